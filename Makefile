@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# For people; kbuild itself reads Kbuild. Every variable given on the command
+# line (W=1, C=1, LLVM=1, ...) reaches kbuild.
+
+# Without KDIR: the running kernel's headers, else the newest that are here.
+ifndef KDIR
+newest = $(patsubst %/.config,%,$(lastword $(shell printf '%s\n' $(1) | sort -V)))
+KDIR := $(wildcard /lib/modules/$(shell uname -r)/build)
+ifndef KDIR
+KDIR := $(call newest,$(wildcard /lib/modules/*/build/.config))
+ifndef KDIR
+KDIR := $(call newest,$(wildcard /usr/src/linux-headers-*/.config))
+endif
+fallback := $(KDIR)
+endif
+endif
+
+prefix := /usr/local
+
+.PHONY: all clean install help demo kunit vm-test check kdir
+
+all: kdir
+	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+
+clean: kdir
+	$(MAKE) -C $(KDIR) M=$(CURDIR) clean
+
+install: kdir
+	$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
+	install -D -m 644 include/uapi/linux/htw.h $(DESTDIR)$(prefix)/include/linux/htw.h
+
+kdir:
+ifeq ($(KDIR),)
+	$(error No kernel headers found. On Debian: apt install linux-headers-amd64; \
+	or name a kernel's build directory with KDIR=...)
+endif
+ifdef fallback
+	@echo "No headers of the running kernel: using $(KDIR), the newest that are installed."
+endif
+
+help:
+	@echo 'make            build htw.ko for the running kernel, or for KDIR=directory'
+	@echo 'make clean      remove what that built'
+	@echo 'make install    install the module, and the header for programs ($(prefix)/include)'
+	@echo 'make demo       show htw at work, in a throw-away VM'
+	@echo 'make kunit      unit tests, on a kernel built for them (ARCH=um, then x86_64)'
+	@echo 'make vm-test    device tests, on real kernels in throw-away VMs'
+	@echo 'make check      everything: builds, style, unit tests, device tests'
+	@echo 'The last four need Debian 12; tools/deps, which they run, installs what is missing.'
+
+demo:
+	tools/vm/run -- demo
+
+kunit:
+	tools/kunit um
+	tools/kunit x86_64
+
+vm-test:
+	tools/device-tests 6.1 6.12
+
+check:
+	tools/check

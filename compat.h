@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The one place that knows that kernels differ
+ *
+ * The sources are written to the newest kernel's interfaces; what an older
+ * kernel lacks is added here. Only the floor is told by a version number:
+ * distributions backport interfaces, so all else must be told by a probe.
+ */
+#ifndef _HTW_COMPAT_H
+#define _HTW_COMPAT_H
+
+#include <linux/hrtimer.h>
+#include <linux/version.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
+#error "htw needs Linux 6.1 or newer"
+#endif
+
+#ifndef HTW_HAS_HRTIMER_SETUP
+static inline void hrtimer_setup(struct hrtimer *timer,
+				 enum hrtimer_restart (*function)(struct hrtimer *),
+				 clockid_t clock, enum hrtimer_mode mode)
+{
+	hrtimer_init(timer, clock, mode);
+	timer->function = function;
+}
+#endif
+
+#endif /* _HTW_COMPAT_H */

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/htw: what programs see
+ *
+ * All that comes from user space is checked here, before it is used for
+ * anything: unknown flags and reserved fields are EINVAL, so that they can get
+ * a meaning later. What a call hands out is written before the call takes
+ * effect, so a call that fails leaves nothing behind; where that cannot be, in
+ * a batch, the count says what has happened.
+ */
+
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/poll.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/uio.h>
+
+#include "htw_chardev.h"
+#include "htw_context.h"
+#include "htw_engine.h"
+
+/* Operations of a batch that are carried out in one go, and copied as one. */
+#define HTW_BATCH_CHUNK		64u
+/* Events that are copied in one go, under the context's lock. */
+#define HTW_READ_CHUNK		16u
+
+#define HTW_FEATURES		(HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS)
+
+/* The same for 32- and 64-bit programs: no padding, and a multiple of 8 bytes. */
+static_assert(sizeof(struct htw_add) == 56);
+static_assert(sizeof(struct htw_cancel) == 56);
+static_assert(sizeof(struct htw_mod) == 56);
+static_assert(sizeof(struct htw_query) == 56);
+static_assert(sizeof(struct htw_op) == 64);
+static_assert(offsetof(struct htw_op, add) == 8);
+static_assert(sizeof(struct htw_batch) == 32);
+static_assert(sizeof(struct htw_event) == 48);
+static_assert(sizeof(struct htw_setup) == 96);
+static_assert(sizeof(struct htw_info) == 120);
+static_assert(sizeof(struct htw_cancel_all) == 32);
+static_assert(sizeof(struct htw_list) == 48);
+static_assert(sizeof(struct htw_advance) == 32);
+static_assert(sizeof(struct htw_ring) == 128);
+
+unsigned int htw_max_timers = 1048576;
+
+static int htw_add_check(const struct htw_add *add)
+{
+	if (add->flags & ~(HTW_F_ABS | HTW_F_KEEP) || add->reserved || add->slack)
+		return -EINVAL;
+	if (add->interval ? add->interval < htw_tick_ns : add->firings)
+		return -EINVAL;
+	return 0;
+}
+
+static int htw_cancel_check(const struct htw_cancel *cancel)
+{
+	if (cancel->flags & ~HTW_CANCEL_DISCARD || cancel->reserved0 ||
+	    cancel->reserved[0] || cancel->reserved[1])
+		return -EINVAL;
+	return 0;
+}
+
+static struct htw_timer *htw_pop_timer(struct list_head *timers)
+{
+	struct htw_timer *t = list_first_entry_or_null(timers, struct htw_timer, node.list);
+
+	if (t)
+		list_del(&t->node.list);
+	return t;
+}
+
+static int htw_ioctl_add(struct htw_context *ctx, struct htw_add __user *arg)
+{
+	LIST_HEAD(reserved);
+	struct htw_timer *t;
+	struct htw_add add;
+	struct htw_run run;
+	int ret;
+
+	if (copy_from_user(&add, arg, sizeof(add)))
+		return -EFAULT;
+	ret = htw_add_check(&add);
+	if (ret)
+		return ret;
+	ret = htw_context_reserve(ctx, &reserved, 1);
+	if (ret < 0)
+		return ret;
+	t = list_first_entry(&reserved, struct htw_timer, node.list);
+	/* From here on the id is out; it means nothing until the timer is armed. */
+	if (put_user(htw_timer_id(t), &arg->id)) {
+		htw_context_unreserve(ctx, &reserved);
+		return -EFAULT;
+	}
+	htw_run_begin(&run);
+	htw_run_add(&run, htw_pop_timer(&reserved), &add);
+	htw_run_end(&run, ctx);
+	return 0;
+}
+
+static int htw_ioctl_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
+{
+	struct htw_cancel cancel;
+	struct htw_run run;
+	int ret;
+
+	if (copy_from_user(&cancel, arg, sizeof(cancel)))
+		return -EFAULT;
+	ret = htw_cancel_check(&cancel);
+	if (ret)
+		return ret;
+	htw_run_begin(&run);
+	ret = htw_run_cancel(&run, ctx, &cancel);
+	htw_run_end(&run, ctx);
+	if ((!ret || ret == -EALREADY) && copy_to_user(arg, &cancel, sizeof(cancel)))
+		return -EFAULT;
+	return ret;
+}
+
+static int htw_op_check(const struct htw_op *op)
+{
+	if (op->reserved)
+		return -EINVAL;
+	switch (op->op) {
+	case HTW_OP_ADD:
+		return htw_add_check(&op->add);
+	case HTW_OP_CANCEL:
+		return htw_cancel_check(&op->cancel);
+	default:
+		return -EINVAL;
+	}
+}
+
+/*
+ * Carries out operations until an add finds no timer reserved.
+ *
+ * Return: how many were carried out.
+ */
+static u32 htw_batch_run(struct htw_context *ctx, struct htw_op *ops, u32 count,
+			 struct list_head *reserved)
+{
+	struct htw_run run;
+	u32 i;
+
+	htw_run_begin(&run);
+	for (i = 0; i < count; i++) {
+		struct htw_op *op = &ops[i];
+		struct htw_timer *t;
+
+		if (op->result)		/* found to be invalid */
+			continue;
+		if (op->op == HTW_OP_CANCEL) {
+			op->result = htw_run_cancel(&run, ctx, &op->cancel);
+			continue;
+		}
+		t = htw_pop_timer(reserved);
+		if (!t)
+			break;
+		op->add.id = htw_timer_id(t);
+		htw_run_add(&run, t, &op->add);
+	}
+	htw_run_end(&run, ctx);
+	return i;
+}
+
+static u32 htw_count_adds(const struct htw_op *ops, u32 count)
+{
+	u32 adds = 0;
+
+	for (u32 i = 0; i < count; i++)
+		adds += ops[i].op == HTW_OP_ADD && !ops[i].result;
+	return adds;
+}
+
+/*
+ * Carries out some operations in order. An add for which no timer can be
+ * reserved fails alone: a cancel behind it may make room for the next.
+ */
+static void htw_batch_chunk(struct htw_context *ctx, struct htw_op *ops, u32 count)
+{
+	LIST_HEAD(reserved);
+
+	for (u32 i = 0; i < count; i++)
+		ops[i].result = htw_op_check(&ops[i]);
+
+	for (u32 i = 0;;) {
+		int got;
+
+		i += htw_batch_run(ctx, ops + i, count - i, &reserved);
+		if (i == count)
+			break;
+		got = htw_context_reserve(ctx, &reserved, htw_count_adds(ops + i, count - i));
+		if (got < 0)
+			ops[i++].result = got;
+	}
+}
+
+/*
+ * Carries out a batch, as far as it can be read and its results be written.
+ *
+ * Return: 0 if all of it; else -EFAULT or -EINTR, with *done operations done.
+ */
+static int htw_batch_all(struct htw_context *ctx, struct htw_op __user *user, u32 count,
+			 struct htw_op *ops, u32 *done)
+{
+	for (*done = 0; *done < count;) {
+		const u32 want = min(count - *done, HTW_BATCH_CHUNK);
+		u32 n, written;
+
+		if (*done && signal_pending(current))
+			return -EINTR;
+		n = want - DIV_ROUND_UP(copy_from_user(ops, user + *done, want * sizeof(*ops)),
+					sizeof(*ops));
+		htw_batch_chunk(ctx, ops, n);
+		written = n - DIV_ROUND_UP(copy_to_user(user + *done, ops, n * sizeof(*ops)),
+					   sizeof(*ops));
+		*done += written;
+		if (written < want)
+			return -EFAULT;
+		cond_resched();
+	}
+	return 0;
+}
+
+static int htw_ioctl_batch(struct htw_context *ctx, struct htw_batch __user *arg)
+{
+	struct htw_batch batch;
+	struct htw_op *ops;
+	int ret;
+
+	if (copy_from_user(&batch, arg, sizeof(batch)))
+		return -EFAULT;
+	if (batch.flags || batch.reserved0 || batch.reserved)
+		return -EINVAL;
+	ops = kmalloc_array(min(batch.count, HTW_BATCH_CHUNK), sizeof(*ops), GFP_KERNEL);
+	if (!ops)
+		return -ENOMEM;
+	ret = htw_batch_all(ctx, u64_to_user_ptr(batch.ops), batch.count, ops, &batch.done);
+	kfree(ops);
+	if (put_user(batch.done, &arg->done))
+		return -EFAULT;
+	return batch.done ? 0 : ret;
+}
+
+static int htw_ioctl_info(struct htw_context *ctx, struct htw_info __user *arg)
+{
+	struct htw_info info = {
+		.features = HTW_FEATURES,
+		.tick_ns = htw_tick_ns,
+		.limit = ctx->limit,
+		.clock = CLOCK_MONOTONIC,
+		.home_cpu = -1,
+		.levels = htw_geometry.levels,
+	};
+
+	for (unsigned int l = 0; l < htw_geometry.levels; l++)
+		info.slots[l] = htw_geometry.slots[l];
+	spin_lock_bh(&ctx->lock);
+	info.timers = ctx->nr_timers;
+	info.expired = ctx->nr_expired;
+	spin_unlock_bh(&ctx->lock);
+	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
+}
+
+static long htw_ioctl(struct file *file, unsigned int cmd, unsigned long parm)
+{
+	struct htw_context *ctx = file->private_data;
+	void __user *arg = (void __user *)parm;
+
+	switch (cmd) {
+	case HTW_ADD:
+		return htw_ioctl_add(ctx, arg);
+	case HTW_CANCEL:
+		return htw_ioctl_cancel(ctx, arg);
+	case HTW_BATCH:
+		return htw_ioctl_batch(ctx, arg);
+	case HTW_INFO:
+		return htw_ioctl_info(ctx, arg);
+	default:
+		return -ENOTTY;
+	}
+}
+
+/*
+ * Copies some waiting events out. They are taken off the queue only once they
+ * are in the reader's memory, and under the same lock, so none can be lost or
+ * be read twice. The lock forbids to sleep: where the memory is not there, the
+ * copy is short and the caller sees to it.
+ *
+ * Return: how many whole events; *waiting tells whether there were more.
+ */
+static u32 htw_read_chunk(struct htw_context *ctx, struct iov_iter *to, bool *waiting)
+{
+	struct htw_event events[HTW_READ_CHUNK];
+	const u32 room = min_t(size_t, iov_iter_count(to) / sizeof(*events), HTW_READ_CHUNK);
+	const u64 now = htw_now();
+	size_t bytes;
+	bool rearm;
+	u32 n;
+
+	spin_lock_bh(&ctx->lock);
+	n = htw_context_peek(ctx, events, room, now);
+	pagefault_disable();
+	bytes = copy_to_iter(events, n * sizeof(*events), to);
+	pagefault_enable();
+	iov_iter_revert(to, bytes % sizeof(*events));
+	bytes /= sizeof(*events);
+	htw_context_take(ctx, bytes, now);
+	*waiting = ctx->nr_expired;
+	rearm = !list_empty(&ctx->rearm);
+	spin_unlock_bh(&ctx->lock);
+	if (rearm)
+		htw_context_rearm(ctx);
+	return bytes;
+}
+
+/* Return: bytes read; 0 if no event waits; -EFAULT or -EINTR if none was read. */
+static ssize_t htw_read_some(struct htw_context *ctx, struct iov_iter *to)
+{
+	const size_t size = sizeof(struct htw_event);
+	ssize_t done = 0;
+	bool waiting;
+
+	do {
+		u32 n = htw_read_chunk(ctx, to, &waiting);
+
+		done += n * size;
+		if (!waiting)
+			break;
+		/* Having read nothing, get the memory in, or give up. */
+		if (!n && fault_in_iov_iter_writeable(to, size))
+			return done ?: -EFAULT;
+		if (signal_pending(current))
+			return done ?: -EINTR;
+		cond_resched();
+	} while (iov_iter_count(to) >= size);
+	return done;
+}
+
+static ssize_t htw_read_iter(struct kiocb *iocb, struct iov_iter *to)
+{
+	struct htw_context *ctx = iocb->ki_filp->private_data;
+	ssize_t ret;
+
+	if (iov_iter_count(to) < sizeof(struct htw_event))
+		return -EINVAL;
+	for (;;) {
+		ret = htw_read_some(ctx, to);
+		if (ret)
+			return ret;
+		if (iocb->ki_filp->f_flags & O_NONBLOCK || iocb->ki_flags & IOCB_NOWAIT)
+			return -EAGAIN;
+		ret = wait_event_interruptible(ctx->wait, READ_ONCE(ctx->nr_expired));
+		if (ret)
+			return ret;
+	}
+}
+
+static __poll_t htw_poll(struct file *file, poll_table *wait)
+{
+	struct htw_context *ctx = file->private_data;
+
+	poll_wait(file, &ctx->wait, wait);
+	return READ_ONCE(ctx->nr_expired) ? EPOLLIN | EPOLLRDNORM : 0;
+}
+
+static int htw_open(struct inode *inode, struct file *file)
+{
+	struct htw_context *ctx = htw_context_alloc(htw_max_timers);
+
+	if (!ctx)
+		return -ENOMEM;
+	file->private_data = ctx;
+	return stream_open(inode, file);
+}
+
+static int htw_release(struct inode *inode, struct file *file)
+{
+	htw_context_close(file->private_data);
+	return 0;
+}
+
+const struct file_operations htw_fops = {
+	.owner		= THIS_MODULE,
+	.open		= htw_open,
+	.release	= htw_release,
+	.read_iter	= htw_read_iter,
+	.poll		= htw_poll,
+	.unlocked_ioctl	= htw_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+};
+
+static struct miscdevice htw_misc = {
+	.minor	= MISC_DYNAMIC_MINOR,
+	.name	= "htw",
+	.fops	= &htw_fops,
+};
+
+/**
+ * htw_chardev_init() - makes /dev/htw; programs can open it from then on
+ *
+ * Context: process, may sleep.
+ * Return: 0 or a negative error.
+ */
+int htw_chardev_init(void)
+{
+	return misc_register(&htw_misc);
+}
+
+/**
+ * htw_chardev_exit() - takes /dev/htw away; nobody has it open
+ *
+ * Context: process, may sleep.
+ */
+void htw_chardev_exit(void)
+{
+	misc_deregister(&htw_misc);
+}

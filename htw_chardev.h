@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef _HTW_CHARDEV_H
+#define _HTW_CHARDEV_H
+
+extern const struct file_operations htw_fops;
+extern unsigned int htw_max_timers;
+
+int htw_chardev_init(void);
+void htw_chardev_exit(void);
+
+#endif /* _HTW_CHARDEV_H */

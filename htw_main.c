@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * htw: millions of timeouts behind one file descriptor
+ *
+ * The module: its parameters, and the order in which its parts come and go.
+ */
+
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+
+#include "htw_chardev.h"
+#include "htw_context.h"
+#include "htw_debugfs.h"
+#include "htw_engine.h"
+
+#define HTW_TICK_US_MIN		10u
+#define HTW_TICK_US_MAX		1000000u
+
+static unsigned int tick_us = 1000;
+module_param(tick_us, uint, 0444);
+MODULE_PARM_DESC(tick_us, "Tick of the wheels in microseconds, 10 to 1000000 (default 1000)");
+
+static unsigned int geometry[HTW_WHEEL_MAX_LEVELS] = { 256, 64, 64, 64, 64 };
+static unsigned int geometry_levels = 5;
+module_param_array(geometry, uint, &geometry_levels, 0444);
+MODULE_PARM_DESC(geometry, "Slots of each level of the wheels, finest first (default 256,64,64,64,64)");
+
+module_param_named(max_timers, htw_max_timers, uint, 0444);
+MODULE_PARM_DESC(max_timers, "Timers that one open of /dev/htw may hold (default 1048576)");
+
+static int __init htw_check_params(void)
+{
+	struct htw_geometry geo = { .levels = geometry_levels };
+	const char *why;
+	int ret;
+
+	if (tick_us < HTW_TICK_US_MIN || tick_us > HTW_TICK_US_MAX) {
+		pr_err("tick_us=%u: must be from %u to %u (10 us to 1 s)\n",
+		       tick_us, HTW_TICK_US_MIN, HTW_TICK_US_MAX);
+		return -EINVAL;
+	}
+	htw_tick_ns = (u64)tick_us * NSEC_PER_USEC;
+
+	for (unsigned int l = 0; l < geometry_levels; l++)
+		geo.slots[l] = geometry[l];
+	ret = htw_geometry_check(&geo, &why);
+	if (ret) {
+		pr_err("geometry=%u%s: %s\n", geometry[0], geometry_levels > 1 ? ",..." : "", why);
+		return ret;
+	}
+	htw_geometry = geo;
+
+	if (!htw_max_timers || htw_max_timers > HTW_CONTEXT_MAX) {
+		pr_err("max_timers=%u: must be from 1 to %u\n", htw_max_timers, HTW_CONTEXT_MAX);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int __init htw_init(void)
+{
+	int ret;
+
+	ret = htw_check_params();
+	if (ret)
+		return ret;
+	ret = htw_context_init();
+	if (ret)
+		goto err_params;
+	ret = htw_engine_init();
+	if (ret)
+		goto err_context;
+	htw_debugfs_init();
+	ret = htw_chardev_init();
+	if (ret)
+		goto err_debugfs;
+	return 0;
+
+err_debugfs:
+	htw_debugfs_exit();
+	htw_engine_exit();
+err_context:
+	htw_context_exit();
+err_params:
+	pr_err("cannot start: error %d\n", ret);
+	return ret;
+}
+
+static void __exit htw_exit(void)
+{
+	htw_chardev_exit();
+	htw_debugfs_exit();
+	htw_engine_exit();
+	htw_context_exit();
+}
+
+module_init(htw_init);
+module_exit(htw_exit);
+
+MODULE_DESCRIPTION("Hierarchical timing wheels for user space");
+MODULE_AUTHOR("The htw developers");
+MODULE_LICENSE("GPL");

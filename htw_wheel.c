@@ -1,0 +1,684 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Hierarchical timing wheel: scheme 7 of G. Varghese, T. Lauck, "Hashed and
+ * Hierarchical Timing Wheels", SOSP 1987
+ *
+ * A level is a ring of buckets. A slot of level l spans all slots of level
+ * l - 1, so a timer far away sits in a coarse bucket and is moved down, level
+ * by level, as its time comes nearer. It expires from level 0 only, where a
+ * bucket is exactly one tick: no coarseness ever shows in an expiry.
+ *
+ *	256,64,64,64,64 at 1 ms	 slot		two windows
+ *	level 0			 1 ms		512 ms
+ *	level 1			 256 ms		33 s
+ *	level 2			 16 s		35 min
+ *	level 3			 17 min		37 h
+ *	level 4			 19 h		99 d
+ *
+ * Windows
+ * -------
+ * A window of level l is what one slot of level l + 1 spans. The ring of a
+ * level has room for two of them: the one that holds the cursor, and the next.
+ * level[l].end is where the ticks of level l end and those of level l + 1
+ * begin, so a tick belongs to the first level whose end lies beyond it:
+ *
+ *	cursor <= level 0 < end[0] <= level 1 < end[1] <= level 2 ...
+ *
+ * When the cursor enters a window, the bucket above that holds the window
+ * after it is moved down ("cascade"). There is a whole window of time for
+ * that, so it can be done some nodes at a time, behind whatever is due. Only
+ * when that bucket is empty does end[l] move past it. Until then timers that
+ * are started join the bucket's tail and are moved in their turn. So nodes of
+ * one tick are always in the order in which they were started, on whatever
+ * level each of them was: a list is only ever appended to and taken from the
+ * front, and no two lists hold the same tick except while one is moved into
+ * the other.
+ *
+ * Ticks beyond the last level wait in one list, the bucket of the level above
+ * the last one. It is looked through when the window of the last level moves
+ * on, and not even then while all of it is known to be further away (@far).
+ *
+ * Cost
+ * ----
+ * Start and stop are O(1) (at most one comparison a level). A node is moved at
+ * most levels - 1 times within range. Empty ticks and empty windows cost
+ * nothing: the bitmaps tell the next tick with work in O(levels), and the
+ * cursor jumps there.
+ *
+ * Ticks up to 2^63 can be advanced to; a node may expire at any u64.
+ */
+
+#include <linux/bitmap.h>
+#include <linux/bug.h>
+#include <linux/log2.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "htw_wheel.h"
+
+#define HTW_BUCKET_BITS		12
+#define HTW_BUCKET_MASK		(BIT(HTW_BUCKET_BITS) - 1)
+static_assert(2 * HTW_WHEEL_MAX_SLOTS <= BIT(HTW_BUCKET_BITS));
+static_assert((HTW_WHEEL_MAX_LEVELS + 1) << HTW_BUCKET_BITS <= U16_MAX);
+
+/* Two windows of the last level, on top of 2^63 ticks, must fit a u64. */
+#define HTW_MAX_SPAN		BIT_ULL(61)
+
+/**
+ * htw_geometry_check() - is this a shape that a wheel can have?
+ * @geo: the shape
+ * @why: out: what is wrong with it, for people
+ *
+ * Return: 0 or -EINVAL.
+ */
+int htw_geometry_check(const struct htw_geometry *geo, const char **why)
+{
+	u64 span = 1;
+
+	if (geo->levels < 1 || geo->levels > HTW_WHEEL_MAX_LEVELS) {
+		*why = "a wheel has 1 to 8 levels";
+		return -EINVAL;
+	}
+	for (unsigned int l = 0; l < geo->levels; l++) {
+		if (geo->slots[l] < 2 || geo->slots[l] > HTW_WHEEL_MAX_SLOTS) {
+			*why = "a level has 2 to 2048 slots";
+			return -EINVAL;
+		}
+		if (span > HTW_MAX_SPAN / geo->slots[l]) {
+			*why = "all levels together span more than 2^61 ticks";
+			return -EINVAL;
+		}
+		span *= geo->slots[l];
+	}
+	return 0;
+}
+
+/* Which slot of its level @tick falls into, counted from tick 0. */
+static u64 htw_slot(const struct htw_wheel *w, const struct htw_level *lev, u64 tick)
+{
+	return w->pow2 ? tick >> lev->shift : div64_u64(tick, lev->span);
+}
+
+/* Where in the level's ring that slot is. */
+static u32 htw_ring_index(const struct htw_wheel *w, const struct htw_level *lev, u64 slot)
+{
+	u32 index;
+
+	if (w->pow2)
+		return slot & (lev->ring - 1);
+	div_u64_rem(slot, lev->ring, &index);
+	return index;
+}
+
+static u64 htw_slot_start(const struct htw_wheel *w, const struct htw_level *lev, u64 tick)
+{
+	return htw_slot(w, lev, tick) * lev->span;
+}
+
+/*
+ * First tick of the first bucket of level @l that holds a node. What level l
+ * holds starts where the level below ends.
+ */
+static u64 htw_level_first(const struct htw_wheel *w, unsigned int l)
+{
+	const struct htw_level *lev = &w->level[l];
+	u32 from, index;
+	u64 slot;
+
+	if (!lev->pending)
+		return HTW_NEVER;
+	slot = htw_slot(w, lev, l ? lev[-1].end : w->cursor);
+	from = htw_ring_index(w, lev, slot);
+	index = find_next_bit(lev->occupied, lev->ring, from);
+	if (index < lev->ring)
+		return (slot + index - from) * lev->span;
+	index = find_first_bit(lev->occupied, lev->ring);
+	if (index < from)
+		return (slot + lev->ring + index - from) * lev->span;
+	return HTW_NEVER;	/* all that it counts is due, not in a bucket */
+}
+
+/* The same for level[levels], whose only bucket has no place in time. */
+static u64 htw_beyond_first(const struct htw_wheel *w)
+{
+	const struct htw_level *beyond = &w->level[w->levels];
+
+	if (!list_empty(&w->scan))
+		return beyond[-1].end;
+	if (list_empty(&w->beyond) || w->far == HTW_NEVER)
+		return HTW_NEVER;
+	return htw_slot_start(w, beyond, w->far);
+}
+
+static u64 htw_upper_first(const struct htw_wheel *w, unsigned int l)
+{
+	return l < w->levels ? htw_level_first(w, l) : htw_beyond_first(w);
+}
+
+/* Where level @l should end: after the window that follows the cursor's. */
+static u64 htw_level_goal(const struct htw_wheel *w, unsigned int l)
+{
+	const struct htw_level *up = &w->level[l + 1];
+
+	return (htw_slot(w, up, w->cursor) + 2) * up->span;
+}
+
+/* Moves the end of level @l on, as far as no node above has to come down first. */
+static void htw_level_open(struct htw_wheel *w, unsigned int l)
+{
+	u64 end = min(htw_level_goal(w, l), htw_upper_first(w, l + 1));
+
+	w->level[l].end = min(end, w->level[l + 1].end);
+}
+
+/* The cursor has entered another window of level 0, and maybe of others. */
+static void htw_wheel_turn(struct htw_wheel *w)
+{
+	for (unsigned int l = w->levels; l-- > 0;)
+		htw_level_open(w, l);
+	w->turn = htw_slot_start(w, &w->level[1], w->cursor) + w->level[1].span;
+}
+
+static void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
+{
+	w->cursor = cursor;
+	if (cursor >= w->turn)
+		htw_wheel_turn(w);
+}
+
+/**
+ * htw_wheel_init() - makes an empty wheel
+ * @w: the wheel
+ * @geo: its shape, which htw_geometry_check() has passed
+ * @now: the tick to begin at: it and all before it have come
+ *
+ * The wheel has no buckets yet: see htw_wheel_install().
+ */
+void htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now)
+{
+	u64 span = 1;
+
+	memset(w, 0, sizeof(*w));
+	INIT_LIST_HEAD(&w->due);
+	INIT_LIST_HEAD(&w->scan);
+	INIT_LIST_HEAD(&w->beyond);
+	w->levels = geo->levels;
+	w->pow2 = true;
+	w->next = HTW_NEVER;
+	w->far = HTW_NEVER;
+	for (unsigned int l = 0; l < geo->levels; l++) {
+		struct htw_level *lev = &w->level[l];
+
+		lev->span = span;
+		lev->shift = ilog2(span);
+		lev->ring = 2 * geo->slots[l];
+		w->pow2 &= is_power_of_2(geo->slots[l]);
+		span *= geo->slots[l];
+	}
+	w->level[w->levels] = (struct htw_level) {
+		.buckets = &w->beyond,
+		.occupied = &w->beyond_occupied,
+		.span = span,
+		.shift = ilog2(span),
+		.ring = 1,
+		.end = HTW_NEVER,
+	};
+	htw_wheel_set_cursor(w, now + 1);
+}
+
+/**
+ * htw_wheel_destroy() - frees the buckets of a wheel
+ * @w: the wheel, which holds no node any more
+ */
+void htw_wheel_destroy(struct htw_wheel *w)
+{
+	WARN_ON(htw_wheel_pending(w));
+	for (unsigned int l = 0; l < w->levels; l++)
+		htw_level_free(w->level[l].buckets);
+}
+
+/**
+ * htw_wheel_level_for() - how many levels must be installed for a tick
+ * @w: the wheel
+ * @expires: the tick
+ *
+ * The answer only becomes smaller as time goes on, so levels installed for it
+ * suffice later as well.
+ *
+ * Return: that many, counted from the finest; at least 1.
+ */
+unsigned int htw_wheel_level_for(const struct htw_wheel *w, u64 expires)
+{
+	unsigned int l;
+
+	for (l = 0; l < w->levels - 1; l++) {
+		if (expires < w->level[l].end)
+			break;
+	}
+	return l + 1;
+}
+
+/**
+ * htw_level_alloc() - makes the buckets of a level, for htw_wheel_install()
+ * @w: the wheel; only what never changes is read, no lock is needed
+ * @level: which level
+ * @gfp: flags of the allocation
+ * @node: the NUMA node, or NUMA_NO_NODE
+ *
+ * Context: may sleep if @gfp may.
+ * Return: the buckets, their bitmap behind them, or NULL.
+ */
+struct list_head *htw_level_alloc(const struct htw_wheel *w, unsigned int level,
+				  gfp_t gfp, int node)
+{
+	const u32 ring = w->level[level].ring;
+	struct list_head *buckets;
+
+	buckets = kvmalloc_node(ring * sizeof(*buckets) +
+				BITS_TO_LONGS(ring) * sizeof(long), gfp, node);
+	if (!buckets)
+		return NULL;
+	for (u32 i = 0; i < ring; i++)
+		INIT_LIST_HEAD(&buckets[i]);
+	bitmap_zero((unsigned long *)(buckets + ring), ring);
+	return buckets;
+}
+
+/**
+ * htw_level_free() - frees what htw_level_alloc() made and no wheel has
+ * @buckets: the buckets, or NULL
+ */
+void htw_level_free(struct list_head *buckets)
+{
+	kvfree(buckets);
+}
+
+/**
+ * htw_wheel_install() - gives a level its buckets
+ * @w: the wheel
+ * @level: which level; all finer ones have theirs
+ * @buckets: from htw_level_alloc()
+ *
+ * Return: false if the level had buckets already; @buckets stay the caller's.
+ */
+bool htw_wheel_install(struct htw_wheel *w, unsigned int level,
+		       struct list_head *buckets)
+{
+	struct htw_level *lev = &w->level[level];
+
+	if (lev->buckets)
+		return false;
+	lev->occupied = (unsigned long *)(buckets + lev->ring);
+	lev->buckets = buckets;
+	return true;
+}
+
+/**
+ * htw_wheel_install_all() - gives a wheel that nobody else sees all its buckets
+ * @w: the wheel
+ * @gfp: flags of the allocation
+ * @node: the NUMA node, or NUMA_NO_NODE
+ *
+ * Context: may sleep if @gfp may.
+ * Return: 0, or -ENOMEM; what was made is then freed by htw_wheel_destroy().
+ */
+int htw_wheel_install_all(struct htw_wheel *w, gfp_t gfp, int node)
+{
+	for (unsigned int l = 0; l < w->levels; l++) {
+		struct list_head *buckets = htw_level_alloc(w, l, gfp, node);
+
+		if (!buckets)
+			return -ENOMEM;
+		htw_wheel_install(w, l, buckets);
+	}
+	return 0;
+}
+
+/* Links a node into its bucket on level @l, which holds its tick. */
+static void htw_level_add(struct htw_wheel *w, unsigned int l, struct htw_node *n)
+{
+	struct htw_level *lev = &w->level[l];
+	u32 index = htw_ring_index(w, lev, htw_slot(w, lev, n->expires));
+
+	list_add_tail(&n->list, &lev->buckets[index]);
+	__set_bit(index, lev->occupied);
+	n->bucket = l << HTW_BUCKET_BITS | index;
+	lev->pending++;
+}
+
+/*
+ * Links a node into the list beyond the last level: behind those that are
+ * being looked at, so that it is not overtaken by an older one of its tick.
+ */
+static void htw_beyond_add(struct htw_wheel *w, struct htw_node *n)
+{
+	struct htw_level *beyond = &w->level[w->levels];
+
+	n->bucket = w->levels << HTW_BUCKET_BITS;
+	beyond->pending++;
+	if (!list_empty(&w->scan)) {
+		list_add_tail(&n->list, &w->scan);
+		return;
+	}
+	if (list_empty(&w->beyond))
+		w->far = HTW_NEVER;
+	list_add_tail(&n->list, &w->beyond);
+	w->far = min(w->far, n->expires);
+}
+
+/*
+ * When a bucket of level @l that starts at tick @first makes work: on level 0
+ * then, above it a window ahead, when it is to be moved down.
+ */
+static u64 htw_work_at(const struct htw_wheel *w, unsigned int l, u64 first)
+{
+	if (!l || first == HTW_NEVER)
+		return first;
+	return first - min(first, w->level[l].span);
+}
+
+/**
+ * htw_wheel_start() - START_TIMER: puts a node into the wheel
+ * @w: the wheel
+ * @n: the node, in no wheel or list, with &htw_node.expires set
+ * @now: the present tick
+ *
+ * A tick that has come makes the node due at once. Nodes of one tick expire in
+ * the order in which they were started.
+ *
+ * Return: true if &htw_wheel.next has moved ahead, so the owner must see to
+ * it that it comes back earlier than it had planned.
+ */
+bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n, u64 now)
+{
+	const u64 idle = min(now + 1, w->next);
+	unsigned int l = 0;
+	u64 work;
+
+	/* Nothing is due before w->next: the cursor need not crawl there. */
+	if (idle > w->cursor)
+		htw_wheel_set_cursor(w, idle);
+
+	if (n->expires < w->cursor) {
+		/* The bucket is only a number here; see htw_wheel_stop(). */
+		n->bucket = 0;
+		list_add_tail(&n->list, &w->due);
+		w->level[0].pending++;
+		work = n->expires;
+	} else {
+		while (l < w->levels && n->expires >= w->level[l].end)
+			l++;
+		if (l < w->levels) {
+			htw_level_add(w, l, n);
+			work = htw_slot_start(w, &w->level[l], n->expires);
+		} else {
+			htw_beyond_add(w, n);
+			work = htw_beyond_first(w);
+		}
+		work = htw_work_at(w, l, work);
+	}
+
+	if (work >= w->next)
+		return false;
+	w->next = work;
+	return true;
+}
+
+/**
+ * htw_wheel_stop() - STOP_TIMER: takes a node out of the wheel
+ * @w: the wheel
+ * @n: a node that is in it
+ *
+ * &htw_wheel.next stays: the owner may come back once for nothing.
+ */
+void htw_wheel_stop(struct htw_wheel *w, struct htw_node *n)
+{
+	struct htw_level *lev = &w->level[n->bucket >> HTW_BUCKET_BITS];
+	const u32 index = n->bucket & HTW_BUCKET_MASK;
+
+	/*
+	 * A node on @due or @scan has left the bucket that its number tells.
+	 * Clearing the bit of a bucket that is empty is right all the same.
+	 */
+	list_del(&n->list);
+	if (list_empty(&lev->buckets[index]))
+		__clear_bit(index, lev->occupied);
+	lev->pending--;
+}
+
+/* Moves one node of level @l + 1, first in its list, down to level @l. */
+static void htw_level_move_down(struct htw_wheel *w, unsigned int l, struct htw_node *n)
+{
+	list_del(&n->list);
+	w->level[l + 1].pending--;
+	w->cascades++;
+	htw_level_add(w, l, n);
+}
+
+/* Moves the bucket of level @l + 1 at the end of level @l down. */
+static bool htw_level_fill(struct htw_wheel *w, unsigned int l, unsigned int *budget)
+{
+	struct htw_level *up = &w->level[l + 1];
+	const u32 index = htw_ring_index(w, up, htw_slot(w, up, w->level[l].end));
+	struct htw_node *n;
+
+	if (!up->buckets)	/* not installed, so nothing is there */
+		return true;
+	while ((n = list_first_entry_or_null(&up->buckets[index], struct htw_node, list))) {
+		if (!*budget)
+			return false;
+		--*budget;
+		htw_level_move_down(w, l, n);
+	}
+	__clear_bit(index, up->occupied);
+	return true;
+}
+
+/*
+ * Looks at what lies beyond the last level: what belongs to the level's next
+ * window moves down, the rest goes back. A look can be broken off; then those
+ * not seen yet are on @scan.
+ */
+static bool htw_beyond_fill(struct htw_wheel *w, unsigned int *budget)
+{
+	const unsigned int last = w->levels - 1;
+	struct htw_level *beyond = &w->level[w->levels];
+	const u64 end = w->level[last].end + beyond->span;
+	struct htw_node *n;
+
+	if (list_empty(&w->scan)) {
+		list_splice_init(&w->beyond, &w->scan);
+		w->far = HTW_NEVER;
+	}
+	while ((n = list_first_entry_or_null(&w->scan, struct htw_node, list))) {
+		if (!*budget)
+			return false;
+		--*budget;
+		if (n->expires < end) {
+			htw_level_move_down(w, last, n);
+		} else {
+			list_move_tail(&n->list, &w->beyond);
+			w->far = min(w->far, n->expires);
+		}
+	}
+	return true;
+}
+
+/*
+ * Level @l has to go on and a bucket above has to come down for it. Where the
+ * level above ends at the same tick, that level has to go on first.
+ *
+ * Return: false when the budget is used up; true when some level's end has
+ * moved on.
+ */
+static bool htw_wheel_fill(struct htw_wheel *w, unsigned int l, unsigned int *budget)
+{
+	bool filled;
+
+	while (w->level[l].end == w->level[l + 1].end)
+		l++;
+	if (l + 1 < w->levels)
+		filled = htw_level_fill(w, l, budget);
+	else
+		filled = htw_beyond_fill(w, budget);
+	if (filled)
+		htw_level_open(w, l);
+	return filled;
+}
+
+/**
+ * htw_wheel_cascade() - moves nodes down that will be needed there in time
+ * @w: the wheel
+ * @budget: how many nodes may be looked at; what was used is taken off
+ *
+ * To be called when htw_wheel_expire() has nothing that is due.
+ *
+ * Return: true when all is done for now, false when the budget is used up.
+ */
+bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget)
+{
+	for (unsigned int l = 0; l < w->levels; l++) {
+		while (w->level[l].end < htw_level_goal(w, l)) {
+			if (!htw_wheel_fill(w, l, budget))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* First tick, up to and with @limit, at which any level above 0 has a bucket. */
+static u64 htw_wheel_first_above(const struct htw_wheel *w, u64 limit)
+{
+	for (unsigned int l = 1; l <= w->levels; l++)
+		limit = min(limit, htw_upper_first(w, l));
+	return limit;
+}
+
+/*
+ * Moves the cursor on to the next tick that has nodes, at most past @now, and
+ * makes those due.
+ *
+ * Return: false when the budget is used up.
+ */
+static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
+{
+	struct htw_level *lev = &w->level[0];
+	u64 first = htw_level_first(w, 0);
+	u32 index;
+
+	if (first <= now) {
+		index = htw_ring_index(w, lev, first);
+		list_splice_tail_init(&lev->buckets[index], &w->due);
+		__clear_bit(index, lev->occupied);
+		htw_wheel_set_cursor(w, first + 1);
+		return true;
+	}
+	if (now < lev->end) {
+		htw_wheel_set_cursor(w, now + 1);
+		return true;
+	}
+	/* Level 0 has run empty, and all of it has passed: on to what is above. */
+	htw_wheel_set_cursor(w, htw_wheel_first_above(w, now + 1));
+	return w->cursor < lev->end || htw_wheel_fill(w, 0, budget);
+}
+
+/**
+ * htw_wheel_expire() - PER_TICK_BOOKKEEPING: takes out the next node that is due
+ * @w: the wheel
+ * @now: the present tick; not before that of any call before
+ * @budget: how many nodes may be taken out or looked at; what was used is
+ *	taken off
+ *
+ * Nodes come in the order of their ticks, those of one tick in the order in
+ * which they were started. None comes before its tick.
+ *
+ * Return: the node, whose &htw_node.list is no longer the wheel's; NULL when
+ * none is due or the budget is used up.
+ */
+struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *budget)
+{
+	struct htw_node *n;
+
+	while (*budget) {
+		n = list_first_entry_or_null(&w->due, struct htw_node, list);
+		if (n) {
+			--*budget;
+			list_del(&n->list);
+			w->level[0].pending--;
+			return n;
+		}
+		if (w->cursor > now || !htw_wheel_step(w, now, budget))
+			return NULL;
+	}
+	return NULL;
+}
+
+/**
+ * htw_wheel_next() - the earliest tick with work
+ * @w: the wheel
+ *
+ * Work is a node to expire, or a bucket to move down. The owner stores the
+ * answer in &htw_wheel.next once it has programmed its timer.
+ *
+ * Return: the tick, which has come already where something is left to do now;
+ * %HTW_NEVER where there will never be work.
+ */
+u64 htw_wheel_next(const struct htw_wheel *w)
+{
+	u64 next;
+
+	if (!list_empty(&w->due))
+		return w->cursor - 1;
+	next = htw_level_first(w, 0);
+	for (unsigned int l = 1; l <= w->levels; l++)
+		next = min(next, htw_work_at(w, l, htw_upper_first(w, l)));
+	return next;
+}
+
+/**
+ * htw_wheel_evict() - takes out any node, as when a CPU goes away
+ * @w: the wheel
+ *
+ * Nodes of one tick come in the order in which they were started.
+ *
+ * Return: the node, or NULL when the wheel is empty.
+ */
+struct htw_node *htw_wheel_evict(struct htw_wheel *w)
+{
+	struct list_head *from = NULL;
+	struct htw_node *n;
+
+	if (!list_empty(&w->due))
+		from = &w->due;
+	for (unsigned int l = 0; l < w->levels && !from; l++) {
+		u64 first = htw_level_first(w, l);
+		struct htw_level *lev = &w->level[l];
+
+		if (first != HTW_NEVER)
+			from = &lev->buckets[htw_ring_index(w, lev, htw_slot(w, lev, first))];
+	}
+	if (!from)
+		from = list_empty(&w->beyond) ? &w->scan : &w->beyond;
+
+	n = list_first_entry_or_null(from, struct htw_node, list);
+	if (n)
+		htw_wheel_stop(w, n);
+	return n;
+}
+
+/**
+ * htw_wheel_pending() - how many nodes are in the wheel
+ * @w: the wheel
+ *
+ * Return: their number.
+ */
+u64 htw_wheel_pending(const struct htw_wheel *w)
+{
+	u64 pending = 0;
+
+	for (unsigned int l = 0; l <= w->levels; l++)
+		pending += w->level[l].pending;
+	return pending;
+}

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * htw - millions of timeouts behind one file descriptor
+ *
+ * Every open() of /dev/htw is a context of its own: its timers, its queue of
+ * expirations, its limit. Timers are started and stopped by ioctl; read()
+ * returns an array of &struct htw_event, one for each expiration.
+ *
+ * All times are in nanoseconds of the context's clock (CLOCK_MONOTONIC unless
+ * HTW_SETUP said otherwise). All structures have the same layout for 32- and
+ * 64-bit programs and hold no padding. A bit in a flags field that is not
+ * listed for it, or a reserved field that is not zero, fails with EINVAL; a
+ * command that this kernel does not know fails with ENOTTY and touches nothing.
+ * What this kernel does know is told by &htw_info.features.
+ */
+#ifndef _UAPI_LINUX_HTW_H
+#define _UAPI_LINUX_HTW_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+/** HTW_MAX_LEVELS - the most levels that a wheel can have */
+#define HTW_MAX_LEVELS		8
+
+/**
+ * enum htw_feature - bits of &htw_info.features: what this kernel can do
+ * @HTW_FEATURE_ADD: HTW_ADD, HTW_CANCEL, HTW_BATCH of both, HTW_INFO, read()
+ *	and poll()
+ * @HTW_FEATURE_KEEP: %HTW_F_KEEP
+ * @HTW_FEATURE_FIRINGS: &htw_add.firings
+ * @HTW_FEATURE_MOD: HTW_MOD, HTW_QUERY, and both in HTW_BATCH
+ * @HTW_FEATURE_SLACK: &htw_add.slack and &htw_mod.slack
+ * @HTW_FEATURE_ALL: HTW_CANCEL_ALL, HTW_LIST, HTW_HARVEST
+ * @HTW_FEATURE_SETUP: HTW_SETUP, and the clocks and private wheels it gives
+ * @HTW_FEATURE_MANUAL: %HTW_CLOCK_MANUAL and HTW_ADVANCE
+ * @HTW_FEATURE_RING: the mapped ring of expirations and HTW_FLUSH
+ * @HTW_FEATURE_TABLE: the mapped table of deadlines
+ */
+enum htw_feature {
+	HTW_FEATURE_ADD		= 1 << 0,
+	HTW_FEATURE_KEEP	= 1 << 1,
+	HTW_FEATURE_FIRINGS	= 1 << 2,
+	HTW_FEATURE_MOD		= 1 << 3,
+	HTW_FEATURE_SLACK	= 1 << 4,
+	HTW_FEATURE_ALL		= 1 << 5,
+	HTW_FEATURE_SETUP	= 1 << 6,
+	HTW_FEATURE_MANUAL	= 1 << 7,
+	HTW_FEATURE_RING	= 1 << 8,
+	HTW_FEATURE_TABLE	= 1 << 9,
+};
+
+/**
+ * enum htw_flag - bits of &htw_add.flags, &htw_mod.flags and &htw_query.flags
+ * @HTW_F_ABS: the deadline is a point in time of the context's clock; without
+ *	it, it counts from now
+ * @HTW_F_KEEP: the id survives its last expiration being read: the timer is
+ *	then disarmed, still counts against the limit, and lives until
+ *	HTW_CANCEL
+ * @HTW_F_CANCEL_ON_SET: with CLOCK_REALTIME, setting the clock expires the
+ *	timer at once with %HTW_EVENT_CLOCK_SET (%HTW_FEATURE_SETUP)
+ * @HTW_MOD_DEADLINE: HTW_MOD only: set the deadline and arm
+ * @HTW_MOD_INTERVAL: HTW_MOD only: set the interval and the firings
+ * @HTW_MOD_COOKIE: HTW_MOD only: set the cookie
+ * @HTW_MOD_SLACK: HTW_MOD only: set the slack
+ */
+enum htw_flag {
+	HTW_F_ABS		= 1 << 0,
+	HTW_F_KEEP		= 1 << 1,
+	HTW_F_CANCEL_ON_SET	= 1 << 2,
+	HTW_MOD_DEADLINE	= 1 << 8,
+	HTW_MOD_INTERVAL	= 1 << 9,
+	HTW_MOD_COOKIE		= 1 << 10,
+	HTW_MOD_SLACK		= 1 << 11,
+};
+
+/**
+ * struct htw_add - argument of HTW_ADD: starts a timer
+ * @id: out: names the timer from now on; never zero
+ * @deadline: when it expires, in ns: from now, or on the context's clock with
+ *	%HTW_F_ABS. Zero or past: at once. A sum beyond U64_MAX counts as
+ *	U64_MAX, which never comes
+ * @interval: zero for a one-shot timer; else it expires again at deadline +
+ *	k * interval, in ns. At least one tick
+ * @slack: how much later than its deadline the timer may expire so that it can
+ *	share a wake-up, in ns; must be zero without %HTW_FEATURE_SLACK
+ * @cookie: handed back with each expiration
+ * @flags: %HTW_F_ABS, %HTW_F_KEEP, %HTW_F_CANCEL_ON_SET
+ * @firings: how often a periodic timer expires in all, missed ones included;
+ *	zero for without end. Must be zero for a one-shot timer
+ * @reserved: must be zero
+ *
+ * Errors: EINVAL for an unknown flag, a non-zero reserved field or an interval
+ * below one tick; ENOSPC at the context's limit, which recovers as timers are
+ * cancelled or read; EDQUOT at the user's; ENOMEM; EFAULT where the argument
+ * cannot be read or the id not be written. No timer is left behind by a call
+ * that failed.
+ */
+struct htw_add {
+	__u64 id;
+	__u64 deadline;
+	__u64 interval;
+	__u64 slack;
+	__u64 cookie;
+	__u32 flags;
+	__u32 firings;
+	__u64 reserved;
+};
+
+/**
+ * enum htw_cancel_flag - bits of &htw_cancel.flags
+ * @HTW_CANCEL_DISCARD: where the timer expired and waits to be read, drop that
+ *	expiration as well
+ */
+enum htw_cancel_flag {
+	HTW_CANCEL_DISCARD	= 1 << 0,
+};
+
+/**
+ * struct htw_cancel - argument of HTW_CANCEL: stops a timer and ends its id
+ * @id: the timer
+ * @remaining: out: ns from now to the deadline it was armed for; zero where
+ *	that had passed or it was disarmed
+ * @cookie: out: the timer's cookie
+ * @missed: out: with EALREADY, firings of a periodic timer that came due since
+ *	the one that waits to be read
+ * @flags: %HTW_CANCEL_DISCARD
+ * @reserved0: must be zero
+ * @reserved: must be zero
+ *
+ * Returns 0 where the timer was pending, or kept and disarmed: it will never
+ * be read. EALREADY where it expired and waits to be read: that expiration
+ * stays readable as the id's last one, or is dropped with %HTW_CANCEL_DISCARD.
+ * The out fields are written in both cases. ENOENT for an id that is unknown,
+ * stale, or was read already; EINVAL; EFAULT, where an argument that cannot be
+ * written does not undo the cancel.
+ */
+struct htw_cancel {
+	__u64 id;
+	__u64 remaining;
+	__u64 cookie;
+	__u64 missed;
+	__u32 flags;
+	__u32 reserved0;
+	__u64 reserved[2];
+};
+
+/**
+ * struct htw_mod - argument of HTW_MOD: changes a timer, whatever state it is in
+ * @id: the timer
+ * @deadline: as &htw_add.deadline; used with %HTW_MOD_DEADLINE
+ * @interval: as &htw_add.interval; used with %HTW_MOD_INTERVAL
+ * @slack: as &htw_add.slack; used with %HTW_MOD_SLACK
+ * @cookie: used with %HTW_MOD_COOKIE
+ * @flags: %HTW_F_ABS and at least one of the HTW_MOD bits
+ * @firings: as &htw_add.firings; used with %HTW_MOD_INTERVAL
+ * @reserved: must be zero
+ *
+ * Fields that are not used must be zero. A new deadline takes back an
+ * expiration that waits to be read. Needs %HTW_FEATURE_MOD.
+ */
+struct htw_mod {
+	__u64 id;
+	__u64 deadline;
+	__u64 interval;
+	__u64 slack;
+	__u64 cookie;
+	__u32 flags;
+	__u32 firings;
+	__u64 reserved;
+};
+
+/**
+ * enum htw_state - what &htw_query.state says
+ * @HTW_STATE_PENDING: armed
+ * @HTW_STATE_EXPIRED: expired and waits to be read
+ * @HTW_STATE_DISARMED: kept, and not armed
+ */
+enum htw_state {
+	HTW_STATE_PENDING	= 1,
+	HTW_STATE_EXPIRED	= 2,
+	HTW_STATE_DISARMED	= 3,
+};
+
+/**
+ * struct htw_query - argument of HTW_QUERY and entry of HTW_LIST, HTW_HARVEST
+ * @id: the timer; in for HTW_QUERY, out for the others. The fields below are
+ *	out, and must be zero in HTW_QUERY
+ * @deadline: when it expires or expired, on the context's clock, in ns
+ * @remaining: ns to the deadline, zero where it has passed
+ * @interval: zero for a one-shot timer
+ * @cookie: the timer's cookie
+ * @missed: firings that came due since the one that waits to be read
+ * @firings: how many firings are left, zero for without end
+ * @state: one of &enum htw_state
+ * @flags: %HTW_F_KEEP, %HTW_F_CANCEL_ON_SET as it was started
+ *
+ * Needs %HTW_FEATURE_MOD.
+ */
+struct htw_query {
+	__u64 id;
+	__u64 deadline;
+	__u64 remaining;
+	__u64 interval;
+	__u64 cookie;
+	__u64 missed;
+	__u32 firings;
+	__u16 state;
+	__u16 flags;
+};
+
+/**
+ * enum htw_op_code - values of &htw_op.op
+ * @HTW_OP_ADD: as HTW_ADD with &htw_op.add
+ * @HTW_OP_CANCEL: as HTW_CANCEL with &htw_op.cancel
+ * @HTW_OP_MOD: as HTW_MOD with &htw_op.mod (%HTW_FEATURE_MOD)
+ * @HTW_OP_QUERY: as HTW_QUERY with &htw_op.query (%HTW_FEATURE_MOD)
+ */
+enum htw_op_code {
+	HTW_OP_ADD		= 1,
+	HTW_OP_CANCEL		= 2,
+	HTW_OP_MOD		= 3,
+	HTW_OP_QUERY		= 4,
+};
+
+/**
+ * struct htw_op - one operation of a HTW_BATCH
+ * @op: one of &enum htw_op_code; another value gives the entry EINVAL
+ * @reserved: must be zero
+ * @result: out: 0, or what the single call would have failed with, negative
+ *	(-ENOSPC, -EALREADY, ...)
+ * @add: for %HTW_OP_ADD
+ * @cancel: for %HTW_OP_CANCEL
+ * @mod: for %HTW_OP_MOD
+ * @query: for %HTW_OP_QUERY
+ */
+struct htw_op {
+	__u16 op;
+	__u16 reserved;
+	__s32 result;
+	union {
+		struct htw_add add;
+		struct htw_cancel cancel;
+		struct htw_mod mod;
+		struct htw_query query;
+	};
+};
+
+/**
+ * struct htw_batch - argument of HTW_BATCH: many operations in one call
+ * @ops: address of an array of &struct htw_op
+ * @count: how many operations the array holds
+ * @done: out: how many were carried out, in order, and have their result
+ *	written
+ * @flags: must be zero
+ * @reserved0: must be zero
+ * @reserved: must be zero
+ *
+ * An operation that fails says so in its own result and does not end the
+ * batch. Returns 0 with @done below @count where a signal, or an address that
+ * cannot be accessed, cut the batch short: go on with ops + done. Fails with
+ * EFAULT where that left nothing done. Operations are carried out some at a
+ * time: where a result cannot be written, that operation and some that follow
+ * it may have been carried out, though @done does not count them.
+ * EINVAL for flags and reserved fields.
+ */
+struct htw_batch {
+	__u64 ops;
+	__u32 count;
+	__u32 done;
+	__u32 flags;
+	__u32 reserved0;
+	__u64 reserved;
+};
+
+/**
+ * enum htw_event_flag - bits of &htw_event.flags
+ * @HTW_EVENT_MORE: the id lives on: the timer is periodic and armed again, or
+ *	kept. Without it this was the id's last expiration
+ * @HTW_EVENT_CLOCK_SET: expired because CLOCK_REALTIME was set
+ */
+enum htw_event_flag {
+	HTW_EVENT_MORE		= 1 << 0,
+	HTW_EVENT_CLOCK_SET	= 1 << 1,
+};
+
+/**
+ * struct htw_event - one expiration, as read() returns it
+ * @id: the timer
+ * @cookie: what HTW_ADD was given
+ * @deadline: the deadline that came, on the context's clock, in ns
+ * @fired: when htw saw that it had come, in ns; never before @deadline
+ * @missed: further firings of a periodic timer that came due before this one
+ *	was read; they get no event of their own
+ * @flags: of &enum htw_event_flag
+ * @reserved: zero
+ *
+ * read() returns as many whole events as fit, in the order the timers fired.
+ * It fails with EINVAL for a buffer too small for one event, EAGAIN where none
+ * waits and O_NONBLOCK is set, EINTR, EBUSY while a ring is mapped, and EFAULT.
+ * Events that could not be copied out stay readable.
+ */
+struct htw_event {
+	__u64 id;
+	__u64 cookie;
+	__u64 deadline;
+	__u64 fired;
+	__u64 missed;
+	__u32 flags;
+	__u32 reserved;
+};
+
+/**
+ * enum htw_setup_flag - bits of &htw_setup.flags and &htw_info.flags
+ * @HTW_SETUP_CLOCK: take &htw_setup.clock
+ * @HTW_SETUP_PRIVATE: a wheel of this context's own, with &htw_setup.tick_ns,
+ *	&htw_setup.levels and &htw_setup.slots
+ * @HTW_SETUP_LIMIT: take &htw_setup.limit
+ * @HTW_SETUP_HOME: take &htw_setup.home_cpu
+ * @HTW_SETUP_RING: take &htw_setup.ring_entries
+ */
+enum htw_setup_flag {
+	HTW_SETUP_CLOCK		= 1 << 0,
+	HTW_SETUP_PRIVATE	= 1 << 1,
+	HTW_SETUP_LIMIT		= 1 << 2,
+	HTW_SETUP_HOME		= 1 << 3,
+	HTW_SETUP_RING		= 1 << 4,
+};
+
+/** HTW_CLOCK_MANUAL - a clock that stands still but for HTW_ADVANCE */
+#define HTW_CLOCK_MANUAL	0x68747700
+
+/**
+ * struct htw_setup - argument of HTW_SETUP: shapes a context before its first timer
+ * @flags: of &enum htw_setup_flag: which of the fields below count; the
+ *	others must be zero
+ * @clock: CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME or %HTW_CLOCK_MANUAL
+ * @tick_ns: the private wheel's tick
+ * @limit: how many timers this context may hold, at most the module's own
+ *	limit
+ * @home_cpu: the CPU that all of this context's timers wait on
+ * @levels: how many of @slots count
+ * @slots: slots of each level, finest first
+ * @ring_entries: size of the completion ring, a power of two
+ * @reserved0: must be zero
+ * @reserved: must be zero
+ *
+ * Needs %HTW_FEATURE_SETUP. EBUSY once the context has had a timer; EINVAL;
+ * EPERM beyond what an unprivileged user may ask for.
+ */
+struct htw_setup {
+	__u32 flags;
+	__s32 clock;
+	__u64 tick_ns;
+	__u64 limit;
+	__s32 home_cpu;
+	__u32 levels;
+	__u32 slots[HTW_MAX_LEVELS];
+	__u32 ring_entries;
+	__u32 reserved0;
+	__u64 reserved[3];
+};
+
+/**
+ * struct htw_info - argument of HTW_INFO; all of it is out
+ * @features: of &enum htw_feature
+ * @tick_ns: the tick of the wheels that this context's timers wait in
+ * @limit: how many timers this context may hold
+ * @timers: how many it holds: pending, expired and not read, kept
+ * @expired: how many of them expired and wait to be read
+ * @clock: the context's clock
+ * @home_cpu: -1 where timers wait on the CPU that started them
+ * @flags: of &enum htw_setup_flag: what HTW_SETUP was asked for
+ * @levels: how many of @slots count
+ * @slots: slots of each level, finest first
+ * @ring_entries: zero without a ring
+ * @reserved0: zero
+ * @reserved: zero
+ */
+struct htw_info {
+	__u64 features;
+	__u64 tick_ns;
+	__u64 limit;
+	__u64 timers;
+	__u64 expired;
+	__s32 clock;
+	__s32 home_cpu;
+	__u32 flags;
+	__u32 levels;
+	__u32 slots[HTW_MAX_LEVELS];
+	__u32 ring_entries;
+	__u32 reserved0;
+	__u64 reserved[3];
+};
+
+/**
+ * struct htw_cancel_all - argument of HTW_CANCEL_ALL: ends every id
+ * @flags: %HTW_CANCEL_DISCARD
+ * @reserved0: must be zero
+ * @count: out: how many were pending or kept and will never be read
+ * @reserved: must be zero
+ *
+ * Needs %HTW_FEATURE_ALL.
+ */
+struct htw_cancel_all {
+	__u32 flags;
+	__u32 reserved0;
+	__u64 count;
+	__u64 reserved[2];
+};
+
+/**
+ * struct htw_list - argument of HTW_LIST and HTW_HARVEST
+ * @entries: address of an array of &struct htw_query
+ * @cursor: where to go on; zero to begin, then as the last call left it
+ * @count: how many entries the array has room for
+ * @done: out: how many were written; zero at the end
+ * @flags: must be zero
+ * @reserved0: must be zero
+ * @reserved: must be zero
+ *
+ * HTW_LIST tells what is pending; a timer that is pending throughout is told
+ * once. HTW_HARVEST takes it out as well: what it told is stopped and its id
+ * has ended, what it could not tell stays armed. Needs %HTW_FEATURE_ALL.
+ */
+struct htw_list {
+	__u64 entries;
+	__u64 cursor;
+	__u32 count;
+	__u32 done;
+	__u32 flags;
+	__u32 reserved0;
+	__u64 reserved[2];
+};
+
+/**
+ * struct htw_advance - argument of HTW_ADVANCE: moves a manual clock forward
+ * @ns: by how much; to which time with %HTW_F_ABS
+ * @expired: out: how many timers expired
+ * @flags: %HTW_F_ABS
+ * @reserved0: must be zero
+ * @reserved: must be zero
+ *
+ * Needs %HTW_FEATURE_MANUAL.
+ */
+struct htw_advance {
+	__u64 ns;
+	__u64 expired;
+	__u32 flags;
+	__u32 reserved0;
+	__u64 reserved;
+};
+
+/**
+ * enum htw_ring_flag - bits of &htw_ring.flags
+ * @HTW_RING_OVERFLOW: expirations wait in the queue for room in the ring
+ */
+enum htw_ring_flag {
+	HTW_RING_OVERFLOW	= 1 << 0,
+};
+
+/**
+ * struct htw_ring - head of the mapped ring; the events follow it
+ * @tail: written by the kernel, after the events before it (release)
+ * @entries: how many events the ring holds, a power of two
+ * @flags: of &enum htw_ring_flag, written by the kernel
+ * @reserved0: zero
+ * @head: written by the program, after it has used the events before it
+ *	(release)
+ * @reserved1: zero
+ *
+ * Event number n, counted modulo 2^32, is entry n & (entries - 1) of the array
+ * of &struct htw_event that starts where this structure ends. Mapped at offset
+ * %HTW_OFF_RING; needs %HTW_FEATURE_RING.
+ */
+struct htw_ring {
+	__u32 tail;
+	__u32 entries;
+	__u32 flags;
+	__u32 reserved0[13];
+	__u32 head;
+	__u32 reserved1[15];
+};
+
+/** HTW_OFF_RING - mmap() offset of the ring of expirations */
+#define HTW_OFF_RING		0x000000000ULL
+/**
+ * HTW_OFF_TABLE - mmap() offset of the table of deadlines
+ *
+ * One __u64 for each slot, indexed by HTW_ID_SLOT(id): the deadline on the
+ * context's clock in ns, zero for as armed, %HTW_DISARMED. Needs
+ * %HTW_FEATURE_TABLE.
+ */
+#define HTW_OFF_TABLE		0x100000000ULL
+
+/** HTW_DISARMED - in the table of deadlines: do not expire */
+#define HTW_DISARMED		(~0ULL)
+
+/** HTW_ID_SLOT() - an id's place in the table of deadlines */
+#define HTW_ID_SLOT(id)		((__u32)(id))
+
+#define HTW_IOC			0xf9
+
+#define HTW_SETUP		_IOW(HTW_IOC, 0x00, struct htw_setup)
+#define HTW_INFO		_IOR(HTW_IOC, 0x01, struct htw_info)
+#define HTW_ADD			_IOWR(HTW_IOC, 0x02, struct htw_add)
+#define HTW_CANCEL		_IOWR(HTW_IOC, 0x03, struct htw_cancel)
+#define HTW_MOD			_IOW(HTW_IOC, 0x04, struct htw_mod)
+#define HTW_QUERY		_IOWR(HTW_IOC, 0x05, struct htw_query)
+#define HTW_BATCH		_IOWR(HTW_IOC, 0x06, struct htw_batch)
+#define HTW_CANCEL_ALL		_IOWR(HTW_IOC, 0x07, struct htw_cancel_all)
+#define HTW_LIST		_IOWR(HTW_IOC, 0x08, struct htw_list)
+#define HTW_HARVEST		_IOWR(HTW_IOC, 0x09, struct htw_list)
+#define HTW_ADVANCE		_IOWR(HTW_IOC, 0x0a, struct htw_advance)
+#define HTW_FLUSH		_IO(HTW_IOC, 0x0b)
+
+#endif /* _UAPI_LINUX_HTW_H */
