@@ -237,17 +237,27 @@ static int htw_engine_cpu_prepare(unsigned int cpu)
 	return 0;
 }
 
-/* Moves some nodes of a CPU that has gone here. Return: false if none is left. */
-static bool htw_base_evict(struct htw_base *from)
+static bool htw_base_is_empty(struct htw_base *base)
+{
+	bool empty;
+
+	spin_lock_bh(&base->lock);
+	empty = !htw_wheel_pending(&base->wheel);
+	spin_unlock_bh(&base->lock);
+	return empty;
+}
+
+/* Moves some nodes of a CPU that has gone to the one we are on. */
+static void htw_base_evict(struct htw_base *from)
 {
 	struct htw_base *to = htw_base_lock_local();
 	const u64 tick = htw_tick(htw_now());
-	struct htw_node *n = NULL;
 	bool ahead = false;
 
 	spin_lock_nested(&from->lock, SINGLE_DEPTH_NESTING);
 	for (unsigned int i = 0; i < HTW_EVICT_CHUNK; i++) {
-		n = htw_wheel_evict(&from->wheel);
+		struct htw_node *n = htw_wheel_evict(&from->wheel);
+
 		if (!n)
 			break;
 		WRITE_ONCE(n->cpu, to->cpu);
@@ -257,7 +267,6 @@ static bool htw_base_evict(struct htw_base *from)
 	if (ahead)
 		htw_base_program(to, 0);
 	htw_base_unlock_local(to);
-	return n;
 }
 
 /*
@@ -272,8 +281,10 @@ static int htw_engine_cpu_dead(unsigned int cpu)
 	base->offline = true;
 	spin_unlock_bh(&base->lock);
 	hrtimer_cancel(&base->hrtimer);
-	while (htw_base_evict(base))
+	while (!htw_base_is_empty(base)) {
+		htw_base_evict(base);
 		cond_resched();
+	}
 	return 0;
 }
 
