@@ -568,7 +568,11 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	u64 first = htw_level_first(w, 0);
 	u32 index;
 
-	if (first <= now) {
+	/*
+	 * What has come down of a bucket that is not empty yet lies past the
+	 * level's end: what is still above may be earlier, so it has to wait.
+	 */
+	if (first <= now && first < lev->end) {
 		index = htw_ring_index(w, lev, first);
 		list_splice_tail_init(&lev->buckets[index], &w->due);
 		__clear_bit(index, lev->occupied);
