@@ -1,0 +1,1844 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit: the timing wheel, driven with a made-up clock
+ *
+ * Nearly all cases drive the wheel through struct wheel_test, which does what
+ * the engine does (expire, cascade, ask for the next tick with work) and holds
+ * a model beside it: a tree of all pending timers in the order in which they
+ * have to come out. Each timer that comes out is compared with the model's
+ * first, so every case asserts: none early, none late, none lost, none twice,
+ * order kept, counts right, and no work before the tick that was told.
+ */
+#include <kunit/test.h>
+#include <linux/bitmap.h>
+#include <linux/bitops.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/prandom.h>
+#include <linux/rbtree.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+
+#include "../htw_wheel.h"
+
+/* KASAN means an emulated machine that is some fifty times slower. */
+#define HTW_OPS			(IS_ENABLED(CONFIG_KASAN) ? 50000 : 1000000)
+#define HTW_POOL		(IS_ENABLED(CONFIG_KASAN) ? 1024 : 8192)
+#define HTW_TICK_BY_TICK	(IS_ENABLED(CONFIG_KASAN) ? 1500 : 20000)
+
+/* What the engine allows one callback; HTW_ALL is never used up. */
+#define HTW_BUDGET		128
+#define HTW_ALL			UINT_MAX
+
+/*
+ * A timer and what the model knows of it. @due is the tick that decides its
+ * order: its own, or for a tick that had passed at the start, the last passed.
+ */
+struct timer {
+	struct htw_node node;
+	struct rb_node rb;
+	u64 expires;
+	u64 due;
+	u64 seq;
+	u64 started;
+	bool armed;
+	u32 fired;
+};
+
+struct wheel_test {
+	struct kunit *test;
+	struct htw_wheel w;
+	struct rb_root_cached model;
+	u64 now;
+	u64 seq;
+	u64 count;
+	u64 fired;
+	u64 runs;
+	bool prompt;	/* the owner is never late, so no timer may be */
+};
+
+static bool timer_before(struct rb_node *a, const struct rb_node *b)
+{
+	const struct timer *x = rb_entry(a, struct timer, rb);
+	const struct timer *y = rb_entry(b, struct timer, rb);
+
+	return x->due != y->due ? x->due < y->due : x->seq < y->seq;
+}
+
+static struct timer *model_first(struct wheel_test *t)
+{
+	struct rb_node *first = rb_first_cached(&t->model);
+
+	return first ? rb_entry(first, struct timer, rb) : NULL;
+}
+
+static void timer_start(struct wheel_test *t, struct timer *tm, u64 expires)
+{
+	struct kunit *test = t->test;
+	const u64 before = t->w.next;
+	bool earlier;
+
+	KUNIT_ASSERT_FALSE(test, tm->armed);
+	tm->node.expires = expires;
+	earlier = htw_wheel_start(&t->w, &tm->node, t->now);
+
+	tm->expires = expires;
+	tm->due = max(expires, t->w.cursor - 1);
+	tm->seq = t->seq++;
+	tm->started = t->now;
+	tm->armed = true;
+	rb_add_cached(&tm->rb, &t->model, timer_before);
+	t->count++;
+
+	KUNIT_ASSERT_EQ(test, earlier, t->w.next < before);
+	KUNIT_ASSERT_LE(test, t->w.next, before);
+	KUNIT_ASSERT_LE(test, t->w.next, max(tm->due, t->now));
+	KUNIT_ASSERT_LE(test, t->w.cursor, t->now + 1);
+}
+
+static void timer_gone(struct wheel_test *t, struct timer *tm)
+{
+	rb_erase_cached(&tm->rb, &t->model);
+	tm->armed = false;
+	t->count--;
+}
+
+static void timer_stop(struct wheel_test *t, struct timer *tm)
+{
+	KUNIT_ASSERT_TRUE(t->test, tm->armed);
+	htw_wheel_stop(&t->w, &tm->node);
+	timer_gone(t, tm);
+}
+
+static void timer_expired(struct wheel_test *t, struct htw_node *n)
+{
+	struct timer *tm = container_of(n, struct timer, node);
+	struct kunit *test = t->test;
+
+	KUNIT_ASSERT_TRUE(test, tm->armed);
+	KUNIT_ASSERT_GE_MSG(test, t->now, tm->expires, "early");
+	if (t->prompt)
+		KUNIT_ASSERT_EQ_MSG(test, t->now, max(tm->expires, tm->started), "late");
+	KUNIT_ASSERT_PTR_EQ_MSG(test, tm, model_first(t),
+				"out of order: tick %llu, number %llu, but first is tick %llu, number %llu",
+				tm->due, tm->seq, model_first(t)->due, model_first(t)->seq);
+	timer_gone(t, tm);
+	tm->fired++;
+	t->fired++;
+}
+
+/* What the engine does when its timer fires. Returns how much work it was. */
+static unsigned int wheel_run(struct wheel_test *t, u64 now, unsigned int budget)
+{
+	struct kunit *test = t->test;
+	unsigned int before, left = budget;
+	struct htw_node *n;
+	struct timer *first;
+	bool done;
+
+	t->now = now;
+	t->runs++;
+	for (;;) {
+		before = left;
+		n = htw_wheel_expire(&t->w, now, &left);
+		KUNIT_ASSERT_LE(test, left, before);
+		if (!n)
+			break;
+		KUNIT_ASSERT_LT(test, left, before);
+		timer_expired(t, n);
+	}
+
+	first = model_first(t);
+	if (left) {
+		if (first)
+			KUNIT_ASSERT_GT_MSG(test, first->due, now, "late or lost");
+		KUNIT_ASSERT_EQ(test, t->w.cursor, now + 1);
+	}
+	KUNIT_ASSERT_LE(test, t->w.cursor, now + 1);
+
+	before = left;
+	done = htw_wheel_cascade(&t->w, &left);
+	KUNIT_ASSERT_LE(test, left, before);
+
+	t->w.next = htw_wheel_next(&t->w);
+	if (!first)
+		KUNIT_ASSERT_EQ(test, t->w.next, HTW_NEVER);
+	else
+		KUNIT_ASSERT_LE(test, t->w.next, max(first->due, now));
+	/* The cursor is one tick ahead, so moving may begin as early as that. */
+	if (!done)
+		KUNIT_ASSERT_LE(test, t->w.next, now + 1);
+	if (!done)
+		KUNIT_ASSERT_EQ(test, left, 0);
+	else if (before)
+		KUNIT_ASSERT_GT(test, t->w.next, now);
+	KUNIT_ASSERT_EQ(test, htw_wheel_pending(&t->w), t->count);
+	if (!(t->runs & 1023))
+		cond_resched();
+	return budget - left;
+}
+
+/* The owner comes whenever it was told to, up to and with tick @to. */
+static void wheel_advance(struct wheel_test *t, u64 to)
+{
+	while (t->w.next <= to)
+		wheel_run(t, max(t->now, t->w.next), HTW_ALL);
+	t->now = to;
+}
+
+/* Comes whenever it was told to until @tm has expired. */
+static void wheel_until_fired(struct wheel_test *t, struct timer *tm)
+{
+	while (tm->armed) {
+		KUNIT_ASSERT_NE_MSG(t->test, t->w.next, HTW_NEVER, "lost");
+		wheel_run(t, max(t->now, t->w.next), HTW_ALL);
+	}
+}
+
+static void wheel_until_empty(struct wheel_test *t)
+{
+	while (t->count)
+		wheel_until_fired(t, model_first(t));
+}
+
+/* That the fields say what the lists hold, and the lists what they may. */
+static void wheel_check(struct wheel_test *t)
+{
+	struct htw_wheel *w = &t->w;
+	struct kunit *test = t->test;
+	u64 count, total = 0;
+	u64 from = w->cursor;
+	struct htw_node *n;
+
+	for (unsigned int l = 0; l < w->levels; l++) {
+		struct htw_level *lev = &w->level[l];
+
+		count = l ? 0 : list_count_nodes(&w->due);
+		for (unsigned int i = 0; lev->buckets && i < lev->ring; i++) {
+			KUNIT_ASSERT_EQ_MSG(test, test_bit(i, lev->occupied),
+					    !list_empty(&lev->buckets[i]),
+					    "level %u bucket %u", l, i);
+			list_for_each_entry(n, &lev->buckets[i], list) {
+				KUNIT_ASSERT_GE(test, n->expires, from);
+				count++;
+			}
+		}
+		KUNIT_ASSERT_EQ_MSG(test, lev->pending, count, "level %u", l);
+		KUNIT_ASSERT_GE(test, lev->end, from);
+		from = lev->end;
+		total += count;
+	}
+	count = list_count_nodes(&w->beyond) + list_count_nodes(&w->scan);
+	KUNIT_ASSERT_EQ(test, w->level[w->levels].pending, count);
+	KUNIT_ASSERT_EQ(test, total + count, t->count);
+}
+
+static void wheel_free(void *arg)
+{
+	struct wheel_test *t = arg;
+
+	/* After a failed case nodes may be left; let it not warn of them, too. */
+	for (unsigned int l = 0; t->count && l < t->w.levels; l++)
+		t->w.level[l].pending = 0;
+	if (t->count)
+		t->w.level[t->w.levels].pending = 0;
+	htw_wheel_destroy(&t->w);
+}
+
+/* A wheel without buckets. */
+static struct wheel_test *wheel_bare(struct kunit *test, const struct htw_geometry *geo,
+				     u64 now)
+{
+	struct wheel_test *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	const char *why;
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	KUNIT_ASSERT_EQ(test, htw_geometry_check(geo, &why), 0);
+	t->test = test;
+	t->model = RB_ROOT_CACHED;
+	t->prompt = true;
+	t->now = now;
+	htw_wheel_init(&t->w, geo, now);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, wheel_free, t), 0);
+	KUNIT_ASSERT_EQ(test, t->w.cursor, now + 1);
+	KUNIT_ASSERT_EQ(test, t->w.next, HTW_NEVER);
+	return t;
+}
+
+static struct wheel_test *wheel_new(struct kunit *test, const struct htw_geometry *geo,
+				    u64 now)
+{
+	struct wheel_test *t = wheel_bare(test, geo, now);
+
+	KUNIT_ASSERT_EQ(test, htw_wheel_install_all(&t->w, GFP_KERNEL, NUMA_NO_NODE), 0);
+	KUNIT_ASSERT_EQ(test, htw_wheel_next(&t->w), HTW_NEVER);
+	KUNIT_ASSERT_EQ(test, htw_wheel_pending(&t->w), 0);
+	return t;
+}
+
+/* Frees it now, where one case makes many. */
+static void wheel_done(struct wheel_test *t)
+{
+	struct kunit *test = t->test;
+
+	KUNIT_ASSERT_EQ(test, htw_wheel_pending(&t->w), 0);
+	KUNIT_ASSERT_EQ(test, htw_wheel_next(&t->w), HTW_NEVER);
+	wheel_check(t);
+	kunit_release_action(test, wheel_free, t);
+	kunit_kfree(test, t);
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(test_kvfree, kvfree, const void *);
+
+static void *test_kvcalloc(struct kunit *test, size_t n, size_t size)
+{
+	void *p = kvcalloc(n, size, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, test_kvfree, p), 0);
+	return p;
+}
+
+/* ------------------------------------------------------------------------- */
+
+static const struct htw_geometry geo_default = { 5, { 256, 64, 64, 64, 64 } };
+static const struct htw_geometry geo_clock = { 3, { 60, 60, 12 } };
+static const struct htw_geometry geo_ch11 = { 3, { 10, 60, 5 } };
+static const struct htw_geometry geo_64 = { 4, { 64, 64, 64, 64 } };
+static const struct htw_geometry geo_kafka = { 3, { 3, 3, 3 } };
+static const struct htw_geometry geo_tiny = { 2, { 2, 2 } };
+static const struct htw_geometry geo_one = { 1, { 8 } };
+static const struct htw_geometry geo_deep = { 8, { 2, 2, 2, 2, 2, 2, 2, 2 } };
+static const struct htw_geometry geo_odd = { 4, { 7, 2, 5, 3 } };
+
+struct wheel_case {
+	const struct htw_geometry *geo;
+	const char *name;
+	unsigned int share;	/* of the random operations, in percent */
+};
+
+static const struct wheel_case wheel_cases[] = {
+	{ &geo_default, "256,64,64,64,64", 100 },
+	{ &geo_clock, "60,60,12", 25 },
+	{ &geo_ch11, "10,60,5", 25 },
+	{ &geo_64, "64,64,64,64", 25 },
+	{ &geo_kafka, "3,3,3", 25 },
+	{ &geo_tiny, "2,2", 10 },
+	{ &geo_one, "8", 10 },
+	{ &geo_deep, "2,2,2,2,2,2,2,2", 25 },
+	{ &geo_odd, "7,2,5,3", 25 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(wheel, wheel_cases, name);
+
+enum start_at {
+	START_AT_0,
+	START_AT_1,
+	START_MID_WINDOW,
+	START_ON_LAST_TICK,
+	START_ON_FIRST_TICK,
+	START_NEAR_2_TO_32,
+	START_NEAR_2_TO_63,
+	NR_STARTS,
+};
+
+static const char * const start_names[] = {
+	"0", "1", "mid_window", "last_tick", "first_tick", "near_2_to_32", "near_2_to_63",
+};
+
+struct start_case {
+	const struct wheel_case *wheel;
+	enum start_at at;
+};
+
+/* Every wheel with every start. */
+static const void *start_gen_params(const void *prev, char *desc)
+{
+	static struct start_case table[ARRAY_SIZE(wheel_cases) * NR_STARTS];
+	const struct start_case *last = prev;
+	const unsigned int i = last ? last - table + 1 : 0;
+
+	if (i == ARRAY_SIZE(table))
+		return NULL;
+	table[i].wheel = &wheel_cases[i / NR_STARTS];
+	table[i].at = i % NR_STARTS;
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%s from %s", table[i].wheel->name,
+		 start_names[table[i].at]);
+	return &table[i];
+}
+
+/* Ticks that @l levels span. */
+static u64 geo_span(const struct htw_geometry *geo, unsigned int l)
+{
+	u64 span = 1;
+
+	while (l-- > 0)
+		span *= geo->slots[l];
+	return span;
+}
+
+static u64 geo_range(const struct htw_geometry *geo)
+{
+	return geo_span(geo, geo->levels);
+}
+
+/* The present tick to begin with; the cursor is then one tick further. */
+static u64 start_tick(const struct start_case *c)
+{
+	const u64 range = geo_range(c->wheel->geo);
+
+	switch (c->at) {
+	case START_AT_1:
+		return 1;
+	case START_MID_WINDOW:
+		return 5 * range + range / 2;
+	case START_ON_LAST_TICK:
+		return 6 * range - 2;
+	case START_ON_FIRST_TICK:
+		return 6 * range - 1;
+	case START_NEAR_2_TO_32:
+		return BIT_ULL(32) - 3;
+	case START_NEAR_2_TO_63:
+		return BIT_ULL(63) - 5 * range - 3;
+	default:
+		return 0;
+	}
+}
+
+/*
+ * The ticks around every boundary: of the slots of each level and of its
+ * windows, next and next but one, both where they are aligned and as far from
+ * now; and of the whole range and twice that.
+ */
+#define MAX_BOUNDARIES	(12 * (HTW_WHEEL_MAX_LEVELS + 1))
+
+static unsigned int boundaries(const struct htw_geometry *geo, u64 now, u64 *ticks)
+{
+	unsigned int n = 0;
+
+	for (unsigned int l = 0; l <= geo->levels; l++) {
+		const u64 span = geo_span(geo, l);
+		const u64 slot = div64_u64(now, span) * span;
+
+		for (int d = -1; d <= 1; d++) {
+			ticks[n++] = slot + span + d;
+			ticks[n++] = slot + 2 * span + d;
+			ticks[n++] = now + span + d;
+			ticks[n++] = now + 2 * span + d;
+		}
+	}
+	return n;
+}
+
+/* Ticks for the levels 0, 1 ... of a wheel, and beyond. */
+static u64 tick_on_level(const struct htw_wheel *w, unsigned int l)
+{
+	return l ? w->level[l - 1].end : w->cursor;
+}
+
+/* ----------------------------- each at its tick --------------------------- */
+
+static void boundary_ticks_exact_together(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	struct timer *tm = test_kvcalloc(test, MAX_BOUNDARIES, sizeof(*tm));
+	struct wheel_test *t = wheel_new(test, c->wheel->geo, start_tick(c));
+	u64 ticks[MAX_BOUNDARIES];
+	unsigned int n = boundaries(c->wheel->geo, t->now, ticks);
+
+	for (unsigned int i = 0; i < n; i++)
+		timer_start(t, &tm[i], ticks[i]);
+	wheel_check(t);
+	wheel_until_empty(t);
+	KUNIT_EXPECT_EQ(test, t->fired, n);
+	for (unsigned int i = 0; i < n; i++)
+		KUNIT_EXPECT_EQ(test, tm[i].fired, 1);
+	wheel_done(t);
+}
+
+/* Alone there is nothing else that could make the wheel look in time. */
+static void boundary_ticks_exact_alone(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	u64 ticks[MAX_BOUNDARIES];
+	unsigned int n = boundaries(geo, start_tick(c), ticks);
+
+	for (unsigned int i = 0; i < n; i++) {
+		struct wheel_test *t = wheel_new(test, geo, start_tick(c));
+		struct timer tm = {};
+
+		timer_start(t, &tm, ticks[i]);
+		wheel_until_fired(t, &tm);
+		KUNIT_EXPECT_EQ(test, t->now, max(ticks[i], start_tick(c)));
+		if (ticks[i] - start_tick(c) < geo_range(geo)) {
+			KUNIT_EXPECT_LE(test, t->runs, geo->levels);
+			KUNIT_EXPECT_LT(test, t->w.cascades, geo->levels);
+		} else {
+			KUNIT_EXPECT_LE(test, t->runs, geo->levels + 3);
+			KUNIT_EXPECT_LE(test, t->w.cascades, geo->levels);
+		}
+		wheel_done(t);
+	}
+}
+
+/* Called at every tick, the wheel works at those only that it has told. */
+static void boundary_ticks_exact_tick_by_tick(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	struct timer *tm = test_kvcalloc(test, MAX_BOUNDARIES, sizeof(*tm));
+	struct wheel_test *t = wheel_new(test, c->wheel->geo, start_tick(c));
+	const u64 from = t->now;
+	u64 ticks[MAX_BOUNDARIES];
+	unsigned int n = boundaries(c->wheel->geo, from, ticks);
+
+	for (unsigned int i = 0; i < n; i++) {
+		if (ticks[i] < from + HTW_TICK_BY_TICK)
+			timer_start(t, &tm[i], ticks[i]);
+	}
+	for (u64 now = from; t->count; now++) {
+		const u64 next = t->w.next;
+		unsigned int used = wheel_run(t, now, HTW_ALL);
+
+		/* The cursor is one tick ahead, so moving may be as well. */
+		if (now + 1 < next)
+			KUNIT_ASSERT_EQ(test, used, 0);
+		else if (now >= next)
+			KUNIT_ASSERT_GT(test, used, 0);
+	}
+	wheel_done(t);
+}
+
+/* The owner never waits for what the wheel tells, but comes every few ticks. */
+static void boundary_ticks_in_order_when_late(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	struct timer *tm = test_kvcalloc(test, MAX_BOUNDARIES, sizeof(*tm));
+	const u64 range = geo_range(c->wheel->geo);
+
+	for (unsigned int part = 1; part <= 64; part *= 4) {
+		struct wheel_test *t = wheel_new(test, c->wheel->geo, start_tick(c));
+		u64 ticks[MAX_BOUNDARIES];
+		unsigned int n = boundaries(c->wheel->geo, t->now, ticks);
+
+		t->prompt = false;
+		for (unsigned int i = 0; i < n; i++)
+			timer_start(t, &tm[i], ticks[i]);
+		while (t->count)
+			wheel_run(t, t->now + div_u64(range, part) + 1, HTW_ALL);
+		wheel_done(t);
+	}
+}
+
+/*
+ * Kafka's TimingWheel, whose documentation works through an example: u = 1,
+ * n = 3, three levels, start time c. Its levels hold c to c + 26; each task
+ * expires as time reaches its tick, whatever bucket it was in.
+ */
+static void kafka_worked_example(struct kunit *test)
+{
+	static const u64 starts[] = { 1, 2, 3, 9, 26, 27, 28, 80, 1000003 };
+	struct timer *tm = test_kvcalloc(test, 28, sizeof(*tm));
+
+	for (unsigned int s = 0; s < ARRAY_SIZE(starts); s++) {
+		const u64 c = starts[s];
+		struct wheel_test *t = wheel_new(test, &geo_kafka, c - 1);
+
+		/* In no order: 10 and 27 + 1 have no common divisor. */
+		for (unsigned int i = 0; i < 27; i++)
+			timer_start(t, &tm[i * 10 % 27], c + i * 10 % 27);
+		/* "if the task is c + 27, it is an overflow" */
+		timer_start(t, &tm[27], c + 27);
+
+		for (unsigned int i = 0; i <= 27; i++) {
+			const u64 fired = t->fired;
+
+			KUNIT_ASSERT_TRUE(test, tm[i].armed);
+			wheel_advance(t, c + i);
+			KUNIT_ASSERT_FALSE(test, tm[i].armed);
+			KUNIT_ASSERT_EQ(test, t->fired, fired + 1);
+		}
+		for (unsigned int i = 0; i <= 27; i++)
+			tm[i].fired = 0;
+		wheel_done(t);
+	}
+}
+
+struct example {
+	const char *name;
+	const struct htw_geometry *geo;
+	u64 now;
+	u64 after;
+	u64 tick;
+};
+
+static const struct example examples[] = {
+	/* "Real-Time Concepts for Embedded Systems", ch. 11: 100 ms a tick. */
+	{ "ch11_2min_4s_300ms", &geo_ch11, 0, (2 * 60 + 4) * 10 + 3, 1243 },
+	{ "ch11_2min_4s_300ms_at_4min_59s_900ms", &geo_ch11, 2999, 1243, 4242 },
+	{ "ch11_100ms", &geo_ch11, 0, 1, 1 },
+	{ "ch11_4min_59s_900ms", &geo_ch11, 0, 2999, 2999 },
+	{ "ch11_5min", &geo_ch11, 0, 3000, 3000 },
+	{ "clock_1s", &geo_clock, 0, 1, 1 },
+	{ "clock_59s", &geo_clock, 0, 59, 59 },
+	{ "clock_1min", &geo_clock, 0, 60, 60 },
+	{ "clock_59min_59s", &geo_clock, 0, 3599, 3599 },
+	{ "clock_1h", &geo_clock, 0, 3600, 3600 },
+	{ "clock_10h_20min_30s", &geo_clock, 0, 10 * 3600 + 20 * 60 + 30, 37230 },
+	{ "clock_11h_59min_59s", &geo_clock, 0, 43199, 43199 },
+	{ "clock_12h", &geo_clock, 0, 43200, 43200 },
+	{ "clock_12h_at_11h_59min_59s", &geo_clock, 43199, 43200, 86399 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(example, examples, name);
+
+static void example_from_the_book(struct kunit *test)
+{
+	const struct example *e = test->param_value;
+	struct wheel_test *t = wheel_new(test, e->geo, e->now);
+	struct timer tm = {};
+
+	timer_start(t, &tm, e->now + e->after);
+	wheel_advance(t, e->tick - 1);
+	KUNIT_EXPECT_TRUE(test, tm.armed);
+	wheel_advance(t, e->tick);
+	KUNIT_EXPECT_FALSE(test, tm.armed);
+	KUNIT_EXPECT_EQ(test, tm.fired, 1);
+	KUNIT_EXPECT_LT(test, t->w.cascades, e->geo->levels);
+	wheel_done(t);
+}
+
+/* ---------------------------------- due ----------------------------------- */
+
+static void past_tick_due_at_once(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	struct wheel_test *t = wheel_new(test, c->wheel->geo, start_tick(c) + 1);
+	const u64 now = t->now;
+	struct timer tm[6] = {};
+
+	timer_start(t, &tm[0], now);
+	KUNIT_EXPECT_LE(test, t->w.next, now);
+	timer_start(t, &tm[1], now - 1);
+	timer_start(t, &tm[2], 0);
+	timer_start(t, &tm[3], now + 1);
+	timer_start(t, &tm[4], now);
+	timer_start(t, &tm[5], now / 2);
+	KUNIT_EXPECT_LE(test, htw_wheel_next(&t->w), now);
+	KUNIT_EXPECT_EQ(test, wheel_run(t, now, 5), 5);
+	KUNIT_EXPECT_TRUE(test, tm[3].armed);
+	KUNIT_EXPECT_EQ(test, t->w.next, now + 1);
+	wheel_run(t, now + 1, HTW_ALL);
+	wheel_done(t);
+}
+
+/* Due timers that the budget left over keep their place before new ones. */
+static void due_left_over_stay_first(struct kunit *test)
+{
+	const struct wheel_case *c = test->param_value;
+	struct wheel_test *t = wheel_new(test, c->geo, 1000);
+	struct timer *tm = test_kvcalloc(test, 20, sizeof(*tm));
+
+	t->prompt = false;
+	for (unsigned int i = 0; i < 10; i++)
+		timer_start(t, &tm[i], 1001 + (i & 1));
+	KUNIT_EXPECT_EQ(test, wheel_run(t, 1002, 3), 3);
+	KUNIT_EXPECT_EQ(test, t->fired, 3);
+	KUNIT_EXPECT_LE(test, t->w.next, 1002);
+	for (unsigned int i = 10; i < 20; i++)
+		timer_start(t, &tm[i], 999 + i % 4);
+	for (unsigned int i = 4; i <= 20; i++) {
+		KUNIT_EXPECT_EQ(test, wheel_run(t, 1002, 1), 1);
+		KUNIT_EXPECT_EQ(test, t->fired, i);
+		wheel_check(t);
+	}
+	wheel_done(t);
+}
+
+static void no_budget_no_work(struct kunit *test)
+{
+	const struct wheel_case *c = test->param_value;
+	struct wheel_test *t = wheel_new(test, c->geo, 1000);
+	struct timer tm[3] = {};
+
+	t->prompt = false;
+	timer_start(t, &tm[0], 1000);
+	timer_start(t, &tm[1], tick_on_level(&t->w, 1));
+	timer_start(t, &tm[2], tick_on_level(&t->w, c->geo->levels));
+	KUNIT_EXPECT_EQ(test, wheel_run(t, 1000, 0), 0);
+	KUNIT_EXPECT_EQ(test, wheel_run(t, 10 * geo_range(c->geo) + 1000, 0), 0);
+	KUNIT_EXPECT_EQ(test, t->fired, 0);
+	wheel_run(t, t->now, HTW_ALL);
+	KUNIT_EXPECT_EQ(test, t->fired, 3);
+	wheel_done(t);
+}
+
+/* The owner that knows of work sets next to 0 and is not told of more. */
+static void start_silent_while_owner_works(struct kunit *test)
+{
+	struct wheel_test *t = wheel_new(test, &geo_default, 1000);
+	struct timer tm[4] = {};
+
+	t->w.next = 0;
+	for (unsigned int i = 0; i < ARRAY_SIZE(tm); i++) {
+		timer_start(t, &tm[i], 1000 + i);	/* asserts: not earlier */
+		KUNIT_EXPECT_EQ(test, t->w.next, 0);
+	}
+	t->w.next = htw_wheel_next(&t->w);
+	wheel_until_empty(t);
+	wheel_done(t);
+}
+
+static void start_tells_earlier_work_only(struct kunit *test)
+{
+	struct wheel_test *t = wheel_new(test, &geo_default, 1000);
+	struct timer tm[5] = {};
+	u64 next;
+
+	timer_start(t, &tm[0], 1300);
+	KUNIT_EXPECT_LE(test, t->w.next, 1300);
+	timer_start(t, &tm[1], 1010);
+	KUNIT_EXPECT_EQ(test, t->w.next, 1010);
+	next = t->w.next;
+	timer_start(t, &tm[2], 1010);
+	timer_start(t, &tm[3], 1011);
+	timer_start(t, &tm[4], 100000);
+	KUNIT_EXPECT_EQ(test, t->w.next, next);
+	wheel_until_empty(t);
+	wheel_done(t);
+}
+
+/* ---------------------------------- order --------------------------------- */
+
+/* Timers of one tick, started from ever nearer, so on ever finer levels. */
+static void equal_ticks_in_order_of_start(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	struct timer *tm = test_kvcalloc(test, 6 * MAX_BOUNDARIES, sizeof(*tm));
+	const u64 tick = start_tick(c) + 3 * geo_range(geo);
+
+	/* Behind what the wheel tells: never, at it, and at each step. */
+	for (int l = geo->levels, n = 0; l >= 0; l--) {
+		struct wheel_test *t = wheel_new(test, geo, start_tick(c));
+
+		n = 0;
+		for (int k = l; k >= 0; k--) {
+			for (int back = 2; back > 0; back--) {
+				u64 from = tick - min(tick, back * geo_span(geo, k));
+
+				if (from <= t->now)
+					continue;
+				wheel_advance(t, from);
+				timer_start(t, &tm[n++], tick);
+				timer_start(t, &tm[n++], tick + 1);
+				timer_start(t, &tm[n++], tick);
+			}
+		}
+		wheel_until_empty(t);
+		wheel_done(t);
+	}
+}
+
+/* While a bucket is moved down, a node at a time, others join it. */
+static void equal_ticks_in_order_while_moving(struct kunit *test)
+{
+	const struct wheel_case *c = test->param_value;
+	const struct htw_geometry *geo = c->geo;
+	struct timer *tm = test_kvcalloc(test, 64, sizeof(*tm));
+
+	for (unsigned int l = 1; l <= geo->levels; l++) {
+		struct wheel_test *t = wheel_new(test, geo, 7 * geo_range(geo) + 3);
+		/* The second window beyond the ring: it was not there yet. */
+		const u64 tick = tick_on_level(&t->w, l) + t->w.level[l].span;
+		unsigned int n = 0;
+
+		while (n < 24) {
+			timer_start(t, &tm[n], tick + n % 2);
+			n++;
+		}
+		while (n < 60) {
+			wheel_run(t, max(t->now, t->w.next), 1);
+			if (!t->count || t->now >= tick - 1)
+				break;
+			timer_start(t, &tm[n], tick + n % 2);
+			n++;
+		}
+		wheel_check(t);
+		wheel_until_empty(t);
+		wheel_done(t);
+	}
+}
+
+/*
+ * The owner was kept away while a bucket was half moved, until after the
+ * bucket's own ticks: those moved, which are the later ticks here, must not
+ * overtake those that were not.
+ */
+static void half_moved_keeps_order_when_late(struct kunit *test)
+{
+	const struct wheel_case *c = test->param_value;
+	const struct htw_geometry *geo = c->geo;
+	struct timer *tm = test_kvcalloc(test, 60, sizeof(*tm));
+
+	for (unsigned int l = 1; l <= geo->levels; l++) {
+		for (unsigned int budget = 1; budget < 60; budget += 7) {
+			struct wheel_test *t = wheel_new(test, geo, 7 * geo_range(geo) + 3);
+			const u64 span = t->w.level[l].span;
+			const u64 tick = tick_on_level(&t->w, l) + span;
+
+			t->prompt = false;
+			for (unsigned int i = 0; i < 60; i++)
+				timer_start(t, &tm[i], tick + (59 - i) % (u32)min(span, 60));
+			wheel_run(t, t->w.next, budget);
+			wheel_check(t);
+			wheel_run(t, tick + span - 2, budget);
+			while (t->count)
+				wheel_run(t, tick + span, budget);
+			wheel_done(t);
+		}
+	}
+}
+
+/* ------------------------------ quiet and cheap --------------------------- */
+
+static void empty_ticks_cost_nothing(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	struct wheel_test *t = wheel_new(test, geo, start_tick(c));
+	struct timer tm = {};
+
+	timer_start(t, &tm, t->now + 1000000);
+	wheel_until_fired(t, &tm);
+	/* One look beyond the last level, where the tick lies there. */
+	KUNIT_EXPECT_LE(test, t->runs, geo->levels + (geo_range(geo) <= 1000000));
+	wheel_done(t);
+}
+
+static void empty_wheel_is_quiet(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	struct wheel_test *t = wheel_new(test, c->wheel->geo, start_tick(c));
+	struct timer tm = {};
+
+	/* All of these assert that there is no next tick with work. */
+	for (unsigned int shift = 0; shift < 30; shift++)
+		KUNIT_EXPECT_EQ(test, wheel_run(t, t->now + BIT(shift), HTW_ALL), 0);
+	timer_start(t, &tm, t->now + 1);
+	wheel_advance(t, t->now + 1);
+	KUNIT_EXPECT_EQ(test, tm.fired, 1);
+	KUNIT_EXPECT_EQ(test, wheel_run(t, t->now + 1, HTW_ALL), 0);
+	wheel_done(t);
+}
+
+/* Nobody ran the wheel for long, as there was no work: it is up to date. */
+static void start_after_long_quiet(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	struct wheel_test *t = wheel_new(test, geo, start_tick(c));
+	struct timer far = {}, near = {}, past = {};
+	const u64 range = geo_range(geo);
+
+	timer_start(t, &far, t->now + range - 1);
+	for (unsigned int i = 0; i < 20; i++) {
+		const u64 cascades = t->w.cascades;
+
+		if (t->w.next > t->now + 1)
+			t->now += (t->w.next - t->now) / 2;
+		timer_start(t, &past, t->now - (i & 1));
+		timer_start(t, &near, t->now + 1);
+		if (t->now + 1 < t->w.level[0].end)
+			KUNIT_EXPECT_GE(test, t->w.level[0].pending, 2);
+		wheel_advance(t, t->now + 1);
+		KUNIT_ASSERT_FALSE(test, near.armed);
+		KUNIT_ASSERT_FALSE(test, past.armed);
+		KUNIT_ASSERT_LE(test, t->w.cascades, cascades + geo->levels);
+		if (!far.armed)
+			break;
+	}
+	wheel_until_empty(t);
+	wheel_done(t);
+}
+
+/* Years of ticks at once cost as much as what is due, and nothing more. */
+static void clock_jump_costs_what_is_due(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	struct timer *tm = test_kvcalloc(test, MAX_BOUNDARIES + 1, sizeof(*tm));
+	u64 jump = c->at == START_NEAR_2_TO_63 ? 4 * geo_range(geo) : BIT_ULL(60);
+
+	for (unsigned int with = 0; with < 4; with++) {
+		struct wheel_test *t = wheel_new(test, geo, start_tick(c));
+		u64 ticks[MAX_BOUNDARIES];
+		unsigned int n = boundaries(geo, t->now, ticks);
+		unsigned int inside = 0, beyond = 0;
+
+		t->prompt = false;
+		for (unsigned int i = 0; i < n; i++) {
+			bool far = ticks[i] >= t->w.level[geo->levels - 1].end;
+
+			if (!(with & (far ? 2 : 1)))
+				continue;
+			timer_start(t, &tm[i], ticks[i]);
+			if (far)
+				beyond++;
+			else
+				inside++;
+		}
+		KUNIT_EXPECT_LE(test, wheel_run(t, t->now + jump, HTW_ALL),
+				inside * geo->levels + beyond * (geo->levels + 1 + 4));
+		KUNIT_EXPECT_EQ(test, t->fired, inside + beyond);
+		KUNIT_EXPECT_EQ(test, t->count, 0);
+		wheel_done(t);
+	}
+}
+
+static void clock_jump_leaves_the_rest_exact(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	struct wheel_test *t = wheel_new(test, geo, start_tick(c));
+	const u64 to = t->now + 3 * geo_range(geo);
+	struct timer tm[4] = {};
+
+	timer_start(t, &tm[0], to + 2);
+	timer_start(t, &tm[1], to + 1);
+	timer_start(t, &tm[2], to + 1 + geo->slots[0]);
+	t->prompt = false;
+	timer_start(t, &tm[3], to);
+	wheel_run(t, to, HTW_ALL);
+	KUNIT_EXPECT_EQ(test, t->fired, 1);
+	t->prompt = true;
+	wheel_until_empty(t);
+	wheel_done(t);
+}
+
+/* ---------------------------- beyond the last level ----------------------- */
+
+static void beyond_exact(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	const u64 range = geo_range(geo);
+	const unsigned int far = c->at == START_NEAR_2_TO_63 ? 4 : 1000;
+
+	for (unsigned int k = 1; k < far; k += 1 + k / 3) {
+		for (int d = -1; d <= 1; d++) {
+			struct wheel_test *t = wheel_new(test, geo, start_tick(c));
+			struct timer tm = {};
+			u64 work;
+
+			timer_start(t, &tm, t->now + k * range + d);
+			while (tm.armed) {
+				KUNIT_ASSERT_NE(test, t->w.next, HTW_NEVER);
+				work = wheel_run(t, max(t->now, t->w.next), HTW_ALL);
+				KUNIT_EXPECT_LE(test, work, geo->levels + 1);
+			}
+			KUNIT_EXPECT_LE(test, t->runs, geo->levels + k + 2);
+			KUNIT_EXPECT_LE(test, t->w.cascades, geo->levels);
+			wheel_done(t);
+		}
+	}
+}
+
+/* Several, a turn of the last level apart: each is looked at once a turn. */
+static void beyond_looked_at_once_a_turn(struct kunit *test)
+{
+	const struct wheel_case *c = test->param_value;
+	const struct htw_geometry *geo = c->geo;
+	struct timer *tm = test_kvcalloc(test, 50, sizeof(*tm));
+	struct wheel_test *t = wheel_new(test, geo, 12345);
+	const u64 range = geo_range(geo);
+	u64 work = 0;
+
+	for (unsigned int i = 0; i < 50; i++)
+		timer_start(t, &tm[i], t->now + (i + 1) * range);
+	while (t->count)
+		work += wheel_run(t, t->w.next, HTW_ALL);
+	/* Taken out, moved down, and a look in each turn that it waited. */
+	KUNIT_EXPECT_LE(test, work, 50 * (1 + geo->levels) + 50 * 51 / 2);
+	wheel_done(t);
+}
+
+static void never_expires_but_stops(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	struct wheel_test *t = wheel_new(test, c->wheel->geo, start_tick(c));
+	struct timer tm[3] = {};
+	unsigned int work = 0;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(tm); i++) {
+		timer_start(t, &tm[i], HTW_NEVER);
+		KUNIT_EXPECT_EQ(test, htw_wheel_next(&t->w), HTW_NEVER);
+	}
+	for (unsigned int i = 0; i < 30; i++)
+		work += wheel_run(t, t->now + BIT(i), HTW_ALL);
+	KUNIT_EXPECT_LE(test, work, ARRAY_SIZE(tm));
+	KUNIT_EXPECT_EQ(test, t->fired, 0);
+	for (unsigned int i = 0; i < ARRAY_SIZE(tm); i++)
+		timer_stop(t, &tm[i]);
+	wheel_done(t);
+}
+
+/* Hostile deadlines must neither wrap around nor keep the owner busy. */
+static void huge_ticks_wait_quietly(struct kunit *test)
+{
+	const struct wheel_case *c = test->param_value;
+	static const u64 huge[] = {
+		HTW_NEVER - 1, HTW_NEVER - 2, HTW_NEVER - 1000, BIT_ULL(63) + 1,
+		BIT_ULL(63), BIT_ULL(63) - 1, 0xfffffffffffff000, HTW_NEVER,
+	};
+	struct wheel_test *t = wheel_new(test, c->geo, 1000);
+	struct timer tm[ARRAY_SIZE(huge)] = {};
+	struct timer near = {};
+	unsigned int work = 0;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(huge); i++)
+		timer_start(t, &tm[i], huge[i]);
+	KUNIT_EXPECT_GT(test, htw_wheel_next(&t->w), BIT_ULL(62));
+	timer_start(t, &near, 2000);
+	wheel_until_fired(t, &near);
+	for (unsigned int i = 0; i < 50; i++)
+		work += wheel_run(t, t->now + BIT_ULL(i), HTW_ALL);
+	KUNIT_EXPECT_EQ(test, t->fired, 1);
+	KUNIT_EXPECT_LE(test, work, ARRAY_SIZE(huge));
+	wheel_check(t);
+	for (unsigned int i = 0; i < ARRAY_SIZE(huge); i++)
+		timer_stop(t, &tm[i]);
+	wheel_done(t);
+}
+
+/* One that never comes must not hide one that does, nor be hidden by it. */
+static void never_beside_beyond(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	struct wheel_test *t = wheel_new(test, geo, start_tick(c));
+	const u64 range = geo_range(geo);
+	struct timer never[2] = {};
+	struct timer tm[3] = {};
+
+	timer_start(t, &never[0], HTW_NEVER);
+	timer_start(t, &tm[0], t->now + 3 * range);
+	timer_start(t, &never[1], HTW_NEVER);
+	timer_start(t, &tm[1], t->now + 4 * range);
+	timer_start(t, &tm[2], t->now + 2 * range);
+	for (unsigned int i = 0; i < ARRAY_SIZE(tm); i++)
+		wheel_until_fired(t, &tm[i]);
+	KUNIT_EXPECT_EQ(test, t->count, 2);
+	KUNIT_EXPECT_EQ(test, htw_wheel_next(&t->w), HTW_NEVER);
+	timer_stop(t, &never[1]);
+	timer_stop(t, &never[0]);
+	wheel_done(t);
+}
+
+/* A look that is broken off after every node; starts and stops meanwhile. */
+static void look_beyond_resumes(struct kunit *test)
+{
+	const struct wheel_case *c = test->param_value;
+	const struct htw_geometry *geo = c->geo;
+	struct timer *tm = test_kvcalloc(test, 400, sizeof(*tm));
+
+	for (unsigned int budget = 1; budget <= 5; budget++) {
+		struct wheel_test *t = wheel_new(test, geo, 3 * geo_range(geo) + 1);
+		const u64 range = geo_range(geo);
+		const u64 tick = t->w.level[geo->levels - 1].end;
+		unsigned int n = 0, scans = 0, victim = 0;
+
+		t->prompt = false;
+		for (; n < 100; n++)
+			timer_start(t, &tm[n], tick + (n % 4) * range + n % 2);
+		wheel_advance(t, t->w.next - 1);
+		while (t->w.next <= t->now + 1 && n < 390) {
+			wheel_run(t, t->now + (n == 100), budget);
+			wheel_check(t);
+			if (list_empty(&t->w.scan))
+				break;
+			scans++;
+			/* More of the same ticks, and stop some, seen or not. */
+			if (scans % 3 == 0 && n < 200) {
+				timer_start(t, &tm[n], tick + (n % 4) * range + n % 2);
+				n++;
+			}
+			victim = (victim + 37) % n;
+			if (scans % 5 == 0 && tm[victim].armed)
+				timer_stop(t, &tm[victim]);
+		}
+		KUNIT_EXPECT_GT(test, scans, 10);
+		wheel_until_empty(t);
+		wheel_done(t);
+	}
+}
+
+/* A look is under way, and then all it had still to see are stopped. */
+static void look_beyond_survives_stop_of_all_unseen(struct kunit *test)
+{
+	const struct wheel_case *c = test->param_value;
+	const struct htw_geometry *geo = c->geo;
+	struct wheel_test *t = wheel_new(test, geo, 3 * geo_range(geo) + 1);
+	struct timer *tm = test_kvcalloc(test, 40, sizeof(*tm));
+	const u64 range = geo_range(geo);
+	const u64 tick = t->w.level[geo->levels - 1].end;
+
+	for (unsigned int i = 0; i < 30; i++)
+		timer_start(t, &tm[i], tick + (i % 3) * range);
+	wheel_run(t, t->w.next, 10);
+	KUNIT_ASSERT_FALSE(test, list_empty(&t->w.scan));
+	for (unsigned int i = 10; i < 30; i++)
+		timer_stop(t, &tm[i]);
+	KUNIT_ASSERT_TRUE(test, list_empty(&t->w.scan));
+	wheel_check(t);
+	for (unsigned int i = 30; i < 40; i++)
+		timer_start(t, &tm[i], tick + (i % 3) * range);
+	wheel_until_empty(t);
+	wheel_done(t);
+}
+
+/* ---------------------------------- stop ---------------------------------- */
+
+enum place {
+	PLACE_DUE_AT_START,
+	PLACE_DUE_LEFT_OVER,
+	PLACE_LEVEL_0,
+	PLACE_LEVEL_1,
+	PLACE_LAST_LEVEL,
+	PLACE_HALF_MOVED,
+	PLACE_BEYOND,
+	PLACE_NEVER,
+	PLACE_SCANNED,
+};
+
+struct place_case {
+	enum place place;
+	const char *name;
+};
+
+static const struct place_case place_cases[] = {
+	{ PLACE_DUE_AT_START, "due_at_start" },
+	{ PLACE_DUE_LEFT_OVER, "due_left_over" },
+	{ PLACE_LEVEL_0, "level_0" },
+	{ PLACE_LEVEL_1, "level_1" },
+	{ PLACE_LAST_LEVEL, "last_level" },
+	{ PLACE_HALF_MOVED, "half_moved" },
+	{ PLACE_BEYOND, "beyond" },
+	{ PLACE_NEVER, "never" },
+	{ PLACE_SCANNED, "scanned" },
+};
+
+KUNIT_ARRAY_PARAM_DESC(place, place_cases, name);
+
+#define NR_PLACED	4
+
+/* Brings timers to a place in the wheel; false where the wheel has none such. */
+static bool place_timers(struct wheel_test *t, struct timer *tm, enum place place)
+{
+	const unsigned int levels = t->w.levels;
+	struct htw_level *level = t->w.level;
+	struct kunit *test = t->test;
+	unsigned int l = 0;
+	u64 tick = t->now;
+
+	switch (place) {
+	case PLACE_LEVEL_1:
+	case PLACE_HALF_MOVED:
+		l = 1;
+		break;
+	case PLACE_LAST_LEVEL:
+		l = levels - 1;
+		break;
+	case PLACE_BEYOND:
+	case PLACE_NEVER:
+	case PLACE_SCANNED:
+		l = levels;
+		break;
+	default:
+		break;
+	}
+	if (l == 1 && levels == 1)
+		return place == PLACE_BEYOND;
+	if (place != PLACE_DUE_AT_START)
+		tick = tick_on_level(&t->w, l);
+	if (place == PLACE_NEVER)
+		tick = HTW_NEVER;
+	for (unsigned int i = 0; i < NR_PLACED; i++)
+		timer_start(t, &tm[i], tick);
+	KUNIT_ASSERT_EQ(test, level[l].pending, NR_PLACED);
+
+	switch (place) {
+	case PLACE_DUE_LEFT_OVER:
+		wheel_run(t, t->w.next, 1);
+		KUNIT_ASSERT_EQ(test, list_count_nodes(&t->w.due), NR_PLACED - 1);
+		break;
+	case PLACE_HALF_MOVED:
+		wheel_run(t, t->w.next, 2);
+		KUNIT_ASSERT_EQ(test, level[0].pending, 2);
+		KUNIT_ASSERT_EQ(test, level[1].pending, NR_PLACED - 2);
+		break;
+	case PLACE_SCANNED:
+		wheel_run(t, t->w.next, 1);
+		KUNIT_ASSERT_EQ(test, list_count_nodes(&t->w.scan), NR_PLACED - 1);
+		break;
+	default:
+		break;
+	}
+	wheel_check(t);
+	return true;
+}
+
+/* In every place, in any order: nothing is left, nothing comes out. */
+static void stop_in_every_place(struct kunit *test)
+{
+	const struct place_case *p = test->param_value;
+
+	for (unsigned int g = 0; g < ARRAY_SIZE(wheel_cases); g++) {
+		for (unsigned int order = 0; order < 2 * NR_PLACED; order++) {
+			const struct htw_geometry *geo = wheel_cases[g].geo;
+			struct wheel_test *t = wheel_new(test, geo, 5 * geo_range(geo) + 1);
+			struct timer tm[NR_PLACED] = {};
+			u64 fired;
+
+			if (place_timers(t, tm, p->place)) {
+				fired = t->fired;
+				for (unsigned int i = 0; i < NR_PLACED; i++) {
+					unsigned int k = (order + i) % NR_PLACED;
+
+					if (order >= NR_PLACED)
+						k = NR_PLACED - 1 - k;
+					if (!tm[k].armed)
+						continue;
+					timer_stop(t, &tm[k]);
+					wheel_check(t);
+				}
+				KUNIT_EXPECT_EQ(test, htw_wheel_next(&t->w), HTW_NEVER);
+				wheel_run(t, t->now + 3 * geo_range(geo), HTW_ALL);
+				KUNIT_EXPECT_EQ(test, t->fired, fired);
+			}
+			wheel_done(t);
+		}
+	}
+}
+
+/* One is stopped; those beside it in the same place still come out exactly. */
+static void stop_leaves_the_others(struct kunit *test)
+{
+	const struct place_case *p = test->param_value;
+
+	for (unsigned int g = 0; g < ARRAY_SIZE(wheel_cases); g++) {
+		for (unsigned int k = 0; k < NR_PLACED; k++) {
+			const struct htw_geometry *geo = wheel_cases[g].geo;
+			struct wheel_test *t = wheel_new(test, geo, 5 * geo_range(geo) + 1);
+			struct timer tm[NR_PLACED] = {};
+
+			if (place_timers(t, tm, p->place)) {
+				if (tm[k].armed)
+					timer_stop(t, &tm[k]);
+				wheel_check(t);
+				for (unsigned int i = 0; i < NR_PLACED; i++) {
+					if (tm[i].armed && tm[i].expires == HTW_NEVER)
+						timer_stop(t, &tm[i]);
+				}
+				wheel_until_empty(t);
+			}
+			wheel_done(t);
+		}
+	}
+}
+
+/* And once stopped it can be started again, anywhere else. */
+static void restart_from_every_place(struct kunit *test)
+{
+	const struct place_case *p = test->param_value;
+
+	for (unsigned int g = 0; g < ARRAY_SIZE(wheel_cases); g++) {
+		const struct htw_geometry *geo = wheel_cases[g].geo;
+
+		for (unsigned int l = 0; l <= geo->levels; l++) {
+			struct wheel_test *t = wheel_new(test, geo, 5 * geo_range(geo) + 1);
+			struct timer tm[NR_PLACED] = {};
+
+			t->prompt = p->place != PLACE_DUE_LEFT_OVER;
+			if (place_timers(t, tm, p->place)) {
+				for (unsigned int k = 0; k < NR_PLACED; k++) {
+					if (tm[k].armed)
+						timer_stop(t, &tm[k]);
+					timer_start(t, &tm[k], tick_on_level(&t->w, l) + (k & 1));
+				}
+				wheel_check(t);
+				wheel_until_empty(t);
+			}
+			wheel_done(t);
+		}
+	}
+}
+
+/* The next tick with work is then the other timer's, as if it were alone. */
+static void stop_moves_next_on(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	struct wheel_test *t = wheel_new(test, geo, start_tick(c));
+	u64 ticks[MAX_BOUNDARIES];
+	unsigned int n = boundaries(geo, start_tick(c), ticks);
+
+	const u64 beyond = t->w.level[geo->levels - 1].end;
+	struct timer one = {}, other = {};
+	u64 alone;
+
+	for (unsigned int i = 0; i < n; i++) {
+		for (unsigned int k = 0; k < n; k++) {
+			/* Of those beyond it is known only that none is nearer. */
+			if (max(ticks[i], ticks[k]) >= beyond)
+				continue;
+			timer_start(t, &other, ticks[k]);
+			alone = htw_wheel_next(&t->w);
+			timer_start(t, &one, ticks[i]);
+			timer_stop(t, &one);
+			KUNIT_ASSERT_EQ(test, htw_wheel_next(&t->w), alone);
+			timer_stop(t, &other);
+		}
+	}
+	wheel_done(t);
+}
+
+/* After the last stop the owner comes back once for nothing, then never. */
+static void stop_costs_one_empty_run(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	u64 ticks[MAX_BOUNDARIES];
+	unsigned int n = boundaries(geo, start_tick(c), ticks);
+
+	for (unsigned int i = 0; i < n; i++) {
+		struct wheel_test *t = wheel_new(test, geo, start_tick(c));
+		struct timer tm = {};
+
+		timer_start(t, &tm, ticks[i]);
+		timer_stop(t, &tm);
+		if (t->w.next != HTW_NEVER)
+			wheel_run(t, max(t->now, t->w.next), HTW_ALL);
+		KUNIT_EXPECT_EQ(test, t->w.next, HTW_NEVER);
+		wheel_done(t);
+	}
+}
+
+/* ---------------------------------- evict --------------------------------- */
+
+static void evict_all(struct wheel_test *t)
+{
+	struct kunit *test = t->test;
+	struct htw_node *n;
+
+	while ((n = htw_wheel_evict(&t->w))) {
+		struct timer *tm = container_of(n, struct timer, node);
+
+		KUNIT_ASSERT_TRUE_MSG(test, tm->armed, "evicted twice");
+		/* Those of one tick still come in order. */
+		for (struct rb_node *rb = rb_prev(&tm->rb); rb; rb = rb_prev(rb)) {
+			if (rb_entry(rb, struct timer, rb)->due == tm->due)
+				KUNIT_FAIL_AND_ABORT(test, "tick %llu out of order", tm->due);
+			break;
+		}
+		timer_gone(t, tm);
+		KUNIT_ASSERT_EQ(test, htw_wheel_pending(&t->w), t->count);
+	}
+	KUNIT_ASSERT_EQ(test, t->count, 0);
+	KUNIT_ASSERT_NULL(test, htw_wheel_evict(&t->w));
+}
+
+static void evict_empties(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	struct timer *tm = test_kvcalloc(test, MAX_BOUNDARIES + 2, sizeof(*tm));
+	struct wheel_test *t = wheel_new(test, geo, start_tick(c));
+	u64 ticks[MAX_BOUNDARIES];
+	unsigned int n = boundaries(geo, t->now, ticks);
+
+	for (unsigned int i = 0; i < n; i++)
+		timer_start(t, &tm[i], ticks[i]);
+	timer_start(t, &tm[n], HTW_NEVER);
+	timer_start(t, &tm[n + 1], t->now);
+	evict_all(t);
+	KUNIT_EXPECT_EQ(test, t->fired, 0);
+	/* Empty, it is as good as new. */
+	for (unsigned int i = 0; i < n; i++)
+		timer_start(t, &tm[i], ticks[i]);
+	t->w.next = htw_wheel_next(&t->w);
+	wheel_until_empty(t);
+	wheel_done(t);
+}
+
+static void evict_from_every_place(struct kunit *test)
+{
+	const struct place_case *p = test->param_value;
+
+	for (unsigned int g = 0; g < ARRAY_SIZE(wheel_cases); g++) {
+		const struct htw_geometry *geo = wheel_cases[g].geo;
+		struct wheel_test *t = wheel_new(test, geo, 5 * geo_range(geo) + 1);
+		struct timer tm[NR_PLACED] = {};
+
+		place_timers(t, tm, p->place);
+		evict_all(t);
+		wheel_done(t);
+	}
+}
+
+static void evict_empty(struct kunit *test)
+{
+	const struct wheel_case *c = test->param_value;
+	struct wheel_test *t = wheel_bare(test, c->geo, 77);
+
+	KUNIT_EXPECT_NULL(test, htw_wheel_evict(&t->w));
+	KUNIT_ASSERT_EQ(test, htw_wheel_install_all(&t->w, GFP_KERNEL, NUMA_NO_NODE), 0);
+	KUNIT_EXPECT_NULL(test, htw_wheel_evict(&t->w));
+	wheel_done(t);
+}
+
+/* ----------------------------- levels on demand --------------------------- */
+
+/* Shifts and masks must do on the hot path wherever they can. */
+static void powers_of_two_are_seen(struct kunit *test)
+{
+	const struct wheel_case *c = test->param_value;
+	struct wheel_test *t = wheel_bare(test, c->geo, 0);
+	bool pow2 = true;
+
+	for (unsigned int l = 0; l < c->geo->levels; l++)
+		pow2 = pow2 && hweight32(c->geo->slots[l]) == 1;
+	KUNIT_EXPECT_EQ(test, t->w.pow2, pow2);
+	for (unsigned int l = 0; pow2 && l < c->geo->levels; l++)
+		KUNIT_EXPECT_EQ(test, BIT_ULL(t->w.level[l].shift), t->w.level[l].span);
+	wheel_done(t);
+}
+
+static void level_needed_by_distance(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	struct wheel_test *t = wheel_bare(test, geo, start_tick(c));
+	struct htw_wheel *w = &t->w;
+
+	KUNIT_EXPECT_EQ(test, htw_wheel_level_for(w, 0), 1);
+	KUNIT_EXPECT_EQ(test, htw_wheel_level_for(w, t->now), 1);
+	KUNIT_EXPECT_EQ(test, htw_wheel_level_for(w, t->now + 1), 1);
+	KUNIT_EXPECT_EQ(test, htw_wheel_level_for(w, HTW_NEVER), geo->levels);
+	for (unsigned int l = 0; l < geo->levels; l++) {
+		/* A window is always there, and never more than two. */
+		const u64 window = geo_span(geo, l + 1);
+		const u64 near = t->now + 1 + window;
+		const u64 far = t->now + 1 + 2 * window;
+
+		KUNIT_EXPECT_LE(test, htw_wheel_level_for(w, near), l + 1);
+		KUNIT_EXPECT_GE(test, htw_wheel_level_for(w, far), min(l + 2, geo->levels));
+		KUNIT_EXPECT_EQ(test, htw_wheel_level_for(w, w->level[l].end - 1), l + 1);
+		KUNIT_EXPECT_EQ(test, htw_wheel_level_for(w, w->level[l].end),
+				min(l + 2, geo->levels));
+	}
+	wheel_done(t);
+}
+
+static void install_for(struct wheel_test *t, u64 expires)
+{
+	const unsigned int levels = htw_wheel_level_for(&t->w, expires);
+	struct kunit *test = t->test;
+
+	KUNIT_ASSERT_GE(test, levels, 1);
+	KUNIT_ASSERT_LE(test, levels, t->w.levels);
+	for (unsigned int l = 0; l < levels; l++) {
+		struct list_head *buckets;
+
+		if (t->w.level[l].buckets)
+			continue;
+		buckets = htw_level_alloc(&t->w, l, GFP_KERNEL, NUMA_NO_NODE);
+		KUNIT_ASSERT_NOT_NULL(test, buckets);
+		KUNIT_ASSERT_TRUE(test, htw_wheel_install(&t->w, l, buckets));
+	}
+}
+
+/* Nothing is ever placed on, or moved to, a level without buckets. */
+static void levels_on_demand(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	struct timer *tm = test_kvcalloc(test, MAX_BOUNDARIES, sizeof(*tm));
+	struct wheel_test *t = wheel_bare(test, geo, start_tick(c));
+	u64 ticks[MAX_BOUNDARIES];
+	unsigned int n;
+
+	for (unsigned int round = 0; round < 3; round++) {
+		n = boundaries(geo, t->now, ticks);
+		/* Nearest levels first, so that upper ones come with time. */
+		for (unsigned int i = 0; i < n; i++) {
+			install_for(t, ticks[i]);
+			timer_start(t, &tm[i], ticks[i]);
+			for (unsigned int l = 0; l < geo->levels; l++) {
+				if (!t->w.level[l].buckets)
+					KUNIT_ASSERT_EQ(test, t->w.level[l].pending, 0);
+			}
+			if (i % 5 == 0)
+				wheel_advance(t, t->now + 1);
+		}
+		wheel_check(t);
+		wheel_until_empty(t);
+		if (c->at == START_NEAR_2_TO_63)
+			break;
+	}
+	wheel_done(t);
+}
+
+/* A wheel that has only what a near timer needs runs for ever. */
+static void one_level_installed_is_enough_for_near(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	struct wheel_test *t = wheel_bare(test, geo, start_tick(c));
+	struct timer tm[2] = {};
+
+	install_for(t, t->now + geo->slots[0]);
+	for (unsigned int i = 0; i < 500; i++) {
+		wheel_run(t, t->now + i, HTW_ALL);
+		KUNIT_ASSERT_EQ(test, htw_wheel_level_for(&t->w, t->now + geo->slots[0]), 1);
+		timer_start(t, &tm[0], t->now + geo->slots[0]);
+		timer_start(t, &tm[1], t->now + 1);
+		wheel_until_empty(t);
+		KUNIT_ASSERT_TRUE(test, geo->levels == 1 || !t->w.level[1].buckets);
+	}
+	KUNIT_EXPECT_EQ(test, t->w.cascades, 0);
+	wheel_done(t);
+}
+
+static void install_twice_refused(struct kunit *test)
+{
+	const struct wheel_case *c = test->param_value;
+	struct wheel_test *t = wheel_new(test, c->geo, 0);
+	struct timer tm = {};
+
+	for (unsigned int l = 0; l < c->geo->levels; l++) {
+		struct list_head *had = t->w.level[l].buckets;
+		struct list_head *buckets;
+
+		buckets = htw_level_alloc(&t->w, l, GFP_KERNEL, NUMA_NO_NODE);
+		KUNIT_ASSERT_NOT_NULL(test, buckets);
+		KUNIT_EXPECT_FALSE(test, htw_wheel_install(&t->w, l, buckets));
+		KUNIT_EXPECT_PTR_EQ(test, t->w.level[l].buckets, had);
+		htw_level_free(buckets);
+	}
+	htw_level_free(NULL);
+	timer_start(t, &tm, tick_on_level(&t->w, 1));
+	wheel_until_empty(t);
+	wheel_done(t);
+}
+
+/* ---------------------------- a million timers ---------------------------- */
+
+struct million_case {
+	const char *name;
+	unsigned int level;	/* the one bucket of this level ... */
+	unsigned int spread;	/* ... over so many of its ticks */
+	unsigned int calls;	/* how many calls fit a tick */
+	bool exact;		/* can all be moved and delivered in time? */
+};
+
+static const struct million_case million_cases[] = {
+	{ "bucket_of_level_2", 2, 16384, 1, true },
+	{ "bucket_of_level_1", 1, 256, 40, true },
+	{ "bucket_of_level_3", 3, 1048576, 1, true },
+	{ "one_tick", 2, 1, 1, false },
+};
+
+KUNIT_ARRAY_PARAM_DESC(million, million_cases, name);
+
+/*
+ * A full upper bucket beside a trickle of timers that are due meanwhile, on a
+ * clock that goes on while the wheel works. The trickle comes out in the call
+ * in which its tick has come, in the midst of the moving; and as that was done
+ * ahead, so do the million.
+ */
+static void million_in_one_bucket_due_first(struct kunit *test)
+{
+	const struct million_case *c = test->param_value;
+	const unsigned int n = HTW_OPS;
+	struct htw_node *nodes = test_kvcalloc(test, n, sizeof(*nodes));
+	struct wheel_test *t = wheel_new(test, &geo_default, 5 * BIT_ULL(32) + 100);
+	struct htw_wheel *w = &t->w;
+	const u64 first = tick_on_level(w, c->level);
+	u64 last = 0, fired = 0, calls = 0, trickled = 0, amid = 0;
+	struct htw_node trickle = {};
+	struct htw_node *prev = NULL;
+	bool done = true;
+
+	for (unsigned int i = 0; i < n; i++) {
+		/* Scattered, for no order of theirs to help. */
+		nodes[i].expires = first + i * 919 % c->spread;
+		htw_wheel_start(w, &nodes[i], t->now);
+	}
+	KUNIT_ASSERT_EQ(test, w->level[c->level].pending, n);
+	trickle.expires = t->now + 1;
+	htw_wheel_start(w, &trickle, t->now);
+
+	for (u64 now = t->now; fired < n; calls++) {
+		unsigned int left = HTW_BUDGET;
+		struct htw_node *node;
+
+		if (w->next > now) {
+			KUNIT_ASSERT_NE(test, w->next, HTW_NEVER);
+			now = w->next;
+			calls = 0;
+		} else if (calls >= c->calls) {
+			now++;
+			calls = 0;
+		}
+		while ((node = htw_wheel_expire(w, now, &left))) {
+			KUNIT_ASSERT_GE(test, now, node->expires);
+			KUNIT_ASSERT_GE(test, node->expires, last);
+			if (node == &trickle) {
+				if (c->exact || node->expires < first)
+					KUNIT_ASSERT_EQ_MSG(test, node->expires, now, "late");
+				trickled++;
+				amid += !done;
+				if (now < first) {
+					node->expires = now + 3;
+					htw_wheel_start(w, node, now);
+				}
+				continue;
+			}
+			if (c->exact)
+				KUNIT_ASSERT_EQ_MSG(test, node->expires, now, "late");
+			/* Within a tick as started, which is as they lie. */
+			if (node->expires == last && prev)
+				KUNIT_ASSERT_TRUE(test, node > prev);
+			last = node->expires;
+			prev = node;
+			fired++;
+		}
+		done = htw_wheel_cascade(w, &left);
+		w->next = htw_wheel_next(w);
+		if (done && left)
+			KUNIT_ASSERT_GT(test, w->next, now);
+		if (!done)
+			KUNIT_ASSERT_LE(test, w->next, now + 1);
+		if (!(calls & 255))
+			cond_resched();
+	}
+	KUNIT_EXPECT_EQ(test, fired, n);
+	KUNIT_EXPECT_GT(test, amid, 5);
+	KUNIT_EXPECT_LE(test, w->cascades, (u64)c->level * n + 4 * trickled);
+	KUNIT_EXPECT_EQ(test, htw_wheel_pending(w), 0);
+	wheel_check(t);
+	t->w.next = HTW_NEVER;
+}
+
+/* --------------------------------- at random ------------------------------ */
+
+enum owner {
+	OWNER_PROMPT,		/* comes whenever it was told to */
+	OWNER_LATE,		/* comes when it likes */
+	OWNER_BUDGETED,		/* that, and does a little each time */
+};
+
+static const char * const owner_names[] = { "prompt", "late", "budgeted" };
+
+struct random_case {
+	const struct wheel_case *wheel;
+	enum owner owner;
+	u64 seed;
+};
+
+static const void *random_gen_params(const void *prev, char *desc)
+{
+	static struct random_case table[ARRAY_SIZE(wheel_cases) * ARRAY_SIZE(owner_names)];
+	const struct random_case *last = prev;
+	const unsigned int i = last ? last - table + 1 : 0;
+
+	if (i == ARRAY_SIZE(table))
+		return NULL;
+	table[i].wheel = &wheel_cases[i / ARRAY_SIZE(owner_names)];
+	table[i].owner = i % ARRAY_SIZE(owner_names);
+	table[i].seed = 0x6874770000ULL + i;
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%s %s", table[i].wheel->name,
+		 owner_names[table[i].owner]);
+	return &table[i];
+}
+
+/* Of any magnitude up to @bits bits, all magnitudes alike. */
+static u64 random_distance(struct rnd_state *rnd, unsigned int bits)
+{
+	u64 r = (u64)prandom_u32_state(rnd) << 32 | prandom_u32_state(rnd);
+
+	return r >> (63 - prandom_u32_state(rnd) % bits);
+}
+
+static u64 random_tick(struct wheel_test *t, struct rnd_state *rnd,
+		       const struct htw_geometry *geo, u64 last)
+{
+	const unsigned int bits = fls64(geo_range(geo)) + 2;
+	const u32 r = prandom_u32_state(rnd);
+	u64 span;
+
+	switch (r % 16) {
+	case 0:
+	case 1:
+		return t->now + (r >> 4) % 4;
+	case 2:
+	case 3:
+	case 4:		/* some of one tick, started from different distances */
+		return last;
+	case 5:
+	case 6:
+	case 7:		/* around a boundary */
+		span = geo_span(geo, (r >> 4) % (geo->levels + 1));
+		return (div64_u64(t->now, span) + 1 + (r >> 8) % 3) * span + (r >> 12) % 3 - 1;
+	case 8:
+		return t->now - min(t->now, random_distance(rnd, 12));
+	case 9:
+		return (r >> 4) % 8 ? t->now + random_distance(rnd, 45) : HTW_NEVER;
+	default:
+		return t->now + random_distance(rnd, bits);
+	}
+}
+
+static u64 random_advance(struct wheel_test *t, struct rnd_state *rnd,
+			  const struct htw_geometry *geo)
+{
+	const u32 r = prandom_u32_state(rnd);
+
+	switch (r % 16) {
+	case 0:
+	case 1:
+	case 2:
+	case 3:
+		return t->now + (r >> 4) % 4;
+	case 4:
+	case 5:
+	case 6:
+		if (t->w.next > t->now && t->w.next != HTW_NEVER)
+			return t->w.next - 1 + (r >> 4) % 3;
+		fallthrough;
+	case 7:
+	case 8:
+		return t->now + (r >> 4) % (2 * geo->slots[0]);
+	case 9:
+		if ((r >> 4) % 64 == 0)
+			return t->now + random_distance(rnd, 46);
+		fallthrough;
+	default:
+		return t->now + random_distance(rnd, fls64(geo_range(geo)) / 2 + 1);
+	}
+}
+
+static void random_against_model(struct kunit *test)
+{
+	const struct random_case *c = test->param_value;
+	const struct htw_geometry *geo = c->wheel->geo;
+	const unsigned int ops = HTW_OPS / 100 * c->wheel->share;
+	struct timer *tm = test_kvcalloc(test, HTW_POOL, sizeof(*tm));
+	u64 starts = 0, stops = 0, last = 0, start;
+	struct rnd_state rnd;
+	struct wheel_test *t;
+
+	kunit_info(test, "seed %#llx, %u operations", c->seed, ops);
+	prandom_seed_state(&rnd, c->seed);
+	start = random_distance(&rnd, 62);
+	t = wheel_new(test, geo, start);
+	t->prompt = c->owner == OWNER_PROMPT;
+
+	for (unsigned int i = 0; i < ops; i++) {
+		const u32 r = prandom_u32_state(&rnd);
+		struct timer *one = &tm[(r >> 8) % HTW_POOL];
+		u64 to;
+
+		if (r % 8 < 6) {
+			if (one->armed) {
+				timer_stop(t, one);
+				stops++;
+			}
+			if (r % 8 < 5) {
+				last = random_tick(t, &rnd, geo, last);
+				timer_start(t, one, last);
+				starts++;
+			}
+		} else {
+			to = random_advance(t, &rnd, geo);
+			if (c->owner == OWNER_PROMPT)
+				wheel_advance(t, to);
+			else if (c->owner == OWNER_LATE)
+				wheel_run(t, to, HTW_ALL);
+			else
+				wheel_run(t, to, 1 + (r >> 8) % 256);
+		}
+		if (i % 4096 == 0)
+			wheel_check(t);
+	}
+	KUNIT_EXPECT_EQ(test, starts, stops + t->fired + t->count);
+	KUNIT_EXPECT_GT(test, t->fired, ops / 50);
+	KUNIT_EXPECT_GT(test, stops, ops / 100);
+
+	/* All that can come does come; the rest is stopped. */
+	t->prompt = false;
+	for (unsigned int i = 0; i < HTW_POOL; i++) {
+		if (tm[i].armed && tm[i].expires == HTW_NEVER)
+			timer_stop(t, &tm[i]);
+	}
+	t->w.next = htw_wheel_next(&t->w);
+	wheel_until_empty(t);
+	wheel_done(t);
+}
+
+static struct kunit_case htw_wheel_cases[] = {
+	KUNIT_CASE_PARAM(boundary_ticks_exact_together, start_gen_params),
+	KUNIT_CASE_PARAM(boundary_ticks_exact_alone, start_gen_params),
+	KUNIT_CASE_PARAM(boundary_ticks_exact_tick_by_tick, start_gen_params),
+	KUNIT_CASE_PARAM(boundary_ticks_in_order_when_late, start_gen_params),
+	KUNIT_CASE(kafka_worked_example),
+	KUNIT_CASE_PARAM(example_from_the_book, example_gen_params),
+	KUNIT_CASE_PARAM(past_tick_due_at_once, start_gen_params),
+	KUNIT_CASE_PARAM(due_left_over_stay_first, wheel_gen_params),
+	KUNIT_CASE_PARAM(no_budget_no_work, wheel_gen_params),
+	KUNIT_CASE(start_silent_while_owner_works),
+	KUNIT_CASE(start_tells_earlier_work_only),
+	KUNIT_CASE_PARAM(equal_ticks_in_order_of_start, start_gen_params),
+	KUNIT_CASE_PARAM(equal_ticks_in_order_while_moving, wheel_gen_params),
+	KUNIT_CASE_PARAM(half_moved_keeps_order_when_late, wheel_gen_params),
+	KUNIT_CASE_PARAM(empty_ticks_cost_nothing, start_gen_params),
+	KUNIT_CASE_PARAM(empty_wheel_is_quiet, start_gen_params),
+	KUNIT_CASE_PARAM(start_after_long_quiet, start_gen_params),
+	KUNIT_CASE_PARAM(clock_jump_costs_what_is_due, start_gen_params),
+	KUNIT_CASE_PARAM(clock_jump_leaves_the_rest_exact, start_gen_params),
+	KUNIT_CASE_PARAM(beyond_exact, start_gen_params),
+	KUNIT_CASE_PARAM(beyond_looked_at_once_a_turn, wheel_gen_params),
+	KUNIT_CASE_PARAM(never_expires_but_stops, start_gen_params),
+	KUNIT_CASE_PARAM(huge_ticks_wait_quietly, wheel_gen_params),
+	KUNIT_CASE_PARAM(never_beside_beyond, start_gen_params),
+	KUNIT_CASE_PARAM(look_beyond_resumes, wheel_gen_params),
+	KUNIT_CASE_PARAM(look_beyond_survives_stop_of_all_unseen, wheel_gen_params),
+	KUNIT_CASE_PARAM(stop_in_every_place, place_gen_params),
+	KUNIT_CASE_PARAM(stop_leaves_the_others, place_gen_params),
+	KUNIT_CASE_PARAM(restart_from_every_place, place_gen_params),
+	KUNIT_CASE_PARAM(stop_moves_next_on, start_gen_params),
+	KUNIT_CASE_PARAM(stop_costs_one_empty_run, start_gen_params),
+	KUNIT_CASE_PARAM(evict_empties, start_gen_params),
+	KUNIT_CASE_PARAM(evict_from_every_place, place_gen_params),
+	KUNIT_CASE_PARAM(evict_empty, wheel_gen_params),
+	KUNIT_CASE_PARAM(powers_of_two_are_seen, wheel_gen_params),
+	KUNIT_CASE_PARAM(level_needed_by_distance, start_gen_params),
+	KUNIT_CASE_PARAM(levels_on_demand, start_gen_params),
+	KUNIT_CASE_PARAM(one_level_installed_is_enough_for_near, start_gen_params),
+	KUNIT_CASE_PARAM(install_twice_refused, wheel_gen_params),
+	KUNIT_CASE_PARAM(million_in_one_bucket_due_first, million_gen_params),
+	KUNIT_CASE_PARAM(random_against_model, random_gen_params),
+	{ }
+};
+
+static struct kunit_suite htw_wheel_suite = {
+	.name = "htw_wheel",
+	.test_cases = htw_wheel_cases,
+};
+
+kunit_test_suite(htw_wheel_suite);
+
+MODULE_DESCRIPTION("KUnit tests of the timing wheel");
+MODULE_LICENSE("GPL");
