@@ -28,11 +28,13 @@ clean: kdir
 install: kdir
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
 	install -D -m 644 include/uapi/linux/htw.h $(DESTDIR)$(prefix)/include/linux/htw.h
+	install -D -m 644 dist/60-htw.rules $(DESTDIR)/etc/udev/rules.d/60-htw.rules
+	install -D -m 644 dist/htw.conf $(DESTDIR)/etc/modules-load.d/htw.conf
 
 kdir:
 ifeq ($(KDIR),)
 	$(error No kernel headers found. On Debian: apt install linux-headers-amd64; \
-	or name a kernel's build directory with KDIR=...)
+	or give a kernel's build directory as KDIR)
 endif
 ifdef fallback
 	@echo "No headers of the running kernel: using $(KDIR), the newest that are installed."
@@ -49,7 +51,7 @@ help:
 	@echo 'The last four need Debian 12; tools/deps, which they run, installs what is missing.'
 
 demo:
-	tools/vm/run -- demo
+	tools/vm/run -- htw-demo
 
 kunit:
 	tools/kunit um

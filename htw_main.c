@@ -30,9 +30,20 @@ MODULE_PARM_DESC(geometry, "Slots of each level of the wheels, finest first (def
 module_param_named(max_timers, htw_max_timers, uint, 0444);
 MODULE_PARM_DESC(max_timers, "Timers that one open of /dev/htw may hold (default 1048576)");
 
+static const char * __init htw_print_geometry(const struct htw_geometry *geo, char *buf,
+					      size_t size)
+{
+	int len = 0;
+
+	for (unsigned int l = 0; l < geo->levels; l++)
+		len += scnprintf(buf + len, size - len, "%s%u", l ? "," : "", geo->slots[l]);
+	return buf;
+}
+
 static int __init htw_check_params(void)
 {
 	struct htw_geometry geo = { .levels = geometry_levels };
+	char buf[HTW_WHEEL_MAX_LEVELS * sizeof("4294967295")];
 	const char *why;
 	int ret;
 
@@ -47,7 +58,7 @@ static int __init htw_check_params(void)
 		geo.slots[l] = geometry[l];
 	ret = htw_geometry_check(&geo, &why);
 	if (ret) {
-		pr_err("geometry=%u%s: %s\n", geometry[0], geometry_levels > 1 ? ",..." : "", why);
+		pr_err("geometry=%s: %s\n", htw_print_geometry(&geo, buf, sizeof(buf)), why);
 		return ret;
 	}
 	htw_geometry = geo;
