@@ -13,67 +13,7 @@
 #include <linux/workqueue.h>
 #include <uapi/linux/htw.h>
 
-#include "htw_wheel.h"
-
-struct htw_base;
-struct htw_chunk;
-
-/**
- * enum htw_timer_state - values of &htw_node.state of a timer
- * @HTW_FREE: on &htw_context.free, or on its way there
- * @HTW_RESERVED: taken by an add that has not armed it yet; only that add
- *	touches it
- * @HTW_PENDING: in the wheel of &htw_node.cpu, guarded by that base's lock
- * @HTW_EXPIRED: on &htw_context.expired, guarded by the context's lock
- * @HTW_REARM: read, periodic, on &htw_context.rearm on its way into a wheel,
- *	guarded by the context's lock
- * @HTW_IDLE: kept and disarmed, guarded by the context's lock
- *
- * A timer leaves a state under the lock that guards it, and becomes
- * %HTW_PENDING under the lock of its new base. Whoever holds the lock of
- * &htw_node.cpu and the context's sees a state that does not change, unless it
- * is %HTW_RESERVED.
- */
-enum htw_timer_state {
-	HTW_FREE = 0,
-	HTW_RESERVED,
-	HTW_PENDING,
-	HTW_EXPIRED,
-	HTW_REARM,
-	HTW_IDLE,
-};
-
-/**
- * enum htw_timer_flag - bits of &htw_node.flags of a timer
- * @HTW_TIMER_KEEP: %HTW_F_KEEP
- * @HTW_TIMER_STOPPED: cancelled after it expired: the expiration that waits is
- *	the last, and &htw_timer.interval holds its missed count
- */
-enum htw_timer_flag {
-	HTW_TIMER_KEEP		= BIT(0),
-	HTW_TIMER_STOPPED	= BIT(1),
-};
-
-/**
- * struct htw_timer - a timer of a context: 64 bytes, all of it
- * @node: the wheel's part; its list also serves the context's queues
- * @deadline: when it expires or expired, in ns
- * @cookie: the program's
- * @interval: ns, zero for a one-shot timer
- * @generation: upper half of the id; goes up whenever the timer is freed
- * @firings: how many firings are left, zero for without end
- *
- * Guarded as &enum htw_timer_state tells. The generation changes only when the
- * state becomes %HTW_FREE.
- */
-struct htw_timer {
-	struct htw_node node;
-	u64 deadline;
-	u64 cookie;
-	u64 interval;
-	u32 generation;
-	u32 firings;
-};
+#include "htw_timer.h"
 
 /**
  * struct htw_context - what one open() of /dev/htw holds
@@ -134,9 +74,6 @@ struct htw_delivery {
 };
 
 #define HTW_DIR_PAGE		512u
-/* Slot 0 of each chunk is its header. */
-#define HTW_CHUNK_SLOTS		64u
-#define HTW_CHUNK_TIMERS	(HTW_CHUNK_SLOTS - 1)
 #define HTW_CONTEXT_MAX		(HTW_DIR_PAGE * HTW_DIR_PAGE * HTW_CHUNK_TIMERS)
 
 int htw_context_init(void);
@@ -147,9 +84,10 @@ void htw_context_close(struct htw_context *ctx);
 
 int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 want);
 void htw_context_unreserve(struct htw_context *ctx, struct list_head *timers);
-u64 htw_timer_id(const struct htw_timer *t);
+struct htw_timer *htw_context_find(struct htw_context *ctx, u64 id);
 
 void htw_run_begin(struct htw_run *run);
+void htw_run_lock(struct htw_run *run, struct htw_base *base);
 void htw_run_add(struct htw_run *run, struct htw_timer *t, const struct htw_add *add);
 int htw_run_cancel(struct htw_run *run, struct htw_context *ctx, struct htw_cancel *cancel);
 void htw_run_end(struct htw_run *run, struct htw_context *ctx);

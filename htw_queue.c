@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The queue of expirations: filled in softirq, emptied by readers
+ */
+
+#include <linux/poll.h>
+
+#include "htw_context.h"
+#include "htw_engine.h"
+
+/**
+ * htw_delivery_begin() - begins a run of expirations
+ * @d: the run
+ * @now: the time at which the timers fired, in ns; not before any deadline
+ */
+void htw_delivery_begin(struct htw_delivery *d, u64 now)
+{
+	d->context = NULL;
+	d->now = now;
+}
+
+/**
+ * htw_deliver() - EXPIRY_PROCESSING: queues an expired timer to be read
+ * @d: the run
+ * @n: the timer's node, just out of its wheel
+ *
+ * Context: softirq, with the lock of the node's base held.
+ */
+void htw_deliver(struct htw_delivery *d, struct htw_node *n)
+{
+	struct htw_timer *t = container_of(n, struct htw_timer, node);
+	struct htw_context *ctx = htw_chunk_of(t)->ctx;
+
+	if (d->context != ctx) {
+		htw_delivery_end(d);
+		d->context = ctx;
+		htw_lock(&ctx->lock);
+	}
+	n->fired = d->now;
+	list_add_tail(&n->list, &ctx->expired);
+	ctx->nr_expired++;
+	WRITE_ONCE(n->state, HTW_EXPIRED);
+}
+
+/**
+ * htw_delivery_end() - ends a run of expirations: wakes up who waits for them
+ * @d: the run
+ *
+ * Context: softirq, in an RCU read-side section that began before the first
+ * htw_deliver(): once its lock is dropped, the context may be closed.
+ */
+void htw_delivery_end(struct htw_delivery *d)
+{
+	struct htw_context *ctx = d->context;
+
+	if (!ctx)
+		return;
+	d->context = NULL;
+	htw_unlock(&ctx->lock);
+	if (wq_has_sleeper(&ctx->wait))
+		wake_up_poll(&ctx->wait, EPOLLIN | EPOLLRDNORM);
+}
+
+/**
+ * htw_context_peek() - tells the expirations that wait, and leaves them there
+ * @ctx: the context, whose lock is held
+ * @events: where to
+ * @count: how many at the most
+ * @now: the time, in ns
+ *
+ * Return: how many.
+ */
+u32 htw_context_peek(struct htw_context *ctx, struct htw_event *events, u32 count, u64 now)
+{
+	struct htw_timer *t;
+	u32 n = 0;
+
+	lockdep_assert_held(&ctx->lock);
+
+	list_for_each_entry(t, &ctx->expired, node.list) {
+		const u64 missed = htw_timer_missed(t, now);
+		const bool more = t->node.flags & HTW_TIMER_KEEP || htw_timer_goes_on(t, missed);
+
+		if (n == count)
+			break;
+		events[n++] = (struct htw_event) {
+			.id = htw_timer_id(t),
+			.cookie = t->cookie,
+			.deadline = t->deadline,
+			.fired = t->node.fired,
+			.missed = missed,
+			.flags = more ? HTW_EVENT_MORE : 0,
+		};
+	}
+	return n;
+}
+
+/**
+ * htw_context_take() - takes out expirations that have been read
+ * @ctx: the context, whose lock is held
+ * @count: how many, in the order in which htw_context_peek() told them
+ * @now: what htw_context_peek() was given
+ *
+ * Periodic timers that go on are then on @ctx->rearm: the caller drops the
+ * lock and calls htw_context_rearm().
+ */
+void htw_context_take(struct htw_context *ctx, u32 count, u64 now)
+{
+	lockdep_assert_held(&ctx->lock);
+
+	ctx->nr_expired -= count;
+	while (count--) {
+		struct htw_timer *t = list_first_entry(&ctx->expired, struct htw_timer,
+						       node.list);
+		const u64 missed = htw_timer_missed(t, now);
+
+		if (htw_timer_goes_on(t, missed)) {
+			/* The phase is kept: start + k * interval, the next one ahead. */
+			t->deadline = htw_add_saturated(t->deadline + missed * t->interval,
+							t->interval);
+			if (t->firings)
+				t->firings -= missed + 1;
+			WRITE_ONCE(t->node.state, HTW_REARM);
+			list_move_tail(&t->node.list, &ctx->rearm);
+		} else if (t->node.flags & HTW_TIMER_KEEP) {
+			WRITE_ONCE(t->node.state, HTW_IDLE);
+			list_del(&t->node.list);
+		} else {
+			list_del(&t->node.list);
+			htw_timer_free(t, &ctx->free);
+			ctx->nr_timers--;
+		}
+	}
+}
+
+/**
+ * htw_context_rearm() - arms the periodic timers that have been read
+ * @ctx: the context; no lock is held
+ *
+ * This takes a second step because a base's lock comes before a context's, and
+ * is not held while user memory is written.
+ */
+void htw_context_rearm(struct htw_context *ctx)
+{
+	const u64 now = htw_now();
+	struct htw_base *base;
+	struct htw_timer *t;
+
+	while (!list_empty_careful(&ctx->rearm)) {
+		base = htw_base_lock_local();
+		spin_lock(&ctx->lock);
+		for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++) {
+			t = list_first_entry_or_null(&ctx->rearm, struct htw_timer, node.list);
+			if (!t)
+				break;
+			list_del(&t->node.list);
+			htw_timer_arm(base, t, now);
+		}
+		spin_unlock(&ctx->lock);
+		htw_base_unlock_local(base);
+	}
+}
