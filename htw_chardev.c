@@ -14,6 +14,7 @@
 #include <linux/module.h>
 #include <linux/poll.h>
 #include <linux/sched/signal.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
@@ -27,7 +28,8 @@
 /* Events that are copied in one go, under the context's lock. */
 #define HTW_READ_CHUNK		16u
 
-#define HTW_FEATURES		(HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS)
+#define HTW_FEATURES		(HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS | \
+				 HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL)
 
 /* The same for 32- and 64-bit programs: no padding, and a multiple of 8 bytes. */
 static_assert(sizeof(struct htw_add) == 56);
@@ -47,13 +49,40 @@ static_assert(sizeof(struct htw_ring) == 128);
 
 unsigned int htw_max_timers = 1048576;
 
-static int htw_add_check(const struct htw_add *add)
+static bool htw_interval_is_valid(const struct htw_context *ctx, u64 interval, u32 firings)
 {
-	if (add->flags & ~(HTW_F_ABS | HTW_F_KEEP) || add->reserved || add->slack)
+	return interval ? interval >= htw_context_tick_ns(ctx) : !firings;
+}
+
+static int htw_add_check(const struct htw_context *ctx, const struct htw_add *add)
+{
+	if (add->flags & ~(HTW_F_ABS | HTW_F_KEEP) || add->reserved)
 		return -EINVAL;
-	if (add->interval ? add->interval < htw_tick_ns : add->firings)
+	return htw_interval_is_valid(ctx, add->interval, add->firings) ? 0 : -EINVAL;
+}
+
+static int htw_mod_check(const struct htw_context *ctx, const struct htw_mod *mod)
+{
+	const u32 what = HTW_MOD_DEADLINE | HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK;
+
+	if (mod->flags & ~(what | HTW_F_ABS) || !(mod->flags & what) || mod->reserved)
 		return -EINVAL;
-	return 0;
+	if (!(mod->flags & HTW_MOD_DEADLINE) && (mod->deadline || mod->flags & HTW_F_ABS))
+		return -EINVAL;
+	if (!(mod->flags & HTW_MOD_INTERVAL) && (mod->interval || mod->firings))
+		return -EINVAL;
+	if (!(mod->flags & HTW_MOD_COOKIE) && mod->cookie)
+		return -EINVAL;
+	if (!(mod->flags & HTW_MOD_SLACK) && mod->slack)
+		return -EINVAL;
+	return htw_interval_is_valid(ctx, mod->interval, mod->firings) ? 0 : -EINVAL;
+}
+
+static int htw_query_check(const struct htw_query *query)
+{
+	const struct htw_query only_id = { .id = query->id };
+
+	return memcmp(query, &only_id, sizeof(*query)) ? -EINVAL : 0;
 }
 
 static int htw_cancel_check(const struct htw_cancel *cancel)
@@ -83,7 +112,7 @@ static int htw_ioctl_add(struct htw_context *ctx, struct htw_add __user *arg)
 
 	if (copy_from_user(&add, arg, sizeof(add)))
 		return -EFAULT;
-	ret = htw_add_check(&add);
+	ret = htw_add_check(ctx, &add);
 	if (ret)
 		return ret;
 	ret = htw_context_reserve(ctx, &reserved, 1);
@@ -95,9 +124,9 @@ static int htw_ioctl_add(struct htw_context *ctx, struct htw_add __user *arg)
 		htw_context_unreserve(ctx, &reserved);
 		return -EFAULT;
 	}
-	htw_run_begin(&run);
+	htw_run_begin(&run, ctx);
 	htw_run_add(&run, htw_pop_timer(&reserved), &add);
-	htw_run_end(&run, ctx);
+	htw_run_end(&run);
 	return 0;
 }
 
@@ -112,23 +141,63 @@ static int htw_ioctl_cancel(struct htw_context *ctx, struct htw_cancel __user *a
 	ret = htw_cancel_check(&cancel);
 	if (ret)
 		return ret;
-	htw_run_begin(&run);
-	ret = htw_run_cancel(&run, ctx, &cancel);
-	htw_run_end(&run, ctx);
+	htw_run_begin(&run, ctx);
+	ret = htw_run_cancel(&run, &cancel);
+	htw_run_end(&run);
 	if ((!ret || ret == -EALREADY) && copy_to_user(arg, &cancel, sizeof(cancel)))
 		return -EFAULT;
 	return ret;
 }
 
-static int htw_op_check(const struct htw_op *op)
+static int htw_ioctl_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
+{
+	struct htw_mod mod;
+	struct htw_run run;
+	int ret;
+
+	if (copy_from_user(&mod, arg, sizeof(mod)))
+		return -EFAULT;
+	ret = htw_mod_check(ctx, &mod);
+	if (ret)
+		return ret;
+	htw_run_begin(&run, ctx);
+	ret = htw_run_mod(&run, &mod);
+	htw_run_end(&run);
+	return ret;
+}
+
+static int htw_ioctl_query(struct htw_context *ctx, struct htw_query __user *arg)
+{
+	struct htw_query query;
+	struct htw_run run;
+	int ret;
+
+	if (copy_from_user(&query, arg, sizeof(query)))
+		return -EFAULT;
+	ret = htw_query_check(&query);
+	if (ret)
+		return ret;
+	htw_run_begin(&run, ctx);
+	ret = htw_run_query(&run, &query);
+	htw_run_end(&run);
+	if (!ret && copy_to_user(arg, &query, sizeof(query)))
+		return -EFAULT;
+	return ret;
+}
+
+static int htw_op_check(const struct htw_context *ctx, const struct htw_op *op)
 {
 	if (op->reserved)
 		return -EINVAL;
 	switch (op->op) {
 	case HTW_OP_ADD:
-		return htw_add_check(&op->add);
+		return htw_add_check(ctx, &op->add);
 	case HTW_OP_CANCEL:
 		return htw_cancel_check(&op->cancel);
+	case HTW_OP_MOD:
+		return htw_mod_check(ctx, &op->mod);
+	case HTW_OP_QUERY:
+		return htw_query_check(&op->query);
 	default:
 		return -EINVAL;
 	}
@@ -145,24 +214,34 @@ static u32 htw_batch_run(struct htw_context *ctx, struct htw_op *ops, u32 count,
 	struct htw_run run;
 	u32 i;
 
-	htw_run_begin(&run);
+	htw_run_begin(&run, ctx);
 	for (i = 0; i < count; i++) {
 		struct htw_op *op = &ops[i];
 		struct htw_timer *t;
 
 		if (op->result)		/* found to be invalid */
 			continue;
-		if (op->op == HTW_OP_CANCEL) {
-			op->result = htw_run_cancel(&run, ctx, &op->cancel);
-			continue;
-		}
-		t = htw_pop_timer(reserved);
-		if (!t)
+		switch (op->op) {
+		case HTW_OP_ADD:
+			t = htw_pop_timer(reserved);
+			if (!t)
+				goto out;
+			op->add.id = htw_timer_id(t);
+			htw_run_add(&run, t, &op->add);
 			break;
-		op->add.id = htw_timer_id(t);
-		htw_run_add(&run, t, &op->add);
+		case HTW_OP_CANCEL:
+			op->result = htw_run_cancel(&run, &op->cancel);
+			break;
+		case HTW_OP_MOD:
+			op->result = htw_run_mod(&run, &op->mod);
+			break;
+		case HTW_OP_QUERY:
+			op->result = htw_run_query(&run, &op->query);
+			break;
+		}
 	}
-	htw_run_end(&run, ctx);
+out:
+	htw_run_end(&run);
 	return i;
 }
 
@@ -184,7 +263,7 @@ static void htw_batch_chunk(struct htw_context *ctx, struct htw_op *ops, u32 cou
 	LIST_HEAD(reserved);
 
 	for (u32 i = 0; i < count; i++)
-		ops[i].result = htw_op_check(&ops[i]);
+		ops[i].result = htw_op_check(ctx, &ops[i]);
 
 	for (u32 i = 0;;) {
 		int got;
@@ -245,19 +324,144 @@ static int htw_ioctl_batch(struct htw_context *ctx, struct htw_batch __user *arg
 	return batch.done ? 0 : ret;
 }
 
+static int htw_ioctl_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *arg)
+{
+	struct htw_cancel_all all;
+	u64 count = 0;
+
+	if (copy_from_user(&all, arg, sizeof(all)))
+		return -EFAULT;
+	if (all.flags & ~HTW_CANCEL_DISCARD || all.reserved0 || all.reserved[0] ||
+	    all.reserved[1])
+		return -EINVAL;
+	for (u32 chunk = 0; chunk < htw_context_chunks(ctx); chunk++) {
+		count += htw_sweep_cancel(ctx, chunk, all.flags);
+		cond_resched();
+	}
+	return put_user(count, &arg->count) ? -EFAULT : 0;
+}
+
+/*
+ * Tells what is pending from a slot on, as much as there is room for, and takes
+ * it out if asked to: what cannot be told stays armed.
+ *
+ * Return: how many were told; -EFAULT or -EINTR if none was.
+ */
+static int htw_list_some(struct htw_context *ctx, struct htw_list *list, bool harvest,
+			 struct htw_query *entries)
+{
+	struct htw_query __user *user = u64_to_user_ptr(list->entries);
+	u32 slot = list->cursor;
+	u32 done = 0;
+
+	while (done < list->count && slot / HTW_CHUNK_SLOTS < htw_context_chunks(ctx)) {
+		LIST_HEAD(taken);
+		LIST_HEAD(told);
+		u32 n, written;
+
+		n = htw_sweep_pending(ctx, &slot, entries,
+				      min(list->count - done, HTW_CHUNK_TIMERS),
+				      harvest ? &taken : NULL);
+		written = n - DIV_ROUND_UP(copy_to_user(user + done, entries,
+							n * sizeof(*entries)),
+					   sizeof(*entries));
+		for (u32 i = 0; harvest && i < written; i++)
+			list_move_tail(taken.next, &told);
+		htw_sweep_put_back(ctx, &taken);
+		htw_context_unreserve(ctx, &told);
+		done += written;
+		if (written < n) {
+			slot = HTW_ID_SLOT(entries[written].id);
+			list->cursor = slot;
+			return done ?: -EFAULT;
+		}
+		if (signal_pending(current) && !done)
+			return -EINTR;
+		cond_resched();
+	}
+	list->cursor = slot;
+	return done;
+}
+
+static int htw_ioctl_list(struct htw_context *ctx, struct htw_list __user *arg, bool harvest)
+{
+	struct htw_query *entries;
+	struct htw_list list;
+	int done;
+
+	if (copy_from_user(&list, arg, sizeof(list)))
+		return -EFAULT;
+	if (list.cursor > U32_MAX || list.flags || list.reserved0 || list.reserved[0] ||
+	    list.reserved[1])
+		return -EINVAL;
+	entries = kmalloc_array(HTW_CHUNK_TIMERS, sizeof(*entries), GFP_KERNEL);
+	if (!entries)
+		return -ENOMEM;
+	done = htw_list_some(ctx, &list, harvest, entries);
+	kfree(entries);
+	if (done < 0)
+		return done;
+	list.done = done;
+	return copy_to_user(arg, &list, sizeof(list)) ? -EFAULT : 0;
+}
+
+static int htw_ioctl_setup(struct htw_context *ctx, const struct htw_setup __user *arg)
+{
+	struct htw_setup setup;
+
+	if (copy_from_user(&setup, arg, sizeof(setup)))
+		return -EFAULT;
+	return htw_context_setup(ctx, &setup);
+}
+
+static int htw_ioctl_advance(struct htw_context *ctx, struct htw_advance __user *arg)
+{
+	struct htw_advance advance;
+	struct htw_base *own = ctx->own;
+	u64 expired = 0;
+	u64 to;
+
+	if (copy_from_user(&advance, arg, sizeof(advance)))
+		return -EFAULT;
+	if (advance.flags & ~HTW_F_ABS || advance.reserved0 || advance.reserved ||
+	    ctx->clock != HTW_CLOCK_STILL)
+		return -EINVAL;
+	to = advance.ns;
+	if (!(advance.flags & HTW_F_ABS))
+		to = htw_add_saturated(htw_base_now(own), advance.ns);
+	if (to < htw_base_now(own) || to > KTIME_MAX)
+		return -EINVAL;
+	/* Once begun it is carried through: half a step would be no time at all. */
+	while (!htw_base_advance(own, to, &expired)) {
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
+	return put_user(expired, &arg->expired) ? -EFAULT : 0;
+}
+
+static const __s32 htw_clockids[] = {
+	[HTW_CLOCK_MONOTONIC]	= CLOCK_MONOTONIC,
+	[HTW_CLOCK_BOOTTIME]	= CLOCK_BOOTTIME,
+	[HTW_CLOCK_REALTIME]	= CLOCK_REALTIME,
+	[HTW_CLOCK_STILL]	= HTW_CLOCK_MANUAL,
+};
+
 static int htw_ioctl_info(struct htw_context *ctx, struct htw_info __user *arg)
 {
+	const struct htw_wheel *own = ctx->own ? &ctx->own->wheel : NULL;
 	struct htw_info info = {
 		.features = HTW_FEATURES,
-		.tick_ns = htw_tick_ns,
+		.tick_ns = htw_context_tick_ns(ctx),
 		.limit = ctx->limit,
-		.clock = CLOCK_MONOTONIC,
-		.home_cpu = -1,
-		.levels = htw_geometry.levels,
+		.clock = htw_clockids[ctx->clock],
+		.home_cpu = ctx->home,
+		.flags = ctx->setup,
+		.levels = own ? own->levels : htw_geometry.levels,
 	};
 
-	for (unsigned int l = 0; l < htw_geometry.levels; l++)
-		info.slots[l] = htw_geometry.slots[l];
+	for (unsigned int l = 0; l < info.levels; l++)
+		info.slots[l] = own ? own->level[l].ring / 2 : htw_geometry.slots[l];
 	spin_lock_bh(&ctx->lock);
 	info.timers = ctx->nr_timers;
 	info.expired = ctx->nr_expired;
@@ -275,8 +479,22 @@ static long htw_ioctl(struct file *file, unsigned int cmd, unsigned long parm)
 		return htw_ioctl_add(ctx, arg);
 	case HTW_CANCEL:
 		return htw_ioctl_cancel(ctx, arg);
+	case HTW_MOD:
+		return htw_ioctl_mod(ctx, arg);
+	case HTW_QUERY:
+		return htw_ioctl_query(ctx, arg);
 	case HTW_BATCH:
 		return htw_ioctl_batch(ctx, arg);
+	case HTW_CANCEL_ALL:
+		return htw_ioctl_cancel_all(ctx, arg);
+	case HTW_LIST:
+		return htw_ioctl_list(ctx, arg, false);
+	case HTW_HARVEST:
+		return htw_ioctl_list(ctx, arg, true);
+	case HTW_SETUP:
+		return htw_ioctl_setup(ctx, arg);
+	case HTW_ADVANCE:
+		return htw_ioctl_advance(ctx, arg);
 	case HTW_INFO:
 		return htw_ioctl_info(ctx, arg);
 	default:
@@ -296,7 +514,7 @@ static u32 htw_read_chunk(struct htw_context *ctx, struct iov_iter *to, bool *wa
 {
 	struct htw_event events[HTW_READ_CHUNK];
 	const u32 room = min_t(size_t, iov_iter_count(to) / sizeof(*events), HTW_READ_CHUNK);
-	const u64 now = htw_now();
+	const u64 now = htw_context_now(ctx);
 	size_t bytes;
 	bool rearm;
 	u32 n;
@@ -374,7 +592,30 @@ static int htw_open(struct inode *inode, struct file *file)
 	if (!ctx)
 		return -ENOMEM;
 	file->private_data = ctx;
+	file->f_mode |= FMODE_NOWAIT;
 	return stream_open(inode, file);
+}
+
+static int htw_fasync(int fd, struct file *file, int on)
+{
+	struct htw_context *ctx = file->private_data;
+
+	return fasync_helper(fd, file, on, &ctx->fasync);
+}
+
+static void htw_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	struct htw_context *ctx = file->private_data;
+	u32 timers, expired;
+
+	spin_lock_bh(&ctx->lock);
+	timers = ctx->nr_timers;
+	expired = ctx->nr_expired;
+	spin_unlock_bh(&ctx->lock);
+	seq_printf(m, "htw-clock:\t%d\nhtw-tick-ns:\t%u\n", htw_clockids[ctx->clock],
+		   htw_context_tick_ns(ctx));
+	seq_printf(m, "htw-timers:\t%u\nhtw-expired:\t%u\nhtw-limit:\t%u\n",
+		   timers, expired, ctx->limit);
 }
 
 static int htw_release(struct inode *inode, struct file *file)
@@ -389,6 +630,8 @@ const struct file_operations htw_fops = {
 	.release	= htw_release,
 	.read_iter	= htw_read_iter,
 	.poll		= htw_poll,
+	.fasync		= htw_fasync,
+	.show_fdinfo	= htw_show_fdinfo,
 	.unlocked_ioctl	= htw_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
 };

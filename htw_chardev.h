@@ -3,7 +3,6 @@
 #define _HTW_CHARDEV_H
 
 extern const struct file_operations htw_fops;
-extern unsigned int htw_max_timers;
 
 int htw_chardev_init(void);
 void htw_chardev_exit(void);

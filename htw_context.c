@@ -9,6 +9,7 @@
 #include <linux/nospec.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/time_namespace.h>
 
 #include "htw_context.h"
 #include "htw_engine.h"
@@ -26,9 +27,22 @@ static struct workqueue_struct *htw_free_wq;
 struct htw_context *htw_context_alloc(u32 limit)
 {
 	struct htw_context *ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
+	struct timespec64 monotonic = {};
+	struct timespec64 boottime = {};
 
 	if (!ctx)
 		return NULL;
+	ctx->user = htw_user_get();
+	if (IS_ERR(ctx->user)) {
+		kfree(ctx);
+		return NULL;
+	}
+	timens_add_monotonic(&monotonic);
+	timens_add_boottime(&boottime);
+	ctx->timens_monotonic = timespec64_to_ns(&monotonic);
+	ctx->timens_boottime = timespec64_to_ns(&boottime);
+	ctx->timens = ctx->timens_monotonic;
+	ctx->home = -1;
 	spin_lock_init(&ctx->lock);
 	INIT_LIST_HEAD(&ctx->expired);
 	INIT_LIST_HEAD(&ctx->rearm);
@@ -66,7 +80,7 @@ static int htw_context_grow(struct htw_context *ctx)
 	chunk->ctx = ctx;
 	chunk->slot = nr * HTW_CHUNK_SLOTS;
 	page[nr % HTW_DIR_PAGE] = chunk;
-	/* Pairs with htw_context_find(): a chunk that counts is there. */
+	/* Pairs with htw_context_chunks(). */
 	smp_store_release(&ctx->nr_chunks, nr + 1);
 
 	spin_lock_bh(&ctx->lock);
@@ -76,6 +90,19 @@ static int htw_context_grow(struct htw_context *ctx)
 	}
 	spin_unlock_bh(&ctx->lock);
 	return 0;
+}
+
+/**
+ * htw_context_free_own() - frees a context's private wheel, if it has one
+ * @ctx: the context, whose timers are in no wheel
+ */
+void htw_context_free_own(struct htw_context *ctx)
+{
+	if (!ctx->own)
+		return;
+	htw_base_free(ctx->own);
+	htw_user_uncharge_wheel(ctx->user);
+	ctx->own = NULL;
 }
 
 static void htw_context_free(struct work_struct *work)
@@ -89,6 +116,9 @@ static void htw_context_free(struct work_struct *work)
 	for (u32 i = 0; ctx->dir && i < HTW_DIR_PAGE; i++)
 		kfree(ctx->dir[i]);
 	kfree(ctx->dir);
+	htw_context_free_own(ctx);
+	htw_user_uncharge(ctx->user, ctx->nr_timers);
+	htw_user_put(ctx->user);
 	kfree(ctx);
 }
 
@@ -105,19 +135,19 @@ void htw_context_close(struct htw_context *ctx)
 		struct htw_chunk *chunk = ctx->dir[i / HTW_DIR_PAGE][i % HTW_DIR_PAGE];
 		struct htw_run run;
 
-		htw_run_begin(&run);
+		htw_run_begin(&run, ctx);
 		for (u32 j = 0; j < HTW_CHUNK_TIMERS; j++) {
 			struct htw_timer *t = &chunk->timers[j];
 
 			while (READ_ONCE(t->node.state) == HTW_PENDING) {
-				htw_run_lock(&run, htw_base_of(&t->node));
+				htw_run_lock(&run, htw_context_base_of(ctx, t));
 				if (!htw_timer_pending_on(run.base, t))
 					continue;
 				htw_base_stop(run.base, &t->node);
 				WRITE_ONCE(t->node.state, HTW_FREE);
 			}
 		}
-		htw_run_end(&run, ctx);
+		htw_run_end(&run);
 		cond_resched();
 	}
 	INIT_RCU_WORK(&ctx->free_work, htw_context_free);
@@ -132,19 +162,20 @@ void htw_context_close(struct htw_context *ctx)
  *
  * Context: may sleep; memory is charged to the caller's cgroup.
  * Return: how many were taken, from 1 to @want; -ENOSPC at the context's
- * limit, -ENOMEM.
+ * limit, -EDQUOT at the user's, -ENOMEM.
  */
 int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 want)
 {
 	int ret;
 
 	for (;;) {
+		const u32 granted = htw_user_charge(ctx->user, want);
 		struct htw_timer *t;
 		u32 got = 0;
 		bool full;
 
 		spin_lock_bh(&ctx->lock);
-		while (got < want && ctx->nr_timers < ctx->limit) {
+		while (got < granted && ctx->nr_timers < ctx->limit) {
 			t = list_first_entry_or_null(&ctx->free, struct htw_timer, node.list);
 			if (!t)
 				break;
@@ -155,10 +186,13 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
 		}
 		full = ctx->nr_timers >= ctx->limit;
 		spin_unlock_bh(&ctx->lock);
+		htw_user_uncharge(ctx->user, granted - got);
 		if (got)
 			return got;
 		if (full)
 			return -ENOSPC;
+		if (!granted)
+			return -EDQUOT;
 
 		ret = mutex_lock_killable(&ctx->grow);
 		if (ret)
@@ -180,14 +214,17 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
 void htw_context_unreserve(struct htw_context *ctx, struct list_head *timers)
 {
 	struct htw_timer *t, *next;
+	u32 freed = 0;
 
 	spin_lock_bh(&ctx->lock);
 	list_for_each_entry_safe(t, next, timers, node.list) {
 		list_del(&t->node.list);
 		htw_timer_free(t, &ctx->free);
-		ctx->nr_timers--;
+		freed++;
 	}
+	ctx->nr_timers -= freed;
 	spin_unlock_bh(&ctx->lock);
+	htw_user_uncharge(ctx->user, freed);
 }
 
 /**
@@ -200,7 +237,7 @@ void htw_context_unreserve(struct htw_context *ctx, struct list_head *timers)
  */
 struct htw_timer *htw_context_find(struct htw_context *ctx, u64 id)
 {
-	const u32 nr_chunks = smp_load_acquire(&ctx->nr_chunks);
+	const u32 nr_chunks = htw_context_chunks(ctx);
 	const u32 index = (u32)id % HTW_CHUNK_SLOTS;
 	u32 chunk = (u32)id / HTW_CHUNK_SLOTS;
 

@@ -16,14 +16,21 @@
 
 static struct dentry *htw_debugfs_dir;
 
+static const char * const htw_clock_names[HTW_CLOCKS] = {
+	[HTW_CLOCK_MONOTONIC]	= "monotonic",
+	[HTW_CLOCK_BOOTTIME]	= "boottime",
+	[HTW_CLOCK_REALTIME]	= "realtime",
+};
+
 static void htw_debugfs_show_wheel(struct seq_file *m, struct htw_base *base)
 {
 	struct htw_wheel *w = &base->wheel;
 
 	spin_lock_bh(&base->lock);
-	seq_printf(m, "cpu %u clock monotonic tick_ns %llu pending %llu callbacks %llu cascades %llu exhausted %llu\n",
-		   base->cpu, htw_tick_ns, htw_wheel_pending(w), base->callbacks,
-		   w->cascades, base->exhausted);
+	seq_printf(m, "cpu %u clock %s tick_ns %u pending %llu ",
+		   base->cpu, htw_clock_names[base->clock], base->tick_ns, htw_wheel_pending(w));
+	seq_printf(m, "callbacks %llu cascades %llu exhausted %llu rewinds %llu\n",
+		   base->callbacks, w->cascades, base->exhausted, base->rewinds);
 	for (unsigned int l = 0; l < w->levels; l++) {
 		const struct htw_level *lev = &w->level[l];
 
@@ -32,6 +39,10 @@ static void htw_debugfs_show_wheel(struct seq_file *m, struct htw_base *base)
 			   lev->pending);
 	}
 	seq_printf(m, "beyond pending %llu\n", w->level[w->levels].pending);
+	seq_puts(m, "late_us");
+	for (unsigned int i = 0; i < HTW_LATE_BUCKETS; i++)
+		seq_printf(m, " %llu", base->late[i]);
+	seq_putc(m, '\n');
 	spin_unlock_bh(&base->lock);
 }
 
@@ -40,8 +51,10 @@ static int htw_wheels_show(struct seq_file *m, void *unused)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
-		if (per_cpu(htw_bases, cpu))
-			htw_debugfs_show_wheel(m, per_cpu(htw_bases, cpu));
+		for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
+			if (per_cpu(htw_bases[clock], cpu))
+				htw_debugfs_show_wheel(m, per_cpu(htw_bases[clock], cpu));
+		}
 	}
 	return 0;
 }

@@ -22,8 +22,12 @@
 #include <linux/math64.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/sched/isolation.h>
 #include <linux/slab.h>
 #include <linux/topology.h>
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/htw.h>
 
 #include "compat.h"
 #include "htw_context.h"
@@ -31,92 +35,208 @@
 
 /* Nodes in one go under the lock. */
 #define HTW_CHUNK		64
+/* As many nodes a callout counts for. */
+#define HTW_CALLOUT_COST	8u
 /* One callback ends with the chunk in which this much time has passed. */
 #define HTW_BUDGET_NS		(200 * NSEC_PER_USEC)
 /* Nodes moved in one go off a CPU that has gone; two locks are held for it. */
 #define HTW_EVICT_CHUNK		256
 
 struct htw_geometry htw_geometry;
-u64 htw_tick_ns;
+u32 htw_tick_ns;
 
-DEFINE_PER_CPU(struct htw_base *, htw_bases);
+DEFINE_PER_CPU(struct htw_base *, htw_bases[HTW_CLOCKS]);
 
 static int htw_cpuhp_state;
 
-/* Ticks that have come by @ns. */
-static u64 htw_tick(u64 ns)
+/* Which clocks the CPUs have bases for; written with CPU hotplug locked out. */
+static bool htw_clock_used[HTW_CLOCKS];
+/* Guards htw_clock_used[] against another writer. */
+static DEFINE_MUTEX(htw_clock_mutex);
+
+static const clockid_t htw_clock_ids[HTW_CLOCKS] = {
+	[HTW_CLOCK_MONOTONIC]	= CLOCK_MONOTONIC,
+	[HTW_CLOCK_BOOTTIME]	= CLOCK_BOOTTIME,
+	[HTW_CLOCK_REALTIME]	= CLOCK_REALTIME,
+};
+
+/**
+ * htw_clock_now() - reads a clock
+ * @clock: which, not %HTW_CLOCK_STILL
+ *
+ * Return: its time in ns.
+ */
+u64 htw_clock_now(enum htw_clock clock)
 {
-	return div_u64(ns, htw_tick_ns);
+	switch (clock) {
+	case HTW_CLOCK_BOOTTIME:
+		return ktime_get_boottime_ns();
+	case HTW_CLOCK_REALTIME:
+		return ktime_get_real_ns();
+	default:
+		return ktime_get_ns();
+	}
+}
+
+/* Ticks that have come by @ns. */
+static u64 htw_tick(const struct htw_base *base, u64 ns)
+{
+	return div_u64(ns, base->tick_ns);
 }
 
 /* The tick at which nothing is early that is due at @ns. */
-static u64 htw_tick_up(u64 ns)
+static u64 htw_tick_up(const struct htw_base *base, u64 ns)
 {
 	u32 rest;
-	u64 tick = div_u64_rem(ns, htw_tick_ns, &rest);
+	u64 tick = div_u64_rem(ns, base->tick_ns, &rest);
 
 	return tick + !!rest;
 }
 
-/* Programs the hrtimer for the wheel's next tick, but not before @earliest. */
+/* The tick for a node that is due at @deadline, or up to @slack later. */
+static u64 htw_base_tick(const struct htw_base *base, u64 deadline, u64 slack)
+{
+	const u64 first = htw_tick_up(base, deadline);
+	u64 last;
+
+	if (!slack || check_add_overflow(deadline, slack, &last))
+		return first;
+	return htw_wheel_coalesce(&base->wheel, first, htw_tick(base, last));
+}
+
+/*
+ * Programs the hrtimer for the wheel's next tick, but not before @earliest. We
+ * are on its CPU, or in its callback, or it has no CPU.
+ */
 static void htw_base_program(struct htw_base *base, u64 earliest)
 {
 	u64 ns;
 
 	lockdep_assert_held(&base->lock);
 
-	if (check_mul_overflow(base->wheel.next, htw_tick_ns, &ns) || ns > KTIME_MAX)
+	if (base->clock == HTW_CLOCK_STILL)
+		return;
+	if (check_mul_overflow(base->wheel.next, (u64)base->tick_ns, &ns) || ns > KTIME_MAX)
 		ns = KTIME_MAX;
-	hrtimer_start(&base->hrtimer, ns_to_ktime(max(ns, earliest)),
-		      HRTIMER_MODE_ABS_PINNED_SOFT);
+	ns = max(ns, earliest);
+	trace_htw_program(base->cpu, ns);
+	hrtimer_start(&base->hrtimer, ns_to_ktime(ns),
+		      base->private ? HRTIMER_MODE_ABS_SOFT : HRTIMER_MODE_ABS_PINNED_SOFT);
+}
+
+/* On the base's CPU, in hardirq: lets the callback run, which then knows more. */
+static void htw_base_kicked(void *data)
+{
+	struct htw_base *base = data;
+
+	hrtimer_start(&base->hrtimer, 0, HRTIMER_MODE_ABS_PINNED_SOFT);
+}
+
+/* Work has come ahead of what the hrtimer is programmed for. */
+static void htw_base_wake(struct htw_base *base)
+{
+	lockdep_assert_held(&base->lock);
+
+	/* A kick that is under way will do for this node as well. */
+	if (base->private || base->cpu == raw_smp_processor_id())
+		htw_base_program(base, 0);
+	else
+		smp_call_function_single_async(base->cpu, &base->kick);
 }
 
 /**
- * htw_base_lock_local() - locks the base of the CPU we are on
+ * htw_base_lock_two() - locks two bases of a clock, or one that is both
+ * @a: a base
+ * @b: another one, or the same
  *
- * Context: process or softirq; bottom halves are off until
- *	htw_base_unlock_local().
+ * Order: that of the lower CPU first.
+ *
+ * Context: bottom halves are off.
+ */
+void htw_base_lock_two(struct htw_base *a, struct htw_base *b)
+{
+	if (b->cpu < a->cpu)
+		swap(a, b);
+	htw_lock(&a->lock);
+	if (a != b)
+		htw_lock_nested(&b->lock, SINGLE_DEPTH_NESTING);
+}
+
+/**
+ * htw_base_unlock_two() - unlocks what htw_base_lock_two() locked
+ * @a: a base
+ * @b: another one, or the same
+ */
+void htw_base_unlock_two(struct htw_base *a, struct htw_base *b)
+{
+	if (a != b)
+		htw_unlock(&b->lock);
+	htw_unlock(&a->lock);
+}
+
+/**
+ * htw_base_here() - the base that a timer should be started on
+ * @clock: the clock
+ * @home: the CPU that was asked for, or -1
+ *
+ * The home CPU's; without one that of the CPU we are on, or, if that one is
+ * isolated, of one that is not. A base that has gone offline can be returned:
+ * that is known only under its lock.
+ *
+ * Context: bottom halves are off.
  * Return: the base.
  */
-struct htw_base *htw_base_lock_local(void)
+struct htw_base *htw_base_here(enum htw_clock clock, int home)
 {
-	struct htw_base *base;
-
-	local_bh_disable();
-	base = this_cpu_read(htw_bases);
-	htw_lock(&base->lock);
-	return base;
+	if (unlikely(home >= 0))
+		return per_cpu(htw_bases[clock], home);
+	if (unlikely(!housekeeping_cpu(raw_smp_processor_id(), HK_TYPE_TIMER)))
+		return per_cpu(htw_bases[clock], housekeeping_any_cpu(HK_TYPE_TIMER));
+	return this_cpu_read(htw_bases[clock]);
 }
 
-/**
- * htw_base_unlock_local() - unlocks what htw_base_lock_local() locked
- * @base: the base
+/*
+ * A clock that reads earlier than the wheel's cursor was set back: what is
+ * started now would count as past. It is read again, under the lock: the
+ * caller may have read it before somebody else moved the cursor.
  */
-void htw_base_unlock_local(struct htw_base *base)
+static void htw_base_check_clock(struct htw_base *base, u64 *now)
 {
-	htw_unlock(&base->lock);
-	local_bh_enable();
+	lockdep_assert_held(&base->lock);
+
+	if (likely(htw_tick(base, *now) + 1 >= base->wheel.cursor))
+		return;
+	*now = htw_base_now(base);
+	if (htw_tick(base, *now) + 1 >= base->wheel.cursor)
+		return;
+	htw_wheel_rewind(&base->wheel, htw_tick(base, *now));
+	base->rewinds++;
+	htw_base_wake(base);
 }
 
 /**
- * htw_base_start() - starts a node on the wheel of this CPU
- * @base: what htw_base_lock_local() returned
+ * htw_base_start() - starts a node
+ * @base: the base, whose CPU has not gone
  * @n: the node, in no wheel
- * @deadline: when it is due, in ns of CLOCK_MONOTONIC
- * @now: what htw_now() returned a short while ago
+ * @deadline: when it is due, in ns of the base's clock
+ * @slack: how much later it may expire if it shares a tick then, in ns
+ * @now: what htw_base_now() returned a short while ago
  *
  * The node expires at the first tick that is not before its deadline, so never
  * early and at most a tick late. This never fails and never expires the node
  * itself: one that is due already comes back through the hrtimer, at once.
  */
-void htw_base_start(struct htw_base *base, struct htw_node *n, u64 deadline, u64 now)
+void htw_base_start(struct htw_base *base, struct htw_node *n, u64 deadline, u64 slack,
+		    u64 now)
 {
 	lockdep_assert_held(&base->lock);
 
-	n->expires = htw_tick_up(deadline);
+	if (base->clock == HTW_CLOCK_REALTIME)
+		htw_base_check_clock(base, &now);
+	n->expires = htw_base_tick(base, deadline, slack);
 	WRITE_ONCE(n->cpu, base->cpu);
-	if (htw_wheel_start(&base->wheel, n, htw_tick(now)))
-		htw_base_program(base, 0);
+	if (htw_wheel_start(&base->wheel, n, htw_tick(base, now)))
+		htw_base_wake(base);
 }
 
 /**
@@ -131,109 +251,223 @@ void htw_base_stop(struct htw_base *base, struct htw_node *n)
 	htw_wheel_stop(&base->wheel, n);
 }
 
+/**
+ * htw_base_restart() - moves a node to another deadline
+ * @base: the base whose wheel it is in
+ * @n: the node
+ * @deadline: as for htw_base_start()
+ * @slack: as for htw_base_start()
+ * @now: as for htw_base_start()
+ *
+ * Return: true if the node is started again, on the same wheel. False if it is
+ * stopped, and has to be started on the wheel of this CPU: it is due before
+ * @base, another CPU's, would come back, and we do not program that hrtimer.
+ */
+bool htw_base_restart(struct htw_base *base, struct htw_node *n, u64 deadline, u64 slack,
+		      u64 now)
+{
+	lockdep_assert_held(&base->lock);
+
+	htw_wheel_stop(&base->wheel, n);
+	if (!base->private && base->cpu != raw_smp_processor_id() &&
+	    htw_wheel_is_ahead(&base->wheel, htw_base_tick(base, deadline, slack)))
+		return false;
+	htw_base_start(base, n, deadline, slack, now);
+	return true;
+}
+
 /*
  * Delivers what is due, then moves down what will be, a chunk at the most.
  *
  * Return: true if nothing is left to do now.
  */
-static bool htw_base_run(struct htw_base *base, u64 now)
+static bool htw_base_run(struct htw_base *base, u64 now, u64 *expired)
 {
-	const u64 tick = htw_tick(now);
 	unsigned int budget = HTW_CHUNK;
 	struct htw_delivery delivery;
 	struct htw_node *n;
+	u64 cascades;
+	bool done;
 
 	lockdep_assert_held(&base->lock);
 
-	htw_delivery_begin(&delivery, now);
-	while ((n = htw_wheel_expire(&base->wheel, tick, &budget)))
-		htw_deliver(&delivery, n);
+	if (base->clock == HTW_CLOCK_REALTIME)
+		htw_base_check_clock(base, &now);
+	htw_delivery_begin(&delivery, now, base->late);
+	while ((n = htw_wheel_expire(&base->wheel, htw_tick(base, now), &budget))) {
+		++*expired;
+		if (unlikely(n->flags & HTW_NODE_CALLOUT)) {
+			htw_delivery_end(&delivery);
+			htw_callout_run(base, n);
+			/* Others' code: look at the clock sooner. */
+			budget -= min(budget, HTW_CALLOUT_COST);
+		} else {
+			htw_deliver(&delivery, n);
+		}
+	}
 	htw_delivery_end(&delivery);
-	return budget && htw_wheel_cascade(&base->wheel, &budget);
+	if (!budget)
+		return false;
+	cascades = base->wheel.cascades;
+	done = htw_wheel_cascade(&base->wheel, &budget);
+	if (base->wheel.cascades != cascades)
+		trace_htw_cascade(base->cpu, base->wheel.cascades - cascades);
+	return done;
 }
 
 static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
 {
 	struct htw_base *base = container_of(hrtimer, struct htw_base, hrtimer);
-	const u64 began = htw_now();
-	u64 now = began;
+	const u64 began = ktime_get_ns();
+	u64 spent, expired = 0;
 	bool done;
 
 	/* Contexts that timers are delivered to go after a grace period. */
 	rcu_read_lock();
+	spin_lock(&base->expiry_lock);
 	spin_lock(&base->lock);
 	base->callbacks++;
 	/* Until we know ourselves when to come back, nobody else shall say so. */
 	base->wheel.next = 0;
 	for (;;) {
-		done = htw_base_run(base, now);
-		now = htw_now();
-		if (done || now - began >= HTW_BUDGET_NS)
+		done = htw_base_run(base, htw_base_now(base), &expired);
+		spent = ktime_get_ns() - began;
+		if (done || spent >= HTW_BUDGET_NS)
 			break;
 		spin_unlock(&base->lock);
+		spin_unlock(&base->expiry_lock);
 		cpu_relax();
+		spin_lock(&base->expiry_lock);
 		spin_lock(&base->lock);
 	}
-	if (base->offline) {
-		/* The nodes are moving; whoever moves them starts an hrtimer. */
-	} else if (done) {
+	/*
+	 * While more is left, next stays 0, so that no start brings us back
+	 * before the gap is over. The gap also keeps the expiry from being at
+	 * or before now: that would run in this very softirq.
+	 */
+	if (done)
 		base->wheel.next = htw_wheel_next(&base->wheel);
-		if (base->wheel.next != HTW_NEVER)
-			htw_base_program(base, now + (now - began));
-	} else {
-		/*
-		 * next stays 0: no start brings us back before the gap is over.
-		 * An expiry at or before now would run in this very softirq.
-		 */
+	else
 		base->exhausted++;
-		htw_base_program(base, now + (now - began));
-	}
+	/* Off a CPU that has gone the nodes are moved, to another's hrtimer. */
+	if (base->wheel.next != HTW_NEVER && !base->offline)
+		htw_base_program(base, htw_base_now(base) + spent);
 	spin_unlock(&base->lock);
+	spin_unlock(&base->expiry_lock);
 	rcu_read_unlock();
 	return HRTIMER_NORESTART;
 }
 
-static void htw_base_free(struct htw_base *base)
+/**
+ * htw_base_advance() - moves %HTW_CLOCK_STILL on and delivers what is due then
+ * @base: the base, a private one on that clock
+ * @now: the time it is then; an earlier one than before changes nothing
+ * @expired: what was delivered is added to it
+ *
+ * Context: process; one chunk of nodes is done.
+ * Return: true if nothing is left to do.
+ */
+bool htw_base_advance(struct htw_base *base, u64 now, u64 *expired)
 {
-	hrtimer_cancel(&base->hrtimer);
+	bool done;
+
+	rcu_read_lock();
+	spin_lock_bh(&base->lock);
+	now = max_t(u64, now, atomic64_read(&base->still_ns));
+	atomic64_set(&base->still_ns, now);
+	done = htw_base_run(base, now, expired);
+	spin_unlock_bh(&base->lock);
+	rcu_read_unlock();
+	return done;
+}
+
+/**
+ * htw_base_free() - frees a base
+ * @base: the base, whose wheel is empty
+ *
+ * Context: may sleep.
+ */
+void htw_base_free(struct htw_base *base)
+{
+	if (base->clock != HTW_CLOCK_STILL)
+		hrtimer_cancel(&base->hrtimer);
 	htw_wheel_destroy(&base->wheel);
 	kfree(base);
 }
 
-static struct htw_base *htw_base_alloc(unsigned int cpu)
+static struct htw_base *htw_base_alloc(enum htw_clock clock, const struct htw_geometry *geo,
+				       u32 tick_ns, gfp_t gfp, int node)
 {
-	struct htw_base *base = kzalloc_node(sizeof(*base), GFP_KERNEL, cpu_to_node(cpu));
+	struct htw_base *base = kzalloc_node(sizeof(*base), gfp, node);
 
 	if (!base)
 		return NULL;
 	spin_lock_init(&base->lock);
-	base->cpu = cpu;
-	hrtimer_setup(&base->hrtimer, htw_base_callback, CLOCK_MONOTONIC,
-		      HRTIMER_MODE_ABS_PINNED_SOFT);
-	htw_wheel_init(&base->wheel, &htw_geometry, htw_tick(htw_now()));
-	if (htw_wheel_install_all(&base->wheel, GFP_KERNEL, cpu_to_node(cpu))) {
+	spin_lock_init(&base->expiry_lock);
+	base->clock = clock;
+	base->tick_ns = tick_ns;
+	INIT_CSD(&base->kick, htw_base_kicked, base);
+	if (clock != HTW_CLOCK_STILL)
+		hrtimer_setup(&base->hrtimer, htw_base_callback, htw_clock_ids[clock],
+			      HRTIMER_MODE_ABS_SOFT);
+	htw_wheel_init(&base->wheel, geo, htw_tick(base, htw_base_now(base)));
+	if (htw_wheel_install_all(&base->wheel, gfp, node)) {
 		htw_base_free(base);
 		return NULL;
 	}
 	return base;
 }
 
-/* A CPU is about to come up, for the first time or again. */
-static int htw_engine_cpu_prepare(unsigned int cpu)
+/**
+ * htw_base_alloc_private() - makes a base for one context
+ * @clock: its clock
+ * @geo: its geometry, which htw_geometry_check() has passed
+ * @tick_ns: its tick
+ *
+ * Context: may sleep; charged to the caller's cgroup.
+ * Return: the base or NULL.
+ */
+struct htw_base *htw_base_alloc_private(enum htw_clock clock, const struct htw_geometry *geo,
+					u32 tick_ns)
 {
-	struct htw_base *base = per_cpu(htw_bases, cpu);
+	struct htw_base *base = htw_base_alloc(clock, geo, tick_ns, GFP_KERNEL_ACCOUNT,
+					       NUMA_NO_NODE);
+
+	if (base)
+		base->private = true;
+	return base;
+}
+
+/* Makes a CPU's base for a clock, or takes it into use again. */
+static int htw_base_prepare(unsigned int cpu, enum htw_clock clock)
+{
+	struct htw_base *base = per_cpu(htw_bases[clock], cpu);
 
 	if (!base) {
-		base = htw_base_alloc(cpu);
+		base = htw_base_alloc(clock, &htw_geometry, htw_tick_ns, GFP_KERNEL,
+				      cpu_to_node(cpu));
 		if (!base)
 			return -ENOMEM;
-		per_cpu(htw_bases, cpu) = base;
+		base->cpu = cpu;
+		per_cpu(htw_bases[clock], cpu) = base;
 		return 0;
 	}
 	spin_lock_bh(&base->lock);
 	base->offline = false;
 	base->wheel.next = HTW_NEVER;
 	spin_unlock_bh(&base->lock);
+	return 0;
+}
+
+/* A CPU is about to come up, for the first time or again. */
+static int htw_engine_cpu_prepare(unsigned int cpu)
+{
+	for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
+		int ret = htw_clock_used[clock] ? htw_base_prepare(cpu, clock) : 0;
+
+		if (ret)
+			return ret;
+	}
 	return 0;
 }
 
@@ -250,11 +484,14 @@ static bool htw_base_is_empty(struct htw_base *base)
 /* Moves some nodes of a CPU that has gone to the one we are on. */
 static void htw_base_evict(struct htw_base *from)
 {
-	struct htw_base *to = htw_base_lock_local();
-	const u64 tick = htw_tick(htw_now());
+	struct htw_base *to;
 	bool ahead = false;
+	u64 tick;
 
-	spin_lock_nested(&from->lock, SINGLE_DEPTH_NESTING);
+	local_bh_disable();
+	to = this_cpu_read(htw_bases[from->clock]);
+	htw_base_lock_two(to, from);
+	tick = htw_tick(to, htw_base_now(to));
 	for (unsigned int i = 0; i < HTW_EVICT_CHUNK; i++) {
 		struct htw_node *n = htw_wheel_evict(&from->wheel);
 
@@ -263,20 +500,18 @@ static void htw_base_evict(struct htw_base *from)
 		WRITE_ONCE(n->cpu, to->cpu);
 		ahead |= htw_wheel_start(&to->wheel, n, tick);
 	}
-	spin_unlock(&from->lock);
 	if (ahead)
 		htw_base_program(to, 0);
-	htw_base_unlock_local(to);
+	htw_base_unlock_two(to, from);
+	local_bh_enable();
 }
 
 /*
- * A CPU has gone; we run on another one. Nobody can start a node on its wheel
- * any more, but some may still be stopping them, and its hrtimer may run here.
+ * A CPU has gone; we run on another one. Nobody starts a node on its wheel any
+ * more, but some may still be stopping them, and its hrtimer may run here.
  */
-static int htw_engine_cpu_dead(unsigned int cpu)
+static void htw_base_dead(struct htw_base *base)
 {
-	struct htw_base *base = per_cpu(htw_bases, cpu);
-
 	spin_lock_bh(&base->lock);
 	base->offline = true;
 	spin_unlock_bh(&base->lock);
@@ -285,21 +520,61 @@ static int htw_engine_cpu_dead(unsigned int cpu)
 		htw_base_evict(base);
 		cond_resched();
 	}
+}
+
+static int htw_engine_cpu_dead(unsigned int cpu)
+{
+	for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
+		if (per_cpu(htw_bases[clock], cpu))
+			htw_base_dead(per_cpu(htw_bases[clock], cpu));
+	}
 	return 0;
 }
 
 /**
- * htw_engine_init() - makes the base of each CPU, with #htw_geometry and
- * #htw_tick_ns
+ * htw_engine_use_clock() - sees to it that the CPUs have bases for a clock
+ * @clock: the clock, not %HTW_CLOCK_STILL
+ *
+ * They are made when somebody first wants them, and stay.
+ *
+ * Context: may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int htw_engine_use_clock(enum htw_clock clock)
+{
+	unsigned int cpu;
+	int ret = 0;
+
+	mutex_lock(&htw_clock_mutex);
+	cpus_read_lock();
+	for_each_online_cpu(cpu) {
+		if (htw_clock_used[clock])
+			break;
+		if (!per_cpu(htw_bases[clock], cpu))
+			ret = htw_base_prepare(cpu, clock);
+		if (ret)
+			break;
+	}
+	if (!ret)
+		htw_clock_used[clock] = true;
+	cpus_read_unlock();
+	mutex_unlock(&htw_clock_mutex);
+	return ret;
+}
+
+/**
+ * htw_engine_init() - makes the bases, with #htw_geometry and #htw_tick_ns
  *
  * Context: process, may sleep.
  * Return: 0 or a negative error.
  */
 int htw_engine_init(void)
 {
-	int ret = cpuhp_setup_state(CPUHP_BP_PREPARE_DYN, "htw:prepare",
-				    htw_engine_cpu_prepare, htw_engine_cpu_dead);
+	int ret;
 
+	htw_clock_used[HTW_CLOCK_MONOTONIC] = true;
+	ret = cpuhp_setup_state(CPUHP_BP_PREPARE_DYN, "htw:prepare",
+				htw_engine_cpu_prepare, htw_engine_cpu_dead);
 	if (ret < 0) {
 		htw_engine_exit();
 		return ret;
@@ -320,8 +595,10 @@ void htw_engine_exit(void)
 	if (htw_cpuhp_state)
 		cpuhp_remove_state_nocalls(htw_cpuhp_state);
 	for_each_possible_cpu(cpu) {
-		if (per_cpu(htw_bases, cpu))
-			htw_base_free(per_cpu(htw_bases, cpu));
-		per_cpu(htw_bases, cpu) = NULL;
+		for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
+			if (per_cpu(htw_bases[clock], cpu))
+				htw_base_free(per_cpu(htw_bases[clock], cpu));
+			per_cpu(htw_bases[clock], cpu) = NULL;
+		}
 	}
 }

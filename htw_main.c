@@ -30,6 +30,9 @@ MODULE_PARM_DESC(geometry, "Slots of each level of the wheels, finest first (def
 module_param_named(max_timers, htw_max_timers, uint, 0444);
 MODULE_PARM_DESC(max_timers, "Timers that one open of /dev/htw may hold (default 1048576)");
 
+module_param_named(max_user_timers, htw_max_user_timers, uint, 0444);
+MODULE_PARM_DESC(max_user_timers, "Timers that a user without CAP_SYS_RESOURCE may hold (default 4194304)");
+
 static const char * __init htw_print_geometry(const struct htw_geometry *geo, char *buf,
 					      size_t size)
 {
@@ -52,7 +55,7 @@ static int __init htw_check_params(void)
 		       tick_us, HTW_TICK_US_MIN, HTW_TICK_US_MAX);
 		return -EINVAL;
 	}
-	htw_tick_ns = (u64)tick_us * NSEC_PER_USEC;
+	htw_tick_ns = tick_us * NSEC_PER_USEC;
 
 	for (unsigned int l = 0; l < geometry_levels; l++)
 		geo.slots[l] = geometry[l];
@@ -65,6 +68,11 @@ static int __init htw_check_params(void)
 
 	if (!htw_max_timers || htw_max_timers > HTW_CONTEXT_MAX) {
 		pr_err("max_timers=%u: must be from 1 to %u\n", htw_max_timers, HTW_CONTEXT_MAX);
+		return -EINVAL;
+	}
+	if (!htw_max_user_timers || htw_max_user_timers > INT_MAX / 2) {
+		pr_err("max_user_timers=%u: must be from 1 to %u\n",
+		       htw_max_user_timers, INT_MAX / 2);
 		return -EINVAL;
 	}
 	return 0;

@@ -3,7 +3,10 @@
  * The queue of expirations: filled in softirq, emptied by readers
  */
 
+#include <linux/fs.h>
 #include <linux/poll.h>
+
+#include <trace/events/htw.h>
 
 #include "htw_context.h"
 #include "htw_engine.h"
@@ -12,9 +15,11 @@
  * htw_delivery_begin() - begins a run of expirations
  * @d: the run
  * @now: the time at which the timers fired, in ns; not before any deadline
+ * @late: the counters of &htw_base.late
  */
-void htw_delivery_begin(struct htw_delivery *d, u64 now)
+void htw_delivery_begin(struct htw_delivery *d, u64 now, u64 *late)
 {
+	d->late = late;
 	d->context = NULL;
 	d->now = now;
 }
@@ -36,6 +41,8 @@ void htw_deliver(struct htw_delivery *d, struct htw_node *n)
 		d->context = ctx;
 		htw_lock(&ctx->lock);
 	}
+	d->late[min(fls64((d->now - t->deadline) / NSEC_PER_USEC), HTW_LATE_BUCKETS - 1)]++;
+	trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, d->now);
 	n->fired = d->now;
 	list_add_tail(&n->list, &ctx->expired);
 	ctx->nr_expired++;
@@ -59,6 +66,7 @@ void htw_delivery_end(struct htw_delivery *d)
 	htw_unlock(&ctx->lock);
 	if (wq_has_sleeper(&ctx->wait))
 		wake_up_poll(&ctx->wait, EPOLLIN | EPOLLRDNORM);
+	kill_fasync(&ctx->fasync, SIGIO, POLL_IN);
 }
 
 /**
@@ -86,8 +94,8 @@ u32 htw_context_peek(struct htw_context *ctx, struct htw_event *events, u32 coun
 		events[n++] = (struct htw_event) {
 			.id = htw_timer_id(t),
 			.cookie = t->cookie,
-			.deadline = t->deadline,
-			.fired = t->node.fired,
+			.deadline = htw_context_from_host(ctx, t->deadline),
+			.fired = htw_context_from_host(ctx, t->node.fired),
 			.missed = missed,
 			.flags = more ? HTW_EVENT_MORE : 0,
 		};
@@ -106,6 +114,8 @@ u32 htw_context_peek(struct htw_context *ctx, struct htw_event *events, u32 coun
  */
 void htw_context_take(struct htw_context *ctx, u32 count, u64 now)
 {
+	u32 freed = 0;
+
 	lockdep_assert_held(&ctx->lock);
 
 	ctx->nr_expired -= count;
@@ -128,9 +138,11 @@ void htw_context_take(struct htw_context *ctx, u32 count, u64 now)
 		} else {
 			list_del(&t->node.list);
 			htw_timer_free(t, &ctx->free);
-			ctx->nr_timers--;
+			freed++;
 		}
 	}
+	ctx->nr_timers -= freed;
+	htw_user_uncharge(ctx->user, freed);
 }
 
 /**
@@ -142,21 +154,21 @@ void htw_context_take(struct htw_context *ctx, u32 count, u64 now)
  */
 void htw_context_rearm(struct htw_context *ctx)
 {
-	const u64 now = htw_now();
-	struct htw_base *base;
 	struct htw_timer *t;
+	struct htw_run run;
 
 	while (!list_empty_careful(&ctx->rearm)) {
-		base = htw_base_lock_local();
+		htw_run_begin(&run, ctx);
+		htw_run_lock_here(&run);
 		spin_lock(&ctx->lock);
 		for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++) {
 			t = list_first_entry_or_null(&ctx->rearm, struct htw_timer, node.list);
 			if (!t)
 				break;
 			list_del(&t->node.list);
-			htw_timer_arm(base, t, now);
+			htw_timer_arm(run.base, t, run.now);
 		}
 		spin_unlock(&ctx->lock);
-		htw_base_unlock_local(base);
+		htw_run_end(&run);
 	}
 }

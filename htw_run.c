@@ -10,6 +10,8 @@
  * over.
  */
 
+#include <trace/events/htw.h>
+
 #include "htw_context.h"
 #include "htw_engine.h"
 
@@ -31,26 +33,30 @@ void htw_run_lock(struct htw_run *run, struct htw_base *base)
 /**
  * htw_run_begin() - begins a run of operations
  * @run: the run
+ * @ctx: the context that it is on
  *
  * Context: process. Bottom halves are off until htw_run_end(), so a run is
  * short: some tens of operations.
  */
-void htw_run_begin(struct htw_run *run)
+void htw_run_begin(struct htw_run *run, struct htw_context *ctx)
 {
+	run->ctx = ctx;
 	run->base = NULL;
 	run->nr_freed = 0;
+	run->rearm = false;
 	INIT_LIST_HEAD(&run->freed);
-	run->now = htw_now();
+	run->now = htw_context_now(ctx);
 	local_bh_disable();
 }
 
 /**
  * htw_run_end() - ends a run and gives back the timers that it freed
  * @run: the run
- * @ctx: the context that it was on
  */
-void htw_run_end(struct htw_run *run, struct htw_context *ctx)
+void htw_run_end(struct htw_run *run)
 {
+	struct htw_context *ctx = run->ctx;
+
 	if (run->base)
 		htw_unlock(&run->base->lock);
 	if (run->nr_freed) {
@@ -58,8 +64,41 @@ void htw_run_end(struct htw_run *run, struct htw_context *ctx)
 		list_splice(&run->freed, &ctx->free);
 		ctx->nr_timers -= run->nr_freed;
 		spin_unlock(&ctx->lock);
+		htw_user_uncharge(ctx->user, run->nr_freed);
 	}
 	local_bh_enable();
+	if (run->rearm)
+		htw_context_rearm(ctx);
+}
+
+static u64 htw_run_deadline(const struct htw_run *run, u64 deadline, u32 flags)
+{
+	if (flags & HTW_F_ABS)
+		return htw_context_to_host(run->ctx, deadline);
+	return htw_add_saturated(run->now, deadline);
+}
+
+/**
+ * htw_run_lock_here() - locks the base that timers are to be started on now
+ * @run: the run
+ */
+void htw_run_lock_here(struct htw_run *run)
+{
+	htw_run_lock(run, htw_context_base(run->ctx));
+	/* The home CPU may have gone, or not all that are not isolated be there. */
+	if (unlikely(run->base->offline))
+		htw_run_lock(run, this_cpu_read(htw_bases[run->ctx->clock]));
+}
+
+/**
+ * htw_run_arm() - arms a reserved timer for its deadline
+ * @run: the run
+ * @t: the timer, on no list any more
+ */
+void htw_run_arm(struct htw_run *run, struct htw_timer *t)
+{
+	htw_run_lock_here(run);
+	htw_timer_arm(run->base, t, run->now);
 }
 
 /**
@@ -70,15 +109,14 @@ void htw_run_end(struct htw_run *run, struct htw_context *ctx)
  */
 void htw_run_add(struct htw_run *run, struct htw_timer *t, const struct htw_add *add)
 {
-	htw_run_lock(run, this_cpu_read(htw_bases));
-	t->deadline = add->deadline;
-	if (!(add->flags & HTW_F_ABS))
-		t->deadline = htw_add_saturated(run->now, add->deadline);
+	t->deadline = htw_run_deadline(run, add->deadline, add->flags);
 	t->cookie = add->cookie;
 	t->interval = add->interval;
 	t->firings = add->firings;
 	t->node.flags = add->flags & HTW_F_KEEP ? HTW_TIMER_KEEP : 0;
-	htw_timer_arm(run->base, t, run->now);
+	t->node.slack = htw_slack_pack(add->slack);
+	trace_htw_add(htw_timer_id(t), t->cookie, t->deadline, t->interval);
+	htw_run_arm(run, t);
 }
 
 static void htw_run_free(struct htw_run *run, struct htw_timer *t)
@@ -87,71 +125,201 @@ static void htw_run_free(struct htw_run *run, struct htw_timer *t)
 	run->nr_freed++;
 }
 
-/* Cancels a timer that is in no wheel. -EAGAIN: it has just been armed. */
-static int htw_run_cancel_unarmed(struct htw_run *run, struct htw_context *ctx,
-				  struct htw_timer *t, struct htw_cancel *cancel)
+/**
+ * htw_run_lock_timer() - locks what guards a timer now
+ * @run: the run
+ * @t: one of its timers
+ *
+ * Return: the timer's state, which stays until htw_run_unlock_timer(), but for
+ * %HTW_RESERVED. The lock of @run->base is held: where the state is
+ * %HTW_PENDING it is the timer's; where not, the context's lock is held as well.
+ */
+enum htw_timer_state htw_run_lock_timer(struct htw_run *run, const struct htw_timer *t)
 {
-	const u16 state = READ_ONCE(t->node.state);
+	enum htw_timer_state state;
 
-	lockdep_assert_held(&ctx->lock);
+	for (;;) {
+		htw_run_lock(run, htw_context_base_of(run->ctx, t));
+		if (htw_timer_pending_on(run->base, t))
+			return HTW_PENDING;
+		htw_lock(&run->ctx->lock);
+		state = READ_ONCE(t->node.state);
+		if (state != HTW_PENDING)
+			return state;
+		htw_unlock(&run->ctx->lock);		/* just armed, on another CPU */
+	}
+}
 
-	if (state == HTW_PENDING)
-		return -EAGAIN;
-	if (state == HTW_FREE || state == HTW_RESERVED || !htw_timer_is(t, cancel->id))
+/**
+ * htw_run_unlock_timer() - ends what htw_run_lock_timer() began
+ * @run: the run
+ * @state: what it returned
+ *
+ * The lock of the run's base stays, for the next operation.
+ */
+void htw_run_unlock_timer(struct htw_run *run, enum htw_timer_state state)
+{
+	if (state != HTW_PENDING)
+		htw_unlock(&run->ctx->lock);
+}
+
+static bool htw_timer_exists(const struct htw_timer *t, enum htw_timer_state state, u64 id)
+{
+	return state != HTW_FREE && state != HTW_RESERVED && htw_timer_is(t, id);
+}
+
+static int htw_run_cancel_locked(struct htw_run *run, struct htw_timer *t,
+				 enum htw_timer_state state, struct htw_cancel *cancel)
+{
+	if (!htw_timer_exists(t, state, cancel->id))
 		return -ENOENT;
 	cancel->cookie = t->cookie;
 	cancel->remaining = 0;
 	cancel->missed = 0;
-	if (state != HTW_EXPIRED) {
-		if (state == HTW_REARM) {
-			cancel->remaining = htw_timer_remaining(t, run->now);
-			list_del(&t->node.list);
-		}
-		htw_run_free(run, t);
-		return 0;
-	}
-	cancel->missed = htw_timer_missed(t, run->now);
-	if (cancel->flags & HTW_CANCEL_DISCARD) {
+	switch (state) {
+	case HTW_PENDING:
+		cancel->remaining = htw_timer_remaining(t, run->now);
+		htw_base_stop(run->base, &t->node);
+		break;
+	case HTW_REARM:
+		cancel->remaining = htw_timer_remaining(t, run->now);
 		list_del(&t->node.list);
-		ctx->nr_expired--;
-		htw_run_free(run, t);
-	} else {
-		t->interval = cancel->missed;
-		t->node.flags = HTW_TIMER_STOPPED;
+		break;
+	case HTW_EXPIRED:
+		cancel->missed = htw_timer_missed(t, run->now);
+		if (cancel->flags & HTW_CANCEL_DISCARD) {
+			list_del(&t->node.list);
+			run->ctx->nr_expired--;
+			htw_run_free(run, t);
+		} else {
+			t->interval = cancel->missed;
+			t->node.flags = HTW_TIMER_STOPPED;
+		}
+		return -EALREADY;
+	default:
+		break;
 	}
-	return -EALREADY;
+	htw_run_free(run, t);
+	return 0;
 }
 
 /**
  * htw_run_cancel() - cancels a timer
  * @run: the run
- * @ctx: the context
  * @cancel: the id and flags, found to be valid; the rest is filled in
  *
  * Return: as &struct htw_cancel tells.
  */
-int htw_run_cancel(struct htw_run *run, struct htw_context *ctx, struct htw_cancel *cancel)
+int htw_run_cancel(struct htw_run *run, struct htw_cancel *cancel)
 {
-	struct htw_timer *t = htw_context_find(ctx, cancel->id);
+	struct htw_timer *t = htw_context_find(run->ctx, cancel->id);
+	enum htw_timer_state state;
 	int ret;
 
 	if (!t)
 		return -ENOENT;
-	do {
-		htw_run_lock(run, htw_base_of(&t->node));
-		if (htw_timer_pending_on(run->base, t)) {
-			if (!htw_timer_is(t, cancel->id))
-				return -ENOENT;
-			htw_base_stop(run->base, &t->node);
-			cancel->cookie = t->cookie;
-			cancel->remaining = htw_timer_remaining(t, run->now);
-			cancel->missed = 0;
-			htw_run_free(run, t);
-			return 0;
-		}
-		spin_lock(&ctx->lock);
-		ret = htw_run_cancel_unarmed(run, ctx, t, cancel);
-		spin_unlock(&ctx->lock);
-	} while (ret == -EAGAIN);
+	state = htw_run_lock_timer(run, t);
+	ret = htw_run_cancel_locked(run, t, state, cancel);
+	htw_run_unlock_timer(run, state);
+	trace_htw_cancel(cancel->id, ret);
+	return ret;
+}
+
+/* The timer is in no wheel: it goes into one when the run has ended. */
+static void htw_run_rearm(struct htw_run *run, struct htw_timer *t)
+{
+	lockdep_assert_held(&run->ctx->lock);
+
+	WRITE_ONCE(t->node.state, HTW_REARM);
+	list_add_tail(&t->node.list, &run->ctx->rearm);
+	run->rearm = true;
+}
+
+/* Arms a timer for its new deadline, from whatever state it is in. */
+static void htw_run_restart(struct htw_run *run, struct htw_timer *t,
+			    enum htw_timer_state state)
+{
+	if (state == HTW_PENDING) {
+		if (htw_base_restart(run->base, &t->node, t->deadline,
+				     htw_slack_unpack(t->node.slack), run->now))
+			return;
+		/* Its base's lock comes first, the context's second, as always. */
+		spin_lock(&run->ctx->lock);
+		htw_run_rearm(run, t);
+		spin_unlock(&run->ctx->lock);
+		return;
+	}
+	if (state != HTW_IDLE)
+		list_del(&t->node.list);
+	if (state == HTW_EXPIRED)
+		run->ctx->nr_expired--;
+	htw_run_rearm(run, t);
+}
+
+static int htw_run_mod_locked(struct htw_run *run, struct htw_timer *t,
+			      enum htw_timer_state state, const struct htw_mod *mod)
+{
+	/* One that was cancelled is over, though its last expiration waits. */
+	if (!htw_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
+		return -ENOENT;
+	if (mod->flags & HTW_MOD_COOKIE)
+		t->cookie = mod->cookie;
+	if (mod->flags & HTW_MOD_SLACK)
+		t->node.slack = htw_slack_pack(mod->slack);
+	if (mod->flags & HTW_MOD_INTERVAL) {
+		t->interval = mod->interval;
+		t->firings = mod->firings;
+	}
+	if (mod->flags & HTW_MOD_DEADLINE) {
+		t->deadline = htw_run_deadline(run, mod->deadline, mod->flags);
+		htw_run_restart(run, t, state);
+	}
+	trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
+	return 0;
+}
+
+/**
+ * htw_run_mod() - changes a timer
+ * @run: the run
+ * @mod: what to change, found to be valid
+ *
+ * Return: 0 or -ENOENT.
+ */
+int htw_run_mod(struct htw_run *run, const struct htw_mod *mod)
+{
+	struct htw_timer *t = htw_context_find(run->ctx, mod->id);
+	enum htw_timer_state state;
+	int ret;
+
+	if (!t)
+		return -ENOENT;
+	state = htw_run_lock_timer(run, t);
+	ret = htw_run_mod_locked(run, t, state, mod);
+	htw_run_unlock_timer(run, state);
+	return ret;
+}
+
+/**
+ * htw_run_query() - tells about a timer
+ * @run: the run
+ * @query: the id; the rest is filled in
+ *
+ * Return: 0 or -ENOENT.
+ */
+int htw_run_query(struct htw_run *run, struct htw_query *query)
+{
+	struct htw_timer *t = htw_context_find(run->ctx, query->id);
+	enum htw_timer_state state;
+	int ret = -ENOENT;
+
+	if (!t)
+		return -ENOENT;
+	state = htw_run_lock_timer(run, t);
+	if (htw_timer_exists(t, state, query->id)) {
+		htw_timer_tell(t, state, run->now, query);
+		query->deadline = htw_context_from_host(run->ctx, query->deadline);
+		ret = 0;
+	}
+	htw_run_unlock_timer(run, state);
 	return ret;
 }

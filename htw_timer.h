@@ -16,6 +16,8 @@
 #include <linux/minmax.h>
 #include <linux/overflow.h>
 
+#include <uapi/linux/htw.h>
+
 #include "htw_engine.h"
 #include "htw_wheel.h"
 
@@ -28,7 +30,7 @@ struct htw_context;
  *	touches it
  * @HTW_PENDING: in the wheel of &htw_node.cpu, guarded by that base's lock
  * @HTW_EXPIRED: on &htw_context.expired, guarded by the context's lock
- * @HTW_REARM: read, periodic, on &htw_context.rearm on its way into a wheel,
+ * @HTW_REARM: to be armed: on &htw_context.rearm, on its way into a wheel,
  *	guarded by the context's lock
  * @HTW_IDLE: kept and disarmed, guarded by the context's lock
  *
@@ -47,12 +49,14 @@ enum htw_timer_state {
 };
 
 /**
- * enum htw_timer_flag - bits of &htw_node.flags of a timer
+ * enum htw_timer_flag - bits of &htw_node.flags
+ * @HTW_NODE_CALLOUT: not a context's timer, but a callout, see htw_callout.c
  * @HTW_TIMER_KEEP: %HTW_F_KEEP
  * @HTW_TIMER_STOPPED: cancelled after it expired: the expiration that waits is
  *	the last, and &htw_timer.interval holds its missed count
  */
 enum htw_timer_flag {
+	HTW_NODE_CALLOUT	= BIT(7),
 	HTW_TIMER_KEEP		= BIT(0),
 	HTW_TIMER_STOPPED	= BIT(1),
 };
@@ -141,12 +145,29 @@ static inline void htw_timer_free(struct htw_timer *t, struct list_head *list)
 }
 
 /*
+ * Slack in 16 bits, rounded down: 10 bits of it, and how far to shift them. The
+ * node has no room for more, and what is lost is less than a five-hundredth.
+ */
+static inline u16 htw_slack_pack(u64 slack)
+{
+	const unsigned int shift = max(fls64(slack), 10) - 10;
+
+	return shift << 10 | slack >> shift;
+}
+
+static inline u64 htw_slack_unpack(u16 slack)
+{
+	return (u64)(slack & 1023) << (slack >> 10);
+}
+
+/*
  * A timer becomes pending on this CPU. Whoever sees the state sees the CPU, so
  * it can tell whether the lock it holds is the one that guards the timer.
  */
 static inline void htw_timer_arm(struct htw_base *base, struct htw_timer *t, u64 now)
 {
-	htw_base_start(base, &t->node, t->deadline, now);
+	htw_base_start(base, &t->node, t->deadline, htw_slack_unpack(t->node.slack), now);
+	/* Pairs with htw_timer_pending_on(). */
 	smp_store_release(&t->node.state, HTW_PENDING);
 }
 
@@ -155,6 +176,7 @@ static inline bool htw_timer_pending_on(const struct htw_base *base, const struc
 {
 	lockdep_assert_held(&base->lock);
 
+	/* Pairs with htw_timer_arm(). */
 	return smp_load_acquire(&t->node.state) == HTW_PENDING &&
 	       READ_ONCE(t->node.cpu) == base->cpu;
 }
@@ -190,6 +212,32 @@ static inline u64 htw_add_saturated(u64 a, u64 b)
 	u64 sum;
 
 	return check_add_overflow(a, b, &sum) ? U64_MAX : sum;
+}
+
+/* What a query or a list says of a timer that exists. */
+static inline void htw_timer_tell(const struct htw_timer *t, enum htw_timer_state state,
+				  u64 now, struct htw_query *query)
+{
+	static const u16 states[] = {
+		[HTW_PENDING]	= HTW_STATE_PENDING,
+		[HTW_EXPIRED]	= HTW_STATE_EXPIRED,
+		[HTW_REARM]	= HTW_STATE_PENDING,
+		[HTW_IDLE]	= HTW_STATE_DISARMED,
+	};
+	const bool stopped = t->node.flags & HTW_TIMER_STOPPED;
+	const bool armed = states[state] == HTW_STATE_PENDING;
+
+	*query = (struct htw_query) {
+		.id = htw_timer_id(t),
+		.deadline = t->deadline,
+		.remaining = armed ? htw_timer_remaining(t, now) : 0,
+		.interval = stopped ? 0 : t->interval,
+		.cookie = t->cookie,
+		.missed = state == HTW_EXPIRED ? htw_timer_missed(t, now) : 0,
+		.firings = t->firings,
+		.state = states[state],
+		.flags = t->node.flags & HTW_TIMER_KEEP ? HTW_F_KEEP : 0,
+	};
 }
 
 #endif /* _HTW_TIMER_H */

@@ -239,6 +239,16 @@ void htw_wheel_destroy(struct htw_wheel *w)
 		htw_level_free(w->level[l].buckets);
 }
 
+/* The level that a tick belongs to that has not come. */
+static unsigned int htw_wheel_level(const struct htw_wheel *w, u64 expires)
+{
+	unsigned int l = 0;
+
+	while (l < w->levels && expires >= w->level[l].end)
+		l++;
+	return l;
+}
+
 /**
  * htw_wheel_level_for() - how many levels must be installed for a tick
  * @w: the wheel
@@ -251,13 +261,7 @@ void htw_wheel_destroy(struct htw_wheel *w)
  */
 unsigned int htw_wheel_level_for(const struct htw_wheel *w, u64 expires)
 {
-	unsigned int l;
-
-	for (l = 0; l < w->levels - 1; l++) {
-		if (expires < w->level[l].end)
-			break;
-	}
-	return l + 1;
+	return min(htw_wheel_level(w, expires) + 1, w->levels);
 }
 
 /**
@@ -380,6 +384,51 @@ static u64 htw_work_at(const struct htw_wheel *w, unsigned int l, u64 first)
 }
 
 /**
+ * htw_wheel_is_ahead() - would a node make work before &htw_wheel.next?
+ * @w: the wheel
+ * @expires: the node's tick
+ *
+ * Return: false if starting it leaves &htw_wheel.next as it is.
+ */
+bool htw_wheel_is_ahead(const struct htw_wheel *w, u64 expires)
+{
+	unsigned int l = htw_wheel_level(w, expires);
+
+	return htw_work_at(w, l, htw_slot_start(w, &w->level[l], expires)) < w->next;
+}
+
+/**
+ * htw_wheel_coalesce() - chooses a tick that a node can share with others
+ * @w: the wheel
+ * @first: the earliest tick that will do
+ * @last: the latest one
+ *
+ * A tick at which some node expires anyway, as far as level 0 reaches; else the
+ * roundest number there is, which others are likely to choose as well (as
+ * apply_slack() of kernel/time/timer.c did).
+ *
+ * Return: a tick from @first to @last; @first if @last is not behind it.
+ */
+u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last)
+{
+	const struct htw_level *lev = &w->level[0];
+	u64 reach;
+
+	if (last <= first)
+		return first;
+	/* A level 0 bucket is a tick, and the ring from the cursor on is in order. */
+	for (reach = max(first, w->cursor); reach < min(last + 1, lev->end);) {
+		u32 from = htw_ring_index(w, lev, reach);
+		u32 index = find_next_bit(lev->occupied, lev->ring, from);
+
+		reach += index - from;
+		if (index < lev->ring && reach <= last)
+			return reach;
+	}
+	return last & ~(BIT_ULL(fls64(first ^ last) - 1) - 1);
+}
+
+/**
  * htw_wheel_start() - START_TIMER: puts a node into the wheel
  * @w: the wheel
  * @n: the node, in no wheel or list, with &htw_node.expires set
@@ -394,7 +443,7 @@ static u64 htw_work_at(const struct htw_wheel *w, unsigned int l, u64 first)
 bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n, u64 now)
 {
 	const u64 idle = min(now + 1, w->next);
-	unsigned int l = 0;
+	unsigned int l;
 	u64 work;
 
 	/* Nothing is due before w->next: the cursor need not crawl there. */
@@ -408,8 +457,7 @@ bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n, u64 now)
 		w->level[0].pending++;
 		work = n->expires;
 	} else {
-		while (l < w->levels && n->expires >= w->level[l].end)
-			l++;
+		l = htw_wheel_level(w, n->expires);
 		if (l < w->levels) {
 			htw_level_add(w, l, n);
 			work = htw_slot_start(w, &w->level[l], n->expires);
@@ -426,6 +474,11 @@ bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n, u64 now)
 	return true;
 }
 
+static struct htw_level *htw_level_of(struct htw_wheel *w, const struct htw_node *n)
+{
+	return &w->level[n->bucket >> HTW_BUCKET_BITS];
+}
+
 /**
  * htw_wheel_stop() - STOP_TIMER: takes a node out of the wheel
  * @w: the wheel
@@ -435,7 +488,7 @@ bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n, u64 now)
  */
 void htw_wheel_stop(struct htw_wheel *w, struct htw_node *n)
 {
-	struct htw_level *lev = &w->level[n->bucket >> HTW_BUCKET_BITS];
+	struct htw_level *lev = htw_level_of(w, n);
 	const u32 index = n->bucket & HTW_BUCKET_MASK;
 
 	/*
@@ -448,11 +501,11 @@ void htw_wheel_stop(struct htw_wheel *w, struct htw_node *n)
 	lev->pending--;
 }
 
-/* Moves one node of level @l + 1, first in its list, down to level @l. */
+/* Moves a node down to level @l, from where it counts as being. */
 static void htw_level_move_down(struct htw_wheel *w, unsigned int l, struct htw_node *n)
 {
 	list_del(&n->list);
-	w->level[l + 1].pending--;
+	htw_level_of(w, n)->pending--;
 	w->cascades++;
 	htw_level_add(w, l, n);
 }
@@ -501,6 +554,9 @@ static bool htw_beyond_fill(struct htw_wheel *w, unsigned int *budget)
 		} else {
 			list_move_tail(&n->list, &w->beyond);
 			w->far = min(w->far, n->expires);
+			htw_level_of(w, n)->pending--;
+			n->bucket = w->levels << HTW_BUCKET_BITS;
+			beyond->pending++;
 		}
 	}
 	return true;
@@ -584,7 +640,7 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 		return true;
 	}
 	/* Level 0 has run empty, and all of it has passed: on to what is above. */
-	htw_wheel_set_cursor(w, htw_wheel_first_above(w, now + 1));
+	htw_wheel_set_cursor(w, max(w->cursor, htw_wheel_first_above(w, now + 1)));
 	return w->cursor < lev->end || htw_wheel_fill(w, 0, budget);
 }
 
@@ -670,6 +726,52 @@ struct htw_node *htw_wheel_evict(struct htw_wheel *w)
 	if (n)
 		htw_wheel_stop(w, n);
 	return n;
+}
+
+/* Appends all of a level's buckets, in the order of their ticks, to @list. */
+static void htw_level_splice(struct htw_wheel *w, unsigned int l, struct list_head *list)
+{
+	struct htw_level *lev = &w->level[l];
+	u64 first;
+
+	while ((first = htw_level_first(w, l)) != HTW_NEVER) {
+		u32 index = htw_ring_index(w, lev, htw_slot(w, lev, first));
+
+		list_splice_tail_init(&lev->buckets[index], list);
+		__clear_bit(index, lev->occupied);
+	}
+}
+
+/**
+ * htw_wheel_rewind() - begins again at an earlier tick: the clock was set back
+ * @w: the wheel
+ * @now: the present tick; it and all before it have come
+ *
+ * Everything becomes a list to be looked at, as if it came from beyond the last
+ * level: that takes a splice a bucket, and the rest is done within the budgets
+ * of htw_wheel_expire() and htw_wheel_cascade(). Until it is done nothing
+ * expires, and what is started joins the list's tail, so order is kept.
+ * Nodes that are due already stay due. &htw_wheel.next is then zero: the owner
+ * has to come back at once.
+ */
+void htw_wheel_rewind(struct htw_wheel *w, u64 now)
+{
+	const struct htw_level *beyond = &w->level[w->levels];
+	LIST_HEAD(all);
+
+	for (unsigned int l = 0; l < w->levels; l++)
+		htw_level_splice(w, l, &all);
+	list_splice_tail_init(&w->beyond, &all);
+	list_splice_tail_init(&w->scan, &all);
+	list_splice(&all, &w->scan);
+	w->far = HTW_NEVER;
+
+	w->cursor = now + 1;
+	for (unsigned int l = 0; l < w->levels; l++)
+		w->level[l].end = htw_slot_start(w, beyond, w->cursor);
+	w->turn = 0;
+	w->next = 0;
+	htw_wheel_set_cursor(w, w->cursor);
 }
 
 /**

@@ -10,6 +10,7 @@
 #define _HTW_WHEEL_H
 
 #include <linux/gfp_types.h>
+#include <linux/htw.h>
 #include <linux/list.h>
 #include <linux/types.h>
 
@@ -29,31 +30,6 @@
 struct htw_geometry {
 	unsigned int levels;
 	unsigned int slots[HTW_WHEEL_MAX_LEVELS];
-};
-
-/**
- * struct htw_node - a timer, as the wheel sees it
- * @list: the wheel's while the node is in one; else its owner's, to queue it
- * @expires: the tick the node expires at, while it is in a wheel
- * @fired: the owner's, once the node has left the wheel
- * @bucket: the wheel's: where @list is linked, see htw_wheel_stop()
- * @cpu: the owner's
- * @state: the owner's
- * @flags: the owner's
- *
- * All fields are guarded by the lock that serialises the wheel, or by what
- * the owner says once the node has left it.
- */
-struct htw_node {
-	struct list_head list;
-	union {
-		u64 expires;
-		u64 fired;
-	};
-	u16 bucket;
-	u16 cpu;
-	u16 state;
-	u16 flags;
 };
 
 /**
@@ -86,7 +62,8 @@ struct htw_level {
  * @levels: how many levels
  * @pow2: every span is a power of two
  * @due: nodes whose tick has come, in order
- * @scan: nodes from beyond the last level that are being looked at
+ * @scan: nodes that are being looked at: from beyond the last level, or all,
+ *	after htw_wheel_rewind()
  * @far: no node in @beyond is earlier; %HTW_NEVER while it is empty
  * @cascades: nodes moved down, counted since the start
  * @level: the levels, finest first; level[levels] is the one bucket of all
@@ -123,10 +100,13 @@ bool htw_wheel_install(struct htw_wheel *w, unsigned int level,
 int htw_wheel_install_all(struct htw_wheel *w, gfp_t gfp, int node);
 
 bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n, u64 now);
+bool htw_wheel_is_ahead(const struct htw_wheel *w, u64 expires);
+u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last);
 void htw_wheel_stop(struct htw_wheel *w, struct htw_node *n);
 struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *budget);
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget);
 u64 htw_wheel_next(const struct htw_wheel *w);
+void htw_wheel_rewind(struct htw_wheel *w, u64 now);
 struct htw_node *htw_wheel_evict(struct htw_wheel *w);
 u64 htw_wheel_pending(const struct htw_wheel *w);
 

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Callouts: functions that other kernel modules want to be called later
+ *
+ * A callout is guarded by the lock of the base that it was last on. Starting
+ * one moves it to the CPU that asks, under the locks of both, so it is in one
+ * wheel or in none at any time, and never on its way. One whose function runs
+ * at that moment stays where it is, so that it never runs on two CPUs.
+ */
+
+#include <linux/export.h>
+#include <linux/htw.h>
+#include <linux/sched.h>
+
+#include "htw_engine.h"
+#include "htw_timer.h"
+
+static struct htw_base *htw_callout_base(const struct htw_callout *callout)
+{
+	return per_cpu(htw_bases[HTW_CLOCK_MONOTONIC], READ_ONCE(callout->node.cpu));
+}
+
+/* Locks the base that guards a callout; bottom halves are off afterwards. */
+static struct htw_base *htw_callout_lock(const struct htw_callout *callout)
+{
+	struct htw_base *base;
+
+	local_bh_disable();
+	for (;;) {
+		base = htw_callout_base(callout);
+		htw_lock(&base->lock);
+		if (callout->node.cpu == base->cpu)
+			return base;
+		htw_unlock(&base->lock);
+	}
+}
+
+static void htw_callout_unlock(struct htw_base *base)
+{
+	htw_unlock(&base->lock);
+	local_bh_enable();
+}
+
+/**
+ * htw_callout_init() - prepares a callout
+ * @callout: the callout, not pending
+ * @function: what to call, in softirq with no lock held; it may start the
+ *	callout again, and may free it
+ *
+ * Context: any but hardirq and NMI.
+ */
+void htw_callout_init(struct htw_callout *callout,
+		      void (*function)(struct htw_callout *callout))
+{
+	callout->node = (struct htw_node) {
+		.cpu = raw_smp_processor_id(),
+		.state = HTW_IDLE,
+		.flags = HTW_NODE_CALLOUT,
+	};
+	callout->function = function;
+}
+EXPORT_SYMBOL_GPL(htw_callout_init);
+
+static bool htw_callout_start_on(struct htw_base *here, struct htw_base *there,
+				 struct htw_callout *callout, u64 deadline, u64 slack, u64 now)
+{
+	struct htw_node *n = &callout->node;
+	const bool pending = n->state == HTW_PENDING;
+
+	if (pending)
+		htw_base_stop(there, n);
+	if (there->running == n)
+		here = there;
+	htw_base_start(here, n, deadline, slack, now);
+	n->state = HTW_PENDING;
+	return pending;
+}
+
+/**
+ * htw_callout_start_at() - has a callout's function called at a point in time
+ * @callout: the callout, pending or not
+ * @deadline_ns: when, in ns of CLOCK_MONOTONIC; at once where that has passed,
+ *	but never from within this call
+ * @slack_ns: how much later it may be called so that it can share a wake-up
+ *
+ * One that is pending is moved to the new point in time. That cannot fail.
+ *
+ * Context: process or softirq; does not sleep but on PREEMPT_RT.
+ * Return: true if it was pending.
+ */
+bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns, u64 slack_ns)
+{
+	struct htw_base *here, *there;
+	bool pending;
+	u64 now;
+
+	WARN_ON_ONCE(in_hardirq() || in_nmi());
+	now = htw_clock_now(HTW_CLOCK_MONOTONIC);
+	local_bh_disable();
+	here = htw_base_here(HTW_CLOCK_MONOTONIC, -1);
+	for (;;) {
+		there = htw_callout_base(callout);
+		htw_base_lock_two(here, there);
+		if (callout->node.cpu == there->cpu && !here->offline)
+			break;
+		htw_base_unlock_two(here, there);
+		here = this_cpu_read(htw_bases[HTW_CLOCK_MONOTONIC]);
+	}
+	pending = htw_callout_start_on(here, there, callout, deadline_ns, slack_ns, now);
+	htw_base_unlock_two(here, there);
+	local_bh_enable();
+	return pending;
+}
+EXPORT_SYMBOL_GPL(htw_callout_start_at);
+
+/**
+ * htw_callout_start() - has a callout's function called after some time
+ * @callout: the callout, pending or not
+ * @delay_ns: how long from now, in ns
+ * @slack_ns: as for htw_callout_start_at()
+ *
+ * Context: as for htw_callout_start_at().
+ * Return: true if it was pending.
+ */
+bool htw_callout_start(struct htw_callout *callout, u64 delay_ns, u64 slack_ns)
+{
+	const u64 now = htw_clock_now(HTW_CLOCK_MONOTONIC);
+
+	return htw_callout_start_at(callout, htw_add_saturated(now, delay_ns), slack_ns);
+}
+EXPORT_SYMBOL_GPL(htw_callout_start);
+
+static bool htw_callout_try_cancel(struct htw_callout *callout, struct htw_base **running)
+{
+	struct htw_base *base = htw_callout_lock(callout);
+	const bool pending = callout->node.state == HTW_PENDING;
+
+	if (pending) {
+		htw_base_stop(base, &callout->node);
+		callout->node.state = HTW_IDLE;
+	}
+	*running = base->running == &callout->node ? base : NULL;
+	htw_callout_unlock(base);
+	return pending;
+}
+
+/**
+ * htw_callout_cancel() - has a callout's function not be called
+ * @callout: the callout, pending or not
+ *
+ * The function may still be running, on another CPU.
+ *
+ * Context: process or softirq; does not sleep but on PREEMPT_RT.
+ * Return: true if it was pending, and now is not.
+ */
+bool htw_callout_cancel(struct htw_callout *callout)
+{
+	struct htw_base *running;
+
+	return htw_callout_try_cancel(callout, &running);
+}
+EXPORT_SYMBOL_GPL(htw_callout_cancel);
+
+/**
+ * htw_callout_cancel_sync() - has a callout's function not be called, and waits
+ * for it to return where it runs
+ * @callout: the callout, pending or not
+ *
+ * Afterwards it is neither pending nor running, so it can be freed, provided
+ * that nobody starts it again; its function may, and is then cancelled as well.
+ * The caller must hold no lock that the function takes, and not be the
+ * function. On PREEMPT_RT the wait lends the caller's priority to the function.
+ *
+ * Context: process.
+ * Return: true if it was pending.
+ */
+bool htw_callout_cancel_sync(struct htw_callout *callout)
+{
+	struct htw_base *running;
+	bool pending = false;
+
+	WARN_ON_ONCE(in_interrupt());
+	for (;;) {
+		pending |= htw_callout_try_cancel(callout, &running);
+		if (!running)
+			return pending;
+		spin_lock_bh(&running->expiry_lock);
+		spin_unlock_bh(&running->expiry_lock);
+	}
+}
+EXPORT_SYMBOL_GPL(htw_callout_cancel_sync);
+
+/**
+ * htw_callout_pending() - is a callout pending?
+ * @callout: the callout
+ *
+ * Context: any. Without something that keeps others from starting and
+ * cancelling it, the answer may be stale at once.
+ * Return: true if it is.
+ */
+bool htw_callout_pending(const struct htw_callout *callout)
+{
+	return READ_ONCE(callout->node.state) == HTW_PENDING;
+}
+EXPORT_SYMBOL_GPL(htw_callout_pending);
+
+/**
+ * htw_callout_run() - calls the function of a callout that has expired
+ * @base: the base, whose lock is held; it is dropped meanwhile
+ * @n: the callout's node, just out of the wheel
+ *
+ * Context: softirq, with @base->expiry_lock held.
+ */
+void htw_callout_run(struct htw_base *base, struct htw_node *n)
+{
+	struct htw_callout *callout = container_of(n, struct htw_callout, node);
+	void (*function)(struct htw_callout *callout) = callout->function;
+
+	lockdep_assert_held(&base->expiry_lock);
+
+	WRITE_ONCE(n->state, HTW_IDLE);
+	base->running = n;
+	htw_unlock(&base->lock);
+	function(callout);
+	/* It may be freed by now. */
+	htw_lock(&base->lock);
+	base->running = NULL;
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * HTW_SETUP: the clock, the wheel and the limit of a context, before its first
+ * timer
+ */
+
+#include <linux/capability.h>
+#include <linux/cpu.h>
+
+#include "htw_context.h"
+
+/* A private wheel's tick; one that stands still costs nobody anything. */
+#define HTW_TICK_MIN_NS		(10 * NSEC_PER_USEC)
+#define HTW_TICK_MAX_NS		NSEC_PER_SEC
+/* Beyond these a private wheel needs CAP_SYS_RESOURCE. */
+#define HTW_USER_TICK_MIN_NS	(100 * NSEC_PER_USEC)
+#define HTW_USER_BUCKETS	4096
+
+/**
+ * struct htw_shape - what HTW_SETUP asked for
+ * @clock: the clock
+ * @own: a private wheel, or NULL
+ * @home: a CPU, or -1
+ * @limit: the most timers
+ */
+struct htw_shape {
+	enum htw_clock clock;
+	struct htw_base *own;
+	int home;
+	u32 limit;
+};
+
+static int htw_setup_clock(const struct htw_setup *setup, struct htw_shape *shape)
+{
+	if (!(setup->flags & HTW_SETUP_CLOCK))
+		return setup->clock ? -EINVAL : 0;
+	switch (setup->clock) {
+	case CLOCK_MONOTONIC:
+		shape->clock = HTW_CLOCK_MONOTONIC;
+		return 0;
+	case CLOCK_BOOTTIME:
+		shape->clock = HTW_CLOCK_BOOTTIME;
+		return 0;
+	case CLOCK_REALTIME:
+		shape->clock = HTW_CLOCK_REALTIME;
+		return 0;
+	case HTW_CLOCK_MANUAL:
+		shape->clock = HTW_CLOCK_STILL;
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+static int htw_setup_limit(const struct htw_setup *setup, struct htw_shape *shape)
+{
+	if (!(setup->flags & HTW_SETUP_LIMIT))
+		return setup->limit ? -EINVAL : 0;
+	if (!setup->limit || setup->limit > htw_max_timers)
+		return -EINVAL;
+	shape->limit = setup->limit;
+	return 0;
+}
+
+static int htw_setup_home(const struct htw_setup *setup, struct htw_shape *shape)
+{
+	if (!(setup->flags & HTW_SETUP_HOME))
+		return setup->home_cpu ? -EINVAL : 0;
+	/* A private wheel is nobody's home. */
+	if (setup->flags & HTW_SETUP_PRIVATE || shape->clock == HTW_CLOCK_STILL)
+		return -EINVAL;
+	if (setup->home_cpu < 0 || setup->home_cpu >= nr_cpu_ids ||
+	    !cpu_online(setup->home_cpu))
+		return -EINVAL;
+	shape->home = setup->home_cpu;
+	return 0;
+}
+
+/* The geometry and tick of a private wheel; the module's where none was named. */
+static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_shape *shape,
+			      struct htw_geometry *geo, u32 *tick_ns)
+{
+	const bool still = shape->clock == HTW_CLOCK_STILL;
+	const char *why;
+	u64 buckets = 0;
+
+	*geo = htw_geometry;
+	*tick_ns = htw_tick_ns;
+	if (!(setup->flags & HTW_SETUP_PRIVATE)) {
+		if (setup->tick_ns || setup->levels)
+			return -EINVAL;
+		for (unsigned int l = 0; l < HTW_MAX_LEVELS; l++) {
+			if (setup->slots[l])
+				return -EINVAL;
+		}
+		return 0;
+	}
+	if (setup->tick_ns < (still ? 1 : HTW_TICK_MIN_NS) || setup->tick_ns > HTW_TICK_MAX_NS)
+		return -EINVAL;
+	if (setup->levels > HTW_MAX_LEVELS)
+		return -EINVAL;
+	geo->levels = setup->levels;
+	for (unsigned int l = 0; l < HTW_MAX_LEVELS; l++) {
+		geo->slots[l] = setup->slots[l];
+		buckets += setup->slots[l];
+		if (l >= setup->levels && setup->slots[l])
+			return -EINVAL;
+	}
+	if (htw_geometry_check(geo, &why))
+		return -EINVAL;
+	*tick_ns = setup->tick_ns;
+	if ((buckets > HTW_USER_BUCKETS || (!still && *tick_ns < HTW_USER_TICK_MIN_NS)) &&
+	    !capable(CAP_SYS_RESOURCE))
+		return -EPERM;
+	return 0;
+}
+
+static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ctx,
+			   struct htw_shape *shape)
+{
+	struct htw_geometry geo;
+	u32 tick_ns;
+	int ret;
+
+	ret = htw_setup_geometry(setup, shape, &geo, &tick_ns);
+	if (ret)
+		return ret;
+	if (!(setup->flags & HTW_SETUP_PRIVATE) && shape->clock != HTW_CLOCK_STILL)
+		return htw_engine_use_clock(shape->clock);
+	if (!htw_user_charge_wheel(ctx->user))
+		return -EPERM;
+	shape->own = htw_base_alloc_private(shape->clock, &geo, tick_ns);
+	if (!shape->own) {
+		htw_user_uncharge_wheel(ctx->user);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static s64 htw_setup_timens(const struct htw_context *ctx, enum htw_clock clock)
+{
+	switch (clock) {
+	case HTW_CLOCK_MONOTONIC:
+		return ctx->timens_monotonic;
+	case HTW_CLOCK_BOOTTIME:
+		return ctx->timens_boottime;
+	default:	/* time namespaces leave the other clocks alone */
+		return 0;
+	}
+}
+
+static int htw_setup_locked(struct htw_context *ctx, const struct htw_setup *setup)
+{
+	struct htw_shape shape = { .home = -1, .limit = htw_max_timers };
+	int ret;
+
+	lockdep_assert_held(&ctx->grow);
+
+	if (ctx->nr_chunks)
+		return -EBUSY;
+	ret = htw_setup_clock(setup, &shape);
+	if (!ret)
+		ret = htw_setup_limit(setup, &shape);
+	if (!ret)
+		ret = htw_setup_home(setup, &shape);
+	if (!ret)
+		ret = htw_setup_wheel(setup, ctx, &shape);
+	if (ret)
+		return ret;
+	htw_context_free_own(ctx);
+	ctx->clock = shape.clock;
+	ctx->own = shape.own;
+	ctx->home = shape.home;
+	ctx->limit = shape.limit;
+	ctx->timens = htw_setup_timens(ctx, shape.clock);
+	ctx->setup = setup->flags;
+	return 0;
+}
+
+/**
+ * htw_context_setup() - shapes a context that has not had a timer yet
+ * @ctx: the context
+ * @setup: what the program asks for; not checked yet
+ *
+ * Replaces what an earlier call has asked for.
+ *
+ * Context: may sleep.
+ * Return: as &struct htw_setup tells.
+ */
+int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
+{
+	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT |
+			  HTW_SETUP_HOME;
+	int ret;
+
+	if (setup->flags & ~known || setup->ring_entries || setup->reserved0 ||
+	    memchr_inv(setup->reserved, 0, sizeof(setup->reserved)))
+		return -EINVAL;
+	ret = mutex_lock_killable(&ctx->grow);
+	if (ret)
+		return ret;
+	ret = htw_setup_locked(ctx, setup);
+	mutex_unlock(&ctx->grow);
+	return ret;
+}

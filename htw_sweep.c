@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Operations on all timers of a context, a chunk at a time
+ *
+ * The chunks are walked in order and each slot is looked at once, so a timer
+ * that is there all the while is met exactly once, whatever others add, cancel
+ * and move meanwhile.
+ */
+
+#include <linux/nospec.h>
+
+#include "htw_context.h"
+#include "htw_engine.h"
+
+static struct htw_chunk *htw_context_chunk(const struct htw_context *ctx, u32 chunk)
+{
+	chunk = array_index_nospec(chunk, READ_ONCE(ctx->nr_chunks));
+	return ctx->dir[chunk / HTW_DIR_PAGE][chunk % HTW_DIR_PAGE];
+}
+
+static bool htw_state_exists(u8 state)
+{
+	return state != HTW_FREE && state != HTW_RESERVED;
+}
+
+/**
+ * htw_sweep_cancel() - cancels all timers of a chunk
+ * @ctx: the context
+ * @chunk: which chunk; below @ctx->nr_chunks
+ * @flags: as &htw_cancel.flags
+ *
+ * Return: how many were pending, or kept and disarmed.
+ */
+u64 htw_sweep_cancel(struct htw_context *ctx, u32 chunk, u32 flags)
+{
+	struct htw_timer *timers = htw_context_chunk(ctx, chunk)->timers;
+	struct htw_run run;
+	u64 count = 0;
+
+	htw_run_begin(&run, ctx);
+	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++) {
+		struct htw_cancel cancel = { .flags = flags };
+
+		if (!htw_state_exists(READ_ONCE(timers[i].node.state)))
+			continue;
+		/* Should the slot change hands now, this id finds nothing. */
+		cancel.id = htw_timer_id(&timers[i]);
+		count += !htw_run_cancel(&run, &cancel);
+	}
+	htw_run_end(&run);
+	return count;
+}
+
+/* Takes a pending timer out, for htw_sweep_pending(). */
+static void htw_sweep_take(struct htw_run *run, struct htw_timer *t,
+			   enum htw_timer_state state, struct list_head *taken)
+{
+	if (state == HTW_PENDING)
+		htw_base_stop(run->base, &t->node);
+	else
+		list_del(&t->node.list);
+	WRITE_ONCE(t->node.state, HTW_RESERVED);
+	list_add_tail(&t->node.list, taken);
+}
+
+/**
+ * htw_sweep_pending() - tells which timers of a chunk are pending
+ * @ctx: the context
+ * @slot: where to begin; out: where to go on. Its chunk exists
+ * @entries: where to tell them
+ * @room: how many entries there is room for, at least 1
+ * @taken: NULL, or a list on which to put them: they are then stopped and
+ *	reserved for the caller
+ *
+ * Return: how many were told.
+ */
+u32 htw_sweep_pending(struct htw_context *ctx, u32 *slot, struct htw_query *entries,
+		      u32 room, struct list_head *taken)
+{
+	struct htw_timer *timers = htw_context_chunk(ctx, *slot / HTW_CHUNK_SLOTS)->timers;
+	const u32 end = round_down(*slot, HTW_CHUNK_SLOTS) + HTW_CHUNK_SLOTS;
+	struct htw_run run;
+	u32 n = 0;
+
+	htw_run_begin(&run, ctx);
+	for (; *slot < end && n < room; ++*slot) {
+		const u32 index = *slot % HTW_CHUNK_SLOTS;
+		struct htw_timer *t = &timers[index - 1];
+		enum htw_timer_state state;
+
+		if (!index || !htw_state_exists(READ_ONCE(t->node.state)))
+			continue;
+		state = htw_run_lock_timer(&run, t);
+		if (state == HTW_PENDING || state == HTW_REARM) {
+			htw_timer_tell(t, state, run.now, &entries[n]);
+			entries[n].deadline = htw_context_from_host(ctx, t->deadline);
+			n++;
+			if (taken)
+				htw_sweep_take(&run, t, state, taken);
+		}
+		htw_run_unlock_timer(&run, state);
+	}
+	htw_run_end(&run);
+	return n;
+}
+
+/**
+ * htw_sweep_put_back() - arms again what htw_sweep_pending() took out
+ * @ctx: the context
+ * @taken: the timers
+ */
+void htw_sweep_put_back(struct htw_context *ctx, struct list_head *taken)
+{
+	struct htw_timer *t, *next;
+	struct htw_run run;
+
+	htw_run_begin(&run, ctx);
+	list_for_each_entry_safe(t, next, taken, node.list) {
+		list_del(&t->node.list);
+		htw_run_arm(&run, t);
+	}
+	htw_run_end(&run);
+}
