@@ -29,7 +29,8 @@
 #define HTW_READ_CHUNK		16u
 
 #define HTW_FEATURES		(HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS | \
-				 HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL)
+				 HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL | \
+				 HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL)
 
 /* The same for 32- and 64-bit programs: no padding, and a multiple of 8 bytes. */
 static_assert(sizeof(struct htw_add) == 56);
