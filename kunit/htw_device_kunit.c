@@ -1,0 +1,709 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit: what the device does with a program's memory
+ *
+ * The cases call the file's operations as a system call would, on memory that
+ * is there, not there yet, not there at all, or not writable; often all within
+ * one argument. A call that fails has to leave everything as it was.
+ */
+#include <kunit/test.h>
+#include <linux/anon_inodes.h>
+#include <linux/delay.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/poll.h>
+#include <linux/uaccess.h>
+
+#include "../htw_chardev.h"
+#include "htw_kunit.h"
+
+#define EVENT			sizeof(struct htw_event)
+/* Far enough away not to expire. */
+#define LATER			(3600 * (u64)NSEC_PER_SEC)
+
+/*
+ * @arg: a page for arguments and @to: some for events, of which all is well. They
+ *	are mapped first: what is unmapped later stays so if nothing is mapped anew
+ */
+struct device_test {
+	struct htw_context *ctx;
+	struct file *file;
+	unsigned long arg;
+	unsigned long to;
+};
+
+#define TO_PAGES		4
+
+KUNIT_DEFINE_ACTION_WRAPPER(close_file, __fput_sync, struct file *);
+
+/* Fresh memory: nothing of it is there before it is used. */
+static unsigned long user_pages(struct kunit *test, unsigned int pages)
+{
+	const unsigned long addr = kunit_vm_mmap(test, NULL, 0, pages * PAGE_SIZE,
+						 PROT_READ | PROT_WRITE,
+						 MAP_ANONYMOUS | MAP_PRIVATE, 0);
+
+	KUNIT_ASSERT_NE(test, addr, 0);
+	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(addr));
+	return addr;
+}
+
+static struct device_test *device_limited(struct kunit *test, u32 limit)
+{
+	struct device_test *d = kunit_kzalloc(test, sizeof(*d), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, d);
+	d->ctx = htw_context_alloc(limit);
+	KUNIT_ASSERT_NOT_NULL(test, d->ctx);
+	/* Does not call ->open; the context is then the file's. */
+	d->file = anon_inode_getfile("[htw]", &htw_fops, d->ctx, O_RDWR | O_NONBLOCK);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, d->file);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, close_file, d->file), 0);
+	d->arg = user_pages(test, 1);
+	d->to = user_pages(test, TO_PAGES);
+	return d;
+}
+
+static struct device_test *device(struct kunit *test)
+{
+	return device_limited(test, HTW_TEST_LIMIT);
+}
+
+static long device_ioctl(struct device_test *d, unsigned int cmd, unsigned long arg)
+{
+	return d->file->f_op->unlocked_ioctl(d->file, cmd, arg);
+}
+
+static ssize_t device_read(struct device_test *d, unsigned long to, size_t size)
+{
+	loff_t pos = 0;
+
+	return vfs_read(d->file, (char __user *)to, size, &pos);
+}
+
+/* Makes a page another one, zeroed, with which only @prot is allowed. */
+static void user_protect(struct kunit *test, unsigned long page, unsigned long prot)
+{
+	KUNIT_ASSERT_EQ(test, page,
+			kunit_vm_mmap(test, NULL, page, PAGE_SIZE, prot,
+				      MAP_ANONYMOUS | MAP_PRIVATE | MAP_FIXED, 0));
+}
+
+static void user_unmap(struct kunit *test, unsigned long page)
+{
+	KUNIT_ASSERT_EQ(test, vm_munmap(page, PAGE_SIZE), 0);
+}
+
+/* The address of a page behind which there is nothing. */
+static unsigned long last_page(struct kunit *test)
+{
+	const unsigned long page = user_pages(test, 2);
+
+	user_unmap(test, page + PAGE_SIZE);
+	return page;
+}
+
+/* The address of a page of zeroes that can be read, behind one like all. */
+static unsigned long readonly_second_page(struct kunit *test)
+{
+	const unsigned long page = user_pages(test, 2);
+
+	user_protect(test, page + PAGE_SIZE, PROT_READ);
+	return page + PAGE_SIZE;
+}
+
+static void user_write(struct kunit *test, unsigned long to, const void *from, size_t size)
+{
+	KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)to, from, size), 0);
+}
+
+static void user_read(struct kunit *test, void *to, unsigned long from, size_t size)
+{
+	KUNIT_ASSERT_EQ(test, copy_from_user(to, (void __user *)from, size), 0);
+}
+
+static struct htw_info get_info(struct kunit *test, struct device_test *d)
+{
+	struct htw_info info;
+
+	KUNIT_ASSERT_EQ(test, device_ioctl(d, HTW_INFO, d->arg), 0);
+	user_read(test, &info, d->arg, sizeof(info));
+	return info;
+}
+
+/* Nothing pends, nothing waits, and no room is taken. */
+static void expect_nothing(struct kunit *test, struct device_test *d)
+{
+	const struct htw_info info = get_info(test, d);
+
+	KUNIT_EXPECT_EQ(test, info.timers, 0);
+	KUNIT_EXPECT_EQ(test, info.expired, 0);
+	htw_test_expect_empty(test);
+}
+
+/* Timers with the cookies 0, 1, ... that have expired. */
+static void expire(struct kunit *test, struct device_test *d, u32 count)
+{
+	migrate_disable();
+	for (u32 i = 0; i < count; i++)
+		htw_test_start(test, d->ctx, 0, i);
+	migrate_enable();
+	htw_test_wait(test, d->ctx, count);
+}
+
+/* @count events at @from, in order, the first with cookie @first. */
+static void expect_events(struct kunit *test, unsigned long from, u32 first, u32 count)
+{
+	for (u32 i = 0; i < count; i++) {
+		struct htw_event event;
+
+		user_read(test, &event, from + i * EVENT, EVENT);
+		KUNIT_EXPECT_EQ(test, event.cookie, first + i);
+		KUNIT_EXPECT_NE(test, event.id, 0);
+		KUNIT_EXPECT_EQ(test, event.flags, 0);
+		KUNIT_EXPECT_EQ(test, event.reserved, 0);
+	}
+}
+
+/* What has not been read yet can be: from cookie @first on, @count in all. */
+static void expect_readable(struct kunit *test, struct device_test *d, u32 first, u32 count)
+{
+	KUNIT_EXPECT_EQ(test, get_info(test, d).expired, count);
+	KUNIT_ASSERT_EQ(test, device_read(d, d->to, TO_PAGES * PAGE_SIZE), count * EVENT);
+	expect_events(test, d->to, first, count);
+	KUNIT_EXPECT_EQ(test, device_read(d, d->to, PAGE_SIZE), -EAGAIN);
+	expect_nothing(test, d);
+}
+
+/*
+ * read()
+ */
+
+static void read_faults_memory_in(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const u32 count = 3 * PAGE_SIZE / EVENT;
+	const unsigned long to = user_pages(test, 3);
+
+	expire(test, d, count);
+	KUNIT_ASSERT_EQ(test, device_read(d, to, 3 * PAGE_SIZE), count * EVENT);
+	expect_events(test, to, 0, count);
+	expect_nothing(test, d);
+}
+
+static void read_faults_in_what_an_event_straddles(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const unsigned long page = user_pages(test, 2);
+	const unsigned long to = page + PAGE_SIZE - EVENT / 2;
+
+	user_write(test, page, "there", 5);
+	expire(test, d, 1);
+	KUNIT_ASSERT_EQ(test, device_read(d, to, EVENT), EVENT);
+	expect_events(test, to, 0, 1);
+	expect_nothing(test, d);
+}
+
+/* How many events fit before the memory ends, and how much of another one. */
+struct read_room {
+	u32 events;
+	u32 bytes;
+};
+
+static const struct read_room read_rooms[] = {
+	{ 1, 0 }, { 1, 1 }, { 2, EVENT / 2 }, { 3, EVENT - 1 },
+	{ 15, 8 }, { 16, 0 }, { 16, 8 }, { 17, 8 }, { 40, EVENT - 8 },
+};
+
+static void get_read_room_desc(const struct read_room *room, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%u events and %u bytes", room->events, room->bytes);
+}
+
+KUNIT_ARRAY_PARAM(read_rooms, read_rooms, get_read_room_desc);
+
+static void read_ends_with_the_memory(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const struct read_room *room = test->param_value;
+	const unsigned long to = last_page(test) + PAGE_SIZE - room->events * EVENT - room->bytes;
+
+	expire(test, d, 60);
+	KUNIT_ASSERT_EQ(test, device_read(d, to, 60 * EVENT), room->events * EVENT);
+	expect_events(test, to, 0, room->events);
+	expect_readable(test, d, room->events, 60 - room->events);
+}
+
+static void read_ends_with_what_is_writable(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const unsigned long to = readonly_second_page(test) - 5 * EVENT / 2;
+
+	expire(test, d, 10);
+	KUNIT_ASSERT_EQ(test, device_read(d, to, 10 * EVENT), 2 * EVENT);
+	expect_events(test, to, 0, 2);
+	expect_readable(test, d, 2, 8);
+}
+
+static void read_into_nothing_loses_nothing(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const unsigned long page = last_page(test);
+
+	expire(test, d, 20);
+	KUNIT_EXPECT_EQ(test, device_read(d, page + PAGE_SIZE, 10 * EVENT), -EFAULT);
+	KUNIT_EXPECT_EQ(test, device_read(d, page + PAGE_SIZE - EVENT + 1, 10 * EVENT), -EFAULT);
+	expect_readable(test, d, 0, 20);
+}
+
+static void read_into_protected_memory_loses_nothing(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const unsigned long page = user_pages(test, 1);
+
+	user_protect(test, page, PROT_NONE);
+	expire(test, d, 20);
+	KUNIT_EXPECT_EQ(test, device_read(d, page, 10 * EVENT), -EFAULT);
+	user_protect(test, page, PROT_READ);
+	KUNIT_EXPECT_EQ(test, device_read(d, page, 10 * EVENT), -EFAULT);
+	expect_readable(test, d, 0, 20);
+}
+
+static void failed_read_does_not_rearm(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const struct htw_add add = { .interval = LATER, .cookie = 5 };
+	const unsigned long page = last_page(test);
+	struct htw_event event;
+
+	KUNIT_ASSERT_NE(test, htw_test_add(d->ctx, &add), 0);
+	htw_test_wait(test, d->ctx, 1);
+	KUNIT_EXPECT_EQ(test, device_read(d, page + PAGE_SIZE, EVENT), -EFAULT);
+	htw_test_expect_empty(test);
+	KUNIT_EXPECT_EQ(test, device_read(d, page, EVENT), EVENT);
+	user_read(test, &event, page, EVENT);
+	KUNIT_EXPECT_EQ(test, event.cookie, 5);
+	KUNIT_EXPECT_EQ(test, event.flags, HTW_EVENT_MORE);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 1);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).expired, 0);
+}
+
+static void read_wants_room_for_an_event(struct kunit *test)
+{
+	struct device_test *d = device(test);
+
+	expire(test, d, 1);
+	KUNIT_EXPECT_EQ(test, device_read(d, d->to, EVENT - 1), -EINVAL);
+	KUNIT_EXPECT_EQ(test, device_read(d, d->to, 1), -EINVAL);
+	expect_readable(test, d, 0, 1);
+}
+
+static void read_gives_whole_events(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	u8 byte;
+
+	user_write(test, d->to + 2 * EVENT, "\xaa", 1);
+	expire(test, d, 5);
+	KUNIT_EXPECT_EQ(test, device_read(d, d->to, 3 * EVENT - 1), 2 * EVENT);
+	expect_events(test, d->to, 0, 2);
+	user_read(test, &byte, d->to + 2 * EVENT, 1);
+	KUNIT_EXPECT_EQ(test, byte, 0xaa);
+	expect_readable(test, d, 2, 3);
+}
+
+static void read_of_nothing_would_block(struct kunit *test)
+{
+	struct device_test *d = device(test);
+
+	htw_test_start(test, d->ctx, htw_now() + LATER, 1);
+	KUNIT_EXPECT_EQ(test, device_read(d, d->to, PAGE_SIZE), -EAGAIN);
+}
+
+static void read_waits(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const u64 deadline = htw_now() + 50 * NSEC_PER_MSEC;
+
+	d->file->f_flags &= ~O_NONBLOCK;
+	htw_test_start(test, d->ctx, deadline, 0);
+	KUNIT_EXPECT_EQ(test, device_read(d, d->to, PAGE_SIZE), EVENT);
+	KUNIT_EXPECT_GE(test, htw_now(), deadline);
+	expect_events(test, d->to, 0, 1);
+	expect_nothing(test, d);
+}
+
+static void poll_tells_what_waits(struct kunit *test)
+{
+	struct device_test *d = device(test);
+
+	htw_test_start(test, d->ctx, htw_now() + LATER, 1);
+	KUNIT_EXPECT_EQ(test, vfs_poll(d->file, NULL), 0);
+	expire(test, d, 1);
+	KUNIT_EXPECT_EQ(test, vfs_poll(d->file, NULL), EPOLLIN | EPOLLRDNORM);
+	KUNIT_EXPECT_EQ(test, device_read(d, d->to, EVENT), EVENT);
+	KUNIT_EXPECT_EQ(test, vfs_poll(d->file, NULL), 0);
+}
+
+/*
+ * ioctl()
+ */
+
+static void every_open_is_a_context(struct kunit *test)
+{
+	struct inode *inode = kunit_kzalloc(test, sizeof(*inode), GFP_KERNEL);
+	struct file *file = kunit_kzalloc(test, 2 * sizeof(*file), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, inode);
+	KUNIT_ASSERT_NOT_NULL(test, file);
+	KUNIT_ASSERT_EQ(test, htw_fops.open(inode, &file[0]), 0);
+	KUNIT_ASSERT_EQ(test, htw_fops.open(inode, &file[1]), 0);
+	KUNIT_EXPECT_PTR_NE(test, file[0].private_data, file[1].private_data);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct htw_context *ctx = file[i].private_data;
+
+		KUNIT_EXPECT_EQ(test, ctx->limit, htw_max_timers);
+		KUNIT_EXPECT_TRUE(test, file[i].f_mode & FMODE_STREAM);
+		KUNIT_EXPECT_EQ(test, htw_fops.release(inode, &file[i]), 0);
+	}
+}
+
+static void unknown_commands_touch_nothing(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	u8 before[256], after[256];
+
+	memset(before, 0xa5, sizeof(before));
+	user_write(test, d->arg, before, sizeof(before));
+	for (unsigned int nr = 0x10; nr < 0x100; nr++) {
+		KUNIT_EXPECT_EQ(test, device_ioctl(d, _IOC(_IOC_READ | _IOC_WRITE, HTW_IOC, nr, 56),
+						   d->arg), -ENOTTY);
+		KUNIT_EXPECT_EQ(test, device_ioctl(d, _IO(HTW_IOC, nr), 0), -ENOTTY);
+	}
+	/* One that it knows, but of another type, size or direction. */
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD ^ (1 << _IOC_TYPESHIFT), d->arg), -ENOTTY);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD ^ (1 << _IOC_SIZESHIFT), d->arg), -ENOTTY);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD ^ (1 << _IOC_DIRSHIFT), d->arg), -ENOTTY);
+	user_read(test, after, d->arg, sizeof(after));
+	KUNIT_EXPECT_MEMEQ(test, before, after, sizeof(before));
+	expect_nothing(test, d);
+}
+
+static void add_starts_a_timer(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const struct htw_add add = { .deadline = 1, .cookie = 0 };
+	struct htw_event event;
+	struct htw_add after;
+
+	user_write(test, d->arg, &add, sizeof(add));
+	KUNIT_ASSERT_EQ(test, device_ioctl(d, HTW_ADD, d->arg), 0);
+	user_read(test, &after, d->arg, sizeof(after));
+	htw_test_wait(test, d->ctx, 1);
+	KUNIT_ASSERT_EQ(test, device_read(d, d->arg, EVENT), EVENT);
+	user_read(test, &event, d->arg, EVENT);
+	KUNIT_EXPECT_EQ(test, event.id, after.id);
+	KUNIT_EXPECT_NE(test, event.id, 0);
+	expect_nothing(test, d);
+}
+
+/* The id cannot be written, all else could. */
+static void add_without_room_for_the_id(struct kunit *test)
+{
+	struct device_test *d = device_limited(test, 2);
+	const struct htw_add add = { .deadline = LATER, .cookie = 1 };
+	const unsigned long pages = user_pages(test, 2);
+	const unsigned long arg = pages + PAGE_SIZE - offsetofend(struct htw_add, id);
+
+	user_protect(test, pages, PROT_READ);
+	user_write(test, arg + sizeof(add.id), (u8 *)&add + sizeof(add.id),
+		   sizeof(add) - sizeof(add.id));
+	/* More often than the limit is: none of them may count. */
+	for (unsigned int i = 0; i < 5; i++)
+		KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, arg), -EFAULT);
+	expect_nothing(test, d);
+}
+
+static void add_that_cannot_be_read(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const struct htw_add add = { .deadline = LATER, .cookie = 1 };
+	const unsigned long page = last_page(test);
+	const unsigned long arg = page + PAGE_SIZE - sizeof(add) + 1;
+
+	user_write(test, arg, &add, sizeof(add) - 1);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, arg), -EFAULT);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, page + PAGE_SIZE), -EFAULT);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, 0), -EFAULT);
+	expect_nothing(test, d);
+}
+
+/* Each is valid but for one field. */
+static const struct htw_add invalid_adds[] = {
+	{ .deadline = LATER, .flags = HTW_F_CANCEL_ON_SET },
+	{ .deadline = LATER, .flags = HTW_MOD_DEADLINE },
+	{ .deadline = LATER, .flags = 1u << 31 },
+	{ .deadline = LATER, .reserved = 1 },
+	{ .deadline = LATER, .firings = 1 },
+	{ .deadline = LATER, .interval = 1 },
+	{ .deadline = LATER, .interval = NSEC_PER_MSEC - 1 },
+};
+
+static void add_that_is_invalid(struct kunit *test)
+{
+	struct device_test *d = device(test);
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(invalid_adds); i++) {
+		struct htw_add add = invalid_adds[i];
+
+		add.id = 0xaaaaaaaaaaaaaaaa;
+		user_write(test, d->arg, &add, sizeof(add));
+		KUNIT_EXPECT_EQ_MSG(test, device_ioctl(d, HTW_ADD, d->arg), -EINVAL, "number %u", i);
+		user_read(test, &add, d->arg, sizeof(add));
+		KUNIT_EXPECT_EQ(test, add.id, 0xaaaaaaaaaaaaaaaa);
+	}
+	expect_nothing(test, d);
+}
+
+static void limit_recovers(struct kunit *test)
+{
+	struct device_test *d = device_limited(test, 2);
+	const struct htw_add add = { .deadline = LATER };
+	struct htw_cancel cancel = {};
+
+	user_write(test, d->arg, &add, sizeof(add));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, d->arg), 0);
+	user_read(test, &cancel.id, d->arg, sizeof(cancel.id));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, d->arg), 0);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, d->arg), -ENOSPC);
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(d->ctx, &cancel), 0);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, d->arg), 0);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, d->arg), -ENOSPC);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 2);
+}
+
+/* What it has to tell cannot be written; the timer is stopped all the same. */
+static void cancel_without_room_for_the_answer(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const struct htw_cancel cancel = {
+		.id = htw_test_start(test, d->ctx, htw_now() + LATER, 1),
+	};
+	const unsigned long arg = readonly_second_page(test) - sizeof(cancel.id);
+
+	user_write(test, arg, &cancel.id, sizeof(cancel.id));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_CANCEL, arg), -EFAULT);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_CANCEL, arg), -ENOENT);
+	expect_nothing(test, d);
+}
+
+static void cancel_that_cannot_be_read(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const struct htw_cancel cancel = {
+		.id = htw_test_start(test, d->ctx, htw_now() + LATER, 1),
+	};
+	const unsigned long arg = last_page(test) + PAGE_SIZE - sizeof(cancel) + 1;
+
+	user_write(test, arg, &cancel, sizeof(cancel) - 1);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_CANCEL, arg), -EFAULT);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 1);
+}
+
+static void info_that_cannot_be_written(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const unsigned long page = last_page(test);
+
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_INFO, page + PAGE_SIZE), -EFAULT);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_INFO,
+					   page + PAGE_SIZE - sizeof(struct htw_info) + 1), -EFAULT);
+}
+
+/*
+ * HTW_BATCH
+ */
+
+/* Writes @count operations at @to, each of which starts a timer. */
+static void write_ops(struct kunit *test, unsigned long to, u32 count)
+{
+	for (u32 i = 0; i < count; i++) {
+		const struct htw_op op = {
+			.op = HTW_OP_ADD,
+			.result = 0x55555555,
+			.add = { .deadline = LATER, .cookie = i },
+		};
+
+		user_write(test, to + i * sizeof(op), &op, sizeof(op));
+	}
+}
+
+static long batch(struct kunit *test, struct device_test *d, unsigned long ops, u32 count, u32 *done)
+{
+	struct htw_batch b = { .ops = ops, .count = count, .done = 0xaaaaaaaa };
+	long ret;
+
+	user_write(test, d->arg, &b, sizeof(b));
+	ret = device_ioctl(d, HTW_BATCH, d->arg);
+	user_read(test, &b, d->arg, sizeof(b));
+	KUNIT_EXPECT_EQ(test, b.ops, ops);
+	KUNIT_EXPECT_EQ(test, b.count, count);
+	*done = b.done;
+	return ret;
+}
+
+static void expect_done(struct kunit *test, struct device_test *d, unsigned long ops, u32 count)
+{
+	u64 last = 0;
+
+	for (u32 i = 0; i < count; i++) {
+		struct htw_op op;
+
+		user_read(test, &op, ops + i * sizeof(op), sizeof(op));
+		KUNIT_EXPECT_EQ(test, op.result, 0);
+		KUNIT_EXPECT_NE(test, op.add.id, 0);
+		KUNIT_EXPECT_NE(test, op.add.id, last);
+		KUNIT_EXPECT_EQ(test, op.add.cookie, i);
+		last = op.add.id;
+	}
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, count);
+}
+
+/* Operations before the memory ends, and bytes of another one. */
+static const struct read_room batch_rooms[] = {
+	{ 1, 0 }, { 1, 1 }, { 3, 63 }, { 63, 32 }, { 64, 0 }, { 64, 32 },
+	{ 65, 1 }, { 100, 32 }, { 128, 0 },
+};
+
+KUNIT_ARRAY_PARAM(batch_rooms, batch_rooms, get_read_room_desc);
+
+static void batch_ends_with_the_memory(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const struct read_room *room = test->param_value;
+	const u32 size = room->events * sizeof(struct htw_op);
+	const unsigned long pages = user_pages(test, 4);
+	const unsigned long ops = pages + 3 * PAGE_SIZE - size - room->bytes;
+	u32 done;
+
+	user_unmap(test, pages + 3 * PAGE_SIZE);
+	write_ops(test, ops, room->events);
+	KUNIT_EXPECT_EQ(test, batch(test, d, ops, 200, &done), 0);
+	KUNIT_EXPECT_EQ(test, done, room->events);
+	expect_done(test, d, ops, room->events);
+}
+
+static void batch_of_nothing_readable(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const unsigned long page = last_page(test);
+	u32 done;
+
+	KUNIT_EXPECT_EQ(test, batch(test, d, page + PAGE_SIZE, 10, &done), -EFAULT);
+	KUNIT_EXPECT_EQ(test, done, 0);
+	KUNIT_EXPECT_EQ(test, batch(test, d, page + PAGE_SIZE - 63, 10, &done), -EFAULT);
+	KUNIT_EXPECT_EQ(test, done, 0);
+	expect_nothing(test, d);
+}
+
+static void batch_of_nothing_is_done(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	u32 done;
+
+	KUNIT_EXPECT_EQ(test, batch(test, d, 0, 0, &done), 0);
+	KUNIT_EXPECT_EQ(test, done, 0);
+}
+
+/* Results are written up to memory that can only be read, from there on none. */
+static void batch_ends_with_what_is_writable(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const unsigned long page = readonly_second_page(test);
+	const unsigned long ops = page - 3 * sizeof(struct htw_op);
+	u32 done;
+
+	write_ops(test, ops, 3);
+	KUNIT_EXPECT_EQ(test, batch(test, d, ops, 10, &done), 0);
+	KUNIT_EXPECT_EQ(test, done, 3);
+	/* What can only be read is zeroes, and those are no operations. */
+	expect_done(test, d, ops, 3);
+}
+
+static void batch_without_room_for_the_count(struct kunit *test)
+{
+	struct device_test *d = device(test);
+
+	/* A page of zeroes is a valid argument. */
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_BATCH, readonly_second_page(test)), -EFAULT);
+	expect_nothing(test, d);
+}
+
+static void batch_goes_on_behind_what_fails(struct kunit *test)
+{
+	struct device_test *d = device_limited(test, 100);
+	const unsigned long ops = user_pages(test, 3);
+	struct htw_op op = { .op = HTW_OP_CANCEL };
+	u32 done;
+
+	write_ops(test, ops, 130);
+	/* No operation, and one on no timer. */
+	op.op = 99;
+	user_write(test, ops + 7 * sizeof(op), &op, sizeof(op));
+	op.op = HTW_OP_CANCEL;
+	op.cancel.id = 12345;
+	user_write(test, ops + 8 * sizeof(op), &op, sizeof(op));
+	KUNIT_EXPECT_EQ(test, batch(test, d, ops, 130, &done), 0);
+	KUNIT_EXPECT_EQ(test, done, 130);
+	for (u32 i = 0; i < 130; i++) {
+		const int expected = i == 7 ? -EINVAL : i == 8 ? -ENOENT : i < 102 ? 0 : -ENOSPC;
+
+		user_read(test, &op, ops + i * sizeof(op), sizeof(op));
+		KUNIT_EXPECT_EQ_MSG(test, op.result, expected, "number %u", i);
+	}
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100);
+}
+
+static struct kunit_case htw_device_cases[] = {
+	KUNIT_CASE(read_faults_memory_in),
+	KUNIT_CASE(read_faults_in_what_an_event_straddles),
+	KUNIT_CASE_PARAM(read_ends_with_the_memory, read_rooms_gen_params),
+	KUNIT_CASE(read_ends_with_what_is_writable),
+	KUNIT_CASE(read_into_nothing_loses_nothing),
+	KUNIT_CASE(read_into_protected_memory_loses_nothing),
+	KUNIT_CASE(failed_read_does_not_rearm),
+	KUNIT_CASE(read_wants_room_for_an_event),
+	KUNIT_CASE(read_gives_whole_events),
+	KUNIT_CASE(read_of_nothing_would_block),
+	KUNIT_CASE(read_waits),
+	KUNIT_CASE(poll_tells_what_waits),
+	KUNIT_CASE(every_open_is_a_context),
+	KUNIT_CASE(unknown_commands_touch_nothing),
+	KUNIT_CASE(add_starts_a_timer),
+	KUNIT_CASE(add_without_room_for_the_id),
+	KUNIT_CASE(add_that_cannot_be_read),
+	KUNIT_CASE(add_that_is_invalid),
+	KUNIT_CASE(limit_recovers),
+	KUNIT_CASE(cancel_without_room_for_the_answer),
+	KUNIT_CASE(cancel_that_cannot_be_read),
+	KUNIT_CASE(info_that_cannot_be_written),
+	KUNIT_CASE_PARAM(batch_ends_with_the_memory, batch_rooms_gen_params),
+	KUNIT_CASE(batch_of_nothing_readable),
+	KUNIT_CASE(batch_of_nothing_is_done),
+	KUNIT_CASE(batch_ends_with_what_is_writable),
+	KUNIT_CASE(batch_without_room_for_the_count),
+	KUNIT_CASE(batch_goes_on_behind_what_fails),
+	{}
+};
+
+static struct kunit_suite htw_device_suite = {
+	.name = "htw_device",
+	.test_cases = htw_device_cases,
+};
+kunit_test_suite(htw_device_suite);
+
+MODULE_DESCRIPTION("KUnit: the device and the program's memory");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,1552 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit: the engine and its contexts, driven as the device drives them
+ *
+ * Three sets of cases. Those for any kernel come first. Then, on ARCH=um with
+ * time travel, pacing: there the clock stands still while code runs and jumps
+ * to the next timer when nothing is left to do, so half an hour takes no time
+ * and what is late is late by our own doing. Last, on SMP, concurrency: each
+ * timer has a cookie of its own, and however the threads meet, each cookie has
+ * to end once.
+ *
+ * The engine has no hook for tests. Where a case wants to be inside a callback,
+ * it puts an entry with a function of its own on the context's wait queue.
+ */
+#include <kunit/test.h>
+#include <linux/completion.h>
+#include <linux/cpu.h>
+#include <linux/delay.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/prandom.h>
+#include <linux/sort.h>
+#include <linux/workqueue.h>
+
+#include "../compat.h"
+#include "htw_kunit.h"
+
+/* What one callback may do: the engine's own limits. */
+#define CHUNK			64
+#define BUDGET_NS		(200 * NSEC_PER_USEC)
+
+static u64 htw_next_tick(void)
+{
+	return htw_test_tick_up(htw_now() + 1);
+}
+
+static struct htw_base *this_base(void)
+{
+	return per_cpu(htw_bases[HTW_CLOCK_MONOTONIC], raw_smp_processor_id());
+}
+
+/* An array that goes when the case is over. */
+static void *test_array(struct kunit *test, size_t n, size_t size)
+{
+	void *array = kvcalloc(n, size, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, array);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, (kunit_action_t *)kvfree, array), 0);
+	return array;
+}
+
+/*
+ * On any kernel
+ */
+
+/* Reads one event; a case that finds none is over. */
+static struct htw_event read_one(struct kunit *test, struct htw_context *ctx)
+{
+	struct htw_event event = {};
+
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	return event;
+}
+
+static void past_deadline_expires_at_once(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_event event;
+	u64 before;
+
+	msleep(20);
+	before = htw_now();
+	htw_test_start(test, ctx, before - 10 * NSEC_PER_MSEC, 1);
+	htw_test_wait(test, ctx, 1);
+	event = read_one(test, ctx);
+	KUNIT_EXPECT_GE(test, event.fired, before);
+	KUNIT_EXPECT_EQ(test, event.deadline, before - 10 * NSEC_PER_MSEC);
+}
+
+static void equal_deadlines_expire_in_order(struct kunit *test)
+{
+	const u32 count = HTW_SCALE(100000);
+	struct htw_event *events = test_array(test, count, sizeof(*events));
+	struct htw_context *ctx = htw_test_context(test);
+	const u64 deadline = htw_next_tick() + (u64)count * 20 * NSEC_PER_USEC;
+
+	migrate_disable();
+	/* Within one tick: which of them comes first in it does not count. */
+	for (u32 i = 0; i < count; i++)
+		htw_test_start(test, ctx, deadline - i % 1000, i);
+	migrate_enable();
+	htw_test_wait(test, ctx, count);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
+	for (u32 i = 0; i < count; i++) {
+		KUNIT_ASSERT_EQ(test, events[i].cookie, i);
+		KUNIT_ASSERT_GE(test, events[i].fired, deadline);
+	}
+}
+
+static void cancelled_timer_does_not_expire(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	const u64 deadline = htw_next_tick() + 100 * NSEC_PER_MSEC;
+	struct htw_cancel cancel = { .id = htw_test_start(test, ctx, deadline, 7) };
+	struct htw_event event;
+
+	htw_test_start(test, ctx, deadline + htw_tick_ns, 8);
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), 0);
+	KUNIT_EXPECT_EQ(test, cancel.cookie, 7);
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), -ENOENT);
+	htw_test_wait(test, ctx, 1);
+	event = read_one(test, ctx);
+	KUNIT_EXPECT_EQ(test, event.cookie, 8);
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
+}
+
+static void closing_stops_timers(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+
+	for (unsigned int i = 0; i < 1000; i++)
+		htw_test_start(test, ctx, htw_now() + i * i * NSEC_PER_SEC + NSEC_PER_SEC, i);
+	kunit_release_action(test, htw_test_close, ctx);
+	htw_test_expect_empty(test);
+}
+
+/*
+ * Uses up time inside of callbacks: with each chunk that is delivered to a
+ * context the context's waiters are woken up, by this.
+ */
+struct burner {
+	wait_queue_entry_t wait;
+	u64 usecs;
+	unsigned int chunks;
+	u64 ended[64];	/* of each chunk */
+};
+
+static int burner_wake(wait_queue_entry_t *wait, unsigned int mode, int sync, void *key)
+{
+	struct burner *b = container_of(wait, struct burner, wait);
+
+	udelay(b->usecs);
+	b->ended[b->chunks++ % ARRAY_SIZE(b->ended)] = htw_now();
+	return 0;
+}
+
+static void burner_add(struct burner *b, struct htw_context *ctx, u64 usecs)
+{
+	memset(b, 0, sizeof(*b));
+	init_waitqueue_func_entry(&b->wait, burner_wake);
+	b->usecs = usecs;
+	add_wait_queue(&ctx->wait, &b->wait);
+}
+
+/* Without sleeping on the queue, where being woken up would be burnt as well. */
+static void burner_wait(struct kunit *test, struct htw_context *ctx, u32 count)
+{
+	for (unsigned int i = 0; i < 10000 && READ_ONCE(ctx->nr_expired) < count; i++)
+		msleep(20);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(ctx->nr_expired), count);
+}
+
+static void callback_delivers_a_batch(struct kunit *test)
+{
+	const u32 count = 10 * CHUNK;
+	struct htw_event *events = test_array(test, count, sizeof(*events));
+	struct htw_context *ctx = htw_test_context(test);
+	const u64 deadline = htw_next_tick() + 100 * NSEC_PER_MSEC;
+	struct htw_base *base;
+	u64 callbacks, exhausted;
+	struct burner burner;
+
+	migrate_disable();
+	base = this_base();
+	for (u32 i = 0; i < count; i++)
+		htw_test_start(test, ctx, deadline, i);
+	migrate_enable();
+
+	burner_add(&burner, ctx, 2 * BUDGET_NS / NSEC_PER_USEC);
+	callbacks = READ_ONCE(base->callbacks);
+	exhausted = READ_ONCE(base->exhausted);
+	burner_wait(test, ctx, count);
+	remove_wait_queue(&ctx->wait, &burner.wait);
+	/* Each chunk has used up a callback's time, and none is larger. */
+	KUNIT_EXPECT_GE(test, burner.chunks, count / CHUNK);
+	KUNIT_EXPECT_GE(test, READ_ONCE(base->callbacks) - callbacks, count / CHUNK);
+	KUNIT_EXPECT_GE(test, READ_ONCE(base->exhausted) - exhausted, count / CHUNK - 1);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
+	for (u32 i = CHUNK; i < count; i++)
+		KUNIT_EXPECT_LT(test, events[i - CHUNK].fired, events[i].fired);
+}
+
+static void callbacks_leave_half_of_the_cpu(struct kunit *test)
+{
+	const u32 chunks = 10, count = chunks * CHUNK;
+	struct htw_event *events = test_array(test, count, sizeof(*events));
+	struct htw_context *ctx = htw_test_context(test);
+	const u64 deadline = htw_next_tick() + 100 * NSEC_PER_MSEC;
+	struct burner burner;
+
+	migrate_disable();
+	for (u32 i = 0; i < count; i++)
+		htw_test_start(test, ctx, deadline, i);
+	migrate_enable();
+	burner_add(&burner, ctx, NSEC_PER_MSEC / NSEC_PER_USEC);
+	burner_wait(test, ctx, count);
+	remove_wait_queue(&ctx->wait, &burner.wait);
+	KUNIT_ASSERT_EQ(test, burner.chunks, chunks);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
+	for (unsigned int i = 0; i + 1 < chunks; i++) {
+		const u64 began = events[i * CHUNK].fired;
+		const u64 spent = burner.ended[i] - began;
+
+		KUNIT_EXPECT_GT(test, spent, BUDGET_NS);
+		KUNIT_EXPECT_GE(test, events[(i + 1) * CHUNK].fired, burner.ended[i] + spent);
+	}
+}
+
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+/*
+ * In virtual time
+ */
+
+/*
+ * How exactly the kernel's own clock events are set there: the clock is read in
+ * steps of 256 ns, and the next event is at least 500 ns away, so an hrtimer may
+ * have to wait for the second step. A tick is a million.
+ */
+#define CLOCK_NS		512
+
+#define DAYS_NS(days)		((days) * 86400 * (u64)NSEC_PER_SEC)
+/* What one slot of the default geometry's last level spans: 19 hours. */
+#define SLOT_TICKS		(256ULL << (3 * 6))
+
+/* Lets time pass. */
+static void sleep_until(struct kunit *test, u64 ns)
+{
+	ktime_t expires = ns_to_ktime(ns);
+
+	while (htw_now() < ns) {
+		set_current_state(TASK_UNINTERRUPTIBLE);
+		schedule_hrtimeout(&expires, HRTIMER_MODE_ABS);
+	}
+	/* KUnit gives a case five minutes. These were virtual ones. */
+	if (test->try_catch.try_result == -ETIMEDOUT)
+		test->try_catch.try_result = -EINTR;
+}
+
+static void expect_on_time(struct kunit *test, const struct htw_event *event)
+{
+	const u64 tick = htw_test_tick_up(event->deadline);
+
+	KUNIT_EXPECT_GE_MSG(test, event->fired, event->deadline, "early");
+	KUNIT_EXPECT_GE_MSG(test, event->fired, tick, "before its tick");
+	KUNIT_EXPECT_LT_MSG(test, event->fired, tick + CLOCK_NS, "late");
+}
+
+/* The wheel empty, and no callback to come that an earlier case has left. */
+static struct htw_base *idle_base(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_base *base = this_base();
+
+	htw_test_expect_empty(test);
+	htw_test_start(test, ctx, 0, 0);
+	htw_test_wait(test, ctx, 1);
+	KUNIT_ASSERT_FALSE(test, hrtimer_active(&base->hrtimer));
+	kunit_release_action(test, htw_test_close, ctx);
+	return base;
+}
+
+static void time_is_virtual(struct kunit *test)
+{
+	const u64 until = htw_now() + 200 * (u64)NSEC_PER_SEC;
+	ktime_t expires = ns_to_ktime(until);
+	u64 now;
+
+	set_current_state(TASK_UNINTERRUPTIBLE);
+	schedule_hrtimeout(&expires, HRTIMER_MODE_ABS);
+	now = htw_now();
+	KUNIT_EXPECT_GE(test, now, until);
+	KUNIT_EXPECT_LT(test, now, until + 2 * CLOCK_NS);
+}
+
+static const u64 offsets_in_tick[] = {
+	0, 1, 2, 255, 256, 257, 499999, 500000, 500001, 999744, 999998, 999999,
+};
+
+static void get_offset_desc(const u64 *offset, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "tick plus %llu ns", *offset);
+}
+
+KUNIT_ARRAY_PARAM(offsets_in_tick, offsets_in_tick, get_offset_desc);
+
+static void deadline_is_rounded_up(struct kunit *test)
+{
+	const u64 *offset = test->param_value;
+	struct htw_context *ctx = htw_test_context(test);
+	const u64 tick = htw_next_tick() + 10 * htw_tick_ns;
+	struct htw_event event;
+
+	htw_test_start(test, ctx, tick + *offset, 1);
+	htw_test_wait(test, ctx, 1);
+	event = read_one(test, ctx);
+	KUNIT_EXPECT_EQ(test, event.deadline, tick + *offset);
+	KUNIT_EXPECT_GE(test, event.fired, *offset ? tick + htw_tick_ns : tick);
+	expect_on_time(test, &event);
+}
+
+struct witness {
+	struct hrtimer hrtimer;
+	u64 fired;
+};
+
+static enum hrtimer_restart witness_callback(struct hrtimer *hrtimer)
+{
+	container_of(hrtimer, struct witness, hrtimer)->fired = htw_now();
+	return HRTIMER_NORESTART;
+}
+
+/* To the nanosecond: when any hrtimer that is set for the tick would expire. */
+static void expires_with_an_hrtimer_for_its_tick(struct kunit *test)
+{
+	const unsigned int count = 200;
+	struct witness *witnesses = test_array(test, count, sizeof(*witnesses));
+	struct htw_event *events = test_array(test, count, sizeof(*events));
+	struct htw_context *ctx = htw_test_context(test);
+	u64 deadline = htw_next_tick() + 10 * htw_tick_ns;
+
+	for (unsigned int i = 0; i < count; i++) {
+		struct hrtimer *hrtimer = &witnesses[i].hrtimer;
+
+		deadline += i * i * 77777;
+		htw_test_start(test, ctx, deadline, i);
+		hrtimer_setup(hrtimer, witness_callback, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+		hrtimer_start(hrtimer, ns_to_ktime(htw_test_tick_up(deadline)),
+			      HRTIMER_MODE_ABS_SOFT);
+	}
+	sleep_until(test, deadline + 2 * htw_tick_ns);
+	for (unsigned int i = 0; i < count; i++)
+		hrtimer_cancel(&witnesses[i].hrtimer);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
+	for (unsigned int i = 0; i < count; i++) {
+		KUNIT_EXPECT_EQ(test, events[i].cookie, i);
+		KUNIT_EXPECT_EQ(test, events[i].fired, witnesses[i].fired);
+		expect_on_time(test, &events[i]);
+	}
+}
+
+static void past_deadline_expires_now(struct kunit *test)
+{
+	const u64 deadlines[] = { 0, 1, htw_now() - NSEC_PER_SEC, htw_now() };
+	struct htw_context *ctx = htw_test_context(test);
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(deadlines); i++) {
+		const u64 before = htw_now();
+		struct htw_event event;
+
+		htw_test_start(test, ctx, rounddown(deadlines[i], htw_tick_ns), i);
+		htw_test_wait(test, ctx, 1);
+		event = read_one(test, ctx);
+		KUNIT_EXPECT_EQ(test, event.cookie, i);
+		KUNIT_EXPECT_LT(test, event.fired, before + 8 * CLOCK_NS);
+	}
+}
+
+static void earlier_deadline_is_not_held_up(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	const u64 now = htw_next_tick();
+	struct htw_event event;
+
+	/* Each is ahead of all that the hrtimer was set for before. */
+	for (u64 ticks = 1 << 24; ticks; ticks /= 4)
+		htw_test_start(test, ctx, now + ticks * htw_tick_ns, ticks);
+	for (u64 ticks = 1; ticks < 1 << 16; ticks *= 4) {
+		htw_test_wait(test, ctx, 1);
+		event = read_one(test, ctx);
+		KUNIT_EXPECT_EQ(test, event.cookie, ticks);
+		expect_on_time(test, &event);
+	}
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+	const u64 x = *(const u64 *)a, y = *(const u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Starts timers for all @deadlines at once, in the order given, sleeps until all
+ * of them have passed, and looks whether each expired in its turn, on time.
+ */
+static void expect_all_on_time(struct kunit *test, u64 *deadlines, u32 count)
+{
+	struct htw_event *events = test_array(test, count + 1, sizeof(*events));
+	struct htw_context *ctx = htw_test_context(test);
+
+	for (u32 i = 0; i < count; i++)
+		htw_test_start(test, ctx, deadlines[i], deadlines[i]);
+	sort(deadlines, count, sizeof(*deadlines), compare_u64, NULL);
+	sleep_until(test, deadlines[count - 1] + 2 * htw_tick_ns);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count + 1), count);
+	for (u32 i = 0; i < count; i++) {
+		KUNIT_EXPECT_EQ(test, events[i].cookie, events[i].deadline);
+		KUNIT_EXPECT_EQ(test, htw_test_tick_up(events[i].deadline),
+				htw_test_tick_up(deadlines[i]));
+		expect_on_time(test, &events[i]);
+	}
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
+}
+
+/* Deadlines on both sides of @ticks from now, and of twice that. */
+static u32 add_around(u64 *deadlines, u64 from, u64 ticks)
+{
+	u32 n = 0;
+
+	for (unsigned int twice = 1; twice <= 2; twice++) {
+		for (int off = -1; off <= 1; off++)
+			deadlines[n++] = from + (twice * ticks + off) * htw_tick_ns;
+	}
+	return n;
+}
+
+static void spans_from_now(struct kunit *test)
+{
+	const u64 now = htw_next_tick();
+	u64 deadlines[64];
+	u32 count = 0;
+
+	for (u64 ticks = 256; ticks <= SLOT_TICKS; ticks *= 64)
+		count += add_around(deadlines + count, now, ticks);
+	KUNIT_ASSERT_EQ(test, count, 4 * 6);
+	expect_all_on_time(test, deadlines, count);
+}
+
+static void powers_of_64_from_now(struct kunit *test)
+{
+	const u64 now = htw_next_tick();
+	u64 deadlines[64];
+	u32 count = 0;
+
+	for (u64 ticks = 64; ticks <= SLOT_TICKS; ticks *= 64)
+		count += add_around(deadlines + count, now, ticks);
+	KUNIT_ASSERT_EQ(test, count, 4 * 6);
+	expect_all_on_time(test, deadlines, count);
+}
+
+/* Windows are aligned: where they really end is told by the clock itself. */
+static void ends_of_windows(struct kunit *test)
+{
+	const u64 now = htw_next_tick();
+	u64 deadlines[64];
+	u32 count = 0;
+
+	for (u64 ticks = 256; ticks <= SLOT_TICKS; ticks *= 64)
+		count += add_around(deadlines + count,
+				    rounddown(now, ticks * htw_tick_ns), ticks);
+	KUNIT_ASSERT_EQ(test, count, 4 * 6);
+	expect_all_on_time(test, deadlines, count);
+}
+
+/* The same, but started when the window is nearly over. */
+static void ends_of_windows_from_close_by(struct kunit *test)
+{
+	for (u64 ticks = 256; ticks <= SLOT_TICKS; ticks *= 64) {
+		const u64 window = ticks * htw_tick_ns;
+		u64 deadlines[8];
+		u64 end;
+
+		end = htw_now() + 3 * htw_tick_ns;
+		end = roundup(end, window);
+		sleep_until(test, end - 2 * htw_tick_ns);
+		KUNIT_ASSERT_EQ(test, add_around(deadlines, end - htw_tick_ns, 1), 6);
+		expect_all_on_time(test, deadlines, 6);
+	}
+}
+
+/* 49 days is what the last level spans, and 99 what it has room for. */
+static void ends_of_the_last_level(struct kunit *test)
+{
+	const u64 now = htw_next_tick();
+	u64 deadlines[12];
+
+	add_around(deadlines, now, 64 * SLOT_TICKS);
+	add_around(deadlines + 6, rounddown(now, 64 * SLOT_TICKS * htw_tick_ns), 64 * SLOT_TICKS);
+	expect_all_on_time(test, deadlines, ARRAY_SIZE(deadlines));
+}
+
+static void half_an_hour_and_ten_days(struct kunit *test)
+{
+	const u64 now = htw_now();
+	u64 deadlines[] = {
+		now + 1800 * (u64)NSEC_PER_SEC,
+		now + DAYS_NS(10),
+		htw_next_tick() + 1800 * (u64)NSEC_PER_SEC,
+		htw_next_tick() + DAYS_NS(10),
+	};
+
+	expect_all_on_time(test, deadlines, ARRAY_SIZE(deadlines));
+}
+
+static void random_deadlines(struct kunit *test)
+{
+	const u32 count = 20000;
+	u64 *deadlines = test_array(test, count, sizeof(*deadlines));
+	const u64 now = htw_now();
+	struct rnd_state rnd;
+
+	prandom_seed_state(&rnd, 20240611);
+	for (u32 i = 0; i < count; i++) {
+		const u64 range = NSEC_PER_USEC << (prandom_u32_state(&rnd) % 32);
+
+		deadlines[i] = now + 100 * htw_tick_ns +
+			       div64_u64(range * prandom_u32_state(&rnd), U32_MAX);
+	}
+	expect_all_on_time(test, deadlines, count);
+}
+
+static void never_is_never(struct kunit *test)
+{
+	const u64 deadlines[] = { U64_MAX, U64_MAX - 1, KTIME_MAX };
+	struct htw_base *base = idle_base(test);
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_cancel cancel;
+	u64 callbacks;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(deadlines); i++)
+		cancel.id = htw_test_start(test, ctx, deadlines[i], i);
+	sleep_until(test, htw_now() + NSEC_PER_SEC);
+	callbacks = base->callbacks;
+	sleep_until(test, htw_now() + DAYS_NS(10));
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
+	KUNIT_EXPECT_LE(test, base->callbacks - callbacks, 1);
+	cancel.flags = 0;
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), 0);
+	KUNIT_EXPECT_EQ(test, cancel.cookie, ARRAY_SIZE(deadlines) - 1);
+}
+
+static void remaining_is_told(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	const u64 deadline = htw_now() + 1800 * (u64)NSEC_PER_SEC;
+	struct htw_cancel cancel = { .id = htw_test_start(test, ctx, deadline, 1) };
+	u64 now;
+
+	sleep_until(test, deadline - 600 * (u64)NSEC_PER_SEC);
+	now = htw_now();
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), 0);
+	KUNIT_EXPECT_LE(test, cancel.remaining, deadline - now);
+	KUNIT_EXPECT_GT(test, cancel.remaining, deadline - now - CLOCK_NS);
+}
+
+static void cancel_says_already_only_once_expired(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	const u64 tick = htw_next_tick() + 50 * htw_tick_ns;
+	const u64 deadline = tick - htw_tick_ns / 2;
+	struct htw_cancel first = { .id = htw_test_start(test, ctx, deadline, 1) };
+	struct htw_cancel second = { .id = htw_test_start(test, ctx, deadline, 2) };
+
+	/* Passed, but its tick has not come. */
+	sleep_until(test, deadline + htw_tick_ns / 4);
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &first), 0);
+	KUNIT_EXPECT_EQ(test, first.remaining, 0);
+	sleep_until(test, tick + 2 * CLOCK_NS);
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &second), -EALREADY);
+	KUNIT_EXPECT_EQ(test, read_one(test, ctx).cookie, 2);
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &second), -ENOENT);
+}
+
+static const u64 intervals[] = {
+	NSEC_PER_MSEC,
+	NSEC_PER_MSEC + 1,
+	1700000,
+	2 * NSEC_PER_MSEC - 1,
+	3 * (u64)NSEC_PER_SEC,
+	150 * (u64)NSEC_PER_SEC,
+	150 * (u64)NSEC_PER_SEC + 333333,
+	1800 * (u64)NSEC_PER_SEC,
+};
+
+static void get_interval_desc(const u64 *interval, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%llu ns", *interval);
+}
+
+KUNIT_ARRAY_PARAM(intervals, intervals, get_interval_desc);
+
+static void periodic_keeps_phase(struct kunit *test)
+{
+	const u64 interval = *(const u64 *)test->param_value;
+	struct htw_context *ctx = htw_test_context(test);
+	const struct htw_add add = {
+		.flags = HTW_F_ABS,
+		.deadline = htw_next_tick() + 12345,
+		.interval = interval,
+		.cookie = 9,
+	};
+	const u64 id = htw_test_add(ctx, &add);
+
+	KUNIT_ASSERT_NE(test, id, 0);
+	for (unsigned int k = 0; k < 10; k++) {
+		struct htw_event event;
+
+		sleep_until(test, htw_test_tick_up(add.deadline + k * interval) + 2 * CLOCK_NS);
+		event = read_one(test, ctx);
+		KUNIT_EXPECT_EQ(test, event.id, id);
+		KUNIT_EXPECT_EQ(test, event.deadline, add.deadline + k * interval);
+		KUNIT_EXPECT_EQ(test, event.missed, 0);
+		KUNIT_EXPECT_EQ(test, event.flags, HTW_EVENT_MORE);
+		expect_on_time(test, &event);
+	}
+}
+
+static void stalled_reader_misses_by_the_phase(struct kunit *test)
+{
+	const u64 interval = *(const u64 *)test->param_value;
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_add add = {
+		.flags = HTW_F_ABS,
+		.deadline = htw_next_tick() + 12345,
+		.interval = interval,
+	};
+
+	KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
+	for (unsigned int missed = 1; missed < 100; missed *= 7) {
+		struct htw_event event;
+
+		/* Half way to the one after those that are missed. */
+		sleep_until(test, add.deadline + missed * interval + interval / 2 + interval / 4);
+		KUNIT_EXPECT_EQ(test, ctx->nr_expired, 1);
+		event = read_one(test, ctx);
+		KUNIT_EXPECT_EQ(test, event.deadline, add.deadline);
+		KUNIT_EXPECT_EQ(test, event.missed, missed);
+		expect_on_time(test, &event);
+		add.deadline += (missed + 1) * interval;
+	}
+}
+
+static void missed_firings_count(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	const struct htw_add add = {
+		.flags = HTW_F_ABS,
+		.deadline = htw_next_tick(),
+		.interval = 10 * htw_tick_ns,
+		.firings = 5,
+	};
+	struct htw_event event;
+
+	KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
+	sleep_until(test, add.deadline + 2 * add.interval + htw_tick_ns);
+	event = read_one(test, ctx);
+	KUNIT_EXPECT_EQ(test, event.missed, 2);
+	KUNIT_EXPECT_EQ(test, event.flags, HTW_EVENT_MORE);
+	sleep_until(test, add.deadline + 100 * add.interval);
+	event = read_one(test, ctx);
+	KUNIT_EXPECT_EQ(test, event.missed, 1);
+	KUNIT_EXPECT_EQ(test, event.flags, 0);
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
+	htw_test_expect_empty(test);
+}
+
+static void nothing_pending_costs_nothing(struct kunit *test)
+{
+	struct htw_base *base = idle_base(test);
+	const u64 callbacks = base->callbacks;
+
+	sleep_until(test, htw_now() + 60 * (u64)NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, base->callbacks, callbacks);
+	KUNIT_EXPECT_FALSE(test, hrtimer_active(&base->hrtimer));
+}
+
+static void empty_ticks_cost_nothing(struct kunit *test)
+{
+	struct htw_base *base = idle_base(test);
+	struct htw_context *ctx = htw_test_context(test);
+	const u64 callbacks = base->callbacks;
+	const u64 deadline = htw_now() + 600 * (u64)NSEC_PER_SEC;
+
+	htw_test_start(test, ctx, deadline, 1);
+	sleep_until(test, deadline + htw_tick_ns);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 1);
+	KUNIT_EXPECT_GE(test, base->callbacks - callbacks, 1);
+	KUNIT_EXPECT_LE(test, base->callbacks - callbacks, htw_geometry.levels);
+	KUNIT_EXPECT_FALSE(test, hrtimer_active(&base->hrtimer));
+}
+
+/* Starts 100,000 timers that are due half an hour from now, or in the minute after. */
+static void start_far_timers(struct kunit *test, struct htw_context *ctx, u64 *ids, u32 count)
+{
+	const u64 from = htw_now() + 1800 * (u64)NSEC_PER_SEC;
+	struct rnd_state rnd;
+
+	prandom_seed_state(&rnd, 20240612);
+	for (u32 i = 0; i < count; i++)
+		ids[i] = htw_test_start(test, ctx, from + 14ull * prandom_u32_state(&rnd), i);
+}
+
+static void far_timers_cost_next_to_nothing(struct kunit *test)
+{
+	const u32 count = 100000;
+	u64 *ids = test_array(test, count, sizeof(*ids));
+	struct htw_base *base = idle_base(test);
+	struct htw_context *ctx = htw_test_context(test);
+	u64 callbacks;
+
+	start_far_timers(test, ctx, ids, count);
+	callbacks = base->callbacks;
+	sleep_until(test, htw_now() + 60 * (u64)NSEC_PER_SEC);
+	KUNIT_EXPECT_LE(test, base->callbacks - callbacks, 4);
+	/* For all that, none is late. */
+	sleep_until(test, htw_now() + 1801 * (u64)NSEC_PER_SEC);
+	for (u32 n = 0; n < count; n++) {
+		struct htw_event event = read_one(test, ctx);
+
+		KUNIT_ASSERT_GE(test, event.fired, event.deadline);
+		KUNIT_ASSERT_LT(test, event.fired, htw_test_tick_up(event.deadline) + CLOCK_NS);
+	}
+}
+
+static void cancelled_timers_cost_one_callback(struct kunit *test)
+{
+	const u32 count = 100000;
+	u64 *ids = test_array(test, count, sizeof(*ids));
+	struct htw_base *base = idle_base(test);
+	struct htw_context *ctx = htw_test_context(test);
+	u64 callbacks;
+
+	start_far_timers(test, ctx, ids, count);
+	callbacks = base->callbacks;
+	for (u32 i = 0; i < count; i++) {
+		struct htw_cancel cancel = { .id = ids[i] };
+
+		KUNIT_ASSERT_EQ(test, htw_test_cancel(ctx, &cancel), 0);
+		KUNIT_ASSERT_EQ(test, cancel.cookie, i);
+	}
+	htw_test_expect_empty(test);
+	sleep_until(test, htw_now() + 7200 * (u64)NSEC_PER_SEC);
+	KUNIT_EXPECT_LE(test, base->callbacks - callbacks, 1);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
+	KUNIT_EXPECT_FALSE(test, hrtimer_active(&base->hrtimer));
+}
+
+static void cancel_leaves_the_hrtimer(struct kunit *test)
+{
+	struct htw_base *base = idle_base(test);
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_cancel cancel = {};
+	ktime_t expires;
+
+	cancel.id = htw_test_start(test, ctx, htw_now() + 100 * htw_tick_ns, 1);
+	expires = hrtimer_get_expires(&base->hrtimer);
+	KUNIT_ASSERT_EQ(test, htw_test_cancel(ctx, &cancel), 0);
+	KUNIT_EXPECT_TRUE(test, hrtimer_active(&base->hrtimer));
+	KUNIT_EXPECT_EQ(test, hrtimer_get_expires(&base->hrtimer), expires);
+}
+
+/* Timers of one tick share one callback, whatever their number and context. */
+static void one_tick_is_one_callback(struct kunit *test)
+{
+	struct htw_base *base = idle_base(test);
+	const u64 tick = htw_next_tick() + 20 * htw_tick_ns;
+	const u64 callbacks = base->callbacks;
+	struct htw_context *ctx[5];
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(ctx); i++) {
+		ctx[i] = htw_test_context(test);
+		for (unsigned int k = 0; k < 100; k++)
+			htw_test_start(test, ctx[i], tick - k * 1000, k);
+	}
+	sleep_until(test, tick + htw_tick_ns);
+	for (unsigned int i = 0; i < ARRAY_SIZE(ctx); i++)
+		KUNIT_EXPECT_EQ(test, ctx[i]->nr_expired, 100);
+	KUNIT_EXPECT_EQ(test, base->callbacks - callbacks, 1);
+}
+
+/*
+ * A million timers due at one tick, and each chunk of them takes 64 us: so four
+ * chunks make a callback, and it is followed by a gap as long as they took.
+ */
+static void a_million_at_one_tick(struct kunit *test)
+{
+	const u32 count = 1000000;
+	const u64 chunk_ns = 64 * NSEC_PER_USEC;
+	const u32 chunks = DIV_ROUND_UP(BUDGET_NS, chunk_ns);
+	const u64 took = chunks * chunk_ns;
+	struct htw_event *events = test_array(test, count, sizeof(*events));
+	struct htw_context *ctx = htw_test_context(test);
+	const u64 tick = htw_next_tick() + NSEC_PER_SEC;
+	struct htw_base *base = idle_base(test);
+	u64 callbacks, exhausted, slip = 0;
+	struct burner burner;
+
+	for (u32 i = 0; i < count; i++)
+		htw_test_start(test, ctx, tick, i);
+	burner_add(&burner, ctx, chunk_ns / NSEC_PER_USEC);
+	sleep_until(test, tick - htw_tick_ns);
+	callbacks = base->callbacks;
+	exhausted = base->exhausted;
+	burner_wait(test, ctx, count);
+	remove_wait_queue(&ctx->wait, &burner.wait);
+
+	KUNIT_EXPECT_EQ(test, burner.chunks, count / CHUNK);
+	KUNIT_EXPECT_EQ(test, base->exhausted - exhausted, count / CHUNK / chunks);
+	KUNIT_EXPECT_EQ(test, base->callbacks - callbacks, count / CHUNK / chunks + 1);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
+	for (u32 i = 0; i < count; i++) {
+		const u32 callback = i / CHUNK / chunks, chunk = i / CHUNK % chunks;
+		const u64 earliest = tick + callback * 2 * took + chunk * chunk_ns;
+
+		/* What is late by the clock's steps adds up, callback by callback. */
+		KUNIT_ASSERT_EQ(test, events[i].cookie, i);
+		KUNIT_ASSERT_GE(test, events[i].fired, earliest + slip);
+		if (!chunk && !(i % CHUNK))
+			slip = events[i].fired - earliest;
+		KUNIT_ASSERT_LT(test, slip, (callback + 1) * CLOCK_NS);
+		KUNIT_ASSERT_LT(test, events[i].fired, earliest + slip + CLOCK_NS);
+	}
+}
+#endif /* CONFIG_UML_TIME_TRAVEL_SUPPORT */
+
+#ifdef CONFIG_SMP
+/*
+ * On several CPUs
+ */
+
+#define MAX_THREADS		4
+#define SHARED_IDS		256u
+
+/*
+ * What threads do together. What they find wrong they count; the case looks at
+ * the counts once they are gone.
+ */
+struct torture {
+	struct htw_context *ctx[3];
+	unsigned int contexts;
+	u32 cookies;		/* how many timers are started */
+	atomic_t next;		/* the next one's cookie */
+	atomic_t *ended;	/* by cookie: how often it ended */
+	atomic_t *firings;	/* by cookie: events and missed ones */
+	u64 ids[3][SHARED_IDS];	/* some that were started, by whomever */
+	atomic_t failed;
+	atomic_t early;
+	atomic_t unread;	/* told to be expired, then found to be neither */
+	atomic_t cancelled;
+	atomic_t expired;
+};
+
+struct thread {
+	struct torture *torture;
+	struct task_struct *task;
+	struct rnd_state rnd;
+};
+
+/* Every fourth timer is periodic. */
+static u32 torture_firings(u64 cookie)
+{
+	return cookie % 4 ? 0 : 1 + cookie / 4 % 3;
+}
+
+static void torture_add(struct thread *thread, unsigned int c, u32 cookie)
+{
+	struct torture *torture = thread->torture;
+	const u32 firings = torture_firings(cookie);
+	const struct htw_add add = {
+		.deadline = prandom_u32_state(&thread->rnd) % (8 * NSEC_PER_MSEC),
+		.interval = firings ? htw_tick_ns : 0,
+		.firings = firings,
+		.cookie = cookie,
+	};
+	const u64 id = htw_test_add(torture->ctx[c], &add);
+
+	if (!id)
+		atomic_inc(&torture->failed);
+	WRITE_ONCE(torture->ids[c][prandom_u32_state(&thread->rnd) % SHARED_IDS], id);
+}
+
+static void torture_cancel(struct thread *thread, unsigned int c)
+{
+	struct torture *torture = thread->torture;
+	struct htw_cancel cancel = {
+		.id = READ_ONCE(torture->ids[c][prandom_u32_state(&thread->rnd) % SHARED_IDS]),
+		.flags = prandom_u32_state(&thread->rnd) % 2 ? HTW_CANCEL_DISCARD : 0,
+	};
+	int ret;
+
+	if (!cancel.id)
+		return;
+	ret = htw_test_cancel(torture->ctx[c], &cancel);
+	if (!ret || (ret == -EALREADY && cancel.flags & HTW_CANCEL_DISCARD)) {
+		atomic_inc(&torture->ended[cancel.cookie]);
+		atomic_inc(&torture->cancelled);
+	}
+}
+
+static u32 torture_read(struct torture *torture, unsigned int c)
+{
+	struct htw_event events[8];
+	const u32 n = htw_test_read(torture->ctx[c], events, ARRAY_SIZE(events));
+
+	for (u32 i = 0; i < n; i++) {
+		if (events[i].fired < events[i].deadline || events[i].fired > htw_now())
+			atomic_inc(&torture->early);
+		atomic_add(1 + events[i].missed, &torture->firings[events[i].cookie]);
+		if (events[i].flags & HTW_EVENT_MORE)
+			continue;
+		atomic_inc(&torture->ended[events[i].cookie]);
+		atomic_inc(&torture->expired);
+	}
+	return n;
+}
+
+static int torture_thread(void *data)
+{
+	struct thread *thread = data;
+	struct torture *torture = thread->torture;
+
+	for (;;) {
+		const u32 random = prandom_u32_state(&thread->rnd);
+		const unsigned int c = random % torture->contexts;
+		const u32 cookie = atomic_fetch_inc(&torture->next);
+
+		if (cookie >= torture->cookies)
+			break;
+		torture_add(thread, c, cookie);
+		if (random & BIT(16))
+			torture_cancel(thread, c);
+		if (random & BIT(17))
+			torture_read(torture, c);
+		if (!(random >> 18 & 63))
+			usleep_range(500, 1500);
+		cond_resched();
+	}
+	return 0;
+}
+
+static struct torture *torture_init(struct kunit *test, unsigned int contexts, u32 cookies)
+{
+	struct torture *torture = test_array(test, 1, sizeof(*torture));
+
+	for (unsigned int c = 0; c < contexts; c++)
+		torture->ctx[c] = htw_test_context(test);
+	torture->contexts = contexts;
+	torture->cookies = cookies;
+	torture->ended = test_array(test, cookies, sizeof(*torture->ended));
+	torture->firings = test_array(test, cookies, sizeof(*torture->firings));
+	return torture;
+}
+
+/* Runs a thread on each CPU, until all are done. */
+static void run_threads(struct kunit *test, struct torture *torture, int (*fn)(void *data))
+{
+	struct thread *threads = test_array(test, MAX_THREADS, sizeof(*threads));
+	unsigned int cpu, n = 0;
+
+	for_each_online_cpu(cpu) {
+		struct thread *thread = &threads[n];
+
+		thread->torture = torture;
+		prandom_seed_state(&thread->rnd, n + 1);
+		thread->task = kthread_create_on_cpu(fn, thread, cpu, "htw_kunit/%u");
+		if (IS_ERR(thread->task))
+			break;
+		get_task_struct(thread->task);
+		if (++n == MAX_THREADS)
+			break;
+	}
+	KUNIT_EXPECT_GE(test, n, 2);
+	for (unsigned int i = 0; i < n; i++)
+		wake_up_process(threads[i].task);
+	for (unsigned int i = 0; i < n; i++)
+		kthread_stop_put(threads[i].task);
+}
+
+/* Reads what is still to come, and then looks whether each cookie ended once. */
+static void torture_check(struct kunit *test, struct torture *torture)
+{
+	for (unsigned int c = 0; c < torture->contexts; c++) {
+		for (unsigned int i = 0; i < 1000 && READ_ONCE(torture->ctx[c]->nr_timers); i++) {
+			while (torture_read(torture, c))
+				;
+			msleep(20);
+		}
+		KUNIT_EXPECT_EQ_MSG(test, torture->ctx[c]->nr_timers, 0, "lost");
+		KUNIT_EXPECT_EQ(test, torture->ctx[c]->nr_expired, 0);
+	}
+	KUNIT_EXPECT_EQ(test, atomic_read(&torture->failed), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&torture->early), 0);
+	for (u32 i = 0; i < torture->cookies; i++)
+		KUNIT_ASSERT_EQ_MSG(test, atomic_read(&torture->ended[i]), 1, "cookie %u", i);
+	htw_test_expect_empty(test);
+	/* That it was a race: neither did always win. */
+	KUNIT_EXPECT_GT(test, atomic_read(&torture->cancelled), 0);
+	KUNIT_EXPECT_GT(test, atomic_read(&torture->expired), 0);
+}
+
+static void threads_on_one_context(struct kunit *test)
+{
+	struct torture *torture = torture_init(test, 1, 40000);
+
+	run_threads(test, torture, torture_thread);
+	torture_check(test, torture);
+	for (u32 i = 0; i < torture->cookies; i++)
+		KUNIT_ASSERT_LE(test, atomic_read(&torture->firings[i]),
+				torture_firings(i) ?: 1);
+}
+
+static void threads_on_several_contexts(struct kunit *test)
+{
+	struct torture *torture = torture_init(test, 3, 40000);
+
+	run_threads(test, torture, torture_thread);
+	torture_check(test, torture);
+}
+
+/*
+ * All threads go through the same sets of timers: each set is started by one
+ * thread, and cancelled by all of them when it is just about to expire.
+ */
+static int cancel_thread(void *data)
+{
+	struct thread *thread = data;
+	struct torture *torture = thread->torture;
+
+	while (atomic_read(&torture->next) < torture->cookies) {
+		const u32 cookie = atomic_fetch_add(64, &torture->next);
+		const u64 deadline = htw_now() + 2 * htw_tick_ns;
+		u64 ids[64];
+
+		if (cookie >= torture->cookies)
+			break;
+		for (u32 i = 0; i < ARRAY_SIZE(ids); i++) {
+			const struct htw_add add = {
+				.flags = HTW_F_ABS,
+				.deadline = deadline,
+				.cookie = cookie + i,
+			};
+
+			ids[i] = htw_test_add(torture->ctx[0], &add);
+			WRITE_ONCE(torture->ids[0][(cookie + i) % SHARED_IDS], ids[i]);
+		}
+		while (htw_now() < htw_test_tick_up(deadline) + prandom_u32_state(&thread->rnd) % 65536)
+			cond_resched();
+		for (u32 i = 0; i < ARRAY_SIZE(ids); i++) {
+			struct htw_cancel cancel = { .id = ids[i] };
+
+			if (!htw_test_cancel(torture->ctx[0], &cancel)) {
+				atomic_inc(&torture->ended[cookie + i]);
+				atomic_inc(&torture->cancelled);
+			}
+			torture_cancel(thread, 0);
+		}
+		torture_read(torture, 0);
+	}
+	return 0;
+}
+
+static void cancel_races_with_expiry(struct kunit *test)
+{
+	struct torture *torture = torture_init(test, 1, 64 * 256);
+
+	run_threads(test, torture, cancel_thread);
+	torture_check(test, torture);
+}
+
+/*
+ * Periodic timers that all threads read, so that they are armed again now on
+ * this CPU, now on that one, while one thread cancels them one after the other.
+ */
+#define PERIODIC		512
+
+struct rearm {
+	struct torture torture;	/* first: the threads know this one */
+	u64 ids[PERIODIC];
+	atomic_t seq;
+	u32 stopped[PERIODIC];	/* @seq when a cancel had returned 0 */
+	u32 last[PERIODIC];	/* how many events were the last */
+	u32 already[PERIODIC];	/* the cancel returned EALREADY */
+	atomic_t events;
+	atomic_t after_stop;
+	atomic_t after_last;
+	atomic_t done;
+};
+
+static u32 rearm_read(struct rearm *rearm)
+{
+	const u32 seq = atomic_read_acquire(&rearm->seq);
+	struct htw_event events[4];
+	const u32 n = htw_test_read(rearm->torture.ctx[0], events, ARRAY_SIZE(events));
+
+	for (u32 i = 0; i < n; i++) {
+		const u64 cookie = events[i].cookie;
+		const u32 stopped = READ_ONCE(rearm->stopped[cookie]);
+
+		if (stopped && stopped <= seq)
+			atomic_inc(&rearm->after_stop);
+		if (READ_ONCE(rearm->last[cookie]))
+			atomic_inc(&rearm->after_last);
+		if (!(events[i].flags & HTW_EVENT_MORE))
+			WRITE_ONCE(rearm->last[cookie], rearm->last[cookie] + 1);
+		atomic_inc(&rearm->events);
+	}
+	return n;
+}
+
+static int rearm_thread(void *data)
+{
+	struct thread *thread = data;
+	struct rearm *rearm = container_of(thread->torture, struct rearm, torture);
+	u32 i;
+
+	/* The first to come cancels, the others read. */
+	if (atomic_fetch_inc(&rearm->torture.next)) {
+		while (!atomic_read(&rearm->done)) {
+			rearm_read(rearm);
+			cond_resched();
+		}
+		return 0;
+	}
+	msleep(100);
+	for (i = 0; i < PERIODIC; i++) {
+		struct htw_cancel cancel = { .id = rearm->ids[i] };
+		int ret;
+
+		if (prandom_u32_state(&thread->rnd) % 4 == 0)
+			usleep_range(100, 1200);
+		ret = htw_test_cancel(rearm->torture.ctx[0], &cancel);
+		if (!ret)
+			WRITE_ONCE(rearm->stopped[i], atomic_inc_return(&rearm->seq));
+		else if (ret == -EALREADY)
+			rearm->already[i] = 1;
+		else
+			atomic_inc(&rearm->torture.failed);
+		cond_resched();
+	}
+	atomic_set(&rearm->done, 1);
+	return 0;
+}
+
+static void periodic_rearm_races_with_cancel(struct kunit *test)
+{
+	struct rearm *rearm = test_array(test, 1, sizeof(*rearm));
+	struct htw_context *ctx = htw_test_context(test);
+
+	rearm->torture.ctx[0] = ctx;
+	for (u32 i = 0; i < PERIODIC; i++) {
+		const struct htw_add add = {
+			.deadline = i * 10000,
+			.interval = htw_tick_ns,
+			.cookie = i,
+		};
+
+		rearm->ids[i] = htw_test_add(ctx, &add);
+		KUNIT_ASSERT_NE(test, rearm->ids[i], 0);
+	}
+	run_threads(test, &rearm->torture, rearm_thread);
+	msleep(50);
+	while (rearm_read(rearm))
+		;
+	KUNIT_EXPECT_GT(test, atomic_read(&rearm->events), PERIODIC);
+	KUNIT_EXPECT_EQ(test, atomic_read(&rearm->torture.failed), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&rearm->after_stop), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&rearm->after_last), 0);
+	for (u32 i = 0; i < PERIODIC; i++)
+		KUNIT_EXPECT_EQ(test, rearm->last[i], rearm->already[i]);
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
+	htw_test_expect_empty(test);
+}
+
+/* Contexts are closed while their timers expire, and others' go on. */
+static int close_thread(void *data)
+{
+	struct thread *thread = data;
+	struct torture *torture = thread->torture;
+
+	while (atomic_fetch_inc(&torture->next) < torture->cookies) {
+		struct htw_context *ctx = htw_context_alloc(HTW_TEST_LIMIT);
+		const u64 now = htw_now();
+
+		if (!ctx) {
+			atomic_inc(&torture->failed);
+			break;
+		}
+		for (u32 i = 0; i < 100; i++) {
+			const struct htw_add add = {
+				.flags = HTW_F_ABS,
+				.deadline = now + prandom_u32_state(&thread->rnd) % (4 * NSEC_PER_MSEC),
+				.interval = i % 2 ? htw_tick_ns : 0,
+			};
+
+			if (!htw_test_add(ctx, &add))
+				atomic_inc(&torture->failed);
+		}
+		while (htw_now() < now + prandom_u32_state(&thread->rnd) % (4 * NSEC_PER_MSEC))
+			cond_resched();
+		if (READ_ONCE(ctx->nr_expired))
+			atomic_inc(&torture->expired);
+		htw_context_close(ctx);
+	}
+	return 0;
+}
+
+static void close_races_with_expiry(struct kunit *test)
+{
+	struct torture *torture = torture_init(test, 0, 400);
+
+	run_threads(test, torture, close_thread);
+	KUNIT_EXPECT_EQ(test, atomic_read(&torture->failed), 0);
+	KUNIT_EXPECT_GT(test, atomic_read(&torture->expired), 0);
+	htw_test_expect_empty(test);
+}
+
+/* A waiter that is woken up, and takes its time over it inside of the callback. */
+struct slow_waiter {
+	wait_queue_entry_t wait;
+	struct completion woken;
+};
+
+static int slow_wake(wait_queue_entry_t *wait, unsigned int mode, int sync, void *key)
+{
+	struct slow_waiter *w = container_of(wait, struct slow_waiter, wait);
+
+	list_del_init(&wait->entry);
+	complete(&w->woken);
+	mdelay(50);
+	return 1;
+}
+
+static long start_one(void *ctx)
+{
+	const struct htw_add add = { .deadline = 10 * NSEC_PER_MSEC };
+
+	return !htw_test_add(ctx, &add);
+}
+
+/* The last who closes does so while a callback still wakes up waiters. */
+static void close_while_a_callback_wakes_up(struct kunit *test)
+{
+	struct slow_waiter *w = test_array(test, 1, sizeof(*w));
+	const unsigned int cpu = raw_smp_processor_id();
+	struct htw_context *ctx = htw_test_context(test);
+	unsigned int other = cpumask_any_but(cpu_online_mask, cpu);
+
+	init_completion(&w->woken);
+	init_waitqueue_func_entry(&w->wait, slow_wake);
+	add_wait_queue(&ctx->wait, &w->wait);
+	KUNIT_ASSERT_EQ(test, work_on_cpu(other, start_one, ctx), 0);
+	KUNIT_ASSERT_NE(test, wait_for_completion_timeout(&w->woken, 10 * HZ), 0);
+	/* KASAN tells if the callback finds its memory gone. */
+	kunit_release_action(test, htw_test_close, ctx);
+	msleep(200);
+	htw_test_expect_empty(test);
+}
+
+struct start_many {
+	struct htw_context *ctx;
+	u64 from;
+	u64 step;
+	u32 count;
+	u64 *ids;
+};
+
+static long start_many(void *data)
+{
+	struct start_many *m = data;
+
+	for (u32 i = 0; i < m->count; i++) {
+		const struct htw_add add = {
+			.flags = HTW_F_ABS,
+			.deadline = m->from + i * m->step,
+			.cookie = i,
+		};
+
+		m->ids[i] = htw_test_add(m->ctx, &add);
+		if (!m->ids[i])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Starts timers on a CPU: @count of them, due from @from on, @step ns apart. */
+static struct start_many *start_on_cpu(struct kunit *test, unsigned int cpu, u32 count,
+				       u64 from, u64 step)
+{
+	struct start_many *m = test_array(test, 1, sizeof(*m));
+
+	*m = (struct start_many) {
+		.ctx = htw_test_context(test),
+		.from = htw_now() + from,
+		.step = step,
+		.count = count,
+		.ids = test_array(test, count, sizeof(*m->ids)),
+	};
+	KUNIT_ASSERT_EQ(test, work_on_cpu(cpu, start_many, m), 0);
+	return m;
+}
+
+/* All of them expire, in their order, none early. */
+static void expect_all(struct kunit *test, const struct start_many *m)
+{
+	struct htw_event *events = test_array(test, m->count + 1, sizeof(*events));
+
+	htw_test_wait(test, m->ctx, m->count);
+	KUNIT_ASSERT_EQ(test, htw_test_read(m->ctx, events, m->count + 1), m->count);
+	for (u32 i = 0; i < m->count; i++) {
+		KUNIT_ASSERT_EQ(test, events[i].cookie, i);
+		KUNIT_ASSERT_EQ(test, events[i].deadline, m->from + i * m->step);
+		KUNIT_ASSERT_GE(test, events[i].fired, events[i].deadline);
+	}
+	KUNIT_EXPECT_EQ(test, m->ctx->nr_timers, 0);
+}
+
+/* A CPU that can be taken away; a case that has none is over. */
+static unsigned int secondary_cpu(struct kunit *test)
+{
+	const unsigned int cpu = cpumask_last(cpu_online_mask);
+
+	KUNIT_ASSERT_GT(test, cpu, 0);
+	return cpu;
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(bring_back, add_cpu, unsigned long);
+
+static void timers_wait_on_the_cpu_that_starts_them(struct kunit *test)
+{
+	unsigned int cpu, other;
+
+	for_each_online_cpu(cpu) {
+		const struct start_many *m = start_on_cpu(test, cpu, 100, NSEC_PER_SEC, 0);
+
+		for_each_online_cpu(other)
+			KUNIT_EXPECT_EQ(test, htw_test_pending(other), other == cpu ? 100 : 0);
+		expect_all(test, m);
+	}
+}
+
+static void timers_are_cancelled_from_any_cpu(struct kunit *test)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu) {
+		const struct start_many *m = start_on_cpu(test, cpu, 100, NSEC_PER_SEC, htw_tick_ns);
+
+		for (u32 i = 0; i < m->count; i++) {
+			struct htw_cancel cancel = { .id = m->ids[i] };
+
+			KUNIT_EXPECT_EQ(test, htw_test_cancel(m->ctx, &cancel), 0);
+		}
+		KUNIT_EXPECT_EQ(test, m->ctx->nr_timers, 0);
+	}
+	htw_test_expect_empty(test);
+}
+
+/* Takes a CPU away until the case is over. */
+static void take_away(struct kunit *test, unsigned int cpu)
+{
+	KUNIT_ASSERT_EQ(test, kunit_add_action(test, bring_back, (void *)(unsigned long)cpu), 0);
+	KUNIT_ASSERT_EQ(test, remove_cpu(cpu), 0);
+}
+
+static u64 all_pending(void)
+{
+	unsigned int cpu;
+	u64 pending = 0;
+
+	for_each_possible_cpu(cpu) {
+		if (per_cpu(htw_bases[HTW_CLOCK_MONOTONIC], cpu))
+			pending += htw_test_pending(cpu);
+	}
+	return pending;
+}
+
+static void timers_survive_their_cpu(struct kunit *test)
+{
+	const unsigned int cpu = secondary_cpu(test);
+	const struct start_many *m = start_on_cpu(test, cpu, 1000, 5 * (u64)NSEC_PER_SEC, 54321);
+
+	take_away(test, cpu);
+	KUNIT_EXPECT_EQ(test, htw_test_pending(cpu), 0);
+	KUNIT_EXPECT_EQ(test, all_pending(), m->count);
+	expect_all(test, m);
+	htw_test_expect_empty(test);
+}
+
+/* From the next tick on, for as long as the CPU takes to go, and longer. */
+static void timers_expire_while_their_cpu_goes(struct kunit *test)
+{
+	const unsigned int cpu = secondary_cpu(test);
+	const struct start_many *m = start_on_cpu(test, cpu, 5000, 0, htw_tick_ns - 1);
+
+	take_away(test, cpu);
+	KUNIT_EXPECT_EQ(test, htw_test_pending(cpu), 0);
+	KUNIT_EXPECT_GT_MSG(test, all_pending(), 0, "the CPU took too long to go");
+	expect_all(test, m);
+	htw_test_expect_empty(test);
+}
+
+static void timers_of_one_tick_keep_order_when_their_cpu_goes(struct kunit *test)
+{
+	const unsigned int cpu = secondary_cpu(test);
+	const struct start_many *m = start_on_cpu(test, cpu, 2000, 5 * (u64)NSEC_PER_SEC, 0);
+
+	take_away(test, cpu);
+	KUNIT_EXPECT_EQ(test, all_pending(), m->count);
+	expect_all(test, m);
+}
+
+static void timers_are_cancelled_after_their_cpu_went(struct kunit *test)
+{
+	const unsigned int cpu = secondary_cpu(test);
+	const struct start_many *m = start_on_cpu(test, cpu, 1000, 3600 * (u64)NSEC_PER_SEC,
+						  10 * (u64)NSEC_PER_SEC);
+
+	take_away(test, cpu);
+	for (u32 i = 0; i < m->count; i++) {
+		struct htw_cancel cancel = { .id = m->ids[i] };
+
+		KUNIT_ASSERT_EQ(test, htw_test_cancel(m->ctx, &cancel), 0);
+		KUNIT_ASSERT_EQ(test, cancel.cookie, i);
+	}
+	KUNIT_EXPECT_EQ(test, m->ctx->nr_timers, 0);
+	htw_test_expect_empty(test);
+}
+
+static void cpu_that_came_back_keeps_timers(struct kunit *test)
+{
+	const unsigned int cpu = secondary_cpu(test);
+	const struct start_many *before, *after;
+
+	before = start_on_cpu(test, cpu, 100, 10 * (u64)NSEC_PER_SEC, htw_tick_ns);
+	take_away(test, cpu);
+	kunit_release_action(test, bring_back, (void *)(unsigned long)cpu);
+	KUNIT_ASSERT_TRUE(test, cpu_online(cpu));
+	after = start_on_cpu(test, cpu, 100, NSEC_PER_SEC, htw_tick_ns);
+	KUNIT_EXPECT_EQ(test, htw_test_pending(cpu), 100);
+	expect_all(test, after);
+	expect_all(test, before);
+	htw_test_expect_empty(test);
+}
+
+struct toggler {
+	unsigned int cpu;
+	unsigned int times;
+	int failed;
+};
+
+static int toggle_thread(void *data)
+{
+	struct toggler *t = data;
+
+	while (!kthread_should_stop()) {
+		t->failed |= remove_cpu(t->cpu);
+		msleep(20);
+		t->failed |= add_cpu(t->cpu);
+		msleep(20);
+		t->times++;
+	}
+	return 0;
+}
+
+static void threads_go_on_while_a_cpu_comes_and_goes(struct kunit *test)
+{
+	struct torture *torture = torture_init(test, 2, 40000);
+	struct toggler toggler = { .cpu = secondary_cpu(test) };
+	struct task_struct *task = kthread_create(toggle_thread, &toggler, "htw_kunit_toggle");
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, task);
+	get_task_struct(task);
+	wake_up_process(task);
+	run_threads(test, torture, torture_thread);
+	kthread_stop_put(task);
+	KUNIT_EXPECT_EQ(test, toggler.failed, 0);
+	KUNIT_EXPECT_GE(test, toggler.times, 1);
+	torture_check(test, torture);
+}
+#endif /* CONFIG_SMP */
+
+static struct kunit_case htw_engine_cases[] = {
+	KUNIT_CASE(past_deadline_expires_at_once),
+	KUNIT_CASE_SLOW(equal_deadlines_expire_in_order),
+	KUNIT_CASE(cancelled_timer_does_not_expire),
+	KUNIT_CASE(closing_stops_timers),
+	KUNIT_CASE(callback_delivers_a_batch),
+	KUNIT_CASE(callbacks_leave_half_of_the_cpu),
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE_SLOW(time_is_virtual),
+	KUNIT_CASE_PARAM(deadline_is_rounded_up, offsets_in_tick_gen_params),
+	KUNIT_CASE_SLOW(expires_with_an_hrtimer_for_its_tick),
+	KUNIT_CASE(past_deadline_expires_now),
+	KUNIT_CASE_SLOW(earlier_deadline_is_not_held_up),
+	KUNIT_CASE_SLOW(spans_from_now),
+	KUNIT_CASE_SLOW(powers_of_64_from_now),
+	KUNIT_CASE_SLOW(ends_of_windows),
+	KUNIT_CASE_SLOW(ends_of_windows_from_close_by),
+	KUNIT_CASE_SLOW(ends_of_the_last_level),
+	KUNIT_CASE_SLOW(half_an_hour_and_ten_days),
+	KUNIT_CASE_SLOW(random_deadlines),
+	KUNIT_CASE_SLOW(never_is_never),
+	KUNIT_CASE_SLOW(remaining_is_told),
+	KUNIT_CASE(cancel_says_already_only_once_expired),
+	{
+		.run_case = periodic_keeps_phase,
+		.name = "periodic_keeps_phase",
+		.generate_params = intervals_gen_params,
+		.attr = { .speed = KUNIT_SPEED_SLOW },
+	},
+	{
+		.run_case = stalled_reader_misses_by_the_phase,
+		.name = "stalled_reader_misses_by_the_phase",
+		.generate_params = intervals_gen_params,
+		.attr = { .speed = KUNIT_SPEED_SLOW },
+	},
+	KUNIT_CASE(missed_firings_count),
+	KUNIT_CASE_SLOW(nothing_pending_costs_nothing),
+	KUNIT_CASE_SLOW(empty_ticks_cost_nothing),
+	KUNIT_CASE_SLOW(far_timers_cost_next_to_nothing),
+	KUNIT_CASE_SLOW(cancelled_timers_cost_one_callback),
+	KUNIT_CASE(cancel_leaves_the_hrtimer),
+	KUNIT_CASE(one_tick_is_one_callback),
+	KUNIT_CASE_SLOW(a_million_at_one_tick),
+#endif
+#ifdef CONFIG_SMP
+	KUNIT_CASE_SLOW(threads_on_one_context),
+	KUNIT_CASE_SLOW(threads_on_several_contexts),
+	KUNIT_CASE_SLOW(cancel_races_with_expiry),
+	KUNIT_CASE_SLOW(periodic_rearm_races_with_cancel),
+	KUNIT_CASE_SLOW(close_races_with_expiry),
+	KUNIT_CASE_SLOW(close_while_a_callback_wakes_up),
+	KUNIT_CASE_SLOW(timers_wait_on_the_cpu_that_starts_them),
+	KUNIT_CASE_SLOW(timers_are_cancelled_from_any_cpu),
+	KUNIT_CASE_SLOW(timers_survive_their_cpu),
+	KUNIT_CASE_SLOW(timers_expire_while_their_cpu_goes),
+	KUNIT_CASE_SLOW(timers_of_one_tick_keep_order_when_their_cpu_goes),
+	KUNIT_CASE_SLOW(timers_are_cancelled_after_their_cpu_went),
+	KUNIT_CASE_SLOW(cpu_that_came_back_keeps_timers),
+	KUNIT_CASE_SLOW(threads_go_on_while_a_cpu_comes_and_goes),
+#endif
+	{}
+};
+
+static struct kunit_suite htw_engine_suite = {
+	.name = "htw_engine",
+	.test_cases = htw_engine_cases,
+};
+kunit_test_suite(htw_engine_suite);
+
+MODULE_DESCRIPTION("KUnit: the engine and its contexts");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the suites that drive contexts share
+ */
+#ifndef _HTW_KUNIT_H
+#define _HTW_KUNIT_H
+
+#include <kunit/test.h>
+#include <linux/cpumask.h>
+#include <linux/wait.h>
+
+#include "../htw_context.h"
+#include "../htw_engine.h"
+
+/* KASAN means an emulated machine that is some fifty times slower. */
+#define HTW_SCALE(n)		(IS_ENABLED(CONFIG_KASAN) ? (n) / 16 : (n))
+
+#define HTW_TEST_LIMIT		1048576
+
+static inline u64 htw_now(void)
+{
+	return htw_clock_now(HTW_CLOCK_MONOTONIC);
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(htw_test_close, htw_context_close, struct htw_context *);
+
+/* A context, which is closed when the case is over. */
+static inline struct htw_context *htw_test_context(struct kunit *test)
+{
+	struct htw_context *ctx = htw_context_alloc(HTW_TEST_LIMIT);
+
+	KUNIT_ASSERT_NOT_NULL(test, ctx);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_close, ctx), 0);
+	return ctx;
+}
+
+/* What HTW_ADD does. Returns the id, or zero if that failed. */
+static inline u64 htw_test_add(struct htw_context *ctx, const struct htw_add *add)
+{
+	LIST_HEAD(reserved);
+	struct htw_timer *t;
+	struct htw_run run;
+	u64 id;
+
+	if (htw_context_reserve(ctx, &reserved, 1) != 1)
+		return 0;
+	t = list_first_entry(&reserved, struct htw_timer, node.list);
+	list_del(&t->node.list);
+	id = htw_timer_id(t);
+	htw_run_begin(&run, ctx);
+	htw_run_add(&run, t, add);
+	htw_run_end(&run);
+	return id;
+}
+
+/* A one-shot timer at a point in time; a case that cannot start it is over. */
+static inline u64 htw_test_start(struct kunit *test, struct htw_context *ctx,
+				 u64 deadline, u64 cookie)
+{
+	const struct htw_add add = {
+		.flags = HTW_F_ABS,
+		.deadline = deadline,
+		.cookie = cookie,
+	};
+	const u64 id = htw_test_add(ctx, &add);
+
+	KUNIT_ASSERT_NE(test, id, 0);
+	return id;
+}
+
+/* What HTW_CANCEL does. */
+static inline int htw_test_cancel(struct htw_context *ctx, struct htw_cancel *cancel)
+{
+	struct htw_run run;
+	int ret;
+
+	htw_run_begin(&run, ctx);
+	ret = htw_run_cancel(&run, cancel);
+	htw_run_end(&run);
+	return ret;
+}
+
+/* What read() does, with kernel memory. Returns how many events. */
+static inline u32 htw_test_read(struct htw_context *ctx, struct htw_event *events, u32 count)
+{
+	const u64 now = htw_now();
+	u32 n;
+
+	spin_lock_bh(&ctx->lock);
+	n = htw_context_peek(ctx, events, count, now);
+	htw_context_take(ctx, n, now);
+	spin_unlock_bh(&ctx->lock);
+	htw_context_rearm(ctx);
+	return n;
+}
+
+/* Waits until as many events can be read. */
+static inline void htw_test_wait(struct kunit *test, struct htw_context *ctx, u32 count)
+{
+	KUNIT_ASSERT_NE_MSG(test, wait_event_timeout(ctx->wait,
+						     READ_ONCE(ctx->nr_expired) >= count, 100 * HZ),
+			    0, "%u of %u expired", READ_ONCE(ctx->nr_expired), count);
+}
+
+static inline u64 htw_test_pending(unsigned int cpu)
+{
+	struct htw_base *base = per_cpu(htw_bases[HTW_CLOCK_MONOTONIC], cpu);
+	u64 pending;
+
+	spin_lock_bh(&base->lock);
+	pending = htw_wheel_pending(&base->wheel);
+	spin_unlock_bh(&base->lock);
+	return pending;
+}
+
+/* No wheel holds a node, or has lost count of them. */
+static inline void htw_test_expect_empty(struct kunit *test)
+{
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		if (per_cpu(htw_bases[HTW_CLOCK_MONOTONIC], cpu))
+			KUNIT_EXPECT_EQ_MSG(test, htw_test_pending(cpu), 0, "CPU %u", cpu);
+	}
+}
+
+/* The first tick that is not before a time, in ns: when that deadline fires. */
+static inline u64 htw_test_tick_up(u64 ns)
+{
+	return DIV64_U64_ROUND_UP(ns, htw_tick_ns) * htw_tick_ns;
+}
+
+#endif /* _HTW_KUNIT_H */
