@@ -51,7 +51,9 @@ help:
 	@echo 'The last four need Debian 12; tools/deps, which they run, installs what is missing.'
 
 demo:
-	tools/vm/run -- htw-demo
+	@echo "The VM's clock counts instructions, one a nanosecond: whatever else this machine"
+	@echo "does, the figures below are the same."
+	@tools/vm/run --icount -- htw-demo
 
 kunit:
 	tools/kunit um

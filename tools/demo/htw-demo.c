@@ -1,0 +1,865 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * htw-demo - what htw is for, in one program
+ *
+ * A million orders, each with a timeout at which it must be reconciled if it
+ * has not been settled by then: half an hour in real life, and for some of them
+ * here; for the others seconds, because people wait for this to end. Most
+ * settle and their timeouts are cancelled; the others expire. Some recurring
+ * timers run beside them, and are missed while the program is busy. One file
+ * descriptor, one thread.
+ *
+ * Every order's end is accounted for. Exit status: 0; 1 where a timeout came
+ * early, or did not end exactly once; 2 where the demo could not run.
+ */
+#define _GNU_SOURCE
+#include <linux/htw.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NSEC_PER_SEC	1000000000ULL
+#define NSEC_PER_MSEC	1000000ULL
+#define BATCH		256
+
+/* The range of a wait for what should be there: beyond it, it is lost. */
+#define GRACE_NS	(60 * NSEC_PER_SEC)
+
+/* Settlements are planned in slices of time, so as not to sort a million. */
+#define SLICE_NS	(5 * NSEC_PER_MSEC)
+
+/* Cookies of recurring timers; those of orders are their numbers. */
+#define RECURRING	(1ULL << 32)
+
+enum end {
+	OPEN,
+	CANCELLED,
+	READ,
+};
+
+static struct {
+	uint64_t orders;
+	uint64_t recurring;
+	unsigned int seconds;
+	unsigned int settle;
+	uint64_t seed;
+	const char *device;
+	bool json;
+} opt = {
+	.orders = 1000000,
+	.recurring = 1000,
+	.seconds = 20,
+	.settle = 93,
+	.seed = 1,
+	.device = "/dev/htw",
+};
+
+/* One level of the wheels, summed over the CPUs. */
+struct level {
+	uint64_t span;
+	uint64_t ring;
+	uint64_t occupied;
+	uint64_t pending;
+};
+
+struct wheels {
+	bool known;
+	unsigned int levels;
+	struct level level[HTW_MAX_LEVELS + 1];	/* the last one used: beyond */
+	uint64_t tick_ns;
+	uint64_t pending;
+	uint64_t callbacks;
+	uint64_t cascades;
+};
+
+struct lateness {
+	uint64_t *ns;
+	uint64_t count;
+};
+
+static struct demo {
+	int fd, epfd;
+	uint64_t *id;		/* of each order's timeout */
+	uint64_t *due;		/* of each order */
+	uint8_t *end;		/* of each order, enum end */
+	bool *settles;		/* each order, if it is not too late then */
+	uint32_t *plan;		/* orders that settle, in that order */
+	uint64_t *slice;	/* where each slice of @plan ends */
+	uint64_t slices, planned, settled;
+	uint64_t *recurring_id;
+	struct lateness late;
+	uint64_t begin;		/* when the first order came in */
+
+	uint64_t added, cancelled, expired, recurred, missed, too_late;
+	uint64_t early, twice, stray;
+	uint64_t open;		/* orders that have not ended */
+	uint64_t add_ns, cancel_ns, read_ns, reads;
+	uint64_t memory;
+	struct wheels fullest;
+	uint64_t callbacks;
+} demo;
+
+__attribute__((format(printf, 1, 2), noreturn))
+static void die(const char *format, ...)
+{
+	va_list args;
+
+	fflush(stdout);
+	fputs("htw-demo: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(2);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+static uint64_t random_below(uint64_t limit)
+{
+	opt.seed ^= opt.seed << 13;
+	opt.seed ^= opt.seed >> 7;
+	opt.seed ^= opt.seed << 17;
+	return limit ? opt.seed % limit : 0;
+}
+
+/* Written to now, so that its pages are not counted as the timers' later. */
+static void *allocate(uint64_t count, size_t size)
+{
+	void *p = malloc((count ? count : 1) * size);
+
+	if (!p)
+		die("not enough memory for %" PRIu64 " orders", opt.orders);
+	memset(p, 1, count * size);
+	return memset(p, 0, count * size);
+}
+
+/* 1234567 as 1,234,567; the buffers rotate, for several in one printf(). */
+static const char *grouped(uint64_t n)
+{
+	static char buffers[8][32];
+	static unsigned int turn;
+	char *p = buffers[turn++ % 8] + 31;
+	unsigned int digits = 0;
+
+	*p = '\0';
+	do {
+		if (digits && digits % 3 == 0)
+			*--p = ',';
+		*--p = '0' + n % 10;
+		n /= 10;
+		digits++;
+	} while (n);
+	return p;
+}
+
+static const char *duration(uint64_t ns)
+{
+	static const struct {
+		uint64_t ns;
+		const char *name;
+	} units[] = {
+		{ 86400 * NSEC_PER_SEC, "d" }, { 3600 * NSEC_PER_SEC, "h" },
+		{ 60 * NSEC_PER_SEC, "min" }, { NSEC_PER_SEC, "s" },
+		{ NSEC_PER_MSEC, "ms" }, { 1000, "us" }, { 1, "ns" },
+	};
+	static char buffers[8][32];
+	static unsigned int turn;
+	char *p = buffers[turn++ % 8];
+	unsigned int i = 0;
+
+	while (i < 6 && ns < units[i].ns)
+		i++;
+	if (ns % units[i].ns == 0)
+		snprintf(p, 32, "%" PRIu64 " %s", ns / units[i].ns, units[i].name);
+	else
+		snprintf(p, 32, "%.1f %s", (double)ns / units[i].ns, units[i].name);
+	return p;
+}
+
+/* What the whole machine has left: nothing that a timer costs escapes it. */
+static uint64_t free_memory(void)
+{
+	char line[128];
+	uint64_t kib = 0;
+	FILE *f = fopen("/proc/meminfo", "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "MemFree: %" SCNu64, &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib << 10;
+}
+
+/* The number behind " key " in a line of "key number" pairs, zero without. */
+static uint64_t value_of(const char *line, const char *key)
+{
+	char word[32];
+	const char *at;
+
+	snprintf(word, sizeof(word), " %s ", key);
+	at = strstr(line, word);
+	return at ? strtoull(at + strlen(word), NULL, 10) : 0;
+}
+
+static struct wheels read_wheels(void)
+{
+	struct wheels w = { .known = false };
+	unsigned int number;
+	char line[512];
+	bool ours = false;
+	FILE *f = fopen("/sys/kernel/debug/htw/wheels", "r");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		struct level *level = NULL;
+
+		if (!strncmp(line, "cpu ", 4)) {
+			ours = strstr(line, " clock monotonic ");
+			if (ours) {
+				w.known = true;
+				w.tick_ns = value_of(line, "tick_ns");
+				w.pending += value_of(line, "pending");
+				w.callbacks += value_of(line, "callbacks");
+				w.cascades += value_of(line, "cascades");
+			}
+		} else if (ours && sscanf(line, "level %u", &number) == 1) {
+			if (number < HTW_MAX_LEVELS)
+				level = &w.level[number];
+			if (number < HTW_MAX_LEVELS && number >= w.levels)
+				w.levels = number + 1;
+		} else if (ours && !strncmp(line, "beyond ", 7)) {
+			level = &w.level[HTW_MAX_LEVELS];
+		}
+		if (level) {
+			level->span = value_of(line, "span");
+			level->ring += value_of(line, "ring");
+			level->occupied += value_of(line, "occupied");
+			level->pending += value_of(line, "pending");
+		}
+	}
+	if (f)
+		fclose(f);
+	return w;
+}
+
+static void progress(const char *doing, bool force)
+{
+	static uint64_t last;
+	uint64_t now = now_ns(), part = opt.orders ? 24 * demo.open / opt.orders : 0;
+	char bar[24 * 3 + 1] = "";
+	unsigned int i;
+
+	if (!last)
+		last = demo.begin;
+	if (opt.json || (!force && now - last < NSEC_PER_SEC))
+		return;
+	last = now;
+	for (i = 0; i < 24; i++)
+		strcat(bar, i < part ? "█" : "░");
+	printf("%5.1f s  %-11s %s %9s open %9s settled %7s expired\n",
+	       (now - demo.begin) / 1e9, doing, bar, grouped(demo.open),
+	       grouped(demo.cancelled), grouped(demo.expired));
+	fflush(stdout);
+}
+
+static void add_recurring(void)
+{
+	uint64_t i;
+
+	for (i = 0; i < opt.recurring; i++) {
+		struct htw_add add = {
+			.deadline = (1 + random_below(250)) * NSEC_PER_MSEC,
+			.interval = (250 + random_below(250)) * NSEC_PER_MSEC,
+			.cookie = RECURRING + i,
+		};
+
+		if (ioctl(demo.fd, HTW_ADD, &add))
+			die("cannot add a recurring timer: %s", strerror(errno));
+		demo.recurring_id[i] = add.id;
+	}
+}
+
+/* Carries a batch out to its end, also where a signal interrupts it. */
+static void run_batch(struct htw_op *ops, uint32_t count)
+{
+	while (count) {
+		struct htw_batch batch = {
+			.ops = (uintptr_t)ops,
+			.count = count,
+		};
+
+		if (ioctl(demo.fd, HTW_BATCH, &batch)) {
+			if (errno == EINTR)
+				continue;
+			die("HTW_BATCH: %s", strerror(errno));
+		}
+		if (!batch.done || batch.done > count)
+			die("HTW_BATCH did %u of %u operations", batch.done, count);
+		ops += batch.done;
+		count -= batch.done;
+	}
+}
+
+/*
+ * How long an order has: between half and all of the time that the demo lasts.
+ * Of those that settle, some have more than anybody wants to watch.
+ */
+static uint64_t time_of_order(bool settles)
+{
+	const uint64_t half = opt.seconds * NSEC_PER_SEC / 2;
+	const uint64_t kind = settles ? random_below(100) : 100;
+
+	if (kind < 5)
+		return 1800 * NSEC_PER_SEC + random_below(600 * NSEC_PER_SEC);
+	if (kind < 15)
+		return 60 * NSEC_PER_SEC + random_below(240 * NSEC_PER_SEC);
+	return half + random_below(half);
+}
+
+static void add_orders(void)
+{
+	struct htw_op ops[BATCH];
+	uint64_t first, t;
+	uint32_t i, n;
+
+	for (first = 0; first < opt.orders; first += n) {
+		n = opt.orders - first < BATCH ? opt.orders - first : BATCH;
+		t = now_ns();
+		for (i = 0; i < n; i++) {
+			demo.settles[first + i] = random_below(100) < opt.settle;
+			demo.due[first + i] = t + time_of_order(demo.settles[first + i]);
+			ops[i] = (struct htw_op){
+				.op = HTW_OP_ADD,
+				.add = {
+					.deadline = demo.due[first + i],
+					.cookie = first + i,
+					.flags = HTW_F_ABS,
+				},
+			};
+		}
+		run_batch(ops, n);
+		demo.add_ns += now_ns() - t;
+		for (i = 0; i < n; i++) {
+			if (ops[i].result)
+				die("cannot add order %" PRIu64 ": %s%s", first + i,
+				    strerror(-ops[i].result),
+				    ops[i].result != -ENOSPC ? "" :
+				    " (the module's max_timers is the limit)");
+			demo.id[first + i] = ops[i].add.id;
+		}
+		demo.added += n;
+		demo.open += n;
+		progress("registering", false);
+	}
+}
+
+/*
+ * Settling orders do so at some time from now to their deadline. Their numbers are
+ * put into the order of those times, by slices: counted, then placed.
+ */
+static void plan_settlements(uint64_t now)
+{
+	uint32_t *slice_of = allocate(opt.orders, sizeof(*slice_of));
+	uint64_t i, at = 0;
+
+	for (i = 0; i < opt.orders; i++) {
+		uint64_t left = demo.due[i] > now ? demo.due[i] - now : 0;
+
+		slice_of[i] = UINT32_MAX;
+		if (!demo.settles[i])
+			continue;
+		if (left > opt.seconds * NSEC_PER_SEC)
+			left = opt.seconds * NSEC_PER_SEC;
+		slice_of[i] = random_below(left) / SLICE_NS;
+		demo.slice[slice_of[i]]++;
+		demo.planned++;
+	}
+	for (i = 0; i < demo.slices; i++) {
+		at += demo.slice[i];
+		demo.slice[i] = at - demo.slice[i];
+	}
+	for (i = 0; i < opt.orders; i++)
+		if (slice_of[i] != UINT32_MAX)
+			demo.plan[demo.slice[slice_of[i]]++] = i;
+	free(slice_of);
+}
+
+static void end_order(uint64_t order, enum end how)
+{
+	if (demo.end[order] != OPEN) {
+		demo.twice++;
+		return;
+	}
+	demo.end[order] = how;
+	demo.open--;
+}
+
+/* Settles up to a batch of the orders that are planned before @until. */
+static bool settle(uint64_t until)
+{
+	struct htw_op ops[BATCH];
+	uint32_t i, n = 0;
+	uint64_t t = now_ns();
+
+	while (n < BATCH && demo.settled + n < until) {
+		ops[n] = (struct htw_op){
+			.op = HTW_OP_CANCEL,
+			.cancel.id = demo.id[demo.plan[demo.settled + n]],
+		};
+		n++;
+	}
+	if (!n)
+		return false;
+	run_batch(ops, n);
+	demo.cancel_ns += now_ns() - t;
+	for (i = 0; i < n; i++) {
+		uint64_t order = demo.plan[demo.settled + i];
+
+		switch (ops[i].result) {
+		case 0:
+			demo.cancelled++;
+			if (ops[i].cancel.cookie != order)
+				demo.stray++;
+			end_order(order, CANCELLED);
+			break;
+		case -EALREADY:	/* its expiration is still to be read, */
+		case -ENOENT:	/* or has been */
+			demo.too_late++;
+			break;
+		default:
+			die("cannot cancel: %s", strerror(-ops[i].result));
+		}
+	}
+	demo.settled += n;
+	return true;
+}
+
+static void take_event(const struct htw_event *ev, uint64_t now)
+{
+	if (ev->fired < ev->deadline || now < ev->deadline)
+		demo.early++;
+	else if (demo.late.count < opt.orders)
+		demo.late.ns[demo.late.count++] = ev->fired - ev->deadline;
+	demo.missed += ev->missed;
+	if (ev->cookie >= RECURRING && ev->cookie < RECURRING + opt.recurring) {
+		demo.recurred++;
+	} else if (ev->cookie < opt.orders && ev->id == demo.id[ev->cookie]) {
+		demo.expired++;
+		end_order(ev->cookie, READ);
+	} else {
+		demo.stray++;
+	}
+}
+
+/* Waits up to @timeout_ms for expirations and reads what is there. */
+static bool read_events(int timeout_ms)
+{
+	struct htw_event events[BATCH];
+	struct epoll_event ready;
+	uint64_t t, now;
+	ssize_t n, i;
+
+	if (epoll_wait(demo.epfd, &ready, 1, timeout_ms) <= 0)
+		return false;
+	t = now_ns();
+	n = read(demo.fd, events, sizeof(events));
+	now = now_ns();
+	if (n < 0) {
+		if (errno == EAGAIN || errno == EINTR)
+			return false;
+		die("read: %s", strerror(errno));
+	}
+	n /= sizeof(events[0]);
+	demo.read_ns += now - t;
+	demo.reads += n;
+	for (i = 0; i < n; i++)
+		take_event(&events[i], now);
+	return true;
+}
+
+/* Until each order has ended, or what has not is late beyond hope. */
+static void run(void)
+{
+	uint64_t start = now_ns(), last, now, slice;
+	unsigned int full;
+
+	plan_settlements(start);
+	last = start + opt.seconds * NSEC_PER_SEC;
+	while (demo.open) {
+		now = now_ns();
+		if (now > last + GRACE_NS)
+			break;
+		slice = (now - start) / SLICE_NS;
+		settle(!slice ? 0 : slice >= demo.slices ? demo.planned : demo.slice[slice - 1]);
+		/* Not to the end: orders that settle must not wait for it. */
+		for (full = 0; full < 4 && read_events(0); full++)
+			;
+		if (!full)
+			read_events(SLICE_NS / NSEC_PER_MSEC);
+		progress("running", false);
+	}
+}
+
+static void stop_recurring(void)
+{
+	uint64_t i;
+
+	for (i = 0; i < opt.recurring; i++) {
+		struct htw_cancel cancel = {
+			.id = demo.recurring_id[i],
+			.flags = HTW_CANCEL_DISCARD,
+		};
+
+		if (ioctl(demo.fd, HTW_CANCEL, &cancel)) {
+			if (errno != EALREADY)
+				demo.stray++;
+			else
+				demo.missed += cancel.missed;
+		}
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static uint64_t percentile(unsigned int percent)
+{
+	uint64_t n = demo.late.count;
+
+	return n ? demo.late.ns[(n - 1) * percent / 100] : 0;
+}
+
+static uint64_t per_second(uint64_t count, uint64_t ns)
+{
+	return ns ? (uint64_t)((double)count * NSEC_PER_SEC / ns) : 0;
+}
+
+static uint64_t bytes_each(void)
+{
+	return opt.orders ? demo.memory / (opt.orders + opt.recurring) : 0;
+}
+
+/* Eighths of a character, so that little is not nothing. */
+static void draw_bar(uint64_t value, uint64_t most, unsigned int width)
+{
+	static const char * const parts[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
+	uint64_t eighths = most ? (value * width * 8 + most - 1) / most : 0, i;
+
+	for (i = 0; i < eighths / 8; i++)
+		fputs("█", stdout);
+	fputs(parts[eighths % 8], stdout);
+	for (i = (eighths + 7) / 8; i < width; i++)
+		fputc(' ', stdout);
+}
+
+static void print_picture(void)
+{
+	const struct wheels *w = &demo.fullest;
+	uint64_t most = w->level[HTW_MAX_LEVELS].pending;
+	unsigned int i;
+	char slot[32];
+
+	if (!w->known) {
+		printf("\nNo picture: /sys/kernel/debug/htw/wheels cannot be read.\n");
+		return;
+	}
+	for (i = 0; i < w->levels; i++)
+		if (w->level[i].pending > most)
+			most = w->level[i].pending;
+	printf("\nThe wheels at their fullest: %s timers pending\n\n", grouped(w->pending));
+	for (i = 0; i < w->levels; i++) {
+		const struct level *l = &w->level[i];
+
+		snprintf(slot, sizeof(slot), "%s/slot", duration(l->span * w->tick_ns));
+		printf("  level %u  %-13s ", i, slot);
+		draw_bar(l->pending, most, 28);
+		printf(" %9s in %3s buckets\n", grouped(l->pending), grouped(l->occupied));
+	}
+	if (w->level[HTW_MAX_LEVELS].pending) {
+		printf("  beyond                 ");
+		draw_bar(w->level[HTW_MAX_LEVELS].pending, most, 28);
+		printf(" %9s\n", grouped(w->level[HTW_MAX_LEVELS].pending));
+	}
+}
+
+static void row(const char *name, const char *value, const char *remark)
+{
+	printf("  %-22s %14s%s%s\n", name, value, *remark ? "  " : "", remark);
+}
+
+static void print_table(void)
+{
+	char remark[80];
+
+	printf("\n");
+	snprintf(remark, sizeof(remark), "in batches of %u, and %s recurring", BATCH,
+		 grouped(opt.recurring));
+	row("added", grouped(demo.added), remark);
+	row("cancelled", grouped(demo.cancelled), "their orders settled");
+	snprintf(remark, sizeof(remark), "read; %s just as their orders settled",
+		 grouped(demo.too_late));
+	row("expired", grouped(demo.expired), demo.too_late ? remark : "read");
+	row("recurrences read", grouped(demo.recurred), "");
+	row("missed", grouped(demo.missed), "recurrences, while the program was busy");
+	row("early", grouped(demo.early), "");
+	row("lost", grouped(demo.open), "");
+	if (demo.twice || demo.stray) {
+		row("ended twice", grouped(demo.twice), "");
+		row("not ours", grouped(demo.stray), "");
+	}
+	row("lateness p50", duration(percentile(50)), "from deadline to firing");
+	row("lateness p99", duration(percentile(99)), "");
+	row("lateness max", duration(percentile(100)), "");
+	row("adds per second", grouped(per_second(demo.added, demo.add_ns)), "");
+	row("cancels per second", grouped(per_second(demo.settled, demo.cancel_ns)), "");
+	row("reads per second", grouped(per_second(demo.reads, demo.read_ns)), "");
+	row("bytes a timer", grouped(bytes_each()), "all of it: the machine's free memory");
+	if (demo.fullest.known)
+		row("hrtimer callbacks", grouped(demo.callbacks), "");
+}
+
+static void print_json(void)
+{
+	const struct wheels *w = &demo.fullest;
+	unsigned int i;
+
+	printf("{\n");
+#define FIELD(name, value) printf("  \"%s\": %" PRIu64 ",\n", name, (uint64_t)(value))
+	FIELD("added", demo.added);
+	FIELD("recurring", opt.recurring);
+	FIELD("cancelled", demo.cancelled);
+	FIELD("expired", demo.expired);
+	FIELD("cancelled_too_late", demo.too_late);
+	FIELD("recurrences", demo.recurred);
+	FIELD("missed", demo.missed);
+	FIELD("early", demo.early);
+	FIELD("lost", demo.open);
+	FIELD("ended_twice", demo.twice);
+	FIELD("not_ours", demo.stray);
+	FIELD("lateness_p50_ns", percentile(50));
+	FIELD("lateness_p99_ns", percentile(99));
+	FIELD("lateness_max_ns", percentile(100));
+	FIELD("adds_per_second", per_second(demo.added, demo.add_ns));
+	FIELD("cancels_per_second", per_second(demo.settled, demo.cancel_ns));
+	FIELD("reads_per_second", per_second(demo.reads, demo.read_ns));
+	FIELD("bytes_per_timer", bytes_each());
+	if (w->known) {
+		FIELD("hrtimer_callbacks", demo.callbacks);
+		FIELD("tick_ns", w->tick_ns);
+		FIELD("fullest_pending", w->pending);
+		FIELD("fullest_beyond", w->level[HTW_MAX_LEVELS].pending);
+	}
+#undef FIELD
+	printf("  \"fullest_levels\": [");
+	for (i = 0; i < w->levels; i++)
+		printf("%s\n    { \"span_ns\": %" PRIu64 ", \"occupied\": %" PRIu64
+		       ", \"pending\": %" PRIu64 " }", i ? "," : "",
+		       w->level[i].span * w->tick_ns, w->level[i].occupied,
+		       w->level[i].pending);
+	printf("%s]\n}\n", w->levels ? "\n  " : "");
+}
+
+static void usage(void)
+{
+	printf("Usage: htw-demo [OPTION]...\n"
+	       "\n"
+	       "Gives a million orders a timeout each, settles most of them, lets the others\n"
+	       "expire, and accounts for every one.\n"
+	       "\n"
+	       "  -n, --orders=N       how many (default 1000000)\n"
+	       "  -t, --seconds=N      how long most have, and how long this takes (default 20)\n"
+	       "  -s, --settle=PERCENT how many of them settle in time (default 93)\n"
+	       "  -r, --recurring=N    recurring timers beside them (default 1000)\n"
+	       "      --seed=N         of all that is random (default 1)\n"
+	       "      --device=PATH    default /dev/htw\n"
+	       "  -f, --format=FORMAT  text (default) or json\n"
+	       "  -h, --help           this\n"
+	       "\n"
+	       "Exit status: 0; 1 where a timeout came early, was lost or came twice; 2 where\n"
+	       "the demo could not run.\n");
+}
+
+static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)
+{
+	unsigned long long n;
+	char *end;
+
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (errno || end == text || *end || *text == '-' || n < least || n > most)
+		die("--%s=%s: must be a number from %" PRIu64 " to %" PRIu64, option, text,
+		    least, most);
+	return n;
+}
+
+static void parse(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "orders", required_argument, NULL, 'n' },
+		{ "seconds", required_argument, NULL, 't' },
+		{ "settle", required_argument, NULL, 's' },
+		{ "recurring", required_argument, NULL, 'r' },
+		{ "seed", required_argument, NULL, 'S' },
+		{ "device", required_argument, NULL, 'D' },
+		{ "format", required_argument, NULL, 'f' },
+		{ "help", no_argument, NULL, 'h' },
+		{ },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "n:t:s:r:f:h", options, NULL)) != -1) {
+		switch (c) {
+		case 'n':
+			opt.orders = number("orders", optarg, 1, 100000000);
+			break;
+		case 't':
+			opt.seconds = number("seconds", optarg, 1, 86400);
+			break;
+		case 's':
+			opt.settle = number("settle", optarg, 0, 100);
+			break;
+		case 'r':
+			opt.recurring = number("recurring", optarg, 0, 1000000);
+			break;
+		case 'S':
+			opt.seed = number("seed", optarg, 1, UINT64_MAX);
+			break;
+		case 'D':
+			opt.device = optarg;
+			break;
+		case 'f':
+			if (strcmp(optarg, "text") && strcmp(optarg, "json"))
+				die("--format=%s: must be text or json", optarg);
+			opt.json = !strcmp(optarg, "json");
+			break;
+		case 'h':
+			usage();
+			exit(0);
+		default:
+			fprintf(stderr, "Try htw-demo --help.\n");
+			exit(2);
+		}
+	}
+	if (optind < argc)
+		die("%s: no argument is expected; try --help", argv[optind]);
+}
+
+static void prepare(void)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	struct htw_info info;
+
+	demo.fd = open(opt.device, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (demo.fd < 0)
+		die("%s: %s%s", opt.device, strerror(errno),
+		    errno == ENOENT ? " (is the htw module loaded?)" : "");
+	if (ioctl(demo.fd, HTW_INFO, &info))
+		die("%s: HTW_INFO: %s", opt.device, strerror(errno));
+	if (info.limit < opt.orders + opt.recurring)
+		die("%s timers are more than the %s that one open of %s may hold\n"
+		    "(the module's parameter max_timers)",
+		    grouped(opt.orders + opt.recurring), grouped(info.limit), opt.device);
+	demo.epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (demo.epfd < 0 || epoll_ctl(demo.epfd, EPOLL_CTL_ADD, demo.fd, &event))
+		die("epoll: %s", strerror(errno));
+
+	demo.slices = opt.seconds * NSEC_PER_SEC / SLICE_NS + 1;
+	demo.id = allocate(opt.orders, sizeof(*demo.id));
+	demo.due = allocate(opt.orders, sizeof(*demo.due));
+	demo.end = allocate(opt.orders, sizeof(*demo.end));
+	demo.settles = allocate(opt.orders, sizeof(*demo.settles));
+	demo.plan = allocate(opt.orders, sizeof(*demo.plan));
+	demo.slice = allocate(demo.slices, sizeof(*demo.slice));
+	demo.recurring_id = allocate(opt.recurring, sizeof(*demo.recurring_id));
+	demo.late.ns = allocate(opt.orders, sizeof(*demo.late.ns));
+}
+
+/* What was promised and not kept, in words. */
+static int verdict(void)
+{
+	FILE *out = opt.json ? stderr : stdout;
+	struct htw_info info;
+
+	if (!opt.json)
+		printf("\n");
+	if (ioctl(demo.fd, HTW_INFO, &info))
+		die("%s: HTW_INFO: %s", opt.device, strerror(errno));
+	if (demo.early) {
+		fprintf(out, "FAILED: %s timeouts came early.\n", grouped(demo.early));
+	} else if (demo.open) {
+		fprintf(out, "FAILED: %s timeouts were lost.\n", grouped(demo.open));
+	} else if (demo.twice || demo.stray) {
+		fprintf(out, "FAILED: %s timeouts ended twice, %s were not ours.\n",
+			grouped(demo.twice), grouped(demo.stray));
+	} else if (demo.cancelled + demo.expired != demo.added) {
+		fprintf(out, "FAILED: added %s, but cancelled and expired %s.\n",
+			grouped(demo.added), grouped(demo.cancelled + demo.expired));
+	} else if (info.timers) {
+		fprintf(out, "FAILED: the device still holds %s timers.\n",
+			grouped(info.timers));
+	} else {
+		if (!opt.json)
+			printf("Each of the %s timeouts ended exactly once, none of them early.\n",
+			       grouped(demo.added));
+		return 0;
+	}
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t callbacks, before, after;
+
+	parse(argc, argv);
+	prepare();
+	if (!opt.json)
+		printf("htw-demo: %s orders, each with a timeout: most in up to %u s, some in\n"
+		       "minutes or half an hour. %u%% of the orders will settle before that.\n\n",
+		       grouped(opt.orders), opt.seconds, opt.settle);
+
+	callbacks = read_wheels().callbacks;
+	before = free_memory();
+	demo.begin = now_ns();
+	add_recurring();
+	add_orders();
+	after = free_memory();
+	demo.memory = before > after ? before - after : 0;
+	demo.fullest = read_wheels();
+	progress("registered", true);
+
+	run();
+	progress("done", true);
+	stop_recurring();
+	demo.callbacks = read_wheels().callbacks - callbacks;
+
+	qsort(demo.late.ns, demo.late.count, sizeof(*demo.late.ns), compare);
+	if (opt.json) {
+		print_json();
+	} else {
+		print_table();
+		print_picture();
+	}
+	return verdict();
+}
