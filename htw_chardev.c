@@ -335,6 +335,9 @@ static int htw_ioctl_cancel_all(struct htw_context *ctx, struct htw_cancel_all _
 	if (all.flags & ~HTW_CANCEL_DISCARD || all.reserved0 || all.reserved[0] ||
 	    all.reserved[1])
 		return -EINVAL;
+	/* What cannot be told must not happen. */
+	if (put_user(all.count, &arg->count))
+		return -EFAULT;
 	for (u32 chunk = 0; chunk < htw_context_chunks(ctx); chunk++) {
 		count += htw_sweep_cancel(ctx, chunk, all.flags);
 		cond_resched();
@@ -342,9 +345,15 @@ static int htw_ioctl_cancel_all(struct htw_context *ctx, struct htw_cancel_all _
 	return put_user(count, &arg->count) ? -EFAULT : 0;
 }
 
+/* Return: how many of @n entries could be copied. */
+static u32 htw_copy_entries(struct htw_query __user *user, const struct htw_query *entries, u32 n)
+{
+	return n - DIV_ROUND_UP(copy_to_user(user, entries, n * sizeof(*entries)),
+				sizeof(*entries));
+}
+
 /*
- * Tells what is pending from a slot on, as much as there is room for, and takes
- * it out if asked to: what cannot be told stays armed.
+ * Tells what is pending from a slot on, as much as there is room for.
  *
  * Return: how many were told; -EFAULT or -EINTR if none was.
  */
@@ -352,35 +361,37 @@ static int htw_list_some(struct htw_context *ctx, struct htw_list *list, bool ha
 			 struct htw_query *entries)
 {
 	struct htw_query __user *user = u64_to_user_ptr(list->entries);
-	u32 slot = list->cursor;
 	u32 done = 0;
 
-	while (done < list->count && slot / HTW_CHUNK_SLOTS < htw_context_chunks(ctx)) {
+	while (done < list->count && list->cursor / HTW_CHUNK_SLOTS < htw_context_chunks(ctx)) {
+		const u32 room = min(list->count - done, HTW_CHUNK_TIMERS);
+		u32 slot = list->cursor;
 		LIST_HEAD(taken);
 		LIST_HEAD(told);
 		u32 n, written;
 
-		n = htw_sweep_pending(ctx, &slot, entries,
-				      min(list->count - done, HTW_CHUNK_TIMERS),
-				      harvest ? &taken : NULL);
-		written = n - DIV_ROUND_UP(copy_to_user(user + done, entries,
-							n * sizeof(*entries)),
-					   sizeof(*entries));
-		for (u32 i = 0; harvest && i < written; i++)
-			list_move_tail(taken.next, &told);
-		htw_sweep_put_back(ctx, &taken);
-		htw_context_unreserve(ctx, &told);
+		n = htw_sweep_pending(ctx, &slot, entries, room, NULL);
+		written = htw_copy_entries(user + done, entries, n);
+		if (harvest && written) {
+			/* Now that it can be told, it is taken out and told again. */
+			slot = list->cursor;
+			n = htw_sweep_pending(ctx, &slot, entries, written, &taken);
+			written = htw_copy_entries(user + done, entries, n);
+			for (u32 i = 0; i < written; i++)
+				list_move_tail(taken.next, &told);
+			htw_sweep_put_back(ctx, &taken);
+			htw_context_unreserve(ctx, &told);
+		}
 		done += written;
 		if (written < n) {
-			slot = HTW_ID_SLOT(entries[written].id);
-			list->cursor = slot;
+			list->cursor = HTW_ID_SLOT(entries[written].id);
 			return done ?: -EFAULT;
 		}
-		if (signal_pending(current) && !done)
-			return -EINTR;
+		list->cursor = slot;
+		if (signal_pending(current))
+			return done ?: -EINTR;
 		cond_resched();
 	}
-	list->cursor = slot;
 	return done;
 }
 
@@ -395,6 +406,9 @@ static int htw_ioctl_list(struct htw_context *ctx, struct htw_list __user *arg, 
 	if (list.cursor > U32_MAX || list.flags || list.reserved0 || list.reserved[0] ||
 	    list.reserved[1])
 		return -EINVAL;
+	/* What cannot be told must not happen. */
+	if (copy_to_user(arg, &list, sizeof(list)))
+		return -EFAULT;
 	entries = kmalloc_array(HTW_CHUNK_TIMERS, sizeof(*entries), GFP_KERNEL);
 	if (!entries)
 		return -ENOMEM;
@@ -418,27 +432,21 @@ static int htw_ioctl_setup(struct htw_context *ctx, const struct htw_setup __use
 static int htw_ioctl_advance(struct htw_context *ctx, struct htw_advance __user *arg)
 {
 	struct htw_advance advance;
-	struct htw_base *own = ctx->own;
-	u64 expired = 0;
-	u64 to;
+	u64 now, to;
 
 	if (copy_from_user(&advance, arg, sizeof(advance)))
 		return -EFAULT;
-	if (advance.flags & ~HTW_F_ABS || advance.reserved0 || advance.reserved ||
-	    ctx->clock != HTW_CLOCK_STILL)
+	if (!htw_context_is_still(ctx) || advance.flags & ~HTW_F_ABS ||
+	    advance.reserved0 || advance.reserved)
 		return -EINVAL;
-	to = advance.ns;
-	if (!(advance.flags & HTW_F_ABS))
-		to = htw_add_saturated(htw_base_now(own), advance.ns);
-	if (to < htw_base_now(own) || to > KTIME_MAX)
+	now = htw_base_now(ctx->own);
+	to = advance.flags & HTW_F_ABS ? advance.ns : htw_add_saturated(now, advance.ns);
+	if (to < now || to > KTIME_MAX)
 		return -EINVAL;
-	/* Once begun it is carried through: half a step would be no time at all. */
-	while (!htw_base_advance(own, to, &expired)) {
-		if (fatal_signal_pending(current))
-			return -EINTR;
-		cond_resched();
-	}
-	return put_user(expired, &arg->expired) ? -EFAULT : 0;
+	/* What cannot be told must not happen. */
+	if (put_user(advance.expired, &arg->expired))
+		return -EFAULT;
+	return put_user(htw_context_advance(ctx, to), &arg->expired) ? -EFAULT : 0;
 }
 
 static const __s32 htw_clockids[] = {
@@ -450,23 +458,23 @@ static const __s32 htw_clockids[] = {
 
 static int htw_ioctl_info(struct htw_context *ctx, struct htw_info __user *arg)
 {
-	const struct htw_wheel *own = ctx->own ? &ctx->own->wheel : NULL;
-	struct htw_info info = {
-		.features = HTW_FEATURES,
-		.tick_ns = htw_context_tick_ns(ctx),
-		.limit = ctx->limit,
-		.clock = htw_clockids[ctx->clock],
-		.home_cpu = ctx->home,
-		.flags = ctx->setup,
-		.levels = own ? own->levels : htw_geometry.levels,
-	};
+	struct htw_info info = { .features = HTW_FEATURES };
+	const struct htw_wheel *own;
 
-	for (unsigned int l = 0; l < info.levels; l++)
-		info.slots[l] = own ? own->level[l].ring / 2 : htw_geometry.slots[l];
 	spin_lock_bh(&ctx->lock);
+	own = ctx->own ? &ctx->own->wheel : NULL;
+	info.tick_ns = htw_context_tick_ns(ctx);
+	info.limit = ctx->limit;
+	info.clock = htw_clockids[ctx->clock];
+	info.home_cpu = ctx->home;
+	info.flags = ctx->setup;
 	info.timers = ctx->nr_timers;
 	info.expired = ctx->nr_expired;
 	spin_unlock_bh(&ctx->lock);
+
+	info.levels = own ? own->levels : htw_geometry.levels;
+	for (unsigned int l = 0; l < info.levels; l++)
+		info.slots[l] = own ? own->level[l].ring / 2 : htw_geometry.slots[l];
 	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
 }
 
@@ -536,7 +544,7 @@ static u32 htw_read_chunk(struct htw_context *ctx, struct iov_iter *to, bool *wa
 	return bytes;
 }
 
-/* Return: bytes read; 0 if no event waits; -EFAULT or -EINTR if none was read. */
+/* Return: bytes read; 0 if no event waits; a negative error if none was read. */
 static ssize_t htw_read_some(struct htw_context *ctx, struct iov_iter *to)
 {
 	const size_t size = sizeof(struct htw_event);
@@ -553,7 +561,7 @@ static ssize_t htw_read_some(struct htw_context *ctx, struct iov_iter *to)
 		if (!n && fault_in_iov_iter_writeable(to, size))
 			return done ?: -EFAULT;
 		if (signal_pending(current))
-			return done ?: -EINTR;
+			return done ?: -ERESTARTSYS;
 		cond_resched();
 	} while (iov_iter_count(to) >= size);
 	return done;

@@ -7,7 +7,7 @@
  */
 
 #include <linux/nospec.h>
-#include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/time_namespace.h>
 
@@ -92,19 +92,6 @@ static int htw_context_grow(struct htw_context *ctx)
 	return 0;
 }
 
-/**
- * htw_context_free_own() - frees a context's private wheel, if it has one
- * @ctx: the context, whose timers are in no wheel
- */
-void htw_context_free_own(struct htw_context *ctx)
-{
-	if (!ctx->own)
-		return;
-	htw_base_free(ctx->own);
-	htw_user_uncharge_wheel(ctx->user);
-	ctx->own = NULL;
-}
-
 static void htw_context_free(struct work_struct *work)
 {
 	struct htw_context *ctx = container_of(to_rcu_work(work), struct htw_context, free_work);
@@ -116,7 +103,10 @@ static void htw_context_free(struct work_struct *work)
 	for (u32 i = 0; ctx->dir && i < HTW_DIR_PAGE; i++)
 		kfree(ctx->dir[i]);
 	kfree(ctx->dir);
-	htw_context_free_own(ctx);
+	if (ctx->own) {
+		htw_base_free(ctx->own);
+		htw_user_uncharge_wheel(ctx->user);
+	}
 	htw_user_uncharge(ctx->user, ctx->nr_timers);
 	htw_user_put(ctx->user);
 	kfree(ctx);
@@ -245,6 +235,26 @@ struct htw_timer *htw_context_find(struct htw_context *ctx, u64 id)
 		return NULL;
 	chunk = array_index_nospec(chunk, nr_chunks);
 	return &ctx->dir[chunk / HTW_DIR_PAGE][chunk % HTW_DIR_PAGE]->timers[index - 1];
+}
+
+/**
+ * htw_context_advance() - moves a context's clock that stands still
+ * @ctx: the context, on %HTW_CLOCK_STILL
+ * @to: the time it is then; 0 only delivers what is due
+ *
+ * Once begun this is carried through, but for a process that is killed: half a
+ * step would be no time at all.
+ *
+ * Context: may sleep.
+ * Return: how many timers expired.
+ */
+u64 htw_context_advance(struct htw_context *ctx, u64 to)
+{
+	u64 expired = 0;
+
+	while (!htw_base_advance(ctx->own, to, &expired) && !fatal_signal_pending(current))
+		cond_resched();
+	return expired;
 }
 
 /**

@@ -31,10 +31,11 @@
  * @grow: serialises growing; nothing is locked inside but @lock
  * @nr_chunks: how many chunks there are (@grow)
  * @dir: the chunks, in pages of pointers (written under @grow, read without)
- * @clock: the clock of all its timers (settled before the first timer)
+ * @used: it has had a timer that was armed (@lock, or a timer of its own)
+ * @clock: the clock of all its timers (settled before the first timer, @lock)
  * @own: its private base, or NULL (settled before the first timer)
  * @home: the CPU that its timers wait on, or -1 (settled before the first timer)
- * @setup: what of this the program asked for, of &enum htw_setup_flag (@grow)
+ * @setup: what of this the program asked for, of &enum htw_setup_flag (@lock)
  * @timens_monotonic: @timens for CLOCK_MONOTONIC; never changes
  * @timens_boottime: @timens for CLOCK_BOOTTIME; never changes
  * @timens: ns that the opener's time namespace is ahead of the clock (settled
@@ -58,6 +59,7 @@ struct htw_context {
 	struct mutex grow;	/* order: this, then @lock */
 	u32 nr_chunks;
 	struct htw_chunk ***dir;
+	bool used;
 	enum htw_clock clock;
 	struct htw_base *own;
 	int home;
@@ -74,23 +76,14 @@ static inline u32 htw_context_tick_ns(const struct htw_context *ctx)
 	return ctx->own ? ctx->own->tick_ns : htw_tick_ns;
 }
 
-static inline u64 htw_context_now(const struct htw_context *ctx)
-{
-	return ctx->own ? htw_base_now(ctx->own) : htw_clock_now(ctx->clock);
-}
-
-static inline u32 htw_context_chunks(const struct htw_context *ctx)
-{
-	/* Pairs with htw_context_grow(): a chunk that counts is there. */
-	return smp_load_acquire(&ctx->nr_chunks);
-}
-
 /*
- * Time as the opener's time namespace tells it, from and to the clock's own.
- * U64_MAX is never, in both.
+ * A context's times are those of its opener's time namespace; its base's are
+ * the clock's own. U64_MAX is never, in both.
  */
 static inline u64 htw_shift_time(u64 ns, s64 by)
 {
+	if (likely(!by))
+		return ns;
 	if (by < 0)
 		return ns == U64_MAX ? ns : ns - min(ns, (u64)-by);
 	return htw_add_saturated(ns, by);
@@ -104,6 +97,25 @@ static inline u64 htw_context_to_host(const struct htw_context *ctx, u64 ns)
 static inline u64 htw_context_from_host(const struct htw_context *ctx, u64 ns)
 {
 	return htw_shift_time(ns, ctx->timens);
+}
+
+static inline u64 htw_context_now(const struct htw_context *ctx)
+{
+	return htw_context_from_host(ctx, ctx->own ? htw_base_now(ctx->own) :
+						     htw_clock_now(ctx->clock));
+}
+
+static inline u32 htw_context_chunks(const struct htw_context *ctx)
+{
+	/* Pairs with htw_context_grow(): a chunk that counts is there. */
+	return smp_load_acquire(&ctx->nr_chunks);
+}
+
+/* On a manual clock? If so, the context's own base is there. */
+static inline bool htw_context_is_still(const struct htw_context *ctx)
+{
+	/* Pairs with htw_setup_locked(). */
+	return smp_load_acquire(&ctx->clock) == HTW_CLOCK_STILL;
 }
 
 /* The base that a timer should be started on; bottom halves are off. */
@@ -163,7 +175,6 @@ void htw_context_exit(void);
 struct htw_context *htw_context_alloc(u32 limit);
 int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup);
 void htw_context_close(struct htw_context *ctx);
-void htw_context_free_own(struct htw_context *ctx);
 
 int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 want);
 void htw_context_unreserve(struct htw_context *ctx, struct list_head *timers);
@@ -173,6 +184,8 @@ void htw_run_begin(struct htw_run *run, struct htw_context *ctx);
 void htw_run_lock(struct htw_run *run, struct htw_base *base);
 void htw_run_lock_here(struct htw_run *run);
 void htw_run_arm(struct htw_run *run, struct htw_timer *t);
+void htw_timer_arm(struct htw_run *run, struct htw_timer *t);
+u64 htw_context_advance(struct htw_context *ctx, u64 to);
 void htw_run_add(struct htw_run *run, struct htw_timer *t, const struct htw_add *add);
 int htw_run_cancel(struct htw_run *run, struct htw_cancel *cancel);
 int htw_run_mod(struct htw_run *run, const struct htw_mod *mod);

@@ -361,7 +361,7 @@ static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
 /**
  * htw_base_advance() - moves %HTW_CLOCK_STILL on and delivers what is due then
  * @base: the base, a private one on that clock
- * @now: the time it is then; an earlier one than before changes nothing
+ * @now: the time it is then; an earlier one than before leaves it as it is
  * @expired: what was delivered is added to it
  *
  * Context: process; one chunk of nodes is done.

@@ -65,7 +65,7 @@ enum htw_clock {
  * @callbacks: how often the hrtimer's callback ran
  * @exhausted: how often it ran out of its budget
  * @rewinds: how often the clock was found to have been set back
- * @late: expirations by how late they were: below 1 us, 2 us, 4 us, ...
+ * @late: expirations by how late they were: below 1, 2, 4, ... times 1024 ns
  */
 struct htw_base {
 	spinlock_t lock;	/* order: this, then a context's */

@@ -41,9 +41,9 @@ void htw_deliver(struct htw_delivery *d, struct htw_node *n)
 		d->context = ctx;
 		htw_lock(&ctx->lock);
 	}
-	d->late[min(fls64((d->now - t->deadline) / NSEC_PER_USEC), HTW_LATE_BUCKETS - 1)]++;
-	trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, d->now);
-	n->fired = d->now;
+	n->fired = htw_context_from_host(ctx, d->now);
+	d->late[min(fls64((n->fired - t->deadline) >> 10), HTW_LATE_BUCKETS - 1)]++;
+	trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, n->fired);
 	list_add_tail(&n->list, &ctx->expired);
 	ctx->nr_expired++;
 	WRITE_ONCE(n->state, HTW_EXPIRED);
@@ -94,8 +94,8 @@ u32 htw_context_peek(struct htw_context *ctx, struct htw_event *events, u32 coun
 		events[n++] = (struct htw_event) {
 			.id = htw_timer_id(t),
 			.cookie = t->cookie,
-			.deadline = htw_context_from_host(ctx, t->deadline),
-			.fired = htw_context_from_host(ctx, t->node.fired),
+			.deadline = t->deadline,
+			.fired = t->node.fired,
 			.missed = missed,
 			.flags = more ? HTW_EVENT_MORE : 0,
 		};
@@ -133,6 +133,9 @@ void htw_context_take(struct htw_context *ctx, u32 count, u64 now)
 			WRITE_ONCE(t->node.state, HTW_REARM);
 			list_move_tail(&t->node.list, &ctx->rearm);
 		} else if (t->node.flags & HTW_TIMER_KEEP) {
+			/* One that has had all its firings is a one-shot timer now. */
+			t->interval = 0;
+			t->firings = 0;
 			WRITE_ONCE(t->node.state, HTW_IDLE);
 			list_del(&t->node.list);
 		} else {
@@ -166,7 +169,7 @@ void htw_context_rearm(struct htw_context *ctx)
 			if (!t)
 				break;
 			list_del(&t->node.list);
-			htw_timer_arm(run.base, t, run.now);
+			htw_timer_arm(&run, t);
 		}
 		spin_unlock(&ctx->lock);
 		htw_run_end(&run);

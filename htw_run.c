@@ -69,13 +69,13 @@ void htw_run_end(struct htw_run *run)
 	local_bh_enable();
 	if (run->rearm)
 		htw_context_rearm(ctx);
+	else if (htw_context_is_still(ctx))
+		htw_context_advance(ctx, 0);
 }
 
 static u64 htw_run_deadline(const struct htw_run *run, u64 deadline, u32 flags)
 {
-	if (flags & HTW_F_ABS)
-		return htw_context_to_host(run->ctx, deadline);
-	return htw_add_saturated(run->now, deadline);
+	return flags & HTW_F_ABS ? deadline : htw_add_saturated(run->now, deadline);
 }
 
 /**
@@ -91,14 +91,33 @@ void htw_run_lock_here(struct htw_run *run)
 }
 
 /**
+ * htw_timer_arm() - puts a timer into the wheel of the base whose lock is held
+ * @run: the run
+ * @t: the timer, on no list
+ *
+ * Whoever sees the state sees the CPU, so it can tell whether the lock it
+ * holds is the one that guards the timer.
+ */
+void htw_timer_arm(struct htw_run *run, struct htw_timer *t)
+{
+	htw_base_start(run->base, &t->node, htw_context_to_host(run->ctx, t->deadline),
+		       htw_slack_unpack(t->node.slack),
+		       htw_context_to_host(run->ctx, run->now));
+	/* Pairs with htw_timer_pending_on(). */
+	smp_store_release(&t->node.state, HTW_PENDING);
+}
+
+/**
  * htw_run_arm() - arms a reserved timer for its deadline
  * @run: the run
  * @t: the timer, on no list any more
  */
 void htw_run_arm(struct htw_run *run, struct htw_timer *t)
 {
+	/* The context has a timer, this one: HTW_SETUP looks only if it has none. */
+	WRITE_ONCE(run->ctx->used, true);
 	htw_run_lock_here(run);
-	htw_timer_arm(run->base, t, run->now);
+	htw_timer_arm(run, t);
 }
 
 /**
@@ -240,8 +259,10 @@ static void htw_run_restart(struct htw_run *run, struct htw_timer *t,
 			    enum htw_timer_state state)
 {
 	if (state == HTW_PENDING) {
-		if (htw_base_restart(run->base, &t->node, t->deadline,
-				     htw_slack_unpack(t->node.slack), run->now))
+		if (htw_base_restart(run->base, &t->node,
+				     htw_context_to_host(run->ctx, t->deadline),
+				     htw_slack_unpack(t->node.slack),
+				     htw_context_to_host(run->ctx, run->now)))
 			return;
 		/* Its base's lock comes first, the context's second, as always. */
 		spin_lock(&run->ctx->lock);
@@ -317,7 +338,6 @@ int htw_run_query(struct htw_run *run, struct htw_query *query)
 	state = htw_run_lock_timer(run, t);
 	if (htw_timer_exists(t, state, query->id)) {
 		htw_timer_tell(t, state, run->now, query);
-		query->deadline = htw_context_from_host(run->ctx, query->deadline);
 		ret = 0;
 	}
 	htw_run_unlock_timer(run, state);

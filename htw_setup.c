@@ -127,6 +127,9 @@ static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ct
 		return ret;
 	if (!(setup->flags & HTW_SETUP_PRIVATE) && shape->clock != HTW_CLOCK_STILL)
 		return htw_engine_use_clock(shape->clock);
+	/* So that who has as many wheels as may be is told what is wrong here. */
+	if (READ_ONCE(ctx->used) || READ_ONCE(ctx->setup))
+		return -EBUSY;
 	if (!htw_user_charge_wheel(ctx->user))
 		return -EPERM;
 	shape->own = htw_base_alloc_private(shape->clock, &geo, tick_ns);
@@ -149,15 +152,44 @@ static s64 htw_setup_timens(const struct htw_context *ctx, enum htw_clock clock)
 	}
 }
 
-static int htw_setup_locked(struct htw_context *ctx, const struct htw_setup *setup)
+/* Settles the shape. Others may be looking, at a context without a timer. */
+static int htw_setup_publish(struct htw_context *ctx, const struct htw_shape *shape, u32 flags)
 {
+	int ret = -EBUSY;
+
+	spin_lock_bh(&ctx->lock);
+	if (!ctx->used && !ctx->nr_timers && !ctx->setup) {
+		ctx->own = shape->own;
+		ctx->home = shape->home;
+		ctx->limit = shape->limit;
+		ctx->timens = htw_setup_timens(ctx, shape->clock);
+		ctx->setup = flags;
+		/* Pairs with htw_context_is_still(): then its base is there. */
+		smp_store_release(&ctx->clock, shape->clock);
+		ret = 0;
+	}
+	spin_unlock_bh(&ctx->lock);
+	return ret;
+}
+
+/**
+ * htw_context_setup() - shapes a context, once, before its first timer
+ * @ctx: the context
+ * @setup: what the program asks for; not checked yet
+ *
+ * Context: may sleep.
+ * Return: as &struct htw_setup tells.
+ */
+int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
+{
+	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT |
+			  HTW_SETUP_HOME;
 	struct htw_shape shape = { .home = -1, .limit = htw_max_timers };
 	int ret;
 
-	lockdep_assert_held(&ctx->grow);
-
-	if (ctx->nr_chunks)
-		return -EBUSY;
+	if (setup->flags & ~known || setup->ring_entries || setup->reserved0 ||
+	    memchr_inv(setup->reserved, 0, sizeof(setup->reserved)))
+		return -EINVAL;
 	ret = htw_setup_clock(setup, &shape);
 	if (!ret)
 		ret = htw_setup_limit(setup, &shape);
@@ -167,39 +199,10 @@ static int htw_setup_locked(struct htw_context *ctx, const struct htw_setup *set
 		ret = htw_setup_wheel(setup, ctx, &shape);
 	if (ret)
 		return ret;
-	htw_context_free_own(ctx);
-	ctx->clock = shape.clock;
-	ctx->own = shape.own;
-	ctx->home = shape.home;
-	ctx->limit = shape.limit;
-	ctx->timens = htw_setup_timens(ctx, shape.clock);
-	ctx->setup = setup->flags;
-	return 0;
-}
-
-/**
- * htw_context_setup() - shapes a context that has not had a timer yet
- * @ctx: the context
- * @setup: what the program asks for; not checked yet
- *
- * Replaces what an earlier call has asked for.
- *
- * Context: may sleep.
- * Return: as &struct htw_setup tells.
- */
-int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
-{
-	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT |
-			  HTW_SETUP_HOME;
-	int ret;
-
-	if (setup->flags & ~known || setup->ring_entries || setup->reserved0 ||
-	    memchr_inv(setup->reserved, 0, sizeof(setup->reserved)))
-		return -EINVAL;
-	ret = mutex_lock_killable(&ctx->grow);
-	if (ret)
-		return ret;
-	ret = htw_setup_locked(ctx, setup);
-	mutex_unlock(&ctx->grow);
+	ret = htw_setup_publish(ctx, &shape, setup->flags);
+	if (ret && shape.own) {
+		htw_base_free(shape.own);
+		htw_user_uncharge_wheel(ctx->user);
+	}
 	return ret;
 }

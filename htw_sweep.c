@@ -92,9 +92,7 @@ u32 htw_sweep_pending(struct htw_context *ctx, u32 *slot, struct htw_query *entr
 			continue;
 		state = htw_run_lock_timer(&run, t);
 		if (state == HTW_PENDING || state == HTW_REARM) {
-			htw_timer_tell(t, state, run.now, &entries[n]);
-			entries[n].deadline = htw_context_from_host(ctx, t->deadline);
-			n++;
+			htw_timer_tell(t, state, run.now, &entries[n++]);
 			if (taken)
 				htw_sweep_take(&run, t, state, taken);
 		}

@@ -160,17 +160,6 @@ static inline u64 htw_slack_unpack(u16 slack)
 	return (u64)(slack & 1023) << (slack >> 10);
 }
 
-/*
- * A timer becomes pending on this CPU. Whoever sees the state sees the CPU, so
- * it can tell whether the lock it holds is the one that guards the timer.
- */
-static inline void htw_timer_arm(struct htw_base *base, struct htw_timer *t, u64 now)
-{
-	htw_base_start(base, &t->node, t->deadline, htw_slack_unpack(t->node.slack), now);
-	/* Pairs with htw_timer_pending_on(). */
-	smp_store_release(&t->node.state, HTW_PENDING);
-}
-
 /* Pending on this base, whose lock is held: then it stays so. */
 static inline bool htw_timer_pending_on(const struct htw_base *base, const struct htw_timer *t)
 {

@@ -86,7 +86,7 @@ int htw_geometry_check(const struct htw_geometry *geo, const char **why)
 			*why = "a level has 2 to 2048 slots";
 			return -EINVAL;
 		}
-		if (span > HTW_MAX_SPAN / geo->slots[l]) {
+		if (span > div_u64(HTW_MAX_SPAN, geo->slots[l])) {
 			*why = "all levels together span more than 2^61 ticks";
 			return -EINVAL;
 		}
@@ -352,6 +352,15 @@ static void htw_level_add(struct htw_wheel *w, unsigned int l, struct htw_node *
 	lev->pending++;
 }
 
+/* Links a node into the list of those whose tick has come. */
+static void htw_due_add(struct htw_wheel *w, struct htw_node *n)
+{
+	/* The bucket is only a number here; see htw_wheel_stop(). */
+	n->bucket = 0;
+	list_add_tail(&n->list, &w->due);
+	w->level[0].pending++;
+}
+
 /*
  * Links a node into the list beyond the last level: behind those that are
  * being looked at, so that it is not overtaken by an older one of its tick.
@@ -451,10 +460,7 @@ bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n, u64 now)
 		htw_wheel_set_cursor(w, idle);
 
 	if (n->expires < w->cursor) {
-		/* The bucket is only a number here; see htw_wheel_stop(). */
-		n->bucket = 0;
-		list_add_tail(&n->list, &w->due);
-		w->level[0].pending++;
+		htw_due_add(w, n);
 		work = n->expires;
 	} else {
 		l = htw_wheel_level(w, n->expires);
@@ -549,7 +555,11 @@ static bool htw_beyond_fill(struct htw_wheel *w, unsigned int *budget)
 		if (!*budget)
 			return false;
 		--*budget;
-		if (n->expires < end) {
+		if (n->expires < w->cursor) {
+			htw_level_of(w, n)->pending--;
+			list_del(&n->list);
+			htw_due_add(w, n);
+		} else if (n->expires < end) {
 			htw_level_move_down(w, last, n);
 		} else {
 			list_move_tail(&n->list, &w->beyond);
@@ -751,7 +761,7 @@ static void htw_level_splice(struct htw_wheel *w, unsigned int l, struct list_he
  * level: that takes a splice a bucket, and the rest is done within the budgets
  * of htw_wheel_expire() and htw_wheel_cascade(). Until it is done nothing
  * expires, and what is started joins the list's tail, so order is kept.
- * Nodes that are due already stay due. &htw_wheel.next is then zero: the owner
+ * Nodes that were due may have to wait again. &htw_wheel.next is then zero: the owner
  * has to come back at once.
  */
 void htw_wheel_rewind(struct htw_wheel *w, u64 now)
@@ -759,6 +769,7 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 	const struct htw_level *beyond = &w->level[w->levels];
 	LIST_HEAD(all);
 
+	list_splice_init(&w->due, &all);
 	for (unsigned int l = 0; l < w->levels; l++)
 		htw_level_splice(w, l, &all);
 	list_splice_tail_init(&w->beyond, &all);

@@ -379,8 +379,9 @@ static void unknown_commands_touch_nothing(struct kunit *test)
 	memset(before, 0xa5, sizeof(before));
 	user_write(test, d->arg, before, sizeof(before));
 	for (unsigned int nr = 0x10; nr < 0x100; nr++) {
-		KUNIT_EXPECT_EQ(test, device_ioctl(d, _IOC(_IOC_READ | _IOC_WRITE, HTW_IOC, nr, 56),
-						   d->arg), -ENOTTY);
+		const unsigned int cmd = _IOC(_IOC_READ | _IOC_WRITE, HTW_IOC, nr, 56);
+
+		KUNIT_EXPECT_EQ(test, device_ioctl(d, cmd, d->arg), -ENOTTY);
 		KUNIT_EXPECT_EQ(test, device_ioctl(d, _IO(HTW_IOC, nr), 0), -ENOTTY);
 	}
 	/* One that it knows, but of another type, size or direction. */
@@ -461,7 +462,8 @@ static void add_that_is_invalid(struct kunit *test)
 
 		add.id = 0xaaaaaaaaaaaaaaaa;
 		user_write(test, d->arg, &add, sizeof(add));
-		KUNIT_EXPECT_EQ_MSG(test, device_ioctl(d, HTW_ADD, d->arg), -EINVAL, "number %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, device_ioctl(d, HTW_ADD, d->arg), -EINVAL,
+				    "number %u", i);
 		user_read(test, &add, d->arg, sizeof(add));
 		KUNIT_EXPECT_EQ(test, add.id, 0xaaaaaaaaaaaaaaaa);
 	}
@@ -516,11 +518,11 @@ static void cancel_that_cannot_be_read(struct kunit *test)
 static void info_that_cannot_be_written(struct kunit *test)
 {
 	struct device_test *d = device(test);
-	const unsigned long page = last_page(test);
+	const unsigned long end = last_page(test) + PAGE_SIZE;
 
-	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_INFO, page + PAGE_SIZE), -EFAULT);
-	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_INFO,
-					   page + PAGE_SIZE - sizeof(struct htw_info) + 1), -EFAULT);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_INFO, end), -EFAULT);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_INFO, end - sizeof(struct htw_info) + 1),
+			-EFAULT);
 }
 
 /*
@@ -541,7 +543,8 @@ static void write_ops(struct kunit *test, unsigned long to, u32 count)
 	}
 }
 
-static long batch(struct kunit *test, struct device_test *d, unsigned long ops, u32 count, u32 *done)
+static long batch(struct kunit *test, struct device_test *d, unsigned long ops, u32 count,
+		  u32 *done)
 {
 	struct htw_batch b = { .ops = ops, .count = count, .done = 0xaaaaaaaa };
 	long ret;
@@ -703,6 +706,7 @@ static struct kunit_suite htw_device_suite = {
 	.name = "htw_device",
 	.test_cases = htw_device_cases,
 };
+
 kunit_test_suite(htw_device_suite);
 
 MODULE_DESCRIPTION("KUnit: the device and the program's memory");

@@ -79,7 +79,7 @@ static void past_deadline_expires_at_once(struct kunit *test)
 
 static void equal_deadlines_expire_in_order(struct kunit *test)
 {
-	const u32 count = HTW_SCALE(100000);
+	const u32 count = HTW_TEST_MANY;
 	struct htw_event *events = test_array(test, count, sizeof(*events));
 	struct htw_context *ctx = htw_test_context(test);
 	const u64 deadline = htw_next_tick() + (u64)count * 20 * NSEC_PER_USEC;
@@ -152,7 +152,7 @@ static void burner_add(struct burner *b, struct htw_context *ctx, u64 usecs)
 	add_wait_queue(&ctx->wait, &b->wait);
 }
 
-/* Without sleeping on the queue, where being woken up would be burnt as well. */
+/* Not on the queue: no wake-up but the burner's shall take time. */
 static void burner_wait(struct kunit *test, struct htw_context *ctx, u32 count)
 {
 	for (unsigned int i = 0; i < 10000 && READ_ONCE(ctx->nr_expired) < count; i++)
@@ -1029,7 +1029,7 @@ static int cancel_thread(void *data)
 	while (atomic_read(&torture->next) < torture->cookies) {
 		const u32 cookie = atomic_fetch_add(64, &torture->next);
 		const u64 deadline = htw_now() + 2 * htw_tick_ns;
-		u64 ids[64];
+		u64 ids[64], until;
 
 		if (cookie >= torture->cookies)
 			break;
@@ -1043,7 +1043,8 @@ static int cancel_thread(void *data)
 			ids[i] = htw_test_add(torture->ctx[0], &add);
 			WRITE_ONCE(torture->ids[0][(cookie + i) % SHARED_IDS], ids[i]);
 		}
-		while (htw_now() < htw_test_tick_up(deadline) + prandom_u32_state(&thread->rnd) % 65536)
+		until = htw_test_tick_up(deadline) + prandom_u32_state(&thread->rnd) % 65536;
+		while (htw_now() < until)
 			cond_resched();
 		for (u32 i = 0; i < ARRAY_SIZE(ids); i++) {
 			struct htw_cancel cancel = { .id = ids[i] };
@@ -1078,12 +1079,14 @@ struct rearm {
 	u64 ids[PERIODIC];
 	atomic_t seq;
 	u32 stopped[PERIODIC];	/* @seq when a cancel had returned 0 */
-	u32 last[PERIODIC];	/* how many events were the last */
 	u32 already[PERIODIC];	/* the cancel returned EALREADY */
-	atomic_t events;
-	atomic_t after_stop;
-	atomic_t after_last;
 	atomic_t done;
+	spinlock_t lock;	/* guards what follows */
+	u32 last[PERIODIC];	/* how many events were the last */
+	u64 last_at[PERIODIC];	/* its deadline */
+	u64 latest[PERIODIC];	/* the latest deadline of any event */
+	u32 events;
+	u32 after_stop;
 };
 
 static u32 rearm_read(struct rearm *rearm)
@@ -1092,18 +1095,22 @@ static u32 rearm_read(struct rearm *rearm)
 	struct htw_event events[4];
 	const u32 n = htw_test_read(rearm->torture.ctx[0], events, ARRAY_SIZE(events));
 
+	/* Threads come here in another order than they read. */
+	spin_lock(&rearm->lock);
 	for (u32 i = 0; i < n; i++) {
 		const u64 cookie = events[i].cookie;
 		const u32 stopped = READ_ONCE(rearm->stopped[cookie]);
 
 		if (stopped && stopped <= seq)
-			atomic_inc(&rearm->after_stop);
-		if (READ_ONCE(rearm->last[cookie]))
-			atomic_inc(&rearm->after_last);
-		if (!(events[i].flags & HTW_EVENT_MORE))
-			WRITE_ONCE(rearm->last[cookie], rearm->last[cookie] + 1);
-		atomic_inc(&rearm->events);
+			rearm->after_stop++;
+		if (!(events[i].flags & HTW_EVENT_MORE)) {
+			rearm->last[cookie]++;
+			rearm->last_at[cookie] = events[i].deadline;
+		}
+		rearm->latest[cookie] = max(rearm->latest[cookie], events[i].deadline);
+		rearm->events++;
 	}
+	spin_unlock(&rearm->lock);
 	return n;
 }
 
@@ -1146,6 +1153,7 @@ static void periodic_rearm_races_with_cancel(struct kunit *test)
 	struct rearm *rearm = test_array(test, 1, sizeof(*rearm));
 	struct htw_context *ctx = htw_test_context(test);
 
+	spin_lock_init(&rearm->lock);
 	rearm->torture.ctx[0] = ctx;
 	for (u32 i = 0; i < PERIODIC; i++) {
 		const struct htw_add add = {
@@ -1161,12 +1169,14 @@ static void periodic_rearm_races_with_cancel(struct kunit *test)
 	msleep(50);
 	while (rearm_read(rearm))
 		;
-	KUNIT_EXPECT_GT(test, atomic_read(&rearm->events), PERIODIC);
+	KUNIT_EXPECT_GT(test, rearm->events, PERIODIC);
 	KUNIT_EXPECT_EQ(test, atomic_read(&rearm->torture.failed), 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&rearm->after_stop), 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&rearm->after_last), 0);
-	for (u32 i = 0; i < PERIODIC; i++)
+	KUNIT_EXPECT_EQ(test, rearm->after_stop, 0);
+	for (u32 i = 0; i < PERIODIC; i++) {
 		KUNIT_EXPECT_EQ(test, rearm->last[i], rearm->already[i]);
+		if (rearm->last[i])
+			KUNIT_EXPECT_EQ(test, rearm->latest[i], rearm->last_at[i]);
+	}
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
 	htw_test_expect_empty(test);
 }
@@ -1180,6 +1190,7 @@ static int close_thread(void *data)
 	while (atomic_fetch_inc(&torture->next) < torture->cookies) {
 		struct htw_context *ctx = htw_context_alloc(HTW_TEST_LIMIT);
 		const u64 now = htw_now();
+		const u64 until = now + prandom_u32_state(&thread->rnd) % (4 * NSEC_PER_MSEC);
 
 		if (!ctx) {
 			atomic_inc(&torture->failed);
@@ -1188,14 +1199,14 @@ static int close_thread(void *data)
 		for (u32 i = 0; i < 100; i++) {
 			const struct htw_add add = {
 				.flags = HTW_F_ABS,
-				.deadline = now + prandom_u32_state(&thread->rnd) % (4 * NSEC_PER_MSEC),
+				.deadline = now + i * 40 * NSEC_PER_USEC,
 				.interval = i % 2 ? htw_tick_ns : 0,
 			};
 
 			if (!htw_test_add(ctx, &add))
 				atomic_inc(&torture->failed);
 		}
-		while (htw_now() < now + prandom_u32_state(&thread->rnd) % (4 * NSEC_PER_MSEC))
+		while (htw_now() < until)
 			cond_resched();
 		if (READ_ONCE(ctx->nr_expired))
 			atomic_inc(&torture->expired);
@@ -1218,6 +1229,7 @@ static void close_races_with_expiry(struct kunit *test)
 struct slow_waiter {
 	wait_queue_entry_t wait;
 	struct completion woken;
+	bool closed;
 };
 
 static int slow_wake(wait_queue_entry_t *wait, unsigned int mode, int sync, void *key)
@@ -1226,7 +1238,8 @@ static int slow_wake(wait_queue_entry_t *wait, unsigned int mode, int sync, void
 
 	list_del_init(&wait->entry);
 	complete(&w->woken);
-	mdelay(50);
+	for (unsigned int i = 0; i < 5000 && !READ_ONCE(w->closed); i++)
+		mdelay(1);
 	return 1;
 }
 
@@ -1237,7 +1250,7 @@ static long start_one(void *ctx)
 	return !htw_test_add(ctx, &add);
 }
 
-/* The last who closes does so while a callback still wakes up waiters. */
+/* The memory has to stay for as long as a callback wakes up the waiters. */
 static void close_while_a_callback_wakes_up(struct kunit *test)
 {
 	struct slow_waiter *w = test_array(test, 1, sizeof(*w));
@@ -1252,7 +1265,9 @@ static void close_while_a_callback_wakes_up(struct kunit *test)
 	KUNIT_ASSERT_NE(test, wait_for_completion_timeout(&w->woken, 10 * HZ), 0);
 	/* KASAN tells if the callback finds its memory gone. */
 	kunit_release_action(test, htw_test_close, ctx);
-	msleep(200);
+	msleep(300);
+	WRITE_ONCE(w->closed, true);
+	msleep(100);
 	htw_test_expect_empty(test);
 }
 
@@ -1343,8 +1358,9 @@ static void timers_are_cancelled_from_any_cpu(struct kunit *test)
 	unsigned int cpu;
 
 	for_each_online_cpu(cpu) {
-		const struct start_many *m = start_on_cpu(test, cpu, 100, NSEC_PER_SEC, htw_tick_ns);
+		const struct start_many *m;
 
+		m = start_on_cpu(test, cpu, 100, NSEC_PER_SEC, htw_tick_ns);
 		for (u32 i = 0; i < m->count; i++) {
 			struct htw_cancel cancel = { .id = m->ids[i] };
 
@@ -1546,6 +1562,7 @@ static struct kunit_suite htw_engine_suite = {
 	.name = "htw_engine",
 	.test_cases = htw_engine_cases,
 };
+
 kunit_test_suite(htw_engine_suite);
 
 MODULE_DESCRIPTION("KUnit: the engine and its contexts");

@@ -35,6 +35,7 @@
  * @HTW_FEATURE_MANUAL: %HTW_CLOCK_MANUAL and HTW_ADVANCE
  * @HTW_FEATURE_RING: the mapped ring of expirations and HTW_FLUSH
  * @HTW_FEATURE_TABLE: the mapped table of deadlines
+ * @HTW_FEATURE_CANCEL_ON_SET: %HTW_F_CANCEL_ON_SET
  */
 enum htw_feature {
 	HTW_FEATURE_ADD		= 1 << 0,
@@ -47,6 +48,7 @@ enum htw_feature {
 	HTW_FEATURE_MANUAL	= 1 << 7,
 	HTW_FEATURE_RING	= 1 << 8,
 	HTW_FEATURE_TABLE	= 1 << 9,
+	HTW_FEATURE_CANCEL_ON_SET = 1 << 10,
 };
 
 /**
@@ -57,7 +59,7 @@ enum htw_feature {
  *	then disarmed, still counts against the limit, and lives until
  *	HTW_CANCEL
  * @HTW_F_CANCEL_ON_SET: with CLOCK_REALTIME, setting the clock expires the
- *	timer at once with %HTW_EVENT_CLOCK_SET (%HTW_FEATURE_SETUP)
+ *	timer at once with %HTW_EVENT_CLOCK_SET (%HTW_FEATURE_CANCEL_ON_SET)
  * @HTW_MOD_DEADLINE: HTW_MOD only: set the deadline and arm
  * @HTW_MOD_INTERVAL: HTW_MOD only: set the interval and the firings
  * @HTW_MOD_COOKIE: HTW_MOD only: set the cookie
@@ -190,7 +192,8 @@ enum htw_state {
  * @interval: zero for a one-shot timer
  * @cookie: the timer's cookie
  * @missed: firings that came due since the one that waits to be read
- * @firings: how many firings are left, zero for without end
+ * @firings: how many firings are left, zero for without end. A kept timer that
+ *	has had all of them is a disarmed one-shot timer
  * @state: one of &enum htw_state
  * @flags: %HTW_F_KEEP, %HTW_F_CANCEL_ON_SET as it was started
  *
@@ -344,8 +347,8 @@ enum htw_setup_flag {
  * @reserved0: must be zero
  * @reserved: must be zero
  *
- * Needs %HTW_FEATURE_SETUP. EBUSY once the context has had a timer; EINVAL;
- * EPERM beyond what an unprivileged user may ask for.
+ * Needs %HTW_FEATURE_SETUP. EBUSY once the context has had a timer, or was shaped
+ * before; EINVAL; EPERM beyond what an unprivileged user may ask for.
  */
 struct htw_setup {
 	__u32 flags;

@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The clocks: one that stands still, one that goes on in sleep, one that can be
+ * set, and those of a time namespace
+ */
+#include "htw-more.h"
+
+/* @deadline up to the tick at which it comes. */
+static __u64 tick_up(__u64 deadline, __u64 tick)
+{
+	return (deadline + tick - 1) / tick * tick;
+}
+
+struct expected {
+	__u64 tick;
+	__u64 order;
+	__u64 deadline;
+};
+
+static int by_tick_then_order(const void *a, const void *b)
+{
+	const struct expected *x = a, *y = b;
+
+	if (x->tick != y->tick)
+		return x->tick < y->tick ? -1 : 1;
+	return x->order < y->order ? -1 : 1;
+}
+
+/*
+ * An hour of timers, @step at a time: each exactly at its tick, and those of a
+ * tick in the order in which they were started.
+ */
+static void pass_an_hour(struct __test_metadata *_metadata, int fd, __u64 tick, __u64 step,
+			 __u64 spread)
+{
+	enum { COUNT = 20000 };
+	struct expected *e = calloc(COUNT, sizeof(*e));
+	struct htw_event ev[64];
+	__u64 random = 99 + step, now, got = 0;
+	long long expired;
+	int i, n;
+
+	ASSERT_NE(NULL, e);
+	ASSERT_EQ(0, htw_setup_clock(fd, HTW_CLOCK_MANUAL));
+	for (i = 0; i < COUNT; i++) {
+		e[i].order = i;
+		e[i].deadline = 1 + htw_random(&random) % spread * (HOUR / spread);
+		e[i].tick = tick_up(e[i].deadline, tick);
+		ASSERT_NE(0, htw_start_abs(fd, e[i].deadline, i));
+	}
+	qsort(e, COUNT, sizeof(*e), by_tick_then_order);
+	for (now = 0; now < HOUR + step;) {
+		now += step;
+		expired = htw_advance(fd, step, 0);
+		ASSERT_LE(0, expired);
+		for (; expired; expired -= n) {
+			n = htw_read(fd, ev, ARRAY_SIZE(ev));
+			ASSERT_LT(0, n);
+			ASSERT_GE(expired, n);
+			for (i = 0; i < n; i++, got++) {
+				ASSERT_EQ(e[got].order, ev[i].cookie);
+				ASSERT_EQ(e[got].deadline, ev[i].deadline);
+				ASSERT_EQ(now, ev[i].fired);
+				ASSERT_LE(e[got].tick, now);
+				ASSERT_GT(e[got].tick + step, now);
+			}
+		}
+		ASSERT_EQ(-EAGAIN, htw_read(fd, ev, 1));
+	}
+	EXPECT_EQ(COUNT, got);
+	EXPECT_EQ(0, htw_timers(fd));
+	free(e);
+}
+
+HTW_TEST(manual_hour_at_once)
+{
+	NEEDS(HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
+	pass_an_hour(_metadata, self->fd, self->tick, 2 * HOUR, HOUR);
+}
+
+HTW_TEST(manual_hour_by_seconds)
+{
+	NEEDS(HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
+	pass_an_hour(_metadata, self->fd, self->tick, SEC, HOUR);
+}
+
+HTW_TEST(manual_hour_by_an_odd_step)
+{
+	NEEDS(HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
+	pass_an_hour(_metadata, self->fd, self->tick, 123456789, HOUR);
+}
+
+HTW_TEST(manual_hour_of_equal_deadlines)
+{
+	NEEDS(HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
+	pass_an_hour(_metadata, self->fd, self->tick, 60 * SEC, 100);
+}
+
+/* Nothing moves it but HTW_ADVANCE. */
+HTW_TEST(manual_stands_still)
+{
+	struct htw_event ev;
+	__u64 id;
+
+	NEEDS(HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL | HTW_FEATURE_MOD);
+	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
+	id = htw_start(self->fd, self->tick, 1);
+	htw_sleep_until(htw_now() + 50 * MSEC + 10 * self->tick);
+	EXPECT_EQ(0, htw_poll(self->fd, 0));
+	EXPECT_EQ(self->tick, htw_query(self->fd, id).remaining);
+	EXPECT_EQ(1, htw_advance(self->fd, self->tick, 0));
+	EXPECT_EQ(1, htw_read(self->fd, &ev, 1));
+}
+
+/* Periodic timers over an hour: one record a read, and none uncounted. */
+HTW_TEST(manual_periodic)
+{
+	struct htw_add add = htw_rel(SEC, 1);
+	__u64 random = 5, now = 0, firings = 0;
+	struct htw_event ev[2];
+	int n;
+
+	NEEDS(HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
+	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
+	add.interval = SEC;
+	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+	while (now < HOUR) {
+		const __u64 step = htw_random(&random) % (5 * SEC);
+
+		now += step;
+		ASSERT_LE(0, htw_advance(self->fd, step, 0));
+		n = htw_read(self->fd, ev, 2);
+		if (n == -EAGAIN)
+			continue;
+		ASSERT_EQ(1, n);
+		ASSERT_EQ((firings + 1) * SEC, ev[0].deadline);
+		firings += 1 + ev[0].missed;
+		ASSERT_EQ(now / SEC, firings);
+	}
+}
+
+static void runs_with(struct __test_metadata *_metadata, int fd, clockid_t clock)
+{
+	struct htw_event ev;
+	__u64 t0, t1, id;
+	int i;
+
+	ASSERT_EQ(0, htw_setup_clock(fd, clock));
+	EXPECT_EQ(clock, htw_info(fd).clock);
+	for (i = 0; i < 50; i++) {
+		const __u64 when = htw_time(clock) + i * 100 * USEC;
+
+		id = htw_start_abs(fd, when, i);
+		ASSERT_EQ(1, htw_collect(fd, &ev, 1));
+		EXPECT_EQ(id, ev.id);
+		EXPECT_EQ(when, ev.deadline);
+		EXPECT_LE(when, ev.fired);
+		EXPECT_GE(htw_time(clock), ev.fired);
+
+		t0 = htw_time(clock);
+		id = htw_start(fd, i * 100 * USEC, i);
+		t1 = htw_time(clock);
+		ASSERT_EQ(1, htw_collect(fd, &ev, 1));
+		EXPECT_EQ(id, ev.id);
+		EXPECT_LE(t0 + i * 100 * USEC, ev.deadline);
+		EXPECT_GE(t1 + i * 100 * USEC, ev.deadline);
+		EXPECT_LE(ev.deadline, ev.fired);
+		EXPECT_GE(htw_time(clock), ev.fired);
+	}
+	EXPECT_EQ(0, htw_timers(fd));
+}
+
+HTW_TEST(monotonic)
+{
+	NEEDS(HTW_FEATURE_SETUP);
+	runs_with(_metadata, self->fd, CLOCK_MONOTONIC);
+}
+
+HTW_TEST(boottime)
+{
+	NEEDS(HTW_FEATURE_SETUP);
+	runs_with(_metadata, self->fd, CLOCK_BOOTTIME);
+}
+
+HTW_TEST(realtime)
+{
+	NEEDS(HTW_FEATURE_SETUP);
+	runs_with(_metadata, self->fd, CLOCK_REALTIME);
+}
+
+static int set_realtime(__s64 by)
+{
+	const __u64 to = htw_time(CLOCK_REALTIME) + by;
+	struct timespec ts = { .tv_sec = to / SEC, .tv_nsec = to % SEC };
+
+	return clock_settime(CLOCK_REALTIME, &ts) ? -errno : 0;
+}
+
+#define REALTIME() do {							\
+	NEEDS(HTW_FEATURE_SETUP);					\
+	ASSERT_EQ(0, htw_setup_clock(self->fd, CLOCK_REALTIME));	\
+} while (0)
+
+HTW_TEST(realtime_set_forward)
+{
+	const __u64 now = htw_time(CLOCK_REALTIME);
+	struct htw_event ev[8];
+	int i;
+
+	REALTIME();
+	for (i = 0; i < 5; i++)
+		ASSERT_NE(0, htw_start_abs(self->fd, now + (i + 1) * 600 * SEC, i));
+	ASSERT_EQ(0, set_realtime(1801 * SEC));
+	ASSERT_EQ(3, htw_collect(self->fd, ev, 3));
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ(i, ev[i].cookie);
+		EXPECT_EQ(now + (i + 1) * 600 * SEC, ev[i].deadline);
+		EXPECT_LE(now + 1801 * SEC, ev[i].fired);
+	}
+	EXPECT_EQ(0, htw_poll(self->fd, 50));
+	ASSERT_EQ(0, set_realtime(3600 * SEC));
+	ASSERT_EQ(2, htw_collect(self->fd, ev, 2));
+	EXPECT_EQ(3, ev[0].cookie);
+	EXPECT_EQ(4, ev[1].cookie);
+	ASSERT_EQ(0, set_realtime(-5401LL * (__s64)SEC));
+}
+
+/* What was set back has its time once more: new ones come first, old ones wait. */
+HTW_TEST(realtime_set_back)
+{
+	const __u64 now = htw_time(CLOCK_REALTIME);
+	struct htw_event ev[8];
+	__u64 old, new, when;
+
+	REALTIME();
+	/* Something expires, so that the wheel is at this time. */
+	ASSERT_NE(0, htw_start(self->fd, MSEC, 0));
+	ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
+	old = htw_start_abs(self->fd, now + 3 * SEC, 1);
+	ASSERT_EQ(0, set_realtime(-3600LL * (__s64)SEC));
+	when = htw_time(CLOCK_REALTIME) + 100 * MSEC;
+	new = htw_start_abs(self->fd, when, 2);
+	EXPECT_EQ(0, htw_poll(self->fd, 20));
+	ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
+	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev + 1, 1));
+	EXPECT_EQ(new, ev[0].id);
+	EXPECT_EQ(when, ev[0].deadline);
+	EXPECT_LE(when, ev[0].fired);
+	EXPECT_GE(htw_time(CLOCK_REALTIME), ev[0].fired);
+	/* Past the old one's moment, had the clock not been set. */
+	htw_sleep_until(htw_now() + 3 * SEC);
+	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev, 8));
+	ASSERT_EQ(0, set_realtime(3600 * SEC));
+	ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
+	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev + 1, 1));
+	EXPECT_EQ(old, ev[0].id);
+	EXPECT_EQ(now + 3 * SEC, ev[0].deadline);
+	EXPECT_LE(now + 3 * SEC, ev[0].fired);
+	EXPECT_EQ(0, htw_timers(self->fd));
+}
+
+/*
+ * Timers of all distances, and a clock that is set to and fro meanwhile: none
+ * early by the clock as it was read, none twice, and none lost in the end.
+ */
+HTW_TEST(realtime_set_to_and_fro)
+{
+	enum { COUNT = 4000 };
+	static unsigned char told[COUNT];
+	static __u64 deadline[COUNT];
+	static bool was_past[COUNT];
+	struct htw_event ev[64];
+	__u64 random = 17, got = 0, early = 0, early_past = 0;
+	__s64 off = 0, by;
+	int i, n, started = 0, round;
+
+	REALTIME();
+	for (round = 0; round < 200; round++) {
+		const __u64 now = htw_time(CLOCK_REALTIME);
+
+		for (i = 0; i < COUNT / 200; i++, started++) {
+			/* From a tick to days, some of them past. */
+			deadline[started] = now + (1ULL << htw_random(&random) % 48) - 10 * MSEC;
+			was_past[started] = deadline[started] <= now;
+			ASSERT_NE(0, htw_start_abs(self->fd, deadline[started], started));
+		}
+		by = (__s64)(htw_random(&random) % (2 * HOUR)) - (__s64)HOUR;
+		ASSERT_EQ(0, set_realtime(by));
+		off += by;
+		while ((n = htw_read(self->fd, ev, ARRAY_SIZE(ev))) > 0) {
+			for (i = 0; i < n; i++) {
+				ASSERT_GT(started, ev[i].cookie);
+				EXPECT_EQ(deadline[ev[i].cookie], ev[i].deadline);
+				if (ev[i].fired < ev[i].deadline)
+					++*(was_past[ev[i].cookie] ? &early_past : &early);
+				EXPECT_EQ(0, told[ev[i].cookie]++);
+			}
+			got += n;
+		}
+		htw_sleep_until(htw_now() + htw_random(&random) % (5 * MSEC));
+	}
+	/* Beyond all of them. */
+	ASSERT_EQ(0, set_realtime(400 * HOUR));
+	off += 400 * HOUR;
+	while (got < COUNT) {
+		ASSERT_TRUE(htw_wait_readable(self->fd));
+		n = htw_read(self->fd, ev, ARRAY_SIZE(ev));
+		ASSERT_LT(0, n);
+		for (i = 0; i < n; i++) {
+			if (ev[i].fired < ev[i].deadline)
+				++*(was_past[ev[i].cookie] ? &early_past : &early);
+			EXPECT_EQ(0, told[ev[i].cookie]++);
+		}
+		got += n;
+	}
+	EXPECT_EQ(0, early);
+	/* Past when they were started, and the clock set back before they were seen. */
+	EXPECT_EQ(0, early_past);
+	EXPECT_EQ(COUNT, got);
+	EXPECT_EQ(0, htw_timers(self->fd));
+	ASSERT_EQ(0, set_realtime(-off));
+}
+
+/* Setting the clock leaves relative timers on the others alone. */
+HTW_TEST(monotonic_is_not_set)
+{
+	struct htw_event ev[2];
+	__u64 t0 = htw_now(), id = htw_start(self->fd, 500 * MSEC, 1);
+
+	ASSERT_EQ(0, set_realtime(HOUR));
+	EXPECT_EQ(0, htw_poll(self->fd, 50));
+	ASSERT_EQ(0, set_realtime(-(__s64)HOUR));
+	ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
+	EXPECT_EQ(id, ev[0].id);
+	EXPECT_LE(t0 + 500 * MSEC, htw_now());
+	EXPECT_NOT_EARLY(&ev[0]);
+}
+
+HTW_TEST(cancel_on_set)
+{
+	struct htw_add add = htw_abs(htw_time(CLOCK_REALTIME) + 10 * HOUR, 1);
+	struct htw_event ev[2];
+	__u64 plain;
+	int i;
+
+	NEEDS(HTW_FEATURE_CANCEL_ON_SET);
+	REALTIME();
+	plain = htw_start_abs(self->fd, add.deadline, 2);
+	for (i = 0; i < 2; i++) {
+		add.flags = HTW_F_ABS | HTW_F_CANCEL_ON_SET;
+		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+		EXPECT_EQ(0, htw_poll(self->fd, 20));
+		ASSERT_EQ(0, set_realtime(i ? -(__s64)HOUR : (__s64)HOUR));
+		ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
+		EXPECT_EQ(add.id, ev[0].id);
+		EXPECT_EQ(1, ev[0].cookie);
+		EXPECT_EQ(HTW_EVENT_CLOCK_SET, ev[0].flags);
+		EXPECT_EQ(1, htw_timers(self->fd));
+	}
+	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev, 1));
+	EXPECT_EQ(0, htw_stop(self->fd, plain));
+}
+
+/* In a child in a time namespace with these offsets, in seconds. */
+#define in_namespace(monotonic, boottime, body) ({			\
+	int __status = -1;						\
+	pid_t __pid = fork();						\
+									\
+	if (!__pid) {							\
+		char __text[128];					\
+									\
+		snprintf(__text, sizeof(__text), "monotonic %lld 0\nboottime %lld 0\n",	\
+			 (long long)(monotonic), (long long)(boottime));	\
+		if (unshare(CLONE_NEWTIME) ||				\
+		    htw_write_file("/proc/self/timens_offsets", __text))	\
+			_exit(77);					\
+		_exit(htw_in_child(body) ? 0 : 1);			\
+	}								\
+	if (__pid > 0)							\
+		waitpid(__pid, &__status, 0);				\
+	WIFEXITED(__status) ? WEXITSTATUS(__status) : -1;		\
+})
+
+#define CHECK(cond) do {						\
+	if (!(cond)) {							\
+		TH_LOG("not so: " #cond);				\
+		return false;						\
+	}								\
+} while (0)
+
+/* By the clock that this process sees. */
+static bool told_by(struct __test_metadata *_metadata, int fd, clockid_t clock, __s64 ahead)
+{
+	struct htw_event ev;
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		const __u64 now = htw_time(clock) + ahead, when = now + i * MSEC;
+		const __u64 id = htw_start_abs(fd, when, i);
+
+		CHECK(id);
+		if (htw_info(fd).features & HTW_FEATURE_MOD)
+			CHECK(htw_query(fd, id).deadline == when);
+		CHECK(htw_query(fd, id).remaining <= 20 * MSEC);
+		CHECK(htw_collect(fd, &ev, 1) == 1);
+		CHECK(ev.id == id);
+		CHECK(ev.deadline == when);
+		CHECK(ev.fired >= when);
+		CHECK(ev.fired <= htw_time(clock) + ahead);
+		/* A relative one has a deadline on that clock, too. */
+		CHECK(htw_start(fd, 0, i));
+		CHECK(htw_collect(fd, &ev, 1) == 1);
+		CHECK(ev.deadline >= now && ev.deadline <= htw_time(clock) + ahead);
+		CHECK(ev.fired >= ev.deadline);
+	}
+	return true;
+}
+
+static bool opened_here(struct __test_metadata *_metadata, clockid_t clock)
+{
+	int fd = htw_open(O_NONBLOCK);
+	bool right;
+
+	CHECK(fd >= 0);
+	if (clock != CLOCK_MONOTONIC)
+		CHECK(!htw_setup_clock(fd, clock));
+	right = told_by(_metadata, fd, clock, 0);
+	close(fd);
+	return right;
+}
+
+#define EXPECT_IN_NAMESPACE(monotonic, boottime, body) do {		\
+	int __ret = in_namespace(monotonic, boottime, body);		\
+									\
+	if (__ret == 77)						\
+		SKIP(return, "no time namespace to be had");		\
+	EXPECT_EQ(0, __ret);						\
+} while (0)
+
+HTW_TEST(namespace_of_the_opener)
+{
+	static const clockid_t clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME };
+	unsigned int i;
+
+	NEEDS(HTW_FEATURE_SETUP);
+	for (i = 0; i < ARRAY_SIZE(clocks); i++) {
+		EXPECT_IN_NAMESPACE(1000, 2000000, opened_here(_metadata, clocks[i]));
+		EXPECT_IN_NAMESPACE(-1, -2, opened_here(_metadata, clocks[i]));
+		EXPECT_IN_NAMESPACE(0, 0, opened_here(_metadata, clocks[i]));
+	}
+}
+
+/* The fd tells the opener's time wherever it is used. */
+HTW_TEST(namespace_of_the_user)
+{
+	EXPECT_IN_NAMESPACE(1000, 2000, told_by(_metadata, self->fd, CLOCK_MONOTONIC,
+						-1000LL * (__s64)SEC));
+}
+
+static bool manual_here(struct __test_metadata *_metadata)
+{
+	int fd = htw_open(O_NONBLOCK);
+	struct htw_event ev;
+
+	CHECK(!htw_setup_clock(fd, HTW_CLOCK_MANUAL));
+	CHECK(htw_start_abs(fd, SEC, 1));
+	CHECK(htw_advance(fd, SEC, HTW_F_ABS) == 1);
+	CHECK(htw_read(fd, &ev, 1) == 1);
+	CHECK(ev.deadline == SEC);
+	CHECK(ev.fired == SEC);
+	return true;
+}
+
+HTW_TEST(namespace_and_the_manual_clock)
+{
+	NEEDS(HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
+	EXPECT_IN_NAMESPACE(1000, 2000, manual_here(_metadata));
+}
+
+/* Deadlines before the machine was started, which the namespace's clock has. */
+static bool long_past_here(struct __test_metadata *_metadata)
+{
+	int fd = htw_open(O_NONBLOCK);
+	struct htw_add add = htw_abs(5, 1);
+	struct htw_event ev;
+
+	CHECK(fd >= 0);
+	CHECK(htw_start_abs(fd, 3, 1));
+	CHECK(htw_collect(fd, &ev, 1) == 1);
+	CHECK(ev.deadline == 3);
+	/* The phase is kept, which began before there was a time. */
+	add.interval = 7777777;
+	CHECK(!htw_call(fd, HTW_ADD, &add));
+	CHECK(htw_collect(fd, &ev, 1) == 1);
+	CHECK(ev.deadline == 5);
+	CHECK(htw_collect(fd, &ev, 1) == 1);
+	CHECK((ev.deadline - 5) % 7777777 == 0);
+	return true;
+}
+
+HTW_TEST(namespace_and_what_is_long_past)
+{
+	EXPECT_IN_NAMESPACE(1000, 2000, long_past_here(_metadata));
+}
+
+TEST_HARNESS_MAIN

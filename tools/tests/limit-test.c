@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The limit: exact, and given back by every way that a timer can end
+ */
+#include "htw-test.h"
+
+static __u64 *ids;
+
+/* Fills the context up: from here on no timer fits. */
+static bool fill(int fd, __u64 limit)
+{
+	__u64 room = limit - htw_timers(fd);
+
+	if (!ids)
+		ids = malloc(limit * sizeof(*ids));
+	return ids && htw_start_many(fd, ~0ULL, 0, room, ids) == room;
+}
+
+static int add_one(int fd, __u64 *id)
+{
+	struct htw_add add = htw_abs(~0ULL, 1);
+	int ret = htw_call(fd, HTW_ADD, &add);
+
+	if (id)
+		*id = add.id;
+	return ret;
+}
+
+HTW_TEST(is_exact)
+{
+	struct htw_batch batch;
+	struct htw_op ops[3];
+	__u64 id;
+	int i;
+
+	ASSERT_TRUE(fill(self->fd, self->limit));
+	EXPECT_EQ(self->limit, htw_timers(self->fd));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, &id));
+	EXPECT_EQ(POISON, id);
+
+	/* One that fits between two that do not. */
+	ops[0] = htw_op_add(~0ULL, 1);
+	ops[1] = htw_op_cancel(ids[0], 0);
+	ops[2] = htw_op_add(~0ULL, 1);
+	batch = htw_batch_of(ops, 3);
+	ASSERT_EQ(0, htw_call(self->fd, HTW_BATCH, &batch));
+	EXPECT_EQ(3, batch.done);
+	EXPECT_EQ(-ENOSPC, ops[0].result);
+	EXPECT_EQ(POISON, ops[0].add.id);
+	EXPECT_EQ(0, ops[1].result);
+	EXPECT_EQ(0, ops[2].result);
+
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+	EXPECT_EQ(self->limit, htw_timers(self->fd));
+}
+
+HTW_TEST(recovers_after_cancel)
+{
+	unsigned int i;
+
+	ASSERT_TRUE(fill(self->fd, self->limit));
+	for (i = 0; i < 5; i++)
+		ASSERT_EQ(0, htw_stop(self->fd, ids[i]));
+	for (i = 0; i < 5; i++)
+		EXPECT_EQ(0, add_one(self->fd, NULL));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+	EXPECT_EQ(self->limit, htw_timers(self->fd));
+}
+
+HTW_TEST(recovers_after_reading)
+{
+	struct htw_event ev[10];
+	unsigned int i;
+
+	for (i = 0; i < 10; i++)
+		ASSERT_NE(0, htw_start(self->fd, 0, i));
+	ASSERT_TRUE(htw_eventually(htw_info(self->fd).expired == 10));
+	ASSERT_TRUE(fill(self->fd, self->limit));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+
+	/* Copied nowhere is not read. */
+	EXPECT_EQ(-EFAULT, htw_read(self->fd, NULL, 10));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+
+	ASSERT_EQ(3, htw_read(self->fd, ev, 3));
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(0, add_one(self->fd, NULL));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+
+	ASSERT_EQ(7, htw_read(self->fd, ev, 10));
+	for (i = 0; i < 7; i++)
+		EXPECT_EQ(0, add_one(self->fd, NULL));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+}
+
+HTW_TEST(recovers_after_discarding)
+{
+	struct htw_cancel cancel;
+	__u64 id = htw_start(self->fd, 0, 1);
+
+	ASSERT_TRUE(htw_wait_readable(self->fd));
+	ASSERT_TRUE(fill(self->fd, self->limit));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+	cancel = htw_cancel_of(id, HTW_CANCEL_DISCARD);
+	ASSERT_EQ(-EALREADY, htw_call(self->fd, HTW_CANCEL, &cancel));
+	EXPECT_EQ(0, add_one(self->fd, NULL));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+}
+
+HTW_TEST(counts_periodic_once)
+{
+	struct htw_add add = htw_abs(0, 1);
+	struct htw_event ev;
+
+	add.interval = 3600 * SEC;
+	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+	ASSERT_TRUE(htw_wait_readable(self->fd));
+	ASSERT_TRUE(fill(self->fd, self->limit));
+	ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+	ASSERT_EQ(0, htw_stop(self->fd, add.id));
+	EXPECT_EQ(0, add_one(self->fd, NULL));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+}
+
+HTW_TEST(counts_kept)
+{
+	struct htw_add add = htw_abs(0, 1);
+	struct htw_event ev;
+
+	if (!(self->features & HTW_FEATURE_KEEP))
+		SKIP(return, "no HTW_FEATURE_KEEP");
+	add.flags |= HTW_F_KEEP;
+	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+	ASSERT_TRUE(htw_wait_readable(self->fd));
+	ASSERT_TRUE(fill(self->fd, self->limit));
+	ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+	ASSERT_EQ(0, htw_stop(self->fd, add.id));
+	EXPECT_EQ(0, add_one(self->fd, NULL));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+}
+
+/* A failed call leaves no timer, so it must not cost room for one either. */
+HTW_TEST(spared_by_failed_calls)
+{
+	struct htw_add good = htw_rel(0, 1), bad = good, *unwritable;
+	int i;
+
+	bad.reserved = 1;
+	unwritable = htw_read_only(&good, sizeof(good));
+	ASSERT_NE(NULL, unwritable);
+	for (i = 0; i < 1000; i++) {
+		ASSERT_EQ(-EFAULT, htw_call(self->fd, HTW_ADD, unwritable));
+		ASSERT_EQ(-EINVAL, htw_call(self->fd, HTW_ADD, &bad));
+	}
+	EXPECT_EQ(0, htw_timers(self->fd));
+	EXPECT_TRUE(fill(self->fd, self->limit));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+}
+
+/* Room that one CPU gave back must be there for the other. */
+HTW_TEST(is_one_for_all_cpus)
+{
+	int other = htw_other_cpu();
+
+	ASSERT_TRUE(fill(self->fd, self->limit));
+	ASSERT_EQ(self->limit, htw_stop_many(self->fd, ids, self->limit));
+	ASSERT_EQ(0, htw_pin(other));
+	ASSERT_TRUE(fill(self->fd, self->limit));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+	ASSERT_EQ(0, htw_pin(0));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+	ASSERT_EQ(0, htw_stop(self->fd, ids[0]));
+	ASSERT_EQ(0, htw_pin(other));
+	EXPECT_EQ(0, add_one(self->fd, NULL));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+}
+
+HTW_TEST(is_of_each_context)
+{
+	int other = htw_open(O_NONBLOCK);
+
+	ASSERT_LE(0, other);
+	ASSERT_TRUE(fill(self->fd, self->limit));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+	EXPECT_EQ(0, add_one(other, NULL));
+	EXPECT_EQ(1, htw_timers(other));
+	close(other);
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+}
+
+TEST_HARNESS_MAIN

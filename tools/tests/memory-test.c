@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memory: charged to who uses it, given back by close and by death
+ *
+ * All of it is measured as what a cgroup is charged for a child that uses the
+ * device. The machine's free memory would not do: what lies on the CPUs' own
+ * lists is not in it, and moves it by tens of MiB, which would hide a leak.
+ */
+#include "htw-test.h"
+
+#include <mntent.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#define MIB		(1ULL << 20)
+/* What a pending timer takes, and what it may take with all that is around it. */
+#define NODE		64
+#define NODE_MOST	72
+/* Each CPU may hold up to 64 pages that were charged and are not used. */
+#define SLACK		MIB
+
+#define COUNT		300000
+#define IN_USE		20000
+
+/* A child in a cgroup of its own, that does what it is told by a byte. */
+struct child {
+	char group[160];
+	char current[200];
+	__u64 before;
+	pid_t pid;
+	int to, from;
+};
+
+/* Where cgroup2 is mounted, with its memory controller on for children. */
+static bool memory_cgroup(char *path, size_t size)
+{
+	FILE *mounts = setmntent("/proc/mounts", "r");
+	char file[256], buf[256];
+	struct mntent *m;
+	bool found = false;
+
+	while (mounts && !found && (m = getmntent(mounts))) {
+		found = !strcmp(m->mnt_type, "cgroup2");
+		if (found)
+			snprintf(path, size, "%s", m->mnt_dir);
+	}
+	if (mounts)
+		endmntent(mounts);
+	if (!found)
+		return false;
+	snprintf(file, sizeof(file), "%s/cgroup.controllers", path);
+	if (htw_read_file(file, buf, sizeof(buf)) || !strstr(buf, "memory"))
+		return false;
+	snprintf(file, sizeof(file), "%s/cgroup.subtree_control", path);
+	return !htw_write_file(file, "+memory");
+}
+
+static bool add(int fd, __u64 deadline, __u64 count)
+{
+	return htw_start_many(fd, deadline, 0, count, NULL) == count;
+}
+
+/* Pending on both CPUs, and some expired and not read. */
+static bool add_all_kinds(int fd)
+{
+	return !htw_pin(0) && add(fd, ~0ULL, COUNT / 2) &&
+	       !htw_pin(htw_other_cpu()) && add(fd, 0, COUNT / 4) &&
+	       add(fd, htw_now() + 2 * SEC, COUNT / 4);
+}
+
+static bool use_once(int fd)
+{
+	static struct htw_event ev[IN_USE / 2];
+	static __u64 ids[IN_USE / 2];
+
+	return htw_start_many(fd, ~0ULL, 0, IN_USE / 2, ids) == IN_USE / 2 &&
+	       add(fd, 0, IN_USE / 2) &&
+	       htw_stop_many(fd, ids, IN_USE / 2) == IN_USE / 2 &&
+	       htw_collect(fd, ev, IN_USE / 2) == IN_USE / 2 && !htw_timers(fd);
+}
+
+static void serve(int from, int to)
+{
+	int fd = -1, i;
+	char what;
+
+	while (read(from, &what, 1) == 1) {
+		bool ok = true;
+
+		switch (what) {
+		case 'o':
+			fd = htw_open(O_NONBLOCK);
+			ok = fd >= 0;
+			break;
+		case 'a':
+			ok = add(fd, ~0ULL, COUNT);
+			break;
+		case 'k':
+			ok = add_all_kinds(fd);
+			break;
+		case 'u':
+			for (i = 0; i < 20 && ok; i++)
+				ok = use_once(fd);
+			break;
+		case 'c':
+			ok = !close(fd);
+			break;
+		}
+		what = ok ? 'y' : 'n';
+		if (write(to, &what, 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+static bool ask(struct child *c, char what)
+{
+	char answer = 0;
+
+	return write(c->to, &what, 1) == 1 && read(c->from, &answer, 1) == 1 &&
+	       answer == 'y';
+}
+
+static __u64 charged(const struct child *c)
+{
+	return htw_file_number(c->current);
+}
+
+/* The child is in its cgroup before it opens the device. */
+static bool start_child(struct child *c, const char *root)
+{
+	int there[2], back[2];
+	char file[200];
+
+	snprintf(c->group, sizeof(c->group), "%s/htw-memory-test", root);
+	snprintf(c->current, sizeof(c->current), "%s/memory.current", c->group);
+	snprintf(file, sizeof(file), "%s/cgroup.procs", c->group);
+	rmdir(c->group);
+	if (mkdir(c->group, 0755) || pipe(there) || pipe(back))
+		return false;
+	c->pid = fork();
+	if (c->pid < 0)
+		return false;
+	if (!c->pid) {
+		close(there[1]);
+		close(back[0]);
+		if (htw_write_file(file, "0"))
+			_exit(1);
+		serve(there[0], back[1]);
+	}
+	close(there[0]);
+	close(back[1]);
+	c->to = there[1];
+	c->from = back[0];
+	/* All is used once, so that the child's own memory is there. */
+	if (!ask(c, 'o') || !ask(c, 'u') || !ask(c, 'c') || !ask(c, 'o'))
+		return false;
+	c->before = charged(c);
+	return c->before != ~0ULL;
+}
+
+static bool end_child(struct child *c)
+{
+	close(c->to);
+	close(c->from);
+	waitpid(c->pid, NULL, 0);
+	return htw_eventually(!rmdir(c->group));
+}
+
+HTW_TEST(charged_to_the_cgroup)
+{
+	char root[100];
+	struct child c;
+	__u64 held;
+
+	if (!memory_cgroup(root, sizeof(root)))
+		SKIP(return, "no cgroup2 memory controller here");
+	ASSERT_LE(COUNT, self->limit);
+	ASSERT_TRUE(start_child(&c, root));
+	ASSERT_TRUE(ask(&c, 'a'));
+	held = charged(&c) - c.before;
+	TH_LOG("%llu bytes a timer", held / COUNT);
+	EXPECT_LE(COUNT * NODE, held + SLACK);
+	EXPECT_GE(COUNT * NODE_MOST + SLACK, held);
+	EXPECT_TRUE(end_child(&c));
+}
+
+HTW_TEST(given_back_by_close)
+{
+	char root[100];
+	struct child c;
+	int round;
+
+	if (!memory_cgroup(root, sizeof(root)))
+		SKIP(return, "no cgroup2 memory controller here");
+	ASSERT_LE(COUNT, self->limit);
+	ASSERT_TRUE(start_child(&c, root));
+	for (round = 0; round < 4; round++) {
+		ASSERT_TRUE(ask(&c, 'k'));
+		EXPECT_LE(c.before + COUNT * NODE, charged(&c) + SLACK);
+		ASSERT_TRUE(ask(&c, 'c'));
+		ASSERT_TRUE(htw_eventually(charged(&c) <= c.before + SLACK)) {
+			TH_LOG("%llu KiB not given back", (charged(&c) - c.before) >> 10);
+		}
+		ASSERT_TRUE(ask(&c, 'o'));
+	}
+	EXPECT_TRUE(end_child(&c));
+}
+
+HTW_TEST(given_back_by_kill)
+{
+	char root[100];
+	struct child c;
+	int status;
+
+	if (!memory_cgroup(root, sizeof(root)))
+		SKIP(return, "no cgroup2 memory controller here");
+	ASSERT_LE(COUNT, self->limit);
+	ASSERT_TRUE(start_child(&c, root));
+	ASSERT_TRUE(ask(&c, 'k'));
+	EXPECT_LE(c.before + COUNT * NODE, charged(&c) + SLACK);
+	ASSERT_EQ(0, kill(c.pid, SIGKILL));
+	ASSERT_EQ(c.pid, waitpid(c.pid, &status, 0));
+	ASSERT_TRUE(WIFSIGNALED(status));
+	EXPECT_TRUE(htw_eventually(charged(&c) <= SLACK)) {
+		TH_LOG("%llu KiB not given back", charged(&c) >> 10);
+	}
+	EXPECT_TRUE(htw_eventually(!rmdir(c.group)));
+}
+
+/* Memory is for what is held at once, not for all that ever was. */
+HTW_TEST(does_not_grow_with_use)
+{
+	char root[100];
+	struct child c;
+	__u64 after;
+
+	if (!memory_cgroup(root, sizeof(root)))
+		SKIP(return, "no cgroup2 memory controller here");
+	ASSERT_LE(IN_USE, self->limit);
+	ASSERT_TRUE(start_child(&c, root));
+	ASSERT_TRUE(ask(&c, 'u'));
+	after = charged(&c);
+	ASSERT_TRUE(ask(&c, 'u'));
+	/* 20 times 20,000 timers would be 24 MiB. */
+	EXPECT_GE(after + SLACK, charged(&c));
+	EXPECT_TRUE(end_child(&c));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,126 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=dash
+# Usage: params-test.sh [MODULE]
+# The module's parameters: what it refuses, with what words, and that it works
+# with what it takes. TAP. For the VM: it loads and unloads the module.
+#
+#   tools/vm/run --file tools/tests/params-test.sh -- sh ./params-test.sh
+
+number=0
+failed=0
+
+result() {
+	number=$((number + 1))
+	if [ -z "$2" ]; then
+		echo "ok $number $1"
+	else
+		echo "$2" | sed 's/^/# /'
+		echo "not ok $number $1"
+		failed=$((failed + 1))
+	fi
+}
+
+find_module() {
+	for module in "$1" /lib/htw/htw.ko /htw.ko ./htw.ko; do
+		[ -n "$module" ] && [ -f "$module" ] && return
+	done
+	echo "Bail out! no htw.ko"
+	exit 1
+}
+
+# What the kernel has logged since mark().
+mark() {
+	marks=$((marks + 1))
+	echo "<6>params-test: mark $marks" >/dev/kmsg
+}
+
+since_mark() {
+	dmesg | sed -n "/params-test: mark $marks\$/,\$p" | sed '1d; s/^\[[^]]*\] *//'
+}
+
+# refused PARAMETER VALUE WORDS...: EINVAL, and one line of the log that has
+# PARAMETER and every one of WORDS: the value, and the range it must be in
+refused() {
+	parameter=$1 value=$2 wrong=
+	shift 2
+	mark
+	if said=$(insmod "$module" "$parameter=$value" 2>&1); then
+		wrong="it was loaded"
+		rmmod htw
+	elif ! echo "$said" | grep -q -i 'invalid \(argument\|parameter\)'; then
+		wrong="not EINVAL: $said"
+	elif [ -e /sys/module/htw ] || [ -e /dev/htw ]; then
+		wrong="something of it was left behind"
+	else
+		log=$(since_mark)
+		line=$(echo "$log" | grep htw | grep -w "$parameter")
+		for word; do
+			line=$(echo "$line" | grep -e "$word")
+		done
+		[ -n "$line" ] || wrong="the log does not tell of $*: $log"
+	fi
+	result "refuses $parameter=$value" "$wrong"
+}
+
+# works_with "PARAMETERS" PROGRAM...: loads, keeps the promises, unloads
+works_with() {
+	parameters=$1 wrong=
+	shift
+	# shellcheck disable=SC2086 # words are what we want
+	if ! wrong=$(insmod "$module" $parameters 2>&1); then
+		result "works with $parameters" "${wrong:-cannot be loaded}"
+		return
+	fi
+	wrong=
+	for parameter in $parameters; do
+		file=/sys/module/htw/parameters/${parameter%%=*}
+		[ "$(cat "$file")" = "${parameter#*=}" ] || wrong="$file says $(cat "$file")"
+	done
+	for program; do
+		# shellcheck disable=SC2086 # words are what we want
+		$program >/tmp/params-test.log 2>&1 ||
+			wrong="$wrong$program: $(grep -v -e ' RUN ' -e ' OK ' -e '^ok' /tmp/params-test.log)"
+	done
+	rmmod htw || wrong="${wrong}cannot be unloaded"
+	result "works with $parameters" "$wrong"
+}
+
+marks=0
+find_module "$1"
+[ ! -e /sys/module/htw ] || rmmod htw || { echo "Bail out! htw is in use"; exit 1; }
+
+echo "TAP version 13"
+echo "1..24"
+
+refused tick_us 0 0 10 1000000
+refused tick_us 5 5 10 1000000
+refused tick_us 9 9 10 1000000
+refused tick_us 1000001 1000001 10 1000000
+refused tick_us 2000000 2000000 10 1000000
+refused tick_us 4294967295 4294967295 10 1000000
+refused tick_us -1 -1
+refused tick_us one one
+refused geometry 1,64 '1,64' 2 2048
+refused geometry 256,0 '256,0' 2 2048
+refused geometry 256,4096 '256,4096' 2 2048
+refused geometry 1000000,64 '1000000,64' 2 2048
+refused geometry 2048,2048,2048,2048,2048,2048 '2048,2048,2048,2048,2048,2048'
+# These the kernel itself refuses, in its own words.
+refused geometry 2,2,2,2,2,2,2,2,2
+refused geometry 256,-1
+refused max_timers 0 0 1
+refused max_timers 4294967295 4294967295 1
+refused max_timers many many
+
+across="expire-test -t around_the_windows_of_the_levels -t order"
+works_with "tick_us=10000" abi-test "$across"
+works_with "tick_us=100" "$across"
+works_with "geometry=60,60,12" "$across"
+works_with "geometry=10,60,5 tick_us=1000" expire-test
+works_with "geometry=2" "$across"
+works_with "max_timers=1000" abi-test limit-test
+
+# As the VM's init left it, so that it can unload it.
+insmod "$module" || failed=1
+[ "$failed" -eq 0 ]

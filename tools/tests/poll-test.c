@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * poll() and epoll: readable where read() would return an event, and only there
+ */
+#include "htw-test.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+
+static int watch(int fd, __u32 events)
+{
+	struct epoll_event event = { .events = events };
+	int epfd = epoll_create1(EPOLL_CLOEXEC);
+
+	if (epfd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
+		return -1;
+	return epfd;
+}
+
+/* How many fds are ready: none at once, or one within a generous while. */
+static int ready_now(int epfd)
+{
+	struct epoll_event event;
+
+	return epoll_wait(epfd, &event, 1, 0);
+}
+
+static int ready_soon(int epfd)
+{
+	struct epoll_event event;
+
+	return epoll_wait(epfd, &event, 1, EVENTUALLY / MSEC);
+}
+
+HTW_TEST(agrees_with_read)
+{
+	struct htw_event ev;
+	int i;
+
+	EXPECT_EQ(0, htw_poll(self->fd, 0));
+	for (i = 0; i < 5; i++)
+		ASSERT_NE(0, htw_start(self->fd, 0, i));
+	ASSERT_TRUE(htw_eventually(htw_info(self->fd).expired == 5));
+	for (i = 0; i < 5; i++) {
+		EXPECT_EQ(POLLIN, htw_poll(self->fd, 0));
+		ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
+	}
+	EXPECT_EQ(0, htw_poll(self->fd, 0));
+	EXPECT_EQ(-EAGAIN, htw_read(self->fd, &ev, 1));
+}
+
+HTW_TEST(pending_is_not_readable)
+{
+	struct htw_event ev;
+	__u64 deadline = htw_now() + 200 * MSEC;
+	int revents;
+
+	ASSERT_NE(0, htw_start_abs(self->fd, deadline, 1));
+	do {
+		revents = htw_poll(self->fd, 0);
+		if (htw_now() < deadline)
+			ASSERT_EQ(0, revents);
+	} while (!revents && htw_now() < deadline + EVENTUALLY);
+	EXPECT_EQ(POLLIN, revents);
+	EXPECT_EQ(1, htw_read(self->fd, &ev, 1));
+}
+
+HTW_TEST(poll_waits)
+{
+	__u64 deadline = htw_now() + 20 * MSEC;
+	struct htw_event ev;
+
+	ASSERT_NE(0, htw_start_abs(self->fd, deadline, 1));
+	EXPECT_TRUE(htw_wait_readable(self->fd));
+	EXPECT_LE(deadline, htw_now());
+	EXPECT_EQ(1, htw_read(self->fd, &ev, 1));
+}
+
+HTW_TEST(level_triggered)
+{
+	int epfd = watch(self->fd, EPOLLIN), i;
+	struct htw_event ev[2];
+
+	ASSERT_LE(0, epfd);
+	EXPECT_EQ(0, ready_now(epfd));
+	ASSERT_NE(0, htw_start(self->fd, 5 * MSEC, 1));
+	ASSERT_NE(0, htw_start(self->fd, 5 * MSEC, 2));
+	ASSERT_EQ(1, ready_soon(epfd));
+	ASSERT_TRUE(htw_eventually(htw_info(self->fd).expired == 2));
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(1, ready_now(epfd));
+	ASSERT_EQ(1, htw_read(self->fd, ev, 1));
+	EXPECT_EQ(1, ready_now(epfd));
+	ASSERT_EQ(1, htw_read(self->fd, ev, 1));
+	EXPECT_EQ(0, ready_now(epfd));
+}
+
+HTW_TEST(edge_triggered)
+{
+	int epfd = watch(self->fd, EPOLLIN | EPOLLET), i;
+	struct htw_event ev[64];
+
+	ASSERT_LE(0, epfd);
+	EXPECT_EQ(0, ready_now(epfd));
+	for (i = 0; i < 50; i++) {
+		ASSERT_NE(0, htw_start(self->fd, i % 3 * MSEC, i));
+		ASSERT_EQ(1, ready_soon(epfd));
+		EXPECT_EQ(0, ready_now(epfd));
+		/* Without reading, too: that is what is new, not what is there. */
+		if (i % 2)
+			EXPECT_LT(0, htw_read(self->fd, ev, ARRAY_SIZE(ev)));
+	}
+}
+
+HTW_TEST(edge_triggered_in_time_for_the_last)
+{
+	int epfd = watch(self->fd, EPOLLIN | EPOLLET), n;
+	struct htw_event ev[16];
+	unsigned int got = 0;
+	__u64 start;
+
+	ASSERT_LE(0, epfd);
+	start = htw_now();
+	for (n = 0; n < 2000; n++)
+		ASSERT_NE(0, htw_start_abs(self->fd, start + n * 200 * USEC, n));
+	/* Read to the end at each edge: no edge may be missing at the end. */
+	while (got < 2000) {
+		ASSERT_EQ(1, ready_soon(epfd));
+		while ((n = htw_read(self->fd, ev, ARRAY_SIZE(ev))) > 0)
+			got += n;
+		ASSERT_EQ(-EAGAIN, n);
+	}
+	EXPECT_EQ(0, htw_timers(self->fd));
+}
+
+HTW_TEST(one_shot_watch)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT };
+	int epfd = watch(self->fd, event.events);
+
+	ASSERT_LE(0, epfd);
+	ASSERT_NE(0, htw_start(self->fd, 0, 1));
+	ASSERT_EQ(1, ready_soon(epfd));
+	EXPECT_EQ(0, ready_now(epfd));
+	ASSERT_EQ(0, epoll_ctl(epfd, EPOLL_CTL_MOD, self->fd, &event));
+	EXPECT_EQ(1, ready_now(epfd));
+}
+
+/* Added to a set that watches already, and to one that comes too late. */
+HTW_TEST(watched_after_it_expired)
+{
+	int epfd;
+
+	ASSERT_NE(0, htw_start(self->fd, 0, 1));
+	ASSERT_TRUE(htw_wait_readable(self->fd));
+	epfd = watch(self->fd, EPOLLIN | EPOLLET);
+	ASSERT_LE(0, epfd);
+	EXPECT_EQ(1, ready_now(epfd));
+	EXPECT_EQ(0, ready_now(epfd));
+}
+
+HTW_TEST(discarded)
+{
+	int level = watch(self->fd, EPOLLIN);
+	struct htw_cancel cancel;
+
+	ASSERT_LE(0, level);
+	cancel = htw_cancel_of(htw_start(self->fd, 0, 1), HTW_CANCEL_DISCARD);
+	ASSERT_EQ(1, ready_soon(level));
+	ASSERT_EQ(-EALREADY, htw_call(self->fd, HTW_CANCEL, &cancel));
+	EXPECT_EQ(0, htw_poll(self->fd, 0));
+	EXPECT_EQ(0, ready_now(level));
+}
+
+HTW_TEST(periodic)
+{
+	int epfd = watch(self->fd, EPOLLIN | EPOLLET), i;
+	struct htw_add add = htw_rel(0, 1);
+	struct htw_event ev;
+
+	ASSERT_LE(0, epfd);
+	add.interval = 2 * MSEC;
+	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+	for (i = 0; i < 50; i++) {
+		ASSERT_EQ(1, ready_soon(epfd));
+		ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
+	}
+}
+
+struct waiter {
+	pthread_t thread;
+	pid_t tid;
+	int fd;
+	int revents;
+};
+
+static void *wait_readable(void *arg)
+{
+	struct waiter *w = arg;
+
+	__atomic_store_n(&w->tid, syscall(SYS_gettid), __ATOMIC_RELEASE);
+	w->revents = htw_poll(w->fd, EVENTUALLY / MSEC);
+	return NULL;
+}
+
+/* /proc tells an address as poll()'s first argument, so only its number. */
+static bool polls(pid_t tid)
+{
+	char path[64], buf[256];
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
+	return !htw_read_file(path, buf, sizeof(buf)) && atol(buf) == SYS_poll &&
+	       buf[0] != 'r';
+}
+
+HTW_TEST(every_waiter_wakes)
+{
+	struct waiter w[6];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(w); i++) {
+		w[i] = (struct waiter){ .fd = self->fd };
+		ASSERT_EQ(0, pthread_create(&w[i].thread, NULL, wait_readable, &w[i]));
+	}
+	for (i = 0; i < ARRAY_SIZE(w); i++)
+		ASSERT_TRUE(htw_eventually(__atomic_load_n(&w[i].tid, __ATOMIC_ACQUIRE) &&
+					   polls(w[i].tid)));
+	ASSERT_NE(0, htw_start(self->fd, MSEC, 1));
+	for (i = 0; i < ARRAY_SIZE(w); i++) {
+		ASSERT_EQ(0, pthread_join(w[i].thread, NULL));
+		EXPECT_EQ(POLLIN, w[i].revents);
+	}
+}
+
+HTW_TEST(closed_while_watched)
+{
+	int fd = htw_open(O_NONBLOCK), epfd;
+
+	ASSERT_LE(0, fd);
+	epfd = watch(fd, EPOLLIN);
+	ASSERT_LE(0, epfd);
+	ASSERT_NE(0, htw_start(fd, 30 * MSEC, 1));
+	close(fd);
+	EXPECT_TRUE(htw_quiet_for(self->fd, 60 * MSEC));
+	EXPECT_EQ(0, ready_now(epfd));
+}
+
+TEST_HARNESS_MAIN

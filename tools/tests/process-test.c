@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * fork(), dup(), passing on, closing: whose the context is and when it ends
+ */
+#include "htw-test.h"
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+/* Runs the statement in a child; true where it came to its end as true. */
+#define in_child(condition) ({						\
+	int __status = -1;						\
+	pid_t __pid = fork();						\
+									\
+	if (!__pid)							\
+		_exit((condition) ? 0 : 1);				\
+	__pid > 0 && waitpid(__pid, &__status, 0) == __pid && !__status;\
+})
+
+HTW_TEST(shared_over_fork)
+{
+	struct htw_event ev;
+	__u64 id;
+
+	/* Added by the parent, read by the child. */
+	id = htw_start(self->fd, MSEC, 1);
+	EXPECT_TRUE(in_child(htw_collect(self->fd, &ev, 1) == 1 && ev.id == id));
+	EXPECT_EQ(0, htw_timers(self->fd));
+
+	/* Added by a child that is gone before it is due. */
+	EXPECT_TRUE(in_child(htw_start(self->fd, 50 * MSEC, 2)));
+	EXPECT_EQ(1, htw_timers(self->fd));
+	ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
+	EXPECT_EQ(2, ev.cookie);
+	EXPECT_NOT_EARLY(&ev);
+
+	/* Cancelled by a child. */
+	id = htw_start(self->fd, ~0ULL, 3);
+	EXPECT_TRUE(in_child(!htw_stop(self->fd, id)));
+	EXPECT_EQ(0, htw_timers(self->fd));
+	EXPECT_EQ(-ENOENT, htw_stop(self->fd, id));
+}
+
+HTW_TEST(survives_the_opener)
+{
+	int pair[2], fd = -1;
+	struct htw_event ev;
+	pid_t pid;
+
+	/* The child opens, arms and ends; the parent holds what it passed on. */
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	char byte = 0;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		fd = htw_open(O_NONBLOCK);
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+		_exit(!htw_start(fd, 50 * MSEC, 9) || !htw_start(fd, ~0ULL, 10) ||
+		      sendmsg(pair[0], &msg, 0) != 1);
+	}
+	ASSERT_EQ(1, recvmsg(pair[1], &msg, 0));
+	memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	EXPECT_EQ(2, htw_timers(fd));
+	ASSERT_EQ(1, htw_collect(fd, &ev, 1));
+	EXPECT_EQ(9, ev.cookie);
+	EXPECT_NE(0, htw_start(fd, 0, 11));
+	ASSERT_EQ(1, htw_collect(fd, &ev, 1));
+	EXPECT_EQ(11, ev.cookie);
+	EXPECT_EQ(1, htw_timers(fd));
+	close(fd);
+}
+
+HTW_TEST(shared_over_dup)
+{
+	int dup1 = dup(self->fd), dup2 = dup(self->fd);
+	struct htw_event ev;
+	__u64 id[3];
+
+	ASSERT_LE(0, dup1);
+	ASSERT_LE(0, dup2);
+	id[0] = htw_start(self->fd, ~0ULL, 1);
+	id[1] = htw_start(dup1, ~0ULL, 2);
+	id[2] = htw_start(dup2, MSEC, 3);
+	EXPECT_EQ(3, htw_timers(dup1));
+	EXPECT_EQ(0, htw_stop(dup2, id[0]));
+
+	/* Not the last close: nothing may happen to the timers. */
+	close(dup2);
+	EXPECT_EQ(2, htw_timers(self->fd));
+	ASSERT_EQ(1, htw_collect(dup1, &ev, 1));
+	EXPECT_EQ(id[2], ev.id);
+	close(dup1);
+	EXPECT_EQ(0, htw_stop(self->fd, id[1]));
+	EXPECT_EQ(0, htw_timers(self->fd));
+}
+
+HTW_TEST(one_context_for_each_open)
+{
+	int other = htw_open(O_NONBLOCK);
+	struct htw_event ev;
+
+	ASSERT_LE(0, other);
+	ASSERT_NE(0, htw_start(other, 0, 1));
+	ASSERT_TRUE(htw_wait_readable(other));
+	EXPECT_EQ(0, htw_timers(self->fd));
+	EXPECT_EQ(0, htw_poll(self->fd, 0));
+	EXPECT_EQ(-EAGAIN, htw_read(self->fd, &ev, 1));
+	EXPECT_EQ(1, htw_read(other, &ev, 1));
+	close(other);
+}
+
+/* Closing takes what is due in the same moment away, whatever its state. */
+HTW_TEST(close_while_timers_expire)
+{
+	struct htw_add add;
+	int round, i, fd;
+
+	for (round = 0; round < 100; round++) {
+		fd = htw_open(O_NONBLOCK);
+		ASSERT_LE(0, fd);
+		for (i = 0; i < 50; i++) {
+			add = htw_rel(i * 40 * USEC, i);
+			add.interval = i % 2 ? self->tick : 0;
+			ASSERT_EQ(0, htw_call(fd, HTW_ADD, &add));
+		}
+		ASSERT_EQ(0, htw_pin(round % 2 ? htw_other_cpu() : 0));
+		close(fd);
+	}
+	ASSERT_EQ(0, htw_pin(0));
+	EXPECT_TRUE(htw_quiet_for(self->fd, 20 * MSEC));
+}
+
+struct blocked {
+	int fd;
+	pid_t tid;
+	int ret;
+};
+
+static void *read_blocked(void *arg)
+{
+	struct blocked *b = arg;
+	struct htw_event ev;
+
+	__atomic_store_n(&b->tid, syscall(SYS_gettid), __ATOMIC_RELEASE);
+	b->ret = htw_read(b->fd, &ev, 1);
+	return NULL;
+}
+
+/* As with every file: the read holds it open and is not woken. */
+HTW_TEST(close_under_a_blocked_reader)
+{
+	struct blocked b = { .fd = htw_open(0) };
+	pthread_t thread;
+
+	ASSERT_LE(0, b.fd);
+	ASSERT_NE(0, htw_start(b.fd, 300 * MSEC, 1));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, read_blocked, &b));
+	ASSERT_TRUE(htw_eventually(__atomic_load_n(&b.tid, __ATOMIC_ACQUIRE) &&
+				   (htw_sleeps_in(b.tid, SYS_read, b.fd) ||
+				    __atomic_load_n(&b.ret, __ATOMIC_ACQUIRE))));
+	close(b.fd);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_EQ(1, b.ret);
+}
+
+HTW_TEST(open_by_many)
+{
+	enum { COUNT = 200 };
+	int fds[COUNT], i;
+	struct htw_event ev;
+
+	for (i = 0; i < COUNT; i++) {
+		fds[i] = htw_open(O_NONBLOCK);
+		ASSERT_LE(0, fds[i]);
+		ASSERT_NE(0, htw_start(fds[i], (1 + i % 7) * MSEC, i));
+	}
+	for (i = COUNT - 1; i >= 0; i--) {
+		ASSERT_EQ(1, htw_collect(fds[i], &ev, 1));
+		EXPECT_EQ(i, ev.cookie);
+		EXPECT_NOT_EARLY(&ev);
+		close(fds[i]);
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * read(): whole events, none lost, blocking and not, by one and by many
+ */
+#include "htw-test.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/uio.h>
+
+/* Starts @count timers that are due and waits until all of them expired. */
+static bool expire(int fd, unsigned int count)
+{
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		if (!htw_start_abs(fd, i, i))
+			return false;
+	return htw_eventually(htw_info(fd).expired == count);
+}
+
+static bool blocking(int fd, bool on)
+{
+	return !fcntl(fd, F_SETFL, O_RDWR | (on ? 0 : O_NONBLOCK));
+}
+
+HTW_TEST(nothing_to_read)
+{
+	struct htw_event ev[2];
+
+	memset(ev, 0xa5, sizeof(ev));
+	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev, 2));
+	ASSERT_NE(0, htw_start(self->fd, ~0ULL, 1));
+	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev, 2));
+	EXPECT_EQ(POISON, ev[0].id);
+}
+
+HTW_TEST(buffer_too_small)
+{
+	static const size_t sizes[] = { 0, 1, 8, sizeof(struct htw_event) - 1 };
+	struct htw_event ev;
+	unsigned int i, full;
+
+	for (full = 0; full < 2; full++) {
+		if (full)
+			ASSERT_TRUE(expire(self->fd, 1));
+		for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+			EXPECT_EQ(-1, read(self->fd, &ev, sizes[i]));
+			EXPECT_EQ(EINVAL, errno);
+		}
+		/* Rather than wait for what it could never return. */
+		ASSERT_TRUE(blocking(self->fd, true));
+		EXPECT_EQ(-1, read(self->fd, &ev, sizeof(ev) - 1));
+		EXPECT_EQ(EINVAL, errno);
+		ASSERT_TRUE(blocking(self->fd, false));
+	}
+	EXPECT_EQ(1, htw_read(self->fd, &ev, 1));
+}
+
+HTW_TEST(whole_events_only)
+{
+	struct htw_event ev[6];
+	int i;
+
+	ASSERT_TRUE(expire(self->fd, 8));
+	memset(ev, 0xa5, sizeof(ev));
+	ASSERT_EQ(5 * sizeof(*ev), read(self->fd, ev, 5 * sizeof(*ev) + sizeof(*ev) / 2));
+	for (i = 0; i < 5; i++)
+		EXPECT_EQ(i, ev[i].cookie);
+	EXPECT_EQ(POISON, ev[5].id);
+	EXPECT_EQ(3, htw_info(self->fd).expired);
+	ASSERT_EQ(3, htw_read(self->fd, ev, 6));
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(5 + i, ev[i].cookie);
+	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev, 6));
+}
+
+HTW_TEST(many_in_one_call)
+{
+	enum { COUNT = 10000 };
+	static struct htw_event ev[COUNT + 1];
+	int i;
+
+	ASSERT_TRUE(expire(self->fd, COUNT));
+	ASSERT_EQ(COUNT, htw_read(self->fd, ev, COUNT + 1));
+	for (i = 0; i < COUNT; i++)
+		ASSERT_EQ(i, ev[i].cookie);
+	EXPECT_EQ(0, htw_timers(self->fd));
+}
+
+HTW_TEST(buffer_partly_unmapped)
+{
+	static const unsigned int usable[] = { 1, 2, 3, 31, 63, 64, 65, 99 };
+	static const size_t partial[] = { 0, 1, 24, sizeof(struct htw_event) - 1 };
+	struct htw_event *p, rest[100];
+	unsigned int i, j, k;
+
+	for (i = 0; i < ARRAY_SIZE(usable); i++)
+		for (j = 0; j < ARRAY_SIZE(partial); j++) {
+			ASSERT_TRUE(expire(self->fd, 100));
+			p = htw_before_page(usable[i] * sizeof(*p) + partial[j], PROT_NONE);
+			ASSERT_NE(NULL, p);
+			ASSERT_EQ(usable[i], htw_read(self->fd, p, 100));
+			for (k = 0; k < usable[i]; k++)
+				ASSERT_EQ(k, p[k].cookie);
+			ASSERT_EQ(100 - usable[i], htw_read(self->fd, rest, 100));
+			for (k = 0; k < 100 - usable[i]; k++)
+				ASSERT_EQ(usable[i] + k, rest[k].cookie);
+			EXPECT_EQ(0, htw_timers(self->fd));
+		}
+}
+
+HTW_TEST(buffer_at_a_bad_address)
+{
+	struct htw_event ev[10];
+	int i;
+
+	ASSERT_TRUE(expire(self->fd, 10));
+	EXPECT_EQ(-EFAULT, htw_read(self->fd, NULL, 10));
+	EXPECT_EQ(-EFAULT, htw_read(self->fd, htw_before_page(0, PROT_NONE), 10));
+	EXPECT_EQ(-EFAULT, htw_read(self->fd, htw_before_page(sizeof(*ev) - 1, PROT_NONE), 10));
+	EXPECT_EQ(-EFAULT, htw_read(self->fd, htw_before_page(0, PROT_READ), 10));
+	EXPECT_EQ(-EFAULT, htw_read(self->fd, (void *)(1UL << 63), 10));
+	EXPECT_EQ(10, htw_info(self->fd).expired);
+	EXPECT_EQ(POLLIN, htw_poll(self->fd, 0));
+	ASSERT_EQ(10, htw_read(self->fd, ev, 10));
+	for (i = 0; i < 10; i++)
+		EXPECT_EQ(i, ev[i].cookie);
+}
+
+/* What could not be copied out is as unread as before: in order, cancellable. */
+HTW_TEST(after_a_bad_address)
+{
+	struct htw_add add = htw_abs(0, 1);
+	struct htw_event ev[2];
+
+	add.interval = 3600 * SEC;
+	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+	ASSERT_TRUE(htw_wait_readable(self->fd));
+	ASSERT_EQ(-EFAULT, htw_read(self->fd, NULL, 1));
+	EXPECT_EQ(1, htw_timers(self->fd));
+	EXPECT_EQ(-EALREADY, htw_stop(self->fd, add.id));
+	ASSERT_EQ(1, htw_read(self->fd, ev, 2));
+	EXPECT_EQ(0, ev[0].flags);
+	EXPECT_EQ(0, htw_timers(self->fd));
+}
+
+HTW_TEST(readv)
+{
+	struct htw_event ev[5];
+	struct iovec even[] = { { ev, 2 * sizeof(*ev) }, { ev + 2, 3 * sizeof(*ev) } };
+	struct iovec odd[] = {
+		{ ev, sizeof(*ev) / 2 },
+		{ (char *)ev + sizeof(*ev) / 2, 2 * sizeof(*ev) },
+		{ (char *)ev + sizeof(*ev) * 5 / 2, sizeof(*ev) * 3 / 2 },
+	};
+	int i;
+
+	ASSERT_TRUE(expire(self->fd, 5));
+	memset(ev, 0xa5, sizeof(ev));
+	ASSERT_EQ(5 * sizeof(*ev), readv(self->fd, even, 2));
+	for (i = 0; i < 5; i++)
+		EXPECT_EQ(i, ev[i].cookie);
+
+	ASSERT_TRUE(expire(self->fd, 5));
+	memset(ev, 0xa5, sizeof(ev));
+	ASSERT_EQ(4 * sizeof(*ev), readv(self->fd, odd, 3));
+	for (i = 0; i < 4; i++)
+		EXPECT_EQ(i, ev[i].cookie);
+	ASSERT_EQ(1, htw_read(self->fd, ev, 5));
+	EXPECT_EQ(4, ev[0].cookie);
+}
+
+/* A thread that reads one event, and what it got. */
+struct reader {
+	pthread_t thread;
+	pid_t tid;
+	int fd;
+	int ret;
+	struct htw_event ev;
+};
+
+static void *read_one(void *arg)
+{
+	struct reader *r = arg;
+
+	__atomic_store_n(&r->tid, syscall(SYS_gettid), __ATOMIC_RELEASE);
+	r->ret = htw_read(r->fd, &r->ev, 1);
+	return NULL;
+}
+
+static bool start_reader(struct reader *r, int fd)
+{
+	*r = (struct reader){ .fd = fd };
+	return !pthread_create(&r->thread, NULL, read_one, r);
+}
+
+static bool reader_waits(struct reader *r)
+{
+	return htw_eventually(__atomic_load_n(&r->tid, __ATOMIC_ACQUIRE) &&
+			      htw_sleeps_in(r->tid, SYS_read, r->fd));
+}
+
+HTW_TEST(blocks_until_one_expires)
+{
+	struct htw_event ev;
+	struct reader r;
+	__u64 id, deadline;
+
+	ASSERT_TRUE(blocking(self->fd, true));
+
+	deadline = htw_now() + 30 * MSEC;
+	id = htw_start_abs(self->fd, deadline, 1);
+	ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
+	EXPECT_EQ(id, ev.id);
+	EXPECT_LE(deadline, htw_now());
+
+	ASSERT_TRUE(start_reader(&r, self->fd));
+	ASSERT_TRUE(reader_waits(&r));
+	id = htw_start(self->fd, 0, 2);
+	ASSERT_EQ(0, pthread_join(r.thread, NULL));
+	ASSERT_EQ(1, r.ret);
+	EXPECT_EQ(id, r.ev.id);
+}
+
+/* A reader that was woken for an event which is cancelled meanwhile waits on. */
+HTW_TEST(blocks_on_when_the_event_is_discarded)
+{
+	struct htw_cancel cancel;
+	struct reader r;
+	__u64 id;
+	int i, ret;
+
+	ASSERT_TRUE(blocking(self->fd, true));
+	for (i = 0; i < 200; i++) {
+		ASSERT_TRUE(start_reader(&r, self->fd));
+		ASSERT_TRUE(reader_waits(&r));
+		id = htw_start(self->fd, 0, 1);
+		cancel = htw_cancel_of(id, HTW_CANCEL_DISCARD);
+		ret = htw_call(self->fd, HTW_CANCEL, &cancel);
+		if (ret == -ENOENT) {
+			ASSERT_EQ(0, pthread_join(r.thread, NULL));
+			ASSERT_EQ(1, r.ret);
+			EXPECT_EQ(id, r.ev.id);
+			continue;
+		}
+		ASSERT_TRUE(reader_waits(&r));
+		id = htw_start(self->fd, 0, 2);
+		ASSERT_EQ(0, pthread_join(r.thread, NULL));
+		ASSERT_EQ(1, r.ret);
+		EXPECT_EQ(id, r.ev.id);
+	}
+	EXPECT_EQ(0, htw_timers(self->fd));
+}
+
+static volatile sig_atomic_t signals;
+
+static void count_signal(int signo)
+{
+	signals++;
+}
+
+HTW_TEST(interrupted)
+{
+	struct sigaction action = { .sa_handler = count_signal };
+	struct reader r;
+
+	ASSERT_TRUE(blocking(self->fd, true));
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
+	ASSERT_NE(0, htw_start(self->fd, ~0ULL, 1));
+	ASSERT_TRUE(start_reader(&r, self->fd));
+	ASSERT_TRUE(reader_waits(&r));
+	ASSERT_EQ(0, pthread_kill(r.thread, SIGUSR1));
+	ASSERT_EQ(0, pthread_join(r.thread, NULL));
+	EXPECT_EQ(-EINTR, r.ret);
+	EXPECT_EQ(1, signals);
+	EXPECT_EQ(1, htw_timers(self->fd));
+}
+
+HTW_TEST(restarted)
+{
+	struct sigaction action = { .sa_handler = count_signal, .sa_flags = SA_RESTART };
+	struct reader r;
+	__u64 id;
+
+	ASSERT_TRUE(blocking(self->fd, true));
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
+	ASSERT_TRUE(start_reader(&r, self->fd));
+	ASSERT_TRUE(reader_waits(&r));
+	ASSERT_EQ(0, pthread_kill(r.thread, SIGUSR1));
+	ASSERT_TRUE(htw_eventually(signals == 1));
+	ASSERT_TRUE(reader_waits(&r));
+	id = htw_start(self->fd, 0, 1);
+	ASSERT_EQ(0, pthread_join(r.thread, NULL));
+	ASSERT_EQ(1, r.ret);
+	EXPECT_EQ(id, r.ev.id);
+}
+
+HTW_TEST(every_reader_wakes)
+{
+	enum { READERS = 8 };
+	struct reader r[READERS];
+	unsigned int i, seen = 0;
+	__u64 start;
+
+	ASSERT_TRUE(blocking(self->fd, true));
+	for (i = 0; i < READERS; i++)
+		ASSERT_TRUE(start_reader(&r[i], self->fd));
+	for (i = 0; i < READERS; i++)
+		ASSERT_TRUE(reader_waits(&r[i]));
+	/* On one tick, so that they are woken at once and not one by one. */
+	start = htw_now() + 20 * MSEC;
+	for (i = 0; i < READERS; i++)
+		ASSERT_NE(0, htw_start_abs(self->fd, start, i));
+	for (i = 0; i < READERS; i++) {
+		ASSERT_EQ(0, pthread_join(r[i].thread, NULL));
+		ASSERT_EQ(1, r[i].ret);
+		ASSERT_GT(READERS, r[i].ev.cookie);
+		seen |= 1U << r[i].ev.cookie;
+	}
+	EXPECT_EQ((1U << READERS) - 1, seen);
+	EXPECT_EQ(0, htw_timers(self->fd));
+}
+
+enum { SHARED = 20000, SHARERS = 4, QUIT = SHARED };
+
+struct sharer {
+	pthread_t thread;
+	int fd;
+	int cpu;
+	int room;
+	unsigned char *seen;
+	const char *wrong;
+};
+
+/* Reads until it gets a QUIT; those beyond its own it hands back by adding. */
+static void *share(void *arg)
+{
+	struct htw_event ev[7];
+	struct sharer *s = arg;
+	int quits = 0, i, n;
+
+	htw_pin(s->cpu);
+	while (!quits) {
+		n = htw_read(s->fd, ev, s->room);
+		if (n <= 0) {
+			s->wrong = "read";
+			break;
+		}
+		for (i = 0; i < n; i++) {
+			if (ev[i].cookie == QUIT)
+				quits++;
+			else if (ev[i].cookie > QUIT || ev[i].fired < ev[i].deadline)
+				s->wrong = "event";
+			else
+				__atomic_fetch_add(&s->seen[ev[i].cookie], 1, __ATOMIC_RELAXED);
+		}
+	}
+	while (--quits > 0)
+		if (!htw_start(s->fd, 0, QUIT))
+			s->wrong = "add";
+	return NULL;
+}
+
+HTW_TEST(shared_by_several_readers)
+{
+	static unsigned char seen[SHARED];
+	struct sharer s[SHARERS];
+	__u64 random = 88172645463325252ULL, start;
+	struct htw_op ops[BATCH];
+	unsigned int i, j;
+
+	ASSERT_TRUE(blocking(self->fd, true));
+	for (i = 0; i < SHARERS; i++) {
+		s[i] = (struct sharer){
+			.fd = self->fd,
+			.cpu = i % 2 ? htw_other_cpu() : 0,
+			.room = 1 + i * 2,
+			.seen = seen,
+		};
+		ASSERT_EQ(0, pthread_create(&s[i].thread, NULL, share, &s[i]));
+	}
+	start = htw_now();
+	for (i = 0; i < SHARED; i += j) {
+		for (j = 0; j < BATCH && i + j < SHARED; j++)
+			ops[j] = htw_op_add(start + htw_random(&random) % SEC, i + j);
+		ASSERT_EQ(0, htw_batch_all(self->fd, ops, j));
+	}
+	ASSERT_TRUE(htw_eventually(!htw_timers(self->fd)));
+	for (i = 0; i < SHARERS; i++)
+		ASSERT_NE(0, htw_start(self->fd, 0, QUIT));
+	for (i = 0; i < SHARERS; i++) {
+		ASSERT_EQ(0, pthread_join(s[i].thread, NULL));
+		EXPECT_EQ(NULL, s[i].wrong);
+	}
+	for (i = 0; i < SHARED; i++)
+		ASSERT_EQ(1, seen[i]);
+	EXPECT_EQ(0, htw_timers(self->fd));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Slack: never early, never later than it allows, and together where it can be
+ */
+#include "htw-more.h"
+
+/* @ns down to its tick. */
+static __u64 tick_down(__u64 ns, __u64 tick)
+{
+	return ns / tick * tick;
+}
+
+/*
+ * On a clock that is moved a tick at a time each timer fires within its window:
+ * from its deadline to deadline + slack, and to the deadline's tick at least.
+ */
+HTW_TEST(within_its_window)
+{
+	enum { COUNT = 2000 };
+	static struct htw_add adds[COUNT];
+	static bool due[4001];
+	const __u64 tick = self->tick;
+	struct htw_event ev[64];
+	__u64 random = 31, now, got = 0, wakeups = 0, without = 0;
+	long long expired;
+	int i, n;
+
+	NEEDS(HTW_FEATURE_SLACK | HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
+	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
+	for (i = 0; i < COUNT; i++) {
+		adds[i] = htw_abs(htw_random(&random) % (4000 * tick), i);
+		adds[i].slack = htw_random(&random) % (1ULL << htw_random(&random) % 31);
+		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &adds[i]));
+		without += !due[(adds[i].deadline + tick - 1) / tick];
+		due[(adds[i].deadline + tick - 1) / tick] = true;
+	}
+	for (now = tick; got < COUNT && now < 10000 * tick; now += tick) {
+		expired = htw_advance(self->fd, now, HTW_F_ABS);
+		ASSERT_LE(0, expired);
+		wakeups += expired != 0;
+		for (; expired; expired -= n) {
+			n = htw_read(self->fd, ev, ARRAY_SIZE(ev));
+			ASSERT_LT(0, n);
+			for (i = 0; i < n; i++, got++) {
+				const struct htw_add *add = &adds[ev[i].cookie];
+				const __u64 first = tick_down(add->deadline + tick - 1, tick);
+				const __u64 last = tick_down(add->deadline + add->slack, tick);
+
+				ASSERT_EQ(add->deadline, ev[i].deadline);
+				ASSERT_EQ(now, ev[i].fired);
+				ASSERT_LE(add->deadline, now);
+				ASSERT_GE(first > last ? first : last, now > tick ? now : 0);
+			}
+		}
+	}
+	EXPECT_EQ(COUNT, got);
+	TH_LOG("%d timers, %llu ticks, %llu wake-ups", COUNT, without, wakeups);
+	EXPECT_GT(without, wakeups);
+}
+
+/* All windows hold one moment: that is one wake-up. */
+HTW_TEST(windows_that_meet_share_a_time)
+{
+	enum { COUNT = 100 };
+	const __u64 now = htw_now(), common = now + 300 * MSEC;
+	struct htw_event ev[COUNT];
+	__u64 last = 0, different = 0;
+	int i;
+
+	NEEDS(HTW_FEATURE_SLACK);
+	for (i = 0; i < COUNT; i++) {
+		struct htw_add add = htw_abs(common - i * MSEC, i);
+
+		add.slack = 128 * MSEC + i * MSEC;
+		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+	}
+	ASSERT_EQ(COUNT, htw_collect(self->fd, ev, COUNT));
+	for (i = 0; i < COUNT; i++) {
+		EXPECT_NOT_EARLY(&ev[i]);
+		different += ev[i].fired != last;
+		last = ev[i].fired;
+	}
+	/* A batch of expirations is cut in chunks, each with its time. */
+	EXPECT_GE(4, different);
+}
+
+/* One that has a time already is joined, whether or not it has slack itself. */
+HTW_TEST(joins_one_that_is_there)
+{
+	const __u64 tick = self->tick;
+	struct htw_event ev[4];
+	struct htw_add add;
+
+	NEEDS(HTW_FEATURE_SLACK | HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
+	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
+	ASSERT_NE(0, htw_start_abs(self->fd, 37 * tick, 1));
+	add = htw_abs(20 * tick, 2);
+	add.slack = 30 * tick;
+	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+	EXPECT_EQ(0, htw_advance(self->fd, 37 * tick - 1, HTW_F_ABS));
+	EXPECT_EQ(2, htw_advance(self->fd, 37 * tick, HTW_F_ABS));
+	EXPECT_EQ(2, htw_read(self->fd, ev, 4));
+	/* Not with one behind its window. */
+	ASSERT_NE(0, htw_start_abs(self->fd, 101 * tick, 1));
+	add = htw_abs(60 * tick, 2);
+	add.slack = 40 * tick;
+	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+	EXPECT_EQ(1, htw_advance(self->fd, 100 * tick, HTW_F_ABS));
+	EXPECT_EQ(1, htw_advance(self->fd, 101 * tick, HTW_F_ABS));
+}
+
+/* A slack beyond all time is one without end, not one that wraps. */
+HTW_TEST(huge)
+{
+	struct htw_event ev[4];
+	struct htw_add add;
+	__u64 now = 0;
+	int i;
+
+	NEEDS(HTW_FEATURE_SLACK | HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
+	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
+	for (i = 0; i < 64; i++) {
+		add = htw_abs(now + 5 * self->tick, i);
+		add.slack = ~0ULL >> i;
+		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+		EXPECT_EQ(0, htw_advance(self->fd, now + 5 * self->tick - 1, HTW_F_ABS));
+		now += 10 * self->tick;
+		EXPECT_LE(0, htw_advance(self->fd, now, HTW_F_ABS));
+		if (htw_stop(self->fd, add.id) == -EALREADY)
+			ASSERT_EQ(1, htw_read(self->fd, ev, 4));
+	}
+}
+
+/* A periodic timer's slack is that of each firing, and its phase is kept. */
+HTW_TEST(periodic)
+{
+	const __u64 tick = self->tick;
+	struct htw_add add;
+	struct htw_event ev[2];
+	__u64 now, nth = 0;
+	int n;
+
+	NEEDS(HTW_FEATURE_SLACK | HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
+	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
+	add = htw_abs(100 * tick, 1);
+	add.interval = 101 * tick;
+	add.slack = 30 * tick;
+	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+	for (now = tick; nth < 50; now += tick) {
+		ASSERT_LE(0, htw_advance(self->fd, now, HTW_F_ABS));
+		n = htw_read(self->fd, ev, 2);
+		if (n == -EAGAIN)
+			continue;
+		ASSERT_EQ(1, n);
+		ASSERT_EQ(0, ev[0].missed);
+		ASSERT_EQ(add.deadline + nth * add.interval, ev[0].deadline);
+		ASSERT_GE(ev[0].deadline + add.slack, ev[0].fired);
+		nth++;
+	}
+}
+
+/* HTW_MOD gives it, and takes it away. */
+HTW_TEST(modified)
+{
+	const __u64 tick = self->tick;
+	struct htw_event ev[2];
+	__u64 id;
+
+	NEEDS(HTW_FEATURE_SLACK | HTW_FEATURE_MOD | HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
+	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
+	ASSERT_NE(0, htw_start_abs(self->fd, 50 * tick, 1));
+	id = htw_start_abs(self->fd, 10 * tick, 2);
+	ASSERT_EQ(0, htw_mod(self->fd, (struct htw_mod){
+		.id = id, .deadline = 30 * tick, .slack = 32 * tick,
+		.flags = HTW_MOD_DEADLINE | HTW_MOD_SLACK | HTW_F_ABS }));
+	EXPECT_EQ(0, htw_advance(self->fd, 50 * tick - 1, HTW_F_ABS));
+	EXPECT_EQ(2, htw_advance(self->fd, 50 * tick, HTW_F_ABS));
+	EXPECT_EQ(2, htw_read(self->fd, ev, 2));
+	ASSERT_NE(0, htw_start_abs(self->fd, 100 * tick, 1));
+	id = htw_start_abs(self->fd, 110 * tick, 2);
+	ASSERT_EQ(0, htw_mod(self->fd, (struct htw_mod){
+		.id = id, .deadline = 80 * tick, .flags = HTW_MOD_DEADLINE | HTW_MOD_SLACK |
+		HTW_F_ABS }));
+	EXPECT_EQ(0, htw_advance(self->fd, 80 * tick - 1, HTW_F_ABS));
+	EXPECT_EQ(1, htw_advance(self->fd, 80 * tick, HTW_F_ABS));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Exactly once: each timer ends in a read or in a cancel, never in both and
+ * never in none, while two CPUs cancel and read what expires
+ *
+ * Each end is counted in the byte of the timer's cookie.
+ */
+#include "htw-test.h"
+
+#include <pthread.h>
+
+#define MILLION		1000000
+
+struct torture {
+	int fd;
+	__u64 count;
+	unsigned char *ends;
+	__u64 *ids;
+	__u64 *due;
+	__u64 added, chased;
+	__u64 ended;
+	int reader_cpu;
+	/* Reads only that many at once, so that cancels meet the unread. */
+	unsigned int burst;
+	__u64 read, cancelled, discarded, too_late, gone;
+	const char *wrong;
+};
+
+static void end_of(struct torture *t, __u64 cookie)
+{
+	if (cookie >= t->count) {
+		t->wrong = "a cookie that was never given";
+		return;
+	}
+	if (__atomic_fetch_add(&t->ends[cookie], 1, __ATOMIC_RELAXED))
+		t->wrong = "a timer that ended twice";
+	__atomic_fetch_add(&t->ended, 1, __ATOMIC_RELAXED);
+}
+
+static bool complete(struct torture *t)
+{
+	return __atomic_load_n(&t->ended, __ATOMIC_RELAXED) >= t->count;
+}
+
+/* Until all have ended, or nothing has for so long that something is lost. */
+static void *reader(void *arg)
+{
+	struct htw_event ev[BATCH];
+	struct torture *t = arg;
+	__u64 now, last = htw_now();
+	int i, n;
+
+	htw_pin(t->reader_cpu);
+	while (!complete(t) && !t->wrong) {
+		if (__atomic_load_n(&t->chased, __ATOMIC_ACQUIRE) < t->count && t->burst &&
+		    htw_info(t->fd).expired < t->burst && htw_now() - last < EVENTUALLY) {
+			sched_yield();
+			continue;
+		}
+		if (htw_poll(t->fd, 100) != POLLIN) {
+			if (htw_now() - last > EVENTUALLY)
+				t->wrong = "timers were lost";
+			continue;
+		}
+		n = htw_read(t->fd, ev, BATCH);
+		/* What poll() saw was discarded meanwhile. */
+		if (n == -EAGAIN)
+			continue;
+		now = htw_now();
+		last = now;
+		if (n <= 0)
+			t->wrong = "read() failed";
+		for (i = 0; i < n; i++) {
+			if (ev[i].fired < ev[i].deadline || now < ev[i].deadline)
+				t->wrong = "a timer fired early";
+			if (ev[i].flags)
+				t->wrong = "a one-shot timer has more";
+			end_of(t, ev[i].cookie);
+		}
+		t->read += n > 0 ? n : 0;
+	}
+	return NULL;
+}
+
+static void cancel_some(struct torture *t, const __u64 *cookies, unsigned int n, __u32 flags)
+{
+	struct htw_op ops[BATCH];
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		ops[i] = htw_op_cancel(t->ids[cookies[i]], flags);
+	if (htw_batch_all(t->fd, ops, n)) {
+		t->wrong = "a batch of cancels failed";
+		return;
+	}
+	for (i = 0; i < n; i++) {
+		switch (ops[i].result) {
+		case 0:
+			t->cancelled++;
+			break;
+		case -EALREADY:
+			if (flags & HTW_CANCEL_DISCARD) {
+				t->discarded++;
+				break;
+			}
+			t->too_late++;
+			continue;
+		case -ENOENT:
+			t->gone++;
+			continue;
+		default:
+			t->wrong = "a cancel failed";
+			continue;
+		}
+		if (ops[i].cancel.cookie != cookies[i])
+			t->wrong = "a cancel told another timer's cookie";
+		end_of(t, ops[i].cancel.cookie);
+	}
+}
+
+static void expect_exactly_once(struct __test_metadata *_metadata, struct torture *t)
+{
+	__u64 i;
+
+	ASSERT_EQ(NULL, t->wrong) {
+		TH_LOG("%s; %llu of %llu ended", t->wrong, t->ended, t->count);
+	}
+	for (i = 0; i < t->count; i++)
+		ASSERT_EQ(1, t->ends[i]);
+	EXPECT_EQ(t->count, t->read + t->cancelled + t->discarded);
+	EXPECT_EQ(0, htw_timers(t->fd));
+	TH_LOG("%llu read, %llu cancelled, %llu discarded, %llu cancelled too late, %llu after",
+	       t->read, t->cancelled, t->discarded, t->too_late, t->gone);
+}
+
+static bool prepare(struct torture *t, int fd, __u64 count)
+{
+	*t = (struct torture){
+		.fd = fd,
+		.count = count,
+		.ends = calloc(count, 1),
+		.ids = calloc(count, sizeof(*t->ids)),
+		.due = calloc(count, sizeof(*t->due)),
+		.reader_cpu = htw_other_cpu(),
+	};
+	return t->ends && t->ids && t->due;
+}
+
+/*
+ * A million over some seconds; a random half is cancelled in random order on
+ * one CPU, while on the other they expire and are read.
+ */
+HTW_TEST(a_million)
+{
+	__u64 random = 0x9e3779b97f4a7c15ULL, start, i, n, swap;
+	__u64 count = self->limit < MILLION ? self->limit : MILLION;
+	struct htw_op ops[BATCH];
+	struct torture t;
+	pthread_t thread;
+	__u64 *order;
+
+	ASSERT_TRUE(prepare(&t, self->fd, count));
+	order = malloc(count * sizeof(*order));
+	ASSERT_NE(NULL, order);
+	for (i = 0; i < count; i++) {
+		n = htw_random(&random) % (i + 1);
+		order[i] = order[n];
+		order[n] = i;
+	}
+	ASSERT_EQ(0, pthread_create(&thread, NULL, reader, &t));
+
+	start = htw_now() + 500 * MSEC;
+	for (i = 0; i < count && !t.wrong; i += n) {
+		for (n = 0; n < BATCH && i + n < count; n++)
+			ops[n] = htw_op_add(start + htw_random(&random) % (6 * SEC), i + n);
+		ASSERT_EQ(0, htw_batch_all(self->fd, ops, n));
+		for (swap = 0; swap < n; swap++) {
+			ASSERT_EQ(0, ops[swap].result);
+			t.ids[i + swap] = ops[swap].add.id;
+		}
+	}
+	for (i = 0; i < count / 2 && !t.wrong; i += n) {
+		n = count / 2 - i < BATCH ? count / 2 - i : BATCH;
+		cancel_some(&t, order + i, n, i / BATCH % 4 ? 0 : HTW_CANCEL_DISCARD);
+	}
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	expect_exactly_once(_metadata, &t);
+	EXPECT_LT(0, t.cancelled);
+	EXPECT_LE(count / 2, t.read + t.discarded + t.cancelled);
+}
+
+struct canceller {
+	pthread_t thread;
+	struct torture *t;
+};
+
+/*
+ * Cancels each timer when its tick comes, a little before or after: a tick's
+ * timers expire on one CPU while they are cancelled on the other.
+ */
+static void *chase(void *arg)
+{
+	struct torture *t = ((struct canceller *)arg)->t;
+	__u64 random = 0xa0761d6478bd642fULL, at = 0, cookies[8], when, n;
+
+	htw_pin(htw_other_cpu());
+	while (at < t->count && !t->wrong) {
+		for (n = 0; n < ARRAY_SIZE(cookies) && at + n < t->count; n++) {
+			if (__atomic_load_n(&t->added, __ATOMIC_ACQUIRE) <= at + n)
+				break;
+			cookies[n] = at + n;
+		}
+		if (!n) {
+			sched_yield();
+			continue;
+		}
+		when = t->due[at] + htw_random(&random) % (400 * USEC) - 200 * USEC;
+		while (htw_now() < when)
+			;
+		cancel_some(t, cookies, n, at / ARRAY_SIZE(cookies) % 2 ? HTW_CANCEL_DISCARD : 0);
+		at += n;
+		__atomic_store_n(&t->chased, at, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+HTW_TEST(cancel_races_expiry)
+{
+	enum { COUNT = 64000, STEP = 32 };
+	struct htw_op ops[STEP];
+	struct torture t;
+	struct canceller c = { .t = &t };
+	pthread_t thread;
+	__u64 i, n, tick;
+
+	ASSERT_TRUE(prepare(&t, self->fd, COUNT));
+	t.reader_cpu = 0;
+	t.burst = 300;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, reader, &t));
+	ASSERT_EQ(0, pthread_create(&c.thread, NULL, chase, &c));
+	for (i = 0; i < COUNT && !t.wrong; i += STEP) {
+		/* Not far ahead of the chase, whose cancels would all be too late. */
+		while (i > __atomic_load_n(&t.chased, __ATOMIC_ACQUIRE) + STEP && !t.wrong)
+			sched_yield();
+		tick = (htw_now() / self->tick + 2) * self->tick;
+		for (n = 0; n < STEP; n++) {
+			t.due[i + n] = tick;
+			ops[n] = htw_op_add(tick, i + n);
+		}
+		ASSERT_EQ(0, htw_batch_all(self->fd, ops, STEP));
+		for (n = 0; n < STEP; n++) {
+			ASSERT_EQ(0, ops[n].result);
+			t.ids[i + n] = ops[n].add.id;
+		}
+		__atomic_store_n(&t.added, i + STEP, __ATOMIC_RELEASE);
+	}
+	ASSERT_EQ(0, pthread_join(c.thread, NULL));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	expect_exactly_once(_metadata, &t);
+	/* Else the race did not take place, whichever side always won. */
+	EXPECT_LT(0, t.cancelled);
+	EXPECT_LT(0, t.discarded);
+	EXPECT_LT(0, t.too_late);
+}
+
+/* One id, two who cancel it: to exactly one of them it was pending. */
+struct rival {
+	pthread_t thread;
+	pthread_barrier_t *barrier;
+	int fd;
+	int rounds;
+	const __u64 *id;
+	int *results;
+	int cpu;
+};
+
+static void *cancel_in_step(void *arg)
+{
+	struct rival *r = arg;
+	int i;
+
+	htw_pin(r->cpu);
+	for (i = 0; i < r->rounds; i++) {
+		pthread_barrier_wait(r->barrier);
+		r->results[i] = htw_stop(r->fd, r->id[i]);
+	}
+	return NULL;
+}
+
+HTW_TEST(cancel_races_cancel)
+{
+	enum { ROUNDS = 5000 };
+	static __u64 ids[ROUNDS];
+	static int results[2][ROUNDS];
+	pthread_barrier_t barrier;
+	struct rival r[2];
+	int i;
+
+	ASSERT_EQ(ROUNDS, htw_start_many(self->fd, ~0ULL, 0, ROUNDS, ids));
+	ASSERT_EQ(0, pthread_barrier_init(&barrier, NULL, 2));
+	for (i = 0; i < 2; i++) {
+		r[i] = (struct rival){
+			.barrier = &barrier,
+			.fd = self->fd,
+			.rounds = ROUNDS,
+			.id = ids,
+			.results = results[i],
+			.cpu = i ? htw_other_cpu() : 0,
+		};
+		ASSERT_EQ(0, pthread_create(&r[i].thread, NULL, cancel_in_step, &r[i]));
+	}
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, pthread_join(r[i].thread, NULL));
+	for (i = 0; i < ROUNDS; i++) {
+		ASSERT_EQ(-ENOENT, results[0][i] + results[1][i]);
+		ASSERT_TRUE(!results[0][i] || !results[1][i]);
+	}
+	EXPECT_EQ(0, htw_timers(self->fd));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What one user may hold, all fds together: EDQUOT, and back
+ *
+ * Meant for a module loaded with a small limit (max_user_timers=1000).
+ */
+#include "htw-more.h"
+
+#include <sys/stat.h>
+
+#define PARAMETER	HTW_MODULE "max_user_timers"
+/* More than that would measure the machine's memory. */
+#define SENSIBLE	2000000ULL
+
+#define LIMITED()							\
+	const __u64 limit = htw_file_number(PARAMETER);			\
+									\
+	if (limit > SENSIBLE)						\
+		SKIP(return, "max_user_timers=%llu is too many to use up", limit);	\
+	ASSERT_EQ(0, chmod(HTW_DEVICE, 0666))
+
+static bool as_user(uid_t uid)
+{
+	return !setresgid(uid, uid, uid) && !setresuid(uid, uid, uid);
+}
+
+#define STEP(cond) do {							\
+	if (!(cond)) {							\
+		TH_LOG("not so: " #cond);				\
+		return false;						\
+	}								\
+} while (0)
+
+/* What one add says: an id, or zero and an errno. */
+static int add_one(int fd, __u64 *id)
+{
+	struct htw_add add = htw_rel(HOUR, 1);
+	int ret = htw_call(fd, HTW_ADD, &add);
+
+	if (!ret)
+		*id = add.id;
+	return ret;
+}
+
+/* Starts timers until one cannot be; over several fds, for each has its limit. */
+static __u64 fill(int *fds, unsigned int count)
+{
+	__u64 all = 0;
+
+	for (unsigned int i = 0; i < count; i++)
+		all += htw_start_many(fds[i], ~0ULL, 0, SENSIBLE, NULL);
+	return all;
+}
+
+static bool use_up(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
+{
+	struct htw_cancel_all all = { 0 };
+	struct htw_op ops[4];
+	struct htw_event ev;
+	__u64 id, expires;
+	int fds[4];
+
+	STEP(as_user(uid));
+	for (int i = 0; i < 4; i++)
+		STEP((fds[i] = htw_open(O_NONBLOCK)) >= 0);
+	STEP(fill(fds, 3) == limit);
+	/* On each fd, old or new. */
+	for (int i = 0; i < 4; i++)
+		STEP(add_one(fds[i], &id) == -EDQUOT);
+	STEP(htw_timers(fds[3]) == 0);
+
+	/* A batch goes on behind one that fails; a cancel makes room in it. */
+	STEP(!htw_call(fds[0], HTW_CANCEL_ALL, &all));
+	STEP(htw_start_many(fds[0], ~0ULL, 0, all.count - 1, NULL) == all.count - 1);
+	STEP(!add_one(fds[0], &id));
+	ops[0] = htw_op_add(~0ULL, 1);
+	ops[1] = htw_op_cancel(id, 0);
+	STEP(!htw_batch_all(fds[0], ops, 2));
+	STEP(ops[0].result == -EDQUOT && ops[0].add.id == POISON);
+	STEP(ops[1].result == 0);
+
+	/* Now there is room for one: when it is read there is again. */
+	expires = htw_start(fds[3], 0, 1);
+	STEP(expires);
+	STEP(add_one(fds[3], &id) == -EDQUOT);
+	STEP(htw_wait_readable(fds[3]));
+	STEP(add_one(fds[3], &id) == -EDQUOT);
+	STEP(htw_read(fds[3], &ev, 1) == 1);
+	STEP(!add_one(fds[3], &id));
+	STEP(add_one(fds[3], &id) == -EDQUOT);
+
+	/* Cancelled. */
+	STEP(!htw_stop(fds[3], id));
+	STEP(!add_one(fds[3], &id));
+	/* Harvested. */
+	if (htw_info(fds[3]).features & HTW_FEATURE_ALL) {
+		struct htw_query entry;
+		struct htw_list list = htw_list_of(&entry, 1);
+
+		STEP(!htw_call(fds[3], HTW_HARVEST, &list) && list.done == 1);
+		STEP(!add_one(fds[3], &id));
+		STEP(add_one(fds[3], &id) == -EDQUOT);
+	}
+	/* Closed: the memory, and what is counted, comes back in a moment. */
+	for (int i = 0; i < 3; i++)
+		close(fds[i]);
+	STEP(htw_eventually(!add_one(fds[3], &id)));
+	return true;
+}
+
+HTW_TEST(used_up_and_free_again)
+{
+	LIMITED();
+	EXPECT_TRUE(htw_in_child(use_up(_metadata, 65534, limit)));
+}
+
+/* A process that is killed leaves nothing behind. */
+HTW_TEST(after_kill)
+{
+	int pair[2], status, round;
+	char byte;
+
+	LIMITED();
+	for (round = 0; round < 3; round++) {
+		pid_t pid;
+
+		ASSERT_EQ(0, pipe(pair));
+		pid = fork();
+		if (!pid) {
+			int fds[3];
+			bool full;
+
+			if (!as_user(65533))
+				_exit(1);
+			for (int i = 0; i < 3; i++)
+				fds[i] = htw_open(O_NONBLOCK);
+			full = htw_eventually(fill(fds, 3) || false);
+			if (full && write(pair[1], "", 1) == 1)
+				pause();
+			_exit(1);
+		}
+		close(pair[1]);
+		EXPECT_EQ(1, read(pair[0], &byte, 1));
+		close(pair[0]);
+		kill(pid, SIGKILL);
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	}
+	/* All of the limit is there again. */
+	EXPECT_TRUE(htw_in_child(as_user(65533) && ({
+		int fd = htw_open(O_NONBLOCK);
+
+		htw_sleep_until(htw_now() + SEC);
+		limit > htw_info(fd).limit || htw_start_many(fd, ~0ULL, 0, limit, NULL) == limit;
+	})));
+}
+
+/* One user's are not another's, and root has no such limit. */
+HTW_TEST(each_user_has_its_own)
+{
+	int mine = htw_open(O_NONBLOCK), status;
+	int pair[2];
+	char byte;
+	pid_t pid;
+	__u64 id;
+
+	LIMITED();
+	ASSERT_EQ(0, pipe(pair));
+	pid = fork();
+	if (!pid) {
+		int fds[3];
+
+		if (!as_user(65532))
+			_exit(1);
+		for (int i = 0; i < 3; i++)
+			fds[i] = htw_open(O_NONBLOCK);
+		if (fill(fds, 3) == limit && write(pair[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(pair[1]);
+	EXPECT_EQ(1, read(pair[0], &byte, 1));
+	EXPECT_TRUE(htw_in_child(as_user(65531) && !add_one(htw_open(O_NONBLOCK), &id)));
+	EXPECT_FALSE(htw_in_child(as_user(65532) && !add_one(htw_open(O_NONBLOCK), &id)));
+	if (self->limit > limit)
+		EXPECT_EQ(limit + 1, htw_start_many(mine, ~0ULL, 0, limit + 1, NULL));
+	kill(pid, SIGKILL);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	close(mine);
+	close(pair[0]);
+}
+
+/* Charged to who opened it, whoever uses it. */
+HTW_TEST(charged_to_the_opener)
+{
+	__u64 id;
+
+	LIMITED();
+	/* Opened by root, used by another: no limit but the fd's. */
+	if (self->limit > limit)
+		EXPECT_TRUE(htw_in_child(as_user(65530) &&
+					 htw_start_many(self->fd, ~0ULL, 0, limit + 1, NULL) ==
+						 limit + 1));
+	EXPECT_TRUE(htw_in_child(as_user(65530) && !add_one(htw_open(O_NONBLOCK), &id)));
+}
+
+TEST_HARNESS_MAIN
