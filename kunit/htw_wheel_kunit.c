@@ -1633,6 +1633,73 @@ static void million_in_one_bucket_due_first(struct kunit *test)
 	t->w.next = HTW_NEVER;
 }
 
+/* --------------------------------- set back ------------------------------- */
+
+#define REWIND_NODES		4000
+
+/*
+ * The clock goes back by @back: what is pending keeps its tick, also what was
+ * due and has not been taken out; what is started then may come before it.
+ */
+static void rewind_by(struct kunit *test, u64 back, unsigned int budget)
+{
+	struct htw_node *nodes = test_kvcalloc(test, REWIND_NODES, sizeof(*nodes));
+	const u64 from = 5 * BIT_ULL(32) + 100;
+	struct wheel_test *t = wheel_new(test, &geo_default, from);
+	struct htw_wheel *w = &t->w;
+	unsigned int fired = 0;
+	u64 now = from, last = 0;
+
+	for (unsigned int i = 0; i < REWIND_NODES / 2; i++) {
+		/* Some on each level, some beyond, some due. */
+		nodes[i].expires = from - 5 + ((u64)i * 7919 << i % 28);
+		htw_wheel_start(w, &nodes[i], now);
+	}
+	now -= back;
+	htw_wheel_rewind(w, now);
+	for (unsigned int i = REWIND_NODES / 2; i < REWIND_NODES; i++) {
+		nodes[i].expires = now + 1 + ((u64)i * 7919 << i % 24);
+		htw_wheel_start(w, &nodes[i], now);
+	}
+	KUNIT_ASSERT_EQ(test, htw_wheel_pending(w), REWIND_NODES);
+
+	while (fired < REWIND_NODES) {
+		unsigned int left = budget;
+		struct htw_node *n;
+
+		while ((n = htw_wheel_expire(w, now, &left))) {
+			KUNIT_ASSERT_GE(test, now, n->expires);
+			KUNIT_ASSERT_GE(test, n->expires, last);
+			if (budget == UINT_MAX)
+				KUNIT_ASSERT_EQ(test, now, n->expires);
+			last = n->expires;
+			fired++;
+		}
+		htw_wheel_cascade(w, &left);
+		w->next = htw_wheel_next(w);
+		/* Time stands still while more is to be done. */
+		if (left)
+			now = max(now, w->next);
+	}
+	KUNIT_EXPECT_EQ(test, htw_wheel_pending(w), 0);
+	KUNIT_EXPECT_EQ(test, htw_wheel_next(w), HTW_NEVER);
+	wheel_check(t);
+}
+
+static void rewind_keeps_every_tick(struct kunit *test)
+{
+	static const u64 backs[] = { 6, 300, 70000, BIT_ULL(30), 4 * BIT_ULL(32) };
+
+	for (int i = 0; i < ARRAY_SIZE(backs); i++)
+		rewind_by(test, backs[i], UINT_MAX);
+}
+
+static void rewind_within_budgets(struct kunit *test)
+{
+	rewind_by(test, 300, 7);
+	rewind_by(test, BIT_ULL(33), 64);
+}
+
 /* --------------------------------- at random ------------------------------ */
 
 enum owner {
@@ -1830,6 +1897,8 @@ static struct kunit_case htw_wheel_cases[] = {
 	KUNIT_CASE_PARAM(one_level_installed_is_enough_for_near, start_gen_params),
 	KUNIT_CASE_PARAM(install_twice_refused, wheel_gen_params),
 	KUNIT_CASE_PARAM(million_in_one_bucket_due_first, million_gen_params),
+	KUNIT_CASE(rewind_keeps_every_tick),
+	KUNIT_CASE(rewind_within_budgets),
 	KUNIT_CASE_PARAM(random_against_model, random_gen_params),
 	{ }
 };
