@@ -594,6 +594,8 @@ void htw_engine_exit(void)
 
 	if (htw_cpuhp_state)
 		cpuhp_remove_state_nocalls(htw_cpuhp_state);
+	/* A kick that is under way would start an hrtimer after its cancel. */
+	kick_all_cpus_sync();
 	for_each_possible_cpu(cpu) {
 		for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
 			if (per_cpu(htw_bases[clock], cpu))

@@ -125,8 +125,13 @@ static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ct
 	ret = htw_setup_geometry(setup, shape, &geo, &tick_ns);
 	if (ret)
 		return ret;
-	if (!(setup->flags & HTW_SETUP_PRIVATE) && shape->clock != HTW_CLOCK_STILL)
-		return htw_engine_use_clock(shape->clock);
+	if (!(setup->flags & HTW_SETUP_PRIVATE) && shape->clock != HTW_CLOCK_STILL) {
+		ret = htw_engine_use_clock(shape->clock);
+		/* The CPU may just have gone; where there is a base it stays. */
+		if (!ret && shape->home >= 0 && !per_cpu(htw_bases[shape->clock], shape->home))
+			ret = -EINVAL;
+		return ret;
+	}
 	/* So that who has as many wheels as may be is told what is wrong here. */
 	if (READ_ONCE(ctx->used) || READ_ONCE(ctx->setup))
 		return -EBUSY;
