@@ -104,7 +104,8 @@ bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns, u64 slac
 		if (callout->node.cpu == there->cpu && !here->offline)
 			break;
 		htw_base_unlock_two(here, there);
-		here = this_cpu_read(htw_bases[HTW_CLOCK_MONOTONIC]);
+		if (READ_ONCE(here->offline))
+			here = this_cpu_read(htw_bases[HTW_CLOCK_MONOTONIC]);
 	}
 	pending = htw_callout_start_on(here, there, callout, deadline_ns, slack_ns, now);
 	htw_base_unlock_two(here, there);

@@ -388,7 +388,8 @@ static int htw_list_some(struct htw_context *ctx, struct htw_list *list, bool ha
 			return done ?: -EFAULT;
 		}
 		list->cursor = slot;
-		if (signal_pending(current))
+		/* Having told nothing, it goes on: the cursor would be lost. */
+		if (done ? signal_pending(current) : fatal_signal_pending(current))
 			return done ?: -EINTR;
 		cond_resched();
 	}
@@ -591,6 +592,8 @@ static __poll_t htw_poll(struct file *file, poll_table *wait)
 	struct htw_context *ctx = file->private_data;
 
 	poll_wait(file, &ctx->wait, wait);
+	/* Pairs with wq_has_sleeper() in htw_delivery_wake(). */
+	smp_mb();
 	return READ_ONCE(ctx->nr_expired) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 

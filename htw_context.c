@@ -218,8 +218,8 @@ void htw_context_unreserve(struct htw_context *ctx, struct list_head *timers)
 }
 
 /**
- * htw_context_find() - the timer in an id's slot, of whatever generation it is
- * by now
+ * htw_context_find() - the live timer in an id's slot, of whatever generation
+ * it is by now
  * @ctx: the context
  * @id: what a program says is an id
  *
@@ -230,11 +230,13 @@ struct htw_timer *htw_context_find(struct htw_context *ctx, u64 id)
 	const u32 nr_chunks = htw_context_chunks(ctx);
 	const u32 index = (u32)id % HTW_CHUNK_SLOTS;
 	u32 chunk = (u32)id / HTW_CHUNK_SLOTS;
+	struct htw_timer *t;
 
 	if (!index || chunk >= nr_chunks)
 		return NULL;
 	chunk = array_index_nospec(chunk, nr_chunks);
-	return &ctx->dir[chunk / HTW_DIR_PAGE][chunk % HTW_DIR_PAGE]->timers[index - 1];
+	t = &ctx->dir[chunk / HTW_DIR_PAGE][chunk % HTW_DIR_PAGE]->timers[index - 1];
+	return htw_timer_is_live(t) ? t : NULL;
 }
 
 /**

@@ -27,6 +27,8 @@
  * @nr_timers: how many are not free (@lock)
  * @limit: the most that @nr_timers may be; never changes
  * @wait: for an expiration
+ * @wake_queued: on the list of a &struct htw_delivery (@lock)
+ * @wake_next: the next one there (whoever set @wake_queued)
  * @fasync: whom to send SIGIO (fasync_helper() guards it)
  * @grow: serialises growing; nothing is locked inside but @lock
  * @nr_chunks: how many chunks there are (@grow)
@@ -55,6 +57,8 @@ struct htw_context {
 	u32 nr_timers;
 	u32 limit;
 	wait_queue_head_t wait;
+	bool wake_queued;
+	struct htw_context *wake_next;
 	struct fasync_struct *fasync;
 	struct mutex grow;	/* order: this, then @lock */
 	u32 nr_chunks;
@@ -101,8 +105,9 @@ static inline u64 htw_context_from_host(const struct htw_context *ctx, u64 ns)
 
 static inline u64 htw_context_now(const struct htw_context *ctx)
 {
-	return htw_context_from_host(ctx, ctx->own ? htw_base_now(ctx->own) :
-						     htw_clock_now(ctx->clock));
+	const struct htw_base *own = READ_ONCE(ctx->own);
+
+	return htw_context_from_host(ctx, own ? htw_base_now(own) : htw_clock_now(ctx->clock));
 }
 
 static inline u32 htw_context_chunks(const struct htw_context *ctx)
@@ -155,12 +160,13 @@ struct htw_run {
 /**
  * struct htw_delivery - a run of expirations
  * @context: the context whose lock is held, or NULL
- * @now: when the timers fired, in ns
+ * @wake: contexts whose waiters are to be woken up, linked by
+ *	&htw_context.wake_next
  * @late: the counters of &htw_base.late
  */
 struct htw_delivery {
 	struct htw_context *context;
-	u64 now;
+	struct htw_context *wake;
 	u64 *late;
 };
 
@@ -203,8 +209,9 @@ u32 htw_context_peek(struct htw_context *ctx, struct htw_event *events, u32 coun
 void htw_context_take(struct htw_context *ctx, u32 count, u64 now);
 void htw_context_rearm(struct htw_context *ctx);
 
-void htw_delivery_begin(struct htw_delivery *d, u64 now, u64 *late);
-void htw_deliver(struct htw_delivery *d, struct htw_node *n);
-void htw_delivery_end(struct htw_delivery *d);
+void htw_delivery_begin(struct htw_delivery *d, u64 *late);
+void htw_deliver(struct htw_delivery *d, struct htw_node *n, u64 now);
+void htw_delivery_pause(struct htw_delivery *d);
+void htw_delivery_wake(struct htw_delivery *d);
 
 #endif /* _HTW_CONTEXT_H */

@@ -47,7 +47,11 @@ u32 htw_tick_ns;
 
 DEFINE_PER_CPU(struct htw_base *, htw_bases[HTW_CLOCKS]);
 
-static int htw_cpuhp_state;
+/* Private wheels leave each CPU alone until then, in ns of CLOCK_MONOTONIC. */
+static DEFINE_PER_CPU(u64, htw_quiet_until);
+
+static int htw_cpuhp_prepare;
+static int htw_cpuhp_online;
 
 /* Which clocks the CPUs have bases for; written with CPU hotplug locked out. */
 static bool htw_clock_used[HTW_CLOCKS];
@@ -281,10 +285,10 @@ bool htw_base_restart(struct htw_base *base, struct htw_node *n, u64 deadline, u
  *
  * Return: true if nothing is left to do now.
  */
-static bool htw_base_run(struct htw_base *base, u64 now, u64 *expired)
+static bool htw_base_run(struct htw_base *base, struct htw_delivery *delivery, u64 *expired)
 {
 	unsigned int budget = HTW_CHUNK;
-	struct htw_delivery delivery;
+	u64 now = htw_base_now(base);
 	struct htw_node *n;
 	u64 cascades;
 	bool done;
@@ -293,19 +297,18 @@ static bool htw_base_run(struct htw_base *base, u64 now, u64 *expired)
 
 	if (base->clock == HTW_CLOCK_REALTIME)
 		htw_base_check_clock(base, &now);
-	htw_delivery_begin(&delivery, now, base->late);
 	while ((n = htw_wheel_expire(&base->wheel, htw_tick(base, now), &budget))) {
 		++*expired;
 		if (unlikely(n->flags & HTW_NODE_CALLOUT)) {
-			htw_delivery_end(&delivery);
+			htw_delivery_pause(delivery);
 			htw_callout_run(base, n);
 			/* Others' code: look at the clock sooner. */
 			budget -= min(budget, HTW_CALLOUT_COST);
 		} else {
-			htw_deliver(&delivery, n);
+			htw_deliver(delivery, n, now);
 		}
 	}
-	htw_delivery_end(&delivery);
+	htw_delivery_pause(delivery);
 	if (!budget)
 		return false;
 	cascades = base->wheel.cascades;
@@ -315,45 +318,62 @@ static bool htw_base_run(struct htw_base *base, u64 now, u64 *expired)
 	return done;
 }
 
+/* Is a private wheel to wait, because others have used up this CPU's half? */
+static bool htw_base_must_wait(struct htw_base *base, u64 began)
+{
+	const u64 quiet_until = this_cpu_read(htw_quiet_until);
+
+	if (!base->private || began >= quiet_until)
+		return false;
+	spin_lock(&base->lock);
+	htw_base_program(base, htw_base_now(base) + (quiet_until - began));
+	spin_unlock(&base->lock);
+	return true;
+}
+
 static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
 {
 	struct htw_base *base = container_of(hrtimer, struct htw_base, hrtimer);
 	const u64 began = ktime_get_ns();
+	struct htw_delivery delivery;
 	u64 spent, expired = 0;
 	bool done;
 
+	if (htw_base_must_wait(base, began))
+		return HRTIMER_NORESTART;
+
 	/* Contexts that timers are delivered to go after a grace period. */
 	rcu_read_lock();
-	spin_lock(&base->expiry_lock);
-	spin_lock(&base->lock);
-	base->callbacks++;
-	/* Until we know ourselves when to come back, nobody else shall say so. */
-	base->wheel.next = 0;
-	for (;;) {
-		done = htw_base_run(base, htw_base_now(base), &expired);
-		spent = ktime_get_ns() - began;
-		if (done || spent >= HTW_BUDGET_NS)
-			break;
-		spin_unlock(&base->lock);
-		spin_unlock(&base->expiry_lock);
-		cpu_relax();
+	htw_delivery_begin(&delivery, base->late);
+	do {
 		spin_lock(&base->expiry_lock);
 		spin_lock(&base->lock);
-	}
+		/* Until we know when to come back, nobody else shall say so. */
+		base->wheel.next = 0;
+		done = htw_base_run(base, &delivery, &expired);
+		spin_unlock(&base->lock);
+		spin_unlock(&base->expiry_lock);
+		htw_delivery_wake(&delivery);
+		spent = ktime_get_ns() - began;
+	} while (!done && spent < HTW_BUDGET_NS);
+
 	/*
 	 * While more is left, next stays 0, so that no start brings us back
 	 * before the gap is over. The gap also keeps the expiry from being at
 	 * or before now: that would run in this very softirq.
 	 */
+	spin_lock(&base->lock);
+	base->callbacks++;
 	if (done)
 		base->wheel.next = htw_wheel_next(&base->wheel);
 	else
 		base->exhausted++;
+	if (base->private)
+		this_cpu_write(htw_quiet_until, began + 2 * spent);
 	/* Off a CPU that has gone the nodes are moved, to another's hrtimer. */
 	if (base->wheel.next != HTW_NEVER && !base->offline)
 		htw_base_program(base, htw_base_now(base) + spent);
 	spin_unlock(&base->lock);
-	spin_unlock(&base->expiry_lock);
 	rcu_read_unlock();
 	return HRTIMER_NORESTART;
 }
@@ -369,14 +389,16 @@ static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
  */
 bool htw_base_advance(struct htw_base *base, u64 now, u64 *expired)
 {
+	struct htw_delivery delivery;
 	bool done;
 
+	htw_delivery_begin(&delivery, base->late);
 	rcu_read_lock();
 	spin_lock_bh(&base->lock);
-	now = max_t(u64, now, atomic64_read(&base->still_ns));
-	atomic64_set(&base->still_ns, now);
-	done = htw_base_run(base, now, expired);
+	atomic64_set(&base->still_ns, max_t(u64, now, atomic64_read(&base->still_ns)));
+	done = htw_base_run(base, &delivery, expired);
 	spin_unlock_bh(&base->lock);
+	htw_delivery_wake(&delivery);
 	rcu_read_unlock();
 	return done;
 }
@@ -449,7 +471,8 @@ static int htw_base_prepare(unsigned int cpu, enum htw_clock clock)
 		if (!base)
 			return -ENOMEM;
 		base->cpu = cpu;
-		per_cpu(htw_bases[clock], cpu) = base;
+		/* Pairs with those who look without a lock, as debugfs does. */
+		smp_store_release(per_cpu_ptr(&htw_bases[clock], cpu), base);
 		return 0;
 	}
 	spin_lock_bh(&base->lock);
@@ -531,6 +554,31 @@ static int htw_engine_cpu_dead(unsigned int cpu)
 	return 0;
 }
 
+/*
+ * A CPU has come up; we run on it. What was started on its base since it was
+ * prepared could not wake it yet.
+ */
+static int htw_engine_cpu_online(unsigned int cpu)
+{
+	for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
+		struct htw_base *base = per_cpu(htw_bases[clock], cpu);
+
+		if (!base)
+			continue;
+		spin_lock_bh(&base->lock);
+		if (base->wheel.next != HTW_NEVER)
+			htw_base_program(base, 0);
+		spin_unlock_bh(&base->lock);
+	}
+	return 0;
+}
+
+static void htw_base_wait_for_kick(struct htw_base *base)
+{
+	while (base && READ_ONCE(base->kick.node.u_flags) & CSD_FLAG_LOCK)
+		cpu_relax();
+}
+
 /**
  * htw_engine_use_clock() - sees to it that the CPUs have bases for a clock
  * @clock: the clock, not %HTW_CLOCK_STILL
@@ -550,8 +598,7 @@ int htw_engine_use_clock(enum htw_clock clock)
 	for_each_online_cpu(cpu) {
 		if (htw_clock_used[clock])
 			break;
-		if (!per_cpu(htw_bases[clock], cpu))
-			ret = htw_base_prepare(cpu, clock);
+		ret = htw_base_prepare(cpu, clock);
 		if (ret)
 			break;
 	}
@@ -575,12 +622,18 @@ int htw_engine_init(void)
 	htw_clock_used[HTW_CLOCK_MONOTONIC] = true;
 	ret = cpuhp_setup_state(CPUHP_BP_PREPARE_DYN, "htw:prepare",
 				htw_engine_cpu_prepare, htw_engine_cpu_dead);
-	if (ret < 0) {
-		htw_engine_exit();
-		return ret;
-	}
-	htw_cpuhp_state = ret;
+	if (ret < 0)
+		goto err;
+	htw_cpuhp_prepare = ret;
+	ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "htw:online", htw_engine_cpu_online, NULL);
+	if (ret < 0)
+		goto err;
+	htw_cpuhp_online = ret;
 	return 0;
+
+err:
+	htw_engine_exit();
+	return ret;
 }
 
 /**
@@ -592,10 +645,16 @@ void htw_engine_exit(void)
 {
 	unsigned int cpu;
 
-	if (htw_cpuhp_state)
-		cpuhp_remove_state_nocalls(htw_cpuhp_state);
+	if (htw_cpuhp_online)
+		cpuhp_remove_state_nocalls(htw_cpuhp_online);
+	if (htw_cpuhp_prepare)
+		cpuhp_remove_state_nocalls(htw_cpuhp_prepare);
 	/* A kick that is under way would start an hrtimer after its cancel. */
-	kick_all_cpus_sync();
+	for_each_possible_cpu(cpu) {
+		for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++)
+			htw_base_wait_for_kick(per_cpu(htw_bases[clock], cpu));
+	}
+	synchronize_rcu();	/* kicks unlock their data before they run, in hardirq */
 	for_each_possible_cpu(cpu) {
 		for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
 			if (per_cpu(htw_bases[clock], cpu))

@@ -14,34 +14,39 @@
 /**
  * htw_delivery_begin() - begins a run of expirations
  * @d: the run
- * @now: the time at which the timers fired, in ns; not before any deadline
  * @late: the counters of &htw_base.late
  */
-void htw_delivery_begin(struct htw_delivery *d, u64 now, u64 *late)
+void htw_delivery_begin(struct htw_delivery *d, u64 *late)
 {
-	d->late = late;
 	d->context = NULL;
-	d->now = now;
+	d->wake = NULL;
+	d->late = late;
 }
 
 /**
  * htw_deliver() - EXPIRY_PROCESSING: queues an expired timer to be read
  * @d: the run
  * @n: the timer's node, just out of its wheel
+ * @now: the base's time at which it fired, in ns; not before its deadline
  *
- * Context: softirq, with the lock of the node's base held.
+ * Context: the lock of the node's base is held, bottom halves are off.
  */
-void htw_deliver(struct htw_delivery *d, struct htw_node *n)
+void htw_deliver(struct htw_delivery *d, struct htw_node *n, u64 now)
 {
 	struct htw_timer *t = container_of(n, struct htw_timer, node);
 	struct htw_context *ctx = htw_chunk_of(t)->ctx;
 
 	if (d->context != ctx) {
-		htw_delivery_end(d);
+		htw_delivery_pause(d);
 		d->context = ctx;
 		htw_lock(&ctx->lock);
+		if (!ctx->wake_queued) {
+			ctx->wake_queued = true;
+			ctx->wake_next = d->wake;
+			d->wake = ctx;
+		}
 	}
-	n->fired = htw_context_from_host(ctx, d->now);
+	n->fired = htw_context_from_host(ctx, now);
 	d->late[min(fls64((n->fired - t->deadline) >> 10), HTW_LATE_BUCKETS - 1)]++;
 	trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, n->fired);
 	list_add_tail(&n->list, &ctx->expired);
@@ -50,23 +55,42 @@ void htw_deliver(struct htw_delivery *d, struct htw_node *n)
 }
 
 /**
- * htw_delivery_end() - ends a run of expirations: wakes up who waits for them
+ * htw_delivery_pause() - drops the lock of the context that was delivered to
+ * @d: the run, which can go on
+ *
+ * Context: the lock of the base is held.
+ */
+void htw_delivery_pause(struct htw_delivery *d)
+{
+	if (d->context)
+		htw_unlock(&d->context->lock);
+	d->context = NULL;
+}
+
+/**
+ * htw_delivery_wake() - wakes up who waits for what was delivered
  * @d: the run
  *
- * Context: softirq, in an RCU read-side section that began before the first
- * htw_deliver(): once its lock is dropped, the context may be closed.
+ * How long this takes is up to those who wait, and how many they are, so no
+ * lock is held that others need.
+ *
+ * Context: no lock held; in an RCU read-side section that began before the
+ * first htw_deliver(), as a context may be closed by now.
  */
-void htw_delivery_end(struct htw_delivery *d)
+void htw_delivery_wake(struct htw_delivery *d)
 {
-	struct htw_context *ctx = d->context;
+	while (d->wake) {
+		struct htw_context *ctx = d->wake;
 
-	if (!ctx)
-		return;
-	d->context = NULL;
-	htw_unlock(&ctx->lock);
-	if (wq_has_sleeper(&ctx->wait))
-		wake_up_poll(&ctx->wait, EPOLLIN | EPOLLRDNORM);
-	kill_fasync(&ctx->fasync, SIGIO, POLL_IN);
+		/* Who delivers to it from now on sees to the waking himself. */
+		spin_lock_bh(&ctx->lock);
+		d->wake = ctx->wake_next;
+		ctx->wake_queued = false;
+		spin_unlock_bh(&ctx->lock);
+		if (wq_has_sleeper(&ctx->wait))
+			wake_up_poll(&ctx->wait, EPOLLIN | EPOLLRDNORM);
+		kill_fasync(&ctx->fasync, SIGIO, POLL_IN);
+	}
 }
 
 /**

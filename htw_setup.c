@@ -164,7 +164,8 @@ static int htw_setup_publish(struct htw_context *ctx, const struct htw_shape *sh
 
 	spin_lock_bh(&ctx->lock);
 	if (!ctx->used && !ctx->nr_timers && !ctx->setup) {
-		ctx->own = shape->own;
+		/* Who sees it without the lock sees all of it: htw_context_now(). */
+		smp_store_release(&ctx->own, shape->own);
 		ctx->home = shape->home;
 		ctx->limit = shape->limit;
 		ctx->timens = htw_setup_timens(ctx, shape->clock);

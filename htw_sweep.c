@@ -18,11 +18,6 @@ static struct htw_chunk *htw_context_chunk(const struct htw_context *ctx, u32 ch
 	return ctx->dir[chunk / HTW_DIR_PAGE][chunk % HTW_DIR_PAGE];
 }
 
-static bool htw_state_exists(u8 state)
-{
-	return state != HTW_FREE && state != HTW_RESERVED;
-}
-
 /**
  * htw_sweep_cancel() - cancels all timers of a chunk
  * @ctx: the context
@@ -41,7 +36,7 @@ u64 htw_sweep_cancel(struct htw_context *ctx, u32 chunk, u32 flags)
 	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++) {
 		struct htw_cancel cancel = { .flags = flags };
 
-		if (!htw_state_exists(READ_ONCE(timers[i].node.state)))
+		if (!htw_timer_is_live(&timers[i]))
 			continue;
 		/* Should the slot change hands now, this id finds nothing. */
 		cancel.id = htw_timer_id(&timers[i]);
@@ -88,7 +83,7 @@ u32 htw_sweep_pending(struct htw_context *ctx, u32 *slot, struct htw_query *entr
 		struct htw_timer *t = &timers[index - 1];
 		enum htw_timer_state state;
 
-		if (!index || !htw_state_exists(READ_ONCE(t->node.state)))
+		if (!index || !htw_timer_is_live(t))
 			continue;
 		state = htw_run_lock_timer(&run, t);
 		if (state == HTW_PENDING || state == HTW_REARM) {

@@ -128,6 +128,18 @@ static inline u64 htw_timer_id(const struct htw_timer *t)
 	return (u64)t->generation << 32 | slot;
 }
 
+/*
+ * Has an id, so it was armed once: then its CPU means something, and its
+ * context has the shape that it keeps. Without a lock this may change at once.
+ */
+static inline bool htw_timer_is_live(const struct htw_timer *t)
+{
+	/* Pairs with htw_timer_arm(). */
+	const u8 state = smp_load_acquire(&t->node.state);
+
+	return state != HTW_FREE && state != HTW_RESERVED;
+}
+
 static inline bool htw_timer_is(const struct htw_timer *t, u64 id)
 {
 	return t->generation == id >> 32;

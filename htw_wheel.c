@@ -633,6 +633,7 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	struct htw_level *lev = &w->level[0];
 	u64 first = htw_level_first(w, 0);
 	u32 index;
+	u64 to;
 
 	/*
 	 * What has come down of a bucket that is not empty yet lies past the
@@ -649,8 +650,13 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 		htw_wheel_set_cursor(w, now + 1);
 		return true;
 	}
-	/* Level 0 has run empty, and all of it has passed: on to what is above. */
-	htw_wheel_set_cursor(w, max(w->cursor, htw_wheel_first_above(w, now + 1)));
+	/*
+	 * All of level 0 has passed, and is empty but for what came down of a
+	 * bucket that is half moved, or whose rest was stopped: on to that, or
+	 * to what is above.
+	 */
+	to = min(first, htw_wheel_first_above(w, now + 1));
+	htw_wheel_set_cursor(w, max(w->cursor, to));
 	return w->cursor < lev->end || htw_wheel_fill(w, 0, budget);
 }
 

@@ -1633,6 +1633,36 @@ static void million_in_one_bucket_due_first(struct kunit *test)
 	t->w.next = HTW_NEVER;
 }
 
+/*
+ * Half of a bucket has come down when the rest of it is stopped, and then time
+ * leaps past it all: what came down must not be leapt over.
+ */
+static void half_moved_and_the_rest_stopped(struct kunit *test)
+{
+	static const struct htw_geometry geo = { 2, { 4, 4 } };
+	struct wheel_test *t = wheel_new(test, &geo, 0);
+	struct htw_wheel *w = &t->w;
+	struct htw_node nodes[4] = {};
+	unsigned int budget = UINT_MAX;
+
+	for (int i = 0; i < ARRAY_SIZE(nodes); i++) {
+		nodes[i].expires = 9;
+		htw_wheel_start(w, &nodes[i], 0);
+	}
+	KUNIT_ASSERT_NULL(test, htw_wheel_expire(w, 4, &budget));
+	budget = 2;
+	KUNIT_ASSERT_FALSE(test, htw_wheel_cascade(w, &budget));
+	KUNIT_ASSERT_EQ(test, w->level[0].pending, 2);
+	htw_wheel_stop(w, &nodes[2]);
+	htw_wheel_stop(w, &nodes[3]);
+	budget = UINT_MAX;
+	KUNIT_EXPECT_PTR_EQ(test, htw_wheel_expire(w, 10, &budget), &nodes[0]);
+	KUNIT_EXPECT_PTR_EQ(test, htw_wheel_expire(w, 10, &budget), &nodes[1]);
+	KUNIT_EXPECT_NULL(test, htw_wheel_expire(w, 10, &budget));
+	KUNIT_EXPECT_EQ(test, htw_wheel_next(w), HTW_NEVER);
+	wheel_check(t);
+}
+
 /* --------------------------------- set back ------------------------------- */
 
 #define REWIND_NODES		4000
@@ -1897,6 +1927,7 @@ static struct kunit_case htw_wheel_cases[] = {
 	KUNIT_CASE_PARAM(one_level_installed_is_enough_for_near, start_gen_params),
 	KUNIT_CASE_PARAM(install_twice_refused, wheel_gen_params),
 	KUNIT_CASE_PARAM(million_in_one_bucket_due_first, million_gen_params),
+	KUNIT_CASE(half_moved_and_the_rest_stopped),
 	KUNIT_CASE(rewind_keeps_every_tick),
 	KUNIT_CASE(rewind_within_budgets),
 	KUNIT_CASE_PARAM(random_against_model, random_gen_params),
