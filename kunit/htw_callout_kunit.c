@@ -238,11 +238,15 @@ static void cancel_sync_waits_for_the_function(struct kunit *test)
 	}
 }
 
+/* A kthread that is stopped before it has begun never runs its function. */
+static DECLARE_COMPLETION(thread_begun);
+
 static int start_and_cancel(void *data)
 {
 	struct probe *p = data;
 	u64 delay = (u64)raw_smp_processor_id() * 500 * NSEC_PER_USEC;
 
+	complete(&thread_begun);
 	for (int i = 0; i < 5000; i++) {
 		htw_callout_start(&p->callout, delay, 0);
 		if (i % 3 == 0)
@@ -269,6 +273,8 @@ static void started_from_all_cpus_at_once(struct kunit *test)
 		kthread_bind(tasks[cpu], cpu);
 		wake_up_process(tasks[cpu]);
 	}
+	for_each_online_cpu(cpu)
+		wait_for_completion(&thread_begun);
 	for_each_online_cpu(cpu)
 		KUNIT_EXPECT_EQ(test, 0, kthread_stop(tasks[cpu]));
 	htw_callout_cancel_sync(&p->callout);

@@ -859,6 +859,8 @@ struct torture {
 struct thread {
 	struct torture *torture;
 	struct task_struct *task;
+	struct completion begun;
+	int (*fn)(void *data);
 	struct rnd_state rnd;
 };
 
@@ -958,6 +960,15 @@ static struct torture *torture_init(struct kunit *test, unsigned int contexts, u
 }
 
 /* Runs a thread on each CPU, until all are done. */
+/* A kthread that is stopped before it has begun never runs its function. */
+static int thread_begin(void *data)
+{
+	struct thread *thread = data;
+
+	complete(&thread->begun);
+	return thread->fn(thread);
+}
+
 static void run_threads(struct kunit *test, struct torture *torture, int (*fn)(void *data))
 {
 	struct thread *threads = test_array(test, MAX_THREADS, sizeof(*threads));
@@ -967,8 +978,10 @@ static void run_threads(struct kunit *test, struct torture *torture, int (*fn)(v
 		struct thread *thread = &threads[n];
 
 		thread->torture = torture;
+		thread->fn = fn;
+		init_completion(&thread->begun);
 		prandom_seed_state(&thread->rnd, n + 1);
-		thread->task = kthread_create_on_cpu(fn, thread, cpu, "htw_kunit/%u");
+		thread->task = kthread_create_on_cpu(thread_begin, thread, cpu, "htw_kunit/%u");
 		if (IS_ERR(thread->task))
 			break;
 		get_task_struct(thread->task);
@@ -978,8 +991,10 @@ static void run_threads(struct kunit *test, struct torture *torture, int (*fn)(v
 	KUNIT_EXPECT_GE(test, n, 2);
 	for (unsigned int i = 0; i < n; i++)
 		wake_up_process(threads[i].task);
-	for (unsigned int i = 0; i < n; i++)
+	for (unsigned int i = 0; i < n; i++) {
+		wait_for_completion(&threads[i].begun);
 		kthread_stop_put(threads[i].task);
+	}
 }
 
 /* Reads what is still to come, and then looks whether each cookie ended once. */
