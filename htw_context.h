@@ -119,7 +119,7 @@ static inline u32 htw_context_chunks(const struct htw_context *ctx)
 /* On a manual clock? If so, the context's own base is there. */
 static inline bool htw_context_is_still(const struct htw_context *ctx)
 {
-	/* Pairs with htw_setup_locked(). */
+	/* Pairs with htw_setup_publish(). */
 	return smp_load_acquire(&ctx->clock) == HTW_CLOCK_STILL;
 }
 
@@ -163,11 +163,13 @@ struct htw_run {
  * @wake: contexts whose waiters are to be woken up, linked by
  *	&htw_context.wake_next
  * @late: the counters of &htw_base.late
+ * @expired: how many timers were delivered
  */
 struct htw_delivery {
 	struct htw_context *context;
 	struct htw_context *wake;
 	u64 *late;
+	u64 expired;
 };
 
 #define HTW_DIR_PAGE		512u

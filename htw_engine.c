@@ -285,7 +285,7 @@ bool htw_base_restart(struct htw_base *base, struct htw_node *n, u64 deadline, u
  *
  * Return: true if nothing is left to do now.
  */
-static bool htw_base_run(struct htw_base *base, struct htw_delivery *delivery, u64 *expired)
+static bool htw_base_run(struct htw_base *base, struct htw_delivery *delivery)
 {
 	unsigned int budget = HTW_CHUNK;
 	u64 now = htw_base_now(base);
@@ -298,7 +298,6 @@ static bool htw_base_run(struct htw_base *base, struct htw_delivery *delivery, u
 	if (base->clock == HTW_CLOCK_REALTIME)
 		htw_base_check_clock(base, &now);
 	while ((n = htw_wheel_expire(&base->wheel, htw_tick(base, now), &budget))) {
-		++*expired;
 		if (unlikely(n->flags & HTW_NODE_CALLOUT)) {
 			htw_delivery_pause(delivery);
 			htw_callout_run(base, n);
@@ -336,7 +335,7 @@ static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
 	struct htw_base *base = container_of(hrtimer, struct htw_base, hrtimer);
 	const u64 began = ktime_get_ns();
 	struct htw_delivery delivery;
-	u64 spent, expired = 0;
+	u64 spent;
 	bool done;
 
 	if (htw_base_must_wait(base, began))
@@ -350,7 +349,7 @@ static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
 		spin_lock(&base->lock);
 		/* Until we know when to come back, nobody else shall say so. */
 		base->wheel.next = 0;
-		done = htw_base_run(base, &delivery, &expired);
+		done = htw_base_run(base, &delivery);
 		spin_unlock(&base->lock);
 		spin_unlock(&base->expiry_lock);
 		htw_delivery_wake(&delivery);
@@ -396,10 +395,11 @@ bool htw_base_advance(struct htw_base *base, u64 now, u64 *expired)
 	rcu_read_lock();
 	spin_lock_bh(&base->lock);
 	atomic64_set(&base->still_ns, max_t(u64, now, atomic64_read(&base->still_ns)));
-	done = htw_base_run(base, &delivery, expired);
+	done = htw_base_run(base, &delivery);
 	spin_unlock_bh(&base->lock);
 	htw_delivery_wake(&delivery);
 	rcu_read_unlock();
+	*expired += delivery.expired;
 	return done;
 }
 

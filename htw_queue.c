@@ -21,6 +21,7 @@ void htw_delivery_begin(struct htw_delivery *d, u64 *late)
 	d->context = NULL;
 	d->wake = NULL;
 	d->late = late;
+	d->expired = 0;
 }
 
 /**
@@ -51,6 +52,7 @@ void htw_deliver(struct htw_delivery *d, struct htw_node *n, u64 now)
 	trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, n->fired);
 	list_add_tail(&n->list, &ctx->expired);
 	ctx->nr_expired++;
+	d->expired++;
 	WRITE_ONCE(n->state, HTW_EXPIRED);
 }
 

@@ -26,8 +26,8 @@ struct htw_context;
 /**
  * enum htw_timer_state - values of &htw_node.state of a timer
  * @HTW_FREE: on &htw_context.free, or on its way there
- * @HTW_RESERVED: taken by an add that has not armed it yet; only that add
- *	touches it
+ * @HTW_RESERVED: taken by an add that has not armed it yet, or by a harvest that
+ *	has not told it yet; only that one touches it
  * @HTW_PENDING: in the wheel of &htw_node.cpu, guarded by that base's lock
  * @HTW_EXPIRED: on &htw_context.expired, guarded by the context's lock
  * @HTW_REARM: to be armed: on &htw_context.rearm, on its way into a wheel,
