@@ -4,9 +4,9 @@
  * and cancel, and when a process hands its timers over
  */
 #include "htw-more.h"
+#include "htw-pass.h"
 
 #include <pthread.h>
-#include <sys/socket.h>
 
 /* Goes on where a signal cut a call short. */
 static int list_some(int fd, unsigned long cmd, struct htw_list *list)
@@ -368,51 +368,6 @@ HTW_TEST(cancel_all_against_add_and_cancel)
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
-static bool send_fd(int sock, int fd)
-{
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	char byte = 0;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-
-	control.head = (struct cmsghdr){
-		.cmsg_len = CMSG_LEN(sizeof(int)),
-		.cmsg_level = SOL_SOCKET,
-		.cmsg_type = SCM_RIGHTS,
-	};
-	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-	return sendmsg(sock, &msg, 0) == 1;
-}
-
-static int receive_fd(int sock)
-{
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	char byte;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-	int fd = -1;
-
-	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) == 1)
-		memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
-	return fd;
-}
-
 /*
  * A process hands its timers over and is killed: the next one lists them, gets
  * those that fire, and harvests the rest.
@@ -437,12 +392,12 @@ HTW_TEST(handed_over)
 		sent = htw_start_many(fd, deadline, 0, COUNT / 2, NULL) == COUNT / 2 &&
 		       htw_start_many(fd, deadline + HOUR, COUNT / 2, COUNT / 2, NULL) ==
 			       COUNT / 2 &&
-		       send_fd(pair[0], fd);
+		       htw_send_fd(pair[0], fd);
 		if (sent)
 			pause();
 		_exit(1);
 	}
-	fd = receive_fd(pair[1]);
+	fd = htw_receive_fd(pair[1]);
 	EXPECT_LE(0, fd);
 	EXPECT_EQ(0, kill(pid, SIGKILL));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));

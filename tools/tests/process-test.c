@@ -3,9 +3,9 @@
  * fork(), dup(), passing on, closing: whose the context is and when it ends
  */
 #include "htw-test.h"
+#include "htw-pass.h"
 
 #include <pthread.h>
-#include <sys/socket.h>
 
 /* Runs the statement in a child; true where it came to its end as true. */
 #define in_child(condition) ({						\
@@ -43,38 +43,21 @@ HTW_TEST(shared_over_fork)
 
 HTW_TEST(survives_the_opener)
 {
-	int pair[2], fd = -1;
 	struct htw_event ev;
+	int pair[2], fd;
 	pid_t pid;
 
 	/* The child opens, arms and ends; the parent holds what it passed on. */
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	char byte = 0;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
 		fd = htw_open(O_NONBLOCK);
-		control.head.cmsg_level = SOL_SOCKET;
-		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
 		_exit(!htw_start(fd, 50 * MSEC, 9) || !htw_start(fd, ~0ULL, 10) ||
-		      sendmsg(pair[0], &msg, 0) != 1);
+		      !htw_send_fd(pair[0], fd));
 	}
-	ASSERT_EQ(1, recvmsg(pair[1], &msg, 0));
-	memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
+	fd = htw_receive_fd(pair[1]);
+	ASSERT_LE(0, fd);
 	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
 	EXPECT_EQ(2, htw_timers(fd));
 	ASSERT_EQ(1, htw_collect(fd, &ev, 1));
