@@ -61,18 +61,61 @@ void htw_callout_init(struct htw_callout *callout,
 }
 EXPORT_SYMBOL_GPL(htw_callout_init);
 
-static bool htw_callout_start_on(struct htw_base *here, struct htw_base *there,
-				 struct htw_callout *callout, u64 deadline, u64 slack, u64 now)
+/* Starts a callout that is in no wheel. */
+static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 deadline, u64 slack)
+{
+	htw_base_touch_now(base);
+	htw_base_start(base, n, deadline, slack);
+	n->state = HTW_PENDING;
+}
+
+/*
+ * Starts a callout that was last on the base where it is to be started. Nearly
+ * all are: then there is one lock to take.
+ *
+ * Return: false where it is not; nothing has happened then.
+ */
+static bool htw_callout_start_here(struct htw_base *here, struct htw_node *n, u64 deadline,
+				   u64 slack, bool *pending)
+{
+	bool mine;
+
+	htw_lock(&here->lock);
+	mine = n->cpu == here->cpu && likely(!here->offline);
+	if (likely(mine)) {
+		*pending = n->state == HTW_PENDING;
+		if (*pending)
+			htw_base_stop(here, n);
+		htw_callout_link(here, n, deadline, slack);
+	}
+	htw_unlock(&here->lock);
+	return mine;
+}
+
+/* Starts a callout that was last on another CPU's base: under the locks of both. */
+static noinline bool htw_callout_start_elsewhere(struct htw_base *here,
+						 struct htw_callout *callout, u64 deadline,
+						 u64 slack)
 {
 	struct htw_node *n = &callout->node;
-	const bool pending = n->state == HTW_PENDING;
+	struct htw_base *there;
+	bool pending;
 
+	for (;;) {
+		there = htw_callout_base(callout);
+		htw_base_lock_two(here, there);
+		if (n->cpu == there->cpu && !here->offline)
+			break;
+		htw_base_unlock_two(here, there);
+		if (READ_ONCE(here->offline))
+			here = this_cpu_read(htw_bases[HTW_CLOCK_MONOTONIC]);
+	}
+	pending = n->state == HTW_PENDING;
 	if (pending)
 		htw_base_stop(there, n);
-	if (there->running == n)
-		here = there;
-	htw_base_start(here, n, deadline, slack, now);
-	n->state = HTW_PENDING;
+	/* While its function runs it stays where it is. */
+	htw_callout_link(there->running == n ? there : here, n, deadline, slack);
+	htw_base_unlock_two(here, there);
 	return pending;
 }
 
@@ -90,25 +133,15 @@ static bool htw_callout_start_on(struct htw_base *here, struct htw_base *there,
  */
 bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns, u64 slack_ns)
 {
-	struct htw_base *here, *there;
+	struct htw_base *here;
 	bool pending;
-	u64 now;
 
 	WARN_ON_ONCE(in_hardirq() || in_nmi());
-	now = htw_clock_now(HTW_CLOCK_MONOTONIC);
 	local_bh_disable();
 	here = htw_base_here(HTW_CLOCK_MONOTONIC, -1);
-	for (;;) {
-		there = htw_callout_base(callout);
-		htw_base_lock_two(here, there);
-		if (callout->node.cpu == there->cpu && !here->offline)
-			break;
-		htw_base_unlock_two(here, there);
-		if (READ_ONCE(here->offline))
-			here = this_cpu_read(htw_bases[HTW_CLOCK_MONOTONIC]);
-	}
-	pending = htw_callout_start_on(here, there, callout, deadline_ns, slack_ns, now);
-	htw_base_unlock_two(here, there);
+	if (unlikely(!htw_callout_start_here(here, &callout->node, deadline_ns, slack_ns,
+					     &pending)))
+		pending = htw_callout_start_elsewhere(here, callout, deadline_ns, slack_ns);
 	local_bh_enable();
 	return pending;
 }

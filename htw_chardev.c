@@ -20,26 +20,20 @@
 #include <linux/uio.h>
 
 #include "htw_chardev.h"
+#include "htw_clockset.h"
 #include "htw_context.h"
 #include "htw_engine.h"
+#include "htw_ops.h"
 
-/* Operations of a batch that are carried out in one go, and copied as one. */
-#define HTW_BATCH_CHUNK		64u
 /* Events that are copied in one go, under the context's lock. */
-#define HTW_READ_CHUNK		16u
+#define HTW_READ_CHUNK		32u
 
 #define HTW_FEATURES		(HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS | \
 				 HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL | \
-				 HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL)
+				 HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL | HTW_FEATURE_VECTOR | \
+				 HTW_FEATURE_RING | HTW_FEATURE_TABLE | HTW_FEATURE_CANCEL_ON_SET)
 
 /* The same for 32- and 64-bit programs: no padding, and a multiple of 8 bytes. */
-static_assert(sizeof(struct htw_add) == 56);
-static_assert(sizeof(struct htw_cancel) == 56);
-static_assert(sizeof(struct htw_mod) == 56);
-static_assert(sizeof(struct htw_query) == 56);
-static_assert(sizeof(struct htw_op) == 64);
-static_assert(offsetof(struct htw_op, add) == 8);
-static_assert(sizeof(struct htw_batch) == 32);
 static_assert(sizeof(struct htw_event) == 48);
 static_assert(sizeof(struct htw_setup) == 96);
 static_assert(sizeof(struct htw_info) == 120);
@@ -49,281 +43,6 @@ static_assert(sizeof(struct htw_advance) == 32);
 static_assert(sizeof(struct htw_ring) == 128);
 
 unsigned int htw_max_timers = 1048576;
-
-static bool htw_interval_is_valid(const struct htw_context *ctx, u64 interval, u32 firings)
-{
-	return interval ? interval >= htw_context_tick_ns(ctx) : !firings;
-}
-
-static int htw_add_check(const struct htw_context *ctx, const struct htw_add *add)
-{
-	if (add->flags & ~(HTW_F_ABS | HTW_F_KEEP) || add->reserved)
-		return -EINVAL;
-	return htw_interval_is_valid(ctx, add->interval, add->firings) ? 0 : -EINVAL;
-}
-
-static int htw_mod_check(const struct htw_context *ctx, const struct htw_mod *mod)
-{
-	const u32 what = HTW_MOD_DEADLINE | HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK;
-
-	if (mod->flags & ~(what | HTW_F_ABS) || !(mod->flags & what) || mod->reserved)
-		return -EINVAL;
-	if (!(mod->flags & HTW_MOD_DEADLINE) && (mod->deadline || mod->flags & HTW_F_ABS))
-		return -EINVAL;
-	if (!(mod->flags & HTW_MOD_INTERVAL) && (mod->interval || mod->firings))
-		return -EINVAL;
-	if (!(mod->flags & HTW_MOD_COOKIE) && mod->cookie)
-		return -EINVAL;
-	if (!(mod->flags & HTW_MOD_SLACK) && mod->slack)
-		return -EINVAL;
-	return htw_interval_is_valid(ctx, mod->interval, mod->firings) ? 0 : -EINVAL;
-}
-
-static int htw_query_check(const struct htw_query *query)
-{
-	const struct htw_query only_id = { .id = query->id };
-
-	return memcmp(query, &only_id, sizeof(*query)) ? -EINVAL : 0;
-}
-
-static int htw_cancel_check(const struct htw_cancel *cancel)
-{
-	if (cancel->flags & ~HTW_CANCEL_DISCARD || cancel->reserved0 ||
-	    cancel->reserved[0] || cancel->reserved[1])
-		return -EINVAL;
-	return 0;
-}
-
-static struct htw_timer *htw_pop_timer(struct list_head *timers)
-{
-	struct htw_timer *t = list_first_entry_or_null(timers, struct htw_timer, node.list);
-
-	if (t)
-		list_del(&t->node.list);
-	return t;
-}
-
-static int htw_ioctl_add(struct htw_context *ctx, struct htw_add __user *arg)
-{
-	LIST_HEAD(reserved);
-	struct htw_timer *t;
-	struct htw_add add;
-	struct htw_run run;
-	int ret;
-
-	if (copy_from_user(&add, arg, sizeof(add)))
-		return -EFAULT;
-	ret = htw_add_check(ctx, &add);
-	if (ret)
-		return ret;
-	ret = htw_context_reserve(ctx, &reserved, 1);
-	if (ret < 0)
-		return ret;
-	t = list_first_entry(&reserved, struct htw_timer, node.list);
-	/* From here on the id is out; it means nothing until the timer is armed. */
-	if (put_user(htw_timer_id(t), &arg->id)) {
-		htw_context_unreserve(ctx, &reserved);
-		return -EFAULT;
-	}
-	htw_run_begin(&run, ctx);
-	htw_run_add(&run, htw_pop_timer(&reserved), &add);
-	htw_run_end(&run);
-	return 0;
-}
-
-static int htw_ioctl_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
-{
-	struct htw_cancel cancel;
-	struct htw_run run;
-	int ret;
-
-	if (copy_from_user(&cancel, arg, sizeof(cancel)))
-		return -EFAULT;
-	ret = htw_cancel_check(&cancel);
-	if (ret)
-		return ret;
-	htw_run_begin(&run, ctx);
-	ret = htw_run_cancel(&run, &cancel);
-	htw_run_end(&run);
-	if ((!ret || ret == -EALREADY) && copy_to_user(arg, &cancel, sizeof(cancel)))
-		return -EFAULT;
-	return ret;
-}
-
-static int htw_ioctl_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
-{
-	struct htw_mod mod;
-	struct htw_run run;
-	int ret;
-
-	if (copy_from_user(&mod, arg, sizeof(mod)))
-		return -EFAULT;
-	ret = htw_mod_check(ctx, &mod);
-	if (ret)
-		return ret;
-	htw_run_begin(&run, ctx);
-	ret = htw_run_mod(&run, &mod);
-	htw_run_end(&run);
-	return ret;
-}
-
-static int htw_ioctl_query(struct htw_context *ctx, struct htw_query __user *arg)
-{
-	struct htw_query query;
-	struct htw_run run;
-	int ret;
-
-	if (copy_from_user(&query, arg, sizeof(query)))
-		return -EFAULT;
-	ret = htw_query_check(&query);
-	if (ret)
-		return ret;
-	htw_run_begin(&run, ctx);
-	ret = htw_run_query(&run, &query);
-	htw_run_end(&run);
-	if (!ret && copy_to_user(arg, &query, sizeof(query)))
-		return -EFAULT;
-	return ret;
-}
-
-static int htw_op_check(const struct htw_context *ctx, const struct htw_op *op)
-{
-	if (op->reserved)
-		return -EINVAL;
-	switch (op->op) {
-	case HTW_OP_ADD:
-		return htw_add_check(ctx, &op->add);
-	case HTW_OP_CANCEL:
-		return htw_cancel_check(&op->cancel);
-	case HTW_OP_MOD:
-		return htw_mod_check(ctx, &op->mod);
-	case HTW_OP_QUERY:
-		return htw_query_check(&op->query);
-	default:
-		return -EINVAL;
-	}
-}
-
-/*
- * Carries out operations until an add finds no timer reserved.
- *
- * Return: how many were carried out.
- */
-static u32 htw_batch_run(struct htw_context *ctx, struct htw_op *ops, u32 count,
-			 struct list_head *reserved)
-{
-	struct htw_run run;
-	u32 i;
-
-	htw_run_begin(&run, ctx);
-	for (i = 0; i < count; i++) {
-		struct htw_op *op = &ops[i];
-		struct htw_timer *t;
-
-		if (op->result)		/* found to be invalid */
-			continue;
-		switch (op->op) {
-		case HTW_OP_ADD:
-			t = htw_pop_timer(reserved);
-			if (!t)
-				goto out;
-			op->add.id = htw_timer_id(t);
-			htw_run_add(&run, t, &op->add);
-			break;
-		case HTW_OP_CANCEL:
-			op->result = htw_run_cancel(&run, &op->cancel);
-			break;
-		case HTW_OP_MOD:
-			op->result = htw_run_mod(&run, &op->mod);
-			break;
-		case HTW_OP_QUERY:
-			op->result = htw_run_query(&run, &op->query);
-			break;
-		}
-	}
-out:
-	htw_run_end(&run);
-	return i;
-}
-
-static u32 htw_count_adds(const struct htw_op *ops, u32 count)
-{
-	u32 adds = 0;
-
-	for (u32 i = 0; i < count; i++)
-		adds += ops[i].op == HTW_OP_ADD && !ops[i].result;
-	return adds;
-}
-
-/*
- * Carries out some operations in order. An add for which no timer can be
- * reserved fails alone: a cancel behind it may make room for the next.
- */
-static void htw_batch_chunk(struct htw_context *ctx, struct htw_op *ops, u32 count)
-{
-	LIST_HEAD(reserved);
-
-	for (u32 i = 0; i < count; i++)
-		ops[i].result = htw_op_check(ctx, &ops[i]);
-
-	for (u32 i = 0;;) {
-		int got;
-
-		i += htw_batch_run(ctx, ops + i, count - i, &reserved);
-		if (i == count)
-			break;
-		got = htw_context_reserve(ctx, &reserved, htw_count_adds(ops + i, count - i));
-		if (got < 0)
-			ops[i++].result = got;
-	}
-}
-
-/*
- * Carries out a batch, as far as it can be read and its results be written.
- *
- * Return: 0 if all of it; else -EFAULT or -EINTR, with *done operations done.
- */
-static int htw_batch_all(struct htw_context *ctx, struct htw_op __user *user, u32 count,
-			 struct htw_op *ops, u32 *done)
-{
-	for (*done = 0; *done < count;) {
-		const u32 want = min(count - *done, HTW_BATCH_CHUNK);
-		u32 n, written;
-
-		if (*done && signal_pending(current))
-			return -EINTR;
-		n = want - DIV_ROUND_UP(copy_from_user(ops, user + *done, want * sizeof(*ops)),
-					sizeof(*ops));
-		htw_batch_chunk(ctx, ops, n);
-		written = n - DIV_ROUND_UP(copy_to_user(user + *done, ops, n * sizeof(*ops)),
-					   sizeof(*ops));
-		*done += written;
-		if (written < want)
-			return -EFAULT;
-		cond_resched();
-	}
-	return 0;
-}
-
-static int htw_ioctl_batch(struct htw_context *ctx, struct htw_batch __user *arg)
-{
-	struct htw_batch batch;
-	struct htw_op *ops;
-	int ret;
-
-	if (copy_from_user(&batch, arg, sizeof(batch)))
-		return -EFAULT;
-	if (batch.flags || batch.reserved0 || batch.reserved)
-		return -EINVAL;
-	ops = kmalloc_array(min(batch.count, HTW_BATCH_CHUNK), sizeof(*ops), GFP_KERNEL);
-	if (!ops)
-		return -ENOMEM;
-	ret = htw_batch_all(ctx, u64_to_user_ptr(batch.ops), batch.count, ops, &batch.done);
-	kfree(ops);
-	if (put_user(batch.done, &arg->done))
-		return -EFAULT;
-	return batch.done ? 0 : ret;
-}
 
 static int htw_ioctl_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *arg)
 {
@@ -374,12 +93,14 @@ static int htw_list_some(struct htw_context *ctx, struct htw_list *list, bool ha
 		written = htw_copy_entries(user + done, entries, n);
 		if (harvest && written) {
 			/* Now that it can be told, it is taken out and told again. */
+			const u32 sets = htw_clockset_count();
+
 			slot = list->cursor;
 			n = htw_sweep_pending(ctx, &slot, entries, written, &taken);
 			written = htw_copy_entries(user + done, entries, n);
 			for (u32 i = 0; i < written; i++)
 				list_move_tail(taken.next, &told);
-			htw_sweep_put_back(ctx, &taken);
+			htw_sweep_put_back(ctx, &taken, sets);
 			htw_context_unreserve(ctx, &told);
 		}
 		done += written;
@@ -469,6 +190,7 @@ static int htw_ioctl_info(struct htw_context *ctx, struct htw_info __user *arg)
 	info.clock = htw_clockids[ctx->clock];
 	info.home_cpu = ctx->home;
 	info.flags = ctx->setup;
+	info.ring_entries = ctx->ring ? ctx->ring->entries : 0;
 	info.timers = ctx->nr_timers;
 	info.expired = ctx->nr_expired;
 	spin_unlock_bh(&ctx->lock);
@@ -486,15 +208,17 @@ static long htw_ioctl(struct file *file, unsigned int cmd, unsigned long parm)
 
 	switch (cmd) {
 	case HTW_ADD:
-		return htw_ioctl_add(ctx, arg);
+		return htw_op_add(ctx, arg);
 	case HTW_CANCEL:
-		return htw_ioctl_cancel(ctx, arg);
+		return htw_op_cancel(ctx, arg);
 	case HTW_MOD:
-		return htw_ioctl_mod(ctx, arg);
+		return htw_op_mod(ctx, arg);
 	case HTW_QUERY:
-		return htw_ioctl_query(ctx, arg);
+		return htw_op_query(ctx, arg);
 	case HTW_BATCH:
-		return htw_ioctl_batch(ctx, arg);
+		return htw_op_batch(ctx, arg);
+	case HTW_VECTOR:
+		return htw_op_vector(ctx, arg);
 	case HTW_CANCEL_ALL:
 		return htw_ioctl_cancel_all(ctx, arg);
 	case HTW_LIST:
@@ -507,6 +231,8 @@ static long htw_ioctl(struct file *file, unsigned int cmd, unsigned long parm)
 		return htw_ioctl_advance(ctx, arg);
 	case HTW_INFO:
 		return htw_ioctl_info(ctx, arg);
+	case HTW_FLUSH:
+		return htw_context_flush(ctx);
 	default:
 		return -ENOTTY;
 	}
@@ -568,6 +294,12 @@ static ssize_t htw_read_some(struct htw_context *ctx, struct iov_iter *to)
 	return done;
 }
 
+/* With an event, or with EBUSY. */
+static bool htw_read_would_end(const struct htw_context *ctx)
+{
+	return READ_ONCE(ctx->nr_expired) || htw_context_ring_is_mapped(ctx);
+}
+
 static ssize_t htw_read_iter(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct htw_context *ctx = iocb->ki_filp->private_data;
@@ -576,12 +308,14 @@ static ssize_t htw_read_iter(struct kiocb *iocb, struct iov_iter *to)
 	if (iov_iter_count(to) < sizeof(struct htw_event))
 		return -EINVAL;
 	for (;;) {
+		if (htw_context_ring_is_mapped(ctx))
+			return -EBUSY;
 		ret = htw_read_some(ctx, to);
 		if (ret)
 			return ret;
 		if (iocb->ki_filp->f_flags & O_NONBLOCK || iocb->ki_flags & IOCB_NOWAIT)
 			return -EAGAIN;
-		ret = wait_event_interruptible(ctx->wait, READ_ONCE(ctx->nr_expired));
+		ret = wait_event_interruptible(ctx->wait, htw_read_would_end(ctx));
 		if (ret)
 			return ret;
 	}
@@ -594,12 +328,12 @@ static __poll_t htw_poll(struct file *file, poll_table *wait)
 	poll_wait(file, &ctx->wait, wait);
 	/* Pairs with wq_has_sleeper() in htw_delivery_wake(). */
 	smp_mb();
-	return READ_ONCE(ctx->nr_expired) ? EPOLLIN | EPOLLRDNORM : 0;
+	return htw_context_is_readable(ctx) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
 static int htw_open(struct inode *inode, struct file *file)
 {
-	struct htw_context *ctx = htw_context_alloc(htw_max_timers);
+	struct htw_context *ctx = htw_context_alloc(READ_ONCE(htw_max_timers));
 
 	if (!ctx)
 		return -ENOMEM;
@@ -642,6 +376,7 @@ const struct file_operations htw_fops = {
 	.release	= htw_release,
 	.read_iter	= htw_read_iter,
 	.poll		= htw_poll,
+	.mmap		= htw_mmap,
 	.fasync		= htw_fasync,
 	.show_fdinfo	= htw_show_fdinfo,
 	.unlocked_ioctl	= htw_ioctl,

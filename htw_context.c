@@ -6,16 +6,17 @@
  * lock of a base is taken before that of a context.
  */
 
-#include <linux/nospec.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/time_namespace.h>
 
+#include "htw_clockset.h"
 #include "htw_context.h"
 #include "htw_engine.h"
+#include "htw_run.h"
 
 static struct kmem_cache *htw_chunk_cache;
-static struct workqueue_struct *htw_free_wq;
+struct workqueue_struct *htw_wq;
 
 /**
  * htw_context_alloc() - makes a context
@@ -50,14 +51,37 @@ struct htw_context *htw_context_alloc(u32 limit)
 	ctx->limit = limit;
 	init_waitqueue_head(&ctx->wait);
 	mutex_init(&ctx->grow);
+	htw_shrink_init(ctx);
 	return ctx;
 }
 
-/* Adds a chunk of free timers. */
-static int htw_context_grow(struct htw_context *ctx)
+/**
+ * htw_chunk_free() - frees a chunk
+ * @chunk: the chunk, which nobody can find any more
+ */
+void htw_chunk_free(struct htw_chunk *chunk)
 {
-	const u32 nr = ctx->nr_chunks;
-	struct htw_chunk **page;
+	kmem_cache_free(htw_chunk_cache, chunk);
+}
+
+/* The place for a chunk more: the first hole, or else behind all the others. */
+static u32 htw_context_place(struct htw_context *ctx)
+{
+	lockdep_assert_held(&ctx->grow);
+
+	if (ctx->nr_held == ctx->nr_chunks)
+		return ctx->nr_chunks;
+	while (rcu_access_pointer(*htw_context_entry(ctx, ctx->hole)) != &htw_no_chunk)
+		ctx->hole++;
+	return ctx->hole;
+}
+
+/* Adds a chunk of free timers. */
+int htw_context_grow(struct htw_context *ctx)
+{
+	const u32 generation = ctx->generation;
+	const u32 nr = htw_context_place(ctx);
+	struct htw_chunk __rcu **page;
 	struct htw_chunk *chunk;
 
 	lockdep_assert_held(&ctx->grow);
@@ -79,15 +103,23 @@ static int htw_context_grow(struct htw_context *ctx)
 		return -ENOMEM;
 	chunk->ctx = ctx;
 	chunk->slot = nr * HTW_CHUNK_SLOTS;
-	page[nr % HTW_DIR_PAGE] = chunk;
-	/* Pairs with htw_context_chunks(). */
-	smp_store_release(&ctx->nr_chunks, nr + 1);
+	if (ctx->table && htw_table_add_chunk(ctx, chunk, nr)) {
+		htw_chunk_free(chunk);
+		return -ENOMEM;
+	}
+	rcu_assign_pointer(page[nr % HTW_DIR_PAGE], chunk);
+	if (nr == ctx->nr_chunks) {
+		/* Pairs with htw_context_chunks(). */
+		smp_store_release(&ctx->nr_chunks, nr + 1);
+	}
 
 	spin_lock_bh(&ctx->lock);
 	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++) {
-		chunk->timers[i].generation = 1;
-		list_add_tail(&chunk->timers[i].node.list, &ctx->free);
+		/* Zero until then, so the chunk is not one that can go. */
+		WRITE_ONCE(chunk->timers[i].generation, generation);
+		htw_list_append(&chunk->timers[i].node.list, &ctx->free);
 	}
+	htw_shrink_grown(ctx);
 	spin_unlock_bh(&ctx->lock);
 	return 0;
 }
@@ -96,13 +128,20 @@ static void htw_context_free(struct work_struct *work)
 {
 	struct htw_context *ctx = container_of(to_rcu_work(work), struct htw_context, free_work);
 
+	htw_table_free(ctx);
+	htw_shrink_exit(ctx);
 	for (u32 i = 0; i < ctx->nr_chunks; i++) {
-		kmem_cache_free(htw_chunk_cache, ctx->dir[i / HTW_DIR_PAGE][i % HTW_DIR_PAGE]);
+		struct htw_chunk *chunk =
+			rcu_dereference_protected(*htw_context_entry(ctx, i), true);
+
+		if (chunk != &htw_no_chunk)
+			htw_chunk_free(chunk);
 		cond_resched();
 	}
 	for (u32 i = 0; ctx->dir && i < HTW_DIR_PAGE; i++)
 		kfree(ctx->dir[i]);
 	kfree(ctx->dir);
+	htw_ring_free(ctx->ring, ctx->user);
 	if (ctx->own) {
 		htw_base_free(ctx->own);
 		htw_user_uncharge_wheel(ctx->user);
@@ -121,11 +160,13 @@ static void htw_context_free(struct work_struct *work)
  */
 void htw_context_close(struct htw_context *ctx)
 {
+	htw_clockset_leave(ctx);
 	for (u32 i = 0; i < ctx->nr_chunks; i++) {
-		struct htw_chunk *chunk = ctx->dir[i / HTW_DIR_PAGE][i % HTW_DIR_PAGE];
+		struct htw_chunk *chunk;
 		struct htw_run run;
 
 		htw_run_begin(&run, ctx);
+		chunk = htw_context_chunk(ctx, i);
 		for (u32 j = 0; j < HTW_CHUNK_TIMERS; j++) {
 			struct htw_timer *t = &chunk->timers[j];
 
@@ -134,14 +175,35 @@ void htw_context_close(struct htw_context *ctx)
 				if (!htw_timer_pending_on(run.base, t))
 					continue;
 				htw_base_stop(run.base, &t->node);
-				WRITE_ONCE(t->node.state, HTW_FREE);
+				/* Not free, as it is not on the free list. */
+				WRITE_ONCE(t->node.state, HTW_RESERVED);
 			}
 		}
 		htw_run_end(&run);
 		cond_resched();
 	}
 	INIT_RCU_WORK(&ctx->free_work, htw_context_free);
-	queue_rcu_work(htw_free_wq, &ctx->free_work);
+	queue_rcu_work(htw_wq, &ctx->free_work);
+}
+
+/* Takes up to @want timers off the front of the free list; returns how many. */
+static u32 htw_context_cut(struct htw_context *ctx, struct list_head *timers, u32 want)
+{
+	struct list_head *last = &ctx->free;
+	LIST_HEAD(cut);
+	u32 got = 0;
+
+	lockdep_assert_held(&ctx->lock);
+
+	while (got < want && last->next != &ctx->free) {
+		last = last->next;
+		WRITE_ONCE(list_entry(last, struct htw_timer, node.list)->node.state,
+			   HTW_RESERVED);
+		got++;
+	}
+	list_cut_position(&cut, &ctx->free, last);
+	list_splice_tail(&cut, timers);
+	return got;
 }
 
 /**
@@ -160,21 +222,14 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
 
 	for (;;) {
 		const u32 granted = htw_user_charge(ctx->user, want);
-		struct htw_timer *t;
-		u32 got = 0;
 		bool full;
+		u32 got;
 
 		spin_lock_bh(&ctx->lock);
-		while (got < granted && ctx->nr_timers < ctx->limit) {
-			t = list_first_entry_or_null(&ctx->free, struct htw_timer, node.list);
-			if (!t)
-				break;
-			WRITE_ONCE(t->node.state, HTW_RESERVED);
-			list_move_tail(&t->node.list, timers);
-			ctx->nr_timers++;
-			got++;
-		}
 		full = ctx->nr_timers >= ctx->limit;
+		got = full ? 0 : htw_context_cut(ctx, timers,
+						 min(granted, ctx->limit - ctx->nr_timers));
+		ctx->nr_timers += got;
 		spin_unlock_bh(&ctx->lock);
 		htw_user_uncharge(ctx->user, granted - got);
 		if (got)
@@ -212,31 +267,9 @@ void htw_context_unreserve(struct htw_context *ctx, struct list_head *timers)
 		htw_timer_free(t, &ctx->free);
 		freed++;
 	}
-	ctx->nr_timers -= freed;
+	htw_context_count_freed(ctx, freed);
 	spin_unlock_bh(&ctx->lock);
 	htw_user_uncharge(ctx->user, freed);
-}
-
-/**
- * htw_context_find() - the live timer in an id's slot, of whatever generation
- * it is by now
- * @ctx: the context
- * @id: what a program says is an id
- *
- * Return: the timer, or NULL where there is none.
- */
-struct htw_timer *htw_context_find(struct htw_context *ctx, u64 id)
-{
-	const u32 nr_chunks = htw_context_chunks(ctx);
-	const u32 index = (u32)id % HTW_CHUNK_SLOTS;
-	u32 chunk = (u32)id / HTW_CHUNK_SLOTS;
-	struct htw_timer *t;
-
-	if (!index || chunk >= nr_chunks)
-		return NULL;
-	chunk = array_index_nospec(chunk, nr_chunks);
-	t = &ctx->dir[chunk / HTW_DIR_PAGE][chunk % HTW_DIR_PAGE]->timers[index - 1];
-	return htw_timer_is_live(t) ? t : NULL;
 }
 
 /**
@@ -271,8 +304,8 @@ int htw_context_init(void)
 					    sizeof(struct htw_chunk), SLAB_ACCOUNT, NULL);
 	if (!htw_chunk_cache)
 		return -ENOMEM;
-	htw_free_wq = alloc_workqueue("htw", WQ_UNBOUND, 0);
-	if (!htw_free_wq) {
+	htw_wq = alloc_workqueue("htw", WQ_UNBOUND, 0);
+	if (!htw_wq) {
 		kmem_cache_destroy(htw_chunk_cache);
 		return -ENOMEM;
 	}
@@ -286,7 +319,9 @@ int htw_context_init(void)
  */
 void htw_context_exit(void)
 {
+	htw_clockset_exit();
 	rcu_barrier();	/* those that wait for a grace period are then queued */
-	destroy_workqueue(htw_free_wq);
+	destroy_workqueue(htw_wq);
+	rcu_barrier();	/* chunks that were given back until then */
 	kmem_cache_destroy(htw_chunk_cache);
 }

@@ -8,13 +8,20 @@
 #define _HTW_CONTEXT_H
 
 #include <linux/mutex.h>
+#include <linux/nospec.h>
+#include <linux/rcupdate.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <uapi/linux/htw.h>
 
+#include "htw_ring.h"
+#include "htw_table.h"
 #include "htw_timer.h"
 #include "htw_user.h"
+
+#define HTW_DIR_PAGE		512u
+#define HTW_CONTEXT_MAX		(HTW_DIR_PAGE * HTW_DIR_PAGE * HTW_CHUNK_TIMERS)
 
 /**
  * struct htw_context - what one open() of /dev/htw holds
@@ -25,28 +32,47 @@
  * @free: timers that can be reserved (@lock)
  * @nr_expired: how many are on @expired (@lock)
  * @nr_timers: how many are not free (@lock)
- * @limit: the most that @nr_timers may be; never changes
+ * @shrink_below: if @nr_timers falls below this, memory may be given back (@lock)
+ * @limit: the most that @nr_timers may be (settled before the first timer)
  * @wait: for an expiration
  * @wake_queued: on the list of a &struct htw_delivery (@lock)
  * @wake_next: the next one there (whoever set @wake_queued)
  * @fasync: whom to send SIGIO (fasync_helper() guards it)
- * @grow: serialises growing; nothing is locked inside but @lock
- * @nr_chunks: how many chunks there are (@grow)
- * @dir: the chunks, in pages of pointers (written under @grow, read without)
- * @used: it has had a timer that was armed (@lock, or a timer of its own)
+ * @grow: serialises growing and giving back; nothing is locked inside but @lock
+ * @nr_chunks: how many entries @dir has, holes included; never falls (@grow)
+ * @table: its timers have words in a table of deadlines, and are kept, once and
+ *	for all (written under @grow and @lock)
+ * @nr_held: how many chunks there are (written under @grow and @lock)
+ * @hole: no entry of @dir below this one is a hole (@grow)
+ * @generation: where new timers start: none that was given back had a higher
+ *	one (@grow)
+ * @dir: the chunks, in pages of pointers (written under @grow, read under RCU);
+ *	a hole is &htw_no_chunk
+ * @shrinking: @shrink has been queued, and has not come to its end (@lock)
+ * @shrink_delay: jiffies from a fall in use to looking for chunks (@lock)
+ * @shrink_marked: chunks have been marked (@shrink's own)
+ * @shrink_gp: the grace period that began then (@shrink's own)
+ * @shrink: gives chunks back, see htw_shrink.c
+ * @used: it has had a timer that was armed, or is about to be: its shape is settled
+ *	(@lock, or a timer that is reserved)
  * @clock: the clock of all its timers (settled before the first timer, @lock)
  * @own: its private base, or NULL (settled before the first timer)
  * @home: the CPU that its timers wait on, or -1 (settled before the first timer)
+ * @ring: the ring that programs can map, or NULL (settled before the first timer)
  * @setup: what of this the program asked for, of &enum htw_setup_flag (@lock)
  * @timens_monotonic: @timens for CLOCK_MONOTONIC; never changes
  * @timens_boottime: @timens for CLOCK_BOOTTIME; never changes
  * @timens: ns that the opener's time namespace is ahead of the clock (settled
  *	before the first timer)
  * @user: whom its timers count for; never changes
+ * @listens: it may have timers with %HTW_TIMER_CANCEL_ON_SET: htw_clockset.c
+ * @listener: on the list of those that do (that file's mutex)
+ * @set_work: walks its timers when CLOCK_REALTIME has been set
+ * @sets_seen: as of which htw_clockset_count() that was last done (@set_work)
  * @free_work: frees all this a grace period after close
  *
- * Chunks are added, and go with the context only, so a timer that was found
- * stays memory of the same kind for as long as the file is held.
+ * A chunk of which no timer is in use may go at any time; who found a timer
+ * without a lock may read it for as long as bottom halves stay off.
  */
 struct htw_context {
 	spinlock_t lock;	/* order: a base's, then this */
@@ -55,6 +81,7 @@ struct htw_context {
 	struct list_head free;
 	u32 nr_expired;
 	u32 nr_timers;
+	u32 shrink_below;
 	u32 limit;
 	wait_queue_head_t wait;
 	bool wake_queued;
@@ -62,18 +89,35 @@ struct htw_context {
 	struct fasync_struct *fasync;
 	struct mutex grow;	/* order: this, then @lock */
 	u32 nr_chunks;
-	struct htw_chunk ***dir;
+	bool table;
+	u32 nr_held;
+	u32 hole;
+	u32 generation;
+	struct htw_chunk __rcu ***dir;
+	bool shrinking;
+	int shrink_delay;
+	bool shrink_marked;
+	unsigned long shrink_gp;
+	struct delayed_work shrink;
 	bool used;
 	enum htw_clock clock;
 	struct htw_base *own;
 	int home;
+	struct htw_completions *ring;
 	u32 setup;
 	s64 timens_monotonic;
 	s64 timens_boottime;
 	s64 timens;
 	struct htw_user *user;
+	bool listens;
+	struct list_head listener;
+	struct work_struct set_work;
+	u32 sets_seen;
 	struct rcu_work free_work;
 };
+
+/* What a hole in the directory is: timers that are free for ever. */
+extern const struct htw_chunk htw_no_chunk;
 
 static inline u32 htw_context_tick_ns(const struct htw_context *ctx)
 {
@@ -116,11 +160,44 @@ static inline u32 htw_context_chunks(const struct htw_context *ctx)
 	return smp_load_acquire(&ctx->nr_chunks);
 }
 
+/* A chunk's place in the directory; it has been seen to count. */
+static inline struct htw_chunk __rcu **htw_context_entry(const struct htw_context *ctx, u32 chunk)
+{
+	return &ctx->dir[chunk / HTW_DIR_PAGE][chunk % HTW_DIR_PAGE];
+}
+
+/* A chunk, or &htw_no_chunk; bottom halves are off, and stay so while it is used. */
+static inline struct htw_chunk *htw_context_chunk(const struct htw_context *ctx, u32 chunk)
+{
+	return rcu_dereference_bh(*htw_context_entry(ctx, chunk));
+}
+
+/* May it have timers with %HTW_TIMER_CANCEL_ON_SET? */
+static inline bool htw_context_listens(const struct htw_context *ctx)
+{
+	/* Pairs with htw_clockset_listen(). */
+	return smp_load_acquire(&ctx->listens);
+}
+
 /* On a manual clock? If so, the context's own base is there. */
 static inline bool htw_context_is_still(const struct htw_context *ctx)
 {
 	/* Pairs with htw_setup_publish(). */
 	return smp_load_acquire(&ctx->clock) == HTW_CLOCK_STILL;
+}
+
+/* A timer's word in the table of deadlines; zero, as armed, where there is none. */
+static inline u64 htw_context_word(const struct htw_context *ctx, const struct htw_timer *t)
+{
+	return unlikely(READ_ONCE(ctx->table)) ? htw_timer_word(t) : 0;
+}
+
+/* A timer is about to be armed for a new deadline. */
+static inline void htw_context_reset_word(const struct htw_context *ctx,
+					  const struct htw_timer *t)
+{
+	if (unlikely(READ_ONCE(ctx->table)))
+		htw_timer_reset_word(t);
 }
 
 /* The base that a timer should be started on; bottom halves are off. */
@@ -140,42 +217,31 @@ static inline struct htw_base *htw_context_base_of(const struct htw_context *ctx
 }
 
 /**
- * struct htw_run - a run of operations, carried out with bottom halves off
- * @ctx: the context that it is on
- * @base: the base whose lock is held, or NULL
- * @now: the time as of which all of the run is done, in ns
- * @freed: timers that were freed, to be given back at the end
- * @nr_freed: how many
- * @rearm: some timers are on &htw_context.rearm because of this run
- */
-struct htw_run {
-	struct htw_context *ctx;
-	struct htw_base *base;
-	u64 now;
-	struct list_head freed;
-	u32 nr_freed;
-	bool rearm;
-};
-
-/**
  * struct htw_delivery - a run of expirations
  * @context: the context whose lock is held, or NULL
  * @wake: contexts whose waiters are to be woken up, linked by
  *	&htw_context.wake_next
- * @late: the counters of &htw_base.late
+ * @base: the base that they come from, whose lock is held; NULL where they come
+ *	from none
+ * @room: how many go straight into the ring of @context; none where it has no
+ *	ring that is mapped, and while some wait in its queue
+ * @freed: how many timers of @context were freed, and still count
  * @expired: how many timers were delivered
+ * @before: how many when @context became the one
  */
 struct htw_delivery {
 	struct htw_context *context;
 	struct htw_context *wake;
-	u64 *late;
+	struct htw_base *base;
+	u32 room;
+	u32 freed;
 	u64 expired;
+	u64 before;
 };
 
-#define HTW_DIR_PAGE		512u
-#define HTW_CONTEXT_MAX		(HTW_DIR_PAGE * HTW_DIR_PAGE * HTW_CHUNK_TIMERS)
-
 extern unsigned int htw_max_timers;
+/* For work of contexts that may take long. */
+extern struct workqueue_struct *htw_wq;
 
 int htw_context_init(void);
 void htw_context_exit(void);
@@ -184,35 +250,51 @@ struct htw_context *htw_context_alloc(u32 limit);
 int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup);
 void htw_context_close(struct htw_context *ctx);
 
+int htw_context_grow(struct htw_context *ctx);
 int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 want);
 void htw_context_unreserve(struct htw_context *ctx, struct list_head *timers);
-struct htw_timer *htw_context_find(struct htw_context *ctx, u64 id);
 
-void htw_run_begin(struct htw_run *run, struct htw_context *ctx);
-void htw_run_lock(struct htw_run *run, struct htw_base *base);
-void htw_run_lock_here(struct htw_run *run);
-void htw_run_arm(struct htw_run *run, struct htw_timer *t);
-void htw_timer_arm(struct htw_run *run, struct htw_timer *t);
+void htw_chunk_free(struct htw_chunk *chunk);
+
+void htw_shrink_init(struct htw_context *ctx);
+void htw_shrink_exit(struct htw_context *ctx);
+void htw_shrink_grown(struct htw_context *ctx);
+void htw_shrink_begin(struct htw_context *ctx);
+u32 htw_shrink_mark(struct htw_context *ctx);
+int htw_shrink_reclaim(struct htw_context *ctx);
+
+/* Timers of a context have been freed. */
+static inline void htw_context_count_freed(struct htw_context *ctx, u32 freed)
+{
+	lockdep_assert_held(&ctx->lock);
+
+	ctx->nr_timers -= freed;
+	if (unlikely(ctx->nr_timers < ctx->shrink_below))
+		htw_shrink_begin(ctx);
+}
+
 u64 htw_context_advance(struct htw_context *ctx, u64 to);
-void htw_run_add(struct htw_run *run, struct htw_timer *t, const struct htw_add *add);
-int htw_run_cancel(struct htw_run *run, struct htw_cancel *cancel);
-int htw_run_mod(struct htw_run *run, const struct htw_mod *mod);
-int htw_run_query(struct htw_run *run, struct htw_query *query);
-enum htw_timer_state htw_run_lock_timer(struct htw_run *run, const struct htw_timer *t);
-void htw_run_unlock_timer(struct htw_run *run, enum htw_timer_state state);
-void htw_run_end(struct htw_run *run);
 
 u64 htw_sweep_cancel(struct htw_context *ctx, u32 chunk, u32 flags);
 u32 htw_sweep_pending(struct htw_context *ctx, u32 *slot, struct htw_query *entries,
 		      u32 room, struct list_head *taken);
-void htw_sweep_put_back(struct htw_context *ctx, struct list_head *taken);
+void htw_sweep_put_back(struct htw_context *ctx, struct list_head *taken, u32 sets);
 
 u32 htw_context_peek(struct htw_context *ctx, struct htw_event *events, u32 count, u64 now);
 void htw_context_take(struct htw_context *ctx, u32 count, u64 now);
 void htw_context_rearm(struct htw_context *ctx);
 
-void htw_delivery_begin(struct htw_delivery *d, u64 *late);
+bool htw_context_ring_is_mapped(const struct htw_context *ctx);
+void htw_context_map_ring(struct htw_context *ctx);
+void htw_context_unmap_ring(struct htw_context *ctx);
+int htw_context_flush(struct htw_context *ctx);
+bool htw_context_is_readable(struct htw_context *ctx);
+
+void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base);
 void htw_deliver(struct htw_delivery *d, struct htw_node *n, u64 now);
+u32 htw_deliver_alike(struct htw_delivery *d, struct list_head *due, u64 now,
+		      unsigned int *budget);
+void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t, u64 now);
 void htw_delivery_pause(struct htw_delivery *d);
 void htw_delivery_wake(struct htw_delivery *d);
 

@@ -7,7 +7,6 @@
  * values. Fields may be added; read them by their names.
  */
 
-#include <linux/bitmap.h>
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
 
@@ -28,17 +27,15 @@ static void htw_debugfs_show_wheel(struct seq_file *m, struct htw_base *base)
 
 	spin_lock_bh(&base->lock);
 	seq_printf(m, "cpu %u clock %s tick_ns %u pending %llu ",
-		   base->cpu, htw_clock_names[base->clock], base->tick_ns, htw_wheel_pending(w));
+		   base->cpu, htw_clock_names[base->clock], base->tick_ns, w->pending);
 	seq_printf(m, "callbacks %llu cascades %llu exhausted %llu rewinds %llu\n",
 		   base->callbacks, w->cascades, base->exhausted, base->rewinds);
 	for (unsigned int l = 0; l < w->levels; l++) {
 		const struct htw_level *lev = &w->level[l];
 
-		seq_printf(m, "level %u span %llu ring %u occupied %u pending %llu\n",
-			   l, lev->span, lev->ring, bitmap_weight(lev->occupied, lev->ring),
-			   lev->pending);
+		seq_printf(m, "level %u span %llu ring %u occupied %u\n",
+			   l, lev->span, lev->ring, lev->used);
 	}
-	seq_printf(m, "beyond pending %llu\n", w->level[w->levels].pending);
 	seq_puts(m, "late_us");
 	for (unsigned int i = 0; i < HTW_LATE_BUCKETS; i++)
 		seq_printf(m, " %llu", base->late[i]);

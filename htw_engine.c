@@ -19,7 +19,6 @@
 
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
-#include <linux/math64.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/isolation.h>
@@ -82,32 +81,6 @@ u64 htw_clock_now(enum htw_clock clock)
 	}
 }
 
-/* Ticks that have come by @ns. */
-static u64 htw_tick(const struct htw_base *base, u64 ns)
-{
-	return div_u64(ns, base->tick_ns);
-}
-
-/* The tick at which nothing is early that is due at @ns. */
-static u64 htw_tick_up(const struct htw_base *base, u64 ns)
-{
-	u32 rest;
-	u64 tick = div_u64_rem(ns, base->tick_ns, &rest);
-
-	return tick + !!rest;
-}
-
-/* The tick for a node that is due at @deadline, or up to @slack later. */
-static u64 htw_base_tick(const struct htw_base *base, u64 deadline, u64 slack)
-{
-	const u64 first = htw_tick_up(base, deadline);
-	u64 last;
-
-	if (!slack || check_add_overflow(deadline, slack, &last))
-		return first;
-	return htw_wheel_coalesce(&base->wheel, first, htw_tick(base, last));
-}
-
 /*
  * Programs the hrtimer for the wheel's next tick, but not before @earliest. We
  * are on its CPU, or in its callback, or it has no CPU.
@@ -136,8 +109,11 @@ static void htw_base_kicked(void *data)
 	hrtimer_start(&base->hrtimer, 0, HRTIMER_MODE_ABS_PINNED_SOFT);
 }
 
-/* Work has come ahead of what the hrtimer is programmed for. */
-static void htw_base_wake(struct htw_base *base)
+/**
+ * htw_base_wake() - work has come ahead of what the hrtimer is programmed for
+ * @base: the base
+ */
+void htw_base_wake(struct htw_base *base)
 {
 	lockdep_assert_held(&base->lock);
 
@@ -179,32 +155,15 @@ void htw_base_unlock_two(struct htw_base *a, struct htw_base *b)
 }
 
 /**
- * htw_base_here() - the base that a timer should be started on
- * @clock: the clock
- * @home: the CPU that was asked for, or -1
+ * htw_base_check_clock() - has a clock that can be set been set back?
+ * @base: the base
+ * @now: what htw_base_now() returned a short while ago; out: what it is now
  *
- * The home CPU's; without one that of the CPU we are on, or, if that one is
- * isolated, of one that is not. A base that has gone offline can be returned:
- * that is known only under its lock.
- *
- * Context: bottom halves are off.
- * Return: the base.
- */
-struct htw_base *htw_base_here(enum htw_clock clock, int home)
-{
-	if (unlikely(home >= 0))
-		return per_cpu(htw_bases[clock], home);
-	if (unlikely(!housekeeping_cpu(raw_smp_processor_id(), HK_TYPE_TIMER)))
-		return per_cpu(htw_bases[clock], housekeeping_any_cpu(HK_TYPE_TIMER));
-	return this_cpu_read(htw_bases[clock]);
-}
-
-/*
  * A clock that reads earlier than the wheel's cursor was set back: what is
  * started now would count as past. It is read again, under the lock: the
  * caller may have read it before somebody else moved the cursor.
  */
-static void htw_base_check_clock(struct htw_base *base, u64 *now)
+void htw_base_check_clock(struct htw_base *base, u64 *now)
 {
 	lockdep_assert_held(&base->lock);
 
@@ -218,68 +177,6 @@ static void htw_base_check_clock(struct htw_base *base, u64 *now)
 	htw_base_wake(base);
 }
 
-/**
- * htw_base_start() - starts a node
- * @base: the base, whose CPU has not gone
- * @n: the node, in no wheel
- * @deadline: when it is due, in ns of the base's clock
- * @slack: how much later it may expire if it shares a tick then, in ns
- * @now: what htw_base_now() returned a short while ago
- *
- * The node expires at the first tick that is not before its deadline, so never
- * early and at most a tick late. This never fails and never expires the node
- * itself: one that is due already comes back through the hrtimer, at once.
- */
-void htw_base_start(struct htw_base *base, struct htw_node *n, u64 deadline, u64 slack,
-		    u64 now)
-{
-	lockdep_assert_held(&base->lock);
-
-	if (base->clock == HTW_CLOCK_REALTIME)
-		htw_base_check_clock(base, &now);
-	n->expires = htw_base_tick(base, deadline, slack);
-	WRITE_ONCE(n->cpu, base->cpu);
-	if (htw_wheel_start(&base->wheel, n, htw_tick(base, now)))
-		htw_base_wake(base);
-}
-
-/**
- * htw_base_stop() - stops a node
- * @base: the base whose wheel it is in
- * @n: the node
- */
-void htw_base_stop(struct htw_base *base, struct htw_node *n)
-{
-	lockdep_assert_held(&base->lock);
-
-	htw_wheel_stop(&base->wheel, n);
-}
-
-/**
- * htw_base_restart() - moves a node to another deadline
- * @base: the base whose wheel it is in
- * @n: the node
- * @deadline: as for htw_base_start()
- * @slack: as for htw_base_start()
- * @now: as for htw_base_start()
- *
- * Return: true if the node is started again, on the same wheel. False if it is
- * stopped, and has to be started on the wheel of this CPU: it is due before
- * @base, another CPU's, would come back, and we do not program that hrtimer.
- */
-bool htw_base_restart(struct htw_base *base, struct htw_node *n, u64 deadline, u64 slack,
-		      u64 now)
-{
-	lockdep_assert_held(&base->lock);
-
-	htw_wheel_stop(&base->wheel, n);
-	if (!base->private && base->cpu != raw_smp_processor_id() &&
-	    htw_wheel_is_ahead(&base->wheel, htw_base_tick(base, deadline, slack)))
-		return false;
-	htw_base_start(base, n, deadline, slack, now);
-	return true;
-}
-
 /*
  * Delivers what is due, then moves down what will be, a chunk at the most.
  *
@@ -287,17 +184,23 @@ bool htw_base_restart(struct htw_base *base, struct htw_node *n, u64 deadline, u
  */
 static bool htw_base_run(struct htw_base *base, struct htw_delivery *delivery)
 {
+	const u64 cascades = base->wheel.cascades;
 	unsigned int budget = HTW_CHUNK;
 	u64 now = htw_base_now(base);
 	struct htw_node *n;
-	u64 cascades;
 	bool done;
 
 	lockdep_assert_held(&base->lock);
 
 	if (base->clock == HTW_CLOCK_REALTIME)
 		htw_base_check_clock(base, &now);
-	while ((n = htw_wheel_expire(&base->wheel, htw_tick(base, now), &budget))) {
+	for (;;) {
+		/* What is due is mostly alike, and delivered without a look at the wheel. */
+		htw_wheel_took(&base->wheel, htw_deliver_alike(delivery, &base->wheel.due, now,
+							       &budget));
+		n = htw_wheel_expire(&base->wheel, htw_tick(base, now), &budget);
+		if (!n)
+			break;
 		if (unlikely(n->flags & HTW_NODE_CALLOUT)) {
 			htw_delivery_pause(delivery);
 			htw_callout_run(base, n);
@@ -308,10 +211,7 @@ static bool htw_base_run(struct htw_base *base, struct htw_delivery *delivery)
 		}
 	}
 	htw_delivery_pause(delivery);
-	if (!budget)
-		return false;
-	cascades = base->wheel.cascades;
-	done = htw_wheel_cascade(&base->wheel, &budget);
+	done = budget && htw_wheel_cascade(&base->wheel, &budget);
 	if (base->wheel.cascades != cascades)
 		trace_htw_cascade(base->cpu, base->wheel.cascades - cascades);
 	return done;
@@ -343,7 +243,7 @@ static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
 
 	/* Contexts that timers are delivered to go after a grace period. */
 	rcu_read_lock();
-	htw_delivery_begin(&delivery, base->late);
+	htw_delivery_begin(&delivery, base);
 	do {
 		spin_lock(&base->expiry_lock);
 		spin_lock(&base->lock);
@@ -391,7 +291,7 @@ bool htw_base_advance(struct htw_base *base, u64 now, u64 *expired)
 	struct htw_delivery delivery;
 	bool done;
 
-	htw_delivery_begin(&delivery, base->late);
+	htw_delivery_begin(&delivery, base);
 	rcu_read_lock();
 	spin_lock_bh(&base->lock);
 	atomic64_set(&base->still_ns, max_t(u64, now, atomic64_read(&base->still_ns)));
@@ -428,6 +328,7 @@ static struct htw_base *htw_base_alloc(enum htw_clock clock, const struct htw_ge
 	spin_lock_init(&base->expiry_lock);
 	base->clock = clock;
 	base->tick_ns = tick_ns;
+	base->touched = jiffies - 1;
 	INIT_CSD(&base->kick, htw_base_kicked, base);
 	if (clock != HTW_CLOCK_STILL)
 		hrtimer_setup(&base->hrtimer, htw_base_callback, htw_clock_ids[clock],
@@ -499,7 +400,7 @@ static bool htw_base_is_empty(struct htw_base *base)
 	bool empty;
 
 	spin_lock_bh(&base->lock);
-	empty = !htw_wheel_pending(&base->wheel);
+	empty = !base->wheel.pending;
 	spin_unlock_bh(&base->lock);
 	return empty;
 }
@@ -509,19 +410,18 @@ static void htw_base_evict(struct htw_base *from)
 {
 	struct htw_base *to;
 	bool ahead = false;
-	u64 tick;
 
 	local_bh_disable();
 	to = this_cpu_read(htw_bases[from->clock]);
 	htw_base_lock_two(to, from);
-	tick = htw_tick(to, htw_base_now(to));
+	htw_wheel_touch(&to->wheel, htw_tick(to, htw_base_now(to)));
 	for (unsigned int i = 0; i < HTW_EVICT_CHUNK; i++) {
 		struct htw_node *n = htw_wheel_evict(&from->wheel);
 
 		if (!n)
 			break;
 		WRITE_ONCE(n->cpu, to->cpu);
-		ahead |= htw_wheel_start(&to->wheel, n, tick);
+		ahead |= htw_wheel_start(&to->wheel, n);
 	}
 	if (ahead)
 		htw_base_program(to, 0);

@@ -6,7 +6,11 @@
 #define _HTW_ENGINE_H
 
 #include <linux/hrtimer.h>
+#include <linux/jiffies.h>
+#include <linux/math64.h>
+#include <linux/overflow.h>
 #include <linux/percpu.h>
+#include <linux/sched/isolation.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
 
@@ -61,6 +65,7 @@ enum htw_clock {
  * @cpu: whose wheel this is; for a private one 0; never changes
  * @private: not a CPU's, but one context's; never changes
  * @offline: the CPU has gone and its timers have moved
+ * @touched: jiffies when htw_base_touch_now() last brought it up to the present
  * @still_ns: the time of %HTW_CLOCK_STILL; written under @lock
  * @callbacks: how often the hrtimer's callback ran
  * @exhausted: how often it ran out of its budget
@@ -79,6 +84,7 @@ struct htw_base {
 	unsigned int cpu;
 	bool private;
 	bool offline;
+	unsigned long touched;
 	atomic64_t still_ns;
 	u64 callbacks;
 	u64 exhausted;
@@ -104,8 +110,28 @@ void htw_base_lock_two(struct htw_base *a, struct htw_base *b);
 void htw_base_unlock_two(struct htw_base *a, struct htw_base *b);
 void htw_callout_run(struct htw_base *base, struct htw_node *n);
 
-struct htw_base *htw_base_here(enum htw_clock clock, int home);
 u64 htw_clock_now(enum htw_clock clock);
+
+/**
+ * htw_base_here() - the base that a timer should be started on
+ * @clock: the clock
+ * @home: the CPU that was asked for, or -1
+ *
+ * The home CPU's; without one that of the CPU we are on, or, if that one is
+ * isolated, of one that is not. A base that has gone offline can be returned:
+ * that is known only under its lock.
+ *
+ * Context: bottom halves are off.
+ * Return: the base.
+ */
+static inline struct htw_base *htw_base_here(enum htw_clock clock, int home)
+{
+	if (unlikely(home >= 0))
+		return per_cpu(htw_bases[clock], home);
+	if (unlikely(!housekeeping_cpu(raw_smp_processor_id(), HK_TYPE_TIMER)))
+		return per_cpu(htw_bases[clock], housekeeping_any_cpu(HK_TYPE_TIMER));
+	return this_cpu_read(htw_bases[clock]);
+}
 
 /**
  * htw_base_now() - the time that a base's deadlines are compared with
@@ -120,11 +146,144 @@ static inline u64 htw_base_now(const struct htw_base *base)
 	return htw_clock_now(base->clock);
 }
 
-void htw_base_start(struct htw_base *base, struct htw_node *n, u64 deadline, u64 slack,
-		    u64 now);
-bool htw_base_restart(struct htw_base *base, struct htw_node *n, u64 deadline, u64 slack,
-		      u64 now);
-void htw_base_stop(struct htw_base *base, struct htw_node *n);
+void htw_base_wake(struct htw_base *base);
+void htw_base_check_clock(struct htw_base *base, u64 *now);
 bool htw_base_advance(struct htw_base *base, u64 now, u64 *expired);
+
+/* Ticks that have come by @ns. */
+static inline u64 htw_tick(const struct htw_base *base, u64 ns)
+{
+	return div_u64(ns, base->tick_ns);
+}
+
+/* The tick at which nothing is early that is due at @ns. */
+static inline u64 htw_tick_up(const struct htw_base *base, u64 ns)
+{
+	u32 rest;
+	u64 tick = div_u64_rem(ns, base->tick_ns, &rest);
+
+	return tick + !!rest;
+}
+
+/* The tick for a node that is due at @deadline, or up to @slack later. */
+static inline u64 htw_base_tick(const struct htw_base *base, u64 deadline, u64 slack)
+{
+	const u64 first = htw_tick_up(base, deadline);
+	u64 last;
+
+	if (likely(!slack) || check_add_overflow(deadline, slack, &last))
+		return first;
+	return htw_wheel_coalesce(&base->wheel, first, htw_tick(base, last));
+}
+
+/**
+ * htw_base_touch() - brings a base up to the present
+ * @base: the base, whose lock has just been taken to start nodes
+ * @now: what htw_base_now() returned a short while ago
+ */
+static inline void htw_base_touch(struct htw_base *base, u64 now)
+{
+	lockdep_assert_held(&base->lock);
+
+	if (unlikely(base->clock == HTW_CLOCK_REALTIME))
+		htw_base_check_clock(base, &now);
+	htw_wheel_touch(&base->wheel, htw_tick(base, now));
+}
+
+/**
+ * htw_base_touch_now() - as htw_base_touch(), for who does not know the time
+ * @base: the base, on CLOCK_MONOTONIC
+ *
+ * Reading the clock takes as long as all else that starting a node takes, and
+ * some ticks more or less do not matter to where a node is put: so once a jiffy.
+ */
+static inline void htw_base_touch_now(struct htw_base *base)
+{
+	lockdep_assert_held(&base->lock);
+
+	if (likely(!time_before(base->touched, jiffies)))
+		return;
+	base->touched = jiffies;
+	htw_base_touch(base, htw_base_now(base));
+}
+
+/**
+ * htw_base_start() - starts a node
+ * @base: the base, whose CPU has not gone, after htw_base_touch()
+ * @n: the node, in no wheel
+ * @deadline: when it is due, in ns of the base's clock
+ * @slack: how much later it may expire if it shares a tick then, in ns
+ *
+ * The node expires at the first tick that is not before its deadline, so never
+ * early and at most a tick late. This never fails and never expires the node
+ * itself: one that is due already comes back through the hrtimer, at once.
+ */
+static inline void htw_base_start(struct htw_base *base, struct htw_node *n, u64 deadline,
+				  u64 slack)
+{
+	lockdep_assert_held(&base->lock);
+
+	n->expires = htw_base_tick(base, deadline, slack);
+	WRITE_ONCE(n->cpu, base->cpu);
+	if (unlikely(htw_wheel_start(&base->wheel, n)))
+		htw_base_wake(base);
+}
+
+/**
+ * htw_base_stop() - stops a node
+ * @base: the base whose wheel it is in
+ * @n: the node
+ */
+static inline void htw_base_stop(struct htw_base *base, struct htw_node *n)
+{
+	lockdep_assert_held(&base->lock);
+
+	htw_wheel_stop(&base->wheel, n);
+}
+
+/**
+ * htw_base_restart() - moves a node to another deadline
+ * @base: the base whose wheel it is in, after htw_base_touch()
+ * @n: the node
+ * @deadline: as for htw_base_start()
+ * @slack: as for htw_base_start()
+ *
+ * Return: true if the node is started again, on the same wheel. False if it is
+ * stopped, and has to be started on the wheel of this CPU: it is due before
+ * @base, another CPU's, would come back, and we do not program that hrtimer.
+ */
+static inline bool htw_base_restart(struct htw_base *base, struct htw_node *n, u64 deadline,
+				    u64 slack)
+{
+	lockdep_assert_held(&base->lock);
+
+	htw_wheel_unlink(&base->wheel, n);
+	n->expires = htw_base_tick(base, deadline, slack);
+	if (unlikely(base->cpu != raw_smp_processor_id()) && !base->private &&
+	    htw_wheel_is_ahead(&base->wheel, n->expires)) {
+		base->wheel.pending--;
+		return false;
+	}
+	if (unlikely(htw_wheel_link(&base->wheel, n)))
+		htw_base_wake(base);
+	return true;
+}
+
+/**
+ * htw_base_restart_here() - moves a node to another deadline, where it is
+ * @base: the base whose wheel it is in, after htw_base_touch(), and on which it
+ *	would be started now
+ * @n: the node, without slack
+ * @deadline: as for htw_base_start()
+ */
+static inline void htw_base_restart_here(struct htw_base *base, struct htw_node *n, u64 deadline)
+{
+	lockdep_assert_held(&base->lock);
+
+	htw_wheel_unlink(&base->wheel, n);
+	n->expires = htw_tick_up(base, deadline);
+	if (unlikely(htw_wheel_link(&base->wheel, n)))
+		htw_base_wake(base);
+}
 
 #endif /* _HTW_ENGINE_H */

@@ -27,10 +27,41 @@ static unsigned int geometry_levels = 5;
 module_param_array(geometry, uint, &geometry_levels, 0444);
 MODULE_PARM_DESC(geometry, "Slots of each level of the wheels, finest first (default 256,64,64,64,64)");
 
-module_param_named(max_timers, htw_max_timers, uint, 0444);
+/* The limits can be changed later, through sysfs; what they hold stays. */
+static int htw_set_limit(const char *val, const struct kernel_param *kp, unsigned int most)
+{
+	const int ret = param_set_uint_minmax(val, kp, 1, most);
+
+	if (ret)
+		pr_err("%s=%.*s: must be from 1 to %u\n", kp->name, (int)strcspn(val, "\n"),
+		       val, most);
+	return ret;
+}
+
+static int htw_set_max_timers(const char *val, const struct kernel_param *kp)
+{
+	return htw_set_limit(val, kp, HTW_CONTEXT_MAX);
+}
+
+static int htw_set_max_user_timers(const char *val, const struct kernel_param *kp)
+{
+	return htw_set_limit(val, kp, INT_MAX / 2);
+}
+
+static const struct kernel_param_ops htw_max_timers_ops = {
+	.set = htw_set_max_timers,
+	.get = param_get_uint,
+};
+
+static const struct kernel_param_ops htw_max_user_timers_ops = {
+	.set = htw_set_max_user_timers,
+	.get = param_get_uint,
+};
+
+module_param_cb(max_timers, &htw_max_timers_ops, &htw_max_timers, 0644);
 MODULE_PARM_DESC(max_timers, "Timers that one open of /dev/htw may hold (default 1048576)");
 
-module_param_named(max_user_timers, htw_max_user_timers, uint, 0444);
+module_param_cb(max_user_timers, &htw_max_user_timers_ops, &htw_max_user_timers, 0644);
 MODULE_PARM_DESC(max_user_timers, "Timers that a user without CAP_SYS_RESOURCE may hold (default 4194304)");
 
 static const char * __init htw_print_geometry(const struct htw_geometry *geo, char *buf,
@@ -65,16 +96,6 @@ static int __init htw_check_params(void)
 		return ret;
 	}
 	htw_geometry = geo;
-
-	if (!htw_max_timers || htw_max_timers > HTW_CONTEXT_MAX) {
-		pr_err("max_timers=%u: must be from 1 to %u\n", htw_max_timers, HTW_CONTEXT_MAX);
-		return -EINVAL;
-	}
-	if (!htw_max_user_timers || htw_max_user_timers > INT_MAX / 2) {
-		pr_err("max_user_timers=%u: must be from 1 to %u\n",
-		       htw_max_user_timers, INT_MAX / 2);
-		return -EINVAL;
-	}
 	return 0;
 }
 

@@ -1,33 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Operations on timers, in runs: bottom halves are off and a lock is held for
- * as many of them as follow each other on the same base
- *
- * An operation on an id finds the timer without a lock, takes the lock of the
- * base that it was last on, and looks again. Pending there: it stays so while
- * that lock is held. Otherwise the context's lock settles it; found pending
- * after all, it has just been armed on another CPU, and the operation starts
- * over.
+ * Operations on timers, in runs: how one begins and ends, and the operations
+ * on timers that are not simply pending; see htw_run.h
  */
 
-#include <trace/events/htw.h>
-
-#include "htw_context.h"
-#include "htw_engine.h"
+#include "htw_clockset.h"
+#include "htw_run.h"
 
 /**
- * htw_run_lock() - makes a base the one whose lock the run holds
+ * htw_run_switch() - takes the lock of a base instead of the one that is held
  * @run: the run
  * @base: the base
  */
-void htw_run_lock(struct htw_run *run, struct htw_base *base)
+void htw_run_switch(struct htw_run *run, struct htw_base *base)
 {
-	if (run->base == base)
-		return;
 	if (run->base)
 		htw_unlock(&run->base->lock);
 	run->base = base;
 	htw_lock(&base->lock);
+	if (likely(!base->offline))
+		htw_base_touch(base, htw_run_host(run, run->now));
+	else if (base == run->here)
+		/* The home CPU has gone, or no CPU that is not isolated is there. */
+		run->here = this_cpu_read(htw_bases[run->ctx->clock]);
+	run->place = htw_place(base->cpu, base == run->here ? HTW_PENDING : U8_MAX, 0);
 }
 
 /**
@@ -36,17 +32,69 @@ void htw_run_lock(struct htw_run *run, struct htw_base *base)
  * @ctx: the context that it is on
  *
  * Context: process. Bottom halves are off until htw_run_end(), so a run is
- * short: some tens of operations.
+ * short: some hundred operations at most.
  */
 void htw_run_begin(struct htw_run *run, struct htw_context *ctx)
 {
+	/* Pairs with htw_run_begin_adds(): from then on the shape is settled, and seen. */
+	const bool settled = smp_load_acquire(&ctx->used);
+
 	run->ctx = ctx;
 	run->base = NULL;
 	run->nr_freed = 0;
 	run->rearm = false;
 	INIT_LIST_HEAD(&run->freed);
-	run->now = htw_context_now(ctx);
+	run->nr_chunks = settled ? htw_context_chunks(ctx) : 0;
+	run->now = settled ? htw_context_now(ctx) : 0;
+	run->timens = settled ? ctx->timens : 0;
 	local_bh_disable();
+	/* Else HTW_SETUP may be changing it. Any base will do: no timer is found. */
+	run->here = settled ? htw_context_base(ctx) :
+			      this_cpu_read(htw_bases[HTW_CLOCK_MONOTONIC]);
+	htw_run_lock_here(run);
+}
+
+/**
+ * htw_run_begin_adds() - begins a run for which timers have been reserved
+ * @run: the run
+ * @ctx: the context that it is on
+ *
+ * Context: as htw_run_begin().
+ */
+void htw_run_begin_adds(struct htw_run *run, struct htw_context *ctx)
+{
+	/*
+	 * HTW_SETUP looks under the lock, and only if no timer is reserved: what
+	 * it did before is seen here. Pairs with htw_run_begin().
+	 */
+	smp_store_release(&ctx->used, true);
+	htw_run_begin(run, ctx);
+}
+
+/**
+ * htw_run_reserve() - takes a free timer, if one is there
+ * @run: the run
+ *
+ * Return: the timer, on no list; NULL where none is free, at a limit, and for a
+ * context's first: htw_context_reserve() then does what can be done.
+ */
+struct htw_timer *htw_run_reserve(struct htw_run *run)
+{
+	struct htw_context *ctx = run->ctx;
+	struct htw_timer *t = NULL;
+
+	if (unlikely(!run->nr_chunks) || !htw_user_charge(ctx->user, 1))
+		return NULL;
+	spin_lock(&ctx->lock);
+	if (likely(!list_empty(&ctx->free) && ctx->nr_timers < ctx->limit)) {
+		t = htw_timer_pop(&ctx->free);
+		WRITE_ONCE(t->node.state, HTW_RESERVED);
+		ctx->nr_timers++;
+	}
+	spin_unlock(&ctx->lock);
+	if (!t)
+		htw_user_uncharge(ctx->user, 1);
+	return t;
 }
 
 /**
@@ -57,97 +105,25 @@ void htw_run_end(struct htw_run *run)
 {
 	struct htw_context *ctx = run->ctx;
 
-	if (run->base)
-		htw_unlock(&run->base->lock);
+	htw_unlock(&run->base->lock);
 	if (run->nr_freed) {
 		spin_lock(&ctx->lock);
 		list_splice(&run->freed, &ctx->free);
-		ctx->nr_timers -= run->nr_freed;
+		htw_context_count_freed(ctx, run->nr_freed);
 		spin_unlock(&ctx->lock);
 		htw_user_uncharge(ctx->user, run->nr_freed);
 	}
 	local_bh_enable();
-	if (run->rearm)
+	if (unlikely(run->rearm))
 		htw_context_rearm(ctx);
-	else if (htw_context_is_still(ctx))
+	else if (unlikely(htw_context_is_still(ctx)))
 		htw_context_advance(ctx, 0);
-}
-
-static u64 htw_run_deadline(const struct htw_run *run, u64 deadline, u32 flags)
-{
-	return flags & HTW_F_ABS ? deadline : htw_add_saturated(run->now, deadline);
-}
-
-/**
- * htw_run_lock_here() - locks the base that timers are to be started on now
- * @run: the run
- */
-void htw_run_lock_here(struct htw_run *run)
-{
-	htw_run_lock(run, htw_context_base(run->ctx));
-	/* The home CPU may have gone, or not all that are not isolated be there. */
-	if (unlikely(run->base->offline))
-		htw_run_lock(run, this_cpu_read(htw_bases[run->ctx->clock]));
-}
-
-/**
- * htw_timer_arm() - puts a timer into the wheel of the base whose lock is held
- * @run: the run
- * @t: the timer, on no list
- *
- * Whoever sees the state sees the CPU, so it can tell whether the lock it
- * holds is the one that guards the timer.
- */
-void htw_timer_arm(struct htw_run *run, struct htw_timer *t)
-{
-	htw_base_start(run->base, &t->node, htw_context_to_host(run->ctx, t->deadline),
-		       htw_slack_unpack(t->node.slack),
-		       htw_context_to_host(run->ctx, run->now));
-	/* Pairs with htw_timer_pending_on(). */
-	smp_store_release(&t->node.state, HTW_PENDING);
-}
-
-/**
- * htw_run_arm() - arms a reserved timer for its deadline
- * @run: the run
- * @t: the timer, on no list any more
- */
-void htw_run_arm(struct htw_run *run, struct htw_timer *t)
-{
-	/* The context has a timer, this one: HTW_SETUP looks only if it has none. */
-	WRITE_ONCE(run->ctx->used, true);
-	htw_run_lock_here(run);
-	htw_timer_arm(run, t);
-}
-
-/**
- * htw_run_add() - arms a reserved timer
- * @run: the run
- * @t: the timer, on no list any more
- * @add: what the program asked for, found to be valid
- */
-void htw_run_add(struct htw_run *run, struct htw_timer *t, const struct htw_add *add)
-{
-	t->deadline = htw_run_deadline(run, add->deadline, add->flags);
-	t->cookie = add->cookie;
-	t->interval = add->interval;
-	t->firings = add->firings;
-	t->node.flags = add->flags & HTW_F_KEEP ? HTW_TIMER_KEEP : 0;
-	t->node.slack = htw_slack_pack(add->slack);
-	trace_htw_add(htw_timer_id(t), t->cookie, t->deadline, t->interval);
-	htw_run_arm(run, t);
-}
-
-static void htw_run_free(struct htw_run *run, struct htw_timer *t)
-{
-	htw_timer_free(t, &run->freed);
-	run->nr_freed++;
 }
 
 /**
  * htw_run_lock_timer() - locks what guards a timer now
  * @run: the run
- * @t: one of its timers
+ * @t: one of its timers, which has been armed before
  *
  * Return: the timer's state, which stays until htw_run_unlock_timer(), but for
  * %HTW_RESERVED. The lock of @run->base is held: where the state is
@@ -197,11 +173,13 @@ static int htw_run_cancel_locked(struct htw_run *run, struct htw_timer *t,
 	cancel->missed = 0;
 	switch (state) {
 	case HTW_PENDING:
-		cancel->remaining = htw_timer_remaining(t, run->now);
+		cancel->remaining = htw_timer_remaining(t, htw_context_word(run->ctx, t),
+							run->now);
 		htw_base_stop(run->base, &t->node);
 		break;
 	case HTW_REARM:
-		cancel->remaining = htw_timer_remaining(t, run->now);
+		cancel->remaining = htw_timer_remaining(t, htw_context_word(run->ctx, t),
+							run->now);
 		list_del(&t->node.list);
 		break;
 	case HTW_EXPIRED:
@@ -212,7 +190,8 @@ static int htw_run_cancel_locked(struct htw_run *run, struct htw_timer *t,
 			htw_run_free(run, t);
 		} else {
 			t->interval = cancel->missed;
-			t->node.flags = HTW_TIMER_STOPPED;
+			t->node.flags &= ~HTW_TIMER_KEEP;
+			t->node.flags |= HTW_TIMER_STOPPED;
 		}
 		return -EALREADY;
 	default:
@@ -223,29 +202,32 @@ static int htw_run_cancel_locked(struct htw_run *run, struct htw_timer *t,
 }
 
 /**
- * htw_run_cancel() - cancels a timer
+ * htw_run_cancel_slow() - htw_run_cancel() for a timer in whatever state
  * @run: the run
- * @cancel: the id and flags, found to be valid; the rest is filled in
+ * @t: the timer of the id's slot, or NULL
+ * @cancel: as for htw_run_cancel()
  *
  * Return: as &struct htw_cancel tells.
  */
-int htw_run_cancel(struct htw_run *run, struct htw_cancel *cancel)
+int htw_run_cancel_slow(struct htw_run *run, struct htw_timer *t, struct htw_cancel *cancel)
 {
-	struct htw_timer *t = htw_context_find(run->ctx, cancel->id);
 	enum htw_timer_state state;
 	int ret;
 
-	if (!t)
+	if (!t || !htw_timer_is_live(t))
 		return -ENOENT;
 	state = htw_run_lock_timer(run, t);
 	ret = htw_run_cancel_locked(run, t, state, cancel);
 	htw_run_unlock_timer(run, state);
-	trace_htw_cancel(cancel->id, ret);
 	return ret;
 }
 
-/* The timer is in no wheel: it goes into one when the run has ended. */
-static void htw_run_rearm(struct htw_run *run, struct htw_timer *t)
+/**
+ * htw_run_rearm() - has a timer armed when the run has ended
+ * @run: the run; the context's lock is held
+ * @t: the timer, on no list
+ */
+void htw_run_rearm(struct htw_run *run, struct htw_timer *t)
 {
 	lockdep_assert_held(&run->ctx->lock);
 
@@ -254,27 +236,16 @@ static void htw_run_rearm(struct htw_run *run, struct htw_timer *t)
 	run->rearm = true;
 }
 
-/* Arms a timer for its new deadline, from whatever state it is in. */
-static void htw_run_restart(struct htw_run *run, struct htw_timer *t,
-			    enum htw_timer_state state)
+/* Moves a timer that is pending on the base whose lock is held. */
+static void htw_run_move(struct htw_run *run, struct htw_timer *t)
 {
-	if (state == HTW_PENDING) {
-		if (htw_base_restart(run->base, &t->node,
-				     htw_context_to_host(run->ctx, t->deadline),
-				     htw_slack_unpack(t->node.slack),
-				     htw_context_to_host(run->ctx, run->now)))
-			return;
-		/* Its base's lock comes first, the context's second, as always. */
-		spin_lock(&run->ctx->lock);
-		htw_run_rearm(run, t);
-		spin_unlock(&run->ctx->lock);
+	if (likely(htw_base_restart(run->base, &t->node, htw_run_host(run, t->deadline),
+				    htw_slack_unpack(t->node.slack))))
 		return;
-	}
-	if (state != HTW_IDLE)
-		list_del(&t->node.list);
-	if (state == HTW_EXPIRED)
-		run->ctx->nr_expired--;
+	/* Its base's lock comes first, the context's second, as always. */
+	spin_lock(&run->ctx->lock);
 	htw_run_rearm(run, t);
+	spin_unlock(&run->ctx->lock);
 }
 
 static int htw_run_mod_locked(struct htw_run *run, struct htw_timer *t,
@@ -292,27 +263,40 @@ static int htw_run_mod_locked(struct htw_run *run, struct htw_timer *t,
 		t->firings = mod->firings;
 	}
 	if (mod->flags & HTW_MOD_DEADLINE) {
+		if (unlikely(t->node.flags & HTW_TIMER_CANCEL_ON_SET))
+			htw_clockset_stamp(run, t);
 		t->deadline = htw_run_deadline(run, mod->deadline, mod->flags);
-		htw_run_restart(run, t, state);
+		htw_context_reset_word(run->ctx, t);
 	}
 	trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
+	if (!(mod->flags & HTW_MOD_DEADLINE))
+		return 0;
+	if (state == HTW_PENDING) {
+		htw_run_move(run, t);
+		return 0;
+	}
+	if (state != HTW_IDLE)
+		list_del(&t->node.list);
+	if (state == HTW_EXPIRED)
+		run->ctx->nr_expired--;
+	htw_run_rearm(run, t);
 	return 0;
 }
 
 /**
- * htw_run_mod() - changes a timer
+ * htw_run_mod_slow() - htw_run_mod() for a timer in whatever state
  * @run: the run
- * @mod: what to change, found to be valid
+ * @t: the timer of the id's slot, or NULL
+ * @mod: as for htw_run_mod()
  *
  * Return: 0 or -ENOENT.
  */
-int htw_run_mod(struct htw_run *run, const struct htw_mod *mod)
+int htw_run_mod_slow(struct htw_run *run, struct htw_timer *t, const struct htw_mod *mod)
 {
-	struct htw_timer *t = htw_context_find(run->ctx, mod->id);
 	enum htw_timer_state state;
 	int ret;
 
-	if (!t)
+	if (!t || !htw_timer_is_live(t))
 		return -ENOENT;
 	state = htw_run_lock_timer(run, t);
 	ret = htw_run_mod_locked(run, t, state, mod);
@@ -329,15 +313,15 @@ int htw_run_mod(struct htw_run *run, const struct htw_mod *mod)
  */
 int htw_run_query(struct htw_run *run, struct htw_query *query)
 {
-	struct htw_timer *t = htw_context_find(run->ctx, query->id);
+	struct htw_timer *t = htw_run_slot(run, query->id);
 	enum htw_timer_state state;
 	int ret = -ENOENT;
 
-	if (!t)
+	if (!t || !htw_timer_is_live(t))
 		return -ENOENT;
 	state = htw_run_lock_timer(run, t);
 	if (htw_timer_exists(t, state, query->id)) {
-		htw_timer_tell(t, state, run->now, query);
+		htw_timer_tell(t, state, htw_context_word(run->ctx, t), run->now, query);
 		ret = 0;
 	}
 	htw_run_unlock_timer(run, state);

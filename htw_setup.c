@@ -7,6 +7,7 @@
 #include <linux/capability.h>
 #include <linux/cpu.h>
 
+#include "htw_clockset.h"
 #include "htw_context.h"
 
 /* A private wheel's tick; one that stands still costs nobody anything. */
@@ -22,12 +23,14 @@
  * @own: a private wheel, or NULL
  * @home: a CPU, or -1
  * @limit: the most timers
+ * @ring: a ring of expirations, or NULL
  */
 struct htw_shape {
 	enum htw_clock clock;
 	struct htw_base *own;
 	int home;
 	u32 limit;
+	struct htw_completions *ring;
 };
 
 static int htw_setup_clock(const struct htw_setup *setup, struct htw_shape *shape)
@@ -56,7 +59,7 @@ static int htw_setup_limit(const struct htw_setup *setup, struct htw_shape *shap
 {
 	if (!(setup->flags & HTW_SETUP_LIMIT))
 		return setup->limit ? -EINVAL : 0;
-	if (!setup->limit || setup->limit > htw_max_timers)
+	if (!setup->limit || setup->limit > READ_ONCE(htw_max_timers))
 		return -EINVAL;
 	shape->limit = setup->limit;
 	return 0;
@@ -115,6 +118,12 @@ static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_sh
 	return 0;
 }
 
+/* Asked early, so that who is at a limit as well is told what is wrong here. */
+static bool htw_setup_is_late(const struct htw_context *ctx)
+{
+	return READ_ONCE(ctx->used) || READ_ONCE(ctx->setup);
+}
+
 static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ctx,
 			   struct htw_shape *shape)
 {
@@ -132,8 +141,7 @@ static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ct
 			ret = -EINVAL;
 		return ret;
 	}
-	/* So that who has as many wheels as may be is told what is wrong here. */
-	if (READ_ONCE(ctx->used) || READ_ONCE(ctx->setup))
+	if (htw_setup_is_late(ctx))
 		return -EBUSY;
 	if (!htw_user_charge_wheel(ctx->user))
 		return -EPERM;
@@ -142,6 +150,22 @@ static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ct
 		htw_user_uncharge_wheel(ctx->user);
 		return -ENOMEM;
 	}
+	return 0;
+}
+
+static int htw_setup_ring(const struct htw_setup *setup, struct htw_context *ctx,
+			  struct htw_shape *shape)
+{
+	struct htw_completions *ring;
+
+	if (!(setup->flags & HTW_SETUP_RING))
+		return 0;
+	if (htw_setup_is_late(ctx))
+		return -EBUSY;
+	ring = htw_ring_alloc(ctx->user, setup->ring_entries);
+	if (IS_ERR(ring))
+		return PTR_ERR(ring);
+	shape->ring = ring;
 	return 0;
 }
 
@@ -166,6 +190,8 @@ static int htw_setup_publish(struct htw_context *ctx, const struct htw_shape *sh
 	if (!ctx->used && !ctx->nr_timers && !ctx->setup) {
 		/* Who sees it without the lock sees all of it: htw_context_now(). */
 		smp_store_release(&ctx->own, shape->own);
+		/* Who maps it sees all of it: htw_mmap_ring(). */
+		smp_store_release(&ctx->ring, shape->ring);
 		ctx->home = shape->home;
 		ctx->limit = shape->limit;
 		ctx->timens = htw_setup_timens(ctx, shape->clock);
@@ -189,12 +215,15 @@ static int htw_setup_publish(struct htw_context *ctx, const struct htw_shape *sh
 int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
 {
 	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT |
-			  HTW_SETUP_HOME;
-	struct htw_shape shape = { .home = -1, .limit = htw_max_timers };
+			  HTW_SETUP_HOME | HTW_SETUP_RING;
+	struct htw_shape shape = { .home = -1, .limit = ctx->limit };
 	int ret;
 
-	if (setup->flags & ~known || setup->ring_entries || setup->reserved0 ||
+	if (setup->flags & ~known || setup->reserved0 ||
 	    memchr_inv(setup->reserved, 0, sizeof(setup->reserved)))
+		return -EINVAL;
+	if (setup->flags & HTW_SETUP_RING ? htw_ring_check(setup->ring_entries) :
+					    setup->ring_entries)
 		return -EINVAL;
 	ret = htw_setup_clock(setup, &shape);
 	if (!ret)
@@ -203,12 +232,20 @@ int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
 		ret = htw_setup_home(setup, &shape);
 	if (!ret)
 		ret = htw_setup_wheel(setup, ctx, &shape);
-	if (ret)
+	if (!ret)
+		ret = htw_setup_ring(setup, ctx, &shape);
+	if (!ret)
+		ret = htw_setup_publish(ctx, &shape, setup->flags);
+	if (ret) {
+		htw_ring_free(shape.ring, ctx->user);
+		if (shape.own) {
+			htw_base_free(shape.own);
+			htw_user_uncharge_wheel(ctx->user);
+		}
 		return ret;
-	ret = htw_setup_publish(ctx, &shape, setup->flags);
-	if (ret && shape.own) {
-		htw_base_free(shape.own);
-		htw_user_uncharge_wheel(ctx->user);
 	}
-	return ret;
+	/* Its timers may have HTW_F_CANCEL_ON_SET from now on. */
+	if (shape.clock == HTW_CLOCK_REALTIME)
+		htw_clockset_listen(ctx);
+	return 0;
 }

@@ -7,15 +7,24 @@
  * and move meanwhile.
  */
 
-#include <linux/nospec.h>
-
+#include "htw_clockset.h"
 #include "htw_context.h"
 #include "htw_engine.h"
+#include "htw_run.h"
 
-static struct htw_chunk *htw_context_chunk(const struct htw_context *ctx, u32 chunk)
+/**
+ * htw_sweep_timers() - the timers of a chunk
+ * @run: the run, during which they may be used
+ * @chunk: which
+ *
+ * Return: the timers; of a chunk that is not there, some that are free.
+ */
+struct htw_timer *htw_sweep_timers(const struct htw_run *run, u32 chunk)
 {
-	chunk = array_index_nospec(chunk, READ_ONCE(ctx->nr_chunks));
-	return ctx->dir[chunk / HTW_DIR_PAGE][chunk % HTW_DIR_PAGE];
+	if (chunk >= run->nr_chunks)
+		return (struct htw_timer *)htw_no_chunk.timers;
+	chunk = array_index_nospec(chunk, run->nr_chunks);
+	return htw_context_chunk(run->ctx, chunk)->timers;
 }
 
 /**
@@ -28,11 +37,12 @@ static struct htw_chunk *htw_context_chunk(const struct htw_context *ctx, u32 ch
  */
 u64 htw_sweep_cancel(struct htw_context *ctx, u32 chunk, u32 flags)
 {
-	struct htw_timer *timers = htw_context_chunk(ctx, chunk)->timers;
+	struct htw_timer *timers;
 	struct htw_run run;
 	u64 count = 0;
 
 	htw_run_begin(&run, ctx);
+	timers = htw_sweep_timers(&run, chunk);
 	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++) {
 		struct htw_cancel cancel = { .flags = flags };
 
@@ -50,6 +60,7 @@ u64 htw_sweep_cancel(struct htw_context *ctx, u32 chunk, u32 flags)
 static void htw_sweep_take(struct htw_run *run, struct htw_timer *t,
 			   enum htw_timer_state state, struct list_head *taken)
 {
+	htw_clockset_look(run->ctx, t);
 	if (state == HTW_PENDING)
 		htw_base_stop(run->base, &t->node);
 	else
@@ -72,22 +83,25 @@ static void htw_sweep_take(struct htw_run *run, struct htw_timer *t,
 u32 htw_sweep_pending(struct htw_context *ctx, u32 *slot, struct htw_query *entries,
 		      u32 room, struct list_head *taken)
 {
-	struct htw_timer *timers = htw_context_chunk(ctx, *slot / HTW_CHUNK_SLOTS)->timers;
 	const u32 end = round_down(*slot, HTW_CHUNK_SLOTS) + HTW_CHUNK_SLOTS;
+	struct htw_timer *timers;
 	struct htw_run run;
 	u32 n = 0;
 
 	htw_run_begin(&run, ctx);
+	timers = htw_sweep_timers(&run, *slot / HTW_CHUNK_SLOTS);
 	for (; *slot < end && n < room; ++*slot) {
 		const u32 index = *slot % HTW_CHUNK_SLOTS;
 		struct htw_timer *t = &timers[index - 1];
 		enum htw_timer_state state;
+		u64 word;
 
 		if (!index || !htw_timer_is_live(t))
 			continue;
 		state = htw_run_lock_timer(&run, t);
-		if (state == HTW_PENDING || state == HTW_REARM) {
-			htw_timer_tell(t, state, run.now, &entries[n++]);
+		word = htw_context_word(ctx, t);
+		if ((state == HTW_PENDING || state == HTW_REARM) && word != HTW_DISARMED) {
+			htw_timer_tell(t, state, word, run.now, &entries[n++]);
 			if (taken)
 				htw_sweep_take(&run, t, state, taken);
 		}
@@ -101,16 +115,27 @@ u32 htw_sweep_pending(struct htw_context *ctx, u32 *slot, struct htw_query *entr
  * htw_sweep_put_back() - arms again what htw_sweep_pending() took out
  * @ctx: the context
  * @taken: the timers
+ * @sets: what htw_clockset_count() returned before they were taken out
  */
-void htw_sweep_put_back(struct htw_context *ctx, struct list_head *taken)
+void htw_sweep_put_back(struct htw_context *ctx, struct list_head *taken, u32 sets)
 {
+	struct htw_delivery delivery;
 	struct htw_timer *t, *next;
 	struct htw_run run;
 
+	htw_delivery_begin(&delivery, NULL);
 	htw_run_begin(&run, ctx);
 	list_for_each_entry_safe(t, next, taken, node.list) {
 		list_del(&t->node.list);
-		htw_run_arm(&run, t);
+		htw_run_lock_here(&run);
+		if (unlikely(htw_clockset_missed(t, sets))) {
+			spin_lock(&ctx->lock);
+			htw_deliver_clock_set(&delivery, t, run.now);
+			spin_unlock(&ctx->lock);
+		} else {
+			htw_timer_arm(&run, t);
+		}
 	}
 	htw_run_end(&run);
+	htw_delivery_wake(&delivery);
 }

@@ -15,10 +15,12 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/overflow.h>
+#include <linux/types.h>
 
 #include <uapi/linux/htw.h>
 
 #include "htw_engine.h"
+#include "htw_list.h"
 #include "htw_wheel.h"
 
 struct htw_context;
@@ -26,8 +28,8 @@ struct htw_context;
 /**
  * enum htw_timer_state - values of &htw_node.state of a timer
  * @HTW_FREE: on &htw_context.free, or on its way there
- * @HTW_RESERVED: taken by an add that has not armed it yet, or by a harvest that
- *	has not told it yet; only that one touches it
+ * @HTW_RESERVED: taken by an add that has not armed it yet, by a harvest that has
+ *	not told it yet, or by close; only that one touches it
  * @HTW_PENDING: in the wheel of &htw_node.cpu, guarded by that base's lock
  * @HTW_EXPIRED: on &htw_context.expired, guarded by the context's lock
  * @HTW_REARM: to be armed: on &htw_context.rearm, on its way into a wheel,
@@ -54,11 +56,17 @@ enum htw_timer_state {
  * @HTW_TIMER_KEEP: %HTW_F_KEEP
  * @HTW_TIMER_STOPPED: cancelled after it expired: the expiration that waits is
  *	the last, and &htw_timer.interval holds its missed count
+ * @HTW_TIMER_CANCEL_ON_SET: %HTW_F_CANCEL_ON_SET
+ * @HTW_TIMER_CLOCK_SET: its expiration is to say %HTW_EVENT_CLOCK_SET
+ * @HTW_TIMER_SETS: last bits of htw_clockset_count() as of which it was armed
  */
 enum htw_timer_flag {
 	HTW_NODE_CALLOUT	= BIT(7),
 	HTW_TIMER_KEEP		= BIT(0),
 	HTW_TIMER_STOPPED	= BIT(1),
+	HTW_TIMER_CANCEL_ON_SET	= BIT(2),
+	HTW_TIMER_CLOCK_SET	= BIT(3),
+	HTW_TIMER_SETS		= BIT(4) | BIT(5),
 };
 
 /**
@@ -90,16 +98,26 @@ struct htw_timer {
  * struct htw_chunk - 63 timers
  * @ctx: whose they are; never changes
  * @slot: number of the header's slot, which is never an id; never changes
+ * @table: the words of its slots in the table of deadlines, or NULL; set once, and
+ *	read without a lock
+ * @zero: never written: it is the header's &htw_node.place
+ * @sum: of the generations when no timer was in use, or zero (htw_shrink.c's)
+ * @rcu: frees it, once it has been given back
  * @header: the room of a timer
  * @timers: the timers
  *
- * Aligned to its size, so that a timer leads to it.
+ * Aligned to its size, so that a timer leads to it. As a timer, the header is
+ * %HTW_FREE for ever, so an id that names its slot finds none.
  */
 struct htw_chunk {
 	union {
 		struct {
 			struct htw_context *ctx;
 			u32 slot;
+			u64 *table;
+			u64 zero;
+			u64 sum;
+			struct rcu_head rcu;
 		};
 		struct htw_timer header;
 	};
@@ -108,10 +126,17 @@ struct htw_chunk {
 
 static_assert(sizeof(struct htw_timer) == 64);
 static_assert(sizeof(struct htw_chunk) == 4096);
+static_assert(offsetofend(struct htw_chunk, zero) == offsetofend(struct htw_timer, node.place));
 
 static inline struct htw_chunk *htw_chunk_of(const struct htw_timer *t)
 {
 	return (struct htw_chunk *)((unsigned long)t & ~(sizeof(struct htw_chunk) - 1));
+}
+
+/* A timer's place in its chunk, where the header has place 0. */
+static inline u32 htw_timer_index(const struct htw_timer *t)
+{
+	return ((unsigned long)t & (sizeof(struct htw_chunk) - 1)) / sizeof(*t);
 }
 
 /**
@@ -122,10 +147,7 @@ static inline struct htw_chunk *htw_chunk_of(const struct htw_timer *t)
  */
 static inline u64 htw_timer_id(const struct htw_timer *t)
 {
-	const struct htw_chunk *chunk = htw_chunk_of(t);
-	const u32 slot = chunk->slot + 1 + (t - chunk->timers);
-
-	return (u64)t->generation << 32 | slot;
+	return (u64)t->generation << 32 | (htw_chunk_of(t)->slot + htw_timer_index(t));
 }
 
 /*
@@ -134,7 +156,7 @@ static inline u64 htw_timer_id(const struct htw_timer *t)
  */
 static inline bool htw_timer_is_live(const struct htw_timer *t)
 {
-	/* Pairs with htw_timer_arm(). */
+	/* Pairs with htw_timer_start(). */
 	const u8 state = smp_load_acquire(&t->node.state);
 
 	return state != HTW_FREE && state != HTW_RESERVED;
@@ -146,14 +168,34 @@ static inline bool htw_timer_is(const struct htw_timer *t, u64 id)
 }
 
 /*
- * Ends a timer's id. The slot goes on @list, but for one whose generations
- * have run out: that would make old ids valid again.
+ * Ends a timer's id.
+ *
+ * Return: false for a slot whose generations have run out: it must not be used
+ * again, as that would make old ids valid.
  */
+static inline bool htw_timer_end(struct htw_timer *t)
+{
+	const bool usable = ++t->generation;
+
+	/* Pairs with htw_chunk_sum(): who sees this sees the generation. */
+	smp_store_release(&t->node.state, HTW_FREE);
+	return usable;
+}
+
+/* Ends a timer's id. The slot goes on @list if it can be used again. */
 static inline void htw_timer_free(struct htw_timer *t, struct list_head *list)
 {
-	WRITE_ONCE(t->node.state, HTW_FREE);
-	if (++t->generation)
-		list_add(&t->node.list, list);
+	if (likely(htw_timer_end(t)))
+		htw_list_push(&t->node.list, list);
+}
+
+/* Takes the first timer out of a list that is not empty. */
+static inline struct htw_timer *htw_timer_pop(struct list_head *list)
+{
+	struct htw_timer *t = list_first_entry(list, struct htw_timer, node.list);
+
+	htw_list_unlink(&t->node.list);
+	return t;
 }
 
 /*
@@ -162,14 +204,23 @@ static inline void htw_timer_free(struct htw_timer *t, struct list_head *list)
  */
 static inline u16 htw_slack_pack(u64 slack)
 {
-	const unsigned int shift = max(fls64(slack), 10) - 10;
+	unsigned int shift;
 
+	if (likely(!slack))
+		return 0;
+	shift = max(fls64(slack), 10) - 10;
 	return shift << 10 | slack >> shift;
 }
 
 static inline u64 htw_slack_unpack(u16 slack)
 {
-	return (u64)(slack & 1023) << (slack >> 10);
+	return likely(!slack) ? 0 : (u64)(slack & 1023) << (slack >> 10);
+}
+
+/* What &htw_node.place is for a CPU, a state and flags. */
+static inline u32 htw_place(unsigned int cpu, u8 state, u8 flags)
+{
+	return ((struct htw_node) { .cpu = cpu, .state = state, .flags = flags }).place;
 }
 
 /* Pending on this base, whose lock is held: then it stays so. */
@@ -177,14 +228,34 @@ static inline bool htw_timer_pending_on(const struct htw_base *base, const struc
 {
 	lockdep_assert_held(&base->lock);
 
-	/* Pairs with htw_timer_arm(). */
+	/* Pairs with htw_timer_start(). */
 	return smp_load_acquire(&t->node.state) == HTW_PENDING &&
 	       READ_ONCE(t->node.cpu) == base->cpu;
+}
+
+/* Did the clock being set expire it before its deadline? That is still to come. */
+static inline bool htw_timer_is_ahead(const struct htw_timer *t)
+{
+	return t->node.fired < t->deadline;
+}
+
+/*
+ * Puts a timer, on no list, into the wheel of a base whose lock is held; the
+ * deadline is on the base's clock. Whoever sees the state sees the CPU, so it can
+ * tell whether the lock it holds is the one that guards the timer.
+ */
+static __always_inline void htw_timer_start(struct htw_base *base, struct htw_timer *t,
+					    u64 deadline)
+{
+	htw_base_start(base, &t->node, deadline, htw_slack_unpack(t->node.slack));
+	/* Pairs with htw_timer_pending_on(). */
+	smp_store_release(&t->node.state, HTW_PENDING);
 }
 
 /* Firings that came due since the one that waits to be read. */
 static inline u64 htw_timer_missed(const struct htw_timer *t, u64 now)
 {
+	const bool ahead = htw_timer_is_ahead(t);
 	u64 missed;
 
 	if (t->node.flags & HTW_TIMER_STOPPED)
@@ -192,20 +263,38 @@ static inline u64 htw_timer_missed(const struct htw_timer *t, u64 now)
 	if (!t->interval)
 		return 0;
 	/* @now may have been read before the timer fired */
-	missed = div64_u64(max(now, t->node.fired) - t->deadline, t->interval);
-	return t->firings ? min_t(u64, missed, t->firings - 1) : missed;
+	now = max(now, t->node.fired);
+	if (unlikely(now < t->deadline))
+		return 0;
+	missed = div64_u64(now - t->deadline, t->interval) + ahead;
+	return t->firings ? min_t(u64, missed, t->firings - !ahead) : missed;
+}
+
+/* Firings that an expiration stands for: those missed and, if it is one, its own. */
+static inline u64 htw_timer_spent(const struct htw_timer *t, u64 missed)
+{
+	return missed + !htw_timer_is_ahead(t);
 }
 
 /* Does a periodic timer go on once the waiting expiration has been read? */
 static inline bool htw_timer_goes_on(const struct htw_timer *t, u64 missed)
 {
 	return t->interval && !(t->node.flags & HTW_TIMER_STOPPED) &&
-	       (!t->firings || t->firings > missed + 1);
+	       (!t->firings || t->firings > htw_timer_spent(t, missed));
 }
 
-static inline u64 htw_timer_remaining(const struct htw_timer *t, u64 now)
+/* Neither periodic, nor kept, nor cancelled while it waits to be read. */
+static inline bool htw_timer_is_plain(const struct htw_timer *t)
 {
-	return t->deadline > now ? t->deadline - now : 0;
+	return !(t->interval | t->node.flags);
+}
+
+/* ns to the deadline of a timer that is armed, and has @word in the table. */
+static inline u64 htw_timer_remaining(const struct htw_timer *t, u64 word, u64 now)
+{
+	const u64 deadline = max(t->deadline, word);
+
+	return word != HTW_DISARMED && deadline > now ? deadline - now : 0;
 }
 
 static inline u64 htw_add_saturated(u64 a, u64 b)
@@ -215,9 +304,9 @@ static inline u64 htw_add_saturated(u64 a, u64 b)
 	return check_add_overflow(a, b, &sum) ? U64_MAX : sum;
 }
 
-/* What a query or a list says of a timer that exists. */
+/* What a query or a list says of a timer that exists and has @word in the table. */
 static inline void htw_timer_tell(const struct htw_timer *t, enum htw_timer_state state,
-				  u64 now, struct htw_query *query)
+				  u64 word, u64 now, struct htw_query *query)
 {
 	static const u16 states[] = {
 		[HTW_PENDING]	= HTW_STATE_PENDING,
@@ -226,18 +315,20 @@ static inline void htw_timer_tell(const struct htw_timer *t, enum htw_timer_stat
 		[HTW_IDLE]	= HTW_STATE_DISARMED,
 	};
 	const bool stopped = t->node.flags & HTW_TIMER_STOPPED;
-	const bool armed = states[state] == HTW_STATE_PENDING;
+	const bool pending = states[state] == HTW_STATE_PENDING;
+	const bool armed = pending && word != HTW_DISARMED;
 
 	*query = (struct htw_query) {
 		.id = htw_timer_id(t),
-		.deadline = t->deadline,
-		.remaining = armed ? htw_timer_remaining(t, now) : 0,
+		.deadline = armed ? max(t->deadline, word) : t->deadline,
+		.remaining = armed ? htw_timer_remaining(t, word, now) : 0,
 		.interval = stopped ? 0 : t->interval,
 		.cookie = t->cookie,
 		.missed = state == HTW_EXPIRED ? htw_timer_missed(t, now) : 0,
 		.firings = t->firings,
-		.state = states[state],
-		.flags = t->node.flags & HTW_TIMER_KEEP ? HTW_F_KEEP : 0,
+		.state = pending && !armed ? HTW_STATE_DISARMED : states[state],
+		.flags = (t->node.flags & HTW_TIMER_KEEP ? HTW_F_KEEP : 0) |
+			 (t->node.flags & HTW_TIMER_CANCEL_ON_SET ? HTW_F_CANCEL_ON_SET : 0),
 	};
 }
 

@@ -90,14 +90,15 @@ void htw_user_put(struct htw_user *user)
  */
 u32 htw_user_charge(struct htw_user *user, u32 want)
 {
+	const u32 limit = READ_ONCE(htw_max_user_timers);
 	u32 timers, excess;
 
 	if (!user)
 		return want;
 	timers = atomic_add_return(want, &user->timers);
-	if (timers <= htw_max_user_timers)
+	if (timers <= limit)
 		return want;
-	excess = min(timers - htw_max_user_timers, want);
+	excess = min(timers - limit, want);
 	atomic_sub(excess, &user->timers);
 	return want - excess;
 }

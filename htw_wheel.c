@@ -54,12 +54,11 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
+#include <linux/prefetch.h>
 #include <linux/slab.h>
 
 #include "htw_wheel.h"
 
-#define HTW_BUCKET_BITS		12
-#define HTW_BUCKET_MASK		(BIT(HTW_BUCKET_BITS) - 1)
 static_assert(2 * HTW_WHEEL_MAX_SLOTS <= BIT(HTW_BUCKET_BITS));
 static_assert((HTW_WHEEL_MAX_LEVELS + 1) << HTW_BUCKET_BITS <= U16_MAX);
 
@@ -127,7 +126,7 @@ static u64 htw_level_first(const struct htw_wheel *w, unsigned int l)
 	u32 from, index;
 	u64 slot;
 
-	if (!lev->pending)
+	if (!lev->used)
 		return HTW_NEVER;
 	slot = htw_slot(w, lev, l ? lev[-1].end : w->cursor);
 	from = htw_ring_index(w, lev, slot);
@@ -135,9 +134,7 @@ static u64 htw_level_first(const struct htw_wheel *w, unsigned int l)
 	if (index < lev->ring)
 		return (slot + index - from) * lev->span;
 	index = find_first_bit(lev->occupied, lev->ring);
-	if (index < from)
-		return (slot + lev->ring + index - from) * lev->span;
-	return HTW_NEVER;	/* all that it counts is due, not in a bucket */
+	return (slot + lev->ring + index - from) * lev->span;
 }
 
 /* The same for level[levels], whose only bucket has no place in time. */
@@ -165,12 +162,18 @@ static u64 htw_level_goal(const struct htw_wheel *w, unsigned int l)
 	return (htw_slot(w, up, w->cursor) + 2) * up->span;
 }
 
+static void htw_level_set_end(struct htw_level *lev, u64 end)
+{
+	lev->end = end;
+	lev->last = end - 1;
+}
+
 /* Moves the end of level @l on, as far as no node above has to come down first. */
 static void htw_level_open(struct htw_wheel *w, unsigned int l)
 {
 	u64 end = min(htw_level_goal(w, l), htw_upper_first(w, l + 1));
 
-	w->level[l].end = min(end, w->level[l + 1].end);
+	htw_level_set_end(&w->level[l], min(end, w->level[l + 1].end));
 }
 
 /* The cursor has entered another window of level 0, and maybe of others. */
@@ -181,7 +184,12 @@ static void htw_wheel_turn(struct htw_wheel *w)
 	w->turn = htw_slot_start(w, &w->level[1], w->cursor) + w->level[1].span;
 }
 
-static void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
+/**
+ * htw_wheel_set_cursor() - moves the cursor on
+ * @w: the wheel
+ * @cursor: to which tick; nothing is due before it
+ */
+void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
 {
 	w->cursor = cursor;
 	if (cursor >= w->turn)
@@ -213,16 +221,21 @@ void htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now
 
 		lev->span = span;
 		lev->shift = ilog2(span);
+		lev->tag = l << HTW_BUCKET_BITS;
 		lev->ring = 2 * geo->slots[l];
 		w->pow2 &= is_power_of_2(geo->slots[l]);
 		span *= geo->slots[l];
 	}
+	for (unsigned int l = 0; l < geo->levels && w->pow2; l++)
+		w->level[l].mask = w->level[l].ring - 1;
 	w->level[w->levels] = (struct htw_level) {
 		.buckets = &w->beyond,
 		.occupied = &w->beyond_occupied,
 		.span = span,
 		.shift = ilog2(span),
+		.tag = w->levels << HTW_BUCKET_BITS,
 		.ring = 1,
+		.last = HTW_NEVER,
 		.end = HTW_NEVER,
 	};
 	htw_wheel_set_cursor(w, now + 1);
@@ -234,19 +247,9 @@ void htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now
  */
 void htw_wheel_destroy(struct htw_wheel *w)
 {
-	WARN_ON(htw_wheel_pending(w));
+	WARN_ON(w->pending);
 	for (unsigned int l = 0; l < w->levels; l++)
 		htw_level_free(w->level[l].buckets);
-}
-
-/* The level that a tick belongs to that has not come. */
-static unsigned int htw_wheel_level(const struct htw_wheel *w, u64 expires)
-{
-	unsigned int l = 0;
-
-	while (l < w->levels && expires >= w->level[l].end)
-		l++;
-	return l;
 }
 
 /**
@@ -259,9 +262,9 @@ static unsigned int htw_wheel_level(const struct htw_wheel *w, u64 expires)
  *
  * Return: that many, counted from the finest; at least 1.
  */
-unsigned int htw_wheel_level_for(const struct htw_wheel *w, u64 expires)
+unsigned int htw_wheel_level_for(struct htw_wheel *w, u64 expires)
 {
-	return min(htw_wheel_level(w, expires) + 1, w->levels);
+	return min_t(unsigned int, htw_wheel_level(w, expires) - w->level + 1, w->levels);
 }
 
 /**
@@ -340,25 +343,66 @@ int htw_wheel_install_all(struct htw_wheel *w, gfp_t gfp, int node)
 	return 0;
 }
 
-/* Links a node into its bucket on level @l, which holds its tick. */
-static void htw_level_add(struct htw_wheel *w, unsigned int l, struct htw_node *n)
+/*
+ * Links a node into its bucket on level @l, which holds its tick.
+ *
+ * Return: true if the bucket was empty.
+ */
+static bool htw_level_add(struct htw_wheel *w, unsigned int l, struct htw_node *n)
 {
 	struct htw_level *lev = &w->level[l];
-	u32 index = htw_ring_index(w, lev, htw_slot(w, lev, n->expires));
+	const u32 index = htw_ring_index(w, lev, htw_slot(w, lev, n->expires));
 
-	list_add_tail(&n->list, &lev->buckets[index]);
-	__set_bit(index, lev->occupied);
-	n->bucket = l << HTW_BUCKET_BITS | index;
-	lev->pending++;
+	n->bucket = lev->tag + index;
+	htw_list_append(&n->list, &lev->buckets[index]);
+	if (__test_and_set_bit(index, lev->occupied))
+		return false;
+	lev->used++;
+	return true;
+}
+
+static void htw_level_set(struct htw_level *lev, u32 index)
+{
+	if (!__test_and_set_bit(index, lev->occupied))
+		lev->used++;
+}
+
+static void htw_level_clear(struct htw_level *lev, u32 index)
+{
+	if (__test_and_clear_bit(index, lev->occupied))
+		lev->used--;
+}
+
+/* Makes all of a bucket part of @list. */
+static void htw_level_take(struct htw_level *lev, u32 index, struct list_head *list)
+{
+	list_splice_tail_init(&lev->buckets[index], list);
+	htw_level_clear(lev, index);
+}
+
+/**
+ * htw_level_emptied() - a list has lost its last node
+ * @w: the wheel
+ * @bucket: &htw_node.bucket of the node
+ *
+ * A node on @due or @scan has left the bucket that its number tells. Clearing
+ * the bit of a bucket that is empty is right all the same.
+ */
+void htw_level_emptied(struct htw_wheel *w, u32 bucket)
+{
+	struct htw_level *lev = &w->level[bucket >> HTW_BUCKET_BITS];
+	const u32 index = bucket & HTW_BUCKET_MASK;
+
+	if (list_empty(&lev->buckets[index]))
+		htw_level_clear(lev, index);
 }
 
 /* Links a node into the list of those whose tick has come. */
 static void htw_due_add(struct htw_wheel *w, struct htw_node *n)
 {
-	/* The bucket is only a number here; see htw_wheel_stop(). */
+	/* The bucket is only a number here; see htw_level_emptied(). */
 	n->bucket = 0;
-	list_add_tail(&n->list, &w->due);
-	w->level[0].pending++;
+	htw_list_append(&n->list, &w->due);
 }
 
 /*
@@ -367,17 +411,14 @@ static void htw_due_add(struct htw_wheel *w, struct htw_node *n)
  */
 static void htw_beyond_add(struct htw_wheel *w, struct htw_node *n)
 {
-	struct htw_level *beyond = &w->level[w->levels];
-
-	n->bucket = w->levels << HTW_BUCKET_BITS;
-	beyond->pending++;
+	n->bucket = w->level[w->levels].tag;
 	if (!list_empty(&w->scan)) {
-		list_add_tail(&n->list, &w->scan);
+		htw_list_append(&n->list, &w->scan);
 		return;
 	}
 	if (list_empty(&w->beyond))
 		w->far = HTW_NEVER;
-	list_add_tail(&n->list, &w->beyond);
+	htw_list_append(&n->list, &w->beyond);
 	w->far = min(w->far, n->expires);
 }
 
@@ -399,11 +440,11 @@ static u64 htw_work_at(const struct htw_wheel *w, unsigned int l, u64 first)
  *
  * Return: false if starting it leaves &htw_wheel.next as it is.
  */
-bool htw_wheel_is_ahead(const struct htw_wheel *w, u64 expires)
+bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires)
 {
-	unsigned int l = htw_wheel_level(w, expires);
+	const struct htw_level *lev = htw_wheel_level(w, expires);
 
-	return htw_work_at(w, l, htw_slot_start(w, &w->level[l], expires)) < w->next;
+	return htw_work_at(w, lev - w->level, htw_slot_start(w, lev, expires)) < w->next;
 }
 
 /**
@@ -437,81 +478,67 @@ u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last)
 	return last & ~(BIT_ULL(fls64(first ^ last) - 1) - 1);
 }
 
-/**
- * htw_wheel_start() - START_TIMER: puts a node into the wheel
- * @w: the wheel
- * @n: the node, in no wheel or list, with &htw_node.expires set
- * @now: the present tick
- *
- * A tick that has come makes the node due at once. Nodes of one tick expire in
- * the order in which they were started.
- *
- * Return: true if &htw_wheel.next has moved ahead, so the owner must see to
- * it that it comes back earlier than it had planned.
- */
-bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n, u64 now)
+/* There is work at a tick, maybe ahead of what the owner knows of. */
+static bool htw_wheel_work(struct htw_wheel *w, u64 work)
 {
-	const u64 idle = min(now + 1, w->next);
-	unsigned int l;
-	u64 work;
-
-	/* Nothing is due before w->next: the cursor need not crawl there. */
-	if (idle > w->cursor)
-		htw_wheel_set_cursor(w, idle);
-
-	if (n->expires < w->cursor) {
-		htw_due_add(w, n);
-		work = n->expires;
-	} else {
-		l = htw_wheel_level(w, n->expires);
-		if (l < w->levels) {
-			htw_level_add(w, l, n);
-			work = htw_slot_start(w, &w->level[l], n->expires);
-		} else {
-			htw_beyond_add(w, n);
-			work = htw_beyond_first(w);
-		}
-		work = htw_work_at(w, l, work);
-	}
-
 	if (work >= w->next)
 		return false;
 	w->next = work;
 	return true;
 }
 
-static struct htw_level *htw_level_of(struct htw_wheel *w, const struct htw_node *n)
+/**
+ * htw_wheel_link_due() - htw_wheel_link() for a tick that has come
+ * @w: the wheel
+ * @n: the node
+ *
+ * Return: as htw_wheel_start().
+ */
+bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n)
 {
-	return &w->level[n->bucket >> HTW_BUCKET_BITS];
+	htw_due_add(w, n);
+	return htw_wheel_work(w, n->expires);
 }
 
 /**
- * htw_wheel_stop() - STOP_TIMER: takes a node out of the wheel
+ * htw_wheel_link_slow() - htw_wheel_link() without shifts and masks
  * @w: the wheel
- * @n: a node that is in it
+ * @lev: the level where the node belongs
+ * @n: the node
  *
- * &htw_wheel.next stays: the owner may come back once for nothing.
+ * Return: as htw_wheel_start().
  */
-void htw_wheel_stop(struct htw_wheel *w, struct htw_node *n)
+bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
 {
-	struct htw_level *lev = htw_level_of(w, n);
-	const u32 index = n->bucket & HTW_BUCKET_MASK;
+	const unsigned int l = lev - w->level;
 
-	/*
-	 * A node on @due or @scan has left the bucket that its number tells.
-	 * Clearing the bit of a bucket that is empty is right all the same.
-	 */
-	list_del(&n->list);
-	if (list_empty(&lev->buckets[index]))
-		__clear_bit(index, lev->occupied);
-	lev->pending--;
+	if (l == w->levels) {
+		htw_beyond_add(w, n);
+		return htw_wheel_work(w, htw_work_at(w, l, htw_beyond_first(w)));
+	}
+	return htw_level_add(w, l, n) &&
+	       htw_wheel_work(w, htw_work_at(w, l, htw_slot_start(w, lev, n->expires)));
 }
 
-/* Moves a node down to level @l, from where it counts as being. */
+/**
+ * htw_level_opened() - a bucket has got its first node
+ * @w: the wheel
+ * @lev: the bucket's level
+ * @n: the node
+ *
+ * Return: as htw_wheel_start().
+ */
+bool htw_level_opened(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
+{
+	htw_level_set(lev, n->bucket & HTW_BUCKET_MASK);
+	return htw_wheel_work(w, htw_work_at(w, lev - w->level,
+					     htw_slot_start(w, lev, n->expires)));
+}
+
+/* Moves a node down to level @l; whoever takes its list apart sees to its bit. */
 static void htw_level_move_down(struct htw_wheel *w, unsigned int l, struct htw_node *n)
 {
-	list_del(&n->list);
-	htw_level_of(w, n)->pending--;
+	htw_list_unlink(&n->list);
 	w->cascades++;
 	htw_level_add(w, l, n);
 }
@@ -521,17 +548,31 @@ static bool htw_level_fill(struct htw_wheel *w, unsigned int l, unsigned int *bu
 {
 	struct htw_level *up = &w->level[l + 1];
 	const u32 index = htw_ring_index(w, up, htw_slot(w, up, w->level[l].end));
-	struct htw_node *n;
+	struct htw_level *lev = &w->level[l];
+	struct list_head *bucket, *entry;
+	unsigned int moved = 0;
 
 	if (!up->buckets)	/* not installed, so nothing is there */
 		return true;
-	while ((n = list_first_entry_or_null(&up->buckets[index], struct htw_node, list))) {
-		if (!*budget)
-			return false;
-		--*budget;
-		htw_level_move_down(w, l, n);
+	/* Those that are moved are cut off the front of the bucket all together. */
+	bucket = &up->buckets[index];
+	for (entry = bucket->next; entry != bucket && moved < *budget; moved++) {
+		struct htw_node *n = list_entry(entry, struct htw_node, list);
+
+		entry = entry->next;
+		prefetchw(entry);
+		if (unlikely(!lev->mask))
+			htw_level_add(w, l, n);
+		else if (unlikely(htw_level_link(lev, n)))
+			htw_level_set(lev, n->bucket & HTW_BUCKET_MASK);
 	}
-	__clear_bit(index, up->occupied);
+	bucket->next = entry;
+	entry->prev = bucket;
+	*budget -= moved;
+	w->cascades += moved;
+	if (entry != bucket)
+		return false;
+	htw_level_clear(up, index);
 	return true;
 }
 
@@ -543,8 +584,7 @@ static bool htw_level_fill(struct htw_wheel *w, unsigned int l, unsigned int *bu
 static bool htw_beyond_fill(struct htw_wheel *w, unsigned int *budget)
 {
 	const unsigned int last = w->levels - 1;
-	struct htw_level *beyond = &w->level[w->levels];
-	const u64 end = w->level[last].end + beyond->span;
+	const u64 end = w->level[last].end + w->level[w->levels].span;
 	struct htw_node *n;
 
 	if (list_empty(&w->scan)) {
@@ -556,17 +596,14 @@ static bool htw_beyond_fill(struct htw_wheel *w, unsigned int *budget)
 			return false;
 		--*budget;
 		if (n->expires < w->cursor) {
-			htw_level_of(w, n)->pending--;
-			list_del(&n->list);
+			htw_list_unlink(&n->list);
 			htw_due_add(w, n);
 		} else if (n->expires < end) {
 			htw_level_move_down(w, last, n);
 		} else {
 			list_move_tail(&n->list, &w->beyond);
 			w->far = min(w->far, n->expires);
-			htw_level_of(w, n)->pending--;
-			n->bucket = w->levels << HTW_BUCKET_BITS;
-			beyond->pending++;
+			n->bucket = w->level[w->levels].tag;
 		}
 	}
 	return true;
@@ -641,8 +678,7 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	 */
 	if (first <= now && first < lev->end) {
 		index = htw_ring_index(w, lev, first);
-		list_splice_tail_init(&lev->buckets[index], &w->due);
-		__clear_bit(index, lev->occupied);
+		htw_level_take(lev, index, &w->due);
 		htw_wheel_set_cursor(w, first + 1);
 		return true;
 	}
@@ -681,14 +717,27 @@ struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *bu
 		n = list_first_entry_or_null(&w->due, struct htw_node, list);
 		if (n) {
 			--*budget;
-			list_del(&n->list);
-			w->level[0].pending--;
+			w->pending--;
+			htw_list_unlink(&n->list);
 			return n;
 		}
 		if (w->cursor > now || !htw_wheel_step(w, now, budget))
 			return NULL;
 	}
 	return NULL;
+}
+
+/**
+ * htw_wheel_took() - the owner has taken nodes that were due
+ * @w: the wheel
+ * @count: how many nodes it has taken off the front of @w->due
+ *
+ * That is the same as to call htw_wheel_expire() so many times, once it has
+ * returned a node and while more are due.
+ */
+void htw_wheel_took(struct htw_wheel *w, unsigned int count)
+{
+	w->pending -= count;
 }
 
 /**
@@ -753,8 +802,7 @@ static void htw_level_splice(struct htw_wheel *w, unsigned int l, struct list_he
 	while ((first = htw_level_first(w, l)) != HTW_NEVER) {
 		u32 index = htw_ring_index(w, lev, htw_slot(w, lev, first));
 
-		list_splice_tail_init(&lev->buckets[index], list);
-		__clear_bit(index, lev->occupied);
+		htw_level_take(lev, index, list);
 	}
 }
 
@@ -785,23 +833,8 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 
 	w->cursor = now + 1;
 	for (unsigned int l = 0; l < w->levels; l++)
-		w->level[l].end = htw_slot_start(w, beyond, w->cursor);
+		htw_level_set_end(&w->level[l], htw_slot_start(w, beyond, w->cursor));
 	w->turn = 0;
 	w->next = 0;
 	htw_wheel_set_cursor(w, w->cursor);
-}
-
-/**
- * htw_wheel_pending() - how many nodes are in the wheel
- * @w: the wheel
- *
- * Return: their number.
- */
-u64 htw_wheel_pending(const struct htw_wheel *w)
-{
-	u64 pending = 0;
-
-	for (unsigned int l = 0; l <= w->levels; l++)
-		pending += w->level[l].pending;
-	return pending;
 }

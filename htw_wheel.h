@@ -12,11 +12,17 @@
 #include <linux/gfp_types.h>
 #include <linux/htw.h>
 #include <linux/list.h>
+#include <linux/minmax.h>
 #include <linux/types.h>
+
+#include "htw_list.h"
 
 #define HTW_WHEEL_MAX_LEVELS	8
 /* A level's ring holds two windows, and its index must fit htw_node.bucket. */
 #define HTW_WHEEL_MAX_SLOTS	2048
+/* htw_node.bucket: the level, and the bucket's index in its ring. */
+#define HTW_BUCKET_BITS		12
+#define HTW_BUCKET_MASK		((1u << HTW_BUCKET_BITS) - 1)
 
 /** HTW_NEVER - the tick that never comes */
 #define HTW_NEVER		U64_MAX
@@ -34,23 +40,29 @@ struct htw_geometry {
 
 /**
  * struct htw_level - one level of a wheel
- * @buckets: a ring of @ring buckets; NULL until htw_wheel_install()
- * @occupied: a bit for each bucket that holds a node
- * @span: ticks that one slot covers
+ * @last: @end - 1, the last tick that goes here
  * @end: first tick that does not go here yet; a multiple of the span of the
  *	slots of the next level
- * @ring: buckets in the ring: those of two windows
+ * @buckets: a ring of @ring buckets; NULL until htw_wheel_install()
+ * @mask: @ring - 1 where shifts and masks find the bucket, else zero
  * @shift: log2 of @span where all spans are powers of two
- * @pending: nodes here
+ * @tag: what &htw_node.bucket is for the first bucket
+ * @used: how many buckets hold a node
+ * @span: ticks that one slot covers
+ * @occupied: a bit for each bucket that holds a node
+ * @ring: buckets in the ring: those of two windows
  */
 struct htw_level {
-	struct list_head *buckets;
-	unsigned long *occupied;
-	u64 span;
+	u64 last;
 	u64 end;
+	struct list_head *buckets;
+	u32 mask;
+	u8 shift;
+	u16 tag;
+	u32 used;
+	u64 span;
+	unsigned long *occupied;
 	u32 ring;
-	u32 shift;
-	u64 pending;
 };
 
 /**
@@ -59,6 +71,7 @@ struct htw_level {
  * @next: no work before this tick, see htw_wheel_next(); zero while the owner
  *	knows that there is work and does not want to hear of more
  * @turn: the cursor's value at which the windows of level 0 move on
+ * @pending: how many nodes there are, wherever
  * @levels: how many levels
  * @pow2: every span is a power of two
  * @due: nodes whose tick has come, in order
@@ -75,6 +88,7 @@ struct htw_wheel {
 	u64 cursor;
 	u64 next;
 	u64 turn;
+	u64 pending;
 	unsigned int levels;
 	bool pow2;
 	struct list_head due;
@@ -91,7 +105,7 @@ int htw_geometry_check(const struct htw_geometry *geo, const char **why);
 void htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now);
 void htw_wheel_destroy(struct htw_wheel *w);
 
-unsigned int htw_wheel_level_for(const struct htw_wheel *w, u64 expires);
+unsigned int htw_wheel_level_for(struct htw_wheel *w, u64 expires);
 struct list_head *htw_level_alloc(const struct htw_wheel *w, unsigned int level,
 				  gfp_t gfp, int node);
 void htw_level_free(struct list_head *buckets);
@@ -99,15 +113,113 @@ bool htw_wheel_install(struct htw_wheel *w, unsigned int level,
 		       struct list_head *buckets);
 int htw_wheel_install_all(struct htw_wheel *w, gfp_t gfp, int node);
 
-bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n, u64 now);
-bool htw_wheel_is_ahead(const struct htw_wheel *w, u64 expires);
+bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n);
+bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
+bool htw_level_opened(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
+void htw_level_emptied(struct htw_wheel *w, u32 bucket);
+void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor);
+bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires);
 u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last);
-void htw_wheel_stop(struct htw_wheel *w, struct htw_node *n);
 struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *budget);
+void htw_wheel_took(struct htw_wheel *w, unsigned int count);
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget);
 u64 htw_wheel_next(const struct htw_wheel *w);
 void htw_wheel_rewind(struct htw_wheel *w, u64 now);
 struct htw_node *htw_wheel_evict(struct htw_wheel *w);
-u64 htw_wheel_pending(const struct htw_wheel *w);
+
+/* The level that a tick belongs to that has not come. */
+static inline struct htw_level *htw_wheel_level(struct htw_wheel *w, u64 expires)
+{
+	struct htw_level *lev = w->level;
+
+	while (expires > lev->last)	/* nothing is, beyond the last level */
+		lev++;
+	return lev;
+}
+
+/*
+ * Links a node into its bucket of a level that has shifts and masks.
+ *
+ * Return: true if it is the first one there: the bucket's bit is to be set.
+ */
+static inline bool htw_level_link(struct htw_level *lev, struct htw_node *n)
+{
+	const u32 index = (n->expires >> lev->shift) & lev->mask;
+	struct list_head *bucket = &lev->buckets[index];
+
+	n->bucket = lev->tag + index;
+	htw_list_append(&n->list, bucket);
+	return n->list.prev == bucket;
+}
+
+/* Puts a node into the bucket where it belongs; as htw_wheel_start(). */
+static inline bool htw_wheel_link(struct htw_wheel *w, struct htw_node *n)
+{
+	const u64 expires = n->expires;
+	struct htw_level *lev;
+
+	if (unlikely(expires < w->cursor))
+		return htw_wheel_link_due(w, n);
+	lev = htw_wheel_level(w, expires);
+	if (unlikely(!lev->mask))
+		return htw_wheel_link_slow(w, lev, n);
+	/* In a bucket that has a node already it makes no work that is new. */
+	return unlikely(htw_level_link(lev, n)) && htw_level_opened(w, lev, n);
+}
+
+/* Takes a node out of the list that it is in, to be linked again. */
+static inline void htw_wheel_unlink(struct htw_wheel *w, struct htw_node *n)
+{
+	struct list_head *prev = n->list.prev, *next = n->list.next;
+
+	htw_list_unlink(&n->list);
+	if (unlikely(prev == next))
+		htw_level_emptied(w, n->bucket);
+}
+
+/**
+ * htw_wheel_touch() - brings an idle wheel up to the present, before a start
+ * @w: the wheel
+ * @now: the present tick
+ *
+ * Nothing is due before &htw_wheel.next, so the cursor need not crawl there.
+ */
+static inline void htw_wheel_touch(struct htw_wheel *w, u64 now)
+{
+	const u64 idle = min(now + 1, w->next);
+
+	if (unlikely(idle > w->cursor))
+		htw_wheel_set_cursor(w, idle);
+}
+
+/**
+ * htw_wheel_start() - START_TIMER: puts a node into the wheel
+ * @w: the wheel, after htw_wheel_touch()
+ * @n: the node, in no wheel or list, with &htw_node.expires set
+ *
+ * A tick that has come makes the node due at once. Nodes of one tick expire in
+ * the order in which they were started.
+ *
+ * Return: true if &htw_wheel.next has moved ahead, so the owner must see to
+ * it that it comes back earlier than it had planned.
+ */
+static inline bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n)
+{
+	w->pending++;
+	return htw_wheel_link(w, n);
+}
+
+/**
+ * htw_wheel_stop() - STOP_TIMER: takes a node out of the wheel
+ * @w: the wheel
+ * @n: a node that is in it
+ *
+ * &htw_wheel.next stays: the owner may come back once for nothing.
+ */
+static inline void htw_wheel_stop(struct htw_wheel *w, struct htw_node *n)
+{
+	w->pending--;
+	htw_wheel_unlink(w, n);
+}
 
 #endif /* _HTW_WHEEL_H */

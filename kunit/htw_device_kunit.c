@@ -670,6 +670,206 @@ static void batch_goes_on_behind_what_fails(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100);
 }
 
+static struct htw_query query_of(struct kunit *test, struct device_test *d, u64 id)
+{
+	struct htw_query query = { .id = id };
+
+	user_write(test, d->arg, &query, sizeof(query));
+	KUNIT_ASSERT_EQ(test, device_ioctl(d, HTW_QUERY, d->arg), 0);
+	user_read(test, &query, d->arg, sizeof(query));
+	return query;
+}
+
+static void mod_changes_what_query_tells(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	struct htw_mod mod = {
+		.id = htw_test_start(test, d->ctx, htw_now() + LATER, 1),
+		.deadline = htw_now() + 2 * LATER,
+		.interval = LATER,
+		.firings = 3,
+		.cookie = 2,
+		.flags = HTW_F_ABS | HTW_MOD_DEADLINE | HTW_MOD_INTERVAL | HTW_MOD_COOKIE,
+	};
+	const unsigned long arg = last_page(test) + PAGE_SIZE - sizeof(mod) + 1;
+	struct htw_query query;
+
+	user_write(test, d->arg, &mod, sizeof(mod));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_MOD, d->arg), 0);
+	query = query_of(test, d, mod.id);
+	KUNIT_EXPECT_EQ(test, query.deadline, mod.deadline);
+	KUNIT_EXPECT_EQ(test, query.interval, mod.interval);
+	KUNIT_EXPECT_EQ(test, query.firings, mod.firings);
+	KUNIT_EXPECT_EQ(test, query.cookie, mod.cookie);
+	KUNIT_EXPECT_EQ(test, query.state, HTW_STATE_PENDING);
+	/* What cannot be read changes nothing. */
+	mod.cookie = 3;
+	user_write(test, arg, &mod, sizeof(mod) - 1);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_MOD, arg), -EFAULT);
+	KUNIT_EXPECT_EQ(test, query_of(test, d, mod.id).cookie, 2);
+}
+
+static void query_without_room_for_the_answer(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const u64 id = htw_test_start(test, d->ctx, htw_now() + LATER, 1);
+	/* All behind the id is zero, as it has to be, and cannot be written. */
+	const unsigned long arg = readonly_second_page(test) - sizeof(id);
+
+	user_write(test, arg, &id, sizeof(id));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_QUERY, arg), -EFAULT);
+	KUNIT_EXPECT_EQ(test, query_of(test, d, id).cookie, 1);
+}
+
+static void start_some(struct kunit *test, struct device_test *d, u32 count)
+{
+	for (u32 i = 0; i < count; i++)
+		htw_test_start(test, d->ctx, htw_now() + LATER + i, i);
+}
+
+/* An array with room for 200 entries, of which 10 and a half are there. */
+#define ENTRIES_THERE		10
+
+static struct htw_list list_at_the_end(struct kunit *test)
+{
+	const size_t room = ENTRIES_THERE * sizeof(struct htw_query) +
+			    sizeof(struct htw_query) / 2;
+
+	return (struct htw_list) {
+		.entries = last_page(test) + PAGE_SIZE - room,
+		.count = 200,
+	};
+}
+
+static void list_ends_with_the_memory(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	struct htw_list list = list_at_the_end(test);
+	struct htw_query query;
+
+	start_some(test, d, 100);
+	for (u32 told = 0; told < 100; told += ENTRIES_THERE) {
+		user_write(test, d->arg, &list, sizeof(list));
+		KUNIT_ASSERT_EQ(test, device_ioctl(d, HTW_LIST, d->arg), 0);
+		user_read(test, &list, d->arg, sizeof(list));
+		KUNIT_ASSERT_EQ(test, list.done, ENTRIES_THERE);
+		for (u32 i = 0; i < ENTRIES_THERE; i++) {
+			user_read(test, &query, list.entries + i * sizeof(query), sizeof(query));
+			KUNIT_ASSERT_EQ(test, query.cookie, told + i);
+		}
+	}
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100);
+}
+
+/* What could be told is taken out, the rest stays armed. */
+static void harvest_ends_with_the_memory(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	struct htw_list list = list_at_the_end(test);
+
+	start_some(test, d, 100);
+	user_write(test, d->arg, &list, sizeof(list));
+	KUNIT_ASSERT_EQ(test, device_ioctl(d, HTW_HARVEST, d->arg), 0);
+	user_read(test, &list, d->arg, sizeof(list));
+	KUNIT_EXPECT_EQ(test, list.done, ENTRIES_THERE);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100 - ENTRIES_THERE);
+	/* Nowhere at all: nothing is taken. */
+	list.entries = last_page(test) + PAGE_SIZE;
+	list.cursor = 0;
+	user_write(test, d->arg, &list, sizeof(list));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_HARVEST, d->arg), -EFAULT);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100 - ENTRIES_THERE);
+}
+
+static void cancel_all_counts_or_does_nothing(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	struct htw_cancel_all all = { .count = 7 };
+	const unsigned long page = user_pages(test, 1);
+
+	start_some(test, d, 100);
+	user_protect(test, page, PROT_READ);	/* zeroes: valid, but nowhere to count */
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_CANCEL_ALL, page), -EFAULT);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100);
+	user_write(test, d->arg, &all, sizeof(all));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_CANCEL_ALL, d->arg), 0);
+	user_read(test, &all, d->arg, sizeof(all));
+	KUNIT_EXPECT_EQ(test, all.count, 100);
+	expect_nothing(test, d);
+}
+
+/* The manual clock: it moves if that can be told, and not back. */
+static void advance_moves_the_clock_or_does_nothing(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	struct htw_advance advance = { .ns = LATER };
+	const unsigned long page = user_pages(test, 1);
+
+	/* Not with a clock that moves by itself. */
+	user_write(test, d->arg, &advance, sizeof(advance));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADVANCE, d->arg), -EINVAL);
+	user_write(test, d->arg, &setup, sizeof(setup));
+	KUNIT_ASSERT_EQ(test, device_ioctl(d, HTW_SETUP, d->arg), 0);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_SETUP, d->arg), -EBUSY);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).clock, HTW_CLOCK_MANUAL);
+	for (u32 i = 0; i < 10; i++)
+		htw_test_start(test, d->ctx, LATER, i);
+	user_protect(test, page, PROT_READ);	/* zeroes: to go on by nothing */
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADVANCE, page), -EFAULT);
+	KUNIT_EXPECT_EQ(test, htw_context_now(d->ctx), 0);
+	user_write(test, d->arg, &advance, sizeof(advance));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADVANCE, d->arg), 0);
+	user_read(test, &advance, d->arg, sizeof(advance));
+	KUNIT_EXPECT_EQ(test, advance.expired, 10);
+	KUNIT_EXPECT_EQ(test, htw_context_now(d->ctx), LATER);
+	advance = (struct htw_advance) { .ns = LATER - 1, .flags = HTW_F_ABS };
+	user_write(test, d->arg, &advance, sizeof(advance));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADVANCE, d->arg), -EINVAL);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).expired, 10);
+}
+
+/* Each is valid but for one field. */
+static const struct htw_setup invalid_setups[] = {
+	{ .flags = 1u << 31 },
+	{ .flags = HTW_SETUP_RING },
+	{ .clock = CLOCK_BOOTTIME },
+	{ .flags = HTW_SETUP_CLOCK, .clock = CLOCK_TAI },
+	{ .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME_ALARM },
+	{ .limit = 1 },
+	{ .flags = HTW_SETUP_LIMIT },
+	{ .flags = HTW_SETUP_LIMIT, .limit = U64_MAX },
+	{ .home_cpu = 1 },
+	{ .flags = HTW_SETUP_HOME, .home_cpu = -1 },
+	{ .flags = HTW_SETUP_HOME, .home_cpu = INT_MAX },
+	{ .tick_ns = NSEC_PER_MSEC },
+	{ .levels = 1 },
+	{ .slots = { 60 } },
+	{ .flags = HTW_SETUP_PRIVATE, .levels = 1, .slots = { 60 } },
+	{ .flags = HTW_SETUP_PRIVATE, .tick_ns = NSEC_PER_MSEC },
+	{ .flags = HTW_SETUP_PRIVATE, .tick_ns = NSEC_PER_MSEC, .levels = 1, .slots = { 1 } },
+	{ .flags = HTW_SETUP_PRIVATE, .tick_ns = NSEC_PER_MSEC, .levels = 1, .slots = { 60, 60 } },
+	{ .flags = HTW_SETUP_PRIVATE, .tick_ns = NSEC_PER_MSEC, .levels = HTW_MAX_LEVELS + 1,
+	  .slots = { 2, 2, 2, 2, 2, 2, 2, 2 } },
+	{ .flags = HTW_SETUP_CLOCK, .reserved0 = 1 },
+	{ .flags = HTW_SETUP_CLOCK, .reserved = { 0, 0, 1 } },
+};
+
+static void setup_that_is_invalid(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const struct htw_info before = get_info(test, d);
+	struct htw_info after;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(invalid_setups); i++) {
+		user_write(test, d->arg, &invalid_setups[i], sizeof(invalid_setups[i]));
+		KUNIT_EXPECT_EQ_MSG(test, device_ioctl(d, HTW_SETUP, d->arg), -EINVAL,
+				    "number %u", i);
+	}
+	after = get_info(test, d);
+	KUNIT_EXPECT_MEMEQ(test, &before, &after, sizeof(after));
+}
+
 static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(read_faults_memory_in),
 	KUNIT_CASE(read_faults_in_what_an_event_straddles),
@@ -699,6 +899,13 @@ static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(batch_ends_with_what_is_writable),
 	KUNIT_CASE(batch_without_room_for_the_count),
 	KUNIT_CASE(batch_goes_on_behind_what_fails),
+	KUNIT_CASE(mod_changes_what_query_tells),
+	KUNIT_CASE(query_without_room_for_the_answer),
+	KUNIT_CASE(list_ends_with_the_memory),
+	KUNIT_CASE(harvest_ends_with_the_memory),
+	KUNIT_CASE(cancel_all_counts_or_does_nothing),
+	KUNIT_CASE(advance_moves_the_clock_or_does_nothing),
+	KUNIT_CASE(setup_that_is_invalid),
 	{}
 };
 

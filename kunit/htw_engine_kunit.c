@@ -1296,6 +1296,7 @@ struct start_many {
 	struct htw_context *ctx;
 	u64 from;
 	u64 step;
+	u32 first;
 	u32 count;
 	u64 *ids;
 };
@@ -1308,7 +1309,7 @@ static long start_many(void *data)
 		const struct htw_add add = {
 			.flags = HTW_F_ABS,
 			.deadline = m->from + i * m->step,
-			.cookie = i,
+			.cookie = m->first + i,
 		};
 
 		m->ids[i] = htw_test_add(m->ctx, &add);
@@ -1479,6 +1480,180 @@ static void cpu_that_came_back_keeps_timers(struct kunit *test)
 	htw_test_expect_empty(test);
 }
 
+/*
+ * Timers wait on another CPU, and are dealt with from this one at the moment
+ * at which that one expires them.
+ */
+#define CAUGHT			round_down(HTW_TEST_MANY / 6, CAUGHT_AT_ONCE)
+#define CAUGHT_AT_ONCE		8u
+
+struct catch {
+	struct htw_context *ctx;
+	unsigned int other;
+	struct rnd_state rnd;
+	u64 deadline;			/* of the ones below */
+	u64 ids[CAUGHT_AT_ONCE];
+};
+
+static struct catch *catch_init(struct kunit *test)
+{
+	const unsigned int first = cpumask_first(cpu_online_mask);
+	struct catch *c = test_array(test, 1, sizeof(*c));
+
+	c->ctx = htw_test_context(test);
+	c->other = secondary_cpu(test);
+	/* What comes to this CPU is to be found on this CPU. */
+	KUNIT_ASSERT_NE(test, c->other, first);
+	KUNIT_ASSERT_EQ(test, set_cpus_allowed_ptr(current, cpumask_of(first)), 0);
+	prandom_seed_state(&c->rnd, 5);
+	return c;
+}
+
+/* What pends on either CPU and what waits to be read is all that there is, at any instant. */
+static void expect_exact_count(struct kunit *test, struct htw_context *ctx, unsigned int other)
+{
+	struct htw_base *here, *there = per_cpu(htw_bases[HTW_CLOCK_MONOTONIC], other);
+	u64 found, held;
+
+	local_bh_disable();
+	here = this_base();
+	htw_base_lock_two(here, there);
+	spin_lock(&ctx->lock);
+	found = there->wheel.pending + ctx->nr_expired;
+	if (here != there)
+		found += here->wheel.pending;
+	held = ctx->nr_timers;
+	spin_unlock(&ctx->lock);
+	htw_base_unlock_two(here, there);
+	local_bh_enable();
+	KUNIT_ASSERT_EQ(test, found, held);
+}
+
+/* Starts some on the other CPU, and waits until their tick comes, more or less. */
+static void catch_some(struct kunit *test, struct catch *c, u32 first)
+{
+	struct start_many m = {
+		.ctx = c->ctx,
+		.from = htw_now() + 4 * htw_tick_ns,
+		.first = first,
+		.count = CAUGHT_AT_ONCE,
+		.ids = c->ids,
+	};
+	u64 until;
+
+	KUNIT_ASSERT_EQ(test, work_on_cpu(c->other, start_many, &m), 0);
+	c->deadline = m.from;
+	until = htw_test_tick_up(m.from) - 100000 + prandom_u32_state(&c->rnd) % 262144;
+	while (htw_now() < until)
+		cpu_relax();
+}
+
+static u16 state_of(struct htw_context *ctx, u64 id)
+{
+	struct htw_query query = { .id = id };
+	struct htw_run run;
+
+	htw_run_begin(&run, ctx);
+	htw_run_query(&run, &query);
+	htw_run_end(&run);
+	return query.state;
+}
+
+/* HTW_MOD that comes as the timer expires: one event, of the deadline that was set last. */
+static void mod_races_with_expiry(struct kunit *test)
+{
+	struct catch *c = catch_init(test);
+	u64 *wanted = test_array(test, CAUGHT, sizeof(*wanted));
+	u32 *events = test_array(test, CAUGHT, sizeof(*events));
+	u32 pending = 0, expired = 0, gone = 0, total = 0;
+	struct htw_event event;
+
+	for (u32 i = 0; i < CAUGHT; i++) {
+		struct htw_mod mod = { .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
+		struct htw_run run;
+		u16 state;
+		int ret;
+
+		if (!(i % CAUGHT_AT_ONCE))
+			catch_some(test, c, i);
+		mod.id = c->ids[i % CAUGHT_AT_ONCE];
+		/* Past, soon, or later: then it stays, or comes to this CPU. */
+		mod.deadline = htw_now() - NSEC_PER_MSEC +
+			       prandom_u32_state(&c->rnd) % (8 * NSEC_PER_MSEC);
+		state = state_of(c->ctx, mod.id);
+		htw_run_begin(&run, c->ctx);
+		ret = htw_run_mod(&run, &mod);
+		htw_run_end(&run);
+		KUNIT_ASSERT_TRUE(test, !ret || ret == -ENOENT);
+		KUNIT_ASSERT_EQ(test, ret == -ENOENT, !!events[i]);
+		wanted[i] = ret ? c->deadline : mod.deadline;
+		pending += !ret && state == HTW_STATE_PENDING;
+		expired += !ret && state == HTW_STATE_EXPIRED;
+		gone += !!ret;
+		expect_exact_count(test, c->ctx, c->other);
+		/* So that some have been read when their turn comes. */
+		if (i % CAUGHT_AT_ONCE != 1 || !htw_test_read(c->ctx, &event, 1))
+			continue;
+		events[event.cookie]++;
+		total++;
+		if (event.cookie <= i)
+			KUNIT_ASSERT_EQ(test, event.deadline, wanted[event.cookie]);
+		KUNIT_ASSERT_GE(test, event.fired, event.deadline);
+		cond_resched();
+	}
+	for (; total < CAUGHT; total++) {
+		htw_test_wait(test, c->ctx, 1);
+		KUNIT_ASSERT_EQ(test, htw_test_read(c->ctx, &event, 1), 1);
+		events[event.cookie]++;
+		KUNIT_ASSERT_EQ(test, event.deadline, wanted[event.cookie]);
+		KUNIT_ASSERT_GE(test, event.fired, event.deadline);
+	}
+	for (u32 i = 0; i < CAUGHT; i++)
+		KUNIT_ASSERT_EQ_MSG(test, events[i], 1, "cookie %u", i);
+	KUNIT_EXPECT_EQ(test, c->ctx->nr_timers, 0);
+	htw_test_expect_empty(test);
+	/* That it was a race: neither did always win. */
+	KUNIT_EXPECT_GT(test, pending, 0);
+	KUNIT_EXPECT_GT(test, expired, 0);
+	kunit_info(test, "pending %u, taken back %u, read already %u", pending, expired, gone);
+}
+
+/* What is counted as pending is exact at each instant while cancel races expiry. */
+static void count_is_exact_when_cancel_races_expiry(struct kunit *test)
+{
+	struct catch *c = catch_init(test);
+	u32 stopped = 0, dropped = 0, already = 0, read = 0;
+	struct htw_event events[8];
+
+	for (u32 i = 0; i < CAUGHT; i++) {
+		struct htw_cancel cancel = { .flags = i % 2 ? HTW_CANCEL_DISCARD : 0 };
+		int ret;
+
+		if (!(i % CAUGHT_AT_ONCE))
+			catch_some(test, c, i);
+		cancel.id = c->ids[i % CAUGHT_AT_ONCE];
+		ret = htw_test_cancel(c->ctx, &cancel);
+		KUNIT_ASSERT_TRUE(test, !ret || ret == -EALREADY);
+		stopped += !ret;
+		dropped += ret && i % 2;
+		already += ret && !(i % 2);
+		KUNIT_ASSERT_EQ(test, READ_ONCE(c->ctx->nr_timers),
+				round_up(i + 1, CAUGHT_AT_ONCE) - stopped - dropped);
+		expect_exact_count(test, c->ctx, c->other);
+		cond_resched();
+	}
+	KUNIT_EXPECT_EQ(test, c->ctx->nr_expired, already);
+	for (u32 n; (n = htw_test_read(c->ctx, events, ARRAY_SIZE(events)));)
+		read += n;
+	KUNIT_EXPECT_EQ(test, read, already);
+	KUNIT_EXPECT_EQ(test, c->ctx->nr_timers, 0);
+	htw_test_expect_empty(test);
+	KUNIT_EXPECT_GT(test, stopped, 0);
+	KUNIT_EXPECT_GT(test, already, 0);
+	KUNIT_EXPECT_GT(test, dropped, 0);
+	kunit_info(test, "stopped %u, dropped %u, already %u", stopped, dropped, already);
+}
+
 struct toggler {
 	unsigned int cpu;
 	unsigned int times;
@@ -1567,6 +1742,8 @@ static struct kunit_case htw_engine_cases[] = {
 	KUNIT_CASE_SLOW(periodic_rearm_races_with_cancel),
 	KUNIT_CASE_SLOW(close_races_with_expiry),
 	KUNIT_CASE_SLOW(close_while_a_callback_wakes_up),
+	KUNIT_CASE_SLOW(mod_races_with_expiry),
+	KUNIT_CASE_SLOW(count_is_exact_when_cancel_races_expiry),
 	KUNIT_CASE_SLOW(timers_wait_on_the_cpu_that_starts_them),
 	KUNIT_CASE_SLOW(timers_are_cancelled_from_any_cpu),
 	KUNIT_CASE_SLOW(timers_survive_their_cpu),

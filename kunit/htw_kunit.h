@@ -11,6 +11,7 @@
 
 #include "../htw_context.h"
 #include "../htw_engine.h"
+#include "../htw_run.h"
 
 /* Fewer with KASAN: that is on an emulated machine, some fifty times slower. */
 #define HTW_TEST_MANY		(IS_ENABLED(CONFIG_KASAN) ? 6000u : 100000u)
@@ -47,7 +48,7 @@ static inline u64 htw_test_add(struct htw_context *ctx, const struct htw_add *ad
 	t = list_first_entry(&reserved, struct htw_timer, node.list);
 	list_del(&t->node.list);
 	id = htw_timer_id(t);
-	htw_run_begin(&run, ctx);
+	htw_run_begin_adds(&run, ctx);
 	htw_run_add(&run, t, add);
 	htw_run_end(&run);
 	return id;
@@ -80,10 +81,22 @@ static inline int htw_test_cancel(struct htw_context *ctx, struct htw_cancel *ca
 	return ret;
 }
 
+/* The timer of an id's slot, whatever it is by now. */
+static inline struct htw_timer *htw_test_slot(struct htw_context *ctx, u64 id)
+{
+	struct htw_timer *t;
+	struct htw_run run;
+
+	htw_run_begin(&run, ctx);
+	t = htw_run_slot(&run, id);
+	htw_run_end(&run);
+	return t;
+}
+
 /* What read() does, with kernel memory. Returns how many events. */
 static inline u32 htw_test_read(struct htw_context *ctx, struct htw_event *events, u32 count)
 {
-	const u64 now = htw_now();
+	const u64 now = htw_context_now(ctx);
 	u32 n;
 
 	spin_lock_bh(&ctx->lock);
@@ -108,7 +121,7 @@ static inline u64 htw_test_pending(unsigned int cpu)
 	u64 pending;
 
 	spin_lock_bh(&base->lock);
-	pending = htw_wheel_pending(&base->wheel);
+	pending = base->wheel.pending;
 	spin_unlock_bh(&base->lock);
 	return pending;
 }

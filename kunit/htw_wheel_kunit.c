@@ -73,6 +73,12 @@ static struct timer *model_first(struct wheel_test *t)
 	return first ? rb_entry(first, struct timer, rb) : NULL;
 }
 
+static bool wheel_start(struct htw_wheel *w, struct htw_node *n, u64 now)
+{
+	htw_wheel_touch(w, now);
+	return htw_wheel_start(w, n);
+}
+
 static void timer_start(struct wheel_test *t, struct timer *tm, u64 expires)
 {
 	struct kunit *test = t->test;
@@ -81,7 +87,7 @@ static void timer_start(struct wheel_test *t, struct timer *tm, u64 expires)
 
 	KUNIT_ASSERT_FALSE(test, tm->armed);
 	tm->node.expires = expires;
-	earlier = htw_wheel_start(&t->w, &tm->node, t->now);
+	earlier = wheel_start(&t->w, &tm->node, t->now);
 
 	tm->expires = expires;
 	tm->due = max(expires, t->w.cursor - 1);
@@ -173,7 +179,7 @@ static unsigned int wheel_run(struct wheel_test *t, u64 now, unsigned int budget
 		KUNIT_ASSERT_EQ(test, left, 0);
 	else if (before)
 		KUNIT_ASSERT_GT(test, t->w.next, now);
-	KUNIT_ASSERT_EQ(test, htw_wheel_pending(&t->w), t->count);
+	KUNIT_ASSERT_EQ(test, t->w.pending, t->count);
 	if (!(t->runs & 1023))
 		cond_resched();
 	return budget - left;
@@ -213,25 +219,38 @@ static void wheel_check(struct wheel_test *t)
 
 	for (unsigned int l = 0; l < w->levels; l++) {
 		struct htw_level *lev = &w->level[l];
+		u32 used = 0;
 
 		count = l ? 0 : list_count_nodes(&w->due);
 		for (unsigned int i = 0; lev->buckets && i < lev->ring; i++) {
 			KUNIT_ASSERT_EQ_MSG(test, test_bit(i, lev->occupied),
 					    !list_empty(&lev->buckets[i]),
 					    "level %u bucket %u", l, i);
+			used += !list_empty(&lev->buckets[i]);
 			list_for_each_entry(n, &lev->buckets[i], list) {
 				KUNIT_ASSERT_GE(test, n->expires, from);
 				count++;
 			}
 		}
-		KUNIT_ASSERT_EQ_MSG(test, lev->pending, count, "level %u", l);
+		KUNIT_ASSERT_EQ_MSG(test, lev->used, used, "level %u", l);
 		KUNIT_ASSERT_GE(test, lev->end, from);
 		from = lev->end;
 		total += count;
 	}
 	count = list_count_nodes(&w->beyond) + list_count_nodes(&w->scan);
-	KUNIT_ASSERT_EQ(test, w->level[w->levels].pending, count);
 	KUNIT_ASSERT_EQ(test, total + count, t->count);
+	KUNIT_ASSERT_EQ(test, w->pending, t->count);
+}
+
+/* How many nodes a level holds: those that are due are of level 0. */
+static u64 level_count(const struct htw_wheel *w, unsigned int l)
+{
+	const struct htw_level *lev = &w->level[l];
+	u64 count = l ? 0 : list_count_nodes((struct list_head *)&w->due);
+
+	for (unsigned int i = 0; lev->buckets && i < lev->ring; i++)
+		count += list_count_nodes(&lev->buckets[i]);
+	return count;
 }
 
 static void wheel_free(void *arg)
@@ -239,10 +258,8 @@ static void wheel_free(void *arg)
 	struct wheel_test *t = arg;
 
 	/* After a failed case nodes may be left; let it not warn of them, too. */
-	for (unsigned int l = 0; t->count && l < t->w.levels; l++)
-		t->w.level[l].pending = 0;
 	if (t->count)
-		t->w.level[t->w.levels].pending = 0;
+		t->w.pending = 0;
 	htw_wheel_destroy(&t->w);
 }
 
@@ -273,7 +290,7 @@ static struct wheel_test *wheel_new(struct kunit *test, const struct htw_geometr
 
 	KUNIT_ASSERT_EQ(test, htw_wheel_install_all(&t->w, GFP_KERNEL, NUMA_NO_NODE), 0);
 	KUNIT_ASSERT_EQ(test, htw_wheel_next(&t->w), HTW_NEVER);
-	KUNIT_ASSERT_EQ(test, htw_wheel_pending(&t->w), 0);
+	KUNIT_ASSERT_EQ(test, t->w.pending, 0);
 	return t;
 }
 
@@ -282,7 +299,7 @@ static void wheel_done(struct wheel_test *t)
 {
 	struct kunit *test = t->test;
 
-	KUNIT_ASSERT_EQ(test, htw_wheel_pending(&t->w), 0);
+	KUNIT_ASSERT_EQ(test, t->w.pending, 0);
 	KUNIT_ASSERT_EQ(test, htw_wheel_next(&t->w), HTW_NEVER);
 	wheel_check(t);
 	kunit_release_action(test, wheel_free, t);
@@ -851,7 +868,7 @@ static void start_after_long_quiet(struct kunit *test)
 		timer_start(t, &past, t->now - (i & 1));
 		timer_start(t, &near, t->now + 1);
 		if (t->now + 1 < t->w.level[0].end)
-			KUNIT_EXPECT_GE(test, t->w.level[0].pending, 2);
+			KUNIT_EXPECT_GE(test, level_count(&t->w, 0), 2);
 		wheel_advance(t, t->now + 1);
 		KUNIT_ASSERT_FALSE(test, near.armed);
 		KUNIT_ASSERT_FALSE(test, past.armed);
@@ -1137,7 +1154,7 @@ KUNIT_ARRAY_PARAM_DESC(place, place_cases, name);
 static bool place_timers(struct wheel_test *t, struct timer *tm, enum place place)
 {
 	const unsigned int levels = t->w.levels;
-	struct htw_level *level = t->w.level;
+	struct htw_wheel *w = &t->w;
 	struct kunit *test = t->test;
 	unsigned int l = 0;
 	u64 tick = t->now;
@@ -1166,7 +1183,7 @@ static bool place_timers(struct wheel_test *t, struct timer *tm, enum place plac
 		tick = HTW_NEVER;
 	for (unsigned int i = 0; i < NR_PLACED; i++)
 		timer_start(t, &tm[i], tick);
-	KUNIT_ASSERT_EQ(test, level[l].pending, NR_PLACED);
+	KUNIT_ASSERT_EQ(test, level_count(w, l), NR_PLACED);
 
 	switch (place) {
 	case PLACE_DUE_LEFT_OVER:
@@ -1175,8 +1192,8 @@ static bool place_timers(struct wheel_test *t, struct timer *tm, enum place plac
 		break;
 	case PLACE_HALF_MOVED:
 		wheel_run(t, t->w.next, 2);
-		KUNIT_ASSERT_EQ(test, level[0].pending, 2);
-		KUNIT_ASSERT_EQ(test, level[1].pending, NR_PLACED - 2);
+		KUNIT_ASSERT_EQ(test, level_count(w, 0), 2);
+		KUNIT_ASSERT_EQ(test, level_count(w, 1), NR_PLACED - 2);
 		break;
 	case PLACE_SCANNED:
 		wheel_run(t, t->w.next, 1);
@@ -1343,7 +1360,7 @@ static void evict_all(struct wheel_test *t)
 			break;
 		}
 		timer_gone(t, tm);
-		KUNIT_ASSERT_EQ(test, htw_wheel_pending(&t->w), t->count);
+		KUNIT_ASSERT_EQ(test, t->w.pending, t->count);
 	}
 	KUNIT_ASSERT_EQ(test, t->count, 0);
 	KUNIT_ASSERT_NULL(test, htw_wheel_evict(&t->w));
@@ -1477,7 +1494,7 @@ static void levels_on_demand(struct kunit *test)
 			timer_start(t, &tm[i], ticks[i]);
 			for (unsigned int l = 0; l < geo->levels; l++) {
 				if (!t->w.level[l].buckets)
-					KUNIT_ASSERT_EQ(test, t->w.level[l].pending, 0);
+					KUNIT_ASSERT_EQ(test, t->w.level[l].used, 0);
 			}
 			if (i % 5 == 0)
 				wheel_advance(t, t->now + 1);
@@ -1574,11 +1591,11 @@ static void million_in_one_bucket_due_first(struct kunit *test)
 	for (unsigned int i = 0; i < n; i++) {
 		/* Scattered, for no order of theirs to help. */
 		nodes[i].expires = first + i * 919 % c->spread;
-		htw_wheel_start(w, &nodes[i], t->now);
+		wheel_start(w, &nodes[i], t->now);
 	}
-	KUNIT_ASSERT_EQ(test, w->level[c->level].pending, n);
+	KUNIT_ASSERT_EQ(test, level_count(w, c->level), n);
 	trickle.expires = t->now + 1;
-	htw_wheel_start(w, &trickle, t->now);
+	wheel_start(w, &trickle, t->now);
 
 	for (u64 now = t->now; fired < n; calls++) {
 		unsigned int left = HTW_BUDGET;
@@ -1602,7 +1619,7 @@ static void million_in_one_bucket_due_first(struct kunit *test)
 				amid += !done;
 				if (now < first) {
 					node->expires = now + 3;
-					htw_wheel_start(w, node, now);
+					wheel_start(w, node, now);
 				}
 				continue;
 			}
@@ -1628,7 +1645,7 @@ static void million_in_one_bucket_due_first(struct kunit *test)
 	/* It comes every third tick of the moving. */
 	KUNIT_EXPECT_GT(test, amid, n / HTW_BUDGET / c->calls / 5);
 	KUNIT_EXPECT_LE(test, w->cascades, (u64)c->level * n + 4 * trickled);
-	KUNIT_EXPECT_EQ(test, htw_wheel_pending(w), 0);
+	KUNIT_EXPECT_EQ(test, w->pending, 0);
 	wheel_check(t);
 	t->w.next = HTW_NEVER;
 }
@@ -1647,12 +1664,12 @@ static void half_moved_and_the_rest_stopped(struct kunit *test)
 
 	for (int i = 0; i < ARRAY_SIZE(nodes); i++) {
 		nodes[i].expires = 9;
-		htw_wheel_start(w, &nodes[i], 0);
+		wheel_start(w, &nodes[i], 0);
 	}
 	KUNIT_ASSERT_NULL(test, htw_wheel_expire(w, 4, &budget));
 	budget = 2;
 	KUNIT_ASSERT_FALSE(test, htw_wheel_cascade(w, &budget));
-	KUNIT_ASSERT_EQ(test, w->level[0].pending, 2);
+	KUNIT_ASSERT_EQ(test, level_count(w, 0), 2);
 	htw_wheel_stop(w, &nodes[2]);
 	htw_wheel_stop(w, &nodes[3]);
 	budget = UINT_MAX;
@@ -1683,15 +1700,15 @@ static void rewind_by(struct kunit *test, u64 back, unsigned int budget)
 	for (unsigned int i = 0; i < REWIND_NODES / 2; i++) {
 		/* Some on each level, some beyond, some due. */
 		nodes[i].expires = from - 5 + ((u64)i * 7919 << i % 28);
-		htw_wheel_start(w, &nodes[i], now);
+		wheel_start(w, &nodes[i], now);
 	}
 	now -= back;
 	htw_wheel_rewind(w, now);
 	for (unsigned int i = REWIND_NODES / 2; i < REWIND_NODES; i++) {
 		nodes[i].expires = now + 1 + ((u64)i * 7919 << i % 24);
-		htw_wheel_start(w, &nodes[i], now);
+		wheel_start(w, &nodes[i], now);
 	}
-	KUNIT_ASSERT_EQ(test, htw_wheel_pending(w), REWIND_NODES);
+	KUNIT_ASSERT_EQ(test, w->pending, REWIND_NODES);
 
 	while (fired < REWIND_NODES) {
 		unsigned int left = budget;
@@ -1711,7 +1728,7 @@ static void rewind_by(struct kunit *test, u64 back, unsigned int budget)
 		if (left)
 			now = max(now, w->next);
 	}
-	KUNIT_EXPECT_EQ(test, htw_wheel_pending(w), 0);
+	KUNIT_EXPECT_EQ(test, w->pending, 0);
 	KUNIT_EXPECT_EQ(test, htw_wheel_next(w), HTW_NEVER);
 	wheel_check(t);
 }

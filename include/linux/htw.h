@@ -18,10 +18,11 @@
  * @expires: the tick the node expires at, while it is in a wheel
  * @fired: the owner's, once the node has left the wheel
  * @bucket: the wheel's: where @list is linked
- * @cpu: the owner's: whose wheel it was last in
  * @slack: the owner's
+ * @cpu: the owner's: whose wheel it was last in
  * @state: the owner's
  * @flags: the owner's
+ * @place: @cpu, @state and @flags in one
  *
  * All fields are guarded by the lock that serialises the wheel, or by what
  * the owner says once the node has left it.
@@ -33,10 +34,15 @@ struct htw_node {
 		u64 fired;
 	};
 	u16 bucket;
-	u16 cpu;
 	u16 slack;
-	u8 state;
-	u8 flags;
+	union {
+		struct {
+			u16 cpu;
+			u8 state;
+			u8 flags;
+		};
+		u32 place;
+	};
 };
 
 /**

@@ -62,7 +62,10 @@ TRACE_EVENT(htw_cancel,
 	TP_printk("id=%#llx result=%d", __entry->id, __entry->result)
 );
 
-/* A timer expired and was queued to be read. */
+/*
+ * A timer expired and was queued to be read; before its deadline only where
+ * the clock was set and it is one that is to expire then.
+ */
 TRACE_EVENT(htw_expire,
 
 	TP_PROTO(u64 id, u64 cookie, u64 deadline, u64 now),
@@ -73,7 +76,7 @@ TRACE_EVENT(htw_expire,
 		__field(u64, id)
 		__field(u64, cookie)
 		__field(u64, deadline)
-		__field(u64, late)
+		__field(s64, late)
 	),
 
 	TP_fast_assign(
@@ -83,7 +86,7 @@ TRACE_EVENT(htw_expire,
 		__entry->late = now - deadline;
 	),
 
-	TP_printk("id=%#llx cookie=%#llx deadline=%llu late=%llu",
+	TP_printk("id=%#llx cookie=%#llx deadline=%llu late=%lld",
 		  __entry->id, __entry->cookie, __entry->deadline, __entry->late)
 );
 

@@ -36,6 +36,7 @@
  * @HTW_FEATURE_RING: the mapped ring of expirations and HTW_FLUSH
  * @HTW_FEATURE_TABLE: the mapped table of deadlines
  * @HTW_FEATURE_CANCEL_ON_SET: %HTW_F_CANCEL_ON_SET
+ * @HTW_FEATURE_VECTOR: HTW_VECTOR
  */
 enum htw_feature {
 	HTW_FEATURE_ADD		= 1 << 0,
@@ -49,6 +50,7 @@ enum htw_feature {
 	HTW_FEATURE_RING	= 1 << 8,
 	HTW_FEATURE_TABLE	= 1 << 9,
 	HTW_FEATURE_CANCEL_ON_SET = 1 << 10,
+	HTW_FEATURE_VECTOR	= 1 << 11,
 };
 
 /**
@@ -58,8 +60,9 @@ enum htw_feature {
  * @HTW_F_KEEP: the id survives its last expiration being read: the timer is
  *	then disarmed, still counts against the limit, and lives until
  *	HTW_CANCEL
- * @HTW_F_CANCEL_ON_SET: with CLOCK_REALTIME, setting the clock expires the
- *	timer at once with %HTW_EVENT_CLOCK_SET (%HTW_FEATURE_CANCEL_ON_SET)
+ * @HTW_F_CANCEL_ON_SET: HTW_ADD only, with CLOCK_REALTIME: setting the clock
+ *	expires the timer at once, with %HTW_EVENT_CLOCK_SET; EINVAL with other
+ *	clocks (%HTW_FEATURE_CANCEL_ON_SET)
  * @HTW_MOD_DEADLINE: HTW_MOD only: set the deadline and arm
  * @HTW_MOD_INTERVAL: HTW_MOD only: set the interval and the firings
  * @HTW_MOD_COOKIE: HTW_MOD only: set the cookie
@@ -158,7 +161,9 @@ struct htw_cancel {
  * @reserved: must be zero
  *
  * Fields that are not used must be zero. A new deadline takes back an
- * expiration that waits to be read. Needs %HTW_FEATURE_MOD.
+ * expiration that waits to be read, and counts from the clock as it is set now.
+ * %HTW_F_KEEP and %HTW_F_CANCEL_ON_SET stay as HTW_ADD was given them. Needs
+ * %HTW_FEATURE_MOD.
  */
 struct htw_mod {
 	__u64 id;
@@ -276,10 +281,62 @@ struct htw_batch {
 };
 
 /**
+ * struct htw_vector - argument of HTW_VECTOR: the same operation on many timers
+ * @ids: address of an array of __u64: the timers. Written by %HTW_OP_ADD; by the
+ *	others only where an operation fails
+ * @deadlines: address of an array of __u64, as &htw_add.deadline; zero where
+ *	@op and @flags do not take deadlines
+ * @cookies: address of an array of __u64, as &htw_add.cookie; zero where @op and
+ *	@flags do not take cookies, or where all are zero
+ * @interval: as &htw_add.interval or &htw_mod.interval, of all of them
+ * @slack: as &htw_add.slack or &htw_mod.slack, of all of them
+ * @count: how many entries the arrays hold
+ * @done: out: how many were carried out, in order
+ * @failed: out: how many of those failed
+ * @flags: as &htw_add.flags, &htw_cancel.flags or &htw_mod.flags
+ * @firings: as &htw_add.firings or &htw_mod.firings, of all of them
+ * @op: %HTW_OP_ADD, %HTW_OP_CANCEL or %HTW_OP_MOD
+ * @reserved0: must be zero
+ * @reserved: must be zero
+ *
+ * What HTW_BATCH does, at less of a cost, where operations differ in no more
+ * than id, deadline and cookie. One that fails does not end the vector: in place
+ * of its id stands what it would have failed with, negative (-ENOSPC, -ENOENT,
+ * -EALREADY, ...; no id looks like that). So if @failed is zero there is nothing
+ * to look at. A cancel tells neither cookie nor time left.
+ *
+ * Returns 0 with @done below @count where a signal, or an address that cannot
+ * be accessed, cut it short: go on behind @done in each array. Fails with EFAULT
+ * where that left nothing done. An add that is not counted has not happened. Of
+ * the others, where a failure cannot be written, that one and some that follow it
+ * may have been carried out, though @done does not count them.
+ *
+ * EINVAL for what would be invalid for each of them, for an array that is needed
+ * and zero (with @count zero none is), and for one that is not needed.
+ * ENOMEM. Needs %HTW_FEATURE_VECTOR.
+ */
+struct htw_vector {
+	__u64 ids;
+	__u64 deadlines;
+	__u64 cookies;
+	__u64 interval;
+	__u64 slack;
+	__u32 count;
+	__u32 done;
+	__u32 failed;
+	__u32 flags;
+	__u32 firings;
+	__u16 op;
+	__u16 reserved0;
+	__u64 reserved;
+};
+
+/**
  * enum htw_event_flag - bits of &htw_event.flags
  * @HTW_EVENT_MORE: the id lives on: the timer is periodic and armed again, or
  *	kept. Without it this was the id's last expiration
- * @HTW_EVENT_CLOCK_SET: expired because CLOCK_REALTIME was set
+ * @HTW_EVENT_CLOCK_SET: CLOCK_REALTIME was set since a timer with
+ *	%HTW_F_CANCEL_ON_SET was armed, and expired it if nothing else had
  */
 enum htw_event_flag {
 	HTW_EVENT_MORE		= 1 << 0,
@@ -291,7 +348,9 @@ enum htw_event_flag {
  * @id: the timer
  * @cookie: what HTW_ADD was given
  * @deadline: the deadline that came, on the context's clock, in ns
- * @fired: when htw saw that it had come, in ns; never before @deadline
+ * @fired: when htw saw that it had come, in ns; never before @deadline, but
+ *	where %HTW_EVENT_CLOCK_SET says why. Such an event of a periodic timer
+ *	is no firing: @deadline is still to come
  * @missed: further firings of a periodic timer that came due before this one
  *	was read; they get no event of their own
  * @flags: of &enum htw_event_flag
@@ -343,12 +402,14 @@ enum htw_setup_flag {
  * @home_cpu: the CPU that all of this context's timers wait on
  * @levels: how many of @slots count
  * @slots: slots of each level, finest first
- * @ring_entries: size of the completion ring, a power of two
+ * @ring_entries: how many events the ring of expirations holds, a power of two up
+ *	to 2^20
  * @reserved0: must be zero
  * @reserved: must be zero
  *
  * Needs %HTW_FEATURE_SETUP. EBUSY once the context has had a timer, or was shaped
- * before; EINVAL; EPERM beyond what an unprivileged user may ask for.
+ * before; EINVAL; EPERM beyond what an unprivileged user may ask for; EDQUOT where the
+ * user's limit has no room for the ring, which counts as a timer an entry; ENOMEM.
  */
 struct htw_setup {
 	__u32 flags;
@@ -369,7 +430,8 @@ struct htw_setup {
  * @tick_ns: the tick of the wheels that this context's timers wait in
  * @limit: how many timers this context may hold
  * @timers: how many it holds: pending, expired and not read, kept
- * @expired: how many of them expired and wait to be read
+ * @expired: how many of them expired and wait to be read. What is in a ring has
+ *	been read, as far as this goes
  * @clock: the context's clock
  * @home_cpu: -1 where timers wait on the CPU that started them
  * @flags: of &enum htw_setup_flag: what HTW_SETUP was asked for
@@ -455,7 +517,8 @@ struct htw_advance {
 
 /**
  * enum htw_ring_flag - bits of &htw_ring.flags
- * @HTW_RING_OVERFLOW: expirations wait in the queue for room in the ring
+ * @HTW_RING_OVERFLOW: expirations wait in the queue for room in the ring: once
+ *	there is some, poll() and HTW_FLUSH move them
  */
 enum htw_ring_flag {
 	HTW_RING_OVERFLOW	= 1 << 0,
@@ -472,8 +535,18 @@ enum htw_ring_flag {
  * @reserved1: zero
  *
  * Event number n, counted modulo 2^32, is entry n & (entries - 1) of the array
- * of &struct htw_event that starts where this structure ends. Mapped at offset
- * %HTW_OFF_RING; needs %HTW_FEATURE_RING.
+ * of &struct htw_event that starts where this structure ends; the events from
+ * @head to @tail - 1 are there to be used.
+ *
+ * HTW_SETUP with %HTW_SETUP_RING makes the ring. It is mapped at offset
+ * %HTW_OFF_RING, shared, all of it: these 128 bytes and the events, in whole
+ * pages. ENXIO without a ring, EINVAL for another length. While it is mapped,
+ * read() is EBUSY and an expiration is pushed here, which counts as read: a
+ * one-shot timer's id has ended then, a kept timer is disarmed, a periodic one
+ * is armed again. What does not fit waits to be read, and follows in order.
+ *
+ * The kernel does not read from these pages but for @head, and where that cannot
+ * be it goes on with the last one that could. Needs %HTW_FEATURE_RING.
  */
 struct htw_ring {
 	__u32 tail;
@@ -490,8 +563,28 @@ struct htw_ring {
  * HTW_OFF_TABLE - mmap() offset of the table of deadlines
  *
  * One __u64 for each slot, indexed by HTW_ID_SLOT(id): the deadline on the
- * context's clock in ns, zero for as armed, %HTW_DISARMED. Needs
- * %HTW_FEATURE_TABLE.
+ * context's clock in ns, zero for as armed, %HTW_DISARMED. Mapped shared, in
+ * any length up to what the context's limit needs (eight bytes for each of 64
+ * slots that hold 63 timers, in whole pages), else EINVAL. A page is there once
+ * there are timers on it: before HTW_ADD has returned an id of it, to touch it
+ * is SIGBUS. Needs %HTW_FEATURE_TABLE.
+ *
+ * The program stores, atomically, a word at a time. HTW_ADD, and HTW_MOD with
+ * %HTW_MOD_DEADLINE, write zero before the timer is armed. When the deadline
+ * that the timer is armed for comes, the kernel looks at the word, once. A later
+ * deadline moves the timer there, and then counts as what it is armed for.
+ * %HTW_DISARMED disarms it; HTW_MOD arms it again. Otherwise it expires: an
+ * earlier deadline so takes effect at the old one, and what is stored after the
+ * look does nothing until the timer is armed again, by HTW_MOD or as it is
+ * periodic. A store that another CPU could see before the old deadline is
+ * honoured. A periodic timer goes on from the deadline that it was moved to.
+ *
+ * HTW_QUERY, HTW_LIST, HTW_HARVEST and HTW_CANCEL tell of an armed timer what its
+ * word says: the later deadline, or that it is disarmed.
+ *
+ * The first mmap() turns the table on for as long as the context lives, for all
+ * its timers. They then are as if %HTW_F_KEEP were set: as the program may store to
+ * a slot at any time, no other timer gets it before HTW_CANCEL.
  */
 #define HTW_OFF_TABLE		0x100000000ULL
 
@@ -514,6 +607,12 @@ struct htw_ring {
 #define HTW_LIST		_IOWR(HTW_IOC, 0x08, struct htw_list)
 #define HTW_HARVEST		_IOWR(HTW_IOC, 0x09, struct htw_list)
 #define HTW_ADVANCE		_IOWR(HTW_IOC, 0x0a, struct htw_advance)
+/*
+ * HTW_FLUSH - moves what waits to be read into the mapped ring; no argument.
+ * Returns how many were moved: as many as there is room for. ENXIO where no ring
+ * is mapped.
+ */
 #define HTW_FLUSH		_IO(HTW_IOC, 0x0b)
+#define HTW_VECTOR		_IOWR(HTW_IOC, 0x0c, struct htw_vector)
 
 #endif /* _UAPI_LINUX_HTW_H */

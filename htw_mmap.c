@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * mmap() of /dev/htw
+ *
+ * Pages are handed out as they are touched. A mapping holds the file, so what
+ * is mapped outlives it. Children of a fork() have the mappings too, as they
+ * have the file.
+ */
+
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/vmalloc.h>
+
+#include "compat.h"
+#include "htw_chardev.h"
+#include "htw_context.h"
+
+static struct htw_context *htw_vma_context(const struct vm_area_struct *vma)
+{
+	return vma->vm_file->private_data;
+}
+
+static void htw_ring_vm_open(struct vm_area_struct *vma)
+{
+	htw_context_map_ring(htw_vma_context(vma));
+}
+
+static void htw_ring_vm_close(struct vm_area_struct *vma)
+{
+	htw_context_unmap_ring(htw_vma_context(vma));
+}
+
+static vm_fault_t htw_ring_fault(struct vm_fault *vmf)
+{
+	const struct htw_completions *ring = htw_vma_context(vmf->vma)->ring;
+	const u64 offset = ((u64)vmf->pgoff << PAGE_SHIFT) - HTW_OFF_RING;
+
+	if (offset >= htw_ring_size(ring))
+		return VM_FAULT_SIGBUS;
+	vmf->page = vmalloc_to_page((char *)ring->page + offset);
+	get_page(vmf->page);
+	return 0;
+}
+
+static const struct vm_operations_struct htw_ring_vm_ops = {
+	.open	= htw_ring_vm_open,
+	.close	= htw_ring_vm_close,
+	.fault	= htw_ring_fault,
+};
+
+static int htw_mmap_ring(struct htw_context *ctx, struct vm_area_struct *vma)
+{
+	/* Pairs with htw_setup_publish(). */
+	const struct htw_completions *ring = smp_load_acquire(&ctx->ring);
+
+	if (!ring)
+		return -ENXIO;
+	if (vma->vm_end - vma->vm_start != htw_ring_size(ring))
+		return -EINVAL;
+	vma->vm_ops = &htw_ring_vm_ops;
+	htw_context_map_ring(ctx);
+	/* Readers that wait are to be told that they cannot. */
+	wake_up_interruptible(&ctx->wait);
+	return 0;
+}
+
+static vm_fault_t htw_table_fault(struct vm_fault *vmf)
+{
+	const u64 offset = ((u64)vmf->pgoff << PAGE_SHIFT) - HTW_OFF_TABLE;
+	struct page *page = htw_table_page(htw_vma_context(vmf->vma), offset);
+
+	if (!page)
+		return VM_FAULT_SIGBUS;
+	get_page(page);
+	vmf->page = page;
+	return 0;
+}
+
+static const struct vm_operations_struct htw_table_vm_ops = {
+	.fault	= htw_table_fault,
+};
+
+static int htw_mmap_table(struct htw_context *ctx, struct vm_area_struct *vma)
+{
+	if (vma->vm_end - vma->vm_start > htw_table_size(ctx))
+		return -EINVAL;
+	vma->vm_ops = &htw_table_vm_ops;
+	return htw_table_enable(ctx);
+}
+
+/**
+ * htw_mmap() - maps what a context shares with its program
+ * @file: the context's file
+ * @vma: where to
+ *
+ * Return: 0; -ENXIO for a ring that is not there; -EINVAL for an offset where
+ * nothing is, another length than that of the ring, one that is too much for the
+ * table, or a private mapping; -ENOMEM or -EINTR for the table.
+ */
+int htw_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct htw_context *ctx = file->private_data;
+
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP);
+	switch ((u64)vma->vm_pgoff << PAGE_SHIFT) {
+	case HTW_OFF_RING:
+		return htw_mmap_ring(ctx, vma);
+	case HTW_OFF_TABLE:
+		return htw_mmap_table(ctx, vma);
+	default:
+		return -EINVAL;
+	}
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Operations on timers, in runs: bottom halves are off and a lock is held for
+ * as many of them as follow each other on the same base
+ *
+ * An operation on an id finds the timer without a lock. If it is pending on the
+ * base whose lock the run holds already, as most are, that is all there is to
+ * it, and the code for that is here, to become part of its caller: a call and
+ * its registers are a tenth of what an operation takes. Else it takes the lock
+ * of the base that the timer was last on, and looks again. Pending there: it stays
+ * so while that lock is held. Otherwise the context's lock settles it; found
+ * pending after all, it has just been armed on another CPU, and the operation
+ * starts over. That is in htw_run.c.
+ */
+#ifndef _HTW_RUN_H
+#define _HTW_RUN_H
+
+#include <trace/events/htw.h>
+
+#include "htw_clockset.h"
+#include "htw_context.h"
+#include "htw_engine.h"
+
+/**
+ * struct htw_run - a run of operations, carried out with bottom halves off
+ * @ctx: the context that it is on
+ * @base: the base whose lock is held
+ * @here: the base that timers are to be started on
+ * @place: what &htw_node.place is, but for its flags, of a timer that is
+ *	pending on @base, if that is @here; else of none
+ * @nr_chunks: chunks in which it can find timers; none where no timer had been
+ *	armed when it began, as the context's shape is not settled then
+ * @now: the time as of which all of the run is done, in ns
+ * @timens: @ctx->timens
+ * @freed: timers that were freed, to be given back at the end
+ * @nr_freed: how many
+ * @rearm: some timers are on &htw_context.rearm because of this run
+ */
+struct htw_run {
+	struct htw_context *ctx;
+	struct htw_base *base;
+	struct htw_base *here;
+	u32 place;
+	u32 nr_chunks;
+	u64 now;
+	s64 timens;
+	struct list_head freed;
+	u32 nr_freed;
+	bool rearm;
+};
+
+void htw_run_begin(struct htw_run *run, struct htw_context *ctx);
+void htw_run_begin_adds(struct htw_run *run, struct htw_context *ctx);
+void htw_run_end(struct htw_run *run);
+void htw_run_switch(struct htw_run *run, struct htw_base *base);
+enum htw_timer_state htw_run_lock_timer(struct htw_run *run, const struct htw_timer *t);
+void htw_run_unlock_timer(struct htw_run *run, enum htw_timer_state state);
+int htw_run_cancel_slow(struct htw_run *run, struct htw_timer *t, struct htw_cancel *cancel);
+void htw_run_rearm(struct htw_run *run, struct htw_timer *t);
+int htw_run_mod_slow(struct htw_run *run, struct htw_timer *t, const struct htw_mod *mod);
+int htw_run_query(struct htw_run *run, struct htw_query *query);
+
+struct htw_timer *htw_run_reserve(struct htw_run *run);
+struct htw_timer *htw_sweep_timers(const struct htw_run *run, u32 chunk);
+
+/* Makes a base the one whose lock the run holds. */
+static inline void htw_run_lock(struct htw_run *run, struct htw_base *base)
+{
+	if (unlikely(run->base != base))
+		htw_run_switch(run, base);
+}
+
+/* The same with the base that timers are to be started on. */
+static inline void htw_run_lock_here(struct htw_run *run)
+{
+	/* Twice where that base turns out to have gone. */
+	while (unlikely(run->base != run->here))
+		htw_run_switch(run, run->here);
+}
+
+/* A deadline on the context's clock, as its base has it. */
+static inline u64 htw_run_host(const struct htw_run *run, u64 deadline)
+{
+	return likely(!run->timens) ? deadline : htw_context_to_host(run->ctx, deadline);
+}
+
+static inline u64 htw_run_deadline(const struct htw_run *run, u64 deadline, u32 flags)
+{
+	return flags & HTW_F_ABS ? deadline : htw_add_saturated(run->now, deadline);
+}
+
+/**
+ * htw_timer_arm() - puts a timer into the wheel of the base whose lock is held
+ * @run: the run
+ * @t: the timer, on no list
+ */
+static __always_inline void htw_timer_arm(struct htw_run *run, struct htw_timer *t)
+{
+	htw_timer_start(run->base, t, htw_run_host(run, t->deadline));
+}
+
+/**
+ * htw_run_add() - arms a reserved timer
+ * @run: the run, begun with htw_run_begin_adds()
+ * @t: the timer, on no list any more
+ * @add: what the program asked for, found to be valid
+ */
+static __always_inline void htw_run_add(struct htw_run *run, struct htw_timer *t,
+					const struct htw_add *add)
+{
+	htw_run_lock_here(run);
+	t->node.flags = add->flags & HTW_F_KEEP ? HTW_TIMER_KEEP : 0;
+	if (unlikely(add->flags & HTW_F_CANCEL_ON_SET)) {
+		t->node.flags |= HTW_TIMER_CANCEL_ON_SET;
+		htw_clockset_stamp(run, t);
+	}
+	t->deadline = htw_run_deadline(run, add->deadline, add->flags);
+	t->cookie = add->cookie;
+	t->interval = add->interval;
+	t->firings = add->firings;
+	t->node.slack = htw_slack_pack(add->slack);
+	htw_context_reset_word(run->ctx, t);
+	if (trace_htw_add_enabled())
+		trace_htw_add(htw_timer_id(t), t->cookie, t->deadline, t->interval);
+	htw_timer_arm(run, t);
+}
+
+/**
+ * htw_run_slot() - the timer of an id's slot, whatever it is by now
+ * @run: the run
+ * @id: what a program says is an id
+ *
+ * Return: the timer, or NULL where there is no such slot.
+ */
+static inline struct htw_timer *htw_run_slot(const struct htw_run *run, u64 id)
+{
+	u32 chunk = (u32)id / HTW_CHUNK_SLOTS;
+
+	if (unlikely(chunk >= run->nr_chunks))
+		return NULL;
+	chunk = array_index_nospec(chunk, run->nr_chunks);
+	/* The header has the room of a timer, and is none that is armed. */
+	return &htw_context_chunk(run->ctx, chunk)->header + (u32)id % HTW_CHUNK_SLOTS;
+}
+
+/*
+ * Is it what nearly all are: an id's timer, pending on the base whose lock the
+ * run holds, and that is the one to start timers on? Then it stays so.
+ */
+static inline bool htw_run_holds(const struct htw_run *run, const struct htw_timer *t, u64 id)
+{
+	/* Pairs with htw_timer_start(). */
+	const u32 place = smp_load_acquire(&t->node.place);
+
+	return likely((place & htw_place(U16_MAX, U8_MAX, HTW_TIMER_CANCEL_ON_SET)) ==
+		      run->place) &&
+	       likely(htw_timer_is(t, id));
+}
+
+/* Ends a timer's id; the timer is on no list. */
+static inline void htw_run_free(struct htw_run *run, struct htw_timer *t)
+{
+	htw_timer_free(t, &run->freed);
+	run->nr_freed++;
+}
+
+/**
+ * htw_run_cancel() - cancels a timer
+ * @run: the run
+ * @cancel: the id and flags, found to be valid; the rest is filled in
+ *
+ * Return: as &struct htw_cancel tells.
+ */
+static __always_inline int htw_run_cancel(struct htw_run *run, struct htw_cancel *cancel)
+{
+	struct htw_timer *t = htw_run_slot(run, cancel->id);
+	int ret = 0;
+
+	if (likely(t && htw_run_holds(run, t, cancel->id))) {
+		cancel->cookie = t->cookie;
+		cancel->remaining = htw_timer_remaining(t, htw_context_word(run->ctx, t),
+							run->now);
+		cancel->missed = 0;
+		htw_base_stop(run->base, &t->node);
+		htw_run_free(run, t);
+	} else {
+		struct htw_cancel slow = { .id = cancel->id, .flags = cancel->flags };
+
+		ret = htw_run_cancel_slow(run, t, &slow);
+		*cancel = slow;
+	}
+	trace_htw_cancel(cancel->id, ret);
+	return ret;
+}
+
+/**
+ * htw_run_mod() - changes a timer
+ * @run: the run
+ * @mod: what to change, found to be valid
+ *
+ * Return: 0 or -ENOENT.
+ */
+static __always_inline int htw_run_mod(struct htw_run *run, const struct htw_mod *mod)
+{
+	struct htw_timer *t = htw_run_slot(run, mod->id);
+
+	if (unlikely(!t || !htw_run_holds(run, t, mod->id) || t->node.slack ||
+		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK))) {
+		const struct htw_mod slow = *mod;
+
+		return htw_run_mod_slow(run, t, &slow);
+	}
+	t->deadline = htw_run_deadline(run, mod->deadline, mod->flags);
+	htw_context_reset_word(run->ctx, t);
+	htw_base_restart_here(run->base, &t->node, htw_run_host(run, t->deadline));
+	if (trace_htw_mod_enabled())
+		trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
+	return 0;
+}
+
+#endif /* _HTW_RUN_H */

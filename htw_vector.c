@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * HTW_VECTOR: the same operation on many timers
+ *
+ * What all of them have in common is checked once, and of each no more than an
+ * id, a deadline and a cookie are copied. The loops hold what an operation
+ * takes and nothing else.
+ */
+
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "htw_context.h"
+#include "htw_ops.h"
+#include "htw_run.h"
+
+/* Operations in one run. */
+#define HTW_VECTOR_RUN		128u
+
+static_assert(sizeof(struct htw_vector) == 72);
+
+/**
+ * struct htw_vector_run - the part of a vector that is carried out in one run
+ * @ids: the entries' ids
+ * @deadlines: their deadlines, where they have some
+ * @cookies: their cookies, where they have some
+ */
+struct htw_vector_run {
+	u64 ids[HTW_VECTOR_RUN];
+	u64 deadlines[HTW_VECTOR_RUN];
+	u64 cookies[HTW_VECTOR_RUN];
+};
+
+/* What all adds of a vector have in common. */
+static struct htw_add htw_vector_add(const struct htw_vector *v)
+{
+	return (struct htw_add) {
+		.interval = v->interval,
+		.slack = v->slack,
+		.flags = v->flags,
+		.firings = v->firings,
+	};
+}
+
+static struct htw_mod htw_vector_mod(const struct htw_vector *v)
+{
+	return (struct htw_mod) {
+		.interval = v->interval,
+		.slack = v->slack,
+		.flags = v->flags,
+		.firings = v->firings,
+	};
+}
+
+static struct htw_cancel htw_vector_cancel(const struct htw_vector *v)
+{
+	return (struct htw_cancel) { .flags = v->flags };
+}
+
+/* Is an array there if and only if it is wanted? Where it would be empty, it need not be. */
+static bool htw_vector_array_is_valid(const struct htw_vector *v, u64 array, bool wanted)
+{
+	return array ? wanted : !wanted || !v->count;
+}
+
+static bool htw_vector_is_valid(const struct htw_context *ctx, const struct htw_vector *v)
+{
+	const struct htw_add add = htw_vector_add(v);
+	const struct htw_mod mod = htw_vector_mod(v);
+	const struct htw_cancel cancel = htw_vector_cancel(v);
+
+	if (v->reserved0 || v->reserved || !htw_vector_array_is_valid(v, v->ids, true))
+		return false;
+	switch (v->op) {
+	case HTW_OP_ADD:
+		return htw_vector_array_is_valid(v, v->deadlines, true) &&
+		       htw_add_is_valid(ctx, &add);
+	case HTW_OP_MOD:
+		return htw_vector_array_is_valid(v, v->deadlines, v->flags & HTW_MOD_DEADLINE) &&
+		       (!v->cookies || v->flags & HTW_MOD_COOKIE) && htw_mod_is_valid(ctx, &mod);
+	case HTW_OP_CANCEL:
+		return !v->deadlines && !v->cookies && !v->interval && !v->slack &&
+		       !v->firings && htw_cancel_is_valid(&cancel);
+	default:
+		return false;
+	}
+}
+
+/* What stands in the place of an id where an operation failed. */
+static bool htw_vector_is_error(u64 id)
+{
+	return id >= (u64)-MAX_ERRNO;
+}
+
+static void __user *htw_vector_at(const struct htw_vector *v, u64 array)
+{
+	return u64_to_user_ptr(array) + v->done * sizeof(u64);
+}
+
+/* Return: how many entries of an array can be read. */
+static u32 htw_vector_get(const struct htw_vector *v, u64 *to, u64 array, u32 count)
+{
+	if (!array)
+		return count;
+	return count - DIV_ROUND_UP(copy_from_user(to, htw_vector_at(v, array),
+						   count * sizeof(*to)), sizeof(*to));
+}
+
+/* Takes a timer for each add; one for which there is none fails alone. */
+static void htw_vector_reserve(struct htw_context *ctx, struct htw_vector_run *vr, u32 count,
+			       struct list_head *reserved)
+{
+	for (u32 i = 0; i < count;) {
+		LIST_HEAD(some);
+		const int got = htw_context_reserve(ctx, &some, count - i);
+		const struct htw_timer *t;
+
+		if (unlikely(got < 0)) {
+			vr->ids[i++] = got;
+			continue;
+		}
+		list_for_each_entry(t, &some, node.list)
+			vr->ids[i++] = htw_timer_id(t);
+		list_splice_tail(&some, reserved);
+	}
+}
+
+/* Return: how many failed. */
+static u32 htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
+			  const struct htw_vector_run *vr, u32 count,
+			  struct list_head *reserved)
+{
+	struct htw_add add = htw_vector_add(v);
+	struct htw_run run;
+	u32 failed = 0;
+
+	htw_run_begin_adds(&run, ctx);
+	for (u32 i = 0; i < count; i++) {
+		if (unlikely(htw_vector_is_error(vr->ids[i]))) {
+			failed++;
+			continue;
+		}
+		add.deadline = vr->deadlines[i];
+		add.cookie = vr->cookies[i];
+		htw_run_add(&run, htw_timer_pop(reserved), &add);
+	}
+	htw_run_end(&run);
+	return failed;
+}
+
+/*
+ * Adds some timers. Their ids are out before they are armed, as with a single
+ * add, so no timer is left behind that nobody knows.
+ *
+ * Return: how many have been carried out.
+ */
+static u32 htw_vector_add_some(struct htw_context *ctx, struct htw_vector *v,
+			       struct htw_vector_run *vr, u32 count)
+{
+	LIST_HEAD(reserved);
+
+	htw_vector_reserve(ctx, vr, count, &reserved);
+	count -= DIV_ROUND_UP(copy_to_user(htw_vector_at(v, v->ids), vr->ids,
+					   count * sizeof(*vr->ids)), sizeof(*vr->ids));
+	if (likely(!list_empty(&reserved) && count))
+		v->failed += htw_vector_arm(ctx, v, vr, count, &reserved);
+	else
+		v->failed += count;
+	if (unlikely(!list_empty(&reserved)))
+		htw_context_unreserve(ctx, &reserved);
+	return count;
+}
+
+/* Return: how many failed. */
+static u32 htw_vector_mod_some(struct htw_context *ctx, const struct htw_vector *v,
+			       struct htw_vector_run *vr, u32 count)
+{
+	struct htw_mod mod = htw_vector_mod(v);
+	struct htw_run run;
+	u32 failed = 0;
+
+	htw_run_begin(&run, ctx);
+	for (u32 i = 0; i < count; i++) {
+		int ret;
+
+		mod.id = vr->ids[i];
+		mod.deadline = vr->deadlines[i];
+		mod.cookie = vr->cookies[i];
+		ret = htw_run_mod(&run, &mod);
+		if (unlikely(ret)) {
+			vr->ids[i] = ret;
+			failed++;
+		}
+	}
+	htw_run_end(&run);
+	return failed;
+}
+
+/* Return: how many failed. */
+static u32 htw_vector_cancel_some(struct htw_context *ctx, const struct htw_vector *v,
+				  struct htw_vector_run *vr, u32 count)
+{
+	struct htw_cancel cancel = htw_vector_cancel(v);
+	struct htw_run run;
+	u32 failed = 0;
+
+	htw_run_begin(&run, ctx);
+	for (u32 i = 0; i < count; i++) {
+		int ret;
+
+		cancel.id = vr->ids[i];
+		ret = htw_run_cancel(&run, &cancel);
+		if (unlikely(ret)) {
+			vr->ids[i] = ret;
+			failed++;
+		}
+	}
+	htw_run_end(&run);
+	return failed;
+}
+
+/*
+ * Writes in place of ids what operations failed with. What is an error by now was
+ * no id before, or one that failed.
+ *
+ * Return: up to where that could be told.
+ */
+static u32 htw_vector_tell(struct htw_vector *v, const struct htw_vector_run *vr, u32 count)
+{
+	u64 __user *ids = htw_vector_at(v, v->ids);
+
+	for (u32 i = 0; i < count; i++) {
+		if (!htw_vector_is_error(vr->ids[i]))
+			continue;
+		if (put_user(vr->ids[i], ids + i))
+			return i;
+		v->failed++;
+	}
+	return count;
+}
+
+/*
+ * Carries out some entries, as far as they can be read and what they tell be
+ * written.
+ *
+ * Return: 0 if all of them; else -EFAULT.
+ */
+static int htw_vector_some(struct htw_context *ctx, struct htw_vector *v,
+			   struct htw_vector_run *vr, u32 want)
+{
+	u32 count = htw_vector_get(v, vr->deadlines, v->deadlines, want);
+
+	count = htw_vector_get(v, vr->cookies, v->cookies, count);
+	if (v->op == HTW_OP_ADD) {
+		count = htw_vector_add_some(ctx, v, vr, count);
+	} else {
+		u32 failed;
+
+		count = htw_vector_get(v, vr->ids, v->ids, count);
+		if (v->op == HTW_OP_MOD)
+			failed = htw_vector_mod_some(ctx, v, vr, count);
+		else
+			failed = htw_vector_cancel_some(ctx, v, vr, count);
+		if (unlikely(failed))
+			count = htw_vector_tell(v, vr, count);
+	}
+	v->done += count;
+	return count == want ? 0 : -EFAULT;
+}
+
+/**
+ * htw_op_vector() - HTW_VECTOR
+ * @ctx: the context
+ * @arg: the program's vector
+ *
+ * Context: may sleep.
+ * Return: as &struct htw_vector tells.
+ */
+int htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
+{
+	struct htw_vector_run *vr;
+	struct htw_vector v;
+	int ret = 0;
+
+	if (copy_from_user(&v, arg, sizeof(v)))
+		return -EFAULT;
+	if (!htw_vector_is_valid(ctx, &v))
+		return -EINVAL;
+	/* Where there are no arrays, all are zero. */
+	vr = kzalloc(sizeof(*vr), GFP_KERNEL);
+	if (!vr)
+		return -ENOMEM;
+	v.done = 0;
+	v.failed = 0;
+	while (v.done < v.count && !ret) {
+		if (v.done && signal_pending(current))
+			break;
+		ret = htw_vector_some(ctx, &v, vr, min(v.count - v.done, HTW_VECTOR_RUN));
+		cond_resched();
+	}
+	kfree(vr);
+	if (put_user(v.done, &arg->done) || put_user(v.failed, &arg->failed))
+		return -EFAULT;
+	return v.done ? 0 : ret;
+}

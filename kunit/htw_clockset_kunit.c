@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit: timers that expire when CLOCK_REALTIME is set
+ *
+ * The cases set the kernel's clock, and back again as far. With time travel no
+ * time passes meanwhile, so it can be set several times before anybody is told.
+ */
+#include <kunit/test.h>
+#include <linux/kthread.h>
+#include <linux/prandom.h>
+#include <linux/pvclock_gtod.h>
+#include <linux/sched/task.h>
+#include <linux/timekeeping.h>
+
+#include "../htw_clockset.h"
+#include "htw_kunit.h"
+
+#define HOUR			(3600 * (u64)NSEC_PER_SEC)
+
+/* A few ns more or less are lost on the way; no case minds. */
+static void set_by(s64 ns)
+{
+	struct timespec64 ts = ns_to_timespec64(ktime_get_real_ns() + ns);
+
+	WARN_ON_ONCE(do_settimeofday64(&ts));
+}
+
+static struct htw_context *realtime_context(struct kunit *test)
+{
+	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
+	struct htw_context *ctx = htw_test_context(test);
+
+	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	KUNIT_ASSERT_EQ(test, htw_clockset_listen(ctx), 0);
+	return ctx;
+}
+
+static u64 start_told(struct htw_context *ctx, u64 deadline, u64 interval, u32 firings)
+{
+	const struct htw_add add = {
+		.flags = HTW_F_CANCEL_ON_SET,
+		.deadline = deadline,
+		.interval = interval,
+		.firings = firings,
+		.cookie = 7,
+	};
+
+	return htw_test_add(ctx, &add);
+}
+
+/* All that waits for a walk has had it. */
+static void wait_for_walk(struct kunit *test, struct htw_context *ctx)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		/* Before: a walk that goes on may tell of it at once. */
+		const u32 expired = READ_ONCE(ctx->nr_expired);
+		const u64 id = start_told(ctx, 1000 * HOUR, 0, 0);
+		struct htw_cancel cancel = { .id = id, .flags = HTW_CANCEL_DISCARD };
+
+		KUNIT_ASSERT_NE(test, id, 0);
+		set_by(i ? -1000 : 1000);
+		KUNIT_ASSERT_NE(test, wait_event_timeout(ctx->wait,
+							 READ_ONCE(ctx->nr_expired) > expired,
+							 100 * HZ), 0);
+		flush_work(&ctx->set_work);
+		KUNIT_ASSERT_EQ(test, htw_test_cancel(ctx, &cancel), -EALREADY);
+	}
+}
+
+static void listens_on_realtime_only(struct kunit *test)
+{
+	struct htw_context *monotonic = htw_test_context(test);
+
+	KUNIT_EXPECT_EQ(test, htw_clockset_listen(monotonic), -EINVAL);
+	/* Once is enough, and more does no harm. */
+	KUNIT_EXPECT_EQ(test, htw_clockset_listen(realtime_context(test)), 0);
+}
+
+static void told_when_the_clock_is_set(struct kunit *test)
+{
+	struct htw_context *ctx = realtime_context(test);
+	const struct htw_add plain = { .deadline = 1000 * HOUR, .cookie = 8 };
+	struct htw_event events[2];
+
+	for (unsigned int i = 0; i < 4; i++) {
+		const u64 id = start_told(ctx, 1000 * HOUR, 0, 0);
+
+		KUNIT_ASSERT_NE(test, htw_test_add(ctx, &plain), 0);
+		set_by(i % 2 ? -(s64)HOUR : HOUR);
+		htw_test_wait(test, ctx, 1);
+		KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, 2), 1);
+		KUNIT_EXPECT_EQ(test, events[0].id, id);
+		KUNIT_EXPECT_EQ(test, events[0].flags, HTW_EVENT_CLOCK_SET);
+		KUNIT_EXPECT_LT(test, events[0].fired, events[0].deadline);
+		KUNIT_EXPECT_EQ(test, ctx->nr_timers, i + 1);
+	}
+}
+
+static int told_nothing(struct notifier_block *nb, unsigned long was_set, void *data)
+{
+	return NOTIFY_DONE;
+}
+
+/* Whoever else registers has all be told that the clock was set. It was not. */
+static void not_told_of_what_is_no_setting(struct kunit *test)
+{
+	struct htw_context *ctx = realtime_context(test);
+	struct notifier_block nb = { .notifier_call = told_nothing };
+	const u32 sets = htw_clockset_count();
+
+	KUNIT_ASSERT_NE(test, start_told(ctx, 1000 * HOUR, 0, 0), 0);
+	pvclock_gtod_register_notifier(&nb);
+	pvclock_gtod_unregister_notifier(&nb);
+	KUNIT_EXPECT_EQ(test, htw_clockset_count(), sets);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
+}
+
+static void times_desc(const int *times, char *desc)
+{
+	sprintf(desc, "set %d times", *times);
+}
+
+static const int times[] = { 1, 2, 3, 4, 5, 8, 9, 16 };
+KUNIT_ARRAY_PARAM(times, times, times_desc);
+
+/* A timer knows two bits of the count; set as often as they run round, it still is told. */
+static void told_however_often_it_was_set(struct kunit *test)
+{
+	const int n = *(const int *)test->param_value;
+	struct htw_context *ctx = realtime_context(test);
+	const u32 sets = htw_clockset_count();
+	struct htw_event events[2];
+	u64 id = start_told(ctx, 1000 * HOUR, 0, 0);
+
+	for (int i = 0; i < n; i++)
+		set_by(i % 2 ? -(s64)HOUR : HOUR);
+	KUNIT_EXPECT_EQ(test, htw_clockset_count() - sets, n);
+	htw_test_wait(test, ctx, 1);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, 2), 1);
+	KUNIT_EXPECT_EQ(test, events[0].id, id);
+	KUNIT_EXPECT_EQ(test, events[0].flags, HTW_EVENT_CLOCK_SET);
+	/* One that is started after that is not. */
+	flush_work(&ctx->set_work);
+	KUNIT_ASSERT_NE(test, start_told(ctx, 1000 * HOUR, 0, 0), 0);
+	wait_for_walk(test, ctx);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 1);
+	if (n % 2)
+		set_by(-(s64)HOUR);
+}
+
+/* Taken out by a harvest that cannot tell it, it is put back: expired, if need be. */
+static void told_though_it_was_taken_out(struct kunit *test)
+{
+	struct htw_context *ctx = realtime_context(test);
+	struct htw_event events[2];
+	struct htw_query entries[2];
+
+	for (unsigned int n = 0; n <= 8; n++) {
+		u32 slot = 0, sets;
+		LIST_HEAD(taken);
+		u64 id;
+
+		wait_for_walk(test, ctx);
+		id = start_told(ctx, 1000 * HOUR, 0, 0);
+		sets = htw_clockset_count();
+		KUNIT_ASSERT_EQ(test, htw_sweep_pending(ctx, &slot, entries, 2, &taken), 1);
+		for (unsigned int i = 0; i < n; i++) {
+			set_by(i % 2 ? -(s64)HOUR : HOUR);
+			flush_work(&ctx->set_work);
+		}
+		htw_sweep_put_back(ctx, &taken, sets);
+		KUNIT_ASSERT_EQ(test, ctx->nr_expired, !!n);
+		if (n) {
+			KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, 2), 1);
+			KUNIT_EXPECT_EQ(test, events[0].id, id);
+			KUNIT_EXPECT_EQ(test, events[0].flags, HTW_EVENT_CLOCK_SET);
+		} else {
+			struct htw_cancel cancel = { .id = id };
+
+			KUNIT_ASSERT_EQ(test, htw_test_cancel(ctx, &cancel), 0);
+		}
+		KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
+		if (n % 2)
+			set_by(-(s64)HOUR);
+	}
+}
+
+/*
+ * Each expiration of a periodic timer that is told ahead of its deadline
+ * stands for none of its firings, and all of them come in the end.
+ */
+static void firings_count_though_the_clock_is_set(struct kunit *test)
+{
+	struct htw_context *ctx = realtime_context(test);
+	const u64 interval = HOUR;
+	struct htw_event event = { .flags = HTW_EVENT_MORE };
+	struct rnd_state rnd;
+	u32 firings = 0, told = 0;
+	s64 off = 0;
+	u64 due;
+
+	prandom_seed_state(&rnd, 3);
+	KUNIT_ASSERT_NE(test, start_told(ctx, HOUR, interval, 100), 0);
+	do {
+		const s64 by = (s64)(prandom_u32_state(&rnd) % 5) * HOUR - HOUR;
+
+		set_by(by);
+		off += by;
+		htw_test_wait(test, ctx, by ? 1 : 0);
+		if (!htw_test_read(ctx, &event, 1))
+			continue;
+		told += !!(event.flags & HTW_EVENT_CLOCK_SET);
+		if (!firings)
+			due = event.deadline - firings * interval;
+		KUNIT_ASSERT_EQ(test, event.deadline, due + firings * interval);
+		firings += event.missed + (event.fired >= event.deadline);
+	} while (event.flags & HTW_EVENT_MORE);
+	KUNIT_EXPECT_EQ(test, firings, 100);
+	KUNIT_EXPECT_GT(test, told, 10);
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
+	set_by(-off);
+}
+
+#ifdef CONFIG_SMP
+/* Sets the clock all the time. */
+static int setter_thread(void *data)
+{
+	u32 *sets = data;
+
+	while (!kthread_should_stop()) {
+		set_by(*sets % 2 ? -(s64)HOUR : HOUR);
+		++*sets;
+		cond_resched();
+	}
+	if (*sets % 2)
+		set_by(-(s64)HOUR);
+	return 0;
+}
+
+/*
+ * Timers start, move, expire and are cancelled while another CPU sets the
+ * clock: each id ends once, and what is left at the end is told.
+ */
+static void set_races_with_everything(struct kunit *test)
+{
+	struct htw_context *ctx = realtime_context(test);
+	u32 sets = 0, cancelled = 0, read = 0, told = 0, n;
+	struct task_struct *task = kthread_create(setter_thread, &sets, "htw_kunit_set");
+	struct htw_event events[16];
+	struct rnd_state rnd;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, task);
+	get_task_struct(task);
+	wake_up_process(task);
+	prandom_seed_state(&rnd, 9);
+	for (u32 i = 0; i < HTW_TEST_MANY; i++) {
+		const u32 random = prandom_u32_state(&rnd);
+		const u64 id = start_told(ctx, random % 4 ? 1000 * HOUR : random % NSEC_PER_MSEC,
+					  0, 0);
+		struct htw_cancel cancel = { .id = id };
+		struct htw_mod mod = {
+			.id = id, .flags = HTW_MOD_DEADLINE, .deadline = 2000 * HOUR,
+		};
+		struct htw_run run;
+
+		KUNIT_ASSERT_NE(test, id, 0);
+		if (random & BIT(16)) {
+			htw_run_begin(&run, ctx);
+			htw_run_mod(&run, &mod);
+			htw_run_end(&run);
+		}
+		if (random & BIT(17) && random & BIT(18))
+			cancelled += !htw_test_cancel(ctx, &cancel);
+		if (random & BIT(19)) {
+			n = htw_test_read(ctx, events, ARRAY_SIZE(events));
+			for (u32 j = 0; j < n; j++)
+				told += events[j].flags == HTW_EVENT_CLOCK_SET;
+			read += n;
+		}
+		cond_resched();
+	}
+	kthread_stop_put(task);
+	set_by(1000);
+	while (read + cancelled < HTW_TEST_MANY) {
+		htw_test_wait(test, ctx, 1);
+		n = htw_test_read(ctx, events, ARRAY_SIZE(events));
+		for (u32 j = 0; j < n; j++)
+			told += events[j].flags == HTW_EVENT_CLOCK_SET;
+		read += n;
+	}
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
+	KUNIT_EXPECT_GT(test, sets, 2);
+	KUNIT_EXPECT_GT(test, told, 0);
+	KUNIT_EXPECT_GT(test, cancelled, 0);
+	kunit_info(test, "set %u times, told %u, cancelled %u", sets, told, cancelled);
+}
+
+/* KASAN tells if the walk finds the context's memory gone. */
+static void close_races_with_walk(struct kunit *test)
+{
+	for (unsigned int i = 0; i < 100; i++) {
+		struct htw_context *ctx = realtime_context(test);
+
+		for (unsigned int j = 0; j < 200; j++)
+			KUNIT_ASSERT_NE(test, start_told(ctx, 1000 * HOUR, 0, 0), 0);
+		set_by(i % 2 ? -(s64)HOUR : HOUR);
+		kunit_release_action(test, htw_test_close, ctx);
+		cond_resched();
+	}
+}
+#endif /* CONFIG_SMP */
+
+static struct kunit_case htw_clockset_cases[] = {
+	KUNIT_CASE(listens_on_realtime_only),
+	KUNIT_CASE(told_when_the_clock_is_set),
+	KUNIT_CASE(not_told_of_what_is_no_setting),
+	KUNIT_CASE_PARAM(told_however_often_it_was_set, times_gen_params),
+	KUNIT_CASE(told_though_it_was_taken_out),
+	KUNIT_CASE(firings_count_though_the_clock_is_set),
+#ifdef CONFIG_SMP
+	KUNIT_CASE_SLOW(set_races_with_everything),
+	KUNIT_CASE_SLOW(close_races_with_walk),
+#endif
+	{}
+};
+
+static struct kunit_suite htw_clockset_suite = {
+	.name = "htw_clockset",
+	.test_cases = htw_clockset_cases,
+};
+
+kunit_test_suite(htw_clockset_suite);
+
+MODULE_DESCRIPTION("KUnit: timers that expire when the clock is set");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit: the ring of expirations, where a program would see it
+ *
+ * The cases write to the page as a program would, and to the kernel's own
+ * numbers where a program would need 2^32 expirations to get there. Most have a
+ * clock that stands still; on SMP threads meet in real time.
+ */
+#include <kunit/test.h>
+#include <linux/atomic.h>
+#include <linux/delay.h>
+#include <linux/kthread.h>
+#include <linux/prandom.h>
+
+#include "htw_kunit.h"
+
+#define RING			8u
+
+KUNIT_DEFINE_ACTION_WRAPPER(unmap_ring, htw_context_unmap_ring, struct htw_context *);
+
+/* A context with a ring that is mapped. */
+static struct htw_context *ring_context(struct kunit *test, u32 entries, s32 clock)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_RING | HTW_SETUP_CLOCK,
+		.clock = clock,
+		.ring_entries = entries,
+	};
+
+	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	htw_context_map_ring(ctx);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, unmap_ring, ctx), 0);
+	return ctx;
+}
+
+static struct htw_context *still_ring(struct kunit *test)
+{
+	return ring_context(test, RING, HTW_CLOCK_MANUAL);
+}
+
+static u32 waiting(const struct htw_context *ctx)
+{
+	/* As a program does: the records are there then. */
+	return smp_load_acquire(&ctx->ring->page->tail) - ctx->ring->page->head;
+}
+
+static struct htw_event *record(const struct htw_context *ctx, u32 nth)
+{
+	return &ctx->ring->events[(ctx->ring->page->head + nth) & (ctx->ring->entries - 1)];
+}
+
+/* The program has used that many. */
+static void use(struct htw_context *ctx, u32 count)
+{
+	/* As a program does: it has read them. */
+	smp_store_release(&ctx->ring->page->head, ctx->ring->page->head + count);
+}
+
+/* @count timers with the cookies @first, ..., a tick apart, all of which expire. */
+static void expire(struct kunit *test, struct htw_context *ctx, u32 count, u64 first)
+{
+	const u64 now = htw_context_now(ctx);
+
+	for (u32 i = 0; i < count; i++)
+		htw_test_start(test, ctx, now + (i + 1) * htw_tick_ns, first + i);
+	KUNIT_ASSERT_EQ(test, htw_context_advance(ctx, now + count * htw_tick_ns), count);
+}
+
+static void expect_cookies(struct kunit *test, struct htw_context *ctx, u64 first, u32 count)
+{
+	KUNIT_EXPECT_EQ(test, waiting(ctx), count);
+	for (u32 i = 0; i < count; i++)
+		KUNIT_EXPECT_EQ(test, record(ctx, i)->cookie, first + i);
+	use(ctx, count);
+}
+
+/* @good: the last head that could be; @head: what the program says */
+struct room_param {
+	const char *name;
+	u32 tail;
+	u32 good;
+	u32 head;
+	u32 room;
+};
+
+static const struct room_param room_params[] = {
+	{ "empty", 0, 0, 0, 8 },
+	{ "full", 8, 0, 0, 0 },
+	{ "all used", 8, 0, 8, 8 },
+	{ "some used", 8, 0, 3, 3 },
+	{ "ahead by one", 8, 0, 9, 0 },
+	{ "ahead by one, room before", 8, 5, 9, 5 },
+	{ "ahead by much", 8, 5, 1u << 31, 5 },
+	{ "behind by one too much", 9, 5, 0, 4 },
+	{ "behind by much", 8, 5, 8 - (1u << 31), 5 },
+	{ "backwards, and possible", 9, 5, 2, 1 },
+	{ "across the wrap", 2, -2u, -2u, 4 },
+	{ "across the wrap, all used", 2, -2u, 2, 8 },
+	{ "across the wrap, ahead", 2, -2u, 3, 4 },
+	{ "across the wrap, behind", 2, -2u, -7u, 4 },
+	{ "before the wrap, ahead of it", -1u, -3u, 0, 6 },
+};
+
+static void room_desc(const struct room_param *p, char *desc)
+{
+	strscpy(desc, p->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(room, room_params, room_desc);
+
+static void room_believes_no_head(struct kunit *test)
+{
+	const struct room_param *p = test->param_value;
+	struct htw_ring page = { .head = p->head };
+	struct htw_completions ring = {
+		.page = &page, .entries = RING, .tail = p->tail, .head = p->good,
+	};
+
+	KUNIT_EXPECT_EQ(test, htw_ring_room(&ring), p->room);
+	page.head = p->tail;
+	KUNIT_EXPECT_EQ(test, htw_ring_room(&ring), RING);
+}
+
+static void sizes(struct kunit *test)
+{
+	static const u32 bad[] = { 0, 3, 6, 1000, BIT(21), U32_MAX };
+
+	for (u32 shift = 0; shift <= 20; shift++)
+		KUNIT_EXPECT_EQ(test, htw_ring_check(BIT(shift)), 0);
+	for (u32 i = 0; i < ARRAY_SIZE(bad); i++)
+		KUNIT_EXPECT_EQ(test, htw_ring_check(bad[i]), -EINVAL);
+}
+
+static void numbers_wrap(struct kunit *test)
+{
+	struct htw_context *ctx = still_ring(test);
+	struct htw_completions *ring = ctx->ring;
+	u64 cookie = 0;
+
+	ring->tail = -20u;
+	ring->head = -20u;
+	ring->page->head = -20u;
+	htw_context_flush(ctx);
+	for (u32 i = 0; i < 20; i++) {
+		expire(test, ctx, i % 9, cookie);
+		expect_cookies(test, ctx, cookie, i % 9);
+		cookie += i % 9;
+	}
+	/* And with some that do not fit, at the wrap. */
+	ring->tail = -3u;
+	ring->head = -3u;
+	ring->page->head = -3u;
+	expire(test, ctx, RING + 5, 100);
+	KUNIT_EXPECT_EQ(test, ring->page->flags, HTW_RING_OVERFLOW);
+	expect_cookies(test, ctx, 100, RING);
+	KUNIT_EXPECT_EQ(test, htw_context_flush(ctx), 5);
+	KUNIT_EXPECT_EQ(test, ring->page->flags, 0);
+	expect_cookies(test, ctx, 100 + RING, 5);
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
+}
+
+static void pushed_is_freed(struct kunit *test)
+{
+	struct htw_context *ctx = still_ring(test);
+	const u64 id = htw_test_start(test, ctx, htw_tick_ns, 1);
+	struct htw_cancel cancel = { .id = id };
+
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, htw_tick_ns), 1);
+	KUNIT_EXPECT_EQ(test, record(ctx, 0)->id, id);
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
+	KUNIT_EXPECT_FALSE(test, htw_timer_is_live(htw_test_slot(ctx, id)));
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), -ENOENT);
+	/* The slot is the next one's, with another id. */
+	KUNIT_EXPECT_EQ(test, HTW_ID_SLOT(htw_test_start(test, ctx, U64_MAX, 2)),
+			HTW_ID_SLOT(id));
+}
+
+/* Behind its last generation a slot is used no more, and what was due is. */
+static void slot_that_ran_out(struct kunit *test)
+{
+	struct htw_context *ctx = still_ring(test);
+
+	for (u32 i = 0; i < 3; i++) {
+		const u64 id = htw_test_start(test, ctx, htw_tick_ns, i);
+
+		if (i == 1)
+			htw_test_slot(ctx, id)->generation = U32_MAX;
+	}
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, htw_tick_ns), 3);
+	expect_cookies(test, ctx, 0, 3);
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
+	KUNIT_EXPECT_EQ(test, list_count_nodes(&ctx->free), HTW_CHUNK_TIMERS - 1);
+	KUNIT_EXPECT_EQ(test, ctx->own->wheel.pending, 0);
+}
+
+/* Plain ones, periodic ones and kept ones in turn: each is done what it needs. */
+static void mixed(struct kunit *test)
+{
+	struct htw_context *ctx = ring_context(test, 64, HTW_CLOCK_MANUAL);
+
+	for (u32 i = 0; i < 60; i++) {
+		const struct htw_add add = {
+			.deadline = htw_tick_ns,
+			.interval = i % 3 == 1 ? 10 * htw_tick_ns : 0,
+			.flags = i % 3 == 2 ? HTW_F_KEEP : 0,
+			.cookie = i,
+		};
+
+		KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
+	}
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, htw_tick_ns), 60);
+	for (u32 i = 0; i < 60; i++)
+		KUNIT_EXPECT_EQ(test, record(ctx, i)->flags, i % 3 ? HTW_EVENT_MORE : 0);
+	expect_cookies(test, ctx, 0, 60);
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 40);
+	KUNIT_EXPECT_EQ(test, ctx->own->wheel.pending, 20);
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 20 * htw_tick_ns), 20);
+	KUNIT_EXPECT_EQ(test, record(ctx, 7)->cookie, 22);
+	KUNIT_EXPECT_EQ(test, record(ctx, 7)->deadline, 11 * htw_tick_ns);
+}
+
+/* One that finds others waiting moves two, and never itself ahead of them. */
+static void expiry_moves_two(struct kunit *test)
+{
+	struct htw_context *ctx = still_ring(test);
+
+	expire(test, ctx, RING + 6, 0);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 6);
+	expect_cookies(test, ctx, 0, RING);
+	for (u32 i = 0; i < 5; i++) {
+		expire(test, ctx, 1, RING + 6 + i);
+		KUNIT_EXPECT_EQ(test, ctx->nr_expired, 5 - i);
+		expect_cookies(test, ctx, RING + 2 * i, 2);
+	}
+	/* The last one that waits is taken along, and the ring is ahead again. */
+	expire(test, ctx, 3, RING + 11);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
+	expect_cookies(test, ctx, RING + 10, 4);
+}
+
+/* However many wait, and however fast they are used, a flush comes to an end. */
+static void flush_is_bounded(struct kunit *test)
+{
+	struct htw_context *ctx = still_ring(test);
+	u32 moved = 0;
+
+	expire(test, ctx, 10 * RING, 0);
+	while (ctx->nr_expired) {
+		int n;
+
+		use(ctx, waiting(ctx));
+		n = htw_context_flush(ctx);
+		KUNIT_ASSERT_EQ(test, n, RING);
+		moved += n;
+	}
+	KUNIT_EXPECT_EQ(test, moved, 9 * RING);
+}
+
+static void unmapped_ring_takes_nothing(struct kunit *test)
+{
+	struct htw_context *ctx = still_ring(test);
+	struct htw_event events[4];
+
+	expire(test, ctx, 2, 0);
+	htw_context_unmap_ring(ctx);
+	expire(test, ctx, 2, 2);
+	KUNIT_EXPECT_EQ(test, waiting(ctx), 2);
+	KUNIT_EXPECT_EQ(test, htw_context_flush(ctx), -ENXIO);
+	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, events, 4), 2);
+	expire(test, ctx, 2, 4);
+	htw_context_map_ring(ctx);
+	KUNIT_EXPECT_EQ(test, ctx->ring->page->flags, HTW_RING_OVERFLOW);
+	expect_cookies(test, ctx, 0, 2);
+	KUNIT_EXPECT_TRUE(test, htw_context_is_readable(ctx));
+	expect_cookies(test, ctx, 4, 2);
+	KUNIT_EXPECT_FALSE(test, htw_context_is_readable(ctx));
+}
+
+static bool tail_is_at(const struct htw_context *ctx, u32 tail)
+{
+	return (s32)(READ_ONCE(ctx->ring->page->tail) - tail) >= 0;
+}
+
+/* In real time: each firing a record, in phase, until the ring is full. */
+static void periodic_by_callback(struct kunit *test)
+{
+	struct htw_context *ctx = ring_context(test, 64, CLOCK_MONOTONIC);
+	const struct htw_add add = {
+		.deadline = 5 * NSEC_PER_MSEC,
+		.interval = 5 * NSEC_PER_MSEC,
+		.cookie = 1,
+	};
+	u64 next = 0;
+
+	KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
+	KUNIT_ASSERT_NE(test, wait_event_timeout(ctx->wait, tail_is_at(ctx, 64), 100 * HZ), 0);
+	for (u32 i = 0; i < 64; i++) {
+		const struct htw_event *ev = record(ctx, i);
+
+		KUNIT_EXPECT_GE(test, ev->fired, ev->deadline);
+		KUNIT_EXPECT_EQ(test, ev->flags, HTW_EVENT_MORE);
+		if (next)
+			KUNIT_EXPECT_EQ(test, ev->deadline, next);
+		next = ev->deadline + (1 + ev->missed) * add.interval;
+	}
+	htw_test_wait(test, ctx, 1);
+	msleep(30);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 1);
+	KUNIT_EXPECT_EQ(test, htw_test_pending(raw_smp_processor_id()), 0);
+	use(ctx, 64);
+	KUNIT_EXPECT_EQ(test, htw_context_flush(ctx), 1);
+	KUNIT_EXPECT_EQ(test, record(ctx, 0)->deadline, next);
+	KUNIT_EXPECT_GE(test, record(ctx, 0)->missed, 4);
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 1);
+}
+
+#ifdef CONFIG_SMP
+#define MEET_ADDERS		3u
+
+struct meeting {
+	struct htw_context *ctx;
+	atomic_t next;
+	u32 count;
+	u8 *ends;
+	atomic_t failed;
+};
+
+/* Adds timers with cookies of their own, and cancels some of them again. */
+static int meet_add(void *arg)
+{
+	struct meeting *m = arg;
+	struct rnd_state rnd;
+
+	prandom_seed_state(&rnd, (unsigned long)current);
+	for (;;) {
+		const u32 cookie = atomic_inc_return(&m->next) - 1;
+		const struct htw_add add = {
+			.deadline = prandom_u32_state(&rnd) % (3 * NSEC_PER_MSEC),
+			.cookie = cookie,
+		};
+		struct htw_cancel cancel = {};
+
+		if (cookie >= m->count)
+			break;
+		cancel.id = htw_test_add(m->ctx, &add);
+		if (!cancel.id)
+			atomic_inc(&m->failed);
+		if (cookie % 4)
+			continue;
+		udelay(cookie / 4 % 32);
+		cancel.flags = cookie % 8 ? 0 : HTW_CANCEL_DISCARD;
+		switch (htw_test_cancel(m->ctx, &cancel)) {
+		case 0:
+			m->ends[cookie]++;
+			break;
+		case -EALREADY:
+			m->ends[cookie] += cookie % 8 == 0;
+			break;
+		}
+	}
+	while (!kthread_should_stop())
+		usleep_range(1000, 2000);
+	return 0;
+}
+
+/* Whatever is written there meanwhile, but for the head. */
+static int meet_scribble(void *arg)
+{
+	struct meeting *m = arg;
+	struct htw_ring *page = m->ctx->ring->page;
+
+	while (!kthread_should_stop()) {
+		WRITE_ONCE(page->entries, U32_MAX);
+		WRITE_ONCE(page->reserved0[0], U32_MAX);
+		usleep_range(50, 100);
+	}
+	return 0;
+}
+
+static u32 all_ends(const struct meeting *m)
+{
+	u32 ends = 0;
+
+	for (u32 i = 0; i < m->count; i++)
+		ends += READ_ONCE(m->ends[i]);
+	return ends;
+}
+
+static void each_ends_once(struct kunit *test)
+{
+	struct meeting m = { .count = HTW_TEST_MANY / 4 };
+	struct task_struct *threads[MEET_ADDERS + 1];
+	unsigned long end;
+
+	m.ctx = ring_context(test, 32, CLOCK_MONOTONIC);
+	m.ends = kunit_kzalloc(test, m.count, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, m.ends);
+	for (u32 i = 0; i <= MEET_ADDERS; i++) {
+		threads[i] = kthread_run(i < MEET_ADDERS ? meet_add : meet_scribble, &m,
+					 "htw_meet/%u", i);
+		KUNIT_ASSERT_FALSE(test, IS_ERR(threads[i]));
+	}
+	for (end = jiffies + 100 * HZ; time_before(jiffies, end);) {
+		u32 n = waiting(m.ctx);
+
+		KUNIT_EXPECT_LE(test, n, 32);
+		for (u32 i = 0; i < n; i++)
+			m.ends[record(m.ctx, i)->cookie]++;
+		use(m.ctx, n);
+		if (!htw_context_is_readable(m.ctx) && atomic_read(&m.next) >= m.count &&
+		    !READ_ONCE(m.ctx->nr_timers) && all_ends(&m) >= m.count)
+			break;
+		cond_resched();
+	}
+	for (u32 i = 0; i <= MEET_ADDERS; i++)
+		kthread_stop(threads[i]);
+	KUNIT_EXPECT_EQ(test, atomic_read(&m.failed), 0);
+	for (u32 i = 0; i < m.count; i++)
+		KUNIT_EXPECT_EQ_MSG(test, m.ends[i], 1, "cookie %u", i);
+	htw_test_expect_empty(test);
+}
+#endif
+
+static struct kunit_case htw_ring_cases[] = {
+	KUNIT_CASE_PARAM(room_believes_no_head, room_gen_params),
+	KUNIT_CASE(sizes),
+	KUNIT_CASE(numbers_wrap),
+	KUNIT_CASE(pushed_is_freed),
+	KUNIT_CASE(slot_that_ran_out),
+	KUNIT_CASE(mixed),
+	KUNIT_CASE(expiry_moves_two),
+	KUNIT_CASE(flush_is_bounded),
+	KUNIT_CASE(unmapped_ring_takes_nothing),
+	KUNIT_CASE(periodic_by_callback),
+#ifdef CONFIG_SMP
+	KUNIT_CASE_SLOW(each_ends_once),
+#endif
+	{}
+};
+
+static struct kunit_suite htw_ring_suite = {
+	.name = "htw_ring",
+	.test_cases = htw_ring_cases,
+};
+
+kunit_test_suite(htw_ring_suite);
+
+MODULE_DESCRIPTION("KUnit: the ring of expirations");
+MODULE_LICENSE("GPL");

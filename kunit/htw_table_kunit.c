@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit: the table of deadlines
+ *
+ * A store is what a program's would be: to the word, with no lock and no call.
+ * Most cases have a clock that stands still, so they know what has come when the
+ * kernel looks; with time travel the pacing is exact as well; on SMP one thread
+ * stores while the deadlines come.
+ */
+#include <kunit/test.h>
+#include <linux/delay.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/prandom.h>
+
+#include "htw_kunit.h"
+
+#define TICK			((u64)htw_tick_ns)
+
+static struct htw_context *table_context(struct kunit *test, s32 clock)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = clock };
+
+	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	KUNIT_ASSERT_EQ(test, htw_table_enable(ctx), 0);
+	return ctx;
+}
+
+static u64 *word(struct htw_context *ctx, u64 id)
+{
+	const struct htw_timer *t = htw_test_slot(ctx, id);
+
+	return &htw_chunk_of(t)->table[htw_timer_index(t)];
+}
+
+static int move(struct htw_context *ctx, u64 id, u64 deadline)
+{
+	const struct htw_mod mod = {
+		.id = id, .deadline = deadline, .flags = HTW_MOD_DEADLINE | HTW_F_ABS,
+	};
+	struct htw_run run;
+	int ret;
+
+	htw_run_begin(&run, ctx);
+	ret = htw_run_mod(&run, &mod);
+	htw_run_end(&run);
+	return ret;
+}
+
+static u16 state(struct htw_context *ctx, u64 id)
+{
+	struct htw_query query = { .id = id };
+	struct htw_run run;
+
+	htw_run_begin(&run, ctx);
+	if (htw_run_query(&run, &query))
+		query.state = 0;
+	htw_run_end(&run);
+	return query.state;
+}
+
+/*
+ * A timer for tick 10 with a word, at tick @at: which deadline has expired then,
+ * or zero for none; and its state
+ */
+struct word_param {
+	const char *name;
+	u64 word;
+	u64 at;
+	u64 expired;
+	u16 state;
+};
+
+#define PENDING			HTW_STATE_PENDING
+#define DISARMED		HTW_STATE_DISARMED
+
+static const struct word_param word_params[] = {
+	{ "as armed, before", 0, 9, 0, PENDING },
+	{ "as armed", 0, 10, 10, DISARMED },
+	{ "earlier, before the old one", 5, 9, 0, PENDING },
+	{ "earlier, at the old one", 5, 10, 10, DISARMED },
+	{ "equal", 10, 10, 10, DISARMED },
+	{ "later, at the old one", 20, 10, 0, PENDING },
+	{ "later, just before", 20, 19, 0, PENDING },
+	{ "later, come too", 20, 20, 20, DISARMED },
+	{ "later, long past", 20, 1000, 20, DISARMED },
+	{ "far", 1ULL << 40, 10, 0, PENDING },
+	{ "disarmed, before", HTW_DISARMED, 9, 0, DISARMED },
+	{ "disarmed", HTW_DISARMED, 10, 0, DISARMED },
+	{ "disarmed, long past", HTW_DISARMED, 1000, 0, DISARMED },
+};
+
+static void word_desc(const struct word_param *p, char *desc)
+{
+	strscpy(desc, p->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(word, word_params, word_desc);
+
+static void word_decides(struct kunit *test)
+{
+	const struct word_param *p = test->param_value;
+	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
+	const u64 id = htw_test_start(test, ctx, 10 * TICK, 1);
+	struct htw_event event = {};
+
+	KUNIT_EXPECT_EQ(test, *word(ctx, id), 0);
+	*word(ctx, id) = p->word == HTW_DISARMED ? p->word : p->word * TICK;
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, p->at * TICK), p->expired != 0);
+	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, &event, 1), p->expired != 0);
+	KUNIT_EXPECT_EQ(test, event.deadline, p->expired * TICK);
+	KUNIT_EXPECT_EQ(test, state(ctx, id), p->state);
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 1);
+	/* Nothing more of it, but for one that is pending. */
+	if (p->state == PENDING)
+		return;
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 5000 * TICK), 0);
+	KUNIT_EXPECT_EQ(test, move(ctx, id, 5001 * TICK), 0);
+	KUNIT_EXPECT_EQ(test, *word(ctx, id), 0);
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 5001 * TICK), 1);
+}
+
+/* What is there before, what comes later, and the pages of both. */
+static void every_chunk_has_words(struct kunit *test)
+{
+	const u32 chunks = PAGE_SIZE / (HTW_CHUNK_SLOTS * sizeof(u64));
+	const u32 page = chunks * HTW_CHUNK_TIMERS;
+	const u32 count = 5 * page + page / 2;
+	struct htw_context *ctx = htw_test_context(test);
+	u64 *ids = kunit_kcalloc(test, count, sizeof(*ids), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, ids);
+	for (u32 i = 0; i < count; i++) {
+		if (i == 2 * page + page / 3) {
+			KUNIT_ASSERT_EQ(test, htw_table_enable(ctx), 0);
+			KUNIT_ASSERT_EQ(test, htw_table_enable(ctx), 0);
+		}
+		ids[i] = htw_test_start(test, ctx, U64_MAX - 1, i);
+	}
+	for (u32 i = 0; i < count; i++) {
+		const u64 offset = (u64)HTW_ID_SLOT(ids[i]) * sizeof(u64);
+		struct page *there = htw_table_page(ctx, offset);
+
+		KUNIT_ASSERT_NOT_NULL(test, there);
+		KUNIT_ASSERT_PTR_EQ(test, (void *)word(ctx, ids[i]),
+				    page_address(there) + offset % PAGE_SIZE);
+		KUNIT_ASSERT_EQ(test, *word(ctx, ids[i]), 0);
+		*word(ctx, ids[i]) = ids[i];
+	}
+	for (u32 i = 0; i < count; i++)
+		KUNIT_ASSERT_EQ(test, *word(ctx, ids[i]), ids[i]);
+	KUNIT_EXPECT_NOT_NULL(test, htw_table_page(ctx, 5 * PAGE_SIZE));
+	KUNIT_EXPECT_NULL(test, htw_table_page(ctx, 6 * PAGE_SIZE));
+	KUNIT_EXPECT_NULL(test, htw_table_page(ctx, U64_MAX));
+}
+
+/* A page for 504 timers, and no more than the limit needs. */
+static void size_is_that_of_the_limit(struct kunit *test)
+{
+	static const struct {
+		u32 limit;
+		u32 pages;
+	} params[] = { { 1, 1 }, { 504, 1 }, { 505, 2 }, { 1008, 2 }, { 1048576, 2081 } };
+
+	if (PAGE_SIZE != 4096)
+		kunit_skip(test, "counted in pages of 4096 bytes");
+	for (u32 i = 0; i < ARRAY_SIZE(params); i++) {
+		const struct htw_context ctx = { .limit = params[i].limit };
+
+		KUNIT_EXPECT_EQ(test, htw_table_size(&ctx), params[i].pages * PAGE_SIZE);
+	}
+}
+
+static void slot_stays_the_programs(struct kunit *test)
+{
+	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
+	const u64 id = htw_test_start(test, ctx, TICK, 1);
+	struct htw_cancel cancel = { .id = id };
+	struct htw_event event;
+
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, TICK), 1);
+	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, event.flags, HTW_EVENT_MORE);
+	for (u32 i = 1; i < HTW_CHUNK_TIMERS; i++)
+		KUNIT_EXPECT_NE(test, HTW_ID_SLOT(htw_test_start(test, ctx, U64_MAX, i)),
+				HTW_ID_SLOT(id));
+	*word(ctx, id) = HTW_DISARMED;
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), 0);
+	/* The next one's, and as if nobody had been there. */
+	cancel.id = htw_test_start(test, ctx, 2 * TICK, 1);
+	KUNIT_EXPECT_EQ(test, HTW_ID_SLOT(cancel.id), HTW_ID_SLOT(id));
+	KUNIT_EXPECT_EQ(test, *word(ctx, cancel.id), 0);
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 2 * TICK), 1);
+}
+
+/* Nobody is woken up for a look that finds nothing to tell. */
+static void moves_wake_nobody(struct kunit *test)
+{
+	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
+	DEFINE_WAIT(wait);
+
+	for (u32 i = 0; i < 20; i++) {
+		const u64 id = htw_test_start(test, ctx, TICK, i);
+
+		*word(ctx, id) = i % 2 ? HTW_DISARMED : 5 * TICK;
+	}
+	prepare_to_wait(&ctx->wait, &wait, TASK_UNINTERRUPTIBLE);
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, TICK), 0);
+	/* autoremove_wake_function() would have taken it off. */
+	KUNIT_EXPECT_FALSE(test, list_empty(&wait.entry));
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 5 * TICK), 10);
+	KUNIT_EXPECT_TRUE(test, list_empty(&wait.entry));
+	finish_wait(&ctx->wait, &wait);
+}
+
+/*
+ * However the program stores, a timer is looked at once a tick: the word is
+ * always a little ahead when that look comes.
+ */
+static void always_a_little_later(struct kunit *test)
+{
+	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
+	const u64 id = htw_test_start(test, ctx, TICK, 1);
+
+	for (u32 i = 1; i < 2000; i++) {
+		*word(ctx, id) = i * TICK + 1;
+		KUNIT_ASSERT_EQ(test, htw_context_advance(ctx, i * TICK), 0);
+		KUNIT_ASSERT_EQ(test, ctx->own->wheel.pending, 1);
+		KUNIT_ASSERT_EQ(test, htw_test_slot(ctx, id)->node.expires, i + 1);
+	}
+}
+
+/* By the hrtimer: at the later tick, and not much more often than that. */
+static void moved_is_in_time(struct kunit *test)
+{
+	struct htw_context *ctx = table_context(test, CLOCK_MONOTONIC);
+	const u64 start = htw_test_tick_up(htw_now() + 200 * NSEC_PER_MSEC);
+	struct htw_event event;
+	u64 id;
+
+	id = htw_test_start(test, ctx, start, 1);
+	for (u32 i = 1; i <= 5; i++) {
+		WRITE_ONCE(*word(ctx, id), start + i * 300 * NSEC_PER_MSEC);
+		/* Behind the first deadline, and before the next one. */
+		msleep(300);
+	}
+	htw_test_wait(test, ctx, 1);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_EXPECT_GE(test, event.fired, event.deadline);
+	if (IS_ENABLED(CONFIG_UML_TIME_TRAVEL_SUPPORT)) {
+		KUNIT_EXPECT_EQ(test, event.deadline, start + 5 * 300 * NSEC_PER_MSEC);
+		KUNIT_EXPECT_LT(test, event.fired, event.deadline + TICK);
+	}
+}
+
+#ifdef CONFIG_SMP
+#define RACERS			200u
+#define RACE_ROUNDS		10u
+
+struct race {
+	struct htw_context *ctx;
+	u64 ids[RACERS];
+	u64 certain[RACERS];	/* no expiration before that */
+	bool run[RACERS];	/* stores are allowed */
+};
+
+static int race_store(void *arg)
+{
+	struct race *race = arg;
+	struct rnd_state rnd;
+
+	prandom_seed_state(&rnd, 7);
+	while (!kthread_should_stop()) {
+		const u32 i = prandom_u32_state(&rnd) % RACERS;
+		const u64 certain = READ_ONCE(race->certain[i]);
+		u64 later;
+
+		cond_resched();
+		/* Pairs with race_begin(). */
+		if (!smp_load_acquire(&race->run[i]))
+			continue;
+		later = certain + 1 + prandom_u32_state(&rnd) % (4 * NSEC_PER_MSEC);
+		WRITE_ONCE(*word(race->ctx, race->ids[i]), later);
+		/* So that it is there before the clock is read. */
+		smp_mb();
+		if (htw_now() < certain)
+			WRITE_ONCE(race->certain[i], later);
+		else
+			WRITE_ONCE(race->run[i], false);
+		if (prandom_u32_state(&rnd) % 8 == 0)
+			WRITE_ONCE(race->run[i], false);
+	}
+	return 0;
+}
+
+static void race_begin(struct race *race, u32 i, u64 deadline)
+{
+	WRITE_ONCE(race->certain[i], deadline);
+	/* Pairs with race_store(). */
+	smp_store_release(&race->run[i], true);
+}
+
+static void stores_against_expiry(struct kunit *test)
+{
+	struct race *race = kunit_kzalloc(test, sizeof(*race), GFP_KERNEL);
+	u32 events[RACERS] = {}, done = 0;
+	struct task_struct *thread;
+	struct htw_event event;
+
+	KUNIT_ASSERT_NOT_NULL(test, race);
+	race->ctx = table_context(test, CLOCK_MONOTONIC);
+	for (u32 i = 0; i < RACERS; i++) {
+		const u64 deadline = htw_now() + 20 * NSEC_PER_MSEC;
+
+		race->ids[i] = htw_test_start(test, race->ctx, deadline, i);
+		race_begin(race, i, deadline);
+	}
+	thread = kthread_run(race_store, race, "htw_store");
+	KUNIT_ASSERT_FALSE(test, IS_ERR(thread));
+	while (done < RACERS) {
+		u64 deadline;
+		u32 i;
+
+		if (!wait_event_timeout(race->ctx->wait, READ_ONCE(race->ctx->nr_expired), 60 * HZ))
+			break;
+		if (!htw_test_read(race->ctx, &event, 1))
+			continue;
+		i = event.cookie;
+		KUNIT_EXPECT_GE(test, event.fired, event.deadline);
+		KUNIT_EXPECT_GE(test, event.deadline, READ_ONCE(race->certain[i]));
+		KUNIT_EXPECT_EQ(test, state(race->ctx, event.id), DISARMED);
+		WRITE_ONCE(race->run[i], false);
+		if (++events[i] == RACE_ROUNDS) {
+			done++;
+			continue;
+		}
+		KUNIT_EXPECT_LT(test, events[i], RACE_ROUNDS);
+		deadline = htw_now() + 10 * NSEC_PER_MSEC;
+		KUNIT_EXPECT_EQ(test, move(race->ctx, race->ids[i], deadline), 0);
+		race_begin(race, i, deadline);
+	}
+	kthread_stop(thread);
+	KUNIT_EXPECT_EQ(test, done, RACERS);
+	msleep(50);
+	KUNIT_EXPECT_EQ(test, race->ctx->nr_expired, 0);
+	htw_test_expect_empty(test);
+}
+#endif
+
+static struct kunit_case htw_table_cases[] = {
+	KUNIT_CASE_PARAM(word_decides, word_gen_params),
+	KUNIT_CASE(every_chunk_has_words),
+	KUNIT_CASE(size_is_that_of_the_limit),
+	KUNIT_CASE(slot_stays_the_programs),
+	KUNIT_CASE(moves_wake_nobody),
+	KUNIT_CASE(always_a_little_later),
+	KUNIT_CASE(moved_is_in_time),
+#ifdef CONFIG_SMP
+	KUNIT_CASE_SLOW(stores_against_expiry),
+#endif
+	{}
+};
+
+static struct kunit_suite htw_table_suite = {
+	.name = "htw_table",
+	.test_cases = htw_table_cases,
+};
+
+kunit_test_suite(htw_table_suite);
+
+MODULE_DESCRIPTION("KUnit: the table of deadlines");
+MODULE_LICENSE("GPL");
