@@ -8,6 +8,7 @@
  * with must be as they were. Time is a manual clock's wherever there is one.
  */
 #include <getopt.h>
+#include <sys/timex.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -19,6 +20,9 @@
 static const struct call call_setup = { "HTW_SETUP", HTW_SETUP, 0, sizeof(struct htw_setup) };
 static const struct call call_info = { "HTW_INFO", HTW_INFO, 0, sizeof(struct htw_info) };
 static const struct call call_batch = { "HTW_BATCH", HTW_BATCH, 0, sizeof(struct htw_batch) };
+static const struct call call_vector = {
+	"HTW_VECTOR", HTW_VECTOR, 0, sizeof(struct htw_vector)
+};
 static const struct call call_cancel_all = {
 	"HTW_CANCEL_ALL", HTW_CANCEL_ALL, 0, sizeof(struct htw_cancel_all)
 };
@@ -63,6 +67,7 @@ static const struct {
 	{ "HTW_HARVEST", HTW_HARVEST, HTW_FEATURE_ALL },
 	{ "HTW_ADVANCE", HTW_ADVANCE, HTW_FEATURE_MANUAL },
 	{ "HTW_FLUSH", HTW_FLUSH, HTW_FEATURE_RING },
+	{ "HTW_VECTOR", HTW_VECTOR, HTW_FEATURE_VECTOR },
 };
 
 /* ENOTTY, and a poisoned page as it was. */
@@ -177,7 +182,7 @@ static void check_info(void)
 	expect(!memcmp(&info, &again, sizeof(info)), "with another poison it says something else");
 
 	begin("features: no bit that has no meaning");
-	expect_number("the others", 0, info.features & ~(2ULL * HTW_FEATURE_CANCEL_ON_SET - 1));
+	expect_number("the others", 0, info.features & ~(2ULL * HTW_FEATURE_VECTOR - 1));
 	expect(info.features & HTW_FEATURE_ADD, "HTW_FEATURE_ADD is not there");
 
 	begin("tick_ns, limit: not zero");
@@ -409,6 +414,8 @@ static void check_setup(void)
 		setup_fails("0", (struct htw_setup){ .flags = HTW_SETUP_RING }, EINVAL);
 		setup_fails("3", (struct htw_setup){
 			.flags = HTW_SETUP_RING, .ring_entries = 3 }, EINVAL);
+		setup_fails("2^21", (struct htw_setup){
+			.flags = HTW_SETUP_RING, .ring_entries = 1 << 21 }, EINVAL);
 		setup_fails("U32_MAX", (struct htw_setup){
 			.flags = HTW_SETUP_RING, .ring_entries = ~0U }, EINVAL);
 	}
@@ -632,6 +639,33 @@ static void check_add_periodic(struct subject *s, const struct call *call)
 	expect_result("HTW_CANCEL", -ENOENT, stop(s, add.id, 0));
 }
 
+/* Sets the clock, by as little as can be, and back. */
+static void check_clock_set(struct subject *real, const struct call *call)
+{
+	struct timex tx = { .modes = ADJ_SETOFFSET | ADJ_NANO, .time = { .tv_usec = 1 } };
+	struct htw_add add = valid_add();
+	struct htw_event ev[2] = { 0 };
+
+	begin("flags: HTW_F_CANCEL_ON_SET, and the clock is set");
+	add.flags = HTW_F_CANCEL_ON_SET;
+	expect_result("the call", 0, perform(real, call, &add));
+	if (adjtimex(&tx) < 0) {
+		note("the clock cannot be set");
+		return;
+	}
+	tx.time.tv_sec = -1;
+	tx.time.tv_usec = SEC - 1;
+	adjtimex(&tx);
+	expect(poll_fd(real, FOREVER_MS) == POLLIN, "it does not expire");
+	expect_result("read()", 1, get(real, ev, 2));
+	expect_number("id of the event", add.id, ev[0].id);
+	expect_number("cookie of the event", COOKIE, ev[0].cookie);
+	expect_number("flags of the event", HTW_EVENT_CLOCK_SET, ev[0].flags);
+	expect(ev[0].fired < ev[0].deadline, "fired %llu, deadline %llu", ev[0].fired,
+	       ev[0].deadline);
+	expect_result("HTW_CANCEL", -ENOENT, stop(real, add.id, 0));
+}
+
 static void check_add_flags(struct subject *s, const struct call *call)
 {
 	struct htw_event ev[2];
@@ -663,7 +697,11 @@ static void check_add_flags(struct subject *s, const struct call *call)
 		expect_result("HTW_SETUP", 0, call_fd(real.fd, HTW_SETUP, &setup));
 		add_and_query(&real, call, &add);
 		expect_result("HTW_CANCEL", 0, stop(&real, add.id, 0));
+		check_clock_set(&real, call);
 		close_subject(&real);
+
+		begin("flags: HTW_F_CANCEL_ON_SET is EINVAL with another clock");
+		fails(s, call, &add, EINVAL, "the call");
 	} else {
 		begin("flags: HTW_F_CANCEL_ON_SET is EINVAL without its feature");
 		fails(s, call, &add, EINVAL, "the call");
@@ -1287,6 +1325,273 @@ static void check_batch(void)
 	close_subject(&s);
 }
 
+static struct htw_vector vector_of(__u16 op, __u32 flags, const __u64 *ids,
+				   const __u64 *deadlines, const __u64 *cookies)
+{
+	return (struct htw_vector){
+		.ids = (uintptr_t)ids,
+		.deadlines = (uintptr_t)deadlines,
+		.cookies = (uintptr_t)cookies,
+		.count = 2,
+		.done = POISON32,
+		.failed = POISON32,
+		.flags = flags,
+		.op = op,
+	};
+}
+
+/* The vector is carried out, and says so where it should and nowhere else. */
+static void vector_does(const struct subject *s, struct htw_vector v, __u32 done, __u32 failed)
+{
+	struct htw_vector before = v;
+
+	expect_result("the call", 0, call_fd(s->fd, HTW_VECTOR, &v));
+	expect_number("done", done, v.done);
+	expect_number("failed", failed, v.failed);
+	before.done = v.done;
+	before.failed = v.failed;
+	expect(!memcmp(&before, &v, sizeof(v)), "more than done and failed was written");
+}
+
+/* EINVAL, and of the argument, the ids and the timers none is changed. */
+static void vector_fails(struct subject *s, struct htw_vector v, const char *what)
+{
+	const __u64 *ids = (const __u64 *)(uintptr_t)v.ids;
+	__u64 before[2] = { ids ? ids[0] : 0, ids ? ids[1] : 0 };
+
+	fails(s, &call_vector, &v, EINVAL, what);
+	expect(!ids || !memcmp(before, ids, sizeof(before)), "%s: ids were written", what);
+}
+
+static void check_vector_ops(struct subject *s)
+{
+	const __u64 deadlines[] = { HOUR, 2 * HOUR, 0 }, cookies[] = { COOKIE, ~COOKIE };
+	__u64 ids[3] = { POISON, POISON, POISON }, was[2];
+	struct htw_vector v = vector_of(HTW_OP_ADD, 0, ids, deadlines, cookies);
+	struct htw_event ev[3];
+
+	begin("HTW_OP_ADD: as many as count, each with its own deadline and cookie");
+	vector_does(s, v, 2, 0);
+	expect_number("timers", s->witness ? 3 : 2, info_of(s).timers);
+	expect_number("the id behind them", POISON, ids[2]);
+	for (int i = 0; i < 2; i++) {
+		struct htw_query query = query_of(s, ids[i]);
+
+		expect_number("state", HTW_STATE_PENDING, query.state);
+		expect_number("cookie", cookies[i], query.cookie);
+		if (s->manual)
+			expect_number("deadline", s->now + deadlines[i], query.deadline);
+	}
+	memcpy(was, ids, sizeof(was));
+	begin("HTW_OP_MOD: deadlines, and cookies that are zero where there is no array");
+	v = vector_of(HTW_OP_MOD, HTW_MOD_DEADLINE | HTW_MOD_COOKIE | HTW_F_ABS, ids,
+		      (__u64[]){ ~0ULL, ~0ULL - 1 }, NULL);
+	vector_does(s, v, 2, 0);
+	expect(!memcmp(was, ids, sizeof(was)), "ids were written");
+	for (int i = 0; i < 2; i++) {
+		expect_number("deadline", ~0ULL - i, query_of(s, ids[i]).deadline);
+		expect_number("cookie", 0, query_of(s, ids[i]).cookie);
+	}
+	begin("HTW_OP_MOD: interval, firings and slack of all of them");
+	v = vector_of(HTW_OP_MOD, HTW_MOD_INTERVAL | HTW_MOD_SLACK, ids, NULL, NULL);
+	v.interval = HOUR;
+	v.firings = 5;
+	v.slack = SEC;
+	vector_does(s, v, 2, 0);
+	for (int i = 0; i < 2; i++) {
+		expect_number("interval", HOUR, query_of(s, ids[i]).interval);
+		expect_number("firings", 5, query_of(s, ids[i]).firings);
+		expect_number("deadline", ~0ULL - i, query_of(s, ids[i]).deadline);
+	}
+	begin("failed: counts, the error stands in place of the id, and the others are done");
+	stop(s, ids[0], 0);
+	v = vector_of(HTW_OP_MOD, HTW_MOD_COOKIE, ids, NULL, cookies);
+	vector_does(s, v, 2, 1);
+	expect_number("ids[0] of HTW_OP_MOD", (__u64)-ENOENT, ids[0]);
+	expect_number("ids[1] of HTW_OP_MOD", was[1], ids[1]);
+	expect_number("cookie", cookies[1], query_of(s, was[1]).cookie);
+	ids[0] = was[0];
+	v = vector_of(HTW_OP_CANCEL, 0, ids, NULL, NULL);
+	vector_does(s, v, 2, 1);
+	expect_number("ids[0] of HTW_OP_CANCEL", (__u64)-ENOENT, ids[0]);
+	expect_number("ids[1] of HTW_OP_CANCEL", was[1], ids[1]);
+	expect_number("state", 0, query_of(s, was[1]).state);
+
+	begin("HTW_OP_CANCEL: EALREADY, and HTW_CANCEL_DISCARD drops the event");
+	for (__u32 flags = 0; flags <= HTW_CANCEL_DISCARD; flags++) {
+		for (int i = 0; i < 2; i++)
+			ids[i] = start_expired(s, (struct htw_add){ .deadline = 1 });
+		v = vector_of(HTW_OP_CANCEL, flags, ids, NULL, NULL);
+		vector_does(s, v, 2, 2);
+		for (int i = 0; i < 2; i++)
+			expect_number("an id", (__u64)-EALREADY, ids[i]);
+		expect_result("read()", flags ? -EAGAIN : 2, get(s, ev, 3));
+	}
+
+	begin("count: zero, without arrays");
+	v = vector_of(HTW_OP_ADD, 0, NULL, NULL, NULL);
+	v.count = 0;
+	vector_does(s, v, 0, 0);
+	v.op = HTW_OP_CANCEL;
+	vector_does(s, v, 0, 0);
+
+	begin("ENOSPC at the limit for those that are too many");
+	if (has(HTW_FEATURE_SETUP)) {
+		struct subject few = open_fresh();
+		struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = 1 };
+
+		expect_result("HTW_SETUP", 0, call_fd(few.fd, HTW_SETUP, &setup));
+		v = vector_of(HTW_OP_ADD, 0, ids, deadlines, NULL);
+		vector_does(&few, v, 2, 1);
+		expect_number("timers", 1, info_of(&few).timers);
+		expect_number("ids[1]", (__u64)-ENOSPC, ids[1]);
+		expect_result("HTW_CANCEL", 0, stop(&few, ids[0], 0));
+		close(few.fd);
+	}
+}
+
+static void check_vector_cut(struct subject *s)
+{
+	static const char *const arrays[] = { "ids", "deadlines", "cookies" };
+	static const unsigned int usable[] = { 1, 127, 128, 129, 300 };
+	static const __u32 count = 400;
+	static __u64 ids[400], deadlines[400];
+	struct htw_vector v;
+
+	for (__u32 i = 0; i < count; i++)
+		deadlines[i] = HOUR;
+	for (unsigned int which = 0; which < 3; which++) {
+		begin("done: how far the array can be used: %s", arrays[which]);
+		for (size_t i = 0; i < ARRAY_SIZE(usable); i++) {
+			__u64 *array = before_hole(usable[i] * sizeof(*array));
+
+			memcpy(array, deadlines, usable[i] * sizeof(*array));
+			memset(ids, 0xa5, sizeof(ids));
+			v = vector_of(HTW_OP_ADD, 0, ids, deadlines, deadlines);
+			v.count = i % 2 ? count : usable[i] + 1;
+			(&v.ids)[which] = (uintptr_t)array;
+			remember(s);
+			vector_does(s, v, usable[i], 0);
+			expect_number("timers", s->info.timers + usable[i], info_of(s).timers);
+			if (which)
+				expect_number("the next id", POISON, ids[usable[i]]);
+			for (unsigned int k = 0; k < usable[i]; k++)
+				expect_result("HTW_CANCEL of what was added", 0,
+					      stop(s, which ? ids[k] : array[k], 0));
+			expect_same_state(s, "after it");
+		}
+	}
+
+	begin("ids, deadlines, cookies: EFAULT where none can be used, and nothing has happened");
+	for (size_t i = 0; i < 3 * ARRAY_SIZE(bad_addresses); i++) {
+		if (!bad_addresses[i / 3])
+			continue;
+		v = vector_of(HTW_OP_ADD, 0, ids, deadlines, deadlines);
+		(&v.ids)[i % 3] = bad_addresses[i / 3];
+		remember(s);
+		expect_result("the call", -EFAULT, call_fd(s->fd, HTW_VECTOR, &v));
+		expect(v.done == POISON32 || !v.done, "done is %u", v.done);
+		expect(v.failed == POISON32 || !v.failed, "failed is %u", v.failed);
+		expect_same_state(s, "after it");
+	}
+	begin("HTW_OP_ADD: EFAULT where ids cannot be written, and no timer is left");
+	v = vector_of(HTW_OP_ADD, 0, read_only(deadlines, 16), deadlines, NULL);
+	remember(s);
+	expect_result("the call", -EFAULT, call_fd(s->fd, HTW_VECTOR, &v));
+	expect_same_state(s, "after it");
+	begin("HTW_OP_MOD, HTW_OP_CANCEL: ids need not be writable where none fails");
+	v = vector_of(HTW_OP_ADD, 0, ids, deadlines, NULL);
+	vector_does(s, v, 2, 0);
+	v = vector_of(HTW_OP_MOD, HTW_MOD_DEADLINE, read_only(ids, 16), deadlines, NULL);
+	vector_does(s, v, 2, 0);
+	v = vector_of(HTW_OP_CANCEL, 0, (__u64 *)(uintptr_t)v.ids, NULL, NULL);
+	vector_does(s, v, 2, 0);
+}
+
+static void check_vector_fields(struct subject *s)
+{
+	const __u64 deadlines[] = { 0, 0 };
+	__u64 ids[2] = { start(s, 0), start(s, 0) };
+	const struct htw_vector valid[] = {
+		vector_of(HTW_OP_ADD, 0, ids, deadlines, NULL),
+		vector_of(HTW_OP_MOD, HTW_MOD_DEADLINE, ids, deadlines, NULL),
+		vector_of(HTW_OP_CANCEL, 0, ids, NULL, NULL),
+	};
+	static const __u16 no_ops[] = { 0, HTW_OP_QUERY, 5, 0xff, 0x101, 0x8001, 0xffff };
+	const __u32 known[] = {
+		HTW_F_ABS | HTW_F_KEEP, HTW_F_ABS | HTW_MOD_DEADLINE | HTW_MOD_INTERVAL |
+		HTW_MOD_COOKIE | HTW_MOD_SLACK, HTW_CANCEL_DISCARD,
+	};
+	struct htw_vector v;
+
+	begin("op: EINVAL where there is none such");
+	for (size_t i = 0; i < ARRAY_SIZE(no_ops); i++) {
+		v = valid[0];
+		v.op = no_ops[i];
+		vector_fails(s, v, "the call");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(valid); i++) {
+		static const char *const names[] = { "HTW_OP_ADD", "HTW_OP_MOD", "HTW_OP_CANCEL" };
+
+		begin("ids: EINVAL for none, %s", names[i]);
+		v = valid[i];
+		v.ids = 0;
+		vector_fails(s, v, "the call");
+		begin("deadlines: EINVAL for none that is needed and one that is not, %s",
+		      names[i]);
+		v = valid[i];
+		v.deadlines ^= (uintptr_t)deadlines;
+		vector_fails(s, v, "the call");
+		FAILS_WITH_BITS(s, &call_vector, &valid[i], flags, known[i]);
+		FAILS_WITH_BITS(s, &call_vector, &valid[i], reserved0, 0);
+		FAILS_WITH_BITS(s, &call_vector, &valid[i], reserved, 0);
+		FAILS_WITH_BITS(s, &call_vector, &valid[i], firings, 0);
+		if (i)
+			FAILS_WITH_BITS(s, &call_vector, &valid[i], interval, 0);
+		if (i)
+			FAILS_WITH_BITS(s, &call_vector, &valid[i], slack, 0);
+		if (!i)
+			continue;
+		begin("cookies: EINVAL for some that are not asked for, %s", names[i]);
+		v = valid[i];
+		v.cookies = (uintptr_t)deadlines;
+		vector_fails(s, v, "the call");
+	}
+	begin("interval: EINVAL for less than a tick");
+	v = valid[0];
+	v.interval = s->tick - 1;
+	vector_fails(s, v, "HTW_OP_ADD");
+	v = valid[1];
+	v.flags |= HTW_MOD_INTERVAL;
+	v.interval = s->tick - 1;
+	vector_fails(s, v, "HTW_OP_MOD");
+	begin("flags: EINVAL for HTW_OP_MOD that changes nothing");
+	v = valid[1];
+	v.deadlines = 0;
+	for (v.flags = 0; v.flags <= HTW_F_ABS; v.flags++)
+		vector_fails(s, v, "the call");
+
+	fails_with_pointers(s, &call_vector, &valid[0]);
+	begin("argument: EFAULT where it cannot be written; the array tells what happened");
+	ids[0] = 0;
+	v = vector_of(HTW_OP_ADD, 0, ids, (__u64[]){ HOUR }, NULL);
+	v.count = 1;
+	remember(s);
+	expect_result("the call", -EFAULT,
+		      call_fd(s->fd, HTW_VECTOR, read_only(&v, sizeof(v))));
+	expect_number("timers", s->info.timers + !!ids[0], info_of(s).timers);
+}
+
+static void check_vector(void)
+{
+	struct subject s = open_witnessed();
+
+	check_vector_ops(&s);
+	check_vector_cut(&s);
+	check_vector_fields(&s);
+	close_subject(&s);
+}
+
 static void check_cancel_all(void)
 {
 	const struct call *call = &call_cancel_all;
@@ -1681,6 +1986,202 @@ static void check_poll(void)
 	close_subject(&s);
 }
 
+/* A negative errno where it cannot be mapped. */
+static long map(const struct subject *s, size_t size, int prot, int flags, off_t offset)
+{
+	void *p = mmap(NULL, size, prot, flags, s->fd, offset);
+
+	return p == MAP_FAILED ? -errno : (long)p;
+}
+
+static void map_fails(struct subject *s, size_t size, int prot, int flags, off_t offset,
+		      int error, const char *what)
+{
+	remember(s);
+	expect_result(what, -error, map(s, size, prot, flags, offset));
+	expect_same_state(s, what);
+}
+
+static void check_ring(void)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_RING | HTW_SETUP_CLOCK, .ring_entries = 128,
+		.clock = HTW_CLOCK_MANUAL,
+	};
+	const size_t size = (sizeof(struct htw_ring) + 128 * sizeof(struct htw_event) +
+			     page - 1) / page * page;
+	struct subject s = { .fd = open(device, O_RDWR | O_CLOEXEC | O_NONBLOCK) };
+	const int prot = PROT_READ | PROT_WRITE;
+	const struct htw_event *events;
+	struct htw_ring *ring;
+	struct htw_event ev;
+	__u64 id[129];
+	long p;
+
+	group("the ring");
+	if (!has(HTW_FEATURE_RING | HTW_FEATURE_MANUAL)) {
+		note("not announced");
+		close_subject(&s);
+		return;
+	}
+	begin("ENXIO without one");
+	map_fails(&s, page, prot, MAP_SHARED, HTW_OFF_RING, ENXIO, "mmap()");
+	expect_result("HTW_FLUSH", -ENXIO, call_fd(s.fd, HTW_FLUSH, NULL));
+	expect_result("HTW_SETUP", 0, call_fd(s.fd, HTW_SETUP, (void *)&setup));
+	s.manual = true;
+	s.tick = info_of(&s).tick_ns;
+
+	begin("mmap: EINVAL for another length, place or way");
+	map_fails(&s, size - page, prot, MAP_SHARED, HTW_OFF_RING, EINVAL, "a page less");
+	map_fails(&s, size + page, prot, MAP_SHARED, HTW_OFF_RING, EINVAL, "a page more");
+	map_fails(&s, size - page, prot, MAP_SHARED, HTW_OFF_RING + page, EINVAL, "behind it");
+	map_fails(&s, size, prot, MAP_PRIVATE, HTW_OFF_RING, EINVAL, "MAP_PRIVATE");
+	begin("HTW_FLUSH: ENXIO while it is not mapped");
+	expect_result("HTW_FLUSH", -ENXIO, call_fd(s.fd, HTW_FLUSH, NULL));
+
+	begin("mmap: to read only");
+	p = map(&s, size, PROT_READ, MAP_SHARED, HTW_OFF_RING);
+	if (expect(p > 0 || p < -4095, "it cannot be mapped"))
+		munmap((void *)p, size);
+	begin("mmap: to read and write");
+	p = map(&s, size, prot, MAP_SHARED, HTW_OFF_RING);
+	if (!expect(p > 0 || p < -4095, "it cannot be mapped")) {
+		close_subject(&s);
+		return;
+	}
+	ring = (struct htw_ring *)p;
+	events = (struct htw_event *)(ring + 1);
+	expect_number("entries", 128, ring->entries);
+	expect_number("tail, head, flags", 0, ring->tail | ring->head | ring->flags);
+	begin("read(): EBUSY while it is mapped");
+	expect_result("read()", -EBUSY, get(&s, &ev, 1));
+
+	begin("an expiration is pushed, and has been read then");
+	for (int i = 0; i < 129; i++)
+		id[i] = start(&s, 0);
+	pass(&s, HOUR);
+	expect_number("tail", 128, ring->tail);
+	expect_number("id", id[0], events[0].id);
+	expect_number("cookie", COOKIE, events[0].cookie);
+	expect_number("deadline", HOUR, events[0].deadline);
+	expect_number("missed, flags, reserved", 0,
+		      events[0].missed | events[0].flags | events[0].reserved);
+	expect_result("HTW_CANCEL", -ENOENT, stop(&s, id[0], 0));
+	expect_number("poll()", POLLIN, poll_fd(&s, 0));
+	begin("what does not fit waits, and HTW_RING_OVERFLOW says so");
+	expect_number("flags", HTW_RING_OVERFLOW, ring->flags);
+	expect_number("expired of HTW_INFO", 1, info_of(&s).expired);
+	expect_number("timers of HTW_INFO", 1, info_of(&s).timers);
+	expect_result("HTW_FLUSH", 0, call_fd(s.fd, HTW_FLUSH, NULL));
+	begin("HTW_FLUSH: moves what there is room for");
+	__atomic_store_n(&ring->head, 3, __ATOMIC_RELEASE);
+	expect_result("HTW_FLUSH", 1, call_fd(s.fd, HTW_FLUSH, NULL));
+	expect_number("tail", 129, ring->tail);
+	expect_number("id", id[128], events[0].id);
+	expect_number("flags", 0, ring->flags);
+	expect_result("HTW_FLUSH", 0, call_fd(s.fd, HTW_FLUSH, NULL));
+	begin("not readable once all is used");
+	__atomic_store_n(&ring->head, 129, __ATOMIC_RELEASE);
+	expect_number("poll()", 0, poll_fd(&s, 0));
+	expect_number("timers of HTW_INFO", 0, info_of(&s).timers);
+	begin("read() again once it is unmapped");
+	munmap(ring, size);
+	expect_result("read()", -EAGAIN, get(&s, &ev, 1));
+	close_subject(&s);
+}
+
+static void check_table(void)
+{
+	const __u64 chunks = (announced.limit + 62) / 63;
+	const size_t most = (chunks * 512 + page - 1) / page * page;
+	const int prot = PROT_READ | PROT_WRITE;
+	struct subject s = open_subject();
+	struct htw_query query;
+	struct htw_event ev[2];
+	volatile __u64 *word;
+	__u64 id[3];
+	long p;
+
+	group("the table");
+	if (!has(HTW_FEATURE_TABLE | HTW_FEATURE_MANUAL | HTW_FEATURE_MOD)) {
+		note("not announced");
+		close_subject(&s);
+		return;
+	}
+	begin("mmap: EINVAL for more than the limit needs, another place or way");
+	map_fails(&s, most + page, prot, MAP_SHARED, HTW_OFF_TABLE, EINVAL, "a page more");
+	map_fails(&s, page, prot, MAP_SHARED, HTW_OFF_TABLE + page, EINVAL, "behind it");
+	map_fails(&s, page, prot, MAP_PRIVATE, HTW_OFF_TABLE, EINVAL, "MAP_PRIVATE");
+	begin("mmap: all that the limit needs");
+	p = map(&s, most, prot, MAP_SHARED, HTW_OFF_TABLE);
+	if (expect(p > 0 || p < -4095, "it cannot be mapped"))
+		munmap((void *)p, most);
+	begin("mmap: to read only");
+	p = map(&s, page, PROT_READ, MAP_SHARED, HTW_OFF_TABLE);
+	if (expect(p > 0 || p < -4095, "it cannot be mapped"))
+		munmap((void *)p, page);
+	begin("mmap: some of it");
+	p = map(&s, page, prot, MAP_SHARED, HTW_OFF_TABLE);
+	if (!expect(p > 0 || p < -4095, "it cannot be mapped")) {
+		close_subject(&s);
+		return;
+	}
+	word = (volatile __u64 *)p;
+
+	begin("HTW_ADD writes zero, as armed");
+	for (int i = 0; i < 3; i++) {
+		id[i] = start(&s, 0);
+		expect(id[i] && HTW_ID_SLOT(id[i]) < page / 8, "ids begin with low slots");
+		expect_number("the word", 0, word[HTW_ID_SLOT(id[i])]);
+	}
+	begin("a later deadline, and disarmed: HTW_QUERY tells it");
+	query = query_of(&s, id[0]);
+	word[HTW_ID_SLOT(id[0])] = query.deadline + HOUR;
+	word[HTW_ID_SLOT(id[1])] = HTW_DISARMED;
+	word[HTW_ID_SLOT(id[2])] = query.deadline - 1;
+	expect_number("deadline", query.deadline + HOUR, query_of(&s, id[0]).deadline);
+	expect_number("remaining", 2 * HOUR, query_of(&s, id[0]).remaining);
+	expect_number("state", HTW_STATE_DISARMED, query_of(&s, id[1]).state);
+	expect_number("remaining", 0, query_of(&s, id[1]).remaining);
+	expect_number("deadline of one with an earlier word", query.deadline,
+		      query_of(&s, id[2]).deadline);
+	begin("only what has no later word expires");
+	pass(&s, HOUR);
+	if (expect_result("read()", 1, get(&s, ev, 2))) {
+		expect_number("id", id[2], ev[0].id);
+		expect_number("deadline", query.deadline, ev[0].deadline);
+		expect_number("flags", HTW_EVENT_MORE, ev[0].flags);
+	}
+	begin("at the later deadline, once");
+	pass(&s, HOUR);
+	if (expect_result("read()", 1, get(&s, ev, 2))) {
+		expect_number("id", id[0], ev[0].id);
+		expect_number("deadline", query.deadline + HOUR, ev[0].deadline);
+	}
+	word[HTW_ID_SLOT(id[0])] = query.deadline + 2 * HOUR;
+	pass(&s, HOUR);
+	expect_result("read()", -EAGAIN, get(&s, ev, 2));
+	begin("HTW_MOD arms again, and writes zero");
+	for (int i = 0; i < 2; i++) {
+		struct htw_mod mod = {
+			.id = id[i], .deadline = HOUR, .flags = HTW_MOD_DEADLINE,
+		};
+
+		expect_number("state", HTW_STATE_DISARMED, query_of(&s, id[i]).state);
+		expect_result("HTW_MOD", 0, call_fd(s.fd, HTW_MOD, &mod));
+		expect_number("the word", 0, word[HTW_ID_SLOT(id[i])]);
+	}
+	pass(&s, HOUR);
+	expect_result("read()", 2, get(&s, ev, 2));
+	begin("the id lives until HTW_CANCEL");
+	for (int i = 0; i < 3; i++) {
+		expect_result("HTW_CANCEL", 0, stop(&s, id[i], 0));
+		expect_result("HTW_CANCEL again", -ENOENT, stop(&s, id[i], 0));
+	}
+	expect_number("timers of HTW_INFO", 0, info_of(&s).timers);
+	close_subject(&s);
+}
+
 static void check_mmap(void)
 {
 	static const struct {
@@ -1773,6 +2274,8 @@ int main(int argc, char **argv)
 			check_query(&calls_query[i]);
 	}
 	check_batch();
+	if (supported("HTW_VECTOR", HTW_VECTOR, HTW_FEATURE_VECTOR))
+		check_vector();
 	check_cancel_all();
 	if (supported("HTW_LIST", HTW_LIST, HTW_FEATURE_ALL))
 		check_list(&call_list);
@@ -1783,6 +2286,8 @@ int main(int argc, char **argv)
 	check_read();
 	check_poll();
 	check_mmap();
+	check_ring();
+	check_table();
 	end();
 
 	printf("%u passed, %u failed\n", checks.passed, checks.failed);

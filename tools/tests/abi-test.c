@@ -10,6 +10,7 @@ _Static_assert(sizeof(struct htw_mod) == 56, "htw_mod");
 _Static_assert(sizeof(struct htw_query) == 56, "htw_query");
 _Static_assert(sizeof(struct htw_op) == 64, "htw_op");
 _Static_assert(sizeof(struct htw_batch) == 32, "htw_batch");
+_Static_assert(sizeof(struct htw_vector) == 72, "htw_vector");
 _Static_assert(sizeof(struct htw_event) == 48, "htw_event");
 _Static_assert(sizeof(struct htw_setup) == 96, "htw_setup");
 _Static_assert(sizeof(struct htw_info) == 120, "htw_info");
@@ -22,6 +23,7 @@ _Static_assert(HTW_INFO == 0x8078f901, "HTW_INFO");
 _Static_assert(HTW_ADD == 0xc038f902, "HTW_ADD");
 _Static_assert(HTW_CANCEL == 0xc038f903, "HTW_CANCEL");
 _Static_assert(HTW_BATCH == 0xc020f906, "HTW_BATCH");
+_Static_assert(HTW_VECTOR == 0xc048f90c, "HTW_VECTOR");
 
 static const struct {
 	unsigned long cmd;
@@ -39,6 +41,7 @@ static const struct {
 	{ HTW_HARVEST, HTW_FEATURE_ALL },
 	{ HTW_ADVANCE, HTW_FEATURE_MANUAL },
 	{ HTW_FLUSH, HTW_FEATURE_RING },
+	{ HTW_VECTOR, HTW_FEATURE_VECTOR },
 };
 
 /* Whether the call says ENOTTY and leaves a poisoned argument alone. */
@@ -91,7 +94,7 @@ HTW_TEST(unknown_numbers)
 	for (nr = 0; nr < 256; nr++) {
 		if (!is_command(_IO(HTW_IOC, nr)))
 			EXPECT_TRUE(unknown(self->fd, _IO(HTW_IOC, nr)));
-		if (nr > _IOC_NR(HTW_FLUSH)) {
+		if (nr > _IOC_NR(HTW_VECTOR)) {
 			EXPECT_TRUE(unknown(self->fd, _IOWR(HTW_IOC, nr, struct htw_add)));
 			EXPECT_TRUE(unknown(self->fd, _IOR(HTW_IOC, nr, struct htw_info)));
 		}

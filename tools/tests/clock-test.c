@@ -96,6 +96,66 @@ HTW_TEST(manual_hour_of_equal_deadlines)
 	pass_an_hour(_metadata, self->fd, self->tick, 60 * SEC, 100);
 }
 
+static int by_deadline(const void *a, const void *b)
+{
+	const __u64 x = *(const __u64 *)a, y = *(const __u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Up to the end of a clock's 292 years, around each power of two and each
+ * boundary of a level: not a tick early, and not a tick late.
+ */
+HTW_TEST(manual_every_distance)
+{
+	static __u64 deadlines[1024];
+	struct htw_info info;
+	struct htw_event ev[2];
+	__u64 span, now = 0;
+	int i, n = 0, off;
+
+	NEEDS(HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
+	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
+	info = htw_info(self->fd);
+	span = info.tick_ns;
+	for (i = 0; i < 63 + (int)info.levels; i++) {
+		if (i >= 63)
+			span *= info.slots[i - 63];
+		for (off = -1; off <= 1; off++) {
+			deadlines[n++] = i < 63 ? (1ULL << i) + off * self->tick : span + off;
+			/* Two years is tokio's end, ten and a hundred years are beyond all. */
+			if (i < 3)
+				deadlines[n++] = (i ? i == 1 ? 10 : 100 : 2) * 8766 * HOUR + off;
+		}
+	}
+	/* What wrapped below zero is past, and what is not, never comes. */
+	for (i = 0; i < n; i++) {
+		if (deadlines[i] > 1ULL << 62)
+			deadlines[i] = 1;
+	}
+	qsort(deadlines, n, sizeof(*deadlines), by_deadline);
+	for (i = 0; i < n; i++)
+		ASSERT_NE(0, htw_start_abs(self->fd, deadlines[i], i));
+	ASSERT_NE(0, htw_start_abs(self->fd, ~0ULL, POISON));
+	for (i = 0; i < n; i++) {
+		const __u64 tick = tick_up(deadlines[i], self->tick);
+
+		if (tick > now) {
+			ASSERT_EQ(0, htw_advance(self->fd, tick - 1, HTW_F_ABS));
+			ASSERT_EQ(-EAGAIN, htw_read(self->fd, ev, 2));
+			ASSERT_LT(0, htw_advance(self->fd, tick, HTW_F_ABS));
+			now = tick;
+		}
+		ASSERT_EQ(1, htw_read(self->fd, ev, 1));
+		ASSERT_EQ(deadlines[i], ev[0].deadline);
+		ASSERT_EQ(i, ev[0].cookie);
+		ASSERT_EQ(now, ev[0].fired);
+	}
+	EXPECT_EQ(1, htw_timers(self->fd));
+	EXPECT_EQ(0, htw_advance(self->fd, (1ULL << 63) - 1, HTW_F_ABS));
+}
+
 /* Nothing moves it but HTW_ADVANCE. */
 HTW_TEST(manual_stands_still)
 {

@@ -2,7 +2,7 @@
 /*
  * CPU hotplug: timers of a CPU that goes away still expire, once, not early
  */
-#include "htw-test.h"
+#include "htw-ring.h"
 
 #define CPU1	"/sys/devices/system/cpu/cpu1/online"
 #define COUNT	10000
@@ -111,6 +111,63 @@ HTW_TEST(close_what_a_gone_cpu_left)
 	ASSERT_EQ(0, htw_write_file(CPU1, "0"));
 	close(fd);
 	EXPECT_TRUE(htw_quiet_for(self->fd, 50 * MSEC));
+	EXPECT_EQ(0, htw_write_file(CPU1, "1"));
+}
+
+/*
+ * What a delivery itself arms, on the wheel that it empties: periodic timers whose
+ * records go into a ring, and timers that the table of deadlines has moved.
+ */
+HTW_TEST(armed_again_on_a_cpu_that_goes)
+{
+	enum { TIMERS = 200, RECORDS = 20 };
+	static unsigned int records[2 * TIMERS];
+	static __u64 ids[2 * TIMERS], next[2 * TIMERS];
+	unsigned int i, done = 0;
+	struct htw_event ev[64];
+	volatile __u64 *words;
+	struct ring r;
+	size_t n;
+	long p;
+
+	NEEDS(HTW_FEATURE_RING | HTW_FEATURE_TABLE);
+	if (htw_cpus() < 2 || access(CPU1, W_OK))
+		SKIP(return, "no second CPU that can go offline");
+	ASSERT_TRUE(ring_open(&r, self->fd, 1 << 14, CLOCK_MONOTONIC));
+	p = ring_mmap(self->fd, PAGE, MAP_SHARED, HTW_OFF_TABLE);
+	ASSERT_FALSE(p < 0 && p > -4096);
+	words = (volatile __u64 *)p;
+	ASSERT_EQ(0, htw_pin(1));
+	for (i = 0; i < 2 * TIMERS; i++) {
+		struct htw_add add = htw_abs(htw_now() + 30 * MSEC, i);
+
+		add.interval = i < TIMERS ? 5 * MSEC : 0;
+		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+		ids[i] = add.id;
+		next[i] = add.deadline;
+		if (i < TIMERS)
+			continue;
+		next[i] = add.deadline + 500 * MSEC;
+		words[HTW_ID_SLOT(add.id)] = next[i];
+	}
+	ASSERT_EQ(0, htw_pin(0));
+	htw_sleep_until(htw_now() + 50 * MSEC);
+	ASSERT_EQ(0, htw_write_file(CPU1, "0"));
+	while (done < 2 * TIMERS && htw_wait_readable(self->fd)) {
+		n = ring_take(&r, ev, 64);
+		for (size_t k = 0; k < n; k++) {
+			i = ev[k].cookie;
+			ASSERT_GT(2 * TIMERS, i);
+			EXPECT_EQ(ids[i], ev[k].id);
+			EXPECT_NOT_EARLY(&ev[k]);
+			EXPECT_EQ(next[i], ev[k].deadline);
+			next[i] = ev[k].deadline + (1 + ev[k].missed) * 5 * MSEC;
+			done += ++records[i] == (i < TIMERS ? RECORDS : 1);
+			if (i >= TIMERS)
+				EXPECT_EQ(1, records[i]);
+		}
+	}
+	EXPECT_EQ(2 * TIMERS, done);
 	EXPECT_EQ(0, htw_write_file(CPU1, "1"));
 }
 

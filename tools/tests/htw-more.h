@@ -73,6 +73,11 @@ static inline __u64 htw_time(clockid_t clock)
 	return ts.tv_sec * SEC + ts.tv_nsec;
 }
 
+#define EXPECT_NOT_EARLY_BY(clock, event) do {				\
+	EXPECT_GE((event)->fired, (event)->deadline);			\
+	EXPECT_GE(htw_time(clock), (event)->fired);			\
+} while (0)
+
 /* Runs the statement in a child; true where it came to its end as true. */
 #define htw_in_child(condition) ({					\
 	int __status = -1;						\

@@ -3,21 +3,14 @@
  * Memory: charged to who uses it, given back by close and by death
  *
  * All of it is measured as what a cgroup is charged for a child that uses the
- * device. The machine's free memory would not do: what lies on the CPUs' own
- * lists is not in it, and moves it by tens of MiB, which would hide a leak.
+ * device.
  */
-#include "htw-test.h"
+#include "htw-memory.h"
 
-#include <mntent.h>
 #include <signal.h>
-#include <sys/stat.h>
 
-#define MIB		(1ULL << 20)
-/* What a pending timer takes, and what it may take with all that is around it. */
-#define NODE		64
+/* What a pending timer may take with all that is around it. */
 #define NODE_MOST	72
-/* Each CPU may hold up to 64 pages that were charged and are not used. */
-#define SLACK		MIB
 
 #define COUNT		300000
 #define IN_USE		20000
@@ -30,30 +23,6 @@ struct child {
 	pid_t pid;
 	int to, from;
 };
-
-/* Where cgroup2 is mounted, with its memory controller on for children. */
-static bool memory_cgroup(char *path, size_t size)
-{
-	FILE *mounts = setmntent("/proc/mounts", "r");
-	char file[256], buf[256];
-	struct mntent *m;
-	bool found = false;
-
-	while (mounts && !found && (m = getmntent(mounts))) {
-		found = !strcmp(m->mnt_type, "cgroup2");
-		if (found)
-			snprintf(path, size, "%s", m->mnt_dir);
-	}
-	if (mounts)
-		endmntent(mounts);
-	if (!found)
-		return false;
-	snprintf(file, sizeof(file), "%s/cgroup.controllers", path);
-	if (htw_read_file(file, buf, sizeof(buf)) || !strstr(buf, "memory"))
-		return false;
-	snprintf(file, sizeof(file), "%s/cgroup.subtree_control", path);
-	return !htw_write_file(file, "+memory");
-}
 
 static bool add(int fd, __u64 deadline, __u64 count)
 {

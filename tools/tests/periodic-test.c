@@ -313,4 +313,47 @@ HTW_TEST(kept_after_its_last_firing)
 	EXPECT_EQ(-ENOENT, htw_stop(self->fd, add.id));
 }
 
+/* One timer each, however often it fires. */
+HTW_TEST(a_hundred_thousand)
+{
+	enum { COUNT = 100000, ROUNDS = 3 };
+	struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	static struct htw_event ev[1024];
+	static unsigned char nth[COUNT];
+	struct htw_op ops[BATCH];
+	int i, j, n, round;
+
+	if (!(self->features & HTW_FEATURE_MANUAL))
+		SKIP(return, "no HTW_FEATURE_MANUAL");
+	ASSERT_EQ(0, htw_call(self->fd, HTW_SETUP, &setup));
+	for (i = 0; i < COUNT; i += n) {
+		n = COUNT - i < BATCH ? COUNT - i : BATCH;
+		for (j = 0; j < n; j++) {
+			ops[j] = htw_op_add(3 * SEC + (i + j) * 10 * USEC, i + j);
+			ops[j].add.interval = 3 * SEC;
+		}
+		ASSERT_EQ(0, htw_batch_all(self->fd, ops, n));
+	}
+	EXPECT_EQ(COUNT, htw_timers(self->fd));
+	for (round = 0; round < ROUNDS; round++) {
+		struct htw_advance advance = { .ns = 3 * SEC + SEC * !round };
+		int got = 0;
+
+		ASSERT_EQ(0, htw_call(self->fd, HTW_ADVANCE, &advance));
+		EXPECT_EQ(COUNT, advance.expired);
+		while ((n = htw_read(self->fd, ev, ARRAY_SIZE(ev))) > 0) {
+			for (i = 0; i < n; i++) {
+				ASSERT_GT(COUNT, ev[i].cookie);
+				ASSERT_EQ(round, nth[ev[i].cookie]++);
+				ASSERT_EQ((round + 1) * 3 * SEC + ev[i].cookie * 10 * USEC,
+					  ev[i].deadline);
+				ASSERT_EQ(0, ev[i].missed);
+			}
+			got += n;
+		}
+		EXPECT_EQ(COUNT, got);
+		EXPECT_EQ(COUNT, htw_timers(self->fd));
+	}
+}
+
 TEST_HARNESS_MAIN

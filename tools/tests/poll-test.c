@@ -2,7 +2,7 @@
 /*
  * poll() and epoll: readable where read() would return an event, and only there
  */
-#include "htw-test.h"
+#include "htw-more.h"
 
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -169,6 +169,30 @@ HTW_TEST(discarded)
 	ASSERT_EQ(1, ready_soon(level));
 	ASSERT_EQ(-EALREADY, htw_call(self->fd, HTW_CANCEL, &cancel));
 	EXPECT_EQ(0, htw_poll(self->fd, 0));
+	EXPECT_EQ(0, ready_now(level));
+}
+
+/* What HTW_MOD takes back can neither be seen nor be read, until it expires again. */
+HTW_TEST(taken_back)
+{
+	int level = watch(self->fd, EPOLLIN), i;
+	struct htw_event ev;
+	__u64 id;
+
+	NEEDS(HTW_FEATURE_MOD);
+	ASSERT_LE(0, level);
+	id = htw_start(self->fd, 0, 1);
+	for (i = 0; i < 10; i++) {
+		ASSERT_EQ(1, ready_soon(level));
+		ASSERT_EQ(0, htw_move(self->fd, id, HOUR, 0));
+		EXPECT_EQ(0, htw_poll(self->fd, 0));
+		EXPECT_EQ(0, ready_now(level));
+		EXPECT_EQ(-EAGAIN, htw_read(self->fd, &ev, 1));
+		ASSERT_EQ(0, htw_move(self->fd, id, i % 2 * MSEC, 0));
+	}
+	ASSERT_EQ(1, ready_soon(level));
+	ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
+	EXPECT_EQ(id, ev.id);
 	EXPECT_EQ(0, ready_now(level));
 }
 

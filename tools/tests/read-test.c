@@ -398,4 +398,22 @@ HTW_TEST(shared_by_several_readers)
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
+/* It is no file to seek or to write in, and says so as a timerfd does. */
+HTW_TEST(nowhere_to_seek_or_write)
+{
+	struct htw_event ev;
+
+	ASSERT_NE(0, htw_start(self->fd, 0, 1));
+	ASSERT_TRUE(htw_wait_readable(self->fd));
+	EXPECT_EQ(-1, lseek(self->fd, 0, SEEK_SET));
+	EXPECT_EQ(ESPIPE, errno);
+	EXPECT_EQ(-1, pread(self->fd, &ev, sizeof(ev), 0));
+	EXPECT_EQ(ESPIPE, errno);
+	EXPECT_EQ(-1, pwrite(self->fd, &ev, sizeof(ev), 0));
+	EXPECT_EQ(ESPIPE, errno);
+	EXPECT_EQ(-1, write(self->fd, &ev, sizeof(ev)));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(1, htw_read(self->fd, &ev, 1));
+}
+
 TEST_HARNESS_MAIN

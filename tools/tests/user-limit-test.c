@@ -55,6 +55,13 @@ static __u64 fill(int *fds, unsigned int count)
 static bool use_up(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 {
 	struct htw_cancel_all all = { 0 };
+	__u64 ids[2] = { POISON, POISON };
+	struct htw_vector vector = {
+		.op = HTW_OP_ADD,
+		.ids = (uintptr_t)ids,
+		.deadlines = (uintptr_t)(__u64[]){ ~0ULL, ~0ULL },
+		.count = 2,
+	};
 	struct htw_op ops[4];
 	struct htw_event ev;
 	__u64 id, expires;
@@ -78,6 +85,11 @@ static bool use_up(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 	STEP(!htw_batch_all(fds[0], ops, 2));
 	STEP(ops[0].result == -EDQUOT && ops[0].add.id == POISON);
 	STEP(ops[1].result == 0);
+
+	/* A vector has room for one now. */
+	STEP(!htw_call(fds[0], HTW_VECTOR, &vector));
+	STEP(vector.done == 2 && vector.failed == 1);
+	STEP(ids[1] == (__u64)-EDQUOT && !htw_stop(fds[0], ids[0]));
 
 	/* Now there is room for one: when it is read there is again. */
 	expires = htw_start(fds[3], 0, 1);
@@ -187,6 +199,40 @@ HTW_TEST(each_user_has_its_own)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	close(mine);
 	close(pair[0]);
+}
+
+/* A ring counts as much as a timer an entry, until its fd is closed. */
+static bool rings(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
+{
+	struct htw_setup setup = { .flags = HTW_SETUP_RING, .ring_entries = 512 };
+	int fd, other, late;
+
+	STEP(as_user(uid));
+	fd = htw_open(O_NONBLOCK);
+	other = htw_open(O_NONBLOCK);
+	late = htw_open(O_NONBLOCK);
+	STEP(!htw_set_up(fd, setup));
+	STEP(htw_set_up(other, setup) == (limit < 1024 ? -EDQUOT : 0));
+	STEP(htw_info(other).ring_entries == (limit < 1024 ? 0 : 512));
+	if (limit >= 1024)
+		return true;
+	STEP(fill(&other, 1) == limit - 512);
+	STEP(htw_start(fd, HOUR, 1) == 0 && errno == EDQUOT);
+	/* It has a timer, so that is what is wrong. */
+	STEP(htw_set_up(other, setup) == -EBUSY);
+	setup.ring_entries = 1;
+	STEP(htw_set_up(late, setup) == -EDQUOT);
+	close(fd);
+	setup.ring_entries = 512;
+	STEP(htw_eventually(!htw_set_up(late, setup)));
+	return true;
+}
+
+HTW_TEST(rings_count)
+{
+	LIMITED();
+	NEEDS(HTW_FEATURE_RING);
+	EXPECT_TRUE(htw_in_child(rings(_metadata, 65529, limit)));
 }
 
 /* Charged to who opened it, whoever uses it. */

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * On which CPU timers wait and expire, as debugfs and the tracepoints tell
+ */
+#ifndef HTW_CPU_H
+#define HTW_CPU_H
+
+#include "htw-test.h"
+
+#define TRACING		"/sys/kernel/tracing/"
+#define WHEELS		"/sys/kernel/debug/htw/wheels"
+
+static inline bool trace_clear(void)
+{
+	int fd = open(TRACING "trace", O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+	return fd >= 0 && !close(fd);
+}
+
+/* How many timers of CLOCK_MONOTONIC wait on a CPU; U64_MAX where that is not told. */
+static inline __u64 pending_on(int cpu)
+{
+	FILE *file = fopen(WHEELS, "re");
+	__u64 pending = ~0ULL, tick;
+	char line[512];
+	int on;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "cpu %d clock monotonic tick_ns %llu pending %llu",
+			   &on, &tick, &pending) == 3 && on == cpu)
+			break;
+		pending = ~0ULL;
+	}
+	if (file)
+		fclose(file);
+	return pending;
+}
+
+static inline bool trace_expiries(bool on)
+{
+	return (!on || trace_clear()) &&
+	       !htw_write_file(TRACING "events/htw/htw_expire/enable", on ? "1" : "0");
+}
+
+/* Of the expiries traced of these cookies, how many were on this CPU; -1 where none was. */
+static inline int expired_on(int cpu, __u64 cookie, unsigned int count)
+{
+	FILE *file = fopen(TRACING "trace", "re");
+	int here = 0, all = 0, on;
+	char line[512], *at;
+	__u64 id, got;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		at = strstr(line, ": htw_expire: ");
+		if (!at || sscanf(at, ": htw_expire: id=%llx cookie=%llx", &id, &got) != 2 ||
+		    got < cookie || got >= cookie + count ||
+		    sscanf(strchr(line, '['), "[%d]", &on) != 1)
+			continue;
+		all++;
+		here += on == cpu;
+	}
+	if (file)
+		fclose(file);
+	return all ? here : -1;
+}
+
+#endif /* HTW_CPU_H */
