@@ -17,7 +17,7 @@ endif
 
 prefix := /usr/local
 
-.PHONY: all clean install help demo kunit vm-test check kdir
+.PHONY: all clean install help demo kunit vm-test bench bench-check check kdir
 
 all: kdir
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
@@ -47,8 +47,10 @@ help:
 	@echo 'make demo       show htw at work, in a throw-away VM'
 	@echo 'make kunit      unit tests, on a kernel built for them (ARCH=um, then x86_64)'
 	@echo 'make vm-test    device tests, on real kernels in throw-away VMs'
-	@echo 'make check      everything: builds, style, unit tests, device tests'
-	@echo 'The last four need Debian 12; tools/deps, which they run, installs what is missing.'
+	@echo 'make bench      what htw and its peers cost: build/bench/report.json and plots (an hour)'
+	@echo 'make bench-check  a quick part of it, against the committed report'
+	@echo 'make check      everything: builds, style, unit tests, device tests, bench-check'
+	@echo 'All from make demo on need Debian 12; tools/deps, which they run, installs what is missing.'
 
 demo:
 	@echo "The VM's clock counts instructions, one a nanosecond: whatever else this machine"
@@ -61,6 +63,12 @@ kunit:
 
 vm-test:
 	tools/device-tests 6.1 6.12
+
+bench:
+	tools/bench/run
+
+bench-check:
+	tools/bench/run --check
 
 check:
 	tools/check

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What htw may cost, and how it stands beside its peers in one run."""
+
+MILLION = 1000000
+CONNECTIONS = 65536
+
+# What, the row, at most (or at least), and the peer that the limit is a multiple
+# of, where it is no number.
+BUDGETS = (
+    ("ADD, one ioctl each", ("htw", "add", MILLION), "<=", 1000, None),
+    ("add, batches of 256", ("htw-batch", "add", MILLION), "<=", 1.0, ("libev", "add", MILLION)),
+    ("re-arm, batches of 256", ("htw-batch", "rearm", MILLION), "<=", 1.0, ("libev", "rearm", MILLION)),
+    ("re-arm by the table: the store", ("htw-table", "store", CONNECTIONS), "<=", 5, None),
+    ("re-arm by the table, 100 a timeout", ("htw-table", "rearm-100-a-timeout", CONNECTIONS), "<=", 0.2,
+     ("libev", "idle-connections", CONNECTIONS)),
+    ("cancel, batches of 256", ("htw-batch", "cancel", MILLION), "<=", 1.0, ("libev", "cancel", MILLION)),
+    ("expire and read", ("htw-batch", "expire", MILLION), "<=", 1.0, ("libev", "expire", MILLION)),
+    ("expire and deliver by the ring", ("htw-ring", "expire", MILLION), "<=", 0.7, ("libev", "expire", MILLION)),
+    ("memory of a timer", ("htw-batch", "memory", MILLION), "<=", 72, None),
+    ("memory of a timer, with the table", ("htw-table", "memory", MILLION), "<=", 80, None),
+    *((f"growth of {op} to 4,000,000: {system}", (system, op, 4 * MILLION), "<=", 1.1, (system, op, 1000))
+      for system in ("htw-batch", "htw-ring", "htw-table") for op in ("add", "rearm", "cancel", "expire")),
+    ("in the kernel: start", ("htw-kernel", "add", MILLION), "<=", 1.0, ("timer_list", "add", MILLION)),
+    ("in the kernel: re-arm", ("htw-kernel", "rearm", MILLION), "<=", 1.0, ("timer_list", "rearm", MILLION)),
+    ("in the kernel: stop", ("htw-kernel", "cancel", MILLION), "<=", 1.0, ("timer_list", "cancel", MILLION)),
+    ("callbacks in 60 s, nothing pending", ("htw-batch", "callbacks-in-60s", 0), "<=", 0, None),
+    ("callbacks in 60 s, a million far off", ("htw-batch", "callbacks-in-60s", MILLION), "<=", 4, None),
+    ("two threads on one descriptor", ("htw-batch", "threads-one-fd", CONNECTIONS), ">=", 1.7, None),
+    ("lateness, 100,000 in 10 s", ("htw-batch", "lateness-max", 100000), "<=", 1100000, None),
+    ("early, 100,000 in 10 s", ("htw-batch", "lateness-early", 100000), "<=", 0, None),
+    ("lateness, a million in one bucket", ("htw-batch", "lateness-bucket-max", MILLION), "<=", 2000000, None),
+    ("early, a million in one bucket", ("htw-batch", "lateness-bucket-early", MILLION), "<=", 0, None),
+    ("a million on one tick: longest callback", ("htw-batch", "burst-longest-callback", MILLION), "<=", 250000, None),
+    ("a million on one tick: longest stall", ("htw-batch", "burst-longest-stall", MILLION), "<=", 1000000, None),
+)
+
+
+def number(value):
+    return f"{value:,.0f}" if abs(value) >= 10000 or value == int(value) else f"{value:,.2f}"
+
+
+def print_rows(rows, out):
+    """Columns as wide as they must be; the first to the left."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for n, row in enumerate(rows):
+        print("  ".join(cell.ljust(w) if not i else cell.rjust(w)
+                        for i, (cell, w) in enumerate(zip(row, widths))).rstrip(), file=out)
+        if not n:
+            print("  ".join("-" * w for w in widths), file=out)
+
+
+def print_figures(rows, missing, out):
+    """A table for the operations, a line a system; then what else there is."""
+    cells = {(r["system"], r["op"], r["pending"]): r["value"] for r in rows}
+    none = {(r["system"], r["op"], r["pending"]): r["missing"] for r in missing}
+    systems = list(dict.fromkeys(k[0] for k in [*cells, *none]))
+    ops = [op for op in ("add", "rearm", "cancel", "expire", "memory", "close")
+           if any(k[1] == op for k in cells)]
+    for op in ops:
+        counts = sorted({k[2] for k in cells if k[1] == op})
+        head = f"{op} ({'bytes a timer' if op == 'memory' else 'instructions'})"
+        table = [[head, *(f"{c:,}" for c in counts)]]
+        for s in systems:
+            values = [number(cells[s, op, c]) if (s, op, c) in cells else "-" for c in counts]
+            if any(v != "-" for v in values) or any((s, op, c) in none for c in counts):
+                table.append([s, *values])
+        print_rows(table, out)
+        print(file=out)
+    others = [r for r in rows if r["op"] not in ops]
+    if others:
+        print_rows([["further", "", "pending", "value", "unit"]] +
+                   [[r["system"], r["op"], f"{r['pending']:,}", number(r["value"]), r["unit"]] for r in others], out)
+        print(file=out)
+    reasons = dict.fromkeys((s, c, why) for (s, _, c), why in none.items())
+    for system, count, why in reasons:
+        print(f"- {system} at {count:,}: {why}", file=out)
+    if reasons:
+        print(file=out)
+
+
+def print_budgets(cells, out):
+    """Whether each budget is met, and by how much."""
+    table = [["budget", "htw", "limit", "peer", "met"]]
+    met = missed = unknown = 0
+    for what, key, relation, limit, peer in BUDGETS:
+        row, beside = cells.get(key), cells.get(peer) if peer else None
+        if not row or (peer and not beside):
+            unknown += 1
+            table.append([what, number(row["value"]) if row else "-", "-", "-", "not measured"])
+            continue
+        bound = limit * beside["value"] if peer else limit
+        good = row["value"] <= bound if relation == "<=" else row["value"] >= bound
+        met, missed = met + good, missed + (not good)
+        table.append([what, number(row["value"]), f"{relation} {number(bound)}",
+                      f"{limit} x {peer[0]} {number(beside['value'])}" if peer else "", "yes" if good else "NO"])
+    print_rows(table, out)
+    print(f"\nbudgets: {met} met, {missed} missed, {unknown} not measured", file=out)

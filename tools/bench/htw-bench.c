@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * htw-bench - what timeouts cost, of htw and of what else there is
+ *
+ * Runs in a VM whose time-stamp counter counts instructions; tools/bench/run
+ * boots it. Exit status: 0; 1 where a system gave a wrong result, or none; 2
+ * for wrong usage.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench.h"
+#include "measure.h"
+#include "report.h"
+#include "workloads.h"
+
+/* The kernel's own start-up work is over then. */
+#define BOOTED		(5 * SEC)
+
+static const struct system * const systems[] = {
+	&system_htw, &system_htw_batch, &system_htw_mixed, &system_htw_ring, &system_htw_table,
+	&system_timerfd, &system_posix, &system_io_uring,
+	&system_libevent, &system_libev, &system_libuv,
+	&system_htw_kernel, &system_timer_list, &system_hrtimer,
+};
+
+static const char usage[] =
+"Usage: htw-bench [OPTION]...\n"
+"\n"
+"  --systems LIST   of them, with commas (default: all)\n"
+"  --ops LIST       add, rearm, cancel, expire, memory, close, syscall (default: all)\n"
+"  --pending LIST   how many timers (default: 1000,100000,1000000)\n"
+"  --workload NAME  one of those that --list tells of; may be repeated. Without\n"
+"                   --systems and --ops, workloads alone are run\n"
+"  --json           a JSON object for each figure\n"
+"  --list           the names of the systems and workloads\n";
+
+void die(const char *format, ...)
+{
+	va_list args;
+
+	fflush(stdout);
+	fputs("htw-bench: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+static void wrong(const char *what, const char *word) __attribute__((noreturn));
+
+static void wrong(const char *what, const char *word)
+{
+	fprintf(stderr, "htw-bench: %s '%s'; see --help\n", what, word);
+	exit(2);
+}
+
+/* Calls @each for each word of a list with commas. */
+static void each_word(char *list, void (*each)(const char *word))
+{
+	char *word, *save;
+
+	for (word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save))
+		each(word);
+}
+
+static const struct system *chosen[ARRAY_SIZE(systems)];
+static unsigned int chosen_count;
+static unsigned int ops;
+static uint32_t pendings[16];
+static unsigned int pending_count;
+static const struct workload *workloads[16];
+static unsigned int workload_count;
+
+#define OP_SYSCALL	(1U << OPS)
+
+static void choose_all_systems(void)
+{
+	for (chosen_count = 0; chosen_count < ARRAY_SIZE(systems); chosen_count++)
+		chosen[chosen_count] = systems[chosen_count];
+}
+
+static void choose_system(const char *word)
+{
+	unsigned int i;
+
+	if (!strcmp(word, "all")) {
+		choose_all_systems();
+		return;
+	}
+	for (i = 0; i < ARRAY_SIZE(systems); i++)
+		if (!strcmp(systems[i]->name, word))
+			break;
+	if (i == ARRAY_SIZE(systems) || chosen_count == ARRAY_SIZE(chosen))
+		wrong("no such system, or too many:", word);
+	chosen[chosen_count++] = systems[i];
+}
+
+static void choose_op(const char *word)
+{
+	unsigned int op;
+
+	if (!strcmp(word, "all")) {
+		ops = (OP_SYSCALL << 1) - 1;
+		return;
+	}
+	if (!strcmp(word, "syscall")) {
+		ops |= OP_SYSCALL;
+		return;
+	}
+	for (op = 0; op < OPS; op++)
+		if (!strcmp(op_names[op], word))
+			break;
+	if (op == OPS)
+		wrong("no such operation:", word);
+	ops |= 1U << op;
+}
+
+static void choose_pending(const char *word)
+{
+	char *end;
+	unsigned long n = strtoul(word, &end, 10);
+
+	if (*end || !n || n > 1U << 24 || pending_count == ARRAY_SIZE(pendings))
+		wrong("not a number of timers, or too many of them:", word);
+	pendings[pending_count++] = n;
+}
+
+static void choose_workload(const char *word)
+{
+	const struct workload *w = workload_find(word);
+
+	if (!w || workload_count == ARRAY_SIZE(workloads))
+		wrong("no such workload, or too many:", word);
+	workloads[workload_count++] = w;
+}
+
+static void choose_defaults(void)
+{
+	if (!chosen_count)
+		choose_all_systems();
+	if (!ops)
+		choose_op("all");
+	if (!pending_count) {
+		choose_pending("1000");
+		choose_pending("100000");
+		choose_pending("1000000");
+	}
+}
+
+void sleep_until(uint64_t ns)
+{
+	const struct timespec ts = {
+		.tv_sec = ns / SEC,
+		.tv_nsec = ns % SEC,
+	};
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
+		;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "systems", required_argument, NULL, 's' },
+		{ "ops", required_argument, NULL, 'o' },
+		{ "pending", required_argument, NULL, 'p' },
+		{ "workload", required_argument, NULL, 'w' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "list", no_argument, NULL, 'l' },
+		{ "help", no_argument, NULL, 'h' },
+		{ }
+	};
+	bool json = false;
+	unsigned int i, j;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			each_word(optarg, choose_system);
+			break;
+		case 'o':
+			each_word(optarg, choose_op);
+			break;
+		case 'p':
+			each_word(optarg, choose_pending);
+			break;
+		case 'w':
+			choose_workload(optarg);
+			break;
+		case 'j':
+			json = true;
+			break;
+		case 'l':
+			for (i = 0; i < ARRAY_SIZE(systems); i++)
+				printf("  %s\n", systems[i]->name);
+			workload_list();
+			return 0;
+		case 'h':
+			fputs(usage, stdout);
+			return 0;
+		default:
+			fputs(usage, stderr);
+			return 2;
+		}
+	}
+	if (optind < argc)
+		wrong("what is", argv[optind]);
+	if (!workload_count || chosen_count || ops)
+		choose_defaults();
+	report_init(json);
+	sleep_until(BOOTED);
+	if (ops & OP_SYSCALL)
+		measure_syscall();
+	for (i = 0; i < chosen_count; i++)
+		for (j = 0; j < pending_count && ops & (OP_SYSCALL - 1); j++)
+			measure(chosen[i], pendings[j], ops);
+	for (i = 0; i < workload_count; i++)
+		workloads[i]->run();
+	return 0;
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What all ways to use /dev/htw begin with; see htw.h. */
+#include <linux/htw.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include "bench.h"
+#include "htw.h"
+
+static int open_device(struct htw_info *info)
+{
+	int fd = open("/dev/htw", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0)
+		return -1;
+	if (ioctl(fd, HTW_INFO, info))
+		die("HTW_INFO: %s", strerror(errno));
+	return fd;
+}
+
+const char *htw_missing_feature(uint64_t features, const char *what, uint32_t pending)
+{
+	static char why[128];
+	struct htw_info info;
+	int fd = open_device(&info);
+
+	if (fd < 0) {
+		snprintf(why, sizeof(why), "cannot open /dev/htw: %s", strerror(errno));
+		return why;
+	}
+	close(fd);
+	if ((info.features & features) != features) {
+		snprintf(why, sizeof(why), "this htw has no %s", what);
+		return why;
+	}
+	if (info.limit < pending) {
+		snprintf(why, sizeof(why), "the module's max_timers is %llu", info.limit);
+		return why;
+	}
+	return NULL;
+}
+
+const char *htw_missing(uint32_t pending)
+{
+	return htw_missing_feature(HTW_FEATURE_ADD | HTW_FEATURE_MOD | HTW_FEATURE_VECTOR,
+				   "HTW_VECTOR", pending);
+}
+
+int htw_open_device(uint64_t features, uint32_t pending)
+{
+	struct htw_info info;
+	int fd = open_device(&info);
+
+	if (fd < 0)
+		die("cannot open /dev/htw: %s", strerror(errno));
+	if ((info.features & features) != features || info.limit < pending)
+		die("this htw lacks a feature, or has a limit of %llu", info.limit);
+	return fd;
+}
+
+int htw_epoll(int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int epfd = epoll_create1(EPOLL_CLOEXEC);
+
+	if (epfd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
+		die("epoll: %s", strerror(errno));
+	return epfd;
+}
+
+static void run_batch(int fd, struct htw_op *ops, uint32_t count)
+{
+	struct htw_batch batch = {
+		.ops = (uintptr_t)ops,
+		.count = count,
+	};
+
+	if (unlikely(ioctl(fd, HTW_BATCH, &batch) || batch.done != count))
+		die("HTW_BATCH: %u of %u done: %s", batch.done, count, strerror(errno));
+}
+
+static uint32_t batch_of(uint32_t done, uint32_t count)
+{
+	return count - done < BATCH ? count - done : BATCH;
+}
+
+static void run_vector(int fd, struct htw_vector *v)
+{
+	if (unlikely(ioctl(fd, HTW_VECTOR, v) || v->done != v->count || v->failed))
+		die("HTW_VECTOR: of %u %u done, %u failed: %s", v->count, v->done, v->failed,
+		    strerror(errno));
+}
+
+void htw_add_batches(int fd, const struct bench *b)
+{
+	uint64_t deadlines[BATCH], cookies[BATCH];
+	struct htw_vector v = {
+		.op = HTW_OP_ADD,
+		.deadlines = (uintptr_t)deadlines,
+		.cookies = (uintptr_t)cookies,
+	};
+	uint32_t first, i;
+
+	for (first = 0; first < b->pending; first += v.count) {
+		v.count = batch_of(first, b->pending);
+		v.ids = (uintptr_t)(b->handles + first);
+		for (i = 0; i < v.count; i++) {
+			deadlines[i] = b->delay[first + i];
+			cookies[i] = first + i;
+		}
+		run_vector(fd, &v);
+	}
+}
+
+void htw_rearm_batches(int fd, const struct bench *b, uint32_t count)
+{
+	uint64_t ids[BATCH], deadlines[BATCH];
+	struct htw_vector v = {
+		.op = HTW_OP_MOD,
+		.flags = HTW_MOD_DEADLINE,
+		.ids = (uintptr_t)ids,
+		.deadlines = (uintptr_t)deadlines,
+	};
+	uint32_t first, i;
+
+	for (first = 0; first < count; first += v.count) {
+		v.count = batch_of(first, count);
+		for (i = 0; i < v.count; i++) {
+			ids[i] = b->handles[b->rearm_order[first + i]];
+			deadlines[i] = b->later[first + i];
+		}
+		run_vector(fd, &v);
+	}
+}
+
+void htw_cancel_batches(int fd, const struct bench *b, uint32_t count)
+{
+	uint64_t ids[BATCH];
+	struct htw_vector v = {
+		.op = HTW_OP_CANCEL,
+		.ids = (uintptr_t)ids,
+	};
+	uint32_t first, i;
+
+	for (first = 0; first < count; first += v.count) {
+		v.count = batch_of(first, count);
+		for (i = 0; i < v.count; i++)
+			ids[i] = b->handles[b->cancel_order[first + i]];
+		run_vector(fd, &v);
+	}
+}
+
+void htw_add_mixed(int fd, const struct bench *b)
+{
+	struct htw_op ops[BATCH];
+	uint32_t first, n, i;
+
+	for (first = 0; first < b->pending; first += n) {
+		n = batch_of(first, b->pending);
+		for (i = 0; i < n; i++)
+			ops[i] = (struct htw_op){
+				.op = HTW_OP_ADD,
+				.add = {
+					.deadline = b->delay[first + i],
+					.cookie = first + i,
+				},
+			};
+		run_batch(fd, ops, n);
+		for (i = 0; i < n; i++) {
+			if (unlikely(ops[i].result || !ops[i].add.id))
+				die("adding timer %u: %s", first + i, strerror(-ops[i].result));
+			b->handles[first + i] = ops[i].add.id;
+		}
+	}
+}
+
+void htw_rearm_mixed(int fd, const struct bench *b, uint32_t count)
+{
+	struct htw_op ops[BATCH];
+	uint32_t first, n, i;
+
+	for (first = 0; first < count; first += n) {
+		n = batch_of(first, count);
+		for (i = 0; i < n; i++)
+			ops[i] = (struct htw_op){
+				.op = HTW_OP_MOD,
+				.mod = {
+					.id = b->handles[b->rearm_order[first + i]],
+					.deadline = b->later[first + i],
+					.flags = HTW_MOD_DEADLINE,
+				},
+			};
+		run_batch(fd, ops, n);
+		for (i = 0; i < n; i++)
+			if (unlikely(ops[i].result))
+				die("re-arming number %u: %s", first + i, strerror(-ops[i].result));
+	}
+}
+
+void htw_cancel_mixed(int fd, const struct bench *b, uint32_t count)
+{
+	struct htw_op ops[BATCH];
+	uint32_t first, n, i;
+
+	for (first = 0; first < count; first += n) {
+		n = batch_of(first, count);
+		for (i = 0; i < n; i++)
+			ops[i] = (struct htw_op){
+				.op = HTW_OP_CANCEL,
+				.cancel.id = b->handles[b->cancel_order[first + i]],
+			};
+		run_batch(fd, ops, n);
+		for (i = 0; i < n; i++)
+			if (unlikely(ops[i].result ||
+				     ops[i].cancel.cookie != b->cancel_order[first + i]))
+				die("cancelling number %u: %s", first + i,
+				    strerror(-ops[i].result));
+	}
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What htw-bench prints; see report.h. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/utsname.h>
+#include "report.h"
+
+static bool as_json;
+static char kernel[65];
+
+void report_init(bool json)
+{
+	struct utsname uts;
+
+	as_json = json;
+	if (!uname(&uts))
+		snprintf(kernel, sizeof(kernel), "%s", uts.release);
+}
+
+static void print_key(const char *system, const char *op, uint32_t pending)
+{
+	if (as_json)
+		printf("{\"system\": \"%s\", \"op\": \"%s\", \"pending\": %u, ",
+		       system, op, pending);
+	else
+		printf("%-12s %-26s %8u ", system, op, pending);
+}
+
+void report(const char *system, const char *op, uint32_t pending, double value, const char *unit)
+{
+	print_key(system, op, pending);
+	if (as_json)
+		printf("\"value\": %.10g, \"unit\": \"%s\", \"kernel\": \"%s\"}\n",
+		       value, unit, kernel);
+	else
+		printf("%14.2f %s\n", value, unit);
+	fflush(stdout);
+}
+
+void report_missing(const char *system, const char *op, uint32_t pending, const char *why)
+{
+	print_key(system, op, pending);
+	if (as_json)
+		printf("\"missing\": \"%s\"}\n", why);
+	else
+		printf("%14s %s\n", "-", why);
+	fflush(stdout);
+}
+
+void progress(const char *format, ...)
+{
+	va_list args;
+
+	fputs("# ", stdout);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+	fflush(stdout);
+}

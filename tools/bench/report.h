@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What htw-bench prints: a line for each figure, for people or as JSON. */
+#ifndef REPORT_H
+#define REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+void report_init(bool json);
+void report(const char *system, const char *op, uint32_t pending, double value, const char *unit);
+/* A figure that cannot be had, and why. */
+void report_missing(const char *system, const char *op, uint32_t pending, const char *why);
+/* For people only: what is going on. */
+__attribute__((format(printf, 1, 2)))
+void progress(const char *format, ...);
+
+#endif /* REPORT_H */

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Passing time without idling; see spin.h. */
+#include "bench.h"
+#include "spin.h"
+
+/* Two instructions each: a chunk is 20 us, short against a tick of anybody. */
+#define ITERATIONS	10000ULL
+
+/* Of Debian's kernels: HZ is 250. */
+#define TICK		(4 * MSEC)
+
+static void spin_chunk(void)
+{
+	uint64_t n = ITERATIONS;
+
+	__asm__ volatile("1:	dec %0\n\t"
+			 "jnz 1b" : "+r"(n) : : "cc");
+}
+
+uint64_t spin_until(uint64_t until)
+{
+	uint64_t chunks = 0;
+
+	while (now_ns() < until) {
+		spin_chunk();
+		chunks++;
+	}
+	return chunks;
+}
+
+uint64_t spin_between_ticks(uint64_t ns)
+{
+	return ns - ns % TICK + (ns % TICK > TICK / 4 ? TICK : 0) + TICK / 4;
+}
+
+double spin_calibrate(uint64_t ns)
+{
+	uint64_t begin, chunks, from = spin_between_ticks(now_ns());
+
+	spin_until(from);
+	begin = instructions();
+	chunks = spin_until(spin_between_ticks(from + ns));
+	return (double)(instructions() - begin) / chunks;
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Buffs: 100,000 periodic timers of 3 s, in htw and in libev. */
+#include <linux/htw.h>
+#include <ev.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include "bench.h"
+#include "htw.h"
+#include "measure.h"
+#include "report.h"
+#include "spin.h"
+#include "workloads.h"
+
+#define BUFFS		100000U
+#define INTERVAL	(3 * SEC)
+#define PERIODS		2U
+/* How often the program looks. */
+#define LOOK		MSEC
+
+static uint64_t start;
+static uint64_t phase[BUFFS];
+static uint8_t fired[BUFFS];
+static uint64_t firings;
+
+/* The k-th firing of a timer is due at its phase and k intervals. */
+static void buff_fired(uint64_t buff, uint64_t now)
+{
+	if (unlikely(buff >= BUFFS || now < start + phase[buff] + fired[buff] * INTERVAL))
+		die("buffs: timer %llu fired early, or is none", (unsigned long long)buff);
+	fired[buff]++;
+	firings++;
+}
+
+/* Looks again and again for some time; what that costs, but for waiting. */
+static double look(void (*collect)(void))
+{
+	const double chunk = spin_calibrate(SEC);
+	const uint64_t until = start + INTERVAL + PERIODS * INTERVAL;
+	uint64_t begin, before, chunks = 0, next;
+	unsigned int i;
+
+	/* All have fired once when counting begins. */
+	for (next = start + INTERVAL; now_ns() < next;) {
+		spin_until(now_ns() + LOOK);
+		collect();
+	}
+	before = firings;
+	begin = instructions();
+	for (; next < until; next += LOOK) {
+		chunks += spin_until(next);
+		collect();
+	}
+	begin = instructions() - begin - (uint64_t)(chunks * chunk);
+	for (i = 0; i < BUFFS; i++)
+		if (fired[i] < PERIODS)
+			die("buffs: timer %u fired %u times", i, fired[i]);
+	return (double)begin / (firings - before);
+}
+
+static void buffs_init(void)
+{
+	random_seed(BUFFS);
+	fill_random(phase, BUFFS, SEC + SEC / 2, INTERVAL / 3);
+	memset(fired, 0, sizeof(fired));
+	firings = 0;
+	settle();
+}
+
+static int fd;
+
+static void htw_look(void)
+{
+	struct htw_event events[BATCH];
+	ssize_t n, i;
+	uint64_t now;
+
+	do {
+		n = read(fd, events, sizeof(events));
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0)
+			die("buffs: read: %s", strerror(errno));
+		n /= sizeof(events[0]);
+		now = now_ns();
+		for (i = 0; i < n; i++) {
+			if (unlikely(events[i].missed || events[i].fired < events[i].deadline))
+				die("buffs: missed %llu, or early", events[i].missed);
+			buff_fired(events[i].cookie, now);
+		}
+	} while (n == BATCH);
+}
+
+static void htw_buffs(void)
+{
+	uint32_t i;
+
+	buffs_init();
+	fd = htw_open_device(HTW_FEATURE_ADD, BUFFS);
+	start = now_ns();
+	for (i = 0; i < BUFFS; i++) {
+		struct htw_add add = {
+			.deadline = start + phase[i],
+			.interval = INTERVAL,
+			.cookie = i,
+			.flags = HTW_F_ABS,
+		};
+
+		if (ioctl(fd, HTW_ADD, &add))
+			die("buffs: HTW_ADD: %s", strerror(errno));
+	}
+	report("htw-batch", "buffs", BUFFS, look(htw_look), "insn/op");
+	close(fd);
+}
+
+static struct ev_loop *loop;
+static ev_timer timers[BUFFS];
+static uint64_t now_of_loop;
+
+static void libev_fired(struct ev_loop *l, ev_timer *w, int revents)
+{
+	(void)l;
+	(void)revents;
+	if (unlikely(!now_of_loop))
+		now_of_loop = now_ns();
+	buff_fired(w - timers, now_of_loop);
+}
+
+static void libev_look(void)
+{
+	ev_now_update(loop);
+	now_of_loop = 0;
+	ev_run(loop, EVRUN_NOWAIT);
+}
+
+static void libev_buffs(void)
+{
+	uint32_t i;
+
+	buffs_init();
+	loop = ev_loop_new(EVBACKEND_EPOLL);
+	if (!loop)
+		die("buffs: libev cannot make a loop");
+	start = now_ns();
+	ev_now_update(loop);
+	for (i = 0; i < BUFFS; i++) {
+		ev_timer_init(&timers[i], libev_fired, phase[i] / 1e9, INTERVAL / 1e9);
+		ev_timer_start(loop, &timers[i]);
+	}
+	report("libev", "buffs", BUFFS, look(libev_look), "insn/op");
+	ev_loop_destroy(loop);
+}
+
+void workload_buffs(void)
+{
+	const char *why = htw_missing(BUFFS);
+
+	if (why)
+		report_missing("htw-batch", "buffs", BUFFS, why);
+	else
+		htw_buffs();
+	libev_buffs();
+}

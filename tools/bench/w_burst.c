@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A burst: a million due on one tick
+ *
+ * A task spins meanwhile and notes the longest time that it was kept from the
+ * CPU; then it collects them. Twice: the callbacks' own times are taken from the
+ * kernel's trace, in a round of its own, for tracing takes time as well.
+ */
+#include <linux/htw.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include "bench.h"
+#include "htw.h"
+#include "measure.h"
+#include "report.h"
+#include "spin.h"
+#include "trace.h"
+#include "workloads.h"
+
+#define BURST		1000000U
+/* Beyond the time that adding takes; and what has not come so much later is lost. */
+#define AFTER		(2 * SEC)
+#define LOST		(60 * SEC)
+
+static uint64_t expired_of(int fd)
+{
+	struct htw_info info;
+
+	if (ioctl(fd, HTW_INFO, &info))
+		die("HTW_INFO: %s", strerror(errno));
+	return info.expired;
+}
+
+/* Spins until all have expired; the longest gap between two looks at the TSC. */
+static uint64_t watch(int fd)
+{
+	const uint64_t deadline = now_ns() + AFTER + LOST;
+	uint64_t last, now, longest = 0;
+	unsigned int i;
+
+	do {
+		last = instructions();
+		for (i = 0; i < 100000; i++) {
+			now = instructions();
+			if (now - last > longest)
+				longest = now - last;
+			last = now;
+		}
+		if (now_ns() > deadline)
+			die("burst: timers are lost");
+	} while (expired_of(fd) < BURST);
+	return longest;
+}
+
+static void add_burst(struct bench *b, int fd)
+{
+	uint64_t due = now_ns() + AFTER, now;
+	uint32_t first, n, i;
+
+	/* All on one tick: none is due just before a boundary and another after. */
+	due -= due % (10 * MSEC);
+	for (first = 0; first < b->pending; first += n) {
+		struct htw_op ops[BATCH];
+		struct htw_batch batch = { .ops = (uintptr_t)ops };
+
+		n = b->pending - first < BATCH ? b->pending - first : BATCH;
+		for (i = 0; i < n; i++)
+			ops[i] = (struct htw_op) {
+				.op = HTW_OP_ADD,
+				.add = {
+					.deadline = due,
+					.cookie = first + i,
+					.flags = HTW_F_ABS,
+				},
+			};
+		batch.count = n;
+		if (ioctl(fd, HTW_BATCH, &batch) || batch.done != n)
+			die("burst: HTW_BATCH: %s", strerror(errno));
+		for (i = 0; i < n; i++) {
+			if (ops[i].result)
+				die("burst: adding: %s", strerror(-ops[i].result));
+			b->handles[first + i] = ops[i].add.id;
+		}
+	}
+	now = now_ns();
+	if (now > due)
+		die("burst: adding took until after the deadline");
+	/* For bench_expired(): none is due before. */
+	b->base = due;
+}
+
+static void burst(bool traced)
+{
+	const struct system *s = &system_htw_batch;
+	uint64_t longest, count, begin;
+	struct bench b;
+	int fd;
+
+	bench_init(&b, BURST);
+	fill_random(b.delay, BURST, 0, 1);
+	settle();
+	s->open(&b);
+	fd = htw_fd();
+	add_burst(&b, fd);
+	if (traced)
+		trace_start();
+	longest = watch(fd);
+	if (traced) {
+		longest = trace_longest(&count);
+		report(s->name, "burst-callbacks", BURST, count, "count");
+		report(s->name, "burst-longest-callback", BURST, longest, "ns");
+	} else {
+		report(s->name, "burst-longest-stall", BURST, longest, "ns");
+	}
+	begin = instructions();
+	while (b.collected < BURST)
+		s->collect(&b);
+	if (!traced)
+		report(s->name, "burst-collect", BURST,
+		       (double)(instructions() - begin) / BURST, "insn/op");
+	s->close(&b);
+	bench_exit(&b);
+}
+
+void workload_burst(void)
+{
+	const char *why = system_htw_batch.missing(BURST);
+
+	if (why) {
+		report_missing("htw-batch", "burst-longest-callback", BURST, why);
+		report_missing("htw-batch", "burst-longest-stall", BURST, why);
+		return;
+	}
+	burst(false);
+	burst(true);
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Lateness on an idle guest, whose clock stands still while nothing runs: from
+ * the deadline to when htw saw that it had come, and to when the program had it
+ */
+#include <linux/htw.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "bench.h"
+#include "htw.h"
+#include "measure.h"
+#include "report.h"
+#include "workloads.h"
+
+#define SPREAD_COUNT	100000U
+#define SPREAD		(10 * SEC)
+#define BUCKET_COUNT	1000000U
+
+/* What is not there so much later is lost. */
+#define LOST		(60 * SEC)
+
+struct lateness {
+	uint64_t *fired;
+	uint64_t *delivered;
+	uint64_t *due;
+	uint32_t count;
+	uint32_t got;
+	uint32_t early;
+};
+
+static int compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static void report_distribution(const char *system, const char *what, uint64_t *ns, uint32_t count)
+{
+	static const double percents[] = { 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 99.99 };
+	char op[64];
+	unsigned int i;
+
+	qsort(ns, count, sizeof(*ns), compare);
+	for (i = 0; i < ARRAY_SIZE(percents); i++) {
+		snprintf(op, sizeof(op), "%s-p%g", what, percents[i]);
+		report(system, op, count, ns[(uint32_t)((count - 1) * percents[i] / 100)], "ns");
+	}
+	snprintf(op, sizeof(op), "%s-max", what);
+	report(system, op, count, ns[count - 1], "ns");
+}
+
+static void report_lateness(struct lateness *l, const char *system, const char *what)
+{
+	char op[64];
+
+	snprintf(op, sizeof(op), "%s-early", what);
+	report(system, op, l->count, l->early, "count");
+	if (l->fired)
+		report_distribution(system, what, l->fired, l->count);
+	snprintf(op, sizeof(op), "%s-delivered", what);
+	report_distribution(system, op, l->delivered, l->count);
+}
+
+static void lateness_init(struct lateness *l, uint32_t count, bool fired)
+{
+	*l = (struct lateness) {
+		.fired = fired ? allocate(count, sizeof(*l->fired)) : NULL,
+		.delivered = allocate(count, sizeof(*l->delivered)),
+		.due = allocate(count, sizeof(*l->due)),
+		.count = count,
+	};
+}
+
+static void lateness_exit(struct lateness *l)
+{
+	if (l->fired)
+		release(l->fired, l->count, sizeof(*l->fired));
+	release(l->delivered, l->count, sizeof(*l->delivered));
+	release(l->due, l->count, sizeof(*l->due));
+}
+
+static void note(struct lateness *l, uint64_t timer, uint64_t fired, uint64_t now)
+{
+	if (timer >= l->count || l->got == l->count || !l->due[timer])
+		die("lateness: timer %llu came twice, or is none", (unsigned long long)timer);
+	if (fired < l->due[timer] || now < l->due[timer])
+		l->early++;
+	if (l->fired)
+		l->fired[l->got] = fired > l->due[timer] ? fired - l->due[timer] : 0;
+	l->delivered[l->got++] = now > l->due[timer] ? now - l->due[timer] : 0;
+	l->due[timer] = 0;
+}
+
+static void wait_for(int epfd)
+{
+	struct epoll_event ready;
+	int n;
+
+	do {
+		n = epoll_wait(epfd, &ready, 1, LOST / MSEC);
+	} while (n < 0 && errno == EINTR);
+	if (n != 1)
+		die("lateness: timers are lost");
+}
+
+static void read_all(struct lateness *l, int fd, int epfd)
+{
+	struct htw_event events[BATCH];
+	ssize_t n, i;
+	uint64_t now;
+
+	while (l->got < l->count) {
+		wait_for(epfd);
+		n = read(fd, events, sizeof(events));
+		if (n < 0)
+			die("lateness: read: %s", strerror(errno));
+		now = now_ns();
+		for (i = 0; i < n / (ssize_t)sizeof(events[0]); i++)
+			note(l, events[i].cookie, events[i].fired, now);
+	}
+}
+
+static void add_all(const struct lateness *l, int fd)
+{
+	struct htw_op ops[BATCH];
+	uint32_t first, n, i;
+
+	for (first = 0; first < l->count; first += n) {
+		struct htw_batch batch = { .ops = (uintptr_t)ops };
+
+		n = l->count - first < BATCH ? l->count - first : BATCH;
+		for (i = 0; i < n; i++)
+			ops[i] = (struct htw_op) {
+				.op = HTW_OP_ADD,
+				.add = {
+					.deadline = l->due[first + i],
+					.cookie = first + i,
+					.flags = HTW_F_ABS,
+				},
+			};
+		batch.count = n;
+		if (ioctl(fd, HTW_BATCH, &batch) || batch.done != n)
+			die("lateness: HTW_BATCH: %s", strerror(errno));
+		for (i = 0; i < n; i++)
+			if (ops[i].result)
+				die("lateness: adding: %s", strerror(-ops[i].result));
+	}
+}
+
+/* Where @range is zero: all in one bucket of the third level. */
+static void htw_lateness(uint32_t count, uint64_t range, const char *what)
+{
+	int fd = htw_open_device(HTW_FEATURE_ADD, count);
+	int epfd = htw_epoll(fd);
+	struct htw_info info;
+	struct lateness l;
+	uint64_t from;
+
+	if (ioctl(fd, HTW_INFO, &info))
+		die("HTW_INFO: %s", strerror(errno));
+	lateness_init(&l, count, true);
+	random_seed(count);
+	settle();
+	from = now_ns() + SEC;
+	if (!range) {
+		range = info.tick_ns * info.slots[0] * info.slots[1];
+		from = (from / range + 2) * range;
+	}
+	fill_random(l.due, count, from, range);
+	add_all(&l, fd);
+	read_all(&l, fd, epfd);
+	report_lateness(&l, "htw-batch", what);
+	lateness_exit(&l);
+	close(epfd);
+	close(fd);
+}
+
+static void timerfd_start(const struct lateness *l, struct bench *b, int epfd)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->count; i++) {
+		struct epoll_event event = { .events = EPOLLIN, .data.u64 = i };
+		const struct itimerspec when = {
+			.it_value = {
+				.tv_sec = l->due[i] / SEC,
+				.tv_nsec = l->due[i] % SEC,
+			},
+		};
+		int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+
+		if (fd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) ||
+		    timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, NULL))
+			die("lateness: timerfd number %u: %s", i, strerror(errno));
+		b->handles[i] = fd;
+	}
+}
+
+static void timerfd_lateness(uint32_t count, uint64_t range, const char *what)
+{
+	int epfd = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event ready;
+	struct lateness l;
+	uint64_t times;
+	struct bench b;
+	uint32_t i;
+
+	if (epfd < 0)
+		die("epoll_create1: %s", strerror(errno));
+	bench_init(&b, count);
+	lateness_init(&l, count, false);
+	random_seed(count);
+	settle();
+	fill_random(l.due, count, now_ns() + 2 * SEC, range);
+	timerfd_start(&l, &b, epfd);
+	while (l.got < count) {
+		if (epoll_wait(epfd, &ready, 1, LOST / MSEC) != 1)
+			die("lateness: timerfds are lost");
+		if (read(b.handles[ready.data.u64], &times, sizeof(times)) != sizeof(times))
+			die("lateness: reading a timerfd: %s", strerror(errno));
+		times = now_ns();
+		note(&l, ready.data.u64, times, times);
+	}
+	report_lateness(&l, "timerfd", what);
+	for (i = 0; i < count; i++)
+		close(b.handles[i]);
+	lateness_exit(&l);
+	bench_exit(&b);
+	close(epfd);
+}
+
+void workload_lateness(void)
+{
+	const char *why = htw_missing(BUCKET_COUNT);
+
+	if (why) {
+		report_missing("htw-batch", "lateness", BUCKET_COUNT, why);
+	} else {
+		htw_lateness(SPREAD_COUNT, SPREAD, "lateness");
+		htw_lateness(BUCKET_COUNT, 0, "lateness-bucket");
+	}
+	why = system_timerfd.missing(SPREAD_COUNT);
+	if (why)
+		report_missing("timerfd", "lateness", SPREAD_COUNT, why);
+	else
+		timerfd_lateness(SPREAD_COUNT, SPREAD, "lateness");
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Connections whose timeout is moved with each of their events, and hardly ever
+ * comes
+ *
+ * The program is an event loop: it takes the events of a millisecond, 256 at a
+ * time, reads the clock once for each 256, as loops do, and moves the timeout of
+ * each event's connection. In htw's table that is a store. libev's manual
+ * advises to note the time of the last activity, and to look at it when the
+ * timer comes ("Be smart about timeouts"): that is a store as well, and costs
+ * the program a callback a timeout. Both are counted with all that the guest does for them.
+ */
+#include <ev.h>
+#include <stdio.h>
+#include <string.h>
+#include "bench.h"
+#include "htw.h"
+#include "measure.h"
+#include "report.h"
+#include "spin.h"
+#include "workloads.h"
+
+#define CONNECTIONS	65536U
+#define TIMEOUT		(2 * SEC)
+#define TIMEOUTS	2U
+#define LOOP		MSEC
+
+static struct bench b;
+static uint64_t *table;		/* htw's, by slot */
+static uint32_t *slots;		/* of each event's connection, in random order */
+
+static void htw_touch(uint32_t first, uint32_t count)
+{
+	const uint64_t deadline = now_ns() + TIMEOUT;
+	uint32_t i;
+
+	for (i = 0; i < count; i++)
+		__atomic_store_n(&table[slots[first + i]], deadline, __ATOMIC_RELAXED);
+}
+
+static void htw_loop(void)
+{
+	system_htw_table.collect(&b);
+	if (b.collected)
+		die("table: a timeout came that had been moved");
+}
+
+static struct ev_loop *loop;
+static ev_timer *timers;
+static ev_tstamp *active;
+
+static void libev_due(struct ev_loop *l, ev_timer *w, int revents)
+{
+	const ev_tstamp left = active[w - timers] + TIMEOUT / 1e9 - ev_now(l);
+
+	(void)revents;
+	if (left <= 0)
+		die("table: a connection of libev timed out");
+	ev_timer_set(w, left, 0.);
+	ev_timer_start(l, w);
+}
+
+static void libev_touch(uint32_t first, uint32_t count)
+{
+	ev_tstamp now;
+	uint32_t i;
+
+	ev_now_update(loop);
+	now = ev_now(loop);
+	for (i = 0; i < count; i++)
+		active[b.rearm_order[first + i]] = now;
+}
+
+static void libev_loop(void)
+{
+	ev_run(loop, EVRUN_NOWAIT);
+}
+
+/* Instructions a re-arm, where each connection has so many a timeout. */
+static double run(unsigned int rearms, double chunk,
+		  void (*touch)(uint32_t first, uint32_t count), void (*turn)(void))
+{
+	const uint64_t turns = TIMEOUTS * TIMEOUT / LOOP;
+	const uint64_t events = (uint64_t)CONNECTIONS * rearms * TIMEOUTS;
+	uint64_t begin, chunks = 0, done = 0, start, t;
+	uint32_t at = 0;
+
+	start = spin_between_ticks(now_ns());
+	spin_until(start);
+	begin = instructions();
+	for (t = 0; t < turns; t++) {
+		const uint64_t until = events * (t + 1) / turns;
+
+		chunks += spin_until(start + t * LOOP);
+		while (done < until) {
+			uint32_t n = until - done < BATCH ? until - done : BATCH;
+
+			if (n > CONNECTIONS - at)
+				n = CONNECTIONS - at;
+			touch(at, n);
+			at = (at + n) % CONNECTIONS;
+			done += n;
+		}
+		turn();
+	}
+	return (double)(instructions() - begin - (uint64_t)(chunks * chunk)) / events;
+}
+
+static void report_run(const char *system, unsigned int rearms, double value)
+{
+	char op[32];
+
+	snprintf(op, sizeof(op), "rearm-%u-a-timeout", rearms);
+	report(system, op, CONNECTIONS, value, "insn/op");
+}
+
+/* The stores alone, with the loop around them. */
+static void report_store(const char *system)
+{
+	static bool done;
+	uint64_t begin;
+	uint32_t first;
+
+	if (done)
+		return;
+	done = true;
+	begin = instructions();
+	for (first = 0; first < CONNECTIONS; first += CONNECTIONS / 4)
+		htw_touch(first, CONNECTIONS / 4);
+	report(system, "store", CONNECTIONS, (double)(instructions() - begin) / CONNECTIONS,
+	       "insn/op");
+}
+
+static void htw_table(unsigned int rearms)
+{
+	const struct system *s = &system_htw_table;
+	double chunk;
+	uint32_t i;
+
+	bench_init(&b, CONNECTIONS);
+	fill_random(b.delay, CONNECTIONS, TIMEOUT, 1);
+	slots = allocate(CONNECTIONS, sizeof(*slots));
+	settle();
+	chunk = spin_calibrate(TIMEOUT);
+	s->open(&b);
+	b.base = now_ns();
+	s->add(&b);
+	table = htw_mapped_table();
+	for (i = 0; i < CONNECTIONS; i++)
+		slots[i] = HTW_ID_SLOT(b.handles[b.rearm_order[i]]);
+	report_store(s->name);
+	report_run(s->name, rearms, run(rearms, chunk, htw_touch, htw_loop));
+	s->close(&b);
+	release(slots, CONNECTIONS, sizeof(*slots));
+	bench_exit(&b);
+}
+
+static void libev_activity(unsigned int rearms)
+{
+	double chunk;
+	uint32_t i;
+
+	bench_init(&b, CONNECTIONS);
+	timers = allocate(CONNECTIONS, sizeof(*timers));
+	active = allocate(CONNECTIONS, sizeof(*active));
+	settle();
+	chunk = spin_calibrate(TIMEOUT);
+	loop = ev_loop_new(EVBACKEND_EPOLL);
+	if (!loop)
+		die("table: libev cannot make a loop");
+	ev_now_update(loop);
+	for (i = 0; i < CONNECTIONS; i++) {
+		active[i] = ev_now(loop);
+		ev_timer_init(&timers[i], libev_due, TIMEOUT / 1e9, 0.);
+		ev_timer_start(loop, &timers[i]);
+	}
+	report_run("libev", rearms, run(rearms, chunk, libev_touch, libev_loop));
+	ev_loop_destroy(loop);
+	release(timers, CONNECTIONS, sizeof(*timers));
+	release(active, CONNECTIONS, sizeof(*active));
+	bench_exit(&b);
+}
+
+void workload_table(void)
+{
+	static const unsigned int rearms[] = { 10, 100, 1000 };
+	const char *why = system_htw_table.missing(CONNECTIONS);
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rearms); i++) {
+		if (why) {
+			char op[32];
+
+			snprintf(op, sizeof(op), "rearm-%u-a-timeout", rearms[i]);
+			report_missing("htw-table", op, CONNECTIONS, why);
+		} else {
+			htw_table(rearms[i]);
+		}
+		libev_activity(rearms[i]);
+	}
+}

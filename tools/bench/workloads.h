@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Workloads that people have, and what else is promised. */
+#ifndef WORKLOADS_H
+#define WORKLOADS_H
+
+struct workload {
+	const char *name;
+	const char *what;
+	void (*run)(void);
+};
+
+void workload_buffs(void);
+void workload_burst(void);
+void workload_quiet(void);
+void workload_lateness(void);
+void workload_table(void);
+void workload_threads(void);
+
+/* One of them by its name, or NULL. */
+const struct workload *workload_find(const char *name);
+void workload_list(void);
+
+#endif /* WORKLOADS_H */
