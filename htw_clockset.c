@@ -189,7 +189,7 @@ static void htw_clockset_walk_chunk(struct htw_context *ctx, u32 nr)
 
 	htw_delivery_begin(&delivery, NULL);
 	htw_run_begin(&run, ctx);
-	timers = htw_sweep_timers(&run, nr);
+	timers = htw_run_chunk(&run, nr)->timers;
 	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++) {
 		struct htw_timer *t = &timers[i];
 		enum htw_timer_state state;

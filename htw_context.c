@@ -15,7 +15,6 @@
 #include "htw_engine.h"
 #include "htw_run.h"
 
-static struct kmem_cache *htw_chunk_cache;
 struct workqueue_struct *htw_wq;
 
 /**
@@ -49,6 +48,7 @@ struct htw_context *htw_context_alloc(u32 limit)
 	INIT_LIST_HEAD(&ctx->rearm);
 	INIT_LIST_HEAD(&ctx->free);
 	ctx->limit = limit;
+	RCU_INIT_POINTER(ctx->dir, &htw_no_directory);
 	init_waitqueue_head(&ctx->wait);
 	mutex_init(&ctx->grow);
 	htw_shrink_init(ctx);
@@ -61,7 +61,7 @@ struct htw_context *htw_context_alloc(u32 limit)
  */
 void htw_chunk_free(struct htw_chunk *chunk)
 {
-	kmem_cache_free(htw_chunk_cache, chunk);
+	free_page((unsigned long)chunk);
 }
 
 /* The place for a chunk more: the first hole, or else behind all the others. */
@@ -76,29 +76,40 @@ static u32 htw_context_place(struct htw_context *ctx)
 	return ctx->hole;
 }
 
+/* Makes room in the directory for a chunk of that number. */
+static int htw_context_make_room(struct htw_context *ctx, u32 nr)
+{
+	struct htw_directory *old = rcu_dereference_protected(ctx->dir,
+							      lockdep_is_held(&ctx->grow));
+	struct htw_directory *dir;
+
+	if (likely(old != &htw_no_directory && nr <= old->mask))
+		return 0;
+	if (nr == HTW_DIRECTORY_MAX)	/* slots retired, all of them */
+		return -ENOSPC;
+	dir = htw_directory_longer(old);
+	if (!dir)
+		return -ENOMEM;
+	rcu_assign_pointer(ctx->dir, dir);
+	htw_directory_free(old);
+	return 0;
+}
+
 /* Adds a chunk of free timers. */
 int htw_context_grow(struct htw_context *ctx)
 {
 	const u32 generation = ctx->generation;
 	const u32 nr = htw_context_place(ctx);
-	struct htw_chunk __rcu **page;
 	struct htw_chunk *chunk;
+	int ret;
 
 	lockdep_assert_held(&ctx->grow);
 
-	if (nr == HTW_DIR_PAGE * HTW_DIR_PAGE)	/* slots retired, all of them */
-		return -ENOSPC;
-	if (!ctx->dir)
-		ctx->dir = kcalloc(HTW_DIR_PAGE, sizeof(*ctx->dir), GFP_KERNEL_ACCOUNT);
-	if (!ctx->dir)
-		return -ENOMEM;
-	page = ctx->dir[nr / HTW_DIR_PAGE];
-	if (!page)
-		page = kcalloc(HTW_DIR_PAGE, sizeof(*page), GFP_KERNEL_ACCOUNT);
-	if (!page)
-		return -ENOMEM;
-	ctx->dir[nr / HTW_DIR_PAGE] = page;
-	chunk = kmem_cache_zalloc(htw_chunk_cache, GFP_KERNEL);
+	ret = htw_context_make_room(ctx, nr);
+	if (ret)
+		return ret;
+	/* Not of a slab: one that is given back would have to wait for its neighbours. */
+	chunk = (struct htw_chunk *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
 	if (!chunk)
 		return -ENOMEM;
 	chunk->ctx = ctx;
@@ -107,7 +118,7 @@ int htw_context_grow(struct htw_context *ctx)
 		htw_chunk_free(chunk);
 		return -ENOMEM;
 	}
-	rcu_assign_pointer(page[nr % HTW_DIR_PAGE], chunk);
+	rcu_assign_pointer(*htw_context_entry(ctx, nr), chunk);
 	if (nr == ctx->nr_chunks) {
 		/* Pairs with htw_context_chunks(). */
 		smp_store_release(&ctx->nr_chunks, nr + 1);
@@ -138,10 +149,9 @@ static void htw_context_free(struct work_struct *work)
 			htw_chunk_free(chunk);
 		cond_resched();
 	}
-	for (u32 i = 0; ctx->dir && i < HTW_DIR_PAGE; i++)
-		kfree(ctx->dir[i]);
-	kfree(ctx->dir);
+	htw_directory_free(rcu_dereference_protected(ctx->dir, true));
 	htw_ring_free(ctx->ring, ctx->user);
+	kfree(ctx->vector);
 	if (ctx->own) {
 		htw_base_free(ctx->own);
 		htw_user_uncharge_wheel(ctx->user);
@@ -162,13 +172,13 @@ void htw_context_close(struct htw_context *ctx)
 {
 	htw_clockset_leave(ctx);
 	for (u32 i = 0; i < ctx->nr_chunks; i++) {
-		struct htw_chunk *chunk;
+		struct htw_timer *timers;
 		struct htw_run run;
 
 		htw_run_begin(&run, ctx);
-		chunk = htw_context_chunk(ctx, i);
+		timers = htw_run_chunk(&run, i)->timers;
 		for (u32 j = 0; j < HTW_CHUNK_TIMERS; j++) {
-			struct htw_timer *t = &chunk->timers[j];
+			struct htw_timer *t = &timers[j];
 
 			while (READ_ONCE(t->node.state) == HTW_PENDING) {
 				htw_run_lock(&run, htw_context_base_of(ctx, t));
@@ -187,7 +197,8 @@ void htw_context_close(struct htw_context *ctx)
 }
 
 /* Takes up to @want timers off the front of the free list; returns how many. */
-static u32 htw_context_cut(struct htw_context *ctx, struct list_head *timers, u32 want)
+static u32 htw_context_cut(struct htw_context *ctx, struct list_head *timers, u32 want,
+			   u64 *ids)
 {
 	struct list_head *last = &ctx->free;
 	LIST_HEAD(cut);
@@ -196,9 +207,12 @@ static u32 htw_context_cut(struct htw_context *ctx, struct list_head *timers, u3
 	lockdep_assert_held(&ctx->lock);
 
 	while (got < want && last->next != &ctx->free) {
+		struct htw_timer *t = list_entry(last->next, struct htw_timer, node.list);
+
 		last = last->next;
-		WRITE_ONCE(list_entry(last, struct htw_timer, node.list)->node.state,
-			   HTW_RESERVED);
+		WRITE_ONCE(t->node.state, HTW_RESERVED);
+		if (ids)
+			ids[got] = htw_timer_id(t);
 		got++;
 	}
 	list_cut_position(&cut, &ctx->free, last);
@@ -209,14 +223,15 @@ static u32 htw_context_cut(struct htw_context *ctx, struct list_head *timers, u3
 /**
  * htw_context_reserve() - takes free timers for adds to come
  * @ctx: the context
- * @timers: where to put them
+ * @timers: where to put them, behind what is there
  * @want: how many, at least 1
+ * @ids: NULL, or where to tell their ids
  *
  * Context: may sleep; memory is charged to the caller's cgroup.
  * Return: how many were taken, from 1 to @want; -ENOSPC at the context's
  * limit, -EDQUOT at the user's, -ENOMEM.
  */
-int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 want)
+int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
 {
 	int ret;
 
@@ -228,7 +243,7 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
 		spin_lock_bh(&ctx->lock);
 		full = ctx->nr_timers >= ctx->limit;
 		got = full ? 0 : htw_context_cut(ctx, timers,
-						 min(granted, ctx->limit - ctx->nr_timers));
+						 min(granted, ctx->limit - ctx->nr_timers), ids);
 		ctx->nr_timers += got;
 		spin_unlock_bh(&ctx->lock);
 		htw_user_uncharge(ctx->user, granted - got);
@@ -300,16 +315,8 @@ u64 htw_context_advance(struct htw_context *ctx, u64 to)
  */
 int htw_context_init(void)
 {
-	htw_chunk_cache = kmem_cache_create("htw_chunk", sizeof(struct htw_chunk),
-					    sizeof(struct htw_chunk), SLAB_ACCOUNT, NULL);
-	if (!htw_chunk_cache)
-		return -ENOMEM;
 	htw_wq = alloc_workqueue("htw", WQ_UNBOUND, 0);
-	if (!htw_wq) {
-		kmem_cache_destroy(htw_chunk_cache);
-		return -ENOMEM;
-	}
-	return 0;
+	return htw_wq ? 0 : -ENOMEM;
 }
 
 /**
@@ -323,5 +330,4 @@ void htw_context_exit(void)
 	rcu_barrier();	/* those that wait for a grace period are then queued */
 	destroy_workqueue(htw_wq);
 	rcu_barrier();	/* chunks that were given back until then */
-	kmem_cache_destroy(htw_chunk_cache);
 }

@@ -8,20 +8,21 @@
 #define _HTW_CONTEXT_H
 
 #include <linux/mutex.h>
-#include <linux/nospec.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <uapi/linux/htw.h>
 
+#include "htw_directory.h"
 #include "htw_ring.h"
 #include "htw_table.h"
 #include "htw_timer.h"
 #include "htw_user.h"
 
-#define HTW_DIR_PAGE		512u
-#define HTW_CONTEXT_MAX		(HTW_DIR_PAGE * HTW_DIR_PAGE * HTW_CHUNK_TIMERS)
+#define HTW_CONTEXT_MAX		(HTW_DIRECTORY_MAX * HTW_CHUNK_TIMERS)
+
+struct htw_vector_run;
 
 /**
  * struct htw_context - what one open() of /dev/htw holds
@@ -39,15 +40,15 @@
  * @wake_next: the next one there (whoever set @wake_queued)
  * @fasync: whom to send SIGIO (fasync_helper() guards it)
  * @grow: serialises growing and giving back; nothing is locked inside but @lock
- * @nr_chunks: how many entries @dir has, holes included; never falls (@grow)
+ * @nr_chunks: how many entries of @dir have been used, holes included; never
+ *	falls (@grow)
  * @table: its timers have words in a table of deadlines, and are kept, once and
  *	for all (written under @grow and @lock)
  * @nr_held: how many chunks there are (written under @grow and @lock)
  * @hole: no entry of @dir below this one is a hole (@grow)
  * @generation: where new timers start: none that was given back had a higher
  *	one (@grow)
- * @dir: the chunks, in pages of pointers (written under @grow, read under RCU);
- *	a hole is &htw_no_chunk
+ * @dir: the chunks, and holes (it and they are written under @grow, read under RCU)
  * @shrinking: @shrink has been queued, and has not come to its end (@lock)
  * @shrink_delay: jiffies from a fall in use to looking for chunks (@lock)
  * @shrink_marked: chunks have been marked (@shrink's own)
@@ -59,6 +60,8 @@
  * @own: its private base, or NULL (settled before the first timer)
  * @home: the CPU that its timers wait on, or -1 (settled before the first timer)
  * @ring: the ring that programs can map, or NULL (settled before the first timer)
+ * @vector: memory that the last HTW_VECTOR left for the next, or NULL (whoever takes
+ *	it out by xchg())
  * @setup: what of this the program asked for, of &enum htw_setup_flag (@lock)
  * @timens_monotonic: @timens for CLOCK_MONOTONIC; never changes
  * @timens_boottime: @timens for CLOCK_BOOTTIME; never changes
@@ -93,7 +96,7 @@ struct htw_context {
 	u32 nr_held;
 	u32 hole;
 	u32 generation;
-	struct htw_chunk __rcu ***dir;
+	struct htw_directory __rcu *dir;
 	bool shrinking;
 	int shrink_delay;
 	bool shrink_marked;
@@ -104,6 +107,7 @@ struct htw_context {
 	struct htw_base *own;
 	int home;
 	struct htw_completions *ring;
+	struct htw_vector_run *vector;
 	u32 setup;
 	s64 timens_monotonic;
 	s64 timens_boottime;
@@ -115,9 +119,6 @@ struct htw_context {
 	u32 sets_seen;
 	struct rcu_work free_work;
 };
-
-/* What a hole in the directory is: timers that are free for ever. */
-extern const struct htw_chunk htw_no_chunk;
 
 static inline u32 htw_context_tick_ns(const struct htw_context *ctx)
 {
@@ -160,16 +161,10 @@ static inline u32 htw_context_chunks(const struct htw_context *ctx)
 	return smp_load_acquire(&ctx->nr_chunks);
 }
 
-/* A chunk's place in the directory; it has been seen to count. */
+/* A chunk's place in the directory; it has been seen to count, and @grow is held. */
 static inline struct htw_chunk __rcu **htw_context_entry(const struct htw_context *ctx, u32 chunk)
 {
-	return &ctx->dir[chunk / HTW_DIR_PAGE][chunk % HTW_DIR_PAGE];
-}
-
-/* A chunk, or &htw_no_chunk; bottom halves are off, and stay so while it is used. */
-static inline struct htw_chunk *htw_context_chunk(const struct htw_context *ctx, u32 chunk)
-{
-	return rcu_dereference_bh(*htw_context_entry(ctx, chunk));
+	return &rcu_dereference_protected(ctx->dir, true)->chunks[chunk];
 }
 
 /* May it have timers with %HTW_TIMER_CANCEL_ON_SET? */
@@ -251,7 +246,7 @@ int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup);
 void htw_context_close(struct htw_context *ctx);
 
 int htw_context_grow(struct htw_context *ctx);
-int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 want);
+int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids);
 void htw_context_unreserve(struct htw_context *ctx, struct list_head *timers);
 
 void htw_chunk_free(struct htw_chunk *chunk);

@@ -81,7 +81,7 @@ static int htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg,
 	struct htw_run run;
 	int ret;
 
-	ret = htw_context_reserve(ctx, &reserved, 1);
+	ret = htw_context_reserve(ctx, &reserved, 1, NULL);
 	if (ret < 0)
 		return ret;
 	t = list_first_entry(&reserved, struct htw_timer, node.list);
@@ -248,6 +248,7 @@ static u32 htw_batch_run(struct htw_context *ctx, struct htw_op *ops, u32 count,
 			t = htw_timer_pop(reserved);
 			op->result = 0;
 			op->add.id = htw_timer_id(t);
+			htw_run_lock_here(&run);
 			htw_run_add(&run, t, &op->add);
 		} else if (htw_op_is(op, HTW_OP_MOD)) {
 			if (likely(htw_mod_is_valid(ctx, &op->mod)))
@@ -282,7 +283,7 @@ static void htw_batch_chunk(struct htw_context *ctx, struct htw_op *ops, u32 cou
 {
 	for (u32 i = 0;;) {
 		const u32 adds = list_empty(reserved) ? htw_count_adds(ops + i, count - i) : 0;
-		const int got = adds ? htw_context_reserve(ctx, reserved, adds) : 0;
+		const int got = adds ? htw_context_reserve(ctx, reserved, adds, NULL) : 0;
 		const u32 ran = htw_batch_run(ctx, ops + i, count - i, reserved);
 
 		i += ran;

@@ -169,7 +169,7 @@ static __always_inline void htw_delivery_note(struct htw_delivery *d, const stru
 static void htw_delivery_arm(struct htw_delivery *d, struct htw_context *ctx,
 			     struct htw_timer *t)
 {
-	htw_timer_start(d->base, t, htw_context_to_host(ctx, t->deadline));
+	htw_timer_start(d->base, t, htw_context_to_host(ctx, t->deadline), htw_timer_slack(t));
 }
 
 /*
@@ -539,7 +539,7 @@ void htw_context_rearm(struct htw_context *ctx)
 			if (!t)
 				break;
 			list_del(&t->node.list);
-			htw_timer_arm(&run, t);
+			htw_run_arm(&run, t);
 		}
 		spin_unlock(&ctx->lock);
 		htw_run_end(&run);

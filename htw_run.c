@@ -19,11 +19,12 @@ void htw_run_switch(struct htw_run *run, struct htw_base *base)
 	run->base = base;
 	htw_lock(&base->lock);
 	if (likely(!base->offline))
-		htw_base_touch(base, htw_run_host(run, run->now));
+		htw_base_touch(base, htw_context_to_host(run->ctx, run->now));
 	else if (base == run->here)
 		/* The home CPU has gone, or no CPU that is not isolated is there. */
 		run->here = this_cpu_read(htw_bases[run->ctx->clock]);
-	run->place = htw_place(base->cpu, base == run->here ? HTW_PENDING : U8_MAX, 0);
+	run->place = htw_place(base->cpu, base == run->here && run->plain ? HTW_PENDING : U8_MAX,
+			       0);
 }
 
 /**
@@ -38,6 +39,7 @@ void htw_run_begin(struct htw_run *run, struct htw_context *ctx)
 {
 	/* Pairs with htw_run_begin_adds(): from then on the shape is settled, and seen. */
 	const bool settled = smp_load_acquire(&ctx->used);
+	const struct htw_directory *dir;
 
 	run->ctx = ctx;
 	run->base = NULL;
@@ -46,8 +48,13 @@ void htw_run_begin(struct htw_run *run, struct htw_context *ctx)
 	INIT_LIST_HEAD(&run->freed);
 	run->nr_chunks = settled ? htw_context_chunks(ctx) : 0;
 	run->now = settled ? htw_context_now(ctx) : 0;
-	run->timens = settled ? ctx->timens : 0;
+	/* A table that comes now has no words in it yet. */
+	run->plain = !settled || (!ctx->timens && !READ_ONCE(ctx->table));
 	local_bh_disable();
+	/* After the count: all chunks that count are in it. */
+	dir = rcu_dereference_bh(ctx->dir);
+	run->chunk_mask = dir->mask;
+	run->chunks = dir->chunks;
 	/* Else HTW_SETUP may be changing it. Any base will do: no timer is found. */
 	run->here = settled ? htw_context_base(ctx) :
 			      this_cpu_read(htw_bases[HTW_CLOCK_MONOTONIC]);
@@ -204,7 +211,7 @@ static int htw_run_cancel_locked(struct htw_run *run, struct htw_timer *t,
 /**
  * htw_run_cancel_slow() - htw_run_cancel() for a timer in whatever state
  * @run: the run
- * @t: the timer of the id's slot, or NULL
+ * @t: the timer of the id's slot
  * @cancel: as for htw_run_cancel()
  *
  * Return: as &struct htw_cancel tells.
@@ -214,7 +221,7 @@ int htw_run_cancel_slow(struct htw_run *run, struct htw_timer *t, struct htw_can
 	enum htw_timer_state state;
 	int ret;
 
-	if (!t || !htw_timer_is_live(t))
+	if (!htw_timer_is_live(t))
 		return -ENOENT;
 	state = htw_run_lock_timer(run, t);
 	ret = htw_run_cancel_locked(run, t, state, cancel);
@@ -239,8 +246,8 @@ void htw_run_rearm(struct htw_run *run, struct htw_timer *t)
 /* Moves a timer that is pending on the base whose lock is held. */
 static void htw_run_move(struct htw_run *run, struct htw_timer *t)
 {
-	if (likely(htw_base_restart(run->base, &t->node, htw_run_host(run, t->deadline),
-				    htw_slack_unpack(t->node.slack))))
+	if (likely(htw_base_restart(run->base, &t->node, htw_context_to_host(run->ctx, t->deadline),
+				    htw_timer_slack(t))))
 		return;
 	/* Its base's lock comes first, the context's second, as always. */
 	spin_lock(&run->ctx->lock);
@@ -257,7 +264,7 @@ static int htw_run_mod_locked(struct htw_run *run, struct htw_timer *t,
 	if (mod->flags & HTW_MOD_COOKIE)
 		t->cookie = mod->cookie;
 	if (mod->flags & HTW_MOD_SLACK)
-		t->node.slack = htw_slack_pack(mod->slack);
+		htw_timer_set_slack(t, mod->slack);
 	if (mod->flags & HTW_MOD_INTERVAL) {
 		t->interval = mod->interval;
 		t->firings = mod->firings;
@@ -286,7 +293,7 @@ static int htw_run_mod_locked(struct htw_run *run, struct htw_timer *t,
 /**
  * htw_run_mod_slow() - htw_run_mod() for a timer in whatever state
  * @run: the run
- * @t: the timer of the id's slot, or NULL
+ * @t: the timer of the id's slot
  * @mod: as for htw_run_mod()
  *
  * Return: 0 or -ENOENT.
@@ -296,7 +303,7 @@ int htw_run_mod_slow(struct htw_run *run, struct htw_timer *t, const struct htw_
 	enum htw_timer_state state;
 	int ret;
 
-	if (!t || !htw_timer_is_live(t))
+	if (!htw_timer_is_live(t))
 		return -ENOENT;
 	state = htw_run_lock_timer(run, t);
 	ret = htw_run_mod_locked(run, t, state, mod);
@@ -317,7 +324,7 @@ int htw_run_query(struct htw_run *run, struct htw_query *query)
 	enum htw_timer_state state;
 	int ret = -ENOENT;
 
-	if (!t || !htw_timer_is_live(t))
+	if (!htw_timer_is_live(t))
 		return -ENOENT;
 	state = htw_run_lock_timer(run, t);
 	if (htw_timer_exists(t, state, query->id)) {

@@ -27,11 +27,14 @@
  * @base: the base whose lock is held
  * @here: the base that timers are to be started on
  * @place: what &htw_node.place is, but for its flags, of a timer that is
- *	pending on @base, if that is @here; else of none
+ *	pending on @base, if that is @here and the context has plain deadlines;
+ *	else of none
  * @nr_chunks: chunks in which it can find timers; none where no timer had been
  *	armed when it began, as the context's shape is not settled then
+ * @chunk_mask: &htw_directory.mask
+ * @chunks: &htw_directory.chunks
  * @now: the time as of which all of the run is done, in ns
- * @timens: @ctx->timens
+ * @plain: no time namespace shifts deadlines, and no table has words for them
  * @freed: timers that were freed, to be given back at the end
  * @nr_freed: how many
  * @rearm: some timers are on &htw_context.rearm because of this run
@@ -42,8 +45,10 @@ struct htw_run {
 	struct htw_base *here;
 	u32 place;
 	u32 nr_chunks;
+	u32 chunk_mask;
+	struct htw_chunk __rcu *const *chunks;
 	u64 now;
-	s64 timens;
+	bool plain;
 	struct list_head freed;
 	u32 nr_freed;
 	bool rearm;
@@ -61,7 +66,6 @@ int htw_run_mod_slow(struct htw_run *run, struct htw_timer *t, const struct htw_
 int htw_run_query(struct htw_run *run, struct htw_query *query);
 
 struct htw_timer *htw_run_reserve(struct htw_run *run);
-struct htw_timer *htw_sweep_timers(const struct htw_run *run, u32 chunk);
 
 /* Makes a base the one whose lock the run holds. */
 static inline void htw_run_lock(struct htw_run *run, struct htw_base *base)
@@ -78,51 +82,65 @@ static inline void htw_run_lock_here(struct htw_run *run)
 		htw_run_switch(run, run->here);
 }
 
-/* A deadline on the context's clock, as its base has it. */
-static inline u64 htw_run_host(const struct htw_run *run, u64 deadline)
-{
-	return likely(!run->timens) ? deadline : htw_context_to_host(run->ctx, deadline);
-}
-
 static inline u64 htw_run_deadline(const struct htw_run *run, u64 deadline, u32 flags)
 {
 	return flags & HTW_F_ABS ? deadline : htw_add_saturated(run->now, deadline);
 }
 
 /**
- * htw_timer_arm() - puts a timer into the wheel of the base whose lock is held
+ * htw_run_arm() - puts a timer into the wheel of the base whose lock is held
  * @run: the run
  * @t: the timer, on no list
  */
-static __always_inline void htw_timer_arm(struct htw_run *run, struct htw_timer *t)
+static inline void htw_run_arm(struct htw_run *run, struct htw_timer *t)
 {
-	htw_timer_start(run->base, t, htw_run_host(run, t->deadline));
+	htw_timer_start(run->base, t, htw_context_to_host(run->ctx, t->deadline),
+			htw_timer_slack(t));
 }
 
 /**
  * htw_run_add() - arms a reserved timer
- * @run: the run, begun with htw_run_begin_adds()
+ * @run: the run, begun with htw_run_begin_adds(); the lock of its @here is held, as
+ *	when it begins
  * @t: the timer, on no list any more
  * @add: what the program asked for, found to be valid
  */
 static __always_inline void htw_run_add(struct htw_run *run, struct htw_timer *t,
 					const struct htw_add *add)
 {
-	htw_run_lock_here(run);
+	u64 deadline = htw_run_deadline(run, add->deadline, add->flags);
+
 	t->node.flags = add->flags & HTW_F_KEEP ? HTW_TIMER_KEEP : 0;
 	if (unlikely(add->flags & HTW_F_CANCEL_ON_SET)) {
 		t->node.flags |= HTW_TIMER_CANCEL_ON_SET;
 		htw_clockset_stamp(run, t);
 	}
-	t->deadline = htw_run_deadline(run, add->deadline, add->flags);
+	t->deadline = deadline;
 	t->cookie = add->cookie;
 	t->interval = add->interval;
 	t->firings = add->firings;
-	t->node.slack = htw_slack_pack(add->slack);
-	htw_context_reset_word(run->ctx, t);
+	htw_timer_set_slack(t, add->slack);
 	if (trace_htw_add_enabled())
 		trace_htw_add(htw_timer_id(t), t->cookie, t->deadline, t->interval);
-	htw_timer_arm(run, t);
+	if (unlikely(!run->plain)) {
+		htw_context_reset_word(run->ctx, t);
+		deadline = htw_context_to_host(run->ctx, deadline);
+	}
+	htw_timer_start(run->base, t, deadline, likely(!add->slack) ? 0 : htw_timer_slack(t));
+}
+
+/**
+ * htw_run_chunk() - a chunk, by its number
+ * @run: the run, during which it may be used
+ * @chunk: what may be the number of a chunk
+ *
+ * Return: the chunk, or &htw_no_chunk.
+ */
+static inline struct htw_chunk *htw_run_chunk(const struct htw_run *run, u32 chunk)
+{
+	if (unlikely(chunk >= run->nr_chunks))
+		return (struct htw_chunk *)&htw_no_chunk;
+	return rcu_dereference_bh(run->chunks[chunk & run->chunk_mask]);
 }
 
 /**
@@ -130,30 +148,27 @@ static __always_inline void htw_run_add(struct htw_run *run, struct htw_timer *t
  * @run: the run
  * @id: what a program says is an id
  *
- * Return: the timer, or NULL where there is no such slot.
+ * Return: the timer; where there is no such slot, one that is free for ever.
  */
 static inline struct htw_timer *htw_run_slot(const struct htw_run *run, u64 id)
 {
-	u32 chunk = (u32)id / HTW_CHUNK_SLOTS;
-
-	if (unlikely(chunk >= run->nr_chunks))
-		return NULL;
-	chunk = array_index_nospec(chunk, run->nr_chunks);
 	/* The header has the room of a timer, and is none that is armed. */
-	return &htw_context_chunk(run->ctx, chunk)->header + (u32)id % HTW_CHUNK_SLOTS;
+	return &htw_run_chunk(run, (u32)id / HTW_CHUNK_SLOTS)->header +
+	       (u32)id % HTW_CHUNK_SLOTS;
 }
 
 /*
  * Is it what nearly all are: an id's timer, pending on the base whose lock the
- * run holds, and that is the one to start timers on? Then it stays so.
+ * run holds, and that is the one to start timers on; without some @flags, in a
+ * context with plain deadlines? Then it stays so.
  */
-static inline bool htw_run_holds(const struct htw_run *run, const struct htw_timer *t, u64 id)
+static inline bool htw_run_holds(const struct htw_run *run, const struct htw_timer *t, u64 id,
+				 u8 flags)
 {
 	/* Pairs with htw_timer_start(). */
 	const u32 place = smp_load_acquire(&t->node.place);
 
-	return likely((place & htw_place(U16_MAX, U8_MAX, HTW_TIMER_CANCEL_ON_SET)) ==
-		      run->place) &&
+	return likely((place & htw_place(U16_MAX, U8_MAX, flags)) == run->place) &&
 	       likely(htw_timer_is(t, id));
 }
 
@@ -176,10 +191,9 @@ static __always_inline int htw_run_cancel(struct htw_run *run, struct htw_cancel
 	struct htw_timer *t = htw_run_slot(run, cancel->id);
 	int ret = 0;
 
-	if (likely(t && htw_run_holds(run, t, cancel->id))) {
+	if (likely(htw_run_holds(run, t, cancel->id, HTW_TIMER_CANCEL_ON_SET))) {
 		cancel->cookie = t->cookie;
-		cancel->remaining = htw_timer_remaining(t, htw_context_word(run->ctx, t),
-							run->now);
+		cancel->remaining = htw_timer_remaining(t, 0, run->now);
 		cancel->missed = 0;
 		htw_base_stop(run->base, &t->node);
 		htw_run_free(run, t);
@@ -204,15 +218,14 @@ static __always_inline int htw_run_mod(struct htw_run *run, const struct htw_mod
 {
 	struct htw_timer *t = htw_run_slot(run, mod->id);
 
-	if (unlikely(!t || !htw_run_holds(run, t, mod->id) || t->node.slack ||
+	if (unlikely(!htw_run_holds(run, t, mod->id, HTW_TIMER_CANCEL_ON_SET | HTW_TIMER_SLACK) ||
 		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK))) {
 		const struct htw_mod slow = *mod;
 
 		return htw_run_mod_slow(run, t, &slow);
 	}
 	t->deadline = htw_run_deadline(run, mod->deadline, mod->flags);
-	htw_context_reset_word(run->ctx, t);
-	htw_base_restart_here(run->base, &t->node, htw_run_host(run, t->deadline));
+	htw_base_restart_here(run->base, &t->node, t->deadline);
 	if (trace_htw_mod_enabled())
 		trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
 	return 0;

@@ -60,8 +60,6 @@
  */
 #define HTW_SHRINK_GENERATION	BIT(31)
 
-const struct htw_chunk htw_no_chunk __aligned(sizeof(struct htw_chunk));
-
 /*
  * How many chunks should stay for what is in use: all of a context that has a
  * table of deadlines, as its words are the program's.

@@ -13,21 +13,6 @@
 #include "htw_run.h"
 
 /**
- * htw_sweep_timers() - the timers of a chunk
- * @run: the run, during which they may be used
- * @chunk: which
- *
- * Return: the timers; of a chunk that is not there, some that are free.
- */
-struct htw_timer *htw_sweep_timers(const struct htw_run *run, u32 chunk)
-{
-	if (chunk >= run->nr_chunks)
-		return (struct htw_timer *)htw_no_chunk.timers;
-	chunk = array_index_nospec(chunk, run->nr_chunks);
-	return htw_context_chunk(run->ctx, chunk)->timers;
-}
-
-/**
  * htw_sweep_cancel() - cancels all timers of a chunk
  * @ctx: the context
  * @chunk: which chunk; below @ctx->nr_chunks
@@ -42,7 +27,7 @@ u64 htw_sweep_cancel(struct htw_context *ctx, u32 chunk, u32 flags)
 	u64 count = 0;
 
 	htw_run_begin(&run, ctx);
-	timers = htw_sweep_timers(&run, chunk);
+	timers = htw_run_chunk(&run, chunk)->timers;
 	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++) {
 		struct htw_cancel cancel = { .flags = flags };
 
@@ -89,7 +74,7 @@ u32 htw_sweep_pending(struct htw_context *ctx, u32 *slot, struct htw_query *entr
 	u32 n = 0;
 
 	htw_run_begin(&run, ctx);
-	timers = htw_sweep_timers(&run, *slot / HTW_CHUNK_SLOTS);
+	timers = htw_run_chunk(&run, *slot / HTW_CHUNK_SLOTS)->timers;
 	for (; *slot < end && n < room; ++*slot) {
 		const u32 index = *slot % HTW_CHUNK_SLOTS;
 		struct htw_timer *t = &timers[index - 1];
@@ -133,7 +118,7 @@ void htw_sweep_put_back(struct htw_context *ctx, struct list_head *taken, u32 se
 			htw_deliver_clock_set(&delivery, t, run.now);
 			spin_unlock(&ctx->lock);
 		} else {
-			htw_timer_arm(&run, t);
+			htw_run_arm(&run, t);
 		}
 	}
 	htw_run_end(&run);

@@ -2,7 +2,7 @@
 /*
  * A timer of a context: its states, and who may touch it when
  *
- * Timers live in chunks of one 4 KiB block, 63 and a header. A timer's slot
+ * Timers live in chunks of a page: of 4 KiB, 63 and a header. A timer's slot
  * number and its generation make its id, so finding it is arithmetic, and an
  * id that has ended finds a timer of another generation. The same list links
  * take a timer from the free list to the wheel, to the queue of expirations
@@ -12,8 +12,10 @@
 #ifndef _HTW_TIMER_H
 #define _HTW_TIMER_H
 
+#include <linux/kernel.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
+#include <linux/mm.h>
 #include <linux/overflow.h>
 #include <linux/types.h>
 
@@ -59,6 +61,7 @@ enum htw_timer_state {
  * @HTW_TIMER_CANCEL_ON_SET: %HTW_F_CANCEL_ON_SET
  * @HTW_TIMER_CLOCK_SET: its expiration is to say %HTW_EVENT_CLOCK_SET
  * @HTW_TIMER_SETS: last bits of htw_clockset_count() as of which it was armed
+ * @HTW_TIMER_SLACK: &htw_node.slack is not zero
  */
 enum htw_timer_flag {
 	HTW_NODE_CALLOUT	= BIT(7),
@@ -67,6 +70,7 @@ enum htw_timer_flag {
 	HTW_TIMER_CANCEL_ON_SET	= BIT(2),
 	HTW_TIMER_CLOCK_SET	= BIT(3),
 	HTW_TIMER_SETS		= BIT(4) | BIT(5),
+	HTW_TIMER_SLACK		= BIT(6),
 };
 
 /**
@@ -91,16 +95,16 @@ struct htw_timer {
 };
 
 /* Slot 0 of each chunk is its header. */
-#define HTW_CHUNK_SLOTS		64u
+#define HTW_CHUNK_SLOTS		((u32)(PAGE_SIZE / sizeof(struct htw_timer)))
 #define HTW_CHUNK_TIMERS	(HTW_CHUNK_SLOTS - 1)
 
 /**
- * struct htw_chunk - 63 timers
+ * struct htw_chunk - a page of timers
  * @ctx: whose they are; never changes
  * @slot: number of the header's slot, which is never an id; never changes
  * @table: the words of its slots in the table of deadlines, or NULL; set once, and
  *	read without a lock
- * @zero: never written: it is the header's &htw_node.place
+ * @zero: never written: the header's &htw_node.place is in it
  * @sum: of the generations when no timer was in use, or zero (htw_shrink.c's)
  * @rcu: frees it, once it has been given back
  * @header: the room of a timer
@@ -125,18 +129,18 @@ struct htw_chunk {
 };
 
 static_assert(sizeof(struct htw_timer) == 64);
-static_assert(sizeof(struct htw_chunk) == 4096);
+static_assert(sizeof(struct htw_chunk) == PAGE_SIZE);
 static_assert(offsetofend(struct htw_chunk, zero) == offsetofend(struct htw_timer, node.place));
 
 static inline struct htw_chunk *htw_chunk_of(const struct htw_timer *t)
 {
-	return (struct htw_chunk *)((unsigned long)t & ~(sizeof(struct htw_chunk) - 1));
+	return (struct htw_chunk *)((unsigned long)t & PAGE_MASK);
 }
 
 /* A timer's place in its chunk, where the header has place 0. */
 static inline u32 htw_timer_index(const struct htw_timer *t)
 {
-	return ((unsigned long)t & (sizeof(struct htw_chunk) - 1)) / sizeof(*t);
+	return offset_in_page(t) / sizeof(*t);
 }
 
 /**
@@ -164,7 +168,7 @@ static inline bool htw_timer_is_live(const struct htw_timer *t)
 
 static inline bool htw_timer_is(const struct htw_timer *t, u64 id)
 {
-	return t->generation == id >> 32;
+	return t->generation == upper_32_bits(id);
 }
 
 /*
@@ -198,23 +202,28 @@ static inline struct htw_timer *htw_timer_pop(struct list_head *list)
 	return t;
 }
 
-/*
- * Slack in 16 bits, rounded down: 10 bits of it, and how far to shift them. The
- * node has no room for more, and what is lost is less than a five-hundredth.
- */
-static inline u16 htw_slack_pack(u64 slack)
-{
-	unsigned int shift;
+/* Bits of slack that a node has room for, rounded down; above them, how far to shift. */
+#define HTW_SLACK_BITS		26
 
-	if (likely(!slack))
-		return 0;
-	shift = max(fls64(slack), 10) - 10;
-	return shift << 10 | slack >> shift;
+static inline void htw_timer_set_slack(struct htw_timer *t, u64 slack)
+{
+	if (likely(!slack)) {
+		t->node.slack = 0;
+		t->node.flags &= ~HTW_TIMER_SLACK;
+	} else {
+		const u32 shift = max(fls64(slack), HTW_SLACK_BITS) - HTW_SLACK_BITS;
+
+		t->node.slack = shift << HTW_SLACK_BITS | slack >> shift;
+		t->node.flags |= HTW_TIMER_SLACK;
+	}
 }
 
-static inline u64 htw_slack_unpack(u16 slack)
+static inline u64 htw_timer_slack(const struct htw_timer *t)
 {
-	return likely(!slack) ? 0 : (u64)(slack & 1023) << (slack >> 10);
+	const u32 slack = t->node.slack;
+
+	return likely(!slack) ? 0 : (u64)(slack & (BIT(HTW_SLACK_BITS) - 1)) <<
+				    (slack >> HTW_SLACK_BITS);
 }
 
 /* What &htw_node.place is for a CPU, a state and flags. */
@@ -241,13 +250,13 @@ static inline bool htw_timer_is_ahead(const struct htw_timer *t)
 
 /*
  * Puts a timer, on no list, into the wheel of a base whose lock is held; the
- * deadline is on the base's clock. Whoever sees the state sees the CPU, so it can
+ * deadline is on the base's clock, the slack htw_timer_slack(). Whoever sees the state sees the CPU, so it can
  * tell whether the lock it holds is the one that guards the timer.
  */
 static __always_inline void htw_timer_start(struct htw_base *base, struct htw_timer *t,
-					    u64 deadline)
+					    u64 deadline, u64 slack)
 {
-	htw_base_start(base, &t->node, deadline, htw_slack_unpack(t->node.slack));
+	htw_base_start(base, &t->node, deadline, slack);
 	/* Pairs with htw_timer_pending_on(). */
 	smp_store_release(&t->node.state, HTW_PENDING);
 }

@@ -16,7 +16,7 @@
 #include "htw_run.h"
 
 /* Operations in one run. */
-#define HTW_VECTOR_RUN		128u
+#define HTW_VECTOR_RUN		256u
 
 static_assert(sizeof(struct htw_vector) == 72);
 
@@ -101,52 +101,73 @@ static void __user *htw_vector_at(const struct htw_vector *v, u64 array)
 /* Return: how many entries of an array can be read. */
 static u32 htw_vector_get(const struct htw_vector *v, u64 *to, u64 array, u32 count)
 {
-	if (!array)
-		return count;
 	return count - DIV_ROUND_UP(copy_from_user(to, htw_vector_at(v, array),
 						   count * sizeof(*to)), sizeof(*to));
 }
 
-/* Takes a timer for each add; one for which there is none fails alone. */
-static void htw_vector_reserve(struct htw_context *ctx, struct htw_vector_run *vr, u32 count,
-			       struct list_head *reserved)
+/*
+ * Takes a timer for each add; one for which there is none fails alone.
+ *
+ * Return: how many failed.
+ */
+static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_run *vr, u32 count,
+			      struct list_head *reserved)
 {
-	for (u32 i = 0; i < count;) {
-		LIST_HEAD(some);
-		const int got = htw_context_reserve(ctx, &some, count - i);
-		const struct htw_timer *t;
-
-		if (unlikely(got < 0)) {
-			vr->ids[i++] = got;
-			continue;
-		}
-		list_for_each_entry(t, &some, node.list)
-			vr->ids[i++] = htw_timer_id(t);
-		list_splice_tail(&some, reserved);
-	}
-}
-
-/* Return: how many failed. */
-static u32 htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
-			  const struct htw_vector_run *vr, u32 count,
-			  struct list_head *reserved)
-{
-	struct htw_add add = htw_vector_add(v);
-	struct htw_run run;
 	u32 failed = 0;
 
-	htw_run_begin_adds(&run, ctx);
-	for (u32 i = 0; i < count; i++) {
-		if (unlikely(htw_vector_is_error(vr->ids[i]))) {
-			failed++;
+	for (u32 i = 0; i < count;) {
+		const int got = htw_context_reserve(ctx, reserved, count - i, vr->ids + i);
+
+		if (likely(got > 0)) {
+			i += got;
 			continue;
 		}
+		vr->ids[i++] = got;
+		failed++;
+	}
+	return failed;
+}
+
+/* Arms what was reserved, in order; @add is what all have in common. */
+static __always_inline void htw_vector_arm_each(struct htw_run *run,
+						const struct htw_vector_run *vr, u32 count,
+						struct list_head *reserved, struct htw_add add,
+						bool some_failed)
+{
+	struct list_head *entry = reserved->next;
+
+	for (u32 i = 0; i < count; i++) {
+		struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
+
+		if (some_failed && htw_vector_is_error(vr->ids[i]))
+			continue;
+		entry = entry->next;
 		add.deadline = vr->deadlines[i];
 		add.cookie = vr->cookies[i];
-		htw_run_add(&run, htw_timer_pop(reserved), &add);
+		htw_run_add(run, t, &add);
 	}
+	/* They are cut off the front of the list all together. */
+	reserved->next = entry;
+	entry->prev = reserved;
+}
+
+static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
+			   const struct htw_vector_run *vr, u32 count,
+			   struct list_head *reserved, bool some_failed)
+{
+	const bool simple = !(v->interval | v->slack | v->firings) && !some_failed;
+	const struct htw_add relative = {}, absolute = { .flags = HTW_F_ABS };
+	struct htw_run run;
+
+	htw_run_begin_adds(&run, ctx);
+	/* What nearly all are: loops of their own, without what is zero. */
+	if (simple && v->flags == 0)
+		htw_vector_arm_each(&run, vr, count, reserved, relative, false);
+	else if (simple && v->flags == HTW_F_ABS)
+		htw_vector_arm_each(&run, vr, count, reserved, absolute, false);
+	else
+		htw_vector_arm_each(&run, vr, count, reserved, htw_vector_add(v), some_failed);
 	htw_run_end(&run);
-	return failed;
 }
 
 /*
@@ -156,43 +177,67 @@ static u32 htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
  * Return: how many have been carried out.
  */
 static u32 htw_vector_add_some(struct htw_context *ctx, struct htw_vector *v,
-			       struct htw_vector_run *vr, u32 count)
+			       struct htw_vector_run *vr, u32 want)
 {
 	LIST_HEAD(reserved);
+	u32 failed = htw_vector_reserve(ctx, vr, want, &reserved);
+	const u32 count = want - DIV_ROUND_UP(copy_to_user(htw_vector_at(v, v->ids), vr->ids,
+							   want * sizeof(*vr->ids)),
+					      sizeof(*vr->ids));
 
-	htw_vector_reserve(ctx, vr, count, &reserved);
-	count -= DIV_ROUND_UP(copy_to_user(htw_vector_at(v, v->ids), vr->ids,
-					   count * sizeof(*vr->ids)), sizeof(*vr->ids));
-	if (likely(!list_empty(&reserved) && count))
-		v->failed += htw_vector_arm(ctx, v, vr, count, &reserved);
-	else
-		v->failed += count;
+	if (unlikely(failed && count < want)) {
+		failed = 0;
+		for (u32 i = 0; i < count; i++)
+			failed += htw_vector_is_error(vr->ids[i]);
+	}
+	v->failed += failed;
+	if (likely(count > failed))
+		htw_vector_arm(ctx, v, vr, count, &reserved, failed);
 	if (unlikely(!list_empty(&reserved)))
 		htw_context_unreserve(ctx, &reserved);
 	return count;
 }
 
 /* Return: how many failed. */
-static u32 htw_vector_mod_some(struct htw_context *ctx, const struct htw_vector *v,
-			       struct htw_vector_run *vr, u32 count)
+static __always_inline u32 htw_vector_mod_each(struct htw_run *run, struct htw_vector_run *vr,
+					       u32 count, struct htw_mod mod)
 {
-	struct htw_mod mod = htw_vector_mod(v);
-	struct htw_run run;
 	u32 failed = 0;
 
-	htw_run_begin(&run, ctx);
 	for (u32 i = 0; i < count; i++) {
 		int ret;
 
 		mod.id = vr->ids[i];
-		mod.deadline = vr->deadlines[i];
-		mod.cookie = vr->cookies[i];
-		ret = htw_run_mod(&run, &mod);
+		if (mod.flags & HTW_MOD_DEADLINE)
+			mod.deadline = vr->deadlines[i];
+		if (mod.flags & HTW_MOD_COOKIE)
+			mod.cookie = vr->cookies[i];
+		ret = htw_run_mod(run, &mod);
 		if (unlikely(ret)) {
 			vr->ids[i] = ret;
 			failed++;
 		}
 	}
+	return failed;
+}
+
+/* Return: how many failed. */
+static u32 htw_vector_mod_some(struct htw_context *ctx, const struct htw_vector *v,
+			       struct htw_vector_run *vr, u32 count)
+{
+	const struct htw_mod relative = { .flags = HTW_MOD_DEADLINE };
+	const struct htw_mod absolute = { .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
+	struct htw_run run;
+	u32 failed;
+
+	htw_run_begin(&run, ctx);
+	/* As in htw_vector_arm(). */
+	if (v->flags == relative.flags)
+		failed = htw_vector_mod_each(&run, vr, count, relative);
+	else if (v->flags == absolute.flags)
+		failed = htw_vector_mod_each(&run, vr, count, absolute);
+	else
+		failed = htw_vector_mod_each(&run, vr, count, htw_vector_mod(v));
 	htw_run_end(&run);
 	return failed;
 }
@@ -249,9 +294,15 @@ static u32 htw_vector_tell(struct htw_vector *v, const struct htw_vector_run *vr
 static int htw_vector_some(struct htw_context *ctx, struct htw_vector *v,
 			   struct htw_vector_run *vr, u32 want)
 {
-	u32 count = htw_vector_get(v, vr->deadlines, v->deadlines, want);
+	u32 count = want;
 
-	count = htw_vector_get(v, vr->cookies, v->cookies, count);
+	/* A deadline has an array where it is wanted, a cookie is zero without one. */
+	if (v->deadlines)
+		count = htw_vector_get(v, vr->deadlines, v->deadlines, count);
+	if (v->cookies)
+		count = htw_vector_get(v, vr->cookies, v->cookies, count);
+	else if (v->op == HTW_OP_ADD || v->flags & HTW_MOD_COOKIE)
+		memset(vr->cookies, 0, count * sizeof(*vr->cookies));
 	if (v->op == HTW_OP_ADD) {
 		count = htw_vector_add_some(ctx, v, vr, count);
 	} else {
@@ -287,8 +338,8 @@ int htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 		return -EFAULT;
 	if (!htw_vector_is_valid(ctx, &v))
 		return -EINVAL;
-	/* Where there are no arrays, all are zero. */
-	vr = kzalloc(sizeof(*vr), GFP_KERNEL);
+	/* One is kept: clearing new memory takes longer than a short vector. */
+	vr = xchg(&ctx->vector, NULL) ?: kmalloc(sizeof(*vr), GFP_KERNEL_ACCOUNT);
 	if (!vr)
 		return -ENOMEM;
 	v.done = 0;
@@ -299,7 +350,7 @@ int htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 		ret = htw_vector_some(ctx, &v, vr, min(v.count - v.done, HTW_VECTOR_RUN));
 		cond_resched();
 	}
-	kfree(vr);
+	kfree(xchg(&ctx->vector, vr));
 	if (put_user(v.done, &arg->done) || put_user(v.failed, &arg->failed))
 		return -EFAULT;
 	return v.done ? 0 : ret;

@@ -59,9 +59,6 @@
 
 #include "htw_wheel.h"
 
-static_assert(2 * HTW_WHEEL_MAX_SLOTS <= BIT(HTW_BUCKET_BITS));
-static_assert((HTW_WHEEL_MAX_LEVELS + 1) << HTW_BUCKET_BITS <= U16_MAX);
-
 /* Two windows of the last level, on top of 2^63 ticks, must fit a u64. */
 #define HTW_MAX_SPAN		BIT_ULL(61)
 
@@ -221,7 +218,6 @@ void htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now
 
 		lev->span = span;
 		lev->shift = ilog2(span);
-		lev->tag = l << HTW_BUCKET_BITS;
 		lev->ring = 2 * geo->slots[l];
 		w->pow2 &= is_power_of_2(geo->slots[l]);
 		span *= geo->slots[l];
@@ -233,7 +229,6 @@ void htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now
 		.occupied = &w->beyond_occupied,
 		.span = span,
 		.shift = ilog2(span),
-		.tag = w->levels << HTW_BUCKET_BITS,
 		.ring = 1,
 		.last = HTW_NEVER,
 		.end = HTW_NEVER,
@@ -353,7 +348,6 @@ static bool htw_level_add(struct htw_wheel *w, unsigned int l, struct htw_node *
 	struct htw_level *lev = &w->level[l];
 	const u32 index = htw_ring_index(w, lev, htw_slot(w, lev, n->expires));
 
-	n->bucket = lev->tag + index;
 	htw_list_append(&n->list, &lev->buckets[index]);
 	if (__test_and_set_bit(index, lev->occupied))
 		return false;
@@ -383,26 +377,18 @@ static void htw_level_take(struct htw_level *lev, u32 index, struct list_head *l
 /**
  * htw_level_emptied() - a list has lost its last node
  * @w: the wheel
- * @bucket: &htw_node.bucket of the node
- *
- * A node on @due or @scan has left the bucket that its number tells. Clearing
- * the bit of a bucket that is empty is right all the same.
+ * @list: the list's head: a bucket, or @due or @scan of the wheel
  */
-void htw_level_emptied(struct htw_wheel *w, u32 bucket)
+void htw_level_emptied(struct htw_wheel *w, const struct list_head *list)
 {
-	struct htw_level *lev = &w->level[bucket >> HTW_BUCKET_BITS];
-	const u32 index = bucket & HTW_BUCKET_MASK;
+	for (unsigned int l = 0; l <= w->levels; l++) {
+		struct htw_level *lev = &w->level[l];
 
-	if (list_empty(&lev->buckets[index]))
-		htw_level_clear(lev, index);
-}
-
-/* Links a node into the list of those whose tick has come. */
-static void htw_due_add(struct htw_wheel *w, struct htw_node *n)
-{
-	/* The bucket is only a number here; see htw_level_emptied(). */
-	n->bucket = 0;
-	htw_list_append(&n->list, &w->due);
+		if (list >= lev->buckets && list < lev->buckets + lev->ring) {
+			htw_level_clear(lev, list - lev->buckets);
+			return;
+		}
+	}
 }
 
 /*
@@ -411,7 +397,6 @@ static void htw_due_add(struct htw_wheel *w, struct htw_node *n)
  */
 static void htw_beyond_add(struct htw_wheel *w, struct htw_node *n)
 {
-	n->bucket = w->level[w->levels].tag;
 	if (!list_empty(&w->scan)) {
 		htw_list_append(&n->list, &w->scan);
 		return;
@@ -496,7 +481,7 @@ static bool htw_wheel_work(struct htw_wheel *w, u64 work)
  */
 bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n)
 {
-	htw_due_add(w, n);
+	htw_list_append(&n->list, &w->due);
 	return htw_wheel_work(w, n->expires);
 }
 
@@ -530,7 +515,7 @@ bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_
  */
 bool htw_level_opened(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
 {
-	htw_level_set(lev, n->bucket & HTW_BUCKET_MASK);
+	htw_level_set(lev, n->list.prev - lev->buckets);
 	return htw_wheel_work(w, htw_work_at(w, lev - w->level,
 					     htw_slot_start(w, lev, n->expires)));
 }
@@ -549,6 +534,7 @@ static bool htw_level_fill(struct htw_wheel *w, unsigned int l, unsigned int *bu
 	struct htw_level *up = &w->level[l + 1];
 	const u32 index = htw_ring_index(w, up, htw_slot(w, up, w->level[l].end));
 	struct htw_level *lev = &w->level[l];
+	const struct htw_level to = *lev;	/* what the loop reads stays in registers */
 	struct list_head *bucket, *entry;
 	unsigned int moved = 0;
 
@@ -561,10 +547,10 @@ static bool htw_level_fill(struct htw_wheel *w, unsigned int l, unsigned int *bu
 
 		entry = entry->next;
 		prefetchw(entry);
-		if (unlikely(!lev->mask))
+		if (unlikely(!to.mask))
 			htw_level_add(w, l, n);
-		else if (unlikely(htw_level_link(lev, n)))
-			htw_level_set(lev, n->bucket & HTW_BUCKET_MASK);
+		else if (unlikely(htw_level_link(&to, n)))
+			htw_level_set(lev, n->list.prev - lev->buckets);
 	}
 	bucket->next = entry;
 	entry->prev = bucket;
@@ -597,13 +583,12 @@ static bool htw_beyond_fill(struct htw_wheel *w, unsigned int *budget)
 		--*budget;
 		if (n->expires < w->cursor) {
 			htw_list_unlink(&n->list);
-			htw_due_add(w, n);
+			htw_list_append(&n->list, &w->due);
 		} else if (n->expires < end) {
 			htw_level_move_down(w, last, n);
 		} else {
 			list_move_tail(&n->list, &w->beyond);
 			w->far = min(w->far, n->expires);
-			n->bucket = w->level[w->levels].tag;
 		}
 	}
 	return true;

@@ -18,11 +18,7 @@
 #include "htw_list.h"
 
 #define HTW_WHEEL_MAX_LEVELS	8
-/* A level's ring holds two windows, and its index must fit htw_node.bucket. */
 #define HTW_WHEEL_MAX_SLOTS	2048
-/* htw_node.bucket: the level, and the bucket's index in its ring. */
-#define HTW_BUCKET_BITS		12
-#define HTW_BUCKET_MASK		((1u << HTW_BUCKET_BITS) - 1)
 
 /** HTW_NEVER - the tick that never comes */
 #define HTW_NEVER		U64_MAX
@@ -46,7 +42,6 @@ struct htw_geometry {
  * @buckets: a ring of @ring buckets; NULL until htw_wheel_install()
  * @mask: @ring - 1 where shifts and masks find the bucket, else zero
  * @shift: log2 of @span where all spans are powers of two
- * @tag: what &htw_node.bucket is for the first bucket
  * @used: how many buckets hold a node
  * @span: ticks that one slot covers
  * @occupied: a bit for each bucket that holds a node
@@ -58,7 +53,6 @@ struct htw_level {
 	struct list_head *buckets;
 	u32 mask;
 	u8 shift;
-	u16 tag;
 	u32 used;
 	u64 span;
 	unsigned long *occupied;
@@ -116,7 +110,7 @@ int htw_wheel_install_all(struct htw_wheel *w, gfp_t gfp, int node);
 bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n);
 bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
 bool htw_level_opened(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
-void htw_level_emptied(struct htw_wheel *w, u32 bucket);
+void htw_level_emptied(struct htw_wheel *w, const struct list_head *list);
 void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor);
 bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires);
 u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last);
@@ -142,12 +136,10 @@ static inline struct htw_level *htw_wheel_level(struct htw_wheel *w, u64 expires
  *
  * Return: true if it is the first one there: the bucket's bit is to be set.
  */
-static inline bool htw_level_link(struct htw_level *lev, struct htw_node *n)
+static inline bool htw_level_link(const struct htw_level *lev, struct htw_node *n)
 {
-	const u32 index = (n->expires >> lev->shift) & lev->mask;
-	struct list_head *bucket = &lev->buckets[index];
+	struct list_head *bucket = &lev->buckets[(n->expires >> lev->shift) & lev->mask];
 
-	n->bucket = lev->tag + index;
 	htw_list_append(&n->list, bucket);
 	return n->list.prev == bucket;
 }
@@ -173,8 +165,8 @@ static inline void htw_wheel_unlink(struct htw_wheel *w, struct htw_node *n)
 	struct list_head *prev = n->list.prev, *next = n->list.next;
 
 	htw_list_unlink(&n->list);
-	if (unlikely(prev == next))
-		htw_level_emptied(w, n->bucket);
+	if (unlikely(prev == next))	/* both are the list's head */
+		htw_level_emptied(w, prev);
 }
 
 /**

@@ -43,7 +43,7 @@ static inline u64 htw_test_add(struct htw_context *ctx, const struct htw_add *ad
 	struct htw_run run;
 	u64 id;
 
-	if (htw_context_reserve(ctx, &reserved, 1) != 1)
+	if (htw_context_reserve(ctx, &reserved, 1, NULL) != 1)
 		return 0;
 	t = list_first_entry(&reserved, struct htw_timer, node.list);
 	list_del(&t->node.list);

@@ -17,7 +17,6 @@
  * @list: the wheel's while the node is in one; else its owner's, to queue it
  * @expires: the tick the node expires at, while it is in a wheel
  * @fired: the owner's, once the node has left the wheel
- * @bucket: the wheel's: where @list is linked
  * @slack: the owner's
  * @cpu: the owner's: whose wheel it was last in
  * @state: the owner's
@@ -33,8 +32,7 @@ struct htw_node {
 		u64 expires;
 		u64 fired;
 	};
-	u16 bucket;
-	u16 slack;
+	u32 slack;
 	union {
 		struct {
 			u16 cpu;
