@@ -15,6 +15,10 @@
 #include "htw_engine.h"
 #include "htw_run.h"
 
+/* From so many chunks on, 2^order are made at a time. */
+#define HTW_SPARE_FROM		64u
+#define HTW_SPARE_ORDER		3u
+
 struct workqueue_struct *htw_wq;
 
 /**
@@ -64,6 +68,128 @@ void htw_chunk_free(struct htw_chunk *chunk)
 	free_page((unsigned long)chunk);
 }
 
+/* Takes up to @want timers off the front of the free list; returns how many. */
+static u32 htw_context_cut_used(struct htw_context *ctx, struct list_head *timers, u32 want,
+				u64 *ids)
+{
+	struct list_head *last = &ctx->free;
+	LIST_HEAD(cut);
+	u32 got = 0;
+
+	while (got < want && last->next != &ctx->free) {
+		struct htw_timer *t = list_entry(last->next, struct htw_timer, node.list);
+
+		last = last->next;
+		WRITE_ONCE(t->node.state, HTW_RESERVED);
+		if (ids)
+			ids[got] = htw_timer_id(t);
+		got++;
+	}
+	list_cut_position(&cut, &ctx->free, last);
+	list_splice_tail(&cut, timers);
+	return got;
+}
+
+/* The same with timers that have never been used: their ids follow each other. */
+static u32 htw_context_cut_fresh(struct htw_context *ctx, struct list_head *timers, u32 want,
+				 u64 *ids)
+{
+	const u32 got = min(want, ctx->nr_fresh);
+	const u32 generation = ctx->fresh_generation;
+	struct list_head *last = timers->prev;
+	struct htw_timer *t = ctx->fresh;
+	u64 id;
+
+	if (!got)
+		return 0;
+	id = (u64)generation << 32 | htw_timer_slot(t);
+	for (u32 i = 0; ids && i < got; i++)
+		ids[i] = id + i;
+	for (u32 i = 0; i < got; i++, t++) {
+		WRITE_ONCE(t->generation, generation);
+		WRITE_ONCE(t->node.state, HTW_RESERVED);
+		t->node.list.prev = last;
+		last->next = &t->node.list;
+		last = last->next;
+	}
+	last->next = timers;
+	timers->prev = last;
+	ctx->fresh = t;
+	WRITE_ONCE(ctx->nr_fresh, ctx->nr_fresh - got);
+	return got;
+}
+
+/* Takes up to @want free timers, as many as there are; returns how many. */
+static u32 htw_context_cut(struct htw_context *ctx, struct list_head *timers, u32 want,
+			   u64 *ids)
+{
+	u32 got;
+
+	lockdep_assert_held(&ctx->lock);
+
+	got = htw_context_cut_used(ctx, timers, want, ids);
+	got += htw_context_cut_fresh(ctx, timers, want - got, ids ? ids + got : NULL);
+	ctx->nr_timers += got;
+	return got;
+}
+
+/**
+ * htw_context_pop() - takes a free timer, if there is one
+ * @ctx: the context, whose lock is held and which is not at its limit
+ *
+ * Return: the timer, reserved and on no list, or NULL.
+ */
+struct htw_timer *htw_context_pop(struct htw_context *ctx)
+{
+	LIST_HEAD(one);
+
+	return htw_context_cut(ctx, &one, 1, NULL) ? htw_timer_pop(&one) : NULL;
+}
+
+/* Frees timers that were cut; returns how many. */
+static u32 htw_context_uncut(struct htw_context *ctx, struct list_head *timers)
+{
+	u32 freed = 0;
+
+	lockdep_assert_held(&ctx->lock);
+
+	while (!list_empty(timers)) {
+		htw_timer_free(htw_timer_pop(timers), &ctx->free);
+		freed++;
+	}
+	return freed;
+}
+
+/*
+ * A chunk is a page, not of a slab: one that is given back need not wait for its
+ * neighbours. Where there are many, some are made at a time, and then split.
+ */
+static struct htw_chunk *htw_chunk_alloc(struct htw_context *ctx)
+{
+	struct page *page = NULL;
+	unsigned int order = 0;
+
+	lockdep_assert_held(&ctx->grow);
+
+	if (ctx->nr_spare)
+		return ctx->spare + --ctx->nr_spare;
+	if (ctx->nr_held >= HTW_SPARE_FROM) {
+		order = HTW_SPARE_ORDER;
+		page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NORETRY | __GFP_NOWARN,
+				   order);
+	}
+	if (!page) {
+		order = 0;
+		page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	}
+	if (!page)
+		return NULL;
+	split_page(page, order);
+	ctx->spare = page_address(page);
+	ctx->nr_spare = BIT(order) - 1;
+	return ctx->spare + ctx->nr_spare;
+}
+
 /* The place for a chunk more: the first hole, or else behind all the others. */
 static u32 htw_context_place(struct htw_context *ctx)
 {
@@ -101,6 +227,7 @@ int htw_context_grow(struct htw_context *ctx)
 	const u32 generation = ctx->generation;
 	const u32 nr = htw_context_place(ctx);
 	struct htw_chunk *chunk;
+	LIST_HEAD(left);
 	int ret;
 
 	lockdep_assert_held(&ctx->grow);
@@ -108,8 +235,7 @@ int htw_context_grow(struct htw_context *ctx)
 	ret = htw_context_make_room(ctx, nr);
 	if (ret)
 		return ret;
-	/* Not of a slab: one that is given back would have to wait for its neighbours. */
-	chunk = (struct htw_chunk *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	chunk = htw_chunk_alloc(ctx);
 	if (!chunk)
 		return -ENOMEM;
 	chunk->ctx = ctx;
@@ -125,11 +251,12 @@ int htw_context_grow(struct htw_context *ctx)
 	}
 
 	spin_lock_bh(&ctx->lock);
-	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++) {
-		/* Zero until then, so the chunk is not one that can go. */
-		WRITE_ONCE(chunk->timers[i].generation, generation);
-		htw_list_append(&chunk->timers[i].node.list, &ctx->free);
-	}
+	/* As a rule none is left of the chunk before. */
+	htw_context_cut_fresh(ctx, &left, ctx->nr_fresh, NULL);
+	htw_context_uncut(ctx, &left);
+	ctx->fresh = chunk->timers;
+	ctx->fresh_generation = generation;
+	ctx->nr_fresh = HTW_CHUNK_TIMERS;
 	htw_shrink_grown(ctx);
 	spin_unlock_bh(&ctx->lock);
 	return 0;
@@ -149,6 +276,8 @@ static void htw_context_free(struct work_struct *work)
 			htw_chunk_free(chunk);
 		cond_resched();
 	}
+	while (ctx->nr_spare)
+		htw_chunk_free(ctx->spare + --ctx->nr_spare);
 	htw_directory_free(rcu_dereference_protected(ctx->dir, true));
 	htw_ring_free(ctx->ring, ctx->user);
 	kfree(ctx->vector);
@@ -196,28 +325,18 @@ void htw_context_close(struct htw_context *ctx)
 	queue_rcu_work(htw_wq, &ctx->free_work);
 }
 
-/* Takes up to @want timers off the front of the free list; returns how many. */
-static u32 htw_context_cut(struct htw_context *ctx, struct list_head *timers, u32 want,
-			   u64 *ids)
+/* Makes free timers, unless another thread has just done so. */
+static int htw_context_refill(struct htw_context *ctx)
 {
-	struct list_head *last = &ctx->free;
-	LIST_HEAD(cut);
-	u32 got = 0;
+	int ret;
 
-	lockdep_assert_held(&ctx->lock);
-
-	while (got < want && last->next != &ctx->free) {
-		struct htw_timer *t = list_entry(last->next, struct htw_timer, node.list);
-
-		last = last->next;
-		WRITE_ONCE(t->node.state, HTW_RESERVED);
-		if (ids)
-			ids[got] = htw_timer_id(t);
-		got++;
-	}
-	list_cut_position(&cut, &ctx->free, last);
-	list_splice_tail(&cut, timers);
-	return got;
+	ret = mutex_lock_killable(&ctx->grow);
+	if (ret)
+		return ret;
+	if (list_empty_careful(&ctx->free) && !READ_ONCE(ctx->nr_fresh))
+		ret = htw_context_grow(ctx);
+	mutex_unlock(&ctx->grow);
+	return ret;
 }
 
 /**
@@ -229,39 +348,33 @@ static u32 htw_context_cut(struct htw_context *ctx, struct list_head *timers, u3
  *
  * Context: may sleep; memory is charged to the caller's cgroup.
  * Return: how many were taken, from 1 to @want; -ENOSPC at the context's
- * limit, -EDQUOT at the user's, -ENOMEM.
+ * limit, -EDQUOT at the user's, -ENOMEM, -EINTR.
  */
 int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
 {
-	int ret;
+	const u32 granted = htw_user_charge(ctx->user, want);
+	int ret = granted ? 0 : -EDQUOT;
+	u32 got = 0;
 
 	for (;;) {
-		const u32 granted = htw_user_charge(ctx->user, want);
-		bool full;
-		u32 got;
+		u32 room;
 
 		spin_lock_bh(&ctx->lock);
-		full = ctx->nr_timers >= ctx->limit;
-		got = full ? 0 : htw_context_cut(ctx, timers,
-						 min(granted, ctx->limit - ctx->nr_timers), ids);
-		ctx->nr_timers += got;
+		room = ctx->limit - min(ctx->nr_timers, ctx->limit);
+		got += htw_context_cut(ctx, timers, min(granted - got, room),
+				       ids ? ids + got : NULL);
+		if (unlikely(ctx->nr_timers >= ctx->limit))
+			ret = -ENOSPC;
 		spin_unlock_bh(&ctx->lock);
-		htw_user_uncharge(ctx->user, granted - got);
-		if (got)
-			return got;
-		if (full)
-			return -ENOSPC;
-		if (!granted)
-			return -EDQUOT;
-
-		ret = mutex_lock_killable(&ctx->grow);
+		if (got == granted || ret)
+			break;
+		ret = htw_context_refill(ctx);
 		if (ret)
-			return ret;
-		ret = list_empty_careful(&ctx->free) ? htw_context_grow(ctx) : 0;
-		mutex_unlock(&ctx->grow);
-		if (ret)
-			return ret;
+			break;
+		cond_resched();
 	}
+	htw_user_uncharge(ctx->user, granted - got);
+	return got ?: ret;
 }
 
 /**
@@ -273,15 +386,10 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
  */
 void htw_context_unreserve(struct htw_context *ctx, struct list_head *timers)
 {
-	struct htw_timer *t, *next;
-	u32 freed = 0;
+	u32 freed;
 
 	spin_lock_bh(&ctx->lock);
-	list_for_each_entry_safe(t, next, timers, node.list) {
-		list_del(&t->node.list);
-		htw_timer_free(t, &ctx->free);
-		freed++;
-	}
+	freed = htw_context_uncut(ctx, timers);
 	htw_context_count_freed(ctx, freed);
 	spin_unlock_bh(&ctx->lock);
 	htw_user_uncharge(ctx->user, freed);

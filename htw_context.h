@@ -30,7 +30,10 @@ struct htw_vector_run;
  *	base's lock
  * @expired: timers that expired and wait to be read, in firing order (@lock)
  * @rearm: timers to be armed again (@lock)
- * @free: timers that can be reserved (@lock)
+ * @free: timers that can be reserved again (@lock)
+ * @fresh: the first of the last chunk's timers that have never been used (@lock)
+ * @nr_fresh: how many those are (@lock)
+ * @fresh_generation: what their generation is to be (@lock)
  * @nr_expired: how many are on @expired (@lock)
  * @nr_timers: how many are not free (@lock)
  * @shrink_below: if @nr_timers falls below this, memory may be given back (@lock)
@@ -45,6 +48,8 @@ struct htw_vector_run;
  * @table: its timers have words in a table of deadlines, and are kept, once and
  *	for all (written under @grow and @lock)
  * @nr_held: how many chunks there are (written under @grow and @lock)
+ * @spare: pages made for chunks (@grow)
+ * @nr_spare: how many of them are not in use yet (@grow)
  * @hole: no entry of @dir below this one is a hole (@grow)
  * @generation: where new timers start: none that was given back had a higher
  *	one (@grow)
@@ -82,6 +87,9 @@ struct htw_context {
 	struct list_head expired;
 	struct list_head rearm;
 	struct list_head free;
+	struct htw_timer *fresh;
+	u32 nr_fresh;
+	u32 fresh_generation;
 	u32 nr_expired;
 	u32 nr_timers;
 	u32 shrink_below;
@@ -94,6 +102,8 @@ struct htw_context {
 	u32 nr_chunks;
 	bool table;
 	u32 nr_held;
+	struct htw_chunk *spare;
+	u32 nr_spare;
 	u32 hole;
 	u32 generation;
 	struct htw_directory __rcu *dir;
@@ -247,6 +257,7 @@ void htw_context_close(struct htw_context *ctx);
 
 int htw_context_grow(struct htw_context *ctx);
 int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids);
+struct htw_timer *htw_context_pop(struct htw_context *ctx);
 void htw_context_unreserve(struct htw_context *ctx, struct list_head *timers);
 
 void htw_chunk_free(struct htw_chunk *chunk);

@@ -91,7 +91,7 @@ static int htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg,
 		return -EFAULT;
 	}
 	htw_run_begin_adds(&run, ctx);
-	htw_run_add(&run, t, add);
+	htw_run_add(&run, t, add, run.plain);
 	htw_run_end(&run);
 	return 0;
 }
@@ -123,7 +123,7 @@ int htw_op_add(struct htw_context *ctx, struct htw_add __user *arg)
 		/* From here on the id is out, as below. */
 		added = htw_put_id(htw_timer_id(t), &arg->id);
 		if (likely(added))
-			htw_run_add(&run, t, &add);
+			htw_run_add(&run, t, &add, run.plain);
 		else
 			htw_run_free(&run, t);
 	}
@@ -249,7 +249,7 @@ static u32 htw_batch_run(struct htw_context *ctx, struct htw_op *ops, u32 count,
 			op->result = 0;
 			op->add.id = htw_timer_id(t);
 			htw_run_lock_here(&run);
-			htw_run_add(&run, t, &op->add);
+			htw_run_add(&run, t, &op->add, run.plain);
 		} else if (htw_op_is(op, HTW_OP_MOD)) {
 			if (likely(htw_mod_is_valid(ctx, &op->mod)))
 				op->result = htw_run_mod(&run, &op->mod);

@@ -93,11 +93,8 @@ struct htw_timer *htw_run_reserve(struct htw_run *run)
 	if (unlikely(!run->nr_chunks) || !htw_user_charge(ctx->user, 1))
 		return NULL;
 	spin_lock(&ctx->lock);
-	if (likely(!list_empty(&ctx->free) && ctx->nr_timers < ctx->limit)) {
-		t = htw_timer_pop(&ctx->free);
-		WRITE_ONCE(t->node.state, HTW_RESERVED);
-		ctx->nr_timers++;
-	}
+	if (likely(ctx->nr_timers < ctx->limit))
+		t = htw_context_pop(ctx);
 	spin_unlock(&ctx->lock);
 	if (!t)
 		htw_user_uncharge(ctx->user, 1);

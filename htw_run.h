@@ -104,9 +104,10 @@ static inline void htw_run_arm(struct htw_run *run, struct htw_timer *t)
  *	when it begins
  * @t: the timer, on no list any more
  * @add: what the program asked for, found to be valid
+ * @plain: &htw_run.plain
  */
 static __always_inline void htw_run_add(struct htw_run *run, struct htw_timer *t,
-					const struct htw_add *add)
+					const struct htw_add *add, bool plain)
 {
 	u64 deadline = htw_run_deadline(run, add->deadline, add->flags);
 
@@ -122,7 +123,7 @@ static __always_inline void htw_run_add(struct htw_run *run, struct htw_timer *t
 	htw_timer_set_slack(t, add->slack);
 	if (trace_htw_add_enabled())
 		trace_htw_add(htw_timer_id(t), t->cookie, t->deadline, t->interval);
-	if (unlikely(!run->plain)) {
+	if (unlikely(!plain)) {
 		htw_context_reset_word(run->ctx, t);
 		deadline = htw_context_to_host(run->ctx, deadline);
 	}

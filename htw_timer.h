@@ -143,6 +143,12 @@ static inline u32 htw_timer_index(const struct htw_timer *t)
 	return offset_in_page(t) / sizeof(*t);
 }
 
+/* A timer's slot number: the lower half of its id. */
+static inline u32 htw_timer_slot(const struct htw_timer *t)
+{
+	return htw_chunk_of(t)->slot + htw_timer_index(t);
+}
+
 /**
  * htw_timer_id() - the id that programs know a timer by
  * @t: the timer, which is not free
@@ -151,7 +157,7 @@ static inline u32 htw_timer_index(const struct htw_timer *t)
  */
 static inline u64 htw_timer_id(const struct htw_timer *t)
 {
-	return (u64)t->generation << 32 | (htw_chunk_of(t)->slot + htw_timer_index(t));
+	return (u64)t->generation << 32 | htw_timer_slot(t);
 }
 
 /*

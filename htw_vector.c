@@ -132,7 +132,7 @@ static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_run *vr
 static __always_inline void htw_vector_arm_each(struct htw_run *run,
 						const struct htw_vector_run *vr, u32 count,
 						struct list_head *reserved, struct htw_add add,
-						bool some_failed)
+						bool plain, bool some_failed)
 {
 	struct list_head *entry = reserved->next;
 
@@ -144,7 +144,7 @@ static __always_inline void htw_vector_arm_each(struct htw_run *run,
 		entry = entry->next;
 		add.deadline = vr->deadlines[i];
 		add.cookie = vr->cookies[i];
-		htw_run_add(run, t, &add);
+		htw_run_add(run, t, &add, plain);
 	}
 	/* They are cut off the front of the list all together. */
 	reserved->next = entry;
@@ -155,18 +155,20 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
 			   const struct htw_vector_run *vr, u32 count,
 			   struct list_head *reserved, bool some_failed)
 {
-	const bool simple = !(v->interval | v->slack | v->firings) && !some_failed;
 	const struct htw_add relative = {}, absolute = { .flags = HTW_F_ABS };
 	struct htw_run run;
+	bool simple;
 
 	htw_run_begin_adds(&run, ctx);
+	simple = run.plain && !(v->interval | v->slack | v->firings) && !some_failed;
 	/* What nearly all are: loops of their own, without what is zero. */
 	if (simple && v->flags == 0)
-		htw_vector_arm_each(&run, vr, count, reserved, relative, false);
+		htw_vector_arm_each(&run, vr, count, reserved, relative, true, false);
 	else if (simple && v->flags == HTW_F_ABS)
-		htw_vector_arm_each(&run, vr, count, reserved, absolute, false);
+		htw_vector_arm_each(&run, vr, count, reserved, absolute, true, false);
 	else
-		htw_vector_arm_each(&run, vr, count, reserved, htw_vector_add(v), some_failed);
+		htw_vector_arm_each(&run, vr, count, reserved, htw_vector_add(v), run.plain,
+				    some_failed);
 	htw_run_end(&run);
 }
 

@@ -528,34 +528,53 @@ static void htw_level_move_down(struct htw_wheel *w, unsigned int l, struct htw_
 	htw_level_add(w, l, n);
 }
 
+/*
+ * Moves nodes of a bucket down to level @l until no more are @left to be moved;
+ * @masks: it has shifts and masks.
+ *
+ * Return: the bucket's first node that stays, or its head.
+ */
+static __always_inline struct list_head *
+htw_bucket_spread(struct htw_wheel *w, unsigned int l, struct list_head *bucket,
+		  unsigned int *left, bool masks)
+{
+	struct htw_level *lev = &w->level[l];
+	const struct htw_level to = *lev;	/* what the loop reads stays in registers */
+	struct list_head *entry = bucket->next;
+
+	for (; entry != bucket && *left; --*left) {
+		struct htw_node *n = list_entry(entry, struct htw_node, list);
+
+		entry = entry->next;
+		prefetchw(entry);
+		if (!masks)
+			htw_level_add(w, l, n);
+		else if (unlikely(htw_level_link(&to, n)))
+			htw_level_set(lev, n->list.prev - lev->buckets);
+	}
+	return entry;
+}
+
 /* Moves the bucket of level @l + 1 at the end of level @l down. */
 static bool htw_level_fill(struct htw_wheel *w, unsigned int l, unsigned int *budget)
 {
 	struct htw_level *up = &w->level[l + 1];
 	const u32 index = htw_ring_index(w, up, htw_slot(w, up, w->level[l].end));
-	struct htw_level *lev = &w->level[l];
-	const struct htw_level to = *lev;	/* what the loop reads stays in registers */
 	struct list_head *bucket, *entry;
-	unsigned int moved = 0;
+	unsigned int left = *budget;
 
 	if (!up->buckets)	/* not installed, so nothing is there */
 		return true;
-	/* Those that are moved are cut off the front of the bucket all together. */
 	bucket = &up->buckets[index];
-	for (entry = bucket->next; entry != bucket && moved < *budget; moved++) {
-		struct htw_node *n = list_entry(entry, struct htw_node, list);
-
-		entry = entry->next;
-		prefetchw(entry);
-		if (unlikely(!to.mask))
-			htw_level_add(w, l, n);
-		else if (unlikely(htw_level_link(&to, n)))
-			htw_level_set(lev, n->list.prev - lev->buckets);
-	}
+	if (likely(w->level[l].mask))
+		entry = htw_bucket_spread(w, l, bucket, &left, true);
+	else
+		entry = htw_bucket_spread(w, l, bucket, &left, false);
+	/* Those that were moved are cut off the front of the bucket all together. */
 	bucket->next = entry;
 	entry->prev = bucket;
-	*budget -= moved;
-	w->cascades += moved;
+	w->cascades += *budget - left;
+	*budget = left;
 	if (entry != bucket)
 		return false;
 	htw_level_clear(up, index);

@@ -197,8 +197,10 @@ static inline void htw_wheel_touch(struct htw_wheel *w, u64 now)
  */
 static inline bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n)
 {
+	const bool ahead = htw_wheel_link(w, n);
+
 	w->pending++;
-	return htw_wheel_link(w, n);
+	return ahead;
 }
 
 /**

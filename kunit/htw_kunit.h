@@ -49,7 +49,7 @@ static inline u64 htw_test_add(struct htw_context *ctx, const struct htw_add *ad
 	list_del(&t->node.list);
 	id = htw_timer_id(t);
 	htw_run_begin_adds(&run, ctx);
-	htw_run_add(&run, t, add);
+	htw_run_add(&run, t, add, run.plain);
 	htw_run_end(&run);
 	return id;
 }
