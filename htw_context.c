@@ -141,9 +141,22 @@ static u32 htw_context_cut(struct htw_context *ctx, struct list_head *timers, u3
  */
 struct htw_timer *htw_context_pop(struct htw_context *ctx)
 {
-	LIST_HEAD(one);
+	struct htw_timer *t;
 
-	return htw_context_cut(ctx, &one, 1, NULL) ? htw_timer_pop(&one) : NULL;
+	lockdep_assert_held(&ctx->lock);
+
+	if (likely(!list_empty(&ctx->free))) {
+		t = htw_timer_pop(&ctx->free);
+	} else if (ctx->nr_fresh) {
+		t = ctx->fresh++;
+		WRITE_ONCE(ctx->nr_fresh, ctx->nr_fresh - 1);
+		WRITE_ONCE(t->generation, ctx->fresh_generation);
+	} else {
+		return NULL;
+	}
+	WRITE_ONCE(t->node.state, HTW_RESERVED);
+	ctx->nr_timers++;
+	return t;
 }
 
 /* Frees timers that were cut; returns how many. */

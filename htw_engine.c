@@ -33,9 +33,9 @@
 #include "htw_engine.h"
 
 /* Nodes in one go under the lock. */
-#define HTW_CHUNK		64
+#define HTW_CHUNK		128
 /* As many nodes a callout counts for. */
-#define HTW_CALLOUT_COST	8u
+#define HTW_CALLOUT_COST	16u
 /* One callback ends with the chunk in which this much time has passed. */
 #define HTW_BUDGET_NS		(200 * NSEC_PER_USEC)
 /* Nodes moved in one go off a CPU that has gone; two locks are held for it. */

@@ -150,7 +150,7 @@ int htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
 	if (!htw_cancel_is_valid(&cancel))
 		return -EINVAL;
 	htw_run_begin(&run, ctx);
-	ret = htw_run_cancel(&run, &cancel);
+	ret = htw_run_cancel(&run, &cancel, true);
 	htw_run_end(&run);
 	if ((!ret || ret == -EALREADY) && copy_to_user(arg, &cancel, sizeof(cancel)))
 		return -EFAULT;
@@ -255,7 +255,7 @@ static u32 htw_batch_run(struct htw_context *ctx, struct htw_op *ops, u32 count,
 				op->result = htw_run_mod(&run, &op->mod);
 		} else if (htw_op_is(op, HTW_OP_CANCEL)) {
 			if (likely(htw_cancel_is_valid(&op->cancel)))
-				op->result = htw_run_cancel(&run, &op->cancel);
+				op->result = htw_run_cancel(&run, &op->cancel, true);
 		} else if (htw_op_is(op, HTW_OP_QUERY)) {
 			if (likely(htw_query_is_valid(&op->query)))
 				op->result = htw_run_query(&run, &op->query);

@@ -23,8 +23,8 @@ void htw_run_switch(struct htw_run *run, struct htw_base *base)
 	else if (base == run->here)
 		/* The home CPU has gone, or no CPU that is not isolated is there. */
 		run->here = this_cpu_read(htw_bases[run->ctx->clock]);
-	run->place = htw_place(base->cpu, base == run->here && run->plain ? HTW_PENDING : U8_MAX,
-			       0);
+	run->place = htw_place(base->cpu, base == run->here ? HTW_PENDING : U8_MAX, 0);
+	run->place_plain = run->plain ? run->place : htw_place(base->cpu, U8_MAX, 0);
 }
 
 /**

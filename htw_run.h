@@ -27,8 +27,8 @@
  * @base: the base whose lock is held
  * @here: the base that timers are to be started on
  * @place: what &htw_node.place is, but for its flags, of a timer that is
- *	pending on @base, if that is @here and the context has plain deadlines;
- *	else of none
+ *	pending on @base, if that is @here; else of none
+ * @place_plain: the same where @plain; else of none
  * @nr_chunks: chunks in which it can find timers; none where no timer had been
  *	armed when it began, as the context's shape is not settled then
  * @chunk_mask: &htw_directory.mask
@@ -44,6 +44,7 @@ struct htw_run {
 	struct htw_base *base;
 	struct htw_base *here;
 	u32 place;
+	u32 place_plain;
 	u32 nr_chunks;
 	u32 chunk_mask;
 	struct htw_chunk __rcu *const *chunks;
@@ -160,16 +161,15 @@ static inline struct htw_timer *htw_run_slot(const struct htw_run *run, u64 id)
 
 /*
  * Is it what nearly all are: an id's timer, pending on the base whose lock the
- * run holds, and that is the one to start timers on; without some @flags, in a
- * context with plain deadlines? Then it stays so.
+ * run holds, and that is the one to start timers on; with none of some @flags?
+ * Then it stays so. @place is one of the run's.
  */
-static inline bool htw_run_holds(const struct htw_run *run, const struct htw_timer *t, u64 id,
-				 u8 flags)
+static inline bool htw_run_holds(u32 place, const struct htw_timer *t, u64 id, u8 flags)
 {
 	/* Pairs with htw_timer_start(). */
-	const u32 place = smp_load_acquire(&t->node.place);
+	const u32 is = smp_load_acquire(&t->node.place);
 
-	return likely((place & htw_place(U16_MAX, U8_MAX, flags)) == run->place) &&
+	return likely((is & htw_place(U16_MAX, U8_MAX, flags)) == place) &&
 	       likely(htw_timer_is(t, id));
 }
 
@@ -184,18 +184,23 @@ static inline void htw_run_free(struct htw_run *run, struct htw_timer *t)
  * htw_run_cancel() - cancels a timer
  * @run: the run
  * @cancel: the id and flags, found to be valid; the rest is filled in
+ * @tell: is the rest wanted?
  *
  * Return: as &struct htw_cancel tells.
  */
-static __always_inline int htw_run_cancel(struct htw_run *run, struct htw_cancel *cancel)
+static __always_inline int htw_run_cancel(struct htw_run *run, struct htw_cancel *cancel,
+					  bool tell)
 {
 	struct htw_timer *t = htw_run_slot(run, cancel->id);
 	int ret = 0;
 
-	if (likely(htw_run_holds(run, t, cancel->id, HTW_TIMER_CANCEL_ON_SET))) {
-		cancel->cookie = t->cookie;
-		cancel->remaining = htw_timer_remaining(t, 0, run->now);
-		cancel->missed = 0;
+	if (likely(htw_run_holds(run->place, t, cancel->id, HTW_TIMER_CANCEL_ON_SET))) {
+		if (tell) {
+			cancel->cookie = t->cookie;
+			cancel->remaining = htw_timer_remaining(t, htw_context_word(run->ctx, t),
+								run->now);
+			cancel->missed = 0;
+		}
 		htw_base_stop(run->base, &t->node);
 		htw_run_free(run, t);
 	} else {
@@ -219,7 +224,8 @@ static __always_inline int htw_run_mod(struct htw_run *run, const struct htw_mod
 {
 	struct htw_timer *t = htw_run_slot(run, mod->id);
 
-	if (unlikely(!htw_run_holds(run, t, mod->id, HTW_TIMER_CANCEL_ON_SET | HTW_TIMER_SLACK) ||
+	if (unlikely(!htw_run_holds(run->place_plain, t, mod->id,
+				    HTW_TIMER_CANCEL_ON_SET | HTW_TIMER_SLACK) ||
 		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK))) {
 		const struct htw_mod slow = *mod;
 

@@ -256,8 +256,9 @@ static inline bool htw_timer_is_ahead(const struct htw_timer *t)
 
 /*
  * Puts a timer, on no list, into the wheel of a base whose lock is held; the
- * deadline is on the base's clock, the slack htw_timer_slack(). Whoever sees the state sees the CPU, so it can
- * tell whether the lock it holds is the one that guards the timer.
+ * deadline is on the base's clock, the slack is htw_timer_slack(). Whoever sees the
+ * state sees the CPU, so it can tell whether the lock it holds is the one that
+ * guards the timer.
  */
 static __always_inline void htw_timer_start(struct htw_base *base, struct htw_timer *t,
 					    u64 deadline, u64 slack)

@@ -257,7 +257,7 @@ static u32 htw_vector_cancel_some(struct htw_context *ctx, const struct htw_vect
 		int ret;
 
 		cancel.id = vr->ids[i];
-		ret = htw_run_cancel(&run, &cancel);
+		ret = htw_run_cancel(&run, &cancel, false);
 		if (unlikely(ret)) {
 			vr->ids[i] = ret;
 			failed++;

@@ -76,7 +76,7 @@ static inline int htw_test_cancel(struct htw_context *ctx, struct htw_cancel *ca
 	int ret;
 
 	htw_run_begin(&run, ctx);
-	ret = htw_run_cancel(&run, cancel);
+	ret = htw_run_cancel(&run, cancel, true);
 	htw_run_end(&run);
 	return ret;
 }

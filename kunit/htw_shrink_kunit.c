@@ -103,7 +103,9 @@ static u32 holes(const struct htw_context *ctx)
 static void set_generation(struct htw_context *ctx, u32 chunk, u32 generation)
 {
 	local_bh_disable();
-	WRITE_ONCE(rcu_dereference_raw(*htw_context_entry(ctx, chunk))->timers[7].generation, generation);
+	struct htw_chunk *c = rcu_dereference_raw(*htw_context_entry(ctx, chunk));
+
+	WRITE_ONCE(c->timers[7].generation, generation);
 	local_bh_enable();
 }
 
@@ -404,7 +406,7 @@ static int long_run_thread(void *data)
 	struct htw_run run;
 
 	htw_run_begin(&run, r->ctx);
-	r->ret = htw_run_cancel(&run, &cancel);
+	r->ret = htw_run_cancel(&run, &cancel, true);
 	complete(&r->found);
 	while (!atomic_read(&r->end))
 		cpu_relax();
