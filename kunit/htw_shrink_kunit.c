@@ -102,11 +102,9 @@ static u32 holes(const struct htw_context *ctx)
 /* A free timer of the context, or any, with this generation from now on. */
 static void set_generation(struct htw_context *ctx, u32 chunk, u32 generation)
 {
-	local_bh_disable();
 	struct htw_chunk *c = rcu_dereference_raw(*htw_context_entry(ctx, chunk));
 
 	WRITE_ONCE(c->timers[7].generation, generation);
-	local_bh_enable();
 }
 
 /* No operation finds a timer, or does anything. */
