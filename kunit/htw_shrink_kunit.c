@@ -514,9 +514,9 @@ static void what_was_found_stays_memory(struct kunit *test)
 }
 
 #define MAX_THREADS		4
-#define SHARED			4096u
-/* Chunks given back: after all of them have been filled again, and again. */
-#define ENOUGH			20
+#define SHARED			8192u
+/* Chunks given back: what emptying once gives, and more. */
+#define ENOUGH			80
 
 /*
  * All threads use the same ids: slots that hold an id are filled and emptied by
@@ -589,16 +589,16 @@ static int torture_thread(void *data)
 		if (thread->shrinks) {
 			const int gave = shrink(to->ctx);
 
-			if (gave > 0) {
+			if (gave > 0)
 				atomic_add(gave, &to->reclaimed);
-				atomic_set(&to->empties, 0);
-			}
+			else if (READ_ONCE(to->ctx->nr_timers) < SHARED / 32)
+				atomic_set(&to->empties, 0);	/* all that can go has gone */
 			continue;
 		}
 		if (READ_ONCE(to->ctx->nr_timers) > SHARED * 3 / 4)
 			atomic_set(&to->empties, 1);
-		/* Emptying goes through all, and some are still added meanwhile. */
-		if (atomic_read(&to->empties) && random >> 22 & 15) {
+		/* Emptying goes through all; now and then one is still added. */
+		if (atomic_read(&to->empties) && random >> 22) {
 			const u64 id = atomic64_read(&to->ids[n % SHARED]);
 
 			if (id && !cancel(to->ctx, id)) {
@@ -646,7 +646,7 @@ static void threads_use_what_is_given_back(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, n, MAX_THREADS);
 	/* Until enough was given back, or it looks as if that will not come. */
-	for (unsigned int i = 0; i < 6000 && atomic_read(&to->reclaimed) < ENOUGH; i++)
+	for (unsigned int i = 0; i < 10000 && atomic_read(&to->reclaimed) < ENOUGH; i++)
 		msleep(20);
 	atomic_set(&to->stop, 1);
 	while (n--) {
