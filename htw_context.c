@@ -6,6 +6,8 @@
  * lock of a base is taken before that of a context.
  */
 
+#include <linux/gfp.h>
+#include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/time_namespace.h>
@@ -282,8 +284,7 @@ static void htw_context_free(struct work_struct *work)
 	htw_table_free(ctx);
 	htw_shrink_exit(ctx);
 	for (u32 i = 0; i < ctx->nr_chunks; i++) {
-		struct htw_chunk *chunk =
-			rcu_dereference_protected(*htw_context_entry(ctx, i), true);
+		struct htw_chunk *chunk = htw_context_chunk(ctx, i);
 
 		if (chunk != &htw_no_chunk)
 			htw_chunk_free(chunk);
@@ -369,6 +370,7 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
 	int ret = granted ? 0 : -EDQUOT;
 	u32 got = 0;
 
+	/* What is granted counts meanwhile, so others of that user may see less. */
 	for (;;) {
 		u32 room;
 

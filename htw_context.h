@@ -31,7 +31,7 @@ struct htw_vector_run;
  * @expired: timers that expired and wait to be read, in firing order (@lock)
  * @rearm: timers to be armed again (@lock)
  * @free: timers that can be reserved again (@lock)
- * @fresh: the first of the last chunk's timers that have never been used (@lock)
+ * @fresh: the first timer, of the chunk made last, that has never been used (@lock)
  * @nr_fresh: how many those are (@lock)
  * @fresh_generation: what their generation is to be (@lock)
  * @nr_expired: how many are on @expired (@lock)
@@ -65,7 +65,7 @@ struct htw_vector_run;
  * @own: its private base, or NULL (settled before the first timer)
  * @home: the CPU that its timers wait on, or -1 (settled before the first timer)
  * @ring: the ring that programs can map, or NULL (settled before the first timer)
- * @vector: memory that the last HTW_VECTOR left for the next, or NULL (whoever takes
+ * @vector: 6 KiB that the last HTW_VECTOR left for the next, or NULL (whoever takes
  *	it out by xchg())
  * @setup: what of this the program asked for, of &enum htw_setup_flag (@lock)
  * @timens_monotonic: @timens for CLOCK_MONOTONIC; never changes
@@ -174,7 +174,24 @@ static inline u32 htw_context_chunks(const struct htw_context *ctx)
 /* A chunk's place in the directory; it has been seen to count, and @grow is held. */
 static inline struct htw_chunk __rcu **htw_context_entry(const struct htw_context *ctx, u32 chunk)
 {
-	return &rcu_dereference_protected(ctx->dir, true)->chunks[chunk];
+	return &rcu_dereference_protected(ctx->dir, lockdep_is_held(&ctx->grow))->chunks[chunk];
+}
+
+/*
+ * A chunk or &htw_no_chunk, for whoever knows by other means that the chunk stays;
+ * its number has been seen to count.
+ */
+static inline struct htw_chunk *htw_context_chunk(const struct htw_context *ctx, u32 chunk)
+{
+	const struct htw_directory *dir;
+	struct htw_chunk *found;
+
+	/* Growing may replace the directory at any time. */
+	rcu_read_lock();
+	dir = rcu_dereference(ctx->dir);
+	found = rcu_dereference(dir->chunks[chunk & dir->mask]);
+	rcu_read_unlock();
+	return found;
 }
 
 /* May it have timers with %HTW_TIMER_CANCEL_ON_SET? */

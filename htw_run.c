@@ -19,7 +19,8 @@ void htw_run_switch(struct htw_run *run, struct htw_base *base)
 	run->base = base;
 	htw_lock(&base->lock);
 	if (likely(!base->offline))
-		htw_base_touch(base, htw_context_to_host(run->ctx, run->now));
+		htw_base_touch(base, run->plain ? run->now :
+						  htw_context_to_host(run->ctx, run->now));
 	else if (base == run->here)
 		/* The home CPU has gone, or no CPU that is not isolated is there. */
 		run->here = this_cpu_read(htw_bases[run->ctx->clock]);
@@ -48,9 +49,9 @@ void htw_run_begin(struct htw_run *run, struct htw_context *ctx)
 	INIT_LIST_HEAD(&run->freed);
 	run->nr_chunks = settled ? htw_context_chunks(ctx) : 0;
 	run->now = settled ? htw_context_now(ctx) : 0;
-	/* A table that comes now has no words in it yet. */
-	run->plain = !settled || (!ctx->timens && !READ_ONCE(ctx->table));
 	local_bh_disable();
+	/* A table that comes now waits for this run to end: htw_table_enable(). */
+	run->plain = !settled || (!ctx->timens && !READ_ONCE(ctx->table));
 	/* After the count: all chunks that count are in it. */
 	dir = rcu_dereference_bh(ctx->dir);
 	run->chunk_mask = dir->mask;

@@ -34,7 +34,8 @@
  * @chunk_mask: &htw_directory.mask
  * @chunks: &htw_directory.chunks
  * @now: the time as of which all of the run is done, in ns
- * @plain: no time namespace shifts deadlines, and no table has words for them
+ * @plain: no time namespace shifts deadlines, and no table has words for them;
+ *	or no timer can be found
  * @freed: timers that were freed, to be given back at the end
  * @nr_freed: how many
  * @rearm: some timers are on &htw_context.rearm because of this run
@@ -110,13 +111,15 @@ static inline void htw_run_arm(struct htw_run *run, struct htw_timer *t)
 static __always_inline void htw_run_add(struct htw_run *run, struct htw_timer *t,
 					const struct htw_add *add, bool plain)
 {
-	u64 deadline = htw_run_deadline(run, add->deadline, add->flags);
+	u64 deadline;
 
 	t->node.flags = add->flags & HTW_F_KEEP ? HTW_TIMER_KEEP : 0;
 	if (unlikely(add->flags & HTW_F_CANCEL_ON_SET)) {
 		t->node.flags |= HTW_TIMER_CANCEL_ON_SET;
 		htw_clockset_stamp(run, t);
 	}
+	/* After the stamp, which looks at the clock again. */
+	deadline = htw_run_deadline(run, add->deadline, add->flags);
 	t->deadline = deadline;
 	t->cookie = add->cookie;
 	t->interval = add->interval;

@@ -134,7 +134,7 @@ static u64 htw_chunk_sum(const struct htw_chunk *chunk)
 		if (smp_load_acquire(&t->node.state) != HTW_FREE)
 			return 0;
 		generation = READ_ONCE(t->generation);
-		/* Zero is a slot that is used up: then it is on no list. */
+		/* Zero is a slot that is used up, or was never used: on no list. */
 		if (!generation || generation >= HTW_SHRINK_GENERATION)
 			return 0;
 		sum += generation;
@@ -145,7 +145,7 @@ static u64 htw_chunk_sum(const struct htw_chunk *chunk)
 /* For whoever takes chunks out: then one that is seen stays. NULL is a hole. */
 static struct htw_chunk *htw_shrink_chunk(const struct htw_context *ctx, u32 index)
 {
-	struct htw_chunk *chunk = rcu_dereference_raw(*htw_context_entry(ctx, index));
+	struct htw_chunk *chunk = htw_context_chunk(ctx, index);
 
 	return chunk == &htw_no_chunk ? NULL : chunk;
 }

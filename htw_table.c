@@ -13,7 +13,6 @@
 #include <linux/list.h>
 #include <linux/math.h>
 #include <linux/mm.h>
-#include <linux/nospec.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 
@@ -23,12 +22,6 @@
 /* Chunks whose words share a page. */
 #define HTW_TABLE_CHUNKS	((u32)(PAGE_SIZE / (HTW_CHUNK_SLOTS * sizeof(u64))))
 
-static struct htw_chunk *htw_table_chunk(const struct htw_context *ctx, u32 nr)
-{
-	/* Chunks of a context with a table stay; before, its @grow is held. */
-	return rcu_dereference_protected(*htw_context_entry(ctx, nr), true);
-}
-
 /* Gives a chunk its words: the first ones of a new @page, or those that follow. */
 static void htw_table_give(struct htw_context *ctx, struct htw_chunk *chunk, u32 nr,
 			   u64 *page)
@@ -36,7 +29,7 @@ static void htw_table_give(struct htw_context *ctx, struct htw_chunk *chunk, u32
 	u64 *table = page;
 
 	if (nr % HTW_TABLE_CHUNKS)
-		table = htw_table_chunk(ctx, nr - 1)->table + HTW_CHUNK_SLOTS;
+		table = htw_context_chunk(ctx, nr - 1)->table + HTW_CHUNK_SLOTS;
 	/* Who finds the words finds zeroes: the address depends on this. */
 	smp_store_release(&chunk->table, table);
 }
@@ -95,7 +88,7 @@ static int htw_table_alloc_list(const struct htw_context *ctx, struct list_head 
  *
  * From now on, and for good, its timers are as if %HTW_F_KEEP were set.
  *
- * Context: may sleep; charged to the caller's cgroup.
+ * Context: may sleep, for a grace period; charged to the caller's cgroup.
  * Return: 0, -ENOMEM or -EINTR.
  */
 int htw_table_enable(struct htw_context *ctx)
@@ -117,7 +110,7 @@ int htw_table_enable(struct htw_context *ctx)
 			page = list_first_entry(&pages, struct page, lru);
 			list_del(&page->lru);
 		}
-		htw_table_give(ctx, htw_table_chunk(ctx, nr), nr, page_address(page));
+		htw_table_give(ctx, htw_context_chunk(ctx, nr), nr, page_address(page));
 		cond_resched();
 	}
 	htw_table_free_list(&pages);
@@ -126,6 +119,8 @@ int htw_table_enable(struct htw_context *ctx)
 		spin_lock_bh(&ctx->lock);
 		WRITE_ONCE(ctx->table, true);
 		spin_unlock_bh(&ctx->lock);
+		/* Runs that do not know of it end before anybody can store into it. */
+		synchronize_rcu();
 	}
 	mutex_unlock(&ctx->grow);
 	return ret;
@@ -138,7 +133,7 @@ int htw_table_enable(struct htw_context *ctx)
 void htw_table_free(struct htw_context *ctx)
 {
 	for (u32 nr = 0; ctx->table && nr < ctx->nr_chunks; nr += HTW_TABLE_CHUNKS)
-		free_page((unsigned long)htw_table_chunk(ctx, nr)->table);
+		free_page((unsigned long)htw_context_chunk(ctx, nr)->table);
 }
 
 /**
@@ -168,5 +163,6 @@ struct page *htw_table_page(struct htw_context *ctx, u64 offset)
 
 	if (nr >= nr_chunks)
 		return NULL;
-	return virt_to_page(htw_table_chunk(ctx, array_index_nospec(nr, nr_chunks))->table);
+	/* Chunks of a context with a table stay. */
+	return virt_to_page(htw_context_chunk(ctx, nr)->table);
 }

@@ -29,7 +29,7 @@ struct htw_context;
 
 /**
  * enum htw_timer_state - values of &htw_node.state of a timer
- * @HTW_FREE: on &htw_context.free, or on its way there
+ * @HTW_FREE: on &htw_context.free, on its way there, or never used
  * @HTW_RESERVED: taken by an add that has not armed it yet, by a harvest that has
  *	not told it yet, or by close; only that one touches it
  * @HTW_PENDING: in the wheel of &htw_node.cpu, guarded by that base's lock
@@ -302,7 +302,7 @@ static inline bool htw_timer_goes_on(const struct htw_timer *t, u64 missed)
 /* Neither periodic, nor kept, nor cancelled while it waits to be read. */
 static inline bool htw_timer_is_plain(const struct htw_timer *t)
 {
-	return !(t->interval | t->node.flags);
+	return !(t->interval | (t->node.flags & ~HTW_TIMER_SLACK));
 }
 
 /* ns to the deadline of a timer that is armed, and has @word in the table. */

@@ -7,6 +7,7 @@
  * takes and nothing else.
  */
 
+#include <linux/atomic.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -303,7 +304,7 @@ static int htw_vector_some(struct htw_context *ctx, struct htw_vector *v,
 		count = htw_vector_get(v, vr->deadlines, v->deadlines, count);
 	if (v->cookies)
 		count = htw_vector_get(v, vr->cookies, v->cookies, count);
-	else if (v->op == HTW_OP_ADD || v->flags & HTW_MOD_COOKIE)
+	else if (v->op == HTW_OP_ADD || (v->op == HTW_OP_MOD && v->flags & HTW_MOD_COOKIE))
 		memset(vr->cookies, 0, count * sizeof(*vr->cookies));
 	if (v->op == HTW_OP_ADD) {
 		count = htw_vector_add_some(ctx, v, vr, count);

@@ -226,7 +226,6 @@ void htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now
 		w->level[l].mask = w->level[l].ring - 1;
 	w->level[w->levels] = (struct htw_level) {
 		.buckets = &w->beyond,
-		.occupied = &w->beyond_occupied,
 		.span = span,
 		.shift = ilog2(span),
 		.ring = 1,
@@ -377,11 +376,11 @@ static void htw_level_take(struct htw_level *lev, u32 index, struct list_head *l
 /**
  * htw_level_emptied() - a list has lost its last node
  * @w: the wheel
- * @list: the list's head: a bucket, or @due or @scan of the wheel
+ * @list: the list's head: a bucket, or another list of the wheel
  */
 void htw_level_emptied(struct htw_wheel *w, const struct list_head *list)
 {
-	for (unsigned int l = 0; l <= w->levels; l++) {
+	for (unsigned int l = 0; l < w->levels; l++) {
 		struct htw_level *lev = &w->level[l];
 
 		if (list >= lev->buckets && list < lev->buckets + lev->ring) {

@@ -76,7 +76,6 @@ struct htw_level {
  * @level: the levels, finest first; level[levels] is the one bucket of all
  *	that lies beyond the last level
  * @beyond: that bucket
- * @beyond_occupied: its bit
  */
 struct htw_wheel {
 	u64 cursor;
@@ -91,7 +90,6 @@ struct htw_wheel {
 	u64 cascades;
 	struct htw_level level[HTW_WHEEL_MAX_LEVELS + 1];
 	struct list_head beyond;
-	unsigned long beyond_occupied;
 };
 
 int htw_geometry_check(const struct htw_geometry *geo, const char **why);

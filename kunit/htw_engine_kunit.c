@@ -314,6 +314,31 @@ static void deadline_is_rounded_up(struct kunit *test)
 	expect_on_time(test, &event);
 }
 
+/*
+ * A context that has had no timer, of a time namespace that is behind the clock: its
+ * first call finds nothing, and leaves the wheel that others use where it was.
+ */
+static void call_before_the_first_add_leaves_the_wheel(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test), *other = htw_test_context(test);
+	struct htw_cancel cancel = { .id = BIT_ULL(32) | 1 };
+	const u64 tick = htw_next_tick() + 10 * htw_tick_ns;
+	struct htw_event event;
+
+	htw_test_start(test, other, tick + 1000 * NSEC_PER_SEC, 1);
+	/* As after a time in suspend, on CLOCK_BOOTTIME. */
+	ctx->timens = -(s64)(htw_now() + 500 * NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), -ENOENT);
+	htw_test_start(test, other, tick, 2);
+	htw_test_start(test, other, tick + 5 * htw_tick_ns, 3);
+	for (u32 i = 0; i < 2; i++) {
+		htw_test_wait(test, other, 1);
+		event = read_one(test, other);
+		KUNIT_EXPECT_EQ(test, event.cookie, i + 2);
+		KUNIT_EXPECT_GE(test, event.fired, tick + i * 5 * htw_tick_ns);
+	}
+}
+
 struct witness {
 	struct hrtimer hrtimer;
 	u64 fired;
@@ -1693,6 +1718,7 @@ static void threads_go_on_while_a_cpu_comes_and_goes(struct kunit *test)
 
 static struct kunit_case htw_engine_cases[] = {
 	KUNIT_CASE(past_deadline_expires_at_once),
+	KUNIT_CASE_SLOW(call_before_the_first_add_leaves_the_wheel),
 	KUNIT_CASE_SLOW(equal_deadlines_expire_in_order),
 	KUNIT_CASE_SLOW(cancelled_timer_does_not_expire),
 	KUNIT_CASE(closing_stops_timers),

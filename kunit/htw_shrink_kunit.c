@@ -87,7 +87,7 @@ static int shrink(struct htw_context *ctx)
 
 static bool is_hole(const struct htw_context *ctx, u32 chunk)
 {
-	return rcu_access_pointer(*htw_context_entry(ctx, chunk)) == &htw_no_chunk;
+	return htw_context_chunk(ctx, chunk) == &htw_no_chunk;
 }
 
 static u32 holes(const struct htw_context *ctx)
@@ -102,9 +102,7 @@ static u32 holes(const struct htw_context *ctx)
 /* A free timer of the context, or any, with this generation from now on. */
 static void set_generation(struct htw_context *ctx, u32 chunk, u32 generation)
 {
-	struct htw_chunk *c = rcu_dereference_raw(*htw_context_entry(ctx, chunk));
-
-	WRITE_ONCE(c->timers[7].generation, generation);
+	WRITE_ONCE(htw_context_chunk(ctx, chunk)->timers[7].generation, generation);
 }
 
 /* No operation finds a timer, or does anything. */
@@ -422,7 +420,7 @@ static int long_look_thread(void *data)
 	const struct htw_timer *t;
 
 	local_bh_disable();
-	t = &rcu_dereference_bh(*htw_context_entry(r->ctx, (u32)r->id / HTW_CHUNK_SLOTS))->header +
+	t = &htw_context_chunk(r->ctx, (u32)r->id / HTW_CHUNK_SLOTS)->header +
 	    (u32)r->id % HTW_CHUNK_SLOTS;
 	complete(&r->found);
 	while (!atomic_read(&r->end)) {
