@@ -222,6 +222,25 @@ static void callbacks_leave_half_of_the_cpu(struct kunit *test)
 	}
 }
 
+/* One with slack that is moved joins another's tick, as one that is added does. */
+static void moved_timer_keeps_its_slack(struct kunit *test)
+{
+	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	const struct htw_add add = { .deadline = 100 * htw_tick_ns, .slack = 30 * htw_tick_ns };
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_mod mod = { .flags = HTW_MOD_DEADLINE, .deadline = 10 * htw_tick_ns };
+	struct htw_run run;
+
+	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	htw_test_start(test, ctx, 20 * htw_tick_ns, 1);
+	mod.id = htw_test_add(ctx, &add);
+	htw_run_begin(&run, ctx);
+	KUNIT_EXPECT_EQ(test, htw_run_mod(&run, &mod), 0);
+	htw_run_end(&run);
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 19 * htw_tick_ns), 0);
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 20 * htw_tick_ns), 2);
+}
+
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 /*
  * In virtual time
@@ -1718,6 +1737,7 @@ static void threads_go_on_while_a_cpu_comes_and_goes(struct kunit *test)
 
 static struct kunit_case htw_engine_cases[] = {
 	KUNIT_CASE(past_deadline_expires_at_once),
+	KUNIT_CASE(moved_timer_keeps_its_slack),
 	KUNIT_CASE_SLOW(equal_deadlines_expire_in_order),
 	KUNIT_CASE_SLOW(cancelled_timer_does_not_expire),
 	KUNIT_CASE(closing_stops_timers),

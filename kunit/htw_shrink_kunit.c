@@ -668,7 +668,22 @@ static void threads_use_what_is_given_back(struct kunit *test)
 }
 #endif /* CONFIG_SMP */
 
+/* A chunk comes while timers of the last one have never been used: they still are. */
+static void growing_early_loses_none(struct kunit *test)
+{
+	struct htw_context *ctx = context_by_hand(test);
+
+	htw_test_start(test, ctx, NEVER, 0);
+	mutex_lock(&ctx->grow);
+	KUNIT_EXPECT_EQ(test, htw_context_grow(ctx), 0);
+	mutex_unlock(&ctx->grow);
+	for (u32 i = 1; i < 2 * HTW_CHUNK_TIMERS; i++)
+		htw_test_start(test, ctx, NEVER, i);
+	KUNIT_EXPECT_EQ(test, ctx->nr_held, 2);
+}
+
 static struct kunit_case htw_shrink_cases[] = {
+	KUNIT_CASE(growing_early_loses_none),
 	KUNIT_CASE_SLOW(chunks_in_the_middle_go),
 	KUNIT_CASE_SLOW(holes_are_filled_with_new_ids),
 	KUNIT_CASE_SLOW(growing_finds_the_first_hole),

@@ -121,6 +121,19 @@ static void word_decides(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 5001 * TICK), 1);
 }
 
+/* A timer that is pending: what the program stored before it is moved is over. */
+static void moving_resets_the_word(struct kunit *test)
+{
+	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
+	const u64 id = htw_test_start(test, ctx, 10 * TICK, 1);
+
+	*word(ctx, id) = 5000 * TICK;
+	KUNIT_EXPECT_EQ(test, move(ctx, id, 20 * TICK), 0);
+	KUNIT_EXPECT_EQ(test, *word(ctx, id), 0);
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 19 * TICK), 0);
+	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 20 * TICK), 1);
+}
+
 /* What is there before, what comes later, and the pages of both. */
 static void every_chunk_has_words(struct kunit *test)
 {
@@ -350,6 +363,7 @@ static void stores_against_expiry(struct kunit *test)
 
 static struct kunit_case htw_table_cases[] = {
 	KUNIT_CASE_PARAM(word_decides, word_gen_params),
+	KUNIT_CASE(moving_resets_the_word),
 	KUNIT_CASE(every_chunk_has_words),
 	KUNIT_CASE(size_is_that_of_the_limit),
 	KUNIT_CASE(slot_stays_the_programs),
