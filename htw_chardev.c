@@ -287,7 +287,11 @@ static ssize_t htw_read_some(struct htw_context *ctx, struct iov_iter *to)
 		/* Having read nothing, get the memory in, or give up. */
 		if (!n && fault_in_iov_iter_writeable(to, size))
 			return done ?: -EFAULT;
-		if (signal_pending(current))
+		/*
+		 * An event that waits is not left for a signal: io_uring has its own
+		 * work signalled, and cannot call again.
+		 */
+		if (done ? signal_pending(current) : fatal_signal_pending(current))
 			return done ?: -ERESTARTSYS;
 		cond_resched();
 	} while (iov_iter_count(to) >= size);
