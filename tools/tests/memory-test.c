@@ -14,6 +14,9 @@
 
 #define COUNT		300000
 #define IN_USE		20000
+/* So many that more is made ahead than is used, and how often. */
+#define SOME			(64 * 63 + 1)
+#define CLOSES			100
 
 /* A child in a cgroup of its own, that does what it is told by a byte. */
 struct child {
@@ -70,6 +73,13 @@ static void serve(int from, int to)
 		case 'u':
 			for (i = 0; i < 20 && ok; i++)
 				ok = use_once(fd);
+			break;
+		case 'm':
+			for (i = 0; i < CLOSES && ok; i++) {
+				const int more = htw_open(O_NONBLOCK);
+
+				ok = more >= 0 && add(more, ~0ULL, SOME) && !close(more);
+			}
 			break;
 		case 'c':
 			ok = !close(fd);
@@ -195,6 +205,22 @@ HTW_TEST(given_back_by_kill)
 		TH_LOG("%llu KiB not given back", charged(&c) >> 10);
 	}
 	EXPECT_TRUE(htw_eventually(!rmdir(c.group)));
+}
+
+/* Also what was made ahead, and never came into use. */
+HTW_TEST(many_closes_leave_nothing)
+{
+	char root[100];
+	struct child c;
+
+	if (!memory_cgroup(root, sizeof(root)))
+		SKIP(return, "no cgroup2 memory controller here");
+	ASSERT_TRUE(start_child(&c, root));
+	ASSERT_TRUE(ask(&c, 'm'));
+	ASSERT_TRUE(htw_eventually(charged(&c) <= c.before + SLACK)) {
+		TH_LOG("%llu KiB not given back", (charged(&c) - c.before) >> 10);
+	}
+	EXPECT_TRUE(end_child(&c));
 }
 
 /* Memory is for what is held at once, not for all that ever was. */

@@ -54,6 +54,7 @@ static __u64 fill(int *fds, unsigned int count)
 
 static bool use_up(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 {
+	struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = 10 };
 	struct htw_cancel_all all = { 0 };
 	__u64 ids[2] = { POISON, POISON };
 	struct htw_vector vector = {
@@ -65,11 +66,17 @@ static bool use_up(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 	struct htw_op ops[4];
 	struct htw_event ev;
 	__u64 id, expires;
-	int fds[4];
+	int fds[4], small;
 
 	STEP(as_user(uid));
 	for (int i = 0; i < 4; i++)
 		STEP((fds[i] = htw_open(O_NONBLOCK)) >= 0);
+	/* What one cannot get, as its own limit is smaller, does not count. */
+	small = htw_open(O_NONBLOCK);
+	STEP(small >= 0 && !htw_call(small, HTW_SETUP, &setup));
+	STEP(htw_start_many(small, ~0ULL, 0, SENSIBLE, NULL) == setup.limit);
+	STEP(!htw_call(small, HTW_CANCEL_ALL, &all) && all.count == setup.limit);
+	STEP(!close(small));
 	STEP(fill(fds, 3) == limit);
 	/* On each fd, old or new. */
 	for (int i = 0; i < 4; i++)
