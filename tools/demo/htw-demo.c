@@ -70,13 +70,12 @@ struct level {
 	uint64_t span;
 	uint64_t ring;
 	uint64_t occupied;
-	uint64_t pending;
 };
 
 struct wheels {
 	bool known;
 	unsigned int levels;
-	struct level level[HTW_MAX_LEVELS + 1];	/* the last one used: beyond */
+	struct level level[HTW_MAX_LEVELS];
 	uint64_t tick_ns;
 	uint64_t pending;
 	uint64_t callbacks;
@@ -245,14 +244,11 @@ static struct wheels read_wheels(void)
 				level = &w.level[number];
 			if (number < HTW_MAX_LEVELS && number >= w.levels)
 				w.levels = number + 1;
-		} else if (ours && !strncmp(line, "beyond ", 7)) {
-			level = &w.level[HTW_MAX_LEVELS];
 		}
 		if (level) {
 			level->span = value_of(line, "span");
 			level->ring += value_of(line, "ring");
 			level->occupied += value_of(line, "occupied");
-			level->pending += value_of(line, "pending");
 		}
 	}
 	if (f)
@@ -577,7 +573,6 @@ static void draw_bar(uint64_t value, uint64_t most, unsigned int width)
 static void print_picture(void)
 {
 	const struct wheels *w = &demo.fullest;
-	uint64_t most = w->level[HTW_MAX_LEVELS].pending;
 	unsigned int i;
 	char slot[32];
 
@@ -585,22 +580,14 @@ static void print_picture(void)
 		printf("\nNo picture: /sys/kernel/debug/htw/wheels cannot be read.\n");
 		return;
 	}
-	for (i = 0; i < w->levels; i++)
-		if (w->level[i].pending > most)
-			most = w->level[i].pending;
 	printf("\nThe wheels at their fullest: %s timers pending\n\n", grouped(w->pending));
 	for (i = 0; i < w->levels; i++) {
 		const struct level *l = &w->level[i];
 
 		snprintf(slot, sizeof(slot), "%s/slot", duration(l->span * w->tick_ns));
 		printf("  level %u  %-13s ", i, slot);
-		draw_bar(l->pending, most, 28);
-		printf(" %9s in %3s buckets\n", grouped(l->pending), grouped(l->occupied));
-	}
-	if (w->level[HTW_MAX_LEVELS].pending) {
-		printf("  beyond                 ");
-		draw_bar(w->level[HTW_MAX_LEVELS].pending, most, 28);
-		printf(" %9s\n", grouped(w->level[HTW_MAX_LEVELS].pending));
+		draw_bar(l->occupied, l->ring, 28);
+		printf(" %4s of %s buckets in use\n", grouped(l->occupied), grouped(l->ring));
 	}
 }
 
@@ -669,15 +656,14 @@ static void print_json(void)
 		FIELD("hrtimer_callbacks", demo.callbacks);
 		FIELD("tick_ns", w->tick_ns);
 		FIELD("fullest_pending", w->pending);
-		FIELD("fullest_beyond", w->level[HTW_MAX_LEVELS].pending);
 	}
 #undef FIELD
 	printf("  \"fullest_levels\": [");
 	for (i = 0; i < w->levels; i++)
-		printf("%s\n    { \"span_ns\": %" PRIu64 ", \"occupied\": %" PRIu64
-		       ", \"pending\": %" PRIu64 " }", i ? "," : "",
-		       w->level[i].span * w->tick_ns, w->level[i].occupied,
-		       w->level[i].pending);
+		printf("%s\n    { \"span_ns\": %" PRIu64 ", \"buckets\": %" PRIu64
+		       ", \"in_use\": %" PRIu64 " }", i ? "," : "",
+		       w->level[i].span * w->tick_ns, w->level[i].ring,
+		       w->level[i].occupied);
 	printf("%s]\n}\n", w->levels ? "\n  " : "");
 }
 
