@@ -261,14 +261,10 @@ static void set_races_with_everything(struct kunit *test)
 		struct htw_mod mod = {
 			.id = id, .flags = HTW_MOD_DEADLINE, .deadline = 2000 * HOUR,
 		};
-		struct htw_run run;
 
 		KUNIT_ASSERT_NE(test, id, 0);
-		if (random & BIT(16)) {
-			htw_run_begin(&run, ctx);
-			htw_run_mod(&run, &mod);
-			htw_run_end(&run);
-		}
+		if (random & BIT(16))
+			htw_test_mod(ctx, &mod);
 		if (random & BIT(17) && random & BIT(18))
 			cancelled += !htw_test_cancel(ctx, &cancel);
 		if (random & BIT(19)) {

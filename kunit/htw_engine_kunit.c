@@ -229,14 +229,11 @@ static void moved_timer_keeps_its_slack(struct kunit *test)
 	const struct htw_add add = { .deadline = 100 * htw_tick_ns, .slack = 30 * htw_tick_ns };
 	struct htw_context *ctx = htw_test_context(test);
 	struct htw_mod mod = { .flags = HTW_MOD_DEADLINE, .deadline = 10 * htw_tick_ns };
-	struct htw_run run;
 
 	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
 	htw_test_start(test, ctx, 20 * htw_tick_ns, 1);
 	mod.id = htw_test_add(ctx, &add);
-	htw_run_begin(&run, ctx);
-	KUNIT_EXPECT_EQ(test, htw_run_mod(&run, &mod), 0);
-	htw_run_end(&run);
+	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &mod), 0);
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 19 * htw_tick_ns), 0);
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 20 * htw_tick_ns), 2);
 }
@@ -1625,9 +1622,7 @@ static void mod_races_with_expiry(struct kunit *test)
 		mod.deadline = htw_now() - NSEC_PER_MSEC +
 			       prandom_u32_state(&c->rnd) % (8 * NSEC_PER_MSEC);
 		state = state_of(c->ctx, mod.id);
-		htw_run_begin(&run, c->ctx);
-		ret = htw_run_mod(&run, &mod);
-		htw_run_end(&run);
+		ret = htw_test_mod(c->ctx, &mod);
 		KUNIT_ASSERT_TRUE(test, !ret || ret == -ENOENT);
 		KUNIT_ASSERT_EQ(test, ret == -ENOENT, !!events[i]);
 		wanted[i] = ret ? c->deadline : mod.deadline;

@@ -81,6 +81,18 @@ static inline int htw_test_cancel(struct htw_context *ctx, struct htw_cancel *ca
 	return ret;
 }
 
+/* What HTW_MOD does. */
+static inline int htw_test_mod(struct htw_context *ctx, const struct htw_mod *mod)
+{
+	struct htw_run run;
+	int ret;
+
+	htw_run_begin(&run, ctx);
+	ret = htw_run_mod(&run, mod);
+	htw_run_end(&run);
+	return ret;
+}
+
 /* The timer of an id's slot, whatever it is by now. */
 static inline struct htw_timer *htw_test_slot(struct htw_context *ctx, u64 id)
 {

@@ -39,13 +39,8 @@ static int move(struct htw_context *ctx, u64 id, u64 deadline)
 	const struct htw_mod mod = {
 		.id = id, .deadline = deadline, .flags = HTW_MOD_DEADLINE | HTW_F_ABS,
 	};
-	struct htw_run run;
-	int ret;
 
-	htw_run_begin(&run, ctx);
-	ret = htw_run_mod(&run, &mod);
-	htw_run_end(&run);
-	return ret;
+	return htw_test_mod(ctx, &mod);
 }
 
 static u16 state(struct htw_context *ctx, u64 id)

@@ -2,35 +2,10 @@
 /*
  * poll() and epoll: readable where read() would return an event, and only there
  */
+#include "htw-epoll.h"
 #include "htw-more.h"
 
 #include <pthread.h>
-#include <sys/epoll.h>
-
-static int watch(int fd, __u32 events)
-{
-	struct epoll_event event = { .events = events };
-	int epfd = epoll_create1(EPOLL_CLOEXEC);
-
-	if (epfd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
-		return -1;
-	return epfd;
-}
-
-/* How many fds are ready: none at once, or one within a generous while. */
-static int ready_now(int epfd)
-{
-	struct epoll_event event;
-
-	return epoll_wait(epfd, &event, 1, 0);
-}
-
-static int ready_soon(int epfd)
-{
-	struct epoll_event event;
-
-	return epoll_wait(epfd, &event, 1, EVENTUALLY / MSEC);
-}
 
 HTW_TEST(agrees_with_read)
 {
@@ -78,34 +53,34 @@ HTW_TEST(poll_waits)
 
 HTW_TEST(level_triggered)
 {
-	int epfd = watch(self->fd, EPOLLIN), i;
+	int epfd = htw_watch(self->fd, EPOLLIN), i;
 	struct htw_event ev[2];
 
 	ASSERT_LE(0, epfd);
-	EXPECT_EQ(0, ready_now(epfd));
+	EXPECT_EQ(0, htw_ready_now(epfd));
 	ASSERT_NE(0, htw_start(self->fd, 5 * MSEC, 1));
 	ASSERT_NE(0, htw_start(self->fd, 5 * MSEC, 2));
-	ASSERT_EQ(1, ready_soon(epfd));
+	ASSERT_EQ(1, htw_ready_soon(epfd));
 	ASSERT_TRUE(htw_eventually(htw_info(self->fd).expired == 2));
 	for (i = 0; i < 3; i++)
-		EXPECT_EQ(1, ready_now(epfd));
+		EXPECT_EQ(1, htw_ready_now(epfd));
 	ASSERT_EQ(1, htw_read(self->fd, ev, 1));
-	EXPECT_EQ(1, ready_now(epfd));
+	EXPECT_EQ(1, htw_ready_now(epfd));
 	ASSERT_EQ(1, htw_read(self->fd, ev, 1));
-	EXPECT_EQ(0, ready_now(epfd));
+	EXPECT_EQ(0, htw_ready_now(epfd));
 }
 
 HTW_TEST(edge_triggered)
 {
-	int epfd = watch(self->fd, EPOLLIN | EPOLLET), i;
+	int epfd = htw_watch(self->fd, EPOLLIN | EPOLLET), i;
 	struct htw_event ev[64];
 
 	ASSERT_LE(0, epfd);
-	EXPECT_EQ(0, ready_now(epfd));
+	EXPECT_EQ(0, htw_ready_now(epfd));
 	for (i = 0; i < 50; i++) {
 		ASSERT_NE(0, htw_start(self->fd, i % 3 * MSEC, i));
-		ASSERT_EQ(1, ready_soon(epfd));
-		EXPECT_EQ(0, ready_now(epfd));
+		ASSERT_EQ(1, htw_ready_soon(epfd));
+		EXPECT_EQ(0, htw_ready_now(epfd));
 		/* Without reading, too: that is what is new, not what is there. */
 		if (i % 2)
 			EXPECT_LT(0, htw_read(self->fd, ev, ARRAY_SIZE(ev)));
@@ -114,7 +89,7 @@ HTW_TEST(edge_triggered)
 
 HTW_TEST(edge_triggered_in_time_for_the_last)
 {
-	int epfd = watch(self->fd, EPOLLIN | EPOLLET), n;
+	int epfd = htw_watch(self->fd, EPOLLIN | EPOLLET), n;
 	struct htw_event ev[16];
 	unsigned int got = 0;
 	__u64 start;
@@ -125,7 +100,7 @@ HTW_TEST(edge_triggered_in_time_for_the_last)
 		ASSERT_NE(0, htw_start_abs(self->fd, start + n * 200 * USEC, n));
 	/* Read to the end at each edge: no edge may be missing at the end. */
 	while (got < 2000) {
-		ASSERT_EQ(1, ready_soon(epfd));
+		ASSERT_EQ(1, htw_ready_soon(epfd));
 		while ((n = htw_read(self->fd, ev, ARRAY_SIZE(ev))) > 0)
 			got += n;
 		ASSERT_EQ(-EAGAIN, n);
@@ -136,14 +111,14 @@ HTW_TEST(edge_triggered_in_time_for_the_last)
 HTW_TEST(one_shot_watch)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT };
-	int epfd = watch(self->fd, event.events);
+	int epfd = htw_watch(self->fd, event.events);
 
 	ASSERT_LE(0, epfd);
 	ASSERT_NE(0, htw_start(self->fd, 0, 1));
-	ASSERT_EQ(1, ready_soon(epfd));
-	EXPECT_EQ(0, ready_now(epfd));
+	ASSERT_EQ(1, htw_ready_soon(epfd));
+	EXPECT_EQ(0, htw_ready_now(epfd));
 	ASSERT_EQ(0, epoll_ctl(epfd, EPOLL_CTL_MOD, self->fd, &event));
-	EXPECT_EQ(1, ready_now(epfd));
+	EXPECT_EQ(1, htw_ready_now(epfd));
 }
 
 /* Added to a set that watches already, and to one that comes too late. */
@@ -153,29 +128,29 @@ HTW_TEST(watched_after_it_expired)
 
 	ASSERT_NE(0, htw_start(self->fd, 0, 1));
 	ASSERT_TRUE(htw_wait_readable(self->fd));
-	epfd = watch(self->fd, EPOLLIN | EPOLLET);
+	epfd = htw_watch(self->fd, EPOLLIN | EPOLLET);
 	ASSERT_LE(0, epfd);
-	EXPECT_EQ(1, ready_now(epfd));
-	EXPECT_EQ(0, ready_now(epfd));
+	EXPECT_EQ(1, htw_ready_now(epfd));
+	EXPECT_EQ(0, htw_ready_now(epfd));
 }
 
 HTW_TEST(discarded)
 {
-	int level = watch(self->fd, EPOLLIN);
+	int level = htw_watch(self->fd, EPOLLIN);
 	struct htw_cancel cancel;
 
 	ASSERT_LE(0, level);
 	cancel = htw_cancel_of(htw_start(self->fd, 0, 1), HTW_CANCEL_DISCARD);
-	ASSERT_EQ(1, ready_soon(level));
+	ASSERT_EQ(1, htw_ready_soon(level));
 	ASSERT_EQ(-EALREADY, htw_call(self->fd, HTW_CANCEL, &cancel));
 	EXPECT_EQ(0, htw_poll(self->fd, 0));
-	EXPECT_EQ(0, ready_now(level));
+	EXPECT_EQ(0, htw_ready_now(level));
 }
 
 /* What HTW_MOD takes back can neither be seen nor be read, until it expires again. */
 HTW_TEST(taken_back)
 {
-	int level = watch(self->fd, EPOLLIN), i;
+	int level = htw_watch(self->fd, EPOLLIN), i;
 	struct htw_event ev;
 	__u64 id;
 
@@ -183,22 +158,22 @@ HTW_TEST(taken_back)
 	ASSERT_LE(0, level);
 	id = htw_start(self->fd, 0, 1);
 	for (i = 0; i < 10; i++) {
-		ASSERT_EQ(1, ready_soon(level));
+		ASSERT_EQ(1, htw_ready_soon(level));
 		ASSERT_EQ(0, htw_move(self->fd, id, HOUR, 0));
 		EXPECT_EQ(0, htw_poll(self->fd, 0));
-		EXPECT_EQ(0, ready_now(level));
+		EXPECT_EQ(0, htw_ready_now(level));
 		EXPECT_EQ(-EAGAIN, htw_read(self->fd, &ev, 1));
 		ASSERT_EQ(0, htw_move(self->fd, id, i % 2 * MSEC, 0));
 	}
-	ASSERT_EQ(1, ready_soon(level));
+	ASSERT_EQ(1, htw_ready_soon(level));
 	ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
 	EXPECT_EQ(id, ev.id);
-	EXPECT_EQ(0, ready_now(level));
+	EXPECT_EQ(0, htw_ready_now(level));
 }
 
 HTW_TEST(periodic)
 {
-	int epfd = watch(self->fd, EPOLLIN | EPOLLET), i;
+	int epfd = htw_watch(self->fd, EPOLLIN | EPOLLET), i;
 	struct htw_add add = htw_rel(0, 1);
 	struct htw_event ev;
 
@@ -206,7 +181,7 @@ HTW_TEST(periodic)
 	add.interval = 2 * MSEC;
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
 	for (i = 0; i < 50; i++) {
-		ASSERT_EQ(1, ready_soon(epfd));
+		ASSERT_EQ(1, htw_ready_soon(epfd));
 		ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
 	}
 }
@@ -261,12 +236,12 @@ HTW_TEST(closed_while_watched)
 	int fd = htw_open(O_NONBLOCK), epfd;
 
 	ASSERT_LE(0, fd);
-	epfd = watch(fd, EPOLLIN);
+	epfd = htw_watch(fd, EPOLLIN);
 	ASSERT_LE(0, epfd);
 	ASSERT_NE(0, htw_start(fd, 30 * MSEC, 1));
 	close(fd);
 	EXPECT_TRUE(htw_quiet_for(self->fd, 60 * MSEC));
-	EXPECT_EQ(0, ready_now(epfd));
+	EXPECT_EQ(0, htw_ready_now(epfd));
 }
 
 TEST_HARNESS_MAIN

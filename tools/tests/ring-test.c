@@ -3,10 +3,10 @@
  * The mapped ring of expirations: order, room, overflow, whom it wakes, what
  * becomes of the timers, and a program that writes all over it
  */
+#include "htw-epoll.h"
 #include "htw-ring.h"
 
 #include <pthread.h>
-#include <sys/epoll.h>
 
 /* A manual clock and a ring of that many. */
 #define RING(r, entries)						\
@@ -311,55 +311,38 @@ HTW_TEST(next_expiry_moves_the_queue)
 	EXPECT_EQ(40, ring_tail(&r));
 }
 
-static int watch(int fd, __u32 events)
-{
-	struct epoll_event event = { .events = events };
-	int epfd = epoll_create1(EPOLL_CLOEXEC);
-
-	if (epfd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
-		return -1;
-	return epfd;
-}
-
-static int ready(int epfd)
-{
-	struct epoll_event event;
-
-	return epoll_wait(epfd, &event, 1, 0);
-}
-
 HTW_TEST(poll_agrees)
 {
 	int level, edge;
 
 	RING(r, 2);
-	level = watch(self->fd, EPOLLIN);
-	edge = watch(self->fd, EPOLLIN | EPOLLET);
+	level = htw_watch(self->fd, EPOLLIN);
+	edge = htw_watch(self->fd, EPOLLIN | EPOLLET);
 	ASSERT_TRUE(level >= 0 && edge >= 0);
-	EXPECT_EQ(0, htw_poll(self->fd, 0) | ready(level) | ready(edge));
+	EXPECT_EQ(0, htw_poll(self->fd, 0) | htw_ready_now(level) | htw_ready_now(edge));
 	ASSERT_TRUE(start_ticks(self->fd, self->tick, 0, 5, 0));
-	EXPECT_EQ(0, htw_poll(self->fd, 0) | ready(level) | ready(edge));
+	EXPECT_EQ(0, htw_poll(self->fd, 0) | htw_ready_now(level) | htw_ready_now(edge));
 
 	/* Two in one go are one edge. */
 	EXPECT_EQ(2, htw_advance(self->fd, 2 * self->tick, 0));
 	EXPECT_EQ(POLLIN, htw_poll(self->fd, 0));
-	EXPECT_EQ(1, ready(level));
-	EXPECT_EQ(1, ready(level));
-	EXPECT_EQ(1, ready(edge));
-	EXPECT_EQ(0, ready(edge));
+	EXPECT_EQ(1, htw_ready_now(level));
+	EXPECT_EQ(1, htw_ready_now(level));
+	EXPECT_EQ(1, htw_ready_now(edge));
+	EXPECT_EQ(0, htw_ready_now(edge));
 	/* Behind a full ring: an edge as well. */
 	EXPECT_EQ(3, htw_advance(self->fd, 3 * self->tick, 0));
-	EXPECT_EQ(1, ready(edge));
-	EXPECT_EQ(0, ready(edge));
+	EXPECT_EQ(1, htw_ready_now(edge));
+	EXPECT_EQ(0, htw_ready_now(edge));
 	EXPECT_EQ(2, ring_waiting(&r));
 	EXPECT_TRUE(takes_just(&r, 0, 2));
 	EXPECT_TRUE(ring_overflows(&r));
-	EXPECT_EQ(1, ready(level));
+	EXPECT_EQ(1, htw_ready_now(level));
 	EXPECT_EQ(2, ring_waiting(&r));
 	EXPECT_TRUE(takes_just(&r, 2, 2));
 	EXPECT_EQ(POLLIN, htw_poll(self->fd, 0));
 	EXPECT_TRUE(takes_just(&r, 4, 1));
-	EXPECT_EQ(0, htw_poll(self->fd, 0) | ready(level) | ready(edge));
+	EXPECT_EQ(0, htw_poll(self->fd, 0) | htw_ready_now(level) | htw_ready_now(edge));
 }
 
 HTW_TEST(periodic_is_armed_again_at_once)
@@ -657,7 +640,7 @@ static void torture(struct __test_metadata *_metadata, int fd, __u32 entries)
 
 	memset(seen, 0, sizeof(seen));
 	ASSERT_TRUE(ring_map(&r, fd, entries));
-	epfd = watch(fd, EPOLLIN | EPOLLET);
+	epfd = htw_watch(fd, EPOLLIN | EPOLLET);
 	for (i = 0; i < 2; i++) {
 		adders[i] = (struct adder){
 			.fd = fd, .cpu = i, .seed = i + 1,
