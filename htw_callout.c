@@ -29,7 +29,7 @@ static struct htw_base *htw_callout_lock(const struct htw_callout *callout)
 	for (;;) {
 		base = htw_callout_base(callout);
 		htw_lock(&base->lock);
-		if (callout->node.cpu == base->cpu)
+		if (READ_ONCE(callout->node.cpu) == base->cpu)
 			return base;
 		htw_unlock(&base->lock);
 	}
@@ -81,7 +81,7 @@ static bool htw_callout_start_here(struct htw_base *here, struct htw_node *n, u6
 	bool mine;
 
 	htw_lock(&here->lock);
-	mine = n->cpu == here->cpu && likely(!here->offline);
+	mine = READ_ONCE(n->cpu) == here->cpu && likely(!here->offline);
 	if (likely(mine)) {
 		*pending = n->state == HTW_PENDING;
 		if (*pending)
@@ -104,7 +104,7 @@ static noinline bool htw_callout_start_elsewhere(struct htw_base *here,
 	for (;;) {
 		there = htw_callout_base(callout);
 		htw_base_lock_two(here, there);
-		if (n->cpu == there->cpu && !here->offline)
+		if (READ_ONCE(n->cpu) == there->cpu && !here->offline)
 			break;
 		htw_base_unlock_two(here, there);
 		if (READ_ONCE(here->offline))
