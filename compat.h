@@ -18,6 +18,15 @@
 #error "htw needs Linux 6.1 or newer"
 #endif
 
+/* For what is filled in before it is used: kernels clear the stack for it otherwise. */
+#ifndef __uninitialized
+#if __has_attribute(__uninitialized__) && !defined(__CHECKER__)
+#define __uninitialized		__attribute__((__uninitialized__))
+#else
+#define __uninitialized
+#endif
+#endif
+
 #ifndef HTW_HAS_HRTIMER_SETUP
 static inline void hrtimer_setup(struct hrtimer *timer,
 				 enum hrtimer_restart (*function)(struct hrtimer *),

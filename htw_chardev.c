@@ -44,7 +44,8 @@ static_assert(sizeof(struct htw_ring) == 128);
 
 unsigned int htw_max_timers = 1048576;
 
-static int htw_ioctl_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *arg)
+static noinline_for_stack
+int htw_ioctl_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *arg)
 {
 	struct htw_cancel_all all;
 	u64 count = 0;
@@ -117,7 +118,8 @@ static int htw_list_some(struct htw_context *ctx, struct htw_list *list, bool ha
 	return done;
 }
 
-static int htw_ioctl_list(struct htw_context *ctx, struct htw_list __user *arg, bool harvest)
+static noinline_for_stack
+int htw_ioctl_list(struct htw_context *ctx, struct htw_list __user *arg, bool harvest)
 {
 	struct htw_query *entries;
 	struct htw_list list;
@@ -142,7 +144,8 @@ static int htw_ioctl_list(struct htw_context *ctx, struct htw_list __user *arg, 
 	return copy_to_user(arg, &list, sizeof(list)) ? -EFAULT : 0;
 }
 
-static int htw_ioctl_setup(struct htw_context *ctx, const struct htw_setup __user *arg)
+static noinline_for_stack
+int htw_ioctl_setup(struct htw_context *ctx, const struct htw_setup __user *arg)
 {
 	struct htw_setup setup;
 
@@ -151,7 +154,8 @@ static int htw_ioctl_setup(struct htw_context *ctx, const struct htw_setup __use
 	return htw_context_setup(ctx, &setup);
 }
 
-static int htw_ioctl_advance(struct htw_context *ctx, struct htw_advance __user *arg)
+static noinline_for_stack
+int htw_ioctl_advance(struct htw_context *ctx, struct htw_advance __user *arg)
 {
 	struct htw_advance advance;
 	u64 now, to;
@@ -178,7 +182,8 @@ static const __s32 htw_clockids[] = {
 	[HTW_CLOCK_STILL]	= HTW_CLOCK_MANUAL,
 };
 
-static int htw_ioctl_info(struct htw_context *ctx, struct htw_info __user *arg)
+static noinline_for_stack
+int htw_ioctl_info(struct htw_context *ctx, struct htw_info __user *arg)
 {
 	struct htw_info info = { .features = HTW_FEATURES };
 	const struct htw_wheel *own;

@@ -52,7 +52,8 @@ struct htw_context *htw_context_alloc(u32 limit)
 	spin_lock_init(&ctx->lock);
 	INIT_LIST_HEAD(&ctx->expired);
 	INIT_LIST_HEAD(&ctx->rearm);
-	INIT_LIST_HEAD(&ctx->free);
+	for (u32 i = 0; i < HTW_FREE_LISTS; i++)
+		INIT_LIST_HEAD(&ctx->free[i]);
 	ctx->limit = limit;
 	RCU_INIT_POINTER(ctx->dir, &htw_no_directory);
 	init_waitqueue_head(&ctx->wait);
@@ -70,15 +71,37 @@ void htw_chunk_free(struct htw_chunk *chunk)
 	free_page((unsigned long)chunk);
 }
 
-/* Takes up to @want timers off the front of the free list; returns how many. */
+/**
+ * htw_context_steal() - what another CPU freed becomes this one's
+ * @ctx: the context, whose lock is held
+ *
+ * Return: false if there is none.
+ */
+bool htw_context_steal(struct htw_context *ctx)
+{
+	struct list_head *here = htw_context_free_here(ctx);
+
+	for (u32 i = 0; i < HTW_FREE_LISTS; i++) {
+		struct list_head *list = &ctx->free[i];
+
+		if (list == here || list_empty(list))
+			continue;
+		list_splice_init(list, here);
+		return true;
+	}
+	return false;
+}
+
+/* Takes up to @want timers that this CPU freed; returns how many. */
 static u32 htw_context_cut_used(struct htw_context *ctx, struct list_head *timers, u32 want,
 				u64 *ids)
 {
-	struct list_head *last = &ctx->free;
+	struct list_head *free = htw_context_free_here(ctx);
+	struct list_head *last = free;
 	LIST_HEAD(cut);
 	u32 got = 0;
 
-	while (got < want && last->next != &ctx->free) {
+	while (got < want && last->next != free) {
 		struct htw_timer *t = list_entry(last->next, struct htw_timer, node.list);
 
 		last = last->next;
@@ -87,7 +110,7 @@ static u32 htw_context_cut_used(struct htw_context *ctx, struct list_head *timer
 			ids[got] = htw_timer_id(t);
 		got++;
 	}
-	list_cut_position(&cut, &ctx->free, last);
+	list_cut_position(&cut, free, last);
 	list_splice_tail(&cut, timers);
 	return got;
 }
@@ -117,13 +140,16 @@ static u32 htw_context_cut_fresh(struct htw_context *ctx, struct list_head *time
 	last->next = timers;
 	timers->prev = last;
 	ctx->fresh = t;
-	WRITE_ONCE(ctx->nr_fresh, ctx->nr_fresh - got);
+	ctx->nr_fresh -= got;
 	return got;
 }
 
-/* Takes up to @want free timers, as many as there are; returns how many. */
+/*
+ * Takes up to @want free timers, as many as there are; @all: or what other CPUs freed;
+ * returns how many.
+ */
 static u32 htw_context_cut(struct htw_context *ctx, struct list_head *timers, u32 want,
-			   u64 *ids)
+			   u64 *ids, bool all)
 {
 	u32 got;
 
@@ -131,34 +157,10 @@ static u32 htw_context_cut(struct htw_context *ctx, struct list_head *timers, u3
 
 	got = htw_context_cut_used(ctx, timers, want, ids);
 	got += htw_context_cut_fresh(ctx, timers, want - got, ids ? ids + got : NULL);
+	while (all && got < want && htw_context_steal(ctx))
+		got += htw_context_cut_used(ctx, timers, want - got, ids ? ids + got : NULL);
 	ctx->nr_timers += got;
 	return got;
-}
-
-/**
- * htw_context_pop() - takes a free timer, if there is one
- * @ctx: the context, whose lock is held and which is not at its limit
- *
- * Return: the timer, reserved and on no list, or NULL.
- */
-struct htw_timer *htw_context_pop(struct htw_context *ctx)
-{
-	struct htw_timer *t;
-
-	lockdep_assert_held(&ctx->lock);
-
-	if (likely(!list_empty(&ctx->free))) {
-		t = htw_timer_pop(&ctx->free);
-	} else if (ctx->nr_fresh) {
-		t = ctx->fresh++;
-		WRITE_ONCE(ctx->nr_fresh, ctx->nr_fresh - 1);
-		WRITE_ONCE(t->generation, ctx->fresh_generation);
-	} else {
-		return NULL;
-	}
-	WRITE_ONCE(t->node.state, HTW_RESERVED);
-	ctx->nr_timers++;
-	return t;
 }
 
 /* Frees timers that were cut; returns how many. */
@@ -169,7 +171,7 @@ static u32 htw_context_uncut(struct htw_context *ctx, struct list_head *timers)
 	lockdep_assert_held(&ctx->lock);
 
 	while (!list_empty(timers)) {
-		htw_timer_free(htw_timer_pop(timers), &ctx->free);
+		htw_timer_free(htw_timer_pop(timers), htw_context_free_here(ctx));
 		freed++;
 	}
 	return freed;
@@ -294,7 +296,6 @@ static void htw_context_free(struct work_struct *work)
 		htw_chunk_free(ctx->spare + --ctx->nr_spare);
 	htw_directory_free(rcu_dereference_protected(ctx->dir, true));
 	htw_ring_free(ctx->ring, ctx->user);
-	kfree(ctx->vector);
 	if (ctx->own) {
 		htw_base_free(ctx->own);
 		htw_user_uncharge_wheel(ctx->user);
@@ -339,20 +340,6 @@ void htw_context_close(struct htw_context *ctx)
 	queue_rcu_work(htw_wq, &ctx->free_work);
 }
 
-/* Makes free timers, unless another thread has just done so. */
-static int htw_context_refill(struct htw_context *ctx)
-{
-	int ret;
-
-	ret = mutex_lock_killable(&ctx->grow);
-	if (ret)
-		return ret;
-	if (list_empty_careful(&ctx->free) && !READ_ONCE(ctx->nr_fresh))
-		ret = htw_context_grow(ctx);
-	mutex_unlock(&ctx->grow);
-	return ret;
-}
-
 /**
  * htw_context_reserve() - takes free timers for adds to come
  * @ctx: the context
@@ -368,6 +355,7 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
 {
 	const u32 granted = htw_user_charge(ctx->user, want);
 	int ret = granted ? 0 : -EDQUOT;
+	bool growing = false;
 	u32 got = 0;
 
 	/* What is granted counts meanwhile, so others of that user may see less. */
@@ -377,17 +365,25 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
 		spin_lock_bh(&ctx->lock);
 		room = ctx->limit - min(ctx->nr_timers, ctx->limit);
 		got += htw_context_cut(ctx, timers, min(granted - got, room),
-				       ids ? ids + got : NULL);
+				       ids ? ids + got : NULL, !growing);
 		if (unlikely(ctx->nr_timers >= ctx->limit))
 			ret = -ENOSPC;
 		spin_unlock_bh(&ctx->lock);
 		if (got == granted || ret)
 			break;
-		ret = htw_context_refill(ctx);
+		if (growing) {
+			ret = fatal_signal_pending(current) ? -EINTR : htw_context_grow(ctx);
+			cond_resched();
+		} else {
+			/* For all that is wanted. Then look again: another may have grown it. */
+			ret = mutex_lock_killable(&ctx->grow);
+			growing = !ret;
+		}
 		if (ret)
 			break;
-		cond_resched();
 	}
+	if (growing)
+		mutex_unlock(&ctx->grow);
 	htw_user_uncharge(ctx->user, granted - got);
 	return got ?: ret;
 }

@@ -9,6 +9,7 @@
 
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
+#include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -22,7 +23,8 @@
 
 #define HTW_CONTEXT_MAX		(HTW_DIRECTORY_MAX * HTW_CHUNK_TIMERS)
 
-struct htw_vector_run;
+/* CPUs that keep what they free apart; beyond that, some share. */
+#define HTW_FREE_LISTS		8u
 
 /**
  * struct htw_context - what one open() of /dev/htw holds
@@ -30,7 +32,8 @@ struct htw_vector_run;
  *	base's lock
  * @expired: timers that expired and wait to be read, in firing order (@lock)
  * @rearm: timers to be armed again (@lock)
- * @free: timers that can be reserved again (@lock)
+ * @free: timers that can be reserved again, by the CPU that freed them: threads on
+ *	CPUs of their own then keep to timers that are in their caches (@lock)
  * @fresh: the first timer, of the chunk made last, that has never been used (@lock)
  * @nr_fresh: how many those are (@lock)
  * @fresh_generation: what their generation is to be (@lock)
@@ -65,8 +68,6 @@ struct htw_vector_run;
  * @own: its private base, or NULL (settled before the first timer)
  * @home: the CPU that its timers wait on, or -1 (settled before the first timer)
  * @ring: the ring that programs can map, or NULL (settled before the first timer)
- * @vector: 6 KiB that the last HTW_VECTOR left for the next, or NULL (whoever takes
- *	it out by xchg())
  * @setup: what of this the program asked for, of &enum htw_setup_flag (@lock)
  * @timens_monotonic: @timens for CLOCK_MONOTONIC; never changes
  * @timens_boottime: @timens for CLOCK_BOOTTIME; never changes
@@ -86,7 +87,7 @@ struct htw_context {
 	spinlock_t lock;	/* order: a base's, then this */
 	struct list_head expired;
 	struct list_head rearm;
-	struct list_head free;
+	struct list_head free[HTW_FREE_LISTS];
 	struct htw_timer *fresh;
 	u32 nr_fresh;
 	u32 fresh_generation;
@@ -117,7 +118,6 @@ struct htw_context {
 	struct htw_base *own;
 	int home;
 	struct htw_completions *ring;
-	struct htw_vector_run *vector;
 	u32 setup;
 	s64 timens_monotonic;
 	s64 timens_boottime;
@@ -129,6 +129,14 @@ struct htw_context {
 	u32 sets_seen;
 	struct rcu_work free_work;
 };
+
+/* This CPU's &htw_context.free. */
+static inline struct list_head *htw_context_free_here(struct htw_context *ctx)
+{
+	lockdep_assert_held(&ctx->lock);
+
+	return &ctx->free[raw_smp_processor_id() % HTW_FREE_LISTS];
+}
 
 static inline u32 htw_context_tick_ns(const struct htw_context *ctx)
 {
@@ -274,7 +282,7 @@ void htw_context_close(struct htw_context *ctx);
 
 int htw_context_grow(struct htw_context *ctx);
 int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids);
-struct htw_timer *htw_context_pop(struct htw_context *ctx);
+bool htw_context_steal(struct htw_context *ctx);
 void htw_context_unreserve(struct htw_context *ctx, struct list_head *timers);
 
 void htw_chunk_free(struct htw_chunk *chunk);
@@ -294,6 +302,35 @@ static inline void htw_context_count_freed(struct htw_context *ctx, u32 freed)
 	ctx->nr_timers -= freed;
 	if (unlikely(ctx->nr_timers < ctx->shrink_below))
 		htw_shrink_begin(ctx);
+}
+
+/**
+ * htw_context_pop() - takes a free timer, if there is one
+ * @ctx: the context, whose lock is held and which is not at its limit
+ *
+ * Return: the timer, reserved and on no list, or NULL.
+ */
+static inline struct htw_timer *htw_context_pop(struct htw_context *ctx)
+{
+	struct list_head *free = htw_context_free_here(ctx);
+	struct htw_timer *t;
+
+	lockdep_assert_held(&ctx->lock);
+
+	if (likely(!list_empty(free))) {
+		t = htw_timer_pop(free);
+	} else if (likely(ctx->nr_fresh)) {
+		t = ctx->fresh++;
+		ctx->nr_fresh--;
+		WRITE_ONCE(t->generation, ctx->fresh_generation);
+	} else if (htw_context_steal(ctx)) {
+		t = htw_timer_pop(free);
+	} else {
+		return NULL;
+	}
+	WRITE_ONCE(t->node.state, HTW_RESERVED);
+	ctx->nr_timers++;
+	return t;
 }
 
 u64 htw_context_advance(struct htw_context *ctx, u64 to);

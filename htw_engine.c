@@ -63,24 +63,6 @@ static const clockid_t htw_clock_ids[HTW_CLOCKS] = {
 	[HTW_CLOCK_REALTIME]	= CLOCK_REALTIME,
 };
 
-/**
- * htw_clock_now() - reads a clock
- * @clock: which, not %HTW_CLOCK_STILL
- *
- * Return: its time in ns.
- */
-u64 htw_clock_now(enum htw_clock clock)
-{
-	switch (clock) {
-	case HTW_CLOCK_BOOTTIME:
-		return ktime_get_boottime_ns();
-	case HTW_CLOCK_REALTIME:
-		return ktime_get_real_ns();
-	default:
-		return ktime_get_ns();
-	}
-}
-
 /*
  * Programs the hrtimer for the wheel's next tick, but not before @earliest. We
  * are on its CPU, or in its callback, or it has no CPU.
@@ -157,24 +139,27 @@ void htw_base_unlock_two(struct htw_base *a, struct htw_base *b)
 /**
  * htw_base_check_clock() - has a clock that can be set been set back?
  * @base: the base
- * @now: what htw_base_now() returned a short while ago; out: what it is now
+ * @now: what htw_base_now() returned a short while ago
  *
  * A clock that reads earlier than the wheel's cursor was set back: what is
  * started now would count as past. It is read again, under the lock: the
  * caller may have read it before somebody else moved the cursor.
+ *
+ * Return: what it is now.
  */
-void htw_base_check_clock(struct htw_base *base, u64 *now)
+u64 htw_base_check_clock(struct htw_base *base, u64 now)
 {
 	lockdep_assert_held(&base->lock);
 
-	if (likely(htw_tick(base, *now) + 1 >= base->wheel.cursor))
-		return;
-	*now = htw_base_now(base);
-	if (htw_tick(base, *now) + 1 >= base->wheel.cursor)
-		return;
-	htw_wheel_rewind(&base->wheel, htw_tick(base, *now));
+	if (likely(htw_tick(base, now) + 1 >= base->wheel.cursor))
+		return now;
+	now = htw_base_now(base);
+	if (htw_tick(base, now) + 1 >= base->wheel.cursor)
+		return now;
+	htw_wheel_rewind(&base->wheel, htw_tick(base, now));
 	base->rewinds++;
 	htw_base_wake(base);
+	return now;
 }
 
 /*
@@ -193,7 +178,7 @@ static bool htw_base_run(struct htw_base *base, struct htw_delivery *delivery)
 	lockdep_assert_held(&base->lock);
 
 	if (base->clock == HTW_CLOCK_REALTIME)
-		htw_base_check_clock(base, &now);
+		now = htw_base_check_clock(base, now);
 	for (;;) {
 		/* What is due is mostly alike, and delivered without a look at the wheel. */
 		htw_wheel_took(&base->wheel, htw_deliver_alike(delivery, &base->wheel.due, now,

@@ -13,6 +13,7 @@
 #include <linux/sched/isolation.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
+#include <linux/timekeeping.h>
 
 #include "htw_wheel.h"
 
@@ -110,7 +111,18 @@ void htw_base_lock_two(struct htw_base *a, struct htw_base *b);
 void htw_base_unlock_two(struct htw_base *a, struct htw_base *b);
 void htw_callout_run(struct htw_base *base, struct htw_node *n);
 
-u64 htw_clock_now(enum htw_clock clock);
+/**
+ * htw_clock_now() - reads a clock
+ * @clock: which, not %HTW_CLOCK_STILL
+ *
+ * Return: its time in ns.
+ */
+static inline u64 htw_clock_now(enum htw_clock clock)
+{
+	if (likely(clock == HTW_CLOCK_MONOTONIC))
+		return ktime_get_ns();
+	return clock == HTW_CLOCK_BOOTTIME ? ktime_get_boottime_ns() : ktime_get_real_ns();
+}
 
 /**
  * htw_base_here() - the base that a timer should be started on
@@ -147,7 +159,7 @@ static inline u64 htw_base_now(const struct htw_base *base)
 }
 
 void htw_base_wake(struct htw_base *base);
-void htw_base_check_clock(struct htw_base *base, u64 *now);
+u64 htw_base_check_clock(struct htw_base *base, u64 now);
 bool htw_base_advance(struct htw_base *base, u64 now, u64 *expired);
 
 /* Ticks that have come by @ns. */
@@ -186,7 +198,7 @@ static inline void htw_base_touch(struct htw_base *base, u64 now)
 	lockdep_assert_held(&base->lock);
 
 	if (unlikely(base->clock == HTW_CLOCK_REALTIME))
-		htw_base_check_clock(base, &now);
+		now = htw_base_check_clock(base, now);
 	htw_wheel_touch(&base->wheel, htw_tick(base, now));
 }
 

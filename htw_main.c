@@ -14,6 +14,7 @@
 #include "htw_context.h"
 #include "htw_debugfs.h"
 #include "htw_engine.h"
+#include "htw_ops.h"
 
 #define HTW_TICK_US_MIN		10u
 #define HTW_TICK_US_MAX		1000000u
@@ -131,6 +132,7 @@ err_params:
 static void __exit htw_exit(void)
 {
 	htw_chardev_exit();
+	htw_vector_exit();
 	htw_debugfs_exit();
 	htw_engine_exit();
 	htw_context_exit();

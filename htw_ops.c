@@ -15,6 +15,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "compat.h"
 #include "htw_context.h"
 #include "htw_ops.h"
 #include "htw_run.h"
@@ -36,24 +37,33 @@ static inline bool htw_query_is_valid(const struct htw_query *query)
 		 query->missed | query->firings | query->state | query->flags);
 }
 
-/* As copy_from_user(), which takes three times as long for so little. */
-static int htw_get_add(struct htw_add *add, const struct htw_add __user *arg)
+/*
+ * Gets an add that is what nearly all are: a deadline, a cookie, and nothing else. As
+ * copy_from_user(), which takes three times as long for so little.
+ *
+ * Return: false where it is another, or cannot be read.
+ */
+static bool htw_get_simple_add(struct htw_add *add, const struct htw_add __user *arg)
 {
+	u64 interval, slack, reserved;
+	u32 flags, firings;
+
 	if (!user_access_begin(arg, sizeof(*arg)))
-		return -EFAULT;
+		return false;
 	unsafe_get_user(add->deadline, &arg->deadline, fault);
-	unsafe_get_user(add->interval, &arg->interval, fault);
-	unsafe_get_user(add->slack, &arg->slack, fault);
+	unsafe_get_user(interval, &arg->interval, fault);
+	unsafe_get_user(slack, &arg->slack, fault);
 	unsafe_get_user(add->cookie, &arg->cookie, fault);
-	unsafe_get_user(add->flags, &arg->flags, fault);
-	unsafe_get_user(add->firings, &arg->firings, fault);
-	unsafe_get_user(add->reserved, &arg->reserved, fault);
+	unsafe_get_user(flags, &arg->flags, fault);
+	unsafe_get_user(firings, &arg->firings, fault);
+	unsafe_get_user(reserved, &arg->reserved, fault);
 	user_access_end();
-	return 0;
+	add->flags = flags & HTW_F_ABS;
+	return !(interval | slack | reserved | firings | (flags & ~HTW_F_ABS));
 
 fault:
 	user_access_end();
-	return -EFAULT;
+	return false;
 }
 
 /* Writes an id where one must not sleep; false where the memory is not there. */
@@ -72,15 +82,20 @@ fault:
 	return written;
 }
 
-/* An add for which memory has to be made, or to be brought in, before. */
-static int htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg,
-			   const struct htw_add *add)
+/* An add of any kind, or for which memory has to be made or to be brought in before. */
+static noinline_for_stack
+long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
 {
 	LIST_HEAD(reserved);
+	struct htw_add add;
 	struct htw_timer *t;
 	struct htw_run run;
 	int ret;
 
+	if (copy_from_user(&add, arg, sizeof(add)))
+		return -EFAULT;
+	if (!htw_add_is_valid(ctx, &add))
+		return -EINVAL;
 	ret = htw_context_reserve(ctx, &reserved, 1, NULL);
 	if (ret < 0)
 		return ret;
@@ -91,7 +106,7 @@ static int htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg,
 		return -EFAULT;
 	}
 	htw_run_begin_adds(&run, ctx);
-	htw_run_add(&run, t, add, run.plain);
+	htw_run_add(&run, t, &add, run.plain);
 	htw_run_end(&run);
 	return 0;
 }
@@ -104,23 +119,19 @@ static int htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg,
  * Context: may sleep.
  * Return: as &struct htw_add tells.
  */
-int htw_op_add(struct htw_context *ctx, struct htw_add __user *arg)
+long htw_op_add(struct htw_context *ctx, struct htw_add __user *arg)
 {
+	struct htw_run run __uninitialized;
+	struct htw_add add = {};
 	struct htw_timer *t;
-	struct htw_add add;
-	struct htw_run run;
 	bool added = false;
-	int ret;
 
-	ret = htw_get_add(&add, arg);
-	if (ret)
-		return ret;
-	if (!htw_add_is_valid(ctx, &add))
-		return -EINVAL;
-	htw_run_begin(&run, ctx);
+	if (unlikely(!htw_get_simple_add(&add, arg) || !htw_run_is_settled(ctx)))
+		return htw_op_add_slow(ctx, arg);
+	__htw_run_begin(&run, ctx, true, false);
 	t = htw_run_reserve(&run);
 	if (likely(t)) {
-		/* From here on the id is out, as below. */
+		/* From here on the id is out, as in htw_op_add_slow(). */
 		added = htw_put_id(htw_timer_id(t), &arg->id);
 		if (likely(added))
 			htw_run_add(&run, t, &add, run.plain);
@@ -128,7 +139,7 @@ int htw_op_add(struct htw_context *ctx, struct htw_add __user *arg)
 			htw_run_free(&run, t);
 	}
 	htw_run_end(&run);
-	return likely(added) ? 0 : htw_op_add_slow(ctx, arg, &add);
+	return likely(added) ? 0 : htw_op_add_slow(ctx, arg);
 }
 
 /**
@@ -139,17 +150,17 @@ int htw_op_add(struct htw_context *ctx, struct htw_add __user *arg)
  * Context: may sleep.
  * Return: as &struct htw_cancel tells.
  */
-int htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
+long htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
 {
-	struct htw_cancel cancel;
-	struct htw_run run;
+	struct htw_cancel cancel __uninitialized;
+	struct htw_run run __uninitialized;
 	int ret;
 
 	if (copy_from_user(&cancel, arg, sizeof(cancel)))
 		return -EFAULT;
 	if (!htw_cancel_is_valid(&cancel))
 		return -EINVAL;
-	htw_run_begin(&run, ctx);
+	__htw_run_begin(&run, ctx, likely(htw_run_is_settled(ctx)), true);
 	ret = htw_run_cancel(&run, &cancel, true);
 	htw_run_end(&run);
 	if ((!ret || ret == -EALREADY) && copy_to_user(arg, &cancel, sizeof(cancel)))
@@ -165,17 +176,17 @@ int htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
  * Context: may sleep.
  * Return: as &struct htw_mod tells.
  */
-int htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
+long htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
 {
-	struct htw_mod mod;
-	struct htw_run run;
+	struct htw_mod mod __uninitialized;
+	struct htw_run run __uninitialized;
 	int ret;
 
 	if (copy_from_user(&mod, arg, sizeof(mod)))
 		return -EFAULT;
 	if (!htw_mod_is_valid(ctx, &mod))
 		return -EINVAL;
-	htw_run_begin(&run, ctx);
+	__htw_run_begin(&run, ctx, likely(htw_run_is_settled(ctx)), true);
 	ret = htw_run_mod(&run, &mod);
 	htw_run_end(&run);
 	return ret;
@@ -189,7 +200,7 @@ int htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
  * Context: may sleep.
  * Return: as &struct htw_query tells.
  */
-int htw_op_query(struct htw_context *ctx, struct htw_query __user *arg)
+long htw_op_query(struct htw_context *ctx, struct htw_query __user *arg)
 {
 	struct htw_query query;
 	struct htw_run run;
@@ -369,7 +380,7 @@ static int htw_batch_all(struct htw_context *ctx, struct htw_op __user *user, u3
  * Context: may sleep.
  * Return: as &struct htw_batch tells.
  */
-int htw_op_batch(struct htw_context *ctx, struct htw_batch __user *arg)
+long htw_op_batch(struct htw_context *ctx, struct htw_batch __user *arg)
 {
 	struct htw_batch batch;
 	struct htw_op *ops;

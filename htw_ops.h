@@ -11,12 +11,13 @@
 
 #include "htw_context.h"
 
-int htw_op_add(struct htw_context *ctx, struct htw_add __user *arg);
-int htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg);
-int htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg);
-int htw_op_query(struct htw_context *ctx, struct htw_query __user *arg);
-int htw_op_batch(struct htw_context *ctx, struct htw_batch __user *arg);
-int htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg);
+long htw_op_add(struct htw_context *ctx, struct htw_add __user *arg);
+long htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg);
+long htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg);
+long htw_op_query(struct htw_context *ctx, struct htw_query __user *arg);
+long htw_op_batch(struct htw_context *ctx, struct htw_batch __user *arg);
+long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg);
+void htw_vector_exit(void);
 
 static inline bool htw_interval_is_valid(const struct htw_context *ctx, u64 interval,
 					 u32 firings)

@@ -14,18 +14,8 @@
  */
 void htw_run_switch(struct htw_run *run, struct htw_base *base)
 {
-	if (run->base)
-		htw_unlock(&run->base->lock);
-	run->base = base;
-	htw_lock(&base->lock);
-	if (likely(!base->offline))
-		htw_base_touch(base, run->plain ? run->now :
-						  htw_context_to_host(run->ctx, run->now));
-	else if (base == run->here)
-		/* The home CPU has gone, or no CPU that is not isolated is there. */
-		run->here = this_cpu_read(htw_bases[run->ctx->clock]);
-	run->place = htw_place(base->cpu, base == run->here ? HTW_PENDING : U8_MAX, 0);
-	run->place_plain = run->plain ? run->place : htw_place(base->cpu, U8_MAX, 0);
+	htw_unlock(&run->base->lock);
+	htw_run_take(run, base, true);
 }
 
 /**
@@ -38,28 +28,7 @@ void htw_run_switch(struct htw_run *run, struct htw_base *base)
  */
 void htw_run_begin(struct htw_run *run, struct htw_context *ctx)
 {
-	/* Pairs with htw_run_begin_adds(): from then on the shape is settled, and seen. */
-	const bool settled = smp_load_acquire(&ctx->used);
-	const struct htw_directory *dir;
-
-	run->ctx = ctx;
-	run->base = NULL;
-	run->nr_freed = 0;
-	run->rearm = false;
-	INIT_LIST_HEAD(&run->freed);
-	run->nr_chunks = settled ? htw_context_chunks(ctx) : 0;
-	run->now = settled ? htw_context_now(ctx) : 0;
-	local_bh_disable();
-	/* A table that comes now waits for this run to end: htw_table_enable(). */
-	run->plain = !settled || (!ctx->timens && !READ_ONCE(ctx->table));
-	/* After the count: all chunks that count are in it. */
-	dir = rcu_dereference_bh(ctx->dir);
-	run->chunk_mask = dir->mask;
-	run->chunks = dir->chunks;
-	/* Else HTW_SETUP may be changing it. Any base will do: no timer is found. */
-	run->here = settled ? htw_context_base(ctx) :
-			      this_cpu_read(htw_bases[HTW_CLOCK_MONOTONIC]);
-	htw_run_lock_here(run);
+	__htw_run_begin(run, ctx, likely(htw_run_is_settled(ctx)), true);
 }
 
 /**
@@ -73,56 +42,25 @@ void htw_run_begin_adds(struct htw_run *run, struct htw_context *ctx)
 {
 	/*
 	 * HTW_SETUP looks under the lock, and only if no timer is reserved: what
-	 * it did before is seen here. Pairs with htw_run_begin().
+	 * it did before is seen here. Pairs with htw_run_is_settled().
 	 */
 	smp_store_release(&ctx->used, true);
-	htw_run_begin(run, ctx);
+	__htw_run_begin(run, ctx, true, true);
 }
 
 /**
- * htw_run_reserve() - takes a free timer, if one is there
- * @run: the run
- *
- * Return: the timer, on no list; NULL where none is free, at a limit, and for a
- * context's first: htw_context_reserve() then does what can be done.
+ * htw_run_give_back() - gives back the timers that a run freed
+ * @run: the run, at its end
  */
-struct htw_timer *htw_run_reserve(struct htw_run *run)
+void htw_run_give_back(struct htw_run *run)
 {
 	struct htw_context *ctx = run->ctx;
-	struct htw_timer *t = NULL;
 
-	if (unlikely(!run->nr_chunks) || !htw_user_charge(ctx->user, 1))
-		return NULL;
 	spin_lock(&ctx->lock);
-	if (likely(ctx->nr_timers < ctx->limit))
-		t = htw_context_pop(ctx);
+	list_splice(&run->freed, htw_context_free_here(ctx));
+	htw_context_count_freed(ctx, run->nr_freed);
 	spin_unlock(&ctx->lock);
-	if (!t)
-		htw_user_uncharge(ctx->user, 1);
-	return t;
-}
-
-/**
- * htw_run_end() - ends a run and gives back the timers that it freed
- * @run: the run
- */
-void htw_run_end(struct htw_run *run)
-{
-	struct htw_context *ctx = run->ctx;
-
-	htw_unlock(&run->base->lock);
-	if (run->nr_freed) {
-		spin_lock(&ctx->lock);
-		list_splice(&run->freed, &ctx->free);
-		htw_context_count_freed(ctx, run->nr_freed);
-		spin_unlock(&ctx->lock);
-		htw_user_uncharge(ctx->user, run->nr_freed);
-	}
-	local_bh_enable();
-	if (unlikely(run->rearm))
-		htw_context_rearm(ctx);
-	else if (unlikely(htw_context_is_still(ctx)))
-		htw_context_advance(ctx, 0);
+	htw_user_uncharge(ctx->user, run->nr_freed);
 }
 
 /**

@@ -58,7 +58,7 @@ struct htw_run {
 
 void htw_run_begin(struct htw_run *run, struct htw_context *ctx);
 void htw_run_begin_adds(struct htw_run *run, struct htw_context *ctx);
-void htw_run_end(struct htw_run *run);
+void htw_run_give_back(struct htw_run *run);
 void htw_run_switch(struct htw_run *run, struct htw_base *base);
 enum htw_timer_state htw_run_lock_timer(struct htw_run *run, const struct htw_timer *t);
 void htw_run_unlock_timer(struct htw_run *run, enum htw_timer_state state);
@@ -67,8 +67,6 @@ void htw_run_rearm(struct htw_run *run, struct htw_timer *t);
 int htw_run_mod_slow(struct htw_run *run, struct htw_timer *t, const struct htw_mod *mod);
 int htw_run_query(struct htw_run *run, struct htw_query *query);
 
-struct htw_timer *htw_run_reserve(struct htw_run *run);
-
 /* Makes a base the one whose lock the run holds. */
 static inline void htw_run_lock(struct htw_run *run, struct htw_base *base)
 {
@@ -76,12 +74,106 @@ static inline void htw_run_lock(struct htw_run *run, struct htw_base *base)
 		htw_run_switch(run, base);
 }
 
-/* The same with the base that timers are to be started on. */
+/* Takes the lock of a base; none is held. */
+static __always_inline void htw_run_take(struct htw_run *run, struct htw_base *base, bool finds)
+{
+	run->base = base;
+	htw_lock(&base->lock);
+	if (likely(!base->offline))
+		htw_base_touch(base, run->plain ? run->now :
+						  htw_context_to_host(run->ctx, run->now));
+	else if (base == run->here)
+		/* The home CPU has gone, or no CPU that is not isolated is there. */
+		run->here = this_cpu_read(htw_bases[run->ctx->clock]);
+	if (!finds)
+		return;
+	run->place = htw_place(base->cpu, base == run->here ? HTW_PENDING : U8_MAX, 0);
+	run->place_plain = run->plain ? run->place : htw_place(base->cpu, U8_MAX, 0);
+}
+
+/* Makes the base that timers are to be started on the one whose lock the run holds. */
 static inline void htw_run_lock_here(struct htw_run *run)
 {
 	/* Twice where that base turns out to have gone. */
 	while (unlikely(run->base != run->here))
 		htw_run_switch(run, run->here);
+}
+
+/* Has a timer been reserved, and so the context got the shape that it keeps? */
+static inline bool htw_run_is_settled(const struct htw_context *ctx)
+{
+	/* Pairs with htw_run_begin_adds(): its shape is seen then. */
+	return smp_load_acquire(&ctx->used);
+}
+
+/*
+ * htw_run_begin(), for operations that are a run each: there a call counts, and what
+ * is only for finding timers, if there are none to be found.
+ */
+static __always_inline void __htw_run_begin(struct htw_run *run, struct htw_context *ctx,
+					    bool settled, bool finds)
+{
+	const struct htw_directory *dir;
+
+	run->ctx = ctx;
+	run->nr_freed = 0;
+	run->rearm = false;
+	INIT_LIST_HEAD(&run->freed);
+	run->nr_chunks = finds && settled ? htw_context_chunks(ctx) : 0;
+	run->now = settled ? htw_context_now(ctx) : 0;
+	local_bh_disable();
+	/* A table that comes now waits for this run to end: htw_table_enable(). */
+	run->plain = !settled || likely(!ctx->timens && !READ_ONCE(ctx->table));
+	if (finds) {
+		/* After the count: all chunks that count are in it. */
+		dir = rcu_dereference_bh(ctx->dir);
+		run->chunk_mask = dir->mask;
+		run->chunks = dir->chunks;
+	}
+	/* Else HTW_SETUP may be changing it. Any base will do: no timer is found. */
+	run->here = settled ? htw_context_base(ctx) :
+			      this_cpu_read(htw_bases[HTW_CLOCK_MONOTONIC]);
+	htw_run_take(run, run->here, finds);
+	htw_run_lock_here(run);
+}
+
+/**
+ * htw_run_end() - ends a run and gives back the timers that it freed
+ * @run: the run
+ */
+static inline void htw_run_end(struct htw_run *run)
+{
+	htw_unlock(&run->base->lock);
+	if (run->nr_freed)
+		htw_run_give_back(run);
+	local_bh_enable();
+	if (unlikely(run->rearm))
+		htw_context_rearm(run->ctx);
+	else if (unlikely(htw_context_is_still(run->ctx)))
+		htw_context_advance(run->ctx, 0);
+}
+
+/**
+ * htw_run_reserve() - takes a free timer, if one is there
+ * @run: the run
+ *
+ * Return: the timer, on no list; NULL where none is free, and at a limit:
+ * htw_context_reserve() then does what can be done.
+ */
+static inline struct htw_timer *htw_run_reserve(struct htw_run *run)
+{
+	struct htw_context *ctx = run->ctx;
+	struct htw_timer *t = NULL;
+
+	if (!htw_user_charge(ctx->user, 1))
+		return NULL;
+	spin_lock(&ctx->lock);
+	if (likely(ctx->nr_timers < ctx->limit))
+		t = htw_context_pop(ctx);
+	spin_unlock(&ctx->lock);
+	if (unlikely(!t))
+		htw_user_uncharge(ctx->user, 1);
+	return t;
 }
 
 static inline u64 htw_run_deadline(const struct htw_run *run, u64 deadline, u32 flags)

@@ -235,7 +235,12 @@ static inline u64 htw_timer_slack(const struct htw_timer *t)
 /* What &htw_node.place is for a CPU, a state and flags. */
 static inline u32 htw_place(unsigned int cpu, u8 state, u8 flags)
 {
-	return ((struct htw_node) { .cpu = cpu, .state = state, .flags = flags }).place;
+	/* By hand: compilers build the struct in memory. */
+#ifdef __LITTLE_ENDIAN
+	return (u16)cpu | (u32)state << 16 | (u32)flags << 24;
+#else
+	return cpu << 16 | (u32)state << 8 | flags;
+#endif
 }
 
 /* Pending on this base, whose lock is held: then it stays so. */

@@ -82,39 +82,6 @@ void htw_user_put(struct htw_user *user)
 }
 
 /**
- * htw_user_charge() - counts timers for a user
- * @user: the user, or NULL
- * @want: how many
- *
- * Return: how many were counted: as many of @want as the limit lets.
- */
-u32 htw_user_charge(struct htw_user *user, u32 want)
-{
-	const u32 limit = READ_ONCE(htw_max_user_timers);
-	u32 timers, excess;
-
-	if (!user)
-		return want;
-	timers = atomic_add_return(want, &user->timers);
-	if (timers <= limit)
-		return want;
-	excess = min(timers - limit, want);
-	atomic_sub(excess, &user->timers);
-	return want - excess;
-}
-
-/**
- * htw_user_uncharge() - timers that were counted are free again
- * @user: the user, or NULL
- * @count: how many
- */
-void htw_user_uncharge(struct htw_user *user, u32 count)
-{
-	if (user && count)
-		atomic_sub(count, &user->timers);
-}
-
-/**
  * htw_user_charge_wheel() - counts a private wheel for a user
  * @user: the user, or NULL
  *

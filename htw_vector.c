@@ -7,7 +7,7 @@
  * takes and nothing else.
  */
 
-#include <linux/atomic.h>
+#include <linux/percpu.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -32,6 +32,12 @@ struct htw_vector_run {
 	u64 deadlines[HTW_VECTOR_RUN];
 	u64 cookies[HTW_VECTOR_RUN];
 };
+
+/*
+ * What the last vector on a CPU left for the next, or NULL: clearing new memory takes
+ * longer than a short vector does. Whoever takes it out by exchange owns it.
+ */
+static DEFINE_PER_CPU(struct htw_vector_run *, htw_vector_kept);
 
 /* What all adds of a vector have in common. */
 static struct htw_add htw_vector_add(const struct htw_vector *v)
@@ -331,7 +337,7 @@ static int htw_vector_some(struct htw_context *ctx, struct htw_vector *v,
  * Context: may sleep.
  * Return: as &struct htw_vector tells.
  */
-int htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
+long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 {
 	struct htw_vector_run *vr;
 	struct htw_vector v;
@@ -341,8 +347,7 @@ int htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 		return -EFAULT;
 	if (!htw_vector_is_valid(ctx, &v))
 		return -EINVAL;
-	/* One is kept: clearing new memory takes longer than a short vector. */
-	vr = xchg(&ctx->vector, NULL) ?: kmalloc(sizeof(*vr), GFP_KERNEL_ACCOUNT);
+	vr = this_cpu_xchg(htw_vector_kept, NULL) ?: kmalloc(sizeof(*vr), GFP_KERNEL_ACCOUNT);
 	if (!vr)
 		return -ENOMEM;
 	v.done = 0;
@@ -353,8 +358,21 @@ int htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 		ret = htw_vector_some(ctx, &v, vr, min(v.count - v.done, HTW_VECTOR_RUN));
 		cond_resched();
 	}
-	kfree(xchg(&ctx->vector, vr));
+	kfree(this_cpu_xchg(htw_vector_kept, vr));
 	if (put_user(v.done, &arg->done) || put_user(v.failed, &arg->failed))
 		return -EFAULT;
 	return v.done ? 0 : ret;
+}
+
+/**
+ * htw_vector_exit() - frees what vectors have left; there are no more of them
+ *
+ * Context: process.
+ */
+void htw_vector_exit(void)
+{
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		kfree(per_cpu(htw_vector_kept, cpu));
 }

@@ -105,6 +105,19 @@ static inline struct htw_timer *htw_test_slot(struct htw_context *ctx, u64 id)
 	return t;
 }
 
+/* How many timers of its chunks can be reserved. */
+static inline size_t htw_test_nr_free(struct htw_context *ctx)
+{
+	size_t free;
+
+	spin_lock_bh(&ctx->lock);
+	free = ctx->nr_fresh;
+	for (u32 i = 0; i < HTW_FREE_LISTS; i++)
+		free += list_count_nodes(&ctx->free[i]);
+	spin_unlock_bh(&ctx->lock);
+	return free;
+}
+
 /* What read() does, with kernel memory. Returns how many events. */
 static inline u32 htw_test_read(struct htw_context *ctx, struct htw_event *events, u32 count)
 {

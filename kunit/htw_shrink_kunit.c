@@ -682,8 +682,50 @@ static void growing_early_loses_none(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ctx->nr_held, 2);
 }
 
+/* All that is free was freed by another CPU. */
+static void free_elsewhere(struct htw_context *ctx)
+{
+	LIST_HEAD(all);
+
+	spin_lock_bh(&ctx->lock);
+	for (u32 i = 0; i < HTW_FREE_LISTS; i++)
+		list_splice_init(&ctx->free[i], &all);
+	list_splice(&all, &ctx->free[(raw_smp_processor_id() + 1) % HTW_FREE_LISTS]);
+	spin_unlock_bh(&ctx->lock);
+}
+
+/* No memory is made for one CPU while there is some that another has freed. */
+static void what_other_cpus_freed_is_used(struct kunit *test)
+{
+	struct htw_context *ctx = context_by_hand(test);
+	LIST_HEAD(reserved);
+	struct htw_timer *t;
+	struct htw_run run;
+
+	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++)
+		htw_test_start(test, ctx, NEVER, i);
+	KUNIT_EXPECT_EQ(test, htw_sweep_cancel(ctx, 0, 0), HTW_CHUNK_TIMERS);
+	free_elsewhere(ctx);
+	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_CHUNK_TIMERS);
+
+	/* Several at a time, and one. */
+	KUNIT_EXPECT_EQ(test, htw_context_reserve(ctx, &reserved, HTW_CHUNK_TIMERS - 1, NULL),
+			HTW_CHUNK_TIMERS - 1);
+	free_elsewhere(ctx);
+	htw_run_begin(&run, ctx);
+	t = htw_run_reserve(&run);
+	htw_run_end(&run);
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	list_add(&t->node.list, &reserved);
+	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), 0);
+	KUNIT_EXPECT_EQ(test, ctx->nr_held, 1);
+	htw_context_unreserve(ctx, &reserved);
+	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_CHUNK_TIMERS);
+}
+
 static struct kunit_case htw_shrink_cases[] = {
 	KUNIT_CASE(growing_early_loses_none),
+	KUNIT_CASE(what_other_cpus_freed_is_used),
 	KUNIT_CASE_SLOW(chunks_in_the_middle_go),
 	KUNIT_CASE_SLOW(holes_are_filled_with_new_ids),
 	KUNIT_CASE_SLOW(growing_finds_the_first_hole),
