@@ -66,7 +66,7 @@ static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 dead
 {
 	htw_base_touch_now(base);
 	htw_base_start(base, n, deadline, slack);
-	n->state = HTW_PENDING;
+	WRITE_ONCE(n->state, HTW_PENDING);
 }
 
 /*
@@ -171,7 +171,7 @@ static bool htw_callout_try_cancel(struct htw_callout *callout, struct htw_base 
 
 	if (pending) {
 		htw_base_stop(base, &callout->node);
-		callout->node.state = HTW_IDLE;
+		WRITE_ONCE(callout->node.state, HTW_IDLE);
 	}
 	*running = base->running == &callout->node ? base : NULL;
 	htw_callout_unlock(base);

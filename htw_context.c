@@ -144,12 +144,9 @@ static u32 htw_context_cut_fresh(struct htw_context *ctx, struct list_head *time
 	return got;
 }
 
-/*
- * Takes up to @want free timers, as many as there are; @all: or what other CPUs freed;
- * returns how many.
- */
+/* Takes up to @want free timers, as many as there are; returns how many. */
 static u32 htw_context_cut(struct htw_context *ctx, struct list_head *timers, u32 want,
-			   u64 *ids, bool all)
+			   u64 *ids)
 {
 	u32 got;
 
@@ -157,7 +154,7 @@ static u32 htw_context_cut(struct htw_context *ctx, struct list_head *timers, u3
 
 	got = htw_context_cut_used(ctx, timers, want, ids);
 	got += htw_context_cut_fresh(ctx, timers, want - got, ids ? ids + got : NULL);
-	while (all && got < want && htw_context_steal(ctx))
+	while (got < want && htw_context_steal(ctx))
 		got += htw_context_cut_used(ctx, timers, want - got, ids ? ids + got : NULL);
 	ctx->nr_timers += got;
 	return got;
@@ -347,7 +344,7 @@ void htw_context_close(struct htw_context *ctx)
  * @want: how many, at least 1
  * @ids: NULL, or where to tell their ids
  *
- * Context: may sleep; memory is charged to the caller's cgroup.
+ * Context: may sleep; takes @ctx->grow; memory is charged to the caller's cgroup.
  * Return: how many were taken, from 1 to @want; -ENOSPC at the context's
  * limit, -EDQUOT at the user's, -ENOMEM, -EINTR.
  */
@@ -365,7 +362,7 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
 		spin_lock_bh(&ctx->lock);
 		room = ctx->limit - min(ctx->nr_timers, ctx->limit);
 		got += htw_context_cut(ctx, timers, min(granted - got, room),
-				       ids ? ids + got : NULL, !growing);
+				       ids ? ids + got : NULL);
 		if (unlikely(ctx->nr_timers >= ctx->limit))
 			ret = -ENOSPC;
 		spin_unlock_bh(&ctx->lock);
@@ -375,7 +372,11 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
 			ret = fatal_signal_pending(current) ? -EINTR : htw_context_grow(ctx);
 			cond_resched();
 		} else {
-			/* For all that is wanted. Then look again: another may have grown it. */
+			/*
+			 * For all that is wanted. Then look again: others may have grown it
+			 * or freed some. While any is free there is no new chunk, so no
+			 * id is beyond the words that a table for the limit has.
+			 */
 			ret = mutex_lock_killable(&ctx->grow);
 			growing = !ret;
 		}

@@ -161,7 +161,7 @@ long htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
 	if (!htw_cancel_is_valid(&cancel))
 		return -EINVAL;
 	__htw_run_begin(&run, ctx, likely(htw_run_is_settled(ctx)), true);
-	ret = htw_run_cancel(&run, &cancel, true);
+	ret = htw_run_cancel(&run, htw_run_slot(&run, cancel.id), &cancel, true);
 	htw_run_end(&run);
 	if ((!ret || ret == -EALREADY) && copy_to_user(arg, &cancel, sizeof(cancel)))
 		return -EFAULT;
@@ -187,7 +187,7 @@ long htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
 	if (!htw_mod_is_valid(ctx, &mod))
 		return -EINVAL;
 	__htw_run_begin(&run, ctx, likely(htw_run_is_settled(ctx)), true);
-	ret = htw_run_mod(&run, &mod);
+	ret = htw_run_mod(&run, htw_run_slot(&run, mod.id), &mod);
 	htw_run_end(&run);
 	return ret;
 }
@@ -263,10 +263,12 @@ static u32 htw_batch_run(struct htw_context *ctx, struct htw_op *ops, u32 count,
 			htw_run_add(&run, t, &op->add, run.plain);
 		} else if (htw_op_is(op, HTW_OP_MOD)) {
 			if (likely(htw_mod_is_valid(ctx, &op->mod)))
-				op->result = htw_run_mod(&run, &op->mod);
+				op->result = htw_run_mod(&run, htw_run_slot(&run, op->mod.id),
+							 &op->mod);
 		} else if (htw_op_is(op, HTW_OP_CANCEL)) {
 			if (likely(htw_cancel_is_valid(&op->cancel)))
-				op->result = htw_run_cancel(&run, &op->cancel, true);
+				op->result = htw_run_cancel(&run, htw_run_slot(&run, op->cancel.id),
+							    &op->cancel, true);
 		} else if (htw_op_is(op, HTW_OP_QUERY)) {
 			if (likely(htw_query_is_valid(&op->query)))
 				op->result = htw_run_query(&run, &op->query);

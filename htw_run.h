@@ -27,10 +27,12 @@
  * @base: the base whose lock is held
  * @here: the base that timers are to be started on
  * @place: what &htw_node.place is, but for its flags, of a timer that is
- *	pending on @base, if that is @here; else of none
+ *	pending on @base, if that is @here; else of none (this and the following
+ *	three not in a run that only adds)
  * @place_plain: the same where @plain; else of none
  * @nr_chunks: chunks in which it can find timers; none where no timer had been
- *	armed when it began, as the context's shape is not settled then
+ *	armed when it began, as the context's shape is not settled then, and none
+ *	in a run that only adds
  * @chunk_mask: &htw_directory.mask
  * @chunks: &htw_directory.chunks
  * @now: the time as of which all of the run is done, in ns
@@ -278,15 +280,15 @@ static inline void htw_run_free(struct htw_run *run, struct htw_timer *t)
 /**
  * htw_run_cancel() - cancels a timer
  * @run: the run
+ * @t: htw_run_slot() of the id
  * @cancel: the id and flags, found to be valid; the rest is filled in
  * @tell: is the rest wanted?
  *
  * Return: as &struct htw_cancel tells.
  */
-static __always_inline int htw_run_cancel(struct htw_run *run, struct htw_cancel *cancel,
-					  bool tell)
+static __always_inline int htw_run_cancel(struct htw_run *run, struct htw_timer *t,
+					  struct htw_cancel *cancel, bool tell)
 {
-	struct htw_timer *t = htw_run_slot(run, cancel->id);
 	int ret = 0;
 
 	if (likely(htw_run_holds(run->place, t, cancel->id, HTW_TIMER_CANCEL_ON_SET))) {
@@ -311,14 +313,14 @@ static __always_inline int htw_run_cancel(struct htw_run *run, struct htw_cancel
 /**
  * htw_run_mod() - changes a timer
  * @run: the run
+ * @t: htw_run_slot() of the id
  * @mod: what to change, found to be valid
  *
  * Return: 0 or -ENOENT.
  */
-static __always_inline int htw_run_mod(struct htw_run *run, const struct htw_mod *mod)
+static __always_inline int htw_run_mod(struct htw_run *run, struct htw_timer *t,
+				       const struct htw_mod *mod)
 {
-	struct htw_timer *t = htw_run_slot(run, mod->id);
-
 	if (unlikely(!htw_run_holds(run->place_plain, t, mod->id,
 				    HTW_TIMER_CANCEL_ON_SET | HTW_TIMER_SLACK) ||
 		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK))) {

@@ -14,7 +14,7 @@
  * fills such holes first, with timers that start above every generation that
  * the context has used, so that an id of those that went never hits.
  *
- * Which timers are on &htw_context.free, and can be taken off it? A timer that
+ * Which timers are on a list of &htw_context.free, and can be taken off? One that
  * is free may also be on the private list of a run that has not ended, and a run
  * must not pay for our question. Its generation, which goes up with each use,
  * and RCU answer it:

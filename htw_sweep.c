@@ -35,7 +35,7 @@ u64 htw_sweep_cancel(struct htw_context *ctx, u32 chunk, u32 flags)
 			continue;
 		/* Should the slot change hands now, this id finds nothing. */
 		cancel.id = htw_timer_id(&timers[i]);
-		count += !htw_run_cancel(&run, &cancel, false);
+		count += !htw_run_cancel(&run, &timers[i], &cancel, false);
 	}
 	htw_run_end(&run);
 	return count;

@@ -17,6 +17,7 @@
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
+#include <asm/byteorder.h>
 #include <linux/types.h>
 
 #include <uapi/linux/htw.h>
@@ -151,13 +152,13 @@ static inline u32 htw_timer_slot(const struct htw_timer *t)
 
 /**
  * htw_timer_id() - the id that programs know a timer by
- * @t: the timer, which is not free
+ * @t: the timer, which is not free, or was not a moment ago
  *
  * Return: the id, never zero.
  */
 static inline u64 htw_timer_id(const struct htw_timer *t)
 {
-	return (u64)t->generation << 32 | htw_timer_slot(t);
+	return (u64)READ_ONCE(t->generation) << 32 | htw_timer_slot(t);
 }
 
 /*
@@ -185,11 +186,12 @@ static inline bool htw_timer_is(const struct htw_timer *t, u64 id)
  */
 static inline bool htw_timer_end(struct htw_timer *t)
 {
-	const bool usable = ++t->generation;
+	const u32 generation = t->generation + 1;
 
+	WRITE_ONCE(t->generation, generation);
 	/* Pairs with htw_chunk_sum(): who sees this sees the generation. */
 	smp_store_release(&t->node.state, HTW_FREE);
-	return usable;
+	return generation;
 }
 
 /* Ends a timer's id. The slot goes on @list if it can be used again. */

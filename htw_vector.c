@@ -8,16 +8,20 @@
  */
 
 #include <linux/percpu.h>
+#include <linux/prefetch.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "compat.h"
 #include "htw_context.h"
 #include "htw_ops.h"
 #include "htw_run.h"
 
 /* Operations in one run. */
 #define HTW_VECTOR_RUN		256u
+/* Of them, how many timers the cache fetches at a time. */
+#define HTW_VECTOR_AHEAD	16u
 
 static_assert(sizeof(struct htw_vector) == 72);
 
@@ -221,7 +225,7 @@ static __always_inline u32 htw_vector_mod_each(struct htw_run *run, struct htw_v
 			mod.deadline = vr->deadlines[i];
 		if (mod.flags & HTW_MOD_COOKIE)
 			mod.cookie = vr->cookies[i];
-		ret = htw_run_mod(run, &mod);
+		ret = htw_run_mod(run, htw_run_slot(run, mod.id), &mod);
 		if (unlikely(ret)) {
 			vr->ids[i] = ret;
 			failed++;
@@ -251,23 +255,45 @@ static u32 htw_vector_mod_some(struct htw_context *ctx, const struct htw_vector 
 	return failed;
 }
 
+/*
+ * Finds some timers, and has the cache fetch them all at once: where millions are
+ * pending, waiting for one after the other takes longer than cancelling them. A mod
+ * would gain as much, but has no instruction to spare (docs/performance.md).
+ */
+static __always_inline void htw_vector_find(const struct htw_run *run, const u64 *ids, u32 count,
+					    struct htw_timer **found)
+{
+#pragma GCC unroll 4
+	for (u32 i = 0; i < count; i++) {
+		found[i] = htw_run_slot(run, ids[i]);
+		prefetchw(found[i]);
+	}
+}
+
 /* Return: how many failed. */
 static u32 htw_vector_cancel_some(struct htw_context *ctx, const struct htw_vector *v,
 				  struct htw_vector_run *vr, u32 count)
 {
+	struct htw_timer *found[HTW_VECTOR_AHEAD] __uninitialized;
 	struct htw_cancel cancel = htw_vector_cancel(v);
 	struct htw_run run;
 	u32 failed = 0;
 
 	htw_run_begin(&run, ctx);
-	for (u32 i = 0; i < count; i++) {
-		int ret;
+	for (u32 i = 0; i < count;) {
+		const u32 end = min(i + HTW_VECTOR_AHEAD, count);
+		struct htw_timer **t = found;
 
-		cancel.id = vr->ids[i];
-		ret = htw_run_cancel(&run, &cancel, false);
-		if (unlikely(ret)) {
-			vr->ids[i] = ret;
-			failed++;
+		htw_vector_find(&run, vr->ids + i, end - i, found);
+		for (; i < end; i++) {
+			int ret;
+
+			cancel.id = vr->ids[i];
+			ret = htw_run_cancel(&run, *t++, &cancel, false);
+			if (unlikely(ret)) {
+				vr->ids[i] = ret;
+				failed++;
+			}
 		}
 	}
 	htw_run_end(&run);
@@ -347,7 +373,7 @@ long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 		return -EFAULT;
 	if (!htw_vector_is_valid(ctx, &v))
 		return -EINVAL;
-	vr = this_cpu_xchg(htw_vector_kept, NULL) ?: kmalloc(sizeof(*vr), GFP_KERNEL_ACCOUNT);
+	vr = this_cpu_xchg(htw_vector_kept, NULL) ?: kmalloc(sizeof(*vr), GFP_KERNEL);
 	if (!vr)
 		return -ENOMEM;
 	v.done = 0;

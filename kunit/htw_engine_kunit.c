@@ -1611,7 +1611,6 @@ static void mod_races_with_expiry(struct kunit *test)
 
 	for (u32 i = 0; i < CAUGHT; i++) {
 		struct htw_mod mod = { .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
-		struct htw_run run;
 		u16 state;
 		int ret;
 

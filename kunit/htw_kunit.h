@@ -76,7 +76,7 @@ static inline int htw_test_cancel(struct htw_context *ctx, struct htw_cancel *ca
 	int ret;
 
 	htw_run_begin(&run, ctx);
-	ret = htw_run_cancel(&run, cancel, true);
+	ret = htw_run_cancel(&run, htw_run_slot(&run, cancel->id), cancel, true);
 	htw_run_end(&run);
 	return ret;
 }
@@ -88,7 +88,7 @@ static inline int htw_test_mod(struct htw_context *ctx, const struct htw_mod *mo
 	int ret;
 
 	htw_run_begin(&run, ctx);
-	ret = htw_run_mod(&run, mod);
+	ret = htw_run_mod(&run, htw_run_slot(&run, mod->id), mod);
 	htw_run_end(&run);
 	return ret;
 }

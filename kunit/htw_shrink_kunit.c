@@ -114,7 +114,8 @@ static void expect_stale(struct kunit *test, struct htw_context *ctx, u64 id)
 
 	KUNIT_EXPECT_EQ(test, cancel(ctx, id), -ENOENT);
 	htw_run_begin(&run, ctx);
-	KUNIT_EXPECT_EQ(test, htw_run_mod(&run, &mod), -ENOENT);
+	KUNIT_EXPECT_EQ(test, htw_run_mod(&run, htw_run_slot(&run, id), &mod),
+			-ENOENT);
 	KUNIT_EXPECT_EQ(test, htw_run_query(&run, &query), -ENOENT);
 	htw_run_end(&run);
 }
@@ -402,7 +403,7 @@ static int long_run_thread(void *data)
 	struct htw_run run;
 
 	htw_run_begin(&run, r->ctx);
-	r->ret = htw_run_cancel(&run, &cancel, true);
+	r->ret = htw_run_cancel(&run, htw_run_slot(&run, cancel.id), &cancel, true);
 	complete(&r->found);
 	while (!atomic_read(&r->end))
 		cpu_relax();
@@ -567,7 +568,7 @@ static void torture_use(struct shrink_torture *to, atomic64_t *slot, u32 random)
 
 	htw_run_begin(&run, to->ctx);
 	if (random & BIT(20))
-		htw_run_mod(&run, &mod);
+		htw_run_mod(&run, htw_run_slot(&run, id), &mod);
 	if (!htw_run_query(&run, &query) && (query.id != id || query.cookie != 1))
 		atomic_inc(&to->failed);
 	htw_run_end(&run);
@@ -723,9 +724,55 @@ static void what_other_cpus_freed_is_used(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_CHUNK_TIMERS);
 }
 
+/* An add that finds no timer. */
+struct late_add {
+	struct htw_context *ctx;
+	struct list_head reserved;
+	int ret;
+};
+
+static int late_add_thread(void *data)
+{
+	struct late_add *add = data;
+
+	add->ret = htw_context_reserve(add->ctx, &add->reserved, 1, NULL);
+	return 0;
+}
+
+/* Who waited to make memory looks again: a table has words for as many as may be needed. */
+static void what_was_freed_meanwhile_is_used(struct kunit *test)
+{
+	struct htw_context *ctx = context_by_hand(test);
+	struct late_add *add = kunit_kzalloc(test, sizeof(*add), GFP_KERNEL);
+	struct task_struct *task;
+
+	KUNIT_ASSERT_NOT_NULL(test, add);
+	add->ctx = ctx;
+	INIT_LIST_HEAD(&add->reserved);
+	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++)
+		htw_test_start(test, ctx, NEVER, i);
+	mutex_lock(&ctx->grow);
+	task = kthread_create(late_add_thread, add, "htw_kunit_add");
+	if (IS_ERR(task))
+		mutex_unlock(&ctx->grow);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(task));
+	get_task_struct(task);
+	wake_up_process(task);
+	while (READ_ONCE(task->__state) != TASK_KILLABLE)
+		schedule_timeout_uninterruptible(1);
+	KUNIT_EXPECT_EQ(test, htw_sweep_cancel(ctx, 0, 0), HTW_CHUNK_TIMERS);
+	free_elsewhere(ctx);
+	mutex_unlock(&ctx->grow);
+	kthread_stop_put(task);
+	KUNIT_EXPECT_EQ(test, add->ret, 1);
+	KUNIT_EXPECT_EQ(test, ctx->nr_held, 1);
+	htw_context_unreserve(ctx, &add->reserved);
+}
+
 static struct kunit_case htw_shrink_cases[] = {
 	KUNIT_CASE(growing_early_loses_none),
 	KUNIT_CASE(what_other_cpus_freed_is_used),
+	KUNIT_CASE(what_was_freed_meanwhile_is_used),
 	KUNIT_CASE_SLOW(chunks_in_the_middle_go),
 	KUNIT_CASE_SLOW(holes_are_filled_with_new_ids),
 	KUNIT_CASE_SLOW(growing_finds_the_first_hole),
