@@ -6,6 +6,7 @@
  * lock of a base is taken before that of a context.
  */
 
+#include <linux/bitops.h>
 #include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -79,14 +80,19 @@ void htw_chunk_free(struct htw_chunk *chunk)
  */
 bool htw_context_steal(struct htw_context *ctx)
 {
-	struct list_head *here = htw_context_free_here(ctx);
+	const unsigned int here = raw_smp_processor_id() % HTW_FREE_LISTS;
+	unsigned long others = ctx->free_cpus & ~BIT(here);
 
-	for (u32 i = 0; i < HTW_FREE_LISTS; i++) {
-		struct list_head *list = &ctx->free[i];
+	lockdep_assert_held(&ctx->lock);
 
-		if (list == here || list_empty(list))
+	while (others) {
+		const unsigned int cpu = __ffs(others);
+
+		others &= ~BIT(cpu);
+		ctx->free_cpus &= ~BIT(cpu);
+		if (list_empty(&ctx->free[cpu]))
 			continue;
-		list_splice_init(list, here);
+		list_splice_init(&ctx->free[cpu], htw_context_freed_here(ctx));
 		return true;
 	}
 	return false;
@@ -168,7 +174,7 @@ static u32 htw_context_uncut(struct htw_context *ctx, struct list_head *timers)
 	lockdep_assert_held(&ctx->lock);
 
 	while (!list_empty(timers)) {
-		htw_timer_free(htw_timer_pop(timers), htw_context_free_here(ctx));
+		htw_timer_free(htw_timer_pop(timers), htw_context_freed_here(ctx));
 		freed++;
 	}
 	return freed;

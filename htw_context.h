@@ -34,6 +34,7 @@
  * @rearm: timers to be armed again (@lock)
  * @free: timers that can be reserved again, by the CPU that freed them: threads on
  *	CPUs of their own then keep to timers that are in their caches (@lock)
+ * @free_cpus: a bit for each of @free that may not be empty (@lock)
  * @fresh: the first timer, of the chunk made last, that has never been used (@lock)
  * @nr_fresh: how many those are (@lock)
  * @fresh_generation: what their generation is to be (@lock)
@@ -88,6 +89,7 @@ struct htw_context {
 	struct list_head expired;
 	struct list_head rearm;
 	struct list_head free[HTW_FREE_LISTS];
+	unsigned long free_cpus;
 	struct htw_timer *fresh;
 	u32 nr_fresh;
 	u32 fresh_generation;
@@ -130,12 +132,23 @@ struct htw_context {
 	struct rcu_work free_work;
 };
 
-/* This CPU's &htw_context.free. */
+/* This CPU's &htw_context.free, to take timers from. */
 static inline struct list_head *htw_context_free_here(struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
 
 	return &ctx->free[raw_smp_processor_id() % HTW_FREE_LISTS];
+}
+
+/* The same, to put timers there. */
+static inline struct list_head *htw_context_freed_here(struct htw_context *ctx)
+{
+	const unsigned int here = raw_smp_processor_id() % HTW_FREE_LISTS;
+
+	lockdep_assert_held(&ctx->lock);
+
+	ctx->free_cpus |= BIT(here);
+	return &ctx->free[here];
 }
 
 static inline u32 htw_context_tick_ns(const struct htw_context *ctx)

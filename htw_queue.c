@@ -99,7 +99,7 @@ static bool htw_timer_told(struct htw_context *ctx, struct htw_timer *t, u64 now
 		WRITE_ONCE(t->node.state, HTW_IDLE);
 		return false;
 	}
-	htw_timer_free(t, htw_context_free_here(ctx));
+	htw_timer_free(t, htw_context_freed_here(ctx));
 	++*freed;
 	return false;
 }
@@ -304,7 +304,7 @@ static u32 htw_deliver_alike_to_ring(struct htw_delivery *d, struct list_head *d
 	}
 	ring->tail = tail;
 	list_cut_position(&over, due, last);
-	list_splice(&over, htw_context_free_here(ctx));
+	list_splice(&over, htw_context_freed_here(ctx));
 	d->room -= count;
 	d->freed += count;
 	return count;
@@ -515,7 +515,7 @@ void htw_context_take(struct htw_context *ctx, u32 count, u64 now)
 			list_add_tail(&t->node.list, &ctx->rearm);
 	}
 	list_cut_position(&over, &ctx->expired, last);
-	list_splice(&over, htw_context_free_here(ctx));
+	list_splice(&over, htw_context_freed_here(ctx));
 	htw_context_told(ctx, freed);
 }
 

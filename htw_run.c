@@ -57,7 +57,7 @@ void htw_run_give_back(struct htw_run *run)
 	struct htw_context *ctx = run->ctx;
 
 	spin_lock(&ctx->lock);
-	list_splice(&run->freed, htw_context_free_here(ctx));
+	list_splice(&run->freed, htw_context_freed_here(ctx));
 	htw_context_count_freed(ctx, run->nr_freed);
 	spin_unlock(&ctx->lock);
 	htw_user_uncharge(ctx->user, run->nr_freed);
