@@ -114,8 +114,7 @@ static void expect_stale(struct kunit *test, struct htw_context *ctx, u64 id)
 
 	KUNIT_EXPECT_EQ(test, cancel(ctx, id), -ENOENT);
 	htw_run_begin(&run, ctx);
-	KUNIT_EXPECT_EQ(test, htw_run_mod(&run, htw_run_slot(&run, id), &mod),
-			-ENOENT);
+	KUNIT_EXPECT_EQ(test, htw_run_mod(&run, htw_run_slot(&run, id), &mod), -ENOENT);
 	KUNIT_EXPECT_EQ(test, htw_run_query(&run, &query), -ENOENT);
 	htw_run_end(&run);
 }
