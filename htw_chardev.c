@@ -60,6 +60,8 @@ int htw_ioctl_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *
 		return -EFAULT;
 	for (u32 chunk = 0; chunk < htw_context_chunks(ctx); chunk++) {
 		count += htw_sweep_cancel(ctx, chunk, all.flags);
+		if (fatal_signal_pending(current))
+			return -EINTR;
 		cond_resched();
 	}
 	return put_user(count, &arg->count) ? -EFAULT : 0;

@@ -26,7 +26,7 @@ static void htw_debugfs_show_wheel(struct seq_file *m, struct htw_base *base)
 	struct htw_wheel *w = &base->wheel;
 
 	spin_lock_bh(&base->lock);
-	seq_printf(m, "cpu %u clock %s tick_ns %u pending %llu ",
+	seq_printf(m, "cpu %u clock %s tick_ns %llu pending %llu ",
 		   base->cpu, htw_clock_names[base->clock], base->tick_ns, w->pending);
 	seq_printf(m, "callbacks %llu cascades %llu exhausted %llu rewinds %llu\n",
 		   base->callbacks, w->cascades, base->exhausted, base->rewinds);

@@ -75,7 +75,7 @@ static void htw_base_program(struct htw_base *base, u64 earliest)
 
 	if (base->clock == HTW_CLOCK_STILL)
 		return;
-	if (check_mul_overflow(base->wheel.next, (u64)base->tick_ns, &ns) || ns > KTIME_MAX)
+	if (check_mul_overflow(base->wheel.next, base->tick_ns, &ns) || ns > KTIME_MAX)
 		ns = KTIME_MAX;
 	ns = max(ns, earliest);
 	trace_htw_program(base->cpu, ns);

@@ -51,18 +51,19 @@ enum htw_clock {
 
 /**
  * struct htw_base - a wheel and what drives it
+ * @wheel: the timers, in ticks since the clock's zero; first, so that its address
+ *	is the base's
  * @lock: guards all below and the nodes in the wheel; taken with bottom halves
  *	off. Order: a base's lock, then a context's; two bases' locks by
  *	htw_base_lock_two()
  * @expiry_lock: held while the functions of callouts run, so that one can wait
  *	for them; taken before @lock
  * @running: the callout whose function runs, or NULL
- * @wheel: the timers, in ticks since the clock's zero
  * @hrtimer: programmed for @wheel.next; without work it is not. That of a
  *	CPU's base is started only on that CPU, or by its own callback
  * @kick: brings @hrtimer's CPU to program it, when another CPU must have it so
  * @clock: which clock; never changes
- * @tick_ns: length of a tick; never changes
+ * @tick_ns: length of a tick, as wide as what is divided by it; never changes
  * @cpu: whose wheel this is; for a private one 0; never changes
  * @private: not a CPU's, but one context's; never changes
  * @offline: the CPU has gone and its timers have moved
@@ -74,14 +75,14 @@ enum htw_clock {
  * @late: expirations by how late they were: below 1, 2, 4, ... times 1024 ns
  */
 struct htw_base {
+	struct htw_wheel wheel;
 	spinlock_t lock;	/* order: this, then a context's */
 	spinlock_t expiry_lock;	/* order: this, then @lock */
 	struct htw_node *running;
-	struct htw_wheel wheel;
 	struct hrtimer hrtimer;
 	call_single_data_t kick;
 	enum htw_clock clock;
-	u32 tick_ns;
+	u64 tick_ns;
 	unsigned int cpu;
 	bool private;
 	bool offline;
@@ -165,14 +166,14 @@ bool htw_base_advance(struct htw_base *base, u64 now, u64 *expired);
 /* Ticks that have come by @ns. */
 static inline u64 htw_tick(const struct htw_base *base, u64 ns)
 {
-	return div_u64(ns, base->tick_ns);
+	return div64_u64(ns, base->tick_ns);
 }
 
 /* The tick at which nothing is early that is due at @ns. */
 static inline u64 htw_tick_up(const struct htw_base *base, u64 ns)
 {
-	u32 rest;
-	u64 tick = div_u64_rem(ns, base->tick_ns, &rest);
+	u64 rest;
+	u64 tick = div64_u64_rem(ns, base->tick_ns, &rest);
 
 	return tick + !!rest;
 }

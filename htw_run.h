@@ -261,12 +261,13 @@ static inline struct htw_timer *htw_run_slot(const struct htw_run *run, u64 id)
  * run holds, and that is the one to start timers on; with none of some @flags?
  * Then it stays so. @place is one of the run's.
  */
-static inline bool htw_run_holds(u32 place, const struct htw_timer *t, u64 id, u8 flags)
+static __always_inline bool htw_run_holds(const u32 *place, const struct htw_timer *t, u64 id,
+					  u8 flags)
 {
 	/* Pairs with htw_timer_start(). */
 	const u32 is = smp_load_acquire(&t->node.place);
 
-	return likely((is & htw_place(U16_MAX, U8_MAX, flags)) == place) &&
+	return likely((is & htw_place(U16_MAX, U8_MAX, flags)) == *place) &&
 	       likely(htw_timer_is(t, id));
 }
 
@@ -291,7 +292,7 @@ static __always_inline int htw_run_cancel(struct htw_run *run, struct htw_timer 
 {
 	int ret = 0;
 
-	if (likely(htw_run_holds(run->place, t, cancel->id, HTW_TIMER_CANCEL_ON_SET))) {
+	if (likely(htw_run_holds(&run->place, t, cancel->id, HTW_TIMER_CANCEL_ON_SET))) {
 		if (tell) {
 			cancel->cookie = t->cookie;
 			cancel->remaining = htw_timer_remaining(t, htw_context_word(run->ctx, t),
@@ -321,7 +322,7 @@ static __always_inline int htw_run_cancel(struct htw_run *run, struct htw_timer 
 static __always_inline int htw_run_mod(struct htw_run *run, struct htw_timer *t,
 				       const struct htw_mod *mod)
 {
-	if (unlikely(!htw_run_holds(run->place_plain, t, mod->id,
+	if (unlikely(!htw_run_holds(&run->place_plain, t, mod->id,
 				    HTW_TIMER_CANCEL_ON_SET | HTW_TIMER_SLACK) ||
 		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK))) {
 		const struct htw_mod slow = *mod;

@@ -211,24 +211,45 @@ static u32 htw_vector_add_some(struct htw_context *ctx, struct htw_vector *v,
 	return count;
 }
 
+/*
+ * Finds some timers, and has the cache fetch them all at once: where millions are
+ * pending, waiting for one after the other takes longer than all the rest.
+ */
+static __always_inline void htw_vector_find(const struct htw_run *run, const u64 *ids, u32 count,
+					    struct htw_timer **found)
+{
+#pragma GCC unroll 4
+	for (u32 i = 0; i < count; i++) {
+		found[i] = htw_run_slot(run, ids[i]);
+		prefetchw(found[i]);
+	}
+}
+
 /* Return: how many failed. */
 static __always_inline u32 htw_vector_mod_each(struct htw_run *run, struct htw_vector_run *vr,
 					       u32 count, struct htw_mod mod)
 {
+	struct htw_timer *found[HTW_VECTOR_AHEAD] __uninitialized;
 	u32 failed = 0;
 
-	for (u32 i = 0; i < count; i++) {
-		int ret;
+	for (u32 i = 0; i < count;) {
+		const u32 end = min(i + HTW_VECTOR_AHEAD, count);
+		struct htw_timer **t = found;
 
-		mod.id = vr->ids[i];
-		if (mod.flags & HTW_MOD_DEADLINE)
-			mod.deadline = vr->deadlines[i];
-		if (mod.flags & HTW_MOD_COOKIE)
-			mod.cookie = vr->cookies[i];
-		ret = htw_run_mod(run, htw_run_slot(run, mod.id), &mod);
-		if (unlikely(ret)) {
-			vr->ids[i] = ret;
-			failed++;
+		htw_vector_find(run, vr->ids + i, end - i, found);
+		for (; i < end; i++) {
+			int ret;
+
+			mod.id = vr->ids[i];
+			if (mod.flags & HTW_MOD_DEADLINE)
+				mod.deadline = vr->deadlines[i];
+			if (mod.flags & HTW_MOD_COOKIE)
+				mod.cookie = vr->cookies[i];
+			ret = htw_run_mod(run, *t++, &mod);
+			if (unlikely(ret)) {
+				vr->ids[i] = ret;
+				failed++;
+			}
 		}
 	}
 	return failed;
@@ -253,21 +274,6 @@ static u32 htw_vector_mod_some(struct htw_context *ctx, const struct htw_vector 
 		failed = htw_vector_mod_each(&run, vr, count, htw_vector_mod(v));
 	htw_run_end(&run);
 	return failed;
-}
-
-/*
- * Finds some timers, and has the cache fetch them all at once: where millions are
- * pending, waiting for one after the other takes longer than cancelling them. A mod
- * would gain as much, but has no instruction to spare (docs/performance.md).
- */
-static __always_inline void htw_vector_find(const struct htw_run *run, const u64 *ids, u32 count,
-					    struct htw_timer **found)
-{
-#pragma GCC unroll 4
-	for (u32 i = 0; i < count; i++) {
-		found[i] = htw_run_slot(run, ids[i]);
-		prefetchw(found[i]);
-	}
 }
 
 /* Return: how many failed. */

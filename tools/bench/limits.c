@@ -50,9 +50,11 @@ const char *raise_sysctl(const char *path, uint64_t value)
 
 const char *need_memory(uint64_t size)
 {
-	if (memory_free() > size + size / 8)
+	const uint64_t needed = size + size / 8, available = memory_free();
+
+	if (available > needed)
 		return NULL;
-	snprintf(why, sizeof(why), "needs %llu MB of memory, of which the VM has %llu",
-		 (unsigned long long)size >> 20, (unsigned long long)memory_free() >> 20);
+	snprintf(why, sizeof(why), "needs %llu MB of memory, and the VM has %llu MB",
+		 (unsigned long long)needed >> 20, (unsigned long long)available >> 20);
 	return why;
 }
