@@ -4,8 +4,10 @@
  * with ids of their own, on a descriptor each, and, for what the machine itself
  * gives, with work that shares nothing and calls nothing
  *
- * Whatever else the machine does makes a run longer and none shorter, so the runs are
- * short and many, all kinds take turns, and the fastest of each are compared.
+ * What gets done in a while depends on what else the machine does; runs of one thread
+ * and of two take turns, all kinds of them, and what was done in all of them is compared.
+ * How long the slower one of two takes would not do: the more a machine's speed
+ * varies, the longer that is, with nothing shared at all.
  *
  * QEMU's table of translated addresses, one for each CPU, grows only as it is flushed,
  * and is small where a CPU was idle: there the second thread would now and then need
@@ -29,10 +31,10 @@
 #define THREADS		2U
 #define TIMERS		65536U
 #define WARM_UPS	2U
-#define PASSES		3U
 /* More pages than the kernel flushes one by one. */
 #define FLUSHED		(64U * 4096U)
-#define RUNS		25U
+#define RUNS		32U
+#define RUN_NS		500000000U
 /* About what a pass takes. */
 #define STEPS		20000000U
 
@@ -59,6 +61,7 @@ struct worker {
 	unsigned int cpu;
 	int fd;
 	uint64_t sum;
+	double rate;	/* passes a second */
 };
 
 static pthread_barrier_t barrier;
@@ -100,8 +103,9 @@ static void warm_up(struct worker *w)
 static void *work(void *arg)
 {
 	struct worker *w = arg;
+	uint64_t begin, took;
+	uint32_t passes = 0;
 	cpu_set_t set;
-	uint32_t pass;
 
 	CPU_ZERO(&set);
 	CPU_SET(w->cpu, &set);
@@ -109,20 +113,24 @@ static void *work(void *arg)
 		die("threads: sched_setaffinity: %s", strerror(errno));
 	warm_up(w);
 	pthread_barrier_wait(&barrier);
-	for (pass = 0; pass < PASSES; pass++)
+	begin = now_ns();
+	do {
 		work_once(w, w->fd);
-	pthread_barrier_wait(&barrier);
+		passes++;
+		took = now_ns() - begin;
+	} while (took < RUN_NS);
+	w->rate = passes * 1e9 / took;
 	return NULL;
 }
 
-/* How long so many threads take, each for the same work. */
-static uint64_t run(struct worker *workers, unsigned int count, enum shared shared)
+/* How many passes a second so many threads make, together. */
+static double run(struct worker *workers, unsigned int count, enum shared shared)
 {
+	double rate = 0;
 	unsigned int i;
-	uint64_t begin;
 	int fd = -1;
 
-	if (pthread_barrier_init(&barrier, NULL, count + 1))
+	if (pthread_barrier_init(&barrier, NULL, count))
 		die("threads: no barrier");
 	for (i = 0; i < count; i++) {
 		if (!i || shared != ONE_FD)
@@ -132,42 +140,36 @@ static uint64_t run(struct worker *workers, unsigned int count, enum shared shar
 		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
 			die("threads: cannot start one");
 	}
-	pthread_barrier_wait(&barrier);
-	begin = now_ns();
-	pthread_barrier_wait(&barrier);
-	begin = now_ns() - begin;
 	for (i = 0; i < count; i++) {
 		pthread_join(workers[i].thread, NULL);
-		if (!i || shared != ONE_FD)
-			close(workers[i].fd);
+		rate += workers[i].rate;
 	}
+	for (i = 0; i < (shared == ONE_FD ? 1 : count); i++)
+		close(workers[i].fd);
 	pthread_barrier_destroy(&barrier);
-	return begin;
+	return rate;
 }
 
 static void measure_threads(struct worker *workers)
 {
-	uint64_t one[KINDS], two[KINDS];
+	double one[KINDS] = {}, two[KINDS] = {};
 	enum shared kind;
 	unsigned int i;
 
-	memset(one, 0xff, sizeof(one));
-	memset(two, 0xff, sizeof(two));
 	for (i = 0; i < RUNS; i++) {
 		for (kind = 0; kind < KINDS; kind++) {
-			const uint64_t alone = run(workers, 1, kind);
-			const uint64_t both = run(workers, THREADS, kind);
+			const double alone = run(workers, 1, kind);
+			const double both = run(workers, THREADS, kind);
 
-			one[kind] = alone < one[kind] ? alone : one[kind];
-			two[kind] = both < two[kind] ? both : two[kind];
-			progress("%s %s: %.1f ms alone, %.1f ms for two; fastest %.1f, %.1f",
-				 kinds[kind].system, kinds[kind].op, alone / 1e6, both / 1e6,
-				 one[kind] / 1e6, two[kind] / 1e6);
+			one[kind] += alone;
+			two[kind] += both;
+			progress("%s %s: %.1f passes a second alone, %.1f by two: %.2f times",
+				 kinds[kind].system, kinds[kind].op, alone, both,
+				 two[kind] / one[kind]);
 		}
 	}
 	for (kind = 0; kind < KINDS; kind++)
-		report(kinds[kind].system, kinds[kind].op, TIMERS,
-		       (double)THREADS * one[kind] / two[kind], "ratio");
+		report(kinds[kind].system, kinds[kind].op, TIMERS, two[kind] / one[kind], "ratio");
 }
 
 void workload_threads(void)
