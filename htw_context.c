@@ -380,8 +380,9 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
 		} else {
 			/*
 			 * For all that is wanted. Then look again: others may have grown it
-			 * or freed some. While any is free there is no new chunk, so no
-			 * id is beyond the words that a table for the limit has.
+			 * or freed some. A chunk is made only where that look, with this lock
+			 * held, finds none free below the limit: so there are no more
+			 * chunks than the limit needs.
 			 */
 			ret = mutex_lock_killable(&ctx->grow);
 			growing = !ret;

@@ -53,7 +53,7 @@ enum htw_clock {
  * struct htw_base - a wheel and what drives it
  * @wheel: the timers, in ticks since the clock's zero; first, so that its address
  *	is the base's
- * @lock: guards all below and the nodes in the wheel; taken with bottom halves
+ * @lock: guards @wheel, the nodes in it and all below; taken with bottom halves
  *	off. Order: a base's lock, then a context's; two bases' locks by
  *	htw_base_lock_two()
  * @expiry_lock: held while the functions of callouts run, so that one can wait

@@ -27,12 +27,12 @@
  * @base: the base whose lock is held
  * @here: the base that timers are to be started on
  * @place: what &htw_node.place is, but for its flags, of a timer that is
- *	pending on @base, if that is @here; else of none (this and the following
- *	three not in a run that only adds)
+ *	pending on @base, if that is @here; else of none. Not set in a run that
+ *	finds no timer, like @place_plain, @chunk_mask and @chunks
  * @place_plain: the same where @plain; else of none
  * @nr_chunks: chunks in which it can find timers; none where no timer had been
  *	armed when it began, as the context's shape is not settled then, and none
- *	in a run that only adds
+ *	in a run that is not to find any
  * @chunk_mask: &htw_directory.mask
  * @chunks: &htw_directory.chunks
  * @now: the time as of which all of the run is done, in ns
@@ -101,7 +101,7 @@ static inline void htw_run_lock_here(struct htw_run *run)
 		htw_run_switch(run, run->here);
 }
 
-/* Has a timer been reserved, and so the context got the shape that it keeps? */
+/* Was a timer about to be armed once? Then the context has the shape that it keeps. */
 static inline bool htw_run_is_settled(const struct htw_context *ctx)
 {
 	/* Pairs with htw_run_begin_adds(): its shape is seen then. */
@@ -196,7 +196,7 @@ static inline void htw_run_arm(struct htw_run *run, struct htw_timer *t)
 
 /**
  * htw_run_add() - arms a reserved timer
- * @run: the run, begun with htw_run_begin_adds(); the lock of its @here is held, as
+ * @run: the run, of a context that is settled; the lock of its @here is held, as
  *	when it begins
  * @t: the timer, on no list any more
  * @add: what the program asked for, found to be valid

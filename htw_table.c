@@ -140,11 +140,13 @@ void htw_table_free(struct htw_context *ctx)
  * htw_table_size() - how large a mapping may be
  * @ctx: the context
  *
- * Return: bytes, whole pages: the words of as many slots as its limit needs.
+ * Return: bytes, whole pages: the words of as many slots as its limit needs; of more
+ * where calls that failed had made them before the limit was set.
  */
 size_t htw_table_size(const struct htw_context *ctx)
 {
-	const u32 chunks = DIV_ROUND_UP(READ_ONCE(ctx->limit), HTW_CHUNK_TIMERS);
+	const u32 chunks = max_t(u32, DIV_ROUND_UP(READ_ONCE(ctx->limit), HTW_CHUNK_TIMERS),
+				 htw_context_chunks(ctx));
 
 	return (size_t)DIV_ROUND_UP(chunks, HTW_TABLE_CHUNKS) << PAGE_SHIFT;
 }

@@ -180,6 +180,23 @@ static void size_is_that_of_the_limit(struct kunit *test)
 	}
 }
 
+/* A call whose ids could not be told leaves chunks behind, and the context as it was. */
+static void chunks_beyond_a_lower_limit_have_words(struct kunit *test)
+{
+	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = 1 };
+	const u32 page = PAGE_SIZE / (HTW_CHUNK_SLOTS * sizeof(u64)) * HTW_CHUNK_TIMERS;
+	struct htw_context *ctx = htw_test_context(test);
+	LIST_HEAD(reserved);
+	u64 id;
+
+	KUNIT_ASSERT_EQ(test, htw_context_reserve(ctx, &reserved, page + 1, NULL), page + 1);
+	htw_context_unreserve(ctx, &reserved);
+	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	id = htw_test_start(test, ctx, U64_MAX - 1, 7);
+	KUNIT_EXPECT_LT(test, HTW_ID_SLOT(id) * sizeof(u64), htw_table_size(ctx));
+	KUNIT_EXPECT_EQ(test, htw_table_size(ctx), 2 * PAGE_SIZE);
+}
+
 static void slot_stays_the_programs(struct kunit *test)
 {
 	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
@@ -361,6 +378,7 @@ static struct kunit_case htw_table_cases[] = {
 	KUNIT_CASE(moving_resets_the_word),
 	KUNIT_CASE(every_chunk_has_words),
 	KUNIT_CASE(size_is_that_of_the_limit),
+	KUNIT_CASE(chunks_beyond_a_lower_limit_have_words),
 	KUNIT_CASE(slot_stays_the_programs),
 	KUNIT_CASE(moves_wake_nobody),
 	KUNIT_CASE(always_a_little_later),
