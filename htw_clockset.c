@@ -212,10 +212,8 @@ static void htw_clockset_wait_for_adds(struct htw_context *ctx)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
-		/* Pairs with htw_base_prepare(). */
-		struct htw_base *base = smp_load_acquire(per_cpu_ptr(&htw_bases[ctx->clock], cpu));
+		struct htw_base *base = ctx->own ?: htw_base_on(ctx->clock, cpu);
 
-		base = ctx->own ?: base;
 		if (base) {
 			spin_lock_bh(&base->lock);
 			spin_unlock_bh(&base->lock);

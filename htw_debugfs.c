@@ -49,9 +49,7 @@ static int htw_wheels_show(struct seq_file *m, void *unused)
 
 	for_each_possible_cpu(cpu) {
 		for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
-			/* Pairs with htw_base_prepare(). */
-			struct htw_base *base = smp_load_acquire(per_cpu_ptr(&htw_bases[clock],
-									     cpu));
+			struct htw_base *base = htw_base_on(clock, cpu);
 
 			if (base)
 				htw_debugfs_show_wheel(m, base);

@@ -163,6 +163,13 @@ void htw_base_wake(struct htw_base *base);
 u64 htw_base_check_clock(struct htw_base *base, u64 now);
 bool htw_base_advance(struct htw_base *base, u64 now, u64 *expired);
 
+/* A CPU's base, for those who look without a lock; NULL where there is none yet. */
+static inline struct htw_base *htw_base_on(enum htw_clock clock, unsigned int cpu)
+{
+	/* Pairs with htw_base_prepare(). */
+	return smp_load_acquire(per_cpu_ptr(&htw_bases[clock], cpu));
+}
+
 /* Ticks that have come by @ns. */
 static inline u64 htw_tick(const struct htw_base *base, u64 ns)
 {

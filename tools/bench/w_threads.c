@@ -40,7 +40,7 @@
 
 enum shared {
 	ONE_FD,
-	NO_FD,		/* a descriptor each */
+	OWN_FDS,
 	NOTHING,
 	KINDS,
 };
@@ -50,7 +50,7 @@ static const struct {
 	const char *op;
 } kinds[KINDS] = {
 	[ONE_FD] = { "htw-batch", "threads-one-fd" },
-	[NO_FD] = { "htw-batch", "threads-own-fds" },
+	[OWN_FDS] = { "htw-batch", "threads-own-fds" },
 	[NOTHING] = { "machine", "threads" },
 };
 
