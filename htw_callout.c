@@ -17,7 +17,12 @@
 
 static struct htw_base *htw_callout_base(const struct htw_callout *callout)
 {
-	return per_cpu(htw_bases[HTW_CLOCK_MONOTONIC], READ_ONCE(callout->node.cpu));
+	const unsigned int cpu = READ_ONCE(callout->node.cpu);
+
+	if (unlikely(cpu == HTW_CPU_EARLY))
+		return &htw_early_base;
+	/* Pairs with htw_engine_cpu_prepare(). */
+	return smp_load_acquire(per_cpu_ptr(&htw_callout_bases, cpu));
 }
 
 /* Locks the base that guards a callout; bottom halves are off afterwards. */
@@ -29,7 +34,8 @@ static struct htw_base *htw_callout_lock(const struct htw_callout *callout)
 	for (;;) {
 		base = htw_callout_base(callout);
 		htw_lock(&base->lock);
-		if (READ_ONCE(callout->node.cpu) == base->cpu)
+		/* It may have moved; that is to be seen under the lock of its base. */
+		if (likely(htw_callout_base(callout) == base))
 			return base;
 		htw_unlock(&base->lock);
 	}
@@ -81,7 +87,7 @@ static bool htw_callout_start_here(struct htw_base *here, struct htw_node *n, u6
 	bool mine;
 
 	htw_lock(&here->lock);
-	mine = READ_ONCE(n->cpu) == here->cpu && likely(!here->offline);
+	mine = READ_ONCE(n->cpu) == here->cpu;
 	if (likely(mine)) {
 		*pending = n->state == HTW_PENDING;
 		if (*pending)
@@ -104,11 +110,9 @@ static noinline bool htw_callout_start_elsewhere(struct htw_base *here,
 	for (;;) {
 		there = htw_callout_base(callout);
 		htw_base_lock_two(here, there);
-		if (READ_ONCE(n->cpu) == there->cpu && !here->offline)
+		if (htw_callout_base(callout) == there)
 			break;
 		htw_base_unlock_two(here, there);
-		if (READ_ONCE(here->offline))
-			here = this_cpu_read(htw_bases[HTW_CLOCK_MONOTONIC]);
 	}
 	pending = n->state == HTW_PENDING;
 	if (pending)
@@ -138,7 +142,8 @@ bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns, u64 slac
 
 	WARN_ON_ONCE(in_hardirq() || in_nmi());
 	local_bh_disable();
-	here = htw_base_here(HTW_CLOCK_MONOTONIC, -1);
+	/* Pairs with htw_engine_cpu_prepare(). */
+	here = smp_load_acquire(per_cpu_ptr(&htw_callout_bases, htw_cpu_here()));
 	if (unlikely(!htw_callout_start_here(here, &callout->node, deadline_ns, slack_ns,
 					     &pending)))
 		pending = htw_callout_start_elsewhere(here, callout, deadline_ns, slack_ns);

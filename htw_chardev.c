@@ -319,17 +319,23 @@ static ssize_t htw_read_iter(struct kiocb *iocb, struct iov_iter *to)
 	if (iov_iter_count(to) < sizeof(struct htw_event))
 		return -EINVAL;
 	for (;;) {
-		if (htw_context_ring_is_mapped(ctx))
-			return -EBUSY;
+		if (htw_context_ring_is_mapped(ctx)) {
+			ret = -EBUSY;
+			break;
+		}
 		ret = htw_read_some(ctx, to);
 		if (ret)
-			return ret;
+			break;
 		if (iocb->ki_filp->f_flags & O_NONBLOCK || iocb->ki_flags & IOCB_NOWAIT)
 			return -EAGAIN;
-		ret = wait_event_interruptible(ctx->wait, htw_read_would_end(ctx));
+		ret = wait_event_interruptible_exclusive(ctx->readers, htw_read_would_end(ctx));
 		if (ret)
-			return ret;
+			break;
 	}
+	/* One reader was woken up: what it leaves is for the next. */
+	if (htw_read_would_end(ctx))
+		htw_wake_reader(ctx);
+	return ret;
 }
 
 static __poll_t htw_poll(struct file *file, poll_table *wait)
@@ -364,6 +370,7 @@ static void htw_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct htw_context *ctx = file->private_data;
 	u32 timers, expired;
+	u64 times, ns;
 
 	spin_lock_bh(&ctx->lock);
 	timers = ctx->nr_timers;
@@ -373,6 +380,8 @@ static void htw_show_fdinfo(struct seq_file *m, struct file *file)
 		   htw_context_tick_ns(ctx));
 	seq_printf(m, "htw-timers:\t%u\nhtw-expired:\t%u\nhtw-limit:\t%u\n",
 		   timers, expired, ctx->limit);
+	htw_user_throttled(ctx->user, &times, &ns);
+	seq_printf(m, "htw-throttled:\t%llu\nhtw-throttled-ns:\t%llu\n", times, ns);
 }
 
 static int htw_release(struct inode *inode, struct file *file)

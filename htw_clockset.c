@@ -203,7 +203,7 @@ static void htw_clockset_walk_chunk(struct htw_context *ctx, u32 nr)
 		htw_run_unlock_timer(&run, state);
 	}
 	htw_run_end(&run);
-	htw_delivery_wake(&delivery);
+	htw_delivery_wake(&delivery, false);
 }
 
 /* Lets those go on that are arming a timer and may have read the old count. */
@@ -212,7 +212,7 @@ static void htw_clockset_wait_for_adds(struct htw_context *ctx)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
-		struct htw_base *base = ctx->own ?: htw_base_on(ctx->clock, cpu);
+		struct htw_base *base = ctx->own ?: htw_base_on(ctx->bases, cpu);
 
 		if (base) {
 			spin_lock_bh(&base->lock);

@@ -40,10 +40,11 @@ struct htw_context *htw_context_alloc(u32 limit)
 	if (!ctx)
 		return NULL;
 	ctx->user = htw_user_get();
-	if (IS_ERR(ctx->user)) {
+	if (!ctx->user) {
 		kfree(ctx);
 		return NULL;
 	}
+	ctx->bases = &ctx->user->cpus->bases[HTW_CLOCK_MONOTONIC];
 	timens_add_monotonic(&monotonic);
 	timens_add_boottime(&boottime);
 	ctx->timens_monotonic = timespec64_to_ns(&monotonic);
@@ -57,7 +58,7 @@ struct htw_context *htw_context_alloc(u32 limit)
 		INIT_LIST_HEAD(&ctx->free[i]);
 	ctx->limit = limit;
 	RCU_INIT_POINTER(ctx->dir, &htw_no_directory);
-	init_waitqueue_head(&ctx->wait);
+	htw_wake_init(ctx);
 	mutex_init(&ctx->grow);
 	htw_shrink_init(ctx);
 	return ctx;
@@ -286,6 +287,7 @@ static void htw_context_free(struct work_struct *work)
 {
 	struct htw_context *ctx = container_of(to_rcu_work(work), struct htw_context, free_work);
 
+	htw_wake_exit(ctx);
 	htw_table_free(ctx);
 	htw_shrink_exit(ctx);
 	for (u32 i = 0; i < ctx->nr_chunks; i++) {
@@ -339,6 +341,7 @@ void htw_context_close(struct htw_context *ctx)
 		htw_run_end(&run);
 		cond_resched();
 	}
+	htw_wake_stop(ctx);
 	INIT_RCU_WORK(&ctx->free_work, htw_context_free);
 	queue_rcu_work(htw_wq, &ctx->free_work);
 }
@@ -392,6 +395,12 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
 	}
 	if (growing)
 		mutex_unlock(&ctx->grow);
+	/* What is reserved needs a base to be started on: then arming it cannot fail. */
+	if (likely(got) && unlikely(!htw_context_make_base(ctx))) {
+		htw_user_uncharge(ctx->user, granted - got);
+		htw_context_unreserve(ctx, timers);
+		return -ENOMEM;
+	}
 	htw_user_uncharge(ctx->user, granted - got);
 	return got ?: ret;
 }
@@ -456,5 +465,6 @@ void htw_context_exit(void)
 	htw_clockset_exit();
 	rcu_barrier();	/* those that wait for a grace period are then queued */
 	destroy_workqueue(htw_wq);
-	rcu_barrier();	/* chunks that were given back until then */
+	rcu_barrier();	/* chunks and bases that were given back until then */
+	htw_users_exit();
 }

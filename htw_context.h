@@ -42,10 +42,16 @@
  * @nr_timers: how many are not free (@lock)
  * @shrink_below: if @nr_timers falls below this, memory may be given back (@lock)
  * @limit: the most that @nr_timers may be (settled before the first timer)
- * @wait: for an expiration
+ * @wait: for those who poll for an expiration
+ * @readers: for those who read, and wait exclusively
+ * @waking: @wait is being walked (its lock)
+ * @wake_again: there were expirations since that began (its lock)
+ * @wake_mark: where the walk goes on; on @wait's list meanwhile (its lock)
+ * @wake_job: goes on with a walk that was too long; its pacer is whose CPU began it
  * @wake_queued: on the list of a &struct htw_delivery (@lock)
  * @wake_next: the next one there (whoever set @wake_queued)
  * @fasync: whom to send SIGIO (fasync_helper() guards it)
+ * @sigio: sends it
  * @grow: serialises growing and giving back; nothing is locked inside but @lock
  * @nr_chunks: how many entries of @dir have been used, holes included; never
  *	falls (@grow)
@@ -67,6 +73,8 @@
  *	(@lock, or a timer that is reserved)
  * @clock: the clock of all its timers (settled before the first timer, @lock)
  * @own: its private base, or NULL (settled before the first timer)
+ * @bases: its user's bases for @clock, by CPU; those that have been made (settled
+ *	before the first timer)
  * @home: the CPU that its timers wait on, or -1 (settled before the first timer)
  * @ring: the ring that programs can map, or NULL (settled before the first timer)
  * @setup: what of this the program asked for, of &enum htw_setup_flag (@lock)
@@ -98,9 +106,15 @@ struct htw_context {
 	u32 shrink_below;
 	u32 limit;
 	wait_queue_head_t wait;
+	wait_queue_head_t readers;
+	bool waking;
+	bool wake_again;
+	wait_queue_entry_t wake_mark;
+	struct htw_job wake_job;
 	bool wake_queued;
 	struct htw_context *wake_next;
 	struct fasync_struct *fasync;
+	struct delayed_work sigio;
 	struct mutex grow;	/* order: this, then @lock */
 	u32 nr_chunks;
 	bool table;
@@ -118,6 +132,7 @@ struct htw_context {
 	bool used;
 	enum htw_clock clock;
 	struct htw_base *own;
+	struct htw_base *__percpu *bases;
 	int home;
 	struct htw_completions *ring;
 	u32 setup;
@@ -243,10 +258,28 @@ static inline void htw_context_reset_word(const struct htw_context *ctx,
 		htw_timer_reset_word(t);
 }
 
-/* The base that a timer should be started on; bottom halves are off. */
+/* The CPU on which a timer that is started now should wait. */
+static inline unsigned int htw_context_cpu(const struct htw_context *ctx)
+{
+	return unlikely(ctx->home >= 0) ? ctx->home : htw_cpu_here();
+}
+
+/*
+ * The base that a timer should be started on; bottom halves are off. NULL where it
+ * has to be made first, by htw_context_make_base().
+ */
 static inline struct htw_base *htw_context_base(const struct htw_context *ctx)
 {
-	return ctx->own ?: htw_base_here(ctx->clock, ctx->home);
+	return ctx->own ?: *per_cpu_ptr(ctx->bases, htw_context_cpu(ctx));
+}
+
+/*
+ * Makes the base that a timer should be started on, if it is not there. Returns that
+ * one, or where it cannot be made any other that will do. May sleep.
+ */
+static inline struct htw_base *htw_context_make_base(const struct htw_context *ctx)
+{
+	return ctx->own ?: htw_base_make(ctx->user, ctx->clock, htw_context_cpu(ctx));
 }
 
 /*
@@ -256,7 +289,7 @@ static inline struct htw_base *htw_context_base(const struct htw_context *ctx)
 static inline struct htw_base *htw_context_base_of(const struct htw_context *ctx,
 						   const struct htw_timer *t)
 {
-	return ctx->own ?: per_cpu(htw_bases[ctx->clock], READ_ONCE(t->node.cpu));
+	return ctx->own ?: *per_cpu_ptr(ctx->bases, READ_ONCE(t->node.cpu));
 }
 
 /**
@@ -369,6 +402,11 @@ u32 htw_deliver_alike(struct htw_delivery *d, struct list_head *due, u64 now,
 		      unsigned int *budget);
 void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t, u64 now);
 void htw_delivery_pause(struct htw_delivery *d);
-void htw_delivery_wake(struct htw_delivery *d);
+void htw_delivery_wake(struct htw_delivery *d, bool paced);
+
+void htw_wake_init(struct htw_context *ctx);
+void htw_wake_stop(struct htw_context *ctx);
+void htw_wake_exit(struct htw_context *ctx);
+void htw_wake_reader(struct htw_context *ctx);
 
 #endif /* _HTW_CONTEXT_H */

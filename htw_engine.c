@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The engine: on each CPU a wheel, paced by an hrtimer
+ * The engine: wheels, their hrtimers, and the CPUs that they wait on
  *
- * A node is started on the wheel of the CPU that asks for it, so the hrtimer
- * that may have to be reprogrammed is the caller's own: pinned, and never
- * programmed from another CPU. It runs in softirq, and stands at the wheel's
- * next tick with work, or not at all. Stopping a node does not touch it: the
- * callback may find nothing to do once, and then does not come back.
+ * A base is a wheel, a lock and an hrtimer. There is one for each CPU, clock and
+ * user, made when that user first starts a timer there; one for each private
+ * wheel; and one for each CPU's callouts. A node is started on the base of the CPU
+ * that asks for it, so the hrtimer that may have to be reprogrammed is the
+ * caller's own: pinned, and never programmed from another CPU. It stands at the
+ * wheel's next tick with work, or not at all. Stopping a node does not touch it:
+ * it may come once for nothing.
  *
- * One callback does a bounded batch. Where more is due it comes back after a
- * gap as long as the batch took, so that half of the CPU is left to others,
- * and the lock is dropped after each few nodes.
+ * The hrtimer's callback does no more than to schedule the base with its CPU's
+ * pacer, which has it deliver what is due, some at a time: see htw_pacer.c.
  *
- * When a CPU goes away the core moves its hrtimers, ours included, to another
- * one, where the callback goes on with the wheel it belongs to. Then the nodes
- * move to the wheel of a live CPU, in the order of their ticks.
+ * When a CPU goes away, another one's pacer adopts its bases as they are, and when
+ * it comes back they are its own again. No timer is moved, and nothing can fail.
  */
 
 #include <linux/cpu.h>
@@ -32,30 +32,41 @@
 #include "htw_context.h"
 #include "htw_engine.h"
 
-/* Nodes in one go under the lock. */
-#define HTW_CHUNK		128
-/* As many nodes a callout counts for. */
-#define HTW_CALLOUT_COST	16u
-/* One callback ends with the chunk in which this much time has passed. */
-#define HTW_BUDGET_NS		(200 * NSEC_PER_USEC)
-/* Nodes moved in one go off a CPU that has gone; two locks are held for it. */
-#define HTW_EVICT_CHUNK		256
+/* Nodes that HTW_ADVANCE deals with in one go under the lock. */
+#define HTW_ADVANCE_UNITS	128u
+/* As many nodes a callout, or another context, counts for. */
+#define HTW_CALLOUT_UNITS	16u
 
 struct htw_geometry htw_geometry;
 u32 htw_tick_ns;
 
-DEFINE_PER_CPU(struct htw_base *, htw_bases[HTW_CLOCKS]);
+/* Bases by the CPU that their timers wait on; htw_pacers_mutex guards the lists. */
+static DEFINE_PER_CPU(struct list_head, htw_cpu_bases);
 
-/* Private wheels leave each CPU alone until then, in ns of CLOCK_MONOTONIC. */
-static DEFINE_PER_CPU(u64, htw_quiet_until);
+/* Whose callouts are. */
+static struct htw_user htw_callout_user = { .class = HTW_CLASS_CALLOUTS };
+
+/*
+ * Where callouts wait that are started before htw_engine_init(), which takes them
+ * over; that can be only where all is built in. All that it has is a list: each
+ * node counts as due, in ns, and nobody is woken up.
+ */
+struct htw_base htw_early_base = {
+	.wheel = {
+		.cursor = HTW_NEVER,
+		.due = LIST_HEAD_INIT(htw_early_base.wheel.due),
+	},
+	.lock = __SPIN_LOCK_UNLOCKED(htw_early_base.lock),
+	.expiry_lock = __SPIN_LOCK_UNLOCKED(htw_early_base.expiry_lock),
+	.tick_ns = 1,
+	.clock = HTW_CLOCK_MONOTONIC,
+	.cpu = HTW_CPU_EARLY,
+};
+
+DEFINE_PER_CPU(struct htw_base *, htw_callout_bases) = &htw_early_base;
 
 static int htw_cpuhp_prepare;
 static int htw_cpuhp_online;
-
-/* Which clocks the CPUs have bases for; written with CPU hotplug locked out. */
-static bool htw_clock_used[HTW_CLOCKS];
-/* Guards htw_clock_used[] against another writer. */
-static DEFINE_MUTEX(htw_clock_mutex);
 
 static const clockid_t htw_clock_ids[HTW_CLOCKS] = {
 	[HTW_CLOCK_MONOTONIC]	= CLOCK_MONOTONIC,
@@ -63,32 +74,42 @@ static const clockid_t htw_clock_ids[HTW_CLOCKS] = {
 	[HTW_CLOCK_REALTIME]	= CLOCK_REALTIME,
 };
 
+/* The pacer's "not before", on a base's clock. */
+static u64 htw_base_not_before(const struct htw_base *base)
+{
+	const u64 ns = READ_ONCE(base->job.pacer->not_before);
+
+	switch (base->clock) {
+	case HTW_CLOCK_BOOTTIME:
+		return ktime_to_ns(ktime_mono_to_any(ns_to_ktime(ns), TK_OFFS_BOOT));
+	case HTW_CLOCK_REALTIME:
+		return ktime_to_ns(ktime_mono_to_any(ns_to_ktime(ns), TK_OFFS_REAL));
+	default:
+		return ns;
+	}
+}
+
 /*
- * Programs the hrtimer for the wheel's next tick, but not before @earliest. We
- * are on its CPU, or in its callback, or it has no CPU.
+ * Programs the hrtimer for the wheel's next tick, but not before @earliest and not
+ * before the pacer runs. We are on the pacer's CPU.
+ *
+ * Private wheels have ticks of their own, which do not coincide. Where they have
+ * their CPU interrupted too often, they share interrupts.
  */
 static void htw_base_program(struct htw_base *base, u64 earliest)
 {
+	const struct htw_pacer *p = base->job.pacer;
 	u64 ns;
 
 	lockdep_assert_held(&base->lock);
 
-	if (base->clock == HTW_CLOCK_STILL)
-		return;
 	if (check_mul_overflow(base->wheel.next, base->tick_ns, &ns) || ns > KTIME_MAX)
 		ns = KTIME_MAX;
-	ns = max(ns, earliest);
+	ns = max3(ns, earliest, htw_base_not_before(base));
 	trace_htw_program(base->cpu, ns);
-	hrtimer_start(&base->hrtimer, ns_to_ktime(ns),
-		      base->private ? HRTIMER_MODE_ABS_SOFT : HRTIMER_MODE_ABS_PINNED_SOFT);
-}
-
-/* On the base's CPU, in hardirq: lets the callback run, which then knows more. */
-static void htw_base_kicked(void *data)
-{
-	struct htw_base *base = data;
-
-	hrtimer_start(&base->hrtimer, 0, HRTIMER_MODE_ABS_PINNED_SOFT);
+	hrtimer_start_range_ns(&base->hrtimer, ns_to_ktime(ns),
+			       base->private && p->crowded ? HTW_GAP_MIN_NS : 0,
+			       HRTIMER_MODE_ABS_PINNED_SOFT);
 }
 
 /**
@@ -99,11 +120,13 @@ void htw_base_wake(struct htw_base *base)
 {
 	lockdep_assert_held(&base->lock);
 
-	/* A kick that is under way will do for this node as well. */
-	if (base->private || base->cpu == raw_smp_processor_id())
+	/* Whoever serves it programs the hrtimer afterwards. */
+	if (!base->job.pacer || htw_job_is_scheduled(&base->job))
+		return;
+	if (base->job.pacer->cpu == raw_smp_processor_id())
 		htw_base_program(base, 0);
 	else
-		smp_call_function_single_async(base->cpu, &base->kick);
+		htw_job_schedule(&base->job, 0);
 }
 
 /**
@@ -163,14 +186,14 @@ u64 htw_base_check_clock(struct htw_base *base, u64 now)
 }
 
 /*
- * Delivers what is due, then moves down what will be, a chunk at the most.
+ * Delivers what is due, then moves down what will be, @budget nodes at the most.
  *
  * Return: true if nothing is left to do now.
  */
-static bool htw_base_run(struct htw_base *base, struct htw_delivery *delivery)
+static bool htw_base_run(struct htw_base *base, struct htw_delivery *delivery,
+			 unsigned int budget)
 {
 	const u64 cascades = base->wheel.cascades;
-	unsigned int budget = HTW_CHUNK;
 	u64 now = htw_base_now(base);
 	struct htw_node *n;
 	bool done;
@@ -190,7 +213,7 @@ static bool htw_base_run(struct htw_base *base, struct htw_delivery *delivery)
 			htw_delivery_pause(delivery);
 			htw_callout_run(base, n);
 			/* Others' code: look at the clock sooner. */
-			budget -= min(budget, HTW_CALLOUT_COST);
+			budget -= min(budget, HTW_CALLOUT_UNITS);
 		} else {
 			htw_deliver(delivery, n, now);
 		}
@@ -202,63 +225,52 @@ static bool htw_base_run(struct htw_base *base, struct htw_delivery *delivery)
 	return done;
 }
 
-/* Is a private wheel to wait, because others have used up this CPU's half? */
-static bool htw_base_must_wait(struct htw_base *base, u64 began)
+/* The base's turn; see &struct htw_job. */
+static enum htw_served htw_base_serve(struct htw_job *job, const struct htw_turn *turn)
 {
-	const u64 quiet_until = this_cpu_read(htw_quiet_until);
+	struct htw_base *base = container_of(job, struct htw_base, job);
+	const bool callouts = base->user == &htw_callout_user;
+	enum htw_served served = HTW_SERVED_MORE;
+	struct htw_delivery delivery;
 
-	if (!base->private || began >= quiet_until)
-		return false;
-	spin_lock(&base->lock);
-	htw_base_program(base, htw_base_now(base) + (quiet_until - began));
-	spin_unlock(&base->lock);
-	return true;
+	if (callouts)
+		htw_lock(&base->expiry_lock);
+	if (unlikely(turn->wait)) {
+		htw_lock(&base->lock);
+	} else if (unlikely(!htw_trylock(&base->lock))) {
+		if (callouts)
+			htw_unlock(&base->expiry_lock);
+		return HTW_SERVED_BUSY;
+	}
+	htw_delivery_begin(&delivery, base);
+	/* Else it has come to another CPU, or is about to be freed. */
+	if (likely(job->pacer == turn->pacer && !job->dead)) {
+		/* Until we know when to come back, nobody else shall say so. */
+		base->wheel.next = 0;
+		if (htw_base_run(base, &delivery, turn->units)) {
+			base->wheel.next = htw_wheel_next(&base->wheel);
+			htw_job_done(job);
+			if (base->wheel.next != HTW_NEVER)
+				htw_base_program(base, htw_base_now(base) + HTW_GAP_MIN_NS);
+			served = HTW_SERVED_DONE;
+		} else {
+			base->exhausted++;
+		}
+	}
+	htw_unlock(&base->lock);
+	if (callouts)
+		htw_unlock(&base->expiry_lock);
+	htw_delivery_wake(&delivery, true);
+	return served;
 }
 
 static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
 {
 	struct htw_base *base = container_of(hrtimer, struct htw_base, hrtimer);
-	const u64 began = ktime_get_ns();
-	struct htw_delivery delivery;
-	u64 spent;
-	bool done;
 
-	if (htw_base_must_wait(base, began))
-		return HRTIMER_NORESTART;
-
-	/* Contexts that timers are delivered to go after a grace period. */
-	rcu_read_lock();
-	htw_delivery_begin(&delivery, base);
-	do {
-		spin_lock(&base->expiry_lock);
-		spin_lock(&base->lock);
-		/* Until we know when to come back, nobody else shall say so. */
-		base->wheel.next = 0;
-		done = htw_base_run(base, &delivery);
-		spin_unlock(&base->lock);
-		spin_unlock(&base->expiry_lock);
-		htw_delivery_wake(&delivery);
-		spent = ktime_get_ns() - began;
-	} while (!done && spent < HTW_BUDGET_NS);
-
-	/*
-	 * While more is left, next stays 0, so that no start brings us back
-	 * before the gap is over. The gap also keeps the expiry from being at
-	 * or before now: that would run in this very softirq.
-	 */
-	spin_lock(&base->lock);
-	base->callbacks++;
-	if (done)
-		base->wheel.next = htw_wheel_next(&base->wheel);
-	else
-		base->exhausted++;
-	if (base->private)
-		this_cpu_write(htw_quiet_until, began + 2 * spent);
-	/* Off a CPU that has gone the nodes are moved, to another's hrtimer. */
-	if (base->wheel.next != HTW_NEVER && !base->offline)
-		htw_base_program(base, htw_base_now(base) + spent);
-	spin_unlock(&base->lock);
-	rcu_read_unlock();
+	WRITE_ONCE(base->callbacks, base->callbacks + 1);
+	htw_job_fired(&base->job, base->clock == HTW_CLOCK_MONOTONIC ?
+				  ktime_to_ns(hrtimer_get_softexpires(hrtimer)) : 0);
 	return HRTIMER_NORESTART;
 }
 
@@ -268,7 +280,7 @@ static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
  * @now: the time it is then; an earlier one than before leaves it as it is
  * @expired: what was delivered is added to it
  *
- * Context: process; one chunk of nodes is done.
+ * Context: process; some of the nodes that are due are dealt with.
  * Return: true if nothing is left to do.
  */
 bool htw_base_advance(struct htw_base *base, u64 now, u64 *expired)
@@ -280,30 +292,57 @@ bool htw_base_advance(struct htw_base *base, u64 now, u64 *expired)
 	rcu_read_lock();
 	spin_lock_bh(&base->lock);
 	atomic64_set(&base->still_ns, max_t(u64, now, atomic64_read(&base->still_ns)));
-	done = htw_base_run(base, &delivery);
+	done = htw_base_run(base, &delivery, HTW_ADVANCE_UNITS);
 	spin_unlock_bh(&base->lock);
-	htw_delivery_wake(&delivery);
 	rcu_read_unlock();
+	htw_delivery_wake(&delivery, false);
 	*expired += delivery.expired;
 	return done;
 }
 
+static void htw_base_free_rcu(struct rcu_head *rcu)
+{
+	struct htw_base *base = container_of(rcu, struct htw_base, rcu);
+
+	htw_wheel_destroy(&base->wheel);
+	kfree(base);
+}
+
+/* Takes a base away from its CPU; it may be freed a grace period later. */
+static void htw_base_detach(struct htw_base *base)
+{
+	lockdep_assert_held(&htw_pacers_mutex);
+
+	list_del(&base->link);
+	spin_lock_bh(&base->lock);
+	base->job.dead = true;
+	/* From here on nobody programs it. */
+	if (!htw_job_is_scheduled(&base->job))
+		set_bit(0, &base->job.scheduled);
+	spin_unlock_bh(&base->lock);
+	hrtimer_cancel(&base->hrtimer);
+	htw_job_cancel(&base->job);
+}
+
 /**
- * htw_base_free() - frees a base
+ * htw_base_free() - frees a base that is one context's
  * @base: the base, whose wheel is empty
  *
  * Context: may sleep.
  */
 void htw_base_free(struct htw_base *base)
 {
-	if (base->clock != HTW_CLOCK_STILL)
-		hrtimer_cancel(&base->hrtimer);
-	htw_wheel_destroy(&base->wheel);
-	kfree(base);
+	if (base->job.pacer) {
+		mutex_lock(&htw_pacers_mutex);
+		htw_base_detach(base);
+		mutex_unlock(&htw_pacers_mutex);
+	}
+	call_rcu(&base->rcu, htw_base_free_rcu);
 }
 
-static struct htw_base *htw_base_alloc(enum htw_clock clock, const struct htw_geometry *geo,
-				       u32 tick_ns, gfp_t gfp, int node)
+static struct htw_base *htw_base_alloc(struct htw_user *user, enum htw_clock clock,
+				       const struct htw_geometry *geo, u32 tick_ns, gfp_t gfp,
+				       int node)
 {
 	struct htw_base *base = kzalloc_node(sizeof(*base), gfp, node);
 
@@ -311,23 +350,37 @@ static struct htw_base *htw_base_alloc(enum htw_clock clock, const struct htw_ge
 		return NULL;
 	spin_lock_init(&base->lock);
 	spin_lock_init(&base->expiry_lock);
+	INIT_LIST_HEAD(&base->link);
+	base->user = user;
 	base->clock = clock;
 	base->tick_ns = tick_ns;
 	base->touched = jiffies - 1;
-	INIT_CSD(&base->kick, htw_base_kicked, base);
+	htw_job_init(&base->job, &user->cpus->flow, htw_base_serve);
 	if (clock != HTW_CLOCK_STILL)
 		hrtimer_setup(&base->hrtimer, htw_base_callback, htw_clock_ids[clock],
 			      HRTIMER_MODE_ABS_SOFT);
 	htw_wheel_init(&base->wheel, geo, htw_tick(base, htw_base_now(base)));
 	if (htw_wheel_install_all(&base->wheel, gfp, node)) {
-		htw_base_free(base);
+		htw_wheel_destroy(&base->wheel);
+		kfree(base);
 		return NULL;
 	}
 	return base;
 }
 
+/* Has a CPU's pacer serve a base that nobody has seen yet. */
+static void htw_base_attach(struct htw_base *base, unsigned int cpu)
+{
+	lockdep_assert_held(&htw_pacers_mutex);
+
+	base->cpu = cpu;
+	base->job.pacer = htw_pacer_for(cpu);
+	list_add_tail(&base->link, per_cpu_ptr(&htw_cpu_bases, cpu));
+}
+
 /**
  * htw_base_alloc_private() - makes a base for one context
+ * @user: whose the context is
  * @clock: its clock
  * @geo: its geometry, which htw_geometry_check() has passed
  * @tick_ns: its tick
@@ -335,216 +388,253 @@ static struct htw_base *htw_base_alloc(enum htw_clock clock, const struct htw_ge
  * Context: may sleep; charged to the caller's cgroup.
  * Return: the base or NULL.
  */
-struct htw_base *htw_base_alloc_private(enum htw_clock clock, const struct htw_geometry *geo,
-					u32 tick_ns)
+struct htw_base *htw_base_alloc_private(struct htw_user *user, enum htw_clock clock,
+					const struct htw_geometry *geo, u32 tick_ns)
 {
-	struct htw_base *base = htw_base_alloc(clock, geo, tick_ns, GFP_KERNEL_ACCOUNT,
+	struct htw_base *base = htw_base_alloc(user, clock, geo, tick_ns, GFP_KERNEL_ACCOUNT,
 					       NUMA_NO_NODE);
 
-	if (base)
-		base->private = true;
+	if (!base)
+		return NULL;
+	base->private = true;
+	if (clock != HTW_CLOCK_STILL) {
+		mutex_lock(&htw_pacers_mutex);
+		htw_base_attach(base, htw_cpu_here());
+		mutex_unlock(&htw_pacers_mutex);
+	}
 	return base;
 }
 
-/* Makes a CPU's base for a clock, or takes it into use again. */
-static int htw_base_prepare(unsigned int cpu, enum htw_clock clock)
+/**
+ * htw_base_make() - a user's base on a CPU, made if it is not there yet
+ * @user: the user
+ * @clock: the clock, not %HTW_CLOCK_STILL
+ * @cpu: the CPU, online or not
+ *
+ * Context: may sleep; charged to the caller's cgroup.
+ * Return: the base; where it cannot be made another one of that user and clock, or
+ * NULL if there is none.
+ */
+struct htw_base *htw_base_make(struct htw_user *user, enum htw_clock clock, unsigned int cpu)
 {
-	struct htw_base *base = per_cpu(htw_bases[clock], cpu);
+	struct htw_base **place = &per_cpu_ptr(user->cpus, cpu)->bases[clock];
+	const gfp_t gfp = user == &htw_callout_user ? GFP_KERNEL : GFP_KERNEL_ACCOUNT;
+	struct htw_base *base, *made;
 
+	base = htw_base_on(&user->cpus->bases[clock], cpu);
+	if (base)
+		return base;
+	made = htw_base_alloc(user, clock, &htw_geometry, htw_tick_ns, gfp, cpu_to_node(cpu));
+	if (!made)
+		return READ_ONCE(user->first[clock]);
+	mutex_lock(&htw_pacers_mutex);
+	base = *place;
 	if (!base) {
-		base = htw_base_alloc(clock, &htw_geometry, htw_tick_ns, GFP_KERNEL,
-				      cpu_to_node(cpu));
-		if (!base)
-			return -ENOMEM;
-		base->cpu = cpu;
-		/* Pairs with those who look without a lock, as debugfs does. */
-		smp_store_release(per_cpu_ptr(&htw_bases[clock], cpu), base);
-		return 0;
+		base = made;
+		htw_base_attach(base, cpu);
+		/* Pairs with htw_base_on(). */
+		smp_store_release(place, base);
+		if (!user->first[clock])
+			WRITE_ONCE(user->first[clock], base);
 	}
-	spin_lock_bh(&base->lock);
-	base->offline = false;
-	base->wheel.next = HTW_NEVER;
-	spin_unlock_bh(&base->lock);
-	return 0;
+	mutex_unlock(&htw_pacers_mutex);
+	if (base != made) {
+		htw_wheel_destroy(&made->wheel);
+		kfree(made);
+	}
+	return base;
 }
 
-/* A CPU is about to come up, for the first time or again. */
+/**
+ * htw_bases_free() - frees the bases of a user who has no context any more
+ * @user: the user
+ *
+ * Context: may sleep.
+ */
+void htw_bases_free(struct htw_user *user)
+{
+	unsigned int cpu;
+
+	mutex_lock(&htw_pacers_mutex);
+	for_each_possible_cpu(cpu) {
+		for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
+			struct htw_base **place = &per_cpu_ptr(user->cpus, cpu)->bases[clock];
+			struct htw_base *base = *place;
+
+			if (!base)
+				continue;
+			WRITE_ONCE(*place, NULL);
+			htw_base_detach(base);
+			call_rcu(&base->rcu, htw_base_free_rcu);
+		}
+	}
+	memset(user->first, 0, sizeof(user->first));
+	mutex_unlock(&htw_pacers_mutex);
+}
+
+/**
+ * htw_bases_for_each() - calls a function for each base of a CPU
+ * @cpu: the CPU
+ * @fn: the function
+ * @data: passed on to it
+ *
+ * Context: may sleep; bases stay meanwhile.
+ */
+void htw_bases_for_each(unsigned int cpu, void (*fn)(struct htw_base *base, void *data),
+			void *data)
+{
+	struct htw_base *base;
+
+	mutex_lock(&htw_pacers_mutex);
+	list_for_each_entry(base, per_cpu_ptr(&htw_cpu_bases, cpu), link)
+		fn(base, data);
+	mutex_unlock(&htw_pacers_mutex);
+}
+
+/* Has another pacer serve all bases of a CPU; it looks at each, and programs its hrtimer. */
+static void htw_bases_move(unsigned int cpu, struct htw_pacer *to)
+{
+	struct htw_base *base;
+
+	lockdep_assert_held(&htw_pacers_mutex);
+
+	list_for_each_entry(base, per_cpu_ptr(&htw_cpu_bases, cpu), link) {
+		spin_lock_bh(&base->lock);
+		WRITE_ONCE(base->job.pacer, to);
+		/* Where it is scheduled already, the pacer that has it passes it on. */
+		htw_job_schedule(&base->job, 0);
+		spin_unlock_bh(&base->lock);
+	}
+}
+
+/* A CPU is about to come up, maybe for the first time: what callouts need there. */
 static int htw_engine_cpu_prepare(unsigned int cpu)
 {
-	for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
-		int ret = htw_clock_used[clock] ? htw_base_prepare(cpu, clock) : 0;
+	struct htw_base *base = htw_base_make(&htw_callout_user, HTW_CLOCK_MONOTONIC, cpu);
 
-		if (ret)
-			return ret;
-	}
+	if (!base || base->cpu != cpu)
+		return -ENOMEM;
+	/* Pairs with htw_callout_base(). */
+	smp_store_release(per_cpu_ptr(&htw_callout_bases, cpu), base);
 	return 0;
 }
 
-static bool htw_base_is_empty(struct htw_base *base)
+/* A CPU has come up; we run on it. */
+static int htw_engine_cpu_online(unsigned int cpu)
 {
-	bool empty;
+	struct htw_pacer *adopter;
 
-	spin_lock_bh(&base->lock);
-	empty = !base->wheel.pending;
-	spin_unlock_bh(&base->lock);
-	return empty;
+	mutex_lock(&htw_pacers_mutex);
+	adopter = htw_pacer_for(cpu);
+	htw_pacer_online(cpu);
+	htw_bases_move(cpu, per_cpu_ptr(&htw_pacers, cpu));
+	/* Whoever read which pacer to schedule a job with has done so. */
+	synchronize_rcu();
+	htw_pacer_pass_on(adopter);
+	mutex_unlock(&htw_pacers_mutex);
+	return 0;
 }
 
-/* Moves some nodes of a CPU that has gone to the one we are on. */
-static void htw_base_evict(struct htw_base *from)
+/* A CPU is going; we run on it, and no task that is not bound to it does any more. */
+static int htw_engine_cpu_offline(unsigned int cpu)
 {
-	struct htw_base *to;
-	bool ahead = false;
+	const unsigned int other = cpumask_any_but(cpu_online_mask, cpu);
+	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
+	struct htw_pacer *adopter = per_cpu_ptr(&htw_pacers, other);
+	unsigned int away;
+
+	mutex_lock(&htw_pacers_mutex);
+	for_each_possible_cpu(away) {
+		if (htw_pacer_for(away) != p)
+			continue;
+		htw_pacer_adopt(away, adopter);
+		htw_bases_move(away, adopter);
+	}
+	/* As above. */
+	synchronize_rcu();
+	htw_pacer_pass_on(p);
+	mutex_unlock(&htw_pacers_mutex);
+	return 0;
+}
+
+/* Takes over the callouts that were started before there were wheels. */
+static void __init htw_engine_take_early(void)
+{
+	struct htw_base *base;
+	struct htw_node *n;
 
 	local_bh_disable();
-	to = this_cpu_read(htw_bases[from->clock]);
-	htw_base_lock_two(to, from);
-	htw_wheel_touch(&to->wheel, htw_tick(to, htw_base_now(to)));
-	for (unsigned int i = 0; i < HTW_EVICT_CHUNK; i++) {
-		struct htw_node *n = htw_wheel_evict(&from->wheel);
-
-		if (!n)
-			break;
-		WRITE_ONCE(n->cpu, to->cpu);
-		ahead |= htw_wheel_start(&to->wheel, n);
+	base = this_cpu_read(htw_callout_bases);
+	htw_lock(&htw_early_base.lock);
+	htw_lock_nested(&base->lock, SINGLE_DEPTH_NESTING);
+	while ((n = htw_wheel_evict(&htw_early_base.wheel))) {
+		htw_base_touch(base, htw_base_now(base));
+		htw_base_start(base, n, n->expires, 0);
 	}
-	if (ahead)
-		htw_base_program(to, 0);
-	htw_base_unlock_two(to, from);
+	htw_unlock(&base->lock);
+	htw_unlock(&htw_early_base.lock);
 	local_bh_enable();
 }
 
-/*
- * A CPU has gone; we run on another one. Nobody starts a node on its wheel any
- * more, but some may still be stopping them, and its hrtimer may run here.
- */
-static void htw_base_dead(struct htw_base *base)
-{
-	spin_lock_bh(&base->lock);
-	base->offline = true;
-	spin_unlock_bh(&base->lock);
-	hrtimer_cancel(&base->hrtimer);
-	while (!htw_base_is_empty(base)) {
-		htw_base_evict(base);
-		cond_resched();
-	}
-}
-
-static int htw_engine_cpu_dead(unsigned int cpu)
-{
-	for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
-		if (per_cpu(htw_bases[clock], cpu))
-			htw_base_dead(per_cpu(htw_bases[clock], cpu));
-	}
-	return 0;
-}
-
-/*
- * A CPU has come up; we run on it. What was started on its base since it was
- * prepared could not wake it yet.
- */
-static int htw_engine_cpu_online(unsigned int cpu)
-{
-	for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
-		struct htw_base *base = per_cpu(htw_bases[clock], cpu);
-
-		if (!base)
-			continue;
-		spin_lock_bh(&base->lock);
-		if (base->wheel.next != HTW_NEVER)
-			htw_base_program(base, 0);
-		spin_unlock_bh(&base->lock);
-	}
-	return 0;
-}
-
-static void htw_base_wait_for_kick(struct htw_base *base)
-{
-	while (base && READ_ONCE(base->kick.node.u_flags) & CSD_FLAG_LOCK)
-		cpu_relax();
-}
-
 /**
- * htw_engine_use_clock() - sees to it that the CPUs have bases for a clock
- * @clock: the clock, not %HTW_CLOCK_STILL
- *
- * They are made when somebody first wants them, and stay.
- *
- * Context: may sleep.
- * Return: 0 or -ENOMEM.
- */
-int htw_engine_use_clock(enum htw_clock clock)
-{
-	unsigned int cpu;
-	int ret = 0;
-
-	mutex_lock(&htw_clock_mutex);
-	cpus_read_lock();
-	for_each_online_cpu(cpu) {
-		if (htw_clock_used[clock])
-			break;
-		ret = htw_base_prepare(cpu, clock);
-		if (ret)
-			break;
-	}
-	if (!ret)
-		htw_clock_used[clock] = true;
-	cpus_read_unlock();
-	mutex_unlock(&htw_clock_mutex);
-	return ret;
-}
-
-/**
- * htw_engine_init() - makes the bases, with #htw_geometry and #htw_tick_ns
+ * htw_engine_init() - makes the pacers, and the bases for callouts, with #htw_geometry
+ * and #htw_tick_ns
  *
  * Context: process, may sleep.
  * Return: 0 or a negative error.
  */
-int htw_engine_init(void)
+int __init htw_engine_init(void)
 {
+	unsigned int cpu;
 	int ret;
 
-	htw_clock_used[HTW_CLOCK_MONOTONIC] = true;
-	ret = cpuhp_setup_state(CPUHP_BP_PREPARE_DYN, "htw:prepare",
-				htw_engine_cpu_prepare, htw_engine_cpu_dead);
+	htw_callout_user.cpus = alloc_percpu(struct htw_user_cpu);
+	if (!htw_callout_user.cpus)
+		return -ENOMEM;
+	htw_pacers_init();
+	cpus_read_lock();
+	mutex_lock(&htw_pacers_mutex);
+	for_each_possible_cpu(cpu) {
+		INIT_LIST_HEAD(per_cpu_ptr(&htw_cpu_bases, cpu));
+		htw_flow_init(&per_cpu_ptr(htw_callout_user.cpus, cpu)->flow,
+			      HTW_CLASS_CALLOUTS, 0);
+		/* Until it comes up, which the CPUs that are there do below. */
+		htw_pacer_adopt(cpu, per_cpu_ptr(&htw_pacers, cpumask_first(cpu_online_mask)));
+	}
+	mutex_unlock(&htw_pacers_mutex);
+	ret = cpuhp_setup_state_cpuslocked(CPUHP_BP_PREPARE_DYN, "htw:prepare",
+					   htw_engine_cpu_prepare, NULL);
 	if (ret < 0)
 		goto err;
 	htw_cpuhp_prepare = ret;
-	ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "htw:online", htw_engine_cpu_online, NULL);
+	ret = cpuhp_setup_state_cpuslocked(CPUHP_AP_ONLINE_DYN, "htw:online",
+					   htw_engine_cpu_online, htw_engine_cpu_offline);
 	if (ret < 0)
 		goto err;
 	htw_cpuhp_online = ret;
+	cpus_read_unlock();
+	htw_engine_take_early();
 	return 0;
 
 err:
+	cpus_read_unlock();
 	htw_engine_exit();
 	return ret;
 }
 
 /**
- * htw_engine_exit() - undoes htw_engine_init(); no node is in any wheel
+ * htw_engine_exit() - undoes htw_engine_init(); no context and no callout is left
  *
  * Context: process, may sleep.
  */
 void htw_engine_exit(void)
 {
-	unsigned int cpu;
-
 	if (htw_cpuhp_online)
 		cpuhp_remove_state_nocalls(htw_cpuhp_online);
 	if (htw_cpuhp_prepare)
 		cpuhp_remove_state_nocalls(htw_cpuhp_prepare);
-	/* A kick that is under way would start an hrtimer after its cancel. */
-	for_each_possible_cpu(cpu) {
-		for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++)
-			htw_base_wait_for_kick(per_cpu(htw_bases[clock], cpu));
-	}
-	synchronize_rcu();	/* kicks unlock their data before they run, in hardirq */
-	for_each_possible_cpu(cpu) {
-		for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
-			if (per_cpu(htw_bases[clock], cpu))
-				htw_base_free(per_cpu(htw_bases[clock], cpu));
-			per_cpu(htw_bases[clock], cpu) = NULL;
-		}
-	}
+	htw_bases_free(&htw_callout_user);
+	htw_pacers_exit();
+	rcu_barrier();		/* bases that were freed */
+	free_percpu(htw_callout_user.cpus);
 }

@@ -15,6 +15,8 @@
 #include <linux/spinlock.h>
 #include <linux/timekeeping.h>
 
+#include "htw_pacer.h"
+#include "htw_user.h"
 #include "htw_wheel.h"
 
 /*
@@ -24,30 +26,19 @@
 #ifdef __CHECKER__
 #define htw_lock(lock)		((void)(lock))
 #define htw_lock_nested(lock, subclass)	((void)(lock), (void)(subclass))
+#define htw_trylock(lock)	((void)(lock), true)
 #define htw_unlock(lock)	((void)(lock))
 #else
 #define htw_lock(lock)		spin_lock(lock)
 #define htw_lock_nested(lock, subclass)	spin_lock_nested(lock, subclass)
+#define htw_trylock(lock)	spin_trylock(lock)
 #define htw_unlock(lock)	spin_unlock(lock)
 #endif
 
 #define HTW_LATE_BUCKETS	24
 
-/**
- * enum htw_clock - the clocks that wheels run on
- * @HTW_CLOCK_MONOTONIC: CLOCK_MONOTONIC
- * @HTW_CLOCK_BOOTTIME: CLOCK_BOOTTIME
- * @HTW_CLOCK_REALTIME: CLOCK_REALTIME; it can be set, also backwards
- * @HTW_CLOCKS: how many of them drive wheels on the CPUs
- * @HTW_CLOCK_STILL: moves only by htw_base_advance()
- */
-enum htw_clock {
-	HTW_CLOCK_MONOTONIC,
-	HTW_CLOCK_BOOTTIME,
-	HTW_CLOCK_REALTIME,
-	HTW_CLOCKS,
-	HTW_CLOCK_STILL = HTW_CLOCKS,
-};
+/* The CPU of the base on which callouts wait that are started before htw is there. */
+#define HTW_CPU_EARLY		U16_MAX
 
 /**
  * struct htw_base - a wheel and what drives it
@@ -59,54 +50,63 @@ enum htw_clock {
  * @expiry_lock: held while the functions of callouts run, so that one can wait
  *	for them; taken before @lock
  * @running: the callout whose function runs, or NULL
- * @hrtimer: programmed for @wheel.next; without work it is not. That of a
- *	CPU's base is started only on that CPU, or by its own callback
- * @kick: brings @hrtimer's CPU to program it, when another CPU must have it so
+ * @job: has the pacer of its CPU deliver what is due
+ * @hrtimer: programmed for @wheel.next; without work, and while @job is scheduled,
+ *	it is not. Started on the CPU of @job.pacer
  * @clock: which clock; never changes
  * @tick_ns: length of a tick, as wide as what is divided by it; never changes
- * @cpu: whose wheel this is; for a private one 0; never changes
- * @private: not a CPU's, but one context's; never changes
- * @offline: the CPU has gone and its timers have moved
+ * @cpu: where its timers wait: the CPU that started them, or that was asked for.
+ *	While that CPU is away another one's pacer serves it. Never changes
+ * @private: one context's, and not for all of a user's; never changes
+ * @user: whose it is; never changes
+ * @link: on the list of its CPU's bases (htw_pacers_mutex)
  * @touched: jiffies when htw_base_touch_now() last brought it up to the present
  * @still_ns: the time of %HTW_CLOCK_STILL; written under @lock
  * @callbacks: how often the hrtimer's callback ran
- * @exhausted: how often it ran out of its budget
+ * @exhausted: turns that ended before the work did
  * @rewinds: how often the clock was found to have been set back
  * @late: expirations by how late they were: below 1, 2, 4, ... times 1024 ns
+ * @rcu: frees it
  */
 struct htw_base {
 	struct htw_wheel wheel;
 	spinlock_t lock;	/* order: this, then a context's */
 	spinlock_t expiry_lock;	/* order: this, then @lock */
 	struct htw_node *running;
+	struct htw_job job;
 	struct hrtimer hrtimer;
-	call_single_data_t kick;
 	enum htw_clock clock;
 	u64 tick_ns;
 	unsigned int cpu;
 	bool private;
-	bool offline;
+	struct htw_user *user;
+	struct list_head link;
 	unsigned long touched;
 	atomic64_t still_ns;
 	u64 callbacks;
 	u64 exhausted;
 	u64 rewinds;
 	u64 late[HTW_LATE_BUCKETS];
+	struct rcu_head rcu;
 };
 
 /* Set before the first base is made, then never changed. */
 extern struct htw_geometry htw_geometry;
 extern u32 htw_tick_ns;
 
-DECLARE_PER_CPU(struct htw_base *, htw_bases[HTW_CLOCKS]);
+/* Each CPU's base for callouts; never NULL. */
+DECLARE_PER_CPU(struct htw_base *, htw_callout_bases);
+extern struct htw_base htw_early_base;
 
 int htw_engine_init(void);
 void htw_engine_exit(void);
-int htw_engine_use_clock(enum htw_clock clock);
 
-struct htw_base *htw_base_alloc_private(enum htw_clock clock, const struct htw_geometry *geo,
-					u32 tick_ns);
+struct htw_base *htw_base_alloc_private(struct htw_user *user, enum htw_clock clock,
+					const struct htw_geometry *geo, u32 tick_ns);
 void htw_base_free(struct htw_base *base);
+struct htw_base *htw_base_make(struct htw_user *user, enum htw_clock clock, unsigned int cpu);
+void htw_bases_free(struct htw_user *user);
+void htw_bases_for_each(unsigned int cpu, void (*fn)(struct htw_base *base, void *data), void *data);
 
 void htw_base_lock_two(struct htw_base *a, struct htw_base *b);
 void htw_base_unlock_two(struct htw_base *a, struct htw_base *b);
@@ -126,24 +126,19 @@ static inline u64 htw_clock_now(enum htw_clock clock)
 }
 
 /**
- * htw_base_here() - the base that a timer should be started on
- * @clock: the clock
- * @home: the CPU that was asked for, or -1
+ * htw_cpu_here() - the CPU on which a timer that is started now should wait
  *
- * The home CPU's; without one that of the CPU we are on, or, if that one is
- * isolated, of one that is not. A base that has gone offline can be returned:
- * that is known only under its lock.
+ * The one that we are on or, if that one is isolated, one that is not.
  *
- * Context: bottom halves are off.
- * Return: the base.
+ * Return: the CPU.
  */
-static inline struct htw_base *htw_base_here(enum htw_clock clock, int home)
+static inline unsigned int htw_cpu_here(void)
 {
-	if (unlikely(home >= 0))
-		return per_cpu(htw_bases[clock], home);
-	if (unlikely(!housekeeping_cpu(raw_smp_processor_id(), HK_TYPE_TIMER)))
-		return per_cpu(htw_bases[clock], housekeeping_any_cpu(HK_TYPE_TIMER));
-	return this_cpu_read(htw_bases[clock]);
+	const unsigned int cpu = raw_smp_processor_id();
+
+	if (unlikely(!housekeeping_cpu(cpu, HK_TYPE_TIMER)))
+		return housekeeping_any_cpu(HK_TYPE_TIMER);
+	return cpu;
 }
 
 /**
@@ -163,11 +158,11 @@ void htw_base_wake(struct htw_base *base);
 u64 htw_base_check_clock(struct htw_base *base, u64 now);
 bool htw_base_advance(struct htw_base *base, u64 now, u64 *expired);
 
-/* A CPU's base, for those who look without a lock; NULL where there is none yet. */
-static inline struct htw_base *htw_base_on(enum htw_clock clock, unsigned int cpu)
+/* A user's base on a CPU; NULL where there is none yet. */
+static inline struct htw_base *htw_base_on(struct htw_base *__percpu *bases, unsigned int cpu)
 {
-	/* Pairs with htw_base_prepare(). */
-	return smp_load_acquire(per_cpu_ptr(&htw_bases[clock], cpu));
+	/* Pairs with htw_base_make(). */
+	return smp_load_acquire(per_cpu_ptr(bases, cpu));
 }
 
 /* Ticks that have come by @ns. */
@@ -229,7 +224,7 @@ static inline void htw_base_touch_now(struct htw_base *base)
 
 /**
  * htw_base_start() - starts a node
- * @base: the base, whose CPU has not gone, after htw_base_touch()
+ * @base: the base, after htw_base_touch()
  * @n: the node, in no wheel
  * @deadline: when it is due, in ns of the base's clock
  * @slack: how much later it may expire if it shares a tick then, in ns

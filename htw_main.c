@@ -15,6 +15,7 @@
 #include "htw_debugfs.h"
 #include "htw_engine.h"
 #include "htw_ops.h"
+#include "htw_pacer.h"
 
 #define HTW_TICK_US_MIN		10u
 #define HTW_TICK_US_MAX		1000000u
@@ -62,6 +63,32 @@ static const struct kernel_param_ops htw_max_user_timers_ops = {
 module_param_cb(max_timers, &htw_max_timers_ops, &htw_max_timers, 0644);
 MODULE_PARM_DESC(max_timers, "Timers that one open of /dev/htw may hold (default 1048576)");
 
+static int htw_set_user_share(const char *val, const struct kernel_param *kp)
+{
+	return htw_set_limit(val, kp, 100);
+}
+
+static int htw_set_user_burst(const char *val, const struct kernel_param *kp)
+{
+	return htw_set_limit(val, kp, 60 * MSEC_PER_SEC);
+}
+
+static const struct kernel_param_ops htw_user_share_ops = {
+	.set = htw_set_user_share,
+	.get = param_get_uint,
+};
+
+static const struct kernel_param_ops htw_user_burst_ops = {
+	.set = htw_set_user_burst,
+	.get = param_get_uint,
+};
+
+module_param_cb(user_share, &htw_user_share_ops, &htw_share_percent, 0644);
+MODULE_PARM_DESC(user_share, "Softirq time that a user without CAP_SYS_RESOURCE may use, in percent of each CPU (default 25)");
+
+module_param_cb(user_burst_ms, &htw_user_burst_ops, &htw_burst_ms, 0644);
+MODULE_PARM_DESC(user_burst_ms, "How much of it such a user may save for a burst, in ms of each CPU (default 250)");
+
 module_param_cb(max_user_timers, &htw_max_user_timers_ops, &htw_max_user_timers, 0644);
 MODULE_PARM_DESC(max_user_timers, "Timers that a user without CAP_SYS_RESOURCE may hold (default 4194304)");
 
@@ -107,12 +134,12 @@ static int __init htw_init(void)
 	ret = htw_check_params();
 	if (ret)
 		return ret;
-	ret = htw_context_init();
-	if (ret)
-		goto err_params;
 	ret = htw_engine_init();
 	if (ret)
-		goto err_context;
+		goto err_params;
+	ret = htw_context_init();
+	if (ret)
+		goto err_engine;
 	htw_debugfs_init();
 	ret = htw_chardev_init();
 	if (ret)
@@ -121,9 +148,9 @@ static int __init htw_init(void)
 
 err_debugfs:
 	htw_debugfs_exit();
-	htw_engine_exit();
-err_context:
 	htw_context_exit();
+err_engine:
+	htw_engine_exit();
 err_params:
 	pr_err("cannot start: error %d\n", ret);
 	return ret;
@@ -134,8 +161,8 @@ static void __exit htw_exit(void)
 	htw_chardev_exit();
 	htw_vector_exit();
 	htw_debugfs_exit();
-	htw_engine_exit();
 	htw_context_exit();
+	htw_engine_exit();
 }
 
 module_init(htw_init);

@@ -59,8 +59,8 @@ static int htw_mmap_ring(struct htw_context *ctx, struct vm_area_struct *vma)
 		return -EINVAL;
 	vma->vm_ops = &htw_ring_vm_ops;
 	htw_context_map_ring(ctx);
-	/* Readers that wait are to be told that they cannot. */
-	wake_up_interruptible(&ctx->wait);
+	/* Readers that wait get EBUSY, one after the other. */
+	htw_wake_reader(ctx);
 	return 0;
 }
 

@@ -428,32 +428,6 @@ void htw_delivery_pause(struct htw_delivery *d)
 }
 
 /**
- * htw_delivery_wake() - wakes up who waits for what was delivered
- * @d: the run
- *
- * How long this takes is up to those who wait, and how many they are, so no
- * lock is held that others need.
- *
- * Context: no lock held; in an RCU read-side section that began before the
- * first htw_deliver(), as a context may be closed by now.
- */
-void htw_delivery_wake(struct htw_delivery *d)
-{
-	while (d->wake) {
-		struct htw_context *ctx = d->wake;
-
-		/* Who delivers to it from now on sees to the waking himself. */
-		spin_lock_bh(&ctx->lock);
-		d->wake = ctx->wake_next;
-		ctx->wake_queued = false;
-		spin_unlock_bh(&ctx->lock);
-		if (wq_has_sleeper(&ctx->wait))
-			wake_up_poll(&ctx->wait, EPOLLIN | EPOLLRDNORM);
-		kill_fasync(&ctx->fasync, SIGIO, POLL_IN);
-	}
-}
-
-/**
  * htw_context_peek() - tells the expirations that wait, and leaves them there
  * @ctx: the context, whose lock is held
  * @events: where to

@@ -49,6 +49,23 @@ void htw_run_begin_adds(struct htw_run *run, struct htw_context *ctx)
 }
 
 /**
+ * htw_run_make_base() - makes the base on which a run's timers are to be started
+ * @run: the run, which begins, with bottom halves off and no lock held
+ *
+ * Memory cannot be had with bottom halves off. They are on meanwhile, so this may
+ * come to run on another CPU, where there is none either: then any base will do.
+ */
+void htw_run_make_base(struct htw_run *run)
+{
+	struct htw_base *made;
+
+	local_bh_enable();
+	made = htw_context_make_base(run->ctx);
+	local_bh_disable();
+	run->here = htw_context_base(run->ctx) ?: made;
+}
+
+/**
  * htw_run_give_back() - gives back the timers that a run freed
  * @run: the run, at its end
  */

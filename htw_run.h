@@ -60,6 +60,7 @@ struct htw_run {
 
 void htw_run_begin(struct htw_run *run, struct htw_context *ctx);
 void htw_run_begin_adds(struct htw_run *run, struct htw_context *ctx);
+void htw_run_make_base(struct htw_run *run);
 void htw_run_give_back(struct htw_run *run);
 void htw_run_switch(struct htw_run *run, struct htw_base *base);
 enum htw_timer_state htw_run_lock_timer(struct htw_run *run, const struct htw_timer *t);
@@ -81,12 +82,7 @@ static __always_inline void htw_run_take(struct htw_run *run, struct htw_base *b
 {
 	run->base = base;
 	htw_lock(&base->lock);
-	if (likely(!base->offline))
-		htw_base_touch(base, run->plain ? run->now :
-						  htw_context_to_host(run->ctx, run->now));
-	else if (base == run->here)
-		/* The home CPU has gone, or no CPU that is not isolated is there. */
-		run->here = this_cpu_read(htw_bases[run->ctx->clock]);
+	htw_base_touch(base, run->plain ? run->now : htw_context_to_host(run->ctx, run->now));
 	if (!finds)
 		return;
 	run->place = htw_place(base->cpu, base == run->here ? HTW_PENDING : U8_MAX, 0);
@@ -96,8 +92,7 @@ static __always_inline void htw_run_take(struct htw_run *run, struct htw_base *b
 /* Makes the base that timers are to be started on the one whose lock the run holds. */
 static inline void htw_run_lock_here(struct htw_run *run)
 {
-	/* Twice where that base turns out to have gone. */
-	while (unlikely(run->base != run->here))
+	if (unlikely(run->base != run->here))
 		htw_run_switch(run, run->here);
 }
 
@@ -124,6 +119,10 @@ static __always_inline void __htw_run_begin(struct htw_run *run, struct htw_cont
 	run->nr_chunks = finds && settled ? htw_context_chunks(ctx) : 0;
 	run->now = settled ? htw_context_now(ctx) : 0;
 	local_bh_disable();
+	/* Else HTW_SETUP may be changing it. Any base will do: no timer is found. */
+	run->here = settled ? htw_context_base(ctx) : this_cpu_read(htw_callout_bases);
+	if (unlikely(!run->here))
+		htw_run_make_base(run);
 	/* A table that comes now waits for this run to end: htw_table_enable(). */
 	run->plain = !settled || likely(!ctx->timens && !READ_ONCE(ctx->table));
 	if (finds) {
@@ -132,11 +131,14 @@ static __always_inline void __htw_run_begin(struct htw_run *run, struct htw_cont
 		run->chunk_mask = dir->mask;
 		run->chunks = dir->chunks;
 	}
-	/* Else HTW_SETUP may be changing it. Any base will do: no timer is found. */
-	run->here = settled ? htw_context_base(ctx) :
-			      this_cpu_read(htw_bases[HTW_CLOCK_MONOTONIC]);
 	htw_run_take(run, run->here, finds);
-	htw_run_lock_here(run);
+}
+
+/* Lets the softirq, or another thread, have the lock where it waits for it. */
+static inline void htw_run_give_way(struct htw_run *run)
+{
+	if (unlikely(spin_is_contended(&run->base->lock)))
+		htw_run_switch(run, run->base);
 }
 
 /**

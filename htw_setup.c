@@ -6,6 +6,7 @@
 
 #include <linux/capability.h>
 #include <linux/cpu.h>
+#include <linux/sched/isolation.h>
 
 #include "htw_clockset.h"
 #include "htw_context.h"
@@ -75,6 +76,11 @@ static int htw_setup_home(const struct htw_setup *setup, struct htw_shape *shape
 	if (setup->home_cpu < 0 || setup->home_cpu >= nr_cpu_ids ||
 	    !cpu_online(setup->home_cpu))
 		return -EINVAL;
+	/* What runs there is for the scheduler to say, or for whoever may say so to it. */
+	if ((!cpumask_test_cpu(setup->home_cpu, current->cpus_ptr) ||
+	     !housekeeping_cpu(setup->home_cpu, HK_TYPE_TIMER) ||
+	     !housekeeping_cpu(setup->home_cpu, HK_TYPE_DOMAIN)) && !capable(CAP_SYS_NICE))
+		return -EPERM;
 	shape->home = setup->home_cpu;
 	return 0;
 }
@@ -134,18 +140,13 @@ static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ct
 	ret = htw_setup_geometry(setup, shape, &geo, &tick_ns);
 	if (ret)
 		return ret;
-	if (!(setup->flags & HTW_SETUP_PRIVATE) && shape->clock != HTW_CLOCK_STILL) {
-		ret = htw_engine_use_clock(shape->clock);
-		/* The CPU may just have gone; where there is a base it stays. */
-		if (!ret && shape->home >= 0 && !per_cpu(htw_bases[shape->clock], shape->home))
-			ret = -EINVAL;
-		return ret;
-	}
+	if (!(setup->flags & HTW_SETUP_PRIVATE) && shape->clock != HTW_CLOCK_STILL)
+		return 0;
 	if (htw_setup_is_late(ctx))
 		return -EBUSY;
 	if (!htw_user_charge_wheel(ctx->user))
 		return -EPERM;
-	shape->own = htw_base_alloc_private(shape->clock, &geo, tick_ns);
+	shape->own = htw_base_alloc_private(ctx->user, shape->clock, &geo, tick_ns);
 	if (!shape->own) {
 		htw_user_uncharge_wheel(ctx->user);
 		return -ENOMEM;
@@ -193,6 +194,8 @@ static int htw_setup_publish(struct htw_context *ctx, const struct htw_shape *sh
 		/* Who maps it sees all of it: htw_mmap_ring(). */
 		smp_store_release(&ctx->ring, shape->ring);
 		ctx->home = shape->home;
+		if (!shape->own)
+			ctx->bases = &ctx->user->cpus->bases[shape->clock];
 		ctx->limit = shape->limit;
 		ctx->timens = htw_setup_timens(ctx, shape->clock);
 		ctx->setup = flags;

@@ -122,5 +122,5 @@ void htw_sweep_put_back(struct htw_context *ctx, struct list_head *taken, u32 se
 		}
 	}
 	htw_run_end(&run);
-	htw_delivery_wake(&delivery);
+	htw_delivery_wake(&delivery, false);
 }

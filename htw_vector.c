@@ -150,6 +150,8 @@ static __always_inline void htw_vector_arm_each(struct htw_run *run,
 	for (u32 i = 0; i < count; i++) {
 		struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
 
+		if (!(i % HTW_VECTOR_AHEAD))
+			htw_run_give_way(run);
 		if (some_failed && htw_vector_is_error(vr->ids[i]))
 			continue;
 		entry = entry->next;
@@ -236,6 +238,7 @@ static __always_inline u32 htw_vector_mod_each(struct htw_run *run, struct htw_v
 		const u32 end = min(i + HTW_VECTOR_AHEAD, count);
 		struct htw_timer **t = found;
 
+		htw_run_give_way(run);
 		htw_vector_find(run, vr->ids + i, end - i, found);
 		for (; i < end; i++) {
 			int ret;
@@ -290,6 +293,7 @@ static u32 htw_vector_cancel_some(struct htw_context *ctx, const struct htw_vect
 		const u32 end = min(i + HTW_VECTOR_AHEAD, count);
 		struct htw_timer **t = found;
 
+		htw_run_give_way(&run);
 		htw_vector_find(&run, vr->ids + i, end - i, found);
 		for (; i < end; i++) {
 			int ret;

@@ -21,19 +21,18 @@ static inline bool trace_clear(void)
 static inline __u64 pending_on(int cpu)
 {
 	FILE *file = fopen(WHEELS, "re");
-	__u64 pending = ~0ULL, tick;
+	__u64 sum = ~0ULL, pending, tick;
 	char line[512];
 	int on;
 
 	while (file && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "cpu %d clock monotonic tick_ns %llu pending %llu",
 			   &on, &tick, &pending) == 3 && on == cpu)
-			break;
-		pending = ~0ULL;
+			sum = sum == ~0ULL ? pending : sum + pending;
 	}
 	if (file)
 		fclose(file);
-	return pending;
+	return sum;
 }
 
 static inline bool trace_expiries(bool on)

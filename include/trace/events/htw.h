@@ -110,6 +110,28 @@ TRACE_EVENT(htw_cascade,
 	TP_printk("cpu=%u moved=%llu", __entry->cpu, __entry->moved)
 );
 
+/* A user has used up its share of a CPU, and its timers there wait. */
+TRACE_EVENT(htw_throttle,
+
+	TP_PROTO(unsigned int cpu, u32 uid, u64 ns),
+
+	TP_ARGS(cpu, uid, ns),
+
+	TP_STRUCT__entry(
+		__field(unsigned int, cpu)
+		__field(u32, uid)
+		__field(u64, ns)
+	),
+
+	TP_fast_assign(
+		__entry->cpu = cpu;
+		__entry->uid = uid;
+		__entry->ns = ns;
+	),
+
+	TP_printk("cpu=%u uid=%u ns=%llu", __entry->cpu, __entry->uid, __entry->ns)
+);
+
 /* A wheel's hrtimer was programmed. */
 TRACE_EVENT(htw_program,
 
