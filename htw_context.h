@@ -364,6 +364,7 @@ int htw_context_flush(struct htw_context *ctx);
 bool htw_context_is_readable(struct htw_context *ctx);
 
 void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base);
+bool htw_deliver_early(struct htw_delivery *d, struct htw_node *n, u64 now);
 void htw_deliver(struct htw_delivery *d, struct htw_node *n, u64 now);
 u32 htw_deliver_alike(struct htw_delivery *d, struct list_head *due, u64 now,
 		      unsigned int *budget);

@@ -101,6 +101,17 @@ void htw_run_unlock_timer(struct htw_run *run, enum htw_timer_state state)
 		htw_unlock(&run->ctx->lock);
 }
 
+/**
+ * htw_run_arm() - puts a timer into the wheel of the base whose lock is held
+ * @run: the run
+ * @t: the timer, on no list
+ */
+void htw_run_arm(struct htw_run *run, struct htw_timer *t)
+{
+	htw_timer_start(run->base, t, htw_context_to_host(run->ctx, t->deadline),
+			htw_timer_slack(t), htw_context_to_host(run->ctx, run->now));
+}
+
 static bool htw_timer_exists(const struct htw_timer *t, enum htw_timer_state state, u64 id)
 {
 	return state != HTW_FREE && state != HTW_RESERVED && htw_timer_is(t, id);
@@ -183,7 +194,7 @@ void htw_run_rearm(struct htw_run *run, struct htw_timer *t)
 static void htw_run_move(struct htw_run *run, struct htw_timer *t)
 {
 	if (likely(htw_base_restart(run->base, &t->node, htw_context_to_host(run->ctx, t->deadline),
-				    htw_timer_slack(t))))
+				    htw_timer_slack(t), htw_context_to_host(run->ctx, run->now))))
 		return;
 	/* Its base's lock comes first, the context's second, as always. */
 	spin_lock(&run->ctx->lock);

@@ -35,7 +35,7 @@
  *	in a run that is not to find any
  * @chunk_mask: &htw_directory.mask
  * @chunks: &htw_directory.chunks
- * @now: the time as of which all of the run is done, in ns
+ * @now: the time as of which operations are done, in ns; not before that of @base
  * @plain: no time namespace shifts deadlines, and no table has words for them;
  *	or no timer can be found
  * @freed: timers that were freed, to be given back at the end
@@ -64,6 +64,7 @@ void htw_run_give_back(struct htw_run *run);
 void htw_run_switch(struct htw_run *run, struct htw_base *base);
 enum htw_timer_state htw_run_lock_timer(struct htw_run *run, const struct htw_timer *t);
 void htw_run_unlock_timer(struct htw_run *run, enum htw_timer_state state);
+void htw_run_arm(struct htw_run *run, struct htw_timer *t);
 int htw_run_cancel_slow(struct htw_run *run, struct htw_timer *t, struct htw_cancel *cancel);
 void htw_run_rearm(struct htw_run *run, struct htw_timer *t);
 int htw_run_mod_slow(struct htw_run *run, struct htw_timer *t, const struct htw_mod *mod);
@@ -76,14 +77,24 @@ static inline void htw_run_lock(struct htw_run *run, struct htw_base *base)
 		htw_run_switch(run, base);
 }
 
+static __always_inline void htw_run_touch(struct htw_run *run)
+{
+	if (likely(run->plain))
+		run->now = htw_base_touch(run->base, run->now);
+	else
+		run->now = htw_context_from_host(run->ctx,
+						 htw_base_touch(run->base,
+								htw_context_to_host(run->ctx,
+										    run->now)));
+}
+
 /* Takes the lock of a base; none is held. */
 static __always_inline void htw_run_take(struct htw_run *run, struct htw_base *base, bool finds)
 {
 	run->base = base;
 	htw_lock(&base->lock);
 	if (likely(!base->offline))
-		htw_base_touch(base, run->plain ? run->now :
-						  htw_context_to_host(run->ctx, run->now));
+		htw_run_touch(run);
 	else if (base == run->here)
 		/* The home CPU has gone, or no CPU that is not isolated is there. */
 		run->here = this_cpu_read(htw_bases[run->ctx->clock]);
@@ -183,15 +194,10 @@ static inline u64 htw_run_deadline(const struct htw_run *run, u64 deadline, u32 
 	return flags & HTW_F_ABS ? deadline : htw_add_saturated(run->now, deadline);
 }
 
-/**
- * htw_run_arm() - puts a timer into the wheel of the base whose lock is held
- * @run: the run
- * @t: the timer, on no list
- */
-static inline void htw_run_arm(struct htw_run *run, struct htw_timer *t)
+/* Has a deadline come already, as it was given? */
+static inline bool htw_run_is_due(const struct htw_run *run, u64 deadline, u32 flags)
 {
-	htw_timer_start(run->base, t, htw_context_to_host(run->ctx, t->deadline),
-			htw_timer_slack(t));
+	return flags & HTW_F_ABS ? deadline <= run->now : !deadline;
 }
 
 /**
@@ -225,7 +231,11 @@ static __always_inline void htw_run_add(struct htw_run *run, struct htw_timer *t
 		htw_context_reset_word(run->ctx, t);
 		deadline = htw_context_to_host(run->ctx, deadline);
 	}
-	htw_timer_start(run->base, t, deadline, likely(!add->slack) ? 0 : htw_timer_slack(t));
+	if (likely(!add->slack) && likely(!(add->flags & HTW_F_CANCEL_ON_SET)) &&
+	    likely(!htw_run_is_due(run, add->deadline, add->flags)))
+		htw_timer_start_later(run->base, t, deadline);
+	else
+		htw_run_arm(run, t);
 }
 
 /**
@@ -324,13 +334,14 @@ static __always_inline int htw_run_mod(struct htw_run *run, struct htw_timer *t,
 {
 	if (unlikely(!htw_run_holds(&run->place_plain, t, mod->id,
 				    HTW_TIMER_CANCEL_ON_SET | HTW_TIMER_SLACK) ||
-		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK))) {
+		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK) ||
+		     htw_run_is_due(run, mod->deadline, mod->flags))) {
 		const struct htw_mod slow = *mod;
 
 		return htw_run_mod_slow(run, t, &slow);
 	}
 	t->deadline = htw_run_deadline(run, mod->deadline, mod->flags);
-	htw_base_restart_here(run->base, &t->node, t->deadline);
+	htw_base_restart_later(run->base, &t->node, t->deadline);
 	if (trace_htw_mod_enabled())
 		trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
 	return 0;
