@@ -40,7 +40,6 @@
  *	or no timer can be found
  * @freed: timers that were freed, to be given back at the end
  * @nr_freed: how many
- * @rearm: some timers are on &htw_context.rearm because of this run
  */
 struct htw_run {
 	struct htw_context *ctx;
@@ -55,7 +54,6 @@ struct htw_run {
 	bool plain;
 	struct list_head freed;
 	u32 nr_freed;
-	bool rearm;
 };
 
 void htw_run_begin(struct htw_run *run, struct htw_context *ctx);
@@ -66,7 +64,6 @@ enum htw_timer_state htw_run_lock_timer(struct htw_run *run, const struct htw_ti
 void htw_run_unlock_timer(struct htw_run *run, enum htw_timer_state state);
 void htw_run_arm(struct htw_run *run, struct htw_timer *t);
 int htw_run_cancel_slow(struct htw_run *run, struct htw_timer *t, struct htw_cancel *cancel);
-void htw_run_rearm(struct htw_run *run, struct htw_timer *t);
 int htw_run_mod_slow(struct htw_run *run, struct htw_timer *t, const struct htw_mod *mod);
 int htw_run_query(struct htw_run *run, struct htw_query *query);
 
@@ -130,7 +127,6 @@ static __always_inline void __htw_run_begin(struct htw_run *run, struct htw_cont
 
 	run->ctx = ctx;
 	run->nr_freed = 0;
-	run->rearm = false;
 	INIT_LIST_HEAD(&run->freed);
 	run->nr_chunks = finds && settled ? htw_context_chunks(ctx) : 0;
 	run->now = settled ? htw_context_now(ctx) : 0;
@@ -153,6 +149,8 @@ static __always_inline void __htw_run_begin(struct htw_run *run, struct htw_cont
 /**
  * htw_run_end() - ends a run and gives back the timers that it freed
  * @run: the run
+ *
+ * What it made due on a manual clock is delivered when this returns.
  */
 static inline void htw_run_end(struct htw_run *run)
 {
@@ -160,9 +158,7 @@ static inline void htw_run_end(struct htw_run *run)
 	if (run->nr_freed)
 		htw_run_give_back(run);
 	local_bh_enable();
-	if (unlikely(run->rearm))
-		htw_context_rearm(run->ctx);
-	else if (unlikely(htw_context_is_still(run->ctx)))
+	if (unlikely(htw_context_is_still(run->ctx)))
 		htw_context_advance(run->ctx, 0);
 }
 
@@ -187,6 +183,21 @@ static inline struct htw_timer *htw_run_reserve(struct htw_run *run)
 	if (unlikely(!t))
 		htw_user_uncharge(ctx->user, 1);
 	return t;
+}
+
+/**
+ * htw_run_room() - how many operations go into one run
+ * @ctx: the context
+ * @most: how many at the most
+ *
+ * A batch means the same as its operations one by one. On a manual clock a timer that is
+ * due has expired when the call returns, so there the next operation is to find it so.
+ *
+ * Return: how many.
+ */
+static inline u32 htw_run_room(const struct htw_context *ctx, u32 most)
+{
+	return unlikely(htw_context_is_still(ctx)) ? 1 : most;
 }
 
 static inline u64 htw_run_deadline(const struct htw_run *run, u64 deadline, u32 flags)
