@@ -71,7 +71,7 @@ EXPORT_SYMBOL_GPL(htw_callout_init);
 static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 deadline, u64 slack)
 {
 	htw_base_touch_now(base);
-	htw_base_start(base, n, deadline, slack);
+	htw_base_start(base, n, deadline, slack, 0);
 	WRITE_ONCE(n->state, HTW_PENDING);
 }
 

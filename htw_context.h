@@ -302,6 +302,7 @@ static inline struct htw_base *htw_context_base_of(const struct htw_context *ctx
  * @room: how many go straight into the ring of @context; none where it has no
  *	ring that is mapped, and while some wait in its queue
  * @freed: how many timers of @context were freed, and still count
+ * @contexts: how often another context became @context
  * @expired: how many timers were delivered
  * @before: how many when @context became the one
  */
@@ -311,6 +312,7 @@ struct htw_delivery {
 	struct htw_base *base;
 	u32 room;
 	u32 freed;
+	u32 contexts;
 	u64 expired;
 	u64 before;
 };
@@ -397,6 +399,7 @@ int htw_context_flush(struct htw_context *ctx);
 bool htw_context_is_readable(struct htw_context *ctx);
 
 void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base);
+bool htw_deliver_early(struct htw_delivery *d, struct htw_node *n, u64 now);
 void htw_deliver(struct htw_delivery *d, struct htw_node *n, u64 now);
 u32 htw_deliver_alike(struct htw_delivery *d, struct list_head *due, u64 now,
 		      unsigned int *budget);

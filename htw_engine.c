@@ -34,8 +34,10 @@
 
 /* Nodes that HTW_ADVANCE deals with in one go under the lock. */
 #define HTW_ADVANCE_UNITS	128u
-/* As many nodes a callout, or another context, counts for. */
+/* As many nodes a callout counts for. */
 #define HTW_CALLOUT_UNITS	16u
+/* Contexts that are delivered to in one go: each costs as much as some timers. */
+#define HTW_CONTEXTS		8u
 
 struct htw_geometry htw_geometry;
 u32 htw_tick_ns;
@@ -185,8 +187,47 @@ u64 htw_base_check_clock(struct htw_base *base, u64 now)
 	return now;
 }
 
+/**
+ * htw_base_catch_up() - htw_base_touch() for a cursor that is not next to the present
+ * @base: the base
+ * @now: as for htw_base_touch()
+ * @tick: the tick of @now
+ *
+ * Return: as htw_base_touch().
+ */
+u64 htw_base_catch_up(struct htw_base *base, u64 now, u64 tick)
+{
+	lockdep_assert_held(&base->lock);
+
+	htw_wheel_touch(&base->wheel, tick);
+	/* Somebody else has looked at the clock later. */
+	return base->wheel.cursor <= tick + 1 ? now : htw_base_now(base);
+}
+
+/**
+ * htw_base_due_tick() - the tick for a node that is due when it is started
+ * @base: the base
+ * @deadline: when it was due, in ns of the base's clock
+ * @now: the base's time, not before @deadline
+ *
+ * The tick has come, so the node is delivered next, in the order of deadlines with
+ * others that are late.
+ *
+ * Return: the tick.
+ */
+u64 htw_base_due_tick(struct htw_base *base, u64 deadline, u64 now)
+{
+	lockdep_assert_held(&base->lock);
+
+	/* The clock may be set back before it is delivered: htw_base_run(). */
+	if (base->clock == HTW_CLOCK_REALTIME)
+		base->due_ns = max(base->due_ns, now);
+	return deadline ? min(htw_tick_up(base, deadline), htw_tick(base, now)) : 0;
+}
+
 /*
- * Delivers what is due, then moves down what will be, @budget nodes at the most.
+ * Delivers what is due, then moves down what will be: @budget nodes, and to
+ * %HTW_CONTEXTS contexts, at the most.
  *
  * Return: true if nothing is left to do now.
  */
@@ -196,16 +237,21 @@ static bool htw_base_run(struct htw_base *base, struct htw_delivery *delivery,
 	const u64 cascades = base->wheel.cascades;
 	u64 now = htw_base_now(base);
 	struct htw_node *n;
+	bool was_set_back;
 	bool done;
 
 	lockdep_assert_held(&base->lock);
 
 	if (base->clock == HTW_CLOCK_REALTIME)
 		now = htw_base_check_clock(base, now);
-	for (;;) {
+	/* Since a node was started that was due then, and may not be now. */
+	was_set_back = now < base->due_ns;
+	while (delivery->contexts <= HTW_CONTEXTS) {
 		/* What is due is mostly alike, and delivered without a look at the wheel. */
-		htw_wheel_took(&base->wheel, htw_deliver_alike(delivery, &base->wheel.due, now,
-							       &budget));
+		if (likely(!was_set_back))
+			htw_wheel_took(&base->wheel,
+				       htw_deliver_alike(delivery, &base->wheel.due, now,
+							 &budget));
 		n = htw_wheel_expire(&base->wheel, htw_tick(base, now), &budget);
 		if (!n)
 			break;
@@ -214,12 +260,13 @@ static bool htw_base_run(struct htw_base *base, struct htw_delivery *delivery,
 			htw_callout_run(base, n);
 			/* Others' code: look at the clock sooner. */
 			budget -= min(budget, HTW_CALLOUT_UNITS);
-		} else {
+		} else if (likely(!was_set_back) || !htw_deliver_early(delivery, n, now)) {
 			htw_deliver(delivery, n, now);
 		}
 	}
 	htw_delivery_pause(delivery);
-	done = budget && htw_wheel_cascade(&base->wheel, &budget);
+	done = budget && delivery->contexts <= HTW_CONTEXTS &&
+	       htw_wheel_cascade(&base->wheel, &budget);
 	if (base->wheel.cascades != cascades)
 		trace_htw_cascade(base->cpu, base->wheel.cascades - cascades);
 	return done;
@@ -569,7 +616,7 @@ static void __init htw_engine_take_early(void)
 	htw_lock_nested(&base->lock, SINGLE_DEPTH_NESTING);
 	while ((n = htw_wheel_evict(&htw_early_base.wheel))) {
 		htw_base_touch(base, htw_base_now(base));
-		htw_base_start(base, n, n->expires, 0);
+		htw_base_start(base, n, n->expires, 0, 0);
 	}
 	htw_unlock(&base->lock);
 	htw_unlock(&htw_early_base.lock);

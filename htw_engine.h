@@ -62,6 +62,8 @@
  * @link: on the list of its CPU's bases (htw_pacers_mutex)
  * @touched: jiffies when htw_base_touch_now() last brought it up to the present
  * @still_ns: the time of %HTW_CLOCK_STILL; written under @lock
+ * @due_ns: CLOCK_REALTIME only: no node that was due when it was started was
+ *	started later than this
  * @callbacks: how often the hrtimer's callback ran
  * @exhausted: turns that ended before the work did
  * @rewinds: how often the clock was found to have been set back
@@ -83,6 +85,7 @@ struct htw_base {
 	struct list_head link;
 	unsigned long touched;
 	atomic64_t still_ns;
+	u64 due_ns;
 	u64 callbacks;
 	u64 exhausted;
 	u64 rewinds;
@@ -156,6 +159,8 @@ static inline u64 htw_base_now(const struct htw_base *base)
 
 void htw_base_wake(struct htw_base *base);
 u64 htw_base_check_clock(struct htw_base *base, u64 now);
+u64 htw_base_catch_up(struct htw_base *base, u64 now, u64 tick);
+u64 htw_base_due_tick(struct htw_base *base, u64 deadline, u64 now);
 bool htw_base_advance(struct htw_base *base, u64 now, u64 *expired);
 
 /* A user's base on a CPU; NULL where there is none yet. */
@@ -171,21 +176,23 @@ static inline u64 htw_tick(const struct htw_base *base, u64 ns)
 	return div64_u64(ns, base->tick_ns);
 }
 
-/* The tick at which nothing is early that is due at @ns. */
+/* The first tick at which a node is not early that is due at @ns, which is not zero. */
 static inline u64 htw_tick_up(const struct htw_base *base, u64 ns)
 {
-	u64 rest;
-	u64 tick = div64_u64_rem(ns, base->tick_ns, &rest);
-
-	return tick + !!rest;
+	return htw_tick(base, ns - 1) + 1;
 }
 
-/* The tick for a node that is due at @deadline, or up to @slack later. */
-static inline u64 htw_base_tick(const struct htw_base *base, u64 deadline, u64 slack)
+/*
+ * The tick for a node that is due at @deadline, or up to @slack later. One that is due
+ * @now does not wait for the end of the tick, nor for others.
+ */
+static inline u64 htw_base_tick(struct htw_base *base, u64 deadline, u64 slack, u64 now)
 {
-	const u64 first = htw_tick_up(base, deadline);
-	u64 last;
+	u64 first, last;
 
+	if (unlikely(deadline <= now))
+		return htw_base_due_tick(base, deadline, now);
+	first = htw_tick_up(base, deadline);
 	if (likely(!slack) || check_add_overflow(deadline, slack, &last))
 		return first;
 	return htw_wheel_coalesce(&base->wheel, first, htw_tick(base, last));
@@ -195,14 +202,22 @@ static inline u64 htw_base_tick(const struct htw_base *base, u64 deadline, u64 s
  * htw_base_touch() - brings a base up to the present
  * @base: the base, whose lock has just been taken to start nodes
  * @now: what htw_base_now() returned a short while ago
+ *
+ * Return: the time, which is @now unless the base is found to be ahead of that: no node
+ * that is due later belongs before the wheel's cursor.
  */
-static inline void htw_base_touch(struct htw_base *base, u64 now)
+static inline u64 htw_base_touch(struct htw_base *base, u64 now)
 {
+	u64 tick;
+
 	lockdep_assert_held(&base->lock);
 
 	if (unlikely(base->clock == HTW_CLOCK_REALTIME))
 		now = htw_base_check_clock(base, now);
-	htw_wheel_touch(&base->wheel, htw_tick(base, now));
+	tick = htw_tick(base, now);
+	if (likely(base->wheel.cursor == tick + 1))
+		return now;
+	return htw_base_catch_up(base, now, tick);
 }
 
 /**
@@ -228,19 +243,37 @@ static inline void htw_base_touch_now(struct htw_base *base)
  * @n: the node, in no wheel
  * @deadline: when it is due, in ns of the base's clock
  * @slack: how much later it may expire if it shares a tick then, in ns
+ * @now: what htw_base_now() returned a short while ago; zero if unknown
  *
  * The node expires at the first tick that is not before its deadline, so never
- * early and at most a tick late. This never fails and never expires the node
- * itself: one that is due already comes back through the hrtimer, at once.
+ * early and at most a tick late; one whose deadline has come by @now expires at
+ * once. This never fails and never expires the node itself: one that is due
+ * already comes back through the hrtimer.
  */
 static inline void htw_base_start(struct htw_base *base, struct htw_node *n, u64 deadline,
-				  u64 slack)
+				  u64 slack, u64 now)
 {
 	lockdep_assert_held(&base->lock);
 
-	n->expires = htw_base_tick(base, deadline, slack);
+	n->expires = htw_base_tick(base, deadline, slack, now);
 	WRITE_ONCE(n->cpu, base->cpu);
 	if (unlikely(htw_wheel_start(&base->wheel, n)))
+		htw_base_wake(base);
+}
+
+/**
+ * htw_base_start_later() - starts a node that is not due yet, and has no slack
+ * @base: the base, whose CPU has not gone
+ * @n: the node, in no wheel
+ * @deadline: after what htw_base_touch() has returned
+ */
+static inline void htw_base_start_later(struct htw_base *base, struct htw_node *n, u64 deadline)
+{
+	lockdep_assert_held(&base->lock);
+
+	n->expires = htw_tick_up(base, deadline);
+	WRITE_ONCE(n->cpu, base->cpu);
+	if (unlikely(htw_wheel_start_later(&base->wheel, n)))
 		htw_base_wake(base);
 }
 
@@ -262,18 +295,19 @@ static inline void htw_base_stop(struct htw_base *base, struct htw_node *n)
  * @n: the node
  * @deadline: as for htw_base_start()
  * @slack: as for htw_base_start()
+ * @now: as for htw_base_start()
  *
  * Return: true if the node is started again, on the same wheel. False if it is
  * stopped, and has to be started on the wheel of this CPU: it is due before
  * @base, another CPU's, would come back, and we do not program that hrtimer.
  */
 static inline bool htw_base_restart(struct htw_base *base, struct htw_node *n, u64 deadline,
-				    u64 slack)
+				    u64 slack, u64 now)
 {
 	lockdep_assert_held(&base->lock);
 
 	htw_wheel_unlink(&base->wheel, n);
-	n->expires = htw_base_tick(base, deadline, slack);
+	n->expires = htw_base_tick(base, deadline, slack, now);
 	if (unlikely(base->cpu != raw_smp_processor_id()) && !base->private &&
 	    htw_wheel_is_ahead(&base->wheel, n->expires)) {
 		base->wheel.pending--;
@@ -285,19 +319,18 @@ static inline bool htw_base_restart(struct htw_base *base, struct htw_node *n, u
 }
 
 /**
- * htw_base_restart_here() - moves a node to another deadline, where it is
- * @base: the base whose wheel it is in, after htw_base_touch(), and on which it
- *	would be started now
+ * htw_base_restart_later() - moves a node to another deadline, where it is
+ * @base: the base whose wheel it is in and on which it would be started now
  * @n: the node, without slack
- * @deadline: as for htw_base_start()
+ * @deadline: after what htw_base_touch() has returned
  */
-static inline void htw_base_restart_here(struct htw_base *base, struct htw_node *n, u64 deadline)
+static inline void htw_base_restart_later(struct htw_base *base, struct htw_node *n, u64 deadline)
 {
 	lockdep_assert_held(&base->lock);
 
 	htw_wheel_unlink(&base->wheel, n);
 	n->expires = htw_tick_up(base, deadline);
-	if (unlikely(htw_wheel_link(&base->wheel, n)))
+	if (unlikely(htw_wheel_link_later(&base->wheel, n)))
 		htw_base_wake(base);
 }
 

@@ -351,7 +351,7 @@ static int htw_batch_all(struct htw_context *ctx, struct htw_op __user *user, u3
 	int ret = 0;
 
 	for (*done = 0; *done < count;) {
-		const u32 want = min(count - *done, HTW_OPS_RUN);
+		const u32 want = min(count - *done, htw_run_room(ctx, HTW_OPS_RUN));
 		u32 n, told;
 
 		if (*done && signal_pending(current)) {

@@ -28,7 +28,7 @@
 #define HTW_FRESH_UNITS		64u
 /* What an hrtimer's interrupt costs beside what the clock shows, for each job and run. */
 #define HTW_FIRING_NS		(1 * NSEC_PER_USEC)
-#define HTW_RUN_NS		(8 * NSEC_PER_USEC)
+#define HTW_RUN_NS		(10 * NSEC_PER_USEC)
 
 /**
  * enum htw_class - flows that are served alike; the classes take turns

@@ -129,6 +129,7 @@ void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base)
 	d->context = NULL;
 	d->wake = NULL;
 	d->base = base;
+	d->contexts = 0;
 	d->expired = 0;
 }
 
@@ -152,6 +153,7 @@ static void htw_delivery_turn(struct htw_delivery *d, struct htw_context *ctx)
 	htw_lock(&ctx->lock);
 	ring = htw_context_open_ring(ctx);
 	d->context = ctx;
+	d->contexts++;
 	d->before = d->expired;
 	d->room = ring && !ctx->nr_expired ? htw_ring_room(ring) : 0;
 	d->freed = 0;
@@ -165,11 +167,14 @@ static __always_inline void htw_delivery_note(struct htw_delivery *d, const stru
 	trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, fired);
 }
 
-/* Arms a timer on the base that is delivered from, whose lock is held. */
+/*
+ * Arms a timer on the base that is delivered from, whose lock is held. Its deadline is
+ * ahead of the present, or the base comes back for it.
+ */
 static void htw_delivery_arm(struct htw_delivery *d, struct htw_context *ctx,
 			     struct htw_timer *t)
 {
-	htw_timer_start(d->base, t, htw_context_to_host(ctx, t->deadline), htw_timer_slack(t));
+	htw_timer_start(d->base, t, htw_context_to_host(ctx, t->deadline), htw_timer_slack(t), 0);
 }
 
 /*
@@ -238,6 +243,30 @@ static bool htw_deliver_later(struct htw_delivery *d, struct htw_context *ctx,
 	if (word <= htw_context_from_host(ctx, now))
 		return false;
 	trace_htw_mod(htw_timer_id(t), t->cookie, t->deadline, t->interval);
+	htw_delivery_arm(d, ctx, t);
+	return true;
+}
+
+/**
+ * htw_deliver_early() - puts a timer back whose deadline is still to come
+ * @d: the run
+ * @n: the timer's node, just out of its wheel
+ * @now: the base's time, in ns
+ *
+ * That is so where CLOCK_REALTIME was set back after the timer had been started for
+ * a deadline that had come then, and so for a tick that had come: the deadline may be
+ * later than that tick.
+ *
+ * Context: as for htw_deliver().
+ * Return: true if the timer is in its wheel again.
+ */
+bool htw_deliver_early(struct htw_delivery *d, struct htw_node *n, u64 now)
+{
+	struct htw_timer *t = container_of(n, struct htw_timer, node);
+	struct htw_context *ctx = htw_chunk_of(t)->ctx;
+
+	if (htw_context_to_host(ctx, t->deadline) <= now)
+		return false;
 	htw_delivery_arm(d, ctx, t);
 	return true;
 }

@@ -118,6 +118,17 @@ void htw_run_unlock_timer(struct htw_run *run, enum htw_timer_state state)
 		htw_unlock(&run->ctx->lock);
 }
 
+/**
+ * htw_run_arm() - puts a timer into the wheel of the base whose lock is held
+ * @run: the run
+ * @t: the timer, on no list
+ */
+void htw_run_arm(struct htw_run *run, struct htw_timer *t)
+{
+	htw_timer_start(run->base, t, htw_context_to_host(run->ctx, t->deadline),
+			htw_timer_slack(t), htw_context_to_host(run->ctx, run->now));
+}
+
 static bool htw_timer_exists(const struct htw_timer *t, enum htw_timer_state state, u64 id)
 {
 	return state != HTW_FREE && state != HTW_RESERVED && htw_timer_is(t, id);
@@ -182,32 +193,59 @@ int htw_run_cancel_slow(struct htw_run *run, struct htw_timer *t, struct htw_can
 	return ret;
 }
 
-/**
- * htw_run_rearm() - has a timer armed when the run has ended
- * @run: the run; the context's lock is held
- * @t: the timer, on no list
+/*
+ * Arms a timer that is on no list, where timers are to be started. The context's lock
+ * is held; it is dropped.
  */
-void htw_run_rearm(struct htw_run *run, struct htw_timer *t)
+static void htw_run_arm_here(struct htw_run *run, struct htw_timer *t)
 {
-	lockdep_assert_held(&run->ctx->lock);
+	struct htw_context *ctx = run->ctx;
+	const u32 generation = t->generation;
 
-	WRITE_ONCE(t->node.state, HTW_REARM);
-	list_add_tail(&t->node.list, &run->ctx->rearm);
-	run->rearm = true;
-}
+	lockdep_assert_held(&ctx->lock);
 
-/* Moves a timer that is pending on the base whose lock is held. */
-static void htw_run_move(struct htw_run *run, struct htw_timer *t)
-{
-	if (likely(htw_base_restart(run->base, &t->node, htw_context_to_host(run->ctx, t->deadline),
-				    htw_timer_slack(t))))
+	if (likely(run->base == run->here)) {
+		htw_run_arm(run, t);
+		htw_unlock(&ctx->lock);
 		return;
-	/* Its base's lock comes first, the context's second, as always. */
-	spin_lock(&run->ctx->lock);
-	htw_run_rearm(run, t);
-	spin_unlock(&run->ctx->lock);
+	}
+	/* A base's lock comes first, so meanwhile others may arm it, move it or end it. */
+	WRITE_ONCE(t->node.state, HTW_REARM);
+	list_add_tail(&t->node.list, &ctx->rearm);
+	htw_unlock(&ctx->lock);
+	htw_run_lock_here(run);
+	htw_lock(&ctx->lock);
+	if (t->node.state == HTW_REARM && t->generation == generation) {
+		list_del(&t->node.list);
+		htw_run_arm(run, t);
+	}
+	htw_unlock(&ctx->lock);
 }
 
+/*
+ * Arms a timer for its new deadline, whatever state it is in: it is locked by
+ * htw_run_lock_timer(), and unlocked here.
+ */
+static void htw_run_move(struct htw_run *run, struct htw_timer *t, enum htw_timer_state state)
+{
+	struct htw_context *ctx = run->ctx;
+
+	if (state == HTW_PENDING) {
+		if (likely(htw_base_restart(run->base, &t->node,
+					    htw_context_to_host(ctx, t->deadline),
+					    htw_timer_slack(t),
+					    htw_context_to_host(ctx, run->now))))
+			return;
+		htw_lock(&ctx->lock);
+	} else if (state != HTW_IDLE) {
+		list_del(&t->node.list);
+		if (state == HTW_EXPIRED)
+			ctx->nr_expired--;
+	}
+	htw_run_arm_here(run, t);
+}
+
+/* Changes a timer, but does not arm it yet. */
 static int htw_run_mod_locked(struct htw_run *run, struct htw_timer *t,
 			      enum htw_timer_state state, const struct htw_mod *mod)
 {
@@ -229,17 +267,6 @@ static int htw_run_mod_locked(struct htw_run *run, struct htw_timer *t,
 		htw_context_reset_word(run->ctx, t);
 	}
 	trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
-	if (!(mod->flags & HTW_MOD_DEADLINE))
-		return 0;
-	if (state == HTW_PENDING) {
-		htw_run_move(run, t);
-		return 0;
-	}
-	if (state != HTW_IDLE)
-		list_del(&t->node.list);
-	if (state == HTW_EXPIRED)
-		run->ctx->nr_expired--;
-	htw_run_rearm(run, t);
 	return 0;
 }
 
@@ -260,7 +287,10 @@ int htw_run_mod_slow(struct htw_run *run, struct htw_timer *t, const struct htw_
 		return -ENOENT;
 	state = htw_run_lock_timer(run, t);
 	ret = htw_run_mod_locked(run, t, state, mod);
-	htw_run_unlock_timer(run, state);
+	if (!ret && mod->flags & HTW_MOD_DEADLINE)
+		htw_run_move(run, t, state);
+	else
+		htw_run_unlock_timer(run, state);
 	return ret;
 }
 

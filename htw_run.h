@@ -35,12 +35,11 @@
  *	in a run that is not to find any
  * @chunk_mask: &htw_directory.mask
  * @chunks: &htw_directory.chunks
- * @now: the time as of which all of the run is done, in ns
+ * @now: the time as of which operations are done, in ns; not before that of @base
  * @plain: no time namespace shifts deadlines, and no table has words for them;
  *	or no timer can be found
  * @freed: timers that were freed, to be given back at the end
  * @nr_freed: how many
- * @rearm: some timers are on &htw_context.rearm because of this run
  */
 struct htw_run {
 	struct htw_context *ctx;
@@ -55,7 +54,6 @@ struct htw_run {
 	bool plain;
 	struct list_head freed;
 	u32 nr_freed;
-	bool rearm;
 };
 
 void htw_run_begin(struct htw_run *run, struct htw_context *ctx);
@@ -65,8 +63,8 @@ void htw_run_give_back(struct htw_run *run);
 void htw_run_switch(struct htw_run *run, struct htw_base *base);
 enum htw_timer_state htw_run_lock_timer(struct htw_run *run, const struct htw_timer *t);
 void htw_run_unlock_timer(struct htw_run *run, enum htw_timer_state state);
+void htw_run_arm(struct htw_run *run, struct htw_timer *t);
 int htw_run_cancel_slow(struct htw_run *run, struct htw_timer *t, struct htw_cancel *cancel);
-void htw_run_rearm(struct htw_run *run, struct htw_timer *t);
 int htw_run_mod_slow(struct htw_run *run, struct htw_timer *t, const struct htw_mod *mod);
 int htw_run_query(struct htw_run *run, struct htw_query *query);
 
@@ -77,12 +75,23 @@ static inline void htw_run_lock(struct htw_run *run, struct htw_base *base)
 		htw_run_switch(run, base);
 }
 
+static __always_inline void htw_run_touch(struct htw_run *run)
+{
+	if (likely(run->plain))
+		run->now = htw_base_touch(run->base, run->now);
+	else
+		run->now = htw_context_from_host(run->ctx,
+						 htw_base_touch(run->base,
+								htw_context_to_host(run->ctx,
+										    run->now)));
+}
+
 /* Takes the lock of a base; none is held. */
 static __always_inline void htw_run_take(struct htw_run *run, struct htw_base *base, bool finds)
 {
 	run->base = base;
 	htw_lock(&base->lock);
-	htw_base_touch(base, run->plain ? run->now : htw_context_to_host(run->ctx, run->now));
+	htw_run_touch(run);
 	if (!finds)
 		return;
 	run->place = htw_place(base->cpu, base == run->here ? HTW_PENDING : U8_MAX, 0);
@@ -114,7 +123,6 @@ static __always_inline void __htw_run_begin(struct htw_run *run, struct htw_cont
 
 	run->ctx = ctx;
 	run->nr_freed = 0;
-	run->rearm = false;
 	INIT_LIST_HEAD(&run->freed);
 	run->nr_chunks = finds && settled ? htw_context_chunks(ctx) : 0;
 	run->now = settled ? htw_context_now(ctx) : 0;
@@ -144,6 +152,8 @@ static inline void htw_run_give_way(struct htw_run *run)
 /**
  * htw_run_end() - ends a run and gives back the timers that it freed
  * @run: the run
+ *
+ * What it made due on a manual clock is delivered when this returns.
  */
 static inline void htw_run_end(struct htw_run *run)
 {
@@ -151,9 +161,7 @@ static inline void htw_run_end(struct htw_run *run)
 	if (run->nr_freed)
 		htw_run_give_back(run);
 	local_bh_enable();
-	if (unlikely(run->rearm))
-		htw_context_rearm(run->ctx);
-	else if (unlikely(htw_context_is_still(run->ctx)))
+	if (unlikely(htw_context_is_still(run->ctx)))
 		htw_context_advance(run->ctx, 0);
 }
 
@@ -180,20 +188,30 @@ static inline struct htw_timer *htw_run_reserve(struct htw_run *run)
 	return t;
 }
 
+/**
+ * htw_run_room() - how many operations go into one run
+ * @ctx: the context
+ * @most: how many at the most
+ *
+ * A batch means the same as its operations one by one. On a manual clock a timer that is
+ * due has expired when the call returns, so there the next operation is to find it so.
+ *
+ * Return: how many.
+ */
+static inline u32 htw_run_room(const struct htw_context *ctx, u32 most)
+{
+	return unlikely(htw_context_is_still(ctx)) ? 1 : most;
+}
+
 static inline u64 htw_run_deadline(const struct htw_run *run, u64 deadline, u32 flags)
 {
 	return flags & HTW_F_ABS ? deadline : htw_add_saturated(run->now, deadline);
 }
 
-/**
- * htw_run_arm() - puts a timer into the wheel of the base whose lock is held
- * @run: the run
- * @t: the timer, on no list
- */
-static inline void htw_run_arm(struct htw_run *run, struct htw_timer *t)
+/* Has a deadline come already, as it was given? */
+static inline bool htw_run_is_due(const struct htw_run *run, u64 deadline, u32 flags)
 {
-	htw_timer_start(run->base, t, htw_context_to_host(run->ctx, t->deadline),
-			htw_timer_slack(t));
+	return flags & HTW_F_ABS ? deadline <= run->now : !deadline;
 }
 
 /**
@@ -227,7 +245,11 @@ static __always_inline void htw_run_add(struct htw_run *run, struct htw_timer *t
 		htw_context_reset_word(run->ctx, t);
 		deadline = htw_context_to_host(run->ctx, deadline);
 	}
-	htw_timer_start(run->base, t, deadline, likely(!add->slack) ? 0 : htw_timer_slack(t));
+	if (likely(!add->slack) && likely(!(add->flags & HTW_F_CANCEL_ON_SET)) &&
+	    likely(!htw_run_is_due(run, add->deadline, add->flags)))
+		htw_timer_start_later(run->base, t, deadline);
+	else
+		htw_run_arm(run, t);
 }
 
 /**
@@ -326,13 +348,14 @@ static __always_inline int htw_run_mod(struct htw_run *run, struct htw_timer *t,
 {
 	if (unlikely(!htw_run_holds(&run->place_plain, t, mod->id,
 				    HTW_TIMER_CANCEL_ON_SET | HTW_TIMER_SLACK) ||
-		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK))) {
+		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK) ||
+		     htw_run_is_due(run, mod->deadline, mod->flags))) {
 		const struct htw_mod slow = *mod;
 
 		return htw_run_mod_slow(run, t, &slow);
 	}
 	t->deadline = htw_run_deadline(run, mod->deadline, mod->flags);
-	htw_base_restart_here(run->base, &t->node, t->deadline);
+	htw_base_restart_later(run->base, &t->node, t->deadline);
 	if (trace_htw_mod_enabled())
 		trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
 	return 0;

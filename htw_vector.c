@@ -391,7 +391,8 @@ long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 	while (v.done < v.count && !ret) {
 		if (v.done && signal_pending(current))
 			break;
-		ret = htw_vector_some(ctx, &v, vr, min(v.count - v.done, HTW_VECTOR_RUN));
+		ret = htw_vector_some(ctx, &v, vr, min(v.count - v.done,
+						       htw_run_room(ctx, HTW_VECTOR_RUN)));
 		cond_resched();
 	}
 	kfree(this_cpu_xchg(htw_vector_kept, vr));

@@ -142,19 +142,23 @@ static inline bool htw_level_link(const struct htw_level *lev, struct htw_node *
 	return n->list.prev == bucket;
 }
 
-/* Puts a node into the bucket where it belongs; as htw_wheel_start(). */
-static inline bool htw_wheel_link(struct htw_wheel *w, struct htw_node *n)
+/* As htw_wheel_link(), for a node whose tick is not before the cursor. */
+static inline bool htw_wheel_link_later(struct htw_wheel *w, struct htw_node *n)
 {
-	const u64 expires = n->expires;
-	struct htw_level *lev;
+	struct htw_level *lev = htw_wheel_level(w, n->expires);
 
-	if (unlikely(expires < w->cursor))
-		return htw_wheel_link_due(w, n);
-	lev = htw_wheel_level(w, expires);
 	if (unlikely(!lev->mask))
 		return htw_wheel_link_slow(w, lev, n);
 	/* In a bucket that has a node already it makes no work that is new. */
 	return unlikely(htw_level_link(lev, n)) && htw_level_opened(w, lev, n);
+}
+
+/* Puts a node into the bucket where it belongs; as htw_wheel_start(). */
+static inline bool htw_wheel_link(struct htw_wheel *w, struct htw_node *n)
+{
+	if (unlikely(n->expires < w->cursor))
+		return htw_wheel_link_due(w, n);
+	return htw_wheel_link_later(w, n);
 }
 
 /* Takes a node out of the list that it is in, to be linked again. */
@@ -196,6 +200,21 @@ static inline void htw_wheel_touch(struct htw_wheel *w, u64 now)
 static inline bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n)
 {
 	const bool ahead = htw_wheel_link(w, n);
+
+	w->pending++;
+	return ahead;
+}
+
+/**
+ * htw_wheel_start_later() - htw_wheel_start() for a tick not before the cursor
+ * @w: the wheel, after htw_wheel_touch()
+ * @n: the node, in no wheel or list, with &htw_node.expires set
+ *
+ * Return: as htw_wheel_start().
+ */
+static inline bool htw_wheel_start_later(struct htw_wheel *w, struct htw_node *n)
+{
+	const bool ahead = htw_wheel_link_later(w, n);
 
 	w->pending++;
 	return ahead;

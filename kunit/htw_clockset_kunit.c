@@ -298,7 +298,55 @@ static void close_races_with_walk(struct kunit *test)
 }
 #endif /* CONFIG_SMP */
 
+/*
+ * Timers that are due when they are started wait, as in the gap after a callback. The
+ * clock is set back meanwhile, by less than a tick or by more: none comes early.
+ */
+static void set_back_before_what_was_due_is_delivered(struct kunit *test)
+{
+	static const u64 back[] = { 100 * NSEC_PER_MSEC, 900 * NSEC_PER_MSEC, 5 * (u64)NSEC_PER_SEC };
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE,
+		.clock = CLOCK_REALTIME,
+		.tick_ns = NSEC_PER_SEC, .levels = 2, .slots = { 64, 64 },
+	};
+
+	for (u32 i = 0; i < ARRAY_SIZE(back); i++) {
+		struct htw_context *ctx = htw_test_context(test);
+		struct htw_event events[8];
+		u64 now;
+
+		KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+		/* The middle of a tick is the present. */
+		set_by(NSEC_PER_SEC / 2 - (s64)(ktime_get_real_ns() % NSEC_PER_SEC));
+		spin_lock_bh(&ctx->own->lock);
+		ctx->own->wheel.next = 0;
+		spin_unlock_bh(&ctx->own->lock);
+		now = ktime_get_real_ns();
+		for (u32 j = 0; j < ARRAY_SIZE(events); j++) {
+			const struct htw_add add = {
+				.flags = HTW_F_ABS,
+				.deadline = now - j * 100 * NSEC_PER_MSEC,
+			};
+
+			KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
+		}
+		set_by(-(s64)back[i]);
+		spin_lock_bh(&ctx->own->lock);
+		ctx->own->wheel.next = htw_wheel_next(&ctx->own->wheel);
+		htw_base_wake(ctx->own);
+		spin_unlock_bh(&ctx->own->lock);
+		htw_test_wait(test, ctx, ARRAY_SIZE(events));
+		KUNIT_EXPECT_EQ(test, htw_test_read(ctx, events, 8), 8);
+		for (u32 j = 0; j < ARRAY_SIZE(events); j++)
+			KUNIT_EXPECT_GE(test, events[j].fired, events[j].deadline);
+		set_by(back[i]);
+		kunit_release_action(test, htw_test_close, ctx);
+	}
+}
+
 static struct kunit_case htw_clockset_cases[] = {
+	KUNIT_CASE_SLOW(set_back_before_what_was_due_is_delivered),
 	KUNIT_CASE(listens_on_realtime_only),
 	KUNIT_CASE(told_when_the_clock_is_set),
 	KUNIT_CASE(not_told_of_what_is_no_setting),

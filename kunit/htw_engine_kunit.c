@@ -404,10 +404,55 @@ static void past_deadline_expires_now(struct kunit *test)
 		const u64 before = htw_now();
 		struct htw_event event;
 
-		htw_test_start(test, ctx, rounddown(deadlines[i], htw_tick_ns), i);
+		htw_test_start(test, ctx, deadlines[i], i);
 		htw_test_wait(test, ctx, 1);
 		event = read_one(test, ctx);
 		KUNIT_EXPECT_EQ(test, event.cookie, i);
+		KUNIT_EXPECT_LT(test, event.fired, before + 8 * CLOCK_NS);
+	}
+}
+
+static const s32 clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME };
+
+static void get_clock_desc(const s32 *clock, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "clock %d", *clock);
+}
+
+KUNIT_ARRAY_PARAM(clocks, clocks, get_clock_desc);
+
+/* Its tick is a second long, and has begun; also where it is moved, and from anywhere. */
+static void past_deadline_waits_for_no_tick(struct kunit *test)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE,
+		.clock = *(const s32 *)test->param_value,
+		.tick_ns = NSEC_PER_SEC, .levels = 2, .slots = { 64, 64 },
+	};
+	struct htw_context *ctx = htw_test_context(test);
+	const struct htw_add kept = { .deadline = 1000 * (u64)NSEC_PER_SEC, .flags = HTW_F_KEEP };
+	struct htw_mod mod = { .flags = HTW_MOD_DEADLINE };
+	struct htw_event event;
+	u64 before;
+
+	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	sleep_until(test, roundup(htw_now(), NSEC_PER_SEC) + 300 * NSEC_PER_MSEC);
+	mod.id = htw_test_add(ctx, &kept);
+	for (u64 past = 0; past < 4; past++) {
+		before = htw_context_now(ctx);
+		htw_test_start(test, ctx, before - past * 100 * NSEC_PER_MSEC, past);
+		htw_test_wait(test, ctx, 1);
+		event = read_one(test, ctx);
+		KUNIT_EXPECT_EQ(test, event.cookie, past);
+		KUNIT_EXPECT_GE(test, event.fired, event.deadline);
+		KUNIT_EXPECT_LT(test, event.fired, before + 8 * CLOCK_NS);
+		/* Pending at first, then disarmed. */
+		before = htw_context_now(ctx);
+		KUNIT_ASSERT_EQ(test, htw_test_mod(ctx, &mod), 0);
+		htw_test_wait(test, ctx, 1);
+		event = read_one(test, ctx);
+		KUNIT_EXPECT_EQ(test, event.id, mod.id);
+		KUNIT_EXPECT_GE(test, event.fired, event.deadline);
 		KUNIT_EXPECT_LT(test, event.fired, before + 8 * CLOCK_NS);
 	}
 }
@@ -1743,6 +1788,7 @@ static struct kunit_case htw_engine_cases[] = {
 	KUNIT_CASE_SLOW(call_before_the_first_add_leaves_the_wheel),
 	KUNIT_CASE_SLOW(expires_with_an_hrtimer_for_its_tick),
 	KUNIT_CASE(past_deadline_expires_now),
+	KUNIT_CASE_PARAM(past_deadline_waits_for_no_tick, clocks_gen_params),
 	KUNIT_CASE_SLOW(earlier_deadline_is_not_held_up),
 	KUNIT_CASE_SLOW(spans_from_now),
 	KUNIT_CASE_SLOW(powers_of_64_from_now),
