@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define HTW_DEVICE	"/dev/htw"
@@ -26,8 +25,8 @@
 #define POISON		0xa5a5a5a5a5a5a5a5ULL
 #define POISON32	0xa5a5a5a5U
 
-/* Operations that one call carries, and events that one read() returns. */
-#define BATCH		256U
+/* Operations that one HTW_BATCH carries where there are many. */
+#define HTW_CLIENT_BATCH	256U
 
 static inline int htw_call(int fd, unsigned long cmd, void *arg)
 {
@@ -126,9 +125,11 @@ static inline int htw_poll(int fd, int timeout_ms)
 /* The number of whole events that were read. */
 static inline int htw_read(int fd, struct htw_event *ev, size_t room)
 {
-	/* Not read(): the compiler would warn of buffers that are bad on purpose. */
-	long ret = syscall(SYS_read, fd, ev, room * sizeof(*ev));
+	ssize_t ret;
 
+	/* Hide the buffer from the compiler, which warns of those that are bad on purpose. */
+	__asm__("" : "+r"(ev));
+	ret = read(fd, ev, room * sizeof(*ev));
 	if (ret < 0)
 		return -errno;
 	return ret % sizeof(*ev) ? -EIO : (int)(ret / sizeof(*ev));
@@ -190,12 +191,12 @@ static inline int htw_batch_all(int fd, struct htw_op *ops, __u32 count)
 static inline __u64 htw_start_many(int fd, __u64 deadline, __u64 cookie,
 				   __u64 count, __u64 *ids)
 {
-	struct htw_op ops[BATCH];
+	struct htw_op ops[HTW_CLIENT_BATCH];
 	__u64 started = 0;
 	unsigned int i, n;
 
 	while (started < count) {
-		n = count - started < BATCH ? count - started : BATCH;
+		n = count - started < HTW_CLIENT_BATCH ? count - started : HTW_CLIENT_BATCH;
 		for (i = 0; i < n; i++)
 			ops[i] = htw_op_add(deadline, cookie + started + i);
 		if (htw_batch_all(fd, ops, n))
@@ -214,12 +215,12 @@ static inline __u64 htw_start_many(int fd, __u64 deadline, __u64 cookie,
 /* Returns how many of @ids were pending; none is any more. */
 static inline __u64 htw_stop_many(int fd, const __u64 *ids, __u64 count)
 {
-	struct htw_op ops[BATCH];
+	struct htw_op ops[HTW_CLIENT_BATCH];
 	__u64 stopped = 0, at = 0;
 	unsigned int i, n;
 
 	while (at < count) {
-		n = count - at < BATCH ? count - at : BATCH;
+		n = count - at < HTW_CLIENT_BATCH ? count - at : HTW_CLIENT_BATCH;
 		for (i = 0; i < n; i++)
 			ops[i] = htw_op_cancel(ids[at + i], 0);
 		if (htw_batch_all(fd, ops, n))

@@ -16,6 +16,7 @@
 
 #include "kselftest_harness.h"
 #include <sched.h>
+#include <sys/syscall.h>
 #include "../common/clock.h"
 #include "../common/htw-client.h"
 #include "../common/random.h"
@@ -33,6 +34,7 @@
 #define SENTINEL	0x7e57ed0000000001ULL
 
 #define PAGE		4096UL
+#define BATCH		256
 
 /* Looks again and again; false only where the condition never came. */
 #define htw_eventually(cond) ({						\
