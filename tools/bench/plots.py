@@ -5,7 +5,7 @@ import subprocess
 
 OPS = ("add", "rearm", "cancel", "expire")
 COLOURS = {
-    "htw": "#9ecae1", "htw-batch": "#08519c", "htw-mixed": "#6baed6", "htw-ring": "#3182bd", "htw-table": "#00a0a0",
+    "htw": "#9ecae1", "htw-vector": "#08519c", "htw-batch": "#6baed6", "htw-ring": "#3182bd", "htw-table": "#00a0a0",
     "htw-kernel": "#6a51a3", "timer_list": "#bcbddc", "hrtimer": "#807dba",
     "timerfd": "#d62728", "posix": "#ff7f0e", "io_uring": "#e377c2",
     "libevent": "#8c6d31", "libev": "#2ca02c", "libuv": "#98df8a",
