@@ -17,7 +17,7 @@ endif
 
 prefix := /usr/local
 
-.PHONY: all clean install help demo kunit vm-test bench bench-check check kdir
+.PHONY: all clean install help demo kunit vm-test bench bench-check check check-all kdir
 
 all: kdir
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
@@ -49,8 +49,10 @@ help:
 	@echo 'make vm-test    device tests, on real kernels in throw-away VMs'
 	@echo 'make bench      what htw and its peers cost: build/bench/report.json and plots (an hour)'
 	@echo 'make bench-check  a quick part of it, against the committed report'
-	@echo 'make check      everything: builds, style, unit tests, device tests, bench-check'
-	@echo 'All from make demo on need Debian 12; tools/deps, which they run, installs what is missing.'
+	@echo 'make check      what every change must pass, in a quarter of an hour: build, style,'
+	@echo '                unit tests, device tests on Linux 6.12, bench-check'
+	@echo 'make check-all  the rest: all kernels, x86_64 with KASAN, lockdep and KCSAN'
+	@echo 'All from make demo on need Debian 12; each installs what it needs and is missing.'
 
 demo:
 	@echo "The VM's clock counts instructions, one a nanosecond: whatever else this machine"
@@ -58,6 +60,7 @@ demo:
 	@tools/vm/run --icount -- htw-demo
 
 kunit:
+	tools/deps kunit
 	tools/kunit um
 	tools/kunit x86_64
 
@@ -65,10 +68,15 @@ vm-test:
 	tools/device-tests 6.1 6.12
 
 bench:
+	tools/deps 6.12 bench kunit plots
 	tools/bench/run
 
 bench-check:
+	tools/deps 6.12 bench
 	tools/bench/run --check
 
 check:
 	tools/check
+
+check-all:
+	tools/check rest

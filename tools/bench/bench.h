@@ -13,11 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
-
-#define USEC		1000ULL
-#define MSEC		1000000ULL
-#define SEC		1000000000ULL
+#include "../common/clock.h"
 
 /* How many operations one call carries, and one call collects. */
 #define BATCH		256U
@@ -99,7 +95,7 @@ struct system {
 	bool closes;
 };
 
-extern const struct system system_htw, system_htw_batch, system_htw_mixed;
+extern const struct system system_htw, system_htw_vector, system_htw_batch;
 extern const struct system system_htw_ring, system_htw_table;
 extern const struct system system_timerfd, system_posix, system_io_uring;
 extern const struct system system_libevent, system_libev, system_libuv;
@@ -131,16 +127,6 @@ void random_seed(uint64_t number);
 uint64_t random_next(void);
 void fill_random(uint64_t *values, uint32_t count, uint64_t from, uint64_t range);
 void shuffle(uint32_t *order, uint32_t count);
-
-void sleep_until(uint64_t ns);
-
-static inline uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * SEC + ts.tv_nsec;
-}
 
 void bench_wrong_expiry(const struct bench *b, uint64_t timer, uint64_t now)
 	__attribute__((noreturn));

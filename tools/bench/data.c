@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What a round gives to a system: numbers, the same for all. */
 #include <string.h>
+#include "../common/random.h"
 #include "bench.h"
 
 /* Random deadlines half a minute out. */
 #define DELAY_MIN	(15 * SEC)
 #define DELAY_RANGE	(30 * SEC)
 
-static uint64_t seed = 1;
+static __u64 seed = 1;
 
 void random_seed(uint64_t number)
 {
@@ -16,10 +17,7 @@ void random_seed(uint64_t number)
 
 uint64_t random_next(void)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
+	return xorshift64(&seed);
 }
 
 void fill_random(uint64_t *values, uint32_t count, uint64_t from, uint64_t range)

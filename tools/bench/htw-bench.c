@@ -6,7 +6,6 @@
  * boots it. Exit status: 0; 1 where a system gave a wrong result, or none; 2
  * for wrong usage.
  */
-#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,7 +20,7 @@
 #define BOOTED		(5 * SEC)
 
 static const struct system * const systems[] = {
-	&system_htw, &system_htw_batch, &system_htw_mixed, &system_htw_ring, &system_htw_table,
+	&system_htw, &system_htw_vector, &system_htw_batch, &system_htw_ring, &system_htw_table,
 	&system_timerfd, &system_posix, &system_io_uring,
 	&system_libevent, &system_libev, &system_libuv,
 	&system_htw_kernel, &system_timer_list, &system_hrtimer,
@@ -150,17 +149,6 @@ static void choose_defaults(void)
 		choose_pending("100000");
 		choose_pending("1000000");
 	}
-}
-
-void sleep_until(uint64_t ns)
-{
-	const struct timespec ts = {
-		.tv_sec = ns / SEC,
-		.tv_nsec = ns % SEC,
-	};
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
-		;
 }
 
 int main(int argc, char **argv)

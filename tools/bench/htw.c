@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What all ways to use /dev/htw begin with; see htw.h. */
-#include <linux/htw.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 #include "bench.h"
 #include "htw.h"
 
+/* Returns -1 where it cannot be opened. */
 static int open_device(struct htw_info *info)
 {
-	int fd = open("/dev/htw", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	int fd = htw_open(O_NONBLOCK), ret;
 
 	if (fd < 0)
 		return -1;
-	if (ioctl(fd, HTW_INFO, info))
-		die("HTW_INFO: %s", strerror(errno));
+	ret = htw_call(fd, HTW_INFO, info);
+	if (ret)
+		die("HTW_INFO: %s", strerror(-ret));
 	return fd;
 }
 
@@ -74,13 +70,10 @@ int htw_epoll(int fd)
 
 static void run_batch(int fd, struct htw_op *ops, uint32_t count)
 {
-	struct htw_batch batch = {
-		.ops = (uintptr_t)ops,
-		.count = count,
-	};
+	int ret = htw_batch_all(fd, ops, count);
 
-	if (unlikely(ioctl(fd, HTW_BATCH, &batch) || batch.done != count))
-		die("HTW_BATCH: %u of %u done: %s", batch.done, count, strerror(errno));
+	if (unlikely(ret))
+		die("HTW_BATCH: %s", strerror(-ret));
 }
 
 static uint32_t batch_of(uint32_t done, uint32_t count)
@@ -90,33 +83,39 @@ static uint32_t batch_of(uint32_t done, uint32_t count)
 
 static void run_vector(int fd, struct htw_vector *v)
 {
-	if (unlikely(ioctl(fd, HTW_VECTOR, v) || v->done != v->count || v->failed))
+	int ret = htw_call(fd, HTW_VECTOR, v);
+
+	if (unlikely(ret || v->done != v->count || v->failed))
 		die("HTW_VECTOR: of %u %u done, %u failed: %s", v->count, v->done, v->failed,
-		    strerror(errno));
+		    strerror(-ret));
 }
 
-void htw_add_batches(int fd, const struct bench *b)
+void htw_vector_start(int fd, struct htw_vector v, const uint64_t *deadlines, uint32_t count,
+		      uint64_t *ids)
 {
-	uint64_t deadlines[BATCH], cookies[BATCH];
-	struct htw_vector v = {
-		.op = HTW_OP_ADD,
-		.deadlines = (uintptr_t)deadlines,
-		.cookies = (uintptr_t)cookies,
-	};
+	uint64_t entries[BATCH], cookies[BATCH];
 	uint32_t first, i;
 
-	for (first = 0; first < b->pending; first += v.count) {
-		v.count = batch_of(first, b->pending);
-		v.ids = (uintptr_t)(b->handles + first);
+	v.op = HTW_OP_ADD;
+	v.deadlines = (uintptr_t)entries;
+	v.cookies = (uintptr_t)cookies;
+	for (first = 0; first < count; first += v.count) {
+		v.count = batch_of(first, count);
+		v.ids = (uintptr_t)(ids + first);
 		for (i = 0; i < v.count; i++) {
-			deadlines[i] = b->delay[first + i];
+			entries[i] = deadlines[first + i];
 			cookies[i] = first + i;
 		}
 		run_vector(fd, &v);
 	}
 }
 
-void htw_rearm_batches(int fd, const struct bench *b, uint32_t count)
+void htw_vector_add(int fd, const struct bench *b)
+{
+	htw_vector_start(fd, (struct htw_vector){}, b->delay, b->pending, b->handles);
+}
+
+void htw_vector_rearm(int fd, const struct bench *b, uint32_t count)
 {
 	uint64_t ids[BATCH], deadlines[BATCH];
 	struct htw_vector v = {
@@ -137,7 +136,7 @@ void htw_rearm_batches(int fd, const struct bench *b, uint32_t count)
 	}
 }
 
-void htw_cancel_batches(int fd, const struct bench *b, uint32_t count)
+void htw_vector_cancel(int fd, const struct bench *b, uint32_t count)
 {
 	uint64_t ids[BATCH];
 	struct htw_vector v = {
@@ -154,7 +153,7 @@ void htw_cancel_batches(int fd, const struct bench *b, uint32_t count)
 	}
 }
 
-void htw_add_mixed(int fd, const struct bench *b)
+void htw_batch_add(int fd, const struct bench *b)
 {
 	struct htw_op ops[BATCH];
 	uint32_t first, n, i;
@@ -178,7 +177,7 @@ void htw_add_mixed(int fd, const struct bench *b)
 	}
 }
 
-void htw_rearm_mixed(int fd, const struct bench *b, uint32_t count)
+void htw_batch_rearm(int fd, const struct bench *b, uint32_t count)
 {
 	struct htw_op ops[BATCH];
 	uint32_t first, n, i;
@@ -201,7 +200,7 @@ void htw_rearm_mixed(int fd, const struct bench *b, uint32_t count)
 	}
 }
 
-void htw_cancel_mixed(int fd, const struct bench *b, uint32_t count)
+void htw_batch_cancel(int fd, const struct bench *b, uint32_t count)
 {
 	struct htw_op ops[BATCH];
 	uint32_t first, n, i;

@@ -3,9 +3,9 @@
 #ifndef BENCH_HTW_H
 #define BENCH_HTW_H
 
-#include <linux/htw.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "../common/htw-client.h"
 #include "bench.h"
 
 /* Why so many timers cannot be held by one open of /dev/htw, or NULL. */
@@ -16,19 +16,24 @@ const char *htw_missing_feature(uint64_t features, const char *what, uint32_t pe
 int htw_open_device(uint64_t features, uint32_t pending);
 int htw_epoll(int fd);
 
-/* Of the system that is open: htw-batch's descriptor, htw-table's table. */
+/* Of the system that is open: htw-vector's descriptor, htw-table's table. */
 int htw_fd(void);
 uint64_t *htw_mapped_table(void);
 
-/* HTW_VECTOR, 256 a call; none may fail. */
-void htw_add_batches(int fd, const struct bench *b);
-void htw_rearm_batches(int fd, const struct bench *b, uint32_t count);
-void htw_cancel_batches(int fd, const struct bench *b, uint32_t count);
+/*
+ * HTW_VECTOR, 256 a call; none may fail. The first starts @count timers, otherwise
+ * as @v says; cookies count up from zero.
+ */
+void htw_vector_start(int fd, struct htw_vector v, const uint64_t *deadlines, uint32_t count,
+		      uint64_t *ids);
+void htw_vector_add(int fd, const struct bench *b);
+void htw_vector_rearm(int fd, const struct bench *b, uint32_t count);
+void htw_vector_cancel(int fd, const struct bench *b, uint32_t count);
 
 /* HTW_BATCH, 256 a call, each result checked. */
-void htw_add_mixed(int fd, const struct bench *b);
-void htw_rearm_mixed(int fd, const struct bench *b, uint32_t count);
-void htw_cancel_mixed(int fd, const struct bench *b, uint32_t count);
+void htw_batch_add(int fd, const struct bench *b);
+void htw_batch_rearm(int fd, const struct bench *b, uint32_t count);
+void htw_batch_cancel(int fd, const struct bench *b, uint32_t count);
 
 /* An expiration of one-shot timers, @kept where the id lives on. */
 static inline void htw_take(struct bench *b, const struct htw_event *ev, uint64_t now, bool kept)

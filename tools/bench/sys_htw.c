@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * htw by its calls: one ioctl and one read() a timer (htw), many timers at a
- * time (htw-batch), and operations of any kind at a time (htw-mixed)
+ * time (htw-vector), and operations of any kind at a time (htw-batch)
  */
-#include <linux/htw.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 #include "bench.h"
 #include "htw.h"
 
@@ -20,13 +14,13 @@ int htw_fd(void)
 	return fd;
 }
 
-static void htw_open(struct bench *b)
+static void open_device(struct bench *b)
 {
 	fd = htw_open_device(HTW_FEATURE_ADD | HTW_FEATURE_MOD | HTW_FEATURE_VECTOR, b->pending);
 	epfd = htw_epoll(fd);
 }
 
-static void htw_close(struct bench *b)
+static void close_device(struct bench *b)
 {
 	(void)b;
 	close(epfd);
@@ -34,15 +28,16 @@ static void htw_close(struct bench *b)
 }
 
 /* Millions of system calls tell no more than some hundred thousand. */
-static uint32_t htw_bound_one(enum op_code op, uint32_t pending)
+static uint32_t bound_one(enum op_code op, uint32_t pending)
 {
 	(void)op;
 	return pending > 1000000 ? 200000 : 0;
 }
 
-static void htw_add_one(struct bench *b)
+static void add_one(struct bench *b)
 {
 	uint32_t i;
+	int ret;
 
 	for (i = 0; i < b->pending; i++) {
 		struct htw_add add = {
@@ -50,15 +45,17 @@ static void htw_add_one(struct bench *b)
 			.cookie = i,
 		};
 
-		if (unlikely(ioctl(fd, HTW_ADD, &add) || !add.id))
-			die("HTW_ADD number %u: %s", i, strerror(errno));
+		ret = htw_call(fd, HTW_ADD, &add);
+		if (unlikely(ret || !add.id))
+			die("HTW_ADD number %u: %s", i, strerror(-ret));
 		b->handles[i] = add.id;
 	}
 }
 
-static void htw_rearm_one(struct bench *b, uint32_t count)
+static void rearm_one(struct bench *b, uint32_t count)
 {
 	uint32_t k;
+	int ret;
 
 	for (k = 0; k < count; k++) {
 		struct htw_mod mod = {
@@ -67,20 +64,23 @@ static void htw_rearm_one(struct bench *b, uint32_t count)
 			.flags = HTW_MOD_DEADLINE,
 		};
 
-		if (unlikely(ioctl(fd, HTW_MOD, &mod)))
-			die("HTW_MOD number %u: %s", k, strerror(errno));
+		ret = htw_call(fd, HTW_MOD, &mod);
+		if (unlikely(ret))
+			die("HTW_MOD number %u: %s", k, strerror(-ret));
 	}
 }
 
-static void htw_cancel_one(struct bench *b, uint32_t count)
+static void cancel_one(struct bench *b, uint32_t count)
 {
 	uint32_t k;
+	int ret;
 
 	for (k = 0; k < count; k++) {
 		struct htw_cancel cancel = { .id = b->handles[b->cancel_order[k]] };
 
-		if (unlikely(ioctl(fd, HTW_CANCEL, &cancel) || cancel.cookie != b->cancel_order[k]))
-			die("HTW_CANCEL number %u: %s", k, strerror(errno));
+		ret = htw_call(fd, HTW_CANCEL, &cancel);
+		if (unlikely(ret || cancel.cookie != b->cancel_order[k]))
+			die("HTW_CANCEL number %u: %s", k, strerror(-ret));
 	}
 }
 
@@ -89,64 +89,62 @@ static void collect(struct bench *b, uint32_t most)
 {
 	struct htw_event events[BATCH];
 	struct epoll_event ready;
-	ssize_t n, i;
 	uint64_t now;
+	int n, i;
 
 	if (epoll_wait(epfd, &ready, 1, 0) != 1)
 		return;
 	for (;;) {
-		n = read(fd, events, most * sizeof(events[0]));
-		if (n < 0) {
-			if (errno == EAGAIN)
-				return;
-			die("htw: read: %s", strerror(errno));
-		}
-		n /= sizeof(events[0]);
+		n = htw_read(fd, events, most);
+		if (n == -EAGAIN)
+			return;
+		if (n < 0)
+			die("htw: read: %s", strerror(-n));
 		now = now_ns();
 		for (i = 0; i < n; i++)
 			htw_take(b, &events[i], now, false);
 		/* What is not full was the last: level-triggered, nothing is lost. */
-		if (n < most)
+		if (n < (int)most)
 			return;
 	}
 }
 
-static void htw_collect_one(struct bench *b)
+static void collect_one(struct bench *b)
 {
 	collect(b, 1);
 }
 
-static void htw_add_batch(struct bench *b)
+static void vector_add(struct bench *b)
 {
-	htw_add_batches(fd, b);
+	htw_vector_add(fd, b);
 }
 
-static void htw_rearm_batch(struct bench *b, uint32_t count)
+static void vector_rearm(struct bench *b, uint32_t count)
 {
-	htw_rearm_batches(fd, b, count);
+	htw_vector_rearm(fd, b, count);
 }
 
-static void htw_cancel_batch(struct bench *b, uint32_t count)
+static void vector_cancel(struct bench *b, uint32_t count)
 {
-	htw_cancel_batches(fd, b, count);
+	htw_vector_cancel(fd, b, count);
 }
 
-static void htw_add_ops(struct bench *b)
+static void batch_add(struct bench *b)
 {
-	htw_add_mixed(fd, b);
+	htw_batch_add(fd, b);
 }
 
-static void htw_rearm_ops(struct bench *b, uint32_t count)
+static void batch_rearm(struct bench *b, uint32_t count)
 {
-	htw_rearm_mixed(fd, b, count);
+	htw_batch_rearm(fd, b, count);
 }
 
-static void htw_cancel_ops(struct bench *b, uint32_t count)
+static void batch_cancel(struct bench *b, uint32_t count)
 {
-	htw_cancel_mixed(fd, b, count);
+	htw_batch_cancel(fd, b, count);
 }
 
-static void htw_collect_batch(struct bench *b)
+static void collect_many(struct bench *b)
 {
 	collect(b, BATCH);
 }
@@ -154,33 +152,33 @@ static void htw_collect_batch(struct bench *b)
 const struct system system_htw = {
 	.name = "htw",
 	.missing = htw_missing,
-	.bound = htw_bound_one,
-	.open = htw_open,
-	.add = htw_add_one,
-	.rearm = htw_rearm_one,
-	.cancel = htw_cancel_one,
-	.collect = htw_collect_one,
-	.close = htw_close,
+	.bound = bound_one,
+	.open = open_device,
+	.add = add_one,
+	.rearm = rearm_one,
+	.cancel = cancel_one,
+	.collect = collect_one,
+	.close = close_device,
+};
+
+const struct system system_htw_vector = {
+	.name = "htw-vector",
+	.missing = htw_missing,
+	.open = open_device,
+	.add = vector_add,
+	.rearm = vector_rearm,
+	.cancel = vector_cancel,
+	.collect = collect_many,
+	.close = close_device,
 };
 
 const struct system system_htw_batch = {
 	.name = "htw-batch",
 	.missing = htw_missing,
-	.open = htw_open,
-	.add = htw_add_batch,
-	.rearm = htw_rearm_batch,
-	.cancel = htw_cancel_batch,
-	.collect = htw_collect_batch,
-	.close = htw_close,
-};
-
-const struct system system_htw_mixed = {
-	.name = "htw-mixed",
-	.missing = htw_missing,
-	.open = htw_open,
-	.add = htw_add_ops,
-	.rearm = htw_rearm_ops,
-	.cancel = htw_cancel_ops,
-	.collect = htw_collect_batch,
-	.close = htw_close,
+	.open = open_device,
+	.add = batch_add,
+	.rearm = batch_rearm,
+	.cancel = batch_cancel,
+	.collect = collect_many,
+	.close = close_device,
 };

@@ -3,16 +3,9 @@
  * htw by what it maps: the ring of expirations (htw-ring), and the table of
  * deadlines beside it (htw-table)
  *
- * Adding and cancelling are batches, as for htw-batch. With the table, moving a
+ * Adding and cancelling are batches, as for htw-vector. With the table, moving a
  * deadline later is a store, and an id lives until it is cancelled.
  */
-#include <linux/htw.h>
-#include <errno.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include "bench.h"
 #include "htw.h"
 
@@ -63,14 +56,16 @@ static size_t pages(size_t size)
 
 static void ring_open(struct bench *b)
 {
-	const struct htw_setup setup = {
+	struct htw_setup setup = {
 		.flags = HTW_SETUP_RING,
 		.ring_entries = RING_ENTRIES,
 	};
+	int ret;
 
 	mapped.fd = htw_open_device(FEATURES | HTW_FEATURE_RING, b->pending);
-	if (ioctl(mapped.fd, HTW_SETUP, &setup))
-		die("htw: HTW_SETUP of a ring: %s", strerror(errno));
+	ret = htw_call(mapped.fd, HTW_SETUP, &setup);
+	if (ret)
+		die("htw: HTW_SETUP of a ring: %s", strerror(-ret));
 	mapped.epfd = htw_epoll(mapped.fd);
 	mapped.ring_size = pages(sizeof(struct htw_ring) +
 				 RING_ENTRIES * sizeof(struct htw_event));
@@ -102,17 +97,17 @@ static void table_close(struct bench *b)
 
 static void ring_add(struct bench *b)
 {
-	htw_add_batches(mapped.fd, b);
+	htw_vector_add(mapped.fd, b);
 }
 
 static void ring_rearm(struct bench *b, uint32_t count)
 {
-	htw_rearm_batches(mapped.fd, b, count);
+	htw_vector_rearm(mapped.fd, b, count);
 }
 
 static void ring_cancel(struct bench *b, uint32_t count)
 {
-	htw_cancel_batches(mapped.fd, b, count);
+	htw_vector_cancel(mapped.fd, b, count);
 }
 
 /*
@@ -152,10 +147,13 @@ static void take_ring(struct bench *b, bool kept)
 
 static void collect(struct bench *b, bool kept)
 {
+	int ret;
+
 	take_ring(b, kept);
 	while (__atomic_load_n(&mapped.ring->flags, __ATOMIC_ACQUIRE) & HTW_RING_OVERFLOW) {
-		if (unlikely(ioctl(mapped.fd, HTW_FLUSH) < 0))
-			die("HTW_FLUSH: %s", strerror(errno));
+		ret = htw_call(mapped.fd, HTW_FLUSH, NULL);
+		if (unlikely(ret < 0))
+			die("HTW_FLUSH: %s", strerror(-ret));
 		take_ring(b, kept);
 	}
 }

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Buffs: 100,000 periodic timers of 3 s, in htw and in libev. */
-#include <linux/htw.h>
 #include <ev.h>
-#include <errno.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 #include "bench.h"
 #include "htw.h"
 #include "measure.h"
@@ -73,45 +69,41 @@ static int fd;
 static void htw_look(void)
 {
 	struct htw_event events[BATCH];
-	ssize_t n, i;
 	uint64_t now;
+	int n, i;
 
 	do {
-		n = read(fd, events, sizeof(events));
-		if (n < 0 && errno == EAGAIN)
+		n = htw_read(fd, events, BATCH);
+		if (n == -EAGAIN)
 			return;
 		if (n < 0)
-			die("buffs: read: %s", strerror(errno));
-		n /= sizeof(events[0]);
+			die("buffs: read: %s", strerror(-n));
 		now = now_ns();
 		for (i = 0; i < n; i++) {
 			if (unlikely(events[i].missed || events[i].fired < events[i].deadline))
 				die("buffs: missed %llu, or early", events[i].missed);
 			buff_fired(events[i].cookie, now);
 		}
-	} while (n == BATCH);
+	} while (n == (int)BATCH);
 }
 
 static void htw_buffs(void)
 {
+	const struct htw_vector periodic = { .interval = INTERVAL, .flags = HTW_F_ABS };
+	uint64_t *deadlines = allocate(BUFFS, sizeof(*deadlines));
+	uint64_t *ids = allocate(BUFFS, sizeof(*ids));
 	uint32_t i;
 
 	buffs_init();
-	fd = htw_open_device(HTW_FEATURE_ADD, BUFFS);
+	fd = htw_open_device(HTW_FEATURE_VECTOR, BUFFS);
 	start = now_ns();
-	for (i = 0; i < BUFFS; i++) {
-		struct htw_add add = {
-			.deadline = start + phase[i],
-			.interval = INTERVAL,
-			.cookie = i,
-			.flags = HTW_F_ABS,
-		};
-
-		if (ioctl(fd, HTW_ADD, &add))
-			die("buffs: HTW_ADD: %s", strerror(errno));
-	}
-	report("htw-batch", "buffs", BUFFS, look(htw_look), "insn/op");
+	for (i = 0; i < BUFFS; i++)
+		deadlines[i] = start + phase[i];
+	htw_vector_start(fd, periodic, deadlines, BUFFS, ids);
+	report("htw-vector", "buffs", BUFFS, look(htw_look), "insn/op");
 	close(fd);
+	release(ids, BUFFS, sizeof(*ids));
+	release(deadlines, BUFFS, sizeof(*deadlines));
 }
 
 static struct ev_loop *loop;
@@ -157,7 +149,7 @@ void workload_buffs(void)
 	const char *why = htw_missing(BUFFS);
 
 	if (why)
-		report_missing("htw-batch", "buffs", BUFFS, why);
+		report_missing("htw-vector", "buffs", BUFFS, why);
 	else
 		htw_buffs();
 	libev_buffs();

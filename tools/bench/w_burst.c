@@ -6,10 +6,6 @@
  * CPU; then it collects them. Twice: the callbacks' own times are taken from the
  * kernel's trace, in a round of its own, for tracing takes time as well.
  */
-#include <linux/htw.h>
-#include <errno.h>
-#include <string.h>
-#include <sys/ioctl.h>
 #include "bench.h"
 #include "htw.h"
 #include "measure.h"
@@ -26,9 +22,10 @@
 static uint64_t expired_of(int fd)
 {
 	struct htw_info info;
+	int ret = htw_call(fd, HTW_INFO, &info);
 
-	if (ioctl(fd, HTW_INFO, &info))
-		die("HTW_INFO: %s", strerror(errno));
+	if (ret)
+		die("HTW_INFO: %s", strerror(-ret));
 	return info.expired;
 }
 
@@ -55,44 +52,26 @@ static uint64_t watch(int fd)
 
 static void add_burst(struct bench *b, int fd)
 {
-	uint64_t due = now_ns() + AFTER, now;
-	uint32_t first, n, i;
+	uint64_t *deadlines = allocate(b->pending, sizeof(*deadlines));
+	uint64_t due = now_ns() + AFTER;
+	uint32_t i;
 
 	/* All on one tick: none is due just before a boundary and another after. */
 	due -= due % (10 * MSEC);
-	for (first = 0; first < b->pending; first += n) {
-		struct htw_op ops[BATCH];
-		struct htw_batch batch = { .ops = (uintptr_t)ops };
-
-		n = b->pending - first < BATCH ? b->pending - first : BATCH;
-		for (i = 0; i < n; i++)
-			ops[i] = (struct htw_op) {
-				.op = HTW_OP_ADD,
-				.add = {
-					.deadline = due,
-					.cookie = first + i,
-					.flags = HTW_F_ABS,
-				},
-			};
-		batch.count = n;
-		if (ioctl(fd, HTW_BATCH, &batch) || batch.done != n)
-			die("burst: HTW_BATCH: %s", strerror(errno));
-		for (i = 0; i < n; i++) {
-			if (ops[i].result)
-				die("burst: adding: %s", strerror(-ops[i].result));
-			b->handles[first + i] = ops[i].add.id;
-		}
-	}
-	now = now_ns();
-	if (now > due)
+	for (i = 0; i < b->pending; i++)
+		deadlines[i] = due;
+	htw_vector_start(fd, (struct htw_vector){ .flags = HTW_F_ABS }, deadlines, b->pending,
+			 b->handles);
+	if (now_ns() > due)
 		die("burst: adding took until after the deadline");
+	release(deadlines, b->pending, sizeof(*deadlines));
 	/* For bench_expired(): none is due before. */
 	b->base = due;
 }
 
 static void burst(bool traced)
 {
-	const struct system *s = &system_htw_batch;
+	const struct system *s = &system_htw_vector;
 	uint64_t longest, count, begin;
 	struct bench b;
 	int fd;
@@ -125,11 +104,11 @@ static void burst(bool traced)
 
 void workload_burst(void)
 {
-	const char *why = system_htw_batch.missing(BURST);
+	const char *why = system_htw_vector.missing(BURST);
 
 	if (why) {
-		report_missing("htw-batch", "burst-longest-callback", BURST, why);
-		report_missing("htw-batch", "burst-longest-stall", BURST, why);
+		report_missing("htw-vector", "burst-longest-callback", BURST, why);
+		report_missing("htw-vector", "burst-longest-stall", BURST, why);
 		return;
 	}
 	burst(false);

@@ -3,15 +3,10 @@
  * Lateness on an idle guest, whose clock stands still while nothing runs: from
  * the deadline to when htw saw that it had come, and to when the program had it
  */
-#include <linux/htw.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 #include "bench.h"
 #include "htw.h"
 #include "measure.h"
@@ -113,44 +108,17 @@ static void wait_for(int epfd)
 static void read_all(struct lateness *l, int fd, int epfd)
 {
 	struct htw_event events[BATCH];
-	ssize_t n, i;
 	uint64_t now;
+	int n, i;
 
 	while (l->got < l->count) {
 		wait_for(epfd);
-		n = read(fd, events, sizeof(events));
+		n = htw_read(fd, events, BATCH);
 		if (n < 0)
-			die("lateness: read: %s", strerror(errno));
+			die("lateness: read: %s", strerror(-n));
 		now = now_ns();
-		for (i = 0; i < n / (ssize_t)sizeof(events[0]); i++)
+		for (i = 0; i < n; i++)
 			note(l, events[i].cookie, events[i].fired, now);
-	}
-}
-
-static void add_all(const struct lateness *l, int fd)
-{
-	struct htw_op ops[BATCH];
-	uint32_t first, n, i;
-
-	for (first = 0; first < l->count; first += n) {
-		struct htw_batch batch = { .ops = (uintptr_t)ops };
-
-		n = l->count - first < BATCH ? l->count - first : BATCH;
-		for (i = 0; i < n; i++)
-			ops[i] = (struct htw_op) {
-				.op = HTW_OP_ADD,
-				.add = {
-					.deadline = l->due[first + i],
-					.cookie = first + i,
-					.flags = HTW_F_ABS,
-				},
-			};
-		batch.count = n;
-		if (ioctl(fd, HTW_BATCH, &batch) || batch.done != n)
-			die("lateness: HTW_BATCH: %s", strerror(errno));
-		for (i = 0; i < n; i++)
-			if (ops[i].result)
-				die("lateness: adding: %s", strerror(-ops[i].result));
 	}
 }
 
@@ -159,12 +127,15 @@ static void htw_lateness(uint32_t count, uint64_t range, const char *what)
 {
 	int fd = htw_open_device(HTW_FEATURE_ADD, count);
 	int epfd = htw_epoll(fd);
+	uint64_t *ids = allocate(count, sizeof(*ids));
 	struct htw_info info;
 	struct lateness l;
 	uint64_t from;
+	int ret;
 
-	if (ioctl(fd, HTW_INFO, &info))
-		die("HTW_INFO: %s", strerror(errno));
+	ret = htw_call(fd, HTW_INFO, &info);
+	if (ret)
+		die("HTW_INFO: %s", strerror(-ret));
 	lateness_init(&l, count, true);
 	random_seed(count);
 	settle();
@@ -174,10 +145,11 @@ static void htw_lateness(uint32_t count, uint64_t range, const char *what)
 		from = (from / range + 2) * range;
 	}
 	fill_random(l.due, count, from, range);
-	add_all(&l, fd);
+	htw_vector_start(fd, (struct htw_vector){ .flags = HTW_F_ABS }, l.due, count, ids);
 	read_all(&l, fd, epfd);
-	report_lateness(&l, "htw-batch", what);
+	report_lateness(&l, "htw-vector", what);
 	lateness_exit(&l);
+	release(ids, count, sizeof(*ids));
 	close(epfd);
 	close(fd);
 }
@@ -241,7 +213,7 @@ void workload_lateness(void)
 	const char *why = htw_missing(BUCKET_COUNT);
 
 	if (why) {
-		report_missing("htw-batch", "lateness", BUCKET_COUNT, why);
+		report_missing("htw-vector", "lateness", BUCKET_COUNT, why);
 	} else {
 		htw_lateness(SPREAD_COUNT, SPREAD, "lateness");
 		htw_lateness(BUCKET_COUNT, 0, "lateness-bucket");

@@ -40,7 +40,7 @@ static double callbacks_in_a_minute(void)
 
 void workload_quiet(void)
 {
-	const struct system *s = &system_htw_batch;
+	const struct system *s = &system_htw_vector;
 	const char *why = s->missing(MANY);
 	struct bench b;
 

@@ -49,8 +49,8 @@ static const struct {
 	const char *system;
 	const char *op;
 } kinds[KINDS] = {
-	[ONE_FD] = { "htw-batch", "threads-one-fd" },
-	[OWN_FDS] = { "htw-batch", "threads-own-fds" },
+	[ONE_FD] = { "htw-vector", "threads-one-fd" },
+	[OWN_FDS] = { "htw-vector", "threads-own-fds" },
 	[NOTHING] = { "machine", "threads" },
 };
 
@@ -85,9 +85,9 @@ static void work_once(struct worker *w, int fd)
 		return;
 	}
 	flush_translations();
-	htw_add_batches(fd, &w->b);
-	htw_rearm_batches(fd, &w->b, TIMERS);
-	htw_cancel_batches(fd, &w->b, TIMERS);
+	htw_vector_add(fd, &w->b);
+	htw_vector_rearm(fd, &w->b, TIMERS);
+	htw_vector_cancel(fd, &w->b, TIMERS);
 }
 
 static void warm_up(struct worker *w)

@@ -17,7 +17,7 @@
 
 /* Those that re-arm and cancel without walking through all others. */
 static const struct system * const candidates[] = {
-	&system_htw_batch, &system_htw_table, &system_timerfd,
+	&system_htw_vector, &system_htw_table, &system_timerfd,
 	&system_libevent, &system_libev, &system_libuv,
 };
 

@@ -12,32 +12,23 @@
  * Every order's end is accounted for. Exit status: 0; 1 where a timeout came
  * early, or did not end exactly once; 2 where the demo could not run.
  */
-#define _GNU_SOURCE
-#include <linux/htw.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <time.h>
-#include <unistd.h>
+#include "../common/clock.h"
+#include "../common/htw-client.h"
+#include "../common/random.h"
 
-#define NSEC_PER_SEC	1000000000ULL
-#define NSEC_PER_MSEC	1000000ULL
 #define BATCH		256
 
 /* The range of a wait for what should be there: beyond it, it is lost. */
-#define GRACE_NS	(60 * NSEC_PER_SEC)
+#define GRACE_NS	(60 * SEC)
 
 /* Settlements are planned in slices of time, so as not to sort a million. */
-#define SLICE_NS	(5 * NSEC_PER_MSEC)
+#define SLICE_NS	(5 * MSEC)
 
 /* Cookies of recurring timers; those of orders are their numbers. */
 #define RECURRING	(1ULL << 32)
@@ -53,7 +44,7 @@ static struct {
 	uint64_t recurring;
 	unsigned int seconds;
 	unsigned int settle;
-	uint64_t seed;
+	__u64 seed;
 	const char *device;
 	bool json;
 } opt = {
@@ -62,7 +53,7 @@ static struct {
 	.seconds = 20,
 	.settle = 93,
 	.seed = 1,
-	.device = "/dev/htw",
+	.device = HTW_DEVICE,
 };
 
 /* One level of the wheels, summed over the CPUs. */
@@ -123,20 +114,11 @@ static void die(const char *format, ...)
 	exit(2);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
-}
-
 static uint64_t random_below(uint64_t limit)
 {
-	opt.seed ^= opt.seed << 13;
-	opt.seed ^= opt.seed >> 7;
-	opt.seed ^= opt.seed << 17;
-	return limit ? opt.seed % limit : 0;
+	const uint64_t random = xorshift64(&opt.seed);
+
+	return limit ? random % limit : 0;
 }
 
 /* Written to now, so that its pages are not counted as the timers' later. */
@@ -175,9 +157,9 @@ static const char *duration(uint64_t ns)
 		uint64_t ns;
 		const char *name;
 	} units[] = {
-		{ 86400 * NSEC_PER_SEC, "d" }, { 3600 * NSEC_PER_SEC, "h" },
-		{ 60 * NSEC_PER_SEC, "min" }, { NSEC_PER_SEC, "s" },
-		{ NSEC_PER_MSEC, "ms" }, { 1000, "us" }, { 1, "ns" },
+		{ 86400 * SEC, "d" }, { 3600 * SEC, "h" },
+		{ 60 * SEC, "min" }, { SEC, "s" },
+		{ MSEC, "ms" }, { 1000, "us" }, { 1, "ns" },
 	};
 	static char buffers[8][32];
 	static unsigned int turn;
@@ -265,7 +247,7 @@ static void progress(const char *doing, bool force)
 
 	if (!last)
 		last = demo.begin;
-	if (opt.json || (!force && now - last < NSEC_PER_SEC))
+	if (opt.json || (!force && now - last < SEC))
 		return;
 	last = now;
 	for (i = 0; i < 24; i++)
@@ -279,39 +261,28 @@ static void progress(const char *doing, bool force)
 static void add_recurring(void)
 {
 	uint64_t i;
+	int ret;
 
 	for (i = 0; i < opt.recurring; i++) {
 		struct htw_add add = {
-			.deadline = (1 + random_below(250)) * NSEC_PER_MSEC,
-			.interval = (250 + random_below(250)) * NSEC_PER_MSEC,
+			.deadline = (1 + random_below(250)) * MSEC,
+			.interval = (250 + random_below(250)) * MSEC,
 			.cookie = RECURRING + i,
 		};
 
-		if (ioctl(demo.fd, HTW_ADD, &add))
-			die("cannot add a recurring timer: %s", strerror(errno));
+		ret = htw_call(demo.fd, HTW_ADD, &add);
+		if (ret)
+			die("cannot add a recurring timer: %s", strerror(-ret));
 		demo.recurring_id[i] = add.id;
 	}
 }
 
-/* Carries a batch out to its end, also where a signal interrupts it. */
 static void run_batch(struct htw_op *ops, uint32_t count)
 {
-	while (count) {
-		struct htw_batch batch = {
-			.ops = (uintptr_t)ops,
-			.count = count,
-		};
+	int ret = htw_batch_all(demo.fd, ops, count);
 
-		if (ioctl(demo.fd, HTW_BATCH, &batch)) {
-			if (errno == EINTR)
-				continue;
-			die("HTW_BATCH: %s", strerror(errno));
-		}
-		if (!batch.done || batch.done > count)
-			die("HTW_BATCH did %u of %u operations", batch.done, count);
-		ops += batch.done;
-		count -= batch.done;
-	}
+	if (ret)
+		die("HTW_BATCH: %s", strerror(-ret));
 }
 
 /*
@@ -320,13 +291,13 @@ static void run_batch(struct htw_op *ops, uint32_t count)
  */
 static uint64_t time_of_order(bool settles)
 {
-	const uint64_t half = opt.seconds * NSEC_PER_SEC / 2;
+	const uint64_t half = opt.seconds * SEC / 2;
 	const uint64_t kind = settles ? random_below(100) : 100;
 
 	if (kind < 5)
-		return 1800 * NSEC_PER_SEC + random_below(600 * NSEC_PER_SEC);
+		return 1800 * SEC + random_below(600 * SEC);
 	if (kind < 15)
-		return 60 * NSEC_PER_SEC + random_below(240 * NSEC_PER_SEC);
+		return 60 * SEC + random_below(240 * SEC);
 	return half + random_below(half);
 }
 
@@ -382,8 +353,8 @@ static void plan_settlements(uint64_t now)
 		slice_of[i] = UINT32_MAX;
 		if (!demo.settles[i])
 			continue;
-		if (left > opt.seconds * NSEC_PER_SEC)
-			left = opt.seconds * NSEC_PER_SEC;
+		if (left > opt.seconds * SEC)
+			left = opt.seconds * SEC;
 		slice_of[i] = random_below(left) / SLICE_NS;
 		demo.slice[slice_of[i]]++;
 		demo.planned++;
@@ -471,19 +442,17 @@ static bool read_events(int timeout_ms)
 	struct htw_event events[BATCH];
 	struct epoll_event ready;
 	uint64_t t, now;
-	ssize_t n, i;
+	int n, i;
 
 	if (epoll_wait(demo.epfd, &ready, 1, timeout_ms) <= 0)
 		return false;
 	t = now_ns();
-	n = read(demo.fd, events, sizeof(events));
+	n = htw_read(demo.fd, events, BATCH);
 	now = now_ns();
-	if (n < 0) {
-		if (errno == EAGAIN || errno == EINTR)
-			return false;
-		die("read: %s", strerror(errno));
-	}
-	n /= sizeof(events[0]);
+	if (n == -EAGAIN || n == -EINTR)
+		return false;
+	if (n < 0)
+		die("read: %s", strerror(-n));
 	demo.read_ns += now - t;
 	demo.reads += n;
 	for (i = 0; i < n; i++)
@@ -498,7 +467,7 @@ static void run(void)
 	unsigned int full;
 
 	plan_settlements(start);
-	last = start + opt.seconds * NSEC_PER_SEC;
+	last = start + opt.seconds * SEC;
 	while (demo.open) {
 		now = now_ns();
 		if (now > last + GRACE_NS)
@@ -509,7 +478,7 @@ static void run(void)
 		for (full = 0; full < 4 && read_events(0); full++)
 			;
 		if (!full)
-			read_events(SLICE_NS / NSEC_PER_MSEC);
+			read_events(SLICE_NS / MSEC);
 		progress("running", false);
 	}
 }
@@ -524,11 +493,14 @@ static void stop_recurring(void)
 			.flags = HTW_CANCEL_DISCARD,
 		};
 
-		if (ioctl(demo.fd, HTW_CANCEL, &cancel)) {
-			if (errno != EALREADY)
-				demo.stray++;
-			else
-				demo.missed += cancel.missed;
+		switch (htw_call(demo.fd, HTW_CANCEL, &cancel)) {
+		case 0:
+			break;
+		case -EALREADY:
+			demo.missed += cancel.missed;
+			break;
+		default:
+			demo.stray++;
 		}
 	}
 }
@@ -549,7 +521,7 @@ static uint64_t percentile(unsigned int percent)
 
 static uint64_t per_second(uint64_t count, uint64_t ns)
 {
-	return ns ? (uint64_t)((double)count * NSEC_PER_SEC / ns) : 0;
+	return ns ? (uint64_t)((double)count * SEC / ns) : 0;
 }
 
 static uint64_t bytes_each(void)
@@ -756,13 +728,15 @@ static void prepare(void)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 	struct htw_info info;
+	int ret;
 
 	demo.fd = open(opt.device, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (demo.fd < 0)
 		die("%s: %s%s", opt.device, strerror(errno),
 		    errno == ENOENT ? " (is the htw module loaded?)" : "");
-	if (ioctl(demo.fd, HTW_INFO, &info))
-		die("%s: HTW_INFO: %s", opt.device, strerror(errno));
+	ret = htw_call(demo.fd, HTW_INFO, &info);
+	if (ret)
+		die("%s: HTW_INFO: %s", opt.device, strerror(-ret));
 	if (info.limit < opt.orders + opt.recurring)
 		die("%s timers are more than the %s that one open of %s may hold\n"
 		    "(the module's parameter max_timers)",
@@ -771,7 +745,7 @@ static void prepare(void)
 	if (demo.epfd < 0 || epoll_ctl(demo.epfd, EPOLL_CTL_ADD, demo.fd, &event))
 		die("epoll: %s", strerror(errno));
 
-	demo.slices = opt.seconds * NSEC_PER_SEC / SLICE_NS + 1;
+	demo.slices = opt.seconds * SEC / SLICE_NS + 1;
 	demo.id = allocate(opt.orders, sizeof(*demo.id));
 	demo.due = allocate(opt.orders, sizeof(*demo.due));
 	demo.end = allocate(opt.orders, sizeof(*demo.end));
@@ -787,11 +761,13 @@ static int verdict(void)
 {
 	FILE *out = opt.json ? stderr : stdout;
 	struct htw_info info;
+	int ret;
 
 	if (!opt.json)
 		printf("\n");
-	if (ioctl(demo.fd, HTW_INFO, &info))
-		die("%s: HTW_INFO: %s", opt.device, strerror(errno));
+	ret = htw_call(demo.fd, HTW_INFO, &info);
+	if (ret)
+		die("%s: HTW_INFO: %s", opt.device, strerror(-ret));
 	if (demo.early) {
 		fprintf(out, "FAILED: %s timeouts came early.\n", grouped(demo.early));
 	} else if (demo.open) {

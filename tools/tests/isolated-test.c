@@ -2,7 +2,9 @@
 /*
  * Isolated CPUs are left alone: what one of them starts waits elsewhere
  *
- * Meant for a kernel that was booted with nohz_full=1.
+ * Meant for a kernel that was booted with a CPU that is to be left alone.
+ *
+ * VM options: --append nohz_full=1
  */
 #include "htw-cpu.h"
 #include "htw-more.h"

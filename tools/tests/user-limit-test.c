@@ -2,7 +2,9 @@
 /*
  * What one user may hold, all fds together: EDQUOT, and back
  *
- * Meant for a module loaded with a small limit (max_user_timers=1000).
+ * Meant for a module loaded with a limit that can be reached.
+ *
+ * VM options: --module-args max_user_timers=1000
  */
 #include "htw-more.h"
 

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* One source, and one of these, for each area that is checked. */
+#ifndef AREAS_H
+#define AREAS_H
+
+void check_commands(void);
+void check_info(void);
+void check_setup(void);
+void check_add(void);
+void check_cancel(void);
+void check_mod(void);
+void check_query(void);
+void check_batch(void);
+void check_vector(void);
+void check_list(void);
+void check_advance(void);
+void check_read(void);
+void check_mmap(void);
+void check_ring(void);
+void check_table(void);
+
+#endif /* AREAS_H */
