@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How late callouts come: a few periodic ones, each started again by its own function
+ *
+ * They are started on the CPU that loads the module, and stay there. What they
+ * noted can be read in /sys/module/htw_pulse/parameters; writing to late_max_ns
+ * begins anew. A callout that is overdue counts as late by then.
+ */
+
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/htw.h>
+#include <linux/ktime.h>
+#include <linux/math64.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/spinlock.h>
+
+#define PULSES		5u
+#define PERIOD_US_MIN	2000u
+#define PERIOD_US_MAX	1000000u
+
+static unsigned int period_us = 10000;
+module_param(period_us, uint, 0444);
+MODULE_PARM_DESC(period_us, "Period of each callout in us, 2000 to 1000000 (default 10000)");
+
+/**
+ * struct pulse - a periodic callout
+ * @callout: the callout
+ * @due: when it is due next, in ns of CLOCK_MONOTONIC (pulse_lock)
+ */
+struct pulse {
+	struct htw_callout callout;
+	u64 due;
+};
+
+static struct pulse pulses[PULSES];
+static DEFINE_SPINLOCK(pulse_lock);	/* guards all that follows, and @due */
+static u64 late_max_ns;
+static u64 fired;
+static u64 early;
+static bool stopping;
+
+/* In softirq. */
+static void pulse_expired(struct htw_callout *callout)
+{
+	struct pulse *p = container_of(callout, struct pulse, callout);
+	const u64 period = (u64)period_us * NSEC_PER_USEC;
+	const u64 now = ktime_get_ns();
+
+	spin_lock(&pulse_lock);
+	if (now < p->due)
+		early++;
+	else
+		late_max_ns = max(late_max_ns, now - p->due);
+	fired++;
+	/* In phase: a callout that came late does not put off the next one. */
+	while (p->due <= now)
+		p->due += period;
+	if (!stopping)
+		htw_callout_start_at(&p->callout, p->due, 0);
+	spin_unlock(&pulse_lock);
+}
+
+static int pulse_count_get(char *buf, const struct kernel_param *kp)
+{
+	const u64 *count = kp->arg;
+	u64 value;
+
+	spin_lock_bh(&pulse_lock);
+	value = *count;
+	spin_unlock_bh(&pulse_lock);
+	return sysfs_emit(buf, "%llu\n", value);
+}
+
+static const struct kernel_param_ops pulse_count_ops = { .get = pulse_count_get };
+
+static int pulse_late_get(char *buf, const struct kernel_param *kp)
+{
+	u64 now, late;
+
+	spin_lock_bh(&pulse_lock);
+	late = late_max_ns;
+	now = ktime_get_ns();
+	for (unsigned int i = 0; i < PULSES; i++) {
+		if (now > pulses[i].due)
+			late = max(late, now - pulses[i].due);
+	}
+	spin_unlock_bh(&pulse_lock);
+	return sysfs_emit(buf, "%llu\n", late);
+}
+
+static int pulse_late_set(const char *val, const struct kernel_param *kp)
+{
+	u64 zero;
+	int ret = kstrtoull(val, 0, &zero);
+
+	if (ret)
+		return ret;
+	if (zero)
+		return -EINVAL;
+	spin_lock_bh(&pulse_lock);
+	late_max_ns = 0;
+	fired = 0;
+	early = 0;
+	spin_unlock_bh(&pulse_lock);
+	return 0;
+}
+
+static const struct kernel_param_ops pulse_late_ops = {
+	.set = pulse_late_set,
+	.get = pulse_late_get,
+};
+
+module_param_cb(fired, &pulse_count_ops, &fired, 0444);
+MODULE_PARM_DESC(fired, "How often a callout came since late_max_ns was set to 0");
+module_param_cb(early, &pulse_count_ops, &early, 0444);
+MODULE_PARM_DESC(early, "How often one came too early since then, which htw never lets happen");
+module_param_cb(late_max_ns, &pulse_late_ops, NULL, 0644);
+MODULE_PARM_DESC(late_max_ns, "By how much the latest one was late since then; set it to 0 to begin anew");
+
+static int __init pulse_init(void)
+{
+	const u64 period = (u64)period_us * NSEC_PER_USEC;
+	u64 first;
+
+	if (period_us < PERIOD_US_MIN || period_us > PERIOD_US_MAX) {
+		pr_err("period_us=%u: must be from %u to %u\n", period_us, PERIOD_US_MIN,
+		       PERIOD_US_MAX);
+		return -EINVAL;
+	}
+	/* All on this CPU, and spread over the period. */
+	local_bh_disable();
+	first = ktime_get_ns() + period;
+	for (unsigned int i = 0; i < PULSES; i++) {
+		pulses[i].due = first + i * div_u64(period, PULSES);
+		htw_callout_init(&pulses[i].callout, pulse_expired);
+		htw_callout_start_at(&pulses[i].callout, pulses[i].due, 0);
+	}
+	local_bh_enable();
+	return 0;
+}
+
+static void __exit pulse_exit(void)
+{
+	spin_lock_bh(&pulse_lock);
+	stopping = true;
+	spin_unlock_bh(&pulse_lock);
+	for (unsigned int i = 0; i < PULSES; i++)
+		htw_callout_cancel_sync(&pulses[i].callout);
+}
+
+module_init(pulse_init);
+module_exit(pulse_exit);
+
+MODULE_DESCRIPTION("Measures how late htw's callouts come");
+MODULE_AUTHOR("The htw developers");
+MODULE_LICENSE("GPL");

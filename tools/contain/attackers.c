@@ -1,0 +1,732 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Attackers at work
+ *
+ * All are one process, which opens the device as one user after the other: a
+ * context counts for whoever opened it. So what the attackers do in user space takes
+ * next to nothing of the CPU. It runs at a real-time priority, so that it does not
+ * depend on the scheduler either how often rings are emptied.
+ */
+#include <linux/htw.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "../common/clock.h"
+#include "../tests/htw-pass.h"
+#include "attackers.h"
+
+#define ARRAY_SIZE(a)		(sizeof(a) / sizeof((a)[0]))
+
+#define PAGE			4096UL
+/* Timers in one call. */
+#define BATCH			4096U
+/* Rings that are looked at each millisecond, and events of each of them. */
+#define RINGS_AT_ONCE		128U
+#define EVENTS_CHECKED		4U
+/* What starting or moving a timer takes, and then some, at one instruction a ns. */
+#define START_NS		300U
+/* Timers that are disarmed are due so much later. */
+#define FAR			(3600 * SEC)
+/* Moving a million timers takes less, also of such as have expired. */
+#define BURST_AHEAD		(450 * MSEC)
+
+#define WAITERS			10000U
+#define NESTED			500U
+#define GROUP			500U
+
+/* Nobody else is. The users of different attacks differ: what one has used up is its own. */
+#define FIRST_UID		20000U
+#define FIRST_SUBUID		100000U
+
+static const struct attack_context two_clocks[] = {
+	{ CLOCK_MONOTONIC, 0 }, { CLOCK_BOOTTIME, 0 },
+};
+
+static const struct attack_context three_clocks[] = {
+	{ CLOCK_MONOTONIC, 0 }, { CLOCK_BOOTTIME, 0 }, { CLOCK_REALTIME, 0 },
+};
+
+static const struct attack_context private_too[] = {
+	{ CLOCK_MONOTONIC, 0 }, { CLOCK_MONOTONIC, MSEC }, { CLOCK_MONOTONIC, MSEC },
+};
+
+static const struct attack_context everything[] = {
+	{ CLOCK_MONOTONIC, 0 }, { CLOCK_BOOTTIME, 0 }, { CLOCK_REALTIME, 0 },
+	{ CLOCK_MONOTONIC, MSEC }, { CLOCK_MONOTONIC, MSEC },
+};
+
+/* No two of them share a wake-up. */
+static const struct attack_context co_prime[] = {
+	{ CLOCK_MONOTONIC, 101 * USEC }, { CLOCK_MONOTONIC, 103 * USEC },
+	{ CLOCK_MONOTONIC, 107 * USEC }, { CLOCK_MONOTONIC, 109 * USEC },
+	{ CLOCK_MONOTONIC, 113 * USEC }, { CLOCK_MONOTONIC, 127 * USEC },
+	{ CLOCK_MONOTONIC, 131 * USEC }, { CLOCK_MONOTONIC, 137 * USEC },
+	{ CLOCK_MONOTONIC, 139 * USEC }, { CLOCK_MONOTONIC, 149 * USEC },
+	{ CLOCK_MONOTONIC, 151 * USEC }, { CLOCK_MONOTONIC, 157 * USEC },
+	{ CLOCK_MONOTONIC, 163 * USEC }, { CLOCK_MONOTONIC, 167 * USEC },
+	{ CLOCK_MONOTONIC, 173 * USEC }, { CLOCK_MONOTONIC, 179 * USEC },
+};
+
+#define CONTEXTS(s)	.contexts = ARRAY_SIZE(s), .shape = s, .shapes = ARRAY_SIZE(s)
+
+const struct attack attacks[] = {
+	{
+		.name = "nobody",
+		.what = "no attack",
+		.users = 1,
+	},
+	{
+		.name = "one_context",
+		.what = "one context, 50,000 timers",
+		.users = 1, .contexts = 1, .timers = 50000, .ring_entries = 32768,
+	},
+	{
+		.name = "two_clocks",
+		.what = "two contexts on two clocks, 50,000 timers each",
+		.users = 1, CONTEXTS(two_clocks), .timers = 50000, .ring_entries = 32768,
+	},
+	{
+		.name = "three_clocks",
+		.what = "three contexts on three clocks, 50,000 timers each",
+		.users = 1, CONTEXTS(three_clocks), .timers = 50000, .ring_entries = 32768,
+	},
+	{
+		.name = "private_wheels",
+		.what = "one shared and two private wheels, 50,000 timers each",
+		.users = 1, CONTEXTS(private_too), .timers = 50000, .ring_entries = 32768,
+	},
+	{
+		.name = "two_users",
+		.what = "two users with two clocks each, 50,000 timers each",
+		.users = 2, CONTEXTS(two_clocks), .timers = 50000, .ring_entries = 32768,
+	},
+	{
+		.name = "co_prime",
+		.what = "16 private wheels with co-prime ticks of some 100 us, 4 timers each",
+		.users = 1, CONTEXTS(co_prime), .timers = 4, .ring_entries = 1024,
+	},
+	{
+		.name = "many_users",
+		.what = "32 users with 5,000 timers each",
+		.users = 32, .contexts = 1, .timers = 5000, .ring_entries = 32768,
+	},
+	{
+		.name = "light_users",
+		.what = "64 users with 30 timers each",
+		.users = 64, .contexts = 1, .timers = 30, .ring_entries = 1024,
+	},
+	{
+		.name = "private_users",
+		.what = "32 users with 16 private wheels each, co-prime ticks, 4 timers each",
+		.users = 32, CONTEXTS(co_prime), .timers = 4, .ring_entries = 1024,
+	},
+	{
+		.name = "waiters",
+		.what = "a timer, and 10,000 that wait for it by epoll",
+		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
+		.traits = ATTACK_WAITERS,
+	},
+	{
+		.name = "nested_waiters",
+		.what = "a timer, an epoll set that waits for it, and 500 that wait for that",
+		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
+		.traits = ATTACK_NESTED,
+	},
+	{
+		.name = "sigio",
+		.what = "a timer, and SIGIO to a group of 500 processes",
+		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
+		.traits = ATTACK_SIGIO,
+	},
+	{
+		.name = "reopening",
+		.what = "one context, 50,000 timers, opened anew each half second",
+		.users = 1, .contexts = 1, .timers = 50000, .ring_entries = 32768,
+		.traits = ATTACK_REOPEN,
+	},
+	{
+		.name = "many_contexts",
+		.what = "10,000 contexts with a timer each",
+		.users = 1, .contexts = 10000, .timers = 1, .ring_entries = 256,
+	},
+	{
+		.name = "subuids",
+		.what = "8 subordinate uids of one user, 10,000 timers each",
+		.users = 1, .contexts = 8, .timers = 10000, .ring_entries = 32768,
+		.traits = ATTACK_SUBUIDS,
+	},
+	{
+		.name = "table",
+		.what = "20,000 timers whose words always say the next tick",
+		.users = 1, .contexts = 1, .timers = 20000, .ring_entries = 32768,
+		.traits = ATTACK_TABLE,
+	},
+	{
+		.name = "bursts",
+		.what = "a million one-shot timers on one tick, again and again",
+		.users = 1, .contexts = 1, .timers = 1000000,
+		.traits = ATTACK_BURST,
+	},
+	{
+		.name = "privileged",
+		.what = "root: three clocks and two private wheels, 50,000 timers each",
+		CONTEXTS(everything), .timers = 50000, .ring_entries = 32768,
+	},
+	{
+		.name = "ten_thousand",
+		.what = "one context, 10,000 timers",
+		.users = 1, .contexts = 1, .timers = 10000, .ring_entries = 32768,
+	},
+	{
+		.name = "hundred_thousand",
+		.what = "one context, 100,000 timers",
+		.users = 1, .contexts = 1, .timers = 100000, .ring_entries = 65536,
+	},
+	{
+		.name = "million",
+		.what = "one context, a million timers",
+		.users = 1, .contexts = 1, .timers = 1000000, .ring_entries = 65536,
+	},
+};
+
+const unsigned int attack_count = ARRAY_SIZE(attacks);
+
+const struct attack *attack_find(const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < attack_count; i++)
+		if (!strcmp(attacks[i].name, name))
+			return &attacks[i];
+	return NULL;
+}
+
+/**
+ * struct attacker - a context
+ * @uid: who opens it
+ * @shape: what it is like
+ * @fd: its descriptor
+ * @ring: its ring, NULL without
+ * @head: of the ring
+ * @table: its table of deadlines, NULL without
+ * @words: how many words that has
+ * @ids: of its timers
+ */
+struct attacker {
+	uid_t uid;
+	struct attack_context shape;
+	int fd;
+	struct htw_ring *ring;
+	uint32_t head;
+	uint64_t *table;
+	uint64_t words;
+	uint64_t *ids;
+};
+
+/**
+ * struct attackers - all of them
+ * @a: what they do
+ * @count: how many contexts
+ * @each: the contexts
+ * @armed: whether what is started is due soon
+ * @next: the next ring to look at
+ * @again: when those that do something each half second do it again
+ * @worked: how long all this took
+ * @expired: expirations seen
+ * @early: early ones
+ * @epfds: epoll sets
+ * @epfd_count: how many there are
+ * @dups: duplicates of the descriptor
+ * @dup_count: how many there are
+ * @group: the process group that gets SIGIO, or 0
+ */
+struct attackers {
+	const struct attack *a;
+	unsigned int count;
+	struct attacker *each;
+	bool armed;
+	unsigned int next;
+	uint64_t again;
+	uint64_t worked;
+	uint64_t expired;
+	uint64_t early;
+	int epfds[NESTED + 1];
+	unsigned int epfd_count;
+	int *dups;
+	unsigned int dup_count;
+	pid_t group;
+};
+
+static void become(uid_t uid)
+{
+	/* The saved uid stays, to come back. No capability is effective meanwhile. */
+	if (setresuid(uid, uid, 0))
+		die("cannot become user %u: %s", uid, strerror(errno));
+}
+
+static void start_group(struct attackers *all)
+{
+	sigset_t sigio;
+	unsigned int i;
+	pid_t pid;
+
+	/* Blocked: a process that handles it is the scheduler's business. */
+	sigemptyset(&sigio);
+	sigaddset(&sigio, SIGIO);
+	for (i = 0; i < GROUP; i++) {
+		pid = fork();
+		if (pid < 0)
+			die("cannot fork: %s", strerror(errno));
+		if (!pid) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			sigprocmask(SIG_BLOCK, &sigio, NULL);
+			become(all->each[0].uid);
+			for (;;)
+				pause();
+		}
+		if (!all->group)
+			all->group = pid;
+		if (setpgid(pid, all->group))
+			die("setpgid: %s", strerror(errno));
+	}
+}
+
+static void end_group(struct attackers *all)
+{
+	if (!all->group)
+		return;
+	kill(-all->group, SIGKILL);
+	while (waitpid(-all->group, NULL, 0) > 0)
+		;
+}
+
+/* In a user namespace that @at's user has just made: opens the device by each of its uids. */
+static void open_by_subuids(struct attackers *all, int sock)
+{
+	char byte;
+	unsigned int i;
+	int fd;
+
+	if (setresuid(all->each[0].uid, all->each[0].uid, all->each[0].uid) ||
+	    unshare(CLONE_NEWUSER))
+		die("cannot make a user namespace: %s", strerror(errno));
+	/* Its uids are mapped from outside. */
+	if (write(sock, "", 1) != 1 || read(sock, &byte, 1) != 1)
+		die("the uids are not mapped");
+	for (i = 0; i < all->count; i++) {
+		if (setresuid(i, i, 0))
+			die("cannot become subordinate uid %u: %s", i, strerror(errno));
+		fd = open("/dev/htw", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+		if (fd < 0 || !htw_send_fd(sock, fd))
+			die("subordinate uid %u cannot open /dev/htw: %s", i, strerror(errno));
+		close(fd);
+		if (setresuid(0, 0, 0))
+			die("cannot become the namespace's root again: %s", strerror(errno));
+	}
+	_exit(0);
+}
+
+static void open_subuids(struct attackers *all)
+{
+	char path[64], map[64], byte;
+	int socks[2], fd, len, status;
+	unsigned int i;
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks))
+		die("socketpair: %s", strerror(errno));
+	pid = fork();
+	if (pid < 0)
+		die("cannot fork: %s", strerror(errno));
+	if (!pid)
+		open_by_subuids(all, socks[1]);
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
+	len = snprintf(map, sizeof(map), "0 %u %u", FIRST_SUBUID, all->count);
+	if (read(socks[0], &byte, 1) != 1)
+		die("there is no user namespace");
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, map, len) != len || write(socks[0], "", 1) != 1)
+		die("cannot write %s: %s", path, strerror(errno));
+	close(fd);
+	for (i = 0; i < all->count; i++) {
+		all->each[i].fd = htw_receive_fd(socks[0]);
+		if (all->each[i].fd < 0)
+			die("the namespace opened %u of %u", i, all->count);
+	}
+	if (waitpid(pid, &status, 0) != pid || status)
+		die("the namespace's process failed");
+	close(socks[0]);
+	close(socks[1]);
+}
+
+struct attackers *attackers_prepare(const struct attack *a)
+{
+	const struct rlimit files = { 1 << 17, 1 << 17 };
+	struct attackers *all = calloc(1, sizeof(*all));
+	const unsigned int users = a->users ? a->users : 1;
+	unsigned int i;
+
+	if (all) {
+		all->a = a;
+		all->count = users * a->contexts;
+		all->armed = true;
+		all->each = calloc(all->count, sizeof(*all->each));
+	}
+	if (!all || (all->count && !all->each))
+		die("no memory");
+	if (setrlimit(RLIMIT_NOFILE, &files))
+		die("cannot raise RLIMIT_NOFILE: %s", strerror(errno));
+	for (i = 0; i < all->count; i++) {
+		struct attacker *at = &all->each[i];
+
+		at->uid = a->users ? FIRST_UID + 100 * (a - attacks) + i / a->contexts : 0;
+		at->shape.clock = CLOCK_MONOTONIC;
+		if (a->shape)
+			at->shape = a->shape[i % a->contexts % a->shapes];
+		at->fd = -1;
+	}
+	if (a->traits & ATTACK_SIGIO)
+		start_group(all);
+	return all;
+}
+
+static uint64_t clock_now(int clock)
+{
+	struct timespec ts;
+
+	if (clock_gettime(clock, &ts))
+		die("clock_gettime: %s", strerror(errno));
+	return ts.tv_sec * SEC + ts.tv_nsec;
+}
+
+/* A time of CLOCK_MONOTONIC, by the attacker's clock. */
+static uint64_t on_clock(const struct attacker *at, uint64_t when)
+{
+	return clock_now(at->shape.clock) - now_ns() + when;
+}
+
+static size_t ring_bytes(uint32_t entries)
+{
+	return (sizeof(struct htw_ring) + entries * sizeof(struct htw_event) + PAGE - 1) & -PAGE;
+}
+
+static void *map(int fd, size_t size, uint64_t offset)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+
+	if (p == MAP_FAILED)
+		die("cannot map %zu bytes of /dev/htw: %s", size, strerror(errno));
+	return p;
+}
+
+static void attacker_open(const struct attack *a, struct attacker *at)
+{
+	struct htw_setup setup = {
+		.flags = HTW_SETUP_CLOCK,
+		.clock = at->shape.clock,
+		.ring_entries = a->ring_entries,
+	};
+
+	if (a->ring_entries)
+		setup.flags |= HTW_SETUP_RING;
+	if (at->shape.tick_ns) {
+		setup.flags |= HTW_SETUP_PRIVATE;
+		setup.tick_ns = at->shape.tick_ns;
+		setup.levels = 2;
+		setup.slots[0] = 64;
+		setup.slots[1] = 64;
+	}
+	if (at->uid)
+		become(at->uid);
+	/* What a namespace's user opened is here already. */
+	if (at->fd < 0)
+		at->fd = open("/dev/htw", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (at->fd < 0)
+		die("user %u cannot open /dev/htw: %s", at->uid, strerror(errno));
+	if (ioctl(at->fd, HTW_SETUP, &setup))
+		die("HTW_SETUP: %s", strerror(errno));
+	if (at->uid && setresuid(0, 0, 0))
+		die("cannot become root again: %s", strerror(errno));
+	if (a->ring_entries)
+		at->ring = map(at->fd, ring_bytes(a->ring_entries), HTW_OFF_RING);
+	at->head = 0;
+	if (a->traits & ATTACK_TABLE) {
+		/* 64 words for each 63 timers. */
+		at->words = (a->timers + 62) / 63 * 64;
+		at->words = (at->words * 8 + PAGE - 1) / PAGE * PAGE / 8;
+		at->table = map(at->fd, at->words * 8, HTW_OFF_TABLE);
+	}
+}
+
+static void attacker_vector(const struct attack *a, const struct attacker *at, unsigned int op,
+			    uint64_t due)
+{
+	static uint64_t deadlines[BATCH], spare[BATCH];
+	struct htw_vector v = {
+		.op = op,
+		.deadlines = (uintptr_t)deadlines,
+		.flags = HTW_F_ABS,
+	};
+	uint64_t deadline = on_clock(at, due);
+	uint32_t first, i;
+
+	if (op == HTW_OP_MOD)
+		v.flags |= HTW_MOD_DEADLINE;
+	else if (!(a->traits & ATTACK_BURST))
+		v.interval = at->shape.tick_ns ? at->shape.tick_ns : MSEC;
+	for (i = 0; i < BATCH && i < a->timers; i++)
+		deadlines[i] = deadline;
+	for (first = 0; first < a->timers; first += v.done) {
+		v.count = a->timers - first < BATCH ? a->timers - first : BATCH;
+		v.ids = (uintptr_t)(at->ids ? at->ids + first : spare);
+		if (ioctl(at->fd, HTW_VECTOR, &v) || v.failed || !v.done)
+			die("HTW_VECTOR: %u of %u done, %u failed: %s", v.done, v.count,
+			    v.failed, strerror(errno));
+	}
+}
+
+static void watch(int epfd, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
+		die("epoll_ctl: %s", strerror(errno));
+}
+
+static int new_set(struct attackers *all)
+{
+	int epfd = epoll_create1(EPOLL_CLOEXEC);
+
+	if (epfd < 0)
+		die("epoll_create1: %s", strerror(errno));
+	all->epfds[all->epfd_count++] = epfd;
+	return epfd;
+}
+
+static void add_waiters(struct attackers *all)
+{
+	const int epfd = new_set(all), fd = all->each[0].fd;
+	unsigned int i;
+
+	all->dups = calloc(WAITERS, sizeof(*all->dups));
+	if (!all->dups)
+		die("no memory");
+	watch(epfd, fd);
+	for (i = 1; i < WAITERS; i++) {
+		all->dups[i] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		if (all->dups[i] < 0)
+			die("dup: %s", strerror(errno));
+		all->dup_count++;
+		watch(epfd, all->dups[i]);
+	}
+}
+
+static void add_nested(struct attackers *all)
+{
+	const int epfd = new_set(all);
+	unsigned int i;
+
+	watch(epfd, all->each[0].fd);
+	for (i = 0; i < NESTED; i++)
+		watch(new_set(all), epfd);
+}
+
+static void ask_for_sigio(struct attackers *all)
+{
+	struct attacker *at = &all->each[0];
+
+	become(at->uid);
+	if (fcntl(at->fd, F_SETOWN, -all->group) ||
+	    fcntl(at->fd, F_SETFL, O_RDWR | O_NONBLOCK | O_ASYNC))
+		die("F_SETOWN or F_SETFL: %s", strerror(errno));
+	if (setresuid(0, 0, 0))
+		die("cannot become root again: %s", strerror(errno));
+}
+
+uint64_t attackers_start(struct attackers *all)
+{
+	const struct attack *a = all->a;
+	uint64_t due;
+	unsigned int i;
+
+	if (a->traits & ATTACK_SUBUIDS)
+		open_subuids(all);
+	for (i = 0; i < all->count; i++) {
+		struct attacker *at = &all->each[i];
+
+		attacker_open(a, at);
+		if (!(a->traits & ATTACK_REOPEN)) {
+			at->ids = calloc(a->timers, sizeof(*at->ids));
+			if (!at->ids)
+				die("no memory");
+			/* Its pages are there before the time is looked at. */
+			memset(at->ids, 0xff, a->timers * sizeof(*at->ids));
+		}
+	}
+	if (a->traits & ATTACK_WAITERS)
+		add_waiters(all);
+	if (a->traits & ATTACK_NESTED)
+		add_nested(all);
+	if (a->traits & ATTACK_SIGIO)
+		ask_for_sigio(all);
+	due = now_ns() + 20 * MSEC + (uint64_t)all->count * (a->timers * START_NS + 5 * USEC);
+	due += MSEC - due % MSEC;
+	for (i = 0; i < all->count; i++)
+		attacker_vector(a, &all->each[i], HTW_OP_ADD, due);
+	if (all->count && now_ns() > due)
+		die("starting %u timers took too long", all->count * a->timers);
+	all->again = due + attackers_period(all);
+	return due;
+}
+
+static void take_ring(struct attackers *all, struct attacker *at)
+{
+	const uint32_t tail = __atomic_load_n(&at->ring->tail, __ATOMIC_ACQUIRE);
+	const struct htw_event *events = (const struct htw_event *)(at->ring + 1);
+	uint32_t i;
+
+	all->expired += tail - at->head;
+	for (i = at->head; i != tail && i - at->head < EVENTS_CHECKED; i++) {
+		const struct htw_event *ev = &events[i & (all->a->ring_entries - 1)];
+
+		all->early += ev->fired < ev->deadline;
+	}
+	at->head = tail;
+	__atomic_store_n(&at->ring->head, tail, __ATOMIC_RELEASE);
+}
+
+/* Every one of them is due at the next tick then, whenever the kernel looks. */
+static void store_table(struct attacker *at, uint64_t now)
+{
+	typedef uint64_t words __attribute__((vector_size(64), aligned(8), may_alias));
+	const uint64_t due = now - now % MSEC + 2 * MSEC;
+	const words all_due = { due, due, due, due, due, due, due, due };
+	uint64_t i;
+
+	for (i = 0; i < at->words; i += 8)
+		*(volatile words *)(at->table + i) = all_due;
+}
+
+static void reopen(struct attackers *all)
+{
+	struct attacker *at = &all->each[0];
+
+	munmap(at->ring, ring_bytes(all->a->ring_entries));
+	close(at->fd);
+	at->fd = -1;
+	attacker_open(all->a, at);
+	attacker_vector(all->a, at, HTW_OP_ADD, all->armed ? now_ns() + MSEC : now_ns() + FAR);
+}
+
+static void run_once(struct attackers *all, uint64_t now)
+{
+	const struct attack *a = all->a;
+	unsigned int rings = all->count < RINGS_AT_ONCE ? all->count : RINGS_AT_ONCE;
+	unsigned int i;
+
+	for (; rings; rings--) {
+		if (a->ring_entries)
+			take_ring(all, &all->each[all->next]);
+		all->next = all->next + 1 == all->count ? 0 : all->next + 1;
+	}
+	for (i = 0; i < all->count && a->traits & ATTACK_TABLE; i++)
+		store_table(&all->each[i], now);
+	if (!(a->traits & (ATTACK_REOPEN | ATTACK_BURST)) || now < all->again)
+		return;
+	all->again += attackers_period(all);
+	if (a->traits & ATTACK_REOPEN)
+		reopen(all);
+	else
+		attacker_vector(a, &all->each[0], HTW_OP_MOD,
+				now + (all->armed ? BURST_AHEAD : FAR));
+}
+
+uint64_t attackers_worked(const struct attackers *all)
+{
+	return all->worked;
+}
+
+uint64_t attackers_period(const struct attackers *all)
+{
+	if (all->a->traits & ATTACK_BURST)
+		return SEC;
+	return all->a->traits & ATTACK_REOPEN ? SEC / 2 : 0;
+}
+
+void attackers_run(struct attackers *all, uint64_t until)
+{
+	uint64_t begin, now;
+
+	for (begin = now_ns(); begin < until; begin = now_ns()) {
+		run_once(all, begin);
+		now = now_ns();
+		all->worked += now - begin;
+		/* Not when the timers are due. */
+		sleep_until(now - now % MSEC + MSEC + MSEC / 2);
+	}
+}
+
+void attackers_disarm(struct attackers *all)
+{
+	unsigned int i;
+
+	all->armed = false;
+	for (i = 0; i < all->count; i++) {
+		if (all->a->traits & ATTACK_REOPEN)
+			continue;
+		attacker_vector(all->a, &all->each[i], HTW_OP_MOD, now_ns() + FAR);
+	}
+	if (all->a->traits & ATTACK_REOPEN)
+		reopen(all);
+}
+
+uint64_t attackers_expired(const struct attackers *all)
+{
+	return all->expired;
+}
+
+uint64_t attackers_early(const struct attackers *all)
+{
+	return all->early;
+}
+
+int64_t attackers_end(struct attackers *all)
+{
+	int64_t lost = (int64_t)all->count * all->a->timers;
+	unsigned int i;
+
+	end_group(all);
+	for (i = 0; i < all->epfd_count; i++)
+		close(all->epfds[i]);
+	for (i = 0; i < all->dup_count; i++)
+		close(all->dups[1 + i]);
+	for (i = 0; i < all->count; i++) {
+		struct htw_cancel_all cancel = { 0 };
+		struct attacker *at = &all->each[i];
+
+		if (ioctl(at->fd, HTW_CANCEL_ALL, &cancel))
+			die("HTW_CANCEL_ALL: %s", strerror(errno));
+		lost -= cancel.count;
+		if (at->ring)
+			munmap(at->ring, ring_bytes(all->a->ring_entries));
+		if (at->table)
+			munmap(at->table, at->words * 8);
+		close(at->fd);
+		free(at->ids);
+	}
+	free(all->dups);
+	free(all->each);
+	free(all);
+	return lost;
+}

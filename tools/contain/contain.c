@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Runs an attack beside its victims, and measures what they lose; see contain.h. */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "../common/clock.h"
+#include "attackers.h"
+#include "contain.h"
+#include "victims.h"
+
+/* Below the reader's, above all that counts. */
+#define ATTACKER_PRIORITY	40
+/* The kernel's own start-up work is over then. */
+#define BOOTED			(6 * SEC)
+
+const char * const phase_names[PHASES] = {
+	[PHASE_ALONE] = "alone",
+	[PHASE_BURST] = "burst",
+	[PHASE_SUSTAINED] = "sustained",
+	[PHASE_IDLE] = "idle",
+};
+
+const struct contain_times contain_long = {
+	.alone = SEC,
+	.burst = SEC / 2,
+	.settle = 2 * SEC,
+	.sustained = 3 * SEC,
+	.idle = 3 * SEC,
+	.disarmed = 3 * SEC,
+};
+
+/**
+ * struct share - who had the CPU for a while
+ * @counted: the counting task: counts a second
+ * @attackers: the attackers' process: its part of the time
+ */
+struct share {
+	double counted;
+	double attackers;
+};
+
+static struct share count_for(struct victims *v, struct attackers *all, uint64_t ns)
+{
+	const uint64_t period = attackers_period(all);
+	const uint64_t begin = now_ns(), from = victims_counted(v), worked = attackers_worked(all);
+	uint64_t took;
+
+	if (period)
+		ns = (ns + period - 1) / period * period;
+	attackers_run(all, begin + ns);
+	took = now_ns() - begin;
+	return (struct share){
+		.counted = (double)(victims_counted(v) - from) * SEC / took,
+		.attackers = (double)(attackers_worked(all) - worked) / took,
+	};
+}
+
+/* What neither had, that one of them had beside the disarmed attack. */
+static double loss(const struct share *s, const struct share *disarmed, double alone)
+{
+	return 100 * ((disarmed->counted - s->counted) / alone +
+		      (disarmed->attackers - s->attackers));
+}
+
+void contain_measure(const struct attack *a, const struct contain_times *times,
+		     struct contain_result *result)
+{
+	const struct sched_param priority = { .sched_priority = ATTACKER_PRIORITY };
+	const struct sched_param none = { 0 };
+	struct share burst, sustained, disarmed;
+	double alone;
+	struct attackers *all;
+	struct victims *v;
+	uint64_t begin, expired;
+	cpu_set_t set;
+
+	*result = (struct contain_result){ 0 };
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) || sched_setscheduler(0, SCHED_FIFO, &priority))
+		die("cannot take a real-time priority on CPU 0: %s", strerror(errno));
+	if (chmod("/dev/htw", 0666))
+		die("cannot change the mode of /dev/htw: %s", strerror(errno));
+
+	sleep_until(BOOTED);
+	v = victims_start();
+	all = attackers_prepare(a);
+	/* What that left to the kernel to do. */
+	sleep_until(now_ns() + SEC / 4);
+
+	victims_count(v, true);
+	victims_begin(v);
+	begin = now_ns();
+	alone = victims_counted(v);
+	sleep_until(begin + times->alone);
+	alone = (victims_counted(v) - alone) * SEC / (now_ns() - begin);
+	victims_note(v, result->late[PHASE_ALONE]);
+	victims_count(v, false);
+
+	begin = attackers_start(all);
+	sleep_until(begin);
+	victims_count(v, true);
+	victims_begin(v);
+	burst = count_for(v, all, times->burst);
+	victims_note(v, result->late[PHASE_BURST]);
+
+	attackers_run(all, begin + times->settle);
+
+	victims_begin(v);
+	expired = attackers_expired(all);
+	sustained = count_for(v, all, times->sustained);
+	result->expired = attackers_expired(all) - expired;
+	victims_note(v, result->late[PHASE_SUSTAINED]);
+
+	victims_count(v, false);
+	victims_begin(v);
+	attackers_run(all, now_ns() + times->idle);
+	victims_note(v, result->late[PHASE_IDLE]);
+
+	attackers_disarm(all);
+	attackers_run(all, now_ns() + 10 * MSEC);
+	victims_count(v, true);
+	disarmed = count_for(v, all, times->disarmed);
+
+	result->loss[PHASE_BURST] = loss(&burst, &disarmed, alone);
+	result->loss[PHASE_SUSTAINED] = loss(&sustained, &disarmed, alone);
+	result->disarmed = 100 * disarmed.counted / alone;
+	result->early = attackers_early(all);
+	result->lost = attackers_end(all);
+	victims_end(v);
+	sched_setscheduler(0, SCHED_OTHER, &none);
+}
