@@ -8,11 +8,12 @@
  * is counted in instructions: tools/vm/run --icount --mem 4G -- contain-test. For one of
  * them: contain-test -v NAME.
  */
-#include "htw-test.h"
+#include "htw-ring.h"
 
 #include "../contain/contain.h"
 
 #include <stdarg.h>
+#include <sys/stat.h>
 
 /* In percent, what a task on that CPU may lose: to one user, and to all together. */
 #define SHARE		28
@@ -125,6 +126,140 @@ TEST_F_TIMEOUT(contain, attack, TEST_SECONDS)
 			EXPECT_GE(LATE_READ, l->read);
 		}
 	}
+}
+
+/* One who wants more than his share, with no other right than any user. */
+#define GREEDY_UID	30000U
+
+enum {
+	PERIODIC = 20000,
+	FIRINGS = 1000,
+	RING = 65536,
+	AT_ONCE = 200000,
+	CANCELLED = 1000,
+};
+
+/* What each periodic timer is due for next, and how often it has been. */
+struct periodic {
+	__u64 next[PERIODIC];
+	__u32 firings[PERIODIC];
+	__u64 fired;
+	__u64 missed;
+	__u64 wrong;
+};
+
+static void periodic_take(struct periodic *p, struct ring *ring)
+{
+	static struct htw_event ev[1024];
+	size_t n, i;
+
+	while ((n = ring_take(ring, ev, 1024))) {
+		for (i = 0; i < n; i++) {
+			const __u64 timer = ev[i].cookie;
+
+			if (timer >= PERIODIC || ev[i].deadline != p->next[timer] ||
+			    ev[i].fired < ev[i].deadline) {
+				p->wrong++;
+				continue;
+			}
+			p->next[timer] += (1 + ev[i].missed) * MSEC;
+			p->firings[timer] += 1 + ev[i].missed;
+			p->fired += 1 + ev[i].missed;
+			p->missed += ev[i].missed;
+			/* The last one says so, and no other. */
+			p->wrong += !(ev[i].flags & HTW_EVENT_MORE) !=
+				    (p->firings[timer] == FIRINGS);
+		}
+	}
+}
+
+static bool start_periodic(struct periodic *p, int fd, __u64 due)
+{
+	static struct htw_op ops[BATCH];
+	unsigned int i, n;
+
+	for (i = 0; i < PERIODIC; i += n) {
+		for (n = 0; n < BATCH && i + n < PERIODIC; n++) {
+			ops[n] = htw_op_add(due, i + n);
+			ops[n].add.interval = MSEC;
+			ops[n].add.firings = FIRINGS;
+			p->next[i + n] = due;
+		}
+		if (htw_batch_all(fd, ops, n))
+			return false;
+	}
+	return true;
+}
+
+/* What waits for its user's share is late, and that is all. */
+TEST_F_TIMEOUT(htw, what_is_held_back_is_not_lost, TEST_SECONDS)
+{
+	static struct periodic p;
+	static __u64 ids[AT_ONCE];
+	static __u8 seen[AT_ONCE];
+	static struct htw_event ev[BATCH];
+	__u64 due, got = 0, cancelled = 0, wrong = 0;
+	struct ring ring;
+	int greedy, burst, n, i, ret;
+
+	ASSERT_EQ(0, chmod(HTW_DEVICE, 0666));
+	ASSERT_EQ(0, setresuid(GREEDY_UID, GREEDY_UID, 0));
+	greedy = htw_open(O_NONBLOCK);
+	burst = htw_open(O_NONBLOCK);
+	ASSERT_EQ(0, setresuid(0, 0, 0));
+	ASSERT_LE(0, greedy);
+	ASSERT_LE(0, burst);
+	ASSERT_TRUE(ring_open(&ring, greedy, RING, CLOCK_MONOTONIC));
+
+	due = htw_now() + 400 * MSEC;
+	ASSERT_TRUE(start_periodic(&p, greedy, due));
+	/* Due when the share is used up, and cancelled in part while they wait for it. */
+	ASSERT_EQ(AT_ONCE, htw_start_many(burst, due + 600 * MSEC, 0, AT_ONCE, ids));
+	ASSERT_GT(due, htw_now());
+	while (htw_now() < due + 605 * MSEC) {
+		htw_sleep_until(htw_now() + MSEC);
+		periodic_take(&p, &ring);
+	}
+	for (i = AT_ONCE - CANCELLED; i < AT_ONCE; i++) {
+		ret = htw_stop(burst, ids[i]);
+		ASSERT_TRUE(!ret || ret == -EALREADY);
+		if (!ret) {
+			seen[i] = 1;
+			cancelled++;
+		}
+	}
+
+	while (p.fired < (__u64)PERIODIC * FIRINGS || got + cancelled < AT_ONCE) {
+		ASSERT_GT(due + EVENTUALLY, htw_now());
+		htw_sleep_until(htw_now() + MSEC);
+		periodic_take(&p, &ring);
+		while ((n = htw_read(burst, ev, BATCH)) > 0) {
+			for (i = 0; i < n; i++, got++) {
+				if (ev[i].cookie >= AT_ONCE || seen[ev[i].cookie]++ ||
+				    ev[i].fired < due + 600 * MSEC)
+					wrong++;
+			}
+		}
+		ASSERT_EQ(-EAGAIN, n);
+	}
+	TH_LOG("%llu firings, %llu of them missed; of %d that waited %llu cancelled", p.fired,
+	       p.missed, CANCELLED, cancelled);
+	EXPECT_EQ((__u64)PERIODIC * FIRINGS, p.fired);
+	EXPECT_LT(0, p.missed);
+	EXPECT_LT(0, cancelled);
+	EXPECT_EQ(0, p.wrong);
+	EXPECT_EQ(0, wrong);
+	EXPECT_EQ(0, htw_timers(greedy));
+	EXPECT_EQ(0, htw_timers(burst));
+
+	/* And nothing that they did keeps what is started now from coming. */
+	ASSERT_NE(0, htw_start(burst, MSEC, SENTINEL));
+	ASSERT_EQ(1, htw_collect(burst, ev, 1));
+	EXPECT_EQ(SENTINEL, ev[0].cookie);
+	EXPECT_NOT_EARLY(&ev[0]);
+	ring_unmap(&ring);
+	close(burst);
+	close(greedy);
 }
 
 TEST_HARNESS_MAIN
