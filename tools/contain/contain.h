@@ -26,9 +26,12 @@ void die(const char *format, ...);
  * @ATTACK_NESTED: its one descriptor is watched by a set that 500 others watch
  * @ATTACK_SIGIO: SIGIO goes to a process group of 500
  * @ATTACK_REOPEN: it closes and opens its context each half second
+ * @ATTACK_SUBUIDS: each context is opened by another uid of a user namespace, which
+ *	one user made
  * @ATTACK_TABLE: each timer's word in the table of deadlines says "next tick",
  *	always
- * @ATTACK_BURST: one-shot timers, all armed for one tick each half second
+ * @ATTACK_BURST: one-shot timers; each second all are armed for one tick again, by
+ *	HTW_VECTOR
  */
 enum attack_trait {
 	ATTACK_WAITERS	= 1 << 0,
@@ -37,6 +40,7 @@ enum attack_trait {
 	ATTACK_REOPEN	= 1 << 3,
 	ATTACK_TABLE	= 1 << 4,
 	ATTACK_BURST	= 1 << 5,
+	ATTACK_SUBUIDS	= 1 << 6,
 };
 
 /**
@@ -60,7 +64,7 @@ struct attack_context {
  * @shapes: how many there are
  * @timers: periodic timers of each context. Their interval is 1 ms, or the tick of
  *	a private wheel
- * @ring_entries: of each context
+ * @ring_entries: of the ring of each context; 0: expirations wait in its queue
  * @traits: of &enum attack_trait
  */
 struct attack {
@@ -118,9 +122,10 @@ extern const char * const phase_names[PHASES];
  * @alone: &enum phase.PHASE_ALONE
  * @burst: &enum phase.PHASE_BURST
  * @settle: from the beginning of the attack until it has used up its burst
- * @sustained: &enum phase.PHASE_SUSTAINED
+ * @sustained: &enum phase.PHASE_SUSTAINED; longer for attacks that do something
+ *	each second
  * @idle: &enum phase.PHASE_IDLE
- * @disarmed: with the attack disarmed, for comparison
+ * @disarmed: with the attack disarmed, for comparison; the same
  */
 struct contain_times {
 	uint64_t alone;
@@ -149,9 +154,10 @@ struct lateness {
 
 /**
  * struct contain_result - what was measured
- * @loss: what the counting task lost to the attack's timers, in percent of what it
- *	does beside the same attack disarmed (%PHASE_BURST, %PHASE_SUSTAINED)
- * @disarmed: what it does then, in percent of what it does alone
+ * @loss: what the counting task lost to the attack's timers, in percent of the CPU:
+ *	how much less it does than beside the same attack disarmed. What the
+ *	attackers themselves do is taken off (%PHASE_BURST, %PHASE_SUSTAINED)
+ * @disarmed: what it does beside the disarmed attack, in percent of what it does alone
  * @late: how late the victims' timers came
  * @expired: the attack's own expirations in %PHASE_SUSTAINED, where it has a ring
  * @early: of those that were looked at, how many came early, which must be none
