@@ -147,17 +147,20 @@ static __always_inline void htw_vector_arm_each(struct htw_run *run,
 {
 	struct list_head *entry = reserved->next;
 
-	for (u32 i = 0; i < count; i++) {
-		struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
+	for (u32 i = 0; i < count;) {
+		const u32 end = min(i + HTW_VECTOR_AHEAD, count);
 
-		if (!(i % HTW_VECTOR_AHEAD))
-			htw_run_give_way(run);
-		if (some_failed && htw_vector_is_error(vr->ids[i]))
-			continue;
-		entry = entry->next;
-		add.deadline = vr->deadlines[i];
-		add.cookie = vr->cookies[i];
-		htw_run_add(run, t, &add, plain);
+		htw_run_give_way(run);
+		for (; i < end; i++) {
+			struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
+
+			if (some_failed && htw_vector_is_error(vr->ids[i]))
+				continue;
+			entry = entry->next;
+			add.deadline = vr->deadlines[i];
+			add.cookie = vr->cookies[i];
+			htw_run_add(run, t, &add, plain);
+		}
 	}
 	/* They are cut off the front of the list all together. */
 	reserved->next = entry;
