@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Hierarchical timing wheel: scheme 7 of G. Varghese, T. Lauck, "Hashed and
  * Hierarchical Timing Wheels", SOSP 1987
@@ -48,6 +48,7 @@
  * Ticks up to 2^63 can be advanced to; a node may expire at any u64.
  */
 
+#ifdef __KERNEL__
 #include <linux/bitmap.h>
 #include <linux/bug.h>
 #include <linux/log2.h>
@@ -56,6 +57,7 @@
 #include <linux/mm.h>
 #include <linux/prefetch.h>
 #include <linux/slab.h>
+#endif
 
 #include "htw_wheel.h"
 
