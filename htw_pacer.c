@@ -190,6 +190,7 @@ static void htw_flow_park(struct htw_pacer *p, struct htw_flow *flow, u64 now)
 	lockdep_assert_held(&p->lock);
 
 	list_del_init(&flow->link);
+	flow->fresh = false;
 	flow->parked.expires = ns_to_ktime(resumes);
 	timerqueue_add(&p->parked, &flow->parked);
 	flow->is_parked = true;
