@@ -215,10 +215,11 @@ static void htw_flow_activate(struct htw_pacer *p, struct htw_flow *flow, u64 no
 			return;
 		}
 	}
+	/* One that was here just now, and ran dry, keeps what it owes to the others. */
 	flow->fresh = now - flow->fresh_at >= HTW_FRESH_NS;
-	flow->deficit = HTW_QUANTUM_NS;
 	if (flow->fresh) {
 		flow->fresh_at = now;
+		flow->deficit = HTW_QUANTUM_NS;
 		list_add_tail(&flow->link, &queue->fresh);
 	} else {
 		list_add_tail(&flow->link, &queue->old);
