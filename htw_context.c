@@ -466,5 +466,4 @@ void htw_context_exit(void)
 	rcu_barrier();	/* those that wait for a grace period are then queued */
 	destroy_workqueue(htw_wq);
 	rcu_barrier();	/* chunks and bases that were given back until then */
-	htw_users_exit();
 }

@@ -554,6 +554,21 @@ static void htw_bases_move(unsigned int cpu, struct htw_pacer *to)
 	}
 }
 
+/*
+ * Has the pacer that served bases before pass on their jobs. Afterwards each is with its
+ * own, which htw_job_cancel() relies on.
+ */
+static void htw_bases_moved(struct htw_pacer *from)
+{
+	lockdep_assert_held(&htw_pacers_mutex);
+
+	/* Whoever read which pacer to schedule a job with has done so. */
+	synchronize_rcu();
+	htw_pacer_pass_on(from);
+	/* A run that had taken one before that has passed it on by itself. */
+	synchronize_rcu();
+}
+
 /* A CPU is about to come up, maybe for the first time: what callouts need there. */
 static int htw_engine_cpu_prepare(unsigned int cpu)
 {
@@ -575,9 +590,7 @@ static int htw_engine_cpu_online(unsigned int cpu)
 	adopter = htw_pacer_for(cpu);
 	htw_pacer_online(cpu);
 	htw_bases_move(cpu, per_cpu_ptr(&htw_pacers, cpu));
-	/* Whoever read which pacer to schedule a job with has done so. */
-	synchronize_rcu();
-	htw_pacer_pass_on(adopter);
+	htw_bases_moved(adopter);
 	mutex_unlock(&htw_pacers_mutex);
 	return 0;
 }
@@ -597,9 +610,7 @@ static int htw_engine_cpu_offline(unsigned int cpu)
 		htw_pacer_adopt(away, adopter);
 		htw_bases_move(away, adopter);
 	}
-	/* As above. */
-	synchronize_rcu();
-	htw_pacer_pass_on(p);
+	htw_bases_moved(p);
 	mutex_unlock(&htw_pacers_mutex);
 	return 0;
 }

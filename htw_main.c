@@ -163,6 +163,7 @@ static void __exit htw_exit(void)
 	htw_debugfs_exit();
 	htw_context_exit();
 	htw_engine_exit();
+	htw_users_exit();
 }
 
 module_init(htw_init);

@@ -192,6 +192,7 @@ static void htw_flow_park(struct htw_pacer *p, struct htw_flow *flow, u64 now)
 	lockdep_assert_held(&p->lock);
 
 	list_del_init(&flow->link);
+	flow->fresh = 0;
 	flow->parked.expires = ns_to_ktime(resumes);
 	timerqueue_add(&p->parked, &flow->parked);
 	flow->is_parked = true;
@@ -216,10 +217,11 @@ static void htw_flow_activate(struct htw_pacer *p, struct htw_flow *flow, u64 no
 			return;
 		}
 	}
-	flow->deficit = HTW_QUANTUM_NS;
+	/* One that was here just now, and ran dry, keeps what it owes to the others. */
 	if (now - flow->fresh_at >= HTW_FRESH_NS) {
 		flow->fresh = HTW_FRESH_TURNS;
 		flow->fresh_at = now;
+		flow->deficit = HTW_QUANTUM_NS;
 		list_add_tail(&flow->link, &queue->fresh);
 	} else {
 		flow->fresh = 0;
@@ -481,23 +483,41 @@ static enum hrtimer_restart htw_pacer_callback(struct hrtimer *hrtimer)
 	return HRTIMER_NORESTART;
 }
 
-/* Gives a job to the pacer that it belongs to by now, or to the one that adopts it. */
-static void htw_job_pass_on(struct htw_pacer *p, struct htw_job *job)
+/*
+ * Gives a job to the pacer that it belongs to by now. Where that is still @p, whose CPU
+ * has gone, it is a walk of waiters, and @adopter's from now on.
+ */
+static void htw_job_pass_on(struct htw_pacer *p, struct htw_job *job, struct htw_pacer *adopter)
 {
-	if (READ_ONCE(job->pacer) == p)
-		WRITE_ONCE(job->pacer, p->adopter);
+	if (adopter && READ_ONCE(job->pacer) == p)
+		WRITE_ONCE(job->pacer, adopter);
 	htw_pacer_add(job->pacer, job, 0);
 }
 
-static void htw_flow_pass_on(struct htw_pacer *p, struct htw_flow *flow)
+/* Returns true where that leaves the flow without a job. */
+static bool htw_flow_pass_on(struct htw_pacer *p, struct htw_flow *flow,
+			     struct htw_pacer *adopter)
 {
 	struct htw_job *job, *next;
 
 	list_for_each_entry_safe(job, next, &flow->jobs, ready) {
-		if (READ_ONCE(job->pacer) == p && !p->adopter)
+		if (READ_ONCE(job->pacer) == p && !adopter)
 			continue;
 		list_del_init(&job->ready);
-		htw_job_pass_on(p, job);
+		htw_job_pass_on(p, job, adopter);
+	}
+	return list_empty(&flow->jobs);
+}
+
+static void htw_flows_pass_on(struct htw_pacer *p, struct list_head *flows,
+			      struct htw_pacer *adopter)
+{
+	struct htw_flow *flow, *next;
+
+	list_for_each_entry_safe(flow, next, flows, link) {
+		/* One that has its turn is seen to by that run. */
+		if (htw_flow_pass_on(p, flow, adopter) && p->serving != flow)
+			list_del_init(&flow->link);
 	}
 }
 
@@ -509,27 +529,21 @@ static void htw_flow_pass_on(struct htw_pacer *p, struct htw_flow *flow)
  */
 void htw_pacer_pass_on(struct htw_pacer *p)
 {
-	struct htw_flow *flow, *next_flow;
+	struct htw_pacer *const adopter = READ_ONCE(p->adopter);
 	struct timerqueue_node *node;
 	struct htw_job *job, *next;
 
 	spin_lock_bh(&p->lock);
-	htw_pacer_unpark(p, p->adopter ? KTIME_MAX : ktime_get_ns());
+	htw_pacer_unpark(p, adopter ? KTIME_MAX : ktime_get_ns());
 	for (node = timerqueue_getnext(&p->parked); node; node = timerqueue_iterate_next(node))
-		htw_flow_pass_on(p, container_of(node, struct htw_flow, parked));
+		htw_flow_pass_on(p, container_of(node, struct htw_flow, parked), adopter);
 	for (unsigned int c = 0; c < HTW_CLASSES; c++) {
-		list_for_each_entry(flow, &p->queues[c].fresh, link)
-			htw_flow_pass_on(p, flow);
-		list_for_each_entry_safe(flow, next_flow, &p->queues[c].old, link) {
-			htw_flow_pass_on(p, flow);
-			if (list_empty(&flow->jobs) && p->serving != flow)
-				list_del_init(&flow->link);
-		}
+		htw_flows_pass_on(p, &p->queues[c].fresh, adopter);
+		htw_flows_pass_on(p, &p->queues[c].old, adopter);
 	}
 	llist_for_each_entry_safe(job, next, llist_del_all(&p->kicked), kicked) {
-		if (READ_ONCE(job->dead))
-			continue;
-		htw_job_pass_on(p, job);
+		if (!READ_ONCE(job->dead))
+			htw_job_pass_on(p, job, adopter);
 	}
 	spin_unlock_bh(&p->lock);
 }

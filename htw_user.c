@@ -137,7 +137,7 @@ void htw_user_put(struct htw_user *user)
 	mutex_lock(&htw_users_mutex);
 	if (!--user->contexts) {
 		htw_bases_free(user);
-		mod_delayed_work(system_wq, &htw_users_work, HTW_REAP_DELAY);
+		schedule_delayed_work(&htw_users_work, HTW_REAP_DELAY);
 	}
 	mutex_unlock(&htw_users_mutex);
 }
@@ -169,7 +169,7 @@ static void htw_users_reap(struct work_struct *work)
 			again = true;
 	}
 	if (again)
-		mod_delayed_work(system_wq, &htw_users_work, HTW_REAP_DELAY);
+		schedule_delayed_work(&htw_users_work, HTW_REAP_DELAY);
 	mutex_unlock(&htw_users_mutex);
 }
 
@@ -193,7 +193,7 @@ void htw_users_for_each(void (*fn)(struct htw_user *user, void *data), void *dat
 /**
  * htw_users_exit() - frees the users that are left; no context is
  *
- * Context: process, may sleep. The pacers have stopped.
+ * Context: process, may sleep. The pacers have stopped: a flow may be parked there.
  */
 void htw_users_exit(void)
 {

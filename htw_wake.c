@@ -43,9 +43,7 @@ static bool htw_wake_walk(struct htw_context *ctx, unsigned int *units)
 
 	lockdep_assert_held(&wait->lock);
 
-	if (ctx->wake_again)
-		list_move(&ctx->wake_mark.entry, &wait->head);
-	ctx->wake_again = false;
+again:
 	curr = list_next_entry(&ctx->wake_mark, entry);
 	list_del_init(&ctx->wake_mark.entry);
 	list_for_each_entry_safe_from(curr, next, &wait->head, entry) {
@@ -61,13 +59,21 @@ static bool htw_wake_walk(struct htw_context *ctx, unsigned int *units)
 		if (ret < 0 || (ret && flags & WQ_FLAG_EXCLUSIVE))
 			break;
 	}
+	if (ctx->wake_again) {
+		ctx->wake_again = false;
+		list_add(&ctx->wake_mark.entry, &wait->head);
+		goto again;
+	}
 	/* In this order: whoever begins the next walk may schedule the job again. */
 	htw_job_done(&ctx->wake_job);
 	ctx->waking = false;
 	return true;
 }
 
-/* Begins a walk; false where one is under way, which then begins again. */
+/*
+ * Begins a walk; false where one is under way. That one begins again when it has come to
+ * its end, and not before, or else nobody would come to the last ones.
+ */
 static bool htw_wake_begin(struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->wait.lock);

@@ -911,6 +911,7 @@ static struct kunit_case htw_device_cases[] = {
 
 static struct kunit_suite htw_device_suite = {
 	.name = "htw_device",
+	.init = htw_test_init,
 	.test_cases = htw_device_cases,
 };
 

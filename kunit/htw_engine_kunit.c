@@ -25,9 +25,8 @@
 #include "../compat.h"
 #include "htw_kunit.h"
 
-/* What one callback may do: the engine's own limits. */
-#define CHUNK			128
-#define BUDGET_NS		(200 * NSEC_PER_USEC)
+/* Timers that are delivered in one turn at the most. */
+#define CHUNK			HTW_TURN_UNITS
 
 /* Long enough to start some hundred timers even where the host is busy. */
 #define ALL_STARTED_NS		(3 * (u64)NSEC_PER_SEC)
@@ -39,7 +38,12 @@ static u64 htw_next_tick(void)
 
 static struct htw_base *this_base(void)
 {
-	return per_cpu(htw_bases[HTW_CLOCK_MONOTONIC], raw_smp_processor_id());
+	return htw_test_base(raw_smp_processor_id());
+}
+
+static struct htw_pacer *this_pacer(void)
+{
+	return per_cpu_ptr(&htw_pacers, raw_smp_processor_id());
 }
 
 /* An array that goes when the case is over. */
@@ -128,14 +132,14 @@ static void closing_stops_timers(struct kunit *test)
 }
 
 /*
- * Uses up time inside of callbacks: with each chunk that is delivered to a
+ * Uses up time in softirq: after each turn in which timers are delivered to a
  * context the context's waiters are woken up, by this.
  */
 struct burner {
 	wait_queue_entry_t wait;
 	u64 usecs;
-	unsigned int chunks;
-	u64 ended[64];	/* of each chunk */
+	unsigned int turns;
+	u64 ended[64];	/* of each turn */
 };
 
 static int burner_wake(wait_queue_entry_t *wait, unsigned int mode, int sync, void *key)
@@ -147,7 +151,7 @@ static int burner_wake(wait_queue_entry_t *wait, unsigned int mode, int sync, vo
 	udelay(b->usecs);
 	while (htw_now() < until)
 		udelay(1);
-	b->ended[b->chunks++ % ARRAY_SIZE(b->ended)] = htw_now();
+	b->ended[b->turns++ % ARRAY_SIZE(b->ended)] = htw_now();
 	return 0;
 }
 
@@ -167,42 +171,47 @@ static void burner_wait(struct kunit *test, struct htw_context *ctx, u32 count)
 	KUNIT_EXPECT_EQ(test, READ_ONCE(ctx->nr_expired), count);
 }
 
-static void callback_delivers_a_batch(struct kunit *test)
+static void turn_delivers_a_batch(struct kunit *test)
 {
 	const u32 count = 10 * CHUNK;
 	struct htw_event *events = test_array(test, count, sizeof(*events));
 	struct htw_context *ctx = htw_test_context(test);
 	const u64 deadline = htw_next_tick() + ALL_STARTED_NS;
-	struct htw_base *base;
-	u64 callbacks, exhausted;
 	struct burner burner;
+	struct htw_pacer *p;
+	u64 runs, exhausted;
 
-	burner_add(&burner, ctx, 2 * BUDGET_NS / NSEC_PER_USEC);
+	burner_add(&burner, ctx, 2 * HTW_BUDGET_NS / NSEC_PER_USEC);
 	migrate_disable();
-	base = this_base();
-	callbacks = READ_ONCE(base->callbacks);
-	exhausted = READ_ONCE(base->exhausted);
+	p = this_pacer();
+	runs = READ_ONCE(p->runs);
+	exhausted = READ_ONCE(p->exhausted);
 	for (u32 i = 0; i < count; i++)
 		htw_test_start(test, ctx, deadline, i);
 	migrate_enable();
 	burner_wait(test, ctx, count);
 	remove_wait_queue(&ctx->wait, &burner.wait);
-	/* Each chunk has used up a callback's time, and none is larger. */
-	KUNIT_EXPECT_GE(test, burner.chunks, count / CHUNK);
-	KUNIT_EXPECT_GE(test, READ_ONCE(base->callbacks) - callbacks, count / CHUNK);
-	KUNIT_EXPECT_GE(test, READ_ONCE(base->exhausted) - exhausted, count / CHUNK - 1);
+	/* Each turn has used up a run's time, and none delivers more. */
+	KUNIT_EXPECT_GE(test, burner.turns, count / CHUNK);
+	KUNIT_EXPECT_GE(test, READ_ONCE(p->runs) - runs, count / CHUNK);
+	KUNIT_EXPECT_GE(test, READ_ONCE(p->exhausted) - exhausted, count / CHUNK - 1);
 	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
 	for (u32 i = CHUNK; i < count; i++)
 		KUNIT_EXPECT_LT(test, events[i - CHUNK].fired, events[i].fired);
 }
 
-static void callbacks_leave_half_of_the_cpu(struct kunit *test)
+/*
+ * Turns that take far longer than any work can, one a run. The first is taken for a
+ * stall of the machine's, and followed by a gap as after a full run; then it is work.
+ */
+static void runs_leave_half_of_the_cpu(struct kunit *test)
 {
-	const u32 chunks = 10, count = chunks * CHUNK;
+	const u32 count = 10 * CHUNK;
 	struct htw_event *events = test_array(test, count, sizeof(*events));
 	struct htw_context *ctx = htw_test_context(test);
 	const u64 deadline = htw_next_tick() + ALL_STARTED_NS;
 	struct burner burner;
+	unsigned int turn = 0;
 
 	burner_add(&burner, ctx, NSEC_PER_MSEC / NSEC_PER_USEC);
 	migrate_disable();
@@ -211,15 +220,22 @@ static void callbacks_leave_half_of_the_cpu(struct kunit *test)
 	migrate_enable();
 	burner_wait(test, ctx, count);
 	remove_wait_queue(&ctx->wait, &burner.wait);
-	KUNIT_ASSERT_EQ(test, burner.chunks, chunks);
+	KUNIT_ASSERT_LE(test, burner.turns, ARRAY_SIZE(burner.ended));
 	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
-	for (unsigned int i = 0; i + 1 < chunks; i++) {
-		const u64 began = events[i * CHUNK].fired;
-		const u64 spent = burner.ended[i] - began;
+	for (u32 i = 1, first = 0; i < count; i++) {
+		const u64 began = events[first].fired;
+		u64 spent;
 
-		KUNIT_EXPECT_GT(test, spent, BUDGET_NS);
-		KUNIT_EXPECT_GE(test, events[(i + 1) * CHUNK].fired, burner.ended[i] + spent);
+		if (events[i].fired == began)
+			continue;
+		spent = burner.ended[turn] - began;
+		KUNIT_EXPECT_GE(test, spent, NSEC_PER_MSEC);
+		KUNIT_EXPECT_GE(test, events[i].fired,
+				burner.ended[turn] + (turn ? spent : HTW_BUDGET_NS));
+		first = i;
+		turn++;
 	}
+	KUNIT_EXPECT_EQ(test, turn + 1, burner.turns);
 }
 
 /* One with slack that is moved joins another's tick, as one that is added does. */
@@ -277,17 +293,26 @@ static void expect_on_time(struct kunit *test, const struct htw_event *event)
 	KUNIT_EXPECT_LT_MSG(test, event->fired, tick + CLOCK_NS, "late");
 }
 
+/* Lets the pause after the last run pass. */
+static void let_gap_pass(struct kunit *test)
+{
+	sleep_until(test, this_pacer()->not_before);
+}
+
 /* The wheel empty, and no callback to come that an earlier case has left. */
 static struct htw_base *idle_base(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
-	struct htw_base *base = this_base();
+	struct htw_base *base;
 
 	htw_test_expect_empty(test);
 	htw_test_start(test, ctx, 0, 0);
+	base = this_base();
+	KUNIT_ASSERT_NOT_NULL(test, base);
 	htw_test_wait(test, ctx, 1);
 	KUNIT_ASSERT_FALSE(test, hrtimer_active(&base->hrtimer));
 	kunit_release_action(test, htw_test_close, ctx);
+	let_gap_pass(test);
 	return base;
 }
 
@@ -401,14 +426,37 @@ static void past_deadline_expires_now(struct kunit *test)
 	struct htw_context *ctx = htw_test_context(test);
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(deadlines); i++) {
-		const u64 before = htw_now();
 		struct htw_event event;
+		u64 before;
 
+		let_gap_pass(test);
+		before = htw_now();
 		htw_test_start(test, ctx, deadlines[i], i);
 		htw_test_wait(test, ctx, 1);
 		event = read_one(test, ctx);
 		KUNIT_EXPECT_EQ(test, event.cookie, i);
 		KUNIT_EXPECT_LT(test, event.fired, before + 8 * CLOCK_NS);
+	}
+}
+
+/* Runs may not follow each other at once; a deadline that has come waits for the next. */
+static void past_deadline_waits_for_the_next_run(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	u64 last = 0;
+
+	let_gap_pass(test);
+	for (unsigned int i = 0; i < 10; i++) {
+		const u64 before = htw_now();
+		struct htw_event event;
+
+		htw_test_start(test, ctx, 0, i);
+		htw_test_wait(test, ctx, 1);
+		event = read_one(test, ctx);
+		KUNIT_EXPECT_EQ(test, event.cookie, i);
+		KUNIT_EXPECT_GE(test, event.fired, last + HTW_GAP_MIN_NS);
+		KUNIT_EXPECT_LT(test, event.fired, before + HTW_GAP_MIN_NS + 8 * CLOCK_NS);
+		last = event.fired;
 	}
 }
 
@@ -439,6 +487,7 @@ static void past_deadline_waits_for_no_tick(struct kunit *test)
 	sleep_until(test, roundup(htw_now(), NSEC_PER_SEC) + 300 * NSEC_PER_MSEC);
 	mod.id = htw_test_add(ctx, &kept);
 	for (u64 past = 0; past < 4; past++) {
+		let_gap_pass(test);
 		before = htw_context_now(ctx);
 		htw_test_start(test, ctx, before - past * 100 * NSEC_PER_MSEC, past);
 		htw_test_wait(test, ctx, 1);
@@ -447,6 +496,7 @@ static void past_deadline_waits_for_no_tick(struct kunit *test)
 		KUNIT_EXPECT_GE(test, event.fired, event.deadline);
 		KUNIT_EXPECT_LT(test, event.fired, before + 8 * CLOCK_NS);
 		/* Pending at first, then disarmed. */
+		let_gap_pass(test);
 		before = htw_context_now(ctx);
 		KUNIT_ASSERT_EQ(test, htw_test_mod(ctx, &mod), 0);
 		htw_test_wait(test, ctx, 1);
@@ -856,7 +906,7 @@ static void one_tick_is_one_callback(struct kunit *test)
 {
 	struct htw_base *base = idle_base(test);
 	const u64 tick = htw_next_tick() + 20 * htw_tick_ns;
-	const u64 callbacks = base->callbacks;
+	const u64 callbacks = base->callbacks, runs = this_pacer()->runs;
 	struct htw_context *ctx[5];
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(ctx); i++) {
@@ -868,48 +918,58 @@ static void one_tick_is_one_callback(struct kunit *test)
 	for (unsigned int i = 0; i < ARRAY_SIZE(ctx); i++)
 		KUNIT_EXPECT_EQ(test, ctx[i]->nr_expired, 100);
 	KUNIT_EXPECT_EQ(test, base->callbacks - callbacks, 1);
+	KUNIT_EXPECT_EQ(test, this_pacer()->runs - runs, 1);
 }
 
 /*
- * A million timers due at one tick, and each chunk of them takes 64 us: so four
- * chunks make a callback, and it is followed by a gap as long as they took.
+ * A million timers due at one tick, and each turn of them takes 64 us: so four
+ * turns make a run, and it is followed by a gap as long as they took.
  */
 static void a_million_at_one_tick(struct kunit *test)
 {
 	const u32 count = 8000 * CHUNK;
-	const u64 chunk_ns = 64 * NSEC_PER_USEC;
-	const u32 chunks = DIV_ROUND_UP(BUDGET_NS, chunk_ns);
-	const u64 took = chunks * chunk_ns;
+	const u32 turns = 1 + DIV_ROUND_UP(count - HTW_FRESH_UNITS, CHUNK);
+	const u64 turn_ns = 64 * NSEC_PER_USEC;
+	const u32 turns_a_run = DIV_ROUND_UP(HTW_BUDGET_NS, turn_ns);
+	const u64 took = turns_a_run * turn_ns;
 	struct htw_event *events = test_array(test, count, sizeof(*events));
 	struct htw_context *ctx = htw_test_context(test);
 	const u64 tick = htw_next_tick() + NSEC_PER_SEC;
 	struct htw_base *base = idle_base(test);
-	u64 callbacks, exhausted, slip = 0;
+	struct htw_pacer *p = this_pacer();
+	u64 callbacks, runs, exhausted, slip = 0;
 	struct burner burner;
+	u32 run_before = U32_MAX;
 
 	for (u32 i = 0; i < count; i++)
 		htw_test_start(test, ctx, tick, i);
-	burner_add(&burner, ctx, chunk_ns / NSEC_PER_USEC);
+	burner_add(&burner, ctx, turn_ns / NSEC_PER_USEC);
 	sleep_until(test, tick - htw_tick_ns);
 	callbacks = base->callbacks;
-	exhausted = base->exhausted;
+	runs = p->runs;
+	exhausted = p->exhausted;
 	burner_wait(test, ctx, count);
 	remove_wait_queue(&ctx->wait, &burner.wait);
 
-	KUNIT_EXPECT_EQ(test, burner.chunks, count / CHUNK);
-	KUNIT_EXPECT_EQ(test, base->exhausted - exhausted, count / CHUNK / chunks);
-	KUNIT_EXPECT_EQ(test, base->callbacks - callbacks, count / CHUNK / chunks + 1);
+	KUNIT_EXPECT_EQ(test, burner.turns, turns);
+	KUNIT_EXPECT_EQ(test, base->callbacks - callbacks, 1);
+	KUNIT_EXPECT_EQ(test, p->runs - runs, DIV_ROUND_UP(turns, turns_a_run));
+	KUNIT_EXPECT_EQ(test, p->exhausted - exhausted, DIV_ROUND_UP(turns, turns_a_run) - 1);
 	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
 	for (u32 i = 0; i < count; i++) {
-		const u32 callback = i / CHUNK / chunks, chunk = i / CHUNK % chunks;
-		const u64 earliest = tick + callback * 2 * took + chunk * chunk_ns;
+		/* The first turn, which goes ahead of others', is a short one. */
+		const u32 nr = i < HTW_FRESH_UNITS ? 0 : 1 + (i - HTW_FRESH_UNITS) / CHUNK;
+		const u32 run = nr / turns_a_run, turn = nr % turns_a_run;
+		const u64 earliest = tick + run * (2 * took + HTW_RUN_NS) +
+				     (run ? HTW_FIRING_NS : 0) + turn * turn_ns;
 
-		/* What is late by the clock's steps adds up, callback by callback. */
+		/* What is late by the clock's steps adds up, run by run. */
 		KUNIT_ASSERT_EQ(test, events[i].cookie, i);
 		KUNIT_ASSERT_GE(test, events[i].fired, earliest + slip);
-		if (!chunk && !(i % CHUNK))
+		if (run != run_before)
 			slip = events[i].fired - earliest;
-		KUNIT_ASSERT_LT(test, slip, (callback + 1) * CLOCK_NS);
+		run_before = run;
+		KUNIT_ASSERT_LT(test, slip, (run + 1) * CLOCK_NS);
 		KUNIT_ASSERT_LT(test, events[i].fired, earliest + slip + CLOCK_NS);
 	}
 }
@@ -1486,16 +1546,10 @@ static void take_away(struct kunit *test, unsigned int cpu)
 	KUNIT_ASSERT_EQ(test, remove_cpu(cpu), 0);
 }
 
-static u64 all_pending(void)
+/* Which CPU serves the timers that wait on one. */
+static unsigned int serving_cpu(unsigned int cpu)
 {
-	unsigned int cpu;
-	u64 pending = 0;
-
-	for_each_possible_cpu(cpu) {
-		if (per_cpu(htw_bases[HTW_CLOCK_MONOTONIC], cpu))
-			pending += htw_test_pending(cpu);
-	}
-	return pending;
+	return htw_test_base(cpu)->job.pacer->cpu;
 }
 
 static void timers_survive_their_cpu(struct kunit *test)
@@ -1504,8 +1558,9 @@ static void timers_survive_their_cpu(struct kunit *test)
 	const struct start_many *m = start_on_cpu(test, cpu, 1000, 10 * (u64)NSEC_PER_SEC, 54321);
 
 	take_away(test, cpu);
-	KUNIT_EXPECT_EQ(test, htw_test_pending(cpu), 0);
-	KUNIT_EXPECT_EQ(test, all_pending(), m->count);
+	/* They stay where they are, and another CPU serves them. */
+	KUNIT_EXPECT_EQ(test, htw_test_pending(cpu), m->count);
+	KUNIT_EXPECT_TRUE(test, cpu_online(serving_cpu(cpu)));
 	expect_all(test, m);
 	htw_test_expect_empty(test);
 }
@@ -1517,8 +1572,8 @@ static void timers_expire_while_their_cpu_goes(struct kunit *test)
 	const struct start_many *m = start_on_cpu(test, cpu, 5000, 0, htw_tick_ns - 1);
 
 	take_away(test, cpu);
-	KUNIT_EXPECT_EQ(test, htw_test_pending(cpu), 0);
-	KUNIT_EXPECT_GT_MSG(test, all_pending(), 0, "the CPU took too long to go");
+	KUNIT_EXPECT_GT_MSG(test, htw_test_pending(cpu), 0, "the CPU took too long to go");
+	KUNIT_EXPECT_TRUE(test, cpu_online(serving_cpu(cpu)));
 	expect_all(test, m);
 	htw_test_expect_empty(test);
 }
@@ -1529,7 +1584,7 @@ static void timers_of_one_tick_keep_order_when_their_cpu_goes(struct kunit *test
 	const struct start_many *m = start_on_cpu(test, cpu, 2000, 10 * (u64)NSEC_PER_SEC, 0);
 
 	take_away(test, cpu);
-	KUNIT_EXPECT_EQ(test, all_pending(), m->count);
+	KUNIT_EXPECT_EQ(test, htw_test_pending(cpu), m->count);
 	expect_all(test, m);
 }
 
@@ -1559,8 +1614,9 @@ static void cpu_that_came_back_keeps_timers(struct kunit *test)
 	take_away(test, cpu);
 	kunit_release_action(test, bring_back, (void *)(unsigned long)cpu);
 	KUNIT_ASSERT_TRUE(test, cpu_online(cpu));
+	KUNIT_EXPECT_EQ(test, serving_cpu(cpu), cpu);
 	after = start_on_cpu(test, cpu, 100, ALL_STARTED_NS, htw_tick_ns);
-	KUNIT_EXPECT_EQ(test, htw_test_pending(cpu), 100);
+	KUNIT_EXPECT_EQ(test, htw_test_pending(cpu), 200);
 	expect_all(test, after);
 	expect_all(test, before);
 	htw_test_expect_empty(test);
@@ -1591,6 +1647,7 @@ static struct catch *catch_init(struct kunit *test)
 	/* What comes to this CPU is to be found on this CPU. */
 	KUNIT_ASSERT_NE(test, c->other, first);
 	KUNIT_ASSERT_EQ(test, set_cpus_allowed_ptr(current, cpumask_of(first)), 0);
+	KUNIT_ASSERT_NOT_NULL(test, htw_context_make_base(c->ctx));
 	prandom_seed_state(&c->rnd, 5);
 	return c;
 }
@@ -1598,11 +1655,11 @@ static struct catch *catch_init(struct kunit *test)
 /* What pends on either CPU and what waits to be read is all that there is, at any instant. */
 static void expect_exact_count(struct kunit *test, struct htw_context *ctx, unsigned int other)
 {
-	struct htw_base *here, *there = per_cpu(htw_bases[HTW_CLOCK_MONOTONIC], other);
+	/* We are bound to this CPU. */
+	struct htw_base *here = this_base(), *there = htw_test_base(other);
 	u64 found, held;
 
 	local_bh_disable();
-	here = this_base();
 	htw_base_lock_two(here, there);
 	spin_lock(&ctx->lock);
 	found = there->wheel.pending + ctx->nr_expired;
@@ -1780,14 +1837,15 @@ static struct kunit_case htw_engine_cases[] = {
 	KUNIT_CASE_SLOW(equal_deadlines_expire_in_order),
 	KUNIT_CASE_SLOW(cancelled_timer_does_not_expire),
 	KUNIT_CASE(closing_stops_timers),
-	KUNIT_CASE_SLOW(callback_delivers_a_batch),
-	KUNIT_CASE_SLOW(callbacks_leave_half_of_the_cpu),
+	KUNIT_CASE_SLOW(turn_delivers_a_batch),
+	KUNIT_CASE_SLOW(runs_leave_half_of_the_cpu),
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 	KUNIT_CASE_SLOW(time_is_virtual),
 	KUNIT_CASE_PARAM(deadline_is_rounded_up, offsets_in_tick_gen_params),
 	KUNIT_CASE_SLOW(call_before_the_first_add_leaves_the_wheel),
 	KUNIT_CASE_SLOW(expires_with_an_hrtimer_for_its_tick),
 	KUNIT_CASE(past_deadline_expires_now),
+	KUNIT_CASE(past_deadline_waits_for_the_next_run),
 	KUNIT_CASE_PARAM(past_deadline_waits_for_no_tick, clocks_gen_params),
 	KUNIT_CASE_SLOW(earlier_deadline_is_not_held_up),
 	KUNIT_CASE_SLOW(spans_from_now),
@@ -1844,6 +1902,7 @@ static struct kunit_case htw_engine_cases[] = {
 
 static struct kunit_suite htw_engine_suite = {
 	.name = "htw_engine",
+	.init = htw_test_init,
 	.test_cases = htw_engine_cases,
 };
 

@@ -24,6 +24,40 @@ static inline u64 htw_now(void)
 }
 
 KUNIT_DEFINE_ACTION_WRAPPER(htw_test_close, htw_context_close, struct htw_context *);
+KUNIT_DEFINE_ACTION_WRAPPER(htw_test_put_user, htw_user_put, struct htw_user *);
+
+/* The user that contexts of this task count for; its wheels stay until the case is over. */
+static inline struct htw_user *htw_test_user(struct kunit *test)
+{
+	struct htw_user *user = htw_user_get();
+
+	KUNIT_ASSERT_NOT_NULL(test, user);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_put_user, user), 0);
+	return user;
+}
+
+/* For suites: a user's wheels go with its last context, and cases look at them afterwards. */
+static inline int htw_test_init(struct kunit *test)
+{
+	htw_test_user(test);
+	return 0;
+}
+
+/*
+ * This task's user's wheel on a CPU, or NULL where none has been made yet. It stays for
+ * as long as the user is held, as by htw_test_init().
+ */
+static inline struct htw_base *htw_test_base(unsigned int cpu)
+{
+	struct htw_user *user = htw_user_get();
+	struct htw_base *base;
+
+	if (!user)
+		return NULL;
+	base = htw_base_on(&user->cpus->bases[HTW_CLOCK_MONOTONIC], cpu);
+	htw_user_put(user);
+	return base;
+}
 
 /* A context, which is closed when the case is over. */
 static inline struct htw_context *htw_test_context(struct kunit *test)
@@ -142,9 +176,11 @@ static inline void htw_test_wait(struct kunit *test, struct htw_context *ctx, u3
 
 static inline u64 htw_test_pending(unsigned int cpu)
 {
-	struct htw_base *base = per_cpu(htw_bases[HTW_CLOCK_MONOTONIC], cpu);
+	struct htw_base *base = htw_test_base(cpu);
 	u64 pending;
 
+	if (!base)
+		return 0;
 	spin_lock_bh(&base->lock);
 	pending = base->wheel.pending;
 	spin_unlock_bh(&base->lock);
@@ -156,10 +192,8 @@ static inline void htw_test_expect_empty(struct kunit *test)
 {
 	unsigned int cpu;
 
-	for_each_possible_cpu(cpu) {
-		if (per_cpu(htw_bases[HTW_CLOCK_MONOTONIC], cpu))
-			KUNIT_EXPECT_EQ_MSG(test, htw_test_pending(cpu), 0, "CPU %u", cpu);
-	}
+	for_each_possible_cpu(cpu)
+		KUNIT_EXPECT_EQ_MSG(test, htw_test_pending(cpu), 0, "CPU %u", cpu);
 }
 
 /* The first tick that is not before a time, in ns: when that deadline fires. */

@@ -441,6 +441,7 @@ static struct kunit_case htw_ring_cases[] = {
 
 static struct kunit_suite htw_ring_suite = {
 	.name = "htw_ring",
+	.init = htw_test_init,
 	.test_cases = htw_ring_cases,
 };
 

@@ -794,6 +794,7 @@ static struct kunit_case htw_shrink_cases[] = {
 
 static struct kunit_suite htw_shrink_suite = {
 	.name = "htw_shrink",
+	.init = htw_test_init,
 	.test_cases = htw_shrink_cases,
 };
 

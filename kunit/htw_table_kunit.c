@@ -391,6 +391,7 @@ static struct kunit_case htw_table_cases[] = {
 
 static struct kunit_suite htw_table_suite = {
 	.name = "htw_table",
+	.init = htw_test_init,
 	.test_cases = htw_table_cases,
 };
 
