@@ -7,6 +7,8 @@
  * two users who have no part in it, and a module's callouts. To be run where time
  * is counted in instructions: tools/vm/run --icount --mem 4G -- contain-test. For one of
  * them: contain-test -v NAME.
+ *
+ * VM options: --icount --mem 4G
  */
 #include "htw-ring.h"
 
