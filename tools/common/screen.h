@@ -16,9 +16,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <vterm.h>
+#include "clock.h"
 
 /* What an emulated, overcommitted machine may need; never a measurement. */
 #define SCREEN_SECONDS	90
@@ -31,14 +31,6 @@ struct screen {
 	int rows;
 	int columns;
 };
-
-static inline int64_t screen_clock(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000LL + ts.tv_nsec / 1000000;
-}
 
 /* Runs @argv with that TERM on a terminal of that size. */
 static inline bool screen_start(struct screen *s, int rows, int columns, const char *term,
@@ -110,10 +102,10 @@ static inline int screen_find(struct screen *s, int from, const char *text)
 
 /* Draws until the condition holds; false where it never came. */
 #define screen_until(s, condition) ({					\
-	int64_t __end = screen_clock() + SCREEN_SECONDS * 1000;		\
+	uint64_t __end = now_ns() + SCREEN_SECONDS * SEC;		\
 	bool __ok, __more = true;					\
 									\
-	while (!(__ok = (condition)) && __more && screen_clock() < __end) \
+	while (!(__ok = (condition)) && __more && now_ns() < __end)	\
 		__more = screen_read(s, 100);				\
 	__ok || (condition);						\
 })
@@ -136,12 +128,12 @@ static inline void screen_resize(struct screen *s, int rows, int columns)
 /* Waits for the program's end and returns its exit status, or -1. */
 static inline int screen_end(struct screen *s)
 {
-	int64_t end = screen_clock() + SCREEN_SECONDS * 1000;
+	const uint64_t end = now_ns() + SCREEN_SECONDS * SEC;
 	int status;
 
-	while (screen_read(s, 100) && screen_clock() < end)
+	while (screen_read(s, 100) && now_ns() < end)
 		;
-	if (screen_clock() >= end)
+	if (now_ns() >= end)
 		kill(s->pid, SIGKILL);
 	if (waitpid(s->pid, &status, 0) != s->pid)
 		return -1;

@@ -13,11 +13,10 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 
+#include "../common/random.h"
 #include "../common/screen.h"
-
-#define NSEC_PER_MSEC	1000000ULL
-#define NSEC_PER_SEC	1000000000ULL
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
@@ -47,20 +46,18 @@ struct load {
 };
 
 static const struct load loads[] = {
-	{ "broker", 0, 400000, NSEC_PER_SEC, 3000 * NSEC_PER_SEC, 0 },
-	{ "gateway", 101, 120000, 2 * NSEC_PER_SEC, 60 * NSEC_PER_SEC, 0 },
-	{ "game", 102, 3000, 0, NSEC_PER_SEC, 1000 * NSEC_PER_MSEC },
-	{ "cron", 103, 60, NSEC_PER_SEC, 86400 * NSEC_PER_SEC, 0 },
+	{ "broker", 0, 400000, SEC, 3000 * SEC, 0 },
+	{ "gateway", 101, 120000, 2 * SEC, 60 * SEC, 0 },
+	{ "game", 102, 3000, 0, SEC, 1000 * MSEC },
+	{ "cron", 103, 60, SEC, 86400 * SEC, 0 },
 };
 
 static uint64_t random_below(uint64_t limit)
 {
-	static uint64_t state = 88172645463325252ULL;
+	static __u64 state = 88172645463325252ULL;
+	const uint64_t random = xorshift64(&state);
 
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return limit ? state % limit : 0;
+	return limit ? random % limit : 0;
 }
 
 static void add_timer(int fd, const struct load *load)
@@ -254,7 +251,7 @@ int main(int argc, char **argv)
 	static const char * const command[] = { "htwctl", "top", "--interval", "1s", NULL };
 	const bool text = argc > 1 && !strcmp(argv[1], "--text");
 	struct screen screen;
-	int64_t end;
+	uint64_t end;
 
 	if (argc > 1 && !text) {
 		fputs("usage: htw-screenshot [--text]\n", stderr);
@@ -267,8 +264,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_SIZE(loads); i++)
 		if (!screen_until(&screen, screen_find(&screen, 0, loads[i].name) >= 0))
 			die(loads[i].name);
-	end = screen_clock() + 5500;
-	if (!screen_until(&screen, screen_clock() >= end))
+	end = now_ns() + 5500 * MSEC;
+	if (!screen_until(&screen, now_ns() >= end))
 		die("htwctl top has ended");
 	if (text)
 		print_text(&screen);

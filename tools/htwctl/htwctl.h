@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include "../common/clock.h"
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
@@ -99,7 +100,6 @@ struct json_object *json_new_array(void);
 void json_append(struct json_object *to, struct json_object *value);
 void json_print(struct json_object *object);
 int finish_output(int code);
-uint64_t now_ns(void);
 
 /* device.c: descriptors of /dev/htw, our own and those of other processes. */
 int open_device(void);
