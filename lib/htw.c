@@ -5,12 +5,9 @@
 #include <limits.h>
 #include <poll.h>
 
-#define VERSION(major, minor)	VERSION_(major, minor)
-#define VERSION_(major, minor)	#major "." #minor ".0"
-
 HTW_PUBLIC const char *htw_version(void)
 {
-	return VERSION(LIBHTW_VERSION_MAJOR, LIBHTW_VERSION_MINOR);
+	return LIBHTW_VERSION;
 }
 
 /* Is it for want of the device that it cannot be opened, or of permission? */

@@ -30,9 +30,6 @@
 extern "C" {
 #endif
 
-#define LIBHTW_VERSION_MAJOR	0
-#define LIBHTW_VERSION_MINOR	1
-
 struct htw;
 struct htw_dispatcher;
 

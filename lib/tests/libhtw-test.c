@@ -1239,7 +1239,7 @@ TEST(versions_and_choices)
 	struct htw *htw;
 	int fd[2];
 
-	EXPECT_EQ(0, strcmp(htw_version(), "0.1.0"));
+	EXPECT_EQ(0, strncmp(htw_version(), "0.", 2));
 	htw_close(NULL);
 	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_ANY, NULL));
 	EXPECT_EQ(access("/dev/htw", R_OK | W_OK) ? HTW_BACKEND_PROCESS : HTW_BACKEND_DEVICE,
