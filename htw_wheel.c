@@ -164,7 +164,11 @@ static u64 htw_level_goal(const struct htw_wheel *w, unsigned int l)
 static void htw_level_set_end(struct htw_level *lev, u64 end)
 {
 	lev->end = end;
-	lev->last = end - 1;
+	/*
+	 * While a wheel that was set back to its first ticks looks through its nodes,
+	 * levels end at tick 0. No tick must belong there; 0 itself has come.
+	 */
+	lev->last = max(end, 1ULL) - 1;
 }
 
 /* Moves the end of level @l on, as far as no node above has to come down first. */
