@@ -8,10 +8,6 @@
 
 #include "htwctl.h"
 
-static const char * const parameters[] = {
-	"tick_us", "geometry", "max_timers", "max_user_timers",
-};
-
 /* How far ahead the levels reach, in ns; what is due later waits in one list. */
 static uint64_t reach(const struct htw_info *info)
 {
@@ -21,6 +17,20 @@ static uint64_t reach(const struct htw_info *info)
 		if (__builtin_mul_overflow(ns, info->slots[l], &ns))
 			return UINT64_MAX;
 	return ns;
+}
+
+static void add_parameter(const char *name, const char *value, void *arg)
+{
+	if (field_is_number(value))
+		json_add_u64(arg, name, strtoull(value, NULL, 10));
+	else
+		json_add_str(arg, name, value);
+}
+
+static void print_parameter(const char *name, const char *value, void *arg)
+{
+	(void)arg;
+	printf("parameter  %s=%s\n", name, value);
 }
 
 static void print_json(const struct htw_info *info)
@@ -50,17 +60,7 @@ static void print_json(const struct htw_info *info)
 	json_add_u64(root, "timers", info->timers);
 	json_add_u64(root, "expired", info->expired);
 	array = json_new();
-	for (unsigned int i = 0; i < ARRAY_SIZE(parameters); i++) {
-		char path[64];
-
-		snprintf(path, sizeof(path), "parameters/%s", parameters[i]);
-		if (!read_module_file(path, value, sizeof(value)))
-			continue;
-		if (field_is_number(value))
-			json_add_u64(array, parameters[i], strtoull(value, NULL, 10));
-		else
-			json_add_str(array, parameters[i], value);
-	}
+	each_parameter(add_parameter, array);
 	json_add(root, "parameters", array);
 	json_print(root);
 }
@@ -83,13 +83,7 @@ static void print_text(const struct htw_info *info)
 		printf("ring       %s events\n", show_grouped(info->ring_entries));
 	printf("timers     %s of %s, %s unread\n", show_grouped(info->timers),
 	       show_grouped(info->limit), show_grouped(info->expired));
-	for (unsigned int i = 0; i < ARRAY_SIZE(parameters); i++) {
-		char path[64];
-
-		snprintf(path, sizeof(path), "parameters/%s", parameters[i]);
-		if (read_module_file(path, value, sizeof(value)))
-			printf("parameter  %s=%s\n", parameters[i], value);
-	}
+	each_parameter(print_parameter, NULL);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)

@@ -54,6 +54,9 @@ static void add_fields(struct json_object *to, const struct fields *fields)
 
 		if (field_is_number(value))
 			json_add_u64(to, fields->f[i].name, strtoull(value, NULL, 10));
+		else if (*value == '-' && field_is_number(value + 1))
+			json_add(to, fields->f[i].name,
+				 json_object_new_int64(strtoll(value, NULL, 10)));
 		else
 			json_add_str(to, fields->f[i].name, value);
 	}
@@ -113,41 +116,68 @@ static void print_json(const struct stats *stats, const struct descriptors *foun
 	json_print(root);
 }
 
-/* A table of all names and values, with the names of the first record as its head. */
+#define MAX_COLUMNS	32
+
+/* A column for each name that any of them has. */
+static unsigned int collect_names(const struct fields **rows, unsigned int count,
+				  const char *names[MAX_COLUMNS])
+{
+	unsigned int columns = 0, c;
+
+	for (unsigned int r = 0; r < count; r++) {
+		for (unsigned int i = 0; i < rows[r]->count; i++) {
+			for (c = 0; c < columns; c++)
+				if (!strcmp(names[c], rows[r]->f[i].name))
+					break;
+			if (c == columns && columns < MAX_COLUMNS)
+				names[columns++] = rows[r]->f[i].name;
+		}
+	}
+	return columns;
+}
+
+static const char *cell(const struct fields *row, const char *name)
+{
+	const char *value = field(row, name);
+
+	return !value ? "-" : strcmp(name, "user") ? value : show_user(value);
+}
+
 static void print_fields(const char *title, const struct fields **rows, unsigned int count)
 {
-	int width[ARRAY_SIZE(rows[0]->f)];
+	const char *names[MAX_COLUMNS];
+	unsigned int columns = collect_names(rows, count, names);
+	int width[MAX_COLUMNS];
 
 	if (!count)
 		return;
 	printf("\n%s\n", title);
-	for (unsigned int i = 0; i < rows[0]->count; i++) {
-		width[i] = strlen(rows[0]->f[i].name);
-		for (unsigned int r = 0; r < count; r++) {
-			const char *value = field(rows[r], rows[0]->f[i].name);
-
-			if (value && (int)strlen(value) > width[i])
-				width[i] = strlen(value);
-		}
+	for (unsigned int c = 0; c < columns; c++) {
+		width[c] = strlen(names[c]);
+		for (unsigned int r = 0; r < count; r++)
+			if ((int)strlen(cell(rows[r], names[c])) > width[c])
+				width[c] = strlen(cell(rows[r], names[c]));
+		printf("  %*s", width[c], names[c]);
 	}
-	for (unsigned int i = 0; i < rows[0]->count; i++)
-		printf("  %*s", width[i], rows[0]->f[i].name);
 	putchar('\n');
 	for (unsigned int r = 0; r < count; r++) {
-		for (unsigned int i = 0; i < rows[0]->count; i++)
-			printf("  %*s", width[i], field(rows[r], rows[0]->f[i].name) ?: "-");
+		for (unsigned int c = 0; c < columns; c++)
+			printf("  %*s", width[c], cell(rows[r], names[c]));
 		putchar('\n');
 	}
 }
 
-static void print_records(const char *title, const struct records *records)
+/* Those that are of a CPU, or those that are not. */
+static void print_records(const char *title, const struct records *records, bool of_cpu)
 {
 	const struct fields **rows = calloc(records->count + 1, sizeof(*rows));
+	unsigned int count = 0;
 
 	for (unsigned int i = 0; rows && i < records->count; i++)
-		rows[i] = &records->r[i];
+		if (!field(&records->r[i], "cpu") != of_cpu)
+			rows[count++] = &records->r[i];
 	if (rows)
-		print_fields(title, rows, records->count);
+		print_fields(title, rows, count);
 	free(rows);
 }
 
@@ -198,8 +228,9 @@ static void print_text(const struct stats *stats, const struct descriptors *foun
 			       show_grouped(field_u64(&wheel->level[l], "ring")));
 	}
 	print_late(stats);
-	print_records("pacers", &stats->pacers);
-	print_records("users", &stats->users);
+	print_records("pacers", &stats->pacers, true);
+	print_records("users", &stats->users, false);
+	print_records("users on each CPU", &stats->users, true);
 	if (found->count)
 		printf("\ndescriptors\n%s\n", descriptor_head());
 	for (unsigned int i = 0; i < found->count; i++)
@@ -237,8 +268,8 @@ static uint64_t difference(uint64_t now, uint64_t before)
 
 static void print_rates(const struct stats *now, const struct stats *before, uint64_t line)
 {
-	static const char * const names[] = { "callbacks", "cascades", "exhausted" };
-	uint64_t late[LATE_BUCKETS], old[LATE_BUCKETS], rates[ARRAY_SIZE(names)], expired = 0;
+	static const char * const names[] = { "callbacks", "cascades" };
+	uint64_t late[LATE_BUCKETS], old[LATE_BUCKETS], rates[3], expired = 0, spent;
 	const double seconds = (now->when - before->when) / 1e9;
 	struct json_object *object;
 	unsigned int i;
@@ -252,6 +283,9 @@ static void print_rates(const struct stats *now, const struct stats *before, uin
 	for (i = 0; i < ARRAY_SIZE(names); i++)
 		rates[i] = difference(sum_wheels(now, names[i]), sum_wheels(before, names[i])) /
 			   seconds;
+	rates[i] = difference(sum_exhausted(now), sum_exhausted(before)) / seconds;
+	spent = difference(sum_records(&now->pacers, "spent_ns"),
+			   sum_records(&before->pacers, "spent_ns"));
 	if (opt.json) {
 		object = json_new();
 		json_add_u64(object, "monotonic_ns", now->when);
@@ -262,6 +296,8 @@ static void print_rates(const struct stats *now, const struct stats *before, uin
 		json_add_u64(object, "callbacks_per_s", rates[0]);
 		json_add_u64(object, "cascades_per_s", rates[1]);
 		json_add_u64(object, "exhausted_per_s", rates[2]);
+		if (now->pacers.count)
+			json_add_u64(object, "spent_ns", spent);
 		json_add_u64(object, "late_p50_below_ns", late_percentile(late, 50));
 		json_add_u64(object, "late_p99_below_ns", late_percentile(late, 99));
 		json_add_u64(object, "late_max_below_ns", late_percentile(late, 100));
@@ -269,11 +305,16 @@ static void print_rates(const struct stats *now, const struct stats *before, uin
 		return;
 	}
 	if (line % 20 == 0)
-		printf("%13s %10s %10s %10s %10s %9s %9s %9s\n", "PENDING", "EXPIRED/S",
-		       "CALLS/S", "CASCADES/S", "EXHAUST/S", "LATE P50<", "P99<", "MAX<");
+		printf("%13s %10s %10s %10s %10s %6s %9s %9s %9s\n", "PENDING", "EXPIRED/S",
+		       "CALLS/S", "CASCADES/S", "EXHAUST/S", "CPU%", "LATE P50<", "P99<",
+		       "MAX<");
 	printf("%13s %10s %10s %10s %10s", show_grouped(sum_wheels(now, "pending")),
 	       show_grouped(expired / seconds), show_grouped(rates[0]), show_grouped(rates[1]),
 	       show_grouped(rates[2]));
+	if (now->pacers.count)
+		printf(" %6.1f", 100.0 * spent / (now->when - before->when));
+	else
+		printf(" %6s", "-");
 	if (expired)
 		printf(" %9s %9s %9s", show_rough(late_percentile(late, 50)),
 		       show_rough(late_percentile(late, 99)),

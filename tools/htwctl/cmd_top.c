@@ -54,8 +54,9 @@ struct row {
 	char what[32];
 	uint64_t tick_ns;
 	uint64_t pending;
-	uint64_t expired;	/* since the reading before */
+	uint64_t expired;	/* this and what follows: since the reading before */
 	uint64_t callbacks;
+	uint64_t spent;		/* ns of the CPU; of CPUs only */
 	unsigned int levels;
 	struct {
 		uint64_t span;
@@ -69,9 +70,8 @@ struct user_row {
 	uint64_t pending;
 	uint64_t expired;
 	uint64_t contexts;
-	bool paced;		/* the users' file tells of it */
-	uint64_t parked;
-	char share[16];
+	uint64_t spent;		/* ns, of all CPUs */
+	uint64_t throttled;	/* ns */
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -113,6 +113,18 @@ static uint64_t per_second(uint64_t count)
 	const uint64_t ns = top.now.when - top.before.when;
 
 	return ns ? (uint64_t)(count * 1e9 / ns) : 0;
+}
+
+/* Of one CPU's time; the buffers rotate. */
+static const char *percent(uint64_t ns)
+{
+	static char buffers[4][16];
+	static unsigned int turn;
+	const uint64_t whole = top.now.when - top.before.when;
+	char *buf = buffers[turn++ % ARRAY_SIZE(buffers)];
+
+	snprintf(buf, sizeof(buffers[0]), "%.1f%%", whole ? 100.0 * ns / whole : 0.0);
+	return buf;
 }
 
 static uint64_t rate_of(const char *name)
@@ -225,7 +237,8 @@ static int draw_head(int line)
 		 "Pending %s  Expired %s/s  Callbacks %s/s  Cascades %s/s  Out of budget %s/s",
 		 show_grouped(sum_wheels(&top.now, "pending")), show_short(per_second(expired)),
 		 show_short(rate_of("callbacks")), show_short(rate_of("cascades")),
-		 show_short(rate_of("exhausted")));
+		 show_short(per_second(difference(sum_exhausted(&top.now),
+						  sum_exhausted(&top.before)))));
 	if (expired)
 		mvprintw(line, 0, "Late    half below %s, 99%% below %s, all below %s",
 			 show_rough(late_percentile(late, 50)),
@@ -248,9 +261,10 @@ static void name_row(struct row *row, const struct wheel *wheel)
 			 field(&wheel->fields, "clock") ?: "");
 }
 
-static void add_to_row(struct row *row, const struct wheel *wheel)
+static void add_to_row(struct row *row, unsigned int number)
 {
-	const struct wheel *before = same_wheel(&top.before, wheel);
+	const struct wheel *wheel = &top.now.wheels[number];
+	const struct wheel *before = same_wheel(&top.before, &top.now, number);
 
 	row->tick_ns = field_u64(&wheel->fields, "tick_ns");
 	row->pending += field_u64(&wheel->fields, "pending");
@@ -264,6 +278,20 @@ static void add_to_row(struct row *row, const struct wheel *wheel)
 	}
 	if (wheel->levels > row->levels)
 		row->levels = wheel->levels;
+}
+
+/* What the pacer of that CPU has used of it. */
+static uint64_t spent_on(uint64_t cpu)
+{
+	for (unsigned int i = 0; i < top.now.pacers.count; i++) {
+		const struct fields *now = &top.now.pacers.r[i];
+		const struct fields *before = same_record(&top.before.pacers, now);
+
+		if (field_u64(now, "cpu") == cpu)
+			return difference(field_u64(now, "spent_ns"),
+					  before ? field_u64(before, "spent_ns") : 0);
+	}
+	return 0;
 }
 
 /* Wheels come CPU by CPU: those of a CPU are next to each other. */
@@ -282,8 +310,10 @@ static unsigned int fill_rows(struct row *rows)
 				name_row(&rows[count], wheel);
 			count++;
 		}
-		add_to_row(&rows[count - 1], wheel);
+		add_to_row(&rows[count - 1], i);
 	}
+	for (unsigned int i = 0; i < count && !top.each_wheel; i++)
+		rows[i].spent = spent_on(rows[i].cpu);
 	return count;
 }
 
@@ -301,14 +331,14 @@ static int draw_wheels(int line, int end)
 	for (unsigned int i = 0; i < count; i++)
 		if (rows[i].levels > levels)
 			levels = rows[i].levels;
-	left = 4 + name + 8 + 11 + 9 + 2;
+	left = 4 + name + 8 + 11 + 9 + 7 + 2;
 	if (levels)
 		width = (COLS - left) / (int)levels;
 	if (width > 20)
 		width = 20;
 
-	snprintf(head, sizeof(head), "CPU %-*s%8s%11s%9s", name, name ? "CLOCK USER" : "",
-		 "PENDING", "EXPIRED/S", "CALLS/S");
+	snprintf(head, sizeof(head), "CPU %-*s%8s%11s%9s%7s", name, name ? "CLOCK USER" : "",
+		 "PENDING", "EXPIRED/S", "CALLS/S", name ? "" : "USED");
 	title(line, 0, head);
 	for (unsigned int l = 0; l < levels && count && width > 4; l++) {
 		snprintf(head, sizeof(head), "%.*s", width - 1,
@@ -324,10 +354,11 @@ static int draw_wheels(int line, int end)
 			colour(PLAIN);
 			break;
 		}
-		mvprintw(line, 0, "%3" PRIu64 " %-*.*s%8s%11s%9s", rows[i].cpu, name, name,
+		mvprintw(line, 0, "%3" PRIu64 " %-*.*s%8s%11s%9s%7s", rows[i].cpu, name, name,
 			 rows[i].what, show_short(rows[i].pending),
 			 show_short(per_second(rows[i].expired)),
-			 show_short(per_second(rows[i].callbacks)));
+			 show_short(per_second(rows[i].callbacks)),
+			 name ? "" : top.now.pacers.count ? percent(rows[i].spent) : "-");
 		for (unsigned int l = 0; l < rows[i].levels && width > 4; l++)
 			bar(line, left + l * width, width - 1, rows[i].level[l].occupied,
 			    rows[i].level[l].ring, GOOD);
@@ -392,40 +423,46 @@ static struct user_row *find_user(struct user_row *users, unsigned int *count, c
 	return &users[(*count)++];
 }
 
-static unsigned int fill_users(struct user_row *users)
+static void add_users_wheels(struct user_row *users, unsigned int *count)
 {
-	unsigned int count = 0;
-	struct user_row *user;
-	char uid[16];
-
 	for (unsigned int i = 0; i < top.now.count; i++) {
 		const struct wheel *wheel = &top.now.wheels[i];
 		const char *name = field(&wheel->fields, "user");
+		struct user_row *user = name ? find_user(users, count, name) : NULL;
 
-		user = name ? find_user(users, &count, name) : NULL;
 		if (!user)
 			continue;
 		user->pending += field_u64(&wheel->fields, "pending");
 		user->expired += difference(wheel_late(wheel),
-					    wheel_late(same_wheel(&top.before, wheel)));
+					    wheel_late(same_wheel(&top.before, &top.now, i)));
 	}
-	for (unsigned int i = 0; i < top.now.users.count; i++) {
-		const struct fields *record = &top.now.users.r[i];
-		const char *name = field(record, "user");
+}
 
-		user = name ? find_user(users, &count, name) : NULL;
+/* A line for each user, and one for each CPU that it has used. */
+static void add_users_shares(struct user_row *users, unsigned int *count)
+{
+	for (unsigned int i = 0; i < top.now.users.count; i++) {
+		const struct fields *now = &top.now.users.r[i];
+		const struct fields *before = same_record(&top.before.users, now);
+		const char *name = field(now, "user");
+		struct user_row *user = name ? find_user(users, count, name) : NULL;
+
 		if (!user)
 			continue;
-		user->paced = true;
-		user->parked += field_u64(record, "parked");
-		snprintf(user->share, sizeof(user->share), "%s", field(record, "share") ?: "-");
+		user->contexts += field_u64(now, "contexts");
+		user->spent += difference(field_u64(now, "spent_ns"),
+					  before ? field_u64(before, "spent_ns") : 0);
+		user->throttled += difference(field_u64(now, "throttled_ns"),
+					      before ? field_u64(before, "throttled_ns") : 0);
 	}
-	for (unsigned int i = 0; i < top.found.count; i++) {
-		snprintf(uid, sizeof(uid), "%u", top.found.d[i].uid);
-		user = find_user(users, &count, uid);
-		if (user)
-			user->contexts++;
-	}
+}
+
+static unsigned int fill_users(struct user_row *users)
+{
+	unsigned int count = 0;
+
+	add_users_wheels(users, &count);
+	add_users_shares(users, &count);
 	return count;
 }
 
@@ -433,8 +470,8 @@ static int compare_users(const void *left, const void *right)
 {
 	const struct user_row *a = left, *b = right;
 
-	if (a->expired != b->expired)
-		return a->expired < b->expired ? 1 : -1;
+	if (a->spent != b->spent)
+		return a->spent < b->spent ? 1 : -1;
 	return a->pending < b->pending ? 1 : a->pending > b->pending ? -1 : 0;
 }
 
@@ -445,15 +482,14 @@ static int draw_users(int line, int end, int column)
 	char head[80];
 
 	qsort(users, count, sizeof(*users), compare_users);
-	snprintf(head, sizeof(head), "%-11s%8s%10s%6s%7s%7s", "USER", "PENDING", "EXPIRED/S",
-		 "OPEN", "SHARE", "PARKED");
+	snprintf(head, sizeof(head), "%-11s%8s%10s%5s%7s%8s", "USER", "PENDING", "EXPIRED/S",
+		 "OPEN", "SHARE", "WAITED");
 	title(line++, column, head);
 	for (unsigned int i = 0; i < count && line < end; i++)
-		mvprintw(line++, column, "%-11.10s%8s%10s%6" PRIu64 "%7s%7s",
-			 show_user(users[i].user), show_short(users[i].pending),
-			 show_short(per_second(users[i].expired)), users[i].contexts,
-			 users[i].paced ? users[i].share : "-",
-			 users[i].paced ? show_short(users[i].parked) : "-");
+		mvprintw(line++, column, "%-11.10s%8s%10s%5s%7s%8s", show_user(users[i].user),
+			 show_short(users[i].pending), show_short(per_second(users[i].expired)),
+			 show_short(users[i].contexts), percent(users[i].spent),
+			 percent(users[i].throttled));
 	return line;
 }
 

@@ -143,7 +143,7 @@ struct fields {
 	struct {
 		const char *name;
 		const char *value;
-	} f[48];
+	} f[32];
 };
 
 #define LATE_BUCKETS	64
@@ -180,7 +180,12 @@ uint64_t sum_wheels(const struct stats *stats, const char *name);
 uint64_t sum_late(const struct stats *stats, uint64_t late[LATE_BUCKETS]);
 uint64_t late_bucket_ns(unsigned int bucket);
 uint64_t late_percentile(const uint64_t late[LATE_BUCKETS], double percent);
-const struct wheel *same_wheel(const struct stats *stats, const struct wheel *wheel);
+uint64_t sum_records(const struct records *records, const char *name);
+uint64_t sum_exhausted(const struct stats *stats);
+const struct wheel *same_wheel(const struct stats *before, const struct stats *now,
+			       unsigned int number);
+const struct fields *same_record(const struct records *before, const struct fields *record);
+int each_parameter(void (*each)(const char *name, const char *value, void *arg), void *arg);
 bool read_module_file(const char *name, char *buf, size_t size);
 
 #endif /* HTWCTL_H */

@@ -5,6 +5,7 @@
  * Each line is names and values in turn, so fields that are new to this program
  * are carried along by their names, and those that are missing count as none.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "htwctl.h"
 
 #define DEBUGFS		"/sys/kernel/debug/htw/"
+#define PARAMETERS	"/sys/module/htw/parameters"
 #define BLANKS		"\t\n "
 
 /* Cuts @line, which it keeps, into names and values. */
@@ -238,24 +240,61 @@ static bool same_field(const struct fields *a, const struct fields *b, const cha
 	return left && right ? !strcmp(left, right) : left == right;
 }
 
-/* The same wheel in another reading; NULL where it was not there then. */
-const struct wheel *same_wheel(const struct stats *stats, const struct wheel *wheel)
+static bool same_key(const struct fields *a, const struct fields *b)
 {
-	for (unsigned int i = 0; i < stats->count; i++) {
-		const struct wheel *other = &stats->wheels[i];
+	return same_field(a, b, "cpu") && same_field(a, b, "clock") &&
+	       same_field(a, b, "user") && same_field(a, b, "private") &&
+	       same_field(a, b, "tick_ns");
+}
 
-		if (same_field(&other->fields, &wheel->fields, "cpu") &&
-		    same_field(&other->fields, &wheel->fields, "clock") &&
-		    same_field(&other->fields, &wheel->fields, "user"))
-			return other;
-	}
+/*
+ * The wheel that wheel @number of @now was in @before; NULL where it was not there.
+ * A user's private wheels have no names: they are told apart by their order.
+ */
+const struct wheel *same_wheel(const struct stats *before, const struct stats *now,
+			       unsigned int number)
+{
+	const struct fields *key = &now->wheels[number].fields;
+	unsigned int skip = 0;
+
+	for (unsigned int i = 0; i < number; i++)
+		skip += same_key(&now->wheels[i].fields, key);
+	for (unsigned int i = 0; i < before->count; i++)
+		if (same_key(&before->wheels[i].fields, key) && !skip--)
+			return &before->wheels[i];
 	return NULL;
+}
+
+/* The line of the same user and CPU in another reading; NULL where there is none. */
+const struct fields *same_record(const struct records *before, const struct fields *record)
+{
+	for (unsigned int i = 0; i < before->count; i++)
+		if (same_field(&before->r[i], record, "user") &&
+		    same_field(&before->r[i], record, "cpu"))
+			return &before->r[i];
+	return NULL;
+}
+
+uint64_t sum_records(const struct records *records, const char *name)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < records->count; i++)
+		sum += field_u64(&records->r[i], name);
+	return sum;
+}
+
+/* How often there was more to do than is done in one go; where there are pacers they know. */
+uint64_t sum_exhausted(const struct stats *stats)
+{
+	return stats->pacers.count ? sum_records(&stats->pacers, "exhausted") :
+				     sum_wheels(stats, "exhausted");
 }
 
 /* A file of /sys/module/htw, without its newline. */
 bool read_module_file(const char *name, char *buf, size_t size)
 {
-	char path[128];
+	char path[512];
 	bool read;
 	FILE *file;
 
@@ -268,6 +307,28 @@ bool read_module_file(const char *name, char *buf, size_t size)
 	if (read)
 		buf[strcspn(buf, "\n")] = '\0';
 	return read;
+}
+
+/* Hands each of the module's parameters to @each, in their order. Returns 0 or an errno. */
+int each_parameter(void (*each)(const char *name, const char *value, void *arg), void *arg)
+{
+	struct dirent **names;
+	char value[256];
+	int count;
+
+	count = scandir(PARAMETERS, &names, NULL, alphasort);
+	if (count < 0)
+		return errno;
+	for (int i = 0; i < count; i++) {
+		char file[sizeof("parameters/") + sizeof(names[i]->d_name)];
+
+		snprintf(file, sizeof(file), "parameters/%s", names[i]->d_name);
+		if (names[i]->d_name[0] != '.' && read_module_file(file, value, sizeof(value)))
+			each(names[i]->d_name, value, arg);
+		free(names[i]);
+	}
+	free(names);
+	return 0;
 }
 
 /* Says why read_stats() failed, and returns the exit code. */

@@ -210,16 +210,25 @@ const char *show_slots(const uint32_t *slots, unsigned int levels)
 	return buf;
 }
 
-/* A user's name, where the text is a uid that has one. */
+/*
+ * A user's name, where the text is a uid that has one. With :privileged, those of its
+ * contexts that it opened with CAP_SYS_RESOURCE; root's need no mark.
+ */
 const char *show_user(const char *user)
 {
 	const struct passwd *entry;
+	char number[32], *buf;
+	const char *mark;
 	uint64_t uid;
 
-	if (!parse_number(user, &uid))
+	snprintf(number, sizeof(number), "%.*s", (int)strcspn(user, ":"), user);
+	if (!parse_number(number, &uid))
 		return user;
 	entry = getpwuid(uid);
-	return entry ? entry->pw_name : user;
+	mark = uid && strchr(user, ':') ? "+" : "";
+	buf = show_buffer();
+	snprintf(buf, SHOW_SIZE, "%s%s", entry ? entry->pw_name : number, mark);
+	return buf;
 }
 
 static const char * const features[] = {

@@ -929,6 +929,8 @@ HTW_TEST(top_on_a_terminal)
 		ASSERT_NE(0, htw_start(self->fd, HOUR + i * 60 * SEC, i));
 	ASSERT_TRUE(screen_start(&screen, 40, 100, "xterm-256color", command));
 	ASSERT_TRUE(screen_until(&screen, screen_find(&screen, 0, "Pending 1,234 ") == 1));
+	/* The rest of it follows, as the screen is drawn from its top. */
+	ASSERT_TRUE(screen_until(&screen, screen_find(&screen, 0, "q quit") == 39));
 	line = screen_find(&screen, 0, "CPU ");
 	ASSERT_LE(0, line);
 	EXPECT_NE(NULL, strstr(screen_line(&screen, line, buf, sizeof(buf)), "EXPIRED/S"));
