@@ -6,6 +6,7 @@
  * The attacks and how they are measured: ../contain/contain.h.
  */
 #include <stdio.h>
+#include <sys/sysinfo.h>
 #include "../contain/contain.h"
 #include "bench.h"
 #include "report.h"
@@ -25,13 +26,15 @@ static void report_of(const struct attack *a, const char *what, double value, co
 /* Of victims that are nobody of the attackers', and of all phases with a hog, or without. */
 static uint64_t latest(const struct attack *a, const struct contain_result *r, bool hog, bool read)
 {
+	const unsigned int first = hog ? PHASE_BURST : PHASE_IDLE;
+	const unsigned int last = hog ? PHASE_SUSTAINED : PHASE_IDLE;
 	uint64_t most = 0, late;
 	unsigned int phase, who;
 
-	for (phase = PHASE_BURST; phase < PHASES; phase++)
+	for (phase = first; phase <= last; phase++)
 		for (who = a->users ? VICTIM_ROOT : VICTIM_USER; who < VICTIM_CALLOUT; who++) {
 			late = read ? r->late[phase][who].read : r->late[phase][who].fired;
-			if (hog != (phase == PHASE_IDLE) && late > most)
+			if (late > most)
 				most = late;
 		}
 	return most;
@@ -82,4 +85,39 @@ void workload_contain(void)
 
 	for (i = 0; i < attack_count; i++)
 		attack(&attacks[i]);
+}
+
+static void meddle(enum meddling how)
+{
+	struct meddling_result r;
+	char op[80];
+
+	progress("from another CPU: %s", meddling_names[how]);
+	contain_meddling(how, &r);
+	snprintf(op, sizeof(op), "meddling-%s-alone-p99.9", meddling_names[how]);
+	report(SYSTEM, op, 0, r.alone, "ns");
+	snprintf(op, sizeof(op), "meddling-%s-beside-p99.9", meddling_names[how]);
+	report(SYSTEM, op, 0, r.beside, "ns");
+	snprintf(op, sizeof(op), "meddling-%s-operations", meddling_names[how]);
+	report(SYSTEM, op, 0, r.operations, "1/s");
+	snprintf(op, sizeof(op), "meddling-%s-kicks", meddling_names[how]);
+	if (r.kicks < 0) {
+		report_missing(SYSTEM, op, 0, "debugfs does not tell of them");
+		return;
+	}
+	report(SYSTEM, op, 0, r.kicks, "1/s");
+	snprintf(op, sizeof(op), "meddling-%s-lock-misses", meddling_names[how]);
+	report(SYSTEM, op, 0, r.misses, "1/s");
+}
+
+void workload_meddling(void)
+{
+	unsigned int how;
+
+	for (how = 0; how < MEDDLINGS; how++) {
+		if (get_nprocs() < 2)
+			report_missing(SYSTEM, meddling_names[how], 0, "there is but one CPU");
+		else
+			meddle(how);
+	}
 }
