@@ -30,7 +30,7 @@ void die(const char *format, ...);
  *	one user made
  * @ATTACK_TABLE: each timer's word in the table of deadlines says "next tick",
  *	always
- * @ATTACK_BURST: one-shot timers; each second all are armed for one tick again, by
+ * @ATTACK_BURST: one-shot timers; each 1.5 s all are armed for one tick again, by
  *	HTW_VECTOR
  */
 enum attack_trait {
@@ -123,7 +123,7 @@ extern const char * const phase_names[PHASES];
  * @burst: &enum phase.PHASE_BURST
  * @settle: from the beginning of the attack until it has used up its burst
  * @sustained: &enum phase.PHASE_SUSTAINED; longer for attacks that do something
- *	each second
+ *	again and again
  * @idle: &enum phase.PHASE_IDLE
  * @disarmed: with the attack disarmed, for comparison; the same
  */
