@@ -23,15 +23,13 @@ static void report_of(const struct attack *a, const char *what, double value, co
 	report(SYSTEM, op, users * a->contexts * a->timers, value, unit);
 }
 
-/* Of victims that are nobody of the attackers', and of all phases with a hog, or without. */
-static uint64_t latest(const struct attack *a, const struct contain_result *r, bool hog, bool read)
+/* Of victims that are none of the attackers, with a task that hogs the CPU and without. */
+static uint64_t latest(const struct attack *a, const struct contain_result *r, bool read)
 {
-	const unsigned int first = hog ? PHASE_BURST : PHASE_IDLE;
-	const unsigned int last = hog ? PHASE_SUSTAINED : PHASE_IDLE;
 	uint64_t most = 0, late;
 	unsigned int phase, who;
 
-	for (phase = first; phase <= last; phase++)
+	for (phase = PHASE_BURST; phase < PHASES; phase++)
 		for (who = a->users ? VICTIM_ROOT : VICTIM_USER; who < VICTIM_CALLOUT; who++) {
 			late = read ? r->late[phase][who].read : r->late[phase][who].fired;
 			if (late > most)
@@ -71,10 +69,8 @@ static void attack(const struct attack *a)
 	contain_measure(a, &contain_long, &r);
 	report_of(a, "loss-burst", r.loss[PHASE_BURST], "%");
 	report_of(a, "loss", r.loss[PHASE_SUSTAINED], "%");
-	report_of(a, "late-hog", latest(a, &r, true, false), "ns");
-	report_of(a, "late-hog-read", latest(a, &r, true, true), "ns");
-	report_of(a, "late", latest(a, &r, false, false), "ns");
-	report_of(a, "late-read", latest(a, &r, false, true), "ns");
+	report_of(a, "late", latest(a, &r, false), "ns");
+	report_of(a, "late-read", latest(a, &r, true), "ns");
 	report_of(a, "late-callout", latest_callout(&r), "ns");
 	report_of(a, "broken", broken(&r), "count");
 }

@@ -122,8 +122,8 @@ extern const char * const phase_names[PHASES];
  * @alone: &enum phase.PHASE_ALONE
  * @burst: &enum phase.PHASE_BURST
  * @settle: from the beginning of the attack until it has used up its burst
- * @sustained: &enum phase.PHASE_SUSTAINED; longer for attacks that do something
- *	again and again
+ * @sustained: &enum phase.PHASE_SUSTAINED; whole periods of what an attack
+ *	does from time to time
  * @idle: &enum phase.PHASE_IDLE
  * @disarmed: with the attack disarmed, for comparison; the same
  */
