@@ -6,6 +6,7 @@
  * The attacks and how they are measured: ../contain/contain.h.
  */
 #include <stdio.h>
+#include <sys/sysinfo.h>
 #include "../contain/contain.h"
 #include "bench.h"
 #include "report.h"
@@ -22,8 +23,8 @@ static void report_of(const struct attack *a, const char *what, double value, co
 	report(SYSTEM, op, users * a->contexts * a->timers, value, unit);
 }
 
-/* Of victims that are nobody of the attackers', and of all phases with a hog, or without. */
-static uint64_t latest(const struct attack *a, const struct contain_result *r, bool hog, bool read)
+/* Of victims that are none of the attackers, with a task that hogs the CPU and without. */
+static uint64_t latest(const struct attack *a, const struct contain_result *r, bool read)
 {
 	uint64_t most = 0, late;
 	unsigned int phase, who;
@@ -31,7 +32,7 @@ static uint64_t latest(const struct attack *a, const struct contain_result *r, b
 	for (phase = PHASE_BURST; phase < PHASES; phase++)
 		for (who = a->users ? VICTIM_ROOT : VICTIM_USER; who < VICTIM_CALLOUT; who++) {
 			late = read ? r->late[phase][who].read : r->late[phase][who].fired;
-			if (hog != (phase == PHASE_IDLE) && late > most)
+			if (late > most)
 				most = late;
 		}
 	return most;
@@ -68,10 +69,8 @@ static void attack(const struct attack *a)
 	contain_measure(a, &contain_long, &r);
 	report_of(a, "loss-burst", r.loss[PHASE_BURST], "%");
 	report_of(a, "loss", r.loss[PHASE_SUSTAINED], "%");
-	report_of(a, "late-hog", latest(a, &r, true, false), "ns");
-	report_of(a, "late-hog-read", latest(a, &r, true, true), "ns");
-	report_of(a, "late", latest(a, &r, false, false), "ns");
-	report_of(a, "late-read", latest(a, &r, false, true), "ns");
+	report_of(a, "late", latest(a, &r, false), "ns");
+	report_of(a, "late-read", latest(a, &r, true), "ns");
 	report_of(a, "late-callout", latest_callout(&r), "ns");
 	report_of(a, "broken", broken(&r), "count");
 }
@@ -82,4 +81,39 @@ void workload_contain(void)
 
 	for (i = 0; i < attack_count; i++)
 		attack(&attacks[i]);
+}
+
+static void meddle(enum meddling how)
+{
+	struct meddling_result r;
+	char op[80];
+
+	progress("from another CPU: %s", meddling_names[how]);
+	contain_meddling(how, &r);
+	snprintf(op, sizeof(op), "meddling-%s-alone-p99.9", meddling_names[how]);
+	report(SYSTEM, op, 0, r.alone, "ns");
+	snprintf(op, sizeof(op), "meddling-%s-beside-p99.9", meddling_names[how]);
+	report(SYSTEM, op, 0, r.beside, "ns");
+	snprintf(op, sizeof(op), "meddling-%s-operations", meddling_names[how]);
+	report(SYSTEM, op, 0, r.operations, "1/s");
+	snprintf(op, sizeof(op), "meddling-%s-kicks", meddling_names[how]);
+	if (r.kicks < 0) {
+		report_missing(SYSTEM, op, 0, "debugfs does not tell of them");
+		return;
+	}
+	report(SYSTEM, op, 0, r.kicks, "1/s");
+	snprintf(op, sizeof(op), "meddling-%s-lock-misses", meddling_names[how]);
+	report(SYSTEM, op, 0, r.misses, "1/s");
+}
+
+void workload_meddling(void)
+{
+	unsigned int how;
+
+	for (how = 0; how < MEDDLINGS; how++) {
+		if (get_nprocs() < 2)
+			report_missing(SYSTEM, meddling_names[how], 0, "there is but one CPU");
+		else
+			meddle(how);
+	}
 }

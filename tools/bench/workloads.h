@@ -12,6 +12,7 @@ struct workload {
 void workload_buffs(void);
 void workload_burst(void);
 void workload_contain(void);
+void workload_meddling(void);
 void workload_quiet(void);
 void workload_lateness(void);
 void workload_table(void);

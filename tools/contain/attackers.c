@@ -4,8 +4,9 @@
  *
  * All are one process, which opens the device as one user after the other: a
  * context counts for whoever opened it. So what the attackers do in user space takes
- * next to nothing of the CPU. It runs at a real-time priority, so that it does not
- * depend on the scheduler either how often rings are emptied.
+ * next to nothing of the CPU. It has a real-time priority, so that it does not
+ * depend on the scheduler how often rings are emptied; but not for what takes longer,
+ * as then it would keep softirqs waiting where they are threads (PREEMPT_RT).
  */
 #include <linux/htw.h>
 #include <errno.h>
@@ -38,8 +39,10 @@
 #define START_NS		300U
 /* Timers that are disarmed are due so much later. */
 #define FAR			(3600 * SEC)
-/* Moving a million timers takes less, also of such as have expired. */
-#define BURST_AHEAD		(450 * MSEC)
+/* Moving a million timers takes less, also of such as have expired, and beside a busy task. */
+#define BURST_AHEAD		(900 * MSEC)
+#define BURST_PERIOD		(1500 * MSEC)
+#define REOPEN_PERIOD		(500 * MSEC)
 
 #define WAITERS			10000U
 #define NESTED			500U
@@ -423,7 +426,8 @@ static size_t ring_bytes(uint32_t entries)
 
 static void *map(int fd, size_t size, uint64_t offset)
 {
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+	/* Its pages are there at once: later they would take time while it is measured. */
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, offset);
 
 	if (p == MAP_FAILED)
 		die("cannot map %zu bytes of /dev/htw: %s", size, strerror(errno));
@@ -629,27 +633,39 @@ static void reopen(struct attackers *all)
 	attacker_vector(all->a, at, HTW_OP_ADD, all->armed ? now_ns() + MSEC : now_ns() + FAR);
 }
 
+/* What they do from time to time, as no more than a busy process. */
+static void repeat(struct attackers *all, uint64_t now)
+{
+	struct sched_param priority, none = { 0 };
+	const int policy = sched_getscheduler(0);
+
+	if (policy < 0 || sched_getparam(0, &priority) || sched_setscheduler(0, SCHED_OTHER, &none))
+		die("cannot drop the priority: %s", strerror(errno));
+	if (all->a->traits & ATTACK_REOPEN)
+		reopen(all);
+	else
+		attacker_vector(all->a, &all->each[0], HTW_OP_MOD,
+				now + (all->armed ? BURST_AHEAD : FAR));
+	if (sched_setscheduler(0, policy, &priority))
+		die("cannot raise the priority again: %s", strerror(errno));
+}
+
 static void run_once(struct attackers *all, uint64_t now)
 {
 	const struct attack *a = all->a;
 	unsigned int rings = all->count < RINGS_AT_ONCE ? all->count : RINGS_AT_ONCE;
 	unsigned int i;
 
-	for (; rings; rings--) {
-		if (a->ring_entries)
-			take_ring(all, &all->each[all->next]);
+	for (; rings && a->ring_entries; rings--) {
+		take_ring(all, &all->each[all->next]);
 		all->next = all->next + 1 == all->count ? 0 : all->next + 1;
 	}
 	for (i = 0; i < all->count && a->traits & ATTACK_TABLE; i++)
 		store_table(&all->each[i], now);
-	if (!(a->traits & (ATTACK_REOPEN | ATTACK_BURST)) || now < all->again)
-		return;
-	all->again += attackers_period(all);
-	if (a->traits & ATTACK_REOPEN)
-		reopen(all);
-	else
-		attacker_vector(a, &all->each[0], HTW_OP_MOD,
-				now + (all->armed ? BURST_AHEAD : FAR));
+	if (attackers_period(all) && now >= all->again) {
+		all->again += attackers_period(all);
+		repeat(all, now);
+	}
 }
 
 uint64_t attackers_worked(const struct attackers *all)
@@ -660,18 +676,19 @@ uint64_t attackers_worked(const struct attackers *all)
 uint64_t attackers_period(const struct attackers *all)
 {
 	if (all->a->traits & ATTACK_BURST)
-		return SEC;
-	return all->a->traits & ATTACK_REOPEN ? SEC / 2 : 0;
+		return BURST_PERIOD;
+	return all->a->traits & ATTACK_REOPEN ? REOPEN_PERIOD : 0;
 }
 
 void attackers_run(struct attackers *all, uint64_t until)
 {
 	uint64_t begin, now;
 
-	for (begin = now_ns(); begin < until; begin = now_ns()) {
-		run_once(all, begin);
+	for (now = now_ns(); now < until; now = now_ns()) {
+		begin = clock_now(CLOCK_THREAD_CPUTIME_ID);
+		run_once(all, now);
+		all->worked += clock_now(CLOCK_THREAD_CPUTIME_ID) - begin;
 		now = now_ns();
-		all->worked += now - begin;
 		/* Not when the timers are due. */
 		sleep_until(now - now % MSEC + MSEC + MSEC / 2);
 	}

@@ -21,7 +21,7 @@ uint64_t attackers_start(struct attackers *all);
  */
 void attackers_run(struct attackers *all, uint64_t until);
 
-/* How long they have been at work in attackers_run(). */
+/* The CPU time that they have used in attackers_run(). */
 uint64_t attackers_worked(const struct attackers *all);
 
 /* After so long they do the same again. */

@@ -26,7 +26,7 @@ const struct contain_times contain_long = {
 	.burst = SEC / 2,
 	.settle = 2 * SEC,
 	.sustained = 3 * SEC,
-	.idle = 3 * SEC,
+	.idle = SEC,
 	.disarmed = 3 * SEC,
 };
 

@@ -30,7 +30,7 @@ void die(const char *format, ...);
  *	one user made
  * @ATTACK_TABLE: each timer's word in the table of deadlines says "next tick",
  *	always
- * @ATTACK_BURST: one-shot timers; each second all are armed for one tick again, by
+ * @ATTACK_BURST: one-shot timers; each 1.5 s all are armed for one tick again, by
  *	HTW_VECTOR
  */
 enum attack_trait {
@@ -122,8 +122,8 @@ extern const char * const phase_names[PHASES];
  * @alone: &enum phase.PHASE_ALONE
  * @burst: &enum phase.PHASE_BURST
  * @settle: from the beginning of the attack until it has used up its burst
- * @sustained: &enum phase.PHASE_SUSTAINED; longer for attacks that do something
- *	each second
+ * @sustained: &enum phase.PHASE_SUSTAINED; whole periods of what an attack
+ *	does from time to time
  * @idle: &enum phase.PHASE_IDLE
  * @disarmed: with the attack disarmed, for comparison; the same
  */
@@ -178,5 +178,40 @@ extern const struct contain_times contain_long;
 /* Runs an attack beside its victims. */
 void contain_measure(const struct attack *a, const struct contain_times *times,
 		     struct contain_result *result);
+
+/**
+ * enum meddling - what an unprivileged user does to another CPU than its own
+ * @MEDDLE_KICKS: again and again moves a timer that waits there to be due at once
+ * @MEDDLE_VECTORS: moves 50,000 timers there, which are due each millisecond, over and over
+ */
+enum meddling {
+	MEDDLE_KICKS,
+	MEDDLE_VECTORS,
+	MEDDLINGS,
+};
+
+extern const char * const meddling_names[MEDDLINGS];
+
+/**
+ * struct meddling_result - what two users with timers on that CPU noticed of it
+ * @alone: how late their timers fired beside a task there that calls nothing: of a
+ *	thousand the latest but one, in ns
+ * @beside: the same beside the meddler
+ * @count: how many of each
+ * @operations: what the meddler did in a second
+ * @kicks: interrupts that htw sent to that CPU in a second; negative where it does not say
+ * @misses: how often it found a lock held there, in a second
+ */
+struct meddling_result {
+	uint64_t alone;
+	uint64_t beside;
+	unsigned int count;
+	double operations;
+	double kicks;
+	double misses;
+};
+
+/* Runs beside either take turns: by the wall clock, on a machine with a second CPU. */
+void contain_meddling(enum meddling how, struct meddling_result *result);
 
 #endif /* CONTAIN_H */

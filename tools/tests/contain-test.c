@@ -3,10 +3,9 @@
  * However a user goes about it, he takes no more than his share of a CPU, and
  * makes nobody else's timers late
  *
- * Each test is an attack of ../contain/attackers.c, beside a task that counts, 10 ms timers of
- * two users who have no part in it, and a module's callouts. To be run where time
- * is counted in instructions: tools/vm/run --icount --mem 4G -- contain-test. For one of
- * them: contain-test -v NAME.
+ * Each test is an attack of ../contain/attackers.c, beside a task that counts, 10 ms
+ * timers of two users who have no part in it, and a module's callouts. Time is counted
+ * in instructions. One of them: contain-test -v NAME.
  *
  * VM options: --icount --mem 4G
  */
