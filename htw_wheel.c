@@ -771,6 +771,54 @@ u64 htw_wheel_next(const struct htw_wheel *w)
 	return next;
 }
 
+/* The first of a list's nodes and @first to expire; false where @most are too few to tell. */
+static bool htw_list_first(const struct list_head *list, unsigned int *most,
+			   struct htw_node **first)
+{
+	struct htw_node *n;
+
+	list_for_each_entry(n, list, list) {
+		if (!(*most)--)
+			return false;
+		if (!*first || n->expires < (*first)->expires)
+			*first = n;
+	}
+	return true;
+}
+
+/**
+ * htw_wheel_first() - which node is the next to expire?
+ * @w: the wheel
+ * @most: how many nodes may be looked at
+ * @first: out: the node, which stays where it is; NULL where there is none
+ *
+ * Return: false where the nodes that would have to be looked at are more.
+ */
+bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **first)
+{
+	*first = list_first_entry_or_null(&w->due, struct htw_node, list);
+	if (*first)
+		return true;
+	/* A level's first bucket may be half moved down, so levels overlap. */
+	for (unsigned int l = 0; l < w->levels; l++) {
+		const struct htw_level *lev = &w->level[l];
+		const u64 tick = htw_level_first(w, l);
+
+		if (tick == HTW_NEVER || (*first && (*first)->expires < tick))
+			continue;
+		if (!l)
+			*first = list_first_entry(&lev->buckets[htw_ring_index(w, lev, tick)],
+						  struct htw_node, list);
+		else if (!htw_list_first(&lev->buckets[htw_ring_index(w, lev,
+							htw_slot(w, lev, tick))],
+					 &most, first))
+			return false;
+	}
+	if (*first && (*first)->expires < htw_beyond_first(w))
+		return true;
+	return htw_list_first(&w->scan, &most, first) && htw_list_first(&w->beyond, &most, first);
+}
+
 /**
  * htw_wheel_evict() - takes out any node, as when a CPU goes away
  * @w: the wheel

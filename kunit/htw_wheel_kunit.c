@@ -168,6 +168,8 @@ static unsigned int wheel_run(struct wheel_test *t, u64 now, unsigned int budget
 	KUNIT_ASSERT_LE(test, left, before);
 
 	t->w.next = htw_wheel_next(&t->w);
+	if (htw_wheel_first(&t->w, 64, &n))
+		KUNIT_ASSERT_PTR_EQ(test, n, first ? &first->node : NULL);
 	if (!first)
 		KUNIT_ASSERT_EQ(test, t->w.next, HTW_NEVER);
 	else
