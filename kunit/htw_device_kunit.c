@@ -298,8 +298,8 @@ static void failed_read_does_not_rearm(struct kunit *test)
  */
 static vm_fault_t treacherous_fault(struct vm_fault *vmf)
 {
-	/* fault_in_iov_iter_writeable() is not interested in being killed. */
-	return vmf->flags & FAULT_FLAG_KILLABLE ? VM_FAULT_SIGSEGV : VM_FAULT_NOPAGE;
+	/* A write is; fault_in_iov_iter_writeable() is killed, but not interrupted. */
+	return vmf->flags & FAULT_FLAG_INTERRUPTIBLE ? VM_FAULT_SIGSEGV : VM_FAULT_NOPAGE;
 }
 
 static const struct vm_operations_struct treacherous_vm_ops = {
