@@ -224,10 +224,11 @@ int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
 	if (setup->flags & ~known || setup->reserved0 ||
 	    memchr_inv(setup->reserved, 0, sizeof(setup->reserved)))
 		return -EINVAL;
-	if (setup->flags & HTW_SETUP_RING ? htw_ring_check(setup->ring_entries) :
-					    setup->ring_entries)
+	if (setup->ring_entries && !(setup->flags & HTW_SETUP_RING))
 		return -EINVAL;
-	ret = htw_setup_clock(setup, &shape);
+	ret = setup->flags & HTW_SETUP_RING ? htw_ring_check(setup->ring_entries) : 0;
+	if (!ret)
+		ret = htw_setup_clock(setup, &shape);
 	if (!ret)
 		ret = htw_setup_limit(setup, &shape);
 	if (!ret)

@@ -138,7 +138,8 @@ static void check_list_by(const struct call *call)
 
 	s = open_witnessed();
 	valid = list_of(entries, 4);
-	FAILS_WITH_BITS(&s, call, &valid, flags, 0);
+	FAILS_WITH_BITS(&s, call, &valid, flags, harvest || !has(HTW_FEATURE_LIST_STATES) ? 0 :
+			HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED);
 	FAILS_WITH_BITS(&s, call, &valid, reserved0, 0);
 	FAILS_WITH_BITS(&s, call, &valid, reserved, 0);
 	fails_with_pointers(&s, call, &valid);
