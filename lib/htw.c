@@ -139,6 +139,11 @@ HTW_PUBLIC int htw_query(struct htw *htw, struct htw_query *query)
 	return htw->ops->query(htw, query);
 }
 
+HTW_PUBLIC int htw_next(struct htw *htw, struct htw_query *timer)
+{
+	return htw->ops->next(htw, timer);
+}
+
 HTW_PUBLIC int htw_add_many(struct htw *htw, const struct htw_add *common,
 			    const uint64_t *deadlines, const uint64_t *cookies, uint64_t *ids,
 			    unsigned int count, int *results)

@@ -32,6 +32,7 @@ struct htw_backend_ops {
 	int (*cancel)(struct htw *htw, struct htw_cancel *cancel);
 	int (*mod)(struct htw *htw, const struct htw_mod *mod);
 	int (*query)(struct htw *htw, struct htw_query *query);
+	int (*next)(struct htw *htw, struct htw_query *query);
 	int (*add_many)(struct htw *htw, const struct htw_add *common, const uint64_t *deadlines,
 			const uint64_t *cookies, uint64_t *ids, unsigned int count, int *results);
 	int (*rearm_many)(struct htw *htw, const uint64_t *ids, const uint64_t *deadlines,

@@ -834,6 +834,22 @@ static int query_one(struct process *p, struct htw_query *query, u64 now)
 	return 0;
 }
 
+static int process_next(struct htw *htw, struct htw_query *query)
+{
+	struct process *p = process_of(htw);
+	struct htw_node *first;
+	int ret = -ENOENT;
+
+	pthread_mutex_lock(&p->lock);
+	htw_wheel_first(&p->wheel, UINT_MAX, &first);
+	if (first) {
+		tell(container_of(first, struct slot, node), read_clock(p), query);
+		ret = 0;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return ret;
+}
+
 static int process_query(struct htw *htw, struct htw_query *query)
 {
 	struct process *p = process_of(htw);
@@ -874,6 +890,9 @@ static int process_batch(struct htw *htw, struct htw_op *ops, unsigned int count
 			}
 		}
 		failed += !!op->result;
+		/* What one makes due has expired for the next. */
+		if (unlikely(p->clock == HTW_CLOCK_MANUAL))
+			expire_manual(p);
 	}
 	finish(p);
 	pthread_mutex_unlock(&p->lock);
@@ -1184,7 +1203,8 @@ static int64_t process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 		return -EINVAL;
 	pthread_mutex_lock(&p->lock);
 	to = flags & HTW_F_ABS ? ns : htw_sum(p->manual_ns, ns);
-	if (to >= p->manual_ns) {
+	/* As the device's, it ends where a time with a sign would. */
+	if (to >= p->manual_ns && to <= INT64_MAX) {
 		before = p->nr_expired;
 		p->manual_ns = to;
 		expire_manual(p);
@@ -1218,7 +1238,8 @@ static int process_info(struct htw *htw, struct htw_info *info)
 	*info = (struct htw_info){
 		.features = HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS |
 			    HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL |
-			    HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL | HTW_FEATURE_VECTOR,
+			    HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL | HTW_FEATURE_VECTOR |
+			    HTW_FEATURE_NEXT,
 		.tick_ns = p->tick_ns,
 		.limit = p->limit,
 		.timers = p->nr_timers,
@@ -1281,6 +1302,7 @@ static const struct htw_backend_ops process_ops = {
 	.cancel		= process_cancel,
 	.mod		= process_mod,
 	.query		= process_query,
+	.next		= process_next,
 	.add_many	= process_add_many,
 	.rearm_many	= process_rearm_many,
 	.stop_many	= process_stop_many,
@@ -1326,13 +1348,13 @@ static int shape(struct process *p, const struct htw_setup *setup)
 		return -EINVAL;
 	if (p->clock != CLOCK_MONOTONIC && p->clock != CLOCK_BOOTTIME &&
 	    p->clock != CLOCK_REALTIME && p->clock != HTW_CLOCK_MANUAL)
-		return -EINVAL;
+		return -EOPNOTSUPP;
 	if (setup->flags & HTW_SETUP_LIMIT)
 		p->limit = setup->limit;
 	else if (setup->limit)
 		return -EINVAL;
 	if (!p->limit || p->limit > LIMIT_MAX || p->limit > SIZE_MAX / 4 / sizeof(struct slot))
-		return -EINVAL;
+		return -ERANGE;
 	p->setup_flags = setup->flags;
 	if (!(setup->flags & HTW_SETUP_PRIVATE)) {
 		for (l = 0; l < HTW_MAX_LEVELS; l++)
@@ -1342,7 +1364,7 @@ static int shape(struct process *p, const struct htw_setup *setup)
 	}
 	if (setup->tick_ns < (p->clock == HTW_CLOCK_MANUAL ? 1 : TICK_MIN) ||
 	    setup->tick_ns > TICK_MAX || setup->levels > HTW_MAX_LEVELS)
-		return -EINVAL;
+		return -ERANGE;
 	p->tick_ns = setup->tick_ns;
 	geo->levels = setup->levels;
 	for (l = 0; l < HTW_MAX_LEVELS; l++) {
@@ -1350,7 +1372,7 @@ static int shape(struct process *p, const struct htw_setup *setup)
 		if (l >= setup->levels && setup->slots[l])
 			return -EINVAL;
 	}
-	return htw_geometry_check(geo, &why);
+	return htw_geometry_check(geo, &why) ? -ERANGE : 0;
 }
 
 /**
