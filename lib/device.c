@@ -457,13 +457,14 @@ static int64_t device_cancel_all(struct htw *htw, unsigned int flags)
 	return all.count;
 }
 
-static int list(struct htw *htw, unsigned long command, u64 *cursor, struct htw_query *entries,
-		unsigned int count)
+static int list(struct htw *htw, unsigned long command, u32 flags, u64 *cursor,
+		struct htw_query *entries, unsigned int count)
 {
 	struct htw_list l = {
 		.entries = (uintptr_t)entries,
 		.cursor = *cursor,
 		.count = count,
+		.flags = flags,
 	};
 	int ret = call(device_of(htw), command, &l);
 
@@ -473,17 +474,17 @@ static int list(struct htw *htw, unsigned long command, u64 *cursor, struct htw_
 	return l.done;
 }
 
-static int device_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
-		       unsigned int count)
+static int device_list(struct htw *htw, unsigned int states, uint64_t *cursor,
+		       struct htw_query *entries, unsigned int count)
 {
-	return list(htw, HTW_LIST, cursor, entries, count);
+	return list(htw, HTW_LIST, states, cursor, entries, count);
 }
 
 static int device_harvest(struct htw *htw, struct htw_query *entries, unsigned int count)
 {
 	struct device *d = device_of(htw);
 	u64 cursor = 0;
-	int i, got = list(htw, HTW_HARVEST, &cursor, entries, count);
+	int i, got = list(htw, HTW_HARVEST, 0, &cursor, entries, count);
 
 	for (i = 0; d->ring && i < got && !ring_is_empty(d); i++)
 		ring_stopped(d, entries[i].id, 0, true);

@@ -221,7 +221,13 @@ HTW_PUBLIC int64_t htw_cancel_all(struct htw *htw, unsigned int flags)
 HTW_PUBLIC int htw_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
 			unsigned int count)
 {
-	return htw->ops->list(htw, cursor, entries, count);
+	return htw->ops->list(htw, 0, cursor, entries, count);
+}
+
+HTW_PUBLIC int htw_list_in(struct htw *htw, unsigned int states, uint64_t *cursor,
+			   struct htw_query *entries, unsigned int count)
+{
+	return htw->ops->list(htw, states, cursor, entries, count);
 }
 
 HTW_PUBLIC int htw_harvest(struct htw *htw, struct htw_query *entries, unsigned int count)

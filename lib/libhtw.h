@@ -371,6 +371,22 @@ int htw_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
 	     unsigned int count);
 
 /**
+ * htw_list_in() - tells which timers are in certain states
+ * @htw: the handle
+ * @states: of &enum htw_list_flag: pending, expired and not read, kept and disarmed
+ * @cursor: as for htw_list()
+ * @entries: out: the timers
+ * @count: how many there is room for
+ *
+ * A program that takes over from one that died finds what that had read and not
+ * stopped: with %HTW_LIST_DISARMED, if its timers are kept.
+ *
+ * Return: as htw_list(); -EINVAL for an unknown state, or an older module.
+ */
+int htw_list_in(struct htw *htw, unsigned int states, uint64_t *cursor,
+		struct htw_query *entries, unsigned int count);
+
+/**
  * htw_harvest() - takes out what is pending, and ends it
  * @htw: the handle
  * @entries: out: what was pending

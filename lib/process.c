@@ -1149,8 +1149,23 @@ static int64_t process_cancel_all(struct htw *htw, unsigned int flags)
 	return count;
 }
 
-static unsigned int walk(struct process *p, u64 *cursor, struct htw_query *entries,
-			 unsigned int count, bool take)
+/* In which of &enum htw_list_flag's states a timer is. */
+static unsigned int list_state(const struct slot *t)
+{
+	switch (state_of(t)) {
+	case PENDING:
+		return HTW_LIST_PENDING;
+	case EXPIRED:
+		return HTW_LIST_EXPIRED;
+	case IDLE:
+		return HTW_LIST_DISARMED;
+	default:
+		return 0;
+	}
+}
+
+static unsigned int walk(struct process *p, unsigned int states, u64 *cursor,
+			 struct htw_query *entries, unsigned int count, bool take)
 {
 	const u64 now = read_clock(p);
 	unsigned int got = 0;
@@ -1158,7 +1173,7 @@ static unsigned int walk(struct process *p, u64 *cursor, struct htw_query *entri
 	for (; *cursor < p->nr_slots && got < count; ++*cursor) {
 		struct slot *t = &p->slots[*cursor];
 
-		if (state_of(t) != PENDING)
+		if (!(list_state(t) & states))
 			continue;
 		tell(t, now, &entries[got++]);
 		if (take)
@@ -1167,15 +1182,19 @@ static unsigned int walk(struct process *p, u64 *cursor, struct htw_query *entri
 	return got;
 }
 
-static int process_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
-			unsigned int count)
+static int process_list(struct htw *htw, unsigned int states, uint64_t *cursor,
+			struct htw_query *entries, unsigned int count)
 {
 	struct process *p = process_of(htw);
 	unsigned int got;
 
+	if (states & ~(HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED))
+		return -EINVAL;
+	if (!states)
+		states = HTW_LIST_PENDING;
 	count = min(count, (unsigned int)INT_MAX);
 	pthread_mutex_lock(&p->lock);
-	got = walk(p, cursor, entries, count, false);
+	got = walk(p, states, cursor, entries, count, false);
 	pthread_mutex_unlock(&p->lock);
 	return got;
 }
@@ -1188,7 +1207,7 @@ static int process_harvest(struct htw *htw, struct htw_query *entries, unsigned 
 
 	count = min(count, (unsigned int)INT_MAX);
 	pthread_mutex_lock(&p->lock);
-	got = walk(p, &cursor, entries, count, true);
+	got = walk(p, HTW_LIST_PENDING, &cursor, entries, count, true);
 	pthread_mutex_unlock(&p->lock);
 	return got;
 }
@@ -1239,7 +1258,7 @@ static int process_info(struct htw *htw, struct htw_info *info)
 		.features = HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS |
 			    HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL |
 			    HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL | HTW_FEATURE_VECTOR |
-			    HTW_FEATURE_NEXT,
+			    HTW_FEATURE_NEXT | HTW_FEATURE_LIST_STATES,
 		.tick_ns = p->tick_ns,
 		.limit = p->limit,
 		.timers = p->nr_timers,

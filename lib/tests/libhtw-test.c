@@ -775,6 +775,30 @@ LIB_TEST(list_and_harvest)
 	EXPECT_EQ(0, htw_advance(self->htw, HOUR, 0));
 }
 
+LIB_TEST(list_of_states)
+{
+	struct htw_add add = { .deadline = SEC, .flags = HTW_F_KEEP, .cookie = 1 };
+	struct htw_query entries[8];
+	struct htw_event ev;
+	uint64_t cursor = 0;
+
+	EXPECT_EQ(-EINVAL, htw_list_in(self->htw, 8, &cursor, entries, 8));
+	ASSERT_EQ(0, htw_add(self->htw, &add));
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	EXPECT_EQ(1, htw_read(self->htw, &ev, 1));
+	ASSERT_NE(0, start_after(self->htw, HOUR, 2));
+	EXPECT_EQ(1, htw_list_in(self->htw, HTW_LIST_DISARMED, &cursor, entries, 8));
+	EXPECT_EQ(1, entries[0].cookie);
+	EXPECT_EQ(HTW_STATE_DISARMED, entries[0].state);
+	cursor = 0;
+	EXPECT_EQ(1, htw_list_in(self->htw, HTW_LIST_PENDING, &cursor, entries, 8));
+	EXPECT_EQ(2, entries[0].cookie);
+	cursor = 0;
+	EXPECT_EQ(2, htw_list_in(self->htw, HTW_LIST_PENDING | HTW_LIST_DISARMED |
+				 HTW_LIST_EXPIRED, &cursor, entries, 8));
+	EXPECT_EQ(2, htw_cancel_all(self->htw, 0));
+}
+
 LIB_TEST(cancel_all)
 {
 	struct htw_event ev[4];
