@@ -69,6 +69,11 @@ struct list_head {
 	     &(p)->member != (head);					\
 	     (p) = list_first_entry(&(p)->member, __typeof__(*(p)), member))
 
+#define list_for_each_entry(pos, head, member)				\
+	for (pos = list_first_entry(head, __typeof__(*pos), member);	\
+	     &pos->member != (head);					\
+	     pos = list_first_entry(&pos->member, __typeof__(*pos), member))
+
 static inline void INIT_LIST_HEAD(struct list_head *list)
 {
 	list->next = list;
