@@ -64,6 +64,9 @@ struct list_head {
 #define list_first_entry(head, type, member)	list_entry((head)->next, type, member)
 #define list_first_entry_or_null(head, type, member) \
 	(list_empty(head) ? NULL : list_first_entry(head, type, member))
+#define list_for_each_entry(at, head, member)					\
+	for (at = list_first_entry(head, typeof(*at), member); &at->member != (head); \
+	     at = list_first_entry(&at->member, typeof(*at), member))
 
 static inline void INIT_LIST_HEAD(struct list_head *list)
 {
