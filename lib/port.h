@@ -64,11 +64,6 @@ struct list_head {
 #define list_first_entry(head, type, member)	list_entry((head)->next, type, member)
 #define list_first_entry_or_null(head, type, member) \
 	(list_empty(head) ? NULL : list_first_entry(head, type, member))
-#define list_for_each_entry(p, head, member)				\
-	for ((p) = list_first_entry(head, __typeof__(*(p)), member);	\
-	     &(p)->member != (head);					\
-	     (p) = list_first_entry(&(p)->member, __typeof__(*(p)), member))
-
 #define list_for_each_entry(pos, head, member)				\
 	for (pos = list_first_entry(head, __typeof__(*pos), member);	\
 	     &pos->member != (head);					\
