@@ -15,21 +15,16 @@ fallback := $(KDIR)
 endif
 endif
 
-prefix := /usr/local
+.DEFAULT_GOAL := all
+include dist/install.mk
 
-.PHONY: all clean install help demo kunit vm-test bench bench-check check check-all kdir
+.PHONY: all clean help demo kunit vm-test bench bench-check check check-all kdir
 
 all: kdir
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
 
 clean: kdir
 	$(MAKE) -C $(KDIR) M=$(CURDIR) clean
-
-install: kdir
-	$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
-	install -D -m 644 include/uapi/linux/htw.h $(DESTDIR)$(prefix)/include/linux/htw.h
-	install -D -m 644 dist/60-htw.rules $(DESTDIR)/etc/udev/rules.d/60-htw.rules
-	install -D -m 644 dist/htw.conf $(DESTDIR)/etc/modules-load.d/htw.conf
 
 kdir:
 ifeq ($(KDIR),)
@@ -43,7 +38,9 @@ endif
 help:
 	@echo 'make            build htw.ko for the running kernel, or for KDIR=directory'
 	@echo 'make clean      remove what that built'
-	@echo 'make install    install the module, and the header for programs ($(prefix)/include)'
+	@echo 'make install    install the module, htwctl, the header, manuals; DESTDIR, prefix'
+	@echo '                ($(prefix)); with dkms: make install-dkms-extras; make uninstall'
+	@echo 'make deb        Debian packages, in build/deb'
 	@echo 'make demo       show htw at work, in a throw-away VM'
 	@echo 'make kunit      unit tests, on a kernel built for them (ARCH=um, then x86_64)'
 	@echo 'make vm-test    device tests, on real kernels in throw-away VMs'

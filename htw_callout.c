@@ -34,8 +34,7 @@ static struct htw_base *htw_callout_lock(const struct htw_callout *callout)
 	for (;;) {
 		base = htw_callout_base(callout);
 		htw_lock(&base->lock);
-		/* It may have moved; that is to be seen under the lock of its base. */
-		if (likely(htw_callout_base(callout) == base))
+		if (likely(READ_ONCE(callout->node.cpu) == base->cpu))
 			return base;
 		htw_unlock(&base->lock);
 	}
@@ -59,7 +58,8 @@ void htw_callout_init(struct htw_callout *callout,
 		      void (*function)(struct htw_callout *callout))
 {
 	callout->node = (struct htw_node) {
-		.cpu = raw_smp_processor_id(),
+		/* Not this CPU where there are no bases yet. */
+		.cpu = raw_cpu_read(htw_callout_bases)->cpu,
 		.state = HTW_IDLE,
 		.flags = HTW_NODE_CALLOUT,
 	};
@@ -110,7 +110,7 @@ static noinline bool htw_callout_start_elsewhere(struct htw_base *here,
 	for (;;) {
 		there = htw_callout_base(callout);
 		htw_base_lock_two(here, there);
-		if (htw_callout_base(callout) == there)
+		if (READ_ONCE(n->cpu) == there->cpu)
 			break;
 		htw_base_unlock_two(here, there);
 	}

@@ -20,7 +20,6 @@
 #include <linux/uio.h>
 
 #include "htw_chardev.h"
-#include "htw_clockset.h"
 #include "htw_context.h"
 #include "htw_engine.h"
 #include "htw_ops.h"
@@ -31,7 +30,9 @@
 #define HTW_FEATURES		(HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS | \
 				 HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL | \
 				 HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL | HTW_FEATURE_VECTOR | \
-				 HTW_FEATURE_RING | HTW_FEATURE_TABLE | HTW_FEATURE_CANCEL_ON_SET)
+				 HTW_FEATURE_RING | HTW_FEATURE_TABLE | \
+				 HTW_FEATURE_CANCEL_ON_SET | HTW_FEATURE_RING_TAIL | \
+				 HTW_FEATURE_NEXT | HTW_FEATURE_LIST_STATES)
 
 /* The same for 32- and 64-bit programs: no padding, and a multiple of 8 bytes. */
 static_assert(sizeof(struct htw_event) == 48);
@@ -40,6 +41,7 @@ static_assert(sizeof(struct htw_info) == 120);
 static_assert(sizeof(struct htw_cancel_all) == 32);
 static_assert(sizeof(struct htw_list) == 48);
 static_assert(sizeof(struct htw_advance) == 32);
+static_assert(sizeof(struct htw_next) == 72);
 static_assert(sizeof(struct htw_ring) == 128);
 
 unsigned int htw_max_timers = 1048576;
@@ -52,8 +54,8 @@ int htw_ioctl_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *
 
 	if (copy_from_user(&all, arg, sizeof(all)))
 		return -EFAULT;
-	if (all.flags & ~HTW_CANCEL_DISCARD || all.reserved0 || all.reserved[0] ||
-	    all.reserved[1])
+	if (all.flags & ~HTW_CANCEL_DISCARD || all.reserved[0] || all.reserved[1] ||
+	    !htw_ring_tail_is_valid(ctx, all.ring_tail))
 		return -EINVAL;
 	/* What cannot be told must not happen. */
 	if (put_user(all.count, &arg->count))
@@ -64,7 +66,10 @@ int htw_ioctl_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *
 			return -EINTR;
 		cond_resched();
 	}
-	return put_user(count, &arg->count) ? -EFAULT : 0;
+	if (put_user(count, &arg->count) ||
+	    put_user(htw_context_ring_tail(ctx), &arg->ring_tail))
+		return -EFAULT;
+	return 0;
 }
 
 /* Return: how many of @n entries could be copied. */
@@ -75,75 +80,122 @@ static u32 htw_copy_entries(struct htw_query __user *user, const struct htw_quer
 }
 
 /*
- * Tells what is pending from a slot on, as much as there is room for.
+ * Tells some timers from a slot of a chunk on, through @entries.
  *
- * Return: how many were told; -EFAULT or -EINTR if none was.
+ * Return: how many were told; -EFAULT if none was, though there are some.
  */
-static int htw_list_some(struct htw_context *ctx, struct htw_list *list, bool harvest,
-			 struct htw_query *entries)
+static int htw_list_some(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
+			 u32 room, u32 which, struct htw_query *entries)
+{
+	const u32 n = htw_sweep_list(ctx, slot, entries, room, which);
+	const u32 written = htw_copy_entries(user, entries, n);
+
+	if (written == n)
+		return n;
+	*slot = HTW_ID_SLOT(entries[written].id);
+	return written ?: -EFAULT;
+}
+
+/*
+ * The same, and takes them out. Memory that is not there is brought in by writing to it:
+ * that fails where the entry cannot be written either, whatever the reason.
+ */
+static int htw_harvest_some(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
+			    u32 room)
+{
+	LIST_HEAD(taken);
+	bool stuck;
+	u32 n;
+
+	n = htw_sweep_harvest(ctx, slot, user, room, &taken, &stuck);
+	if (n)
+		htw_context_unreserve(ctx, &taken);
+	if (stuck && !n && clear_user(user, sizeof(*user)))
+		return -EFAULT;
+	return n;
+}
+
+/*
+ * Tells timers from the cursor on, as many as there is room for; @entries is NULL where
+ * they are to be taken out.
+ *
+ * Return: 0; -EFAULT or -EINTR if none was told.
+ */
+static int htw_list_all(struct htw_context *ctx, struct htw_list *list,
+			struct htw_query *entries)
 {
 	struct htw_query __user *user = u64_to_user_ptr(list->entries);
-	u32 done = 0;
+	const u32 which = list->flags ?: HTW_LIST_PENDING;
 
-	while (done < list->count && list->cursor / HTW_CHUNK_SLOTS < htw_context_chunks(ctx)) {
-		const u32 room = min(list->count - done, HTW_CHUNK_TIMERS);
+	list->done = 0;
+	while (list->done < list->count &&
+	       list->cursor / HTW_CHUNK_SLOTS < htw_context_chunks(ctx)) {
+		const u32 room = min(list->count - list->done, HTW_CHUNK_TIMERS);
 		u32 slot = list->cursor;
-		LIST_HEAD(taken);
-		LIST_HEAD(told);
-		u32 n, written;
+		int n;
 
-		n = htw_sweep_pending(ctx, &slot, entries, room, NULL);
-		written = htw_copy_entries(user + done, entries, n);
-		if (harvest && written) {
-			/* Now that it can be told, it is taken out and told again. */
-			const u32 sets = htw_clockset_count();
-
-			slot = list->cursor;
-			n = htw_sweep_pending(ctx, &slot, entries, written, &taken);
-			written = htw_copy_entries(user + done, entries, n);
-			for (u32 i = 0; i < written; i++)
-				list_move_tail(taken.next, &told);
-			htw_sweep_put_back(ctx, &taken, sets);
-			htw_context_unreserve(ctx, &told);
-		}
-		done += written;
-		if (written < n) {
-			list->cursor = HTW_ID_SLOT(entries[written].id);
-			return done ?: -EFAULT;
-		}
+		if (entries)
+			n = htw_list_some(ctx, &slot, user + list->done, room, which, entries);
+		else
+			n = htw_harvest_some(ctx, &slot, user + list->done, room);
+		if (n < 0)
+			return list->done ? 0 : n;
+		list->done += n;
 		list->cursor = slot;
 		/* Having told nothing, it goes on: the cursor would be lost. */
-		if (done ? signal_pending(current) : fatal_signal_pending(current))
-			return done ?: -EINTR;
+		if (list->done ? signal_pending(current) : fatal_signal_pending(current))
+			return list->done ? 0 : -EINTR;
 		cond_resched();
 	}
-	return done;
+	return 0;
 }
 
 static noinline_for_stack
 int htw_ioctl_list(struct htw_context *ctx, struct htw_list __user *arg, bool harvest)
 {
-	struct htw_query *entries;
+	const u32 known = harvest ? 0 : HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED;
+	struct htw_query *entries = NULL;
 	struct htw_list list;
-	int done;
+	int ret;
 
 	if (copy_from_user(&list, arg, sizeof(list)))
 		return -EFAULT;
-	if (list.cursor > U32_MAX || list.flags || list.reserved0 || list.reserved[0] ||
+	if (list.cursor > U32_MAX || list.flags & ~known || list.reserved[0] ||
 	    list.reserved[1])
+		return -EINVAL;
+	if (harvest ? !htw_ring_tail_is_valid(ctx, list.ring_tail) : list.reserved0)
 		return -EINVAL;
 	/* What cannot be told must not happen. */
 	if (copy_to_user(arg, &list, sizeof(list)))
 		return -EFAULT;
-	entries = kmalloc_array(HTW_CHUNK_TIMERS, sizeof(*entries), GFP_KERNEL);
-	if (!entries)
-		return -ENOMEM;
-	done = htw_list_some(ctx, &list, harvest, entries);
+	if (!harvest) {
+		entries = kmalloc_array(HTW_CHUNK_TIMERS, sizeof(*entries), GFP_KERNEL);
+		if (!entries)
+			return -ENOMEM;
+	}
+	ret = htw_list_all(ctx, &list, entries);
 	kfree(entries);
-	if (done < 0)
-		return done;
-	list.done = done;
+	if (ret)
+		return ret;
+	if (harvest)
+		list.ring_tail = htw_context_ring_tail(ctx);
 	return copy_to_user(arg, &list, sizeof(list)) ? -EFAULT : 0;
+}
+
+static noinline_for_stack
+int htw_ioctl_next(struct htw_context *ctx, struct htw_next __user *arg)
+{
+	struct htw_next next;
+	int ret;
+
+	if (copy_from_user(&next, arg, sizeof(next)))
+		return -EFAULT;
+	if (next.flags || next.reserved0 || next.reserved)
+		return -EINVAL;
+	ret = htw_sweep_next(ctx, &next.timer);
+	if (ret)
+		return ret;
+	return copy_to_user(arg, &next, sizeof(next)) ? -EFAULT : 0;
 }
 
 static noinline_for_stack
@@ -201,6 +253,7 @@ int htw_ioctl_info(struct htw_context *ctx, struct htw_info __user *arg)
 	info.timers = ctx->nr_timers;
 	info.expired = ctx->nr_expired;
 	spin_unlock_bh(&ctx->lock);
+	info.table_size = htw_table_size(ctx);
 
 	info.levels = own ? own->levels : htw_geometry.levels;
 	for (unsigned int l = 0; l < info.levels; l++)
@@ -232,6 +285,8 @@ static long htw_ioctl(struct file *file, unsigned int cmd, unsigned long parm)
 		return htw_ioctl_list(ctx, arg, false);
 	case HTW_HARVEST:
 		return htw_ioctl_list(ctx, arg, true);
+	case HTW_NEXT:
+		return htw_ioctl_next(ctx, arg);
 	case HTW_SETUP:
 		return htw_ioctl_setup(ctx, arg);
 	case HTW_ADVANCE:
@@ -278,6 +333,20 @@ static u32 htw_read_chunk(struct htw_context *ctx, struct iov_iter *to, bool *wa
 	return bytes;
 }
 
+/*
+ * Brings in the memory for an event, by writing to it. fault_in_iov_iter_writeable() only
+ * looks whether there is a page: what else may forbid the write, as a wrong tag of arm64's
+ * MTE does, makes the copy fail again, however often that is tried.
+ */
+static bool htw_read_fault_in(struct iov_iter *to)
+{
+	static const struct htw_event none;
+	const size_t written = copy_to_iter(&none, sizeof(none), to);
+
+	iov_iter_revert(to, written);
+	return written == sizeof(none);
+}
+
 /* Return: bytes read; 0 if no event waits; a negative error if none was read. */
 static ssize_t htw_read_some(struct htw_context *ctx, struct iov_iter *to)
 {
@@ -292,7 +361,7 @@ static ssize_t htw_read_some(struct htw_context *ctx, struct iov_iter *to)
 		if (!waiting)
 			break;
 		/* Having read nothing, get the memory in, or give up. */
-		if (!n && fault_in_iov_iter_writeable(to, size))
+		if (!n && !htw_read_fault_in(to))
 			return done ?: -EFAULT;
 		/*
 		 * An event that waits is not left for a signal: io_uring has its own

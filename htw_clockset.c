@@ -142,25 +142,6 @@ bool htw_clockset_look(const struct htw_context *ctx, struct htw_timer *t)
 	return true;
 }
 
-/**
- * htw_clockset_missed() - was the clock set while a timer was out of sight?
- * @t: the timer, which no walk can have met; when it was taken away it was
- *	looked at
- * @sets: what htw_clockset_count() returned before that
- *
- * Return: true if it was, or had been before: the timer is to be told of it.
- */
-bool htw_clockset_missed(struct htw_timer *t, u32 sets)
-{
-	const u32 now = htw_clockset_count();
-
-	if (!(t->node.flags & HTW_TIMER_CANCEL_ON_SET))
-		return false;
-	if (sets != now)
-		htw_clockset_mark(t, now, HTW_TIMER_CLOCK_SET);
-	return t->node.flags & HTW_TIMER_CLOCK_SET;
-}
-
 /* Expires a timer that was armed before the clock was set. */
 static void htw_clockset_expire(struct htw_run *run, struct htw_delivery *delivery,
 				struct htw_timer *t, enum htw_timer_state state)

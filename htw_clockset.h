@@ -17,7 +17,6 @@ void htw_clockset_leave(struct htw_context *ctx);
 void htw_clockset_exit(void);
 
 void htw_clockset_stamp(struct htw_run *run, struct htw_timer *t);
-bool htw_clockset_missed(struct htw_timer *t, u32 sets);
 bool htw_clockset_look(const struct htw_context *ctx, struct htw_timer *t);
 
 #endif /* _HTW_CLOCKSET_H */

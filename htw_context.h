@@ -57,6 +57,7 @@
  *	falls (@grow)
  * @table: its timers have words in a table of deadlines, and are kept, once and
  *	for all (written under @grow and @lock)
+ * @table_is_known: and all runs that did not know of it are over (written under @grow)
  * @nr_held: how many chunks there are (written under @grow and @lock)
  * @spare: pages made for chunks (@grow)
  * @nr_spare: how many of them are not in use yet (@grow)
@@ -118,6 +119,7 @@ struct htw_context {
 	struct mutex grow;	/* order: this, then @lock */
 	u32 nr_chunks;
 	bool table;
+	bool table_is_known;
 	u32 nr_held;
 	struct htw_chunk *spare;
 	u32 nr_spare;
@@ -258,6 +260,24 @@ static inline void htw_context_reset_word(const struct htw_context *ctx,
 		htw_timer_reset_word(t);
 }
 
+/*
+ * How far events of timers that have been cancelled may stand in the ring: none that is
+ * pushed from now on is one of theirs. Zero where there is no ring.
+ */
+static inline u32 htw_context_ring_tail(struct htw_context *ctx)
+{
+	/* Pairs with htw_setup_publish(). */
+	const struct htw_completions *ring = smp_load_acquire(&ctx->ring);
+	u32 tail;
+
+	if (likely(!ring))
+		return 0;
+	spin_lock_bh(&ctx->lock);
+	tail = ring->tail;
+	spin_unlock_bh(&ctx->lock);
+	return tail;
+}
+
 /* The CPU on which a timer that is started now should wait. */
 static inline unsigned int htw_context_cpu(const struct htw_context *ctx)
 {
@@ -384,9 +404,11 @@ static inline struct htw_timer *htw_context_pop(struct htw_context *ctx)
 u64 htw_context_advance(struct htw_context *ctx, u64 to);
 
 u64 htw_sweep_cancel(struct htw_context *ctx, u32 chunk, u32 flags);
-u32 htw_sweep_pending(struct htw_context *ctx, u32 *slot, struct htw_query *entries,
-		      u32 room, struct list_head *taken);
-void htw_sweep_put_back(struct htw_context *ctx, struct list_head *taken, u32 sets);
+u32 htw_sweep_list(struct htw_context *ctx, u32 *slot, struct htw_query *entries, u32 room,
+		   u32 which);
+u32 htw_sweep_harvest(struct htw_context *ctx, u32 *slot, struct htw_query __user *entries,
+		      u32 room, struct list_head *taken, bool *stuck);
+int htw_sweep_next(struct htw_context *ctx, struct htw_query *next);
 
 u32 htw_context_peek(struct htw_context *ctx, struct htw_event *events, u32 count, u64 now);
 void htw_context_take(struct htw_context *ctx, u32 count, u64 now);

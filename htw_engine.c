@@ -35,7 +35,7 @@
 /* Nodes that HTW_ADVANCE deals with in one go under the lock. */
 #define HTW_ADVANCE_UNITS	128u
 /* As many nodes a callout counts for. */
-#define HTW_CALLOUT_UNITS	16u
+#define HTW_CALLOUT_UNITS	4u
 /* Contexts that are delivered to in one go: each costs as much as some timers. */
 #define HTW_CONTEXTS		8u
 

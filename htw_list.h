@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Links of lists on the hot path
  *
@@ -11,7 +11,9 @@
 #ifndef _HTW_LIST_H
 #define _HTW_LIST_H
 
+#ifdef __KERNEL__
 #include <linux/list.h>
+#endif
 
 #if defined(CONFIG_PROVE_LOCKING) || defined(CONFIG_KASAN)
 #define HTW_LIST_CHECKS		true

@@ -172,3 +172,4 @@ module_exit(htw_exit);
 MODULE_DESCRIPTION("Hierarchical timing wheels for user space");
 MODULE_AUTHOR("The htw developers");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(HTW_VERSION);

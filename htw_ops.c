@@ -158,14 +158,15 @@ long htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
 
 	if (copy_from_user(&cancel, arg, sizeof(cancel)))
 		return -EFAULT;
-	if (!htw_cancel_is_valid(&cancel))
+	if (!htw_cancel_is_valid(ctx, &cancel))
 		return -EINVAL;
 	__htw_run_begin(&run, ctx, likely(htw_run_is_settled(ctx)), true);
 	ret = htw_run_cancel(&run, htw_run_slot(&run, cancel.id), &cancel, true);
 	htw_run_end(&run);
-	if ((!ret || ret == -EALREADY) && copy_to_user(arg, &cancel, sizeof(cancel)))
-		return -EFAULT;
-	return ret;
+	if (ret && ret != -EALREADY)
+		return ret;
+	cancel.ring_tail = htw_context_ring_tail(ctx);
+	return copy_to_user(arg, &cancel, sizeof(cancel)) ? -EFAULT : ret;
 }
 
 /**
@@ -266,7 +267,7 @@ static u32 htw_batch_run(struct htw_context *ctx, struct htw_op *ops, u32 count,
 				op->result = htw_run_mod(&run, htw_run_slot(&run, op->mod.id),
 							 &op->mod);
 		} else if (htw_op_is(op, HTW_OP_CANCEL)) {
-			if (likely(htw_cancel_is_valid(&op->cancel)))
+			if (likely(htw_cancel_is_valid(ctx, &op->cancel)))
 				op->result = htw_run_cancel(&run, htw_run_slot(&run, op->cancel.id),
 							    &op->cancel, true);
 		} else if (htw_op_is(op, HTW_OP_QUERY)) {
@@ -309,11 +310,12 @@ static void htw_batch_chunk(struct htw_context *ctx, struct htw_op *ops, u32 cou
 }
 
 /*
- * Writes back what operations tell.
+ * Writes back what operations tell; @ring_tail is what each cancel does.
  *
  * Return: how many could be told.
  */
-static u32 htw_batch_tell(struct htw_op __user *user, const struct htw_op *op, u32 count)
+static u32 htw_batch_tell(struct htw_op __user *user, const struct htw_op *op, u32 count,
+			  u32 ring_tail)
 {
 	u32 i;
 
@@ -329,6 +331,7 @@ static u32 htw_batch_tell(struct htw_op __user *user, const struct htw_op *op, u
 			unsafe_put_user(op->cancel.remaining, &user->cancel.remaining, out);
 			unsafe_put_user(op->cancel.cookie, &user->cancel.cookie, out);
 			unsafe_put_user(op->cancel.missed, &user->cancel.missed, out);
+			unsafe_put_user(ring_tail, &user->cancel.ring_tail, out);
 		} else if (op->op == HTW_OP_QUERY) {
 			unsafe_copy_to_user((char __user *)&user->query, (const char *)&op->query,
 					    sizeof(op->query), out);
@@ -361,7 +364,7 @@ static int htw_batch_all(struct htw_context *ctx, struct htw_op __user *user, u3
 		n = want - DIV_ROUND_UP(copy_from_user(ops, user + *done, want * sizeof(*ops)),
 					sizeof(*ops));
 		htw_batch_chunk(ctx, ops, n, &reserved);
-		told = htw_batch_tell(user + *done, ops, n);
+		told = htw_batch_tell(user + *done, ops, n, htw_context_ring_tail(ctx));
 		*done += told;
 		if (told < want) {
 			ret = -EFAULT;

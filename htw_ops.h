@@ -36,10 +36,18 @@ static inline bool htw_add_is_valid(const struct htw_context *ctx, const struct 
 	return htw_interval_is_valid(ctx, add->interval, add->firings);
 }
 
-static inline bool htw_cancel_is_valid(const struct htw_cancel *cancel)
+/* Whatever a program left in the place where the ring's tail is told, if there is a ring. */
+static inline bool htw_ring_tail_is_valid(const struct htw_context *ctx, u64 ring_tail)
+{
+	return likely(!ring_tail) || READ_ONCE(ctx->ring);
+}
+
+static inline bool htw_cancel_is_valid(const struct htw_context *ctx,
+				       const struct htw_cancel *cancel)
 {
 	return !(cancel->flags & ~HTW_CANCEL_DISCARD) &&
-	       !(cancel->reserved0 | cancel->reserved[0] | cancel->reserved[1]);
+	       !(cancel->reserved[0] | cancel->reserved[1]) &&
+	       htw_ring_tail_is_valid(ctx, cancel->ring_tail);
 }
 
 static inline bool htw_mod_is_valid(const struct htw_context *ctx, const struct htw_mod *mod)

@@ -13,9 +13,10 @@
  * that nobody gains by having more of them. Callouts, privileged users and all
  * others are three classes, which are served in rotation. Within a class the rule
  * is that of fq_codel (RFC 8290): a flow that had nothing to do goes ahead of those
- * that are busy, for one short turn; then it queues with them, by deficit round
+ * that are busy, for some short turns; then it queues with them, by deficit round
  * robin. It may do so once a millisecond, so nobody can stay ahead by stopping
- * short. Whoever has little to do is therefore served first.
+ * short. Whoever has little to do is therefore served first: 64 users who all begin
+ * at once have had 16 timers each after 0.4 ms of work.
  *
  * A user without CAP_SYS_RESOURCE has a share of each CPU: a token bucket of time,
  * 25% of a CPU with a burst of 250 ms. A flow without tokens is parked until it has
@@ -42,6 +43,7 @@
 #include <trace/events/htw.h>
 
 #include "compat.h"
+#include "htw_list.h"
 #include "htw_pacer.h"
 
 /* What a flow may use in a round, before it is another's turn. */
@@ -190,7 +192,7 @@ static void htw_flow_park(struct htw_pacer *p, struct htw_flow *flow, u64 now)
 	lockdep_assert_held(&p->lock);
 
 	list_del_init(&flow->link);
-	flow->fresh = false;
+	flow->fresh = 0;
 	flow->parked.expires = ns_to_ktime(resumes);
 	timerqueue_add(&p->parked, &flow->parked);
 	flow->is_parked = true;
@@ -216,12 +218,13 @@ static void htw_flow_activate(struct htw_pacer *p, struct htw_flow *flow, u64 no
 		}
 	}
 	/* One that was here just now, and ran dry, keeps what it owes to the others. */
-	flow->fresh = now - flow->fresh_at >= HTW_FRESH_NS;
-	if (flow->fresh) {
+	if (now - flow->fresh_at >= HTW_FRESH_NS) {
+		flow->fresh = HTW_FRESH_TURNS;
 		flow->fresh_at = now;
 		flow->deficit = HTW_QUANTUM_NS;
 		list_add_tail(&flow->link, &queue->fresh);
 	} else {
+		flow->fresh = 0;
 		list_add_tail(&flow->link, &queue->old);
 	}
 }
@@ -243,11 +246,14 @@ static void htw_flow_charge(struct htw_flow *flow, u64 ns, u64 now)
  */
 static void htw_pacer_collect(struct htw_pacer *p, u64 now)
 {
-	struct llist_node *kicked = llist_reverse_order(llist_del_all(&p->kicked));
+	struct llist_node *kicked;
 	struct htw_job *job, *next;
 
 	lockdep_assert_held(&p->lock);
 
+	if (llist_empty(&p->kicked))
+		return;
+	kicked = llist_reverse_order(llist_del_all(&p->kicked));
 	llist_for_each_entry_safe(job, next, kicked, kicked) {
 		struct htw_pacer *owner = READ_ONCE(job->pacer);
 		struct htw_flow *flow;
@@ -317,15 +323,18 @@ static struct htw_flow *htw_pacer_next(struct htw_pacer *p)
 /* Where a flow goes that has had a turn. */
 static void htw_flow_requeue(struct htw_pacer *p, struct htw_flow *flow, u64 now)
 {
+	struct htw_queue *queue = &p->queues[flow->class];
+
 	lockdep_assert_held(&p->lock);
 
 	if (list_empty(&flow->jobs)) {
 		list_del_init(&flow->link);
 	} else if (flow->class == HTW_CLASS_OTHERS && flow->tokens <= 0) {
 		htw_flow_park(p, flow, now);
+	} else if (flow->fresh && !--flow->fresh) {
+		list_move_tail(&flow->link, &queue->old);
 	} else if (flow->fresh) {
-		flow->fresh = false;
-		list_move_tail(&flow->link, &p->queues[flow->class].old);
+		list_move_tail(&flow->link, &queue->fresh);
 	}
 }
 
@@ -335,15 +344,18 @@ static void htw_flow_requeue(struct htw_pacer *p, struct htw_flow *flow, u64 now
  */
 static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flow, bool wait)
 {
+	/* One after which nobody of its class waits need not stop so soon. */
+	const bool short_turn = flow->fresh && !list_is_singular(&p->queues[flow->class].fresh);
 	struct htw_job *job = list_first_entry(&flow->jobs, struct htw_job, ready);
 	const struct htw_turn turn = {
 		.pacer = p,
-		.units = flow->fresh ? HTW_FRESH_UNITS : HTW_TURN_UNITS,
+		.units = short_turn ? HTW_FRESH_UNITS : HTW_TURN_UNITS,
 		.wait = wait,
 	};
 	enum htw_served served;
 
-	list_del_init(&job->ready);
+	htw_list_unlink(&job->ready);
+	INIT_LIST_HEAD(&job->ready);
 	WRITE_ONCE(p->serving, flow);
 	spin_unlock(&p->lock);
 	served = job->serve(job, &turn);
@@ -353,7 +365,7 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flo
 	if (served == HTW_SERVED_DONE || READ_ONCE(job->dead))
 		return served;
 	if (likely(READ_ONCE(job->pacer) == p))
-		list_add_tail(&job->ready, &flow->jobs);
+		htw_list_append(&job->ready, &flow->jobs);
 	else
 		htw_pacer_add(job->pacer, job, 0);
 	return served;

@@ -23,9 +23,11 @@
 #define HTW_GAP_MIN_NS		(50 * NSEC_PER_USEC)
 /* A run ends with the turn in which this much time has passed. */
 #define HTW_BUDGET_NS		(200 * NSEC_PER_USEC)
-/* Timers in one turn; fewer for a flow that goes ahead of the others. */
+/* Timers in one turn, and in one of a flow that goes ahead of others. */
 #define HTW_TURN_UNITS		128u
-#define HTW_FRESH_UNITS		64u
+#define HTW_FRESH_UNITS		16u
+/* Turns that a flow has ahead of those that are busy. */
+#define HTW_FRESH_TURNS		4u
 /* What an hrtimer's interrupt costs beside what the clock shows, for each job and run. */
 #define HTW_FIRING_NS		(1 * NSEC_PER_USEC)
 #define HTW_RUN_NS		(10 * NSEC_PER_USEC)
@@ -50,7 +52,7 @@ enum htw_class {
  * @jobs: those that are scheduled, in the order in which they take turns
  * @parked: its place among the parked flows, by when it has tokens again
  * @is_parked: it is there
- * @fresh: it goes ahead of those that had a turn already
+ * @fresh: turns that it still has ahead of those that are busy
  * @stalled: its last turn took longer than any work can
  * @class: never changes
  * @owner: for people: the uid, or the number of the user namespace; never changes
@@ -70,8 +72,8 @@ struct htw_flow {
 	struct list_head jobs;
 	struct timerqueue_node parked;
 	bool is_parked;
-	bool fresh;
 	bool stalled;
+	u8 fresh;
 	enum htw_class class;
 	u32 owner;
 	s64 deficit;
@@ -147,7 +149,7 @@ struct htw_job {
 
 /**
  * struct htw_queue - the flows of a class that have jobs
- * @fresh: those that go first, each for one turn
+ * @fresh: those that go first, a short turn each
  * @old: the others, by deficit round robin
  */
 struct htw_queue {

@@ -26,11 +26,13 @@
  * htw_ring_check() - can a ring be so large?
  * @entries: how many records it is to hold
  *
- * Return: 0 or -EINVAL.
+ * Return: 0; -ERANGE for none or too many; -EINVAL for what is no power of two.
  */
 int htw_ring_check(u32 entries)
 {
-	return is_power_of_2(entries) && entries <= HTW_RING_MAX ? 0 : -EINVAL;
+	if (!entries || entries > HTW_RING_MAX)
+		return -ERANGE;
+	return is_power_of_2(entries) ? 0 : -EINVAL;
 }
 
 /**

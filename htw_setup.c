@@ -52,7 +52,7 @@ static int htw_setup_clock(const struct htw_setup *setup, struct htw_shape *shap
 		shape->clock = HTW_CLOCK_STILL;
 		return 0;
 	default:
-		return -EINVAL;
+		return -EOPNOTSUPP;
 	}
 }
 
@@ -61,7 +61,7 @@ static int htw_setup_limit(const struct htw_setup *setup, struct htw_shape *shap
 	if (!(setup->flags & HTW_SETUP_LIMIT))
 		return setup->limit ? -EINVAL : 0;
 	if (!setup->limit || setup->limit > READ_ONCE(htw_max_timers))
-		return -EINVAL;
+		return -ERANGE;
 	shape->limit = setup->limit;
 	return 0;
 }
@@ -104,10 +104,6 @@ static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_sh
 		}
 		return 0;
 	}
-	if (setup->tick_ns < (still ? 1 : HTW_TICK_MIN_NS) || setup->tick_ns > HTW_TICK_MAX_NS)
-		return -EINVAL;
-	if (setup->levels > HTW_MAX_LEVELS)
-		return -EINVAL;
 	geo->levels = setup->levels;
 	for (unsigned int l = 0; l < HTW_MAX_LEVELS; l++) {
 		geo->slots[l] = setup->slots[l];
@@ -115,8 +111,11 @@ static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_sh
 		if (l >= setup->levels && setup->slots[l])
 			return -EINVAL;
 	}
+	if (setup->tick_ns < (still ? 1 : HTW_TICK_MIN_NS) || setup->tick_ns > HTW_TICK_MAX_NS ||
+	    setup->levels > HTW_MAX_LEVELS)
+		return -ERANGE;
 	if (htw_geometry_check(geo, &why))
-		return -EINVAL;
+		return -ERANGE;
 	*tick_ns = setup->tick_ns;
 	if ((buckets > HTW_USER_BUCKETS || (!still && *tick_ns < HTW_USER_TICK_MIN_NS)) &&
 	    !capable(CAP_SYS_RESOURCE))

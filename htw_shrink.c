@@ -107,7 +107,7 @@ void htw_shrink_begin(struct htw_context *ctx)
 
 	ctx->shrinking = true;
 	ctx->shrink_below = 0;
-	queue_delayed_work(system_unbound_wq, &ctx->shrink, ctx->shrink_delay);
+	queue_delayed_work(htw_wq, &ctx->shrink, ctx->shrink_delay);
 }
 
 /* What has been looked for is over; gave it anything? */
@@ -263,7 +263,7 @@ static void htw_shrink_work(struct work_struct *work)
 		ctx->shrink_marked = htw_shrink_mark(ctx);
 	}
 	if (ctx->shrink_marked)
-		queue_delayed_work(system_unbound_wq, &ctx->shrink, HTW_SHRINK_DELAY);
+		queue_delayed_work(htw_wq, &ctx->shrink, HTW_SHRINK_DELAY);
 	else
 		htw_shrink_end(ctx, gave);
 }

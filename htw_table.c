@@ -88,7 +88,7 @@ static int htw_table_alloc_list(const struct htw_context *ctx, struct list_head 
  *
  * From now on, and for good, its timers are as if %HTW_F_KEEP were set.
  *
- * Context: may sleep, for a grace period; charged to the caller's cgroup.
+ * Context: may sleep, the first time for a grace period; charged to the caller's cgroup.
  * Return: 0, -ENOMEM or -EINTR.
  */
 int htw_table_enable(struct htw_context *ctx)
@@ -97,6 +97,9 @@ int htw_table_enable(struct htw_context *ctx)
 	LIST_HEAD(pages);
 	int ret;
 
+	/* Pairs with the release below: on already, and known to all. */
+	if (smp_load_acquire(&ctx->table_is_known))
+		return 0;
 	ret = mutex_lock_killable(&ctx->grow);
 	if (ret)
 		return ret;
@@ -114,13 +117,15 @@ int htw_table_enable(struct htw_context *ctx)
 		cond_resched();
 	}
 	htw_table_free_list(&pages);
-	if (!ret) {
+	if (!ret && !ctx->table_is_known) {
 		/* Not between telling an expiration and doing what was told. */
 		spin_lock_bh(&ctx->lock);
 		WRITE_ONCE(ctx->table, true);
 		spin_unlock_bh(&ctx->lock);
 		/* Runs that do not know of it end before anybody can store into it. */
 		synchronize_rcu();
+		/* Pairs with the acquire above. */
+		smp_store_release(&ctx->table_is_known, true);
 	}
 	mutex_unlock(&ctx->grow);
 	return ret;
@@ -140,15 +145,16 @@ void htw_table_free(struct htw_context *ctx)
  * htw_table_size() - how large a mapping may be
  * @ctx: the context
  *
- * Return: bytes, whole pages: the words of as many slots as its limit needs; of more
- * where calls that failed had made them before the limit was set.
+ * Return: bytes, whole pages: the words of as many slots as its limit needs, by what
+ * HTW_TABLE_SIZE() says of pages of any size; of more where calls that failed had made them
+ * before the limit was set.
  */
 size_t htw_table_size(const struct htw_context *ctx)
 {
-	const u32 chunks = max_t(u32, DIV_ROUND_UP(READ_ONCE(ctx->limit), HTW_CHUNK_TIMERS),
-				 htw_context_chunks(ctx));
+	const size_t made = (size_t)DIV_ROUND_UP(htw_context_chunks(ctx), HTW_TABLE_CHUNKS);
 
-	return (size_t)DIV_ROUND_UP(chunks, HTW_TABLE_CHUNKS) << PAGE_SHIFT;
+	return max_t(size_t, PAGE_ALIGN(HTW_TABLE_SIZE(READ_ONCE(ctx->limit))),
+		     made << PAGE_SHIFT);
 }
 
 /**

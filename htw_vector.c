@@ -66,7 +66,7 @@ static struct htw_mod htw_vector_mod(const struct htw_vector *v)
 
 static struct htw_cancel htw_vector_cancel(const struct htw_vector *v)
 {
-	return (struct htw_cancel) { .flags = v->flags };
+	return (struct htw_cancel) { .flags = v->flags, .ring_tail = !!v->ring_tail };
 }
 
 /* Is an array there if and only if it is wanted? Where it would be empty, it need not be. */
@@ -81,7 +81,8 @@ static bool htw_vector_is_valid(const struct htw_context *ctx, const struct htw_
 	const struct htw_mod mod = htw_vector_mod(v);
 	const struct htw_cancel cancel = htw_vector_cancel(v);
 
-	if (v->reserved0 || v->reserved || !htw_vector_array_is_valid(v, v->ids, true))
+	if (v->reserved0 || (v->reserved && v->op != HTW_OP_CANCEL) ||
+	    !htw_vector_array_is_valid(v, v->ids, true))
 		return false;
 	switch (v->op) {
 	case HTW_OP_ADD:
@@ -92,7 +93,7 @@ static bool htw_vector_is_valid(const struct htw_context *ctx, const struct htw_
 		       (!v->cookies || v->flags & HTW_MOD_COOKIE) && htw_mod_is_valid(ctx, &mod);
 	case HTW_OP_CANCEL:
 		return !v->deadlines && !v->cookies && !v->interval && !v->slack &&
-		       !v->firings && htw_cancel_is_valid(&cancel);
+		       !v->firings && htw_cancel_is_valid(ctx, &cancel);
 	default:
 		return false;
 	}
@@ -147,17 +148,20 @@ static __always_inline void htw_vector_arm_each(struct htw_run *run,
 {
 	struct list_head *entry = reserved->next;
 
-	for (u32 i = 0; i < count; i++) {
-		struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
+	for (u32 i = 0; i < count;) {
+		const u32 end = min(i + HTW_VECTOR_AHEAD, count);
 
-		if (!(i % HTW_VECTOR_AHEAD))
-			htw_run_give_way(run);
-		if (some_failed && htw_vector_is_error(vr->ids[i]))
-			continue;
-		entry = entry->next;
-		add.deadline = vr->deadlines[i];
-		add.cookie = vr->cookies[i];
-		htw_run_add(run, t, &add, plain);
+		htw_run_give_way(run);
+		for (; i < end; i++) {
+			struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
+
+			if (some_failed && htw_vector_is_error(vr->ids[i]))
+				continue;
+			entry = entry->next;
+			add.deadline = vr->deadlines[i];
+			add.cookie = vr->cookies[i];
+			htw_run_add(run, t, &add, plain);
+		}
 	}
 	/* They are cut off the front of the list all together. */
 	reserved->next = entry;
@@ -397,6 +401,8 @@ long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 	}
 	kfree(this_cpu_xchg(htw_vector_kept, vr));
 	if (put_user(v.done, &arg->done) || put_user(v.failed, &arg->failed))
+		return -EFAULT;
+	if (v.op == HTW_OP_CANCEL && put_user((u64)htw_context_ring_tail(ctx), &arg->ring_tail))
 		return -EFAULT;
 	return v.done ? 0 : ret;
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * Hierarchical timing wheel: scheme 7 of G. Varghese, T. Lauck, "Hashed and
  * Hierarchical Timing Wheels", SOSP 1987
@@ -48,6 +48,7 @@
  * Ticks up to 2^63 can be advanced to; a node may expire at any u64.
  */
 
+#ifdef __KERNEL__
 #include <linux/bitmap.h>
 #include <linux/bug.h>
 #include <linux/log2.h>
@@ -56,6 +57,7 @@
 #include <linux/mm.h>
 #include <linux/prefetch.h>
 #include <linux/slab.h>
+#endif
 
 #include "htw_wheel.h"
 
@@ -162,7 +164,11 @@ static u64 htw_level_goal(const struct htw_wheel *w, unsigned int l)
 static void htw_level_set_end(struct htw_level *lev, u64 end)
 {
 	lev->end = end;
-	lev->last = end - 1;
+	/*
+	 * While a wheel that was set back to its first ticks looks through its nodes,
+	 * levels end at tick 0. No tick must belong there; 0 itself has come.
+	 */
+	lev->last = max(end, 1ULL) - 1;
 }
 
 /* Moves the end of level @l on, as far as no node above has to come down first. */
@@ -763,6 +769,54 @@ u64 htw_wheel_next(const struct htw_wheel *w)
 	for (unsigned int l = 1; l <= w->levels; l++)
 		next = min(next, htw_work_at(w, l, htw_upper_first(w, l)));
 	return next;
+}
+
+/* The first of a list's nodes and @first to expire; false where @most are too few to tell. */
+static bool htw_list_first(const struct list_head *list, unsigned int *most,
+			   struct htw_node **first)
+{
+	struct htw_node *n;
+
+	list_for_each_entry(n, list, list) {
+		if (!(*most)--)
+			return false;
+		if (!*first || n->expires < (*first)->expires)
+			*first = n;
+	}
+	return true;
+}
+
+/**
+ * htw_wheel_first() - which node is the next to expire?
+ * @w: the wheel
+ * @most: how many nodes may be looked at
+ * @first: out: the node, which stays where it is; NULL where there is none
+ *
+ * Return: false where the nodes that would have to be looked at are more.
+ */
+bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **first)
+{
+	*first = list_first_entry_or_null(&w->due, struct htw_node, list);
+	if (*first)
+		return true;
+	/* A level's first bucket may be half moved down, so levels overlap. */
+	for (unsigned int l = 0; l < w->levels; l++) {
+		const struct htw_level *lev = &w->level[l];
+		const u64 tick = htw_level_first(w, l);
+
+		if (tick == HTW_NEVER || (*first && (*first)->expires < tick))
+			continue;
+		if (!l)
+			*first = list_first_entry(&lev->buckets[htw_ring_index(w, lev, tick)],
+						  struct htw_node, list);
+		else if (!htw_list_first(&lev->buckets[htw_ring_index(w, lev,
+							htw_slot(w, lev, tick))],
+					 &most, first))
+			return false;
+	}
+	if (*first && (*first)->expires < htw_beyond_first(w))
+		return true;
+	return htw_list_first(&w->scan, &most, first) && htw_list_first(&w->beyond, &most, first);
 }
 
 /**

@@ -1,19 +1,26 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The hierarchical timing wheel: a data structure, and nothing else
  *
  * It knows no clock and takes no lock. Its owner brings both: ticks are plain
  * u64 numbers, and every call on one wheel must be serialised by the owner
  * (the engine holds the wheel's lock; a KUnit case is alone with its wheel).
+ *
+ * It also compiles as part of a program: libhtw has wheels of its own where there
+ * is no module, see lib/port.h.
  */
 #ifndef _HTW_WHEEL_H
 #define _HTW_WHEEL_H
 
+#ifdef __KERNEL__
 #include <linux/gfp_types.h>
 #include <linux/htw.h>
 #include <linux/list.h>
 #include <linux/minmax.h>
 #include <linux/types.h>
+#else
+#include "lib/port.h"
+#endif
 
 #include "htw_list.h"
 
@@ -116,6 +123,7 @@ struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *bu
 void htw_wheel_took(struct htw_wheel *w, unsigned int count);
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget);
 u64 htw_wheel_next(const struct htw_wheel *w);
+bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **first);
 void htw_wheel_rewind(struct htw_wheel *w, u64 now);
 struct htw_node *htw_wheel_evict(struct htw_wheel *w);
 

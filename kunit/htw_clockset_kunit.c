@@ -140,43 +140,6 @@ static void told_however_often_it_was_set(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, events[0].id, id);
 }
 
-/* Taken out by a harvest that cannot tell it, it is put back: expired, if need be. */
-static void told_though_it_was_taken_out(struct kunit *test)
-{
-	struct htw_context *ctx = realtime_context(test);
-	struct htw_event events[2];
-	struct htw_query entries[2];
-
-	for (unsigned int n = 0; n <= 8; n++) {
-		u32 slot = 0, sets;
-		LIST_HEAD(taken);
-		u64 id;
-
-		wait_for_walk(test, ctx);
-		id = start_told(ctx, 1000 * HOUR, 0, 0);
-		sets = htw_clockset_count();
-		KUNIT_ASSERT_EQ(test, htw_sweep_pending(ctx, &slot, entries, 2, &taken), 1);
-		for (unsigned int i = 0; i < n; i++) {
-			set_by(i % 2 ? -(s64)HOUR : HOUR);
-			flush_work(&ctx->set_work);
-		}
-		htw_sweep_put_back(ctx, &taken, sets);
-		KUNIT_ASSERT_EQ(test, ctx->nr_expired, !!n);
-		if (n) {
-			KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, 2), 1);
-			KUNIT_EXPECT_EQ(test, events[0].id, id);
-			KUNIT_EXPECT_EQ(test, events[0].flags, HTW_EVENT_CLOCK_SET);
-		} else {
-			struct htw_cancel cancel = { .id = id };
-
-			KUNIT_ASSERT_EQ(test, htw_test_cancel(ctx, &cancel), 0);
-		}
-		KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
-		if (n % 2)
-			set_by(-(s64)HOUR);
-	}
-}
-
 /*
  * Each expiration of a periodic timer that is told ahead of its deadline
  * stands for none of its firings, and all of them come in the end.
@@ -351,7 +314,6 @@ static struct kunit_case htw_clockset_cases[] = {
 	KUNIT_CASE(told_when_the_clock_is_set),
 	KUNIT_CASE(not_told_of_what_is_no_setting),
 	KUNIT_CASE_PARAM(told_however_often_it_was_set, times_gen_params),
-	KUNIT_CASE(told_though_it_was_taken_out),
 	KUNIT_CASE(firings_count_though_the_clock_is_set),
 #ifdef CONFIG_SMP
 	KUNIT_CASE_SLOW(set_races_with_everything),

@@ -124,12 +124,14 @@ static void room_believes_no_head(struct kunit *test)
 
 static void sizes(struct kunit *test)
 {
-	static const u32 bad[] = { 0, 3, 6, 1000, BIT(21), U32_MAX };
+	static const u32 bad[] = { 3, 6, 1000 }, beyond[] = { 0, BIT(20) + 1, BIT(21), U32_MAX };
 
 	for (u32 shift = 0; shift <= 20; shift++)
 		KUNIT_EXPECT_EQ(test, htw_ring_check(BIT(shift)), 0);
 	for (u32 i = 0; i < ARRAY_SIZE(bad); i++)
 		KUNIT_EXPECT_EQ(test, htw_ring_check(bad[i]), -EINVAL);
+	for (u32 i = 0; i < ARRAY_SIZE(beyond); i++)
+		KUNIT_EXPECT_EQ(test, htw_ring_check(beyond[i]), -ERANGE);
 }
 
 static void numbers_wrap(struct kunit *test)

@@ -128,7 +128,8 @@ static u32 count_listed(struct kunit *test, struct htw_context *ctx)
 
 	KUNIT_ASSERT_NOT_NULL(test, entries);
 	while (slot / HTW_CHUNK_SLOTS < htw_context_chunks(ctx))
-		n += htw_sweep_pending(ctx, &slot, entries, HTW_CHUNK_TIMERS, NULL);
+		n += htw_sweep_list(ctx, &slot, entries, HTW_CHUNK_TIMERS,
+				    HTW_LIST_PENDING);
 	kunit_kfree(test, entries);
 	return n;
 }
@@ -612,8 +613,8 @@ static int torture_thread(void *data)
 			u32 from = random % (htw_context_chunks(to->ctx) ?: 1) * HTW_CHUNK_SLOTS;
 
 			if (from < htw_context_chunks(to->ctx) * HTW_CHUNK_SLOTS)
-				htw_sweep_pending(to->ctx, &from, entries, ARRAY_SIZE(entries),
-						  NULL);
+				htw_sweep_list(to->ctx, &from, entries, ARRAY_SIZE(entries),
+					       HTW_LIST_PENDING);
 		}
 		cond_resched();
 	}

@@ -180,6 +180,25 @@ static void size_is_that_of_the_limit(struct kunit *test)
 	}
 }
 
+/* What HTW_TABLE_SIZE() says is enough, however large pages are, and hardly too much. */
+static void size_does_not_depend_on_pages(struct kunit *test)
+{
+	for (u64 page = 4096; page <= 65536; page *= 2) {
+		const u64 timers = page / sizeof(struct htw_timer) - 1;
+		const u64 chunks = page / ((timers + 1) * sizeof(u64));
+
+		for (u64 limit = 1; limit <= 64 * 1048576; limit += 1 + limit / 3) {
+			const u64 needs = DIV64_U64_ROUND_UP(DIV64_U64_ROUND_UP(limit, timers),
+							     chunks) * page;
+			const u64 says = round_up(HTW_TABLE_SIZE(limit), page);
+
+			KUNIT_ASSERT_GE_MSG(test, says, needs, "%llu timers, pages of %llu", limit,
+					    page);
+			KUNIT_ASSERT_LE(test, says, needs + needs / 50 + page);
+		}
+	}
+}
+
 /* A call whose ids could not be told leaves chunks behind, and the context as it was. */
 static void chunks_beyond_a_lower_limit_have_words(struct kunit *test)
 {
@@ -378,6 +397,7 @@ static struct kunit_case htw_table_cases[] = {
 	KUNIT_CASE(moving_resets_the_word),
 	KUNIT_CASE(every_chunk_has_words),
 	KUNIT_CASE(size_is_that_of_the_limit),
+	KUNIT_CASE(size_does_not_depend_on_pages),
 	KUNIT_CASE(chunks_beyond_a_lower_limit_have_words),
 	KUNIT_CASE(slot_stays_the_programs),
 	KUNIT_CASE(moves_wake_nobody),

@@ -168,6 +168,8 @@ static unsigned int wheel_run(struct wheel_test *t, u64 now, unsigned int budget
 	KUNIT_ASSERT_LE(test, left, before);
 
 	t->w.next = htw_wheel_next(&t->w);
+	if (htw_wheel_first(&t->w, 64, &n))
+		KUNIT_ASSERT_PTR_EQ(test, n, first ? &first->node : NULL);
 	if (!first)
 		KUNIT_ASSERT_EQ(test, t->w.next, HTW_NEVER);
 	else
@@ -1735,7 +1737,10 @@ static void rewind_by(struct kunit *test, u64 back, unsigned int budget)
 
 static void rewind_keeps_every_tick(struct kunit *test)
 {
-	static const u64 backs[] = { 6, 300, 70000, BIT_ULL(30), 4 * BIT_ULL(32) };
+	/* The last one: to the first ticks that there are. */
+	static const u64 backs[] = {
+		6, 300, 70000, BIT_ULL(30), 4 * BIT_ULL(32), 5 * BIT_ULL(32) + 90,
+	};
 
 	for (int i = 0; i < ARRAY_SIZE(backs); i++)
 		rewind_by(test, backs[i], UINT_MAX);
@@ -1745,6 +1750,7 @@ static void rewind_within_budgets(struct kunit *test)
 {
 	rewind_by(test, 300, 7);
 	rewind_by(test, BIT_ULL(33), 64);
+	rewind_by(test, 5 * BIT_ULL(32) + 90, 64);
 }
 
 /* --------------------------------- at random ------------------------------ */

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The unpacked kernel source, in which the repository is drivers/misc/htw."""
 
+import contextlib
+import fcntl
 import os
 import subprocess
 from pathlib import Path
@@ -8,21 +10,49 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("HTW_CACHE", Path.home() / ".cache/htw")).absolute()
 LINUX = CACHE / "linux-source-6.12"
-# The source tree and the build directories are for one run at a time.
-LOCK = CACHE / "lock.kunit"
+MISC = LINUX / "drivers/misc"
+# What makes drivers/misc/htw a part of the tree: the line, and what it stands in front of.
+LINES = (("Kconfig", 'source "drivers/misc/htw/Kconfig"\n', "endmenu\n"),
+         ("Makefile", "obj-y\t\t\t\t+= htw/\n", ""))
+
+
+def is_in_tree():
+    """Whether the tree has the repository as it is now."""
+    if (MISC / "htw").is_symlink():
+        return False
+    differs = subprocess.run([TOP / "tools/sync", "--dry-run", MISC / "htw"], check=True, stdout=subprocess.PIPE).stdout
+    return not differs and all(line in (MISC / name).read_text() for name, line, _ in LINES)
 
 
 def put_in_tree():
     """Makes the repository drivers/misc/htw; touches what changed, no more."""
-    misc = LINUX / "drivers/misc"
-    if (misc / "htw").is_symlink():
-        (misc / "htw").unlink()
-    subprocess.run([TOP / "tools/sync", misc / "htw"], check=True)
-    for name, old, new in (
-        ("Kconfig", "endmenu\n", 'source "drivers/misc/htw/Kconfig"\nendmenu\n'),
-        ("Makefile", "", "obj-y\t\t\t\t+= htw/\n"),
-    ):
-        text = (misc / name).read_text()
-        if "htw/" not in text:
-            text = text[: text.rindex(old)] + new if old else text + new
-            (misc / name).write_text(text)
+    if (MISC / "htw").is_symlink():
+        (MISC / "htw").unlink()
+    subprocess.run([TOP / "tools/sync", MISC / "htw"], check=True, stdout=subprocess.DEVNULL)
+    for name, line, before in LINES:
+        text = (MISC / name).read_text()
+        if line not in text:
+            at = text.rindex(before) if before else len(text)
+            (MISC / name).write_text(text[:at] + line + text[at:])
+
+
+@contextlib.contextmanager
+def building(name):
+    """The directory $HTW_CACHE/NAME, to build a kernel there from the tree with the repository in it.
+
+    It is the caller's alone. Others may build from the tree elsewhere, but nobody puts another
+    version of the repository there in the meantime.
+    """
+    build = CACHE / name
+    build.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / f"lock.{name}", "w") as alone, open(CACHE / "lock.linux-source-6.12", "w") as tree:
+        fcntl.flock(alone, fcntl.LOCK_EX)
+        fcntl.flock(tree, fcntl.LOCK_SH)
+        while not is_in_tree():
+            fcntl.flock(tree, fcntl.LOCK_UN)
+            fcntl.flock(tree, fcntl.LOCK_EX)
+            put_in_tree()
+            # Another may have it between these two.
+            fcntl.flock(tree, fcntl.LOCK_UN)
+            fcntl.flock(tree, fcntl.LOCK_SH)
+        yield build

@@ -19,8 +19,10 @@
 #define BATCH		256U
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#ifndef likely	/* the wheel's port has them as well */
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
+#endif
 
 enum op_code {
 	OP_ADD,
@@ -99,6 +101,7 @@ extern const struct system system_htw, system_htw_vector, system_htw_batch;
 extern const struct system system_htw_ring, system_htw_table;
 extern const struct system system_timerfd, system_posix, system_io_uring;
 extern const struct system system_libevent, system_libev, system_libuv;
+extern const struct system system_libhtw, system_wheel;
 extern const struct system system_htw_kernel, system_timer_list, system_hrtimer;
 
 __attribute__((format(printf, 1, 2), noreturn))

@@ -4,6 +4,31 @@
 MILLION = 1000000
 CONNECTIONS = 65536
 
+# The attacks of tools/contain/attackers.c: by one unprivileged user, and by more than
+# one, or root. How many timers they have in all is in their rows.
+ONE_USER = (("one_context", 50000), ("two_clocks", 100000), ("three_clocks", 150000), ("private_wheels", 150000),
+            ("co_prime", 64), ("waiters", 1), ("nested_waiters", 1), ("sigio", 1), ("reopening", 50000),
+            ("many_contexts", 10000), ("subuids", 80000), ("table", 20000), ("bursts", MILLION),
+            ("ten_thousand", 10000), ("hundred_thousand", 100000), ("million", MILLION))
+OTHERS = (("two_users", 200000), ("many_users", 160000), ("light_users", 1920), ("private_users", 2048),
+          ("privileged", 250000))
+# A tick, and 1 ms; half a millisecond more until it is read.
+LATE, LATE_READ = 2000000, 2500000
+
+
+def contained(attack, count, share):
+    """The budgets of an attack."""
+    what = f"beside {attack}"
+    return (
+        (f"a task's loss {what}, %", ("htw-contain", f"{attack}-loss", count), "<=", share, None),
+        ("the same, in its burst, %", ("htw-contain", f"{attack}-loss-burst", count), "<=", 52, None),
+        (f"lateness of others {what}", ("htw-contain", f"{attack}-late", count), "<=", LATE, None),
+        ("the same, as read", ("htw-contain", f"{attack}-late-read", count), "<=", LATE_READ, None),
+        ("the same, of callouts", ("htw-contain", f"{attack}-late-callout", count), "<=", LATE, None),
+        (f"early, lost, told twice {what}", ("htw-contain", f"{attack}-broken", count), "<=", 0, None),
+    )
+
+
 # What, the row, at most (or at least), and the peer that the limit is a multiple
 # of, where it is no number.
 BUDGETS = (
@@ -23,6 +48,10 @@ BUDGETS = (
     ("in the kernel: start", ("htw-kernel", "add", MILLION), "<=", 1.0, ("timer_list", "add", MILLION)),
     ("in the kernel: re-arm", ("htw-kernel", "rearm", MILLION), "<=", 1.0, ("timer_list", "rearm", MILLION)),
     ("in the kernel: stop", ("htw-kernel", "cancel", MILLION), "<=", 1.0, ("timer_list", "cancel", MILLION)),
+    *((f"libhtw in the process: {what}", ("libhtw", op, MILLION), "<=", limit, None)
+      for what, op, limit in (("add", "add", 75), ("re-arm", "rearm", 72), ("cancel", "cancel", 29), ("expire", "expire", 130))),
+    *((f"the wheel by itself: {what}", ("wheel", op, MILLION), "<=", limit, None)
+      for what, op, limit in (("add", "add", 56), ("re-arm", "rearm", 56), ("cancel", "cancel", 14), ("expire", "expire", 113))),
     ("callbacks in 60 s, nothing pending", ("htw-vector", "callbacks-in-60s", 0), "<=", 0, None),
     ("callbacks in 60 s, a million far off", ("htw-vector", "callbacks-in-60s", MILLION), "<=", 4, None),
     ("two threads on one descriptor", ("htw-vector", "threads-one-fd", CONNECTIONS), ">=", 1.7, None),
@@ -32,6 +61,14 @@ BUDGETS = (
     ("early, a million in one bucket", ("htw-vector", "lateness-bucket-early", MILLION), "<=", 0, None),
     ("a million on one tick: longest callback", ("htw-vector", "burst-longest-callback", MILLION), "<=", 250000, None),
     ("a million on one tick: longest stall", ("htw-vector", "burst-longest-stall", MILLION), "<=", 1000000, None),
+    *(row for attack, count in ONE_USER for row in contained(attack, count, 28)),
+    *(row for attack, count in OTHERS for row in contained(attack, count, 52)),
+    *((f"lateness of others, {how} from another CPU", ("htw-contain", f"meddling-{how}-beside-p99.9", 0), "<=", 1.25,
+       ("htw-contain", f"meddling-{how}-alone-p99.9", 0)) for how in ("kicks", "vectors")),
+    *((f"interrupts a second, {how} from another CPU", ("htw-contain", f"meddling-{how}-kicks", 0), "<=", 20000, None)
+      for how in ("kicks", "vectors")),
+    *((f"context switches a firing, 64 that wait: {way}", ("htw", f"waiters-{way}", 64), "<=", 1.5, None)
+      for way in ("read", "epollexclusive")),
 )
 
 

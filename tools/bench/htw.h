@@ -17,7 +17,7 @@ int htw_open_device(uint64_t features, uint32_t pending);
 int htw_epoll(int fd);
 
 /* Of the system that is open: htw-vector's descriptor, htw-table's table. */
-int htw_fd(void);
+int htw_vector_fd(void);
 uint64_t *htw_mapped_table(void);
 
 /*

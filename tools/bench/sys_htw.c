@@ -9,7 +9,7 @@
 
 static int fd, epfd;
 
-int htw_fd(void)
+int htw_vector_fd(void)
 {
 	return fd;
 }

@@ -80,7 +80,7 @@ static void burst(bool traced)
 	fill_random(b.delay, BURST, 0, 1);
 	settle();
 	s->open(&b);
-	fd = htw_fd();
+	fd = htw_vector_fd();
 	add_burst(&b, fd);
 	if (traced)
 		trace_start();

@@ -127,6 +127,10 @@ static const struct workload workloads[] = {
 	{ "quiet", "callbacks in a minute in which nothing is due", workload_quiet },
 	{ "lateness", "how late, and whether early", workload_lateness },
 	{ "table", "65,536 connections that mostly store", workload_table },
+	{ "contain", "what greedy users take from others, in all shapes", workload_contain },
+	{ "meddling", "a user on one CPU, and others' timers on another; for two CPUs",
+	  workload_meddling },
+	{ "waiters", "64 processes that wait for one descriptor", workload_waiters },
 	{ "threads", "two threads against one; for two CPUs, not counting instructions",
 	  workload_threads },
 };

@@ -11,10 +11,13 @@ struct workload {
 
 void workload_buffs(void);
 void workload_burst(void);
+void workload_contain(void);
+void workload_meddling(void);
 void workload_quiet(void);
 void workload_lateness(void);
 void workload_table(void);
 void workload_threads(void);
+void workload_waiters(void);
 
 /* One of them by its name, or NULL. */
 const struct workload *workload_find(const char *name);

@@ -4,14 +4,16 @@
  *
  * All are one process, which opens the device as one user after the other: a
  * context counts for whoever opened it. So what the attackers do in user space takes
- * next to nothing of the CPU. It runs at a real-time priority, so that it does not
- * depend on the scheduler either how often rings are emptied.
+ * next to nothing of the CPU. It has a real-time priority, so that it does not
+ * depend on the scheduler how often rings are emptied; but not for what takes longer,
+ * as then it would keep softirqs waiting where they are threads (PREEMPT_RT).
  */
 #include <linux/htw.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -22,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "../common/clock.h"
+#include "../tests/htw-pass.h"
 #include "attackers.h"
 
 #define ARRAY_SIZE(a)		(sizeof(a) / sizeof((a)[0]))
@@ -36,9 +39,10 @@
 #define START_NS		300U
 /* Timers that are disarmed are due so much later. */
 #define FAR			(3600 * SEC)
-#define HALF_SECOND		(SEC / 2)
-/* Moving a million timers takes less. */
-#define BURST_AHEAD		(SEC / 4)
+/* Moving a million timers takes less, also of such as have expired, and beside a busy task. */
+#define BURST_AHEAD		(900 * MSEC)
+#define BURST_PERIOD		(1500 * MSEC)
+#define REOPEN_PERIOD		(500 * MSEC)
 
 #define WAITERS			10000U
 #define NESTED			500U
@@ -46,6 +50,7 @@
 
 /* Nobody else is. The users of different attacks differ: what one has used up is its own. */
 #define FIRST_UID		20000U
+#define FIRST_SUBUID		100000U
 
 static const struct attack_context two_clocks[] = {
 	{ CLOCK_MONOTONIC, 0 }, { CLOCK_BOOTTIME, 0 },
@@ -76,40 +81,126 @@ static const struct attack_context co_prime[] = {
 	{ CLOCK_MONOTONIC, 173 * USEC }, { CLOCK_MONOTONIC, 179 * USEC },
 };
 
-#define SHAPE(s)	.shape = s, .shapes = ARRAY_SIZE(s)
+#define CONTEXTS(s)	.contexts = ARRAY_SIZE(s), .shape = s, .shapes = ARRAY_SIZE(s)
 
 const struct attack attacks[] = {
-	{ "nobody", "no attack", 1, 0, .timers = 0 },
-	{ "one_context", "one context, 50,000 timers", 1, 1, .timers = 50000, .ring_entries = 32768 },
-	{ "two_clocks", "two contexts on two clocks, 50,000 timers each",
-	  1, 2, SHAPE(two_clocks), 50000, 32768 },
-	{ "three_clocks", "three contexts on three clocks, 50,000 timers each",
-	  1, 3, SHAPE(three_clocks), 50000, 32768 },
-	{ "private_wheels", "one shared and two private wheels, 50,000 timers each",
-	  1, 3, SHAPE(private_too), 50000, 32768 },
-	{ "two_users", "two users with two clocks each, 50,000 timers each",
-	  2, 2, SHAPE(two_clocks), 50000, 32768 },
-	{ "co_prime", "16 private wheels with co-prime ticks of some 100 us, 4 timers each",
-	  1, 16, SHAPE(co_prime), 4, 1024 },
-	{ "many_users", "32 users with 5,000 timers each", 32, 1, .timers = 5000, .ring_entries = 32768 },
-	{ "waiters", "a timer, and 10,000 that wait for it by epoll",
-	  1, 1, .timers = 1, .ring_entries = 64, .traits = ATTACK_WAITERS },
-	{ "nested_waiters", "a timer, a set that waits for it, and 500 that wait for the set",
-	  1, 1, .timers = 1, .ring_entries = 64, .traits = ATTACK_NESTED },
-	{ "sigio", "a timer, and SIGIO to a group of 500 processes",
-	  1, 1, .timers = 1, .ring_entries = 64, .traits = ATTACK_SIGIO },
-	{ "reopening", "one context, 50,000 timers, opened anew each half second",
-	  1, 1, .timers = 50000, .ring_entries = 32768, .traits = ATTACK_REOPEN },
-	{ "many_contexts", "10,000 contexts with a timer each", 1, 10000, .timers = 1, .ring_entries = 256 },
-	{ "table", "20,000 timers whose words always say \"next tick\"",
-	  1, 1, .timers = 20000, .ring_entries = 32768, .traits = ATTACK_TABLE },
-	{ "bursts", "a million one-shot timers on one tick, again and again",
-	  1, 1, .timers = 1000000, .ring_entries = 1048576, .traits = ATTACK_BURST },
-	{ "privileged", "root: three clocks and two private wheels, 50,000 timers each",
-	  0, 5, SHAPE(everything), 50000, 32768 },
-	{ "ten_thousand", "one context, 10,000 timers", 1, 1, .timers = 10000, .ring_entries = 32768 },
-	{ "hundred_thousand", "one context, 100,000 timers", 1, 1, .timers = 100000, .ring_entries = 65536 },
-	{ "million", "one context, 1,000,000 timers", 1, 1, .timers = 1000000, .ring_entries = 65536 },
+	{
+		.name = "nobody",
+		.what = "no attack",
+		.users = 1,
+	},
+	{
+		.name = "one_context",
+		.what = "one context, 50,000 timers",
+		.users = 1, .contexts = 1, .timers = 50000, .ring_entries = 32768,
+	},
+	{
+		.name = "two_clocks",
+		.what = "two contexts on two clocks, 50,000 timers each",
+		.users = 1, CONTEXTS(two_clocks), .timers = 50000, .ring_entries = 32768,
+	},
+	{
+		.name = "three_clocks",
+		.what = "three contexts on three clocks, 50,000 timers each",
+		.users = 1, CONTEXTS(three_clocks), .timers = 50000, .ring_entries = 32768,
+	},
+	{
+		.name = "private_wheels",
+		.what = "one shared and two private wheels, 50,000 timers each",
+		.users = 1, CONTEXTS(private_too), .timers = 50000, .ring_entries = 32768,
+	},
+	{
+		.name = "two_users",
+		.what = "two users with two clocks each, 50,000 timers each",
+		.users = 2, CONTEXTS(two_clocks), .timers = 50000, .ring_entries = 32768,
+	},
+	{
+		.name = "co_prime",
+		.what = "16 private wheels with co-prime ticks of some 100 us, 4 timers each",
+		.users = 1, CONTEXTS(co_prime), .timers = 4, .ring_entries = 1024,
+	},
+	{
+		.name = "many_users",
+		.what = "32 users with 5,000 timers each",
+		.users = 32, .contexts = 1, .timers = 5000, .ring_entries = 32768,
+	},
+	{
+		.name = "light_users",
+		.what = "64 users with 30 timers each",
+		.users = 64, .contexts = 1, .timers = 30, .ring_entries = 1024,
+	},
+	{
+		.name = "private_users",
+		.what = "32 users with 16 private wheels each, co-prime ticks, 4 timers each",
+		.users = 32, CONTEXTS(co_prime), .timers = 4, .ring_entries = 1024,
+	},
+	{
+		.name = "waiters",
+		.what = "a timer, and 10,000 that wait for it by epoll",
+		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
+		.traits = ATTACK_WAITERS,
+	},
+	{
+		.name = "nested_waiters",
+		.what = "a timer, an epoll set that waits for it, and 500 that wait for that",
+		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
+		.traits = ATTACK_NESTED,
+	},
+	{
+		.name = "sigio",
+		.what = "a timer, and SIGIO to a group of 500 processes",
+		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
+		.traits = ATTACK_SIGIO,
+	},
+	{
+		.name = "reopening",
+		.what = "one context, 50,000 timers, opened anew each half second",
+		.users = 1, .contexts = 1, .timers = 50000, .ring_entries = 32768,
+		.traits = ATTACK_REOPEN,
+	},
+	{
+		.name = "many_contexts",
+		.what = "10,000 contexts with a timer each",
+		.users = 1, .contexts = 10000, .timers = 1, .ring_entries = 256,
+	},
+	{
+		.name = "subuids",
+		.what = "8 subordinate uids of one user, 10,000 timers each",
+		.users = 1, .contexts = 8, .timers = 10000, .ring_entries = 32768,
+		.traits = ATTACK_SUBUIDS,
+	},
+	{
+		.name = "table",
+		.what = "20,000 timers whose words always say the next tick",
+		.users = 1, .contexts = 1, .timers = 20000, .ring_entries = 32768,
+		.traits = ATTACK_TABLE,
+	},
+	{
+		.name = "bursts",
+		.what = "a million one-shot timers on one tick, again and again",
+		.users = 1, .contexts = 1, .timers = 1000000,
+		.traits = ATTACK_BURST,
+	},
+	{
+		.name = "privileged",
+		.what = "root: three clocks and two private wheels, 50,000 timers each",
+		CONTEXTS(everything), .timers = 50000, .ring_entries = 32768,
+	},
+	{
+		.name = "ten_thousand",
+		.what = "one context, 10,000 timers",
+		.users = 1, .contexts = 1, .timers = 10000, .ring_entries = 32768,
+	},
+	{
+		.name = "hundred_thousand",
+		.what = "one context, 100,000 timers",
+		.users = 1, .contexts = 1, .timers = 100000, .ring_entries = 65536,
+	},
+	{
+		.name = "million",
+		.what = "one context, a million timers",
+		.users = 1, .contexts = 1, .timers = 1000000, .ring_entries = 65536,
+	},
 };
 
 const unsigned int attack_count = ARRAY_SIZE(attacks);
@@ -129,7 +220,7 @@ const struct attack *attack_find(const char *name)
  * @uid: who opens it
  * @shape: what it is like
  * @fd: its descriptor
- * @ring: its ring
+ * @ring: its ring, NULL without
  * @head: of the ring
  * @table: its table of deadlines, NULL without
  * @words: how many words that has
@@ -154,6 +245,7 @@ struct attacker {
  * @armed: whether what is started is due soon
  * @next: the next ring to look at
  * @again: when those that do something each half second do it again
+ * @worked: how long all this took
  * @expired: expirations seen
  * @early: early ones
  * @epfds: epoll sets
@@ -169,6 +261,7 @@ struct attackers {
 	bool armed;
 	unsigned int next;
 	uint64_t again;
+	uint64_t worked;
 	uint64_t expired;
 	uint64_t early;
 	int epfds[NESTED + 1];
@@ -221,6 +314,65 @@ static void end_group(struct attackers *all)
 		;
 }
 
+/* In a user namespace that @at's user has just made: opens the device by each of its uids. */
+static void open_by_subuids(struct attackers *all, int sock)
+{
+	char byte;
+	unsigned int i;
+	int fd;
+
+	if (setresuid(all->each[0].uid, all->each[0].uid, all->each[0].uid) ||
+	    unshare(CLONE_NEWUSER))
+		die("cannot make a user namespace: %s", strerror(errno));
+	/* Its uids are mapped from outside. */
+	if (write(sock, "", 1) != 1 || read(sock, &byte, 1) != 1)
+		die("the uids are not mapped");
+	for (i = 0; i < all->count; i++) {
+		if (setresuid(i, i, 0))
+			die("cannot become subordinate uid %u: %s", i, strerror(errno));
+		fd = open("/dev/htw", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+		if (fd < 0 || !htw_send_fd(sock, fd))
+			die("subordinate uid %u cannot open /dev/htw: %s", i, strerror(errno));
+		close(fd);
+		if (setresuid(0, 0, 0))
+			die("cannot become the namespace's root again: %s", strerror(errno));
+	}
+	_exit(0);
+}
+
+static void open_subuids(struct attackers *all)
+{
+	char path[64], map[64], byte;
+	int socks[2], fd, len, status;
+	unsigned int i;
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks))
+		die("socketpair: %s", strerror(errno));
+	pid = fork();
+	if (pid < 0)
+		die("cannot fork: %s", strerror(errno));
+	if (!pid)
+		open_by_subuids(all, socks[1]);
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
+	len = snprintf(map, sizeof(map), "0 %u %u", FIRST_SUBUID, all->count);
+	if (read(socks[0], &byte, 1) != 1)
+		die("there is no user namespace");
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, map, len) != len || write(socks[0], "", 1) != 1)
+		die("cannot write %s: %s", path, strerror(errno));
+	close(fd);
+	for (i = 0; i < all->count; i++) {
+		all->each[i].fd = htw_receive_fd(socks[0]);
+		if (all->each[i].fd < 0)
+			die("the namespace opened %u of %u", i, all->count);
+	}
+	if (waitpid(pid, &status, 0) != pid || status)
+		die("the namespace's process failed");
+	close(socks[0]);
+	close(socks[1]);
+}
+
 struct attackers *attackers_prepare(const struct attack *a)
 {
 	const struct rlimit files = { 1 << 17, 1 << 17 };
@@ -242,6 +394,7 @@ struct attackers *attackers_prepare(const struct attack *a)
 		struct attacker *at = &all->each[i];
 
 		at->uid = a->users ? FIRST_UID + 100 * (a - attacks) + i / a->contexts : 0;
+		at->shape.clock = CLOCK_MONOTONIC;
 		if (a->shape)
 			at->shape = a->shape[i % a->contexts % a->shapes];
 		at->fd = -1;
@@ -273,7 +426,8 @@ static size_t ring_bytes(uint32_t entries)
 
 static void *map(int fd, size_t size, uint64_t offset)
 {
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+	/* Its pages are there at once: later they would take time while it is measured. */
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, offset);
 
 	if (p == MAP_FAILED)
 		die("cannot map %zu bytes of /dev/htw: %s", size, strerror(errno));
@@ -283,11 +437,13 @@ static void *map(int fd, size_t size, uint64_t offset)
 static void attacker_open(const struct attack *a, struct attacker *at)
 {
 	struct htw_setup setup = {
-		.flags = HTW_SETUP_CLOCK | HTW_SETUP_RING,
+		.flags = HTW_SETUP_CLOCK,
 		.clock = at->shape.clock,
 		.ring_entries = a->ring_entries,
 	};
 
+	if (a->ring_entries)
+		setup.flags |= HTW_SETUP_RING;
 	if (at->shape.tick_ns) {
 		setup.flags |= HTW_SETUP_PRIVATE;
 		setup.tick_ns = at->shape.tick_ns;
@@ -297,14 +453,17 @@ static void attacker_open(const struct attack *a, struct attacker *at)
 	}
 	if (at->uid)
 		become(at->uid);
-	at->fd = open("/dev/htw", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	/* What a namespace's user opened is here already. */
+	if (at->fd < 0)
+		at->fd = open("/dev/htw", O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (at->fd < 0)
 		die("user %u cannot open /dev/htw: %s", at->uid, strerror(errno));
 	if (ioctl(at->fd, HTW_SETUP, &setup))
 		die("HTW_SETUP: %s", strerror(errno));
 	if (at->uid && setresuid(0, 0, 0))
 		die("cannot become root again: %s", strerror(errno));
-	at->ring = map(at->fd, ring_bytes(a->ring_entries), HTW_OFF_RING);
+	if (a->ring_entries)
+		at->ring = map(at->fd, ring_bytes(a->ring_entries), HTW_OFF_RING);
 	at->head = 0;
 	if (a->traits & ATTACK_TABLE) {
 		/* 64 words for each 63 timers. */
@@ -328,9 +487,7 @@ static void attacker_vector(const struct attack *a, const struct attacker *at, u
 
 	if (op == HTW_OP_MOD)
 		v.flags |= HTW_MOD_DEADLINE;
-	else if (a->traits & ATTACK_BURST)
-		v.flags |= HTW_F_KEEP;
-	else
+	else if (!(a->traits & ATTACK_BURST))
 		v.interval = at->shape.tick_ns ? at->shape.tick_ns : MSEC;
 	for (i = 0; i < BATCH && i < a->timers; i++)
 		deadlines[i] = deadline;
@@ -407,6 +564,8 @@ uint64_t attackers_start(struct attackers *all)
 	uint64_t due;
 	unsigned int i;
 
+	if (a->traits & ATTACK_SUBUIDS)
+		open_subuids(all);
 	for (i = 0; i < all->count; i++) {
 		struct attacker *at = &all->each[i];
 
@@ -431,7 +590,7 @@ uint64_t attackers_start(struct attackers *all)
 		attacker_vector(a, &all->each[i], HTW_OP_ADD, due);
 	if (all->count && now_ns() > due)
 		die("starting %u timers took too long", all->count * a->timers);
-	all->again = due + HALF_SECOND;
+	all->again = due + attackers_period(all);
 	return due;
 }
 
@@ -469,8 +628,26 @@ static void reopen(struct attackers *all)
 
 	munmap(at->ring, ring_bytes(all->a->ring_entries));
 	close(at->fd);
+	at->fd = -1;
 	attacker_open(all->a, at);
 	attacker_vector(all->a, at, HTW_OP_ADD, all->armed ? now_ns() + MSEC : now_ns() + FAR);
+}
+
+/* What they do from time to time, as no more than a busy process. */
+static void repeat(struct attackers *all, uint64_t now)
+{
+	struct sched_param priority, none = { 0 };
+	const int policy = sched_getscheduler(0);
+
+	if (policy < 0 || sched_getparam(0, &priority) || sched_setscheduler(0, SCHED_OTHER, &none))
+		die("cannot drop the priority: %s", strerror(errno));
+	if (all->a->traits & ATTACK_REOPEN)
+		reopen(all);
+	else
+		attacker_vector(all->a, &all->each[0], HTW_OP_MOD,
+				now + (all->armed ? BURST_AHEAD : FAR));
+	if (sched_setscheduler(0, policy, &priority))
+		die("cannot raise the priority again: %s", strerror(errno));
 }
 
 static void run_once(struct attackers *all, uint64_t now)
@@ -479,30 +656,40 @@ static void run_once(struct attackers *all, uint64_t now)
 	unsigned int rings = all->count < RINGS_AT_ONCE ? all->count : RINGS_AT_ONCE;
 	unsigned int i;
 
-	for (; rings; rings--) {
+	for (; rings && a->ring_entries; rings--) {
 		take_ring(all, &all->each[all->next]);
 		all->next = all->next + 1 == all->count ? 0 : all->next + 1;
 	}
 	for (i = 0; i < all->count && a->traits & ATTACK_TABLE; i++)
 		store_table(&all->each[i], now);
-	if (!(a->traits & (ATTACK_REOPEN | ATTACK_BURST)) || now < all->again)
-		return;
-	all->again += HALF_SECOND;
-	if (a->traits & ATTACK_REOPEN)
-		reopen(all);
-	else
-		attacker_vector(a, &all->each[0], HTW_OP_MOD,
-				now + (all->armed ? BURST_AHEAD : FAR));
+	if (attackers_period(all) && now >= all->again) {
+		all->again += attackers_period(all);
+		repeat(all, now);
+	}
+}
+
+uint64_t attackers_worked(const struct attackers *all)
+{
+	return all->worked;
+}
+
+uint64_t attackers_period(const struct attackers *all)
+{
+	if (all->a->traits & ATTACK_BURST)
+		return BURST_PERIOD;
+	return all->a->traits & ATTACK_REOPEN ? REOPEN_PERIOD : 0;
 }
 
 void attackers_run(struct attackers *all, uint64_t until)
 {
-	uint64_t now;
+	uint64_t begin, now;
 
 	for (now = now_ns(); now < until; now = now_ns()) {
+		begin = clock_now(CLOCK_THREAD_CPUTIME_ID);
 		run_once(all, now);
-		/* Not when the timers are due. */
+		all->worked += clock_now(CLOCK_THREAD_CPUTIME_ID) - begin;
 		now = now_ns();
+		/* Not when the timers are due. */
 		sleep_until(now - now % MSEC + MSEC + MSEC / 2);
 	}
 }
@@ -548,7 +735,8 @@ int64_t attackers_end(struct attackers *all)
 		if (ioctl(at->fd, HTW_CANCEL_ALL, &cancel))
 			die("HTW_CANCEL_ALL: %s", strerror(errno));
 		lost -= cancel.count;
-		munmap(at->ring, ring_bytes(all->a->ring_entries));
+		if (at->ring)
+			munmap(at->ring, ring_bytes(all->a->ring_entries));
 		if (at->table)
 			munmap(at->table, at->words * 8);
 		close(at->fd);

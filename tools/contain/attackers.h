@@ -21,6 +21,12 @@ uint64_t attackers_start(struct attackers *all);
  */
 void attackers_run(struct attackers *all, uint64_t until);
 
+/* The CPU time that they have used in attackers_run(). */
+uint64_t attackers_worked(const struct attackers *all);
+
+/* After so long they do the same again. */
+uint64_t attackers_period(const struct attackers *all);
+
 /* From now on all timers are an hour away, and so are those started later. */
 void attackers_disarm(struct attackers *all);
 

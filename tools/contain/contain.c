@@ -26,17 +26,41 @@ const struct contain_times contain_long = {
 	.burst = SEC / 2,
 	.settle = 2 * SEC,
 	.sustained = 3 * SEC,
-	.idle = 3 * SEC,
+	.idle = SEC,
 	.disarmed = 3 * SEC,
 };
 
-/* Counts of the counting task in a second. */
-static double count_for(struct victims *v, struct attackers *all, uint64_t ns)
-{
-	const uint64_t begin = now_ns(), from = victims_counted(v);
+/**
+ * struct share - who had the CPU for a while
+ * @counted: the counting task: counts a second
+ * @attackers: the attackers' process: its part of the time
+ */
+struct share {
+	double counted;
+	double attackers;
+};
 
+static struct share count_for(struct victims *v, struct attackers *all, uint64_t ns)
+{
+	const uint64_t period = attackers_period(all);
+	const uint64_t begin = now_ns(), from = victims_counted(v), worked = attackers_worked(all);
+	uint64_t took;
+
+	if (period)
+		ns = (ns + period - 1) / period * period;
 	attackers_run(all, begin + ns);
-	return (victims_counted(v) - from) * (double)SEC / (now_ns() - begin);
+	took = now_ns() - begin;
+	return (struct share){
+		.counted = (double)(victims_counted(v) - from) * SEC / took,
+		.attackers = (double)(attackers_worked(all) - worked) / took,
+	};
+}
+
+/* What neither had, that one of them had beside the disarmed attack. */
+static double loss(const struct share *s, const struct share *disarmed, double alone)
+{
+	return 100 * ((disarmed->counted - s->counted) / alone +
+		      (disarmed->attackers - s->attackers));
 }
 
 void contain_measure(const struct attack *a, const struct contain_times *times,
@@ -44,7 +68,8 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 {
 	const struct sched_param priority = { .sched_priority = ATTACKER_PRIORITY };
 	const struct sched_param none = { 0 };
-	double alone, disarmed, rate[PHASES] = { 0 };
+	struct share burst, sustained, disarmed;
+	double alone;
 	struct attackers *all;
 	struct victims *v;
 	uint64_t begin, expired;
@@ -61,6 +86,8 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 	sleep_until(BOOTED);
 	v = victims_start();
 	all = attackers_prepare(a);
+	/* What that left to the kernel to do. */
+	sleep_until(now_ns() + SEC / 4);
 
 	victims_count(v, true);
 	victims_begin(v);
@@ -75,14 +102,14 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 	sleep_until(begin);
 	victims_count(v, true);
 	victims_begin(v);
-	rate[PHASE_BURST] = count_for(v, all, times->burst);
+	burst = count_for(v, all, times->burst);
 	victims_note(v, result->late[PHASE_BURST]);
 
 	attackers_run(all, begin + times->settle);
 
 	victims_begin(v);
 	expired = attackers_expired(all);
-	rate[PHASE_SUSTAINED] = count_for(v, all, times->sustained);
+	sustained = count_for(v, all, times->sustained);
 	result->expired = attackers_expired(all) - expired;
 	victims_note(v, result->late[PHASE_SUSTAINED]);
 
@@ -96,9 +123,9 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 	victims_count(v, true);
 	disarmed = count_for(v, all, times->disarmed);
 
-	result->loss[PHASE_BURST] = 100 - 100 * rate[PHASE_BURST] / disarmed;
-	result->loss[PHASE_SUSTAINED] = 100 - 100 * rate[PHASE_SUSTAINED] / disarmed;
-	result->disarmed = 100 * disarmed / alone;
+	result->loss[PHASE_BURST] = loss(&burst, &disarmed, alone);
+	result->loss[PHASE_SUSTAINED] = loss(&sustained, &disarmed, alone);
+	result->disarmed = 100 * disarmed.counted / alone;
 	result->early = attackers_early(all);
 	result->lost = attackers_end(all);
 	victims_end(v);

@@ -26,9 +26,12 @@ void die(const char *format, ...);
  * @ATTACK_NESTED: its one descriptor is watched by a set that 500 others watch
  * @ATTACK_SIGIO: SIGIO goes to a process group of 500
  * @ATTACK_REOPEN: it closes and opens its context each half second
+ * @ATTACK_SUBUIDS: each context is opened by another uid of a user namespace, which
+ *	one user made
  * @ATTACK_TABLE: each timer's word in the table of deadlines says "next tick",
  *	always
- * @ATTACK_BURST: one-shot timers, all armed for one tick each half second
+ * @ATTACK_BURST: one-shot timers; each 1.5 s all are armed for one tick again, by
+ *	HTW_VECTOR
  */
 enum attack_trait {
 	ATTACK_WAITERS	= 1 << 0,
@@ -37,6 +40,7 @@ enum attack_trait {
 	ATTACK_REOPEN	= 1 << 3,
 	ATTACK_TABLE	= 1 << 4,
 	ATTACK_BURST	= 1 << 5,
+	ATTACK_SUBUIDS	= 1 << 6,
 };
 
 /**
@@ -60,7 +64,7 @@ struct attack_context {
  * @shapes: how many there are
  * @timers: periodic timers of each context. Their interval is 1 ms, or the tick of
  *	a private wheel
- * @ring_entries: of each context
+ * @ring_entries: of the ring of each context; 0: expirations wait in its queue
  * @traits: of &enum attack_trait
  */
 struct attack {
@@ -118,9 +122,10 @@ extern const char * const phase_names[PHASES];
  * @alone: &enum phase.PHASE_ALONE
  * @burst: &enum phase.PHASE_BURST
  * @settle: from the beginning of the attack until it has used up its burst
- * @sustained: &enum phase.PHASE_SUSTAINED
+ * @sustained: &enum phase.PHASE_SUSTAINED; whole periods of what an attack
+ *	does from time to time
  * @idle: &enum phase.PHASE_IDLE
- * @disarmed: with the attack disarmed, for comparison
+ * @disarmed: with the attack disarmed, for comparison; the same
  */
 struct contain_times {
 	uint64_t alone;
@@ -149,9 +154,10 @@ struct lateness {
 
 /**
  * struct contain_result - what was measured
- * @loss: what the counting task lost to the attack's timers, in percent of what it
- *	does beside the same attack disarmed (%PHASE_BURST, %PHASE_SUSTAINED)
- * @disarmed: what it does then, in percent of what it does alone
+ * @loss: what the counting task lost to the attack's timers, in percent of the CPU:
+ *	how much less it does than beside the same attack disarmed. What the
+ *	attackers themselves do is taken off (%PHASE_BURST, %PHASE_SUSTAINED)
+ * @disarmed: what it does beside the disarmed attack, in percent of what it does alone
  * @late: how late the victims' timers came
  * @expired: the attack's own expirations in %PHASE_SUSTAINED, where it has a ring
  * @early: of those that were looked at, how many came early, which must be none
@@ -172,5 +178,40 @@ extern const struct contain_times contain_long;
 /* Runs an attack beside its victims. */
 void contain_measure(const struct attack *a, const struct contain_times *times,
 		     struct contain_result *result);
+
+/**
+ * enum meddling - what an unprivileged user does to another CPU than its own
+ * @MEDDLE_KICKS: again and again moves a timer that waits there to be due at once
+ * @MEDDLE_VECTORS: moves 50,000 timers there, which are due each millisecond, over and over
+ */
+enum meddling {
+	MEDDLE_KICKS,
+	MEDDLE_VECTORS,
+	MEDDLINGS,
+};
+
+extern const char * const meddling_names[MEDDLINGS];
+
+/**
+ * struct meddling_result - what two users with timers on that CPU noticed of it
+ * @alone: how late their timers fired beside a task there that calls nothing: of a
+ *	thousand the latest but one, in ns
+ * @beside: the same beside the meddler
+ * @count: how many of each
+ * @operations: what the meddler did in a second
+ * @kicks: interrupts that htw sent to that CPU in a second; negative where it does not say
+ * @misses: how often it found a lock held there, in a second
+ */
+struct meddling_result {
+	uint64_t alone;
+	uint64_t beside;
+	unsigned int count;
+	double operations;
+	double kicks;
+	double misses;
+};
+
+/* Runs beside either take turns: by the wall clock, on a machine with a second CPU. */
+void contain_meddling(enum meddling how, struct meddling_result *result);
 
 #endif /* CONTAIN_H */

@@ -36,6 +36,7 @@
 /* Less than any attacker's. */
 #define VICTIM_UID	1000U
 #define READER_PRIORITY	50
+#define SAMPLES		4096U
 
 const char * const victim_names[VICTIMS] = {
 	[VICTIM_ROOT] = "root",
@@ -49,6 +50,8 @@ const char * const victim_names[VICTIMS] = {
  * @generation: counts victims_begin()
  * @seen: up to which of them the reader has begun anew
  * @late: what it noted since
+ * @samples: how late each event was that it noted since, by when it fired, in ns
+ * @sampled: how many of them there are
  * @next: when each timer is due next
  * @ready: whether it has started its timers
  */
@@ -57,6 +60,8 @@ struct shared {
 	volatile uint32_t generation;
 	uint32_t seen;
 	struct lateness late[READERS];
+	uint32_t samples[SAMPLES];
+	uint32_t sampled;
 	volatile uint64_t next[READERS][TIMERS];
 	volatile bool ready;
 };
@@ -126,6 +131,8 @@ static void note_event(struct shared *s, enum victim who, const struct htw_event
 	l->early += ev->fired < ev->deadline || now < ev->fired;
 	grow(&l->fired, ev->deadline, ev->fired);
 	grow(&l->read, ev->deadline, now);
+	if (s->sampled < SAMPLES)
+		s->samples[s->sampled++] = ev->fired - ev->deadline;
 	s->next[who][i] = ev->deadline + (1 + ev->missed) * PERIOD;
 }
 
@@ -151,6 +158,7 @@ static void read_timers(struct shared *s)
 		n = epoll_wait(epfd, ready, READERS, -1);
 		if (s->seen != s->generation) {
 			memset(s->late, 0, sizeof(s->late));
+			s->sampled = 0;
 			s->seen = s->generation;
 		}
 		for (i = 0; i < n; i++) {
@@ -265,6 +273,16 @@ void victims_begin(struct victims *v)
 {
 	v->shared->generation++;
 	pulse_begin();
+}
+
+unsigned int victims_samples(const struct victims *v, uint32_t *ns, unsigned int room)
+{
+	const struct shared *s = v->shared;
+	unsigned int n = 0;
+
+	for (; s->seen == s->generation && n < s->sampled && n < room; n++)
+		ns[n] = s->samples[n];
+	return n;
 }
 
 void victims_note(struct victims *v, struct lateness late[VICTIMS])

@@ -21,5 +21,7 @@ uint64_t victims_counted(const struct victims *v);
 void victims_begin(struct victims *v);
 /* What was noted; what is overdue counts as late as it is by now. */
 void victims_note(struct victims *v, struct lateness late[VICTIMS]);
+/* How late each event was of both users' timers, by when it fired; returns how many. */
+unsigned int victims_samples(const struct victims *v, uint32_t *ns, unsigned int room);
 
 #endif /* CONTAIN_VICTIMS_H */

@@ -17,13 +17,14 @@ _Static_assert(sizeof(struct htw_info) == 120, "htw_info");
 _Static_assert(sizeof(struct htw_cancel_all) == 32, "htw_cancel_all");
 _Static_assert(sizeof(struct htw_list) == 48, "htw_list");
 _Static_assert(sizeof(struct htw_advance) == 32, "htw_advance");
+_Static_assert(sizeof(struct htw_next) == 72, "htw_next");
 _Static_assert(sizeof(struct htw_ring) == 128, "htw_ring");
 
-_Static_assert(HTW_INFO == 0x8078f901, "HTW_INFO");
-_Static_assert(HTW_ADD == 0xc038f902, "HTW_ADD");
-_Static_assert(HTW_CANCEL == 0xc038f903, "HTW_CANCEL");
-_Static_assert(HTW_BATCH == 0xc020f906, "HTW_BATCH");
-_Static_assert(HTW_VECTOR == 0xc048f90c, "HTW_VECTOR");
+_Static_assert(HTW_INFO == 0x8078e701, "HTW_INFO");
+_Static_assert(HTW_ADD == 0xc038e702, "HTW_ADD");
+_Static_assert(HTW_CANCEL == 0xc038e703, "HTW_CANCEL");
+_Static_assert(HTW_BATCH == 0xc020e706, "HTW_BATCH");
+_Static_assert(HTW_VECTOR == 0xc048e70c, "HTW_VECTOR");
 
 static const struct {
 	unsigned long cmd;
@@ -42,6 +43,7 @@ static const struct {
 	{ HTW_ADVANCE, HTW_FEATURE_MANUAL },
 	{ HTW_FLUSH, HTW_FEATURE_RING },
 	{ HTW_VECTOR, HTW_FEATURE_VECTOR },
+	{ HTW_NEXT, HTW_FEATURE_NEXT },
 };
 
 /* Whether the call says ENOTTY and leaves a poisoned argument alone. */
@@ -94,7 +96,7 @@ HTW_TEST(unknown_numbers)
 	for (nr = 0; nr < 256; nr++) {
 		if (!is_command(_IO(HTW_IOC, nr)))
 			EXPECT_TRUE(unknown(self->fd, _IO(HTW_IOC, nr)));
-		if (nr > _IOC_NR(HTW_VECTOR)) {
+		if (nr > _IOC_NR(HTW_NEXT)) {
 			EXPECT_TRUE(unknown(self->fd, _IOWR(HTW_IOC, nr, struct htw_add)));
 			EXPECT_TRUE(unknown(self->fd, _IOR(HTW_IOC, nr, struct htw_info)));
 		}

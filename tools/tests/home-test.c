@@ -53,6 +53,25 @@ HTW_TEST(where_it_is_started)
 	wait_on(_metadata, self->fd, 1, 1, 200);
 }
 
+/* A CPU is the scheduler's to give: who may not run there may not have timers there. */
+HTW_TEST(home_is_where_one_may_run)
+{
+	struct htw_setup setup = { .flags = HTW_SETUP_HOME };
+	int fd;
+
+	TWO_CPUS();
+	ASSERT_TRUE(open_to_all());
+	ASSERT_EQ(0, htw_pin(0));
+	EXPECT_EQ(0, setup_as_nobody(setup));
+	setup.home_cpu = 1;
+	EXPECT_EQ(-EPERM, setup_as_nobody(setup));
+	/* With CAP_SYS_NICE any will do. */
+	fd = htw_open(O_NONBLOCK);
+	EXPECT_EQ(0, htw_set_up(fd, setup));
+	ASSERT_EQ(0, htw_pin(1));
+	EXPECT_EQ(0, setup_as_nobody(setup));
+}
+
 HTW_TEST(at_home)
 {
 	struct htw_setup setup = { .flags = HTW_SETUP_HOME };

@@ -88,4 +88,36 @@ static inline __u64 htw_time(clockid_t clock)
 	__pid > 0 && waitpid(__pid, &__status, 0) == __pid && !__status;\
 })
 
+#define NOBODY		65534
+
+static inline bool as_nobody(void)
+{
+	return !setresgid(NOBODY, NOBODY, NOBODY) && !setresuid(NOBODY, NOBODY, NOBODY);
+}
+
+/* For the programs of other users; whoever may open it is the udev rule's matter. */
+static inline bool open_to_all(void)
+{
+	return !chmod(HTW_DEVICE, 0666);
+}
+
+/* What HTW_SETUP says to a user without privileges. */
+static inline int setup_as_nobody(struct htw_setup setup)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		int fd;
+
+		if (!as_nobody())
+			_exit(255);
+		fd = htw_open(O_NONBLOCK);
+		if (fd < 0)
+			_exit(254);
+		_exit(-htw_set_up(fd, setup));
+	}
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+}
+
 #endif /* HTW_MORE_H */

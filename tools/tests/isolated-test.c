@@ -78,6 +78,18 @@ HTW_TEST(home_on_an_isolated_cpu)
 	EXPECT_EQ(1, expired_on(1, 300, 1));
 }
 
+/* That takes a privilege, also for who runs there. */
+HTW_TEST(home_on_an_isolated_cpu_is_privileged)
+{
+	struct htw_setup setup = { .flags = HTW_SETUP_HOME, .home_cpu = 1 };
+
+	ISOLATED();
+	NEEDS(HTW_FEATURE_SETUP);
+	ASSERT_TRUE(open_to_all());
+	ASSERT_EQ(0, htw_pin(1));
+	EXPECT_EQ(-EPERM, setup_as_nobody(setup));
+}
+
 /* Moved, and armed again after a read, from there: it does not come home either. */
 HTW_TEST(moved_and_read_there)
 {

@@ -1,0 +1,746 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Timers in the kernel: /dev/htw
+ *
+ * Calls are thin. What is hard to do right by hand is here: the ring's order of
+ * loads and stores, its overflow, and events of timers that were stopped but stand
+ * in it; deadlines that were put off while their event was on its way; calls that
+ * were cut short; and errors that stand in the place of ids.
+ */
+#include "internal.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define DEVICE			"/dev/htw"
+#define NEEDED			(HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS | \
+				 HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL | \
+				 HTW_FEATURE_VECTOR)
+#define MAX_ERRNO		4095
+
+/**
+ * struct device - a handle
+ * @htw: what all backends have
+ * @info: what HTW_INFO said when it was opened: what does not change is used
+ * @manual_ns: the manual clock, as far as this handle moved it
+ * @ring: the mapped ring, or NULL
+ * @events: its events
+ * @mask: number of them, less one
+ * @ring_size: bytes that are mapped
+ * @table: the mapped table, or NULL
+ * @words: how many words it has
+ * @lock: guards the ring's head and its events, and that it is mapped once
+ */
+struct device {
+	struct htw htw;
+	struct htw_info info;
+	u64 manual_ns;
+	struct htw_ring *ring;
+	struct htw_event *events;
+	u32 mask;
+	size_t ring_size;
+	u64 *table;
+	u64 words;
+	pthread_mutex_t lock;
+};
+
+static struct device *device_of(struct htw *htw)
+{
+	return container_of(htw, struct device, htw);
+}
+
+static int call(const struct device *d, unsigned long command, void *arg)
+{
+	int ret;
+
+	do {
+		ret = ioctl(d->htw.fd, command, arg);
+	} while (unlikely(ret < 0 && errno == EINTR));
+	return ret < 0 ? -errno : ret;
+}
+
+/* The ring. */
+
+/* Events that are there and not used; the lock is held. */
+static u32 ring_waiting(const struct device *d, u32 *head)
+{
+	*head = d->ring->head;		/* only we write it */
+	/* Pairs with the kernel's release: the events before the tail are there. */
+	return __atomic_load_n(&d->ring->tail, __ATOMIC_ACQUIRE) - *head;
+}
+
+static bool ring_overflowed(const struct device *d)
+{
+	return __atomic_load_n(&d->ring->flags, __ATOMIC_RELAXED) & HTW_RING_OVERFLOW;
+}
+
+/* Has the kernel move what waits for room into the ring; true if it moved any. */
+static bool ring_flush(struct device *d)
+{
+	return ring_overflowed(d) && call(d, HTW_FLUSH, NULL) > 0;
+}
+
+static unsigned int ring_read(struct device *d, struct htw_event *events, unsigned int count)
+{
+	u32 head, waiting, i;
+	unsigned int got = 0;
+
+	pthread_mutex_lock(&d->lock);
+	do {
+		waiting = min(ring_waiting(d, &head), d->mask + 1);
+		for (i = 0; i < waiting && got < count; i++, head++) {
+			const struct htw_event *ev = &d->events[head & d->mask];
+
+			if (likely(ev->id))	/* else its timer has been stopped */
+				events[got++] = *ev;
+		}
+		/* Release: the events before the head have been used. */
+		__atomic_store_n(&d->ring->head, head, __ATOMIC_RELEASE);
+	} while (got < count && ring_flush(d));
+	pthread_mutex_unlock(&d->lock);
+	return got;
+}
+
+/* The event of an id that stands in the ring; NULL if there is none. */
+static struct htw_event *ring_find(struct device *d, u64 id)
+{
+	u32 head, waiting = min(ring_waiting(d, &head), d->mask + 1);
+
+	for (; waiting; waiting--, head++)
+		if (d->events[head & d->mask].id == id)
+			return &d->events[head & d->mask];
+	return NULL;
+}
+
+/*
+ * A timer that was stopped may have events in the ring, as what is there counts as
+ * read. They would come after its end: they are blanked out, since the kernel does
+ * not look at them. One that is said not to exist may be there as well, with
+ * its last event; then it has expired, and that event is still to be read.
+ *
+ * Return: what the program is to be told.
+ */
+static int ring_stopped(struct device *d, u64 id, int result, bool discard)
+{
+	struct htw_event *ev;
+
+	if (result && result != -ENOENT)
+		return result;
+	pthread_mutex_lock(&d->lock);
+	while ((ev = ring_find(d, id))) {
+		if (result)
+			result = -EALREADY;
+		if (result && !discard)
+			break;
+		ev->id = 0;
+	}
+	pthread_mutex_unlock(&d->lock);
+	return result;
+}
+
+static bool ring_is_empty(struct device *d)
+{
+	u32 head, waiting;
+
+	pthread_mutex_lock(&d->lock);
+	waiting = ring_waiting(d, &head);
+	pthread_mutex_unlock(&d->lock);
+	return !waiting;
+}
+
+/* The table. */
+
+/*
+ * Deadlines that were put off while their event was on its way: such a timer is
+ * armed again, and its event is not the program's.
+ *
+ * Return: how many events are left.
+ */
+static unsigned int look_again(struct device *d, struct htw_event *events, unsigned int count)
+{
+	u64 ids[HTW_MANY], deadlines[HTW_MANY];
+	unsigned int i, kept = 0, moved = 0;
+	int results[HTW_MANY];
+	struct htw_event evs[HTW_MANY];
+
+	for (i = 0; i < count; i++) {
+		const u32 slot = HTW_ID_SLOT(events[i].id);
+		u64 word = 0;
+
+		if (likely(slot < d->words))
+			word = __atomic_load_n(&d->table[slot], __ATOMIC_RELAXED);
+		if (likely(word <= events[i].deadline)) {
+			events[kept++] = events[i];
+		} else if (word != HTW_DISARMED) {
+			ids[moved] = events[i].id;
+			deadlines[moved] = word;
+			evs[moved++] = events[i];
+		}
+	}
+	if (likely(!moved))
+		return kept;
+	d->htw.ops->rearm_many(&d->htw, ids, deadlines, moved, HTW_F_ABS, results);
+	/* Stopped meanwhile, with an event that is to be read. */
+	for (i = 0; i < moved; i++)
+		if (results[i])
+			events[kept++] = evs[i];
+	return kept;
+}
+
+/* Reading. */
+
+static unsigned int queue_read(struct device *d, struct htw_event *events, unsigned int count)
+{
+	ssize_t bytes;
+
+	do {
+		bytes = read(d->htw.fd, events, (size_t)count * sizeof(*events));
+	} while (bytes < 0 && errno == EINTR);
+	return bytes < 0 ? 0 : bytes / sizeof(*events);
+}
+
+static int device_read(struct htw *htw, struct htw_event *events, unsigned int count)
+{
+	struct device *d = device_of(htw);
+	unsigned int got;
+
+	if (unlikely(!count))
+		return 0;
+	do {
+		const unsigned int most = d->table ? min(count, HTW_MANY) : count;
+
+		got = d->ring ? ring_read(d, events, most) : queue_read(d, events, most);
+		if (!d->table || !got)
+			return got;
+		got = look_again(d, events, got);
+	} while (!got);
+	return got;
+}
+
+static int device_ready(struct htw *htw)
+{
+	struct device *d = device_of(htw);
+	struct pollfd pfd = { .fd = htw->fd, .events = POLLIN };
+
+	if (d->ring && !ring_is_empty(d))
+		return 1;
+	return poll(&pfd, 1, 0) > 0;
+}
+
+/* One timer. */
+
+static int device_add(struct htw *htw, struct htw_add *add)
+{
+	return call(device_of(htw), HTW_ADD, add);
+}
+
+static int device_cancel(struct htw *htw, struct htw_cancel *cancel)
+{
+	struct device *d = device_of(htw);
+	const u64 id = cancel->id;
+	int ret = call(d, HTW_CANCEL, cancel);
+
+	if (unlikely(d->ring))
+		ret = ring_stopped(d, id, ret, cancel->flags & HTW_CANCEL_DISCARD);
+	return ret;
+}
+
+static int device_stop(struct htw *htw, uint64_t id)
+{
+	struct htw_cancel cancel = { .id = id };
+
+	return device_cancel(htw, &cancel);
+}
+
+static int device_mod(struct htw *htw, const struct htw_mod *mod)
+{
+	return call(device_of(htw), HTW_MOD, (void *)mod);
+}
+
+static int device_query(struct htw *htw, struct htw_query *query)
+{
+	return call(device_of(htw), HTW_QUERY, query);
+}
+
+/* Many timers. */
+
+static bool is_error(u64 id)
+{
+	return id >= (u64)-MAX_ERRNO;
+}
+
+/*
+ * Runs a vector to its end. In place of the ids that could not be dealt with
+ * stand errors, as the kernel puts them there; also where it ended early.
+ *
+ * Return: how many failed.
+ */
+static unsigned int run_vector(struct device *d, struct htw_vector *v)
+{
+	const u32 count = v->count;
+	u32 done = 0, failed = 0, i;
+	u64 *ids = (u64 *)(uintptr_t)v->ids;
+
+	while (done < count) {
+		int ret;
+
+		v->count = count - done;
+		v->done = 0;
+		v->failed = 0;
+		ret = call(d, HTW_VECTOR, v);
+		if (ret < 0 || !v->done) {
+			for (i = done; i < count; i++)
+				ids[i] = ret < 0 ? ret : -ECANCELED;
+			return failed + count - done;
+		}
+		done += v->done;
+		failed += v->failed;
+		v->ids += v->done * sizeof(u64);
+		if (v->deadlines)
+			v->deadlines += v->done * sizeof(u64);
+		if (v->cookies)
+			v->cookies += v->done * sizeof(u64);
+	}
+	return failed;
+}
+
+static int device_add_many(struct htw *htw, const struct htw_add *common, const uint64_t *deadlines,
+			   const uint64_t *cookies, uint64_t *ids, unsigned int count, int *results)
+{
+	struct htw_vector v = {
+		.ids = (uintptr_t)ids,
+		.deadlines = (uintptr_t)deadlines,
+		.cookies = (uintptr_t)cookies,
+		.interval = common->interval,
+		.slack = common->slack,
+		.count = count,
+		.flags = common->flags,
+		.firings = common->firings,
+		.op = HTW_OP_ADD,
+	};
+	unsigned int failed, i;
+
+	if (!count)
+		return 0;
+	failed = run_vector(device_of(htw), &v);
+	/* What is wrong with all of them is no matter of each. */
+	if (failed == count && ids[0] == (u64)-EINVAL)
+		return -EINVAL;
+	if (likely(!failed) && !results)
+		return 0;
+	for (i = 0; i < count; i++) {
+		const bool bad = is_error(ids[i]);
+
+		if (results)
+			results[i] = bad ? (int)ids[i] : 0;
+		if (bad)
+			ids[i] = 0;
+	}
+	return failed;
+}
+
+/* An operation on timers that are there, some at a time: the ids are the program's. */
+static int on_many(struct device *d, u16 op, u32 flags, const u64 *ids, const u64 *deadlines,
+		   unsigned int count, int *results)
+{
+	unsigned int first, n, i, failed = 0;
+	u64 copy[HTW_MANY];
+
+	for (first = 0; first < count; first += n) {
+		struct htw_vector v = {
+			.ids = (uintptr_t)copy,
+			.deadlines = deadlines ? (uintptr_t)(deadlines + first) : 0,
+			.flags = flags,
+			.op = op,
+		};
+		unsigned int bad;
+
+		n = min(count - first, HTW_MANY);
+		memcpy(copy, ids + first, n * sizeof(*copy));
+		v.count = n;
+		bad = run_vector(d, &v);
+		failed += bad;
+		for (i = 0; results && i < n; i++)
+			results[first + i] = is_error(copy[i]) && copy[i] != ids[first + i] ?
+				(int)copy[i] : is_error(ids[first + i]) ? -ENOENT : 0;
+	}
+	return failed;
+}
+
+static int device_rearm_many(struct htw *htw, const uint64_t *ids, const uint64_t *deadlines,
+			     unsigned int count, unsigned int flags, int *results)
+{
+	return on_many(device_of(htw), HTW_OP_MOD, HTW_MOD_DEADLINE | flags, ids, deadlines, count,
+		       results);
+}
+
+static int device_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count, int *results)
+{
+	struct device *d = device_of(htw);
+	unsigned int first, n, i, failed = 0;
+	int own[HTW_MANY];
+
+	if (likely(!d->ring))
+		return on_many(d, HTW_OP_CANCEL, 0, ids, NULL, count, results);
+	for (first = 0; first < count; first += n) {
+		int *const to = results ? results + first : own;
+
+		n = min(count - first, HTW_MANY);
+		on_many(d, HTW_OP_CANCEL, 0, ids + first, NULL, n, to);
+		/* Mostly nothing waits there, and then that is all. */
+		for (i = 0; i < n && !ring_is_empty(d); i++)
+			to[i] = ring_stopped(d, ids[first + i], to[i], false);
+		for (i = 0; i < n; i++)
+			failed += !!to[i];
+	}
+	return failed;
+}
+
+static int device_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
+{
+	struct device *d = device_of(htw);
+	unsigned int done = 0, failed = 0, i;
+
+	while (done < count) {
+		struct htw_batch batch = {
+			.ops = (uintptr_t)(ops + done),
+			.count = count - done,
+		};
+
+		if (call(d, HTW_BATCH, &batch) || !batch.done)
+			break;
+		done += batch.done;
+	}
+	for (i = 0; i < done; i++) {
+		if (d->ring && ops[i].op == HTW_OP_CANCEL)
+			ops[i].result = ring_stopped(d, ops[i].cancel.id, ops[i].result,
+						     ops[i].cancel.flags & HTW_CANCEL_DISCARD);
+		failed += !!ops[i].result;
+	}
+	for (; i < count; i++)
+		ops[i].result = -ECANCELED;
+	return failed + count - done;
+}
+
+/* All timers. */
+
+static int64_t device_cancel_all(struct htw *htw, unsigned int flags)
+{
+	struct htw_cancel_all all = { .flags = flags };
+	struct device *d = device_of(htw);
+	u32 head, waiting;
+	int ret = call(d, HTW_CANCEL_ALL, &all);
+
+	if (ret)
+		return ret;
+	if (d->ring) {
+		/*
+		 * Those that lived on have ended, so their events are void. Last events
+		 * were read as far as the kernel knows; they stay, unless unwanted.
+		 */
+		pthread_mutex_lock(&d->lock);
+		waiting = min(ring_waiting(d, &head), d->mask + 1);
+		for (; waiting; waiting--, head++) {
+			struct htw_event *ev = &d->events[head & d->mask];
+
+			if (flags & HTW_CANCEL_DISCARD || ev->flags & HTW_EVENT_MORE)
+				ev->id = 0;
+		}
+		pthread_mutex_unlock(&d->lock);
+	}
+	return all.count;
+}
+
+static int list(struct htw *htw, unsigned long command, u64 *cursor, struct htw_query *entries,
+		unsigned int count)
+{
+	struct htw_list l = {
+		.entries = (uintptr_t)entries,
+		.cursor = *cursor,
+		.count = count,
+	};
+	int ret = call(device_of(htw), command, &l);
+
+	if (ret)
+		return ret;
+	*cursor = l.cursor;
+	return l.done;
+}
+
+static int device_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
+		       unsigned int count)
+{
+	return list(htw, HTW_LIST, cursor, entries, count);
+}
+
+static int device_harvest(struct htw *htw, struct htw_query *entries, unsigned int count)
+{
+	struct device *d = device_of(htw);
+	u64 cursor = 0;
+	int i, got = list(htw, HTW_HARVEST, &cursor, entries, count);
+
+	for (i = 0; d->ring && i < got && !ring_is_empty(d); i++)
+		ring_stopped(d, entries[i].id, 0, true);
+	return got;
+}
+
+static int64_t device_advance(struct htw *htw, uint64_t ns, unsigned int flags)
+{
+	struct htw_advance advance = { .ns = ns, .flags = flags };
+	struct device *d = device_of(htw);
+	int ret = call(d, HTW_ADVANCE, &advance);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&d->lock);
+	d->manual_ns = flags & HTW_F_ABS ? ns : htw_sum(d->manual_ns, ns);
+	pthread_mutex_unlock(&d->lock);
+	return advance.expired;
+}
+
+/* The handle. */
+
+static uint64_t device_now(struct htw *htw)
+{
+	struct device *d = device_of(htw);
+	u64 now;
+
+	if (d->info.clock != HTW_CLOCK_MANUAL)
+		return htw_clock_ns(d->info.clock);
+	pthread_mutex_lock(&d->lock);
+	now = d->manual_ns;
+	pthread_mutex_unlock(&d->lock);
+	return now;
+}
+
+static int device_info(struct htw *htw, struct htw_info *info)
+{
+	return call(device_of(htw), HTW_INFO, info);
+}
+
+static int device_reserve(struct htw *htw, uint64_t count)
+{
+	return count > device_of(htw)->info.limit ? -ENOSPC : 0;
+}
+
+static size_t whole_pages(size_t size)
+{
+	const size_t page = sysconf(_SC_PAGESIZE);
+
+	return (size + page - 1) / page * page;
+}
+
+static void *map(const struct device *d, size_t size, u64 offset)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, d->htw.fd, offset);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static int device_map_ring(struct htw *htw)
+{
+	struct device *d = device_of(htw);
+	const u32 entries = d->info.ring_entries;
+	struct htw_ring *ring;
+	int ret = 0;
+
+	if (!entries)
+		return -ENXIO;
+	pthread_mutex_lock(&d->lock);
+	if (!d->ring) {
+		d->ring_size = whole_pages(sizeof(*ring) + entries * sizeof(struct htw_event));
+		ring = map(d, d->ring_size, HTW_OFF_RING);
+		if (ring) {
+			d->events = (struct htw_event *)(ring + 1);
+			d->mask = entries - 1;
+			d->ring = ring;
+		} else {
+			ret = -errno;
+		}
+	}
+	pthread_mutex_unlock(&d->lock);
+	/* What expired before waits to be moved there. */
+	if (!ret)
+		call(d, HTW_FLUSH, NULL);
+	return ret;
+}
+
+/* Words for as many timers as there may be; a page of timers has one that is none. */
+static u64 words_needed(u64 limit)
+{
+	const u64 slots = sysconf(_SC_PAGESIZE) / 64;
+
+	return (limit + slots - 2) / (slots - 1) * slots;
+}
+
+static int device_map_table(struct htw *htw)
+{
+	struct device *d = device_of(htw);
+	const u64 words = words_needed(d->info.limit);
+	u64 *table;
+	int ret = 0;
+
+	pthread_mutex_lock(&d->lock);
+	if (!d->table) {
+		table = map(d, whole_pages(words * sizeof(*table)), HTW_OFF_TABLE);
+		if (table) {
+			d->words = words;
+			d->table = table;
+		} else {
+			ret = -errno;
+		}
+	}
+	pthread_mutex_unlock(&d->lock);
+	return ret;
+}
+
+static uint64_t *device_table_word(struct htw *htw, uint64_t id)
+{
+	struct device *d = device_of(htw);
+	const u32 slot = HTW_ID_SLOT(id);
+
+	return likely(d->table && slot < d->words) ? &d->table[slot] : NULL;
+}
+
+static int device_put_off(struct htw *htw, uint64_t id, uint64_t when)
+{
+	uint64_t *word = device_table_word(htw, id);
+
+	if (unlikely(!word))
+		return device_of(htw)->table ? -ENOENT : -ENXIO;
+	__atomic_store_n(word, when, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void device_close(struct htw *htw)
+{
+	struct device *d = device_of(htw);
+
+	if (d->ring)
+		munmap(d->ring, d->ring_size);
+	if (d->table)
+		munmap(d->table, whole_pages(d->words * sizeof(*d->table)));
+	close(d->htw.fd);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+static const struct htw_backend_ops device_ops = {
+	.backend	= HTW_BACKEND_DEVICE,
+	.close		= device_close,
+	.now		= device_now,
+	.info		= device_info,
+	.reserve	= device_reserve,
+	.add		= device_add,
+	.stop		= device_stop,
+	.cancel		= device_cancel,
+	.mod		= device_mod,
+	.query		= device_query,
+	.add_many	= device_add_many,
+	.rearm_many	= device_rearm_many,
+	.stop_many	= device_stop_many,
+	.batch		= device_batch,
+	.read		= device_read,
+	.ready		= device_ready,
+	.cancel_all	= device_cancel_all,
+	.list		= device_list,
+	.harvest	= device_harvest,
+	.advance	= device_advance,
+	.map_ring	= device_map_ring,
+	.map_table	= device_map_table,
+	.put_off	= device_put_off,
+	.table_word	= device_table_word,
+};
+
+static int non_blocking(int fd)
+{
+	const int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return -errno;
+	if (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK))
+		return -errno;
+	return 0;
+}
+
+/**
+ * htw_device_take() - htw_open_fd()
+ * @htw: out: the handle
+ * @fd: the descriptor
+ *
+ * Return: as htw_open_fd(); -ENOSYS where the module is older than the library needs.
+ */
+int htw_device_take(struct htw **htw, int fd)
+{
+	struct device *d = calloc(1, sizeof(*d));
+	int ret;
+
+	if (!d)
+		return -ENOMEM;
+	d->htw.ops = &device_ops;
+	d->htw.fd = fd;
+	ret = call(d, HTW_INFO, &d->info);
+	if (ret) {
+		/* Another device, a file, a socket. */
+		ret = ret == -EBADF ? -EBADF : -EINVAL;
+		goto fail;
+	}
+	ret = -ENOSYS;
+	if ((d->info.features & NEEDED) != NEEDED)
+		goto fail;
+	ret = non_blocking(fd);
+	if (ret)
+		goto fail;
+	ret = -pthread_mutex_init(&d->lock, NULL);
+	if (ret)
+		goto fail;
+	*htw = &d->htw;
+	return 0;
+
+fail:
+	free(d);
+	return ret;
+}
+
+/**
+ * htw_device_open() - opens the device
+ *
+ * Return: a descriptor, or a negative errno.
+ */
+int htw_device_open(void)
+{
+	int fd = open(DEVICE, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/**
+ * htw_device_set_up() - htw_open(), once the device is open
+ * @htw: out: the handle
+ * @fd: the descriptor; closed where this fails
+ * @setup: as for htw_open()
+ *
+ * Return: as htw_open().
+ */
+int htw_device_set_up(struct htw **htw, int fd, const struct htw_setup *setup)
+{
+	int ret = 0;
+
+	if (setup && ioctl(fd, HTW_SETUP, setup))
+		ret = -errno;
+	if (!ret)
+		ret = htw_device_take(htw, fd);
+	if (ret) {
+		close(fd);
+		return ret;
+	}
+	if (setup && setup->flags & HTW_SETUP_RING)
+		ret = device_map_ring(*htw);
+	if (ret)
+		htw_close(*htw);
+	return ret;
+}

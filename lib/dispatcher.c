@@ -1,0 +1,634 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The dispatcher: functions to be called at their time
+ *
+ * A call is a slot of an array, and its handle is the slot's number and
+ * generation; the same handle is its timer's cookie. So what comes from the
+ * backend never leads to memory that is gone: an event whose handle has ended, or
+ * which stems from before its call was moved, is dropped.
+ *
+ * The lock guards all but what the backend guards for itself; it is not held
+ * while functions are called or waited for. The thread that calls them gathers
+ * what they ask for, and hands it over when it has called all.
+ */
+#include "internal.h"
+
+#include <pthread.h>
+
+/* How many events are read at a time, and how often before others get their turn. */
+#define EVENTS			64
+#define ROUNDS			16
+
+enum gathered {
+	NOTHING,
+	START,		/* the timer is to be started */
+	MOVE,		/* it is to be moved */
+};
+
+/**
+ * struct call - a slot
+ * @fn: what to call; NULL where the slot is free
+ * @next: says when to call next, or NULL
+ * @arg: argument of both
+ * @timer: the timer's id, zero while there is none
+ * @deadline: when the next call is due; an event from before then is void
+ * @interval: zero for one that is not periodic
+ * @missed: how many firings the event had missed for which it is called now
+ * @slack: as it was when the call was started
+ * @generation: upper half of the handle
+ * @next_free: next slot on the free list, plus one
+ * @gathered: what is to be done for it; it is on @dirty, or was
+ * @listed: it is on @dirty
+ * @running: its function is being called
+ * @stopped: it was stopped from within
+ */
+struct call {
+	htw_call_fn *fn;
+	htw_next_fn *next;
+	void *arg;
+	u64 timer;
+	u64 deadline;
+	u64 interval;
+	u64 missed;
+	u64 slack;
+	u32 generation;
+	u32 next_free;
+	u8 gathered;
+	bool listed;
+	bool running;
+	bool stopped;
+};
+
+/**
+ * struct htw_dispatcher - what it all belongs to
+ * @htw: its timers
+ * @slack: for what is started from now on
+ * @calls: the slots
+ * @nr_calls: how many there are
+ * @nr_used: how many of them have ever been used
+ * @free: first of the free list, plus one
+ * @dirty: slots for which something was gathered: room for each slot
+ * @nr_dirty: how many
+ * @ended: timers to be stopped: room for each slot
+ * @nr_ended: how many
+ * @running: htw_dispatch() runs
+ * @gathering: it calls functions, in @thread
+ * @thread: which thread that is
+ * @lock: guards all of it
+ */
+struct htw_dispatcher {
+	struct htw *htw;
+	u64 slack;
+	struct call *calls;
+	u32 nr_calls;
+	u32 nr_used;
+	u32 free;
+	u32 *dirty;
+	u32 nr_dirty;
+	u64 *ended;
+	u32 nr_ended;
+	bool running;
+	bool gathering;
+	pthread_t thread;
+	pthread_mutex_t lock;
+};
+
+static u64 handle_of(const struct htw_dispatcher *d, const struct call *c)
+{
+	return (u64)c->generation << 32 | (c - d->calls + 1);
+}
+
+static struct call *find(const struct htw_dispatcher *d, u64 handle)
+{
+	const u32 slot = (u32)handle - 1;
+	struct call *c = slot < d->nr_used ? &d->calls[slot] : NULL;
+
+	return c && c->fn && c->generation == handle >> 32 ? c : NULL;
+}
+
+/* Do we have to ask the backend later, because functions are being called? */
+static bool gathers(const struct htw_dispatcher *d)
+{
+	return d->gathering && pthread_equal(d->thread, pthread_self());
+}
+
+static int grow(struct htw_dispatcher *d)
+{
+	const u32 want = d->nr_calls ? d->nr_calls * 2 : EVENTS;
+	struct call *calls;
+	u32 *dirty;
+	u64 *ended;
+
+	if (want >= 1u << 31)
+		return -ENOMEM;
+	/* Each may be larger than it need be if the next cannot be had. */
+	calls = reallocarray(d->calls, want, sizeof(*calls));
+	if (!calls)
+		return -ENOMEM;
+	d->calls = calls;
+	dirty = reallocarray(d->dirty, want, sizeof(*dirty));
+	if (!dirty)
+		return -ENOMEM;
+	d->dirty = dirty;
+	ended = reallocarray(d->ended, want, sizeof(*ended));
+	if (!ended)
+		return -ENOMEM;
+	d->ended = ended;
+	memset(calls + d->nr_calls, 0, (want - d->nr_calls) * sizeof(*calls));
+	d->nr_calls = want;
+	return 0;
+}
+
+static struct call *new_call(struct htw_dispatcher *d)
+{
+	struct call *c;
+
+	if (d->free) {
+		c = &d->calls[d->free - 1];
+		d->free = c->next_free;
+		return c;
+	}
+	if (d->nr_used == d->nr_calls && grow(d))
+		return NULL;
+	return &d->calls[d->nr_used++];
+}
+
+/* Ends a call, whose timer is no more, or is not cared for. */
+static void free_call(struct htw_dispatcher *d, struct call *c)
+{
+	c->fn = NULL;
+	c->timer = 0;
+	c->gathered = NOTHING;
+	/* One whose generations have run out is not used again. */
+	if (!++c->generation)
+		return;
+	c->next_free = d->free;
+	d->free = c - d->calls + 1;
+}
+
+static void gather(struct htw_dispatcher *d, struct call *c, enum gathered what)
+{
+	c->gathered = what;
+	if (!c->listed)
+		d->dirty[d->nr_dirty++] = c - d->calls;
+	c->listed = true;
+}
+
+/* Starts a call's timer. */
+static int start(struct htw_dispatcher *d, struct call *c)
+{
+	struct htw_add add = {
+		.deadline = c->deadline,
+		.interval = c->interval,
+		.slack = c->slack,
+		.cookie = handle_of(d, c),
+		.flags = HTW_F_ABS,
+	};
+	int ret = htw_add(d->htw, &add);
+
+	if (!ret)
+		c->timer = add.id;
+	return ret;
+}
+
+/* Moves it; one that has ended meanwhile, as its event is on its way, is started. */
+static int move(struct htw_dispatcher *d, struct call *c)
+{
+	const struct htw_mod mod = {
+		.id = c->timer,
+		.deadline = c->deadline,
+		.flags = HTW_MOD_DEADLINE | HTW_F_ABS,
+	};
+	int ret = c->timer ? htw_mod(d->htw, &mod) : -ENOENT;
+
+	return ret == -ENOENT ? start(d, c) : ret;
+}
+
+/* Its timer is not wanted any more. What it has expired with already is dropped. */
+static void drop_timer(struct htw_dispatcher *d, u64 timer)
+{
+	struct htw_cancel cancel = { .id = timer, .flags = HTW_CANCEL_DISCARD };
+
+	if (!timer)
+		return;
+	if (gathers(d) && d->nr_ended < d->nr_calls)
+		d->ended[d->nr_ended++] = timer;
+	else
+		htw_cancel(d->htw, &cancel);
+}
+
+static void flush_ended(struct htw_dispatcher *d)
+{
+	if (d->nr_ended)
+		htw_stop_many(d->htw, d->ended, d->nr_ended, NULL);
+	d->nr_ended = 0;
+}
+
+/* Starts calls that have nothing but a deadline, many at a time. */
+static int start_some(struct htw_dispatcher *d, const u32 *slots, unsigned int count)
+{
+	const struct htw_add common = { .flags = HTW_F_ABS };
+	u64 deadlines[EVENTS] = { }, cookies[EVENTS] = { }, ids[EVENTS];
+	int results[EVENTS], ret = 0;
+	unsigned int i;
+
+	for (i = 0; i < count; i++) {
+		deadlines[i] = d->calls[slots[i]].deadline;
+		cookies[i] = handle_of(d, &d->calls[slots[i]]);
+	}
+	htw_add_many(d->htw, &common, deadlines, cookies, ids, count, results);
+	for (i = 0; i < count; i++) {
+		struct call *c = &d->calls[slots[i]];
+
+		if (results[i]) {
+			gather(d, c, START);	/* once more the next time */
+			ret = results[i];
+		} else {
+			c->timer = ids[i];
+		}
+	}
+	return ret;
+}
+
+static int move_some(struct htw_dispatcher *d, const u32 *slots, unsigned int count)
+{
+	u64 deadlines[EVENTS] = { }, ids[EVENTS] = { };
+	int results[EVENTS], ret = 0;
+	unsigned int i;
+
+	for (i = 0; i < count; i++) {
+		ids[i] = d->calls[slots[i]].timer;
+		deadlines[i] = d->calls[slots[i]].deadline;
+	}
+	if (!htw_rearm_many(d->htw, ids, deadlines, count, HTW_F_ABS, results))
+		return 0;
+	for (i = 0; i < count; i++) {
+		struct call *c = &d->calls[slots[i]];
+		int error = results[i] ? start(d, c) : 0;
+
+		if (error) {
+			gather(d, c, START);
+			ret = error;
+		}
+	}
+	return ret;
+}
+
+/* Gives to the backend what was gathered; the errors of what could not be are kept. */
+static int flush(struct htw_dispatcher *d)
+{
+	u32 starts[EVENTS], moves[EVENTS];
+	unsigned int nr_starts = 0, nr_moves = 0;
+	const u32 count = d->nr_dirty;
+	int ret = 0, error;
+	u32 i;
+
+	flush_ended(d);
+	d->nr_dirty = 0;
+	/* What fails goes to the front of the list, where it has been read already. */
+	for (i = 0; i < count; i++) {
+		const u32 slot = d->dirty[i];
+		struct call *c = &d->calls[slot];
+		const enum gathered what = c->gathered;
+
+		c->gathered = NOTHING;
+		c->listed = false;
+		error = 0;
+		if (what == MOVE) {
+			moves[nr_moves++] = slot;
+		} else if (what == START && !c->interval && !c->slack) {
+			starts[nr_starts++] = slot;
+		} else if (what == START) {
+			error = start(d, c);
+			if (error)
+				gather(d, c, START);
+		}
+		if (nr_starts == EVENTS) {
+			error = start_some(d, starts, nr_starts);
+			nr_starts = 0;
+		}
+		if (nr_moves == EVENTS) {
+			error = move_some(d, moves, nr_moves);
+			nr_moves = 0;
+		}
+		if (error)
+			ret = error;
+	}
+	if (nr_starts) {
+		error = start_some(d, starts, nr_starts);
+		if (error)
+			ret = error;
+	}
+	if (nr_moves) {
+		error = move_some(d, moves, nr_moves);
+		if (error)
+			ret = error;
+	}
+	return ret;
+}
+
+static int new_started(struct htw_dispatcher *d, u64 deadline, u64 interval, htw_next_fn *next,
+		       htw_call_fn *fn, void *arg, u64 *call)
+{
+	struct call *c;
+	int ret = 0;
+
+	pthread_mutex_lock(&d->lock);
+	c = new_call(d);
+	if (!c) {
+		ret = -ENOMEM;
+		goto unlock;
+	}
+	c->fn = fn;
+	c->next = next;
+	c->arg = arg;
+	c->deadline = deadline;
+	c->interval = interval;
+	c->missed = 0;
+	c->slack = d->slack;
+	c->running = false;
+	c->stopped = false;
+	if (gathers(d))
+		gather(d, c, START);
+	else
+		ret = start(d, c);
+	if (!ret && call)
+		*call = handle_of(d, c);
+	if (ret)
+		free_call(d, c);
+unlock:
+	pthread_mutex_unlock(&d->lock);
+	return ret;
+}
+
+HTW_PUBLIC int htw_call_at(struct htw_dispatcher *d, uint64_t when, htw_call_fn *fn, void *arg,
+			   uint64_t *call)
+{
+	return new_started(d, when, 0, NULL, fn, arg, call);
+}
+
+HTW_PUBLIC int htw_call_after(struct htw_dispatcher *d, uint64_t ns, htw_call_fn *fn, void *arg,
+			      uint64_t *call)
+{
+	return new_started(d, htw_sum(htw_now(d->htw), ns), 0, NULL, fn, arg, call);
+}
+
+HTW_PUBLIC int htw_call_every(struct htw_dispatcher *d, uint64_t first, uint64_t interval,
+			      htw_call_fn *fn, void *arg, uint64_t *call)
+{
+	struct htw_info info;
+	int ret = htw_info(d->htw, &info);
+
+	if (ret)
+		return ret;
+	/* Known now: once it was gathered it would be too late to say so. */
+	if (interval < info.tick_ns)
+		return -EINVAL;
+	return new_started(d, htw_sum(htw_now(d->htw), first), interval, NULL, fn, arg, call);
+}
+
+HTW_PUBLIC int htw_call_schedule(struct htw_dispatcher *d, htw_next_fn *next, htw_call_fn *fn,
+				 void *arg, uint64_t *call)
+{
+	const u64 first = next(htw_now(d->htw), arg);
+
+	if (first == HTW_NO_MORE)
+		return -EINVAL;
+	return new_started(d, first, 0, next, fn, arg, call);
+}
+
+HTW_PUBLIC int htw_call_again(struct htw_dispatcher *d, uint64_t call, uint64_t ns)
+{
+	const u64 deadline = htw_sum(htw_now(d->htw), ns);
+	struct call *c;
+	int ret = 0;
+
+	pthread_mutex_lock(&d->lock);
+	c = find(d, call);
+	if (!c || c->stopped) {
+		ret = -ENOENT;
+	} else {
+		c->deadline = deadline;
+		if (gathers(d))
+			gather(d, c, c->timer ? MOVE : START);
+		else if (c->gathered != START)	/* else by the thread that gathered it */
+			ret = move(d, c);
+	}
+	pthread_mutex_unlock(&d->lock);
+	return ret;
+}
+
+HTW_PUBLIC int htw_call_stop(struct htw_dispatcher *d, uint64_t call)
+{
+	struct call *c;
+	int ret = 0;
+
+	pthread_mutex_lock(&d->lock);
+	c = find(d, call);
+	if (!c || c->stopped) {
+		ret = -ENOENT;
+		goto unlock;
+	}
+	drop_timer(d, c->timer);
+	if (c->running) {
+		c->timer = 0;
+		c->gathered = NOTHING;
+		c->stopped = true;
+		ret = -EALREADY;
+	} else {
+		free_call(d, c);
+	}
+unlock:
+	pthread_mutex_unlock(&d->lock);
+	return ret;
+}
+
+HTW_PUBLIC uint64_t htw_call_missed(struct htw_dispatcher *d, uint64_t call)
+{
+	const struct call *c;
+	u64 missed;
+
+	pthread_mutex_lock(&d->lock);
+	c = find(d, call);
+	missed = c && c->running ? c->missed : 0;
+	pthread_mutex_unlock(&d->lock);
+	return missed;
+}
+
+/*
+ * Makes the call that an event is for; the lock is held, but not meanwhile.
+ *
+ * Return: whether there was one to make.
+ */
+static bool make_call(struct htw_dispatcher *d, const struct htw_event *ev)
+{
+	struct call *c = find(d, ev->cookie);
+	const u64 handle = ev->cookie;
+	struct call now;
+	u64 next = HTW_NO_MORE;
+
+	/* Stopped, or moved, since that was on its way. */
+	if (!c || c->timer != ev->id || ev->deadline < c->deadline || c->running)
+		return false;
+	if (!(ev->flags & HTW_EVENT_MORE))
+		c->timer = 0;
+	if (c->interval)
+		c->deadline = htw_sum(ev->deadline + ev->missed * c->interval, c->interval);
+	c->missed = ev->missed;
+	c->running = true;
+	now = *c;
+	if (now.next) {
+		pthread_mutex_unlock(&d->lock);
+		next = now.next(ev->deadline, now.arg);
+		pthread_mutex_lock(&d->lock);
+		c = find(d, handle);	/* the array may be another by now */
+		if (next != HTW_NO_MORE && !c->stopped) {
+			c->deadline = next;
+			gather(d, c, START);
+		}
+	}
+	if (!c->stopped) {
+		pthread_mutex_unlock(&d->lock);
+		now.fn(d, handle, now.arg);
+		pthread_mutex_lock(&d->lock);
+		c = find(d, handle);
+	}
+	c->running = false;
+	if (c->stopped || (!c->timer && c->gathered == NOTHING))
+		free_call(d, c);
+	return true;
+}
+
+/* Makes what calls are due, in the thread that gathers; the lock is held. */
+static int make_calls(struct htw_dispatcher *d)
+{
+	struct htw_event events[EVENTS];
+	unsigned int round, made = 0;
+	int n, i;
+
+	d->thread = pthread_self();
+	d->gathering = true;
+	for (round = 0; round < ROUNDS; round++) {
+		n = htw_read(d->htw, events, EVENTS);
+		for (i = 0; i < n; i++)
+			made += make_call(d, &events[i]);
+		if (n < EVENTS)
+			break;
+	}
+	d->gathering = false;
+	return made;
+}
+
+HTW_PUBLIC int htw_dispatch(struct htw_dispatcher *d, int64_t timeout)
+{
+	const u64 end = timeout > 0 ? htw_clock_ns(CLOCK_MONOTONIC) + timeout : 0;
+	int made, error, ret;
+
+	pthread_mutex_lock(&d->lock);
+	if (d->running) {
+		pthread_mutex_unlock(&d->lock);
+		return -EBUSY;
+	}
+	d->running = true;
+	for (;;) {
+		error = flush(d);	/* what could not be the last time */
+		made = make_calls(d);
+		ret = flush(d);
+		/* An error that is over is none. */
+		error = ret ? ret : error && d->nr_dirty ? error : 0;
+		if (made || error || !timeout)
+			break;
+		pthread_mutex_unlock(&d->lock);
+		ret = htw_wait(d->htw, timeout);
+		pthread_mutex_lock(&d->lock);
+		if (ret < 0) {
+			error = ret;
+			break;
+		}
+		if (timeout > 0) {
+			const u64 now = htw_clock_ns(CLOCK_MONOTONIC);
+
+			timeout = now < end ? end - now : 0;
+		}
+	}
+	d->running = false;
+	pthread_mutex_unlock(&d->lock);
+	return error ? error : made;
+}
+
+HTW_PUBLIC int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw)
+{
+	struct htw_dispatcher *made = calloc(1, sizeof(*made));
+	int ret;
+
+	if (!made)
+		return -ENOMEM;
+	made->htw = htw;
+	ret = -pthread_mutex_init(&made->lock, NULL);
+	if (ret) {
+		free(made);
+		return ret;
+	}
+	*d = made;
+	return 0;
+}
+
+HTW_PUBLIC unsigned int htw_dispatcher_shutdown(struct htw_dispatcher *d,
+						struct htw_pending_call *pending, unsigned int count)
+{
+	unsigned int told = 0;
+	u32 i;
+
+	pthread_mutex_lock(&d->lock);
+	for (i = 0; i < d->nr_used && told < count; i++) {
+		struct call *c = &d->calls[i];
+
+		if (!c->fn || c->stopped || (c->running && !c->timer && !c->gathered))
+			continue;
+		pending[told++] = (struct htw_pending_call){
+			.fn = c->fn,
+			.arg = c->arg,
+			.call = handle_of(d, c),
+			.deadline = c->deadline,
+			.interval = c->interval,
+		};
+		drop_timer(d, c->timer);
+		if (c->running) {
+			c->timer = 0;
+			c->gathered = NOTHING;
+			c->stopped = true;
+		} else {
+			free_call(d, c);
+		}
+	}
+	pthread_mutex_unlock(&d->lock);
+	return told;
+}
+
+HTW_PUBLIC void htw_dispatcher_free(struct htw_dispatcher *d)
+{
+	u32 i;
+
+	if (!d)
+		return;
+	for (i = 0; i < d->nr_used; i++)
+		if (d->calls[i].fn)
+			drop_timer(d, d->calls[i].timer);
+	pthread_mutex_destroy(&d->lock);
+	free(d->calls);
+	free(d->dirty);
+	free(d->ended);
+	free(d);
+}
+
+HTW_PUBLIC void htw_dispatcher_set_slack(struct htw_dispatcher *d, uint64_t slack)
+{
+	pthread_mutex_lock(&d->lock);
+	d->slack = slack;
+	pthread_mutex_unlock(&d->lock);
+}
+
+HTW_PUBLIC int htw_dispatcher_fd(const struct htw_dispatcher *d)
+{
+	return htw_fd(d->htw);
+}

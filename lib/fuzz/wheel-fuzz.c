@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Holds the wheel against a sorted list, for afl++ (tools/fuzz)
+ *
+ * The input's first bytes are the shape of a wheel and the tick it begins at; each
+ * of the others an operation, with the bytes behind it as its arguments. The
+ * model is an array that is sorted by searching it. What differs ends in abort().
+ *
+ *	wheel-fuzz FILE...	runs each file
+ *	wheel-fuzz -r COUNT	runs so many made-up inputs, the same ones each time
+ *	wheel-fuzz		what afl-fuzz calls; without it, one input from stdin
+ */
+#include "../../htw_wheel.h"
+
+#include <unistd.h>
+
+#define NODES		48
+#define INPUT_MAX	4096
+
+struct timer {
+	struct htw_node node;
+	u64 tick;	/* when it is to expire; the model's own copy */
+	u64 key;	/* the tick that decides its place among others */
+	u64 serial;	/* the order in which timers of one key are to come */
+	bool pending;
+};
+
+struct input {
+	const u8 *data;
+	size_t size;
+	size_t at;
+};
+
+static struct timer timers[NODES];
+static struct htw_wheel wheel;
+static u64 now, serials, pending;
+/*
+ * Since the wheel was set back: what had come already may come in another order. Set
+ * back again before that is over, so may all that is pending.
+ */
+static bool mixed, disordered;
+
+#define CHECK(condition) do {							\
+	if (!(condition)) {							\
+		fprintf(stderr, "%s:%d: %s (now %llu)\n", __FILE__, __LINE__,	\
+			#condition, (unsigned long long)now);			\
+		abort();							\
+	}									\
+} while (0)
+
+static u8 byte(struct input *in)
+{
+	return in->at < in->size ? in->data[in->at++] : 0;
+}
+
+/* A number of up to so many bits, of which there are as many as the input says. */
+static u64 number(struct input *in, unsigned int most)
+{
+	const unsigned int bits = byte(in) % (most + 1);
+	u64 value = 0;
+	unsigned int i;
+
+	for (i = 0; i < bits; i += 8)
+		value = value << 8 | byte(in);
+	return bits < 64 ? value & ((1ULL << bits) - 1) : value;
+}
+
+/* Of those that are due by @by, the one that is to come first; NULL if none is. */
+static struct timer *first_due(u64 by)
+{
+	struct timer *best = NULL, *t;
+
+	for (t = timers; t < timers + NODES; t++)
+		if (t->pending && t->key <= by &&
+		    (!best || t->key < best->key ||
+		     (t->key == best->key && t->serial < best->serial)))
+			best = t;
+	return best;
+}
+
+static u64 earliest(void)
+{
+	const struct timer *t = first_due(U64_MAX);
+
+	return t ? t->key : HTW_NEVER;
+}
+
+/* A tick that has come already takes its place behind what has come. */
+static void set_key(struct timer *t)
+{
+	t->key = max(t->tick, wheel.cursor - 1);
+	t->serial = serials++;
+}
+
+static void start(struct timer *t, u64 tick)
+{
+	const u64 next = wheel.next;
+	bool ahead;
+
+	t->tick = tick;
+	t->node.expires = tick;
+	set_key(t);
+	t->pending = true;
+	pending++;
+	ahead = htw_wheel_start(&wheel, &t->node);
+	/* Whoever relies on next must be told if that is too late. */
+	CHECK(ahead == (wheel.next < next));
+	CHECK(wheel.next <= t->key || wheel.next <= tick);
+}
+
+static void stop(struct timer *t)
+{
+	htw_wheel_stop(&wheel, &t->node);
+	t->pending = false;
+	pending--;
+}
+
+static void restart(struct timer *t, u64 tick)
+{
+	t->tick = tick;
+	htw_wheel_unlink(&wheel, &t->node);
+	t->node.expires = tick;
+	set_key(t);
+	htw_wheel_link(&wheel, &t->node);
+}
+
+/*
+ * Takes what is due, in the model's order, as far as the budget goes. While the
+ * wheel looks through its nodes, after it was set back, some may be due that it
+ * does not know of.
+ */
+static void expire(unsigned int budget)
+{
+	struct htw_node *n;
+	bool looking;
+
+	while ((n = htw_wheel_expire(&wheel, now, &budget))) {
+		struct timer *t = container_of(n, struct timer, node);
+
+		CHECK(t->pending);
+		CHECK(t->tick <= now);
+		CHECK(mixed || disordered || t == first_due(now));
+		t->pending = false;
+		pending--;
+	}
+	if (list_empty(&wheel.due) && list_empty(&wheel.scan))
+		mixed = false;
+	if (!pending)
+		disordered = false;
+	if (!budget)
+		return;
+	looking = !list_empty(&wheel.scan);
+	CHECK(looking || !first_due(now));
+	if (htw_wheel_cascade(&wheel, &budget) && !(looking && first_due(now))) {
+		wheel.next = htw_wheel_next(&wheel);
+		/* Back in time for the first, and not for nothing. */
+		CHECK(wheel.next <= earliest());
+		CHECK(wheel.next > now);
+		CHECK(pending || wheel.next == HTW_NEVER);
+	} else {
+		wheel.next = 0;
+	}
+}
+
+static void expire_all(void)
+{
+	do {
+		wheel.next = 0;		/* as the engine does, until it knows */
+		expire(1000);
+	} while (!wheel.next);
+	CHECK(!first_due(now));
+}
+
+/* The clock was set back: those that have not come keep their order. */
+static void rewind_to(u64 to)
+{
+	struct timer *order[NODES], *t;
+	unsigned int count = 0, i;
+
+	while ((t = first_due(U64_MAX))) {
+		order[count++] = t;
+		t->pending = false;
+	}
+	now = to;
+	htw_wheel_rewind(&wheel, now);
+	disordered |= mixed;
+	mixed = true;
+	for (i = 0; i < count; i++) {
+		order[i]->pending = true;
+		set_key(order[i]);
+	}
+}
+
+static void evict_all(void)
+{
+	struct htw_node *n;
+
+	while ((n = htw_wheel_evict(&wheel))) {
+		struct timer *t = container_of(n, struct timer, node);
+
+		CHECK(t->pending);
+		t->pending = false;
+		pending--;
+	}
+	CHECK(!pending);
+}
+
+static void coalesce(struct input *in)
+{
+	const u64 first = now + number(in, 20), last = first + number(in, 20);
+	const u64 tick = htw_wheel_coalesce(&wheel, first, last);
+
+	CHECK(tick >= first && tick <= last);
+}
+
+static void operation(struct input *in)
+{
+	const u8 op = byte(in);
+	struct timer *t = &timers[byte(in) % NODES];
+	u64 to;
+
+	switch (op % 16) {
+	case 0 ... 4:
+		to = now + number(in, 40);
+		if (t->pending)
+			restart(t, to);
+		else
+			start(t, to);
+		break;
+	case 5:
+		if (t->pending)
+			stop(t);
+		break;
+	case 6:
+		/* In the past, or at any time at all. */
+		to = op & 16 ? number(in, 64) : now - min(now, number(in, 16));
+		if (!t->pending)
+			start(t, to);
+		break;
+	case 7 ... 9:
+		now += number(in, 12);
+		expire(1 + byte(in) % 8);
+		break;
+	case 10:
+		now += number(in, 40);
+		expire_all();
+		break;
+	case 11:
+		/* As who sleeps until there is work: then something is there, or soon is. */
+		expire_all();
+		if (wheel.next != HTW_NEVER && wheel.next < 1ULL << 62) {
+			now = max(now, wheel.next);
+			expire_all();
+		}
+		break;
+	case 12:
+		htw_wheel_touch(&wheel, now);
+		break;
+	case 13:
+		rewind_to(now - min(now, number(in, 30)));
+		break;
+	case 14:
+		coalesce(in);
+		break;
+	case 15:
+		expire(1 + byte(in));
+		if (op & 16)
+			evict_all();
+		break;
+	}
+	CHECK(wheel.pending == pending);
+	/* Far from where ticks end. */
+	if (now > 1ULL << 62)
+		in->at = in->size;
+}
+
+static void run(const u8 *data, size_t size)
+{
+	struct input in = { .data = data, .size = size };
+	struct htw_geometry geo;
+	const char *why;
+	unsigned int l;
+
+	memset(&geo, 0, sizeof(geo));
+	geo.levels = 1 + byte(&in) % HTW_WHEEL_MAX_LEVELS;
+	for (l = 0; l < geo.levels; l++) {
+		const u8 slots = byte(&in);
+
+		geo.slots[l] = slots < 8 ? 1u << (slots + 1) : slots;
+	}
+	if (htw_geometry_check(&geo, &why))
+		return;
+	memset(timers, 0, sizeof(timers));
+	pending = 0;
+	serials = 0;
+	mixed = false;
+	disordered = false;
+	now = number(&in, 48);
+	htw_wheel_init(&wheel, &geo, now);
+	if (htw_wheel_install_all(&wheel, GFP_KERNEL, NUMA_NO_NODE))
+		abort();
+	while (in.at < in.size)
+		operation(&in);
+	/* All that is left comes, in order, or is too far off to be waited for. */
+	expire_all();
+	while (wheel.next < 1ULL << 62) {
+		now = max(now, wheel.next);
+		expire_all();
+	}
+	CHECK(wheel.pending == pending);
+	evict_all();
+	htw_wheel_destroy(&wheel);
+}
+
+static int run_file(const char *path)
+{
+	static u8 data[INPUT_MAX];
+	FILE *f = fopen(path, "rb");
+	size_t size;
+
+	if (!f) {
+		perror(path);
+		return 1;
+	}
+	size = fread(data, 1, sizeof(data), f);
+	fclose(f);
+	run(data, size);
+	return 0;
+}
+
+static void run_random(unsigned long count)
+{
+	static u8 data[INPUT_MAX];
+	u64 state = 88172645463325252ULL;
+	unsigned long i;
+	size_t n, size;
+
+	for (i = 0; i < count; i++) {
+		size = 16 + i % 1000;
+		for (n = 0; n < size; n++) {
+			state ^= state << 13;
+			state ^= state >> 7;
+			state ^= state << 17;
+			data[n] = state >> 32;
+		}
+		/* Wheels of three levels; numbers of few bits are as likely as of many. */
+		data[0] = i % 5;
+		run(data, size);
+	}
+}
+
+#ifdef __AFL_FUZZ_TESTCASE_LEN
+__AFL_FUZZ_INIT();
+
+static int run_input(void)
+{
+	const u8 *data;
+
+	__AFL_INIT();
+	data = __AFL_FUZZ_TESTCASE_BUF;
+	while (__AFL_LOOP(10000))
+		run(data, __AFL_FUZZ_TESTCASE_LEN);
+	return 0;
+}
+#else
+static int run_input(void)
+{
+	static u8 data[INPUT_MAX];
+	ssize_t size = read(STDIN_FILENO, data, sizeof(data));
+
+	if (size < 0)
+		return 1;
+	run(data, size);
+	return 0;
+}
+#endif
+
+int main(int argc, char **argv)
+{
+	int i, failed = 0;
+
+	if (argc < 2)
+		return run_input();
+	if (argc == 3 && !strcmp(argv[1], "-r")) {
+		run_random(strtoul(argv[2], NULL, 10));
+		printf("%s made-up inputs\n", argv[2]);
+		return 0;
+	}
+	for (i = 1; i < argc; i++)
+		failed |= run_file(argv[i]);
+	if (!failed)
+		printf("%d inputs\n", argc - 1);
+	return failed;
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+/* What is the same on all backends: the functions of libhtw.h that choose one. */
+#include "internal.h"
+
+#include <limits.h>
+#include <poll.h>
+
+HTW_PUBLIC const char *htw_version(void)
+{
+	return LIBHTW_VERSION;
+}
+
+/* Is it for want of the device that it cannot be opened, or of permission? */
+static bool is_absent(int error)
+{
+	return error == -ENOENT || error == -ENODEV || error == -ENXIO ||
+	       error == -EACCES || error == -EPERM;
+}
+
+HTW_PUBLIC int htw_open(struct htw **htw, enum htw_backend backend, const struct htw_setup *setup)
+{
+	int fd, ret;
+
+	switch (backend) {
+	case HTW_BACKEND_DEVICE:
+	case HTW_BACKEND_ANY:
+		break;
+	case HTW_BACKEND_PROCESS:
+		return htw_process_open(htw, setup);
+	default:
+		return -EINVAL;
+	}
+	fd = htw_device_open();
+	if (fd < 0)
+		return backend == HTW_BACKEND_ANY && is_absent(fd) ?
+			htw_process_open(htw, setup) : fd;
+	ret = htw_device_set_up(htw, fd, setup);
+	/* There, but without what it needs to be used: it is not there. */
+	return ret == -ENOSYS && backend == HTW_BACKEND_ANY ? htw_process_open(htw, setup) : ret;
+}
+
+HTW_PUBLIC int htw_open_fd(struct htw **htw, int fd)
+{
+	return htw_device_take(htw, fd);
+}
+
+HTW_PUBLIC void htw_close(struct htw *htw)
+{
+	if (htw)
+		htw->ops->close(htw);
+}
+
+HTW_PUBLIC enum htw_backend htw_backend(const struct htw *htw)
+{
+	return htw->ops->backend;
+}
+
+HTW_PUBLIC int htw_fd(const struct htw *htw)
+{
+	return htw->fd;
+}
+
+HTW_PUBLIC uint64_t htw_now(struct htw *htw)
+{
+	return htw->ops->now(htw);
+}
+
+HTW_PUBLIC int htw_info(struct htw *htw, struct htw_info *info)
+{
+	return htw->ops->info(htw, info);
+}
+
+HTW_PUBLIC int htw_reserve(struct htw *htw, uint64_t count)
+{
+	return htw->ops->reserve(htw, count);
+}
+
+static int start(struct htw *htw, struct htw_add *add, uint64_t *id)
+{
+	int ret = htw->ops->add(htw, add);
+
+	*id = ret ? 0 : add->id;
+	return ret;
+}
+
+HTW_PUBLIC int htw_after(struct htw *htw, uint64_t ns, uint64_t cookie, uint64_t *id)
+{
+	struct htw_add add = { .deadline = ns, .cookie = cookie };
+
+	return start(htw, &add, id);
+}
+
+HTW_PUBLIC int htw_at(struct htw *htw, uint64_t when, uint64_t cookie, uint64_t *id)
+{
+	struct htw_add add = { .deadline = when, .cookie = cookie, .flags = HTW_F_ABS };
+
+	return start(htw, &add, id);
+}
+
+HTW_PUBLIC int htw_every(struct htw *htw, uint64_t first, uint64_t interval, uint64_t cookie,
+			 uint64_t *id)
+{
+	struct htw_add add = { .deadline = first, .interval = interval, .cookie = cookie };
+
+	*id = 0;
+	/* Zero would be a one-shot timer. */
+	return interval ? start(htw, &add, id) : -EINVAL;
+}
+
+HTW_PUBLIC int htw_rearm(struct htw *htw, uint64_t id, uint64_t ns)
+{
+	const struct htw_mod mod = { .id = id, .deadline = ns, .flags = HTW_MOD_DEADLINE };
+
+	return htw->ops->mod(htw, &mod);
+}
+
+HTW_PUBLIC int htw_stop(struct htw *htw, uint64_t id)
+{
+	return htw->ops->stop(htw, id);
+}
+
+HTW_PUBLIC int htw_add(struct htw *htw, struct htw_add *add)
+{
+	return htw->ops->add(htw, add);
+}
+
+HTW_PUBLIC int htw_cancel(struct htw *htw, struct htw_cancel *cancel)
+{
+	return htw->ops->cancel(htw, cancel);
+}
+
+HTW_PUBLIC int htw_mod(struct htw *htw, const struct htw_mod *mod)
+{
+	return htw->ops->mod(htw, mod);
+}
+
+HTW_PUBLIC int htw_query(struct htw *htw, struct htw_query *query)
+{
+	return htw->ops->query(htw, query);
+}
+
+HTW_PUBLIC int htw_add_many(struct htw *htw, const struct htw_add *common,
+			    const uint64_t *deadlines, const uint64_t *cookies, uint64_t *ids,
+			    unsigned int count, int *results)
+{
+	static const struct htw_add one_shot;
+
+	if (count > INT_MAX)
+		return -EINVAL;
+	return htw->ops->add_many(htw, common ? common : &one_shot, deadlines, cookies, ids, count,
+				  results);
+}
+
+HTW_PUBLIC int htw_rearm_many(struct htw *htw, const uint64_t *ids, const uint64_t *deadlines,
+			      unsigned int count, unsigned int flags, int *results)
+{
+	if (count > INT_MAX || flags & ~HTW_F_ABS)
+		return -EINVAL;
+	return htw->ops->rearm_many(htw, ids, deadlines, count, flags, results);
+}
+
+HTW_PUBLIC int htw_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count,
+			     int *results)
+{
+	if (count > INT_MAX)
+		return -EINVAL;
+	return htw->ops->stop_many(htw, ids, count, results);
+}
+
+HTW_PUBLIC int htw_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
+{
+	if (count > INT_MAX)
+		return -EINVAL;
+	return htw->ops->batch(htw, ops, count);
+}
+
+HTW_PUBLIC int htw_read(struct htw *htw, struct htw_event *events, unsigned int count)
+{
+	return htw->ops->read(htw, events, count);
+}
+
+/* In whole ms, which poll() counts in, and no less than asked for. */
+static int poll_timeout(int64_t ns)
+{
+	const int64_t ms = ns / 1000000 + !!(ns % 1000000);
+
+	return ns < 0 ? -1 : ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+HTW_PUBLIC int htw_wait(struct htw *htw, int64_t timeout)
+{
+	const uint64_t end = timeout > 0 ? htw_clock_ns(CLOCK_MONOTONIC) + timeout : 0;
+	struct pollfd pfd = { .fd = htw->fd, .events = POLLIN };
+	uint64_t now;
+	int ret;
+
+	for (;;) {
+		ret = htw->ops->ready(htw);
+		if (ret || !timeout)
+			return ret;
+		ret = poll(&pfd, 1, poll_timeout(timeout));
+		if (ret < 0)
+			return -errno;
+		if (timeout > 0) {
+			now = htw_clock_ns(CLOCK_MONOTONIC);
+			timeout = now < end ? end - now : 0;
+		}
+	}
+}
+
+HTW_PUBLIC int64_t htw_cancel_all(struct htw *htw, unsigned int flags)
+{
+	return htw->ops->cancel_all(htw, flags);
+}
+
+HTW_PUBLIC int htw_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
+			unsigned int count)
+{
+	return htw->ops->list(htw, cursor, entries, count);
+}
+
+HTW_PUBLIC int htw_harvest(struct htw *htw, struct htw_query *entries, unsigned int count)
+{
+	return htw->ops->harvest(htw, entries, count);
+}
+
+HTW_PUBLIC int64_t htw_advance(struct htw *htw, uint64_t ns, unsigned int flags)
+{
+	return htw->ops->advance(htw, ns, flags);
+}
+
+HTW_PUBLIC int htw_map_ring(struct htw *htw)
+{
+	return htw->ops->map_ring ? htw->ops->map_ring(htw) : -ENOTSUP;
+}
+
+HTW_PUBLIC int htw_map_table(struct htw *htw)
+{
+	return htw->ops->map_table ? htw->ops->map_table(htw) : -ENOTSUP;
+}
+
+HTW_PUBLIC int htw_put_off(struct htw *htw, uint64_t id, uint64_t when)
+{
+	return htw->ops->put_off ? htw->ops->put_off(htw, id, when) : -ENOTSUP;
+}
+
+HTW_PUBLIC uint64_t *htw_table_word(struct htw *htw, uint64_t id)
+{
+	return htw->ops->table_word ? htw->ops->table_word(htw, id) : NULL;
+}

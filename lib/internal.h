@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* What the parts of libhtw share. */
+#ifndef LIBHTW_INTERNAL_H
+#define LIBHTW_INTERNAL_H
+
+#include "libhtw.h"
+#include "port.h"
+
+#include <time.h>
+
+#define HTW_PUBLIC		__attribute__((visibility("default")))
+#define HTW_NS			1000000000ULL
+#define ARRAY_SIZE(a)		(sizeof(a) / sizeof((a)[0]))
+
+/* How many timers one call of the device carries. */
+#define HTW_MANY		256u
+
+/**
+ * struct htw_backend_ops - what a backend does
+ *
+ * Each is the public function of its name, with arguments that are not NULL.
+ * What a backend lacks is NULL, and the public function -ENOTSUP.
+ */
+struct htw_backend_ops {
+	enum htw_backend backend;
+	void (*close)(struct htw *htw);
+	uint64_t (*now)(struct htw *htw);
+	int (*info)(struct htw *htw, struct htw_info *info);
+	int (*reserve)(struct htw *htw, uint64_t count);
+	int (*add)(struct htw *htw, struct htw_add *add);
+	int (*stop)(struct htw *htw, uint64_t id);
+	int (*cancel)(struct htw *htw, struct htw_cancel *cancel);
+	int (*mod)(struct htw *htw, const struct htw_mod *mod);
+	int (*query)(struct htw *htw, struct htw_query *query);
+	int (*add_many)(struct htw *htw, const struct htw_add *common, const uint64_t *deadlines,
+			const uint64_t *cookies, uint64_t *ids, unsigned int count, int *results);
+	int (*rearm_many)(struct htw *htw, const uint64_t *ids, const uint64_t *deadlines,
+			  unsigned int count, unsigned int flags, int *results);
+	int (*stop_many)(struct htw *htw, const uint64_t *ids, unsigned int count, int *results);
+	int (*batch)(struct htw *htw, struct htw_op *ops, unsigned int count);
+	int (*read)(struct htw *htw, struct htw_event *events, unsigned int count);
+	int (*ready)(struct htw *htw);	/* 1: there is something to read */
+	int64_t (*cancel_all)(struct htw *htw, unsigned int flags);
+	int (*list)(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
+		    unsigned int count);
+	int (*harvest)(struct htw *htw, struct htw_query *entries, unsigned int count);
+	int64_t (*advance)(struct htw *htw, uint64_t ns, unsigned int flags);
+	int (*map_ring)(struct htw *htw);
+	int (*map_table)(struct htw *htw);
+	int (*put_off)(struct htw *htw, uint64_t id, uint64_t when);
+	uint64_t *(*table_word)(struct htw *htw, uint64_t id);
+};
+
+/**
+ * struct htw - a handle: the part that all backends have; theirs begins with it
+ * @ops: the backend
+ * @fd: what to poll
+ */
+struct htw {
+	const struct htw_backend_ops *ops;
+	int fd;
+};
+
+int htw_device_open(void);
+int htw_device_set_up(struct htw **htw, int fd, const struct htw_setup *setup);
+int htw_device_take(struct htw **htw, int fd);
+int htw_process_open(struct htw **htw, const struct htw_setup *setup);
+
+static inline uint64_t htw_clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * HTW_NS + ts.tv_nsec;
+}
+
+static inline uint64_t htw_sum(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+#endif /* LIBHTW_INTERNAL_H */

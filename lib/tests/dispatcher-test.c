@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* libhtw's dispatcher, on each backend; see libhtw-test.c. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wclobbered"
+
+#include "kselftest_harness.h"
+#include "../libhtw.h"
+#include <poll.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#define MSEC		1000000ULL
+#define SEC		1000000000ULL
+#define HOUR		(3600 * SEC)
+#define FOREVER		(~0ULL)
+#define EVENTUALLY	(90 * (int64_t)SEC)
+#define TEST_SECONDS	240
+
+FIXTURE(dispatcher) {
+	struct htw *htw;
+	struct htw_dispatcher *d;
+};
+
+FIXTURE_VARIANT(dispatcher) {
+	enum htw_backend backend;
+	uint32_t ring;
+};
+
+FIXTURE_VARIANT_ADD(dispatcher, process) {
+	.backend = HTW_BACKEND_PROCESS,
+};
+
+FIXTURE_VARIANT_ADD(dispatcher, device) {
+	.backend = HTW_BACKEND_DEVICE,
+};
+
+FIXTURE_VARIANT_ADD(dispatcher, ring) {
+	.backend = HTW_BACKEND_DEVICE,
+	.ring = 64,
+};
+
+static int open_as(const FIXTURE_VARIANT(dispatcher) *variant, struct htw **htw, bool manual,
+		   uint64_t limit)
+{
+	const struct htw_setup setup = {
+		.flags = (manual ? HTW_SETUP_CLOCK : 0) | (limit ? HTW_SETUP_LIMIT : 0) |
+			 (variant->ring ? HTW_SETUP_RING : 0),
+		.clock = manual ? HTW_CLOCK_MANUAL : 0,
+		.limit = limit,
+		.ring_entries = variant->ring,
+	};
+
+	return htw_open(htw, variant->backend, &setup);
+}
+
+FIXTURE_SETUP(dispatcher)
+{
+	ASSERT_EQ(0, open_as(variant, &self->htw, true, 0));
+	ASSERT_EQ(0, htw_dispatcher_new(&self->d, self->htw));
+}
+
+FIXTURE_TEARDOWN(dispatcher)
+{
+	struct htw_info info;
+
+	htw_dispatcher_free(self->d);
+	/* It leaves none of its timers behind. */
+	EXPECT_EQ(0, htw_info(self->htw, &info));
+	EXPECT_EQ(0, info.timers);
+	htw_close(self->htw);
+}
+
+#define DISPATCHER_TEST(name)	TEST_F_TIMEOUT(dispatcher, name, TEST_SECONDS)
+
+/* What a call did. */
+struct log {
+	struct htw *htw;
+	unsigned int calls;
+	uint64_t at;		/* when it was called last */
+	uint64_t call;		/* with which handle */
+	uint64_t missed;
+	uint64_t ns;		/* what it does with some call: one of these */
+	uint64_t other;
+	int result;
+};
+
+static void note(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct log *log = arg;
+
+	log->calls++;
+	log->at = htw_now(log->htw);
+	log->call = call;
+	log->missed = htw_call_missed(d, call);
+}
+
+static void again(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct log *log = arg;
+
+	note(d, call, arg);
+	log->result = htw_call_again(d, call, log->ns);
+}
+
+static void stop_itself(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct log *log = arg;
+
+	note(d, call, arg);
+	log->result = htw_call_stop(d, call);
+}
+
+static void stop_other(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct log *log = arg;
+
+	note(d, call, arg);
+	log->result = htw_call_stop(d, log->other);
+}
+
+DISPATCHER_TEST(after_and_at)
+{
+	struct log a = { .htw = self->htw }, b = a;
+	uint64_t call_a, call_b;
+
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &a, &call_a));
+	ASSERT_EQ(0, htw_call_at(self->d, 2 * SEC, note, &b, &call_b));
+	EXPECT_NE(call_a, call_b);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	htw_advance(self->htw, SEC - 1, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	htw_advance(self->htw, 1, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(1, a.calls);
+	EXPECT_EQ(SEC, a.at);
+	EXPECT_EQ(call_a, a.call);
+	EXPECT_EQ(0, b.calls);
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, call_a));
+	EXPECT_EQ(-ENOENT, htw_call_again(self->d, call_a, 1));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(1, b.calls);
+	htw_advance(self->htw, HOUR, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, 0));
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, FOREVER));
+}
+
+DISPATCHER_TEST(every)
+{
+	struct log a = { .htw = self->htw };
+	uint64_t call, i;
+
+	EXPECT_EQ(-EINVAL, htw_call_every(self->d, 0, 0, note, &a, &call));
+	EXPECT_EQ(-EINVAL, htw_call_every(self->d, 0, 1, note, &a, &call));
+	ASSERT_EQ(0, htw_call_every(self->d, SEC, 2 * SEC, note, &a, &call));
+	for (i = 0; i < 10; i++) {
+		htw_advance(self->htw, SEC + 2 * i * SEC, HTW_F_ABS);
+		EXPECT_EQ(1, htw_dispatch(self->d, 0));
+		EXPECT_EQ(i + 1, a.calls);
+		EXPECT_EQ(0, a.missed);
+	}
+	/* All that was missed: one call that says so, or a call each. */
+	htw_advance(self->htw, 20 * SEC, 0);
+	EXPECT_LE(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(10, a.calls - 10 + a.missed);
+	EXPECT_EQ(0, htw_call_stop(self->d, call));
+	htw_advance(self->htw, HOUR, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+}
+
+static uint64_t powers(uint64_t previous, void *arg)
+{
+	struct log *log = arg;
+
+	log->ns *= 2;
+	return log->ns > 64 * SEC ? HTW_NO_MORE : previous + log->ns;
+}
+
+DISPATCHER_TEST(schedule)
+{
+	struct log a = { .htw = self->htw, .ns = SEC };
+	uint64_t call, when = 0, ns;
+
+	ASSERT_EQ(0, htw_call_schedule(self->d, powers, note, &a, &call));
+	for (ns = 2 * SEC; ns <= 64 * SEC; ns *= 2) {
+		when += ns;
+		htw_advance(self->htw, when - 1, HTW_F_ABS);
+		EXPECT_EQ(0, htw_dispatch(self->d, 0));
+		htw_advance(self->htw, when, HTW_F_ABS);
+		EXPECT_EQ(1, htw_dispatch(self->d, 0));
+		EXPECT_EQ(when, a.at);
+		EXPECT_EQ(call, a.call);
+	}
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, call));
+	EXPECT_EQ(-EINVAL, htw_call_schedule(self->d, powers, note, &a, &call));
+
+	/* Stopped before it ended by itself. */
+	a.ns = SEC;
+	ASSERT_EQ(0, htw_call_schedule(self->d, powers, note, &a, &call));
+	EXPECT_EQ(0, htw_call_stop(self->d, call));
+	a.ns = SEC;
+	ASSERT_EQ(0, htw_call_schedule(self->d, powers, stop_itself, &a, &call));
+	htw_advance(self->htw, 2 * SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(-EALREADY, a.result);
+	htw_advance(self->htw, HOUR, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+}
+
+DISPATCHER_TEST(again_from_outside)
+{
+	struct log a = { .htw = self->htw };
+	uint64_t call;
+
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &a, &call));
+	EXPECT_EQ(0, htw_call_again(self->d, call, HOUR));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, htw_call_again(self->d, call, SEC));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(1, a.calls);
+
+	/* Moved when it had come, and nobody had looked: that one is void. */
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &a, &call));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(0, htw_call_again(self->d, call, SEC));
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(2, a.calls);
+
+	ASSERT_EQ(0, htw_call_every(self->d, SEC, SEC, note, &a, &call));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(0, htw_call_again(self->d, call, HOUR));
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	htw_advance(self->htw, HOUR, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, htw_call_stop(self->d, call));
+}
+
+DISPATCHER_TEST(again_from_within)
+{
+	struct log a = { .htw = self->htw, .ns = 3 * SEC };
+	uint64_t call, i;
+
+	ASSERT_EQ(0, htw_call_after(self->d, 3 * SEC, again, &a, &call));
+	for (i = 1; i <= 20; i++) {
+		htw_advance(self->htw, 3 * SEC, 0);
+		EXPECT_EQ(1, htw_dispatch(self->d, 0));
+		EXPECT_EQ(0, a.result);
+		EXPECT_EQ(i, a.calls);
+		EXPECT_EQ(call, a.call);
+	}
+	/* At once is not within the same round, or that would never end. */
+	a.ns = 0;
+	htw_advance(self->htw, 3 * SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, htw_call_stop(self->d, call));
+}
+
+DISPATCHER_TEST(stop)
+{
+	struct log a = { .htw = self->htw }, b = a;
+	uint64_t call, every;
+
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &a, &call));
+	EXPECT_EQ(0, htw_call_stop(self->d, call));
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, call));
+
+	/* It has come, but was not called: it never will be. */
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &a, &call));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(0, htw_call_stop(self->d, call));
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+
+	/* From within: itself, and one that is due as well. */
+	ASSERT_EQ(0, htw_call_every(self->d, SEC, SEC, stop_itself, &a, &every));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(-EALREADY, a.result);
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, every));
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, stop_other, &a, &call));
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &b, &a.other));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, a.result);
+	EXPECT_EQ(0, b.calls);
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, stop_other, &a, &call));
+	ASSERT_EQ(0, htw_call_after(self->d, HOUR, note, &b, &a.other));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, a.result);
+	htw_advance(self->htw, HOUR, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, b.calls);
+}
+
+/* A call that starts others, and is moved about while it runs. */
+static void breed(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct log *log = arg;
+	uint64_t made[3];
+
+	note(d, call, arg);
+	if (log->calls > 100)
+		return;
+	log->result |= htw_call_after(d, SEC, breed, arg, &made[0]);
+	log->result |= htw_call_every(d, HOUR, HOUR, note, arg, &made[1]);
+	log->result |= htw_call_after(d, HOUR, note, arg, &made[2]);
+	log->result |= htw_call_again(d, made[0], 2 * SEC);
+	log->result |= htw_call_again(d, made[0], SEC);
+	log->result |= htw_call_stop(d, made[1]);
+	log->result |= htw_call_stop(d, made[2]);
+	log->result |= htw_call_stop(d, made[2]) != -ENOENT;
+}
+
+DISPATCHER_TEST(calls_that_make_calls)
+{
+	struct log a = { .htw = self->htw };
+	struct htw_info info;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++)
+		ASSERT_EQ(0, htw_call_after(self->d, SEC, breed, &a, NULL));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(100, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, a.result);
+	htw_info(self->htw, &info);
+	EXPECT_EQ(100, info.timers);
+	a.calls = 1000;
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(100, htw_dispatch(self->d, 0));
+	htw_advance(self->htw, 2 * HOUR, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+}
+
+struct two {
+	struct log log;
+	uint64_t call[2];
+};
+
+static void start_two(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct two *two = arg;
+
+	note(d, call, &two->log);
+	two->log.result |= htw_call_after(d, SEC, note, &two->log, &two->call[0]);
+	two->log.result |= htw_call_after(d, SEC, note, &two->log, &two->call[1]);
+}
+
+/* What is asked for from within fails later, and is tried again until it does not. */
+DISPATCHER_TEST(limit)
+{
+	struct htw_dispatcher *d;
+	struct two two = { };
+	struct htw *htw;
+
+	ASSERT_EQ(0, open_as(variant, &htw, true, 1));
+	ASSERT_EQ(0, htw_dispatcher_new(&d, htw));
+	two.log.htw = htw;
+	EXPECT_EQ(0, htw_call_after(d, SEC, start_two, &two, NULL));
+	EXPECT_EQ(-ENOSPC, htw_call_after(d, SEC, note, &two, NULL));
+	htw_advance(htw, SEC, 0);
+	EXPECT_EQ(-ENOSPC, htw_dispatch(d, 0));
+	EXPECT_EQ(1, two.log.calls);
+	EXPECT_EQ(0, two.log.result);
+	EXPECT_EQ(-ENOSPC, htw_dispatch(d, 0));
+	EXPECT_EQ(0, htw_call_stop(d, two.call[0]));
+	EXPECT_EQ(0, htw_dispatch(d, 0));
+	htw_advance(htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(d, 0));
+	EXPECT_EQ(2, two.log.calls);
+	EXPECT_EQ(two.call[1], two.log.call);
+	htw_dispatcher_free(d);
+	htw_close(htw);
+}
+
+DISPATCHER_TEST(shutdown)
+{
+	struct htw_pending_call pending[300];
+	struct log a = { .htw = self->htw };
+	bool seen[250] = { };
+	uint64_t call[250];
+	unsigned int i, n;
+
+	for (i = 0; i < 250; i++) {
+		if (i % 2) {
+			ASSERT_EQ(0, htw_call_after(self->d, (i + 1) * SEC, note, &a, &call[i]));
+		} else {
+			ASSERT_EQ(0, htw_call_every(self->d, (i + 1) * SEC, HOUR, note, &a,
+						    &call[i]));
+		}
+	}
+	htw_advance(self->htw, 50 * SEC, 0);
+	EXPECT_EQ(50, htw_dispatch(self->d, 0));
+	EXPECT_EQ(100, htw_dispatcher_shutdown(self->d, pending, 100));
+	n = 100 + htw_dispatcher_shutdown(self->d, pending + 100, 200);
+	EXPECT_EQ(225, n);	/* of those that came, the periodic ones go on */
+	for (i = 0; i < n; i++) {
+		unsigned int k;
+
+		for (k = 0; k < 250 && call[k] != pending[i].call; k++)
+			;
+		ASSERT_NE(250, k);
+		EXPECT_FALSE(seen[k]);
+		seen[k] = true;
+		EXPECT_TRUE(pending[i].fn == note);
+		EXPECT_EQ(&a, pending[i].arg);
+		EXPECT_EQ(k % 2 ? 0 : HOUR, pending[i].interval);
+		EXPECT_EQ((k + 1) * SEC + (k < 50 ? HOUR : 0), pending[i].deadline);
+		EXPECT_EQ(-ENOENT, htw_call_stop(self->d, call[k]));
+	}
+	htw_advance(self->htw, 2 * HOUR, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	EXPECT_EQ(50, a.calls);
+	/* It can be used again. */
+	EXPECT_EQ(0, htw_call_after(self->d, 0, note, &a, NULL));
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+}
+
+static void nested(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct log *log = arg;
+
+	note(d, call, arg);
+	log->result = htw_dispatch(d, 0);
+}
+
+DISPATCHER_TEST(not_from_within)
+{
+	struct log a = { .htw = self->htw };
+
+	ASSERT_EQ(0, htw_call_after(self->d, 0, nested, &a, NULL));
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(-EBUSY, a.result);
+}
+
+DISPATCHER_TEST(slack)
+{
+	struct log a = { .htw = self->htw };
+	int i;
+
+	ASSERT_EQ(0, htw_call_after(self->d, 128 * MSEC, note, &a, NULL));
+	htw_dispatcher_set_slack(self->d, 50 * MSEC);
+	for (i = 0; i < 10; i++)
+		ASSERT_EQ(0, htw_call_after(self->d, (100 + i) * MSEC, note, &a, NULL));
+	htw_advance(self->htw, 127 * MSEC, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	htw_advance(self->htw, MSEC, 0);
+	EXPECT_EQ(11, htw_dispatch(self->d, 0));
+}
+
+struct ticker {
+	struct htw *htw;
+	unsigned int left;
+	uint64_t due, early;
+};
+
+static void tick(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct ticker *t = arg;
+	const uint64_t now = htw_now(t->htw);
+
+	t->early += now < t->due;
+	t->due = now + MSEC;
+	if (--t->left)
+		htw_call_again(d, call, MSEC);
+}
+
+/* Real time, in somebody else's loop. */
+DISPATCHER_TEST(in_a_loop)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	struct htw_dispatcher *d;
+	struct ticker t[20] = { };
+	unsigned int i, left;
+	struct htw *htw;
+	int ep;
+
+	ASSERT_EQ(0, open_as(variant, &htw, false, 0));
+	ASSERT_EQ(0, htw_dispatcher_new(&d, htw));
+	ep = epoll_create1(EPOLL_CLOEXEC);
+	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, htw_dispatcher_fd(d), &event));
+	for (i = 0; i < 20; i++) {
+		t[i].htw = htw;
+		t[i].left = 20;
+		t[i].due = htw_now(htw) + MSEC;
+		ASSERT_EQ(0, htw_call_after(d, MSEC, tick, &t[i], NULL));
+	}
+	do {
+		ASSERT_EQ(1, epoll_wait(ep, &event, 1, EVENTUALLY / MSEC));
+		ASSERT_LE(0, htw_dispatch(d, 0));
+		for (i = 0, left = 0; i < 20; i++)
+			left += t[i].left;
+	} while (left);
+	for (i = 0; i < 20; i++)
+		EXPECT_EQ(0, t[i].early);
+	/* Or in its own. */
+	t[0].left = 5;
+	t[0].due = htw_now(htw) + MSEC;
+	ASSERT_EQ(0, htw_call_after(d, MSEC, tick, &t[0], NULL));
+	while (t[0].left)
+		ASSERT_LT(0, htw_dispatch(d, EVENTUALLY));
+	EXPECT_EQ(0, htw_dispatch(d, 5 * MSEC));
+	close(ep);
+	htw_dispatcher_free(d);
+	htw_close(htw);
+}
+
+struct shared {
+	struct htw_dispatcher *d;
+	unsigned int made, stopped, late, wrong;
+	unsigned int calls;		/* made in the dispatching thread */
+};
+
+static void count(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct shared *s = arg;
+
+	__atomic_fetch_add(&s->calls, 1, __ATOMIC_RELAXED);
+}
+
+static void *make(void *arg)
+{
+	struct shared *s = arg;
+	unsigned int i;
+	uint64_t call;
+	int ret;
+
+	for (i = 0; i < 3000; i++) {
+		s->wrong += htw_call_after(s->d, (i % 4) * MSEC, count, s, &call) != 0;
+		s->made++;
+		if (i % 3)
+			continue;
+		ret = htw_call_stop(s->d, call);
+		if (!ret)
+			s->stopped++;
+		else if (ret == -EALREADY || ret == -ENOENT)
+			s->late++;
+		else
+			s->wrong++;
+	}
+	return NULL;
+}
+
+/* Other threads start and stop while one dispatches: each is called or stopped. */
+DISPATCHER_TEST(threads)
+{
+	struct shared s[3] = { };
+	struct htw_dispatcher *d;
+	unsigned int i, left;
+	pthread_t thread[3];
+	struct htw *htw;
+
+	ASSERT_EQ(0, open_as(variant, &htw, false, 0));
+	ASSERT_EQ(0, htw_dispatcher_new(&d, htw));
+	for (i = 0; i < 3; i++) {
+		s[i].d = d;
+		ASSERT_EQ(0, pthread_create(&thread[i], NULL, make, &s[i]));
+	}
+	for (i = 0; i < 3000; i++)
+		ASSERT_LE(0, htw_dispatch(d, MSEC));
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(0, pthread_join(thread[i], NULL));
+	do {
+		ASSERT_LE(0, htw_dispatch(d, 10 * MSEC));
+		for (i = 0, left = 0; i < 3; i++)
+			left += s[i].made - s[i].stopped - s[i].calls;
+	} while (left);
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ(0, s[i].wrong);
+		EXPECT_EQ(s[i].made, s[i].stopped + s[i].calls);
+	}
+	EXPECT_EQ(0, htw_dispatch(d, 10 * MSEC));
+	htw_dispatcher_free(d);
+	htw_close(htw);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,1259 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * libhtw: the same tests on each backend
+ *
+ * Each test is run with the timers in the process, on the device, and on the device
+ * with a ring, which is all that tells the variants apart; what a test says must
+ * hold on all of them. Where time matters it is a manual clock's, so what is
+ * asserted is exact. Outside of a VM: libhtw-test -v process.
+ */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wclobbered"
+
+#include "kselftest_harness.h"
+#include "../libhtw.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define USEC		1000ULL
+#define MSEC		1000000ULL
+#define SEC		1000000000ULL
+#define HOUR		(3600 * SEC)
+#define FOREVER		(~0ULL)
+#define POISON		0xa5a5a5a5a5a5a5a5ULL
+
+/* What an emulated, overcommitted machine may need; never a measurement. */
+#define EVENTUALLY	(90 * (int64_t)SEC)
+#define TEST_SECONDS	240
+
+#define RING_ENTRIES	64
+
+static uint64_t monotonic(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * SEC + ts.tv_nsec;
+}
+
+static uint64_t random_next(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+static struct htw_setup manual(void)
+{
+	return (struct htw_setup){
+		.flags = HTW_SETUP_CLOCK,
+		.clock = HTW_CLOCK_MANUAL,
+	};
+}
+
+FIXTURE(lib) {
+	struct htw *htw;
+	uint64_t tick;
+};
+
+FIXTURE_VARIANT(lib) {
+	enum htw_backend backend;
+	bool ring;
+};
+
+FIXTURE_VARIANT_ADD(lib, process) {
+	.backend = HTW_BACKEND_PROCESS,
+};
+
+FIXTURE_VARIANT_ADD(lib, device) {
+	.backend = HTW_BACKEND_DEVICE,
+};
+
+FIXTURE_VARIANT_ADD(lib, ring) {
+	.backend = HTW_BACKEND_DEVICE,
+	.ring = true,
+};
+
+/* A handle of the variant's kind; NULL for the defaults. */
+static int open_as(const FIXTURE_VARIANT(lib) *variant, struct htw **htw,
+		   const struct htw_setup *setup)
+{
+	struct htw_setup with = { };
+
+	if (setup)
+		with = *setup;
+	if (variant->ring) {
+		with.flags |= HTW_SETUP_RING;
+		with.ring_entries = RING_ENTRIES;
+	}
+	return htw_open(htw, variant->backend, setup || variant->ring ? &with : NULL);
+}
+
+FIXTURE_SETUP(lib)
+{
+	const struct htw_setup setup = manual();
+	struct htw_info info;
+
+	ASSERT_EQ(0, open_as(variant, &self->htw, &setup));
+	ASSERT_EQ(variant->backend, htw_backend(self->htw));
+	ASSERT_EQ(0, htw_info(self->htw, &info));
+	self->tick = info.tick_ns;
+}
+
+FIXTURE_TEARDOWN(lib)
+{
+	htw_close(self->htw);
+}
+
+#define LIB_TEST(name)	TEST_F_TIMEOUT(lib, name, TEST_SECONDS)
+
+static uint64_t timers(struct htw *htw)
+{
+	struct htw_info info;
+
+	return htw_info(htw, &info) ? FOREVER : info.timers;
+}
+
+static uint64_t start_after(struct htw *htw, uint64_t ns, uint64_t cookie)
+{
+	uint64_t id;
+
+	return htw_after(htw, ns, cookie, &id) ? 0 : id;
+}
+
+static int poll_in(struct htw *htw, int timeout_ms)
+{
+	struct pollfd pfd = { .fd = htw_fd(htw), .events = POLLIN };
+
+	return poll(&pfd, 1, timeout_ms) == 1 ? pfd.revents : 0;
+}
+
+/* Exactly one expiration now: this one, on time. */
+#define EXPECT_EXPIRES(the_id, when, the_cookie, the_flags) do {		\
+	struct htw_event __ev[2];						\
+										\
+	memset(__ev, 0xa5, sizeof(__ev));					\
+	EXPECT_EQ(POLLIN, poll_in(self->htw, EVENTUALLY / MSEC));				\
+	ASSERT_EQ(1, htw_read(self->htw, __ev, 2));				\
+	EXPECT_EQ(the_id, __ev[0].id);						\
+	EXPECT_EQ(the_cookie, __ev[0].cookie);					\
+	EXPECT_EQ(when, __ev[0].deadline);					\
+	EXPECT_EQ(htw_now(self->htw), __ev[0].fired);				\
+	EXPECT_EQ(0, __ev[0].missed);						\
+	EXPECT_EQ(the_flags, __ev[0].flags);					\
+	EXPECT_EQ(0, htw_read(self->htw, __ev, 2));				\
+	EXPECT_EQ(0, poll_in(self->htw, 0));					\
+} while (0)
+
+/* On each level, at the edges of slots and windows, and beyond the last level. */
+static const uint64_t ticks[] = {
+	1, 2, 255, 256, 257, 511, 512, 16383, 16384, 16385, 32768, 1048575, 1048576, 1048577,
+	67108863, 67108864, 67108865, 4294967296, 8589934592ULL, 17179869185ULL,
+};
+
+LIB_TEST(expires_at_its_tick)
+{
+	uint64_t now = 0, id;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(ticks); i++) {
+		id = start_after(self->htw, ticks[i] * self->tick, i);
+		ASSERT_NE(0, id);
+		EXPECT_EQ(1, timers(self->htw));
+		now += ticks[i] * self->tick;
+		EXPECT_EQ(0, htw_advance(self->htw, now - 1, HTW_F_ABS));
+		EXPECT_EQ(0, poll_in(self->htw, 0));
+		EXPECT_EQ(1, htw_advance(self->htw, 1, 0));
+		EXPECT_EQ(now, htw_now(self->htw));
+		EXPECT_EXPIRES(id, now, i, 0);
+		EXPECT_EQ(0, timers(self->htw));
+		EXPECT_EQ(-ENOENT, htw_stop(self->htw, id));
+	}
+}
+
+/* Between two ticks: not early, and with the tick that follows. */
+LIB_TEST(rounds_up)
+{
+	const uint64_t rests[] = { 1, self->tick / 2, self->tick - 1 };
+	uint64_t id, when;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rests); i++) {
+		when = htw_now(self->htw) + 7 * self->tick + rests[i];
+		ASSERT_EQ(0, htw_at(self->htw, when, i, &id));
+		EXPECT_EQ(0, htw_advance(self->htw, 7 * self->tick, 0));
+		EXPECT_EQ(0, htw_advance(self->htw, self->tick - 1, 0));
+		EXPECT_EQ(1, htw_advance(self->htw, 1, 0));
+		EXPECT_EXPIRES(id, when, i, 0);
+	}
+}
+
+LIB_TEST(what_has_come_expires_at_once)
+{
+	const uint64_t past[] = { 0, 1, HOUR - 1, HOUR };
+	struct htw_event ev[2];
+	unsigned int i;
+	uint64_t id;
+
+	EXPECT_EQ(0, htw_advance(self->htw, HOUR, 0));
+	for (i = 0; i < ARRAY_SIZE(past); i++) {
+		ASSERT_EQ(0, htw_at(self->htw, past[i], i, &id));
+		EXPECT_EQ(POLLIN, poll_in(self->htw, EVENTUALLY / MSEC));
+		ASSERT_EQ(1, htw_read(self->htw, ev, 2));
+		EXPECT_EQ(id, ev[0].id);
+		EXPECT_EQ(past[i], ev[0].deadline);
+		EXPECT_EQ(HOUR, ev[0].fired);
+	}
+	id = start_after(self->htw, 0, 9);
+	EXPECT_EXPIRES(id, HOUR, 9, 0);
+}
+
+LIB_TEST(far_future)
+{
+	const uint64_t far[] = { FOREVER, FOREVER - 1, 1ULL << 63, (1ULL << 63) - 1 };
+	uint64_t ids[ARRAY_SIZE(far)];
+	struct htw_event ev;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(far); i++) {
+		EXPECT_EQ(0, htw_at(self->htw, far[i], i, &ids[i]));
+		EXPECT_EQ(0, htw_advance(self->htw, HOUR, 0));
+		EXPECT_EQ(0, htw_after(self->htw, far[i], i, &ids[i]));
+		EXPECT_EQ(0, htw_advance(self->htw, 100000 * HOUR, 0));
+		EXPECT_EQ(0, htw_read(self->htw, &ev, 1));
+	}
+	EXPECT_EQ(2 * ARRAY_SIZE(far), timers(self->htw));
+	for (i = 0; i < ARRAY_SIZE(far); i++)
+		EXPECT_EQ(0, htw_stop(self->htw, ids[i]));
+}
+
+LIB_TEST(equal_deadlines_in_order)
+{
+	enum { COUNT = 1000 };
+	struct htw_event ev[COUNT];
+	uint64_t id;
+	int i, n, k;
+
+	/* From different levels: what was far away was started first. */
+	for (i = 0; i < COUNT; i++) {
+		ASSERT_EQ(0, htw_at(self->htw, HOUR, i, &id));
+		if (i % 10 == 9)
+			ASSERT_EQ(0, htw_advance(self->htw, HOUR / 101, 0));
+	}
+	EXPECT_EQ(COUNT, htw_advance(self->htw, HOUR, HTW_F_ABS));
+	for (i = 0; i < COUNT; i += n) {
+		n = htw_read(self->htw, ev, 7);
+		ASSERT_LT(0, n);
+		for (k = 0; k < n; k++)
+			ASSERT_EQ(i + k, ev[k].cookie);
+	}
+	EXPECT_EQ(0, htw_read(self->htw, ev, 1));
+}
+
+LIB_TEST(rearmed_from_every_tick_to_every_tick)
+{
+	uint64_t now = 0, id;
+	unsigned int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(ticks); i++) {
+		for (j = 0; j < ARRAY_SIZE(ticks); j++) {
+			id = start_after(self->htw, ticks[i] * self->tick, j);
+			ASSERT_EQ(0, htw_rearm(self->htw, id, ticks[j] * self->tick));
+			now += ticks[j] * self->tick;
+			EXPECT_EQ(0, htw_advance(self->htw, now - 1, HTW_F_ABS));
+			EXPECT_EQ(1, htw_advance(self->htw, now, HTW_F_ABS));
+			EXPECT_EXPIRES(id, now, j, 0);
+			EXPECT_EQ(-ENOENT, htw_rearm(self->htw, id, SEC));
+		}
+	}
+	EXPECT_EQ(0, timers(self->htw));
+}
+
+LIB_TEST(stopped_is_stopped)
+{
+	struct htw_cancel cancel;
+	struct htw_event ev;
+	unsigned int i;
+	uint64_t id;
+
+	for (i = 0; i < ARRAY_SIZE(ticks); i++) {
+		id = start_after(self->htw, ticks[i] * self->tick, 77);
+		cancel = (struct htw_cancel){ .id = id, .remaining = POISON, .missed = POISON };
+		EXPECT_EQ(0, htw_cancel(self->htw, &cancel));
+		EXPECT_EQ(ticks[i] * self->tick, cancel.remaining);
+		EXPECT_EQ(77, cancel.cookie);
+		EXPECT_EQ(0, cancel.missed);
+		EXPECT_EQ(-ENOENT, htw_cancel(self->htw, &cancel));
+		EXPECT_EQ(-ENOENT, htw_stop(self->htw, id));
+	}
+	EXPECT_EQ(0, htw_advance(self->htw, ticks[ARRAY_SIZE(ticks) - 1] * self->tick, 0));
+	EXPECT_EQ(0, htw_read(self->htw, &ev, 1));
+	EXPECT_EQ(0, timers(self->htw));
+}
+
+/* It expired and was not read: that is still to come, and is the last of it. */
+LIB_TEST(stopped_too_late)
+{
+	struct htw_event ev[2];
+	uint64_t id = start_after(self->htw, SEC, 5);
+
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	EXPECT_EQ(-EALREADY, htw_stop(self->htw, id));
+	ASSERT_EQ(1, htw_read(self->htw, ev, 2));
+	EXPECT_EQ(id, ev[0].id);
+	EXPECT_EQ(5, ev[0].cookie);
+	EXPECT_EQ(0, ev[0].flags);
+	EXPECT_EQ(-ENOENT, htw_stop(self->htw, id));
+
+	/* Or not even that. */
+	id = start_after(self->htw, SEC, 6);
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	EXPECT_EQ(-EALREADY, htw_cancel(self->htw, &(struct htw_cancel){
+		.id = id, .flags = HTW_CANCEL_DISCARD }));
+	EXPECT_EQ(0, htw_read(self->htw, ev, 2));
+	EXPECT_EQ(0, timers(self->htw));
+	EXPECT_EQ(0, poll_in(self->htw, 0));
+}
+
+LIB_TEST(ids_are_not_used_again)
+{
+	const uint64_t wild[] = { 0, 1, 2, 0xffffffff, FOREVER, 1ULL << 32, (1ULL << 32) - 1,
+				  1ULL << 63, 1ULL << 29, -ENOENT, -EALREADY };
+	uint64_t ids[1000], first, id, random = 1;
+	struct htw_query query;
+	unsigned int i, round;
+
+	for (i = 0; i < ARRAY_SIZE(wild); i++)
+		EXPECT_EQ(-ENOENT, htw_stop(self->htw, wild[i]));
+	first = start_after(self->htw, HOUR, 0);
+	EXPECT_EQ(0, htw_stop(self->htw, first));
+	for (round = 0; round < 100; round++) {
+		for (i = 0; i < ARRAY_SIZE(ids); i++) {
+			ids[i] = start_after(self->htw, HOUR, i);
+			ASSERT_NE(0, ids[i]);
+			ASSERT_NE(first, ids[i]);
+		}
+		EXPECT_EQ(-ENOENT, htw_stop(self->htw, first));
+		EXPECT_EQ(-ENOENT, htw_rearm(self->htw, first, 1));
+		query = (struct htw_query){ .id = first };
+		EXPECT_EQ(-ENOENT, htw_query(self->htw, &query));
+		for (i = 0; i < ARRAY_SIZE(wild); i++) {
+			EXPECT_EQ(-ENOENT, htw_stop(self->htw, wild[i]));
+			EXPECT_EQ(-ENOENT, htw_rearm(self->htw, wild[i], SEC));
+		}
+		/* Near to those that are, and far from them. */
+		for (i = 0; i < 1000; i++) {
+			id = ids[i] ^ 1ULL << random_next(&random) % 64;
+			if (htw_query(self->htw, &(struct htw_query){ .id = id }) == 0) {
+				unsigned int j;
+
+				for (j = 0; j < ARRAY_SIZE(ids) && ids[j] != id; j++)
+					;
+				EXPECT_GT(ARRAY_SIZE(ids), j);
+			}
+		}
+		EXPECT_EQ(0, htw_stop_many(self->htw, ids, ARRAY_SIZE(ids), NULL));
+	}
+	EXPECT_EQ(0, timers(self->htw));
+}
+
+LIB_TEST(periodic_keeps_its_phase)
+{
+	const uint64_t interval = 5 * self->tick;
+	struct htw_event ev[2];
+	uint64_t id, when = SEC;
+	int i;
+
+	EXPECT_EQ(-EINVAL, htw_every(self->htw, SEC, 0, 1, &id));
+	EXPECT_EQ(-EINVAL, htw_every(self->htw, SEC, self->tick - 1, 1, &id));
+	EXPECT_EQ(0, id);
+	ASSERT_EQ(0, htw_every(self->htw, SEC, interval, 1, &id));
+	for (i = 0; i < 100; i++, when += interval) {
+		EXPECT_EQ(1, htw_advance(self->htw, when, HTW_F_ABS));
+		EXPECT_EXPIRES(id, when, 1, HTW_EVENT_MORE);
+		EXPECT_EQ(1, timers(self->htw));
+	}
+	EXPECT_EQ(0, htw_stop(self->htw, id));
+	EXPECT_EQ(0, htw_advance(self->htw, HOUR, 0));
+	EXPECT_EQ(0, htw_read(self->htw, ev, 1));
+}
+
+/* What one advance jumps over: the firings are told, one by one or as missed. */
+LIB_TEST(periodic_and_late)
+{
+	const uint64_t interval = 5 * self->tick;
+	uint64_t id, firings = 0, when = interval;
+	struct htw_event ev[4];
+	int n, i;
+
+	ASSERT_EQ(0, htw_every(self->htw, interval, interval, 1, &id));
+	EXPECT_LE(1, htw_advance(self->htw, 100 * interval + interval / 2, 0));
+	while ((n = htw_read(self->htw, ev, 4))) {
+		for (i = 0; i < n; i++) {
+			EXPECT_EQ(id, ev[i].id);
+			EXPECT_EQ(when, ev[i].deadline);
+			EXPECT_EQ(HTW_EVENT_MORE, ev[i].flags);
+			firings += 1 + ev[i].missed;
+			when += (1 + ev[i].missed) * interval;
+		}
+	}
+	EXPECT_EQ(100, firings);
+	EXPECT_EQ(1, htw_advance(self->htw, 101 * interval, HTW_F_ABS));
+	EXPECT_EXPIRES(id, 101 * interval, 1, HTW_EVENT_MORE);
+}
+
+LIB_TEST(so_many_firings)
+{
+	struct htw_add add = {
+		.deadline = SEC, .interval = SEC, .firings = 3, .cookie = 8,
+	};
+	struct htw_event ev[8];
+	uint64_t firings = 0;
+	int i, n;
+
+	ASSERT_EQ(0, htw_add(self->htw, &add));
+	for (i = 1; i <= 3; i++) {
+		EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+		EXPECT_EXPIRES(add.id, i * SEC, 8, i < 3 ? HTW_EVENT_MORE : 0);
+	}
+	EXPECT_EQ(0, timers(self->htw));
+
+	ASSERT_EQ(0, htw_add(self->htw, &add));
+	EXPECT_LE(1, htw_advance(self->htw, 10 * SEC, 0));
+	while ((n = htw_read(self->htw, ev, 8)))
+		for (i = 0; i < n; i++)
+			firings += 1 + ev[i].missed;
+	EXPECT_EQ(3, firings);
+	EXPECT_EQ(0, timers(self->htw));
+}
+
+LIB_TEST(kept)
+{
+	struct htw_add add = { .deadline = SEC, .cookie = 3, .flags = HTW_F_KEEP };
+	struct htw_query query;
+	int i;
+
+	ASSERT_EQ(0, htw_add(self->htw, &add));
+	for (i = 0; i < 100; i++) {
+		EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+		EXPECT_EXPIRES(add.id, (i + 1) * SEC, 3, HTW_EVENT_MORE);
+		query = (struct htw_query){ .id = add.id };
+		EXPECT_EQ(0, htw_query(self->htw, &query));
+		EXPECT_EQ(HTW_STATE_DISARMED, query.state);
+		EXPECT_EQ(HTW_F_KEEP, query.flags);
+		EXPECT_EQ(1, timers(self->htw));
+		EXPECT_EQ(0, htw_rearm(self->htw, add.id, SEC));
+	}
+	EXPECT_EQ(0, htw_stop(self->htw, add.id));
+	EXPECT_EQ(-ENOENT, htw_stop(self->htw, add.id));
+
+	/* Disarmed, it can be stopped as well. */
+	ASSERT_EQ(0, htw_add(self->htw, &add));
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	EXPECT_EXPIRES(add.id, 101 * SEC, 3, HTW_EVENT_MORE);
+	EXPECT_EQ(0, htw_stop(self->htw, add.id));
+	EXPECT_EQ(0, timers(self->htw));
+}
+
+/*
+ * A kept timer expired, nobody has read that, and it is stopped: either it is
+ * too late, and the event is still to be read, or nothing is ever read of it.
+ */
+LIB_TEST(no_event_after_its_end)
+{
+	struct htw_event ev[2];
+	uint64_t id;
+	int ret, i;
+
+	for (i = 0; i < 10; i++) {
+		struct htw_add add = { .deadline = SEC, .cookie = i, .flags = HTW_F_KEEP };
+
+		ASSERT_EQ(0, htw_add(self->htw, &add));
+		EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+		id = add.id;
+		if (i % 2) {
+			EXPECT_EQ(1, htw_stop_many(self->htw, &id, 1, &ret) + !ret);
+		} else {
+			ret = htw_stop(self->htw, id);
+		}
+		if (ret) {
+			EXPECT_EQ(-EALREADY, ret);
+			ASSERT_EQ(1, htw_read(self->htw, ev, 2));
+			EXPECT_EQ(add.id, ev[0].id);
+			EXPECT_EQ(0, ev[0].flags);
+		}
+		EXPECT_EQ(0, htw_read(self->htw, ev, 2));
+		EXPECT_EQ(0, timers(self->htw));
+	}
+}
+
+LIB_TEST(mod)
+{
+	struct htw_query query;
+	uint64_t id = start_after(self->htw, SEC, 1);
+
+	EXPECT_EQ(-EINVAL, htw_mod(self->htw, &(struct htw_mod){ .id = id }));
+	EXPECT_EQ(-EINVAL, htw_mod(self->htw, &(struct htw_mod){
+		.id = id, .flags = HTW_MOD_COOKIE, .deadline = 1 }));
+	EXPECT_EQ(-EINVAL, htw_mod(self->htw, &(struct htw_mod){
+		.id = id, .flags = HTW_MOD_INTERVAL, .interval = self->tick - 1 }));
+	EXPECT_EQ(-EINVAL, htw_mod(self->htw, &(struct htw_mod){
+		.id = id, .flags = HTW_MOD_DEADLINE, .reserved = 1 }));
+	EXPECT_EQ(0, htw_mod(self->htw, &(struct htw_mod){
+		.id = id, .flags = HTW_MOD_COOKIE, .cookie = 2 }));
+	query = (struct htw_query){ .id = id };
+	EXPECT_EQ(0, htw_query(self->htw, &query));
+	EXPECT_EQ(SEC, query.deadline);
+	EXPECT_EQ(SEC, query.remaining);
+	EXPECT_EQ(2, query.cookie);
+	EXPECT_EQ(HTW_STATE_PENDING, query.state);
+
+	EXPECT_EQ(0, htw_mod(self->htw, &(struct htw_mod){
+		.id = id, .flags = HTW_MOD_DEADLINE | HTW_F_ABS | HTW_MOD_INTERVAL,
+		.deadline = 2 * SEC, .interval = 3 * SEC, .firings = 2 }));
+	EXPECT_EQ(1, htw_advance(self->htw, 2 * SEC, HTW_F_ABS));
+	EXPECT_EXPIRES(id, 2 * SEC, 2, HTW_EVENT_MORE);
+	EXPECT_EQ(1, htw_advance(self->htw, 5 * SEC, HTW_F_ABS));
+	EXPECT_EXPIRES(id, 5 * SEC, 2, 0);
+	EXPECT_EQ(-ENOENT, htw_mod(self->htw, &(struct htw_mod){
+		.id = id, .flags = HTW_MOD_COOKIE }));
+}
+
+/* A ring's events have been read, as far as this goes. */
+LIB_TEST(rearmed_before_it_was_read)
+{
+	struct htw_event ev[4];
+	uint64_t id[3];
+	int i;
+
+	if (variant->ring)
+		SKIP(return, "what is in a ring cannot be taken back");
+	for (i = 0; i < 3; i++)
+		id[i] = start_after(self->htw, (i + 1) * self->tick, i);
+	EXPECT_EQ(3, htw_advance(self->htw, SEC, 0));
+	EXPECT_EQ(0, htw_rearm(self->htw, id[1], SEC));
+	ASSERT_EQ(2, htw_read(self->htw, ev, 4));
+	EXPECT_EQ(id[0], ev[0].id);
+	EXPECT_EQ(id[2], ev[1].id);
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	EXPECT_EXPIRES(id[1], 2 * SEC, 1, 0);
+
+	/* The only one: then there is nothing to be polled for. */
+	id[0] = start_after(self->htw, 1, 7);
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	EXPECT_EQ(POLLIN, poll_in(self->htw, EVENTUALLY / MSEC));
+	EXPECT_EQ(0, htw_rearm(self->htw, id[0], FOREVER));
+	EXPECT_EQ(0, poll_in(self->htw, 0));
+	EXPECT_EQ(0, htw_read(self->htw, ev, 4));
+	EXPECT_EQ(0, htw_stop(self->htw, id[0]));
+}
+
+LIB_TEST(slack_is_never_early_nor_later_than_that)
+{
+	uint64_t random = 42, now = 0;
+	struct htw_event ev[2];
+	unsigned int i;
+
+	for (i = 0; i < 2000; i++) {
+		struct htw_add add = {
+			.deadline = random_next(&random) % (1ULL << random_next(&random) % 40),
+			.slack = random_next(&random) % (1ULL << random_next(&random) % 40),
+			.cookie = i,
+		};
+
+		ASSERT_EQ(0, htw_add(self->htw, &add));
+		now = htw_now(self->htw);
+		if (add.deadline)
+			EXPECT_EQ(0, htw_advance(self->htw, add.deadline - 1, 0));
+		htw_advance(self->htw, add.slack + self->tick + (add.deadline ? 1 : 0), 0);
+		ASSERT_EQ(1, htw_read(self->htw, ev, 2));
+		EXPECT_EQ(now + add.deadline, ev[0].deadline);
+	}
+}
+
+LIB_TEST(slack_shares_a_tick)
+{
+	struct htw_add add = { .deadline = 100 * self->tick, .slack = 50 * self->tick };
+	unsigned int i;
+
+	/* Some expires at 128 anyway. */
+	ASSERT_NE(0, start_after(self->htw, 128 * self->tick, 0));
+	for (i = 1; i < 20; i++) {
+		add.deadline = (90 + i) * self->tick;
+		ASSERT_EQ(0, htw_add(self->htw, &add));
+	}
+	EXPECT_EQ(0, htw_advance(self->htw, 127 * self->tick, 0));
+	EXPECT_EQ(20, htw_advance(self->htw, self->tick, 0));
+}
+
+LIB_TEST(many_at_once)
+{
+	enum { COUNT = 1000 };
+	uint64_t ids[COUNT], deadlines[COUNT], cookies[COUNT], seen[COUNT] = { };
+	struct htw_event ev[64];
+	int results[COUNT], i, n;
+
+	for (i = 0; i < COUNT; i++) {
+		deadlines[i] = SEC + i * MSEC;
+		cookies[i] = i;
+	}
+	EXPECT_EQ(0, htw_add_many(self->htw, NULL, deadlines, cookies, ids, 0, NULL));
+	memset(results, 0x5a, sizeof(results));
+	ASSERT_EQ(0, htw_add_many(self->htw, NULL, deadlines, cookies, ids, COUNT, results));
+	for (i = 0; i < COUNT; i++) {
+		EXPECT_NE(0, ids[i]);
+		EXPECT_EQ(0, results[i]);
+		deadlines[i] += SEC;
+	}
+	EXPECT_EQ(COUNT, timers(self->htw));
+
+	/* Every third is stopped; of all that are told again, those fail. */
+	for (i = 0; i < COUNT; i += 3)
+		EXPECT_EQ(0, htw_stop(self->htw, ids[i]));
+	memset(results, 0x5a, sizeof(results));
+	EXPECT_EQ((COUNT + 2) / 3, htw_rearm_many(self->htw, ids, deadlines, COUNT, HTW_F_ABS,
+						  results));
+	for (i = 0; i < COUNT; i++)
+		EXPECT_EQ(i % 3 ? 0 : -ENOENT, results[i]);
+	EXPECT_EQ(0, htw_advance(self->htw, SEC + COUNT * MSEC, HTW_F_ABS));
+	EXPECT_LT(0, htw_advance(self->htw, 2 * SEC + 499 * MSEC, HTW_F_ABS));
+	memset(results, 0x5a, sizeof(results));
+	n = htw_stop_many(self->htw, ids, COUNT, results);
+	for (i = 0; i < COUNT; i++) {
+		EXPECT_EQ(i % 3 == 0 ? -ENOENT : i < 500 ? -EALREADY : 0, results[i]);
+		n -= !!results[i];
+	}
+	EXPECT_EQ(0, n);
+	while ((n = htw_read(self->htw, ev, 64)))
+		for (i = 0; i < n; i++)
+			seen[ev[i].cookie]++;
+	for (i = 0; i < COUNT; i++)
+		EXPECT_EQ(i % 3 && i < 500, seen[i]);
+	EXPECT_EQ(0, timers(self->htw));
+
+	/* Whatever is no id of ours. */
+	for (i = 0; i < COUNT; i++)
+		ids[i] = i % 2 ? (uint64_t)-i : i;
+	EXPECT_EQ(COUNT, htw_stop_many(self->htw, ids, COUNT, results));
+	for (i = 0; i < COUNT; i++)
+		EXPECT_EQ(-ENOENT, results[i]);
+	EXPECT_EQ(-EINVAL, htw_add_many(self->htw, &(struct htw_add){ .firings = 1 }, deadlines,
+					NULL, ids, 1, NULL));
+	EXPECT_EQ(-EINVAL, htw_rearm_many(self->htw, ids, deadlines, 1, HTW_F_KEEP, NULL));
+}
+
+LIB_TEST(limit)
+{
+	struct htw_setup setup = manual();
+	uint64_t ids[12], deadlines[12];
+	struct htw *htw;
+	int results[12], i, round;
+	struct htw_event ev;
+
+	setup.flags |= HTW_SETUP_LIMIT;
+	setup.limit = 10;
+	ASSERT_EQ(0, open_as(variant, &htw, &setup));
+	EXPECT_EQ(-ENOSPC, htw_reserve(htw, 11));
+	EXPECT_EQ(0, htw_reserve(htw, 10));
+	for (i = 0; i < 12; i++)
+		deadlines[i] = SEC;
+	for (round = 0; round < 3; round++) {
+		memset(ids, 0xa5, sizeof(ids));
+		EXPECT_EQ(2, htw_add_many(htw, NULL, deadlines, NULL, ids, 12, results));
+		for (i = 0; i < 12; i++) {
+			EXPECT_EQ(i < 10 ? 0 : -ENOSPC, results[i]);
+			EXPECT_EQ(i < 10, !!ids[i]);
+		}
+		EXPECT_EQ(-ENOSPC, htw_after(htw, SEC, 0, &ids[10]));
+		EXPECT_EQ(0, ids[10]);
+		EXPECT_EQ(10, timers(htw));
+		if (round % 2) {
+			EXPECT_EQ(0, htw_stop_many(htw, ids, 10, NULL));
+		} else {
+			EXPECT_EQ(10, htw_advance(htw, SEC, 0));
+			for (i = 0; i < 10; i++)
+				EXPECT_EQ(1, htw_read(htw, &ev, 1));
+		}
+	}
+	htw_close(htw);
+}
+
+LIB_TEST(batch_of_everything)
+{
+	uint64_t id = start_after(self->htw, HOUR, 1);
+	struct htw_op ops[7];
+
+	memset(ops, 0, sizeof(ops));
+	ops[0] = (struct htw_op){ .op = HTW_OP_MOD, .mod = {
+		.id = id, .deadline = 2 * HOUR, .flags = HTW_MOD_DEADLINE } };
+	ops[1] = (struct htw_op){ .op = HTW_OP_QUERY, .query = { .id = id } };
+	ops[2] = (struct htw_op){ .op = HTW_OP_CANCEL, .cancel = { .id = id } };
+	ops[3] = ops[0];
+	ops[4] = ops[1];
+	ops[5] = (struct htw_op){ .op = HTW_OP_ADD, .add = { .deadline = SEC, .cookie = 9 } };
+	ops[6] = (struct htw_op){ .op = 77 };
+	EXPECT_EQ(3, htw_batch(self->htw, ops, 7));
+	EXPECT_EQ(0, ops[0].result);
+	EXPECT_EQ(0, ops[1].result);
+	EXPECT_EQ(2 * HOUR, ops[1].query.remaining);
+	EXPECT_EQ(0, ops[2].result);
+	EXPECT_EQ(2 * HOUR, ops[2].cancel.remaining);
+	EXPECT_EQ(-ENOENT, ops[3].result);
+	EXPECT_EQ(-ENOENT, ops[4].result);
+	EXPECT_EQ(0, ops[5].result);
+	EXPECT_EQ(-EINVAL, ops[6].result);
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	EXPECT_EXPIRES(ops[5].add.id, SEC, 9, 0);
+}
+
+LIB_TEST(list_and_harvest)
+{
+	enum { COUNT = 500 };
+	struct htw_query entries[64];
+	uint64_t cursor = 0, id, seen[COUNT] = { };
+	int i, n, told = 0;
+
+	for (i = 0; i < COUNT; i++) {
+		ASSERT_EQ(0, htw_at(self->htw, (i + 1) * SEC, i, &id));
+		if (i % 5 == 0)
+			EXPECT_EQ(0, htw_stop(self->htw, id));
+	}
+	while ((n = htw_list(self->htw, &cursor, entries, 64))) {
+		ASSERT_LT(0, n);
+		for (i = 0; i < n; i++) {
+			seen[entries[i].cookie]++;
+			EXPECT_EQ((entries[i].cookie + 1) * SEC, entries[i].deadline);
+			EXPECT_EQ(HTW_STATE_PENDING, entries[i].state);
+		}
+	}
+	for (i = 0; i < COUNT; i++)
+		EXPECT_EQ(i % 5 != 0, seen[i]);
+	EXPECT_EQ(0, htw_list(self->htw, &cursor, entries, 64));
+
+	while ((n = htw_harvest(self->htw, entries, 64))) {
+		ASSERT_LT(0, n);
+		for (i = 0; i < n; i++) {
+			EXPECT_EQ(1, seen[entries[i].cookie]);
+			seen[entries[i].cookie]++;
+			EXPECT_EQ(-ENOENT, htw_stop(self->htw, entries[i].id));
+		}
+		told += n;
+	}
+	EXPECT_EQ(COUNT / 5 * 4, told);
+	EXPECT_EQ(0, timers(self->htw));
+	EXPECT_EQ(0, htw_advance(self->htw, HOUR, 0));
+}
+
+LIB_TEST(cancel_all)
+{
+	struct htw_event ev[4];
+	uint64_t id[4];
+	int i;
+
+	for (i = 0; i < 4; i++)
+		id[i] = start_after(self->htw, (i + 1) * SEC, i);
+	EXPECT_EQ(2, htw_advance(self->htw, 2 * SEC, 0));
+	EXPECT_EQ(-EINVAL, htw_cancel_all(self->htw, 2));
+	EXPECT_EQ(2, htw_cancel_all(self->htw, 0));
+	ASSERT_EQ(2, htw_read(self->htw, ev, 4));
+	EXPECT_EQ(id[0], ev[0].id);
+	EXPECT_EQ(id[1], ev[1].id);
+	EXPECT_EQ(0, timers(self->htw));
+
+	for (i = 0; i < 4; i++)
+		id[i] = start_after(self->htw, (i + 1) * SEC, i);
+	EXPECT_EQ(2, htw_advance(self->htw, 2 * SEC, 0));
+	EXPECT_EQ(2, htw_cancel_all(self->htw, HTW_CANCEL_DISCARD));
+	EXPECT_EQ(0, htw_read(self->htw, ev, 4));
+	EXPECT_EQ(0, poll_in(self->htw, 0));
+	EXPECT_EQ(0, htw_advance(self->htw, HOUR, 0));
+}
+
+LIB_TEST(setup_that_is_wrong)
+{
+	struct htw_setup good = manual();
+	struct htw *htw = (struct htw *)self;
+	const struct htw_setup bad[] = {
+		{ .flags = 1 << 9 },
+		{ .flags = HTW_SETUP_CLOCK, .clock = CLOCK_TAI },
+		{ .clock = CLOCK_BOOTTIME },
+		{ .flags = HTW_SETUP_LIMIT },
+		{ .limit = 1 },
+		{ .tick_ns = SEC },
+		{ .levels = 1 },
+		{ .slots = { 4 } },
+		{ .home_cpu = 1 },
+		{ .reserved = { 0, 0, 1 } },
+		{ .reserved0 = 1 },
+		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC },
+		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = 1, .levels = 1, .slots = { 8 } },
+		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = 2 * SEC, .levels = 1, .slots = { 8 } },
+		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 1, .slots = { 1 } },
+		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 1, .slots = { 8, 8 } },
+		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 9, .slots = { 8 } },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		EXPECT_EQ(-EINVAL, htw_open(&htw, variant->backend, &bad[i]))
+			TH_LOG("setup %u", i);
+		EXPECT_EQ((struct htw *)self, htw);
+	}
+	EXPECT_EQ(-EINVAL, htw_open(&htw, 0, &good));
+	EXPECT_EQ(-EINVAL, htw_open(&htw, 4, &good));
+	EXPECT_EQ(-EINVAL, htw_advance(self->htw, 1, 1 << 5));
+	EXPECT_EQ(0, htw_advance(self->htw, SEC, 0));
+	EXPECT_EQ(-EINVAL, htw_advance(self->htw, SEC - 1, HTW_F_ABS));
+	EXPECT_EQ(0, htw_add(self->htw, &(struct htw_add){ .deadline = 1 }));
+	EXPECT_EQ(-EINVAL, htw_add(self->htw, &(struct htw_add){ .reserved = 1 }));
+	EXPECT_EQ(-EINVAL, htw_add(self->htw, &(struct htw_add){ .flags = 1 << 7 }));
+	EXPECT_EQ(-EINVAL, htw_add(self->htw, &(struct htw_add){ .firings = 1 }));
+	EXPECT_EQ(-EINVAL, htw_add(self->htw, &(struct htw_add){ .flags = HTW_F_CANCEL_ON_SET }));
+	EXPECT_EQ(-EINVAL, htw_cancel(self->htw, &(struct htw_cancel){ .flags = 2 }));
+	EXPECT_EQ(-EINVAL, htw_cancel(self->htw, &(struct htw_cancel){ .reserved = { 0, 1 } }));
+	EXPECT_EQ(-EINVAL, htw_query(self->htw, &(struct htw_query){ .missed = 1 }));
+}
+
+/* A program is told that it asked for what is not there, and no less. */
+LIB_TEST(only_the_device)
+{
+	struct htw_setup setup = { .flags = HTW_SETUP_RING, .ring_entries = 16 };
+	struct htw *htw;
+	uint64_t id;
+
+	if (variant->backend == HTW_BACKEND_DEVICE) {
+		EXPECT_EQ(variant->ring ? 0 : -ENXIO, htw_map_ring(self->htw));
+		EXPECT_EQ(-ENXIO, htw_put_off(self->htw, 1, SEC));
+		return;
+	}
+	EXPECT_EQ(-ENOTSUP, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
+	setup = (struct htw_setup){ .flags = HTW_SETUP_HOME };
+	EXPECT_EQ(-ENOTSUP, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
+	EXPECT_EQ(-ENOTSUP, htw_map_ring(self->htw));
+	EXPECT_EQ(-ENOTSUP, htw_map_table(self->htw));
+	EXPECT_EQ(-ENOTSUP, htw_put_off(self->htw, 1, SEC));
+	EXPECT_EQ(NULL, htw_table_word(self->htw, 1));
+	setup = (struct htw_setup){ .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
+	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
+	EXPECT_EQ(-ENOTSUP, htw_add(htw, &(struct htw_add){ .flags = HTW_F_CANCEL_ON_SET }));
+	EXPECT_EQ(0, htw_after(htw, HOUR, 1, &id));
+	htw_close(htw);
+}
+
+/*
+ * The model: an array of what is pending. All that is asked of the library is
+ * held against it, on several shapes of wheels.
+ */
+#define MODEL		300
+
+struct model {
+	uint64_t id[MODEL];		/* zero: no timer */
+	uint64_t deadline[MODEL];	/* FOREVER: expired, and not read */
+	uint64_t serial[MODEL];		/* in which order they were armed */
+	uint64_t now, serials, tick;
+};
+
+static uint64_t model_tick(const struct model *m, uint64_t deadline)
+{
+	return deadline / m->tick + !!(deadline % m->tick);
+}
+
+/* The next one to expire by now, or MODEL. */
+static unsigned int model_next(const struct model *m)
+{
+	unsigned int i, best = MODEL;
+
+	for (i = 0; i < MODEL; i++) {
+		if (!m->id[i] || model_tick(m, m->deadline[i]) > m->now / m->tick)
+			continue;
+		if (best == MODEL || model_tick(m, m->deadline[i]) < model_tick(m, m->deadline[best]) ||
+		    (model_tick(m, m->deadline[i]) == model_tick(m, m->deadline[best]) &&
+		     m->serial[i] < m->serial[best]))
+			best = i;
+	}
+	return best;
+}
+
+static void run_model(struct __test_metadata *_metadata, struct htw *htw, struct model *m,
+		      uint64_t seed, unsigned int steps, unsigned int range)
+{
+	uint64_t random = seed, when;
+	struct htw_event ev[8];
+	unsigned int step, i;
+	int n, k;
+
+	for (step = 0; step < steps; step++) {
+		i = random_next(&random) % MODEL;
+		when = random_next(&random) % (m->tick << random_next(&random) % range);
+		switch (random_next(&random) % 8) {
+		case 0 ... 2:
+			if (m->id[i]) {
+				ASSERT_EQ(0, htw_rearm(htw, m->id[i], when));
+			} else {
+				ASSERT_EQ(0, htw_after(htw, when, i, &m->id[i]));
+				ASSERT_NE(0, m->id[i]);
+			}
+			m->deadline[i] = m->now + when;
+			m->serial[i] = m->serials++;
+			break;
+		case 3:
+			ASSERT_EQ(m->id[i] ? 0 : -ENOENT, htw_stop(htw, m->id[i]));
+			m->id[i] = 0;
+			break;
+		case 4:
+			if (!m->id[i])
+				break;
+			{
+				struct htw_query query = { .id = m->id[i] };
+
+				ASSERT_EQ(0, htw_query(htw, &query));
+				ASSERT_EQ(m->deadline[i], query.deadline);
+				ASSERT_EQ(i, query.cookie);
+			}
+			break;
+		default:
+			/* Whole ticks: between two of them nothing expires. */
+			when = when / m->tick * m->tick;
+			m->now += when;
+			ASSERT_LE(0, htw_advance(htw, when, 0));
+		}
+		/* What was armed in the past has expired; all else has not. */
+		do {
+			n = htw_read(htw, ev, 1 + random_next(&random) % 8);
+			for (k = 0; k < n; k++) {
+				i = model_next(m);
+				ASSERT_NE(MODEL, i);
+				ASSERT_EQ(i, ev[k].cookie);
+				ASSERT_EQ(m->id[i], ev[k].id);
+				ASSERT_EQ(m->deadline[i], ev[k].deadline);
+				ASSERT_EQ(m->now, ev[k].fired);
+				m->id[i] = 0;
+			}
+		} while (n);
+		ASSERT_EQ(MODEL, model_next(m));
+	}
+}
+
+LIB_TEST(held_against_a_model)
+{
+	static const struct {
+		uint32_t levels, slots[4];
+		unsigned int range;
+	} shapes[] = {
+		{ 3, { 4, 4, 4 }, 10 },
+		{ 1, { 2 }, 8 },
+		{ 3, { 10, 60, 5 }, 16 },
+		{ 4, { 256, 64, 64, 64 }, 30 },
+		{ 3, { 60, 60, 12 }, 20 },
+	};
+	unsigned int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
+		struct htw_setup setup = manual();
+		struct model m = { .tick = 1000 };
+		struct htw *htw;
+
+		setup.flags |= HTW_SETUP_PRIVATE;
+		setup.tick_ns = m.tick;
+		setup.levels = shapes[i].levels;
+		for (j = 0; j < shapes[i].levels; j++)
+			setup.slots[j] = shapes[i].slots[j];
+		ASSERT_EQ(0, open_as(variant, &htw, &setup));
+		run_model(_metadata, htw, &m, i + 1, 4000, shapes[i].range);
+		htw_close(htw);
+	}
+}
+
+/* Clocks that run. */
+
+static void expect_on_time(struct __test_metadata *_metadata, const struct htw_event *ev)
+{
+	EXPECT_LE(ev->deadline, ev->fired);
+}
+
+LIB_TEST(real_clocks)
+{
+	static const clockid_t clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME };
+	enum { COUNT = 200 };
+	struct htw_event ev[32];
+	uint64_t random = 5, id;
+	unsigned int c;
+	int i, n, got;
+
+	for (c = 0; c < ARRAY_SIZE(clocks); c++) {
+		const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = clocks[c] };
+		bool seen[COUNT] = { };
+		uint64_t last = 0;
+		struct htw *htw;
+
+		ASSERT_EQ(0, open_as(variant, &htw, &setup));
+		for (i = 0; i < COUNT; i++)
+			ASSERT_EQ(0, htw_after(htw, random_next(&random) % (100 * MSEC), i, &id));
+		for (got = 0; got < COUNT; got += n) {
+			ASSERT_EQ(1, htw_wait(htw, EVENTUALLY));
+			n = htw_read(htw, ev, 32);
+			for (i = 0; i < n; i++) {
+				expect_on_time(_metadata, &ev[i]);
+				EXPECT_GE(htw_now(htw), ev[i].fired);
+				EXPECT_FALSE(seen[ev[i].cookie]);
+				seen[ev[i].cookie] = true;
+				last = ev[i].fired;
+			}
+		}
+		EXPECT_LE(last, htw_now(htw));
+		EXPECT_EQ(0, htw_wait(htw, 5 * MSEC));
+		EXPECT_EQ(0, timers(htw));
+		htw_close(htw);
+	}
+}
+
+/* A tick of a second: what has come does not wait for it, what has not does. */
+LIB_TEST(at_once_with_a_coarse_tick)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_PRIVATE, .tick_ns = SEC, .levels = 2, .slots = { 60, 60 },
+	};
+	struct htw_event ev[2];
+	struct htw *htw;
+	uint64_t id;
+
+	ASSERT_EQ(0, open_as(variant, &htw, &setup));
+	ASSERT_EQ(0, htw_after(htw, 0, 1, &id));
+	ASSERT_EQ(1, htw_wait(htw, EVENTUALLY));
+	ASSERT_EQ(1, htw_read(htw, ev, 2));
+	expect_on_time(_metadata, &ev[0]);
+	ASSERT_EQ(0, htw_after(htw, MSEC, 2, &id));
+	ASSERT_EQ(1, htw_wait(htw, EVENTUALLY));
+	ASSERT_EQ(1, htw_read(htw, ev, 2));
+	expect_on_time(_metadata, &ev[0]);
+	EXPECT_EQ(2, ev[0].cookie);
+	htw_close(htw);
+}
+
+LIB_TEST(what_is_left_stays_readable)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	struct htw_event ev[16];
+	struct htw *htw;
+	uint64_t id;
+	int i, n, ep, got;
+
+	ASSERT_EQ(0, open_as(variant, &htw, NULL));
+	ep = epoll_create1(EPOLL_CLOEXEC);
+	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, htw_fd(htw), &event));
+	for (i = 0; i < 100; i++)
+		ASSERT_EQ(0, htw_after(htw, MSEC, i, &id));
+	/* Level-triggered: one at a time. */
+	for (i = 0; i < 50; i += n) {
+		ASSERT_EQ(1, epoll_wait(ep, &event, 1, EVENTUALLY / MSEC));
+		n = htw_read(htw, ev, 1);
+		ASSERT_LE(0, n);
+	}
+	/* Edge-triggered: to the end, then on to the next. */
+	event.events = EPOLLIN | EPOLLET;
+	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_MOD, htw_fd(htw), &event));
+	for (got = 50; got < 100; ) {
+		ASSERT_EQ(1, epoll_wait(ep, &event, 1, EVENTUALLY / MSEC));
+		do {
+			n = htw_read(htw, ev, 16);
+			got += n;
+		} while (n == 16);
+	}
+	EXPECT_EQ(0, htw_read(htw, ev, 16));
+	for (i = 0; i < 5; i++) {
+		ASSERT_EQ(0, htw_after(htw, 2 * MSEC, i, &id));
+		do {
+			ASSERT_EQ(1, epoll_wait(ep, &event, 1, EVENTUALLY / MSEC));
+			n = htw_read(htw, ev, 16);
+		} while (!n);
+		EXPECT_EQ(1, n);
+		EXPECT_EQ(id, ev[0].id);
+	}
+	close(ep);
+	htw_close(htw);
+}
+
+/* One that is earlier than what the descriptor waits for. */
+LIB_TEST(earlier_than_all)
+{
+	struct htw_event ev[2];
+	struct htw *htw;
+	uint64_t id;
+	int i;
+
+	ASSERT_EQ(0, open_as(variant, &htw, NULL));
+	for (i = 0; i < 5; i++) {
+		ASSERT_EQ(0, htw_after(htw, HOUR / (i + 1), 7, &id));
+		ASSERT_EQ(0, htw_after(htw, 3 * MSEC, i, &id));
+		ASSERT_EQ(1, htw_wait(htw, EVENTUALLY));
+		ASSERT_EQ(1, htw_read(htw, ev, 2));
+		EXPECT_EQ(i, ev[0].cookie);
+		expect_on_time(_metadata, &ev[0]);
+		/* By moving one that is there. */
+		ASSERT_EQ(0, htw_after(htw, HOUR, i, &id));
+		ASSERT_EQ(0, htw_rearm(htw, id, 2 * MSEC));
+		ASSERT_EQ(1, htw_wait(htw, EVENTUALLY));
+		ASSERT_EQ(1, htw_read(htw, ev, 2));
+		EXPECT_EQ(id, ev[0].id);
+	}
+	EXPECT_EQ(5, htw_cancel_all(htw, 0));
+	htw_close(htw);
+}
+
+LIB_TEST(wait_ends)
+{
+	struct htw *htw;
+	uint64_t begin, id;
+
+	ASSERT_EQ(0, open_as(variant, &htw, NULL));
+	EXPECT_EQ(0, htw_wait(htw, 0));
+	begin = monotonic();
+	EXPECT_EQ(0, htw_wait(htw, 20 * MSEC));
+	EXPECT_LE(begin + 20 * MSEC, monotonic());
+	begin = htw_now(htw);
+	ASSERT_EQ(0, htw_after(htw, 10 * MSEC, 0, &id));
+	EXPECT_EQ(1, htw_wait(htw, -1));
+	EXPECT_LE(begin + 10 * MSEC, htw_now(htw));
+	EXPECT_EQ(1, htw_wait(htw, 0));
+	EXPECT_EQ(-EALREADY, htw_stop(htw, id));
+	EXPECT_EQ(1, htw_wait(htw, -1));
+	htw_close(htw);
+}
+
+struct worker {
+	struct htw *htw;
+	uint64_t seed, added, stopped, late, read;
+	int wrong;
+};
+
+/* Starts, stops and reads; whatever was started ends in one of two ways. */
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	struct htw_event ev[16];
+	uint64_t ids[32];
+	unsigned int round, i;
+	int ret;
+
+	for (round = 0; round < 400; round++) {
+		for (i = 0; i < ARRAY_SIZE(ids); i++) {
+			ret = htw_after(w->htw, random_next(&w->seed) % (4 * MSEC), w->seed, &ids[i]);
+			w->wrong |= ret;
+			w->added++;
+		}
+		for (i = 0; i < ARRAY_SIZE(ids); i += 2) {
+			ret = htw_stop(w->htw, ids[i]);
+			if (!ret)
+				w->stopped++;
+			else if (ret != -EALREADY && ret != -ENOENT)
+				w->wrong |= ret;
+		}
+		ret = htw_read(w->htw, ev, 16);
+		if (ret < 0)
+			w->wrong |= ret;
+		for (i = 0; (int)i < ret; i++) {
+			w->read++;
+			w->late += ev[i].fired < ev[i].deadline;
+		}
+	}
+	return NULL;
+}
+
+LIB_TEST(threads)
+{
+	enum { THREADS = 4 };
+	struct worker w[THREADS] = { };
+	uint64_t added = 0, stopped = 0, read = 0;
+	pthread_t thread[THREADS];
+	struct htw_event ev[64];
+	struct htw *htw;
+	int i, n;
+
+	ASSERT_EQ(0, open_as(variant, &htw, NULL));
+	for (i = 0; i < THREADS; i++) {
+		w[i].htw = htw;
+		w[i].seed = i + 1;
+		ASSERT_EQ(0, pthread_create(&thread[i], NULL, work, &w[i]));
+	}
+	for (i = 0; i < THREADS; i++) {
+		ASSERT_EQ(0, pthread_join(thread[i], NULL));
+		EXPECT_EQ(0, w[i].wrong);
+		EXPECT_EQ(0, w[i].late);
+		added += w[i].added;
+		stopped += w[i].stopped;
+		read += w[i].read;
+	}
+	while (read + stopped < added) {
+		ASSERT_EQ(1, htw_wait(htw, EVENTUALLY));
+		n = htw_read(htw, ev, 64);
+		ASSERT_LE(0, n);
+		read += n;
+	}
+	EXPECT_EQ(added, read + stopped);
+	EXPECT_EQ(0, htw_wait(htw, 10 * MSEC));
+	EXPECT_EQ(0, timers(htw));
+	htw_close(htw);
+}
+
+/* So many that the ring overflows, and the array of the process grows. */
+LIB_TEST(a_hundred_thousand)
+{
+	enum { COUNT = 100000 };
+	uint64_t *ids = calloc(COUNT, sizeof(*ids)), *deadlines = calloc(COUNT, sizeof(*ids));
+	struct htw_event ev[256];
+	uint64_t random = 3, before = 0;
+	int i, n, got = 0;
+
+	ASSERT_NE(NULL, ids);
+	ASSERT_NE(NULL, deadlines);
+	EXPECT_EQ(0, htw_reserve(self->htw, COUNT / 2));
+	for (i = 0; i < COUNT; i++)
+		deadlines[i] = random_next(&random) % HOUR;
+	ASSERT_EQ(0, htw_add_many(self->htw, NULL, deadlines, deadlines, ids, COUNT, NULL));
+	EXPECT_EQ(COUNT, timers(self->htw));
+	EXPECT_EQ(COUNT, htw_advance(self->htw, HOUR, 0));
+	while ((n = htw_read(self->htw, ev, 256))) {
+		for (i = 0; i < n; i++) {
+			EXPECT_EQ(ev[i].cookie, ev[i].deadline);
+			EXPECT_LE(before / self->tick, (ev[i].deadline + self->tick - 1) / self->tick);
+			before = ev[i].deadline;
+		}
+		got += n;
+	}
+	EXPECT_EQ(COUNT, got);
+	EXPECT_EQ(0, timers(self->htw));
+	free(ids);
+	free(deadlines);
+}
+
+TEST(versions_and_choices)
+{
+	struct htw *htw;
+	int fd[2];
+
+	EXPECT_EQ(0, strncmp(htw_version(), "0.", 2));
+	htw_close(NULL);
+	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_ANY, NULL));
+	EXPECT_EQ(access("/dev/htw", R_OK | W_OK) ? HTW_BACKEND_PROCESS : HTW_BACKEND_DEVICE,
+		  htw_backend(htw));
+	htw_close(htw);
+	EXPECT_EQ(-EBADF, htw_open_fd(&htw, -1));
+	ASSERT_EQ(0, pipe(fd));
+	EXPECT_EQ(-EINVAL, htw_open_fd(&htw, fd[0]));
+	EXPECT_EQ(0, close(fd[0]));	/* it stayed ours */
+	close(fd[1]);
+	/* What is wrong is wrong, and does not end up in the process. */
+	if (!access("/dev/htw", R_OK | W_OK))
+		EXPECT_EQ(-EINVAL, htw_open(&htw, HTW_BACKEND_ANY,
+					    &(struct htw_setup){ .limit = 1 }));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * libhtw with its timers in the process (libhtw): ids, cookies and events are as
+ * with the device, and many timers go with one call
+ */
+#include "../../lib/libhtw.h"
+#include <poll.h>
+#include <string.h>
+#include "bench.h"
+
+static struct htw *timers;
+
+static void check(int result, const char *what)
+{
+	if (unlikely(result))
+		die("libhtw: %s: %d (%s)", what, result, result < 0 ? strerror(-result) : "failed");
+}
+
+static uint32_t some(uint32_t done, uint32_t count)
+{
+	return count - done < BATCH ? count - done : BATCH;
+}
+
+/* Room for the timers is made ahead, as it is for those of the other libraries. */
+static void libhtw_open(struct bench *b)
+{
+	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = b->pending };
+
+	check(htw_open(&timers, HTW_BACKEND_PROCESS, &setup), "htw_open");
+	check(htw_reserve(timers, b->pending), "htw_reserve");
+}
+
+static void libhtw_add(struct bench *b)
+{
+	uint64_t cookies[BATCH];
+	uint32_t first, n, i;
+
+	for (first = 0; first < b->pending; first += n) {
+		n = some(first, b->pending);
+		for (i = 0; i < n; i++)
+			cookies[i] = first + i;
+		check(htw_add_many(timers, NULL, b->delay + first, cookies, b->handles + first, n,
+				   NULL), "htw_add_many");
+	}
+}
+
+static void libhtw_rearm(struct bench *b, uint32_t count)
+{
+	const uint64_t *const handles = b->handles;
+	uint32_t first, n, i;
+	uint64_t ids[BATCH];
+
+	for (first = 0; first < count; first += n) {
+		const uint32_t *const order = b->rearm_order + first;
+
+		n = some(first, count);
+		for (i = 0; i < n; i++)
+			ids[i] = handles[order[i]];
+		check(htw_rearm_many(timers, ids, b->later + first, n, 0, NULL), "htw_rearm_many");
+	}
+}
+
+static void libhtw_cancel(struct bench *b, uint32_t count)
+{
+	const uint64_t *const handles = b->handles;
+	uint32_t first, n, i;
+	uint64_t ids[BATCH];
+
+	for (first = 0; first < count; first += n) {
+		const uint32_t *const order = b->cancel_order + first;
+
+		n = some(first, count);
+		for (i = 0; i < n; i++)
+			ids[i] = handles[order[i]];
+		check(htw_stop_many(timers, ids, n, NULL), "htw_stop_many");
+	}
+}
+
+static void libhtw_collect(struct bench *b)
+{
+	struct pollfd pfd = { .fd = htw_fd(timers), .events = POLLIN };
+	struct htw_event events[BATCH];
+	uint64_t now;
+	int n, i;
+
+	if (poll(&pfd, 1, 0) != 1)
+		return;
+	do {
+		n = htw_read(timers, events, BATCH);
+		now = now_ns();
+		for (i = 0; i < n; i++) {
+			const struct htw_event *ev = &events[i];
+
+			if (unlikely(ev->cookie >= b->pending ||
+				     ev->id != b->handles[ev->cookie] ||
+				     ev->fired < ev->deadline || ev->missed || ev->flags))
+				die("libhtw: wrong event: cookie %llu", ev->cookie);
+			bench_expired(b, ev->cookie, now);
+		}
+	} while (n == BATCH);
+}
+
+static void libhtw_close(struct bench *b)
+{
+	(void)b;
+	htw_close(timers);
+}
+
+const struct system system_libhtw = {
+	.name = "libhtw",
+	.open = libhtw_open,
+	.add = libhtw_add,
+	.rearm = libhtw_rearm,
+	.cancel = libhtw_cancel,
+	.collect = libhtw_collect,
+	.close = libhtw_close,
+};

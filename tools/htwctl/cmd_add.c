@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * htwctl add: starts timers
+ *
+ * In a context of its own, which ends with the program: so it stays until all
+ * of its timers have expired for the last time. Or in a context that somebody
+ * else keeps open: then it prints the ids and leaves them there.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "events.h"
+
+static struct {
+	struct htw_add timer;
+	uint64_t *deadlines;
+	unsigned int count;
+} add;
+
+enum {
+	KEY_CLOCK_SET = 0x100,
+};
+
+static void add_deadline(const char *arg, struct argp_state *state)
+{
+	uint64_t *more = reallocarray(add.deadlines, add.count + 1, sizeof(*more));
+
+	if (!more)
+		argp_failure(state, HTWCTL_LIMIT, ENOMEM, "too many delays");
+	add.deadlines = more;
+	add.deadlines[add.count++] = parse_duration_arg("DELAY", arg, state);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case 'e':
+		add.timer.interval = parse_duration_arg("--every", arg, state);
+		if (!add.timer.interval)
+			argp_error(state, "--every: must be at least one tick");
+		return 0;
+	case 'n':
+		add.timer.firings = parse_number_arg("--count", arg, 1, UINT32_MAX, state);
+		return 0;
+	case 's':
+		add.timer.slack = parse_duration_arg("--slack", arg, state);
+		return 0;
+	case 'c':
+		add.timer.cookie = parse_number_arg("--cookie", arg, 0, UINT64_MAX, state);
+		return 0;
+	case 'a':
+		add.timer.flags |= HTW_F_ABS;
+		return 0;
+	case 'k':
+		add.timer.flags |= HTW_F_KEEP;
+		return 0;
+	case KEY_CLOCK_SET:
+		add.timer.flags |= HTW_F_CANCEL_ON_SET;
+		return 0;
+	case ARGP_KEY_ARG:
+		add_deadline(arg, state);
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no DELAY");
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (add.timer.firings && !add.timer.interval)
+			argp_error(state, "--count needs --every");
+		if (opt.setup.flags && (opt.pid || opt.fd >= 0))
+			argp_error(state,
+				   "--clock, --tick, --geometry and --home are for a new context");
+		if (add.timer.flags & HTW_F_KEEP && !opt.pid && opt.fd < 0)
+			argp_error(state, "--keep needs a descriptor that lasts: --pid or --fd");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+	{ "every", 'e', "DURATION", 0, "periodic: again each DURATION, at least one tick", 1 },
+	{ "count", 'n', "N", 0, "with --every: N times in all (without end)", 1 },
+	{ "slack", 's', "DURATION", 0, "may be this much late, to share wake-ups", 1 },
+	{ "cookie", 'c', "NUMBER", 0, "handed back with each expiration; 0x for hexadecimal", 1 },
+	{ "abs", 'a', NULL, 0, "DELAY is a point in time of the clock", 1 },
+	{ "keep", 'k', NULL, 0, "the id survives its last expiration, until it is cancelled", 1 },
+	{ "cancel-on-set", KEY_CLOCK_SET, NULL, 0,
+	  "with --clock=realtime: expires when that clock is set", 1 },
+	{ 0 }
+};
+
+static void print_added(const struct htw_add *timer)
+{
+	struct json_object *object;
+
+	if (opt.json) {
+		object = json_new();
+		json_add_str(object, "event", "added");
+		json_add_hex(object, "id", timer->id);
+		json_add_hex(object, "cookie", timer->cookie);
+		json_add_u64(object, "deadline_ns", timer->deadline);
+		json_add(object, "absolute", json_object_new_boolean(timer->flags & HTW_F_ABS));
+		json_add_u64(object, "interval_ns", timer->interval);
+		json_add_u64(object, "firings", timer->firings);
+		json_print(object);
+		return;
+	}
+	printf("added    %s  %s %s", show_hex(timer->id), timer->flags & HTW_F_ABS ? "at" : "in",
+	       show_duration(timer->deadline));
+	if (timer->interval)
+		printf(", then each %s", show_duration(timer->interval));
+	if (timer->firings)
+		printf(", %s times in all", show_grouped(timer->firings));
+	putchar('\n');
+	fflush(stdout);
+}
+
+/* Words for the errors that say something about this call. */
+static int add_failed(int err)
+{
+	switch (err) {
+	case ENOSPC:
+		return fail_with(HTWCTL_LIMIT, "cannot add a timer: the context is at its limit");
+	case EDQUOT:
+		return fail_with(HTWCTL_LIMIT,
+				 "cannot add a timer: the user is at the limit (max_user_timers)");
+	case EINVAL:
+		return fail_with(HTWCTL_FAILED,
+				 "cannot add a timer: --every is below one tick, or --cancel-on-set is given on a clock that cannot be set");
+	default:
+		return fail(err, "cannot add a timer");
+	}
+}
+
+static int add_timers(int fd)
+{
+	for (unsigned int i = 0; i < add.count; i++) {
+		struct htw_add timer = add.timer;
+
+		timer.deadline = add.deadlines[i];
+		if (ioctl(fd, HTW_ADD, &timer))
+			return add_failed(errno);
+		print_added(&timer);
+	}
+	return HTWCTL_OK;
+}
+
+static int wait_for_all(int fd)
+{
+	unsigned int left = add.count, n;
+	struct htw_event events[64];
+
+	while (left) {
+		int err = wait_events(fd, UINT64_MAX, events, ARRAY_SIZE(events), &n);
+
+		if (err)
+			return fail(err, "cannot read expirations");
+		for (unsigned int i = 0; i < n; i++) {
+			print_event(&events[i]);
+			if (!(events[i].flags & HTW_EVENT_MORE))
+				left--;
+		}
+		if (ferror(stdout))
+			return HTWCTL_OK;
+	}
+	return HTWCTL_OK;
+}
+
+static int set_up(int fd)
+{
+	if (!opt.setup.flags || !ioctl(fd, HTW_SETUP, &opt.setup))
+		return HTWCTL_OK;
+	return fail(errno, "cannot set up the context (--clock, --tick, --geometry, --home)");
+}
+
+int cmd_add(int argc, char **argv)
+{
+	static const struct argp_child children[] = {
+		{ &setup_argp, 0, NULL, 0 }, { &target_argp, 0, NULL, 0 },
+		{ &format_argp, 0, NULL, 0 }, { 0 }
+	};
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "DELAY...",
+		.doc = "Starts a timer for each DELAY. Timers live in a context, which lives as long "
+		       "as its descriptor: so without --pid and --fd htwctl stays, prints each "
+		       "expiration, and ends after the last. With them, the timers are added to "
+		       "that context and left there.\v"
+		       "DELAY is 250us, 1.5s, 30m, 2h, 1d; without a unit, seconds.\n\n"
+		       "Examples:\n"
+		       "  htwctl add 5s --every 1s --count 3\n"
+		       "  htwctl add 1s 2s 3s --clock=boottime --format=json\n"
+		       "  exec 3<>/dev/htw; htwctl add --fd 3 30s --cookie 7; htwctl list --fd 3\n",
+		.children = children,
+	};
+	int fd, code;
+
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	fd = open_target(&code);
+	if (fd < 0)
+		return code;
+	code = set_up(fd);
+	if (code == HTWCTL_OK)
+		code = add_timers(fd);
+	if (code == HTWCTL_OK && !opt.pid && opt.fd < 0)
+		code = wait_for_all(fd);
+	return code;
+}

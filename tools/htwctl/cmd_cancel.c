@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * htwctl cancel: stops timers of a context that somebody keeps open
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "htwctl.h"
+
+static struct {
+	uint64_t *ids;
+	unsigned int count;
+	uint32_t flags;
+	bool all;
+} cancel;
+
+static void add_id(const char *arg, struct argp_state *state)
+{
+	uint64_t *more = reallocarray(cancel.ids, cancel.count + 1, sizeof(*more));
+
+	if (!more)
+		argp_failure(state, HTWCTL_LIMIT, ENOMEM, "too many ids");
+	cancel.ids = more;
+	if (!parse_number(arg, &cancel.ids[cancel.count++]))
+		argp_error(state, "'%s' is no id; list prints them", arg);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case 'A':
+		cancel.all = true;
+		return 0;
+	case 'x':
+		cancel.flags |= HTW_CANCEL_DISCARD;
+		return 0;
+	case ARGP_KEY_ARG:
+		add_id(arg, state);
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (!opt.pid && opt.fd < 0)
+			argp_error(state, "--pid or --fd must say of which descriptor");
+		if (cancel.all == !!cancel.count)
+			argp_error(state, "either ids or --all");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+	{ "all", 'A', NULL, 0, "all timers of the context", 1 },
+	{ "discard", 'x', NULL, 0, "drop expirations that wait to be read as well", 1 },
+	{ 0 }
+};
+
+static int cancel_all(int fd)
+{
+	struct htw_cancel_all all = { .flags = cancel.flags };
+	struct json_object *object;
+
+	if (ioctl(fd, HTW_CANCEL_ALL, &all))
+		return fail(errno, "HTW_CANCEL_ALL");
+	if (opt.json) {
+		object = json_new();
+		json_add_u64(object, "cancelled", all.count);
+		json_print(object);
+	} else {
+		printf("cancelled %s timers\n", show_grouped(all.count));
+	}
+	return HTWCTL_OK;
+}
+
+static void print_result(const struct htw_cancel *one, const char *result, bool known)
+{
+	struct json_object *object;
+
+	if (opt.json) {
+		object = json_new();
+		json_add_hex(object, "id", one->id);
+		json_add_str(object, "result", result);
+		if (known) {
+			json_add_hex(object, "cookie", one->cookie);
+			json_add_u64(object, "remaining_ns", one->remaining);
+			json_add_u64(object, "missed", one->missed);
+		}
+		json_print(object);
+		return;
+	}
+	printf("%-9s  %s", result, show_hex(one->id));
+	if (known)
+		printf("  cookie %s", show_hex(one->cookie));
+	if (known && one->remaining)
+		printf("  %s were left", show_duration(one->remaining));
+	putchar('\n');
+}
+
+static int cancel_one(int fd, uint64_t id)
+{
+	struct htw_cancel one = { .id = id, .flags = cancel.flags };
+	int err = ioctl(fd, HTW_CANCEL, &one) ? errno : 0;
+
+	switch (err) {
+	case 0:
+		print_result(&one, "cancelled", true);
+		return HTWCTL_OK;
+	case EALREADY:
+		if (cancel.flags & HTW_CANCEL_DISCARD) {
+			print_result(&one, "discarded", true);
+			return HTWCTL_OK;
+		}
+		print_result(&one, "too-late", true);
+		return HTWCTL_TOO_LATE;
+	case ENOENT:
+		print_result(&one, "unknown", false);
+		return HTWCTL_NOT_FOUND;
+	default:
+		return fail(err, "HTW_CANCEL of %s", show_hex(id));
+	}
+}
+
+int cmd_cancel(int argc, char **argv)
+{
+	static const struct argp_child children[] = {
+		{ &target_argp, 0, NULL, 0 }, { &format_argp, 0, NULL, 0 }, { 0 }
+	};
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "ID...\n--all",
+		.doc = "Stops timers of another process's descriptor, or of one that was inherited.\v"
+		       "A timer that expired and was not read is too late to be stopped: its "
+		       "expiration can still be read, unless --discard drops it. Where several ids "
+		       "end differently, the exit status is that of the first that failed.\n\n"
+		       "Examples:\n"
+		       "  htwctl cancel --pid 4711 0x100000001\n"
+		       "  htwctl cancel --fd 3 --all --discard\n",
+		.children = children,
+	};
+	int fd, code, result = HTWCTL_OK;
+
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	fd = open_target(&code);
+	if (fd < 0)
+		return code;
+	if (cancel.all)
+		return cancel_all(fd);
+	for (unsigned int i = 0; i < cancel.count; i++) {
+		code = cancel_one(fd, cancel.ids[i]);
+		if (result == HTWCTL_OK)
+			result = code;
+	}
+	return result;
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * htwctl info: the module, and a context's own settings
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "htwctl.h"
+
+/* How far ahead the levels reach, in ns; what is due later waits in one list. */
+static uint64_t reach(const struct htw_info *info)
+{
+	uint64_t ns = info->tick_ns;
+
+	for (unsigned int l = 0; l < info->levels; l++)
+		if (__builtin_mul_overflow(ns, info->slots[l], &ns))
+			return UINT64_MAX;
+	return ns;
+}
+
+static void add_parameter(const char *name, const char *value, void *arg)
+{
+	if (field_is_number(value))
+		json_add_u64(arg, name, strtoull(value, NULL, 10));
+	else
+		json_add_str(arg, name, value);
+}
+
+static void print_parameter(const char *name, const char *value, void *arg)
+{
+	(void)arg;
+	printf("parameter  %s=%s\n", name, value);
+}
+
+static void print_json(const struct htw_info *info)
+{
+	struct json_object *root = json_new(), *array;
+	char value[128];
+
+	json_add_str(root, "htwctl_version", HTW_VERSION);
+	if (read_module_file("version", value, sizeof(value)))
+		json_add_str(root, "module_version", value);
+	array = json_new_array();
+	for (unsigned int bit = 0; bit < 64; bit++)
+		if (info->features >> bit & 1)
+			json_append(array, json_object_new_string(feature_name(bit)));
+	json_add(root, "features", array);
+	json_add_str(root, "clock", show_clock(info->clock));
+	json_add_u64(root, "tick_ns", info->tick_ns);
+	array = json_new_array();
+	for (unsigned int l = 0; l < info->levels; l++)
+		json_append(array, json_object_new_int64(info->slots[l]));
+	json_add(root, "slots", array);
+	json_add_u64(root, "reach_ns", reach(info));
+	json_add(root, "private", json_object_new_boolean(info->flags & HTW_SETUP_PRIVATE));
+	json_add(root, "home_cpu", json_object_new_int64(info->home_cpu));
+	json_add_u64(root, "ring_entries", info->ring_entries);
+	json_add_u64(root, "limit", info->limit);
+	json_add_u64(root, "timers", info->timers);
+	json_add_u64(root, "expired", info->expired);
+	array = json_new();
+	each_parameter(add_parameter, array);
+	json_add(root, "parameters", array);
+	json_print(root);
+}
+
+static void print_text(const struct htw_info *info)
+{
+	char value[128];
+
+	if (read_module_file("version", value, sizeof(value)))
+		printf("module     htw %s\n", value);
+	printf("features   %s\n", show_features(info->features, " "));
+	printf("clock      %s\n", show_clock(info->clock));
+	printf("tick       %s%s\n", show_duration(info->tick_ns),
+	       info->flags & HTW_SETUP_PRIVATE ? ", a wheel of its own" : "");
+	printf("geometry   %s, reaches %s ahead\n", show_slots(info->slots, info->levels),
+	       show_duration(reach(info)));
+	if (info->home_cpu >= 0)
+		printf("home       CPU %d\n", info->home_cpu);
+	if (info->ring_entries)
+		printf("ring       %s events\n", show_grouped(info->ring_entries));
+	printf("timers     %s of %s, %s unread\n", show_grouped(info->timers),
+	       show_grouped(info->limit), show_grouped(info->expired));
+	each_parameter(print_parameter, NULL);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	(void)arg;
+	if (key == ARGP_KEY_ARG)
+		argp_error(state, "there are no arguments but options");
+	return ARGP_ERR_UNKNOWN;
+}
+
+int cmd_info(int argc, char **argv)
+{
+	static const struct argp_child children[] = {
+		{ &target_argp, 0, NULL, 0 }, { &format_argp, 0, NULL, 0 }, { 0 }
+	};
+	static const struct argp argp = {
+		.parser = parse,
+		.doc = "Shows the module's version, features and parameters, and a context's "
+		       "clock, tick, geometry and limit: those of a new one, or of the one that "
+		       "--pid and --fd name.\v"
+		       "Examples:\n"
+		       "  htwctl info\n"
+		       "  htwctl info --pid 4711 --fd 5 --format=json\n",
+		.children = children,
+	};
+	struct htw_info info;
+	int fd, code, err;
+
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	fd = open_target(&code);
+	if (fd < 0)
+		return code;
+	err = get_info(fd, &info);
+	if (err)
+		return fail(err, "HTW_INFO");
+	if (opt.json)
+		print_json(&info);
+	else
+		print_text(&info);
+	return HTWCTL_OK;
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * htwctl list: all descriptors of /dev/htw, or the pending timers of some
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "descriptors.h"
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	(void)arg;
+	if (key == ARGP_KEY_ARG)
+		argp_error(state, "there are no arguments but options");
+	return ARGP_ERR_UNKNOWN;
+}
+
+/* Which descriptor's timers are being printed; zeroes for an inherited one. */
+struct listing {
+	pid_t pid;
+	int fd;
+	bool head;
+};
+
+static const char *show_state(unsigned int state)
+{
+	switch (state) {
+	case HTW_STATE_PENDING:
+		return "pending";
+	case HTW_STATE_EXPIRED:
+		return "expired";
+	case HTW_STATE_DISARMED:
+		return "disarmed";
+	default:
+		return "unknown";
+	}
+}
+
+static void print_timer_json(const struct htw_query *timer, const struct listing *listing)
+{
+	struct json_object *object = json_new();
+
+	if (listing->pid)
+		json_add(object, "pid", json_object_new_int64(listing->pid));
+	json_add(object, "fd", json_object_new_int64(listing->fd));
+	json_add_hex(object, "id", timer->id);
+	json_add_hex(object, "cookie", timer->cookie);
+	json_add_str(object, "state", show_state(timer->state));
+	json_add_u64(object, "deadline_ns", timer->deadline);
+	json_add_u64(object, "remaining_ns", timer->remaining);
+	json_add_u64(object, "interval_ns", timer->interval);
+	json_add_u64(object, "firings", timer->firings);
+	json_add_u64(object, "missed", timer->missed);
+	json_add(object, "keep", json_object_new_boolean(timer->flags & HTW_F_KEEP));
+	json_add(object, "cancel_on_set",
+		 json_object_new_boolean(timer->flags & HTW_F_CANCEL_ON_SET));
+	json_print(object);
+}
+
+static int print_timer(const struct htw_query *timer, void *arg)
+{
+	struct listing *listing = arg;
+
+	if (opt.json) {
+		print_timer_json(timer, listing);
+		return 0;
+	}
+	if (!listing->head)
+		printf("%-20s %-20s %12s %12s %10s  %s\n", "ID", "COOKIE", "IN", "EVERY",
+		       "FIRINGS", "FLAGS");
+	listing->head = true;
+	printf("%-20s %-20s %12s %12s %10s  %s%s\n", show_hex(timer->id),
+	       show_hex(timer->cookie), show_duration(timer->remaining),
+	       timer->interval ? show_duration(timer->interval) : "-",
+	       timer->interval && timer->firings ? show_grouped(timer->firings) : "-",
+	       timer->flags & HTW_F_KEEP ? "keep " : "",
+	       timer->flags & HTW_F_CANCEL_ON_SET ? "cancel-on-set" : "");
+	return ferror(stdout);
+}
+
+static int list_descriptor(int fd, struct listing *listing)
+{
+	int err = list_timers(fd, print_timer, listing);
+
+	/* What cannot be printed is told of at the end. */
+	if (err && !ferror(stdout))
+		return fail(err, "HTW_LIST");
+	if (!listing->head && !opt.json)
+		puts("no timer is pending");
+	return HTWCTL_OK;
+}
+
+/* The timers of each context of a process. */
+static int list_process(void)
+{
+	struct descriptors found;
+	int err, code = HTWCTL_OK;
+
+	err = find_descriptors(opt.pid, &found);
+	if (err)
+		return fail(err, "process %d", opt.pid);
+	if (!found.count)
+		code = fail_with(HTWCTL_NOT_FOUND, "process %d has no descriptor of /dev/htw",
+				 opt.pid);
+	for (unsigned int i = 0; i < found.count && code == HTWCTL_OK; i++) {
+		const struct descriptor *d = &found.d[i];
+		struct listing listing = { .pid = d->pid, .fd = d->fd };
+		int fd = take_descriptor(d->pid, d->fd, &code);
+
+		if (fd < 0)
+			break;
+		if (!opt.json)
+			printf("%sdescriptor %d, %s, tick %s, %s unread\n", i ? "\n" : "", d->fd,
+			       show_clock(d->clock), show_duration(d->tick_ns),
+			       show_grouped(d->expired));
+		code = list_descriptor(fd, &listing);
+		close(fd);
+	}
+	free_descriptors(&found);
+	return code;
+}
+
+static int list_all(void)
+{
+	struct descriptors found;
+	int err;
+
+	err = find_descriptors(0, &found);
+	if (err == ENODEV)
+		return fail_with(HTWCTL_NO_DEVICE, "the module is not loaded (modprobe htw)");
+	if (err)
+		return fail(err, "/proc");
+	for (unsigned int i = 0; opt.json && i < found.count; i++)
+		json_print(descriptor_json(&found.d[i]));
+	if (!opt.json && found.count)
+		puts(descriptor_head());
+	for (unsigned int i = 0; !opt.json && i < found.count; i++)
+		puts(descriptor_line(&found.d[i]));
+	if (!opt.json && !found.count)
+		puts("no descriptor of /dev/htw is open");
+	if (found.hidden)
+		fprintf(stderr, "htwctl: %u processes of others cannot be looked into\n",
+			found.hidden);
+	free_descriptors(&found);
+	return HTWCTL_OK;
+}
+
+int cmd_list(int argc, char **argv)
+{
+	static const struct argp_child children[] = {
+		{ &target_argp, 0, NULL, 0 }, { &format_argp, 0, NULL, 0 }, { 0 }
+	};
+	static const struct argp argp = {
+		.parser = parse,
+		.doc = "Without --pid and --fd, lists all open files of /dev/htw and what they hold. "
+		       "With them, lists the pending timers: of all contexts of a process, or of "
+		       "one.\v"
+		       "PID and FD name one of the descriptors of an open file; SHARED says how many "
+		       "there are, in all processes that may be looked into.\n\n"
+		       "Examples:\n"
+		       "  sudo htwctl list\n"
+		       "  htwctl list --pid 4711 --fd 5\n"
+		       "  htwctl list --pid 4711 --format=json | jq -r .id\n",
+		.children = children,
+	};
+	struct listing listing;
+	int fd, code;
+
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	if (!opt.pid && opt.fd < 0)
+		return list_all();
+	if (opt.fd < 0)
+		return list_process();
+	fd = open_target(&code);
+	if (fd < 0)
+		return code;
+	listing = (struct listing){ .pid = opt.pid, .fd = opt.fd };
+	return list_descriptor(fd, &listing);
+}

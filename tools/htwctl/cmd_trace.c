@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * htwctl trace: the module's tracepoints as they come, decoded
+ *
+ * In a tracing instance of its own, so whoever else traces is not disturbed.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <traceevent/event-parse.h>
+#include <tracefs/tracefs.h>
+#include <unistd.h>
+
+#include "htwctl.h"
+
+#define SYSTEM		"htw"
+
+/* How a field is shown. */
+enum kind {
+	NUMBER,
+	HEX,
+	AGO,		/* a length of time */
+	TIME,		/* a point in time of the context's clock */
+	RESULT,		/* zero or a negative errno */
+};
+
+static const struct {
+	const char *name;
+	const char *json;
+	enum kind kind;
+} fields[] = {
+	{ "id", "id", HEX },
+	{ "cookie", "cookie", HEX },
+	{ "deadline", "deadline_ns", TIME },
+	{ "interval", "interval_ns", AGO },
+	{ "late", "late_ns", AGO },
+	{ "result", "result", RESULT },
+	{ "cpu", "on_cpu", NUMBER },
+	{ "moved", "moved", NUMBER },
+	{ "expires", "expires_ns", TIME },
+	{ "ns", "ns", AGO },
+};
+
+static struct {
+	const char *events;
+	uint64_t count;
+	uint64_t duration;
+	uint64_t id;
+	pid_t pid;
+} trace_opt = {
+	.count = UINT64_MAX,
+	.duration = UINT64_MAX,
+};
+
+static volatile sig_atomic_t interrupted;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case 'e':
+		trace_opt.events = arg;
+		return 0;
+	case 'n':
+		trace_opt.count = parse_number_arg("--count", arg, 1, UINT64_MAX - 1, state);
+		return 0;
+	case 't':
+		trace_opt.duration = parse_duration_arg("--duration", arg, state);
+		return 0;
+	case 'I':
+		trace_opt.id = parse_number_arg("--id", arg, 1, UINT64_MAX, state);
+		return 0;
+	case 'p':
+		trace_opt.pid = parse_number_arg("--pid", arg, 1, INT32_MAX, state);
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "there are no arguments but options");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+	{ "event", 'e', "NAME,...", 0,
+	  "of add, mod, cancel, expire, cascade, throttle, program, and what else the module has (all)", 1 },
+	{ "id", 'I', "ID", 0, "of this timer only", 1 },
+	{ "pid", 'p', "PID", 0, "done by this task only; timers expire in whatever task the "
+	  "interrupt found", 1 },
+	{ "count", 'n', "N", 0, "end after N events", 1 },
+	{ "duration", 't', "DURATION", 0, "end after DURATION", 1 },
+	{ 0 }
+};
+
+static void on_signal(int number)
+{
+	(void)number;
+	interrupted = 1;
+}
+
+static void field_text(enum kind kind, const char *name, unsigned long long value)
+{
+	const long long number = value;
+
+	switch (kind) {
+	case HEX:
+		printf("  %s %s", name, show_hex(value));
+		break;
+	case AGO:
+		if (number < 0)
+			printf("  %s -%s", name, show_duration(-number));
+		else if (value)
+			printf("  %s %s", name, show_duration(value));
+		break;
+	case TIME:
+		printf("  %s %llu.%09llu", name, value / NSEC_PER_SEC, value % NSEC_PER_SEC);
+		break;
+	case RESULT:
+		printf("  %s", number ? strerror(-number) : "stopped");
+		break;
+	case NUMBER:
+		printf("  %s %llu", name, value);
+		break;
+	}
+}
+
+/* Whatever else the event has, by the name it has there. */
+static int print_fields(struct tep_event *event, struct tep_record *record,
+			struct json_object *object)
+{
+	struct tep_format_field **all = tep_event_fields(event);
+	unsigned long long value;
+
+	for (unsigned int i = 0; all && all[i]; i++) {
+		enum kind kind = NUMBER;
+		const char *json = all[i]->name;
+
+		if (tep_read_number_field(all[i], record->data, &value))
+			continue;
+		for (unsigned int f = 0; f < ARRAY_SIZE(fields); f++) {
+			if (!strcmp(fields[f].name, all[i]->name)) {
+				kind = fields[f].kind;
+				json = fields[f].json;
+			}
+		}
+		/* What is narrower than a long comes without its sign. */
+		if (all[i]->flags & TEP_FIELD_IS_SIGNED && all[i]->size == 4)
+			value = (int32_t)value;
+		if (!object)
+			field_text(kind, all[i]->name, value);
+		else if (kind == HEX)
+			json_add_hex(object, json, value);
+		else if (all[i]->flags & TEP_FIELD_IS_SIGNED)
+			json_add(object, json, json_object_new_int64(value));
+		else
+			json_add_u64(object, json, value);
+	}
+	free(all);
+	return 0;
+}
+
+static int print_event(struct tep_event *event, struct tep_record *record, int cpu, void *context)
+{
+	const char *name = event->name;
+	uint64_t *left = context;
+	struct json_object *object;
+
+	if (!*left)
+		return -1;
+	--*left;
+	/* All of them begin with the system's name. */
+	if (!strncmp(name, SYSTEM "_", strlen(SYSTEM "_")))
+		name += strlen(SYSTEM "_");
+	if (opt.json) {
+		object = json_new();
+		json_add_str(object, "event", name);
+		json_add_u64(object, "trace_ns", record->ts);
+		json_add_u64(object, "cpu", cpu);
+		json_add_u64(object, "pid", tep_data_pid(event->tep, record));
+		print_fields(event, record, object);
+		json_print(object);
+	} else {
+		printf("%llu.%06llu  cpu %-3d %7d  %-8s", record->ts / NSEC_PER_SEC,
+		       record->ts % NSEC_PER_SEC / 1000, cpu, tep_data_pid(event->tep, record),
+		       name);
+		print_fields(event, record, NULL);
+		putchar('\n');
+		fflush(stdout);
+	}
+	return *left && !ferror(stdout) ? 0 : -1;
+}
+
+/* Turns on those of @events, a list of names without the system's. */
+static int enable_events(struct tracefs_instance *instance, const char *events)
+{
+	char *list = strdup(events), *name, *save;
+	int code = HTWCTL_OK;
+	char full[64];
+
+	if (!list)
+		return fail(ENOMEM, "--event");
+	for (name = strtok_r(list, ",", &save); name && code == HTWCTL_OK;
+	     name = strtok_r(NULL, ",", &save)) {
+		snprintf(full, sizeof(full), SYSTEM "_%s", name);
+		if (tracefs_event_enable(instance, SYSTEM, full))
+			code = fail_with(HTWCTL_UNSUPPORTED, "no event %s", name);
+	}
+	free(list);
+	return code;
+}
+
+/* The kernel itself passes over what is not wanted. */
+static int set_filter(struct tracefs_instance *instance, const char *event, const char *text)
+{
+	char file[96];
+
+	snprintf(file, sizeof(file), "events/" SYSTEM "/%s/filter", event);
+	if (tracefs_instance_file_write(instance, file, text) < 0)
+		return fail(errno, "cannot filter %s", event);
+	return HTWCTL_OK;
+}
+
+static int set_filters(struct tracefs_instance *instance)
+{
+	static const char * const with_id[] = {
+		"htw_add", "htw_mod", "htw_cancel", "htw_expire",
+	};
+	int code = HTWCTL_OK;
+	char text[64];
+
+	if (trace_opt.pid) {
+		snprintf(text, sizeof(text), "%d", trace_opt.pid);
+		if (tracefs_instance_file_write(instance, "set_event_pid", text) < 0)
+			return fail(errno, "cannot filter by pid");
+	}
+	if (!trace_opt.id)
+		return HTWCTL_OK;
+	snprintf(text, sizeof(text), "id == %" PRIu64, trace_opt.id);
+	for (unsigned int i = 0; i < ARRAY_SIZE(with_id) && code == HTWCTL_OK; i++)
+		code = set_filter(instance, with_id[i], text);
+	return code;
+}
+
+static int follow(struct tracefs_instance *instance, struct tep_handle *tep)
+{
+	uint64_t left = trace_opt.count, begin = now_ns();
+
+	while (!interrupted && left && !ferror(stdout)) {
+		if (now_ns() - begin >= trace_opt.duration)
+			break;
+		if (tracefs_iterate_raw_events(tep, instance, NULL, 0, print_event, &left) < 0 &&
+		    left && !ferror(stdout))
+			return fail(errno ?: EIO, "cannot read the trace");
+		/* The raw pipes have no poll() for all CPUs at once: look again soon. */
+		if (left)
+			poll(NULL, 0, 50);
+	}
+	return HTWCTL_OK;
+}
+
+static int trace_in(struct tracefs_instance *instance, struct tep_handle *tep)
+{
+	const char *events = trace_opt.events;
+	int code;
+
+	if (trace_opt.id && !events)
+		events = "add,mod,cancel,expire";
+	code = set_filters(instance);
+	if (code == HTWCTL_OK) {
+		if (events)
+			code = enable_events(instance, events);
+		else if (tracefs_event_enable(instance, SYSTEM, NULL))
+			code = fail(errno, "cannot turn the events on");
+	}
+	if (code == HTWCTL_OK)
+		code = follow(instance, tep);
+	tracefs_event_disable(instance, SYSTEM, NULL);
+	return code;
+}
+
+static int trace_failed(void)
+{
+	char value[8];
+
+	if (!read_module_file("parameters/tick_us", value, sizeof(value)))
+		return fail_with(HTWCTL_NO_DEVICE, "the module is not loaded (modprobe htw)");
+	if (geteuid())
+		return fail_with(HTWCTL_DENIED, "tracefs: permission denied; this is for root");
+	return fail_with(HTWCTL_UNSUPPORTED,
+			 "no tracepoints: the kernel has no tracing, or tracefs is not mounted");
+}
+
+int cmd_trace(int argc, char **argv)
+{
+	static const struct argp_child children[] = {
+		{ &format_argp, 0, NULL, 0 }, { 0 }
+	};
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.doc = "Prints the module's tracepoints as they come: when (trace clock, s), on "
+		       "which CPU, by which task, and what. Timers are known by their ids, which "
+		       "may be the same in different contexts. For root.\v"
+		       "Examples:\n"
+		       "  sudo htwctl trace --event expire --count 10\n"
+		       "  sudo htwctl trace --id 0x100000001 --duration 1m --format=json\n",
+		.children = children,
+	};
+	const struct sigaction action = { .sa_handler = on_signal };
+	static const char * const systems[] = { SYSTEM, NULL };
+	struct tracefs_instance *instance;
+	struct tep_handle *tep;
+	char name[32];
+	int code;
+
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	/* libtraceevent tells stderr what this tells better. */
+	tep_set_loglevel(TEP_LOG_NONE);
+	tracefs_set_loglevel(TEP_LOG_NONE);
+	tep = tracefs_local_events_system(NULL, systems);
+	if (!tep || !tep_get_event(tep, 0)) {
+		tep_free(tep);
+		return trace_failed();
+	}
+	snprintf(name, sizeof(name), "htwctl-%d", getpid());
+	instance = tracefs_instance_create(name);
+	if (!instance) {
+		code = errno == ENOENT || errno == EACCES ? trace_failed() :
+			fail(errno, "cannot make a tracing instance");
+		tep_free(tep);
+		return code;
+	}
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+	code = trace_in(instance, tep);
+	tracefs_instance_destroy(instance);
+	tracefs_instance_free(instance);
+	tep_free(tep);
+	return code;
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Descriptors of /dev/htw: opened here, inherited, or another process's
+ *
+ * A context lives as long as a descriptor of it is open, so whoever wants to
+ * act on one needs a descriptor. Another process's is duplicated by
+ * pidfd_getfd(2), which asks for the right to trace that process.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "htwctl.h"
+
+#define DEVICE_NUMBER	"/sys/class/misc/htw/dev"
+
+/* A new context, or the negative exit code after it has been said what is wrong. */
+int open_device(void)
+{
+	int fd = open(opt.device, O_RDWR | O_CLOEXEC);
+
+	if (fd >= 0)
+		return fd;
+	switch (errno) {
+	case ENOENT:
+	case ENXIO:
+	case ENODEV:
+		return -fail_with(HTWCTL_NO_DEVICE,
+				  "%s: no such device; is the module loaded (modprobe htw)?",
+				  opt.device);
+	case EACCES:
+	case EPERM:
+		return -fail_with(HTWCTL_DENIED,
+				  "%s: permission denied; members of its group may open it (ls -l %s)",
+				  opt.device, opt.device);
+	default:
+		return -fail(errno, "%s", opt.device);
+	}
+}
+
+/* Returns 0 or an errno. */
+int get_info(int fd, struct htw_info *info)
+{
+	return ioctl(fd, HTW_INFO, info) ? errno : 0;
+}
+
+/* What a context's clock reads now, where a program can read it. */
+uint64_t clock_now(int clock)
+{
+	struct timespec ts;
+
+	if (clock_gettime(clock, &ts))
+		return 0;
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+static bool is_htw(int fd)
+{
+	struct htw_info info;
+
+	return !get_info(fd, &info);
+}
+
+/* Whether the descriptor's fdinfo is one of /dev/htw: nothing else has these names. */
+static bool read_fdinfo(struct descriptor *d)
+{
+	char path[64], line[128];
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d", d->pid, d->fd);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "htw-clock: %d", &d->clock) == 1)
+			found = true;
+		else if (sscanf(line, "htw-tick-ns: %" SCNu64, &d->tick_ns) == 1)
+			continue;
+		else if (sscanf(line, "htw-timers: %" SCNu64, &d->timers) == 1)
+			continue;
+		else if (sscanf(line, "htw-expired: %" SCNu64, &d->expired) == 1)
+			continue;
+		else if (sscanf(line, "htw-limit: %" SCNu64, &d->limit) == 1)
+			continue;
+	}
+	fclose(file);
+	return found;
+}
+
+/* The device's number, so that other files can be passed over without opening anything. */
+static bool device_number(dev_t *number)
+{
+	FILE *file = fopen(DEVICE_NUMBER, "re");
+	unsigned int major, minor;
+	bool found;
+
+	if (!file)
+		return false;
+	found = fscanf(file, "%u:%u", &major, &minor) == 2;
+	fclose(file);
+	*number = makedev(major, minor);
+	return found;
+}
+
+/*
+ * Duplicates a descriptor of another process. Returns it, or -1 with the exit
+ * code after it has been said what is wrong.
+ */
+int take_descriptor(pid_t pid, int fd, int *code)
+{
+	struct descriptor d = { .pid = pid, .fd = fd };
+	int pidfd, taken, err;
+
+	pidfd = syscall(SYS_pidfd_open, pid, 0);
+	if (pidfd < 0) {
+		*code = errno == ENOSYS ? fail(ENOSYS, "pidfd_open") :
+			fail_with(HTWCTL_NOT_FOUND, "no process %d", pid);
+		return -1;
+	}
+	taken = syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+	err = errno;
+	close(pidfd);
+	if (taken < 0) {
+		switch (err) {
+		case EBADF:
+			*code = fail_with(HTWCTL_NOT_FOUND, "process %d has no descriptor %d",
+					  pid, fd);
+			break;
+		case EPERM:
+			*code = fail_with(HTWCTL_DENIED,
+					  "process %d: permission denied; it takes the right to trace it (ptrace(2), \"access mode\")",
+					  pid);
+			break;
+		default:
+			*code = fail(err, "process %d, descriptor %d", pid, fd);
+		}
+		return -1;
+	}
+	/* Only now: it may have become another file's in between. */
+	if (!read_fdinfo(&d) || !is_htw(taken)) {
+		close(taken);
+		*code = fail_with(HTWCTL_NOT_FOUND,
+				  "descriptor %d of process %d is not one of /dev/htw", fd, pid);
+		return -1;
+	}
+	return taken;
+}
+
+/* The one descriptor of opt.pid, where it has only one. */
+static int only_descriptor(int *code)
+{
+	struct descriptors found;
+	int err, fd = -1;
+
+	err = find_descriptors(opt.pid, &found);
+	if (err) {
+		*code = fail(err, "process %d", opt.pid);
+		return -1;
+	}
+	if (!found.count) {
+		*code = fail_with(HTWCTL_NOT_FOUND, "process %d has no descriptor of /dev/htw",
+				  opt.pid);
+	} else if (found.count > 1) {
+		*code = fail_with(HTWCTL_USAGE,
+				  "process %d has %u contexts; choose one by --fd (htwctl list --pid %d)",
+				  opt.pid, found.count, opt.pid);
+	} else {
+		fd = take_descriptor(opt.pid, found.d[0].fd, code);
+	}
+	free_descriptors(&found);
+	return fd;
+}
+
+/*
+ * The descriptor that --pid and --fd name, or without either a new context.
+ * Returns -1 with the exit code after it has been said what is wrong.
+ */
+int open_target(int *code)
+{
+	int fd;
+
+	if (opt.pid)
+		return opt.fd < 0 ? only_descriptor(code) :
+				    take_descriptor(opt.pid, opt.fd, code);
+	if (opt.fd >= 0) {
+		if (is_htw(opt.fd))
+			return opt.fd;
+		*code = fail_with(HTWCTL_NOT_FOUND,
+				  "descriptor %d is not one of /dev/htw; in a shell: exec %d<>/dev/htw",
+				  opt.fd, opt.fd);
+		return -1;
+	}
+	fd = open_device();
+	if (fd < 0)
+		*code = -fd;
+	return fd < 0 ? -1 : fd;
+}
+
+/* Hands each pending timer to @each until that returns other than 0. Returns 0 or an errno. */
+int list_timers(int fd, int (*each)(const struct htw_query *timer, void *arg), void *arg)
+{
+	struct htw_query timers[256];
+	struct htw_list list = {
+		.entries = (uintptr_t)timers,
+		.count = ARRAY_SIZE(timers),
+	};
+
+	for (;;) {
+		if (ioctl(fd, HTW_LIST, &list)) {
+			if (errno == EINTR)
+				continue;
+			return errno;
+		}
+		if (!list.done)
+			return 0;
+		for (uint32_t i = 0; i < list.done; i++) {
+			int ret = each(&timers[i], arg);
+
+			if (ret)
+				return ret;
+		}
+	}
+}
+
+/*
+ * Other processes' descriptors
+ */
+
+static int add_descriptor(struct descriptors *found, const struct descriptor *d)
+{
+	struct descriptor *more;
+
+	/* Grows where the count reaches a power of two. */
+	if (!(found->count & (found->count - 1))) {
+		more = realloc(found->d, (found->count ? 2 * found->count : 1) * sizeof(*more));
+		if (!more)
+			return ENOMEM;
+		found->d = more;
+	}
+	found->d[found->count++] = *d;
+	return 0;
+}
+
+static void read_owner(struct descriptor *d)
+{
+	char path[64], line[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", d->pid);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "Name: %16[^\n]", d->comm) == 1)
+			continue;
+		if (sscanf(line, "Uid: %u", &d->uid) == 1)
+			break;
+	}
+	fclose(file);
+}
+
+/* A process may end at any moment: what is gone is passed over. Returns 0 or an errno. */
+static int find_in_process(pid_t pid, dev_t device, struct descriptors *found)
+{
+	struct descriptor d = { .pid = pid };
+	struct dirent *entry;
+	char path[320];
+	struct stat st;
+	int err = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	if (!dir)
+		return errno;
+	while (!err && (entry = readdir(dir))) {
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/fd/%s", pid, entry->d_name);
+		if (stat(path, &st) || !S_ISCHR(st.st_mode) || st.st_rdev != device)
+			continue;
+		d.fd = atoi(entry->d_name);
+		d.holders = 1;
+		if (!read_fdinfo(&d))
+			continue;
+		if (!d.comm[0])
+			read_owner(&d);
+		err = add_descriptor(found, &d);
+	}
+	closedir(dir);
+	return err;
+}
+
+static int find_everywhere(dev_t device, struct descriptors *found)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+	int err = 0;
+
+	if (!dir)
+		return errno;
+	while (!err && (entry = readdir(dir))) {
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		err = find_in_process(atoi(entry->d_name), device, found);
+		if (err == EACCES || err == EPERM) {
+			found->hidden++;
+			err = 0;
+		} else if (err == ENOENT || err == ESRCH) {
+			err = 0;
+		}
+	}
+	closedir(dir);
+	return err;
+}
+
+/* In an order that has the descriptors of one open file next to each other. */
+static int compare_files(const void *left, const void *right)
+{
+	const struct descriptor *a = left, *b = right;
+
+	switch (syscall(SYS_kcmp, a->pid, b->pid, KCMP_FILE, a->fd, b->fd)) {
+	case 0:
+		return 0;
+	case 1:
+		return -1;
+	case 2:
+		return 1;
+	}
+	/* No kcmp(), or one of them is gone: each counts for itself. */
+	if (a->pid != b->pid)
+		return a->pid < b->pid ? -1 : 1;
+	return a->fd < b->fd ? -1 : a->fd > b->fd;
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+	const struct descriptor *a = left, *b = right;
+
+	if (a->pid != b->pid)
+		return a->pid < b->pid ? -1 : 1;
+	return a->fd < b->fd ? -1 : a->fd > b->fd;
+}
+
+/* dup(), fork() and passing make several descriptors of one context: it is shown once. */
+static void merge_shared(struct descriptors *found)
+{
+	unsigned int kept = 0;
+
+	if (!found->count)
+		return;
+	qsort(found->d, found->count, sizeof(*found->d), compare_files);
+	for (unsigned int i = 1; i < found->count; i++) {
+		struct descriptor *last = &found->d[kept];
+
+		if (compare_files(last, &found->d[i])) {
+			found->d[++kept] = found->d[i];
+			continue;
+		}
+		/* The one with the lowest numbers stands for all. */
+		found->d[i].holders = last->holders + 1;
+		if (compare_numbers(&found->d[i], last) < 0)
+			*last = found->d[i];
+		last->holders = found->d[i].holders;
+	}
+	found->count = kept + 1;
+	qsort(found->d, found->count, sizeof(*found->d), compare_numbers);
+}
+
+int find_descriptors(pid_t pid, struct descriptors *found)
+{
+	dev_t device;
+	int err;
+
+	*found = (struct descriptors){ 0 };
+	if (!device_number(&device))
+		return ENODEV;
+	err = pid ? find_in_process(pid, device, found) : find_everywhere(device, found);
+	if (err) {
+		free_descriptors(found);
+		return err == ENOENT ? ESRCH : err;
+	}
+	merge_shared(found);
+	return 0;
+}
+
+void free_descriptors(struct descriptors *found)
+{
+	free(found->d);
+	*found = (struct descriptors){ 0 };
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Expirations as they are read from a descriptor
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/uio.h>
+
+#include "events.h"
+
+static void print_json(const struct htw_event *ev)
+{
+	struct json_object *object = json_new();
+
+	json_add_str(object, "event", "expired");
+	json_add_hex(object, "id", ev->id);
+	json_add_hex(object, "cookie", ev->cookie);
+	json_add_u64(object, "deadline_ns", ev->deadline);
+	json_add_u64(object, "fired_ns", ev->fired);
+	json_add_u64(object, "missed", ev->missed);
+	json_add(object, "more", json_object_new_boolean(ev->flags & HTW_EVENT_MORE));
+	json_add(object, "clock_set", json_object_new_boolean(ev->flags & HTW_EVENT_CLOCK_SET));
+	json_print(object);
+}
+
+void print_event(const struct htw_event *ev)
+{
+	if (opt.json) {
+		print_json(ev);
+		return;
+	}
+	printf("expired  %s  cookie %s", show_hex(ev->id), show_hex(ev->cookie));
+	if (ev->fired >= ev->deadline)
+		printf("  %s late", show_duration(ev->fired - ev->deadline));
+	if (ev->missed)
+		printf("  %s missed", show_grouped(ev->missed));
+	if (ev->flags & HTW_EVENT_CLOCK_SET)
+		printf("  the clock was set");
+	if (!(ev->flags & HTW_EVENT_MORE))
+		printf("  the last");
+	putchar('\n');
+	fflush(stdout);
+}
+
+/*
+ * Reads what waits, at most @room events, and waits until @end for the first one.
+ * Sets *count, zero where none came in time. Returns 0 or an errno.
+ */
+int wait_events(int fd, uint64_t end, struct htw_event *events, unsigned int room,
+		unsigned int *count)
+{
+	const struct iovec to = { .iov_base = events, .iov_len = room * sizeof(*events) };
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+	*count = 0;
+	for (;;) {
+		uint64_t now = now_ns();
+		int timeout = -1;
+		ssize_t n;
+
+		if (end != UINT64_MAX) {
+			/* Rounded up, so as not to spin for the last millisecond. */
+			uint64_t left = now < end ? (end - now - 1) / NSEC_PER_MSEC + 1 : 0;
+
+			timeout = left < INT32_MAX ? (int)left : INT32_MAX;
+		}
+		if (poll(&poll_fd, 1, timeout) < 0) {
+			if (errno == EINTR)
+				continue;
+			return errno;
+		}
+		if (!(poll_fd.revents & POLLIN)) {
+			if (now_ns() >= end)
+				return 0;
+			continue;
+		}
+		/* Another reader may take it first, and then this one would sleep for good. */
+		n = preadv2(fd, &to, 1, -1, RWF_NOWAIT);
+		if (n >= 0) {
+			*count = n / sizeof(*events);
+			return 0;
+		}
+		if (errno != EINTR && errno != EAGAIN)
+			return errno;
+	}
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Expirations as they are read from a descriptor: add and watch. */
+#ifndef HTWCTL_EVENTS_H
+#define HTWCTL_EVENTS_H
+
+#include "htwctl.h"
+
+void print_event(const struct htw_event *ev);
+int wait_events(int fd, uint64_t end, struct htw_event *events, unsigned int room,
+		unsigned int *count);
+
+#endif /* HTWCTL_EVENTS_H */

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * htwctl - what the subcommands share
+ *
+ * Each subcommand is a function that parses its own arguments, does its work
+ * and returns one of the exit codes below, after it has said on stderr what
+ * went wrong.
+ */
+#ifndef HTWCTL_H
+#define HTWCTL_H
+
+#include <argp.h>
+#include <json-c/json.h>
+#include <linux/htw.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "../common/clock.h"
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
+#define NSEC_PER_USEC	1000ULL
+#define NSEC_PER_MSEC	1000000ULL
+#define NSEC_PER_SEC	1000000000ULL
+
+/* Exit codes: htwctl(1) documents them, scripts rely on them. */
+enum htwctl_exit {
+	HTWCTL_OK		= 0,
+	HTWCTL_FAILED		= 1,	/* any failure that has no code of its own */
+	HTWCTL_USAGE		= 2,	/* wrong arguments; nothing was done */
+	HTWCTL_NO_DEVICE	= 3,	/* no device: the module is not loaded */
+	HTWCTL_DENIED		= 4,	/* permission denied */
+	HTWCTL_NOT_FOUND	= 5,	/* no such timer, process or descriptor */
+	HTWCTL_LIMIT		= 6,	/* a limit was reached, or there is no memory */
+	HTWCTL_UNSUPPORTED	= 7,	/* this kernel does not offer it */
+	HTWCTL_TOO_LATE		= 8,	/* cancel: the timer had expired already */
+};
+
+/* What the options say that several subcommands have. */
+struct htwctl_options {
+	const char *device;
+	bool json;
+	pid_t pid;			/* 0: none given */
+	int fd;				/* -1: none given */
+	struct htw_setup setup;		/* .flags: what was given */
+};
+
+extern struct htwctl_options opt;
+
+struct command {
+	const char *name;
+	const char *summary;
+	int (*run)(int argc, char **argv);
+};
+
+int cmd_info(int argc, char **argv);
+int cmd_add(int argc, char **argv);
+int cmd_watch(int argc, char **argv);
+int cmd_list(int argc, char **argv);
+int cmd_cancel(int argc, char **argv);
+int cmd_stat(int argc, char **argv);
+int cmd_trace(int argc, char **argv);
+int cmd_top(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+
+/* options.c: children of a subcommand's argp, and the words they take. */
+extern const struct argp format_argp;
+extern const struct argp target_argp;
+extern const struct argp setup_argp;
+
+uint64_t parse_duration_arg(const char *what, const char *text, struct argp_state *state);
+uint64_t parse_number_arg(const char *what, const char *text, uint64_t min, uint64_t max,
+			  struct argp_state *state);
+
+/* units.c: durations and numbers as people write them. */
+bool parse_duration(const char *text, uint64_t *ns);
+bool parse_number(const char *text, uint64_t *number);
+const char *show_duration(uint64_t ns);
+const char *show_rough(uint64_t ns);
+const char *show_grouped(uint64_t number);
+const char *show_short(uint64_t number);
+const char *show_hex(uint64_t number);
+const char *show_clock(int clock);
+const char *show_slots(const uint32_t *slots, unsigned int levels);
+const char *show_user(const char *user);
+const char *show_features(uint64_t features, const char *separator);
+const char *feature_name(unsigned int bit);
+
+/* output.c: one JSON document a line; messages to stderr. */
+int fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int fail_with(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int exit_code_of(int err);
+void json_add(struct json_object *to, const char *key, struct json_object *value);
+void json_add_u64(struct json_object *to, const char *key, uint64_t value);
+void json_add_hex(struct json_object *to, const char *key, uint64_t value);
+void json_add_str(struct json_object *to, const char *key, const char *value);
+struct json_object *json_new(void);
+struct json_object *json_new_array(void);
+void json_append(struct json_object *to, struct json_object *value);
+void json_print(struct json_object *object);
+int finish_output(int code);
+
+/* device.c: descriptors of /dev/htw, our own and those of other processes. */
+int open_device(void);
+int open_target(int *code);
+int take_descriptor(pid_t pid, int fd, int *code);
+int get_info(int fd, struct htw_info *info);
+uint64_t clock_now(int clock);
+int list_timers(int fd, int (*each)(const struct htw_query *timer, void *arg), void *arg);
+
+/* One open file of /dev/htw, as /proc shows it. */
+struct descriptor {
+	pid_t pid;
+	int fd;
+	unsigned int holders;	/* descriptors that share the open file, this one included */
+	uid_t uid;
+	char comm[17];
+	int clock;
+	uint64_t tick_ns;
+	uint64_t timers;
+	uint64_t expired;
+	uint64_t limit;
+};
+
+struct descriptors {
+	struct descriptor *d;
+	unsigned int count;
+	unsigned int hidden;	/* processes that we may not look into */
+};
+
+/*
+ * Fills in the open files of /dev/htw that @pid holds, or with 0 any process.
+ * Returns 0 or an errno. free_descriptors() frees what it found.
+ */
+int find_descriptors(pid_t pid, struct descriptors *found);
+void free_descriptors(struct descriptors *found);
+
+/* stats.c: /sys/kernel/debug/htw, whose lines are of names and values. */
+struct fields {
+	unsigned int count;
+	char *line;
+	struct {
+		const char *name;
+		const char *value;
+	} f[32];
+};
+
+#define LATE_BUCKETS	64
+
+struct wheel {
+	struct fields fields;
+	struct fields level[HTW_MAX_LEVELS];
+	unsigned int levels;
+	uint64_t late[LATE_BUCKETS];
+	unsigned int late_buckets;
+};
+
+struct records {
+	struct fields *r;
+	unsigned int count;
+};
+
+struct stats {
+	uint64_t when;		/* CLOCK_MONOTONIC */
+	struct wheel *wheels;
+	unsigned int count;
+	struct records pacers;	/* empty where this module has none */
+	struct records users;
+};
+
+/* Both return 0 or an errno. */
+int read_stats(struct stats *stats);
+int stats_failed(int err);
+void free_stats(struct stats *stats);
+const char *field(const struct fields *fields, const char *name);
+uint64_t field_u64(const struct fields *fields, const char *name);
+bool field_is_number(const char *value);
+uint64_t sum_wheels(const struct stats *stats, const char *name);
+uint64_t sum_late(const struct stats *stats, uint64_t late[LATE_BUCKETS]);
+uint64_t late_bucket_ns(unsigned int bucket);
+uint64_t late_percentile(const uint64_t late[LATE_BUCKETS], double percent);
+uint64_t sum_records(const struct records *records, const char *name);
+uint64_t sum_exhausted(const struct stats *stats);
+const struct wheel *same_wheel(const struct stats *before, const struct stats *now,
+			       unsigned int number);
+const struct fields *same_record(const struct records *before, const struct fields *record);
+int each_parameter(void (*each)(const char *name, const char *value, void *arg), void *arg);
+bool read_module_file(const char *name, char *buf, size_t size);
+
+#endif /* HTWCTL_H */

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * htwctl - look at htw, and use it, from the command line
+ *
+ * See htwctl(1). The first word that is no option is the subcommand; what
+ * follows is its own.
+ */
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "htwctl.h"
+
+static const struct command commands[] = {
+	{ "info", "the device, its features and limits", cmd_info },
+	{ "add", "start timers and print their expirations", cmd_add },
+	{ "watch", "print the expirations of a descriptor", cmd_watch },
+	{ "list", "the descriptors of all processes; or the timers of one", cmd_list },
+	{ "cancel", "stop timers of a descriptor", cmd_cancel },
+	{ "stat", "the wheels, once or as rates at an interval", cmd_stat },
+	{ "trace", "what happens to timers as it happens (root)", cmd_trace },
+	{ "top", "wheels, users and descriptors on the screen", cmd_top },
+	{ "bench", "what adding, moving and cancelling cost here", cmd_bench },
+};
+
+const char *argp_program_version = "htwctl " HTW_VERSION;
+
+static const struct command *command;
+static char **command_argv;
+static int command_argc;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case 'D':
+		opt.device = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		for (unsigned int i = 0; i < ARRAY_SIZE(commands); i++)
+			if (!strcmp(arg, commands[i].name))
+				command = &commands[i];
+		if (!command)
+			argp_error(state, "'%s' is no command", arg);
+		/* The rest is the command's. */
+		command_argv = state->argv + state->next - 1;
+		command_argc = state->argc - state->next + 1;
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_usage(state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* The list of commands comes from the table. */
+static char *help_filter(int key, const char *text, void *input)
+{
+	char *help = NULL;
+	size_t size;
+	FILE *out;
+
+	(void)input;
+	if (key != ARGP_KEY_HELP_POST_DOC)
+		return (char *)text;
+	out = open_memstream(&help, &size);
+	if (!out)
+		return NULL;
+	fputs("Commands:\n", out);
+	for (unsigned int i = 0; i < ARRAY_SIZE(commands); i++)
+		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+	fputs("\n\"htwctl COMMAND --help\" tells more of each. Durations are 250us, 1.5s, 30m, 2h, 1d; "
+	      "without a unit they are seconds.\n\n"
+	      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 no device, 4 permission denied, "
+	      "5 no such timer, process or descriptor, 6 a limit was reached, "
+	      "7 not offered by this kernel, 8 too late to cancel.", out);
+	fclose(out);
+	return help;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "device", 'D', "PATH", 0, "the device (/dev/htw)", 0 },
+		{ 0 }
+	};
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "COMMAND [ARGUMENT...]",
+		.doc = "Looks at htw, and uses it, from the command line.\v ",
+		.help_filter = help_filter,
+	};
+	char name[32];
+
+	setlocale(LC_ALL, "");
+	argp_err_exit_status = HTWCTL_USAGE;
+	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
+	snprintf(name, sizeof(name), "htwctl %s", command->name);
+	command_argv[0] = name;
+	return finish_output(command->run(command_argc, command_argv));
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Options that several subcommands have
+ *
+ * argp's own exit status for wrong usage is set to HTWCTL_USAGE in main().
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "htwctl.h"
+
+struct htwctl_options opt = {
+	.device = "/dev/htw",
+	.fd = -1,
+};
+
+uint64_t parse_duration_arg(const char *what, const char *text, struct argp_state *state)
+{
+	uint64_t ns = 0;
+
+	if (!parse_duration(text, &ns))
+		argp_error(state, "%s: '%s' is no duration; write 250us, 1.5s, 30m, 2h, ...",
+			   what, text);
+	return ns;
+}
+
+uint64_t parse_number_arg(const char *what, const char *text, uint64_t min, uint64_t max,
+			  struct argp_state *state)
+{
+	uint64_t number = 0;
+
+	if (!parse_number(text, &number) || number < min || number > max)
+		argp_error(state, "%s: '%s' is no number from %" PRIu64 " to %" PRIu64,
+			   what, text, min, max);
+	return number;
+}
+
+static error_t parse_format(int key, char *arg, struct argp_state *state)
+{
+	if (key != 'f')
+		return ARGP_ERR_UNKNOWN;
+	opt.json = !strcmp(arg, "json");
+	if (!opt.json && strcmp(arg, "text"))
+		argp_error(state, "--format: '%s' is neither text nor json", arg);
+	return 0;
+}
+
+const struct argp format_argp = {
+	.options = (const struct argp_option[]){
+		{ "format", 'f', "FORMAT", 0,
+		  "text (default), or json: one document a line, times in ns, ids as strings",
+		  90 },
+		{ 0 }
+	},
+	.parser = parse_format,
+};
+
+static error_t parse_target(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case 'p':
+		opt.pid = parse_number_arg("--pid", arg, 1, INT32_MAX, state);
+		return 0;
+	case 'd':
+		opt.fd = parse_number_arg("--fd", arg, 0, INT32_MAX, state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp target_argp = {
+	.options = (const struct argp_option[]){
+		{ "pid", 'p', "PID", 0,
+		  "a descriptor of this process; needs the right to trace it", 10 },
+		{ "fd", 'd', "N", 0,
+		  "this descriptor: of PID, or without --pid one that htwctl has inherited "
+		  "from the shell (exec 3<>/dev/htw)", 10 },
+		{ 0 }
+	},
+	.parser = parse_target,
+};
+
+static void parse_clock(const char *arg, struct argp_state *state)
+{
+	static const int clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME };
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(clocks); i++) {
+		if (!strcmp(arg, show_clock(clocks[i]))) {
+			opt.setup.clock = clocks[i];
+			opt.setup.flags |= HTW_SETUP_CLOCK;
+			return;
+		}
+	}
+	argp_error(state, "--clock: '%s' is none of monotonic, boottime, realtime", arg);
+}
+
+static void parse_geometry(char *arg, struct argp_state *state)
+{
+	unsigned int levels = 0;
+	char *slots, *save;
+
+	for (slots = strtok_r(arg, ",", &save); slots; slots = strtok_r(NULL, ",", &save)) {
+		if (levels == HTW_MAX_LEVELS)
+			argp_error(state, "--geometry: more than %u levels", HTW_MAX_LEVELS);
+		opt.setup.slots[levels++] = parse_number_arg("--geometry", slots, 2, 2048, state);
+	}
+	if (!levels)
+		argp_error(state, "--geometry: no levels");
+	opt.setup.levels = levels;
+}
+
+static error_t parse_setup(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case 'C':
+		parse_clock(arg, state);
+		return 0;
+	case 'T':
+		opt.setup.tick_ns = parse_duration_arg("--tick", arg, state);
+		opt.setup.flags |= HTW_SETUP_PRIVATE;
+		return 0;
+	case 'G':
+		parse_geometry(arg, state);
+		return 0;
+	case 'H':
+		opt.setup.home_cpu = parse_number_arg("--home", arg, 0, INT32_MAX, state);
+		opt.setup.flags |= HTW_SETUP_HOME;
+		return 0;
+	case ARGP_KEY_END:
+		if (opt.setup.levels && !(opt.setup.flags & HTW_SETUP_PRIVATE))
+			argp_error(state, "--geometry needs --tick");
+		/* As fine and far as the module's own default. */
+		if (opt.setup.flags & HTW_SETUP_PRIVATE && !opt.setup.levels) {
+			opt.setup.levels = 5;
+			opt.setup.slots[0] = 256;
+			for (unsigned int l = 1; l < opt.setup.levels; l++)
+				opt.setup.slots[l] = 64;
+		}
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp setup_argp = {
+	.options = (const struct argp_option[]){
+		{ "clock", 'C', "CLOCK", 0,
+		  "monotonic (default), boottime or realtime", 20 },
+		{ "tick", 'T', "DURATION", 0,
+		  "a wheel of its own with this tick, from 10us to 1s; below 100us for "
+		  "the privileged only", 20 },
+		{ "geometry", 'G', "SLOTS,...", 0,
+		  "with --tick: slots of each level, finest first (256,64,64,64,64)", 20 },
+		{ "home", 'H', "CPU", 0, "the timers wait on this CPU", 20 },
+		{ 0 }
+	},
+	.parser = parse_setup,
+};

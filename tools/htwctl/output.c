@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * JSON, messages, and what a failure makes the exit code
+ *
+ * json-c's functions fail only without memory, and then nothing sensible can be
+ * printed: the wrappers end the program.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "htwctl.h"
+
+int exit_code_of(int err)
+{
+	switch (err) {
+	case 0:
+		return HTWCTL_OK;
+	case ENODEV:
+	case ENXIO:
+		return HTWCTL_NO_DEVICE;
+	case EACCES:
+	case EPERM:
+		return HTWCTL_DENIED;
+	case ENOENT:
+	case ESRCH:
+	case EBADF:
+		return HTWCTL_NOT_FOUND;
+	case ENOSPC:
+	case EDQUOT:
+	case ENOMEM:
+	case EMFILE:
+	case ENFILE:
+		return HTWCTL_LIMIT;
+	case ENOTTY:
+	case ENOSYS:
+	case EOPNOTSUPP:
+		return HTWCTL_UNSUPPORTED;
+	case EALREADY:
+		return HTWCTL_TOO_LATE;
+	default:
+		return HTWCTL_FAILED;
+	}
+}
+
+static void say(const char *format, va_list args)
+{
+	/* What was printed so far comes first where both go to one place. */
+	fflush(stdout);
+	fputs("htwctl: ", stderr);
+	vfprintf(stderr, format, args);
+}
+
+/* Says what failed and why, and returns the exit code for @err, an errno. */
+int fail(int err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+	fprintf(stderr, ": %s\n", strerror(err));
+	return exit_code_of(err);
+}
+
+/* Says what is wrong, where no errno tells it, and returns @code. */
+int fail_with(int code, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	return code;
+}
+
+static void *checked(void *object)
+{
+	if (!object) {
+		fputs("htwctl: out of memory\n", stderr);
+		exit(HTWCTL_LIMIT);
+	}
+	return object;
+}
+
+struct json_object *json_new(void)
+{
+	return checked(json_object_new_object());
+}
+
+struct json_object *json_new_array(void)
+{
+	return checked(json_object_new_array());
+}
+
+void json_add(struct json_object *to, const char *key, struct json_object *value)
+{
+	if (json_object_object_add(to, key, value))
+		checked(NULL);
+}
+
+void json_append(struct json_object *to, struct json_object *value)
+{
+	if (json_object_array_add(to, value))
+		checked(NULL);
+}
+
+void json_add_u64(struct json_object *to, const char *key, uint64_t value)
+{
+	json_add(to, key, checked(json_object_new_uint64(value)));
+}
+
+/*
+ * Ids and cookies are names, not quantities, and often above 2^53, where many
+ * readers of JSON round numbers: they are strings.
+ */
+void json_add_hex(struct json_object *to, const char *key, uint64_t value)
+{
+	json_add_str(to, key, show_hex(value));
+}
+
+void json_add_str(struct json_object *to, const char *key, const char *value)
+{
+	json_add(to, key, checked(json_object_new_string(value)));
+}
+
+/* Prints @object on a line of its own, at once, and frees it. */
+void json_print(struct json_object *object)
+{
+	puts(checked((void *)json_object_to_json_string_ext(object,
+							    JSON_C_TO_STRING_PLAIN |
+							    JSON_C_TO_STRING_NOSLASHESCAPE)));
+	fflush(stdout);
+	json_object_put(object);
+}
+
+/* A result that could not be written is a failure, whatever else went well. */
+int finish_output(int code)
+{
+	const bool failed = ferror(stdout);
+
+	if ((fflush(stdout) || failed) && code == HTWCTL_OK) {
+		fail(errno ?: EIO, "cannot write the output");
+		return HTWCTL_FAILED;
+	}
+	return code;
+}
