@@ -46,16 +46,6 @@ static struct htw_pacer *this_pacer(void)
 	return per_cpu_ptr(&htw_pacers, raw_smp_processor_id());
 }
 
-/* An array that goes when the case is over. */
-static void *test_array(struct kunit *test, size_t n, size_t size)
-{
-	void *array = kvcalloc(n, size, GFP_KERNEL);
-
-	KUNIT_ASSERT_NOT_NULL(test, array);
-	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, (kunit_action_t *)kvfree, array), 0);
-	return array;
-}
-
 /*
  * On any kernel
  */
@@ -87,7 +77,7 @@ static void past_deadline_expires_at_once(struct kunit *test)
 static void equal_deadlines_expire_in_order(struct kunit *test)
 {
 	const u32 count = HTW_TEST_MANY;
-	struct htw_event *events = test_array(test, count, sizeof(*events));
+	struct htw_event *events = htw_test_array(test, count, sizeof(*events));
 	struct htw_context *ctx = htw_test_context(test);
 	const u64 deadline = htw_next_tick() + (u64)count * 20 * NSEC_PER_USEC;
 
@@ -174,7 +164,7 @@ static void burner_wait(struct kunit *test, struct htw_context *ctx, u32 count)
 static void turn_delivers_a_batch(struct kunit *test)
 {
 	const u32 count = 10 * CHUNK;
-	struct htw_event *events = test_array(test, count, sizeof(*events));
+	struct htw_event *events = htw_test_array(test, count, sizeof(*events));
 	struct htw_context *ctx = htw_test_context(test);
 	const u64 deadline = htw_next_tick() + ALL_STARTED_NS;
 	struct burner burner;
@@ -207,7 +197,7 @@ static void turn_delivers_a_batch(struct kunit *test)
 static void runs_leave_half_of_the_cpu(struct kunit *test)
 {
 	const u32 count = 10 * CHUNK;
-	struct htw_event *events = test_array(test, count, sizeof(*events));
+	struct htw_event *events = htw_test_array(test, count, sizeof(*events));
 	struct htw_context *ctx = htw_test_context(test);
 	const u64 deadline = htw_next_tick() + ALL_STARTED_NS;
 	struct burner burner;
@@ -259,30 +249,9 @@ static void moved_timer_keeps_its_slack(struct kunit *test)
  * In virtual time
  */
 
-/*
- * How exactly the kernel's own clock events are set there: the clock is read in
- * steps of 256 ns, and the next event is at least 500 ns away, so an hrtimer may
- * have to wait for the second step. A tick is a million.
- */
-#define CLOCK_NS		512
-
 #define DAYS_NS(days)		((days) * 86400 * (u64)NSEC_PER_SEC)
 /* What one slot of the default geometry's last level spans: 19 hours. */
 #define SLOT_TICKS		(256ULL << (3 * 6))
-
-/* Lets time pass. */
-static void sleep_until(struct kunit *test, u64 ns)
-{
-	ktime_t expires = ns_to_ktime(ns);
-
-	while (htw_now() < ns) {
-		set_current_state(TASK_UNINTERRUPTIBLE);
-		schedule_hrtimeout(&expires, HRTIMER_MODE_ABS);
-	}
-	/* KUnit gives a case five minutes. These were virtual ones. */
-	if (test->try_catch.try_result == -ETIMEDOUT)
-		test->try_catch.try_result = -EINTR;
-}
 
 static void expect_on_time(struct kunit *test, const struct htw_event *event)
 {
@@ -296,7 +265,7 @@ static void expect_on_time(struct kunit *test, const struct htw_event *event)
 /* Lets the pause after the last run pass. */
 static void let_gap_pass(struct kunit *test)
 {
-	sleep_until(test, this_pacer()->not_before);
+	htw_test_sleep_until(test, this_pacer()->not_before);
 }
 
 /* The wheel empty, and no callback to come that an earlier case has left. */
@@ -395,8 +364,8 @@ static enum hrtimer_restart witness_callback(struct hrtimer *hrtimer)
 static void expires_with_an_hrtimer_for_its_tick(struct kunit *test)
 {
 	const unsigned int count = 200;
-	struct witness *witnesses = test_array(test, count, sizeof(*witnesses));
-	struct htw_event *events = test_array(test, count, sizeof(*events));
+	struct witness *witnesses = htw_test_array(test, count, sizeof(*witnesses));
+	struct htw_event *events = htw_test_array(test, count, sizeof(*events));
 	struct htw_context *ctx = htw_test_context(test);
 	u64 deadline = htw_next_tick() + 10 * htw_tick_ns;
 
@@ -409,7 +378,7 @@ static void expires_with_an_hrtimer_for_its_tick(struct kunit *test)
 		hrtimer_start(hrtimer, ns_to_ktime(htw_test_tick_up(deadline)),
 			      HRTIMER_MODE_ABS_SOFT);
 	}
-	sleep_until(test, deadline + 2 * htw_tick_ns);
+	htw_test_sleep_until(test, deadline + 2 * htw_tick_ns);
 	for (unsigned int i = 0; i < count; i++)
 		hrtimer_cancel(&witnesses[i].hrtimer);
 	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
@@ -484,7 +453,7 @@ static void past_deadline_waits_for_no_tick(struct kunit *test)
 	u64 before;
 
 	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
-	sleep_until(test, roundup(htw_now(), NSEC_PER_SEC) + 300 * NSEC_PER_MSEC);
+	htw_test_sleep_until(test, roundup(htw_now(), NSEC_PER_SEC) + 300 * NSEC_PER_MSEC);
 	mod.id = htw_test_add(ctx, &kept);
 	for (u64 past = 0; past < 4; past++) {
 		let_gap_pass(test);
@@ -537,13 +506,13 @@ static int compare_u64(const void *a, const void *b)
  */
 static void expect_all_on_time(struct kunit *test, u64 *deadlines, u32 count)
 {
-	struct htw_event *events = test_array(test, count + 1, sizeof(*events));
+	struct htw_event *events = htw_test_array(test, count + 1, sizeof(*events));
 	struct htw_context *ctx = htw_test_context(test);
 
 	for (u32 i = 0; i < count; i++)
 		htw_test_start(test, ctx, deadlines[i], deadlines[i]);
 	sort(deadlines, count, sizeof(*deadlines), compare_u64, NULL);
-	sleep_until(test, deadlines[count - 1] + 2 * htw_tick_ns);
+	htw_test_sleep_until(test, deadlines[count - 1] + 2 * htw_tick_ns);
 	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count + 1), count);
 	for (u32 i = 0; i < count; i++) {
 		KUNIT_EXPECT_EQ(test, events[i].cookie, events[i].deadline);
@@ -614,7 +583,7 @@ static void ends_of_windows_from_close_by(struct kunit *test)
 
 		end = htw_now() + 3 * htw_tick_ns;
 		end = roundup(end, window);
-		sleep_until(test, end - 2 * htw_tick_ns);
+		htw_test_sleep_until(test, end - 2 * htw_tick_ns);
 		KUNIT_ASSERT_EQ(test, add_around(deadlines, end - htw_tick_ns, 1), 6);
 		expect_all_on_time(test, deadlines, 6);
 	}
@@ -647,7 +616,7 @@ static void half_an_hour_and_ten_days(struct kunit *test)
 static void random_deadlines(struct kunit *test)
 {
 	const u32 count = 20000;
-	u64 *deadlines = test_array(test, count, sizeof(*deadlines));
+	u64 *deadlines = htw_test_array(test, count, sizeof(*deadlines));
 	const u64 now = htw_now();
 	struct rnd_state rnd;
 
@@ -671,9 +640,9 @@ static void never_is_never(struct kunit *test)
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(deadlines); i++)
 		cancel.id = htw_test_start(test, ctx, deadlines[i], i);
-	sleep_until(test, htw_now() + NSEC_PER_SEC);
+	htw_test_sleep_until(test, htw_now() + NSEC_PER_SEC);
 	callbacks = base->callbacks;
-	sleep_until(test, htw_now() + DAYS_NS(10));
+	htw_test_sleep_until(test, htw_now() + DAYS_NS(10));
 	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
 	KUNIT_EXPECT_LE(test, base->callbacks - callbacks, 1);
 	cancel.flags = 0;
@@ -688,7 +657,7 @@ static void remaining_is_told(struct kunit *test)
 	struct htw_cancel cancel = { .id = htw_test_start(test, ctx, deadline, 1) };
 	u64 now;
 
-	sleep_until(test, deadline - 600 * (u64)NSEC_PER_SEC);
+	htw_test_sleep_until(test, deadline - 600 * (u64)NSEC_PER_SEC);
 	now = htw_now();
 	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), 0);
 	KUNIT_EXPECT_LE(test, cancel.remaining, deadline - now);
@@ -704,10 +673,10 @@ static void cancel_says_already_only_once_expired(struct kunit *test)
 	struct htw_cancel second = { .id = htw_test_start(test, ctx, deadline, 2) };
 
 	/* Passed, but its tick has not come. */
-	sleep_until(test, deadline + htw_tick_ns / 4);
+	htw_test_sleep_until(test, deadline + htw_tick_ns / 4);
 	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &first), 0);
 	KUNIT_EXPECT_EQ(test, first.remaining, 0);
-	sleep_until(test, tick + 2 * CLOCK_NS);
+	htw_test_sleep_until(test, tick + 2 * CLOCK_NS);
 	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &second), -EALREADY);
 	KUNIT_EXPECT_EQ(test, read_one(test, ctx).cookie, 2);
 	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &second), -ENOENT);
@@ -747,7 +716,8 @@ static void periodic_keeps_phase(struct kunit *test)
 	for (unsigned int k = 0; k < 10; k++) {
 		struct htw_event event;
 
-		sleep_until(test, htw_test_tick_up(add.deadline + k * interval) + 2 * CLOCK_NS);
+		htw_test_sleep_until(test, htw_test_tick_up(add.deadline + k * interval) +
+					   2 * CLOCK_NS);
 		event = read_one(test, ctx);
 		KUNIT_EXPECT_EQ(test, event.id, id);
 		KUNIT_EXPECT_EQ(test, event.deadline, add.deadline + k * interval);
@@ -772,7 +742,7 @@ static void stalled_reader_misses_by_the_phase(struct kunit *test)
 		struct htw_event event;
 
 		/* Half way to the one after those that are missed. */
-		sleep_until(test, add.deadline + missed * interval + interval / 2 + interval / 4);
+		htw_test_sleep_until(test, add.deadline + missed * interval + 3 * interval / 4);
 		KUNIT_EXPECT_EQ(test, ctx->nr_expired, 1);
 		event = read_one(test, ctx);
 		KUNIT_EXPECT_EQ(test, event.deadline, add.deadline);
@@ -794,11 +764,11 @@ static void missed_firings_count(struct kunit *test)
 	struct htw_event event;
 
 	KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
-	sleep_until(test, add.deadline + 2 * add.interval + htw_tick_ns);
+	htw_test_sleep_until(test, add.deadline + 2 * add.interval + htw_tick_ns);
 	event = read_one(test, ctx);
 	KUNIT_EXPECT_EQ(test, event.missed, 2);
 	KUNIT_EXPECT_EQ(test, event.flags, HTW_EVENT_MORE);
-	sleep_until(test, add.deadline + 100 * add.interval);
+	htw_test_sleep_until(test, add.deadline + 100 * add.interval);
 	event = read_one(test, ctx);
 	KUNIT_EXPECT_EQ(test, event.missed, 1);
 	KUNIT_EXPECT_EQ(test, event.flags, 0);
@@ -811,7 +781,7 @@ static void nothing_pending_costs_nothing(struct kunit *test)
 	struct htw_base *base = idle_base(test);
 	const u64 callbacks = base->callbacks;
 
-	sleep_until(test, htw_now() + 60 * (u64)NSEC_PER_SEC);
+	htw_test_sleep_until(test, htw_now() + 60 * (u64)NSEC_PER_SEC);
 	KUNIT_EXPECT_EQ(test, base->callbacks, callbacks);
 	KUNIT_EXPECT_FALSE(test, hrtimer_active(&base->hrtimer));
 }
@@ -824,7 +794,7 @@ static void empty_ticks_cost_nothing(struct kunit *test)
 	const u64 deadline = htw_now() + 600 * (u64)NSEC_PER_SEC;
 
 	htw_test_start(test, ctx, deadline, 1);
-	sleep_until(test, deadline + htw_tick_ns);
+	htw_test_sleep_until(test, deadline + htw_tick_ns);
 	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 1);
 	KUNIT_EXPECT_GE(test, base->callbacks - callbacks, 1);
 	KUNIT_EXPECT_LE(test, base->callbacks - callbacks, htw_geometry.levels);
@@ -845,17 +815,17 @@ static void start_far_timers(struct kunit *test, struct htw_context *ctx, u64 *i
 static void far_timers_cost_next_to_nothing(struct kunit *test)
 {
 	const u32 count = 100000;
-	u64 *ids = test_array(test, count, sizeof(*ids));
+	u64 *ids = htw_test_array(test, count, sizeof(*ids));
 	struct htw_base *base = idle_base(test);
 	struct htw_context *ctx = htw_test_context(test);
 	u64 callbacks;
 
 	start_far_timers(test, ctx, ids, count);
 	callbacks = base->callbacks;
-	sleep_until(test, htw_now() + 60 * (u64)NSEC_PER_SEC);
+	htw_test_sleep_until(test, htw_now() + 60 * (u64)NSEC_PER_SEC);
 	KUNIT_EXPECT_LE(test, base->callbacks - callbacks, 4);
 	/* For all that, none is late. */
-	sleep_until(test, htw_now() + 1801 * (u64)NSEC_PER_SEC);
+	htw_test_sleep_until(test, htw_now() + 1801 * (u64)NSEC_PER_SEC);
 	for (u32 n = 0; n < count; n++) {
 		struct htw_event event = read_one(test, ctx);
 
@@ -867,7 +837,7 @@ static void far_timers_cost_next_to_nothing(struct kunit *test)
 static void cancelled_timers_cost_one_callback(struct kunit *test)
 {
 	const u32 count = 100000;
-	u64 *ids = test_array(test, count, sizeof(*ids));
+	u64 *ids = htw_test_array(test, count, sizeof(*ids));
 	struct htw_base *base = idle_base(test);
 	struct htw_context *ctx = htw_test_context(test);
 	u64 callbacks;
@@ -881,7 +851,7 @@ static void cancelled_timers_cost_one_callback(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, cancel.cookie, i);
 	}
 	htw_test_expect_empty(test);
-	sleep_until(test, htw_now() + 7200 * (u64)NSEC_PER_SEC);
+	htw_test_sleep_until(test, htw_now() + 7200 * (u64)NSEC_PER_SEC);
 	KUNIT_EXPECT_LE(test, base->callbacks - callbacks, 1);
 	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
 	KUNIT_EXPECT_FALSE(test, hrtimer_active(&base->hrtimer));
@@ -914,7 +884,7 @@ static void one_tick_is_one_callback(struct kunit *test)
 		for (unsigned int k = 0; k < 100; k++)
 			htw_test_start(test, ctx[i], tick - k * 1000, k);
 	}
-	sleep_until(test, tick + htw_tick_ns);
+	htw_test_sleep_until(test, tick + htw_tick_ns);
 	for (unsigned int i = 0; i < ARRAY_SIZE(ctx); i++)
 		KUNIT_EXPECT_EQ(test, ctx[i]->nr_expired, 100);
 	KUNIT_EXPECT_EQ(test, base->callbacks - callbacks, 1);
@@ -932,7 +902,7 @@ static void a_million_at_one_tick(struct kunit *test)
 	const u64 turn_ns = 64 * NSEC_PER_USEC;
 	const u32 turns_a_run = DIV_ROUND_UP(HTW_BUDGET_NS, turn_ns);
 	const u64 took = turns_a_run * turn_ns;
-	struct htw_event *events = test_array(test, count, sizeof(*events));
+	struct htw_event *events = htw_test_array(test, count, sizeof(*events));
 	struct htw_context *ctx = htw_test_context(test);
 	const u64 tick = htw_next_tick() + NSEC_PER_SEC;
 	struct htw_base *base = idle_base(test);
@@ -944,7 +914,7 @@ static void a_million_at_one_tick(struct kunit *test)
 	for (u32 i = 0; i < count; i++)
 		htw_test_start(test, ctx, tick, i);
 	burner_add(&burner, ctx, turn_ns / NSEC_PER_USEC);
-	sleep_until(test, tick - htw_tick_ns);
+	htw_test_sleep_until(test, tick - htw_tick_ns);
 	callbacks = base->callbacks;
 	runs = p->runs;
 	exhausted = p->exhausted;
@@ -1093,14 +1063,14 @@ static int torture_thread(void *data)
 
 static struct torture *torture_init(struct kunit *test, unsigned int contexts, u32 cookies)
 {
-	struct torture *torture = test_array(test, 1, sizeof(*torture));
+	struct torture *torture = htw_test_array(test, 1, sizeof(*torture));
 
 	for (unsigned int c = 0; c < contexts; c++)
 		torture->ctx[c] = htw_test_context(test);
 	torture->contexts = contexts;
 	torture->cookies = cookies;
-	torture->ended = test_array(test, cookies, sizeof(*torture->ended));
-	torture->firings = test_array(test, cookies, sizeof(*torture->firings));
+	torture->ended = htw_test_array(test, cookies, sizeof(*torture->ended));
+	torture->firings = htw_test_array(test, cookies, sizeof(*torture->firings));
 	return torture;
 }
 
@@ -1116,7 +1086,7 @@ static int thread_begin(void *data)
 
 static void run_threads(struct kunit *test, struct torture *torture, int (*fn)(void *data))
 {
-	struct thread *threads = test_array(test, MAX_THREADS, sizeof(*threads));
+	struct thread *threads = htw_test_array(test, MAX_THREADS, sizeof(*threads));
 	unsigned int cpu, n = 0;
 
 	for_each_online_cpu(cpu) {
@@ -1316,7 +1286,7 @@ static int rearm_thread(void *data)
 
 static void periodic_rearm_races_with_cancel(struct kunit *test)
 {
-	struct rearm *rearm = test_array(test, 1, sizeof(*rearm));
+	struct rearm *rearm = htw_test_array(test, 1, sizeof(*rearm));
 	struct htw_context *ctx = htw_test_context(test);
 
 	spin_lock_init(&rearm->lock);
@@ -1419,7 +1389,7 @@ static long start_one(void *ctx)
 /* The memory has to stay for as long as a callback wakes up the waiters. */
 static void close_while_a_callback_wakes_up(struct kunit *test)
 {
-	struct slow_waiter *w = test_array(test, 1, sizeof(*w));
+	struct slow_waiter *w = htw_test_array(test, 1, sizeof(*w));
 	const unsigned int cpu = raw_smp_processor_id();
 	struct htw_context *ctx = htw_test_context(test);
 	unsigned int other = cpumask_any_but(cpu_online_mask, cpu);
@@ -1468,14 +1438,14 @@ static long start_many(void *data)
 static struct start_many *start_on_cpu(struct kunit *test, unsigned int cpu, u32 count,
 				       u64 from, u64 step)
 {
-	struct start_many *m = test_array(test, 1, sizeof(*m));
+	struct start_many *m = htw_test_array(test, 1, sizeof(*m));
 
 	*m = (struct start_many) {
 		.ctx = htw_test_context(test),
 		.from = htw_now() + from,
 		.step = step,
 		.count = count,
-		.ids = test_array(test, count, sizeof(*m->ids)),
+		.ids = htw_test_array(test, count, sizeof(*m->ids)),
 	};
 	KUNIT_ASSERT_EQ(test, work_on_cpu(cpu, start_many, m), 0);
 	return m;
@@ -1484,7 +1454,7 @@ static struct start_many *start_on_cpu(struct kunit *test, unsigned int cpu, u32
 /* All of them expire, in their order, none early. */
 static void expect_all(struct kunit *test, const struct start_many *m)
 {
-	struct htw_event *events = test_array(test, m->count + 1, sizeof(*events));
+	struct htw_event *events = htw_test_array(test, m->count + 1, sizeof(*events));
 
 	htw_test_wait(test, m->ctx, m->count);
 	KUNIT_ASSERT_EQ(test, htw_test_read(m->ctx, events, m->count + 1), m->count);
@@ -1639,7 +1609,7 @@ struct catch {
 static struct catch *catch_init(struct kunit *test)
 {
 	const unsigned int first = cpumask_first(cpu_online_mask);
-	struct catch *c = test_array(test, 1, sizeof(*c));
+	struct catch *c = htw_test_array(test, 1, sizeof(*c));
 
 	c->ctx = htw_test_context(test);
 	c->other = secondary_cpu(test);
@@ -1705,8 +1675,8 @@ static u16 state_of(struct htw_context *ctx, u64 id)
 static void mod_races_with_expiry(struct kunit *test)
 {
 	struct catch *c = catch_init(test);
-	u64 *wanted = test_array(test, CAUGHT, sizeof(*wanted));
-	u32 *events = test_array(test, CAUGHT, sizeof(*events));
+	u64 *wanted = htw_test_array(test, CAUGHT, sizeof(*wanted));
+	u32 *events = htw_test_array(test, CAUGHT, sizeof(*events));
 	u32 pending = 0, expired = 0, gone = 0, total = 0;
 	struct htw_event event;
 

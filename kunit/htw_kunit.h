@@ -7,6 +7,8 @@
 
 #include <kunit/test.h>
 #include <linux/cpumask.h>
+#include <linux/cred.h>
+#include <linux/mm.h>
 #include <linux/wait.h>
 
 #include "../core/base.h"
@@ -30,6 +32,39 @@
 static inline u64 htw_now(void)
 {
 	return htw_clock_now(HTW_CLOCK_MONOTONIC);
+}
+
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+/*
+ * How exactly the kernel's own clock events are set there: the clock is read in
+ * steps of 256 ns, and the next event is at least 500 ns away, so an hrtimer may
+ * have to wait for the second step. A tick is a million.
+ */
+#define CLOCK_NS	512
+
+/* Lets virtual time pass. */
+static inline void htw_test_sleep_until(struct kunit *test, u64 ns)
+{
+	ktime_t expires = ns_to_ktime(ns);
+
+	while (htw_now() < ns) {
+		set_current_state(TASK_UNINTERRUPTIBLE);
+		schedule_hrtimeout(&expires, HRTIMER_MODE_ABS);
+	}
+	/* KUnit gives a case five minutes. These were virtual ones. */
+	if (test->try_catch.try_result == -ETIMEDOUT)
+		test->try_catch.try_result = -EINTR;
+}
+#endif
+
+/* An array that goes when the case is over. */
+static inline void *htw_test_array(struct kunit *test, size_t n, size_t size)
+{
+	void *array = kvcalloc(n, size, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, array);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, (kunit_action_t *)kvfree, array), 0);
+	return array;
 }
 
 KUNIT_DEFINE_ACTION_WRAPPER(htw_test_close, htw_context_close, struct htw_context *);
@@ -75,6 +110,40 @@ static inline struct htw_context *htw_test_context(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, ctx);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_close, ctx), 0);
+	return ctx;
+}
+
+/* Until htw_test_become_again() this task is somebody without privileges. */
+static inline const struct cred *htw_test_become(struct kunit *test, uid_t uid)
+{
+	struct cred *cred = prepare_creds();
+
+	KUNIT_ASSERT_NOT_NULL(test, cred);
+	cred->uid = KUIDT_INIT(uid);
+	cred->euid = KUIDT_INIT(uid);
+	cred->fsuid = KUIDT_INIT(uid);
+	cap_clear(cred->cap_effective);
+	return override_creds(cred);
+}
+
+static inline void htw_test_become_again(const struct cred *before)
+{
+	const struct cred *cred = current_cred();
+
+	revert_creds(before);
+	put_cred(cred);
+}
+
+/* A user's context, which is closed when the case is over. */
+static inline struct htw_context *htw_test_context_of(struct kunit *test, uid_t uid)
+{
+	const struct cred *before = htw_test_become(test, uid);
+	struct htw_context *ctx = htw_context_alloc(HTW_TEST_LIMIT);
+
+	htw_test_become_again(before);
+	KUNIT_ASSERT_NOT_NULL(test, ctx);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_close, ctx), 0);
+	KUNIT_ASSERT_EQ(test, ctx->user->class, HTW_CLASS_OTHERS);
 	return ctx;
 }
 

@@ -1,0 +1,1103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit: the pacer, with jobs that do nothing but take time
+ *
+ * A toy is a job with an amount of work, given in ns. It notes when each of its
+ * turns began and ended. On ARCH=um with time travel, where time passes only in
+ * those turns and while all sleep, the notes show exactly who had the CPU when.
+ */
+#include <kunit/test.h>
+#include <linux/cpu.h>
+#include <linux/cred.h>
+#include <linux/delay.h>
+#include <linux/kthread.h>
+#include <linux/workqueue.h>
+
+#include "htw_kunit.h"
+
+#define ENDLESS			U64_MAX
+#define MAX_NOTES		20000u
+#define MAX_TURNS		4
+
+struct toy;
+
+/* A turn of a toy. */
+struct note {
+	struct toy *toy;
+	bool busy;
+	u64 began;
+	u64 ended;
+};
+
+/* The turns of all toys of a case, in order. */
+struct notes {
+	u32 nr;
+	struct note note[MAX_NOTES];
+};
+
+/**
+ * struct toy - a job that takes time
+ * @job: the job
+ * @lock: guards what follows
+ * @left: ns of work that are left
+ * @turn: ns that a turn takes
+ * @turns: the same, turn by turn, where not zero
+ * @busy: turns that are to find a lock held, unless they are to wait for it
+ * @again: times that it is given as much work again as soon as it has none left
+ * @refill: that work
+ * @calls: how often it was called
+ * @served: how many turns it has had
+ * @spent: ns that they took
+ * @waited: it was told to wait for locks
+ * @notes: where to note its turns
+ */
+struct toy {
+	struct htw_job job;
+	spinlock_t lock;
+	u64 left;
+	u64 turn;
+	u64 turns[MAX_TURNS];
+	u32 busy;
+	u64 again;
+	u64 refill;
+	u32 calls;
+	u32 served;
+	u64 spent;
+	bool waited;
+	struct notes *notes;
+};
+
+static void burn(u64 ns)
+{
+	const u64 until = htw_now() + ns;
+
+	/* A delay can be too short by the clock; the pacer goes by that. */
+	udelay(div_u64(ns, NSEC_PER_USEC));
+	while (htw_now() < until)
+		udelay(1);
+}
+
+static void toy_note(struct toy *toy, u64 began, bool busy)
+{
+	struct notes *notes = toy->notes;
+
+	if (notes && notes->nr < MAX_NOTES)
+		notes->note[notes->nr++] = (struct note) {
+			.toy = toy, .busy = busy, .began = began, .ended = htw_now(),
+		};
+}
+
+static enum htw_served toy_serve(struct htw_job *job, const struct htw_turn *turn)
+{
+	struct toy *toy = container_of(job, struct toy, job);
+	enum htw_served served = HTW_SERVED_MORE;
+	const u64 began = htw_now();
+	bool again = false;
+	u64 ns;
+
+	WRITE_ONCE(toy->calls, toy->calls + 1);
+	spin_lock(&toy->lock);
+	if (toy->busy && !turn->wait) {
+		toy->busy--;
+		toy_note(toy, began, true);
+		spin_unlock(&toy->lock);
+		return HTW_SERVED_BUSY;
+	}
+	if (job->pacer == turn->pacer && !job->dead) {
+		ns = min(toy->left, toy->turns[toy->served % MAX_TURNS] ?: toy->turn);
+		burn(ns);
+		toy->waited |= turn->wait;
+		toy->spent += htw_now() - began;
+		toy_note(toy, began, false);
+		if (toy->left != ENDLESS)
+			toy->left -= ns;
+		if (!toy->left) {
+			again = toy->again;
+			if (again) {
+				toy->again--;
+				toy->left = toy->refill;
+			}
+			htw_job_done(job);
+			served = HTW_SERVED_DONE;
+		}
+		WRITE_ONCE(toy->served, toy->served + 1);
+	}
+	spin_unlock(&toy->lock);
+	if (again)
+		htw_job_schedule(job, 0);
+	return served;
+}
+
+/* Is a flow on a list of a pacer's? */
+static bool flow_is_used(struct htw_flow __percpu *flows, unsigned int cpu)
+{
+	struct htw_flow *flow = per_cpu_ptr(flows, cpu);
+	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
+	bool used;
+
+	spin_lock_bh(&p->lock);
+	used = !list_empty(&flow->link) || flow->is_parked || p->serving == flow;
+	spin_unlock_bh(&p->lock);
+	return used;
+}
+
+/* Pacers let go of a flow that has no job any more with their next run. */
+static void toy_user_free(void *flows)
+{
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		while (flow_is_used((struct htw_flow __force __percpu *)flows, cpu))
+			msleep(20);
+	}
+	free_percpu((void __force __percpu *)flows);
+}
+
+/* Somebody who has jobs. */
+static struct htw_flow __percpu *toy_user(struct kunit *test, enum htw_class class)
+{
+	struct htw_flow __percpu *flows = alloc_percpu(struct htw_flow);
+	unsigned int cpu;
+
+	KUNIT_ASSERT_TRUE(test, !!flows);
+	for_each_possible_cpu(cpu)
+		htw_flow_init(per_cpu_ptr(flows, cpu), class, 0);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, toy_user_free,
+							(void __force *)flows), 0);
+	return flows;
+}
+
+/* As contexts and wheels do before they are freed. */
+static void toy_cancel(struct toy *toy)
+{
+	mutex_lock(&htw_pacers_mutex);
+	spin_lock_bh(&toy->lock);
+	toy->job.dead = true;
+	set_bit(0, &toy->job.scheduled);
+	spin_unlock_bh(&toy->lock);
+	htw_job_cancel(&toy->job);
+	mutex_unlock(&htw_pacers_mutex);
+}
+
+static void toy_free(void *data)
+{
+	struct toy *toy = data;
+
+	toy_cancel(toy);
+	synchronize_rcu();
+	/* Whoever still looks at it shall notice. */
+	memset(toy, 0x6b, sizeof(*toy));
+	kvfree(toy);
+}
+
+/* A toy of a user's, without work, for this CPU's pacer; @turn is in ns. */
+static struct toy *toy_make(struct kunit *test, struct htw_flow __percpu *flows, u64 turn,
+			    struct notes *notes)
+{
+	struct toy *toy = kvzalloc(sizeof(*toy), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, toy);
+	spin_lock_init(&toy->lock);
+	htw_job_init(&toy->job, flows, toy_serve);
+	toy->job.pacer = per_cpu_ptr(&htw_pacers, raw_smp_processor_id());
+	toy->turn = turn;
+	toy->notes = notes;
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, toy_free, toy), 0);
+	return toy;
+}
+
+/* Gives a toy work. */
+static void toy_give(struct toy *toy, u64 ns)
+{
+	spin_lock_bh(&toy->lock);
+	toy->left = ns == ENDLESS ? ns : toy->left + ns;
+	htw_job_schedule(&toy->job, 0);
+	spin_unlock_bh(&toy->lock);
+}
+
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+/*
+ * In virtual time
+ */
+
+static void sleep_ns(struct kunit *test, u64 ns)
+{
+	htw_test_sleep_until(test, htw_now() + ns);
+}
+
+/* Takes all work from a toy. */
+static void toy_stop(struct toy *toy)
+{
+	spin_lock_bh(&toy->lock);
+	toy->again = 0;
+	toy->left = min_t(u64, toy->left, 1);
+	spin_unlock_bh(&toy->lock);
+}
+
+static struct notes *notes_make(struct kunit *test)
+{
+	return htw_test_array(test, 1, sizeof(struct notes));
+}
+
+/* No job of an earlier case waits, and a run may begin now. */
+static struct htw_pacer *idle_pacer(struct kunit *test)
+{
+	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, 0);
+
+	sleep_ns(test, 10 * NSEC_PER_MSEC);
+	htw_test_sleep_until(test, p->not_before);
+	for (unsigned int c = 0; c < HTW_CLASSES; c++) {
+		KUNIT_ASSERT_TRUE(test, list_empty(&p->queues[c].fresh));
+		KUNIT_ASSERT_TRUE(test, list_empty(&p->queues[c].old));
+	}
+	KUNIT_ASSERT_TRUE(test, llist_empty(&p->kicked));
+	return p;
+}
+
+/* Turns belong to the same run where no time passes between them. */
+static bool is_next_run(const struct note *note)
+{
+	return note->began - note[-1].ended > 4 * CLOCK_NS;
+}
+
+/* After each run but the last the CPU is left alone for as long as it took. */
+static void expect_gaps(struct kunit *test, const struct notes *notes)
+{
+	const struct note *first = notes->note;
+
+	KUNIT_ASSERT_GT(test, notes->nr, 0);
+	KUNIT_ASSERT_LT(test, notes->nr, MAX_NOTES);
+	for (u32 i = 1; i < notes->nr; i++) {
+		const struct note *note = &notes->note[i];
+		u64 took;
+
+		if (!is_next_run(note))
+			continue;
+		took = note[-1].ended - first->began;
+		KUNIT_ASSERT_GE(test, note->began - note[-1].ended, max(took, HTW_GAP_MIN_NS));
+		first = note;
+	}
+}
+
+#define EACH_CLASS		HTW_CLASSES
+
+struct load {
+	const char *name;
+	enum htw_class class;
+	unsigned int flows;
+	u64 turn;
+};
+
+static const struct load loads[] = {
+	{ "a privileged user", HTW_CLASS_PRIVILEGED, 1, 30000 },
+	{ "callouts", HTW_CLASS_CALLOUTS, 1, 30000 },
+	{ "two users", HTW_CLASS_OTHERS, 2, 30000 },
+	{ "two privileged users", HTW_CLASS_PRIVILEGED, 2, 30000 },
+	{ "32 users", HTW_CLASS_OTHERS, 32, 30000 },
+	{ "32 privileged users", HTW_CLASS_PRIVILEGED, 32, 30000 },
+	{ "32 of each kind", EACH_CLASS, 96, 30000 },
+	{ "turns just below the budget", HTW_CLASS_PRIVILEGED, 32, HTW_BUDGET_NS - 1000 },
+	{ "turns just above the budget", HTW_CLASS_PRIVILEGED, 32, HTW_BUDGET_NS + 1000 },
+};
+
+static void get_load_desc(const struct load *load, char *desc)
+{
+	strscpy(desc, load->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(loads, loads, get_load_desc);
+
+static void all_together_take_half_of_the_cpu(struct kunit *test)
+{
+	const struct load *load = test->param_value;
+	const u64 time = 50 * NSEC_PER_MSEC;
+	struct toy **toys = htw_test_array(test, load->flows, sizeof(*toys));
+	struct notes *notes = notes_make(test);
+	u64 spent = 0;
+
+	idle_pacer(test);
+	for (unsigned int i = 0; i < load->flows; i++) {
+		const enum htw_class class = load->class == EACH_CLASS ? i % HTW_CLASSES :
+									 load->class;
+
+		toys[i] = toy_make(test, toy_user(test, class), load->turn, notes);
+		toy_give(toys[i], ENDLESS);
+	}
+	sleep_ns(test, time);
+	for (unsigned int i = 0; i < load->flows; i++)
+		spent += toys[i]->spent;
+	for (unsigned int i = 0; i < load->flows; i++)
+		toy_stop(toys[i]);
+	expect_gaps(test, notes);
+	KUNIT_EXPECT_LE(test, spent, time / 2 + 2 * HTW_BUDGET_NS);
+	/* Nor much less than that, as nobody has used up his share yet. */
+	KUNIT_EXPECT_GE(test, spent, 45 * time / 100);
+}
+
+/* However little there is to do, and whoever schedules it. */
+static void runs_are_apart(struct kunit *test)
+{
+	const u64 time = 20 * NSEC_PER_MSEC, pause = 7 * NSEC_PER_USEC;
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct notes *notes = notes_make(test);
+	struct toy *by_itself = toy_make(test, flows, 1000, notes);
+	struct toy *by_others = toy_make(test, flows, 1000, notes);
+	struct htw_pacer *p = idle_pacer(test);
+	const u64 runs = p->runs, until = htw_now() + time;
+
+	by_itself->again = ENDLESS;
+	by_itself->refill = 1000;
+	toy_give(by_itself, 1000);
+	while (htw_now() < until) {
+		toy_give(by_others, 1000);
+		sleep_ns(test, pause);
+	}
+	toy_stop(by_itself);
+	KUNIT_EXPECT_GT(test, by_others->served, 100);
+	KUNIT_EXPECT_LE(test, p->runs - runs, time / HTW_GAP_MIN_NS + 1);
+	for (u32 i = 1; i < notes->nr; i++) {
+		if (is_next_run(&notes->note[i]))
+			KUNIT_EXPECT_GE(test, notes->note[i].began - notes->note[i - 1].ended,
+					HTW_GAP_MIN_NS);
+	}
+}
+
+/* Busy users of a class, that of @class. */
+static void keep_busy(struct kunit *test, enum htw_class class, unsigned int users, u64 turn,
+		      struct notes *notes)
+{
+	while (users--)
+		toy_give(toy_make(test, toy_user(test, class), turn, notes), ENDLESS);
+}
+
+static const enum htw_class classes[] = { HTW_CLASS_CALLOUTS, HTW_CLASS_PRIVILEGED,
+					  HTW_CLASS_OTHERS };
+
+static void get_class_desc(const enum htw_class *class, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "class %d", *class);
+}
+
+KUNIT_ARRAY_PARAM(classes, classes, get_class_desc);
+
+/* Who had nothing to do comes next, whenever that is, however many are busy. */
+static void fresh_flow_is_served_first(struct kunit *test)
+{
+	const enum htw_class class = *(const enum htw_class *)test->param_value;
+	struct notes *notes = notes_make(test);
+	struct toy *light = toy_make(test, toy_user(test, class), 5000, notes);
+
+	idle_pacer(test);
+	keep_busy(test, class, 32, 60000, notes);
+	/* Fresh they are as well, once. */
+	sleep_ns(test, 10 * NSEC_PER_MSEC);
+	for (u32 i = 0; i < 50; i++) {
+		const u32 from = notes->nr;
+
+		toy_give(light, 5000);
+		sleep_ns(test, NSEC_PER_MSEC + i * 37 * NSEC_PER_USEC);
+		KUNIT_ASSERT_LT(test, from, notes->nr);
+		KUNIT_EXPECT_PTR_EQ(test, notes->note[from].toy, light);
+	}
+	KUNIT_EXPECT_EQ(test, light->served, 50);
+}
+
+/* One who runs dry after each turn, and has something to do again at once. */
+static void flow_is_fresh_once_a_millisecond(struct kunit *test)
+{
+	const u64 time = 100 * NSEC_PER_MSEC, turn = 60 * NSEC_PER_USEC;
+	struct notes *notes = notes_make(test);
+	struct toy *eager = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), turn, notes);
+	u64 all = 0;
+
+	idle_pacer(test);
+	keep_busy(test, HTW_CLASS_PRIVILEGED, 8, turn, notes);
+	eager->again = ENDLESS;
+	eager->refill = turn;
+	toy_give(eager, turn);
+	sleep_ns(test, time);
+	toy_stop(eager);
+	for (u32 i = 0; i < notes->nr; i++)
+		all += notes->note[i].ended - notes->note[i].began;
+	/* Its part, and a turn a millisecond. */
+	KUNIT_EXPECT_LE(test, eager->spent, (all / 9 + time / NSEC_PER_MSEC * turn) * 110 / 100);
+	KUNIT_EXPECT_GE(test, eager->spent, all / 9);
+}
+
+/* The same beside one who is always busy, with short turns. */
+static void flow_that_runs_dry_keeps_its_debt(struct kunit *test)
+{
+	const u64 time = 100 * NSEC_PER_MSEC, turn = 150 * NSEC_PER_USEC;
+	struct toy *eager = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), turn, NULL);
+	struct toy *busy = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 10000, NULL);
+	const u64 ahead = time / NSEC_PER_MSEC * turn;
+
+	idle_pacer(test);
+	toy_give(busy, ENDLESS);
+	eager->again = ENDLESS;
+	eager->refill = turn;
+	toy_give(eager, turn);
+	sleep_ns(test, time);
+	toy_stop(eager);
+	toy_stop(busy);
+	/* The busy one has half of what is left of turns that went ahead. */
+	KUNIT_EXPECT_GE(test, busy->spent, (busy->spent + eager->spent - ahead) / 2 * 85 / 100);
+}
+
+static void classes_take_turns(struct kunit *test)
+{
+	const u64 turn = 60 * NSEC_PER_USEC;
+	struct notes *notes = notes_make(test);
+	u64 spent[HTW_CLASSES] = {}, all = 0;
+
+	idle_pacer(test);
+	keep_busy(test, HTW_CLASS_CALLOUTS, 1, turn, notes);
+	keep_busy(test, HTW_CLASS_PRIVILEGED, 32, turn, notes);
+	keep_busy(test, HTW_CLASS_OTHERS, 8, turn, notes);
+	sleep_ns(test, 100 * NSEC_PER_MSEC);
+	for (u32 i = 0; i < notes->nr; i++) {
+		const struct note *note = &notes->note[i];
+
+		spent[per_cpu_ptr(note->toy->job.flows, 0)->class] += note->ended - note->began;
+		all += note->ended - note->began;
+	}
+	for (unsigned int c = 0; c < HTW_CLASSES; c++) {
+		KUNIT_EXPECT_GE(test, spent[c], all / 3 * 95 / 100);
+		KUNIT_EXPECT_LE(test, spent[c], all / 3 * 105 / 100);
+	}
+}
+
+struct contest {
+	unsigned int jobs[2];
+	u64 turn[2];
+};
+
+static const struct contest contests[] = {
+	{ { 1, 1 }, { 60000, 60000 } },
+	{ { 16, 1 }, { 60000, 60000 } },
+	{ { 1, 1 }, { 5000, 150000 } },
+	{ { 16, 1 }, { 5000, 150000 } },
+	{ { 1, 16 }, { 5000, 150000 } },
+};
+
+static void get_contest_desc(const struct contest *c, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%u jobs of %llu ns, %u of %llu", c->jobs[0],
+		 c->turn[0], c->jobs[1], c->turn[1]);
+}
+
+KUNIT_ARRAY_PARAM(contests, contests, get_contest_desc);
+
+/* However many jobs a flow has, and however long its turns are. */
+static void flows_get_the_same(struct kunit *test)
+{
+	const struct contest *contest = test->param_value;
+	struct toy *toys[2][16];
+	u64 spent[2] = {};
+
+	idle_pacer(test);
+	for (unsigned int f = 0; f < 2; f++) {
+		struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
+
+		for (unsigned int i = 0; i < contest->jobs[f]; i++) {
+			toys[f][i] = toy_make(test, flows, contest->turn[f], NULL);
+			toy_give(toys[f][i], ENDLESS);
+		}
+	}
+	sleep_ns(test, 100 * NSEC_PER_MSEC);
+	for (unsigned int f = 0; f < 2; f++) {
+		for (unsigned int i = 0; i < contest->jobs[f]; i++) {
+			spent[f] += toys[f][i]->spent;
+			KUNIT_EXPECT_GT(test, toys[f][i]->served, 0);
+		}
+	}
+	/* What begins a run is charged to whoever comes first: 10 us of 200. */
+	KUNIT_EXPECT_GE(test, spent[0], spent[1] * 90 / 100);
+	KUNIT_EXPECT_LE(test, spent[0], spent[1] * 110 / 100);
+}
+
+struct saving {
+	u64 rest;	/* how long somebody has used nothing */
+	u64 tokens;	/* what he can use then, beside his share */
+};
+
+/* 50 ms to begin with, and 25% of the time, up to 250 ms. */
+static const struct saving savings[] = {
+	{ 0, 50 * NSEC_PER_MSEC },
+	{ 400 * NSEC_PER_MSEC, 150 * NSEC_PER_MSEC },
+	{ 800 * NSEC_PER_MSEC, 250 * NSEC_PER_MSEC },
+	{ 60 * (u64)NSEC_PER_SEC, 250 * NSEC_PER_MSEC },
+};
+
+static void get_saving_desc(const struct saving *saving, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "after %llu ms", saving->rest / NSEC_PER_MSEC);
+}
+
+KUNIT_ARRAY_PARAM(savings, savings, get_saving_desc);
+
+/* All that a user has used at any time is what he had saved, and a quarter of the time. */
+static void user_has_a_share(struct kunit *test)
+{
+	const struct saving *saving = test->param_value;
+	const u64 turn = 60 * NSEC_PER_USEC;
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_OTHERS);
+	struct toy *toy = toy_make(test, flows, turn, NULL);
+	u64 began, due = 0;
+
+	idle_pacer(test);
+	sleep_ns(test, saving->rest);
+	began = htw_now();
+	toy_give(toy, ENDLESS);
+	while (due < 3 * (u64)NSEC_PER_SEC) {
+		sleep_ns(test, 10 * NSEC_PER_MSEC);
+		due = htw_now() - began;
+		/* As he came here with time to rest, and a turn is not broken off. */
+		KUNIT_ASSERT_LE(test, toy->spent,
+				saving->tokens + (due + 30 * NSEC_PER_MSEC) / 4 + HTW_BUDGET_NS);
+		/* What the interrupts cost is charged, too: 10 us for each 200. */
+		KUNIT_ASSERT_GE(test, toy->spent,
+				min(saving->tokens + due / 4, due / 2) * 93 / 100 - HTW_BUDGET_NS);
+	}
+	KUNIT_EXPECT_GT(test, per_cpu_ptr(flows, 0)->parks, 100);
+	KUNIT_EXPECT_GT(test, per_cpu_ptr(flows, 0)->parked_ns, due / 4);
+}
+
+/* Who has used up his share waits alone. */
+static void parked_flow_delays_nobody(struct kunit *test)
+{
+	const enum htw_class class = *(const enum htw_class *)test->param_value;
+	struct htw_flow __percpu *greedy = toy_user(test, HTW_CLASS_OTHERS);
+	struct notes *notes = notes_make(test);
+	struct toy *light = toy_make(test, toy_user(test, class), 5000, notes);
+
+	idle_pacer(test);
+	toy_give(toy_make(test, greedy, 60000, NULL), ENDLESS);
+	sleep_ns(test, NSEC_PER_SEC);
+	KUNIT_EXPECT_GT(test, per_cpu_ptr(greedy, 0)->parks, 0);
+	for (u32 i = 0; i < 100; i++) {
+		const u64 given = htw_now();
+
+		toy_give(light, 5000);
+		sleep_ns(test, 3 * NSEC_PER_MSEC + i * 37 * NSEC_PER_USEC);
+		KUNIT_ASSERT_EQ(test, notes->nr, i + 1);
+		/* At worst a gap. */
+		KUNIT_EXPECT_LT(test, notes->note[i].began - given, 300 * NSEC_PER_USEC);
+	}
+	KUNIT_EXPECT_TRUE(test, flow_is_used(greedy, 0));
+}
+
+struct stall {
+	const char *name;
+	u64 turn[MAX_TURNS];		/* ns; each is a run of its own */
+	u64 charged;			/* what they are charged, interrupts aside */
+	u64 gap[MAX_TURNS];		/* what follows them at least, and not much more */
+};
+
+static const struct stall stalls[] = {
+	{ "long work", { 390000 }, 390000, { 390000 } },
+	{ "a stall", { 5000000 }, HTW_BUDGET_NS, { HTW_BUDGET_NS } },
+	{ "twice in a row", { 5000000, 6000000 }, HTW_BUDGET_NS + 6000000,
+	  { HTW_BUDGET_NS, 6000000 } },
+	{ "three times in a row", { 5000000, 6000000, 7000000 }, HTW_BUDGET_NS + 13000000,
+	  { HTW_BUDGET_NS, 6000000, 7000000 } },
+	{ "now and then", { 5000000, 210000, 6000000, 210000 },
+	  2 * HTW_BUDGET_NS + 420000, { HTW_BUDGET_NS, 210000, HTW_BUDGET_NS, 210000 } },
+};
+
+static void get_stall_desc(const struct stall *stall, char *desc)
+{
+	strscpy(desc, stall->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(stalls, stalls, get_stall_desc);
+
+/* What no work can take is the machine's doing, unless it comes twice in a row. */
+static void stall_is_not_doubled(struct kunit *test)
+{
+	const struct stall *stall = test->param_value;
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_OTHERS);
+	struct notes *notes = notes_make(test);
+	struct toy *toy = toy_make(test, flows, 1000, notes);
+	struct htw_pacer *p = idle_pacer(test);
+	u64 total = 0, charged;
+	u32 turns = 0;
+
+	/* A run that was no stall comes before. */
+	toy_give(toy, 1000);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_ASSERT_EQ(test, toy->served, 1);
+	charged = per_cpu_ptr(flows, 0)->spent;
+	toy->served = 0;
+	notes->nr = 0;
+	for (; turns < MAX_TURNS && stall->turn[turns]; turns++)
+		total += toy->turns[turns] = stall->turn[turns];
+	toy_give(toy, total);
+	sleep_ns(test, 100 * NSEC_PER_MSEC);
+	KUNIT_ASSERT_EQ(test, notes->nr, turns);
+	charged = per_cpu_ptr(flows, 0)->spent - charged;
+	KUNIT_EXPECT_GE(test, charged, stall->charged);
+	KUNIT_EXPECT_LT(test, charged, stall->charged + turns * (HTW_RUN_NS + 4 * CLOCK_NS) +
+				       HTW_FIRING_NS);
+	for (u32 i = 0; i < turns; i++) {
+		const u64 next = i + 1 < turns ? notes->note[i + 1].began : p->not_before;
+		const u64 gap = next - notes->note[i].ended;
+
+		KUNIT_EXPECT_GE(test, gap, stall->gap[i]);
+		KUNIT_EXPECT_LT(test, gap, stall->gap[i] + HTW_RUN_NS + HTW_FIRING_NS +
+					   4 * CLOCK_NS);
+	}
+}
+
+/* Others go on while somebody holds a lock that a job needs. */
+static void busy_lock_is_tried_later(struct kunit *test)
+{
+	struct notes *notes = notes_make(test);
+	struct toy *busy = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 1000, notes);
+	struct toy *other = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 1000, notes);
+	struct toy *const order[] = { busy, other, busy, busy, busy };
+
+	idle_pacer(test);
+	busy->busy = 3;
+	local_bh_disable();
+	toy_give(busy, 1000);
+	toy_give(other, 1000);
+	local_bh_enable();
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_ASSERT_EQ(test, notes->nr, ARRAY_SIZE(order));
+	for (u32 i = 0; i < ARRAY_SIZE(order); i++)
+		KUNIT_EXPECT_PTR_EQ_MSG(test, notes->note[i].toy, order[i], "turn %u", i);
+	KUNIT_EXPECT_TRUE(test, notes->note[3].busy);
+	KUNIT_EXPECT_FALSE(test, notes->note[4].busy);
+	KUNIT_EXPECT_FALSE(test, busy->waited);
+}
+
+static void busy_lock_is_waited_for_in_the_end(struct kunit *test)
+{
+	struct notes *notes = notes_make(test);
+	struct toy *busy = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 1000, notes);
+	struct htw_pacer *p = idle_pacer(test);
+	const u64 misses = p->misses;
+
+	busy->busy = 1000;
+	toy_give(busy, 1000);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, p->misses - misses, 8);
+	KUNIT_EXPECT_EQ(test, notes->nr, 9);
+	KUNIT_EXPECT_TRUE(test, busy->waited);
+	KUNIT_EXPECT_EQ(test, busy->left, 0);
+}
+
+enum stage { KICKED, READY, PARKED };
+
+static const enum stage stages[] = { KICKED, READY, PARKED };
+
+static void get_stage_desc(const enum stage *stage, char *desc)
+{
+	static const char *const names[] = { "kicked", "ready", "parked" };
+
+	strscpy(desc, names[*stage], KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(stages, stages, get_stage_desc);
+
+/* Wherever it is: nobody calls it any more, and its flow's other jobs go on. */
+static void cancelled_job_is_not_served(struct kunit *test)
+{
+	const enum stage stage = *(const enum stage *)test->param_value;
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_OTHERS);
+	struct htw_flow *flow = per_cpu_ptr(flows, 0);
+	struct toy *toy = toy_make(test, flows, 60000, NULL);
+	struct toy *other = toy_make(test, flows, 60000, NULL);
+	struct htw_pacer *p = idle_pacer(test);
+	u32 calls, others;
+
+	local_bh_disable();
+	toy_give(toy, ENDLESS);
+	toy_give(other, ENDLESS);
+	if (stage == KICKED) {
+		KUNIT_EXPECT_FALSE(test, llist_empty(&p->kicked));
+		local_bh_enable();
+	} else {
+		local_bh_enable();
+		sleep_ns(test, stage == READY ? NSEC_PER_MSEC : NSEC_PER_SEC);
+		/* Where it has tokens again just now, it has none left a little later. */
+		while (stage == PARKED && !flow->is_parked)
+			sleep_ns(test, 50 * NSEC_PER_USEC);
+		KUNIT_EXPECT_FALSE(test, list_empty(&toy->job.ready));
+	}
+	toy_cancel(toy);
+	calls = toy->calls;
+	others = other->calls;
+	KUNIT_EXPECT_TRUE(test, list_empty(&toy->job.ready));
+	synchronize_rcu();
+	sleep_ns(test, 100 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, toy->calls, calls);
+	KUNIT_EXPECT_GT(test, other->calls, others);
+}
+
+/* As scheduled by what it does itself: nothing is lost, and nothing done twice. */
+static void job_can_be_scheduled_while_it_is_served(struct kunit *test)
+{
+	struct toy *toy = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 1000, NULL);
+
+	idle_pacer(test);
+	toy->again = 5;
+	toy->refill = 3000;
+	toy_give(toy, 1000);
+	sleep_ns(test, 10 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, toy->served, 1 + 5 * 3);
+	KUNIT_EXPECT_EQ(test, toy->left, 0);
+	KUNIT_EXPECT_FALSE(test, htw_job_is_scheduled(&toy->job));
+}
+
+/*
+ * Users: who they are outlives what they have open
+ */
+
+#define SOMEBODY		54321
+
+struct count {
+	unsigned int users;
+	unsigned int contexts;
+};
+
+static void count_somebody(struct htw_user *user, void *data)
+{
+	struct count *count = data;
+
+	if (!uid_eq(user->uid, KUIDT_INIT(SOMEBODY)))
+		return;
+	count->users++;
+	count->contexts += user->contexts;
+}
+
+static struct count somebody(void)
+{
+	struct count count = {};
+
+	htw_users_for_each(count_somebody, &count);
+	return count;
+}
+
+static s64 tokens_of(struct htw_user *user)
+{
+	struct htw_flow_info info;
+
+	htw_flow_get_info(&per_cpu_ptr(user->cpus, 0)->flow, 0, &info);
+	return info.tokens;
+}
+
+/* He owes 50 ms, which takes 200 ms of a share of 25%. */
+static void reopening_gives_no_new_share(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context_of(test, SOMEBODY);
+	struct htw_event event;
+	u64 before;
+
+	idle_pacer(test);
+	htw_flow_spend(&ctx->user->cpus->flow, tokens_of(ctx->user) + 50 * NSEC_PER_MSEC);
+	before = htw_now();
+	kunit_release_action(test, htw_test_close, ctx);
+	sleep_ns(test, 20 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, somebody().users, 1);
+	KUNIT_EXPECT_EQ(test, somebody().contexts, 0);
+	ctx = htw_test_context_of(test, SOMEBODY);
+	KUNIT_EXPECT_EQ(test, somebody().users, 1);
+	KUNIT_EXPECT_LT(test, tokens_of(ctx->user), -44 * (s64)NSEC_PER_MSEC);
+	htw_test_start(test, ctx, htw_now(), 1);
+	htw_test_wait(test, ctx, 1);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_EXPECT_GE(test, event.fired - before, 200 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_LT(test, event.fired - before, 202 * NSEC_PER_MSEC);
+}
+
+static void user_stays_until_his_share_is_whole(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context_of(test, SOMEBODY);
+
+	idle_pacer(test);
+	/* Then he has none, and all 250 ms in a second. */
+	htw_flow_spend(&ctx->user->cpus->flow, tokens_of(ctx->user));
+	kunit_release_action(test, htw_test_close, ctx);
+	sleep_ns(test, 980 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, somebody().users, 1);
+	KUNIT_EXPECT_EQ(test, somebody().contexts, 0);
+	sleep_ns(test, 800 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, somebody().users, 0);
+}
+
+/* Somebody with CAP_SYS_RESOURCE is a user apart. */
+static void privileged_opener_has_no_share(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+
+	KUNIT_EXPECT_EQ(test, ctx->user->class, HTW_CLASS_PRIVILEGED);
+	KUNIT_EXPECT_PTR_NE(test, ctx->user, htw_test_context_of(test, SOMEBODY)->user);
+}
+#endif /* CONFIG_UML_TIME_TRAVEL_SUPPORT */
+
+#ifdef CONFIG_SMP
+/*
+ * On several CPUs
+ */
+
+#define TOYS			100u
+
+/* Keeps softirqs from a CPU. */
+struct holder {
+	struct completion holds;
+	struct completion let_go;
+	bool release;
+};
+
+static int hold_softirqs(void *data)
+{
+	struct holder *h = data;
+
+	local_bh_disable();
+	complete(&h->holds);
+	while (!READ_ONCE(h->release))
+		cpu_relax();
+	local_bh_enable();
+	complete(&h->let_go);
+	return 0;
+}
+
+static unsigned int other_cpu(struct kunit *test)
+{
+	const unsigned int cpu = cpumask_last(cpu_online_mask);
+
+	/* The case stays on the first one. */
+	KUNIT_ASSERT_NE(test, cpu, cpumask_first(cpu_online_mask));
+	KUNIT_ASSERT_EQ(test, set_cpus_allowed_ptr(current,
+						   cpumask_of(cpumask_first(cpu_online_mask))), 0);
+	return cpu;
+}
+
+static struct holder *hold(struct kunit *test, unsigned int cpu)
+{
+	struct holder *h = htw_test_array(test, 1, sizeof(*h));
+	struct task_struct *task;
+
+	init_completion(&h->holds);
+	init_completion(&h->let_go);
+	task = kthread_create_on_cpu(hold_softirqs, h, cpu, "htw_kunit_hold/%u");
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, task);
+	wake_up_process(task);
+	wait_for_completion(&h->holds);
+	return h;
+}
+
+static void let_go(struct holder *h)
+{
+	WRITE_ONCE(h->release, true);
+	wait_for_completion(&h->let_go);
+}
+
+/* Waits until a toy has been called so often. */
+static void wait_for_calls(struct kunit *test, struct toy *toy, u32 calls)
+{
+	for (unsigned int i = 0; i < 1000 && READ_ONCE(toy->calls) < calls; i++)
+		msleep(20);
+	KUNIT_ASSERT_GE(test, READ_ONCE(toy->calls), calls);
+}
+
+static struct toy *toy_make_on(struct kunit *test, unsigned int cpu,
+			       struct htw_flow __percpu *flows, u64 turn)
+{
+	struct toy *toy = toy_make(test, flows, turn, NULL);
+
+	toy->job.pacer = per_cpu_ptr(&htw_pacers, cpu);
+	return toy;
+}
+
+/* Whatever is scheduled from elsewhere until the pacer has run. */
+static void pacer_is_interrupted_once(struct kunit *test)
+{
+	const unsigned int cpu = other_cpu(test);
+	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct toy *toys[TOYS];
+	struct holder *h;
+	u64 kicks, runs;
+
+	for (u32 i = 0; i < TOYS; i++)
+		toys[i] = toy_make_on(test, cpu, flows, 1000);
+	h = hold(test, cpu);
+	kicks = READ_ONCE(p->kicks);
+	runs = READ_ONCE(p->runs);
+	for (u32 i = 0; i < TOYS; i++)
+		toy_give(toys[i], 1000);
+	/* Were there more, they would have come by then. */
+	msleep(100);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(p->kicks) - kicks, 1);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(p->runs), runs);
+	let_go(h);
+	for (u32 i = 0; i < TOYS; i++) {
+		wait_for_calls(test, toys[i], 1);
+		KUNIT_EXPECT_EQ(test, READ_ONCE(toys[i]->served), 1);
+	}
+}
+
+/* A job that is on its way to another CPU's pacer. */
+static void job_is_cancelled_before_another_cpu_has_seen_it(struct kunit *test)
+{
+	const unsigned int cpu = other_cpu(test);
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct toy *toy = toy_make_on(test, cpu, flows, 1000);
+	struct toy *other = toy_make_on(test, cpu, flows, 1000);
+	struct holder *h = hold(test, cpu);
+
+	toy_give(toy, 1000);
+	toy_give(other, 1000);
+	toy_cancel(toy);
+	KUNIT_EXPECT_TRUE(test, list_empty(&toy->job.ready));
+	let_go(h);
+	wait_for_calls(test, other, 1);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(toy->calls), 0);
+}
+
+/* A job whose turn lasts until it is told to end. */
+struct long_turn {
+	struct htw_job job;
+	struct completion begun;
+	bool end;
+	bool ended;
+};
+
+static enum htw_served long_turn_serve(struct htw_job *job, const struct htw_turn *turn)
+{
+	struct long_turn *l = container_of(job, struct long_turn, job);
+
+	if (completion_done(&l->begun))
+		return HTW_SERVED_MORE;
+	complete(&l->begun);
+	while (!READ_ONCE(l->end))
+		cpu_relax();
+	WRITE_ONCE(l->ended, true);
+	return HTW_SERVED_MORE;
+}
+
+/* Cancelling does not wait for the turn; a grace period does. */
+static void job_is_cancelled_in_its_turn(struct kunit *test)
+{
+	const unsigned int cpu = other_cpu(test);
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct toy *other = toy_make_on(test, cpu, flows, 1000);
+	struct long_turn *l = kzalloc(sizeof(*l), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, l);
+	init_completion(&l->begun);
+	htw_job_init(&l->job, flows, long_turn_serve);
+	l->job.pacer = per_cpu_ptr(&htw_pacers, cpu);
+	local_bh_disable();
+	htw_job_schedule(&l->job, 0);
+	local_bh_enable();
+	wait_for_completion(&l->begun);
+
+	mutex_lock(&htw_pacers_mutex);
+	WRITE_ONCE(l->job.dead, true);
+	htw_job_cancel(&l->job);
+	mutex_unlock(&htw_pacers_mutex);
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(l->ended));
+	WRITE_ONCE(l->end, true);
+	synchronize_rcu();
+	KUNIT_EXPECT_TRUE(test, READ_ONCE(l->ended));
+	KUNIT_EXPECT_TRUE(test, list_empty(&l->job.ready));
+	memset(l, 0x6b, sizeof(*l));
+	kfree(l);
+	toy_give(other, 1000);
+	wait_for_calls(test, other, 1);
+}
+
+/* Threads that give a toy work while its pacer is at it. */
+struct giver {
+	struct toy *toy;
+	struct task_struct *task;
+	struct completion done;
+	u32 given;
+};
+
+static int give_thread(void *data)
+{
+	struct giver *g = data;
+
+	while (g->given < 5000) {
+		toy_give(g->toy, 100);
+		g->given++;
+		if (!(g->given % 64))
+			usleep_range(10, 200);
+	}
+	complete(&g->done);
+	return 0;
+}
+
+static void nothing_is_lost_while_a_job_is_served(struct kunit *test)
+{
+	const unsigned int cpu = other_cpu(test);
+	struct toy *toy = toy_make_on(test, cpu, toy_user(test, HTW_CLASS_PRIVILEGED), 100);
+	struct giver *givers = htw_test_array(test, nr_cpu_ids, sizeof(*givers));
+	u64 given = 0;
+	unsigned int c;
+
+	for_each_online_cpu(c) {
+		struct giver *g = &givers[c];
+
+		g->toy = toy;
+		init_completion(&g->done);
+		g->task = kthread_create_on_cpu(give_thread, g, c, "htw_kunit_give/%u");
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, g->task);
+		wake_up_process(g->task);
+	}
+	for_each_online_cpu(c)
+		wait_for_completion(&givers[c].done);
+	for_each_online_cpu(c)
+		given += givers[c].given;
+	for (unsigned int i = 0; i < 1000 && READ_ONCE(toy->left); i++)
+		msleep(20);
+	KUNIT_EXPECT_EQ(test, toy->left, 0);
+	/* Each turn does as much as is given at a time. */
+	KUNIT_EXPECT_EQ(test, toy->served, given);
+	KUNIT_EXPECT_FALSE(test, htw_job_is_scheduled(&toy->job));
+}
+#endif /* CONFIG_SMP */
+
+static struct kunit_case htw_pacer_cases[] = {
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE_PARAM(all_together_take_half_of_the_cpu, loads_gen_params),
+	KUNIT_CASE(runs_are_apart),
+	KUNIT_CASE_PARAM(fresh_flow_is_served_first, classes_gen_params),
+	KUNIT_CASE(flow_is_fresh_once_a_millisecond),
+	KUNIT_CASE(flow_that_runs_dry_keeps_its_debt),
+	KUNIT_CASE(classes_take_turns),
+	KUNIT_CASE_PARAM(flows_get_the_same, contests_gen_params),
+	KUNIT_CASE_PARAM(user_has_a_share, savings_gen_params),
+	KUNIT_CASE_PARAM(parked_flow_delays_nobody, classes_gen_params),
+	KUNIT_CASE_PARAM(stall_is_not_doubled, stalls_gen_params),
+	KUNIT_CASE(busy_lock_is_tried_later),
+	KUNIT_CASE(busy_lock_is_waited_for_in_the_end),
+	KUNIT_CASE_PARAM(cancelled_job_is_not_served, stages_gen_params),
+	KUNIT_CASE(job_can_be_scheduled_while_it_is_served),
+	KUNIT_CASE(reopening_gives_no_new_share),
+	KUNIT_CASE(user_stays_until_his_share_is_whole),
+	KUNIT_CASE(privileged_opener_has_no_share),
+#endif
+#ifdef CONFIG_SMP
+	KUNIT_CASE(pacer_is_interrupted_once),
+	KUNIT_CASE(job_is_cancelled_before_another_cpu_has_seen_it),
+	KUNIT_CASE(job_is_cancelled_in_its_turn),
+	KUNIT_CASE_SLOW(nothing_is_lost_while_a_job_is_served),
+#endif
+	{}
+};
+
+static struct kunit_suite htw_pacer_suite = {
+	.name = "htw_pacer",
+	.test_cases = htw_pacer_cases,
+};
+
+kunit_test_suite(htw_pacer_suite);
+
+MODULE_DESCRIPTION("KUnit: the pacer, and users' shares");
+MODULE_LICENSE("GPL");

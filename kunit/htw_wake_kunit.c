@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit: waking up those who wait for an expiration
+ *
+ * A waiter is an entry on the context's wait queue whose function counts its calls.
+ */
+#include <kunit/test.h>
+#include <linux/anon_inodes.h>
+#include <linux/cpu.h>
+#include <linux/delay.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/kthread.h>
+#include <linux/sched/task.h>
+#include <linux/workqueue.h>
+
+#include "../htw_chardev.h"
+#include "htw_kunit.h"
+
+#define WAITERS			1000u
+/* Waiters that are woken up in one turn. */
+#define AT_ONCE			64u
+
+struct waiters;
+
+/**
+ * struct waiter - somebody on a wait queue
+ * @wait: its entry
+ * @waiters: all of them
+ * @woken: how often it was woken up
+ * @last: when that was last, in ns
+ */
+struct waiter {
+	wait_queue_entry_t wait;
+	struct waiters *waiters;
+	u32 woken;
+	u64 last;
+};
+
+/**
+ * struct waiters - all that wait on a context
+ * @ctx: the context
+ * @ns: what it takes to wake one of them up
+ * @calls: how often any was woken up
+ * @waiter: they
+ */
+struct waiters {
+	struct htw_context *ctx;
+	u64 ns;
+	u32 calls;
+	struct waiter waiter[WAITERS];
+};
+
+static int waiter_wake(wait_queue_entry_t *wait, unsigned int mode, int sync, void *key)
+{
+	struct waiter *w = container_of(wait, struct waiter, wait);
+	const u64 until = htw_now() + w->waiters->ns;
+
+	while (htw_now() < until)
+		udelay(1);
+	w->woken++;
+	w->last = htw_now();
+	WRITE_ONCE(w->waiters->calls, w->waiters->calls + 1);
+	/* As a task does: it is not there any more for the next expiration. */
+	if (wait->flags & WQ_FLAG_EXCLUSIVE)
+		list_del_init(&wait->entry);
+	return 1;
+}
+
+static void waiters_remove(void *data)
+{
+	struct waiters *all = data;
+
+	spin_lock_irq(&all->ctx->wait.lock);
+	for (u32 i = 0; i < WAITERS; i++)
+		list_del_init(&all->waiter[i].wait.entry);
+	spin_unlock_irq(&all->ctx->wait.lock);
+}
+
+/* @count waiters on a context, the first of them at the front; each takes @ns to wake up. */
+static struct waiters *waiters_make(struct kunit *test, struct htw_context *ctx, u32 count,
+				    unsigned int flags, u64 ns)
+{
+	struct waiters *all = htw_test_array(test, 1, sizeof(*all));
+
+	all->ctx = ctx;
+	all->ns = ns;
+	for (u32 i = 0; i < WAITERS; i++) {
+		struct waiter *w = &all->waiter[i];
+
+		w->waiters = all;
+		init_waitqueue_func_entry(&w->wait, waiter_wake);
+		INIT_LIST_HEAD(&w->wait.entry);
+		if (i >= count)
+			continue;
+		if (flags & WQ_FLAG_EXCLUSIVE)
+			add_wait_queue_exclusive(&ctx->wait, &w->wait);
+	}
+	for (u32 i = count; i-- && !(flags & WQ_FLAG_EXCLUSIVE);)
+		add_wait_queue(&ctx->wait, &all->waiter[i].wait);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, waiters_remove, all), 0);
+	return all;
+}
+
+/* Waits until as many calls were made. */
+static void wait_for_calls(struct kunit *test, struct waiters *all, u32 calls)
+{
+	for (unsigned int i = 0; i < 1000 && READ_ONCE(all->calls) < calls; i++)
+		msleep(20);
+	KUNIT_ASSERT_GE(test, READ_ONCE(all->calls), calls);
+}
+
+/*
+ * On any kernel
+ */
+
+static void each_waiter_is_woken_once(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *all = waiters_make(test, ctx, WAITERS, 0, 0);
+
+	htw_test_start(test, ctx, 0, 1);
+	wait_for_calls(test, all, WAITERS);
+	/* Were there more, they would have come by then. */
+	msleep(50);
+	for (u32 i = 0; i < WAITERS; i++)
+		KUNIT_EXPECT_EQ_MSG(test, all->waiter[i].woken, 1, "waiter %u", i);
+}
+
+static void exclusive_waiters_are_woken_one_by_one(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *all = waiters_make(test, ctx, 10, WQ_FLAG_EXCLUSIVE, 0);
+
+	for (u32 i = 0; i < 10; i++) {
+		htw_test_start(test, ctx, 0, i);
+		wait_for_calls(test, all, i + 1);
+		msleep(20);
+		KUNIT_EXPECT_EQ(test, READ_ONCE(all->calls), i + 1);
+		KUNIT_EXPECT_EQ(test, all->waiter[i].woken, 1);
+	}
+}
+
+/* The walk's mark is on the list that goes with the context. */
+static void context_is_closed_in_the_middle_of_a_walk(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *all = waiters_make(test, ctx, WAITERS, 0, 100 * NSEC_PER_USEC);
+	u32 calls;
+
+	htw_test_start(test, ctx, 0, 1);
+	for (unsigned int i = 0; i < 100000 && READ_ONCE(all->calls) < 2 * AT_ONCE; i++)
+		usleep_range(100, 200);
+	KUNIT_ASSERT_GE(test, READ_ONCE(all->calls), 2 * AT_ONCE);
+	kunit_release_action(test, waiters_remove, all);
+	calls = READ_ONCE(all->calls);
+	KUNIT_EXPECT_LT(test, calls, WAITERS);
+	KUNIT_EXPECT_TRUE(test, READ_ONCE(ctx->waking));
+	kunit_release_action(test, htw_test_close, ctx);
+	/* KASAN tells if the pacer finds its memory gone. */
+	msleep(300);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(all->calls), calls);
+}
+
+/**
+ * struct reader - a thread that reads one event
+ * @file: where from
+ * @task: the thread
+ * @switches: what wait_task_inactive() returned once it waited
+ * @ret: what it read
+ * @event: and that
+ * @done: it has
+ */
+struct reader {
+	struct file *file;
+	struct task_struct *task;
+	unsigned long switches;
+	ssize_t ret;
+	struct htw_event event;
+	bool done;
+};
+
+#define READERS			16u
+
+static int read_thread(void *data)
+{
+	struct reader *r = data;
+	loff_t pos = 0;
+
+	r->ret = kernel_read(r->file, &r->event, sizeof(r->event), &pos);
+	smp_store_release(&r->done, true);
+	return 0;
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(close_file, __fput_sync, struct file *);
+
+static struct file *file_of_context(struct kunit *test)
+{
+	struct htw_context *ctx = htw_context_alloc(HTW_TEST_LIMIT);
+	struct file *file;
+
+	KUNIT_ASSERT_NOT_NULL(test, ctx);
+	/* Does not call ->open; the context is then the file's. */
+	file = anon_inode_getfile("[htw]", &htw_fops, ctx, O_RDWR);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, close_file, file), 0);
+	return file;
+}
+
+static u32 readers_done(const struct reader *readers)
+{
+	u32 done = 0;
+
+	for (u32 i = 0; i < READERS; i++)
+		done += smp_load_acquire(&readers[i].done);
+	return done;
+}
+
+static void wait_for_readers(struct kunit *test, const struct reader *readers, u32 count)
+{
+	for (unsigned int i = 0; i < 1000 && readers_done(readers) < count; i++)
+		msleep(20);
+	KUNIT_ASSERT_EQ(test, readers_done(readers), count);
+}
+
+/* Threads that each read one event, and wait for it by now. */
+static struct reader *readers_make(struct kunit *test, struct file *file)
+{
+	struct reader *readers = htw_test_array(test, READERS, sizeof(*readers));
+
+	for (u32 i = 0; i < READERS; i++) {
+		struct reader *r = &readers[i];
+
+		r->file = file;
+		r->task = kthread_create(read_thread, r, "htw_kunit_read/%u", i);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, r->task);
+		get_task_struct(r->task);
+		wake_up_process(r->task);
+	}
+	for (u32 i = 0; i < READERS; i++) {
+		struct reader *r = &readers[i];
+
+		for (unsigned int k = 0; k < 1000 && !r->switches; k++) {
+			r->switches = wait_task_inactive(r->task, TASK_INTERRUPTIBLE);
+			msleep(20);
+		}
+		KUNIT_ASSERT_NE(test, r->switches, 0);
+	}
+	return readers;
+}
+
+static void readers_end(struct kunit *test, struct reader *readers)
+{
+	for (u32 i = 0; i < READERS; i++) {
+		kthread_stop_put(readers[i].task);
+		KUNIT_EXPECT_EQ(test, readers[i].ret, sizeof(struct htw_event));
+	}
+}
+
+/* An expiration wakes up one of those who wait in read(), and the others not at all. */
+static void one_reader_is_woken(struct kunit *test)
+{
+	struct file *file = file_of_context(test);
+	struct reader *readers = readers_make(test, file);
+
+	for (u32 i = 0; i < READERS; i++) {
+		htw_test_start(test, file->private_data, 0, i);
+		wait_for_readers(test, readers, i + 1);
+		msleep(20);
+		for (u32 k = 0; k < READERS; k++) {
+			const struct reader *r = &readers[k];
+
+			if (!smp_load_acquire(&r->done))
+				KUNIT_EXPECT_EQ(test, wait_task_inactive(r->task,
+									 TASK_INTERRUPTIBLE),
+						r->switches);
+		}
+	}
+	readers_end(test, readers);
+}
+
+/* Who leaves events behind wakes up the next: each has one, though all came at once. */
+static void reader_passes_on_what_it_leaves(struct kunit *test)
+{
+	struct file *file = file_of_context(test);
+	struct reader *readers = readers_make(test, file);
+	u32 seen = 0;
+
+	for (u32 i = 0; i < READERS; i++)
+		htw_test_start(test, file->private_data,
+			       htw_test_tick_up(htw_now()) + 100 * NSEC_PER_MSEC, i);
+	wait_for_readers(test, readers, READERS);
+	for (u32 i = 0; i < READERS; i++)
+		seen |= BIT(readers[i].event.cookie);
+	KUNIT_EXPECT_EQ(test, seen, BIT(READERS) - 1);
+	readers_end(test, readers);
+}
+
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+/*
+ * In virtual time: waking up all of them takes 4 ms, and with gaps 8
+ */
+
+#define WAKE_NS			4000u
+#define WALK_NS			(2 * WAITERS * WAKE_NS)
+
+static void waiters_are_woken_64_at_a_time(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *all = waiters_make(test, ctx, WAITERS, 0, WAKE_NS);
+	u32 group = 1, groups = 1;
+
+	htw_test_start(test, ctx, 0, 1);
+	htw_test_sleep_until(test, htw_now() + 2 * WALK_NS);
+	KUNIT_ASSERT_EQ(test, all->calls, WAITERS);
+	for (u32 i = 1; i < WAITERS; i++) {
+		const u64 apart = all->waiter[i].last - all->waiter[i - 1].last;
+
+		/* From the front to the back, with gaps. */
+		KUNIT_ASSERT_GT(test, all->waiter[i].last, all->waiter[i - 1].last);
+		if (apart < AT_ONCE * WAKE_NS) {
+			KUNIT_ASSERT_LT(test, apart, 2 * WAKE_NS);
+			KUNIT_ASSERT_LE(test, ++group, AT_ONCE);
+			continue;
+		}
+		group = 1;
+		groups++;
+	}
+	KUNIT_EXPECT_EQ(test, groups, DIV_ROUND_UP(WAITERS, AT_ONCE));
+}
+
+/* Also those who had been woken up before have to look again. */
+static void expiration_in_a_walk_wakes_up_all_again(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *all = waiters_make(test, ctx, WAITERS, 0, WAKE_NS);
+	u64 second;
+
+	htw_test_start(test, ctx, 0, 1);
+	htw_test_sleep_until(test, htw_now() + WALK_NS / 2);
+	KUNIT_ASSERT_GT(test, all->calls, WAITERS / 4);
+	KUNIT_ASSERT_LT(test, all->calls, WAITERS * 3 / 4);
+	second = htw_now();
+	htw_test_start(test, ctx, 0, 2);
+	htw_test_sleep_until(test, htw_now() + 3 * WALK_NS);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 2);
+	for (u32 i = 0; i < WAITERS; i++) {
+		KUNIT_EXPECT_GT_MSG(test, all->waiter[i].last, second, "waiter %u", i);
+		KUNIT_EXPECT_LE(test, all->waiter[i].woken, 2);
+	}
+	KUNIT_EXPECT_FALSE(test, ctx->waking);
+}
+
+/* However fast expirations follow each other, the walk comes to the last ones. */
+static void expirations_do_not_starve_the_last_waiters(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *all = waiters_make(test, ctx, WAITERS, 0, WAKE_NS);
+	const u64 began = htw_now();
+
+	for (u32 i = 0; htw_now() < began + 3 * WALK_NS; i++) {
+		htw_test_start(test, ctx, 0, i);
+		htw_test_sleep_until(test, htw_now() + 300 * NSEC_PER_USEC);
+	}
+	for (u32 i = 0; i < WAITERS; i++)
+		KUNIT_EXPECT_GE_MSG(test, all->waiter[i].woken, 2, "waiter %u", i);
+	htw_test_sleep_until(test, htw_now() + 2 * WALK_NS);
+}
+
+/* The work is the context's user's: he waits when he has used up his share. */
+static void walk_is_charged_to_the_user(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context_of(test, 54322);
+	struct htw_flow *flow = per_cpu_ptr(&ctx->user->cpus->flow, 0);
+	struct waiters *all = waiters_make(test, ctx, WAITERS, 0, WAKE_NS);
+	const u64 spent = flow->spent;
+
+	htw_test_start(test, ctx, 0, 1);
+	htw_test_sleep_until(test, htw_now() + 2 * WALK_NS);
+	KUNIT_EXPECT_EQ(test, all->calls, WAITERS);
+	KUNIT_EXPECT_GE(test, flow->spent - spent, WAITERS * WAKE_NS);
+	for (u32 i = 0; i < 100; i++) {
+		htw_test_start(test, ctx, 0, 1);
+		htw_test_sleep_until(test, htw_now() + WALK_NS);
+	}
+	KUNIT_EXPECT_GT(test, flow->parks, 0);
+	/* A quarter of the time, and 50 ms to begin with. */
+	KUNIT_EXPECT_LE(test, (u64)all->calls * WAKE_NS,
+			102 * (u64)WALK_NS / 4 + 55 * NSEC_PER_MSEC);
+}
+#endif /* CONFIG_UML_TIME_TRAVEL_SUPPORT */
+
+#ifdef CONFIG_SMP
+static long start_now(void *ctx)
+{
+	const struct htw_add add = {};
+
+	return htw_test_add(ctx, &add) ? 0 : -ENOMEM;
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(bring_back, add_cpu, unsigned long);
+
+/* The CPU whose pacer walks on goes away; another's does so then. */
+static void walk_survives_its_cpu(struct kunit *test)
+{
+	const unsigned int cpu = cpumask_last(cpu_online_mask);
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *all = waiters_make(test, ctx, WAITERS, 0, 500 * NSEC_PER_USEC);
+
+	KUNIT_ASSERT_GT(test, cpu, 0);
+	KUNIT_ASSERT_EQ(test, work_on_cpu(cpu, start_now, ctx), 0);
+	wait_for_calls(test, all, 1);
+	KUNIT_ASSERT_EQ(test, kunit_add_action(test, bring_back, (void *)(unsigned long)cpu), 0);
+	KUNIT_ASSERT_EQ(test, remove_cpu(cpu), 0);
+	KUNIT_EXPECT_LT_MSG(test, READ_ONCE(all->calls), WAITERS, "the CPU took too long to go");
+	wait_for_calls(test, all, WAITERS);
+	KUNIT_EXPECT_NE(test, ctx->wake_job.pacer->cpu, cpu);
+}
+#endif /* CONFIG_SMP */
+
+static struct kunit_case htw_wake_cases[] = {
+	KUNIT_CASE(each_waiter_is_woken_once),
+	KUNIT_CASE(exclusive_waiters_are_woken_one_by_one),
+	KUNIT_CASE_SLOW(context_is_closed_in_the_middle_of_a_walk),
+	KUNIT_CASE(one_reader_is_woken),
+	KUNIT_CASE(reader_passes_on_what_it_leaves),
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE(waiters_are_woken_64_at_a_time),
+	KUNIT_CASE(expiration_in_a_walk_wakes_up_all_again),
+	KUNIT_CASE(expirations_do_not_starve_the_last_waiters),
+	KUNIT_CASE(walk_is_charged_to_the_user),
+#endif
+#ifdef CONFIG_SMP
+	KUNIT_CASE_SLOW(walk_survives_its_cpu),
+#endif
+	{}
+};
+
+static struct kunit_suite htw_wake_suite = {
+	.name = "htw_wake",
+	.init = htw_test_init,
+	.test_cases = htw_wake_cases,
+};
+
+kunit_test_suite(htw_wake_suite);
+
+MODULE_DESCRIPTION("KUnit: waking up those who wait for an expiration");
+MODULE_LICENSE("GPL");
