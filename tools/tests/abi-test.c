@@ -195,7 +195,7 @@ HTW_TEST(add_flags)
 	if (self->features & HTW_FEATURE_CANCEL_ON_SET)
 		known |= HTW_F_CANCEL_ON_SET;
 	for (bit = 0; bit < 32; bit++) {
-		struct htw_add add = htw_abs(htw_now() + MSEC, 1), before;
+		struct htw_add add = htw_abs(now_ns() + MSEC, 1), before;
 
 		if (known & (1U << bit))
 			continue;

@@ -15,9 +15,9 @@ HTW_TEST(relative)
 	struct htw_event ev;
 	__u64 t0, t1;
 
-	t0 = htw_now();
+	t0 = now_ns();
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
-	t1 = htw_now();
+	t1 = now_ns();
 	EXPECT_NE(0, add.id);
 	EXPECT_NE(POISON, add.id);
 	before.id = add.id;
@@ -38,7 +38,7 @@ HTW_TEST(relative)
 
 HTW_TEST(absolute)
 {
-	struct htw_add add = htw_abs(htw_now() + 5 * MSEC + 1, 43);
+	struct htw_add add = htw_abs(now_ns() + 5 * MSEC + 1, 43);
 	struct htw_event ev;
 
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
@@ -57,8 +57,8 @@ HTW_TEST(past_and_zero)
 		htw_rel(0, 0),
 		htw_abs(0, 1),
 		htw_abs(1, 2),
-		htw_abs(htw_now() - 1, 3),
-		htw_abs(htw_now() / 2, 4),
+		htw_abs(now_ns() - 1, 3),
+		htw_abs(now_ns() / 2, 4),
 		htw_rel(1, 5),
 	};
 	struct htw_event ev;
@@ -66,9 +66,9 @@ HTW_TEST(past_and_zero)
 	__u64 t0, t1;
 
 	for (i = 0; i < ARRAY_SIZE(adds); i++) {
-		t0 = htw_now();
+		t0 = now_ns();
 		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &adds[i]));
-		t1 = htw_now();
+		t1 = now_ns();
 		ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
 		EXPECT_EQ(adds[i].id, ev.id);
 		EXPECT_EQ(i, ev.cookie);
@@ -96,17 +96,17 @@ HTW_TEST(never)
 		htw_abs(s64_max + 1, 3),
 		htw_rel(~0ULL, 4),
 		htw_rel(~0ULL - 1, 5),
-		htw_rel(~0ULL - htw_now(), 6),
+		htw_rel(~0ULL - now_ns(), 6),
 		htw_rel(s64_max, 7),
 		htw_rel(s64_max + 1, 8),
-		htw_rel(s64_max - htw_now(), 9),
+		htw_rel(s64_max - now_ns(), 9),
 		htw_rel(365 * 24 * 3600 * SEC, 10),
 	};
 	struct htw_cancel cancel;
 	unsigned int i;
 	__u64 t0;
 
-	t0 = htw_now();
+	t0 = now_ns();
 	for (i = 0; i < ARRAY_SIZE(adds); i++)
 		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &adds[i]));
 	EXPECT_EQ(ARRAY_SIZE(adds), htw_timers(self->fd));
@@ -119,7 +119,7 @@ HTW_TEST(never)
 		EXPECT_EQ(0, cancel.missed);
 		if (adds[i].flags & HTW_F_ABS) {
 			EXPECT_GE(adds[i].deadline - t0, cancel.remaining);
-			EXPECT_LE(adds[i].deadline - htw_now(), cancel.remaining);
+			EXPECT_LE(adds[i].deadline - now_ns(), cancel.remaining);
 		} else {
 			EXPECT_LE(364 * 24 * 3600 * SEC, cancel.remaining);
 			EXPECT_GE(adds[i].deadline, cancel.remaining);

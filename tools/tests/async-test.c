@@ -50,11 +50,11 @@ HTW_TEST(sigio)
 	ASSERT_EQ(0, fcntl(self->fd, F_SETOWN, getpid()));
 	ASSERT_EQ(0, set_async(self->fd, true));
 	for (i = 0; i < 10; i++) {
-		const __u64 deadline = htw_now() + i * MSEC;
+		const __u64 deadline = now_ns() + i * MSEC;
 
 		ASSERT_NE(0, htw_start_abs(self->fd, deadline, i));
 		ASSERT_EQ(SIGIO, wait_signal(SIGIO, &info, EVENTUALLY));
-		EXPECT_LE(deadline, htw_now());
+		EXPECT_LE(deadline, now_ns());
 		/* What it says is true. */
 		ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
 		EXPECT_EQ(i, ev.cookie);

@@ -286,7 +286,7 @@ static bool moved_in_order(struct __test_metadata *_metadata, int fd, enum form 
 		ASSERT_TRUE(htw_eventually(htw_info(fd).expired == 2));
 	if (before == DISARMED)
 		ASSERT_EQ(2, htw_read(fd, ev, 8));
-	when = htw_now() + 50 * MSEC;
+	when = now_ns() + 50 * MSEC;
 	for (int i = 0; i < 4; i++) {
 		deadlines[i] = when;
 		ops[i].op = HTW_OP_MOD;
@@ -300,7 +300,7 @@ static bool moved_in_order(struct __test_metadata *_metadata, int fd, enum form 
 		ASSERT_EQ(0, htw_batch_all(fd, ops, 4));
 	if (form == IN_VECTOR)
 		ASSERT_EQ(0, htw_call(fd, HTW_VECTOR, &v));
-	in_time = htw_now() < when;
+	in_time = now_ns() < when;
 	ASSERT_EQ(4, htw_collect(fd, ev, 4));
 	for (int i = 0; i < 4; i++) {
 		if (in_time)

@@ -17,7 +17,7 @@ HTW_TEST(empty)
 
 HTW_TEST(mixed)
 {
-	__u64 far = htw_now() + 3600 * SEC;
+	__u64 far = now_ns() + 3600 * SEC;
 	__u64 pending = htw_start_abs(self->fd, far, 100);
 	__u64 unread = htw_start(self->fd, 0, 101);
 	struct htw_op ops[] = {
@@ -40,7 +40,7 @@ HTW_TEST(mixed)
 	EXPECT_NE(POISON, ops[0].add.id);
 	EXPECT_EQ(0, ops[1].result);
 	EXPECT_EQ(100, ops[1].cancel.cookie);
-	EXPECT_LE(far - htw_now(), ops[1].cancel.remaining);
+	EXPECT_LE(far - now_ns(), ops[1].cancel.remaining);
 	EXPECT_GE(3600 * SEC, ops[1].cancel.remaining);
 	EXPECT_EQ(0, ops[1].cancel.missed);
 	EXPECT_EQ(-ENOENT, ops[2].result);
@@ -303,12 +303,12 @@ HTW_TEST(cut_short_by_signals)
 	struct htw_op *ops = calloc(COUNT, sizeof(*ops));
 	struct htw_batch batch;
 	__u32 at, cuts = 0;
-	__u64 end = htw_now() + EVENTUALLY;
+	__u64 end = now_ns() + EVENTUALLY;
 	int i, ret;
 
 	ASSERT_NE(NULL, ops);
 	ASSERT_EQ(0, sigaction(SIGALRM, &action, NULL));
-	while (!cuts && htw_now() < end) {
+	while (!cuts && now_ns() < end) {
 		for (i = 0; i < COUNT; i++)
 			ops[i] = htw_op_add(~0ULL, i);
 		ASSERT_EQ(0, setitimer(ITIMER_REAL, &often, NULL));

@@ -8,14 +8,14 @@
 
 HTW_TEST(pending)
 {
-	__u64 deadline = htw_now() + 3600 * SEC, t0, t1;
+	__u64 deadline = now_ns() + 3600 * SEC, t0, t1;
 	__u64 id = htw_start_abs(self->fd, deadline, 0xfeedfacecafebeefULL);
 	struct htw_cancel cancel = htw_cancel_of(id, 0);
 
 	ASSERT_NE(0, id);
-	t0 = htw_now();
+	t0 = now_ns();
 	ASSERT_EQ(0, htw_call(self->fd, HTW_CANCEL, &cancel));
-	t1 = htw_now();
+	t1 = now_ns();
 	EXPECT_EQ(id, cancel.id);
 	EXPECT_EQ(0xfeedfacecafebeefULL, cancel.cookie);
 	EXPECT_GE(deadline - t0, cancel.remaining);
@@ -34,7 +34,7 @@ HTW_TEST(pending_is_never_read)
 
 	id[0] = htw_start(self->fd, 60 * MSEC, 1);
 	id[1] = htw_start(self->fd, 60 * MSEC, 2);
-	until = htw_now() + 80 * MSEC;
+	until = now_ns() + 80 * MSEC;
 	ASSERT_NE(0, id[0]);
 	ASSERT_NE(0, id[1]);
 	if (htw_stop(self->fd, id[0]) == -EALREADY)
@@ -55,7 +55,7 @@ HTW_TEST(pending_with_discard)
 
 HTW_TEST(periodic_pending)
 {
-	struct htw_add add = htw_abs(htw_now() + MSEC, 6);
+	struct htw_add add = htw_abs(now_ns() + MSEC, 6);
 	struct htw_cancel cancel;
 	struct htw_event ev;
 
@@ -67,7 +67,7 @@ HTW_TEST(periodic_pending)
 	ASSERT_EQ(0, htw_call(self->fd, HTW_CANCEL, &cancel));
 	EXPECT_EQ(6, cancel.cookie);
 	EXPECT_EQ(0, cancel.missed);
-	EXPECT_LE(add.deadline + 3600 * SEC - htw_now(), cancel.remaining);
+	EXPECT_LE(add.deadline + 3600 * SEC - now_ns(), cancel.remaining);
 	EXPECT_GE(3600 * SEC, cancel.remaining);
 	EXPECT_EQ(0, htw_timers(self->fd));
 	EXPECT_EQ(-ENOENT, htw_stop(self->fd, add.id));
@@ -153,7 +153,7 @@ HTW_TEST(discard_from_the_middle)
 
 HTW_TEST(unread_periodic)
 {
-	struct htw_add add = htw_abs(htw_now() - 10 * INTERVAL, 10);
+	struct htw_add add = htw_abs(now_ns() - 10 * INTERVAL, 10);
 	struct htw_cancel cancel;
 	struct htw_event ev[2];
 	__u64 t0, t1;
@@ -162,9 +162,9 @@ HTW_TEST(unread_periodic)
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
 	ASSERT_TRUE(htw_wait_readable(self->fd));
 	cancel = htw_cancel_of(add.id, 0);
-	t0 = htw_now();
+	t0 = now_ns();
 	ASSERT_EQ(-EALREADY, htw_call(self->fd, HTW_CANCEL, &cancel));
-	t1 = htw_now();
+	t1 = now_ns();
 	EXPECT_EQ(10, cancel.cookie);
 	EXPECT_EQ(0, cancel.remaining);
 	EXPECT_LE((t0 - add.deadline) / INTERVAL, cancel.missed);
@@ -181,7 +181,7 @@ HTW_TEST(unread_periodic)
 
 HTW_TEST(unread_periodic_with_discard)
 {
-	struct htw_add add = htw_abs(htw_now() - 10 * INTERVAL, 11);
+	struct htw_add add = htw_abs(now_ns() - 10 * INTERVAL, 11);
 	struct htw_cancel cancel;
 	struct htw_event ev;
 
@@ -224,7 +224,7 @@ HTW_TEST(argument_that_cannot_be_read)
 
 HTW_TEST(argument_that_cannot_be_written)
 {
-	__u64 deadline = htw_now() + 500 * MSEC;
+	__u64 deadline = now_ns() + 500 * MSEC;
 	struct htw_cancel cancel;
 	struct htw_event ev;
 	__u64 id;

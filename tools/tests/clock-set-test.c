@@ -504,7 +504,7 @@ SET_TEST(thousands)
 	for (i = 0; i < COUNT; i += n) {
 		n = COUNT - i < BATCH ? COUNT - i : BATCH;
 		for (j = 0; j < n; j++) {
-			const __u64 later = HOUR + htw_random(&random) % (1000 * HOUR);
+			const __u64 later = HOUR + xorshift64(&random) % (1000 * HOUR);
 
 			ops[j] = htw_op_add(now + later, i + j);
 			if ((i + j) % 2)
@@ -594,7 +594,7 @@ SET_TEST(all_at_once)
 
 		for (i = 0; i < EACH; i++, added++) {
 			/* Some near, some far, none that goes on after it was read. */
-			const __u64 after = i % 8 ? 100 * HOUR : htw_random(&random) % MSEC;
+			const __u64 after = i % 8 ? 100 * HOUR : xorshift64(&random) % MSEC;
 
 			ids[i] = start_as(self->fd, after, 0, 0, 0, i);
 			ASSERT_NE(0, ids[i]);

@@ -213,13 +213,13 @@ TEST_F_TIMEOUT(htw, what_is_held_back_is_not_lost, TEST_SECONDS)
 	ASSERT_LE(0, burst);
 	ASSERT_TRUE(ring_open(&ring, greedy, RING, CLOCK_MONOTONIC));
 
-	due = htw_now() + 400 * MSEC;
+	due = now_ns() + 400 * MSEC;
 	ASSERT_TRUE(start_periodic(&p, greedy, due));
 	/* Due when the share is used up, and cancelled in part while they wait for it. */
 	ASSERT_EQ(AT_ONCE, htw_start_many(burst, due + 600 * MSEC, 0, AT_ONCE, ids));
-	ASSERT_GT(due, htw_now());
-	while (htw_now() < due + 605 * MSEC) {
-		htw_sleep_until(htw_now() + MSEC);
+	ASSERT_GT(due, now_ns());
+	while (now_ns() < due + 605 * MSEC) {
+		sleep_until(now_ns() + MSEC);
 		periodic_take(&p, &ring);
 	}
 	for (i = AT_ONCE - CANCELLED; i < AT_ONCE; i++) {
@@ -232,8 +232,8 @@ TEST_F_TIMEOUT(htw, what_is_held_back_is_not_lost, TEST_SECONDS)
 	}
 
 	while (p.fired < (__u64)PERIODIC * FIRINGS || got + cancelled < AT_ONCE) {
-		ASSERT_GT(due + EVENTUALLY, htw_now());
-		htw_sleep_until(htw_now() + MSEC);
+		ASSERT_GT(due + EVENTUALLY, now_ns());
+		sleep_until(now_ns() + MSEC);
 		periodic_take(&p, &ring);
 		while ((n = htw_read(burst, ev, BATCH)) > 0) {
 			for (i = 0; i < n; i++, got++) {

@@ -63,7 +63,7 @@ HTW_TEST(around_the_windows_of_the_levels)
 {
 	static const int around[] = { -1, 0, 1 };
 	struct htw_info info = htw_info(self->fd);
-	__u64 start = htw_now(), span = self->tick;
+	__u64 start = now_ns(), span = self->tick;
 	unsigned int level, k, i, n = 0;
 	int ns;
 
@@ -108,12 +108,12 @@ HTW_TEST(order)
 	unsigned int i;
 
 	for (margin = 200 * MSEC; ; margin *= 2) {
-		start = htw_now() + margin;
+		start = now_ns() + margin;
 		for (i = 0; i < MOST; i++) {
-			adds[i] = htw_abs(start + htw_random(&random) % 64 * 10 * MSEC, i);
+			adds[i] = htw_abs(start + xorshift64(&random) % 64 * 10 * MSEC, i);
 			ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &adds[i]));
 		}
-		if (htw_now() < start)
+		if (now_ns() < start)
 			break;
 		ASSERT_GE(10 * SEC, margin);
 		ASSERT_EQ(MOST, htw_collect(self->fd, events, MOST));
@@ -134,13 +134,13 @@ HTW_TEST(order_of_equals_added_far_apart)
 	unsigned int i;
 	__u64 deadline;
 
-	deadline = htw_now() + 2 * SEC;
+	deadline = now_ns() + 2 * SEC;
 	for (i = 0; i < ARRAY_SIZE(before); i++) {
-		htw_sleep_until(deadline - before[i]);
+		sleep_until(deadline - before[i]);
 		adds[i] = htw_abs(deadline, i);
 		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &adds[i]));
 	}
-	if (htw_now() >= deadline)
+	if (now_ns() >= deadline)
 		SKIP(return, "this machine stood still for too long");
 	expect_all(_metadata, self->fd, ARRAY_SIZE(before));
 	for (i = 0; i < ARRAY_SIZE(before); i++)
@@ -152,7 +152,7 @@ HTW_TEST(one_at_each_tick)
 	unsigned int i;
 	__u64 start;
 
-	start = htw_now();
+	start = now_ns();
 	for (i = 0; i < 2000; i++) {
 		adds[i] = htw_abs(start + i * self->tick, i);
 		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &adds[i]));
@@ -167,7 +167,7 @@ HTW_TEST(into_an_idle_wheel)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(idle); i++) {
-		htw_sleep_until(htw_now() + idle[i] * MSEC);
+		sleep_until(now_ns() + idle[i] * MSEC);
 		adds[0] = htw_rel(3 * MSEC, 0);
 		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &adds[0]));
 		expect_all(_metadata, self->fd, 1);
@@ -180,7 +180,7 @@ HTW_TEST(ever_earlier)
 	unsigned int i;
 	__u64 start;
 
-	start = htw_now() + SEC;
+	start = now_ns() + SEC;
 	for (i = 0; i < 500; i++) {
 		adds[i] = htw_abs(start - i * 2 * MSEC, i);
 		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &adds[i]));

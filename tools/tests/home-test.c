@@ -30,7 +30,7 @@ static void wait_on(struct __test_metadata *_metadata, int fd, int from, int hom
 
 	ASSERT_NE(~0ULL, before);
 	ASSERT_EQ(0, htw_pin(from));
-	ASSERT_EQ(COUNT, htw_start_many(fd, htw_now() + HOUR, cookie, COUNT, ids));
+	ASSERT_EQ(COUNT, htw_start_many(fd, now_ns() + HOUR, cookie, COUNT, ids));
 	EXPECT_EQ(before + COUNT, pending_on(home));
 	ASSERT_EQ(COUNT, htw_stop_many(fd, ids, COUNT));
 	EXPECT_EQ(before, pending_on(home));

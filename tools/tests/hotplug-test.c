@@ -35,7 +35,7 @@ static void expect_all(struct __test_metadata *_metadata, int fd)
 		ASSERT_EQ(0, seen[events[i].cookie]++);
 		ASSERT_LE(events[i].deadline, events[i].fired);
 	}
-	EXPECT_LE(events[COUNT - 1].deadline, htw_now());
+	EXPECT_LE(events[COUNT - 1].deadline, now_ns());
 	EXPECT_EQ(0, htw_timers(fd));
 }
 
@@ -49,11 +49,11 @@ HTW_TEST(cpu_goes_and_comes_back)
 
 	for (spread = 3 * SEC; ; spread *= 2) {
 		ASSERT_EQ(0, htw_pin(1));
-		last = htw_now() + spread;
+		last = now_ns() + spread;
 		ASSERT_TRUE(add_spread(self->fd, last - spread + 20 * MSEC, spread));
 		ASSERT_EQ(0, htw_pin(0));
 		ASSERT_EQ(0, htw_write_file(CPU1, "0"));
-		if (htw_now() + spread / 4 < last)
+		if (now_ns() + spread / 4 < last)
 			break;
 		/* Too slow: nothing was left for the CPU to leave behind. */
 		expect_all(_metadata, self->fd);
@@ -66,7 +66,7 @@ HTW_TEST(cpu_goes_and_comes_back)
 	for (round = 0; round < 3; round++) {
 		ASSERT_EQ(0, htw_write_file(CPU1, "1"));
 		ASSERT_EQ(0, htw_pin(1));
-		ASSERT_TRUE(add_spread(self->fd, htw_now(), SEC));
+		ASSERT_TRUE(add_spread(self->fd, now_ns(), SEC));
 		if (round % 2) {
 			expect_all(_metadata, self->fd);
 			ASSERT_EQ(0, htw_pin(0));
@@ -88,7 +88,7 @@ HTW_TEST(cancel_what_a_gone_cpu_left)
 		SKIP(return, "no second CPU that can go offline");
 	ASSERT_EQ(0, htw_pin(1));
 	ASSERT_EQ(COUNT / 2, htw_start_many(self->fd, ~0ULL, 0, COUNT / 2, ids));
-	ASSERT_EQ(COUNT / 2, htw_start_many(self->fd, htw_now() + 3600 * SEC, 0, COUNT / 2,
+	ASSERT_EQ(COUNT / 2, htw_start_many(self->fd, now_ns() + 3600 * SEC, 0, COUNT / 2,
 					    ids + COUNT / 2));
 	ASSERT_EQ(0, htw_pin(0));
 	ASSERT_EQ(0, htw_write_file(CPU1, "0"));
@@ -106,7 +106,7 @@ HTW_TEST(close_what_a_gone_cpu_left)
 	if (htw_cpus() < 2 || access(CPU1, W_OK))
 		SKIP(return, "no second CPU that can go offline");
 	ASSERT_EQ(0, htw_pin(1));
-	ASSERT_TRUE(add_spread(fd, htw_now(), 2 * SEC));
+	ASSERT_TRUE(add_spread(fd, now_ns(), 2 * SEC));
 	ASSERT_EQ(0, htw_pin(0));
 	ASSERT_EQ(0, htw_write_file(CPU1, "0"));
 	close(fd);
@@ -139,7 +139,7 @@ HTW_TEST(armed_again_on_a_cpu_that_goes)
 	words = (volatile __u64 *)p;
 	ASSERT_EQ(0, htw_pin(1));
 	for (i = 0; i < 2 * TIMERS; i++) {
-		struct htw_add add = htw_abs(htw_now() + 30 * MSEC, i);
+		struct htw_add add = htw_abs(now_ns() + 30 * MSEC, i);
 
 		add.interval = i < TIMERS ? 5 * MSEC : 0;
 		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
@@ -151,7 +151,7 @@ HTW_TEST(armed_again_on_a_cpu_that_goes)
 		words[HTW_ID_SLOT(add.id)] = next[i];
 	}
 	ASSERT_EQ(0, htw_pin(0));
-	htw_sleep_until(htw_now() + 50 * MSEC);
+	sleep_until(now_ns() + 50 * MSEC);
 	ASSERT_EQ(0, htw_write_file(CPU1, "0"));
 	while (done < 2 * TIMERS && htw_wait_readable(self->fd)) {
 		n = ring_take(&r, ev, 64);

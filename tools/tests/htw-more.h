@@ -5,6 +5,7 @@
 #ifndef HTW_MORE_H
 #define HTW_MORE_H
 
+#include <sys/stat.h>
 #include "htw-test.h"
 
 #define HOUR	(3600 * SEC)

@@ -21,10 +21,6 @@
 #include "../common/htw-client.h"
 #include "../common/random.h"
 
-#define htw_now()		now_ns()
-#define htw_sleep_until(when)	sleep_until(when)
-#define htw_random(state)	xorshift64(state)
-
 #define HTW_MODULE	"/sys/module/htw/parameters/"
 
 /* What an emulated, overcommitted machine may need; never a measurement. */

@@ -409,7 +409,7 @@ HTW_TEST(info_of_an_inherited_one)
 HTW_TEST(add_prints_each_expiration)
 {
 	struct json_object *object;
-	__u64 id, before = htw_now(), deadline = 0;
+	__u64 id, before = now_ns(), deadline = 0;
 
 	ASSERT_EQ(DONE, run("htwctl add 20ms --every 10ms --count 3 --cookie 0xabc --format=json"));
 	EXPECT_STREQ("", err);
@@ -447,10 +447,10 @@ HTW_TEST(add_prints_each_expiration)
 
 HTW_TEST(add_several)
 {
-	__u64 before = htw_now();
+	__u64 before = now_ns();
 
 	ASSERT_EQ(DONE, run("htwctl add 30ms 0 0.01s --clock boottime --slack 1us"));
-	EXPECT_LE(before + 30 * MSEC, htw_now());
+	EXPECT_LE(before + 30 * MSEC, now_ns());
 	EXPECT_EQ(6, count_lines(out));
 	EXPECT_EQ(0, strncmp(out, "added ", 6));
 	EXPECT_NE(NULL, strstr(out, "\nexpired "));
@@ -470,7 +470,7 @@ HTW_TEST(add_on_a_wheel_of_its_own)
 
 HTW_TEST(add_at_a_point_in_time)
 {
-	__u64 deadline = htw_now() + 20 * MSEC;
+	__u64 deadline = now_ns() + 20 * MSEC;
 	struct json_object *object;
 
 	ASSERT_EQ(DONE, run("htwctl add --abs %lluns --format=json", deadline));
@@ -880,7 +880,7 @@ HTW_TEST(trace_expirations)
 		EXPECT_NE(0, hex(object, "id"));
 		EXPECT_GE(HOUR, number(object, "late_ns"));
 		EXPECT_LT(0, number(object, "deadline_ns"));
-		EXPECT_GT(htw_now(), number(object, "deadline_ns"));
+		EXPECT_GT(now_ns(), number(object, "deadline_ns"));
 		json_object_put(object);
 	}
 	EXPECT_EQ(0, system("ls /sys/kernel/tracing/instances | grep -q htwctl && exit 1; exit 0"));

@@ -31,7 +31,7 @@ HTW_TEST(waits_on_a_housekeeping_cpu)
 	ISOLATED();
 	here = pending_on(1);
 	there = pending_on(0);
-	ASSERT_EQ(COUNT, htw_start_many(self->fd, htw_now() + HOUR, 1, COUNT, ids));
+	ASSERT_EQ(COUNT, htw_start_many(self->fd, now_ns() + HOUR, 1, COUNT, ids));
 	EXPECT_EQ(here, pending_on(1));
 	EXPECT_EQ(there + COUNT, pending_on(0));
 	ASSERT_EQ(COUNT, htw_stop_many(self->fd, ids, COUNT));

@@ -23,7 +23,7 @@ HTW_TEST(many_firings_of_one_id)
 		EXPECT_EQ(1, htw_timers(self->fd));
 		EXPECT_EQ(HTW_STATE_DISARMED, htw_query(self->fd, add.id).state);
 		ASSERT_EQ(0, htw_pin(i % 2 ? htw_other_cpu() : 0));
-		t0 = htw_now();
+		t0 = now_ns();
 		ASSERT_EQ(0, htw_move(self->fd, add.id, i * 10 * USEC, 0));
 		EXPECT_LE(t0 + i * 10 * USEC, htw_query(self->fd, add.id).deadline);
 	}

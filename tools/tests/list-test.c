@@ -75,7 +75,7 @@ static void *change(void *arg)
 
 	htw_pin(htw_other_cpu());
 	while (!c->stop) {
-		i = htw_random(&random) % ARRAY_SIZE(ids);
+		i = xorshift64(&random) % ARRAY_SIZE(ids);
 		if (ids[i])
 			c->lost += htw_stop(c->fd, ids[i]) != 0;
 		ids[i] = htw_start(c->fd, random % HOUR + HOUR, c->foreign);
@@ -133,7 +133,7 @@ static void *move_about(void *arg)
 
 	htw_pin(htw_other_cpu());
 	while (!m->stop)
-		if (htw_move(m->fd, m->ids[htw_random(&random) % m->count],
+		if (htw_move(m->fd, m->ids[xorshift64(&random) % m->count],
 			     HOUR + random % HOUR, 0))
 			m->wrong++;
 	return NULL;
@@ -178,7 +178,7 @@ HTW_TEST(harvest_against_expiry_and_cancel)
 	for (k = 0; k < COUNT; k++)
 		ASSERT_NE(0, htw_start(self->fd, 300 * MSEC + k * 200 * USEC, k));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, change, &c));
-	htw_sleep_until(htw_now() + 200 * MSEC);
+	sleep_until(now_ns() + 200 * MSEC);
 	while (htw_timers(self->fd) > COUNT / 2) {
 		n = htw_read(self->fd, ev, ARRAY_SIZE(ev));
 		for (k = 0; k < n; k++)
@@ -201,7 +201,7 @@ HTW_TEST(harvest_against_expiry_and_cancel)
 HTW_TEST(harvest_with_an_array_that_cannot_be_written)
 {
 	enum { COUNT = 500, ROOM = 130 };
-	const __u64 deadline = htw_now() + 3600 * SEC;
+	const __u64 deadline = now_ns() + 3600 * SEC;
 	struct htw_query *entries = htw_before_page(ROOM * sizeof(*entries), PROT_READ);
 	static unsigned char told[COUNT];
 	struct htw_query before[3];
@@ -256,7 +256,7 @@ HTW_TEST(harvest_with_an_array_that_cannot_be_written)
 HTW_TEST(what_could_not_be_harvested_still_expires)
 {
 	struct htw_event ev[8];
-	__u64 deadline = htw_now() + 200 * MSEC;
+	__u64 deadline = now_ns() + 200 * MSEC;
 	struct htw_list list;
 	int i;
 
@@ -311,7 +311,7 @@ HTW_TEST(harvest_that_fails_is_not_seen)
 	NEEDS(HTW_FEATURE_ALL | HTW_FEATURE_MOD);
 	ASSERT_EQ(COUNT, htw_start_many(self->fd, ~0ULL, 0, COUNT, ids));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, harvest_nothing, &h));
-	for (end = htw_now() + 3 * SEC; htw_now() < end;) {
+	for (end = now_ns() + 3 * SEC; now_ns() < end;) {
 		for (k = 0; k < COUNT; k++, moves++)
 			gone += htw_move(self->fd, ids[k], HOUR, 0) != 0;
 		memset(told, 0, sizeof(told));
@@ -333,7 +333,7 @@ HTW_TEST(cancel_all)
 	struct htw_event ev[4];
 
 	NEEDS(HTW_FEATURE_ALL);
-	ASSERT_EQ(COUNT, htw_start_many(self->fd, htw_now() + HOUR, 0, COUNT, NULL));
+	ASSERT_EQ(COUNT, htw_start_many(self->fd, now_ns() + HOUR, 0, COUNT, NULL));
 	htw_start(self->fd, 0, 1);
 	ASSERT_TRUE(htw_wait_readable(self->fd));
 	ASSERT_EQ(0, htw_call(self->fd, HTW_CANCEL_ALL, &all));
@@ -378,7 +378,7 @@ HTW_TEST(handed_over)
 	static unsigned char told[COUNT];
 	struct htw_event ev[64];
 	int pair[2], fd, status, n, k, got;
-	__u64 deadline = htw_now() + 2 * SEC;
+	__u64 deadline = now_ns() + 2 * SEC;
 	pid_t pid;
 
 	NEEDS(HTW_FEATURE_ALL);
@@ -404,7 +404,7 @@ HTW_TEST(handed_over)
 	ASSERT_LE(0, fd);
 
 	EXPECT_EQ(COUNT, htw_timers(fd));
-	if (htw_now() < deadline)
+	if (now_ns() < deadline)
 		EXPECT_LT(0, count_told(fd, HTW_LIST, 128, told, COUNT));
 	memset(told, 0, sizeof(told));
 	for (got = 0; got < COUNT / 2; got += n) {

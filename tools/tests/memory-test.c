@@ -37,7 +37,7 @@ static bool add_all_kinds(int fd)
 {
 	return !htw_pin(0) && add(fd, ~0ULL, COUNT / 2) &&
 	       !htw_pin(htw_other_cpu()) && add(fd, 0, COUNT / 4) &&
-	       add(fd, htw_now() + 2 * SEC, COUNT / 4);
+	       add(fd, now_ns() + 2 * SEC, COUNT / 4);
 }
 
 static bool use_once(int fd)

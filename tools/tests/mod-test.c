@@ -385,7 +385,7 @@ HTW_TEST(from_another_cpu)
 		ASSERT_EQ(0, htw_pin(0));
 		id = htw_start(self->fd, i % 2 ? HOUR : 5 * MSEC, i);
 		ASSERT_EQ(0, htw_pin(htw_other_cpu()));
-		when = htw_now() + 10 * MSEC;
+		when = now_ns() + 10 * MSEC;
 		/* The short one may have expired by now; that is taken back then. */
 		ASSERT_EQ(0, htw_move(self->fd, id, when, HTW_F_ABS));
 		ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
@@ -414,8 +414,8 @@ static void *race(void *arg)
 
 	htw_pin(htw_other_cpu());
 	while (!r->stop) {
-		const __u64 id = r->ids[htw_random(&random) % r->count];
-		const __u64 when = htw_random(&random) % (4 * MSEC);
+		const __u64 id = r->ids[xorshift64(&random) % r->count];
+		const __u64 when = xorshift64(&random) % (4 * MSEC);
 		int ret = htw_move(r->fd, id, when, 0);
 
 		if (ret)
@@ -448,7 +448,7 @@ HTW_TEST(against_expiry_on_another_cpu)
 		ids[i] = add.id;
 	}
 	ASSERT_EQ(0, pthread_create(&thread, NULL, race, &r));
-	for (end = htw_now() + 10 * SEC; htw_now() < end;) {
+	for (end = now_ns() + 10 * SEC; now_ns() < end;) {
 		htw_poll(self->fd, 1);
 		n = htw_read(self->fd, ev, 16);
 		if (n == -EAGAIN)
@@ -507,14 +507,14 @@ HTW_TEST(each_arming_has_one_record)
 	for (i = 0; i < 4000; i++) {
 		cpu = i % 2 ? htw_other_cpu() : 0;
 		ASSERT_EQ(0, htw_pin(cpu));
-		when = htw_now() + MSEC / 2;
+		when = now_ns() + MSEC / 2;
 		id = htw_start_abs(self->fd, when, i);
 		ASSERT_NE(0, id);
 		ASSERT_EQ(0, htw_pin(cpu ? 0 : htw_other_cpu()));
 		/* On the edge: just when the other CPU expires it. */
-		while (htw_now() < when + (i % 16) * 100 * USEC)
+		while (now_ns() < when + (i % 16) * 100 * USEC)
 			;
-		when = htw_now() + 100 * USEC;
+		when = now_ns() + 100 * USEC;
 		ret = htw_move(self->fd, id, when, HTW_F_ABS);
 		ASSERT_EQ(0, ret);	/* unread, it can always be taken back */
 		ASSERT_TRUE(htw_wait_readable(self->fd));

@@ -18,7 +18,7 @@ static void expect_firing(struct __test_metadata *_metadata, const struct htw_ev
 
 HTW_TEST(keeps_its_phase)
 {
-	struct htw_add add = htw_abs(htw_now() + 3 * MSEC + 7, 1);
+	struct htw_add add = htw_abs(now_ns() + 3 * MSEC + 7, 1);
 	struct htw_event ev;
 	__u64 nth = 0;
 	int i;
@@ -42,9 +42,9 @@ HTW_TEST(relative_start)
 	int i;
 
 	add.interval = INTERVAL;
-	t0 = htw_now();
+	t0 = now_ns();
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
-	t1 = htw_now();
+	t1 = now_ns();
 	ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
 	EXPECT_LE(t0 + 2 * MSEC, ev.deadline);
 	EXPECT_GE(t1 + 2 * MSEC, ev.deadline);
@@ -58,7 +58,7 @@ HTW_TEST(relative_start)
 
 HTW_TEST(one_tick_apart)
 {
-	struct htw_add add = htw_abs(htw_now(), 1);
+	struct htw_add add = htw_abs(now_ns(), 1);
 	struct htw_event ev;
 	__u64 nth = 0;
 	int i;
@@ -80,7 +80,7 @@ HTW_TEST(one_tick_apart)
 
 HTW_TEST(counts_what_a_stalled_reader_missed)
 {
-	struct htw_add add = htw_abs(htw_now() + INTERVAL, 1);
+	struct htw_add add = htw_abs(now_ns() + INTERVAL, 1);
 	struct htw_event ev[2];
 	__u64 t0, t1, nth = 0;
 	int i;
@@ -88,12 +88,12 @@ HTW_TEST(counts_what_a_stalled_reader_missed)
 	add.interval = INTERVAL;
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
 	for (i = 0; i < 5; i++) {
-		htw_sleep_until(add.deadline + nth * INTERVAL + (10 + 10 * i) * INTERVAL +
+		sleep_until(add.deadline + nth * INTERVAL + (10 + 10 * i) * INTERVAL +
 				INTERVAL / 2);
 		ASSERT_TRUE(htw_wait_readable(self->fd));
-		t0 = htw_now();
+		t0 = now_ns();
 		ASSERT_EQ(1, htw_read(self->fd, ev, 2));
-		t1 = htw_now();
+		t1 = now_ns();
 		expect_firing(_metadata, &ev[0], &add, nth);
 		EXPECT_LE(10, ev[0].missed);
 		EXPECT_MISSED(ev[0].missed, ev[0].deadline, t0, t1);
@@ -105,18 +105,18 @@ HTW_TEST(counts_what_a_stalled_reader_missed)
 HTW_TEST(starts_in_the_past)
 {
 	/* A guest that has just booted has not seen a thousand intervals yet. */
-	const __u64 seen = htw_now() / INTERVAL - 1;
+	const __u64 seen = now_ns() / INTERVAL - 1;
 	const __u64 back = seen < 1000 ? seen : 1000;
-	struct htw_add add = htw_abs(htw_now() - back * INTERVAL - INTERVAL / 2, 1);
+	struct htw_add add = htw_abs(now_ns() - back * INTERVAL - INTERVAL / 2, 1);
 	struct htw_event ev;
 	__u64 t0, t1;
 
 	add.interval = INTERVAL;
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
 	ASSERT_TRUE(htw_wait_readable(self->fd));
-	t0 = htw_now();
+	t0 = now_ns();
 	ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
-	t1 = htw_now();
+	t1 = now_ns();
 	expect_firing(_metadata, &ev, &add, 0);
 	EXPECT_MISSED(ev.missed, ev.deadline, t0, t1);
 	EXPECT_LE(back, ev.missed);
@@ -129,9 +129,9 @@ HTW_TEST(starts_in_the_past)
 	add.interval = INTERVAL;
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
 	ASSERT_TRUE(htw_wait_readable(self->fd));
-	t0 = htw_now();
+	t0 = now_ns();
 	ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
-	t1 = htw_now();
+	t1 = now_ns();
 	expect_firing(_metadata, &ev, &add, 0);
 	EXPECT_MISSED(ev.missed, ev.deadline, t0, t1);
 }
@@ -143,7 +143,7 @@ HTW_TEST(huge_interval)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(intervals); i++) {
-		struct htw_add add = htw_abs(htw_now() - 1, i);
+		struct htw_add add = htw_abs(now_ns() - 1, i);
 
 		add.interval = intervals[i];
 		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
@@ -163,7 +163,7 @@ HTW_TEST(many_in_step)
 	struct htw_event ev[64];
 	__u64 nth[COUNT] = { 0 }, total = 0;
 	struct htw_add add[COUNT];
-	__u64 start = htw_now() + 10 * MSEC;
+	__u64 start = now_ns() + 10 * MSEC;
 	int i, n;
 
 	for (i = 0; i < COUNT; i++) {
@@ -194,7 +194,7 @@ HTW_TEST(firings_limit)
 	if (!(self->features & HTW_FEATURE_FIRINGS))
 		SKIP(return, "no HTW_FEATURE_FIRINGS");
 	for (i = 0; i < ARRAY_SIZE(limits); i++) {
-		struct htw_add add = htw_abs(htw_now() + INTERVAL, i);
+		struct htw_add add = htw_abs(now_ns() + INTERVAL, i);
 		__u64 nth = 0;
 
 		add.interval = INTERVAL;
@@ -215,7 +215,7 @@ HTW_TEST(firings_limit)
 
 HTW_TEST(firings_limit_all_missed)
 {
-	struct htw_add add = htw_abs(htw_now() - 100 * INTERVAL, 1);
+	struct htw_add add = htw_abs(now_ns() - 100 * INTERVAL, 1);
 	struct htw_event ev;
 
 	if (!(self->features & HTW_FEATURE_FIRINGS))
@@ -234,7 +234,7 @@ HTW_TEST(firings_limit_all_missed)
 
 HTW_TEST(firings_limit_of_the_largest)
 {
-	struct htw_add add = htw_abs(htw_now() - 10 * INTERVAL, 1);
+	struct htw_add add = htw_abs(now_ns() - 10 * INTERVAL, 1);
 	struct htw_event ev;
 
 	if (!(self->features & HTW_FEATURE_FIRINGS))
@@ -295,7 +295,7 @@ HTW_TEST(kept_and_cancelled_before_it_is_read)
 
 HTW_TEST(kept_after_its_last_firing)
 {
-	struct htw_add add = htw_abs(htw_now() - 10 * INTERVAL, 1);
+	struct htw_add add = htw_abs(now_ns() - 10 * INTERVAL, 1);
 	struct htw_event ev;
 
 	if (!(self->features & HTW_FEATURE_KEEP) || !(self->features & HTW_FEATURE_FIRINGS))

@@ -27,27 +27,27 @@ HTW_TEST(agrees_with_read)
 HTW_TEST(pending_is_not_readable)
 {
 	struct htw_event ev;
-	__u64 deadline = htw_now() + 200 * MSEC;
+	__u64 deadline = now_ns() + 200 * MSEC;
 	int revents;
 
 	ASSERT_NE(0, htw_start_abs(self->fd, deadline, 1));
 	do {
 		revents = htw_poll(self->fd, 0);
-		if (htw_now() < deadline)
+		if (now_ns() < deadline)
 			ASSERT_EQ(0, revents);
-	} while (!revents && htw_now() < deadline + EVENTUALLY);
+	} while (!revents && now_ns() < deadline + EVENTUALLY);
 	EXPECT_EQ(POLLIN, revents);
 	EXPECT_EQ(1, htw_read(self->fd, &ev, 1));
 }
 
 HTW_TEST(poll_waits)
 {
-	__u64 deadline = htw_now() + 20 * MSEC;
+	__u64 deadline = now_ns() + 20 * MSEC;
 	struct htw_event ev;
 
 	ASSERT_NE(0, htw_start_abs(self->fd, deadline, 1));
 	EXPECT_TRUE(htw_wait_readable(self->fd));
-	EXPECT_LE(deadline, htw_now());
+	EXPECT_LE(deadline, now_ns());
 	EXPECT_EQ(1, htw_read(self->fd, &ev, 1));
 }
 
@@ -95,7 +95,7 @@ HTW_TEST(edge_triggered_in_time_for_the_last)
 	__u64 start;
 
 	ASSERT_LE(0, epfd);
-	start = htw_now();
+	start = now_ns();
 	for (n = 0; n < 2000; n++)
 		ASSERT_NE(0, htw_start_abs(self->fd, start + n * 200 * USEC, n));
 	/* Read to the end at each edge: no edge may be missing at the end. */

@@ -114,7 +114,7 @@ HTW_TEST(on_a_clock_that_runs)
 		setup.tick_ns = ticks[i];
 		ASSERT_EQ(0, htw_set_up(fd, setup));
 		EXPECT_EQ(ticks[i], htw_info(fd).tick_ns);
-		now = htw_now();
+		now = now_ns();
 		for (k = 0; k < 64; k++)
 			ASSERT_NE(0, htw_start_abs(fd, now + k * 3 * MSEC, k));
 		ASSERT_EQ(64, htw_collect(fd, ev, 64));
@@ -139,7 +139,7 @@ HTW_TEST(one_wheel_for_all_cpus)
 	setup.tick_ns = SEC;
 	ASSERT_EQ(0, htw_set_up(self->fd, setup));
 	/* On a tick: where starting them takes until then, those that are late join the others. */
-	when = (htw_now() / SEC + 2) * SEC;
+	when = (now_ns() / SEC + 2) * SEC;
 	for (i = 0; i < 100; i++) {
 		ASSERT_EQ(0, htw_pin(i % 2 ? htw_other_cpu() : 0));
 		ASSERT_NE(0, htw_start_abs(self->fd, when, i));
@@ -232,8 +232,8 @@ static int use_all_wheels(void)
 	more = htw_open(O_NONBLOCK);
 	/* One that is closed leaves room for another, a moment later. */
 	close(fd[0]);
-	for (end = htw_now() + 30 * SEC; htw_set_up(more, five_minutes);) {
-		if (htw_now() > end)
+	for (end = now_ns() + 30 * SEC; htw_set_up(more, five_minutes);) {
+		if (now_ns() > end)
 			return 5;
 		sched_yield();
 	}
@@ -249,7 +249,7 @@ HTW_TEST(unprivileged_wheels)
 	ASSERT_TRUE(open_to_all());
 	/* Again, when they have gone with their process; that takes a moment. */
 	for (round = 0; round < 3; round++) {
-		htw_sleep_until(htw_now() + SEC);
+		sleep_until(now_ns() + SEC);
 		pid = fork();
 		if (!pid)
 			_exit(use_all_wheels());

@@ -516,7 +516,7 @@ HTW_TEST(heads_that_lie)
 
 	RING(r, 8);
 	for (i = 0; i < 3000; i++) {
-		r.page->head = ring_tail(&r) - htw_random(&seed) % 9;
+		r.page->head = ring_tail(&r) - xorshift64(&seed) % 9;
 		ASSERT_TRUE(start_ticks(self->fd, self->tick, now, 3, i));
 		now += 3 * self->tick;
 		ASSERT_EQ(3, htw_advance(self->fd, now, HTW_F_ABS));
@@ -622,7 +622,7 @@ static void *add_many(void *arg)
 
 	htw_pin(adder->cpu);
 	for (int i = 0; i < TORTURE / 2; i++) {
-		__u64 ns = htw_random(&adder->seed) % (20 * MSEC);
+		__u64 ns = xorshift64(&adder->seed) % (20 * MSEC);
 
 		if (!htw_start(adder->fd, ns, adder->cpu * TORTURE / 2 + i))
 			adder->failed = true;
@@ -706,7 +706,7 @@ static void *add_waves(void *arg)
 	for (int i = 0; i < TORTURE; i += BATCH) {
 		__u64 left = TORTURE - i < BATCH ? TORTURE - i : BATCH;
 
-		if (htw_start_many(adder->fd, htw_now() + MSEC, i, left, NULL) != left)
+		if (htw_start_many(adder->fd, now_ns() + MSEC, i, left, NULL) != left)
 			adder->failed = true;
 	}
 	return NULL;
@@ -764,7 +764,7 @@ HTW_TEST(cancel_against_push)
 		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
 		id = add.id;
 		htw_pin(htw_other_cpu());
-		htw_sleep_until(htw_now() + MSEC + round % 10 * 100 * USEC);
+		sleep_until(now_ns() + MSEC + round % 10 * 100 * USEC);
 		if (round % 3 == 0)
 			ASSERT_EQ(0, htw_move(self->fd, id, round % 7 * 100 * USEC, 0));
 		n = htw_stop(self->fd, id);
@@ -792,13 +792,13 @@ static void *scribble(void *arg)
 
 	htw_pin(htw_other_cpu());
 	while (!__atomic_load_n(&stop_scribbling, __ATOMIC_RELAXED)) {
-		__u32 *word = (__u32 *)r->page + htw_random(&seed) % (r->size / 4);
+		__u32 *word = (__u32 *)r->page + xorshift64(&seed) % (r->size / 4);
 
-		__atomic_store_n(word, htw_random(&seed), __ATOMIC_RELAXED);
-		__atomic_store_n(&r->page->head, r->page->tail - htw_random(&seed) % 80,
+		__atomic_store_n(word, xorshift64(&seed), __ATOMIC_RELAXED);
+		__atomic_store_n(&r->page->head, r->page->tail - xorshift64(&seed) % 80,
 				 __ATOMIC_RELAXED);
-		__atomic_store_n(&r->page->tail, htw_random(&seed), __ATOMIC_RELAXED);
-		__atomic_store_n(&r->page->entries, htw_random(&seed), __ATOMIC_RELAXED);
+		__atomic_store_n(&r->page->tail, xorshift64(&seed), __ATOMIC_RELAXED);
+		__atomic_store_n(&r->page->entries, xorshift64(&seed), __ATOMIC_RELAXED);
 	}
 	return NULL;
 }
@@ -806,7 +806,7 @@ static void *scribble(void *arg)
 /* All the while another thread writes all over it. */
 HTW_TEST(hostile_writer)
 {
-	__u64 end = htw_now() + 3 * SEC;
+	__u64 end = now_ns() + 3 * SEC;
 	struct htw_event ev;
 	pthread_t thread;
 	struct ring r;
@@ -815,7 +815,7 @@ HTW_TEST(hostile_writer)
 	NEEDS(HTW_FEATURE_RING);
 	ASSERT_TRUE(ring_open(&r, self->fd, 64, CLOCK_MONOTONIC));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, scribble, &r));
-	for (int i = 0; htw_now() < end; i++) {
+	for (int i = 0; now_ns() < end; i++) {
 		struct htw_add add = htw_rel(i % 5 * 500 * USEC, i);
 
 		if (i % 16 == 0) {

@@ -51,7 +51,7 @@ static void shuffle(__u64 *array, __u64 count)
 	__u64 random = 0x9e3779b97f4a7c15ULL, i, n, swap;
 
 	for (i = count; i > 1; i--) {
-		n = htw_random(&random) % i;
+		n = xorshift64(&random) % i;
 		swap = array[i - 1];
 		array[i - 1] = array[n];
 		array[n] = swap;
@@ -211,7 +211,7 @@ HTW_TEST(steady_load_keeps_it)
 	/* From here on a third is in use. */
 	ASSERT_EQ(COUNT - COUNT / 3, htw_stop_many(self->fd, ids + COUNT / 3, COUNT - COUNT / 3));
 	start = charged();
-	for (now = htw_now(); htw_now() < now + 4 * SEC;) {
+	for (now = now_ns(); now_ns() < now + 4 * SEC;) {
 		ASSERT_EQ(BATCH, htw_stop_many(self->fd, ids + at, BATCH));
 		ASSERT_EQ(BATCH, htw_start_many(self->fd, ~0ULL, 0, BATCH, ids + at));
 		at = (at + BATCH) % (COUNT / 3 - BATCH);
@@ -242,19 +242,19 @@ static void *burst(void *arg)
 {
 	__u64 *held[FDS] = { NULL }, *stale = calloc(BURST, sizeof(*stale)), nr[FDS] = { 0 };
 	struct torture *t = arg;
-	__u64 end = htw_now() + TORTURE, kept, was = 0;
+	__u64 end = now_ns() + TORTURE, kept, was = 0;
 	int f, was_of = 0;
 
 	htw_pin(t->cpu);
 	for (f = 0; f < FDS; f++)
 		held[f] = calloc(BURST, sizeof(**held));
-	while (htw_now() < end && !t->wrong) {
-		f = htw_random(&t->random) % FDS;
+	while (now_ns() < end && !t->wrong) {
+		f = xorshift64(&t->random) % FDS;
 		if (htw_start_many(t->fds[f], ~0ULL, 0, BURST - nr[f], held[f] + nr[f]) !=
 		    BURST - nr[f])
 			t->wrong = "an add failed";
 		shuffle(held[f], BURST);
-		kept = htw_random(&t->random) % 3 ? 0 : htw_random(&t->random) % (BURST / 50);
+		kept = xorshift64(&t->random) % 3 ? 0 : xorshift64(&t->random) % (BURST / 50);
 		if (htw_stop_many(t->fds[f], held[f] + kept, BURST - kept) != BURST - kept)
 			t->wrong = "a timer was lost";
 		if (htw_stop_many(t->fds[was_of], stale, was))
@@ -275,12 +275,12 @@ static void *burst(void *arg)
 static void *list_all(void *arg)
 {
 	struct torture *t = arg;
-	__u64 end = htw_now() + TORTURE, cursor;
+	__u64 end = now_ns() + TORTURE, cursor;
 	static __u64 to[3 * BURST];
 
-	while (htw_now() < end) {
+	while (now_ns() < end) {
 		cursor = 0;
-		if (list(t->fds[htw_random(&t->random) % FDS], &cursor, to, ARRAY_SIZE(to)) >
+		if (list(t->fds[xorshift64(&t->random) % FDS], &cursor, to, ARRAY_SIZE(to)) >
 		    2 * BURST)
 			t->wrong = "more is pending than can be";
 		t->bursts++;
@@ -329,13 +329,13 @@ HTW_TEST(close_meanwhile)
 		fds[i] = htw_open(O_NONBLOCK);
 		ASSERT_LE(0, fds[i]);
 	}
-	start = htw_now();
+	start = now_ns();
 	for (i = 0; i < STEPS; i++) {
 		ASSERT_EQ(BURST, htw_start_many(fds[i], ~0ULL, 0, BURST, ids));
 		ASSERT_EQ(BURST, htw_stop_many(fds[i], ids, BURST));
 	}
 	for (i = 0; i < STEPS; i++) {
-		htw_sleep_until(start + i * 1500 * MSEC / STEPS);
+		sleep_until(start + i * 1500 * MSEC / STEPS);
 		EXPECT_EQ(0, close(fds[(i * 7) % STEPS]));
 	}
 }

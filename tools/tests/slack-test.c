@@ -28,8 +28,8 @@ HTW_TEST(within_its_window)
 	NEEDS(HTW_FEATURE_SLACK | HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
 	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
 	for (i = 0; i < COUNT; i++) {
-		adds[i] = htw_abs(htw_random(&random) % (4000 * tick), i);
-		adds[i].slack = htw_random(&random) % (1ULL << htw_random(&random) % 31);
+		adds[i] = htw_abs(xorshift64(&random) % (4000 * tick), i);
+		adds[i].slack = xorshift64(&random) % (1ULL << xorshift64(&random) % 31);
 		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &adds[i]));
 		without += !due[(adds[i].deadline + tick - 1) / tick];
 		due[(adds[i].deadline + tick - 1) / tick] = true;
@@ -62,7 +62,7 @@ HTW_TEST(within_its_window)
 HTW_TEST(windows_that_meet_share_a_time)
 {
 	enum { COUNT = 100 };
-	const __u64 now = htw_now(), common = now + 300 * MSEC;
+	const __u64 now = now_ns(), common = now + 300 * MSEC;
 	struct htw_event ev[COUNT];
 	__u64 last = 0, different = 0;
 	int i;

@@ -541,8 +541,8 @@ HTW_TEST(closed_while_mapped)
 		ids[i] = htw_start(fd, i * MSEC, i);
 	close(fd);
 	for (i = 0; i < 100; i++)
-		WORD(t, ids[i]) = htw_now() + i * MSEC;
-	htw_sleep_until(htw_now() + 50 * MSEC);
+		WORD(t, ids[i]) = now_ns() + i * MSEC;
+	sleep_until(now_ns() + 50 * MSEC);
 	munmap((void *)t.words, t.size);
 }
 
@@ -609,22 +609,22 @@ static void *extend(void *arg)
 
 	htw_pin(htw_other_cpu());
 	while (!race->stop) {
-		const unsigned int i = htw_random(&seed) % RACERS;
+		const unsigned int i = xorshift64(&seed) % RACERS;
 		const __u64 certain = race->certain[i];
 		__u64 word;
 
 		if (!race->run[i])
 			continue;
-		word = certain + 1 + htw_random(&seed) % (4 * MSEC);
+		word = certain + 1 + xorshift64(&seed) % (4 * MSEC);
 		WORD(race->t, race->ids[i]) = word;
 		/* So that it is there before the clock is read. */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		if (htw_now() < certain)
+		if (now_ns() < certain)
 			race->certain[i] = word;
 		else
 			race->run[i] = false;
 		/* Enough is enough. */
-		if (htw_random(&seed) % 16 == 0)
+		if (xorshift64(&seed) % 16 == 0)
 			race->run[i] = false;
 		race->stores++;
 	}
@@ -643,7 +643,7 @@ HTW_TEST(race_with_the_expiry)
 	NEEDS(HTW_FEATURE_TABLE | HTW_FEATURE_MOD);
 	ASSERT_TRUE(table_map(&race.t, self->fd, table_size(RACERS)));
 	for (i = 0; i < RACERS; i++) {
-		__u64 deadline = htw_now() + 5 * MSEC + i * 100 * USEC;
+		__u64 deadline = now_ns() + 5 * MSEC + i * 100 * USEC;
 
 		race.ids[i] = htw_start_abs(self->fd, deadline, i);
 		ASSERT_NE(0, race.ids[i]);
@@ -671,7 +671,7 @@ HTW_TEST(race_with_the_expiry)
 			if (events[i] == ROUNDS)
 				continue;
 			/* A store that is under way now thinks of a deadline that has passed. */
-			deadline = htw_now() + htw_random(&seed) % (5 * MSEC);
+			deadline = now_ns() + xorshift64(&seed) % (5 * MSEC);
 			ASSERT_EQ(0, htw_move(self->fd, race.ids[i], deadline, HTW_F_ABS));
 			race.certain[i] = deadline;
 			if (events[i] % 4)
@@ -693,7 +693,7 @@ static void *always_a_little_later(void *arg)
 
 	htw_pin(htw_other_cpu());
 	while (!__atomic_load_n(&stop_hostile, __ATOMIC_RELAXED)) {
-		const __u64 soon = htw_now() + USEC;
+		const __u64 soon = now_ns() + USEC;
 
 		for (size_t i = 0; i < 4000; i++)
 			t->words[i] = soon;
@@ -710,7 +710,7 @@ HTW_TEST(always_a_little_later)
 
 	NEEDS(HTW_FEATURE_TABLE);
 	ASSERT_TRUE(table_map(&t, self->fd, table_size(4500)));
-	ASSERT_EQ(4500, htw_start_many(self->fd, htw_now() + MSEC, 0, 4500, NULL));
+	ASSERT_EQ(4500, htw_start_many(self->fd, now_ns() + MSEC, 0, 4500, NULL));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, always_a_little_later, &t));
 	for (i = 0; i < 100; i++) {
 		ASSERT_NE(0, htw_start(other, MSEC, i));

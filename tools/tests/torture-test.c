@@ -47,18 +47,18 @@ static void *reader(void *arg)
 {
 	struct htw_event ev[BATCH];
 	struct torture *t = arg;
-	__u64 now, last = htw_now();
+	__u64 now, last = now_ns();
 	int i, n;
 
 	htw_pin(t->reader_cpu);
 	while (!complete(t) && !t->wrong) {
 		if (__atomic_load_n(&t->chased, __ATOMIC_ACQUIRE) < t->count && t->burst &&
-		    htw_info(t->fd).expired < t->burst && htw_now() - last < EVENTUALLY) {
+		    htw_info(t->fd).expired < t->burst && now_ns() - last < EVENTUALLY) {
 			sched_yield();
 			continue;
 		}
 		if (htw_poll(t->fd, 100) != POLLIN) {
-			if (htw_now() - last > EVENTUALLY)
+			if (now_ns() - last > EVENTUALLY)
 				t->wrong = "timers were lost";
 			continue;
 		}
@@ -66,7 +66,7 @@ static void *reader(void *arg)
 		/* What poll() saw was discarded meanwhile. */
 		if (n == -EAGAIN)
 			continue;
-		now = htw_now();
+		now = now_ns();
 		last = now;
 		if (n <= 0)
 			t->wrong = "read() failed";
@@ -163,16 +163,16 @@ HTW_TEST(a_million)
 	order = malloc(count * sizeof(*order));
 	ASSERT_NE(NULL, order);
 	for (i = 0; i < count; i++) {
-		n = htw_random(&random) % (i + 1);
+		n = xorshift64(&random) % (i + 1);
 		order[i] = order[n];
 		order[n] = i;
 	}
 	ASSERT_EQ(0, pthread_create(&thread, NULL, reader, &t));
 
-	start = htw_now() + 500 * MSEC;
+	start = now_ns() + 500 * MSEC;
 	for (i = 0; i < count && !t.wrong; i += n) {
 		for (n = 0; n < BATCH && i + n < count; n++)
-			ops[n] = htw_op_add(start + htw_random(&random) % (6 * SEC), i + n);
+			ops[n] = htw_op_add(start + xorshift64(&random) % (6 * SEC), i + n);
 		ASSERT_EQ(0, htw_batch_all(self->fd, ops, n));
 		for (swap = 0; swap < n; swap++) {
 			ASSERT_EQ(0, ops[swap].result);
@@ -214,8 +214,8 @@ static void *chase(void *arg)
 			sched_yield();
 			continue;
 		}
-		when = t->due[at] + htw_random(&random) % (400 * USEC) - 200 * USEC;
-		while (htw_now() < when)
+		when = t->due[at] + xorshift64(&random) % (400 * USEC) - 200 * USEC;
+		while (now_ns() < when)
 			;
 		cancel_some(t, cookies, n, at / ARRAY_SIZE(cookies) % 2 ? HTW_CANCEL_DISCARD : 0);
 		at += n;
@@ -242,7 +242,7 @@ HTW_TEST(cancel_races_expiry)
 		/* Not far ahead of the chase, whose cancels would all be too late. */
 		while (i > __atomic_load_n(&t.chased, __ATOMIC_ACQUIRE) + STEP && !t.wrong)
 			sched_yield();
-		tick = (htw_now() / self->tick + 2) * self->tick;
+		tick = (now_ns() / self->tick + 2) * self->tick;
 		for (n = 0; n < STEP; n++) {
 			t.due[i + n] = tick;
 			ops[n] = htw_op_add(tick, i + n);

@@ -105,11 +105,11 @@ URING_TEST(read_waits_for_a_timer)
 		prep_read(&self->ring, self->fd, ev, 4, i);
 		ASSERT_EQ(1, io_uring_submit(&self->ring));
 		EXPECT_FALSE(completion(&self->ring, &cqe, 0));
-		deadline = htw_now() + i * 3 * MSEC;
+		deadline = now_ns() + i * 3 * MSEC;
 		id = htw_start_abs(self->fd, deadline, i);
 		ASSERT_NE(0, id);
 		ASSERT_TRUE(completion(&self->ring, &cqe, EVENTUALLY));
-		EXPECT_LE(deadline, htw_now());
+		EXPECT_LE(deadline, now_ns());
 		EXPECT_EQ(i, cqe.user_data);
 		ASSERT_EQ(sizeof(*ev), cqe.res);
 		EXPECT_EQ(id, ev[0].id);
@@ -348,7 +348,7 @@ URING_TEST(poll_multishot)
 URING_TEST(poll_multishot_in_time_for_the_last)
 {
 	enum { COUNT = 2000 };
-	const __u64 start = htw_now();
+	const __u64 start = now_ns();
 	struct io_uring_cqe cqe;
 	struct htw_event ev[16];
 	int i, n, got = 0;

@@ -170,7 +170,7 @@ HTW_TEST(after_kill)
 	EXPECT_TRUE(htw_in_child(as_user(65533) && ({
 		int fd = htw_open(O_NONBLOCK);
 
-		htw_sleep_until(htw_now() + SEC);
+		sleep_until(now_ns() + SEC);
 		limit > htw_info(fd).limit || htw_start_many(fd, ~0ULL, 0, limit, NULL) == limit;
 	})));
 }

@@ -89,12 +89,12 @@ HTW_TEST(add_relative)
 	const __u64 cookies[] = { 1, ~0ULL, 0, POISON, 1ULL << 63 };
 	__u64 ids[] = { POISON, 0, POISON, ~0ULL, 1 };
 	struct htw_vector v = add_of(0, ids, deadlines, 5);
-	__u64 before = htw_now(), after;
+	__u64 before = now_ns(), after;
 
 	NEEDS(HTW_FEATURE_VECTOR);
 	v.cookies = (uintptr_t)cookies;
 	ASSERT_TRUE(carried_out(self->fd, v, 0));
-	after = htw_now();
+	after = now_ns();
 	EXPECT_EQ(5, htw_timers(self->fd));
 	for (int i = 0; i < 5; i++) {
 		struct htw_query query = htw_query(self->fd, ids[i]);
@@ -117,7 +117,7 @@ HTW_TEST(add_relative)
 
 HTW_TEST(add_absolute_without_cookies)
 {
-	const __u64 now = htw_now();
+	const __u64 now = now_ns();
 	const __u64 deadlines[] = { now + HOUR, now + 2 * HOUR, ~0ULL };
 	__u64 ids[3];
 
@@ -205,7 +205,7 @@ HTW_TEST(mod_of_each_field)
 		const bool moves = flags & HTW_MOD_DEADLINE;
 
 		for (int i = 0; i < 3; i++)
-			deadlines[i] = htw_now() + (what + i) * HOUR;
+			deadlines[i] = now_ns() + (what + i) * HOUR;
 		before = htw_query(self->fd, ids[1]);
 		v = vector_of(HTW_OP_MOD, flags | (moves ? HTW_F_ABS : 0), ids, 3);
 		if (moves)
@@ -880,7 +880,7 @@ HTW_TEST(cut_short_by_signals)
 	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, off = { 0 };
 	struct sigaction action = { .sa_handler = count_signal };
 	__u64 *ids = calloc(MANY, sizeof(*ids)), *far = calloc(MANY, sizeof(*far));
-	__u64 end = htw_now() + EVENTUALLY;
+	__u64 end = now_ns() + EVENTUALLY;
 	struct htw_vector v;
 	__u32 at, cuts = 0;
 	int ret;
@@ -889,7 +889,7 @@ HTW_TEST(cut_short_by_signals)
 	ASSERT_TRUE(ids && far);
 	fill(far, MANY, ~0ULL);
 	ASSERT_EQ(0, sigaction(SIGALRM, &action, NULL));
-	while (!cuts && htw_now() < end) {
+	while (!cuts && now_ns() < end) {
 		ASSERT_EQ(0, setitimer(ITIMER_REAL, &often, NULL));
 		for (at = 0; at < MANY; at += v.done) {
 			v = add_of(HTW_F_ABS, ids + at, far + at, MANY - at);

@@ -148,7 +148,7 @@ static __u64 trace_number(const char *line, const char *name)
 
 HTW_TEST(trace_add)
 {
-	struct htw_add add = htw_abs(htw_now() + HOUR, 0xabcdef0123456789);
+	struct htw_add add = htw_abs(now_ns() + HOUR, 0xabcdef0123456789);
 	char text[256];
 	int cpu;
 
@@ -181,7 +181,7 @@ HTW_TEST(trace_cancel)
 
 HTW_TEST(trace_mod)
 {
-	__u64 id = htw_start(self->fd, HOUR, 1), deadline = htw_now() + 2 * HOUR;
+	__u64 id = htw_start(self->fd, HOUR, 1), deadline = now_ns() + 2 * HOUR;
 	struct htw_mod mod = {
 		.id = id, .deadline = deadline, .interval = 5 * SEC, .cookie = 0x77,
 		.flags = HTW_MOD_DEADLINE | HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_F_ABS,
@@ -197,7 +197,7 @@ HTW_TEST(trace_mod)
 
 HTW_TEST(trace_expire)
 {
-	__u64 deadline = htw_now() + 5 * MSEC, id = 0;
+	__u64 deadline = now_ns() + 5 * MSEC, id = 0;
 	struct htw_event ev;
 	const char *line;
 	char text[128];
@@ -220,7 +220,7 @@ HTW_TEST(trace_program)
 
 	ASSERT_EQ(0, htw_pin(cpu));
 	/* Before anything else that this CPU may wait for. */
-	deadline = htw_now() + 30 * MSEC;
+	deadline = now_ns() + 30 * MSEC;
 	TRACED("program", id = htw_start_abs(self->fd, deadline, 1);
 	       ASSERT_TRUE(htw_wait_readable(self->fd)));
 	ASSERT_NE(0, id);
@@ -351,7 +351,7 @@ HTW_TEST(debugfs_tells_of_budgets_used_up)
 	if (access(WHEELS, R_OK))
 		SKIP(return, "no debugfs here");
 	ASSERT_TRUE(look_at_wheel(0, "monotonic", &before));
-	ASSERT_EQ(COUNT, htw_start_many(self->fd, htw_now() + 10 * SEC, 1, COUNT, NULL));
+	ASSERT_EQ(COUNT, htw_start_many(self->fd, now_ns() + 10 * SEC, 1, COUNT, NULL));
 	ASSERT_EQ(COUNT, htw_collect(self->fd, ev, COUNT));
 	ASSERT_TRUE(look_at_wheel(0, "monotonic", &after));
 	EXPECT_EQ(before.late + COUNT, after.late);
