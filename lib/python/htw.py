@@ -1,0 +1,432 @@
+# SPDX-License-Identifier: MIT
+"""Millions of timeouts, in the kernel or in the process: Python's side of libhtw.
+
+    import htw
+
+    with htw.Timers() as timers:              # the module's, else this process's
+        timers.after(30.0, "connection 7")    # anything can be the cookie
+        for event in timers.wait():
+            print(event.cookie, event.late)
+
+Times are in seconds, as everywhere in Python; on the clock that deadlines are on they
+are int nanoseconds, as a float would not hold them: Timers.now(), Event.deadline_ns.
+
+In asyncio's loop all timers are one file descriptor:
+
+    async with htw.AsyncTimers() as timers:
+        timers.call_after(0.5, print, "half a second")
+        await timers.sleep(1.0)
+
+The shared library is found by the name libhtw.so.0; $LIBHTW names another one.
+"""
+
+import asyncio
+import collections
+import ctypes
+import errno
+import os
+
+__all__ = ["Timers", "AsyncTimers", "Event", "Pending", "DEVICE", "PROCESS", "ANY", "MANUAL"]
+
+DEVICE, PROCESS, ANY = 1, 2, 3
+MANUAL = 0x68747700
+
+_F_ABS, _F_KEEP = 1, 2
+_EVENT_MORE = 1
+_SETUP_CLOCK, _SETUP_PRIVATE, _SETUP_LIMIT, _SETUP_RING = 1, 2, 4, 16
+_BATCH = 256
+_NS = 1000000000
+_NEVER = 2**64 - 1
+
+
+class _Setup(ctypes.Structure):
+    _fields_ = [("flags", ctypes.c_uint32), ("clock", ctypes.c_int32), ("tick_ns", ctypes.c_uint64),
+                ("limit", ctypes.c_uint64), ("home_cpu", ctypes.c_int32), ("levels", ctypes.c_uint32),
+                ("slots", ctypes.c_uint32 * 8), ("ring_entries", ctypes.c_uint32),
+                ("reserved0", ctypes.c_uint32), ("reserved", ctypes.c_uint64 * 3)]
+
+
+class _Info(ctypes.Structure):
+    _fields_ = [("features", ctypes.c_uint64), ("tick_ns", ctypes.c_uint64), ("limit", ctypes.c_uint64),
+                ("timers", ctypes.c_uint64), ("expired", ctypes.c_uint64), ("clock", ctypes.c_int32),
+                ("home_cpu", ctypes.c_int32), ("flags", ctypes.c_uint32), ("levels", ctypes.c_uint32),
+                ("slots", ctypes.c_uint32 * 8), ("ring_entries", ctypes.c_uint32),
+                ("reserved0", ctypes.c_uint32), ("table_size", ctypes.c_uint64),
+                ("reserved", ctypes.c_uint32 * 4)]
+
+
+class _Add(ctypes.Structure):
+    _fields_ = [("id", ctypes.c_uint64), ("deadline", ctypes.c_uint64), ("interval", ctypes.c_uint64),
+                ("slack", ctypes.c_uint64), ("cookie", ctypes.c_uint64), ("flags", ctypes.c_uint32),
+                ("firings", ctypes.c_uint32), ("reserved", ctypes.c_uint64)]
+
+
+class _Query(ctypes.Structure):
+    _fields_ = [("id", ctypes.c_uint64), ("deadline", ctypes.c_uint64), ("remaining", ctypes.c_uint64),
+                ("interval", ctypes.c_uint64), ("cookie", ctypes.c_uint64), ("missed", ctypes.c_uint64),
+                ("firings", ctypes.c_uint32), ("state", ctypes.c_uint16), ("flags", ctypes.c_uint16)]
+
+
+class _Event(ctypes.Structure):
+    _fields_ = [("id", ctypes.c_uint64), ("cookie", ctypes.c_uint64), ("deadline", ctypes.c_uint64),
+                ("fired", ctypes.c_uint64), ("missed", ctypes.c_uint64), ("flags", ctypes.c_uint32),
+                ("reserved", ctypes.c_uint32)]
+
+
+_U64, _PU64 = ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64)
+_FUNCTIONS = {
+    "htw_version": (ctypes.c_char_p,),
+    "htw_open": (ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int, ctypes.POINTER(_Setup)),
+    "htw_open_fd": (ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int),
+    "htw_close": (None, ctypes.c_void_p),
+    "htw_backend": (ctypes.c_int, ctypes.c_void_p),
+    "htw_fd": (ctypes.c_int, ctypes.c_void_p),
+    "htw_now": (_U64, ctypes.c_void_p),
+    "htw_info": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Info)),
+    "htw_add": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Add)),
+    "htw_rearm": (ctypes.c_int, ctypes.c_void_p, _U64, _U64),
+    "htw_stop": (ctypes.c_int, ctypes.c_void_p, _U64),
+    "htw_query": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Query)),
+    "htw_add_many": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Add), _PU64, _PU64, _PU64,
+                     ctypes.c_uint, ctypes.POINTER(ctypes.c_int)),
+    "htw_stop_many": (ctypes.c_int, ctypes.c_void_p, _PU64, ctypes.c_uint, ctypes.POINTER(ctypes.c_int)),
+    "htw_read": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Event), ctypes.c_uint),
+    "htw_wait": (ctypes.c_int, ctypes.c_void_p, ctypes.c_int64),
+    "htw_harvest": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Query), ctypes.c_uint),
+    "htw_advance": (ctypes.c_int64, ctypes.c_void_p, _U64, ctypes.c_uint),
+}
+_lib = None
+
+
+def _library():
+    """The shared library, loaded when it is first needed."""
+    global _lib
+    if _lib is None:
+        lib = ctypes.CDLL(os.environ.get("LIBHTW", "libhtw.so.0"))
+        for name, (result, *arguments) in _FUNCTIONS.items():
+            function = getattr(lib, name)
+            function.restype, function.argtypes = result, arguments
+        _lib = lib
+    return _lib
+
+
+def _check(result):
+    """What was returned, or the OSError that it stands for."""
+    if result < 0:
+        raise OSError(-result, os.strerror(-result))
+    return result
+
+
+def _ns(seconds):
+    """Seconds from now in ns, rounded up: never early."""
+    if seconds <= 0:
+        return 0
+    if seconds == float("inf"):
+        return _NEVER
+    return min(-int(-seconds * _NS // 1), _NEVER)
+
+
+Event = collections.namedtuple("Event", "id cookie deadline_ns fired_ns missed more")
+Event.__doc__ = "An expiration. `more`: the timer is periodic or kept, and lives on."
+Event.late = property(lambda self: (self.fired_ns - self.deadline_ns) / _NS, doc="How late it fired, in seconds.")
+
+Pending = collections.namedtuple("Pending", "id cookie deadline_ns remaining interval")
+Pending.__doc__ = "A timer that was still to come; `remaining` and `interval` in seconds."
+
+
+class Timers:
+    """A set of timers. Cookies may be any objects; they are held until the timer ends.
+
+    backend: DEVICE, PROCESS, or ANY: the device if it can be opened, else this process.
+    clock: one of time.CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME, or MANUAL, which
+    advance() moves. limit: how many there may be. tick: in seconds, with slots as the
+    wheel's shape. ring: how many events a mapped ring holds; only with the device.
+    """
+
+    def __init__(self, backend=ANY, *, clock=None, limit=None, tick=None, slots=None, ring=None):
+        setup = _Setup()
+        if clock is not None:
+            setup.flags |= _SETUP_CLOCK
+            setup.clock = clock
+        if limit is not None:
+            setup.flags |= _SETUP_LIMIT
+            setup.limit = limit
+        if tick is not None:
+            setup.flags |= _SETUP_PRIVATE
+            setup.tick_ns = _ns(tick)
+            slots = slots or (256, 64, 64, 64, 64)
+            setup.levels = len(slots)
+            setup.slots[:len(slots)] = slots
+        if ring is not None:
+            setup.flags |= _SETUP_RING
+            setup.ring_entries = ring
+        self._prepare()
+        _check(self._lib.htw_open(ctypes.byref(self._handle), backend,
+                                  ctypes.byref(setup) if setup.flags else None))
+
+    @classmethod
+    def from_fd(cls, fd):
+        """Takes over a descriptor of the device, inherited or received.
+
+        What an event's cookie stood for is not known here: it is the number itself.
+        """
+        self = cls.__new__(cls)
+        self._prepare()
+        _check(self._lib.htw_open_fd(ctypes.byref(self._handle), fd))
+        return self
+
+    def _prepare(self):
+        self._handle = ctypes.c_void_p()
+        self._lib = _library()
+        self._events = (_Event * _BATCH)()
+        self._cookies = {}
+        self._next = 1
+
+    def close(self):
+        """Ends all timers; on the device, if nobody else has the descriptor."""
+        if self._handle:
+            self._lib.htw_close(self._handle)
+            self._handle = ctypes.c_void_p()
+            self._cookies.clear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            self.close()
+
+    def __len__(self):
+        """How many timers there are: pending, expired and not read, kept."""
+        return self._info().timers
+
+    def _open(self):
+        if not self._handle:
+            raise ValueError("these timers are closed")
+        return self._handle
+
+    def _info(self):
+        info = _Info()
+        _check(self._lib.htw_info(self._open(), ctypes.byref(info)))
+        return info
+
+    def fileno(self):
+        """What to give to select, selectors or an event loop."""
+        return self._lib.htw_fd(self._open())
+
+    @property
+    def backend(self):
+        """DEVICE or PROCESS."""
+        return self._lib.htw_backend(self._open())
+
+    @property
+    def tick(self):
+        """The wheel's tick, in seconds: a timer is at most so much late."""
+        return self._info().tick_ns / _NS
+
+    def now(self):
+        """The clock that deadlines are on, in ns."""
+        return self._lib.htw_now(self._open())
+
+    def _hold(self, cookie):
+        number = self._next
+        self._next += 1
+        self._cookies[number] = cookie
+        return number
+
+    def _start(self, deadline, cookie, interval, firings, slack, flags):
+        add = _Add(deadline=deadline, interval=interval, slack=_ns(slack), firings=firings, flags=flags)
+        add.cookie = self._hold(cookie)
+        try:
+            _check(self._lib.htw_add(self._open(), ctypes.byref(add)))
+        except BaseException:
+            del self._cookies[add.cookie]
+            raise
+        return add.id
+
+    def after(self, delay, cookie=None, *, slack=0, keep=False):
+        """Starts a timer that expires in so many seconds; returns its id."""
+        return self._start(_ns(delay), cookie, 0, 0, slack, _F_KEEP if keep else 0)
+
+    def at(self, when_ns, cookie=None, *, slack=0, keep=False):
+        """Starts a timer for a point in time, as now() tells it; returns its id."""
+        return self._start(when_ns, cookie, 0, 0, slack, _F_ABS | (_F_KEEP if keep else 0))
+
+    def every(self, interval, cookie=None, *, first=None, firings=0, slack=0):
+        """Starts a periodic timer, which keeps its phase; returns its id."""
+        if interval <= 0:
+            raise ValueError("an interval is at least one tick")
+        return self._start(_ns(interval if first is None else first), cookie, _ns(interval), firings, slack, 0)
+
+    def after_many(self, delays, cookies=None):
+        """Starts many timers with one call; returns their ids. All of them, or none."""
+        delays = [_ns(delay) for delay in delays]
+        cookies = [None] * len(delays) if cookies is None else list(cookies)
+        if len(cookies) != len(delays):
+            raise ValueError("as many cookies as delays")
+        array = _U64 * len(delays)
+        ids, numbers = array(), array(*map(self._hold, cookies))
+        results = (ctypes.c_int * len(delays))()
+        failed = self._lib.htw_add_many(self._open(), None, array(*delays), numbers, ids, len(delays), results)
+        if failed:
+            for id_ in filter(None, ids):
+                self._lib.htw_stop(self._handle, id_)
+            for number in numbers:
+                del self._cookies[number]
+            _check(failed if failed < 0 else min(results))
+        return list(ids)
+
+    def rearm(self, id_, delay):
+        """Moves a timer to so many seconds from now. KeyError where it has ended."""
+        result = self._lib.htw_rearm(self._open(), id_, _ns(delay))
+        if result == -errno.ENOENT:
+            raise KeyError(id_)
+        _check(result)
+
+    def stop(self, id_):
+        """Stops a timer. True: nothing will come of it. False: it was too late for that."""
+        query = _Query(id=id_)
+        known = not self._lib.htw_query(self._open(), ctypes.byref(query))
+        result = self._lib.htw_stop(self._handle, id_)
+        if not result:
+            if known:
+                self._cookies.pop(query.cookie, None)
+            return True
+        if result in (-errno.EALREADY, -errno.ENOENT):
+            return False
+        return bool(_check(result))
+
+    def read(self):
+        """Yields what has expired, without waiting."""
+        while True:
+            n = _check(self._lib.htw_read(self._open(), self._events, _BATCH))
+            # Whoever takes them may use the timers: these are our own by now.
+            events = [self._event(self._events[i]) for i in range(n)]
+            yield from events
+            if n < _BATCH:
+                return
+
+    def _event(self, ev):
+        more = bool(ev.flags & _EVENT_MORE)
+        if more:
+            cookie = self._cookies.get(ev.cookie, ev.cookie)
+        else:
+            cookie = self._cookies.pop(ev.cookie, ev.cookie)
+        return Event(ev.id, cookie, ev.deadline, ev.fired, ev.missed, more)
+
+    def wait(self, timeout=None):
+        """Waits until something has expired, and returns a list of it; empty after the timeout."""
+        limit = -1 if timeout is None else min(_ns(timeout), 2**63 - 1)
+        _check(self._lib.htw_wait(self._open(), limit))
+        return list(self.read())
+
+    def harvest(self):
+        """Stops what is pending, and returns a list of it: for a shutdown."""
+        entries, pending = (_Query * _BATCH)(), []
+        while n := _check(self._lib.htw_harvest(self._open(), entries, _BATCH)):
+            for q in entries[:n]:
+                pending.append(Pending(q.id, self._cookies.pop(q.cookie, q.cookie), q.deadline,
+                                       q.remaining / _NS, q.interval / _NS))
+        return pending
+
+    def advance(self, seconds):
+        """Moves a MANUAL clock on; returns how many timers expired."""
+        return _check(self._lib.htw_advance(self._open(), _ns(seconds), 0))
+
+
+class _Handle:
+    """A call that can be stopped; as asyncio.TimerHandle."""
+
+    def __init__(self, timers, function, args, future=None):
+        self._timers, self.function, self.args, self.future = timers, function, args, future
+        self.id = None
+
+    def cancel(self):
+        """Stops it; it will not be called. Does nothing where it was."""
+        if self.id is not None:
+            self._timers._stop(self.id)
+            self.id = None
+
+
+class AsyncTimers:
+    """Timers in asyncio's loop: one reader, however many there are."""
+
+    def __init__(self, backend=ANY, **setup):
+        self._timers = Timers(backend, **setup)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._timers.fileno(), self._expired)
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Ends all of them; those who sleep are cancelled."""
+        if self._timers is None:
+            return
+        self._loop.remove_reader(self._timers.fileno())
+        for pending in self._timers.harvest():
+            if pending.cookie.future is not None:
+                pending.cookie.future.cancel()
+        self._timers.close()
+        self._timers = None
+
+    def __len__(self):
+        return len(self._timers)
+
+    @property
+    def timers(self):
+        """The Timers below; what is started there must have no other cookie than ours."""
+        return self._timers
+
+    def _stop(self, id_):
+        if self._timers is not None:
+            self._timers.stop(id_)
+
+    def _expired(self):
+        # The loop calls again while there is more: others have their turn between.
+        for event in list(self._timers.read()):
+            handle = event.cookie
+            if handle.id is None:
+                continue
+            if not event.more:
+                handle.id = None
+            try:
+                handle.function(*handle.args)
+            except Exception as problem:  # as the loop does with its own calls
+                self._loop.call_exception_handler({
+                    "message": f"exception in {handle.function!r}", "exception": problem})
+            if self._timers is None:
+                return
+
+    def call_after(self, delay, function, *args):
+        """Has a function called in so many seconds; returns a handle with cancel()."""
+        handle = _Handle(self, function, args)
+        handle.id = self._timers.after(delay, handle)
+        return handle
+
+    def call_every(self, interval, function, *args):
+        """Has a function called again and again; returns a handle with cancel()."""
+        handle = _Handle(self, function, args)
+        handle.id = self._timers.every(interval, handle)
+        return handle
+
+    async def sleep(self, delay, result=None):
+        """As asyncio.sleep()."""
+        future = self._loop.create_future()
+        handle = _Handle(self, self._wake, (future, result), future)
+        handle.id = self._timers.after(delay, handle)
+        try:
+            return await future
+        finally:
+            handle.cancel()
+
+    @staticmethod
+    def _wake(future, result):
+        if not future.done():
+            future.set_result(result)
