@@ -7,6 +7,8 @@
 
 #include "htw-test.h"
 
+#include <sys/stat.h>
+
 #define HOUR	(3600 * SEC)
 
 #define NEEDS(feature) do {						\
