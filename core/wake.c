@@ -22,6 +22,11 @@
 
 /* Waiters that are woken up with interrupts off, and in one turn. */
 #define HTW_WAKE_UNITS		64u
+/*
+ * One waiter may stand for hundreds: an epoll set that others watch. After so much
+ * time the waiters of further contexts are left to turns of their own.
+ */
+#define HTW_WAKE_NS		(20 * NSEC_PER_USEC)
 
 /* The mark on a list of waiters is none of them. */
 static int htw_wake_nobody(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
@@ -158,6 +163,7 @@ void htw_wake_reader(struct htw_context *ctx)
 void htw_delivery_wake(struct htw_delivery *d, bool paced)
 {
 	unsigned int units = HTW_WAKE_UNITS;
+	u64 began = 0;
 
 	while (d->wake) {
 		struct htw_context *ctx = d->wake;
@@ -169,10 +175,14 @@ void htw_delivery_wake(struct htw_delivery *d, bool paced)
 		spin_unlock_bh(&ctx->lock);
 		htw_wake_reader(ctx);
 		if (wq_has_sleeper(&ctx->wait)) {
+			if (!paced)
+				htw_wake_all(ctx);
+			else if (!began)
+				began = ktime_get_ns();
+			else if (ktime_get_ns() - began > HTW_WAKE_NS)
+				units = 0;
 			if (paced)
 				htw_wake_paced(ctx, &units);
-			else
-				htw_wake_all(ctx);
 		}
 		if (READ_ONCE(ctx->fasync))
 			queue_delayed_work(htw_wq, &ctx->sigio, 0);

@@ -23,14 +23,16 @@ static void report_of(const struct attack *a, const char *what, double value, co
 	report(SYSTEM, op, users * a->contexts * a->timers, value, unit);
 }
 
-/* Of victims that are none of the attackers, with a task that hogs the CPU and without. */
+/* Of victims to whom something is promised, with a task that hogs the CPU and without. */
 static uint64_t latest(const struct attack *a, const struct contain_result *r, bool read)
 {
 	uint64_t most = 0, late;
 	unsigned int phase, who;
 
 	for (phase = PHASE_BURST; phase < PHASES; phase++)
-		for (who = a->users ? VICTIM_ROOT : VICTIM_USER; who < VICTIM_CALLOUT; who++) {
+		for (who = 0; who < VICTIM_CALLOUT; who++) {
+			if (a->exempt & 1 << who)
+				continue;
 			late = read ? r->late[phase][who].read : r->late[phase][who].fired;
 			if (late > most)
 				most = late;

@@ -154,6 +154,13 @@ const struct attack attacks[] = {
 		.traits = ATTACK_NESTED,
 	},
 	{
+		.name = "nested_users",
+		.what = "64 users with a timer each, and 500 epoll sets behind that of each",
+		.users = 64, .contexts = 1, .timers = 1, .ring_entries = 64,
+		.traits = ATTACK_NESTED,
+		.exempt = 1 << VICTIM_USER,
+	},
+	{
 		.name = "sigio",
 		.what = "a timer, and SIGIO to a group of 500 processes",
 		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
@@ -192,6 +199,7 @@ const struct attack attacks[] = {
 		.name = "privileged",
 		.what = "root: three clocks and two private wheels, 50,000 timers each",
 		CONTEXTS(everything), .timers = 50000, .ring_entries = 32768,
+		.exempt = 1 << VICTIM_ROOT,
 	},
 	{
 		.name = "ten_thousand",

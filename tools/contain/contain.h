@@ -54,6 +54,19 @@ struct attack_context {
 };
 
 /**
+ * enum victim - whose timers are watched
+ * @VICTIM_ROOT: root's, read from a descriptor
+ * @VICTIM_USER: those of an unprivileged user who is no attacker
+ * @VICTIM_CALLOUT: a module's callouts, which nobody reads
+ */
+enum victim {
+	VICTIM_ROOT,
+	VICTIM_USER,
+	VICTIM_CALLOUT,
+	VICTIMS,
+};
+
+/**
  * struct attack - the shape of an attack
  * @name: its name, a C identifier
  * @what: what it is, for people
@@ -66,6 +79,8 @@ struct attack_context {
  *	a private wheel
  * @ring_entries: of the ring of each context; 0: expirations wait in its queue
  * @traits: of &enum attack_trait
+ * @exempt: a bit for each &enum victim whose timers may be late beside it: root's
+ *	where root attacks, being one user, and see SECURITY.md
  */
 struct attack {
 	const char *name;
@@ -77,6 +92,7 @@ struct attack {
 	uint32_t timers;
 	uint32_t ring_entries;
 	unsigned int traits;
+	unsigned int exempt;
 };
 
 extern const struct attack attacks[];
@@ -84,19 +100,6 @@ extern const unsigned int attack_count;
 
 /* One of them by its name, or NULL. */
 const struct attack *attack_find(const char *name);
-
-/**
- * enum victim - whose timers are watched
- * @VICTIM_ROOT: root's, read from a descriptor
- * @VICTIM_USER: those of an unprivileged user who is no attacker
- * @VICTIM_CALLOUT: a module's callouts, which nobody reads
- */
-enum victim {
-	VICTIM_ROOT,
-	VICTIM_USER,
-	VICTIM_CALLOUT,
-	VICTIMS,
-};
 
 extern const char * const victim_names[VICTIMS];
 

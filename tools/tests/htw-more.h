@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include "htw-test.h"
 
+#include <sys/stat.h>
+
 #define HOUR	(3600 * SEC)
 
 #define NEEDS(feature) do {						\
