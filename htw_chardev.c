@@ -19,10 +19,20 @@
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 
+#include "core/base.h"
+#include "core/expire.h"
+#include "core/lifecycle.h"
+#include "core/mmap.h"
+#include "core/ops.h"
+#include "core/reader.h"
+#include "core/ring.h"
+#include "core/setup.h"
+#include "core/slots.h"
+#include "core/table.h"
+#include "core/vector.h"
+#include "core/wake.h"
+#include "core/walk.h"
 #include "htw_chardev.h"
-#include "htw_context.h"
-#include "htw_engine.h"
-#include "htw_ops.h"
 
 /* Events that are copied in one go, under the context's lock. */
 #define HTW_READ_CHUNK		32u

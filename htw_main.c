@@ -10,12 +10,15 @@
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 
+#include "core/base.h"
+#include "core/callout.h"
+#include "core/debugfs.h"
+#include "core/lifecycle.h"
+#include "core/pacer.h"
+#include "core/setup.h"
+#include "core/user.h"
+#include "core/vector.h"
 #include "htw_chardev.h"
-#include "htw_context.h"
-#include "htw_debugfs.h"
-#include "htw_engine.h"
-#include "htw_ops.h"
-#include "htw_pacer.h"
 
 #define HTW_TICK_US_MIN		10u
 #define HTW_TICK_US_MAX		1000000u
@@ -134,7 +137,7 @@ static int __init htw_init(void)
 	ret = htw_check_params();
 	if (ret)
 		return ret;
-	ret = htw_engine_init();
+	ret = htw_engine_init(htw_callout_serve);
 	if (ret)
 		goto err_params;
 	ret = htw_context_init();

@@ -12,7 +12,7 @@
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
-#include "htw_engine.h"
+#include "../core/base.h"
 
 #define MS NSEC_PER_MSEC
 

@@ -12,7 +12,8 @@
 #include <linux/sched/task.h>
 #include <linux/timekeeping.h>
 
-#include "../htw_clockset.h"
+#include "../core/clock_sets.h"
+#include "../core/clock_was_set.h"
 #include "htw_kunit.h"
 
 #define HOUR			(3600 * (u64)NSEC_PER_SEC)

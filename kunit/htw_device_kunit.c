@@ -298,8 +298,8 @@ static void failed_read_does_not_rearm(struct kunit *test)
  */
 static vm_fault_t treacherous_fault(struct vm_fault *vmf)
 {
-	/* fault_in_iov_iter_writeable() is not interested in being killed. */
-	return vmf->flags & FAULT_FLAG_KILLABLE ? VM_FAULT_SIGSEGV : VM_FAULT_NOPAGE;
+	/* A write is; fault_in_iov_iter_writeable() is killed, but not interrupted. */
+	return vmf->flags & FAULT_FLAG_INTERRUPTIBLE ? VM_FAULT_SIGSEGV : VM_FAULT_NOPAGE;
 }
 
 static const struct vm_operations_struct treacherous_vm_ops = {
@@ -503,6 +503,393 @@ static void add_that_cannot_be_read(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, page + PAGE_SIZE), -EFAULT);
 	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, 0), -EFAULT);
 	expect_nothing(test, d);
+}
+
+/* Each is valid but for one field. */
+static const struct htw_add invalid_adds[] = {
+	{ .deadline = LATER, .flags = HTW_F_CANCEL_ON_SET },
+	{ .deadline = LATER, .flags = HTW_MOD_DEADLINE },
+	{ .deadline = LATER, .flags = 1u << 31 },
+	{ .deadline = LATER, .reserved = 1 },
+	{ .deadline = LATER, .firings = 1 },
+	{ .deadline = LATER, .interval = 1 },
+	{ .deadline = LATER, .interval = NSEC_PER_MSEC - 1 },
+};
+
+static void add_that_is_invalid(struct kunit *test)
+{
+	struct device_test *d = device(test);
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(invalid_adds); i++) {
+		struct htw_add add = invalid_adds[i];
+
+		add.id = 0xaaaaaaaaaaaaaaaa;
+		user_write(test, d->arg, &add, sizeof(add));
+		KUNIT_EXPECT_EQ_MSG(test, device_ioctl(d, HTW_ADD, d->arg), -EINVAL,
+				    "number %u", i);
+		user_read(test, &add, d->arg, sizeof(add));
+		KUNIT_EXPECT_EQ(test, add.id, 0xaaaaaaaaaaaaaaaa);
+	}
+	expect_nothing(test, d);
+}
+
+static void limit_recovers(struct kunit *test)
+{
+	struct device_test *d = device_limited(test, 2);
+	const struct htw_add add = { .deadline = LATER };
+	struct htw_cancel cancel = {};
+
+	user_write(test, d->arg, &add, sizeof(add));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, d->arg), 0);
+	user_read(test, &cancel.id, d->arg, sizeof(cancel.id));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, d->arg), 0);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, d->arg), -ENOSPC);
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(d->ctx, &cancel), 0);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, d->arg), 0);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, d->arg), -ENOSPC);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 2);
+}
+
+/* What it has to tell cannot be written; the timer is stopped all the same. */
+static void cancel_without_room_for_the_answer(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const struct htw_cancel cancel = {
+		.id = htw_test_start(test, d->ctx, htw_now() + LATER, 1),
+	};
+	const unsigned long arg = readonly_second_page(test) - sizeof(cancel.id);
+
+	user_write(test, arg, &cancel.id, sizeof(cancel.id));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_CANCEL, arg), -EFAULT);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_CANCEL, arg), -ENOENT);
+	expect_nothing(test, d);
+}
+
+static void cancel_that_cannot_be_read(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const struct htw_cancel cancel = {
+		.id = htw_test_start(test, d->ctx, htw_now() + LATER, 1),
+	};
+	const unsigned long arg = last_page(test) + PAGE_SIZE - sizeof(cancel) + 1;
+
+	user_write(test, arg, &cancel, sizeof(cancel) - 1);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_CANCEL, arg), -EFAULT);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 1);
+}
+
+static void info_that_cannot_be_written(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const unsigned long end = last_page(test) + PAGE_SIZE;
+
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_INFO, end), -EFAULT);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_INFO, end - sizeof(struct htw_info) + 1),
+			-EFAULT);
+}
+
+/*
+ * HTW_BATCH
+ */
+
+/* Writes @count operations at @to, each of which starts a timer. */
+static void write_ops(struct kunit *test, unsigned long to, u32 count)
+{
+	for (u32 i = 0; i < count; i++) {
+		const struct htw_op op = {
+			.op = HTW_OP_ADD,
+			.result = 0x55555555,
+			.add = { .deadline = LATER, .cookie = i },
+		};
+
+		user_write(test, to + i * sizeof(op), &op, sizeof(op));
+	}
+}
+
+static long batch(struct kunit *test, struct device_test *d, unsigned long ops, u32 count,
+		  u32 *done)
+{
+	struct htw_batch b = { .ops = ops, .count = count, .done = 0xaaaaaaaa };
+	long ret;
+
+	user_write(test, d->arg, &b, sizeof(b));
+	ret = device_ioctl(d, HTW_BATCH, d->arg);
+	user_read(test, &b, d->arg, sizeof(b));
+	KUNIT_EXPECT_EQ(test, b.ops, ops);
+	KUNIT_EXPECT_EQ(test, b.count, count);
+	*done = b.done;
+	return ret;
+}
+
+static void expect_done(struct kunit *test, struct device_test *d, unsigned long ops, u32 count)
+{
+	u64 last = 0;
+
+	for (u32 i = 0; i < count; i++) {
+		struct htw_op op;
+
+		user_read(test, &op, ops + i * sizeof(op), sizeof(op));
+		KUNIT_EXPECT_EQ(test, op.result, 0);
+		KUNIT_EXPECT_NE(test, op.add.id, 0);
+		KUNIT_EXPECT_NE(test, op.add.id, last);
+		KUNIT_EXPECT_EQ(test, op.add.cookie, i);
+		last = op.add.id;
+	}
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, count);
+}
+
+/* Operations before the memory ends, and bytes of another one. */
+static const struct read_room batch_rooms[] = {
+	{ 1, 0 }, { 1, 1 }, { 3, 63 }, { 63, 32 }, { 64, 0 }, { 64, 32 },
+	{ 65, 1 }, { 100, 32 }, { 128, 0 },
+};
+
+KUNIT_ARRAY_PARAM(batch_rooms, batch_rooms, get_read_room_desc);
+
+static void batch_ends_with_the_memory(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const struct read_room *room = test->param_value;
+	const u32 size = room->events * sizeof(struct htw_op);
+	const unsigned long pages = user_pages(test, 4);
+	const unsigned long ops = pages + 3 * PAGE_SIZE - size - room->bytes;
+	u32 done;
+
+	user_unmap(test, pages + 3 * PAGE_SIZE);
+	write_ops(test, ops, room->events);
+	KUNIT_EXPECT_EQ(test, batch(test, d, ops, 200, &done), 0);
+	KUNIT_EXPECT_EQ(test, done, room->events);
+	expect_done(test, d, ops, room->events);
+}
+
+static void batch_of_nothing_readable(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const unsigned long page = last_page(test);
+	u32 done;
+
+	KUNIT_EXPECT_EQ(test, batch(test, d, page + PAGE_SIZE, 10, &done), -EFAULT);
+	KUNIT_EXPECT_EQ(test, done, 0);
+	KUNIT_EXPECT_EQ(test, batch(test, d, page + PAGE_SIZE - 63, 10, &done), -EFAULT);
+	KUNIT_EXPECT_EQ(test, done, 0);
+	expect_nothing(test, d);
+}
+
+static void batch_of_nothing_is_done(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	u32 done;
+
+	KUNIT_EXPECT_EQ(test, batch(test, d, 0, 0, &done), 0);
+	KUNIT_EXPECT_EQ(test, done, 0);
+}
+
+/* Results are written up to memory that can only be read, from there on none. */
+static void batch_ends_with_what_is_writable(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const unsigned long page = readonly_second_page(test);
+	const unsigned long ops = page - 3 * sizeof(struct htw_op);
+	u32 done;
+
+	write_ops(test, ops, 3);
+	KUNIT_EXPECT_EQ(test, batch(test, d, ops, 10, &done), 0);
+	KUNIT_EXPECT_EQ(test, done, 3);
+	/* What can only be read is zeroes, and those are no operations. */
+	expect_done(test, d, ops, 3);
+}
+
+static void batch_without_room_for_the_count(struct kunit *test)
+{
+	struct device_test *d = device(test);
+
+	/* A page of zeroes is a valid argument. */
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_BATCH, readonly_second_page(test)), -EFAULT);
+	expect_nothing(test, d);
+}
+
+static void batch_goes_on_behind_what_fails(struct kunit *test)
+{
+	struct device_test *d = device_limited(test, 100);
+	const unsigned long ops = user_pages(test, 3);
+	struct htw_op op = { .op = HTW_OP_CANCEL };
+	u32 done;
+
+	write_ops(test, ops, 130);
+	/* No operation, and one on no timer. */
+	op.op = 99;
+	user_write(test, ops + 7 * sizeof(op), &op, sizeof(op));
+	op.op = HTW_OP_CANCEL;
+	op.cancel.id = 12345;
+	user_write(test, ops + 8 * sizeof(op), &op, sizeof(op));
+	KUNIT_EXPECT_EQ(test, batch(test, d, ops, 130, &done), 0);
+	KUNIT_EXPECT_EQ(test, done, 130);
+	for (u32 i = 0; i < 130; i++) {
+		const int expected = i == 7 ? -EINVAL : i == 8 ? -ENOENT : i < 102 ? 0 : -ENOSPC;
+
+		user_read(test, &op, ops + i * sizeof(op), sizeof(op));
+		KUNIT_EXPECT_EQ_MSG(test, op.result, expected, "number %u", i);
+	}
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100);
+}
+
+static struct htw_query query_of(struct kunit *test, struct device_test *d, u64 id)
+{
+	struct htw_query query = { .id = id };
+
+	user_write(test, d->arg, &query, sizeof(query));
+	KUNIT_ASSERT_EQ(test, device_ioctl(d, HTW_QUERY, d->arg), 0);
+	user_read(test, &query, d->arg, sizeof(query));
+	return query;
+}
+
+static void mod_changes_what_query_tells(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	struct htw_mod mod = {
+		.id = htw_test_start(test, d->ctx, htw_now() + LATER, 1),
+		.deadline = htw_now() + 2 * LATER,
+		.interval = LATER,
+		.firings = 3,
+		.cookie = 2,
+		.flags = HTW_F_ABS | HTW_MOD_DEADLINE | HTW_MOD_INTERVAL | HTW_MOD_COOKIE,
+	};
+	const unsigned long arg = last_page(test) + PAGE_SIZE - sizeof(mod) + 1;
+	struct htw_query query;
+
+	user_write(test, d->arg, &mod, sizeof(mod));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_MOD, d->arg), 0);
+	query = query_of(test, d, mod.id);
+	KUNIT_EXPECT_EQ(test, query.deadline, mod.deadline);
+	KUNIT_EXPECT_EQ(test, query.interval, mod.interval);
+	KUNIT_EXPECT_EQ(test, query.firings, mod.firings);
+	KUNIT_EXPECT_EQ(test, query.cookie, mod.cookie);
+	KUNIT_EXPECT_EQ(test, query.state, HTW_STATE_PENDING);
+	/* What cannot be read changes nothing. */
+	mod.cookie = 3;
+	user_write(test, arg, &mod, sizeof(mod) - 1);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_MOD, arg), -EFAULT);
+	KUNIT_EXPECT_EQ(test, query_of(test, d, mod.id).cookie, 2);
+}
+
+static void query_without_room_for_the_answer(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const u64 id = htw_test_start(test, d->ctx, htw_now() + LATER, 1);
+	/* All behind the id is zero, as it has to be, and cannot be written. */
+	const unsigned long arg = readonly_second_page(test) - sizeof(id);
+
+	user_write(test, arg, &id, sizeof(id));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_QUERY, arg), -EFAULT);
+	KUNIT_EXPECT_EQ(test, query_of(test, d, id).cookie, 1);
+}
+
+static void start_some(struct kunit *test, struct device_test *d, u32 count)
+{
+	for (u32 i = 0; i < count; i++)
+		htw_test_start(test, d->ctx, htw_now() + LATER + i, i);
+}
+
+/* An array with room for 200 entries, of which 10 and a half are there. */
+#define ENTRIES_THERE		10
+
+static struct htw_list list_at_the_end(struct kunit *test)
+{
+	const size_t room = ENTRIES_THERE * sizeof(struct htw_query) +
+			    sizeof(struct htw_query) / 2;
+
+	return (struct htw_list) {
+		.entries = last_page(test) + PAGE_SIZE - room,
+		.count = 200,
+	};
+}
+
+static void list_ends_with_the_memory(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	struct htw_list list = list_at_the_end(test);
+	struct htw_query query;
+
+	start_some(test, d, 100);
+	for (u32 told = 0; told < 100; told += ENTRIES_THERE) {
+		user_write(test, d->arg, &list, sizeof(list));
+		KUNIT_ASSERT_EQ(test, device_ioctl(d, HTW_LIST, d->arg), 0);
+		user_read(test, &list, d->arg, sizeof(list));
+		KUNIT_ASSERT_EQ(test, list.done, ENTRIES_THERE);
+		for (u32 i = 0; i < ENTRIES_THERE; i++) {
+			user_read(test, &query, list.entries + i * sizeof(query), sizeof(query));
+			KUNIT_ASSERT_EQ(test, query.cookie, told + i);
+		}
+	}
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100);
+}
+
+/* What could be told is taken out, the rest stays armed. */
+static void harvest_ends_with_the_memory(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	struct htw_list list = list_at_the_end(test);
+
+	start_some(test, d, 100);
+	user_write(test, d->arg, &list, sizeof(list));
+	KUNIT_ASSERT_EQ(test, device_ioctl(d, HTW_HARVEST, d->arg), 0);
+	user_read(test, &list, d->arg, sizeof(list));
+	KUNIT_EXPECT_EQ(test, list.done, ENTRIES_THERE);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100 - ENTRIES_THERE);
+	/* Nowhere at all: nothing is taken. */
+	list.entries = last_page(test) + PAGE_SIZE;
+	list.cursor = 0;
+	user_write(test, d->arg, &list, sizeof(list));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_HARVEST, d->arg), -EFAULT);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100 - ENTRIES_THERE);
+}
+
+static void cancel_all_counts_or_does_nothing(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	struct htw_cancel_all all = { .count = 7 };
+	const unsigned long page = user_pages(test, 1);
+
+	start_some(test, d, 100);
+	user_protect(test, page, PROT_READ);	/* zeroes: valid, but nowhere to count */
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_CANCEL_ALL, page), -EFAULT);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100);
+	user_write(test, d->arg, &all, sizeof(all));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_CANCEL_ALL, d->arg), 0);
+	user_read(test, &all, d->arg, sizeof(all));
+	KUNIT_EXPECT_EQ(test, all.count, 100);
+	expect_nothing(test, d);
+}
+
+/* The manual clock: it moves if that can be told, and not back. */
+static void advance_moves_the_clock_or_does_nothing(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	struct htw_advance advance = { .ns = LATER };
+	const unsigned long page = user_pages(test, 1);
+
+	/* Not with a clock that moves by itself. */
+	user_write(test, d->arg, &advance, sizeof(advance));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADVANCE, d->arg), -EINVAL);
+	user_write(test, d->arg, &setup, sizeof(setup));
+	KUNIT_ASSERT_EQ(test, device_ioctl(d, HTW_SETUP, d->arg), 0);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_SETUP, d->arg), -EBUSY);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).clock, HTW_CLOCK_MANUAL);
+	for (u32 i = 0; i < 10; i++)
+		htw_test_start(test, d->ctx, LATER, i);
+	user_protect(test, page, PROT_READ);	/* zeroes: to go on by nothing */
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADVANCE, page), -EFAULT);
+	KUNIT_EXPECT_EQ(test, htw_context_now(d->ctx), 0);
+	user_write(test, d->arg, &advance, sizeof(advance));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADVANCE, d->arg), 0);
+	user_read(test, &advance, d->arg, sizeof(advance));
+	KUNIT_EXPECT_EQ(test, advance.expired, 10);
+	KUNIT_EXPECT_EQ(test, htw_context_now(d->ctx), LATER);
+	advance = (struct htw_advance) { .ns = LATER - 1, .flags = HTW_F_ABS };
+	user_write(test, d->arg, &advance, sizeof(advance));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADVANCE, d->arg), -EINVAL);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).expired, 10);
 }
 
 /* Each is valid but for one field, and @error says what is wrong with that. */

@@ -11,9 +11,18 @@
 #include <linux/mm.h>
 #include <linux/wait.h>
 
-#include "../htw_context.h"
-#include "../htw_engine.h"
-#include "../htw_run.h"
+#include "../core/base.h"
+#include "../core/expire.h"
+#include "../core/lifecycle.h"
+#include "../core/reader.h"
+#include "../core/ring.h"
+#include "../core/setup.h"
+#include "../core/shrink.h"
+#include "../core/slots.h"
+#include "../core/submit.h"
+#include "../core/table.h"
+#include "../core/wake.h"
+#include "../core/walk.h"
 
 /* Fewer with KASAN: that is on an emulated machine, some fifty times slower. */
 #define HTW_TEST_MANY		(IS_ENABLED(CONFIG_KASAN) ? 6000u : 100000u)
@@ -64,7 +73,7 @@ KUNIT_DEFINE_ACTION_WRAPPER(htw_test_put_user, htw_user_put, struct htw_user *);
 /* The user that contexts of this task count for; its wheels stay until the case is over. */
 static inline struct htw_user *htw_test_user(struct kunit *test)
 {
-	struct htw_user *user = htw_user_get();
+	struct htw_user *user = htw_user_get(htw_expire_serve);
 
 	KUNIT_ASSERT_NOT_NULL(test, user);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_put_user, user), 0);
@@ -84,7 +93,7 @@ static inline int htw_test_init(struct kunit *test)
  */
 static inline struct htw_base *htw_test_base(unsigned int cpu)
 {
-	struct htw_user *user = htw_user_get();
+	struct htw_user *user = htw_user_get(htw_expire_serve);
 	struct htw_base *base;
 
 	if (!user)

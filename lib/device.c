@@ -20,7 +20,6 @@
 #define NEEDED			(HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS | \
 				 HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL | \
 				 HTW_FEATURE_VECTOR)
-#define MAX_ERRNO		4095
 
 /**
  * struct device - a handle
@@ -266,12 +265,17 @@ static int device_query(struct htw *htw, struct htw_query *query)
 	return call(device_of(htw), HTW_QUERY, query);
 }
 
-/* Many timers. */
-
-static bool is_error(u64 id)
+static int device_next(struct htw *htw, struct htw_query *timer)
 {
-	return id >= (u64)-MAX_ERRNO;
+	struct htw_next next = { };
+	int ret = call(device_of(htw), HTW_NEXT, &next);
+
+	if (!ret)
+		*timer = next.timer;
+	return ret;
 }
+
+/* Many timers. */
 
 /*
  * Runs a vector to its end. In place of the ids that could not be dealt with
@@ -333,11 +337,9 @@ static int device_add_many(struct htw *htw, const struct htw_add *common, const 
 	if (likely(!failed) && !results)
 		return 0;
 	for (i = 0; i < count; i++) {
-		const bool bad = is_error(ids[i]);
-
 		if (results)
-			results[i] = bad ? (int)ids[i] : 0;
-		if (bad)
+			results[i] = HTW_ID_ERROR(ids[i]);
+		if (HTW_ID_IS_ERROR(ids[i]))
 			ids[i] = 0;
 	}
 	return failed;
@@ -365,8 +367,8 @@ static int on_many(struct device *d, u16 op, u32 flags, const u64 *ids, const u6
 		bad = run_vector(d, &v);
 		failed += bad;
 		for (i = 0; results && i < n; i++)
-			results[first + i] = is_error(copy[i]) && copy[i] != ids[first + i] ?
-				(int)copy[i] : is_error(ids[first + i]) ? -ENOENT : 0;
+			results[first + i] = HTW_ID_IS_ERROR(ids[first + i]) ?
+				-ENOENT : HTW_ID_ERROR(copy[i]);
 	}
 	return failed;
 }
@@ -455,13 +457,14 @@ static int64_t device_cancel_all(struct htw *htw, unsigned int flags)
 	return all.count;
 }
 
-static int list(struct htw *htw, unsigned long command, u64 *cursor, struct htw_query *entries,
-		unsigned int count)
+static int list(struct htw *htw, unsigned long command, u32 flags, u64 *cursor,
+		struct htw_query *entries, unsigned int count)
 {
 	struct htw_list l = {
 		.entries = (uintptr_t)entries,
 		.cursor = *cursor,
 		.count = count,
+		.flags = flags,
 	};
 	int ret = call(device_of(htw), command, &l);
 
@@ -471,17 +474,17 @@ static int list(struct htw *htw, unsigned long command, u64 *cursor, struct htw_
 	return l.done;
 }
 
-static int device_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
-		       unsigned int count)
+static int device_list(struct htw *htw, unsigned int states, uint64_t *cursor,
+		       struct htw_query *entries, unsigned int count)
 {
-	return list(htw, HTW_LIST, cursor, entries, count);
+	return list(htw, HTW_LIST, states, cursor, entries, count);
 }
 
 static int device_harvest(struct htw *htw, struct htw_query *entries, unsigned int count)
 {
 	struct device *d = device_of(htw);
 	u64 cursor = 0;
-	int i, got = list(htw, HTW_HARVEST, &cursor, entries, count);
+	int i, got = list(htw, HTW_HARVEST, 0, &cursor, entries, count);
 
 	for (i = 0; d->ring && i < got && !ring_is_empty(d); i++)
 		ring_stopped(d, entries[i].id, 0, true);
@@ -552,7 +555,7 @@ static int device_map_ring(struct htw *htw)
 		return -ENXIO;
 	pthread_mutex_lock(&d->lock);
 	if (!d->ring) {
-		d->ring_size = whole_pages(sizeof(*ring) + entries * sizeof(struct htw_event));
+		d->ring_size = whole_pages(HTW_RING_SIZE(entries));
 		ring = map(d, d->ring_size, HTW_OFF_RING);
 		if (ring) {
 			d->events = (struct htw_event *)(ring + 1);
@@ -569,26 +572,19 @@ static int device_map_ring(struct htw *htw)
 	return ret;
 }
 
-/* Words for as many timers as there may be; a page of timers has one that is none. */
-static u64 words_needed(u64 limit)
-{
-	const u64 slots = sysconf(_SC_PAGESIZE) / 64;
-
-	return (limit + slots - 2) / (slots - 1) * slots;
-}
-
 static int device_map_table(struct htw *htw)
 {
 	struct device *d = device_of(htw);
-	const u64 words = words_needed(d->info.limit);
+	/* An older module does not say. */
+	const u64 bytes = d->info.table_size ? d->info.table_size : HTW_TABLE_SIZE(d->info.limit);
 	u64 *table;
 	int ret = 0;
 
 	pthread_mutex_lock(&d->lock);
 	if (!d->table) {
-		table = map(d, whole_pages(words * sizeof(*table)), HTW_OFF_TABLE);
+		table = map(d, whole_pages(bytes), HTW_OFF_TABLE);
 		if (table) {
-			d->words = words;
+			d->words = bytes / sizeof(*table);
 			d->table = table;
 		} else {
 			ret = -errno;
@@ -640,6 +636,7 @@ static const struct htw_backend_ops device_ops = {
 	.cancel		= device_cancel,
 	.mod		= device_mod,
 	.query		= device_query,
+	.next		= device_next,
 	.add_many	= device_add_many,
 	.rearm_many	= device_rearm_many,
 	.stop_many	= device_stop_many,

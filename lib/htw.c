@@ -139,6 +139,11 @@ HTW_PUBLIC int htw_query(struct htw *htw, struct htw_query *query)
 	return htw->ops->query(htw, query);
 }
 
+HTW_PUBLIC int htw_next(struct htw *htw, struct htw_query *timer)
+{
+	return htw->ops->next(htw, timer);
+}
+
 HTW_PUBLIC int htw_add_many(struct htw *htw, const struct htw_add *common,
 			    const uint64_t *deadlines, const uint64_t *cookies, uint64_t *ids,
 			    unsigned int count, int *results)
@@ -216,7 +221,13 @@ HTW_PUBLIC int64_t htw_cancel_all(struct htw *htw, unsigned int flags)
 HTW_PUBLIC int htw_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
 			unsigned int count)
 {
-	return htw->ops->list(htw, cursor, entries, count);
+	return htw->ops->list(htw, 0, cursor, entries, count);
+}
+
+HTW_PUBLIC int htw_list_in(struct htw *htw, unsigned int states, uint64_t *cursor,
+			   struct htw_query *entries, unsigned int count)
+{
+	return htw->ops->list(htw, states, cursor, entries, count);
 }
 
 HTW_PUBLIC int htw_harvest(struct htw *htw, struct htw_query *entries, unsigned int count)

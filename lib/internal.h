@@ -18,7 +18,8 @@
 /**
  * struct htw_backend_ops - what a backend does
  *
- * Each is the public function of its name, with arguments that are not NULL.
+ * Each is the public function of its name (@list: htw_list_in(), where no state means
+ * pending; @ready: 1 if there is something to read), with arguments that are not NULL.
  * What a backend lacks is NULL, and the public function -ENOTSUP.
  */
 struct htw_backend_ops {
@@ -32,6 +33,7 @@ struct htw_backend_ops {
 	int (*cancel)(struct htw *htw, struct htw_cancel *cancel);
 	int (*mod)(struct htw *htw, const struct htw_mod *mod);
 	int (*query)(struct htw *htw, struct htw_query *query);
+	int (*next)(struct htw *htw, struct htw_query *query);
 	int (*add_many)(struct htw *htw, const struct htw_add *common, const uint64_t *deadlines,
 			const uint64_t *cookies, uint64_t *ids, unsigned int count, int *results);
 	int (*rearm_many)(struct htw *htw, const uint64_t *ids, const uint64_t *deadlines,
@@ -39,10 +41,10 @@ struct htw_backend_ops {
 	int (*stop_many)(struct htw *htw, const uint64_t *ids, unsigned int count, int *results);
 	int (*batch)(struct htw *htw, struct htw_op *ops, unsigned int count);
 	int (*read)(struct htw *htw, struct htw_event *events, unsigned int count);
-	int (*ready)(struct htw *htw);	/* 1: there is something to read */
+	int (*ready)(struct htw *htw);
 	int64_t (*cancel_all)(struct htw *htw, unsigned int flags);
-	int (*list)(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
-		    unsigned int count);
+	int (*list)(struct htw *htw, unsigned int states, uint64_t *cursor,
+		    struct htw_query *entries, unsigned int count);
 	int (*harvest)(struct htw *htw, struct htw_query *entries, unsigned int count);
 	int64_t (*advance)(struct htw *htw, uint64_t ns, unsigned int flags);
 	int (*map_ring)(struct htw *htw);

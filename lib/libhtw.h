@@ -70,7 +70,7 @@ const char *htw_version(void);
  * in the process because a limit was reached, or because of a wrong @setup.
  *
  * Return: 0; -ENOENT, -ENODEV, -EACCES and what else opening the device can fail
- * with; -EINVAL, -EPERM, -EDQUOT or -ENOMEM as HTW_SETUP; -ENOTSUP.
+ * with; -EINVAL, -ERANGE, -EPERM, -EDQUOT or -ENOMEM as HTW_SETUP; -ENOTSUP.
  */
 int htw_open(struct htw **htw, enum htw_backend backend, const struct htw_setup *setup);
 
@@ -253,6 +253,15 @@ int htw_mod(struct htw *htw, const struct htw_mod *mod);
  */
 int htw_query(struct htw *htw, struct htw_query *query);
 
+/**
+ * htw_next() - which timer expires first?
+ * @htw: the handle
+ * @timer: out: the timer, as HTW_NEXT tells of it
+ *
+ * Return: 0; -ENOENT where none is pending; -ENOTTY where the module is too old.
+ */
+int htw_next(struct htw *htw, struct htw_query *timer);
+
 /* Many timers. */
 
 /**
@@ -362,6 +371,22 @@ int htw_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
 	     unsigned int count);
 
 /**
+ * htw_list_in() - tells which timers are in certain states
+ * @htw: the handle
+ * @states: of &enum htw_list_flag: pending, expired and not read, kept and disarmed
+ * @cursor: as for htw_list()
+ * @entries: out: the timers
+ * @count: how many there is room for
+ *
+ * A program that takes over from one that died finds what that had read and not
+ * stopped: with %HTW_LIST_DISARMED, if its timers are kept.
+ *
+ * Return: as htw_list(); -EINVAL for an unknown state, or an older module.
+ */
+int htw_list_in(struct htw *htw, unsigned int states, uint64_t *cursor,
+		struct htw_query *entries, unsigned int count);
+
+/**
  * htw_harvest() - takes out what is pending, and ends it
  * @htw: the handle
  * @entries: out: what was pending
@@ -388,7 +413,8 @@ int64_t htw_advance(struct htw *htw, uint64_t ns, unsigned int flags);
  * @htw: the handle, from htw_open_fd(), of a device that was set up with a ring
  *
  * htw_read() takes expirations from the ring from now on. One process at a time may
- * do that.
+ * do that. A child does not inherit the mapping: it takes the descriptor over with
+ * htw_open_fd(), and does not use its parent's handle.
  *
  * Return: 0, also where it is mapped already; -ENXIO without a ring; -ENOMEM;
  * -ENOTSUP in the process.

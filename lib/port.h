@@ -64,6 +64,10 @@ struct list_head {
 #define list_first_entry(head, type, member)	list_entry((head)->next, type, member)
 #define list_first_entry_or_null(head, type, member) \
 	(list_empty(head) ? NULL : list_first_entry(head, type, member))
+#define list_for_each_entry(pos, head, member)				\
+	for (pos = list_first_entry(head, __typeof__(*pos), member);	\
+	     &pos->member != (head);					\
+	     pos = list_first_entry(&pos->member, __typeof__(*pos), member))
 
 static inline void INIT_LIST_HEAD(struct list_head *list)
 {

@@ -834,6 +834,22 @@ static int query_one(struct process *p, struct htw_query *query, u64 now)
 	return 0;
 }
 
+static int process_next(struct htw *htw, struct htw_query *query)
+{
+	struct process *p = process_of(htw);
+	struct htw_node *first;
+	int ret = -ENOENT;
+
+	pthread_mutex_lock(&p->lock);
+	htw_wheel_first(&p->wheel, UINT_MAX, &first);
+	if (first) {
+		tell(container_of(first, struct slot, node), read_clock(p), query);
+		ret = 0;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return ret;
+}
+
 static int process_query(struct htw *htw, struct htw_query *query)
 {
 	struct process *p = process_of(htw);
@@ -874,6 +890,9 @@ static int process_batch(struct htw *htw, struct htw_op *ops, unsigned int count
 			}
 		}
 		failed += !!op->result;
+		/* What one makes due has expired for the next. */
+		if (unlikely(p->clock == HTW_CLOCK_MANUAL))
+			expire_manual(p);
 	}
 	finish(p);
 	pthread_mutex_unlock(&p->lock);
@@ -1130,8 +1149,23 @@ static int64_t process_cancel_all(struct htw *htw, unsigned int flags)
 	return count;
 }
 
-static unsigned int walk(struct process *p, u64 *cursor, struct htw_query *entries,
-			 unsigned int count, bool take)
+/* In which of &enum htw_list_flag's states a timer is. */
+static unsigned int list_state(const struct slot *t)
+{
+	switch (state_of(t)) {
+	case PENDING:
+		return HTW_LIST_PENDING;
+	case EXPIRED:
+		return HTW_LIST_EXPIRED;
+	case IDLE:
+		return HTW_LIST_DISARMED;
+	default:
+		return 0;
+	}
+}
+
+static unsigned int walk(struct process *p, unsigned int states, u64 *cursor,
+			 struct htw_query *entries, unsigned int count, bool take)
 {
 	const u64 now = read_clock(p);
 	unsigned int got = 0;
@@ -1139,7 +1173,7 @@ static unsigned int walk(struct process *p, u64 *cursor, struct htw_query *entri
 	for (; *cursor < p->nr_slots && got < count; ++*cursor) {
 		struct slot *t = &p->slots[*cursor];
 
-		if (state_of(t) != PENDING)
+		if (!(list_state(t) & states))
 			continue;
 		tell(t, now, &entries[got++]);
 		if (take)
@@ -1148,15 +1182,19 @@ static unsigned int walk(struct process *p, u64 *cursor, struct htw_query *entri
 	return got;
 }
 
-static int process_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
-			unsigned int count)
+static int process_list(struct htw *htw, unsigned int states, uint64_t *cursor,
+			struct htw_query *entries, unsigned int count)
 {
 	struct process *p = process_of(htw);
 	unsigned int got;
 
+	if (states & ~(HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED))
+		return -EINVAL;
+	if (!states)
+		states = HTW_LIST_PENDING;
 	count = min(count, (unsigned int)INT_MAX);
 	pthread_mutex_lock(&p->lock);
-	got = walk(p, cursor, entries, count, false);
+	got = walk(p, states, cursor, entries, count, false);
 	pthread_mutex_unlock(&p->lock);
 	return got;
 }
@@ -1169,7 +1207,7 @@ static int process_harvest(struct htw *htw, struct htw_query *entries, unsigned 
 
 	count = min(count, (unsigned int)INT_MAX);
 	pthread_mutex_lock(&p->lock);
-	got = walk(p, &cursor, entries, count, true);
+	got = walk(p, HTW_LIST_PENDING, &cursor, entries, count, true);
 	pthread_mutex_unlock(&p->lock);
 	return got;
 }
@@ -1184,7 +1222,8 @@ static int64_t process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 		return -EINVAL;
 	pthread_mutex_lock(&p->lock);
 	to = flags & HTW_F_ABS ? ns : htw_sum(p->manual_ns, ns);
-	if (to >= p->manual_ns) {
+	/* As the device's, it ends where a time with a sign would. */
+	if (to >= p->manual_ns && to <= INT64_MAX) {
 		before = p->nr_expired;
 		p->manual_ns = to;
 		expire_manual(p);
@@ -1218,7 +1257,8 @@ static int process_info(struct htw *htw, struct htw_info *info)
 	*info = (struct htw_info){
 		.features = HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS |
 			    HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL |
-			    HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL | HTW_FEATURE_VECTOR,
+			    HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL | HTW_FEATURE_VECTOR |
+			    HTW_FEATURE_NEXT | HTW_FEATURE_LIST_STATES,
 		.tick_ns = p->tick_ns,
 		.limit = p->limit,
 		.timers = p->nr_timers,
@@ -1281,6 +1321,7 @@ static const struct htw_backend_ops process_ops = {
 	.cancel		= process_cancel,
 	.mod		= process_mod,
 	.query		= process_query,
+	.next		= process_next,
 	.add_many	= process_add_many,
 	.rearm_many	= process_rearm_many,
 	.stop_many	= process_stop_many,
@@ -1326,13 +1367,13 @@ static int shape(struct process *p, const struct htw_setup *setup)
 		return -EINVAL;
 	if (p->clock != CLOCK_MONOTONIC && p->clock != CLOCK_BOOTTIME &&
 	    p->clock != CLOCK_REALTIME && p->clock != HTW_CLOCK_MANUAL)
-		return -EINVAL;
+		return -EOPNOTSUPP;
 	if (setup->flags & HTW_SETUP_LIMIT)
 		p->limit = setup->limit;
 	else if (setup->limit)
 		return -EINVAL;
 	if (!p->limit || p->limit > LIMIT_MAX || p->limit > SIZE_MAX / 4 / sizeof(struct slot))
-		return -EINVAL;
+		return -ERANGE;
 	p->setup_flags = setup->flags;
 	if (!(setup->flags & HTW_SETUP_PRIVATE)) {
 		for (l = 0; l < HTW_MAX_LEVELS; l++)
@@ -1342,7 +1383,7 @@ static int shape(struct process *p, const struct htw_setup *setup)
 	}
 	if (setup->tick_ns < (p->clock == HTW_CLOCK_MANUAL ? 1 : TICK_MIN) ||
 	    setup->tick_ns > TICK_MAX || setup->levels > HTW_MAX_LEVELS)
-		return -EINVAL;
+		return -ERANGE;
 	p->tick_ns = setup->tick_ns;
 	geo->levels = setup->levels;
 	for (l = 0; l < HTW_MAX_LEVELS; l++) {
@@ -1350,7 +1391,7 @@ static int shape(struct process *p, const struct htw_setup *setup)
 		if (l >= setup->levels && setup->slots[l])
 			return -EINVAL;
 	}
-	return htw_geometry_check(geo, &why);
+	return htw_geometry_check(geo, &why) ? -ERANGE : 0;
 }
 
 /**

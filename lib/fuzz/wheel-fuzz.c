@@ -7,6 +7,7 @@
  * model is an array that is sorted by searching it. What differs ends in abort().
  *
  *	wheel-fuzz FILE...	runs each file
+ *	wheel-fuzz -c FILE	runs each line of a file, an input in hexadecimal
  *	wheel-fuzz -r COUNT	runs so many made-up inputs, the same ones each time
  *	wheel-fuzz		what afl-fuzz calls; without it, one input from stdin
  */
@@ -328,6 +329,42 @@ static int run_file(const char *path)
 	return 0;
 }
 
+static int digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Runs what is written in a file, but for comments. */
+static int run_lines(const char *path)
+{
+	static char line[2 * INPUT_MAX + 2];
+	static u8 data[INPUT_MAX];
+	FILE *f = fopen(path, "r");
+	unsigned int count = 0;
+	size_t n;
+
+	if (!f) {
+		perror(path);
+		return 1;
+	}
+	while (fgets(line, sizeof(line), f)) {
+		if (line[0] == '#')
+			continue;
+		for (n = 0; digit(line[2 * n]) >= 0 && digit(line[2 * n + 1]) >= 0; n++)
+			data[n] = digit(line[2 * n]) << 4 | digit(line[2 * n + 1]);
+		if (line[2 * n] != '\n') {
+			fprintf(stderr, "%s: not an input: %s", path, line);
+			fclose(f);
+			return 1;
+		}
+		run(data, n);
+		count++;
+	}
+	fclose(f);
+	printf("%u inputs\n", count);
+	return !count;
+}
+
 static void run_random(unsigned long count)
 {
 	static u8 data[INPUT_MAX];
@@ -381,6 +418,8 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return run_input();
+	if (argc == 3 && !strcmp(argv[1], "-c"))
+		return run_lines(argv[2]);
 	if (argc == 3 && !strcmp(argv[1], "-r")) {
 		run_random(strtoul(argv[2], NULL, 10));
 		printf("%s made-up inputs\n", argv[2]);

@@ -714,6 +714,29 @@ LIB_TEST(batch_of_everything)
 	EXPECT_EXPIRES(ops[5].add.id, SEC, 9, 0);
 }
 
+LIB_TEST(next)
+{
+	struct htw_query query;
+	uint64_t id[3];
+
+	EXPECT_EQ(-ENOENT, htw_next(self->htw, &query));
+	id[0] = start_after(self->htw, HOUR, 1);
+	id[1] = start_after(self->htw, 100 * HOUR, 2);
+	id[2] = start_after(self->htw, 3 * SEC, 3);
+	EXPECT_EQ(0, htw_next(self->htw, &query));
+	EXPECT_EQ(id[2], query.id);
+	EXPECT_EQ(3 * SEC, query.remaining);
+	EXPECT_EQ(1, htw_advance(self->htw, 4 * SEC, 0));
+	EXPECT_EQ(0, htw_next(self->htw, &query));
+	EXPECT_EQ(id[0], query.id);
+	EXPECT_EQ(1, query.cookie);
+	EXPECT_EQ(0, htw_stop(self->htw, id[0]));
+	EXPECT_EQ(0, htw_next(self->htw, &query));
+	EXPECT_EQ(id[1], query.id);
+	EXPECT_EQ(0, htw_stop(self->htw, id[1]));
+	EXPECT_EQ(-ENOENT, htw_next(self->htw, &query));
+}
+
 LIB_TEST(list_and_harvest)
 {
 	enum { COUNT = 500 };
@@ -752,6 +775,30 @@ LIB_TEST(list_and_harvest)
 	EXPECT_EQ(0, htw_advance(self->htw, HOUR, 0));
 }
 
+LIB_TEST(list_of_states)
+{
+	struct htw_add add = { .deadline = SEC, .flags = HTW_F_KEEP, .cookie = 1 };
+	struct htw_query entries[8];
+	struct htw_event ev;
+	uint64_t cursor = 0;
+
+	EXPECT_EQ(-EINVAL, htw_list_in(self->htw, 8, &cursor, entries, 8));
+	ASSERT_EQ(0, htw_add(self->htw, &add));
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	EXPECT_EQ(1, htw_read(self->htw, &ev, 1));
+	ASSERT_NE(0, start_after(self->htw, HOUR, 2));
+	EXPECT_EQ(1, htw_list_in(self->htw, HTW_LIST_DISARMED, &cursor, entries, 8));
+	EXPECT_EQ(1, entries[0].cookie);
+	EXPECT_EQ(HTW_STATE_DISARMED, entries[0].state);
+	cursor = 0;
+	EXPECT_EQ(1, htw_list_in(self->htw, HTW_LIST_PENDING, &cursor, entries, 8));
+	EXPECT_EQ(2, entries[0].cookie);
+	cursor = 0;
+	EXPECT_EQ(2, htw_list_in(self->htw, HTW_LIST_PENDING | HTW_LIST_DISARMED |
+				 HTW_LIST_EXPIRED, &cursor, entries, 8));
+	EXPECT_EQ(2, htw_cancel_all(self->htw, 0));
+}
+
 LIB_TEST(cancel_all)
 {
 	struct htw_event ev[4];
@@ -781,29 +828,37 @@ LIB_TEST(setup_that_is_wrong)
 {
 	struct htw_setup good = manual();
 	struct htw *htw = (struct htw *)self;
-	const struct htw_setup bad[] = {
-		{ .flags = 1 << 9 },
-		{ .flags = HTW_SETUP_CLOCK, .clock = CLOCK_TAI },
-		{ .clock = CLOCK_BOOTTIME },
-		{ .flags = HTW_SETUP_LIMIT },
-		{ .limit = 1 },
-		{ .tick_ns = SEC },
-		{ .levels = 1 },
-		{ .slots = { 4 } },
-		{ .home_cpu = 1 },
-		{ .reserved = { 0, 0, 1 } },
-		{ .reserved0 = 1 },
-		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC },
-		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = 1, .levels = 1, .slots = { 8 } },
-		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = 2 * SEC, .levels = 1, .slots = { 8 } },
-		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 1, .slots = { 1 } },
-		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 1, .slots = { 8, 8 } },
-		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 9, .slots = { 8 } },
+	const struct {
+		int error;
+		struct htw_setup setup;
+	} bad[] = {
+		{ -EINVAL, { .flags = 1 << 9 } },
+		{ -EOPNOTSUPP, { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_TAI } },
+		{ -EINVAL, { .clock = CLOCK_BOOTTIME } },
+		{ -ERANGE, { .flags = HTW_SETUP_LIMIT } },
+		{ -ERANGE, { .flags = HTW_SETUP_LIMIT, .limit = 1ULL << 40 } },
+		{ -EINVAL, { .limit = 1 } },
+		{ -EINVAL, { .tick_ns = SEC } },
+		{ -EINVAL, { .levels = 1 } },
+		{ -EINVAL, { .slots = { 4 } } },
+		{ -EINVAL, { .home_cpu = 1 } },
+		{ -EINVAL, { .reserved = { 0, 0, 1 } } },
+		{ -EINVAL, { .reserved0 = 1 } },
+		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC } },
+		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = 1, .levels = 1, .slots = { 8 } } },
+		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = 2 * SEC, .levels = 1,
+			     .slots = { 8 } } },
+		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 1,
+			     .slots = { 1 } } },
+		{ -EINVAL, { .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 1,
+			     .slots = { 8, 8 } } },
+		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 9,
+			     .slots = { 8 } } },
 	};
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(bad); i++) {
-		EXPECT_EQ(-EINVAL, htw_open(&htw, variant->backend, &bad[i]))
+		EXPECT_EQ(bad[i].error, htw_open(&htw, variant->backend, &bad[i].setup))
 			TH_LOG("setup %u", i);
 		EXPECT_EQ((struct htw *)self, htw);
 	}

@@ -2,10 +2,10 @@
 /*
  * What the parts of htw-bench share
  *
- * A system is something that keeps timeouts. All are driven alike: the same
- * number of timers, the same delays, the same random order, and every result
- * checked. Work is counted in instructions of the whole guest, by rdtsc in a VM
- * whose time-stamp counter counts them (tools/vm/run --icount).
+ * A system is something that keeps timeouts. All systems get the same number of
+ * timers, the same delays and the same random order, and every result is checked.
+ * Work is counted in instructions of the whole guest, by rdtsc in a VM whose
+ * time-stamp counter counts them (tools/vm/run --icount).
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include "../common/clock.h"
 
-/* How many operations one call carries, and one call collects. */
+/* Operations in one call, and events collected by one. */
 #define BATCH		256U
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
@@ -37,8 +37,8 @@ enum op_code {
 extern const char * const op_names[OPS];
 
 /**
- * struct bench - what one round gives to a system
- * @pending: how many timers
+ * struct bench - the timers of one round
+ * @pending: their number
  * @rearm_order: their numbers in random order, for re-arming
  * @cancel_order: in another order: what re-arming moves to the end of a list
  *	would else be found at its beginning
@@ -46,9 +46,9 @@ extern const char * const op_names[OPS];
  * @later: the same for re-arming
  * @base: CLOCK_MONOTONIC before the first was added: none is due before its
  *	delay has passed since
- * @handles: what a system gave the program to name each timer with
- * @seen: which have been collected
- * @collected: how many have been
+ * @handles: the system's id, or the like, of each timer
+ * @seen: the timers that have been collected
+ * @collected: their number
  */
 struct bench {
 	uint32_t pending;
@@ -65,16 +65,16 @@ struct bench {
 /**
  * struct system - something that keeps timeouts
  * @name: as reports call it
- * @missing: why it cannot hold so many, or NULL
+ * @missing: NULL, or the reason why it cannot hold @pending timers
  * @bound: the most operations of a kind that are worth waiting for; NULL or
  *	zero where all are done
  * @prepare: takes over what is to be done, where that needs memory that is no
  *	timer's; or NULL
  * @open: makes room, for what the program itself must hold as well: not counted
  * @add: starts all timers, with their delays
- * @rearm: gives the first so many in random order their new delay
- * @cancel: stops the first so many in random order
- * @collect: takes what has expired, without waiting; tells bench_expired()
+ * @rearm: gives the first @count in random order their new delay
+ * @cancel: stops the first @count in random order
+ * @collect: collects expirations without waiting, with bench_expired()
  * @close: ends all
  * @cleanup: undoes @prepare
  * @polls: @collect takes no system call where there is nothing, so a program would
@@ -107,7 +107,7 @@ extern const struct system system_htw_kernel, system_timer_list, system_hrtimer;
 __attribute__((format(printf, 1, 2), noreturn))
 void die(const char *format, ...);
 
-/* Memory whose pages are there already: touching it costs nothing later. */
+/* Allocates memory with all pages present, so that no page fault is counted later. */
 void *allocate(size_t count, size_t size);
 void release(void *p, size_t count, size_t size);
 
@@ -120,7 +120,7 @@ static inline uint64_t instructions(void)
 	return (uint64_t)high << 32 | low;
 }
 
-/* Numbers for so many timers; the same ones each time. */
+/* The same numbers each time for the same @pending. */
 void bench_init(struct bench *b, uint32_t pending);
 void bench_exit(struct bench *b);
 void bench_forget_seen(struct bench *b);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What a round gives to a system: numbers, the same for all. */
+/* The random numbers of a round: the same for all systems. */
 #include <string.h>
 #include "../common/random.h"
 #include "bench.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htw-bench - what timeouts cost, of htw and of what else there is
+ * htw-bench - the cost of timeouts, in htw and in other systems
  *
  * Runs in a VM whose time-stamp counter counts instructions; tools/bench/run
- * boots it. Exit status: 0; 1 where a system gave a wrong result, or none; 2
- * for wrong usage.
+ * boots it. Exit status: 0; 1 if a system gave a wrong result, or none; 2 for
+ * wrong usage.
  */
 #include <getopt.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "report.h"
 #include "workloads.h"
 
-/* The kernel's own start-up work is over then. */
+/* When the kernel's start-up work is over. */
 #define BOOTED		(5 * SEC)
 
 static const struct system * const systems[] = {
@@ -32,7 +32,7 @@ static const char usage[] =
 "  --systems LIST   of them, with commas (default: all)\n"
 "  --ops LIST       add, rearm, cancel, expire, memory, close, syscall (default: all)\n"
 "  --pending LIST   how many timers (default: 1000,100000,1000000)\n"
-"  --workload NAME  one of those that --list tells of; may be repeated. Without\n"
+"  --workload NAME  one of those that --list prints; may be repeated. Without\n"
 "                   --systems and --ops, workloads alone are run\n"
 "  --json           a JSON object for each figure\n"
 "  --list           the names of the systems and workloads\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What all ways to use /dev/htw begin with; see htw.h. */
+/* Opening /dev/htw, and its calls for many timers; see htw.h. */
 #include <stdio.h>
 #include <sys/epoll.h>
 #include "bench.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What all ways to use /dev/htw begin with. */
+/* Opening /dev/htw, and its calls for many timers. */
 #ifndef BENCH_HTW_H
 #define BENCH_HTW_H
 
@@ -8,9 +8,9 @@
 #include "../common/htw-client.h"
 #include "bench.h"
 
-/* Why so many timers cannot be held by one open of /dev/htw, or NULL. */
+/* NULL, or the reason why one open of /dev/htw cannot hold @pending timers. */
 const char *htw_missing(uint32_t pending);
-/* The same, where @features are needed as well. */
+/* The same, if @features are needed, too. */
 const char *htw_missing_feature(uint64_t features, const char *what, uint32_t pending);
 
 int htw_open_device(uint64_t features, uint32_t pending);
@@ -35,7 +35,7 @@ void htw_batch_add(int fd, const struct bench *b);
 void htw_batch_rearm(int fd, const struct bench *b, uint32_t count);
 void htw_batch_cancel(int fd, const struct bench *b, uint32_t count);
 
-/* An expiration of one-shot timers, @kept where the id lives on. */
+/* Checks and records the event of a one-shot timer; with @kept, its id lives on. */
 static inline void htw_take(struct bench *b, const struct htw_event *ev, uint64_t now, bool kept)
 {
 	if (unlikely(ev->cookie >= b->pending || ev->id != b->handles[ev->cookie] ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Limits of the kernel that stand in the way; see limits.h. */
+/* Raises limits of the kernel; see limits.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Limits of the kernel that stand in the way of a million of something. */
+/* Raises limits of the kernel that are too low for a million timers. */
 #ifndef LIMITS_H
 #define LIMITS_H
 
 #include <stdint.h>
 
-/* Each returns why it could not be done, or NULL. */
+/* Each returns NULL, or the reason why it failed. */
 const char *raise_rlimit(int resource, const char *name, uint64_t value);
 const char *raise_sysctl(const char *path, uint64_t value);
 
-/* Whether the machine has so much left, in bytes. */
+/* Whether so many bytes of memory are free. */
 const char *need_memory(uint64_t size);
 
 #endif /* LIMITS_H */

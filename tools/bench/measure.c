@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Operations of a system at a number of pending timers
+ * Measures each operation of a system, at one number of pending timers
  *
  * A round starts all timers, re-arms all in random order, and cancels all in
- * another; few are done in several rounds. Expiring is a round of its own. Each
- * round opens the system anew, so what growing costs is in "add".
+ * another order. Small numbers of timers take several rounds. Expiring has rounds
+ * of its own. Each round opens the system anew, so "add" includes growing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,26 +17,26 @@
 #include "report.h"
 #include "spin.h"
 
-/* Expirations come at a thousand in a millisecond, however many there are. */
+/* Between two deadlines: a thousand are due in each millisecond. */
 #define EXPIRE_EACH	USEC
-/* How often one looks for them whose looking takes no system call. */
+/* How often events are collected where that takes no system call. */
 #define POLL		(200 * USEC)
-/* When the first is due, beyond the time that adding takes. */
+/* From the end of adding to the first deadline. */
 #define EXPIRE_AFTER	(300 * MSEC)
 
-/* Two levels of a wheel of 256 and 64 slots and milliseconds turn in it. */
+/* Both levels of a wheel of 256 and 64 slots of 1 ms turn once in it. */
 #define PERIOD		(256 * 64 * MSEC)
-/* The finest turns in this, and it is about a second. */
+/* A multiple of the finest level's turn, of about a second. */
 #define PHASE		(4 * 256 * MSEC)
 
-/* What has not come so much later is lost. */
+/* An event that is later than this is lost. */
 #define LOST		(60 * SEC)
 
-/* Below this, an operation is repeated in rounds. */
+/* With fewer operations than this, rounds are repeated. */
 #define ENOUGH		100000U
 #define EXPIRE_ENOUGH	12000U
 
-/* Memory of fewer is lost in what the kernel keeps in reserve. */
+/* The memory of fewer timers is less than the kernel's reserves vary by. */
 #define MEMORY_MIN	100000U
 
 const char * const op_names[OPS] = {
@@ -54,10 +54,10 @@ struct total {
 };
 
 /*
- * Sleeps, so that what has been put off is done: memory that waits for a grace
- * period, above all. Then until a time at which a wheel of powers of two stands
- * as it did before: how far timers have to move depends on where it stands. Under
- * icount sleeping takes no time.
+ * Sleeps until deferred work is done, above all memory that waits for an RCU
+ * grace period; then until a wheel of powers of two has the same position as
+ * before the last round, because how far timers are moved down depends on it.
+ * Under icount, sleeping takes no time.
  */
 void settle(void)
 {
@@ -95,7 +95,7 @@ static void run_on(void (*operation)(struct bench *b, uint32_t count), struct be
 	t->count += count;
 }
 
-/* One round of all but expiring. */
+/* One round of all operations but expiring. */
 static void run_round(const struct system *s, struct bench *b, struct total *total)
 {
 	uint64_t begin, memory;
@@ -118,7 +118,7 @@ static void run_round(const struct system *s, struct bench *b, struct total *tot
 		s->cleanup(b);
 }
 
-/* Passes the time while timers expire; returns how many chunks that took. */
+/* Spins while timers expire; returns the number of chunks that it spun. */
 static uint64_t pass_time(const struct system *s, struct bench *b, uint64_t until)
 {
 	uint64_t chunks = 0, now;
@@ -141,7 +141,7 @@ static void collect_all(const struct system *s, struct bench *b, uint64_t *chunk
 		s->collect(b);
 		if (b->collected != before)
 			continue;
-		/* Nothing there: the kernel needs time, of which ours is not counted. */
+		/* Give the kernel time; our own spinning is not counted. */
 		*chunks += spin_until(spin_between_ticks(now_ns() + MSEC));
 		if (now_ns() > deadline)
 			die("%s: lost %llu of %u timers", s->name,
@@ -150,9 +150,9 @@ static void collect_all(const struct system *s, struct bench *b, uint64_t *chunk
 }
 
 /*
- * All expire within a short time, which the guest passes by spinning, and are
- * then collected. Counted is all that the guest executed from when the first was
- * due, but for the spinning.
+ * All timers expire within a short time, during which the guest spins, and are
+ * then collected. The figure is what the guest executed from the first deadline
+ * on, less the spinning.
  */
 static void run_expire(const struct system *s, struct bench *b, uint64_t add_cost,
 		       struct total *total)
@@ -169,7 +169,7 @@ static void run_expire(const struct system *s, struct bench *b, uint64_t add_cos
 	settle();
 	calibrated = now_ns();
 	chunk = spin_calibrate(after);
-	/* What the kernel does every second, it does in both. */
+	/* Work that the kernel does once a second is then in both. */
 	sleep_until(calibrated + (now_ns() - calibrated + PHASE - 1) / PHASE * PHASE);
 	s->open(b);
 	run_add(s, b, &unused);

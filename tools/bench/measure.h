@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Operations of a system at a number of pending timers. */
+/* Measures each operation of a system, at one number of pending timers. */
 #ifndef MEASURE_H
 #define MEASURE_H
 
@@ -10,7 +10,7 @@
 void measure(const struct system *s, uint32_t pending, unsigned int ops);
 void measure_syscall(void);
 
-/* Waits for what earlier rounds have left to the kernel to be over. */
+/* Waits until the kernel has finished work that earlier rounds have left to it. */
 void settle(void);
 
 #endif /* MEASURE_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Memory: the program's, and the machine's; see memory.h. */
+/* The program's memory, and what the machine has free; see memory.h. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Memory: the program's, and the machine's. */
+/* The program's memory, and what the machine has free. */
 #ifndef MEMORY_H
 #define MEMORY_H
 
 #include <stdint.h>
 
 /*
- * What the whole machine has left, in bytes: page tables, slabs, files and
- * processes, nothing that a timer costs escapes it. With the pages that each
- * CPU keeps for itself, which MemFree leaves out.
+ * Free memory of the whole machine in bytes, so that a difference includes page
+ * tables, slabs, files and processes. It counts the pages in per-CPU lists, which
+ * MemFree leaves out.
  */
 uint64_t memory_free(void);
 

@@ -8,9 +8,9 @@
 
 void report_init(bool json);
 void report(const char *system, const char *op, uint32_t pending, double value, const char *unit);
-/* A figure that cannot be had, and why. */
+/* A figure that cannot be measured, and the reason. */
 void report_missing(const char *system, const char *op, uint32_t pending, const char *why);
-/* For people only: what is going on. */
+/* Progress, for people; no part of the report. */
 __attribute__((format(printf, 1, 2)))
 void progress(const char *format, ...);
 

@@ -3,10 +3,10 @@
 #include "bench.h"
 #include "spin.h"
 
-/* Two instructions each: a chunk is 20 us, short against a tick of anybody. */
+/* Two instructions each, so a chunk is 20 us, much shorter than a tick. */
 #define ITERATIONS	10000ULL
 
-/* Of Debian's kernels: HZ is 250. */
+/* HZ is 250 in Debian's kernels. */
 #define TICK		(4 * MSEC)
 
 static void spin_chunk(void)

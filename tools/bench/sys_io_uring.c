@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * io_uring timeouts, 256 a submission
+ * io_uring timeouts, 256 in a submission
  *
- * A timeout is found by walking the list of all: re-arming and cancelling are
- * measured on as many as are worth waiting for.
+ * io_uring finds a timeout by walking the list of all of them, so re-arming and
+ * cancelling are measured on a few only.
  */
 #include <liburing.h>
 #include <errno.h>
 #include <string.h>
 #include "bench.h"
 
-/* List elements worth walking in all; and the fewest operations. */
+/* How many list elements to walk in all, and the fewest operations. */
 #define WALKS		50000000U
 #define FEWEST		16U
 
-/* The most there is: what does not fit costs an allocation each. */
+/* The largest there is: a completion that does not fit costs an allocation. */
 #define CQ_ENTRIES	65536U
 
-/* Completions that are not a timeout's own: of requests to move or remove one. */
+/* Completions of requests to move or remove a timeout, not of the timeout. */
 #define REQUEST		(1ULL << 63)
 
 static struct io_uring ring;
@@ -43,7 +43,7 @@ static const char *io_uring_missing(uint32_t pending)
 
 static void ring_open(struct bench *b)
 {
-	/* What its authors recommend for a ring that one thread uses. */
+	/* As its authors recommend for a ring of one thread. */
 	struct io_uring_params params = {
 		.flags = IORING_SETUP_CQSIZE | IORING_SETUP_SINGLE_ISSUER |
 			 IORING_SETUP_DEFER_TASKRUN,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Timers of the kernel's own, through a module (bench/): htw's callouts,
- * timer_list, hrtimer. The loops are the module's; they check as those here do.
+ * Timers in the kernel, through a module (kernel/): htw's callouts, timer_list,
+ * hrtimer. The loops are the module's, and check results as the ones here do.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ static void unload(void)
 		fprintf(stderr, "htw-bench: cannot unload its module: %s\n", strerror(errno));
 }
 
-/* It is unloaded at exit: htw could not be, else. */
+/* Unloaded at exit, as htw cannot be unloaded while this uses it. */
 static const char *load(void)
 {
 	int module = open(MODULE, O_RDONLY | O_CLOEXEC);
@@ -107,7 +107,7 @@ static void kernel_cancel(struct bench *b, uint32_t count)
 	call(HTW_BENCH_CANCEL, count, "cancelling");
 }
 
-/* Their functions have been called: they are delivered already, and checked. */
+/* Their functions have been called and checked: nothing to collect. */
 static void kernel_collect(struct bench *b)
 {
 	b->collected = call(HTW_BENCH_COLLECT, 0, "expiring");

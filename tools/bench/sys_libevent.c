@@ -31,7 +31,7 @@ static void libevent_open(struct bench *b)
 
 static struct timeval timeval(uint64_t ns)
 {
-	/* Up, to its microseconds. */
+	/* Round up to microseconds. */
 	ns += USEC - 1;
 	return (struct timeval) {
 		.tv_sec = ns / SEC,
@@ -94,7 +94,7 @@ static void libevent_close(struct bench *b)
 {
 	uint32_t i;
 
-	/* The base does not own them, and looks for what is left. */
+	/* The base does not own events, and warns of those that are left. */
 	for (i = 0; i < b->pending; i++)
 		event_del(&timers[i]);
 	event_base_free(base);

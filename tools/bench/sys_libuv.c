@@ -29,7 +29,7 @@ static void libuv_open(struct bench *b)
 	current = b;
 }
 
-/* Up, and one more: its time is rounded down, so it may fire early by that. */
+/* Round up and add one: libuv rounds its own time down, so it may be early by 1 ms. */
 static uint64_t milliseconds(uint64_t ns)
 {
 	return (ns + MSEC - 1) / MSEC + 1;

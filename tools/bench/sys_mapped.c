@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htw by what it maps: the ring of expirations (htw-ring), and the table of
- * deadlines beside it (htw-table)
+ * htw with the mapped ring of expirations (htw-ring), and with the mapped table of
+ * deadlines, too (htw-table)
  *
- * Adding and cancelling are batches, as for htw-vector. With the table, moving a
+ * Adding and cancelling are HTW_VECTOR, as for htw-vector. With the table, moving a
  * deadline later is a store, and an id lives until it is cancelled.
  */
 #include "bench.h"
@@ -76,7 +76,7 @@ static void ring_open(struct bench *b)
 static void table_open(struct bench *b)
 {
 	ring_open(b);
-	/* Room for each slot's word: some slots are no ids. */
+	/* One word for each slot; a slot in 64 is a page's header, and has no id. */
 	mapped.table_size = pages((b->pending + b->pending / 32 + 4096) * sizeof(*mapped.table));
 	mapped.table = map(mapped.table_size, HTW_OFF_TABLE, "table");
 }
@@ -129,7 +129,7 @@ static void table_rearm(struct bench *b, uint32_t count)
 	}
 }
 
-/* Takes what is in the ring; with no system call where it is not full. */
+/* Consume the ring; no system call unless it has overflowed. */
 static void take_ring(struct bench *b, bool kept)
 {
 	struct htw_ring *ring = mapped.ring;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * POSIX timers: a signal an expiration, taken from a signalfd many at a time
+ * POSIX timers: a signal for each expiration, read from a signalfd many at a time
  *
- * The kernel finds a timer in a hash of 512 chains: each operation walks half of
- * one, and creating walks all of it.
+ * The kernel finds a timer in a hash of 512 chains: each operation walks half a
+ * chain, and creating a timer walks a whole one.
  */
 #include <errno.h>
 #include <signal.h>
@@ -116,7 +116,7 @@ static void posix_close(struct bench *b)
 {
 	uint32_t i;
 
-	/* Last first: a chain's newest is its first, so none is walked. */
+	/* Newest first: it is the first of its chain, so no chain is walked. */
 	for (i = b->pending; i--;)
 		if (unlikely(timer_delete((timer_t)b->handles[i])))
 			die("timer_delete: %s", strerror(errno));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* timerfd and epoll: a file a timer. Adding is create, epoll_ctl and settime. */
+/* A timerfd for each timer, in an epoll set. Adding is create, epoll_ctl, settime. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -9,10 +9,10 @@
 #include "bench.h"
 #include "limits.h"
 
-/* Files of the program besides. */
+/* Other files of the program. */
 #define OTHERS		64
 
-/* Bytes of kernel memory that one takes, roughly. */
+/* Kernel memory of one, roughly, in bytes. */
 #define EACH		950ULL
 
 static int epfd;

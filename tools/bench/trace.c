@@ -8,7 +8,7 @@
 
 #define TRACING		"/sys/kernel/tracing/"
 
-/* What tracing itself adds to a callback is some hundred instructions. */
+/* Tracing adds some hundred instructions to a callback. */
 static void put(const char *file, const char *text)
 {
 	char path[128];

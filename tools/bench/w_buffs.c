@@ -12,7 +12,7 @@
 #define BUFFS		100000U
 #define INTERVAL	(3 * SEC)
 #define PERIODS		2U
-/* How often the program looks. */
+/* How often the program collects events. */
 #define LOOK		MSEC
 
 static uint64_t start;
@@ -29,7 +29,7 @@ static void buff_fired(uint64_t buff, uint64_t now)
 	firings++;
 }
 
-/* Looks again and again for some time; what that costs, but for waiting. */
+/* Collects for some periods; returns instructions for each firing, less the waiting. */
 static double look(void (*collect)(void))
 {
 	const double chunk = spin_calibrate(SEC);
@@ -37,7 +37,7 @@ static double look(void (*collect)(void))
 	uint64_t begin, before, chunks = 0, next;
 	unsigned int i;
 
-	/* All have fired once when counting begins. */
+	/* Start counting when all have fired once. */
 	for (next = start + INTERVAL; now_ns() < next;) {
 		spin_until(now_ns() + LOOK);
 		collect();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A burst: a million due on one tick
+ * A million timers due on one tick
  *
- * A task spins meanwhile and notes the longest time that it was kept from the
- * CPU; then it collects them. Twice: the callbacks' own times are taken from the
- * kernel's trace, in a round of its own, for tracing takes time as well.
+ * A task spins meanwhile and records the longest time that it was kept from the
+ * CPU; then it collects the events. The durations of the callbacks come from the
+ * kernel's trace, in a second round, because tracing takes time.
  */
 #include "bench.h"
 #include "htw.h"
@@ -15,7 +15,7 @@
 #include "workloads.h"
 
 #define BURST		1000000U
-/* Beyond the time that adding takes; and what has not come so much later is lost. */
+/* From the beginning of adding to the deadline; from there to being lost. */
 #define AFTER		(2 * SEC)
 #define LOST		(60 * SEC)
 
@@ -29,7 +29,7 @@ static uint64_t expired_of(int fd)
 	return info.expired;
 }
 
-/* Spins until all have expired; the longest gap between two looks at the TSC. */
+/* Spins until all have expired; returns the longest gap between two rdtsc. */
 static uint64_t watch(int fd)
 {
 	const uint64_t deadline = now_ns() + AFTER + LOST;
@@ -56,7 +56,7 @@ static void add_burst(struct bench *b, int fd)
 	uint64_t due = now_ns() + AFTER;
 	uint32_t i;
 
-	/* All on one tick: none is due just before a boundary and another after. */
+	/* Round down to 10 ms, so that all are due on the same tick. */
 	due -= due % (10 * MSEC);
 	for (i = 0; i < b->pending; i++)
 		deadlines[i] = due;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Lateness on an idle guest, whose clock stands still while nothing runs: from
- * the deadline to when htw saw that it had come, and to when the program had it
+ * the deadline to when htw noticed it, and to when the program had the event
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define SPREAD		(10 * SEC)
 #define BUCKET_COUNT	1000000U
 
-/* What is not there so much later is lost. */
+/* An event that is later than this is lost. */
 #define LOST		(60 * SEC)
 
 struct lateness {
@@ -122,7 +122,7 @@ static void read_all(struct lateness *l, int fd, int epfd)
 	}
 }
 
-/* Where @range is zero: all in one bucket of the third level. */
+/* With a @range of zero, all timers are in one bucket of the third level. */
 static void htw_lateness(uint32_t count, uint64_t range, const char *what)
 {
 	int fd = htw_open_device(HTW_FEATURE_ADD, count);

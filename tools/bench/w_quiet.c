@@ -6,13 +6,12 @@
 #include "htw.h"
 #include "measure.h"
 #include "report.h"
-#include "wheels.h"
 #include "workloads.h"
 
 #define MANY		1000000U
 #define MINUTE		(60 * SEC)
 
-uint64_t wheels_callbacks(void)
+static uint64_t wheels_callbacks(void)
 {
 	FILE *f = fopen("/sys/kernel/debug/htw/wheels", "r");
 	unsigned long long n, sum = 0;

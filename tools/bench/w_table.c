@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Connections whose timeout is moved with each of their events, and hardly ever
- * comes
+ * Connections whose timeout is put off by each of their events, and hardly ever
+ * expires
  *
  * The program is an event loop: it takes the events of a millisecond, 256 at a
- * time, reads the clock once for each 256, as loops do, and moves the timeout of
- * each event's connection. In htw's table that is a store. libev's manual
- * advises to note the time of the last activity, and to look at it when the
- * timer comes ("Be smart about timeouts"): that is a store as well, and costs
- * the program a callback a timeout. Both are counted with all that the guest does for them.
+ * time, reads the clock once for each 256, as loops do, and puts off the timeout
+ * of each event's connection. In htw's table that is a store. libev's manual
+ * advises to store the time of the last activity, and to look at it when the
+ * timer expires ("Be smart about timeouts"): that is a store as well, and a
+ * callback for each timeout. All that the guest executes for either is counted.
  */
 #include <ev.h>
 #include <stdio.h>
@@ -78,7 +78,7 @@ static void libev_loop(void)
 	ev_run(loop, EVRUN_NOWAIT);
 }
 
-/* Instructions a re-arm, where each connection has so many a timeout. */
+/* Instructions for one re-arm, with so many of them within each timeout. */
 static double run(unsigned int rearms, double chunk,
 		  void (*touch)(uint32_t first, uint32_t count), void (*turn)(void))
 {
@@ -117,8 +117,8 @@ static void report_run(const char *system, unsigned int rearms, double value)
 }
 
 /*
- * The stores alone, once all pages are there: what a loop of stores takes, less the
- * same loop that only looks up where to store.
+ * The stores alone, with all pages present: a loop of stores, less the same loop
+ * that only looks up where to store.
  */
 static void report_store(const char *system)
 {

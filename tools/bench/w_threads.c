@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Two threads against one, by the wall clock, on two CPUs: on one descriptor
- * with ids of their own, on a descriptor each, and, for what the machine itself
- * gives, with work that shares nothing and calls nothing
+ * with ids of their own, on a descriptor each, and, as a measure of the machine
+ * itself, with work that shares nothing and makes no calls
  *
- * What gets done in a while depends on what else the machine does; runs of one thread
- * and of two take turns, all kinds of them, and what was done in all of them is compared.
- * How long the slower one of two takes would not do: the more a machine's speed
- * varies, the longer that is, with nothing shared at all.
+ * The throughput of a machine that others use, too, varies. So runs of one thread
+ * and of two, and all three kinds, take turns, and the work done in all of them
+ * is compared. The time that the slower of two threads takes would not do: it
+ * grows with the variation of the machine's speed, whatever is shared.
  *
- * QEMU's table of translated addresses, one for each CPU, grows only as it is flushed,
- * and is small where a CPU was idle: there the second thread would now and then need
- * three times as long, whatever it does. So each pass begins with what has the kernel
- * flush it, and some passes are made before the time is taken.
+ * QEMU's software TLB, one for each CPU, grows only when it is flushed, and is
+ * small on a CPU that was idle, where the second thread would sometimes take three
+ * times as long. So each pass begins by making the kernel flush it, and some passes
+ * come before the measurement.
  */
 #include <linux/htw.h>
 #include <errno.h>
@@ -31,11 +31,11 @@
 #define THREADS		2U
 #define TIMERS		65536U
 #define WARM_UPS	2U
-/* More pages than the kernel flushes one by one. */
+/* More pages than the kernel flushes one at a time. */
 #define FLUSHED		(64U * 4096U)
 #define RUNS		32U
 #define RUN_NS		500000000U
-/* About what a pass takes. */
+/* Takes about as long as a pass with timers. */
 #define STEPS		20000000U
 
 enum shared {
@@ -123,7 +123,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* How many passes a second so many threads make, together. */
+/* Passes a second of @count threads together. */
 static double run(struct worker *workers, unsigned int count, enum shared shared)
 {
 	double rate = 0;

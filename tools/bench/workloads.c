@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Workloads by name; and those that any system can be given. */
+/* The list of workloads, and those that any system can run. */
 #include <stdio.h>
 #include <string.h>
 #include "bench.h"
@@ -15,7 +15,7 @@
 #define ORDERS		1000000U
 #define HALF_HOUR	(1800 * SEC)
 
-/* Those that re-arm and cancel without walking through all others. */
+/* Systems that re-arm and cancel without walking all timers. */
 static const struct system * const candidates[] = {
 	&system_htw_vector, &system_htw_table, &system_timerfd,
 	&system_libevent, &system_libev, &system_libuv,
@@ -77,9 +77,9 @@ static void idle_connections(void)
 }
 
 /*
- * A timeout of half an hour an order, of which 99% are settled. Counted is what
- * adding and cancelling costs an order; then the rest must expire, in time that
- * the guest sleeps through.
+ * Each order has a timeout of half an hour, and 99% are settled. The figure is
+ * adding and cancelling, for one order. The others must expire, while the guest
+ * sleeps.
  */
 static void reconciliations_of(const struct system *s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Workloads that people have, and what else is promised. */
+/* Workloads of real programs, and what htw promises. */
 #ifndef WORKLOADS_H
 #define WORKLOADS_H
 

@@ -10,7 +10,7 @@ static const struct call calls[] = {
 	{ "HTW_BATCH of HTW_OP_ADD", HTW_BATCH, HTW_OP_ADD, sizeof(struct htw_add) },
 };
 
-/* Carries an add out, which succeeds, and tells what HTW_QUERY says then. */
+/* Starts a timer and returns what HTW_QUERY then says of it. */
 static struct htw_query add_and_query(struct subject *s, const struct call *call,
 				      struct htw_add *add)
 {

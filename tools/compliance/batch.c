@@ -45,7 +45,7 @@ static void check_batch_entries(struct subject *s)
 	ops[2] = ops[4];
 	stop_all(s, ops, 3);
 
-	begin("ops[].op: EINVAL for the entry where there is none such");
+	begin("ops[].op: EINVAL for an entry whose operation does not exist");
 	for (size_t i = 0; i < ARRAY_SIZE(no_ops); i++) {
 		ops[0] = op_add();
 		ops[0].op = no_ops[i];
@@ -122,7 +122,7 @@ void check_batch(void)
 	struct htw_batch batch, valid = htw_batch_of(ops, 1);
 
 	group("HTW_BATCH");
-	begin("count: only so many");
+	begin("count: no entry beyond it");
 	batch = valid;
 	expect_result("the call", 0, htw_call(s.fd, HTW_BATCH, &batch));
 	expect_number("done", 1, batch.done);
@@ -146,7 +146,7 @@ void check_batch(void)
 	FAILS_WITH_BITS(&s, &the_call, &valid, reserved0, 0);
 	FAILS_WITH_BITS(&s, &the_call, &valid, reserved, 0);
 	fails_with_pointers(&s, &the_call, &valid);
-	begin("argument: EFAULT where it cannot be written; the entry tells what happened");
+	begin("argument: EFAULT where it cannot be written; the entry shows what happened");
 	ops[0] = op_add();
 	expect_result("the call", -EFAULT,
 		      htw_call(s.fd, HTW_BATCH, read_only(&valid, sizeof(valid))));

@@ -22,6 +22,7 @@ static const struct {
 	{ "HTW_ADVANCE", HTW_ADVANCE, HTW_FEATURE_MANUAL },
 	{ "HTW_FLUSH", HTW_FLUSH, HTW_FEATURE_RING },
 	{ "HTW_VECTOR", HTW_VECTOR, HTW_FEATURE_VECTOR },
+	{ "HTW_NEXT", HTW_NEXT, HTW_FEATURE_NEXT },
 };
 
 static bool is_command(unsigned long cmd)

@@ -20,7 +20,7 @@ static void check_pages(struct subject *s, const struct call *call, const __u64 
 			unsigned int count, unsigned int room)
 {
 	struct htw_query entries[room + 1], asked[count];
-	unsigned int told[256] = { 0 }, calls = 0;
+	unsigned int seen[256] = { 0 }, calls = 0;
 	struct htw_list list = list_of(entries, room), before;
 
 	for (unsigned int i = 0; i < count; i++)
@@ -41,7 +41,7 @@ static void check_pages(struct subject *s, const struct call *call, const __u64 
 			for (unsigned int i = 0; i < count; i++) {
 				if (ids[i] != entries[n].id)
 					continue;
-				told[i]++;
+				seen[i]++;
 				if (!s->manual)
 					entries[n].remaining = 0;
 				expect(!has(HTW_FEATURE_MOD) ||
@@ -52,7 +52,7 @@ static void check_pages(struct subject *s, const struct call *call, const __u64 
 		expect(entries[list.done].id == POISON, "written behind the last entry");
 	} while (list.done && calls++ < 10 * count);
 	for (unsigned int i = 0; i < count; i++)
-		expect_number("how often a timer was told", 1, told[i]);
+		expect_number("how often a timer was listed", 1, seen[i]);
 	expect_number("done at the end", 0, list.done);
 }
 
@@ -122,7 +122,7 @@ static void check_list_by(const struct call *call)
 	list = list_of((char *)before_hole(sizeof(*last)) + 1, 1);
 	fails(&s, call, &list, EFAULT, "an entry whose last byte cannot be written");
 
-	begin("entries: what cannot be told stays%s", harvest ? " armed" : "");
+	begin("entries: what does not fit stays%s", harvest ? " armed" : "");
 	ids[0] = start(&s, 0);
 	ids[1] = start(&s, 0);
 	last = before_hole(2 * sizeof(*last));
@@ -133,12 +133,13 @@ static void check_list_by(const struct call *call)
 	list.entries = (uintptr_t)entries;
 	expect_result("the call from there", 0, htw_call(s.fd, call->cmd, &list));
 	expect_number("done then", 1, list.done);
-	expect(entries[0].id != last[0].id && entries[0].id != last[1].id, "told twice");
+	expect(entries[0].id != last[0].id && entries[0].id != last[1].id, "listed twice");
 	close_subject(&s);
 
 	s = open_witnessed();
 	valid = list_of(entries, 4);
-	FAILS_WITH_BITS(&s, call, &valid, flags, 0);
+	FAILS_WITH_BITS(&s, call, &valid, flags, harvest || !has(HTW_FEATURE_LIST_STATES) ? 0 :
+			HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED);
 	FAILS_WITH_BITS(&s, call, &valid, reserved0, 0);
 	FAILS_WITH_BITS(&s, call, &valid, reserved, 0);
 	fails_with_pointers(&s, call, &valid);

@@ -107,7 +107,7 @@ static void check_mod_fields(struct subject *s, const struct call *call)
 
 	mod = (struct htw_mod){ .id = id, .slack = SEC, .flags = HTW_MOD_SLACK };
 	if (has(HTW_FEATURE_SLACK)) {
-		begin("slack: changes nothing that is told");
+		begin("slack: changes nothing that HTW_QUERY reports");
 		before = query;
 		query = mod_and_query(s, call, mod);
 		before.remaining = query.remaining;

@@ -92,13 +92,13 @@ void check_setup(void)
 		info = set_up("the call", setup);
 		expect_number("clock of HTW_INFO", clocks[i].id, info.clock);
 	}
-	begin("clock: EINVAL for any other");
+	begin("clock: EOPNOTSUPP for any other");
 	for (size_t i = 0; i < ARRAY_SIZE(no_clocks); i++) {
 		char what[32];
 
 		snprintf(what, sizeof(what), "clock %d", no_clocks[i]);
 		setup_fails(what, (struct htw_setup){
-			.flags = HTW_SETUP_CLOCK, .clock = no_clocks[i] }, EINVAL);
+			.flags = HTW_SETUP_CLOCK, .clock = no_clocks[i] }, EOPNOTSUPP);
 	}
 
 	begin("tick_ns, levels, slots: a private wheel");
@@ -107,32 +107,32 @@ void check_setup(void)
 	expect_number("levels", 3, info.levels);
 	for (unsigned int l = 0; l < HTW_MAX_LEVELS; l++)
 		expect_number("slots", private.slots[l], info.slots[l]);
-	begin("tick_ns: EINVAL for zero");
+	begin("tick_ns: ERANGE for zero");
 	setup = private;
 	setup.tick_ns = 0;
-	setup_fails("the call", setup, EINVAL);
-	begin("tick_ns: EINVAL for U64_MAX and what is zero in 32 bits");
+	setup_fails("the call", setup, ERANGE);
+	begin("tick_ns: ERANGE for U64_MAX and what is zero in 32 bits");
 	setup.tick_ns = ~0ULL;
-	setup_fails("U64_MAX", setup, EINVAL);
+	setup_fails("U64_MAX", setup, ERANGE);
 	setup.tick_ns = 1ULL << 32;
-	setup_fails("2^32", setup, EINVAL);
+	setup_fails("2^32", setup, ERANGE);
 	setup.tick_ns = (1ULL << 32) + 1000000;
-	setup_fails("2^32 + 1 ms", setup, EINVAL);
-	begin("levels: EINVAL for zero and more than HTW_MAX_LEVELS");
+	setup_fails("2^32 + 1 ms", setup, ERANGE);
+	begin("levels: ERANGE for zero and more than HTW_MAX_LEVELS");
 	setup = private;
 	setup.levels = HTW_MAX_LEVELS + 1;
-	setup_fails("9", setup, EINVAL);
+	setup_fails("9", setup, ERANGE);
 	setup.levels = ~0U;
-	setup_fails("U32_MAX", setup, EINVAL);
+	setup_fails("U32_MAX", setup, ERANGE);
 	setup = private;
 	setup.levels = 0;
 	memset(setup.slots, 0, sizeof(setup.slots));
-	setup_fails("0", setup, EINVAL);
-	begin("slots: EINVAL for one that counts and is zero");
+	setup_fails("0", setup, ERANGE);
+	begin("slots: ERANGE for one that counts and is zero");
 	for (unsigned int l = 0; l < private.levels; l++) {
 		setup = private;
 		setup.slots[l] = 0;
-		setup_fails("the call", setup, EINVAL);
+		setup_fails("the call", setup, ERANGE);
 	}
 	begin("slots: EINVAL for one that does not count and is not zero");
 	for (unsigned int l = private.levels; l < HTW_MAX_LEVELS; l++) {
@@ -140,11 +140,11 @@ void check_setup(void)
 		setup.slots[l] = 2;
 		setup_fails("the call", setup, EINVAL);
 	}
-	begin("slots: EINVAL for U32_MAX");
+	begin("slots: ERANGE for U32_MAX");
 	for (unsigned int l = 0; l < private.levels; l++) {
 		setup = private;
 		setup.slots[l] = ~0U;
-		setup_fails("the call", setup, EINVAL);
+		setup_fails("the call", setup, ERANGE);
 	}
 
 	begin("limit: taken");
@@ -155,11 +155,11 @@ void check_setup(void)
 		.flags = HTW_SETUP_LIMIT, .limit = announced.limit });
 	expect_number("limit of HTW_INFO", announced.limit, info.limit);
 	setup_fails("one more", (struct htw_setup){
-		.flags = HTW_SETUP_LIMIT, .limit = announced.limit + 1 }, EINVAL);
+		.flags = HTW_SETUP_LIMIT, .limit = announced.limit + 1 }, ERANGE);
 	setup_fails("U64_MAX", (struct htw_setup){
-		.flags = HTW_SETUP_LIMIT, .limit = ~0ULL }, EINVAL);
+		.flags = HTW_SETUP_LIMIT, .limit = ~0ULL }, ERANGE);
 	setup_fails("2^32 + 1", (struct htw_setup){
-		.flags = HTW_SETUP_LIMIT, .limit = (1ULL << 32) + 1 }, EINVAL);
+		.flags = HTW_SETUP_LIMIT, .limit = (1ULL << 32) + 1 }, ERANGE);
 
 	begin("home_cpu: taken");
 	info = set_up("CPU 0", (struct htw_setup){ .flags = HTW_SETUP_HOME });
@@ -176,14 +176,14 @@ void check_setup(void)
 		info = set_up("64", (struct htw_setup){
 			.flags = HTW_SETUP_RING, .ring_entries = 64 });
 		expect_number("ring_entries of HTW_INFO", 64, info.ring_entries);
-		begin("ring_entries: EINVAL for what is no power of two");
-		setup_fails("0", (struct htw_setup){ .flags = HTW_SETUP_RING }, EINVAL);
+		begin("ring_entries: ERANGE for none and too many, EINVAL for what is no power of two");
+		setup_fails("0", (struct htw_setup){ .flags = HTW_SETUP_RING }, ERANGE);
 		setup_fails("3", (struct htw_setup){
 			.flags = HTW_SETUP_RING, .ring_entries = 3 }, EINVAL);
 		setup_fails("2^21", (struct htw_setup){
-			.flags = HTW_SETUP_RING, .ring_entries = 1 << 21 }, EINVAL);
+			.flags = HTW_SETUP_RING, .ring_entries = 1 << 21 }, ERANGE);
 		setup_fails("U32_MAX", (struct htw_setup){
-			.flags = HTW_SETUP_RING, .ring_entries = ~0U }, EINVAL);
+			.flags = HTW_SETUP_RING, .ring_entries = ~0U }, ERANGE);
 	}
 
 	begin("a field whose flag is not set must be zero");

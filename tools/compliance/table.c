@@ -48,7 +48,7 @@ void check_table(void)
 		expect(id[i] && HTW_ID_SLOT(id[i]) < page / 8, "ids begin with low slots");
 		expect_number("the word", 0, word[HTW_ID_SLOT(id[i])]);
 	}
-	begin("a later deadline, and disarmed: HTW_QUERY tells it");
+	begin("a later deadline, and disarmed: HTW_QUERY reports it");
 	query = query_of(&s, id[0]);
 	word[HTW_ID_SLOT(id[0])] = query.deadline + HOUR;
 	word[HTW_ID_SLOT(id[1])] = HTW_DISARMED;

@@ -204,7 +204,7 @@ static void check_vector_fields(struct subject *s)
 	};
 	struct htw_vector v;
 
-	begin("op: EINVAL where there is none such");
+	begin("op: EINVAL for an operation that does not exist");
 	for (size_t i = 0; i < ARRAY_SIZE(no_ops); i++) {
 		v = valid[0];
 		v.op = no_ops[i];
@@ -252,7 +252,7 @@ static void check_vector_fields(struct subject *s)
 		vector_fails(s, v, "the call");
 
 	fails_with_pointers(s, &the_call, &valid[0]);
-	begin("argument: EFAULT where it cannot be written; the array tells what happened");
+	begin("argument: EFAULT where it cannot be written; the array shows what happened");
 	ids[0] = 0;
 	v = vector_of(HTW_OP_ADD, 0, ids, (__u64[]){ HOUR }, NULL);
 	v.count = 1;

@@ -37,6 +37,7 @@
 #define EVENTS_CHECKED		4U
 /* What starting or moving a timer takes, and then some, at one instruction a ns. */
 #define START_NS		300U
+#define SETTLE			(150 * MSEC)
 /* Timers that are disarmed are due so much later. */
 #define FAR			(3600 * SEC)
 /* Moving a million timers takes less, also of such as have expired, and beside a busy task. */
@@ -144,6 +145,12 @@ const struct attack attacks[] = {
 		.name = "nested_waiters",
 		.what = "a timer, an epoll set that waits for it, and 500 that wait for that",
 		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
+		.traits = ATTACK_NESTED,
+	},
+	{
+		.name = "nested_contexts",
+		.what = "64 contexts with a timer each, and 500 epoll sets behind that of each",
+		.users = 1, .contexts = 64, .timers = 1, .ring_entries = 64,
 		.traits = ATTACK_NESTED,
 	},
 	{
@@ -264,7 +271,7 @@ struct attackers {
 	uint64_t worked;
 	uint64_t expired;
 	uint64_t early;
-	int epfds[NESTED + 1];
+	int *epfds;
 	unsigned int epfd_count;
 	int *dups;
 	unsigned int dup_count;
@@ -385,8 +392,9 @@ struct attackers *attackers_prepare(const struct attack *a)
 		all->count = users * a->contexts;
 		all->armed = true;
 		all->each = calloc(all->count, sizeof(*all->each));
+		all->epfds = calloc(all->count + NESTED, sizeof(*all->epfds));
 	}
-	if (!all || (all->count && !all->each))
+	if (!all || !all->epfds || (all->count && !all->each))
 		die("no memory");
 	if (setrlimit(RLIMIT_NOFILE, &files))
 		die("cannot raise RLIMIT_NOFILE: %s", strerror(errno));
@@ -510,7 +518,7 @@ static void watch(int epfd, int fd)
 
 static int new_set(struct attackers *all)
 {
-	int epfd = epoll_create1(EPOLL_CLOEXEC);
+	const int epfd = epoll_create1(EPOLL_CLOEXEC);
 
 	if (epfd < 0)
 		die("epoll_create1: %s", strerror(errno));
@@ -536,14 +544,19 @@ static void add_waiters(struct attackers *all)
 	}
 }
 
+/* A set for each context, and sets that watch all of those. */
 static void add_nested(struct attackers *all)
 {
-	const int epfd = new_set(all);
-	unsigned int i;
+	unsigned int i, k;
 
-	watch(epfd, all->each[0].fd);
-	for (i = 0; i < NESTED; i++)
-		watch(new_set(all), epfd);
+	for (i = 0; i < all->count; i++)
+		watch(new_set(all), all->each[i].fd);
+	for (k = 0; k < NESTED; k++) {
+		const int epfd = new_set(all);
+
+		for (i = 0; i < all->count; i++)
+			watch(epfd, all->epfds[i]);
+	}
 }
 
 static void ask_for_sigio(struct attackers *all)
@@ -584,7 +597,8 @@ uint64_t attackers_start(struct attackers *all)
 		add_nested(all);
 	if (a->traits & ATTACK_SIGIO)
 		ask_for_sigio(all);
-	due = now_ns() + 20 * MSEC + (uint64_t)all->count * (a->timers * START_NS + 5 * USEC);
+	/* And what that left to the kernel to do is done by then. */
+	due = now_ns() + SETTLE + (uint64_t)all->count * (a->timers * START_NS + 5 * USEC);
 	due += MSEC - due % MSEC;
 	for (i = 0; i < all->count; i++)
 		attacker_vector(a, &all->each[i], HTW_OP_ADD, due);
@@ -742,6 +756,7 @@ int64_t attackers_end(struct attackers *all)
 		close(at->fd);
 		free(at->ids);
 	}
+	free(all->epfds);
 	free(all->dups);
 	free(all->each);
 	free(all);

@@ -23,7 +23,7 @@ void die(const char *format, ...);
 /**
  * enum attack_trait - what else an attack does
  * @ATTACK_WAITERS: its one descriptor is watched 10,000 times by an epoll set
- * @ATTACK_NESTED: its one descriptor is watched by a set that 500 others watch
+ * @ATTACK_NESTED: each descriptor is watched by a set that 500 others watch
  * @ATTACK_SIGIO: SIGIO goes to a process group of 500
  * @ATTACK_REOPEN: it closes and opens its context each half second
  * @ATTACK_SUBUIDS: each context is opened by another uid of a user namespace, which

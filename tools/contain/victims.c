@@ -31,6 +31,8 @@
 /* Of each of the two users, spread over the period and the tick. */
 #define TIMERS		5U
 #define SPREAD		2137000ULL
+/* The first are due just after a tick: they have to wait for all of the next. */
+#define AFTER_TICK	(10 * USEC)
 
 #define READERS		(VICTIM_USER + 1)
 /* Less than any attacker's. */
@@ -86,10 +88,11 @@ static void count(struct shared *s)
 
 static int open_timers(struct shared *s, enum victim who)
 {
-	const uint64_t first = now_ns() + PERIOD + who * SPREAD / 2;
+	uint64_t first = now_ns() + PERIOD + who * MSEC;
 	unsigned int i;
 	int fd;
 
+	first += MSEC - first % MSEC + AFTER_TICK;
 	if (who == VICTIM_USER && setresuid(VICTIM_UID, VICTIM_UID, 0))
 		die("cannot become a victim: %s", strerror(errno));
 	fd = open("/dev/htw", O_RDWR | O_CLOEXEC | O_NONBLOCK);

@@ -10,13 +10,33 @@
 
 #include "descriptors.h"
 
+static bool all_states;
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	(void)arg;
-	if (key == ARGP_KEY_ARG)
+	switch (key) {
+	case 'A':
+		all_states = true;
+		return 0;
+	case ARGP_KEY_ARG:
 		argp_error(state, "there are no arguments but options");
-	return ARGP_ERR_UNKNOWN;
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (all_states && !opt.pid && opt.fd < 0)
+			argp_error(state, "--all needs --pid or --fd");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
 }
+
+static const struct argp_option options[] = {
+	{ "all", 'A', NULL, 0,
+	  "with --pid or --fd: also timers that expired and were not read, and those that "
+	  "are kept and disarmed", 1 },
+	{ 0 }
+};
 
 /* Which descriptor's timers are being printed; zeroes for an inherited one. */
 struct listing {
@@ -69,11 +89,12 @@ static int print_timer(const struct htw_query *timer, void *arg)
 		return 0;
 	}
 	if (!listing->head)
-		printf("%-20s %-20s %12s %12s %10s  %s\n", "ID", "COOKIE", "IN", "EVERY",
-		       "FIRINGS", "FLAGS");
+		printf("%-20s %-20s %-8s %12s %12s %10s  %s\n", "ID", "COOKIE", "STATE", "IN",
+		       "EVERY", "FIRINGS", "FLAGS");
 	listing->head = true;
-	printf("%-20s %-20s %12s %12s %10s  %s%s\n", show_hex(timer->id),
-	       show_hex(timer->cookie), show_duration(timer->remaining),
+	printf("%-20s %-20s %-8s %12s %12s %10s  %s%s\n", show_hex(timer->id),
+	       show_hex(timer->cookie), show_state(timer->state),
+	       timer->state == HTW_STATE_PENDING ? show_duration(timer->remaining) : "-",
 	       timer->interval ? show_duration(timer->interval) : "-",
 	       timer->interval && timer->firings ? show_grouped(timer->firings) : "-",
 	       timer->flags & HTW_F_KEEP ? "keep " : "",
@@ -83,13 +104,22 @@ static int print_timer(const struct htw_query *timer, void *arg)
 
 static int list_descriptor(int fd, struct listing *listing)
 {
-	int err = list_timers(fd, print_timer, listing);
+	const uint32_t flags = all_states ?
+		HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED : 0;
+	struct htw_info info;
+	int err = get_info(fd, &info);
+
+	if (err)
+		return fail(err, "HTW_INFO");
+	if (flags && !(info.features & HTW_FEATURE_LIST_STATES))
+		return fail_with(HTWCTL_UNSUPPORTED, "this module lists only what is pending");
+	err = list_timers(fd, flags, print_timer, listing);
 
 	/* What cannot be printed is told of at the end. */
 	if (err && !ferror(stdout))
 		return fail(err, "HTW_LIST");
 	if (!listing->head && !opt.json)
-		puts("no timer is pending");
+		puts(all_states ? "no timer" : "no timer is pending");
 	return HTWCTL_OK;
 }
 
@@ -154,6 +184,7 @@ int cmd_list(int argc, char **argv)
 		{ &target_argp, 0, NULL, 0 }, { &format_argp, 0, NULL, 0 }, { 0 }
 	};
 	static const struct argp argp = {
+		.options = options,
 		.parser = parse,
 		.doc = "Without --pid and --fd, lists all open files of /dev/htw and what they hold. "
 		       "With them, lists the pending timers: of all contexts of a process, or of "

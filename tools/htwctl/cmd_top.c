@@ -171,8 +171,12 @@ static void title(int line, int column, const char *text)
 	colour(PLAIN);
 }
 
-/* A bar of @width characters, part / whole of it full, to an eighth where there is UTF-8. */
-static void bar(int line, int column, int width, uint64_t part, uint64_t whole, int pair)
+/*
+ * A bar of @width characters, part / whole of it full, to an eighth where there is
+ * UTF-8. With @track the rest of it is seen as well.
+ */
+static void bar(int line, int column, int width, uint64_t part, uint64_t whole, int pair,
+		bool track)
 {
 	static const char * const eighths[] = {
 		" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉",
@@ -192,16 +196,13 @@ static void bar(int line, int column, int width, uint64_t part, uint64_t whole, 
 	}
 	move(line, column);
 	colour(pair);
-	for (int i = 0; i < width; i++) {
-		if (i < filled)
-			addstr(top.utf8 ? "█" : "#");
-		else if (i == filled && rest)
-			addstr(top.utf8 ? eighths[rest] : ":");
-		else if (top.utf8)
-			addstr(" ");
-		else
-			addstr(".");
-	}
+	for (int i = 0; i < filled; i++)
+		addstr(top.utf8 ? "█" : "#");
+	if (rest)
+		addstr(top.utf8 ? eighths[rest] : ":");
+	colour(FAINT);
+	for (int i = filled + !!rest; i < width && track; i++)
+		addstr(top.utf8 ? "·" : ".");
 	colour(PLAIN);
 }
 
@@ -361,7 +362,7 @@ static int draw_wheels(int line, int end)
 			 name ? "" : top.now.pacers.count ? percent(rows[i].spent) : "-");
 		for (unsigned int l = 0; l < rows[i].levels && width > 4; l++)
 			bar(line, left + l * width, width - 1, rows[i].level[l].occupied,
-			    rows[i].level[l].ring, GOOD);
+			    rows[i].level[l].ring, GOOD, true);
 		line++;
 	}
 	free(rows);
@@ -405,7 +406,7 @@ static int draw_late(int line, int end, int columns)
 
 		mvprintw(line, 0, "%9s %6s ", show_rough(late_bucket_ns(b)),
 			 show_short(late[b]));
-		bar(line, 17, columns - 18, late[b], most, pair);
+		bar(line, 17, columns - 18, late[b], most, pair, false);
 		line++;
 	}
 	return line;

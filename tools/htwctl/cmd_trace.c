@@ -86,7 +86,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ "event", 'e', "NAME,...", 0,
-	  "of add, mod, cancel, expire, cascade, throttle, program, and what else the module has (all)", 1 },
+	  "of add, mod, cancel, expire, cascade, throttle, program, and what else the "
+	  "module has (all)", 1 },
 	{ "id", 'I', "ID", 0, "of this timer only", 1 },
 	{ "pid", 'p', "PID", 0, "done by this task only; timers expire in whatever task the "
 	  "interrupt found", 1 },

@@ -54,5 +54,7 @@ struct json_object *descriptor_json(const struct descriptor *d)
 	json_add_u64(object, "timers", d->timers);
 	json_add_u64(object, "expired", d->expired);
 	json_add_u64(object, "limit", d->limit);
+	json_add_u64(object, "throttled", d->throttled);
+	json_add_u64(object, "throttled_ns", d->throttled_ns);
 	return object;
 }

@@ -94,6 +94,10 @@ static bool read_fdinfo(struct descriptor *d)
 			continue;
 		else if (sscanf(line, "htw-limit: %" SCNu64, &d->limit) == 1)
 			continue;
+		else if (sscanf(line, "htw-throttled: %" SCNu64, &d->throttled) == 1)
+			continue;
+		else if (sscanf(line, "htw-throttled-ns: %" SCNu64, &d->throttled_ns) == 1)
+			continue;
 	}
 	fclose(file);
 	return found;
@@ -208,13 +212,18 @@ int open_target(int *code)
 	return fd < 0 ? -1 : fd;
 }
 
-/* Hands each pending timer to @each until that returns other than 0. Returns 0 or an errno. */
-int list_timers(int fd, int (*each)(const struct htw_query *timer, void *arg), void *arg)
+/*
+ * Hands each timer to @each until that returns other than 0: those that @flags of enum
+ * htw_list_flag say, with none the pending ones. Returns 0 or an errno.
+ */
+int list_timers(int fd, uint32_t flags,
+		int (*each)(const struct htw_query *timer, void *arg), void *arg)
 {
 	struct htw_query timers[256];
 	struct htw_list list = {
 		.entries = (uintptr_t)timers,
 		.count = ARRAY_SIZE(timers),
+		.flags = flags,
 	};
 
 	for (;;) {

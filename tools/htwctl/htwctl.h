@@ -107,7 +107,8 @@ int open_target(int *code);
 int take_descriptor(pid_t pid, int fd, int *code);
 int get_info(int fd, struct htw_info *info);
 uint64_t clock_now(int clock);
-int list_timers(int fd, int (*each)(const struct htw_query *timer, void *arg), void *arg);
+int list_timers(int fd, uint32_t flags,
+		int (*each)(const struct htw_query *timer, void *arg), void *arg);
 
 /* One open file of /dev/htw, as /proc shows it. */
 struct descriptor {
@@ -121,6 +122,8 @@ struct descriptor {
 	uint64_t timers;
 	uint64_t expired;
 	uint64_t limit;
+	uint64_t throttled;	/* how often its user's share of a CPU was used up */
+	uint64_t throttled_ns;	/* and for how long its timers so waited */
 };
 
 struct descriptors {

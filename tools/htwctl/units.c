@@ -233,7 +233,7 @@ const char *show_user(const char *user)
 
 static const char * const features[] = {
 	"add", "keep", "firings", "mod", "slack", "all", "setup", "manual", "ring", "table",
-	"cancel-on-set", "vector",
+	"cancel-on-set", "vector", "ring-tail", "next", "list-states",
 };
 
 /* The name of a bit of htw_info.features; bits that are newer than this program have a number. */

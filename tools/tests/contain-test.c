@@ -82,6 +82,7 @@ FIXTURE_VARIANT_ADD(contain, private_wheels) { "private_wheels", SHARE };
 FIXTURE_VARIANT_ADD(contain, co_prime) { "co_prime", SHARE };
 FIXTURE_VARIANT_ADD(contain, waiters) { "waiters", SHARE };
 FIXTURE_VARIANT_ADD(contain, nested_waiters) { "nested_waiters", SHARE };
+FIXTURE_VARIANT_ADD(contain, nested_contexts) { "nested_contexts", SHARE };
 FIXTURE_VARIANT_ADD(contain, sigio) { "sigio", SHARE };
 FIXTURE_VARIANT_ADD(contain, reopening) { "reopening", SHARE };
 FIXTURE_VARIANT_ADD(contain, many_contexts) { "many_contexts", SHARE };

@@ -605,6 +605,39 @@ HTW_TEST(list_timers)
 	EXPECT_EQ(3, htw_timers(self->fd));
 }
 
+/* One in each state; those that are not pending are listed only if asked for. */
+HTW_TEST(list_all_states)
+{
+	static const char * const states[] = { "pending", "expired", "disarmed" };
+	struct htw_add kept = htw_rel(0, 0x102);
+	struct json_object *object;
+	struct htw_event ev;
+
+	NEEDS(HTW_FEATURE_LIST_STATES | HTW_FEATURE_KEEP);
+	EXPECT_EQ(USAGE, run("htwctl list --all"));
+	kept.flags = HTW_F_KEEP;
+	ASSERT_NE(0, htw_start(self->fd, HOUR, 0x100));
+	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &kept));
+	ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
+	ASSERT_NE(0, htw_start(self->fd, 0, 0x101));
+	ASSERT_TRUE(htw_wait_readable(self->fd));
+	ASSERT_EQ(DONE, run("htwctl list --pid %d --format=json", getpid()));
+	EXPECT_EQ(1, count_lines(out));
+	ASSERT_EQ(DONE, run("htwctl list --all --pid %d --format=json", getpid()));
+	ASSERT_EQ(3, count_lines(out));
+	for (int i = 0; i < 3; i++) {
+		__u64 cookie;
+
+		object = json_line(i);
+		ASSERT_NE(NULL, object);
+		cookie = hex(object, "cookie");
+		ASSERT_LE(0x100, cookie);
+		ASSERT_GE(0x102, cookie);
+		EXPECT_STREQ(states[cookie - 0x100], string(object, "state"));
+		json_object_put(object);
+	}
+}
+
 HTW_TEST(list_of_a_process_with_several)
 {
 	int other = inherited();

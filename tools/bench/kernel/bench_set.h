@@ -23,8 +23,8 @@ struct bench_set;
  *	early; NULL for ns
  * @init: prepares all
  * @add: starts all, with their delays
- * @rearm: gives the first so many in random order their new delay
- * @cancel: stops the first so many in random order
+ * @rearm: gives the first @count in random order their new delay
+ * @cancel: stops the first @count in random order
  * @drain: stops what is left, and waits for what runs
  *
  * @add, @rearm and @cancel return how many they have found in the wrong state.

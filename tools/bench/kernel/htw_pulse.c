@@ -17,6 +17,7 @@
 #include <linux/spinlock.h>
 
 #define PULSES		5u
+#define AFTER_TICK_NS	(10 * NSEC_PER_USEC)
 #define PERIOD_US_MIN	2000u
 #define PERIOD_US_MAX	1000000u
 
@@ -129,9 +130,10 @@ static int __init pulse_init(void)
 		       PERIOD_US_MAX);
 		return -EINVAL;
 	}
-	/* All on this CPU, and spread over the period. */
+	/* All on this CPU, spread over the period, and due just after a tick of 1 ms. */
 	local_bh_disable();
 	first = ktime_get_ns() + period;
+	first = (div_u64(first, NSEC_PER_MSEC) + 1) * NSEC_PER_MSEC + AFTER_TICK_NS;
 	for (unsigned int i = 0; i < PULSES; i++) {
 		pulses[i].due = first + i * div_u64(period, PULSES);
 		htw_callout_init(&pulses[i].callout, pulse_expired);

@@ -1,0 +1,662 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The engine: wheels, their hrtimers, and the CPUs that they wait on
+ *
+ * A base is a wheel, a lock and an hrtimer. There is one for each CPU, clock and
+ * user, made when that user first starts a timer there; one for each private
+ * wheel; and one for each CPU's callouts. A node is started on the base of the CPU
+ * that asks for it, so the hrtimer that may have to be reprogrammed is the
+ * caller's own: pinned, and never programmed from another CPU. It stands at the
+ * wheel's next tick with work, or not at all. Stopping a node does not touch it:
+ * it may come once for nothing.
+ *
+ * The hrtimer's callback does no more than to schedule the base with its CPU's
+ * pacer, which has it deliver what is due, some at a time: see htw_pacer.c.
+ *
+ * When a CPU goes away, another one's pacer adopts its bases as they are, and when
+ * it comes back they are its own again. No timer is moved, and nothing can fail.
+ */
+
+#include <linux/cpu.h>
+#include <linux/cpuhotplug.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/sched/isolation.h>
+#include <linux/slab.h>
+#include <linux/topology.h>
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/htw.h>
+
+#include "compat.h"
+#include "base.h"
+
+
+struct htw_geometry htw_geometry;
+u32 htw_tick_ns;
+
+/* Bases by the CPU that their timers wait on; htw_pacers_mutex guards the lists. */
+static DEFINE_PER_CPU(struct list_head, htw_cpu_bases);
+
+/* Whose callouts are. */
+static struct htw_user htw_callout_user = { .class = HTW_CLASS_CALLOUTS };
+
+/*
+ * Where callouts wait that are started before htw_engine_init(), which takes them
+ * over; that can be only where all is built in. All that it has is a list: each
+ * node counts as due, in ns, and nobody is woken up.
+ */
+struct htw_base htw_early_base = {
+	.wheel = {
+		.cursor = HTW_NEVER,
+		.due = LIST_HEAD_INIT(htw_early_base.wheel.due),
+	},
+	.lock = __SPIN_LOCK_UNLOCKED(htw_early_base.lock),
+	.expiry_lock = __SPIN_LOCK_UNLOCKED(htw_early_base.expiry_lock),
+	.tick_ns = 1,
+	.clock = HTW_CLOCK_MONOTONIC,
+	.cpu = HTW_CPU_EARLY,
+};
+
+DEFINE_PER_CPU(struct htw_base *, htw_callout_bases) = &htw_early_base;
+
+static int htw_cpuhp_prepare;
+static int htw_cpuhp_online;
+
+static const clockid_t htw_clock_ids[HTW_CLOCKS] = {
+	[HTW_CLOCK_MONOTONIC]	= CLOCK_MONOTONIC,
+	[HTW_CLOCK_BOOTTIME]	= CLOCK_BOOTTIME,
+	[HTW_CLOCK_REALTIME]	= CLOCK_REALTIME,
+};
+
+/* The pacer's "not before", on a base's clock. */
+static u64 htw_base_not_before(const struct htw_base *base)
+{
+	const u64 ns = READ_ONCE(base->job.pacer->not_before);
+
+	switch (base->clock) {
+	case HTW_CLOCK_BOOTTIME:
+		return ktime_to_ns(ktime_mono_to_any(ns_to_ktime(ns), TK_OFFS_BOOT));
+	case HTW_CLOCK_REALTIME:
+		return ktime_to_ns(ktime_mono_to_any(ns_to_ktime(ns), TK_OFFS_REAL));
+	default:
+		return ns;
+	}
+}
+
+/*
+ * Programs the hrtimer for the wheel's next tick, but not before @earliest and not
+ * before the pacer runs. We are on the pacer's CPU.
+ *
+ * Private wheels have ticks of their own, which do not coincide. Where they have
+ * their CPU interrupted too often, they share interrupts.
+ */
+static void htw_base_program(struct htw_base *base, u64 earliest)
+{
+	const struct htw_pacer *p = base->job.pacer;
+	u64 ns;
+
+	lockdep_assert_held(&base->lock);
+
+	if (check_mul_overflow(base->wheel.next, base->tick_ns, &ns) || ns > KTIME_MAX)
+		ns = KTIME_MAX;
+	ns = max3(ns, earliest, htw_base_not_before(base));
+	trace_htw_program(base->cpu, ns);
+	hrtimer_start_range_ns(&base->hrtimer, ns_to_ktime(ns),
+			       base->private && p->crowded ? HTW_GAP_MIN_NS : 0,
+			       HRTIMER_MODE_ABS_PINNED_SOFT);
+}
+
+/**
+ * htw_base_wake() - work has come ahead of what the hrtimer is programmed for
+ * @base: the base
+ */
+void htw_base_wake(struct htw_base *base)
+{
+	lockdep_assert_held(&base->lock);
+
+	/* Whoever serves it programs the hrtimer afterwards. */
+	if (!base->job.pacer || htw_job_is_scheduled(&base->job))
+		return;
+	if (base->job.pacer->cpu == raw_smp_processor_id())
+		htw_base_program(base, 0);
+	else
+		htw_job_schedule(&base->job, 0);
+}
+
+/**
+ * htw_base_lock_two() - locks two bases of a clock, or one that is both
+ * @a: a base
+ * @b: another one, or the same
+ *
+ * Order: that of the lower CPU first.
+ *
+ * Context: bottom halves are off.
+ */
+void htw_base_lock_two(struct htw_base *a, struct htw_base *b)
+{
+	if (b->cpu < a->cpu)
+		swap(a, b);
+	htw_lock(&a->lock);
+	if (a != b)
+		htw_lock_nested(&b->lock, SINGLE_DEPTH_NESTING);
+}
+
+/**
+ * htw_base_unlock_two() - unlocks what htw_base_lock_two() locked
+ * @a: a base
+ * @b: another one, or the same
+ */
+void htw_base_unlock_two(struct htw_base *a, struct htw_base *b)
+{
+	if (a != b)
+		htw_unlock(&b->lock);
+	htw_unlock(&a->lock);
+}
+
+/**
+ * htw_base_check_clock() - has a clock that can be set been set back?
+ * @base: the base
+ * @now: what htw_base_now() returned a short while ago
+ *
+ * A clock that reads earlier than the wheel's cursor was set back: what is
+ * started now would count as past. It is read again, under the lock: the
+ * caller may have read it before somebody else moved the cursor.
+ *
+ * Return: what it is now.
+ */
+u64 htw_base_check_clock(struct htw_base *base, u64 now)
+{
+	lockdep_assert_held(&base->lock);
+
+	if (likely(htw_tick(base, now) + 1 >= base->wheel.cursor))
+		return now;
+	now = htw_base_now(base);
+	if (htw_tick(base, now) + 1 >= base->wheel.cursor)
+		return now;
+	htw_wheel_rewind(&base->wheel, htw_tick(base, now));
+	base->rewinds++;
+	htw_base_wake(base);
+	return now;
+}
+
+/**
+ * htw_base_catch_up() - htw_base_touch() for a cursor that is not next to the present
+ * @base: the base
+ * @now: as for htw_base_touch()
+ * @tick: the tick of @now
+ *
+ * Return: as htw_base_touch().
+ */
+u64 htw_base_catch_up(struct htw_base *base, u64 now, u64 tick)
+{
+	lockdep_assert_held(&base->lock);
+
+	htw_wheel_touch(&base->wheel, tick);
+	/* Somebody else has looked at the clock later. */
+	return base->wheel.cursor <= tick + 1 ? now : htw_base_now(base);
+}
+
+/**
+ * htw_base_due_tick() - the tick for a node that is due when it is started
+ * @base: the base
+ * @deadline: when it was due, in ns of the base's clock
+ * @now: the base's time, not before @deadline
+ *
+ * The tick has come, so the node is delivered next, in the order of deadlines with
+ * others that are late.
+ *
+ * Return: the tick.
+ */
+u64 htw_base_due_tick(struct htw_base *base, u64 deadline, u64 now)
+{
+	lockdep_assert_held(&base->lock);
+
+	/* The clock may be set back before it is delivered: htw_base_run(). */
+	if (base->clock == HTW_CLOCK_REALTIME)
+		base->due_ns = max(base->due_ns, now);
+	return deadline ? min(htw_tick_up(base, deadline), htw_tick(base, now)) : 0;
+}
+
+/**
+ * htw_base_begin_turn() - locks a base whose turn it is
+ * @base: the base
+ * @turn: the turn
+ * @served: out: how the turn has ended, where this returns false
+ *
+ * Context: in the base's &htw_job.serve.
+ * Return: true if the base is locked: its work can be done, and then
+ * htw_base_end_turn() be called.
+ */
+bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
+			 enum htw_served *served)
+{
+	if (unlikely(turn->wait)) {
+		htw_lock(&base->lock);
+	} else if (unlikely(!htw_trylock(&base->lock))) {
+		*served = HTW_SERVED_BUSY;
+		return false;
+	}
+	if (unlikely(base->job.pacer != turn->pacer || base->job.dead)) {
+		/* It has come to another CPU, or is about to be freed. */
+		htw_unlock(&base->lock);
+		*served = HTW_SERVED_MORE;
+		return false;
+	}
+	/* Suppress wake-ups until the next event is computed. */
+	base->wheel.next = 0;
+	return true;
+}
+
+/**
+ * htw_base_end_turn() - ends what htw_base_begin_turn() began
+ * @base: the base
+ * @done: nothing is left to do now
+ *
+ * Return: how the turn has ended.
+ */
+enum htw_served htw_base_end_turn(struct htw_base *base, bool done)
+{
+	lockdep_assert_held(&base->lock);
+
+	if (done) {
+		base->wheel.next = htw_wheel_next(&base->wheel);
+		htw_job_done(&base->job);
+		if (base->wheel.next != HTW_NEVER)
+			htw_base_program(base, htw_base_now(base) + HTW_GAP_MIN_NS);
+	} else {
+		base->exhausted++;
+	}
+	htw_unlock(&base->lock);
+	return done ? HTW_SERVED_DONE : HTW_SERVED_MORE;
+}
+
+static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
+{
+	struct htw_base *base = container_of(hrtimer, struct htw_base, hrtimer);
+
+	WRITE_ONCE(base->callbacks, base->callbacks + 1);
+	htw_job_fired(&base->job, base->clock == HTW_CLOCK_MONOTONIC ?
+				  ktime_to_ns(hrtimer_get_softexpires(hrtimer)) : 0);
+	return HRTIMER_NORESTART;
+}
+
+static void htw_base_free_rcu(struct rcu_head *rcu)
+{
+	struct htw_base *base = container_of(rcu, struct htw_base, rcu);
+
+	htw_wheel_destroy(&base->wheel);
+	kfree(base);
+}
+
+/* Takes a base away from its CPU; it may be freed a grace period later. */
+static void htw_base_detach(struct htw_base *base)
+{
+	lockdep_assert_held(&htw_pacers_mutex);
+
+	list_del(&base->link);
+	spin_lock_bh(&base->lock);
+	base->job.dead = true;
+	/* From here on nobody programs it. */
+	if (!htw_job_is_scheduled(&base->job))
+		set_bit(0, &base->job.scheduled);
+	spin_unlock_bh(&base->lock);
+	hrtimer_cancel(&base->hrtimer);
+	htw_job_cancel(&base->job);
+}
+
+/**
+ * htw_base_free() - frees a base that is one context's
+ * @base: the base, whose wheel is empty
+ *
+ * Context: may sleep.
+ */
+void htw_base_free(struct htw_base *base)
+{
+	if (base->job.pacer) {
+		mutex_lock(&htw_pacers_mutex);
+		htw_base_detach(base);
+		mutex_unlock(&htw_pacers_mutex);
+	}
+	call_rcu(&base->rcu, htw_base_free_rcu);
+}
+
+static struct htw_base *htw_base_alloc(struct htw_user *user, enum htw_clock clock,
+				       const struct htw_geometry *geo, u32 tick_ns, gfp_t gfp,
+				       int node)
+{
+	struct htw_base *base = kzalloc_node(sizeof(*base), gfp, node);
+
+	if (!base)
+		return NULL;
+	spin_lock_init(&base->lock);
+	spin_lock_init(&base->expiry_lock);
+	INIT_LIST_HEAD(&base->link);
+	base->user = user;
+	base->clock = clock;
+	base->tick_ns = tick_ns;
+	base->touched = jiffies - 1;
+	htw_job_init(&base->job, &user->cpus->flow, user->serve);
+	if (clock != HTW_CLOCK_STILL)
+		hrtimer_setup(&base->hrtimer, htw_base_callback, htw_clock_ids[clock],
+			      HRTIMER_MODE_ABS_SOFT);
+	htw_wheel_init(&base->wheel, geo, htw_tick(base, htw_base_now(base)));
+	if (htw_wheel_install_all(&base->wheel, gfp, node)) {
+		htw_wheel_destroy(&base->wheel);
+		kfree(base);
+		return NULL;
+	}
+	return base;
+}
+
+/* Has a CPU's pacer serve a base that nobody has seen yet. */
+static void htw_base_attach(struct htw_base *base, unsigned int cpu)
+{
+	lockdep_assert_held(&htw_pacers_mutex);
+
+	base->cpu = cpu;
+	base->job.pacer = htw_pacer_for(cpu);
+	list_add_tail(&base->link, per_cpu_ptr(&htw_cpu_bases, cpu));
+}
+
+/**
+ * htw_base_alloc_private() - makes a base for one context
+ * @user: whose the context is
+ * @clock: its clock
+ * @geo: its geometry, which htw_geometry_check() has passed
+ * @tick_ns: its tick
+ *
+ * Context: may sleep; charged to the caller's cgroup.
+ * Return: the base or NULL.
+ */
+struct htw_base *htw_base_alloc_private(struct htw_user *user, enum htw_clock clock,
+					const struct htw_geometry *geo, u32 tick_ns)
+{
+	struct htw_base *base = htw_base_alloc(user, clock, geo, tick_ns, GFP_KERNEL_ACCOUNT,
+					       NUMA_NO_NODE);
+
+	if (!base)
+		return NULL;
+	base->private = true;
+	if (clock != HTW_CLOCK_STILL) {
+		mutex_lock(&htw_pacers_mutex);
+		htw_base_attach(base, htw_cpu_here());
+		mutex_unlock(&htw_pacers_mutex);
+	}
+	return base;
+}
+
+/**
+ * htw_base_make() - a user's base on a CPU, made if it is not there yet
+ * @user: the user
+ * @clock: the clock, not %HTW_CLOCK_STILL
+ * @cpu: the CPU, online or not
+ *
+ * Context: may sleep; charged to the caller's cgroup.
+ * Return: the base; where it cannot be made another one of that user and clock, or
+ * NULL if there is none.
+ */
+struct htw_base *htw_base_make(struct htw_user *user, enum htw_clock clock, unsigned int cpu)
+{
+	struct htw_base **place = &per_cpu_ptr(user->cpus, cpu)->bases[clock];
+	const gfp_t gfp = user == &htw_callout_user ? GFP_KERNEL : GFP_KERNEL_ACCOUNT;
+	struct htw_base *base, *made;
+
+	base = htw_base_on(&user->cpus->bases[clock], cpu);
+	if (base)
+		return base;
+	made = htw_base_alloc(user, clock, &htw_geometry, htw_tick_ns, gfp, cpu_to_node(cpu));
+	if (!made)
+		return READ_ONCE(user->first[clock]);
+	mutex_lock(&htw_pacers_mutex);
+	base = *place;
+	if (!base) {
+		base = made;
+		htw_base_attach(base, cpu);
+		/* Pairs with htw_base_on(). */
+		smp_store_release(place, base);
+		if (!user->first[clock])
+			WRITE_ONCE(user->first[clock], base);
+	}
+	mutex_unlock(&htw_pacers_mutex);
+	if (base != made) {
+		htw_wheel_destroy(&made->wheel);
+		kfree(made);
+	}
+	return base;
+}
+
+/**
+ * htw_bases_hold() - a user has one more context that needs bases
+ * @user: the user
+ *
+ * Context: may sleep.
+ */
+void htw_bases_hold(struct htw_user *user)
+{
+	mutex_lock(&htw_pacers_mutex);
+	user->holds++;
+	mutex_unlock(&htw_pacers_mutex);
+}
+
+/**
+ * htw_bases_drop() - undoes htw_bases_hold()
+ * @user: the user; with its last context its bases go, which are empty then
+ *
+ * Context: may sleep.
+ */
+void htw_bases_drop(struct htw_user *user)
+{
+	unsigned int cpu;
+
+	mutex_lock(&htw_pacers_mutex);
+	if (--user->holds)
+		goto out;
+	for_each_possible_cpu(cpu) {
+		for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
+			struct htw_base **place = &per_cpu_ptr(user->cpus, cpu)->bases[clock];
+			struct htw_base *base = *place;
+
+			if (!base)
+				continue;
+			WRITE_ONCE(*place, NULL);
+			htw_base_detach(base);
+			call_rcu(&base->rcu, htw_base_free_rcu);
+		}
+	}
+	memset(user->first, 0, sizeof(user->first));
+out:
+	mutex_unlock(&htw_pacers_mutex);
+}
+
+/**
+ * htw_bases_for_each() - calls a function for each base of a CPU
+ * @cpu: the CPU
+ * @fn: the function
+ * @data: passed on to it
+ *
+ * Context: may sleep; bases stay meanwhile.
+ */
+void htw_bases_for_each(unsigned int cpu, void (*fn)(struct htw_base *base, void *data),
+			void *data)
+{
+	struct htw_base *base;
+
+	mutex_lock(&htw_pacers_mutex);
+	list_for_each_entry(base, per_cpu_ptr(&htw_cpu_bases, cpu), link)
+		fn(base, data);
+	mutex_unlock(&htw_pacers_mutex);
+}
+
+/* Has another pacer serve all bases of a CPU; it looks at each, and programs its hrtimer. */
+static void htw_bases_move(unsigned int cpu, struct htw_pacer *to)
+{
+	struct htw_base *base;
+
+	lockdep_assert_held(&htw_pacers_mutex);
+
+	list_for_each_entry(base, per_cpu_ptr(&htw_cpu_bases, cpu), link) {
+		spin_lock_bh(&base->lock);
+		WRITE_ONCE(base->job.pacer, to);
+		/* Where it is scheduled already, the pacer that has it passes it on. */
+		htw_job_schedule(&base->job, 0);
+		spin_unlock_bh(&base->lock);
+	}
+}
+
+/*
+ * Has the pacer that served bases before pass on their jobs. Afterwards each is with its
+ * own, which htw_job_cancel() relies on.
+ */
+static void htw_bases_moved(struct htw_pacer *from)
+{
+	lockdep_assert_held(&htw_pacers_mutex);
+
+	/* Whoever read which pacer to schedule a job with has done so. */
+	synchronize_rcu();
+	htw_pacer_pass_on(from);
+	/* A run that had taken one before that has passed it on by itself. */
+	synchronize_rcu();
+}
+
+/* A CPU is about to come up, maybe for the first time: what callouts need there. */
+static int htw_engine_cpu_prepare(unsigned int cpu)
+{
+	struct htw_base *base = htw_base_make(&htw_callout_user, HTW_CLOCK_MONOTONIC, cpu);
+
+	if (!base || base->cpu != cpu)
+		return -ENOMEM;
+	/* Pairs with htw_callout_base(). */
+	smp_store_release(per_cpu_ptr(&htw_callout_bases, cpu), base);
+	return 0;
+}
+
+/* A CPU has come up; we run on it. */
+static int htw_engine_cpu_online(unsigned int cpu)
+{
+	struct htw_pacer *adopter;
+
+	mutex_lock(&htw_pacers_mutex);
+	adopter = htw_pacer_for(cpu);
+	htw_pacer_online(cpu);
+	htw_bases_move(cpu, per_cpu_ptr(&htw_pacers, cpu));
+	htw_bases_moved(adopter);
+	mutex_unlock(&htw_pacers_mutex);
+	return 0;
+}
+
+/* An online CPU other than @cpu, if possible one that is not isolated. */
+static unsigned int htw_cpu_other(unsigned int cpu)
+{
+	unsigned int other;
+
+	for_each_online_cpu(other) {
+		if (other != cpu && housekeeping_cpu(other, HK_TYPE_TIMER))
+			return other;
+	}
+	return cpumask_any_but(cpu_online_mask, cpu);
+}
+
+/* A CPU is going; we run on it, and no task that is not bound to it does any more. */
+static int htw_engine_cpu_offline(unsigned int cpu)
+{
+	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
+	struct htw_pacer *adopter = per_cpu_ptr(&htw_pacers, htw_cpu_other(cpu));
+	unsigned int away;
+
+	mutex_lock(&htw_pacers_mutex);
+	for_each_possible_cpu(away) {
+		if (htw_pacer_for(away) != p)
+			continue;
+		htw_pacer_adopt(away, adopter);
+		htw_bases_move(away, adopter);
+	}
+	htw_bases_moved(p);
+	mutex_unlock(&htw_pacers_mutex);
+	return 0;
+}
+
+/* Takes over the callouts that were started before there were wheels. */
+static void __init htw_engine_take_early(void)
+{
+	struct htw_base *base;
+	struct htw_node *n;
+
+	local_bh_disable();
+	base = this_cpu_read(htw_callout_bases);
+	htw_lock(&htw_early_base.lock);
+	htw_lock_nested(&base->lock, SINGLE_DEPTH_NESTING);
+	while ((n = htw_wheel_evict(&htw_early_base.wheel))) {
+		htw_base_touch(base, htw_base_now(base));
+		htw_base_start(base, n, n->expires, 0, 0);
+	}
+	htw_unlock(&base->lock);
+	htw_unlock(&htw_early_base.lock);
+	local_bh_enable();
+}
+
+/**
+ * htw_engine_init() - makes the pacers, and the bases for callouts, with #htw_geometry
+ * and #htw_tick_ns
+ * @serve: delivers what the bases for callouts have due
+ *
+ * Context: process, may sleep.
+ * Return: 0 or a negative error.
+ */
+int __init htw_engine_init(htw_serve_t *serve)
+{
+	unsigned int cpu;
+	int ret;
+
+	htw_callout_user.serve = serve;
+	htw_callout_user.holds = 1;
+	htw_callout_user.cpus = alloc_percpu(struct htw_user_cpu);
+	if (!htw_callout_user.cpus)
+		return -ENOMEM;
+	htw_pacers_init();
+	cpus_read_lock();
+	mutex_lock(&htw_pacers_mutex);
+	for_each_possible_cpu(cpu) {
+		INIT_LIST_HEAD(per_cpu_ptr(&htw_cpu_bases, cpu));
+		htw_flow_init(&per_cpu_ptr(htw_callout_user.cpus, cpu)->flow,
+			      HTW_CLASS_CALLOUTS, 0);
+		/* Until it comes up, which the CPUs that are there do below. */
+		htw_pacer_adopt(cpu, per_cpu_ptr(&htw_pacers, cpumask_first(cpu_online_mask)));
+	}
+	mutex_unlock(&htw_pacers_mutex);
+	ret = cpuhp_setup_state_cpuslocked(CPUHP_BP_PREPARE_DYN, "htw:prepare",
+					   htw_engine_cpu_prepare, NULL);
+	if (ret < 0)
+		goto err;
+	htw_cpuhp_prepare = ret;
+	ret = cpuhp_setup_state_cpuslocked(CPUHP_AP_ONLINE_DYN, "htw:online",
+					   htw_engine_cpu_online, htw_engine_cpu_offline);
+	if (ret < 0)
+		goto err;
+	htw_cpuhp_online = ret;
+	cpus_read_unlock();
+	htw_engine_take_early();
+	return 0;
+
+err:
+	cpus_read_unlock();
+	htw_engine_exit();
+	return ret;
+}
+
+/**
+ * htw_engine_exit() - undoes htw_engine_init(); no context and no callout is left
+ *
+ * Context: process, may sleep.
+ */
+void htw_engine_exit(void)
+{
+	if (htw_cpuhp_online)
+		cpuhp_remove_state_nocalls(htw_cpuhp_online);
+	if (htw_cpuhp_prepare)
+		cpuhp_remove_state_nocalls(htw_cpuhp_prepare);
+	htw_bases_drop(&htw_callout_user);
+	htw_pacers_exit();
+	rcu_barrier();		/* bases that were freed */
+	free_percpu(htw_callout_user.cpus);
+}

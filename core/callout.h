@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Callouts: functions that other kernel modules want to be called later
+ */
+#ifndef _HTW_CALLOUT_H
+#define _HTW_CALLOUT_H
+
+#include "pacer.h"
+
+enum htw_served htw_callout_serve(struct htw_job *job, const struct htw_turn *turn);
+
+#endif /* _HTW_CALLOUT_H */

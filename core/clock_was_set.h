@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * HTW_F_CANCEL_ON_SET: timers that expire when CLOCK_REALTIME is set
+ */
+#ifndef _HTW_CLOCK_WAS_SET_H
+#define _HTW_CLOCK_WAS_SET_H
+
+#include <linux/types.h>
+
+struct htw_context;
+
+int htw_clockset_listen(struct htw_context *ctx);
+void htw_clockset_leave(struct htw_context *ctx);
+void htw_clockset_exit(void);
+
+
+#endif /* _HTW_CLOCK_WAS_SET_H */

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Events: what a program is told of an expiration
+ */
+#ifndef _HTW_EVENT_H
+#define _HTW_EVENT_H
+
+#include "context.h"
+
+
+/*
+ * Field by field: a compound literal would be cleared first, and the place may be
+ * a program's memory. Nothing is read from there.
+ */
+static __always_inline void htw_event_fill(struct htw_event *ev, const struct htw_timer *t,
+					   u64 fired, u64 missed, u32 flags)
+{
+	ev->id = htw_timer_id(t);
+	ev->cookie = t->cookie;
+	ev->deadline = t->deadline;
+	ev->fired = fired;
+	ev->missed = missed;
+	ev->flags = flags;
+	ev->reserved = 0;
+}
+
+/* The ring that takes expirations; NULL where it is not mapped, or there is none. */
+static inline struct htw_completions *htw_context_open_ring(const struct htw_context *ctx)
+{
+	lockdep_assert_held(&ctx->lock);
+
+	return ctx->ring && ctx->ring->maps ? ctx->ring : NULL;
+}
+
+void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struct htw_timer *t,
+		      u64 now);
+bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u32 *freed);
+void htw_context_consumed(struct htw_context *ctx, u32 freed);
+
+#endif /* _HTW_EVENT_H */

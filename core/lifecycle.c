@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A context: what one open() of /dev/htw holds, from open to close
+ *
+ * Locks: a timer's state says which lock guards it (enum htw_timer_state). The
+ * lock of a base is taken before that of a context.
+ */
+
+#include <linux/slab.h>
+#include <linux/time_namespace.h>
+
+#include "clock_was_set.h"
+#include "expire.h"
+#include "lifecycle.h"
+#include "shrink.h"
+#include "submit.h"
+#include "table.h"
+#include "wake.h"
+
+struct workqueue_struct *htw_wq;
+
+/**
+ * htw_context_alloc() - makes a context
+ * @limit: how many timers it may hold, at most %HTW_CONTEXT_MAX
+ *
+ * Context: may sleep; charged to the caller's cgroup.
+ * Return: the context or NULL.
+ */
+struct htw_context *htw_context_alloc(u32 limit)
+{
+	struct htw_context *ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
+	struct timespec64 monotonic = {};
+	struct timespec64 boottime = {};
+
+	if (!ctx)
+		return NULL;
+	ctx->user = htw_user_get(htw_expire_serve);
+	if (!ctx->user) {
+		kfree(ctx);
+		return NULL;
+	}
+	htw_bases_hold(ctx->user);
+	ctx->bases = &ctx->user->cpus->bases[HTW_CLOCK_MONOTONIC];
+	timens_add_monotonic(&monotonic);
+	timens_add_boottime(&boottime);
+	ctx->timens_monotonic = timespec64_to_ns(&monotonic);
+	ctx->timens_boottime = timespec64_to_ns(&boottime);
+	ctx->timens = ctx->timens_monotonic;
+	ctx->home = -1;
+	spin_lock_init(&ctx->lock);
+	INIT_LIST_HEAD(&ctx->expired);
+	INIT_LIST_HEAD(&ctx->rearm);
+	for (u32 i = 0; i < HTW_FREE_LISTS; i++)
+		INIT_LIST_HEAD(&ctx->free[i]);
+	ctx->limit = limit;
+	RCU_INIT_POINTER(ctx->dir, &htw_no_directory);
+	htw_wake_init(ctx);
+	mutex_init(&ctx->grow);
+	htw_shrink_init(ctx);
+	return ctx;
+}
+
+static void htw_context_free(struct work_struct *work)
+{
+	struct htw_context *ctx = container_of(to_rcu_work(work), struct htw_context, free_work);
+
+	htw_wake_exit(ctx);
+	htw_table_free(ctx);
+	htw_shrink_exit(ctx);
+	for (u32 i = 0; i < ctx->nr_chunks; i++) {
+		struct htw_chunk *chunk = htw_context_chunk(ctx, i);
+
+		if (chunk != &htw_no_chunk)
+			htw_chunk_free(chunk);
+		cond_resched();
+	}
+	while (ctx->nr_spare)
+		htw_chunk_free(ctx->spare + --ctx->nr_spare);
+	htw_directory_free(rcu_dereference_protected(ctx->dir, true));
+	htw_ring_free(ctx->ring, ctx->user);
+	if (ctx->own) {
+		htw_base_free(ctx->own);
+		htw_user_uncharge_wheel(ctx->user);
+	}
+	htw_user_uncharge(ctx->user, ctx->nr_timers);
+	htw_bases_drop(ctx->user);
+	htw_user_put(ctx->user);
+	kfree(ctx);
+}
+
+/**
+ * htw_context_close() - stops all timers and lets go of the context
+ * @ctx: the context, which nobody but a callback uses any more
+ *
+ * Context: may sleep. The memory is given back a grace period later: a
+ * callback may be waking up the context's waiters right now.
+ */
+void htw_context_close(struct htw_context *ctx)
+{
+	htw_clockset_leave(ctx);
+	for (u32 i = 0; i < ctx->nr_chunks; i++) {
+		struct htw_timer *timers;
+		struct htw_run run;
+
+		htw_run_begin(&run, ctx);
+		timers = htw_run_chunk(&run, i)->timers;
+		for (u32 j = 0; j < HTW_CHUNK_TIMERS; j++) {
+			struct htw_timer *t = &timers[j];
+
+			while (READ_ONCE(t->node.state) == HTW_PENDING) {
+				htw_run_lock(&run, htw_context_base_of(ctx, t));
+				if (!htw_timer_pending_on(run.base, t))
+					continue;
+				htw_base_stop(run.base, &t->node);
+				/* Not free, as it is not on the free list. */
+				WRITE_ONCE(t->node.state, HTW_RESERVED);
+			}
+		}
+		htw_run_end(&run);
+		cond_resched();
+	}
+	htw_wake_stop(ctx);
+	INIT_RCU_WORK(&ctx->free_work, htw_context_free);
+	queue_rcu_work(htw_wq, &ctx->free_work);
+}
+
+/**
+ * htw_context_init() - what all contexts need
+ *
+ * Context: process, may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int htw_context_init(void)
+{
+	htw_wq = alloc_workqueue("htw", WQ_UNBOUND, 0);
+	return htw_wq ? 0 : -ENOMEM;
+}
+
+/**
+ * htw_context_exit() - undoes htw_context_init(); all contexts have been closed
+ *
+ * Context: process, may sleep.
+ */
+void htw_context_exit(void)
+{
+	htw_clockset_exit();
+	rcu_barrier();	/* those that wait for a grace period are then queued */
+	destroy_workqueue(htw_wq);
+	rcu_barrier();	/* chunks and bases that were given back until then */
+}

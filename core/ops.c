@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * HTW_ADD, HTW_CANCEL, HTW_MOD and HTW_QUERY, one by one and in batches
+ *
+ * A batch is copied in some operations at a time, as the kernel copies best in
+ * one piece; they are checked and carried out in one run; then what they tell
+ * is written back, and only that.
+ *
+ * What a single call hands out is written before it takes effect, so one that
+ * fails leaves nothing behind. That cannot be so in a batch; there the count
+ * says what has happened.
+ */
+
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "compat.h"
+#include "ops.h"
+#include "slots.h"
+#include "submit.h"
+
+/* Operations in one run. */
+#define HTW_OPS_RUN		64u
+
+static_assert(sizeof(struct htw_add) == 56);
+static_assert(sizeof(struct htw_cancel) == 56);
+static_assert(sizeof(struct htw_mod) == 56);
+static_assert(sizeof(struct htw_query) == 56);
+static_assert(sizeof(struct htw_op) == 64);
+static_assert(offsetof(struct htw_op, add) == 8);
+static_assert(sizeof(struct htw_batch) == 32);
+
+static inline bool htw_query_is_valid(const struct htw_query *query)
+{
+	return !(query->deadline | query->remaining | query->interval | query->cookie |
+		 query->missed | query->firings | query->state | query->flags);
+}
+
+/*
+ * Gets an add that is what nearly all are: a deadline, a cookie, and nothing else. As
+ * copy_from_user(), which takes three times as long for so little.
+ *
+ * Return: false where it is another, or cannot be read.
+ */
+static bool htw_get_simple_add(struct htw_add *add, const struct htw_add __user *arg)
+{
+	u64 interval, slack, reserved;
+	u32 flags, firings;
+
+	if (!user_access_begin(arg, sizeof(*arg)))
+		return false;
+	unsafe_get_user(add->deadline, &arg->deadline, fault);
+	unsafe_get_user(interval, &arg->interval, fault);
+	unsafe_get_user(slack, &arg->slack, fault);
+	unsafe_get_user(add->cookie, &arg->cookie, fault);
+	unsafe_get_user(flags, &arg->flags, fault);
+	unsafe_get_user(firings, &arg->firings, fault);
+	unsafe_get_user(reserved, &arg->reserved, fault);
+	user_access_end();
+	add->flags = flags & HTW_F_ABS;
+	return !(interval | slack | reserved | firings | (flags & ~HTW_F_ABS));
+
+fault:
+	user_access_end();
+	return false;
+}
+
+/* Writes an id where one must not sleep; false where the memory is not there. */
+static bool htw_put_id(u64 id, u64 __user *to)
+{
+	bool written = false;
+
+	pagefault_disable();
+	if (user_access_begin(to, sizeof(*to))) {
+		unsafe_put_user(id, to, fault);
+		written = true;
+fault:
+		user_access_end();
+	}
+	pagefault_enable();
+	return written;
+}
+
+/* An add of any kind, or for which memory has to be made or to be brought in before. */
+static noinline_for_stack
+long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
+{
+	LIST_HEAD(reserved);
+	struct htw_add add;
+	struct htw_timer *t;
+	struct htw_run run;
+	int ret;
+
+	if (copy_from_user(&add, arg, sizeof(add)))
+		return -EFAULT;
+	if (!htw_add_is_valid(ctx, &add))
+		return -EINVAL;
+	ret = htw_context_reserve(ctx, &reserved, 1, NULL);
+	if (ret < 0)
+		return ret;
+	t = list_first_entry(&reserved, struct htw_timer, node.list);
+	/* From here on the id is out; it means nothing until the timer is armed. */
+	if (put_user(htw_timer_id(t), &arg->id)) {
+		htw_context_unreserve(ctx, &reserved);
+		return -EFAULT;
+	}
+	htw_run_begin_adds(&run, ctx);
+	htw_run_add(&run, t, &add, run.plain);
+	htw_run_end(&run);
+	return 0;
+}
+
+/**
+ * htw_op_add() - HTW_ADD
+ * @ctx: the context
+ * @arg: the program's &struct htw_add
+ *
+ * Context: may sleep.
+ * Return: as &struct htw_add tells.
+ */
+long htw_op_add(struct htw_context *ctx, struct htw_add __user *arg)
+{
+	struct htw_run run __uninitialized;
+	struct htw_add add = {};
+	struct htw_timer *t;
+	bool added = false;
+
+	if (unlikely(!htw_get_simple_add(&add, arg) || !htw_run_is_settled(ctx)))
+		return htw_op_add_slow(ctx, arg);
+	__htw_run_begin(&run, ctx, true, false);
+	t = htw_run_reserve(&run);
+	if (likely(t)) {
+		/* From here on the id is out, as in htw_op_add_slow(). */
+		added = htw_put_id(htw_timer_id(t), &arg->id);
+		if (likely(added))
+			htw_run_add(&run, t, &add, run.plain);
+		else
+			htw_run_free(&run, t);
+	}
+	htw_run_end(&run);
+	return likely(added) ? 0 : htw_op_add_slow(ctx, arg);
+}
+
+/**
+ * htw_op_cancel() - HTW_CANCEL
+ * @ctx: the context
+ * @arg: the program's &struct htw_cancel
+ *
+ * Context: may sleep.
+ * Return: as &struct htw_cancel tells.
+ */
+long htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
+{
+	struct htw_cancel cancel __uninitialized;
+	struct htw_run run __uninitialized;
+	int ret;
+
+	if (copy_from_user(&cancel, arg, sizeof(cancel)))
+		return -EFAULT;
+	if (!htw_cancel_is_valid(ctx, &cancel))
+		return -EINVAL;
+	__htw_run_begin(&run, ctx, likely(htw_run_is_settled(ctx)), true);
+	ret = htw_run_cancel(&run, htw_run_slot(&run, cancel.id), &cancel, true);
+	htw_run_end(&run);
+	if (ret && ret != -EALREADY)
+		return ret;
+	cancel.ring_tail = htw_context_ring_tail(ctx);
+	return copy_to_user(arg, &cancel, sizeof(cancel)) ? -EFAULT : ret;
+}
+
+/**
+ * htw_op_mod() - HTW_MOD
+ * @ctx: the context
+ * @arg: the program's &struct htw_mod
+ *
+ * Context: may sleep.
+ * Return: as &struct htw_mod tells.
+ */
+long htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
+{
+	struct htw_mod mod __uninitialized;
+	struct htw_run run __uninitialized;
+	int ret;
+
+	if (copy_from_user(&mod, arg, sizeof(mod)))
+		return -EFAULT;
+	if (!htw_mod_is_valid(ctx, &mod))
+		return -EINVAL;
+	__htw_run_begin(&run, ctx, likely(htw_run_is_settled(ctx)), true);
+	ret = htw_run_mod(&run, htw_run_slot(&run, mod.id), &mod);
+	htw_run_end(&run);
+	return ret;
+}
+
+/**
+ * htw_op_query() - HTW_QUERY
+ * @ctx: the context
+ * @arg: the program's &struct htw_query
+ *
+ * Context: may sleep.
+ * Return: as &struct htw_query tells.
+ */
+long htw_op_query(struct htw_context *ctx, struct htw_query __user *arg)
+{
+	struct htw_query query;
+	struct htw_run run;
+	int ret;
+
+	if (copy_from_user(&query, arg, sizeof(query)))
+		return -EFAULT;
+	if (!htw_query_is_valid(&query))
+		return -EINVAL;
+	htw_run_begin(&run, ctx);
+	ret = htw_run_query(&run, &query);
+	htw_run_end(&run);
+	if (!ret && copy_to_user(arg, &query, sizeof(query)))
+		return -EFAULT;
+	return ret;
+}
+
+/* What the first four bytes of a valid operation are. */
+static inline bool htw_op_is(const struct htw_op *op, enum htw_op_code code)
+{
+	const union {
+		struct {
+			__u16 op;
+			__u16 reserved;
+		};
+		u32 word;
+	} valid = { .op = code };
+
+	return *(const u32 *)op == valid.word;
+}
+
+/*
+ * Carries out operations in one run, until an add finds no timer reserved.
+ *
+ * Return: how many were carried out.
+ */
+static u32 htw_batch_run(struct htw_context *ctx, struct htw_op *ops, u32 count,
+			 struct list_head *reserved)
+{
+	struct htw_op *op;
+	struct htw_run run;
+
+	if (list_empty(reserved))
+		htw_run_begin(&run, ctx);
+	else
+		htw_run_begin_adds(&run, ctx);
+	for (op = ops; op < ops + count; op++) {
+		op->result = -EINVAL;
+		if (htw_op_is(op, HTW_OP_ADD)) {
+			struct htw_timer *t;
+
+			if (unlikely(!htw_add_is_valid(ctx, &op->add)))
+				continue;
+			if (unlikely(list_empty(reserved)))
+				break;
+			t = htw_timer_pop(reserved);
+			op->result = 0;
+			op->add.id = htw_timer_id(t);
+			htw_run_lock_here(&run);
+			htw_run_add(&run, t, &op->add, run.plain);
+		} else if (htw_op_is(op, HTW_OP_MOD)) {
+			if (likely(htw_mod_is_valid(ctx, &op->mod)))
+				op->result = htw_run_mod(&run, htw_run_slot(&run, op->mod.id),
+							 &op->mod);
+		} else if (htw_op_is(op, HTW_OP_CANCEL)) {
+			if (likely(htw_cancel_is_valid(ctx, &op->cancel)))
+				op->result = htw_run_cancel(&run, htw_run_slot(&run, op->cancel.id),
+							    &op->cancel, true);
+		} else if (htw_op_is(op, HTW_OP_QUERY)) {
+			if (likely(htw_query_is_valid(&op->query)))
+				op->result = htw_run_query(&run, &op->query);
+		}
+	}
+	htw_run_end(&run);
+	return op - ops;
+}
+
+static u32 htw_count_adds(const struct htw_op *ops, u32 count)
+{
+	u32 adds = 0;
+
+	while (adds < count && htw_op_is(&ops[adds], HTW_OP_ADD))
+		adds++;
+	return adds;
+}
+
+/*
+ * Carries out some operations in order. An add for which no timer can be
+ * reserved fails alone: a cancel behind it may make room for the next.
+ */
+static void htw_batch_chunk(struct htw_context *ctx, struct htw_op *ops, u32 count,
+			    struct list_head *reserved)
+{
+	for (u32 i = 0;;) {
+		const u32 adds = list_empty(reserved) ? htw_count_adds(ops + i, count - i) : 0;
+		const int got = adds ? htw_context_reserve(ctx, reserved, adds, NULL) : 0;
+		const u32 ran = htw_batch_run(ctx, ops + i, count - i, reserved);
+
+		i += ran;
+		if (i == count)
+			return;
+		/* What was said of those adds: a cancel behind them may have made room. */
+		if (got < 0 && ran < adds)
+			ops[i++].result = got;
+	}
+}
+
+/*
+ * Writes back what operations tell; @ring_tail is what each cancel does.
+ *
+ * Return: how many could be told.
+ */
+static u32 htw_batch_tell(struct htw_op __user *user, const struct htw_op *op, u32 count,
+			  u32 ring_tail)
+{
+	u32 i;
+
+	if (!user_access_begin(user, count * sizeof(*user)))
+		return 0;
+	for (i = 0; i < count; i++, op++, user++) {
+		unsafe_put_user(op->result, &user->result, out);
+		if (op->op == HTW_OP_MOD || (op->result && op->result != -EALREADY))
+			continue;
+		if (op->op == HTW_OP_ADD) {
+			unsafe_put_user(op->add.id, &user->add.id, out);
+		} else if (op->op == HTW_OP_CANCEL) {
+			unsafe_put_user(op->cancel.remaining, &user->cancel.remaining, out);
+			unsafe_put_user(op->cancel.cookie, &user->cancel.cookie, out);
+			unsafe_put_user(op->cancel.missed, &user->cancel.missed, out);
+			unsafe_put_user(ring_tail, &user->cancel.ring_tail, out);
+		} else if (op->op == HTW_OP_QUERY) {
+			unsafe_copy_to_user((char __user *)&user->query, (const char *)&op->query,
+					    sizeof(op->query), out);
+		}
+	}
+out:
+	user_access_end();
+	return i;
+}
+
+/*
+ * Carries out a batch, as far as it can be read and its results be written.
+ *
+ * Return: 0 if all of it; else -EFAULT or -EINTR, with *done operations done.
+ */
+static int htw_batch_all(struct htw_context *ctx, struct htw_op __user *user, u32 count,
+			 struct htw_op *ops, u32 *done)
+{
+	LIST_HEAD(reserved);
+	int ret = 0;
+
+	for (*done = 0; *done < count;) {
+		const u32 want = min(count - *done, htw_run_room(ctx, HTW_OPS_RUN));
+		u32 n, told;
+
+		if (*done && signal_pending(current)) {
+			ret = -EINTR;
+			break;
+		}
+		n = want - DIV_ROUND_UP(copy_from_user(ops, user + *done, want * sizeof(*ops)),
+					sizeof(*ops));
+		htw_batch_chunk(ctx, ops, n, &reserved);
+		told = htw_batch_tell(user + *done, ops, n, htw_context_ring_tail(ctx));
+		*done += told;
+		if (told < want) {
+			ret = -EFAULT;
+			break;
+		}
+		cond_resched();
+	}
+	if (!list_empty(&reserved))
+		htw_context_unreserve(ctx, &reserved);
+	return ret;
+}
+
+/**
+ * htw_op_batch() - HTW_BATCH
+ * @ctx: the context
+ * @arg: the program's batch
+ *
+ * Context: may sleep.
+ * Return: as &struct htw_batch tells.
+ */
+long htw_op_batch(struct htw_context *ctx, struct htw_batch __user *arg)
+{
+	struct htw_batch batch;
+	struct htw_op *ops;
+	int ret;
+
+	if (copy_from_user(&batch, arg, sizeof(batch)))
+		return -EFAULT;
+	if (batch.flags || batch.reserved0 || batch.reserved)
+		return -EINVAL;
+	ops = kmalloc_array(min(batch.count, HTW_OPS_RUN), sizeof(*ops), GFP_KERNEL);
+	if (!ops)
+		return -ENOMEM;
+	ret = htw_batch_all(ctx, u64_to_user_ptr(batch.ops), batch.count, ops, &batch.done);
+	kfree(ops);
+	if (put_user(batch.done, &arg->done))
+		return -EFAULT;
+	return batch.done ? 0 : ret;
+}

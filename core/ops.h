@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * HTW_ADD, HTW_CANCEL, HTW_MOD and HTW_QUERY: one by one, in batches, and as
+ * vectors of one of them
+ */
+#ifndef _HTW_OPS_H
+#define _HTW_OPS_H
+
+#include <linux/types.h>
+#include <uapi/linux/htw.h>
+
+#include "context.h"
+
+long htw_op_add(struct htw_context *ctx, struct htw_add __user *arg);
+long htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg);
+long htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg);
+long htw_op_query(struct htw_context *ctx, struct htw_query __user *arg);
+long htw_op_batch(struct htw_context *ctx, struct htw_batch __user *arg);
+
+static inline bool htw_interval_is_valid(const struct htw_context *ctx, u64 interval,
+					 u32 firings)
+{
+	return interval ? interval >= htw_context_tick_ns(ctx) : !firings;
+}
+
+static inline bool htw_add_is_valid(const struct htw_context *ctx, const struct htw_add *add)
+{
+	const u32 seldom = HTW_F_CANCEL_ON_SET;
+
+	if (add->flags & ~(HTW_F_ABS | HTW_F_KEEP | seldom) || add->reserved)
+		return false;
+	if (unlikely(add->flags & seldom) && !htw_context_listens(ctx))
+		return false;
+	return htw_interval_is_valid(ctx, add->interval, add->firings);
+}
+
+/* Whatever a program left in the place where the ring's tail is told, if there is a ring. */
+static inline bool htw_ring_tail_is_valid(const struct htw_context *ctx, u64 ring_tail)
+{
+	return likely(!ring_tail) || READ_ONCE(ctx->ring);
+}
+
+static inline bool htw_cancel_is_valid(const struct htw_context *ctx,
+				       const struct htw_cancel *cancel)
+{
+	return !(cancel->flags & ~HTW_CANCEL_DISCARD) &&
+	       !(cancel->reserved[0] | cancel->reserved[1]) &&
+	       htw_ring_tail_is_valid(ctx, cancel->ring_tail);
+}
+
+static inline bool htw_mod_is_valid(const struct htw_context *ctx, const struct htw_mod *mod)
+{
+	const u32 what = HTW_MOD_DEADLINE | HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK;
+
+	/* What nearly all are: a new deadline, and no more. */
+	if (likely((mod->flags & ~HTW_F_ABS) == HTW_MOD_DEADLINE))
+		return !(mod->interval | mod->slack | mod->cookie | mod->firings | mod->reserved);
+	if (mod->flags & ~(what | HTW_F_ABS) || !(mod->flags & what) || mod->reserved)
+		return false;
+	if (!(mod->flags & HTW_MOD_DEADLINE) && (mod->deadline || mod->flags & HTW_F_ABS))
+		return false;
+	if (!(mod->flags & HTW_MOD_INTERVAL) && (mod->interval || mod->firings))
+		return false;
+	if (!(mod->flags & HTW_MOD_COOKIE) && mod->cookie)
+		return false;
+	if (!(mod->flags & HTW_MOD_SLACK) && mod->slack)
+		return false;
+	return htw_interval_is_valid(ctx, mod->interval, mod->firings);
+}
+
+#endif /* _HTW_OPS_H */

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * HTW_SETUP: the clock, the wheel and the limit of a context, before its first
+ * timer
+ */
+
+#include <linux/capability.h>
+#include <linux/cpu.h>
+#include <linux/sched/isolation.h>
+
+#include "clock_was_set.h"
+#include "ring.h"
+#include "setup.h"
+
+/* A private wheel's tick; one that stands still costs nobody anything. */
+#define HTW_TICK_MIN_NS		(10 * NSEC_PER_USEC)
+#define HTW_TICK_MAX_NS		NSEC_PER_SEC
+/* Beyond these a private wheel needs CAP_SYS_RESOURCE. */
+#define HTW_USER_TICK_MIN_NS	(100 * NSEC_PER_USEC)
+#define HTW_USER_BUCKETS	4096
+
+/**
+ * struct htw_shape - what HTW_SETUP asked for
+ * @clock: the clock
+ * @own: a private wheel, or NULL
+ * @home: a CPU, or -1
+ * @limit: the most timers
+ * @ring: a ring of expirations, or NULL
+ */
+struct htw_shape {
+	enum htw_clock clock;
+	struct htw_base *own;
+	int home;
+	u32 limit;
+	struct htw_completions *ring;
+};
+
+static int htw_setup_clock(const struct htw_setup *setup, struct htw_shape *shape)
+{
+	if (!(setup->flags & HTW_SETUP_CLOCK))
+		return setup->clock ? -EINVAL : 0;
+	switch (setup->clock) {
+	case CLOCK_MONOTONIC:
+		shape->clock = HTW_CLOCK_MONOTONIC;
+		return 0;
+	case CLOCK_BOOTTIME:
+		shape->clock = HTW_CLOCK_BOOTTIME;
+		return 0;
+	case CLOCK_REALTIME:
+		shape->clock = HTW_CLOCK_REALTIME;
+		return 0;
+	case HTW_CLOCK_MANUAL:
+		shape->clock = HTW_CLOCK_STILL;
+		return 0;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+static int htw_setup_limit(const struct htw_setup *setup, struct htw_shape *shape)
+{
+	if (!(setup->flags & HTW_SETUP_LIMIT))
+		return setup->limit ? -EINVAL : 0;
+	if (!setup->limit || setup->limit > READ_ONCE(htw_max_timers))
+		return -ERANGE;
+	shape->limit = setup->limit;
+	return 0;
+}
+
+static int htw_setup_home(const struct htw_setup *setup, struct htw_shape *shape)
+{
+	if (!(setup->flags & HTW_SETUP_HOME))
+		return setup->home_cpu ? -EINVAL : 0;
+	/* A private wheel is nobody's home. */
+	if (setup->flags & HTW_SETUP_PRIVATE || shape->clock == HTW_CLOCK_STILL)
+		return -EINVAL;
+	if (setup->home_cpu < 0 || setup->home_cpu >= nr_cpu_ids ||
+	    !cpu_online(setup->home_cpu))
+		return -EINVAL;
+	/* What runs there is for the scheduler to say, or for whoever may say so to it. */
+	if ((!cpumask_test_cpu(setup->home_cpu, current->cpus_ptr) ||
+	     !housekeeping_cpu(setup->home_cpu, HK_TYPE_TIMER) ||
+	     !housekeeping_cpu(setup->home_cpu, HK_TYPE_DOMAIN)) && !capable(CAP_SYS_NICE))
+		return -EPERM;
+	shape->home = setup->home_cpu;
+	return 0;
+}
+
+/* The geometry and tick of a private wheel; the module's where none was named. */
+static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_shape *shape,
+			      struct htw_geometry *geo, u32 *tick_ns)
+{
+	const bool still = shape->clock == HTW_CLOCK_STILL;
+	const char *why;
+	u64 buckets = 0;
+
+	*geo = htw_geometry;
+	*tick_ns = htw_tick_ns;
+	if (!(setup->flags & HTW_SETUP_PRIVATE)) {
+		if (setup->tick_ns || setup->levels)
+			return -EINVAL;
+		for (unsigned int l = 0; l < HTW_MAX_LEVELS; l++) {
+			if (setup->slots[l])
+				return -EINVAL;
+		}
+		return 0;
+	}
+	geo->levels = setup->levels;
+	for (unsigned int l = 0; l < HTW_MAX_LEVELS; l++) {
+		geo->slots[l] = setup->slots[l];
+		buckets += setup->slots[l];
+		if (l >= setup->levels && setup->slots[l])
+			return -EINVAL;
+	}
+	if (setup->tick_ns < (still ? 1 : HTW_TICK_MIN_NS) || setup->tick_ns > HTW_TICK_MAX_NS ||
+	    setup->levels > HTW_MAX_LEVELS)
+		return -ERANGE;
+	if (htw_geometry_check(geo, &why))
+		return -ERANGE;
+	*tick_ns = setup->tick_ns;
+	if ((buckets > HTW_USER_BUCKETS || (!still && *tick_ns < HTW_USER_TICK_MIN_NS)) &&
+	    !capable(CAP_SYS_RESOURCE))
+		return -EPERM;
+	return 0;
+}
+
+/* Asked early, so that who is at a limit as well is told what is wrong here. */
+static bool htw_setup_is_late(const struct htw_context *ctx)
+{
+	return READ_ONCE(ctx->used) || READ_ONCE(ctx->setup);
+}
+
+static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ctx,
+			   struct htw_shape *shape)
+{
+	struct htw_geometry geo;
+	u32 tick_ns;
+	int ret;
+
+	ret = htw_setup_geometry(setup, shape, &geo, &tick_ns);
+	if (ret)
+		return ret;
+	if (!(setup->flags & HTW_SETUP_PRIVATE) && shape->clock != HTW_CLOCK_STILL)
+		return 0;
+	if (htw_setup_is_late(ctx))
+		return -EBUSY;
+	if (!htw_user_charge_wheel(ctx->user))
+		return -EPERM;
+	shape->own = htw_base_alloc_private(ctx->user, shape->clock, &geo, tick_ns);
+	if (!shape->own) {
+		htw_user_uncharge_wheel(ctx->user);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static int htw_setup_ring(const struct htw_setup *setup, struct htw_context *ctx,
+			  struct htw_shape *shape)
+{
+	struct htw_completions *ring;
+
+	if (!(setup->flags & HTW_SETUP_RING))
+		return 0;
+	if (htw_setup_is_late(ctx))
+		return -EBUSY;
+	ring = htw_ring_alloc(ctx->user, setup->ring_entries);
+	if (IS_ERR(ring))
+		return PTR_ERR(ring);
+	shape->ring = ring;
+	return 0;
+}
+
+static s64 htw_setup_timens(const struct htw_context *ctx, enum htw_clock clock)
+{
+	switch (clock) {
+	case HTW_CLOCK_MONOTONIC:
+		return ctx->timens_monotonic;
+	case HTW_CLOCK_BOOTTIME:
+		return ctx->timens_boottime;
+	default:	/* time namespaces leave the other clocks alone */
+		return 0;
+	}
+}
+
+/* Settles the shape. Others may be looking, at a context without a timer. */
+static int htw_setup_publish(struct htw_context *ctx, const struct htw_shape *shape, u32 flags)
+{
+	int ret = -EBUSY;
+
+	spin_lock_bh(&ctx->lock);
+	if (!ctx->used && !ctx->nr_timers && !ctx->setup) {
+		/* Who sees it without the lock sees all of it: htw_context_now(). */
+		smp_store_release(&ctx->own, shape->own);
+		/* Who maps it sees all of it: htw_mmap_ring(). */
+		smp_store_release(&ctx->ring, shape->ring);
+		ctx->home = shape->home;
+		if (!shape->own)
+			ctx->bases = &ctx->user->cpus->bases[shape->clock];
+		ctx->limit = shape->limit;
+		ctx->timens = htw_setup_timens(ctx, shape->clock);
+		ctx->setup = flags;
+		/* Pairs with htw_context_is_still(): then its base is there. */
+		smp_store_release(&ctx->clock, shape->clock);
+		ret = 0;
+	}
+	spin_unlock_bh(&ctx->lock);
+	return ret;
+}
+
+/**
+ * htw_context_setup() - shapes a context, once, before its first timer
+ * @ctx: the context
+ * @setup: what the program asks for; not checked yet
+ *
+ * Context: may sleep.
+ * Return: as &struct htw_setup tells.
+ */
+int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
+{
+	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT |
+			  HTW_SETUP_HOME | HTW_SETUP_RING;
+	struct htw_shape shape = { .home = -1, .limit = ctx->limit };
+	int ret;
+
+	if (setup->flags & ~known || setup->reserved0 ||
+	    memchr_inv(setup->reserved, 0, sizeof(setup->reserved)))
+		return -EINVAL;
+	if (setup->ring_entries && !(setup->flags & HTW_SETUP_RING))
+		return -EINVAL;
+	ret = setup->flags & HTW_SETUP_RING ? htw_ring_check(setup->ring_entries) : 0;
+	if (!ret)
+		ret = htw_setup_clock(setup, &shape);
+	if (!ret)
+		ret = htw_setup_limit(setup, &shape);
+	if (!ret)
+		ret = htw_setup_home(setup, &shape);
+	if (!ret)
+		ret = htw_setup_wheel(setup, ctx, &shape);
+	if (!ret)
+		ret = htw_setup_ring(setup, ctx, &shape);
+	if (!ret)
+		ret = htw_setup_publish(ctx, &shape, setup->flags);
+	if (ret) {
+		htw_ring_free(shape.ring, ctx->user);
+		if (shape.own) {
+			htw_base_free(shape.own);
+			htw_user_uncharge_wheel(ctx->user);
+		}
+		return ret;
+	}
+	/* Its timers may have HTW_F_CANCEL_ON_SET from now on. */
+	if (shape.clock == HTW_CLOCK_REALTIME)
+		htw_clockset_listen(ctx);
+	return 0;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * HTW_SETUP
+ */
+#ifndef _HTW_SETUP_H
+#define _HTW_SETUP_H
+
+#include "context.h"
+
+extern unsigned int htw_max_timers;
+
+int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup);
+
+#endif /* _HTW_SETUP_H */

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Memory of timers, given back when a burst is over
+ */
+#ifndef _HTW_SHRINK_H
+#define _HTW_SHRINK_H
+
+#include "context.h"
+
+void htw_shrink_init(struct htw_context *ctx);
+void htw_shrink_exit(struct htw_context *ctx);
+void htw_shrink_grown(struct htw_context *ctx);
+void htw_shrink_begin(struct htw_context *ctx);
+u32 htw_shrink_mark(struct htw_context *ctx);
+int htw_shrink_reclaim(struct htw_context *ctx);
+
+/* Timers of a context have been freed. */
+static inline void htw_context_count_freed(struct htw_context *ctx, u32 freed)
+{
+	lockdep_assert_held(&ctx->lock);
+
+	ctx->nr_timers -= freed;
+	if (unlikely(ctx->nr_timers < ctx->shrink_below))
+		htw_shrink_begin(ctx);
+}
+
+#endif /* _HTW_SHRINK_H */

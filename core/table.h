@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The table of deadlines that a program maps: its memory
+ */
+#ifndef _HTW_TABLE_H
+#define _HTW_TABLE_H
+
+#include <linux/compiler.h>
+#include <linux/types.h>
+
+#include "context.h"
+
+struct page;
+
+/* Chunks whose words share a page. */
+#define HTW_TABLE_CHUNKS	((u32)(PAGE_SIZE / (HTW_CHUNK_SLOTS * sizeof(u64))))
+
+void htw_table_give(struct htw_context *ctx, struct htw_chunk *chunk, u32 nr, u64 *page);
+int htw_table_add_chunk(struct htw_context *ctx, struct htw_chunk *chunk, u32 nr);
+void htw_table_free(struct htw_context *ctx);
+size_t htw_table_size(const struct htw_context *ctx);
+struct page *htw_table_page(struct htw_context *ctx, u64 offset);
+
+#endif /* _HTW_TABLE_H */

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A timer of a context: its states, and who may touch it when
+ *
+ * Timers live in chunks of a page: of 4 KiB, 63 and a header. A timer's slot
+ * number and its generation make its id, so finding it is arithmetic, and an
+ * id that has ended finds a timer of another generation. The same list links
+ * take a timer from the free list to the wheel, to the queue of expirations
+ * and back: nothing is allocated between the add and the read, so neither an
+ * expiry nor a re-arm can fail, and no queue can overflow.
+ */
+#ifndef _HTW_TIMER_H
+#define _HTW_TIMER_H
+
+#include <linux/gfp.h>
+#include <linux/kernel.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/overflow.h>
+#include <asm/byteorder.h>
+#include <linux/types.h>
+
+#include <uapi/linux/htw.h>
+
+#include "base.h"
+#include "htw_list.h"
+#include "htw_wheel.h"
+
+struct htw_context;
+
+/**
+ * enum htw_timer_state - values of &htw_node.state of a timer
+ * @HTW_FREE: on &htw_context.free, on its way there, or never used
+ * @HTW_RESERVED: taken by an add that has not armed it yet, by a harvest that has
+ *	not told it yet, or by close; only that one touches it
+ * @HTW_PENDING: in the wheel of &htw_node.cpu, guarded by that base's lock
+ * @HTW_EXPIRED: on &htw_context.expired, guarded by the context's lock
+ * @HTW_REARM: to be armed: on &htw_context.rearm, on its way into a wheel,
+ *	guarded by the context's lock
+ * @HTW_IDLE: kept and disarmed, guarded by the context's lock
+ *
+ * A timer leaves a state under the lock that guards it, and becomes
+ * %HTW_PENDING under the lock of its new base. Whoever holds the lock of
+ * &htw_node.cpu and the context's sees a state that does not change, unless it
+ * is %HTW_RESERVED.
+ */
+enum htw_timer_state {
+	HTW_FREE = 0,
+	HTW_RESERVED,
+	HTW_PENDING,
+	HTW_EXPIRED,
+	HTW_REARM,
+	HTW_IDLE,
+};
+
+/**
+ * enum htw_timer_flag - bits of &htw_node.flags
+ * @HTW_NODE_CALLOUT: not a context's timer, but a callout, see htw_callout.c
+ * @HTW_TIMER_KEEP: %HTW_F_KEEP
+ * @HTW_TIMER_STOPPED: cancelled after it expired: the expiration that waits is
+ *	the last, and &htw_timer.interval holds its missed count
+ * @HTW_TIMER_CANCEL_ON_SET: %HTW_F_CANCEL_ON_SET
+ * @HTW_TIMER_CLOCK_SET: its expiration is to say %HTW_EVENT_CLOCK_SET
+ * @HTW_TIMER_SETS: last bits of htw_clockset_count() as of which it was armed
+ * @HTW_TIMER_SLACK: &htw_node.slack is not zero
+ */
+enum htw_timer_flag {
+	HTW_NODE_CALLOUT	= BIT(7),
+	HTW_TIMER_KEEP		= BIT(0),
+	HTW_TIMER_STOPPED	= BIT(1),
+	HTW_TIMER_CANCEL_ON_SET	= BIT(2),
+	HTW_TIMER_CLOCK_SET	= BIT(3),
+	HTW_TIMER_SETS		= BIT(4) | BIT(5),
+	HTW_TIMER_SLACK		= BIT(6),
+};
+
+/**
+ * struct htw_timer - a timer of a context: 64 bytes, all of it
+ * @node: the wheel's part; its list also serves the context's queues
+ * @deadline: when it expires or expired, in ns
+ * @cookie: the program's
+ * @interval: ns, zero for a one-shot timer
+ * @generation: upper half of the id; goes up whenever the timer is freed
+ * @firings: how many firings are left, zero for without end
+ *
+ * Guarded as &enum htw_timer_state tells. The generation changes only when the
+ * state becomes %HTW_FREE.
+ */
+struct htw_timer {
+	struct htw_node node;
+	u64 deadline;
+	u64 cookie;
+	u64 interval;
+	u32 generation;
+	u32 firings;
+};
+
+/* Slot 0 of each chunk is its header. */
+#define HTW_CHUNK_SLOTS		((u32)(PAGE_SIZE / sizeof(struct htw_timer)))
+#define HTW_CHUNK_TIMERS	(HTW_CHUNK_SLOTS - 1)
+
+/**
+ * struct htw_chunk - a page of timers
+ * @ctx: whose they are; never changes
+ * @slot: number of the header's slot, which is never an id; never changes
+ * @table: the words of its slots in the table of deadlines, or NULL; set once, and
+ *	read without a lock
+ * @zero: never written: the header's &htw_node.place is in it
+ * @sum: of the generations when no timer was in use, or zero (htw_shrink.c's)
+ * @rcu: frees it, once it has been given back
+ * @header: the room of a timer
+ * @timers: the timers
+ *
+ * Aligned to its size, so that a timer leads to it. As a timer, the header is
+ * %HTW_FREE for ever, so an id that names its slot finds none.
+ */
+struct htw_chunk {
+	union {
+		struct {
+			struct htw_context *ctx;
+			u32 slot;
+			u64 *table;
+			u64 zero;
+			u64 sum;
+			struct rcu_head rcu;
+		};
+		struct htw_timer header;
+	};
+	struct htw_timer timers[HTW_CHUNK_TIMERS];
+};
+
+static_assert(sizeof(struct htw_timer) == 64);
+static_assert(sizeof(struct htw_chunk) == PAGE_SIZE);
+static_assert(offsetofend(struct htw_chunk, zero) == offsetofend(struct htw_timer, node.place));
+
+static inline struct htw_chunk *htw_chunk_of(const struct htw_timer *t)
+{
+	return (struct htw_chunk *)((unsigned long)t & PAGE_MASK);
+}
+
+/* A timer's place in its chunk, where the header has place 0. */
+static inline u32 htw_timer_index(const struct htw_timer *t)
+{
+	return offset_in_page(t) / sizeof(*t);
+}
+
+/* A timer's slot number: the lower half of its id. */
+static inline u32 htw_timer_slot(const struct htw_timer *t)
+{
+	return htw_chunk_of(t)->slot + htw_timer_index(t);
+}
+
+/**
+ * htw_timer_id() - the id that programs know a timer by
+ * @t: the timer, which is not free, or was not a moment ago
+ *
+ * Return: the id, never zero.
+ */
+static inline u64 htw_timer_id(const struct htw_timer *t)
+{
+	return (u64)READ_ONCE(t->generation) << 32 | htw_timer_slot(t);
+}
+
+/*
+ * Has an id, so it was armed once: then its CPU means something, and its
+ * context has the shape that it keeps. Without a lock this may change at once.
+ */
+static inline bool htw_timer_is_live(const struct htw_timer *t)
+{
+	/* Pairs with htw_timer_start(). */
+	const u8 state = smp_load_acquire(&t->node.state);
+
+	return state != HTW_FREE && state != HTW_RESERVED;
+}
+
+static inline bool htw_timer_is(const struct htw_timer *t, u64 id)
+{
+	return t->generation == upper_32_bits(id);
+}
+
+/*
+ * Ends a timer's id.
+ *
+ * Return: false for a slot whose generations have run out: it must not be used
+ * again, as that would make old ids valid.
+ */
+static inline bool htw_timer_end(struct htw_timer *t)
+{
+	const u32 generation = t->generation + 1;
+
+	WRITE_ONCE(t->generation, generation);
+	/* Pairs with htw_chunk_sum(): who sees this sees the generation. */
+	smp_store_release(&t->node.state, HTW_FREE);
+	return generation;
+}
+
+/* Ends a timer's id. The slot goes on @list if it can be used again. */
+static inline void htw_timer_free(struct htw_timer *t, struct list_head *list)
+{
+	if (likely(htw_timer_end(t)))
+		htw_list_push(&t->node.list, list);
+}
+
+/* Takes the first timer out of a list that is not empty. */
+static inline struct htw_timer *htw_timer_pop(struct list_head *list)
+{
+	struct htw_timer *t = list_first_entry(list, struct htw_timer, node.list);
+
+	htw_list_unlink(&t->node.list);
+	return t;
+}
+
+/* Bits of slack that a node has room for, rounded down; above them, how far to shift. */
+#define HTW_SLACK_BITS		26
+
+static inline void htw_timer_set_slack(struct htw_timer *t, u64 slack)
+{
+	if (likely(!slack)) {
+		t->node.slack = 0;
+		t->node.flags &= ~HTW_TIMER_SLACK;
+	} else {
+		const u32 shift = max(fls64(slack), HTW_SLACK_BITS) - HTW_SLACK_BITS;
+
+		t->node.slack = shift << HTW_SLACK_BITS | slack >> shift;
+		t->node.flags |= HTW_TIMER_SLACK;
+	}
+}
+
+static inline u64 htw_timer_slack(const struct htw_timer *t)
+{
+	const u32 slack = t->node.slack;
+
+	return likely(!slack) ? 0 : (u64)(slack & (BIT(HTW_SLACK_BITS) - 1)) <<
+				    (slack >> HTW_SLACK_BITS);
+}
+
+/*
+ * A timer's word, or zero where there is no table. The program may store at any
+ * time; what counts is what one look finds.
+ */
+static inline u64 htw_timer_word(const struct htw_timer *t)
+{
+	const struct htw_chunk *chunk = htw_chunk_of(t);
+	const u64 *table = READ_ONCE(chunk->table);
+
+	return table ? READ_ONCE(table[htw_timer_index(t)]) : 0;
+}
+
+/* As armed; the timer is not armed yet for its new deadline. */
+static inline void htw_timer_reset_word(const struct htw_timer *t)
+{
+	const struct htw_chunk *chunk = htw_chunk_of(t);
+	u64 *table = READ_ONCE(chunk->table);
+
+	if (table)
+		WRITE_ONCE(table[htw_timer_index(t)], 0);
+}
+
+static inline void htw_chunk_free(struct htw_chunk *chunk)
+{
+	free_page((unsigned long)chunk);
+}
+
+/* What &htw_node.place is for a CPU, a state and flags. */
+static inline u32 htw_place(unsigned int cpu, u8 state, u8 flags)
+{
+	/* By hand: compilers build the struct in memory. */
+#ifdef __LITTLE_ENDIAN
+	return (u16)cpu | (u32)state << 16 | (u32)flags << 24;
+#else
+	return cpu << 16 | (u32)state << 8 | flags;
+#endif
+}
+
+/* Pending on this base, whose lock is held: then it stays so. */
+static inline bool htw_timer_pending_on(const struct htw_base *base, const struct htw_timer *t)
+{
+	lockdep_assert_held(&base->lock);
+
+	/* Pairs with htw_timer_start(). */
+	return smp_load_acquire(&t->node.state) == HTW_PENDING &&
+	       READ_ONCE(t->node.cpu) == base->cpu;
+}
+
+/* Did the clock being set expire it before its deadline? That is still to come. */
+static inline bool htw_timer_is_ahead(const struct htw_timer *t)
+{
+	return t->node.fired < t->deadline;
+}
+
+/*
+ * Puts a timer, on no list, into the wheel of a base whose lock is held; the
+ * deadline and @now are on the base's clock, the slack is htw_timer_slack(). Whoever sees the
+ * state sees the CPU, so it can tell whether the lock it holds is the one that
+ * guards the timer.
+ */
+static inline void htw_timer_start(struct htw_base *base, struct htw_timer *t,
+				   u64 deadline, u64 slack, u64 now)
+{
+	htw_base_start(base, &t->node, deadline, slack, now);
+	/* Pairs with htw_timer_pending_on(). */
+	smp_store_release(&t->node.state, HTW_PENDING);
+}
+
+/* The same for a timer without slack; the deadline is after the base's time. */
+static __always_inline void htw_timer_start_later(struct htw_base *base, struct htw_timer *t,
+						  u64 deadline)
+{
+	htw_base_start_later(base, &t->node, deadline);
+	/* Pairs with htw_timer_pending_on(). */
+	smp_store_release(&t->node.state, HTW_PENDING);
+}
+
+/* Firings that came due since the one that waits to be read. */
+static inline u64 htw_timer_missed(const struct htw_timer *t, u64 now)
+{
+	const bool ahead = htw_timer_is_ahead(t);
+	u64 missed;
+
+	if (t->node.flags & HTW_TIMER_STOPPED)
+		return t->interval;
+	if (!t->interval)
+		return 0;
+	/* @now may have been read before the timer fired */
+	now = max(now, t->node.fired);
+	if (unlikely(now < t->deadline))
+		return 0;
+	missed = div64_u64(now - t->deadline, t->interval) + ahead;
+	return t->firings ? min_t(u64, missed, t->firings - !ahead) : missed;
+}
+
+/* Firings that an expiration stands for: those missed and, if it is one, its own. */
+static inline u64 htw_timer_spent(const struct htw_timer *t, u64 missed)
+{
+	return missed + !htw_timer_is_ahead(t);
+}
+
+/* Does a periodic timer go on once the waiting expiration has been read? */
+static inline bool htw_timer_goes_on(const struct htw_timer *t, u64 missed)
+{
+	return t->interval && !(t->node.flags & HTW_TIMER_STOPPED) &&
+	       (!t->firings || t->firings > htw_timer_spent(t, missed));
+}
+
+/* Neither periodic, nor kept, nor cancelled while it waits to be read. */
+static inline bool htw_timer_is_plain(const struct htw_timer *t)
+{
+	return !(t->interval | (t->node.flags & ~HTW_TIMER_SLACK));
+}
+
+/* ns to the deadline of a timer that is armed, and has @word in the table. */
+static inline u64 htw_timer_remaining(const struct htw_timer *t, u64 word, u64 now)
+{
+	const u64 deadline = max(t->deadline, word);
+
+	return word != HTW_DISARMED && deadline > now ? deadline - now : 0;
+}
+
+static inline u64 htw_add_saturated(u64 a, u64 b)
+{
+	u64 sum;
+
+	return check_add_overflow(a, b, &sum) ? U64_MAX : sum;
+}
+
+/* What a query or a list says of a timer that exists and has @word in the table. */
+static inline void htw_timer_tell(const struct htw_timer *t, enum htw_timer_state state,
+				  u64 word, u64 now, struct htw_query *query)
+{
+	static const u16 states[] = {
+		[HTW_PENDING]	= HTW_STATE_PENDING,
+		[HTW_EXPIRED]	= HTW_STATE_EXPIRED,
+		[HTW_REARM]	= HTW_STATE_PENDING,
+		[HTW_IDLE]	= HTW_STATE_DISARMED,
+	};
+	const bool stopped = t->node.flags & HTW_TIMER_STOPPED;
+	const bool pending = states[state] == HTW_STATE_PENDING;
+	const bool armed = pending && word != HTW_DISARMED;
+
+	*query = (struct htw_query) {
+		.id = htw_timer_id(t),
+		.deadline = armed ? max(t->deadline, word) : t->deadline,
+		.remaining = armed ? htw_timer_remaining(t, word, now) : 0,
+		.interval = stopped ? 0 : t->interval,
+		.cookie = t->cookie,
+		.missed = state == HTW_EXPIRED ? htw_timer_missed(t, now) : 0,
+		.firings = t->firings,
+		.state = pending && !armed ? HTW_STATE_DISARMED : states[state],
+		.flags = (t->node.flags & HTW_TIMER_KEEP ? HTW_F_KEEP : 0) |
+			 (t->node.flags & HTW_TIMER_CANCEL_ON_SET ? HTW_F_CANCEL_ON_SET : 0),
+	};
+}
+
+#endif /* _HTW_TIMER_H */

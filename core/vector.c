@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * HTW_VECTOR: the same operation on many timers
+ *
+ * What all of them have in common is checked once, and of each no more than an
+ * id, a deadline and a cookie are copied. The loops hold what an operation
+ * takes and nothing else.
+ */
+
+#include <linux/percpu.h>
+#include <linux/prefetch.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "compat.h"
+#include "ops.h"
+#include "slots.h"
+#include "submit.h"
+#include "vector.h"
+
+/* Operations in one run. */
+#define HTW_VECTOR_RUN		256u
+/* Of them, how many timers the cache fetches at a time. */
+#define HTW_VECTOR_AHEAD	16u
+
+static_assert(sizeof(struct htw_vector) == 72);
+
+/**
+ * struct htw_vector_run - the part of a vector that is carried out in one run
+ * @ids: the entries' ids
+ * @deadlines: their deadlines, where they have some
+ * @cookies: their cookies, where they have some
+ */
+struct htw_vector_run {
+	u64 ids[HTW_VECTOR_RUN];
+	u64 deadlines[HTW_VECTOR_RUN];
+	u64 cookies[HTW_VECTOR_RUN];
+};
+
+/*
+ * What the last vector on a CPU left for the next, or NULL: clearing new memory takes
+ * longer than a short vector does. Whoever takes it out by exchange owns it.
+ */
+static DEFINE_PER_CPU(struct htw_vector_run *, htw_vector_kept);
+
+/* What all adds of a vector have in common. */
+static struct htw_add htw_vector_add(const struct htw_vector *v)
+{
+	return (struct htw_add) {
+		.interval = v->interval,
+		.slack = v->slack,
+		.flags = v->flags,
+		.firings = v->firings,
+	};
+}
+
+static struct htw_mod htw_vector_mod(const struct htw_vector *v)
+{
+	return (struct htw_mod) {
+		.interval = v->interval,
+		.slack = v->slack,
+		.flags = v->flags,
+		.firings = v->firings,
+	};
+}
+
+static struct htw_cancel htw_vector_cancel(const struct htw_vector *v)
+{
+	return (struct htw_cancel) { .flags = v->flags, .ring_tail = !!v->ring_tail };
+}
+
+/* Is an array there if and only if it is wanted? Where it would be empty, it need not be. */
+static bool htw_vector_array_is_valid(const struct htw_vector *v, u64 array, bool wanted)
+{
+	return array ? wanted : !wanted || !v->count;
+}
+
+static bool htw_vector_is_valid(const struct htw_context *ctx, const struct htw_vector *v)
+{
+	const struct htw_add add = htw_vector_add(v);
+	const struct htw_mod mod = htw_vector_mod(v);
+	const struct htw_cancel cancel = htw_vector_cancel(v);
+
+	if (v->reserved0 || (v->reserved && v->op != HTW_OP_CANCEL) ||
+	    !htw_vector_array_is_valid(v, v->ids, true))
+		return false;
+	switch (v->op) {
+	case HTW_OP_ADD:
+		return htw_vector_array_is_valid(v, v->deadlines, true) &&
+		       htw_add_is_valid(ctx, &add);
+	case HTW_OP_MOD:
+		return htw_vector_array_is_valid(v, v->deadlines, v->flags & HTW_MOD_DEADLINE) &&
+		       (!v->cookies || v->flags & HTW_MOD_COOKIE) && htw_mod_is_valid(ctx, &mod);
+	case HTW_OP_CANCEL:
+		return !v->deadlines && !v->cookies && !v->interval && !v->slack &&
+		       !v->firings && htw_cancel_is_valid(ctx, &cancel);
+	default:
+		return false;
+	}
+}
+
+/* What stands in the place of an id where an operation failed. */
+static bool htw_vector_is_error(u64 id)
+{
+	return id >= (u64)-MAX_ERRNO;
+}
+
+static void __user *htw_vector_at(const struct htw_vector *v, u64 array)
+{
+	return u64_to_user_ptr(array) + v->done * sizeof(u64);
+}
+
+/* Return: how many entries of an array can be read. */
+static u32 htw_vector_get(const struct htw_vector *v, u64 *to, u64 array, u32 count)
+{
+	return count - DIV_ROUND_UP(copy_from_user(to, htw_vector_at(v, array),
+						   count * sizeof(*to)), sizeof(*to));
+}
+
+/*
+ * Takes a timer for each add; one for which there is none fails alone.
+ *
+ * Return: how many failed.
+ */
+static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_run *vr, u32 count,
+			      struct list_head *reserved)
+{
+	u32 failed = 0;
+
+	for (u32 i = 0; i < count;) {
+		const int got = htw_context_reserve(ctx, reserved, count - i, vr->ids + i);
+
+		if (likely(got > 0)) {
+			i += got;
+			continue;
+		}
+		vr->ids[i++] = got;
+		failed++;
+	}
+	return failed;
+}
+
+/* Arms what was reserved, in order; @add is what all have in common. */
+static __always_inline void htw_vector_arm_each(struct htw_run *run,
+						const struct htw_vector_run *vr, u32 count,
+						struct list_head *reserved, struct htw_add add,
+						bool plain, bool some_failed)
+{
+	struct list_head *entry = reserved->next;
+
+	for (u32 i = 0; i < count;) {
+		const u32 end = min(i + HTW_VECTOR_AHEAD, count);
+
+		htw_run_give_way(run);
+		for (; i < end; i++) {
+			struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
+
+			if (some_failed && htw_vector_is_error(vr->ids[i]))
+				continue;
+			entry = entry->next;
+			add.deadline = vr->deadlines[i];
+			add.cookie = vr->cookies[i];
+			htw_run_add(run, t, &add, plain);
+		}
+	}
+	/* They are cut off the front of the list all together. */
+	reserved->next = entry;
+	entry->prev = reserved;
+}
+
+static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
+			   const struct htw_vector_run *vr, u32 count,
+			   struct list_head *reserved, bool some_failed)
+{
+	const struct htw_add relative = {}, absolute = { .flags = HTW_F_ABS };
+	struct htw_run run;
+	bool simple;
+
+	htw_run_begin_adds(&run, ctx);
+	simple = run.plain && !(v->interval | v->slack | v->firings) && !some_failed;
+	/* What nearly all are: loops of their own, without what is zero. */
+	if (simple && v->flags == 0)
+		htw_vector_arm_each(&run, vr, count, reserved, relative, true, false);
+	else if (simple && v->flags == HTW_F_ABS)
+		htw_vector_arm_each(&run, vr, count, reserved, absolute, true, false);
+	else
+		htw_vector_arm_each(&run, vr, count, reserved, htw_vector_add(v), run.plain,
+				    some_failed);
+	htw_run_end(&run);
+}
+
+/*
+ * Adds some timers. Their ids are out before they are armed, as with a single
+ * add, so no timer is left behind that nobody knows.
+ *
+ * Return: how many have been carried out.
+ */
+static u32 htw_vector_add_some(struct htw_context *ctx, struct htw_vector *v,
+			       struct htw_vector_run *vr, u32 want)
+{
+	LIST_HEAD(reserved);
+	u32 failed = htw_vector_reserve(ctx, vr, want, &reserved);
+	const u32 count = want - DIV_ROUND_UP(copy_to_user(htw_vector_at(v, v->ids), vr->ids,
+							   want * sizeof(*vr->ids)),
+					      sizeof(*vr->ids));
+
+	if (unlikely(failed && count < want)) {
+		failed = 0;
+		for (u32 i = 0; i < count; i++)
+			failed += htw_vector_is_error(vr->ids[i]);
+	}
+	v->failed += failed;
+	if (likely(count > failed))
+		htw_vector_arm(ctx, v, vr, count, &reserved, failed);
+	if (unlikely(!list_empty(&reserved)))
+		htw_context_unreserve(ctx, &reserved);
+	return count;
+}
+
+/*
+ * Finds some timers, and has the cache fetch them all at once: where millions are
+ * pending, waiting for one after the other takes longer than all the rest.
+ */
+static __always_inline void htw_vector_find(const struct htw_run *run, const u64 *ids, u32 count,
+					    struct htw_timer **found)
+{
+#pragma GCC unroll 4
+	for (u32 i = 0; i < count; i++) {
+		found[i] = htw_run_slot(run, ids[i]);
+		prefetchw(found[i]);
+	}
+}
+
+/* Return: how many failed. */
+static __always_inline u32 htw_vector_mod_each(struct htw_run *run, struct htw_vector_run *vr,
+					       u32 count, struct htw_mod mod)
+{
+	struct htw_timer *found[HTW_VECTOR_AHEAD] __uninitialized;
+	u32 failed = 0;
+
+	for (u32 i = 0; i < count;) {
+		const u32 end = min(i + HTW_VECTOR_AHEAD, count);
+		struct htw_timer **t = found;
+
+		htw_run_give_way(run);
+		htw_vector_find(run, vr->ids + i, end - i, found);
+		for (; i < end; i++) {
+			int ret;
+
+			mod.id = vr->ids[i];
+			if (mod.flags & HTW_MOD_DEADLINE)
+				mod.deadline = vr->deadlines[i];
+			if (mod.flags & HTW_MOD_COOKIE)
+				mod.cookie = vr->cookies[i];
+			ret = htw_run_mod(run, *t++, &mod);
+			if (unlikely(ret)) {
+				vr->ids[i] = ret;
+				failed++;
+			}
+		}
+	}
+	return failed;
+}
+
+/* Return: how many failed. */
+static u32 htw_vector_mod_some(struct htw_context *ctx, const struct htw_vector *v,
+			       struct htw_vector_run *vr, u32 count)
+{
+	const struct htw_mod relative = { .flags = HTW_MOD_DEADLINE };
+	const struct htw_mod absolute = { .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
+	struct htw_run run;
+	u32 failed;
+
+	htw_run_begin(&run, ctx);
+	/* As in htw_vector_arm(). */
+	if (v->flags == relative.flags)
+		failed = htw_vector_mod_each(&run, vr, count, relative);
+	else if (v->flags == absolute.flags)
+		failed = htw_vector_mod_each(&run, vr, count, absolute);
+	else
+		failed = htw_vector_mod_each(&run, vr, count, htw_vector_mod(v));
+	htw_run_end(&run);
+	return failed;
+}
+
+/* Return: how many failed. */
+static u32 htw_vector_cancel_some(struct htw_context *ctx, const struct htw_vector *v,
+				  struct htw_vector_run *vr, u32 count)
+{
+	struct htw_timer *found[HTW_VECTOR_AHEAD] __uninitialized;
+	struct htw_cancel cancel = htw_vector_cancel(v);
+	struct htw_run run;
+	u32 failed = 0;
+
+	htw_run_begin(&run, ctx);
+	for (u32 i = 0; i < count;) {
+		const u32 end = min(i + HTW_VECTOR_AHEAD, count);
+		struct htw_timer **t = found;
+
+		htw_run_give_way(&run);
+		htw_vector_find(&run, vr->ids + i, end - i, found);
+		for (; i < end; i++) {
+			int ret;
+
+			cancel.id = vr->ids[i];
+			ret = htw_run_cancel(&run, *t++, &cancel, false);
+			if (unlikely(ret)) {
+				vr->ids[i] = ret;
+				failed++;
+			}
+		}
+	}
+	htw_run_end(&run);
+	return failed;
+}
+
+/*
+ * Writes in place of ids what operations failed with. What is an error by now was
+ * no id before, or one that failed.
+ *
+ * Return: up to where that could be told.
+ */
+static u32 htw_vector_tell(struct htw_vector *v, const struct htw_vector_run *vr, u32 count)
+{
+	u64 __user *ids = htw_vector_at(v, v->ids);
+
+	for (u32 i = 0; i < count; i++) {
+		if (!htw_vector_is_error(vr->ids[i]))
+			continue;
+		if (put_user(vr->ids[i], ids + i))
+			return i;
+		v->failed++;
+	}
+	return count;
+}
+
+/*
+ * Carries out some entries, as far as they can be read and what they tell be
+ * written.
+ *
+ * Return: 0 if all of them; else -EFAULT.
+ */
+static int htw_vector_some(struct htw_context *ctx, struct htw_vector *v,
+			   struct htw_vector_run *vr, u32 want)
+{
+	u32 count = want;
+
+	/* A deadline has an array where it is wanted, a cookie is zero without one. */
+	if (v->deadlines)
+		count = htw_vector_get(v, vr->deadlines, v->deadlines, count);
+	if (v->cookies)
+		count = htw_vector_get(v, vr->cookies, v->cookies, count);
+	else if (v->op == HTW_OP_ADD || (v->op == HTW_OP_MOD && v->flags & HTW_MOD_COOKIE))
+		memset(vr->cookies, 0, count * sizeof(*vr->cookies));
+	if (v->op == HTW_OP_ADD) {
+		count = htw_vector_add_some(ctx, v, vr, count);
+	} else {
+		u32 failed;
+
+		count = htw_vector_get(v, vr->ids, v->ids, count);
+		if (v->op == HTW_OP_MOD)
+			failed = htw_vector_mod_some(ctx, v, vr, count);
+		else
+			failed = htw_vector_cancel_some(ctx, v, vr, count);
+		if (unlikely(failed))
+			count = htw_vector_tell(v, vr, count);
+	}
+	v->done += count;
+	return count == want ? 0 : -EFAULT;
+}
+
+/**
+ * htw_op_vector() - HTW_VECTOR
+ * @ctx: the context
+ * @arg: the program's vector
+ *
+ * Context: may sleep.
+ * Return: as &struct htw_vector tells.
+ */
+long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
+{
+	struct htw_vector_run *vr;
+	struct htw_vector v;
+	int ret = 0;
+
+	if (copy_from_user(&v, arg, sizeof(v)))
+		return -EFAULT;
+	if (!htw_vector_is_valid(ctx, &v))
+		return -EINVAL;
+	vr = this_cpu_xchg(htw_vector_kept, NULL) ?: kmalloc(sizeof(*vr), GFP_KERNEL);
+	if (!vr)
+		return -ENOMEM;
+	v.done = 0;
+	v.failed = 0;
+	while (v.done < v.count && !ret) {
+		if (v.done && signal_pending(current))
+			break;
+		ret = htw_vector_some(ctx, &v, vr, min(v.count - v.done,
+						       htw_run_room(ctx, HTW_VECTOR_RUN)));
+		cond_resched();
+	}
+	kfree(this_cpu_xchg(htw_vector_kept, vr));
+	if (put_user(v.done, &arg->done) || put_user(v.failed, &arg->failed))
+		return -EFAULT;
+	if (v.op == HTW_OP_CANCEL && put_user((u64)htw_context_ring_tail(ctx), &arg->ring_tail))
+		return -EFAULT;
+	return v.done ? 0 : ret;
+}
+
+/**
+ * htw_vector_exit() - frees what vectors have left; there are no more of them
+ *
+ * Context: process.
+ */
+void htw_vector_exit(void)
+{
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		kfree(per_cpu(htw_vector_kept, cpu));
+}

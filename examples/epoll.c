@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+/*
+ * An echo server that hangs up on clients who are idle for too long: epoll, and one
+ * descriptor for the timeouts of all of them
+ *
+ * The clients are in this program as well: each says something a few times, then
+ * falls silent, and must be hung up on, not earlier than its timeout.
+ */
+#include <libhtw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MSEC		1000000ULL
+#define IDLE		(50 * MSEC)
+#define CLIENTS		200
+#define WORDS		5
+
+struct connection {
+	int server, client;	/* both ends */
+	uint64_t timer;
+	uint64_t heard;		/* when something was last heard of it */
+	unsigned int words;	/* the client's, yet to be said */
+};
+
+static struct connection connections[CLIENTS];
+
+static void check(int ok, const char *what)
+{
+	if (ok)
+		return;
+	perror(what);
+	exit(1);
+}
+
+/* The client says a word, or nothing any more. */
+static void client_says(struct connection *c)
+{
+	if (c->words && c->words--)
+		check(write(c->client, "word", 4) == 4, "write");
+}
+
+/* Something came: the timeout begins anew. One call moves it. */
+static void serve(struct htw *timers, struct connection *c)
+{
+	char buf[64], answer[64];
+	ssize_t n = read(c->server, buf, sizeof(buf));
+
+	check(n > 0, "read");
+	c->heard = htw_now(timers);
+	check(!htw_rearm(timers, c->timer, IDLE), "htw_rearm");
+	check(write(c->server, buf, n) == n, "write");
+	/* The client reads its echo and goes on talking. */
+	check(read(c->client, answer, sizeof(answer)) == n && !memcmp(buf, answer, n), "echo");
+	client_says(c);
+}
+
+int main(void)
+{
+	struct epoll_event event, ready[64];
+	unsigned int open = CLIENTS, early = 0, i;
+	struct htw_event expired[64];
+	struct htw *timers;
+	int ep, n, k;
+
+	/* By the module where it is loaded, else in this process. */
+	check(!htw_open(&timers, HTW_BACKEND_ANY, NULL), "htw_open");
+	ep = epoll_create1(EPOLL_CLOEXEC);
+	check(ep >= 0, "epoll_create1");
+	event = (struct epoll_event){ .events = EPOLLIN, .data.ptr = NULL };
+	check(!epoll_ctl(ep, EPOLL_CTL_ADD, htw_fd(timers), &event), "epoll_ctl");
+
+	for (i = 0; i < CLIENTS; i++) {
+		struct connection *c = &connections[i];
+		int pair[2];
+
+		check(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), "socketpair");
+		c->server = pair[0];
+		c->client = pair[1];
+		c->words = i % WORDS;
+		c->heard = htw_now(timers);
+		/* The cookie is what comes back when the time is over. */
+		check(!htw_after(timers, IDLE, (uintptr_t)c, &c->timer), "htw_after");
+		event = (struct epoll_event){ .events = EPOLLIN, .data.ptr = c };
+		check(!epoll_ctl(ep, EPOLL_CTL_ADD, c->server, &event), "epoll_ctl");
+		client_says(c);
+	}
+
+	while (open) {
+		n = epoll_wait(ep, ready, 64, -1);
+		check(n > 0, "epoll_wait");
+		for (i = 0; i < (unsigned int)n; i++)
+			if (ready[i].data.ptr)
+				serve(timers, ready[i].data.ptr);
+		/* Last, so that whoever has just spoken is not hung up on. */
+		while ((k = htw_read(timers, expired, 64)) > 0) {
+			while (k--) {
+				struct connection *c = (struct connection *)(uintptr_t)expired[k].cookie;
+
+				early += htw_now(timers) < c->heard + IDLE;
+				close(c->server);
+				close(c->client);
+				open--;
+			}
+		}
+	}
+	printf("%d clients served and hung up on, %u too early; timers were kept by %s\n", CLIENTS,
+	       early, htw_backend(timers) == HTW_BACKEND_DEVICE ? "the module" : "this process");
+	htw_close(timers);
+	close(ep);
+	return early ? 1 : 0;
+}

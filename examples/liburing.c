@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+/*
+ * htw's dispatcher in an io_uring loop: one multishot poll for all timers
+ *
+ * What is shown: a periodic call, one that is put off for as long as a pipe has something
+ * to say, and the end of it all.
+ */
+#include <errno.h>
+#include <libhtw.h>
+#include <liburing.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MSEC		1000000ULL
+
+static struct io_uring uring;
+static bool over;
+static struct htw *timers;
+static uint64_t quiet;		/* the call that comes when the pipe has been quiet */
+static uint64_t heard;
+static unsigned int beats, words, failed;
+static int pipe_fd[2];
+
+static void check(int ok, const char *what)
+{
+	if (ok)
+		return;
+	perror(what);
+	exit(1);
+}
+
+/* Five times, and each time the pipe says something. */
+static void beat(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	(void)arg;
+	check(write(pipe_fd[1], "x", 1) == 1, "write");
+	if (++beats == 5)
+		htw_call_stop(d, call);
+}
+
+/* For 50 ms nothing came through the pipe; or nobody had the time to look. */
+static void on_quiet(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	(void)arg;
+	failed += htw_now(timers) < heard + 50 * MSEC;
+	if (words < 5) {
+		htw_call_again(d, call, 50 * MSEC);
+		return;
+	}
+	over = true;
+}
+
+static void on_pipe(struct htw_dispatcher *d)
+{
+	char c;
+
+	check(read(pipe_fd[0], &c, 1) == 1, "read");
+	words++;
+	heard = htw_now(timers);
+	failed += htw_call_again(d, quiet, 50 * MSEC) != 0;
+}
+
+/* Tells us of each time that the descriptor becomes readable. */
+static void watch(int fd)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&uring);
+
+	check(sqe != NULL, "io_uring_get_sqe");
+	io_uring_prep_poll_multishot(sqe, fd, POLLIN);
+	io_uring_sqe_set_data64(sqe, fd);
+}
+
+int main(void)
+{
+	struct htw_dispatcher *d;
+	struct io_uring_cqe *cqe;
+
+	check(!pipe(pipe_fd), "pipe");
+	check(!htw_open(&timers, HTW_BACKEND_ANY, NULL), "htw_open");
+	check(!htw_dispatcher_new(&d, timers), "htw_dispatcher_new");
+	errno = -io_uring_queue_init(8, &uring, 0);
+	check(!errno, "io_uring_queue_init");
+	watch(htw_dispatcher_fd(d));
+	watch(pipe_fd[0]);
+
+	check(!htw_call_every(d, 10 * MSEC, 10 * MSEC, beat, NULL, NULL), "htw_call_every");
+	check(!htw_call_after(d, 50 * MSEC, on_quiet, NULL, &quiet), "htw_call_after");
+	while (!over) {
+		int fd;
+
+		errno = -io_uring_submit_and_wait(&uring, 1);
+		check(errno <= 0, "io_uring_submit_and_wait");
+		if (io_uring_peek_cqe(&uring, &cqe))
+			continue;
+		fd = cqe->user_data;
+		check(cqe->res >= 0, "poll");
+		/* A multishot poll may end; then it is asked for again. */
+		if (!(cqe->flags & IORING_CQE_F_MORE))
+			watch(fd);
+		io_uring_cqe_seen(&uring, cqe);
+		if (fd == pipe_fd[0])
+			on_pipe(d);
+		else
+			/* It tells of an edge: all that is due is called, until none is. */
+			while (!over && (errno = htw_dispatch(d, 0)) > 0)
+				;
+		failed += errno < 0;
+	}
+
+	printf("io_uring: %u beats, %u words, then quiet\n", beats, words);
+	io_uring_queue_exit(&uring);
+	htw_dispatcher_free(d);
+	htw_close(timers);
+	return failed || beats != 5 || words != 5;
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A prefork server: several processes share one descriptor and one set of deadlines
+ *
+ * Any of them puts a connection's deadline off by a store to the table that all have
+ * mapped. Each expiration goes to one of them, and wakes one. A worker that is killed
+ * loses nothing: timers of a table live until they are stopped, so what it had taken
+ * and not dealt with is found disarmed, and armed again.
+ */
+#include <libhtw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MSEC		1000000ULL
+#define WORKERS		4
+#define CONNECTIONS	20000
+#define IDLE		(300 * MSEC)
+#define TALK		(1500 * MSEC)	/* how long connections are heard of */
+
+struct worker {
+	pid_t pid;
+	/* Odd while it may hold events that it has not dealt with. */
+	unsigned int turns;
+	unsigned int ended;
+	unsigned long puts;
+};
+
+/* What the processes share, besides the descriptor. */
+struct shared {
+	struct worker workers[WORKERS];
+	uint64_t ids[CONNECTIONS];
+	uint64_t heard[CONNECTIONS];
+	unsigned int ended[CONNECTIONS];
+	unsigned int again;
+	uint64_t until;
+};
+
+static struct shared *shared;
+
+static void check(int result, const char *what)
+{
+	if (!result)
+		return;
+	fprintf(stderr, "%s: %s\n", what, strerror(-result));
+	exit(1);
+}
+
+/* For how long it may still be silent. */
+static uint64_t left(struct htw *timers, uint64_t c)
+{
+	const uint64_t now = htw_now(timers);
+	const uint64_t until = __atomic_load_n(&shared->heard[c], __ATOMIC_RELAXED) + IDLE;
+
+	return until > now ? until - now : 0;
+}
+
+static void end_connection(struct htw *timers, const struct htw_event *ev)
+{
+	const uint64_t c = ev->cookie;
+	const uint64_t ns = left(timers, c);
+
+	/*
+	 * htw_read() has seen to deadlines that were put off while their event was on its
+	 * way. But what another process stores while that arms the timer again is lost.
+	 */
+	if (ns) {
+		__atomic_fetch_add(&shared->again, 1, __ATOMIC_RELAXED);
+		check(htw_rearm(timers, ev->id, ns), "htw_rearm");
+		return;
+	}
+	/*
+	 * What is done for it is to be done once, so this comes first: if we die now,
+	 * whoever finds the timer disarmed sees that it has been.
+	 */
+	__atomic_fetch_add(&shared->ended[c], 1, __ATOMIC_SEQ_CST);
+	htw_stop(timers, shared->ids[c]);
+}
+
+static int work(int fd, struct worker *self, unsigned int number)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLEXCLUSIVE };
+	struct htw_event events[16];
+	unsigned int c = number, i;
+	struct htw *timers;
+	uint64_t now;
+	int ep, n;
+
+	/* The same timers; the table is mapped here as well. */
+	check(htw_open_fd(&timers, dup(fd)), "htw_open_fd");
+	check(htw_map_table(timers), "htw_map_table");
+	ep = epoll_create1(EPOLL_CLOEXEC);
+	/* Exclusive: an expiration wakes one of those who wait. */
+	if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, htw_fd(timers), &event))
+		return 1;
+	for (;;) {
+		/* Something is heard of connections, by whichever worker. */
+		now = htw_now(timers);
+		for (i = 0; i < 2000 && now < shared->until; i++) {
+			c = (c + 7) % CONNECTIONS;
+			if (__atomic_load_n(&shared->ended[c], __ATOMIC_RELAXED))
+				continue;
+			__atomic_store_n(&shared->heard[c], now, __ATOMIC_RELAXED);
+			htw_put_off(timers, shared->ids[c], now + IDLE);
+			self->puts++;
+		}
+		epoll_wait(ep, &event, 1, now < shared->until ? 1 : 100);
+		__atomic_fetch_add(&self->turns, 1, __ATOMIC_SEQ_CST);
+		n = htw_read(timers, events, 16);
+		for (i = 0; (int)i < n; i++) {
+			end_connection(timers, &events[i]);
+			self->ended++;
+		}
+		__atomic_fetch_add(&self->turns, 1, __ATOMIC_SEQ_CST);
+		check(n < 0 ? n : 0, "htw_read");
+	}
+}
+
+static pid_t start_worker(int fd, unsigned int number)
+{
+	struct worker *w = &shared->workers[number];
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(work(fd, w, number));
+	w->pid = pid;
+	return pid;
+}
+
+static unsigned int all_ended(void)
+{
+	unsigned int c, n = 0;
+
+	for (c = 0; c < CONNECTIONS; c++)
+		n += !!__atomic_load_n(&shared->ended[c], __ATOMIC_RELAXED);
+	return n;
+}
+
+/* What was disarmed then, and still is when all who live have come around, is nobody's. */
+static unsigned int rescue(struct htw *timers)
+{
+	static struct htw_query then[CONNECTIONS];
+	unsigned int count = 0, rescued = 0, i, before;
+	uint64_t cursor = 0;
+	int n;
+
+	while ((n = htw_list_in(timers, HTW_LIST_DISARMED, &cursor, then + count,
+				CONNECTIONS - count)) > 0)
+		count += n;
+	check(n, "htw_list_in");
+	for (i = 0; i < WORKERS; i++) {
+		before = __atomic_load_n(&shared->workers[i].turns, __ATOMIC_SEQ_CST);
+		while (before % 2 && before == __atomic_load_n(&shared->workers[i].turns,
+							       __ATOMIC_SEQ_CST))
+			usleep(1000);
+	}
+	for (i = 0; i < count; i++) {
+		struct htw_query now = { .id = then[i].id };
+
+		if (htw_query(timers, &now) || now.state != HTW_STATE_DISARMED)
+			continue;
+		if (__atomic_load_n(&shared->ended[now.cookie], __ATOMIC_SEQ_CST)) {
+			htw_stop(timers, now.id);	/* it died between the two */
+		} else {
+			check(htw_rearm(timers, now.id, left(timers, now.cookie)), "htw_rearm");
+			rescued++;
+		}
+	}
+	return rescued;
+}
+
+int main(void)
+{
+	const struct htw_add common = { .flags = HTW_F_ABS };
+	static uint64_t deadlines[CONNECTIONS], numbers[CONNECTIONS];
+	unsigned int c, twice = 0, rescued = 0, i;
+	unsigned long puts = 0;
+	struct htw_info info;
+	struct htw *timers;
+	uint64_t now;
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		      -1, 0);
+	if (shared == MAP_FAILED)
+		return 1;
+	check(htw_open(&timers, HTW_BACKEND_DEVICE, NULL), "htw_open");
+	check(htw_map_table(timers), "htw_map_table");
+	now = htw_now(timers);
+	for (c = 0; c < CONNECTIONS; c++) {
+		deadlines[c] = now + IDLE;
+		numbers[c] = c;
+		shared->heard[c] = now;
+	}
+	check(htw_add_many(timers, &common, deadlines, numbers, shared->ids, CONNECTIONS, NULL),
+	      "htw_add_many");
+	shared->until = now + TALK;
+
+	for (i = 0; i < WORKERS; i++)
+		if (start_worker(htw_fd(timers), i) < 0)
+			return 1;
+	/* In the thick of it, one after the other is killed, and another takes its place. */
+	while (all_ended() < CONNECTIONS) {
+		const unsigned int victim = i++ % WORKERS;
+
+		usleep(200000);
+		kill(shared->workers[victim].pid, SIGKILL);
+		waitpid(shared->workers[victim].pid, NULL, 0);
+		/* It holds nothing any more. */
+		shared->workers[victim].turns &= ~1u;
+		rescued += rescue(timers);
+		if (start_worker(htw_fd(timers), victim) < 0)
+			return 1;
+	}
+	for (i = 0; i < WORKERS; i++) {
+		kill(shared->workers[i].pid, SIGKILL);
+		waitpid(shared->workers[i].pid, NULL, 0);
+		shared->workers[i].turns &= ~1u;
+		puts += shared->workers[i].puts;
+	}
+	rescued += rescue(timers);
+	for (c = 0; c < CONNECTIONS; c++)
+		twice += shared->ended[c] != 1;
+	check(htw_info(timers, &info), "htw_info");
+	printf("%u connections, put off %lu times by %d workers: %u ended not exactly once\n",
+	       CONNECTIONS, puts, WORKERS, twice);
+	printf("%u taken from dead workers, %u armed again, %llu timers left\n", rescued,
+	       shared->again, (unsigned long long)info.timers);
+	htw_close(timers);
+	return twice || info.timers;
+}
