@@ -545,12 +545,23 @@ static int htw_engine_cpu_online(unsigned int cpu)
 	return 0;
 }
 
+/* An online CPU other than @cpu, if possible one that is not isolated. */
+static unsigned int htw_cpu_other(unsigned int cpu)
+{
+	unsigned int other;
+
+	for_each_online_cpu(other) {
+		if (other != cpu && housekeeping_cpu(other, HK_TYPE_TIMER))
+			return other;
+	}
+	return cpumask_any_but(cpu_online_mask, cpu);
+}
+
 /* A CPU is going; we run on it, and no task that is not bound to it does any more. */
 static int htw_engine_cpu_offline(unsigned int cpu)
 {
-	const unsigned int other = cpumask_any_but(cpu_online_mask, cpu);
 	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
-	struct htw_pacer *adopter = per_cpu_ptr(&htw_pacers, other);
+	struct htw_pacer *adopter = per_cpu_ptr(&htw_pacers, htw_cpu_other(cpu));
 	unsigned int away;
 
 	mutex_lock(&htw_pacers_mutex);

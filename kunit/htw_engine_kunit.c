@@ -15,6 +15,8 @@
 #include <kunit/test.h>
 #include <linux/completion.h>
 #include <linux/cpu.h>
+#include <linux/cpuhotplug.h>
+#include <linux/cred.h>
 #include <linux/delay.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
@@ -898,7 +900,7 @@ static void one_tick_is_one_callback(struct kunit *test)
 static void a_million_at_one_tick(struct kunit *test)
 {
 	const u32 count = 8000 * CHUNK;
-	const u32 turns = count / CHUNK;
+	const u32 turns = 1 + DIV_ROUND_UP(count - HTW_FRESH_UNITS, CHUNK);
 	const u64 turn_ns = 64 * NSEC_PER_USEC;
 	const u32 turns_a_run = DIV_ROUND_UP(HTW_BUDGET_NS, turn_ns);
 	const u64 took = turns_a_run * turn_ns;
@@ -927,7 +929,8 @@ static void a_million_at_one_tick(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p->exhausted - exhausted, DIV_ROUND_UP(turns, turns_a_run) - 1);
 	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
 	for (u32 i = 0; i < count; i++) {
-		const u32 nr = i / CHUNK;
+		/* The first turn, which goes ahead of others', is a short one. */
+		const u32 nr = i < HTW_FRESH_UNITS ? 0 : 1 + (i - HTW_FRESH_UNITS) / CHUNK;
 		const u32 run = nr / turns_a_run, turn = nr % turns_a_run;
 		const u64 earliest = tick + run * (2 * took + HTW_RUN_NS) +
 				     (run ? HTW_FIRING_NS : 0) + turn * turn_ns;
@@ -1783,20 +1786,131 @@ static int toggle_thread(void *data)
 	return 0;
 }
 
-static void threads_go_on_while_a_cpu_comes_and_goes(struct kunit *test)
+/* Runs threads while a CPU comes and goes. */
+static void run_threads_and_toggle(struct kunit *test, struct torture *torture,
+				   int (*fn)(void *data))
 {
-	struct torture *torture = torture_init(test, 2, 40000);
 	struct toggler toggler = { .cpu = secondary_cpu(test) };
 	struct task_struct *task = kthread_create(toggle_thread, &toggler, "htw_kunit_toggle");
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, task);
 	get_task_struct(task);
 	wake_up_process(task);
-	run_threads(test, torture, torture_thread);
+	run_threads(test, torture, fn);
 	kthread_stop_put(task);
 	KUNIT_EXPECT_EQ(test, toggler.failed, 0);
 	KUNIT_EXPECT_GE(test, toggler.times, 1);
+}
+
+static void threads_go_on_while_a_cpu_comes_and_goes(struct kunit *test)
+{
+	struct torture *torture = torture_init(test, 2, 40000);
+
+	run_threads_and_toggle(test, torture, torture_thread);
 	torture_check(test, torture);
+}
+
+/* Each with wheels of its own, and two of them with a share of each CPU. */
+static void users_go_on_while_a_cpu_comes_and_goes(struct kunit *test)
+{
+	struct torture *torture = torture_init(test, 3, 40000);
+
+	for (u32 c = 1; c < 3; c++) {
+		kunit_release_action(test, htw_test_close, torture->ctx[c]);
+		torture->ctx[c] = htw_test_context_of(test, 50000 + c);
+	}
+	run_threads_and_toggle(test, torture, torture_thread);
+	torture_check(test, torture);
+}
+
+/* Their last context takes a user's wheels with it, wherever those are served then. */
+static int open_and_close_thread(void *data)
+{
+	struct thread *thread = data;
+	struct torture *torture = thread->torture;
+	u32 nr;
+
+	while ((nr = atomic_fetch_inc(&torture->next)) < torture->cookies) {
+		struct cred *cred = prepare_creds();
+		const struct cred *before;
+		struct htw_context *ctx;
+
+		if (!cred) {
+			atomic_inc(&torture->failed);
+			break;
+		}
+		cred->uid = KUIDT_INIT(60000 + nr);
+		cap_clear(cred->cap_effective);
+		before = override_creds(cred);
+		ctx = htw_context_alloc(HTW_TEST_LIMIT);
+		revert_creds(before);
+		put_cred(cred);
+		if (!ctx) {
+			atomic_inc(&torture->failed);
+			break;
+		}
+		for (u32 i = 0; i < 50; i++) {
+			const struct htw_add add = {
+				.deadline = i * 40 * NSEC_PER_USEC,
+				.interval = i % 2 ? htw_tick_ns : 0,
+			};
+
+			if (!htw_test_add(ctx, &add))
+				atomic_inc(&torture->failed);
+			/* So that it has wheels on several CPUs. */
+			if (!(i % 10))
+				usleep_range(50, 500);
+		}
+		if (READ_ONCE(ctx->nr_expired))
+			atomic_inc(&torture->expired);
+		htw_context_close(ctx);
+	}
+	return 0;
+}
+
+static void users_come_and_go_while_a_cpu_does(struct kunit *test)
+{
+	struct torture *torture = torture_init(test, 0, 1000);
+
+	run_threads_and_toggle(test, torture, open_and_close_thread);
+	KUNIT_EXPECT_EQ(test, atomic_read(&torture->failed), 0);
+	KUNIT_EXPECT_GT(test, atomic_read(&torture->expired), 0);
+}
+
+static int refuse(unsigned int cpu)
+{
+	return -EIO;
+}
+
+static void remove_state(void *state)
+{
+	cpuhp_remove_state_nocalls((unsigned long)state);
+}
+
+/* Something that comes after htw on its way up fails: then it has never been there. */
+static void cpu_that_fails_to_come_up_is_served(struct kunit *test)
+{
+	const unsigned int cpu = secondary_cpu(test);
+	const struct start_many *m;
+	struct htw_base *base;
+	int state;
+
+	m = start_on_cpu(test, cpu, 1000, 3 * (u64)NSEC_PER_SEC, 54321);
+	take_away(test, cpu);
+	state = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "htw:kunit", refuse, NULL);
+	KUNIT_ASSERT_GT(test, state, 0);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, remove_state,
+							(void *)(unsigned long)state), 0);
+	for (unsigned int i = 0; i < 3; i++) {
+		KUNIT_EXPECT_NE(test, add_cpu(cpu), 0);
+		KUNIT_ASSERT_FALSE(test, cpu_online(cpu));
+		KUNIT_EXPECT_TRUE(test, cpu_online(serving_cpu(cpu)));
+	}
+	/* Also for callouts. */
+	base = per_cpu(htw_callout_bases, cpu);
+	KUNIT_EXPECT_TRUE(test, cpu_online(base->job.pacer->cpu));
+	KUNIT_EXPECT_EQ(test, htw_test_pending(cpu), m->count);
+	expect_all(test, m);
 }
 #endif /* CONFIG_SMP */
 
@@ -1864,7 +1978,10 @@ static struct kunit_case htw_engine_cases[] = {
 	KUNIT_CASE_SLOW(timers_of_one_tick_keep_order_when_their_cpu_goes),
 	KUNIT_CASE_SLOW(timers_are_cancelled_after_their_cpu_went),
 	KUNIT_CASE_SLOW(cpu_that_came_back_keeps_timers),
+	KUNIT_CASE_SLOW(cpu_that_fails_to_come_up_is_served),
 	KUNIT_CASE_SLOW(threads_go_on_while_a_cpu_comes_and_goes),
+	KUNIT_CASE_SLOW(users_go_on_while_a_cpu_comes_and_goes),
+	KUNIT_CASE_SLOW(users_come_and_go_while_a_cpu_does),
 #endif
 	{}
 };

@@ -141,16 +141,20 @@ static bool flow_is_used(struct htw_flow __percpu *flows, unsigned int cpu)
 	return used;
 }
 
-/* Pacers let go of a flow that has no job any more with their next run. */
-static void toy_user_free(void *flows)
+/* Pacers let go of a flow that has no job any more with their next run, or when it has tokens. */
+static void toy_user_free(void *data)
 {
+	struct htw_flow __percpu *flows = (struct htw_flow __force __percpu *)data;
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
-		while (flow_is_used((struct htw_flow __force __percpu *)flows, cpu))
+		for (unsigned int i = 0; i < 500 && flow_is_used(flows, cpu); i++)
 			msleep(20);
+		/* Then it is not ours to free. */
+		if (WARN_ON(flow_is_used(flows, cpu)))
+			return;
 	}
-	free_percpu((void __force __percpu *)flows);
+	free_percpu(flows);
 }
 
 /* Somebody who has jobs. */
@@ -167,15 +171,20 @@ static struct htw_flow __percpu *toy_user(struct kunit *test, enum htw_class cla
 	return flows;
 }
 
-/* As contexts and wheels do before they are freed. */
-static void toy_cancel(struct toy *toy)
+/* As contexts and wheels do before they are freed; htw_pacers_mutex is held. */
+static void toy_cancel_locked(struct toy *toy)
 {
-	mutex_lock(&htw_pacers_mutex);
 	spin_lock_bh(&toy->lock);
 	toy->job.dead = true;
 	set_bit(0, &toy->job.scheduled);
 	spin_unlock_bh(&toy->lock);
 	htw_job_cancel(&toy->job);
+}
+
+static void toy_cancel(struct toy *toy)
+{
+	mutex_lock(&htw_pacers_mutex);
+	toy_cancel_locked(toy);
 	mutex_unlock(&htw_pacers_mutex);
 }
 
@@ -712,21 +721,26 @@ static void cancelled_job_is_not_served(struct kunit *test)
 	struct htw_pacer *p = idle_pacer(test);
 	u32 calls, others;
 
+	mutex_lock(&htw_pacers_mutex);
 	local_bh_disable();
 	toy_give(toy, ENDLESS);
 	toy_give(other, ENDLESS);
 	if (stage == KICKED) {
-		KUNIT_EXPECT_FALSE(test, llist_empty(&p->kicked));
-		local_bh_enable();
-	} else {
-		local_bh_enable();
+		KUNIT_EXPECT_PTR_EQ(test, p->kicked.first->next, &toy->job.kicked);
+		toy_cancel_locked(toy);
+		KUNIT_EXPECT_TRUE(test, llist_empty(&p->kicked));
+	}
+	local_bh_enable();
+	mutex_unlock(&htw_pacers_mutex);
+	if (stage != KICKED) {
 		sleep_ns(test, stage == READY ? NSEC_PER_MSEC : NSEC_PER_SEC);
 		/* Where it has tokens again just now, it has none left a little later. */
-		while (stage == PARKED && !flow->is_parked)
+		for (u32 i = 0; i < 100 && stage == PARKED && !flow->is_parked; i++)
 			sleep_ns(test, 50 * NSEC_PER_USEC);
+		KUNIT_ASSERT_EQ(test, flow->is_parked, stage == PARKED);
 		KUNIT_EXPECT_FALSE(test, list_empty(&toy->job.ready));
+		toy_cancel(toy);
 	}
-	toy_cancel(toy);
 	calls = toy->calls;
 	others = other->calls;
 	KUNIT_EXPECT_TRUE(test, list_empty(&toy->job.ready));
@@ -953,6 +967,7 @@ static void job_is_cancelled_before_another_cpu_has_seen_it(struct kunit *test)
 	toy_give(other, 1000);
 	toy_cancel(toy);
 	KUNIT_EXPECT_TRUE(test, list_empty(&toy->job.ready));
+	KUNIT_EXPECT_TRUE(test, llist_empty(&per_cpu_ptr(&htw_pacers, cpu)->kicked));
 	let_go(h);
 	wait_for_calls(test, other, 1);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(toy->calls), 0);
