@@ -491,6 +491,35 @@ bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n)
 }
 
 /**
+ * htw_wheel_at_cursor() - the nodes of the tick that comes next
+ * @w: the wheel
+ *
+ * Return: their bucket; NULL where some may be elsewhere.
+ */
+struct list_head *htw_wheel_at_cursor(struct htw_wheel *w)
+{
+	struct htw_level *lev = &w->level[0];
+
+	if (w->cursor >= lev->end)
+		return NULL;
+	return &lev->buckets[htw_ring_index(w, lev, htw_slot(w, lev, w->cursor))];
+}
+
+/**
+ * htw_wheel_hasten() - makes a node due before its tick
+ * @w: the wheel
+ * @n: the node, which is in it
+ *
+ * Return: as htw_wheel_start().
+ */
+bool htw_wheel_hasten(struct htw_wheel *w, struct htw_node *n)
+{
+	htw_wheel_unlink(w, n);
+	htw_list_append(&n->list, &w->due);
+	return htw_wheel_work(w, w->cursor - 1);
+}
+
+/**
  * htw_wheel_link_slow() - htw_wheel_link() without shifts and masks
  * @w: the wheel
  * @lev: the level where the node belongs

@@ -113,6 +113,8 @@ bool htw_wheel_install(struct htw_wheel *w, unsigned int level,
 int htw_wheel_install_all(struct htw_wheel *w, gfp_t gfp, int node);
 
 bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n);
+struct list_head *htw_wheel_at_cursor(struct htw_wheel *w);
+bool htw_wheel_hasten(struct htw_wheel *w, struct htw_node *n);
 bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
 bool htw_level_opened(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
 void htw_level_emptied(struct htw_wheel *w, const struct list_head *list);

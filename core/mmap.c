@@ -5,9 +5,9 @@
  * Pages are handed out as they are touched. A mapping holds the file, so what
  * is mapped outlives it.
  *
- * Expirations go to a ring as long as it is mapped anywhere, and then read() does not have
- * them. So children of a fork(), that know nothing of it, do not get that mapping: else they
- * would keep it from being unmapped. They do get that of the table, which nobody waits for.
+ * Children of a fork() have the mappings too, as they have the file. Expirations go to a
+ * ring as long as it is mapped anywhere, and then read() does not have them: a program whose
+ * children are not to have part in that says so by madvise(MADV_DONTFORK).
  */
 
 #include <linux/fs.h>
@@ -64,7 +64,6 @@ static int htw_mmap_ring(struct htw_context *ctx, struct vm_area_struct *vma)
 		return -ENXIO;
 	if (vma->vm_end - vma->vm_start != htw_ring_size(ring))
 		return -EINVAL;
-	vm_flags_set(vma, VM_DONTCOPY);
 	vma->vm_ops = &htw_ring_vm_ops;
 	htw_context_map_ring(ctx);
 	/* Readers that wait get EBUSY, one after the other. */

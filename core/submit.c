@@ -6,6 +6,9 @@
 
 #include "submit.h"
 
+/* Timers of the present tick that are looked at for those that are due before its end. */
+#define HTW_RUN_LOOKS		32
+
 /**
  * htw_run_switch() - takes the lock of a base instead of the one that is held
  * @run: the run
@@ -117,6 +120,54 @@ void htw_run_unlock_timer(struct htw_run *run, enum htw_timer_state state)
 		htw_unlock(&run->ctx->lock);
 }
 
+/* Is it of a context, and has its deadline come? */
+static bool htw_run_has_come(const struct htw_node *n, u64 now)
+{
+	const struct htw_timer *t = container_of(n, struct htw_timer, node);
+
+	return !(n->flags & HTW_NODE_CALLOUT) &&
+	       htw_context_to_host(htw_chunk_of(t)->ctx, t->deadline) <= now;
+}
+
+/*
+ * A timer that is due when it is armed does not wait for the end of the tick. Others whose
+ * deadlines came within the tick do; as they were armed before, they now go before it. Where
+ * they are too many to look for, it waits as they do if the last one is among them: so timers
+ * of one deadline that are armed one after the other stay in order.
+ *
+ * The manual clock stands within a tick for long, and there nothing but HTW_ADVANCE expires
+ * what was pending.
+ *
+ * Return: the time as of which it may be armed, for htw_base_start().
+ */
+static u64 htw_run_due_time(struct htw_run *run, const struct htw_timer *t)
+{
+	const u64 now = htw_context_to_host(run->ctx, run->now);
+	struct htw_wheel *wheel = &run->base->wheel;
+	struct list_head *bucket = htw_wheel_at_cursor(wheel);
+	unsigned int looks = HTW_RUN_LOOKS;
+	struct htw_node *n, *next;
+	bool ahead = false;
+
+	lockdep_assert_held(&run->base->lock);
+
+	if (likely(t->deadline > run->now) || run->base->clock == HTW_CLOCK_STILL ||
+	    !bucket || wheel->cursor != htw_tick(run->base, now) + 1)
+		return now;
+	list_for_each_entry_safe(n, next, bucket, list) {
+		if (!looks--)
+			break;
+		if (htw_run_has_come(n, now))
+			ahead |= htw_wheel_hasten(wheel, n);
+	}
+	if (ahead)
+		htw_base_wake(run->base);
+	if (&n->list == bucket)
+		return now;
+	n = list_last_entry(bucket, struct htw_node, list);
+	return n != &t->node && htw_run_has_come(n, now) ? 0 : now;
+}
+
 /**
  * htw_run_arm() - puts a timer into the wheel of the base whose lock is held
  * @run: the run
@@ -125,7 +176,7 @@ void htw_run_unlock_timer(struct htw_run *run, enum htw_timer_state state)
 void htw_run_arm(struct htw_run *run, struct htw_timer *t)
 {
 	htw_timer_start(run->base, t, htw_context_to_host(run->ctx, t->deadline),
-			htw_timer_slack(t), htw_context_to_host(run->ctx, run->now));
+			htw_timer_slack(t), htw_run_due_time(run, t));
 }
 
 static bool htw_timer_exists(const struct htw_timer *t, enum htw_timer_state state, u64 id)
@@ -232,8 +283,7 @@ static void htw_run_move(struct htw_run *run, struct htw_timer *t, enum htw_time
 	if (state == HTW_PENDING) {
 		if (likely(htw_base_restart(run->base, &t->node,
 					    htw_context_to_host(ctx, t->deadline),
-					    htw_timer_slack(t),
-					    htw_context_to_host(ctx, run->now))))
+					    htw_timer_slack(t), htw_run_due_time(run, t))))
 			return;
 		htw_lock(&ctx->lock);
 	} else if (state != HTW_IDLE) {

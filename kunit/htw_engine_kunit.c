@@ -478,6 +478,60 @@ static void past_deadline_waits_for_no_tick(struct kunit *test)
 	}
 }
 
+static const u32 before_it_came[] = { 1, 5, 31, 32, 33, 100, 1000 };
+
+static void get_count_desc(const u32 *count, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%u before", *count);
+}
+
+KUNIT_ARRAY_PARAM(before_it_came, before_it_came, get_count_desc);
+
+/*
+ * A deadline within a long tick, and timers for it that are started before it has come and
+ * after: in order. Where they are few they come at once, all of them; those that come later in
+ * the tick wait for its end, and hold up nobody.
+ */
+static void one_deadline_before_and_after_it_came(struct kunit *test)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_PRIVATE,
+		.tick_ns = NSEC_PER_SEC, .levels = 2, .slots = { 64, 64 },
+	};
+	const u32 before = *(const u32 *)test->param_value, after = 3;
+	const bool few = before < 32;
+	u32 count;
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_event *events = test_array(test, before + after + 1, sizeof(*events));
+	const u64 tick = roundup(htw_now(), NSEC_PER_SEC) + NSEC_PER_SEC;
+	const u64 deadline = tick + 500 * NSEC_PER_MSEC;
+
+	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	sleep_until(test, tick + 100 * NSEC_PER_MSEC);
+	htw_test_start(test, ctx, tick + 900 * NSEC_PER_MSEC, U64_MAX);
+	for (u32 i = 0; i < before; i++)
+		htw_test_start(test, ctx, deadline, i);
+	sleep_until(test, deadline + 100 * NSEC_PER_MSEC);
+	KUNIT_ASSERT_EQ(test, ctx->nr_expired, 0);
+	for (u32 i = 0; i < after; i++)
+		htw_test_start(test, ctx, deadline, before + i);
+	if (few)
+		htw_test_wait(test, ctx, before + after);
+	else
+		sleep_until(test, tick + 2 * NSEC_PER_SEC);
+	count = htw_test_read(ctx, events, before + after + 1);
+	KUNIT_ASSERT_EQ(test, count, before + after + !few);
+	for (u32 i = 0, next = 0; i < count; i++) {
+		/* That one is wherever it is. */
+		if (events[i].cookie == U64_MAX)
+			continue;
+		KUNIT_ASSERT_EQ(test, events[i].cookie, next++);
+		KUNIT_ASSERT_GE(test, events[i].fired, deadline);
+		if (few)
+			KUNIT_ASSERT_LT(test, events[i].fired, tick + 700 * NSEC_PER_MSEC);
+	}
+}
+
 static void earlier_deadline_is_not_held_up(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
@@ -1930,6 +1984,7 @@ static struct kunit_case htw_engine_cases[] = {
 	KUNIT_CASE(past_deadline_expires_now),
 	KUNIT_CASE(past_deadline_waits_for_the_next_run),
 	KUNIT_CASE_PARAM(past_deadline_waits_for_no_tick, clocks_gen_params),
+	KUNIT_CASE_PARAM(one_deadline_before_and_after_it_came, before_it_came_gen_params),
 	KUNIT_CASE_SLOW(earlier_deadline_is_not_held_up),
 	KUNIT_CASE_SLOW(spans_from_now),
 	KUNIT_CASE_SLOW(powers_of_64_from_now),

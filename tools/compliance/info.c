@@ -22,7 +22,7 @@ void check_info(void)
 	expect(!memcmp(&info, &again, sizeof(info)), "with another poison it says something else");
 
 	begin("features: no bit that has no meaning");
-	expect_number("the others", 0, info.features & ~(2ULL * HTW_FEATURE_VECTOR - 1));
+	expect_number("the others", 0, info.features & ~(2ULL * HTW_FEATURE_LIST_STATES - 1));
 	expect(info.features & HTW_FEATURE_ADD, "HTW_FEATURE_ADD is not there");
 
 	begin("tick_ns, limit: not zero");

@@ -180,52 +180,51 @@ HTW_TEST(reserved_without_a_ring)
 	EXPECT_EQ(0, all.ring_tail);
 }
 
-/*
- * A child has no part in the ring: as soon as the parent has unmapped it, expirations are
- * for read() again, however long the child lives.
- */
-HTW_TEST(a_child_does_not_keep_it_mapped)
+/* Forks a child that does nothing until a byte comes, and then ends. */
+static pid_t idle_child(int pipes[2])
 {
-	struct htw_event ev[2];
-	int pipes[2];
-	struct ring r;
 	char byte;
 	pid_t pid;
 
-	NEEDS(HTW_FEATURE_RING);
-	ASSERT_TRUE(ring_open(&r, self->fd, RING, CLOCK_MONOTONIC));
-	ASSERT_EQ(0, pipe(pipes));
+	if (pipe(pipes))
+		return -1;
 	pid = fork();
-	ASSERT_LE(0, pid);
-	if (!pid) {
-		close(pipes[1]);
-		/* Until the parent has looked. */
+	if (!pid)
 		_exit(read(pipes[0], &byte, 1) == 1 ? 0 : 1);
-	}
-	EXPECT_EQ(-EBUSY, htw_read(self->fd, ev, 2));
-	ring_unmap(&r);
-	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev, 2));
-	ASSERT_NE(0, htw_start(self->fd, 0, 7));
-	ASSERT_TRUE(htw_wait_readable(self->fd));
-	EXPECT_EQ(1, htw_read(self->fd, ev, 2));
-	ASSERT_EQ(1, write(pipes[1], "x", 1));
-	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	return pid;
 }
 
-/* One that wants it calls mmap() itself, and then is one of those who have it mapped. */
-HTW_TEST(a_child_can_map_it)
+/*
+ * A child has the mapping as well, unless that is not to be copied: then, as soon as the parent
+ * has unmapped the ring, expirations are for read() again, however long the child lives.
+ */
+HTW_TEST(a_child_keeps_it_mapped_unless_told)
 {
-	struct htw_event ev[2];
-	struct ring r;
-
 	NEEDS(HTW_FEATURE_RING);
-	ASSERT_TRUE(ring_open(&r, self->fd, RING, CLOCK_MONOTONIC));
-	ring_unmap(&r);
-	EXPECT_TRUE(htw_in_child(ring_map(&r, self->fd, RING) &&
-				 htw_read(self->fd, ev, 2) == -EBUSY &&
-				 htw_start(self->fd, 0, 7) && htw_wait_readable(self->fd) &&
-				 ring_take(&r, ev, 2) == 1 && ev[0].cookie == 7));
-	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev, 2));
+	for (int copied = 0; copied < 2; copied++) {
+		const int fd = htw_open(O_NONBLOCK);
+		struct htw_event ev[2];
+		int pipes[2];
+		struct ring r;
+		pid_t pid;
+
+		ASSERT_LE(0, fd);
+		ASSERT_TRUE(ring_open(&r, fd, RING, CLOCK_MONOTONIC));
+		if (!copied)
+			ASSERT_EQ(0, madvise(r.page, r.size, MADV_DONTFORK));
+		pid = idle_child(pipes);
+		ASSERT_LE(0, pid);
+		EXPECT_EQ(-EBUSY, htw_read(fd, ev, 2));
+		ring_unmap(&r);
+		EXPECT_EQ(copied ? -EBUSY : -EAGAIN, htw_read(fd, ev, 2));
+		ASSERT_EQ(1, write(pipes[1], "x", 1));
+		ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+		EXPECT_EQ(-EAGAIN, htw_read(fd, ev, 2));
+		ASSERT_NE(0, htw_start(fd, 0, 7));
+		ASSERT_TRUE(htw_wait_readable(fd));
+		EXPECT_EQ(1, htw_read(fd, ev, 2));
+		close(fd);
+	}
 }
 
 TEST_HARNESS_MAIN

@@ -119,7 +119,9 @@ enum htw_flag {
  * or at once where that had come when it was set. Timers of one tick that were
  * armed on one CPU expire in the order in which they were armed, whichever calls did
  * that, and whatever state they were in before; on a private wheel or the manual clock
- * always.
+ * always. Where a deadline has come within the present tick when it is set, others that
+ * came within that tick as well go with it, and before it; but on the manual clock they
+ * wait for the end of the tick, as for any deadline, and it does not.
  */
 struct htw_add {
 	__u64 id;
@@ -696,8 +698,10 @@ enum htw_ring_flag {
  * one-shot timer's id has ended then, a kept timer is disarmed, a periodic one
  * is armed again. What does not fit waits to be read, and follows in order.
  *
- * It is mapped as long as any process has any of it mapped. fork() leaves the mapping
- * out: a child that wants one calls mmap() itself.
+ * It is mapped as long as any process has any of it mapped, and a child of a fork() has
+ * what its parent had: read() stays EBUSY until the last of them has unmapped it or ended,
+ * or called execve(). A program whose children have no business with it calls
+ * madvise(MADV_DONTFORK) for the mapping.
  *
  * The kernel does not read from these pages but for @head, and where that cannot
  * be it goes on with the last one that could. Needs %HTW_FEATURE_RING.
@@ -738,8 +742,8 @@ struct htw_ring {
  * context's clock in ns, zero for as armed, %HTW_DISARMED. Mapped shared, in
  * any length up to what the context's limit needs, &htw_info.table_size or
  * HTW_TABLE_SIZE(), in whole pages; else EINVAL. A page is there once there are timers
- * on it: before HTW_ADD has returned an id of it, to touch it is SIGBUS. fork() hands
- * the mapping on. Needs %HTW_FEATURE_TABLE.
+ * on it: before HTW_ADD has returned an id of it, to touch it is SIGBUS. Needs
+ * %HTW_FEATURE_TABLE.
  *
  * The program stores, atomically, a word at a time. HTW_ADD, and HTW_MOD with
  * %HTW_MOD_DEADLINE, write zero before the timer is armed. When the deadline

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * HTW_HARVEST into memory that comes and goes, while others cancel: a timer is taken out
+ * once it has been told, or never was out of sight
+ */
+#include "htw-more.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define ROUNDS	20000
+
+struct race {
+	int fd;
+	struct htw_query *page;
+	atomic_uint round;	/* which one has begun */
+	atomic_uint done;	/* and is over, for the harvester */
+	__u32 told;
+	atomic_bool stop;
+};
+
+/* Memory that can be written, and not, and so on. */
+static void *protect(void *arg)
+{
+	struct race *r = arg;
+
+	htw_pin(htw_other_cpu());
+	while (!atomic_load(&r->stop)) {
+		mprotect(r->page, PAGE, PROT_READ);
+		mprotect(r->page, PAGE, PROT_READ | PROT_WRITE);
+	}
+	return NULL;
+}
+
+static void *harvest(void *arg)
+{
+	struct race *r = arg;
+
+	for (unsigned int round = 1; round <= ROUNDS; round++) {
+		struct htw_list list = htw_list_of(r->page, 8);
+		int ret;
+
+		while (atomic_load(&r->round) < round)
+			sched_yield();
+		do {
+			ret = htw_call(r->fd, HTW_HARVEST, &list);
+		} while (ret == -EINTR);
+		r->told = ret ? 0 : list.done;
+		atomic_store(&r->done, round);
+	}
+	return NULL;
+}
+
+/* Of each timer either HTW_HARVEST tells or HTW_CANCEL returns 0, and never neither. */
+HTW_TEST(cancel_says_enoent_only_of_what_was_told)
+{
+	struct race r = { .fd = self->fd };
+	pthread_t protector, harvester;
+	unsigned int cancelled = 0, told = 0;
+
+	NEEDS(HTW_FEATURE_ALL);
+	r.page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)r.page);
+	ASSERT_EQ(0, pthread_create(&protector, NULL, protect, &r));
+	ASSERT_EQ(0, pthread_create(&harvester, NULL, harvest, &r));
+	for (unsigned int round = 1; round <= ROUNDS; round++) {
+		const __u64 id = htw_start(self->fd, HOUR, round);
+		int ret = -EINVAL;
+
+		EXPECT_NE(0, id);
+		atomic_store(&r.round, round);
+		/* Now, or a moment later, or when all is over. */
+		for (unsigned int i = 0; i < round % 64 * 16 && atomic_load(&r.done) < round; i++)
+			sched_yield();
+		ret = htw_stop(self->fd, id);
+		while (atomic_load(&r.done) < round)
+			sched_yield();
+		if (ret)
+			EXPECT_EQ(-ENOENT, ret);
+		EXPECT_EQ(ret ? 1 : 0, r.told) {
+			TH_LOG("round %u: HTW_CANCEL says %d", round, ret);
+		}
+		cancelled += !ret;
+		told += r.told;
+		EXPECT_EQ(0, htw_timers(self->fd));
+		htw_call(self->fd, HTW_CANCEL_ALL, &(struct htw_cancel_all){});
+	}
+	atomic_store(&r.stop, true);
+	ASSERT_EQ(0, pthread_join(protector, NULL));
+	ASSERT_EQ(0, pthread_join(harvester, NULL));
+	EXPECT_EQ(ROUNDS, cancelled + told);
+	TH_LOG("%u cancelled, %u told", cancelled, told);
+}
+
+TEST_HARNESS_MAIN
