@@ -63,6 +63,7 @@ enum victim {
 	VICTIM_ROOT,
 	VICTIM_USER,
 	VICTIM_CALLOUT,
+	/* private: the number of them */
 	VICTIMS,
 };
 
@@ -115,6 +116,7 @@ enum phase {
 	PHASE_BURST,
 	PHASE_SUSTAINED,
 	PHASE_IDLE,
+	/* private: the number of them */
 	PHASES,
 };
 
@@ -190,6 +192,7 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 enum meddling {
 	MEDDLE_KICKS,
 	MEDDLE_VECTORS,
+	/* private: the number of them */
 	MEDDLINGS,
 };
 
