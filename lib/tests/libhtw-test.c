@@ -845,7 +845,8 @@ LIB_TEST(setup_that_is_wrong)
 		{ -EINVAL, { .reserved = { 0, 0, 1 } } },
 		{ -EINVAL, { .reserved0 = 1 } },
 		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC } },
-		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = 1, .levels = 1, .slots = { 8 } } },
+		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = 1, .levels = 1,
+			     .slots = { 8 } } },
 		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = 2 * SEC, .levels = 1,
 			     .slots = { 8 } } },
 		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 1,
@@ -921,6 +922,14 @@ static uint64_t model_tick(const struct model *m, uint64_t deadline)
 	return deadline / m->tick + !!(deadline % m->tick);
 }
 
+static bool model_before(const struct model *m, unsigned int a, unsigned int b)
+{
+	const uint64_t tick_a = model_tick(m, m->deadline[a]);
+	const uint64_t tick_b = model_tick(m, m->deadline[b]);
+
+	return tick_a < tick_b || (tick_a == tick_b && m->serial[a] < m->serial[b]);
+}
+
 /* The next one to expire by now, or MODEL. */
 static unsigned int model_next(const struct model *m)
 {
@@ -929,9 +938,7 @@ static unsigned int model_next(const struct model *m)
 	for (i = 0; i < MODEL; i++) {
 		if (!m->id[i] || model_tick(m, m->deadline[i]) > m->now / m->tick)
 			continue;
-		if (best == MODEL || model_tick(m, m->deadline[i]) < model_tick(m, m->deadline[best]) ||
-		    (model_tick(m, m->deadline[i]) == model_tick(m, m->deadline[best]) &&
-		     m->serial[i] < m->serial[best]))
+		if (best == MODEL || model_before(m, i, best))
 			best = i;
 	}
 	return best;
@@ -1200,7 +1207,8 @@ static void *work(void *arg)
 
 	for (round = 0; round < 400; round++) {
 		for (i = 0; i < ARRAY_SIZE(ids); i++) {
-			ret = htw_after(w->htw, random_next(&w->seed) % (4 * MSEC), w->seed, &ids[i]);
+			ret = htw_after(w->htw, random_next(&w->seed) % (4 * MSEC), w->seed,
+					&ids[i]);
 			w->wrong |= ret;
 			w->added++;
 		}
@@ -1278,7 +1286,8 @@ LIB_TEST(a_hundred_thousand)
 	while ((n = htw_read(self->htw, ev, 256))) {
 		for (i = 0; i < n; i++) {
 			EXPECT_EQ(ev[i].cookie, ev[i].deadline);
-			EXPECT_LE(before / self->tick, (ev[i].deadline + self->tick - 1) / self->tick);
+			EXPECT_LE(before / self->tick,
+				  (ev[i].deadline + self->tick - 1) / self->tick);
 			before = ev[i].deadline;
 		}
 		got += n;
