@@ -194,7 +194,7 @@ static __u32 count_listed(int fd, __u32 flags, struct htw_query *entries)
 	return htw_call(fd, HTW_LIST, &list) ? ~0U : list.done;
 }
 
-/* Whatever there is is in one of three states, and told by its bit. */
+/* All timers are in one of three states, and told by its bit. */
 HTW_TEST(lists_by_state)
 {
 	static const __u16 states[] = {
