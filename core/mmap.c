@@ -111,7 +111,7 @@ static int htw_table_alloc_list(const struct htw_context *ctx, struct list_head 
 	return 0;
 }
 
-/*
+/**
  * htw_table_enable() - gives a context a table, if it has none yet
  * @ctx: the context
  *
@@ -120,7 +120,7 @@ static int htw_table_alloc_list(const struct htw_context *ctx, struct list_head 
  * Context: may sleep, the first time for a grace period; charged to the caller's cgroup.
  * Return: 0, -ENOMEM or -EINTR.
  */
-static int htw_table_enable(struct htw_context *ctx)
+int htw_table_enable(struct htw_context *ctx)
 {
 	struct page *page = NULL;
 	LIST_HEAD(pages);

@@ -502,23 +502,23 @@ static void one_deadline_before_and_after_it_came(struct kunit *test)
 	const bool few = before < 32;
 	u32 count;
 	struct htw_context *ctx = htw_test_context(test);
-	struct htw_event *events = test_array(test, before + after + 1, sizeof(*events));
+	struct htw_event *events = htw_test_array(test, before + after + 1, sizeof(*events));
 	const u64 tick = roundup(htw_now(), NSEC_PER_SEC) + NSEC_PER_SEC;
 	const u64 deadline = tick + 500 * NSEC_PER_MSEC;
 
 	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
-	sleep_until(test, tick + 100 * NSEC_PER_MSEC);
+	htw_test_sleep_until(test, tick + 100 * NSEC_PER_MSEC);
 	htw_test_start(test, ctx, tick + 900 * NSEC_PER_MSEC, U64_MAX);
 	for (u32 i = 0; i < before; i++)
 		htw_test_start(test, ctx, deadline, i);
-	sleep_until(test, deadline + 100 * NSEC_PER_MSEC);
+	htw_test_sleep_until(test, deadline + 100 * NSEC_PER_MSEC);
 	KUNIT_ASSERT_EQ(test, ctx->nr_expired, 0);
 	for (u32 i = 0; i < after; i++)
 		htw_test_start(test, ctx, deadline, before + i);
 	if (few)
 		htw_test_wait(test, ctx, before + after);
 	else
-		sleep_until(test, tick + 2 * NSEC_PER_SEC);
+		htw_test_sleep_until(test, tick + 2 * NSEC_PER_SEC);
 	count = htw_test_read(ctx, events, before + after + 1);
 	KUNIT_ASSERT_EQ(test, count, before + after + !few);
 	for (u32 i = 0, next = 0; i < count; i++) {
