@@ -97,7 +97,8 @@ static bool htw_wake_begin(struct htw_context *ctx)
 static enum htw_served htw_wake_serve(struct htw_job *job, const struct htw_turn *turn)
 {
 	struct htw_context *ctx = container_of(job, struct htw_context, wake_job);
-	unsigned int units = HTW_WAKE_UNITS;
+	/* Fewer for a flow that goes ahead of others. */
+	unsigned int units = min(HTW_WAKE_UNITS, turn->units);
 	unsigned long flags;
 	bool ended = false;
 

@@ -954,7 +954,7 @@ static void one_tick_is_one_callback(struct kunit *test)
 static void a_million_at_one_tick(struct kunit *test)
 {
 	const u32 count = 8000 * CHUNK;
-	const u32 turns = 1 + DIV_ROUND_UP(count - HTW_FRESH_UNITS, CHUNK);
+	const u32 turns = count / CHUNK;
 	const u64 turn_ns = 64 * NSEC_PER_USEC;
 	const u32 turns_a_run = DIV_ROUND_UP(HTW_BUDGET_NS, turn_ns);
 	const u64 took = turns_a_run * turn_ns;
@@ -983,9 +983,7 @@ static void a_million_at_one_tick(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p->exhausted - exhausted, DIV_ROUND_UP(turns, turns_a_run) - 1);
 	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
 	for (u32 i = 0; i < count; i++) {
-		/* The first turn, which goes ahead of others', is a short one. */
-		const u32 nr = i < HTW_FRESH_UNITS ? 0 : 1 + (i - HTW_FRESH_UNITS) / CHUNK;
-		const u32 run = nr / turns_a_run, turn = nr % turns_a_run;
+		const u32 run = i / CHUNK / turns_a_run, turn = i / CHUNK % turns_a_run;
 		const u64 earliest = tick + run * (2 * took + HTW_RUN_NS) +
 				     (run ? HTW_FIRING_NS : 0) + turn * turn_ns;
 

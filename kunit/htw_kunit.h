@@ -68,7 +68,12 @@ static inline void *htw_test_array(struct kunit *test, size_t n, size_t size)
 }
 
 KUNIT_DEFINE_ACTION_WRAPPER(htw_test_close, htw_context_close, struct htw_context *);
-KUNIT_DEFINE_ACTION_WRAPPER(htw_test_put_user, htw_user_put, struct htw_user *);
+
+static inline void htw_test_put_user(void *user)
+{
+	htw_bases_drop(user);
+	htw_user_put(user);
+}
 
 /* The user that contexts of this task count for; its wheels stay until the case is over. */
 static inline struct htw_user *htw_test_user(struct kunit *test)
@@ -76,6 +81,7 @@ static inline struct htw_user *htw_test_user(struct kunit *test)
 	struct htw_user *user = htw_user_get(htw_expire_serve);
 
 	KUNIT_ASSERT_NOT_NULL(test, user);
+	htw_bases_hold(user);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_put_user, user), 0);
 	return user;
 }
@@ -98,8 +104,9 @@ static inline struct htw_base *htw_test_base(unsigned int cpu)
 
 	if (!user)
 		return NULL;
+	htw_bases_hold(user);
 	base = htw_base_on(&user->cpus->bases[HTW_CLOCK_MONOTONIC], cpu);
-	htw_user_put(user);
+	htw_test_put_user(user);
 	return base;
 }
 

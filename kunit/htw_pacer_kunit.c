@@ -25,6 +25,7 @@ struct toy;
 struct note {
 	struct toy *toy;
 	bool busy;
+	unsigned int units;
 	u64 began;
 	u64 ended;
 };
@@ -77,13 +78,14 @@ static void burn(u64 ns)
 		udelay(1);
 }
 
-static void toy_note(struct toy *toy, u64 began, bool busy)
+static void toy_note(struct toy *toy, u64 began, const struct htw_turn *turn, bool busy)
 {
 	struct notes *notes = toy->notes;
 
 	if (notes && notes->nr < MAX_NOTES)
 		notes->note[notes->nr++] = (struct note) {
-			.toy = toy, .busy = busy, .began = began, .ended = htw_now(),
+			.toy = toy, .busy = busy, .units = turn->units,
+			.began = began, .ended = htw_now(),
 		};
 }
 
@@ -99,7 +101,7 @@ static enum htw_served toy_serve(struct htw_job *job, const struct htw_turn *tur
 	spin_lock(&toy->lock);
 	if (toy->busy && !turn->wait) {
 		toy->busy--;
-		toy_note(toy, began, true);
+		toy_note(toy, began, turn, true);
 		spin_unlock(&toy->lock);
 		return HTW_SERVED_BUSY;
 	}
@@ -108,7 +110,7 @@ static enum htw_served toy_serve(struct htw_job *job, const struct htw_turn *tur
 		burn(ns);
 		toy->waited |= turn->wait;
 		toy->spent += htw_now() - began;
-		toy_note(toy, began, false);
+		toy_note(toy, began, turn, false);
 		if (toy->left != ENDLESS)
 			toy->left -= ns;
 		if (!toy->left) {
@@ -398,8 +400,8 @@ static void fresh_flow_is_served_first(struct kunit *test)
 
 	idle_pacer(test);
 	keep_busy(test, class, 32, 60000, notes);
-	/* Fresh they are as well, once. */
-	sleep_ns(test, 10 * NSEC_PER_MSEC);
+	/* Fresh they are as well, once: 32 of them take some turns of 60 us. */
+	sleep_ns(test, 2 * 32 * HTW_FRESH_TURNS * 70 * NSEC_PER_USEC);
 	for (u32 i = 0; i < 50; i++) {
 		const u32 from = notes->nr;
 
@@ -409,6 +411,37 @@ static void fresh_flow_is_served_first(struct kunit *test)
 		KUNIT_EXPECT_PTR_EQ(test, notes->note[from].toy, light);
 	}
 	KUNIT_EXPECT_EQ(test, light->served, 50);
+}
+
+/* Those who begin at once take turns, short ones at first; one who is alone need not. */
+static void fresh_flows_take_short_turns(struct kunit *test)
+{
+	const u32 fresh = 2 * HTW_FRESH_TURNS;
+	struct notes *notes = notes_make(test);
+	struct toy *toys[2];
+
+	for (u32 i = 0; i < 2; i++)
+		toys[i] = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 5000, notes);
+	idle_pacer(test);
+	toy_give(toys[0], 5000);
+	sleep_ns(test, 2 * NSEC_PER_MSEC);
+	KUNIT_ASSERT_EQ(test, notes->nr, 1);
+	KUNIT_EXPECT_EQ(test, notes->note[0].units, HTW_TURN_UNITS);
+	notes->nr = 0;
+	local_bh_disable();
+	for (u32 i = 0; i < 2; i++)
+		toy_give(toys[i], ENDLESS);
+	local_bh_enable();
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_ASSERT_GT(test, notes->nr, 2 * fresh);
+	for (u32 i = 0; i < 2 * fresh; i++) {
+		if (i < fresh)
+			KUNIT_EXPECT_PTR_EQ(test, notes->note[i].toy, toys[i % 2]);
+		/* With the last one of these the other is alone. */
+		KUNIT_EXPECT_EQ_MSG(test, notes->note[i].units,
+				    i < fresh - 1 ? HTW_FRESH_UNITS : HTW_TURN_UNITS,
+				    "turn %u", i);
+	}
 }
 
 /* One who runs dry after each turn, and has something to do again at once. */
@@ -909,12 +942,12 @@ static void let_go(struct holder *h)
 	wait_for_completion(&h->let_go);
 }
 
-/* Waits until a toy has been called so often. */
-static void wait_for_calls(struct kunit *test, struct toy *toy, u32 calls)
+/* Waits until a toy has had so many turns. */
+static void wait_for_turns(struct kunit *test, struct toy *toy, u32 turns)
 {
-	for (unsigned int i = 0; i < 1000 && READ_ONCE(toy->calls) < calls; i++)
+	for (unsigned int i = 0; i < 1000 && READ_ONCE(toy->served) < turns; i++)
 		msleep(20);
-	KUNIT_ASSERT_GE(test, READ_ONCE(toy->calls), calls);
+	KUNIT_ASSERT_GE(test, READ_ONCE(toy->served), turns);
 }
 
 static struct toy *toy_make_on(struct kunit *test, unsigned int cpu,
@@ -949,8 +982,8 @@ static void pacer_is_interrupted_once(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, READ_ONCE(p->runs), runs);
 	let_go(h);
 	for (u32 i = 0; i < TOYS; i++) {
-		wait_for_calls(test, toys[i], 1);
-		KUNIT_EXPECT_EQ(test, READ_ONCE(toys[i]->served), 1);
+		wait_for_turns(test, toys[i], 1);
+		KUNIT_EXPECT_EQ(test, READ_ONCE(toys[i]->calls), 1);
 	}
 }
 
@@ -969,7 +1002,7 @@ static void job_is_cancelled_before_another_cpu_has_seen_it(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, list_empty(&toy->job.ready));
 	KUNIT_EXPECT_TRUE(test, llist_empty(&per_cpu_ptr(&htw_pacers, cpu)->kicked));
 	let_go(h);
-	wait_for_calls(test, other, 1);
+	wait_for_turns(test, other, 1);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(toy->calls), 0);
 }
 
@@ -1023,7 +1056,7 @@ static void job_is_cancelled_in_its_turn(struct kunit *test)
 	memset(l, 0x6b, sizeof(*l));
 	kfree(l);
 	toy_give(other, 1000);
-	wait_for_calls(test, other, 1);
+	wait_for_turns(test, other, 1);
 }
 
 /* Threads that give a toy work while its pacer is at it. */
@@ -1083,6 +1116,7 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE_PARAM(all_together_take_half_of_the_cpu, loads_gen_params),
 	KUNIT_CASE(runs_are_apart),
 	KUNIT_CASE_PARAM(fresh_flow_is_served_first, classes_gen_params),
+	KUNIT_CASE(fresh_flows_take_short_turns),
 	KUNIT_CASE(flow_is_fresh_once_a_millisecond),
 	KUNIT_CASE(flow_that_runs_dry_keeps_its_debt),
 	KUNIT_CASE(classes_take_turns),
