@@ -178,12 +178,14 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
 	bool simple;
 
 	htw_run_begin_adds(&run, ctx);
-	simple = run.plain && !(v->interval | v->slack | v->firings) && !some_failed;
+	simple = !(v->interval | v->slack | v->firings) && !some_failed;
 	/* What nearly all are: loops of their own, without what is zero. */
-	if (simple && v->flags == 0)
+	if (simple && run.plain && v->flags == 0)
 		htw_vector_arm_each(&run, vr, count, reserved, relative, true, false);
-	else if (simple && v->flags == HTW_F_ABS)
+	else if (simple && run.plain && v->flags == HTW_F_ABS)
 		htw_vector_arm_each(&run, vr, count, reserved, absolute, true, false);
+	else if (simple && v->flags == 0)
+		htw_vector_arm_each(&run, vr, count, reserved, relative, false, false);
 	else
 		htw_vector_arm_each(&run, vr, count, reserved, htw_vector_add(v), run.plain,
 				    some_failed);
