@@ -10,8 +10,8 @@
  *
  * Nothing expires behind the program's back. Whoever reads brings the wheel up to
  * the present and takes what is due; until then it is pending, and can be stopped.
- * Only htw_wait() and a manual clock that is advanced put expirations into a queue
- * first, where they wait to be read.
+ * Only htw_wait(), htw_info() and a manual clock that is advanced put expirations into a
+ * queue first, where they wait to be read.
  *
  * The timerfd is programmed when work comes ahead of what it is programmed for, and
  * when a reader has left nothing behind. It stays programmed for what was
@@ -1106,27 +1106,31 @@ static int process_read(struct htw *htw, struct htw_event *events, unsigned int 
 	return got;
 }
 
-/* Whether something can be read, which then waits in the queue; else when to look again. */
+/* Puts all that is due into the queue, and has the timerfd say so, or when to look again. */
+static void expire_all(struct process *p)
+{
+	u64 now;
+
+	if (p->clock == HTW_CLOCK_MANUAL)
+		return;
+	now = read_clock(p);
+	if (unlikely(p->clock == CLOCK_REALTIME))
+		check_clock(p, now);
+	while (!expire(p, now))
+		;
+	if (!p->nr_expired)
+		rest(p, now);
+	else if (p->armed > now)
+		program(p, 0);
+}
+
 static int process_ready(struct htw *htw)
 {
 	struct process *p = process_of(htw);
-	bool done;
-	u64 now;
 	int ret;
 
 	pthread_mutex_lock(&p->lock);
-	if (p->clock != HTW_CLOCK_MANUAL) {
-		now = read_clock(p);
-		if (unlikely(p->clock == CLOCK_REALTIME))
-			check_clock(p, now);
-		do {
-			done = expire(p, now);
-		} while (!done && !p->nr_expired);
-		if (!p->nr_expired)
-			rest(p, now);
-		else if (p->armed > now)
-			program(p, 0);
-	}
+	expire_all(p);
 	ret = p->nr_expired > 0;
 	pthread_mutex_unlock(&p->lock);
 	return ret;
@@ -1256,6 +1260,7 @@ static int process_info(struct htw *htw, struct htw_info *info)
 	unsigned int l;
 
 	pthread_mutex_lock(&p->lock);
+	expire_all(p);
 	*info = (struct htw_info){
 		.features = HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS |
 			    HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL |

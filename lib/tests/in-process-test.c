@@ -109,12 +109,12 @@ static int set_realtime(uint64_t ns)
 	return clock_settime(CLOCK_REALTIME, &ts);
 }
 
-/* To all kinds of times, the first seconds that there are among them. */
+/* To all kinds of times, the first hours that there are among them. */
 TEST(clock_set_back)
 {
 	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
 	const uint64_t starts[] = { 1000000 * HOUR / 3, 50 * HOUR, 1000000 * HOUR / 3 };
-	const uint64_t backs[] = { 2 * HOUR, 49 * HOUR, 1000000 * HOUR / 3 - SEC };
+	const uint64_t backs[] = { 2 * HOUR, 49 * HOUR, 1000000 * HOUR / 3 - HOUR };
 	uint64_t before, near_id, far_id;
 	struct htw_event ev[4];
 	struct htw *htw;

@@ -1382,9 +1382,11 @@ LIB_TEST(put_off_by_the_thousand)
 	}
 	ASSERT_EQ(0, htw_add_many(self->htw, NULL, deadlines, numbers, ids, COUNT, NULL));
 	EXPECT_EQ(COUNT, htw_advance(self->htw, SEC, 0));
-	for (i = 0; i < COUNT; i++)
-		if (i % 3)
-			EXPECT_EQ(0, htw_put_off(self->htw, ids[i], i % 3 == 1 ? HOUR : HTW_DISARMED));
+	for (i = 0; i < COUNT; i++) {
+		const uint64_t words[] = { 0, HOUR, HTW_DISARMED };
+
+		EXPECT_EQ(0, htw_put_off(self->htw, ids[i], words[i % 3]));
+	}
 	while ((n = htw_read(self->htw, ev, 100)))
 		for (i = 0; i < n; i++)
 			seen[ev[i].cookie]++;

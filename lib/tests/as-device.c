@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A device that is none: the tests of the real /dev/htw, linked with this, have their
+ * timers in the process
+ *
+ * The linker leads open(), ioctl(), read() and so on here (--wrap). So the very tests
+ * that say what the device does say what the process does. tools/lib-tests knows which
+ * of them are about more than that.
+ */
+#include "../libhtw.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define FDS	1024
+
+int __real_open(const char *path, int flags, ...);
+int __real_ioctl(int fd, unsigned long command, ...);
+int __real_close(int fd);
+ssize_t __real_read(int fd, void *buf, size_t size);
+int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
+long __real_syscall(long number, ...);
+
+static struct {
+	struct htw *htw;
+	int wait;	/* it is not O_NONBLOCK */
+	int settled;	/* it was shaped, or had a timer */
+} files[FDS];
+
+static struct htw *of(int fd)
+{
+	return fd >= 0 && fd < FDS ? files[fd].htw : NULL;
+}
+
+static int failed(int result)
+{
+	if (result >= 0)
+		return result;
+	errno = -result;
+	return -1;
+}
+
+int __wrap_open(const char *path, int flags, ...)
+{
+	struct htw *htw;
+	va_list args;
+	int mode, fd;
+
+	if (strcmp(path, "/dev/htw")) {
+		va_start(args, flags);
+		mode = va_arg(args, int);
+		va_end(args);
+		return __real_open(path, flags, mode);
+	}
+	if (failed(htw_open(&htw, HTW_BACKEND_PROCESS, NULL)))
+		return -1;
+	/* A number that stays, whichever handle is behind it. */
+	fd = fcntl(htw_fd(htw), F_DUPFD_CLOEXEC, 0);
+	if (fd < 0 || fd >= FDS) {
+		htw_close(htw);
+		return -1;
+	}
+	files[fd].htw = htw;
+	files[fd].wait = !(flags & O_NONBLOCK);
+	files[fd].settled = 0;
+	return fd;
+}
+
+int __wrap_close(int fd)
+{
+	if (of(fd)) {
+		htw_close(files[fd].htw);
+		files[fd].htw = NULL;
+	}
+	return __real_close(fd);
+}
+
+static int set_up(int fd, const struct htw_setup *setup)
+{
+	struct htw *htw;
+	int ret;
+
+	ret = htw_open(&htw, HTW_BACKEND_PROCESS, setup);
+	if (ret)
+		return ret;
+	if (files[fd].settled || !setup->flags) {
+		htw_close(htw);
+		return setup->flags ? -EBUSY : 0;
+	}
+	htw_close(files[fd].htw);
+	files[fd].htw = htw;
+	files[fd].settled = 1;
+	return dup2(htw_fd(htw), fd) < 0 ? -errno : 0;
+}
+
+static int batch(struct htw *htw, struct htw_batch *b)
+{
+	int ret;
+
+	if (b->flags || b->reserved0 || b->reserved)
+		return -EINVAL;
+	ret = htw_batch(htw, (struct htw_op *)(uintptr_t)b->ops, b->count);
+	b->done = b->count;
+	return ret < 0 ? ret : 0;
+}
+
+static int list(struct htw *htw, struct htw_list *l, int harvest)
+{
+	struct htw_query *const entries = (struct htw_query *)(uintptr_t)l->entries;
+	uint64_t cursor = l->cursor;
+	int ret;
+
+	if ((harvest && l->flags) || l->reserved0 || l->reserved[0] || l->reserved[1] ||
+	    cursor > UINT32_MAX)
+		return -EINVAL;
+	ret = harvest ? htw_harvest(htw, entries, l->count) :
+			htw_list_in(htw, l->flags, &cursor, entries, l->count);
+	if (ret < 0)
+		return ret;
+	l->cursor = cursor;
+	l->done = ret;
+	return 0;
+}
+
+static int cancel_all(struct htw *htw, struct htw_cancel_all *all)
+{
+	int64_t ret;
+
+	if (all->reserved0 || all->reserved[0] || all->reserved[1])
+		return -EINVAL;
+	ret = htw_cancel_all(htw, all->flags);
+	if (ret < 0)
+		return ret;
+	all->count = ret;
+	return 0;
+}
+
+static int advance(struct htw *htw, struct htw_advance *a)
+{
+	int64_t ret;
+
+	if (a->reserved0 || a->reserved)
+		return -EINVAL;
+	ret = htw_advance(htw, a->ns, a->flags);
+	if (ret < 0)
+		return ret;
+	a->expired = ret;
+	return 0;
+}
+
+static int next(struct htw *htw, struct htw_next *n)
+{
+	if (n->flags || n->reserved0 || n->reserved)
+		return -EINVAL;
+	return htw_next(htw, &n->timer);
+}
+
+static int command(int fd, unsigned long number, void *arg)
+{
+	struct htw *htw = files[fd].htw;
+	int ret;
+
+	switch (number) {
+	case HTW_SETUP:
+		return set_up(fd, arg);
+	case HTW_INFO:
+		return htw_info(htw, arg);
+	case HTW_ADD:
+		ret = htw_add(htw, arg);
+		files[fd].settled |= !ret;
+		return ret;
+	case HTW_CANCEL:
+		return htw_cancel(htw, arg);
+	case HTW_MOD:
+		return htw_mod(htw, arg);
+	case HTW_QUERY:
+		return htw_query(htw, arg);
+	case HTW_BATCH:
+		files[fd].settled = 1;
+		return batch(htw, arg);
+	case HTW_CANCEL_ALL:
+		return cancel_all(htw, arg);
+	case HTW_LIST:
+		return list(htw, arg, 0);
+	case HTW_HARVEST:
+		return list(htw, arg, 1);
+	case HTW_ADVANCE:
+		return advance(htw, arg);
+	case HTW_NEXT:
+		return next(htw, arg);
+	case HTW_FLUSH:
+		return -ENXIO;
+	default:
+		return -ENOTTY;
+	}
+}
+
+int __wrap_ioctl(int fd, unsigned long number, ...)
+{
+	va_list args;
+	void *arg;
+
+	va_start(args, number);
+	arg = va_arg(args, void *);
+	va_end(args);
+	return of(fd) ? failed(command(fd, number, arg)) : __real_ioctl(fd, number, arg);
+}
+
+static long read_events(int fd, void *buf, size_t size)
+{
+	int n;
+
+	if (size < sizeof(struct htw_event))
+		return failed(-EINVAL);
+	do {
+		n = htw_read(files[fd].htw, buf, size / sizeof(struct htw_event));
+	} while (!n && files[fd].wait && htw_wait(files[fd].htw, -1) > 0);
+	return n > 0 ? n * (long)sizeof(struct htw_event) : failed(n ? n : -EAGAIN);
+}
+
+long __wrap_syscall(long number, ...)
+{
+	long arg[6];
+	va_list args;
+	int i;
+
+	va_start(args, number);
+	for (i = 0; i < 6; i++)
+		arg[i] = va_arg(args, long);
+	va_end(args);
+	if (number == SYS_read && of(arg[0]))
+		return read_events(arg[0], (void *)arg[1], arg[2]);
+	return __real_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+}
+
+ssize_t __wrap_read(int fd, void *buf, size_t size)
+{
+	return of(fd) ? read_events(fd, buf, size) : __real_read(fd, buf, size);
+}
+
+/* Whoever waits has what is due expire, as the device does while nobody looks. */
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	int64_t ns = timeout < 0 ? -1 : timeout * 1000000LL;
+	int ret;
+
+	/* The library's own descriptor is another one than the program's. */
+	if (count != 1 || !of(fds->fd))
+		return __real_poll(fds, count, timeout);
+	ret = htw_wait(files[fds->fd].htw, ns);
+	fds->revents = ret > 0 ? POLLIN & fds->events : 0;
+	return failed(ret);
+}
