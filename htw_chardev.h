@@ -7,7 +7,6 @@ struct vm_area_struct;
 
 extern const struct file_operations htw_fops;
 
-
 int htw_chardev_init(void);
 void htw_chardev_exit(void);
 

@@ -832,15 +832,14 @@ bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **f
 	for (unsigned int l = 0; l < w->levels; l++) {
 		const struct htw_level *lev = &w->level[l];
 		const u64 tick = htw_level_first(w, l);
+		struct list_head *bucket;
 
 		if (tick == HTW_NEVER || (*first && (*first)->expires < tick))
 			continue;
+		bucket = &lev->buckets[htw_ring_index(w, lev, htw_slot(w, lev, tick))];
 		if (!l)
-			*first = list_first_entry(&lev->buckets[htw_ring_index(w, lev, tick)],
-						  struct htw_node, list);
-		else if (!htw_list_first(&lev->buckets[htw_ring_index(w, lev,
-							htw_slot(w, lev, tick))],
-					 &most, first))
+			*first = list_first_entry(bucket, struct htw_node, list);
+		else if (!htw_list_first(bucket, &most, first))
 			return false;
 	}
 	if (*first && (*first)->expires < htw_beyond_first(w))

@@ -31,7 +31,6 @@
 #include "compat.h"
 #include "base.h"
 
-
 struct htw_geometry htw_geometry;
 u32 htw_tick_ns;
 

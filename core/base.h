@@ -110,7 +110,8 @@ void htw_base_free(struct htw_base *base);
 struct htw_base *htw_base_make(struct htw_user *user, enum htw_clock clock, unsigned int cpu);
 void htw_bases_hold(struct htw_user *user);
 void htw_bases_drop(struct htw_user *user);
-void htw_bases_for_each(unsigned int cpu, void (*fn)(struct htw_base *base, void *data), void *data);
+void htw_bases_for_each(unsigned int cpu, void (*fn)(struct htw_base *base, void *data),
+			void *data);
 
 void htw_base_lock_two(struct htw_base *a, struct htw_base *b);
 void htw_base_unlock_two(struct htw_base *a, struct htw_base *b);

@@ -13,5 +13,4 @@ int htw_clockset_listen(struct htw_context *ctx);
 void htw_clockset_leave(struct htw_context *ctx);
 void htw_clockset_exit(void);
 
-
 #endif /* _HTW_CLOCK_WAS_SET_H */

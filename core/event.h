@@ -7,7 +7,6 @@
 
 #include "context.h"
 
-
 /*
  * Field by field: a compound literal would be cleared first, and the place may be
  * a program's memory. Nothing is read from there.

@@ -312,7 +312,7 @@ static u32 htw_deliver_alike_to_queue(struct htw_delivery *d, struct list_head *
  * Return: how many were taken off @due.
  */
 static u32 htw_deliver_alike(struct htw_delivery *d, struct list_head *due, u64 now,
-		      unsigned int *budget)
+			     unsigned int *budget)
 {
 	const struct htw_timer *t = list_first_entry(due, struct htw_timer, node.list);
 	struct htw_context *ctx;

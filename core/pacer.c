@@ -62,7 +62,7 @@
 #define HTW_FIRINGS_PER_SEC	16000u
 
 DEFINE_PER_CPU(struct htw_pacer, htw_pacers);
-DEFINE_MUTEX(htw_pacers_mutex);
+DEFINE_MUTEX(htw_pacers_mutex);	/* see pacer.h */
 
 unsigned int htw_share_percent = 25;
 unsigned int htw_burst_ms = 250;
@@ -175,7 +175,7 @@ void htw_job_fired(struct htw_job *job, u64 when)
 	struct htw_pacer *p = this_cpu_ptr(&htw_pacers);
 
 	p->callbacks++;
-	if (p->window != jiffies) {
+	if (time_after(jiffies, p->window)) {
 		p->crowded = p->firings > HTW_FIRINGS_PER_SEC / HZ;
 		p->window = jiffies;
 		p->firings = 0;
@@ -327,15 +327,12 @@ static void htw_flow_requeue(struct htw_pacer *p, struct htw_flow *flow, u64 now
 
 	lockdep_assert_held(&p->lock);
 
-	if (list_empty(&flow->jobs)) {
+	if (list_empty(&flow->jobs))
 		list_del_init(&flow->link);
-	} else if (flow->class == HTW_CLASS_OTHERS && flow->tokens <= 0) {
+	else if (flow->class == HTW_CLASS_OTHERS && flow->tokens <= 0)
 		htw_flow_park(p, flow, now);
-	} else if (flow->fresh && !--flow->fresh) {
-		list_move_tail(&flow->link, &queue->old);
-	} else if (flow->fresh) {
-		list_move_tail(&flow->link, &queue->fresh);
-	}
+	else if (flow->fresh)
+		list_move_tail(&flow->link, --flow->fresh ? &queue->fresh : &queue->old);
 }
 
 /*
@@ -736,6 +733,7 @@ void htw_pacers_init(void)
 			      HRTIMER_MODE_ABS_SOFT);
 		INIT_CSD(&p->csd, htw_pacer_kicked, p);
 		p->cpu = cpu;
+		p->window = jiffies;
 		for (unsigned int c = 0; c < HTW_CLASSES; c++) {
 			INIT_LIST_HEAD(&p->queues[c].fresh);
 			INIT_LIST_HEAD(&p->queues[c].old);

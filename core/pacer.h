@@ -190,7 +190,7 @@ struct htw_queue {
  * @spent: ns that its runs took (the pacer's own run)
  */
 struct htw_pacer {
-	spinlock_t lock;
+	spinlock_t lock;	/* innermost */
 	struct llist_head kicked;
 	struct hrtimer hrtimer;
 	call_single_data_t csd;

@@ -98,7 +98,7 @@ int main(void)
 		/* Last, so that whoever has just spoken is not hung up on. */
 		while ((k = htw_read(timers, expired, 64)) > 0) {
 			while (k--) {
-				struct connection *c = (struct connection *)(uintptr_t)expired[k].cookie;
+				struct connection *c = (void *)(uintptr_t)expired[k].cookie;
 
 				early += htw_now(timers) < c->heard + IDLE;
 				close(c->server);

@@ -132,7 +132,8 @@ int main(void)
 			fprintf(stderr, "no service manager: timers end with this process\n");
 	}
 	check(htw_info(timers, &info), "htw_info");
-	printf("%s %llu timers\n", fd >= 0 ? "got back" : "started", (unsigned long long)info.timers);
+	printf("%s %llu timers\n", fd >= 0 ? "got back" : "started",
+	       (unsigned long long)info.timers);
 	notify("READY=1", -1);
 
 	while (info.timers) {

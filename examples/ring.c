@@ -64,7 +64,8 @@ int main(void)
 		}
 		check(n, "htw_read");
 	}
-	printf("%u spells ended in %u frames, %u of them too early or twice\n", ended, frames, wrong);
+	printf("%u spells ended in %u frames, %u of them too early or twice\n", ended, frames,
+	       wrong);
 	htw_close(timers);
 	return wrong ? 1 : 0;
 }

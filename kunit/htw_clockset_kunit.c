@@ -268,7 +268,9 @@ static void close_races_with_walk(struct kunit *test)
  */
 static void set_back_before_what_was_due_is_delivered(struct kunit *test)
 {
-	static const u64 back[] = { 100 * NSEC_PER_MSEC, 900 * NSEC_PER_MSEC, 5 * (u64)NSEC_PER_SEC };
+	static const u64 back[] = {
+		100 * NSEC_PER_MSEC, 900 * NSEC_PER_MSEC, 5 * (u64)NSEC_PER_SEC,
+	};
 	const struct htw_setup setup = {
 		.flags = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE,
 		.clock = CLOCK_REALTIME,

@@ -54,7 +54,7 @@ struct notes {
  */
 struct toy {
 	struct htw_job job;
-	spinlock_t lock;
+	spinlock_t lock;	/* guards the job's work, as a wheel's lock does */
 	u64 left;
 	u64 turn;
 	u64 turns[MAX_TURNS];

@@ -188,6 +188,7 @@ static int read_thread(void *data)
 	loff_t pos = 0;
 
 	r->ret = kernel_read(r->file, &r->event, sizeof(r->event), &pos);
+	/* Pairs with the acquires of those who look at what it read. */
 	smp_store_release(&r->done, true);
 	return 0;
 }
@@ -211,6 +212,7 @@ static u32 readers_done(const struct reader *readers)
 {
 	u32 done = 0;
 
+	/* Pairs with the reader's release. */
 	for (u32 i = 0; i < READERS; i++)
 		done += smp_load_acquire(&readers[i].done);
 	return done;
@@ -270,6 +272,7 @@ static void one_reader_is_woken(struct kunit *test)
 		for (u32 k = 0; k < READERS; k++) {
 			const struct reader *r = &readers[k];
 
+			/* Pairs with the reader's release. */
 			if (!smp_load_acquire(&r->done))
 				KUNIT_EXPECT_EQ(test, wait_task_inactive(r->task,
 									 TASK_INTERRUPTIBLE),

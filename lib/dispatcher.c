@@ -574,7 +574,8 @@ HTW_PUBLIC int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw)
 }
 
 HTW_PUBLIC unsigned int htw_dispatcher_shutdown(struct htw_dispatcher *d,
-						struct htw_pending_call *pending, unsigned int count)
+						struct htw_pending_call *pending,
+						unsigned int count)
 {
 	unsigned int told = 0;
 	u32 i;

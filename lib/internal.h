@@ -15,8 +15,8 @@
 /* How many timers one call of the device carries. */
 #define HTW_MANY		256u
 
-/**
- * struct htw_backend_ops - what a backend does
+/*
+ * What a backend does
  *
  * Each is the public function of its name (@list: htw_list_in(), where no state means
  * pending; @ready: 1 if there is something to read), with arguments that are not NULL.

@@ -196,9 +196,9 @@ int htw_every(struct htw *htw, uint64_t first, uint64_t interval, uint64_t cooki
  * @id: the timer, pending, or expired and not read, or kept
  * @ns: in how many ns from now
  *
- * An expiration that was not read is taken back.
+ * An expiration that was not read is taken back, unless it stands in a ring.
  *
- * Return: 0; -ENOENT for one that has ended.
+ * Return: 0; -ENOENT for one that has ended, or whose last event stands in a ring.
  */
 int htw_rearm(struct htw *htw, uint64_t id, uint64_t ns);
 

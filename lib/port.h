@@ -44,6 +44,7 @@ typedef unsigned int gfp_t;
 #define min(a, b) ({ __typeof__(a) _a = (a); __typeof__(b) _b = (b); _a < _b ? _a : _b; })
 #define max(a, b) ({ __typeof__(a) _a = (a); __typeof__(b) _b = (b); _a > _b ? _a : _b; })
 #define min_t(type, a, b)	min((type)(a), (type)(b))
+#define max_t(type, a, b)	max((type)(a), (type)(b))
 
 /* A wheel that is not as it should be would give wrong times: end it. */
 #define WARN_ON(condition) do {						\

@@ -260,7 +260,7 @@ static void program(struct process *p, u64 when)
 	p->armed = when;
 	if (when != U64_MAX) {
 		/* All zero would disarm it. */
-		const u64 ns = max(when, (u64)1);
+		const u64 ns = max_t(u64, when, 1);
 
 		spec.it_value.tv_sec = min(ns / HTW_NS, (u64)(LONG_MAX / 2));
 		spec.it_value.tv_nsec = ns % HTW_NS;
@@ -302,7 +302,7 @@ static int grow(struct process *p, u64 want)
 	size_t bytes;
 
 	/* By an eighth of what is there, and a huge page's at the most. */
-	bytes = have + min(max(have / 8, (size_t)GROW_MIN), (size_t)GROW_MAX);
+	bytes = have + min_t(size_t, max_t(size_t, have / 8, GROW_MIN), GROW_MAX);
 	bytes = max(bytes, (size_t)want * sizeof(struct slot));
 	bytes = min((bytes + GROW_MIN - 1) / GROW_MIN * GROW_MIN, p->reserved);
 	if (mprotect((char *)p->slots + have, bytes - have, PROT_READ | PROT_WRITE))
@@ -510,9 +510,9 @@ static int set_result(int *results, unsigned int i, int result)
 	return !!result;
 }
 
-static int process_add_many(struct htw *htw, const struct htw_add *common, const uint64_t *deadlines,
-			    const uint64_t *cookies, uint64_t *ids, unsigned int count,
-			    int *results)
+static int process_add_many(struct htw *htw, const struct htw_add *common,
+			    const uint64_t *deadlines, const uint64_t *cookies, uint64_t *ids,
+			    unsigned int count, int *results)
 {
 	struct process *p = process_of(htw);
 	struct common all = {
@@ -622,7 +622,8 @@ static int process_mod(struct htw *htw, const struct htw_mod *mod)
 	return ret;
 }
 
-static __attribute__((noinline)) int rearm_slow(struct process *p, u64 id, u64 deadline, u32 flags, u64 now)
+static __attribute__((noinline)) int rearm_slow(struct process *p, u64 id, u64 deadline,
+						u32 flags, u64 now)
 {
 	const struct htw_mod mod = {
 		.id = id,
@@ -653,7 +654,8 @@ static int process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64
 		if (likely(slot < p->nr_slots) && likely(p->slots[slot].node.name == id))
 			move(p, &p->slots[slot], htw_sum(deadlines[i], from), now);
 		else
-			failed += set_result(results, i, rearm_slow(p, id, deadlines[i], flags, now));
+			failed += set_result(results, i,
+					     rearm_slow(p, id, deadlines[i], flags, now));
 	}
 	finish(p);
 	pthread_mutex_unlock(&p->lock);
@@ -1192,7 +1194,7 @@ static int process_list(struct htw *htw, unsigned int states, uint64_t *cursor,
 		return -EINVAL;
 	if (!states)
 		states = HTW_LIST_PENDING;
-	count = min(count, (unsigned int)INT_MAX);
+	count = min_t(unsigned int, count, INT_MAX);
 	pthread_mutex_lock(&p->lock);
 	got = walk(p, states, cursor, entries, count, false);
 	pthread_mutex_unlock(&p->lock);
@@ -1205,7 +1207,7 @@ static int process_harvest(struct htw *htw, struct htw_query *entries, unsigned 
 	unsigned int got;
 	u64 cursor = 0;
 
-	count = min(count, (unsigned int)INT_MAX);
+	count = min_t(unsigned int, count, INT_MAX);
 	pthread_mutex_lock(&p->lock);
 	got = walk(p, HTW_LIST_PENDING, &cursor, entries, count, true);
 	pthread_mutex_unlock(&p->lock);

@@ -845,7 +845,8 @@ LIB_TEST(setup_that_is_wrong)
 		{ -EINVAL, { .reserved = { 0, 0, 1 } } },
 		{ -EINVAL, { .reserved0 = 1 } },
 		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC } },
-		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = 1, .levels = 1, .slots = { 8 } } },
+		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = 1, .levels = 1,
+			     .slots = { 8 } } },
 		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = 2 * SEC, .levels = 1,
 			     .slots = { 8 } } },
 		{ -ERANGE, { .flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 1,
@@ -921,6 +922,14 @@ static uint64_t model_tick(const struct model *m, uint64_t deadline)
 	return deadline / m->tick + !!(deadline % m->tick);
 }
 
+static bool model_before(const struct model *m, unsigned int a, unsigned int b)
+{
+	const uint64_t tick_a = model_tick(m, m->deadline[a]);
+	const uint64_t tick_b = model_tick(m, m->deadline[b]);
+
+	return tick_a < tick_b || (tick_a == tick_b && m->serial[a] < m->serial[b]);
+}
+
 /* The next one to expire by now, or MODEL. */
 static unsigned int model_next(const struct model *m)
 {
@@ -929,9 +938,7 @@ static unsigned int model_next(const struct model *m)
 	for (i = 0; i < MODEL; i++) {
 		if (!m->id[i] || model_tick(m, m->deadline[i]) > m->now / m->tick)
 			continue;
-		if (best == MODEL || model_tick(m, m->deadline[i]) < model_tick(m, m->deadline[best]) ||
-		    (model_tick(m, m->deadline[i]) == model_tick(m, m->deadline[best]) &&
-		     m->serial[i] < m->serial[best]))
+		if (best == MODEL || model_before(m, i, best))
 			best = i;
 	}
 	return best;
@@ -1200,7 +1207,8 @@ static void *work(void *arg)
 
 	for (round = 0; round < 400; round++) {
 		for (i = 0; i < ARRAY_SIZE(ids); i++) {
-			ret = htw_after(w->htw, random_next(&w->seed) % (4 * MSEC), w->seed, &ids[i]);
+			ret = htw_after(w->htw, random_next(&w->seed) % (4 * MSEC), w->seed,
+					&ids[i]);
 			w->wrong |= ret;
 			w->added++;
 		}
@@ -1278,7 +1286,8 @@ LIB_TEST(a_hundred_thousand)
 	while ((n = htw_read(self->htw, ev, 256))) {
 		for (i = 0; i < n; i++) {
 			EXPECT_EQ(ev[i].cookie, ev[i].deadline);
-			EXPECT_LE(before / self->tick, (ev[i].deadline + self->tick - 1) / self->tick);
+			EXPECT_LE(before / self->tick,
+				  (ev[i].deadline + self->tick - 1) / self->tick);
 			before = ev[i].deadline;
 		}
 		got += n;
@@ -1287,6 +1296,132 @@ LIB_TEST(a_hundred_thousand)
 	EXPECT_EQ(0, timers(self->htw));
 	free(ids);
 	free(deadlines);
+}
+
+/* What only the device has: the table, and descriptors that change hands. */
+
+static void expect_one(struct __test_metadata *_metadata, struct htw *htw, uint64_t id,
+		       uint64_t deadline)
+{
+	struct htw_event ev[2];
+
+	ASSERT_EQ(1, htw_read(htw, ev, 2));
+	EXPECT_EQ(id, ev[0].id);
+	EXPECT_EQ(deadline, ev[0].deadline);
+	EXPECT_EQ(HTW_EVENT_MORE, ev[0].flags);
+}
+
+LIB_TEST(put_off)
+{
+	struct htw_event ev[2];
+	uint64_t *word;
+	uint64_t id;
+
+	if (variant->backend != HTW_BACKEND_DEVICE)
+		SKIP(return, "there is no table in the process");
+	ASSERT_EQ(0, htw_map_table(self->htw));
+	EXPECT_EQ(0, htw_map_table(self->htw));
+	id = start_after(self->htw, SEC, 1);
+
+	/* Before it comes: the kernel sees it in time. */
+	EXPECT_EQ(0, htw_put_off(self->htw, id, 5 * SEC));
+	EXPECT_EQ(0, htw_advance(self->htw, 4 * SEC, HTW_F_ABS));
+	EXPECT_EQ(1, htw_advance(self->htw, 5 * SEC, HTW_F_ABS));
+	expect_one(_metadata, self->htw, id, 5 * SEC);
+
+	/* When it has come, and was not read: the event is not for us. */
+	EXPECT_EQ(0, htw_rearm(self->htw, id, SEC));
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	EXPECT_EQ(0, htw_put_off(self->htw, id, 20 * SEC));
+	EXPECT_EQ(0, htw_read(self->htw, ev, 2));
+	EXPECT_EQ(0, htw_advance(self->htw, 19 * SEC, HTW_F_ABS));
+	EXPECT_EQ(0, htw_read(self->htw, ev, 2));
+	EXPECT_EQ(1, htw_advance(self->htw, 20 * SEC, HTW_F_ABS));
+	expect_one(_metadata, self->htw, id, 20 * SEC);
+
+	/* Not at all, before and after. */
+	EXPECT_EQ(0, htw_rearm(self->htw, id, SEC));
+	EXPECT_EQ(0, htw_put_off(self->htw, id, HTW_DISARMED));
+	EXPECT_EQ(0, htw_advance(self->htw, HOUR, 0));
+	EXPECT_EQ(0, htw_read(self->htw, ev, 2));
+	EXPECT_EQ(0, htw_rearm(self->htw, id, SEC));
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	EXPECT_EQ(0, htw_put_off(self->htw, id, HTW_DISARMED));
+	EXPECT_EQ(0, htw_read(self->htw, ev, 2));
+	EXPECT_EQ(1, timers(self->htw));
+
+	/* By hand. */
+	word = htw_table_word(self->htw, id);
+	ASSERT_NE(NULL, word);
+	EXPECT_EQ(0, htw_rearm(self->htw, id, SEC));
+	__atomic_store_n(word, htw_now(self->htw) + 2 * SEC, __ATOMIC_RELAXED);
+	EXPECT_EQ(0, htw_advance(self->htw, SEC, 0));
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	EXPECT_EQ(1, htw_read(self->htw, ev, 2));
+
+	EXPECT_EQ(0, htw_stop(self->htw, id));
+	EXPECT_EQ(-ENOENT, htw_put_off(self->htw, 0xffffffff, 1));
+	EXPECT_EQ(NULL, htw_table_word(self->htw, 0xffffffff));
+}
+
+/* Many at once whose deadlines were put off too late to be seen by the kernel. */
+LIB_TEST(put_off_by_the_thousand)
+{
+	enum { COUNT = 1000 };
+	uint64_t ids[COUNT], deadlines[COUNT], numbers[COUNT];
+	struct htw_event ev[100];
+	unsigned int seen[COUNT] = { };
+	int i, n;
+
+	if (variant->backend != HTW_BACKEND_DEVICE)
+		SKIP(return, "there is no table in the process");
+	ASSERT_EQ(0, htw_map_table(self->htw));
+	for (i = 0; i < COUNT; i++) {
+		deadlines[i] = SEC;
+		numbers[i] = i;
+	}
+	ASSERT_EQ(0, htw_add_many(self->htw, NULL, deadlines, numbers, ids, COUNT, NULL));
+	EXPECT_EQ(COUNT, htw_advance(self->htw, SEC, 0));
+	for (i = 0; i < COUNT; i++)
+		if (i % 3)
+			EXPECT_EQ(0, htw_put_off(self->htw, ids[i], i % 3 == 1 ? HOUR : HTW_DISARMED));
+	while ((n = htw_read(self->htw, ev, 100)))
+		for (i = 0; i < n; i++)
+			seen[ev[i].cookie]++;
+	for (i = 0; i < COUNT; i++)
+		EXPECT_EQ(i % 3 == 0, seen[i]);
+	EXPECT_EQ((COUNT + 1) / 3, htw_advance(self->htw, HOUR, HTW_F_ABS));
+	while ((n = htw_read(self->htw, ev, 100)))
+		for (i = 0; i < n; i++)
+			seen[ev[i].cookie]++;
+	for (i = 0; i < COUNT; i++)
+		EXPECT_EQ(i % 3 != 2, seen[i]);
+	EXPECT_EQ(0, htw_stop_many(self->htw, ids, COUNT, NULL));
+	EXPECT_EQ(0, timers(self->htw));
+}
+
+LIB_TEST(two_handles_of_one_descriptor)
+{
+	struct htw_event ev[2];
+	struct htw *other;
+	uint64_t id;
+
+	if (variant->backend != HTW_BACKEND_DEVICE)
+		SKIP(return, "the process has no descriptor that could be passed on");
+	ASSERT_EQ(0, htw_open_fd(&other, dup(htw_fd(self->htw))));
+	EXPECT_EQ(HTW_BACKEND_DEVICE, htw_backend(other));
+	id = start_after(self->htw, SEC, 4);
+	EXPECT_EQ(1, timers(other));
+	EXPECT_EQ(0, htw_rearm(other, id, 2 * SEC));
+	EXPECT_EQ(1, htw_advance(other, 2 * SEC, 0));
+	/* With a ring it is for who has it mapped. */
+	EXPECT_EQ(variant->ring ? 0 : 1, htw_read(other, ev, 2));
+	EXPECT_EQ(variant->ring ? 1 : 0, htw_read(self->htw, ev, 2));
+	EXPECT_EQ(id, ev[0].id);
+	id = start_after(self->htw, SEC, 5);
+	htw_close(other);
+	EXPECT_EQ(1, timers(self->htw));
+	EXPECT_EQ(0, htw_stop(self->htw, id));
 }
 
 TEST(versions_and_choices)

@@ -7,11 +7,11 @@ CONNECTIONS = 65536
 # The attacks of tools/contain/attackers.c: by one unprivileged user, and by more than
 # one, or root. How many timers they have in all is in their rows.
 ONE_USER = (("one_context", 50000), ("two_clocks", 100000), ("three_clocks", 150000), ("private_wheels", 150000),
-            ("co_prime", 64), ("waiters", 1), ("nested_waiters", 1), ("nested_contexts", 64), ("sigio", 1), ("reopening", 50000),
-            ("many_contexts", 10000), ("subuids", 80000), ("table", 20000), ("bursts", MILLION),
-            ("ten_thousand", 10000), ("hundred_thousand", 100000), ("million", MILLION))
-OTHERS = (("two_users", 200000), ("many_users", 160000), ("light_users", 1920), ("private_users", 2048), ("nested_users", 64),
-          ("privileged", 250000))
+            ("co_prime", 64), ("waiters", 1), ("nested_waiters", 1), ("nested_contexts", 64), ("sigio", 1),
+            ("reopening", 50000), ("many_contexts", 10000), ("subuids", 80000), ("table", 20000),
+            ("bursts", MILLION), ("ten_thousand", 10000), ("hundred_thousand", 100000), ("million", MILLION))
+OTHERS = (("two_users", 200000), ("many_users", 160000), ("light_users", 1920), ("private_users", 2048),
+          ("nested_users", 64), ("privileged", 250000))
 # A tick, and 1 ms; half a millisecond more until it is read.
 LATE, LATE_READ = 2000000, 2500000
 

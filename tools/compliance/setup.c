@@ -176,7 +176,7 @@ void check_setup(void)
 		info = set_up("64", (struct htw_setup){
 			.flags = HTW_SETUP_RING, .ring_entries = 64 });
 		expect_number("ring_entries of HTW_INFO", 64, info.ring_entries);
-		begin("ring_entries: ERANGE for none and too many, EINVAL for what is no power of two");
+		begin("ring_entries: ERANGE for too few and too many, EINVAL if no power of two");
 		setup_fails("0", (struct htw_setup){ .flags = HTW_SETUP_RING }, ERANGE);
 		setup_fails("3", (struct htw_setup){
 			.flags = HTW_SETUP_RING, .ring_entries = 3 }, EINVAL);

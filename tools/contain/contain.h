@@ -58,11 +58,13 @@ struct attack_context {
  * @VICTIM_ROOT: root's, read from a descriptor
  * @VICTIM_USER: those of an unprivileged user who is no attacker
  * @VICTIM_CALLOUT: a module's callouts, which nobody reads
+ * @VICTIMS: how many there are
  */
 enum victim {
 	VICTIM_ROOT,
 	VICTIM_USER,
 	VICTIM_CALLOUT,
+	/* private: the number of them */
 	VICTIMS,
 };
 
@@ -109,12 +111,14 @@ extern const char * const victim_names[VICTIMS];
  * @PHASE_BURST: the attack has just begun; the counting task hogs the CPU
  * @PHASE_SUSTAINED: the attack has used up what it may use at once
  * @PHASE_IDLE: the same, and the counting task is stopped
+ * @PHASES: how many there are
  */
 enum phase {
 	PHASE_ALONE,
 	PHASE_BURST,
 	PHASE_SUSTAINED,
 	PHASE_IDLE,
+	/* private: the number of them */
 	PHASES,
 };
 
@@ -186,10 +190,12 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
  * enum meddling - what an unprivileged user does to another CPU than its own
  * @MEDDLE_KICKS: again and again moves a timer that waits there to be due at once
  * @MEDDLE_VECTORS: moves 50,000 timers there, which are due each millisecond, over and over
+ * @MEDDLINGS: how many there are
  */
 enum meddling {
 	MEDDLE_KICKS,
 	MEDDLE_VECTORS,
+	/* private: the number of them */
 	MEDDLINGS,
 };
 

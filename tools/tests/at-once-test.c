@@ -113,7 +113,8 @@ HTW_TEST(a_mod_whose_deadline_has_come)
 		for (int before = PENDING; before <= DISARMED; before++) {
 			for (unsigned int i = 0; i < ARRAY_SIZE(past); i++) {
 				struct htw_add a = {
-					.deadline = before == PENDING ? HOUR : 0, .flags = HTW_F_KEEP,
+					.deadline = before == PENDING ? HOUR : 0,
+					.flags = HTW_F_KEEP,
 				};
 
 				ASSERT_EQ(0, add(self->fd, SINGLE, &a));

@@ -801,6 +801,56 @@ HTW_TEST(stat_counts)
 	EXPECT_NE(NULL, strstr(out, "buckets in use\n"));
 }
 
+/* Whose softirq time it was, on which CPU; and what top makes of it. */
+HTW_TEST(stat_of_users)
+{
+	static const char * const command[] = { "htwctl", "top", "--interval", "100ms", NULL };
+	struct json_object *before, *after, *users;
+	struct htw_event events[10];
+	struct screen screen;
+	bool found = false;
+	int line;
+
+	ASSERT_EQ(DONE, run("htwctl stat --format=json"));
+	before = json_line(0);
+	ASSERT_NE(NULL, before);
+	for (int i = 0; i < 10; i++)
+		ASSERT_NE(0, htw_start(self->fd, MSEC, i));
+	ASSERT_EQ(10, htw_collect(self->fd, events, 10));
+	ASSERT_EQ(DONE, run("htwctl stat --format=json"));
+	after = json_line(0);
+	ASSERT_NE(NULL, after);
+	ASSERT_NE(NULL, array(after, "pacers"));
+	EXPECT_EQ(htw_cpus(), json_object_array_length(array(after, "pacers")));
+	EXPECT_LT(sum_of(array(before, "pacers"), "spent_ns"),
+		  sum_of(array(after, "pacers"), "spent_ns"));
+	users = array(after, "users");
+	ASSERT_NE(NULL, users);
+	for (size_t i = 0; i < json_object_array_length(users); i++) {
+		struct json_object *user = json_object_array_get_idx(users, i);
+
+		/* A line of the user, and one of each CPU that has worked for it. */
+		if (strcmp(string(user, "user"), "0:privileged"))
+			continue;
+		if (json_object_object_get_ex(user, "contexts", NULL)) {
+			EXPECT_LE(1, number(user, "contexts"));
+		} else if (number(user, "cpu") == 0) {
+			found = number(user, "spent_ns") > 0;
+		}
+	}
+	EXPECT_TRUE(found);
+	json_object_put(before);
+	json_object_put(after);
+
+	ASSERT_TRUE(screen_start(&screen, 24, 100, "xterm-256color", command));
+	ASSERT_TRUE(screen_until(&screen, screen_find(&screen, 0, "q quit") == 23));
+	line = screen_find(&screen, 0, "SHARE");
+	ASSERT_LE(0, line);
+	EXPECT_LT(line, screen_find(&screen, line, "root "));
+	EXPECT_TRUE(screen_type(&screen, "q"));
+	EXPECT_EQ(DONE, screen_end(&screen));
+}
+
 HTW_TEST(stat_rates)
 {
 	struct json_object *object;

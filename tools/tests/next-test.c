@@ -57,11 +57,11 @@ HTW_TEST(as_a_list_says)
 		EXPECT_EQ(-ENOENT, next_of(fd, &next));
 		memset(ids, 0, sizeof(ids));
 		for (unsigned int i = 0; i < STEPS; i++) {
-			const __u64 r = xorshift64(&random);
+			const __u64 r = htw_random(&random);
 			__u64 *id = &ids[r % TIMERS];
 			/* From some ticks to a thousand years; real clocks: out of reach. */
 			const __u64 ns = (manual ? 0 : HOUR) +
-					 ((xorshift64(&random) >> 1) >> (r >> 32) % 63);
+					 ((htw_random(&random) >> 1) >> (r >> 32) % 63);
 
 			if (!*id)
 				*id = htw_start(fd, ns + 1, r % TIMERS);
@@ -99,7 +99,7 @@ HTW_TEST(from_one_to_the_next)
 	NEEDS(HTW_FEATURE_NEXT | HTW_FEATURE_MANUAL);
 	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
 	for (int i = 0; i < 500; i++)
-		ASSERT_NE(0, htw_start(self->fd, (i + 1) * (xorshift64(&random) % HOUR / 500), i));
+		ASSERT_NE(0, htw_start(self->fd, (i + 1) * (htw_random(&random) % HOUR / 500), i));
 	for (int i = 0; i < 500; i++) {
 		if (next_of(self->fd, &next))
 			break;
@@ -194,7 +194,7 @@ static __u32 count_listed(int fd, __u32 flags, struct htw_query *entries)
 	return htw_call(fd, HTW_LIST, &list) ? ~0U : list.done;
 }
 
-/* Whatever there is is in one of three states, and told by its bit. */
+/* All timers are in one of three states, and told by its bit. */
 HTW_TEST(lists_by_state)
 {
 	static const __u16 states[] = {

@@ -765,8 +765,10 @@ struct htw_ring {
 #define HTW_OFF_TABLE		0x100000000ULL
 
 /**
- * HTW_TABLE_SIZE() - bytes of the table of deadlines that so many timers need: a __u64
- * for each of 64 slots that hold 63 of them. mmap() rounds up to pages.
+ * HTW_TABLE_SIZE() - bytes of the table of deadlines that so many timers need
+ * @timers: how many
+ *
+ * A __u64 for each of 64 slots that hold 63 of them. mmap() rounds up to pages.
  */
 #define HTW_TABLE_SIZE(timers)		(((__u64)(timers) + 62) / 63 * 512)
 
@@ -779,8 +781,13 @@ struct htw_ring {
 /** HTW_ID_IS_ERROR() - does what HTW_VECTOR has written say that an operation failed? */
 #define HTW_ID_IS_ERROR(id)		((__u64)(id) >= (__u64)-4095)
 
+static __inline__ int __htw_id_error(__u64 id)
+{
+	return HTW_ID_IS_ERROR(id) ? (int)(__s64)id : 0;
+}
+
 /** HTW_ID_ERROR() - and with what: a negative errno, as -ENOENT; else zero */
-#define HTW_ID_ERROR(id)		(HTW_ID_IS_ERROR(id) ? (int)(__s64)(id) : 0)
+#define HTW_ID_ERROR(id)		__htw_id_error(id)
 
 /* Of ioctl numbers 0xE7 00-1F is htw's: see docs/ioctl-number.rst. */
 #define HTW_IOC			0xe7
