@@ -212,9 +212,10 @@ static u32 readers_done(const struct reader *readers)
 {
 	u32 done = 0;
 
-	/* Pairs with the reader's release. */
-	for (u32 i = 0; i < READERS; i++)
+	for (u32 i = 0; i < READERS; i++) {
+		/* Pairs with the reader's release. */
 		done += smp_load_acquire(&readers[i].done);
+	}
 	return done;
 }
 
