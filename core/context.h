@@ -289,7 +289,8 @@ static inline unsigned int htw_context_cpu(const struct htw_context *ctx)
  */
 static inline struct htw_base *htw_context_base(const struct htw_context *ctx)
 {
-	return ctx->own ?: *per_cpu_ptr(ctx->bases, htw_context_cpu(ctx));
+	/* Pairs with htw_base_make(), by the address. */
+	return ctx->own ?: READ_ONCE(*per_cpu_ptr(ctx->bases, htw_context_cpu(ctx)));
 }
 
 /*
@@ -308,7 +309,7 @@ static inline struct htw_base *htw_context_make_base(const struct htw_context *c
 static inline struct htw_base *htw_context_base_of(const struct htw_context *ctx,
 						   const struct htw_timer *t)
 {
-	return ctx->own ?: *per_cpu_ptr(ctx->bases, READ_ONCE(t->node.cpu));
+	return ctx->own ?: READ_ONCE(*per_cpu_ptr(ctx->bases, READ_ONCE(t->node.cpu)));
 }
 
 /* For work of contexts that may take long. */
