@@ -48,7 +48,7 @@ help:
 	@echo 'make bench-check  a quick part of it, against the committed report'
 	@echo 'make check      what every change must pass, in a quarter of an hour: build, style,'
 	@echo '                unit tests, device tests on Linux 6.12, bench-check'
-	@echo 'make check-all  the rest: all kernels, x86_64 with KASAN, lockdep and KCSAN'
+	@echo 'make check-all  the rest: all kernels, x86_64 with KASAN and lockdep'
 	@echo 'All from make demo on need Debian 12; each installs what it needs and is missing.'
 
 demo:

@@ -295,7 +295,7 @@ static void htw_base_detach(struct htw_base *base)
 
 	list_del(&base->link);
 	spin_lock_bh(&base->lock);
-	base->job.dead = true;
+	WRITE_ONCE(base->job.dead, true);
 	/* From here on nobody programs it. */
 	if (!htw_job_is_scheduled(&base->job))
 		set_bit(0, &base->job.scheduled);

@@ -116,7 +116,7 @@ static void htw_wake_paced(struct htw_context *ctx, unsigned int *units)
 
 	spin_lock_irqsave(&ctx->wait.lock, flags);
 	if (!ctx->wake_job.dead && htw_wake_begin(ctx) && !htw_wake_walk(ctx, units)) {
-		ctx->wake_job.pacer = this_cpu_ptr(&htw_pacers);
+		WRITE_ONCE(ctx->wake_job.pacer, this_cpu_ptr(&htw_pacers));
 		htw_job_schedule(&ctx->wake_job, 0);
 	}
 	spin_unlock_irqrestore(&ctx->wait.lock, flags);
@@ -232,7 +232,7 @@ void htw_wake_stop(struct htw_context *ctx)
 {
 	mutex_lock(&htw_pacers_mutex);
 	spin_lock_irq(&ctx->wait.lock);
-	ctx->wake_job.dead = true;
+	WRITE_ONCE(ctx->wake_job.dead, true);
 	spin_unlock_irq(&ctx->wait.lock);
 	htw_job_cancel(&ctx->wake_job);
 	mutex_unlock(&htw_pacers_mutex);
