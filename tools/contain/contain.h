@@ -64,7 +64,6 @@ enum victim {
 	VICTIM_ROOT,
 	VICTIM_USER,
 	VICTIM_CALLOUT,
-	/* private: the number of them */
 	VICTIMS,
 };
 
@@ -118,7 +117,6 @@ enum phase {
 	PHASE_BURST,
 	PHASE_SUSTAINED,
 	PHASE_IDLE,
-	/* private: the number of them */
 	PHASES,
 };
 
@@ -195,7 +193,6 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 enum meddling {
 	MEDDLE_KICKS,
 	MEDDLE_VECTORS,
-	/* private: the number of them */
 	MEDDLINGS,
 };
 
