@@ -11,7 +11,7 @@
  * it may come once for nothing.
  *
  * The hrtimer's callback does no more than to schedule the base with its CPU's
- * pacer, which has it deliver what is due, some at a time: see htw_pacer.c.
+ * pacer, which has it deliver what is due, some at a time: see pacer.c.
  *
  * When a CPU goes away, another one's pacer adopts its bases as they are, and when
  * it comes back they are its own again. No timer is moved, and nothing can fail.

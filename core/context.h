@@ -68,7 +68,7 @@
  * @shrink_delay: jiffies from a fall in use to looking for chunks (@lock)
  * @shrink_marked: chunks have been marked (@shrink's own)
  * @shrink_gp: the grace period that began then (@shrink's own)
- * @shrink: gives chunks back, see htw_shrink.c
+ * @shrink: gives chunks back, see shrink.c
  * @used: it has had a timer that was armed, or is about to be: its shape is settled
  *	(@lock, or a timer that is reserved)
  * @clock: the clock of all its timers (settled before the first timer, @lock)
@@ -83,7 +83,7 @@
  * @timens: ns that the opener's time namespace is ahead of the clock (settled
  *	before the first timer)
  * @user: whom its timers count for; never changes
- * @listens: it may have timers with %HTW_TIMER_CANCEL_ON_SET: htw_clockset.c
+ * @listens: it may have timers with %HTW_TIMER_CANCEL_ON_SET: clock_was_set.c
  * @listener: on the list of those that do (that file's mutex)
  * @set_work: walks its timers when CLOCK_REALTIME has been set
  * @sets_seen: as of which htw_clockset_count() that was last done (@set_work)

@@ -4,7 +4,7 @@
  *
  * Everything that htw does in softirq is a job: a wheel with timers that are due,
  * or a context with waiters left to wake. A job belongs to a user, and the jobs of
- * a user on a CPU are a flow. See htw_pacer.c.
+ * a user on a CPU are a flow. See pacer.c.
  */
 #ifndef _HTW_PACER_H
 #define _HTW_PACER_H

@@ -7,7 +7,7 @@
  * from &struct htw_completions. A program that scribbles over the page loses
  * its own expirations, or sees some twice, and hurts nobody else.
  *
- * What is filled in and how is with the queue of expirations, in htw_queue.c.
+ * What is filled in and how is with the queue of expirations, in expire.c.
  */
 
 #include <linux/err.h>

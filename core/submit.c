@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Operations on timers, in runs: on timers that are not simply pending; see
- * htw_run.h
+ * submit.h
  */
 
 #include "submit.h"

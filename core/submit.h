@@ -10,7 +10,7 @@
  * of the base that the timer was last on, and looks again. Pending there: it stays
  * so while that lock is held. Otherwise the context's lock settles it; found
  * pending after all, it has just been armed on another CPU, and the operation
- * starts over. That is in htw_run.c.
+ * starts over. That is in submit.c.
  */
 #ifndef _HTW_SUBMIT_H
 #define _HTW_SUBMIT_H

@@ -5,7 +5,7 @@
  * The words of a chunk's 64 slots are 512 bytes of a page that it shares with
  * its neighbours, and the chunk's header tells where. The page is there for as
  * long as the context, so a word is found with no lock. What the words mean is
- * with those who look at them: the delivery, in htw_queue.c, when a deadline
+ * with those who look at them: the delivery, in expire.c, when a deadline
  * comes, and whoever tells a program about a timer.
  */
 

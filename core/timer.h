@@ -56,7 +56,7 @@ enum htw_timer_state {
 
 /**
  * enum htw_timer_flag - bits of &htw_node.flags
- * @HTW_NODE_CALLOUT: not a context's timer, but a callout, see htw_callout.c
+ * @HTW_NODE_CALLOUT: not a context's timer, but a callout, see callout.c
  * @HTW_TIMER_KEEP: %HTW_F_KEEP
  * @HTW_TIMER_STOPPED: cancelled after it expired: the expiration that waits is
  *	the last, and &htw_timer.interval holds its missed count
@@ -107,7 +107,7 @@ struct htw_timer {
  * @table: the words of its slots in the table of deadlines, or NULL; set once, and
  *	read without a lock
  * @zero: never written: the header's &htw_node.place is in it
- * @sum: of the generations when no timer was in use, or zero (htw_shrink.c's)
+ * @sum: of the generations when no timer was in use, or zero (shrink.c's)
  * @rcu: frees it, once it has been given back
  * @header: the room of a timer
  * @timers: the timers

@@ -62,6 +62,41 @@ static void probe_stop(void *data)
 	htw_callout_cancel_sync(&p->callout);
 }
 
+/* Started and stopped before htw is there, as another driver that is built in may do. */
+static struct probe early_fires, early_stopped, early_moved;
+static bool early_was_pending;
+
+static int __init start_early(void)
+{
+	struct probe *const probes[] = { &early_fires, &early_stopped, &early_moved };
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(probes); i++) {
+		init_completion(&probes[i]->begun);
+		probes[i]->due = ktime_get_ns() + 10 * MS;
+		htw_callout_init(&probes[i]->callout, probe_called);
+		htw_callout_start_at(&probes[i]->callout, probes[i]->due, 0);
+	}
+	early_was_pending = htw_callout_cancel(&early_stopped.callout);
+	early_moved.due += 3600 * (u64)NSEC_PER_SEC;
+	early_was_pending &= htw_callout_start_at(&early_moved.callout, early_moved.due, 0);
+	return 0;
+}
+core_initcall(start_early);
+
+static void callout_may_be_started_before_htw(struct kunit *test)
+{
+	KUNIT_EXPECT_TRUE(test, early_was_pending);
+	KUNIT_ASSERT_NE(test, wait_for_completion_timeout(&early_fires.begun, 100 * HZ), 0);
+	htw_callout_cancel_sync(&early_fires.callout);
+	KUNIT_EXPECT_EQ(test, atomic_read(&early_fires.calls), 1);
+	KUNIT_EXPECT_GE(test, early_fires.fired, early_fires.due);
+	KUNIT_EXPECT_EQ(test, atomic_read(&early_stopped.calls), 0);
+	KUNIT_EXPECT_FALSE(test, htw_callout_pending(&early_stopped.callout));
+	/* It has come over to a wheel, where it can be found. */
+	KUNIT_EXPECT_EQ(test, atomic_read(&early_moved.calls), 0);
+	KUNIT_EXPECT_TRUE(test, htw_callout_cancel(&early_moved.callout));
+}
+
 static struct probe *probe_new(struct kunit *test)
 {
 	struct probe *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
@@ -300,6 +335,7 @@ static void called_though_its_cpu_has_gone(struct kunit *test)
 #endif
 
 static struct kunit_case cases[] = {
+	KUNIT_CASE(callout_may_be_started_before_htw),
 	KUNIT_CASE(called_once_and_not_early),
 	KUNIT_CASE(past_is_called_but_not_from_within_start),
 	KUNIT_CASE(start_says_whether_it_was_pending),
