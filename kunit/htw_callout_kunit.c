@@ -77,7 +77,8 @@ static int __init start_early(void)
 		htw_callout_start_at(&probes[i]->callout, probes[i]->due, 0);
 	}
 	early_was_pending = htw_callout_cancel(&early_stopped.callout);
-	early_moved.due += 3600 * (u64)NSEC_PER_SEC;
+	/* In a hundred years: in virtual time other suites let many days pass before this. */
+	early_moved.due += 36500 * 86400 * (u64)NSEC_PER_SEC;
 	early_was_pending &= htw_callout_start_at(&early_moved.callout, early_moved.due, 0);
 	return 0;
 }
