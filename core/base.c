@@ -42,8 +42,8 @@ static struct htw_user htw_callout_user = { .class = HTW_CLASS_CALLOUTS };
 
 /*
  * Where callouts wait that are started before htw_engine_init(), which takes them
- * over; that can be only where all is built in. All that it has is a list: each
- * node counts as due, in ns, and nobody is woken up.
+ * over; that happens only in kernels with htw built in. It has a list instead of a
+ * wheel, its tick is 1 ns, and it has no hrtimer: nothing expires there.
  */
 struct htw_base htw_early_base = {
 	.wheel = {
@@ -159,8 +159,8 @@ void htw_base_unlock_two(struct htw_base *a, struct htw_base *b)
  * @now: what htw_base_now() returned a short while ago
  *
  * A clock that reads earlier than the wheel's cursor was set back: what is
- * started now would count as past. It is read again, under the lock: the
- * caller may have read it before somebody else moved the cursor.
+ * started now would count as past. It is read again, under the lock: another CPU
+ * may have moved the cursor since the caller read it.
  *
  * Return: what it is now.
  */
@@ -280,12 +280,16 @@ static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
 	return HRTIMER_NORESTART;
 }
 
-static void htw_base_free_rcu(struct rcu_head *rcu)
+/* Frees a base that nobody can find, with its wheel. */
+static void htw_base_destroy(struct htw_base *base)
 {
-	struct htw_base *base = container_of(rcu, struct htw_base, rcu);
-
 	htw_wheel_destroy(&base->wheel);
 	kfree(base);
+}
+
+static void htw_base_free_rcu(struct rcu_head *rcu)
+{
+	htw_base_destroy(container_of(rcu, struct htw_base, rcu));
 }
 
 /* Takes a base away from its CPU; it may be freed a grace period later. */
@@ -297,8 +301,7 @@ static void htw_base_detach(struct htw_base *base)
 	spin_lock_bh(&base->lock);
 	WRITE_ONCE(base->job.dead, true);
 	/* From here on nobody programs it. */
-	if (!htw_job_is_scheduled(&base->job))
-		set_bit(0, &base->job.scheduled);
+	set_bit(0, &base->job.scheduled);
 	spin_unlock_bh(&base->lock);
 	hrtimer_cancel(&base->hrtimer);
 	htw_job_cancel(&base->job);
@@ -341,14 +344,13 @@ static struct htw_base *htw_base_alloc(struct htw_user *user, enum htw_clock clo
 			      HRTIMER_MODE_ABS_SOFT);
 	htw_wheel_init(&base->wheel, geo, htw_tick(base, htw_base_now(base)));
 	if (htw_wheel_install_all(&base->wheel, gfp, node)) {
-		htw_wheel_destroy(&base->wheel);
-		kfree(base);
+		htw_base_destroy(base);
 		return NULL;
 	}
 	return base;
 }
 
-/* Has a CPU's pacer serve a base that nobody has seen yet. */
+/* Assigns a base that is not published yet to a CPU and its pacer. */
 static void htw_base_attach(struct htw_base *base, unsigned int cpu)
 {
 	lockdep_assert_held(&htw_pacers_mutex);
@@ -418,10 +420,8 @@ struct htw_base *htw_base_make(struct htw_user *user, enum htw_clock clock, unsi
 			WRITE_ONCE(user->first[clock], base);
 	}
 	mutex_unlock(&htw_pacers_mutex);
-	if (base != made) {
-		htw_wheel_destroy(&made->wheel);
-		kfree(made);
-	}
+	if (base != made)
+		htw_base_destroy(made);
 	return base;
 }
 

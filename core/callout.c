@@ -65,7 +65,6 @@ void htw_callout_init(struct htw_callout *callout,
 		/* Not this CPU where there are no bases yet. */
 		.cpu = raw_cpu_read(htw_callout_bases)->cpu,
 		.state = HTW_IDLE,
-		.flags = HTW_NODE_CALLOUT,
 	};
 	callout->function = function;
 }

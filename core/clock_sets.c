@@ -53,7 +53,7 @@ u64 htw_clockset_stamp(const struct htw_context *ctx, struct htw_timer *t)
  * If so the timer has %HTW_TIMER_CLOCK_SET from now on, and counts as armed
  * since.
  *
- * Return: true if it was, and the timer is to be told of it.
+ * Return: true if it was: the event has to say %HTW_EVENT_CLOCK_SET.
  */
 bool htw_clockset_look(const struct htw_context *ctx, struct htw_timer *t)
 {

@@ -41,8 +41,8 @@
  * @nr_timers: how many are not free (@lock)
  * @shrink_below: if @nr_timers falls below this, memory may be given back (@lock)
  * @limit: the most that @nr_timers may be (settled before the first timer)
- * @wait: for those who poll for an expiration
- * @readers: for those who read, and wait exclusively
+ * @wait: poll() and epoll wait here for an expiration
+ * @readers: blocked read() calls wait here, exclusively
  * @waking: @wait is being walked (its lock)
  * @wake_again: there were expirations since that began (its lock)
  * @wake_mark: where the walk goes on; on @wait's list meanwhile (its lock)
@@ -304,7 +304,7 @@ static inline struct htw_base *htw_context_make_base(const struct htw_context *c
 
 /*
  * The base whose lock guards a timer, if it is pending. Once the lock is taken,
- * htw_timer_pending_on() tells whether that was right.
+ * check with htw_timer_pending_on() that the timer has not moved meanwhile.
  */
 static inline struct htw_base *htw_context_base_of(const struct htw_context *ctx,
 						   const struct htw_timer *t)

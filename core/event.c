@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events: what a program is told of an expiration, and what becomes of the timer
+ * Events: the records that programs read, and what happens to a timer afterwards
  */
 
 #include "clock_sets.h"
@@ -8,8 +8,8 @@
 #include "shrink.h"
 
 /*
- * Does an id live on when its last expiration has been told? One with a word in
- * the table of deadlines does: the program may store there at any time.
+ * Does an id stay valid after its last expiration has been read? With a word in the
+ * table of deadlines it does: the program may store to that word at any time.
  */
 static bool htw_timer_is_kept(const struct htw_context *ctx, const struct htw_timer *t)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Events: what a program is told of an expiration
+ * Events: the records that programs read
  */
 #ifndef _HTW_EVENT_H
 #define _HTW_EVENT_H

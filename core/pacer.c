@@ -368,27 +368,26 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flo
 	return served;
 }
 
-/* Charges a turn. What no work can take is no work, but where it happens again at once. */
-static void htw_flow_charge_turn(struct htw_flow *flow, u64 ns, u64 extra, u64 now)
+/*
+ * How much of the time that a turn or a run took counts as work. Where it is more than
+ * work can take, the CPU was taken away meanwhile, and it counts as %HTW_BUDGET_NS;
+ * but the second time in a row, which @stalled records, all of it counts.
+ */
+static u64 htw_work_ns(u64 took, bool *stalled)
 {
-	const bool stalled = ns > HTW_STALL_NS;
+	const bool again = *stalled;
 
-	htw_flow_charge(flow, (stalled && !flow->stalled ? HTW_BUDGET_NS : ns) + extra, now);
-	flow->stalled = stalled;
+	*stalled = took > HTW_STALL_NS;
+	return *stalled && !again ? HTW_BUDGET_NS : took;
 }
 
 /* The next run: how long to leave the CPU alone, after one that took so long. */
 static u64 htw_pacer_gap(struct htw_pacer *p, u64 took)
 {
-	const bool stalled = took > HTW_STALL_NS;
-	const bool again = p->stalled;
+	const u64 work = htw_work_ns(took, &p->stalled);
 
-	p->stalled = stalled;
-	if (stalled)
-		p->stalls++;
-	if (stalled && !again)
-		took = HTW_BUDGET_NS;
-	return max_t(u64, took + p->owed + HTW_RUN_NS, HTW_GAP_MIN_NS);
+	p->stalls += p->stalled;
+	return max_t(u64, work + p->owed + HTW_RUN_NS, HTW_GAP_MIN_NS);
 }
 
 /* When the next run has something to do; U64_MAX for not before it is told. */
@@ -426,7 +425,7 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began)
 		if (likely(!list_empty(&flow->jobs)))
 			served = htw_pacer_serve(p, flow, misses >= HTW_MISSES);
 		now = ktime_get_ns();
-		htw_flow_charge_turn(flow, now - last, extra, now);
+		htw_flow_charge(flow, htw_work_ns(now - last, &flow->stalled) + extra, now);
 		extra = 0;
 		last = now;
 		if (served == HTW_SERVED_BUSY) {
@@ -557,7 +556,7 @@ struct htw_pacer *htw_pacer_for(unsigned int cpu)
 
 	lockdep_assert_held(&htw_pacers_mutex);
 
-	return p->up ? p : p->adopter;
+	return p->adopter ?: p;
 }
 
 /**
@@ -566,12 +565,9 @@ struct htw_pacer *htw_pacer_for(unsigned int cpu)
  */
 void htw_pacer_online(unsigned int cpu)
 {
-	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
-
 	lockdep_assert_held(&htw_pacers_mutex);
 
-	p->up = true;
-	WRITE_ONCE(p->adopter, NULL);
+	WRITE_ONCE(per_cpu_ptr(&htw_pacers, cpu)->adopter, NULL);
 }
 
 /**
@@ -581,12 +577,9 @@ void htw_pacer_online(unsigned int cpu)
  */
 void htw_pacer_adopt(unsigned int cpu, struct htw_pacer *adopter)
 {
-	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
-
 	lockdep_assert_held(&htw_pacers_mutex);
 
-	p->up = false;
-	WRITE_ONCE(p->adopter, adopter);
+	WRITE_ONCE(per_cpu_ptr(&htw_pacers, cpu)->adopter, adopter);
 }
 
 /**
@@ -691,7 +684,7 @@ u64 htw_flow_wait(struct htw_flow __percpu *flows)
 	if (flow->class == HTW_CLASS_OTHERS) {
 		htw_flow_refill(flow, now);
 		if (flow->tokens <= 0)
-			wait = htw_flow_resumes(flow) - min(htw_flow_resumes(flow), now);
+			wait = max(htw_flow_resumes(flow), now) - now;
 	}
 	spin_unlock(&p->lock);
 	local_bh_enable();

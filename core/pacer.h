@@ -169,8 +169,8 @@ struct htw_queue {
  * @hrtimer: starts the next run; on this CPU
  * @csd: has another CPU start @hrtimer here
  * @cpu: whose it is; never changes
- * @up: the CPU serves jobs (htw_pacers_mutex)
- * @adopter: who serves them while it does not (htw_pacers_mutex)
+ * @adopter: who serves jobs for the CPU while it is not up; NULL while it is
+ *	(written under htw_pacers_mutex)
  * @queues: flows with jobs, by class (@lock)
  * @turn: the class whose turn is next (@lock)
  * @parked: flows that wait for tokens (@lock)
@@ -195,7 +195,6 @@ struct htw_pacer {
 	struct hrtimer hrtimer;
 	call_single_data_t csd;
 	unsigned int cpu;
-	bool up;
 	struct htw_pacer *adopter;
 	struct htw_queue queues[HTW_CLASSES];
 	unsigned int turn;

@@ -120,13 +120,12 @@ void htw_run_unlock_timer(struct htw_run *run, enum htw_timer_state state)
 		htw_unlock(&run->ctx->lock);
 }
 
-/* Is it of a context, and has its deadline come? */
+/* Has the deadline of a timer come, whosever context it is of? */
 static bool htw_run_has_come(const struct htw_node *n, u64 now)
 {
 	const struct htw_timer *t = container_of(n, struct htw_timer, node);
 
-	return !(n->flags & HTW_NODE_CALLOUT) &&
-	       htw_context_to_host(htw_chunk_of(t)->ctx, t->deadline) <= now;
+	return htw_context_to_host(htw_chunk_of(t)->ctx, t->deadline) <= now;
 }
 
 /*

@@ -56,7 +56,6 @@ enum htw_timer_state {
 
 /**
  * enum htw_timer_flag - bits of &htw_node.flags
- * @HTW_NODE_CALLOUT: not a context's timer, but a callout, see callout.c
  * @HTW_TIMER_KEEP: %HTW_F_KEEP
  * @HTW_TIMER_STOPPED: cancelled after it expired: the expiration that waits is
  *	the last, and &htw_timer.interval holds its missed count
@@ -66,7 +65,6 @@ enum htw_timer_state {
  * @HTW_TIMER_SLACK: &htw_node.slack is not zero
  */
 enum htw_timer_flag {
-	HTW_NODE_CALLOUT	= BIT(7),
 	HTW_TIMER_KEEP		= BIT(0),
 	HTW_TIMER_STOPPED	= BIT(1),
 	HTW_TIMER_CANCEL_ON_SET	= BIT(2),
