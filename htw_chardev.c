@@ -35,7 +35,7 @@
 #include "htw_chardev.h"
 
 /* Events that are copied in one go, under the context's lock. */
-#define HTW_READ_CHUNK		32u
+#define HTW_READ_BATCH		32u
 
 #define HTW_FEATURES		(HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS | \
 				 HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL | \
@@ -70,8 +70,8 @@ int htw_ioctl_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *
 	/* What cannot be told must not happen. */
 	if (put_user(all.count, &arg->count))
 		return -EFAULT;
-	for (u32 chunk = 0; chunk < htw_context_chunks(ctx); chunk++) {
-		count += htw_sweep_cancel(ctx, chunk, all.flags);
+	for (u32 page = 0; page < htw_context_pages(ctx); page++) {
+		count += htw_walk_cancel(ctx, page, all.flags);
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		cond_resched();
@@ -90,14 +90,14 @@ static u32 htw_copy_entries(struct htw_query __user *user, const struct htw_quer
 }
 
 /*
- * Tells some timers from a slot of a chunk on, through @entries.
+ * Tells some timers from a slot of a page on, through @entries.
  *
  * Return: how many were told; -EFAULT if none was, though there are some.
  */
-static int htw_list_some(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
-			 u32 room, u32 which, struct htw_query *entries)
+static int htw_list_batch(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
+			  u32 room, u32 which, struct htw_query *entries)
 {
-	const u32 n = htw_sweep_list(ctx, slot, entries, room, which);
+	const u32 n = htw_walk_list(ctx, slot, entries, room, which);
 	const u32 written = htw_copy_entries(user, entries, n);
 
 	if (written == n)
@@ -110,16 +110,16 @@ static int htw_list_some(struct htw_context *ctx, u32 *slot, struct htw_query __
  * The same, and takes them out. Memory that is not there is brought in by writing to it:
  * that fails where the entry cannot be written either, whatever the reason.
  */
-static int htw_harvest_some(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
-			    u32 room)
+static int htw_harvest_batch(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
+			     u32 room)
 {
 	LIST_HEAD(taken);
 	bool stuck;
 	u32 n;
 
-	n = htw_sweep_harvest(ctx, slot, user, room, &taken, &stuck);
+	n = htw_walk_harvest(ctx, slot, user, room, &taken, &stuck);
 	if (n)
-		htw_context_unreserve(ctx, &taken);
+		htw_slots_unreserve(ctx, &taken);
 	if (stuck && !n && clear_user(user, sizeof(*user)))
 		return -EFAULT;
 	return n;
@@ -139,15 +139,15 @@ static int htw_list_all(struct htw_context *ctx, struct htw_list *list,
 
 	list->done = 0;
 	while (list->done < list->count &&
-	       list->cursor / HTW_CHUNK_SLOTS < htw_context_chunks(ctx)) {
-		const u32 room = min(list->count - list->done, HTW_CHUNK_TIMERS);
+	       list->cursor / HTW_PAGE_SLOTS < htw_context_pages(ctx)) {
+		const u32 room = min(list->count - list->done, HTW_PAGE_TIMERS);
 		u32 slot = list->cursor;
 		int n;
 
 		if (entries)
-			n = htw_list_some(ctx, &slot, user + list->done, room, which, entries);
+			n = htw_list_batch(ctx, &slot, user + list->done, room, which, entries);
 		else
-			n = htw_harvest_some(ctx, &slot, user + list->done, room);
+			n = htw_harvest_batch(ctx, &slot, user + list->done, room);
 		if (n < 0)
 			return list->done ? 0 : n;
 		list->done += n;
@@ -179,7 +179,7 @@ int htw_ioctl_list(struct htw_context *ctx, struct htw_list __user *arg, bool ha
 	if (copy_to_user(arg, &list, sizeof(list)))
 		return -EFAULT;
 	if (!harvest) {
-		entries = kmalloc_array(HTW_CHUNK_TIMERS, sizeof(*entries), GFP_KERNEL);
+		entries = kmalloc_array(HTW_PAGE_TIMERS, sizeof(*entries), GFP_KERNEL);
 		if (!entries)
 			return -ENOMEM;
 	}
@@ -202,7 +202,7 @@ int htw_ioctl_next(struct htw_context *ctx, struct htw_next __user *arg)
 		return -EFAULT;
 	if (next.flags || next.reserved0 || next.reserved)
 		return -EINVAL;
-	ret = htw_sweep_next(ctx, &next.timer);
+	ret = htw_walk_next(ctx, &next.timer);
 	if (ret)
 		return ret;
 	return copy_to_user(arg, &next, sizeof(next)) ? -EFAULT : 0;
@@ -226,7 +226,7 @@ int htw_ioctl_advance(struct htw_context *ctx, struct htw_advance __user *arg)
 
 	if (copy_from_user(&advance, arg, sizeof(advance)))
 		return -EFAULT;
-	if (!htw_context_is_still(ctx) || advance.flags & ~HTW_F_ABS ||
+	if (!htw_context_is_manual(ctx) || advance.flags & ~HTW_F_ABS ||
 	    advance.reserved0 || advance.reserved)
 		return -EINVAL;
 	now = htw_base_now(ctx->own);
@@ -240,10 +240,10 @@ int htw_ioctl_advance(struct htw_context *ctx, struct htw_advance __user *arg)
 }
 
 static const __s32 htw_clockids[] = {
-	[HTW_CLOCK_MONOTONIC]	= CLOCK_MONOTONIC,
-	[HTW_CLOCK_BOOTTIME]	= CLOCK_BOOTTIME,
-	[HTW_CLOCK_REALTIME]	= CLOCK_REALTIME,
-	[HTW_CLOCK_STILL]	= HTW_CLOCK_MANUAL,
+	[HTW_BASE_MONOTONIC]	= CLOCK_MONOTONIC,
+	[HTW_BASE_BOOTTIME]	= CLOCK_BOOTTIME,
+	[HTW_BASE_REALTIME]	= CLOCK_REALTIME,
+	[HTW_BASE_MANUAL]	= HTW_CLOCK_MANUAL,
 };
 
 static noinline_for_stack
@@ -257,7 +257,7 @@ int htw_ioctl_info(struct htw_context *ctx, struct htw_info __user *arg)
 	info.tick_ns = htw_context_tick_ns(ctx);
 	info.limit = ctx->limit;
 	info.clock = htw_clockids[ctx->clock];
-	info.home_cpu = ctx->home;
+	info.home_cpu = ctx->cpu;
 	info.flags = ctx->setup;
 	info.ring_entries = ctx->ring ? ctx->ring->entries : 0;
 	info.timers = ctx->nr_timers;
@@ -318,10 +318,10 @@ static long htw_ioctl(struct file *file, unsigned int cmd, unsigned long parm)
  *
  * Return: how many whole events; *waiting tells whether there were more.
  */
-static u32 htw_read_chunk(struct htw_context *ctx, struct iov_iter *to, bool *waiting)
+static u32 htw_read_batch(struct htw_context *ctx, struct iov_iter *to, bool *waiting)
 {
-	struct htw_event events[HTW_READ_CHUNK];
-	const u32 room = min_t(size_t, iov_iter_count(to) / sizeof(*events), HTW_READ_CHUNK);
+	struct htw_event events[HTW_READ_BATCH];
+	const u32 room = min_t(size_t, iov_iter_count(to) / sizeof(*events), HTW_READ_BATCH);
 	const u64 now = htw_context_now(ctx);
 	size_t bytes;
 	bool rearm;
@@ -358,14 +358,14 @@ static bool htw_read_fault_in(struct iov_iter *to)
 }
 
 /* Return: bytes read; 0 if no event waits; a negative error if none was read. */
-static ssize_t htw_read_some(struct htw_context *ctx, struct iov_iter *to)
+static ssize_t htw_read_available(struct htw_context *ctx, struct iov_iter *to)
 {
 	const size_t size = sizeof(struct htw_event);
 	ssize_t done = 0;
 	bool waiting;
 
 	do {
-		u32 n = htw_read_chunk(ctx, to, &waiting);
+		u32 n = htw_read_batch(ctx, to, &waiting);
 
 		done += n * size;
 		if (!waiting)
@@ -385,7 +385,7 @@ static ssize_t htw_read_some(struct htw_context *ctx, struct iov_iter *to)
 }
 
 /* With an event, or with EBUSY. */
-static bool htw_read_would_end(const struct htw_context *ctx)
+static bool htw_read_can_return(const struct htw_context *ctx)
 {
 	return READ_ONCE(ctx->nr_expired) || htw_context_ring_is_mapped(ctx);
 }
@@ -402,17 +402,17 @@ static ssize_t htw_read_iter(struct kiocb *iocb, struct iov_iter *to)
 			ret = -EBUSY;
 			break;
 		}
-		ret = htw_read_some(ctx, to);
+		ret = htw_read_available(ctx, to);
 		if (ret)
 			break;
 		if (iocb->ki_filp->f_flags & O_NONBLOCK || iocb->ki_flags & IOCB_NOWAIT)
 			return -EAGAIN;
-		ret = wait_event_interruptible_exclusive(ctx->readers, htw_read_would_end(ctx));
+		ret = wait_event_interruptible_exclusive(ctx->readers, htw_read_can_return(ctx));
 		if (ret)
 			break;
 	}
 	/* One reader was woken up: what it leaves is for the next. */
-	if (htw_read_would_end(ctx))
+	if (htw_read_can_return(ctx))
 		htw_wake_reader(ctx);
 	return ret;
 }

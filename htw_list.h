@@ -16,17 +16,17 @@
 #endif
 
 #if defined(CONFIG_PROVE_LOCKING) || defined(CONFIG_KASAN)
-#define HTW_LIST_CHECKS		true
+#define HTW_DEBUG_LIST		true
 #else
-#define HTW_LIST_CHECKS		false
+#define HTW_DEBUG_LIST		false
 #endif
 
 /* Appends an entry to a list; as list_add_tail(). */
-static inline void htw_list_append(struct list_head *entry, struct list_head *head)
+static inline void __htw_list_add_tail(struct list_head *entry, struct list_head *head)
 {
 	struct list_head *last = head->prev;
 
-	if (HTW_LIST_CHECKS) {
+	if (HTW_DEBUG_LIST) {
 		list_add_tail(entry, head);
 		return;
 	}
@@ -37,11 +37,11 @@ static inline void htw_list_append(struct list_head *entry, struct list_head *he
 }
 
 /* Puts an entry in front of a list; as list_add(). */
-static inline void htw_list_push(struct list_head *entry, struct list_head *head)
+static inline void __htw_list_add(struct list_head *entry, struct list_head *head)
 {
 	struct list_head *first = head->next;
 
-	if (HTW_LIST_CHECKS) {
+	if (HTW_DEBUG_LIST) {
 		list_add(entry, head);
 		return;
 	}
@@ -52,9 +52,9 @@ static inline void htw_list_push(struct list_head *entry, struct list_head *head
 }
 
 /* Takes an entry out of its list; as list_del(). Its own links are then stale. */
-static inline void htw_list_unlink(struct list_head *entry)
+static inline void __htw_list_del(struct list_head *entry)
 {
-	if (HTW_LIST_CHECKS)
+	if (HTW_DEBUG_LIST)
 		list_del(entry);
 	else
 		__list_del(entry->prev, entry->next);

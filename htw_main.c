@@ -137,7 +137,7 @@ static int __init htw_init(void)
 	ret = htw_check_params();
 	if (ret)
 		return ret;
-	ret = htw_engine_init(htw_callout_serve);
+	ret = htw_bases_init(htw_callout_serve);
 	if (ret)
 		goto err_params;
 	ret = htw_context_init();
@@ -153,7 +153,7 @@ err_debugfs:
 	htw_debugfs_exit();
 	htw_context_exit();
 err_engine:
-	htw_engine_exit();
+	htw_bases_exit();
 err_params:
 	pr_err("cannot start: error %d\n", ret);
 	return ret;
@@ -165,7 +165,7 @@ static void __exit htw_exit(void)
 	htw_vector_exit();
 	htw_debugfs_exit();
 	htw_context_exit();
-	htw_engine_exit();
+	htw_bases_exit();
 	htw_users_exit();
 }
 

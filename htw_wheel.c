@@ -36,7 +36,7 @@
  *
  * Ticks beyond the last level wait in one list, the bucket of the level above
  * the last one. It is looked through when the window of the last level moves
- * on, and not even then while all of it is known to be further away (@far).
+ * on, and not even then while all of it is known to be further away (@overflow_min).
  *
  * Cost
  * ----
@@ -137,24 +137,24 @@ static u64 htw_level_first(const struct htw_wheel *w, unsigned int l)
 }
 
 /* The same for level[levels], whose only bucket has no place in time. */
-static u64 htw_beyond_first(const struct htw_wheel *w)
+static u64 htw_overflow_first(const struct htw_wheel *w)
 {
-	const struct htw_level *beyond = &w->level[w->levels];
+	const struct htw_level *overflow = &w->level[w->levels];
 
-	if (!list_empty(&w->scan))
-		return beyond[-1].end;
-	if (list_empty(&w->beyond) || w->far == HTW_NEVER)
+	if (!list_empty(&w->overflow_scan))
+		return overflow[-1].end;
+	if (list_empty(&w->overflow) || w->overflow_min == HTW_NEVER)
 		return HTW_NEVER;
-	return htw_slot_start(w, beyond, w->far);
+	return htw_slot_start(w, overflow, w->overflow_min);
 }
 
 static u64 htw_upper_first(const struct htw_wheel *w, unsigned int l)
 {
-	return l < w->levels ? htw_level_first(w, l) : htw_beyond_first(w);
+	return l < w->levels ? htw_level_first(w, l) : htw_overflow_first(w);
 }
 
 /* Where level @l should end: after the window that follows the cursor's. */
-static u64 htw_level_goal(const struct htw_wheel *w, unsigned int l)
+static u64 htw_level_end_wanted(const struct htw_wheel *w, unsigned int l)
 {
 	const struct htw_level *up = &w->level[l + 1];
 
@@ -172,19 +172,19 @@ static void htw_level_set_end(struct htw_level *lev, u64 end)
 }
 
 /* Moves the end of level @l on, as far as no node above has to come down first. */
-static void htw_level_open(struct htw_wheel *w, unsigned int l)
+static void htw_level_advance_end(struct htw_wheel *w, unsigned int l)
 {
-	u64 end = min(htw_level_goal(w, l), htw_upper_first(w, l + 1));
+	u64 end = min(htw_level_end_wanted(w, l), htw_upper_first(w, l + 1));
 
 	htw_level_set_end(&w->level[l], min(end, w->level[l + 1].end));
 }
 
 /* The cursor has entered another window of level 0, and maybe of others. */
-static void htw_wheel_turn(struct htw_wheel *w)
+static void htw_wheel_advance_ends(struct htw_wheel *w)
 {
 	for (unsigned int l = w->levels; l-- > 0;)
-		htw_level_open(w, l);
-	w->turn = htw_slot_start(w, &w->level[1], w->cursor) + w->level[1].span;
+		htw_level_advance_end(w, l);
+	w->next_window = htw_slot_start(w, &w->level[1], w->cursor) + w->level[1].span;
 }
 
 /**
@@ -195,8 +195,8 @@ static void htw_wheel_turn(struct htw_wheel *w)
 void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
 {
 	w->cursor = cursor;
-	if (cursor >= w->turn)
-		htw_wheel_turn(w);
+	if (cursor >= w->next_window)
+		htw_wheel_advance_ends(w);
 }
 
 /**
@@ -213,12 +213,12 @@ void htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now
 
 	memset(w, 0, sizeof(*w));
 	INIT_LIST_HEAD(&w->due);
-	INIT_LIST_HEAD(&w->scan);
-	INIT_LIST_HEAD(&w->beyond);
+	INIT_LIST_HEAD(&w->overflow_scan);
+	INIT_LIST_HEAD(&w->overflow);
 	w->levels = geo->levels;
 	w->pow2 = true;
 	w->next = HTW_NEVER;
-	w->far = HTW_NEVER;
+	w->overflow_min = HTW_NEVER;
 	for (unsigned int l = 0; l < geo->levels; l++) {
 		struct htw_level *lev = &w->level[l];
 
@@ -231,7 +231,7 @@ void htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now
 	for (unsigned int l = 0; l < geo->levels && w->pow2; l++)
 		w->level[l].mask = w->level[l].ring - 1;
 	w->level[w->levels] = (struct htw_level) {
-		.buckets = &w->beyond,
+		.buckets = &w->overflow,
 		.span = span,
 		.shift = ilog2(span),
 		.ring = 1,
@@ -353,7 +353,7 @@ static bool htw_level_add(struct htw_wheel *w, unsigned int l, struct htw_node *
 	struct htw_level *lev = &w->level[l];
 	const u32 index = htw_ring_index(w, lev, htw_slot(w, lev, n->expires));
 
-	htw_list_append(&n->list, &lev->buckets[index]);
+	__htw_list_add_tail(&n->list, &lev->buckets[index]);
 	if (__test_and_set_bit(index, lev->occupied))
 		return false;
 	lev->used++;
@@ -400,16 +400,16 @@ void htw_level_emptied(struct htw_wheel *w, const struct list_head *list)
  * Links a node into the list beyond the last level: behind those that are
  * being looked at, so that it is not overtaken by an older one of its tick.
  */
-static void htw_beyond_add(struct htw_wheel *w, struct htw_node *n)
+static void htw_overflow_add(struct htw_wheel *w, struct htw_node *n)
 {
-	if (!list_empty(&w->scan)) {
-		htw_list_append(&n->list, &w->scan);
+	if (!list_empty(&w->overflow_scan)) {
+		__htw_list_add_tail(&n->list, &w->overflow_scan);
 		return;
 	}
-	if (list_empty(&w->beyond))
-		w->far = HTW_NEVER;
-	htw_list_append(&n->list, &w->beyond);
-	w->far = min(w->far, n->expires);
+	if (list_empty(&w->overflow))
+		w->overflow_min = HTW_NEVER;
+	__htw_list_add_tail(&n->list, &w->overflow);
+	w->overflow_min = min(w->overflow_min, n->expires);
 }
 
 /*
@@ -486,7 +486,7 @@ static bool htw_wheel_work(struct htw_wheel *w, u64 work)
  */
 bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n)
 {
-	htw_list_append(&n->list, &w->due);
+	__htw_list_add_tail(&n->list, &w->due);
 	return htw_wheel_work(w, n->expires);
 }
 
@@ -506,16 +506,16 @@ struct list_head *htw_wheel_at_cursor(struct htw_wheel *w)
 }
 
 /**
- * htw_wheel_hasten() - makes a node due before its tick
+ * htw_wheel_make_due() - makes a node due before its tick
  * @w: the wheel
  * @n: the node, which is in it
  *
  * Return: as htw_wheel_start().
  */
-bool htw_wheel_hasten(struct htw_wheel *w, struct htw_node *n)
+bool htw_wheel_make_due(struct htw_wheel *w, struct htw_node *n)
 {
 	htw_wheel_unlink(w, n);
-	htw_list_append(&n->list, &w->due);
+	__htw_list_add_tail(&n->list, &w->due);
 	return htw_wheel_work(w, w->cursor - 1);
 }
 
@@ -532,22 +532,22 @@ bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_
 	const unsigned int l = lev - w->level;
 
 	if (l == w->levels) {
-		htw_beyond_add(w, n);
-		return htw_wheel_work(w, htw_work_at(w, l, htw_beyond_first(w)));
+		htw_overflow_add(w, n);
+		return htw_wheel_work(w, htw_work_at(w, l, htw_overflow_first(w)));
 	}
 	return htw_level_add(w, l, n) &&
 	       htw_wheel_work(w, htw_work_at(w, l, htw_slot_start(w, lev, n->expires)));
 }
 
 /**
- * htw_level_opened() - a bucket has got its first node
+ * htw_level_mark_bucket() - a bucket has got its first node
  * @w: the wheel
  * @lev: the bucket's level
  * @n: the node
  *
  * Return: as htw_wheel_start().
  */
-bool htw_level_opened(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
+bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
 {
 	htw_level_set(lev, n->list.prev - lev->buckets);
 	return htw_wheel_work(w, htw_work_at(w, lev - w->level,
@@ -557,7 +557,7 @@ bool htw_level_opened(struct htw_wheel *w, struct htw_level *lev, struct htw_nod
 /* Moves a node down to level @l; whoever takes its list apart sees to its bit. */
 static void htw_level_move_down(struct htw_wheel *w, unsigned int l, struct htw_node *n)
 {
-	htw_list_unlink(&n->list);
+	__htw_list_del(&n->list);
 	w->cascades++;
 	htw_level_add(w, l, n);
 }
@@ -569,8 +569,8 @@ static void htw_level_move_down(struct htw_wheel *w, unsigned int l, struct htw_
  * Return: the bucket's first node that stays, or its head.
  */
 static __always_inline struct list_head *
-htw_bucket_spread(struct htw_wheel *w, unsigned int l, struct list_head *bucket,
-		  unsigned int *left, bool masks)
+htw_bucket_cascade(struct htw_wheel *w, unsigned int l, struct list_head *bucket,
+		   unsigned int *left, bool masks)
 {
 	struct htw_level *lev = &w->level[l];
 	const struct htw_level to = *lev;	/* what the loop reads stays in registers */
@@ -590,7 +590,7 @@ htw_bucket_spread(struct htw_wheel *w, unsigned int l, struct list_head *bucket,
 }
 
 /* Moves the bucket of level @l + 1 at the end of level @l down. */
-static bool htw_level_fill(struct htw_wheel *w, unsigned int l, unsigned int *budget)
+static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int *budget)
 {
 	struct htw_level *up = &w->level[l + 1];
 	const u32 index = htw_ring_index(w, up, htw_slot(w, up, w->level[l].end));
@@ -601,9 +601,9 @@ static bool htw_level_fill(struct htw_wheel *w, unsigned int l, unsigned int *bu
 		return true;
 	bucket = &up->buckets[index];
 	if (likely(w->level[l].mask))
-		entry = htw_bucket_spread(w, l, bucket, &left, true);
+		entry = htw_bucket_cascade(w, l, bucket, &left, true);
 	else
-		entry = htw_bucket_spread(w, l, bucket, &left, false);
+		entry = htw_bucket_cascade(w, l, bucket, &left, false);
 	/* Those that were moved are cut off the front of the bucket all together. */
 	bucket->next = entry;
 	entry->prev = bucket;
@@ -618,30 +618,30 @@ static bool htw_level_fill(struct htw_wheel *w, unsigned int l, unsigned int *bu
 /*
  * Looks at what lies beyond the last level: what belongs to the level's next
  * window moves down, the rest goes back. A look can be broken off; then those
- * not seen yet are on @scan.
+ * not seen yet are on @overflow_scan.
  */
-static bool htw_beyond_fill(struct htw_wheel *w, unsigned int *budget)
+static bool htw_overflow_cascade(struct htw_wheel *w, unsigned int *budget)
 {
 	const unsigned int last = w->levels - 1;
 	const u64 end = w->level[last].end + w->level[w->levels].span;
 	struct htw_node *n;
 
-	if (list_empty(&w->scan)) {
-		list_splice_init(&w->beyond, &w->scan);
-		w->far = HTW_NEVER;
+	if (list_empty(&w->overflow_scan)) {
+		list_splice_init(&w->overflow, &w->overflow_scan);
+		w->overflow_min = HTW_NEVER;
 	}
-	while ((n = list_first_entry_or_null(&w->scan, struct htw_node, list))) {
+	while ((n = list_first_entry_or_null(&w->overflow_scan, struct htw_node, list))) {
 		if (!*budget)
 			return false;
 		--*budget;
 		if (n->expires < w->cursor) {
-			htw_list_unlink(&n->list);
-			htw_list_append(&n->list, &w->due);
+			__htw_list_del(&n->list);
+			__htw_list_add_tail(&n->list, &w->due);
 		} else if (n->expires < end) {
 			htw_level_move_down(w, last, n);
 		} else {
-			list_move_tail(&n->list, &w->beyond);
-			w->far = min(w->far, n->expires);
+			list_move_tail(&n->list, &w->overflow);
+			w->overflow_min = min(w->overflow_min, n->expires);
 		}
 	}
 	return true;
@@ -654,18 +654,18 @@ static bool htw_beyond_fill(struct htw_wheel *w, unsigned int *budget)
  * Return: false when the budget is used up; true when some level's end has
  * moved on.
  */
-static bool htw_wheel_fill(struct htw_wheel *w, unsigned int l, unsigned int *budget)
+static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l, unsigned int *budget)
 {
 	bool filled;
 
 	while (w->level[l].end == w->level[l + 1].end)
 		l++;
 	if (l + 1 < w->levels)
-		filled = htw_level_fill(w, l, budget);
+		filled = htw_level_cascade(w, l, budget);
 	else
-		filled = htw_beyond_fill(w, budget);
+		filled = htw_overflow_cascade(w, budget);
 	if (filled)
-		htw_level_open(w, l);
+		htw_level_advance_end(w, l);
 	return filled;
 }
 
@@ -681,8 +681,8 @@ static bool htw_wheel_fill(struct htw_wheel *w, unsigned int l, unsigned int *bu
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget)
 {
 	for (unsigned int l = 0; l < w->levels; l++) {
-		while (w->level[l].end < htw_level_goal(w, l)) {
-			if (!htw_wheel_fill(w, l, budget))
+		while (w->level[l].end < htw_level_end_wanted(w, l)) {
+			if (!htw_wheel_cascade_to(w, l, budget))
 				return false;
 		}
 	}
@@ -731,7 +731,7 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	 */
 	to = min(first, htw_wheel_first_above(w, now + 1));
 	htw_wheel_set_cursor(w, max(w->cursor, to));
-	return w->cursor < lev->end || htw_wheel_fill(w, 0, budget);
+	return w->cursor < lev->end || htw_wheel_cascade_to(w, 0, budget);
 }
 
 /**
@@ -756,7 +756,7 @@ struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *bu
 		if (n) {
 			--*budget;
 			w->pending--;
-			htw_list_unlink(&n->list);
+			__htw_list_del(&n->list);
 			return n;
 		}
 		if (w->cursor > now || !htw_wheel_step(w, now, budget))
@@ -801,8 +801,8 @@ u64 htw_wheel_next(const struct htw_wheel *w)
 }
 
 /* The first of a list's nodes and @first to expire; false where @most are too few to tell. */
-static bool htw_list_first(const struct list_head *list, unsigned int *most,
-			   struct htw_node **first)
+static bool htw_list_earliest(const struct list_head *list, unsigned int *most,
+			      struct htw_node **first)
 {
 	struct htw_node *n;
 
@@ -839,12 +839,13 @@ bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **f
 		bucket = &lev->buckets[htw_ring_index(w, lev, htw_slot(w, lev, tick))];
 		if (!l)
 			*first = list_first_entry(bucket, struct htw_node, list);
-		else if (!htw_list_first(bucket, &most, first))
+		else if (!htw_list_earliest(bucket, &most, first))
 			return false;
 	}
-	if (*first && (*first)->expires < htw_beyond_first(w))
+	if (*first && (*first)->expires < htw_overflow_first(w))
 		return true;
-	return htw_list_first(&w->scan, &most, first) && htw_list_first(&w->beyond, &most, first);
+	return htw_list_earliest(&w->overflow_scan, &most, first) &&
+	       htw_list_earliest(&w->overflow, &most, first);
 }
 
 /**
@@ -870,7 +871,7 @@ struct htw_node *htw_wheel_evict(struct htw_wheel *w)
 			from = &lev->buckets[htw_ring_index(w, lev, htw_slot(w, lev, first))];
 	}
 	if (!from)
-		from = list_empty(&w->beyond) ? &w->scan : &w->beyond;
+		from = list_empty(&w->overflow) ? &w->overflow_scan : &w->overflow;
 
 	n = list_first_entry_or_null(from, struct htw_node, list);
 	if (n)
@@ -905,21 +906,21 @@ static void htw_level_splice(struct htw_wheel *w, unsigned int l, struct list_he
  */
 void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 {
-	const struct htw_level *beyond = &w->level[w->levels];
+	const struct htw_level *overflow = &w->level[w->levels];
 	LIST_HEAD(all);
 
 	list_splice_init(&w->due, &all);
 	for (unsigned int l = 0; l < w->levels; l++)
 		htw_level_splice(w, l, &all);
-	list_splice_tail_init(&w->beyond, &all);
-	list_splice_tail_init(&w->scan, &all);
-	list_splice(&all, &w->scan);
-	w->far = HTW_NEVER;
+	list_splice_tail_init(&w->overflow, &all);
+	list_splice_tail_init(&w->overflow_scan, &all);
+	list_splice(&all, &w->overflow_scan);
+	w->overflow_min = HTW_NEVER;
 
 	w->cursor = now + 1;
 	for (unsigned int l = 0; l < w->levels; l++)
-		htw_level_set_end(&w->level[l], htw_slot_start(w, beyond, w->cursor));
-	w->turn = 0;
+		htw_level_set_end(&w->level[l], htw_slot_start(w, overflow, w->cursor));
+	w->next_window = 0;
 	w->next = 0;
 	htw_wheel_set_cursor(w, w->cursor);
 }

@@ -71,32 +71,32 @@ struct htw_level {
  * @cursor: first tick that has not been expired
  * @next: no work before this tick, see htw_wheel_next(); zero while the owner
  *	knows that there is work and does not want to hear of more
- * @turn: the cursor's value at which the windows of level 0 move on
+ * @next_window: the cursor's value at which the windows of level 0 move on
  * @pending: how many nodes there are, wherever
  * @levels: how many levels
  * @pow2: every span is a power of two
  * @due: nodes whose tick has come, in order
- * @scan: nodes that are being looked at: from beyond the last level, or all,
+ * @overflow_scan: nodes that are being looked at: from beyond the last level, or all,
  *	after htw_wheel_rewind()
- * @far: no node in @beyond is earlier; %HTW_NEVER while it is empty
+ * @overflow_min: no node in @overflow is earlier; %HTW_NEVER while it is empty
  * @cascades: nodes moved down, counted since the start
  * @level: the levels, finest first; level[levels] is the one bucket of all
  *	that lies beyond the last level
- * @beyond: that bucket
+ * @overflow: that bucket
  */
 struct htw_wheel {
 	u64 cursor;
 	u64 next;
-	u64 turn;
+	u64 next_window;
 	u64 pending;
 	unsigned int levels;
 	bool pow2;
 	struct list_head due;
-	struct list_head scan;
-	u64 far;
+	struct list_head overflow_scan;
+	u64 overflow_min;
 	u64 cascades;
 	struct htw_level level[HTW_WHEEL_MAX_LEVELS + 1];
-	struct list_head beyond;
+	struct list_head overflow;
 };
 
 int htw_geometry_check(const struct htw_geometry *geo, const char **why);
@@ -114,9 +114,9 @@ int htw_wheel_install_all(struct htw_wheel *w, gfp_t gfp, int node);
 
 bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n);
 struct list_head *htw_wheel_at_cursor(struct htw_wheel *w);
-bool htw_wheel_hasten(struct htw_wheel *w, struct htw_node *n);
+bool htw_wheel_make_due(struct htw_wheel *w, struct htw_node *n);
 bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
-bool htw_level_opened(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
+bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
 void htw_level_emptied(struct htw_wheel *w, const struct list_head *list);
 void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor);
 bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires);
@@ -148,7 +148,7 @@ static inline bool htw_level_link(const struct htw_level *lev, struct htw_node *
 {
 	struct list_head *bucket = &lev->buckets[(n->expires >> lev->shift) & lev->mask];
 
-	htw_list_append(&n->list, bucket);
+	__htw_list_add_tail(&n->list, bucket);
 	return n->list.prev == bucket;
 }
 
@@ -160,7 +160,7 @@ static inline bool htw_wheel_link_later(struct htw_wheel *w, struct htw_node *n)
 	if (unlikely(!lev->mask))
 		return htw_wheel_link_slow(w, lev, n);
 	/* In a bucket that has a node already it makes no work that is new. */
-	return unlikely(htw_level_link(lev, n)) && htw_level_opened(w, lev, n);
+	return unlikely(htw_level_link(lev, n)) && htw_level_mark_bucket(w, lev, n);
 }
 
 /* Puts a node into the bucket where it belongs; as htw_wheel_start(). */
@@ -176,7 +176,7 @@ static inline void htw_wheel_unlink(struct htw_wheel *w, struct htw_node *n)
 {
 	struct list_head *prev = n->list.prev, *next = n->list.next;
 
-	htw_list_unlink(&n->list);
+	__htw_list_del(&n->list);
 	if (unlikely(prev == next))	/* both are the list's head */
 		htw_level_emptied(w, prev);
 }

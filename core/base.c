@@ -41,7 +41,7 @@ static DEFINE_PER_CPU(struct list_head, htw_cpu_bases);
 static struct htw_user htw_callout_user = { .class = HTW_CLASS_CALLOUTS };
 
 /*
- * Where callouts wait that are started before htw_engine_init(), which takes them
+ * Where callouts wait that are started before htw_bases_init(), which takes them
  * over; that happens only in kernels with htw built in. It has a list instead of a
  * wheel, its tick is 1 ns, and it has no hrtimer: nothing expires there.
  */
@@ -53,7 +53,7 @@ struct htw_base htw_early_base = {
 	.lock = __SPIN_LOCK_UNLOCKED(htw_early_base.lock),
 	.expiry_lock = __SPIN_LOCK_UNLOCKED(htw_early_base.expiry_lock),
 	.tick_ns = 1,
-	.clock = HTW_CLOCK_MONOTONIC,
+	.clock = HTW_BASE_MONOTONIC,
 	.cpu = HTW_CPU_EARLY,
 };
 
@@ -63,9 +63,9 @@ static int htw_cpuhp_prepare;
 static int htw_cpuhp_online;
 
 static const clockid_t htw_clock_ids[HTW_CLOCKS] = {
-	[HTW_CLOCK_MONOTONIC]	= CLOCK_MONOTONIC,
-	[HTW_CLOCK_BOOTTIME]	= CLOCK_BOOTTIME,
-	[HTW_CLOCK_REALTIME]	= CLOCK_REALTIME,
+	[HTW_BASE_MONOTONIC]	= CLOCK_MONOTONIC,
+	[HTW_BASE_BOOTTIME]	= CLOCK_BOOTTIME,
+	[HTW_BASE_REALTIME]	= CLOCK_REALTIME,
 };
 
 /* The pacer's "not before", on a base's clock. */
@@ -74,9 +74,9 @@ static u64 htw_base_not_before(const struct htw_base *base)
 	const u64 ns = READ_ONCE(base->job.pacer->not_before);
 
 	switch (base->clock) {
-	case HTW_CLOCK_BOOTTIME:
+	case HTW_BASE_BOOTTIME:
 		return ktime_to_ns(ktime_mono_to_any(ns_to_ktime(ns), TK_OFFS_BOOT));
-	case HTW_CLOCK_REALTIME:
+	case HTW_BASE_REALTIME:
 		return ktime_to_ns(ktime_mono_to_any(ns_to_ktime(ns), TK_OFFS_REAL));
 	default:
 		return ns;
@@ -124,7 +124,7 @@ void htw_base_wake(struct htw_base *base)
 }
 
 /**
- * htw_base_lock_two() - locks two bases of a clock, or one that is both
+ * htw_base_double_lock() - locks two bases of a clock, or one that is both
  * @a: a base
  * @b: another one, or the same
  *
@@ -132,7 +132,7 @@ void htw_base_wake(struct htw_base *base)
  *
  * Context: bottom halves are off.
  */
-void htw_base_lock_two(struct htw_base *a, struct htw_base *b)
+void htw_base_double_lock(struct htw_base *a, struct htw_base *b)
 {
 	if (b->cpu < a->cpu)
 		swap(a, b);
@@ -142,11 +142,11 @@ void htw_base_lock_two(struct htw_base *a, struct htw_base *b)
 }
 
 /**
- * htw_base_unlock_two() - unlocks what htw_base_lock_two() locked
+ * htw_base_double_unlock() - unlocks what htw_base_double_lock() locked
  * @a: a base
  * @b: another one, or the same
  */
-void htw_base_unlock_two(struct htw_base *a, struct htw_base *b)
+void htw_base_double_unlock(struct htw_base *a, struct htw_base *b)
 {
 	if (a != b)
 		htw_unlock(&b->lock);
@@ -212,7 +212,7 @@ u64 htw_base_due_tick(struct htw_base *base, u64 deadline, u64 now)
 	lockdep_assert_held(&base->lock);
 
 	/* The clock may be set back before it is delivered: htw_base_run(). */
-	if (base->clock == HTW_CLOCK_REALTIME)
+	if (base->clock == HTW_BASE_REALTIME)
 		base->due_ns = max(base->due_ns, now);
 	return deadline ? min(htw_tick_up(base, deadline), htw_tick(base, now)) : 0;
 }
@@ -275,7 +275,7 @@ static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
 	struct htw_base *base = container_of(hrtimer, struct htw_base, hrtimer);
 
 	WRITE_ONCE(base->callbacks, base->callbacks + 1);
-	htw_job_fired(&base->job, base->clock == HTW_CLOCK_MONOTONIC ?
+	htw_job_fired(&base->job, base->clock == HTW_BASE_MONOTONIC ?
 				  ktime_to_ns(hrtimer_get_softexpires(hrtimer)) : 0);
 	return HRTIMER_NORESTART;
 }
@@ -339,7 +339,7 @@ static struct htw_base *htw_base_alloc(struct htw_user *user, enum htw_clock clo
 	base->tick_ns = tick_ns;
 	base->touched = jiffies - 1;
 	htw_job_init(&base->job, &user->cpus->flow, user->serve);
-	if (clock != HTW_CLOCK_STILL)
+	if (clock != HTW_BASE_MANUAL)
 		hrtimer_setup(&base->hrtimer, htw_base_callback, htw_clock_ids[clock],
 			      HRTIMER_MODE_ABS_SOFT);
 	htw_wheel_init(&base->wheel, geo, htw_tick(base, htw_base_now(base)));
@@ -379,25 +379,25 @@ struct htw_base *htw_base_alloc_private(struct htw_user *user, enum htw_clock cl
 	if (!base)
 		return NULL;
 	base->private = true;
-	if (clock != HTW_CLOCK_STILL) {
+	if (clock != HTW_BASE_MANUAL) {
 		mutex_lock(&htw_pacers_mutex);
-		htw_base_attach(base, htw_cpu_here());
+		htw_base_attach(base, htw_target_cpu());
 		mutex_unlock(&htw_pacers_mutex);
 	}
 	return base;
 }
 
 /**
- * htw_base_make() - a user's base on a CPU, made if it is not there yet
+ * htw_base_create() - a user's base on a CPU, made if it is not there yet
  * @user: the user
- * @clock: the clock, not %HTW_CLOCK_STILL
+ * @clock: the clock, not %HTW_BASE_MANUAL
  * @cpu: the CPU, online or not
  *
  * Context: may sleep; charged to the caller's cgroup.
  * Return: the base; where it cannot be made another one of that user and clock, or
  * NULL if there is none.
  */
-struct htw_base *htw_base_make(struct htw_user *user, enum htw_clock clock, unsigned int cpu)
+struct htw_base *htw_base_create(struct htw_user *user, enum htw_clock clock, unsigned int cpu)
 {
 	struct htw_base **place = &per_cpu_ptr(user->cpus, cpu)->bases[clock];
 	const gfp_t gfp = user == &htw_callout_user ? GFP_KERNEL : GFP_KERNEL_ACCOUNT;
@@ -513,15 +513,15 @@ static void htw_bases_moved(struct htw_pacer *from)
 
 	/* Whoever read which pacer to schedule a job with has done so. */
 	synchronize_rcu();
-	htw_pacer_pass_on(from);
+	htw_pacer_migrate(from);
 	/* A run that had taken one before that has passed it on by itself. */
 	synchronize_rcu();
 }
 
 /* A CPU is about to come up, maybe for the first time: what callouts need there. */
-static int htw_engine_cpu_prepare(unsigned int cpu)
+static int htw_bases_cpu_prepare(unsigned int cpu)
 {
-	struct htw_base *base = htw_base_make(&htw_callout_user, HTW_CLOCK_MONOTONIC, cpu);
+	struct htw_base *base = htw_base_create(&htw_callout_user, HTW_BASE_MONOTONIC, cpu);
 
 	if (!base || base->cpu != cpu)
 		return -ENOMEM;
@@ -531,7 +531,7 @@ static int htw_engine_cpu_prepare(unsigned int cpu)
 }
 
 /* A CPU has come up; we run on it. */
-static int htw_engine_cpu_online(unsigned int cpu)
+static int htw_bases_cpu_online(unsigned int cpu)
 {
 	struct htw_pacer *adopter;
 
@@ -557,7 +557,7 @@ static unsigned int htw_cpu_other(unsigned int cpu)
 }
 
 /* A CPU is going; we run on it, and no task that is not bound to it does any more. */
-static int htw_engine_cpu_offline(unsigned int cpu)
+static int htw_bases_cpu_offline(unsigned int cpu)
 {
 	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
 	struct htw_pacer *adopter = per_cpu_ptr(&htw_pacers, htw_cpu_other(cpu));
@@ -576,7 +576,7 @@ static int htw_engine_cpu_offline(unsigned int cpu)
 }
 
 /* Takes over the callouts that were started before there were wheels. */
-static void __init htw_engine_take_early(void)
+static void __init htw_bases_take_early(void)
 {
 	struct htw_base *base;
 	struct htw_node *n;
@@ -595,14 +595,14 @@ static void __init htw_engine_take_early(void)
 }
 
 /**
- * htw_engine_init() - makes the pacers, and the bases for callouts, with #htw_geometry
+ * htw_bases_init() - makes the pacers, and the bases for callouts, with #htw_geometry
  * and #htw_tick_ns
  * @serve: delivers what the bases for callouts have due
  *
  * Context: process, may sleep.
  * Return: 0 or a negative error.
  */
-int __init htw_engine_init(htw_serve_t *serve)
+int __init htw_bases_init(htw_serve_t *serve)
 {
 	unsigned int cpu;
 	int ret;
@@ -624,31 +624,31 @@ int __init htw_engine_init(htw_serve_t *serve)
 	}
 	mutex_unlock(&htw_pacers_mutex);
 	ret = cpuhp_setup_state_cpuslocked(CPUHP_BP_PREPARE_DYN, "htw:prepare",
-					   htw_engine_cpu_prepare, NULL);
+					   htw_bases_cpu_prepare, NULL);
 	if (ret < 0)
 		goto err;
 	htw_cpuhp_prepare = ret;
 	ret = cpuhp_setup_state_cpuslocked(CPUHP_AP_ONLINE_DYN, "htw:online",
-					   htw_engine_cpu_online, htw_engine_cpu_offline);
+					   htw_bases_cpu_online, htw_bases_cpu_offline);
 	if (ret < 0)
 		goto err;
 	htw_cpuhp_online = ret;
 	cpus_read_unlock();
-	htw_engine_take_early();
+	htw_bases_take_early();
 	return 0;
 
 err:
 	cpus_read_unlock();
-	htw_engine_exit();
+	htw_bases_exit();
 	return ret;
 }
 
 /**
- * htw_engine_exit() - undoes htw_engine_init(); no context and no callout is left
+ * htw_bases_exit() - undoes htw_bases_init(); no context and no callout is left
  *
  * Context: process, may sleep.
  */
-void htw_engine_exit(void)
+void htw_bases_exit(void)
 {
 	if (htw_cpuhp_online)
 		cpuhp_remove_state_nocalls(htw_cpuhp_online);

@@ -46,7 +46,7 @@
  *	is the base's
  * @lock: guards @wheel, the nodes in it and all below; taken with bottom halves
  *	off. Order: a base's lock, then a context's; two bases' locks by
- *	htw_base_lock_two()
+ *	htw_base_double_lock()
  * @expiry_lock: held while the functions of callouts run, so that one can wait
  *	for them; taken before @lock
  * @running: the callout whose function runs, or NULL
@@ -61,7 +61,7 @@
  * @user: whose it is; never changes
  * @link: on the list of its CPU's bases (htw_pacers_mutex)
  * @touched: jiffies when htw_base_touch_now() last brought it up to the present
- * @still_ns: the time of %HTW_CLOCK_STILL; written under @lock
+ * @manual_ns: the time of %HTW_BASE_MANUAL; written under @lock
  * @due_ns: CLOCK_REALTIME only: no node that was due when it was started was
  *	started later than this
  * @callbacks: how often the hrtimer's callback ran
@@ -84,7 +84,7 @@ struct htw_base {
 	struct htw_user *user;
 	struct list_head link;
 	unsigned long touched;
-	atomic64_t still_ns;
+	atomic64_t manual_ns;
 	u64 due_ns;
 	u64 callbacks;
 	u64 exhausted;
@@ -101,42 +101,42 @@ extern u32 htw_tick_ns;
 DECLARE_PER_CPU(struct htw_base *, htw_callout_bases);
 extern struct htw_base htw_early_base;
 
-int htw_engine_init(htw_serve_t *serve);
-void htw_engine_exit(void);
+int htw_bases_init(htw_serve_t *serve);
+void htw_bases_exit(void);
 
 struct htw_base *htw_base_alloc_private(struct htw_user *user, enum htw_clock clock,
 					const struct htw_geometry *geo, u32 tick_ns);
 void htw_base_free(struct htw_base *base);
-struct htw_base *htw_base_make(struct htw_user *user, enum htw_clock clock, unsigned int cpu);
+struct htw_base *htw_base_create(struct htw_user *user, enum htw_clock clock, unsigned int cpu);
 void htw_bases_hold(struct htw_user *user);
 void htw_bases_drop(struct htw_user *user);
 void htw_bases_for_each(unsigned int cpu, void (*fn)(struct htw_base *base, void *data),
 			void *data);
 
-void htw_base_lock_two(struct htw_base *a, struct htw_base *b);
-void htw_base_unlock_two(struct htw_base *a, struct htw_base *b);
+void htw_base_double_lock(struct htw_base *a, struct htw_base *b);
+void htw_base_double_unlock(struct htw_base *a, struct htw_base *b);
 
 /**
  * htw_clock_now() - reads a clock
- * @clock: which, not %HTW_CLOCK_STILL
+ * @clock: which, not %HTW_BASE_MANUAL
  *
  * Return: its time in ns.
  */
 static inline u64 htw_clock_now(enum htw_clock clock)
 {
-	if (likely(clock == HTW_CLOCK_MONOTONIC))
+	if (likely(clock == HTW_BASE_MONOTONIC))
 		return ktime_get_ns();
-	return clock == HTW_CLOCK_BOOTTIME ? ktime_get_boottime_ns() : ktime_get_real_ns();
+	return clock == HTW_BASE_BOOTTIME ? ktime_get_boottime_ns() : ktime_get_real_ns();
 }
 
 /**
- * htw_cpu_here() - the CPU on which a timer that is started now should wait
+ * htw_target_cpu() - the CPU on which a timer that is started now should wait
  *
  * The one that we are on or, if that one is isolated, one that is not.
  *
  * Return: the CPU.
  */
-static inline unsigned int htw_cpu_here(void)
+static inline unsigned int htw_target_cpu(void)
 {
 	const unsigned int cpu = raw_smp_processor_id();
 
@@ -153,8 +153,8 @@ static inline unsigned int htw_cpu_here(void)
  */
 static inline u64 htw_base_now(const struct htw_base *base)
 {
-	if (base->clock == HTW_CLOCK_STILL)
-		return atomic64_read(&base->still_ns);
+	if (base->clock == HTW_BASE_MANUAL)
+		return atomic64_read(&base->manual_ns);
 	return htw_clock_now(base->clock);
 }
 
@@ -169,7 +169,7 @@ enum htw_served htw_base_end_turn(struct htw_base *base, bool done);
 /* A user's base on a CPU; NULL where there is none yet. */
 static inline struct htw_base *htw_base_on(struct htw_base *__percpu *bases, unsigned int cpu)
 {
-	/* Pairs with htw_base_make(). */
+	/* Pairs with htw_base_create(). */
 	return smp_load_acquire(per_cpu_ptr(bases, cpu));
 }
 
@@ -215,7 +215,7 @@ static inline u64 htw_base_touch(struct htw_base *base, u64 now)
 
 	lockdep_assert_held(&base->lock);
 
-	if (unlikely(base->clock == HTW_CLOCK_REALTIME))
+	if (unlikely(base->clock == HTW_BASE_REALTIME))
 		now = htw_base_check_clock(base, now);
 	tick = htw_tick(base, now);
 	if (likely(base->wheel.cursor == tick + 1))

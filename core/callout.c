@@ -25,7 +25,7 @@ static struct htw_base *htw_callout_base(const struct htw_callout *callout)
 
 	if (unlikely(cpu == HTW_CPU_EARLY))
 		return &htw_early_base;
-	/* Pairs with htw_engine_cpu_prepare(). */
+	/* Pairs with htw_bases_cpu_prepare(). */
 	return smp_load_acquire(per_cpu_ptr(&htw_callout_bases, cpu));
 }
 
@@ -84,25 +84,25 @@ static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 dead
  *
  * Return: false where it is not; nothing has happened then.
  */
-static bool htw_callout_start_here(struct htw_base *here, struct htw_node *n, u64 deadline,
-				   u64 slack, bool *pending)
+static bool htw_callout_start_on_target(struct htw_base *target, struct htw_node *n, u64 deadline,
+					u64 slack, bool *pending)
 {
 	bool mine;
 
-	htw_lock(&here->lock);
-	mine = READ_ONCE(n->cpu) == here->cpu;
+	htw_lock(&target->lock);
+	mine = READ_ONCE(n->cpu) == target->cpu;
 	if (likely(mine)) {
 		*pending = n->state == HTW_PENDING;
 		if (*pending)
-			htw_base_stop(here, n);
-		htw_callout_link(here, n, deadline, slack);
+			htw_base_stop(target, n);
+		htw_callout_link(target, n, deadline, slack);
 	}
-	htw_unlock(&here->lock);
+	htw_unlock(&target->lock);
 	return mine;
 }
 
 /* Starts a callout that was last on another CPU's base: under the locks of both. */
-static noinline bool htw_callout_start_elsewhere(struct htw_base *here,
+static noinline bool htw_callout_start_migrating(struct htw_base *target,
 						 struct htw_callout *callout, u64 deadline,
 						 u64 slack)
 {
@@ -112,17 +112,17 @@ static noinline bool htw_callout_start_elsewhere(struct htw_base *here,
 
 	for (;;) {
 		there = htw_callout_base(callout);
-		htw_base_lock_two(here, there);
+		htw_base_double_lock(target, there);
 		if (READ_ONCE(n->cpu) == there->cpu)
 			break;
-		htw_base_unlock_two(here, there);
+		htw_base_double_unlock(target, there);
 	}
 	pending = n->state == HTW_PENDING;
 	if (pending)
 		htw_base_stop(there, n);
 	/* While its function runs it stays where it is. */
-	htw_callout_link(there->running == n ? there : here, n, deadline, slack);
-	htw_base_unlock_two(here, there);
+	htw_callout_link(there->running == n ? there : target, n, deadline, slack);
+	htw_base_double_unlock(target, there);
 	return pending;
 }
 
@@ -140,16 +140,16 @@ static noinline bool htw_callout_start_elsewhere(struct htw_base *here,
  */
 bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns, u64 slack_ns)
 {
-	struct htw_base *here;
+	struct htw_base *target;
 	bool pending;
 
 	WARN_ON_ONCE(in_hardirq() || in_nmi());
 	local_bh_disable();
-	/* Pairs with htw_engine_cpu_prepare(). */
-	here = smp_load_acquire(per_cpu_ptr(&htw_callout_bases, htw_cpu_here()));
-	if (unlikely(!htw_callout_start_here(here, &callout->node, deadline_ns, slack_ns,
-					     &pending)))
-		pending = htw_callout_start_elsewhere(here, callout, deadline_ns, slack_ns);
+	/* Pairs with htw_bases_cpu_prepare(). */
+	target = smp_load_acquire(per_cpu_ptr(&htw_callout_bases, htw_target_cpu()));
+	if (unlikely(!htw_callout_start_on_target(target, &callout->node, deadline_ns, slack_ns,
+						  &pending)))
+		pending = htw_callout_start_migrating(target, callout, deadline_ns, slack_ns);
 	local_bh_enable();
 	return pending;
 }
@@ -166,7 +166,7 @@ EXPORT_SYMBOL_GPL(htw_callout_start_at);
  */
 bool htw_callout_start(struct htw_callout *callout, u64 delay_ns, u64 slack_ns)
 {
-	const u64 now = htw_clock_now(HTW_CLOCK_MONOTONIC);
+	const u64 now = htw_clock_now(HTW_BASE_MONOTONIC);
 
 	return htw_callout_start_at(callout, htw_add_saturated(now, delay_ns), slack_ns);
 }
@@ -247,7 +247,7 @@ bool htw_callout_pending(const struct htw_callout *callout)
 EXPORT_SYMBOL_GPL(htw_callout_pending);
 
 /* Calls the function of a callout that has expired; the base's lock is dropped meanwhile. */
-static void htw_callout_run(struct htw_base *base, struct htw_node *n)
+static void htw_callout_call(struct htw_base *base, struct htw_node *n)
 {
 	struct htw_callout *callout = container_of(n, struct htw_callout, node);
 	void (*function)(struct htw_callout *callout) = callout->function;
@@ -283,7 +283,7 @@ enum htw_served htw_callout_serve(struct htw_job *job, const struct htw_turn *tu
 	if (htw_base_begin_turn(base, turn, &served)) {
 		now = htw_tick(base, htw_base_now(base));
 		while ((n = htw_wheel_expire(&base->wheel, now, &units))) {
-			htw_callout_run(base, n);
+			htw_callout_call(base, n);
 			units -= min(units, HTW_CALLOUT_UNITS);
 		}
 		served = htw_base_end_turn(base, units && htw_wheel_cascade(&base->wheel, &units));

@@ -23,10 +23,10 @@ u32 htw_clockset_count(void)
 	return atomic_read(&htw_clock_sets);
 }
 
-static void htw_clockset_mark(struct htw_timer *t, u32 sets, u8 told)
+static void htw_clockset_mark(struct htw_timer *t, u32 sets, u8 written)
 {
 	t->node.flags &= ~(HTW_TIMER_SETS | HTW_TIMER_CLOCK_SET);
-	t->node.flags |= (sets & HTW_SETS_MASK) << HTW_SETS_SHIFT | told;
+	t->node.flags |= (sets & HTW_SETS_MASK) << HTW_SETS_SHIFT | written;
 }
 
 /**

@@ -40,7 +40,7 @@ static DEFINE_MUTEX(htw_listeners_mutex);
 static LIST_HEAD(htw_listeners);
 static bool htw_is_notified;
 
-static void htw_clockset_tell_all(struct work_struct *work)
+static void htw_clockset_notify_all(struct work_struct *work)
 {
 	struct htw_context *ctx;
 
@@ -52,7 +52,7 @@ static void htw_clockset_tell_all(struct work_struct *work)
 	mutex_unlock(&htw_listeners_mutex);
 }
 
-static DECLARE_WORK(htw_clockset_work, htw_clockset_tell_all);
+static DECLARE_WORK(htw_clockset_work, htw_clockset_notify_all);
 
 static void htw_clockset_queue(struct irq_work *work)
 {
@@ -83,47 +83,47 @@ static struct notifier_block htw_clockset_notifier = {
 };
 
 /* Expires a timer that was armed before the clock was set. */
-static void htw_clockset_expire(struct htw_run *run, struct htw_delivery *delivery,
+static void htw_clockset_expire(struct htw_submit *s, struct htw_delivery *delivery,
 				struct htw_timer *t, enum htw_timer_state state)
 {
 	switch (state) {
 	case HTW_PENDING:
-		htw_base_stop(run->base, &t->node);
-		spin_lock(&run->ctx->lock);
-		htw_deliver_clock_set(delivery, t, run->now);
-		spin_unlock(&run->ctx->lock);
+		htw_base_stop(s->base, &t->node);
+		spin_lock(&s->ctx->lock);
+		htw_deliver_clock_set(delivery, t, s->now);
+		spin_unlock(&s->ctx->lock);
 		break;
 	case HTW_REARM:
 		list_del(&t->node.list);
-		htw_deliver_clock_set(delivery, t, run->now);
+		htw_deliver_clock_set(delivery, t, s->now);
 		break;
 	default:	/* expired, and now its event says why as well */
 		break;
 	}
 }
 
-static void htw_clockset_walk_chunk(struct htw_context *ctx, u32 nr)
+static void htw_clockset_walk_page(struct htw_context *ctx, u32 nr)
 {
 	struct htw_delivery delivery;
 	struct htw_timer *timers;
-	struct htw_run run;
+	struct htw_submit s;
 
 	htw_delivery_begin(&delivery, NULL);
-	htw_run_begin(&run, ctx);
-	timers = htw_run_chunk(&run, nr)->timers;
-	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++) {
+	htw_submit_begin(&s, ctx);
+	timers = htw_submit_page(&s, nr)->timers;
+	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++) {
 		struct htw_timer *t = &timers[i];
 		enum htw_timer_state state;
 
 		if (!htw_timer_is_live(t))
 			continue;
-		state = htw_run_lock_timer(&run, t);
+		state = htw_submit_lock_timer(&s, t);
 		if ((state == HTW_PENDING || state == HTW_REARM || state == HTW_EXPIRED) &&
 		    htw_clockset_look(ctx, t))
-			htw_clockset_expire(&run, &delivery, t, state);
-		htw_run_unlock_timer(&run, state);
+			htw_clockset_expire(&s, &delivery, t, state);
+		htw_submit_unlock_timer(&s, state);
 	}
-	htw_run_end(&run);
+	htw_submit_end(&s);
 	htw_delivery_wake(&delivery, false);
 }
 
@@ -152,8 +152,8 @@ static void htw_clockset_walk(struct work_struct *work)
 	if (sets == ctx->sets_seen)
 		return;
 	htw_clockset_wait_for_adds(ctx);
-	for (u32 i = 0; i < htw_context_chunks(ctx); i++) {
-		htw_clockset_walk_chunk(ctx, i);
+	for (u32 i = 0; i < htw_context_pages(ctx); i++) {
+		htw_clockset_walk_page(ctx, i);
 		cond_resched();
 	}
 	/* If it was set meanwhile, this work has been queued again. */
@@ -173,7 +173,7 @@ static void htw_clockset_walk(struct work_struct *work)
  */
 int htw_clockset_listen(struct htw_context *ctx)
 {
-	if (READ_ONCE(ctx->clock) != HTW_CLOCK_REALTIME)
+	if (READ_ONCE(ctx->clock) != HTW_BASE_REALTIME)
 		return -EINVAL;
 	/* Pairs with the release below. */
 	if (smp_load_acquire(&ctx->listens))

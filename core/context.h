@@ -20,7 +20,7 @@
 #include "timer.h"
 #include "user.h"
 
-#define HTW_CONTEXT_MAX		(HTW_DIRECTORY_MAX * HTW_CHUNK_TIMERS)
+#define HTW_CONTEXT_MAX		(HTW_DIRECTORY_MAX * HTW_PAGE_TIMERS)
 
 /* CPUs that keep what they free apart; beyond that, some share. */
 #define HTW_FREE_LISTS		8u
@@ -34,7 +34,7 @@
  * @free: timers that can be reserved again, by the CPU that freed them: threads on
  *	CPUs of their own then keep to timers that are in their caches (@lock)
  * @free_cpus: a bit for each of @free that may not be empty (@lock)
- * @fresh: the first timer, of the chunk made last, that has never been used (@lock)
+ * @fresh: the first timer, of the page made last, that has never been used (@lock)
  * @nr_fresh: how many those are (@lock)
  * @fresh_generation: what their generation is to be (@lock)
  * @nr_expired: how many are on @expired (@lock)
@@ -52,30 +52,30 @@
  * @fasync: whom to send SIGIO (fasync_helper() guards it)
  * @sigio: sends it
  * @grow: serialises growing and giving back; nothing is locked inside but @lock
- * @nr_chunks: how many entries of @dir have been used, holes included; never
+ * @nr_pages: how many entries of @dir have been used, holes included; never
  *	falls (@grow)
  * @table: its timers have words in a table of deadlines, and are kept, once and
  *	for all (written under @grow and @lock)
  * @table_is_known: and all runs that did not know of it are over (written under @grow)
- * @nr_held: how many chunks there are (written under @grow and @lock)
- * @spare: pages made for chunks (@grow)
+ * @nr_held: how many pages there are (written under @grow and @lock)
+ * @spare: pages made for pages (@grow)
  * @nr_spare: how many of them are not in use yet (@grow)
  * @hole: no entry of @dir below this one is a hole (@grow)
  * @generation: where new timers start: none that was given back had a higher
  *	one (@grow)
- * @dir: the chunks, and holes (it and they are written under @grow, read under RCU)
+ * @dir: the pages, and holes (it and they are written under @grow, read under RCU)
  * @shrinking: @shrink has been queued, and has not come to its end (@lock)
- * @shrink_delay: jiffies from a fall in use to looking for chunks (@lock)
- * @shrink_marked: chunks have been marked (@shrink's own)
+ * @shrink_delay: jiffies from a fall in use to looking for pages (@lock)
+ * @shrink_marked: pages have been marked (@shrink's own)
  * @shrink_gp: the grace period that began then (@shrink's own)
- * @shrink: gives chunks back, see shrink.c
+ * @shrink: gives pages back, see shrink.c
  * @used: it has had a timer that was armed, or is about to be: its shape is settled
  *	(@lock, or a timer that is reserved)
  * @clock: the clock of all its timers (settled before the first timer, @lock)
  * @own: its private base, or NULL (settled before the first timer)
  * @bases: its user's bases for @clock, by CPU; those that have been made (settled
  *	before the first timer)
- * @home: the CPU that its timers wait on, or -1 (settled before the first timer)
+ * @cpu: the CPU that its timers wait on, or -1 (settled before the first timer)
  * @ring: the ring that programs can map, or NULL (settled before the first timer)
  * @setup: what of this the program asked for, of &enum htw_setup_flag (@lock)
  * @timens_monotonic: @timens for CLOCK_MONOTONIC; never changes
@@ -89,7 +89,7 @@
  * @sets_seen: as of which htw_clockset_count() that was last done (@set_work)
  * @free_work: frees all this a grace period after close
  *
- * A chunk of which no timer is in use may go at any time; who found a timer
+ * A page of which no timer is in use may go at any time; who found a timer
  * without a lock may read it for as long as bottom halves stay off.
  */
 struct htw_context {
@@ -116,11 +116,11 @@ struct htw_context {
 	struct fasync_struct *fasync;
 	struct delayed_work sigio;
 	struct mutex grow;	/* order: this, then @lock */
-	u32 nr_chunks;
+	u32 nr_pages;
 	bool table;
 	bool table_is_known;
 	u32 nr_held;
-	struct htw_chunk *spare;
+	struct htw_page *spare;
 	u32 nr_spare;
 	u32 hole;
 	u32 generation;
@@ -134,8 +134,8 @@ struct htw_context {
 	enum htw_clock clock;
 	struct htw_base *own;
 	struct htw_base *__percpu *bases;
-	int home;
-	struct htw_completions *ring;
+	int cpu;
+	struct htw_event_ring *ring;
 	u32 setup;
 	s64 timens_monotonic;
 	s64 timens_boottime;
@@ -149,7 +149,7 @@ struct htw_context {
 };
 
 /* This CPU's &htw_context.free, to take timers from. */
-static inline struct list_head *htw_context_free_here(struct htw_context *ctx)
+static inline struct list_head *htw_slots_alloc_list(struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
 
@@ -157,7 +157,7 @@ static inline struct list_head *htw_context_free_here(struct htw_context *ctx)
 }
 
 /* The same, to put timers there. */
-static inline struct list_head *htw_context_freed_here(struct htw_context *ctx)
+static inline struct list_head *htw_slots_free_list(struct htw_context *ctx)
 {
 	const unsigned int here = raw_smp_processor_id() % HTW_FREE_LISTS;
 
@@ -202,31 +202,31 @@ static inline u64 htw_context_now(const struct htw_context *ctx)
 	return htw_context_from_host(ctx, own ? htw_base_now(own) : htw_clock_now(ctx->clock));
 }
 
-static inline u32 htw_context_chunks(const struct htw_context *ctx)
+static inline u32 htw_context_pages(const struct htw_context *ctx)
 {
-	/* Pairs with htw_context_grow(): a chunk that counts is there. */
-	return smp_load_acquire(&ctx->nr_chunks);
+	/* Pairs with htw_slots_grow(): a page that counts is there. */
+	return smp_load_acquire(&ctx->nr_pages);
 }
 
-/* A chunk's place in the directory; it has been seen to count, and @grow is held. */
-static inline struct htw_chunk __rcu **htw_context_entry(const struct htw_context *ctx, u32 chunk)
+/* A page's place in the directory; it has been seen to count, and @grow is held. */
+static inline struct htw_page __rcu **htw_context_entry(const struct htw_context *ctx, u32 page)
 {
-	return &rcu_dereference_protected(ctx->dir, lockdep_is_held(&ctx->grow))->chunks[chunk];
+	return &rcu_dereference_protected(ctx->dir, lockdep_is_held(&ctx->grow))->pages[page];
 }
 
 /*
- * A chunk or &htw_no_chunk, for whoever knows by other means that the chunk stays;
+ * A page or &htw_no_page, for whoever knows by other means that the page stays;
  * its number has been seen to count.
  */
-static inline struct htw_chunk *htw_context_chunk(const struct htw_context *ctx, u32 chunk)
+static inline struct htw_page *htw_context_page(const struct htw_context *ctx, u32 page)
 {
 	const struct htw_directory *dir;
-	struct htw_chunk *found;
+	struct htw_page *found;
 
 	/* Growing may replace the directory at any time. */
 	rcu_read_lock();
 	dir = rcu_dereference(ctx->dir);
-	found = rcu_dereference(dir->chunks[chunk & dir->mask]);
+	found = rcu_dereference(dir->pages[page & dir->mask]);
 	rcu_read_unlock();
 	return found;
 }
@@ -239,24 +239,24 @@ static inline bool htw_context_listens(const struct htw_context *ctx)
 }
 
 /* On a manual clock? If so, the context's own base is there. */
-static inline bool htw_context_is_still(const struct htw_context *ctx)
+static inline bool htw_context_is_manual(const struct htw_context *ctx)
 {
 	/* Pairs with htw_setup_publish(). */
-	return smp_load_acquire(&ctx->clock) == HTW_CLOCK_STILL;
+	return smp_load_acquire(&ctx->clock) == HTW_BASE_MANUAL;
 }
 
 /* A timer's word in the table of deadlines; zero, as armed, where there is none. */
-static inline u64 htw_context_word(const struct htw_context *ctx, const struct htw_timer *t)
+static inline u64 htw_context_override(const struct htw_context *ctx, const struct htw_timer *t)
 {
-	return unlikely(READ_ONCE(ctx->table)) ? htw_timer_word(t) : 0;
+	return unlikely(READ_ONCE(ctx->table)) ? htw_timer_override(t) : 0;
 }
 
 /* A timer is about to be armed for a new deadline. */
-static inline void htw_context_reset_word(const struct htw_context *ctx,
-					  const struct htw_timer *t)
+static inline void htw_context_clear_override(const struct htw_context *ctx,
+					      const struct htw_timer *t)
 {
 	if (unlikely(READ_ONCE(ctx->table)))
-		htw_timer_reset_word(t);
+		htw_timer_clear_override(t);
 }
 
 /*
@@ -266,7 +266,7 @@ static inline void htw_context_reset_word(const struct htw_context *ctx,
 static inline u32 htw_context_ring_tail(struct htw_context *ctx)
 {
 	/* Pairs with htw_setup_publish(). */
-	const struct htw_completions *ring = smp_load_acquire(&ctx->ring);
+	const struct htw_event_ring *ring = smp_load_acquire(&ctx->ring);
 	u32 tail;
 
 	if (likely(!ring))
@@ -280,16 +280,16 @@ static inline u32 htw_context_ring_tail(struct htw_context *ctx)
 /* The CPU on which a timer that is started now should wait. */
 static inline unsigned int htw_context_cpu(const struct htw_context *ctx)
 {
-	return unlikely(ctx->home >= 0) ? ctx->home : htw_cpu_here();
+	return unlikely(ctx->cpu >= 0) ? ctx->cpu : htw_target_cpu();
 }
 
 /*
  * The base that a timer should be started on; bottom halves are off. NULL where it
- * has to be made first, by htw_context_make_base().
+ * has to be made first, by htw_context_create_base().
  */
 static inline struct htw_base *htw_context_base(const struct htw_context *ctx)
 {
-	/* Pairs with htw_base_make(), by the address. */
+	/* Pairs with htw_base_create(), by the address. */
 	return ctx->own ?: READ_ONCE(*per_cpu_ptr(ctx->bases, htw_context_cpu(ctx)));
 }
 
@@ -297,9 +297,9 @@ static inline struct htw_base *htw_context_base(const struct htw_context *ctx)
  * Makes the base that a timer should be started on, if it is not there. Returns that
  * one, or where it cannot be made any other that will do. May sleep.
  */
-static inline struct htw_base *htw_context_make_base(const struct htw_context *ctx)
+static inline struct htw_base *htw_context_create_base(const struct htw_context *ctx)
 {
-	return ctx->own ?: htw_base_make(ctx->user, ctx->clock, htw_context_cpu(ctx));
+	return ctx->own ?: htw_base_create(ctx->user, ctx->clock, htw_context_cpu(ctx));
 }
 
 /*

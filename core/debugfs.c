@@ -19,9 +19,9 @@
 static struct dentry *htw_debugfs_dir;
 
 static const char * const htw_clock_names[HTW_CLOCKS] = {
-	[HTW_CLOCK_MONOTONIC]	= "monotonic",
-	[HTW_CLOCK_BOOTTIME]	= "boottime",
-	[HTW_CLOCK_REALTIME]	= "realtime",
+	[HTW_BASE_MONOTONIC]	= "monotonic",
+	[HTW_BASE_BOOTTIME]	= "boottime",
+	[HTW_BASE_REALTIME]	= "realtime",
 };
 
 /* What a base shows, copied under its lock: printing takes long. */

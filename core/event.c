@@ -30,7 +30,7 @@ void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struc
 		      u64 now)
 {
 	const u64 missed = htw_timer_missed(t, now);
-	const bool more = htw_timer_is_kept(ctx, t) || htw_timer_goes_on(t, missed);
+	const bool more = htw_timer_is_kept(ctx, t) || htw_timer_continues(t, missed);
 
 	/* If it is armed again, then as of this look: none falls between. */
 	if (unlikely(t->node.flags & HTW_TIMER_CANCEL_ON_SET))
@@ -56,7 +56,7 @@ bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 	const u64 spent = htw_timer_spent(t, missed);
 
 	t->node.flags &= ~HTW_TIMER_CLOCK_SET;
-	if (htw_timer_goes_on(t, missed)) {
+	if (htw_timer_continues(t, missed)) {
 		/* The phase is kept: start + k * interval, the next one ahead. */
 		if (spent)
 			t->deadline = htw_add_saturated(t->deadline + (spent - 1) * t->interval,
@@ -73,7 +73,7 @@ bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 		WRITE_ONCE(t->node.state, HTW_IDLE);
 		return false;
 	}
-	htw_timer_free(t, htw_context_freed_here(ctx));
+	htw_timer_free(t, htw_slots_free_list(ctx));
 	++*freed;
 	return false;
 }
@@ -85,6 +85,6 @@ bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
  */
 void htw_context_consumed(struct htw_context *ctx, u32 freed)
 {
-	htw_context_count_freed(ctx, freed);
+	htw_slots_count_freed(ctx, freed);
 	htw_user_uncharge(ctx->user, freed);
 }

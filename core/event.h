@@ -24,7 +24,7 @@ static __always_inline void htw_event_fill(struct htw_event *ev, const struct ht
 }
 
 /* The ring that takes expirations; NULL where it is not mapped, or there is none. */
-static inline struct htw_completions *htw_context_open_ring(const struct htw_context *ctx)
+static inline struct htw_event_ring *htw_context_open_ring(const struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
 

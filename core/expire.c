@@ -22,7 +22,7 @@
 /* Timers that HTW_ADVANCE deals with in one go under the lock. */
 #define HTW_ADVANCE_UNITS	128u
 /* Contexts that are delivered to in one go: each costs as much as some timers. */
-#define HTW_CONTEXTS		8u
+#define HTW_DELIVERY_CONTEXTS		8u
 /*
  * Queued events that each new expiration moves into the ring: two, so that the backlog
  * shrinks, with bounded work in softirq.
@@ -43,7 +43,7 @@ void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base)
 	d->expired = 0;
 }
 
-static void htw_delivery_wants_wake(struct htw_delivery *d, struct htw_context *ctx)
+static void htw_delivery_queue_wake(struct htw_delivery *d, struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
 
@@ -55,20 +55,20 @@ static void htw_delivery_wants_wake(struct htw_delivery *d, struct htw_context *
 }
 
 /*
- * htw_delivery_pause() - drops the lock of the context that was delivered to
+ * htw_delivery_leave() - drops the lock of the context that was delivered to
  * @d: the run, which can go on
  *
  * Context: the lock of the base is held.
  */
-static void htw_delivery_pause(struct htw_delivery *d)
+static void htw_delivery_leave(struct htw_delivery *d)
 {
 	struct htw_context *ctx = d->context;
-	struct htw_completions *ring;
+	struct htw_event_ring *ring;
 
 	if (!ctx)
 		return;
 	if (d->expired != d->before)
-		htw_delivery_wants_wake(d, ctx);
+		htw_delivery_queue_wake(d, ctx);
 	ring = htw_context_open_ring(ctx);
 	if (ring) {
 		htw_context_consumed(ctx, d->freed);
@@ -79,11 +79,11 @@ static void htw_delivery_pause(struct htw_delivery *d)
 }
 
 /* Goes over to another context. */
-static void htw_delivery_turn(struct htw_delivery *d, struct htw_context *ctx)
+static void htw_delivery_switch(struct htw_delivery *d, struct htw_context *ctx)
 {
-	struct htw_completions *ring;
+	struct htw_event_ring *ring;
 
-	htw_delivery_pause(d);
+	htw_delivery_leave(d);
 	htw_lock(&ctx->lock);
 	ring = htw_context_open_ring(ctx);
 	d->context = ctx;
@@ -94,8 +94,8 @@ static void htw_delivery_turn(struct htw_delivery *d, struct htw_context *ctx)
 }
 
 /* How late a timer is, and that it has expired. */
-static __always_inline void htw_delivery_note(struct htw_delivery *d, const struct htw_timer *t,
-					      u64 fired)
+static __always_inline void htw_delivery_account(struct htw_delivery *d, const struct htw_timer *t,
+						 u64 fired)
 {
 	d->base->late[min_t(u32, fls64((fired - t->deadline) >> 10), HTW_LATE_BUCKETS - 1)]++;
 	trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, fired);
@@ -133,10 +133,10 @@ static void htw_deliver_to_ring(struct htw_delivery *d, struct htw_timer *t, u64
 static void htw_deliver_to_queue(struct htw_delivery *d, struct htw_timer *t, u64 now)
 {
 	struct htw_context *ctx = d->context;
-	struct htw_completions *ring = htw_context_open_ring(ctx);
+	struct htw_event_ring *ring = htw_context_open_ring(ctx);
 	u32 room;
 
-	htw_list_append(&t->node.list, &ctx->expired);
+	__htw_list_add_tail(&t->node.list, &ctx->expired);
 	ctx->nr_expired++;
 	WRITE_ONCE(t->node.state, HTW_EXPIRED);
 	if (!ring)
@@ -160,16 +160,16 @@ static void htw_deliver_to_queue(struct htw_delivery *d, struct htw_timer *t, u6
  *
  * Return: true if it does not expire now.
  */
-static bool htw_deliver_later(struct htw_delivery *d, struct htw_context *ctx,
+static bool htw_deliver_defer(struct htw_delivery *d, struct htw_context *ctx,
 			      struct htw_timer *t, u64 now)
 {
-	const u64 word = htw_timer_word(t);
+	const u64 word = htw_timer_override(t);
 
 	if (word <= t->deadline)
 		return false;
 	if (word == HTW_DISARMED) {
 		if (d->context != ctx)
-			htw_delivery_turn(d, ctx);
+			htw_delivery_switch(d, ctx);
 		WRITE_ONCE(t->node.state, HTW_IDLE);
 		return true;
 	}
@@ -182,7 +182,7 @@ static bool htw_deliver_later(struct htw_delivery *d, struct htw_context *ctx,
 }
 
 /*
- * htw_deliver_early() - puts a timer back whose deadline is still to come
+ * htw_deliver_put_back() - puts a timer back whose deadline is still to come
  * @d: the run
  * @n: the timer's node, just out of its wheel
  * @now: the base's time, in ns
@@ -194,10 +194,10 @@ static bool htw_deliver_later(struct htw_delivery *d, struct htw_context *ctx,
  * Context: as for htw_deliver().
  * Return: true if the timer is in its wheel again.
  */
-static bool htw_deliver_early(struct htw_delivery *d, struct htw_node *n, u64 now)
+static bool htw_deliver_put_back(struct htw_delivery *d, struct htw_node *n, u64 now)
 {
 	struct htw_timer *t = container_of(n, struct htw_timer, node);
-	struct htw_context *ctx = htw_chunk_of(t)->ctx;
+	struct htw_context *ctx = htw_timer_page(t)->ctx;
 
 	if (htw_context_to_host(ctx, t->deadline) <= now)
 		return false;
@@ -216,14 +216,14 @@ static bool htw_deliver_early(struct htw_delivery *d, struct htw_node *n, u64 no
 static void htw_deliver(struct htw_delivery *d, struct htw_node *n, u64 now)
 {
 	struct htw_timer *t = container_of(n, struct htw_timer, node);
-	struct htw_context *ctx = htw_chunk_of(t)->ctx;
+	struct htw_context *ctx = htw_timer_page(t)->ctx;
 
-	if (unlikely(READ_ONCE(ctx->table)) && htw_deliver_later(d, ctx, t, now))
+	if (unlikely(READ_ONCE(ctx->table)) && htw_deliver_defer(d, ctx, t, now))
 		return;
 	if (d->context != ctx)
-		htw_delivery_turn(d, ctx);
+		htw_delivery_switch(d, ctx);
 	n->fired = htw_context_from_host(ctx, now);
-	htw_delivery_note(d, t, n->fired);
+	htw_delivery_account(d, t, n->fired);
 	d->expired++;
 	if (d->room) {
 		d->room--;
@@ -233,17 +233,17 @@ static void htw_deliver(struct htw_delivery *d, struct htw_node *n, u64 now)
 	}
 }
 
-static bool htw_timer_is_of(const struct htw_timer *t, const struct htw_context *ctx)
+static bool htw_timer_belongs_to(const struct htw_timer *t, const struct htw_context *ctx)
 {
-	return likely(htw_chunk_of(t)->ctx == ctx);
+	return likely(htw_timer_page(t)->ctx == ctx);
 }
 
 /* From the front of @due into the ring, while they are plain. */
-static u32 htw_deliver_alike_to_ring(struct htw_delivery *d, struct list_head *due, u64 fired,
+static u32 htw_deliver_batch_to_ring(struct htw_delivery *d, struct list_head *due, u64 fired,
 				     u32 max)
 {
 	struct htw_context *ctx = d->context;
-	struct htw_completions *ring = ctx->ring;
+	struct htw_event_ring *ring = ctx->ring;
 	const u32 mask = ring->entries - 1;
 	struct list_head *last = due;
 	u32 tail = ring->tail;
@@ -253,26 +253,26 @@ static u32 htw_deliver_alike_to_ring(struct htw_delivery *d, struct list_head *d
 	for (count = 0; count < max && last->next != due; count++) {
 		struct htw_timer *t = list_entry(last->next, struct htw_timer, node.list);
 
-		if (!htw_timer_is_of(t, ctx) || unlikely(!htw_timer_is_plain(t)))
+		if (!htw_timer_belongs_to(t, ctx) || unlikely(!htw_timer_is_plain(t)))
 			break;
 		prefetchw(t->node.list.next);
-		htw_delivery_note(d, t, fired);
+		htw_delivery_account(d, t, fired);
 		htw_event_fill(&ring->events[tail++ & mask], t, fired, 0, 0);
-		if (likely(htw_timer_end(t)))
+		if (likely(htw_timer_end_id(t)))
 			last = &t->node.list;
 		else
 			list_del(&t->node.list);
 	}
 	ring->tail = tail;
 	list_cut_position(&over, due, last);
-	list_splice(&over, htw_context_freed_here(ctx));
+	list_splice(&over, htw_slots_free_list(ctx));
 	d->room -= count;
 	d->freed += count;
 	return count;
 }
 
 /* From the front of @due to the end of the queue. */
-static u32 htw_deliver_alike_to_queue(struct htw_delivery *d, struct list_head *due, u64 fired,
+static u32 htw_deliver_batch_to_queue(struct htw_delivery *d, struct list_head *due, u64 fired,
 				      u32 max)
 {
 	struct htw_context *ctx = d->context;
@@ -283,10 +283,10 @@ static u32 htw_deliver_alike_to_queue(struct htw_delivery *d, struct list_head *
 	for (count = 0; count < max && last->next != due; count++) {
 		struct htw_timer *t = list_entry(last->next, struct htw_timer, node.list);
 
-		if (!htw_timer_is_of(t, ctx))
+		if (!htw_timer_belongs_to(t, ctx))
 			break;
 		prefetchw(t->node.list.next);
-		htw_delivery_note(d, t, fired);
+		htw_delivery_account(d, t, fired);
 		t->node.fired = fired;
 		WRITE_ONCE(t->node.state, HTW_EXPIRED);
 		last = &t->node.list;
@@ -298,7 +298,7 @@ static u32 htw_deliver_alike_to_queue(struct htw_delivery *d, struct list_head *
 }
 
 /*
- * htw_deliver_alike() - delivers timers that need nothing but to be delivered
+ * htw_deliver_batch() - delivers timers that need nothing but to be delivered
  * @d: the run
  * @due: nodes of one wheel whose ticks have come, in order
  * @now: as for htw_deliver()
@@ -311,7 +311,7 @@ static u32 htw_deliver_alike_to_queue(struct htw_delivery *d, struct list_head *
  * Context: as for htw_deliver().
  * Return: how many were taken off @due.
  */
-static u32 htw_deliver_alike(struct htw_delivery *d, struct list_head *due, u64 now,
+static u32 htw_deliver_batch(struct htw_delivery *d, struct list_head *due, u64 now,
 			     unsigned int *budget)
 {
 	const struct htw_timer *t = list_first_entry(due, struct htw_timer, node.list);
@@ -321,18 +321,18 @@ static u32 htw_deliver_alike(struct htw_delivery *d, struct list_head *due, u64 
 
 	if (!*budget || list_empty(due))
 		return 0;
-	ctx = htw_chunk_of(t)->ctx;
+	ctx = htw_timer_page(t)->ctx;
 	if (unlikely(READ_ONCE(ctx->table)))
 		return 0;
 	if (d->context != ctx)
-		htw_delivery_turn(d, ctx);
+		htw_delivery_switch(d, ctx);
 	fired = htw_context_from_host(ctx, now);
 	if (unlikely(ctx->table))	/* just now */
 		count = 0;
 	else if (d->room)
-		count = htw_deliver_alike_to_ring(d, due, fired, min(*budget, d->room));
+		count = htw_deliver_batch_to_ring(d, due, fired, min(*budget, d->room));
 	else if (!htw_context_open_ring(ctx))
-		count = htw_deliver_alike_to_queue(d, due, fired, *budget);
+		count = htw_deliver_batch_to_queue(d, due, fired, *budget);
 	d->expired += count;
 	*budget -= count;
 	return count;
@@ -349,8 +349,8 @@ static u32 htw_deliver_alike(struct htw_delivery *d, struct list_head *due, u64 
  */
 void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t, u64 now)
 {
-	struct htw_context *ctx = htw_chunk_of(t)->ctx;
-	struct htw_completions *ring = htw_context_open_ring(ctx);
+	struct htw_context *ctx = htw_timer_page(t)->ctx;
+	struct htw_event_ring *ring = htw_context_open_ring(ctx);
 
 	t->node.fired = now;
 	trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, now);
@@ -361,12 +361,12 @@ void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t, u64 now)
 	/* A ring takes it when it is looked at: all but this is seldom enough. */
 	if (ring)
 		htw_ring_publish(ring, ctx->nr_expired);
-	htw_delivery_wants_wake(d, ctx);
+	htw_delivery_queue_wake(d, ctx);
 }
 
 /*
  * Delivers what is due, then moves down what will be: @budget nodes, and to
- * %HTW_CONTEXTS contexts, at the most.
+ * %HTW_DELIVERY_CONTEXTS contexts, at the most.
  *
  * Return: true if nothing is left to do now.
  */
@@ -381,24 +381,24 @@ static bool htw_expire_some(struct htw_base *base, struct htw_delivery *delivery
 
 	lockdep_assert_held(&base->lock);
 
-	if (base->clock == HTW_CLOCK_REALTIME)
+	if (base->clock == HTW_BASE_REALTIME)
 		now = htw_base_check_clock(base, now);
 	/* Since a node was started that was due then, and may not be now. */
 	was_set_back = now < base->due_ns;
-	while (delivery->contexts <= HTW_CONTEXTS) {
+	while (delivery->contexts <= HTW_DELIVERY_CONTEXTS) {
 		/* What is due is mostly alike, and delivered without a look at the wheel. */
 		if (likely(!was_set_back))
 			htw_wheel_took(&base->wheel,
-				       htw_deliver_alike(delivery, &base->wheel.due, now,
+				       htw_deliver_batch(delivery, &base->wheel.due, now,
 							 &budget));
 		n = htw_wheel_expire(&base->wheel, htw_tick(base, now), &budget);
 		if (!n)
 			break;
-		if (likely(!was_set_back) || !htw_deliver_early(delivery, n, now))
+		if (likely(!was_set_back) || !htw_deliver_put_back(delivery, n, now))
 			htw_deliver(delivery, n, now);
 	}
-	htw_delivery_pause(delivery);
-	done = budget && delivery->contexts <= HTW_CONTEXTS &&
+	htw_delivery_leave(delivery);
+	done = budget && delivery->contexts <= HTW_DELIVERY_CONTEXTS &&
 	       htw_wheel_cascade(&base->wheel, &budget);
 	if (base->wheel.cascades != cascades)
 		trace_htw_cascade(base->cpu, base->wheel.cascades - cascades);
@@ -428,7 +428,7 @@ enum htw_served htw_expire_serve(struct htw_job *job, const struct htw_turn *tur
 }
 
 /*
- * htw_expire_advance() - moves %HTW_CLOCK_STILL on and delivers what is due then
+ * htw_expire_advance() - moves %HTW_BASE_MANUAL on and delivers what is due then
  * @base: the base, a private one on that clock
  * @now: the time it is then; an earlier one than before leaves it as it is
  * @expired: what was delivered is added to it
@@ -444,7 +444,7 @@ static bool htw_expire_advance(struct htw_base *base, u64 now, u64 *expired)
 	htw_delivery_begin(&delivery, base);
 	rcu_read_lock();
 	spin_lock_bh(&base->lock);
-	atomic64_set(&base->still_ns, max_t(u64, now, atomic64_read(&base->still_ns)));
+	atomic64_set(&base->manual_ns, max_t(u64, now, atomic64_read(&base->manual_ns)));
 	done = htw_expire_some(base, &delivery, HTW_ADVANCE_UNITS);
 	spin_unlock_bh(&base->lock);
 	rcu_read_unlock();
@@ -455,7 +455,7 @@ static bool htw_expire_advance(struct htw_base *base, u64 now, u64 *expired)
 
 /**
  * htw_context_advance() - moves a context's clock that stands still
- * @ctx: the context, on %HTW_CLOCK_STILL
+ * @ctx: the context, on %HTW_BASE_MANUAL
  * @to: the time it is then; 0 only delivers what is due
  *
  * Once begun this is carried through, but for a process that is killed: half a

@@ -40,13 +40,13 @@ struct htw_context *htw_context_alloc(u32 limit)
 		return NULL;
 	}
 	htw_bases_hold(ctx->user);
-	ctx->bases = &ctx->user->cpus->bases[HTW_CLOCK_MONOTONIC];
+	ctx->bases = &ctx->user->cpus->bases[HTW_BASE_MONOTONIC];
 	timens_add_monotonic(&monotonic);
 	timens_add_boottime(&boottime);
 	ctx->timens_monotonic = timespec64_to_ns(&monotonic);
 	ctx->timens_boottime = timespec64_to_ns(&boottime);
 	ctx->timens = ctx->timens_monotonic;
-	ctx->home = -1;
+	ctx->cpu = -1;
 	spin_lock_init(&ctx->lock);
 	INIT_LIST_HEAD(&ctx->expired);
 	INIT_LIST_HEAD(&ctx->rearm);
@@ -67,15 +67,15 @@ static void htw_context_free(struct work_struct *work)
 	htw_wake_exit(ctx);
 	htw_table_free(ctx);
 	htw_shrink_exit(ctx);
-	for (u32 i = 0; i < ctx->nr_chunks; i++) {
-		struct htw_chunk *chunk = htw_context_chunk(ctx, i);
+	for (u32 i = 0; i < ctx->nr_pages; i++) {
+		struct htw_page *page = htw_context_page(ctx, i);
 
-		if (chunk != &htw_no_chunk)
-			htw_chunk_free(chunk);
+		if (page != &htw_no_page)
+			htw_page_free(page);
 		cond_resched();
 	}
 	while (ctx->nr_spare)
-		htw_chunk_free(ctx->spare + --ctx->nr_spare);
+		htw_page_free(ctx->spare + --ctx->nr_spare);
 	htw_directory_free(rcu_dereference_protected(ctx->dir, true));
 	htw_ring_free(ctx->ring, ctx->user);
 	if (ctx->own) {
@@ -98,25 +98,25 @@ static void htw_context_free(struct work_struct *work)
 void htw_context_close(struct htw_context *ctx)
 {
 	htw_clockset_leave(ctx);
-	for (u32 i = 0; i < ctx->nr_chunks; i++) {
+	for (u32 i = 0; i < ctx->nr_pages; i++) {
 		struct htw_timer *timers;
-		struct htw_run run;
+		struct htw_submit s;
 
-		htw_run_begin(&run, ctx);
-		timers = htw_run_chunk(&run, i)->timers;
-		for (u32 j = 0; j < HTW_CHUNK_TIMERS; j++) {
+		htw_submit_begin(&s, ctx);
+		timers = htw_submit_page(&s, i)->timers;
+		for (u32 j = 0; j < HTW_PAGE_TIMERS; j++) {
 			struct htw_timer *t = &timers[j];
 
 			while (READ_ONCE(t->node.state) == HTW_PENDING) {
-				htw_run_lock(&run, htw_context_base_of(ctx, t));
-				if (!htw_timer_pending_on(run.base, t))
+				htw_submit_lock(&s, htw_context_base_of(ctx, t));
+				if (!htw_timer_pending_on(s.base, t))
 					continue;
-				htw_base_stop(run.base, &t->node);
+				htw_base_stop(s.base, &t->node);
 				/* Not free, as it is not on the free list. */
 				WRITE_ONCE(t->node.state, HTW_RESERVED);
 			}
 		}
-		htw_run_end(&run);
+		htw_submit_end(&s);
 		cond_resched();
 	}
 	htw_wake_stop(ctx);
@@ -146,5 +146,5 @@ void htw_context_exit(void)
 	htw_clockset_exit();
 	rcu_barrier();	/* those that wait for a grace period are then queued */
 	destroy_workqueue(htw_wq);
-	rcu_barrier();	/* chunks and bases that were given back until then */
+	rcu_barrier();	/* pages and bases that were given back until then */
 }

@@ -39,12 +39,12 @@ static void htw_ring_vm_close(struct vm_area_struct *vma)
 
 static vm_fault_t htw_ring_fault(struct vm_fault *vmf)
 {
-	const struct htw_completions *ring = htw_vma_context(vmf->vma)->ring;
+	const struct htw_event_ring *ring = htw_vma_context(vmf->vma)->ring;
 	const u64 offset = ((u64)vmf->pgoff << PAGE_SHIFT) - HTW_OFF_RING;
 
 	if (offset >= htw_ring_size(ring))
 		return VM_FAULT_SIGBUS;
-	vmf->page = vmalloc_to_page((char *)ring->page + offset);
+	vmf->page = vmalloc_to_page((char *)ring->header + offset);
 	get_page(vmf->page);
 	return 0;
 }
@@ -58,7 +58,7 @@ static const struct vm_operations_struct htw_ring_vm_ops = {
 static int htw_mmap_ring(struct htw_context *ctx, struct vm_area_struct *vma)
 {
 	/* Pairs with htw_setup_publish(). */
-	const struct htw_completions *ring = smp_load_acquire(&ctx->ring);
+	const struct htw_event_ring *ring = smp_load_acquire(&ctx->ring);
 
 	if (!ring)
 		return -ENXIO;
@@ -95,10 +95,10 @@ static void htw_table_free_list(struct list_head *pages)
 		__free_page(page);
 }
 
-/* All pages that the chunks there are need, so that nothing can fail later. */
+/* All pages that the pages there are need, so that nothing can fail later. */
 static int htw_table_alloc_list(const struct htw_context *ctx, struct list_head *pages)
 {
-	for (u32 nr = 0; nr < ctx->nr_chunks; nr += HTW_TABLE_CHUNKS) {
+	for (u32 nr = 0; nr < ctx->nr_pages; nr += HTW_TABLE_PAGES) {
 		struct page *page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 
 		if (!page)
@@ -132,17 +132,17 @@ int htw_table_enable(struct htw_context *ctx)
 	ret = mutex_lock_killable(&ctx->grow);
 	if (ret)
 		return ret;
-	/* What was given back is made again: then no chunk is without words. */
-	while (!ret && !ctx->table && ctx->nr_held < ctx->nr_chunks)
-		ret = fatal_signal_pending(current) ? -EINTR : htw_context_grow(ctx);
+	/* What was given back is made again: then no page is without words. */
+	while (!ret && !ctx->table && ctx->nr_held < ctx->nr_pages)
+		ret = fatal_signal_pending(current) ? -EINTR : htw_slots_grow(ctx);
 	if (!ret && !ctx->table)
 		ret = htw_table_alloc_list(ctx, &pages);
-	for (u32 nr = 0; !ret && !ctx->table && nr < ctx->nr_chunks; nr++) {
-		if (nr % HTW_TABLE_CHUNKS == 0) {
+	for (u32 nr = 0; !ret && !ctx->table && nr < ctx->nr_pages; nr++) {
+		if (nr % HTW_TABLE_PAGES == 0) {
 			page = list_first_entry(&pages, struct page, lru);
 			list_del(&page->lru);
 		}
-		htw_table_give(ctx, htw_context_chunk(ctx, nr), nr, page_address(page));
+		htw_table_assign(ctx, htw_context_page(ctx, nr), nr, page_address(page));
 		cond_resched();
 	}
 	htw_table_free_list(&pages);

@@ -21,7 +21,7 @@
 #include "submit.h"
 
 /* Operations in one run. */
-#define HTW_OPS_RUN		64u
+#define HTW_OPS_BATCH		64u
 
 static_assert(sizeof(struct htw_add) == 56);
 static_assert(sizeof(struct htw_cancel) == 56);
@@ -89,25 +89,25 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
 	LIST_HEAD(reserved);
 	struct htw_add add;
 	struct htw_timer *t;
-	struct htw_run run;
+	struct htw_submit s;
 	int ret;
 
 	if (copy_from_user(&add, arg, sizeof(add)))
 		return -EFAULT;
 	if (!htw_add_is_valid(ctx, &add))
 		return -EINVAL;
-	ret = htw_context_reserve(ctx, &reserved, 1, NULL);
+	ret = htw_slots_reserve(ctx, &reserved, 1, NULL);
 	if (ret < 0)
 		return ret;
 	t = list_first_entry(&reserved, struct htw_timer, node.list);
 	/* From here on the id is out; it means nothing until the timer is armed. */
 	if (put_user(htw_timer_id(t), &arg->id)) {
-		htw_context_unreserve(ctx, &reserved);
+		htw_slots_unreserve(ctx, &reserved);
 		return -EFAULT;
 	}
-	htw_run_begin_adds(&run, ctx);
-	htw_run_add(&run, t, &add, run.plain);
-	htw_run_end(&run);
+	htw_submit_begin_adds(&s, ctx);
+	htw_submit_add(&s, t, &add, s.plain);
+	htw_submit_end(&s);
 	return 0;
 }
 
@@ -121,24 +121,24 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
  */
 long htw_op_add(struct htw_context *ctx, struct htw_add __user *arg)
 {
-	struct htw_run run __uninitialized;
+	struct htw_submit s __uninitialized;
 	struct htw_add add = {};
 	struct htw_timer *t;
 	bool added = false;
 
-	if (unlikely(!htw_get_simple_add(&add, arg) || !htw_run_is_settled(ctx)))
+	if (unlikely(!htw_get_simple_add(&add, arg) || !htw_context_is_settled(ctx)))
 		return htw_op_add_slow(ctx, arg);
-	__htw_run_begin(&run, ctx, true, false);
-	t = htw_run_reserve(&run);
+	__htw_submit_begin(&s, ctx, true, false);
+	t = htw_submit_reserve(&s);
 	if (likely(t)) {
 		/* From here on the id is out, as in htw_op_add_slow(). */
 		added = htw_put_id(htw_timer_id(t), &arg->id);
 		if (likely(added))
-			htw_run_add(&run, t, &add, run.plain);
+			htw_submit_add(&s, t, &add, s.plain);
 		else
-			htw_run_free(&run, t);
+			htw_submit_free(&s, t);
 	}
-	htw_run_end(&run);
+	htw_submit_end(&s);
 	return likely(added) ? 0 : htw_op_add_slow(ctx, arg);
 }
 
@@ -153,16 +153,16 @@ long htw_op_add(struct htw_context *ctx, struct htw_add __user *arg)
 long htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
 {
 	struct htw_cancel cancel __uninitialized;
-	struct htw_run run __uninitialized;
+	struct htw_submit s __uninitialized;
 	int ret;
 
 	if (copy_from_user(&cancel, arg, sizeof(cancel)))
 		return -EFAULT;
 	if (!htw_cancel_is_valid(ctx, &cancel))
 		return -EINVAL;
-	__htw_run_begin(&run, ctx, likely(htw_run_is_settled(ctx)), true);
-	ret = htw_run_cancel(&run, htw_run_slot(&run, cancel.id), &cancel, true);
-	htw_run_end(&run);
+	__htw_submit_begin(&s, ctx, likely(htw_context_is_settled(ctx)), true);
+	ret = htw_submit_cancel(&s, htw_submit_find(&s, cancel.id), &cancel, true);
+	htw_submit_end(&s);
 	if (ret && ret != -EALREADY)
 		return ret;
 	cancel.ring_tail = htw_context_ring_tail(ctx);
@@ -180,16 +180,16 @@ long htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
 long htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
 {
 	struct htw_mod mod __uninitialized;
-	struct htw_run run __uninitialized;
+	struct htw_submit s __uninitialized;
 	int ret;
 
 	if (copy_from_user(&mod, arg, sizeof(mod)))
 		return -EFAULT;
 	if (!htw_mod_is_valid(ctx, &mod))
 		return -EINVAL;
-	__htw_run_begin(&run, ctx, likely(htw_run_is_settled(ctx)), true);
-	ret = htw_run_mod(&run, htw_run_slot(&run, mod.id), &mod);
-	htw_run_end(&run);
+	__htw_submit_begin(&s, ctx, likely(htw_context_is_settled(ctx)), true);
+	ret = htw_submit_mod(&s, htw_submit_find(&s, mod.id), &mod);
+	htw_submit_end(&s);
 	return ret;
 }
 
@@ -204,16 +204,16 @@ long htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
 long htw_op_query(struct htw_context *ctx, struct htw_query __user *arg)
 {
 	struct htw_query query;
-	struct htw_run run;
+	struct htw_submit s;
 	int ret;
 
 	if (copy_from_user(&query, arg, sizeof(query)))
 		return -EFAULT;
 	if (!htw_query_is_valid(&query))
 		return -EINVAL;
-	htw_run_begin(&run, ctx);
-	ret = htw_run_query(&run, &query);
-	htw_run_end(&run);
+	htw_submit_begin(&s, ctx);
+	ret = htw_submit_query(&s, &query);
+	htw_submit_end(&s);
 	if (!ret && copy_to_user(arg, &query, sizeof(query)))
 		return -EFAULT;
 	return ret;
@@ -238,21 +238,20 @@ static inline bool htw_op_is(const struct htw_op *op, enum htw_op_code code)
  *
  * Return: how many were carried out.
  */
-static u32 htw_batch_run(struct htw_context *ctx, struct htw_op *ops, u32 count,
-			 struct list_head *reserved)
+static u32 htw_batch_submit(struct htw_context *ctx, struct htw_op *ops, u32 count,
+			    struct list_head *reserved)
 {
+	struct htw_timer *t;
+	struct htw_submit s;
 	struct htw_op *op;
-	struct htw_run run;
 
 	if (list_empty(reserved))
-		htw_run_begin(&run, ctx);
+		htw_submit_begin(&s, ctx);
 	else
-		htw_run_begin_adds(&run, ctx);
+		htw_submit_begin_adds(&s, ctx);
 	for (op = ops; op < ops + count; op++) {
 		op->result = -EINVAL;
 		if (htw_op_is(op, HTW_OP_ADD)) {
-			struct htw_timer *t;
-
 			if (unlikely(!htw_add_is_valid(ctx, &op->add)))
 				continue;
 			if (unlikely(list_empty(reserved)))
@@ -260,22 +259,24 @@ static u32 htw_batch_run(struct htw_context *ctx, struct htw_op *ops, u32 count,
 			t = htw_timer_pop(reserved);
 			op->result = 0;
 			op->add.id = htw_timer_id(t);
-			htw_run_lock_here(&run);
-			htw_run_add(&run, t, &op->add, run.plain);
+			htw_submit_lock_target(&s);
+			htw_submit_add(&s, t, &op->add, s.plain);
 		} else if (htw_op_is(op, HTW_OP_MOD)) {
-			if (likely(htw_mod_is_valid(ctx, &op->mod)))
-				op->result = htw_run_mod(&run, htw_run_slot(&run, op->mod.id),
-							 &op->mod);
+			if (likely(htw_mod_is_valid(ctx, &op->mod))) {
+				t = htw_submit_find(&s, op->mod.id);
+				op->result = htw_submit_mod(&s, t, &op->mod);
+			}
 		} else if (htw_op_is(op, HTW_OP_CANCEL)) {
-			if (likely(htw_cancel_is_valid(ctx, &op->cancel)))
-				op->result = htw_run_cancel(&run, htw_run_slot(&run, op->cancel.id),
-							    &op->cancel, true);
+			if (likely(htw_cancel_is_valid(ctx, &op->cancel))) {
+				t = htw_submit_find(&s, op->cancel.id);
+				op->result = htw_submit_cancel(&s, t, &op->cancel, true);
+			}
 		} else if (htw_op_is(op, HTW_OP_QUERY)) {
 			if (likely(htw_query_is_valid(&op->query)))
-				op->result = htw_run_query(&run, &op->query);
+				op->result = htw_submit_query(&s, &op->query);
 		}
 	}
-	htw_run_end(&run);
+	htw_submit_end(&s);
 	return op - ops;
 }
 
@@ -292,13 +293,13 @@ static u32 htw_count_adds(const struct htw_op *ops, u32 count)
  * Carries out some operations in order. An add for which no timer can be
  * reserved fails alone: a cancel behind it may make room for the next.
  */
-static void htw_batch_chunk(struct htw_context *ctx, struct htw_op *ops, u32 count,
-			    struct list_head *reserved)
+static void htw_batch_submit_all(struct htw_context *ctx, struct htw_op *ops, u32 count,
+				 struct list_head *reserved)
 {
 	for (u32 i = 0;;) {
 		const u32 adds = list_empty(reserved) ? htw_count_adds(ops + i, count - i) : 0;
-		const int got = adds ? htw_context_reserve(ctx, reserved, adds, NULL) : 0;
-		const u32 ran = htw_batch_run(ctx, ops + i, count - i, reserved);
+		const int got = adds ? htw_slots_reserve(ctx, reserved, adds, NULL) : 0;
+		const u32 ran = htw_batch_submit(ctx, ops + i, count - i, reserved);
 
 		i += ran;
 		if (i == count)
@@ -314,8 +315,8 @@ static void htw_batch_chunk(struct htw_context *ctx, struct htw_op *ops, u32 cou
  *
  * Return: how many could be told.
  */
-static u32 htw_batch_tell(struct htw_op __user *user, const struct htw_op *op, u32 count,
-			  u32 ring_tail)
+static u32 htw_batch_write_results(struct htw_op __user *user, const struct htw_op *op, u32 count,
+				   u32 ring_tail)
 {
 	u32 i;
 
@@ -354,8 +355,8 @@ static int htw_batch_all(struct htw_context *ctx, struct htw_op __user *user, u3
 	int ret = 0;
 
 	for (*done = 0; *done < count;) {
-		const u32 want = min(count - *done, htw_run_room(ctx, HTW_OPS_RUN));
-		u32 n, told;
+		const u32 want = min(count - *done, htw_submit_max(ctx, HTW_OPS_BATCH));
+		u32 n, written;
 
 		if (*done && signal_pending(current)) {
 			ret = -EINTR;
@@ -363,17 +364,17 @@ static int htw_batch_all(struct htw_context *ctx, struct htw_op __user *user, u3
 		}
 		n = want - DIV_ROUND_UP(copy_from_user(ops, user + *done, want * sizeof(*ops)),
 					sizeof(*ops));
-		htw_batch_chunk(ctx, ops, n, &reserved);
-		told = htw_batch_tell(user + *done, ops, n, htw_context_ring_tail(ctx));
-		*done += told;
-		if (told < want) {
+		htw_batch_submit_all(ctx, ops, n, &reserved);
+		written = htw_batch_write_results(user + *done, ops, n, htw_context_ring_tail(ctx));
+		*done += written;
+		if (written < want) {
 			ret = -EFAULT;
 			break;
 		}
 		cond_resched();
 	}
 	if (!list_empty(&reserved))
-		htw_context_unreserve(ctx, &reserved);
+		htw_slots_unreserve(ctx, &reserved);
 	return ret;
 }
 
@@ -395,7 +396,7 @@ long htw_op_batch(struct htw_context *ctx, struct htw_batch __user *arg)
 		return -EFAULT;
 	if (batch.flags || batch.reserved0 || batch.reserved)
 		return -EINVAL;
-	ops = kmalloc_array(min(batch.count, HTW_OPS_RUN), sizeof(*ops), GFP_KERNEL);
+	ops = kmalloc_array(min(batch.count, HTW_OPS_BATCH), sizeof(*ops), GFP_KERNEL);
 	if (!ops)
 		return -ENOMEM;
 	ret = htw_batch_all(ctx, u64_to_user_ptr(batch.ops), batch.count, ops, &batch.done);

@@ -351,7 +351,7 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flo
 	};
 	enum htw_served served;
 
-	htw_list_unlink(&job->ready);
+	__htw_list_del(&job->ready);
 	INIT_LIST_HEAD(&job->ready);
 	WRITE_ONCE(p->serving, flow);
 	spin_unlock(&p->lock);
@@ -362,7 +362,7 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flo
 	if (served == HTW_SERVED_DONE || READ_ONCE(job->dead))
 		return served;
 	if (likely(READ_ONCE(job->pacer) == p))
-		htw_list_append(&job->ready, &flow->jobs);
+		__htw_list_add_tail(&job->ready, &flow->jobs);
 	else
 		htw_pacer_add(job->pacer, job, 0);
 	return served;
@@ -387,7 +387,7 @@ static u64 htw_pacer_gap(struct htw_pacer *p, u64 took)
 	const u64 work = htw_work_ns(took, &p->stalled);
 
 	p->stalls += p->stalled;
-	return max_t(u64, work + p->owed + HTW_RUN_NS, HTW_GAP_MIN_NS);
+	return max_t(u64, work + p->owed + HTW_PACER_RUN_NS, HTW_GAP_MIN_NS);
 }
 
 /* When the next run has something to do; U64_MAX for not before it is told. */
@@ -408,7 +408,7 @@ static u64 htw_pacer_resumes(struct htw_pacer *p)
 
 static void htw_pacer_run(struct htw_pacer *p, u64 began)
 {
-	u64 extra = HTW_RUN_NS;
+	u64 extra = HTW_PACER_RUN_NS;
 	unsigned int misses = 0;
 	struct htw_flow *flow;
 	u64 last = began;
@@ -439,7 +439,7 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began)
 		htw_pacer_collect(p, now);
 	}
 	p->misses += misses;
-	p->spent += last - began + p->owed + HTW_RUN_NS;
+	p->spent += last - began + p->owed + HTW_PACER_RUN_NS;
 	WRITE_ONCE(p->not_before, last + htw_pacer_gap(p, last - began));
 	p->owed = 0;
 	resumes = htw_pacer_resumes(p);
@@ -462,7 +462,7 @@ static enum hrtimer_restart htw_pacer_callback(struct hrtimer *hrtimer)
 	if (unlikely(p->cpu != raw_smp_processor_id())) {
 		/* Its CPU went, and the hrtimer was moved. */
 		if (READ_ONCE(p->adopter))
-			htw_pacer_pass_on(p);
+			htw_pacer_migrate(p);
 		else
 			smp_call_function_single_async(p->cpu, &p->csd);
 		return HRTIMER_NORESTART;
@@ -483,7 +483,7 @@ static enum hrtimer_restart htw_pacer_callback(struct hrtimer *hrtimer)
  * Gives a job to the pacer that it belongs to by now. Where that is still @p, whose CPU
  * has gone, it is a walk of waiters, and @adopter's from now on.
  */
-static void htw_job_pass_on(struct htw_pacer *p, struct htw_job *job, struct htw_pacer *adopter)
+static void htw_job_migrate(struct htw_pacer *p, struct htw_job *job, struct htw_pacer *adopter)
 {
 	if (adopter && READ_ONCE(job->pacer) == p)
 		WRITE_ONCE(job->pacer, adopter);
@@ -491,7 +491,7 @@ static void htw_job_pass_on(struct htw_pacer *p, struct htw_job *job, struct htw
 }
 
 /* Returns true where that leaves the flow without a job. */
-static bool htw_flow_pass_on(struct htw_pacer *p, struct htw_flow *flow,
+static bool htw_flow_migrate(struct htw_pacer *p, struct htw_flow *flow,
 			     struct htw_pacer *adopter)
 {
 	struct htw_job *job, *next;
@@ -500,30 +500,30 @@ static bool htw_flow_pass_on(struct htw_pacer *p, struct htw_flow *flow,
 		if (READ_ONCE(job->pacer) == p && !adopter)
 			continue;
 		list_del_init(&job->ready);
-		htw_job_pass_on(p, job, adopter);
+		htw_job_migrate(p, job, adopter);
 	}
 	return list_empty(&flow->jobs);
 }
 
-static void htw_flows_pass_on(struct htw_pacer *p, struct list_head *flows,
+static void htw_flows_migrate(struct htw_pacer *p, struct list_head *flows,
 			      struct htw_pacer *adopter)
 {
 	struct htw_flow *flow, *next;
 
 	list_for_each_entry_safe(flow, next, flows, link) {
 		/* One that has its turn is seen to by that run. */
-		if (htw_flow_pass_on(p, flow, adopter) && p->serving != flow)
+		if (htw_flow_migrate(p, flow, adopter) && p->serving != flow)
 			list_del_init(&flow->link);
 	}
 }
 
 /**
- * htw_pacer_pass_on() - passes on jobs that have come to belong to other pacers
+ * htw_pacer_migrate() - passes on jobs that have come to belong to other pacers
  * @p: the pacer that has them; where its CPU has gone, all that it has
  *
  * Context: softirq or process.
  */
-void htw_pacer_pass_on(struct htw_pacer *p)
+void htw_pacer_migrate(struct htw_pacer *p)
 {
 	struct htw_pacer *const adopter = READ_ONCE(p->adopter);
 	struct timerqueue_node *node;
@@ -532,14 +532,14 @@ void htw_pacer_pass_on(struct htw_pacer *p)
 	spin_lock_bh(&p->lock);
 	htw_pacer_unpark(p, adopter ? KTIME_MAX : ktime_get_ns());
 	for (node = timerqueue_getnext(&p->parked); node; node = timerqueue_iterate_next(node))
-		htw_flow_pass_on(p, container_of(node, struct htw_flow, parked), adopter);
+		htw_flow_migrate(p, container_of(node, struct htw_flow, parked), adopter);
 	for (unsigned int c = 0; c < HTW_CLASSES; c++) {
-		htw_flows_pass_on(p, &p->queues[c].fresh, adopter);
-		htw_flows_pass_on(p, &p->queues[c].old, adopter);
+		htw_flows_migrate(p, &p->queues[c].fresh, adopter);
+		htw_flows_migrate(p, &p->queues[c].old, adopter);
 	}
 	llist_for_each_entry_safe(job, next, llist_del_all(&p->kicked), kicked) {
 		if (!READ_ONCE(job->dead))
-			htw_job_pass_on(p, job, adopter);
+			htw_job_migrate(p, job, adopter);
 	}
 	spin_unlock_bh(&p->lock);
 }

@@ -30,7 +30,7 @@
 #define HTW_FRESH_TURNS		4u
 /* What an hrtimer's interrupt costs beside what the clock shows, for each job and run. */
 #define HTW_FIRING_NS		(1 * NSEC_PER_USEC)
-#define HTW_RUN_NS		(10 * NSEC_PER_USEC)
+#define HTW_PACER_RUN_NS		(10 * NSEC_PER_USEC)
 
 /**
  * enum htw_class - flows that are served alike; the classes take turns
@@ -227,7 +227,7 @@ void htw_pacers_init(void);
 void htw_pacers_exit(void);
 void htw_pacer_online(unsigned int cpu);
 void htw_pacer_adopt(unsigned int cpu, struct htw_pacer *adopter);
-void htw_pacer_pass_on(struct htw_pacer *p);
+void htw_pacer_migrate(struct htw_pacer *p);
 struct htw_pacer *htw_pacer_for(unsigned int cpu);
 
 void htw_job_init(struct htw_job *job, struct htw_flow __percpu *flows, htw_serve_t *serve);

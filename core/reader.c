@@ -10,7 +10,7 @@
 #include "submit.h"
 
 /* Expirations that are moved from the queue into the ring under one lock. */
-#define HTW_FLUSH_CHUNK		64u
+#define HTW_FLUSH_BATCH		64u
 
 /**
  * htw_context_peek() - tells the expirations that wait, and leaves them there
@@ -63,7 +63,7 @@ void htw_context_take(struct htw_context *ctx, u32 count, u64 now)
 		/* Most end here, and go to the free list all together. */
 		if (likely(htw_timer_is_plain(t) && !ctx->table)) {
 			freed++;
-			if (likely(htw_timer_end(t)))
+			if (likely(htw_timer_end_id(t)))
 				last = &t->node.list;
 			else
 				list_del(&t->node.list);
@@ -74,7 +74,7 @@ void htw_context_take(struct htw_context *ctx, u32 count, u64 now)
 			list_add_tail(&t->node.list, &ctx->rearm);
 	}
 	list_cut_position(&over, &ctx->expired, last);
-	list_splice(&over, htw_context_freed_here(ctx));
+	list_splice(&over, htw_slots_free_list(ctx));
 	htw_context_consumed(ctx, freed);
 }
 
@@ -88,20 +88,20 @@ void htw_context_take(struct htw_context *ctx, u32 count, u64 now)
 void htw_context_rearm(struct htw_context *ctx)
 {
 	struct htw_timer *t;
-	struct htw_run run;
+	struct htw_submit s;
 
 	while (!list_empty_careful(&ctx->rearm)) {
-		htw_run_begin(&run, ctx);
+		htw_submit_begin(&s, ctx);
 		spin_lock(&ctx->lock);
-		for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++) {
+		for (u32 i = 0; i < HTW_PAGE_TIMERS; i++) {
 			t = list_first_entry_or_null(&ctx->rearm, struct htw_timer, node.list);
 			if (!t)
 				break;
 			list_del(&t->node.list);
-			htw_run_arm(&run, t);
+			htw_submit_arm(&s, t);
 		}
 		spin_unlock(&ctx->lock);
-		htw_run_end(&run);
+		htw_submit_end(&s);
 		cond_resched();
 	}
 }
@@ -116,7 +116,7 @@ void htw_context_rearm(struct htw_context *ctx)
  */
 bool htw_context_ring_is_mapped(const struct htw_context *ctx)
 {
-	const struct htw_completions *ring = READ_ONCE(ctx->ring);
+	const struct htw_event_ring *ring = READ_ONCE(ctx->ring);
 
 	return ring && READ_ONCE(ring->maps);
 }
@@ -149,7 +149,7 @@ void htw_context_unmap_ring(struct htw_context *ctx)
 }
 
 /* Moves some of the queue into a ring, as far as there is room. */
-static u32 htw_flush_some(struct htw_context *ctx, struct htw_completions *ring, u32 count)
+static u32 htw_flush_some(struct htw_context *ctx, struct htw_event_ring *ring, u32 count)
 {
 	const u64 now = htw_context_now(ctx);
 	u32 freed = 0, n;
@@ -181,7 +181,7 @@ static u32 htw_flush_some(struct htw_context *ctx, struct htw_completions *ring,
  */
 int htw_context_flush(struct htw_context *ctx)
 {
-	struct htw_completions *ring;
+	struct htw_event_ring *ring;
 	u32 moved = 0, n, want;
 	bool rearm;
 
@@ -192,7 +192,7 @@ int htw_context_flush(struct htw_context *ctx)
 			spin_unlock_bh(&ctx->lock);
 			return moved ?: -ENXIO;
 		}
-		want = min(ring->entries - moved, HTW_FLUSH_CHUNK);
+		want = min(ring->entries - moved, HTW_FLUSH_BATCH);
 		n = htw_flush_some(ctx, ring, want);
 		rearm = !list_empty(&ctx->rearm);
 		spin_unlock_bh(&ctx->lock);
@@ -215,7 +215,7 @@ int htw_context_flush(struct htw_context *ctx)
  */
 bool htw_context_is_readable(struct htw_context *ctx)
 {
-	struct htw_completions *ring;
+	struct htw_event_ring *ring;
 	bool readable;
 
 	if (!htw_context_ring_is_mapped(ctx))
@@ -224,7 +224,7 @@ bool htw_context_is_readable(struct htw_context *ctx)
 	spin_lock_bh(&ctx->lock);
 	ring = htw_context_open_ring(ctx);
 	readable = ctx->nr_expired ||
-		   (ring && ring->tail != READ_ONCE(ring->page->head));
+		   (ring && ring->tail != READ_ONCE(ring->header->head));
 	spin_unlock_bh(&ctx->lock);
 	return readable;
 }

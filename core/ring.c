@@ -4,7 +4,7 @@
  *
  * The kernel fills it and believes nothing that it reads from it: how far it
  * has written, how far the program has read and how large the ring is, it knows
- * from &struct htw_completions. A program that scribbles over the page loses
+ * from &struct htw_event_ring. A program that scribbles over the page loses
  * its own expirations, or sees some twice, and hurts nobody else.
  *
  * What is filled in and how is with the queue of expirations, in expire.c.
@@ -41,9 +41,9 @@ int htw_ring_check(u32 entries)
  *
  * Return: the bytes, whole pages.
  */
-size_t htw_ring_size(const struct htw_completions *ring)
+size_t htw_ring_size(const struct htw_event_ring *ring)
 {
-	return PAGE_ALIGN(sizeof(*ring->page) + ring->entries * sizeof(*ring->events));
+	return PAGE_ALIGN(sizeof(*ring->header) + ring->entries * sizeof(*ring->events));
 }
 
 /**
@@ -54,10 +54,10 @@ size_t htw_ring_size(const struct htw_completions *ring)
  * Context: may sleep; charged to the caller's cgroup.
  * Return: the ring; -EDQUOT or -ENOMEM as a pointer.
  */
-struct htw_completions *htw_ring_alloc(struct htw_user *user, u32 entries)
+struct htw_event_ring *htw_ring_alloc(struct htw_user *user, u32 entries)
 {
 	const u32 granted = htw_user_charge(user, entries);
-	struct htw_completions *ring;
+	struct htw_event_ring *ring;
 
 	if (granted < entries) {
 		htw_user_uncharge(user, granted);
@@ -67,11 +67,11 @@ struct htw_completions *htw_ring_alloc(struct htw_user *user, u32 entries)
 	if (!ring)
 		goto err_user;
 	ring->entries = entries;
-	ring->page = __vmalloc(htw_ring_size(ring), GFP_KERNEL_ACCOUNT | __GFP_ZERO);
-	if (!ring->page)
+	ring->header = __vmalloc(htw_ring_size(ring), GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!ring->header)
 		goto err_ring;
-	ring->events = (struct htw_event *)(ring->page + 1);
-	ring->page->entries = entries;
+	ring->events = (struct htw_event *)(ring->header + 1);
+	ring->header->entries = entries;
 	return ring;
 
 err_ring:
@@ -88,11 +88,11 @@ err_user:
  *
  * Context: may sleep.
  */
-void htw_ring_free(struct htw_completions *ring, struct htw_user *user)
+void htw_ring_free(struct htw_event_ring *ring, struct htw_user *user)
 {
 	if (!ring)
 		return;
 	htw_user_uncharge(user, ring->entries);
-	vfree(ring->page);
+	vfree(ring->header);
 	kfree(ring);
 }

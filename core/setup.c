@@ -23,16 +23,16 @@
  * struct htw_shape - what HTW_SETUP asked for
  * @clock: the clock
  * @own: a private wheel, or NULL
- * @home: a CPU, or -1
+ * @cpu: a CPU, or -1
  * @limit: the most timers
  * @ring: a ring of expirations, or NULL
  */
 struct htw_shape {
 	enum htw_clock clock;
 	struct htw_base *own;
-	int home;
+	int cpu;
 	u32 limit;
-	struct htw_completions *ring;
+	struct htw_event_ring *ring;
 };
 
 static int htw_setup_clock(const struct htw_setup *setup, struct htw_shape *shape)
@@ -41,16 +41,16 @@ static int htw_setup_clock(const struct htw_setup *setup, struct htw_shape *shap
 		return setup->clock ? -EINVAL : 0;
 	switch (setup->clock) {
 	case CLOCK_MONOTONIC:
-		shape->clock = HTW_CLOCK_MONOTONIC;
+		shape->clock = HTW_BASE_MONOTONIC;
 		return 0;
 	case CLOCK_BOOTTIME:
-		shape->clock = HTW_CLOCK_BOOTTIME;
+		shape->clock = HTW_BASE_BOOTTIME;
 		return 0;
 	case CLOCK_REALTIME:
-		shape->clock = HTW_CLOCK_REALTIME;
+		shape->clock = HTW_BASE_REALTIME;
 		return 0;
 	case HTW_CLOCK_MANUAL:
-		shape->clock = HTW_CLOCK_STILL;
+		shape->clock = HTW_BASE_MANUAL;
 		return 0;
 	default:
 		return -EOPNOTSUPP;
@@ -72,7 +72,7 @@ static int htw_setup_home(const struct htw_setup *setup, struct htw_shape *shape
 	if (!(setup->flags & HTW_SETUP_HOME))
 		return setup->home_cpu ? -EINVAL : 0;
 	/* A private wheel is nobody's home. */
-	if (setup->flags & HTW_SETUP_PRIVATE || shape->clock == HTW_CLOCK_STILL)
+	if (setup->flags & HTW_SETUP_PRIVATE || shape->clock == HTW_BASE_MANUAL)
 		return -EINVAL;
 	if (setup->home_cpu < 0 || setup->home_cpu >= nr_cpu_ids ||
 	    !cpu_online(setup->home_cpu))
@@ -82,7 +82,7 @@ static int htw_setup_home(const struct htw_setup *setup, struct htw_shape *shape
 	     !housekeeping_cpu(setup->home_cpu, HK_TYPE_TIMER) ||
 	     !housekeeping_cpu(setup->home_cpu, HK_TYPE_DOMAIN)) && !capable(CAP_SYS_NICE))
 		return -EPERM;
-	shape->home = setup->home_cpu;
+	shape->cpu = setup->home_cpu;
 	return 0;
 }
 
@@ -90,7 +90,7 @@ static int htw_setup_home(const struct htw_setup *setup, struct htw_shape *shape
 static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_shape *shape,
 			      struct htw_geometry *geo, u32 *tick_ns)
 {
-	const bool still = shape->clock == HTW_CLOCK_STILL;
+	const bool still = shape->clock == HTW_BASE_MANUAL;
 	const char *why;
 	u64 buckets = 0;
 
@@ -140,7 +140,7 @@ static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ct
 	ret = htw_setup_geometry(setup, shape, &geo, &tick_ns);
 	if (ret)
 		return ret;
-	if (!(setup->flags & HTW_SETUP_PRIVATE) && shape->clock != HTW_CLOCK_STILL)
+	if (!(setup->flags & HTW_SETUP_PRIVATE) && shape->clock != HTW_BASE_MANUAL)
 		return 0;
 	if (htw_setup_is_late(ctx))
 		return -EBUSY;
@@ -157,7 +157,7 @@ static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ct
 static int htw_setup_ring(const struct htw_setup *setup, struct htw_context *ctx,
 			  struct htw_shape *shape)
 {
-	struct htw_completions *ring;
+	struct htw_event_ring *ring;
 
 	if (!(setup->flags & HTW_SETUP_RING))
 		return 0;
@@ -173,9 +173,9 @@ static int htw_setup_ring(const struct htw_setup *setup, struct htw_context *ctx
 static s64 htw_setup_timens(const struct htw_context *ctx, enum htw_clock clock)
 {
 	switch (clock) {
-	case HTW_CLOCK_MONOTONIC:
+	case HTW_BASE_MONOTONIC:
 		return ctx->timens_monotonic;
-	case HTW_CLOCK_BOOTTIME:
+	case HTW_BASE_BOOTTIME:
 		return ctx->timens_boottime;
 	default:	/* time namespaces leave the other clocks alone */
 		return 0;
@@ -193,13 +193,13 @@ static int htw_setup_publish(struct htw_context *ctx, const struct htw_shape *sh
 		smp_store_release(&ctx->own, shape->own);
 		/* Who maps it sees all of it: htw_mmap_ring(). */
 		smp_store_release(&ctx->ring, shape->ring);
-		ctx->home = shape->home;
+		ctx->cpu = shape->cpu;
 		if (!shape->own)
 			ctx->bases = &ctx->user->cpus->bases[shape->clock];
 		ctx->limit = shape->limit;
 		ctx->timens = htw_setup_timens(ctx, shape->clock);
 		ctx->setup = flags;
-		/* Pairs with htw_context_is_still(): then its base is there. */
+		/* Pairs with htw_context_is_manual(): then its base is there. */
 		smp_store_release(&ctx->clock, shape->clock);
 		ret = 0;
 	}
@@ -219,7 +219,7 @@ int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
 {
 	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT |
 			  HTW_SETUP_HOME | HTW_SETUP_RING;
-	struct htw_shape shape = { .home = -1, .limit = ctx->limit };
+	struct htw_shape shape = { .cpu = -1, .limit = ctx->limit };
 	int ret;
 
 	if (setup->flags & ~known || setup->reserved0 ||
@@ -249,7 +249,7 @@ int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
 		return ret;
 	}
 	/* Its timers may have HTW_F_CANCEL_ON_SET from now on. */
-	if (shape.clock == HTW_CLOCK_REALTIME)
+	if (shape.clock == HTW_BASE_REALTIME)
 		htw_clockset_listen(ctx);
 	return 0;
 }

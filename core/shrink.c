@@ -2,14 +2,14 @@
 /*
  * Memory of timers, given back when a burst is over
  *
- * When a context is found to use less than a quarter of its timers, its chunks
+ * When a context is found to use less than a quarter of its timers, its pages
  * are looked through a moment later, and those of which no timer is in use are
  * marked. What is still marked and untouched some time after that is given
  * back, until as many free timers are left as are in use, and some. So a load
  * that comes and goes within that time costs nothing, and one that goes up and
- * down costs at most a chunk given back for a chunk that it had made.
+ * down costs at most a page given back for a page that it had made.
  *
- * The directory's entry of a chunk that was given back leads to htw_no_chunk,
+ * The directory's entry of a page that was given back leads to htw_no_page,
  * so a lookup needs no check of its own: it finds a timer that is free. Growing
  * fills such holes first, with timers that start above every generation that
  * the context has used, so that an id of those that went never hits.
@@ -19,16 +19,16 @@
  * must not pay for our question. Its generation, which goes up with each use,
  * and RCU answer it:
  *
- * - A chunk is marked with the sum of its generations, all of its timers being
+ * - A page is marked with the sum of its generations, all of its timers being
  *   free. htw_timer_free() writes the generation, then releases the state; the
  *   state is acquired, then the generation read. So what is summed up is what
  *   the last frees wrote, or older.
- * - A grace period begins after that, and ends before the chunk is taken. A run
+ * - A grace period begins after that, and ends before the page is taken. A run
  *   is an RCU read-side section, as bottom halves are off (and on PREEMPT_RT
  *   local_bh_disable() includes rcu_read_lock()). So a run of which the mark saw
  *   a free has ended by then, its list has been spliced to the free list, and
  *   that is seen here.
- * - The chunk is taken under the context's lock, if all timers are free still
+ * - The page is taken under the context's lock, if all timers are free still
  *   and the sum is the same. As none of them can wrap around to zero without
  *   being kept for ever, sums are equal only if each generation is: none was
  *   freed since the mark, or the state that the free released was not seen to
@@ -37,7 +37,7 @@
  *
  * Other frees put the timer on the free list under the lock that is held here.
  *
- * Lookups that began before may still read the chunk, but find only timers that
+ * Lookups that began before may still read the page, but find only timers that
  * are free, and those nobody writes to; the memory goes after a grace period.
  */
 
@@ -46,7 +46,7 @@
 
 #include "shrink.h"
 
-/* Up to so many chunks nobody minds. */
+/* Up to so many pages nobody minds. */
 #define HTW_SHRINK_FROM		64u
 /* So many stay in any case. */
 #define HTW_SHRINK_LEAST	32u
@@ -56,21 +56,21 @@
 #define HTW_SHRINK_DELAY_MOST	(8 * HZ)
 /*
  * From there on a generation is too high to make new timers start at: they too
- * are to last. Such a timer's chunk stays.
+ * are to last. Such a timer's page stays.
  */
 #define HTW_SHRINK_GENERATION	BIT(31)
 
 /*
- * How many chunks should stay for what is in use: all of a context that has a
+ * How many pages should stay for what is in use: all of a context that has a
  * table of deadlines, as its words are the program's.
  */
-static u32 htw_shrink_keep(const struct htw_context *ctx)
+static u32 htw_shrink_pages_wanted(const struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
 
 	if (ctx->table)
 		return U32_MAX;
-	return HTW_SHRINK_LEAST + DIV_ROUND_UP(2 * ctx->nr_timers, HTW_CHUNK_TIMERS);
+	return HTW_SHRINK_LEAST + DIV_ROUND_UP(2 * ctx->nr_timers, HTW_PAGE_TIMERS);
 }
 
 /* From now on a fall in use is acted on. */
@@ -79,13 +79,13 @@ static void htw_shrink_watch(struct htw_context *ctx)
 	lockdep_assert_held(&ctx->lock);
 
 	if (!ctx->shrinking && ctx->nr_held > HTW_SHRINK_FROM)
-		ctx->shrink_below = ctx->nr_held * HTW_CHUNK_TIMERS / 4;
+		ctx->shrink_below = ctx->nr_held * HTW_PAGE_TIMERS / 4;
 	else
 		ctx->shrink_below = 0;
 }
 
 /**
- * htw_shrink_grown() - a context has a chunk more
+ * htw_shrink_grown() - a context has a page more
  * @ctx: the context, whose lock is held
  */
 void htw_shrink_grown(struct htw_context *ctx)
@@ -121,13 +121,13 @@ static void htw_shrink_end(struct htw_context *ctx, bool gave)
 	spin_unlock_bh(&ctx->lock);
 }
 
-/* The sum of a chunk's generations; zero if it cannot be given back. */
-static u64 htw_chunk_sum(const struct htw_chunk *chunk)
+/* The sum of a page's generations; zero if it cannot be given back. */
+static u64 htw_page_sum(const struct htw_page *page)
 {
 	u64 sum = 0;
 
-	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++) {
-		const struct htw_timer *t = &chunk->timers[i];
+	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++) {
+		const struct htw_timer *t = &page->timers[i];
 		u32 generation;
 
 		/* Pairs with htw_timer_free(). */
@@ -142,83 +142,83 @@ static u64 htw_chunk_sum(const struct htw_chunk *chunk)
 	return sum;
 }
 
-/* For whoever takes chunks out: then one that is seen stays. NULL is a hole. */
-static struct htw_chunk *htw_shrink_chunk(const struct htw_context *ctx, u32 index)
+/* For whoever takes pages out: then one that is seen stays. NULL is a hole. */
+static struct htw_page *htw_shrink_page(const struct htw_context *ctx, u32 index)
 {
-	struct htw_chunk *chunk = htw_context_chunk(ctx, index);
+	struct htw_page *page = htw_context_page(ctx, index);
 
-	return chunk == &htw_no_chunk ? NULL : chunk;
+	return page == &htw_no_page ? NULL : page;
 }
 
 /**
- * htw_shrink_mark() - marks the chunks that are not in use
+ * htw_shrink_mark() - marks the pages that are not in use
  * @ctx: the context
  *
  * Context: may sleep; one task at a time calls this and htw_shrink_reclaim().
- * Return: how many chunks were marked.
+ * Return: how many pages were marked.
  */
 u32 htw_shrink_mark(struct htw_context *ctx)
 {
-	const u32 nr_chunks = htw_context_chunks(ctx);
+	const u32 nr_pages = htw_context_pages(ctx);
 	u32 marked = 0;
 	bool enough;
 
 	spin_lock_bh(&ctx->lock);
-	enough = ctx->nr_held <= htw_shrink_keep(ctx);
+	enough = ctx->nr_held <= htw_shrink_pages_wanted(ctx);
 	spin_unlock_bh(&ctx->lock);
 	if (enough)
 		return 0;
-	for (u32 i = 0; i < nr_chunks; i++) {
-		struct htw_chunk *chunk = htw_shrink_chunk(ctx, i);
+	for (u32 i = 0; i < nr_pages; i++) {
+		struct htw_page *page = htw_shrink_page(ctx, i);
 
-		if (!chunk)
+		if (!page)
 			continue;
-		chunk->sum = htw_chunk_sum(chunk);
-		marked += !!chunk->sum;
+		page->sum = htw_page_sum(page);
+		marked += !!page->sum;
 		cond_resched();
 	}
 	ctx->shrink_gp = start_poll_synchronize_rcu();
 	return marked;
 }
 
-static void htw_chunk_free_rcu(struct rcu_head *rcu)
+static void htw_page_free_rcu(struct rcu_head *rcu)
 {
-	htw_chunk_free(container_of(rcu, struct htw_chunk, rcu));
+	htw_page_free(container_of(rcu, struct htw_page, rcu));
 }
 
-/* Takes a chunk's timers off the free list, if all are there. */
-static bool htw_shrink_take(struct htw_context *ctx, struct htw_chunk *chunk)
+/* Takes a page's timers off the free list, if all are there. */
+static bool htw_shrink_take(struct htw_context *ctx, struct htw_page *page)
 {
 	lockdep_assert_held(&ctx->lock);
 
-	if (htw_chunk_sum(chunk) != chunk->sum)
+	if (htw_page_sum(page) != page->sum)
 		return false;
-	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++)
-		htw_list_unlink(&chunk->timers[i].node.list);
+	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++)
+		__htw_list_del(&page->timers[i].node.list);
 	ctx->nr_held--;
 	return true;
 }
 
-/* A chunk that was taken is out of the directory from now on. */
-static void htw_shrink_unlink(struct htw_context *ctx, u32 index, const struct htw_chunk *chunk)
+/* A page that was taken is out of the directory from now on. */
+static void htw_shrink_unlink(struct htw_context *ctx, u32 index, const struct htw_page *page)
 {
 	lockdep_assert_held(&ctx->grow);
 
-	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++)
-		ctx->generation = max(ctx->generation, chunk->timers[i].generation);
+	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++)
+		ctx->generation = max(ctx->generation, page->timers[i].generation);
 	ctx->hole = min(ctx->hole, index);
 	/* It is never written to, as its timers stay free. */
-	rcu_assign_pointer(*htw_context_entry(ctx, index), (struct htw_chunk *)&htw_no_chunk);
+	rcu_assign_pointer(*htw_context_entry(ctx, index), (struct htw_page *)&htw_no_page);
 }
 
 /**
  * htw_shrink_reclaim() - gives back what was marked and not used since
  * @ctx: the context
  *
- * The chunks at the end go first, so that what is in use gathers at the front.
+ * The pages at the end go first, so that what is in use gathers at the front.
  *
  * Context: may sleep; one task at a time calls this and htw_shrink_mark().
- * Return: how many chunks were given back; -EAGAIN where no grace period has
+ * Return: how many pages were given back; -EAGAIN where no grace period has
  * passed since they were marked.
  */
 int htw_shrink_reclaim(struct htw_context *ctx)
@@ -228,23 +228,23 @@ int htw_shrink_reclaim(struct htw_context *ctx)
 
 	if (!poll_state_synchronize_rcu(ctx->shrink_gp))
 		return -EAGAIN;
-	for (u32 i = htw_context_chunks(ctx); i-- && !enough; cond_resched()) {
-		struct htw_chunk *chunk = htw_shrink_chunk(ctx, i);
+	for (u32 i = htw_context_pages(ctx); i-- && !enough; cond_resched()) {
+		struct htw_page *page = htw_shrink_page(ctx, i);
 		bool taken = false;
 
-		if (!chunk || !chunk->sum)
+		if (!page || !page->sum)
 			continue;
 		mutex_lock(&ctx->grow);
 		spin_lock_bh(&ctx->lock);
-		enough = ctx->nr_held <= htw_shrink_keep(ctx);
+		enough = ctx->nr_held <= htw_shrink_pages_wanted(ctx);
 		if (!enough)
-			taken = htw_shrink_take(ctx, chunk);
+			taken = htw_shrink_take(ctx, page);
 		spin_unlock_bh(&ctx->lock);
 		if (taken)
-			htw_shrink_unlink(ctx, i, chunk);
+			htw_shrink_unlink(ctx, i, page);
 		mutex_unlock(&ctx->grow);
 		if (taken) {
-			call_rcu(&chunk->rcu, htw_chunk_free_rcu);
+			call_rcu(&page->rcu, htw_page_free_rcu);
 			gave++;
 		}
 	}

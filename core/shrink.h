@@ -15,7 +15,7 @@ u32 htw_shrink_mark(struct htw_context *ctx);
 int htw_shrink_reclaim(struct htw_context *ctx);
 
 /* Timers of a context have been freed. */
-static inline void htw_context_count_freed(struct htw_context *ctx, u32 freed)
+static inline void htw_slots_count_freed(struct htw_context *ctx, u32 freed)
 {
 	lockdep_assert_held(&ctx->lock);
 

@@ -12,17 +12,17 @@
 #include "slots.h"
 #include "table.h"
 
-/* From so many chunks on, 2^order are made at a time. */
+/* From so many pages on, 2^order are made at a time. */
 #define HTW_SPARE_FROM		64u
 #define HTW_SPARE_ORDER		3u
 
 /**
- * htw_context_steal() - what another CPU freed becomes this one's
+ * htw_slots_refill() - what another CPU freed becomes this one's
  * @ctx: the context, whose lock is held
  *
  * Return: false if there is none.
  */
-bool htw_context_steal(struct htw_context *ctx)
+bool htw_slots_refill(struct htw_context *ctx)
 {
 	const unsigned int here = raw_smp_processor_id() % HTW_FREE_LISTS;
 	unsigned long others = ctx->free_cpus & ~BIT(here);
@@ -36,17 +36,17 @@ bool htw_context_steal(struct htw_context *ctx)
 		ctx->free_cpus &= ~BIT(cpu);
 		if (list_empty(&ctx->free[cpu]))
 			continue;
-		list_splice_init(&ctx->free[cpu], htw_context_freed_here(ctx));
+		list_splice_init(&ctx->free[cpu], htw_slots_free_list(ctx));
 		return true;
 	}
 	return false;
 }
 
 /* Takes up to @want timers that this CPU freed; returns how many. */
-static u32 htw_context_cut_used(struct htw_context *ctx, struct list_head *timers, u32 want,
+static u32 htw_slots_alloc_used(struct htw_context *ctx, struct list_head *timers, u32 want,
 				u64 *ids)
 {
-	struct list_head *free = htw_context_free_here(ctx);
+	struct list_head *free = htw_slots_alloc_list(ctx);
 	struct list_head *last = free;
 	LIST_HEAD(cut);
 	u32 got = 0;
@@ -66,7 +66,7 @@ static u32 htw_context_cut_used(struct htw_context *ctx, struct list_head *timer
 }
 
 /* The same with timers that have never been used: their ids follow each other. */
-static u32 htw_context_cut_fresh(struct htw_context *ctx, struct list_head *timers, u32 want,
+static u32 htw_slots_alloc_fresh(struct htw_context *ctx, struct list_head *timers, u32 want,
 				 u64 *ids)
 {
 	const u32 got = min(want, ctx->nr_fresh);
@@ -95,40 +95,40 @@ static u32 htw_context_cut_fresh(struct htw_context *ctx, struct list_head *time
 }
 
 /* Takes up to @want free timers, as many as there are; returns how many. */
-static u32 htw_context_cut(struct htw_context *ctx, struct list_head *timers, u32 want,
-			   u64 *ids)
+static u32 htw_slots_alloc_bulk(struct htw_context *ctx, struct list_head *timers, u32 want,
+				u64 *ids)
 {
 	u32 got;
 
 	lockdep_assert_held(&ctx->lock);
 
-	got = htw_context_cut_used(ctx, timers, want, ids);
-	got += htw_context_cut_fresh(ctx, timers, want - got, ids ? ids + got : NULL);
-	while (got < want && htw_context_steal(ctx))
-		got += htw_context_cut_used(ctx, timers, want - got, ids ? ids + got : NULL);
+	got = htw_slots_alloc_used(ctx, timers, want, ids);
+	got += htw_slots_alloc_fresh(ctx, timers, want - got, ids ? ids + got : NULL);
+	while (got < want && htw_slots_refill(ctx))
+		got += htw_slots_alloc_used(ctx, timers, want - got, ids ? ids + got : NULL);
 	ctx->nr_timers += got;
 	return got;
 }
 
 /* Frees timers that were cut; returns how many. */
-static u32 htw_context_uncut(struct htw_context *ctx, struct list_head *timers)
+static u32 htw_slots_free_bulk(struct htw_context *ctx, struct list_head *timers)
 {
 	u32 freed = 0;
 
 	lockdep_assert_held(&ctx->lock);
 
 	while (!list_empty(timers)) {
-		htw_timer_free(htw_timer_pop(timers), htw_context_freed_here(ctx));
+		htw_timer_free(htw_timer_pop(timers), htw_slots_free_list(ctx));
 		freed++;
 	}
 	return freed;
 }
 
 /*
- * A chunk is a page, not of a slab: one that is given back need not wait for its
+ * A page is a page, not of a slab: one that is given back need not wait for its
  * neighbours. Where there are many, some are made at a time, and then split.
  */
-static struct htw_chunk *htw_chunk_alloc(struct htw_context *ctx)
+static struct htw_page *htw_page_alloc(struct htw_context *ctx)
 {
 	struct page *page = NULL;
 	unsigned int order = 0;
@@ -154,20 +154,20 @@ static struct htw_chunk *htw_chunk_alloc(struct htw_context *ctx)
 	return ctx->spare + ctx->nr_spare;
 }
 
-/* The place for a chunk more: the first hole, or else behind all the others. */
-static u32 htw_context_place(struct htw_context *ctx)
+/* The place for a page more: the first hole, or else behind all the others. */
+static u32 htw_slots_next_page(struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->grow);
 
-	if (ctx->nr_held == ctx->nr_chunks)
-		return ctx->nr_chunks;
-	while (rcu_access_pointer(*htw_context_entry(ctx, ctx->hole)) != &htw_no_chunk)
+	if (ctx->nr_held == ctx->nr_pages)
+		return ctx->nr_pages;
+	while (rcu_access_pointer(*htw_context_entry(ctx, ctx->hole)) != &htw_no_page)
 		ctx->hole++;
 	return ctx->hole;
 }
 
-/* Makes room in the directory for a chunk of that number. */
-static int htw_context_make_room(struct htw_context *ctx, u32 nr)
+/* Makes room in the directory for a page of that number. */
+static int htw_slots_extend_directory(struct htw_context *ctx, u32 nr)
 {
 	struct htw_directory *old = rcu_dereference_protected(ctx->dir,
 							      lockdep_is_held(&ctx->grow));
@@ -177,7 +177,7 @@ static int htw_context_make_room(struct htw_context *ctx, u32 nr)
 		return 0;
 	if (nr == HTW_DIRECTORY_MAX)	/* slots retired, all of them */
 		return -ENOSPC;
-	dir = htw_directory_longer(old);
+	dir = htw_directory_double(old);
 	if (!dir)
 		return -ENOMEM;
 	rcu_assign_pointer(ctx->dir, dir);
@@ -185,49 +185,49 @@ static int htw_context_make_room(struct htw_context *ctx, u32 nr)
 	return 0;
 }
 
-/* Adds a chunk of free timers. */
-int htw_context_grow(struct htw_context *ctx)
+/* Adds a page of free timers. */
+int htw_slots_grow(struct htw_context *ctx)
 {
 	const u32 generation = ctx->generation;
-	const u32 nr = htw_context_place(ctx);
-	struct htw_chunk *chunk;
+	const u32 nr = htw_slots_next_page(ctx);
+	struct htw_page *page;
 	LIST_HEAD(left);
 	int ret;
 
 	lockdep_assert_held(&ctx->grow);
 
-	ret = htw_context_make_room(ctx, nr);
+	ret = htw_slots_extend_directory(ctx, nr);
 	if (ret)
 		return ret;
-	chunk = htw_chunk_alloc(ctx);
-	if (!chunk)
+	page = htw_page_alloc(ctx);
+	if (!page)
 		return -ENOMEM;
-	chunk->ctx = ctx;
-	chunk->slot = nr * HTW_CHUNK_SLOTS;
-	if (ctx->table && htw_table_add_chunk(ctx, chunk, nr)) {
-		htw_chunk_free(chunk);
+	page->ctx = ctx;
+	page->slot = nr * HTW_PAGE_SLOTS;
+	if (ctx->table && htw_table_add_page(ctx, page, nr)) {
+		htw_page_free(page);
 		return -ENOMEM;
 	}
-	rcu_assign_pointer(*htw_context_entry(ctx, nr), chunk);
-	if (nr == ctx->nr_chunks) {
-		/* Pairs with htw_context_chunks(). */
-		smp_store_release(&ctx->nr_chunks, nr + 1);
+	rcu_assign_pointer(*htw_context_entry(ctx, nr), page);
+	if (nr == ctx->nr_pages) {
+		/* Pairs with htw_context_pages(). */
+		smp_store_release(&ctx->nr_pages, nr + 1);
 	}
 
 	spin_lock_bh(&ctx->lock);
-	/* As a rule none is left of the chunk before. */
-	htw_context_cut_fresh(ctx, &left, ctx->nr_fresh, NULL);
-	htw_context_uncut(ctx, &left);
-	ctx->fresh = chunk->timers;
+	/* As a rule none is left of the page before. */
+	htw_slots_alloc_fresh(ctx, &left, ctx->nr_fresh, NULL);
+	htw_slots_free_bulk(ctx, &left);
+	ctx->fresh = page->timers;
 	ctx->fresh_generation = generation;
-	ctx->nr_fresh = HTW_CHUNK_TIMERS;
+	ctx->nr_fresh = HTW_PAGE_TIMERS;
 	htw_shrink_grown(ctx);
 	spin_unlock_bh(&ctx->lock);
 	return 0;
 }
 
 /**
- * htw_context_reserve() - takes free timers for adds to come
+ * htw_slots_reserve() - takes free timers for adds to come
  * @ctx: the context
  * @timers: where to put them, behind what is there
  * @want: how many, at least 1
@@ -237,7 +237,7 @@ int htw_context_grow(struct htw_context *ctx)
  * Return: how many were taken, from 1 to @want; -ENOSPC at the context's
  * limit, -EDQUOT at the user's, -ENOMEM, -EINTR.
  */
-int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
+int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
 {
 	const u32 granted = htw_user_charge(ctx->user, want);
 	int ret = granted ? 0 : -EDQUOT;
@@ -250,22 +250,22 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
 
 		spin_lock_bh(&ctx->lock);
 		room = ctx->limit - min(ctx->nr_timers, ctx->limit);
-		got += htw_context_cut(ctx, timers, min(granted - got, room),
-				       ids ? ids + got : NULL);
+		got += htw_slots_alloc_bulk(ctx, timers, min(granted - got, room),
+					    ids ? ids + got : NULL);
 		if (unlikely(ctx->nr_timers >= ctx->limit))
 			ret = -ENOSPC;
 		spin_unlock_bh(&ctx->lock);
 		if (got == granted || ret)
 			break;
 		if (growing) {
-			ret = fatal_signal_pending(current) ? -EINTR : htw_context_grow(ctx);
+			ret = fatal_signal_pending(current) ? -EINTR : htw_slots_grow(ctx);
 			cond_resched();
 		} else {
 			/*
 			 * For all that is wanted. Then look again: others may have grown it
-			 * or freed some. A chunk is made only where that look, with this lock
+			 * or freed some. A page is made only where that look, with this lock
 			 * held, finds none free below the limit: so there are no more
-			 * chunks than the limit needs.
+			 * pages than the limit needs.
 			 */
 			ret = mutex_lock_killable(&ctx->grow);
 			growing = !ret;
@@ -276,9 +276,9 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
 	if (growing)
 		mutex_unlock(&ctx->grow);
 	/* What is reserved needs a base to be started on: then arming it cannot fail. */
-	if (likely(got) && unlikely(!htw_context_make_base(ctx))) {
+	if (likely(got) && unlikely(!htw_context_create_base(ctx))) {
 		htw_user_uncharge(ctx->user, granted - got);
-		htw_context_unreserve(ctx, timers);
+		htw_slots_unreserve(ctx, timers);
 		return -ENOMEM;
 	}
 	htw_user_uncharge(ctx->user, granted - got);
@@ -286,19 +286,19 @@ int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 w
 }
 
 /**
- * htw_context_unreserve() - gives back timers that no add has used
+ * htw_slots_unreserve() - gives back timers that no add has used
  * @ctx: the context
  * @timers: they
  *
  * Their ids have ended, as a program may have seen them.
  */
-void htw_context_unreserve(struct htw_context *ctx, struct list_head *timers)
+void htw_slots_unreserve(struct htw_context *ctx, struct list_head *timers)
 {
 	u32 freed;
 
 	spin_lock_bh(&ctx->lock);
-	freed = htw_context_uncut(ctx, timers);
-	htw_context_count_freed(ctx, freed);
+	freed = htw_slots_free_bulk(ctx, timers);
+	htw_slots_count_freed(ctx, freed);
 	spin_unlock_bh(&ctx->lock);
 	htw_user_uncharge(ctx->user, freed);
 }

@@ -7,20 +7,20 @@
 
 #include "context.h"
 
-int htw_context_grow(struct htw_context *ctx);
-int htw_context_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids);
-bool htw_context_steal(struct htw_context *ctx);
-void htw_context_unreserve(struct htw_context *ctx, struct list_head *timers);
+int htw_slots_grow(struct htw_context *ctx);
+int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids);
+bool htw_slots_refill(struct htw_context *ctx);
+void htw_slots_unreserve(struct htw_context *ctx, struct list_head *timers);
 
 /**
- * htw_context_pop() - takes a free timer, if there is one
+ * htw_slots_alloc() - takes a free timer, if there is one
  * @ctx: the context, whose lock is held and which is not at its limit
  *
  * Return: the timer, reserved and on no list, or NULL.
  */
-static inline struct htw_timer *htw_context_pop(struct htw_context *ctx)
+static inline struct htw_timer *htw_slots_alloc(struct htw_context *ctx)
 {
-	struct list_head *free = htw_context_free_here(ctx);
+	struct list_head *free = htw_slots_alloc_list(ctx);
 	struct htw_timer *t;
 
 	lockdep_assert_held(&ctx->lock);
@@ -31,7 +31,7 @@ static inline struct htw_timer *htw_context_pop(struct htw_context *ctx)
 		t = ctx->fresh++;
 		ctx->nr_fresh--;
 		WRITE_ONCE(t->generation, ctx->fresh_generation);
-	} else if (htw_context_steal(ctx)) {
+	} else if (htw_slots_refill(ctx)) {
 		t = htw_timer_pop(free);
 	} else {
 		return NULL;

@@ -2,8 +2,8 @@
 /*
  * The table of deadlines that a program maps: its memory
  *
- * The words of a chunk's 64 slots are 512 bytes of a page that it shares with
- * its neighbours, and the chunk's header tells where. The page is there for as
+ * The words of a page's 64 slots are 512 bytes of a page that it shares with
+ * its neighbours, and the page's header tells where. The page is there for as
  * long as the context, so a word is found with no lock. What the words mean is
  * with those who look at them: the delivery, in expire.c, when a deadline
  * comes, and whoever tells a program about a timer.
@@ -19,43 +19,43 @@
 #include "table.h"
 
 /**
- * htw_table_give() - gives a chunk its words
+ * htw_table_assign() - gives a page its words
  * @ctx: the context
- * @chunk: the chunk
+ * @page: the page
  * @nr: its number
- * @page: where that is the first of those that share a page: the page
+ * @words: where that is the first of those that share a page: the page
  */
-void htw_table_give(struct htw_context *ctx, struct htw_chunk *chunk, u32 nr, u64 *page)
+void htw_table_assign(struct htw_context *ctx, struct htw_page *page, u32 nr, u64 *words)
 {
-	u64 *table = page;
+	u64 *table = words;
 
-	if (nr % HTW_TABLE_CHUNKS)
-		table = htw_context_chunk(ctx, nr - 1)->table + HTW_CHUNK_SLOTS;
+	if (nr % HTW_TABLE_PAGES)
+		table = htw_context_page(ctx, nr - 1)->table + HTW_PAGE_SLOTS;
 	/* Who finds the words finds zeroes: the address depends on this. */
-	smp_store_release(&chunk->table, table);
+	smp_store_release(&page->table, table);
 }
 
 /**
- * htw_table_add_chunk() - gives a new chunk its words
+ * htw_table_add_page() - gives a new page its words
  * @ctx: the context, which has a table
- * @chunk: the chunk, which nobody sees yet
+ * @page: the page, which nobody sees yet
  * @nr: its number
  *
  * Context: may sleep, with @ctx->grow held; charged to the caller's cgroup.
  * Return: 0 or -ENOMEM.
  */
-int htw_table_add_chunk(struct htw_context *ctx, struct htw_chunk *chunk, u32 nr)
+int htw_table_add_page(struct htw_context *ctx, struct htw_page *page, u32 nr)
 {
-	u64 *page = NULL;
+	u64 *words = NULL;
 
 	lockdep_assert_held(&ctx->grow);
 
-	if (nr % HTW_TABLE_CHUNKS == 0) {
-		page = (u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
-		if (!page)
+	if (nr % HTW_TABLE_PAGES == 0) {
+		words = (u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+		if (!words)
 			return -ENOMEM;
 	}
-	htw_table_give(ctx, chunk, nr, page);
+	htw_table_assign(ctx, page, nr, words);
 	return 0;
 }
 
@@ -65,8 +65,8 @@ int htw_table_add_chunk(struct htw_context *ctx, struct htw_chunk *chunk, u32 nr
  */
 void htw_table_free(struct htw_context *ctx)
 {
-	for (u32 nr = 0; ctx->table && nr < ctx->nr_chunks; nr += HTW_TABLE_CHUNKS)
-		free_page((unsigned long)htw_context_chunk(ctx, nr)->table);
+	for (u32 nr = 0; ctx->table && nr < ctx->nr_pages; nr += HTW_TABLE_PAGES)
+		free_page((unsigned long)htw_context_page(ctx, nr)->table);
 }
 
 /**
@@ -79,7 +79,7 @@ void htw_table_free(struct htw_context *ctx)
  */
 size_t htw_table_size(const struct htw_context *ctx)
 {
-	const size_t made = (size_t)DIV_ROUND_UP(htw_context_chunks(ctx), HTW_TABLE_CHUNKS);
+	const size_t made = (size_t)DIV_ROUND_UP(htw_context_pages(ctx), HTW_TABLE_PAGES);
 
 	return max_t(size_t, PAGE_ALIGN(HTW_TABLE_SIZE(READ_ONCE(ctx->limit))),
 		     made << PAGE_SHIFT);
@@ -94,11 +94,11 @@ size_t htw_table_size(const struct htw_context *ctx)
  */
 struct page *htw_table_page(struct htw_context *ctx, u64 offset)
 {
-	const u32 nr_chunks = htw_context_chunks(ctx);
-	const u64 nr = (offset >> PAGE_SHIFT) * HTW_TABLE_CHUNKS;
+	const u32 nr_pages = htw_context_pages(ctx);
+	const u64 nr = (offset >> PAGE_SHIFT) * HTW_TABLE_PAGES;
 
-	if (nr >= nr_chunks)
+	if (nr >= nr_pages)
 		return NULL;
 	/* Chunks of a context with a table stay. */
-	return virt_to_page(htw_context_chunk(ctx, nr)->table);
+	return virt_to_page(htw_context_page(ctx, nr)->table);
 }

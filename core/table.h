@@ -13,10 +13,10 @@
 struct page;
 
 /* Chunks whose words share a page. */
-#define HTW_TABLE_CHUNKS	((u32)(PAGE_SIZE / (HTW_CHUNK_SLOTS * sizeof(u64))))
+#define HTW_TABLE_PAGES	((u32)(PAGE_SIZE / (HTW_PAGE_SLOTS * sizeof(u64))))
 
-void htw_table_give(struct htw_context *ctx, struct htw_chunk *chunk, u32 nr, u64 *page);
-int htw_table_add_chunk(struct htw_context *ctx, struct htw_chunk *chunk, u32 nr);
+void htw_table_assign(struct htw_context *ctx, struct htw_page *page, u32 nr, u64 *words);
+int htw_table_add_page(struct htw_context *ctx, struct htw_page *page, u32 nr);
 void htw_table_free(struct htw_context *ctx);
 size_t htw_table_size(const struct htw_context *ctx);
 struct page *htw_table_page(struct htw_context *ctx, u64 offset);

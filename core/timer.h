@@ -2,7 +2,7 @@
 /*
  * A timer of a context: its states, and who may touch it when
  *
- * Timers live in chunks of a page: of 4 KiB, 63 and a header. A timer's slot
+ * Timers live in pages of a page: of 4 KiB, 63 and a header. A timer's slot
  * number and its generation make its id, so finding it is arithmetic, and an
  * id that has ended finds a timer of another generation. The same list links
  * take a timer from the free list to the wheel, to the queue of expirations
@@ -94,12 +94,12 @@ struct htw_timer {
 	u32 firings;
 };
 
-/* Slot 0 of each chunk is its header. */
-#define HTW_CHUNK_SLOTS		((u32)(PAGE_SIZE / sizeof(struct htw_timer)))
-#define HTW_CHUNK_TIMERS	(HTW_CHUNK_SLOTS - 1)
+/* Slot 0 of each page is its header. */
+#define HTW_PAGE_SLOTS		((u32)(PAGE_SIZE / sizeof(struct htw_timer)))
+#define HTW_PAGE_TIMERS	(HTW_PAGE_SLOTS - 1)
 
 /**
- * struct htw_chunk - a page of timers
+ * struct htw_page - a page of timers
  * @ctx: whose they are; never changes
  * @slot: number of the header's slot, which is never an id; never changes
  * @table: the words of its slots in the table of deadlines, or NULL; set once, and
@@ -113,7 +113,7 @@ struct htw_timer {
  * Aligned to its size, so that a timer leads to it. As a timer, the header is
  * %HTW_FREE for ever, so an id that names its slot finds none.
  */
-struct htw_chunk {
+struct htw_page {
 	union {
 		struct {
 			struct htw_context *ctx;
@@ -125,19 +125,19 @@ struct htw_chunk {
 		};
 		struct htw_timer header;
 	};
-	struct htw_timer timers[HTW_CHUNK_TIMERS];
+	struct htw_timer timers[HTW_PAGE_TIMERS];
 };
 
 static_assert(sizeof(struct htw_timer) == 64);
-static_assert(sizeof(struct htw_chunk) == PAGE_SIZE);
-static_assert(offsetofend(struct htw_chunk, zero) == offsetofend(struct htw_timer, node.place));
+static_assert(sizeof(struct htw_page) == PAGE_SIZE);
+static_assert(offsetofend(struct htw_page, zero) == offsetofend(struct htw_timer, node.place));
 
-static inline struct htw_chunk *htw_chunk_of(const struct htw_timer *t)
+static inline struct htw_page *htw_timer_page(const struct htw_timer *t)
 {
-	return (struct htw_chunk *)((unsigned long)t & PAGE_MASK);
+	return (struct htw_page *)((unsigned long)t & PAGE_MASK);
 }
 
-/* A timer's place in its chunk, where the header has place 0. */
+/* A timer's place in its page, where the header has place 0. */
 static inline u32 htw_timer_index(const struct htw_timer *t)
 {
 	return offset_in_page(t) / sizeof(*t);
@@ -146,7 +146,7 @@ static inline u32 htw_timer_index(const struct htw_timer *t)
 /* A timer's slot number: the lower half of its id. */
 static inline u32 htw_timer_slot(const struct htw_timer *t)
 {
-	return htw_chunk_of(t)->slot + htw_timer_index(t);
+	return htw_timer_page(t)->slot + htw_timer_index(t);
 }
 
 /**
@@ -172,7 +172,7 @@ static inline bool htw_timer_is_live(const struct htw_timer *t)
 	return state != HTW_FREE && state != HTW_RESERVED;
 }
 
-static inline bool htw_timer_is(const struct htw_timer *t, u64 id)
+static inline bool htw_timer_matches(const struct htw_timer *t, u64 id)
 {
 	return t->generation == upper_32_bits(id);
 }
@@ -183,12 +183,12 @@ static inline bool htw_timer_is(const struct htw_timer *t, u64 id)
  * Return: false for a slot whose generations have run out: it must not be used
  * again, as that would make old ids valid.
  */
-static inline bool htw_timer_end(struct htw_timer *t)
+static inline bool htw_timer_end_id(struct htw_timer *t)
 {
 	const u32 generation = t->generation + 1;
 
 	WRITE_ONCE(t->generation, generation);
-	/* Pairs with htw_chunk_sum(): who sees this sees the generation. */
+	/* Pairs with htw_page_sum(): who sees this sees the generation. */
 	smp_store_release(&t->node.state, HTW_FREE);
 	return generation;
 }
@@ -196,8 +196,8 @@ static inline bool htw_timer_end(struct htw_timer *t)
 /* Ends a timer's id. The slot goes on @list if it can be used again. */
 static inline void htw_timer_free(struct htw_timer *t, struct list_head *list)
 {
-	if (likely(htw_timer_end(t)))
-		htw_list_push(&t->node.list, list);
+	if (likely(htw_timer_end_id(t)))
+		__htw_list_add(&t->node.list, list);
 }
 
 /* Takes the first timer out of a list that is not empty. */
@@ -205,7 +205,7 @@ static inline struct htw_timer *htw_timer_pop(struct list_head *list)
 {
 	struct htw_timer *t = list_first_entry(list, struct htw_timer, node.list);
 
-	htw_list_unlink(&t->node.list);
+	__htw_list_del(&t->node.list);
 	return t;
 }
 
@@ -237,27 +237,27 @@ static inline u64 htw_timer_slack(const struct htw_timer *t)
  * A timer's word, or zero where there is no table. The program may store at any
  * time; what counts is what one look finds.
  */
-static inline u64 htw_timer_word(const struct htw_timer *t)
+static inline u64 htw_timer_override(const struct htw_timer *t)
 {
-	const struct htw_chunk *chunk = htw_chunk_of(t);
-	const u64 *table = READ_ONCE(chunk->table);
+	const struct htw_page *page = htw_timer_page(t);
+	const u64 *table = READ_ONCE(page->table);
 
 	return table ? READ_ONCE(table[htw_timer_index(t)]) : 0;
 }
 
 /* As armed; the timer is not armed yet for its new deadline. */
-static inline void htw_timer_reset_word(const struct htw_timer *t)
+static inline void htw_timer_clear_override(const struct htw_timer *t)
 {
-	const struct htw_chunk *chunk = htw_chunk_of(t);
-	u64 *table = READ_ONCE(chunk->table);
+	const struct htw_page *page = htw_timer_page(t);
+	u64 *table = READ_ONCE(page->table);
 
 	if (table)
 		WRITE_ONCE(table[htw_timer_index(t)], 0);
 }
 
-static inline void htw_chunk_free(struct htw_chunk *chunk)
+static inline void htw_page_free(struct htw_page *page)
 {
-	free_page((unsigned long)chunk);
+	free_page((unsigned long)page);
 }
 
 /* What &htw_node.place is for a CPU, a state and flags. */
@@ -282,7 +282,7 @@ static inline bool htw_timer_pending_on(const struct htw_base *base, const struc
 }
 
 /* Did the clock being set expire it before its deadline? That is still to come. */
-static inline bool htw_timer_is_ahead(const struct htw_timer *t)
+static inline bool htw_timer_fired_ahead(const struct htw_timer *t)
 {
 	return t->node.fired < t->deadline;
 }
@@ -313,7 +313,7 @@ static __always_inline void htw_timer_start_later(struct htw_base *base, struct 
 /* Firings that came due since the one that waits to be read. */
 static inline u64 htw_timer_missed(const struct htw_timer *t, u64 now)
 {
-	const bool ahead = htw_timer_is_ahead(t);
+	const bool ahead = htw_timer_fired_ahead(t);
 	u64 missed;
 
 	if (t->node.flags & HTW_TIMER_STOPPED)
@@ -331,11 +331,11 @@ static inline u64 htw_timer_missed(const struct htw_timer *t, u64 now)
 /* Firings that an expiration stands for: those missed and, if it is one, its own. */
 static inline u64 htw_timer_spent(const struct htw_timer *t, u64 missed)
 {
-	return missed + !htw_timer_is_ahead(t);
+	return missed + !htw_timer_fired_ahead(t);
 }
 
 /* Does a periodic timer go on once the waiting expiration has been read? */
-static inline bool htw_timer_goes_on(const struct htw_timer *t, u64 missed)
+static inline bool htw_timer_continues(const struct htw_timer *t, u64 missed)
 {
 	return t->interval && !(t->node.flags & HTW_TIMER_STOPPED) &&
 	       (!t->firings || t->firings > htw_timer_spent(t, missed));
@@ -363,8 +363,8 @@ static inline u64 htw_add_saturated(u64 a, u64 b)
 }
 
 /* What a query or a list says of a timer that exists and has @word in the table. */
-static inline void htw_timer_tell(const struct htw_timer *t, enum htw_timer_state state,
-				  u64 word, u64 now, struct htw_query *query)
+static inline void htw_timer_fill_query(const struct htw_timer *t, enum htw_timer_state state,
+					u64 word, u64 now, struct htw_query *query)
 {
 	static const u16 states[] = {
 		[HTW_PENDING]	= HTW_STATE_PENDING,

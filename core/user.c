@@ -65,8 +65,8 @@ static struct htw_user *htw_user_find(kuid_t uid, const struct user_namespace *n
 	return NULL;
 }
 
-static struct htw_user *htw_user_make(kuid_t uid, struct user_namespace *ns,
-				      enum htw_class class, htw_serve_t *serve)
+static struct htw_user *htw_user_create(kuid_t uid, struct user_namespace *ns,
+					enum htw_class class, htw_serve_t *serve)
 {
 	struct htw_user *user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
 	unsigned int cpu;
@@ -118,7 +118,7 @@ struct htw_user *htw_user_get(htw_serve_t *serve)
 	if (ns && !uid_eq(uid, GLOBAL_ROOT_UID))
 		ns = NULL;
 	mutex_lock(&htw_users_mutex);
-	user = htw_user_find(uid, ns, class) ?: htw_user_make(uid, ns, class, serve);
+	user = htw_user_find(uid, ns, class) ?: htw_user_create(uid, ns, class, serve);
 	if (user)
 		user->contexts++;
 	mutex_unlock(&htw_users_mutex);

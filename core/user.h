@@ -18,18 +18,18 @@ struct user_namespace;
 
 /**
  * enum htw_clock - the clocks that wheels run on
- * @HTW_CLOCK_MONOTONIC: CLOCK_MONOTONIC
- * @HTW_CLOCK_BOOTTIME: CLOCK_BOOTTIME
- * @HTW_CLOCK_REALTIME: CLOCK_REALTIME; it can be set, also backwards
+ * @HTW_BASE_MONOTONIC: CLOCK_MONOTONIC
+ * @HTW_BASE_BOOTTIME: CLOCK_BOOTTIME
+ * @HTW_BASE_REALTIME: CLOCK_REALTIME; it can be set, also backwards
  * @HTW_CLOCKS: how many of them drive wheels on the CPUs
- * @HTW_CLOCK_STILL: moves only by htw_base_advance()
+ * @HTW_BASE_MANUAL: moves only by htw_base_advance()
  */
 enum htw_clock {
-	HTW_CLOCK_MONOTONIC,
-	HTW_CLOCK_BOOTTIME,
-	HTW_CLOCK_REALTIME,
+	HTW_BASE_MONOTONIC,
+	HTW_BASE_BOOTTIME,
+	HTW_BASE_REALTIME,
 	HTW_CLOCKS,
-	HTW_CLOCK_STILL = HTW_CLOCKS,
+	HTW_BASE_MANUAL = HTW_CLOCKS,
 };
 
 /**

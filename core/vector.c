@@ -20,29 +20,29 @@
 #include "vector.h"
 
 /* Operations in one run. */
-#define HTW_VECTOR_RUN		256u
+#define HTW_VECTOR_BATCH		256u
 /* Of them, how many timers the cache fetches at a time. */
-#define HTW_VECTOR_AHEAD	16u
+#define HTW_VECTOR_PREFETCH	16u
 
 static_assert(sizeof(struct htw_vector) == 72);
 
 /**
- * struct htw_vector_run - the part of a vector that is carried out in one run
+ * struct htw_vector_batch - the part of a vector that is carried out in one run
  * @ids: the entries' ids
  * @deadlines: their deadlines, where they have some
  * @cookies: their cookies, where they have some
  */
-struct htw_vector_run {
-	u64 ids[HTW_VECTOR_RUN];
-	u64 deadlines[HTW_VECTOR_RUN];
-	u64 cookies[HTW_VECTOR_RUN];
+struct htw_vector_batch {
+	u64 ids[HTW_VECTOR_BATCH];
+	u64 deadlines[HTW_VECTOR_BATCH];
+	u64 cookies[HTW_VECTOR_BATCH];
 };
 
 /*
  * What the last vector on a CPU left for the next, or NULL: clearing new memory takes
  * longer than a short vector does. Whoever takes it out by exchange owns it.
  */
-static DEFINE_PER_CPU(struct htw_vector_run *, htw_vector_kept);
+static DEFINE_PER_CPU(struct htw_vector_batch *, htw_vector_cache);
 
 /* What all adds of a vector have in common. */
 static struct htw_add htw_vector_add(const struct htw_vector *v)
@@ -123,13 +123,13 @@ static u32 htw_vector_get(const struct htw_vector *v, u64 *to, u64 array, u32 co
  *
  * Return: how many failed.
  */
-static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_run *vr, u32 count,
+static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_batch *vr, u32 count,
 			      struct list_head *reserved)
 {
 	u32 failed = 0;
 
 	for (u32 i = 0; i < count;) {
-		const int got = htw_context_reserve(ctx, reserved, count - i, vr->ids + i);
+		const int got = htw_slots_reserve(ctx, reserved, count - i, vr->ids + i);
 
 		if (likely(got > 0)) {
 			i += got;
@@ -142,17 +142,17 @@ static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_run *vr
 }
 
 /* Arms what was reserved, in order; @add is what all have in common. */
-static __always_inline void htw_vector_arm_each(struct htw_run *run,
-						const struct htw_vector_run *vr, u32 count,
+static __always_inline void htw_vector_arm_each(struct htw_submit *s,
+						const struct htw_vector_batch *vr, u32 count,
 						struct list_head *reserved, struct htw_add add,
 						bool plain, bool some_failed)
 {
 	struct list_head *entry = reserved->next;
 
 	for (u32 i = 0; i < count;) {
-		const u32 end = min(i + HTW_VECTOR_AHEAD, count);
+		const u32 end = min(i + HTW_VECTOR_PREFETCH, count);
 
-		htw_run_give_way(run);
+		htw_submit_yield(s);
 		for (; i < end; i++) {
 			struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
 
@@ -161,7 +161,7 @@ static __always_inline void htw_vector_arm_each(struct htw_run *run,
 			entry = entry->next;
 			add.deadline = vr->deadlines[i];
 			add.cookie = vr->cookies[i];
-			htw_run_add(run, t, &add, plain);
+			htw_submit_add(s, t, &add, plain);
 		}
 	}
 	/* They are cut off the front of the list all together. */
@@ -170,26 +170,26 @@ static __always_inline void htw_vector_arm_each(struct htw_run *run,
 }
 
 static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
-			   const struct htw_vector_run *vr, u32 count,
+			   const struct htw_vector_batch *vr, u32 count,
 			   struct list_head *reserved, bool some_failed)
 {
 	const struct htw_add relative = {}, absolute = { .flags = HTW_F_ABS };
-	struct htw_run run;
+	struct htw_submit s;
 	bool simple;
 
-	htw_run_begin_adds(&run, ctx);
+	htw_submit_begin_adds(&s, ctx);
 	simple = !(v->interval | v->slack | v->firings) && !some_failed;
 	/* What nearly all are: loops of their own, without what is zero. */
-	if (simple && run.plain && v->flags == 0)
-		htw_vector_arm_each(&run, vr, count, reserved, relative, true, false);
-	else if (simple && run.plain && v->flags == HTW_F_ABS)
-		htw_vector_arm_each(&run, vr, count, reserved, absolute, true, false);
+	if (simple && s.plain && v->flags == 0)
+		htw_vector_arm_each(&s, vr, count, reserved, relative, true, false);
+	else if (simple && s.plain && v->flags == HTW_F_ABS)
+		htw_vector_arm_each(&s, vr, count, reserved, absolute, true, false);
 	else if (simple && v->flags == 0)
-		htw_vector_arm_each(&run, vr, count, reserved, relative, false, false);
+		htw_vector_arm_each(&s, vr, count, reserved, relative, false, false);
 	else
-		htw_vector_arm_each(&run, vr, count, reserved, htw_vector_add(v), run.plain,
+		htw_vector_arm_each(&s, vr, count, reserved, htw_vector_add(v), s.plain,
 				    some_failed);
-	htw_run_end(&run);
+	htw_submit_end(&s);
 }
 
 /*
@@ -198,8 +198,8 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
  *
  * Return: how many have been carried out.
  */
-static u32 htw_vector_add_some(struct htw_context *ctx, struct htw_vector *v,
-			       struct htw_vector_run *vr, u32 want)
+static u32 htw_vector_add_batch(struct htw_context *ctx, struct htw_vector *v,
+				struct htw_vector_batch *vr, u32 want)
 {
 	LIST_HEAD(reserved);
 	u32 failed = htw_vector_reserve(ctx, vr, want, &reserved);
@@ -216,7 +216,7 @@ static u32 htw_vector_add_some(struct htw_context *ctx, struct htw_vector *v,
 	if (likely(count > failed))
 		htw_vector_arm(ctx, v, vr, count, &reserved, failed);
 	if (unlikely(!list_empty(&reserved)))
-		htw_context_unreserve(ctx, &reserved);
+		htw_slots_unreserve(ctx, &reserved);
 	return count;
 }
 
@@ -224,29 +224,29 @@ static u32 htw_vector_add_some(struct htw_context *ctx, struct htw_vector *v,
  * Finds some timers, and has the cache fetch them all at once: where millions are
  * pending, waiting for one after the other takes longer than all the rest.
  */
-static __always_inline void htw_vector_find(const struct htw_run *run, const u64 *ids, u32 count,
-					    struct htw_timer **found)
+static __always_inline void htw_vector_find_batch(const struct htw_submit *s, const u64 *ids,
+						  u32 count, struct htw_timer **found)
 {
 #pragma GCC unroll 4
 	for (u32 i = 0; i < count; i++) {
-		found[i] = htw_run_slot(run, ids[i]);
+		found[i] = htw_submit_find(s, ids[i]);
 		prefetchw(found[i]);
 	}
 }
 
 /* Return: how many failed. */
-static __always_inline u32 htw_vector_mod_each(struct htw_run *run, struct htw_vector_run *vr,
+static __always_inline u32 htw_vector_mod_each(struct htw_submit *s, struct htw_vector_batch *vr,
 					       u32 count, struct htw_mod mod)
 {
-	struct htw_timer *found[HTW_VECTOR_AHEAD] __uninitialized;
+	struct htw_timer *found[HTW_VECTOR_PREFETCH] __uninitialized;
 	u32 failed = 0;
 
 	for (u32 i = 0; i < count;) {
-		const u32 end = min(i + HTW_VECTOR_AHEAD, count);
+		const u32 end = min(i + HTW_VECTOR_PREFETCH, count);
 		struct htw_timer **t = found;
 
-		htw_run_give_way(run);
-		htw_vector_find(run, vr->ids + i, end - i, found);
+		htw_submit_yield(s);
+		htw_vector_find_batch(s, vr->ids + i, end - i, found);
 		for (; i < end; i++) {
 			int ret;
 
@@ -255,7 +255,7 @@ static __always_inline u32 htw_vector_mod_each(struct htw_run *run, struct htw_v
 				mod.deadline = vr->deadlines[i];
 			if (mod.flags & HTW_MOD_COOKIE)
 				mod.cookie = vr->cookies[i];
-			ret = htw_run_mod(run, *t++, &mod);
+			ret = htw_submit_mod(s, *t++, &mod);
 			if (unlikely(ret)) {
 				vr->ids[i] = ret;
 				failed++;
@@ -266,54 +266,54 @@ static __always_inline u32 htw_vector_mod_each(struct htw_run *run, struct htw_v
 }
 
 /* Return: how many failed. */
-static u32 htw_vector_mod_some(struct htw_context *ctx, const struct htw_vector *v,
-			       struct htw_vector_run *vr, u32 count)
+static u32 htw_vector_mod_batch(struct htw_context *ctx, const struct htw_vector *v,
+				struct htw_vector_batch *vr, u32 count)
 {
 	const struct htw_mod relative = { .flags = HTW_MOD_DEADLINE };
 	const struct htw_mod absolute = { .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
-	struct htw_run run;
+	struct htw_submit s;
 	u32 failed;
 
-	htw_run_begin(&run, ctx);
+	htw_submit_begin(&s, ctx);
 	/* As in htw_vector_arm(). */
 	if (v->flags == relative.flags)
-		failed = htw_vector_mod_each(&run, vr, count, relative);
+		failed = htw_vector_mod_each(&s, vr, count, relative);
 	else if (v->flags == absolute.flags)
-		failed = htw_vector_mod_each(&run, vr, count, absolute);
+		failed = htw_vector_mod_each(&s, vr, count, absolute);
 	else
-		failed = htw_vector_mod_each(&run, vr, count, htw_vector_mod(v));
-	htw_run_end(&run);
+		failed = htw_vector_mod_each(&s, vr, count, htw_vector_mod(v));
+	htw_submit_end(&s);
 	return failed;
 }
 
 /* Return: how many failed. */
-static u32 htw_vector_cancel_some(struct htw_context *ctx, const struct htw_vector *v,
-				  struct htw_vector_run *vr, u32 count)
+static u32 htw_vector_cancel_batch(struct htw_context *ctx, const struct htw_vector *v,
+				   struct htw_vector_batch *vr, u32 count)
 {
-	struct htw_timer *found[HTW_VECTOR_AHEAD] __uninitialized;
+	struct htw_timer *found[HTW_VECTOR_PREFETCH] __uninitialized;
 	struct htw_cancel cancel = htw_vector_cancel(v);
-	struct htw_run run;
+	struct htw_submit s;
 	u32 failed = 0;
 
-	htw_run_begin(&run, ctx);
+	htw_submit_begin(&s, ctx);
 	for (u32 i = 0; i < count;) {
-		const u32 end = min(i + HTW_VECTOR_AHEAD, count);
+		const u32 end = min(i + HTW_VECTOR_PREFETCH, count);
 		struct htw_timer **t = found;
 
-		htw_run_give_way(&run);
-		htw_vector_find(&run, vr->ids + i, end - i, found);
+		htw_submit_yield(&s);
+		htw_vector_find_batch(&s, vr->ids + i, end - i, found);
 		for (; i < end; i++) {
 			int ret;
 
 			cancel.id = vr->ids[i];
-			ret = htw_run_cancel(&run, *t++, &cancel, false);
+			ret = htw_submit_cancel(&s, *t++, &cancel, false);
 			if (unlikely(ret)) {
 				vr->ids[i] = ret;
 				failed++;
 			}
 		}
 	}
-	htw_run_end(&run);
+	htw_submit_end(&s);
 	return failed;
 }
 
@@ -323,7 +323,8 @@ static u32 htw_vector_cancel_some(struct htw_context *ctx, const struct htw_vect
  *
  * Return: up to where that could be told.
  */
-static u32 htw_vector_tell(struct htw_vector *v, const struct htw_vector_run *vr, u32 count)
+static u32 htw_vector_write_errors(struct htw_vector *v, const struct htw_vector_batch *vr,
+				   u32 count)
 {
 	u64 __user *ids = htw_vector_at(v, v->ids);
 
@@ -343,8 +344,8 @@ static u32 htw_vector_tell(struct htw_vector *v, const struct htw_vector_run *vr
  *
  * Return: 0 if all of them; else -EFAULT.
  */
-static int htw_vector_some(struct htw_context *ctx, struct htw_vector *v,
-			   struct htw_vector_run *vr, u32 want)
+static int htw_vector_submit(struct htw_context *ctx, struct htw_vector *v,
+			     struct htw_vector_batch *vr, u32 want)
 {
 	u32 count = want;
 
@@ -356,17 +357,17 @@ static int htw_vector_some(struct htw_context *ctx, struct htw_vector *v,
 	else if (v->op == HTW_OP_ADD || (v->op == HTW_OP_MOD && v->flags & HTW_MOD_COOKIE))
 		memset(vr->cookies, 0, count * sizeof(*vr->cookies));
 	if (v->op == HTW_OP_ADD) {
-		count = htw_vector_add_some(ctx, v, vr, count);
+		count = htw_vector_add_batch(ctx, v, vr, count);
 	} else {
 		u32 failed;
 
 		count = htw_vector_get(v, vr->ids, v->ids, count);
 		if (v->op == HTW_OP_MOD)
-			failed = htw_vector_mod_some(ctx, v, vr, count);
+			failed = htw_vector_mod_batch(ctx, v, vr, count);
 		else
-			failed = htw_vector_cancel_some(ctx, v, vr, count);
+			failed = htw_vector_cancel_batch(ctx, v, vr, count);
 		if (unlikely(failed))
-			count = htw_vector_tell(v, vr, count);
+			count = htw_vector_write_errors(v, vr, count);
 	}
 	v->done += count;
 	return count == want ? 0 : -EFAULT;
@@ -382,7 +383,7 @@ static int htw_vector_some(struct htw_context *ctx, struct htw_vector *v,
  */
 long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 {
-	struct htw_vector_run *vr;
+	struct htw_vector_batch *vr;
 	struct htw_vector v;
 	int ret = 0;
 
@@ -390,7 +391,7 @@ long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 		return -EFAULT;
 	if (!htw_vector_is_valid(ctx, &v))
 		return -EINVAL;
-	vr = this_cpu_xchg(htw_vector_kept, NULL) ?: kmalloc(sizeof(*vr), GFP_KERNEL);
+	vr = this_cpu_xchg(htw_vector_cache, NULL) ?: kmalloc(sizeof(*vr), GFP_KERNEL);
 	if (!vr)
 		return -ENOMEM;
 	v.done = 0;
@@ -398,11 +399,11 @@ long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 	while (v.done < v.count && !ret) {
 		if (v.done && signal_pending(current))
 			break;
-		ret = htw_vector_some(ctx, &v, vr, min(v.count - v.done,
-						       htw_run_room(ctx, HTW_VECTOR_RUN)));
+		ret = htw_vector_submit(ctx, &v, vr, min(v.count - v.done,
+							 htw_submit_max(ctx, HTW_VECTOR_BATCH)));
 		cond_resched();
 	}
-	kfree(this_cpu_xchg(htw_vector_kept, vr));
+	kfree(this_cpu_xchg(htw_vector_cache, vr));
 	if (put_user(v.done, &arg->done) || put_user(v.failed, &arg->failed))
 		return -EFAULT;
 	if (v.op == HTW_OP_CANCEL && put_user((u64)htw_context_ring_tail(ctx), &arg->ring_tail))
@@ -420,5 +421,5 @@ void htw_vector_exit(void)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu)
-		kfree(per_cpu(htw_vector_kept, cpu));
+		kfree(per_cpu(htw_vector_cache, cpu));
 }

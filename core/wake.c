@@ -29,7 +29,7 @@
 #define HTW_WAKE_NS		(20 * NSEC_PER_USEC)
 
 /* The mark on a list of waiters is none of them. */
-static int htw_wake_nobody(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
+static int htw_wake_mark_func(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
 {
 	return 0;
 }
@@ -214,7 +214,7 @@ void htw_wake_init(struct htw_context *ctx)
 {
 	init_waitqueue_head(&ctx->wait);
 	init_waitqueue_head(&ctx->readers);
-	init_waitqueue_func_entry(&ctx->wake_mark, htw_wake_nobody);
+	init_waitqueue_func_entry(&ctx->wake_mark, htw_wake_mark_func);
 	INIT_LIST_HEAD(&ctx->wake_mark.entry);
 	htw_job_init(&ctx->wake_job, &ctx->user->cpus->flow, htw_wake_serve);
 	INIT_DELAYED_WORK(&ctx->sigio, htw_wake_sigio);

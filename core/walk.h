@@ -7,11 +7,11 @@
 
 #include "context.h"
 
-u64 htw_sweep_cancel(struct htw_context *ctx, u32 chunk, u32 flags);
-u32 htw_sweep_list(struct htw_context *ctx, u32 *slot, struct htw_query *entries, u32 room,
-		   u32 which);
-u32 htw_sweep_harvest(struct htw_context *ctx, u32 *slot, struct htw_query __user *entries,
-		      u32 room, struct list_head *taken, bool *stuck);
-int htw_sweep_next(struct htw_context *ctx, struct htw_query *next);
+u64 htw_walk_cancel(struct htw_context *ctx, u32 page, u32 flags);
+u32 htw_walk_list(struct htw_context *ctx, u32 *slot, struct htw_query *entries, u32 room,
+		  u32 which);
+u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot, struct htw_query __user *entries,
+		     u32 room, struct list_head *taken, bool *stuck);
+int htw_walk_next(struct htw_context *ctx, struct htw_query *next);
 
 #endif /* _HTW_WALK_H */

@@ -151,7 +151,7 @@ static void firings_count_though_the_clock_is_set(struct kunit *test)
 	const u64 interval = HOUR;
 	struct htw_event event = { .flags = HTW_EVENT_MORE };
 	struct rnd_state rnd;
-	u32 firings = 0, told = 0;
+	u32 firings = 0, written = 0;
 	s64 off = 0;
 	u64 due;
 
@@ -165,14 +165,14 @@ static void firings_count_though_the_clock_is_set(struct kunit *test)
 		htw_test_wait(test, ctx, by ? 1 : 0);
 		if (!htw_test_read(ctx, &event, 1))
 			continue;
-		told += !!(event.flags & HTW_EVENT_CLOCK_SET);
+		written += !!(event.flags & HTW_EVENT_CLOCK_SET);
 		if (!firings)
 			due = event.deadline - firings * interval;
 		KUNIT_ASSERT_EQ(test, event.deadline, due + firings * interval);
 		firings += event.missed + (event.fired >= event.deadline);
 	} while (event.flags & HTW_EVENT_MORE);
 	KUNIT_EXPECT_EQ(test, firings, 100);
-	KUNIT_EXPECT_GT(test, told, 10);
+	KUNIT_EXPECT_GT(test, written, 10);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
 	set_by(-off);
 }
@@ -200,7 +200,7 @@ static int setter_thread(void *data)
 static void set_races_with_everything(struct kunit *test)
 {
 	struct htw_context *ctx = realtime_context(test);
-	u32 sets = 0, cancelled = 0, read = 0, told = 0, n;
+	u32 sets = 0, cancelled = 0, read = 0, written = 0, n;
 	struct task_struct *task = kthread_create(setter_thread, &sets, "htw_kunit_set");
 	struct htw_event events[16];
 	struct rnd_state rnd;
@@ -226,7 +226,7 @@ static void set_races_with_everything(struct kunit *test)
 		if (random & BIT(19)) {
 			n = htw_test_read(ctx, events, ARRAY_SIZE(events));
 			for (u32 j = 0; j < n; j++)
-				told += events[j].flags == HTW_EVENT_CLOCK_SET;
+				written += events[j].flags == HTW_EVENT_CLOCK_SET;
 			read += n;
 		}
 		cond_resched();
@@ -237,14 +237,14 @@ static void set_races_with_everything(struct kunit *test)
 		htw_test_wait(test, ctx, 1);
 		n = htw_test_read(ctx, events, ARRAY_SIZE(events));
 		for (u32 j = 0; j < n; j++)
-			told += events[j].flags == HTW_EVENT_CLOCK_SET;
+			written += events[j].flags == HTW_EVENT_CLOCK_SET;
 		read += n;
 	}
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
 	KUNIT_EXPECT_GT(test, sets, 2);
-	KUNIT_EXPECT_GT(test, told, 0);
+	KUNIT_EXPECT_GT(test, written, 0);
 	KUNIT_EXPECT_GT(test, cancelled, 0);
-	kunit_info(test, "set %u times, told %u, cancelled %u", sets, told, cancelled);
+	kunit_info(test, "set %u times, written %u, cancelled %u", sets, written, cancelled);
 }
 
 /* KASAN tells if the walk finds the context's memory gone. */

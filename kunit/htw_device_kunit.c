@@ -811,14 +811,14 @@ static void list_ends_with_the_memory(struct kunit *test)
 	struct htw_query query;
 
 	start_some(test, d, 100);
-	for (u32 told = 0; told < 100; told += ENTRIES_THERE) {
+	for (u32 written = 0; written < 100; written += ENTRIES_THERE) {
 		user_write(test, d->arg, &list, sizeof(list));
 		KUNIT_ASSERT_EQ(test, device_ioctl(d, HTW_LIST, d->arg), 0);
 		user_read(test, &list, d->arg, sizeof(list));
 		KUNIT_ASSERT_EQ(test, list.done, ENTRIES_THERE);
 		for (u32 i = 0; i < ENTRIES_THERE; i++) {
 			user_read(test, &query, list.entries + i * sizeof(query), sizeof(query));
-			KUNIT_ASSERT_EQ(test, query.cookie, told + i);
+			KUNIT_ASSERT_EQ(test, query.cookie, written + i);
 		}
 	}
 	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100);

@@ -31,7 +31,7 @@
 
 static inline u64 htw_now(void)
 {
-	return htw_clock_now(HTW_CLOCK_MONOTONIC);
+	return htw_clock_now(HTW_BASE_MONOTONIC);
 }
 
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
@@ -105,7 +105,7 @@ static inline struct htw_base *htw_test_base(unsigned int cpu)
 	if (!user)
 		return NULL;
 	htw_bases_hold(user);
-	base = htw_base_on(&user->cpus->bases[HTW_CLOCK_MONOTONIC], cpu);
+	base = htw_base_on(&user->cpus->bases[HTW_BASE_MONOTONIC], cpu);
 	htw_test_put_user(user);
 	return base;
 }
@@ -159,17 +159,17 @@ static inline u64 htw_test_add(struct htw_context *ctx, const struct htw_add *ad
 {
 	LIST_HEAD(reserved);
 	struct htw_timer *t;
-	struct htw_run run;
+	struct htw_submit s;
 	u64 id;
 
-	if (htw_context_reserve(ctx, &reserved, 1, NULL) != 1)
+	if (htw_slots_reserve(ctx, &reserved, 1, NULL) != 1)
 		return 0;
 	t = list_first_entry(&reserved, struct htw_timer, node.list);
 	list_del(&t->node.list);
 	id = htw_timer_id(t);
-	htw_run_begin_adds(&run, ctx);
-	htw_run_add(&run, t, add, run.plain);
-	htw_run_end(&run);
+	htw_submit_begin_adds(&s, ctx);
+	htw_submit_add(&s, t, add, s.plain);
+	htw_submit_end(&s);
 	return id;
 }
 
@@ -191,24 +191,24 @@ static inline u64 htw_test_start(struct kunit *test, struct htw_context *ctx,
 /* What HTW_CANCEL does. */
 static inline int htw_test_cancel(struct htw_context *ctx, struct htw_cancel *cancel)
 {
-	struct htw_run run;
+	struct htw_submit s;
 	int ret;
 
-	htw_run_begin(&run, ctx);
-	ret = htw_run_cancel(&run, htw_run_slot(&run, cancel->id), cancel, true);
-	htw_run_end(&run);
+	htw_submit_begin(&s, ctx);
+	ret = htw_submit_cancel(&s, htw_submit_find(&s, cancel->id), cancel, true);
+	htw_submit_end(&s);
 	return ret;
 }
 
 /* What HTW_MOD does. */
 static inline int htw_test_mod(struct htw_context *ctx, const struct htw_mod *mod)
 {
-	struct htw_run run;
+	struct htw_submit s;
 	int ret;
 
-	htw_run_begin(&run, ctx);
-	ret = htw_run_mod(&run, htw_run_slot(&run, mod->id), mod);
-	htw_run_end(&run);
+	htw_submit_begin(&s, ctx);
+	ret = htw_submit_mod(&s, htw_submit_find(&s, mod->id), mod);
+	htw_submit_end(&s);
 	return ret;
 }
 
@@ -216,15 +216,15 @@ static inline int htw_test_mod(struct htw_context *ctx, const struct htw_mod *mo
 static inline struct htw_timer *htw_test_slot(struct htw_context *ctx, u64 id)
 {
 	struct htw_timer *t;
-	struct htw_run run;
+	struct htw_submit s;
 
-	htw_run_begin(&run, ctx);
-	t = htw_run_slot(&run, id);
-	htw_run_end(&run);
+	htw_submit_begin(&s, ctx);
+	t = htw_submit_find(&s, id);
+	htw_submit_end(&s);
 	return t;
 }
 
-/* How many timers of its chunks can be reserved. */
+/* How many timers of its pages can be reserved. */
 static inline size_t htw_test_nr_free(struct htw_context *ctx)
 {
 	size_t free;

@@ -679,14 +679,14 @@ static void stall_is_not_doubled(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, notes->nr, turns);
 	charged = per_cpu_ptr(flows, 0)->spent - charged;
 	KUNIT_EXPECT_GE(test, charged, stall->charged);
-	KUNIT_EXPECT_LT(test, charged, stall->charged + turns * (HTW_RUN_NS + 4 * CLOCK_NS) +
+	KUNIT_EXPECT_LT(test, charged, stall->charged + turns * (HTW_PACER_RUN_NS + 4 * CLOCK_NS) +
 				       HTW_FIRING_NS);
 	for (u32 i = 0; i < turns; i++) {
 		const u64 next = i + 1 < turns ? notes->note[i + 1].began : p->not_before;
 		const u64 gap = next - notes->note[i].ended;
 
 		KUNIT_EXPECT_GE(test, gap, stall->gap[i]);
-		KUNIT_EXPECT_LT(test, gap, stall->gap[i] + HTW_RUN_NS + HTW_FIRING_NS +
+		KUNIT_EXPECT_LT(test, gap, stall->gap[i] + HTW_PACER_RUN_NS + HTW_FIRING_NS +
 					   4 * CLOCK_NS);
 	}
 }

@@ -42,19 +42,19 @@ static struct htw_context *still_ring(struct kunit *test)
 static u32 waiting(const struct htw_context *ctx)
 {
 	/* As a program does: the records are there then. */
-	return smp_load_acquire(&ctx->ring->page->tail) - ctx->ring->page->head;
+	return smp_load_acquire(&ctx->ring->header->tail) - ctx->ring->header->head;
 }
 
 static struct htw_event *record(const struct htw_context *ctx, u32 nth)
 {
-	return &ctx->ring->events[(ctx->ring->page->head + nth) & (ctx->ring->entries - 1)];
+	return &ctx->ring->events[(ctx->ring->header->head + nth) & (ctx->ring->entries - 1)];
 }
 
 /* The program has used that many. */
 static void use(struct htw_context *ctx, u32 count)
 {
 	/* As a program does: it has read them. */
-	smp_store_release(&ctx->ring->page->head, ctx->ring->page->head + count);
+	smp_store_release(&ctx->ring->header->head, ctx->ring->header->head + count);
 }
 
 /* @count timers with the cookies @first, ..., a tick apart, all of which expire. */
@@ -113,8 +113,8 @@ static void room_believes_no_head(struct kunit *test)
 {
 	const struct room_param *p = test->param_value;
 	struct htw_ring page = { .head = p->head };
-	struct htw_completions ring = {
-		.page = &page, .entries = RING, .tail = p->tail, .head = p->good,
+	struct htw_event_ring ring = {
+		.header = &page, .entries = RING, .tail = p->tail, .head = p->good,
 	};
 
 	KUNIT_EXPECT_EQ(test, htw_ring_room(&ring), p->room);
@@ -137,12 +137,12 @@ static void sizes(struct kunit *test)
 static void numbers_wrap(struct kunit *test)
 {
 	struct htw_context *ctx = still_ring(test);
-	struct htw_completions *ring = ctx->ring;
+	struct htw_event_ring *ring = ctx->ring;
 	u64 cookie = 0;
 
 	ring->tail = -20u;
 	ring->head = -20u;
-	ring->page->head = -20u;
+	ring->header->head = -20u;
 	htw_context_flush(ctx);
 	for (u32 i = 0; i < 20; i++) {
 		expire(test, ctx, i % 9, cookie);
@@ -152,12 +152,12 @@ static void numbers_wrap(struct kunit *test)
 	/* And with some that do not fit, at the wrap. */
 	ring->tail = -3u;
 	ring->head = -3u;
-	ring->page->head = -3u;
+	ring->header->head = -3u;
 	expire(test, ctx, RING + 5, 100);
-	KUNIT_EXPECT_EQ(test, ring->page->flags, HTW_RING_OVERFLOW);
+	KUNIT_EXPECT_EQ(test, ring->header->flags, HTW_RING_OVERFLOW);
 	expect_cookies(test, ctx, 100, RING);
 	KUNIT_EXPECT_EQ(test, htw_context_flush(ctx), 5);
-	KUNIT_EXPECT_EQ(test, ring->page->flags, 0);
+	KUNIT_EXPECT_EQ(test, ring->header->flags, 0);
 	expect_cookies(test, ctx, 100 + RING, 5);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
 }
@@ -192,7 +192,7 @@ static void slot_that_ran_out(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, htw_tick_ns), 3);
 	expect_cookies(test, ctx, 0, 3);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
-	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_CHUNK_TIMERS - 1);
+	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_PAGE_TIMERS - 1);
 	KUNIT_EXPECT_EQ(test, ctx->own->wheel.pending, 0);
 }
 
@@ -272,7 +272,7 @@ static void unmapped_ring_takes_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, events, 4), 2);
 	expire(test, ctx, 2, 4);
 	htw_context_map_ring(ctx);
-	KUNIT_EXPECT_EQ(test, ctx->ring->page->flags, HTW_RING_OVERFLOW);
+	KUNIT_EXPECT_EQ(test, ctx->ring->header->flags, HTW_RING_OVERFLOW);
 	expect_cookies(test, ctx, 0, 2);
 	KUNIT_EXPECT_TRUE(test, htw_context_is_readable(ctx));
 	expect_cookies(test, ctx, 4, 2);
@@ -281,7 +281,7 @@ static void unmapped_ring_takes_nothing(struct kunit *test)
 
 static bool tail_is_at(const struct htw_context *ctx, u32 tail)
 {
-	return (s32)(READ_ONCE(ctx->ring->page->tail) - tail) >= 0;
+	return (s32)(READ_ONCE(ctx->ring->header->tail) - tail) >= 0;
 }
 
 /* In real time: each firing a record, in phase, until the ring is full. */
@@ -370,7 +370,7 @@ static int meet_add(void *arg)
 static int meet_scribble(void *arg)
 {
 	struct meeting *m = arg;
-	struct htw_ring *page = m->ctx->ring->page;
+	struct htw_ring *page = m->ctx->ring->header;
 
 	while (!kthread_should_stop()) {
 		WRITE_ONCE(page->entries, U32_MAX);

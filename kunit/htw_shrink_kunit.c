@@ -17,7 +17,7 @@
 #include "htw_kunit.h"
 
 #define CHUNKS			200u
-#define TIMERS			(CHUNKS * HTW_CHUNK_TIMERS)
+#define TIMERS			(CHUNKS * HTW_PAGE_TIMERS)
 #define NEVER			U64_MAX
 
 /* The context's own work stays away: it believes that it has begun. */
@@ -55,11 +55,11 @@ static int cancel(struct htw_context *ctx, u64 id)
 	return htw_test_cancel(ctx, &cancel);
 }
 
-/* All but those in every @but-th chunk; none is spared if that is zero. */
+/* All but those in every @but-th page; none is spared if that is zero. */
 static void cancel_but(struct kunit *test, struct htw_context *ctx, const u64 *ids, u32 but)
 {
 	for (u32 i = 0; i < TIMERS; i++) {
-		if (but && !(i / HTW_CHUNK_TIMERS % but))
+		if (but && !(i / HTW_PAGE_TIMERS % but))
 			continue;
 		KUNIT_ASSERT_EQ(test, cancel(ctx, ids[i]), 0);
 		cond_resched();
@@ -85,24 +85,24 @@ static int shrink(struct htw_context *ctx)
 	return htw_shrink_reclaim(ctx);
 }
 
-static bool is_hole(const struct htw_context *ctx, u32 chunk)
+static bool is_hole(const struct htw_context *ctx, u32 page)
 {
-	return htw_context_chunk(ctx, chunk) == &htw_no_chunk;
+	return htw_context_page(ctx, page) == &htw_no_page;
 }
 
 static u32 holes(const struct htw_context *ctx)
 {
 	u32 n = 0;
 
-	for (u32 i = 0; i < ctx->nr_chunks; i++)
+	for (u32 i = 0; i < ctx->nr_pages; i++)
 		n += is_hole(ctx, i);
 	return n;
 }
 
 /* A free timer of the context, or any, with this generation from now on. */
-static void set_generation(struct htw_context *ctx, u32 chunk, u32 generation)
+static void set_generation(struct htw_context *ctx, u32 page, u32 generation)
 {
-	WRITE_ONCE(htw_context_chunk(ctx, chunk)->timers[7].generation, generation);
+	WRITE_ONCE(htw_context_page(ctx, page)->timers[7].generation, generation);
 }
 
 /* No operation finds a timer, or does anything. */
@@ -110,26 +110,26 @@ static void expect_stale(struct kunit *test, struct htw_context *ctx, u64 id)
 {
 	struct htw_mod mod = { .id = id, .flags = HTW_MOD_DEADLINE };
 	struct htw_query query = { .id = id };
-	struct htw_run run;
+	struct htw_submit s;
 
 	KUNIT_EXPECT_EQ(test, cancel(ctx, id), -ENOENT);
-	htw_run_begin(&run, ctx);
-	KUNIT_EXPECT_EQ(test, htw_run_mod(&run, htw_run_slot(&run, id), &mod), -ENOENT);
-	KUNIT_EXPECT_EQ(test, htw_run_query(&run, &query), -ENOENT);
-	htw_run_end(&run);
+	htw_submit_begin(&s, ctx);
+	KUNIT_EXPECT_EQ(test, htw_submit_mod(&s, htw_submit_find(&s, id), &mod), -ENOENT);
+	KUNIT_EXPECT_EQ(test, htw_submit_query(&s, &query), -ENOENT);
+	htw_submit_end(&s);
 }
 
 /* How many timers a list tells. */
 static u32 count_listed(struct kunit *test, struct htw_context *ctx)
 {
-	struct htw_query *entries = kunit_kcalloc(test, HTW_CHUNK_TIMERS, sizeof(*entries),
+	struct htw_query *entries = kunit_kcalloc(test, HTW_PAGE_TIMERS, sizeof(*entries),
 						  GFP_KERNEL);
 	u32 slot = 0, n = 0;
 
 	KUNIT_ASSERT_NOT_NULL(test, entries);
-	while (slot / HTW_CHUNK_SLOTS < htw_context_chunks(ctx))
-		n += htw_sweep_list(ctx, &slot, entries, HTW_CHUNK_TIMERS,
-				    HTW_LIST_PENDING);
+	while (slot / HTW_PAGE_SLOTS < htw_context_pages(ctx))
+		n += htw_walk_list(ctx, &slot, entries, HTW_PAGE_TIMERS,
+				   HTW_LIST_PENDING);
 	kunit_kfree(test, entries);
 	return n;
 }
@@ -141,24 +141,24 @@ static void chunks_in_the_middle_go(struct kunit *test)
 	u64 *ids = new_ids(test);
 
 	start_all(test, ctx, ids);
-	KUNIT_EXPECT_EQ(test, ctx->nr_chunks, CHUNKS);
+	KUNIT_EXPECT_EQ(test, ctx->nr_pages, CHUNKS);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 0);
 	cancel_but(test, ctx, ids, 10);
 	/* As many as are in use, and some. */
 	KUNIT_EXPECT_EQ(test, shrink(ctx), CHUNKS - 2 * kept - 32);
 	KUNIT_EXPECT_EQ(test, ctx->nr_held, 2 * kept + 32);
 	KUNIT_EXPECT_EQ(test, holes(ctx), CHUNKS - ctx->nr_held);
-	KUNIT_EXPECT_EQ(test, ctx->nr_chunks, CHUNKS);
+	KUNIT_EXPECT_EQ(test, ctx->nr_pages, CHUNKS);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 0);
 
 	for (u32 i = 0; i < TIMERS; i++) {
-		if (i / HTW_CHUNK_TIMERS % 10)
+		if (i / HTW_PAGE_TIMERS % 10)
 			expect_stale(test, ctx, ids[i]);
 	}
-	KUNIT_EXPECT_EQ(test, count_listed(test, ctx), kept * HTW_CHUNK_TIMERS);
-	for (u32 chunk = 0; chunk < CHUNKS; chunk++)
-		KUNIT_EXPECT_EQ(test, htw_sweep_cancel(ctx, chunk, 0),
-				chunk % 10 ? 0 : HTW_CHUNK_TIMERS);
+	KUNIT_EXPECT_EQ(test, count_listed(test, ctx), kept * HTW_PAGE_TIMERS);
+	for (u32 page = 0; page < CHUNKS; page++)
+		KUNIT_EXPECT_EQ(test, htw_walk_cancel(ctx, page, 0),
+				page % 10 ? 0 : HTW_PAGE_TIMERS);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
 	htw_test_expect_empty(test);
 }
@@ -171,12 +171,12 @@ static void holes_are_filled_with_new_ids(struct kunit *test)
 
 	for (unsigned int round = 0; round < 3; round++) {
 		start_all(test, ctx, ids);
-		KUNIT_EXPECT_EQ(test, ctx->nr_chunks, CHUNKS);
+		KUNIT_EXPECT_EQ(test, ctx->nr_pages, CHUNKS);
 		KUNIT_EXPECT_EQ(test, ctx->nr_held, CHUNKS);
 		KUNIT_EXPECT_EQ(test, holes(ctx), 0);
 		for (u32 i = 0; round && i < TIMERS; i++) {
 			/* Above all that there were, in whatever slot. */
-			if ((u32)ids[i] / HTW_CHUNK_SLOTS >= 32)
+			if ((u32)ids[i] / HTW_PAGE_SLOTS >= 32)
 				KUNIT_EXPECT_GT(test, ids[i] >> 32, highest);
 			expect_stale(test, ctx, others[i]);
 		}
@@ -189,7 +189,7 @@ static void holes_are_filled_with_new_ids(struct kunit *test)
 	}
 }
 
-/* The lowest hole first, so that the chunks gather at the front. */
+/* The lowest hole first, so that the pages gather at the front. */
 static void growing_finds_the_first_hole(struct kunit *test)
 {
 	struct htw_context *ctx = context_by_hand(test);
@@ -202,23 +202,23 @@ static void growing_finds_the_first_hole(struct kunit *test)
 	while (!is_hole(ctx, hole))
 		hole++;
 	KUNIT_EXPECT_EQ(test, hole, 32);
-	for (u32 i = 0; i < 32 * HTW_CHUNK_TIMERS; i++)
+	for (u32 i = 0; i < 32 * HTW_PAGE_TIMERS; i++)
 		htw_test_start(test, ctx, NEVER, i);
 	KUNIT_EXPECT_TRUE(test, is_hole(ctx, hole));
 	for (; hole < CHUNKS; hole++) {
 		const u64 id = htw_test_start(test, ctx, NEVER, hole);
 
-		KUNIT_ASSERT_EQ(test, (u32)id / HTW_CHUNK_SLOTS, hole);
+		KUNIT_ASSERT_EQ(test, (u32)id / HTW_PAGE_SLOTS, hole);
 		KUNIT_ASSERT_FALSE(test, is_hole(ctx, hole));
-		for (u32 i = 1; i < HTW_CHUNK_TIMERS; i++)
+		for (u32 i = 1; i < HTW_PAGE_TIMERS; i++)
 			htw_test_start(test, ctx, NEVER, i);
 	}
 	KUNIT_EXPECT_EQ(test, holes(ctx), 0);
 	htw_test_start(test, ctx, NEVER, 0);
-	KUNIT_EXPECT_EQ(test, ctx->nr_chunks, CHUNKS + 1);
+	KUNIT_EXPECT_EQ(test, ctx->nr_pages, CHUNKS + 1);
 }
 
-/* One use of one timer, which is over already, and the chunk is left alone. */
+/* One use of one timer, which is over already, and the page is left alone. */
 static void what_was_used_since_stays(struct kunit *test)
 {
 	struct htw_context *ctx = context_by_hand(test);
@@ -231,7 +231,7 @@ static void what_was_used_since_stays(struct kunit *test)
 	id = htw_test_start(test, ctx, NEVER, 0);
 	KUNIT_EXPECT_EQ(test, cancel(ctx, id), 0);
 	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), CHUNKS - 32);
-	KUNIT_EXPECT_FALSE(test, is_hole(ctx, (u32)id / HTW_CHUNK_SLOTS));
+	KUNIT_EXPECT_FALSE(test, is_hole(ctx, (u32)id / HTW_PAGE_SLOTS));
 }
 
 static void what_is_reserved_stays(struct kunit *test)
@@ -244,13 +244,13 @@ static void what_is_reserved_stays(struct kunit *test)
 	start_all(test, ctx, ids);
 	cancel_but(test, ctx, ids, 0);
 	htw_shrink_mark(ctx);
-	KUNIT_ASSERT_EQ(test, htw_context_reserve(ctx, &reserved, 1, NULL), 1);
+	KUNIT_ASSERT_EQ(test, htw_slots_reserve(ctx, &reserved, 1, NULL), 1);
 	grace_period(ctx);
 	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), CHUNKS - 33);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 0);
 	t = list_first_entry(&reserved, struct htw_timer, node.list);
-	KUNIT_EXPECT_FALSE(test, is_hole(ctx, htw_chunk_of(t)->slot / HTW_CHUNK_SLOTS));
-	htw_context_unreserve(ctx, &reserved);
+	KUNIT_EXPECT_FALSE(test, is_hole(ctx, htw_timer_page(t)->slot / HTW_PAGE_SLOTS));
+	htw_slots_unreserve(ctx, &reserved);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 1);
 }
 
@@ -262,10 +262,10 @@ static void used_up_generations_stay(struct kunit *test)
 
 	start_all(test, ctx, ids);
 	set_generation(ctx, CHUNKS - 1, U32_MAX);
-	ids[(CHUNKS - 1) * HTW_CHUNK_TIMERS + 7] |= (u64)U32_MAX << 32;
+	ids[(CHUNKS - 1) * HTW_PAGE_TIMERS + 7] |= (u64)U32_MAX << 32;
 	set_generation(ctx, CHUNKS - 2, BIT(31));
-	ids[(CHUNKS - 2) * HTW_CHUNK_TIMERS + 7] |= (u64)BIT(31) << 32;
-	ids[(CHUNKS - 2) * HTW_CHUNK_TIMERS + 7] &= ~BIT_ULL(32);
+	ids[(CHUNKS - 2) * HTW_PAGE_TIMERS + 7] |= (u64)BIT(31) << 32;
+	ids[(CHUNKS - 2) * HTW_PAGE_TIMERS + 7] &= ~BIT_ULL(32);
 	cancel_but(test, ctx, ids, 0);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), CHUNKS - 32);
 	KUNIT_EXPECT_FALSE(test, is_hole(ctx, CHUNKS - 1));
@@ -275,7 +275,7 @@ static void used_up_generations_stay(struct kunit *test)
 }
 
 /* Waits for the context's own work, which begins when enough was cancelled. */
-static bool comes_to_hold(struct htw_context *ctx, u32 chunks)
+static bool comes_to_hold(struct htw_context *ctx, u32 pages)
 {
 	for (unsigned int i = 0; i < 6000; i++) {
 		u32 held;
@@ -283,7 +283,7 @@ static bool comes_to_hold(struct htw_context *ctx, u32 chunks)
 		spin_lock_bh(&ctx->lock);
 		held = ctx->nr_held;
 		spin_unlock_bh(&ctx->lock);
-		if (held <= chunks)
+		if (held <= pages)
 			return true;
 		msleep(20);
 	}
@@ -335,7 +335,7 @@ static void looking_in_vain_gets_rare(struct kunit *test)
 
 	start_all(test, ctx, ids);
 	for (u32 i = 0; i < TIMERS; i++) {
-		if (i % HTW_CHUNK_TIMERS)
+		if (i % HTW_PAGE_TIMERS)
 			KUNIT_ASSERT_EQ(test, cancel(ctx, ids[i]), 0);
 	}
 	KUNIT_EXPECT_TRUE(test, comes_to_rest(ctx));
@@ -350,7 +350,7 @@ static void looking_in_vain_gets_rare(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, ctx->nr_held, CHUNKS);
 		KUNIT_EXPECT_EQ(test, ctx->shrink_delay, min(2 * delay, 8 * HZ));
 	}
-	for (u32 i = 0; i < TIMERS; i += HTW_CHUNK_TIMERS)
+	for (u32 i = 0; i < TIMERS; i += HTW_PAGE_TIMERS)
 		KUNIT_ASSERT_EQ(test, cancel(ctx, ids[i]), 0);
 	KUNIT_EXPECT_TRUE(test, comes_to_hold(ctx, 64));
 }
@@ -400,14 +400,14 @@ static int long_run_thread(void *data)
 {
 	struct long_run *r = data;
 	struct htw_cancel cancel = { .id = r->id };
-	struct htw_run run;
+	struct htw_submit s;
 
-	htw_run_begin(&run, r->ctx);
-	r->ret = htw_run_cancel(&run, htw_run_slot(&run, cancel.id), &cancel, true);
+	htw_submit_begin(&s, r->ctx);
+	r->ret = htw_submit_cancel(&s, htw_submit_find(&s, cancel.id), &cancel, true);
 	complete(&r->found);
 	while (!atomic_read(&r->end))
 		cpu_relax();
-	htw_run_end(&run);
+	htw_submit_end(&s);
 	return 0;
 }
 
@@ -421,8 +421,8 @@ static int long_look_thread(void *data)
 	const struct htw_timer *t;
 
 	local_bh_disable();
-	t = &htw_context_chunk(r->ctx, (u32)r->id / HTW_CHUNK_SLOTS)->header +
-	    (u32)r->id % HTW_CHUNK_SLOTS;
+	t = &htw_context_page(r->ctx, (u32)r->id / HTW_PAGE_SLOTS)->header +
+	    (u32)r->id % HTW_PAGE_SLOTS;
 	complete(&r->found);
 	while (!atomic_read(&r->end)) {
 		r->ret |= htw_timer_is_live(t);
@@ -489,7 +489,7 @@ static void a_run_that_goes_on_is_waited_for(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_hole(ctx, CHUNKS - 1));
 }
 
-/* Who found a timer just before its chunk was taken reads on. */
+/* Who found a timer just before its page was taken reads on. */
 static void what_was_found_stays_memory(struct kunit *test)
 {
 	struct long_run *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
@@ -520,7 +520,7 @@ static void what_was_found_stays_memory(struct kunit *test)
 /*
  * All threads use the same ids: slots that hold an id are filled and emptied by
  * whoever comes, so an id is cancelled, moved and queried by one thread while
- * another has just cancelled it, or its chunk is given back.
+ * another has just cancelled it, or its page is given back.
  */
 struct shrink_torture {
 	struct htw_context *ctx;
@@ -564,14 +564,14 @@ static void torture_use(struct shrink_torture *to, atomic64_t *slot, u32 random)
 	const u64 id = atomic64_read(slot);
 	struct htw_mod mod = { .id = id, .flags = HTW_MOD_DEADLINE | HTW_F_ABS, .deadline = NEVER };
 	struct htw_query query = { .id = id };
-	struct htw_run run;
+	struct htw_submit s;
 
-	htw_run_begin(&run, to->ctx);
+	htw_submit_begin(&s, to->ctx);
 	if (random & BIT(20))
-		htw_run_mod(&run, htw_run_slot(&run, id), &mod);
-	if (!htw_run_query(&run, &query) && (query.id != id || query.cookie != 1))
+		htw_submit_mod(&s, htw_submit_find(&s, id), &mod);
+	if (!htw_submit_query(&s, &query) && (query.id != id || query.cookie != 1))
 		atomic_inc(&to->failed);
-	htw_run_end(&run);
+	htw_submit_end(&s);
 }
 
 static int torture_thread(void *data)
@@ -610,11 +610,11 @@ static int torture_thread(void *data)
 		if (!(random & BIT(21)))
 			torture_use(to, &to->ids[random >> 8 & (SHARED - 1)], random);
 		if (!(random >> 24)) {
-			u32 from = random % (htw_context_chunks(to->ctx) ?: 1) * HTW_CHUNK_SLOTS;
+			u32 from = random % (htw_context_pages(to->ctx) ?: 1) * HTW_PAGE_SLOTS;
 
-			if (from < htw_context_chunks(to->ctx) * HTW_CHUNK_SLOTS)
-				htw_sweep_list(to->ctx, &from, entries, ARRAY_SIZE(entries),
-					       HTW_LIST_PENDING);
+			if (from < htw_context_pages(to->ctx) * HTW_PAGE_SLOTS)
+				htw_walk_list(to->ctx, &from, entries, ARRAY_SIZE(entries),
+					      HTW_LIST_PENDING);
 		}
 		cond_resched();
 	}
@@ -652,7 +652,7 @@ static void threads_use_what_is_given_back(struct kunit *test)
 		wait_for_completion(&threads[n].begun);
 		kthread_stop_put(threads[n].task);
 	}
-	kunit_info(test, "%d started, %d cancelled, %d chunks given back\n",
+	kunit_info(test, "%d started, %d cancelled, %d pages given back\n",
 		   atomic_read(&to->added), atomic_read(&to->cancelled),
 		   atomic_read(&to->reclaimed));
 	KUNIT_EXPECT_EQ(test, atomic_read(&to->failed), 0);
@@ -669,16 +669,16 @@ static void threads_use_what_is_given_back(struct kunit *test)
 }
 #endif /* CONFIG_SMP */
 
-/* A chunk comes while timers of the last one have never been used: they still are. */
+/* A page comes while timers of the last one have never been used: they still are. */
 static void growing_early_loses_none(struct kunit *test)
 {
 	struct htw_context *ctx = context_by_hand(test);
 
 	htw_test_start(test, ctx, NEVER, 0);
 	mutex_lock(&ctx->grow);
-	KUNIT_EXPECT_EQ(test, htw_context_grow(ctx), 0);
+	KUNIT_EXPECT_EQ(test, htw_slots_grow(ctx), 0);
 	mutex_unlock(&ctx->grow);
-	for (u32 i = 1; i < 2 * HTW_CHUNK_TIMERS; i++)
+	for (u32 i = 1; i < 2 * HTW_PAGE_TIMERS; i++)
 		htw_test_start(test, ctx, NEVER, i);
 	KUNIT_EXPECT_EQ(test, ctx->nr_held, 2);
 }
@@ -704,27 +704,27 @@ static void what_other_cpus_freed_is_used(struct kunit *test)
 	struct htw_context *ctx = context_by_hand(test);
 	LIST_HEAD(reserved);
 	struct htw_timer *t;
-	struct htw_run run;
+	struct htw_submit s;
 
-	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++)
+	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++)
 		htw_test_start(test, ctx, NEVER, i);
-	KUNIT_EXPECT_EQ(test, htw_sweep_cancel(ctx, 0, 0), HTW_CHUNK_TIMERS);
+	KUNIT_EXPECT_EQ(test, htw_walk_cancel(ctx, 0, 0), HTW_PAGE_TIMERS);
 	free_elsewhere(ctx);
-	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_CHUNK_TIMERS);
+	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_PAGE_TIMERS);
 
 	/* Several at a time, and one. */
-	KUNIT_EXPECT_EQ(test, htw_context_reserve(ctx, &reserved, HTW_CHUNK_TIMERS - 1, NULL),
-			HTW_CHUNK_TIMERS - 1);
+	KUNIT_EXPECT_EQ(test, htw_slots_reserve(ctx, &reserved, HTW_PAGE_TIMERS - 1, NULL),
+			HTW_PAGE_TIMERS - 1);
 	free_elsewhere(ctx);
-	htw_run_begin(&run, ctx);
-	t = htw_run_reserve(&run);
-	htw_run_end(&run);
+	htw_submit_begin(&s, ctx);
+	t = htw_submit_reserve(&s);
+	htw_submit_end(&s);
 	KUNIT_ASSERT_NOT_NULL(test, t);
 	list_add(&t->node.list, &reserved);
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), 0);
 	KUNIT_EXPECT_EQ(test, ctx->nr_held, 1);
-	htw_context_unreserve(ctx, &reserved);
-	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_CHUNK_TIMERS);
+	htw_slots_unreserve(ctx, &reserved);
+	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_PAGE_TIMERS);
 }
 
 /* An add that finds no timer. */
@@ -738,7 +738,7 @@ static int late_add_thread(void *data)
 {
 	struct late_add *add = data;
 
-	add->ret = htw_context_reserve(add->ctx, &add->reserved, 1, NULL);
+	add->ret = htw_slots_reserve(add->ctx, &add->reserved, 1, NULL);
 	return 0;
 }
 
@@ -752,7 +752,7 @@ static void what_was_freed_meanwhile_is_used(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, add);
 	add->ctx = ctx;
 	INIT_LIST_HEAD(&add->reserved);
-	for (u32 i = 0; i < HTW_CHUNK_TIMERS; i++)
+	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++)
 		htw_test_start(test, ctx, NEVER, i);
 	mutex_lock(&ctx->grow);
 	task = kthread_create(late_add_thread, add, "htw_kunit_add");
@@ -763,13 +763,13 @@ static void what_was_freed_meanwhile_is_used(struct kunit *test)
 	wake_up_process(task);
 	while (READ_ONCE(task->__state) != TASK_KILLABLE)
 		schedule_timeout_uninterruptible(1);
-	KUNIT_EXPECT_EQ(test, htw_sweep_cancel(ctx, 0, 0), HTW_CHUNK_TIMERS);
+	KUNIT_EXPECT_EQ(test, htw_walk_cancel(ctx, 0, 0), HTW_PAGE_TIMERS);
 	free_elsewhere(ctx);
 	mutex_unlock(&ctx->grow);
 	kthread_stop_put(task);
 	KUNIT_EXPECT_EQ(test, add->ret, 1);
 	KUNIT_EXPECT_EQ(test, ctx->nr_held, 1);
-	htw_context_unreserve(ctx, &add->reserved);
+	htw_slots_unreserve(ctx, &add->reserved);
 }
 
 static struct kunit_case htw_shrink_cases[] = {

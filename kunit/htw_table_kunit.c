@@ -32,7 +32,7 @@ static u64 *word(struct htw_context *ctx, u64 id)
 {
 	const struct htw_timer *t = htw_test_slot(ctx, id);
 
-	return &htw_chunk_of(t)->table[htw_timer_index(t)];
+	return &htw_timer_page(t)->table[htw_timer_index(t)];
 }
 
 static int move(struct htw_context *ctx, u64 id, u64 deadline)
@@ -47,12 +47,12 @@ static int move(struct htw_context *ctx, u64 id, u64 deadline)
 static u16 state(struct htw_context *ctx, u64 id)
 {
 	struct htw_query query = { .id = id };
-	struct htw_run run;
+	struct htw_submit s;
 
-	htw_run_begin(&run, ctx);
-	if (htw_run_query(&run, &query))
+	htw_submit_begin(&s, ctx);
+	if (htw_submit_query(&s, &query))
 		query.state = 0;
-	htw_run_end(&run);
+	htw_submit_end(&s);
 	return query.state;
 }
 
@@ -133,8 +133,8 @@ static void moving_resets_the_word(struct kunit *test)
 /* What is there before, what comes later, and the pages of both. */
 static void every_chunk_has_words(struct kunit *test)
 {
-	const u32 chunks = PAGE_SIZE / (HTW_CHUNK_SLOTS * sizeof(u64));
-	const u32 page = chunks * HTW_CHUNK_TIMERS;
+	const u32 pages = PAGE_SIZE / (HTW_PAGE_SLOTS * sizeof(u64));
+	const u32 page = pages * HTW_PAGE_TIMERS;
 	const u32 count = 5 * page + page / 2;
 	struct htw_context *ctx = htw_test_context(test);
 	u64 *ids = kunit_kcalloc(test, count, sizeof(*ids), GFP_KERNEL);
@@ -186,11 +186,11 @@ static void size_does_not_depend_on_pages(struct kunit *test)
 {
 	for (u64 page = 4096; page <= 65536; page *= 2) {
 		const u64 timers = page / sizeof(struct htw_timer) - 1;
-		const u64 chunks = page / ((timers + 1) * sizeof(u64));
+		const u64 pages = page / ((timers + 1) * sizeof(u64));
 
 		for (u64 limit = 1; limit <= 64 * 1048576; limit += 1 + limit / 3) {
 			const u64 needs = DIV64_U64_ROUND_UP(DIV64_U64_ROUND_UP(limit, timers),
-							     chunks) * page;
+							     pages) * page;
 			const u64 says = round_up(HTW_TABLE_SIZE(limit), page);
 
 			KUNIT_ASSERT_GE_MSG(test, says, needs, "%llu timers, pages of %llu", limit,
@@ -200,17 +200,17 @@ static void size_does_not_depend_on_pages(struct kunit *test)
 	}
 }
 
-/* A call whose ids could not be told leaves chunks behind, and the context as it was. */
+/* A call whose ids could not be told leaves pages behind, and the context as it was. */
 static void chunks_beyond_a_lower_limit_have_words(struct kunit *test)
 {
 	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = 1 };
-	const u32 page = PAGE_SIZE / (HTW_CHUNK_SLOTS * sizeof(u64)) * HTW_CHUNK_TIMERS;
+	const u32 page = PAGE_SIZE / (HTW_PAGE_SLOTS * sizeof(u64)) * HTW_PAGE_TIMERS;
 	struct htw_context *ctx = htw_test_context(test);
 	LIST_HEAD(reserved);
 	u64 id;
 
-	KUNIT_ASSERT_EQ(test, htw_context_reserve(ctx, &reserved, page + 1, NULL), page + 1);
-	htw_context_unreserve(ctx, &reserved);
+	KUNIT_ASSERT_EQ(test, htw_slots_reserve(ctx, &reserved, page + 1, NULL), page + 1);
+	htw_slots_unreserve(ctx, &reserved);
 	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
 	id = htw_test_start(test, ctx, U64_MAX - 1, 7);
 	KUNIT_EXPECT_LT(test, HTW_ID_SLOT(id) * sizeof(u64), htw_table_size(ctx));
@@ -227,7 +227,7 @@ static void slot_stays_the_programs(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, TICK), 1);
 	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, &event, 1), 1);
 	KUNIT_EXPECT_EQ(test, event.flags, HTW_EVENT_MORE);
-	for (u32 i = 1; i < HTW_CHUNK_TIMERS; i++)
+	for (u32 i = 1; i < HTW_PAGE_TIMERS; i++)
 		KUNIT_EXPECT_NE(test, HTW_ID_SLOT(htw_test_start(test, ctx, U64_MAX, i)),
 				HTW_ID_SLOT(id));
 	*word(ctx, id) = HTW_DISARMED;

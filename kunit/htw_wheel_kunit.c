@@ -239,7 +239,7 @@ static void wheel_check(struct wheel_test *t)
 		from = lev->end;
 		total += count;
 	}
-	count = list_count_nodes(&w->beyond) + list_count_nodes(&w->scan);
+	count = list_count_nodes(&w->overflow) + list_count_nodes(&w->overflow_scan);
 	KUNIT_ASSERT_EQ(test, total + count, t->count);
 	KUNIT_ASSERT_EQ(test, w->pending, t->count);
 }
@@ -894,7 +894,7 @@ static void clock_jump_costs_what_is_due(struct kunit *test)
 		struct wheel_test *t = wheel_new(test, geo, start_tick(c));
 		u64 ticks[MAX_BOUNDARIES];
 		unsigned int n = boundaries(geo, t->now, ticks);
-		unsigned int inside = 0, beyond = 0;
+		unsigned int inside = 0, overflow = 0;
 
 		t->prompt = false;
 		for (unsigned int i = 0; i < n; i++) {
@@ -904,13 +904,13 @@ static void clock_jump_costs_what_is_due(struct kunit *test)
 				continue;
 			timer_start(t, &tm[i], ticks[i]);
 			if (far)
-				beyond++;
+				overflow++;
 			else
 				inside++;
 		}
 		KUNIT_EXPECT_LE(test, wheel_run(t, t->now + jump, HTW_ALL),
-				inside * geo->levels + beyond * (geo->levels + 1 + 4));
-		KUNIT_EXPECT_EQ(test, t->fired, inside + beyond);
+				inside * geo->levels + overflow * (geo->levels + 1 + 4));
+		KUNIT_EXPECT_EQ(test, t->fired, inside + overflow);
 		KUNIT_EXPECT_EQ(test, t->count, 0);
 		wheel_done(t);
 	}
@@ -1075,7 +1075,7 @@ static void look_beyond_resumes(struct kunit *test)
 		while (t->w.next <= t->now + 1 && n < 390) {
 			wheel_run(t, t->now + (n == 100), budget);
 			wheel_check(t);
-			if (list_empty(&t->w.scan))
+			if (list_empty(&t->w.overflow_scan))
 				break;
 			scans++;
 			/* More of the same ticks, and stop some, seen or not. */
@@ -1106,10 +1106,10 @@ static void look_beyond_survives_stop_of_all_unseen(struct kunit *test)
 	for (unsigned int i = 0; i < 30; i++)
 		timer_start(t, &tm[i], tick + (i % 3) * range);
 	wheel_run(t, t->w.next, 10);
-	KUNIT_ASSERT_FALSE(test, list_empty(&t->w.scan));
+	KUNIT_ASSERT_FALSE(test, list_empty(&t->w.overflow_scan));
 	for (unsigned int i = 10; i < 30; i++)
 		timer_stop(t, &tm[i]);
-	KUNIT_ASSERT_TRUE(test, list_empty(&t->w.scan));
+	KUNIT_ASSERT_TRUE(test, list_empty(&t->w.overflow_scan));
 	wheel_check(t);
 	for (unsigned int i = 30; i < 40; i++)
 		timer_start(t, &tm[i], tick + (i % 3) * range);
@@ -1143,7 +1143,7 @@ static const struct place_case place_cases[] = {
 	{ PLACE_LEVEL_1, "level_1" },
 	{ PLACE_LAST_LEVEL, "last_level" },
 	{ PLACE_HALF_MOVED, "half_moved" },
-	{ PLACE_BEYOND, "beyond" },
+	{ PLACE_BEYOND, "overflow" },
 	{ PLACE_NEVER, "never" },
 	{ PLACE_SCANNED, "scanned" },
 };
@@ -1199,7 +1199,7 @@ static bool place_timers(struct wheel_test *t, struct timer *tm, enum place plac
 		break;
 	case PLACE_SCANNED:
 		wheel_run(t, t->w.next, 1);
-		KUNIT_ASSERT_EQ(test, list_count_nodes(&t->w.scan), NR_PLACED - 1);
+		KUNIT_ASSERT_EQ(test, list_count_nodes(&t->w.overflow_scan), NR_PLACED - 1);
 		break;
 	default:
 		break;
@@ -1303,14 +1303,14 @@ static void stop_moves_next_on(struct kunit *test)
 	u64 ticks[MAX_BOUNDARIES];
 	unsigned int n = boundaries(geo, start_tick(c), ticks);
 
-	const u64 beyond = t->w.level[geo->levels - 1].end;
+	const u64 overflow = t->w.level[geo->levels - 1].end;
 	struct timer one = {}, other = {};
 	u64 alone;
 
 	for (unsigned int i = 0; i < n; i++) {
 		for (unsigned int k = 0; k < n; k++) {
 			/* Of those beyond it is known only that none is nearer. */
-			if (max(ticks[i], ticks[k]) >= beyond)
+			if (max(ticks[i], ticks[k]) >= overflow)
 				continue;
 			timer_start(t, &other, ticks[k]);
 			alone = htw_wheel_next(&t->w);

@@ -985,7 +985,7 @@ static void a_million_at_one_tick(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
 	for (u32 i = 0; i < count; i++) {
 		const u32 run = i / CHUNK / turns_a_run, turn = i / CHUNK % turns_a_run;
-		const u64 earliest = tick + run * (2 * took + HTW_RUN_NS) +
+		const u64 earliest = tick + run * (2 * took + HTW_PACER_RUN_NS) +
 				     (run ? HTW_FIRING_NS : 0) + turn * turn_ns;
 
 		/* What is late by the clock's steps adds up, run by run. */
@@ -1673,7 +1673,7 @@ static struct catch *catch_init(struct kunit *test)
 	/* What comes to this CPU is to be found on this CPU. */
 	KUNIT_ASSERT_NE(test, c->other, first);
 	KUNIT_ASSERT_EQ(test, set_cpus_allowed_ptr(current, cpumask_of(first)), 0);
-	KUNIT_ASSERT_NOT_NULL(test, htw_context_make_base(c->ctx));
+	KUNIT_ASSERT_NOT_NULL(test, htw_context_create_base(c->ctx));
 	prandom_seed_state(&c->rnd, 5);
 	return c;
 }
@@ -1686,14 +1686,14 @@ static void expect_exact_count(struct kunit *test, struct htw_context *ctx, unsi
 	u64 found, held;
 
 	local_bh_disable();
-	htw_base_lock_two(here, there);
+	htw_base_double_lock(here, there);
 	spin_lock(&ctx->lock);
 	found = there->wheel.pending + ctx->nr_expired;
 	if (here != there)
 		found += here->wheel.pending;
 	held = ctx->nr_timers;
 	spin_unlock(&ctx->lock);
-	htw_base_unlock_two(here, there);
+	htw_base_double_unlock(here, there);
 	local_bh_enable();
 	KUNIT_ASSERT_EQ(test, found, held);
 }
@@ -1720,11 +1720,11 @@ static void catch_some(struct kunit *test, struct catch *c, u32 first)
 static u16 state_of(struct htw_context *ctx, u64 id)
 {
 	struct htw_query query = { .id = id };
-	struct htw_run run;
+	struct htw_submit s;
 
-	htw_run_begin(&run, ctx);
-	htw_run_query(&run, &query);
-	htw_run_end(&run);
+	htw_submit_begin(&s, ctx);
+	htw_submit_query(&s, &query);
+	htw_submit_end(&s);
 	return query.state;
 }
 
@@ -1968,7 +1968,7 @@ static void cpu_that_fails_to_come_up_is_served(struct kunit *test)
 }
 #endif /* CONFIG_SMP */
 
-static struct kunit_case htw_engine_cases[] = {
+static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE(past_deadline_expires_at_once),
 	KUNIT_CASE(moved_timer_keeps_its_slack),
 	KUNIT_CASE_SLOW(equal_deadlines_expire_in_order),
@@ -2041,13 +2041,13 @@ static struct kunit_case htw_engine_cases[] = {
 	{}
 };
 
-static struct kunit_suite htw_engine_suite = {
-	.name = "htw_engine",
+static struct kunit_suite htw_base_suite = {
+	.name = "htw_base",
 	.init = htw_test_init,
-	.test_cases = htw_engine_cases,
+	.test_cases = htw_base_cases,
 };
 
-kunit_test_suite(htw_engine_suite);
+kunit_test_suite(htw_base_suite);
 
 MODULE_DESCRIPTION("KUnit: the engine and its contexts");
 MODULE_LICENSE("GPL");
