@@ -2,23 +2,26 @@
 /*
  * htw - millions of timeouts behind one file descriptor
  *
- * Every open() of /dev/htw is a context of its own: its timers, its queue of
- * expirations, its limit. Timers are started and stopped by ioctl; read()
- * returns an array of &struct htw_event, one for each expiration.
+ * Each open() of /dev/htw creates a context: a set of timers, a queue of expirations
+ * and a limit. ioctls start, change and stop timers; read() returns expirations as an
+ * array of &struct htw_event.
  *
- * All times are in nanoseconds of the context's clock (CLOCK_MONOTONIC unless
- * HTW_SETUP said otherwise). All structures have the same layout for 32- and
- * 64-bit programs and hold no padding. A bit in a flags field that is not
- * listed for it, or a reserved field that is not zero, fails with EINVAL; a
- * command that this kernel does not know fails with ENOTTY and touches nothing.
- * What this kernel does know is told by &htw_info.features.
+ * Rules for all commands:
  *
- * Stability: from release 0.1 on, no command number, structure size, offset, flag
- * or value changes, and no call that has succeeded fails. What is added has a bit in
- * &htw_info.features, and is a new command, a new flag, or a reserved field that gets
- * a meaning: as what goes in with a new flag only, as what comes out where a program
- * that knows nothing of it does not mind, and its old name stays beside the new one.
- * Nothing here depends on the page size.
+ * - All times are nanoseconds on the context's clock, CLOCK_MONOTONIC unless HTW_SETUP
+ *   chose another one.
+ * - A flag that is not listed for its field and a reserved field that is not zero fail
+ *   with EINVAL. An unknown command fails with ENOTTY and does not touch its argument.
+ *   Unless a structure says otherwise, EFAULT means that the argument could not be read
+ *   or written, and that nothing was changed.
+ * - Structures have the same layout for 32- and 64-bit programs, without padding, and
+ *   nothing depends on the page size.
+ *
+ * Stability: from release 0.1 on, command numbers, structure sizes, offsets, flags and
+ * values do not change, and a call that succeeds keeps succeeding. Additions come as new
+ * commands, new flags or former reserved fields, each with a bit in
+ * &htw_info.features. A reserved field that gets a meaning as input takes effect only
+ * with a new flag, and its old name stays valid.
  */
 #ifndef _UAPI_LINUX_HTW_H
 #define _UAPI_LINUX_HTW_H
@@ -26,26 +29,26 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/** HTW_MAX_LEVELS - the most levels that a wheel can have */
+/** HTW_MAX_LEVELS - maximum number of levels of a wheel */
 #define HTW_MAX_LEVELS		8
 
 /**
- * enum htw_feature - bits of &htw_info.features: what this kernel can do
- * @HTW_FEATURE_ADD: HTW_ADD, HTW_CANCEL, HTW_BATCH of both, HTW_INFO, read()
- *	and poll()
+ * enum htw_feature - bits of &htw_info.features
+ * @HTW_FEATURE_ADD: HTW_ADD, HTW_CANCEL, HTW_INFO, HTW_BATCH of adds and cancels,
+ *	read() and poll()
  * @HTW_FEATURE_KEEP: %HTW_F_KEEP
  * @HTW_FEATURE_FIRINGS: &htw_add.firings
- * @HTW_FEATURE_MOD: HTW_MOD, HTW_QUERY, and both in HTW_BATCH
+ * @HTW_FEATURE_MOD: HTW_MOD and HTW_QUERY, also in HTW_BATCH
  * @HTW_FEATURE_SLACK: &htw_add.slack and &htw_mod.slack
- * @HTW_FEATURE_ALL: HTW_CANCEL_ALL, HTW_LIST, HTW_HARVEST
- * @HTW_FEATURE_SETUP: HTW_SETUP, and the clocks and private wheels it gives
+ * @HTW_FEATURE_ALL: HTW_CANCEL_ALL, HTW_LIST and HTW_HARVEST
+ * @HTW_FEATURE_SETUP: HTW_SETUP with its clocks, private wheels, limit and home CPU
  * @HTW_FEATURE_MANUAL: %HTW_CLOCK_MANUAL and HTW_ADVANCE
  * @HTW_FEATURE_RING: the mapped ring of expirations and HTW_FLUSH
  * @HTW_FEATURE_TABLE: the mapped table of deadlines
  * @HTW_FEATURE_CANCEL_ON_SET: %HTW_F_CANCEL_ON_SET
  * @HTW_FEATURE_VECTOR: HTW_VECTOR
- * @HTW_FEATURE_RING_TAIL: &htw_cancel.ring_tail, &htw_vector.ring_tail,
- *	&htw_cancel_all.ring_tail and &htw_list.ring_tail
+ * @HTW_FEATURE_RING_TAIL: the ring_tail fields of &struct htw_cancel,
+ *	&struct htw_vector, &struct htw_cancel_all and &struct htw_list
  * @HTW_FEATURE_NEXT: HTW_NEXT
  * @HTW_FEATURE_LIST_STATES: &enum htw_list_flag
  */
@@ -69,16 +72,13 @@ enum htw_feature {
 
 /**
  * enum htw_flag - bits of &htw_add.flags, &htw_mod.flags and &htw_query.flags
- * @HTW_F_ABS: the deadline is a point in time of the context's clock; without
- *	it, it counts from now
- * @HTW_F_KEEP: the id survives its last expiration being read: the timer is
- *	then disarmed, still counts against the limit, and lives until
- *	HTW_CANCEL
- * @HTW_F_CANCEL_ON_SET: HTW_ADD only, with CLOCK_REALTIME: setting the clock
- *	expires the timer at once, with %HTW_EVENT_CLOCK_SET; EINVAL with other
- *	clocks (%HTW_FEATURE_CANCEL_ON_SET)
- * @HTW_MOD_DEADLINE: HTW_MOD only: set the deadline and arm
- * @HTW_MOD_INTERVAL: HTW_MOD only: set the interval and the firings
+ * @HTW_F_ABS: @deadline is a time on the context's clock; without it, ns from now
+ * @HTW_F_KEEP: HTW_ADD only: the id survives its last expiration. The timer is then
+ *	disarmed, still counts against the limits, and exists until HTW_CANCEL
+ * @HTW_F_CANCEL_ON_SET: HTW_ADD only, needs CLOCK_REALTIME: the timer expires as soon
+ *	as that clock is set, with %HTW_EVENT_CLOCK_SET
+ * @HTW_MOD_DEADLINE: HTW_MOD only: set the deadline and arm the timer
+ * @HTW_MOD_INTERVAL: HTW_MOD only: set interval and firings
  * @HTW_MOD_COOKIE: HTW_MOD only: set the cookie
  * @HTW_MOD_SLACK: HTW_MOD only: set the slack
  */
@@ -93,35 +93,41 @@ enum htw_flag {
 };
 
 /**
- * struct htw_add - argument of HTW_ADD: starts a timer
- * @id: out: names the timer from now on; never zero
- * @deadline: when it expires, in ns: from now, or on the context's clock with
- *	%HTW_F_ABS. Zero or past: at once, whatever the tick is. A sum beyond
- *	U64_MAX counts as U64_MAX, which never comes; no clock reads more
- *	than 2^63 - 1, so no deadline above that comes
- * @interval: zero for a one-shot timer; else it expires again at deadline +
- *	k * interval, in ns. At least one tick
- * @slack: how much later than its deadline the timer may expire so that it can
- *	share a wake-up, in ns; must be zero without %HTW_FEATURE_SLACK
- * @cookie: handed back with each expiration, until HTW_MOD sets another
+ * struct htw_add - argument of HTW_ADD: start a timer
+ * @id: out: identifies the timer in the other calls; never zero, never reused
+ * @deadline: ns from now, or a time on the clock with %HTW_F_ABS. Zero or past: due at
+ *	once. A sum above U64_MAX is capped there. Clocks end at 2^63 - 1, so a later
+ *	deadline never comes
+ * @interval: period in ns, at least one tick: the timer expires at deadline +
+ *	k * interval. Zero for a one-shot timer
+ * @slack: how much later than @deadline the timer may expire to share a wakeup with
+ *	others, in ns; rounded down to 26 significant bits. Never makes it early
+ * @cookie: returned with each expiration; HTW_MOD can change it
  * @flags: %HTW_F_ABS, %HTW_F_KEEP, %HTW_F_CANCEL_ON_SET
- * @firings: how often a periodic timer expires in all, missed ones included;
- *	zero for without end. Must be zero for a one-shot timer
+ * @firings: number of firings of a periodic timer, missed ones included; zero for no
+ *	limit. Must be zero for a one-shot timer
  * @reserved: must be zero
  *
- * Errors: EINVAL for an unknown flag, a non-zero reserved field or an interval
- * below one tick; ENOSPC at the context's limit, which recovers as timers are
- * cancelled or read; EDQUOT at the user's; ENOMEM; EINTR where the process is
- * being killed; EFAULT where the argument cannot be read or the id not be written.
- * No timer is left behind by a call that failed.
+ * A timer expires at the first tick of its wheel that is not before its deadline. One
+ * whose deadline has come when it is armed is due at once and does not wait for a tick.
+ * Timers that wait for the end of the current tick, and whose deadline has come as well,
+ * then expire before it; on the manual clock they go on waiting.
  *
- * A timer expires at the first tick of its wheel that is not before its deadline,
- * or at once where that had come when it was set. Timers of one tick that were
- * armed on one CPU expire in the order in which they were armed, whichever calls did
- * that, and whatever state they were in before; on a private wheel or the manual clock
- * always. Where a deadline has come within the present tick when it is set, others that
- * came within that tick as well go with it, and before it; but on the manual clock they
- * wait for the end of the tick, as for any deadline, and it does not.
+ * Timers that expire at the same tick and were armed on the same CPU expire in the
+ * order in which they were armed; on a private wheel or the manual clock always.
+ *
+ * Errors:
+ *
+ * * EINVAL: an unknown flag or a non-zero reserved field; @interval below one tick;
+ *   @firings without @interval; %HTW_F_CANCEL_ON_SET without CLOCK_REALTIME
+ * * ENOSPC: the context holds as many timers as its limit allows. Pending, unread and
+ *   kept timers count; cancelling and reading make room
+ * * EDQUOT: the user holds as many timers as the module's max_user_timers allows
+ * * ENOMEM: no memory, or the cgroup's limit is reached
+ * * EINTR: the process is being killed
+ * * EFAULT: the argument could not be read, or @id could not be written
+ *
+ * A call that fails starts no timer.
  */
 struct htw_add {
 	__u64 id;
@@ -136,47 +142,47 @@ struct htw_add {
 
 /**
  * enum htw_cancel_flag - bits of &htw_cancel.flags
- * @HTW_CANCEL_DISCARD: where the timer expired and waits to be read, drop that
- *	expiration as well
+ * @HTW_CANCEL_DISCARD: if the timer has expired and was not read, drop the expiration
  */
 enum htw_cancel_flag {
 	HTW_CANCEL_DISCARD	= 1 << 0,
 };
 
 /**
- * struct htw_cancel - argument of HTW_CANCEL: stops a timer and ends its id
+ * struct htw_cancel - argument of HTW_CANCEL: stop a timer and end its id
  * @id: the timer
- * @remaining: out: ns from now to the deadline it was armed for; zero where
- *	that had passed or it was disarmed, also by its word in the table
+ * @remaining: out: ns from now to the deadline; zero if that has passed or the timer is
+ *	disarmed, also by its entry in the table of deadlines
  * @cookie: out: the timer's cookie
- * @missed: out: with EALREADY, firings of a periodic timer that came due since
- *	the one that waits to be read
+ * @missed: out: with EALREADY, firings of a periodic timer that came due after the one
+ *	that is still to be read; else zero
  * @flags: %HTW_CANCEL_DISCARD
- * @ring_tail: out: with a ring, how far events of the id may stand in it: none has
- *	this number or a later one, counted as &htw_ring.tail, and what it was on
- *	entry does not matter (%HTW_FEATURE_RING_TAIL). Without a ring it is
- *	reserved: zero, and must be
- * @reserved0: another name for @ring_tail
+ * @ring_tail: out, if the context has a ring: every event of this id in the ring has a
+ *	number before this one, counted as &htw_ring.tail; the value on entry is ignored.
+ *	Without a ring: must be zero, stays zero
+ * @reserved0: former name of @ring_tail
  * @reserved: must be zero
  *
- * Returns 0 where the timer was pending, or kept and disarmed: its id has ended,
- * and no expiration of it will be read that was not pushed into a ring before.
+ * Returns 0 if the timer was pending, or kept and disarmed. Its id has ended, and no
+ * further expiration will be queued or written to the ring.
  *
- * EALREADY where it expired and waits to be read: that expiration stays readable
- * as the id's last one, without %HTW_EVENT_MORE, and the id ends when it has been
- * read. Until then HTW_QUERY finds it expired, HTW_MOD says ENOENT and HTW_CANCEL
- * says EALREADY again. With %HTW_CANCEL_DISCARD the expiration is dropped and the
- * id has ended, also where it had been cancelled before.
+ * Errors:
  *
- * The out fields are written in both cases. ENOENT for an id that is unknown,
- * stale, or was read already; EINVAL; EFAULT, where an argument that cannot be
- * written does not undo the cancel.
+ * * EALREADY: the timer has expired and was not read. The expiration stays readable
+ *   as its last one, without %HTW_EVENT_MORE, and the id ends when it is read. Until
+ *   then HTW_QUERY reports %HTW_STATE_EXPIRED, HTW_MOD fails with ENOENT and HTW_CANCEL
+ *   with EALREADY. With %HTW_CANCEL_DISCARD the expiration is dropped and the id ends
+ *   now, even if an earlier HTW_CANCEL left it. The out fields are written
+ * * ENOENT: the id is unknown or stale, or its last expiration has been read
+ * * EINVAL: an unknown flag or a non-zero reserved field
+ * * EFAULT: the argument could not be read; or it could not be written, and the timer
+ *   has been cancelled
  *
- * When may memory be freed that the cookie points to? With read(), once the call has
- * returned 0, or dropped the expiration, and no thread handles an event of the id
- * that it has read before. With a ring, once &htw_ring.head has come to @ring_tail
- * as well (%HTW_RING_PASSED): events of timers that are periodic or kept, as all are
- * with a table, may stand there that were pushed before the call.
+ * Memory that the cookie refers to may be freed once HTW_CANCEL has returned 0 or
+ * dropped the expiration, and no thread is still handling an event of the id that it
+ * read before. With a ring, &htw_ring.head must also have reached @ring_tail
+ * (HTW_RING_PASSED()): the ring may still hold earlier events of a periodic or kept
+ * timer.
  */
 struct htw_cancel {
 	__u64 id;
@@ -192,28 +198,26 @@ struct htw_cancel {
 };
 
 /**
- * struct htw_mod - argument of HTW_MOD: changes a timer, whatever state it is in
+ * struct htw_mod - argument of HTW_MOD: change a timer in any state
  * @id: the timer
- * @deadline: as &htw_add.deadline; used with %HTW_MOD_DEADLINE
- * @interval: as &htw_add.interval; used with %HTW_MOD_INTERVAL
- * @slack: as &htw_add.slack; used with %HTW_MOD_SLACK
- * @cookie: used with %HTW_MOD_COOKIE
- * @flags: %HTW_F_ABS and at least one of the HTW_MOD bits
- * @firings: as &htw_add.firings; used with %HTW_MOD_INTERVAL
+ * @deadline: as &htw_add.deadline, with %HTW_MOD_DEADLINE; else must be zero
+ * @interval: as &htw_add.interval, with %HTW_MOD_INTERVAL; else must be zero
+ * @slack: as &htw_add.slack, with %HTW_MOD_SLACK; else must be zero
+ * @cookie: with %HTW_MOD_COOKIE; else must be zero
+ * @flags: at least one of the HTW_MOD_ bits; %HTW_F_ABS only with %HTW_MOD_DEADLINE
+ * @firings: as &htw_add.firings, with %HTW_MOD_INTERVAL; else must be zero
  * @reserved: must be zero
  *
- * Fields that are not used must be zero, and %HTW_F_ABS is EINVAL without
- * %HTW_MOD_DEADLINE. A new deadline takes back an expiration that waits to be
- * read, which then does not count as a firing, and counts from the clock as it is set
- * now. Without one an expiration that waits stays, and what is set holds for it: the
- * cookie, and an interval and firings, of which it is the first.
- * %HTW_F_KEEP and %HTW_F_CANCEL_ON_SET stay as HTW_ADD was given them.
+ * %HTW_MOD_DEADLINE arms the timer, whatever its state. An expiration that was not read
+ * is withdrawn and does not count as a firing. Without it, an unread expiration stays
+ * and is reported with the new cookie; it is the first of the new firings. Slack
+ * takes effect when the timer is armed next. %HTW_F_KEEP and %HTW_F_CANCEL_ON_SET cannot
+ * be changed. Events that are already in a ring keep their cookie: they lie before the
+ * &htw_ring.tail that is read after the call.
  *
- * Errors: EINVAL; EFAULT; ENOENT for an id that has ended, or was cancelled while
- * its last expiration waits. Needs %HTW_FEATURE_MOD.
- *
- * Events that are in a ring already keep the cookie that they were pushed with: they
- * are before the &htw_ring.tail that is read after the call.
+ * Errors: EINVAL for flags and fields other than above, and for what HTW_ADD would
+ * refuse; ENOENT if the id has ended, or was cancelled and its last expiration is still
+ * to be read; EFAULT. Needs %HTW_FEATURE_MOD.
  */
 struct htw_mod {
 	__u64 id;
@@ -227,10 +231,10 @@ struct htw_mod {
 };
 
 /**
- * enum htw_state - what &htw_query.state says
+ * enum htw_state - values of &htw_query.state
  * @HTW_STATE_PENDING: armed
- * @HTW_STATE_EXPIRED: expired and waits to be read
- * @HTW_STATE_DISARMED: kept, and not armed
+ * @HTW_STATE_EXPIRED: expired, and the expiration has not been read
+ * @HTW_STATE_DISARMED: exists (%HTW_F_KEEP or a table), and is not armed
  */
 enum htw_state {
 	HTW_STATE_PENDING	= 1,
@@ -239,24 +243,25 @@ enum htw_state {
 };
 
 /**
- * struct htw_query - argument of HTW_QUERY, and what HTW_LIST, HTW_HARVEST and
- * HTW_NEXT tell of a timer
- * @id: the timer; in for HTW_QUERY, out for the others. The fields below are
- *	out, and must be zero in HTW_QUERY
- * @deadline: when it expires or expired, on the context's clock, in ns
- * @remaining: ns to the deadline; zero where it has passed or the timer is
- *	disarmed, also by its word in the table
- * @interval: zero for a one-shot timer
+ * struct htw_query - argument of HTW_QUERY, and an entry of HTW_LIST, HTW_HARVEST and
+ * HTW_NEXT
+ * @id: the timer: in for HTW_QUERY, out for the others. All other fields are out, and
+ *	must be zero on entry to HTW_QUERY
+ * @deadline: when the timer expires or expired, in ns on the context's clock
+ * @remaining: ns to the deadline; zero if it has passed or the timer is disarmed
+ * @interval: period in ns; zero for a one-shot timer
  * @cookie: the timer's cookie
- * @missed: firings that came due since the one that waits to be read
- * @firings: how many firings are left, the one that waits to be read and those
- *	@missed included; zero for without end. A kept timer that has had all of
- *	them is a disarmed one-shot timer
- * @state: one of &enum htw_state
- * @flags: %HTW_F_KEEP, %HTW_F_CANCEL_ON_SET as it was started
+ * @missed: firings that came due after the one that is still to be read
+ * @firings: firings left, including one that is still to be read and those @missed; zero
+ *	for no limit. A kept timer that has had all its firings is a disarmed one-shot timer
+ * @state: of &enum htw_state
+ * @flags: %HTW_F_KEEP and %HTW_F_CANCEL_ON_SET as given to HTW_ADD
  *
- * HTW_QUERY: ENOENT for an id that is unknown, stale, or was read already; EINVAL;
- * EFAULT. Needs %HTW_FEATURE_MOD.
+ * With a table of deadlines, @deadline, @remaining and @state take the timer's entry
+ * into account.
+ *
+ * HTW_QUERY fails with ENOENT if the id is unknown or stale, or its last expiration has
+ * been read; EINVAL if an out field is not zero; EFAULT. Needs %HTW_FEATURE_MOD.
  */
 struct htw_query {
 	__u64 id;
@@ -271,11 +276,11 @@ struct htw_query {
 };
 
 /**
- * enum htw_op_code - values of &htw_op.op
- * @HTW_OP_ADD: as HTW_ADD with &htw_op.add
- * @HTW_OP_CANCEL: as HTW_CANCEL with &htw_op.cancel
- * @HTW_OP_MOD: as HTW_MOD with &htw_op.mod (%HTW_FEATURE_MOD)
- * @HTW_OP_QUERY: as HTW_QUERY with &htw_op.query (%HTW_FEATURE_MOD)
+ * enum htw_op_code - values of &htw_op.op and &htw_vector.op
+ * @HTW_OP_ADD: HTW_ADD, with &htw_op.add
+ * @HTW_OP_CANCEL: HTW_CANCEL, with &htw_op.cancel
+ * @HTW_OP_MOD: HTW_MOD, with &htw_op.mod (%HTW_FEATURE_MOD)
+ * @HTW_OP_QUERY: HTW_QUERY, with &htw_op.query (%HTW_FEATURE_MOD); not in a vector
  */
 enum htw_op_code {
 	HTW_OP_ADD		= 1,
@@ -286,10 +291,9 @@ enum htw_op_code {
 
 /**
  * struct htw_op - one operation of a HTW_BATCH
- * @op: one of &enum htw_op_code; another value gives the entry EINVAL
- * @reserved: must be zero
- * @result: out: 0, or what the single call would have failed with, negative
- *	(-ENOSPC, -EALREADY, ...)
+ * @op: of &enum htw_op_code; another value makes @result -EINVAL
+ * @reserved: must be zero; else @result is -EINVAL
+ * @result: out: 0, or the negative errno of the single call
  * @add: for %HTW_OP_ADD
  * @cancel: for %HTW_OP_CANCEL
  * @mod: for %HTW_OP_MOD
@@ -308,27 +312,25 @@ struct htw_op {
 };
 
 /**
- * struct htw_batch - argument of HTW_BATCH: many operations in one call
+ * struct htw_batch - argument of HTW_BATCH: carry out an array of operations
  * @ops: address of an array of &struct htw_op
- * @count: how many operations the array holds
- * @done: out: how many were carried out, in order, and have their result
- *	written
+ * @count: number of operations
+ * @done: out: operations carried out, in order, whose result has been written
  * @flags: must be zero
  * @reserved0: must be zero
  * @reserved: must be zero
  *
- * A batch means its operations one by one: each finds what those before it have done,
- * and timers come in the order in which it armed them. On the manual clock what one
- * makes due has expired for the next; on others it has not before the batch, or that
- * part of it, is over.
+ * A batch has the effect of its operations one by one, in order. On the manual clock a
+ * timer that an operation makes due has expired before the next operation; on other
+ * clocks it expires after the batch, or a part of it.
  *
- * An operation that fails says so in its own result and does not end the
- * batch. Returns 0 with @done below @count where a signal, or an address that
- * cannot be accessed, cut the batch short: go on with ops + done. Fails with
- * EFAULT where that left nothing done. Operations are carried out some at a
- * time: where a result cannot be written, that operation and some that follow
- * it may have been carried out, though @done does not count them.
- * EINVAL for flags and reserved fields; ENOMEM.
+ * A failing operation sets its own result and does not end the batch. If a signal or an
+ * inaccessible address ends it early, the call returns 0 with @done below @count:
+ * continue at ops + done. Operations are carried out up to 64 at a time, so where a
+ * result cannot be written, up to 64 operations from @done on may have been carried out.
+ *
+ * Errors: EINVAL for flags or reserved fields; ENOMEM; EFAULT if the argument is not
+ * accessible, or @done would be zero because @ops is not.
  */
 struct htw_batch {
 	__u64 ops;
@@ -341,40 +343,41 @@ struct htw_batch {
 
 /**
  * struct htw_vector - argument of HTW_VECTOR: the same operation on many timers
- * @ids: address of an array of __u64: the timers. Written by %HTW_OP_ADD; by the
- *	others only where an operation fails
- * @deadlines: address of an array of __u64, as &htw_add.deadline; zero where
- *	@op and @flags do not take deadlines
- * @cookies: address of an array of __u64, as &htw_add.cookie; zero where @op and
- *	@flags do not take cookies, or where all are zero
- * @interval: as &htw_add.interval or &htw_mod.interval, of all of them
- * @slack: as &htw_add.slack or &htw_mod.slack, of all of them
- * @count: how many entries the arrays hold
- * @done: out: how many were carried out, in order
+ * @ids: address of an array of __u64, the timers: written by %HTW_OP_ADD, read by the
+ *	others and written only where an operation fails
+ * @deadlines: address of an array of __u64, as &htw_add.deadline, for %HTW_OP_ADD and
+ *	for %HTW_OP_MOD with %HTW_MOD_DEADLINE; else must be zero
+ * @cookies: address of an array of __u64, as &htw_add.cookie, for %HTW_OP_ADD and for
+ *	%HTW_OP_MOD with %HTW_MOD_COOKIE; zero there means that all cookies are zero.
+ *	Else must be zero
+ * @interval: for all of them, as &htw_add.interval or &htw_mod.interval
+ * @slack: for all of them, as &htw_add.slack or &htw_mod.slack
+ * @count: number of entries of each array
+ * @done: out: operations carried out, in order
  * @failed: out: how many of those failed
  * @flags: as &htw_add.flags, &htw_cancel.flags or &htw_mod.flags
- * @firings: as &htw_add.firings or &htw_mod.firings, of all of them
+ * @firings: for all of them, as &htw_add.firings or &htw_mod.firings
  * @op: %HTW_OP_ADD, %HTW_OP_CANCEL or %HTW_OP_MOD
  * @reserved0: must be zero
- * @ring_tail: as &htw_cancel.ring_tail, for all that were cancelled, with
- *	%HTW_OP_CANCEL; must be zero with the others (%HTW_FEATURE_RING_TAIL)
- * @reserved: another name for @ring_tail
+ * @ring_tail: %HTW_OP_CANCEL: as &htw_cancel.ring_tail, for all timers that were
+ *	cancelled. Others: must be zero (%HTW_FEATURE_RING_TAIL)
+ * @reserved: former name of @ring_tail
  *
- * What HTW_BATCH does, at less of a cost, where operations differ in no more
- * than id, deadline and cookie. One that fails does not end the vector: in place
- * of its id stands what it would have failed with, negative (-ENOSPC, -ENOENT,
- * -EALREADY, ...; no id looks like that: HTW_ID_IS_ERROR()). So if @failed is zero there is nothing
- * to look at. A cancel tells neither cookie nor time left.
+ * The same as a HTW_BATCH of such operations, at a lower cost. A failing
+ * operation does not end the vector: its entry in @ids becomes the negative errno of the
+ * single call, which is never an id (HTW_ID_IS_ERROR(), HTW_ID_ERROR()). If @failed is
+ * zero, no entry needs to be looked at. A cancel reports neither cookie nor remaining
+ * time.
  *
- * Returns 0 with @done below @count where a signal, or an address that cannot
- * be accessed, cut it short: go on behind @done in each array. Fails with EFAULT
- * where that left nothing done. An add that is not counted has not happened. Of
- * the others, where a failure cannot be written, that one and some that follow it
- * may have been carried out, though @done does not count them.
+ * If a signal or an inaccessible address ends the vector early, the call returns 0 with
+ * @done below @count: continue behind @done in each array. An add that is not counted in
+ * @done has not happened. Of the others, where an error cannot be written, that operation
+ * and up to 255 after it may have been carried out.
  *
- * EINVAL for what would be invalid for each of them, for an array that is needed
- * and zero (with @count zero none is), and for one that is not needed.
- * ENOMEM. Needs %HTW_FEATURE_VECTOR.
+ * Errors: EINVAL for what is invalid for every operation, for a missing array (none is
+ * needed if @count is zero), and for an array that @op and @flags do not take; nothing
+ * is done or written then. ENOMEM. EFAULT if the argument is not accessible, or @done
+ * would be zero because an array is not. Needs %HTW_FEATURE_VECTOR.
  */
 struct htw_vector {
 	__u64 ids;
@@ -397,10 +400,10 @@ struct htw_vector {
 
 /**
  * enum htw_event_flag - bits of &htw_event.flags
- * @HTW_EVENT_MORE: the id lives on: the timer is periodic and armed again, or
- *	kept. Without it this was the id's last expiration
- * @HTW_EVENT_CLOCK_SET: CLOCK_REALTIME was set since a timer with
- *	%HTW_F_CANCEL_ON_SET was armed, and expired it if nothing else had
+ * @HTW_EVENT_MORE: the id is still valid: the timer is periodic and goes on, or is kept.
+ *	Without it, this was the id's last expiration
+ * @HTW_EVENT_CLOCK_SET: the timer has %HTW_F_CANCEL_ON_SET, and CLOCK_REALTIME was set
+ *	after it was armed
  */
 enum htw_event_flag {
 	HTW_EVENT_MORE		= 1 << 0,
@@ -408,25 +411,27 @@ enum htw_event_flag {
 };
 
 /**
- * struct htw_event - one expiration, as read() returns it
+ * struct htw_event - one expiration
  * @id: the timer
- * @cookie: what HTW_ADD, or the last HTW_MOD with %HTW_MOD_COOKIE, was given
- * @deadline: the deadline that came, on the context's clock, in ns
- * @fired: when htw saw that it had come, in ns; never before @deadline, but
- *	where %HTW_EVENT_CLOCK_SET says why. Such an event of a periodic timer
- *	is no firing: @deadline is still to come. On a manual clock the time that
- *	it was moved to, however far behind that the deadline was
- * @missed: further firings of a periodic timer that came due before this one
- *	was read; they get no event of their own. To the ns: one counts once its
- *	time has come, though as an expiration it would have waited for its tick
+ * @cookie: its cookie
+ * @deadline: the deadline that came, in ns on the context's clock
+ * @fired: when htw found that it had come, in ns; never before @deadline, except with
+ *	%HTW_EVENT_CLOCK_SET: a periodic timer's event with @fired before @deadline is no
+ *	firing, and @deadline is still to come. On the manual clock, the time that the
+ *	clock was moved to
+ * @missed: further firings of a periodic timer whose time came before this event was
+ *	read; they get no event of their own
  * @flags: of &enum htw_event_flag
  * @reserved: zero
  *
- * read() returns as many whole events as fit, in the order the timers fired.
- * It fails with EINVAL for a buffer too small for one event, EAGAIN where none
- * waits and O_NONBLOCK is set, EINTR, EBUSY while a ring is mapped, and EFAULT.
- * Events that could not be copied out stay readable. What follows the events that it
- * returned in the buffer may have been overwritten.
+ * read() and readv() return as many whole events as fit, in the order in which the timers
+ * fired. A periodic timer is armed again, in phase, when its event is read; a stalled
+ * reader gets one event with a count. Bytes of the buffer behind the returned events may
+ * have been overwritten.
+ *
+ * read() fails with EINVAL if the buffer is smaller than one event; EBUSY while a ring is
+ * mapped; EAGAIN if there is no event and O_NONBLOCK is set; EINTR; EFAULT, and events
+ * that could not be copied stay readable.
  */
 struct htw_event {
 	__u64 id;
@@ -440,12 +445,12 @@ struct htw_event {
 
 /**
  * enum htw_setup_flag - bits of &htw_setup.flags and &htw_info.flags
- * @HTW_SETUP_CLOCK: take &htw_setup.clock
- * @HTW_SETUP_PRIVATE: a wheel of this context's own, with &htw_setup.tick_ns,
+ * @HTW_SETUP_CLOCK: use &htw_setup.clock
+ * @HTW_SETUP_PRIVATE: give the context a wheel of its own, with &htw_setup.tick_ns,
  *	&htw_setup.levels and &htw_setup.slots
- * @HTW_SETUP_LIMIT: take &htw_setup.limit
- * @HTW_SETUP_HOME: take &htw_setup.home_cpu
- * @HTW_SETUP_RING: take &htw_setup.ring_entries
+ * @HTW_SETUP_LIMIT: use &htw_setup.limit
+ * @HTW_SETUP_HOME: use &htw_setup.home_cpu
+ * @HTW_SETUP_RING: create a ring of &htw_setup.ring_entries
  */
 enum htw_setup_flag {
 	HTW_SETUP_CLOCK		= 1 << 0,
@@ -455,47 +460,48 @@ enum htw_setup_flag {
 	HTW_SETUP_RING		= 1 << 4,
 };
 
-/** HTW_CLOCK_MANUAL - a clock that stands still but for HTW_ADVANCE */
+/** HTW_CLOCK_MANUAL - a clock that starts at zero and that only HTW_ADVANCE moves */
 #define HTW_CLOCK_MANUAL	0x68747700
 
 /**
- * struct htw_setup - argument of HTW_SETUP: shapes a context before its first timer
- * @flags: of &enum htw_setup_flag: which of the fields below count; the
- *	others must be zero
- * @clock: CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME or %HTW_CLOCK_MANUAL
- * @tick_ns: the private wheel's tick, from 10 us to 1 s; on the manual clock from
- *	1 ns
- * @limit: how many timers this context may hold, at least one and at most the
- *	module's own limit
- * @home_cpu: the CPU that all of this context's timers wait on
- * @levels: how many of @slots count, from 1 to %HTW_MAX_LEVELS
- * @slots: slots of each level, finest first: from 2 to 2048, and their product at most
- *	2^61
- * @ring_entries: how many events the ring of expirations holds, a power of two up
- *	to 2^20
+ * struct htw_setup - argument of HTW_SETUP: configure a context, once, before its first
+ * timer
+ * @flags: of &enum htw_setup_flag; a field whose flag is not set must be zero
+ * @clock: CLOCK_MONOTONIC (the default), CLOCK_BOOTTIME, CLOCK_REALTIME or
+ *	%HTW_CLOCK_MANUAL
+ * @tick_ns: tick of the private wheel, from 10 us to 1 s, on the manual clock from 1 ns
+ * @limit: maximum number of timers, from 1 to the module's max_timers
+ * @home_cpu: the CPU that all timers of this context wait on
+ * @levels: levels of the private wheel, from 1 to %HTW_MAX_LEVELS
+ * @slots: slots of each level, finest first, from 2 to 2048; zero beyond @levels. Their
+ *	product is at most 2^61
+ * @ring_entries: events that the ring holds, a power of two up to 2^20
  * @reserved0: must be zero
  * @reserved: must be zero
  *
- * The manual clock without %HTW_SETUP_PRIVATE has the module's tick and geometry. With
- * @flags zero nothing happens, and the context can still be shaped.
+ * A context on the manual clock always has a wheel of its own: without
+ * %HTW_SETUP_PRIVATE, with the module's tick and geometry. With @flags zero the call
+ * changes nothing, and the context can still be configured.
  *
- * Needs %HTW_FEATURE_SETUP. Errors, one of them where several apply:
+ * Errors, one of them where several apply:
  *
- * * EFAULT: the argument cannot be read
- * * EINVAL: a flag that is not known; a reserved field, or one that does not count, is
- *   not zero; a slot beyond @levels is not zero; @ring_entries is no power of two; a home
- *   CPU together with a private wheel or the manual clock; a CPU that is not online
- * * EOPNOTSUPP: a clock that timers cannot be on (CLOCK_TAI, CLOCK_REALTIME_ALARM, ...)
- * * ERANGE: @tick_ns, @limit, @levels, @slots or @ring_entries are zero, or not within the
- *   limits that are said above
- * * EPERM: without CAP_SYS_RESOURCE, a private wheel with a tick below 100 us, but for the
- *   manual clock, or with more than 4096 slots in all; or a 17th one of that user, counting
- *   those of manual clocks
- * * EBUSY: the context has had a timer, or was shaped before
- * * EDQUOT: the user's limit has no room for the ring, which counts as a timer an entry
- * * ENOMEM
+ * * EINVAL: an unknown flag; a field that is not zero though reserved, without its flag or
+ *   in @slots beyond @levels; @ring_entries is not a power of two; %HTW_SETUP_HOME with a
+ *   private wheel or the manual clock; a home CPU that does not exist or is not online
+ * * EOPNOTSUPP: @clock is a clock that timers cannot be on (CLOCK_TAI,
+ *   CLOCK_REALTIME_ALARM, ...)
+ * * ERANGE: @tick_ns, @limit, @levels, @slots or @ring_entries is zero or out of range
+ * * EPERM: without CAP_SYS_NICE, a home CPU outside the caller's affinity mask, or an
+ *   isolated one
+ * * EPERM: without CAP_SYS_RESOURCE, a private wheel with a tick below 100 us (unless on
+ *   the manual clock) or more than 4096 slots in all
+ * * EPERM: a 17th private wheel of a user who opened the context without
+ *   CAP_SYS_RESOURCE; contexts on the manual clock count
+ * * EBUSY: the context has had a timer, or has been configured before
+ * * EDQUOT: the ring does not fit into the user's limit, where an entry counts as a timer
+ * * ENOMEM, EFAULT
  *
- * No shape is left behind by a call that failed.
+ * A call that fails changes nothing. Needs %HTW_FEATURE_SETUP.
  */
 struct htw_setup {
 	__u32 flags;
@@ -511,22 +517,22 @@ struct htw_setup {
 };
 
 /**
- * struct htw_info - argument of HTW_INFO; all of it is out
+ * struct htw_info - argument of HTW_INFO; all fields are out
  * @features: of &enum htw_feature
- * @tick_ns: the tick of the wheels that this context's timers wait in
- * @limit: how many timers this context may hold
- * @timers: how many it holds: pending, expired and not read, kept
- * @expired: how many of them expired and wait to be read. What is in a ring has
- *	been read, as far as this goes
- * @clock: the context's clock
- * @home_cpu: -1 where timers wait on the CPU that started them
- * @flags: of &enum htw_setup_flag: what HTW_SETUP was asked for
- * @levels: how many of @slots count
+ * @tick_ns: tick of the wheels that the context's timers wait in
+ * @limit: maximum number of timers of this context
+ * @timers: timers it holds: pending, expired and not read, or kept
+ * @expired: how many of them have expired and were not read. Events in a ring count as
+ *	read
+ * @clock: the context's clock, as &htw_setup.clock
+ * @home_cpu: as set up; -1 if timers wait on the CPU that starts them
+ * @flags: &htw_setup.flags of the HTW_SETUP that succeeded; else zero
+ * @levels: valid entries of @slots
  * @slots: slots of each level, finest first
- * @ring_entries: zero without a ring
+ * @ring_entries: events that the ring holds; zero without a ring
  * @reserved0: zero
- * @table_size: the most bytes of the table of deadlines that can be mapped: a __u64 for
- *	each slot that timers may ever have. Zero where this kernel does not say
+ * @table_size: maximum size of a mapping of the table of deadlines, in bytes; zero if this
+ *	kernel does not say
  * @reserved: zero
  *
  * Errors: EFAULT.
@@ -549,18 +555,18 @@ struct htw_info {
 };
 
 /**
- * struct htw_cancel_all - argument of HTW_CANCEL_ALL: ends every id
+ * struct htw_cancel_all - argument of HTW_CANCEL_ALL: cancel every timer of the context
  * @flags: %HTW_CANCEL_DISCARD
- * @ring_tail: as &htw_cancel.ring_tail, for all of them (%HTW_FEATURE_RING_TAIL)
- * @reserved0: another name for @ring_tail
- * @count: out: for how many HTW_CANCEL would have returned 0: they were pending, or
- *	kept and disarmed. Not counted are those that had expired and were not
- *	read, kept or not, though with %HTW_CANCEL_DISCARD they are dropped
+ * @ring_tail: as &htw_cancel.ring_tail, for all timers (%HTW_FEATURE_RING_TAIL)
+ * @reserved0: former name of @ring_tail
+ * @count: out: timers for which HTW_CANCEL would have returned 0. Those that had expired
+ *	and were not read are not counted, even if %HTW_CANCEL_DISCARD drops them
  * @reserved: must be zero
  *
- * Timers that others start meanwhile may be left. Errors: EINVAL; EFAULT, where nothing
- * was cancelled if @count cannot be written at all; EINTR where the process is being killed.
- * Needs %HTW_FEATURE_ALL.
+ * Timers that other threads start during the call may remain.
+ *
+ * Errors: EINVAL; EFAULT, and if @count is not writable nothing has been cancelled; EINTR
+ * if the process is being killed. Needs %HTW_FEATURE_ALL.
  */
 struct htw_cancel_all {
 	__u32 flags;
@@ -573,11 +579,10 @@ struct htw_cancel_all {
 };
 
 /**
- * enum htw_list_flag - bits of &htw_list.flags: which timers HTW_LIST tells
- * @HTW_LIST_PENDING: those that are pending; as without any flag
- * @HTW_LIST_EXPIRED: those that expired and were not read. What is in a ring has been
- *	read
- * @HTW_LIST_DISARMED: those that are kept and disarmed, also by their word in the table
+ * enum htw_list_flag - bits of &htw_list.flags: states that HTW_LIST reports
+ * @HTW_LIST_PENDING: armed; the default if no flag is set
+ * @HTW_LIST_EXPIRED: expired and not read. Events in a ring count as read
+ * @HTW_LIST_DISARMED: kept and disarmed, also by the timer's entry in the table
  */
 enum htw_list_flag {
 	HTW_LIST_PENDING	= 1 << 0,
@@ -586,25 +591,27 @@ enum htw_list_flag {
 };
 
 /**
- * struct htw_list - argument of HTW_LIST and HTW_HARVEST
+ * struct htw_list - argument of HTW_LIST: report timers; and of HTW_HARVEST: remove and
+ * report pending timers
  * @entries: address of an array of &struct htw_query
- * @cursor: where to go on; zero to begin, then as the last call left it
- * @count: how many entries the array has room for
- * @done: out: how many were written; zero at the end
- * @flags: of &enum htw_list_flag, with %HTW_FEATURE_LIST_STATES; zero for
- *	HTW_HARVEST
- * @ring_tail: as &htw_cancel.ring_tail, for all that were taken out, with
- *	HTW_HARVEST; must be zero with HTW_LIST (%HTW_FEATURE_RING_TAIL)
- * @reserved0: another name for @ring_tail
+ * @cursor: zero for the first call, then as the previous call left it
+ * @count: size of the array
+ * @done: out: entries written; zero when there are no more
+ * @flags: HTW_LIST: of &enum htw_list_flag (%HTW_FEATURE_LIST_STATES). HTW_HARVEST: must
+ *	be zero
+ * @ring_tail: HTW_HARVEST: as &htw_cancel.ring_tail, for all timers that were removed.
+ *	HTW_LIST: must be zero (%HTW_FEATURE_RING_TAIL)
+ * @reserved0: former name of @ring_tail
  * @reserved: must be zero
  *
- * HTW_LIST tells what is pending, or what @flags say; a timer that is so throughout is
- * told once. HTW_HARVEST takes what is pending out as well: what it told is stopped and
- * its id has ended, what it could not tell was never touched. With a signal, or where
- * entries cannot be written, they return with what they have told.
+ * A timer that stays in a requested state while the list is read is reported exactly
+ * once, whatever happens to others. HTW_HARVEST ends the id of each timer that it
+ * reports and leaves all others alone. A signal, or an entry that cannot be written, ends
+ * the call early, with @done below @count.
  *
- * Errors: EINVAL, also for a cursor above U32_MAX; EFAULT where the first entry cannot be
- * written; EINTR where the process is being killed; ENOMEM. Needs %HTW_FEATURE_ALL.
+ * Errors: EINVAL, also for a cursor above U32_MAX; EFAULT if the argument is not
+ * accessible or the first entry cannot be written; EINTR if the process is being killed;
+ * ENOMEM (HTW_LIST). Needs %HTW_FEATURE_ALL.
  */
 struct htw_list {
 	__u64 entries;
@@ -620,21 +627,21 @@ struct htw_list {
 };
 
 /**
- * struct htw_advance - argument of HTW_ADVANCE: moves a manual clock forward
- * @ns: by how much; to which time with %HTW_F_ABS
- * @expired: out: how many timers expired
+ * struct htw_advance - argument of HTW_ADVANCE: move the manual clock forward
+ * @ns: by how much; with %HTW_F_ABS, the time to move to
+ * @expired: out: number of timers that expired
  * @flags: %HTW_F_ABS
  * @reserved0: must be zero
  * @reserved: must be zero
  *
- * The clock begins at zero and ends at 2^63 - 1: deadlines above that can be set, and
- * never come. All that is due then has expired when the call returns, with the time
- * that the clock was moved to as &htw_event.fired. Moving it by zero does nothing.
+ * The clock starts at zero and ends at 2^63 - 1. When the call returns, all timers that
+ * are due have expired, in order, with the new time as &htw_event.fired; a periodic
+ * timer's other firings on the way are counted as missed.
  *
- * Errors: EINVAL on another clock, for a time before the present or beyond the clock's
- * end, for an unknown flag or a reserved field; EFAULT, where nothing has happened if
- * @expired cannot be written at all. A process that is killed may leave some of what is
- * due to the next call. Needs %HTW_FEATURE_MANUAL.
+ * Errors: EINVAL on another clock, for a time before the present or beyond the end, for an
+ * unknown flag or a reserved field; EFAULT, and if @expired is not writable the clock has
+ * not moved. A process that is killed may leave some due timers to the next call. Needs
+ * %HTW_FEATURE_MANUAL.
  */
 struct htw_advance {
 	__u64 ns;
@@ -645,21 +652,21 @@ struct htw_advance {
 };
 
 /**
- * struct htw_next - argument of HTW_NEXT: which timer expires first?
- * @timer: out: the timer, with its deadline and how long that is from now
+ * struct htw_next - argument of HTW_NEXT: report the pending timer that expires first
+ * @timer: out: the timer
  * @flags: must be zero
  * @reserved0: must be zero
  * @reserved: must be zero
  *
- * Of the timers that are pending, the one with the first deadline: it expires at the first
- * tick that is not before that, and nothing earlier. Of several that expire at one tick it
- * may be any, and with slack one that expires first though its deadline is not the first.
+ * Reports the pending timer with the earliest deadline. It expires at the first tick that
+ * is not before its deadline. If several expire at that tick, any of them may be reported;
+ * with slack, one that expires first although another deadline is earlier.
  *
- * It looks at all timers of the context; on a private wheel or the manual clock, and
- * without a table, mostly at few.
+ * The call looks at all timers of the context; on a private wheel or the manual clock,
+ * without a table, usually at a few.
  *
- * Errors: ENOENT where none is pending; what has expired and waits to be read is not.
- * EINVAL; EFAULT; EINTR where the process is being killed. Needs %HTW_FEATURE_NEXT.
+ * Errors: ENOENT if no timer is pending; EINVAL; EFAULT; EINTR if the process is being
+ * killed. Needs %HTW_FEATURE_NEXT.
  */
 struct htw_next {
 	struct htw_query timer;
@@ -670,41 +677,42 @@ struct htw_next {
 
 /**
  * enum htw_ring_flag - bits of &htw_ring.flags
- * @HTW_RING_OVERFLOW: expirations wait in the queue for room in the ring: once
- *	there is some, poll() and HTW_FLUSH move them
+ * @HTW_RING_OVERFLOW: expirations are queued because the ring had no room. poll() and
+ *	HTW_FLUSH move them into the ring
  */
 enum htw_ring_flag {
 	HTW_RING_OVERFLOW	= 1 << 0,
 };
 
 /**
- * struct htw_ring - head of the mapped ring; the events follow it
- * @tail: written by the kernel, after the events before it (release)
- * @entries: how many events the ring holds, a power of two
- * @flags: of &enum htw_ring_flag, written by the kernel
+ * struct htw_ring - header of the mapped ring of expirations; the events follow it
+ * @tail: number of the next event; written by the kernel, with release semantics
+ * @entries: events that the ring holds, a power of two; written by the kernel
+ * @flags: of &enum htw_ring_flag; written by the kernel
  * @reserved0: zero
- * @head: written by the program, after it has used the events before it
- *	(release)
+ * @head: number of the next event to be used; written by the program, with release
+ *	semantics
  * @reserved1: zero
  *
- * Event number n, counted modulo 2^32, is entry n & (entries - 1) of the array
- * of &struct htw_event that starts where this structure ends, HTW_RING_EVENT(); the
- * events from @head to @tail - 1 are there to be used.
+ * Events are numbered modulo 2^32; number n is HTW_RING_EVENT(ring, entries, n). Those
+ * from @head to @tail - 1 are ready to be used.
  *
- * HTW_SETUP with %HTW_SETUP_RING makes the ring. It is mapped at offset
- * %HTW_OFF_RING, shared, all of it: HTW_RING_SIZE() bytes, these 128 and the events, in
- * whole pages. ENXIO without a ring, EINVAL for another length. While it is mapped,
- * read() is EBUSY and an expiration is pushed here, which counts as read: a
- * one-shot timer's id has ended then, a kept timer is disarmed, a periodic one
- * is armed again. What does not fit waits to be read, and follows in order.
+ * HTW_SETUP with %HTW_SETUP_RING creates the ring. mmap() at offset %HTW_OFF_RING maps it,
+ * MAP_SHARED and as a whole: HTW_RING_SIZE() bytes in whole pages. It fails with ENXIO
+ * without a ring and with EINVAL for a private mapping or another length.
  *
- * It is mapped as long as any process has any of it mapped, and a child of a fork() has
- * what its parent had: read() stays EBUSY until the last of them has unmapped it or ended,
- * or called execve(). A program whose children have no business with it calls
- * madvise(MADV_DONTFORK) for the mapping.
+ * While the ring is mapped, read() fails with EBUSY and expirations are written to the
+ * ring, which counts as reading them: a one-shot timer's id has ended, a kept timer is
+ * disarmed, a periodic timer is armed again. If there is no room, expirations are queued,
+ * none is lost, and they reach the ring in order.
  *
- * The kernel does not read from these pages but for @head, and where that cannot
- * be it goes on with the last one that could. Needs %HTW_FEATURE_RING.
+ * fork() duplicates the mapping, as it does the descriptor. The ring counts as mapped until
+ * every process that has it has unmapped it, called execve() or exited; until then read()
+ * fails with EBUSY. A program that maps a ring and forks children that have no business
+ * with it should use madvise(MADV_DONTFORK).
+ *
+ * The program may write anything to the ring. The kernel reads only @head, and ignores a
+ * value that is not between @tail - @entries and @tail. Needs %HTW_FEATURE_RING.
  */
 struct htw_ring {
 	__u32 tail;
@@ -715,21 +723,21 @@ struct htw_ring {
 	__u32 reserved1[15];
 };
 
-/** HTW_RING_SIZE() - how many bytes of a ring are mapped; mmap() rounds up to pages */
+/** HTW_RING_SIZE() - bytes of a ring to map; mmap() rounds up to whole pages */
 #define HTW_RING_SIZE(entries)						\
 	(sizeof(struct htw_ring) + (entries) * sizeof(struct htw_event))
 
 /**
- * HTW_RING_EVENT() - the place of an event
+ * HTW_RING_EVENT() - address of an event in the ring
  * @ring: the mapped &struct htw_ring
- * @entries: how many events it holds, as HTW_SETUP was told
- * @n: the event's number
+ * @entries: &htw_setup.ring_entries; do not read it from the ring
+ * @n: number of the event
  */
 #define HTW_RING_EVENT(ring, entries, n)				\
 	((struct htw_event *)((struct htw_ring *)(ring) + 1) +		\
 	 ((__u32)(n) & ((__u32)(entries) - 1)))
 
-/** HTW_RING_PASSED() - has the head come to a position, as &htw_cancel.ring_tail is? */
+/** HTW_RING_PASSED() - true if @head has reached @position, a ring_tail that was reported */
 #define HTW_RING_PASSED(head, position)					\
 	((__s32)((__u32)(head) - (__u32)(position)) >= 0)
 
@@ -738,47 +746,49 @@ struct htw_ring {
 /**
  * HTW_OFF_TABLE - mmap() offset of the table of deadlines
  *
- * One __u64 for each slot, indexed by HTW_ID_SLOT(id): the deadline on the
- * context's clock in ns, zero for as armed, %HTW_DISARMED. Mapped shared, in
- * any length up to what the context's limit needs, &htw_info.table_size or
- * HTW_TABLE_SIZE(), in whole pages; else EINVAL. A page is there once there are timers
- * on it: before HTW_ADD has returned an id of it, to touch it is SIGBUS. Needs
- * %HTW_FEATURE_TABLE.
+ * The table has one __u64 for each slot, indexed by HTW_ID_SLOT(id): a deadline in ns on
+ * the context's clock, zero for "as armed", or %HTW_DISARMED. Programs store to an entry
+ * with one atomic 64-bit access; no barrier is needed.
  *
- * The program stores, atomically, a word at a time. HTW_ADD, and HTW_MOD with
- * %HTW_MOD_DEADLINE, write zero before the timer is armed. When the deadline
- * that the timer is armed for comes, the kernel looks at the word, once. A later
- * deadline moves the timer there, and then counts as what it is armed for.
- * %HTW_DISARMED disarms it; HTW_MOD arms it again. Otherwise it expires: an
- * earlier deadline so takes effect at the old one, and what is stored after the
- * look does nothing until the timer is armed again, by HTW_MOD or as it is
- * periodic. A store that another CPU could see before the old deadline is
- * honoured. A periodic timer goes on from the deadline that it was moved to.
+ * mmap() maps it, MAP_SHARED, with any length up to &htw_info.table_size (or
+ * HTW_TABLE_SIZE() of the context's limit, in whole pages); else EINVAL. ENOMEM; EINTR if
+ * the process is being killed. A page exists once it has timers: an access before HTW_ADD
+ * has returned an id on it is SIGBUS. fork() duplicates the mapping.
  *
- * HTW_QUERY, HTW_LIST, HTW_HARVEST and HTW_CANCEL tell of an armed timer what its
- * word says: the later deadline, or that it is disarmed.
+ * HTW_ADD, and HTW_MOD with %HTW_MOD_DEADLINE, write zero before they arm the timer. When
+ * the deadline that the timer is armed for comes, the kernel reads the entry once:
  *
- * The first mmap() turns the table on for as long as the context lives, for all
- * its timers. They then are as if %HTW_F_KEEP were set: as the program may store to
- * a slot at any time, no other timer gets it before HTW_CANCEL.
+ * * a later deadline that is still ahead: the timer is armed for it
+ * * a later deadline that has come as well: the timer expires, with that deadline
+ * * %HTW_DISARMED: the timer is disarmed without an event; HTW_MOD arms it again
+ * * zero, or no later deadline: the timer expires
+ *
+ * So a later deadline that is visible to other CPUs before the old one comes is always
+ * honoured, an earlier one takes effect at the old one, and a store after the timer has
+ * expired has no effect until it is armed again, by HTW_MOD or because it is periodic. A
+ * periodic timer continues from the deadline that it was moved to.
+ *
+ * The first mmap() of the table enables it for the rest of the context's life. All timers
+ * are then kept, as with %HTW_F_KEEP: a program may store to an entry at any time, so a
+ * slot is reused only after HTW_CANCEL. Needs %HTW_FEATURE_TABLE.
  */
 #define HTW_OFF_TABLE		0x100000000ULL
 
 /**
- * HTW_TABLE_SIZE() - bytes of the table of deadlines that so many timers need
- * @timers: how many
+ * HTW_TABLE_SIZE() - bytes of the table of deadlines for a number of timers
+ * @timers: the number
  *
- * A __u64 for each of 64 slots that hold 63 of them. mmap() rounds up to pages.
+ * 63 timers take 64 slots. mmap() rounds up to whole pages.
  */
 #define HTW_TABLE_SIZE(timers)		(((__u64)(timers) + 62) / 63 * 512)
 
-/** HTW_DISARMED - in the table of deadlines: do not expire */
+/** HTW_DISARMED - entry of the table of deadlines of a timer that shall not expire */
 #define HTW_DISARMED		(~0ULL)
 
-/** HTW_ID_SLOT() - an id's place in the table of deadlines */
+/** HTW_ID_SLOT() - index of an id in the table of deadlines */
 #define HTW_ID_SLOT(id)		((__u32)(id))
 
-/** HTW_ID_IS_ERROR() - does what HTW_VECTOR has written say that an operation failed? */
+/** HTW_ID_IS_ERROR() - true if an entry of &htw_vector.ids is an error and not an id */
 #define HTW_ID_IS_ERROR(id)		((__u64)(id) >= (__u64)-4095)
 
 static __inline__ int __htw_id_error(__u64 id)
@@ -786,10 +796,10 @@ static __inline__ int __htw_id_error(__u64 id)
 	return HTW_ID_IS_ERROR(id) ? (int)(__s64)id : 0;
 }
 
-/** HTW_ID_ERROR() - and with what: a negative errno, as -ENOENT; else zero */
+/** HTW_ID_ERROR() - the negative errno in an entry of &htw_vector.ids; zero for an id */
 #define HTW_ID_ERROR(id)		__htw_id_error(id)
 
-/* Of ioctl numbers 0xE7 00-1F is htw's: see docs/ioctl-number.rst. */
+/* Numbers 0xE7 00-1F are reserved for htw: docs/ioctl-number.rst. */
 #define HTW_IOC			0xe7
 
 #define HTW_SETUP		_IOW(HTW_IOC, 0x00, struct htw_setup)
@@ -804,9 +814,9 @@ static __inline__ int __htw_id_error(__u64 id)
 #define HTW_HARVEST		_IOWR(HTW_IOC, 0x09, struct htw_list)
 #define HTW_ADVANCE		_IOWR(HTW_IOC, 0x0a, struct htw_advance)
 /*
- * HTW_FLUSH - moves what waits to be read into the mapped ring; no argument.
- * Returns how many were moved: as many as there is room for. ENXIO where no ring
- * is mapped.
+ * HTW_FLUSH - move queued expirations into the mapped ring, as many as fit and at most
+ * as many as the ring holds. No argument. Returns how many were moved; ENXIO if no ring is
+ * mapped.
  */
 #define HTW_FLUSH		_IO(HTW_IOC, 0x0b)
 #define HTW_VECTOR		_IOWR(HTW_IOC, 0x0c, struct htw_vector)
