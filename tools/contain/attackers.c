@@ -87,22 +87,22 @@ static const struct attack_context co_prime[] = {
 const struct attack attacks[] = {
 	{
 		.name = "nobody",
-		.what = "no attack",
+		.what = "no load",
 		.users = 1,
 	},
 	{
 		.name = "one_context",
-		.what = "one context, 50,000 timers",
+		.what = "one descriptor with 50,000 timers of 1 ms",
 		.users = 1, .contexts = 1, .timers = 50000, .ring_entries = 32768,
 	},
 	{
 		.name = "two_clocks",
-		.what = "two contexts on two clocks, 50,000 timers each",
+		.what = "two descriptors on two clocks, 50,000 timers each",
 		.users = 1, CONTEXTS(two_clocks), .timers = 50000, .ring_entries = 32768,
 	},
 	{
 		.name = "three_clocks",
-		.what = "three contexts on three clocks, 50,000 timers each",
+		.what = "three descriptors on three clocks, 50,000 timers each",
 		.users = 1, CONTEXTS(three_clocks), .timers = 50000, .ring_entries = 32768,
 	},
 	{
@@ -112,12 +112,12 @@ const struct attack attacks[] = {
 	},
 	{
 		.name = "two_users",
-		.what = "two users with two clocks each, 50,000 timers each",
+		.what = "two users with two clocks each, 50,000 timers on each clock",
 		.users = 2, CONTEXTS(two_clocks), .timers = 50000, .ring_entries = 32768,
 	},
 	{
 		.name = "co_prime",
-		.what = "16 private wheels with co-prime ticks of some 100 us, 4 timers each",
+		.what = "16 private wheels with co-prime ticks of about 100 us, 4 timers each",
 		.users = 1, CONTEXTS(co_prime), .timers = 4, .ring_entries = 1024,
 	},
 	{
@@ -132,49 +132,49 @@ const struct attack attacks[] = {
 	},
 	{
 		.name = "private_users",
-		.what = "32 users with 16 private wheels each, co-prime ticks, 4 timers each",
+		.what = "32 users with 16 private wheels each, co-prime ticks, 4 timers on each",
 		.users = 32, CONTEXTS(co_prime), .timers = 4, .ring_entries = 1024,
 	},
 	{
 		.name = "waiters",
-		.what = "a timer, and 10,000 that wait for it by epoll",
+		.what = "one timer, 10,000 epoll entries that watch its descriptor",
 		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
 		.traits = ATTACK_WAITERS,
 	},
 	{
 		.name = "nested_waiters",
-		.what = "a timer, an epoll set that waits for it, and 500 that wait for that",
+		.what = "one timer, an epoll set that watches it, and 500 sets that watch that set",
 		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
 		.traits = ATTACK_NESTED,
 	},
 	{
 		.name = "nested_contexts",
-		.what = "64 contexts with a timer each, and 500 epoll sets behind that of each",
+		.what = "64 descriptors with a timer each, and 500 sets that watch the epoll set of each",
 		.users = 1, .contexts = 64, .timers = 1, .ring_entries = 64,
 		.traits = ATTACK_NESTED,
 	},
 	{
 		.name = "nested_users",
-		.what = "64 users with a timer each, and 500 epoll sets behind that of each",
+		.what = "64 users with a timer each, and 500 sets that watch the epoll set of each",
 		.users = 64, .contexts = 1, .timers = 1, .ring_entries = 64,
 		.traits = ATTACK_NESTED,
 		.exempt = 1 << VICTIM_USER,
 	},
 	{
 		.name = "sigio",
-		.what = "a timer, and SIGIO to a group of 500 processes",
+		.what = "one timer, SIGIO to a process group of 500",
 		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
 		.traits = ATTACK_SIGIO,
 	},
 	{
 		.name = "reopening",
-		.what = "one context, 50,000 timers, opened anew each half second",
+		.what = "one descriptor with 50,000 timers, closed and opened again every 0.5 s",
 		.users = 1, .contexts = 1, .timers = 50000, .ring_entries = 32768,
 		.traits = ATTACK_REOPEN,
 	},
 	{
 		.name = "many_contexts",
-		.what = "10,000 contexts with a timer each",
+		.what = "10,000 descriptors with a timer each",
 		.users = 1, .contexts = 10000, .timers = 1, .ring_entries = 256,
 	},
 	{
@@ -185,35 +185,35 @@ const struct attack attacks[] = {
 	},
 	{
 		.name = "table",
-		.what = "20,000 timers whose words always say the next tick",
+		.what = "20,000 timers, all moved to the next tick in the deadline table each millisecond",
 		.users = 1, .contexts = 1, .timers = 20000, .ring_entries = 32768,
 		.traits = ATTACK_TABLE,
 	},
 	{
 		.name = "bursts",
-		.what = "a million one-shot timers on one tick, again and again",
+		.what = "a million one-shot timers due on one tick, moved and due again every 1.5 s",
 		.users = 1, .contexts = 1, .timers = 1000000,
 		.traits = ATTACK_BURST,
 	},
 	{
 		.name = "privileged",
-		.what = "root: three clocks and two private wheels, 50,000 timers each",
+		.what = "root, three clocks and two private wheels, 50,000 timers each",
 		CONTEXTS(everything), .timers = 50000, .ring_entries = 32768,
 		.exempt = 1 << VICTIM_ROOT,
 	},
 	{
 		.name = "ten_thousand",
-		.what = "one context, 10,000 timers",
+		.what = "one descriptor with 10,000 timers",
 		.users = 1, .contexts = 1, .timers = 10000, .ring_entries = 32768,
 	},
 	{
 		.name = "hundred_thousand",
-		.what = "one context, 100,000 timers",
+		.what = "one descriptor with 100,000 timers",
 		.users = 1, .contexts = 1, .timers = 100000, .ring_entries = 65536,
 	},
 	{
 		.name = "million",
-		.what = "one context, a million timers",
+		.what = "one descriptor with a million timers",
 		.users = 1, .contexts = 1, .timers = 1000000, .ring_entries = 65536,
 	},
 };

@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Keep the figures in the documents equal to the benchmark's committed report.
+
+  tools/bench/tables.py          rewrite the tables and figures in README.md and docs/*.md
+  tools/bench/tables.py --check  change nothing; exit with 1 if a document differs
+  tools/bench/tables.py --list   print each table's name, meaning and current text
+
+A table stands between two marks, each on a line of its own:
+
+  <!-- table: cost -->
+  <!-- table end -->
+
+"cost", "growth" and "workloads" accept the systems to show, in order:
+<!-- table: cost wheel libhtw libev htw-vector -->
+
+A figure within a sentence precedes a mark that names its row of the report, by
+system, operation and number of pending timers; another unit and a number of
+decimals may follow ("0.1 us", "0.01 ms"):
+
+  A re-arm takes 89<!-- = htw-vector rearm 1000000 --> instructions, a burst
+  stalls a task for 207<!-- = htw-vector burst-longest-stall 1000000 us --> us.
+"""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+import budgets  # noqa: E402
+
+TOP = Path(__file__).resolve().parent.parent.parent
+REPORT = TOP / "docs/bench/report.json"
+LOADS = TOP / "tools/contain/attackers.c"
+DOCUMENTS = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+
+MILLION = budgets.MILLION
+CONNECTIONS = budgets.CONNECTIONS
+OPERATIONS = {"add": "add", "rearm": "re-arm", "cancel": "cancel", "expire": "expire"}
+IN_PROCESS = ("wheel", "libhtw", "libev", "libevent", "libuv")
+MODULE = ("htw", "htw-batch", "htw-vector", "htw-ring", "htw-table")
+KERNEL = ("timerfd", "posix", "io_uring")
+CALLOUTS = ("htw-kernel", "timer_list", "hrtimer")
+SYSTEMS = (*MODULE, *IN_PROCESS, *KERNEL, *CALLOUTS)
+MET = {True: "met", False: "**missed**"}
+NS = {"ns": 1, "us": 1000, "ms": 1000000}
+
+
+class Unknown(Exception):
+    """A mark that asks for something that is not there."""
+
+
+def code(system):
+    return f"`{system}`"
+
+
+def shown(value, decimals=0):
+    return f"{value:,.{decimals}f}"
+
+
+def markdown(head, rows):
+    rule = ["---"] + ["---:" if i else "---" for i in range(1, len(head))]
+    lines = [head, rule, *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+class Tables:
+    """The tables of one report."""
+
+    def __init__(self, report):
+        self.values = {(r["system"], r["op"], r["pending"]): r["value"] for r in report}
+        self.units = {(r["system"], r["op"], r["pending"]): r["unit"] for r in report}
+
+    def value(self, *key):
+        if key not in self.values:
+            raise Unknown(f"the report has no row {' '.join(map(str, key))}")
+        return self.values[key]
+
+    def cell(self, *key, decimals=0):
+        """A figure, or nothing where it was not measured."""
+        value = self.values.get(key)
+        return "" if value is None else shown(value, decimals)
+
+    def pendings(self, system, op):
+        return sorted(k[2] for k in self.values if k[:2] == (system, op))
+
+    def known(self, systems, op="add"):
+        for system in systems:
+            if not self.pendings(system, op):
+                raise Unknown(f"the report has no rows of {system} {op}")
+        return systems
+
+    def cost(self, *systems):
+        """Instructions for each operation and bytes of a timer, a million pending"""
+        rows = []
+        for s in self.known(systems or SYSTEMS):
+            count = max(c for c in self.pendings(s, "add") if c <= MILLION)
+            rows.append([code(s), f"{count:,}", *(self.cell(s, op, count) for op in OPERATIONS),
+                         self.cell(s, "memory", count)])
+        return markdown(["system", "pending", *OPERATIONS.values(), "bytes"], rows)
+
+    def growth(self, *systems):
+        """Instructions at the fewest and at the most pending timers"""
+        rows = []
+        systems = systems or ("htw", "htw-vector", "htw-ring", "htw-table", "libev", "libevent", "libuv",
+                              "timerfd", "io_uring")
+        for s in self.known(systems):
+            counts = self.pendings(s, "add")
+            few, many = counts[0], counts[-1]
+            rows.append([code(s), f"{few:,} → {many:,}",
+                         *(f"{self.cell(s, op, few)} → {self.cell(s, op, many)}" for op in OPERATIONS)])
+        return markdown(["system", "pending", *OPERATIONS.values()], rows)
+
+    def lazy(self):
+        """Moving a deadline later without a call, 65,536 connections: instructions for a re-arm"""
+        rows = [[f"{n:,}", *(shown(self.value(s, f"rearm-{n}-a-timeout", CONNECTIONS), 1)
+                             for s in ("htw-table", "libev"))] for n in (10, 100, 1000)]
+        return markdown(["re-arms for each timeout", "`htw-table`: a store",
+                         "`libev`: a store, looked at when the timer expires"], rows)
+
+    def workloads(self, *systems):
+        """Instructions for an operation of a workload"""
+        names = {"idle-connections": CONNECTIONS, "reconciliations": MILLION, "buffs": 100000}
+        systems = self.known(systems or ("htw-vector", "htw-table", "libev", "libevent", "libuv", "timerfd"),
+                             "idle-connections")
+        rows = [[code(s), *(self.cell(s, op, count) for op, count in names.items())] for s in systems]
+        return markdown(["system", *(f"`{n}`" for n in names)], rows)
+
+    def native(self):
+        """Timers of the kernel and of modules, at the machine's own speed, in ns"""
+        ops = {"add": "start", "rearm": "re-arm", "cancel": "stop"}
+        rows = [[code(s), f"{count:,}", *(shown(self.value(s, f"{op}-native", count)) for op in ops)]
+                for count in (1000, 4 * MILLION) for s in CALLOUTS]
+        return markdown(["system", "pending", *ops.values()], rows)
+
+    def lateness(self):
+        """From the deadline until the event is noted, and until the program has it, in us"""
+        series = (("htw-vector", "lateness", 100000, "100,000 in 10 s"),
+                  ("htw-vector", "lateness-delivered", 100000, "100,000 in 10 s, as read"),
+                  ("htw-vector", "lateness-bucket", MILLION, "a million in one bucket"),
+                  ("htw-vector", "lateness-bucket-delivered", MILLION, "a million in one bucket, as read"),
+                  ("timerfd", "lateness-delivered", 100000, "100,000 in 10 s, as read"))
+        points = ("p50", "p99", "p99.9", "max")
+        rows = [[code(s), what, *(shown(self.value(s, f"{op}-{p}", count) / 1000) for p in points)]
+                for s, op, count, what in series]
+        return markdown(["system", "timers", "median", "99%", "99.9%", "longest"], rows)
+
+    def burst(self):
+        """A million timers due on one tick"""
+        def get(op):
+            return self.value("htw-vector", f"burst-{op}", MILLION)
+        rows = [["longest stall of a task on that CPU", self.quantity(get("longest-stall"), "ns")],
+                ["longest callback", self.quantity(get("longest-callback"), "ns")],
+                ["callbacks", shown(get("callbacks"))],
+                ["instructions to read one event", shown(get("collect"))]]
+        return markdown(["a million timers due on one tick", "`htw-vector`"], rows)
+
+    def threads(self):
+        """The work of two threads on two CPUs, divided by that of one"""
+        rows = [["both on one descriptor", shown(self.value("htw-vector", "threads-one-fd", CONNECTIONS), 2)],
+                ["a descriptor each", shown(self.value("htw-vector", "threads-own-fds", CONNECTIONS), 2)],
+                ["work that shares nothing", shown(self.value("machine", "threads", CONNECTIONS), 2)]]
+        return markdown(["two threads", "work, compared with one thread"], rows)
+
+    def waiters(self):
+        """Context switches for each expiration, 64 processes waiting for one descriptor"""
+        rows = [[what, self.cell(s, "waiters-read", 64, decimals=1),
+                 self.cell(s, "waiters-epollexclusive", 64, decimals=1)]
+                for s, what in (("htw", "`/dev/htw`"), ("timerfd", "a timerfd"),
+                                ("pipe", "a pipe that one process writes to"))]
+        return markdown(["64 processes wait for", "in `read()`", "in `epoll_wait()`, `EPOLLEXCLUSIVE`"], rows)
+
+    def containment(self):
+        """What a task and other users lose beside users who take all they can get"""
+        rows = []
+        for name, what in re.findall(r'\.name = "(\w+)",\n\t*\.what = "([^"]+)"', LOADS.read_text()):
+            counts = self.pendings("htw-contain", f"{name}-loss")
+            if not counts:
+                raise Unknown(f"the report has no rows of the load {name}")
+            get = {op: self.value("htw-contain", f"{name}-{op}", counts[0])
+                   for op in ("loss-burst", "loss", "late", "late-read", "late-callout")}
+            rows.append([what, *(f"{shown(abs(get[op]), 1)}%" for op in ("loss-burst", "loss")),
+                         *(shown(get[op] / 1e6, 2) for op in ("late", "late-read", "late-callout"))])
+        return markdown(["load", "task's loss in the burst", "sustained", "late, ms", "as read, ms",
+                         "callouts late, ms"], rows)
+
+    def budgets(self):
+        """Each budget but those of containment, what htw takes of it, and whether it is met"""
+        rows, worst = [], {}
+        for what, key, relation, limit, peer in budgets.BUDGETS:
+            if key[0] == "htw-contain":
+                continue
+            value = self.value(*key)
+            beside = self.value(*peer) if peer else 1
+            met = value <= limit * beside if relation == "<=" else value >= limit * beside
+            if peer and peer[0] == key[0]:
+                # Growth: of each operation, show the system with the largest ratio.
+                worst[key[1]] = max(worst.get(key[1], (0,)), (value / beside, key[0], limit, met))
+                continue
+            of = f" ({'' if limit == 1 else f'{limit:g} of '}`{peer[0]}`)" if peer else ""
+            rows.append([what, self.quantity(value, self.units[key]),
+                         ("at least " if relation == ">=" else "") +
+                         self.quantity(limit * beside, self.units[key]) + of, MET[met]])
+        for op, (ratio, system, limit, met) in worst.items():
+            rows.append([f"growth of {OPERATIONS[op]} from 1,000 to 4,000,000 pending (the most: `{system}`)",
+                         shown(ratio, 2), shown(limit, 1), MET[met]])
+        return markdown(["budget", "htw", "limit", ""], rows)
+
+    @staticmethod
+    def quantity(value, unit):
+        if unit == "ns":
+            return f"{shown(value / 1e3)} us" if value < 1e6 else f"{value / 1e6:.4g} ms"
+        if value >= 50 or abs(value - round(value)) < 0.005:
+            return shown(value)
+        return f"{value:.3g}"
+
+    def figure(self, words):
+        """A single value, as the words of its mark ask for it."""
+        *key, last = words.split()
+        factor, decimals = 1, 0
+        if last in NS:
+            factor = NS[last]
+            last = key.pop()
+        if re.fullmatch(r"0\.0*1", last):
+            decimals = len(last) - 2
+            last = key.pop()
+        if len(key) != 2 or not last.isdigit():
+            raise Unknown(f"'= {words}' is not '= SYSTEM OPERATION PENDING [DECIMALS] [us|ms]'")
+        return shown(self.value(*key, int(last)) / factor, decimals)
+
+
+TABLES = ("cost", "growth", "lazy", "workloads", "lateness", "burst", "threads", "native", "waiters",
+          "containment", "budgets")
+TABLE = re.compile(r"(?P<mark>^<!-- table: (?P<words>[^\n]*?) -->\n).*?^<!-- table end -->$", re.S | re.M)
+FIGURE = re.compile(r"[\d,.]*\d(?P<mark><!-- = (?P<words>[^>]*?) -->)")
+
+
+def rewritten(text, tables):
+    """Return the text with all its tables and figures as they are in the report."""
+    found = 0
+
+    def table(m):
+        nonlocal found
+        found += 1
+        name, *arguments = m["words"].split()
+        if name not in TABLES:
+            raise Unknown(f"there is no table {name}")
+        return m["mark"] + getattr(tables, name)(*arguments) + "<!-- table end -->"
+
+    def figure(m):
+        nonlocal found
+        found += 1
+        return tables.figure(m["words"]) + m["mark"]
+
+    text = FIGURE.sub(figure, TABLE.sub(table, text))
+    marks = len(re.findall(r"<!-- (?:table:|=)", text))
+    if marks != found:
+        raise Unknown(f"{marks - found} marks without an end, or without a figure before them")
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="report documents that differ; change nothing")
+    parser.add_argument("--list", action="store_true", help="print all tables")
+    args = parser.parse_args()
+
+    tables = Tables(json.loads(REPORT.read_text()))
+    if args.list:
+        for name in TABLES:
+            print(f"{name}: {getattr(Tables, name).__doc__}\n\n{getattr(tables, name)()}")
+        return 0
+    wrong = 0
+    for path in DOCUMENTS:
+        name, text = path.relative_to(TOP), path.read_text()
+        try:
+            new = rewritten(text, tables)
+        except Unknown as problem:
+            print(f"{name}: {problem}")
+            wrong += 1
+            continue
+        if new != text:
+            if args.check:
+                wrong += 1
+                print(f"{name}: differs from docs/bench/report.json; run tools/bench/tables.py")
+            else:
+                path.write_text(new)
+                print(f"{name}: rewritten")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
