@@ -144,13 +144,13 @@ static void expire(unsigned int budget)
 		t->pending = false;
 		pending--;
 	}
-	if (list_empty(&wheel.due) && list_empty(&wheel.scan))
+	if (list_empty(&wheel.due) && list_empty(&wheel.overflow_scan))
 		mixed = false;
 	if (!pending)
 		disordered = false;
 	if (!budget)
 		return;
-	looking = !list_empty(&wheel.scan);
+	looking = !list_empty(&wheel.overflow_scan);
 	CHECK(looking || !first_due(now));
 	if (htw_wheel_cascade(&wheel, &budget) && !(looking && first_due(now))) {
 		wheel.next = htw_wheel_next(&wheel);
