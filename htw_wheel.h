@@ -22,8 +22,6 @@
 #include "lib/port.h"
 #endif
 
-#include "htw_list.h"
-
 #define HTW_WHEEL_MAX_LEVELS	8
 #define HTW_WHEEL_MAX_SLOTS	2048
 
@@ -128,6 +126,55 @@ u64 htw_wheel_next(const struct htw_wheel *w);
 bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **first);
 void htw_wheel_rewind(struct htw_wheel *w, u64 now);
 struct htw_node *htw_wheel_evict(struct htw_wheel *w);
+
+/*
+ * Lists on the hot path, without CONFIG_DEBUG_LIST's hardening: distributions enable
+ * it, and there each list_add_tail() and list_del() is a call of some 25 instructions,
+ * more than half of what moving a timer takes. (kernel/time/timer.c does not pay that
+ * either, as its hlists are not checked.) Debug kernels keep the checks.
+ */
+#if defined(CONFIG_PROVE_LOCKING) || defined(CONFIG_KASAN)
+#define HTW_DEBUG_LIST		true
+#else
+#define HTW_DEBUG_LIST		false
+#endif
+
+static inline void __htw_list_add(struct list_head *entry, struct list_head *head)
+{
+	struct list_head *first = head->next;
+
+	if (HTW_DEBUG_LIST) {
+		list_add(entry, head);
+		return;
+	}
+	entry->next = first;
+	entry->prev = head;
+	first->prev = entry;
+	WRITE_ONCE(head->next, entry);
+}
+
+static inline void __htw_list_add_tail(struct list_head *entry, struct list_head *head)
+{
+	struct list_head *last = head->prev;
+
+	if (HTW_DEBUG_LIST) {
+		list_add_tail(entry, head);
+		return;
+	}
+	entry->next = head;
+	entry->prev = last;
+	head->prev = entry;
+	WRITE_ONCE(last->next, entry);
+}
+
+/* Leaves the entry's own links stale, where list_del() poisons them. */
+static inline void __htw_list_del(struct list_head *entry)
+{
+	if (HTW_DEBUG_LIST)
+		list_del(entry);
+	else
+		__list_del(entry->prev, entry->next);
+}
 
 /* The level that a tick belongs to that has not come. */
 static inline struct htw_level *htw_wheel_level(struct htw_wheel *w, u64 expires)

@@ -43,7 +43,7 @@
 #include <trace/events/htw.h>
 
 #include "compat.h"
-#include "htw_list.h"
+#include "htw_wheel.h"
 #include "pacer.h"
 
 /* What a flow may use in a round, before it is another's turn. */

@@ -24,7 +24,6 @@
 #include <uapi/linux/htw.h>
 
 #include "base.h"
-#include "htw_list.h"
 #include "htw_wheel.h"
 
 struct htw_context;
