@@ -199,15 +199,50 @@ void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
 		htw_wheel_advance_ends(w);
 }
 
+/*
+ * Allocate the buckets of all levels in one piece, and their bitmaps behind them.
+ *
+ * Return: false if there is no memory.
+ */
+static bool htw_wheel_alloc_buckets(struct htw_wheel *w, gfp_t gfp, int node)
+{
+	struct list_head *buckets;
+	size_t rings = 0, longs = 0;
+	unsigned long *map;
+
+	for (unsigned int l = 0; l < w->levels; l++) {
+		rings += w->level[l].ring;
+		longs += BITS_TO_LONGS(w->level[l].ring);
+	}
+	buckets = kvmalloc_node(rings * sizeof(*buckets) + longs * sizeof(*map), gfp, node);
+	if (!buckets)
+		return false;
+	map = (unsigned long *)(buckets + rings);
+	memset(map, 0, longs * sizeof(*map));
+	for (size_t i = 0; i < rings; i++)
+		INIT_LIST_HEAD(&buckets[i]);
+	for (unsigned int l = 0; l < w->levels; l++) {
+		w->level[l].buckets = buckets;
+		w->level[l].occupied = map;
+		buckets += w->level[l].ring;
+		map += BITS_TO_LONGS(w->level[l].ring);
+	}
+	return true;
+}
+
 /**
- * htw_wheel_init() - makes an empty wheel
+ * htw_wheel_init() - initialize an empty wheel and allocate its buckets
  * @w: the wheel
  * @geo: its shape, which htw_geometry_check() has passed
  * @now: the tick to begin at: it and all before it have come
+ * @gfp: flags of the allocation
+ * @node: the NUMA node, or NUMA_NO_NODE
  *
- * The wheel has no buckets yet: see htw_wheel_install().
+ * Context: may sleep if @gfp may.
+ * Return: 0, and htw_wheel_destroy() frees the buckets; or -ENOMEM.
  */
-void htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now)
+int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now, gfp_t gfp,
+		   int node)
 {
 	u64 span = 1;
 
@@ -238,109 +273,20 @@ void htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now
 		.last = HTW_NEVER,
 		.end = HTW_NEVER,
 	};
+	if (!htw_wheel_alloc_buckets(w, gfp, node))
+		return -ENOMEM;
 	htw_wheel_set_cursor(w, now + 1);
+	return 0;
 }
 
 /**
- * htw_wheel_destroy() - frees the buckets of a wheel
+ * htw_wheel_destroy() - free the buckets of a wheel
  * @w: the wheel, which holds no node any more
  */
 void htw_wheel_destroy(struct htw_wheel *w)
 {
 	WARN_ON(w->pending);
-	for (unsigned int l = 0; l < w->levels; l++)
-		htw_level_free(w->level[l].buckets);
-}
-
-/**
- * htw_wheel_level_for() - how many levels must be installed for a tick
- * @w: the wheel
- * @expires: the tick
- *
- * The answer only becomes smaller as time goes on, so levels installed for it
- * suffice later as well.
- *
- * Return: that many, counted from the finest; at least 1.
- */
-unsigned int htw_wheel_level_for(struct htw_wheel *w, u64 expires)
-{
-	return min_t(unsigned int, htw_wheel_level(w, expires) - w->level + 1, w->levels);
-}
-
-/**
- * htw_level_alloc() - makes the buckets of a level, for htw_wheel_install()
- * @w: the wheel; only what never changes is read, no lock is needed
- * @level: which level
- * @gfp: flags of the allocation
- * @node: the NUMA node, or NUMA_NO_NODE
- *
- * Context: may sleep if @gfp may.
- * Return: the buckets, their bitmap behind them, or NULL.
- */
-struct list_head *htw_level_alloc(const struct htw_wheel *w, unsigned int level,
-				  gfp_t gfp, int node)
-{
-	const u32 ring = w->level[level].ring;
-	struct list_head *buckets;
-
-	buckets = kvmalloc_node(ring * sizeof(*buckets) +
-				BITS_TO_LONGS(ring) * sizeof(long), gfp, node);
-	if (!buckets)
-		return NULL;
-	for (u32 i = 0; i < ring; i++)
-		INIT_LIST_HEAD(&buckets[i]);
-	bitmap_zero((unsigned long *)(buckets + ring), ring);
-	return buckets;
-}
-
-/**
- * htw_level_free() - frees what htw_level_alloc() made and no wheel has
- * @buckets: the buckets, or NULL
- */
-void htw_level_free(struct list_head *buckets)
-{
-	kvfree(buckets);
-}
-
-/**
- * htw_wheel_install() - gives a level its buckets
- * @w: the wheel
- * @level: which level; all finer ones have theirs
- * @buckets: from htw_level_alloc()
- *
- * Return: false if the level had buckets already; @buckets stay the caller's.
- */
-bool htw_wheel_install(struct htw_wheel *w, unsigned int level,
-		       struct list_head *buckets)
-{
-	struct htw_level *lev = &w->level[level];
-
-	if (lev->buckets)
-		return false;
-	lev->occupied = (unsigned long *)(buckets + lev->ring);
-	lev->buckets = buckets;
-	return true;
-}
-
-/**
- * htw_wheel_install_all() - gives a wheel that nobody else sees all its buckets
- * @w: the wheel
- * @gfp: flags of the allocation
- * @node: the NUMA node, or NUMA_NO_NODE
- *
- * Context: may sleep if @gfp may.
- * Return: 0, or -ENOMEM; what was made is then freed by htw_wheel_destroy().
- */
-int htw_wheel_install_all(struct htw_wheel *w, gfp_t gfp, int node)
-{
-	for (unsigned int l = 0; l < w->levels; l++) {
-		struct list_head *buckets = htw_level_alloc(w, l, gfp, node);
-
-		if (!buckets)
-			return -ENOMEM;
-		htw_wheel_install(w, l, buckets);
-	}
-	return 0;
+	kvfree(w->level[0].buckets);	/* those of all levels */
 }
 
 /*
@@ -594,12 +540,9 @@ static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int 
 {
 	struct htw_level *up = &w->level[l + 1];
 	const u32 index = htw_ring_index(w, up, htw_slot(w, up, w->level[l].end));
-	struct list_head *bucket, *entry;
+	struct list_head *bucket = &up->buckets[index], *entry;
 	unsigned int left = *budget;
 
-	if (!up->buckets)	/* not installed, so nothing is there */
-		return true;
-	bucket = &up->buckets[index];
 	if (likely(w->level[l].mask))
 		entry = htw_bucket_cascade(w, l, bucket, &left, true);
 	else
@@ -763,19 +706,6 @@ struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *bu
 			return NULL;
 	}
 	return NULL;
-}
-
-/**
- * htw_wheel_took() - the owner has taken nodes that were due
- * @w: the wheel
- * @count: how many nodes it has taken off the front of @w->due
- *
- * That is the same as to call htw_wheel_expire() so many times, once it has
- * returned a node and while more are due.
- */
-void htw_wheel_took(struct htw_wheel *w, unsigned int count)
-{
-	w->pending -= count;
 }
 
 /**

@@ -44,7 +44,7 @@ struct htw_geometry {
  * @last: @end - 1, the last tick that goes here
  * @end: first tick that does not go here yet; a multiple of the span of the
  *	slots of the next level
- * @buckets: a ring of @ring buckets; NULL until htw_wheel_install()
+ * @buckets: a ring of @ring buckets
  * @mask: @ring - 1 where shifts and masks find the bucket, else zero
  * @shift: log2 of @span where all spans are powers of two
  * @used: how many buckets hold a node
@@ -99,16 +99,9 @@ struct htw_wheel {
 
 int htw_geometry_check(const struct htw_geometry *geo, const char **why);
 
-void htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now);
+int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now, gfp_t gfp,
+		   int node);
 void htw_wheel_destroy(struct htw_wheel *w);
-
-unsigned int htw_wheel_level_for(struct htw_wheel *w, u64 expires);
-struct list_head *htw_level_alloc(const struct htw_wheel *w, unsigned int level,
-				  gfp_t gfp, int node);
-void htw_level_free(struct list_head *buckets);
-bool htw_wheel_install(struct htw_wheel *w, unsigned int level,
-		       struct list_head *buckets);
-int htw_wheel_install_all(struct htw_wheel *w, gfp_t gfp, int node);
 
 bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n);
 struct list_head *htw_wheel_at_cursor(struct htw_wheel *w);
@@ -120,7 +113,6 @@ void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor);
 bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires);
 u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last);
 struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *budget);
-void htw_wheel_took(struct htw_wheel *w, unsigned int count);
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget);
 u64 htw_wheel_next(const struct htw_wheel *w);
 bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **first);

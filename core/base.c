@@ -342,9 +342,8 @@ static struct htw_base *htw_base_alloc(struct htw_user *user, enum htw_clock clo
 	if (clock != HTW_BASE_MANUAL)
 		hrtimer_setup(&base->hrtimer, htw_base_callback, htw_clock_ids[clock],
 			      HRTIMER_MODE_ABS_SOFT);
-	htw_wheel_init(&base->wheel, geo, htw_tick(base, htw_base_now(base)));
-	if (htw_wheel_install_all(&base->wheel, gfp, node)) {
-		htw_base_destroy(base);
+	if (htw_wheel_init(&base->wheel, geo, htw_tick(base, htw_base_now(base)), gfp, node)) {
+		kfree(base);
 		return NULL;
 	}
 	return base;

@@ -388,9 +388,8 @@ static bool htw_expire_some(struct htw_base *base, struct htw_delivery *delivery
 	while (delivery->contexts <= HTW_DELIVERY_CONTEXTS) {
 		/* What is due is mostly alike, and delivered without a look at the wheel. */
 		if (likely(!was_set_back))
-			htw_wheel_took(&base->wheel,
-				       htw_deliver_batch(delivery, &base->wheel.due, now,
-							 &budget));
+			base->wheel.pending -= htw_deliver_batch(delivery, &base->wheel.due,
+								 now, &budget);
 		n = htw_wheel_expire(&base->wheel, htw_tick(base, now), &budget);
 		if (!n)
 			break;

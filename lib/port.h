@@ -164,11 +164,6 @@ static inline bool is_power_of_2(u64 x)
 	return x && !(x & (x - 1));
 }
 
-static inline void bitmap_zero(unsigned long *map, unsigned int bits)
-{
-	memset(map, 0, BITS_TO_LONGS(bits) * sizeof(*map));
-}
-
 static inline bool __test_and_set_bit(unsigned int bit, unsigned long *map)
 {
 	unsigned long *word = &map[bit / BITS_PER_LONG];

@@ -988,7 +988,7 @@ static unsigned int read_plain(struct process *p, struct htw_event *events, unsi
 	p->free = free;
 	due->next = entry;
 	entry->prev = due;
-	htw_wheel_took(&p->wheel, got);
+	p->wheel.pending -= got;
 	p->nr_timers -= got;
 	return got;
 }
@@ -1427,9 +1427,10 @@ int htw_process_open(struct htw **htw, const struct htw_setup *setup)
 			-1, 0);
 	if (p->slots == MAP_FAILED)
 		goto free_handle;
-	htw_wheel_init(&p->wheel, &p->geometry, read_clock(p) / p->tick_ns);
-	if (htw_wheel_install_all(&p->wheel, GFP_KERNEL, NUMA_NO_NODE))
-		goto free_wheel;
+	ret = htw_wheel_init(&p->wheel, &p->geometry, read_clock(p) / p->tick_ns, GFP_KERNEL,
+			     NUMA_NO_NODE);
+	if (ret)
+		goto unmap;
 	p->htw.fd = timerfd_create(p->clock == HTW_CLOCK_MANUAL ? CLOCK_MONOTONIC : p->clock,
 				   TFD_NONBLOCK | TFD_CLOEXEC);
 	if (p->htw.fd < 0) {
@@ -1446,6 +1447,7 @@ close_fd:
 	close(p->htw.fd);
 free_wheel:
 	htw_wheel_destroy(&p->wheel);
+unmap:
 	munmap(p->slots, p->reserved);
 free_handle:
 	free(p);

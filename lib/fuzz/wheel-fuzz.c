@@ -297,8 +297,7 @@ static void run(const u8 *data, size_t size)
 	mixed = false;
 	disordered = false;
 	now = number(&in, 48);
-	htw_wheel_init(&wheel, &geo, now);
-	if (htw_wheel_install_all(&wheel, GFP_KERNEL, NUMA_NO_NODE))
+	if (htw_wheel_init(&wheel, &geo, now, GFP_KERNEL, NUMA_NO_NODE))
 		abort();
 	while (in.at < in.size)
 		operation(&in);

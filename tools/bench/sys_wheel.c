@@ -27,8 +27,7 @@ static uint64_t tick_up(uint64_t ns)
 
 static void wheel_open(struct bench *b)
 {
-	htw_wheel_init(&wheel, &geometry, now_ns() / MSEC);
-	if (htw_wheel_install_all(&wheel, GFP_KERNEL, NUMA_NO_NODE))
+	if (htw_wheel_init(&wheel, &geometry, now_ns() / MSEC, GFP_KERNEL, NUMA_NO_NODE))
 		die("wheel: no memory");
 	nodes = allocate(b->pending, sizeof(*nodes));
 }
