@@ -677,15 +677,39 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	return w->cursor < lev->end || htw_wheel_cascade_to(w, 0, budget);
 }
 
+static inline bool __htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget)
+{
+	while (*budget) {
+		if (!list_empty(&w->due))
+			return true;
+		if (w->cursor > now || !htw_wheel_step(w, now, budget))
+			return false;
+	}
+	return false;
+}
+
 /**
- * htw_wheel_expire() - PER_TICK_BOOKKEEPING: takes out the next node that is due
+ * htw_wheel_collect_due() - PER_TICK_BOOKKEEPING: fill the list of due nodes
  * @w: the wheel
- * @now: the present tick; not before that of any call before
- * @budget: how many nodes may be taken out or looked at; what was used is
- *	taken off
+ * @now: the present tick; not before that of any earlier call
+ * @budget: how many nodes may be looked at; what was used is taken off
  *
- * Nodes come in the order of their ticks, those of one tick in the order in
- * which they were started. None comes before its tick.
+ * The owner takes nodes off the front of &htw_wheel.due, and their number off
+ * &htw_wheel.pending. They are in the order of their ticks, those of one tick in the order in
+ * which they were started. None is there before its tick.
+ *
+ * Return: true if a node is due and the budget is not used up.
+ */
+bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget)
+{
+	return __htw_wheel_collect_due(w, now, budget);
+}
+
+/**
+ * htw_wheel_expire() - take out the next node that is due
+ * @w: the wheel
+ * @now: as for htw_wheel_collect_due()
+ * @budget: how many nodes may be taken out or looked at; what was used is taken off
  *
  * Return: the node, whose &htw_node.list is no longer the wheel's; NULL when
  * none is due or the budget is used up.
@@ -694,18 +718,13 @@ struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *bu
 {
 	struct htw_node *n;
 
-	while (*budget) {
-		n = list_first_entry_or_null(&w->due, struct htw_node, list);
-		if (n) {
-			--*budget;
-			w->pending--;
-			__htw_list_del(&n->list);
-			return n;
-		}
-		if (w->cursor > now || !htw_wheel_step(w, now, budget))
-			return NULL;
-	}
-	return NULL;
+	if (!__htw_wheel_collect_due(w, now, budget))
+		return NULL;
+	n = list_first_entry(&w->due, struct htw_node, list);
+	--*budget;
+	w->pending--;
+	__htw_list_del(&n->list);
+	return n;
 }
 
 /**

@@ -112,6 +112,7 @@ void htw_level_emptied(struct htw_wheel *w, const struct list_head *list);
 void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor);
 bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires);
 u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last);
+bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget);
 struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *budget);
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget);
 u64 htw_wheel_next(const struct htw_wheel *w);

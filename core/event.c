@@ -88,3 +88,31 @@ void htw_context_consumed(struct htw_context *ctx, u32 freed)
 	htw_slots_count_freed(ctx, freed);
 	htw_user_uncharge(ctx->user, freed);
 }
+
+/**
+ * htw_event_move_to_ring() - move events from the queue into the ring
+ * @ctx: the context, whose lock is held
+ * @ring: its ring
+ * @max: how many at most
+ * @now: the context's time, in ns
+ * @freed: incremented for each timer that was freed
+ * @rearm: where to put timers that are to be started again, by the caller
+ *
+ * Return: how many were moved.
+ */
+u32 htw_event_move_to_ring(struct htw_context *ctx, struct htw_event_ring *ring, u32 max, u64 now,
+			   u32 *freed, struct list_head *rearm)
+{
+	const u32 count = min3(max, ctx->nr_expired, htw_ring_room(ring));
+
+	for (u32 i = 0; i < count; i++) {
+		struct htw_timer *t = list_first_entry(&ctx->expired, struct htw_timer, node.list);
+
+		htw_event_report(htw_ring_next(ring), ctx, t, now);
+		list_del(&t->node.list);
+		if (htw_timer_consume(ctx, t, now, freed))
+			list_add_tail(&t->node.list, rearm);
+	}
+	ctx->nr_expired -= count;
+	return count;
+}

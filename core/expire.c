@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The queue of expirations: filled in softirq, emptied by readers
+ * Delivery: from the wheel to where a program reads
  *
- * Where the program has mapped a ring, an expiration goes straight there if
- * there is room and nothing waits: then it has been read, as far as the timer is
- * concerned. Else it waits in the queue, so that none is lost and none overtakes
- * another; what waits is moved into the ring by whoever comes first of poll(),
- * HTW_FLUSH and the next expirations.
+ * While a ring is mapped, has room and no event is queued, expired timers go straight into
+ * the ring, and the timer's expiration counts as read. Otherwise the timer is put on its
+ * context's queue, so that no event is lost or overtakes another. Queued events are moved into the ring
+ * by poll(), HTW_FLUSH and later expirations.
+ *
+ * Timers are taken from the front of the wheel's list of due nodes. Neighbours that belong to
+ * one context change lists together, by one cut and one splice.
  */
 
 #include <linux/prefetch.h>
@@ -14,15 +16,15 @@
 
 #include <trace/events/htw.h>
 
-#include "clock_sets.h"
 #include "event.h"
 #include "expire.h"
+#include "slots.h"
 #include "wake.h"
 
-/* Timers that HTW_ADVANCE deals with in one go under the lock. */
+/* Timers that HTW_ADVANCE handles before it drops the base's lock. */
 #define HTW_ADVANCE_UNITS	128u
-/* Contexts that are delivered to in one go: each costs as much as some timers. */
-#define HTW_DELIVERY_CONTEXTS		8u
+/* Contexts delivered to in one turn: switching costs as much as several timers. */
+#define HTW_DELIVERY_CONTEXTS	8u
 /*
  * Queued events that each new expiration moves into the ring: two, so that the backlog
  * shrinks, with bounded work in softirq.
@@ -30,9 +32,9 @@
 #define HTW_DELIVER_MOVES	2u
 
 /**
- * htw_delivery_begin() - begins a run of expirations
- * @d: the run
- * @base: the base that they come from
+ * htw_delivery_begin() - begin a delivery
+ * @d: the delivery
+ * @base: the base that the timers come from, or NULL
  */
 void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base)
 {
@@ -54,12 +56,7 @@ static void htw_delivery_queue_wake(struct htw_delivery *d, struct htw_context *
 	d->wake = ctx;
 }
 
-/*
- * htw_delivery_leave() - drops the lock of the context that was delivered to
- * @d: the run, which can go on
- *
- * Context: the lock of the base is held.
- */
+/* Publish what was delivered to the current context, if any, and drop its lock. */
 static void htw_delivery_leave(struct htw_delivery *d)
 {
 	struct htw_context *ctx = d->context;
@@ -78,7 +75,7 @@ static void htw_delivery_leave(struct htw_delivery *d)
 	d->context = NULL;
 }
 
-/* Goes over to another context. */
+/* Lock another context and deliver to it from now on. */
 static void htw_delivery_switch(struct htw_delivery *d, struct htw_context *ctx)
 {
 	struct htw_event_ring *ring;
@@ -93,17 +90,19 @@ static void htw_delivery_switch(struct htw_delivery *d, struct htw_context *ctx)
 	d->freed = 0;
 }
 
-/* How late a timer is, and that it has expired. */
+/* Account the expiration of a timer: lateness and tracepoint. */
 static __always_inline void htw_delivery_account(struct htw_delivery *d, const struct htw_timer *t,
 						 u64 fired)
 {
 	d->base->late[min_t(u32, fls64((fired - t->deadline) >> 10), HTW_LATE_BUCKETS - 1)]++;
-	trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, fired);
+	/* Tested first: the compiler computes the arguments of a disabled tracepoint. */
+	if (trace_htw_expire_enabled())
+		trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, fired);
 }
 
 /*
- * Arms a timer on the base that is delivered from, whose lock is held. Its deadline is
- * ahead of the present, or the base comes back for it.
+ * Start a timer on the base that is delivered from, whichever base it was on before: that
+ * lock is held. It cannot come back in this turn, since its deadline is in the future.
  */
 static void htw_delivery_arm(struct htw_delivery *d, struct htw_context *ctx,
 			     struct htw_timer *t)
@@ -111,153 +110,99 @@ static void htw_delivery_arm(struct htw_delivery *d, struct htw_context *ctx,
 	htw_timer_start(d->base, t, htw_context_to_host(ctx, t->deadline), htw_timer_slack(t), 0);
 }
 
-/*
- * Puts a timer's expiration into the ring, where there is room. One that goes on
- * is armed on the base that is delivered from, whichever it was on: that lock is
- * held. Its next deadline is ahead of @now, so it does not come back in this run.
- */
-static void htw_deliver_to_ring(struct htw_delivery *d, struct htw_timer *t, u64 now)
-{
-	struct htw_context *ctx = d->context;
-	struct htw_event *ev = htw_ring_next(ctx->ring);
-
-	htw_event_report(ev, ctx, t, htw_context_from_host(ctx, now));
-	if (htw_timer_consume(ctx, t, htw_context_from_host(ctx, now), &d->freed))
-		htw_delivery_arm(d, ctx, t);
-}
-
-/*
- * Queues a timer's expiration. Where a ring has become able to take some, it
- * takes two: so the queue becomes shorter, and nobody decides how long this takes.
- */
-static void htw_deliver_to_queue(struct htw_delivery *d, struct htw_timer *t, u64 now)
-{
-	struct htw_context *ctx = d->context;
-	struct htw_event_ring *ring = htw_context_open_ring(ctx);
-	u32 room;
-
-	__htw_list_add_tail(&t->node.list, &ctx->expired);
-	ctx->nr_expired++;
-	WRITE_ONCE(t->node.state, HTW_EXPIRED);
-	if (!ring)
-		return;
-	room = htw_ring_room(ring);
-	for (u32 i = 0; i < HTW_DELIVER_MOVES && room && ctx->nr_expired; i++) {
-		t = list_first_entry(&ctx->expired, struct htw_timer, node.list);
-		list_del(&t->node.list);
-		ctx->nr_expired--;
-		room--;
-		htw_deliver_to_ring(d, t, now);
-	}
-	d->room = ctx->nr_expired ? 0 : room;
-}
-
-/*
- * A timer's deadline has come: does its word in the table of deadlines say later,
- * or not at all? This is the one look at it, so what is stored from now on comes
- * too late. A timer is put back at a later tick than the present one, so it costs
- * one move a tick at the most, however fast the program stores.
- *
- * Return: true if it does not expire now.
- */
-static bool htw_deliver_defer(struct htw_delivery *d, struct htw_context *ctx,
-			      struct htw_timer *t, u64 now)
-{
-	const u64 word = htw_timer_override(t);
-
-	if (word <= t->deadline)
-		return false;
-	if (word == HTW_DISARMED) {
-		if (d->context != ctx)
-			htw_delivery_switch(d, ctx);
-		WRITE_ONCE(t->node.state, HTW_IDLE);
-		return true;
-	}
-	t->deadline = word;
-	if (word <= htw_context_from_host(ctx, now))
-		return false;
-	trace_htw_mod(htw_timer_id(t), t->cookie, t->deadline, t->interval);
-	htw_delivery_arm(d, ctx, t);
-	return true;
-}
-
-/*
- * htw_deliver_put_back() - puts a timer back whose deadline is still to come
- * @d: the run
- * @n: the timer's node, just out of its wheel
- * @now: the base's time, in ns
- *
- * That is so where CLOCK_REALTIME was set back after the timer had been started for
- * a deadline that had come then, and so for a tick that had come: the deadline may be
- * later than that tick.
- *
- * Context: as for htw_deliver().
- * Return: true if the timer is in its wheel again.
- */
-static bool htw_deliver_put_back(struct htw_delivery *d, struct htw_node *n, u64 now)
-{
-	struct htw_timer *t = container_of(n, struct htw_timer, node);
-	struct htw_context *ctx = htw_timer_page(t)->ctx;
-
-	if (htw_context_to_host(ctx, t->deadline) <= now)
-		return false;
-	htw_delivery_arm(d, ctx, t);
-	return true;
-}
-
-/*
- * htw_deliver() - EXPIRY_PROCESSING: puts an expired timer where it is read
- * @d: the run
- * @n: the timer's node, just out of its wheel
- * @now: the base's time at which it fired, in ns; not before its deadline
- *
- * Context: the lock of the node's base is held, bottom halves are off.
- */
-static void htw_deliver(struct htw_delivery *d, struct htw_node *n, u64 now)
-{
-	struct htw_timer *t = container_of(n, struct htw_timer, node);
-	struct htw_context *ctx = htw_timer_page(t)->ctx;
-
-	if (unlikely(READ_ONCE(ctx->table)) && htw_deliver_defer(d, ctx, t, now))
-		return;
-	if (d->context != ctx)
-		htw_delivery_switch(d, ctx);
-	n->fired = htw_context_from_host(ctx, now);
-	htw_delivery_account(d, t, n->fired);
-	d->expired++;
-	if (d->room) {
-		d->room--;
-		htw_deliver_to_ring(d, t, now);
-	} else {
-		htw_deliver_to_queue(d, t, now);
-	}
-}
-
 static bool htw_timer_belongs_to(const struct htw_timer *t, const struct htw_context *ctx)
 {
 	return likely(htw_timer_page(t)->ctx == ctx);
 }
 
-/* From the front of @due into the ring, while they are plain. */
-static u32 htw_deliver_batch_to_ring(struct htw_delivery *d, struct list_head *due, u64 fired,
-				     u32 max)
+/* Take a timer off the list of due nodes if it does not expire now. */
+static bool htw_deliver_defer_one(struct htw_delivery *d, struct htw_timer *t, u64 now)
+{
+	struct htw_context *ctx = d->context;
+	const u64 override = htw_context_override(ctx, t);
+
+	if (override == HTW_DISARMED) {
+		list_del(&t->node.list);
+		WRITE_ONCE(t->node.state, HTW_IDLE);
+		return true;
+	}
+	if (override > t->deadline) {
+		t->deadline = override;
+		trace_htw_mod(htw_timer_id(t), t->cookie, t->deadline, t->interval);
+	}
+	if (t->deadline <= htw_context_from_host(ctx, now))
+		return false;
+	list_del(&t->node.list);
+	htw_delivery_arm(d, ctx, t);
+	return true;
+}
+
+/*
+ * Look at up to @max timers at the front of @due and take those off that do not expire now:
+ *
+ * - Their override in the table of deadlines names a later time, or disarms them. A store that
+ *   comes after the timer was delivered has no effect on that expiration. The timer goes back
+ *   into a later tick, so it is moved once a tick at most, however often the program stores.
+ * - They were started for a tick that had come, and CLOCK_REALTIME has been set back since.
+ *
+ * Return: how many timers were taken off.
+ */
+static u32 htw_deliver_defer(struct htw_delivery *d, struct list_head *due, u64 now, u32 max)
+{
+	struct htw_timer *t, *next;
+	u32 seen = 0, deferred = 0;
+
+	list_for_each_entry_safe(t, next, due, node.list) {
+		if (seen++ == max || !htw_timer_belongs_to(t, d->context))
+			break;
+		deferred += htw_deliver_defer_one(d, t, now);
+	}
+	return deferred;
+}
+
+/* Fill in @ev for a timer that is not plain, which may have to be started again. */
+static noinline void htw_deliver_special(struct htw_delivery *d, struct htw_timer *t, u64 fired,
+					 struct htw_event *ev)
+{
+	list_del(&t->node.list);
+	t->node.fired = fired;
+	htw_event_report(ev, d->context, t, fired);
+	if (htw_timer_consume(d->context, t, fired, &d->freed))
+		htw_delivery_arm(d, d->context, t);
+}
+
+/*
+ * Deliver up to @max timers from the front of @due to the context's ring, which has room for
+ * them. Plain timers end there: they stay linked and go to the free list together.
+ *
+ * Return: how many timers were delivered.
+ */
+static u32 htw_deliver_to_ring(struct htw_delivery *d, struct list_head *due, u64 fired, u32 max)
 {
 	struct htw_context *ctx = d->context;
 	struct htw_event_ring *ring = ctx->ring;
 	const u32 mask = ring->entries - 1;
+	const bool table = ctx->table;
 	struct list_head *last = due;
 	u32 tail = ring->tail;
+	u32 count, special = 0;
 	LIST_HEAD(over);
-	u32 count;
 
 	for (count = 0; count < max && last->next != due; count++) {
 		struct htw_timer *t = list_entry(last->next, struct htw_timer, node.list);
+		struct htw_event *ev = &ring->events[tail & mask];
 
-		if (!htw_timer_belongs_to(t, ctx) || unlikely(!htw_timer_is_plain(t)))
+		if (!htw_timer_belongs_to(t, ctx))
 			break;
 		prefetchw(t->node.list.next);
 		htw_delivery_account(d, t, fired);
-		htw_event_fill(&ring->events[tail++ & mask], t, fired, 0, 0);
+		tail++;
+		if (unlikely(table || !htw_timer_is_plain(t))) {
+			htw_deliver_special(d, t, fired, ev);
+			special++;
+			continue;
+		}
+		htw_event_fill(ev, t, fired, 0, 0);
 		if (likely(htw_timer_end_id(t)))
 			last = &t->node.list;
 		else
@@ -266,14 +211,17 @@ static u32 htw_deliver_batch_to_ring(struct htw_delivery *d, struct list_head *d
 	ring->tail = tail;
 	list_cut_position(&over, due, last);
 	list_splice(&over, htw_slots_free_list(ctx));
+	d->freed += count - special;
 	d->room -= count;
-	d->freed += count;
 	return count;
 }
 
-/* From the front of @due to the end of the queue. */
-static u32 htw_deliver_batch_to_queue(struct htw_delivery *d, struct list_head *due, u64 fired,
-				      u32 max)
+/*
+ * Deliver up to @max timers from the front of @due to the end of the context's queue.
+ *
+ * Return: how many timers were delivered.
+ */
+static u32 htw_deliver_to_queue(struct htw_delivery *d, struct list_head *due, u64 fired, u32 max)
 {
 	struct htw_context *ctx = d->context;
 	struct list_head *last = due;
@@ -297,55 +245,58 @@ static u32 htw_deliver_batch_to_queue(struct htw_delivery *d, struct list_head *
 	return count;
 }
 
-/*
- * htw_deliver_batch() - delivers timers that need nothing but to be delivered
- * @d: the run
- * @due: nodes of one wheel whose ticks have come, in order
- * @now: as for htw_deliver()
- * @budget: how many may be taken; what was used is taken off
- *
- * From the front of the list, as long as they are of one context and there is
- * room for them: together they change hands by one cut and one splice. Those that
- * need more are for htw_deliver().
- *
- * Context: as for htw_deliver().
- * Return: how many were taken off @due.
- */
-static u32 htw_deliver_batch(struct htw_delivery *d, struct list_head *due, u64 now,
-			     unsigned int *budget)
+/* Move up to @max queued events into the ring, if that is mapped and has room again. */
+static void htw_delivery_refill_ring(struct htw_delivery *d, u64 fired, u32 max)
 {
-	const struct htw_timer *t = list_first_entry(due, struct htw_timer, node.list);
-	struct htw_context *ctx;
-	u32 count = 0;
+	struct htw_context *ctx = d->context;
+	struct htw_event_ring *ring = htw_context_open_ring(ctx);
+	LIST_HEAD(rearm);
+
+	if (!ring)
+		return;
+	htw_event_move_to_ring(ctx, ring, max, fired, &d->freed, &rearm);
+	while (!list_empty(&rearm))
+		htw_delivery_arm(d, ctx, htw_timer_pop(&rearm));
+	d->room = ctx->nr_expired ? 0 : htw_ring_room(ring);
+}
+
+/*
+ * EXPIRY_PROCESSING: deliver up to @max timers from the front of @due, all of one context and
+ * all to the ring or all to the queue. @now is the base's time in ns; with @was_set_back some
+ * of the timers may be due later than that.
+ *
+ * Return: how many timers were taken off @due, at least one.
+ */
+static u32 htw_deliver(struct htw_delivery *d, struct list_head *due, u64 now, bool was_set_back,
+		       u32 max)
+{
+	struct htw_timer *first = list_first_entry(due, struct htw_timer, node.list);
+	struct htw_context *ctx = htw_timer_page(first)->ctx;
+	u32 deferred = 0, count;
 	u64 fired;
 
-	if (!*budget || list_empty(due))
-		return 0;
-	ctx = htw_timer_page(t)->ctx;
-	if (unlikely(READ_ONCE(ctx->table)))
-		return 0;
 	if (d->context != ctx)
 		htw_delivery_switch(d, ctx);
 	fired = htw_context_from_host(ctx, now);
-	if (unlikely(ctx->table))	/* just now */
-		count = 0;
-	else if (d->room)
-		count = htw_deliver_batch_to_ring(d, due, fired, min(*budget, d->room));
-	else if (!htw_context_open_ring(ctx))
-		count = htw_deliver_batch_to_queue(d, due, fired, *budget);
+	if (unlikely(ctx->table || was_set_back))
+		deferred = htw_deliver_defer(d, due, now, max);
+	if (d->room) {
+		count = htw_deliver_to_ring(d, due, fired, min(max - deferred, d->room));
+	} else {
+		count = htw_deliver_to_queue(d, due, fired, max - deferred);
+		htw_delivery_refill_ring(d, fired, HTW_DELIVER_MOVES * count);
+	}
 	d->expired += count;
-	*budget -= count;
-	return count;
+	return deferred + count;
 }
 
 /**
- * htw_deliver_clock_set() - queues a timer that expires because CLOCK_REALTIME
- * was set
- * @d: the run, which has no context's lock
- * @t: the timer, in no wheel and on no list; the lock of its context is held
- * @now: the context's time, in ns; may be before the timer's deadline
+ * htw_deliver_clock_set() - queue a timer that expires because CLOCK_REALTIME was set
+ * @d: the delivery, which holds no context's lock
+ * @t: the timer, in no wheel and on no list
+ * @now: the context's time in ns; may be before the timer's deadline
  *
- * Context: bottom halves are off.
+ * Context: bottom halves are off, the lock of the timer's context is held.
  */
 void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t, u64 now)
 {
@@ -358,24 +309,24 @@ void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t, u64 now)
 	ctx->nr_expired++;
 	d->expired++;
 	WRITE_ONCE(t->node.state, HTW_EXPIRED);
-	/* A ring takes it when it is looked at: all but this is seldom enough. */
+	/* Events of this kind are rare: leave it to poll() and HTW_FLUSH to move them. */
 	if (ring)
 		htw_ring_publish(ring, ctx->nr_expired);
 	htw_delivery_queue_wake(d, ctx);
 }
 
 /*
- * Delivers what is due, then moves down what will be: @budget nodes, and to
- * %HTW_DELIVERY_CONTEXTS contexts, at the most.
+ * Deliver what is due, then cascade: at most @budget nodes, to some HTW_DELIVERY_CONTEXTS
+ * contexts.
  *
  * Return: true if nothing is left to do now.
  */
 static bool htw_expire_some(struct htw_base *base, struct htw_delivery *delivery,
 			    unsigned int budget)
 {
-	const u64 cascades = base->wheel.cascades;
+	struct htw_wheel *w = &base->wheel;
+	const u64 cascades = w->cascades;
 	u64 now = htw_base_now(base);
-	struct htw_node *n;
 	bool was_set_back;
 	bool done;
 
@@ -383,34 +334,30 @@ static bool htw_expire_some(struct htw_base *base, struct htw_delivery *delivery
 
 	if (base->clock == HTW_BASE_REALTIME)
 		now = htw_base_check_clock(base, now);
-	/* Since a node was started that was due then, and may not be now. */
+	/* Nodes that were due when they were started may be due later now. */
 	was_set_back = now < base->due_ns;
-	while (delivery->contexts <= HTW_DELIVERY_CONTEXTS) {
-		/* What is due is mostly alike, and delivered without a look at the wheel. */
-		if (likely(!was_set_back))
-			base->wheel.pending -= htw_deliver_batch(delivery, &base->wheel.due,
-								 now, &budget);
-		n = htw_wheel_expire(&base->wheel, htw_tick(base, now), &budget);
-		if (!n)
-			break;
-		if (likely(!was_set_back) || !htw_deliver_put_back(delivery, n, now))
-			htw_deliver(delivery, n, now);
+	while (delivery->contexts <= HTW_DELIVERY_CONTEXTS &&
+	       htw_wheel_collect_due(w, htw_tick(base, now), &budget)) {
+		const u32 taken = htw_deliver(delivery, &w->due, now, was_set_back, budget);
+
+		w->pending -= taken;
+		budget -= taken;
 	}
 	htw_delivery_leave(delivery);
 	done = budget && delivery->contexts <= HTW_DELIVERY_CONTEXTS &&
-	       htw_wheel_cascade(&base->wheel, &budget);
-	if (base->wheel.cascades != cascades)
-		trace_htw_cascade(base->cpu, base->wheel.cascades - cascades);
+	       htw_wheel_cascade(w, &budget);
+	if (w->cascades != cascades)
+		trace_htw_cascade(base->cpu, w->cascades - cascades);
 	return done;
 }
 
 /**
- * htw_expire_serve() - delivers what is due of a user's base
- * @job: the base's
+ * htw_expire_serve() - deliver what is due on a user's base
+ * @job: &htw_base.job
  * @turn: how much may be done
  *
  * Context: see &htw_job.serve.
- * Return: how the turn has ended.
+ * Return: how the turn ended.
  */
 enum htw_served htw_expire_serve(struct htw_job *job, const struct htw_turn *turn)
 {
@@ -427,12 +374,9 @@ enum htw_served htw_expire_serve(struct htw_job *job, const struct htw_turn *tur
 }
 
 /*
- * htw_expire_advance() - moves %HTW_BASE_MANUAL on and delivers what is due then
- * @base: the base, a private one on that clock
- * @now: the time it is then; an earlier one than before leaves it as it is
- * @expired: what was delivered is added to it
+ * Move a manual clock on to @now, unless it is there already, and deliver some of what is due.
+ * The number of expirations is added to *@expired.
  *
- * Context: process; some of the nodes that are due are dealt with.
  * Return: true if nothing is left to do.
  */
 static bool htw_expire_advance(struct htw_base *base, u64 now, u64 *expired)
@@ -453,12 +397,11 @@ static bool htw_expire_advance(struct htw_base *base, u64 now, u64 *expired)
 }
 
 /**
- * htw_context_advance() - moves a context's clock that stands still
+ * htw_context_advance() - move a context's manual clock on
  * @ctx: the context, on %HTW_BASE_MANUAL
- * @to: the time it is then; 0 only delivers what is due
+ * @to: the new time in ns; 0 only delivers what is due
  *
- * Once begun this is carried through, but for a process that is killed: half a
- * step would be no time at all.
+ * Only a fatal signal ends this early: a program could not make sense of a partial step.
  *
  * Context: may sleep.
  * Return: how many timers expired.

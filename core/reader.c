@@ -151,19 +151,9 @@ void htw_context_unmap_ring(struct htw_context *ctx)
 /* Moves some of the queue into a ring, as far as there is room. */
 static u32 htw_flush_some(struct htw_context *ctx, struct htw_event_ring *ring, u32 count)
 {
-	const u64 now = htw_context_now(ctx);
 	u32 freed = 0, n;
 
-	count = min3(count, ctx->nr_expired, htw_ring_room(ring));
-	for (n = 0; n < count; n++) {
-		struct htw_timer *t = list_first_entry(&ctx->expired, struct htw_timer, node.list);
-
-		htw_event_report(htw_ring_next(ring), ctx, t, now);
-		list_del(&t->node.list);
-		if (htw_timer_consume(ctx, t, now, &freed))
-			list_add_tail(&t->node.list, &ctx->rearm);
-	}
-	ctx->nr_expired -= n;
+	n = htw_event_move_to_ring(ctx, ring, count, htw_context_now(ctx), &freed, &ctx->rearm);
 	htw_context_consumed(ctx, freed);
 	htw_ring_publish(ring, ctx->nr_expired);
 	return n;
