@@ -217,8 +217,8 @@ void htw_user_throttled(struct htw_user *user, u64 *times, u64 *ns)
 		struct htw_flow_info info;
 
 		htw_flow_get_info(&per_cpu_ptr(user->cpus, cpu)->flow, cpu, &info);
-		*times += info.parks;
-		*ns += info.parked_ns;
+		*times += info.throttles;
+		*ns += info.throttled_ns;
 	}
 }
 

@@ -194,7 +194,7 @@ void htw_delivery_wake(struct htw_delivery *d, bool paced)
 static void htw_wake_sigio(struct work_struct *work)
 {
 	struct htw_context *ctx = container_of(to_delayed_work(work), struct htw_context, sigio);
-	const u64 wait = htw_flow_wait(ctx->wake_job.flows);
+	const u64 wait = htw_flow_throttled_for(ctx->wake_job.flows);
 	u64 began;
 
 	if (wait) {

@@ -985,8 +985,8 @@ static void a_million_at_one_tick(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
 	for (u32 i = 0; i < count; i++) {
 		const u32 run = i / CHUNK / turns_a_run, turn = i / CHUNK % turns_a_run;
-		const u64 earliest = tick + run * (2 * took + HTW_PACER_RUN_NS) +
-				     (run ? HTW_FIRING_NS : 0) + turn * turn_ns;
+		const u64 earliest = tick + run * (2 * took + HTW_RUN_COST_NS) +
+				     (run ? HTW_IRQ_COST_NS : 0) + turn * turn_ns;
 
 		/* What is late by the clock's steps adds up, run by run. */
 		KUNIT_ASSERT_EQ(test, events[i].cookie, i);

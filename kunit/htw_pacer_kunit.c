@@ -138,7 +138,7 @@ static bool flow_is_used(struct htw_flow __percpu *flows, unsigned int cpu)
 	bool used;
 
 	spin_lock_bh(&p->lock);
-	used = !list_empty(&flow->link) || flow->is_parked || p->serving == flow;
+	used = !list_empty(&flow->link) || flow->throttled || p->serving == flow;
 	spin_unlock_bh(&p->lock);
 	return used;
 }
@@ -258,10 +258,10 @@ static struct htw_pacer *idle_pacer(struct kunit *test)
 	sleep_ns(test, 10 * NSEC_PER_MSEC);
 	htw_test_sleep_until(test, p->not_before);
 	for (unsigned int c = 0; c < HTW_CLASSES; c++) {
-		KUNIT_ASSERT_TRUE(test, list_empty(&p->queues[c].fresh));
-		KUNIT_ASSERT_TRUE(test, list_empty(&p->queues[c].old));
+		KUNIT_ASSERT_TRUE(test, list_empty(&p->sched.queues[c].new_flows));
+		KUNIT_ASSERT_TRUE(test, list_empty(&p->sched.queues[c].old_flows));
 	}
-	KUNIT_ASSERT_TRUE(test, llist_empty(&p->kicked));
+	KUNIT_ASSERT_TRUE(test, llist_empty(&p->incoming));
 	return p;
 }
 
@@ -392,7 +392,7 @@ static void get_class_desc(const enum htw_class *class, char *desc)
 KUNIT_ARRAY_PARAM(classes, classes, get_class_desc);
 
 /* Who had nothing to do comes next, whenever that is, however many are busy. */
-static void fresh_flow_is_served_first(struct kunit *test)
+static void new_flow_is_served_first(struct kunit *test)
 {
 	const enum htw_class class = *(const enum htw_class *)test->param_value;
 	struct notes *notes = notes_make(test);
@@ -401,7 +401,7 @@ static void fresh_flow_is_served_first(struct kunit *test)
 	idle_pacer(test);
 	keep_busy(test, class, 32, 60000, notes);
 	/* Fresh they are as well, once: 32 of them take some turns of 60 us. */
-	sleep_ns(test, 2 * 32 * HTW_FRESH_TURNS * 70 * NSEC_PER_USEC);
+	sleep_ns(test, 2 * 32 * HTW_NEW_TURNS * 70 * NSEC_PER_USEC);
 	for (u32 i = 0; i < 50; i++) {
 		const u32 from = notes->nr;
 
@@ -414,9 +414,9 @@ static void fresh_flow_is_served_first(struct kunit *test)
 }
 
 /* Those who begin at once take turns, short ones at first; one who is alone need not. */
-static void fresh_flows_take_short_turns(struct kunit *test)
+static void new_flows_take_short_turns(struct kunit *test)
 {
-	const u32 fresh = 2 * HTW_FRESH_TURNS;
+	const u32 short_turns = 2 * HTW_NEW_TURNS;
 	struct notes *notes = notes_make(test);
 	struct toy *toys[2];
 
@@ -433,19 +433,19 @@ static void fresh_flows_take_short_turns(struct kunit *test)
 		toy_give(toys[i], ENDLESS);
 	local_bh_enable();
 	sleep_ns(test, NSEC_PER_MSEC);
-	KUNIT_ASSERT_GT(test, notes->nr, 2 * fresh);
-	for (u32 i = 0; i < 2 * fresh; i++) {
-		if (i < fresh)
+	KUNIT_ASSERT_GT(test, notes->nr, 2 * short_turns);
+	for (u32 i = 0; i < 2 * short_turns; i++) {
+		if (i < short_turns)
 			KUNIT_EXPECT_PTR_EQ(test, notes->note[i].toy, toys[i % 2]);
 		/* With the last one of these the other is alone. */
 		KUNIT_EXPECT_EQ_MSG(test, notes->note[i].units,
-				    i < fresh - 1 ? HTW_FRESH_UNITS : HTW_TURN_UNITS,
+				    i < short_turns - 1 ? HTW_NEW_TURN_UNITS : HTW_TURN_UNITS,
 				    "turn %u", i);
 	}
 }
 
 /* One who runs dry after each turn, and has something to do again at once. */
-static void flow_is_fresh_once_a_millisecond(struct kunit *test)
+static void flow_is_new_once_a_millisecond(struct kunit *test)
 {
 	const u64 time = 100 * NSEC_PER_MSEC, turn = 60 * NSEC_PER_USEC;
 	struct notes *notes = notes_make(test);
@@ -601,12 +601,12 @@ static void user_has_a_share(struct kunit *test)
 		KUNIT_ASSERT_GE(test, toy->spent,
 				min(saving->tokens + due / 4, due / 2) * 93 / 100 - HTW_BUDGET_NS);
 	}
-	KUNIT_EXPECT_GT(test, per_cpu_ptr(flows, 0)->parks, 100);
-	KUNIT_EXPECT_GT(test, per_cpu_ptr(flows, 0)->parked_ns, due / 4);
+	KUNIT_EXPECT_GT(test, per_cpu_ptr(flows, 0)->throttles, 100);
+	KUNIT_EXPECT_GT(test, per_cpu_ptr(flows, 0)->throttled_ns, due / 4);
 }
 
 /* Who has used up his share waits alone. */
-static void parked_flow_delays_nobody(struct kunit *test)
+static void throttled_flow_delays_no_other(struct kunit *test)
 {
 	const enum htw_class class = *(const enum htw_class *)test->param_value;
 	struct htw_flow __percpu *greedy = toy_user(test, HTW_CLASS_OTHERS);
@@ -616,7 +616,7 @@ static void parked_flow_delays_nobody(struct kunit *test)
 	idle_pacer(test);
 	toy_give(toy_make(test, greedy, 60000, NULL), ENDLESS);
 	sleep_ns(test, NSEC_PER_SEC);
-	KUNIT_EXPECT_GT(test, per_cpu_ptr(greedy, 0)->parks, 0);
+	KUNIT_EXPECT_GT(test, per_cpu_ptr(greedy, 0)->throttles, 0);
 	for (u32 i = 0; i < 100; i++) {
 		const u64 given = htw_now();
 
@@ -679,14 +679,14 @@ static void stall_is_not_doubled(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, notes->nr, turns);
 	charged = per_cpu_ptr(flows, 0)->spent - charged;
 	KUNIT_EXPECT_GE(test, charged, stall->charged);
-	KUNIT_EXPECT_LT(test, charged, stall->charged + turns * (HTW_PACER_RUN_NS + 4 * CLOCK_NS) +
-				       HTW_FIRING_NS);
+	KUNIT_EXPECT_LT(test, charged, stall->charged + turns * (HTW_RUN_COST_NS + 4 * CLOCK_NS) +
+				       HTW_IRQ_COST_NS);
 	for (u32 i = 0; i < turns; i++) {
 		const u64 next = i + 1 < turns ? notes->note[i + 1].began : p->not_before;
 		const u64 gap = next - notes->note[i].ended;
 
 		KUNIT_EXPECT_GE(test, gap, stall->gap[i]);
-		KUNIT_EXPECT_LT(test, gap, stall->gap[i] + HTW_PACER_RUN_NS + HTW_FIRING_NS +
+		KUNIT_EXPECT_LT(test, gap, stall->gap[i] + HTW_RUN_COST_NS + HTW_IRQ_COST_NS +
 					   4 * CLOCK_NS);
 	}
 }
@@ -730,13 +730,13 @@ static void busy_lock_is_waited_for_in_the_end(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, busy->left, 0);
 }
 
-enum stage { KICKED, READY, PARKED };
+enum stage { INCOMING, READY, THROTTLED };
 
-static const enum stage stages[] = { KICKED, READY, PARKED };
+static const enum stage stages[] = { INCOMING, READY, THROTTLED };
 
 static void get_stage_desc(const enum stage *stage, char *desc)
 {
-	static const char *const names[] = { "kicked", "ready", "parked" };
+	static const char *const names[] = { "incoming", "ready", "throttled" };
 
 	strscpy(desc, names[*stage], KUNIT_PARAM_DESC_SIZE);
 }
@@ -758,19 +758,19 @@ static void cancelled_job_is_not_served(struct kunit *test)
 	local_bh_disable();
 	toy_give(toy, ENDLESS);
 	toy_give(other, ENDLESS);
-	if (stage == KICKED) {
-		KUNIT_EXPECT_PTR_EQ(test, p->kicked.first->next, &toy->job.kicked);
+	if (stage == INCOMING) {
+		KUNIT_EXPECT_PTR_EQ(test, p->incoming.first->next, &toy->job.incoming);
 		toy_cancel_locked(toy);
-		KUNIT_EXPECT_TRUE(test, llist_empty(&p->kicked));
+		KUNIT_EXPECT_TRUE(test, llist_empty(&p->incoming));
 	}
 	local_bh_enable();
 	mutex_unlock(&htw_pacers_mutex);
-	if (stage != KICKED) {
+	if (stage != INCOMING) {
 		sleep_ns(test, stage == READY ? NSEC_PER_MSEC : NSEC_PER_SEC);
 		/* Where it has tokens again just now, it has none left a little later. */
-		for (u32 i = 0; i < 100 && stage == PARKED && !flow->is_parked; i++)
+		for (u32 i = 0; i < 100 && stage == THROTTLED && !flow->throttled; i++)
 			sleep_ns(test, 50 * NSEC_PER_USEC);
-		KUNIT_ASSERT_EQ(test, flow->is_parked, stage == PARKED);
+		KUNIT_ASSERT_EQ(test, flow->throttled, stage == THROTTLED);
 		KUNIT_EXPECT_FALSE(test, list_empty(&toy->job.ready));
 		toy_cancel(toy);
 	}
@@ -1004,7 +1004,7 @@ static void job_is_cancelled_before_another_cpu_has_seen_it(struct kunit *test)
 	toy_give(other, 1000);
 	toy_cancel(toy);
 	KUNIT_EXPECT_TRUE(test, list_empty(&toy->job.ready));
-	KUNIT_EXPECT_TRUE(test, llist_empty(&per_cpu_ptr(&htw_pacers, cpu)->kicked));
+	KUNIT_EXPECT_TRUE(test, llist_empty(&per_cpu_ptr(&htw_pacers, cpu)->incoming));
 	let_go(h);
 	wait_for_turns(test, other, 1);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(toy->calls), 0);
@@ -1119,14 +1119,14 @@ static struct kunit_case htw_pacer_cases[] = {
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 	KUNIT_CASE_PARAM(all_together_take_half_of_the_cpu, loads_gen_params),
 	KUNIT_CASE(runs_are_apart),
-	KUNIT_CASE_PARAM(fresh_flow_is_served_first, classes_gen_params),
-	KUNIT_CASE(fresh_flows_take_short_turns),
-	KUNIT_CASE(flow_is_fresh_once_a_millisecond),
+	KUNIT_CASE_PARAM(new_flow_is_served_first, classes_gen_params),
+	KUNIT_CASE(new_flows_take_short_turns),
+	KUNIT_CASE(flow_is_new_once_a_millisecond),
 	KUNIT_CASE(flow_that_runs_dry_keeps_its_debt),
 	KUNIT_CASE(classes_take_turns),
 	KUNIT_CASE_PARAM(flows_get_the_same, contests_gen_params),
 	KUNIT_CASE_PARAM(user_has_a_share, savings_gen_params),
-	KUNIT_CASE_PARAM(parked_flow_delays_nobody, classes_gen_params),
+	KUNIT_CASE_PARAM(throttled_flow_delays_no_other, classes_gen_params),
 	KUNIT_CASE_PARAM(stall_is_not_doubled, stalls_gen_params),
 	KUNIT_CASE(busy_lock_is_tried_later),
 	KUNIT_CASE(busy_lock_is_waited_for_in_the_end),

@@ -387,7 +387,7 @@ static void walk_is_charged_to_the_user(struct kunit *test)
 		htw_test_start(test, ctx, 0, 1);
 		htw_test_sleep_until(test, htw_now() + WALK_NS);
 	}
-	KUNIT_EXPECT_GT(test, flow->parks, 0);
+	KUNIT_EXPECT_GT(test, flow->throttles, 0);
 	/* A quarter of the time, and 50 ms to begin with. */
 	KUNIT_EXPECT_LE(test, (u64)all->calls * WAKE_NS,
 			102 * (u64)WALK_NS / 4 + 55 * NSEC_PER_MSEC);

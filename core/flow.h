@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Flows: a user's jobs on a CPU, and which flow is served next; see flow.c
+ */
+#ifndef _HTW_FLOW_H
+#define _HTW_FLOW_H
+
+#include <linux/list.h>
+#include <linux/time64.h>
+#include <linux/timerqueue.h>
+#include <linux/types.h>
+
+/* A run of a pacer ends with the turn in which it has taken this long. */
+#define HTW_BUDGET_NS		(200 * NSEC_PER_USEC)
+/* Most units of work in a turn; a timer is one. */
+#define HTW_TURN_UNITS		128u
+/* The same for a new flow while others of its class are new as well. */
+#define HTW_NEW_TURN_UNITS	16u
+/* Turns of a new flow before it queues with the old ones. */
+#define HTW_NEW_TURNS		4u
+
+/**
+ * enum htw_class - classes of flows, served in rotation
+ * @HTW_CLASS_CALLOUTS: callouts of kernel modules
+ * @HTW_CLASS_PRIVILEGED: users with CAP_SYS_RESOURCE
+ * @HTW_CLASS_OTHERS: all other users; only these have a limited share of each CPU
+ * @HTW_CLASSES: number of classes
+ */
+enum htw_class {
+	HTW_CLASS_CALLOUTS,
+	HTW_CLASS_PRIVILEGED,
+	HTW_CLASS_OTHERS,
+	HTW_CLASSES,
+};
+
+/**
+ * struct htw_flow - a user on a CPU
+ * @link: on a list of its class's &struct htw_flow_queue; empty while the flow has
+ *	no job, and while it is throttled
+ * @jobs: scheduled jobs, served in turn
+ * @throttle_node: on &htw_flow_sched.throttled, keyed by when the flow has tokens again
+ * @throttled: @throttle_node is queued
+ * @stalled: the last turn took longer than any work can
+ * @new_turns: turns left as a new flow; zero for an old one
+ * @class: never changes
+ * @owner: uid or inode of the user namespace, for tracing; never changes
+ * @deficit: ns left of the present quantum
+ * @new_at: when it last became a new flow, in ns of CLOCK_MONOTONIC
+ * @tokens: ns of its share that it may use now; negative if it has used too much
+ * @refilled: time up to which @tokens have been added, in ns of CLOCK_MONOTONIC
+ * @spent: ns charged so far
+ * @throttles: number of times it was throttled
+ * @throttled_at: when it was last throttled, in ns of CLOCK_MONOTONIC
+ * @throttled_ns: ns that it was throttled, not counting the present time
+ *
+ * Guarded by the lock of its CPU's pacer.
+ */
+struct htw_flow {
+	struct list_head link;
+	struct list_head jobs;
+	struct timerqueue_node throttle_node;
+	bool throttled;
+	bool stalled;
+	u8 new_turns;
+	enum htw_class class;
+	u32 owner;
+	s64 deficit;
+	u64 new_at;
+	s64 tokens;
+	u64 refilled;
+	u64 spent;
+	u64 throttles;
+	u64 throttled_at;
+	u64 throttled_ns;
+};
+
+/**
+ * struct htw_flow_queue - the flows of a class that have jobs
+ * @new_flows: served first, some short turns each
+ * @old_flows: served when there is no new flow, by deficit round robin
+ */
+struct htw_flow_queue {
+	struct list_head new_flows;
+	struct list_head old_flows;
+};
+
+/**
+ * struct htw_flow_sched - the flows of a CPU
+ * @queues: by class
+ * @next_class: class whose turn is next
+ * @throttled: flows without tokens
+ * @cpu: the CPU; never changes
+ *
+ * Guarded by the lock of the CPU's pacer.
+ */
+struct htw_flow_sched {
+	struct htw_flow_queue queues[HTW_CLASSES];
+	unsigned int next_class;
+	struct timerqueue_head throttled;
+	unsigned int cpu;
+};
+
+extern unsigned int htw_share_percent;
+extern unsigned int htw_burst_ms;
+
+void htw_flow_init(struct htw_flow *flow, enum htw_class class, u32 owner);
+void htw_flow_refill(struct htw_flow *flow, u64 now);
+bool htw_flow_is_full(const struct htw_flow *flow);
+u64 htw_flow_resume_time(const struct htw_flow *flow);
+void htw_flow_charge(struct htw_flow *flow, u64 ns, u64 now);
+
+void htw_flow_sched_init(struct htw_flow_sched *sched, unsigned int cpu);
+void htw_flow_activate(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now);
+struct htw_flow *htw_flow_next(struct htw_flow_sched *sched);
+unsigned int htw_flow_turn_units(const struct htw_flow_sched *sched, const struct htw_flow *flow);
+void htw_flow_requeue(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now);
+void htw_flow_rotate(struct htw_flow_sched *sched, struct htw_flow *flow);
+void htw_flow_unthrottle(struct htw_flow_sched *sched, u64 now);
+bool htw_flow_sched_has_work(const struct htw_flow_sched *sched);
+u64 htw_flow_sched_resume_time(struct htw_flow_sched *sched);
+
+#endif /* _HTW_FLOW_H */
