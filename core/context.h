@@ -34,9 +34,9 @@
  * @free: timers that can be reserved again, by the CPU that freed them: threads on
  *	CPUs of their own then keep to timers that are in their caches (@lock)
  * @free_cpus: a bit for each of @free that may not be empty (@lock)
- * @fresh: the first timer, of the page made last, that has never been used (@lock)
- * @nr_fresh: how many those are (@lock)
- * @fresh_generation: what their generation is to be (@lock)
+ * @unused: first timer of the newest page that was never used (@lock)
+ * @nr_unused: number of those (@lock)
+ * @unused_generation: generation that they start with (@lock)
  * @nr_expired: how many are on @expired (@lock)
  * @nr_timers: how many are not free (@lock)
  * @shrink_below: if @nr_timers falls below this, memory may be given back (@lock)
@@ -52,18 +52,18 @@
  * @fasync: whom to send SIGIO (fasync_helper() guards it)
  * @sigio: sends it
  * @grow: serialises growing and giving back; nothing is locked inside but @lock
- * @nr_pages: how many entries of @dir have been used, holes included; never
+ * @nr_pages: directory entries that were ever used, including empty ones; never
  *	falls (@grow)
  * @table: its timers have words in a table of deadlines, and are kept, once and
  *	for all (written under @grow and @lock)
  * @table_is_known: and all runs that did not know of it are over (written under @grow)
- * @nr_held: how many pages there are (written under @grow and @lock)
- * @spare: pages made for pages (@grow)
- * @nr_spare: how many of them are not in use yet (@grow)
- * @hole: no entry of @dir below this one is a hole (@grow)
- * @generation: where new timers start: none that was given back had a higher
- *	one (@grow)
- * @dir: the pages, and holes (it and they are written under @grow, read under RCU)
+ * @nr_allocated: number of pages (written under @grow and @lock)
+ * @prealloc: pages allocated ahead (@grow)
+ * @nr_prealloc: number of those (@grow)
+ * @first_empty: no entry of @dir below this one is empty (@grow)
+ * @generation: generation that new timers start with; no timer that was freed with its
+ *	page had a higher one (@grow)
+ * @dir: the pages by number (pointer and entries are written under @grow, read under RCU)
  * @shrinking: @shrink has been queued, and has not come to its end (@lock)
  * @shrink_delay: jiffies from a fall in use to looking for pages (@lock)
  * @shrink_marked: pages have been marked (@shrink's own)
@@ -98,9 +98,9 @@ struct htw_context {
 	struct list_head rearm;
 	struct list_head free[HTW_FREE_LISTS];
 	unsigned long free_cpus;
-	struct htw_timer *fresh;
-	u32 nr_fresh;
-	u32 fresh_generation;
+	struct htw_timer *unused;
+	u32 nr_unused;
+	u32 unused_generation;
 	u32 nr_expired;
 	u32 nr_timers;
 	u32 shrink_below;
@@ -119,10 +119,10 @@ struct htw_context {
 	u32 nr_pages;
 	bool table;
 	bool table_is_known;
-	u32 nr_held;
-	struct htw_page *spare;
-	u32 nr_spare;
-	u32 hole;
+	u32 nr_allocated;
+	struct htw_page *prealloc;
+	u32 nr_prealloc;
+	u32 first_empty;
 	u32 generation;
 	struct htw_directory __rcu *dir;
 	bool shrinking;

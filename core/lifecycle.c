@@ -74,8 +74,8 @@ static void htw_context_free(struct work_struct *work)
 			htw_page_free(page);
 		cond_resched();
 	}
-	while (ctx->nr_spare)
-		htw_page_free(ctx->spare + --ctx->nr_spare);
+	while (ctx->nr_prealloc)
+		htw_page_free(ctx->prealloc + --ctx->nr_prealloc);
 	htw_directory_free(rcu_dereference_protected(ctx->dir, true));
 	htw_ring_free(ctx->ring, ctx->user);
 	if (ctx->own) {

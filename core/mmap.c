@@ -133,7 +133,7 @@ int htw_table_enable(struct htw_context *ctx)
 	if (ret)
 		return ret;
 	/* What was given back is made again: then no page is without words. */
-	while (!ret && !ctx->table && ctx->nr_held < ctx->nr_pages)
+	while (!ret && !ctx->table && ctx->nr_allocated < ctx->nr_pages)
 		ret = fatal_signal_pending(current) ? -EINTR : htw_slots_grow(ctx);
 	if (!ret && !ctx->table)
 		ret = htw_table_alloc_list(ctx, &pages);

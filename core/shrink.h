@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Memory of timers, given back when a burst is over
+ * Shrinking: free the pages of timers that a burst has left behind
  */
 #ifndef _HTW_SHRINK_H
 #define _HTW_SHRINK_H
@@ -14,7 +14,7 @@ void htw_shrink_begin(struct htw_context *ctx);
 u32 htw_shrink_mark(struct htw_context *ctx);
 int htw_shrink_reclaim(struct htw_context *ctx);
 
-/* Timers of a context have been freed. */
+/* Account for timers that were freed. */
 static inline void htw_slots_count_freed(struct htw_context *ctx, u32 freed)
 {
 	lockdep_assert_held(&ctx->lock);

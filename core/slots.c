@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Slots: pages of timers, their ids and the limits
+ * Slots: allocating pages of timers, and timers within the limits
  */
 
 #include <linux/bitops.h>
@@ -12,16 +12,11 @@
 #include "slots.h"
 #include "table.h"
 
-/* From so many pages on, 2^order are made at a time. */
-#define HTW_SPARE_FROM		64u
-#define HTW_SPARE_ORDER		3u
+/* Contexts with at least this many pages allocate 2^order at a time. */
+#define HTW_PREALLOC_MIN_PAGES	64u
+#define HTW_PREALLOC_ORDER	3u
 
-/**
- * htw_slots_refill() - what another CPU freed becomes this one's
- * @ctx: the context, whose lock is held
- *
- * Return: false if there is none.
- */
+/* Take over the free timers of another CPU; return false if no CPU has any. */
 bool htw_slots_refill(struct htw_context *ctx)
 {
 	const unsigned int here = raw_smp_processor_id() % HTW_FREE_LISTS;
@@ -42,13 +37,13 @@ bool htw_slots_refill(struct htw_context *ctx)
 	return false;
 }
 
-/* Takes up to @want timers that this CPU freed; returns how many. */
-static u32 htw_slots_alloc_used(struct htw_context *ctx, struct list_head *timers, u32 want,
+/* Take up to @want timers that this CPU freed, and return how many. */
+static u32 htw_slots_alloc_freed(struct htw_context *ctx, struct list_head *timers, u32 want,
 				u64 *ids)
 {
 	struct list_head *free = htw_slots_alloc_list(ctx);
 	struct list_head *last = free;
-	LIST_HEAD(cut);
+	LIST_HEAD(taken);
 	u32 got = 0;
 
 	while (got < want && last->next != free) {
@@ -60,19 +55,19 @@ static u32 htw_slots_alloc_used(struct htw_context *ctx, struct list_head *timer
 			ids[got] = htw_timer_id(t);
 		got++;
 	}
-	list_cut_position(&cut, free, last);
-	list_splice_tail(&cut, timers);
+	list_cut_position(&taken, free, last);
+	list_splice_tail(&taken, timers);
 	return got;
 }
 
-/* The same with timers that have never been used: their ids follow each other. */
-static u32 htw_slots_alloc_fresh(struct htw_context *ctx, struct list_head *timers, u32 want,
-				 u64 *ids)
+/* The same with timers that were never used, so that their ids are consecutive. */
+static u32 htw_slots_alloc_unused(struct htw_context *ctx, struct list_head *timers, u32 want,
+				  u64 *ids)
 {
-	const u32 got = min(want, ctx->nr_fresh);
-	const u32 generation = ctx->fresh_generation;
+	const u32 got = min(want, ctx->nr_unused);
+	const u32 generation = ctx->unused_generation;
 	struct list_head *last = timers->prev;
-	struct htw_timer *t = ctx->fresh;
+	struct htw_timer *t = ctx->unused;
 	u64 id;
 
 	if (!got)
@@ -89,12 +84,12 @@ static u32 htw_slots_alloc_fresh(struct htw_context *ctx, struct list_head *time
 	}
 	last->next = timers;
 	timers->prev = last;
-	ctx->fresh = t;
-	ctx->nr_fresh -= got;
+	ctx->unused = t;
+	ctx->nr_unused -= got;
 	return got;
 }
 
-/* Takes up to @want free timers, as many as there are; returns how many. */
+/* Take up to @want free timers, and return how many. */
 static u32 htw_slots_alloc_bulk(struct htw_context *ctx, struct list_head *timers, u32 want,
 				u64 *ids)
 {
@@ -102,15 +97,15 @@ static u32 htw_slots_alloc_bulk(struct htw_context *ctx, struct list_head *timer
 
 	lockdep_assert_held(&ctx->lock);
 
-	got = htw_slots_alloc_used(ctx, timers, want, ids);
-	got += htw_slots_alloc_fresh(ctx, timers, want - got, ids ? ids + got : NULL);
+	got = htw_slots_alloc_freed(ctx, timers, want, ids);
+	got += htw_slots_alloc_unused(ctx, timers, want - got, ids ? ids + got : NULL);
 	while (got < want && htw_slots_refill(ctx))
-		got += htw_slots_alloc_used(ctx, timers, want - got, ids ? ids + got : NULL);
+		got += htw_slots_alloc_freed(ctx, timers, want - got, ids ? ids + got : NULL);
 	ctx->nr_timers += got;
 	return got;
 }
 
-/* Frees timers that were cut; returns how many. */
+/* Free reserved timers, and return how many. */
 static u32 htw_slots_free_bulk(struct htw_context *ctx, struct list_head *timers)
 {
 	u32 freed = 0;
@@ -125,8 +120,8 @@ static u32 htw_slots_free_bulk(struct htw_context *ctx, struct list_head *timers
 }
 
 /*
- * A page is a page, not of a slab: one that is given back need not wait for its
- * neighbours. Where there are many, some are made at a time, and then split.
+ * From the page allocator, as a slab page would stay until all its objects are free.
+ * Large contexts allocate several at a time, to be split: that costs less for each.
  */
 static struct htw_page *htw_page_alloc(struct htw_context *ctx)
 {
@@ -135,10 +130,10 @@ static struct htw_page *htw_page_alloc(struct htw_context *ctx)
 
 	lockdep_assert_held(&ctx->grow);
 
-	if (ctx->nr_spare)
-		return ctx->spare + --ctx->nr_spare;
-	if (ctx->nr_held >= HTW_SPARE_FROM) {
-		order = HTW_SPARE_ORDER;
+	if (ctx->nr_prealloc)
+		return ctx->prealloc + --ctx->nr_prealloc;
+	if (ctx->nr_allocated >= HTW_PREALLOC_MIN_PAGES) {
+		order = HTW_PREALLOC_ORDER;
 		page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NORETRY | __GFP_NOWARN,
 				   order);
 	}
@@ -149,24 +144,24 @@ static struct htw_page *htw_page_alloc(struct htw_context *ctx)
 	if (!page)
 		return NULL;
 	split_page(page, order);
-	ctx->spare = page_address(page);
-	ctx->nr_spare = BIT(order) - 1;
-	return ctx->spare + ctx->nr_spare;
+	ctx->prealloc = page_address(page);
+	ctx->nr_prealloc = BIT(order) - 1;
+	return ctx->prealloc + ctx->nr_prealloc;
 }
 
-/* The place for a page more: the first hole, or else behind all the others. */
+/* Return the directory index for a new page: the first empty entry, else the end. */
 static u32 htw_slots_next_page(struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->grow);
 
-	if (ctx->nr_held == ctx->nr_pages)
+	if (ctx->nr_allocated == ctx->nr_pages)
 		return ctx->nr_pages;
-	while (rcu_access_pointer(*htw_context_entry(ctx, ctx->hole)) != &htw_no_page)
-		ctx->hole++;
-	return ctx->hole;
+	while (rcu_access_pointer(*htw_context_entry(ctx, ctx->first_empty)) != &htw_no_page)
+		ctx->first_empty++;
+	return ctx->first_empty;
 }
 
-/* Makes room in the directory for a page of that number. */
+/* Make room in the directory for index @nr. */
 static int htw_slots_extend_directory(struct htw_context *ctx, u32 nr)
 {
 	struct htw_directory *old = rcu_dereference_protected(ctx->dir,
@@ -175,7 +170,7 @@ static int htw_slots_extend_directory(struct htw_context *ctx, u32 nr)
 
 	if (likely(old != &htw_no_directory && nr <= old->mask))
 		return 0;
-	if (nr == HTW_DIRECTORY_MAX)	/* slots retired, all of them */
+	if (nr == HTW_DIRECTORY_MAX)	/* all their slots are used up */
 		return -ENOSPC;
 	dir = htw_directory_double(old);
 	if (!dir)
@@ -185,7 +180,7 @@ static int htw_slots_extend_directory(struct htw_context *ctx, u32 nr)
 	return 0;
 }
 
-/* Adds a page of free timers. */
+/* Add a page of free timers; @grow is held. */
 int htw_slots_grow(struct htw_context *ctx)
 {
 	const u32 generation = ctx->generation;
@@ -215,27 +210,27 @@ int htw_slots_grow(struct htw_context *ctx)
 	}
 
 	spin_lock_bh(&ctx->lock);
-	/* As a rule none is left of the page before. */
-	htw_slots_alloc_fresh(ctx, &left, ctx->nr_fresh, NULL);
+	/* Usually none is left of the previous page. */
+	htw_slots_alloc_unused(ctx, &left, ctx->nr_unused, NULL);
 	htw_slots_free_bulk(ctx, &left);
-	ctx->fresh = page->timers;
-	ctx->fresh_generation = generation;
-	ctx->nr_fresh = HTW_PAGE_TIMERS;
+	ctx->unused = page->timers;
+	ctx->unused_generation = generation;
+	ctx->nr_unused = HTW_PAGE_TIMERS;
 	htw_shrink_grown(ctx);
 	spin_unlock_bh(&ctx->lock);
 	return 0;
 }
 
 /**
- * htw_slots_reserve() - takes free timers for adds to come
+ * htw_slots_reserve() - reserve timers that are to be added
  * @ctx: the context
- * @timers: where to put them, behind what is there
+ * @timers: list to append them to
  * @want: how many, at least 1
- * @ids: NULL, or where to tell their ids
+ * @ids: array for their ids, or NULL
  *
- * Context: may sleep; takes @ctx->grow; memory is charged to the caller's cgroup.
- * Return: how many were taken, from 1 to @want; -ENOSPC at the context's
- * limit, -EDQUOT at the user's, -ENOMEM, -EINTR.
+ * Context: may sleep; takes @ctx->grow. Memory is charged to the caller's cgroup.
+ * Return: the number of reserved timers, from 1 to @want; -ENOSPC at the context's limit,
+ * -EDQUOT at the user's, -ENOMEM, -EINTR.
  */
 int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
 {
@@ -244,7 +239,7 @@ int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 wan
 	bool growing = false;
 	u32 got = 0;
 
-	/* What is granted counts meanwhile, so others of that user may see less. */
+	/* Until the excess is uncharged, other contexts of the user may see -EDQUOT early. */
 	for (;;) {
 		u32 room;
 
@@ -262,10 +257,9 @@ int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 wan
 			cond_resched();
 		} else {
 			/*
-			 * For all that is wanted. Then look again: others may have grown it
-			 * or freed some. A page is made only where that look, with this lock
-			 * held, finds none free below the limit: so there are no more
-			 * pages than the limit needs.
+			 * Look once more with @grow held, as others may have added pages or
+			 * freed timers meanwhile: so a page is added only if no timer is
+			 * free, and there are never more pages than the limit needs.
 			 */
 			ret = mutex_lock_killable(&ctx->grow);
 			growing = !ret;
@@ -275,7 +269,7 @@ int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 wan
 	}
 	if (growing)
 		mutex_unlock(&ctx->grow);
-	/* What is reserved needs a base to be started on: then arming it cannot fail. */
+	/* With a base to start them on, arming the reserved timers cannot fail. */
 	if (likely(got) && unlikely(!htw_context_create_base(ctx))) {
 		htw_user_uncharge(ctx->user, granted - got);
 		htw_slots_unreserve(ctx, timers);
@@ -285,13 +279,7 @@ int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 wan
 	return got ?: ret;
 }
 
-/**
- * htw_slots_unreserve() - gives back timers that no add has used
- * @ctx: the context
- * @timers: they
- *
- * Their ids have ended, as a program may have seen them.
- */
+/* Free reserved timers that were not added; a program may have seen their ids, so these end. */
 void htw_slots_unreserve(struct htw_context *ctx, struct list_head *timers)
 {
 	u32 freed;

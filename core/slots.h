@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Slots: pages of timers, their ids and the limits
+ * Slots: allocating pages of timers, and timers within the limits
  */
 #ifndef _HTW_SLOTS_H
 #define _HTW_SLOTS_H
@@ -12,12 +12,7 @@ int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 wan
 bool htw_slots_refill(struct htw_context *ctx);
 void htw_slots_unreserve(struct htw_context *ctx, struct list_head *timers);
 
-/**
- * htw_slots_alloc() - takes a free timer, if there is one
- * @ctx: the context, whose lock is held and which is not at its limit
- *
- * Return: the timer, reserved and on no list, or NULL.
- */
+/* Reserve one timer of a context that is not at its limit; NULL if none is free. */
 static inline struct htw_timer *htw_slots_alloc(struct htw_context *ctx)
 {
 	struct list_head *free = htw_slots_alloc_list(ctx);
@@ -27,10 +22,10 @@ static inline struct htw_timer *htw_slots_alloc(struct htw_context *ctx)
 
 	if (likely(!list_empty(free))) {
 		t = htw_timer_pop(free);
-	} else if (likely(ctx->nr_fresh)) {
-		t = ctx->fresh++;
-		ctx->nr_fresh--;
-		WRITE_ONCE(t->generation, ctx->fresh_generation);
+	} else if (likely(ctx->nr_unused)) {
+		t = ctx->unused++;
+		ctx->nr_unused--;
+		WRITE_ONCE(t->generation, ctx->unused_generation);
 	} else if (htw_slots_refill(ctx)) {
 		t = htw_timer_pop(free);
 	} else {

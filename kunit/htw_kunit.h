@@ -230,7 +230,7 @@ static inline size_t htw_test_nr_free(struct htw_context *ctx)
 	size_t free;
 
 	spin_lock_bh(&ctx->lock);
-	free = ctx->nr_fresh;
+	free = ctx->nr_unused;
 	for (u32 i = 0; i < HTW_FREE_LISTS; i++)
 		free += list_count_nodes(&ctx->free[i]);
 	spin_unlock_bh(&ctx->lock);

@@ -146,8 +146,8 @@ static void chunks_in_the_middle_go(struct kunit *test)
 	cancel_but(test, ctx, ids, 10);
 	/* As many as are in use, and some. */
 	KUNIT_EXPECT_EQ(test, shrink(ctx), CHUNKS - 2 * kept - 32);
-	KUNIT_EXPECT_EQ(test, ctx->nr_held, 2 * kept + 32);
-	KUNIT_EXPECT_EQ(test, holes(ctx), CHUNKS - ctx->nr_held);
+	KUNIT_EXPECT_EQ(test, ctx->nr_allocated, 2 * kept + 32);
+	KUNIT_EXPECT_EQ(test, holes(ctx), CHUNKS - ctx->nr_allocated);
 	KUNIT_EXPECT_EQ(test, ctx->nr_pages, CHUNKS);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 0);
 
@@ -172,7 +172,7 @@ static void holes_are_filled_with_new_ids(struct kunit *test)
 	for (unsigned int round = 0; round < 3; round++) {
 		start_all(test, ctx, ids);
 		KUNIT_EXPECT_EQ(test, ctx->nr_pages, CHUNKS);
-		KUNIT_EXPECT_EQ(test, ctx->nr_held, CHUNKS);
+		KUNIT_EXPECT_EQ(test, ctx->nr_allocated, CHUNKS);
 		KUNIT_EXPECT_EQ(test, holes(ctx), 0);
 		for (u32 i = 0; round && i < TIMERS; i++) {
 			/* Above all that there were, in whatever slot. */
@@ -281,7 +281,7 @@ static bool comes_to_hold(struct htw_context *ctx, u32 pages)
 		u32 held;
 
 		spin_lock_bh(&ctx->lock);
-		held = ctx->nr_held;
+		held = ctx->nr_allocated;
 		spin_unlock_bh(&ctx->lock);
 		if (held <= pages)
 			return true;
@@ -347,7 +347,7 @@ static void looking_in_vain_gets_rare(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, cancel(ctx, id), 0);
 		KUNIT_EXPECT_TRUE(test, READ_ONCE(ctx->shrinking));
 		KUNIT_EXPECT_TRUE(test, comes_to_rest(ctx));
-		KUNIT_EXPECT_EQ(test, ctx->nr_held, CHUNKS);
+		KUNIT_EXPECT_EQ(test, ctx->nr_allocated, CHUNKS);
 		KUNIT_EXPECT_EQ(test, ctx->shrink_delay, min(2 * delay, 8 * HZ));
 	}
 	for (u32 i = 0; i < TIMERS; i += HTW_PAGE_TIMERS)
@@ -680,7 +680,7 @@ static void growing_early_loses_none(struct kunit *test)
 	mutex_unlock(&ctx->grow);
 	for (u32 i = 1; i < 2 * HTW_PAGE_TIMERS; i++)
 		htw_test_start(test, ctx, NEVER, i);
-	KUNIT_EXPECT_EQ(test, ctx->nr_held, 2);
+	KUNIT_EXPECT_EQ(test, ctx->nr_allocated, 2);
 }
 
 /* All that is free was freed by another CPU. */
@@ -722,7 +722,7 @@ static void what_other_cpus_freed_is_used(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, t);
 	list_add(&t->node.list, &reserved);
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), 0);
-	KUNIT_EXPECT_EQ(test, ctx->nr_held, 1);
+	KUNIT_EXPECT_EQ(test, ctx->nr_allocated, 1);
 	htw_slots_unreserve(ctx, &reserved);
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_PAGE_TIMERS);
 }
@@ -768,7 +768,7 @@ static void what_was_freed_meanwhile_is_used(struct kunit *test)
 	mutex_unlock(&ctx->grow);
 	kthread_stop_put(task);
 	KUNIT_EXPECT_EQ(test, add->ret, 1);
-	KUNIT_EXPECT_EQ(test, ctx->nr_held, 1);
+	KUNIT_EXPECT_EQ(test, ctx->nr_allocated, 1);
 	htw_slots_unreserve(ctx, &add->reserved);
 }
 
