@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How often CLOCK_REALTIME was set, and as of which setting a timer was armed
+ * Count settings of CLOCK_REALTIME, and tell which of them a timer has seen
  *
- * What is done about it is in clock_was_set.c.
+ * A timer with HTW_TIMER_CANCEL_ON_SET keeps the last bits of the count as of which it
+ * was armed. clock_was_set.c expires those that were armed before the clock was set.
  */
 
 #include "clock_sets.h"
@@ -10,54 +11,49 @@
 #define HTW_SETS_SHIFT		(ffs(HTW_TIMER_SETS) - 1)
 #define HTW_SETS_MASK		(HTW_TIMER_SETS >> HTW_SETS_SHIFT)
 
-/* How often the clock was set, since the first context asked. */
+/* Incremented by the timekeeper's notifier, once a context listens. */
 atomic_t htw_clock_sets;
 
-/**
- * htw_clockset_count() - how often CLOCK_REALTIME was set
- *
- * Return: the count; only that it differs means something.
- */
-u32 htw_clockset_count(void)
+/* Return how often the clock was set; only differences mean something. */
+u32 htw_clock_sets_count(void)
 {
 	return atomic_read(&htw_clock_sets);
 }
 
-static void htw_clockset_mark(struct htw_timer *t, u32 sets, u8 written)
+static void htw_clock_sets_mark(struct htw_timer *t, u32 sets, u8 clock_set)
 {
 	t->node.flags &= ~(HTW_TIMER_SETS | HTW_TIMER_CLOCK_SET);
-	t->node.flags |= (sets & HTW_SETS_MASK) << HTW_SETS_SHIFT | written;
+	t->node.flags |= (sets & HTW_SETS_MASK) << HTW_SETS_SHIFT | clock_set;
 }
 
 /**
- * htw_clockset_stamp() - a timer is being armed, for the clock as it is set now
- * @ctx: the timer's context; the lock of the base that it will be armed on is held,
- *	or the one that guards the timer
+ * htw_clock_sets_stamp() - mark a timer as armed for the clock as it is set now
+ * @ctx: the timer's context; the caller holds the lock of the base on which the timer
+ *	will be armed, or the lock that guards the timer
  * @t: the timer, with %HTW_TIMER_CANCEL_ON_SET
  *
- * Return: the time as of which it is armed, in ns of the context's clock.
+ * Return: the time from which a relative deadline counts, in ns of the context's clock.
  */
-u64 htw_clockset_stamp(const struct htw_context *ctx, struct htw_timer *t)
+u64 htw_clock_sets_stamp(const struct htw_context *ctx, struct htw_timer *t)
 {
-	htw_clockset_mark(t, htw_clockset_count(), 0);
-	/* The count, then the clock: if it is set in between, the timer is told. */
+	htw_clock_sets_mark(t, htw_clock_sets_count(), 0);
+	/* Read the count before the clock: if it is set in between, the timer expires. */
 	smp_rmb();
 	return htw_context_now(ctx);
 }
 
 /**
- * htw_clockset_look() - was the clock set since a timer was armed?
+ * htw_clock_sets_check() - check whether the clock was set since a timer was armed
  * @ctx: the timer's context
  * @t: the timer; the lock that guards it is held
  *
- * If so the timer has %HTW_TIMER_CLOCK_SET from now on, and counts as armed
- * since.
+ * If it was, set %HTW_TIMER_CLOCK_SET and count the timer as armed now.
  *
- * Return: true if it was: the event has to say %HTW_EVENT_CLOCK_SET.
+ * Return: true if it was: the event must have %HTW_EVENT_CLOCK_SET.
  */
-bool htw_clockset_look(const struct htw_context *ctx, struct htw_timer *t)
+bool htw_clock_sets_check(const struct htw_context *ctx, struct htw_timer *t)
 {
-	const u32 sets = htw_clockset_count();
+	const u32 sets = htw_clock_sets_count();
 	const u32 armed = (t->node.flags & HTW_TIMER_SETS) >> HTW_SETS_SHIFT;
 
 	if (!(t->node.flags & HTW_TIMER_CANCEL_ON_SET))
@@ -65,6 +61,6 @@ bool htw_clockset_look(const struct htw_context *ctx, struct htw_timer *t)
 	if (armed == (sets & HTW_SETS_MASK) &&
 	    sets - READ_ONCE(ctx->sets_seen) <= HTW_SETS_MASK)
 		return false;
-	htw_clockset_mark(t, sets, HTW_TIMER_CLOCK_SET);
+	htw_clock_sets_mark(t, sets, HTW_TIMER_CLOCK_SET);
 	return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How often CLOCK_REALTIME was set, and as of which setting a timer was armed
+ * Count settings of CLOCK_REALTIME, and tell which of them a timer has seen
  */
 #ifndef _HTW_CLOCK_SETS_H
 #define _HTW_CLOCK_SETS_H
@@ -9,8 +9,8 @@
 
 extern atomic_t htw_clock_sets;
 
-u32 htw_clockset_count(void);
-u64 htw_clockset_stamp(const struct htw_context *ctx, struct htw_timer *t);
-bool htw_clockset_look(const struct htw_context *ctx, struct htw_timer *t);
+u32 htw_clock_sets_count(void);
+u64 htw_clock_sets_stamp(const struct htw_context *ctx, struct htw_timer *t);
+bool htw_clock_sets_check(const struct htw_context *ctx, struct htw_timer *t);
 
 #endif /* _HTW_CLOCK_SETS_H */

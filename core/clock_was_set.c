@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_F_CANCEL_ON_SET: timers that expire when CLOCK_REALTIME is set
+ * HTW_F_CANCEL_ON_SET: expire timers when CLOCK_REALTIME is set
  *
- * The timekeeper tells of its updates under its own lock, in hardirq or with
- * interrupts off. There we only count that the clock was set, and ask for an
- * irq_work, which asks for work: waking up a worker reads the clock, which
- * must not happen while it is being written. The work has each context that
- * listens walk its timers, in work of its own, so that one with a million of
- * them keeps no other waiting.
+ * The timekeeper's notifier runs under the timekeeper's lock, with interrupts off. It
+ * only counts the setting and queues an irq_work, which queues a work item: queueing work
+ * may read the clock, which must not happen while the clock is being written. The work
+ * then has each listening context walk its own timers in a work item of its own, so that
+ * a context with a million of them does not delay the others.
  *
- * A timer knows the count as of which it was armed, by its last two bits. One
- * that was armed before the clock was set is so told from one that was armed
- * since, and whoever comes to it first tells it: the walk, or a reader to
- * whom it had expired anyway. A context knows for which count its last walk
- * was; where the bits have run round since, all timers are taken to be older.
- * That may tell one of them too much, but never too little.
+ * A timer keeps the last two bits of the count as of which it was armed
+ * (HTW_TIMER_SETS). This tells timers armed before the setting from those armed since, and
+ * whichever comes first reports the setting: the walk, or the reader of an expiration
+ * that was queued anyway. A context keeps the count of its last complete walk. If the two
+ * bits may have wrapped around since, all its timers count as older. A timer may thus
+ * expire without need, but is never missed.
  *
- * A walk cannot miss one that is just being armed. That happens under a
- * base's lock, the count is read there, and the walk begins by taking each of
- * these locks once: who held it before has armed its timer by then, and who
- * takes it afterwards reads the new count.
+ * A walk cannot miss a timer that is being armed. The count is read under the lock of the
+ * base that the timer is armed on, and the walk begins by taking each of these locks
+ * once. Those who held it before have armed their timer, which the walk finds; those who
+ * take it later read the new count.
  */
 
 #include <linux/irq_work.h>
@@ -32,15 +31,15 @@
 #include "submit.h"
 #include "wake.h"
 
-/* What it is ahead of CLOCK_MONOTONIC; the notifier's, under the timekeeper's lock. */
+/* Offset of CLOCK_REALTIME to CLOCK_MONOTONIC (the timekeeper's lock). */
 static ktime_t htw_clock_offset;
 
-/* Guards what follows, and htw_context.listens. */
+/* Guards the following, and htw_context.listens. */
 static DEFINE_MUTEX(htw_listeners_mutex);
 static LIST_HEAD(htw_listeners);
-static bool htw_is_notified;
+static bool htw_notifier_registered;
 
-static void htw_clockset_notify_all(struct work_struct *work)
+static void htw_clock_was_set_notify_all(struct work_struct *work)
 {
 	struct htw_context *ctx;
 
@@ -52,38 +51,38 @@ static void htw_clockset_notify_all(struct work_struct *work)
 	mutex_unlock(&htw_listeners_mutex);
 }
 
-static DECLARE_WORK(htw_clockset_work, htw_clockset_notify_all);
+static DECLARE_WORK(htw_clock_was_set_work, htw_clock_was_set_notify_all);
 
-static void htw_clockset_queue(struct irq_work *work)
+static void htw_clock_was_set_queue(struct irq_work *work)
 {
-	queue_work(htw_wq, &htw_clockset_work);
+	queue_work(htw_wq, &htw_clock_was_set_work);
 }
 
-static DEFINE_IRQ_WORK(htw_clockset_irq_work, htw_clockset_queue);
+static DEFINE_IRQ_WORK(htw_clock_was_set_irq_work, htw_clock_was_set_queue);
 
 /*
- * The timekeeper was updated, which it is at each tick. That the clock "was
- * set" is also said where its source changed or TAI's offset did.
+ * Called at each update of the timekeeper, that is, each tick. @was_set is also true for
+ * a new clocksource or offset of TAI, hence the comparison.
  */
-static int htw_clockset_notify(struct notifier_block *nb, unsigned long was_set, void *data)
+static int htw_clock_was_set_notify(struct notifier_block *nb, unsigned long was_set, void *data)
 {
 	const struct timekeeper *tk = data;
 
 	if (!was_set || tk->offs_real == htw_clock_offset)
 		return NOTIFY_DONE;
 	htw_clock_offset = tk->offs_real;
-	/* Who reads the new time reads this: both are within the clock's seqcount. */
+	/* Within the clock's seqcount: those who read the new time also read this count. */
 	atomic_inc(&htw_clock_sets);
-	irq_work_queue(&htw_clockset_irq_work);
+	irq_work_queue(&htw_clock_was_set_irq_work);
 	return NOTIFY_OK;
 }
 
-static struct notifier_block htw_clockset_notifier = {
-	.notifier_call = htw_clockset_notify,
+static struct notifier_block htw_clock_was_set_notifier = {
+	.notifier_call = htw_clock_was_set_notify,
 };
 
-/* Expires a timer that was armed before the clock was set. */
-static void htw_clockset_expire(struct htw_submit *s, struct htw_delivery *delivery,
+/* Expire a timer that was armed before the clock was set. */
+static void htw_clock_was_set_expire(struct htw_submit *s, struct htw_delivery *delivery,
 				struct htw_timer *t, enum htw_timer_state state)
 {
 	switch (state) {
@@ -97,12 +96,12 @@ static void htw_clockset_expire(struct htw_submit *s, struct htw_delivery *deliv
 		list_del(&t->node.list);
 		htw_deliver_clock_set(delivery, t, s->now);
 		break;
-	default:	/* expired, and now its event says why as well */
+	default:	/* queued already; htw_clock_sets_check() has flagged its event */
 		break;
 	}
 }
 
-static void htw_clockset_walk_page(struct htw_context *ctx, u32 nr)
+static void htw_clock_was_set_walk_page(struct htw_context *ctx, u32 nr)
 {
 	struct htw_delivery delivery;
 	struct htw_timer *timers;
@@ -119,16 +118,16 @@ static void htw_clockset_walk_page(struct htw_context *ctx, u32 nr)
 			continue;
 		state = htw_submit_lock_timer(&s, t);
 		if ((state == HTW_PENDING || state == HTW_REARM || state == HTW_EXPIRED) &&
-		    htw_clockset_look(ctx, t))
-			htw_clockset_expire(&s, &delivery, t, state);
+		    htw_clock_sets_check(ctx, t))
+			htw_clock_was_set_expire(&s, &delivery, t, state);
 		htw_submit_unlock_timer(&s, state);
 	}
 	htw_submit_end(&s);
 	htw_delivery_wake(&delivery, false);
 }
 
-/* Lets those go on that are arming a timer and may have read the old count. */
-static void htw_clockset_wait_for_adds(struct htw_context *ctx)
+/* Wait for those who are arming a timer and may have read the old count. */
+static void htw_clock_was_set_wait_for_adds(struct htw_context *ctx)
 {
 	unsigned int cpu;
 
@@ -144,63 +143,56 @@ static void htw_clockset_wait_for_adds(struct htw_context *ctx)
 	}
 }
 
-static void htw_clockset_walk(struct work_struct *work)
+static void htw_clock_was_set_walk(struct work_struct *work)
 {
 	struct htw_context *ctx = container_of(work, struct htw_context, set_work);
-	const u32 sets = htw_clockset_count();
+	const u32 sets = htw_clock_sets_count();
 
 	if (sets == ctx->sets_seen)
 		return;
-	htw_clockset_wait_for_adds(ctx);
+	htw_clock_was_set_wait_for_adds(ctx);
 	for (u32 i = 0; i < htw_context_pages(ctx); i++) {
-		htw_clockset_walk_page(ctx, i);
+		htw_clock_was_set_walk_page(ctx, i);
 		cond_resched();
 	}
-	/* If it was set meanwhile, this work has been queued again. */
+	/* If the clock was set meanwhile, this work has been queued again. */
 	WRITE_ONCE(ctx->sets_seen, sets);
 }
 
 /**
- * htw_clockset_listen() - a context is to have timers with
- * %HTW_TIMER_CANCEL_ON_SET
+ * htw_clock_was_set_listen() - allow a context timers with %HTW_TIMER_CANCEL_ON_SET
  * @ctx: the context, which has no timer yet
  *
- * The first one has the timekeeper tell us of its updates; it goes on until
- * the module is unloaded, as all that takes is a comparison a tick.
+ * The first call registers the notifier. It stays until the module is unloaded, as it
+ * costs only a comparison per tick.
  *
  * Context: may sleep.
- * Return: 0, or -EINVAL where the context's clock is not CLOCK_REALTIME.
+ * Return: 0, or -EINVAL if the context's clock is not CLOCK_REALTIME.
  */
-int htw_clockset_listen(struct htw_context *ctx)
+int htw_clock_was_set_listen(struct htw_context *ctx)
 {
 	if (READ_ONCE(ctx->clock) != HTW_BASE_REALTIME)
 		return -EINVAL;
-	/* Pairs with the release below. */
-	if (smp_load_acquire(&ctx->listens))
+	if (htw_context_listens(ctx))
 		return 0;
 	mutex_lock(&htw_listeners_mutex);
-	if (!htw_is_notified) {
-		pvclock_gtod_register_notifier(&htw_clockset_notifier);
-		htw_is_notified = true;
+	if (!htw_notifier_registered) {
+		pvclock_gtod_register_notifier(&htw_clock_was_set_notifier);
+		htw_notifier_registered = true;
 	}
 	if (!ctx->listens) {
-		INIT_WORK(&ctx->set_work, htw_clockset_walk);
-		ctx->sets_seen = htw_clockset_count();
+		INIT_WORK(&ctx->set_work, htw_clock_was_set_walk);
+		ctx->sets_seen = htw_clock_sets_count();
 		list_add_tail(&ctx->listener, &htw_listeners);
-		/* Pairs with the acquire above: its timers are older than no walk. */
+		/* Pairs with htw_context_listens(): @sets_seen is set before the first timer. */
 		smp_store_release(&ctx->listens, true);
 	}
 	mutex_unlock(&htw_listeners_mutex);
 	return 0;
 }
 
-/**
- * htw_clockset_leave() - undoes htw_clockset_listen(), if that was called
- * @ctx: the context, to which no timer is added any more
- *
- * Context: may sleep.
- */
-void htw_clockset_leave(struct htw_context *ctx)
+/* Undo htw_clock_was_set_listen(), if it was called; no timer is added any more. May sleep. */
+void htw_clock_was_set_leave(struct htw_context *ctx)
 {
 	if (!ctx->listens)
 		return;
@@ -210,17 +202,13 @@ void htw_clockset_leave(struct htw_context *ctx)
 	cancel_work_sync(&ctx->set_work);
 }
 
-/**
- * htw_clockset_exit() - stops being told; nobody listens any more
- *
- * Context: process, may sleep.
- */
-void htw_clockset_exit(void)
+/* Unregister the notifier; no context listens any more. May sleep. */
+void htw_clock_was_set_exit(void)
 {
-	if (!htw_is_notified)
+	if (!htw_notifier_registered)
 		return;
-	/* Each of the three may have asked for the next one. */
-	pvclock_gtod_unregister_notifier(&htw_clockset_notifier);
-	irq_work_sync(&htw_clockset_irq_work);
-	cancel_work_sync(&htw_clockset_work);
+	/* In this order, as each of the three may have queued the next one. */
+	pvclock_gtod_unregister_notifier(&htw_clock_was_set_notifier);
+	irq_work_sync(&htw_clock_was_set_irq_work);
+	cancel_work_sync(&htw_clock_was_set_work);
 }

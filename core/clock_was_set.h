@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * HTW_F_CANCEL_ON_SET: timers that expire when CLOCK_REALTIME is set
+ * HTW_F_CANCEL_ON_SET: expire timers when CLOCK_REALTIME is set
  */
 #ifndef _HTW_CLOCK_WAS_SET_H
 #define _HTW_CLOCK_WAS_SET_H
@@ -9,8 +9,8 @@
 
 struct htw_context;
 
-int htw_clockset_listen(struct htw_context *ctx);
-void htw_clockset_leave(struct htw_context *ctx);
-void htw_clockset_exit(void);
+int htw_clock_was_set_listen(struct htw_context *ctx);
+void htw_clock_was_set_leave(struct htw_context *ctx);
+void htw_clock_was_set_exit(void);
 
 #endif /* _HTW_CLOCK_WAS_SET_H */

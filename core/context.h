@@ -86,7 +86,7 @@
  * @listens: it may have timers with %HTW_TIMER_CANCEL_ON_SET: clock_was_set.c
  * @listener: on the list of those that do (that file's mutex)
  * @set_work: walks its timers when CLOCK_REALTIME has been set
- * @sets_seen: as of which htw_clockset_count() that was last done (@set_work)
+ * @sets_seen: as of which htw_clock_sets_count() that was last done (@set_work)
  * @free_work: frees all this a grace period after close
  *
  * A page of which no timer is in use may go at any time; who found a timer
@@ -234,7 +234,7 @@ static inline struct htw_page *htw_context_page(const struct htw_context *ctx, u
 /* May it have timers with %HTW_TIMER_CANCEL_ON_SET? */
 static inline bool htw_context_listens(const struct htw_context *ctx)
 {
-	/* Pairs with htw_clockset_listen(). */
+	/* Pairs with htw_clock_was_set_listen(). */
 	return smp_load_acquire(&ctx->listens);
 }
 

@@ -34,7 +34,7 @@ void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struc
 
 	/* If it is armed again, then as of this look: none falls between. */
 	if (unlikely(t->node.flags & HTW_TIMER_CANCEL_ON_SET))
-		htw_clockset_look(ctx, t);
+		htw_clock_sets_check(ctx, t);
 	htw_event_fill(ev, t, t->node.fired, missed,
 		       (more ? HTW_EVENT_MORE : 0) |
 		       (t->node.flags & HTW_TIMER_CLOCK_SET ? HTW_EVENT_CLOCK_SET : 0));

@@ -97,7 +97,7 @@ static void htw_context_free(struct work_struct *work)
  */
 void htw_context_close(struct htw_context *ctx)
 {
-	htw_clockset_leave(ctx);
+	htw_clock_was_set_leave(ctx);
 	for (u32 i = 0; i < ctx->nr_pages; i++) {
 		struct htw_timer *timers;
 		struct htw_submit s;
@@ -143,7 +143,7 @@ int htw_context_init(void)
  */
 void htw_context_exit(void)
 {
-	htw_clockset_exit();
+	htw_clock_was_set_exit();
 	rcu_barrier();	/* those that wait for a grace period are then queued */
 	destroy_workqueue(htw_wq);
 	rcu_barrier();	/* pages and bases that were given back until then */

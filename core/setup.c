@@ -250,6 +250,6 @@ int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
 	}
 	/* Its timers may have HTW_F_CANCEL_ON_SET from now on. */
 	if (shape.clock == HTW_BASE_REALTIME)
-		htw_clockset_listen(ctx);
+		htw_clock_was_set_listen(ctx);
 	return 0;
 }

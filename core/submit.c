@@ -310,7 +310,7 @@ static int htw_submit_mod_locked(struct htw_submit *s, struct htw_timer *t,
 	}
 	if (mod->flags & HTW_MOD_DEADLINE) {
 		if (unlikely(t->node.flags & HTW_TIMER_CANCEL_ON_SET))
-			s->now = htw_clockset_stamp(s->ctx, t);
+			s->now = htw_clock_sets_stamp(s->ctx, t);
 		t->deadline = htw_submit_deadline(s, mod->deadline, mod->flags);
 		htw_context_clear_override(s->ctx, t);
 	}

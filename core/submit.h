@@ -232,7 +232,7 @@ static __always_inline void htw_submit_add(struct htw_submit *s, struct htw_time
 	t->node.flags = add->flags & HTW_F_KEEP ? HTW_TIMER_KEEP : 0;
 	if (unlikely(add->flags & HTW_F_CANCEL_ON_SET)) {
 		t->node.flags |= HTW_TIMER_CANCEL_ON_SET;
-		s->now = htw_clockset_stamp(s->ctx, t);
+		s->now = htw_clock_sets_stamp(s->ctx, t);
 	}
 	/* After the stamp, which looks at the clock again. */
 	deadline = htw_submit_deadline(s, add->deadline, add->flags);

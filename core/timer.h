@@ -60,7 +60,7 @@ enum htw_timer_state {
  *	the last, and &htw_timer.interval holds its missed count
  * @HTW_TIMER_CANCEL_ON_SET: %HTW_F_CANCEL_ON_SET
  * @HTW_TIMER_CLOCK_SET: its expiration is to say %HTW_EVENT_CLOCK_SET
- * @HTW_TIMER_SETS: last bits of htw_clockset_count() as of which it was armed
+ * @HTW_TIMER_SETS: last bits of htw_clock_sets_count() as of which it was armed
  * @HTW_TIMER_SLACK: &htw_node.slack is not zero
  */
 enum htw_timer_flag {

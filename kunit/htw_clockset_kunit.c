@@ -32,7 +32,7 @@ static struct htw_context *realtime_context(struct kunit *test)
 	struct htw_context *ctx = htw_test_context(test);
 
 	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
-	KUNIT_ASSERT_EQ(test, htw_clockset_listen(ctx), 0);
+	KUNIT_ASSERT_EQ(test, htw_clock_was_set_listen(ctx), 0);
 	return ctx;
 }
 
@@ -52,7 +52,7 @@ static u64 start_told(struct htw_context *ctx, u64 deadline, u64 interval, u32 f
 /* The last walk was for the clock as it is: no other has anything left to tell. */
 static void wait_for_walk(struct kunit *test, struct htw_context *ctx)
 {
-	for (unsigned int i = 0; READ_ONCE(ctx->sets_seen) != htw_clockset_count(); i++) {
+	for (unsigned int i = 0; READ_ONCE(ctx->sets_seen) != htw_clock_sets_count(); i++) {
 		KUNIT_ASSERT_LT(test, i, 100 * HZ);
 		schedule_timeout_uninterruptible(1);
 	}
@@ -62,9 +62,9 @@ static void listens_on_realtime_only(struct kunit *test)
 {
 	struct htw_context *monotonic = htw_test_context(test);
 
-	KUNIT_EXPECT_EQ(test, htw_clockset_listen(monotonic), -EINVAL);
+	KUNIT_EXPECT_EQ(test, htw_clock_was_set_listen(monotonic), -EINVAL);
 	/* Once is enough, and more does no harm. */
-	KUNIT_EXPECT_EQ(test, htw_clockset_listen(realtime_context(test)), 0);
+	KUNIT_EXPECT_EQ(test, htw_clock_was_set_listen(realtime_context(test)), 0);
 }
 
 static void told_when_the_clock_is_set(struct kunit *test)
@@ -97,12 +97,12 @@ static void not_told_of_what_is_no_setting(struct kunit *test)
 {
 	struct htw_context *ctx = realtime_context(test);
 	struct notifier_block nb = { .notifier_call = told_nothing };
-	const u32 sets = htw_clockset_count();
+	const u32 sets = htw_clock_sets_count();
 
 	KUNIT_ASSERT_NE(test, start_told(ctx, 1000 * HOUR, 0, 0), 0);
 	pvclock_gtod_register_notifier(&nb);
 	pvclock_gtod_unregister_notifier(&nb);
-	KUNIT_EXPECT_EQ(test, htw_clockset_count(), sets);
+	KUNIT_EXPECT_EQ(test, htw_clock_sets_count(), sets);
 	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
 }
 
@@ -119,13 +119,13 @@ static void told_however_often_it_was_set(struct kunit *test)
 {
 	const int n = *(const int *)test->param_value;
 	struct htw_context *ctx = realtime_context(test);
-	const u32 sets = htw_clockset_count();
+	const u32 sets = htw_clock_sets_count();
 	struct htw_event events[2];
 	u64 id = start_told(ctx, 1000 * HOUR, 0, 0);
 
 	for (int i = 0; i < n; i++)
 		set_by(i % 2 ? -(s64)HOUR : HOUR);
-	KUNIT_EXPECT_EQ(test, htw_clockset_count() - sets, n);
+	KUNIT_EXPECT_EQ(test, htw_clock_sets_count() - sets, n);
 	htw_test_wait(test, ctx, 1);
 	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, 2), 1);
 	KUNIT_EXPECT_EQ(test, events[0].id, id);
