@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Times in ns, on CLOCK_MONOTONIC. */
+/* Times in ns; on CLOCK_MONOTONIC unless a clock is named. */
 #ifndef COMMON_CLOCK_H
 #define COMMON_CLOCK_H
 
@@ -11,15 +11,20 @@
 #define MSEC	1000000ULL
 #define SEC	1000000000ULL
 
-static inline __u64 now_ns(void)
+static inline __u64 clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return ts.tv_sec * SEC + ts.tv_nsec;
 }
 
-/* Goes on sleeping after a signal. */
+static inline __u64 now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* Continues after a signal. */
 static inline void sleep_until(__u64 when)
 {
 	struct timespec ts = {

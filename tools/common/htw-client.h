@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A client of /dev/htw: the calls, wrapped
+ * A client of /dev/htw: wrapped system calls
  *
  * Calls return a negative errno, as in the kernel, so that one comparison
- * checks both failure and reason. What a call writes is poisoned before it.
+ * checks failure and reason. Output fields are poisoned before each call.
  */
 #ifndef COMMON_HTW_CLIENT_H
 #define COMMON_HTW_CLIENT_H
@@ -25,7 +25,7 @@
 #define POISON		0xa5a5a5a5a5a5a5a5ULL
 #define POISON32	0xa5a5a5a5U
 
-/* Operations that one HTW_BATCH carries where there are many. */
+/* Operations in each HTW_BATCH of the functions below. */
 #define HTW_CLIENT_BATCH	256U
 
 static inline int htw_call(int fd, unsigned long cmd, void *arg)
@@ -40,7 +40,7 @@ static inline int htw_open(int flags)
 	return open(HTW_DEVICE, O_RDWR | O_CLOEXEC | flags);
 }
 
-/* All ones where the call fails. */
+/* All bytes are 0xff if the call fails. */
 static inline struct htw_info htw_info(int fd)
 {
 	struct htw_info info;
@@ -74,7 +74,7 @@ static inline struct htw_add htw_rel(__u64 ns, __u64 cookie)
 	return add;
 }
 
-/* The id, or zero, which is never one. */
+/* The id, or zero, which is never a valid id. */
 static inline __u64 htw_start_as(int fd, struct htw_add add)
 {
 	return htw_call(fd, HTW_ADD, &add) ? 0 : add.id;
@@ -113,7 +113,57 @@ static inline int htw_stop(int fd, __u64 id)
 	return htw_stop_flags(fd, id, 0);
 }
 
-/* Zero where nothing is ready within @timeout_ms. */
+static inline int htw_set_up(int fd, struct htw_setup setup)
+{
+	return htw_call(fd, HTW_SETUP, &setup);
+}
+
+static inline int htw_setup_clock(int fd, int clock)
+{
+	return htw_set_up(fd, (struct htw_setup){ .flags = HTW_SETUP_CLOCK, .clock = clock });
+}
+
+/* Return how many timers expired, or a negative errno. */
+static inline long long htw_advance(int fd, __u64 ns, __u32 flags)
+{
+	struct htw_advance advance = { .ns = ns, .expired = POISON, .flags = flags };
+	int ret = htw_call(fd, HTW_ADVANCE, &advance);
+
+	return ret ? ret : (long long)advance.expired;
+}
+
+/* State is zero, which no timer has, if the id is unknown. */
+static inline struct htw_query htw_query(int fd, __u64 id)
+{
+	struct htw_query query = { .id = id };
+
+	if (htw_call(fd, HTW_QUERY, &query))
+		query.state = 0;
+	return query;
+}
+
+static inline int htw_mod(int fd, struct htw_mod mod)
+{
+	return htw_call(fd, HTW_MOD, &mod);
+}
+
+static inline int htw_move(int fd, __u64 id, __u64 deadline, __u32 flags)
+{
+	return htw_mod(fd, (struct htw_mod){
+		.id = id, .deadline = deadline, .flags = HTW_MOD_DEADLINE | flags,
+	});
+}
+
+static inline struct htw_list htw_list_of(const struct htw_query *entries, __u32 count)
+{
+	return (struct htw_list){
+		.entries = (uintptr_t)entries,
+		.count = count,
+		.done = POISON32,
+	};
+}
+
+/* The poll events; zero if none came within @timeout_ms. */
 static inline int htw_poll(int fd, int timeout_ms)
 {
 	struct pollfd pfd = { .fd = fd, .events = POLLIN | POLLOUT | POLLPRI };
@@ -122,12 +172,12 @@ static inline int htw_poll(int fd, int timeout_ms)
 	return ret < 0 ? -errno : ret ? pfd.revents : 0;
 }
 
-/* The number of whole events that were read. */
+/* The number of events read. */
 static inline int htw_read(int fd, struct htw_event *ev, size_t room)
 {
 	ssize_t ret;
 
-	/* Hide the buffer from the compiler, which warns of those that are bad on purpose. */
+	/* Hide the buffer from the compiler, which would warn of the invalid ones. */
 	__asm__("" : "+r"(ev));
 	ret = read(fd, ev, room * sizeof(*ev));
 	if (ret < 0)
@@ -162,7 +212,7 @@ static inline struct htw_batch htw_batch_of(const struct htw_op *ops, __u32 coun
 	};
 }
 
-/* Carries all operations out, also where a signal cuts the batch short. */
+/* Do all operations; continue if a signal interrupts the batch. */
 static inline int htw_batch_all(int fd, struct htw_op *ops, __u32 count)
 {
 	struct htw_batch batch;
@@ -184,9 +234,9 @@ static inline int htw_batch_all(int fd, struct htw_op *ops, __u32 count)
 }
 
 /*
- * Starts @count timers at @deadline in batches and stores their ids where
- * @ids is given; cookies count up from @cookie. Returns the number of timers
- * started before the first that could not be.
+ * Start @count timers at @deadline in batches; cookies count up from @cookie,
+ * ids go to @ids unless that is NULL. Return the number started before the
+ * first failure.
  */
 static inline __u64 htw_start_many(int fd, __u64 deadline, __u64 cookie,
 				   __u64 count, __u64 *ids)
@@ -212,7 +262,7 @@ static inline __u64 htw_start_many(int fd, __u64 deadline, __u64 cookie,
 	return started;
 }
 
-/* Returns how many of @ids were pending; none is any more. */
+/* Stop all @ids; return how many were pending. */
 static inline __u64 htw_stop_many(int fd, const __u64 *ids, __u64 count)
 {
 	struct htw_op ops[HTW_CLIENT_BATCH];
@@ -233,8 +283,8 @@ static inline __u64 htw_stop_many(int fd, const __u64 *ids, __u64 count)
 }
 
 /*
- * @size bytes that can be used, and right behind them a page that has only
- * @prot. NULL where there is no memory.
+ * Map @size usable bytes that end at a page with protection @prot. NULL without
+ * memory.
  */
 static inline void *htw_before_page(size_t size, int prot)
 {
@@ -247,7 +297,7 @@ static inline void *htw_before_page(size_t size, int prot)
 	return p + len - size;
 }
 
-/* A copy of @src, a page at the most, that the kernel can read and not write. */
+/* A read-only copy of @src, one page at most. */
 static inline void *htw_read_only(const void *src, size_t size)
 {
 	const size_t page = sysconf(_SC_PAGESIZE);

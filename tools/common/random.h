@@ -4,7 +4,10 @@
 
 #include <linux/types.h>
 
-/* Marsaglia's xorshift64: the same numbers follow the same @state, never zero. */
+/*
+ * Marsaglia's xorshift64. @state must not be zero; equal states give equal
+ * sequences.
+ */
 static inline __u64 xorshift64(__u64 *state)
 {
 	__u64 x = *state;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A program on a terminal: a pty, and libvterm that keeps what its screen shows
- *
- * screen_until() waits for a condition by reading what the program draws.
+ * A program on a terminal: a pty, and libvterm, which keeps the contents of its
+ * screen
  */
 #ifndef SCREEN_H
 #define SCREEN_H
@@ -20,7 +19,7 @@
 #include <vterm.h>
 #include "clock.h"
 
-/* What an emulated, overcommitted machine may need; never a measurement. */
+/* A timeout for slow, emulated machines; never a measurement. */
 #define SCREEN_SECONDS	90
 
 struct screen {
@@ -32,7 +31,7 @@ struct screen {
 	int columns;
 };
 
-/* Runs @argv with that TERM on a terminal of that size. */
+/* Run @argv with TERM=@term on a terminal of this size. */
 static inline bool screen_start(struct screen *s, int rows, int columns, const char *term,
 				const char * const argv[])
 {
@@ -57,7 +56,7 @@ static inline bool screen_start(struct screen *s, int rows, int columns, const c
 	return s->pid > 0;
 }
 
-/* Takes in what was drawn, waiting for it at most so long; false at the end of it. */
+/* Read output for at most @milliseconds; false at its end. */
 static inline bool screen_read(struct screen *s, int milliseconds)
 {
 	struct pollfd poll_fd = { .fd = s->pty, .events = POLLIN };
@@ -70,12 +69,12 @@ static inline bool screen_read(struct screen *s, int milliseconds)
 	if (n <= 0)
 		return n < 0 && errno == EINTR;
 	vterm_input_write(s->vt, buf, n);
-	/* What the emulator answers, where the program asked the terminal something. */
+	/* libvterm's replies to what the program asked the terminal. */
 	n = vterm_output_read(s->vt, buf, sizeof(buf));
 	return n == 0 || write(s->pty, buf, n) == n;
 }
 
-/* A line as UTF-8, without the blanks at its end. */
+/* A line in UTF-8, without trailing blanks. */
 static inline const char *screen_line(struct screen *s, int row, char *buf, size_t size)
 {
 	const VTermRect rect = {
@@ -89,7 +88,7 @@ static inline const char *screen_line(struct screen *s, int row, char *buf, size
 	return buf;
 }
 
-/* The first line from @from on that has this text; -1 where there is none. */
+/* The first line at or below @from that contains @text; -1 if none does. */
 static inline int screen_find(struct screen *s, int from, const char *text)
 {
 	char buf[2048];
@@ -100,7 +99,7 @@ static inline int screen_find(struct screen *s, int from, const char *text)
 	return -1;
 }
 
-/* Draws until the condition holds; false where it never came. */
+/* Read output until the condition holds; false if it never does. */
 #define screen_until(s, condition) ({					\
 	uint64_t __end = now_ns() + SCREEN_SECONDS * SEC;		\
 	bool __ok, __more = true;					\
@@ -125,7 +124,7 @@ static inline void screen_resize(struct screen *s, int rows, int columns)
 	ioctl(s->pty, TIOCSWINSZ, &size);
 }
 
-/* Waits for the program's end and returns its exit status, or -1. */
+/* Wait for the program to end; return its exit status, or -1. */
 static inline int screen_end(struct screen *s)
 {
 	const uint64_t end = now_ns() + SCREEN_SECONDS * SEC;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The uAPI as such: layout, command numbers, what is unknown or not zero
+ * Layout of the uAPI, command numbers, and unknown or reserved input
  */
 #include "htw-test.h"
 
@@ -46,7 +46,7 @@ static const struct {
 	{ HTW_NEXT, HTW_FEATURE_NEXT },
 };
 
-/* Whether the call says ENOTTY and leaves a poisoned argument alone. */
+/* Whether the call fails with ENOTTY and leaves a poisoned argument unchanged. */
 static bool unknown(int fd, unsigned long cmd)
 {
 	unsigned char arg[PAGE];
@@ -104,7 +104,7 @@ HTW_TEST(unknown_numbers)
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
-/* A number is known by its direction and size too: they may grow later. */
+/* Direction and size are part of a command: a later version may define other sizes. */
 HTW_TEST(known_numbers_of_other_shape)
 {
 	unsigned int i, dir;
@@ -244,7 +244,7 @@ HTW_TEST(fields_without_their_feature)
 		EXPECT_EQ(-EINVAL, htw_call(self->fd, HTW_ADD, &add));
 		EXPECT_EQ(POISON, add.id);
 	}
-	/* The same call with those fields zero is what succeeds. */
+	/* The same call with these fields cleared succeeds. */
 	add = htw_rel(3600 * SEC, 1);
 	EXPECT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
 	EXPECT_EQ(1, htw_timers(self->fd));
@@ -318,7 +318,7 @@ HTW_TEST(mmap_without_its_feature)
 }
 
 #ifdef __x86_64__
-/* ioctl() as a 32-bit program would do it, from this 64-bit one. */
+/* Issue ioctl() through the 32-bit system call entry, from this 64-bit program. */
 static int compat_ioctl(int fd, unsigned int cmd, void *arg)
 {
 	int ret;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_ADD: every kind of deadline, what comes back, and what fails
+ * HTW_ADD: all kinds of deadlines, the results, and each error
  */
 #include "htw-test.h"
 
@@ -85,7 +85,7 @@ HTW_TEST(past_and_zero)
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
-/* Far enough to overflow whatever is added to them or multiplied. */
+/* Deadlines so large that adding to them or multiplying them overflows. */
 HTW_TEST(never)
 {
 	const __u64 s64_max = ~0ULL >> 1;
@@ -180,7 +180,7 @@ HTW_TEST(unreadable_argument)
 	EXPECT_TRUE(htw_quiet_for(self->fd, 20 * MSEC));
 }
 
-/* Whoever is not told the id could never stop the timer. */
+/* A timer whose id cannot be written must not be started: nothing could stop it. */
 HTW_TEST(unwritable_id)
 {
 	struct htw_add adds[] = {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * O_ASYNC: a signal tells that something can be read
+ * O_ASYNC: signals for new events
  *
- * The signals are blocked and waited for, so none comes at a bad moment.
+ * The signals are blocked and waited for, so that they are handled at known
+ * points.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -18,7 +19,7 @@ static bool block(int sig)
 	return !sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-/* The signal, or -EAGAIN where none came in time. */
+/* Wait for the signal and return its number, or -EAGAIN after @ns. */
 static int wait_signal(int sig, siginfo_t *info, __u64 ns)
 {
 	const struct timespec ts = { .tv_sec = ns / SEC, .tv_nsec = ns % SEC };
@@ -55,14 +56,14 @@ HTW_TEST(sigio)
 		ASSERT_NE(0, htw_start_abs(self->fd, deadline, i));
 		ASSERT_EQ(SIGIO, wait_signal(SIGIO, &info, EVENTUALLY));
 		EXPECT_LE(deadline, now_ns());
-		/* What it says is true. */
+		/* There is an event to read. */
 		ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
 		EXPECT_EQ(i, ev.cookie);
 	}
 	EXPECT_EQ(-EAGAIN, wait_signal(SIGIO, &info, 0));
 }
 
-/* With F_SETSIG it says which descriptor, and what can be done with it. */
+/* With F_SETSIG the signal carries the descriptor and the poll events. */
 HTW_TEST(setsig)
 {
 	const int sig = SIGRTMIN + 1;
@@ -96,7 +97,6 @@ HTW_TEST(off_again)
 	EXPECT_EQ(SIGIO, wait_signal(SIGIO, &info, EVENTUALLY));
 }
 
-/* Nothing expired, nothing to tell. */
 HTW_TEST(not_before)
 {
 	siginfo_t info;
@@ -109,7 +109,7 @@ HTW_TEST(not_before)
 	EXPECT_EQ(-EAGAIN, wait_signal(SIGIO, &info, 60 * MSEC));
 }
 
-/* The owner is another process. */
+/* The owner (F_SETOWN) is another process. */
 HTW_TEST(to_another_process)
 {
 	int ready[2], status = -1;
@@ -135,7 +135,7 @@ HTW_TEST(to_another_process)
 	EXPECT_EQ(-EAGAIN, wait_signal(SIGIO, &info, 0));
 }
 
-/* Two descriptors of one context, each with its owner's wish; one is closed. */
+/* Two descriptors of one context, an owner each; one descriptor is closed. */
 HTW_TEST(closed)
 {
 	int fd = htw_open(O_NONBLOCK);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A deadline that has come is due at once, whichever call sets it and whatever the
- * tick; and what a call makes due is due when it returns: no tick, no further call and no
- * other operation of a batch is waited for. On the manual clock, where that is exact.
+ * Deadlines that have passed expire at once, on any tick and by any call
+ *
+ * A timer that is due when a call returns has expired by then: it does not wait
+ * for a tick, for another call or for the rest of its batch. Tested on the
+ * manual clock, where time is exact.
  */
 #include "htw-ring.h"
 
 #define TICK	(10 * MSEC)
-/* Where the clock stands: between two ticks. */
+/* The present, between two ticks. */
 #define NOW	(100 * TICK + TICK * 6 / 10)
 
 enum form { SINGLE, IN_BATCH, IN_VECTOR };
@@ -134,7 +136,7 @@ HTW_TEST(a_mod_whose_deadline_has_come)
 	}
 }
 
-/* One nanosecond later it is not due, and keeps its tick. */
+/* A deadline one nanosecond ahead waits for its tick. */
 HTW_TEST(a_deadline_to_come_waits_for_its_tick)
 {
 	struct htw_event ev[2];
@@ -187,7 +189,7 @@ HTW_TEST(batch_that_takes_back_what_it_moved)
 	EXPECT_EQ(ops[1].add.id, ev[0].id);
 }
 
-/* A batch says of a timer that is in it twice what the two calls would. */
+/* A batch that names a timer twice gives the results of two single calls. */
 HTW_TEST(one_timer_twice_in_a_batch)
 {
 	struct htw_event ev[2];
@@ -227,7 +229,10 @@ HTW_TEST(one_timer_twice_in_a_batch)
 	}
 }
 
-/* What is pushed into a ring has ended, and makes room, for the next operation. */
+/*
+ * A one-shot timer pushed into the ring has ended: the next operation can use
+ * its slot.
+ */
 HTW_TEST(a_push_in_the_middle_of_a_batch)
 {
 	__u64 deadlines[] = { 0, 0, HOUR }, ids[3];
@@ -260,9 +265,10 @@ HTW_TEST(a_push_in_the_middle_of_a_batch)
 }
 
 /*
- * Moves four timers to one deadline, of which the first and the third are not pending as
- * the others are: they come in that order. False where the deadline had come before all
- * were moved, so that it says nothing.
+ * Move four timers to one deadline; before that, the first and the third are in
+ * state @before. They must expire in the order of the moves. Return false if
+ * the deadline passed before all of them were moved: then the order means
+ * nothing.
  */
 static bool moved_in_order(struct __test_metadata *_metadata, int fd, enum form form,
 			   enum before before)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_BATCH: each entry for itself, and how far a batch came
+ * HTW_BATCH: a result for each entry, and the number of entries done
  */
 #include "htw-test.h"
 
@@ -61,7 +61,7 @@ HTW_TEST(mixed)
 	EXPECT_EQ(0, htw_stop(self->fd, ops[4].add.id));
 }
 
-/* One field of an entry is off at a time; its neighbours must not notice. */
+/* One invalid field at a time; the neighbouring entries must succeed. */
 HTW_TEST(bad_entries)
 {
 	struct htw_op ops[128], before[128];
@@ -148,8 +148,8 @@ HTW_TEST(large)
 }
 
 /*
- * Carries out @count entries, the first @usable of which lie in memory that
- * can be used. Going on with ops + done must come exactly to its end.
+ * Submit @count entries of which only the first @usable are in accessible
+ * memory. Continuing at ops + done must end exactly there.
  */
 static void expect_progress(struct __test_metadata *_metadata, int fd,
 			    struct htw_op *ops, __u32 count, __u32 usable)
@@ -231,8 +231,8 @@ HTW_TEST(array_at_a_bad_address)
 }
 
 /*
- * Entries that can be read, and whose results cannot be written, may have been
- * carried out: what is promised is that they are not counted.
+ * Entries that can be read but not written: they may have been carried out, but
+ * must not be counted in done.
  */
 HTW_TEST(array_that_cannot_be_written)
 {
@@ -281,7 +281,7 @@ HTW_TEST(argument_that_cannot_be_used)
 	EXPECT_EQ(-EFAULT, htw_call(self->fd, HTW_BATCH, NULL));
 	EXPECT_EQ(0, htw_timers(self->fd));
 
-	/* What was done cannot be told here, but in the entry it can. */
+	/* done cannot be written here; the entry's own result can. */
 	EXPECT_EQ(-EFAULT, htw_call(self->fd, HTW_BATCH, htw_read_only(&batch, sizeof(batch))));
 	EXPECT_EQ(op.result == 0, htw_timers(self->fd));
 	if (!op.result)

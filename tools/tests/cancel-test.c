@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_CANCEL: in every state of a timer, and of ids that name none
+ * HTW_CANCEL: in each state of a timer, and with ids that are not valid
  */
 #include "htw-test.h"
 
@@ -38,7 +38,7 @@ HTW_TEST(pending_is_never_read)
 	ASSERT_NE(0, id[0]);
 	ASSERT_NE(0, id[1]);
 	if (htw_stop(self->fd, id[0]) == -EALREADY)
-		SKIP(return, "this machine stood still for too long");
+		SKIP(return, "the machine was too slow");
 	ASSERT_EQ(0, htw_stop(self->fd, id[1]));
 	EXPECT_TRUE(htw_quiet_until(self->fd, until));
 }
@@ -244,7 +244,7 @@ HTW_TEST(argument_that_cannot_be_written)
 	EXPECT_EQ(-EAGAIN, htw_read(self->fd, &ev, 1));
 }
 
-/* Ids of the past must not hit those that live in their slots now. */
+/* A stale id must not stop the timer that uses the same slot now. */
 HTW_TEST(stale_after_its_slot_was_reused)
 {
 	enum { COUNT = 2000, ROUNDS = 5 };
@@ -266,7 +266,7 @@ HTW_TEST(stale_after_its_slot_was_reused)
 		EXPECT_EQ(COUNT, htw_timers(self->fd));
 		ASSERT_EQ(COUNT, htw_stop_many(self->fd, ids[round], COUNT));
 	}
-	/* Else nothing was tried above, and memory would grow without end. */
+	/* At least one slot was reused, or the loop above tested nothing. */
 	EXPECT_LT(0, reused);
 }
 
@@ -320,7 +320,10 @@ HTW_TEST(forged)
 		}
 	}
 
-	/* Every slot of the first chunks, their headers too, and far beyond. */
+	/*
+	 * All slots of the first pages, their headers included, and samples far
+	 * beyond.
+	 */
 	for (slot = 0; slot < 0x100000000ULL; slot += slot < 4096 ? 1 : slot / 3)
 		for (j = 0; j < ARRAY_SIZE(generations); j++) {
 			__u64 id = (__u64)generations[j] << 32 | slot;
@@ -340,7 +343,7 @@ HTW_TEST(forged)
 	EXPECT_EQ(COUNT, htw_stop_many(self->fd, ids, COUNT));
 }
 
-/* Nothing was ever added: there is not one chunk to look into. */
+/* No timer was ever added, so there is no page. */
 HTW_TEST(forged_in_an_empty_context)
 {
 	__u64 slot;

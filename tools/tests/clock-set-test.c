@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_F_CANCEL_ON_SET: setting CLOCK_REALTIME expires the timers that ask for it,
- * and no others; each is told once, whatever else happens to it
+ * HTW_F_CANCEL_ON_SET: setting CLOCK_REALTIME expires the timers that have this
+ * flag, each exactly once, and no others
  *
- * Each case sets the clock back to where it was, as far as it was set.
+ * Each test sets the clock back by as much as it set it forward.
  */
 #include <pthread.h>
 #include <sys/timex.h>
 
-#include "htw-more.h"
+#include "htw-test.h"
 
 FIXTURE(set) {
 	int fd;
@@ -23,7 +23,7 @@ FIXTURE_SETUP(set)
 	if (!(htw_info(self->fd).features & HTW_FEATURE_CANCEL_ON_SET))
 		SKIP(return, "no HTW_FEATURE_CANCEL_ON_SET");
 	ASSERT_EQ(0, htw_setup_clock(self->fd, CLOCK_REALTIME));
-	self->base = htw_time(CLOCK_REALTIME);
+	self->base = clock_ns(CLOCK_REALTIME);
 }
 
 FIXTURE_TEARDOWN(set)
@@ -33,7 +33,7 @@ FIXTURE_TEARDOWN(set)
 
 #define SET_TEST(name) TEST_F_TIMEOUT(set, name, TEST_SECONDS)
 
-/* Moves the clock by exactly this much. */
+/* Step CLOCK_REALTIME by exactly @ns. */
 static int set_by(__s64 ns)
 {
 	struct timex tx = {
@@ -62,15 +62,16 @@ static __u64 start_as(int fd, __u64 deadline, __u64 interval, __u32 firings, __u
 	return htw_call(fd, HTW_ADD, &add) ? 0 : add.id;
 }
 
-/* One that waits for hours yet. */
-static __u64 start_told(int fd, __u32 flags, __u64 cookie)
+/* Start a timer that is due in 100 hours. */
+static __u64 start_far(int fd, __u32 flags, __u64 cookie)
 {
-	return start_as(fd, htw_time(CLOCK_REALTIME) + 100 * HOUR, 0, 0, HTW_F_ABS | flags, cookie);
+	return start_as(fd, clock_ns(CLOCK_REALTIME) + 100 * HOUR, 0, 0, HTW_F_ABS | flags, cookie);
 }
 
 /*
- * Whether what was set before has been told to all of a context's timers. That
- * a timer is told shows that a walk began, so the one before it has ended.
+ * Wait until the walks for earlier clock changes have visited all timers of a
+ * context. A timer that this walk expires shows that the walk has begun, and so
+ * that the one before it has ended.
  */
 static bool walked(int fd)
 {
@@ -78,7 +79,7 @@ static bool walked(int fd)
 	int i;
 
 	for (i = 0; i < 2; i++) {
-		cancel = htw_cancel_of(start_told(fd, 0, SENTINEL), HTW_CANCEL_DISCARD);
+		cancel = htw_cancel_of(start_far(fd, 0, SENTINEL), HTW_CANCEL_DISCARD);
 		if (set_by(i ? -1 : 1) ||
 		    !htw_eventually(htw_query(fd, cancel.id).state == HTW_STATE_EXPIRED) ||
 		    htw_call(fd, HTW_CANCEL, &cancel) != -EALREADY)
@@ -87,28 +88,28 @@ static bool walked(int fd)
 	return true;
 }
 
-static void told_once(struct __test_metadata *_metadata, int fd, __s64 by)
+static void expires_once_on_set(struct __test_metadata *_metadata, int fd, __s64 by)
 {
 	struct htw_event ev[3];
 	__u64 ids[2], before, after;
 	int i;
 
-	ids[0] = start_told(fd, HTW_F_ABS, 7);
+	ids[0] = start_far(fd, HTW_F_ABS, 7);
 	ids[1] = start_as(fd, 100 * HOUR, 0, 0, 0, 8);		/* relative */
 	ASSERT_NE(0, ids[0]);
 	ASSERT_NE(0, ids[1]);
 	EXPECT_EQ(0, htw_poll(fd, 0));
 	ASSERT_EQ(0, set_by(by));
-	before = htw_time(CLOCK_REALTIME);
+	before = clock_ns(CLOCK_REALTIME);
 	ASSERT_EQ(2, htw_collect(fd, ev, 2));
-	after = htw_time(CLOCK_REALTIME);
+	after = clock_ns(CLOCK_REALTIME);
 	EXPECT_NE(ev[0].id, ev[1].id);
 	for (i = 0; i < 2; i++) {
 		ASSERT_TRUE(ev[i].cookie == 7 || ev[i].cookie == 8);
 		EXPECT_EQ(ids[ev[i].cookie - 7], ev[i].id);
 		EXPECT_EQ(HTW_EVENT_CLOCK_SET, ev[i].flags);
 		EXPECT_EQ(0, ev[i].missed);
-		/* By the clock as it is set now, and long before the deadline. */
+		/* fired is on the clock as it is set now, long before the deadline. */
 		EXPECT_LE(before - SEC, ev[i].fired);
 		EXPECT_GE(after, ev[i].fired);
 		EXPECT_LT(ev[i].fired, ev[i].deadline);
@@ -119,27 +120,27 @@ static void told_once(struct __test_metadata *_metadata, int fd, __s64 by)
 
 SET_TEST(forward)
 {
-	told_once(_metadata, self->fd, FORTH);
+	expires_once_on_set(_metadata, self->fd, FORTH);
 	ASSERT_EQ(0, set_by(-FORTH));
 }
 
 SET_TEST(back)
 {
-	told_once(_metadata, self->fd, BACK);
+	expires_once_on_set(_metadata, self->fd, BACK);
 	ASSERT_EQ(0, set_by(-BACK));
 }
 
 SET_TEST(by_a_nanosecond)
 {
-	told_once(_metadata, self->fd, 1);
-	told_once(_metadata, self->fd, -1);
+	expires_once_on_set(_metadata, self->fd, 1);
+	expires_once_on_set(_metadata, self->fd, -1);
 }
 
-/* There and back again before anybody could look. */
+/* Forward and back again before any walk can have run. */
 SET_TEST(to_and_fro)
 {
 	struct htw_event ev[2];
-	__u64 id = start_told(self->fd, 0, 1);
+	__u64 id = start_far(self->fd, 0, 1);
 
 	ASSERT_EQ(0, set_by(FORTH));
 	ASSERT_EQ(0, set_by(-FORTH));
@@ -150,13 +151,16 @@ SET_TEST(to_and_fro)
 	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev, 1));
 }
 
-/* An offset of nothing, another frequency, TAI: the clock was not set. */
+/*
+ * A zero offset, another frequency, another TAI offset: none of these sets the
+ * clock.
+ */
 SET_TEST(not_set)
 {
 	struct timex tai = { .modes = ADJ_TAI, .constant = 37 };
 	struct timex freq = { .modes = ADJ_FREQUENCY, .freq = 1000 };
 	struct htw_event ev[2];
-	__u64 id = start_told(self->fd, 0, 1);
+	__u64 id = start_far(self->fd, 0, 1);
 
 	ASSERT_NE(0, id);
 	ASSERT_EQ(0, set_by(0));
@@ -169,17 +173,17 @@ SET_TEST(not_set)
 	ASSERT_LE(0, adjtimex(&freq));
 	EXPECT_EQ(0, htw_poll(self->fd, 100));
 	EXPECT_EQ(HTW_STATE_PENDING, htw_query(self->fd, id).state);
-	/* Nothing of that has made it deaf. */
+	/* Later changes are still noticed. */
 	ASSERT_EQ(0, set_by(1));
 	ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
 	EXPECT_EQ(id, ev[0].id);
 	ASSERT_EQ(0, set_by(-1));
 }
 
-/* Those that did not ask stay where they are, in this context and in others. */
+/* Timers without the flag are not touched, in this context and in others. */
 SET_TEST(others_are_left_alone)
 {
-	const __u64 later = htw_time(CLOCK_REALTIME) + 100 * HOUR;
+	const __u64 later = clock_ns(CLOCK_REALTIME) + 100 * HOUR;
 	int monotonic = htw_open(O_NONBLOCK), deaf = htw_open(O_NONBLOCK);
 	struct htw_event ev[8];
 	__u64 plain[3], id;
@@ -188,7 +192,7 @@ SET_TEST(others_are_left_alone)
 	ASSERT_LE(0, monotonic);
 	ASSERT_EQ(0, htw_setup_clock(deaf, CLOCK_REALTIME));
 	plain[0] = htw_start_abs(self->fd, later, 0);
-	id = start_told(self->fd, 0, 1);
+	id = start_far(self->fd, 0, 1);
 	plain[1] = htw_start_abs(self->fd, later, 2);
 	plain[2] = htw_start_abs(deaf, later, 3);
 	ASSERT_NE(0, htw_start(monotonic, HOUR / 2, 4));
@@ -197,7 +201,7 @@ SET_TEST(others_are_left_alone)
 		ASSERT_TRUE(htw_wait_readable(self->fd));
 		ASSERT_EQ(1, htw_read(self->fd, ev, 8));
 		EXPECT_EQ(id, ev[0].id);
-		id = start_told(self->fd, 0, 1);
+		id = start_far(self->fd, 0, 1);
 	}
 	ASSERT_TRUE(walked(self->fd));
 	ASSERT_EQ(1, htw_read(self->fd, ev, 8));
@@ -214,7 +218,10 @@ SET_TEST(others_are_left_alone)
 	EXPECT_EQ(1, htw_timers(monotonic));
 }
 
-/* EINVAL on any other clock, and then nothing is left; nor does HTW_MOD take it. */
+/*
+ * The flag is EINVAL on all other clocks, and in HTW_MOD; the failed calls
+ * leave no timer.
+ */
 SET_TEST(only_with_realtime)
 {
 	static const int clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, HTW_CLOCK_MANUAL };
@@ -236,7 +243,7 @@ SET_TEST(only_with_realtime)
 		EXPECT_EQ(0, htw_timers(fd));
 		close(fd);
 	}
-	id = start_told(self->fd, 0, 1);
+	id = start_far(self->fd, 0, 1);
 	EXPECT_EQ(-EINVAL, htw_move(self->fd, id, HOUR, HTW_F_CANCEL_ON_SET));
 	EXPECT_EQ(HTW_STATE_PENDING, htw_query(self->fd, id).state);
 }
@@ -245,7 +252,7 @@ SET_TEST(query_and_list_tell_the_flag)
 {
 	struct htw_query q[3];
 	struct htw_list list = htw_list_of(q, 3);
-	__u64 id = start_told(self->fd, HTW_F_KEEP, 1), plain = htw_start(self->fd, HOUR, 2);
+	__u64 id = start_far(self->fd, HTW_F_KEEP, 1), plain = htw_start(self->fd, HOUR, 2);
 	struct htw_event ev[2];
 
 	EXPECT_EQ(HTW_F_CANCEL_ON_SET | HTW_F_KEEP, htw_query(self->fd, id).flags);
@@ -264,10 +271,10 @@ SET_TEST(query_and_list_tell_the_flag)
 	ASSERT_EQ(0, set_by(-1));
 }
 
-/* Kept: disarmed, deaf while it is, and armed again by HTW_MOD as it was added. */
+/* A kept timer: disarmed it ignores the clock, and HTW_MOD arms it with its flag. */
 SET_TEST(kept)
 {
-	__u64 id = start_told(self->fd, HTW_F_KEEP, 1);
+	__u64 id = start_far(self->fd, HTW_F_KEEP, 1);
 	struct htw_event ev[2];
 	int i;
 
@@ -280,7 +287,7 @@ SET_TEST(kept)
 		ASSERT_EQ(0, set_by(-FORTH));
 		ASSERT_TRUE(walked(self->fd));
 		EXPECT_EQ(0, htw_poll(self->fd, 0));
-		/* Its own time comes, and says nothing of the clock. */
+		/* Its own expiration does not carry HTW_EVENT_CLOCK_SET. */
 		ASSERT_EQ(0, htw_move(self->fd, id, MSEC, 0));
 		ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
 		EXPECT_EQ(HTW_EVENT_MORE, ev[0].flags);
@@ -290,15 +297,15 @@ SET_TEST(kept)
 	EXPECT_EQ(0, htw_stop(self->fd, id));
 }
 
-/* HTW_MOD counts from the clock as it is: what was set before does not matter. */
+/* HTW_MOD starts anew: changes of the clock before it do not count. */
 SET_TEST(moved_after_the_clock_was_set)
 {
-	__u64 id = start_told(self->fd, 0, 1);
+	__u64 id = start_far(self->fd, 0, 1);
 	struct htw_event ev[2];
 
 	ASSERT_EQ(0, set_by(FORTH));
 	ASSERT_TRUE(htw_wait_readable(self->fd));
-	/* Its expiration is taken back, and with it what it would have said. */
+	/* The unread expiration is dropped, and its HTW_EVENT_CLOCK_SET with it. */
 	ASSERT_EQ(0, htw_move(self->fd, id, 20 * MSEC, 0));
 	ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
 	EXPECT_EQ(id, ev[0].id);
@@ -307,10 +314,13 @@ SET_TEST(moved_after_the_clock_was_set)
 	ASSERT_EQ(0, set_by(-FORTH));
 }
 
-/* Not before its deadline all the same: of those jumped over, those that asked say so. */
+/*
+ * A step over the deadline: the timers expire, and those with the flag report
+ * the step.
+ */
 SET_TEST(jumped_over)
 {
-	const __u64 due = htw_time(CLOCK_REALTIME) + HOUR / 2;
+	const __u64 due = clock_ns(CLOCK_REALTIME) + HOUR / 2;
 	struct htw_event ev[2];
 	__u64 ids[2];
 	int i;
@@ -328,7 +338,7 @@ SET_TEST(jumped_over)
 	ASSERT_EQ(0, set_by(-FORTH));
 }
 
-/* An expiration that waits when the clock is set says so as well. */
+/* An expiration that is unread when the clock is set reports it, too. */
 SET_TEST(set_while_unread)
 {
 	__u64 ids[2] = {
@@ -340,7 +350,7 @@ SET_TEST(set_while_unread)
 	int i;
 
 	ASSERT_TRUE(htw_eventually(htw_info(self->fd).expired == 2));
-	/* One that is cancelled now keeps its last word. */
+	/* Cancelling the timer now keeps the event. */
 	EXPECT_EQ(-EALREADY, htw_call(self->fd, HTW_CANCEL, &cancel));
 	ASSERT_EQ(0, set_by(BACK));
 	ASSERT_TRUE(walked(self->fd));
@@ -355,7 +365,7 @@ SET_TEST(set_while_unread)
 
 SET_TEST(cancelled_while_unread)
 {
-	__u64 id = start_told(self->fd, HTW_F_KEEP, 5);
+	__u64 id = start_far(self->fd, HTW_F_KEEP, 5);
 	struct htw_cancel cancel = htw_cancel_of(id, 0);
 	struct htw_event ev[2];
 
@@ -372,17 +382,18 @@ SET_TEST(cancelled_while_unread)
 }
 
 /*
- * Periodic: told at once, though no firing has come; then it goes on in phase,
- * with the deadline it was waiting for, and no firing is lost or counted twice.
+ * A periodic timer reports the change at once, though no firing is due. Then it
+ * goes on in phase, with the deadline that it was waiting for; no firing is
+ * lost or counted twice.
  */
 SET_TEST(periodic)
 {
-	const __u64 due = htw_time(CLOCK_REALTIME) + 10 * HOUR, interval = HOUR / 4;
+	const __u64 due = clock_ns(CLOCK_REALTIME) + 10 * HOUR, interval = HOUR / 4;
 	__u64 id = start_as(self->fd, due, interval, 50, HTW_F_ABS, 1);
 	struct htw_query q;
 	struct htw_event ev[2];
 
-	/* Back: nothing has come. */
+	/* Set back: no firing is due. */
 	ASSERT_EQ(0, set_by(BACK));
 	ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
 	EXPECT_EQ(HTW_EVENT_CLOCK_SET | HTW_EVENT_MORE, ev[0].flags);
@@ -394,7 +405,7 @@ SET_TEST(periodic)
 	EXPECT_EQ(due, q.deadline);
 	EXPECT_EQ(50, q.firings);
 
-	/* Over the first firing and four more. */
+	/* Step over the first firing and four more. */
 	ASSERT_EQ(0, set_by(HOUR + 10 * HOUR + HOUR + 10 * SEC));
 	ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
 	EXPECT_EQ(HTW_EVENT_CLOCK_SET | HTW_EVENT_MORE, ev[0].flags);
@@ -405,7 +416,10 @@ SET_TEST(periodic)
 	EXPECT_EQ(due + 5 * interval, q.deadline);
 	EXPECT_EQ(45, q.firings);
 
-	/* Told ahead, and read only when the clock has gone on to the deadline and two more. */
+	/*
+	 * The event is queued ahead of the deadline, and read only after two
+	 * more firings are due.
+	 */
 	ASSERT_EQ(0, set_by(-(__s64)SEC));
 	ASSERT_TRUE(htw_wait_readable(self->fd));
 	ASSERT_TRUE(walked(self->fd));
@@ -420,7 +434,7 @@ SET_TEST(periodic)
 	ASSERT_EQ(0, set_by(-(__s64)(11 * HOUR + 9 * SEC + 3 * interval)));
 }
 
-/* Told once: the firings that follow are like any others. */
+/* The change is reported once; later firings are ordinary. */
 SET_TEST(periodic_goes_on_as_ever)
 {
 	struct htw_event ev;
@@ -438,10 +452,13 @@ SET_TEST(periodic_goes_on_as_ever)
 	ASSERT_EQ(0, set_by(-FORTH - (__s64)MSEC));
 }
 
-/* All firings jumped over while an early word waits: they count, and it is over. */
+/*
+ * All remaining firings are stepped over while the early event is unread: they
+ * are counted, and the timer ends.
+ */
 SET_TEST(periodic_with_few_firings)
 {
-	const __u64 due = htw_time(CLOCK_REALTIME) + HOUR;
+	const __u64 due = clock_ns(CLOCK_REALTIME) + HOUR;
 	struct htw_event ev[2];
 
 	ASSERT_NE(0, start_as(self->fd, due, SEC, 3, HTW_F_ABS, 1));
@@ -455,7 +472,6 @@ SET_TEST(periodic_with_few_firings)
 	ASSERT_EQ(0, set_by(-2LL * (__s64)HOUR));
 }
 
-/* On a wheel of its own as well. */
 SET_TEST(private_wheel)
 {
 	struct htw_setup setup = {
@@ -465,18 +481,18 @@ SET_TEST(private_wheel)
 	int fd = htw_open(O_NONBLOCK);
 
 	ASSERT_EQ(0, htw_set_up(fd, setup));
-	told_once(_metadata, fd, FORTH);
-	told_once(_metadata, fd, -FORTH);
+	expires_once_on_set(_metadata, fd, FORTH);
+	expires_once_on_set(_metadata, fd, -FORTH);
 }
 
-/* Blocked in read(), in poll(): who waits for a timer wakes up. */
+/* A blocked read() or poll() returns when the clock is set. */
 SET_TEST(wakes_a_reader)
 {
 	pid_t pid;
 	int status = -1;
 
 	ASSERT_EQ(0, fcntl(self->fd, F_SETFL, 0));
-	ASSERT_NE(0, start_told(self->fd, 0, 1));
+	ASSERT_NE(0, start_far(self->fd, 0, 1));
 	pid = fork();
 	if (!pid) {
 		struct htw_event ev;
@@ -490,13 +506,13 @@ SET_TEST(wakes_a_reader)
 	ASSERT_EQ(0, set_by(-FORTH));
 }
 
-/* Thousands, of all distances, every other one of them deaf. */
+/* Thousands of timers at all distances, every second one without the flag. */
 SET_TEST(thousands)
 {
 	enum { COUNT = 20000 };
-	static unsigned char told[COUNT];
+	static unsigned char seen[COUNT];
 	static struct htw_event ev[COUNT];
-	const __u64 now = htw_time(CLOCK_REALTIME);
+	const __u64 now = clock_ns(CLOCK_REALTIME);
 	struct htw_op ops[BATCH];
 	__u64 random = 3;
 	int i, n, j;
@@ -517,7 +533,7 @@ SET_TEST(thousands)
 	for (i = 0; i < COUNT / 2; i++) {
 		ASSERT_GT(COUNT, ev[i].cookie);
 		EXPECT_EQ(1, ev[i].cookie % 2);
-		EXPECT_EQ(0, told[ev[i].cookie]++);
+		EXPECT_EQ(0, seen[ev[i].cookie]++);
 		EXPECT_EQ(HTW_EVENT_CLOCK_SET, ev[i].flags);
 	}
 	ASSERT_TRUE(walked(self->fd));
@@ -526,7 +542,7 @@ SET_TEST(thousands)
 	ASSERT_EQ(0, set_by(-BACK));
 }
 
-/* Harvested while the clock is set: told by the one or the other, never by both or none. */
+/* HTW_HARVEST while the clock is set: each timer ends in the one or in the other. */
 SET_TEST(harvested_meanwhile)
 {
 	enum { COUNT = 3000, ROUNDS = 20 };
@@ -540,7 +556,7 @@ SET_TEST(harvested_meanwhile)
 		int n;
 
 		for (i = 0; i < COUNT; i++)
-			ASSERT_NE(0, start_told(self->fd, 0, i));
+			ASSERT_NE(0, start_far(self->fd, 0, i));
 		ASSERT_EQ(0, set_by(round % 2 ? -FORTH : FORTH));
 		do {
 			list.count = 100;
@@ -575,16 +591,16 @@ static void *sets_to_and_fro(void *arg)
 }
 
 /*
- * Adds, moves, cancels, periodic re-arms, expiries, closes and harvests while
- * another CPU sets the clock all the time: each id ends once, and none is left
- * that was there before the clock was last set.
+ * Adds, moves, cancels, periodic re-arms, expirations, closes and harvests
+ * while another CPU keeps setting the clock: each id ends exactly once, and no
+ * timer is left that was started before the last change.
  */
 SET_TEST(all_at_once)
 {
 	enum { ROUNDS = 400, EACH = 64 };
 	static struct htw_event ev[EACH * 4];
 	struct setter setter = { 0 };
-	__u64 random = 11, cancelled = 0, read = 0, added = 0, told = 0, id;
+	__u64 random = 11, cancelled = 0, read = 0, added = 0, seen = 0, id;
 	pthread_t thread;
 	int round, i, n, fd;
 
@@ -593,7 +609,10 @@ SET_TEST(all_at_once)
 		__u64 ids[EACH];
 
 		for (i = 0; i < EACH; i++, added++) {
-			/* Some near, some far, none that goes on after it was read. */
+			/*
+			 * Some soon, some late; no timer goes on after its
+			 * event was read.
+			 */
 			const __u64 after = i % 8 ? 100 * HOUR : xorshift64(&random) % MSEC;
 
 			ids[i] = start_as(self->fd, after, 0, 0, 0, i);
@@ -607,7 +626,7 @@ SET_TEST(all_at_once)
 		}
 		while ((n = htw_read(self->fd, ev, ARRAY_SIZE(ev))) > 0) {
 			for (i = 0; i < n; i++)
-				told += ev[i].flags == HTW_EVENT_CLOCK_SET;
+				seen += ev[i].flags == HTW_EVENT_CLOCK_SET;
 			read += n;
 		}
 		fd = htw_open(O_NONBLOCK);
@@ -616,28 +635,28 @@ SET_TEST(all_at_once)
 			id = start_as(fd, i % 2 ? HOUR : MSEC, i % 3 ? HOUR : 0, 0, 0, i);
 			ASSERT_NE(0, id);
 		}
-		close(fd);		/* while it is being walked, now and then */
+		close(fd);		/* sometimes during a walk */
 	}
 	__atomic_store_n(&setter.stop, true, __ATOMIC_RELAXED);
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	EXPECT_LT(2, setter.sets);
-	/* A last time, for all that is left. */
+	/* Set the clock once more, for all timers that are left. */
 	ASSERT_EQ(0, set_by(1));
 	while (read + cancelled < added) {
 		ASSERT_TRUE(htw_wait_readable(self->fd));
 		n = htw_read(self->fd, ev, ARRAY_SIZE(ev));
 		ASSERT_LT(0, n);
 		for (i = 0; i < n; i++)
-			told += ev[i].flags == HTW_EVENT_CLOCK_SET;
+			seen += ev[i].flags == HTW_EVENT_CLOCK_SET;
 		read += n;
 	}
 	EXPECT_EQ(added, read + cancelled);
-	EXPECT_LT(0, told);
+	EXPECT_LT(0, seen);
 	EXPECT_EQ(0, htw_timers(self->fd));
 	ASSERT_EQ(0, set_by(-1));
 }
 
-/* Closed with thousands to be told. */
+/* Close a context while a walk visits thousands of its timers. */
 SET_TEST(closed_while_walked)
 {
 	int round, i, fd;
@@ -646,7 +665,7 @@ SET_TEST(closed_while_walked)
 		fd = htw_open(O_NONBLOCK);
 		ASSERT_EQ(0, htw_setup_clock(fd, CLOCK_REALTIME));
 		for (i = 0; i < 1000; i++)
-			ASSERT_NE(0, start_told(fd, 0, i));
+			ASSERT_NE(0, start_far(fd, 0, i));
 		ASSERT_EQ(0, set_by(round % 2 ? -FORTH : FORTH));
 		close(fd);
 	}

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The clocks: one that stands still, one that goes on in sleep, one that can be
- * set, and those of a time namespace
+ * Clocks: manual, boottime, realtime, and those of a time namespace
  */
-#include "htw-more.h"
+#include "htw-test.h"
 
-/* @deadline up to the tick at which it comes. */
+/* Round @deadline up to the tick at which it expires. */
 static __u64 tick_up(__u64 deadline, __u64 tick)
 {
 	return (deadline + tick - 1) / tick * tick;
@@ -27,8 +26,8 @@ static int by_tick_then_order(const void *a, const void *b)
 }
 
 /*
- * An hour of timers, @step at a time: each exactly at its tick, and those of a
- * tick in the order in which they were started.
+ * Advance through an hour in steps of @step: each timer expires exactly at its
+ * tick, and timers of one tick in the order of their starts.
  */
 static void pass_an_hour(struct __test_metadata *_metadata, int fd, __u64 tick, __u64 step,
 			 __u64 spread)
@@ -104,8 +103,8 @@ static int by_deadline(const void *a, const void *b)
 }
 
 /*
- * Up to the end of a clock's 292 years, around each power of two and each
- * boundary of a level: not a tick early, and not a tick late.
+ * Deadlines up to the clock's limit of 292 years, around each power of two and
+ * each boundary of a level: not a tick early, not a tick late.
  */
 HTW_TEST(manual_every_distance)
 {
@@ -124,12 +123,12 @@ HTW_TEST(manual_every_distance)
 			span *= info.slots[i - 63];
 		for (off = -1; off <= 1; off++) {
 			deadlines[n++] = i < 63 ? (1ULL << i) + off * self->tick : span + off;
-			/* Two years is tokio's end, ten and a hundred years are beyond all. */
+			/* The ranges of other wheels end at 2, 10 and 100 years. */
 			if (i < 3)
 				deadlines[n++] = (i ? i == 1 ? 10 : 100 : 2) * 8766 * HOUR + off;
 		}
 	}
-	/* What wrapped below zero is past, and what is not, never comes. */
+	/* Deadlines that wrapped below zero are past; the others never come. */
 	for (i = 0; i < n; i++) {
 		if (deadlines[i] > 1ULL << 62)
 			deadlines[i] = 1;
@@ -156,7 +155,7 @@ HTW_TEST(manual_every_distance)
 	EXPECT_EQ(0, htw_advance(self->fd, (1ULL << 63) - 1, HTW_F_ABS));
 }
 
-/* Nothing moves it but HTW_ADVANCE. */
+/* Only HTW_ADVANCE moves the manual clock. */
 HTW_TEST(manual_stands_still)
 {
 	struct htw_event ev;
@@ -172,7 +171,7 @@ HTW_TEST(manual_stands_still)
 	EXPECT_EQ(1, htw_read(self->fd, &ev, 1));
 }
 
-/* Periodic timers over an hour: one record a read, and none uncounted. */
+/* Periodic timers over an hour: one event for each read, all firings counted. */
 HTW_TEST(manual_periodic)
 {
 	struct htw_add add = htw_rel(SEC, 1);
@@ -208,24 +207,24 @@ static void runs_with(struct __test_metadata *_metadata, int fd, clockid_t clock
 	ASSERT_EQ(0, htw_setup_clock(fd, clock));
 	EXPECT_EQ(clock, htw_info(fd).clock);
 	for (i = 0; i < 50; i++) {
-		const __u64 when = htw_time(clock) + i * 100 * USEC;
+		const __u64 when = clock_ns(clock) + i * 100 * USEC;
 
 		id = htw_start_abs(fd, when, i);
 		ASSERT_EQ(1, htw_collect(fd, &ev, 1));
 		EXPECT_EQ(id, ev.id);
 		EXPECT_EQ(when, ev.deadline);
 		EXPECT_LE(when, ev.fired);
-		EXPECT_GE(htw_time(clock), ev.fired);
+		EXPECT_GE(clock_ns(clock), ev.fired);
 
-		t0 = htw_time(clock);
+		t0 = clock_ns(clock);
 		id = htw_start(fd, i * 100 * USEC, i);
-		t1 = htw_time(clock);
+		t1 = clock_ns(clock);
 		ASSERT_EQ(1, htw_collect(fd, &ev, 1));
 		EXPECT_EQ(id, ev.id);
 		EXPECT_LE(t0 + i * 100 * USEC, ev.deadline);
 		EXPECT_GE(t1 + i * 100 * USEC, ev.deadline);
 		EXPECT_LE(ev.deadline, ev.fired);
-		EXPECT_GE(htw_time(clock), ev.fired);
+		EXPECT_GE(clock_ns(clock), ev.fired);
 	}
 	EXPECT_EQ(0, htw_timers(fd));
 }
@@ -250,7 +249,7 @@ HTW_TEST(realtime)
 
 static int set_realtime(__s64 by)
 {
-	const __u64 to = htw_time(CLOCK_REALTIME) + by;
+	const __u64 to = clock_ns(CLOCK_REALTIME) + by;
 	struct timespec ts = { .tv_sec = to / SEC, .tv_nsec = to % SEC };
 
 	return clock_settime(CLOCK_REALTIME, &ts) ? -errno : 0;
@@ -263,7 +262,7 @@ static int set_realtime(__s64 by)
 
 HTW_TEST(realtime_set_forward)
 {
-	const __u64 now = htw_time(CLOCK_REALTIME);
+	const __u64 now = clock_ns(CLOCK_REALTIME);
 	struct htw_event ev[8];
 	int i;
 
@@ -285,20 +284,20 @@ HTW_TEST(realtime_set_forward)
 	ASSERT_EQ(0, set_realtime(-5401LL * (__s64)SEC));
 }
 
-/* What was set back has its time once more: new ones come first, old ones wait. */
+/* After the clock is set back, new timers expire first and older ones wait. */
 HTW_TEST(realtime_set_back)
 {
-	const __u64 now = htw_time(CLOCK_REALTIME);
+	const __u64 now = clock_ns(CLOCK_REALTIME);
 	struct htw_event ev[8];
 	__u64 old, new, when;
 
 	REALTIME();
-	/* Something expires, so that the wheel is at this time. */
+	/* An expiration brings the wheel up to the present. */
 	ASSERT_NE(0, htw_start(self->fd, MSEC, 0));
 	ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
 	old = htw_start_abs(self->fd, now + 3 * SEC, 1);
 	ASSERT_EQ(0, set_realtime(-3600LL * (__s64)SEC));
-	when = htw_time(CLOCK_REALTIME) + 100 * MSEC;
+	when = clock_ns(CLOCK_REALTIME) + 100 * MSEC;
 	new = htw_start_abs(self->fd, when, 2);
 	EXPECT_EQ(0, htw_poll(self->fd, 20));
 	ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
@@ -306,8 +305,8 @@ HTW_TEST(realtime_set_back)
 	EXPECT_EQ(new, ev[0].id);
 	EXPECT_EQ(when, ev[0].deadline);
 	EXPECT_LE(when, ev[0].fired);
-	EXPECT_GE(htw_time(CLOCK_REALTIME), ev[0].fired);
-	/* Past the old one's moment, had the clock not been set. */
+	EXPECT_GE(clock_ns(CLOCK_REALTIME), ev[0].fired);
+	/* Past the older timer's deadline, had the clock not been set. */
 	sleep_until(now_ns() + 3 * SEC);
 	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev, 8));
 	ASSERT_EQ(0, set_realtime(3600 * SEC));
@@ -320,13 +319,13 @@ HTW_TEST(realtime_set_back)
 }
 
 /*
- * Timers of all distances, and a clock that is set to and fro meanwhile: none
- * early by the clock as it was read, none twice, and none lost in the end.
+ * Timers at all distances while the clock is set back and forth: none is early
+ * by the clock as it was read, none expires twice, none is lost.
  */
 HTW_TEST(realtime_set_to_and_fro)
 {
 	enum { COUNT = 4000 };
-	static unsigned char told[COUNT];
+	static unsigned char seen[COUNT];
 	static __u64 deadline[COUNT];
 	static bool was_past[COUNT];
 	struct htw_event ev[64];
@@ -336,10 +335,10 @@ HTW_TEST(realtime_set_to_and_fro)
 
 	REALTIME();
 	for (round = 0; round < 200; round++) {
-		const __u64 now = htw_time(CLOCK_REALTIME);
+		const __u64 now = clock_ns(CLOCK_REALTIME);
 
 		for (i = 0; i < COUNT / 200; i++, started++) {
-			/* From a tick to days, some of them past. */
+			/* From the past through one tick to days ahead. */
 			deadline[started] = now + (1ULL << xorshift64(&random) % 48) - 10 * MSEC;
 			was_past[started] = deadline[started] <= now;
 			ASSERT_NE(0, htw_start_abs(self->fd, deadline[started], started));
@@ -353,13 +352,13 @@ HTW_TEST(realtime_set_to_and_fro)
 				EXPECT_EQ(deadline[ev[i].cookie], ev[i].deadline);
 				if (ev[i].fired < ev[i].deadline)
 					++*(was_past[ev[i].cookie] ? &early_past : &early);
-				EXPECT_EQ(0, told[ev[i].cookie]++);
+				EXPECT_EQ(0, seen[ev[i].cookie]++);
 			}
 			got += n;
 		}
 		sleep_until(now_ns() + xorshift64(&random) % (5 * MSEC));
 	}
-	/* Beyond all of them. */
+	/* Past all deadlines. */
 	ASSERT_EQ(0, set_realtime(400 * HOUR));
 	off += 400 * HOUR;
 	while (got < COUNT) {
@@ -369,19 +368,22 @@ HTW_TEST(realtime_set_to_and_fro)
 		for (i = 0; i < n; i++) {
 			if (ev[i].fired < ev[i].deadline)
 				++*(was_past[ev[i].cookie] ? &early_past : &early);
-			EXPECT_EQ(0, told[ev[i].cookie]++);
+			EXPECT_EQ(0, seen[ev[i].cookie]++);
 		}
 		got += n;
 	}
 	EXPECT_EQ(0, early);
-	/* Past when they were started, and the clock set back before they were seen. */
+	/*
+	 * Due when they were started, and the clock was set back before the
+	 * wheel ran.
+	 */
 	EXPECT_EQ(0, early_past);
 	EXPECT_EQ(COUNT, got);
 	EXPECT_EQ(0, htw_timers(self->fd));
 	ASSERT_EQ(0, set_realtime(-off));
 }
 
-/* Setting the clock leaves relative timers on the others alone. */
+/* Setting the clock does not touch relative timers on the other clocks. */
 HTW_TEST(monotonic_is_not_set)
 {
 	struct htw_event ev[2];
@@ -398,7 +400,7 @@ HTW_TEST(monotonic_is_not_set)
 
 HTW_TEST(cancel_on_set)
 {
-	struct htw_add add = htw_abs(htw_time(CLOCK_REALTIME) + 10 * HOUR, 1);
+	struct htw_add add = htw_abs(clock_ns(CLOCK_REALTIME) + 10 * HOUR, 1);
 	struct htw_event ev[2];
 	__u64 plain;
 	int i;
@@ -421,7 +423,7 @@ HTW_TEST(cancel_on_set)
 	EXPECT_EQ(0, htw_stop(self->fd, plain));
 }
 
-/* In a child in a time namespace with these offsets, in seconds. */
+/* Run @body in a child in a time namespace with these offsets, in seconds. */
 #define in_namespace(monotonic, boottime, body) ({			\
 	int __status = -1;						\
 	pid_t __pid = fork();						\
@@ -448,14 +450,14 @@ HTW_TEST(cancel_on_set)
 	}								\
 } while (0)
 
-/* By the clock that this process sees. */
-static bool told_by(struct __test_metadata *_metadata, int fd, clockid_t clock, __s64 ahead)
+/* Check events against the clock as this process reads it. */
+static bool check_by_clock(struct __test_metadata *_metadata, int fd, clockid_t clock, __s64 ahead)
 {
 	struct htw_event ev;
 	int i;
 
 	for (i = 0; i < 20; i++) {
-		const __u64 now = htw_time(clock) + ahead, when = now + i * MSEC;
+		const __u64 now = clock_ns(clock) + ahead, when = now + i * MSEC;
 		const __u64 id = htw_start_abs(fd, when, i);
 
 		CHECK(id);
@@ -466,11 +468,11 @@ static bool told_by(struct __test_metadata *_metadata, int fd, clockid_t clock, 
 		CHECK(ev.id == id);
 		CHECK(ev.deadline == when);
 		CHECK(ev.fired >= when);
-		CHECK(ev.fired <= htw_time(clock) + ahead);
-		/* A relative one has a deadline on that clock, too. */
+		CHECK(ev.fired <= clock_ns(clock) + ahead);
+		/* A relative timer's deadline is reported on that clock, too. */
 		CHECK(htw_start(fd, 0, i));
 		CHECK(htw_collect(fd, &ev, 1) == 1);
-		CHECK(ev.deadline >= now && ev.deadline <= htw_time(clock) + ahead);
+		CHECK(ev.deadline >= now && ev.deadline <= clock_ns(clock) + ahead);
 		CHECK(ev.fired >= ev.deadline);
 	}
 	return true;
@@ -484,7 +486,7 @@ static bool opened_here(struct __test_metadata *_metadata, clockid_t clock)
 	CHECK(fd >= 0);
 	if (clock != CLOCK_MONOTONIC)
 		CHECK(!htw_setup_clock(fd, clock));
-	right = told_by(_metadata, fd, clock, 0);
+	right = check_by_clock(_metadata, fd, clock, 0);
 	close(fd);
 	return right;
 }
@@ -493,7 +495,7 @@ static bool opened_here(struct __test_metadata *_metadata, clockid_t clock)
 	int __ret = in_namespace(monotonic, boottime, body);		\
 									\
 	if (__ret == 77)						\
-		SKIP(return, "no time namespace to be had");		\
+		SKIP(return, "cannot create a time namespace");		\
 	EXPECT_EQ(0, __ret);						\
 } while (0)
 
@@ -510,10 +512,10 @@ HTW_TEST(namespace_of_the_opener)
 	}
 }
 
-/* The fd tells the opener's time wherever it is used. */
+/* The descriptor keeps its opener's clock, also in other namespaces. */
 HTW_TEST(namespace_of_the_user)
 {
-	EXPECT_IN_NAMESPACE(1000, 2000, told_by(_metadata, self->fd, CLOCK_MONOTONIC,
+	EXPECT_IN_NAMESPACE(1000, 2000, check_by_clock(_metadata, self->fd, CLOCK_MONOTONIC,
 						-1000LL * (__s64)SEC));
 }
 
@@ -537,7 +539,7 @@ HTW_TEST(namespace_and_the_manual_clock)
 	EXPECT_IN_NAMESPACE(1000, 2000, manual_here(_metadata));
 }
 
-/* Deadlines before the machine was started, which the namespace's clock has. */
+/* Deadlines before boot, which exist on the namespace's clock. */
 static bool long_past_here(struct __test_metadata *_metadata)
 {
 	int fd = htw_open(O_NONBLOCK);
@@ -548,7 +550,7 @@ static bool long_past_here(struct __test_metadata *_metadata)
 	CHECK(htw_start_abs(fd, 3, 1));
 	CHECK(htw_collect(fd, &ev, 1) == 1);
 	CHECK(ev.deadline == 3);
-	/* The phase is kept, which began before there was a time. */
+	/* The phase, which began before boot, is kept. */
 	add.interval = 7777777;
 	CHECK(!htw_call(fd, HTW_ADD, &add));
 	CHECK(htw_collect(fd, &ev, 1) == 1);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * However a user goes about it, he takes no more than his share of a CPU, and
- * makes nobody else's timers late
+ * Containment: a user takes no more than its share of a CPU, and does not delay
+ * the timers of others
  *
- * Each test is an attack of ../contain/attackers.c, beside a task that counts, 10 ms
- * timers of two users who have no part in it, and a module's callouts. Time is counted
- * in instructions. One of them: contain-test -v NAME.
+ * Each test is a load of ../contain/attackers.c. Beside it run a task that
+ * counts what it gets done, 10 ms timers of two other users, and a module's
+ * callouts. Time is counted in instructions. To run one of them: contain-test
+ * -v NAME.
  *
  * VM options: --icount --mem 4G
  */
@@ -15,10 +16,10 @@
 
 #include <stdarg.h>
 
-/* In percent, what a task on that CPU may lose: to one user, and to all together. */
+/* What a task on that CPU may lose, in per cent: to one user, and to all together. */
 #define SHARE		28
 #define HALF		52
-/* Most lateness of others' timers: a tick, and 1 ms; then half a millisecond more to be read. */
+/* Latest expiration of others' timers: a tick and 1 ms, and 0.5 ms more as read. */
 #define LATE		(2 * MSEC)
 #define LATE_READ	(LATE + MSEC / 2)
 
@@ -32,12 +33,12 @@ void die(const char *format, ...)
 	va_end(args);
 	printf("\n");
 	fflush(stdout);
-	/* KSFT_FAIL, of this test's process or of one that it started. */
+	/* KSFT_FAIL of this process, or of one that it started. */
 	_exit(1);
 }
 
 
-/* As short as they can be: the figures repeat. */
+/* The shortest phases that give repeatable figures. */
 static const struct contain_times usual = {
 	.alone = SEC / 10,
 	.burst = 300 * MSEC,
@@ -69,7 +70,7 @@ FIXTURE(contain) {};
 
 FIXTURE_VARIANT(contain) {
 	const char *attack;
-	/* What it may take when its burst is used up. */
+	/* Bound of the loss after the burst, in per cent. */
 	int share;
 };
 
@@ -106,7 +107,7 @@ TEST_F_TIMEOUT(contain, attack, TEST_SECONDS)
 	const struct attack *a = attack_find(variant->attack);
 	const struct lateness *l;
 	struct contain_result r;
-	unsigned int phase, who;
+	unsigned int phase, victim;
 
 	ASSERT_NE(NULL, a);
 	contain_measure(a, &usual, &r);
@@ -116,12 +117,12 @@ TEST_F_TIMEOUT(contain, attack, TEST_SECONDS)
 	EXPECT_EQ(0, r.early);
 	EXPECT_EQ(0, r.lost);
 	for (phase = 0; phase < PHASES; phase++) {
-		for (who = 0; who < VICTIMS; who++) {
-			l = &r.late[phase][who];
+		for (victim = 0; victim < VICTIMS; victim++) {
+			l = &r.late[phase][victim];
 			EXPECT_LT(0, l->count);
 			EXPECT_EQ(0, l->early);
 			EXPECT_EQ(0, l->wrong);
-			if (a->exempt & 1 << who)
+			if (a->exempt & 1 << victim)
 				continue;
 			EXPECT_GE(LATE, l->fired);
 			EXPECT_GE(LATE_READ, l->read);
@@ -129,7 +130,7 @@ TEST_F_TIMEOUT(contain, attack, TEST_SECONDS)
 	}
 }
 
-/* One who wants more than his share, with no other right than any user. */
+/* The user of this test, without privileges. */
 #define GREEDY_UID	30000U
 
 enum {
@@ -140,7 +141,7 @@ enum {
 	CANCELLED = 1000,
 };
 
-/* What each periodic timer is due for next, and how often it has been. */
+/* The next deadline of each periodic timer, and its firings so far. */
 struct periodic {
 	__u64 next[PERIODIC];
 	__u32 firings[PERIODIC];
@@ -167,7 +168,7 @@ static void periodic_take(struct periodic *p, struct ring *ring)
 			p->firings[timer] += 1 + ev[i].missed;
 			p->fired += 1 + ev[i].missed;
 			p->missed += ev[i].missed;
-			/* The last one says so, and no other. */
+			/* HTW_EVENT_MORE is clear in the last event, and only there. */
 			p->wrong += !(ev[i].flags & HTW_EVENT_MORE) !=
 				    (p->firings[timer] == FIRINGS);
 		}
@@ -192,7 +193,7 @@ static bool start_periodic(struct periodic *p, int fd, __u64 due)
 	return true;
 }
 
-/* What waits for its user's share is late, and that is all. */
+/* Timers that wait for their user's share are late, but not lost. */
 TEST_F_TIMEOUT(htw, what_is_held_back_is_not_lost, TEST_SECONDS)
 {
 	static struct periodic p;
@@ -214,7 +215,7 @@ TEST_F_TIMEOUT(htw, what_is_held_back_is_not_lost, TEST_SECONDS)
 
 	due = now_ns() + 400 * MSEC;
 	ASSERT_TRUE(start_periodic(&p, greedy, due));
-	/* Due when the share is used up, and cancelled in part while they wait for it. */
+	/* Due after the share is used up; some are cancelled while they wait. */
 	ASSERT_EQ(AT_ONCE, htw_start_many(burst, due + 600 * MSEC, 0, AT_ONCE, ids));
 	ASSERT_GT(due, now_ns());
 	while (now_ns() < due + 605 * MSEC) {
@@ -253,7 +254,7 @@ TEST_F_TIMEOUT(htw, what_is_held_back_is_not_lost, TEST_SECONDS)
 	EXPECT_EQ(0, htw_timers(greedy));
 	EXPECT_EQ(0, htw_timers(burst));
 
-	/* And nothing that they did keeps what is started now from coming. */
+	/* Timers that are started now expire. */
 	ASSERT_NE(0, htw_start(burst, MSEC, SENTINEL));
 	ASSERT_EQ(1, htw_collect(burst, ev, 1));
 	EXPECT_EQ(SENTINEL, ev[0].cookie);

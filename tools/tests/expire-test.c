@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Expiry: none early, none lost, in order, across the levels of the wheel
+ * Expiration: never early, never lost, in order, on all levels of the wheel
  */
 #include "htw-test.h"
 
@@ -9,7 +9,7 @@
 static struct htw_add adds[MOST];
 static struct htw_event events[MOST];
 
-/* Reads @count events; each of @adds must be among them, once and not early. */
+/* Read @count events: one for each of @adds, none of them early. */
 static void expect_all(struct __test_metadata *_metadata, int fd, unsigned int count)
 {
 	static bool seen[MOST];
@@ -58,7 +58,10 @@ HTW_TEST(around_the_spans_of_the_levels)
 	expect_all(_metadata, self->fd, n);
 }
 
-/* Windows are aligned to the clock, so what matters is where a deadline lies. */
+/*
+ * Windows of the levels are aligned to the clock, so deadlines are placed
+ * around them.
+ */
 HTW_TEST(around_the_windows_of_the_levels)
 {
 	static const int around[] = { -1, 0, 1 };
@@ -99,8 +102,9 @@ HTW_TEST(each_millisecond)
 }
 
 /*
- * Ticks that differ come in their order, equal deadlines in the order of the
- * calls. All are added before the first is due: else "past" is an order too.
+ * Different ticks in their order, equal deadlines in the order of the calls.
+ * All are added before the first is due: past deadlines would expire in the
+ * order of the calls.
  */
 HTW_TEST(order)
 {
@@ -127,7 +131,7 @@ HTW_TEST(order)
 	}
 }
 
-/* One has come down the levels, the other was added where that one now is. */
+/* One timer was moved down a level, the other was added to that level. */
 HTW_TEST(order_of_equals_added_far_apart)
 {
 	const __u64 before[] = { 1500 * MSEC, 700 * MSEC, 300 * MSEC, 100 * MSEC };
@@ -141,7 +145,7 @@ HTW_TEST(order_of_equals_added_far_apart)
 		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &adds[i]));
 	}
 	if (now_ns() >= deadline)
-		SKIP(return, "this machine stood still for too long");
+		SKIP(return, "the machine was too slow");
 	expect_all(_metadata, self->fd, ARRAY_SIZE(before));
 	for (i = 0; i < ARRAY_SIZE(before); i++)
 		EXPECT_EQ(i, events[i].cookie);
@@ -160,7 +164,7 @@ HTW_TEST(one_at_each_tick)
 	expect_all(_metadata, self->fd, 2000);
 }
 
-/* A wheel with nothing in it does not run: it must notice what comes first. */
+/* An empty wheel has no hrtimer running: a new timer must start it. */
 HTW_TEST(into_an_idle_wheel)
 {
 	static const unsigned int idle[] = { 0, 1, 100, 300, 600, 1100 };
@@ -174,7 +178,7 @@ HTW_TEST(into_an_idle_wheel)
 	}
 }
 
-/* Each is due before all others, so that each must move the wake-up forward. */
+/* Each timer is due before all others, so each must move the hrtimer forward. */
 HTW_TEST(ever_earlier)
 {
 	unsigned int i;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A million timers due at one tick must not take a CPU away from its tasks
+ * A million timers due at one tick leave the CPU to its tasks
  *
- * The measure is a counter that a task increments as fast as it can, compared
- * with itself before the tick: both on the same machine, with the same noise.
+ * A task increments a counter as fast as it can; its rate while the timers
+ * expire is compared with its rate just before, on the same machine.
  */
 #include "htw-test.h"
 
@@ -16,9 +16,9 @@ struct work {
 };
 
 /*
- * Works until @until, and until @expired timers have; what is done before @from
- * does not count. It must be at work when @from comes: a task that sleeps then
- * would be woken after all that it is to notice.
+ * Count until @until has come and @expired timers have expired, leaving out
+ * what is done before @from. The task must be running at @from: woken later, it
+ * would miss the start of the expirations.
  */
 static struct work work(__u64 from, __u64 until, int fd, __u64 expired)
 {
@@ -35,7 +35,7 @@ static struct work work(__u64 from, __u64 until, int fd, __u64 expired)
 		if (now < look)
 			continue;
 		look = now + MSEC;
-		/* Asked in both phases, so that asking costs both the same. */
+		/* Both phases make this call, so that both pay for it. */
 		if (htw_info(fd).expired >= expired && now >= until)
 			break;
 	}
@@ -88,7 +88,7 @@ HTW_TEST(a_million_at_one_tick)
 	free(ids);
 }
 
-/* An fd of no part in it is served while the million of the other expire. */
+/* Another descriptor's timer expires while the million do. */
 HTW_TEST(another_context_is_served_meanwhile)
 {
 	enum { MANY = 200000 };

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_HARVEST into memory that comes and goes, while others cancel: a timer is taken out
- * once it has been told, or never was out of sight
+ * HTW_HARVEST into memory that changes its protection, while another thread
+ * cancels
+ *
+ * Each timer is either harvested or still there to be cancelled.
  */
-#include "htw-more.h"
+#include "htw-test.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,13 +15,13 @@
 struct race {
 	int fd;
 	struct htw_query *page;
-	atomic_uint round;	/* which one has begun */
-	atomic_uint done;	/* and is over, for the harvester */
-	__u32 told;
+	atomic_uint round;	/* the round that has begun */
+	atomic_uint done;	/* the last round that the harvester has finished */
+	__u32 harvested;
 	atomic_bool stop;
 };
 
-/* Memory that can be written, and not, and so on. */
+/* Make the memory read-only and writable again, until stopped. */
 static void *protect(void *arg)
 {
 	struct race *r = arg;
@@ -45,18 +47,18 @@ static void *harvest(void *arg)
 		do {
 			ret = htw_call(r->fd, HTW_HARVEST, &list);
 		} while (ret == -EINTR);
-		r->told = ret ? 0 : list.done;
+		r->harvested = ret ? 0 : list.done;
 		atomic_store(&r->done, round);
 	}
 	return NULL;
 }
 
-/* Of each timer either HTW_HARVEST tells or HTW_CANCEL returns 0, and never neither. */
+/* Each timer is either returned by HTW_HARVEST or cancelled with result 0. */
 HTW_TEST(cancel_says_enoent_only_of_what_was_told)
 {
 	struct race r = { .fd = self->fd };
 	pthread_t protector, harvester;
-	unsigned int cancelled = 0, told = 0;
+	unsigned int cancelled = 0, harvested = 0;
 
 	NEEDS(HTW_FEATURE_ALL);
 	r.page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -69,7 +71,7 @@ HTW_TEST(cancel_says_enoent_only_of_what_was_told)
 
 		EXPECT_NE(0, id);
 		atomic_store(&r.round, round);
-		/* Now, or a moment later, or when all is over. */
+		/* At once, a moment later, or after the harvest. */
 		for (unsigned int i = 0; i < round % 64 * 16 && atomic_load(&r.done) < round; i++)
 			sched_yield();
 		ret = htw_stop(self->fd, id);
@@ -77,19 +79,19 @@ HTW_TEST(cancel_says_enoent_only_of_what_was_told)
 			sched_yield();
 		if (ret)
 			EXPECT_EQ(-ENOENT, ret);
-		EXPECT_EQ(ret ? 1 : 0, r.told) {
+		EXPECT_EQ(ret ? 1 : 0, r.harvested) {
 			TH_LOG("round %u: HTW_CANCEL says %d", round, ret);
 		}
 		cancelled += !ret;
-		told += r.told;
+		harvested += r.harvested;
 		EXPECT_EQ(0, htw_timers(self->fd));
 		htw_call(self->fd, HTW_CANCEL_ALL, &(struct htw_cancel_all){});
 	}
 	atomic_store(&r.stop, true);
 	ASSERT_EQ(0, pthread_join(protector, NULL));
 	ASSERT_EQ(0, pthread_join(harvester, NULL));
-	EXPECT_EQ(ROUNDS, cancelled + told);
-	TH_LOG("%u cancelled, %u told", cancelled, told);
+	EXPECT_EQ(ROUNDS, cancelled + harvested);
+	TH_LOG("%u cancelled, %u harvested", cancelled, harvested);
 }
 
 TEST_HARNESS_MAIN

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * On which CPU a timer waits and expires: where it was started, or at home
+ * The CPU on which a timer waits and expires: the caller's, or the home CPU
  */
 #include "htw-cpu.h"
-#include "htw-more.h"
 
 #define COUNT	20
 #define CPU1	"/sys/devices/system/cpu/cpu1/online"
@@ -13,13 +12,12 @@
 	if (htw_cpus() < 2)						\
 		SKIP(return, "one CPU");				\
 	if (access(WHEELS, R_OK) || access(TRACING "events/htw", R_OK))	\
-		SKIP(return, "no debugfs or no tracing here");		\
+		SKIP(return, "no debugfs or no tracing");		\
 } while (0)
 
 /*
- * Starts timers on one CPU, and looks whether they wait and expire on the
- * other. A timer is on no other wheel than the one that it was started on, so
- * all of them must be found there.
+ * Start timers on CPU @from and check that they wait and expire on CPU @home.
+ * Each timer is on exactly one wheel, so all of them must be found there.
  */
 static void wait_on(struct __test_metadata *_metadata, int fd, int from, int home, __u64 cookie)
 {
@@ -53,7 +51,7 @@ HTW_TEST(where_it_is_started)
 	wait_on(_metadata, self->fd, 1, 1, 200);
 }
 
-/* A CPU is the scheduler's to give: who may not run there may not have timers there. */
+/* A home CPU must be in the caller's affinity mask. */
 HTW_TEST(home_is_where_one_may_run)
 {
 	struct htw_setup setup = { .flags = HTW_SETUP_HOME };
@@ -65,7 +63,7 @@ HTW_TEST(home_is_where_one_may_run)
 	EXPECT_EQ(0, setup_as_nobody(setup));
 	setup.home_cpu = 1;
 	EXPECT_EQ(-EPERM, setup_as_nobody(setup));
-	/* With CAP_SYS_NICE any will do. */
+	/* With CAP_SYS_NICE any CPU is allowed. */
 	fd = htw_open(O_NONBLOCK);
 	EXPECT_EQ(0, htw_set_up(fd, setup));
 	ASSERT_EQ(0, htw_pin(1));
@@ -88,7 +86,7 @@ HTW_TEST(at_home)
 	}
 }
 
-/* On the other clocks as well: these CPUs' wheels are made with the setup. */
+/* On all clocks: the home CPU's wheels are created by HTW_SETUP. */
 HTW_TEST(at_home_on_every_clock)
 {
 	static const int clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME };
@@ -112,7 +110,7 @@ HTW_TEST(at_home_on_every_clock)
 	}
 }
 
-/* Sooner than what the home CPU waits for: it is told, and is in time. */
+/* Earlier than all that waits there: the home CPU is interrupted, and is in time. */
 HTW_TEST(sooner_than_what_waits_at_home)
 {
 	struct htw_setup setup = { .flags = HTW_SETUP_HOME, .home_cpu = 1 };
@@ -130,7 +128,7 @@ HTW_TEST(sooner_than_what_waits_at_home)
 	}
 }
 
-/* Its home is gone: then it waits on a CPU that is there, and at home again later. */
+/* The home CPU goes offline: timers wait on another CPU until it is back. */
 HTW_TEST(home_goes_and_comes_back)
 {
 	struct htw_setup setup = { .flags = HTW_SETUP_HOME, .home_cpu = 1 };
@@ -144,31 +142,31 @@ HTW_TEST(home_goes_and_comes_back)
 	ASSERT_NE(0, htw_start(self->fd, MSEC, 1));
 	ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
 	EXPECT_NOT_EARLY(&ev);
-	/* Nobody can be sent there any more. */
+	/* An offline CPU is refused. */
 	EXPECT_EQ(-EINVAL, htw_in_child(htw_set_up(htw_open(0), setup) == -EINVAL) ? -EINVAL : 0);
 	ASSERT_EQ(0, htw_write_file(CPU1, "1"));
 	wait_on(_metadata, self->fd, 0, 1, 2000);
 }
 
-/* HTW_MOD leaves a timer where it waits, unless that CPU would have to be woken for it. */
+/* HTW_MOD leaves a timer on its CPU unless that CPU would have to wake up earlier. */
 HTW_TEST(moved_from_another_cpu)
 {
-	__u64 here, there, id;
+	__u64 before, other, id;
 
 	TWO_CPUS();
 	ASSERT_EQ(0, htw_pin(1));
-	there = pending_on(1);
+	other = pending_on(1);
 	ASSERT_NE(0, htw_start(self->fd, HOUR, 1));
 	id = htw_start(self->fd, 2 * HOUR, 2);
-	EXPECT_EQ(there + 2, pending_on(1));
+	EXPECT_EQ(other + 2, pending_on(1));
 	ASSERT_EQ(0, htw_pin(0));
-	here = pending_on(0);
+	before = pending_on(0);
 	ASSERT_EQ(0, htw_move(self->fd, id, 3 * HOUR, 0));
-	EXPECT_EQ(there + 2, pending_on(1));
-	EXPECT_EQ(here, pending_on(0));
+	EXPECT_EQ(other + 2, pending_on(1));
+	EXPECT_EQ(before, pending_on(0));
 	ASSERT_EQ(0, htw_move(self->fd, id, 60 * SEC, 0));
-	EXPECT_EQ(there + 1, pending_on(1));
-	EXPECT_EQ(here + 1, pending_on(0));
+	EXPECT_EQ(other + 1, pending_on(1));
+	EXPECT_EQ(before + 1, pending_on(0));
 }
 
 TEST_HARNESS_MAIN

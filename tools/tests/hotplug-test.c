@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CPU hotplug: timers of a CPU that goes away still expire, once, not early
+ * CPU hotplug: timers of a CPU that goes offline expire once, and not early
  */
 #include "htw-ring.h"
 
@@ -55,7 +55,10 @@ HTW_TEST(cpu_goes_and_comes_back)
 		ASSERT_EQ(0, htw_write_file(CPU1, "0"));
 		if (now_ns() + spread / 4 < last)
 			break;
-		/* Too slow: nothing was left for the CPU to leave behind. */
+		/*
+		 * This took so long that all timers had expired. Use a longer
+		 * spread.
+		 */
 		expect_all(_metadata, self->fd);
 		ASSERT_EQ(0, htw_write_file(CPU1, "1"));
 		ASSERT_GE(30 * SEC, spread);
@@ -79,7 +82,7 @@ HTW_TEST(cpu_goes_and_comes_back)
 	EXPECT_EQ(0, htw_write_file(CPU1, "1"));
 }
 
-/* What moved is found by its id all the same. */
+/* Timers that were migrated are still found by their ids. */
 HTW_TEST(cancel_what_a_gone_cpu_left)
 {
 	static __u64 ids[COUNT];
@@ -115,8 +118,8 @@ HTW_TEST(close_what_a_gone_cpu_left)
 }
 
 /*
- * What a delivery itself arms, on the wheel that it empties: periodic timers whose
- * records go into a ring, and timers that the table of deadlines has moved.
+ * Timers that delivery itself arms again, on the wheel it empties: periodic
+ * timers with a ring, and timers moved through the deadline table.
  */
 HTW_TEST(armed_again_on_a_cpu_that_goes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * On which CPU timers wait and expire, as debugfs and the tracepoints tell
+ * The CPU on which timers wait and expire, from debugfs and tracepoints
  */
 #ifndef HTW_CPU_H
 #define HTW_CPU_H
@@ -17,7 +17,7 @@ static inline bool trace_clear(void)
 	return fd >= 0 && !close(fd);
 }
 
-/* How many timers of CLOCK_MONOTONIC wait on a CPU; U64_MAX where that is not told. */
+/* Pending CLOCK_MONOTONIC timers on a CPU; U64_MAX if debugfs does not list it. */
 static inline __u64 pending_on(int cpu)
 {
 	FILE *file = fopen(WHEELS, "re");
@@ -41,11 +41,14 @@ static inline bool trace_expiries(bool on)
 	       !htw_write_file(TRACING "events/htw/htw_expire/enable", on ? "1" : "0");
 }
 
-/* Of the expiries traced of these cookies, how many were on this CPU; -1 where none was. */
+/*
+ * Of the traced expirations of these cookies, how many were on @cpu; -1 if
+ * there are none.
+ */
 static inline int expired_on(int cpu, __u64 cookie, unsigned int count)
 {
 	FILE *file = fopen(TRACING "trace", "re");
-	int here = 0, all = 0, on;
+	int found = 0, all = 0, on;
 	char line[512], *at;
 	__u64 id, got;
 
@@ -56,11 +59,11 @@ static inline int expired_on(int cpu, __u64 cookie, unsigned int count)
 		    sscanf(strchr(line, '['), "[%d]", &on) != 1)
 			continue;
 		all++;
-		here += on == cpu;
+		found += on == cpu;
 	}
 	if (file)
 		fclose(file);
-	return all ? here : -1;
+	return all ? found : -1;
 }
 
 #endif /* HTW_CPU_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The device in an epoll set of its own
+ * An epoll set that watches the device
  */
 #ifndef HTW_EPOLL_H
 #define HTW_EPOLL_H
@@ -19,7 +19,7 @@ static inline int htw_watch(int fd, __u32 events)
 	return epfd;
 }
 
-/* How many fds are ready: none at once, or one within a generous while. */
+/* Number of ready descriptors: at once, or within EVENTUALLY. */
 static inline int htw_ready_now(int epfd)
 {
 	struct epoll_event event;

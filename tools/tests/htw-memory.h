@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a cgroup is charged for, for tests of memory
+ * The memory charge of a cgroup, for tests of memory
  *
- * The machine's free memory would not do: what lies on the CPUs' own lists is
- * not in it, and moves it by tens of MiB, which would hide a leak.
+ * The machine's free memory is not usable: it leaves out the per-CPU page
+ * lists, so it changes by tens of MiB, which would hide a leak.
  */
 #ifndef HTW_MEMORY_H
 #define HTW_MEMORY_H
@@ -14,12 +14,12 @@
 #include <sys/stat.h>
 
 #define MIB		(1ULL << 20)
-/* What a pending timer takes. */
+/* Size of a timer in bytes. */
 #define NODE		64
-/* Each CPU may hold up to 64 pages that were charged and are not used. */
+/* Each CPU may hold up to 64 charged pages that are not used. */
 #define SLACK		MIB
 
-/* Where cgroup2 is mounted, with its memory controller on for children. */
+/* Mount point of cgroup2, with the memory controller enabled for children. */
 static inline bool memory_cgroup(char *path, size_t size)
 {
 	FILE *mounts = setmntent("/proc/mounts", "r");

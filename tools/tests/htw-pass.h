@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A file descriptor passed to another process, over a unix socket
+ * Pass a descriptor to another process over a unix socket
  */
 #ifndef HTW_PASS_H
 #define HTW_PASS_H

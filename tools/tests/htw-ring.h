@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The program's side of the ring of expirations
+ * The program's side of the ring
  */
 #ifndef HTW_RING_TEST_H
 #define HTW_RING_TEST_H
 
-#include "htw-more.h"
+#include "htw-test.h"
 
 struct ring {
 	int fd;
@@ -44,7 +44,7 @@ static inline bool ring_map(struct ring *r, int fd, __u32 entries)
 	return true;
 }
 
-/* With a manual clock, or that clock. */
+/* Set up and map a ring on @clock. */
 static inline bool ring_open(struct ring *r, int fd, __u32 entries, int clock)
 {
 	return !htw_set_up(fd, (struct htw_setup){
@@ -74,7 +74,7 @@ static inline bool ring_overflows(const struct ring *r)
 	return __atomic_load_n(&r->page->flags, __ATOMIC_RELAXED) & HTW_RING_OVERFLOW;
 }
 
-/* Takes up to @room records out; says how many. */
+/* Take up to @room events; return their number. */
 static inline size_t ring_take(struct ring *r, struct htw_event *ev, size_t room)
 {
 	__u32 head = r->page->head, tail = ring_tail(r);

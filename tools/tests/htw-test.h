@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the tests of the real device share
+ * What the device tests share
  *
- * The fixture's fd is O_NONBLOCK and its task is pinned to CPU 0: there the
- * firing order is the order of the deadlines.
+ * The fixture's descriptor is O_NONBLOCK and its task pinned to CPU 0, where
+ * timers expire in the order of their deadlines.
  */
 #ifndef HTW_TEST_H
 #define HTW_TEST_H
 
-/* The harness and its macros are the kernel's, which builds without -Wextra. */
+/* Headers of the kernel, which is built without -Wextra. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wsign-compare"
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
@@ -16,6 +16,7 @@
 
 #include "kselftest_harness.h"
 #include <sched.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include "../common/clock.h"
 #include "../common/htw-client.h"
@@ -23,16 +24,18 @@
 
 #define HTW_MODULE	"/sys/module/htw/parameters/"
 
-/* What an emulated, overcommitted machine may need; never a measurement. */
+/* A timeout for slow, emulated machines; never a measurement. */
 #define EVENTUALLY	(90 * SEC)
 #define TEST_SECONDS	240
+
+#define HOUR		(3600 * SEC)
 
 #define SENTINEL	0x7e57ed0000000001ULL
 
 #define PAGE		4096UL
 #define BATCH		256
 
-/* Looks again and again; false only where the condition never came. */
+/* Evaluate the condition until it holds; false after EVENTUALLY. */
 #define htw_eventually(cond) ({						\
 	__u64 __end = now_ns() + EVENTUALLY;				\
 	bool __ok;							\
@@ -42,7 +45,7 @@
 	__ok;								\
 })
 
-/* Out fields of a call that failed must be as they were before it. */
+/* The output fields of a failed call are unchanged. */
 static inline bool htw_cancel_untouched(const struct htw_cancel *cancel)
 {
 	return cancel->remaining == POISON && cancel->cookie == POISON &&
@@ -54,7 +57,7 @@ static inline bool htw_wait_readable(int fd)
 	return htw_poll(fd, EVENTUALLY / MSEC) == POLLIN;
 }
 
-/* Reads until @want events came; fewer only where nothing more did. */
+/* Read until @want events came; fewer if no more come within EVENTUALLY. */
 static inline size_t htw_collect(int fd, struct htw_event *ev, size_t want)
 {
 	size_t got = 0;
@@ -70,8 +73,8 @@ static inline size_t htw_collect(int fd, struct htw_event *ev, size_t want)
 }
 
 /*
- * Whether nothing expires up to @until: what was due before then would come
- * out of the queue before the timer that is due then. Needs the fixture's pin.
+ * Whether nothing expires before @until: anything due earlier would be read
+ * before the timer that is started here. The task must stay pinned.
  */
 static inline bool htw_quiet_until(int fd, __u64 until)
 {
@@ -102,7 +105,7 @@ static inline int htw_cpus(void)
 	return sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* CPU 1 where there is one, so that the other side is on a CPU of its own. */
+/* CPU 1 if it exists, so that the other thread has a CPU of its own. */
 static inline int htw_other_cpu(void)
 {
 	return htw_cpus() > 1 ? 1 : 0;
@@ -136,7 +139,7 @@ static inline int htw_write_file(const char *path, const char *text)
 	return ret;
 }
 
-/* The number in a file of one number; U64_MAX where there is none. */
+/* The number in a file; U64_MAX if it cannot be read. */
 static inline __u64 htw_file_number(const char *path)
 {
 	char buf[64], *end;
@@ -148,7 +151,7 @@ static inline __u64 htw_file_number(const char *path)
 	return end == buf ? ~0ULL : n;
 }
 
-/* Whether that task sleeps in this system call with this first argument. */
+/* Whether the task sleeps in this system call with @fd as its first argument. */
 static inline bool htw_sleeps_in(pid_t tid, long nr, int fd)
 {
 	char path[64], buf[256];
@@ -162,11 +165,55 @@ static inline bool htw_sleeps_in(pid_t tid, long nr, int fd)
 	       number == nr && (int)arg == fd;
 }
 
-/* The two promises about time that each event shows. */
-#define EXPECT_NOT_EARLY(event) do {					\
+/* Run the expression in a child; true if it was true there. */
+#define htw_in_child(condition) ({					\
+	int __status = -1;						\
+	pid_t __pid = fork();						\
+									\
+	if (!__pid)							\
+		_exit((condition) ? 0 : 1);				\
+	__pid > 0 && waitpid(__pid, &__status, 0) == __pid && !__status;\
+})
+
+#define NOBODY		65534
+
+static inline bool as_nobody(void)
+{
+	return !setresgid(NOBODY, NOBODY, NOBODY) && !setresuid(NOBODY, NOBODY, NOBODY);
+}
+
+/* Let all users open the device, as a udev rule could. */
+static inline bool open_to_all(void)
+{
+	return !chmod(HTW_DEVICE, 0666);
+}
+
+/* The result of HTW_SETUP for a user without privileges. */
+static inline int setup_as_nobody(struct htw_setup setup)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		int fd;
+
+		if (!as_nobody())
+			_exit(255);
+		fd = htw_open(O_NONBLOCK);
+		if (fd < 0)
+			_exit(254);
+		_exit(-htw_set_up(fd, setup));
+	}
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+}
+
+/* Two promises that each event can show. */
+#define EXPECT_NOT_EARLY_BY(clock, event) do {				\
 	EXPECT_GE((event)->fired, (event)->deadline);			\
-	EXPECT_GE(now_ns(), (event)->fired);				\
+	EXPECT_GE(clock_ns(clock), (event)->fired);			\
 } while (0)
+
+#define EXPECT_NOT_EARLY(event)	EXPECT_NOT_EARLY_BY(CLOCK_MONOTONIC, event)
 
 FIXTURE(htw) {
 	int fd;
@@ -194,6 +241,12 @@ FIXTURE_TEARDOWN(htw)
 {
 	close(self->fd);
 }
+
+/* For tests of features that an older module may lack. */
+#define NEEDS(feature) do {						\
+	if ((self->features & (feature)) != (feature))			\
+		SKIP(return, "no " #feature);				\
+} while (0)
 
 #define HTW_TEST(name) TEST_F_TIMEOUT(htw, name, TEST_SECONDS)
 

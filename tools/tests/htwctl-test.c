@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htwctl, as people and scripts run it: each subcommand, its JSON (read by
- * json-c), its exit codes, wrong arguments, and top on a terminal.
+ * htwctl as people and scripts use it: each subcommand, its JSON (parsed with
+ * json-c), exit codes, invalid arguments, and top on a terminal
  */
 #include <json-c/json.h>
 #include <signal.h>
@@ -9,12 +9,12 @@
 #include <sys/wait.h>
 
 #include "../common/screen.h"
-#include "htw-more.h"
+#include "htw-test.h"
 
 #define OUTPUT		(1 << 20)
 #define MAX_WORDS	16
 
-/* htwctl's exit codes, as its man page has them; not from its own header. */
+/* Exit codes as the manual documents them; not taken from htwctl's own header. */
 enum {
 	DONE		= 0,
 	FAILED		= 1,
@@ -28,7 +28,7 @@ enum {
 
 static char out[OUTPUT], err[OUTPUT];
 
-/* A command line, cut at its blanks. */
+/* A command line, split at blanks. */
 struct words {
 	char text[512];
 	char *argv[MAX_WORDS];
@@ -46,7 +46,7 @@ static void cut(struct words *words, const char *format, va_list args)
 	words->argv[n] = NULL;
 }
 
-/* Takes what is there; at the end of it there is no descriptor any more. */
+/* Read what is available. At end of file, set the descriptor to -1. */
 static void drain(struct pollfd *from, char *buf, size_t *n)
 {
 	ssize_t more;
@@ -60,7 +60,10 @@ static void drain(struct pollfd *from, char *buf, size_t *n)
 		from->fd = -1;
 }
 
-/* Starts htwctl with these words; it inherits all descriptors. As nobody, if asked. */
+/*
+ * Start htwctl with these words; it inherits all descriptors. Run it as uid
+ * nobody if asked.
+ */
 static pid_t start(struct words *words, int to, int errors, bool nobody)
 {
 	pid_t pid = fork();
@@ -106,7 +109,7 @@ static int vrun(bool nobody, const char *format, va_list args)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* The exit code; what it printed is in @out and @err. */
+/* Run htwctl and return its exit code; its output is in @out and @err. */
 static int __attribute__((format(printf, 1, 2))) run(const char *format, ...)
 {
 	va_list args;
@@ -129,7 +132,7 @@ static int __attribute__((format(printf, 1, 2))) run_as_nobody(const char *forma
 	return code;
 }
 
-/* The line's document, strictly; NULL where it is none, or more than one. */
+/* Parse one line strictly; NULL if it is not exactly one JSON document. */
 static struct json_object *parse(const char *line, size_t length)
 {
 	struct json_tokener *tokener = json_tokener_new();
@@ -146,7 +149,7 @@ static struct json_object *parse(const char *line, size_t length)
 	return object;
 }
 
-/* Line number @n of @out; the caller frees it. */
+/* Parse line @n of @out; the caller frees the result. */
 static struct json_object *json_line(unsigned int n)
 {
 	const char *at = out, *end;
@@ -179,7 +182,7 @@ static __u64 number(struct json_object *object, const char *key)
 	return json_object_get_uint64(value);
 }
 
-/* Ids and cookies: strings, as 2^53 is where many readers end. */
+/* Ids and cookies are strings: many JSON readers are exact only up to 2^53. */
 static __u64 hex(struct json_object *object, const char *key)
 {
 	struct json_object *value;
@@ -422,7 +425,7 @@ HTW_TEST(add_prints_each_expiration)
 	id = hex(object, "id");
 	EXPECT_NE(0, id);
 	json_object_put(object);
-	/* Where the machine is busy, firings are missed, and counted. */
+	/* On a busy machine firings are missed, and counted. */
 	ASSERT_LE(2, count_lines(out));
 	ASSERT_GE(4, count_lines(out));
 	for (unsigned int line = 1, seen = 0; line < count_lines(out); line++) {
@@ -462,7 +465,7 @@ HTW_TEST(add_on_a_wheel_of_its_own)
 	EXPECT_EQ(DONE, run("htwctl add 1ms 20ms --tick 500us --geometry 16,16"));
 	EXPECT_EQ(DONE, run("htwctl add 1ms --tick 1ms"));
 	EXPECT_EQ(DONE, run("htwctl add 1ms --home 0 --clock realtime --cancel-on-set"));
-	/* What the kernel refuses is not wrong usage. */
+	/* An error from the kernel is not a usage error. */
 	EXPECT_EQ(FAILED, run("htwctl add 1ms --tick 1ns"));
 	EXPECT_EQ(FAILED, run("htwctl add 1ms --cancel-on-set"));
 	EXPECT_EQ(FAILED, run("htwctl add 1ms --every 1ns"));
@@ -488,7 +491,7 @@ HTW_TEST(add_to_a_descriptor)
 	int fd = inherited();
 	__u64 id;
 
-	/* 1.5 h, exactly: fractions do not go through floating point. */
+	/* 1.5 h exactly: fractions are not converted through floating point. */
 	ASSERT_EQ(DONE, run("htwctl add %s --keep --cookie %s --fd %d --format=json",
 			    "1.500000000001h --every 2m --count 7", "18446744073709551615", fd));
 	ASSERT_EQ(1, count_lines(out));
@@ -536,7 +539,7 @@ HTW_TEST(watch_inherited)
 		EXPECT_EQ(0x100 + i, hex(object, "cookie"));
 		json_object_put(object);
 	}
-	/* No more than it was to print: the others are still there. */
+	/* It printed as many as it was asked for; the other events are still queued. */
 	ASSERT_TRUE(htw_eventually(htw_info(fd).expired == 2));
 	ASSERT_EQ(DONE, run("htwctl watch --fd %d --timeout 0", fd));
 	EXPECT_EQ(2, count_lines(out));
@@ -600,12 +603,12 @@ HTW_TEST(list_timers)
 		json_object_put(object);
 	}
 	ASSERT_EQ(DONE, run("htwctl list --pid %d", getpid()));
-	/* The descriptor, the head, three timers. */
+	/* The descriptor, the heading and three timers. */
 	EXPECT_EQ(5, count_lines(out));
 	EXPECT_EQ(3, htw_timers(self->fd));
 }
 
-/* One in each state; those that are not pending are listed only if asked for. */
+/* A timer in each state; only with --all are those listed that are not pending. */
 HTW_TEST(list_all_states)
 {
 	static const char * const states[] = { "pending", "expired", "disarmed" };
@@ -646,7 +649,7 @@ HTW_TEST(list_of_a_process_with_several)
 	ASSERT_NE(0, htw_start(other, HOUR, 2));
 	ASSERT_EQ(DONE, run("htwctl list --pid %d --format=json", getpid()));
 	EXPECT_EQ(2, count_lines(out));
-	/* Which one it is to act on must be said. */
+	/* The descriptor must be named. */
 	EXPECT_EQ(USAGE, run("htwctl cancel --pid %d --all", getpid()));
 	EXPECT_NE(NULL, strstr(err, "--fd"));
 	EXPECT_EQ(1, htw_timers(self->fd));
@@ -715,7 +718,7 @@ HTW_TEST(cancel_by_id)
 	EXPECT_EQ(0, htw_info(self->fd).expired);
 }
 
-/* All are tried; the exit status is the first failure's. */
+/* All ids are tried; the exit code is that of the first failure. */
 HTW_TEST(cancel_several)
 {
 	__u64 a = htw_start(self->fd, HOUR, 1), b = htw_start(self->fd, HOUR, 2);
@@ -801,7 +804,7 @@ HTW_TEST(stat_counts)
 	EXPECT_NE(NULL, strstr(out, "buckets in use\n"));
 }
 
-/* Whose softirq time it was, on which CPU; and what top makes of it. */
+/* Softirq time by user and CPU, and its display in top. */
 HTW_TEST(stat_of_users)
 {
 	static const char * const command[] = { "htwctl", "top", "--interval", "100ms", NULL };
@@ -829,7 +832,7 @@ HTW_TEST(stat_of_users)
 	for (size_t i = 0; i < json_object_array_length(users); i++) {
 		struct json_object *user = json_object_array_get_idx(users, i);
 
-		/* A line of the user, and one of each CPU that has worked for it. */
+		/* One line for the user, and one for each CPU. */
 		if (strcmp(string(user, "user"), "0:privileged"))
 			continue;
 		if (number(user, "cpu") == 0)
@@ -876,7 +879,7 @@ HTW_TEST(stat_rates)
  * trace
  */
 
-/* Runs htwctl trace with @options until it ends, while @do_it is done again and again. */
+/* Run htwctl trace with @options until it ends, calling @do_it repeatedly meanwhile. */
 static int traced(const char *options, void (*do_it)(int fd), int fd)
 {
 	char name[] = "/tmp/htwctl-test.XXXXXX";
@@ -894,7 +897,7 @@ static int traced(const char *options, void (*do_it)(int fd), int fd)
 		words.argv[i] = strtok(NULL, " ");
 	pid = start(&words, file, null, false);
 	close(null);
-	/* It takes a while until it looks on. */
+	/* Tracing takes a while to start. */
 	if (!htw_eventually((do_it(fd), waitpid(pid, &status, WNOHANG) == pid))) {
 		kill(pid, SIGTERM);
 		waitpid(pid, &status, 0);
@@ -919,7 +922,7 @@ HTW_TEST(trace_expirations)
 	struct json_object *object;
 
 	if (access("/sys/kernel/tracing/events/htw", R_OK))
-		SKIP(return, "no tracing here");
+		SKIP(return, "no tracing");
 	ASSERT_EQ(DONE, traced("--event expire --count 3 --format=json", expire_one, self->fd));
 	ASSERT_EQ(3, count_lines(out));
 	for (int i = 0; i < 3; i++) {
@@ -952,7 +955,7 @@ HTW_TEST(trace_one_timer)
 	char options[64], text[32];
 
 	if (access("/sys/kernel/tracing/events/htw", R_OK))
-		SKIP(return, "no tracing here");
+		SKIP(return, "no tracing");
 	traced_id = htw_start(self->fd, HOUR, 1);
 	snprintf(options, sizeof(options), "--id 0x%llx --count 5", traced_id);
 	snprintf(text, sizeof(text), "id 0x%llx ", traced_id);
@@ -967,7 +970,7 @@ HTW_TEST(trace_one_timer)
 HTW_TEST(trace_of_what_is_not_there)
 {
 	if (access("/sys/kernel/tracing/events/htw", R_OK))
-		SKIP(return, "no tracing here");
+		SKIP(return, "no tracing");
 	EXPECT_EQ(7, run("htwctl trace --event explode --count 1"));
 	EXPECT_EQ(DONE, run("htwctl trace --duration 10ms"));
 }
@@ -1012,12 +1015,12 @@ HTW_TEST(top_on_a_terminal)
 		ASSERT_NE(0, htw_start(self->fd, HOUR + i * 60 * SEC, i));
 	ASSERT_TRUE(screen_start(&screen, 40, 100, "xterm-256color", command));
 	ASSERT_TRUE(screen_until(&screen, screen_find(&screen, 0, "Pending 1,234 ") == 1));
-	/* The rest of it follows, as the screen is drawn from its top. */
+	/* The screen is drawn from the top, so the rest follows. */
 	ASSERT_TRUE(screen_until(&screen, screen_find(&screen, 0, "q quit") == 39));
 	line = screen_find(&screen, 0, "CPU ");
 	ASSERT_LE(0, line);
 	EXPECT_NE(NULL, strstr(screen_line(&screen, line, buf, sizeof(buf)), "EXPIRED/S"));
-	/* A bar of the buckets in use. */
+	/* A bar shows the buckets in use. */
 	EXPECT_TRUE(screen_until(&screen, screen_find(&screen, line, "▏") > line ||
 				 screen_find(&screen, line, "█") > line));
 	line = screen_find(&screen, line, "PID ");
@@ -1025,7 +1028,7 @@ HTW_TEST(top_on_a_terminal)
 	EXPECT_TRUE(screen_until(&screen, screen_find(&screen, line, "htwctl-test") > line));
 	EXPECT_LE(0, screen_find(&screen, line, " 1,234 "));
 
-	/* It goes on: what is added is seen, and what expired. */
+	/* Timers that are added and that expire show up. */
 	for (int i = 0; i < 2000; i++)
 		ASSERT_NE(0, htw_start(self->fd, HOUR, i));
 	EXPECT_TRUE(screen_until(&screen, screen_find(&screen, 0, "Pending 3,234 ") == 1));

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Isolated CPUs are left alone: what one of them starts waits elsewhere
+ * Isolated CPUs: timers started on one wait on another CPU
  *
- * Meant for a kernel that was booted with a CPU that is to be left alone.
+ * Needs a kernel that was booted with an isolated CPU.
  *
  * VM options: --append nohz_full=1
  */
 #include "htw-cpu.h"
-#include "htw-more.h"
 
 #define COUNT	20
 
@@ -18,22 +17,22 @@
 	    strcmp(__list, "1\n"))					\
 		SKIP(return, "CPU 1 is not isolated: boot with nohz_full=1");	\
 	if (access(WHEELS, R_OK) || access(TRACING "events/htw", R_OK))	\
-		SKIP(return, "no debugfs or no tracing here");		\
+		SKIP(return, "no debugfs or no tracing");		\
 	ASSERT_EQ(0, htw_pin(1));					\
 } while (0)
 
 HTW_TEST(waits_on_a_housekeeping_cpu)
 {
-	__u64 ids[COUNT], here, there;
+	__u64 ids[COUNT], before, other;
 	struct htw_event ev[COUNT];
 	int i;
 
 	ISOLATED();
-	here = pending_on(1);
-	there = pending_on(0);
+	before = pending_on(1);
+	other = pending_on(0);
 	ASSERT_EQ(COUNT, htw_start_many(self->fd, now_ns() + HOUR, 1, COUNT, ids));
-	EXPECT_EQ(here, pending_on(1));
-	EXPECT_EQ(there + COUNT, pending_on(0));
+	EXPECT_EQ(before, pending_on(1));
+	EXPECT_EQ(other + COUNT, pending_on(0));
 	ASSERT_EQ(COUNT, htw_stop_many(self->fd, ids, COUNT));
 
 	ASSERT_TRUE(trace_expiries(true));
@@ -46,31 +45,31 @@ HTW_TEST(waits_on_a_housekeeping_cpu)
 		EXPECT_NOT_EARLY(&ev[i]);
 }
 
-/* A CPU that is not is its own. */
+/* A CPU that is not isolated keeps its timers. */
 HTW_TEST(the_others_are_as_ever)
 {
-	__u64 here;
+	__u64 before;
 
 	ISOLATED();
 	ASSERT_EQ(0, htw_pin(0));
-	here = pending_on(0);
+	before = pending_on(0);
 	ASSERT_NE(0, htw_start(self->fd, HOUR, 1));
-	EXPECT_EQ(here + 1, pending_on(0));
+	EXPECT_EQ(before + 1, pending_on(0));
 }
 
-/* Who names an isolated CPU means it. */
+/* A home CPU that is isolated is accepted when named. */
 HTW_TEST(home_on_an_isolated_cpu)
 {
 	struct htw_setup setup = { .flags = HTW_SETUP_HOME, .home_cpu = 1 };
 	struct htw_event ev;
-	__u64 here;
+	__u64 before;
 
 	ISOLATED();
 	NEEDS(HTW_FEATURE_SETUP);
 	ASSERT_EQ(0, htw_set_up(self->fd, setup));
-	here = pending_on(1);
+	before = pending_on(1);
 	ASSERT_NE(0, htw_start(self->fd, HOUR, 1));
-	EXPECT_EQ(here + 1, pending_on(1));
+	EXPECT_EQ(before + 1, pending_on(1));
 	ASSERT_TRUE(trace_expiries(true));
 	ASSERT_NE(0, htw_start(self->fd, MSEC, 300));
 	ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
@@ -78,7 +77,7 @@ HTW_TEST(home_on_an_isolated_cpu)
 	EXPECT_EQ(1, expired_on(1, 300, 1));
 }
 
-/* That takes a privilege, also for who runs there. */
+/* An isolated home CPU needs CAP_SYS_NICE, also from a caller that may run there. */
 HTW_TEST(home_on_an_isolated_cpu_is_privileged)
 {
 	struct htw_setup setup = { .flags = HTW_SETUP_HOME, .home_cpu = 1 };
@@ -90,26 +89,26 @@ HTW_TEST(home_on_an_isolated_cpu_is_privileged)
 	EXPECT_EQ(-EPERM, setup_as_nobody(setup));
 }
 
-/* Moved, and armed again after a read, from there: it does not come home either. */
+/* Moving a timer and re-arming it by a read there do not bring it back, either. */
 HTW_TEST(moved_and_read_there)
 {
 	struct htw_add add = htw_rel(HOUR, 500);
 	struct htw_event ev;
-	__u64 here;
+	__u64 before;
 	int i;
 
 	ISOLATED();
-	here = pending_on(1);
+	before = pending_on(1);
 	add.interval = 5 * MSEC;
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
 	ASSERT_EQ(0, htw_move(self->fd, add.id, 2 * HOUR, 0));
-	EXPECT_EQ(here, pending_on(1));
+	EXPECT_EQ(before, pending_on(1));
 	ASSERT_EQ(0, htw_move(self->fd, add.id, MSEC, 0));
-	EXPECT_EQ(here, pending_on(1));
+	EXPECT_EQ(before, pending_on(1));
 	ASSERT_TRUE(trace_expiries(true));
 	for (i = 0; i < 10; i++) {
 		ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
-		EXPECT_EQ(here, pending_on(1));
+		EXPECT_EQ(before, pending_on(1));
 	}
 	ASSERT_TRUE(trace_expiries(false));
 	EXPECT_EQ(0, expired_on(1, 500, 1));

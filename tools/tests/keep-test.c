@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A kept id lives through many firings: read, HTW_MOD, read, without a new HTW_ADD
+ * HTW_F_KEEP: one id fires many times, re-armed by HTW_MOD without a new
+ * HTW_ADD
  */
-#include "htw-more.h"
+#include "htw-test.h"
 
-/* In real time, from both CPUs. */
+/* In real time, moved from both CPUs. */
 HTW_TEST(many_firings_of_one_id)
 {
 	struct htw_add add = htw_rel(0, 1);
@@ -30,7 +31,7 @@ HTW_TEST(many_firings_of_one_id)
 	EXPECT_NE(-ENOENT, htw_stop(self->fd, add.id));
 }
 
-/* While it is kept its slot is nobody else's, and the limit counts it. */
+/* A kept timer's slot is not reused, and counts for the limit. */
 HTW_TEST(many_ids)
 {
 	enum { COUNT = 500 };
@@ -65,7 +66,7 @@ HTW_TEST(many_ids)
 	}
 }
 
-/* A periodic one that is kept goes on by itself. */
+/* A kept periodic timer goes on without HTW_MOD. */
 HTW_TEST(periodic)
 {
 	struct htw_add add = htw_rel(MSEC, 1);
@@ -84,7 +85,7 @@ HTW_TEST(periodic)
 		next = ev[0].deadline + (1 + ev[0].missed) * add.interval;
 		EXPECT_EQ(HTW_EVENT_MORE, ev[0].flags);
 	}
-	/* Its last firing disarms it, and does not end it. */
+	/* Its last firing disarms it; its id stays valid. */
 	ASSERT_EQ(0, htw_mod(self->fd, (struct htw_mod){
 		.id = add.id,
 		.deadline = MSEC,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The limit: exact, and given back by every way that a timer can end
+ * The limit on timers: exact, and lowered again by each way a timer can end
  */
 #include "htw-test.h"
 
 static __u64 *ids;
 
-/* Fills the context up: from here on no timer fits. */
+/* Fill the context: every further add fails. */
 static bool fill(int fd, __u64 limit)
 {
 	__u64 room = limit - htw_timers(fd);
@@ -38,7 +38,7 @@ HTW_TEST(is_exact)
 	EXPECT_EQ(-ENOSPC, add_one(self->fd, &id));
 	EXPECT_EQ(POISON, id);
 
-	/* One that fits between two that do not. */
+	/* Between two adds that fail, one that fits. */
 	ops[0] = htw_op_add(~0ULL, 1);
 	ops[1] = htw_op_cancel(ids[0], 0);
 	ops[2] = htw_op_add(~0ULL, 1);
@@ -79,7 +79,7 @@ HTW_TEST(recovers_after_reading)
 	ASSERT_TRUE(fill(self->fd, self->limit));
 	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
 
-	/* Copied nowhere is not read. */
+	/* An event that could not be copied out is still unread. */
 	EXPECT_EQ(-EFAULT, htw_read(self->fd, NULL, 10));
 	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
 
@@ -142,7 +142,7 @@ HTW_TEST(counts_kept)
 	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
 }
 
-/* A failed call leaves no timer, so it must not cost room for one either. */
+/* A failed call leaves no timer, so it must not use up the limit, either. */
 HTW_TEST(spared_by_failed_calls)
 {
 	struct htw_add good = htw_rel(0, 1), bad = good, *unwritable;
@@ -160,7 +160,7 @@ HTW_TEST(spared_by_failed_calls)
 	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
 }
 
-/* Room that one CPU gave back must be there for the other. */
+/* A timer that ends on one CPU makes room on the other. */
 HTW_TEST(is_one_for_all_cpus)
 {
 	int other = htw_other_cpu();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_LIST, HTW_HARVEST, HTW_CANCEL_ALL: all timers at once, while others add
- * and cancel, and when a process hands its timers over
+ * HTW_LIST, HTW_HARVEST and HTW_CANCEL_ALL, while other threads add and cancel,
+ * and when a process hands its timers over
  */
-#include "htw-more.h"
+#include "htw-test.h"
 #include "htw-pass.h"
 
 #include <pthread.h>
 
-/* Goes on where a signal cut a call short. */
+/* Issue the call again if a signal interrupts it. */
 static int list_some(int fd, unsigned long cmd, struct htw_list *list)
 {
 	int ret;
@@ -19,8 +19,11 @@ static int list_some(int fd, unsigned long cmd, struct htw_list *list)
 	return ret;
 }
 
-/* Cookies below @count: how often each was told. Returns how many in all. */
-static __u64 count_told(int fd, unsigned long cmd, __u32 room, unsigned char *told, __u64 count)
+/*
+ * Page through all timers; count how often each cookie below @count is
+ * returned. Return the sum.
+ */
+static __u64 count_listed(int fd, unsigned long cmd, __u32 room, unsigned char *seen, __u64 count)
 {
 	struct htw_query *entries = calloc(room, sizeof(*entries));
 	struct htw_list list = htw_list_of(entries, room);
@@ -30,7 +33,7 @@ static __u64 count_told(int fd, unsigned long cmd, __u32 room, unsigned char *to
 	while (!list_some(fd, cmd, &list) && list.done && list.done <= room) {
 		for (i = 0; i < list.done; i++)
 			if (entries[i].cookie < count)
-				told[entries[i].cookie]++;
+				seen[entries[i].cookie]++;
 		all += list.done;
 	}
 	free(entries);
@@ -40,29 +43,29 @@ static __u64 count_told(int fd, unsigned long cmd, __u32 room, unsigned char *to
 HTW_TEST(pages)
 {
 	enum { COUNT = 10000 };
-	static const __u32 rooms[] = { 1, 2, 62, 63, 64, 65, 1000, 20000 };
-	unsigned char told[COUNT];
+	static const __u32 sizes[] = { 1, 2, 62, 63, 64, 65, 1000, 20000 };
+	unsigned char seen[COUNT];
 	__u64 i, k;
 
 	NEEDS(HTW_FEATURE_ALL);
 	ASSERT_EQ(COUNT, htw_start_many(self->fd, ~0ULL, 0, COUNT, NULL));
-	for (i = 0; i < ARRAY_SIZE(rooms); i++) {
-		memset(told, 0, sizeof(told));
-		EXPECT_EQ(COUNT, count_told(self->fd, HTW_LIST, rooms[i], told, COUNT));
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		memset(seen, 0, sizeof(seen));
+		EXPECT_EQ(COUNT, count_listed(self->fd, HTW_LIST, sizes[i], seen, COUNT));
 		for (k = 0; k < COUNT; k++)
-			ASSERT_EQ(1, told[k]);
+			ASSERT_EQ(1, seen[k]);
 	}
 	EXPECT_EQ(COUNT, htw_timers(self->fd));
-	memset(told, 0, sizeof(told));
-	EXPECT_EQ(COUNT, count_told(self->fd, HTW_HARVEST, 100, told, COUNT));
+	memset(seen, 0, sizeof(seen));
+	EXPECT_EQ(COUNT, count_listed(self->fd, HTW_HARVEST, 100, seen, COUNT));
 	for (k = 0; k < COUNT; k++)
-		ASSERT_EQ(1, told[k]);
+		ASSERT_EQ(1, seen[k]);
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
 struct changer {
 	int fd;
-	__u64 foreign;		/* cookie of what comes and goes */
+	__u64 foreign;		/* cookie of the other thread's timers */
 	volatile bool stop;
 	__u64 changes;
 	__u64 lost;
@@ -87,17 +90,17 @@ static void *change(void *arg)
 	return NULL;
 }
 
-/* Those that are there all the while are told once, whatever others do. */
+/* Timers that stay pending are listed once, whatever other threads do. */
 HTW_TEST(while_another_thread_adds_and_cancels)
 {
 	enum { COUNT = 3000 };
 	struct changer c = { .fd = self->fd, .foreign = ~0ULL };
-	unsigned char told[COUNT];
+	unsigned char seen[COUNT];
 	pthread_t thread;
 	int round, k;
 
 	NEEDS(HTW_FEATURE_ALL);
-	/* Holes for the others to use, between those that stay. */
+	/* Leave slots between them for the other thread to use. */
 	for (k = 0; k < COUNT; k++) {
 		__u64 id = htw_start(self->fd, ~0ULL, ~0ULL);
 
@@ -107,10 +110,10 @@ HTW_TEST(while_another_thread_adds_and_cancels)
 	}
 	ASSERT_EQ(0, pthread_create(&thread, NULL, change, &c));
 	for (round = 0; round < 100; round++) {
-		memset(told, 0, sizeof(told));
-		EXPECT_LE(COUNT, count_told(self->fd, HTW_LIST, 1 + round * 7, told, COUNT));
+		memset(seen, 0, sizeof(seen));
+		EXPECT_LE(COUNT, count_listed(self->fd, HTW_LIST, 1 + round * 7, seen, COUNT));
 		for (k = 0; k < COUNT; k++)
-			ASSERT_EQ(1, told[k]);
+			ASSERT_EQ(1, seen[k]);
 	}
 	c.stop = true;
 	ASSERT_EQ(0, pthread_join(thread, NULL));
@@ -139,13 +142,13 @@ static void *move_about(void *arg)
 	return NULL;
 }
 
-/* A timer that is moved about is pending throughout, and told once. */
+/* A timer that is moved repeatedly stays pending and is listed once. */
 HTW_TEST(while_another_thread_moves)
 {
 	enum { COUNT = 1000 };
 	static __u64 ids[COUNT];
 	struct mover m = { .fd = self->fd, .ids = ids, .count = COUNT };
-	unsigned char told[COUNT];
+	unsigned char seen[COUNT];
 	pthread_t thread;
 	int round, k;
 
@@ -153,21 +156,21 @@ HTW_TEST(while_another_thread_moves)
 	ASSERT_EQ(COUNT, htw_start_many(self->fd, ~0ULL, 0, COUNT, ids));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, move_about, &m));
 	for (round = 0; round < 200; round++) {
-		memset(told, 0, sizeof(told));
-		EXPECT_EQ(COUNT, count_told(self->fd, HTW_LIST, 100, told, COUNT));
+		memset(seen, 0, sizeof(seen));
+		EXPECT_EQ(COUNT, count_listed(self->fd, HTW_LIST, 100, seen, COUNT));
 		for (k = 0; k < COUNT; k++)
-			ASSERT_EQ(1, told[k]);
+			ASSERT_EQ(1, seen[k]);
 	}
 	m.stop = true;
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	EXPECT_EQ(0, m.wrong);
 }
 
-/* Each timer is harvested or read or cancelled, and no timer twice. */
+/* Each timer is harvested, read or cancelled, exactly once. */
 HTW_TEST(harvest_against_expiry_and_cancel)
 {
 	enum { COUNT = 5000 };
-	static unsigned char told[COUNT];
+	static unsigned char seen[COUNT];
 	struct changer c = { .fd = self->fd, .foreign = ~0ULL };
 	struct htw_event ev[64];
 	pthread_t thread;
@@ -182,20 +185,23 @@ HTW_TEST(harvest_against_expiry_and_cancel)
 	while (htw_timers(self->fd) > COUNT / 2) {
 		n = htw_read(self->fd, ev, ARRAY_SIZE(ev));
 		for (k = 0; k < n; k++)
-			told[ev[k].cookie]++;
+			seen[ev[k].cookie]++;
 	}
 	c.stop = true;
-	count_told(self->fd, HTW_HARVEST, 50, told, COUNT);
+	count_listed(self->fd, HTW_HARVEST, 50, seen, COUNT);
 	ASSERT_EQ(0, pthread_join(thread, NULL));
-	/* What the other thread could not cancel was harvested, and the other way. */
-	count_told(self->fd, HTW_HARVEST, 50, told, COUNT);
+	/*
+	 * Timers that the other thread could not cancel were harvested, and the
+	 * reverse.
+	 */
+	count_listed(self->fd, HTW_HARVEST, 50, seen, COUNT);
 	while ((n = htw_read(self->fd, ev, ARRAY_SIZE(ev))) > 0)
 		for (k = 0; k < n; k++)
-			told[ev[k].cookie]++;
+			seen[ev[k].cookie]++;
 	left = htw_timers(self->fd);
 	EXPECT_EQ(0, left);
 	for (k = 0; k < COUNT; k++)
-		ASSERT_EQ(1, told[k]);
+		ASSERT_EQ(1, seen[k]);
 }
 
 HTW_TEST(harvest_with_an_array_that_cannot_be_written)
@@ -203,7 +209,7 @@ HTW_TEST(harvest_with_an_array_that_cannot_be_written)
 	enum { COUNT = 500, ROOM = 130 };
 	const __u64 deadline = now_ns() + 3600 * SEC;
 	struct htw_query *entries = htw_before_page(ROOM * sizeof(*entries), PROT_READ);
-	static unsigned char told[COUNT];
+	static unsigned char seen[COUNT];
 	struct htw_query before[3];
 	struct htw_list list;
 	__u64 ids[COUNT];
@@ -215,7 +221,7 @@ HTW_TEST(harvest_with_an_array_that_cannot_be_written)
 	for (i = 0; i < 3; i++)
 		before[i] = htw_query(self->fd, ids[i * 200]);
 
-	/* Not one can be told. */
+	/* No entry can be written. */
 	list = htw_list_of((void *)((char *)entries + ROOM * sizeof(*entries)), COUNT);
 	EXPECT_EQ(-EFAULT, htw_call(self->fd, HTW_HARVEST, &list));
 	EXPECT_EQ(POISON32, list.done);
@@ -228,7 +234,7 @@ HTW_TEST(harvest_with_an_array_that_cannot_be_written)
 		EXPECT_EQ(before[i].cookie, htw_query(self->fd, ids[i * 200]).cookie);
 	}
 
-	/* Some can. */
+	/* Some entries can be written. */
 	list = htw_list_of(entries, COUNT);
 	EXPECT_EQ(0, htw_call(self->fd, HTW_HARVEST, &list));
 	EXPECT_EQ(ROOM, list.done);
@@ -238,21 +244,21 @@ HTW_TEST(harvest_with_an_array_that_cannot_be_written)
 		EXPECT_EQ(deadline, entries[i].deadline);
 		EXPECT_LT(0, entries[i].remaining);
 		EXPECT_EQ(-ENOENT, htw_stop(self->fd, entries[i].id));
-		told[entries[i].cookie]++;
+		seen[entries[i].cookie]++;
 	}
-	/* The rest comes from where that ended. */
+	/* Continue from the cursor. */
 	entries = calloc(COUNT, sizeof(*entries));
 	list.entries = (uintptr_t)entries;
 	EXPECT_EQ(0, htw_call(self->fd, HTW_HARVEST, &list));
 	EXPECT_EQ(COUNT - ROOM, list.done);
 	for (i = 0; i < (int)list.done; i++)
-		told[entries[i].cookie]++;
+		seen[entries[i].cookie]++;
 	for (i = 0; i < COUNT; i++)
-		EXPECT_EQ(1, told[i]);
+		EXPECT_EQ(1, seen[i]);
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
-/* What stays armed after that is delivered in time, once. */
+/* Timers that stay armed then expire in time, once. */
 HTW_TEST(what_could_not_be_harvested_still_expires)
 {
 	struct htw_event ev[8];
@@ -298,12 +304,12 @@ static void *harvest_nothing(void *arg)
 	return NULL;
 }
 
-/* What a harvest could not tell is there all the while, for everybody. */
+/* A harvest that fails takes no timer out of any other call's sight. */
 HTW_TEST(harvest_that_fails_is_not_seen)
 {
 	enum { COUNT = 40 };
 	struct harvester h = { .fd = self->fd };
-	unsigned char told[COUNT];
+	unsigned char seen[COUNT];
 	__u64 ids[COUNT], moves = 0, gone = 0, missing = 0, end;
 	pthread_t thread;
 	int k;
@@ -314,8 +320,8 @@ HTW_TEST(harvest_that_fails_is_not_seen)
 	for (end = now_ns() + 3 * SEC; now_ns() < end;) {
 		for (k = 0; k < COUNT; k++, moves++)
 			gone += htw_move(self->fd, ids[k], HOUR, 0) != 0;
-		memset(told, 0, sizeof(told));
-		missing += count_told(self->fd, HTW_LIST, COUNT, told, COUNT) != COUNT;
+		memset(seen, 0, sizeof(seen));
+		missing += count_listed(self->fd, HTW_LIST, COUNT, seen, COUNT) != COUNT;
 	}
 	h.stop = true;
 	ASSERT_EQ(0, pthread_join(thread, NULL));
@@ -345,7 +351,10 @@ HTW_TEST(cancel_all)
 	EXPECT_TRUE(htw_quiet_for(self->fd, 20 * MSEC));
 }
 
-/* Each timer of another thread's ends in its cancel or in this one's. */
+/*
+ * Each of the other thread's timers is stopped by its HTW_CANCEL or by
+ * HTW_CANCEL_ALL.
+ */
 HTW_TEST(cancel_all_against_add_and_cancel)
 {
 	struct changer c = { .fd = self->fd, .foreign = 1 };
@@ -363,19 +372,19 @@ HTW_TEST(cancel_all_against_add_and_cancel)
 	c.stop = true;
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	ASSERT_EQ(0, htw_call(self->fd, HTW_CANCEL_ALL, &all));
-	/* A cancel of its own that failed is one of ours; ids are never reused. */
+	/* Each failed HTW_CANCEL matches a timer stopped here; ids are not reused. */
 	EXPECT_EQ(c.lost, count + all.count);
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
 /*
- * A process hands its timers over and is killed: the next one lists them, gets
- * those that fire, and harvests the rest.
+ * A process that hands its timers over is killed; its successor lists them,
+ * reads those that expire and harvests the rest.
  */
 HTW_TEST(handed_over)
 {
 	enum { COUNT = 1000 };
-	static unsigned char told[COUNT];
+	static unsigned char seen[COUNT];
 	struct htw_event ev[64];
 	int pair[2], fd, status, n, k, got;
 	__u64 deadline = now_ns() + 2 * SEC;
@@ -405,20 +414,20 @@ HTW_TEST(handed_over)
 
 	EXPECT_EQ(COUNT, htw_timers(fd));
 	if (now_ns() < deadline)
-		EXPECT_LT(0, count_told(fd, HTW_LIST, 128, told, COUNT));
-	memset(told, 0, sizeof(told));
+		EXPECT_LT(0, count_listed(fd, HTW_LIST, 128, seen, COUNT));
+	memset(seen, 0, sizeof(seen));
 	for (got = 0; got < COUNT / 2; got += n) {
 		ASSERT_TRUE(htw_wait_readable(fd));
 		n = htw_read(fd, ev, ARRAY_SIZE(ev));
 		ASSERT_LT(0, n);
 		for (k = 0; k < n; k++) {
 			EXPECT_NOT_EARLY(&ev[k]);
-			told[ev[k].cookie]++;
+			seen[ev[k].cookie]++;
 		}
 	}
-	EXPECT_EQ(COUNT / 2, count_told(fd, HTW_HARVEST, 128, told, COUNT));
+	EXPECT_EQ(COUNT / 2, count_listed(fd, HTW_HARVEST, 128, seen, COUNT));
 	for (k = 0; k < COUNT; k++)
-		EXPECT_EQ(1, told[k]);
+		EXPECT_EQ(1, seen[k]);
 	EXPECT_EQ(0, htw_timers(fd));
 	close(fd);
 }

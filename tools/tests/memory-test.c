@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory: charged to who uses it, given back by close and by death
+ * Memory: charged to the cgroup that uses it, given back by close and by death
  *
- * All of it is measured as what a cgroup is charged for a child that uses the
- * device.
+ * Measured as the charge of a cgroup in which a child uses the device.
  */
 #include "htw-memory.h"
 
 #include <signal.h>
 
-/* What a pending timer may take with all that is around it. */
+/* Most bytes for a pending timer, everything included. */
 #define NODE_MOST	72
 
 #define COUNT		300000
 #define IN_USE		20000
-/* So many that more is made ahead than is used, and how often. */
+/* Just enough timers that pages are allocated ahead, and how often that is repeated. */
 #define SOME			(64 * 63 + 1)
 #define CLOSES			100
 
-/* A child in a cgroup of its own, that does what it is told by a byte. */
+/* A child in its own cgroup, which carries out commands of one byte. */
 struct child {
 	char group[160];
 	char current[200];
@@ -32,7 +31,7 @@ static bool add(int fd, __u64 deadline, __u64 count)
 	return htw_start_many(fd, deadline, 0, count, NULL) == count;
 }
 
-/* Pending on both CPUs, and some expired and not read. */
+/* Pending on both CPUs; some expired and unread. */
 static bool add_all_kinds(int fd)
 {
 	return !htw_pin(0) && add(fd, ~0ULL, COUNT / 2) &&
@@ -105,7 +104,7 @@ static __u64 charged(const struct child *c)
 	return htw_file_number(c->current);
 }
 
-/* The child is in its cgroup before it opens the device. */
+/* The child joins its cgroup before it opens the device. */
 static bool start_child(struct child *c, const char *root)
 {
 	int there[2], back[2];
@@ -131,7 +130,7 @@ static bool start_child(struct child *c, const char *root)
 	close(back[1]);
 	c->to = there[1];
 	c->from = back[0];
-	/* All is used once, so that the child's own memory is there. */
+	/* Run each command once, so that the child's own memory is charged already. */
 	if (!ask(c, 'o') || !ask(c, 'u') || !ask(c, 'c') || !ask(c, 'o'))
 		return false;
 	c->before = charged(c);
@@ -153,7 +152,7 @@ HTW_TEST(charged_to_the_cgroup)
 	__u64 held;
 
 	if (!memory_cgroup(root, sizeof(root)))
-		SKIP(return, "no cgroup2 memory controller here");
+		SKIP(return, "no cgroup2 memory controller");
 	ASSERT_LE(COUNT, self->limit);
 	ASSERT_TRUE(start_child(&c, root));
 	ASSERT_TRUE(ask(&c, 'a'));
@@ -171,7 +170,7 @@ HTW_TEST(given_back_by_close)
 	int round;
 
 	if (!memory_cgroup(root, sizeof(root)))
-		SKIP(return, "no cgroup2 memory controller here");
+		SKIP(return, "no cgroup2 memory controller");
 	ASSERT_LE(COUNT, self->limit);
 	ASSERT_TRUE(start_child(&c, root));
 	for (round = 0; round < 4; round++) {
@@ -193,7 +192,7 @@ HTW_TEST(given_back_by_kill)
 	int status;
 
 	if (!memory_cgroup(root, sizeof(root)))
-		SKIP(return, "no cgroup2 memory controller here");
+		SKIP(return, "no cgroup2 memory controller");
 	ASSERT_LE(COUNT, self->limit);
 	ASSERT_TRUE(start_child(&c, root));
 	ASSERT_TRUE(ask(&c, 'k'));
@@ -207,14 +206,14 @@ HTW_TEST(given_back_by_kill)
 	EXPECT_TRUE(htw_eventually(!rmdir(c.group)));
 }
 
-/* Also what was made ahead, and never came into use. */
+/* Pages that were allocated ahead and never used are freed, too. */
 HTW_TEST(many_closes_leave_nothing)
 {
 	char root[100];
 	struct child c;
 
 	if (!memory_cgroup(root, sizeof(root)))
-		SKIP(return, "no cgroup2 memory controller here");
+		SKIP(return, "no cgroup2 memory controller");
 	ASSERT_TRUE(start_child(&c, root));
 	ASSERT_TRUE(ask(&c, 'm'));
 	ASSERT_TRUE(htw_eventually(charged(&c) <= c.before + SLACK)) {
@@ -223,7 +222,7 @@ HTW_TEST(many_closes_leave_nothing)
 	EXPECT_TRUE(end_child(&c));
 }
 
-/* Memory is for what is held at once, not for all that ever was. */
+/* Memory depends on how many timers exist at once, not on how many ever existed. */
 HTW_TEST(does_not_grow_with_use)
 {
 	char root[100];
@@ -231,13 +230,16 @@ HTW_TEST(does_not_grow_with_use)
 	__u64 after;
 
 	if (!memory_cgroup(root, sizeof(root)))
-		SKIP(return, "no cgroup2 memory controller here");
+		SKIP(return, "no cgroup2 memory controller");
 	ASSERT_LE(IN_USE, self->limit);
 	ASSERT_TRUE(start_child(&c, root));
 	ASSERT_TRUE(ask(&c, 'u'));
 	after = charged(&c);
 	ASSERT_TRUE(ask(&c, 'u'));
-	/* 20 times 20,000 timers would be 24 MiB. */
+	/*
+	 * If each left its memory behind, 20 rounds of 20,000 timers would hold
+	 * 24 MiB.
+	 */
 	EXPECT_GE(after + SLACK, charged(&c));
 	EXPECT_TRUE(end_child(&c));
 }

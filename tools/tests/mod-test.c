@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_MOD: to every time, in every state, alone and in a batch, and against an
- * expiration on another CPU
+ * HTW_MOD: to all deadlines, in all states, alone, in a batch, and while the
+ * timer expires on another CPU
  */
-#include "htw-more.h"
+#include "htw-test.h"
 
 #include <pthread.h>
 
@@ -20,7 +20,7 @@ FIXTURE_VARIANT(mod) {
 FIXTURE_VARIANT_ADD(mod, single) { .batch = false };
 FIXTURE_VARIANT_ADD(mod, batch) { .batch = true };
 
-/* The clock stands still and says zero plus what it was advanced by. */
+/* On the manual clock, which starts at zero. */
 FIXTURE_SETUP(mod)
 {
 	struct htw_info info;
@@ -42,7 +42,7 @@ FIXTURE_TEARDOWN(mod)
 
 #define MOD_TEST(name) TEST_F_TIMEOUT(mod, name, TEST_SECONDS)
 
-/* By itself or as the only entry of a batch. */
+/* HTW_MOD alone, or as the only entry of a batch. */
 static int carry_out(int fd, bool batch, struct htw_mod mod)
 {
 	struct htw_op op = { .op = HTW_OP_MOD, .result = POISON32, .mod = mod };
@@ -59,7 +59,7 @@ static int carry_out(int fd, bool batch, struct htw_mod mod)
 
 #define MOD(...)	carry_out(self->fd, variant->batch, (struct htw_mod){ __VA_ARGS__ })
 
-/* It fires at exactly that time and is then over. */
+/* The timer fires exactly at @when, and then no more. */
 #define EXPECT_FIRES_AT(the_id, when, the_cookie) do {			\
 	struct htw_event __ev[2];					\
 									\
@@ -76,7 +76,10 @@ static int carry_out(int fd, bool batch, struct htw_mod mod)
 
 MOD_TEST(to_every_time_from_every_time)
 {
-	/* On each level, at the edges of slots and windows, and far beyond. */
+	/*
+	 * On each level, at the edges of buckets and windows, and past the last
+	 * level.
+	 */
 	const __u64 ticks[] = {
 		1, 2, 255, 256, 257, 511, 512, 16383, 16384, 16385, 32768, 1048575, 1048576,
 		67108864, 4294967296, 8589934592ULL,
@@ -112,7 +115,7 @@ MOD_TEST(to_the_past)
 		id = htw_start(self->fd, SEC, i);
 		ASSERT_EQ(0, MOD(.id = id, .deadline = past[i],
 				 .flags = HTW_MOD_DEADLINE | HTW_F_ABS));
-		/* Whether it has expired by now or does with the next advance. */
+		/* It has expired, or expires at the next HTW_ADVANCE. */
 		EXPECT_LE(0, htw_advance(self->fd, 0, 0));
 		ASSERT_EQ(1, htw_read(self->fd, ev, 2));
 		EXPECT_EQ(id, ev[0].id);
@@ -156,20 +159,20 @@ MOD_TEST(to_and_from_periodic)
 		EXPECT_FIRES_AT(id, now, 1);
 		EXPECT_EQ(interval, htw_query(self->fd, id).remaining);
 	}
-	/* Another interval counts from the deadline that is armed. */
+	/* A new interval counts from the armed deadline. */
 	ASSERT_EQ(0, MOD(.id = id, .interval = 3 * interval, .flags = HTW_MOD_INTERVAL));
 	EXPECT_FIRES_AT(id, now, 1);
 	now += 3 * interval;
 	EXPECT_FIRES_AT(id, now, 1);
 	now += 3 * interval;
-	/* Another deadline is another phase. */
+	/* A new deadline starts a new phase. */
 	ASSERT_EQ(0, MOD(.id = id, .deadline = 7 * self->tick, .flags = HTW_MOD_DEADLINE));
 	now = now - 3 * interval + 7 * self->tick;
 	EXPECT_FIRES_AT(id, now, 1);
 	now += 3 * interval;
 	EXPECT_FIRES_AT(id, now, 1);
 	now += 3 * interval;
-	/* And it ends with the next one. */
+	/* The timer ends with its next firing. */
 	ASSERT_EQ(0, MOD(.id = id, .flags = HTW_MOD_INTERVAL));
 	query = htw_query(self->fd, id);
 	EXPECT_EQ(0, query.interval);
@@ -178,7 +181,7 @@ MOD_TEST(to_and_from_periodic)
 	EXPECT_EQ(0, htw_query(self->fd, id).state);
 	EXPECT_EQ(0, htw_timers(self->fd));
 
-	/* So many firings, from now on. */
+	/* The number of firings counts from this call. */
 	id = htw_start(self->fd, SEC, 2);
 	ASSERT_EQ(0, MOD(.id = id, .deadline = interval, .interval = interval, .firings = 3,
 			 .flags = HTW_MOD_DEADLINE | HTW_MOD_INTERVAL));
@@ -201,7 +204,7 @@ MOD_TEST(cookie)
 	EXPECT_EQ(SEC, htw_query(self->fd, id).remaining);
 	EXPECT_FIRES_AT(id, SEC, ~0ULL);
 
-	/* Also of one that waits to be read, which stays so. */
+	/* Of an expired timer, too, which stays unread. */
 	id = htw_start(self->fd, SEC, 1);
 	EXPECT_EQ(1, htw_advance(self->fd, SEC, 0));
 	ASSERT_EQ(0, MOD(.id = id, .cookie = 2, .flags = HTW_MOD_COOKIE));
@@ -229,7 +232,7 @@ MOD_TEST(expired_and_not_read)
 	EXPECT_FIRES_AT(id[1], now + SEC, 1);
 	now += SEC;
 
-	/* The last one that waits: then nothing is there to be polled for. */
+	/* The only unread event is taken back, so poll() finds nothing. */
 	id[0] = htw_start(self->fd, 1, 7);
 	EXPECT_EQ(1, htw_advance(self->fd, SEC, 0));
 	now += SEC;
@@ -238,7 +241,7 @@ MOD_TEST(expired_and_not_read)
 	EXPECT_EQ(0, htw_poll(self->fd, 0));
 	EXPECT_EQ(0, htw_stop(self->fd, id[0]));
 
-	/* Cancelled, and its last expiration waits: that one is over. */
+	/* Cancelled, with its last expiration unread: the timer is gone. */
 	id[0] = htw_start(self->fd, 1, 8);
 	EXPECT_EQ(1, htw_advance(self->fd, SEC, 0));
 	EXPECT_EQ(-EALREADY, htw_stop(self->fd, id[0]));
@@ -248,7 +251,7 @@ MOD_TEST(expired_and_not_read)
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
-/* A periodic one that waits to be read: nothing of it is left, missed included. */
+/* An unread periodic timer: its expiration and its missed count are dropped. */
 MOD_TEST(expired_periodic)
 {
 	struct htw_add add = htw_abs(self->tick, 1);
@@ -292,7 +295,7 @@ MOD_TEST(kept)
 		EXPECT_EQ(i, ev[0].cookie);
 		EXPECT_EQ(HTW_EVENT_MORE, ev[0].flags);
 	}
-	/* Without a deadline it is not armed. */
+	/* Without a deadline the timer stays disarmed. */
 	ASSERT_EQ(0, MOD(.id = add.id, .interval = SEC, .flags = HTW_MOD_INTERVAL));
 	EXPECT_EQ(HTW_STATE_DISARMED, htw_query(self->fd, add.id).state);
 	EXPECT_EQ(0, htw_advance(self->fd, HOUR, 0));
@@ -300,7 +303,7 @@ MOD_TEST(kept)
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
-/* A kept timer of so many firings begins anew with each HTW_MOD of them. */
+/* On a kept timer, HTW_MOD_FIRINGS starts a new count. */
 MOD_TEST(kept_after_its_last_firing)
 {
 	struct htw_add add = htw_rel(SEC, 1);
@@ -323,7 +326,7 @@ MOD_TEST(kept_after_its_last_firing)
 	}
 }
 
-/* Whichever of them it was last moved to, once. */
+/* Each timer fires once, at the deadline it was last moved to. */
 MOD_TEST(equal_deadlines_in_the_order_they_were_moved)
 {
 	enum { COUNT = 1000 };
@@ -345,7 +348,7 @@ MOD_TEST(equal_deadlines_in_the_order_they_were_moved)
 	}
 }
 
-/* A batch that adds, moves, asks and cancels. */
+/* One batch that adds, moves, queries and cancels. */
 HTW_TEST(batch_of_everything)
 {
 	struct htw_op ops[6];
@@ -373,7 +376,7 @@ HTW_TEST(batch_of_everything)
 	EXPECT_EQ(1, htw_timers(self->fd));
 }
 
-/* Started on one CPU, moved on another, earlier and later. */
+/* Started on one CPU, moved on the other, earlier and later. */
 HTW_TEST(from_another_cpu)
 {
 	struct htw_event ev;
@@ -386,7 +389,7 @@ HTW_TEST(from_another_cpu)
 		id = htw_start(self->fd, i % 2 ? HOUR : 5 * MSEC, i);
 		ASSERT_EQ(0, htw_pin(htw_other_cpu()));
 		when = now_ns() + 10 * MSEC;
-		/* The short one may have expired by now; that is taken back then. */
+		/* If the short deadline has passed, its expiration is taken back. */
 		ASSERT_EQ(0, htw_move(self->fd, id, when, HTW_F_ABS));
 		ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
 		EXPECT_EQ(id, ev.id);
@@ -406,7 +409,7 @@ struct racer {
 	int wrong;
 };
 
-/* Moves timers to about now, so that many expire at that moment. */
+/* Move timers to about the present, so that many expire meanwhile. */
 static void *race(void *arg)
 {
 	struct racer *r = arg;
@@ -426,9 +429,9 @@ static void *race(void *arg)
 }
 
 /*
- * Kept timers are moved about on one CPU while they expire on both. An arming
- * ends in one record or in another arming, so a timer has a record only after it
- * has been armed since the last, and after all of it each has expired once more.
+ * Kept timers are moved on one CPU while they expire on both. Each arming ends
+ * in one event or in the next arming: a timer has a new event only after it was
+ * armed again, and at the end each timer expires once more.
  */
 HTW_TEST(against_expiry_on_another_cpu)
 {
@@ -459,7 +462,7 @@ HTW_TEST(against_expiry_on_another_cpu)
 			ASSERT_GT(COUNT, ev[k].cookie);
 			EXPECT_EQ(ids[ev[k].cookie], ev[k].id);
 			EXPECT_NOT_EARLY(&ev[k]);
-			/* The deadline of each arming is another one. */
+			/* Each arming has a different deadline. */
 			EXPECT_NE(last[ev[k].cookie], ev[k].deadline);
 			last[ev[k].cookie] = ev[k].deadline;
 		}
@@ -471,7 +474,7 @@ HTW_TEST(against_expiry_on_another_cpu)
 	EXPECT_LT(0, records);
 	TH_LOG("%llu armings, %llu records", r.moved, records);
 
-	/* Let all that is armed come, and then arm each once more. */
+	/* Wait until all armed timers have expired, then arm each once more. */
 	for (i = 0; i < COUNT; i++)
 		ASSERT_EQ(0, htw_move(self->fd, ids[i], ~0ULL, 0));
 	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev, 1));
@@ -494,8 +497,8 @@ HTW_TEST(against_expiry_on_another_cpu)
 }
 
 /*
- * Exactly one record for each arming: a one-shot timer's id ends with it, so a
- * move that found the timer is one arming, and one that did not comes too late.
+ * Exactly one event for each arming: a one-shot timer's id ends with its event,
+ * so a successful move is one arming, and a failed one came too late.
  */
 HTW_TEST(each_arming_has_one_record)
 {
@@ -511,12 +514,12 @@ HTW_TEST(each_arming_has_one_record)
 		id = htw_start_abs(self->fd, when, i);
 		ASSERT_NE(0, id);
 		ASSERT_EQ(0, htw_pin(cpu ? 0 : htw_other_cpu()));
-		/* On the edge: just when the other CPU expires it. */
+		/* Just when the other CPU expires the timer. */
 		while (now_ns() < when + (i % 16) * 100 * USEC)
 			;
 		when = now_ns() + 100 * USEC;
 		ret = htw_move(self->fd, id, when, HTW_F_ABS);
-		ASSERT_EQ(0, ret);	/* unread, it can always be taken back */
+		ASSERT_EQ(0, ret);	/* an unread event can always be taken back */
 		ASSERT_TRUE(htw_wait_readable(self->fd));
 		ASSERT_EQ(1, htw_read(self->fd, ev, 2));
 		ASSERT_EQ(id, ev[0].id);

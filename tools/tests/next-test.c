@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_NEXT, which timer expires first; and HTW_LIST by state
+ * HTW_NEXT, the timer that expires first; and HTW_LIST by state
  */
 #include "htw-ring.h"
 
@@ -23,7 +23,7 @@ static int next_of(int fd, struct htw_query *timer)
 	return ret;
 }
 
-/* The first of what HTW_LIST tells; zero where that is nothing. */
+/* The earliest deadline that HTW_LIST reports, or zero if it reports none. */
 static __u64 first_listed(int fd, __u64 tick)
 {
 	struct htw_query entries[64];
@@ -37,7 +37,7 @@ static __u64 first_listed(int fd, __u64 tick)
 	return first / tick + !!(first % tick);
 }
 
-/* Timers that come, go and are moved, near and far: what it says is what a list says. */
+/* While timers start, stop and move, near and far, HTW_NEXT agrees with HTW_LIST. */
 HTW_TEST(as_a_list_says)
 {
 	enum { TIMERS = 300, STEPS = 1500 };
@@ -59,7 +59,10 @@ HTW_TEST(as_a_list_says)
 		for (unsigned int i = 0; i < STEPS; i++) {
 			const __u64 r = xorshift64(&random);
 			__u64 *id = &ids[r % TIMERS];
-			/* From some ticks to a thousand years; real clocks: out of reach. */
+			/*
+			 * From a few ticks to a thousand years. On real clocks,
+			 * none that expires meanwhile.
+			 */
 			const __u64 ns = (manual ? 0 : HOUR) +
 					 ((xorshift64(&random) >> 1) >> (r >> 32) % 63);
 
@@ -89,7 +92,7 @@ HTW_TEST(as_a_list_says)
 	}
 }
 
-/* From event to event, as a simulation goes: what is next is what comes. */
+/* Advance from event to event, as a simulation does. */
 HTW_TEST(from_one_to_the_next)
 {
 	__u64 random = 7, before = 0, tick = self->tick;
@@ -137,7 +140,7 @@ HTW_TEST(what_expired_or_is_disarmed_is_not_next)
 	EXPECT_EQ(5, next.cookie);
 }
 
-/* A word in the table counts as it does for a list. */
+/* Deadlines in the table count, as they do for HTW_LIST. */
 HTW_TEST(next_by_the_table)
 {
 	struct htw_query next;
@@ -180,7 +183,7 @@ HTW_TEST(next_that_is_invalid)
 	}
 	EXPECT_EQ(-EFAULT, htw_call(self->fd, HTW_NEXT, NULL));
 	EXPECT_EQ(-EFAULT, htw_call(self->fd, HTW_NEXT, htw_read_only(&next, sizeof(next))));
-	/* What it is on entry does not matter. */
+	/* The contents on entry do not matter. */
 	memset(&next.timer, 0xa5, sizeof(next.timer));
 	EXPECT_EQ(0, htw_call(self->fd, HTW_NEXT, &next));
 	EXPECT_EQ(1, next.timer.cookie);
@@ -194,7 +197,7 @@ static __u32 count_listed(int fd, __u32 flags, struct htw_query *entries)
 	return htw_call(fd, HTW_LIST, &list) ? ~0U : list.done;
 }
 
-/* All timers are in one of three states, and told by its bit. */
+/* Each timer is in one of three states and listed by that state's bit. */
 HTW_TEST(lists_by_state)
 {
 	static const __u16 states[] = {
@@ -205,7 +208,10 @@ HTW_TEST(lists_by_state)
 
 	NEEDS(HTW_FEATURE_LIST_STATES | HTW_FEATURE_KEEP | HTW_FEATURE_MANUAL);
 	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
-	/* One is pending, two are disarmed, four have expired; of those one was cancelled. */
+	/*
+	 * One is pending, two are disarmed, four have expired, of which one is
+	 * cancelled.
+	 */
 	for (int i = 0; i < 7; i++) {
 		struct htw_add add = {
 			.deadline = i ? 0 : HOUR, .flags = HTW_F_KEEP, .cookie = i,
@@ -244,7 +250,7 @@ HTW_TEST(lists_by_state)
 	EXPECT_EQ(7, htw_timers(self->fd));
 }
 
-/* What is in a ring has been read. */
+/* Events in the ring count as read, so their timers have ended. */
 HTW_TEST(lists_nothing_that_is_in_the_ring)
 {
 	struct htw_query entries[64];

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Periodic timers: phase, what was missed, how often; and kept timers
+ * Periodic timers: phase, missed firings, number of firings; and kept timers
  */
 #include "htw-test.h"
 
 #define INTERVAL	(4 * MSEC)
 
-/* The @nth firing's deadline is start + nth * interval, whoever read late. */
+/*
+ * The deadline of firing @nth is start + nth * interval, even if the reader was
+ * late.
+ */
 static void expect_firing(struct __test_metadata *_metadata, const struct htw_event *ev,
 			  const struct htw_add *add, __u64 nth)
 {
@@ -72,7 +75,7 @@ HTW_TEST(one_tick_apart)
 	}
 }
 
-/* Reads before t1 and after t0, so the number of deadlines between is bounded. */
+/* The read was after t0 and before t1, which bounds the deadlines that had passed. */
 #define EXPECT_MISSED(missed, deadline, t0, t1) do {			\
 	EXPECT_LE(((t0) - (deadline)) / INTERVAL, missed);		\
 	EXPECT_GE(((t1) - (deadline)) / INTERVAL, missed);		\
@@ -104,7 +107,7 @@ HTW_TEST(counts_what_a_stalled_reader_missed)
 
 HTW_TEST(starts_in_the_past)
 {
-	/* A guest that has just booted has not seen a thousand intervals yet. */
+	/* Soon after boot the clock has not passed a thousand intervals. */
 	const __u64 seen = now_ns() / INTERVAL - 1;
 	const __u64 back = seen < 1000 ? seen : 1000;
 	struct htw_add add = htw_abs(now_ns() - back * INTERVAL - INTERVAL / 2, 1);
@@ -121,7 +124,10 @@ HTW_TEST(starts_in_the_past)
 	EXPECT_MISSED(ev.missed, ev.deadline, t0, t1);
 	EXPECT_LE(back, ev.missed);
 
-	/* The clock's zero: as many firings as it has ticked intervals. */
+	/*
+	 * The phase starts at the clock's zero: there is a firing for each
+	 * interval since.
+	 */
 	EXPECT_NE(-ENOENT, htw_stop(self->fd, add.id));
 	while (htw_read(self->fd, &ev, 1) == 1)
 		;
@@ -313,7 +319,7 @@ HTW_TEST(kept_after_its_last_firing)
 	EXPECT_EQ(-ENOENT, htw_stop(self->fd, add.id));
 }
 
-/* One timer each, however often it fires. */
+/* One event for each timer, however often it fires. */
 HTW_TEST(a_hundred_thousand)
 {
 	enum { COUNT = 100000, ROUNDS = 3 };

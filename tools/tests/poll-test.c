@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * poll() and epoll: readable where read() would return an event, and only there
+ * poll() and epoll: readable if read() would return an event, and only then
  */
 #include "htw-epoll.h"
-#include "htw-more.h"
 
 #include <pthread.h>
 
@@ -81,7 +80,10 @@ HTW_TEST(edge_triggered)
 		ASSERT_NE(0, htw_start(self->fd, i % 3 * MSEC, i));
 		ASSERT_EQ(1, htw_ready_soon(epfd));
 		EXPECT_EQ(0, htw_ready_now(epfd));
-		/* Without reading, too: that is what is new, not what is there. */
+		/*
+		 * Half of the time without reading: edges report new events,
+		 * not unread ones.
+		 */
 		if (i % 2)
 			EXPECT_LT(0, htw_read(self->fd, ev, ARRAY_SIZE(ev)));
 	}
@@ -98,7 +100,7 @@ HTW_TEST(edge_triggered_in_time_for_the_last)
 	start = now_ns();
 	for (n = 0; n < 2000; n++)
 		ASSERT_NE(0, htw_start_abs(self->fd, start + n * 200 * USEC, n));
-	/* Read to the end at each edge: no edge may be missing at the end. */
+	/* Read until empty at each edge: the last edge must not be missing. */
 	while (got < 2000) {
 		ASSERT_EQ(1, htw_ready_soon(epfd));
 		while ((n = htw_read(self->fd, ev, ARRAY_SIZE(ev))) > 0)
@@ -121,7 +123,7 @@ HTW_TEST(one_shot_watch)
 	EXPECT_EQ(1, htw_ready_now(epfd));
 }
 
-/* Added to a set that watches already, and to one that comes too late. */
+/* Added to an epoll set that already watches, and to one that is created afterwards. */
 HTW_TEST(watched_after_it_expired)
 {
 	int epfd;
@@ -147,7 +149,10 @@ HTW_TEST(discarded)
 	EXPECT_EQ(0, htw_ready_now(level));
 }
 
-/* What HTW_MOD takes back can neither be seen nor be read, until it expires again. */
+/*
+ * An event that HTW_MOD takes back is neither polled nor read until the timer
+ * expires again.
+ */
 HTW_TEST(taken_back)
 {
 	int level = htw_watch(self->fd, EPOLLIN), i;
@@ -202,7 +207,10 @@ static void *wait_readable(void *arg)
 	return NULL;
 }
 
-/* /proc tells an address as poll()'s first argument, so only its number. */
+/*
+ * /proc shows poll()'s first argument as an address, so compare only the call's
+ * number.
+ */
 static bool polls(pid_t tid)
 {
 	char path[64], buf[256];

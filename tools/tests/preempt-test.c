@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A task of high priority takes the CPU for 20 ms, again and again: timers are as late
- * as that makes them, and no more
+ * A real-time task takes the CPU for 20 ms, repeatedly: timers are as late as
+ * that makes them, and not later
  *
- * On PREEMPT_RT softirqs are threads, which such a task preempts; before Linux 6.4 they
- * are left to a thread on other kernels, too, when one is pending already. A delivery that
- * was kept waiting for 20 ms must not leave the CPU alone for as long afterwards, as if it
- * had worked all that time. So that there is a delivery to be preempted, another user's
- * timers keep the CPU busy.
+ * On PREEMPT_RT softirqs run in threads, which such a task preempts; before
+ * Linux 6.4 other kernels, too, leave them to a thread if one is pending
+ * already. After a delivery that was preempted for 20 ms the CPU must not be
+ * left alone for as long, as if all that time had been spent on timers. Another
+ * user's timers keep the CPU busy, so that there is a delivery to preempt.
  *
  * VM options: --icount
  */
 #include <pthread.h>
 #include <sched.h>
-#include "htw-more.h"
+#include "htw-test.h"
 
 #define HOG_NS		(20 * MSEC)
 #define PERIOD_NS	(50 * MSEC)
 #define PERIODS		20
 #define TIMERS		1000
 #define LOAD		1000000
-/* Delivering what came due meanwhile, and the gap that follows a run. */
+/* Time to deliver what came due meanwhile, and the gap after a run. */
 #define MARGIN_NS	MSEC
 
 static void *hog(void *begin)
@@ -37,7 +37,7 @@ static void *hog(void *begin)
 	return NULL;
 }
 
-/* A context of a user without privileges, whose timers are others than root's. */
+/* Open the device as a user without privileges, whose timers are not root's. */
 static int open_unprivileged(void)
 {
 	int fd = -1;

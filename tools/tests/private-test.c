@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_SETUP: wheels of one's own, what an unprivileged user may ask for, and
- * when it is too late to ask
+ * HTW_SETUP: private wheels, the bounds for unprivileged users, and when it is
+ * too late
  */
-#include "htw-more.h"
+#include "htw-test.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -12,7 +12,7 @@
 #define USER_WHEELS	16
 #define USER_SLOTS	4096
 
-/* Hours, minutes and seconds; and 75 slots for five minutes. */
+/* Hours, minutes and seconds; and 75 buckets for five minutes. */
 static const struct htw_setup clock_dial = {
 	.flags = HTW_SETUP_PRIVATE,
 	.tick_ns = SEC, .levels = 3, .slots = { 60, 60, 12 },
@@ -30,8 +30,8 @@ static struct htw_setup manual(struct htw_setup setup)
 }
 
 /*
- * One timer at each of these ticks, not on the tick but within it, each expires
- * at its tick and not at the one before.
+ * Start a timer within each of these ticks: each expires at the end of its
+ * tick, not a tick earlier.
  */
 static void expires_exactly(struct __test_metadata *_metadata, int fd, __u64 tick,
 			    __u64 from, const __u64 *ticks, unsigned int count)
@@ -66,7 +66,7 @@ HTW_TEST(sixty_sixty_twelve)
 	NEEDS(HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
 	ASSERT_EQ(0, htw_set_up(self->fd, manual(clock_dial)));
 	EXPECT_EQ(SEC, htw_info(self->fd).tick_ns);
-	/* From the start, and from all that is odd. */
+	/* From zero, and from times that are no multiple of anything. */
 	expires_exactly(_metadata, self->fd, SEC, 0, at, ARRAY_SIZE(at));
 	from = 1000000 * SEC;
 	for (__u64 odd = 1; odd < 100000; odd = odd * 3 + 1) {
@@ -98,7 +98,7 @@ HTW_TEST(ten_sixty_five)
 	}
 }
 
-/* In real time: never early, whatever the tick. */
+/* In real time: never early, on any tick. */
 HTW_TEST(on_a_clock_that_runs)
 {
 	static const __u64 ticks[] = { 100 * USEC, MSEC, 7777777, 100 * MSEC };
@@ -127,7 +127,7 @@ HTW_TEST(on_a_clock_that_runs)
 	}
 }
 
-/* One wheel, whichever CPU: equal ticks in the order in which they were started. */
+/* One wheel for all CPUs: equal ticks expire in the order of the calls. */
 HTW_TEST(one_wheel_for_all_cpus)
 {
 	struct htw_setup setup = five_minutes;
@@ -138,7 +138,10 @@ HTW_TEST(one_wheel_for_all_cpus)
 	NEEDS(HTW_FEATURE_SETUP);
 	setup.tick_ns = SEC;
 	ASSERT_EQ(0, htw_set_up(self->fd, setup));
-	/* On a tick: where starting them takes until then, those that are late join the others. */
+	/*
+	 * On a tick; if starting them takes longer, the late ones expire with
+	 * the others.
+	 */
 	when = (now_ns() / SEC + 2) * SEC;
 	for (i = 0; i < 100; i++) {
 		ASSERT_EQ(0, htw_pin(i % 2 ? htw_other_cpu() : 0));
@@ -157,7 +160,7 @@ HTW_TEST(too_late)
 	__u64 id;
 
 	NEEDS(HTW_FEATURE_SETUP);
-	/* Asking for nothing is fine; asking for something is done once. */
+	/* A setup that changes nothing may be repeated; any other is accepted once. */
 	EXPECT_EQ(0, htw_set_up(self->fd, (struct htw_setup){ .flags = 0 }));
 	EXPECT_EQ(self->tick, htw_info(self->fd).tick_ns);
 	EXPECT_EQ(0, htw_set_up(self->fd, five_minutes));
@@ -169,7 +172,7 @@ HTW_TEST(too_late)
 	EXPECT_EQ(-EBUSY, htw_set_up(self->fd, clock_dial));
 	EXPECT_EQ(100 * MSEC, htw_info(self->fd).tick_ns);
 
-	/* A timer is enough, though it has ended. */
+	/* It is too late after the first timer, even if that has ended. */
 	id = htw_start(other, HOUR, 1);
 	EXPECT_EQ(-EBUSY, htw_set_up(other, five_minutes));
 	EXPECT_EQ(0, htw_stop(other, id));
@@ -188,7 +191,7 @@ HTW_TEST(unprivileged_tick)
 	setup.tick_ns = 100 * USEC - 1;
 	EXPECT_EQ(-EPERM, setup_as_nobody(setup));
 	EXPECT_EQ(0, htw_set_up(self->fd, setup));
-	/* One that stands still costs nobody anything. */
+	/* Manual clocks have no hrtimer and are not limited. */
 	if (self->features & HTW_FEATURE_MANUAL)
 		EXPECT_EQ(0, setup_as_nobody(manual(setup)));
 }
@@ -209,7 +212,7 @@ HTW_TEST(unprivileged_slots)
 	EXPECT_EQ(0, htw_set_up(self->fd, setup));
 }
 
-/* Which step was not as it should be; zero if none. */
+/* Return the number of the step that failed, or zero. */
 static int use_all_wheels(void)
 {
 	int fd[USER_WHEELS], more, i;
@@ -225,12 +228,12 @@ static int use_all_wheels(void)
 	more = htw_open(O_NONBLOCK);
 	if (htw_set_up(more, five_minutes) != -EPERM)
 		return 3;
-	/* It can still be used without. */
+	/* The descriptor is still usable without a private wheel. */
 	if (htw_info(more).flags || !htw_start(more, HOUR, 1))
 		return 4;
 	close(more);
 	more = htw_open(O_NONBLOCK);
-	/* One that is closed leaves room for another, a moment later. */
+	/* Soon after a descriptor is closed, its wheel is available again. */
 	close(fd[0]);
 	for (end = now_ns() + 30 * SEC; htw_set_up(more, five_minutes);) {
 		if (now_ns() > end)
@@ -247,7 +250,7 @@ HTW_TEST(unprivileged_wheels)
 
 	NEEDS(HTW_FEATURE_SETUP);
 	ASSERT_TRUE(open_to_all());
-	/* Again, when they have gone with their process; that takes a moment. */
+	/* Soon after the process has ended, its wheels are available again. */
 	for (round = 0; round < 3; round++) {
 		sleep_until(now_ns() + SEC);
 		pid = fork();
@@ -257,7 +260,7 @@ HTW_TEST(unprivileged_wheels)
 		ASSERT_TRUE(WIFEXITED(status));
 		EXPECT_EQ(0, WEXITSTATUS(status));
 	}
-	/* Root has as many as it wants. */
+	/* Root's wheels are not limited. */
 	for (round = 0; round < 2 * USER_WHEELS; round++) {
 		int fd = htw_open(O_NONBLOCK);
 
@@ -265,7 +268,7 @@ HTW_TEST(unprivileged_wheels)
 	}
 }
 
-/* The memory of all of them comes back, and the module can then be unloaded. */
+/* All their memory is freed, after which the module can be unloaded. */
 HTW_TEST(come_and_go)
 {
 	int i;
@@ -297,7 +300,7 @@ static void *shape(void *arg)
 	return NULL;
 }
 
-/* Whoever looks while it is shaped sees the module's shape or the new one. */
+/* HTW_INFO during HTW_SETUP reports the old geometry or the new one, never a mix. */
 HTW_TEST(shaped_while_it_is_used)
 {
 	const struct htw_info before = htw_info(self->fd);

@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * fork(), dup(), passing on, closing: whose the context is and when it ends
+ * fork(), dup(), descriptors passed on, close(): the context lives until its
+ * last user closes it
  */
 #include "htw-test.h"
 #include "htw-pass.h"
 
 #include <pthread.h>
-
-/* Runs the statement in a child; true where it came to its end as true. */
-#define in_child(condition) ({						\
-	int __status = -1;						\
-	pid_t __pid = fork();						\
-									\
-	if (!__pid)							\
-		_exit((condition) ? 0 : 1);				\
-	__pid > 0 && waitpid(__pid, &__status, 0) == __pid && !__status;\
-})
 
 HTW_TEST(shared_over_fork)
 {
@@ -24,11 +15,11 @@ HTW_TEST(shared_over_fork)
 
 	/* Added by the parent, read by the child. */
 	id = htw_start(self->fd, MSEC, 1);
-	EXPECT_TRUE(in_child(htw_collect(self->fd, &ev, 1) == 1 && ev.id == id));
+	EXPECT_TRUE(htw_in_child(htw_collect(self->fd, &ev, 1) == 1 && ev.id == id));
 	EXPECT_EQ(0, htw_timers(self->fd));
 
-	/* Added by a child that is gone before it is due. */
-	EXPECT_TRUE(in_child(htw_start(self->fd, 50 * MSEC, 2)));
+	/* Added by a child that exits before the deadline. */
+	EXPECT_TRUE(htw_in_child(htw_start(self->fd, 50 * MSEC, 2)));
 	EXPECT_EQ(1, htw_timers(self->fd));
 	ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
 	EXPECT_EQ(2, ev.cookie);
@@ -36,7 +27,7 @@ HTW_TEST(shared_over_fork)
 
 	/* Cancelled by a child. */
 	id = htw_start(self->fd, ~0ULL, 3);
-	EXPECT_TRUE(in_child(!htw_stop(self->fd, id)));
+	EXPECT_TRUE(htw_in_child(!htw_stop(self->fd, id)));
 	EXPECT_EQ(0, htw_timers(self->fd));
 	EXPECT_EQ(-ENOENT, htw_stop(self->fd, id));
 }
@@ -47,7 +38,10 @@ HTW_TEST(survives_the_opener)
 	int pair[2], fd;
 	pid_t pid;
 
-	/* The child opens, arms and ends; the parent holds what it passed on. */
+	/*
+	 * The child opens the device, starts a timer and exits; the parent has
+	 * the descriptor.
+	 */
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
 	pid = fork();
 	ASSERT_LE(0, pid);
@@ -83,7 +77,7 @@ HTW_TEST(shared_over_dup)
 	EXPECT_EQ(3, htw_timers(dup1));
 	EXPECT_EQ(0, htw_stop(dup2, id[0]));
 
-	/* Not the last close: nothing may happen to the timers. */
+	/* Not the last descriptor: no timer may be touched. */
 	close(dup2);
 	EXPECT_EQ(2, htw_timers(self->fd));
 	ASSERT_EQ(1, htw_collect(dup1, &ev, 1));
@@ -108,7 +102,7 @@ HTW_TEST(one_context_for_each_open)
 	close(other);
 }
 
-/* Closing takes what is due in the same moment away, whatever its state. */
+/* The last close removes timers that are due at the same moment, in whatever state. */
 HTW_TEST(close_while_timers_expire)
 {
 	struct htw_add add;
@@ -145,7 +139,7 @@ static void *read_blocked(void *arg)
 	return NULL;
 }
 
-/* As with every file: the read holds it open and is not woken. */
+/* As with any file, the blocked read keeps the file open and is not woken. */
 HTW_TEST(close_under_a_blocked_reader)
 {
 	struct blocked b = { .fd = htw_open(0) };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_QUERY: what it says in each state, and that it changes nothing
+ * HTW_QUERY: its result in each state; it changes nothing
  */
-#include "htw-more.h"
+#include "htw-test.h"
 
 #include <pthread.h>
 
@@ -64,7 +64,7 @@ HTW_TEST(periodic)
 	EXPECT_EQ(3, ev.missed);
 	EXPECT_QUERY(add.id, .deadline = 14 * SEC, .remaining = SEC - 5, .interval = SEC,
 		     .cookie = 7, .firings = 6, .state = HTW_STATE_PENDING, .flags = HTW_F_KEEP);
-	/* No more are missed than there are. */
+	/* No more firings are missed than the timer has. */
 	EXPECT_EQ(1, htw_advance(self->fd, HOUR, 0));
 	EXPECT_EQ(5, htw_query(self->fd, add.id).missed);
 	ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
@@ -72,7 +72,7 @@ HTW_TEST(periodic)
 	EXPECT_EQ(HTW_STATE_DISARMED, htw_query(self->fd, add.id).state);
 }
 
-/* What a kept timer does after its last firing has nothing to do with its reader. */
+/* A kept timer's state after its last firing does not depend on when it is read. */
 HTW_TEST(kept_after_its_last_firing)
 {
 	struct htw_query query[2];
@@ -88,7 +88,10 @@ HTW_TEST(kept_after_its_last_firing)
 		add.firings = 3;
 		add.flags = HTW_F_KEEP;
 		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
-		/* Each read in time, or one that says that it missed two. */
+		/*
+		 * Each event read in time, or one event that reports two missed
+		 * firings.
+		 */
 		for (k = 0; k < (i ? 1 : 3); k++) {
 			EXPECT_EQ(1, htw_advance(self->fd, i ? 3 * SEC : SEC, 0));
 			ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
@@ -135,7 +138,7 @@ HTW_TEST(on_a_clock_that_runs)
 	EXPECT_LE(query.deadline - now_ns(), query.remaining);
 }
 
-/* HTW_CANCEL says what was left, as HTW_QUERY does. */
+/* HTW_CANCEL reports the time left, as HTW_QUERY does. */
 HTW_TEST(cancel_says_the_same)
 {
 	struct htw_cancel cancel;
@@ -171,7 +174,7 @@ static void *ask(void *arg)
 	htw_pin(htw_other_cpu());
 	while (!a->stop) {
 		query = htw_query(a->fd, a->id);
-		/* Half of one state and half of another is never told. */
+		/* A result never mixes fields of two states. */
 		if (query.state == HTW_STATE_PENDING ? query.missed :
 		    query.state != HTW_STATE_EXPIRED || query.remaining)
 			a->wrong = 1;

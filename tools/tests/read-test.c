@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * read(): whole events, none lost, blocking and not, by one and by many
+ * read(): whole events, none lost; blocking and not, one event and many
  */
 #include "htw-test.h"
 
@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <sys/uio.h>
 
-/* Starts @count timers that are due and waits until all of them expired. */
+/* Start @count timers that are due and wait until all have expired. */
 static bool expire(int fd, unsigned int count)
 {
 	unsigned int i;
@@ -48,7 +48,10 @@ HTW_TEST(buffer_too_small)
 			EXPECT_EQ(-1, read(self->fd, &ev, sizes[i]));
 			EXPECT_EQ(EINVAL, errno);
 		}
-		/* Rather than wait for what it could never return. */
+		/*
+		 * A buffer too small for an event fails at once, also in
+		 * blocking mode.
+		 */
 		ASSERT_TRUE(blocking(self->fd, true));
 		EXPECT_EQ(-1, read(self->fd, &ev, sizeof(ev) - 1));
 		EXPECT_EQ(EINVAL, errno);
@@ -128,7 +131,7 @@ HTW_TEST(buffer_at_a_bad_address)
 		EXPECT_EQ(i, ev[i].cookie);
 }
 
-/* What could not be copied out is as unread as before: in order, cancellable. */
+/* Events that could not be copied out stay unread: in order, and cancellable. */
 HTW_TEST(after_a_bad_address)
 {
 	struct htw_add add = htw_abs(0, 1);
@@ -171,7 +174,7 @@ HTW_TEST(readv)
 	EXPECT_EQ(4, ev[0].cookie);
 }
 
-/* A thread that reads one event, and what it got. */
+/* A thread that reads one event. */
 struct reader {
 	pthread_t thread;
 	pid_t tid;
@@ -223,7 +226,7 @@ HTW_TEST(blocks_until_one_expires)
 	EXPECT_EQ(id, r.ev.id);
 }
 
-/* A reader that was woken for an event which is cancelled meanwhile waits on. */
+/* A reader that was woken for an event that is cancelled meanwhile keeps waiting. */
 HTW_TEST(blocks_on_when_the_event_is_discarded)
 {
 	struct htw_cancel cancel;
@@ -308,7 +311,7 @@ HTW_TEST(every_reader_wakes)
 		ASSERT_TRUE(start_reader(&r[i], self->fd));
 	for (i = 0; i < READERS; i++)
 		ASSERT_TRUE(reader_waits(&r[i]));
-	/* On one tick, so that they are woken at once and not one by one. */
+	/* On one tick, so that the readers are woken together. */
 	start = now_ns() + 20 * MSEC;
 	for (i = 0; i < READERS; i++)
 		ASSERT_NE(0, htw_start_abs(self->fd, start, i));
@@ -333,7 +336,7 @@ struct sharer {
 	const char *wrong;
 };
 
-/* Reads until it gets a QUIT; those beyond its own it hands back by adding. */
+/* Read until a QUIT; a reader that gets more than one starts the others again. */
 static void *share(void *arg)
 {
 	struct htw_event ev[7];
@@ -398,7 +401,7 @@ HTW_TEST(shared_by_several_readers)
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
-/* It is no file to seek or to write in, and says so as a timerfd does. */
+/* lseek() and write() fail as they do on a timerfd. */
 HTW_TEST(nowhere_to_seek_or_write)
 {
 	struct htw_event ev;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * When may the memory behind a cookie be freed? Events of timers that have ended may still
- * stand in the ring: whatever ends a timer says up to where. And what a ring that is mapped
- * means to a child.
+ * When the memory behind a cookie may be freed, and rings mapped by a child
+ *
+ * Events of a timer that has ended may still be in the ring: each call that
+ * ends a timer returns the position up to which they can be.
  */
 #include "htw-ring.h"
 
@@ -10,7 +11,7 @@
 
 #define RING	16
 
-/* The part of a position that no call fills in. */
+/* A value for the low half of a position that no call returns. */
 #define NO_TAIL	0x5eed5eed
 
 static bool manual_ring(struct ring *r, int fd)
@@ -18,7 +19,7 @@ static bool manual_ring(struct ring *r, int fd)
 	return ring_open(r, fd, RING, HTW_CLOCK_MANUAL);
 }
 
-/* Starts a timer that is kept and has been pushed, so that it is disarmed. */
+/* Start a kept timer and wait until its event is in the ring; it is then disarmed. */
 static __u64 pushed(int fd, __u64 cookie)
 {
 	struct htw_add add = { .cookie = cookie, .flags = HTW_F_KEEP };
@@ -26,7 +27,10 @@ static __u64 pushed(int fd, __u64 cookie)
 	return htw_call(fd, HTW_ADD, &add) ? 0 : add.id;
 }
 
-/* Does any event of these cookies, from @first on, stand at @position or behind it? */
+/*
+ * Whether the ring has an event, at @position or later, whose cookie is @first
+ * or more.
+ */
 static bool stands_behind(const struct ring *r, __u32 position, __u64 first)
 {
 	for (__u32 n = r->page->head; n != ring_tail(r); n++) {
@@ -54,7 +58,7 @@ HTW_TEST(cancel_says_how_far)
 		ASSERT_EQ(0, htw_call(self->fd, HTW_CANCEL, &cancel));
 		EXPECT_EQ(ring_tail(&r), cancel.ring_tail);
 		EXPECT_FALSE(HTW_RING_PASSED(r.page->head, cancel.ring_tail));
-		/* What comes later is another's. */
+		/* Later events are other timers'. */
 		ASSERT_NE(0, htw_start(self->fd, 0, 0));
 		EXPECT_FALSE(stands_behind(&r, cancel.ring_tail, i));
 		ASSERT_EQ(1, ring_take(&r, ev, 1));
@@ -64,7 +68,7 @@ HTW_TEST(cancel_says_how_far)
 	}
 }
 
-/* A periodic timer that is pending has been pushed before. */
+/* A pending periodic timer may have events in the ring. */
 HTW_TEST(cancel_of_a_periodic_timer)
 {
 	struct htw_add add = { .deadline = SEC, .interval = SEC, .cookie = 1 };
@@ -140,7 +144,10 @@ HTW_TEST(all_others_say_how_far)
 	}
 }
 
-/* It says the same while nothing has the ring mapped: what is in it comes later. */
+/*
+ * The result is the same while the ring is not mapped: its events are still to
+ * be read.
+ */
 HTW_TEST(positions_outlive_the_mapping)
 {
 	struct htw_event ev[RING];
@@ -180,7 +187,7 @@ HTW_TEST(reserved_without_a_ring)
 	EXPECT_EQ(0, all.ring_tail);
 }
 
-/* Forks a child that does nothing until a byte comes, and then ends. */
+/* Fork a child that waits for a byte and then exits. */
 static pid_t idle_child(int pipes[2])
 {
 	char byte;
@@ -195,8 +202,9 @@ static pid_t idle_child(int pipes[2])
 }
 
 /*
- * A child has the mapping as well, unless that is not to be copied: then, as soon as the parent
- * has unmapped the ring, expirations are for read() again, however long the child lives.
+ * fork() copies the mapping unless MADV_DONTFORK is set. If it is, read() gets
+ * the events as soon as the parent unmaps the ring, however long the child
+ * lives.
  */
 HTW_TEST(a_child_keeps_it_mapped_unless_told)
 {

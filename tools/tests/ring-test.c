@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The mapped ring of expirations: order, room, overflow, whom it wakes, what
- * becomes of the timers, and a program that writes all over it
+ * The mapped ring: order, free entries, overflow, wakeups, the timers' states,
+ * and a program that overwrites the shared page
  */
 #include "htw-epoll.h"
 #include "htw-ring.h"
 
 #include <pthread.h>
 
-/* A manual clock and a ring of that many. */
+/* Open a ring of @entries on the manual clock. */
 #define RING(r, entries)						\
 	struct ring r;							\
 									\
 	NEEDS(HTW_FEATURE_RING);					\
 	ASSERT_TRUE(ring_open(&(r), self->fd, entries, HTW_CLOCK_MANUAL))
 
-/* Timers due at ticks 1, 2, ... with the cookies @first, @first + 1, ... */
+/* Start timers at ticks 1, 2, ... with the cookies @first, @first + 1, ... */
 static bool start_ticks(int fd, __u64 tick, __u64 now, int count, __u64 first)
 {
 	for (int i = 0; i < count; i++) {
@@ -25,7 +25,7 @@ static bool start_ticks(int fd, __u64 tick, __u64 now, int count, __u64 first)
 	return true;
 }
 
-/* Whether the next records have the cookies @first, ... and no more are there. */
+/* Take all events; true if they are @count with the cookies @first, @first + 1, ... */
 static bool takes_just(struct ring *r, __u64 first, size_t count)
 {
 	struct htw_event ev;
@@ -66,12 +66,12 @@ HTW_TEST(sizes)
 		EXPECT_EQ(0, r.page->tail);
 		EXPECT_EQ(0, r.page->head);
 		EXPECT_EQ(0, r.page->flags);
-		/* All of it is there. */
+		/* All pages are mapped. */
 		memset((void *)r.events, 0xa5, good[i] * sizeof(struct htw_event));
 		ring_unmap(&r);
 		close(fd);
 	}
-	/* Not behind a timer. */
+	/* Not after the first timer. */
 	ASSERT_NE(0, htw_start(self->fd, HOUR, 1));
 	EXPECT_EQ(-EBUSY, htw_set_up(self->fd, setup));
 	EXPECT_EQ(0, htw_info(self->fd).ring_entries);
@@ -96,13 +96,13 @@ HTW_TEST(mmap_what_is_there)
 	EXPECT_EQ(-EINVAL, ring_mmap(fd, size - PAGE, MAP_SHARED, HTW_OFF_RING + PAGE));
 	EXPECT_EQ(-EINVAL, ring_mmap(fd, size, MAP_SHARED, 1ULL << 40));
 	EXPECT_EQ(-ENXIO, htw_call(fd, HTW_FLUSH, NULL));
-	/* To look at only. */
+	/* Read-only. */
 	p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, HTW_OFF_RING);
 	ASSERT_NE(MAP_FAILED, p);
 	EXPECT_EQ(0, htw_call(fd, HTW_FLUSH, NULL));
 	EXPECT_EQ(256, ((struct htw_ring *)p)->entries);
 	munmap(p, size);
-	/* It cannot grow. */
+	/* The mapping cannot grow. */
 	ASSERT_TRUE(ring_map(&r, fd, 256));
 	EXPECT_EQ(MAP_FAILED, mremap(r.page, r.size, 2 * r.size, MREMAP_MAYMOVE));
 	close(fd);
@@ -133,7 +133,7 @@ HTW_TEST(records_in_order)
 		EXPECT_EQ(0, ev[i].missed);
 		EXPECT_EQ(0, ev[i].flags);
 		EXPECT_EQ(0, ev[i].reserved);
-		/* Pushed is read. */
+		/* An event in the ring counts as read. */
 		EXPECT_EQ(-ENOENT, htw_call(self->fd, HTW_CANCEL, &cancel));
 		EXPECT_TRUE(htw_cancel_untouched(&cancel));
 		EXPECT_EQ(-ENOENT, htw_move(self->fd, ev[i].id, HOUR, 0));
@@ -172,7 +172,7 @@ HTW_TEST(read_is_busy)
 	EXPECT_EQ(-EINVAL, syscall(SYS_read, self->fd, ev, 8) < 0 ? -errno : 0);
 	ring_unmap(&r);
 
-	/* What waited in the queue can be read, what is in the ring stays there. */
+	/* Queued events can be read; those in the ring stay there. */
 	EXPECT_EQ(POLLIN, htw_poll(self->fd, 0));
 	ASSERT_EQ(2, htw_read(self->fd, ev, 4));
 	EXPECT_EQ(4, ev[0].cookie);
@@ -189,7 +189,7 @@ HTW_TEST(read_is_busy)
 	EXPECT_TRUE(takes_just(&r, 0, 4));
 }
 
-/* What expired before it was mapped waits in the queue, and it says so. */
+/* Events from before the mapping are queued, and the overflow flag is set. */
 HTW_TEST(mapped_late)
 {
 	struct ring r;
@@ -261,7 +261,7 @@ HTW_TEST(overflow_waits_in_the_queue)
 	EXPECT_EQ(POLLIN, htw_poll(self->fd, 0));
 	EXPECT_EQ(8, htw_info(self->fd).expired);
 
-	/* One that waits behind the ring is as any that expired and was not read. */
+	/* A timer queued behind the ring has expired and is unread. */
 	EXPECT_EQ(HTW_STATE_EXPIRED, htw_query(self->fd, ids[5]).state);
 	cancel = htw_cancel_of(ids[5], 0);
 	EXPECT_EQ(-EALREADY, htw_call(self->fd, HTW_CANCEL, &cancel));
@@ -270,7 +270,7 @@ HTW_TEST(overflow_waits_in_the_queue)
 	EXPECT_EQ(-EALREADY, htw_call(self->fd, HTW_CANCEL, &cancel));
 	EXPECT_EQ(0, htw_move(self->fd, ids[8], 100 * self->tick, HTW_F_ABS));
 
-	/* In order, as much as there is room for. */
+	/* In order, as many as fit. */
 	ASSERT_EQ(2, ring_take(&r, ev, 2));
 	EXPECT_EQ(2, ring_flush(&r));
 	EXPECT_TRUE(ring_overflows(&r));
@@ -289,7 +289,7 @@ HTW_TEST(overflow_waits_in_the_queue)
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
-/* An expiration that finds others waiting takes them along, and not their place. */
+/* An expiration moves queued events into the ring first, and keeps the order. */
 HTW_TEST(next_expiry_moves_the_queue)
 {
 	struct htw_event ev[8];
@@ -306,7 +306,7 @@ HTW_TEST(next_expiry_moves_the_queue)
 			EXPECT_EQ(cookie++, ev[k].cookie);
 		ASSERT_EQ(1, htw_advance(self->fd, self->tick, 0));
 	}
-	/* It was emptied on the way, though nobody asked for it. */
+	/* The queue was emptied without a flush. */
 	EXPECT_EQ(0, htw_info(self->fd).expired);
 	EXPECT_FALSE(ring_overflows(&r));
 	EXPECT_EQ(40, ring_tail(&r));
@@ -324,14 +324,14 @@ HTW_TEST(poll_agrees)
 	ASSERT_TRUE(start_ticks(self->fd, self->tick, 0, 5, 0));
 	EXPECT_EQ(0, htw_poll(self->fd, 0) | htw_ready_now(level) | htw_ready_now(edge));
 
-	/* Two in one go are one edge. */
+	/* Two expirations at once make one edge. */
 	EXPECT_EQ(2, htw_advance(self->fd, 2 * self->tick, 0));
 	EXPECT_EQ(POLLIN, htw_poll(self->fd, 0));
 	EXPECT_EQ(1, htw_ready_now(level));
 	EXPECT_EQ(1, htw_ready_now(level));
 	EXPECT_EQ(1, htw_ready_now(edge));
 	EXPECT_EQ(0, htw_ready_now(edge));
-	/* Behind a full ring: an edge as well. */
+	/* Events queued behind a full ring make an edge, too. */
 	EXPECT_EQ(3, htw_advance(self->fd, 3 * self->tick, 0));
 	EXPECT_EQ(1, htw_ready_now(edge));
 	EXPECT_EQ(0, htw_ready_now(edge));
@@ -357,13 +357,13 @@ HTW_TEST(periodic_is_armed_again_at_once)
 	add = htw_rel(SEC, 7);
 	add.interval = SEC;
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
-	/* Nobody reads: a record each time. */
+	/* Without a reader: one event for each firing. */
 	for (i = 0; i < 4; i++) {
 		EXPECT_EQ(1, htw_advance(self->fd, SEC, 0));
 		EXPECT_EQ(HTW_STATE_PENDING, htw_query(self->fd, add.id).state);
 		EXPECT_EQ((i + 2) * SEC, htw_query(self->fd, add.id).deadline);
 	}
-	/* Full: one waits and counts; no more come of it. */
+	/* The ring is full: one event is queued, and counts the firings after it. */
 	EXPECT_EQ(1, htw_advance(self->fd, SEC, 0));
 	EXPECT_EQ(0, htw_advance(self->fd, 10 * SEC, 0));
 	EXPECT_EQ(HTW_STATE_EXPIRED, htw_query(self->fd, add.id).state);
@@ -379,13 +379,13 @@ HTW_TEST(periodic_is_armed_again_at_once)
 		EXPECT_EQ(HTW_EVENT_MORE, ev[i].flags);
 		next += SEC * (1 + ev[i].missed);
 	}
-	/* Leaps: one record with a count, in phase. */
+	/* The clock leaps: one event with a count, in phase. */
 	EXPECT_EQ(1, htw_advance(self->fd, 100 * SEC + SEC / 2, 0));
 	ASSERT_EQ(1, ring_take(&r, ev, 8));
 	EXPECT_EQ(16 * SEC, ev[0].deadline);
 	EXPECT_EQ(99, ev[0].missed);
 	EXPECT_EQ(116 * SEC, htw_query(self->fd, add.id).deadline);
-	/* As far as the ring is concerned it is pending. */
+	/* An event in the ring counts as read, so the timer is pending. */
 	EXPECT_EQ(0, htw_stop(self->fd, add.id));
 	EXPECT_EQ(0, htw_advance(self->fd, HOUR, 0));
 	EXPECT_EQ(0, ring_waiting(&r));
@@ -439,8 +439,8 @@ HTW_TEST(kept_is_disarmed)
 }
 
 /*
- * Heads that cannot be: the kernel goes on with the last one that could, so
- * nothing is written over and nothing is lost.
+ * With an impossible head the kernel continues from the last valid one: it
+ * overwrites nothing and loses nothing.
  */
 HTW_TEST(heads_that_cannot_be)
 {
@@ -471,14 +471,14 @@ HTW_TEST(heads_that_cannot_be)
 		EXPECT_EQ(3, ring_flush(&r));
 		ASSERT_TRUE(takes_just(&r, cookie + 8, 3));
 		EXPECT_FALSE(ring_overflows(&r));
-		/* So that the last good one is the last. */
+		/* Make this head the last valid one. */
 		EXPECT_EQ(0, ring_flush(&r));
 		cookie += 11;
 	}
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
-/* Whatever else is written there the kernel does not read, and writes anew. */
+/* The kernel does not read the page's other fields, and rewrites them. */
 HTW_TEST(scribbled_over)
 {
 	static const __u32 junk[] = { 0, 1, 7, 16, 1U << 31, ~0U };
@@ -507,7 +507,10 @@ HTW_TEST(scribbled_over)
 	}
 }
 
-/* Heads that lie: the program loses its own records, and nothing more. */
+/*
+ * A head that is wrong but possible costs the program its own events, and
+ * nothing else.
+ */
 HTW_TEST(heads_that_lie)
 {
 	__u64 seed = 7, now = 0;
@@ -545,7 +548,7 @@ HTW_TEST(children_and_copies)
 	EXPECT_EQ(2, htw_advance(copy, 2 * self->tick, 0));
 	EXPECT_TRUE(takes_just(&r, 2, 2));
 	EXPECT_EQ(-EBUSY, htw_read(copy, ev, 4));
-	/* A child's mapping is one as well. */
+	/* A child's mapping counts as well. */
 	EXPECT_TRUE(htw_in_child(({
 		ring_unmap(&r);
 		htw_read(self->fd, ev, 4) == -EBUSY;
@@ -554,7 +557,7 @@ HTW_TEST(children_and_copies)
 	EXPECT_EQ(-EAGAIN, htw_read(copy, ev, 4));
 }
 
-/* Cut into pieces and moved: as long as any of it is left it is mapped. */
+/* Split and moved: the ring is mapped while any part of it is left. */
 HTW_TEST(pieces)
 {
 	struct htw_event ev[4];
@@ -576,7 +579,7 @@ HTW_TEST(pieces)
 	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev, 4));
 }
 
-/* The mapping holds the file: without an fd it goes on. */
+/* The mapping holds the file, also after the descriptor is closed. */
 HTW_TEST(closed_while_mapped)
 {
 	int fd = htw_open(O_NONBLOCK);
@@ -599,13 +602,13 @@ HTW_TEST(closed_while_mapped)
 		if (next)
 			EXPECT_EQ(next, ev.deadline);
 		next = ev.deadline + (1 + ev.missed) * add.interval;
-		if (ring_overflows(&r))		/* nobody can flush any more */
+		if (ring_overflows(&r))		/* without a descriptor nothing can flush */
 			break;
 	}
 	ring_unmap(&r);
 }
 
-/* Timers of private and of shared wheels, from both CPUs, each exactly once. */
+/* Timers of private and shared wheels, from both CPUs, each exactly once. */
 enum { TORTURE = 40000 };
 
 struct adder {
@@ -651,7 +654,10 @@ static void torture(struct __test_metadata *_metadata, int fd, __u32 entries)
 	while (got < TORTURE) {
 		struct epoll_event event;
 
-		/* Reads until there is nothing, and nothing waits: then there is an edge. */
+		/*
+		 * Read until both ring and queue are empty; then the next event
+		 * makes an edge.
+		 */
 		while ((n = ring_take(&r, ev, 64)) || (ring_overflows(&r) && ring_flush(&r) > 0)) {
 			for (i = 0; i < n; i++) {
 				ASSERT_LE(ev[i].deadline, ev[i].fired);
@@ -712,7 +718,7 @@ static void *add_waves(void *arg)
 	return NULL;
 }
 
-/* Without a system call: what the tail says is there is there. */
+/* Without a system call: all events below the tail are valid. */
 HTW_TEST(reader_that_only_looks)
 {
 	struct adder adder = { .fd = self->fd };
@@ -725,7 +731,7 @@ HTW_TEST(reader_that_only_looks)
 	ASSERT_EQ(0, pthread_create(&adder.thread, NULL, add_waves, &adder));
 	htw_pin(htw_other_cpu());
 	while (got < TORTURE) {
-		/* The last one first, at once: it is the last to be written. */
+		/* Check the event at the tail first: it was written last. */
 		const __u32 tail = ring_tail(&r);
 		const __u64 id = __atomic_load_n(&r.events[(tail - 1) % r.entries].id,
 						 __ATOMIC_RELAXED);
@@ -746,7 +752,7 @@ HTW_TEST(reader_that_only_looks)
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
-/* Periodic ones, cancelled and moved while they are pushed on another CPU. */
+/* Periodic timers, cancelled and moved while another CPU pushes their events. */
 HTW_TEST(cancel_against_push)
 {
 	struct htw_event ev[64];
@@ -770,7 +776,7 @@ HTW_TEST(cancel_against_push)
 		n = htw_stop(self->fd, id);
 		ASSERT_TRUE(n == 0 || n == (unsigned int)-EALREADY);
 		EXPECT_EQ(-ENOENT, htw_move(self->fd, id, 0, 0));
-		/* What is pushed from now on is not of that one, unless it waited. */
+		/* New events of this timer can only be one that was queued. */
 		while ((k = ring_take(&r, ev, 64))) {
 			for (i = 0; i < k; i++) {
 				for (unsigned int g = 0; g < 64; g++)
@@ -803,7 +809,7 @@ static void *scribble(void *arg)
 	return NULL;
 }
 
-/* All the while another thread writes all over it. */
+/* Another thread keeps overwriting the shared page. */
 HTW_TEST(hostile_writer)
 {
 	__u64 end = now_ns() + 3 * SEC;
@@ -829,13 +835,13 @@ HTW_TEST(hostile_writer)
 	}
 	__atomic_store_n(&stop_scribbling, true, __ATOMIC_RELAXED);
 	pthread_join(thread, NULL);
-	/* What is in the kernel is all there: each timer comes to its end. */
+	/* The kernel's own state is intact: each timer ends. */
 	EXPECT_TRUE(htw_eventually(({
 		r.page->head = r.page->tail;
 		ring_flush(&r);
 		htw_timers(self->fd) == 0;
 	})));
-	/* Others notice nothing. */
+	/* Other descriptors are not affected. */
 	other = htw_open(O_NONBLOCK);
 	ASSERT_NE(0, htw_start(other, 0, 5));
 	ASSERT_EQ(1, htw_collect(other, &ev, 1));

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_SETUP while other threads use the descriptor: until there is a timer they
- * find none, whatever ids they try, and no wheel is touched that is not theirs
+ * HTW_SETUP while another thread uses the descriptor: no call finds a timer
+ * before the first is added, and none touches a wheel of another base
  */
 #include "htw-cpu.h"
-#include "htw-more.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,12 +12,12 @@
 #define IDS		128
 
 /**
- * struct race - what the two threads share
+ * struct race - shared by the two threads
  * @fd: the descriptor of this round
- * @round: counts up when @fd is another one
- * @seen: the last round in which the other thread has called
- * @stop: it is over
- * @op: what the other thread does to ids that it guesses
+ * @round: incremented with each new @fd
+ * @seen: the last round in which the other thread has made a call
+ * @stop: ends the other thread
+ * @op: the operation it tries on guessed ids
  */
 struct race {
 	int fd;
@@ -28,7 +27,7 @@ struct race {
 	__u16 op;
 };
 
-/* Ids of a context's first timers are no secret: slot, and generation 1 or 2. */
+/* The ids of a context's first timers are predictable: slot, and generation 1 or 2. */
 static void guess(__u64 *ids)
 {
 	for (unsigned int i = 0; i < IDS; i++)
@@ -47,7 +46,7 @@ static void *use_what_is_there(void *data)
 		.op = race->op,
 	};
 
-	htw_pin(0);	/* a wheel of one's own is for the kernel that of CPU 0 */
+	htw_pin(0);	/* a private wheel's base belongs to CPU 0 */
 	for (unsigned int i = 0; i < IDS; i++)
 		deadlines[i] = 3600 * SEC;
 	while (!race->stop) {
@@ -62,13 +61,16 @@ static void *use_what_is_there(void *data)
 
 static void run_race(struct __test_metadata *_metadata, __u16 op, int clock)
 {
-	/* Its id cannot be written: it leaves a chunk of timers, and none in use. */
+	/*
+	 * The id cannot be written: the add leaves a page of timers, none of
+	 * them in use.
+	 */
 	void *unwritable = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct race race = { .fd = open(HTW_DEVICE, O_RDWR | O_CLOEXEC), .op = op };
 	pthread_t thread;
 
 	ASSERT_NE(MAP_FAILED, unwritable);
-	htw_pin(1);	/* where there is one */
+	htw_pin(1);	/* if it exists */
 	ASSERT_GE(race.fd, 0);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, use_what_is_there, &race));
 	for (unsigned int i = 1; i <= ROUNDS; i++) {
@@ -91,9 +93,9 @@ static void run_race(struct __test_metadata *_metadata, __u16 op, int clock)
 	pthread_join(thread, NULL);
 	close(race.fd);
 	munmap(unwritable, PAGE);
-	/* What is not counted right, or in the wrong wheel, is also a warning in the log. */
+	/* Wrong counts or a wrong wheel also show as a warning in the log. */
 	if (pending_on(0) == ~0ULL || pending_on(1) == ~0ULL)
-		SKIP(return, "no debugfs here, or one CPU");
+		SKIP(return, "no debugfs, or one CPU");
 	ASSERT_TRUE(htw_eventually(pending_on(0) + pending_on(1) == 0));
 }
 

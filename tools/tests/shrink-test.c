@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory is given back when a burst is over, without close()
+ * Memory is given back after a burst, without close()
  *
- * It is measured as what the cgroup is charged in which each test runs. When it
- * is given back is up to the kernel, so that is waited for.
+ * Measured as the charge of the cgroup that each test runs in. The kernel
+ * decides when, so the tests wait for it.
  */
 #include "htw-memory.h"
 
@@ -11,7 +11,7 @@
 
 #define COUNT		200000
 #define SURVIVORS	(COUNT / 100)
-/* What may be kept for the next burst. */
+/* Most memory that is kept for the next burst. */
 #define KEPT		MIB
 
 static __u64 ids[COUNT], others[COUNT];
@@ -22,7 +22,7 @@ static __u64 charged(void)
 	return htw_file_number(current);
 }
 
-/* Moves this process to a cgroup of its own. */
+/* Move this process to a cgroup of its own. */
 static bool enter_group(void)
 {
 	char root[100], file[200];
@@ -32,13 +32,13 @@ static bool enter_group(void)
 	snprintf(group, sizeof(group), "%s/htw-shrink-test-%d", root, getpid());
 	snprintf(current, sizeof(current), "%s/memory.current", group);
 	snprintf(file, sizeof(file), "%s/cgroup.procs", group);
-	/* All that the test touches is there before it is measured. */
+	/* Touch all memory of the test before measuring. */
 	memset(ids, 0xff, sizeof(ids));
 	memset(others, 0xff, sizeof(others));
 	return !mkdir(group, 0755) && !htw_write_file(file, "0");
 }
 
-/* The baseline: the context has been used, and holds nothing. */
+/* The charge of a context that has been used and holds no timers. */
 static __u64 baseline(int fd)
 {
 	htw_start_many(fd, ~0ULL, 0, BATCH, ids);
@@ -69,7 +69,7 @@ static int compare(const void *a, const void *b)
 
 #define NEEDS_GROUP() do {						\
 	if (!enter_group())						\
-		SKIP(return, "no cgroup2 memory controller here");	\
+		SKIP(return, "no cgroup2 memory controller");	\
 } while (0)
 
 HTW_TEST(after_cancels)
@@ -120,7 +120,7 @@ HTW_TEST(after_cancel_all)
 	EXPECT_BACK(before + KEPT + SLACK);
 }
 
-/* All that is pending, in the order of a list; how many. */
+/* List all pending timers in @to and return their number. */
 static __u64 list(int fd, __u64 *cursor, __u64 *to, __u64 room)
 {
 	struct htw_query entries[BATCH];
@@ -138,7 +138,7 @@ static __u64 list(int fd, __u64 *cursor, __u64 *to, __u64 room)
 	return n;
 }
 
-/* A random percent survives: half of the chunks hold one of them. */
+/* A random per cent survives: half of the pages hold such a timer. */
 HTW_TEST(after_random_cancels)
 {
 	const __u64 share = COUNT * NODE * 55 / 100;
@@ -150,7 +150,7 @@ HTW_TEST(after_random_cancels)
 	shuffle(ids, COUNT);
 	ASSERT_EQ(COUNT - SURVIVORS,
 		  htw_stop_many(self->fd, ids + SURVIVORS, COUNT - SURVIVORS));
-	/* A list that has begun goes on where it was. */
+	/* A list that has begun continues. */
 	n = list(self->fd, &cursor, others, SURVIVORS / 3);
 	ASSERT_EQ(SURVIVORS / 3, n);
 	EXPECT_BACK(before + share + SLACK);
@@ -164,7 +164,7 @@ HTW_TEST(after_random_cancels)
 	EXPECT_BACK(before + KEPT + SLACK);
 }
 
-static __u32 last_chunk(const __u64 *array)
+static __u32 last_page(const __u64 *array)
 {
 	__u32 last = 0, i;
 
@@ -175,7 +175,7 @@ static __u32 last_chunk(const __u64 *array)
 	return last;
 }
 
-/* The slots are used again, the ids are not. */
+/* Slots are reused, ids are not. */
 HTW_TEST(ids_stay_stale)
 {
 	__u64 before, i;
@@ -191,8 +191,8 @@ HTW_TEST(ids_stay_stale)
 	ASSERT_EQ(COUNT, htw_start_many(self->fd, ~0ULL, 0, COUNT, others));
 	EXPECT_EQ(0, htw_stop_many(self->fd, ids, COUNT));
 	EXPECT_EQ(COUNT, htw_timers(self->fd));
-	/* The slots are the same ones. */
-	EXPECT_EQ(last_chunk(ids), last_chunk(others));
+	/* These are the same slots. */
+	EXPECT_EQ(last_page(ids), last_page(others));
 	qsort(ids, COUNT, sizeof(*ids), compare);
 	qsort(others, COUNT, sizeof(*others), compare);
 	for (i = 0; i < COUNT; i++)
@@ -201,14 +201,14 @@ HTW_TEST(ids_stay_stale)
 	EXPECT_BACK(before + KEPT + SLACK);
 }
 
-/* While as much is in use as ever, nothing is given back and taken again. */
+/* Under steady load no memory is given back and allocated again. */
 HTW_TEST(steady_load_keeps_it)
 {
 	__u64 least = ~0ULL, at = 0, start, now;
 
 	NEEDS_GROUP();
 	ASSERT_EQ(COUNT, htw_start_many(self->fd, ~0ULL, 0, COUNT, ids));
-	/* From here on a third is in use. */
+	/* Now a third is in use. */
 	ASSERT_EQ(COUNT - COUNT / 3, htw_stop_many(self->fd, ids + COUNT / 3, COUNT - COUNT / 3));
 	start = charged();
 	for (now = now_ns(); now_ns() < now + 4 * SEC;) {
@@ -222,8 +222,8 @@ HTW_TEST(steady_load_keeps_it)
 }
 
 /*
- * Two CPUs add and cancel in bursts on some descriptors in turn, so that each
- * is left alone for a while now and then, while a third thread lists.
+ * Two CPUs add and cancel bursts on several descriptors in turn, so that each
+ * rests now and then; a third thread lists.
  */
 #define FDS		12
 #define BURST		6000
@@ -318,7 +318,7 @@ HTW_TEST(bursts_on_two_cpus)
 	}
 }
 
-/* Closed at every moment of giving back: before, between and after the steps. */
+/* Close at each stage of giving memory back: before, between and after the steps. */
 HTW_TEST(close_meanwhile)
 {
 	enum { STEPS = 120 };

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Slack: never early, never later than it allows, and together where it can be
+ * Slack: never early, never later than allowed, and coalesced where possible
  */
-#include "htw-more.h"
+#include "htw-test.h"
 
-/* @ns down to its tick. */
+/* Round @ns down to its tick. */
 static __u64 tick_down(__u64 ns, __u64 tick)
 {
 	return ns / tick * tick;
 }
 
 /*
- * On a clock that is moved a tick at a time each timer fires within its window:
- * from its deadline to deadline + slack, and to the deadline's tick at least.
+ * With the clock advanced tick by tick, each timer fires within its window:
+ * from its deadline to deadline + slack, or to the deadline's tick if that is
+ * later.
  */
 HTW_TEST(within_its_window)
 {
@@ -58,7 +59,7 @@ HTW_TEST(within_its_window)
 	EXPECT_GT(without, wakeups);
 }
 
-/* All windows hold one moment: that is one wake-up. */
+/* All windows have a time in common: one wakeup. */
 HTW_TEST(windows_that_meet_share_a_time)
 {
 	enum { COUNT = 100 };
@@ -80,11 +81,11 @@ HTW_TEST(windows_that_meet_share_a_time)
 		different += ev[i].fired != last;
 		last = ev[i].fired;
 	}
-	/* A batch of expirations is cut in chunks, each with its time. */
+	/* Deliveries are split into batches, each with its own time. */
 	EXPECT_GE(4, different);
 }
 
-/* One that has a time already is joined, whether or not it has slack itself. */
+/* A timer joins an existing wakeup, whether or not that timer has slack. */
 HTW_TEST(joins_one_that_is_there)
 {
 	const __u64 tick = self->tick;
@@ -100,7 +101,7 @@ HTW_TEST(joins_one_that_is_there)
 	EXPECT_EQ(0, htw_advance(self->fd, 37 * tick - 1, HTW_F_ABS));
 	EXPECT_EQ(2, htw_advance(self->fd, 37 * tick, HTW_F_ABS));
 	EXPECT_EQ(2, htw_read(self->fd, ev, 4));
-	/* Not with one behind its window. */
+	/* But not one after its window. */
 	ASSERT_NE(0, htw_start_abs(self->fd, 101 * tick, 1));
 	add = htw_abs(60 * tick, 2);
 	add.slack = 40 * tick;
@@ -109,7 +110,7 @@ HTW_TEST(joins_one_that_is_there)
 	EXPECT_EQ(1, htw_advance(self->fd, 101 * tick, HTW_F_ABS));
 }
 
-/* A slack beyond all time is one without end, not one that wraps. */
+/* A slack beyond the end of time is unlimited and does not wrap. */
 HTW_TEST(huge)
 {
 	struct htw_event ev[4];
@@ -131,7 +132,7 @@ HTW_TEST(huge)
 	}
 }
 
-/* A periodic timer's slack is that of each firing, and its phase is kept. */
+/* A periodic timer has its slack at each firing, and keeps its phase. */
 HTW_TEST(periodic)
 {
 	const __u64 tick = self->tick;
@@ -159,7 +160,7 @@ HTW_TEST(periodic)
 	}
 }
 
-/* HTW_MOD gives it, and takes it away. */
+/* HTW_MOD sets and clears slack. */
 HTW_TEST(modified)
 {
 	const __u64 tick = self->tick;

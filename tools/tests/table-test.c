@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The mapped table of deadlines: a store moves a deadline or disarms, and the
- * kernel looks once, when the old deadline comes
+ * The mapped deadline table: a store moves or disarms a timer; the kernel reads
+ * the entry once, when the old deadline comes
  */
 #include "htw-ring.h"
 
@@ -14,9 +14,9 @@ struct table {
 
 static size_t table_size(__u64 timers)
 {
-	__u64 chunks = (timers + 62) / 63;
+	__u64 pages = (timers + 62) / 63;
 
-	return (chunks * 512 + PAGE - 1) & -PAGE;
+	return (pages * 512 + PAGE - 1) & -PAGE;
 }
 
 static bool table_map(struct table *t, int fd, size_t size)
@@ -29,7 +29,7 @@ static bool table_map(struct table *t, int fd, size_t size)
 
 #define WORD(t, id) ((t).words[HTW_ID_SLOT(id)])
 
-/* A manual clock and a table for that many timers. */
+/* Open a table for @timers timers on the manual clock. */
 #define TABLE(t, timers)						\
 	struct table t;							\
 									\
@@ -37,7 +37,7 @@ static bool table_map(struct table *t, int fd, size_t size)
 	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));	\
 	ASSERT_TRUE(table_map(&(t), self->fd, table_size(timers)))
 
-/* Whether just this event comes, with this deadline, and no other. */
+/* Exactly one event comes: this id, with this deadline. */
 static bool just_event(int fd, __u64 id, __u64 deadline)
 {
 	struct htw_event ev[2];
@@ -75,7 +75,7 @@ HTW_TEST(mmap_what_is_there)
 	ASSERT_TRUE(table_map(&t, self->fd, PAGE));
 	EXPECT_EQ(MAP_FAILED, mremap((void *)t.words, PAGE, 2 * PAGE, MREMAP_MAYMOVE));
 
-	/* No longer than the limit needs. */
+	/* The table is no longer than the limit needs. */
 	fd = htw_open(O_NONBLOCK);
 	ASSERT_EQ(0, htw_set_up(fd, (struct htw_setup){
 		.flags = HTW_SETUP_LIMIT, .limit = 8 * 63 + 1 }));
@@ -84,7 +84,7 @@ HTW_TEST(mmap_what_is_there)
 	close(fd);
 }
 
-/* Pages are there as far as timers are; they come with the timers. */
+/* The table has pages for the timers that exist; they are allocated with the timers. */
 HTW_TEST(grows_with_the_timers)
 {
 	__u64 ids[2000];
@@ -112,7 +112,7 @@ HTW_TEST(grows_with_the_timers)
 	}
 }
 
-/* Timers that were there before it was mapped have words, too. */
+/* Timers that were there before have entries, too. */
 HTW_TEST(mapped_late)
 {
 	__u64 ids[700];
@@ -132,7 +132,7 @@ HTW_TEST(mapped_late)
 	EXPECT_EQ(0, htw_advance(self->fd, 19 * self->tick, 0));
 	EXPECT_EQ(1, htw_advance(self->fd, self->tick, 0));
 	EXPECT_TRUE(just_event(self->fd, ids[345], 20 * self->tick));
-	/* Kept, as the word is the program's. */
+	/* All are kept: slots with a mapped entry are not reused. */
 	EXPECT_EQ(700, htw_timers(self->fd));
 	EXPECT_EQ(0, htw_stop(self->fd, ids[345]));
 	EXPECT_EQ(699, htw_timers(self->fd));
@@ -158,7 +158,7 @@ HTW_TEST(later)
 	}
 }
 
-/* Over and over, always in time: as a connection that is in use. */
+/* Repeatedly, and always in time, as a busy connection does. */
 HTW_TEST(later_over_and_over)
 {
 	__u64 id, now = 0;
@@ -190,7 +190,7 @@ HTW_TEST(disarmed)
 		EXPECT_EQ(HTW_STATE_DISARMED, htw_query(self->fd, id).state);
 		EXPECT_EQ(0, htw_poll(self->fd, 0));
 		EXPECT_EQ(1, htw_timers(self->fd));
-		/* A store does not bring it back. */
+		/* A store does not arm the timer again. */
 		WORD(t, id) = i * HOUR + SEC;
 		EXPECT_EQ(0, htw_advance(self->fd, 2 * SEC, 0));
 		EXPECT_EQ(HTW_STATE_DISARMED, htw_query(self->fd, id).state);
@@ -201,7 +201,7 @@ HTW_TEST(disarmed)
 	EXPECT_EQ(0, htw_stop(self->fd, id));
 }
 
-/* Disarmed, and armed again before the kernel has looked: a store does it. */
+/* Disarmed and armed again before the kernel reads the entry. */
 HTW_TEST(disarmed_for_a_while)
 {
 	__u64 id;
@@ -216,7 +216,7 @@ HTW_TEST(disarmed_for_a_while)
 	EXPECT_TRUE(just_event(self->fd, id, SEC));
 }
 
-/* An earlier deadline takes effect at the old one, which the event tells. */
+/* An earlier deadline takes effect at the old one, and is the one that is reported. */
 HTW_TEST(earlier)
 {
 	const __u64 words[] = { 1, SEC / 2, SEC - 1, SEC };
@@ -235,7 +235,10 @@ HTW_TEST(earlier)
 	}
 }
 
-/* Later, and come as well when the kernel looks: it expires, with that deadline. */
+/*
+ * Moved later, but due when the kernel reads the entry: it expires with that
+ * deadline.
+ */
 HTW_TEST(later_and_past)
 {
 	__u64 id;
@@ -258,13 +261,13 @@ HTW_TEST(never)
 	EXPECT_EQ(HTW_STATE_PENDING, htw_query(self->fd, id).state);
 	EXPECT_EQ(HTW_DISARMED - 1, htw_query(self->fd, id).deadline);
 	EXPECT_EQ(0, htw_stop(self->fd, id));
-	/* Armed for never, which is not disarmed. */
+	/* U64_MAX as the deadline of an add means never, not disarmed. */
 	id = htw_start_abs(self->fd, ~0ULL, 1);
 	EXPECT_EQ(HTW_STATE_PENDING, htw_query(self->fd, id).state);
 	EXPECT_EQ(0, htw_stop(self->fd, id));
 }
 
-/* Once it has expired exactly one event follows, whatever is stored. */
+/* After the expiration exactly one event follows, whatever is stored. */
 HTW_TEST(too_late)
 {
 	struct htw_event ev;
@@ -292,7 +295,7 @@ HTW_TEST(too_late)
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
-/* A new timer in the slot knows nothing of the old word. */
+/* A new timer in the slot starts with a cleared entry. */
 HTW_TEST(add_begins_anew)
 {
 	__u64 id, slots = 0;
@@ -312,7 +315,7 @@ HTW_TEST(add_begins_anew)
 	EXPECT_EQ(63, htw_advance(self->fd, SEC, 0));
 }
 
-/* HTW_MOD of something else leaves the word. */
+/* HTW_MOD of other fields does not change the entry. */
 HTW_TEST(mod_of_the_cookie)
 {
 	struct htw_event ev;
@@ -330,7 +333,7 @@ HTW_TEST(mod_of_the_cookie)
 	EXPECT_EQ(9, ev.cookie);
 }
 
-/* In a batch an operation finds the lock held that its timer needs: another way. */
+/* A batch holds one base's lock; a timer on another base takes the slow path. */
 HTW_TEST(batches)
 {
 	struct htw_op ops[8];
@@ -368,7 +371,7 @@ HTW_TEST(batches)
 		EXPECT_EQ(i % 2 ? 0 : 5 * SEC, ops[i].cancel.remaining);
 		ops[i] = htw_op_add(SEC, i);
 	}
-	/* Slots that have had a word, all in one batch. */
+	/* Slots whose entries have been used, all in one batch. */
 	ASSERT_EQ(0, htw_batch_all(self->fd, ops, ARRAY_SIZE(ops)));
 	for (i = 0; i < ARRAY_SIZE(ops); i++)
 		EXPECT_EQ(0, WORD(t, ops[i].add.id));
@@ -395,7 +398,7 @@ HTW_TEST(cancelled)
 	EXPECT_EQ(0, htw_call(self->fd, HTW_CANCEL, &cancel));
 	EXPECT_EQ(0, cancel.remaining);
 
-	/* Expired and not read: its last event, and then the slot is free. */
+	/* Expired and unread: after its last event the slot is free. */
 	id = htw_start_abs(self->fd, 11 * SEC, 1);
 	EXPECT_EQ(1, htw_advance(self->fd, SEC, 0));
 	EXPECT_EQ(-EALREADY, htw_stop(self->fd, id));
@@ -423,7 +426,7 @@ HTW_TEST(periodic_moves_its_phase)
 	EXPECT_EQ(1, htw_advance(self->fd, 23 * SEC, HTW_F_ABS));
 	ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
 	EXPECT_EQ(23 * SEC, ev.deadline);
-	/* Parked, and armed again with what it had. */
+	/* Disarmed through the table, and armed again with all its attributes. */
 	WORD(t, add.id) = HTW_DISARMED;
 	EXPECT_EQ(0, htw_advance(self->fd, 50 * SEC, HTW_F_ABS));
 	EXPECT_EQ(HTW_STATE_DISARMED, htw_query(self->fd, add.id).state);
@@ -435,7 +438,7 @@ HTW_TEST(periodic_moves_its_phase)
 	EXPECT_EQ(61 * SEC, htw_query(self->fd, add.id).deadline);
 }
 
-/* What is told of a timer is what the word says. */
+/* HTW_QUERY, HTW_LIST and HTW_CANCEL report the entry's deadline. */
 HTW_TEST(told)
 {
 	__u64 later, disarmed, plain;
@@ -455,7 +458,7 @@ HTW_TEST(told)
 	EXPECT_EQ(HTW_STATE_PENDING, htw_query(self->fd, later).state);
 	EXPECT_EQ(SEC, htw_query(self->fd, plain).deadline);
 
-	/* Whether the kernel has looked makes no difference. */
+	/* Whether or not the kernel has read the entry makes no difference. */
 	for (int i = 0; i < 2; i++) {
 		list = htw_list_of(entries, 4);
 		ASSERT_EQ(0, htw_call(self->fd, HTW_LIST, &list));
@@ -511,7 +514,7 @@ HTW_TEST(children_store_too)
 	EXPECT_TRUE(just_event(self->fd, id, 2 * SEC));
 }
 
-/* Once on it stays on: the words count, mapped or not. */
+/* Once enabled the table stays in use, mapped or not. */
 HTW_TEST(unmapped)
 {
 	__u64 id;
@@ -528,7 +531,7 @@ HTW_TEST(unmapped)
 	EXPECT_EQ(2 * SEC, WORD(t, id));
 }
 
-/* The mapping holds the file, and is used after it was closed. */
+/* The mapping holds the file, and works after the descriptor is closed. */
 HTW_TEST(closed_while_mapped)
 {
 	int fd = htw_open(O_NONBLOCK), i;
@@ -546,7 +549,7 @@ HTW_TEST(closed_while_mapped)
 	munmap((void *)t.words, t.size);
 }
 
-/* Each of the clocks that run, and a wheel of its own: never early. */
+/* Each running clock, and a private wheel: never early. */
 static void real_time(struct __test_metadata *_metadata, struct htw_setup setup)
 {
 	const int clock = setup.flags & HTW_SETUP_CLOCK ? setup.clock : CLOCK_MONOTONIC;
@@ -558,15 +561,15 @@ static void real_time(struct __test_metadata *_metadata, struct htw_setup setup)
 	ASSERT_EQ(0, htw_set_up(fd, setup));
 	ASSERT_TRUE(table_map(&t, fd, PAGE));
 	for (i = 0; i < 10; i++) {
-		start = htw_time(clock);
+		start = clock_ns(clock);
 		id = htw_start_abs(fd, start + 20 * MSEC, i);
 		WORD(t, id) = start + 40 * MSEC;
-		if (htw_time(clock) >= start + 20 * MSEC)	/* stalled */
+		if (clock_ns(clock) >= start + 20 * MSEC)	/* the test was stalled */
 			continue;
 		ASSERT_EQ(1, htw_collect(fd, &ev, 1));
 		EXPECT_EQ(start + 40 * MSEC, ev.deadline);
 		EXPECT_LE(ev.deadline, ev.fired);
-		EXPECT_LE(ev.deadline, htw_time(clock));
+		EXPECT_LE(ev.deadline, clock_ns(clock));
 		EXPECT_EQ(-EAGAIN, htw_read(fd, &ev, 1));
 		EXPECT_EQ(0, htw_stop(fd, id));
 	}
@@ -587,16 +590,16 @@ HTW_TEST(clocks)
 }
 
 /*
- * Against the expiry, on two CPUs: a word that was stored before the old
- * deadline is honoured, one that was stored at about that time is or is not, and
- * each arming has one event.
+ * Stores race with expirations on the other CPU: a deadline stored before the
+ * old one comes is honoured, one stored at about that time may be, and each
+ * arming has one event.
  */
 enum { RACERS = 200, ROUNDS = 30 };
 
 struct race {
 	struct table t;
 	__u64 ids[RACERS];
-	_Atomic __u64 certain[RACERS];	/* no event before that */
+	_Atomic __u64 certain[RACERS];	/* no event before this time */
 	_Atomic bool run[RACERS];	/* stores are allowed */
 	_Atomic bool stop;
 	__u64 stores;
@@ -617,13 +620,13 @@ static void *extend(void *arg)
 			continue;
 		word = certain + 1 + xorshift64(&seed) % (4 * MSEC);
 		WORD(race->t, race->ids[i]) = word;
-		/* So that it is there before the clock is read. */
+		/* The store is visible before the clock is read. */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		if (now_ns() < certain)
 			race->certain[i] = word;
 		else
 			race->run[i] = false;
-		/* Enough is enough. */
+		/* Now and then let the timer expire. */
 		if (xorshift64(&seed) % 16 == 0)
 			race->run[i] = false;
 		race->stores++;
@@ -663,14 +666,17 @@ HTW_TEST(race_with_the_expiry)
 			ASSERT_EQ(race.ids[i], ev[k].id);
 			EXPECT_NOT_EARLY(&ev[k]);
 			EXPECT_LE(race.certain[i], ev[k].deadline);
-			/* Nothing more comes of it, whatever is stored. */
+			/* Later stores do not bring it back. */
 			EXPECT_EQ(HTW_STATE_DISARMED, htw_query(self->fd, ev[k].id).state);
 			race.run[i] = false;
 			done += ++events[i] == ROUNDS;
 			ASSERT_GE(ROUNDS, events[i]);
 			if (events[i] == ROUNDS)
 				continue;
-			/* A store that is under way now thinks of a deadline that has passed. */
+			/*
+			 * The other thread may still store a deadline that has
+			 * passed.
+			 */
 			deadline = now_ns() + xorshift64(&seed) % (5 * MSEC);
 			ASSERT_EQ(0, htw_move(self->fd, race.ids[i], deadline, HTW_F_ABS));
 			race.certain[i] = deadline;
@@ -684,7 +690,7 @@ HTW_TEST(race_with_the_expiry)
 	EXPECT_TRUE(htw_quiet_for(self->fd, 50 * MSEC));
 }
 
-/* One that keeps all its deadlines just ahead does not delay others. */
+/* A program that keeps all deadlines just ahead of the present delays no others. */
 static bool stop_hostile;
 
 static void *always_a_little_later(void *arg)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Exactly once: each timer ends in a read or in a cancel, never in both and
- * never in none, while two CPUs cancel and read what expires
+ * Exactly once: each timer ends in one read or one cancel, while two CPUs
+ * cancel and read what expires
  *
- * Each end is counted in the byte of the timer's cookie.
+ * Each end is counted in a byte indexed by the cookie.
  */
 #include "htw-test.h"
 
@@ -20,7 +20,7 @@ struct torture {
 	__u64 added, chased;
 	__u64 ended;
 	int reader_cpu;
-	/* Reads only that many at once, so that cancels meet the unread. */
+	/* Events to read at once: few, so that cancels find unread events. */
 	unsigned int burst;
 	__u64 read, cancelled, discarded, too_late, gone;
 	const char *wrong;
@@ -42,7 +42,7 @@ static bool complete(struct torture *t)
 	return __atomic_load_n(&t->ended, __ATOMIC_RELAXED) >= t->count;
 }
 
-/* Until all have ended, or nothing has for so long that something is lost. */
+/* Read until all timers have ended, or too long after the last one that did. */
 static void *reader(void *arg)
 {
 	struct htw_event ev[BATCH];
@@ -63,7 +63,7 @@ static void *reader(void *arg)
 			continue;
 		}
 		n = htw_read(t->fd, ev, BATCH);
-		/* What poll() saw was discarded meanwhile. */
+		/* poll() found an event that was discarded before the read. */
 		if (n == -EAGAIN)
 			continue;
 		now = now_ns();
@@ -147,8 +147,8 @@ static bool prepare(struct torture *t, int fd, __u64 count)
 }
 
 /*
- * A million over some seconds; a random half is cancelled in random order on
- * one CPU, while on the other they expire and are read.
+ * A million timers over several seconds. One CPU cancels a random half in
+ * random order; the other expires and reads them.
  */
 HTW_TEST(a_million)
 {
@@ -195,8 +195,8 @@ struct canceller {
 };
 
 /*
- * Cancels each timer when its tick comes, a little before or after: a tick's
- * timers expire on one CPU while they are cancelled on the other.
+ * Cancel each timer just before or after its tick: the timers of a tick expire
+ * on one CPU while they are cancelled on the other.
  */
 static void *chase(void *arg)
 {
@@ -239,7 +239,10 @@ HTW_TEST(cancel_races_expiry)
 	ASSERT_EQ(0, pthread_create(&thread, NULL, reader, &t));
 	ASSERT_EQ(0, pthread_create(&c.thread, NULL, chase, &c));
 	for (i = 0; i < COUNT && !t.wrong; i += STEP) {
-		/* Not far ahead of the chase, whose cancels would all be too late. */
+		/*
+		 * Do not get far ahead of the chase, or all its cancels would
+		 * be too late.
+		 */
 		while (i > __atomic_load_n(&t.chased, __ATOMIC_ACQUIRE) + STEP && !t.wrong)
 			sched_yield();
 		tick = (now_ns() / self->tick + 2) * self->tick;
@@ -257,13 +260,13 @@ HTW_TEST(cancel_races_expiry)
 	ASSERT_EQ(0, pthread_join(c.thread, NULL));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	expect_exactly_once(_metadata, &t);
-	/* Else the race did not take place, whichever side always won. */
+	/* Without successful cancels there was no race. */
 	EXPECT_LT(0, t.cancelled);
 	EXPECT_LT(0, t.discarded);
 	EXPECT_LT(0, t.too_late);
 }
 
-/* One id, two who cancel it: to exactly one of them it was pending. */
+/* Two threads cancel the same id: exactly one of them finds it pending. */
 struct rival {
 	pthread_t thread;
 	pthread_barrier_t *barrier;

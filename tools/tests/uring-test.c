@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * io_uring: reads that complete when a timer fires, and polls, of one shot and
- * of many
+ * io_uring: reads that complete when a timer fires, one-shot and multishot
+ * polls
  */
 #include <liburing.h>
 #include <pthread.h>
 #include <sys/uio.h>
 
-#include "htw-more.h"
+#include "htw-test.h"
 
-/* As the kernel's own header has it; liburing 2.3 is older than the operation. */
+/* From the kernel's header; liburing 2.3 does not have it yet. */
 #define OP_READ_MULTISHOT	49
 
 #ifndef RWF_NOWAIT
@@ -44,7 +44,7 @@ FIXTURE_SETUP(uring)
 	self->tick = htw_info(self->fd).tick_ns;
 	ret = io_uring_queue_init(64, &self->ring, 0);
 	if (ret == -ENOSYS || ret == -EPERM)
-		SKIP(return, "no io_uring here");
+		SKIP(return, "no io_uring");
 	ASSERT_EQ(0, ret);
 }
 
@@ -73,7 +73,7 @@ static void prep_read(struct io_uring *ring, int fd, struct htw_event *ev, unsig
 	io_uring_sqe_set_data64(sqe, data);
 }
 
-/* Whether a completion comes; it is then taken out. */
+/* Wait up to @ns for a completion and consume it. */
 static bool completion(struct io_uring *ring, struct io_uring_cqe *cqe, __u64 ns)
 {
 	struct __kernel_timespec ts = { .tv_sec = ns / SEC, .tv_nsec = ns % SEC };
@@ -91,7 +91,7 @@ static bool completion(struct io_uring *ring, struct io_uring_cqe *cqe, __u64 ns
 	return true;
 }
 
-/* The read waits, without a thread to wait for it, and completes when a timer fires. */
+/* A read waits without a thread of its own, and completes when a timer fires. */
 URING_TEST(read_waits_for_a_timer)
 {
 	struct htw_event ev[4];
@@ -142,7 +142,7 @@ URING_TEST(read_of_what_waits_already)
 		EXPECT_EQ(i, ev[i].cookie);
 }
 
-/* IOCB_NOWAIT: EAGAIN, whatever the descriptor's own flags; and what is there is read. */
+/* IOCB_NOWAIT: EAGAIN whatever the descriptor's flags; available events are read. */
 URING_TEST(nowait)
 {
 	struct io_uring_sqe *sqe;
@@ -162,7 +162,7 @@ URING_TEST(nowait)
 	}
 }
 
-/* Also outside of io_uring: preadv2(). */
+/* preadv2() with RWF_NOWAIT does the same. */
 URING_TEST(preadv2_nowait)
 {
 	struct htw_event ev;
@@ -191,11 +191,11 @@ URING_TEST(errors_as_of_read)
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	ASSERT_TRUE(completion(&self->ring, &cqe, EVENTUALLY));
 	EXPECT_EQ(-EFAULT, cqe.res);
-	/* Still there. */
+	/* The event is still queued. */
 	EXPECT_EQ(1, htw_read(self->fd, &ev, 1));
 }
 
-/* By a thread of io_uring's own, which sleeps in read(). */
+/* Through io_uring's worker threads, which sleep in read(). */
 URING_TEST(read_by_a_worker)
 {
 	struct io_uring_sqe *sqe = next_sqe(&self->ring, 0);
@@ -212,7 +212,7 @@ URING_TEST(read_by_a_worker)
 	EXPECT_EQ(5, ev.cookie);
 }
 
-/* Into registered memory, which the copy reaches another way, and into several pieces. */
+/* Into registered memory, which is copied differently, and into several buffers. */
 URING_TEST(fixed_and_vectored)
 {
 	static struct htw_event ev[8];
@@ -242,7 +242,7 @@ URING_TEST(fixed_and_vectored)
 	}
 }
 
-/* Many reads wait at once: each event goes to one of them. */
+/* Many waiting reads: each event goes to one of them. */
 URING_TEST(many_reads)
 {
 	enum { READS = 50 };
@@ -266,7 +266,7 @@ URING_TEST(many_reads)
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
-/* A read that was cancelled has taken nothing. */
+/* A cancelled read has consumed nothing. */
 URING_TEST(cancelled_read)
 {
 	struct htw_event ev[2] = { 0 };
@@ -288,7 +288,7 @@ URING_TEST(cancelled_read)
 	EXPECT_EQ(3, ev[0].cookie);
 }
 
-/* A read that waits holds the context, although its last descriptor is closed. */
+/* A waiting read holds the context after the last descriptor is closed. */
 URING_TEST(closed_while_a_read_waits)
 {
 	struct io_uring_cqe cqe;
@@ -315,14 +315,14 @@ URING_TEST(poll)
 	ASSERT_TRUE(completion(&self->ring, &cqe, EVENTUALLY));
 	EXPECT_EQ(POLLIN, cqe.res);
 	EXPECT_FALSE(cqe.flags & IORING_CQE_F_MORE);
-	/* What is readable already completes at once. */
+	/* A poll of a readable descriptor completes at once. */
 	io_uring_prep_poll_add(next_sqe(&self->ring, 0), self->fd, POLLIN);
 	ASSERT_EQ(1, io_uring_submit(&self->ring));
 	ASSERT_TRUE(completion(&self->ring, &cqe, EVENTUALLY));
 	EXPECT_EQ(POLLIN, cqe.res);
 }
 
-/* One request, a completion for each time that something expires. */
+/* One request, and a completion for each new expiration. */
 URING_TEST(poll_multishot)
 {
 	struct io_uring_cqe cqe;
@@ -344,7 +344,7 @@ URING_TEST(poll_multishot)
 	}
 }
 
-/* A program that reads to the end at each completion misses none. */
+/* A program that reads until empty at each completion misses no event. */
 URING_TEST(poll_multishot_in_time_for_the_last)
 {
 	enum { COUNT = 2000 };
@@ -365,7 +365,7 @@ URING_TEST(poll_multishot_in_time_for_the_last)
 		ASSERT_EQ(-EAGAIN, n);
 		if (cqe.flags & IORING_CQE_F_MORE)
 			continue;
-		/* The kernel may end it; then it is asked for again. */
+		/* The kernel may end a multishot poll; then submit it again. */
 		io_uring_prep_poll_multishot(next_sqe(&self->ring, 0), self->fd, POLLIN);
 		ASSERT_EQ(1, io_uring_submit(&self->ring));
 	}
@@ -381,7 +381,7 @@ static bool has_op(struct io_uring *ring, int op)
 	return has;
 }
 
-/* One request, and a completion with the events for each time that some expire. */
+/* One request, and for each expiration a completion with the events. */
 URING_TEST(read_multishot)
 {
 	enum { BUFFERS = 32, EVENTS = 4 };

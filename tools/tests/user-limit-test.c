@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What one user may hold, all fds together: EDQUOT, and back
+ * The limit of a user, all descriptors together: EDQUOT, and room again
  *
- * Meant for a module loaded with a limit that can be reached.
+ * Needs a module loaded with a limit that can be reached.
  *
  * VM options: --module-args max_user_timers=1000
  */
-#include "htw-more.h"
+#include "htw-test.h"
 
 #include <sys/stat.h>
 
 #define PARAMETER	HTW_MODULE "max_user_timers"
-/* More than that would measure the machine's memory. */
+/* A higher limit would test the machine's memory. */
 #define SENSIBLE	2000000ULL
 
 #define LIMITED()							\
@@ -33,7 +33,7 @@ static bool as_user(uid_t uid)
 	}								\
 } while (0)
 
-/* What one add says: an id, or zero and an errno. */
+/* Add a timer: store its id and return zero, or return the errno. */
 static int add_one(int fd, __u64 *id)
 {
 	struct htw_add add = htw_rel(HOUR, 1);
@@ -44,7 +44,10 @@ static int add_one(int fd, __u64 *id)
 	return ret;
 }
 
-/* Starts timers until one cannot be; over several fds, for each has its limit. */
+/*
+ * Start timers on several descriptors until one fails; each descriptor has its
+ * own limit.
+ */
 static __u64 fill(int *fds, unsigned int count)
 {
 	__u64 all = 0;
@@ -73,19 +76,22 @@ static bool use_up(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 	STEP(as_user(uid));
 	for (int i = 0; i < 4; i++)
 		STEP((fds[i] = htw_open(O_NONBLOCK)) >= 0);
-	/* What one cannot get, as its own limit is smaller, does not count. */
+	/*
+	 * An add that fails at the descriptor's own limit does not count for
+	 * the user.
+	 */
 	small = htw_open(O_NONBLOCK);
 	STEP(small >= 0 && !htw_call(small, HTW_SETUP, &setup));
 	STEP(htw_start_many(small, ~0ULL, 0, SENSIBLE, NULL) == setup.limit);
 	STEP(!htw_call(small, HTW_CANCEL_ALL, &all) && all.count == setup.limit);
 	STEP(!close(small));
 	STEP(fill(fds, 3) == limit);
-	/* On each fd, old or new. */
+	/* On each descriptor, old or new. */
 	for (int i = 0; i < 4; i++)
 		STEP(add_one(fds[i], &id) == -EDQUOT);
 	STEP(htw_timers(fds[3]) == 0);
 
-	/* A batch goes on behind one that fails; a cancel makes room in it. */
+	/* A batch continues after an add that fails; a cancel in it makes room. */
 	STEP(!htw_call(fds[0], HTW_CANCEL_ALL, &all));
 	STEP(htw_start_many(fds[0], ~0ULL, 0, all.count - 1, NULL) == all.count - 1);
 	STEP(!add_one(fds[0], &id));
@@ -95,12 +101,12 @@ static bool use_up(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 	STEP(ops[0].result == -EDQUOT && ops[0].add.id == POISON);
 	STEP(ops[1].result == 0);
 
-	/* A vector has room for one now. */
+	/* There is room for one timer of a vector. */
 	STEP(!htw_call(fds[0], HTW_VECTOR, &vector));
 	STEP(vector.done == 2 && vector.failed == 1);
 	STEP(ids[1] == (__u64)-EDQUOT && !htw_stop(fds[0], ids[0]));
 
-	/* Now there is room for one: when it is read there is again. */
+	/* There is room for one timer, and again after it is read. */
 	expires = htw_start(fds[3], 0, 1);
 	STEP(expires);
 	STEP(add_one(fds[3], &id) == -EDQUOT);
@@ -110,10 +116,10 @@ static bool use_up(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 	STEP(!add_one(fds[3], &id));
 	STEP(add_one(fds[3], &id) == -EDQUOT);
 
-	/* Cancelled. */
+	/* After a cancel. */
 	STEP(!htw_stop(fds[3], id));
 	STEP(!add_one(fds[3], &id));
-	/* Harvested. */
+	/* After a harvest. */
 	if (htw_info(fds[3]).features & HTW_FEATURE_ALL) {
 		struct htw_query entry;
 		struct htw_list list = htw_list_of(&entry, 1);
@@ -122,7 +128,7 @@ static bool use_up(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 		STEP(!add_one(fds[3], &id));
 		STEP(add_one(fds[3], &id) == -EDQUOT);
 	}
-	/* Closed: the memory, and what is counted, comes back in a moment. */
+	/* After a close, in a moment: memory and count are given back by RCU. */
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
 	STEP(htw_eventually(!add_one(fds[3], &id)));
@@ -135,7 +141,7 @@ HTW_TEST(used_up_and_free_again)
 	EXPECT_TRUE(htw_in_child(use_up(_metadata, 65534, limit)));
 }
 
-/* A process that is killed leaves nothing behind. */
+/* A killed process leaves nothing behind. */
 HTW_TEST(after_kill)
 {
 	int pair[2], status, round;
@@ -166,7 +172,7 @@ HTW_TEST(after_kill)
 		kill(pid, SIGKILL);
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	}
-	/* All of the limit is there again. */
+	/* The whole limit is available again. */
 	EXPECT_TRUE(htw_in_child(as_user(65533) && ({
 		int fd = htw_open(O_NONBLOCK);
 
@@ -175,7 +181,7 @@ HTW_TEST(after_kill)
 	})));
 }
 
-/* One user's are not another's, and root has no such limit. */
+/* Users are counted separately, and root has no such limit. */
 HTW_TEST(each_user_has_its_own)
 {
 	int mine = htw_open(O_NONBLOCK), status;
@@ -210,7 +216,7 @@ HTW_TEST(each_user_has_its_own)
 	close(pair[0]);
 }
 
-/* A ring counts as much as a timer an entry, until its fd is closed. */
+/* A ring counts as one timer for each entry until the file is closed. */
 static bool rings(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 {
 	struct htw_setup setup = { .flags = HTW_SETUP_RING, .ring_entries = 512 };
@@ -227,7 +233,7 @@ static bool rings(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 		return true;
 	STEP(fill(&other, 1) == limit - 512);
 	STEP(htw_start(fd, HOUR, 1) == 0 && errno == EDQUOT);
-	/* It has a timer, so that is what is wrong. */
+	/* The context has a timer, so the error is EBUSY, not EDQUOT. */
 	STEP(htw_set_up(other, setup) == -EBUSY);
 	setup.ring_entries = 1;
 	STEP(htw_set_up(late, setup) == -EDQUOT);
@@ -244,13 +250,16 @@ HTW_TEST(rings_count)
 	EXPECT_TRUE(htw_in_child(rings(_metadata, 65529, limit)));
 }
 
-/* Charged to who opened it, whoever uses it. */
+/* Timers are charged to the opener of the descriptor. */
 HTW_TEST(charged_to_the_opener)
 {
 	__u64 id;
 
 	LIMITED();
-	/* Opened by root, used by another: no limit but the fd's. */
+	/*
+	 * Opened by root and used by another user: only the descriptor's limit
+	 * holds.
+	 */
 	if (self->limit > limit)
 		EXPECT_TRUE(htw_in_child(as_user(65530) &&
 					 htw_start_many(self->fd, ~0ULL, 0, limit + 1, NULL) ==

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_VECTOR: the same operation on many timers, what becomes of those that
- * fail, and how far a vector came
+ * HTW_VECTOR: one operation on many timers, the entries that fail, and how many
+ * were done
  */
 #include "htw-ring.h"
 
@@ -9,11 +9,11 @@
 #include <signal.h>
 #include <sys/time.h>
 
-/* Operations that the kernel carries out in one run: what happens at its edges matters. */
-#define RUN	128
+/* Operations that the kernel does in one submission; the tests cross its boundary. */
+#define SUBMISSION	128
 #define MANY	70000
 
-static const __u32 counts[] = { 1, RUN - 1, RUN, RUN + 1, 2 * RUN, 1000, MANY };
+static const __u32 counts[] = { 1, SUBMISSION - 1, SUBMISSION, SUBMISSION + 1, 2 * SUBMISSION, 1000, MANY };
 
 static struct htw_vector vector_of(__u16 op, __u32 flags, const __u64 *ids, __u32 count)
 {
@@ -48,7 +48,10 @@ static struct htw_vector cancel_of(__u32 flags, __u64 *ids, __u32 count)
 	return vector_of(HTW_OP_CANCEL, flags, ids, count);
 }
 
-/* Whether all of it was done, and none but @failed failed, and nothing else was written. */
+/*
+ * Submit the vector: all of it is done, @failed entries fail, nothing else is
+ * written.
+ */
 static bool carried_out(int fd, struct htw_vector v, __u32 failed)
 {
 	struct htw_vector before = v;
@@ -70,7 +73,7 @@ static void fill(__u64 *array, __u32 count, __u64 value)
 		array[i] = value;
 }
 
-/* Timers that do not expire. */
+/* Start timers that do not expire during the test. */
 static bool start_far(int fd, __u64 *ids, __u32 count)
 {
 	__u64 *far = malloc(count * sizeof(*far));
@@ -129,27 +132,27 @@ HTW_TEST(add_absolute_without_cookies)
 	}
 }
 
-/* No cookie of one run, or of the call before, is left for the next. */
+/* No cookie of an earlier submission or call is used again. */
 HTW_TEST(no_cookies_are_zero_in_each_run)
 {
-	__u64 ids[3 * RUN], deadlines[3 * RUN], cookies[3 * RUN];
-	struct htw_vector v = add_of(0, ids, deadlines, 3 * RUN);
+	__u64 ids[3 * SUBMISSION], deadlines[3 * SUBMISSION], cookies[3 * SUBMISSION];
+	struct htw_vector v = add_of(0, ids, deadlines, 3 * SUBMISSION);
 
 	NEEDS(HTW_FEATURE_VECTOR);
-	fill(deadlines, 3 * RUN, HOUR);
-	fill(cookies, 3 * RUN, POISON);
+	fill(deadlines, 3 * SUBMISSION, HOUR);
+	fill(cookies, 3 * SUBMISSION, POISON);
 	for (int pass = 0; pass < 2; pass++) {
 		v.cookies = pass ? 0 : (uintptr_t)cookies;
 		ASSERT_TRUE(carried_out(self->fd, v, 0));
-		for (int i = 0; i < 3 * RUN; i++)
+		for (int i = 0; i < 3 * SUBMISSION; i++)
 			ASSERT_EQ(pass ? 0 : POISON, htw_query(self->fd, ids[i]).cookie);
 	}
-	v = vector_of(HTW_OP_MOD, HTW_MOD_COOKIE, ids, 3 * RUN);
+	v = vector_of(HTW_OP_MOD, HTW_MOD_COOKIE, ids, 3 * SUBMISSION);
 	v.cookies = (uintptr_t)cookies;
 	ASSERT_TRUE(carried_out(self->fd, v, 0));
 	v.cookies = 0;
 	for (int pass = 0; pass < 2; pass++) {
-		for (int i = 0; i < 3 * RUN; i++)
+		for (int i = 0; i < 3 * SUBMISSION; i++)
 			ASSERT_EQ(pass ? 0 : POISON, htw_query(self->fd, ids[i]).cookie);
 		ASSERT_TRUE(carried_out(self->fd, v, 0));
 	}
@@ -268,7 +271,7 @@ HTW_TEST(mod_in_each_state)
 	EXPECT_EQ(3, htw_advance(self->fd, 10 * self->tick + MSEC, 0));
 	EXPECT_EQ(2, htw_read(self->fd, ev, 2));
 	EXPECT_EQ(1, htw_read(self->fd, ev, 2));
-	/* In the past: at once. */
+	/* In the past: due at once. */
 	now = SEC;
 	fill(deadlines, 3, now);
 	ASSERT_TRUE(carried_out(self->fd, move_of(HTW_F_ABS, ids, deadlines, 3), 0));
@@ -310,14 +313,14 @@ HTW_TEST(cancel_in_each_state)
 	}
 }
 
-/* Every third id is none, whatever it looks like; the others do not notice. */
+/* Every third id is invalid, in various ways; its neighbours must succeed. */
 HTW_TEST(failures_in_the_middle)
 {
 	static const __u64 none[] = {
 		0, ~0ULL, (__u64)-ENOENT, (__u64)-4095, (__u64)-4096, POISON, 1ULL << 63,
 		1ULL << 32,
 	};
-	enum { COUNT = 3 * RUN + 17 };
+	enum { COUNT = 3 * SUBMISSION + 17 };
 	__u64 ids[COUNT], all[COUNT], deadlines[COUNT], cookies[COUNT];
 	__u32 bad = 0, failed = 0;
 	struct htw_vector v;
@@ -349,7 +352,7 @@ HTW_TEST(failures_in_the_middle)
 	}
 	EXPECT_EQ(0, failed);
 	EXPECT_EQ(bad, htw_timers(self->fd));
-	/* The rest, with those that have gone among them. */
+	/* The others, with the ids of ended timers between them. */
 	ASSERT_TRUE(carried_out(self->fd, cancel_of(0, all, COUNT), COUNT - bad));
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
@@ -377,7 +380,10 @@ HTW_TEST(limit)
 				ASSERT_EQ(HTW_STATE_PENDING, htw_query(fd, ids[i]).state);
 			for (__u32 i = limit; i < COUNT; i++)
 				ASSERT_EQ((__u64)-ENOSPC, ids[i]);
-			/* As it is: what failed is no id. */
+			/*
+			 * Unchanged: failed entries hold an errno, which is no
+			 * valid id.
+			 */
 			ASSERT_TRUE(carried_out(fd, cancel_of(0, ids, COUNT), COUNT - limit));
 			EXPECT_EQ(0, htw_timers(fd));
 			for (__u32 i = limit; i < COUNT; i++)
@@ -401,11 +407,11 @@ HTW_TEST(empty)
 	}
 	EXPECT_EQ(POISON, word);
 	EXPECT_EQ(0, htw_timers(self->fd));
-	/* No timer was there, so the context can still be shaped. */
+	/* No timer exists yet, so HTW_SETUP is still possible. */
 	EXPECT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
 }
 
-/* Each entry is done, once, and nothing behind the last. */
+/* Each entry is done once, and nothing after the last. */
 HTW_TEST(counts)
 {
 	__u64 *ids = calloc(MANY + 1, sizeof(*ids)), *kept = calloc(MANY + 1, sizeof(*ids));
@@ -450,8 +456,8 @@ HTW_TEST(counts)
 }
 
 /*
- * Carries out @v as often as it takes; @usable entries of it can be. Going on
- * behind done must come exactly to there.
+ * Submit @v as often as needed; only @usable entries are in accessible memory.
+ * Continuing at done must end exactly there.
  */
 static void expect_progress(struct __test_metadata *_metadata, int fd, struct htw_vector v,
 			    __u32 usable)
@@ -483,7 +489,7 @@ static void expect_progress(struct __test_metadata *_metadata, int fd, struct ht
 
 HTW_TEST(arrays_that_end_before_their_count)
 {
-	static const __u32 usable[] = { 0, 1, 2, RUN - 1, RUN, RUN + 1, 300, 512, 513 };
+	static const __u32 usable[] = { 0, 1, 2, SUBMISSION - 1, SUBMISSION, SUBMISSION + 1, 300, 512, 513 };
 	static const size_t partial[] = { 0, 1, 4, 7 };
 	enum { COUNT = 700 };
 	static __u64 whole[3][COUNT];
@@ -529,10 +535,10 @@ HTW_TEST(arrays_that_end_before_their_count)
 	}
 }
 
-/* An add whose id cannot be told does not happen: nothing is there, and nothing expires. */
+/* An add whose id cannot be written does not happen: no timer, no expiration. */
 HTW_TEST(add_whose_ids_cannot_be_written)
 {
-	enum { WRITABLE = RUN + 40, ALL = WRITABLE + 60 };
+	enum { WRITABLE = SUBMISSION + 40, ALL = WRITABLE + 60 };
 	__u64 *ids = htw_before_page(WRITABLE * sizeof(*ids), PROT_READ | PROT_WRITE);
 	__u64 now[ALL] = { 0 }, one = POISON;
 	struct htw_event ev[ALL];
@@ -562,10 +568,10 @@ HTW_TEST(add_whose_ids_cannot_be_written)
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
-/* Ids are written only where there is something to tell. */
+/* Ids are written only for entries that failed. */
 HTW_TEST(ids_that_need_not_be_written)
 {
-	enum { COUNT = 2 * RUN };
+	enum { COUNT = 2 * SUBMISSION };
 	__u64 ids[COUNT], deadlines[COUNT], *fixed;
 	struct htw_vector v;
 
@@ -576,11 +582,11 @@ HTW_TEST(ids_that_need_not_be_written)
 	ASSERT_NE(NULL, fixed);
 	EXPECT_TRUE(carried_out(self->fd, move_of(0, fixed, deadlines, COUNT), 0));
 
-	/* In the middle of the second run is one that fails. */
-	ASSERT_EQ(0, htw_stop(self->fd, ids[RUN + 5]));
+	/* One entry in the middle of the second submission fails. */
+	ASSERT_EQ(0, htw_stop(self->fd, ids[SUBMISSION + 5]));
 	v = move_of(HTW_F_ABS, fixed, deadlines, COUNT);
 	EXPECT_EQ(0, htw_call(self->fd, HTW_VECTOR, &v));
-	EXPECT_EQ(RUN + 5, v.done);
+	EXPECT_EQ(SUBMISSION + 5, v.done);
 	EXPECT_EQ(0, v.failed);
 	v = move_of(0, fixed + v.done, deadlines, COUNT - v.done);
 	EXPECT_EQ(-EFAULT, htw_call(self->fd, HTW_VECTOR, &v));
@@ -588,11 +594,11 @@ HTW_TEST(ids_that_need_not_be_written)
 
 	v = cancel_of(0, fixed, COUNT);
 	EXPECT_EQ(0, htw_call(self->fd, HTW_VECTOR, &v));
-	EXPECT_EQ(RUN + 5, v.done);
+	EXPECT_EQ(SUBMISSION + 5, v.done);
 	v = cancel_of(0, ids, COUNT);
 	EXPECT_EQ(0, htw_call(self->fd, HTW_VECTOR, &v));
 	EXPECT_EQ(COUNT, v.done);
-	EXPECT_LE(RUN + 6, v.failed);
+	EXPECT_LE(SUBMISSION + 6, v.failed);
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
@@ -620,7 +626,7 @@ HTW_TEST(arrays_at_bad_addresses)
 	EXPECT_EQ(-EFAULT, htw_call(self->fd, HTW_VECTOR, NULL));
 }
 
-/* One field is off at a time, and nothing happens. */
+/* One invalid field at a time, and nothing is done. */
 HTW_TEST(invalid)
 {
 	__u64 ids[2], before[2], deadlines[2] = { 0, 0 };
@@ -683,7 +689,7 @@ HTW_TEST(invalid)
 	BAD(cancel, firings, 1);
 	BAD(cancel, slack, 1);
 
-	/* An array that is needed, and one that is not. */
+	/* A missing array, and a superfluous one. */
 	BAD(add, ids, 0);
 	BAD(mod, ids, 0);
 	BAD(cancel, ids, 0);
@@ -704,10 +710,13 @@ HTW_TEST(invalid)
 	EXPECT_TRUE(htw_quiet_for(self->fd, 20 * MSEC));
 }
 
-/* What is past expires within the call, in the order of the array, over several runs. */
+/*
+ * Past deadlines expire during the call, in the array's order, over several
+ * submissions.
+ */
 HTW_TEST(manual_clock_and_past_deadlines)
 {
-	enum { COUNT = 2 * RUN + 44 };
+	enum { COUNT = 2 * SUBMISSION + 44 };
 	__u64 ids[COUNT], deadlines[COUNT];
 	struct htw_event ev[COUNT];
 
@@ -727,7 +736,7 @@ HTW_TEST(manual_clock_and_past_deadlines)
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
-/* Ids of timers that have gone name none of those that have their slots now. */
+/* A stale id does not reach the timer that uses its slot now. */
 HTW_TEST(stale_ids)
 {
 	enum { COUNT = 1000 };
@@ -759,7 +768,7 @@ HTW_TEST(stale_ids)
 
 HTW_TEST(the_table)
 {
-	enum { COUNT = RUN + 22 };
+	enum { COUNT = SUBMISSION + 22 };
 	__u64 ids[COUNT], deadlines[COUNT];
 	volatile __u64 *table;
 	long p;
@@ -785,7 +794,7 @@ HTW_TEST(the_table)
 		for (__u32 i = 0; i < COUNT; i++) {
 			ASSERT_EQ(0, table[HTW_ID_SLOT(ids[i])]);
 			ASSERT_EQ(HTW_STATE_PENDING, htw_query(self->fd, ids[i]).state);
-			/* For who gets the slot next. */
+			/* The entry is for the slot's next timer. */
 			table[HTW_ID_SLOT(ids[i])] = HTW_DISARMED;
 		}
 		ASSERT_TRUE(carried_out(self->fd, cancel_of(0, ids, COUNT), 0));
@@ -804,7 +813,10 @@ struct half {
 	unsigned int wrong;
 };
 
-/* Adds its own, moves the other's to this CPU, and cancels its own from there. */
+/*
+ * Add timers, move the other thread's to this CPU, and cancel the own ones from
+ * there.
+ */
 static void *work(void *arg)
 {
 	struct half *half = arg;
@@ -861,7 +873,7 @@ HTW_TEST(argument_that_cannot_be_written)
 	EXPECT_EQ(-EFAULT, htw_call(self->fd, HTW_VECTOR, p));
 	EXPECT_EQ(POISON, id);
 	EXPECT_EQ(0, htw_timers(self->fd));
-	/* What was done cannot be told here, but in the array it can. */
+	/* done cannot be written here; the ids array can. */
 	EXPECT_EQ(-EFAULT, htw_call(self->fd, HTW_VECTOR, htw_read_only(&v, sizeof(v))));
 	EXPECT_EQ(id != POISON, htw_timers(self->fd));
 	if (id != POISON)

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What people and tools see: fdinfo, tracepoints, debugfs, sysfs. Each value is
- * made to change, and looked at.
+ * What people and tools see: fdinfo, tracepoints, debugfs, sysfs
+ *
+ * Each test makes a value change and reads it.
  */
 #include <limits.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "htw-cpu.h"
-#include "htw-more.h"
 
 /*
  * fdinfo
  */
 
-/* The number behind a name in fdinfo; LLONG_MIN where there is none. */
+/* The number after @name in fdinfo; LLONG_MIN if there is none. */
 static long long fdinfo(int fd, const char *name)
 {
 	char path[64], buf[1024], line[64], *found;
@@ -109,8 +109,8 @@ static void trace_end(const char *name)
 }
 
 /*
- * Finds the first line from @from on that has an event and, behind it, this
- * text. Returns the text, and the CPU that the event was on.
+ * Find the first line at or after @from with this event followed by @text.
+ * Return the text, and the event's CPU in @cpu.
  */
 static const char *trace_find(const char *from, const char *name, const char *text, int *cpu)
 {
@@ -141,7 +141,7 @@ static __u64 trace_number(const char *line, const char *name)
 
 #define TRACED(name, statement) do {					\
 	if (!trace_begin(name))						\
-		SKIP(return, "no tracing here");			\
+		SKIP(return, "no tracing");			\
 	statement;							\
 	trace_end(name);						\
 } while (0)
@@ -210,7 +210,7 @@ HTW_TEST(trace_expire)
 	EXPECT_EQ(ev.fired - deadline, trace_number(line, "late="));
 }
 
-/* The callback comes at the tick, programmed by whoever starts the timer. */
+/* The hrtimer is programmed by the call that starts the timer, for the timer's tick. */
 HTW_TEST(trace_program)
 {
 	const int cpu = htw_other_cpu();
@@ -219,7 +219,7 @@ HTW_TEST(trace_program)
 	int on;
 
 	ASSERT_EQ(0, htw_pin(cpu));
-	/* Before anything else that this CPU may wait for. */
+	/* Earlier than any other timer of this CPU. */
 	deadline = now_ns() + 30 * MSEC;
 	TRACED("program", id = htw_start_abs(self->fd, deadline, 1);
 	       ASSERT_TRUE(htw_wait_readable(self->fd)));
@@ -230,7 +230,7 @@ HTW_TEST(trace_program)
 	EXPECT_EQ(cpu, on);
 }
 
-/* 60 timers an hour ahead, on a clock that stands still until it is told to go. */
+/* 60 timers an hour ahead, on a manual clock. */
 HTW_TEST(trace_cascade)
 {
 	struct htw_setup setup = {
@@ -269,7 +269,7 @@ struct wheel {
 	__u64 occupied, late;
 };
 
-/* What all wheels of a CPU and clock show together; false where there is none. */
+/* Add up all wheels of a CPU and clock; false if there is none. */
 static bool look_at_wheel(unsigned int cpu, const char *clock, struct wheel *w)
 {
 	FILE *file = fopen(WHEELS, "re");
@@ -316,7 +316,7 @@ HTW_TEST(debugfs_counts)
 	int i;
 
 	if (access(WHEELS, R_OK))
-		SKIP(return, "no debugfs here");
+		SKIP(return, "no debugfs");
 	ASSERT_TRUE(look_at_wheel(0, "monotonic", &before));
 	EXPECT_EQ(self->tick, before.tick);
 	ids[0] = htw_start(self->fd, HOUR, 1);
@@ -324,7 +324,10 @@ HTW_TEST(debugfs_counts)
 	ids[2] = htw_start(self->fd, ~0ULL, 3);
 	ASSERT_TRUE(look_at_wheel(0, "monotonic", &after));
 	EXPECT_EQ(before.pending + 3, after.pending);
-	/* Two on levels, in buckets of their own; the third lies beyond them all. */
+	/*
+	 * Two are on levels, in different buckets; the third is on the overflow
+	 * list.
+	 */
 	EXPECT_EQ(before.occupied + 2, after.occupied);
 	for (i = 0; i < 3; i++)
 		ASSERT_EQ(0, htw_stop(self->fd, ids[i]));
@@ -341,7 +344,7 @@ HTW_TEST(debugfs_counts)
 	EXPECT_LT(before.callbacks, after.callbacks);
 }
 
-/* More at one tick than a callback may do. */
+/* More timers on one tick than a callback may deliver. */
 HTW_TEST(debugfs_tells_of_budgets_used_up)
 {
 	enum { COUNT = 50000 };
@@ -349,7 +352,7 @@ HTW_TEST(debugfs_tells_of_budgets_used_up)
 	struct wheel before, after;
 
 	if (access(WHEELS, R_OK))
-		SKIP(return, "no debugfs here");
+		SKIP(return, "no debugfs");
 	ASSERT_TRUE(look_at_wheel(0, "monotonic", &before));
 	ASSERT_EQ(COUNT, htw_start_many(self->fd, now_ns() + 10 * SEC, 1, COUNT, NULL));
 	ASSERT_EQ(COUNT, htw_collect(self->fd, ev, COUNT));
@@ -361,15 +364,15 @@ HTW_TEST(debugfs_tells_of_budgets_used_up)
 
 HTW_TEST(debugfs_tells_of_a_clock_set_back)
 {
-	struct timespec ts = { .tv_sec = htw_time(CLOCK_REALTIME) / SEC - 3600 };
+	struct timespec ts = { .tv_sec = clock_ns(CLOCK_REALTIME) / SEC - 3600 };
 	struct wheel before, after;
 	struct htw_event ev;
 
 	NEEDS(HTW_FEATURE_SETUP);
 	if (access(WHEELS, R_OK))
-		SKIP(return, "no debugfs here");
+		SKIP(return, "no debugfs");
 	ASSERT_EQ(0, htw_setup_clock(self->fd, CLOCK_REALTIME));
-	/* A user's wheel is there from its first timer on. */
+	/* A user's wheel exists from its first timer on. */
 	ASSERT_NE(0, htw_start(self->fd, 0, 1));
 	ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
 	ASSERT_TRUE(look_at_wheel(0, "realtime", &before));
@@ -386,7 +389,7 @@ HTW_TEST(debugfs_tells_of_a_clock_set_back)
  * sysfs
  */
 
-/* What cannot be changed while it is used says so, and stays. */
+/* Parameters that cannot change at run time are read-only. */
 HTW_TEST(sysfs_what_is_fixed)
 {
 	static const char * const names[] = { "tick_us", "geometry" };
@@ -403,7 +406,7 @@ HTW_TEST(sysfs_what_is_fixed)
 	EXPECT_EQ(self->tick, htw_file_number(HTW_MODULE "tick_us") * USEC);
 }
 
-/* Limits can: for what is opened from then on. */
+/* max_timers holds for descriptors opened from then on. */
 HTW_TEST(sysfs_max_timers)
 {
 	static const char * const wrong[] = { "0", "-1", "4294967295", "many", "" };
@@ -426,7 +429,7 @@ HTW_TEST(sysfs_max_timers)
 		EXPECT_NE(0, htw_start(fd, HOUR, i));
 	EXPECT_EQ(0, htw_start(fd, HOUR, i));
 	EXPECT_EQ(ENOSPC, errno);
-	/* What was opened before keeps what it had. */
+	/* A descriptor that was open keeps its limit. */
 	for (i = 0; i < 5; i++)
 		EXPECT_NE(0, htw_start(self->fd, HOUR, i));
 	for (i = 0; i < ARRAY_SIZE(wrong) - 1; i++)
@@ -439,7 +442,7 @@ HTW_TEST(sysfs_max_timers)
 	close(fd);
 }
 
-/* A setup that names no limit keeps the one that the descriptor was opened with. */
+/* HTW_SETUP without a limit keeps the limit from the open. */
 HTW_TEST(sysfs_max_timers_and_a_later_setup)
 {
 	char old[32];
@@ -469,7 +472,7 @@ static bool at_users_limit(__u64 limit)
 	return !htw_start(fd, HOUR, i) && errno == EDQUOT;
 }
 
-/* At once, for all that a user has. */
+/* max_user_timers holds at once, for all descriptors of a user. */
 HTW_TEST(sysfs_max_user_timers)
 {
 	char old[32];
