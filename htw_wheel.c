@@ -110,6 +110,13 @@ static u32 htw_ring_index(const struct htw_wheel *w, const struct htw_level *lev
 	return index;
 }
 
+/* The bucket of a tick that the level holds. */
+static struct list_head *htw_level_bucket(const struct htw_wheel *w, const struct htw_level *lev,
+					  u64 tick)
+{
+	return &lev->buckets[htw_ring_index(w, lev, htw_slot(w, lev, tick))];
+}
+
 static u64 htw_slot_start(const struct htw_wheel *w, const struct htw_level *lev, u64 tick)
 {
 	return htw_slot(w, lev, tick) * lev->span;
@@ -187,16 +194,27 @@ static void htw_wheel_advance_ends(struct htw_wheel *w)
 	w->next_window = htw_slot_start(w, &w->level[1], w->cursor) + w->level[1].span;
 }
 
-/**
- * htw_wheel_set_cursor() - moves the cursor on
- * @w: the wheel
- * @cursor: to which tick; nothing is due before it
- */
-void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
+/* Move the cursor on to a tick before which nothing is due. */
+static void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
 {
 	w->cursor = cursor;
 	if (cursor >= w->next_window)
 		htw_wheel_advance_ends(w);
+}
+
+/**
+ * htw_wheel_touch() - bring an idle wheel up to the present, before a start
+ * @w: the wheel
+ * @now: the present tick
+ *
+ * Nothing is due before &htw_wheel.next, so the cursor can jump there.
+ */
+void htw_wheel_touch(struct htw_wheel *w, u64 now)
+{
+	const u64 idle = min(now + 1, w->next);
+
+	if (idle > w->cursor)
+		htw_wheel_set_cursor(w, idle);
 }
 
 /*
@@ -287,23 +305,6 @@ void htw_wheel_destroy(struct htw_wheel *w)
 {
 	WARN_ON(w->pending);
 	kvfree(w->level[0].buckets);	/* those of all levels */
-}
-
-/*
- * Links a node into its bucket on level @l, which holds its tick.
- *
- * Return: true if the bucket was empty.
- */
-static bool htw_level_add(struct htw_wheel *w, unsigned int l, struct htw_node *n)
-{
-	struct htw_level *lev = &w->level[l];
-	const u32 index = htw_ring_index(w, lev, htw_slot(w, lev, n->expires));
-
-	__htw_list_add_tail(&n->list, &lev->buckets[index]);
-	if (__test_and_set_bit(index, lev->occupied))
-		return false;
-	lev->used++;
-	return true;
 }
 
 static void htw_level_set(struct htw_level *lev, u32 index)
@@ -448,7 +449,7 @@ struct list_head *htw_wheel_at_cursor(struct htw_wheel *w)
 
 	if (w->cursor >= lev->end)
 		return NULL;
-	return &lev->buckets[htw_ring_index(w, lev, htw_slot(w, lev, w->cursor))];
+	return htw_level_bucket(w, lev, w->cursor);
 }
 
 /**
@@ -481,8 +482,8 @@ bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_
 		htw_overflow_add(w, n);
 		return htw_wheel_work(w, htw_work_at(w, l, htw_overflow_first(w)));
 	}
-	return htw_level_add(w, l, n) &&
-	       htw_wheel_work(w, htw_work_at(w, l, htw_slot_start(w, lev, n->expires)));
+	return htw_bucket_append(htw_level_bucket(w, lev, n->expires), n) &&
+	       htw_level_mark_bucket(w, lev, n);
 }
 
 /**
@@ -498,14 +499,6 @@ bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct ht
 	htw_level_set(lev, n->list.prev - lev->buckets);
 	return htw_wheel_work(w, htw_work_at(w, lev - w->level,
 					     htw_slot_start(w, lev, n->expires)));
-}
-
-/* Moves a node down to level @l; whoever takes its list apart sees to its bit. */
-static void htw_level_move_down(struct htw_wheel *w, unsigned int l, struct htw_node *n)
-{
-	__htw_list_del(&n->list);
-	w->cascades++;
-	htw_level_add(w, l, n);
 }
 
 /*
@@ -524,13 +517,13 @@ htw_bucket_cascade(struct htw_wheel *w, unsigned int l, struct list_head *bucket
 
 	for (; entry != bucket && *left; --*left) {
 		struct htw_node *n = list_entry(entry, struct htw_node, list);
+		struct list_head *down = masks ? &to.buckets[(n->expires >> to.shift) & to.mask] :
+						 htw_level_bucket(w, lev, n->expires);
 
 		entry = entry->next;
 		prefetchw(entry);
-		if (!masks)
-			htw_level_add(w, l, n);
-		else if (unlikely(htw_level_link(&to, n)))
-			htw_level_set(lev, n->list.prev - lev->buckets);
+		if (unlikely(htw_bucket_append(down, n)))
+			htw_level_set(lev, down - to.buckets);
 	}
 	return entry;
 }
@@ -565,8 +558,8 @@ static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int 
  */
 static bool htw_overflow_cascade(struct htw_wheel *w, unsigned int *budget)
 {
-	const unsigned int last = w->levels - 1;
-	const u64 end = w->level[last].end + w->level[w->levels].span;
+	struct htw_level *lev = &w->level[w->levels - 1];
+	const u64 end = lev->end + w->level[w->levels].span;
 	struct htw_node *n;
 
 	if (list_empty(&w->overflow_scan)) {
@@ -581,7 +574,12 @@ static bool htw_overflow_cascade(struct htw_wheel *w, unsigned int *budget)
 			__htw_list_del(&n->list);
 			__htw_list_add_tail(&n->list, &w->due);
 		} else if (n->expires < end) {
-			htw_level_move_down(w, last, n);
+			struct list_head *down = htw_level_bucket(w, lev, n->expires);
+
+			__htw_list_del(&n->list);
+			w->cascades++;
+			if (htw_bucket_append(down, n))
+				htw_level_set(lev, down - lev->buckets);
 		} else {
 			list_move_tail(&n->list, &w->overflow);
 			w->overflow_min = min(w->overflow_min, n->expires);
@@ -785,7 +783,7 @@ bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **f
 
 		if (tick == HTW_NEVER || (*first && (*first)->expires < tick))
 			continue;
-		bucket = &lev->buckets[htw_ring_index(w, lev, htw_slot(w, lev, tick))];
+		bucket = htw_level_bucket(w, lev, tick);
 		if (!l)
 			*first = list_first_entry(bucket, struct htw_node, list);
 		else if (!htw_list_earliest(bucket, &most, first))
@@ -817,7 +815,7 @@ struct htw_node *htw_wheel_evict(struct htw_wheel *w)
 		struct htw_level *lev = &w->level[l];
 
 		if (first != HTW_NEVER)
-			from = &lev->buckets[htw_ring_index(w, lev, htw_slot(w, lev, first))];
+			from = htw_level_bucket(w, lev, first);
 	}
 	if (!from)
 		from = list_empty(&w->overflow) ? &w->overflow_scan : &w->overflow;

@@ -109,7 +109,7 @@ bool htw_wheel_make_due(struct htw_wheel *w, struct htw_node *n);
 bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
 bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
 void htw_level_emptied(struct htw_wheel *w, const struct list_head *list);
-void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor);
+void htw_wheel_touch(struct htw_wheel *w, u64 now);
 bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires);
 u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last);
 bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget);
@@ -169,7 +169,7 @@ static inline void __htw_list_del(struct list_head *entry)
 		__list_del(entry->prev, entry->next);
 }
 
-/* The level that a tick belongs to that has not come. */
+/* The level that a tick belongs to that is not before the cursor. */
 static inline struct htw_level *htw_wheel_level(struct htw_wheel *w, u64 expires)
 {
 	struct htw_level *lev = w->level;
@@ -179,39 +179,35 @@ static inline struct htw_level *htw_wheel_level(struct htw_wheel *w, u64 expires
 	return lev;
 }
 
-/*
- * Links a node into its bucket of a level that has shifts and masks.
- *
- * Return: true if it is the first one there: the bucket's bit is to be set.
- */
-static inline bool htw_level_link(const struct htw_level *lev, struct htw_node *n)
+/* Append a node to a bucket. Return: true if it is the first, so the bucket's bit is to be set. */
+static inline bool htw_bucket_append(struct list_head *bucket, struct htw_node *n)
 {
-	struct list_head *bucket = &lev->buckets[(n->expires >> lev->shift) & lev->mask];
-
 	__htw_list_add_tail(&n->list, bucket);
 	return n->list.prev == bucket;
 }
 
-/* As htw_wheel_link(), for a node whose tick is not before the cursor. */
-static inline bool htw_wheel_link_later(struct htw_wheel *w, struct htw_node *n)
-{
-	struct htw_level *lev = htw_wheel_level(w, n->expires);
-
-	if (unlikely(!lev->mask))
-		return htw_wheel_link_slow(w, lev, n);
-	/* In a bucket that has a node already it makes no work that is new. */
-	return unlikely(htw_level_link(lev, n)) && htw_level_mark_bucket(w, lev, n);
-}
-
-/* Puts a node into the bucket where it belongs; as htw_wheel_start(). */
+/* Put a node where it belongs. Return: as htw_wheel_start(). */
 static inline bool htw_wheel_link(struct htw_wheel *w, struct htw_node *n)
 {
-	if (unlikely(n->expires < w->cursor))
+	struct htw_level *lev = w->level;
+
+	/* Peeled: a tick that has come ends the search here, so no upper level checks for it. */
+	if (n->expires > lev->last) {
+		do {
+			lev++;
+		} while (n->expires > lev->last);
+	} else if (unlikely(n->expires < w->cursor)) {
 		return htw_wheel_link_due(w, n);
-	return htw_wheel_link_later(w, n);
+	}
+	if (unlikely(!lev->mask))
+		return htw_wheel_link_slow(w, lev, n);
+	/* A bucket that holds nodes already has no new work. */
+	return unlikely(htw_bucket_append(&lev->buckets[(n->expires >> lev->shift) & lev->mask],
+					  n)) &&
+	       htw_level_mark_bucket(w, lev, n);
 }
 
-/* Takes a node out of the list that it is in, to be linked again. */
+/* Take a node out of the list that it is in, to be linked again. */
 static inline void htw_wheel_unlink(struct htw_wheel *w, struct htw_node *n)
 {
 	struct list_head *prev = n->list.prev, *next = n->list.next;
@@ -219,21 +215,6 @@ static inline void htw_wheel_unlink(struct htw_wheel *w, struct htw_node *n)
 	__htw_list_del(&n->list);
 	if (unlikely(prev == next))	/* both are the list's head */
 		htw_level_emptied(w, prev);
-}
-
-/**
- * htw_wheel_touch() - brings an idle wheel up to the present, before a start
- * @w: the wheel
- * @now: the present tick
- *
- * Nothing is due before &htw_wheel.next, so the cursor need not crawl there.
- */
-static inline void htw_wheel_touch(struct htw_wheel *w, u64 now)
-{
-	const u64 idle = min(now + 1, w->next);
-
-	if (unlikely(idle > w->cursor))
-		htw_wheel_set_cursor(w, idle);
 }
 
 /**
@@ -250,21 +231,6 @@ static inline void htw_wheel_touch(struct htw_wheel *w, u64 now)
 static inline bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n)
 {
 	const bool ahead = htw_wheel_link(w, n);
-
-	w->pending++;
-	return ahead;
-}
-
-/**
- * htw_wheel_start_later() - htw_wheel_start() for a tick not before the cursor
- * @w: the wheel, after htw_wheel_touch()
- * @n: the node, in no wheel or list, with &htw_node.expires set
- *
- * Return: as htw_wheel_start().
- */
-static inline bool htw_wheel_start_later(struct htw_wheel *w, struct htw_node *n)
-{
-	const bool ahead = htw_wheel_link_later(w, n);
 
 	w->pending++;
 	return ahead;

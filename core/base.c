@@ -41,14 +41,18 @@ static DEFINE_PER_CPU(struct list_head, htw_cpu_bases);
 static struct htw_user htw_callout_user = { .class = HTW_CLASS_CALLOUTS };
 
 /*
- * Where callouts wait that are started before htw_bases_init(), which takes them
- * over; that happens only in kernels with htw built in. It has a list instead of a
- * wheel, its tick is 1 ns, and it has no hrtimer: nothing expires there.
+ * Holds the callouts that are started before htw_bases_init(), which takes them over;
+ * only kernels with htw built in have any. Its wheel has no levels, only the overflow list.
+ * Its tick is 1 ns, and it has no hrtimer: nothing expires there.
  */
 struct htw_base htw_early_base = {
 	.wheel = {
-		.cursor = HTW_NEVER,
 		.due = LIST_HEAD_INIT(htw_early_base.wheel.due),
+		.overflow = LIST_HEAD_INIT(htw_early_base.wheel.overflow),
+		.overflow_scan = LIST_HEAD_INIT(htw_early_base.wheel.overflow_scan),
+		.overflow_min = HTW_NEVER,
+		.pow2 = true,
+		.level[0] = { .last = HTW_NEVER, .end = HTW_NEVER },
 	},
 	.lock = __SPIN_LOCK_UNLOCKED(htw_early_base.lock),
 	.expiry_lock = __SPIN_LOCK_UNLOCKED(htw_early_base.expiry_lock),
@@ -67,6 +71,37 @@ static const clockid_t htw_clock_ids[HTW_CLOCKS] = {
 	[HTW_BASE_BOOTTIME]	= CLOCK_BOOTTIME,
 	[HTW_BASE_REALTIME]	= CLOCK_REALTIME,
 };
+
+/**
+ * htw_clock_now() - read a clock
+ * @clock: which, not %HTW_BASE_MANUAL
+ *
+ * Return: its time in ns.
+ */
+u64 htw_clock_now(enum htw_clock clock)
+{
+	switch (clock) {
+	case HTW_BASE_BOOTTIME:
+		return ktime_get_boottime_ns();
+	case HTW_BASE_REALTIME:
+		return ktime_get_real_ns();
+	default:
+		return ktime_get_ns();
+	}
+}
+
+/**
+ * htw_base_now() - the time that a base's deadlines are compared with
+ * @base: the base
+ *
+ * Return: its clock, in ns.
+ */
+u64 htw_base_now(const struct htw_base *base)
+{
+	if (base->clock == HTW_BASE_MANUAL)
+		return atomic64_read(&base->manual_ns);
+	return htw_clock_now(base->clock);
+}
 
 /* The pacer's "not before", on a base's clock. */
 static u64 htw_base_not_before(const struct htw_base *base)
@@ -180,41 +215,68 @@ u64 htw_base_check_clock(struct htw_base *base, u64 now)
 }
 
 /**
- * htw_base_catch_up() - htw_base_touch() for a cursor that is not next to the present
+ * htw_base_catch_up() - htw_base_touch() for a wheel that is not at the present tick
  * @base: the base
- * @now: as for htw_base_touch()
- * @tick: the tick of @now
+ * @now: what htw_base_now() returned a short while ago
  *
  * Return: as htw_base_touch().
  */
-u64 htw_base_catch_up(struct htw_base *base, u64 now, u64 tick)
+u64 htw_base_catch_up(struct htw_base *base, u64 now)
 {
+	u64 tick;
+
 	lockdep_assert_held(&base->lock);
 
+	if (base->clock == HTW_BASE_REALTIME)
+		now = htw_base_check_clock(base, now);
+	tick = htw_tick(base, now);
 	htw_wheel_touch(&base->wheel, tick);
-	/* Somebody else has looked at the clock later. */
+	/* The cursor is ahead if another CPU has read the clock later. */
 	return base->wheel.cursor <= tick + 1 ? now : htw_base_now(base);
 }
 
 /**
- * htw_base_due_tick() - the tick for a node that is due when it is started
+ * htw_base_tick_slow() - htw_base_tick() for a node that is due, or has slack
  * @base: the base
- * @deadline: when it was due, in ns of the base's clock
- * @now: the base's time, not before @deadline
+ * @deadline: when the node is due, in ns of the base's clock
+ * @slack: how much later it may expire if it shares a tick then, in ns
+ * @now: what htw_base_now() returned a short while ago; zero if unknown
  *
- * The tick has come, so the node is delivered next, in the order of deadlines with
- * others that are late.
- *
- * Return: the tick.
+ * Return: the tick. That of a node that is due has come, so the node is delivered
+ * next, in the order of deadlines with others that are late.
  */
-u64 htw_base_due_tick(struct htw_base *base, u64 deadline, u64 now)
+u64 htw_base_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now)
+{
+	u64 first, last;
+
+	lockdep_assert_held(&base->lock);
+
+	if (deadline <= now) {
+		/* The clock may be set back before it is delivered: htw_deliver_put_back(). */
+		if (base->clock == HTW_BASE_REALTIME)
+			base->due_ns = max(base->due_ns, now);
+		return deadline ? min(htw_tick_up(base, deadline), htw_tick(base, now)) : 0;
+	}
+	first = htw_tick_up(base, deadline);
+	if (check_add_overflow(deadline, slack, &last))
+		return first;
+	return htw_wheel_coalesce(&base->wheel, first, htw_tick(base, last));
+}
+
+/**
+ * htw_base_is_remote() - must a node be started on this CPU's base instead?
+ * @base: the base on which it has been so far
+ * @tick: when it is to expire
+ *
+ * Return: true if @base is another CPU's and would have to come back earlier than
+ * its hrtimer is programmed for: only that CPU programs it.
+ */
+bool htw_base_is_remote(struct htw_base *base, u64 tick)
 {
 	lockdep_assert_held(&base->lock);
 
-	/* The clock may be set back before it is delivered: htw_base_run(). */
-	if (base->clock == HTW_BASE_REALTIME)
-		base->due_ns = max(base->due_ns, now);
-	return deadline ? min(htw_tick_up(base, deadline), htw_tick(base, now)) : 0;
+	return base->cpu != raw_smp_processor_id() && !base->private &&
+	       htw_wheel_is_ahead(&base->wheel, tick);
 }
 
 /**
@@ -586,7 +648,7 @@ static void __init htw_bases_take_early(void)
 	htw_lock_nested(&base->lock, SINGLE_DEPTH_NESTING);
 	while ((n = htw_wheel_evict(&htw_early_base.wheel))) {
 		htw_base_touch(base, htw_base_now(base));
-		htw_base_start(base, n, n->expires, 0, 0);
+		htw_base_start(base, n, htw_base_tick(base, n->expires, 0, 0));
 	}
 	htw_unlock(&base->lock);
 	htw_unlock(&htw_early_base.lock);

@@ -117,19 +117,6 @@ void htw_base_double_lock(struct htw_base *a, struct htw_base *b);
 void htw_base_double_unlock(struct htw_base *a, struct htw_base *b);
 
 /**
- * htw_clock_now() - reads a clock
- * @clock: which, not %HTW_BASE_MANUAL
- *
- * Return: its time in ns.
- */
-static inline u64 htw_clock_now(enum htw_clock clock)
-{
-	if (likely(clock == HTW_BASE_MONOTONIC))
-		return ktime_get_ns();
-	return clock == HTW_BASE_BOOTTIME ? ktime_get_boottime_ns() : ktime_get_real_ns();
-}
-
-/**
  * htw_target_cpu() - the CPU on which a timer that is started now should wait
  *
  * The one that we are on or, if that one is isolated, one that is not.
@@ -145,23 +132,13 @@ static inline unsigned int htw_target_cpu(void)
 	return cpu;
 }
 
-/**
- * htw_base_now() - the time that a base's deadlines are compared with
- * @base: the base
- *
- * Return: its clock, in ns.
- */
-static inline u64 htw_base_now(const struct htw_base *base)
-{
-	if (base->clock == HTW_BASE_MANUAL)
-		return atomic64_read(&base->manual_ns);
-	return htw_clock_now(base->clock);
-}
-
-void htw_base_wake(struct htw_base *base);
+u64 htw_clock_now(enum htw_clock clock);
+u64 htw_base_now(const struct htw_base *base);
+u64 htw_base_catch_up(struct htw_base *base, u64 now);
 u64 htw_base_check_clock(struct htw_base *base, u64 now);
-u64 htw_base_catch_up(struct htw_base *base, u64 now, u64 tick);
-u64 htw_base_due_tick(struct htw_base *base, u64 deadline, u64 now);
+u64 htw_base_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now);
+bool htw_base_is_remote(struct htw_base *base, u64 tick);
+void htw_base_wake(struct htw_base *base);
 bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
 			 enum htw_served *served);
 enum htw_served htw_base_end_turn(struct htw_base *base, bool done);
@@ -185,106 +162,54 @@ static inline u64 htw_tick_up(const struct htw_base *base, u64 ns)
 	return htw_tick(base, ns - 1) + 1;
 }
 
-/*
- * The tick for a node that is due at @deadline, or up to @slack later. One that is due
- * @now does not wait for the end of the tick, nor for others.
- */
-static inline u64 htw_base_tick(struct htw_base *base, u64 deadline, u64 slack, u64 now)
-{
-	u64 first, last;
-
-	if (unlikely(deadline <= now))
-		return htw_base_due_tick(base, deadline, now);
-	first = htw_tick_up(base, deadline);
-	if (likely(!slack) || check_add_overflow(deadline, slack, &last))
-		return first;
-	return htw_wheel_coalesce(&base->wheel, first, htw_tick(base, last));
-}
-
 /**
- * htw_base_touch() - brings a base up to the present
+ * htw_base_touch() - bring a base up to the present
  * @base: the base, whose lock has just been taken to start nodes
  * @now: what htw_base_now() returned a short while ago
  *
- * Return: the time, which is @now unless the base is found to be ahead of that: no node
- * that is due later belongs before the wheel's cursor.
+ * Return: the time: @now, or later if the wheel's cursor is ahead of that. A node that is
+ * due after it does not belong before the cursor.
  */
 static inline u64 htw_base_touch(struct htw_base *base, u64 now)
 {
-	u64 tick;
-
 	lockdep_assert_held(&base->lock);
 
-	if (unlikely(base->clock == HTW_BASE_REALTIME))
-		now = htw_base_check_clock(base, now);
-	tick = htw_tick(base, now);
-	if (likely(base->wheel.cursor == tick + 1))
+	if (likely(base->wheel.cursor == htw_tick(base, now) + 1))
 		return now;
-	return htw_base_catch_up(base, now, tick);
+	return htw_base_catch_up(base, now);
 }
 
-/**
- * htw_base_touch_now() - as htw_base_touch(), for who does not know the time
- * @base: the base, on CLOCK_MONOTONIC
- *
- * Reading the clock takes as long as all else that starting a node takes, and
- * some ticks more or less do not matter to where a node is put: so once a jiffy.
+/*
+ * The tick at which a node is to expire that is due at @deadline, or up to @slack later:
+ * the first one that is not early, so it is at most a tick late. A node that is due
+ * @now (zero if the time is not known) waits neither for the end of the tick nor for others.
  */
-static inline void htw_base_touch_now(struct htw_base *base)
+static inline u64 htw_base_tick(struct htw_base *base, u64 deadline, u64 slack, u64 now)
 {
-	lockdep_assert_held(&base->lock);
-
-	if (likely(!time_before(base->touched, jiffies)))
-		return;
-	base->touched = jiffies;
-	htw_base_touch(base, htw_base_now(base));
+	if (unlikely(deadline <= now || slack))
+		return htw_base_tick_slow(base, deadline, slack, now);
+	return htw_tick_up(base, deadline);
 }
 
 /**
- * htw_base_start() - starts a node
+ * htw_base_start() - start a node
  * @base: the base, after htw_base_touch()
  * @n: the node, in no wheel
- * @deadline: when it is due, in ns of the base's clock
- * @slack: how much later it may expire if it shares a tick then, in ns
- * @now: what htw_base_now() returned a short while ago; zero if unknown
+ * @tick: when it is to expire, see htw_base_tick()
  *
- * The node expires at the first tick that is not before its deadline, so never
- * early and at most a tick late; one whose deadline has come by @now expires at
- * once. This never fails and never expires the node itself: one that is due
- * already comes back through the hrtimer.
+ * This never fails and never expires the node itself: one whose tick has come is
+ * delivered in a turn of the base's pacer.
  */
-static inline void htw_base_start(struct htw_base *base, struct htw_node *n, u64 deadline,
-				  u64 slack, u64 now)
+static inline void htw_base_start(struct htw_base *base, struct htw_node *n, u64 tick)
 {
 	lockdep_assert_held(&base->lock);
 
-	n->expires = htw_base_tick(base, deadline, slack, now);
+	n->expires = tick;
 	WRITE_ONCE(n->cpu, base->cpu);
 	if (unlikely(htw_wheel_start(&base->wheel, n)))
 		htw_base_wake(base);
 }
 
-/**
- * htw_base_start_later() - starts a node that is not due yet, and has no slack
- * @base: the base, whose CPU has not gone
- * @n: the node, in no wheel
- * @deadline: after what htw_base_touch() has returned
- */
-static inline void htw_base_start_later(struct htw_base *base, struct htw_node *n, u64 deadline)
-{
-	lockdep_assert_held(&base->lock);
-
-	n->expires = htw_tick_up(base, deadline);
-	WRITE_ONCE(n->cpu, base->cpu);
-	if (unlikely(htw_wheel_start_later(&base->wheel, n)))
-		htw_base_wake(base);
-}
-
-/**
- * htw_base_stop() - stops a node
- * @base: the base whose wheel it is in
- * @n: the node
- */
 static inline void htw_base_stop(struct htw_base *base, struct htw_node *n)
 {
 	lockdep_assert_held(&base->lock);
@@ -292,48 +217,14 @@ static inline void htw_base_stop(struct htw_base *base, struct htw_node *n)
 	htw_wheel_stop(&base->wheel, n);
 }
 
-/**
- * htw_base_restart() - moves a node to another deadline
- * @base: the base whose wheel it is in, after htw_base_touch()
- * @n: the node
- * @deadline: as for htw_base_start()
- * @slack: as for htw_base_start()
- * @now: as for htw_base_start()
- *
- * Return: true if the node is started again, on the same wheel. False if it is
- * stopped, and has to be started on the wheel of this CPU: it is due before
- * @base, another CPU's, would come back, and we do not program that hrtimer.
- */
-static inline bool htw_base_restart(struct htw_base *base, struct htw_node *n, u64 deadline,
-				    u64 slack, u64 now)
+/* Move a node that is in the base's wheel: htw_base_stop() and htw_base_start() in one. */
+static inline void htw_base_restart(struct htw_base *base, struct htw_node *n, u64 tick)
 {
 	lockdep_assert_held(&base->lock);
 
 	htw_wheel_unlink(&base->wheel, n);
-	n->expires = htw_base_tick(base, deadline, slack, now);
-	if (unlikely(base->cpu != raw_smp_processor_id()) && !base->private &&
-	    htw_wheel_is_ahead(&base->wheel, n->expires)) {
-		base->wheel.pending--;
-		return false;
-	}
+	n->expires = tick;
 	if (unlikely(htw_wheel_link(&base->wheel, n)))
-		htw_base_wake(base);
-	return true;
-}
-
-/**
- * htw_base_restart_later() - moves a node to another deadline, where it is
- * @base: the base whose wheel it is in and on which it would be started now
- * @n: the node, without slack
- * @deadline: after what htw_base_touch() has returned
- */
-static inline void htw_base_restart_later(struct htw_base *base, struct htw_node *n, u64 deadline)
-{
-	lockdep_assert_held(&base->lock);
-
-	htw_wheel_unlink(&base->wheel, n);
-	n->expires = htw_tick_up(base, deadline);
-	if (unlikely(htw_wheel_link_later(&base->wheel, n)))
 		htw_base_wake(base);
 }
 

@@ -73,8 +73,15 @@ EXPORT_SYMBOL_GPL(htw_callout_init);
 /* Starts a callout that is in no wheel. */
 static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 deadline, u64 slack)
 {
-	htw_base_touch_now(base);
-	htw_base_start(base, n, deadline, slack, 0);
+	/*
+	 * Reading the clock takes as long as all the rest, and some ticks more or less do
+	 * not matter to where a node is put: once a jiffy is enough.
+	 */
+	if (unlikely(time_before(base->touched, jiffies))) {
+		base->touched = jiffies;
+		htw_base_touch(base, htw_base_now(base));
+	}
+	htw_base_start(base, n, htw_base_tick(base, deadline, slack, 0));
 	WRITE_ONCE(n->state, HTW_PENDING);
 }
 
@@ -166,7 +173,7 @@ EXPORT_SYMBOL_GPL(htw_callout_start_at);
  */
 bool htw_callout_start(struct htw_callout *callout, u64 delay_ns, u64 slack_ns)
 {
-	const u64 now = htw_clock_now(HTW_BASE_MONOTONIC);
+	const u64 now = ktime_get_ns();
 
 	return htw_callout_start_at(callout, htw_add_saturated(now, delay_ns), slack_ns);
 }

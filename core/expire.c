@@ -107,7 +107,9 @@ static __always_inline void htw_delivery_account(struct htw_delivery *d, const s
 static void htw_delivery_arm(struct htw_delivery *d, struct htw_context *ctx,
 			     struct htw_timer *t)
 {
-	htw_timer_start(d->base, t, htw_context_to_host(ctx, t->deadline), htw_timer_slack(t), 0);
+	htw_timer_start(d->base, t,
+			htw_base_tick(d->base, htw_context_to_host(ctx, t->deadline),
+				      htw_timer_slack(t), 0));
 }
 
 static bool htw_timer_belongs_to(const struct htw_timer *t, const struct htw_context *ctx)

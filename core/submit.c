@@ -174,8 +174,11 @@ static u64 htw_submit_due_time(struct htw_submit *s, const struct htw_timer *t)
  */
 void htw_submit_arm(struct htw_submit *s, struct htw_timer *t)
 {
-	htw_timer_start(s->base, t, htw_context_to_host(s->ctx, t->deadline),
-			htw_timer_slack(t), htw_submit_due_time(s, t));
+	const u64 now = htw_submit_due_time(s, t);
+
+	htw_timer_start(s->base, t,
+			htw_base_tick(s->base, htw_context_to_host(s->ctx, t->deadline),
+				      htw_timer_slack(t), now));
 }
 
 static bool htw_timer_exists(const struct htw_timer *t, enum htw_timer_state state, u64 id)
@@ -278,12 +281,17 @@ static void htw_submit_arm_on_target(struct htw_submit *s, struct htw_timer *t)
 static void htw_submit_move(struct htw_submit *s, struct htw_timer *t, enum htw_timer_state state)
 {
 	struct htw_context *ctx = s->ctx;
+	u64 now, tick;
 
 	if (state == HTW_PENDING) {
-		if (likely(htw_base_restart(s->base, &t->node,
-					    htw_context_to_host(ctx, t->deadline),
-					    htw_timer_slack(t), htw_submit_due_time(s, t))))
+		now = htw_submit_due_time(s, t);
+		htw_base_stop(s->base, &t->node);
+		tick = htw_base_tick(s->base, htw_context_to_host(ctx, t->deadline),
+				     htw_timer_slack(t), now);
+		if (!htw_base_is_remote(s->base, tick)) {
+			htw_timer_start(s->base, t, tick);
 			return;
+		}
 		htw_lock(&ctx->lock);
 	} else if (state != HTW_IDLE) {
 		list_del(&t->node.list);

@@ -249,7 +249,7 @@ static __always_inline void htw_submit_add(struct htw_submit *s, struct htw_time
 	}
 	if (likely(!add->slack) && likely(!(add->flags & HTW_F_CANCEL_ON_SET)) &&
 	    likely(!htw_submit_is_due(s, add->deadline, add->flags)))
-		htw_timer_start_later(s->base, t, deadline);
+		htw_timer_start(s->base, t, htw_tick_up(s->base, deadline));
 	else
 		htw_submit_arm(s, t);
 }
@@ -357,7 +357,7 @@ static __always_inline int htw_submit_mod(struct htw_submit *s, struct htw_timer
 		return htw_submit_mod_slow(s, t, &slow);
 	}
 	t->deadline = htw_submit_deadline(s, mod->deadline, mod->flags);
-	htw_base_restart_later(s->base, &t->node, t->deadline);
+	htw_base_restart(s->base, &t->node, htw_tick_up(s->base, t->deadline));
 	if (trace_htw_mod_enabled())
 		trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
 	return 0;

@@ -287,24 +287,13 @@ static inline bool htw_timer_fired_ahead(const struct htw_timer *t)
 }
 
 /*
- * Puts a timer, on no list, into the wheel of a base whose lock is held; the
- * deadline and @now are on the base's clock, the slack is htw_timer_slack(). Whoever sees the
- * state sees the CPU, so it can tell whether the lock it holds is the one that
- * guards the timer.
+ * Put a timer that is on no list into the wheel of a base whose lock is held, to expire
+ * at htw_base_tick(). Whoever sees the state sees the CPU, so it can tell whether the lock
+ * that it holds guards the timer.
  */
-static inline void htw_timer_start(struct htw_base *base, struct htw_timer *t,
-				   u64 deadline, u64 slack, u64 now)
+static inline void htw_timer_start(struct htw_base *base, struct htw_timer *t, u64 tick)
 {
-	htw_base_start(base, &t->node, deadline, slack, now);
-	/* Pairs with htw_timer_pending_on(). */
-	smp_store_release(&t->node.state, HTW_PENDING);
-}
-
-/* The same for a timer without slack; the deadline is after the base's time. */
-static __always_inline void htw_timer_start_later(struct htw_base *base, struct htw_timer *t,
-						  u64 deadline)
-{
-	htw_base_start_later(base, &t->node, deadline);
+	htw_base_start(base, &t->node, tick);
 	/* Pairs with htw_timer_pending_on(). */
 	smp_store_release(&t->node.state, HTW_PENDING);
 }
