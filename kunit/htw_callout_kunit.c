@@ -63,12 +63,14 @@ static void probe_stop(void *data)
 }
 
 /* Started and stopped before htw is there, as another driver that is built in may do. */
-static struct probe early_fires, early_stopped, early_moved;
+static struct probe early_fires, early_stopped, early_moved, early_never;
 static bool early_was_pending;
 
 static int __init start_early(void)
 {
-	struct probe *const probes[] = { &early_fires, &early_stopped, &early_moved };
+	struct probe *const probes[] = {
+		&early_fires, &early_stopped, &early_moved, &early_never,
+	};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(probes); i++) {
 		init_completion(&probes[i]->begun);
@@ -80,6 +82,7 @@ static int __init start_early(void)
 	/* In a hundred years: in virtual time other suites let many days pass before this. */
 	early_moved.due += 36500 * 86400 * (u64)NSEC_PER_SEC;
 	early_was_pending &= htw_callout_start_at(&early_moved.callout, early_moved.due, 0);
+	early_was_pending &= htw_callout_start_at(&early_never.callout, U64_MAX, 0);
 	return 0;
 }
 core_initcall(start_early);
@@ -96,6 +99,8 @@ static void callout_may_be_started_before_htw(struct kunit *test)
 	/* It has come over to a wheel, where it can be found. */
 	KUNIT_EXPECT_EQ(test, atomic_read(&early_moved.calls), 0);
 	KUNIT_EXPECT_TRUE(test, htw_callout_cancel(&early_moved.callout));
+	KUNIT_EXPECT_EQ(test, atomic_read(&early_never.calls), 0);
+	KUNIT_EXPECT_TRUE(test, htw_callout_cancel(&early_never.callout));
 }
 
 static struct probe *probe_new(struct kunit *test)
