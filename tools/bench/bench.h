@@ -2,10 +2,10 @@
 /*
  * What the parts of htw-bench share
  *
- * A system is something that keeps timeouts. All systems get the same number of
- * timers, the same delays and the same random order, and every result is checked.
- * Work is counted in instructions of the whole guest, by rdtsc in a VM whose
- * time-stamp counter counts them (tools/vm/run --icount).
+ * A system is something that keeps timeouts. All systems get the same timers,
+ * the same delays and the same random order, and each result is checked. The
+ * measure is instructions of the whole guest, by rdtsc in a VM whose time-stamp
+ * counter counts instructions (tools/vm/run --icount).
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -15,11 +15,11 @@
 #include <stdint.h>
 #include "../common/clock.h"
 
-/* Operations in one call, and events collected by one. */
+/* Operations of each call, and most events of each read. */
 #define BATCH		256U
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
-#ifndef likely	/* the wheel's port has them as well */
+#ifndef likely	/* also defined by lib/port.h */
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 #endif
@@ -38,16 +38,16 @@ extern const char * const op_names[OPS];
 
 /**
  * struct bench - the timers of one round
- * @pending: their number
+ * @pending: number of timers
  * @rearm_order: their numbers in random order, for re-arming
- * @cancel_order: in another order: what re-arming moves to the end of a list
- *	would else be found at its beginning
- * @delay: when each is due, in ns from when it is added
- * @later: the same for re-arming
- * @base: CLOCK_MONOTONIC before the first was added: none is due before its
- *	delay has passed since
- * @handles: the system's id, or the like, of each timer
- * @seen: the timers that have been collected
+ * @cancel_order: in another random order, so that cancels do not find their
+ *	timers at the head of a list
+ * @delay: delay of each, in ns from its add
+ * @later: delay of each when it is re-armed
+ * @base: CLOCK_MONOTONIC before the first add: no timer may expire before @base
+ *	plus its delay
+ * @handles: the system's id of each timer, or what it uses as one
+ * @seen: timers that have been collected
  * @collected: their number
  */
 struct bench {
@@ -64,22 +64,19 @@ struct bench {
 
 /**
  * struct system - something that keeps timeouts
- * @name: as reports call it
- * @missing: NULL, or the reason why it cannot hold @pending timers
- * @bound: the most operations of a kind that are worth waiting for; NULL or
- *	zero where all are done
- * @prepare: takes over what is to be done, where that needs memory that is no
- *	timer's; or NULL
- * @open: makes room, for what the program itself must hold as well: not counted
- * @add: starts all timers, with their delays
- * @rearm: gives the first @count in random order their new delay
- * @cancel: stops the first @count in random order
- * @collect: collects expirations without waiting, with bench_expired()
- * @close: ends all
- * @cleanup: undoes @prepare
- * @polls: @collect takes no system call where there is nothing, so a program would
- *	call it while it waits
- * @closes: whether what @close does is a cost of each timer's own, and counted
+ * @name: name in reports
+ * @missing: return NULL, or why @pending timers are not possible
+ * @bound: most operations of a kind worth waiting for; NULL or zero for all
+ * @prepare: allocate what is not a timer's memory; or NULL
+ * @open: allocate the program's own share; not counted
+ * @add: start all timers
+ * @rearm: move the first @count of @rearm_order
+ * @cancel: stop the first @count of @cancel_order
+ * @collect: take expirations without waiting, and pass each to bench_expired()
+ * @close: end all timers
+ * @cleanup: undo @prepare
+ * @polls: @collect is cheap if nothing has expired, so a program calls it while it waits
+ * @closes: closing costs time for each timer, and is counted
  */
 struct system {
 	const char *name;
@@ -107,11 +104,11 @@ extern const struct system system_htw_kernel, system_timer_list, system_hrtimer;
 __attribute__((format(printf, 1, 2), noreturn))
 void die(const char *format, ...);
 
-/* Allocates memory with all pages present, so that no page fault is counted later. */
+/* Allocate memory with all pages present, so that no page fault is counted later. */
 void *allocate(size_t count, size_t size);
 void release(void *p, size_t count, size_t size);
 
-/* Under icount, the number of instructions that the guest has executed. */
+/* Under icount: the number of instructions that the guest has executed. */
 static inline uint64_t instructions(void)
 {
 	uint32_t low, high;
@@ -120,12 +117,12 @@ static inline uint64_t instructions(void)
 	return (uint64_t)high << 32 | low;
 }
 
-/* The same numbers each time for the same @pending. */
+/* Equal for equal @pending. */
 void bench_init(struct bench *b, uint32_t pending);
 void bench_exit(struct bench *b);
 void bench_forget_seen(struct bench *b);
 
-/* The same numbers follow the same seed. */
+/* Equal seeds give equal sequences. */
 void random_seed(uint64_t number);
 uint64_t random_next(void);
 void fill_random(uint64_t *values, uint32_t count, uint64_t from, uint64_t range);
@@ -134,7 +131,7 @@ void shuffle(uint32_t *order, uint32_t count);
 void bench_wrong_expiry(const struct bench *b, uint64_t timer, uint64_t now)
 	__attribute__((noreturn));
 
-/* Timer number @timer has been delivered, and the clock shows @now. */
+/* Record that @timer was delivered and the clock shows @now. */
 static inline void bench_expired(struct bench *b, uint64_t timer, uint64_t now)
 {
 	if (unlikely(timer >= b->pending || b->seen[timer] || now < b->base + b->delay[timer]))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The random numbers of a round: the same for all systems. */
+/* The random delays and orders of a round, equal for all systems. */
 #include <string.h>
 #include "../common/random.h"
 #include "bench.h"
 
-/* Random deadlines half a minute out. */
+/* Random deadlines about half a minute ahead. */
 #define DELAY_MIN	(15 * SEC)
 #define DELAY_RANGE	(30 * SEC)
 
@@ -43,7 +43,7 @@ void shuffle(uint32_t *order, uint32_t count)
 void bench_wrong_expiry(const struct bench *b, uint64_t timer, uint64_t now)
 {
 	if (timer >= b->pending)
-		die("timer %llu expired, which there is none of", (unsigned long long)timer);
+		die("unknown timer %llu expired", (unsigned long long)timer);
 	if (b->seen[timer])
 		die("timer %llu expired twice", (unsigned long long)timer);
 	die("timer %llu expired %llu ns early", (unsigned long long)timer,
@@ -57,7 +57,7 @@ void bench_init(struct bench *b, uint32_t pending)
 	uint64_t *delay = allocate(pending, sizeof(*delay));
 	uint64_t *later = allocate(pending, sizeof(*later));
 
-	/* The same for each system, whatever was measured before. */
+	/* Independent of what was measured before. */
 	random_seed(pending);
 	shuffle(rearm_order, pending);
 	shuffle(cancel_order, pending);

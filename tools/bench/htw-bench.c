@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htw-bench - the cost of timeouts, in htw and in other systems
+ * htw-bench - the cost of timeouts, of htw and of other systems
  *
- * Runs in a VM whose time-stamp counter counts instructions; tools/bench/run
- * boots it. Exit status: 0; 1 if a system gave a wrong result, or none; 2 for
- * wrong usage.
+ * Runs in a VM whose time-stamp counter counts instructions, booted by
+ * tools/bench/run. Exit status: 0; 1 if a system gave a wrong result or no
+ * result; 2 for wrong usage.
  */
 #include <getopt.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "report.h"
 #include "workloads.h"
 
-/* When the kernel's start-up work is over. */
+/* By then the kernel has finished its boot work. */
 #define BOOTED		(5 * SEC)
 
 static const struct system * const systems[] = {
@@ -29,13 +29,22 @@ static const struct system * const systems[] = {
 static const char usage[] =
 "Usage: htw-bench [OPTION]...\n"
 "\n"
-"  --systems LIST   of them, with commas (default: all)\n"
+"Measure the cost of timers, in htw and in other systems, and print a line for each\n"
+"figure. Run it in a VM that counts instructions, e.g.:\n"
+"\n"
+"  tools/vm/run --icount --mem 3G -- htw-bench --systems htw-vector,libev --ops add,rearm\n"
+"  tools/vm/run --icount --mem 3G -- htw-bench --workload burst\n"
+"\n"
+"  --systems LIST   systems to measure, separated by commas (default: all)\n"
 "  --ops LIST       add, rearm, cancel, expire, memory, close, syscall (default: all)\n"
-"  --pending LIST   how many timers (default: 1000,100000,1000000)\n"
-"  --workload NAME  one of those that --list prints; may be repeated. Without\n"
-"                   --systems and --ops, workloads alone are run\n"
-"  --json           a JSON object for each figure\n"
-"  --list           the names of the systems and workloads\n";
+"  --pending LIST   numbers of pending timers (default: 1000,100000,1000000)\n"
+"  --workload NAME  run a workload; may be repeated. Without --systems and --ops,\n"
+"                   only workloads are run\n"
+"  --json           print each figure as a JSON object\n"
+"  --list           list the systems and workloads\n"
+"  --help           print this help\n"
+"\n"
+"Exit status: 0; 1 if a system gave a wrong result or no result; 2 for wrong usage.\n";
 
 void die(const char *format, ...)
 {
@@ -58,7 +67,7 @@ static void wrong(const char *what, const char *word)
 	exit(2);
 }
 
-/* Calls @each for each word of a list with commas. */
+/* Call @each for each word of a comma-separated list. */
 static void each_word(char *list, void (*each)(const char *word))
 {
 	char *word, *save;
@@ -95,7 +104,7 @@ static void choose_system(const char *word)
 		if (!strcmp(systems[i]->name, word))
 			break;
 	if (i == ARRAY_SIZE(systems) || chosen_count == ARRAY_SIZE(chosen))
-		wrong("no such system, or too many:", word);
+		wrong("unknown system, or too many:", word);
 	chosen[chosen_count++] = systems[i];
 }
 
@@ -115,7 +124,7 @@ static void choose_op(const char *word)
 		if (!strcmp(op_names[op], word))
 			break;
 	if (op == OPS)
-		wrong("no such operation:", word);
+		wrong("unknown operation", word);
 	ops |= 1U << op;
 }
 
@@ -125,7 +134,7 @@ static void choose_pending(const char *word)
 	unsigned long n = strtoul(word, &end, 10);
 
 	if (*end || !n || n > 1U << 24 || pending_count == ARRAY_SIZE(pendings))
-		wrong("not a number of timers, or too many of them:", word);
+		wrong("not a number of timers, or too many numbers:", word);
 	pendings[pending_count++] = n;
 }
 
@@ -134,7 +143,7 @@ static void choose_workload(const char *word)
 	const struct workload *w = workload_find(word);
 
 	if (!w || workload_count == ARRAY_SIZE(workloads))
-		wrong("no such workload, or too many:", word);
+		wrong("unknown workload, or too many:", word);
 	workloads[workload_count++] = w;
 }
 
@@ -198,7 +207,7 @@ int main(int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		wrong("what is", argv[optind]);
+		wrong("unexpected argument", argv[optind]);
 	if (!workload_count || chosen_count || ops)
 		choose_defaults();
 	report_init(json);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Opening /dev/htw, and its calls for many timers; see htw.h. */
+/* Open /dev/htw, and operations on many timers; see htw.h. */
 #include <stdio.h>
 #include <sys/epoll.h>
 #include "bench.h"
 #include "htw.h"
 
-/* Returns -1 where it cannot be opened. */
+/* Return -1 if the device cannot be opened. */
 static int open_device(struct htw_info *info)
 {
 	int fd = htw_open(O_NONBLOCK), ret;
@@ -54,7 +54,7 @@ int htw_open_device(uint64_t features, uint32_t pending)
 	if (fd < 0)
 		die("cannot open /dev/htw: %s", strerror(errno));
 	if ((info.features & features) != features || info.limit < pending)
-		die("this htw lacks a feature, or has a limit of %llu", info.limit);
+		die("this htw lacks a feature, or its limit is %llu", info.limit);
 	return fd;
 }
 
@@ -86,7 +86,7 @@ static void run_vector(int fd, struct htw_vector *v)
 	int ret = htw_call(fd, HTW_VECTOR, v);
 
 	if (unlikely(ret || v->done != v->count || v->failed))
-		die("HTW_VECTOR: of %u %u done, %u failed: %s", v->count, v->done, v->failed,
+		die("HTW_VECTOR: %u of %u done, %u failed: %s", v->done, v->count, v->failed,
 		    strerror(-ret));
 }
 
@@ -171,7 +171,7 @@ void htw_batch_add(int fd, const struct bench *b)
 		run_batch(fd, ops, n);
 		for (i = 0; i < n; i++) {
 			if (unlikely(ops[i].result || !ops[i].add.id))
-				die("adding timer %u: %s", first + i, strerror(-ops[i].result));
+				die("HTW_BATCH: adding timer %u: %s", first + i, strerror(-ops[i].result));
 			b->handles[first + i] = ops[i].add.id;
 		}
 	}
@@ -196,7 +196,7 @@ void htw_batch_rearm(int fd, const struct bench *b, uint32_t count)
 		run_batch(fd, ops, n);
 		for (i = 0; i < n; i++)
 			if (unlikely(ops[i].result))
-				die("re-arming number %u: %s", first + i, strerror(-ops[i].result));
+				die("HTW_BATCH: re-arming number %u: %s", first + i, strerror(-ops[i].result));
 	}
 }
 
@@ -216,7 +216,7 @@ void htw_batch_cancel(int fd, const struct bench *b, uint32_t count)
 		for (i = 0; i < n; i++)
 			if (unlikely(ops[i].result ||
 				     ops[i].cancel.cookie != b->cancel_order[first + i]))
-				die("cancelling number %u: %s", first + i,
+				die("HTW_BATCH: cancelling number %u: %s", first + i,
 				    strerror(-ops[i].result));
 	}
 }

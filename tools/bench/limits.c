@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Raises limits of the kernel; see limits.h. */
+/* Raise limits of the kernel; see limits.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

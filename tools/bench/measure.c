@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Measures each operation of a system, at one number of pending timers
+ * Measure each operation of a system with one number of pending timers
  *
- * A round starts all timers, re-arms all in random order, and cancels all in
- * another order. Small numbers of timers take several rounds. Expiring has rounds
- * of its own. Each round opens the system anew, so "add" includes growing.
+ * A round starts all timers, re-arms all in random order and cancels all in
+ * another order. Few timers take several rounds. Expiring has rounds of its
+ * own. Each round opens the system again, so "add" includes its growth.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,26 +17,26 @@
 #include "report.h"
 #include "spin.h"
 
-/* Between two deadlines: a thousand are due in each millisecond. */
+/* Distance of deadlines: a thousand in each millisecond. */
 #define EXPIRE_EACH	USEC
-/* How often events are collected where that takes no system call. */
+/* Interval of collecting events where that takes no system call. */
 #define POLL		(200 * USEC)
-/* From the end of adding to the first deadline. */
+/* From the last add to the first deadline. */
 #define EXPIRE_AFTER	(300 * MSEC)
 
-/* Both levels of a wheel of 256 and 64 slots of 1 ms turn once in it. */
+/* Two levels of 256 and 64 buckets of 1 ms turn once in this time. */
 #define PERIOD		(256 * 64 * MSEC)
-/* A multiple of the finest level's turn, of about a second. */
+/* About a second, and a multiple of level 0's turn. */
 #define PHASE		(4 * 256 * MSEC)
 
 /* An event that is later than this is lost. */
 #define LOST		(60 * SEC)
 
-/* With fewer operations than this, rounds are repeated. */
+/* Repeat rounds until there are as many operations. */
 #define ENOUGH		100000U
 #define EXPIRE_ENOUGH	12000U
 
-/* The memory of fewer timers is less than the kernel's reserves vary by. */
+/* With fewer timers, the kernel's reserves vary by more than the timers' memory. */
 #define MEMORY_MIN	100000U
 
 const char * const op_names[OPS] = {
@@ -54,10 +54,10 @@ struct total {
 };
 
 /*
- * Sleeps until deferred work is done, above all memory that waits for an RCU
- * grace period; then until a wheel of powers of two has the same position as
- * before the last round, because how far timers are moved down depends on it.
- * Under icount, sleeping takes no time.
+ * Sleep until deferred work is done, above all freeing after an RCU grace
+ * period; then until wheels of powers of two are at the position of the last
+ * round, because the moves between levels depend on it. Under icount, sleeping
+ * takes no time.
  */
 void settle(void)
 {
@@ -118,21 +118,21 @@ static void run_round(const struct system *s, struct bench *b, struct total *tot
 		s->cleanup(b);
 }
 
-/* Spins while timers expire; returns the number of chunks that it spun. */
+/* Spin while timers expire; return the number of spin units. */
 static uint64_t pass_time(const struct system *s, struct bench *b, uint64_t until)
 {
-	uint64_t chunks = 0, now;
+	uint64_t units = 0, now;
 
 	if (!s->polls)
 		return spin_until(until);
 	while ((now = now_ns()) < until) {
-		chunks += spin_until(now + POLL < until ? now + POLL : until);
+		units += spin_until(now + POLL < until ? now + POLL : until);
 		s->collect(b);
 	}
-	return chunks;
+	return units;
 }
 
-static void collect_all(const struct system *s, struct bench *b, uint64_t *chunks)
+static void collect_all(const struct system *s, struct bench *b, uint64_t *units)
 {
 	uint64_t deadline = now_ns() + LOST, before;
 
@@ -141,8 +141,8 @@ static void collect_all(const struct system *s, struct bench *b, uint64_t *chunk
 		s->collect(b);
 		if (b->collected != before)
 			continue;
-		/* Give the kernel time; our own spinning is not counted. */
-		*chunks += spin_until(spin_between_ticks(now_ns() + MSEC));
+		/* Give the kernel time; the spinning is subtracted. */
+		*units += spin_until(spin_between_ticks(now_ns() + MSEC));
 		if (now_ns() > deadline)
 			die("%s: lost %llu of %u timers", s->name,
 			    (unsigned long long)(b->pending - b->collected), b->pending);
@@ -150,17 +150,17 @@ static void collect_all(const struct system *s, struct bench *b, uint64_t *chunk
 }
 
 /*
- * All timers expire within a short time, during which the guest spins, and are
- * then collected. The figure is what the guest executed from the first deadline
- * on, less the spinning.
+ * All timers expire within a short time, while the guest spins, and are then
+ * collected. The result is what the guest executed from the first deadline on,
+ * less the spinning.
  */
 static void run_expire(const struct system *s, struct bench *b, uint64_t add_cost,
 		       struct total *total)
 {
 	const uint64_t after = EXPIRE_AFTER + add_cost, range = b->pending * EXPIRE_EACH;
 	struct total unused = { };
-	uint64_t begin, over, chunks, calibrated;
-	double chunk;
+	uint64_t begin, over, units, calibrated;
+	double unit_cost;
 
 	fill_random(b->delay, b->pending, after, range);
 	bench_forget_seen(b);
@@ -168,18 +168,18 @@ static void run_expire(const struct system *s, struct bench *b, uint64_t add_cos
 		s->prepare(b);
 	settle();
 	calibrated = now_ns();
-	chunk = spin_calibrate(after);
-	/* Work that the kernel does once a second is then in both. */
+	unit_cost = spin_calibrate(after);
+	/* Both phases then contain the kernel's work of once a second. */
 	sleep_until(calibrated + (now_ns() - calibrated + PHASE - 1) / PHASE * PHASE);
 	s->open(b);
 	run_add(s, b, &unused);
 	spin_until(spin_between_ticks(now_ns()));
 	begin = instructions();
-	chunks = spin_until(b->base + after);
+	units = spin_until(b->base + after);
 	over = b->base + after + range + add_cost + 2 * MSEC;
-	chunks += pass_time(s, b, spin_between_ticks(over));
-	collect_all(s, b, &chunks);
-	total->instructions += instructions() - begin - (uint64_t)(chunks * chunk);
+	units += pass_time(s, b, spin_between_ticks(over));
+	collect_all(s, b, &units);
+	total->instructions += instructions() - begin - (uint64_t)(units * unit_cost);
 	total->count += b->pending;
 	s->close(b);
 	if (s->cleanup)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The program's memory, and what the machine has free; see memory.h. */
+/* The program's memory and the machine's free memory; see memory.h. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 #include "bench.h"
 #include "memory.h"
 
-/* Mapped, not from the heap: freeing it gives it back to the machine. */
+/* Mapped, not from the heap, so that freeing it returns it to the machine. */
 void *allocate(size_t count, size_t size)
 {
 	void *p = mmap(NULL, count * size, PROT_READ | PROT_WRITE,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The program's memory, and what the machine has free. */
+/* The program's memory and the machine's free memory. */
 #ifndef MEMORY_H
 #define MEMORY_H
 
 #include <stdint.h>
 
 /*
- * Free memory of the whole machine in bytes, so that a difference includes page
- * tables, slabs, files and processes. It counts the pages in per-CPU lists, which
- * MemFree leaves out.
+ * Free memory of the whole machine in bytes. Differences contain page tables,
+ * slabs, files and processes. Includes the per-CPU page lists, which MemFree
+ * does not.
  */
 uint64_t memory_free(void);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What htw-bench prints; see report.h. */
+/* Output of htw-bench; see report.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/utsname.h>

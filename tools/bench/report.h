@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What htw-bench prints: a line for each figure, for people or as JSON. */
+/* Output of htw-bench: one line for each figure, as text or JSON. */
 #ifndef REPORT_H
 #define REPORT_H
 
@@ -8,9 +8,9 @@
 
 void report_init(bool json);
 void report(const char *system, const char *op, uint32_t pending, double value, const char *unit);
-/* A figure that cannot be measured, and the reason. */
+/* A figure that cannot be measured, and why. */
 void report_missing(const char *system, const char *op, uint32_t pending, const char *why);
-/* Progress, for people; no part of the report. */
+/* Progress messages; not part of the report. */
 __attribute__((format(printf, 1, 2)))
 void progress(const char *format, ...);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Passing time without idling; see spin.h. */
+/* Pass time without idling; see spin.h. */
 #include "bench.h"
 #include "spin.h"
 
-/* Two instructions each, so a chunk is 20 us, much shorter than a tick. */
+/* Two instructions each, so a unit is 20 us, much less than a kernel tick. */
 #define ITERATIONS	10000ULL
 
-/* HZ is 250 in Debian's kernels. */
+/* Debian's kernels have HZ=250. */
 #define TICK		(4 * MSEC)
 
 static void spin_chunk(void)
@@ -19,13 +19,13 @@ static void spin_chunk(void)
 
 uint64_t spin_until(uint64_t until)
 {
-	uint64_t chunks = 0;
+	uint64_t units = 0;
 
 	while (now_ns() < until) {
 		spin_chunk();
-		chunks++;
+		units++;
 	}
-	return chunks;
+	return units;
 }
 
 uint64_t spin_between_ticks(uint64_t ns)
@@ -35,10 +35,10 @@ uint64_t spin_between_ticks(uint64_t ns)
 
 double spin_calibrate(uint64_t ns)
 {
-	uint64_t begin, chunks, from = spin_between_ticks(now_ns());
+	uint64_t begin, units, from = spin_between_ticks(now_ns());
 
 	spin_until(from);
 	begin = instructions();
-	chunks = spin_until(spin_between_ticks(from + ns));
-	return (double)(instructions() - begin) / chunks;
+	units = spin_until(spin_between_ticks(from + ns));
+	return (double)(instructions() - begin) / units;
 }

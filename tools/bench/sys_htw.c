@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htw by its calls: one ioctl and one read() for each timer (htw), HTW_VECTOR
- * (htw-vector) and HTW_BATCH (htw-batch)
+ * htw through its calls: one ioctl and one read() for each timer (htw),
+ * HTW_VECTOR (htw-vector), HTW_BATCH (htw-batch)
  */
 #include <sys/epoll.h>
 #include "bench.h"
@@ -27,7 +27,7 @@ static void close_device(struct bench *b)
 	close(fd);
 }
 
-/* The mean of 200,000 system calls is as good as that of millions. */
+/* 200,000 system calls give as good a mean as millions. */
 static uint32_t bound_one(enum op_code op, uint32_t pending)
 {
 	(void)op;
@@ -84,7 +84,7 @@ static void cancel_one(struct bench *b, uint32_t count)
 	}
 }
 
-/* Reads up to @most events at a time until there are no more. */
+/* Read up to @most events at a time until none are left. */
 static void collect(struct bench *b, uint32_t most)
 {
 	struct htw_event events[BATCH];
@@ -103,7 +103,7 @@ static void collect(struct bench *b, uint32_t most)
 		now = now_ns();
 		for (i = 0; i < n; i++)
 			htw_take(b, &events[i], now, false);
-		/* A short read was the last: epoll is level-triggered. */
+		/* A short read was the last one: epoll is level-triggered. */
 		if (n < (int)most)
 			return;
 	}

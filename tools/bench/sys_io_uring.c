@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * io_uring timeouts, 256 in a submission
+ * io_uring timeouts, 256 in each submission
  *
- * io_uring finds a timeout by walking the list of all of them, so re-arming and
- * cancelling are measured on a few only.
+ * io_uring finds a timeout by walking the list of all timeouts, so only some
+ * are re-armed and cancelled.
  */
 #include <liburing.h>
 #include <errno.h>
 #include <string.h>
 #include "bench.h"
 
-/* How many list elements to walk in all, and the fewest operations. */
+/* List entries to walk in all, and the fewest operations. */
 #define WALKS		50000000U
 #define FEWEST		16U
 
-/* The largest there is: a completion that does not fit costs an allocation. */
+/* The maximum: a completion that does not fit costs an allocation. */
 #define CQ_ENTRIES	65536U
 
-/* Completions of requests to move or remove a timeout, not of the timeout. */
+/* Marks completions of updates and removals. */
 #define REQUEST		(1ULL << 63)
 
 static struct io_uring ring;
@@ -43,7 +43,7 @@ static const char *io_uring_missing(uint32_t pending)
 
 static void ring_open(struct bench *b)
 {
-	/* As its authors recommend for a ring of one thread. */
+	/* The flags that io_uring's authors recommend for a single-threaded ring. */
 	struct io_uring_params params = {
 		.flags = IORING_SETUP_CQSIZE | IORING_SETUP_SINGLE_ISSUER |
 			 IORING_SETUP_DEFER_TASKRUN,
@@ -98,13 +98,13 @@ static void ring_add(struct bench *b)
 			io_uring_sqe_set_data64(sqe, first + i);
 		}
 		submit(n);
-		/* A timeout that is not accepted completes at once. */
+		/* A timeout that is refused completes at once. */
 		if (unlikely(io_uring_cq_ready(&ring)))
 			die("io_uring: a timeout was refused");
 	}
 }
 
-/* Of @requests that found their timeouts, and of @cancelled timeouts. */
+/* Check @requests updates or removals, and @cancelled completions of timeouts. */
 static void take_results(uint32_t requests, uint32_t cancelled)
 {
 	struct io_uring_cqe *cqe;

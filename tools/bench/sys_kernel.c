@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Timers in the kernel, through a module (kernel/): htw's callouts, timer_list,
- * hrtimer. The loops are the module's, and check results as the ones here do.
+ * Timers in the kernel, driven by a module (kernel/): htw's callouts,
+ * timer_list, hrtimer
+ *
+ * The loops are in the module and check results as those in this program do.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,16 +24,16 @@ static int fd;
 static void unload(void)
 {
 	if (syscall(SYS_delete_module, "htw_bench", 0))
-		fprintf(stderr, "htw-bench: cannot unload its module: %s\n", strerror(errno));
+		fprintf(stderr, "htw-bench: cannot unload the benchmark module: %s\n", strerror(errno));
 }
 
-/* Unloaded at exit, as htw cannot be unloaded while this uses it. */
+/* Unloaded at exit: htw cannot be unloaded while this module uses it. */
 static const char *load(void)
 {
 	int module = open(MODULE, O_RDONLY | O_CLOEXEC);
 
 	if (module < 0)
-		return "there is no " MODULE;
+		return "no " MODULE;
 	if (syscall(SYS_finit_module, module, "", 0))
 		die("loading %s: %s", MODULE, strerror(errno));
 	close(module);
@@ -51,7 +53,7 @@ static long call(unsigned long cmd, unsigned long arg, const char *doing)
 
 	if (unlikely(ret < 0))
 		die("in the kernel: %s: %s", doing, errno == EBADMSG ?
-		    "a timer was not in the state it had to be in" : strerror(errno));
+		    "a timer was in a wrong state" : strerror(errno));
 	return ret;
 }
 
@@ -107,7 +109,7 @@ static void kernel_cancel(struct bench *b, uint32_t count)
 	call(HTW_BENCH_CANCEL, count, "cancelling");
 }
 
-/* Their functions have been called and checked: nothing to collect. */
+/* The timers' functions have counted and checked the expirations. */
 static void kernel_collect(struct bench *b)
 {
 	b->collected = call(HTW_BENCH_COLLECT, 0, "expiring");

@@ -6,7 +6,10 @@
 static struct ev_loop *loop;
 static ev_timer *timers;
 static struct bench *current;
-/* Read when the first timer of a turn expires: the loop's own time is no later. */
+/*
+ * Time of the first expiration in a turn of the loop; not earlier than the
+ * loop's time.
+ */
 static uint64_t collected_at;
 
 static void expired(struct ev_loop *l, ev_timer *w, int revents)
@@ -23,7 +26,7 @@ static void libev_open(struct bench *b)
 {
 	loop = ev_loop_new(EVBACKEND_EPOLL);
 	if (!loop)
-		die("libev: cannot make a loop");
+		die("libev: cannot create a loop");
 	timers = allocate(b->pending, sizeof(*timers));
 	current = b;
 }
@@ -42,7 +45,10 @@ static void libev_add(struct bench *b)
 	}
 }
 
-/* As libev's manual has it for idle timeouts: the repeat value, and again. */
+/*
+ * As libev's manual recommends for idle timeouts: the repeat value and
+ * ev_timer_again().
+ */
 static void libev_rearm(struct bench *b, uint32_t count)
 {
 	uint32_t k;

@@ -7,7 +7,10 @@
 static struct event_base *base;
 static struct event *timers;
 static struct bench *current;
-/* Read when the first timer of a turn expires: the loop's own time is no later. */
+/*
+ * Time of the first expiration in a turn of the loop; not earlier than the
+ * loop's time.
+ */
 static uint64_t collected_at;
 
 static void expired(evutil_socket_t fd, short what, void *arg)
@@ -24,7 +27,7 @@ static void libevent_open(struct bench *b)
 {
 	base = event_base_new();
 	if (!base)
-		die("libevent: cannot make a base");
+		die("libevent: cannot create a base");
 	timers = allocate(b->pending, sizeof(*timers));
 	current = b;
 }
@@ -94,7 +97,7 @@ static void libevent_close(struct bench *b)
 {
 	uint32_t i;
 
-	/* The base does not own events, and warns of those that are left. */
+	/* The base does not own its events, and warns of those that are left. */
 	for (i = 0; i < b->pending; i++)
 		event_del(&timers[i]);
 	event_base_free(base);

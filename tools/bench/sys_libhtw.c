@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * libhtw with its timers in the process (libhtw): ids, cookies and events are as
- * with the device, and many timers go with one call
+ * libhtw with timers in the process (libhtw)
+ *
+ * Ids, cookies and events are as with the device; each call takes many timers.
  */
 #include "../../lib/libhtw.h"
 #include <poll.h>
@@ -21,7 +22,7 @@ static uint32_t some(uint32_t done, uint32_t count)
 	return count - done < BATCH ? count - done : BATCH;
 }
 
-/* Room for the timers is made ahead, as it is for those of the other libraries. */
+/* Allocate memory for all timers beforehand, as the other libraries' systems do. */
 static void libhtw_open(struct bench *b)
 {
 	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = b->pending };

@@ -6,7 +6,10 @@
 static uv_loop_t loop;
 static uv_timer_t *timers;
 static struct bench *current;
-/* Read when the first timer of a turn expires: the loop's own time is no later. */
+/*
+ * Time of the first expiration in a turn of the loop; not earlier than the
+ * loop's time.
+ */
 static uint64_t collected_at;
 
 static void expired(uv_timer_t *timer)
@@ -24,12 +27,12 @@ static void check(int ret, const char *doing)
 
 static void libuv_open(struct bench *b)
 {
-	check(uv_loop_init(&loop), "cannot make a loop");
+	check(uv_loop_init(&loop), "cannot create a loop");
 	timers = allocate(b->pending, sizeof(*timers));
 	current = b;
 }
 
-/* Round up and add one: libuv rounds its own time down, so it may be early by 1 ms. */
+/* Round up and add 1 ms: libuv rounds its own time down, and may be early by that. */
 static uint64_t milliseconds(uint64_t ns)
 {
 	return (ns + MSEC - 1) / MSEC + 1;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htw with the mapped ring of expirations (htw-ring), and with the mapped table of
- * deadlines, too (htw-table)
+ * htw with the mapped ring (htw-ring), and with the mapped deadline table
+ * (htw-table)
  *
- * Adding and cancelling are HTW_VECTOR, as for htw-vector. With the table, moving a
- * deadline later is a store, and an id lives until it is cancelled.
+ * Adds and cancels go through HTW_VECTOR, as with htw-vector. With the table,
+ * moving a deadline later is a store, and an id stays valid until it is
+ * cancelled.
  */
 #include "bench.h"
 #include "htw.h"
@@ -76,7 +77,7 @@ static void ring_open(struct bench *b)
 static void table_open(struct bench *b)
 {
 	ring_open(b);
-	/* One word for each slot; a slot in 64 is a page's header, and has no id. */
+	/* One entry for each slot; one slot in 64 is a page's header. */
 	mapped.table_size = pages((b->pending + b->pending / 32 + 4096) * sizeof(*mapped.table));
 	mapped.table = map(mapped.table_size, HTW_OFF_TABLE, "table");
 }
@@ -111,8 +112,8 @@ static void ring_cancel(struct bench *b, uint32_t count)
 }
 
 /*
- * One store each: the new deadline, later than the old. The clock is read once
- * for a batch of events, as an event loop does.
+ * Store each new deadline, later than the old one. As in an event loop, read
+ * the clock once for a batch of events.
  */
 static void table_rearm(struct bench *b, uint32_t count)
 {
@@ -129,7 +130,7 @@ static void table_rearm(struct bench *b, uint32_t count)
 	}
 }
 
-/* Consume the ring; no system call unless it has overflowed. */
+/* Empty the ring; no system call unless it has overflowed. */
 static void take_ring(struct bench *b, bool kept)
 {
 	struct htw_ring *ring = mapped.ring;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * POSIX timers: a signal for each expiration, read from a signalfd many at a time
+ * POSIX timers: a signal for each expiration, read from a signalfd many at a
+ * time
  *
  * The kernel finds a timer in a hash of 512 chains: each operation walks half a
  * chain, and creating a timer walks a whole one.
@@ -15,7 +16,7 @@
 #include "bench.h"
 #include "limits.h"
 
-/* At a million, creating alone takes many minutes. */
+/* Creating a million takes many minutes. */
 #define MOST		100000U
 
 #define SIGNAL		SIGRTMIN
@@ -25,7 +26,7 @@ static int sigfd;
 static const char *posix_missing(uint32_t pending)
 {
 	if (pending > MOST)
-		return "each call walks a chain of a 512th of all timers, for minutes at a million";
+		return "each call walks a chain of 1/512 of all timers: minutes at a million";
 	return raise_rlimit(RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING", pending + BATCH);
 }
 
@@ -116,7 +117,7 @@ static void posix_close(struct bench *b)
 {
 	uint32_t i;
 
-	/* Newest first: it is the first of its chain, so no chain is walked. */
+	/* Newest first: each is the first of its chain, so no chain is walked. */
 	for (i = b->pending; i--;)
 		if (unlikely(timer_delete((timer_t)b->handles[i])))
 			die("timer_delete: %s", strerror(errno));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A timerfd for each timer, in an epoll set. Adding is create, epoll_ctl, settime. */
+/*
+ * A timerfd for each timer, in an epoll set. An add is create, epoll_ctl and
+ * settime.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -9,10 +12,10 @@
 #include "bench.h"
 #include "limits.h"
 
-/* Other files of the program. */
+/* The program's other files. */
 #define OTHERS		64
 
-/* Kernel memory of one, roughly, in bytes. */
+/* Kernel memory of each, about, in bytes. */
 #define EACH		950ULL
 
 static int epfd;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The wheel by itself (wheel): htw_wheel.c as part of the program, which has the
- * nodes, reads the clock once for some of them, and looks when it likes to
+ * The wheel by itself (wheel): htw_wheel.c compiled into the program, which
+ * owns the nodes and reads the clock once for a batch of events
  */
 #include "../../htw_wheel.h"
 #include <time.h>
@@ -75,7 +75,7 @@ static void wheel_cancel(struct bench *b, uint32_t count)
 	struct htw_node *const all = nodes;
 	uint32_t k;
 
-	/* htw_wheel_stop(), of all of them. */
+	/* Stop each timer with htw_wheel_stop(). */
 	for (k = 0; k < count; k++)
 		htw_wheel_unlink(&wheel, &all[order[k]]);
 	wheel.pending -= count;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* How long htw's hrtimer callbacks run; see trace.h. */
+/* Duration of htw's hrtimer callbacks; see trace.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #define TRACING		"/sys/kernel/tracing/"
 
-/* Tracing adds some hundred instructions to a callback. */
+/* Tracing adds several hundred instructions to a callback. */
 static void put(const char *file, const char *text)
 {
 	char path[128];
@@ -25,7 +25,7 @@ void trace_start(void)
 	put("tracing_on", "0");
 	put("trace", "");
 	put("buffer_size_kb", "8192");
-	/* Under icount: instructions. */
+	/* Under icount this clock counts instructions. */
 	put("trace_clock", "x86-tsc");
 	put("events/timer/hrtimer_expire_entry/enable", "1");
 	put("events/timer/hrtimer_expire_exit/enable", "1");
@@ -33,6 +33,7 @@ void trace_start(void)
 }
 
 /*
+ * Lines of the trace:
  *   <task>-<pid> [cpu] flags <time>: hrtimer_expire_entry: hrtimer=<p> function=htw_... now=..
  *   <task>-<pid> [cpu] flags <time>: hrtimer_expire_exit: hrtimer=<p>
  */

@@ -12,7 +12,7 @@
 #define BUFFS		100000U
 #define INTERVAL	(3 * SEC)
 #define PERIODS		2U
-/* How often the program collects events. */
+/* Interval of collecting events. */
 #define LOOK		MSEC
 
 static uint64_t start;
@@ -20,24 +20,24 @@ static uint64_t phase[BUFFS];
 static uint8_t fired[BUFFS];
 static uint64_t firings;
 
-/* The k-th firing of a timer is due at its phase and k intervals. */
+/* Firing k of a timer is due k intervals after its phase. */
 static void buff_fired(uint64_t buff, uint64_t now)
 {
 	if (unlikely(buff >= BUFFS || now < start + phase[buff] + fired[buff] * INTERVAL))
-		die("buffs: timer %llu fired early, or is none", (unsigned long long)buff);
+		die("buffs: timer %llu fired early, or is unknown", (unsigned long long)buff);
 	fired[buff]++;
 	firings++;
 }
 
-/* Collects for some periods; returns instructions for each firing, less the waiting. */
+/* Collect for some periods; return instructions for each firing, less the waiting. */
 static double look(void (*collect)(void))
 {
-	const double chunk = spin_calibrate(SEC);
+	const double unit_cost = spin_calibrate(SEC);
 	const uint64_t until = start + INTERVAL + PERIODS * INTERVAL;
-	uint64_t begin, before, chunks = 0, next;
+	uint64_t begin, before, units = 0, next;
 	unsigned int i;
 
-	/* Start counting when all have fired once. */
+	/* Start counting after all timers have fired once. */
 	for (next = start + INTERVAL; now_ns() < next;) {
 		spin_until(now_ns() + LOOK);
 		collect();
@@ -45,10 +45,10 @@ static double look(void (*collect)(void))
 	before = firings;
 	begin = instructions();
 	for (; next < until; next += LOOK) {
-		chunks += spin_until(next);
+		units += spin_until(next);
 		collect();
 	}
-	begin = instructions() - begin - (uint64_t)(chunks * chunk);
+	begin = instructions() - begin - (uint64_t)(units * unit_cost);
 	for (i = 0; i < BUFFS; i++)
 		if (fired[i] < PERIODS)
 			die("buffs: timer %u fired %u times", i, fired[i]);
@@ -81,7 +81,7 @@ static void htw_look(void)
 		now = now_ns();
 		for (i = 0; i < n; i++) {
 			if (unlikely(events[i].missed || events[i].fired < events[i].deadline))
-				die("buffs: missed %llu, or early", events[i].missed);
+				die("buffs: %llu firings missed, or an early one", events[i].missed);
 			buff_fired(events[i].cookie, now);
 		}
 	} while (n == (int)BATCH);
@@ -133,7 +133,7 @@ static void libev_buffs(void)
 	buffs_init();
 	loop = ev_loop_new(EVBACKEND_EPOLL);
 	if (!loop)
-		die("buffs: libev cannot make a loop");
+		die("buffs: libev cannot create a loop");
 	start = now_ns();
 	ev_now_update(loop);
 	for (i = 0; i < BUFFS; i++) {

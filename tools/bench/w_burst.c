@@ -3,8 +3,8 @@
  * A million timers due on one tick
  *
  * A task spins meanwhile and records the longest time that it was kept from the
- * CPU; then it collects the events. The durations of the callbacks come from the
- * kernel's trace, in a second round, because tracing takes time.
+ * CPU; then it collects the events. A second round traces the durations of the
+ * callbacks; tracing would lengthen the stalls.
  */
 #include "bench.h"
 #include "htw.h"
@@ -15,7 +15,7 @@
 #include "workloads.h"
 
 #define BURST		1000000U
-/* From the beginning of adding to the deadline; from there to being lost. */
+/* From the first add to the deadline; from the deadline until timers count as lost. */
 #define AFTER		(2 * SEC)
 #define LOST		(60 * SEC)
 
@@ -29,7 +29,7 @@ static uint64_t expired_of(int fd)
 	return info.expired;
 }
 
-/* Spins until all have expired; returns the longest gap between two rdtsc. */
+/* Spin until all timers have expired; return the longest gap between two rdtsc. */
 static uint64_t watch(int fd)
 {
 	const uint64_t deadline = now_ns() + AFTER + LOST;
@@ -56,16 +56,16 @@ static void add_burst(struct bench *b, int fd)
 	uint64_t due = now_ns() + AFTER;
 	uint32_t i;
 
-	/* Round down to 10 ms, so that all are due on the same tick. */
+	/* Round down to 10 ms, so that all timers are due on one tick. */
 	due -= due % (10 * MSEC);
 	for (i = 0; i < b->pending; i++)
 		deadlines[i] = due;
 	htw_vector_start(fd, (struct htw_vector){ .flags = HTW_F_ABS }, deadlines, b->pending,
 			 b->handles);
 	if (now_ns() > due)
-		die("burst: adding took until after the deadline");
+		die("burst: adding took longer than the time to the deadline");
 	release(deadlines, b->pending, sizeof(*deadlines));
-	/* For bench_expired(): none is due before. */
+	/* For bench_expired(): no timer is due earlier. */
 	b->base = due;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Containment: what users who want as much as they can get take from an ordinary
- * task, and by how much they make the timers of others late
+ * Containment: what an ordinary task loses to users who take as much as they
+ * can get, and how late the timers of others are
  *
- * The attacks and how they are measured: ../contain/contain.h.
+ * The loads and the measurement: ../contain/contain.h.
  */
 #include <stdio.h>
 #include <sys/sysinfo.h>
@@ -23,17 +23,17 @@ static void report_of(const struct attack *a, const char *what, double value, co
 	report(SYSTEM, op, users * a->contexts * a->timers, value, unit);
 }
 
-/* Of victims to whom something is promised, with a task that hogs the CPU and without. */
+/* The latest timer of all victims that are not exempt, with and without a busy task. */
 static uint64_t latest(const struct attack *a, const struct contain_result *r, bool read)
 {
 	uint64_t most = 0, late;
-	unsigned int phase, who;
+	unsigned int phase, victim;
 
 	for (phase = PHASE_BURST; phase < PHASES; phase++)
-		for (who = 0; who < VICTIM_CALLOUT; who++) {
-			if (a->exempt & 1 << who)
+		for (victim = 0; victim < VICTIM_CALLOUT; victim++) {
+			if (a->exempt & 1 << victim)
 				continue;
-			late = read ? r->late[phase][who].read : r->late[phase][who].fired;
+			late = read ? r->late[phase][victim].read : r->late[phase][victim].fired;
 			if (late > most)
 				most = late;
 		}
@@ -51,15 +51,15 @@ static uint64_t latest_callout(const struct contain_result *r)
 	return most;
 }
 
-/* What must never be: early, lost, told twice. */
+/* Early, lost and repeated expirations, all of which must be zero. */
 static uint64_t broken(const struct contain_result *r)
 {
 	uint64_t sum = r->early + (r->lost ? 1 : 0);
-	unsigned int phase, who;
+	unsigned int phase, victim;
 
 	for (phase = 0; phase < PHASES; phase++)
-		for (who = 0; who < VICTIMS; who++)
-			sum += r->late[phase][who].early + r->late[phase][who].wrong;
+		for (victim = 0; victim < VICTIMS; victim++)
+			sum += r->late[phase][victim].early + r->late[phase][victim].wrong;
 	return sum;
 }
 
@@ -90,7 +90,7 @@ static void meddle(enum meddling how)
 	struct meddling_result r;
 	char op[80];
 
-	progress("from another CPU: %s", meddling_names[how]);
+	progress("meddling from another CPU: %s", meddling_names[how]);
 	contain_meddling(how, &r);
 	snprintf(op, sizeof(op), "meddling-%s-alone-p99.9", meddling_names[how]);
 	report(SYSTEM, op, 0, r.alone, "ns");
@@ -100,7 +100,7 @@ static void meddle(enum meddling how)
 	report(SYSTEM, op, 0, r.operations, "1/s");
 	snprintf(op, sizeof(op), "meddling-%s-kicks", meddling_names[how]);
 	if (r.kicks < 0) {
-		report_missing(SYSTEM, op, 0, "debugfs does not tell of them");
+		report_missing(SYSTEM, op, 0, "debugfs does not show it");
 		return;
 	}
 	report(SYSTEM, op, 0, r.kicks, "1/s");
@@ -114,7 +114,7 @@ void workload_meddling(void)
 
 	for (how = 0; how < MEDDLINGS; how++) {
 		if (get_nprocs() < 2)
-			report_missing(SYSTEM, meddling_names[how], 0, "there is but one CPU");
+			report_missing(SYSTEM, meddling_names[how], 0, "there is only one CPU");
 		else
 			meddle(how);
 	}

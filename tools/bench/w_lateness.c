@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Lateness on an idle guest, whose clock stands still while nothing runs: from
- * the deadline to when htw noticed it, and to when the program had the event
+ * the deadline to the expiration, and to the event being read
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static void lateness_exit(struct lateness *l)
 static void note(struct lateness *l, uint64_t timer, uint64_t fired, uint64_t now)
 {
 	if (timer >= l->count || l->got == l->count || !l->due[timer])
-		die("lateness: timer %llu came twice, or is none", (unsigned long long)timer);
+		die("lateness: timer %llu expired twice, or is unknown", (unsigned long long)timer);
 	if (fired < l->due[timer] || now < l->due[timer])
 		l->early++;
 	if (l->fired)
@@ -122,7 +122,7 @@ static void read_all(struct lateness *l, int fd, int epfd)
 	}
 }
 
-/* With a @range of zero, all timers are in one bucket of the third level. */
+/* With @range zero all timers are in one bucket of level 2. */
 static void htw_lateness(uint32_t count, uint64_t range, const char *what)
 {
 	int fd = htw_open_device(HTW_FEATURE_ADD, count);

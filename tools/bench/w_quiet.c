@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Quiet: hrtimer callbacks in a minute in which nothing is due. */
+/* Quiet: hrtimer callbacks in a minute without expirations. */
 #include <stdio.h>
 #include <string.h>
 #include "bench.h"

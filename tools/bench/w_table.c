@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Connections whose timeout is put off by each of their events, and hardly ever
- * expires
+ * Connections whose timeout is moved by each event, and hardly ever expires
  *
  * The program is an event loop: it takes the events of a millisecond, 256 at a
- * time, reads the clock once for each 256, as loops do, and puts off the timeout
- * of each event's connection. In htw's table that is a store. libev's manual
- * advises to store the time of the last activity, and to look at it when the
- * timer expires ("Be smart about timeouts"): that is a store as well, and a
- * callback for each timeout. All that the guest executes for either is counted.
+ * time, reads the clock once for each 256, and moves the timeout of each
+ * event's connection. With htw's table that is a store. libev's manual
+ * recommends to store the time of the last activity and to look at it when the
+ * timer expires ("Be smart about timeouts"): also a store, and a callback for
+ * each timeout. All instructions of the guest are counted.
  */
 #include <ev.h>
 #include <stdio.h>
@@ -26,14 +25,14 @@
 #define LOOP		MSEC
 
 static struct bench b;
-static uint64_t *table;		/* htw's, by slot */
-static uint32_t *slots;		/* of each event's connection, in random order */
+static uint64_t *table;		/* htw's table, by slot */
+static uint32_t *slots;		/* slot of each event's connection, in random order */
 
 static void htw_touch(uint32_t first, uint32_t count)
 {
 	const uint64_t deadline = now_ns() + TIMEOUT;
 	const uint32_t *const order = slots + first;
-	uint64_t *const words = table;	/* no store may change where it is */
+	uint64_t *const words = table;	/* in a register: stores might change the global */
 	uint32_t i;
 
 	for (i = 0; i < count; i++)
@@ -44,7 +43,7 @@ static void htw_loop(void)
 {
 	system_htw_table.collect(&b);
 	if (b.collected)
-		die("table: a timeout came that had been moved");
+		die("table: a moved timeout expired");
 }
 
 static struct ev_loop *loop;
@@ -78,13 +77,13 @@ static void libev_loop(void)
 	ev_run(loop, EVRUN_NOWAIT);
 }
 
-/* Instructions for one re-arm, with so many of them within each timeout. */
-static double run(unsigned int rearms, double chunk,
+/* Instructions for each re-arm, with @rearms of them for each timeout. */
+static double run(unsigned int rearms, double unit_cost,
 		  void (*touch)(uint32_t first, uint32_t count), void (*turn)(void))
 {
 	const uint64_t turns = TIMEOUTS * TIMEOUT / LOOP;
 	const uint64_t events = (uint64_t)CONNECTIONS * rearms * TIMEOUTS;
-	uint64_t begin, chunks = 0, done = 0, start, t;
+	uint64_t begin, units = 0, done = 0, start, t;
 	uint32_t at = 0;
 
 	start = spin_between_ticks(now_ns());
@@ -93,7 +92,7 @@ static double run(unsigned int rearms, double chunk,
 	for (t = 0; t < turns; t++) {
 		const uint64_t until = events * (t + 1) / turns;
 
-		chunks += spin_until(start + t * LOOP);
+		units += spin_until(start + t * LOOP);
 		while (done < until) {
 			uint32_t n = until - done < BATCH ? until - done : BATCH;
 
@@ -105,7 +104,7 @@ static double run(unsigned int rearms, double chunk,
 		}
 		turn();
 	}
-	return (double)(instructions() - begin - (uint64_t)(chunks * chunk)) / events;
+	return (double)(instructions() - begin - (uint64_t)(units * unit_cost)) / events;
 }
 
 static void report_run(const char *system, unsigned int rearms, double value)
@@ -117,8 +116,8 @@ static void report_run(const char *system, unsigned int rearms, double value)
 }
 
 /*
- * The stores alone, with all pages present: a loop of stores, less the same loop
- * that only looks up where to store.
+ * The stores alone, with all pages present: a loop of stores, less the same
+ * loop without the store.
  */
 static void report_store(const char *system)
 {
@@ -145,14 +144,14 @@ static void report_store(const char *system)
 static void htw_table(unsigned int rearms)
 {
 	const struct system *s = &system_htw_table;
-	double chunk;
+	double unit_cost;
 	uint32_t i;
 
 	bench_init(&b, CONNECTIONS);
 	fill_random(b.delay, CONNECTIONS, TIMEOUT, 1);
 	slots = allocate(CONNECTIONS, sizeof(*slots));
 	settle();
-	chunk = spin_calibrate(TIMEOUT);
+	unit_cost = spin_calibrate(TIMEOUT);
 	s->open(&b);
 	b.base = now_ns();
 	s->add(&b);
@@ -160,7 +159,7 @@ static void htw_table(unsigned int rearms)
 	for (i = 0; i < CONNECTIONS; i++)
 		slots[i] = HTW_ID_SLOT(b.handles[b.rearm_order[i]]);
 	report_store(s->name);
-	report_run(s->name, rearms, run(rearms, chunk, htw_touch, htw_loop));
+	report_run(s->name, rearms, run(rearms, unit_cost, htw_touch, htw_loop));
 	s->close(&b);
 	release(slots, CONNECTIONS, sizeof(*slots));
 	bench_exit(&b);
@@ -168,24 +167,24 @@ static void htw_table(unsigned int rearms)
 
 static void libev_activity(unsigned int rearms)
 {
-	double chunk;
+	double unit_cost;
 	uint32_t i;
 
 	bench_init(&b, CONNECTIONS);
 	timers = allocate(CONNECTIONS, sizeof(*timers));
 	active = allocate(CONNECTIONS, sizeof(*active));
 	settle();
-	chunk = spin_calibrate(TIMEOUT);
+	unit_cost = spin_calibrate(TIMEOUT);
 	loop = ev_loop_new(EVBACKEND_EPOLL);
 	if (!loop)
-		die("table: libev cannot make a loop");
+		die("table: libev cannot create a loop");
 	ev_now_update(loop);
 	for (i = 0; i < CONNECTIONS; i++) {
 		active[i] = ev_now(loop);
 		ev_timer_init(&timers[i], libev_due, TIMEOUT / 1e9, 0.);
 		ev_timer_start(loop, &timers[i]);
 	}
-	report_run("libev", rearms, run(rearms, chunk, libev_touch, libev_loop));
+	report_run("libev", rearms, run(rearms, unit_cost, libev_touch, libev_loop));
 	ev_loop_destroy(loop);
 	release(timers, CONNECTIONS, sizeof(*timers));
 	release(active, CONNECTIONS, sizeof(*active));

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Two threads against one, by the wall clock, on two CPUs: on one descriptor
- * with ids of their own, on a descriptor each, and, as a measure of the machine
- * itself, with work that shares nothing and makes no calls
+ * Two threads compared with one, by the wall clock, on two CPUs: on one
+ * descriptor with ids of their own, on a descriptor each, and, for comparison,
+ * with work that shares nothing and makes no calls
  *
- * The throughput of a machine that others use, too, varies. So runs of one thread
- * and of two, and all three kinds, take turns, and the work done in all of them
- * is compared. The time that the slower of two threads takes would not do: it
- * grows with the variation of the machine's speed, whatever is shared.
+ * The speed of a shared machine varies. So runs of one thread and of two, of
+ * all three kinds, take turns, and the total work of each is compared. The time
+ * that the slower of two threads takes would be no measure: it grows with the
+ * machine's variation, whatever is shared.
  *
  * QEMU's software TLB, one for each CPU, grows only when it is flushed, and is
- * small on a CPU that was idle, where the second thread would sometimes take three
- * times as long. So each pass begins by making the kernel flush it, and some passes
- * come before the measurement.
+ * small on a CPU that was idle; there the second thread could take three times
+ * as long. So each pass first makes the kernel flush it, and some passes
+ * precede the measurement.
  */
 #include <linux/htw.h>
 #include <errno.h>
@@ -31,7 +31,7 @@
 #define THREADS		2U
 #define TIMERS		65536U
 #define WARM_UPS	2U
-/* More pages than the kernel flushes one at a time. */
+/* More pages than the kernel flushes one by one. */
 #define FLUSHED		(64U * 4096U)
 #define RUNS		32U
 #define RUN_NS		500000000U
@@ -61,7 +61,7 @@ struct worker {
 	unsigned int cpu;
 	int fd;
 	uint64_t sum;
-	double rate;	/* passes a second */
+	double rate;	/* passes per second */
 };
 
 static pthread_barrier_t barrier;
@@ -123,7 +123,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Passes a second of @count threads together. */
+/* Passes per second of @count threads together. */
 static double run(struct worker *workers, unsigned int count, enum shared shared)
 {
 	double rate = 0;
@@ -131,14 +131,14 @@ static double run(struct worker *workers, unsigned int count, enum shared shared
 	int fd = -1;
 
 	if (pthread_barrier_init(&barrier, NULL, count))
-		die("threads: no barrier");
+		die("threads: cannot create a barrier");
 	for (i = 0; i < count; i++) {
 		if (!i || shared != ONE_FD)
 			fd = htw_open_device(HTW_FEATURE_MOD, THREADS * TIMERS);
 		workers[i].shared = shared;
 		workers[i].fd = fd;
 		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
-			die("threads: cannot start one");
+			die("threads: cannot start a thread");
 	}
 	for (i = 0; i < count; i++) {
 		pthread_join(workers[i].thread, NULL);
@@ -163,7 +163,7 @@ static void measure_threads(struct worker *workers)
 
 			one[kind] += alone;
 			two[kind] += both;
-			progress("%s %s: %.1f passes a second alone, %.1f by two: %.2f times",
+			progress("%s %s: %.1f passes per second by one, %.1f by two threads: %.2f times",
 				 kinds[kind].system, kinds[kind].op, alone, both,
 				 two[kind] / one[kind]);
 		}
@@ -179,7 +179,7 @@ void workload_threads(void)
 	unsigned int i;
 
 	if (!why && get_nprocs() < (int)THREADS)
-		why = "there is but one CPU";
+		why = "there is only one CPU";
 	if (why) {
 		for (i = 0; i < KINDS; i++)
 			report_missing(kinds[i].system, kinds[i].op, TIMERS, why);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * 64 processes that wait for one descriptor: how many of them an expiration each
- * 10 ms wakes up, in vain but for one
+ * 64 processes that wait for one descriptor: how many of them wake up for an
+ * expiration each 10 ms, of which one gets the event
  *
- * Counted are the processes' voluntary context switches: how often they went to
- * sleep again. Beside it a timerfd for each process, and a pipe that somebody
- * writes a byte to: all that a server with 64 workers can do without htw.
+ * Voluntary context switches of the processes are counted: how often they went
+ * to sleep again. For comparison, a timerfd for each process, and a pipe to
+ * which one process writes a byte: what a server with 64 workers can do without
+ * htw.
  */
 #include <linux/htw.h>
 #include <errno.h>
@@ -30,15 +31,15 @@
 #define PROCESSES	64U
 #define PERIOD		(10 * MSEC)
 #define FIRINGS		200U
-/* To be ready, and to go to sleep after the last one. */
+/* Time to get ready, and to go to sleep after the last expiration. */
 #define AFTER		(SEC / 2)
 
 /**
  * struct way - a way to wait
- * @system: as reports call it
- * @op: the same
- * @open: in the parent: what is waited for
- * @wait: in a child: waits, and says whether it got what there was to get
+ * @system: system in reports
+ * @op: operation in reports
+ * @open: in the parent: open what is waited for
+ * @wait: in a child: wait; return whether there was something to get
  */
 struct way {
 	const char *system;
@@ -100,7 +101,7 @@ static int nothing(void)
 
 static int pipe_ends[2];
 
-/* The parent's is the process that writes. */
+/* The parent is the process that writes. */
 static int open_pipe(void)
 {
 	if (pipe2(pipe_ends, O_CLOEXEC))
@@ -235,16 +236,16 @@ static void measure_way(const struct way *way)
 		pids[i] = start(way, fd);
 	sleep_until(begin + AFTER - 2 * PERIOD);
 	if (*got)
-		die("waiters: %s %s: something came early", way->system, way->op);
+		die("waiters: %s %s: an early event", way->system, way->op);
 	before = switches_of(pids);
 	if (way->wait == wait_pipe)
 		write_pipe(begin + AFTER);
-	/* Of timerfds that go on, those of so much time. */
+	/* Timerfds that keep firing are watched for this time. */
 	sleep_until(begin + AFTER + FIRINGS * PERIOD - PERIOD / 2);
 	report(way->system, way->op, PROCESSES, (double)(switches_of(pids) - before) / FIRINGS,
 	       "switches");
 	if (*got < (all_get_it ? (FIRINGS - 1) * PROCESSES : FIRINGS))
-		die("waiters: %s %s: %u came", way->system, way->op, *got);
+		die("waiters: %s %s: %u events", way->system, way->op, *got);
 	for (i = 0; i < PROCESSES; i++)
 		kill(pids[i], SIGKILL);
 	for (i = 0; i < PROCESSES; i++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The list of workloads, and those that any system can run. */
+/* The list of workloads, and those that run on any system. */
 #include <stdio.h>
 #include <string.h>
 #include "bench.h"
@@ -38,7 +38,7 @@ static void fill(uint64_t *values, uint32_t count, uint64_t value)
 		values[i] = value;
 }
 
-/* Armed once, re-armed over and over in random order; none fires. */
+/* Armed once, then re-armed in random order; none expires. */
 static void idle_connections_of(const struct system *s)
 {
 	uint64_t begin, sum = 0;
@@ -77,9 +77,9 @@ static void idle_connections(void)
 }
 
 /*
- * Each order has a timeout of half an hour, and 99% are settled. The figure is
- * adding and cancelling, for one order. The others must expire, while the guest
- * sleeps.
+ * Each order has a timeout of half an hour, and 99% are settled. The result is
+ * one add and one cancel for each order. The other timers must expire, while
+ * the guest sleeps.
  */
 static void reconciliations_of(const struct system *s)
 {
@@ -120,18 +120,18 @@ static void reconciliations(void)
 }
 
 static const struct workload workloads[] = {
-	{ "idle-connections", "65,536 re-armed over and over", idle_connections },
-	{ "reconciliations", "a million for half an hour, 99% cancelled", reconciliations },
-	{ "buffs", "100,000 periodic ones, 3 s", workload_buffs },
-	{ "burst", "a million due on one tick", workload_burst },
-	{ "quiet", "callbacks in a minute in which nothing is due", workload_quiet },
-	{ "lateness", "how late, and whether early", workload_lateness },
-	{ "table", "65,536 connections that mostly store", workload_table },
-	{ "contain", "what greedy users take from others, in all shapes", workload_contain },
-	{ "meddling", "a user on one CPU, and others' timers on another; for two CPUs",
+	{ "idle-connections", "65,536 timers, re-armed again and again", idle_connections },
+	{ "reconciliations", "a million timers of half an hour, 99% cancelled", reconciliations },
+	{ "buffs", "100,000 periodic timers of 3 s", workload_buffs },
+	{ "burst", "a million timers due on one tick", workload_burst },
+	{ "quiet", "hrtimer callbacks in a minute without expirations", workload_quiet },
+	{ "lateness", "time from deadline to expiration and to the read", workload_lateness },
+	{ "table", "65,536 connections, re-armed in the mapped table", workload_table },
+	{ "contain", "what users who take all they can cost others", workload_contain },
+	{ "meddling", "a user on one CPU, others' timers on another; needs two CPUs",
 	  workload_meddling },
 	{ "waiters", "64 processes that wait for one descriptor", workload_waiters },
-	{ "threads", "two threads against one; for two CPUs, not counting instructions",
+	{ "threads", "two threads compared with one; needs two CPUs, no --icount",
 	  workload_threads },
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Workloads of real programs, and what htw promises. */
+/* Workloads of real programs, and measurements of htw's promises. */
 #ifndef WORKLOADS_H
 #define WORKLOADS_H
 
@@ -19,7 +19,7 @@ void workload_table(void);
 void workload_threads(void);
 void workload_waiters(void);
 
-/* One of them by its name, or NULL. */
+/* Find a workload by its name, or NULL. */
 const struct workload *workload_find(const char *name);
 void workload_list(void);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* HTW_ADD, and the same in HTW_BATCH */
+/* HTW_ADD, alone and in HTW_BATCH */
 #include <sys/timex.h>
 #include <time.h>
 #include "areas.h"
@@ -10,7 +10,7 @@ static const struct call calls[] = {
 	{ "HTW_BATCH of HTW_OP_ADD", HTW_BATCH, HTW_OP_ADD, sizeof(struct htw_add) },
 };
 
-/* Starts a timer and returns what HTW_QUERY then says of it. */
+/* Start a timer and return its HTW_QUERY. */
 static struct htw_query add_and_query(struct subject *s, const struct call *call,
 				      struct htw_add *add)
 {
@@ -39,14 +39,14 @@ static void check_add_deadlines(struct subject *s, const struct call *call)
 	struct htw_event ev[2];
 	struct htw_add add;
 
-	begin("deadline: from now");
+	begin("deadline: relative");
 	add = valid_add();
 	query = add_and_query(s, call, &add);
 	if (s->manual)
 		expect_number("deadline of HTW_QUERY", s->now + HOUR, query.deadline);
 	stop(s, add.id, 0);
 
-	begin("deadline: on the clock, with HTW_F_ABS");
+	begin("deadline: absolute, with HTW_F_ABS");
 	add = valid_add();
 	add.flags = HTW_F_ABS;
 	add.deadline = (1ULL << 62) + 7;
@@ -55,7 +55,7 @@ static void check_add_deadlines(struct subject *s, const struct call *call)
 		expect_number("deadline of HTW_QUERY", add.deadline, query.deadline);
 	stop(s, add.id, 0);
 
-	begin("deadline: one that never comes");
+	begin("deadline: U64_MAX never comes");
 	for (size_t i = 0; i < 2 * ARRAY_SIZE(never); i++) {
 		add = valid_add();
 		add.deadline = never[i / 2];
@@ -131,11 +131,11 @@ static void check_add_periodic(struct subject *s, const struct call *call)
 	add.interval = 10 * s->tick;
 	add.firings = 3;
 	if (!has(HTW_FEATURE_FIRINGS)) {
-		begin("firings: EINVAL without their feature");
+		begin("firings: EINVAL without the feature");
 		fails(s, call, &add, EINVAL, "the call");
 		return;
 	}
-	begin("firings: no more than that");
+	begin("firings: exactly that many");
 	add.deadline = 10 * s->tick;
 	add_and_query(s, call, &add);
 	for (unsigned int i = 0; i < 3; ) {
@@ -150,7 +150,7 @@ static void check_add_periodic(struct subject *s, const struct call *call)
 	expect_result("HTW_CANCEL", -ENOENT, stop(s, add.id, 0));
 }
 
-/* Sets the clock, by as little as can be, and back. */
+/* Step the clock by the least amount, and back. */
 static void check_clock_set(struct subject *real, const struct call *call)
 {
 	struct timex tx = { .modes = ADJ_SETOFFSET | ADJ_NANO, .time = { .tv_usec = 1 } };
@@ -194,7 +194,7 @@ static void check_add_flags(struct subject *s, const struct call *call)
 		expect_result("HTW_CANCEL", 0, stop(s, add.id, 0));
 		expect_result("HTW_CANCEL again", -ENOENT, stop(s, add.id, 0));
 	} else {
-		begin("flags: HTW_F_KEEP is EINVAL without its feature");
+		begin("flags: HTW_F_KEEP is EINVAL without the feature");
 		fails(s, call, &add, EINVAL, "the call");
 	}
 
@@ -211,10 +211,10 @@ static void check_add_flags(struct subject *s, const struct call *call)
 		check_clock_set(&real, call);
 		close_subject(&real);
 
-		begin("flags: HTW_F_CANCEL_ON_SET is EINVAL with another clock");
+		begin("flags: HTW_F_CANCEL_ON_SET is EINVAL on other clocks");
 		fails(s, call, &add, EINVAL, "the call");
 	} else {
-		begin("flags: HTW_F_CANCEL_ON_SET is EINVAL without its feature");
+		begin("flags: HTW_F_CANCEL_ON_SET is EINVAL without the feature");
 		fails(s, call, &add, EINVAL, "the call");
 	}
 }
@@ -227,7 +227,7 @@ static void check_add_by(const struct call *call)
 	struct htw_event ev;
 
 	group(call->name);
-	begin("id: written, and each timer's own");
+	begin("id: written, and unique");
 	add_and_query(&s, call, &add);
 	add_and_query(&s, call, &other);
 	expect(add.id != other.id, "two timers have id %#llx", add.id);
@@ -238,8 +238,8 @@ static void check_add_by(const struct call *call)
 	check_add_periodic(&s, call);
 	check_add_flags(&s, call);
 
-	begin("slack: any%s", has(HTW_FEATURE_SLACK) ? "" :
-	      " but zero is EINVAL without its feature");
+	begin("slack: any value%s", has(HTW_FEATURE_SLACK) ? "" :
+	      " but zero is EINVAL without the feature");
 	for (unsigned int bit = 0; bit <= 64; bit++) {
 		add = valid_add();
 		add.slack = bit < 64 ? 1ULL << bit : ~0ULL;
@@ -251,7 +251,7 @@ static void check_add_by(const struct call *call)
 		expect_result("HTW_CANCEL", 0, stop(&s, add.id, 0));
 	}
 
-	begin("cookie: any comes back");
+	begin("cookie: returned unchanged");
 	for (unsigned int i = 0; i < ARRAY_SIZE(cookies); i++) {
 		add = valid_add();
 		add.deadline = s.tick;

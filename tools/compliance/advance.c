@@ -16,7 +16,7 @@ void check_advance(void)
 	if (!supported(call->name, call->cmd, HTW_FEATURE_MANUAL))
 		return;
 	s = open_witnessed();
-	begin("ns: by how much");
+	begin("ns: relative");
 	for (unsigned int i = 0; i < 3; i++)
 		id[i] = started(&s, (struct htw_add){
 			.deadline = (3 - i) * SEC, .cookie = COOKIE });
@@ -32,23 +32,23 @@ void check_advance(void)
 		expect_event(&s, &ev[1], id[1], COOKIE, 0);
 	}
 
-	begin("ns: to which time, with HTW_F_ABS");
+	begin("ns: absolute, with HTW_F_ABS");
 	advance = (struct htw_advance){ .ns = s.now + SEC, .expired = POISON, .flags = HTW_F_ABS };
 	expect_result("the call", 0, htw_call(s.fd, call->cmd, &advance));
 	s.now += SEC;
 	expect_number("expired", 1, advance.expired);
 	expect_result("read()", 1, get(&s, ev, 4));
 	advance.expired = POISON;
-	expect_result("to where it is", 0, htw_call(s.fd, call->cmd, &advance));
+	expect_result("to the present", 0, htw_call(s.fd, call->cmd, &advance));
 	expect_number("expired then", 0, advance.expired);
 	begin("ns: zero");
 	advance = (struct htw_advance){ .expired = POISON };
 	expect_result("the call", 0, htw_call(s.fd, call->cmd, &advance));
 	expect_number("expired", 0, advance.expired);
-	begin("ns: EINVAL for a time that has been");
+	begin("ns: EINVAL for a time in the past");
 	advance = (struct htw_advance){ .ns = s.now - 1, .expired = POISON, .flags = HTW_F_ABS };
 	fails(&s, call, &advance, EINVAL, "1 ns before now");
-	begin("ns: EINVAL for a time that never comes");
+	begin("ns: EINVAL for a time out of range");
 	advance = (struct htw_advance){ .ns = ~0ULL, .expired = POISON, .flags = HTW_F_ABS };
 	fails(&s, call, &advance, EINVAL, "U64_MAX");
 	advance.flags = 0;
@@ -61,7 +61,7 @@ void check_advance(void)
 	fails_read_only(&s, call, &valid);
 	close_subject(&s);
 
-	begin("EINVAL on a clock that moves by itself");
+	begin("EINVAL on a running clock");
 	s = open_fresh();
 	s.witness = start(&s, 0);
 	advance = valid;

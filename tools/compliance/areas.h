@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One source, and one of these, for each area that is checked. */
+/* One function, in a source of its own, for each area of the interface. */
 #ifndef AREAS_H
 #define AREAS_H
 

@@ -15,7 +15,7 @@ static struct htw_op op_add(void)
 static void stop_all(const struct subject *s, const struct htw_op *ops, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++)
-		expect_result("HTW_CANCEL of what was added", 0, stop(s, ops[i].add.id, 0));
+		expect_result("HTW_CANCEL of the added timer", 0, stop(s, ops[i].add.id, 0));
 }
 
 static void check_batch_entries(struct subject *s)
@@ -45,7 +45,7 @@ static void check_batch_entries(struct subject *s)
 	ops[2] = ops[4];
 	stop_all(s, ops, 3);
 
-	begin("ops[].op: EINVAL for an entry whose operation does not exist");
+	begin("ops[].op: EINVAL for an unknown operation");
 	for (size_t i = 0; i < ARRAY_SIZE(no_ops); i++) {
 		ops[0] = op_add();
 		ops[0].op = no_ops[i];
@@ -58,7 +58,7 @@ static void check_batch_entries(struct subject *s)
 		expect(!memcmp(&before, &ops[0], sizeof(before)), "the entry was written to");
 		expect_same_state(s, "after it");
 	}
-	begin("ops[].reserved: EINVAL for the entry for each bit");
+	begin("ops[].reserved: EINVAL for each bit");
 	for (unsigned int bit = 0; bit < 16; bit++) {
 		ops[0] = op_add();
 		ops[0].reserved = 1 << bit;
@@ -70,7 +70,7 @@ static void check_batch_entries(struct subject *s)
 	}
 	if (has(HTW_FEATURE_MOD))
 		return;
-	begin("ops[].op: EINVAL for HTW_OP_MOD and HTW_OP_QUERY without their feature");
+	begin("ops[].op: EINVAL for HTW_OP_MOD and HTW_OP_QUERY without the feature");
 	for (unsigned int i = 0; i < 2; i++) {
 		ops[0] = (struct htw_op){ .op = i ? HTW_OP_QUERY : HTW_OP_MOD };
 		batch = htw_batch_of(ops, 1);
@@ -79,14 +79,14 @@ static void check_batch_entries(struct subject *s)
 	}
 }
 
-/* An array of which only some entries can be used. */
+/* An array of which only some entries are in accessible memory. */
 static void check_batch_cut(struct subject *s)
 {
 	static const unsigned int usable[] = { 1, 63, 64, 65, 200 };
 	struct htw_batch batch;
 	struct htw_op *ops;
 
-	begin("done: how far the array can be used");
+	begin("done: entries before the first inaccessible one");
 	for (size_t i = 0; i < ARRAY_SIZE(usable); i++) {
 		ops = before_hole(usable[i] * sizeof(*ops));
 		for (unsigned int k = 0; k < usable[i]; k++)
@@ -101,7 +101,7 @@ static void check_batch_cut(struct subject *s)
 		stop_all(s, ops, usable[i]);
 	}
 
-	begin("ops: EFAULT where none can be read, and nothing has happened");
+	begin("ops: EFAULT if none can be read, and nothing is done");
 	for (size_t i = 0; i < ARRAY_SIZE(bad_addresses); i++) {
 		batch = htw_batch_of((void *)bad_addresses[i], 1);
 		remember(s);
@@ -109,7 +109,7 @@ static void check_batch_cut(struct subject *s)
 		expect(batch.done == POISON32 || !batch.done, "done is %u", batch.done);
 		expect_same_state(s, "after it");
 	}
-	begin("ops: EFAULT where none can be written, and done counts none");
+	begin("ops: EFAULT if none can be written, and done is zero");
 	batch = htw_batch_of(read_only(&(struct htw_op[]){ op_add() }, sizeof(*ops)), 1);
 	expect_result("the call", -EFAULT, htw_call(s->fd, HTW_BATCH, &batch));
 	expect(batch.done == POISON32 || !batch.done, "done is %u", batch.done);
@@ -122,14 +122,14 @@ void check_batch(void)
 	struct htw_batch batch, valid = htw_batch_of(ops, 1);
 
 	group("HTW_BATCH");
-	begin("count: no entry beyond it");
+	begin("count: no entry after it is used");
 	batch = valid;
 	expect_result("the call", 0, htw_call(s.fd, HTW_BATCH, &batch));
 	expect_number("done", 1, batch.done);
 	batch.done = POISON32;
 	expect(!memcmp(&batch, &valid, sizeof(batch)), "more than done was written");
 	expect_result("its result", 0, ops[0].result);
-	expect_number("the result behind it", (__s32)POISON32, ops[1].result);
+	expect_number("the result after it", (__s32)POISON32, ops[1].result);
 	expect_number("timers", 2, info_of(&s).timers);
 	stop_all(&s, ops, 1);
 	begin("count: zero");
@@ -146,7 +146,7 @@ void check_batch(void)
 	FAILS_WITH_BITS(&s, &the_call, &valid, reserved0, 0);
 	FAILS_WITH_BITS(&s, &the_call, &valid, reserved, 0);
 	fails_with_pointers(&s, &the_call, &valid);
-	begin("argument: EFAULT where it cannot be written; the entry shows what happened");
+	begin("argument: EFAULT if it cannot be written; the entry has its result");
 	ops[0] = op_add();
 	expect_result("the call", -EFAULT,
 		      htw_call(s.fd, HTW_BATCH, read_only(&valid, sizeof(valid))));

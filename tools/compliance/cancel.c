@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* HTW_CANCEL, and the same in HTW_BATCH; HTW_CANCEL_ALL */
+/* HTW_CANCEL, alone and in HTW_BATCH; HTW_CANCEL_ALL */
 #include <stdio.h>
 #include "areas.h"
 #include "subject.h"
@@ -13,7 +13,7 @@ static const struct call calls[] = {
 	{ "HTW_BATCH of HTW_OP_CANCEL", HTW_BATCH, HTW_OP_CANCEL, sizeof(struct htw_cancel) },
 };
 
-/* Cancels, and looks at all that is written then. */
+/* Cancel a timer and check all output fields. */
 static void expect_cancel(struct subject *s, const struct call *call, __u64 id, __u32 flags,
 			  int result, __u64 remaining, __u64 missed)
 {
@@ -50,7 +50,7 @@ static void check_cancel_ids(struct subject *s, const struct call *call)
 	ids[5] = again & ~0U;
 	ids[6] = again + (1ULL << 31);
 	ids[7] = ~0ULL;
-	begin("id: ENOENT for one that has ended, and for what never was one");
+	begin("id: ENOENT for a stale id and for invalid ids");
 	for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
 		char what[32];
 
@@ -58,7 +58,7 @@ static void check_cancel_ids(struct subject *s, const struct call *call)
 		cancel = htw_cancel_of(ids[i], 0);
 		fails(s, call, &cancel, ENOENT, what);
 	}
-	expect_result("HTW_CANCEL of the one that there is", 0, stop(s, again, 0));
+	expect_result("HTW_CANCEL of the existing timer", 0, stop(s, again, 0));
 }
 
 static void check_cancel_by(const struct call *call)
@@ -70,7 +70,7 @@ static void check_cancel_by(const struct call *call)
 	__u64 id;
 
 	group(call->name);
-	begin("a pending timer: 0, and what was left");
+	begin("a pending timer: 0, and the time left");
 	expect_cancel(&s, call, start(&s, 0), 0, 0, HOUR, 0);
 	expect_number("timers", 1, info_of(&s).timers);
 
@@ -79,7 +79,7 @@ static void check_cancel_by(const struct call *call)
 	expect_number("timers", 1, info_of(&s).timers);
 
 	add.deadline = 1;
-	begin("one that waits to be read: EALREADY, and it is its last");
+	begin("an expired, unread timer: EALREADY, and no further event");
 	id = start_expired(&s, add);
 	expect_cancel(&s, call, id, 0, -EALREADY, 0, 0);
 	expect_number("expired", 1, info_of(&s).expired);
@@ -93,7 +93,7 @@ static void check_cancel_by(const struct call *call)
 	expect_number("timers", 1, info_of(&s).timers);
 	expect_result("read()", -EAGAIN, get(&s, ev, 2));
 
-	begin("missed: what a periodic timer has missed");
+	begin("missed: firings that a periodic timer has missed");
 	add.interval = 10 * s.tick;
 	id = start_expired(&s, add);
 	if (s.manual)
@@ -107,7 +107,7 @@ static void check_cancel_by(const struct call *call)
 	add.interval = 0;
 
 	if (has(HTW_FEATURE_KEEP)) {
-		begin("one that is kept and not armed: 0");
+		begin("a kept, disarmed timer: 0");
 		add.flags = HTW_F_KEEP;
 		id = start_expired(&s, add);
 		expect_result("read()", 1, get(&s, ev, 2));
@@ -115,7 +115,7 @@ static void check_cancel_by(const struct call *call)
 		add.flags = 0;
 	}
 
-	begin("id: ENOENT for one that was read");
+	begin("id: ENOENT after the event was read");
 	id = start_expired(&s, add);
 	expect_result("read()", 1, get(&s, ev, 2));
 	cancel = htw_cancel_of(id, 0);
@@ -128,7 +128,7 @@ static void check_cancel_by(const struct call *call)
 	FAILS_WITH_BITS(&s, call, &cancel, reserved, 0);
 	if (!call->op) {
 		fails_with_pointers(&s, call, &cancel);
-		begin("argument: EFAULT where it cannot be written, and it is cancelled");
+		begin("argument: EFAULT if it cannot be written; the timer is cancelled");
 		expect_result("the call", -EFAULT,
 			      htw_call(s.fd, HTW_CANCEL, read_only(&cancel, sizeof(cancel))));
 		expect_result("HTW_CANCEL again", -ENOENT, stop(&s, cancel.id, 0));
@@ -150,7 +150,7 @@ static void check_cancel_all(void)
 	for (unsigned int discard = 0; discard < 2; discard++) {
 		s = open_subject();
 		begin(discard ? "flags: HTW_CANCEL_DISCARD drops expirations as well" :
-		      "count: what was pending or kept, not what waits to be read");
+		      "count: pending and kept timers, without the unread");
 		if (has(HTW_FEATURE_KEEP)) {
 			kept = start_expired(&s, (struct htw_add){
 				.deadline = 1, .flags = HTW_F_KEEP });
@@ -176,7 +176,7 @@ static void check_cancel_all(void)
 		expect_number("count then", 0, all.count);
 		close_subject(&s);
 	}
-	begin("on a fresh fd");
+	begin("on a new descriptor");
 	s = open_fresh();
 	all = valid;
 	expect_result("the call", 0, htw_call(s.fd, call->cmd, &all));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Checks, see check.h
+ * Checks; see check.h
  *
- * kselftest_harness.h keeps its list of tests and its counters static, so it
- * serves programs of one source; kselftest.h, which it prints with, is what this
- * one uses.
+ * kselftest_harness.h keeps its tests and counters in static variables and
+ * serves programs of a single source. This program has many, so it prints
+ * through kselftest.h, which the harness itself prints through.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -15,8 +15,8 @@
 
 static struct {
 	const char *group;
-	char what[160];		/* the check that is under way, or "" */
-	char why[320];		/* its first expectation that does not hold, or "" */
+	char what[160];		/* name of the current check, or "" */
+	char why[320];		/* its first failed expectation, or "" */
 } checks;
 
 void begin_checks(void)
@@ -27,7 +27,10 @@ void begin_checks(void)
 void finish_checks(void)
 {
 	end();
-	/* At the end, where their number is known: a run that dies has no plan. */
+	/*
+	 * Only here is the number known. A run that dies prints no plan, and so
+	 * fails.
+	 */
 	ksft_set_plan(ksft_test_num());
 	ksft_finished();
 }
@@ -103,14 +106,14 @@ const char *result_name(int ret)
 	return buf[n];
 }
 
-bool expect_result(const char *what, int expected, int came)
+bool expect_result(const char *what, int expected, int actual)
 {
-	return expect(expected == came, "%s: expected %s, came %s", what,
-		      result_name(expected), result_name(came));
+	return expect(expected == actual, "%s: expected %s, got %s", what,
+		      result_name(expected), result_name(actual));
 }
 
-bool expect_number(const char *what, unsigned long long expected, unsigned long long came)
+bool expect_number(const char *what, unsigned long long expected, unsigned long long actual)
 {
-	return expect(expected == came, "%s: expected %llu (%#llx), came %llu (%#llx)",
-		      what, expected, expected, came, came);
+	return expect(expected == actual, "%s: expected %llu (%#llx), got %llu (%#llx)",
+		      what, expected, expected, actual, actual);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Checks, reported as TAP with the kernel's kselftest.h
+ * Checks, reported as TAP through the kernel's kselftest.h
  *
- * A check is one test line. It lasts from begin() to the next begin(), skip()
- * or end(), and passes where all its expectations hold; the first that does not
- * is printed before the line: what was expected, and what came.
+ * A check is one line of TAP. It starts with begin() and lasts until the next
+ * begin(), skip() or end(). It passes if all its expectations hold; the first
+ * that fails is printed above the line, with the expected and the actual value.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -14,26 +14,26 @@
 #define PRINTF(string, args)	__attribute__((format(printf, string, args)))
 
 void begin_checks(void);
-/* Prints the plan and the totals. Exits with 0 where no check failed, else 1. */
+/* Print the plan and the totals; exit with 0 if no check failed, else with 1. */
 __attribute__((noreturn)) void finish_checks(void);
 
-/* The call or area that the following checks' names begin with. */
+/* Set the first part of the names of the checks that follow. */
 void group(const char *name);
-/* A comment in the output. */
+/* Print a comment. */
 void note(const char *what);
 
 PRINTF(1, 2) void begin(const char *format, ...);
 void end(void);
-/* Ends the check that is under way; it is skipped unless it has failed already. */
+/* End the current check as skipped, unless it has failed already. */
 void skip(const char *why);
 
-/* All return whether the expectation holds. */
+/* These return whether the expectation holds. */
 PRINTF(2, 3) bool expect(bool right, const char *format, ...);
-/* Of calls that return a negative errno. */
-bool expect_result(const char *what, int expected, int came);
-bool expect_number(const char *what, unsigned long long expected, unsigned long long came);
+/* For calls that return a negative errno. */
+bool expect_result(const char *what, int expected, int actual);
+bool expect_number(const char *what, unsigned long long expected, unsigned long long actual);
 
-/* "-EINVAL" is "EINVAL"; what is no error is a number. */
+/* The name of an errno ("EINVAL" for -EINVAL), else the number. */
 const char *result_name(int ret);
 
 #endif /* CHECK_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Numbers that are no command */
+/* Unknown command numbers */
 #include <stdio.h>
 #include "areas.h"
 #include "subject.h"
@@ -44,7 +44,7 @@ void check_commands(void)
 	char what[64];
 
 	group("commands");
-	begin("every other number of the magic is ENOTTY");
+	begin("unknown numbers are ENOTTY");
 	for (unsigned int nr = 0; nr < 256; nr++) {
 		bool used = false;
 

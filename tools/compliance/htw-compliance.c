@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htw-compliance - holds a device against include/uapi/linux/htw.h: for every
- * call and every field one valid use, then one input off at a time
+ * htw-compliance - check a device against include/uapi/linux/htw.h
  *
- * What a call may write is poisoned before and looked at after. After a call
- * that failed, its argument, HTW_INFO and a timer that it had nothing to do
- * with must be as they were. Time is a manual clock's wherever there is one.
+ * Each call and each field is tried with one valid input, then with one invalid
+ * input at a time. Output fields are poisoned before a call and checked after
+ * it. A call that fails must not change its argument, HTW_INFO or an unrelated
+ * timer. Time is that of a manual clock if the device has one.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -37,13 +37,13 @@ static const struct area {
 static void usage(FILE *to)
 {
 	fprintf(to, "Usage: htw-compliance [OPTION]... [AREA]...\n"
-		"Checks a device against the promises of linux/htw.h, all areas or those named,\n"
-		"and reports as TAP.\n\n"
-		"  -d, --device PATH   instead of " HTW_DEVICE "\n"
-		"  -l, --list          print the areas\n"
-		"  -h, --help          print this\n\n"
-		"Exit status: 0 where all checks passed, 1 where one failed or the device\n"
-		"cannot be opened, 2 for wrong usage.\n");
+		"Check that a device behaves as linux/htw.h documents it: all areas of the\n"
+		"interface, or only those named. The report is TAP.\n\n"
+		"  -d, --device PATH   the device (default " HTW_DEVICE ")\n"
+		"  -l, --list          list the areas\n"
+		"  -h, --help          print this help\n\n"
+		"Exit status: 0 if all checks passed; 1 if one failed or the device cannot\n"
+		"be opened; 2 for wrong usage.\n");
 }
 
 static const struct area *area_of(const char *name)
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 	}
 	for (int i = optind; i < argc; i++) {
 		if (!area_of(argv[i])) {
-			fprintf(stderr, "htw-compliance: no area is called %s; see --list\n",
+			fprintf(stderr, "htw-compliance: unknown area %s; see --list\n",
 				argv[i]);
 			return 2;
 		}

@@ -19,18 +19,18 @@ void check_info(void)
 	expect_result("the call", 0, htw_call(s.fd, HTW_INFO, &info));
 	memset(&again, 0x5a, sizeof(again));
 	expect_result("the call", 0, htw_call(s.fd, HTW_INFO, &again));
-	expect(!memcmp(&info, &again, sizeof(info)), "with another poison it says something else");
+	expect(!memcmp(&info, &again, sizeof(info)), "the result depends on the buffer's contents");
 
-	begin("features: no bit that has no meaning");
+	begin("features: no unknown bit");
 	expect_number("the others", 0, info.features & ~(2ULL * HTW_FEATURE_LIST_STATES - 1));
-	expect(info.features & HTW_FEATURE_ADD, "HTW_FEATURE_ADD is not there");
+	expect(info.features & HTW_FEATURE_ADD, "HTW_FEATURE_ADD is missing");
 
 	begin("tick_ns, limit: not zero");
 	expect(info.tick_ns && info.limit, "tick_ns %llu, limit %llu", info.tick_ns, info.limit);
 
-	begin("timers, expired: what there is");
-	expect_number("timers of a fresh fd", 0, info.timers);
-	expect_number("expired of a fresh fd", 0, info.expired);
+	begin("timers, expired: their numbers");
+	expect_number("timers of a new descriptor", 0, info.timers);
+	expect_number("expired of a new descriptor", 0, info.expired);
 	start(&s, 0);
 	expect_number("timers after HTW_ADD", 1, info_of(&s).timers);
 	expect_number("expired after HTW_ADD", 0, info_of(&s).expired);
@@ -48,13 +48,13 @@ void check_info(void)
 		expect_number("expired after read()", 0, info_of(&s).expired);
 	}
 
-	begin("clock, home_cpu, flags, ring_entries: of a fresh fd");
+	begin("clock, home_cpu, flags, ring_entries: of a new descriptor");
 	expect_number("clock", CLOCK_MONOTONIC, announced.clock);
 	expect_number("home_cpu", -1, announced.home_cpu);
 	expect_number("flags", 0, announced.flags);
 	expect_number("ring_entries", 0, announced.ring_entries);
 
-	begin("levels, slots: as many as count, the rest zero");
+	begin("levels, slots: slots of each level, zero after the last");
 	expect(info.levels >= 1 && info.levels <= HTW_MAX_LEVELS, "levels is %u", info.levels);
 	for (unsigned int l = 0; l < HTW_MAX_LEVELS; l++)
 		expect(!info.slots[l] == (l >= info.levels), "slots[%u] is %u", l, info.slots[l]);
@@ -62,13 +62,13 @@ void check_info(void)
 	begin("reserved fields: zero");
 	for (size_t i = 0; i < ARRAY_SIZE(info.reserved); i++)
 		zero &= !info.reserved[i];
-	expect(zero && !info.reserved0, "they are not");
+	expect(zero && !info.reserved0, "they are not zero");
 
-	begin("argument: EFAULT at NULL and at other addresses that cannot be used");
+	begin("argument: EFAULT at NULL and other invalid addresses");
 	for (size_t i = 0; i < ARRAY_SIZE(bad_addresses); i++)
 		expect_result("the call", -EFAULT,
 			      htw_call(s.fd, HTW_INFO, (void *)bad_addresses[i]));
-	expect_result("where its last byte cannot be used", -EFAULT,
+	expect_result("if its last byte is inaccessible", -EFAULT,
 		      htw_call(s.fd, HTW_INFO, before_hole(sizeof(info) - 1)));
 	fails_read_only(&s, call, &info);
 	close_subject(&s);

@@ -15,7 +15,7 @@ static struct htw_list list_of(const void *entries, __u32 count)
 	};
 }
 
-/* Pages through @count timers, @room at a time. */
+/* Page through @count timers, @room at a time. */
 static void check_pages(struct subject *s, const struct call *call, const __u64 *ids,
 			unsigned int count, unsigned int room)
 {
@@ -46,10 +46,10 @@ static void check_pages(struct subject *s, const struct call *call, const __u64 
 					entries[n].remaining = 0;
 				expect(!has(HTW_FEATURE_MOD) ||
 				       !memcmp(&entries[n], &asked[i], sizeof(*asked)),
-				       "an entry is not what HTW_QUERY says");
+				       "an entry differs from HTW_QUERY");
 			}
 		}
-		expect(entries[list.done].id == POISON, "written behind the last entry");
+		expect(entries[list.done].id == POISON, "written after the last entry");
 	} while (list.done && calls++ < 10 * count);
 	for (unsigned int i = 0; i < count; i++)
 		expect_number("how often a timer was listed", 1, seen[i]);
@@ -67,7 +67,7 @@ static void check_list_by(const struct call *call)
 	__u64 ids[150];
 
 	for (size_t r = 0; r < ARRAY_SIZE(rooms); r++) {
-		begin("all that is pending, each once, %u at a time", rooms[r]);
+		begin("all pending timers, each once, %u at a time", rooms[r]);
 		for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
 			ids[i] = started(&s, (struct htw_add){
 				.deadline = HOUR + i * SEC, .cookie = i,
@@ -78,7 +78,7 @@ static void check_list_by(const struct call *call)
 			expect_result("HTW_CANCEL", harvest ? -ENOENT : 0, stop(&s, ids[i], 0));
 	}
 
-	begin("only what is pending");
+	begin("only pending timers");
 	if (has(HTW_FEATURE_KEEP)) {
 		start_expired(&s, (struct htw_add){ .deadline = 1, .flags = HTW_F_KEEP });
 		expect_result("read()", 1, get(&s, ev, 2));
@@ -91,7 +91,7 @@ static void check_list_by(const struct call *call)
 	expect_same_state(&s, "after it");
 	close_subject(&s);
 
-	begin("on a fresh fd: done is zero");
+	begin("on a new descriptor: done is zero");
 	s = open_fresh();
 	list = list_of(entries, 4);
 	expect_result("the call", 0, htw_call(s.fd, call->cmd, &list));
@@ -99,7 +99,7 @@ static void check_list_by(const struct call *call)
 	close_subject(&s);
 
 	s = open_witnessed();
-	begin("cursor: where nothing can be, there is nothing, or EINVAL");
+	begin("cursor: past the end there is nothing, or EINVAL");
 	for (unsigned int bit = 16; bit < 64; bit++) {
 		int ret;
 
@@ -107,22 +107,22 @@ static void check_list_by(const struct call *call)
 		list.cursor = 1ULL << bit;
 		remember(&s);
 		ret = htw_call(s.fd, call->cmd, &list);
-		expect(ret == -EINVAL || (!ret && !list.done), "bit %u: came %s, done %u", bit,
+		expect(ret == -EINVAL || (!ret && !list.done), "bit %u: got %s, done %u", bit,
 		       result_name(ret), list.done);
 		expect_same_state(&s, "after it");
 	}
 
-	begin("entries: EFAULT where none can be written, and nothing has happened");
+	begin("entries: EFAULT if none can be written, and nothing is done");
 	for (size_t i = 0; i < ARRAY_SIZE(bad_addresses); i++) {
 		list = list_of((void *)bad_addresses[i], 1);
-		fails(&s, call, &list, EFAULT, "an address that cannot be used");
+		fails(&s, call, &list, EFAULT, "an invalid address");
 	}
 	list = list_of(read_only(&entries, sizeof(entries)), 1);
-	fails(&s, call, &list, EFAULT, "memory that cannot be written");
+	fails(&s, call, &list, EFAULT, "read-only memory");
 	list = list_of((char *)before_hole(sizeof(*last)) + 1, 1);
-	fails(&s, call, &list, EFAULT, "an entry whose last byte cannot be written");
+	fails(&s, call, &list, EFAULT, "an entry whose last byte is read-only");
 
-	begin("entries: what does not fit stays%s", harvest ? " armed" : "");
+	begin("entries: timers that do not fit stay%s", harvest ? " armed" : "");
 	ids[0] = start(&s, 0);
 	ids[1] = start(&s, 0);
 	last = before_hole(2 * sizeof(*last));

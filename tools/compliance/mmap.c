@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* mmap() of what there is none of */
+/* mmap() of a ring or table that does not exist */
 #include <sys/mman.h>
 #include "areas.h"
 #include "subject.h"
@@ -21,7 +21,7 @@ void check_mmap(void)
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {
 		if (has(maps[i].feature))
 			continue;
-		begin("%s cannot be mapped where there is none", maps[i].name);
+		begin("%s cannot be mapped if there is none", maps[i].name);
 		remember(&s);
 		expect(mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, s.fd,
 			    maps[i].offset) == MAP_FAILED, "it was mapped");

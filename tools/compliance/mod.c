@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* HTW_MOD, and the same in HTW_BATCH */
+/* HTW_MOD, alone and in HTW_BATCH */
 #include "areas.h"
 #include "subject.h"
 
@@ -8,7 +8,10 @@ static const struct call calls[] = {
 	{ "HTW_BATCH of HTW_OP_MOD", HTW_BATCH, HTW_OP_MOD, sizeof(struct htw_mod) },
 };
 
-/* Changes a timer, which succeeds; the argument is only read. */
+/*
+ * Change a timer, which must succeed without writing the argument; return its
+ * HTW_QUERY.
+ */
 static struct htw_query mod_and_query(struct subject *s, const struct call *call,
 				      struct htw_mod mod)
 {
@@ -27,7 +30,7 @@ static void check_mod_states(struct subject *s, const struct call *call)
 	struct htw_mod mod;
 
 	add.deadline = 1;
-	begin("one that waits to be read: taken back and armed");
+	begin("an expired, unread timer: taken back and armed");
 	mod = (struct htw_mod){ .id = start_expired(s, add), .deadline = HOUR,
 				.flags = HTW_MOD_DEADLINE };
 	query = mod_and_query(s, call, mod);
@@ -37,7 +40,7 @@ static void check_mod_states(struct subject *s, const struct call *call)
 	expect_result("HTW_CANCEL", 0, stop(s, mod.id, 0));
 
 	if (has(HTW_FEATURE_KEEP)) {
-		begin("one that is kept and not armed: armed again");
+		begin("a kept, disarmed timer: armed again");
 		add.flags = HTW_F_KEEP;
 		mod.id = start_expired(s, add);
 		expect_result("read()", 1, get(s, ev, 2));
@@ -52,7 +55,7 @@ static void check_mod_states(struct subject *s, const struct call *call)
 		stop(s, mod.id, 0);
 	}
 
-	begin("id: ENOENT for one that has ended, and for what never was one");
+	begin("id: ENOENT for a stale id and for invalid ids");
 	mod.deadline = HOUR;
 	fails(s, call, &mod, ENOENT, "cancelled");
 	mod.id = 0;
@@ -67,14 +70,14 @@ static void check_mod_fields(struct subject *s, const struct call *call)
 	struct htw_query before, query;
 	struct htw_mod mod;
 
-	begin("deadline: from now");
+	begin("deadline: relative");
 	query = mod_and_query(s, call, (struct htw_mod){
 		.id = id, .deadline = 2 * HOUR, .flags = HTW_MOD_DEADLINE });
 	if (s->manual)
 		expect_number("deadline", s->now + 2 * HOUR, query.deadline);
 	expect_number("cookie", COOKIE, query.cookie);
 
-	begin("deadline: on the clock, with HTW_F_ABS");
+	begin("deadline: absolute, with HTW_F_ABS");
 	query = mod_and_query(s, call, (struct htw_mod){
 		.id = id, .deadline = (1ULL << 62) + 7, .flags = HTW_MOD_DEADLINE | HTW_F_ABS });
 	expect_number("deadline", (1ULL << 62) + 7, query.deadline);
@@ -97,7 +100,7 @@ static void check_mod_fields(struct subject *s, const struct call *call)
 	expect_number("interval, back", 0, query.interval);
 	expect_number("firings, back", 0, query.firings);
 
-	begin("cookie: another, and zero");
+	begin("cookie: another value, and zero");
 	query = mod_and_query(s, call, (struct htw_mod){
 		.id = id, .cookie = 5, .flags = HTW_MOD_COOKIE });
 	expect_number("cookie", 5, query.cookie);
@@ -113,7 +116,7 @@ static void check_mod_fields(struct subject *s, const struct call *call)
 		before.remaining = query.remaining;
 		expect(!memcmp(&before, &query, sizeof(query)), "HTW_QUERY differs");
 	} else {
-		begin("slack: EINVAL without its feature");
+		begin("slack: EINVAL without the feature");
 		fails(s, call, &mod, EINVAL, "the call");
 	}
 
@@ -153,7 +156,7 @@ static void check_mod_by(const struct call *call)
 	mod = (struct htw_mod){ .id = s.witness, .deadline = HOUR, .cookie = 1,
 				.flags = HTW_MOD_DEADLINE };
 	fails(&s, call, &mod, EINVAL, "cookie");
-	begin("flags: EINVAL for none of the HTW_MOD bits");
+	begin("flags: EINVAL without any HTW_MOD bit");
 	mod = (struct htw_mod){ .id = s.witness };
 	fails(&s, call, &mod, EINVAL, "0");
 	mod.flags = HTW_F_ABS;
@@ -166,14 +169,17 @@ static void check_mod_by(const struct call *call)
 	mod.interval = 0;
 	mod.firings = 1;
 	fails(&s, call, &mod, EINVAL, "firings without an interval");
-	/* With a deadline HTW_F_ABS has a meaning; the others bring theirs. */
+	/*
+	 * HTW_F_ABS needs HTW_MOD_DEADLINE; the other flags are tested with
+	 * their own fields.
+	 */
 	valid = (struct htw_mod){ .id = s.witness, .deadline = HOUR, .flags = HTW_MOD_DEADLINE };
 	FAILS_WITH_BITS(&s, call, &valid, flags, HTW_F_ABS | HTW_MOD_INTERVAL | HTW_MOD_COOKIE |
 			HTW_MOD_SLACK);
 	FAILS_WITH_BITS(&s, call, &valid, reserved, 0);
 	if (!call->op) {
 		fails_with_pointers(&s, call, &valid);
-		begin("argument: it is not written, so it need not be writable");
+		begin("argument: not written, so it may be read-only");
 		expect_result("the call", 0, htw_call(s.fd, HTW_MOD,
 						      read_only(&valid, sizeof(valid))));
 	}

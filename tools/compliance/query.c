@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* HTW_QUERY, and the same in HTW_BATCH */
+/* HTW_QUERY, alone and in HTW_BATCH */
 #include "areas.h"
 #include "subject.h"
 
@@ -34,7 +34,7 @@ static void check_query_by(const struct call *call)
 	expect_number("firings", add.firings, query.firings);
 	expect_number("flags", add.flags, query.flags);
 
-	begin("one that waits to be read: state, missed");
+	begin("an expired, unread timer: state, missed");
 	expect(pass(&s, 35 * s.tick), "it does not expire");
 	query = valid;
 	expect_result("the call", 0, perform(&s, call, &query));
@@ -45,7 +45,7 @@ static void check_query_by(const struct call *call)
 		expect_number("missed", 2, query.missed);
 	}
 
-	begin("one that was read and goes on: the next deadline");
+	begin("a periodic timer after a read: the next deadline");
 	expect_result("read()", 1, get(&s, ev, 2));
 	query = valid;
 	expect_result("the call", 0, perform(&s, call, &query));
@@ -57,10 +57,10 @@ static void check_query_by(const struct call *call)
 		if (has(HTW_FEATURE_FIRINGS))
 			expect_number("firings", 6, query.firings);
 	}
-	expect(stop(&s, valid.id, HTW_CANCEL_DISCARD) != -ENOENT, "the timer has gone");
+	expect(stop(&s, valid.id, HTW_CANCEL_DISCARD) != -ENOENT, "the timer has ended");
 
 	if (has(HTW_FEATURE_KEEP)) {
-		begin("one that is kept and not armed: state");
+		begin("a kept, disarmed timer: state");
 		add = valid_add();
 		add.flags = HTW_F_KEEP;
 		add.deadline = 1;
@@ -73,7 +73,7 @@ static void check_query_by(const struct call *call)
 		stop(&s, query.id, 0);
 	}
 
-	begin("id: ENOENT for one that has ended, and for what never was one");
+	begin("id: ENOENT for a stale id and for invalid ids");
 	fails(&s, call, &valid, ENOENT, "cancelled");
 	query = (struct htw_query){ .id = 0 };
 	fails(&s, call, &query, ENOENT, "0");

@@ -16,10 +16,10 @@ static void check_events(void)
 	char what[32];
 
 	group("read, readv");
-	begin("EAGAIN where nothing waits");
+	begin("EAGAIN if nothing has expired");
 	expect_result("read()", -EAGAIN, get(&s, ev, 4));
 
-	begin("every field of an event is written, and nothing behind it");
+	begin("every field of an event is written, and nothing after it");
 	id[0] = start_expired(&s, (struct htw_add){ .deadline = 1, .cookie = COOKIE });
 	if (expect_result("read()", 1, get(&s, ev, 4))) {
 		expect_event(&s, &ev[0], id[0], COOKIE, 0);
@@ -31,7 +31,7 @@ static void check_events(void)
 		expect_number("behind it", POISON, ev[1].id);
 	}
 
-	begin("EINVAL for a buffer too small for one");
+	begin("EINVAL for a buffer smaller than an event");
 	for (unsigned int waiting = 0; waiting < 2; waiting++) {
 		if (waiting)
 			for (unsigned int i = 0; i < 3; i++)
@@ -43,7 +43,7 @@ static void check_events(void)
 			memset(ev, 0xa5, sizeof(ev));
 			expect_result(what, -EINVAL, syscall(SYS_read, s.fd, ev, small[i]) < 0 ?
 				      -errno : 0);
-			expect_number("what was written", POISON, ev[0].id);
+			expect_number("the buffer's contents", POISON, ev[0].id);
 			expect_same_state(&s, what);
 		}
 	}
@@ -55,11 +55,11 @@ static void check_events(void)
 							 sizeof(*ev)) < 0 ? -errno : 0);
 		expect_same_state(&s, "after it");
 	}
-	expect_result("read() to memory that cannot be written", -EFAULT,
+	expect_result("read() to read-only memory", -EFAULT,
 		      syscall(SYS_read, s.fd, read_only(ev, sizeof(*ev)), sizeof(*ev)) < 0 ?
 		      -errno : 0);
 	p = before_hole(sizeof(*p));
-	expect_result("read() one byte too far", -EFAULT,
+	expect_result("read() whose last byte is inaccessible", -EFAULT,
 		      syscall(SYS_read, s.fd, (char *)p + 1, sizeof(*p)) < 0 ? -errno : 0);
 	expect_same_state(&s, "after it");
 
@@ -69,7 +69,7 @@ static void check_events(void)
 		      syscall(SYS_read, s.fd, ev, 2 * sizeof(*ev) - 1));
 	expect_event(&s, &ev[0], id[0], COOKIE, 0);
 	expect_number("behind it", POISON, ev[1].id);
-	expect_number("read() of two, where the second cannot be written", sizeof(*p),
+	expect_number("read() of two, the second into inaccessible memory", sizeof(*p),
 		      syscall(SYS_read, s.fd, p, 2 * sizeof(*p)));
 	expect_event(&s, p, id[1], COOKIE, 0);
 	expect_result("read() of four", 1, get(&s, ev, 4));
@@ -115,7 +115,7 @@ static void check_poll(void)
 	struct htw_event ev[2];
 
 	group("poll");
-	begin("not readable, and never writable, while nothing waits");
+	begin("neither readable nor writable if nothing has expired");
 	expect_number("poll()", 0, poll_fd(&s, 0));
 	begin("readable until all is read");
 	start_expired(&s, (struct htw_add){ .deadline = 1 });
@@ -125,7 +125,7 @@ static void check_poll(void)
 	expect_number("poll() with one", POLLIN, poll_fd(&s, 0));
 	expect_result("read()", 1, get(&s, ev, 1));
 	expect_number("poll() with none", 0, poll_fd(&s, 0));
-	begin("not readable when the expiration was dropped");
+	begin("not readable after the expiration was dropped");
 	stop(&s, start_expired(&s, (struct htw_add){ .deadline = 1 }), HTW_CANCEL_DISCARD);
 	expect_number("poll()", 0, poll_fd(&s, 0));
 	close_subject(&s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The mapped ring, and HTW_FLUSH */
+/* The mapped ring and HTW_FLUSH */
 #include <poll.h>
 #include <sys/mman.h>
 #include "areas.h"
@@ -35,30 +35,30 @@ static void check_mapped(void)
 
 	group("the ring");
 	if (!has(HTW_FEATURE_RING | HTW_FEATURE_MANUAL)) {
-		note("not announced");
+		note("not supported");
 		close_subject(&s);
 		return;
 	}
-	begin("ENXIO without one");
+	begin("ENXIO without a ring");
 	map_fails(&s, page, prot, MAP_SHARED, HTW_OFF_RING, ENXIO, "mmap()");
 	expect_result("HTW_FLUSH", -ENXIO, htw_call(s.fd, HTW_FLUSH, NULL));
 	expect_result("HTW_SETUP", 0, htw_call(s.fd, HTW_SETUP, (void *)&setup));
 	s.manual = true;
 	s.tick = info_of(&s).tick_ns;
 
-	begin("mmap: EINVAL for another length, place or way");
+	begin("mmap: EINVAL for another length, offset or MAP_PRIVATE");
 	map_fails(&s, size - page, prot, MAP_SHARED, HTW_OFF_RING, EINVAL, "a page less");
 	map_fails(&s, size + page, prot, MAP_SHARED, HTW_OFF_RING, EINVAL, "a page more");
-	map_fails(&s, size - page, prot, MAP_SHARED, HTW_OFF_RING + page, EINVAL, "behind it");
+	map_fails(&s, size - page, prot, MAP_SHARED, HTW_OFF_RING + page, EINVAL, "after it");
 	map_fails(&s, size, prot, MAP_PRIVATE, HTW_OFF_RING, EINVAL, "MAP_PRIVATE");
 	begin("HTW_FLUSH: ENXIO while it is not mapped");
 	expect_result("HTW_FLUSH", -ENXIO, htw_call(s.fd, HTW_FLUSH, NULL));
 
-	begin("mmap: to read only");
+	begin("mmap: PROT_READ");
 	p = map(&s, size, PROT_READ, MAP_SHARED, HTW_OFF_RING);
 	if (expect(p > 0 || p < -4095, "it cannot be mapped"))
 		munmap((void *)p, size);
-	begin("mmap: to read and write");
+	begin("mmap: PROT_READ | PROT_WRITE");
 	p = map(&s, size, prot, MAP_SHARED, HTW_OFF_RING);
 	if (!expect(p > 0 || p < -4095, "it cannot be mapped")) {
 		close_subject(&s);
@@ -71,7 +71,7 @@ static void check_mapped(void)
 	begin("read(): EBUSY while it is mapped");
 	expect_result("read()", -EBUSY, get(&s, &ev, 1));
 
-	begin("an expiration is pushed, and has been read then");
+	begin("an expiration goes into the ring, and counts as read");
 	for (int i = 0; i < 129; i++)
 		id[i] = start(&s, 0);
 	pass(&s, HOUR);
@@ -83,19 +83,19 @@ static void check_mapped(void)
 		      events[0].missed | events[0].flags | events[0].reserved);
 	expect_result("HTW_CANCEL", -ENOENT, stop(&s, id[0], 0));
 	expect_number("poll()", POLLIN, poll_fd(&s, 0));
-	begin("what does not fit waits, and HTW_RING_OVERFLOW says so");
+	begin("events that do not fit are queued, with HTW_RING_OVERFLOW");
 	expect_number("flags", HTW_RING_OVERFLOW, ring->flags);
 	expect_number("expired of HTW_INFO", 1, info_of(&s).expired);
 	expect_number("timers of HTW_INFO", 1, info_of(&s).timers);
 	expect_result("HTW_FLUSH", 0, htw_call(s.fd, HTW_FLUSH, NULL));
-	begin("HTW_FLUSH: moves what there is room for");
+	begin("HTW_FLUSH: moves as many events as fit");
 	__atomic_store_n(&ring->head, 3, __ATOMIC_RELEASE);
 	expect_result("HTW_FLUSH", 1, htw_call(s.fd, HTW_FLUSH, NULL));
 	expect_number("tail", 129, ring->tail);
 	expect_number("id", id[128], events[0].id);
 	expect_number("flags", 0, ring->flags);
 	expect_result("HTW_FLUSH", 0, htw_call(s.fd, HTW_FLUSH, NULL));
-	begin("not readable once all is used");
+	begin("not readable once all events are consumed");
 	__atomic_store_n(&ring->head, 129, __ATOMIC_RELEASE);
 	expect_number("poll()", 0, poll_fd(&s, 0));
 	expect_number("timers of HTW_INFO", 0, info_of(&s).timers);

@@ -8,7 +8,7 @@
 
 static const struct call the_call = { "HTW_SETUP", HTW_SETUP, 0, sizeof(struct htw_setup) };
 
-/* The call succeeds on a fresh fd, and HTW_INFO says so then. */
+/* The call succeeds on a new descriptor, and HTW_INFO reports the result. */
 static struct htw_info set_up(const char *what, struct htw_setup setup)
 {
 	struct subject s = open_fresh();
@@ -31,7 +31,10 @@ static void setup_fails(const char *what, struct htw_setup setup, int error)
 	close(s.fd);
 }
 
-/* What HTW_SETUP returns to a user without privileges; 1 where we cannot be one. */
+/*
+ * The result of HTW_SETUP for a user without privileges; 1 if the user cannot
+ * be changed.
+ */
 static int setup_as_nobody(struct htw_setup setup)
 {
 	int status;
@@ -78,13 +81,13 @@ void check_setup(void)
 	if (!supported("HTW_SETUP", HTW_SETUP, HTW_FEATURE_SETUP))
 		return;
 
-	begin("nothing asked for");
+	begin("no flags: nothing changes");
 	set_up("the call", none);
 
 	for (size_t i = 0; i < ARRAY_SIZE(clocks); i++) {
 		setup = (struct htw_setup){ .flags = HTW_SETUP_CLOCK, .clock = clocks[i].id };
 		if (clocks[i].id == HTW_CLOCK_MANUAL && !has(HTW_FEATURE_MANUAL)) {
-			begin("clock: HTW_CLOCK_MANUAL is EINVAL without its feature");
+			begin("clock: HTW_CLOCK_MANUAL is EINVAL without the feature");
 			setup_fails("the call", setup, EINVAL);
 			continue;
 		}
@@ -92,7 +95,7 @@ void check_setup(void)
 		info = set_up("the call", setup);
 		expect_number("clock of HTW_INFO", clocks[i].id, info.clock);
 	}
-	begin("clock: EOPNOTSUPP for any other");
+	begin("clock: EOPNOTSUPP for any other clock");
 	for (size_t i = 0; i < ARRAY_SIZE(no_clocks); i++) {
 		char what[32];
 
@@ -128,13 +131,13 @@ void check_setup(void)
 	setup.levels = 0;
 	memset(setup.slots, 0, sizeof(setup.slots));
 	setup_fails("0", setup, ERANGE);
-	begin("slots: ERANGE for one that counts and is zero");
+	begin("slots: ERANGE for zero in a level that is used");
 	for (unsigned int l = 0; l < private.levels; l++) {
 		setup = private;
 		setup.slots[l] = 0;
 		setup_fails("the call", setup, ERANGE);
 	}
-	begin("slots: EINVAL for one that does not count and is not zero");
+	begin("slots: EINVAL unless zero in a level that is not used");
 	for (unsigned int l = private.levels; l < HTW_MAX_LEVELS; l++) {
 		setup = private;
 		setup.slots[l] = 2;
@@ -147,10 +150,10 @@ void check_setup(void)
 		setup_fails("the call", setup, ERANGE);
 	}
 
-	begin("limit: taken");
+	begin("limit: applied");
 	info = set_up("the call", (struct htw_setup){ .flags = HTW_SETUP_LIMIT, .limit = 3 });
 	expect_number("limit of HTW_INFO", 3, info.limit);
-	begin("limit: the module's own is the largest");
+	begin("limit: at most the module's");
 	info = set_up("as large", (struct htw_setup){
 		.flags = HTW_SETUP_LIMIT, .limit = announced.limit });
 	expect_number("limit of HTW_INFO", announced.limit, info.limit);
@@ -161,10 +164,10 @@ void check_setup(void)
 	setup_fails("2^32 + 1", (struct htw_setup){
 		.flags = HTW_SETUP_LIMIT, .limit = (1ULL << 32) + 1 }, ERANGE);
 
-	begin("home_cpu: taken");
+	begin("home_cpu: applied");
 	info = set_up("CPU 0", (struct htw_setup){ .flags = HTW_SETUP_HOME });
 	expect_number("home_cpu of HTW_INFO", 0, info.home_cpu);
-	begin("home_cpu: EINVAL for what is no CPU");
+	begin("home_cpu: EINVAL for a CPU that does not exist");
 	setup_fails("-1", (struct htw_setup){ .flags = HTW_SETUP_HOME, .home_cpu = -1 }, EINVAL);
 	setup_fails("INT_MAX", (struct htw_setup){
 		.flags = HTW_SETUP_HOME, .home_cpu = INT32_MAX }, EINVAL);
@@ -172,11 +175,11 @@ void check_setup(void)
 		.flags = HTW_SETUP_HOME, .home_cpu = INT32_MIN }, EINVAL);
 
 	if (has(HTW_FEATURE_RING)) {
-		begin("ring_entries: taken");
+		begin("ring_entries: applied");
 		info = set_up("64", (struct htw_setup){
 			.flags = HTW_SETUP_RING, .ring_entries = 64 });
 		expect_number("ring_entries of HTW_INFO", 64, info.ring_entries);
-		begin("ring_entries: ERANGE for too few and too many, EINVAL if no power of two");
+		begin("ring_entries: ERANGE if out of range, EINVAL if no power of two");
 		setup_fails("0", (struct htw_setup){ .flags = HTW_SETUP_RING }, ERANGE);
 		setup_fails("3", (struct htw_setup){
 			.flags = HTW_SETUP_RING, .ring_entries = 3 }, EINVAL);
@@ -204,10 +207,10 @@ void check_setup(void)
 	FAILS_WITH_BITS(&s, &the_call, &none, reserved0, 0);
 	FAILS_WITH_BITS(&s, &the_call, &none, reserved, 0);
 	fails_with_pointers(&s, &the_call, &none);
-	begin("argument: it is not written, so it need not be writable");
+	begin("argument: not written, so it may be read-only");
 	expect_result("the call", 0, htw_call(s.fd, HTW_SETUP, read_only(&none, sizeof(none))));
 
-	begin("EBUSY once there was a timer, also after it has gone");
+	begin("EBUSY after the first timer, also after it has ended");
 	id = start(&s, 0);
 	setup = (struct htw_setup){ .flags = HTW_SETUP_LIMIT, .limit = 3 };
 	fails(&s, &the_call, &setup, EBUSY, "with a timer");
@@ -215,7 +218,7 @@ void check_setup(void)
 	fails(&s, &the_call, &setup, EBUSY, "after its end");
 	close_subject(&s);
 
-	begin("an HTW_ADD that failed does not count");
+	begin("a failed HTW_ADD does not count as the first timer");
 	s = open_fresh();
 	expect_result("HTW_ADD", -EFAULT,
 		      htw_call(s.fd, HTW_ADD, read_only(&(struct htw_add){ .deadline = HOUR },
@@ -225,7 +228,7 @@ void check_setup(void)
 
 	setup = private;
 	setup.tick_ns = 50000;
-	begin("EPERM: a tick below 100 us, to an unprivileged user");
+	begin("EPERM for an unprivileged user: a tick below 100 us");
 	if (setup_as_nobody(none)) {
 		skip("we cannot become an unprivileged user");
 		return;
@@ -233,7 +236,7 @@ void check_setup(void)
 	expect_result("50 us", -EPERM, setup_as_nobody(setup));
 	setup.tick_ns = 100000;
 	expect_result("100 us", 0, setup_as_nobody(setup));
-	begin("EPERM: more than 4096 slots, to an unprivileged user");
+	begin("EPERM for an unprivileged user: more than 4096 slots");
 	setup = private;
 	setup.slots[0] = setup.slots[1] = 2047;
 	setup.slots[2] = 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What is checked, see subject.h */
+/* The device under test; see subject.h */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -68,7 +68,7 @@ struct subject open_subject(void)
 	s.tick = info_of(&s).tick_ns;
 	if (!s.manual)
 		return s;
-	/* The interface does not say where a manual clock begins. */
+	/* The interface does not define where a manual clock starts. */
 	id = start(&s, 0);
 	query = query_of(&s, id);
 	s.now = query.deadline - HOUR;
@@ -123,7 +123,7 @@ struct htw_query query_of(const struct subject *s, __u64 id)
 
 	if (ioctl(s->fd, HTW_QUERY, &query))
 		query.state = 0;
-	/* With a clock that runs it has to differ. */
+	/* On a running clock it differs with each call. */
 	if (!s->manual)
 		query.remaining = 0;
 	return query;
@@ -170,7 +170,7 @@ void fails_with_bits(struct subject *s, const struct call *call, const void *val
 	unsigned char arg[256];
 	char what[64];
 
-	begin("%s: EINVAL for each bit that has no meaning", field);
+	begin("%s: EINVAL for each undefined bit", field);
 	for (unsigned int bit = 0; bit < 8 * size; bit++) {
 		if (bit < 64 && known >> bit & 1)
 			continue;
@@ -181,7 +181,7 @@ void fails_with_bits(struct subject *s, const struct call *call, const void *val
 	}
 }
 
-/* Without memory nothing can be said of the device. */
+/* Exit if there is no memory: no check would mean anything. */
 static void *allocated(void *p)
 {
 	if (!p) {
@@ -205,7 +205,7 @@ void fails_with_pointers(struct subject *s, const struct call *call, const void 
 {
 	char what[64], *p = before_hole(call->size - 1);
 
-	begin("argument: EFAULT at NULL and at other addresses that cannot be used");
+	begin("argument: EFAULT at NULL and other invalid addresses");
 	remember(s);
 	for (size_t i = 0; i < ARRAY_SIZE(bad_addresses); i++) {
 		snprintf(what, sizeof(what), "at %#lx", (unsigned long)bad_addresses[i]);
@@ -213,7 +213,7 @@ void fails_with_pointers(struct subject *s, const struct call *call, const void 
 			      htw_call(s->fd, call->cmd, (void *)bad_addresses[i]));
 		expect_same_state(s, what);
 	}
-	begin("argument: EFAULT where its last byte cannot be used");
+	begin("argument: EFAULT if its last byte is inaccessible");
 	memcpy(p, valid, call->size - 1);
 	expect_result("the call", -EFAULT, htw_call(s->fd, call->cmd, p));
 	expect(!memcmp(p, valid, call->size - 1), "the argument was written to");
@@ -222,7 +222,7 @@ void fails_with_pointers(struct subject *s, const struct call *call, const void 
 
 void fails_read_only(struct subject *s, const struct call *call, const void *valid)
 {
-	begin("argument: EFAULT where it cannot be written, and nothing has happened");
+	begin("argument: EFAULT if it cannot be written, and nothing is done");
 	remember(s);
 	expect_result("the call", -EFAULT,
 		      htw_call(s->fd, call->cmd, read_only(valid, call->size)));
@@ -253,7 +253,7 @@ bool supported(const char *name, unsigned long cmd, __u64 feature)
 		return true;
 	note("not supported");
 	s = open_witnessed();
-	begin("without its feature it is ENOTTY");
+	begin("ENOTTY without the feature");
 	is_unknown(&s, cmd, "the call");
 	close_subject(&s);
 	return false;

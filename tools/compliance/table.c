@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The mapped table of deadlines */
+/* The mapped deadline table */
 #include <sys/mman.h>
 #include "areas.h"
 #include "subject.h"
 
 void check_table(void)
 {
-	const __u64 chunks = (announced.limit + 62) / 63;
-	const size_t most = (chunks * 512 + page - 1) / page * page;
+	const __u64 pages = (announced.limit + 62) / 63;
+	const size_t most = (pages * 512 + page - 1) / page * page;
 	const int prot = PROT_READ | PROT_WRITE;
 	struct subject s = open_subject();
 	struct htw_query query;
@@ -22,19 +22,19 @@ void check_table(void)
 		close_subject(&s);
 		return;
 	}
-	begin("mmap: EINVAL for more than the limit needs, another place or way");
+	begin("mmap: EINVAL for a length beyond the limit, another offset or MAP_PRIVATE");
 	map_fails(&s, most + page, prot, MAP_SHARED, HTW_OFF_TABLE, EINVAL, "a page more");
 	map_fails(&s, page, prot, MAP_SHARED, HTW_OFF_TABLE + page, EINVAL, "behind it");
 	map_fails(&s, page, prot, MAP_PRIVATE, HTW_OFF_TABLE, EINVAL, "MAP_PRIVATE");
-	begin("mmap: all that the limit needs");
+	begin("mmap: as long as the limit needs");
 	p = map(&s, most, prot, MAP_SHARED, HTW_OFF_TABLE);
 	if (expect(p > 0 || p < -4095, "it cannot be mapped"))
 		munmap((void *)p, most);
-	begin("mmap: to read only");
+	begin("mmap: PROT_READ");
 	p = map(&s, page, PROT_READ, MAP_SHARED, HTW_OFF_TABLE);
 	if (expect(p > 0 || p < -4095, "it cannot be mapped"))
 		munmap((void *)p, page);
-	begin("mmap: some of it");
+	begin("mmap: a part");
 	p = map(&s, page, prot, MAP_SHARED, HTW_OFF_TABLE);
 	if (!expect(p > 0 || p < -4095, "it cannot be mapped")) {
 		close_subject(&s);
@@ -42,13 +42,13 @@ void check_table(void)
 	}
 	word = (volatile __u64 *)p;
 
-	begin("HTW_ADD writes zero, as armed");
+	begin("HTW_ADD clears the entry");
 	for (int i = 0; i < 3; i++) {
 		id[i] = start(&s, 0);
 		expect(id[i] && HTW_ID_SLOT(id[i]) < page / 8, "ids begin with low slots");
 		expect_number("the word", 0, word[HTW_ID_SLOT(id[i])]);
 	}
-	begin("a later deadline, and disarmed: HTW_QUERY reports it");
+	begin("a later deadline, and disarmed: HTW_QUERY reports them");
 	query = query_of(&s, id[0]);
 	word[HTW_ID_SLOT(id[0])] = query.deadline + HOUR;
 	word[HTW_ID_SLOT(id[1])] = HTW_DISARMED;
@@ -59,7 +59,7 @@ void check_table(void)
 	expect_number("remaining", 0, query_of(&s, id[1]).remaining);
 	expect_number("deadline of one with an earlier word", query.deadline,
 		      query_of(&s, id[2]).deadline);
-	begin("only what has no later word expires");
+	begin("only timers without a later deadline expire");
 	pass(&s, HOUR);
 	if (expect_result("read()", 1, get(&s, ev, 2))) {
 		expect_number("id", id[2], ev[0].id);
@@ -75,7 +75,7 @@ void check_table(void)
 	word[HTW_ID_SLOT(id[0])] = query.deadline + 2 * HOUR;
 	pass(&s, HOUR);
 	expect_result("read()", -EAGAIN, get(&s, ev, 2));
-	begin("HTW_MOD arms again, and writes zero");
+	begin("HTW_MOD arms the timer and clears the entry");
 	for (int i = 0; i < 2; i++) {
 		struct htw_mod mod = {
 			.id = id[i], .deadline = HOUR, .flags = HTW_MOD_DEADLINE,
@@ -87,7 +87,7 @@ void check_table(void)
 	}
 	pass(&s, HOUR);
 	expect_result("read()", 2, get(&s, ev, 2));
-	begin("the id lives until HTW_CANCEL");
+	begin("the id is valid until HTW_CANCEL");
 	for (int i = 0; i < 3; i++) {
 		expect_result("HTW_CANCEL", 0, stop(&s, id[i], 0));
 		expect_result("HTW_CANCEL again", -ENOENT, stop(&s, id[i], 0));

@@ -20,7 +20,10 @@ static struct htw_vector vector_of(__u16 op, __u32 flags, const __u64 *ids,
 	};
 }
 
-/* The vector is carried out, and says so where it should and nowhere else. */
+/*
+ * The vector is done; @done and @failed are as expected, and nothing else is
+ * written.
+ */
 static void vector_does(const struct subject *s, struct htw_vector v, __u32 done, __u32 failed)
 {
 	struct htw_vector before = v;
@@ -33,7 +36,7 @@ static void vector_does(const struct subject *s, struct htw_vector v, __u32 done
 	expect(!memcmp(&before, &v, sizeof(v)), "more than done and failed was written");
 }
 
-/* EINVAL, and of the argument, the ids and the timers none is changed. */
+/* EINVAL; the argument, the ids and the timers do not change. */
 static void vector_fails(struct subject *s, struct htw_vector v, const char *what)
 {
 	const __u64 *ids = (const __u64 *)(uintptr_t)v.ids;
@@ -50,7 +53,7 @@ static void check_vector_ops(struct subject *s)
 	struct htw_vector v = vector_of(HTW_OP_ADD, 0, ids, deadlines, cookies);
 	struct htw_event ev[3];
 
-	begin("HTW_OP_ADD: as many as count, each with its own deadline and cookie");
+	begin("HTW_OP_ADD: count timers, each with its own deadline and cookie");
 	vector_does(s, v, 2, 0);
 	expect_number("timers", s->witness ? 3 : 2, info_of(s).timers);
 	expect_number("the id behind them", POISON, ids[2]);
@@ -63,7 +66,7 @@ static void check_vector_ops(struct subject *s)
 			expect_number("deadline", s->now + deadlines[i], query.deadline);
 	}
 	memcpy(was, ids, sizeof(was));
-	begin("HTW_OP_MOD: deadlines, and cookies that are zero where there is no array");
+	begin("HTW_OP_MOD: deadlines, and zero cookies without an array");
 	v = vector_of(HTW_OP_MOD, HTW_MOD_DEADLINE | HTW_MOD_COOKIE | HTW_F_ABS, ids,
 		      (__u64[]){ ~0ULL, ~0ULL - 1 }, NULL);
 	vector_does(s, v, 2, 0);
@@ -72,7 +75,7 @@ static void check_vector_ops(struct subject *s)
 		expect_number("deadline", ~0ULL - i, query_of(s, ids[i]).deadline);
 		expect_number("cookie", 0, query_of(s, ids[i]).cookie);
 	}
-	begin("HTW_OP_MOD: interval, firings and slack of all of them");
+	begin("HTW_OP_MOD: interval, firings and slack of all timers");
 	v = vector_of(HTW_OP_MOD, HTW_MOD_INTERVAL | HTW_MOD_SLACK, ids, NULL, NULL);
 	v.interval = HOUR;
 	v.firings = 5;
@@ -83,7 +86,7 @@ static void check_vector_ops(struct subject *s)
 		expect_number("firings", 5, query_of(s, ids[i]).firings);
 		expect_number("deadline", ~0ULL - i, query_of(s, ids[i]).deadline);
 	}
-	begin("failed: counts, the error stands in place of the id, and the others are done");
+	begin("failed: a count; the errno replaces the id, and the others are done");
 	stop(s, ids[0], 0);
 	v = vector_of(HTW_OP_MOD, HTW_MOD_COOKIE, ids, NULL, cookies);
 	vector_does(s, v, 2, 1);
@@ -115,7 +118,7 @@ static void check_vector_ops(struct subject *s)
 	v.op = HTW_OP_CANCEL;
 	vector_does(s, v, 0, 0);
 
-	begin("ENOSPC at the limit for those that are too many");
+	begin("ENOSPC for the entries beyond the limit");
 	if (has(HTW_FEATURE_SETUP)) {
 		struct subject few = open_fresh();
 		struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = 1 };
@@ -141,7 +144,7 @@ static void check_vector_cut(struct subject *s)
 	for (__u32 i = 0; i < count; i++)
 		deadlines[i] = HOUR;
 	for (unsigned int which = 0; which < 3; which++) {
-		begin("done: how far the array can be used: %s", arrays[which]);
+		begin("done: entries before the first inaccessible one of %s", arrays[which]);
 		for (size_t i = 0; i < ARRAY_SIZE(usable); i++) {
 			__u64 *array = before_hole(usable[i] * sizeof(*array));
 
@@ -162,7 +165,7 @@ static void check_vector_cut(struct subject *s)
 		}
 	}
 
-	begin("ids, deadlines, cookies: EFAULT where none can be used, and nothing has happened");
+	begin("ids, deadlines, cookies: EFAULT if none is accessible, and nothing is done");
 	for (size_t i = 0; i < 3 * ARRAY_SIZE(bad_addresses); i++) {
 		if (!bad_addresses[i / 3])
 			continue;
@@ -174,12 +177,12 @@ static void check_vector_cut(struct subject *s)
 		expect(v.failed == POISON32 || !v.failed, "failed is %u", v.failed);
 		expect_same_state(s, "after it");
 	}
-	begin("HTW_OP_ADD: EFAULT where ids cannot be written, and no timer is left");
+	begin("HTW_OP_ADD: EFAULT if ids cannot be written, and no timer is left");
 	v = vector_of(HTW_OP_ADD, 0, read_only(deadlines, 16), deadlines, NULL);
 	remember(s);
 	expect_result("the call", -EFAULT, htw_call(s->fd, HTW_VECTOR, &v));
 	expect_same_state(s, "after it");
-	begin("HTW_OP_MOD, HTW_OP_CANCEL: ids need not be writable where none fails");
+	begin("HTW_OP_MOD, HTW_OP_CANCEL: ids may be read-only if no entry fails");
 	v = vector_of(HTW_OP_ADD, 0, ids, deadlines, NULL);
 	vector_does(s, v, 2, 0);
 	v = vector_of(HTW_OP_MOD, HTW_MOD_DEADLINE, read_only(ids, 16), deadlines, NULL);
@@ -204,7 +207,7 @@ static void check_vector_fields(struct subject *s)
 	};
 	struct htw_vector v;
 
-	begin("op: EINVAL for an operation that does not exist");
+	begin("op: EINVAL for an unknown operation");
 	for (size_t i = 0; i < ARRAY_SIZE(no_ops); i++) {
 		v = valid[0];
 		v.op = no_ops[i];
@@ -213,11 +216,11 @@ static void check_vector_fields(struct subject *s)
 	for (size_t i = 0; i < ARRAY_SIZE(valid); i++) {
 		static const char *const names[] = { "HTW_OP_ADD", "HTW_OP_MOD", "HTW_OP_CANCEL" };
 
-		begin("ids: EINVAL for none, %s", names[i]);
+		begin("ids: EINVAL for NULL, %s", names[i]);
 		v = valid[i];
 		v.ids = 0;
 		vector_fails(s, v, "the call");
-		begin("deadlines: EINVAL for none that is needed and one that is not, %s",
+		begin("deadlines: EINVAL for a missing and for an unused array, %s",
 		      names[i]);
 		v = valid[i];
 		v.deadlines ^= (uintptr_t)deadlines;
@@ -232,12 +235,12 @@ static void check_vector_fields(struct subject *s)
 			FAILS_WITH_BITS(s, &the_call, &valid[i], slack, 0);
 		if (!i)
 			continue;
-		begin("cookies: EINVAL for some that are not asked for, %s", names[i]);
+		begin("cookies: EINVAL for an unused array, %s", names[i]);
 		v = valid[i];
 		v.cookies = (uintptr_t)deadlines;
 		vector_fails(s, v, "the call");
 	}
-	begin("interval: EINVAL for less than a tick");
+	begin("interval: EINVAL below one tick");
 	v = valid[0];
 	v.interval = s->tick - 1;
 	vector_fails(s, v, "HTW_OP_ADD");
@@ -252,7 +255,7 @@ static void check_vector_fields(struct subject *s)
 		vector_fails(s, v, "the call");
 
 	fails_with_pointers(s, &the_call, &valid[0]);
-	begin("argument: EFAULT where it cannot be written; the array shows what happened");
+	begin("argument: EFAULT if it cannot be written; the array has the results");
 	ids[0] = 0;
 	v = vector_of(HTW_OP_ADD, 0, ids, (__u64[]){ HOUR }, NULL);
 	v.count = 1;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Attackers at work
+ * The attackers' side of a load
  *
- * All are one process, which opens the device as one user after the other: a
- * context counts for whoever opened it. So what the attackers do in user space takes
- * next to nothing of the CPU. It has a real-time priority, so that it does not
- * depend on the scheduler how often rings are emptied; but not for what takes longer,
- * as then it would keep softirqs waiting where they are threads (PREEMPT_RT).
+ * All attackers are one process, which opens the device under each user's uid
+ * in turn: timers are charged to the opener. So their work in user space takes
+ * next to no CPU time. The process has a real-time priority, so that the time
+ * between two looks at a ring does not depend on the scheduler. For longer work
+ * it drops that priority: it would otherwise keep softirqs waiting where they
+ * run in threads (PREEMPT_RT).
  */
 #include <linux/htw.h>
 #include <errno.h>
@@ -24,23 +25,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "../common/clock.h"
+#include "../common/htw-client.h"
 #include "../tests/htw-pass.h"
 #include "attackers.h"
 
 #define ARRAY_SIZE(a)		(sizeof(a) / sizeof((a)[0]))
 
 #define PAGE			4096UL
-/* Timers in one call. */
+/* Timers in each call. */
 #define BATCH			4096U
-/* Rings that are looked at each millisecond, and events of each of them. */
+/* Rings emptied in each millisecond, and events checked in each of them. */
 #define RINGS_AT_ONCE		128U
 #define EVENTS_CHECKED		4U
-/* What starting or moving a timer takes, and then some, at one instruction a ns. */
+/* More than starting or moving a timer takes, at one instruction per ns. */
 #define START_NS		300U
 #define SETTLE			(150 * MSEC)
-/* Timers that are disarmed are due so much later. */
+/* Delay of disarmed timers. */
 #define FAR			(3600 * SEC)
-/* Moving a million timers takes less, also of such as have expired, and beside a busy task. */
+/*
+ * Longer than moving a million timers takes, expired ones included, beside a
+ * busy task.
+ */
 #define BURST_AHEAD		(900 * MSEC)
 #define BURST_PERIOD		(1500 * MSEC)
 #define REOPEN_PERIOD		(500 * MSEC)
@@ -49,7 +54,10 @@
 #define NESTED			500U
 #define GROUP			500U
 
-/* Nobody else is. The users of different attacks differ: what one has used up is its own. */
+/*
+ * Uids that no other process uses. Each load has its own: a user's share may be
+ * used up.
+ */
 #define FIRST_UID		20000U
 #define FIRST_SUBUID		100000U
 
@@ -70,7 +78,7 @@ static const struct attack_context everything[] = {
 	{ CLOCK_MONOTONIC, MSEC }, { CLOCK_MONOTONIC, MSEC },
 };
 
-/* No two of them share a wake-up. */
+/* No two of these ticks coincide. */
 static const struct attack_context co_prime[] = {
 	{ CLOCK_MONOTONIC, 101 * USEC }, { CLOCK_MONOTONIC, 103 * USEC },
 	{ CLOCK_MONOTONIC, 107 * USEC }, { CLOCK_MONOTONIC, 109 * USEC },
@@ -232,14 +240,14 @@ const struct attack *attack_find(const char *name)
 
 /**
  * struct attacker - a context
- * @uid: who opens it
- * @shape: what it is like
+ * @uid: the user who opens it
+ * @shape: its clock and wheel
  * @fd: its descriptor
- * @ring: its ring, NULL without
- * @head: of the ring
- * @table: its table of deadlines, NULL without
- * @words: how many words that has
- * @ids: of its timers
+ * @ring: its ring, or NULL
+ * @head: head of the ring
+ * @table: its deadline table, or NULL
+ * @words: entries of the table
+ * @ids: ids of its timers
  */
 struct attacker {
 	uid_t uid;
@@ -253,20 +261,20 @@ struct attacker {
 };
 
 /**
- * struct attackers - all of them
- * @a: what they do
- * @count: how many contexts
+ * struct attackers - all contexts of a load
+ * @a: the load
+ * @count: number of contexts
  * @each: the contexts
- * @armed: whether what is started is due soon
- * @next: the next ring to look at
- * @again: when those that do something each half second do it again
- * @worked: how long all this took
+ * @armed: whether timers that are started are due soon
+ * @next: the next ring to empty
+ * @again: time of the next periodic action (reopening, bursts)
+ * @worked: CPU time used so far, in ns
  * @expired: expirations seen
- * @early: early ones
+ * @early: expirations that were early
  * @epfds: epoll sets
- * @epfd_count: how many there are
+ * @epfd_count: number of epoll sets
  * @dups: duplicates of the descriptor
- * @dup_count: how many there are
+ * @dup_count: number of duplicates
  * @group: the process group that gets SIGIO, or 0
  */
 struct attackers {
@@ -288,7 +296,7 @@ struct attackers {
 
 static void become(uid_t uid)
 {
-	/* The saved uid stays, to come back. No capability is effective meanwhile. */
+	/* Keep the saved uid, to return to it. No capability is effective meanwhile. */
 	if (setresuid(uid, uid, 0))
 		die("cannot become user %u: %s", uid, strerror(errno));
 }
@@ -299,7 +307,7 @@ static void start_group(struct attackers *all)
 	unsigned int i;
 	pid_t pid;
 
-	/* Blocked: a process that handles it is the scheduler's business. */
+	/* Blocked: a process that handles the signal would use CPU time of its own. */
 	sigemptyset(&sigio);
 	sigaddset(&sigio, SIGIO);
 	for (i = 0; i < GROUP; i++) {
@@ -329,7 +337,7 @@ static void end_group(struct attackers *all)
 		;
 }
 
-/* In a user namespace that @at's user has just made: opens the device by each of its uids. */
+/* As @at's user, create a user namespace and open the device under each of its uids. */
 static void open_by_subuids(struct attackers *all, int sock)
 {
 	char byte;
@@ -338,19 +346,19 @@ static void open_by_subuids(struct attackers *all, int sock)
 
 	if (setresuid(all->each[0].uid, all->each[0].uid, all->each[0].uid) ||
 	    unshare(CLONE_NEWUSER))
-		die("cannot make a user namespace: %s", strerror(errno));
-	/* Its uids are mapped from outside. */
+		die("cannot create a user namespace: %s", strerror(errno));
+	/* The parent maps the uids. */
 	if (write(sock, "", 1) != 1 || read(sock, &byte, 1) != 1)
-		die("the uids are not mapped");
+		die("no uid is mapped in the user namespace");
 	for (i = 0; i < all->count; i++) {
 		if (setresuid(i, i, 0))
 			die("cannot become subordinate uid %u: %s", i, strerror(errno));
-		fd = open("/dev/htw", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+		fd = htw_open(O_NONBLOCK);
 		if (fd < 0 || !htw_send_fd(sock, fd))
 			die("subordinate uid %u cannot open /dev/htw: %s", i, strerror(errno));
 		close(fd);
 		if (setresuid(0, 0, 0))
-			die("cannot become the namespace's root again: %s", strerror(errno));
+			die("cannot return to the namespace's root: %s", strerror(errno));
 	}
 	_exit(0);
 }
@@ -372,7 +380,7 @@ static void open_subuids(struct attackers *all)
 	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
 	len = snprintf(map, sizeof(map), "0 %u %u", FIRST_SUBUID, all->count);
 	if (read(socks[0], &byte, 1) != 1)
-		die("there is no user namespace");
+		die("cannot create a user namespace");
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0 || write(fd, map, len) != len || write(socks[0], "", 1) != 1)
 		die("cannot write %s: %s", path, strerror(errno));
@@ -380,10 +388,10 @@ static void open_subuids(struct attackers *all)
 	for (i = 0; i < all->count; i++) {
 		all->each[i].fd = htw_receive_fd(socks[0]);
 		if (all->each[i].fd < 0)
-			die("the namespace opened %u of %u", i, all->count);
+			die("the process in the namespace opened %u of %u", i, all->count);
 	}
 	if (waitpid(pid, &status, 0) != pid || status)
-		die("the namespace's process failed");
+		die("the process in the namespace failed");
 	close(socks[0]);
 	close(socks[1]);
 }
@@ -420,19 +428,10 @@ struct attackers *attackers_prepare(const struct attack *a)
 	return all;
 }
 
-static uint64_t clock_now(int clock)
-{
-	struct timespec ts;
-
-	if (clock_gettime(clock, &ts))
-		die("clock_gettime: %s", strerror(errno));
-	return ts.tv_sec * SEC + ts.tv_nsec;
-}
-
-/* A time of CLOCK_MONOTONIC, by the attacker's clock. */
+/* Convert a CLOCK_MONOTONIC time to the attacker's clock. */
 static uint64_t on_clock(const struct attacker *at, uint64_t when)
 {
-	return clock_now(at->shape.clock) - now_ns() + when;
+	return clock_ns(at->shape.clock) - now_ns() + when;
 }
 
 static size_t ring_bytes(uint32_t entries)
@@ -442,7 +441,7 @@ static size_t ring_bytes(uint32_t entries)
 
 static void *map(int fd, size_t size, uint64_t offset)
 {
-	/* Its pages are there at once: later they would take time while it is measured. */
+	/* Populate the mapping now, not while the load is measured. */
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, offset);
 
 	if (p == MAP_FAILED)
@@ -469,20 +468,20 @@ static void attacker_open(const struct attack *a, struct attacker *at)
 	}
 	if (at->uid)
 		become(at->uid);
-	/* What a namespace's user opened is here already. */
+	/* The process in the user namespace has opened it already. */
 	if (at->fd < 0)
-		at->fd = open("/dev/htw", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+		at->fd = htw_open(O_NONBLOCK);
 	if (at->fd < 0)
 		die("user %u cannot open /dev/htw: %s", at->uid, strerror(errno));
 	if (ioctl(at->fd, HTW_SETUP, &setup))
 		die("HTW_SETUP: %s", strerror(errno));
 	if (at->uid && setresuid(0, 0, 0))
-		die("cannot become root again: %s", strerror(errno));
+		die("cannot return to root: %s", strerror(errno));
 	if (a->ring_entries)
 		at->ring = map(at->fd, ring_bytes(a->ring_entries), HTW_OFF_RING);
 	at->head = 0;
 	if (a->traits & ATTACK_TABLE) {
-		/* 64 words for each 63 timers. */
+		/* 64 entries for each page of 63 timers. */
 		at->words = (a->timers + 62) / 63 * 64;
 		at->words = (at->words * 8 + PAGE - 1) / PAGE * PAGE / 8;
 		at->table = map(at->fd, at->words * 8, HTW_OFF_TABLE);
@@ -552,7 +551,7 @@ static void add_waiters(struct attackers *all)
 	}
 }
 
-/* A set for each context, and sets that watch all of those. */
+/* An epoll set for each context, and sets that watch all of these. */
 static void add_nested(struct attackers *all)
 {
 	unsigned int i, k;
@@ -576,7 +575,7 @@ static void ask_for_sigio(struct attackers *all)
 	    fcntl(at->fd, F_SETFL, O_RDWR | O_NONBLOCK | O_ASYNC))
 		die("F_SETOWN or F_SETFL: %s", strerror(errno));
 	if (setresuid(0, 0, 0))
-		die("cannot become root again: %s", strerror(errno));
+		die("cannot return to root: %s", strerror(errno));
 }
 
 uint64_t attackers_start(struct attackers *all)
@@ -595,7 +594,7 @@ uint64_t attackers_start(struct attackers *all)
 			at->ids = calloc(a->timers, sizeof(*at->ids));
 			if (!at->ids)
 				die("no memory");
-			/* Its pages are there before the time is looked at. */
+			/* Touch all pages before the clock is read. */
 			memset(at->ids, 0xff, a->timers * sizeof(*at->ids));
 		}
 	}
@@ -605,7 +604,7 @@ uint64_t attackers_start(struct attackers *all)
 		add_nested(all);
 	if (a->traits & ATTACK_SIGIO)
 		ask_for_sigio(all);
-	/* And what that left to the kernel to do is done by then. */
+	/* Leave time for work that the kernel has deferred. */
 	due = now_ns() + SETTLE + (uint64_t)all->count * (a->timers * START_NS + 5 * USEC);
 	due += MSEC - due % MSEC;
 	for (i = 0; i < all->count; i++)
@@ -632,7 +631,7 @@ static void take_ring(struct attackers *all, struct attacker *at)
 	__atomic_store_n(&at->ring->head, tail, __ATOMIC_RELEASE);
 }
 
-/* Every one of them is due at the next tick then, whenever the kernel looks. */
+/* Make all timers due at the next tick. */
 static void store_table(struct attacker *at, uint64_t now)
 {
 	typedef uint64_t words __attribute__((vector_size(64), aligned(8), may_alias));
@@ -655,7 +654,7 @@ static void reopen(struct attackers *all)
 	attacker_vector(all->a, at, HTW_OP_ADD, all->armed ? now_ns() + MSEC : now_ns() + FAR);
 }
 
-/* What they do from time to time, as no more than a busy process. */
+/* The periodic action, at normal priority. */
 static void repeat(struct attackers *all, uint64_t now)
 {
 	struct sched_param priority, none = { 0 };
@@ -669,7 +668,7 @@ static void repeat(struct attackers *all, uint64_t now)
 		attacker_vector(all->a, &all->each[0], HTW_OP_MOD,
 				now + (all->armed ? BURST_AHEAD : FAR));
 	if (sched_setscheduler(0, policy, &priority))
-		die("cannot raise the priority again: %s", strerror(errno));
+		die("cannot restore the priority: %s", strerror(errno));
 }
 
 static void run_once(struct attackers *all, uint64_t now)
@@ -707,11 +706,11 @@ void attackers_run(struct attackers *all, uint64_t until)
 	uint64_t begin, now;
 
 	for (now = now_ns(); now < until; now = now_ns()) {
-		begin = clock_now(CLOCK_THREAD_CPUTIME_ID);
+		begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 		run_once(all, now);
-		all->worked += clock_now(CLOCK_THREAD_CPUTIME_ID) - begin;
+		all->worked += clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
 		now = now_ns();
-		/* Not when the timers are due. */
+		/* Wake up between two ticks, when no timers are due. */
 		sleep_until(now - now % MSEC + MSEC + MSEC / 2);
 	}
 }

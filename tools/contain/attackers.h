@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Attackers at work; see contain.h for what they do. */
+/* The attackers' side of a load; see contain.h. */
 #ifndef CONTAIN_ATTACKERS_H
 #define CONTAIN_ATTACKERS_H
 
@@ -9,32 +9,35 @@
 
 struct attackers;
 
-/* Processes that the attack needs. Before descriptors are opened, so that they hold none. */
+/* Fork the processes that the load needs, before any descriptor is open. */
 struct attackers *attackers_prepare(const struct attack *a);
 
-/* Opens all contexts and starts all timers; returns when the first are due. */
+/* Open all contexts and start all timers; return when the first are due. */
 uint64_t attackers_start(struct attackers *all);
 
 /*
- * Does what the attackers do until @until: once a millisecond they store the tails
- * of their rings to the heads, and what their traits say.
+ * Act until @until: each millisecond set the heads of the rings to their tails,
+ * and do what the load's traits ask for.
  */
 void attackers_run(struct attackers *all, uint64_t until);
 
-/* The CPU time that they have used in attackers_run(). */
+/* CPU time used in attackers_run(), in ns. */
 uint64_t attackers_worked(const struct attackers *all);
 
-/* After so long they do the same again. */
+/* Period of the periodic action, in ns; 0 if there is none. */
 uint64_t attackers_period(const struct attackers *all);
 
-/* From now on all timers are an hour away, and so are those started later. */
+/* Move all timers, and those started from now on, an hour ahead. */
 void attackers_disarm(struct attackers *all);
 
-/* Expirations that came to rings so far, and how many of those looked at were early. */
+/*
+ * Expirations seen in the rings so far, and how many of those that were checked
+ * were early.
+ */
 uint64_t attackers_expired(const struct attackers *all);
 uint64_t attackers_early(const struct attackers *all);
 
-/* Cancels all timers, and ends it; returns how many of those started were not there. */
+/* Cancel all timers and close; return how many of those started were missing. */
 int64_t attackers_end(struct attackers *all);
 
 #endif /* CONTAIN_ATTACKERS_H */

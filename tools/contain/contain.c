@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Runs an attack beside its victims, and measures what they lose; see contain.h. */
+/* Run a load beside its victims and measure what they lose; see contain.h. */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "../common/clock.h"
+#include "../common/htw-client.h"
 #include "attackers.h"
 #include "contain.h"
 #include "victims.h"
 
-/* Below the reader's, above all that counts. */
+/* Below the reader's priority, above the counting task's. */
 #define ATTACKER_PRIORITY	40
-/* The kernel's own start-up work is over then. */
+/* By then the kernel has finished its boot work. */
 #define BOOTED			(6 * SEC)
 
 const char * const phase_names[PHASES] = {
@@ -31,9 +32,9 @@ const struct contain_times contain_long = {
 };
 
 /**
- * struct share - who had the CPU for a while
- * @counted: the counting task: counts a second
- * @attackers: the attackers' process: its part of the time
+ * struct share - use of the CPU during a phase
+ * @counted: counts per second of the counting task
+ * @attackers: the attackers' part of the time
  */
 struct share {
 	double counted;
@@ -56,7 +57,7 @@ static struct share count_for(struct victims *v, struct attackers *all, uint64_t
 	};
 }
 
-/* What neither had, that one of them had beside the disarmed attack. */
+/* CPU time that neither got, beyond what was missing beside the disarmed load. */
 static double loss(const struct share *s, const struct share *disarmed, double alone)
 {
 	return 100 * ((disarmed->counted - s->counted) / alone +
@@ -80,13 +81,13 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 	CPU_SET(0, &set);
 	if (sched_setaffinity(0, sizeof(set), &set) || sched_setscheduler(0, SCHED_FIFO, &priority))
 		die("cannot take a real-time priority on CPU 0: %s", strerror(errno));
-	if (chmod("/dev/htw", 0666))
+	if (chmod(HTW_DEVICE, 0666))
 		die("cannot change the mode of /dev/htw: %s", strerror(errno));
 
 	sleep_until(BOOTED);
 	v = victims_start();
 	all = attackers_prepare(a);
-	/* What that left to the kernel to do. */
+	/* Let deferred work of the kernel finish. */
 	sleep_until(now_ns() + SEC / 4);
 
 	victims_count(v, true);

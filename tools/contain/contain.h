@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What one user's timers take from everybody else on a CPU
+ * Containment: what the timers of one user take from everybody else on a CPU
  *
- * An attack is a shape of contexts, clocks, wheels and waiters that is meant to
- * take as much of a CPU as it can get. Beside it run its victims: a task that does
- * nothing but count, timers of 10 ms of root and of an unprivileged user, with a
- * reader, and a module's callouts. All are on one CPU.
+ * A load (struct attack) is a set of contexts, clocks, wheels and waiters that
+ * tries to take as much of a CPU as it can. On the same CPU run its victims: a
+ * task that only counts, 10 ms timers of root and of an unprivileged user, with
+ * a reader, and callouts of a module.
  *
- * To be run as root, where time counts instructions (tools/vm/run --icount).
+ * Needs root, and a VM whose time counts instructions (tools/vm/run --icount).
  */
 #ifndef CONTAIN_H
 #define CONTAIN_H
@@ -16,22 +16,19 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Provided by the program: says why, and ends it as failed. */
+/* Defined by the program: print an error and exit as failed. */
 __attribute__((format(printf, 1, 2), noreturn))
 void die(const char *format, ...);
 
 /**
- * enum attack_trait - what else an attack does
+ * enum attack_trait - what a load does besides
  * @ATTACK_WAITERS: its one descriptor is watched 10,000 times by an epoll set
  * @ATTACK_NESTED: each descriptor is watched by a set that 500 others watch
  * @ATTACK_SIGIO: SIGIO goes to a process group of 500
- * @ATTACK_REOPEN: it closes and opens its context each half second
- * @ATTACK_SUBUIDS: each context is opened by another uid of a user namespace, which
- *	one user made
- * @ATTACK_TABLE: each timer's word in the table of deadlines says "next tick",
- *	always
- * @ATTACK_BURST: one-shot timers; each 1.5 s all are armed for one tick again, by
- *	HTW_VECTOR
+ * @ATTACK_REOPEN: it closes and reopens its context every 0.5 s
+ * @ATTACK_SUBUIDS: each context is opened under another uid of one user's namespace
+ * @ATTACK_TABLE: every table entry is kept at the next tick
+ * @ATTACK_BURST: one-shot timers, all moved to one tick every 1.5 s by HTW_VECTOR
  */
 enum attack_trait {
 	ATTACK_WAITERS	= 1 << 0,
@@ -44,9 +41,9 @@ enum attack_trait {
 };
 
 /**
- * struct attack_context - a context of an attack
+ * struct attack_context - a context of a load
  * @clock: its clock
- * @tick_ns: the tick of its private wheel; 0 for the shared ones
+ * @tick_ns: tick of its private wheel; 0 for the shared wheels
  */
 struct attack_context {
 	int clock;
@@ -54,11 +51,11 @@ struct attack_context {
 };
 
 /**
- * enum victim - whose timers are watched
- * @VICTIM_ROOT: root's, read from a descriptor
- * @VICTIM_USER: those of an unprivileged user who is no attacker
- * @VICTIM_CALLOUT: a module's callouts, which nobody reads
- * @VICTIMS: how many there are
+ * enum victim - owners of the timers that are observed
+ * @VICTIM_ROOT: root, who reads a descriptor
+ * @VICTIM_USER: an unprivileged user, who reads a descriptor
+ * @VICTIM_CALLOUT: a module
+ * @VICTIMS: number of victims
  */
 enum victim {
 	VICTIM_ROOT,
@@ -68,20 +65,20 @@ enum victim {
 };
 
 /**
- * struct attack - the shape of an attack
+ * struct attack - a load
  * @name: its name, a C identifier
- * @what: what it is, for people
- * @users: how many unprivileged users; 0: it is root's
+ * @what: a description
+ * @users: number of unprivileged users; 0 for root
  * @contexts: contexts of each user
- * @shape: what they are like, @shapes of them, used in turn; NULL: CLOCK_MONOTONIC
- *	and the shared wheels
- * @shapes: how many there are
- * @timers: periodic timers of each context. Their interval is 1 ms, or the tick of
+ * @shape: clocks and wheels of the contexts, used in turn; NULL for CLOCK_MONOTONIC
+ *	and shared wheels
+ * @shapes: entries of @shape
+ * @timers: periodic timers of each context, with an interval of 1 ms or the tick of
  *	a private wheel
- * @ring_entries: of the ring of each context; 0: expirations wait in its queue
- * @traits: of &enum attack_trait
- * @exempt: a bit for each &enum victim whose timers may be late beside it: root's
- *	where root attacks, being one user, and see SECURITY.md
+ * @ring_entries: ring of each context; 0 to leave expirations in the queue
+ * @traits: bits of &enum attack_trait
+ * @exempt: a bit for each &enum victim whose timers may be late: root's where root
+ *	itself is the load; see also SECURITY.md
  */
 struct attack {
 	const char *name;
@@ -99,18 +96,18 @@ struct attack {
 extern const struct attack attacks[];
 extern const unsigned int attack_count;
 
-/* One of them by its name, or NULL. */
+/* Find a load by its name, or NULL. */
 const struct attack *attack_find(const char *name);
 
 extern const char * const victim_names[VICTIMS];
 
 /**
- * enum phase - what is going on while something is measured
- * @PHASE_ALONE: there is no attack
- * @PHASE_BURST: the attack has just begun; the counting task hogs the CPU
- * @PHASE_SUSTAINED: the attack has used up what it may use at once
- * @PHASE_IDLE: the same, and the counting task is stopped
- * @PHASES: how many there are
+ * enum phase - the phases of a measurement
+ * @PHASE_ALONE: there is no load
+ * @PHASE_BURST: the load has just started; the counting task runs
+ * @PHASE_SUSTAINED: the load has used up its burst
+ * @PHASE_IDLE: the same, with the counting task stopped
+ * @PHASES: number of phases
  */
 enum phase {
 	PHASE_ALONE,
@@ -123,14 +120,13 @@ enum phase {
 extern const char * const phase_names[PHASES];
 
 /**
- * struct contain_times - how long to measure, in ns
+ * struct contain_times - durations, in ns
  * @alone: &enum phase.PHASE_ALONE
  * @burst: &enum phase.PHASE_BURST
- * @settle: from the beginning of the attack until it has used up its burst
- * @sustained: &enum phase.PHASE_SUSTAINED; whole periods of what an attack
- *	does from time to time
+ * @settle: from the start of the load until its burst is used up
+ * @sustained: &enum phase.PHASE_SUSTAINED; whole periods of a periodic action
  * @idle: &enum phase.PHASE_IDLE
- * @disarmed: with the attack disarmed, for comparison; the same
+ * @disarmed: with the load's timers disarmed, for comparison; whole periods, too
  */
 struct contain_times {
 	uint64_t alone;
@@ -142,12 +138,12 @@ struct contain_times {
 };
 
 /**
- * struct lateness - how late a victim's timers came in a phase
- * @fired: the most, by when htw saw that they were due, in ns
- * @read: the most, by when the reader had the event
- * @count: how many came
- * @early: how many came early, which must be none
- * @wrong: how many came that should not have, or twice, or were lost
+ * struct lateness - expirations of a victim's timers in a phase
+ * @fired: longest time from deadline to expiration, in ns
+ * @read: longest time from deadline to the event being read, in ns
+ * @count: number of expirations
+ * @early: early ones; must be zero
+ * @wrong: unexpected, repeated or lost ones; must be zero
  */
 struct lateness {
 	uint64_t fired;
@@ -158,15 +154,15 @@ struct lateness {
 };
 
 /**
- * struct contain_result - what was measured
- * @loss: what the counting task lost to the attack's timers, in percent of the CPU:
- *	how much less it does than beside the same attack disarmed. What the
- *	attackers themselves do is taken off (%PHASE_BURST, %PHASE_SUSTAINED)
- * @disarmed: what it does beside the disarmed attack, in percent of what it does alone
- * @late: how late the victims' timers came
- * @expired: the attack's own expirations in %PHASE_SUSTAINED, where it has a ring
- * @early: of those that were looked at, how many came early, which must be none
- * @lost: timers that the attack held less, when it was over, than it had started
+ * struct contain_result - the result of a measurement
+ * @loss: what the counting task lost to the load's timers, in per cent of the CPU:
+ *	compared with the disarmed load, without what the attackers' process itself
+ *	uses (%PHASE_BURST, %PHASE_SUSTAINED)
+ * @disarmed: the task's rate beside the disarmed load, in per cent of its rate alone
+ * @late: the victims' timers
+ * @expired: the load's own expirations in %PHASE_SUSTAINED, if it has rings
+ * @early: early ones among those that were checked; must be zero
+ * @lost: timers that were missing at the end
  */
 struct contain_result {
 	double loss[PHASES];
@@ -177,18 +173,18 @@ struct contain_result {
 	int64_t lost;
 };
 
-/* The default times: some 3 s of each phase. */
+/* The default durations, about 3 s for each phase. */
 extern const struct contain_times contain_long;
 
-/* Runs an attack beside its victims. */
+/* Run a load beside its victims. */
 void contain_measure(const struct attack *a, const struct contain_times *times,
 		     struct contain_result *result);
 
 /**
- * enum meddling - what an unprivileged user does to another CPU than its own
- * @MEDDLE_KICKS: again and again moves a timer that waits there to be due at once
- * @MEDDLE_VECTORS: moves 50,000 timers there, which are due each millisecond, over and over
- * @MEDDLINGS: how many there are
+ * enum meddling - what an unprivileged user does to timers on another CPU
+ * @MEDDLE_KICKS: move one timer to the present, again and again
+ * @MEDDLE_VECTORS: move 50,000 timers to the next millisecond, again and again
+ * @MEDDLINGS: number of kinds
  */
 enum meddling {
 	MEDDLE_KICKS,
@@ -199,14 +195,14 @@ enum meddling {
 extern const char * const meddling_names[MEDDLINGS];
 
 /**
- * struct meddling_result - what two users with timers on that CPU noticed of it
- * @alone: how late their timers fired beside a task there that calls nothing: of a
- *	thousand the latest but one, in ns
- * @beside: the same beside the meddler
- * @count: how many of each
- * @operations: what the meddler did in a second
- * @kicks: interrupts that htw sent to that CPU in a second; negative where it does not say
- * @misses: how often it found a lock held there, in a second
+ * struct meddling_result - effect on two users with timers on that CPU
+ * @alone: 99.9th percentile of their timers' lateness beside a task on the other CPU
+ *	that makes no system calls, in ns
+ * @beside: the same beside the meddling user
+ * @count: expirations measured, of each
+ * @operations: operations per second of the meddling user
+ * @kicks: interrupts per second that htw sent to that CPU; negative if unknown
+ * @misses: times per second that the pacer found a lock held
  */
 struct meddling_result {
 	uint64_t alone;
@@ -217,7 +213,7 @@ struct meddling_result {
 	double misses;
 };
 
-/* Runs beside either take turns: by the wall clock, on a machine with a second CPU. */
+/* Measure both in turn, by the wall clock; needs two CPUs. */
 void contain_meddling(enum meddling how, struct meddling_result *result);
 
 #endif /* CONTAIN_H */

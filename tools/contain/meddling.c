@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* An attacker on one CPU, and its victims on another; see contain.h. */
+/* An attacker on one CPU and its victims on another; see contain.h. */
 #include <linux/htw.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "../common/clock.h"
+#include "../common/htw-client.h"
 #include "contain.h"
 #include "victims.h"
 
@@ -24,15 +25,15 @@
 #define TIMERS			50000U
 #define BATCH			4096U
 
-/* Of each kind; they take turns. */
+/* Rounds of each kind, taken in turn. */
 #define ROUNDS			20U
 #define ROUND			(SEC / 2)
 #define SAMPLES			16384U
 
-/* Below the victims' reader. */
+/* Below the priority of the victims' reader. */
 #define PRIORITY		40
 
-/* The kernel's own start-up work is over then. */
+/* By then the kernel has finished its boot work. */
 #define BOOTED			(10 * SEC)
 
 #define PACERS			"/sys/kernel/debug/htw/pacers"
@@ -53,8 +54,8 @@ static void allow_cpus(int first, int last)
 		die("sched_setaffinity: %s", strerror(errno));
 }
 
-/* A context whose timers wait on the victims' CPU. */
-static int open_there(void)
+/* Open a context whose timers wait on the victims' CPU. */
+static int open_on_victim_cpu(void)
 {
 	struct htw_setup setup = {
 		.flags = HTW_SETUP_HOME,
@@ -62,9 +63,9 @@ static int open_there(void)
 	};
 	int fd;
 
-	/* Which CPU it may name is for its affinity to say. */
+	/* A home CPU must be in the affinity mask. */
 	allow_cpus(VICTIM_CPU, MEDDLER_CPU);
-	fd = open("/dev/htw", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	fd = htw_open(O_NONBLOCK);
 	if (fd < 0 || ioctl(fd, HTW_SETUP, &setup))
 		die("HTW_SETUP_HOME: %s", strerror(errno));
 	allow_cpus(MEDDLER_CPU, MEDDLER_CPU);
@@ -73,7 +74,7 @@ static int open_there(void)
 
 static void kick(volatile uint64_t *operations)
 {
-	const int fd = open_there();
+	const int fd = open_on_victim_cpu();
 	struct htw_add add = { .deadline = SEC };
 	struct htw_mod mod = { .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
 
@@ -90,7 +91,7 @@ static void kick(volatile uint64_t *operations)
 static void move(volatile uint64_t *operations)
 {
 	static uint64_t ids[TIMERS], deadlines[BATCH];
-	const int fd = open_there();
+	const int fd = open_on_victim_cpu();
 	struct htw_vector v = {
 		.op = HTW_OP_ADD,
 		.deadlines = (uintptr_t)deadlines,
@@ -114,7 +115,7 @@ static void move(volatile uint64_t *operations)
 	}
 }
 
-/* Takes as much of that CPU, and nothing else. */
+/* Use as much of the own CPU without touching the other. */
 static void spin(volatile uint64_t *unused)
 {
 	(void)unused;
@@ -135,12 +136,12 @@ static pid_t start(void (*run)(volatile uint64_t *operations), volatile uint64_t
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (sched_setscheduler(0, SCHED_OTHER, &ordinary) ||
 	    setresuid(MEDDLER_UID, MEDDLER_UID, MEDDLER_UID))
-		die("cannot be an ordinary user: %s", strerror(errno));
+		die("cannot become an ordinary user: %s", strerror(errno));
 	run(operations);
 	_exit(1);
 }
 
-/* A number of the victims' CPU's pacer; negative where it is not told. */
+/* A counter of the pacer of the victims' CPU; negative if debugfs does not show it. */
 static double pacer_number(const char *name)
 {
 	char line[1024], *at, key[64];
@@ -168,15 +169,15 @@ static int compare(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-static uint64_t of_a_thousand(uint32_t *ns, unsigned int count)
+static uint64_t percentile_99_9(uint32_t *ns, unsigned int count)
 {
 	if (!count)
-		die("no timer of the victims' came");
+		die("no timer of the victims expired");
 	qsort(ns, count, sizeof(*ns), compare);
 	return ns[(uint64_t)(count - 1) * 999 / 1000];
 }
 
-/* A round beside a process; adds to @ns what the victims noticed. */
+/* One round beside a process; append the victims' lateness to @ns. */
 static unsigned int run_round(struct victims *v, pid_t beside, uint32_t *ns, unsigned int count)
 {
 	kill(beside, SIGCONT);
@@ -184,7 +185,7 @@ static unsigned int run_round(struct victims *v, pid_t beside, uint32_t *ns, uns
 	sleep_until(now_ns() + ROUND);
 	count += victims_samples(v, ns + count, SAMPLES - count);
 	kill(beside, SIGSTOP);
-	/* What it has left to do there. */
+	/* Let deferred work finish there. */
 	sleep_until(now_ns() + ROUND / 5);
 	return count;
 }
@@ -203,7 +204,7 @@ void contain_meddling(enum meddling how, struct meddling_result *result)
 			  MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (operations == MAP_FAILED)
 		die("mmap: %s", strerror(errno));
-	if (chmod("/dev/htw", 0666))
+	if (chmod(HTW_DEVICE, 0666))
 		die("cannot change the mode of /dev/htw: %s", strerror(errno));
 	allow_cpus(VICTIM_CPU, VICTIM_CPU);
 	if (sched_setscheduler(0, SCHED_FIFO, &priority))
@@ -235,8 +236,8 @@ void contain_meddling(enum meddling how, struct meddling_result *result)
 	victims_end(v);
 	sched_setscheduler(0, SCHED_OTHER, &ordinary);
 	*result = (struct meddling_result) {
-		.alone = of_a_thousand(alone, alone_count),
-		.beside = of_a_thousand(beside, beside_count),
+		.alone = percentile_99_9(alone, alone_count),
+		.beside = percentile_99_9(beside, beside_count),
 		.count = alone_count < beside_count ? alone_count : beside_count,
 		.operations = (double)*operations / ROUNDS * SEC / ROUND,
 		.kicks = pacer_number("kicks") < 0 ? -1 : kicks / ROUNDS * SEC / ROUND,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who suffers from an attack: a task that counts, a program that reads timers of
- * two users, a module with callouts
+ * The victims of a load: a task that counts, a program that reads timers of two
+ * users, and a module with callouts
  *
- * The reader has a real-time priority: when htw has delivered an event it runs, so
- * that it measures htw and not the scheduler.
+ * The reader has a real-time priority and runs as soon as htw has delivered an
+ * event, so that htw is measured and not the scheduler.
  */
 #include <linux/htw.h>
 #include <errno.h>
@@ -22,20 +22,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "../common/clock.h"
+#include "../common/htw-client.h"
 #include "victims.h"
 
 #define PULSE_MODULE	"/lib/htw/htw_pulse.ko"
 #define PULSE		"/sys/module/htw_pulse/parameters/"
 
 #define PERIOD		(10 * MSEC)
-/* Of each of the two users, spread over the period and the tick. */
+/* Timers of each of the two users, spread over the period and the tick. */
 #define TIMERS		5U
 #define SPREAD		2137000ULL
-/* The first are due just after a tick: they have to wait for all of the next. */
+/* The first are due just after a tick, so they wait for nearly all of the next. */
 #define AFTER_TICK	(10 * USEC)
 
 #define READERS		(VICTIM_USER + 1)
-/* Less than any attacker's. */
+/* Lower than any attacker's. */
 #define VICTIM_UID	1000U
 #define READER_PRIORITY	50
 #define SAMPLES		4096U
@@ -47,15 +48,15 @@ const char * const victim_names[VICTIMS] = {
 };
 
 /**
- * struct shared - what the victims' processes tell
- * @count: how far the counting task is
- * @generation: counts victims_begin()
- * @seen: up to which of them the reader has begun anew
- * @late: what it noted since
- * @samples: how late each event was that it noted since, by when it fired, in ns
- * @sampled: how many of them there are
- * @next: when each timer is due next
- * @ready: whether it has started its timers
+ * struct shared - results of the victims' processes
+ * @count: progress of the counting task
+ * @generation: number of calls of victims_begin()
+ * @seen: the last generation that the reader has begun
+ * @late: lateness in this generation
+ * @samples: lateness of each event in this generation, by its expiration, in ns
+ * @sampled: entries of @samples
+ * @next: next deadline of each timer
+ * @ready: whether the reader has started its timers
  */
 struct shared {
 	volatile uint64_t count;
@@ -75,8 +76,8 @@ struct victims {
 };
 
 /*
- * Counts steps of a few us. They are of instructions that do nothing: an emulator
- * that counts instructions is through with them in no time.
+ * Count steps of a few us each. A step is a loop of instructions without
+ * effect, which an emulator that counts instructions executes quickly.
  */
 static void count(struct shared *s)
 {
@@ -86,18 +87,18 @@ static void count(struct shared *s)
 	}
 }
 
-static int open_timers(struct shared *s, enum victim who)
+static int open_timers(struct shared *s, enum victim victim)
 {
-	uint64_t first = now_ns() + PERIOD + who * MSEC;
+	uint64_t first = now_ns() + PERIOD + victim * MSEC;
 	unsigned int i;
 	int fd;
 
 	first += MSEC - first % MSEC + AFTER_TICK;
-	if (who == VICTIM_USER && setresuid(VICTIM_UID, VICTIM_UID, 0))
-		die("cannot become a victim: %s", strerror(errno));
-	fd = open("/dev/htw", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (victim == VICTIM_USER && setresuid(VICTIM_UID, VICTIM_UID, 0))
+		die("cannot become the victim's user: %s", strerror(errno));
+	fd = htw_open(O_NONBLOCK);
 	if (fd < 0)
-		die("a victim cannot open /dev/htw: %s", strerror(errno));
+		die("the victim's user cannot open /dev/htw: %s", strerror(errno));
 	for (i = 0; i < TIMERS; i++) {
 		struct htw_add add = {
 			.deadline = first + i * SPREAD,
@@ -106,12 +107,12 @@ static int open_timers(struct shared *s, enum victim who)
 			.flags = HTW_F_ABS,
 		};
 
-		s->next[who][i] = add.deadline;
+		s->next[victim][i] = add.deadline;
 		if (ioctl(fd, HTW_ADD, &add))
 			die("HTW_ADD: %s", strerror(errno));
 	}
-	if (who == VICTIM_USER && setresuid(0, 0, 0))
-		die("cannot become root again: %s", strerror(errno));
+	if (victim == VICTIM_USER && setresuid(0, 0, 0))
+		die("cannot return to root: %s", strerror(errno));
 	return fd;
 }
 
@@ -121,13 +122,13 @@ static void grow(uint64_t *most, uint64_t from, uint64_t to)
 		*most = to - from;
 }
 
-static void note_event(struct shared *s, enum victim who, const struct htw_event *ev, uint64_t now)
+static void note_event(struct shared *s, enum victim victim, const struct htw_event *ev, uint64_t now)
 {
-	struct lateness *l = &s->late[who];
+	struct lateness *l = &s->late[victim];
 	const uint64_t i = ev->cookie;
 
 	l->count++;
-	if (i >= TIMERS || ev->deadline != s->next[who][i]) {
+	if (i >= TIMERS || ev->deadline != s->next[victim][i]) {
 		l->wrong++;
 		return;
 	}
@@ -136,7 +137,7 @@ static void note_event(struct shared *s, enum victim who, const struct htw_event
 	grow(&l->read, ev->deadline, now);
 	if (s->sampled < SAMPLES)
 		s->samples[s->sampled++] = ev->fired - ev->deadline;
-	s->next[who][i] = ev->deadline + (1 + ev->missed) * PERIOD;
+	s->next[victim][i] = ev->deadline + (1 + ev->missed) * PERIOD;
 }
 
 static void read_timers(struct shared *s)
@@ -145,15 +146,15 @@ static void read_timers(struct shared *s)
 	struct htw_event events[2 * TIMERS];
 	const int epfd = epoll_create1(EPOLL_CLOEXEC);
 	int fds[READERS], n, i;
-	unsigned int who;
+	unsigned int victim;
 	uint64_t now;
 	ssize_t got;
 
-	for (who = 0; who < READERS; who++) {
-		struct epoll_event event = { .events = EPOLLIN, .data.u32 = who };
+	for (victim = 0; victim < READERS; victim++) {
+		struct epoll_event event = { .events = EPOLLIN, .data.u32 = victim };
 
-		fds[who] = open_timers(s, who);
-		if (epfd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, fds[who], &event))
+		fds[victim] = open_timers(s, victim);
+		if (epfd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, fds[victim], &event))
 			die("epoll: %s", strerror(errno));
 	}
 	s->ready = true;
@@ -165,13 +166,13 @@ static void read_timers(struct shared *s)
 			s->seen = s->generation;
 		}
 		for (i = 0; i < n; i++) {
-			who = ready[i].data.u32;
-			got = read(fds[who], events, sizeof(events));
+			victim = ready[i].data.u32;
+			got = read(fds[victim], events, sizeof(events));
 			now = now_ns();
 			if (got < 0 && errno != EAGAIN)
 				die("read: %s", strerror(errno));
 			for (got /= (ssize_t)sizeof(events[0]); got > 0; got--)
-				note_event(s, who, &events[got - 1], now);
+				note_event(s, victim, &events[got - 1], now);
 		}
 	}
 }
@@ -194,7 +195,7 @@ static pid_t start(void (*run)(struct shared *s), struct shared *s, int policy, 
 	_exit(1);
 }
 
-/* It writes and reads nothing but numbers. */
+/* The module's parameters hold numbers only. */
 static uint64_t pulse_get(const char *name)
 {
 	unsigned long long value;
@@ -243,7 +244,7 @@ struct victims *victims_start(void)
 	v->reader = start(read_timers, v->shared, SCHED_FIFO, READER_PRIORITY);
 	while (!v->shared->ready) {
 		if (now_ns() > deadline || waitpid(v->reader, NULL, WNOHANG))
-			die("the victims do not start");
+			die("the victims have not started");
 		sleep_until(now_ns() + MSEC);
 	}
 	pulse_load();
@@ -292,18 +293,21 @@ void victims_note(struct victims *v, struct lateness late[VICTIMS])
 {
 	const struct shared *s = v->shared;
 	uint64_t now;
-	unsigned int who, i;
+	unsigned int victim, i;
 
-	for (who = 0; who < READERS; who++) {
-		/* It reads at a higher priority than ours: what has come has been noted. */
+	for (victim = 0; victim < READERS; victim++) {
+		/*
+		 * The reader's priority is higher: by now it has noted all
+		 * events that came.
+		 */
 		if (s->seen == s->generation)
-			late[who] = s->late[who];
+			late[victim] = s->late[victim];
 		else
-			late[who] = (struct lateness){ 0 };
+			late[victim] = (struct lateness){ 0 };
 		now = now_ns();
 		for (i = 0; i < TIMERS; i++) {
-			grow(&late[who].fired, s->next[who][i], now);
-			grow(&late[who].read, s->next[who][i], now);
+			grow(&late[victim].fired, s->next[victim][i], now);
+			grow(&late[victim].read, s->next[victim][i], now);
 		}
 	}
 	late[VICTIM_CALLOUT] = (struct lateness){

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Who suffers from an attack; see contain.h. */
+/* The victims of a load; see contain.h. */
 #ifndef CONTAIN_VICTIMS_H
 #define CONTAIN_VICTIMS_H
 
@@ -9,19 +9,19 @@
 
 struct victims;
 
-/* Starts the counting task, the reader with its timers, and the callouts. */
+/* Start the counting task, the reader with its timers, and the callouts. */
 struct victims *victims_start(void);
 void victims_end(struct victims *v);
 
-/* The counting task: whether it runs, and how far it is. */
+/* Stop or continue the counting task; return its progress. */
 void victims_count(struct victims *v, bool run);
 uint64_t victims_counted(const struct victims *v);
 
-/* What comes from now on is noted anew; what is under way and late, as it comes. */
+/* Start new notes. Events that are overdue already count when they come. */
 void victims_begin(struct victims *v);
-/* What was noted; what is overdue counts as late as it is by now. */
+/* Return the notes. Overdue timers count with their lateness so far. */
 void victims_note(struct victims *v, struct lateness late[VICTIMS]);
-/* How late each event was of both users' timers, by when it fired; returns how many. */
+/* Lateness of each event of both users, by its expiration; return their number. */
 unsigned int victims_samples(const struct victims *v, uint32_t *ns, unsigned int room);
 
 #endif /* CONTAIN_VICTIMS_H */

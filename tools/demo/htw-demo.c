@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htw-demo - what htw is for, in one program
+ * htw-demo - a million timeouts on one descriptor
  *
- * A million orders, each with a timeout at which it must be reconciled if it
- * has not been settled by then: half an hour in real life, and for some of them
- * here; for the others seconds, because people wait for this to end. Most
- * settle and their timeouts are cancelled; the others expire. Some recurring
- * timers run beside them, and are missed while the program is busy. One file
- * descriptor, one thread.
+ * A million orders come in, each with a timeout at which it must be reconciled
+ * unless it is settled before: half an hour in real life and for some orders
+ * here, seconds for the others, so that the demo ends soon. Most orders settle,
+ * and their timeouts are cancelled; the others expire. Recurring timers run
+ * beside them, and miss firings while the program is busy. One descriptor, one
+ * thread.
  *
- * Every order's end is accounted for. Exit status: 0; 1 where a timeout came
- * early, or did not end exactly once; 2 where the demo could not run.
+ * Every order must end exactly once. Exit status: 0; 1 if a timeout was early
+ * or did not end exactly once; 2 if the demo could not run.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -24,13 +24,13 @@
 
 #define BATCH		256
 
-/* The range of a wait for what should be there: beyond it, it is lost. */
+/* An expiration that is later than this is lost. */
 #define GRACE_NS	(60 * SEC)
 
-/* Settlements are planned in slices of time, so as not to sort a million. */
+/* Settlements are grouped in slices of time instead of sorted. */
 #define SLICE_NS	(5 * MSEC)
 
-/* Cookies of recurring timers; those of orders are their numbers. */
+/* Cookies of recurring timers; an order's cookie is its number. */
 #define RECURRING	(1ULL << 32)
 
 enum end {
@@ -56,7 +56,7 @@ static struct {
 	.device = HTW_DEVICE,
 };
 
-/* One level of the wheels, summed over the CPUs. */
+/* One level of the wheels, summed over all CPUs. */
 struct level {
 	uint64_t span;
 	uint64_t ring;
@@ -80,16 +80,16 @@ struct lateness {
 
 static struct demo {
 	int fd, epfd;
-	uint64_t *id;		/* of each order's timeout */
-	uint64_t *due;		/* of each order */
-	uint8_t *end;		/* of each order, enum end */
-	bool *settles;		/* each order, if it is not too late then */
-	uint32_t *plan;		/* orders that settle, in that order */
-	uint64_t *slice;	/* where each slice of @plan ends */
+	uint64_t *id;		/* id of each order's timeout */
+	uint64_t *due;		/* deadline of each order */
+	uint8_t *end;		/* how each order ended, enum end */
+	bool *settles;		/* whether each order is to settle before its deadline */
+	uint32_t *plan;		/* orders that settle, by time */
+	uint64_t *slice;	/* end of each slice in @plan */
 	uint64_t slices, planned, settled;
 	uint64_t *recurring_id;
 	struct lateness late;
-	uint64_t begin;		/* when the first order came in */
+	uint64_t begin;		/* time of the first order */
 
 	uint64_t added, cancelled, expired, recurred, missed, too_late;
 	uint64_t early, twice, stray;
@@ -121,7 +121,7 @@ static uint64_t random_below(uint64_t limit)
 	return limit ? random % limit : 0;
 }
 
-/* Written to now, so that its pages are not counted as the timers' later. */
+/* Touch all pages now, so that they are not taken for the timers' memory later. */
 static void *allocate(uint64_t count, size_t size)
 {
 	void *p = malloc((count ? count : 1) * size);
@@ -132,7 +132,7 @@ static void *allocate(uint64_t count, size_t size)
 	return memset(p, 0, count * size);
 }
 
-/* 1234567 as 1,234,567; the buffers rotate, for several in one printf(). */
+/* 1234567 as 1,234,567. The buffers rotate, for several calls in one printf(). */
 static const char *grouped(uint64_t n)
 {
 	static char buffers[8][32];
@@ -175,7 +175,7 @@ static const char *duration(uint64_t ns)
 	return p;
 }
 
-/* What the whole machine has left: nothing that a timer costs escapes it. */
+/* Free memory of the whole machine, which includes all that a timer needs. */
 static uint64_t free_memory(void)
 {
 	char line[128];
@@ -190,7 +190,7 @@ static uint64_t free_memory(void)
 	return kib << 10;
 }
 
-/* The number behind " key " in a line of "key number" pairs, zero without. */
+/* The number after " key " in a line of "key number" pairs; zero if there is none. */
 static uint64_t value_of(const char *line, const char *key)
 {
 	char word[32];
@@ -286,8 +286,8 @@ static void run_batch(struct htw_op *ops, uint32_t count)
 }
 
 /*
- * How long an order has: between half and all of the time that the demo lasts.
- * Of those that settle, some have more than anybody wants to watch.
+ * Time until an order's deadline: half to all of the demo's duration; half an
+ * hour for some of those that settle.
  */
 static uint64_t time_of_order(bool settles)
 {
@@ -339,8 +339,8 @@ static void add_orders(void)
 }
 
 /*
- * Settling orders do so at some time from now to their deadline. Their numbers are
- * put into the order of those times, by slices: counted, then placed.
+ * Choose a time before its deadline for each order that settles, and sort the
+ * orders' numbers by slices of that time.
  */
 static void plan_settlements(uint64_t now)
 {
@@ -379,7 +379,7 @@ static void end_order(uint64_t order, enum end how)
 	demo.open--;
 }
 
-/* Settles up to a batch of the orders that are planned before @until. */
+/* Settle up to a batch of the orders planned before @until. */
 static bool settle(uint64_t until)
 {
 	struct htw_op ops[BATCH];
@@ -407,8 +407,8 @@ static bool settle(uint64_t until)
 				demo.stray++;
 			end_order(order, CANCELLED);
 			break;
-		case -EALREADY:	/* its expiration is still to be read, */
-		case -ENOENT:	/* or has been */
+		case -EALREADY:	/* expired, but not read yet */
+		case -ENOENT:	/* read already */
 			demo.too_late++;
 			break;
 		default:
@@ -436,7 +436,7 @@ static void take_event(const struct htw_event *ev, uint64_t now)
 	}
 }
 
-/* Waits up to @timeout_ms for expirations and reads what is there. */
+/* Wait up to @timeout_ms for expirations and read them. */
 static bool read_events(int timeout_ms)
 {
 	struct htw_event events[BATCH];
@@ -460,7 +460,7 @@ static bool read_events(int timeout_ms)
 	return true;
 }
 
-/* Until each order has ended, or what has not is late beyond hope. */
+/* Run until each order has ended, or is too late to be expected. */
 static void run(void)
 {
 	uint64_t start = now_ns(), last, now, slice;
@@ -474,7 +474,7 @@ static void run(void)
 			break;
 		slice = (now - start) / SLICE_NS;
 		settle(!slice ? 0 : slice >= demo.slices ? demo.planned : demo.slice[slice - 1]);
-		/* Not to the end: orders that settle must not wait for it. */
+		/* A few batches at a time, so that settlements are not delayed. */
 		for (full = 0; full < 4 && read_events(0); full++)
 			;
 		if (!full)
@@ -529,7 +529,7 @@ static uint64_t bytes_each(void)
 	return opt.orders ? demo.memory / (opt.orders + opt.recurring) : 0;
 }
 
-/* Eighths of a character, so that little is not nothing. */
+/* Draw in eighths of a character, so that small values show. */
 static void draw_bar(uint64_t value, uint64_t most, unsigned int width)
 {
 	static const char * const parts[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
@@ -594,7 +594,7 @@ static void print_table(void)
 	row("adds per second", grouped(per_second(demo.added, demo.add_ns)), "");
 	row("cancels per second", grouped(per_second(demo.settled, demo.cancel_ns)), "");
 	row("reads per second", grouped(per_second(demo.reads, demo.read_ns)), "");
-	row("bytes a timer", grouped(bytes_each()), "all of it: the machine's free memory");
+	row("bytes per timer", grouped(bytes_each()), "from the machine's free memory");
 	if (demo.fullest.known)
 		row("hrtimer callbacks", grouped(demo.callbacks), "");
 }
@@ -643,20 +643,20 @@ static void usage(void)
 {
 	printf("Usage: htw-demo [OPTION]...\n"
 	       "\n"
-	       "Gives a million orders a timeout each, settles most of them, lets the others\n"
-	       "expire, and accounts for every one.\n"
+	       "Give a million orders a timeout each, settle most of them, let the others\n"
+	       "expire, and check that each ends exactly once.\n"
 	       "\n"
-	       "  -n, --orders=N       how many (default 1000000)\n"
-	       "  -t, --seconds=N      how long most have, and how long this takes (default 20)\n"
-	       "  -s, --settle=PERCENT how many of them settle in time (default 93)\n"
-	       "  -r, --recurring=N    recurring timers beside them (default 1000)\n"
-	       "      --seed=N         of all that is random (default 1)\n"
-	       "      --device=PATH    default /dev/htw\n"
+	       "  -n, --orders=N       number of orders (default 1000000)\n"
+	       "  -t, --seconds=N      most timeouts, and duration of the demo (default 20)\n"
+	       "  -s, --settle=PERCENT orders that settle in time (default 93)\n"
+	       "  -r, --recurring=N    recurring timers (default 1000)\n"
+	       "      --seed=N         seed of random numbers (default 1)\n"
+	       "      --device=PATH    the device (default /dev/htw)\n"
 	       "  -f, --format=FORMAT  text (default) or json\n"
-	       "  -h, --help           this\n"
+	       "  -h, --help           print this help\n"
 	       "\n"
-	       "Exit status: 0; 1 where a timeout came early, was lost or came twice; 2 where\n"
-	       "the demo could not run.\n");
+	       "Exit status: 0; 1 if a timeout was early, lost or repeated; 2 if the demo\n"
+	       "could not run.\n");
 }
 
 static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)
@@ -721,7 +721,7 @@ static void parse(int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		die("%s: no argument is expected; try --help", argv[optind]);
+		die("unexpected argument %s; try --help", argv[optind]);
 }
 
 static void prepare(void)
@@ -738,7 +738,7 @@ static void prepare(void)
 	if (ret)
 		die("%s: HTW_INFO: %s", opt.device, strerror(-ret));
 	if (info.limit < opt.orders + opt.recurring)
-		die("%s timers are more than the %s that one open of %s may hold\n"
+		die("%s timers exceed the limit of %s for one open of %s\n"
 		    "(the module's parameter max_timers)",
 		    grouped(opt.orders + opt.recurring), grouped(info.limit), opt.device);
 	demo.epfd = epoll_create1(EPOLL_CLOEXEC);
@@ -756,7 +756,7 @@ static void prepare(void)
 	demo.late.ns = allocate(opt.orders, sizeof(*demo.late.ns));
 }
 
-/* What was promised and not kept, in words. */
+/* Print each promise that was broken; return the exit status. */
 static int verdict(void)
 {
 	FILE *out = opt.json ? stderr : stdout;
@@ -769,11 +769,11 @@ static int verdict(void)
 	if (ret)
 		die("%s: HTW_INFO: %s", opt.device, strerror(-ret));
 	if (demo.early) {
-		fprintf(out, "FAILED: %s timeouts came early.\n", grouped(demo.early));
+		fprintf(out, "FAILED: %s timeouts were early.\n", grouped(demo.early));
 	} else if (demo.open) {
 		fprintf(out, "FAILED: %s timeouts were lost.\n", grouped(demo.open));
 	} else if (demo.twice || demo.stray) {
-		fprintf(out, "FAILED: %s timeouts ended twice, %s were not ours.\n",
+		fprintf(out, "FAILED: %s timeouts ended twice, %s were unknown.\n",
 			grouped(demo.twice), grouped(demo.stray));
 	} else if (demo.cancelled + demo.expired != demo.added) {
 		fprintf(out, "FAILED: added %s, but cancelled and expired %s.\n",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htw-screenshot - what htwctl top shows, as an SVG
+ * htw-screenshot - a picture of htwctl top, as SVG
  *
- * Keeps /dev/htw busy as a few servers would, runs htwctl top on a terminal
- * (a pty and libvterm), and prints the screen once it has refreshed a few
- * times. tools/screenshot runs it in the VM.
+ * Keeps /dev/htw as busy as a few servers would, runs htwctl top on a terminal
+ * (a pty with libvterm), and prints the screen after several refreshes.
+ * tools/screenshot runs it in the VM.
  */
 #include <linux/htw.h>
 #include <fcntl.h>
@@ -35,18 +35,16 @@ static void die(const char *what)
 	exit(1);
 }
 
-/*
- * The load: processes with names, each of some kind of timers
- */
+/* The load: named processes, each with one kind of timers */
 
 struct load {
 	const char *name;
 	const char *user;
 	uid_t uid;
 	unsigned int timers;
-	uint64_t first;		/* the deadlines are from here ... */
-	uint64_t last;		/* ... to here ahead */
-	uint64_t interval;	/* each is periodic; 0: each is added again as it expires */
+	uint64_t first;		/* deadlines are at least this far ahead, in ns */
+	uint64_t last;		/* and at most this far */
+	uint64_t interval;	/* period in ns; 0: added again after each expiration */
 };
 
 static const struct load loads[] = {
@@ -81,7 +79,7 @@ static void run_load(const struct load *load, int ready)
 	struct htw_event events[64];
 	int fd = open("/dev/htw", O_RDWR | O_CLOEXEC);
 
-	/* It goes when htw-screenshot does. */
+	/* Exit together with htw-screenshot. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, load->name);
 	if (fd < 0)
@@ -107,7 +105,7 @@ static void run_load(const struct load *load, int ready)
 	}
 }
 
-/* For this program and those that it runs, the users have names. */
+/* Give the users names, for this program and those it starts. */
 static void name_users(void)
 {
 	char path[] = "/tmp/htw-screenshot.XXXXXX";
@@ -131,7 +129,7 @@ static void start_loads(void)
 	int ready[2];
 	char byte;
 
-	/* As the udev rule would let a group do. */
+	/* Let all users open the device, as a udev rule could. */
 	if (pipe(ready) || chmod("/dev/htw", 0666))
 		die("start");
 	for (size_t i = 0; i < ARRAY_SIZE(loads); i++) {
@@ -144,12 +142,10 @@ static void start_loads(void)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(loads); i++)
 		if (read(ready[0], &byte, 1) != 1)
-			die("a load has ended");
+			die("a load has exited");
 }
 
-/*
- * The picture
- */
+/* The picture */
 
 static const char *colour_of(VTermColor colour, const char *other)
 {
@@ -183,7 +179,7 @@ static void print_character(uint32_t c)
 		printf("&#%" PRIu32 ";", c);
 }
 
-/* Eighths of a block are drawn, so that no font leaves gaps between them. */
+/* Block characters are drawn in eighths, because fonts leave gaps between them. */
 static bool is_block(uint32_t c)
 {
 	return c >= 0x2588 && c <= 0x258f;
@@ -197,7 +193,7 @@ static void print_block(int row, int column, const VTermScreenCell *cell)
 	       colour_of(cell->fg, "#d7dae0"));
 }
 
-/* Characters that look alike stand in one element. */
+/* Whether a cell continues the element: same colours and attributes. */
 static bool goes_on(const VTermScreenCell *first, const VTermScreenCell *cell)
 {
 	return cell->chars[0] >= ' ' && cell->chars[0] < 0x110000 && !is_block(cell->chars[0]) &&
@@ -212,7 +208,7 @@ static bool get_cell(struct screen *s, int row, int column, VTermScreenCell *cel
 	return column < s->columns && vterm_screen_get_cell(s->screen, pos, cell);
 }
 
-/* A word, with its length given: fonts are not equally wide. Returns the column behind it. */
+/* Print a word with an explicit width, as fonts differ. Return the column after it. */
 static int print_word(struct screen *s, int row, int column)
 {
 	VTermScreenCell first, cell;
@@ -284,13 +280,13 @@ int main(int argc, char **argv)
 	start_loads();
 	if (!screen_start(&screen, ROWS, COLUMNS, "xterm-256color", command))
 		die("no terminal");
-	/* All of them are seen, and a few intervals have gone by. */
+	/* All processes are listed, and some intervals have passed. */
 	for (size_t i = 0; i < ARRAY_SIZE(loads); i++)
 		if (!screen_until(&screen, screen_find(&screen, 0, loads[i].name) >= 0))
 			die(loads[i].name);
 	end = now_ns() + 5500 * MSEC;
 	if (!screen_until(&screen, now_ns() >= end))
-		die("htwctl top has ended");
+		die("htwctl top has exited");
 	if (text)
 		print_text(&screen);
 	else

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/htw_bench: lets htw-bench drive timers of the kernel's own; for the VM
- * that it runs in, and root
+ * /dev/htw_bench: let htw-bench drive timers in the kernel; for root, in a VM
  */
 
 #include <linux/capability.h>
@@ -17,7 +16,7 @@
 
 #define BENCH_MAX	(16 * 1024 * 1024)
 
-/* Guards bench_set, but for what timer functions do with it. */
+/* Guards bench_set, except for what the timers' functions write. */
 static DEFINE_MUTEX(bench_lock);
 
 static const struct bench_system * const bench_systems[HTW_BENCH_SYSTEMS] = {
@@ -65,7 +64,7 @@ static int bench_ioctl_prepare(struct bench_set *set, const void __user *arg)
 	return ret;
 }
 
-/* Operations on open sets; what a timer's state is wrong for is a failure. */
+/* Operations on an open set; timers in a wrong state make the operation fail. */
 static int bench_operate(struct bench_set *set, unsigned int cmd, unsigned long arg)
 {
 	u32 wrong;
@@ -136,6 +135,6 @@ static struct miscdevice bench_device = {
 };
 module_misc_device(bench_device);
 
-MODULE_DESCRIPTION("Timers of the kernel's own, for htw-bench to drive");
+MODULE_DESCRIPTION("In-kernel timers, driven by htw-bench");
 MODULE_AUTHOR("The htw developers");
 MODULE_LICENSE("GPL");

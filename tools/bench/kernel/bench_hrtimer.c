@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The kernel's precise timers, a tree, as a system. */
+/* hrtimer as a bench_system: precise, kept in a tree. */
 
 #include <linux/hrtimer.h>
 

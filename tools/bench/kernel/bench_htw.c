@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* htw's callouts, as a system. */
+/* htw's callouts as a bench_system. */
 
 #include <linux/htw.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The kernel's own timers at the machine's own speed: cache misses included,
- * which counting instructions leaves out
+ * Timers in the kernel at the machine's own speed, with the cache misses that
+ * counting instructions leaves out
  *
- * Built into a kernel for ARCH=um, which runs as a process of the machine. Measures
- * while it boots, prints a line for each figure, and stops the machine.
+ * Built into a kernel for ARCH=um, which runs as a process of the machine.
+ * Measures during boot, prints a line for each figure and stops.
  */
 
 #include <linux/init.h>
@@ -19,7 +19,7 @@
 #define NATIVE_ROUNDS	9
 #define NATIVE_ENOUGH	200000u
 
-/* Further out than a round takes on a machine that is busy: none may expire. */
+/* Longer than a round takes on a busy machine: no timer may expire. */
 #define DELAY_MIN	(600 * (u64)NSEC_PER_SEC)
 #define DELAY_RANGE	(30 * (u64)NSEC_PER_SEC)
 
@@ -38,7 +38,7 @@ static const struct bench_system * const native_systems[] = {
 
 static const u32 native_pending[] __initconst = { 1000, 4000000 };
 
-/* Picoseconds an operation took, by round. */
+/* Picoseconds for each operation, by round. */
 static u64 native_results[ARRAY_SIZE(native_systems)][NATIVE_OPS][NATIVE_ROUNDS] __initdata;
 
 static void __init native_shuffle(struct rnd_state *rnd, u32 *order, u32 count)
@@ -64,7 +64,7 @@ static void __init native_fill(struct bench_set *set)
 	}
 }
 
-/* Starts, re-arms and stops all, again and again where they are few. */
+/* Start, re-arm and stop all timers, repeatedly if they are few. */
 static int __init native_round(struct bench_set *set, const struct bench_system *system,
 			       u64 *picoseconds[NATIVE_OPS], unsigned int round)
 {
@@ -114,7 +114,7 @@ static void __init native_print(u32 pending)
 	}
 }
 
-/* Systems take turns: what else the machine does hits all alike. */
+/* The systems take turns, so that other load on the machine hits all of them. */
 static int __init native_measure(u32 pending)
 {
 	struct bench_set *set = &bench_set;
@@ -146,7 +146,7 @@ static int __init native_init(void)
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(native_pending) && !ret; i++)
 		ret = native_measure(native_pending[i]);
-	pr_info("htw-bench: the end, result %d\n", ret);
+	pr_info("htw-bench: done, result %d\n", ret);
 	kernel_halt();
 	return 0;
 }

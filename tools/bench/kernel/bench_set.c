@@ -10,7 +10,7 @@
 struct bench_set bench_set;
 
 /**
- * bench_forget() - gives back what bench_prepare() has made
+ * bench_forget() - free what bench_prepare() has allocated
  * @set: closed
  *
  * Context: process, may sleep.
@@ -28,9 +28,9 @@ void bench_forget(struct bench_set *set)
 }
 
 /**
- * bench_prepare() - makes room for the numbers of a set, for its caller to fill
+ * bench_prepare() - allocate the arrays of a set, which the caller then fills
  * @set: closed
- * @pending: how many timers
+ * @pending: number of timers
  *
  * Context: process, may sleep.
  * Return: 0, or -ENOMEM.
@@ -60,12 +60,12 @@ static void bench_convert(const struct bench_system *system, const u64 *ns, u64 
 }
 
 /**
- * bench_open() - makes the timers
+ * bench_open() - allocate and initialise the timers
  * @set: prepared and filled, closed
- * @system: of which kind
+ * @system: kind of the timers
  *
  * Context: process, may sleep.
- * Return: 0, -ENOMEM, or -EBUSY where it is open.
+ * Return: 0, -ENOMEM, or -EBUSY if the set is open.
  */
 int bench_open(struct bench_set *set, const struct bench_system *system)
 {
@@ -85,8 +85,8 @@ int bench_open(struct bench_set *set, const struct bench_system *system)
 }
 
 /**
- * bench_close() - ends the timers
- * @set: open or not
+ * bench_close() - stop and free the timers
+ * @set: open or closed
  *
  * Context: process, may sleep.
  */

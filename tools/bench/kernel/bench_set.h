@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A set of timers of one kind, and what is done with them
+ * A set of timers of one kind, and operations on them
  *
- * Each result is checked: that a timer is pending before it is re-armed or
- * stopped, that it expires once, and not early. A timer_list without a function is
- * never pending, and looks twice as fast.
+ * Each result is checked: a timer is pending before it is re-armed or stopped,
+ * and expires once, not early. (A timer_list without a function is never
+ * pending, and looks twice as fast.)
  */
 #ifndef _HTW_BENCH_SET_H
 #define _HTW_BENCH_SET_H
@@ -17,17 +17,16 @@ struct bench_set;
 
 /**
  * struct bench_system - a kind of timer
- * @name: as reports call it
- * @size: of one, with nothing besides
- * @units: converts ns to what the system counts in, rounded so that none is
- *	early; NULL for ns
- * @init: prepares all
- * @add: starts all, with their delays
- * @rearm: gives the first @count in random order their new delay
- * @cancel: stops the first @count in random order
- * @drain: stops what is left, and waits for what runs
+ * @name: name in reports
+ * @size: bytes of one timer
+ * @units: convert ns to the system's unit, rounding up; NULL for ns
+ * @init: initialise all timers
+ * @add: start all timers with their delays
+ * @rearm: move the first @count in random order
+ * @cancel: stop the first @count in random order
+ * @drain: stop all that are left, and wait for running functions
  *
- * @add, @rearm and @cancel return how many they have found in the wrong state.
+ * @add, @rearm and @cancel return how many timers were in a wrong state.
  */
 struct bench_system {
 	const char *name;
@@ -43,20 +42,20 @@ struct bench_system {
 extern const struct bench_system bench_htw, bench_timer_list, bench_hrtimer;
 
 /**
- * struct bench_set - timers and what is done with them
+ * struct bench_set - timers and their delays
  * @system: NULL while closed
- * @timers: array of the system's own
- * @pending: how many
- * @rearm_order: the order to re-arm them
- * @cancel_order: the order to stop them
+ * @timers: array of the system's timers
+ * @pending: number of timers
+ * @rearm_order: numbers of the timers in the order to re-arm them
+ * @cancel_order: the same for stopping
  * @delay: in ns, from @base or later
  * @later: in ns, for re-arming
- * @delay_units: @delay in the system's units
- * @later_units: @later in the system's units
- * @seen: which have expired
- * @base: CLOCK_MONOTONIC before the first was started
- * @collected: how many have expired
- * @wrong: how many expired early, or again
+ * @delay_units: @delay in the system's unit
+ * @later_units: @later in the system's unit
+ * @seen: timers that have expired
+ * @base: CLOCK_MONOTONIC before the first start
+ * @collected: number of expirations
+ * @wrong: early or repeated expirations
  */
 struct bench_set {
 	const struct bench_system *system;
@@ -74,10 +73,10 @@ struct bench_set {
 	atomic_t wrong;
 };
 
-/* Timer functions find it here: it would be each timer's own cost otherwise. */
+/* Global, so that the timers need no pointer to it. */
 extern struct bench_set bench_set;
 
-/* To be called by a timer's function. */
+/* Call this from a timer's function. */
 static inline void bench_expired(struct bench_set *set, u32 timer)
 {
 	if (set->seen[timer] || ktime_get_ns() < set->base + set->delay[timer])

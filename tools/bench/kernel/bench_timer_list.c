@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The kernel's own timing wheel, up to 12.5% late, as a system. */
+/* timer_list as a bench_system: the kernel's own timing wheel, up to 12.5% late. */
 
 #include <linux/timer.h>
 
@@ -8,7 +8,7 @@
 
 static u64 units(u64 ns)
 {
-	/* Up, and one more: the present jiffy has begun already. */
+	/* Round up and add one: the present jiffy has begun already. */
 	return nsecs_to_jiffies64(ns + TICK_NSEC - 1) + 1;
 }
 

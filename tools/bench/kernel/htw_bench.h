@@ -2,8 +2,8 @@
 /*
  * How htw-bench drives timers in the kernel: /dev/htw_bench
  *
- * The kernel's part does what htw-bench's own loops do for other systems, with
- * the same numbers, so that one program measures all.
+ * The module does what htw-bench's own loops do for other systems, with the
+ * same delays and orders, so that one program measures all.
  */
 #ifndef HTW_BENCH_H
 #define HTW_BENCH_H
@@ -12,8 +12,8 @@
 #include <linux/types.h>
 
 /**
- * struct htw_bench_prepare - what is to be done with the timers
- * @pending: how many
+ * struct htw_bench_prepare - argument of HTW_BENCH_PREPARE
+ * @pending: number of timers
  * @reserved: zero
  * @rearm_order: address of their numbers, __u32, in the order to re-arm them
  * @cancel_order: the same for cancelling
@@ -41,11 +41,11 @@ enum htw_bench_system_number {
 
 #define HTW_BENCH_PREPARE	_IOW(HTW_BENCH_IOC, 0, struct htw_bench_prepare)
 /* The others have an argument by value, or none. */
-#define HTW_BENCH_OPEN		_IO(HTW_BENCH_IOC, 1)	/* of which system */
+#define HTW_BENCH_OPEN		_IO(HTW_BENCH_IOC, 1)	/* system */
 #define HTW_BENCH_ADD		_IO(HTW_BENCH_IOC, 2)
-#define HTW_BENCH_REARM		_IO(HTW_BENCH_IOC, 3)	/* how many */
-#define HTW_BENCH_CANCEL	_IO(HTW_BENCH_IOC, 4)	/* how many */
-#define HTW_BENCH_COLLECT	_IO(HTW_BENCH_IOC, 5)	/* returns how many have expired */
+#define HTW_BENCH_REARM		_IO(HTW_BENCH_IOC, 3)	/* count */
+#define HTW_BENCH_CANCEL	_IO(HTW_BENCH_IOC, 4)	/* count */
+#define HTW_BENCH_COLLECT	_IO(HTW_BENCH_IOC, 5)	/* returns the number of expirations */
 #define HTW_BENCH_CLOSE		_IO(HTW_BENCH_IOC, 6)
 
 #endif /* HTW_BENCH_H */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How late callouts come: a few periodic ones, each started again by its own function
+ * Lateness of callouts: a few periodic ones, each restarted by its own function
  *
- * They are started on the CPU that loads the module, and stay there. What they
- * noted can be read in /sys/module/htw_pulse/parameters; writing to late_max_ns
- * begins anew. A callout that is overdue counts as late by then.
+ * They are started on the CPU that loads the module and stay there. The results
+ * are in /sys/module/htw_pulse/parameters; writing late_max_ns resets them. An
+ * overdue callout counts with its lateness so far.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -28,7 +28,7 @@ MODULE_PARM_DESC(period_us, "Period of each callout in us, 2000 to 1000000 (defa
 /**
  * struct pulse - a periodic callout
  * @callout: the callout
- * @due: when it is due next, in ns of CLOCK_MONOTONIC (pulse_lock)
+ * @due: next deadline, in ns of CLOCK_MONOTONIC (pulse_lock)
  */
 struct pulse {
 	struct htw_callout callout;
@@ -42,7 +42,6 @@ static u64 fired;
 static u64 early;
 static bool stopping;
 
-/* In softirq. */
 static void pulse_expired(struct htw_callout *callout)
 {
 	struct pulse *p = container_of(callout, struct pulse, callout);
@@ -55,7 +54,7 @@ static void pulse_expired(struct htw_callout *callout)
 	else
 		late_max_ns = max(late_max_ns, now - p->due);
 	fired++;
-	/* In phase: a callout that came late does not put off the next one. */
+	/* In phase: a late callout does not delay the next one. */
 	while (p->due <= now)
 		p->due += period;
 	if (!stopping)
@@ -114,11 +113,11 @@ static const struct kernel_param_ops pulse_late_ops = {
 };
 
 module_param_cb(fired, &pulse_count_ops, &fired, 0444);
-MODULE_PARM_DESC(fired, "How often a callout came since late_max_ns was set to 0");
+MODULE_PARM_DESC(fired, "Expirations since late_max_ns was set to 0");
 module_param_cb(early, &pulse_count_ops, &early, 0444);
-MODULE_PARM_DESC(early, "How often one came too early since then, which htw never lets happen");
+MODULE_PARM_DESC(early, "Early expirations since then, of which there should be none");
 module_param_cb(late_max_ns, &pulse_late_ops, NULL, 0644);
-MODULE_PARM_DESC(late_max_ns, "By how much the latest one was late since then; set it to 0 to begin anew");
+MODULE_PARM_DESC(late_max_ns, "Largest lateness since then; set it to 0 to start again");
 
 static int __init pulse_init(void)
 {
@@ -130,7 +129,7 @@ static int __init pulse_init(void)
 		       PERIOD_US_MAX);
 		return -EINVAL;
 	}
-	/* All on this CPU, spread over the period, and due just after a tick of 1 ms. */
+	/* All on this CPU, spread over the period, due just after a tick of 1 ms. */
 	local_bh_disable();
 	first = ktime_get_ns() + period;
 	first = (div_u64(first, NSEC_PER_MSEC) + 1) * NSEC_PER_MSEC + AFTER_TICK_NS;
@@ -155,6 +154,6 @@ static void __exit pulse_exit(void)
 module_init(pulse_init);
 module_exit(pulse_exit);
 
-MODULE_DESCRIPTION("Measures how late htw's callouts come");
+MODULE_DESCRIPTION("Measures the lateness of htw's callouts");
 MODULE_AUTHOR("The htw developers");
 MODULE_LICENSE("GPL");
