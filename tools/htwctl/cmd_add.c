@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htwctl add: starts timers
+ * htwctl add: start timers
  *
- * In a context of its own, which ends with the program: so it stays until all
- * of its timers have expired for the last time. Or in a context that somebody
- * else keeps open: then it prints the ids and leaves them there.
+ * In a new context, which ends with this program: it prints each expiration and
+ * exits after the last. Or in a context that another process or the shell keeps
+ * open: it prints the ids and leaves the timers there.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -65,16 +65,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		add_deadline(arg, state);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "no DELAY");
+		argp_error(state, "missing DELAY");
 		return 0;
 	case ARGP_KEY_SUCCESS:
 		if (add.timer.firings && !add.timer.interval)
 			argp_error(state, "--count needs --every");
 		if (opt.setup.flags && (opt.pid || opt.fd >= 0))
 			argp_error(state,
-				   "--clock, --tick, --geometry and --home are for a new context");
+				   "--clock, --tick, --geometry and --home need a new context: no --pid, no --fd");
 		if (add.timer.flags & HTW_F_KEEP && !opt.pid && opt.fd < 0)
-			argp_error(state, "--keep needs a descriptor that lasts: --pid or --fd");
+			argp_error(state, "--keep needs a descriptor that stays open: --pid or --fd");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -82,14 +82,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{ "every", 'e', "DURATION", 0, "periodic: again each DURATION, at least one tick", 1 },
-	{ "count", 'n', "N", 0, "with --every: N times in all (without end)", 1 },
-	{ "slack", 's', "DURATION", 0, "may be this much late, to share wake-ups", 1 },
-	{ "cookie", 'c', "NUMBER", 0, "handed back with each expiration; 0x for hexadecimal", 1 },
-	{ "abs", 'a', NULL, 0, "DELAY is a point in time of the clock", 1 },
-	{ "keep", 'k', NULL, 0, "the id survives its last expiration, until it is cancelled", 1 },
+	{ "every", 'e', "DURATION", 0, "periodic timer: expire again every DURATION, at least one tick", 1 },
+	{ "count", 'n', "N", 0, "with --every: expire N times in all (default: without end)", 1 },
+	{ "slack", 's', "DURATION", 0, "may expire this much later, to share wakeups", 1 },
+	{ "cookie", 'c', "NUMBER", 0, "number returned with each expiration; 0x for hexadecimal", 1 },
+	{ "abs", 'a', NULL, 0, "DELAY is an absolute time on the clock", 1 },
+	{ "keep", 'k', NULL, 0, "keep the id after the last expiration, until it is cancelled", 1 },
 	{ "cancel-on-set", KEY_CLOCK_SET, NULL, 0,
-	  "with --clock=realtime: expires when that clock is set", 1 },
+	  "with --clock=realtime: expire when that clock is set", 1 },
 	{ 0 }
 };
 
@@ -112,25 +112,25 @@ static void print_added(const struct htw_add *timer)
 	printf("added    %s  %s %s", show_hex(timer->id), timer->flags & HTW_F_ABS ? "at" : "in",
 	       show_duration(timer->deadline));
 	if (timer->interval)
-		printf(", then each %s", show_duration(timer->interval));
+		printf(", then every %s", show_duration(timer->interval));
 	if (timer->firings)
 		printf(", %s times in all", show_grouped(timer->firings));
 	putchar('\n');
 	fflush(stdout);
 }
 
-/* Words for the errors that say something about this call. */
+/* Explain errors in terms of the options. */
 static int add_failed(int err)
 {
 	switch (err) {
 	case ENOSPC:
-		return fail_with(HTWCTL_LIMIT, "cannot add a timer: the context is at its limit");
+		return fail_with(HTWCTL_LIMIT, "cannot add a timer: the context's limit is reached");
 	case EDQUOT:
 		return fail_with(HTWCTL_LIMIT,
-				 "cannot add a timer: the user is at the limit (max_user_timers)");
+				 "cannot add a timer: the user's limit is reached (max_user_timers)");
 	case EINVAL:
 		return fail_with(HTWCTL_FAILED,
-				 "cannot add a timer: --every is below one tick, or --cancel-on-set is given on a clock that cannot be set");
+				 "cannot add a timer: --every is below one tick, or --cancel-on-set without --clock=realtime");
 	default:
 		return fail(err, "cannot add a timer");
 	}
@@ -187,11 +187,11 @@ int cmd_add(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.args_doc = "DELAY...",
-		.doc = "Starts a timer for each DELAY. Timers live in a context, which lives as long "
-		       "as its descriptor: so without --pid and --fd htwctl stays, prints each "
-		       "expiration, and ends after the last. With them, the timers are added to "
-		       "that context and left there.\v"
-		       "DELAY is 250us, 1.5s, 30m, 2h, 1d; without a unit, seconds.\n\n"
+		.doc = "Start a timer for each DELAY. Without --pid and --fd the timers are in a new "
+		       "context: htwctl prints each expiration and exits after the last. With them, "
+		       "the timers are added to an existing context, the ids are printed, and htwctl "
+		       "exits.\v"
+		       "Durations: 250us, 10ms, 1.5s, 30m, 2h, 1d; seconds without a unit.\n\n"
 		       "Examples:\n"
 		       "  htwctl add 5s --every 1s --count 3\n"
 		       "  htwctl add 1s 2s 3s --clock=boottime --format=json\n"

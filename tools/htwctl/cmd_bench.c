@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htwctl bench: what operations cost on this machine, by its own clock
+ * htwctl bench: the cost of operations on this machine, in ns
  *
- * For a first look at one's own hardware. What is compared over versions is
- * counted in instructions, by htw-bench in a virtual machine (docs/performance.md).
+ * For a first impression of one's own hardware. Figures that are compared
+ * between versions count instructions and come from htw-bench in a virtual
+ * machine (docs/performance.md).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -34,16 +35,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'n':
 		bench.timers = parse_number_arg("--timers", arg, 1, 16777216, state);
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "there are no arguments but options");
-		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
 static const struct argp_option options[] = {
-	{ "timers", 'n', "N", 0, "that many timers (100000)", 1 },
+	{ "timers", 'n', "N", 0, "number of timers (default 100000)", 1 },
 	{ 0 }
 };
 
@@ -72,7 +70,7 @@ static int bench_syscall(void)
 
 	for (uint64_t i = 0; i < bench.timers; i++)
 		syscall(SYS_getppid);
-	print_result("syscall", "an empty one", bench.timers, now_ns() - begin);
+	print_result("syscall", "an empty system call", bench.timers, now_ns() - begin);
 	return HTWCTL_OK;
 }
 
@@ -90,13 +88,13 @@ static int bench_timerfd(void)
 		err = timerfd_settime(fd, 0, &spec, NULL);
 	}
 	if (!err)
-		print_result("rearm", "timerfd_settime(), the same one", bench.timers,
+		print_result("rearm", "timerfd_settime(), one timer", bench.timers,
 			     now_ns() - begin);
 	close(fd);
 	return err ? fail(errno, "timerfd_settime") : HTWCTL_OK;
 }
 
-/* Half an hour and more ahead, spread as requests come. */
+/* Half an hour ahead and more, spread like deadlines of requests. */
 static uint64_t far_deadline(uint64_t i)
 {
 	return 1800 * NSEC_PER_SEC + i * 2654435761U % (60 * NSEC_PER_SEC);
@@ -113,7 +111,7 @@ static int single_add(void)
 			return fail(errno, "HTW_ADD of %" PRIu64 " timers", i);
 		bench.ids[i] = add.id;
 	}
-	print_result("add", "HTW_ADD, one a call", bench.timers, now_ns() - begin);
+	print_result("add", "HTW_ADD, one per call", bench.timers, now_ns() - begin);
 	return HTWCTL_OK;
 }
 
@@ -131,7 +129,7 @@ static int single_rearm(void)
 		if (ioctl(bench.fd, HTW_MOD, &mod))
 			return fail(errno, "HTW_MOD");
 	}
-	print_result("rearm", "HTW_MOD, one a call", bench.timers, now_ns() - begin);
+	print_result("rearm", "HTW_MOD, one per call", bench.timers, now_ns() - begin);
 	return HTWCTL_OK;
 }
 
@@ -145,13 +143,13 @@ static int single_cancel(void)
 		if (ioctl(bench.fd, HTW_CANCEL, &cancel))
 			return fail(errno, "HTW_CANCEL");
 		if (cancel.cookie != i)
-			return fail_with(HTWCTL_FAILED, "HTW_CANCEL returned another's cookie");
+			return fail_with(HTWCTL_FAILED, "HTW_CANCEL returned a wrong cookie");
 	}
-	print_result("cancel", "HTW_CANCEL, one a call", bench.timers, now_ns() - begin);
+	print_result("cancel", "HTW_CANCEL, one per call", bench.timers, now_ns() - begin);
 	return HTWCTL_OK;
 }
 
-/* @vector, but for its arrays, for all timers, BATCH a call. */
+/* Do @vector for all timers, BATCH in each call; its arrays are filled in here. */
 static int vector_all(struct htw_vector vector)
 {
 	struct htw_vector part;
@@ -186,7 +184,7 @@ static int bench_vectors(void)
 	code = vector_all(vector);
 	if (code)
 		return code;
-	print_result("add", "HTW_VECTOR, 256 a call", bench.timers, now_ns() - begin);
+	print_result("add", "HTW_VECTOR, 256 per call", bench.timers, now_ns() - begin);
 
 	for (uint64_t i = 0; i < bench.timers; i++)
 		bench.deadlines[i] = far_deadline(i + 1);
@@ -196,18 +194,18 @@ static int bench_vectors(void)
 	code = vector_all(vector);
 	if (code)
 		return code;
-	print_result("rearm", "HTW_VECTOR, 256 a call", bench.timers, now_ns() - begin);
+	print_result("rearm", "HTW_VECTOR, 256 per call", bench.timers, now_ns() - begin);
 
 	vector = (struct htw_vector){ .op = HTW_OP_CANCEL };
 	begin = now_ns();
 	code = vector_all(vector);
 	if (code)
 		return code;
-	print_result("cancel", "HTW_VECTOR, 256 a call", bench.timers, now_ns() - begin);
+	print_result("cancel", "HTW_VECTOR, 256 per call", bench.timers, now_ns() - begin);
 	return HTWCTL_OK;
 }
 
-/* All are due at once; each is read once, and none before its deadline. */
+/* All are due at once; each must be read once, not before its deadline. */
 static int bench_expire(void)
 {
 	struct htw_vector vector = { .op = HTW_OP_ADD };
@@ -215,7 +213,7 @@ static int bench_expire(void)
 	uint64_t begin, left;
 	int code;
 
-	/* Zero is now. */
+	/* A relative deadline of zero. */
 	memset(bench.deadlines, 0, bench.timers * sizeof(*bench.deadlines));
 	begin = now_ns();
 	code = vector_all(vector);
@@ -244,10 +242,10 @@ int cmd_bench(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
-		.doc = "Measures what one operation costs on this machine: alone in a call, and 256 "
-		       "in a call, beside an empty system call and timerfd.\v"
-		       "These are times on a machine that does other things as well; "
-		       "docs/performance.md tells of figures that repeat.\n\n"
+		.doc = "Measure the time of one operation on this machine: alone in a call, and 256 "
+		       "in a call; for comparison, an empty system call and timerfd.\v"
+		       "The times include whatever else the machine does; "
+		       "docs/performance.md has figures that are repeatable.\n\n"
 		       "Examples:\n"
 		       "  htwctl bench --timers 1000000\n",
 		.children = children,

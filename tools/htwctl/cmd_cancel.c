@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htwctl cancel: stops timers of a context that somebody keeps open
+ * htwctl cancel: stop timers of an existing context
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -26,7 +26,7 @@ static void add_id(const char *arg, struct argp_state *state)
 		argp_failure(state, HTWCTL_LIMIT, ENOMEM, "too many ids");
 	cancel.ids = more;
 	if (!parse_number(arg, &cancel.ids[cancel.count++]))
-		argp_error(state, "'%s' is no id; list prints them", arg);
+		argp_error(state, "'%s' is not an id; htwctl list --pid prints ids", arg);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -43,9 +43,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_SUCCESS:
 		if (!opt.pid && opt.fd < 0)
-			argp_error(state, "--pid or --fd must say of which descriptor");
+			argp_error(state, "choose a descriptor with --pid or --fd");
 		if (cancel.all == !!cancel.count)
-			argp_error(state, "either ids or --all");
+			argp_error(state, "give either ids or --all");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -54,7 +54,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ "all", 'A', NULL, 0, "all timers of the context", 1 },
-	{ "discard", 'x', NULL, 0, "drop expirations that wait to be read as well", 1 },
+	{ "discard", 'x', NULL, 0, "also drop unread expirations", 1 },
 	{ 0 }
 };
 
@@ -95,7 +95,7 @@ static void print_result(const struct htw_cancel *one, const char *result, bool 
 	if (known)
 		printf("  cookie %s", show_hex(one->cookie));
 	if (known && one->remaining)
-		printf("  %s were left", show_duration(one->remaining));
+		printf("  %s left", show_duration(one->remaining));
 	putchar('\n');
 }
 
@@ -132,10 +132,10 @@ int cmd_cancel(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.args_doc = "ID...\n--all",
-		.doc = "Stops timers of another process's descriptor, or of one that was inherited.\v"
-		       "A timer that expired and was not read is too late to be stopped: its "
-		       "expiration can still be read, unless --discard drops it. Where several ids "
-		       "end differently, the exit status is that of the first that failed.\n\n"
+		.doc = "Stop timers of another process's descriptor, or of an inherited one.\v"
+		       "It is too late to stop a timer that has expired and was not read: its "
+		       "expiration can still be read, unless --discard drops it. If several ids "
+		       "are given, the exit status is that of the first failure.\n\n"
 		       "Examples:\n"
 		       "  htwctl cancel --pid 4711 0x100000001\n"
 		       "  htwctl cancel --fd 3 --all --discard\n",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htwctl info: the module, and a context's own settings
+ * htwctl info: the module, and the settings of a context
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "htwctl.h"
 
-/* How far ahead the levels reach, in ns; what is due later waits in one list. */
+/* Range of the levels in ns; later timers wait on the overflow list. */
 static uint64_t reach(const struct htw_info *info)
 {
 	uint64_t ns = info->tick_ns;
@@ -74,8 +74,8 @@ static void print_text(const struct htw_info *info)
 	printf("features   %s\n", show_features(info->features, " "));
 	printf("clock      %s\n", show_clock(info->clock));
 	printf("tick       %s%s\n", show_duration(info->tick_ns),
-	       info->flags & HTW_SETUP_PRIVATE ? ", a wheel of its own" : "");
-	printf("geometry   %s, reaches %s ahead\n", show_slots(info->slots, info->levels),
+	       info->flags & HTW_SETUP_PRIVATE ? ", private wheel" : "");
+	printf("geometry   %s, range %s\n", show_slots(info->slots, info->levels),
 	       show_duration(reach(info)));
 	if (info->home_cpu >= 0)
 		printf("home       CPU %d\n", info->home_cpu);
@@ -86,24 +86,15 @@ static void print_text(const struct htw_info *info)
 	each_parameter(print_parameter, NULL);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	(void)arg;
-	if (key == ARGP_KEY_ARG)
-		argp_error(state, "there are no arguments but options");
-	return ARGP_ERR_UNKNOWN;
-}
-
 int cmd_info(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
 		{ &target_argp, 0, NULL, 0 }, { &format_argp, 0, NULL, 0 }, { 0 }
 	};
 	static const struct argp argp = {
-		.parser = parse,
-		.doc = "Shows the module's version, features and parameters, and a context's "
-		       "clock, tick, geometry and limit: those of a new one, or of the one that "
-		       "--pid and --fd name.\v"
+		.doc = "Show the module's version, features and parameters, and a context's "
+		       "clock, tick, geometry and limit: those of a new context, or of the one "
+		       "chosen with --pid and --fd.\v"
 		       "Examples:\n"
 		       "  htwctl info\n"
 		       "  htwctl info --pid 4711 --fd 5 --format=json\n",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htwctl list: all descriptors of /dev/htw, or the pending timers of some
+ * htwctl list: all descriptors of /dev/htw, or the timers of some
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,9 +19,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'A':
 		all_states = true;
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "there are no arguments but options");
-		return 0;
 	case ARGP_KEY_SUCCESS:
 		if (all_states && !opt.pid && opt.fd < 0)
 			argp_error(state, "--all needs --pid or --fd");
@@ -33,12 +30,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ "all", 'A', NULL, 0,
-	  "with --pid or --fd: also timers that expired and were not read, and those that "
-	  "are kept and disarmed", 1 },
+	  "with --pid or --fd: also list expired, unread timers and kept, disarmed "
+	  "timers", 1 },
 	{ 0 }
 };
 
-/* Which descriptor's timers are being printed; zeroes for an inherited one. */
+/* The descriptor whose timers are printed; zeroes for an inherited one. */
 struct listing {
 	pid_t pid;
 	int fd;
@@ -112,18 +109,18 @@ static int list_descriptor(int fd, struct listing *listing)
 	if (err)
 		return fail(err, "HTW_INFO");
 	if (flags && !(info.features & HTW_FEATURE_LIST_STATES))
-		return fail_with(HTWCTL_UNSUPPORTED, "this module lists only what is pending");
+		return fail_with(HTWCTL_UNSUPPORTED, "this module can list only pending timers");
 	err = list_timers(fd, flags, print_timer, listing);
 
-	/* What cannot be printed is told of at the end. */
+	/* An error of stdout itself is reported by finish_output(). */
 	if (err && !ferror(stdout))
 		return fail(err, "HTW_LIST");
 	if (!listing->head && !opt.json)
-		puts(all_states ? "no timer" : "no timer is pending");
+		puts(all_states ? "no timer" : "no pending timer");
 	return HTWCTL_OK;
 }
 
-/* The timers of each context of a process. */
+/* The timers of all contexts of a process. */
 static int list_process(void)
 {
 	struct descriptors found;
@@ -172,7 +169,7 @@ static int list_all(void)
 	if (!opt.json && !found.count)
 		puts("no descriptor of /dev/htw is open");
 	if (found.hidden)
-		fprintf(stderr, "htwctl: %u processes of others cannot be looked into\n",
+		fprintf(stderr, "htwctl: no permission to look into %u processes of other users\n",
 			found.hidden);
 	free_descriptors(&found);
 	return HTWCTL_OK;
@@ -186,11 +183,11 @@ int cmd_list(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
-		.doc = "Without --pid and --fd, lists all open files of /dev/htw and what they hold. "
-		       "With them, lists the pending timers: of all contexts of a process, or of "
+		.doc = "Without --pid and --fd, list all open files of /dev/htw and their timers' number. "
+		       "With them, list the pending timers: of all contexts of a process, or of "
 		       "one.\v"
-		       "PID and FD name one of the descriptors of an open file; SHARED says how many "
-		       "there are, in all processes that may be looked into.\n\n"
+		       "PID and FD are one descriptor of an open file; SHARED is the number of its "
+		       "descriptors in all processes that htwctl may look into.\n\n"
 		       "Examples:\n"
 		       "  sudo htwctl list\n"
 		       "  htwctl list --pid 4711 --fd 5\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htwctl stat: all that the module counts, once; or rates, a line each interval
+ * htwctl stat: the module's counters, once, or as rates in each interval
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,9 +29,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'n':
 		stat_opt.count = parse_number_arg("--count", arg, 1, UINT64_MAX - 1, state);
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "there are no arguments but options");
-		return 0;
 	case ARGP_KEY_SUCCESS:
 		if (stat_opt.count != UINT64_MAX && !stat_opt.interval)
 			argp_error(state, "--count needs --interval");
@@ -42,8 +39,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{ "interval", 'i', "DURATION", 0, "rates, a line each DURATION", 1 },
-	{ "count", 'n', "N", 0, "with --interval: end after N lines", 1 },
+	{ "interval", 'i', "DURATION", 0, "print a line of rates every DURATION", 1 },
+	{ "count", 'n', "N", 0, "with --interval: exit after N lines", 1 },
 	{ 0 }
 };
 
@@ -76,7 +73,7 @@ static struct json_object *wheel_json(const struct wheel *wheel)
 	array = json_new_array();
 	for (unsigned int b = 0; b < wheel->late_buckets; b++) {
 		entry = json_new();
-		/* The last takes all that are later. */
+		/* The last bucket has no upper bound. */
 		if (b < wheel->late_buckets - 1)
 			json_add_u64(entry, "below_ns", late_bucket_ns(b));
 		json_add_u64(entry, "count", wheel->late[b]);
@@ -118,7 +115,7 @@ static void print_json(const struct stats *stats, const struct descriptors *foun
 
 #define MAX_COLUMNS	32
 
-/* A column for each name that any of them has. */
+/* Collect the names of all columns that appear in any row. */
 static unsigned int collect_names(const struct fields **rows, unsigned int count,
 				  const char *names[MAX_COLUMNS])
 {
@@ -167,7 +164,7 @@ static void print_fields(const char *title, const struct fields **rows, unsigned
 	}
 }
 
-/* Those that are of a CPU, or those that are not. */
+/* Print the records that belong to a CPU, or those that do not. */
 static void print_records(const char *title, const struct records *records, bool of_cpu)
 {
 	const struct fields **rows = calloc(records->count + 1, sizeof(*rows));
@@ -260,7 +257,7 @@ static int print_once(void)
 	return HTWCTL_OK;
 }
 
-/* What was counted from one reading to the next; a module that was loaded anew counts from 0. */
+/* Counts between two readings. A reloaded module counts from 0 again. */
 static uint64_t difference(uint64_t now, uint64_t before)
 {
 	return now >= before ? now - before : now;
@@ -361,9 +358,9 @@ int cmd_stat(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
-		.doc = "Shows what the module counts: the wheels and their levels, how late timers "
-		       "expired, users, and the descriptors that are open. With --interval, a line "
-		       "of rates each interval. For root.\v"
+		.doc = "Show the module's counters: wheels and their levels, lateness of expirations, "
+		       "users, and open descriptors. With --interval, print a line of rates in each "
+		       "interval. Needs root.\v"
 		       "Examples:\n"
 		       "  sudo htwctl stat\n"
 		       "  sudo htwctl stat --interval 1s --count 10\n"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htwctl top: the module on a screen, again and again
+ * htwctl top: the module's state on a screen, refreshed at an interval
  *
- * Everything is drawn from two readings of debugfs and one of /proc. The parts
- * share the lines there are: wheels first, then lateness beside users, then the
- * descriptors that hold most, as many as fit.
+ * Everything comes from two readings of debugfs and one of /proc. The parts
+ * share the lines of the screen: wheels, lateness beside users, then as many as
+ * fit of the descriptors that hold most timers.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* After the others: curses.h has macros for common words. */
+/* Included last: curses.h defines macros with common names. */
 #include <curses.h>
 
 #include "descriptors.h"
@@ -37,7 +37,7 @@ enum {
 static struct {
 	uint64_t interval;
 	uint64_t count;
-	bool each_wheel;	/* a line for each wheel, not for each CPU */
+	bool each_wheel;	/* a line for each wheel instead of each CPU */
 	bool since_load;	/* lateness since the module was loaded */
 	bool paused;
 	bool utf8;
@@ -48,15 +48,15 @@ static struct {
 	.count = UINT64_MAX,
 };
 
-/* A line of the wheels' part: one wheel, or all of a CPU. */
+/* A line of the wheels: a wheel, or the sum of a CPU. */
 struct row {
 	uint64_t cpu;
 	char what[32];
 	uint64_t tick_ns;
 	uint64_t pending;
-	uint64_t expired;	/* this and what follows: since the reading before */
+	uint64_t expired;	/* this and the following: since the previous reading */
 	uint64_t callbacks;
-	uint64_t spent;		/* ns of the CPU; of CPUs only */
+	uint64_t spent;		/* CPU time in ns; only for CPUs */
 	unsigned int levels;
 	struct {
 		uint64_t span;
@@ -70,7 +70,7 @@ struct user_row {
 	uint64_t pending;
 	uint64_t expired;
 	uint64_t contexts;
-	uint64_t spent;		/* ns, of all CPUs */
+	uint64_t spent;		/* ns, on all CPUs */
 	uint64_t throttled;	/* ns */
 };
 
@@ -88,18 +88,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'w':
 		top.each_wheel = true;
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "there are no arguments but options");
-		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
 static const struct argp_option options[] = {
-	{ "interval", 'i', "DURATION", 0, "between refreshes, at least 100ms (1s)", 1 },
-	{ "count", 'n', "N", 0, "end after N refreshes", 1 },
-	{ "wheels", 'w', NULL, 0, "begin with a line for each wheel, not for each CPU", 1 },
+	{ "interval", 'i', "DURATION", 0, "time between refreshes, at least 100ms (default 1s)", 1 },
+	{ "count", 'n', "N", 0, "exit after N refreshes", 1 },
+	{ "wheels", 'w', NULL, 0, "start with a line for each wheel instead of each CPU", 1 },
 	{ 0 }
 };
 
@@ -115,7 +112,7 @@ static uint64_t per_second(uint64_t count)
 	return ns ? (uint64_t)(count * 1e9 / ns) : 0;
 }
 
-/* Of one CPU's time; the buffers rotate. */
+/* Share of one CPU's time. The buffers rotate. */
 static const char *percent(uint64_t ns)
 {
 	static char buffers[4][16];
@@ -172,8 +169,8 @@ static void title(int line, int column, const char *text)
 }
 
 /*
- * A bar of @width characters, part / whole of it full, to an eighth where there is
- * UTF-8. With @track the rest of it is seen as well.
+ * Draw a bar of @width characters that is full for part / whole, to an eighth
+ * of a character with UTF-8. With @track the empty part is drawn, too.
  */
 static void bar(int line, int column, int width, uint64_t part, uint64_t whole, int pair,
 		bool track)
@@ -188,7 +185,7 @@ static void bar(int line, int column, int width, uint64_t part, uint64_t whole, 
 	if (whole) {
 		double eighth = 8.0 * width * (part < whole ? part : whole) / whole;
 
-		/* What is there is seen, however little it is. */
+		/* A value above zero shows. */
 		if (part && eighth < 1)
 			eighth = 1;
 		filled = (int)eighth / 8;
@@ -207,8 +204,8 @@ static void bar(int line, int column, int width, uint64_t part, uint64_t whole, 
 }
 
 /*
- * The parts. Each draws from @line on, to before @end, and returns the line
- * behind it.
+ * The parts of the screen. Each draws from @line on, up to before @end, and
+ * returns the line after it.
  */
 
 static int draw_head(int line)
@@ -281,7 +278,7 @@ static void add_to_row(struct row *row, unsigned int number)
 		row->levels = wheel->levels;
 }
 
-/* What the pacer of that CPU has used of it. */
+/* CPU time that this CPU's pacer has used, in ns. */
 static uint64_t spent_on(uint64_t cpu)
 {
 	for (unsigned int i = 0; i < top.now.pacers.count; i++) {
@@ -295,7 +292,7 @@ static uint64_t spent_on(uint64_t cpu)
 	return 0;
 }
 
-/* Wheels come CPU by CPU: those of a CPU are next to each other. */
+/* Wheels are sorted by CPU. */
 static unsigned int fill_rows(struct row *rows)
 {
 	unsigned int count = 0;
@@ -348,7 +345,7 @@ static int draw_wheels(int line, int end)
 	}
 	line++;
 	for (unsigned int i = 0; i < count; i++) {
-		/* The last line that there is says how many more. */
+		/* The last line has the number of those that do not fit. */
 		if (line == end - 1 && i + 1 < count) {
 			colour(FAINT);
 			mvprintw(line++, 0, "... and %u more", count - i);
@@ -396,11 +393,11 @@ static int draw_late(int line, int end, int columns)
 		mvaddstr(line++, 0, "nothing has expired");
 		return line;
 	}
-	/* The latest are the ones to be seen. */
+	/* If there are too many, show the latest. */
 	if (last - first >= LATE_ROWS)
 		first = last - LATE_ROWS + 1;
 	for (int b = first; b <= last && line < end; b++) {
-		/* One tick is promised; beyond it the CPU was somebody else's. */
+		/* Up to one tick is promised; beyond that, others had the CPU. */
 		int pair = late_bucket_ns(b) / 2 <= tick ? GOOD :
 			   late_bucket_ns(b) / 2 <= 2 * tick ? WARN : BAD;
 
@@ -439,7 +436,7 @@ static void add_users_wheels(struct user_row *users, unsigned int *count)
 	}
 }
 
-/* A line for each user, and one for each CPU that it has used. */
+/* A line for each user, from the lines of each user and CPU. */
 static void add_users_shares(struct user_row *users, unsigned int *count)
 {
 	for (unsigned int i = 0; i < top.now.users.count; i++) {
@@ -561,14 +558,14 @@ static int read_all(void)
 	}
 	free_stats(&top.before);
 	free_descriptors(&top.found);
-	/* The first has nothing to be compared with: all since the module was loaded. */
+	/* The first interval starts when the module was loaded. */
 	top.before = top.now;
 	top.now = now;
 	top.found = found;
 	return 0;
 }
 
-/* Returns false to quit. */
+/* Return false to quit. */
 static bool take_key(int key)
 {
 	switch (key) {
@@ -596,7 +593,7 @@ static bool take_key(int key)
 	return true;
 }
 
-/* Keys are taken until the next reading is due. Returns false to quit. */
+/* Handle keys until the next reading is due. Return false to quit. */
 static bool wait_for_next(uint64_t begin)
 {
 	for (;;) {
@@ -637,9 +634,9 @@ int cmd_top(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
-		.doc = "Shows the wheels of each CPU with a bar of the buckets in use on each level, "
-		       "how late timers expired, users and their shares, and the descriptors that "
-		       "hold most, and refreshes it. For root.\v"
+		.doc = "Show the wheels of each CPU with a bar of the buckets in use on each level, "
+		       "lateness of expirations, users and their shares of CPU time, and the descriptors "
+		       "that hold most timers. Needs root.\v"
 		       "Keys: q quit, space pause, + and - interval, w a line for each wheel, l "
 		       "lateness since the module was loaded.\n\n"
 		       "Examples:\n"
@@ -651,8 +648,8 @@ int cmd_top(int argc, char **argv)
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-		return fail_with(HTWCTL_USAGE, "top needs a terminal; stat --interval does not");
-	/* Before the screen is cleared, so that it is seen. */
+		return fail_with(HTWCTL_USAGE, "top needs a terminal; without one, use htwctl stat --interval");
+	/* Before the screen is set up, so that an error message stays visible. */
 	err = read_all();
 	if (err)
 		return stats_failed(err);

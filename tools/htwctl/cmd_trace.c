@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htwctl trace: the module's tracepoints as they come, decoded
+ * htwctl trace: print the module's tracepoints, decoded
  *
- * In a tracing instance of its own, so whoever else traces is not disturbed.
+ * In a tracing instance of its own, so that other users of tracing are not
+ * disturbed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,12 +20,12 @@
 
 #define SYSTEM		"htw"
 
-/* How a field is shown. */
+/* How to print a field. */
 enum kind {
 	NUMBER,
 	HEX,
-	AGO,		/* a length of time */
-	TIME,		/* a point in time of the context's clock */
+	DURATION,		/* a duration */
+	TIME,		/* a time on the context's clock */
 	RESULT,		/* zero or a negative errno */
 };
 
@@ -36,13 +37,13 @@ static const struct {
 	{ "id", "id", HEX },
 	{ "cookie", "cookie", HEX },
 	{ "deadline", "deadline_ns", TIME },
-	{ "interval", "interval_ns", AGO },
-	{ "late", "late_ns", AGO },
+	{ "interval", "interval_ns", DURATION },
+	{ "late", "late_ns", DURATION },
 	{ "result", "result", RESULT },
 	{ "cpu", "on_cpu", NUMBER },
 	{ "moved", "moved", NUMBER },
 	{ "expires", "expires_ns", TIME },
-	{ "ns", "ns", AGO },
+	{ "ns", "ns", DURATION },
 };
 
 static struct {
@@ -76,9 +77,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'p':
 		trace_opt.pid = parse_number_arg("--pid", arg, 1, INT32_MAX, state);
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "there are no arguments but options");
-		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -86,13 +84,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ "event", 'e', "NAME,...", 0,
-	  "of add, mod, cancel, expire, cascade, throttle, program, and what else the "
-	  "module has (all)", 1 },
-	{ "id", 'I', "ID", 0, "of this timer only", 1 },
-	{ "pid", 'p', "PID", 0, "done by this task only; timers expire in whatever task the "
-	  "interrupt found", 1 },
-	{ "count", 'n', "N", 0, "end after N events", 1 },
-	{ "duration", 't', "DURATION", 0, "end after DURATION", 1 },
+	  "events to print: add, mod, cancel, expire, cascade, throttle, program, ... "
+	  "(default: all)", 1 },
+	{ "id", 'I', "ID", 0, "only events of this timer", 1 },
+	{ "pid", 'p', "PID", 0, "only events caused by this task; a timer expires in whichever task the "
+	  "interrupt hit", 1 },
+	{ "count", 'n', "N", 0, "exit after N events", 1 },
+	{ "duration", 't', "DURATION", 0, "exit after DURATION", 1 },
 	{ 0 }
 };
 
@@ -110,7 +108,7 @@ static void field_text(enum kind kind, const char *name, unsigned long long valu
 	case HEX:
 		printf("  %s %s", name, show_hex(value));
 		break;
-	case AGO:
+	case DURATION:
 		if (number < 0)
 			printf("  %s -%s", name, show_duration(-number));
 		else if (value)
@@ -128,7 +126,7 @@ static void field_text(enum kind kind, const char *name, unsigned long long valu
 	}
 }
 
-/* Whatever else the event has, by the name it has there. */
+/* Print the event's other fields under their own names. */
 static int print_fields(struct tep_event *event, struct tep_record *record,
 			struct json_object *object)
 {
@@ -147,7 +145,7 @@ static int print_fields(struct tep_event *event, struct tep_record *record,
 				json = fields[f].json;
 			}
 		}
-		/* What is narrower than a long comes without its sign. */
+		/* Fields narrower than a long are returned without sign extension. */
 		if (all[i]->flags & TEP_FIELD_IS_SIGNED && all[i]->size == 4)
 			value = (int32_t)value;
 		if (!object)
@@ -172,7 +170,7 @@ static int print_event(struct tep_event *event, struct tep_record *record, int c
 	if (!*left)
 		return -1;
 	--*left;
-	/* All of them begin with the system's name. */
+	/* Drop the common prefix. */
 	if (!strncmp(name, SYSTEM "_", strlen(SYSTEM "_")))
 		name += strlen(SYSTEM "_");
 	if (opt.json) {
@@ -194,7 +192,7 @@ static int print_event(struct tep_event *event, struct tep_record *record, int c
 	return *left && !ferror(stdout) ? 0 : -1;
 }
 
-/* Turns on those of @events, a list of names without the system's. */
+/* Enable the @events of a list without prefixes. */
 static int enable_events(struct tracefs_instance *instance, const char *events)
 {
 	char *list = strdup(events), *name, *save;
@@ -213,7 +211,7 @@ static int enable_events(struct tracefs_instance *instance, const char *events)
 	return code;
 }
 
-/* The kernel itself passes over what is not wanted. */
+/* Let the kernel drop unwanted events. */
 static int set_filter(struct tracefs_instance *instance, const char *event, const char *text)
 {
 	char file[96];
@@ -255,7 +253,10 @@ static int follow(struct tracefs_instance *instance, struct tep_handle *tep)
 		if (tracefs_iterate_raw_events(tep, instance, NULL, 0, print_event, &left) < 0 &&
 		    left && !ferror(stdout))
 			return fail(errno ?: EIO, "cannot read the trace");
-		/* The raw pipes have no poll() for all CPUs at once: look again soon. */
+		/*
+		 * The raw trace pipes cannot be polled for all CPUs at once:
+		 * try again soon.
+		 */
 		if (left)
 			poll(NULL, 0, 50);
 	}
@@ -274,7 +275,7 @@ static int trace_in(struct tracefs_instance *instance, struct tep_handle *tep)
 		if (events)
 			code = enable_events(instance, events);
 		else if (tracefs_event_enable(instance, SYSTEM, NULL))
-			code = fail(errno, "cannot turn the events on");
+			code = fail(errno, "cannot enable the events");
 	}
 	if (code == HTWCTL_OK)
 		code = follow(instance, tep);
@@ -289,7 +290,7 @@ static int trace_failed(void)
 	if (!read_module_file("parameters/tick_us", value, sizeof(value)))
 		return fail_with(HTWCTL_NO_DEVICE, "the module is not loaded (modprobe htw)");
 	if (geteuid())
-		return fail_with(HTWCTL_DENIED, "tracefs: permission denied; this is for root");
+		return fail_with(HTWCTL_DENIED, "tracefs: permission denied; needs root");
 	return fail_with(HTWCTL_UNSUPPORTED,
 			 "no tracepoints: the kernel has no tracing, or tracefs is not mounted");
 }
@@ -302,9 +303,9 @@ int cmd_trace(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
-		.doc = "Prints the module's tracepoints as they come: when (trace clock, s), on "
-		       "which CPU, by which task, and what. Timers are known by their ids, which "
-		       "may be the same in different contexts. For root.\v"
+		.doc = "Print the module's tracepoints as they occur: time (trace clock, s), "
+		       "CPU, task, event and its fields. Timers are identified by their ids, which "
+		       "are unique only within a context. Needs root.\v"
 		       "Examples:\n"
 		       "  sudo htwctl trace --event expire --count 10\n"
 		       "  sudo htwctl trace --id 0x100000001 --duration 1m --format=json\n",
@@ -318,7 +319,7 @@ int cmd_trace(int argc, char **argv)
 	int code;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
-	/* libtraceevent tells stderr what this tells better. */
+	/* libtraceevent would print its own messages to stderr. */
 	tep_set_loglevel(TEP_LOG_NONE);
 	tracefs_set_loglevel(TEP_LOG_NONE);
 	tep = tracefs_local_events_system(NULL, systems);
@@ -330,7 +331,7 @@ int cmd_trace(int argc, char **argv)
 	instance = tracefs_instance_create(name);
 	if (!instance) {
 		code = errno == ENOENT || errno == EACCES ? trace_failed() :
-			fail(errno, "cannot make a tracing instance");
+			fail(errno, "cannot create a tracing instance");
 		tep_free(tep);
 		return code;
 	}

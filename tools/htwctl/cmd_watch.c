@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htwctl watch: reads the expirations of a descriptor
+ * htwctl watch: read the expirations of a descriptor
  *
- * Each expiration goes to one reader, so from another process's descriptor
- * it takes them away; that must be asked for in so many words.
+ * Each expiration goes to one reader, so this takes them away from another
+ * process that reads the descriptor; --take must allow it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -32,15 +32,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'x':
 		watch.take = true;
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "there are no arguments but options");
-		return 0;
 	case ARGP_KEY_SUCCESS:
 		if (!opt.pid && opt.fd < 0)
-			argp_error(state, "--fd or --pid must say which descriptor");
+			argp_error(state, "choose a descriptor with --fd or --pid");
 		if (opt.pid && !watch.take)
 			argp_error(state,
-				   "what is read here, process %d will never see: ask for it with --take; trace looks on without taking",
+				   "this takes expirations away from process %d: allow it with --take, or use htwctl trace, which takes none",
 				   opt.pid);
 		return 0;
 	default:
@@ -49,9 +46,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{ "count", 'n', "N", 0, "end after N expirations", 1 },
-	{ "timeout", 't', "DURATION", 0, "end when none has come for so long; 0 only takes what "
-	  "waits", 1 },
+	{ "count", 'n', "N", 0, "exit after N expirations", 1 },
+	{ "timeout", 't', "DURATION", 0, "exit if none comes within DURATION; 0: only read what is "
+	  "there", 1 },
 	{ "take", 'x', NULL, 0, "with --pid: take the expirations away from that process", 1 },
 	{ 0 }
 };
@@ -64,7 +61,7 @@ int cmd_watch(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
-		.doc = "Reads expirations from a descriptor and prints them, until interrupted.\v"
+		.doc = "Read expirations from a descriptor and print them, until interrupted.\v"
 		       "Examples:\n"
 		       "  exec 3<>/dev/htw; htwctl add --fd 3 1s 2s; htwctl watch --fd 3 --count 2\n"
 		       "  htwctl watch --pid 4711 --take --timeout 0\n",
@@ -83,13 +80,13 @@ int cmd_watch(int argc, char **argv)
 		unsigned int n;
 		int err;
 
-		/* What is read is gone: never more than is to be printed. */
+		/* Events that are read are gone: read no more than will be printed. */
 		n = left < ARRAY_SIZE(events) ? left : ARRAY_SIZE(events);
 		end = watch.timeout < UINT64_MAX - now ? now + watch.timeout : UINT64_MAX;
 		err = wait_events(fd, end, events, n, &n);
 		if (err == EBUSY)
 			return fail_with(HTWCTL_FAILED,
-					 "a ring is mapped: expirations go there, and not to read()");
+					 "a ring is mapped: expirations go there and cannot be read");
 		if (err)
 			return fail(err, "cannot read expirations");
 		if (!n)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Descriptors as lines and as JSON
+ * Print descriptors as text and as JSON
  */
 #include <inttypes.h>
 #include <stdio.h>

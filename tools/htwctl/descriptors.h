@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Descriptors as lines and as JSON: list, stat and top. */
+/* Print descriptors as text and as JSON: for list, stat and top. */
 #ifndef HTWCTL_DESCRIPTORS_H
 #define HTWCTL_DESCRIPTORS_H
 

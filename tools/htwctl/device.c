@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Descriptors of /dev/htw: opened here, inherited, or another process's
+ * Descriptors of /dev/htw: a new one, an inherited one, or another process's
  *
- * A context lives as long as a descriptor of it is open, so whoever wants to
- * act on one needs a descriptor. Another process's is duplicated by
- * pidfd_getfd(2), which asks for the right to trace that process.
+ * A context lives as long as a descriptor of it is open, so acting on one takes
+ * a descriptor. Another process's is duplicated with pidfd_getfd(2), which
+ * needs the permission to trace that process.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -25,7 +25,7 @@
 
 #define DEVICE_NUMBER	"/sys/class/misc/htw/dev"
 
-/* A new context, or the negative exit code after it has been said what is wrong. */
+/* Open a new context; after an error is printed, return the negative exit code. */
 int open_device(void)
 {
 	int fd = open(opt.device, O_RDWR | O_CLOEXEC);
@@ -42,20 +42,20 @@ int open_device(void)
 	case EACCES:
 	case EPERM:
 		return -fail_with(HTWCTL_DENIED,
-				  "%s: permission denied; members of its group may open it (ls -l %s)",
+				  "%s: permission denied; members of the device's group may open it (ls -l %s)",
 				  opt.device, opt.device);
 	default:
 		return -fail(errno, "%s", opt.device);
 	}
 }
 
-/* Returns 0 or an errno. */
+/* Return 0 or an errno. */
 int get_info(int fd, struct htw_info *info)
 {
 	return ioctl(fd, HTW_INFO, info) ? errno : 0;
 }
 
-/* What a context's clock reads now, where a program can read it. */
+/* The present on a context's clock, if a program can read that clock. */
 uint64_t clock_now(int clock)
 {
 	struct timespec ts;
@@ -72,7 +72,7 @@ static bool is_htw(int fd)
 	return !get_info(fd, &info);
 }
 
-/* Whether the descriptor's fdinfo is one of /dev/htw: nothing else has these names. */
+/* Whether fdinfo is that of /dev/htw: no other file has these fields. */
 static bool read_fdinfo(struct descriptor *d)
 {
 	char path[64], line[128];
@@ -103,7 +103,7 @@ static bool read_fdinfo(struct descriptor *d)
 	return found;
 }
 
-/* The device's number, so that other files can be passed over without opening anything. */
+/* The device's number, to skip other files without opening anything. */
 static bool device_number(dev_t *number)
 {
 	FILE *file = fopen(DEVICE_NUMBER, "re");
@@ -119,8 +119,8 @@ static bool device_number(dev_t *number)
 }
 
 /*
- * Duplicates a descriptor of another process. Returns it, or -1 with the exit
- * code after it has been said what is wrong.
+ * Duplicate a descriptor of another process. After an error is printed, return
+ * -1 with the exit code in @code.
  */
 int take_descriptor(pid_t pid, int fd, int *code)
 {
@@ -144,7 +144,7 @@ int take_descriptor(pid_t pid, int fd, int *code)
 			break;
 		case EPERM:
 			*code = fail_with(HTWCTL_DENIED,
-					  "process %d: permission denied; it takes the right to trace it (ptrace(2), \"access mode\")",
+					  "process %d: permission denied; needs permission to trace it (see ptrace(2), \"access mode\")",
 					  pid);
 			break;
 		default:
@@ -152,7 +152,7 @@ int take_descriptor(pid_t pid, int fd, int *code)
 		}
 		return -1;
 	}
-	/* Only now: it may have become another file's in between. */
+	/* Check the duplicate: the number may have been reused in the meantime. */
 	if (!read_fdinfo(&d) || !is_htw(taken)) {
 		close(taken);
 		*code = fail_with(HTWCTL_NOT_FOUND,
@@ -162,7 +162,7 @@ int take_descriptor(pid_t pid, int fd, int *code)
 	return taken;
 }
 
-/* The one descriptor of opt.pid, where it has only one. */
+/* The descriptor of opt.pid, if it has exactly one context. */
 static int only_descriptor(int *code)
 {
 	struct descriptors found;
@@ -178,7 +178,7 @@ static int only_descriptor(int *code)
 				  opt.pid);
 	} else if (found.count > 1) {
 		*code = fail_with(HTWCTL_USAGE,
-				  "process %d has %u contexts; choose one by --fd (htwctl list --pid %d)",
+				  "process %d has %u contexts; choose one with --fd (see htwctl list --pid %d)",
 				  opt.pid, found.count, opt.pid);
 	} else {
 		fd = take_descriptor(opt.pid, found.d[0].fd, code);
@@ -188,8 +188,8 @@ static int only_descriptor(int *code)
 }
 
 /*
- * The descriptor that --pid and --fd name, or without either a new context.
- * Returns -1 with the exit code after it has been said what is wrong.
+ * The descriptor chosen by --pid and --fd; without them a new context. After an
+ * error is printed, return -1 with the exit code in @code.
  */
 int open_target(int *code)
 {
@@ -202,7 +202,7 @@ int open_target(int *code)
 		if (is_htw(opt.fd))
 			return opt.fd;
 		*code = fail_with(HTWCTL_NOT_FOUND,
-				  "descriptor %d is not one of /dev/htw; in a shell: exec %d<>/dev/htw",
+				  "descriptor %d is not one of /dev/htw; a shell opens it with exec %d<>/dev/htw",
 				  opt.fd, opt.fd);
 		return -1;
 	}
@@ -213,8 +213,8 @@ int open_target(int *code)
 }
 
 /*
- * Hands each timer to @each until that returns other than 0: those that @flags of enum
- * htw_list_flag say, with none the pending ones. Returns 0 or an errno.
+ * Call @each for each timer until it returns other than 0. @flags are of enum
+ * htw_list_flag; 0 means pending timers. Return 0 or an errno.
  */
 int list_timers(int fd, uint32_t flags,
 		int (*each)(const struct htw_query *timer, void *arg), void *arg)
@@ -243,15 +243,13 @@ int list_timers(int fd, uint32_t flags,
 	}
 }
 
-/*
- * Other processes' descriptors
- */
+/* Descriptors of other processes */
 
 static int add_descriptor(struct descriptors *found, const struct descriptor *d)
 {
 	struct descriptor *more;
 
-	/* Grows where the count reaches a power of two. */
+	/* Double the array when the count reaches a power of two. */
 	if (!(found->count & (found->count - 1))) {
 		more = realloc(found->d, (found->count ? 2 * found->count : 1) * sizeof(*more));
 		if (!more)
@@ -280,7 +278,10 @@ static void read_owner(struct descriptor *d)
 	fclose(file);
 }
 
-/* A process may end at any moment: what is gone is passed over. Returns 0 or an errno. */
+/*
+ * Skip what disappears meanwhile: a process may end at any time. Return 0 or an
+ * errno.
+ */
 static int find_in_process(pid_t pid, dev_t device, struct descriptors *found)
 {
 	struct descriptor d = { .pid = pid };
@@ -335,7 +336,7 @@ static int find_everywhere(dev_t device, struct descriptors *found)
 	return err;
 }
 
-/* In an order that has the descriptors of one open file next to each other. */
+/* Sort descriptors of one open file next to each other. */
 static int compare_files(const void *left, const void *right)
 {
 	const struct descriptor *a = left, *b = right;
@@ -348,7 +349,10 @@ static int compare_files(const void *left, const void *right)
 	case 2:
 		return 1;
 	}
-	/* No kcmp(), or one of them is gone: each counts for itself. */
+	/*
+	 * Without kcmp(), or if a process has ended, count each descriptor
+	 * separately.
+	 */
 	if (a->pid != b->pid)
 		return a->pid < b->pid ? -1 : 1;
 	return a->fd < b->fd ? -1 : a->fd > b->fd;
@@ -363,7 +367,10 @@ static int compare_numbers(const void *left, const void *right)
 	return a->fd < b->fd ? -1 : a->fd > b->fd;
 }
 
-/* dup(), fork() and passing make several descriptors of one context: it is shown once. */
+/*
+ * Show a context once, although dup(), fork() and SCM_RIGHTS give it several
+ * descriptors.
+ */
 static void merge_shared(struct descriptors *found)
 {
 	unsigned int kept = 0;
@@ -378,7 +385,7 @@ static void merge_shared(struct descriptors *found)
 			found->d[++kept] = found->d[i];
 			continue;
 		}
-		/* The one with the lowest numbers stands for all. */
+		/* Keep the one with the lowest pid and number. */
 		found->d[i].holders = last->holders + 1;
 		if (compare_numbers(&found->d[i], last) < 0)
 			*last = found->d[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Expirations as they are read from a descriptor
+ * Read and print expirations
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -39,14 +39,14 @@ void print_event(const struct htw_event *ev)
 	if (ev->flags & HTW_EVENT_CLOCK_SET)
 		printf("  the clock was set");
 	if (!(ev->flags & HTW_EVENT_MORE))
-		printf("  the last");
+		printf("  last");
 	putchar('\n');
 	fflush(stdout);
 }
 
 /*
- * Reads what waits, at most @room events, and waits until @end for the first one.
- * Sets *count, zero where none came in time. Returns 0 or an errno.
+ * Wait until @end for the first event and read what is available, at most
+ * @room. Set *count, which is zero on a timeout. Return 0 or an errno.
  */
 int wait_events(int fd, uint64_t end, struct htw_event *events, unsigned int room,
 		unsigned int *count)
@@ -61,7 +61,10 @@ int wait_events(int fd, uint64_t end, struct htw_event *events, unsigned int roo
 		ssize_t n;
 
 		if (end != UINT64_MAX) {
-			/* Rounded up, so as not to spin for the last millisecond. */
+			/*
+			 * Round up, or the last millisecond would be spent in a
+			 * loop.
+			 */
 			uint64_t left = now < end ? (end - now - 1) / NSEC_PER_MSEC + 1 : 0;
 
 			timeout = left < INT32_MAX ? (int)left : INT32_MAX;
@@ -76,7 +79,7 @@ int wait_events(int fd, uint64_t end, struct htw_event *events, unsigned int roo
 				return 0;
 			continue;
 		}
-		/* Another reader may take it first, and then this one would sleep for good. */
+		/* Another reader may have taken the event, and read() would block. */
 		n = preadv2(fd, &to, 1, -1, RWF_NOWAIT);
 		if (n >= 0) {
 			*count = n / sizeof(*events);

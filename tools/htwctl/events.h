@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Expirations as they are read from a descriptor: add and watch. */
+/* Read and print expirations: for add and watch. */
 #ifndef HTWCTL_EVENTS_H
 #define HTWCTL_EVENTS_H
 

@@ -2,9 +2,8 @@
 /*
  * htwctl - what the subcommands share
  *
- * Each subcommand is a function that parses its own arguments, does its work
- * and returns one of the exit codes below, after it has said on stderr what
- * went wrong.
+ * Each subcommand is a function that parses its own arguments, does its work,
+ * prints errors to stderr and returns one of the exit codes below.
  */
 #ifndef HTWCTL_H
 #define HTWCTL_H
@@ -24,26 +23,26 @@
 #define NSEC_PER_MSEC	1000000ULL
 #define NSEC_PER_SEC	1000000000ULL
 
-/* Exit codes: htwctl(1) documents them, scripts rely on them. */
+/* Exit codes. They are documented in htwctl(1); scripts rely on them. */
 enum htwctl_exit {
 	HTWCTL_OK		= 0,
-	HTWCTL_FAILED		= 1,	/* any failure that has no code of its own */
+	HTWCTL_FAILED		= 1,	/* a failure without a code of its own */
 	HTWCTL_USAGE		= 2,	/* wrong arguments; nothing was done */
 	HTWCTL_NO_DEVICE	= 3,	/* no device: the module is not loaded */
 	HTWCTL_DENIED		= 4,	/* permission denied */
 	HTWCTL_NOT_FOUND	= 5,	/* no such timer, process or descriptor */
-	HTWCTL_LIMIT		= 6,	/* a limit was reached, or there is no memory */
-	HTWCTL_UNSUPPORTED	= 7,	/* this kernel does not offer it */
+	HTWCTL_LIMIT		= 6,	/* a limit was reached, or no memory */
+	HTWCTL_UNSUPPORTED	= 7,	/* not supported by this kernel */
 	HTWCTL_TOO_LATE		= 8,	/* cancel: the timer had expired already */
 };
 
-/* What the options say that several subcommands have. */
+/* Options that several subcommands have. */
 struct htwctl_options {
 	const char *device;
 	bool json;
-	pid_t pid;			/* 0: none given */
-	int fd;				/* -1: none given */
-	struct htw_setup setup;		/* .flags: what was given */
+	pid_t pid;			/* 0 if not given */
+	int fd;				/* -1 if not given */
+	struct htw_setup setup;		/* its flags say which options were given */
 };
 
 extern struct htwctl_options opt;
@@ -64,7 +63,7 @@ int cmd_trace(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 
-/* options.c: children of a subcommand's argp, and the words they take. */
+/* options.c: argp children for the subcommands, and parsing of option values. */
 extern const struct argp format_argp;
 extern const struct argp target_argp;
 extern const struct argp setup_argp;
@@ -73,7 +72,7 @@ uint64_t parse_duration_arg(const char *what, const char *text, struct argp_stat
 uint64_t parse_number_arg(const char *what, const char *text, uint64_t min, uint64_t max,
 			  struct argp_state *state);
 
-/* units.c: durations and numbers as people write them. */
+/* units.c: parse and print durations and numbers. */
 bool parse_duration(const char *text, uint64_t *ns);
 bool parse_number(const char *text, uint64_t *number);
 const char *show_duration(uint64_t ns);
@@ -87,7 +86,7 @@ const char *show_user(const char *user);
 const char *show_features(uint64_t features, const char *separator);
 const char *feature_name(unsigned int bit);
 
-/* output.c: one JSON document a line; messages to stderr. */
+/* output.c: JSON, one document on each line; messages to stderr. */
 int fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int fail_with(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int exit_code_of(int err);
@@ -101,7 +100,7 @@ void json_append(struct json_object *to, struct json_object *value);
 void json_print(struct json_object *object);
 int finish_output(int code);
 
-/* device.c: descriptors of /dev/htw, our own and those of other processes. */
+/* device.c: descriptors of /dev/htw, own and other processes'. */
 int open_device(void);
 int open_target(int *code);
 int take_descriptor(pid_t pid, int fd, int *code);
@@ -110,11 +109,11 @@ uint64_t clock_now(int clock);
 int list_timers(int fd, uint32_t flags,
 		int (*each)(const struct htw_query *timer, void *arg), void *arg);
 
-/* One open file of /dev/htw, as /proc shows it. */
+/* An open file of /dev/htw, from /proc. */
 struct descriptor {
 	pid_t pid;
 	int fd;
-	unsigned int holders;	/* descriptors that share the open file, this one included */
+	unsigned int holders;	/* descriptors of the same open file, this one included */
 	uid_t uid;
 	char comm[17];
 	int clock;
@@ -122,24 +121,24 @@ struct descriptor {
 	uint64_t timers;
 	uint64_t expired;
 	uint64_t limit;
-	uint64_t throttled;	/* how often its user's share of a CPU was used up */
-	uint64_t throttled_ns;	/* and for how long its timers so waited */
+	uint64_t throttled;	/* times that its user's share of a CPU was used up */
+	uint64_t throttled_ns;	/* time that its timers waited for that */
 };
 
 struct descriptors {
 	struct descriptor *d;
 	unsigned int count;
-	unsigned int hidden;	/* processes that we may not look into */
+	unsigned int hidden;	/* processes without permission to look into */
 };
 
 /*
- * Fills in the open files of /dev/htw that @pid holds, or with 0 any process.
- * Returns 0 or an errno. free_descriptors() frees what it found.
+ * Find the open files of /dev/htw that @pid holds; 0 stands for all processes.
+ * Return 0 or an errno. Free the result with free_descriptors().
  */
 int find_descriptors(pid_t pid, struct descriptors *found);
 void free_descriptors(struct descriptors *found);
 
-/* stats.c: /sys/kernel/debug/htw, whose lines are of names and values. */
+/* stats.c: /sys/kernel/debug/htw, whose lines are names and values in turn. */
 struct fields {
 	unsigned int count;
 	char *line;
@@ -168,7 +167,7 @@ struct stats {
 	uint64_t when;		/* CLOCK_MONOTONIC */
 	struct wheel *wheels;
 	unsigned int count;
-	struct records pacers;	/* empty where this module has none */
+	struct records pacers;	/* empty if this module has no pacers */
 	struct records users;
 };
 

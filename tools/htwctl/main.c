@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * htwctl - look at htw, and use it, from the command line
+ * htwctl - inspect and use htw from the command line
  *
- * See htwctl(1). The first word that is no option is the subcommand; what
- * follows is its own.
+ * See htwctl(1). The first word that is not an option is the subcommand; the
+ * words after it are the subcommand's.
  */
 #include <locale.h>
 #include <stdio.h>
@@ -13,15 +13,15 @@
 #include "htwctl.h"
 
 static const struct command commands[] = {
-	{ "info", "the device, its features and limits", cmd_info },
+	{ "info", "show the module, its features, limits and parameters", cmd_info },
 	{ "add", "start timers and print their expirations", cmd_add },
 	{ "watch", "print the expirations of a descriptor", cmd_watch },
-	{ "list", "the descriptors of all processes; or the timers of one", cmd_list },
+	{ "list", "list descriptors of all processes, or timers of some", cmd_list },
 	{ "cancel", "stop timers of a descriptor", cmd_cancel },
-	{ "stat", "the wheels, once or as rates at an interval", cmd_stat },
-	{ "trace", "what happens to timers as it happens (root)", cmd_trace },
-	{ "top", "wheels, users and descriptors on the screen", cmd_top },
-	{ "bench", "what adding, moving and cancelling cost here", cmd_bench },
+	{ "stat", "show counters of wheels and users, or rates (root)", cmd_stat },
+	{ "trace", "print timer events as they happen (root)", cmd_trace },
+	{ "top", "show wheels, users and descriptors on a screen (root)", cmd_top },
+	{ "bench", "measure operations on this machine, in ns", cmd_bench },
 };
 
 const char *argp_program_version = "htwctl " HTW_VERSION;
@@ -41,8 +41,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			if (!strcmp(arg, commands[i].name))
 				command = &commands[i];
 		if (!command)
-			argp_error(state, "'%s' is no command", arg);
-		/* The rest is the command's. */
+			argp_error(state, "unknown command '%s'", arg);
+		/* The remaining words are the subcommand's. */
 		command_argv = state->argv + state->next - 1;
 		command_argc = state->argc - state->next + 1;
 		state->next = state->argc;
@@ -55,7 +55,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* The list of commands comes from the table. */
+/* Generate the list of commands from the table. */
 static char *help_filter(int key, const char *text, void *input)
 {
 	char *help = NULL;
@@ -71,11 +71,15 @@ static char *help_filter(int key, const char *text, void *input)
 	fputs("Commands:\n", out);
 	for (unsigned int i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
-	fputs("\n\"htwctl COMMAND --help\" tells more of each. Durations are 250us, 1.5s, 30m, 2h, 1d; "
-	      "without a unit they are seconds.\n\n"
+	fputs("\n\"htwctl COMMAND --help\" describes a command and shows examples. "
+	      "Durations: 250us, 10ms, 1.5s, 30m, 2h, 1d; seconds without a unit.\n\n"
+	      "Examples:\n"
+	      "  htwctl add 5s --every 1s --count 3\n"
+	      "  sudo htwctl list\n"
+	      "  sudo htwctl top\n\n"
 	      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 no device, 4 permission denied, "
 	      "5 no such timer, process or descriptor, 6 a limit was reached, "
-	      "7 not offered by this kernel, 8 too late to cancel.", out);
+	      "7 not supported by this kernel, 8 too late to cancel.", out);
 	fclose(out);
 	return help;
 }
@@ -83,14 +87,14 @@ static char *help_filter(int key, const char *text, void *input)
 int main(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "device", 'D', "PATH", 0, "the device (/dev/htw)", 0 },
+		{ "device", 'D', "PATH", 0, "the device (default /dev/htw)", 0 },
 		{ 0 }
 	};
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
 		.args_doc = "COMMAND [ARGUMENT...]",
-		.doc = "Looks at htw, and uses it, from the command line.\v ",
+		.doc = "Inspect and use htw, the timers of /dev/htw, from the command line.\v ",
 		.help_filter = help_filter,
 	};
 	char name[32];

@@ -2,7 +2,7 @@
 /*
  * Options that several subcommands have
  *
- * argp's own exit status for wrong usage is set to HTWCTL_USAGE in main().
+ * main() sets argp's exit status for wrong usage to HTWCTL_USAGE.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ uint64_t parse_duration_arg(const char *what, const char *text, struct argp_stat
 	uint64_t ns = 0;
 
 	if (!parse_duration(text, &ns))
-		argp_error(state, "%s: '%s' is no duration; write 250us, 1.5s, 30m, 2h, ...",
+		argp_error(state, "%s: '%s' is not a duration; examples: 250us, 10ms, 1.5s, 30m, 2h",
 			   what, text);
 	return ns;
 }
@@ -32,7 +32,7 @@ uint64_t parse_number_arg(const char *what, const char *text, uint64_t min, uint
 	uint64_t number = 0;
 
 	if (!parse_number(text, &number) || number < min || number > max)
-		argp_error(state, "%s: '%s' is no number from %" PRIu64 " to %" PRIu64,
+		argp_error(state, "%s: '%s' is not a number from %" PRIu64 " to %" PRIu64,
 			   what, text, min, max);
 	return number;
 }
@@ -50,7 +50,7 @@ static error_t parse_format(int key, char *arg, struct argp_state *state)
 const struct argp format_argp = {
 	.options = (const struct argp_option[]){
 		{ "format", 'f', "FORMAT", 0,
-		  "text (default), or json: one document a line, times in ns, ids as strings",
+		  "text (default) or json: one document on each line, times in ns, ids as strings",
 		  90 },
 		{ 0 }
 	},
@@ -74,10 +74,10 @@ static error_t parse_target(int key, char *arg, struct argp_state *state)
 const struct argp target_argp = {
 	.options = (const struct argp_option[]){
 		{ "pid", 'p', "PID", 0,
-		  "a descriptor of this process; needs the right to trace it", 10 },
+		  "use a descriptor of this process; needs permission to trace it", 10 },
 		{ "fd", 'd', "N", 0,
-		  "this descriptor: of PID, or without --pid one that htwctl has inherited "
-		  "from the shell (exec 3<>/dev/htw)", 10 },
+		  "use this descriptor: of PID, or without --pid one inherited from the shell "
+		  "(exec 3<>/dev/htw)", 10 },
 		{ 0 }
 	},
 	.parser = parse_target,
@@ -94,7 +94,7 @@ static void parse_clock(const char *arg, struct argp_state *state)
 			return;
 		}
 	}
-	argp_error(state, "--clock: '%s' is none of monotonic, boottime, realtime", arg);
+	argp_error(state, "--clock: '%s' is not monotonic, boottime or realtime", arg);
 }
 
 static void parse_geometry(char *arg, struct argp_state *state)
@@ -132,7 +132,7 @@ static error_t parse_setup(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (opt.setup.levels && !(opt.setup.flags & HTW_SETUP_PRIVATE))
 			argp_error(state, "--geometry needs --tick");
-		/* As fine and far as the module's own default. */
+		/* Default to the levels of the module's own default. */
 		if (opt.setup.flags & HTW_SETUP_PRIVATE && !opt.setup.levels) {
 			opt.setup.levels = 5;
 			opt.setup.slots[0] = 256;
@@ -150,11 +150,11 @@ const struct argp setup_argp = {
 		{ "clock", 'C', "CLOCK", 0,
 		  "monotonic (default), boottime or realtime", 20 },
 		{ "tick", 'T', "DURATION", 0,
-		  "a wheel of its own with this tick, from 10us to 1s; below 100us for "
-		  "the privileged only", 20 },
+		  "use a private wheel with this tick, 10us to 1s; below 100us needs "
+		  "CAP_SYS_RESOURCE", 20 },
 		{ "geometry", 'G', "SLOTS,...", 0,
-		  "with --tick: slots of each level, finest first (256,64,64,64,64)", 20 },
-		{ "home", 'H', "CPU", 0, "the timers wait on this CPU", 20 },
+		  "with --tick: slots of each level, finest first (default 256,64,64,64,64)", 20 },
+		{ "home", 'H', "CPU", 0, "let the timers wait on this CPU", 20 },
 		{ 0 }
 	},
 	.parser = parse_setup,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * JSON, messages, and what a failure makes the exit code
+ * JSON, messages, and exit codes for errors
  *
- * json-c's functions fail only without memory, and then nothing sensible can be
- * printed: the wrappers end the program.
+ * The functions of json-c fail only without memory. Nothing useful can be
+ * printed then, so the wrappers exit.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -48,13 +48,13 @@ int exit_code_of(int err)
 
 static void say(const char *format, va_list args)
 {
-	/* What was printed so far comes first where both go to one place. */
+	/* Keep the order of output if both streams go to the same file. */
 	fflush(stdout);
 	fputs("htwctl: ", stderr);
 	vfprintf(stderr, format, args);
 }
 
-/* Says what failed and why, and returns the exit code for @err, an errno. */
+/* Print what failed and why; return the exit code for the errno @err. */
 int fail(int err, const char *format, ...)
 {
 	va_list args;
@@ -66,7 +66,7 @@ int fail(int err, const char *format, ...)
 	return exit_code_of(err);
 }
 
-/* Says what is wrong, where no errno tells it, and returns @code. */
+/* Print what is wrong, for errors without an errno; return @code. */
 int fail_with(int code, const char *format, ...)
 {
 	va_list args;
@@ -115,8 +115,8 @@ void json_add_u64(struct json_object *to, const char *key, uint64_t value)
 }
 
 /*
- * Ids and cookies are names, not quantities, and often above 2^53, where many
- * readers of JSON round numbers: they are strings.
+ * Ids and cookies are strings: they are often above 2^53, where many JSON
+ * readers round numbers.
  */
 void json_add_hex(struct json_object *to, const char *key, uint64_t value)
 {
@@ -128,7 +128,7 @@ void json_add_str(struct json_object *to, const char *key, const char *value)
 	json_add(to, key, checked(json_object_new_string(value)));
 }
 
-/* Prints @object on a line of its own, at once, and frees it. */
+/* Print @object on a line of its own, flush, and free it. */
 void json_print(struct json_object *object)
 {
 	puts(checked((void *)json_object_to_json_string_ext(object,
@@ -138,7 +138,7 @@ void json_print(struct json_object *object)
 	json_object_put(object);
 }
 
-/* A result that could not be written is a failure, whatever else went well. */
+/* Output that could not be written is a failure, even if all else succeeded. */
 int finish_output(int code)
 {
 	const bool failed = ferror(stdout);

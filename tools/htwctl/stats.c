@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the module tells in /sys/kernel/debug/htw
+ * Read /sys/kernel/debug/htw
  *
- * Each line is names and values in turn, so fields that are new to this program
- * are carried along by their names, and those that are missing count as none.
+ * Each line is names and values in turn. Fields unknown to this program are
+ * kept by their names; missing fields count as zero.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #define PARAMETERS	"/sys/module/htw/parameters"
 #define BLANKS		"\t\n "
 
-/* Cuts @line, which it keeps, into names and values. */
+/* Split @line, which becomes part of @fields, into names and values. */
 static void cut_fields(struct fields *fields, char *line)
 {
 	char *name, *value, *save;
@@ -83,7 +83,7 @@ static void cut_late(struct wheel *wheel, const char *at)
 	}
 }
 
-/* Takes @line over, or frees it. Returns 0 or an errno. */
+/* Consume @line: keep or free it. Return 0 or an errno. */
 static int take_wheel_line(struct stats *stats, char *line)
 {
 	struct wheel *wheel = stats->count ? &stats->wheels[stats->count - 1] : NULL;
@@ -116,7 +116,7 @@ static int take_record(struct records *records, char *line)
 	return 0;
 }
 
-/* Hands each line of a file to one of the two; each takes it over. */
+/* Pass each line of a file to @stats or to @records. */
 static int read_lines(const char *path, struct stats *stats, struct records *records)
 {
 	FILE *file = fopen(path, "re");
@@ -146,7 +146,7 @@ int read_stats(struct stats *stats)
 
 	*stats = (struct stats){ .when = now_ns() };
 	err = read_lines(DEBUGFS "wheels", stats, NULL);
-	/* Modules that have no pacers have no such files. */
+	/* Older modules have no pacers, and so no such files. */
 	if (!err) {
 		err = read_lines(DEBUGFS "pacers", NULL, &stats->pacers);
 		err = err == ENOENT ? 0 : err;
@@ -191,7 +191,7 @@ uint64_t sum_wheels(const struct stats *stats, const char *name)
 	return sum;
 }
 
-/* The histogram of all wheels; returns how many expirations it counts. */
+/* Sum of all wheels' histograms; return the number of expirations in it. */
 uint64_t sum_late(const struct stats *stats, uint64_t late[LATE_BUCKETS])
 {
 	uint64_t sum = 0;
@@ -206,13 +206,13 @@ uint64_t sum_late(const struct stats *stats, uint64_t late[LATE_BUCKETS])
 	return sum;
 }
 
-/* Expirations of this bucket were late by less than that, and at least by half of it. */
+/* Upper bound of a bucket; half of it is the lower bound. */
 uint64_t late_bucket_ns(unsigned int bucket)
 {
 	return 1024ULL << bucket;
 }
 
-/* An upper bound of the lateness that so many per cent did not exceed. */
+/* Upper bound of the lateness of @percent per cent of the expirations. */
 uint64_t late_percentile(const uint64_t late[LATE_BUCKETS], double percent)
 {
 	uint64_t sum = 0, reached = 0, wanted;
@@ -248,8 +248,8 @@ static bool same_key(const struct fields *a, const struct fields *b)
 }
 
 /*
- * The wheel that wheel @number of @now was in @before; NULL where it was not there.
- * A user's private wheels have no names: they are told apart by their order.
+ * Wheel number @number of @now as it was in @before, or NULL. A user's private
+ * wheels have no names; their order identifies them.
  */
 const struct wheel *same_wheel(const struct stats *before, const struct stats *now,
 			       unsigned int number)
@@ -265,7 +265,7 @@ const struct wheel *same_wheel(const struct stats *before, const struct stats *n
 	return NULL;
 }
 
-/* The line of the same user and CPU in another reading; NULL where there is none. */
+/* The line of the same user and CPU in another reading, or NULL. */
 const struct fields *same_record(const struct records *before, const struct fields *record)
 {
 	for (unsigned int i = 0; i < before->count; i++)
@@ -284,14 +284,14 @@ uint64_t sum_records(const struct records *records, const char *name)
 	return sum;
 }
 
-/* How often there was more to do than is done in one go; where there are pacers they know. */
+/* Times that the budget of a run was used up. Modules with pacers count it there. */
 uint64_t sum_exhausted(const struct stats *stats)
 {
 	return stats->pacers.count ? sum_records(&stats->pacers, "exhausted") :
 				     sum_wheels(stats, "exhausted");
 }
 
-/* A file of /sys/module/htw, without its newline. */
+/* Read a file of /sys/module/htw, without its newline. */
 bool read_module_file(const char *name, char *buf, size_t size)
 {
 	char path[512];
@@ -309,7 +309,7 @@ bool read_module_file(const char *name, char *buf, size_t size)
 	return read;
 }
 
-/* Hands each of the module's parameters to @each, in their order. Returns 0 or an errno. */
+/* Call @each for each of the module's parameters, in order. Return 0 or an errno. */
 int each_parameter(void (*each)(const char *name, const char *value, void *arg), void *arg)
 {
 	struct dirent **names;
@@ -331,7 +331,7 @@ int each_parameter(void (*each)(const char *name, const char *value, void *arg),
 	return 0;
 }
 
-/* Says why read_stats() failed, and returns the exit code. */
+/* Print why read_stats() failed; return the exit code. */
 int stats_failed(int err)
 {
 	char value[8];
@@ -340,7 +340,7 @@ int stats_failed(int err)
 	case EACCES:
 	case EPERM:
 		return fail_with(HTWCTL_DENIED,
-				 "/sys/kernel/debug/htw: permission denied; this is for root");
+				 "/sys/kernel/debug/htw: permission denied; needs root");
 	case ENOENT:
 		if (!read_module_file("parameters/tick_us", value, sizeof(value)))
 			return fail_with(HTWCTL_NO_DEVICE,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Durations and numbers, as people write and read them
+ * Parse and print durations and numbers
  *
  * Durations are parsed as decimal fractions without floating point, so that
- * what was given is exact to the nanosecond. The show functions return one of
- * a few static buffers in turn, for several in one printf().
+ * they are exact to the nanosecond. The show functions return one of several
+ * static buffers in turn, so that one printf() can use several results.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -44,7 +44,7 @@ static const struct {
 
 static bool find_unit(const char *name, uint64_t *ns)
 {
-	/* As sleep(1) has it. */
+	/* Seconds, as in sleep(1). */
 	if (!*name)
 		name = "s";
 	for (unsigned int i = 0; i < ARRAY_SIZE(units); i++) {
@@ -56,7 +56,10 @@ static bool find_unit(const char *name, uint64_t *ns)
 	return false;
 }
 
-/* "1.5s", "250us", "30m"; without a unit seconds. False where it is none, or beyond 2^64 ns. */
+/*
+ * "1.5s", "250us", "30m"; seconds without a unit. False if invalid, or beyond
+ * 2^64 ns.
+ */
 bool parse_duration(const char *text, uint64_t *ns)
 {
 	uint64_t whole = 0, part = 0, unit, weight;
@@ -75,7 +78,7 @@ bool parse_duration(const char *text, uint64_t *ns)
 	}
 	if (!digits || !find_unit(at, &unit))
 		return false;
-	/* Each digit has a tenth of the weight of the one before; below 1 ns none. */
+	/* Each digit has a tenth of the weight of the one before; stop below 1 ns. */
 	for (weight = unit / 10; fraction && isdigit((unsigned char)*fraction); fraction++) {
 		part += (*fraction - '0') * weight;
 		weight /= 10;
@@ -84,7 +87,7 @@ bool parse_duration(const char *text, uint64_t *ns)
 	       !__builtin_add_overflow(whole, part, ns);
 }
 
-/* A whole number, decimal or with 0x hexadecimal; false for anything else. */
+/* A whole number, decimal or hexadecimal with 0x; false for anything else. */
 bool parse_number(const char *text, uint64_t *number)
 {
 	char *end;
@@ -98,7 +101,7 @@ bool parse_number(const char *text, uint64_t *number)
 
 static const char *show_time(uint64_t ns, int digits)
 {
-	/* "m" and "min" are the same: one of them is enough to print. */
+	/* Without "m", which is the same as "min". */
 	static const struct {
 		const char *name;
 		uint64_t ns;
@@ -122,13 +125,13 @@ static const char *show_time(uint64_t ns, int digits)
 	return buf;
 }
 
-/* "5 s", "1.25 ms": four digits where it is not whole; U64_MAX is "never". */
+/* "5 s", "1.25 ms": at most four digits of a fraction; U64_MAX is "never". */
 const char *show_duration(uint64_t ns)
 {
 	return show_time(ns, 4);
 }
 
-/* For what is a power of two anyway: three digits. */
+/* Three digits, for bounds that are powers of two. */
 const char *show_rough(uint64_t ns)
 {
 	return show_time(ns, 3);
@@ -175,7 +178,7 @@ const char *show_hex(uint64_t number)
 	char *buf = show_buffer();
 
 	snprintf(buf, SHOW_SIZE, "%#" PRIx64, number);
-	/* printf() leaves the prefix of zero away. */
+	/* printf() omits the prefix for zero. */
 	return number ? buf : "0x0";
 }
 
@@ -211,8 +214,8 @@ const char *show_slots(const uint32_t *slots, unsigned int levels)
 }
 
 /*
- * A user's name, where the text is a uid that has one. With :privileged, those of its
- * contexts that it opened with CAP_SYS_RESOURCE; root's need no mark.
+ * Replace a uid by the user's name if it has one. ":privileged" marks contexts
+ * that the user opened with CAP_SYS_RESOURCE; root's are not marked.
  */
 const char *show_user(const char *user)
 {
@@ -236,7 +239,10 @@ static const char * const features[] = {
 	"cancel-on-set", "vector", "ring-tail", "next", "list-states",
 };
 
-/* The name of a bit of htw_info.features; bits that are newer than this program have a number. */
+/*
+ * Name of a bit of htw_info.features; a number if the bit is newer than this
+ * program.
+ */
 const char *feature_name(unsigned int bit)
 {
 	char *buf;

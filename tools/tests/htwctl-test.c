@@ -457,7 +457,7 @@ HTW_TEST(add_several)
 	EXPECT_EQ(6, count_lines(out));
 	EXPECT_EQ(0, strncmp(out, "added ", 6));
 	EXPECT_NE(NULL, strstr(out, "\nexpired "));
-	EXPECT_NE(NULL, strstr(out, "  the last\n"));
+	EXPECT_NE(NULL, strstr(out, "  last\n"));
 }
 
 HTW_TEST(add_on_a_wheel_of_its_own)
