@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * An echo server that hangs up on clients who are idle for too long: epoll, and one
- * descriptor for the timeouts of all of them
+ * An echo server that closes idle connections: epoll, and one descriptor for
+ * all timeouts
  *
- * The clients are in this program as well: each says something a few times, then
- * falls silent, and must be hung up on, not earlier than its timeout.
+ * The clients are in this program, too: each sends a few words and then falls
+ * silent. The server must close its connection, not earlier than the timeout.
  */
 #include <libhtw.h>
 #include <stdio.h>
@@ -20,10 +20,10 @@
 #define WORDS		5
 
 struct connection {
-	int server, client;	/* both ends */
+	int server, client;	/* the two ends */
 	uint64_t timer;
-	uint64_t heard;		/* when something was last heard of it */
-	unsigned int words;	/* the client's, yet to be said */
+	uint64_t heard;		/* time of the last word */
+	unsigned int words;	/* words that the client has yet to send */
 };
 
 static struct connection connections[CLIENTS];
@@ -36,14 +36,14 @@ static void check(int ok, const char *what)
 	exit(1);
 }
 
-/* The client says a word, or nothing any more. */
+/* The client sends a word, or nothing any more. */
 static void client_says(struct connection *c)
 {
 	if (c->words && c->words--)
 		check(write(c->client, "word", 4) == 4, "write");
 }
 
-/* Something came: the timeout begins anew. One call moves it. */
+/* A word came: restart the timeout. One call moves it. */
 static void serve(struct htw *timers, struct connection *c)
 {
 	char buf[64], answer[64];
@@ -53,7 +53,7 @@ static void serve(struct htw *timers, struct connection *c)
 	c->heard = htw_now(timers);
 	check(!htw_rearm(timers, c->timer, IDLE), "htw_rearm");
 	check(write(c->server, buf, n) == n, "write");
-	/* The client reads its echo and goes on talking. */
+	/* The client reads the echo and continues. */
 	check(read(c->client, answer, sizeof(answer)) == n && !memcmp(buf, answer, n), "echo");
 	client_says(c);
 }
@@ -66,7 +66,7 @@ int main(void)
 	struct htw *timers;
 	int ep, n, k;
 
-	/* By the module where it is loaded, else in this process. */
+	/* With the module if it is loaded, else with timers in this process. */
 	check(!htw_open(&timers, HTW_BACKEND_ANY, NULL), "htw_open");
 	ep = epoll_create1(EPOLL_CLOEXEC);
 	check(ep >= 0, "epoll_create1");
@@ -82,7 +82,7 @@ int main(void)
 		c->client = pair[1];
 		c->words = i % WORDS;
 		c->heard = htw_now(timers);
-		/* The cookie is what comes back when the time is over. */
+		/* The cookie is returned when the timer expires. */
 		check(!htw_after(timers, IDLE, (uintptr_t)c, &c->timer), "htw_after");
 		event = (struct epoll_event){ .events = EPOLLIN, .data.ptr = c };
 		check(!epoll_ctl(ep, EPOLL_CTL_ADD, c->server, &event), "epoll_ctl");
@@ -95,7 +95,7 @@ int main(void)
 		for (i = 0; i < (unsigned int)n; i++)
 			if (ready[i].data.ptr)
 				serve(timers, ready[i].data.ptr);
-		/* Last, so that whoever has just spoken is not hung up on. */
+		/* Last, so that a client that has just sent something is not closed. */
 		while ((k = htw_read(timers, expired, 64)) > 0) {
 			while (k--) {
 				struct connection *c = (void *)(uintptr_t)expired[k].cookie;

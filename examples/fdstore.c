@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * A service whose timers outlive its restarts and crashes: systemd keeps the descriptor
+ * A service whose timers survive its restarts and crashes: systemd keeps the
+ * descriptor
  *
- * When it starts for the first time it opens the device and gives the descriptor to the
- * service manager. When it starts again, whatever ended it, it gets it back: timers are
- * as they were, and what expired meanwhile is there to be read. Timers are kept until
- * their job is done, so one that was read in vain is done as well. See fdstore.service.
+ * On its first start the service opens the device and passes the descriptor to
+ * the service manager. When it starts again, for whatever reason, it gets the
+ * descriptor back: its timers go on, and expirations from the meantime can be
+ * read. Timers are kept (HTW_F_KEEP) until their job is done, so a job whose
+ * expiration was read but not dealt with is repeated. See fdstore.service.
  *
- * The two messages that this takes are written out here; libsystemd has them as
+ * The two messages to the manager are written out here; libsystemd has them as
  * sd_pid_notify_with_fds() and sd_listen_fds_with_names().
  */
 #include <libhtw.h>
@@ -30,7 +32,7 @@ static void check(int result, const char *what)
 	exit(1);
 }
 
-/* The descriptor that the manager has kept for us under this name, or -1. */
+/* The descriptor that the manager has stored under this name, or -1. */
 static int stored_fd(const char *name)
 {
 	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
@@ -40,7 +42,7 @@ static int stored_fd(const char *name)
 
 	if (!pid || !count || !names || atoi(pid) != getpid())
 		return -1;
-	/* Descriptors from 3 on, and a name each, with colons. */
+	/* Descriptors from 3 on, and their names, separated by colons. */
 	for (i = 0; i < atoi(count); i++) {
 		if (!strncmp(names, name, length) && (!names[length] || names[length] == ':'))
 			return 3 + i;
@@ -51,7 +53,7 @@ static int stored_fd(const char *name)
 	return -1;
 }
 
-/* Tells the manager something, and gives it a descriptor. */
+/* Send a message to the manager, with a descriptor. */
 static int notify(const char *text, int fd)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
@@ -70,7 +72,7 @@ static int notify(const char *text, int fd)
 	strcpy(to.sun_path, path);
 	message.msg_namelen = offsetof(struct sockaddr_un, sun_path) + strlen(path);
 	if (path[0] == '@')
-		to.sun_path[0] = '\0';	/* abstract */
+		to.sun_path[0] = '\0';	/* abstract socket */
 	if (fd >= 0) {
 		message.msg_control = control;
 		message.msg_controllen = sizeof(control);
@@ -88,7 +90,7 @@ static int notify(const char *text, int fd)
 	return sent < 0 ? -1 : 0;
 }
 
-/* Jobs are known by number; each is due at another time. */
+/* A job's cookie is its number; each has another deadline. */
 static void start_jobs(struct htw *timers)
 {
 	uint64_t job;
@@ -104,7 +106,7 @@ static void start_jobs(struct htw *timers)
 	}
 }
 
-/* A timer that is disarmed was read by one of us who died before the job was done. */
+/* A disarmed timer was read by a process that died before the job was done. */
 static void arm_unfinished_jobs(struct htw *timers)
 {
 	struct htw_query job;
@@ -148,7 +150,7 @@ int main(void)
 		check(htw_info(timers, &info), "htw_info");
 	}
 	printf("all done\n");
-	/* So that it is not given to the next one, which would have nothing to do. */
+	/* Remove the descriptor from the store: there is nothing left to do. */
 	notify("FDSTOREREMOVE=1\nFDNAME=timers", -1);
 	htw_close(timers);
 	return 0;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * A million timers change hands: a server is replaced by its next version without any of
- * its timeouts being lost or started anew
+ * Hand over a million timers: a server is replaced by its next version, and no
+ * timeout is lost or restarted
  *
- * The old process sends the descriptor over a socket and ends. The timers go on in the
- * kernel meanwhile; the new one lists them, and reads what expires.
+ * The old process sends the descriptor over a socket and exits. Meanwhile the
+ * timers go on in the kernel; the new process lists them and reads the
+ * expirations.
  *
- *	handover [COUNT]	starts both
- *	handover --successor FD COUNT	is what the old process executes
+ * handover [COUNT]		start both processes
+ * handover --successor FD COUNT	executed by the old process
  */
 #include <libhtw.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #include <unistd.h>
 
 #define SEC		1000000000ULL
-#define SOON		1000	/* each so many expires while it changes hands, or soon after */
+#define SOON		1000	/* one timer in so many expires during the hand-over or soon after */
 #define SOME		4096
 
 static void check(int result, const char *what)
@@ -65,7 +66,7 @@ static int receive_fd(int socket)
 	return fd;
 }
 
-/* Every so many in a second, the rest in an hour; what they are is in the cookies. */
+/* One in SOON within a second, the others in an hour; the cookie says which. */
 static void predecessor(int socket, unsigned int count)
 {
 	static uint64_t deadlines[SOME], cookies[SOME], ids[SOME];
@@ -84,7 +85,7 @@ static void predecessor(int socket, unsigned int count)
 	}
 	if (send_fd(socket, htw_fd(timers)))
 		exit(1);
-	/* The descriptor is on its way: closing ours ends nothing. */
+	/* The descriptor is in the socket: closing ours ends nothing. */
 	htw_close(timers);
 }
 
@@ -100,7 +101,7 @@ static int successor(int socket, unsigned int count)
 	if (!seen || fd < 0)
 		return 1;
 	check(htw_open_fd(&timers, fd), "htw_open_fd");
-	/* Those that were soon to come: none was lost, and none comes twice. */
+	/* The early ones: none is lost, none expires twice. */
 	while (came < soon) {
 		if (htw_wait(timers, 60 * (int64_t)SEC) != 1)
 			break;
@@ -109,7 +110,7 @@ static int successor(int socket, unsigned int count)
 			wrong += events[i].cookie % SOON || seen[events[i].cookie]++ ||
 				 events[i].fired < events[i].deadline;
 	}
-	/* The rest is taken out here, so that it can be counted. */
+	/* Harvest the others to count them. */
 	while ((n = htw_harvest(timers, entries, SOME)) > 0)
 		for (i = 0; i < n; i++, kept++)
 			wrong += entries[i].cookie >= count || seen[entries[i].cookie]++ ||

@@ -2,8 +2,8 @@
 /*
  * htw's dispatcher in libev's loop: one watcher for all timers
  *
- * What is shown: a periodic call, one that is put off for as long as a pipe has something
- * to say, and the end of it all.
+ * A periodic call, a call that each message in a pipe postpones, and the
+ * shutdown.
  */
 #include <ev.h>
 #include <libhtw.h>
@@ -16,7 +16,7 @@
 static struct ev_loop *loop;
 static struct htw_dispatcher *dispatcher;
 static struct htw *timers;
-static uint64_t quiet;		/* the call that comes when the pipe has been quiet */
+static uint64_t quiet;		/* the call for when the pipe has been quiet */
 static uint64_t heard;
 static unsigned int beats, words, failed;
 static int pipe_fd[2];
@@ -29,7 +29,7 @@ static void check(int ok, const char *what)
 	exit(1);
 }
 
-/* Five times, and each time the pipe says something. */
+/* Five times, each with a message into the pipe. */
 static void beat(struct htw_dispatcher *d, uint64_t call, void *arg)
 {
 	(void)arg;
@@ -38,7 +38,7 @@ static void beat(struct htw_dispatcher *d, uint64_t call, void *arg)
 		htw_call_stop(d, call);
 }
 
-/* For 50 ms nothing came through the pipe; or nobody had the time to look. */
+/* No message for 50 ms, or none that the loop had time to read. */
 static void on_quiet(struct htw_dispatcher *d, uint64_t call, void *arg)
 {
 	(void)arg;

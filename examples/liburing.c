@@ -2,8 +2,8 @@
 /*
  * htw's dispatcher in an io_uring loop: one multishot poll for all timers
  *
- * What is shown: a periodic call, one that is put off for as long as a pipe has something
- * to say, and the end of it all.
+ * A periodic call, a call that each message in a pipe postpones, and the
+ * shutdown.
  */
 #include <errno.h>
 #include <libhtw.h>
@@ -19,7 +19,7 @@
 static struct io_uring uring;
 static bool over;
 static struct htw *timers;
-static uint64_t quiet;		/* the call that comes when the pipe has been quiet */
+static uint64_t quiet;		/* the call for when the pipe has been quiet */
 static uint64_t heard;
 static unsigned int beats, words, failed;
 static int pipe_fd[2];
@@ -32,7 +32,7 @@ static void check(int ok, const char *what)
 	exit(1);
 }
 
-/* Five times, and each time the pipe says something. */
+/* Five times, each with a message into the pipe. */
 static void beat(struct htw_dispatcher *d, uint64_t call, void *arg)
 {
 	(void)arg;
@@ -41,7 +41,7 @@ static void beat(struct htw_dispatcher *d, uint64_t call, void *arg)
 		htw_call_stop(d, call);
 }
 
-/* For 50 ms nothing came through the pipe; or nobody had the time to look. */
+/* No message for 50 ms, or none that the loop had time to read. */
 static void on_quiet(struct htw_dispatcher *d, uint64_t call, void *arg)
 {
 	(void)arg;
@@ -63,7 +63,7 @@ static void on_pipe(struct htw_dispatcher *d)
 	failed += htw_call_again(d, quiet, 50 * MSEC) != 0;
 }
 
-/* Tells us of each time that the descriptor becomes readable. */
+/* Submit a multishot poll: a completion each time the descriptor becomes readable. */
 static void watch(int fd)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&uring);
@@ -97,14 +97,14 @@ int main(void)
 			continue;
 		fd = cqe->user_data;
 		check(cqe->res >= 0, "poll");
-		/* A multishot poll may end; then it is asked for again. */
+		/* The kernel may end a multishot poll; submit it again. */
 		if (!(cqe->flags & IORING_CQE_F_MORE))
 			watch(fd);
 		io_uring_cqe_seen(&uring, cqe);
 		if (fd == pipe_fd[0])
 			on_pipe(d);
 		else
-			/* It tells of an edge: all that is due is called, until none is. */
+			/* The poll is edge-triggered: dispatch until nothing is due. */
 			while (!over && (errno = htw_dispatch(d, 0)) > 0)
 				;
 		failed += errno < 0;

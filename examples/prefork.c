@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * A prefork server: several processes share one descriptor and one set of deadlines
+ * A prefork server: several processes share one descriptor and one set of
+ * deadlines
  *
- * Any of them puts a connection's deadline off by a store to the table that all have
- * mapped. Each expiration goes to one of them, and wakes one. A worker that is killed
- * loses nothing: timers of a table live until they are stopped, so what it had taken
- * and not dealt with is found disarmed, and armed again.
+ * Each of them moves a connection's deadline by a store to the deadline table,
+ * which all have mapped. Each expiration goes to one process and wakes only
+ * that one. A worker that is killed loses nothing: with a table, a timer exists
+ * until it is stopped, so those that the worker had read and not dealt with are
+ * found disarmed, and are armed again.
  */
 #include <libhtw.h>
 #include <signal.h>
@@ -21,17 +23,17 @@
 #define WORKERS		4
 #define CONNECTIONS	20000
 #define IDLE		(300 * MSEC)
-#define TALK		(1500 * MSEC)	/* how long connections are heard of */
+#define TALK		(1500 * MSEC)	/* how long connections are active */
 
 struct worker {
 	pid_t pid;
-	/* Odd while it may hold events that it has not dealt with. */
+	/* Odd while the worker may hold events that it has not dealt with. */
 	unsigned int turns;
 	unsigned int ended;
 	unsigned long puts;
 };
 
-/* What the processes share, besides the descriptor. */
+/* Memory that the processes share besides the descriptor. */
 struct shared {
 	struct worker workers[WORKERS];
 	uint64_t ids[CONNECTIONS];
@@ -51,7 +53,7 @@ static void check(int result, const char *what)
 	exit(1);
 }
 
-/* For how long it may still be silent. */
+/* Time left until the connection is idle for too long. */
 static uint64_t left(struct htw *timers, uint64_t c)
 {
 	const uint64_t now = htw_now(timers);
@@ -66,8 +68,9 @@ static void end_connection(struct htw *timers, const struct htw_event *ev)
 	const uint64_t ns = left(timers, c);
 
 	/*
-	 * htw_read() has seen to deadlines that were put off while their event was on its
-	 * way. But what another process stores while that arms the timer again is lost.
+	 * htw_read() arms timers again whose deadline was moved while their
+	 * event was on its way. A store by another process at the same moment
+	 * can be lost.
 	 */
 	if (ns) {
 		__atomic_fetch_add(&shared->again, 1, __ATOMIC_RELAXED);
@@ -75,8 +78,8 @@ static void end_connection(struct htw *timers, const struct htw_event *ev)
 		return;
 	}
 	/*
-	 * What is done for it is to be done once, so this comes first: if we die now,
-	 * whoever finds the timer disarmed sees that it has been.
+	 * Count first: if this process dies now, the one that finds the timer
+	 * disarmed sees that the connection's end has been dealt with.
 	 */
 	__atomic_fetch_add(&shared->ended[c], 1, __ATOMIC_SEQ_CST);
 	htw_stop(timers, shared->ids[c]);
@@ -95,11 +98,11 @@ static int work(int fd, struct worker *self, unsigned int number)
 	check(htw_open_fd(&timers, dup(fd)), "htw_open_fd");
 	check(htw_map_table(timers), "htw_map_table");
 	ep = epoll_create1(EPOLL_CLOEXEC);
-	/* Exclusive: an expiration wakes one of those who wait. */
+	/* EPOLLEXCLUSIVE: an expiration wakes one waiting process. */
 	if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, htw_fd(timers), &event))
 		return 1;
 	for (;;) {
-		/* Something is heard of connections, by whichever worker. */
+		/* All workers see activity on all connections. */
 		now = htw_now(timers);
 		for (i = 0; i < 2000 && now < shared->until; i++) {
 			c = (c + 7) % CONNECTIONS;
@@ -141,7 +144,10 @@ static unsigned int all_ended(void)
 	return n;
 }
 
-/* What was disarmed then, and still is when all who live have come around, is nobody's. */
+/*
+ * Arm timers that are disarmed and still so after each living worker has
+ * finished its events: the worker that read them is dead.
+ */
 static unsigned int rescue(struct htw *timers)
 {
 	static struct htw_query then[CONNECTIONS];
@@ -165,7 +171,7 @@ static unsigned int rescue(struct htw *timers)
 		if (htw_query(timers, &now) || now.state != HTW_STATE_DISARMED)
 			continue;
 		if (__atomic_load_n(&shared->ended[now.cookie], __ATOMIC_SEQ_CST)) {
-			htw_stop(timers, now.id);	/* it died between the two */
+			htw_stop(timers, now.id);	/* it died between count and stop */
 		} else {
 			check(htw_rearm(timers, now.id, left(timers, now.cookie)), "htw_rearm");
 			rescued++;
@@ -203,14 +209,14 @@ int main(void)
 	for (i = 0; i < WORKERS; i++)
 		if (start_worker(htw_fd(timers), i) < 0)
 			return 1;
-	/* In the thick of it, one after the other is killed, and another takes its place. */
+	/* Kill one worker after another, and start another in its place. */
 	while (all_ended() < CONNECTIONS) {
 		const unsigned int victim = i++ % WORKERS;
 
 		usleep(200000);
 		kill(shared->workers[victim].pid, SIGKILL);
 		waitpid(shared->workers[victim].pid, NULL, 0);
-		/* It holds nothing any more. */
+		/* It holds no events any more. */
 		shared->workers[victim].turns &= ~1u;
 		rescued += rescue(timers);
 		if (start_worker(htw_fd(timers), victim) < 0)

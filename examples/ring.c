@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Expirations without system calls: the kernel writes them to a ring that htw_read()
- * takes them from
+ * Expirations without system calls: the kernel writes them to a ring,
+ * htw_read() takes them from there
  *
- * A game server ticks every 10 ms and looks which of a hundred thousand spells are over.
- * It never waits for the timers: what has expired is there when it looks.
+ * A game server ticks every 10 ms and looks which of a hundred thousand spells
+ * have ended. It never waits for the timers.
  */
 #include <libhtw.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static void sleep_until(uint64_t ns)
 
 int main(void)
 {
-	/* Room for some 40 ms of them; if that is not enough, they wait, none is lost. */
+	/* Room for about 40 ms of expirations; more are queued, none is lost. */
 	const struct htw_setup setup = { .flags = HTW_SETUP_RING, .ring_entries = 4096 };
 	unsigned int ended = 0, wrong = 0, frames = 0;
 	struct htw_event events[256];
@@ -50,7 +50,7 @@ int main(void)
 		deadlines[i] = random() % (1000 * MSEC);
 		numbers[i] = i;
 	}
-	/* All at once; their numbers are the cookies. */
+	/* Start all timers; the cookies are the spells' numbers. */
 	check(htw_add_many(timers, NULL, deadlines, numbers, ids, SPELLS, NULL), "htw_add_many");
 
 	for (frame = htw_now(timers); ended < SPELLS; frame += FRAME, frames++) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A hundred thousand connections, each with a timeout that moves whenever something is
- * heard of it: a store to memory, no system call
+ * A hundred thousand connections, each with a timeout that moves with each
+ * activity: a store to memory, no system call
  *
- * Most are heard of all the time; a few fall silent, and time out.
+ * Most connections stay active; a few fall silent and time out.
  */
 #include <libhtw.h>
 #include <stdio.h>
@@ -12,12 +12,12 @@
 
 #define MSEC		1000000ULL
 #define CONNECTIONS	100000
-#define SILENT		1000	/* each so many falls silent */
+#define SILENT		1000	/* one connection in so many falls silent */
 #define IDLE		(500 * MSEC)
 #define RUN		(3000 * MSEC)
 
 static uint64_t ids[CONNECTIONS], deadlines[CONNECTIONS], numbers[CONNECTIONS];
-static uint64_t heard[CONNECTIONS];	/* for the checks below only */
+static uint64_t heard[CONNECTIONS];	/* only for the checks below */
 static unsigned char timed_out[CONNECTIONS];
 
 static void check(int result, const char *what)
@@ -41,7 +41,7 @@ int main(void)
 	check(htw_map_table(timers), "htw_map_table");
 	begin = htw_now(timers);
 	for (i = 0; i < CONNECTIONS; i++) {
-		deadlines[i] = begin + 2 * IDLE;	/* it takes a moment to start them all */
+		deadlines[i] = begin + 2 * IDLE;	/* starting all of them takes a moment */
 		numbers[i] = i;
 		heard[i] = begin + IDLE;
 	}
@@ -50,7 +50,10 @@ int main(void)
 
 	end = htw_now(timers) + RUN;
 	while ((now = htw_now(timers)) < end || gone < CONNECTIONS / SILENT) {
-		/* Some of all that talk: in turn, so each is heard of often enough. */
+		/*
+		 * Some of the activity, in turn, so that each connection is
+		 * active often enough.
+		 */
 		for (i = 0; i < 20000 && now < end; i++) {
 			next = (next + 1) % CONNECTIONS;
 			if (timed_out[next] || next % SILENT == 0)
@@ -59,13 +62,13 @@ int main(void)
 			htw_put_off(timers, ids[next], now + IDLE);
 			puts++;
 		}
-		/* Whose deadline was put off while the event was on its way is not told. */
+		/* Events of timers that were moved meanwhile are not returned. */
 		while ((n = htw_read(timers, events, 64)) > 0) {
 			for (i = 0; i < (unsigned int)n; i++) {
 				const uint64_t c = events[i].cookie;
 
 				wrong += timed_out[c]++ || events[i].fired < heard[c] + IDLE;
-				/* With a table an id lives until it is stopped. */
+				/* With a table, an id is valid until it is stopped. */
 				check(htw_stop(timers, ids[c]), "htw_stop");
 				gone++;
 			}
