@@ -2,10 +2,10 @@
 /*
  * Timers in the kernel: /dev/htw
  *
- * Calls are thin. What is hard to do right by hand is here: the ring's order of
- * loads and stores, its overflow, and events of timers that were stopped but stand
- * in it; deadlines that were put off while their event was on its way; calls that
- * were cut short; and errors that stand in the place of ids.
+ * Most calls are thin wrappers. The rest is what is hard to get right by hand:
+ * the memory ordering of the ring, its overflow, and events in it of timers
+ * that were stopped; timers moved through the table while their event was on
+ * its way; calls that did only a part of the work; and errors in place of ids.
  */
 #include "internal.h"
 
@@ -23,16 +23,16 @@
 
 /**
  * struct device - a handle
- * @htw: what all backends have
- * @info: what HTW_INFO said when it was opened: what does not change is used
- * @manual_ns: the manual clock, as far as this handle moved it
+ * @htw: the part common to all backends
+ * @info: HTW_INFO from when it was opened; only constant fields are used
+ * @manual_ns: the manual clock, as advanced by this handle
  * @ring: the mapped ring, or NULL
- * @events: its events
- * @mask: number of them, less one
- * @ring_size: bytes that are mapped
+ * @events: the ring's events
+ * @mask: number of events, less one
+ * @ring_size: bytes mapped
  * @table: the mapped table, or NULL
- * @words: how many words it has
- * @lock: guards the ring's head and its events, and that it is mapped once
+ * @words: entries of the table
+ * @lock: guards the ring's head and events, and mapping it
  */
 struct device {
 	struct htw htw;
@@ -64,11 +64,11 @@ static int call(const struct device *d, unsigned long command, void *arg)
 
 /* The ring. */
 
-/* Events that are there and not used; the lock is held. */
+/* Number of events in the ring. Called with the lock held. */
 static u32 ring_waiting(const struct device *d, u32 *head)
 {
 	*head = d->ring->head;		/* only we write it */
-	/* Pairs with the kernel's release: the events before the tail are there. */
+	/* Pairs with the kernel's release: the events below the tail are visible. */
 	return __atomic_load_n(&d->ring->tail, __ATOMIC_ACQUIRE) - *head;
 }
 
@@ -77,7 +77,7 @@ static bool ring_overflowed(const struct device *d)
 	return __atomic_load_n(&d->ring->flags, __ATOMIC_RELAXED) & HTW_RING_OVERFLOW;
 }
 
-/* Has the kernel move what waits for room into the ring; true if it moved any. */
+/* Let the kernel move queued events into the ring; true if it moved any. */
 static bool ring_flush(struct device *d)
 {
 	return ring_overflowed(d) && call(d, HTW_FLUSH, NULL) > 0;
@@ -94,17 +94,20 @@ static unsigned int ring_read(struct device *d, struct htw_event *events, unsign
 		for (i = 0; i < waiting && got < count; i++, head++) {
 			const struct htw_event *ev = &d->events[head & d->mask];
 
-			if (likely(ev->id))	/* else its timer has been stopped */
+			if (likely(ev->id))	/* otherwise the timer was stopped */
 				events[got++] = *ev;
 		}
-		/* Release: the events before the head have been used. */
+		/*
+		 * Pairs with the kernel's read of the head: the events were
+		 * copied before.
+		 */
 		__atomic_store_n(&d->ring->head, head, __ATOMIC_RELEASE);
 	} while (got < count && ring_flush(d));
 	pthread_mutex_unlock(&d->lock);
 	return got;
 }
 
-/* The event of an id that stands in the ring; NULL if there is none. */
+/* The first event of an id in the ring, or NULL. */
 static struct htw_event *ring_find(struct device *d, u64 id)
 {
 	u32 head, waiting = min(ring_waiting(d, &head), d->mask + 1);
@@ -116,12 +119,14 @@ static struct htw_event *ring_find(struct device *d, u64 id)
 }
 
 /*
- * A timer that was stopped may have events in the ring, as what is there counts as
- * read. They would come after its end: they are blanked out, since the kernel does
- * not look at them. One that is said not to exist may be there as well, with
- * its last event; then it has expired, and that event is still to be read.
+ * Clear the events of a timer that was stopped: they count as read for the
+ * kernel, but must not be returned after the timer has ended. The kernel does
+ * not read the events in the ring.
  *
- * Return: what the program is to be told.
+ * If HTW_CANCEL says -ENOENT, the ring may have the timer's last event. Then
+ * the timer has expired, and its event is still unread for the program.
+ *
+ * Return: the result of the stop.
  */
 static int ring_stopped(struct device *d, u64 id, int result, bool discard)
 {
@@ -154,12 +159,12 @@ static bool ring_is_empty(struct device *d)
 /* The table. */
 
 /*
- * Deadlines that were put off while their event was on its way: such a timer is
- * armed again, and its event is not the program's.
+ * Drop the events of timers that were moved through the table while their event
+ * was on its way, and arm these timers again.
  *
- * Return: how many events are left.
+ * Return: number of events left.
  */
-static unsigned int look_again(struct device *d, struct htw_event *events, unsigned int count)
+static unsigned int rearm_moved(struct device *d, struct htw_event *events, unsigned int count)
 {
 	u64 ids[HTW_MANY], deadlines[HTW_MANY];
 	unsigned int i, kept = 0, moved = 0;
@@ -183,7 +188,7 @@ static unsigned int look_again(struct device *d, struct htw_event *events, unsig
 	if (likely(!moved))
 		return kept;
 	d->htw.ops->rearm_many(&d->htw, ids, deadlines, moved, HTW_F_ABS, results);
-	/* Stopped meanwhile, with an event that is to be read. */
+	/* Its timer was stopped meanwhile, so the event counts. */
 	for (i = 0; i < moved; i++)
 		if (results[i])
 			events[kept++] = evs[i];
@@ -215,7 +220,7 @@ static int device_read(struct htw *htw, struct htw_event *events, unsigned int c
 		got = d->ring ? ring_read(d, events, most) : queue_read(d, events, most);
 		if (!d->table || !got)
 			return got;
-		got = look_again(d, events, got);
+		got = rearm_moved(d, events, got);
 	} while (!got);
 	return got;
 }
@@ -278,10 +283,10 @@ static int device_next(struct htw *htw, struct htw_query *timer)
 /* Many timers. */
 
 /*
- * Runs a vector to its end. In place of the ids that could not be dealt with
- * stand errors, as the kernel puts them there; also where it ended early.
+ * Do a vector completely. Failed entries hold an errno in place of their id, as
+ * the kernel writes it; so do entries that were not reached.
  *
- * Return: how many failed.
+ * Return: number of failed entries.
  */
 static unsigned int run_vector(struct device *d, struct htw_vector *v)
 {
@@ -331,7 +336,7 @@ static int device_add_many(struct htw *htw, const struct htw_add *common, const 
 	if (!count)
 		return 0;
 	failed = run_vector(device_of(htw), &v);
-	/* What is wrong with all of them is no matter of each. */
+	/* If all entries have the same error, it is the call's. */
 	if (failed == count && ids[0] == (u64)-EINVAL)
 		return -EINVAL;
 	if (likely(!failed) && !results)
@@ -345,7 +350,7 @@ static int device_add_many(struct htw *htw, const struct htw_add *common, const 
 	return failed;
 }
 
-/* An operation on timers that are there, some at a time: the ids are the program's. */
+/* Do an operation on existing timers in parts, because @ids must not be overwritten. */
 static int on_many(struct device *d, u16 op, u32 flags, const u64 *ids, const u64 *deadlines,
 		   unsigned int count, int *results)
 {
@@ -393,7 +398,7 @@ static int device_stop_many(struct htw *htw, const uint64_t *ids, unsigned int c
 
 		n = min(count - first, HTW_MANY);
 		on_many(d, HTW_OP_CANCEL, 0, ids + first, NULL, n, to);
-		/* Mostly nothing waits there, and then that is all. */
+		/* Usually the ring is empty, and nothing is to be cleared. */
 		for (i = 0; i < n && !ring_is_empty(d); i++)
 			to[i] = ring_stopped(d, ids[first + i], to[i], false);
 		for (i = 0; i < n; i++)
@@ -441,8 +446,9 @@ static int64_t device_cancel_all(struct htw *htw, unsigned int flags)
 		return ret;
 	if (d->ring) {
 		/*
-		 * Those that lived on have ended, so their events are void. Last events
-		 * were read as far as the kernel knows; they stay, unless unwanted.
+		 * Periodic and kept timers have ended, so their events are
+		 * void. Last events count as read for the kernel; they stay
+		 * unless they are to be discarded.
 		 */
 		pthread_mutex_lock(&d->lock);
 		waiting = min(ring_waiting(d, &head), d->mask + 1);
@@ -566,7 +572,7 @@ static int device_map_ring(struct htw *htw)
 		}
 	}
 	pthread_mutex_unlock(&d->lock);
-	/* What expired before waits to be moved there. */
+	/* Expirations from before the mapping are queued: move them into the ring. */
 	if (!ret)
 		call(d, HTW_FLUSH, NULL);
 	return ret;
@@ -575,7 +581,7 @@ static int device_map_ring(struct htw *htw)
 static int device_map_table(struct htw *htw)
 {
 	struct device *d = device_of(htw);
-	/* An older module does not say. */
+	/* An older module does not report the size. */
 	const u64 bytes = d->info.table_size ? d->info.table_size : HTW_TABLE_SIZE(d->info.limit);
 	u64 *table;
 	int ret = 0;
@@ -669,7 +675,7 @@ static int non_blocking(int fd)
  * @htw: out: the handle
  * @fd: the descriptor
  *
- * Return: as htw_open_fd(); -ENOSYS where the module is older than the library needs.
+ * Return: as htw_open_fd(); -ENOSYS if the module is older than the library needs.
  */
 int htw_device_take(struct htw **htw, int fd)
 {
@@ -682,7 +688,7 @@ int htw_device_take(struct htw **htw, int fd)
 	d->htw.fd = fd;
 	ret = call(d, HTW_INFO, &d->info);
 	if (ret) {
-		/* Another device, a file, a socket. */
+		/* Another device, a file or a socket. */
 		ret = ret == -EBADF ? -EBADF : -EINVAL;
 		goto fail;
 	}
@@ -704,7 +710,7 @@ fail:
 }
 
 /**
- * htw_device_open() - opens the device
+ * htw_device_open() - open the device
  *
  * Return: a descriptor, or a negative errno.
  */
@@ -716,9 +722,9 @@ int htw_device_open(void)
 }
 
 /**
- * htw_device_set_up() - htw_open(), once the device is open
+ * htw_device_set_up() - htw_open() on an open descriptor
  * @htw: out: the handle
- * @fd: the descriptor; closed where this fails
+ * @fd: the descriptor; closed on failure
  * @setup: as for htw_open()
  *
  * Return: as htw_open().

@@ -1,46 +1,45 @@
 // SPDX-License-Identifier: MIT
 /*
- * The dispatcher: functions to be called at their time
+ * The dispatcher: call functions when they are due
  *
- * A call is a slot of an array, and its handle is the slot's number and
- * generation; the same handle is its timer's cookie. So what comes from the
- * backend never leads to memory that is gone: an event whose handle has ended, or
- * which stems from before its call was moved, is dropped.
+ * A call is a slot of an array. Its handle, slot number and generation, is also
+ * its timer's cookie. So an event never leads to freed memory: an event is
+ * dropped if its handle has ended, or if it is from before the call was moved.
  *
- * The lock guards all but what the backend guards for itself; it is not held
- * while functions are called or waited for. The thread that calls them gathers
- * what they ask for, and hands it over when it has called all.
+ * The lock guards everything but the backend's own state. It is not held while
+ * functions run or htw_dispatch() waits. What functions ask for is deferred,
+ * and passed to the backend in bulk after all functions of a round have run.
  */
 #include "internal.h"
 
 #include <pthread.h>
 
-/* How many events are read at a time, and how often before others get their turn. */
+/* Events read at a time, and rounds before htw_dispatch() returns. */
 #define EVENTS			64
 #define ROUNDS			16
 
-enum gathered {
-	NOTHING,
-	START,		/* the timer is to be started */
-	MOVE,		/* it is to be moved */
+enum deferred {
+	NONE,
+	START,		/* start the timer */
+	MOVE,		/* move it */
 };
 
 /**
  * struct call - a slot
- * @fn: what to call; NULL where the slot is free
- * @next: says when to call next, or NULL
+ * @fn: function to call; NULL if the slot is free
+ * @next: returns the time of the next call; or NULL
  * @arg: argument of both
- * @timer: the timer's id, zero while there is none
- * @deadline: when the next call is due; an event from before then is void
- * @interval: zero for one that is not periodic
- * @missed: how many firings the event had missed for which it is called now
- * @slack: as it was when the call was started
+ * @timer: the timer's id; zero if there is none
+ * @deadline: when the next call is due; earlier events are void
+ * @interval: zero if not periodic
+ * @missed: firings missed before the current call
+ * @slack: slack of the dispatcher when the call was started
  * @generation: upper half of the handle
- * @next_free: next slot on the free list, plus one
- * @gathered: what is to be done for it; it is on @dirty, or was
- * @listed: it is on @dirty
- * @running: its function is being called
- * @stopped: it was stopped from within
+ * @next_free: next slot of the free list, plus one
+ * @deferred: what to ask the backend for
+ * @listed: on the list of deferred slots
+ * @running: its function is running
+ * @stopped: stopped by its own function
  */
 struct call {
 	htw_call_fn *fn;
@@ -53,28 +52,28 @@ struct call {
 	u64 slack;
 	u32 generation;
 	u32 next_free;
-	u8 gathered;
+	u8 deferred;
 	bool listed;
 	bool running;
 	bool stopped;
 };
 
 /**
- * struct htw_dispatcher - what it all belongs to
+ * struct htw_dispatcher - a dispatcher
  * @htw: its timers
- * @slack: for what is started from now on
+ * @slack: for calls started from now on
  * @calls: the slots
- * @nr_calls: how many there are
- * @nr_used: how many of them have ever been used
- * @free: first of the free list, plus one
- * @dirty: slots for which something was gathered: room for each slot
- * @nr_dirty: how many
- * @ended: timers to be stopped: room for each slot
- * @nr_ended: how many
- * @running: htw_dispatch() runs
- * @gathering: it calls functions, in @thread
- * @thread: which thread that is
- * @lock: guards all of it
+ * @nr_calls: number of slots
+ * @nr_used: number of slots that have been used
+ * @free: head of the free list, plus one
+ * @dirty: slots with deferred work; as long as @calls
+ * @nr_dirty: entries of @dirty
+ * @ended: timers to stop; as long as @calls
+ * @nr_ended: entries of @ended
+ * @running: htw_dispatch() is running
+ * @calling: it is calling functions, in @thread
+ * @thread: the thread that calls functions
+ * @lock: guards all fields
  */
 struct htw_dispatcher {
 	struct htw *htw;
@@ -88,7 +87,7 @@ struct htw_dispatcher {
 	u64 *ended;
 	u32 nr_ended;
 	bool running;
-	bool gathering;
+	bool calling;
 	pthread_t thread;
 	pthread_mutex_t lock;
 };
@@ -106,10 +105,10 @@ static struct call *find(const struct htw_dispatcher *d, u64 handle)
 	return c && c->fn && c->generation == handle >> 32 ? c : NULL;
 }
 
-/* Do we have to ask the backend later, because functions are being called? */
-static bool gathers(const struct htw_dispatcher *d)
+/* Whether this thread is calling functions, so that requests are deferred. */
+static bool must_defer(const struct htw_dispatcher *d)
 {
-	return d->gathering && pthread_equal(d->thread, pthread_self());
+	return d->calling && pthread_equal(d->thread, pthread_self());
 }
 
 static int grow(struct htw_dispatcher *d)
@@ -121,7 +120,7 @@ static int grow(struct htw_dispatcher *d)
 
 	if (want >= 1u << 31)
 		return -ENOMEM;
-	/* Each may be larger than it need be if the next cannot be had. */
+	/* If an allocation fails, the arrays that have grown stay larger. */
 	calls = reallocarray(d->calls, want, sizeof(*calls));
 	if (!calls)
 		return -ENOMEM;
@@ -153,28 +152,28 @@ static struct call *new_call(struct htw_dispatcher *d)
 	return &d->calls[d->nr_used++];
 }
 
-/* Ends a call, whose timer is no more, or is not cared for. */
+/* End a call. Its timer has ended, or is dropped by the caller. */
 static void free_call(struct htw_dispatcher *d, struct call *c)
 {
 	c->fn = NULL;
 	c->timer = 0;
-	c->gathered = NOTHING;
-	/* One whose generations have run out is not used again. */
+	c->deferred = NONE;
+	/* A slot whose generations are used up is not used again. */
 	if (!++c->generation)
 		return;
 	c->next_free = d->free;
 	d->free = c - d->calls + 1;
 }
 
-static void gather(struct htw_dispatcher *d, struct call *c, enum gathered what)
+static void defer(struct htw_dispatcher *d, struct call *c, enum deferred what)
 {
-	c->gathered = what;
+	c->deferred = what;
 	if (!c->listed)
 		d->dirty[d->nr_dirty++] = c - d->calls;
 	c->listed = true;
 }
 
-/* Starts a call's timer. */
+/* Start the timer of a call. */
 static int start(struct htw_dispatcher *d, struct call *c)
 {
 	struct htw_add add = {
@@ -191,7 +190,7 @@ static int start(struct htw_dispatcher *d, struct call *c)
 	return ret;
 }
 
-/* Moves it; one that has ended meanwhile, as its event is on its way, is started. */
+/* Move the timer; start it if it has ended and its event is on its way. */
 static int move(struct htw_dispatcher *d, struct call *c)
 {
 	const struct htw_mod mod = {
@@ -204,14 +203,14 @@ static int move(struct htw_dispatcher *d, struct call *c)
 	return ret == -ENOENT ? start(d, c) : ret;
 }
 
-/* Its timer is not wanted any more. What it has expired with already is dropped. */
+/* Stop a timer and discard its unread event. */
 static void drop_timer(struct htw_dispatcher *d, u64 timer)
 {
 	struct htw_cancel cancel = { .id = timer, .flags = HTW_CANCEL_DISCARD };
 
 	if (!timer)
 		return;
-	if (gathers(d) && d->nr_ended < d->nr_calls)
+	if (must_defer(d) && d->nr_ended < d->nr_calls)
 		d->ended[d->nr_ended++] = timer;
 	else
 		htw_cancel(d->htw, &cancel);
@@ -224,7 +223,7 @@ static void flush_ended(struct htw_dispatcher *d)
 	d->nr_ended = 0;
 }
 
-/* Starts calls that have nothing but a deadline, many at a time. */
+/* Start one-shot calls without slack, in bulk. */
 static int start_some(struct htw_dispatcher *d, const u32 *slots, unsigned int count)
 {
 	const struct htw_add common = { .flags = HTW_F_ABS };
@@ -241,7 +240,7 @@ static int start_some(struct htw_dispatcher *d, const u32 *slots, unsigned int c
 		struct call *c = &d->calls[slots[i]];
 
 		if (results[i]) {
-			gather(d, c, START);	/* once more the next time */
+			defer(d, c, START);	/* try again in the next round */
 			ret = results[i];
 		} else {
 			c->timer = ids[i];
@@ -267,14 +266,14 @@ static int move_some(struct htw_dispatcher *d, const u32 *slots, unsigned int co
 		int error = results[i] ? start(d, c) : 0;
 
 		if (error) {
-			gather(d, c, START);
+			defer(d, c, START);
 			ret = error;
 		}
 	}
 	return ret;
 }
 
-/* Gives to the backend what was gathered; the errors of what could not be are kept. */
+/* Pass the deferred requests to the backend; those that fail stay deferred. */
 static int flush(struct htw_dispatcher *d)
 {
 	u32 starts[EVENTS], moves[EVENTS];
@@ -285,13 +284,13 @@ static int flush(struct htw_dispatcher *d)
 
 	flush_ended(d);
 	d->nr_dirty = 0;
-	/* What fails goes to the front of the list, where it has been read already. */
+	/* Requests that fail are put back at the front, which has been read already. */
 	for (i = 0; i < count; i++) {
 		const u32 slot = d->dirty[i];
 		struct call *c = &d->calls[slot];
-		const enum gathered what = c->gathered;
+		const enum deferred what = c->deferred;
 
-		c->gathered = NOTHING;
+		c->deferred = NONE;
 		c->listed = false;
 		error = 0;
 		if (what == MOVE) {
@@ -301,7 +300,7 @@ static int flush(struct htw_dispatcher *d)
 		} else if (what == START) {
 			error = start(d, c);
 			if (error)
-				gather(d, c, START);
+				defer(d, c, START);
 		}
 		if (nr_starts == EVENTS) {
 			error = start_some(d, starts, nr_starts);
@@ -327,8 +326,8 @@ static int flush(struct htw_dispatcher *d)
 	return ret;
 }
 
-static int new_started(struct htw_dispatcher *d, u64 deadline, u64 interval, htw_next_fn *next,
-		       htw_call_fn *fn, void *arg, u64 *call)
+static int start_call(struct htw_dispatcher *d, u64 deadline, u64 interval, htw_next_fn *next,
+		      htw_call_fn *fn, void *arg, u64 *call)
 {
 	struct call *c;
 	int ret = 0;
@@ -348,8 +347,8 @@ static int new_started(struct htw_dispatcher *d, u64 deadline, u64 interval, htw
 	c->slack = d->slack;
 	c->running = false;
 	c->stopped = false;
-	if (gathers(d))
-		gather(d, c, START);
+	if (must_defer(d))
+		defer(d, c, START);
 	else
 		ret = start(d, c);
 	if (!ret && call)
@@ -364,13 +363,13 @@ unlock:
 HTW_PUBLIC int htw_call_at(struct htw_dispatcher *d, uint64_t when, htw_call_fn *fn, void *arg,
 			   uint64_t *call)
 {
-	return new_started(d, when, 0, NULL, fn, arg, call);
+	return start_call(d, when, 0, NULL, fn, arg, call);
 }
 
 HTW_PUBLIC int htw_call_after(struct htw_dispatcher *d, uint64_t ns, htw_call_fn *fn, void *arg,
 			      uint64_t *call)
 {
-	return new_started(d, htw_sum(htw_now(d->htw), ns), 0, NULL, fn, arg, call);
+	return start_call(d, htw_sum(htw_now(d->htw), ns), 0, NULL, fn, arg, call);
 }
 
 HTW_PUBLIC int htw_call_every(struct htw_dispatcher *d, uint64_t first, uint64_t interval,
@@ -381,10 +380,10 @@ HTW_PUBLIC int htw_call_every(struct htw_dispatcher *d, uint64_t first, uint64_t
 
 	if (ret)
 		return ret;
-	/* Known now: once it was gathered it would be too late to say so. */
+	/* Check now: a deferred request could not report the error. */
 	if (interval < info.tick_ns)
 		return -EINVAL;
-	return new_started(d, htw_sum(htw_now(d->htw), first), interval, NULL, fn, arg, call);
+	return start_call(d, htw_sum(htw_now(d->htw), first), interval, NULL, fn, arg, call);
 }
 
 HTW_PUBLIC int htw_call_schedule(struct htw_dispatcher *d, htw_next_fn *next, htw_call_fn *fn,
@@ -394,7 +393,7 @@ HTW_PUBLIC int htw_call_schedule(struct htw_dispatcher *d, htw_next_fn *next, ht
 
 	if (first == HTW_NO_MORE)
 		return -EINVAL;
-	return new_started(d, first, 0, next, fn, arg, call);
+	return start_call(d, first, 0, next, fn, arg, call);
 }
 
 HTW_PUBLIC int htw_call_again(struct htw_dispatcher *d, uint64_t call, uint64_t ns)
@@ -409,9 +408,9 @@ HTW_PUBLIC int htw_call_again(struct htw_dispatcher *d, uint64_t call, uint64_t 
 		ret = -ENOENT;
 	} else {
 		c->deadline = deadline;
-		if (gathers(d))
-			gather(d, c, c->timer ? MOVE : START);
-		else if (c->gathered != START)	/* else by the thread that gathered it */
+		if (must_defer(d))
+			defer(d, c, c->timer ? MOVE : START);
+		else if (c->deferred != START)	/* otherwise the deferred start will use the new deadline */
 			ret = move(d, c);
 	}
 	pthread_mutex_unlock(&d->lock);
@@ -432,7 +431,7 @@ HTW_PUBLIC int htw_call_stop(struct htw_dispatcher *d, uint64_t call)
 	drop_timer(d, c->timer);
 	if (c->running) {
 		c->timer = 0;
-		c->gathered = NOTHING;
+		c->deferred = NONE;
 		c->stopped = true;
 		ret = -EALREADY;
 	} else {
@@ -456,9 +455,10 @@ HTW_PUBLIC uint64_t htw_call_missed(struct htw_dispatcher *d, uint64_t call)
 }
 
 /*
- * Makes the call that an event is for; the lock is held, but not meanwhile.
+ * Call the function of an event. Called with the lock held, which is dropped
+ * meanwhile.
  *
- * Return: whether there was one to make.
+ * Return: whether a function was called.
  */
 static bool make_call(struct htw_dispatcher *d, const struct htw_event *ev)
 {
@@ -467,7 +467,7 @@ static bool make_call(struct htw_dispatcher *d, const struct htw_event *ev)
 	struct call now;
 	u64 next = HTW_NO_MORE;
 
-	/* Stopped, or moved, since that was on its way. */
+	/* Stopped, or moved, after the event was sent. */
 	if (!c || c->timer != ev->id || ev->deadline < c->deadline || c->running)
 		return false;
 	if (!(ev->flags & HTW_EVENT_MORE))
@@ -481,10 +481,10 @@ static bool make_call(struct htw_dispatcher *d, const struct htw_event *ev)
 		pthread_mutex_unlock(&d->lock);
 		next = now.next(ev->deadline, now.arg);
 		pthread_mutex_lock(&d->lock);
-		c = find(d, handle);	/* the array may be another by now */
+		c = find(d, handle);	/* the array may have moved */
 		if (next != HTW_NO_MORE && !c->stopped) {
 			c->deadline = next;
-			gather(d, c, START);
+			defer(d, c, START);
 		}
 	}
 	if (!c->stopped) {
@@ -494,12 +494,15 @@ static bool make_call(struct htw_dispatcher *d, const struct htw_event *ev)
 		c = find(d, handle);
 	}
 	c->running = false;
-	if (c->stopped || (!c->timer && c->gathered == NOTHING))
+	if (c->stopped || (!c->timer && c->deferred == NONE))
 		free_call(d, c);
 	return true;
 }
 
-/* Makes what calls are due, in the thread that gathers; the lock is held. */
+/*
+ * Call all functions that are due, in the dispatching thread. Called with the
+ * lock held.
+ */
 static int make_calls(struct htw_dispatcher *d)
 {
 	struct htw_event events[EVENTS];
@@ -507,7 +510,7 @@ static int make_calls(struct htw_dispatcher *d)
 	int n, i;
 
 	d->thread = pthread_self();
-	d->gathering = true;
+	d->calling = true;
 	for (round = 0; round < ROUNDS; round++) {
 		n = htw_read(d->htw, events, EVENTS);
 		for (i = 0; i < n; i++)
@@ -515,7 +518,7 @@ static int make_calls(struct htw_dispatcher *d)
 		if (n < EVENTS)
 			break;
 	}
-	d->gathering = false;
+	d->calling = false;
 	return made;
 }
 
@@ -531,10 +534,10 @@ HTW_PUBLIC int htw_dispatch(struct htw_dispatcher *d, int64_t timeout)
 	}
 	d->running = true;
 	for (;;) {
-		error = flush(d);	/* what could not be the last time */
+		error = flush(d);	/* what failed the last time */
 		made = make_calls(d);
 		ret = flush(d);
-		/* An error that is over is none. */
+		/* An error does not count if a later attempt succeeded. */
 		error = ret ? ret : error && d->nr_dirty ? error : 0;
 		if (made || error || !timeout)
 			break;
@@ -577,16 +580,16 @@ HTW_PUBLIC unsigned int htw_dispatcher_shutdown(struct htw_dispatcher *d,
 						struct htw_pending_call *pending,
 						unsigned int count)
 {
-	unsigned int told = 0;
+	unsigned int stored = 0;
 	u32 i;
 
 	pthread_mutex_lock(&d->lock);
-	for (i = 0; i < d->nr_used && told < count; i++) {
+	for (i = 0; i < d->nr_used && stored < count; i++) {
 		struct call *c = &d->calls[i];
 
-		if (!c->fn || c->stopped || (c->running && !c->timer && !c->gathered))
+		if (!c->fn || c->stopped || (c->running && !c->timer && !c->deferred))
 			continue;
-		pending[told++] = (struct htw_pending_call){
+		pending[stored++] = (struct htw_pending_call){
 			.fn = c->fn,
 			.arg = c->arg,
 			.call = handle_of(d, c),
@@ -596,14 +599,14 @@ HTW_PUBLIC unsigned int htw_dispatcher_shutdown(struct htw_dispatcher *d,
 		drop_timer(d, c->timer);
 		if (c->running) {
 			c->timer = 0;
-			c->gathered = NOTHING;
+			c->deferred = NONE;
 			c->stopped = true;
 		} else {
 			free_call(d, c);
 		}
 	}
 	pthread_mutex_unlock(&d->lock);
-	return told;
+	return stored;
 }
 
 HTW_PUBLIC void htw_dispatcher_free(struct htw_dispatcher *d)

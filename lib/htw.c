@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What is the same on all backends: the functions of libhtw.h that choose one. */
+/* Functions of libhtw.h that are the same on all backends. */
 #include "internal.h"
 
 #include <limits.h>
@@ -10,7 +10,7 @@ HTW_PUBLIC const char *htw_version(void)
 	return LIBHTW_VERSION;
 }
 
-/* Is it for want of the device that it cannot be opened, or of permission? */
+/* Whether the device is missing, or not permitted. */
 static bool is_absent(int error)
 {
 	return error == -ENOENT || error == -ENODEV || error == -ENXIO ||
@@ -35,7 +35,7 @@ HTW_PUBLIC int htw_open(struct htw **htw, enum htw_backend backend, const struct
 		return backend == HTW_BACKEND_ANY && is_absent(fd) ?
 			htw_process_open(htw, setup) : fd;
 	ret = htw_device_set_up(htw, fd, setup);
-	/* There, but without what it needs to be used: it is not there. */
+	/* A device without the needed features counts as missing. */
 	return ret == -ENOSYS && backend == HTW_BACKEND_ANY ? htw_process_open(htw, setup) : ret;
 }
 
@@ -103,7 +103,7 @@ HTW_PUBLIC int htw_every(struct htw *htw, uint64_t first, uint64_t interval, uin
 	struct htw_add add = { .deadline = first, .interval = interval, .cookie = cookie };
 
 	*id = 0;
-	/* Zero would be a one-shot timer. */
+	/* An interval of zero would mean a one-shot timer. */
 	return interval ? start(htw, &add, id) : -EINVAL;
 }
 
@@ -184,7 +184,7 @@ HTW_PUBLIC int htw_read(struct htw *htw, struct htw_event *events, unsigned int 
 	return htw->ops->read(htw, events, count);
 }
 
-/* In whole ms, which poll() counts in, and no less than asked for. */
+/* Round up to whole ms, the unit of poll(). */
 static int poll_timeout(int64_t ns)
 {
 	const int64_t ms = ns / 1000000 + !!(ns % 1000000);

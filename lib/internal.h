@@ -12,15 +12,16 @@
 #define HTW_NS			1000000000ULL
 #define ARRAY_SIZE(a)		(sizeof(a) / sizeof((a)[0]))
 
-/* How many timers one call of the device carries. */
+/* Timers in each call to the device. */
 #define HTW_MANY		256u
 
 /*
- * What a backend does
+ * Operations of a backend
  *
- * Each is the public function of its name (@list: htw_list_in(), where no state means
- * pending; @ready: 1 if there is something to read), with arguments that are not NULL.
- * What a backend lacks is NULL, and the public function -ENOTSUP.
+ * Each is the public function of its name, called with arguments that are not
+ * NULL (@list: htw_list_in(), where 0 means pending timers; @ready: 1 if there
+ * is something to read). Operations that a backend lacks are NULL; the public
+ * function then returns -ENOTSUP.
  */
 struct htw_backend_ops {
 	enum htw_backend backend;
@@ -54,9 +55,10 @@ struct htw_backend_ops {
 };
 
 /**
- * struct htw - a handle: the part that all backends have; theirs begins with it
+ * struct htw - the part of a handle that is common to all backends, at its
+ * start
  * @ops: the backend
- * @fd: what to poll
+ * @fd: descriptor to poll
  */
 struct htw {
 	const struct htw_backend_ops *ops;

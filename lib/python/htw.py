@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Millions of timeouts, in the kernel or in the process: Python's side of libhtw.
+"""Millions of timeouts, in the kernel or in the process: Python bindings of libhtw.
 
     import htw
 
-    with htw.Timers() as timers:              # the module's, else this process's
-        timers.after(30.0, "connection 7")    # anything can be the cookie
+    with htw.Timers() as timers:              # of the module, or else in this process
+        timers.after(30.0, "connection 7")    # any object can be the cookie
         for event in timers.wait():
             print(event.cookie, event.late)
 
-Times are in seconds, as everywhere in Python; on the clock that deadlines are on they
-are int nanoseconds, as a float would not hold them: Timers.now(), Event.deadline_ns.
+Delays are in seconds, as usual in Python. Times on the clock are in nanoseconds, as int,
+because a float is not precise enough: Timers.now(), Event.deadline_ns.
 
-In asyncio's loop all timers are one file descriptor:
+In an asyncio loop all timers share one file descriptor:
 
     async with htw.AsyncTimers() as timers:
         timers.call_after(0.5, print, "half a second")
         await timers.sleep(1.0)
 
-The shared library is found by the name libhtw.so.0; $LIBHTW names another one.
+The shared library is libhtw.so.0, or what $LIBHTW names.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ _lib = None
 
 
 def _library():
-    """The shared library, loaded when it is first needed."""
+    """Return the shared library; load it on first use."""
     global _lib
     if _lib is None:
         lib = ctypes.CDLL(os.environ.get("LIBHTW", "libhtw.so.0"))
@@ -111,14 +111,14 @@ def _library():
 
 
 def _check(result):
-    """What was returned, or the OSError that it stands for."""
+    """Return @result, or raise the OSError that it stands for."""
     if result < 0:
         raise OSError(-result, os.strerror(-result))
     return result
 
 
 def _ns(seconds):
-    """Seconds from now in ns, rounded up: never early."""
+    """Convert seconds to ns, rounding up so that no timer is early."""
     if seconds <= 0:
         return 0
     if seconds == float("inf"):
@@ -127,20 +127,21 @@ def _ns(seconds):
 
 
 Event = collections.namedtuple("Event", "id cookie deadline_ns fired_ns missed more")
-Event.__doc__ = "An expiration. `more`: the timer is periodic or kept, and lives on."
-Event.late = property(lambda self: (self.fired_ns - self.deadline_ns) / _NS, doc="How late it fired, in seconds.")
+Event.__doc__ = "An expiration. `more`: the timer is periodic or kept, and its id stays valid."
+Event.late = property(lambda self: (self.fired_ns - self.deadline_ns) / _NS,
+                      doc="Time from the deadline to the expiration, in seconds.")
 
 Pending = collections.namedtuple("Pending", "id cookie deadline_ns remaining interval")
-Pending.__doc__ = "A timer that was still to come; `remaining` and `interval` in seconds."
+Pending.__doc__ = "A pending timer; `remaining` and `interval` in seconds."
 
 
 class Timers:
     """A set of timers. Cookies may be any objects; they are held until the timer ends.
 
-    backend: DEVICE, PROCESS, or ANY: the device if it can be opened, else this process.
-    clock: one of time.CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME, or MANUAL, which
-    advance() moves. limit: how many there may be. tick: in seconds, with slots as the
-    wheel's shape. ring: how many events a mapped ring holds; only with the device.
+    backend: DEVICE, PROCESS, or ANY: the device if it can be opened, or else this process.
+    clock: time.CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME, or MANUAL, which only
+    advance() moves. limit: most timers. tick: tick of a private wheel in seconds, with
+    slots for each level. ring: entries of a mapped ring; only with the device.
     """
 
     def __init__(self, backend=ANY, *, clock=None, limit=None, tick=None, slots=None, ring=None):
@@ -166,9 +167,9 @@ class Timers:
 
     @classmethod
     def from_fd(cls, fd):
-        """Takes over a descriptor of the device, inherited or received.
+        """Use a descriptor of the device that was inherited or received.
 
-        What an event's cookie stood for is not known here: it is the number itself.
+        The objects behind the cookies of its timers are unknown: those cookies are int.
         """
         self = cls.__new__(cls)
         self._prepare()
@@ -183,7 +184,7 @@ class Timers:
         self._next = 1
 
     def close(self):
-        """Ends all timers; on the device, if nobody else has the descriptor."""
+        """End all timers; on the device, unless another process has the descriptor."""
         if self._handle:
             self._lib.htw_close(self._handle)
             self._handle = ctypes.c_void_p()
@@ -200,7 +201,7 @@ class Timers:
             self.close()
 
     def __len__(self):
-        """How many timers there are: pending, expired and not read, kept."""
+        """Return the number of timers: pending, unread and kept."""
         return self._info().timers
 
     def _open(self):
@@ -214,7 +215,7 @@ class Timers:
         return info
 
     def fileno(self):
-        """What to give to select, selectors or an event loop."""
+        """Return the descriptor, for select, selectors or an event loop."""
         return self._lib.htw_fd(self._open())
 
     @property
@@ -224,11 +225,11 @@ class Timers:
 
     @property
     def tick(self):
-        """The wheel's tick, in seconds: a timer is at most so much late."""
+        """The wheel's tick in seconds: no timer is later than that."""
         return self._info().tick_ns / _NS
 
     def now(self):
-        """The clock that deadlines are on, in ns."""
+        """Return the present in ns, on the clock of the deadlines."""
         return self._lib.htw_now(self._open())
 
     def _hold(self, cookie):
@@ -248,25 +249,25 @@ class Timers:
         return add.id
 
     def after(self, delay, cookie=None, *, slack=0, keep=False):
-        """Starts a timer that expires in so many seconds; returns its id."""
+        """Start a timer that expires after @delay seconds; return its id."""
         return self._start(_ns(delay), cookie, 0, 0, slack, _F_KEEP if keep else 0)
 
     def at(self, when_ns, cookie=None, *, slack=0, keep=False):
-        """Starts a timer for a point in time, as now() tells it; returns its id."""
+        """Start a timer that expires at @when_ns, a time as of now(); return its id."""
         return self._start(when_ns, cookie, 0, 0, slack, _F_ABS | (_F_KEEP if keep else 0))
 
     def every(self, interval, cookie=None, *, first=None, firings=0, slack=0):
-        """Starts a periodic timer, which keeps its phase; returns its id."""
+        """Start a periodic timer, which keeps its phase; return its id."""
         if interval <= 0:
             raise ValueError("an interval is at least one tick")
         return self._start(_ns(interval if first is None else first), cookie, _ns(interval), firings, slack, 0)
 
     def after_many(self, delays, cookies=None):
-        """Starts many timers with one call; returns their ids. All of them, or none."""
+        """Start many timers with one call, all or none; return their ids."""
         delays = [_ns(delay) for delay in delays]
         cookies = [None] * len(delays) if cookies is None else list(cookies)
         if len(cookies) != len(delays):
-            raise ValueError("as many cookies as delays")
+            raise ValueError("need as many cookies as delays")
         array = _U64 * len(delays)
         ids, numbers = array(), array(*map(self._hold, cookies))
         results = (ctypes.c_int * len(delays))()
@@ -280,14 +281,14 @@ class Timers:
         return list(ids)
 
     def rearm(self, id_, delay):
-        """Moves a timer to so many seconds from now. KeyError where it has ended."""
+        """Move a timer to @delay seconds from now. Raise KeyError if it has ended."""
         result = self._lib.htw_rearm(self._open(), id_, _ns(delay))
         if result == -errno.ENOENT:
             raise KeyError(id_)
         _check(result)
 
     def stop(self, id_):
-        """Stops a timer. True: nothing will come of it. False: it was too late for that."""
+        """Stop a timer. Return False if it has expired or ended already."""
         query = _Query(id=id_)
         known = not self._lib.htw_query(self._open(), ctypes.byref(query))
         result = self._lib.htw_stop(self._handle, id_)
@@ -300,10 +301,10 @@ class Timers:
         return bool(_check(result))
 
     def read(self):
-        """Yields what has expired, without waiting."""
+        """Yield the expirations so far, without waiting."""
         while True:
             n = _check(self._lib.htw_read(self._open(), self._events, _BATCH))
-            # Whoever takes them may use the timers: these are our own by now.
+            # Copies: the consumer may use these timers, and so the buffer.
             events = [self._event(self._events[i]) for i in range(n)]
             yield from events
             if n < _BATCH:
@@ -318,13 +319,13 @@ class Timers:
         return Event(ev.id, cookie, ev.deadline, ev.fired, ev.missed, more)
 
     def wait(self, timeout=None):
-        """Waits until something has expired, and returns a list of it; empty after the timeout."""
+        """Wait for expirations and return a list of them; empty after @timeout seconds."""
         limit = -1 if timeout is None else min(_ns(timeout), 2**63 - 1)
         _check(self._lib.htw_wait(self._open(), limit))
         return list(self.read())
 
     def harvest(self):
-        """Stops what is pending, and returns a list of it: for a shutdown."""
+        """Stop all pending timers and return a list of them, for a shutdown."""
         entries, pending = (_Query * _BATCH)(), []
         while n := _check(self._lib.htw_harvest(self._open(), entries, _BATCH)):
             for q in entries[:n]:
@@ -333,26 +334,26 @@ class Timers:
         return pending
 
     def advance(self, seconds):
-        """Moves a MANUAL clock on; returns how many timers expired."""
+        """Advance a MANUAL clock; return how many timers expired."""
         return _check(self._lib.htw_advance(self._open(), _ns(seconds), 0))
 
 
 class _Handle:
-    """A call that can be stopped; as asyncio.TimerHandle."""
+    """A scheduled call that can be cancelled, like asyncio.TimerHandle."""
 
     def __init__(self, timers, function, args, future=None):
         self._timers, self.function, self.args, self.future = timers, function, args, future
         self.id = None
 
     def cancel(self):
-        """Stops it; it will not be called. Does nothing where it was."""
+        """Cancel the call. Does nothing if it was made already."""
         if self.id is not None:
             self._timers._stop(self.id)
             self.id = None
 
 
 class AsyncTimers:
-    """Timers in asyncio's loop: one reader, however many there are."""
+    """Timers in an asyncio loop, which watches one descriptor for all of them."""
 
     def __init__(self, backend=ANY, **setup):
         self._timers = Timers(backend, **setup)
@@ -366,7 +367,7 @@ class AsyncTimers:
         self.close()
 
     def close(self):
-        """Ends all of them; those who sleep are cancelled."""
+        """End all timers; pending sleeps are cancelled."""
         if self._timers is None:
             return
         self._loop.remove_reader(self._timers.fileno())
@@ -381,7 +382,7 @@ class AsyncTimers:
 
     @property
     def timers(self):
-        """The Timers below; what is started there must have no other cookie than ours."""
+        """The underlying Timers. Do not start timers on it."""
         return self._timers
 
     def _stop(self, id_):
@@ -389,7 +390,7 @@ class AsyncTimers:
             self._timers.stop(id_)
 
     def _expired(self):
-        # The loop calls again while there is more: others have their turn between.
+        # The loop calls again while there is more, and serves others in between.
         for event in list(self._timers.read()):
             handle = event.cookie
             if handle.id is None:
@@ -405,19 +406,19 @@ class AsyncTimers:
                 return
 
     def call_after(self, delay, function, *args):
-        """Has a function called in so many seconds; returns a handle with cancel()."""
+        """Call a function after @delay seconds; return a handle with cancel()."""
         handle = _Handle(self, function, args)
         handle.id = self._timers.after(delay, handle)
         return handle
 
     def call_every(self, interval, function, *args):
-        """Has a function called again and again; returns a handle with cancel()."""
+        """Call a function every @interval seconds; return a handle with cancel()."""
         handle = _Handle(self, function, args)
         handle.id = self._timers.every(interval, handle)
         return handle
 
     async def sleep(self, delay, result=None):
-        """As asyncio.sleep()."""
+        """Sleep like asyncio.sleep()."""
         future = self._loop.create_future()
         handle = _Handle(self, self._wake, (future, result), future)
         handle.id = self._timers.after(delay, handle)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of htw.py. With $HTW_BACKEND device, where there is one; else in the process."""
+"""Tests of htw.py: on the device if $HTW_BACKEND is "device", or else in the process."""
 
 import asyncio
 import errno
@@ -21,7 +21,7 @@ BACKEND = {"device": htw.DEVICE, "process": htw.PROCESS}[os.environ.get("HTW_BAC
 
 
 class Thing:
-    """Something that a cookie can be, and a weak reference can be had of."""
+    """An object that can be a cookie and be weakly referenced."""
 
 
 class ManualClock(unittest.TestCase):

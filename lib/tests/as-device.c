@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A device that is none: the tests of the real /dev/htw, linked with this, have their
- * timers in the process
+ * Run the device tests without a device, on timers in the process
  *
- * The linker leads open(), ioctl(), read() and so on here (--wrap). So the very tests
- * that say what the device does say what the process does. tools/lib-tests knows which
- * of them are about more than that.
+ * The linker redirects open(), ioctl(), read() and so on to this file (--wrap),
+ * so the tests that define what the device does also check libhtw's process
+ * backend. tools/lib-tests lists those that test more than that.
  */
 #include "../libhtw.h"
 #include <errno.h>
@@ -28,8 +27,8 @@ long __real_syscall(long number, ...);
 
 static struct {
 	struct htw *htw;
-	int wait;	/* it is not O_NONBLOCK */
-	int settled;	/* it was shaped, or had a timer */
+	int wait;	/* not O_NONBLOCK */
+	int settled;	/* HTW_SETUP is no longer possible */
 } files[FDS];
 
 static struct htw *of(int fd)
@@ -59,7 +58,7 @@ int __wrap_open(const char *path, int flags, ...)
 	}
 	if (failed(htw_open(&htw, HTW_BACKEND_PROCESS, NULL)))
 		return -1;
-	/* A number that stays, whichever handle is behind it. */
+	/* A descriptor that stays the same if the handle is replaced. */
 	fd = fcntl(htw_fd(htw), F_DUPFD_CLOEXEC, 0);
 	if (fd < 0 || fd >= FDS) {
 		htw_close(htw);
@@ -243,13 +242,13 @@ ssize_t __wrap_read(int fd, void *buf, size_t size)
 	return of(fd) ? read_events(fd, buf, size) : __real_read(fd, buf, size);
 }
 
-/* Whoever waits has what is due expire, as the device does while nobody looks. */
+/* Let due timers expire while waiting, as they do on the device. */
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
 {
 	int64_t ns = timeout < 0 ? -1 : timeout * 1000000LL;
 	int ret;
 
-	/* The library's own descriptor is another one than the program's. */
+	/* The library's descriptor differs from the program's. */
 	if (count != 1 || !of(fds->fd))
 		return __real_poll(fds, count, timeout);
 	ret = htw_wait(files[fds->fd].htw, ns);

@@ -66,7 +66,7 @@ FIXTURE_TEARDOWN(dispatcher)
 	struct htw_info info;
 
 	htw_dispatcher_free(self->d);
-	/* It leaves none of its timers behind. */
+	/* The dispatcher leaves no timer behind. */
 	EXPECT_EQ(0, htw_info(self->htw, &info));
 	EXPECT_EQ(0, info.timers);
 	htw_close(self->htw);
@@ -74,14 +74,14 @@ FIXTURE_TEARDOWN(dispatcher)
 
 #define DISPATCHER_TEST(name)	TEST_F_TIMEOUT(dispatcher, name, TEST_SECONDS)
 
-/* What a call did. */
+/* What a function did. */
 struct log {
 	struct htw *htw;
 	unsigned int calls;
-	uint64_t at;		/* when it was called last */
-	uint64_t call;		/* with which handle */
+	uint64_t at;		/* time of the last call */
+	uint64_t call;		/* its handle */
 	uint64_t missed;
-	uint64_t ns;		/* what it does with some call: one of these */
+	uint64_t ns;		/* what to do with another call: one of these */
 	uint64_t other;
 	int result;
 };
@@ -162,7 +162,7 @@ DISPATCHER_TEST(every)
 		EXPECT_EQ(i + 1, a.calls);
 		EXPECT_EQ(0, a.missed);
 	}
-	/* All that was missed: one call that says so, or a call each. */
+	/* All missed firings: one call that reports them, or a call for each. */
 	htw_advance(self->htw, 20 * SEC, 0);
 	EXPECT_LE(1, htw_dispatch(self->d, 0));
 	EXPECT_EQ(10, a.calls - 10 + a.missed);
@@ -224,7 +224,7 @@ DISPATCHER_TEST(again_from_outside)
 	EXPECT_EQ(1, htw_dispatch(self->d, 0));
 	EXPECT_EQ(1, a.calls);
 
-	/* Moved when it had come, and nobody had looked: that one is void. */
+	/* Moved when it was due but not yet dispatched: the event is void. */
 	ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &a, &call));
 	htw_advance(self->htw, SEC, 0);
 	EXPECT_EQ(0, htw_call_again(self->d, call, SEC));
@@ -257,7 +257,10 @@ DISPATCHER_TEST(again_from_within)
 		EXPECT_EQ(i, a.calls);
 		EXPECT_EQ(call, a.call);
 	}
-	/* At once is not within the same round, or that would never end. */
+	/*
+	 * A call that is due at once comes in the next round, or a round might
+	 * never end.
+	 */
 	a.ns = 0;
 	htw_advance(self->htw, 3 * SEC, 0);
 	EXPECT_EQ(1, htw_dispatch(self->d, 0));
@@ -274,13 +277,13 @@ DISPATCHER_TEST(stop)
 	EXPECT_EQ(0, htw_call_stop(self->d, call));
 	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, call));
 
-	/* It has come, but was not called: it never will be. */
+	/* Due but not dispatched: it is never called. */
 	ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &a, &call));
 	htw_advance(self->htw, SEC, 0);
 	EXPECT_EQ(0, htw_call_stop(self->d, call));
 	EXPECT_EQ(0, htw_dispatch(self->d, 0));
 
-	/* From within: itself, and one that is due as well. */
+	/* From within: the call itself, and another that is due. */
 	ASSERT_EQ(0, htw_call_every(self->d, SEC, SEC, stop_itself, &a, &every));
 	htw_advance(self->htw, SEC, 0);
 	EXPECT_EQ(1, htw_dispatch(self->d, 0));
@@ -302,7 +305,7 @@ DISPATCHER_TEST(stop)
 	EXPECT_EQ(0, b.calls);
 }
 
-/* A call that starts others, and is moved about while it runs. */
+/* A function that starts other calls, and is moved while it runs. */
 static void breed(struct htw_dispatcher *d, uint64_t call, void *arg)
 {
 	struct log *log = arg;
@@ -355,7 +358,7 @@ static void start_two(struct htw_dispatcher *d, uint64_t call, void *arg)
 	two->log.result |= htw_call_after(d, SEC, note, &two->log, &two->call[1]);
 }
 
-/* What is asked for from within fails later, and is tried again until it does not. */
+/* A deferred request that fails is tried again until it succeeds. */
 DISPATCHER_TEST(limit)
 {
 	struct htw_dispatcher *d;
@@ -402,7 +405,7 @@ DISPATCHER_TEST(shutdown)
 	EXPECT_EQ(50, htw_dispatch(self->d, 0));
 	EXPECT_EQ(100, htw_dispatcher_shutdown(self->d, pending, 100));
 	n = 100 + htw_dispatcher_shutdown(self->d, pending + 100, 200);
-	EXPECT_EQ(225, n);	/* of those that came, the periodic ones go on */
+	EXPECT_EQ(225, n);	/* among those called, the periodic ones go on */
 	for (i = 0; i < n; i++) {
 		unsigned int k;
 
@@ -420,7 +423,7 @@ DISPATCHER_TEST(shutdown)
 	htw_advance(self->htw, 2 * HOUR, 0);
 	EXPECT_EQ(0, htw_dispatch(self->d, 0));
 	EXPECT_EQ(50, a.calls);
-	/* It can be used again. */
+	/* The dispatcher is usable again. */
 	EXPECT_EQ(0, htw_call_after(self->d, 0, note, &a, NULL));
 	EXPECT_EQ(1, htw_dispatch(self->d, 0));
 }
@@ -474,7 +477,7 @@ static void tick(struct htw_dispatcher *d, uint64_t call, void *arg)
 		htw_call_again(d, call, MSEC);
 }
 
-/* Real time, in somebody else's loop. */
+/* Real time, in another event loop. */
 DISPATCHER_TEST(in_a_loop)
 {
 	struct epoll_event event = { .events = EPOLLIN };
@@ -502,7 +505,7 @@ DISPATCHER_TEST(in_a_loop)
 	} while (left);
 	for (i = 0; i < 20; i++)
 		EXPECT_EQ(0, t[i].early);
-	/* Or in its own. */
+	/* In its own loop. */
 	t[0].left = 5;
 	t[0].due = htw_now(htw) + MSEC;
 	ASSERT_EQ(0, htw_call_after(d, MSEC, tick, &t[0], NULL));
@@ -517,7 +520,7 @@ DISPATCHER_TEST(in_a_loop)
 struct shared {
 	struct htw_dispatcher *d;
 	unsigned int made, stopped, late, wrong;
-	unsigned int calls;		/* made in the dispatching thread */
+	unsigned int calls;		/* calls in the dispatching thread */
 };
 
 static void count(struct htw_dispatcher *d, uint64_t call, void *arg)
@@ -550,7 +553,7 @@ static void *make(void *arg)
 	return NULL;
 }
 
-/* Other threads start and stop while one dispatches: each is called or stopped. */
+/* Other threads start and stop while one dispatches: each call is made or stopped. */
 DISPATCHER_TEST(threads)
 {
 	struct shared s[3] = { };

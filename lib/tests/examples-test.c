@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The programs of examples/, run as they are, with the device; and the one that a
- * service manager starts, by something that plays the service manager
+ * Run the programs of examples/ on the device; a stand-in for systemd starts
+ * fdstore
  */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wsign-compare"
@@ -33,7 +33,7 @@ FIXTURE_TEARDOWN(example)
 {
 }
 
-/* Runs a program of the search path to its end; its exit status. */
+/* Run a program from the search path; return its exit status. */
 static int run(const char *program, const char *argument)
 {
 	int status;
@@ -65,13 +65,13 @@ EXAMPLE(liburing, NULL)
 EXAMPLE(prefork, NULL)
 EXAMPLE(handover, NULL)
 
-/* A service manager, as far as the example needs one. */
+/* The part of a service manager that the example needs. */
 struct manager {
 	int notify;
 	char path[64];
 	pid_t pid;
-	int out;		/* what the service prints */
-	int stored;		/* what it has given to us, or -1 */
+	int out;		/* the service's output */
+	int stored;		/* the descriptor it has stored, or -1 */
 };
 
 static pid_t start_service(struct manager *m)
@@ -100,8 +100,8 @@ static pid_t start_service(struct manager *m)
 	return m->pid;
 }
 
-/* Takes what the service tells, until it tells this. */
-static bool told(struct manager *m, const char *text)
+/* Receive messages until one contains @text. */
+static bool received(struct manager *m, const char *text)
 {
 	char control[CMSG_SPACE(sizeof(int))], buf[128];
 	struct pollfd pfd = { .fd = m->notify, .events = POLLIN };
@@ -127,7 +127,7 @@ static bool told(struct manager *m, const char *text)
 	return false;
 }
 
-/* A line of what it prints. */
+/* Read a line of the service's output. */
 static bool line(struct manager *m, char *buf, size_t size)
 {
 	size_t n = 0;
@@ -154,11 +154,11 @@ TEST_F_TIMEOUT(example, fdstore, TEST_SECONDS)
 	m.notify = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	ASSERT_EQ(0, bind(m.notify, (struct sockaddr *)&address, sizeof(address)));
 	ASSERT_LT(0, start_service(&m));
-	ASSERT_TRUE(told(&m, "READY=1"));
+	ASSERT_TRUE(received(&m, "READY=1"));
 	ASSERT_LE(0, m.stored);
 	ASSERT_TRUE(line(&m, buf, sizeof(buf)));
 	EXPECT_EQ(0, strcmp(buf, "started 100 timers"));
-	/* It crashes, before and after some of its jobs were done. */
+	/* The service crashes before and after some of its jobs. */
 	for (crashes = 0; crashes < 4; crashes++) {
 		for (n = 0; n < 20 * crashes; n++) {
 			ASSERT_TRUE(line(&m, buf, sizeof(buf)));
@@ -179,7 +179,7 @@ TEST_F_TIMEOUT(example, fdstore, TEST_SECONDS)
 		if (!strcmp(buf, "all done"))
 			break;
 		ASSERT_LT(0, start_service(&m));
-		ASSERT_TRUE(told(&m, "READY=1"));
+		ASSERT_TRUE(received(&m, "READY=1"));
 		ASSERT_TRUE(line(&m, buf, sizeof(buf)));
 		EXPECT_EQ(0, strncmp(buf, "got back ", 9));
 	}
@@ -188,7 +188,7 @@ TEST_F_TIMEOUT(example, fdstore, TEST_SECONDS)
 		seen[job]++;
 	EXPECT_EQ(0, strcmp(buf, "all done"));
 	EXPECT_LT(0, crashes);
-	/* Each job was done; one that was being done when it crashed is done again. */
+	/* Each job was done; one that a crash interrupted was done again. */
 	for (job = 0; job < 100; job++) {
 		EXPECT_LT(0, seen[job]);
 		twice += seen[job] - 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What somebody writes who has installed the library: built as pkg-config says. */
+/* A user's program, built against the installed library with pkg-config's flags. */
 #include <libhtw.h>
 #include <stdio.h>
 

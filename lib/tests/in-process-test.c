@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Timers in the process, from the inside: what would take too long to come to, and what
- * takes a clock that is set
+ * The process backend from inside: states that take too long to reach, and
+ * clock changes
  */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wsign-compare"
@@ -15,7 +15,7 @@
 #define HOUR		(3600 * SEC)
 #define FOREVER		(~0ULL)
 
-/* A slot whose generations run out is not used again, and the limit holds. */
+/* A slot whose generations are used up is not reused, and the limit holds. */
 TEST(generations_run_out)
 {
 	const struct htw_setup setup = {
@@ -32,7 +32,7 @@ TEST(generations_run_out)
 		p = process_of(htw);
 		ASSERT_EQ(0, htw_after(htw, SEC, 1, &id));
 		ASSERT_EQ(0, htw_stop(htw, id));
-		/* The last of them: it is on the free list. */
+		/* The last generation of a free slot. */
 		p->free->node.name |= 0xffffffffULL << 32;
 		ASSERT_EQ(0, htw_after(htw, SEC, 1, &id));
 		EXPECT_EQ(0xffffffff, id >> 32);
@@ -51,7 +51,10 @@ TEST(generations_run_out)
 		EXPECT_EQ(1, p->nr_retired);
 		EXPECT_EQ(-ENOENT, htw_stop(htw, id));
 		EXPECT_EQ(-ENOENT, htw_stop(htw, (u32)id));
-		/* It costs a slot of the array, not of the limit, as long as there is room. */
+		/*
+		 * It uses up a slot of the array, but not of the limit while
+		 * there is room.
+		 */
 		EXPECT_EQ(0, htw_add_many(htw, NULL, deadlines, NULL, ids, 3, results));
 		for (i = 0; i < 3; i++)
 			EXPECT_NE((u32)id, (u32)ids[i]);
@@ -61,7 +64,7 @@ TEST(generations_run_out)
 	}
 }
 
-/* The array grows by and by, and what it holds stays where it is. */
+/* The array grows in steps, and its slots do not move. */
 TEST(growing)
 {
 	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = 200000 };
@@ -79,7 +82,7 @@ TEST(growing)
 		usable = p->nr_usable;
 		ASSERT_EQ(0, htw_add_many(htw, NULL, deadlines, NULL, ids + i, 1000, NULL));
 		EXPECT_LE(usable, p->nr_usable);
-		/* No more of it than an eighth, or a step, ahead. */
+		/* At most an eighth, or one step, more than needed. */
 		EXPECT_GE(i + 1000 + (i + 1000) / 8 + 2 * GROW_MIN / sizeof(struct slot),
 			  p->nr_usable);
 	}
@@ -91,7 +94,7 @@ TEST(growing)
 	free(ids);
 }
 
-/* Setting the clock is for the throw-away VM alone. */
+/* Set the clock only in the VM. */
 static bool in_vm(void)
 {
 	return !access("/module-args", F_OK) && !access("/init", F_OK);
@@ -109,7 +112,7 @@ static int set_realtime(uint64_t ns)
 	return clock_settime(CLOCK_REALTIME, &ts);
 }
 
-/* To all kinds of times, the first hours that there are among them. */
+/* Set back by various amounts, some over several hours. */
 TEST(clock_set_back)
 {
 	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
@@ -129,7 +132,10 @@ TEST(clock_set_back)
 		ASSERT_EQ(0, htw_at(htw, before + HOUR, 1, &far_id));
 		ASSERT_EQ(0, htw_read(htw, ev, 4));
 		ASSERT_EQ(0, set_realtime(starts[i] - backs[i]));
-		/* Started now it must not be taken for past, nor the other one be early. */
+		/*
+		 * A timer started now must not count as past, and the older one
+		 * must not be early.
+		 */
 		ASSERT_EQ(0, htw_after(htw, SEC / 5, 2, &near_id));
 		EXPECT_EQ(0, htw_read(htw, ev, 4));
 		ASSERT_EQ(1, htw_wait(htw, 60 * (int64_t)SEC));
@@ -137,7 +143,7 @@ TEST(clock_set_back)
 		EXPECT_EQ(near_id, ev[0].id);
 		EXPECT_LE(ev[0].deadline, ev[0].fired);
 		EXPECT_GE(realtime(), ev[0].fired);
-		/* And forward, over it. */
+		/* And forward over its deadline. */
 		ASSERT_EQ(0, set_realtime(before + 2 * HOUR));
 		ASSERT_EQ(1, htw_wait(htw, 60 * (int64_t)SEC));
 		ASSERT_EQ(1, htw_read(htw, ev, 4));

@@ -2,10 +2,10 @@
 /*
  * libhtw: the same tests on each backend
  *
- * Each test is run with the timers in the process, on the device, and on the device
- * with a ring, which is all that tells the variants apart; what a test says must
- * hold on all of them. Where time matters it is a manual clock's, so what is
- * asserted is exact. Outside of a VM: libhtw-test -v process.
+ * Each test runs with timers in the process, on the device, and on the device
+ * with a ring; its expectations hold on all of them. Where time matters it is
+ * the manual clock's, so the expectations are exact. Outside of a VM:
+ * libhtw-test -v process.
  */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wsign-compare"
@@ -29,7 +29,7 @@
 #define FOREVER		(~0ULL)
 #define POISON		0xa5a5a5a5a5a5a5a5ULL
 
-/* What an emulated, overcommitted machine may need; never a measurement. */
+/* A timeout for slow, emulated machines; never a measurement. */
 #define EVENTUALLY	(90 * (int64_t)SEC)
 #define TEST_SECONDS	240
 
@@ -82,7 +82,7 @@ FIXTURE_VARIANT_ADD(lib, ring) {
 	.ring = true,
 };
 
-/* A handle of the variant's kind; NULL for the defaults. */
+/* Open a handle of the variant's kind; @setup may be NULL for defaults. */
 static int open_as(const FIXTURE_VARIANT(lib) *variant, struct htw **htw,
 		   const struct htw_setup *setup)
 {
@@ -136,7 +136,7 @@ static int poll_in(struct htw *htw, int timeout_ms)
 	return poll(&pfd, 1, timeout_ms) == 1 ? pfd.revents : 0;
 }
 
-/* Exactly one expiration now: this one, on time. */
+/* Exactly one expiration now: this timer, on time. */
 #define EXPECT_EXPIRES(the_id, when, the_cookie, the_flags) do {		\
 	struct htw_event __ev[2];						\
 										\
@@ -153,7 +153,7 @@ static int poll_in(struct htw *htw, int timeout_ms)
 	EXPECT_EQ(0, poll_in(self->htw, 0));					\
 } while (0)
 
-/* On each level, at the edges of slots and windows, and beyond the last level. */
+/* On each level, at the edges of buckets and windows, and past the last level. */
 static const uint64_t ticks[] = {
 	1, 2, 255, 256, 257, 511, 512, 16383, 16384, 16385, 32768, 1048575, 1048576, 1048577,
 	67108863, 67108864, 67108865, 4294967296, 8589934592ULL, 17179869185ULL,
@@ -179,7 +179,7 @@ LIB_TEST(expires_at_its_tick)
 	}
 }
 
-/* Between two ticks: not early, and with the tick that follows. */
+/* Between two ticks: not early, and at the next tick. */
 LIB_TEST(rounds_up)
 {
 	const uint64_t rests[] = { 1, self->tick / 2, self->tick - 1 };
@@ -242,7 +242,7 @@ LIB_TEST(equal_deadlines_in_order)
 	uint64_t id;
 	int i, n, k;
 
-	/* From different levels: what was far away was started first. */
+	/* On different levels: the distant timers are started first. */
 	for (i = 0; i < COUNT; i++) {
 		ASSERT_EQ(0, htw_at(self->htw, HOUR, i, &id));
 		if (i % 10 == 9)
@@ -299,7 +299,7 @@ LIB_TEST(stopped_is_stopped)
 	EXPECT_EQ(0, timers(self->htw));
 }
 
-/* It expired and was not read: that is still to come, and is the last of it. */
+/* Expired and unread: its event is still to come, and is the last. */
 LIB_TEST(stopped_too_late)
 {
 	struct htw_event ev[2];
@@ -313,7 +313,7 @@ LIB_TEST(stopped_too_late)
 	EXPECT_EQ(0, ev[0].flags);
 	EXPECT_EQ(-ENOENT, htw_stop(self->htw, id));
 
-	/* Or not even that. */
+	/* Discarded with its event. */
 	id = start_after(self->htw, SEC, 6);
 	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
 	EXPECT_EQ(-EALREADY, htw_cancel(self->htw, &(struct htw_cancel){
@@ -349,7 +349,7 @@ LIB_TEST(ids_are_not_used_again)
 			EXPECT_EQ(-ENOENT, htw_stop(self->htw, wild[i]));
 			EXPECT_EQ(-ENOENT, htw_rearm(self->htw, wild[i], SEC));
 		}
-		/* Near to those that are, and far from them. */
+		/* Near valid ids, and far from them. */
 		for (i = 0; i < 1000; i++) {
 			id = ids[i] ^ 1ULL << random_next(&random) % 64;
 			if (htw_query(self->htw, &(struct htw_query){ .id = id }) == 0) {
@@ -386,7 +386,7 @@ LIB_TEST(periodic_keeps_its_phase)
 	EXPECT_EQ(0, htw_read(self->htw, ev, 1));
 }
 
-/* What one advance jumps over: the firings are told, one by one or as missed. */
+/* Firings that one advance jumps over are reported, one by one or as missed. */
 LIB_TEST(periodic_and_late)
 {
 	const uint64_t interval = 5 * self->tick;
@@ -455,7 +455,7 @@ LIB_TEST(kept)
 	EXPECT_EQ(0, htw_stop(self->htw, add.id));
 	EXPECT_EQ(-ENOENT, htw_stop(self->htw, add.id));
 
-	/* Disarmed, it can be stopped as well. */
+	/* A disarmed timer can be stopped, too. */
 	ASSERT_EQ(0, htw_add(self->htw, &add));
 	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
 	EXPECT_EXPIRES(add.id, 101 * SEC, 3, HTW_EVENT_MORE);
@@ -464,8 +464,8 @@ LIB_TEST(kept)
 }
 
 /*
- * A kept timer expired, nobody has read that, and it is stopped: either it is
- * too late, and the event is still to be read, or nothing is ever read of it.
+ * A kept timer has expired, unread, and is stopped: either it is too late and
+ * the event is still to be read, or no event is ever read.
  */
 LIB_TEST(no_event_after_its_end)
 {
@@ -527,7 +527,7 @@ LIB_TEST(mod)
 		.id = id, .flags = HTW_MOD_COOKIE }));
 }
 
-/* A ring's events have been read, as far as this goes. */
+/* Events in a ring count as read for the kernel. */
 LIB_TEST(rearmed_before_it_was_read)
 {
 	struct htw_event ev[4];
@@ -546,7 +546,7 @@ LIB_TEST(rearmed_before_it_was_read)
 	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
 	EXPECT_EXPIRES(id[1], 2 * SEC, 1, 0);
 
-	/* The only one: then there is nothing to be polled for. */
+	/* The only unread event: then poll() finds nothing. */
 	id[0] = start_after(self->htw, 1, 7);
 	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
 	EXPECT_EQ(POLLIN, poll_in(self->htw, EVENTUALLY / MSEC));
@@ -584,7 +584,7 @@ LIB_TEST(slack_shares_a_tick)
 	struct htw_add add = { .deadline = 100 * self->tick, .slack = 50 * self->tick };
 	unsigned int i;
 
-	/* Some expires at 128 anyway. */
+	/* A timer at tick 128 that is not moved. */
 	ASSERT_NE(0, start_after(self->htw, 128 * self->tick, 0));
 	for (i = 1; i < 20; i++) {
 		add.deadline = (90 + i) * self->tick;
@@ -615,7 +615,7 @@ LIB_TEST(many_at_once)
 	}
 	EXPECT_EQ(COUNT, timers(self->htw));
 
-	/* Every third is stopped; of all that are told again, those fail. */
+	/* Every third is stopped; in the next call exactly those fail. */
 	for (i = 0; i < COUNT; i += 3)
 		EXPECT_EQ(0, htw_stop(self->htw, ids[i]));
 	memset(results, 0x5a, sizeof(results));
@@ -639,7 +639,7 @@ LIB_TEST(many_at_once)
 		EXPECT_EQ(i % 3 && i < 500, seen[i]);
 	EXPECT_EQ(0, timers(self->htw));
 
-	/* Whatever is no id of ours. */
+	/* Values that are not valid ids. */
 	for (i = 0; i < COUNT; i++)
 		ids[i] = i % 2 ? (uint64_t)-i : i;
 	EXPECT_EQ(COUNT, htw_stop_many(self->htw, ids, COUNT, results));
@@ -878,7 +878,7 @@ LIB_TEST(setup_that_is_wrong)
 	EXPECT_EQ(-EINVAL, htw_query(self->htw, &(struct htw_query){ .missed = 1 }));
 }
 
-/* A program is told that it asked for what is not there, and no less. */
+/* Features that a backend lacks are reported, not ignored. */
 LIB_TEST(only_the_device)
 {
 	struct htw_setup setup = { .flags = HTW_SETUP_RING, .ring_entries = 16 };
@@ -905,15 +905,15 @@ LIB_TEST(only_the_device)
 }
 
 /*
- * The model: an array of what is pending. All that is asked of the library is
- * held against it, on several shapes of wheels.
+ * The model: an array of pending timers. All operations are checked against it,
+ * on several wheel geometries.
  */
 #define MODEL		300
 
 struct model {
 	uint64_t id[MODEL];		/* zero: no timer */
-	uint64_t deadline[MODEL];	/* FOREVER: expired, and not read */
-	uint64_t serial[MODEL];		/* in which order they were armed */
+	uint64_t deadline[MODEL];	/* FOREVER: expired and unread */
+	uint64_t serial[MODEL];		/* order of arming */
 	uint64_t now, serials, tick;
 };
 
@@ -930,7 +930,7 @@ static bool model_before(const struct model *m, unsigned int a, unsigned int b)
 	return tick_a < tick_b || (tick_a == tick_b && m->serial[a] < m->serial[b]);
 }
 
-/* The next one to expire by now, or MODEL. */
+/* The next timer to expire by now, or MODEL. */
 static unsigned int model_next(const struct model *m)
 {
 	unsigned int i, best = MODEL;
@@ -982,12 +982,12 @@ static void run_model(struct __test_metadata *_metadata, struct htw *htw, struct
 			}
 			break;
 		default:
-			/* Whole ticks: between two of them nothing expires. */
+			/* Whole ticks: between two ticks nothing expires. */
 			when = when / m->tick * m->tick;
 			m->now += when;
 			ASSERT_LE(0, htw_advance(htw, when, 0));
 		}
-		/* What was armed in the past has expired; all else has not. */
+		/* Timers armed in the past have expired, all others have not. */
 		do {
 			n = htw_read(htw, ev, 1 + random_next(&random) % 8);
 			for (k = 0; k < n; k++) {
@@ -1034,7 +1034,7 @@ LIB_TEST(held_against_a_model)
 	}
 }
 
-/* Clocks that run. */
+/* Running clocks. */
 
 static void expect_on_time(struct __test_metadata *_metadata, const struct htw_event *ev)
 {
@@ -1077,7 +1077,7 @@ LIB_TEST(real_clocks)
 	}
 }
 
-/* A tick of a second: what has come does not wait for it, what has not does. */
+/* A tick of a second: what is due does not wait for it, and the rest is not early. */
 LIB_TEST(at_once_with_a_coarse_tick)
 {
 	const struct htw_setup setup = {
@@ -1113,13 +1113,13 @@ LIB_TEST(what_is_left_stays_readable)
 	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, htw_fd(htw), &event));
 	for (i = 0; i < 100; i++)
 		ASSERT_EQ(0, htw_after(htw, MSEC, i, &id));
-	/* Level-triggered: one at a time. */
+	/* Level-triggered: one event at a time. */
 	for (i = 0; i < 50; i += n) {
 		ASSERT_EQ(1, epoll_wait(ep, &event, 1, EVENTUALLY / MSEC));
 		n = htw_read(htw, ev, 1);
 		ASSERT_LE(0, n);
 	}
-	/* Edge-triggered: to the end, then on to the next. */
+	/* Edge-triggered: until empty, then wait for the next. */
 	event.events = EPOLLIN | EPOLLET;
 	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_MOD, htw_fd(htw), &event));
 	for (got = 50; got < 100; ) {
@@ -1143,7 +1143,7 @@ LIB_TEST(what_is_left_stays_readable)
 	htw_close(htw);
 }
 
-/* One that is earlier than what the descriptor waits for. */
+/* A timer that is due before what the descriptor waits for. */
 LIB_TEST(earlier_than_all)
 {
 	struct htw_event ev[2];
@@ -1159,7 +1159,7 @@ LIB_TEST(earlier_than_all)
 		ASSERT_EQ(1, htw_read(htw, ev, 2));
 		EXPECT_EQ(i, ev[0].cookie);
 		expect_on_time(_metadata, &ev[0]);
-		/* By moving one that is there. */
+		/* By moving an existing timer. */
 		ASSERT_EQ(0, htw_after(htw, HOUR, i, &id));
 		ASSERT_EQ(0, htw_rearm(htw, id, 2 * MSEC));
 		ASSERT_EQ(1, htw_wait(htw, EVENTUALLY));
@@ -1196,7 +1196,7 @@ struct worker {
 	int wrong;
 };
 
-/* Starts, stops and reads; whatever was started ends in one of two ways. */
+/* Start, stop and read; each timer ends in one of two ways. */
 static void *work(void *arg)
 {
 	struct worker *w = arg;
@@ -1266,7 +1266,7 @@ LIB_TEST(threads)
 	htw_close(htw);
 }
 
-/* So many that the ring overflows, and the array of the process grows. */
+/* Enough timers that the ring overflows and the process backend's array grows. */
 LIB_TEST(a_hundred_thousand)
 {
 	enum { COUNT = 100000 };
@@ -1298,7 +1298,7 @@ LIB_TEST(a_hundred_thousand)
 	free(deadlines);
 }
 
-/* What only the device has: the table, and descriptors that change hands. */
+/* Features of the device: the table, and descriptors passed on. */
 
 static void expect_one(struct __test_metadata *_metadata, struct htw *htw, uint64_t id,
 		       uint64_t deadline)
@@ -1323,13 +1323,13 @@ LIB_TEST(put_off)
 	EXPECT_EQ(0, htw_map_table(self->htw));
 	id = start_after(self->htw, SEC, 1);
 
-	/* Before it comes: the kernel sees it in time. */
+	/* Before the deadline: the kernel sees the store. */
 	EXPECT_EQ(0, htw_put_off(self->htw, id, 5 * SEC));
 	EXPECT_EQ(0, htw_advance(self->htw, 4 * SEC, HTW_F_ABS));
 	EXPECT_EQ(1, htw_advance(self->htw, 5 * SEC, HTW_F_ABS));
 	expect_one(_metadata, self->htw, id, 5 * SEC);
 
-	/* When it has come, and was not read: the event is not for us. */
+	/* After the deadline, unread: the event is not returned. */
 	EXPECT_EQ(0, htw_rearm(self->htw, id, SEC));
 	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
 	EXPECT_EQ(0, htw_put_off(self->htw, id, 20 * SEC));
@@ -1339,7 +1339,7 @@ LIB_TEST(put_off)
 	EXPECT_EQ(1, htw_advance(self->htw, 20 * SEC, HTW_F_ABS));
 	expect_one(_metadata, self->htw, id, 20 * SEC);
 
-	/* Not at all, before and after. */
+	/* Disarmed, before and after the deadline. */
 	EXPECT_EQ(0, htw_rearm(self->htw, id, SEC));
 	EXPECT_EQ(0, htw_put_off(self->htw, id, HTW_DISARMED));
 	EXPECT_EQ(0, htw_advance(self->htw, HOUR, 0));
@@ -1350,7 +1350,7 @@ LIB_TEST(put_off)
 	EXPECT_EQ(0, htw_read(self->htw, ev, 2));
 	EXPECT_EQ(1, timers(self->htw));
 
-	/* By hand. */
+	/* A store by the program itself. */
 	word = htw_table_word(self->htw, id);
 	ASSERT_NE(NULL, word);
 	EXPECT_EQ(0, htw_rearm(self->htw, id, SEC));
@@ -1364,7 +1364,7 @@ LIB_TEST(put_off)
 	EXPECT_EQ(NULL, htw_table_word(self->htw, 0xffffffff));
 }
 
-/* Many at once whose deadlines were put off too late to be seen by the kernel. */
+/* Many timers at once, moved too late for the kernel to see it. */
 LIB_TEST(put_off_by_the_thousand)
 {
 	enum { COUNT = 1000 };
@@ -1416,7 +1416,7 @@ LIB_TEST(two_handles_of_one_descriptor)
 	EXPECT_EQ(1, timers(other));
 	EXPECT_EQ(0, htw_rearm(other, id, 2 * SEC));
 	EXPECT_EQ(1, htw_advance(other, 2 * SEC, 0));
-	/* With a ring it is for who has it mapped. */
+	/* With a ring, the events are for the process that has it mapped. */
 	EXPECT_EQ(variant->ring ? 0 : 1, htw_read(other, ev, 2));
 	EXPECT_EQ(variant->ring ? 1 : 0, htw_read(self->htw, ev, 2));
 	EXPECT_EQ(id, ev[0].id);
@@ -1440,9 +1440,9 @@ TEST(versions_and_choices)
 	EXPECT_EQ(-EBADF, htw_open_fd(&htw, -1));
 	ASSERT_EQ(0, pipe(fd));
 	EXPECT_EQ(-EINVAL, htw_open_fd(&htw, fd[0]));
-	EXPECT_EQ(0, close(fd[0]));	/* it stayed ours */
+	EXPECT_EQ(0, close(fd[0]));	/* fd[0] is still ours */
 	close(fd[1]);
-	/* What is wrong is wrong, and does not end up in the process. */
+	/* An error is returned, without falling back to the process backend. */
 	if (!access("/dev/htw", R_OK | W_OK))
 		EXPECT_EQ(-EINVAL, htw_open(&htw, HTW_BACKEND_ANY,
 					    &(struct htw_setup){ .limit = 1 }));
