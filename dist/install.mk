@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# make install, and its parts. Included by the Makefile.
+# make install and its parts; included by the Makefile.
 #
-# Everything goes to below $(DESTDIR), the module as well. prefix moves what
-# programs and people use; where udev, systemd and the kernel look is fixed.
+# Everything is installed below $(DESTDIR), the module included. prefix applies to what
+# people and programs use; the directories of udev, systemd and the kernel are fixed.
 
 prefix ?= /usr/local
 bindir ?= $(prefix)/bin
@@ -12,7 +12,7 @@ completionsdir ?= $(prefix)/share/bash-completion/completions
 udevrulesdir ?= /usr/lib/udev/rules.d
 modulesloaddir ?= /usr/lib/modules-load.d
 sysusersdir ?= /usr/lib/sysusers.d
-# Passed on where they are given; the parts have the same defaults.
+# Passed on if set; the parts have the same defaults.
 dirs := $(foreach d,prefix bindir includedir libdir pkgconfigdir,\
 	$(if $($(d)),$(d)=$($(d))))
 
@@ -26,10 +26,10 @@ dkms-source = $(DESTDIR)/usr/src/htw-$(version)
 install: install-module install-dkms-extras
 uninstall: uninstall-module uninstall-extras
 
-# What there is besides the module: with dkms, which builds and installs that.
+# All but the module, which dkms builds and installs.
 install-dkms-extras: install-system install-header install-lib install-tools install-man
 
-# depmod only for this machine: a staged module is nobody's yet.
+# Run depmod only for this machine, not for a staged install.
 install-module: kdir
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
 	$(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(DESTDIR) INSTALL_MOD_DIR=updates \
@@ -56,11 +56,11 @@ install-tools:
 	$(MAKE) -C tools/htwctl DESTDIR=$(DESTDIR) $(dirs) install
 	install -D -m 644 dist/htwctl.bash-completion $(DESTDIR)$(completionsdir)/htwctl
 
-# Each into the section that its name ends with, and a link for each other name it has.
+# Each page into its section, with a link for each further name.
 install-man:
 	DESTDIR=$(DESTDIR) man/install $(mandir)
 
-# The sources as dkms wants them: dkms add htw/VERSION, or dkms install.
+# The sources for dkms add or dkms install htw/VERSION.
 install-dkms-source:
 	tools/sync --dkms $(dkms-source)
 
@@ -72,8 +72,8 @@ uninstall-extras:
 	$(MAKE) -C tools/htwctl DESTDIR=$(DESTDIR) $(dirs) uninstall
 	$(if $(wildcard lib/Makefile),$(MAKE) -C lib DESTDIR=$(DESTDIR) $(dirs) uninstall)
 
-# Debian packages, built from a copy of the sources: build/deb/*.deb. It needs
-# what debian/control says; tools/deps packages installs that.
+# Debian packages, built from a copy of the sources, in build/deb/. Needs the packages
+# that debian/control names; tools/deps packages installs them.
 .PHONY: deb
 deb:
 	rm -rf build/deb
