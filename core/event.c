@@ -6,6 +6,7 @@
 #include "clock_sets.h"
 #include "event.h"
 #include "shrink.h"
+#include "slots.h"
 
 /*
  * Does an id stay valid after its last expiration has been read? With a word in the

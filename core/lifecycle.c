@@ -17,8 +17,6 @@
 #include "table.h"
 #include "wake.h"
 
-struct workqueue_struct *htw_wq;
-
 /**
  * htw_context_alloc() - makes a context
  * @limit: how many timers it may hold, at most %HTW_CONTEXT_MAX
@@ -108,7 +106,7 @@ void htw_context_close(struct htw_context *ctx)
 			struct htw_timer *t = &timers[j];
 
 			while (READ_ONCE(t->node.state) == HTW_PENDING) {
-				htw_submit_lock(&s, htw_context_base_of(ctx, t));
+				htw_submit_lock_base(&s, htw_context_base_of(ctx, t));
 				if (!htw_timer_pending_on(s.base, t))
 					continue;
 				htw_base_stop(s.base, &t->node);

@@ -7,6 +7,7 @@
 
 #include "event.h"
 #include "reader.h"
+#include "slots.h"
 #include "submit.h"
 
 /* Expirations that are moved from the queue into the ring under one lock. */

@@ -12,6 +12,25 @@ int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 wan
 bool htw_slots_refill(struct htw_context *ctx);
 void htw_slots_unreserve(struct htw_context *ctx, struct list_head *timers);
 
+/* The list from which this CPU takes free timers. */
+static inline struct list_head *htw_slots_alloc_list(struct htw_context *ctx)
+{
+	lockdep_assert_held(&ctx->lock);
+
+	return &ctx->free[raw_smp_processor_id() % HTW_FREE_LISTS];
+}
+
+/* The list to which this CPU returns them. */
+static inline struct list_head *htw_slots_free_list(struct htw_context *ctx)
+{
+	const unsigned int here = raw_smp_processor_id() % HTW_FREE_LISTS;
+
+	lockdep_assert_held(&ctx->lock);
+
+	ctx->free_cpus |= BIT(here);
+	return &ctx->free[here];
+}
+
 /* Reserve one timer of a context that is not at its limit; NULL if none is free. */
 static inline struct htw_timer *htw_slots_alloc(struct htw_context *ctx)
 {

@@ -1,32 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Operations on timers, in runs: on timers that are not simply pending; see
- * submit.h
+ * Submissions: what begins and ends them, and operations on timers that are not simply pending
+ * on the base that is locked; see submit.h
  */
 
 #include "submit.h"
 
-/* Timers of the present tick that are looked at for those that are due before its end. */
-#define HTW_SUBMIT_LOOKS		32
+/* Timers of the present tick that are checked for having come due within it. */
+#define HTW_SUBMIT_LOOKS	32
 
 /**
- * htw_submit_switch() - takes the lock of a base instead of the one that is held
- * @s: the run
- * @base: the base
- */
-void htw_submit_switch(struct htw_submit *s, struct htw_base *base)
-{
-	htw_unlock(&s->base->lock);
-	htw_submit_take_lock(s, base, true);
-}
-
-/**
- * htw_submit_begin() - begins a run of operations
- * @s: the run
- * @ctx: the context that it is on
+ * htw_submit_begin() - begin a submission
+ * @s: the submission
+ * @ctx: the context
  *
- * Context: process. Bottom halves are off until htw_submit_end(), so a run is
- * short: some hundred operations at most.
+ * Context: process. Bottom halves are off until htw_submit_end(), so a submission is at most a
+ * few hundred operations.
  */
 void htw_submit_begin(struct htw_submit *s, struct htw_context *ctx)
 {
@@ -34,28 +23,26 @@ void htw_submit_begin(struct htw_submit *s, struct htw_context *ctx)
 }
 
 /**
- * htw_submit_begin_adds() - begins a run for which timers have been reserved
- * @s: the run
- * @ctx: the context that it is on
+ * htw_submit_begin_adds() - begin a submission for which timers have been reserved
+ * @s: the submission
+ * @ctx: the context
  *
  * Context: as htw_submit_begin().
  */
 void htw_submit_begin_adds(struct htw_submit *s, struct htw_context *ctx)
 {
 	/*
-	 * HTW_SETUP looks under the lock, and only if no timer is reserved: what
-	 * it did before is seen here. Pairs with htw_context_is_settled().
+	 * HTW_SETUP changes nothing once a timer is reserved, which it checks under @ctx->lock;
+	 * what it changed before is visible here. Pairs with htw_context_is_settled().
 	 */
 	smp_store_release(&ctx->used, true);
 	__htw_submit_begin(s, ctx, true, true);
 }
 
-/**
- * htw_submit_create_base() - makes the base on which a run's timers are to be started
- * @s: the run, which begins, with bottom halves off and no lock held
- *
- * Memory cannot be had with bottom halves off. They are on meanwhile, so this may
- * come to run on another CPU, where there is none either: then any base will do.
+/*
+ * Make the base on which timers are to be started. The submission is beginning: bottom halves
+ * are off, no lock is held. They are on while memory is allocated, so the task may migrate to a
+ * CPU where there is no base either; then any base of the user's will do.
  */
 void htw_submit_create_base(struct htw_submit *s)
 {
@@ -67,10 +54,7 @@ void htw_submit_create_base(struct htw_submit *s)
 	s->target = htw_context_base(s->ctx) ?: made;
 }
 
-/**
- * htw_submit_return_freed() - gives back the timers that a run freed
- * @s: the run, at its end
- */
+/* Return the timers that a submission freed, at its end. */
 void htw_submit_return_freed(struct htw_submit *s)
 {
 	struct htw_context *ctx = s->ctx;
@@ -83,45 +67,62 @@ void htw_submit_return_freed(struct htw_submit *s)
 }
 
 /**
- * htw_submit_lock_timer() - locks what guards a timer now
- * @s: the run
+ * htw_submit_limit() - how many operations one submission may hold
+ * @ctx: the context
+ * @most: upper bound
+ *
+ * A batch must have the same effect as its operations one by one. On a manual clock a timer
+ * that is due has expired when the call that armed it returns, so the next operation must find
+ * it expired: there each operation is a submission of its own.
+ */
+u32 htw_submit_limit(const struct htw_context *ctx, u32 most)
+{
+	return unlikely(htw_context_is_manual(ctx)) ? 1 : most;
+}
+
+/* Drop the base's lock that is held and lock @base, which may be the same one. */
+void htw_submit_switch_base(struct htw_submit *s, struct htw_base *base)
+{
+	htw_unlock(&s->base->lock);
+	htw_submit_enter_base(s, base, true);
+}
+
+/**
+ * htw_submit_lock_timer() - take the locks that guard a timer
+ * @s: the submission
  * @t: one of its timers, which has been armed before
  *
- * Return: the timer's state, which stays until htw_submit_unlock_timer(), but for
- * %HTW_RESERVED. The lock of @s->base is held: where the state is
- * %HTW_PENDING it is the timer's; where not, the context's lock is held as well.
+ * The lock of @s->base is held on return. It guards a timer that is %HTW_PENDING; in any other
+ * state the context's lock is held as well.
+ *
+ * Return: the timer's state, which does not change before htw_submit_unlock_timer(), unless it
+ * is %HTW_RESERVED.
  */
 enum htw_timer_state htw_submit_lock_timer(struct htw_submit *s, const struct htw_timer *t)
 {
 	enum htw_timer_state state;
 
 	for (;;) {
-		htw_submit_lock(s, htw_context_base_of(s->ctx, t));
+		htw_submit_lock_base(s, htw_context_base_of(s->ctx, t));
 		if (htw_timer_pending_on(s->base, t))
 			return HTW_PENDING;
 		htw_lock(&s->ctx->lock);
 		state = READ_ONCE(t->node.state);
 		if (state != HTW_PENDING)
 			return state;
-		htw_unlock(&s->ctx->lock);		/* just armed, on another CPU */
+		htw_unlock(&s->ctx->lock);	/* it has just been armed on another CPU */
 	}
 }
 
-/**
- * htw_submit_unlock_timer() - ends what htw_submit_lock_timer() began
- * @s: the run
- * @state: what it returned
- *
- * The lock of the run's base stays, for the next operation.
- */
+/* Undo htw_submit_lock_timer(), which returned @state. The base stays locked. */
 void htw_submit_unlock_timer(struct htw_submit *s, enum htw_timer_state state)
 {
 	if (state != HTW_PENDING)
 		htw_unlock(&s->ctx->lock);
 }
 
-/* Has the deadline of a timer come, whosever context it is of? */
-static bool htw_node_has_come(const struct htw_node *n, u64 now)
+/* Is a timer of any context due? */
+static bool htw_node_is_due(const struct htw_node *n, u64 now)
 {
 	const struct htw_timer *t = container_of(n, struct htw_timer, node);
 
@@ -129,15 +130,13 @@ static bool htw_node_has_come(const struct htw_node *n, u64 now)
 }
 
 /*
- * A timer that is due when it is armed does not wait for the end of the tick. Others whose
- * deadlines came within the tick do; as they were armed before, they now go before it. Where
- * they are too many to look for, it waits as they do if the last one is among them: so timers
- * of one deadline that are armed one after the other stay in order.
+ * The time to pass to htw_base_start(). A timer that is due when it is armed is delivered at
+ * once, not at the end of the tick. Other timers whose deadlines came within the tick still
+ * wait for its end; they were armed earlier, so they are made due first. If there are too many
+ * to check, and the last one is due too, the new timer waits like them (0 is returned): timers
+ * with one deadline that are armed one after the other then stay in order.
  *
- * The manual clock stands within a tick for long, and there nothing but HTW_ADVANCE expires
- * what was pending.
- *
- * Return: the time as of which it may be armed, for htw_base_start().
+ * A manual clock stays within a tick for long, and only HTW_ADVANCE expires what was pending.
  */
 static u64 htw_submit_due_time(struct htw_submit *s, const struct htw_timer *t)
 {
@@ -156,7 +155,7 @@ static u64 htw_submit_due_time(struct htw_submit *s, const struct htw_timer *t)
 	list_for_each_entry_safe(n, next, bucket, list) {
 		if (!looks--)
 			break;
-		if (htw_node_has_come(n, now))
+		if (htw_node_is_due(n, now))
 			ahead |= htw_wheel_make_due(wheel, n);
 	}
 	if (ahead)
@@ -164,14 +163,10 @@ static u64 htw_submit_due_time(struct htw_submit *s, const struct htw_timer *t)
 	if (&n->list == bucket)
 		return now;
 	n = list_last_entry(bucket, struct htw_node, list);
-	return n != &t->node && htw_node_has_come(n, now) ? 0 : now;
+	return n != &t->node && htw_node_is_due(n, now) ? 0 : now;
 }
 
-/**
- * htw_submit_arm() - puts a timer into the wheel of the base whose lock is held
- * @s: the run
- * @t: the timer, on no list
- */
+/* Put a timer that is on no list into the wheel of the base that is locked. */
 void htw_submit_arm(struct htw_submit *s, struct htw_timer *t)
 {
 	const u64 now = htw_submit_due_time(s, t);
@@ -224,14 +219,7 @@ static int htw_submit_cancel_locked(struct htw_submit *s, struct htw_timer *t,
 	return 0;
 }
 
-/**
- * htw_submit_cancel_slow() - htw_submit_cancel() for a timer in whatever state
- * @s: the run
- * @t: the timer of the id's slot
- * @cancel: as for htw_submit_cancel()
- *
- * Return: as &struct htw_cancel tells.
- */
+/* htw_submit_cancel() for a timer in any state. */
 int htw_submit_cancel_slow(struct htw_submit *s, struct htw_timer *t, struct htw_cancel *cancel)
 {
 	enum htw_timer_state state;
@@ -245,10 +233,7 @@ int htw_submit_cancel_slow(struct htw_submit *s, struct htw_timer *t, struct htw
 	return ret;
 }
 
-/*
- * Arms a timer that is on no list, where timers are to be started. The context's lock
- * is held; it is dropped.
- */
+/* Arm a timer that is on no list on @s->target. Drops the context's lock, which is held. */
 static void htw_submit_arm_on_target(struct htw_submit *s, struct htw_timer *t)
 {
 	struct htw_context *ctx = s->ctx;
@@ -261,11 +246,11 @@ static void htw_submit_arm_on_target(struct htw_submit *s, struct htw_timer *t)
 		htw_unlock(&ctx->lock);
 		return;
 	}
-	/* A base's lock comes first, so meanwhile others may arm it, move it or end it. */
+	/* A base's lock comes first. Meanwhile another CPU may arm, change or cancel it. */
 	WRITE_ONCE(t->node.state, HTW_REARM);
 	list_add_tail(&t->node.list, &ctx->rearm);
 	htw_unlock(&ctx->lock);
-	htw_submit_lock_target(s);
+	htw_submit_lock_base(s, s->target);
 	htw_lock(&ctx->lock);
 	if (t->node.state == HTW_REARM && t->generation == generation) {
 		list_del(&t->node.list);
@@ -274,10 +259,7 @@ static void htw_submit_arm_on_target(struct htw_submit *s, struct htw_timer *t)
 	htw_unlock(&ctx->lock);
 }
 
-/*
- * Arms a timer for its new deadline, whatever state it is in: it is locked by
- * htw_submit_lock_timer(), and unlocked here.
- */
+/* Arm a timer in any state for its new deadline, and undo htw_submit_lock_timer(). */
 static void htw_submit_move(struct htw_submit *s, struct htw_timer *t, enum htw_timer_state state)
 {
 	struct htw_context *ctx = s->ctx;
@@ -301,11 +283,11 @@ static void htw_submit_move(struct htw_submit *s, struct htw_timer *t, enum htw_
 	htw_submit_arm_on_target(s, t);
 }
 
-/* Changes a timer, but does not arm it yet. */
+/* Change a timer without arming it for its new deadline. */
 static int htw_submit_mod_locked(struct htw_submit *s, struct htw_timer *t,
 				 enum htw_timer_state state, const struct htw_mod *mod)
 {
-	/* One that was cancelled is over, though its last expiration waits. */
+	/* A timer that was cancelled after it expired cannot go on; only its event remains. */
 	if (!htw_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
 		return -ENOENT;
 	if (mod->flags & HTW_MOD_COOKIE)
@@ -326,14 +308,7 @@ static int htw_submit_mod_locked(struct htw_submit *s, struct htw_timer *t,
 	return 0;
 }
 
-/**
- * htw_submit_mod_slow() - htw_submit_mod() for a timer in whatever state
- * @s: the run
- * @t: the timer of the id's slot
- * @mod: as for htw_submit_mod()
- *
- * Return: 0 or -ENOENT.
- */
+/* htw_submit_mod() for a timer in any state. */
 int htw_submit_mod_slow(struct htw_submit *s, struct htw_timer *t, const struct htw_mod *mod)
 {
 	enum htw_timer_state state;
@@ -350,13 +325,7 @@ int htw_submit_mod_slow(struct htw_submit *s, struct htw_timer *t, const struct 
 	return ret;
 }
 
-/**
- * htw_submit_query() - tells about a timer
- * @s: the run
- * @query: the id; the rest is filled in
- *
- * Return: 0 or -ENOENT.
- */
+/* Fill in what @query->id names. Return 0 or -ENOENT. */
 int htw_submit_query(struct htw_submit *s, struct htw_query *query)
 {
 	struct htw_timer *t = htw_submit_find(s, query->id);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Operations on timers, in runs: bottom halves are off and a lock is held for
- * as many of them as follow each other on the same base
+ * A submission: operations on timers of one context, with bottom halves off and a base's lock
+ * held for as long as they follow each other on that base
  *
- * An operation on an id finds the timer without a lock. If it is pending on the
- * base whose lock the run holds already, as most are, that is all there is to
- * it, and the code for that is here, to become part of its caller: a call and
- * its registers are a tenth of what an operation takes. Else it takes the lock
- * of the base that the timer was last on, and looks again. Pending there: it stays
- * so while that lock is held. Otherwise the context's lock settles it; found
- * pending after all, it has just been armed on another CPU, and the operation
- * starts over. That is in submit.c.
+ * An operation on an id finds the timer without a lock. Most timers are pending on the base
+ * whose lock is held already, and are changed at once, by the functions below. Any other timer
+ * takes the slow path in submit.c: lock the base that the timer was last on and look again. If
+ * it is pending there, it stays so while that lock is held. If not, the context's lock settles
+ * its state; a timer that turns out to be pending after all has just been armed on another CPU,
+ * and the slow path starts over.
+ *
+ * Both paths exist because the slow one for all takes, instead of 70 instructions for a cancel
+ * in a vector, 166, and instead of 90 for a re-arm, 256. What is inline below is part of those
+ * loops, or begins a call for a single operation: out of line that costs an add 31 of 983.
  */
 #ifndef _HTW_SUBMIT_H
 #define _HTW_SUBMIT_H
@@ -23,31 +25,29 @@
 #include "slots.h"
 
 /**
- * struct htw_submit - a run of operations, carried out with bottom halves off
- * @ctx: the context that it is on
+ * struct htw_submit - a submission in progress; on the stack of its task
+ * @ctx: the context
  * @base: the base whose lock is held
- * @target: the base that timers are to be started on
- * @place: what &htw_node.place is, but for its flags, of a timer that is
- *	pending on @base, if that is @target; else of none. Not set in a run that
- *	finds no timer, like @place_plain, @page_mask and @pages
- * @place_plain: the same where @plain; else of none
- * @nr_pages: pages in which it can find timers; none where no timer had been
- *	armed when it began, as the context's shape is not settled then, and none
- *	in a run that is not to find any
+ * @target: the base on which timers are started
+ * @cancel_place: &htw_node.place, without flags, of timers that the fast path may cancel:
+ *	pending on @base, which is @target. Not set, like all up to @pages, if the submission
+ *	finds no timers
+ * @mod_place: the same for the fast path of mod, which needs @plain as well
+ * @nr_pages: pages in which timers can be found; none if no timer had been armed when the
+ *	submission began, because the context's settings may still change
  * @page_mask: &htw_directory.mask
  * @pages: &htw_directory.pages
- * @now: the time as of which operations are done, in ns; not before that of @base
- * @plain: no time namespace shifts deadlines, and no table has words for them;
- *	or no timer can be found
- * @freed: timers that were freed, to be given back at the end
- * @nr_freed: how many
+ * @now: the context's time at which the operations take place, in ns; not before that of @base
+ * @plain: no offset of a time namespace and no table of deadlines, or no timer can be found
+ * @freed: timers that were freed, to be returned at the end
+ * @nr_freed: number of those
  */
 struct htw_submit {
 	struct htw_context *ctx;
 	struct htw_base *base;
 	struct htw_base *target;
-	u32 place;
-	u32 place_plain;
+	u32 cancel_place;
+	u32 mod_place;
 	u32 nr_pages;
 	u32 page_mask;
 	struct htw_page __rcu *const *pages;
@@ -61,7 +61,8 @@ void htw_submit_begin(struct htw_submit *s, struct htw_context *ctx);
 void htw_submit_begin_adds(struct htw_submit *s, struct htw_context *ctx);
 void htw_submit_create_base(struct htw_submit *s);
 void htw_submit_return_freed(struct htw_submit *s);
-void htw_submit_switch(struct htw_submit *s, struct htw_base *base);
+u32 htw_submit_limit(const struct htw_context *ctx, u32 most);
+void htw_submit_switch_base(struct htw_submit *s, struct htw_base *base);
 enum htw_timer_state htw_submit_lock_timer(struct htw_submit *s, const struct htw_timer *t);
 void htw_submit_unlock_timer(struct htw_submit *s, enum htw_timer_state state);
 void htw_submit_arm(struct htw_submit *s, struct htw_timer *t);
@@ -69,14 +70,7 @@ int htw_submit_cancel_slow(struct htw_submit *s, struct htw_timer *t, struct htw
 int htw_submit_mod_slow(struct htw_submit *s, struct htw_timer *t, const struct htw_mod *mod);
 int htw_submit_query(struct htw_submit *s, struct htw_query *query);
 
-/* Makes a base the one whose lock the run holds. */
-static inline void htw_submit_lock(struct htw_submit *s, struct htw_base *base)
-{
-	if (unlikely(s->base != base))
-		htw_submit_switch(s, base);
-}
-
-static __always_inline void htw_submit_touch(struct htw_submit *s)
+static __always_inline void htw_submit_touch_base(struct htw_submit *s)
 {
 	if (likely(s->plain))
 		s->now = htw_base_touch(s->base, s->now);
@@ -87,37 +81,35 @@ static __always_inline void htw_submit_touch(struct htw_submit *s)
 										  s->now)));
 }
 
-/* Takes the lock of a base; none is held. */
-static __always_inline void htw_submit_take_lock(struct htw_submit *s, struct htw_base *base,
-						 bool finds)
+/* Lock a base; no base is locked. */
+static __always_inline void htw_submit_enter_base(struct htw_submit *s, struct htw_base *base,
+						  bool finds)
 {
 	s->base = base;
 	htw_lock(&base->lock);
-	htw_submit_touch(s);
+	htw_submit_touch_base(s);
 	if (!finds)
 		return;
-	s->place = htw_place(base->cpu, base == s->target ? HTW_PENDING : U8_MAX, 0);
-	s->place_plain = s->plain ? s->place : htw_place(base->cpu, U8_MAX, 0);
+	/* No timer has state U8_MAX. */
+	s->cancel_place = htw_place(base->cpu, base == s->target ? HTW_PENDING : U8_MAX, 0);
+	s->mod_place = s->plain ? s->cancel_place : htw_place(base->cpu, U8_MAX, 0);
 }
 
-/* Makes the base that timers are to be started on the one whose lock the run holds. */
-static inline void htw_submit_lock_target(struct htw_submit *s)
+/* Make @base the one whose lock is held. */
+static inline void htw_submit_lock_base(struct htw_submit *s, struct htw_base *base)
 {
-	if (unlikely(s->base != s->target))
-		htw_submit_switch(s, s->target);
+	if (unlikely(s->base != base))
+		htw_submit_switch_base(s, base);
 }
 
-/* Was a timer about to be armed once? Then the context has the shape that it keeps. */
+/* Was a timer ever about to be armed? Then the context's settings are final. */
 static inline bool htw_context_is_settled(const struct htw_context *ctx)
 {
-	/* Pairs with htw_submit_begin_adds(): its shape is seen then. */
+	/* Pairs with htw_submit_begin_adds(): the settings are visible then. */
 	return smp_load_acquire(&ctx->used);
 }
 
-/*
- * htw_submit_begin(), for operations that are a run each: there a call counts, and what
- * is only for finding timers, if there are none to be found.
- */
+/* htw_submit_begin(), inline for calls with a single operation. */
 static __always_inline void __htw_submit_begin(struct htw_submit *s, struct htw_context *ctx,
 					       bool settled, bool finds)
 {
@@ -129,33 +121,26 @@ static __always_inline void __htw_submit_begin(struct htw_submit *s, struct htw_
 	s->nr_pages = finds && settled ? htw_context_pages(ctx) : 0;
 	s->now = settled ? htw_context_now(ctx) : 0;
 	local_bh_disable();
-	/* Else HTW_SETUP may be changing it. Any base will do: no timer is found. */
+	/* HTW_SETUP may still change @bases if not settled. No timer is found then: any base does. */
 	s->target = settled ? htw_context_base(ctx) : this_cpu_read(htw_callout_bases);
 	if (unlikely(!s->target))
 		htw_submit_create_base(s);
-	/* A table that comes now waits for this run to end: htw_table_enable(). */
+	/* htw_table_enable() waits for submissions that have not seen the table. */
 	s->plain = !settled || likely(!ctx->timens && !READ_ONCE(ctx->table));
 	if (finds) {
-		/* After the count: all pages that count are in it. */
+		/* After reading the count, so that the directory holds all pages below it. */
 		dir = rcu_dereference_bh(ctx->dir);
 		s->page_mask = dir->mask;
 		s->pages = dir->pages;
 	}
-	htw_submit_take_lock(s, s->target, finds);
-}
-
-/* Lets the softirq, or another thread, have the lock where it waits for it. */
-static inline void htw_submit_yield(struct htw_submit *s)
-{
-	if (unlikely(spin_is_contended(&s->base->lock)))
-		htw_submit_switch(s, s->base);
+	htw_submit_enter_base(s, s->target, finds);
 }
 
 /**
- * htw_submit_end() - ends a run and gives back the timers that it freed
- * @s: the run
+ * htw_submit_end() - end a submission and return the timers that it freed
+ * @s: the submission
  *
- * What it made due on a manual clock is delivered when this returns.
+ * On a manual clock, timers that it made due are delivered before this returns.
  */
 static inline void htw_submit_end(struct htw_submit *s)
 {
@@ -167,62 +152,26 @@ static inline void htw_submit_end(struct htw_submit *s)
 		htw_context_advance(s->ctx, 0);
 }
 
-/**
- * htw_submit_reserve() - takes a free timer, if one is there
- * @s: the run
- *
- * Return: the timer, on no list; NULL where none is free, and at a limit:
- * htw_slots_reserve() then does what can be done.
- */
-static inline struct htw_timer *htw_submit_reserve(struct htw_submit *s)
-{
-	struct htw_context *ctx = s->ctx;
-	struct htw_timer *t = NULL;
-
-	if (!htw_user_charge(ctx->user, 1))
-		return NULL;
-	spin_lock(&ctx->lock);
-	if (likely(ctx->nr_timers < ctx->limit))
-		t = htw_slots_alloc(ctx);
-	spin_unlock(&ctx->lock);
-	if (unlikely(!t))
-		htw_user_uncharge(ctx->user, 1);
-	return t;
-}
-
-/**
- * htw_submit_max() - how many operations go into one run
- * @ctx: the context
- * @most: how many at the most
- *
- * A batch means the same as its operations one by one. On a manual clock a timer that is
- * due has expired when the call returns, so there the next operation is to find it so.
- *
- * Return: how many.
- */
-static inline u32 htw_submit_max(const struct htw_context *ctx, u32 most)
-{
-	return unlikely(htw_context_is_manual(ctx)) ? 1 : most;
-}
-
 static inline u64 htw_submit_deadline(const struct htw_submit *s, u64 deadline, u32 flags)
 {
 	return flags & HTW_F_ABS ? deadline : htw_add_saturated(s->now, deadline);
 }
 
-/* Has a deadline come already, as it was given? */
+/*
+ * Is a deadline due, as it was passed in? Where @flags is constant this is one comparison; to
+ * compare the sum instead costs an add or a re-arm in a vector one more instruction.
+ */
 static inline bool htw_submit_is_due(const struct htw_submit *s, u64 deadline, u32 flags)
 {
 	return flags & HTW_F_ABS ? deadline <= s->now : !deadline;
 }
 
 /**
- * htw_submit_add() - arms a reserved timer
- * @s: the run, of a context that is settled; the lock of its @target is held, as
- *	when it begins
- * @t: the timer, on no list any more
- * @add: what the program asked for, found to be valid
- * @plain: &htw_submit.plain
+ * htw_submit_add() - arm a reserved timer
+ * @s: the submission; @s->target is locked
+ * @t: the timer, on no list
+ * @add: a valid request
+ * @plain: &htw_submit.plain, constant where the caller knows it
  */
 static __always_inline void htw_submit_add(struct htw_submit *s, struct htw_timer *t,
 					   const struct htw_add *add, bool plain)
@@ -234,7 +183,7 @@ static __always_inline void htw_submit_add(struct htw_submit *s, struct htw_time
 		t->node.flags |= HTW_TIMER_CANCEL_ON_SET;
 		s->now = htw_clock_sets_stamp(s->ctx, t);
 	}
-	/* After the stamp, which looks at the clock again. */
+	/* After the stamp, which reads the clock again. */
 	deadline = htw_submit_deadline(s, add->deadline, add->flags);
 	t->deadline = deadline;
 	t->cookie = add->cookie;
@@ -254,13 +203,7 @@ static __always_inline void htw_submit_add(struct htw_submit *s, struct htw_time
 		htw_submit_arm(s, t);
 }
 
-/**
- * htw_submit_page() - a page, by its number
- * @s: the run, during which it may be used
- * @page: what may be the number of a page
- *
- * Return: the page, or &htw_no_page.
- */
+/* A page by its number, usable during the submission; &htw_no_page if there is none. */
 static inline struct htw_page *htw_submit_page(const struct htw_submit *s, u32 page)
 {
 	if (unlikely(page >= s->nr_pages))
@@ -268,26 +211,21 @@ static inline struct htw_page *htw_submit_page(const struct htw_submit *s, u32 p
 	return rcu_dereference_bh(s->pages[page & s->page_mask]);
 }
 
-/**
- * htw_submit_find() - the timer of an id's slot, whatever it is by now
- * @s: the run
- * @id: what a program says is an id
- *
- * Return: the timer; where there is no such slot, one that is free for ever.
+/*
+ * The timer in the slot of any id that a program may pass, whatever the slot holds now. If
+ * there is no such slot, or it is a page's header, the result is always free.
  */
 static inline struct htw_timer *htw_submit_find(const struct htw_submit *s, u64 id)
 {
-	/* The header has the room of a timer, and is none that is armed. */
 	return &htw_submit_page(s, (u32)id / HTW_PAGE_SLOTS)->header +
 	       (u32)id % HTW_PAGE_SLOTS;
 }
 
 /*
- * Is it what nearly all are: an id's timer, pending on the base whose lock the
- * run holds, and that is the one to start timers on; with none of some @flags?
- * Then it stays so. @place is one of the run's.
+ * Can the fast path be taken: is @t the timer of @id, at @place (one of the submission's), with
+ * none of @flags? Then the lock that is held guards it.
  */
-static __always_inline bool htw_submit_holds(const u32 *place, const struct htw_timer *t, u64 id,
+static __always_inline bool htw_submit_is_at(const u32 *place, const struct htw_timer *t, u64 id,
 					     u8 flags)
 {
 	/* Pairs with htw_timer_start(). */
@@ -297,7 +235,7 @@ static __always_inline bool htw_submit_holds(const u32 *place, const struct htw_
 	       likely(htw_timer_matches(t, id));
 }
 
-/* Ends a timer's id; the timer is on no list. */
+/* Free a timer that is on no list. */
 static inline void htw_submit_free(struct htw_submit *s, struct htw_timer *t)
 {
 	htw_timer_free(t, &s->freed);
@@ -305,20 +243,20 @@ static inline void htw_submit_free(struct htw_submit *s, struct htw_timer *t)
 }
 
 /**
- * htw_submit_cancel() - cancels a timer
- * @s: the run
- * @t: htw_submit_find() of the id
- * @cancel: the id and flags, found to be valid; the rest is filled in
- * @fill: is the rest wanted?
+ * htw_submit_cancel() - cancel a timer
+ * @s: the submission
+ * @t: result of htw_submit_find() for the id
+ * @cancel: a valid request; also the result
+ * @fill: is the result wanted?
  *
- * Return: as &struct htw_cancel tells.
+ * Return: as described at &struct htw_cancel.
  */
 static __always_inline int htw_submit_cancel(struct htw_submit *s, struct htw_timer *t,
 					     struct htw_cancel *cancel, bool fill)
 {
 	int ret = 0;
 
-	if (likely(htw_submit_holds(&s->place, t, cancel->id, HTW_TIMER_CANCEL_ON_SET))) {
+	if (likely(htw_submit_is_at(&s->cancel_place, t, cancel->id, HTW_TIMER_CANCEL_ON_SET))) {
 		if (fill) {
 			cancel->cookie = t->cookie;
 			cancel->remaining = htw_timer_remaining(t, htw_context_override(s->ctx, t),
@@ -338,17 +276,17 @@ static __always_inline int htw_submit_cancel(struct htw_submit *s, struct htw_ti
 }
 
 /**
- * htw_submit_mod() - changes a timer
- * @s: the run
- * @t: htw_submit_find() of the id
- * @mod: what to change, found to be valid
+ * htw_submit_mod() - change a timer
+ * @s: the submission
+ * @t: result of htw_submit_find() for the id
+ * @mod: a valid request
  *
  * Return: 0 or -ENOENT.
  */
 static __always_inline int htw_submit_mod(struct htw_submit *s, struct htw_timer *t,
 					  const struct htw_mod *mod)
 {
-	if (unlikely(!htw_submit_holds(&s->place_plain, t, mod->id,
+	if (unlikely(!htw_submit_is_at(&s->mod_place, t, mod->id,
 				       HTW_TIMER_CANCEL_ON_SET | HTW_TIMER_SLACK) ||
 		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK) ||
 		     htw_submit_is_due(s, mod->deadline, mod->flags))) {

@@ -141,6 +141,13 @@ static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_batch *
 	return failed;
 }
 
+/* Let the softirq or another thread have the base's lock if it waits for it. */
+static inline void htw_vector_yield(struct htw_submit *s)
+{
+	if (unlikely(spin_is_contended(&s->base->lock)))
+		htw_submit_switch_base(s, s->base);
+}
+
 /* Arms what was reserved, in order; @add is what all have in common. */
 static __always_inline void htw_vector_arm_each(struct htw_submit *s,
 						const struct htw_vector_batch *vr, u32 count,
@@ -152,7 +159,7 @@ static __always_inline void htw_vector_arm_each(struct htw_submit *s,
 	for (u32 i = 0; i < count;) {
 		const u32 end = min(i + HTW_VECTOR_PREFETCH, count);
 
-		htw_submit_yield(s);
+		htw_vector_yield(s);
 		for (; i < end; i++) {
 			struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
 
@@ -245,7 +252,7 @@ static __always_inline u32 htw_vector_mod_each(struct htw_submit *s, struct htw_
 		const u32 end = min(i + HTW_VECTOR_PREFETCH, count);
 		struct htw_timer **t = found;
 
-		htw_submit_yield(s);
+		htw_vector_yield(s);
 		htw_vector_find_batch(s, vr->ids + i, end - i, found);
 		for (; i < end; i++) {
 			int ret;
@@ -300,7 +307,7 @@ static u32 htw_vector_cancel_batch(struct htw_context *ctx, const struct htw_vec
 		const u32 end = min(i + HTW_VECTOR_PREFETCH, count);
 		struct htw_timer **t = found;
 
-		htw_submit_yield(&s);
+		htw_vector_yield(&s);
 		htw_vector_find_batch(&s, vr->ids + i, end - i, found);
 		for (; i < end; i++) {
 			int ret;
@@ -400,7 +407,7 @@ long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 		if (v.done && signal_pending(current))
 			break;
 		ret = htw_vector_submit(ctx, &v, vr, min(v.count - v.done,
-							 htw_submit_max(ctx, HTW_VECTOR_BATCH)));
+							 htw_submit_limit(ctx, HTW_VECTOR_BATCH)));
 		cond_resched();
 	}
 	kfree(this_cpu_xchg(htw_vector_cache, vr));

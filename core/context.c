@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A context: what several parts ask of it
+ */
+
+#include "context.h"
+
+struct workqueue_struct *htw_wq;
+
+u32 htw_context_tick_ns(const struct htw_context *ctx)
+{
+	return ctx->own ? ctx->own->tick_ns : htw_tick_ns;
+}
+
+/* Add the offset of a time namespace. U64_MAX, which is never, stays what it is. */
+u64 htw_context_shift_time(u64 ns, s64 by)
+{
+	if (by < 0)
+		return ns == U64_MAX ? ns : ns - min(ns, (u64)-by);
+	return htw_add_saturated(ns, by);
+}
+
+/* May the context have timers with %HTW_TIMER_CANCEL_ON_SET? */
+bool htw_context_listens(const struct htw_context *ctx)
+{
+	/* Pairs with htw_clock_was_set_listen(). */
+	return smp_load_acquire(&ctx->listens);
+}
+
+/*
+ * The number of the ring's next record, or zero where there is no ring: the events of timers
+ * that have been cancelled are all before it.
+ */
+u32 htw_context_ring_tail(struct htw_context *ctx)
+{
+	/* Pairs with htw_setup_publish(). */
+	const struct htw_event_ring *ring = smp_load_acquire(&ctx->ring);
+	u32 tail;
+
+	if (likely(!ring))
+		return 0;
+	spin_lock_bh(&ctx->lock);
+	tail = ring->tail;
+	spin_unlock_bh(&ctx->lock);
+	return tail;
+}
+
+/* The directory's entry for a page below htw_context_pages(); @ctx->grow is held. */
+struct htw_page __rcu **htw_context_entry(const struct htw_context *ctx, u32 page)
+{
+	return &rcu_dereference_protected(ctx->dir, lockdep_is_held(&ctx->grow))->pages[page];
+}
+
+/*
+ * A page below htw_context_pages(), or &htw_no_page. The caller knows by other means that the
+ * page stays.
+ */
+struct htw_page *htw_context_page(const struct htw_context *ctx, u32 page)
+{
+	const struct htw_directory *dir;
+	struct htw_page *found;
+
+	/* htw_slots_grow() may replace the directory at any time. */
+	rcu_read_lock();
+	dir = rcu_dereference(ctx->dir);
+	found = rcu_dereference(dir->pages[page & dir->mask]);
+	rcu_read_unlock();
+	return found;
+}
+
+/*
+ * Make the base on which a timer should be started, if it is not there. Return that base,
+ * another one of the user's if there is no memory, or NULL. May sleep.
+ */
+struct htw_base *htw_context_create_base(const struct htw_context *ctx)
+{
+	return ctx->own ?: htw_base_create(ctx->user, ctx->clock, htw_context_cpu(ctx));
+}
+
+/*
+ * The base whose lock guards a timer while it is pending. Check with htw_timer_pending_on()
+ * once the lock is held: the timer may have moved.
+ */
+struct htw_base *htw_context_base_of(const struct htw_context *ctx, const struct htw_timer *t)
+{
+	return ctx->own ?: READ_ONCE(*per_cpu_ptr(ctx->bases, READ_ONCE(t->node.cpu)));
+}
