@@ -487,31 +487,16 @@ struct htw_base *htw_base_create(struct htw_user *user, enum htw_clock clock, un
 }
 
 /**
- * htw_bases_hold() - a user has one more context that needs bases
- * @user: the user
+ * htw_bases_free() - free the bases of a user whose last context is gone
+ * @user: the user; the bases are empty
  *
  * Context: may sleep.
  */
-void htw_bases_hold(struct htw_user *user)
-{
-	mutex_lock(&htw_pacers_mutex);
-	user->holds++;
-	mutex_unlock(&htw_pacers_mutex);
-}
-
-/**
- * htw_bases_drop() - undoes htw_bases_hold()
- * @user: the user; with its last context its bases go, which are empty then
- *
- * Context: may sleep.
- */
-void htw_bases_drop(struct htw_user *user)
+void htw_bases_free(struct htw_user *user)
 {
 	unsigned int cpu;
 
 	mutex_lock(&htw_pacers_mutex);
-	if (--user->holds)
-		goto out;
 	for_each_possible_cpu(cpu) {
 		for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
 			struct htw_base **place = &per_cpu_ptr(user->cpus, cpu)->bases[clock];
@@ -525,7 +510,6 @@ void htw_bases_drop(struct htw_user *user)
 		}
 	}
 	memset(user->first, 0, sizeof(user->first));
-out:
 	mutex_unlock(&htw_pacers_mutex);
 }
 
@@ -669,7 +653,6 @@ int __init htw_bases_init(htw_serve_t *serve)
 	int ret;
 
 	htw_callout_user.serve = serve;
-	htw_callout_user.holds = 1;
 	htw_callout_user.cpus = alloc_percpu(struct htw_user_cpu);
 	if (!htw_callout_user.cpus)
 		return -ENOMEM;
@@ -715,7 +698,7 @@ void htw_bases_exit(void)
 		cpuhp_remove_state_nocalls(htw_cpuhp_online);
 	if (htw_cpuhp_prepare)
 		cpuhp_remove_state_nocalls(htw_cpuhp_prepare);
-	htw_bases_drop(&htw_callout_user);
+	htw_bases_free(&htw_callout_user);
 	htw_pacers_exit();
 	rcu_barrier();		/* bases that were freed */
 	free_percpu(htw_callout_user.cpus);

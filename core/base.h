@@ -108,8 +108,7 @@ struct htw_base *htw_base_alloc_private(struct htw_user *user, enum htw_clock cl
 					const struct htw_geometry *geo, u32 tick_ns);
 void htw_base_free(struct htw_base *base);
 struct htw_base *htw_base_create(struct htw_user *user, enum htw_clock clock, unsigned int cpu);
-void htw_bases_hold(struct htw_user *user);
-void htw_bases_drop(struct htw_user *user);
+void htw_bases_free(struct htw_user *user);
 void htw_bases_for_each(unsigned int cpu, void (*fn)(struct htw_base *base, void *data),
 			void *data);
 

@@ -37,7 +37,6 @@ struct htw_context *htw_context_alloc(u32 limit)
 		kfree(ctx);
 		return NULL;
 	}
-	htw_bases_hold(ctx->user);
 	ctx->bases = &ctx->user->cpus->bases[HTW_BASE_MONOTONIC];
 	timens_add_monotonic(&monotonic);
 	timens_add_boottime(&boottime);
@@ -81,8 +80,7 @@ static void htw_context_free(struct work_struct *work)
 		htw_user_uncharge_wheel(ctx->user);
 	}
 	htw_user_uncharge(ctx->user, ctx->nr_timers);
-	htw_bases_drop(ctx->user);
-	htw_user_put(ctx->user);
+	htw_user_put(ctx->user, htw_bases_free);
 	kfree(ctx);
 }
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The users of a machine: what all contexts of one hold together
+ * Users: limits and CPU shares that all contexts of a user have in common
  *
- * A context counts for whoever opened it, also after it was passed on. Openers
- * with CAP_SYS_RESOURCE are not limited, and not counted; a user's privileged
- * contexts are kept apart from the others.
+ * A context is charged to the user who opened it, even after the descriptor was passed
+ * on. A user's contexts that were opened with CAP_SYS_RESOURCE belong to a separate struct
+ * htw_user, which has no limits and counts nothing.
  *
- * Who is a user? In the initial user namespace a uid. Anybody may make user
- * namespaces with subordinate uids, so below it all count as the user who made the
- * outermost one, or else limits and shares would multiply. Where root made it, as
- * container managers do, the namespace itself is the user.
+ * In the initial user namespace a user is a uid. Anybody can create user namespaces with
+ * subordinate uids, which would multiply limits and shares. So below the initial
+ * namespace, all are the user who owns the outermost namespace; if that is root, as with
+ * container managers, the namespace itself is the user.
  *
- * A user outlives its last context until its share of each CPU is whole again:
- * closing and opening again must not give a new one.
+ * A user outlives its last context until its token buckets are full: closing and
+ * opening again gives no new tokens.
  */
 
 #include <linux/capability.h>
@@ -26,20 +26,20 @@
 
 #include "user.h"
 
-/* Private wheels that a user may have. */
-#define HTW_USER_WHEELS		16
-/* How often to look whether users without contexts can go. */
+/* Limit of private wheels of a user. */
+#define HTW_USER_WHEELS_MAX	16
+/* Interval in which to look for users that can be freed: a quarter of what a full bucket takes. */
 #define HTW_REAP_DELAY		(HZ / 4)
 
 unsigned int htw_max_user_timers = 4194304;
 
 static LIST_HEAD(htw_users);
-static DEFINE_MUTEX(htw_users_mutex);	/* guards the list */
+static DEFINE_MUTEX(htw_users_mutex);	/* guards the list; order: this, then htw_pacers_mutex */
 
 static void htw_users_reap(struct work_struct *work);
 static DECLARE_DELAYED_WORK(htw_users_work, htw_users_reap);
 
-/* The outermost user namespace below the initial one; NULL for the initial one. */
+/* Return the outermost user namespace below the initial one; NULL for the initial one. */
 static struct user_namespace *htw_user_ns(void)
 {
 	struct user_namespace *ns = current_user_ns();
@@ -89,7 +89,6 @@ static struct htw_user *htw_user_create(kuid_t uid, struct user_namespace *ns,
 	return user;
 }
 
-/* Frees a user who has nothing any more. */
 static void htw_user_free(struct htw_user *user)
 {
 	list_del(&user->link);
@@ -100,11 +99,11 @@ static void htw_user_free(struct htw_user *user)
 }
 
 /**
- * htw_user_get() - the user whom a context counts for that is opened now
- * @serve: delivers what the user's bases have due, always the same
+ * htw_user_get() - get the user to whom a context opened by this task is charged
+ * @serve: serves the user's bases; the same for all users
  *
  * Context: may sleep; charged to the caller's cgroup.
- * Return: the user or NULL.
+ * Return: the user, or NULL without memory.
  */
 struct htw_user *htw_user_get(htw_serve_t *serve)
 {
@@ -114,7 +113,7 @@ struct htw_user *htw_user_get(htw_serve_t *serve)
 	const kuid_t uid = ns ? ns->owner : current_uid();
 	struct htw_user *user;
 
-	/* Whoever owns the namespace is the user, unless that is root. */
+	/* The owner of the namespace is the user, unless that is root. */
 	if (ns && !uid_eq(uid, GLOBAL_ROOT_UID))
 		ns = NULL;
 	mutex_lock(&htw_users_mutex);
@@ -126,16 +125,20 @@ struct htw_user *htw_user_get(htw_serve_t *serve)
 }
 
 /**
- * htw_user_put() - a context of a user is gone
+ * htw_user_put() - drop a context's reference to its user
  * @user: the user
+ * @free_bases: frees the user's bases if this was the last context; called under the
+ *	lock that keeps a new context from using them
  *
  * Context: may sleep.
  */
-void htw_user_put(struct htw_user *user)
+void htw_user_put(struct htw_user *user, void (*free_bases)(struct htw_user *user))
 {
 	mutex_lock(&htw_users_mutex);
-	if (!--user->contexts)
+	if (!--user->contexts) {
+		free_bases(user);
 		schedule_delayed_work(&htw_users_work, HTW_REAP_DELAY);
+	}
 	mutex_unlock(&htw_users_mutex);
 }
 
@@ -150,7 +153,7 @@ static bool htw_user_is_idle(struct htw_user *user)
 	return true;
 }
 
-/* Frees users without contexts whose shares are whole; comes back for the others. */
+/* Free users without contexts whose token buckets are full; look at the others again later. */
 static void htw_users_reap(struct work_struct *work)
 {
 	struct htw_user *user, *next;
@@ -170,13 +173,7 @@ static void htw_users_reap(struct work_struct *work)
 	mutex_unlock(&htw_users_mutex);
 }
 
-/**
- * htw_users_for_each() - calls a function for each user
- * @fn: the function
- * @data: passed on to it
- *
- * Context: may sleep; users stay meanwhile.
- */
+/* Call a function for each user; may sleep. */
 void htw_users_for_each(void (*fn)(struct htw_user *user, void *data), void *data)
 {
 	struct htw_user *user;
@@ -187,11 +184,7 @@ void htw_users_for_each(void (*fn)(struct htw_user *user, void *data), void *dat
 	mutex_unlock(&htw_users_mutex);
 }
 
-/**
- * htw_users_exit() - frees the users that are left; no context is
- *
- * Context: process, may sleep. The pacers have stopped: a flow may be parked there.
- */
+/* Free all users: no context is left, and the pacers, which have their flows, have stopped. */
 void htw_users_exit(void)
 {
 	struct htw_user *user, *next;
@@ -201,12 +194,7 @@ void htw_users_exit(void)
 		htw_user_free(user);
 }
 
-/**
- * htw_user_throttled() - how a user's timers had to wait for its share
- * @user: the user
- * @times: out: how often, on all CPUs
- * @ns: out: how long, on all CPUs
- */
+/* Sum up how often, and for how many ns, a user was throttled on all CPUs. */
 void htw_user_throttled(struct htw_user *user, u64 *times, u64 *ns)
 {
 	unsigned int cpu;
@@ -222,22 +210,13 @@ void htw_user_throttled(struct htw_user *user, u64 *times, u64 *ns)
 	}
 }
 
-/**
- * htw_user_charge_wheel() - counts a private wheel for a user
- * @user: the user
- *
- * Return: false at the limit.
- */
+/* Charge a user for a private wheel; return false at the limit. */
 bool htw_user_charge_wheel(struct htw_user *user)
 {
 	return htw_user_is_unlimited(user) ||
-	       atomic_add_unless(&user->wheels, 1, HTW_USER_WHEELS);
+	       atomic_add_unless(&user->wheels, 1, HTW_USER_WHEELS_MAX);
 }
 
-/**
- * htw_user_uncharge_wheel() - a private wheel is gone
- * @user: the user
- */
 void htw_user_uncharge_wheel(struct htw_user *user)
 {
 	if (!htw_user_is_unlimited(user))

@@ -71,8 +71,7 @@ KUNIT_DEFINE_ACTION_WRAPPER(htw_test_close, htw_context_close, struct htw_contex
 
 static inline void htw_test_put_user(void *user)
 {
-	htw_bases_drop(user);
-	htw_user_put(user);
+	htw_user_put(user, htw_bases_free);
 }
 
 /* The user that contexts of this task count for; its wheels stay until the case is over. */
@@ -81,7 +80,6 @@ static inline struct htw_user *htw_test_user(struct kunit *test)
 	struct htw_user *user = htw_user_get(htw_expire_serve);
 
 	KUNIT_ASSERT_NOT_NULL(test, user);
-	htw_bases_hold(user);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_put_user, user), 0);
 	return user;
 }
@@ -104,7 +102,6 @@ static inline struct htw_base *htw_test_base(unsigned int cpu)
 
 	if (!user)
 		return NULL;
-	htw_bases_hold(user);
 	base = htw_base_on(&user->cpus->bases[HTW_BASE_MONOTONIC], cpu);
 	htw_test_put_user(user);
 	return base;
