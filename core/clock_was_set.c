@@ -161,34 +161,26 @@ static void htw_clock_was_set_walk(struct work_struct *work)
 
 /**
  * htw_clock_was_set_listen() - allow a context timers with %HTW_TIMER_CANCEL_ON_SET
- * @ctx: the context, which has no timer yet
+ * @ctx: the context, on CLOCK_REALTIME and without a timer
  *
  * The first call registers the notifier. It stays until the module is unloaded, as it
  * costs only a comparison per tick.
  *
- * Context: may sleep.
- * Return: 0, or -EINVAL if the context's clock is not CLOCK_REALTIME.
+ * Context: may sleep; called once for a context, by HTW_SETUP.
  */
-int htw_clock_was_set_listen(struct htw_context *ctx)
+void htw_clock_was_set_listen(struct htw_context *ctx)
 {
-	if (READ_ONCE(ctx->clock) != HTW_BASE_REALTIME)
-		return -EINVAL;
-	if (htw_context_listens(ctx))
-		return 0;
 	mutex_lock(&htw_listeners_mutex);
 	if (!htw_notifier_registered) {
 		pvclock_gtod_register_notifier(&htw_clock_was_set_notifier);
 		htw_notifier_registered = true;
 	}
-	if (!ctx->listens) {
-		INIT_WORK(&ctx->set_work, htw_clock_was_set_walk);
-		ctx->sets_seen = htw_clock_sets_count();
-		list_add_tail(&ctx->listener, &htw_listeners);
-		/* Pairs with htw_context_listens(): @sets_seen is set before the first timer. */
-		smp_store_release(&ctx->listens, true);
-	}
+	INIT_WORK(&ctx->set_work, htw_clock_was_set_walk);
+	ctx->sets_seen = htw_clock_sets_count();
+	list_add_tail(&ctx->listener, &htw_listeners);
+	/* Pairs with htw_context_listens(): @sets_seen is set before the first timer. */
+	smp_store_release(&ctx->listens, true);
 	mutex_unlock(&htw_listeners_mutex);
-	return 0;
 }
 
 /* Undo htw_clock_was_set_listen(), if it was called; no timer is added any more. May sleep. */

@@ -9,7 +9,7 @@
 
 struct htw_context;
 
-int htw_clock_was_set_listen(struct htw_context *ctx);
+void htw_clock_was_set_listen(struct htw_context *ctx);
 void htw_clock_was_set_leave(struct htw_context *ctx);
 void htw_clock_was_set_exit(void);
 

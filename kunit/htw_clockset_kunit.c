@@ -32,7 +32,7 @@ static struct htw_context *realtime_context(struct kunit *test)
 	struct htw_context *ctx = htw_test_context(test);
 
 	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
-	KUNIT_ASSERT_EQ(test, htw_clock_was_set_listen(ctx), 0);
+	KUNIT_ASSERT_TRUE(test, htw_context_listens(ctx));
 	return ctx;
 }
 
@@ -60,11 +60,14 @@ static void wait_for_walk(struct kunit *test, struct htw_context *ctx)
 
 static void listens_on_realtime_only(struct kunit *test)
 {
+	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_BOOTTIME };
 	struct htw_context *monotonic = htw_test_context(test);
+	struct htw_context *boottime = htw_test_context(test);
 
-	KUNIT_EXPECT_EQ(test, htw_clock_was_set_listen(monotonic), -EINVAL);
-	/* Once is enough, and more does no harm. */
-	KUNIT_EXPECT_EQ(test, htw_clock_was_set_listen(realtime_context(test)), 0);
+	KUNIT_EXPECT_FALSE(test, htw_context_listens(monotonic));
+	KUNIT_ASSERT_EQ(test, htw_context_setup(boottime, &setup), 0);
+	KUNIT_EXPECT_FALSE(test, htw_context_listens(boottime));
+	KUNIT_EXPECT_TRUE(test, htw_context_listens(realtime_context(test)));
 }
 
 static void told_when_the_clock_is_set(struct kunit *test)
