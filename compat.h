@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The one place that knows that kernels differ
+ * Compatibility with older kernels
  *
- * The sources are written to the newest kernel's interfaces; what an older
- * kernel lacks is added here. Only the floor is told by a version number:
- * distributions backport interfaces, so all else must be told by a probe.
+ * The sources use the interfaces of the newest kernel; what an older one lacks is added
+ * here. Kbuild probes for each interface by compiling a line, as distributions backport
+ * interfaces and version numbers say little. Only the oldest version is compared.
  */
 #ifndef _HTW_COMPAT_H
 #define _HTW_COMPAT_H
@@ -18,7 +18,7 @@
 #error "htw needs Linux 6.1 or newer"
 #endif
 
-/* For what is filled in before it is used: kernels clear the stack for it otherwise. */
+/* Skip INIT_STACK_ALL_ZERO for variables that are always written before they are read. */
 #ifndef __uninitialized
 #if __has_attribute(__uninitialized__) && !defined(__CHECKER__)
 #define __uninitialized		__attribute__((__uninitialized__))

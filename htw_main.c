@@ -2,7 +2,7 @@
 /*
  * htw: millions of timeouts behind one file descriptor
  *
- * The module: its parameters, and the order in which its parts come and go.
+ * Module parameters, init and exit.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -32,14 +32,14 @@ static unsigned int geometry_levels = 5;
 module_param_array(geometry, uint, &geometry_levels, 0444);
 MODULE_PARM_DESC(geometry, "Slots of each level of the wheels, finest first (default 256,64,64,64,64)");
 
-/* The limits can be changed later, through sysfs; what they hold stays. */
-static int htw_set_limit(const char *val, const struct kernel_param *kp, unsigned int most)
+/* Limits can be changed through sysfs; timers that exceed a lower limit stay. */
+static int htw_set_limit(const char *val, const struct kernel_param *kp, unsigned int max)
 {
-	const int ret = param_set_uint_minmax(val, kp, 1, most);
+	const int ret = param_set_uint_minmax(val, kp, 1, max);
 
 	if (ret)
 		pr_err("%s=%.*s: must be from 1 to %u\n", kp->name, (int)strcspn(val, "\n"),
-		       val, most);
+		       val, max);
 	return ret;
 }
 
@@ -142,7 +142,7 @@ static int __init htw_init(void)
 		goto err_params;
 	ret = htw_context_init();
 	if (ret)
-		goto err_engine;
+		goto err_bases;
 	htw_debugfs_init();
 	ret = htw_chardev_init();
 	if (ret)
@@ -152,7 +152,7 @@ static int __init htw_init(void)
 err_debugfs:
 	htw_debugfs_exit();
 	htw_context_exit();
-err_engine:
+err_bases:
 	htw_bases_exit();
 err_params:
 	pr_err("cannot start: error %d\n", ret);

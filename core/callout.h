@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Callouts: functions that other kernel modules want to be called later
+ * Callouts: functions of other kernel modules, called after a delay
  */
 #ifndef _HTW_CALLOUT_H
 #define _HTW_CALLOUT_H

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What htw holds and has done, for people and tools: /sys/kernel/debug/htw/
+ * Statistics in /sys/kernel/debug/htw/
  *
- * wheels: a line for each wheel and one for each of its levels; pacers: a line for
- * each CPU; users: a line for each user, and one for each CPU that it has used.
- * Lines are names and values. Fields may be added; read them by their names.
+ * wheels: a line per wheel, one for each of its levels, and a lateness histogram
+ * pacers: a line per online CPU
+ * users: a line per user, and one for each CPU that it has used
+ *
+ * Each line consists of names and values. Tools must find fields by name, as more may be
+ * added.
  */
 
 #include <linux/debugfs.h>
@@ -24,7 +27,7 @@ static const char * const htw_clock_names[HTW_CLOCKS] = {
 	[HTW_BASE_REALTIME]	= "realtime",
 };
 
-/* What a base shows, copied under its lock: printing takes long. */
+/* Copy of a base's statistics, so that printing does not hold its lock. */
 struct htw_debugfs_wheel {
 	u64 pending;
 	u64 cascades;
@@ -153,11 +156,7 @@ static int htw_users_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(htw_users);
 
-/**
- * htw_debugfs_init() - makes the files; without debugfs there are none
- *
- * Context: process, may sleep.
- */
+/* Create the files. Errors are ignored: without debugfs there are none. */
 void htw_debugfs_init(void)
 {
 	htw_debugfs_dir = debugfs_create_dir("htw", NULL);
@@ -166,11 +165,6 @@ void htw_debugfs_init(void)
 	debugfs_create_file("users", 0444, htw_debugfs_dir, NULL, &htw_users_fops);
 }
 
-/**
- * htw_debugfs_exit() - takes the files away
- *
- * Context: process, may sleep.
- */
 void htw_debugfs_exit(void)
 {
 	debugfs_remove_recursive(htw_debugfs_dir);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A context: what one open() of /dev/htw holds, from open to close
- *
- * Locks: a timer's state says which lock guards it (enum htw_timer_state). The
- * lock of a base is taken before that of a context.
+ * A context from open() to the last close of /dev/htw
  */
 
 #include <linux/slab.h>
@@ -18,11 +15,11 @@
 #include "wake.h"
 
 /**
- * htw_context_alloc() - makes a context
- * @limit: how many timers it may hold, at most %HTW_CONTEXT_MAX
+ * htw_context_alloc() - allocate a context
+ * @limit: limit of timers, at most %HTW_CONTEXT_MAX
  *
  * Context: may sleep; charged to the caller's cgroup.
- * Return: the context or NULL.
+ * Return: the context, or NULL without memory.
  */
 struct htw_context *htw_context_alloc(u32 limit)
 {
@@ -85,11 +82,12 @@ static void htw_context_free(struct work_struct *work)
 }
 
 /**
- * htw_context_close() - stops all timers and lets go of the context
- * @ctx: the context, which nobody but a callback uses any more
+ * htw_context_close() - stop all timers of a context and free it
+ * @ctx: the context, on the last close
  *
- * Context: may sleep. The memory is given back a grace period later: a
- * callback may be waking up the context's waiters right now.
+ * The memory is freed after a grace period: a pacer may be waking the context's waiters.
+ *
+ * Context: may sleep.
  */
 void htw_context_close(struct htw_context *ctx)
 {
@@ -108,7 +106,7 @@ void htw_context_close(struct htw_context *ctx)
 				if (!htw_timer_pending_on(s.base, t))
 					continue;
 				htw_base_stop(s.base, &t->node);
-				/* Not free, as it is not on the free list. */
+				/* Not HTW_FREE, as it does not go on a free list. */
 				WRITE_ONCE(t->node.state, HTW_RESERVED);
 			}
 		}
@@ -120,27 +118,17 @@ void htw_context_close(struct htw_context *ctx)
 	queue_rcu_work(htw_wq, &ctx->free_work);
 }
 
-/**
- * htw_context_init() - what all contexts need
- *
- * Context: process, may sleep.
- * Return: 0 or -ENOMEM.
- */
 int htw_context_init(void)
 {
 	htw_wq = alloc_workqueue("htw", WQ_UNBOUND, 0);
 	return htw_wq ? 0 : -ENOMEM;
 }
 
-/**
- * htw_context_exit() - undoes htw_context_init(); all contexts have been closed
- *
- * Context: process, may sleep.
- */
+/* Undo htw_context_init(); all contexts have been closed. May sleep. */
 void htw_context_exit(void)
 {
 	htw_clock_was_set_exit();
-	rcu_barrier();	/* those that wait for a grace period are then queued */
+	rcu_barrier();	/* queues the work of contexts that wait for a grace period */
 	destroy_workqueue(htw_wq);
-	rcu_barrier();	/* pages and bases that were given back until then */
+	rcu_barrier();	/* frees their pages and bases */
 }

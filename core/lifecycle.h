@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A context from open to close
+ * A context from open() to the last close
  */
 #ifndef _HTW_LIFECYCLE_H
 #define _HTW_LIFECYCLE_H

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_SETUP: the clock, the wheel and the limit of a context, before its first
- * timer
+ * HTW_SETUP: set clock, wheel, CPU, limit and ring of a context before its first timer
  */
 
 #include <linux/capability.h>
@@ -12,20 +11,20 @@
 #include "ring.h"
 #include "setup.h"
 
-/* A private wheel's tick; one that stands still costs nobody anything. */
+/* Tick of a private wheel. A manual clock has no hrtimer, so any tick from 1 ns will do. */
 #define HTW_TICK_MIN_NS		(10 * NSEC_PER_USEC)
 #define HTW_TICK_MAX_NS		NSEC_PER_SEC
-/* Beyond these a private wheel needs CAP_SYS_RESOURCE. */
+/* Limits of a private wheel without CAP_SYS_RESOURCE. */
 #define HTW_USER_TICK_MIN_NS	(100 * NSEC_PER_USEC)
-#define HTW_USER_BUCKETS	4096
+#define HTW_USER_BUCKETS_MAX	4096
 
 /**
- * struct htw_shape - what HTW_SETUP asked for
- * @clock: the clock
- * @own: a private wheel, or NULL
- * @cpu: a CPU, or -1
- * @limit: the most timers
- * @ring: a ring of expirations, or NULL
+ * struct htw_shape - the requested shape of a context
+ * @clock: clock of all its timers
+ * @own: base with the private wheel, or NULL
+ * @cpu: home CPU, or -1
+ * @limit: limit of timers
+ * @ring: ring of expirations, or NULL
  */
 struct htw_shape {
 	enum htw_clock clock;
@@ -71,13 +70,13 @@ static int htw_setup_home(const struct htw_setup *setup, struct htw_shape *shape
 {
 	if (!(setup->flags & HTW_SETUP_HOME))
 		return setup->home_cpu ? -EINVAL : 0;
-	/* A private wheel is nobody's home. */
+	/* A private wheel stays on the CPU that sets it up. */
 	if (setup->flags & HTW_SETUP_PRIVATE || shape->clock == HTW_BASE_MANUAL)
 		return -EINVAL;
 	if (setup->home_cpu < 0 || setup->home_cpu >= nr_cpu_ids ||
 	    !cpu_online(setup->home_cpu))
 		return -EINVAL;
-	/* What runs there is for the scheduler to say, or for whoever may say so to it. */
+	/* Work on a CPU outside of the affinity mask, or on an isolated one, needs a privilege. */
 	if ((!cpumask_test_cpu(setup->home_cpu, current->cpus_ptr) ||
 	     !housekeeping_cpu(setup->home_cpu, HK_TYPE_TIMER) ||
 	     !housekeeping_cpu(setup->home_cpu, HK_TYPE_DOMAIN)) && !capable(CAP_SYS_NICE))
@@ -86,7 +85,7 @@ static int htw_setup_home(const struct htw_setup *setup, struct htw_shape *shape
 	return 0;
 }
 
-/* The geometry and tick of a private wheel; the module's where none was named. */
+/* Check and get geometry and tick of a private wheel; those of the module if not given. */
 static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_shape *shape,
 			      struct htw_geometry *geo, u32 *tick_ns)
 {
@@ -118,13 +117,13 @@ static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_sh
 	if (htw_geometry_check(geo, &why))
 		return -ERANGE;
 	*tick_ns = setup->tick_ns;
-	if ((buckets > HTW_USER_BUCKETS || (!still && *tick_ns < HTW_USER_TICK_MIN_NS)) &&
+	if ((buckets > HTW_USER_BUCKETS_MAX || (!still && *tick_ns < HTW_USER_TICK_MIN_NS)) &&
 	    !capable(CAP_SYS_RESOURCE))
 		return -EPERM;
 	return 0;
 }
 
-/* Asked early, so that who is at a limit as well is told what is wrong here. */
+/* Check before allocating, so that a late setup fails with -EBUSY, not with a quota error. */
 static bool htw_setup_is_late(const struct htw_context *ctx)
 {
 	return READ_ONCE(ctx->used) || READ_ONCE(ctx->setup);
@@ -177,21 +176,21 @@ static s64 htw_setup_timens(const struct htw_context *ctx, enum htw_clock clock)
 		return ctx->timens_monotonic;
 	case HTW_BASE_BOOTTIME:
 		return ctx->timens_boottime;
-	default:	/* time namespaces leave the other clocks alone */
+	default:	/* the other clocks have no offset in time namespaces */
 		return 0;
 	}
 }
 
-/* Settles the shape. Others may be looking, at a context without a timer. */
+/* Publish the shape; other threads may be reading it at the same time. */
 static int htw_setup_publish(struct htw_context *ctx, const struct htw_shape *shape, u32 flags)
 {
 	int ret = -EBUSY;
 
 	spin_lock_bh(&ctx->lock);
 	if (!ctx->used && !ctx->nr_timers && !ctx->setup) {
-		/* Who sees it without the lock sees all of it: htw_context_now(). */
+		/* Pairs with the address dependency in htw_context_now(). */
 		smp_store_release(&ctx->own, shape->own);
-		/* Who maps it sees all of it: htw_mmap_ring(). */
+		/* Pairs with htw_mmap_ring() and htw_context_ring_tail(). */
 		smp_store_release(&ctx->ring, shape->ring);
 		ctx->cpu = shape->cpu;
 		if (!shape->own)
@@ -199,7 +198,7 @@ static int htw_setup_publish(struct htw_context *ctx, const struct htw_shape *sh
 		ctx->limit = shape->limit;
 		ctx->timens = htw_setup_timens(ctx, shape->clock);
 		ctx->setup = flags;
-		/* Pairs with htw_context_is_manual(): then its base is there. */
+		/* Pairs with htw_context_is_manual(), which expects @own to be set. */
 		smp_store_release(&ctx->clock, shape->clock);
 		ret = 0;
 	}
@@ -208,12 +207,12 @@ static int htw_setup_publish(struct htw_context *ctx, const struct htw_shape *sh
 }
 
 /**
- * htw_context_setup() - shapes a context, once, before its first timer
+ * htw_context_setup() - HTW_SETUP
  * @ctx: the context
- * @setup: what the program asks for; not checked yet
+ * @setup: the program's request, not yet validated
  *
  * Context: may sleep.
- * Return: as &struct htw_setup tells.
+ * Return: 0 or an error of &struct htw_setup.
  */
 int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
 {
@@ -248,7 +247,7 @@ int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
 		}
 		return ret;
 	}
-	/* Its timers may have HTW_F_CANCEL_ON_SET from now on. */
+	/* For timers with HTW_F_CANCEL_ON_SET. */
 	if (shape.clock == HTW_BASE_REALTIME)
 		htw_clock_was_set_listen(ctx);
 	return 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * htw for other kernel modules: functions to be called later
+ * Callouts: htw's timers for other kernel modules
  *
- * A callout is started for a point in time and then calls its function, in
- * softirq, at the first tick that is not before it: never early, at most a
- * tick late. Starting, moving and cancelling are O(1), and cannot fail.
+ * The function of a callout is called in softirq at the first tick that is not before its
+ * deadline: never early, and at most a tick late. Starting, moving and cancelling are
+ * O(1) and cannot fail.
  */
 #ifndef _LINUX_HTW_H
 #define _LINUX_HTW_H
@@ -13,18 +13,17 @@
 #include <linux/types.h>
 
 /**
- * struct htw_node - a timer, as a wheel sees it; nobody else looks inside
- * @list: the wheel's while the node is in one; else its owner's, to queue it
- * @expires: the tick the node expires at, while it is in a wheel
- * @fired: the owner's, once the node has left the wheel
- * @slack: the owner's
- * @cpu: the owner's: whose wheel it was last in
- * @state: the owner's
- * @flags: the owner's
- * @place: @cpu, @state and @flags in one
+ * struct htw_node - an entry of a wheel; private to htw
+ * @list: in a bucket of the wheel; else for the owner's use
+ * @expires: tick at which the node expires, while it is in a wheel
+ * @fired: for the owner's use while the node is in no wheel
+ * @slack: for the owner's use
+ * @cpu: for the owner's use: CPU of the base that the node was last on
+ * @state: for the owner's use
+ * @flags: for the owner's use
+ * @place: @cpu, @state and @flags, to be read at once
  *
- * All fields are guarded by the lock that serialises the wheel, or by what
- * the owner says once the node has left it.
+ * The wheel's lock guards all fields while the node is in it; then the owner decides.
  */
 struct htw_node {
 	struct list_head list;
@@ -44,12 +43,12 @@ struct htw_node {
 };
 
 /**
- * struct htw_callout - a function to be called later
- * @node: htw's
- * @function: what to call; set by htw_callout_init(), then left alone
+ * struct htw_callout - a function to be called after a delay
+ * @node: private to htw
+ * @function: set by htw_callout_init()
  *
- * Usually part of a larger structure, which @function finds by container_of().
- * It must stay until the callout is neither pending nor running: see
+ * Usually embedded in a larger structure, which @function finds by container_of(). Before
+ * that is freed, the callout must be neither pending nor running: see
  * htw_callout_cancel_sync().
  */
 struct htw_callout {
