@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests of callouts: functions that other modules have called later
+ * KUnit: callouts
  */
 
 #include <kunit/test.h>
@@ -17,15 +17,15 @@
 #define MS NSEC_PER_MSEC
 
 /**
- * struct probe - a callout that counts its calls
+ * struct probe - a callout that records its calls
  * @callout: the callout
- * @calls: how often it was called
- * @due: when it was due the last time
- * @fired: when it was called the last time
- * @again: how often its function starts it again
- * @busy_ms: how long its function takes
- * @begun: its function has been entered
- * @done: its function is at its end
+ * @calls: number of calls
+ * @due: last deadline, in ns of CLOCK_MONOTONIC
+ * @fired: time of the last call, in ns of CLOCK_MONOTONIC
+ * @again: number of times that the function starts the callout again
+ * @busy_ms: duration of the function
+ * @begun: completed when the function begins
+ * @done: set at the end of the function
  */
 struct probe {
 	struct htw_callout callout;
@@ -62,7 +62,7 @@ static void probe_stop(void *data)
 	htw_callout_cancel_sync(&p->callout);
 }
 
-/* Started and stopped before htw is there, as another driver that is built in may do. */
+/* Started and cancelled before htw_init(), as another built-in driver may do. */
 static struct probe early_fires, early_stopped, early_moved, early_never;
 static bool early_was_pending;
 
@@ -79,7 +79,7 @@ static int __init start_early(void)
 		htw_callout_start_at(&probes[i]->callout, probes[i]->due, 0);
 	}
 	early_was_pending = htw_callout_cancel(&early_stopped.callout);
-	/* In a hundred years: in virtual time other suites let many days pass before this. */
+	/* In a hundred years, as in virtual time days may pass before this suite runs. */
 	early_moved.due += 36500 * 86400 * (u64)NSEC_PER_SEC;
 	early_was_pending &= htw_callout_start_at(&early_moved.callout, early_moved.due, 0);
 	early_was_pending &= htw_callout_start_at(&early_never.callout, U64_MAX, 0);
@@ -96,7 +96,7 @@ static void callout_may_be_started_before_htw(struct kunit *test)
 	KUNIT_EXPECT_GE(test, early_fires.fired, early_fires.due);
 	KUNIT_EXPECT_EQ(test, atomic_read(&early_stopped.calls), 0);
 	KUNIT_EXPECT_FALSE(test, htw_callout_pending(&early_stopped.callout));
-	/* It has come over to a wheel, where it can be found. */
+	/* It was moved to a wheel. */
 	KUNIT_EXPECT_EQ(test, atomic_read(&early_moved.calls), 0);
 	KUNIT_EXPECT_TRUE(test, htw_callout_cancel(&early_moved.callout));
 	KUNIT_EXPECT_EQ(test, atomic_read(&early_never.calls), 0);
@@ -120,7 +120,7 @@ static void probe_start(struct probe *p, u64 delay)
 	htw_callout_start_at(&p->callout, p->due, 0);
 }
 
-/* Waits for a call; callouts that do not come fail the case, not hang it. */
+/* Wait for a call, with a timeout. */
 static void probe_wait(struct kunit *test, struct probe *p)
 {
 	KUNIT_ASSERT_NE(test, 0, wait_for_completion_timeout(&p->begun, 30 * HZ));
@@ -243,7 +243,7 @@ static void at_its_tick(struct kunit *test)
 		reinit_completion(&p->begun);
 		probe_start(p, delays[i]);
 		wait_for_completion(&p->begun);
-		/* Under time travel only looking at the clock takes time. */
+		/* With time travel, only reading the clock takes time. */
 		KUNIT_EXPECT_GE(test, p->fired, roundup_u64(p->due, htw_tick_ns));
 		KUNIT_EXPECT_LT(test, p->fired, roundup_u64(p->due, htw_tick_ns) + NSEC_PER_USEC);
 	}
@@ -279,7 +279,7 @@ static void cancel_sync_waits_for_the_function(struct kunit *test)
 	}
 }
 
-/* A kthread that is stopped before it has begun never runs its function. */
+/* kthread_stop() would keep a thread that has not begun from running its function. */
 static DECLARE_COMPLETION(thread_begun);
 
 static int start_and_cancel(void *data)
@@ -367,5 +367,5 @@ static struct kunit_suite suite = {
 
 kunit_test_suite(suite);
 
-MODULE_DESCRIPTION("KUnit tests of htw's callouts");
+MODULE_DESCRIPTION("KUnit: callouts");
 MODULE_LICENSE("GPL");

@@ -2,8 +2,8 @@
 /*
  * KUnit: timers that expire when CLOCK_REALTIME is set
  *
- * The cases set the kernel's clock, and back again as far. With time travel no
- * time passes meanwhile, so it can be set several times before anybody is told.
+ * The cases set the kernel's clock and set it back afterwards. With time travel no time
+ * passes meanwhile, so it can be set several times before the work runs.
  */
 #include <kunit/test.h>
 #include <linux/kthread.h>
@@ -18,7 +18,7 @@
 
 #define HOUR			(3600 * (u64)NSEC_PER_SEC)
 
-/* A few ns more or less are lost on the way; no case minds. */
+/* Accurate to some ns, which is enough for all cases. */
 static void set_by(s64 ns)
 {
 	struct timespec64 ts = ns_to_timespec64(ktime_get_real_ns() + ns);
@@ -36,7 +36,7 @@ static struct htw_context *realtime_context(struct kunit *test)
 	return ctx;
 }
 
-static u64 start_told(struct htw_context *ctx, u64 deadline, u64 interval, u32 firings)
+static u64 start_cancel_on_set(struct htw_context *ctx, u64 deadline, u64 interval, u32 firings)
 {
 	const struct htw_add add = {
 		.flags = HTW_F_CANCEL_ON_SET,
@@ -49,7 +49,7 @@ static u64 start_told(struct htw_context *ctx, u64 deadline, u64 interval, u32 f
 	return htw_test_add(ctx, &add);
 }
 
-/* The last walk was for the clock as it is: no other has anything left to tell. */
+/* Wait until a walk for the present count has ended. */
 static void wait_for_walk(struct kunit *test, struct htw_context *ctx)
 {
 	for (unsigned int i = 0; READ_ONCE(ctx->sets_seen) != htw_clock_sets_count(); i++) {
@@ -77,7 +77,7 @@ static void told_when_the_clock_is_set(struct kunit *test)
 	struct htw_event events[2];
 
 	for (unsigned int i = 0; i < 4; i++) {
-		const u64 id = start_told(ctx, 1000 * HOUR, 0, 0);
+		const u64 id = start_cancel_on_set(ctx, 1000 * HOUR, 0, 0);
 
 		KUNIT_ASSERT_NE(test, htw_test_add(ctx, &plain), 0);
 		set_by(i % 2 ? -(s64)HOUR : HOUR);
@@ -90,19 +90,19 @@ static void told_when_the_clock_is_set(struct kunit *test)
 	}
 }
 
-static int told_nothing(struct notifier_block *nb, unsigned long was_set, void *data)
+static int ignore_update(struct notifier_block *nb, unsigned long was_set, void *data)
 {
 	return NOTIFY_DONE;
 }
 
-/* Whoever else registers has all be told that the clock was set. It was not. */
+/* Registering a notifier calls all of them as if the clock was set. */
 static void not_told_of_what_is_no_setting(struct kunit *test)
 {
 	struct htw_context *ctx = realtime_context(test);
-	struct notifier_block nb = { .notifier_call = told_nothing };
+	struct notifier_block nb = { .notifier_call = ignore_update };
 	const u32 sets = htw_clock_sets_count();
 
-	KUNIT_ASSERT_NE(test, start_told(ctx, 1000 * HOUR, 0, 0), 0);
+	KUNIT_ASSERT_NE(test, start_cancel_on_set(ctx, 1000 * HOUR, 0, 0), 0);
 	pvclock_gtod_register_notifier(&nb);
 	pvclock_gtod_unregister_notifier(&nb);
 	KUNIT_EXPECT_EQ(test, htw_clock_sets_count(), sets);
@@ -117,14 +117,14 @@ static void times_desc(const int *times, char *desc)
 static const int times[] = { 1, 2, 3, 4, 5, 8, 9, 16 };
 KUNIT_ARRAY_PARAM(times, times, times_desc);
 
-/* A timer knows two bits of the count; set as often as they run round, it still is told. */
+/* A timer has two bits of the count; it expires even if these wrap around. */
 static void told_however_often_it_was_set(struct kunit *test)
 {
 	const int n = *(const int *)test->param_value;
 	struct htw_context *ctx = realtime_context(test);
 	const u32 sets = htw_clock_sets_count();
 	struct htw_event events[2];
-	u64 id = start_told(ctx, 1000 * HOUR, 0, 0);
+	u64 id = start_cancel_on_set(ctx, 1000 * HOUR, 0, 0);
 
 	for (int i = 0; i < n; i++)
 		set_by(i % 2 ? -(s64)HOUR : HOUR);
@@ -133,9 +133,9 @@ static void told_however_often_it_was_set(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, 2), 1);
 	KUNIT_EXPECT_EQ(test, events[0].id, id);
 	KUNIT_EXPECT_EQ(test, events[0].flags, HTW_EVENT_CLOCK_SET);
-	/* One that is started after that is told of the next time only. */
+	/* A timer that is started now expires only when the clock is set again. */
 	wait_for_walk(test, ctx);
-	id = start_told(ctx, 1000 * HOUR, 0, 0);
+	id = start_cancel_on_set(ctx, 1000 * HOUR, 0, 0);
 	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
 	set_by(n % 2 ? -(s64)HOUR : 1000);
 	htw_test_wait(test, ctx, 1);
@@ -145,8 +145,8 @@ static void told_however_often_it_was_set(struct kunit *test)
 }
 
 /*
- * Each expiration of a periodic timer that is told ahead of its deadline
- * stands for none of its firings, and all of them come in the end.
+ * An expiration of a periodic timer before its deadline, because the clock was set, does not
+ * count as one of its firings, and no firing is lost.
  */
 static void firings_count_though_the_clock_is_set(struct kunit *test)
 {
@@ -159,7 +159,7 @@ static void firings_count_though_the_clock_is_set(struct kunit *test)
 	u64 due;
 
 	prandom_seed_state(&rnd, 3);
-	KUNIT_ASSERT_NE(test, start_told(ctx, HOUR, interval, 100), 0);
+	KUNIT_ASSERT_NE(test, start_cancel_on_set(ctx, HOUR, interval, 100), 0);
 	do {
 		const s64 by = (s64)(prandom_u32_state(&rnd) % 5) * HOUR - HOUR;
 
@@ -181,7 +181,6 @@ static void firings_count_though_the_clock_is_set(struct kunit *test)
 }
 
 #ifdef CONFIG_SMP
-/* Sets the clock all the time. */
 static int setter_thread(void *data)
 {
 	u32 *sets = data;
@@ -197,8 +196,8 @@ static int setter_thread(void *data)
 }
 
 /*
- * Timers start, move, expire and are cancelled while another CPU sets the
- * clock: each id ends once, and what is left at the end is told.
+ * Timers start, move, expire and are cancelled while another CPU sets the clock: each id ends
+ * exactly once.
  */
 static void set_races_with_everything(struct kunit *test)
 {
@@ -214,7 +213,7 @@ static void set_races_with_everything(struct kunit *test)
 	prandom_seed_state(&rnd, 9);
 	for (u32 i = 0; i < HTW_TEST_MANY; i++) {
 		const u32 random = prandom_u32_state(&rnd);
-		const u64 id = start_told(ctx, random % 4 ? 1000 * HOUR : random % NSEC_PER_MSEC,
+		const u64 id = start_cancel_on_set(ctx, random % 4 ? 1000 * HOUR : random % NSEC_PER_MSEC,
 					  0, 0);
 		struct htw_cancel cancel = { .id = id };
 		struct htw_mod mod = {
@@ -250,14 +249,14 @@ static void set_races_with_everything(struct kunit *test)
 	kunit_info(test, "set %u times, written %u, cancelled %u", sets, written, cancelled);
 }
 
-/* KASAN tells if the walk finds the context's memory gone. */
+/* KASAN finds a walk that outlives its context. */
 static void close_races_with_walk(struct kunit *test)
 {
 	for (unsigned int i = 0; i < 100; i++) {
 		struct htw_context *ctx = realtime_context(test);
 
 		for (unsigned int j = 0; j < 200; j++)
-			KUNIT_ASSERT_NE(test, start_told(ctx, 1000 * HOUR, 0, 0), 0);
+			KUNIT_ASSERT_NE(test, start_cancel_on_set(ctx, 1000 * HOUR, 0, 0), 0);
 		set_by(i % 2 ? -(s64)HOUR : HOUR);
 		kunit_release_action(test, htw_test_close, ctx);
 		cond_resched();
@@ -266,8 +265,8 @@ static void close_races_with_walk(struct kunit *test)
 #endif /* CONFIG_SMP */
 
 /*
- * Timers that are due when they are started wait, as in the gap after a callback. The
- * clock is set back meanwhile, by less than a tick or by more: none comes early.
+ * Timers that are due when they are started wait for the pacer, as in the gap after a run.
+ * The clock is set back meanwhile, by less than a tick or more: none expires early.
  */
 static void set_back_before_what_was_due_is_delivered(struct kunit *test)
 {
@@ -286,7 +285,7 @@ static void set_back_before_what_was_due_is_delivered(struct kunit *test)
 		u64 now;
 
 		KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
-		/* The middle of a tick is the present. */
+		/* Set the clock to the middle of a tick. */
 		set_by(NSEC_PER_SEC / 2 - (s64)(ktime_get_real_ns() % NSEC_PER_SEC));
 		spin_lock_bh(&ctx->own->lock);
 		ctx->own->wheel.next = 0;

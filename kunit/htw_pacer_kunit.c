@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit: the pacer, with jobs that do nothing but take time
+ * KUnit: the pacer, with jobs that only take time
  *
- * A toy is a job with an amount of work, given in ns. It notes when each of its
- * turns began and ended. On ARCH=um with time travel, where time passes only in
- * those turns and while all sleep, the notes show exactly who had the CPU when.
+ * A toy is a job with an amount of work in ns, which notes when each of its turns
+ * began and ended. On ARCH=um with time travel, time passes only in turns and while all
+ * tasks sleep, so the notes show exactly which job had the CPU when.
  */
 #include <kunit/test.h>
 #include <linux/cpu.h>
@@ -30,7 +30,7 @@ struct note {
 	u64 ended;
 };
 
-/* The turns of all toys of a case, in order. */
+/* Turns of all toys of a case, in order. */
 struct notes {
 	u32 nr;
 	struct note note[MAX_NOTES];
@@ -39,18 +39,18 @@ struct notes {
 /**
  * struct toy - a job that takes time
  * @job: the job
- * @lock: guards what follows
- * @left: ns of work that are left
- * @turn: ns that a turn takes
- * @turns: the same, turn by turn, where not zero
- * @busy: turns that are to find a lock held, unless they are to wait for it
- * @again: times that it is given as much work again as soon as it has none left
- * @refill: that work
- * @calls: how often it was called
- * @served: how many turns it has had
- * @spent: ns that they took
- * @waited: it was told to wait for locks
- * @notes: where to note its turns
+ * @lock: guards the following
+ * @left: work left, in ns
+ * @turn: length of a turn, in ns
+ * @turns: length of each turn, if not zero
+ * @busy: number of turns that find the lock contended, unless they are to wait for it
+ * @again: number of times that @left is refilled when it reaches zero
+ * @refill: work to refill, in ns
+ * @calls: number of calls
+ * @served: number of turns
+ * @spent: ns that the turns took
+ * @waited: a turn was to wait for the lock
+ * @notes: where to note turns, or NULL
  */
 struct toy {
 	struct htw_job job;
@@ -72,7 +72,7 @@ static void burn(u64 ns)
 {
 	const u64 until = htw_now() + ns;
 
-	/* A delay can be too short by the clock; the pacer goes by that. */
+	/* udelay() can be too short by the clock that the pacer reads. */
 	udelay(div_u64(ns, NSEC_PER_USEC));
 	while (htw_now() < until)
 		udelay(1);
@@ -130,7 +130,7 @@ static enum htw_served toy_serve(struct htw_job *job, const struct htw_turn *tur
 	return served;
 }
 
-/* Is a flow on a list of a pacer's? */
+/* Does a pacer use the flow? */
 static bool flow_is_used(struct htw_flow __percpu *flows, unsigned int cpu)
 {
 	struct htw_flow *flow = per_cpu_ptr(flows, cpu);
@@ -143,7 +143,7 @@ static bool flow_is_used(struct htw_flow __percpu *flows, unsigned int cpu)
 	return used;
 }
 
-/* Pacers let go of a flow that has no job any more with their next run, or when it has tokens. */
+/* A pacer drops a flow without jobs in its next run, or when the flow is no longer throttled. */
 static void toy_user_free(void *data)
 {
 	struct htw_flow __percpu *flows = (struct htw_flow __force __percpu *)data;
@@ -152,14 +152,14 @@ static void toy_user_free(void *data)
 	for_each_possible_cpu(cpu) {
 		for (unsigned int i = 0; i < 500 && flow_is_used(flows, cpu); i++)
 			msleep(20);
-		/* Then it is not ours to free. */
+		/* Leak it rather than free what the pacer uses. */
 		if (WARN_ON(flow_is_used(flows, cpu)))
 			return;
 	}
 	free_percpu(flows);
 }
 
-/* Somebody who has jobs. */
+/* Allocate a user's flows. */
 static struct htw_flow __percpu *toy_user(struct kunit *test, enum htw_class class)
 {
 	struct htw_flow __percpu *flows = alloc_percpu(struct htw_flow);
@@ -173,7 +173,7 @@ static struct htw_flow __percpu *toy_user(struct kunit *test, enum htw_class cla
 	return flows;
 }
 
-/* As contexts and wheels do before they are freed; htw_pacers_mutex is held. */
+/* As contexts and wheels do before they are freed. */
 static void toy_cancel_locked(struct toy *toy)
 {
 	spin_lock_bh(&toy->lock);
@@ -196,12 +196,12 @@ static void toy_free(void *data)
 
 	toy_cancel(toy);
 	synchronize_rcu();
-	/* Whoever still looks at it shall notice. */
+	/* Poison it for anything that still uses it. */
 	memset(toy, 0x6b, sizeof(*toy));
 	kvfree(toy);
 }
 
-/* A toy of a user's, without work, for this CPU's pacer; @turn is in ns. */
+/* Make a toy without work, for this CPU's pacer; @turn is in ns. */
 static struct toy *toy_make(struct kunit *test, struct htw_flow __percpu *flows, u64 turn,
 			    struct notes *notes)
 {
@@ -217,7 +217,7 @@ static struct toy *toy_make(struct kunit *test, struct htw_flow __percpu *flows,
 	return toy;
 }
 
-/* Gives a toy work. */
+/* Give a toy work. */
 static void toy_give(struct toy *toy, u64 ns)
 {
 	spin_lock_bh(&toy->lock);
@@ -227,16 +227,12 @@ static void toy_give(struct toy *toy, u64 ns)
 }
 
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
-/*
- * In virtual time
- */
-
 static void sleep_ns(struct kunit *test, u64 ns)
 {
 	htw_test_sleep_until(test, htw_now() + ns);
 }
 
-/* Takes all work from a toy. */
+/* Take all work from a toy; the next turn ends it. */
 static void toy_stop(struct toy *toy)
 {
 	spin_lock_bh(&toy->lock);
@@ -250,7 +246,7 @@ static struct notes *notes_make(struct kunit *test)
 	return htw_test_array(test, 1, sizeof(struct notes));
 }
 
-/* No job of an earlier case waits, and a run may begin now. */
+/* Wait until a run may begin; no job of an earlier case is left. */
 static struct htw_pacer *idle_pacer(struct kunit *test)
 {
 	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, 0);
@@ -265,13 +261,13 @@ static struct htw_pacer *idle_pacer(struct kunit *test)
 	return p;
 }
 
-/* Turns belong to the same run where no time passes between them. */
+/* Between turns of the same run no time passes. */
 static bool is_next_run(const struct note *note)
 {
 	return note->began - note[-1].ended > 4 * CLOCK_NS;
 }
 
-/* After each run but the last the CPU is left alone for as long as it took. */
+/* After each run the CPU must be left alone for as long as the run took. */
 static void expect_gaps(struct kunit *test, const struct notes *notes)
 {
 	const struct note *first = notes->note;
@@ -341,11 +337,11 @@ static void all_together_take_half_of_the_cpu(struct kunit *test)
 		toy_stop(toys[i]);
 	expect_gaps(test, notes);
 	KUNIT_EXPECT_LE(test, spent, time / 2 + 2 * HTW_BUDGET_NS);
-	/* Nor much less than that, as nobody has used up his share yet. */
+	/* Nor much less, as no share is used up yet. */
 	KUNIT_EXPECT_GE(test, spent, 45 * time / 100);
 }
 
-/* However little there is to do, and whoever schedules it. */
+/* However small the runs are, and whether a job or a task schedules them. */
 static void runs_are_apart(struct kunit *test)
 {
 	const u64 time = 20 * NSEC_PER_MSEC, pause = 7 * NSEC_PER_USEC;
@@ -373,7 +369,7 @@ static void runs_are_apart(struct kunit *test)
 	}
 }
 
-/* Busy users of a class, that of @class. */
+/* Make busy users of a class. */
 static void keep_busy(struct kunit *test, enum htw_class class, unsigned int users, u64 turn,
 		      struct notes *notes)
 {
@@ -391,7 +387,7 @@ static void get_class_desc(const enum htw_class *class, char *desc)
 
 KUNIT_ARRAY_PARAM(classes, classes, get_class_desc);
 
-/* Who had nothing to do comes next, whenever that is, however many are busy. */
+/* A flow that was idle is served next, at any time and beside any number of busy flows. */
 static void new_flow_is_served_first(struct kunit *test)
 {
 	const enum htw_class class = *(const enum htw_class *)test->param_value;
@@ -400,7 +396,7 @@ static void new_flow_is_served_first(struct kunit *test)
 
 	idle_pacer(test);
 	keep_busy(test, class, 32, 60000, notes);
-	/* Fresh they are as well, once: 32 of them take some turns of 60 us. */
+	/* These begin as new flows, too: wait until all are old. */
 	sleep_ns(test, 2 * 32 * HTW_NEW_TURNS * 70 * NSEC_PER_USEC);
 	for (u32 i = 0; i < 50; i++) {
 		const u32 from = notes->nr;
@@ -413,7 +409,7 @@ static void new_flow_is_served_first(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, light->served, 50);
 }
 
-/* Those who begin at once take turns, short ones at first; one who is alone need not. */
+/* Flows that begin together have short turns at first; one that is alone has not. */
 static void new_flows_take_short_turns(struct kunit *test)
 {
 	const u32 short_turns = 2 * HTW_NEW_TURNS;
@@ -437,14 +433,14 @@ static void new_flows_take_short_turns(struct kunit *test)
 	for (u32 i = 0; i < 2 * short_turns; i++) {
 		if (i < short_turns)
 			KUNIT_EXPECT_PTR_EQ(test, notes->note[i].toy, toys[i % 2]);
-		/* With the last one of these the other is alone. */
+		/* The last of them is not short: the other flow is old by then. */
 		KUNIT_EXPECT_EQ_MSG(test, notes->note[i].units,
 				    i < short_turns - 1 ? HTW_NEW_TURN_UNITS : HTW_TURN_UNITS,
 				    "turn %u", i);
 	}
 }
 
-/* One who runs dry after each turn, and has something to do again at once. */
+/* A flow that runs dry after each turn, and at once has work again. */
 static void flow_is_new_once_a_millisecond(struct kunit *test)
 {
 	const u64 time = 100 * NSEC_PER_MSEC, turn = 60 * NSEC_PER_USEC;
@@ -461,12 +457,12 @@ static void flow_is_new_once_a_millisecond(struct kunit *test)
 	toy_stop(eager);
 	for (u32 i = 0; i < notes->nr; i++)
 		all += notes->note[i].ended - notes->note[i].began;
-	/* Its part, and a turn a millisecond. */
+	/* Its part, and one turn per millisecond as a new flow. */
 	KUNIT_EXPECT_LE(test, eager->spent, (all / 9 + time / NSEC_PER_MSEC * turn) * 110 / 100);
 	KUNIT_EXPECT_GE(test, eager->spent, all / 9);
 }
 
-/* The same beside one who is always busy, with short turns. */
+/* The same beside a flow that is always busy, with short turns. */
 static void flow_that_runs_dry_keeps_its_debt(struct kunit *test)
 {
 	const u64 time = 100 * NSEC_PER_MSEC, turn = 150 * NSEC_PER_USEC;
@@ -482,7 +478,7 @@ static void flow_that_runs_dry_keeps_its_debt(struct kunit *test)
 	sleep_ns(test, time);
 	toy_stop(eager);
 	toy_stop(busy);
-	/* The busy one has half of what is left of turns that went ahead. */
+	/* The busy flow has half of all but the turns as a new flow. */
 	KUNIT_EXPECT_GE(test, busy->spent, (busy->spent + eager->spent - ahead) / 2 * 85 / 100);
 }
 
@@ -530,7 +526,7 @@ static void get_contest_desc(const struct contest *c, char *desc)
 
 KUNIT_ARRAY_PARAM(contests, contests, get_contest_desc);
 
-/* However many jobs a flow has, and however long its turns are. */
+/* Neither the number of jobs nor the length of turns matters. */
 static void flows_get_the_same(struct kunit *test)
 {
 	const struct contest *contest = test->param_value;
@@ -553,17 +549,17 @@ static void flows_get_the_same(struct kunit *test)
 			KUNIT_EXPECT_GT(test, toys[f][i]->served, 0);
 		}
 	}
-	/* What begins a run is charged to whoever comes first: 10 us of 200. */
+	/* The cost of a run is charged to its first flow: 10 us of 200. */
 	KUNIT_EXPECT_GE(test, spent[0], spent[1] * 90 / 100);
 	KUNIT_EXPECT_LE(test, spent[0], spent[1] * 110 / 100);
 }
 
 struct saving {
-	u64 rest;	/* how long somebody has used nothing */
-	u64 tokens;	/* what he can use then, beside his share */
+	u64 rest;	/* ns without use */
+	u64 tokens;	/* ns that can be used then, in addition to the share */
 };
 
-/* 50 ms to begin with, and 25% of the time, up to 250 ms. */
+/* 50 ms initially, and 25% of the time, up to 250 ms. */
 static const struct saving savings[] = {
 	{ 0, 50 * NSEC_PER_MSEC },
 	{ 400 * NSEC_PER_MSEC, 150 * NSEC_PER_MSEC },
@@ -578,7 +574,7 @@ static void get_saving_desc(const struct saving *saving, char *desc)
 
 KUNIT_ARRAY_PARAM(savings, savings, get_saving_desc);
 
-/* All that a user has used at any time is what he had saved, and a quarter of the time. */
+/* At any time, a user has used the tokens saved and a quarter of the time. */
 static void user_has_a_share(struct kunit *test)
 {
 	const struct saving *saving = test->param_value;
@@ -594,10 +590,10 @@ static void user_has_a_share(struct kunit *test)
 	while (due < 3 * (u64)NSEC_PER_SEC) {
 		sleep_ns(test, 10 * NSEC_PER_MSEC);
 		due = htw_now() - began;
-		/* As he came here with time to rest, and a turn is not broken off. */
+		/* idle_pacer() took some time, and turns are not interrupted. */
 		KUNIT_ASSERT_LE(test, toy->spent,
 				saving->tokens + (due + 30 * NSEC_PER_MSEC) / 4 + HTW_BUDGET_NS);
-		/* What the interrupts cost is charged, too: 10 us for each 200. */
+		/* Interrupts are charged as well: 10 us for each 200. */
 		KUNIT_ASSERT_GE(test, toy->spent,
 				min(saving->tokens + due / 4, due / 2) * 93 / 100 - HTW_BUDGET_NS);
 	}
@@ -605,7 +601,7 @@ static void user_has_a_share(struct kunit *test)
 	KUNIT_EXPECT_GT(test, per_cpu_ptr(flows, 0)->throttled_ns, due / 4);
 }
 
-/* Who has used up his share waits alone. */
+/* A throttled flow delays no other. */
 static void throttled_flow_delays_no_other(struct kunit *test)
 {
 	const enum htw_class class = *(const enum htw_class *)test->param_value;
@@ -623,7 +619,7 @@ static void throttled_flow_delays_no_other(struct kunit *test)
 		toy_give(light, 5000);
 		sleep_ns(test, 3 * NSEC_PER_MSEC + i * 37 * NSEC_PER_USEC);
 		KUNIT_ASSERT_EQ(test, notes->nr, i + 1);
-		/* At worst a gap. */
+		/* At worst by a gap. */
 		KUNIT_EXPECT_LT(test, notes->note[i].began - given, 300 * NSEC_PER_USEC);
 	}
 	KUNIT_EXPECT_TRUE(test, flow_is_used(greedy, 0));
@@ -631,9 +627,9 @@ static void throttled_flow_delays_no_other(struct kunit *test)
 
 struct stall {
 	const char *name;
-	u64 turn[MAX_TURNS];		/* ns; each is a run of its own */
-	u64 charged;			/* what they are charged, interrupts aside */
-	u64 gap[MAX_TURNS];		/* what follows them at least, and not much more */
+	u64 turn[MAX_TURNS];		/* ns; each turn is a run */
+	u64 charged;			/* ns charged, not counting interrupts */
+	u64 gap[MAX_TURNS];		/* least gap after each run, in ns; not much more */
 };
 
 static const struct stall stalls[] = {
@@ -654,7 +650,7 @@ static void get_stall_desc(const struct stall *stall, char *desc)
 
 KUNIT_ARRAY_PARAM(stalls, stalls, get_stall_desc);
 
-/* What no work can take is the machine's doing, unless it comes twice in a row. */
+/* A turn longer than any work counts as a stall, unless it comes twice in a row. */
 static void stall_is_not_doubled(struct kunit *test)
 {
 	const struct stall *stall = test->param_value;
@@ -665,7 +661,7 @@ static void stall_is_not_doubled(struct kunit *test)
 	u64 total = 0, charged;
 	u32 turns = 0;
 
-	/* A run that was no stall comes before. */
+	/* Begin with a run that is no stall. */
 	toy_give(toy, 1000);
 	sleep_ns(test, NSEC_PER_MSEC);
 	KUNIT_ASSERT_EQ(test, toy->served, 1);
@@ -691,7 +687,7 @@ static void stall_is_not_doubled(struct kunit *test)
 	}
 }
 
-/* Others go on while somebody holds a lock that a job needs. */
+/* Other flows are served while a job's lock is contended. */
 static void busy_lock_is_tried_later(struct kunit *test)
 {
 	struct notes *notes = notes_make(test);
@@ -743,7 +739,7 @@ static void get_stage_desc(const enum stage *stage, char *desc)
 
 KUNIT_ARRAY_PARAM(stages, stages, get_stage_desc);
 
-/* Wherever it is: nobody calls it any more, and its flow's other jobs go on. */
+/* In any stage: the job is not served any more, and its flow's other jobs are. */
 static void cancelled_job_is_not_served(struct kunit *test)
 {
 	const enum stage stage = *(const enum stage *)test->param_value;
@@ -767,7 +763,7 @@ static void cancelled_job_is_not_served(struct kunit *test)
 	mutex_unlock(&htw_pacers_mutex);
 	if (stage != INCOMING) {
 		sleep_ns(test, stage == READY ? NSEC_PER_MSEC : NSEC_PER_SEC);
-		/* Where it has tokens again just now, it has none left a little later. */
+		/* It may have got tokens just now; it uses them up soon. */
 		for (u32 i = 0; i < 100 && stage == THROTTLED && !flow->throttled; i++)
 			sleep_ns(test, 50 * NSEC_PER_USEC);
 		KUNIT_ASSERT_EQ(test, flow->throttled, stage == THROTTLED);
@@ -783,7 +779,7 @@ static void cancelled_job_is_not_served(struct kunit *test)
 	KUNIT_EXPECT_GT(test, other->calls, others);
 }
 
-/* As scheduled by what it does itself: nothing is lost, and nothing done twice. */
+/* A job that schedules itself in its turn: no work is lost or done twice. */
 static void job_can_be_scheduled_while_it_is_served(struct kunit *test)
 {
 	struct toy *toy = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 1000, NULL);
@@ -797,10 +793,6 @@ static void job_can_be_scheduled_while_it_is_served(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, toy->left, 0);
 	KUNIT_EXPECT_FALSE(test, htw_job_is_scheduled(&toy->job));
 }
-
-/*
- * Users: who they are outlives what they have open
- */
 
 #define SOMEBODY		54321
 
@@ -835,7 +827,7 @@ static s64 tokens_of(struct htw_user *user)
 	return info.tokens;
 }
 
-/* He owes 50 ms, which takes 200 ms of a share of 25%. */
+/* A debt of 50 ms takes 200 ms with a share of 25%. */
 static void reopening_gives_no_new_share(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context_of(test, SOMEBODY);
@@ -859,12 +851,12 @@ static void reopening_gives_no_new_share(struct kunit *test)
 	KUNIT_EXPECT_LT(test, event.fired - before, 202 * NSEC_PER_MSEC);
 }
 
-static void user_stays_until_his_share_is_whole(struct kunit *test)
+static void user_stays_until_its_tokens_are_full(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context_of(test, SOMEBODY);
 
 	idle_pacer(test);
-	/* Then he has none, and all 250 ms in a second. */
+	/* No tokens are left; the bucket is full in a second. */
 	htw_flow_spend(&ctx->user->cpus->flow, tokens_of(ctx->user));
 	kunit_release_action(test, htw_test_close, ctx);
 	sleep_ns(test, 980 * NSEC_PER_MSEC);
@@ -874,7 +866,7 @@ static void user_stays_until_his_share_is_whole(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, somebody().users, 0);
 }
 
-/* Somebody with CAP_SYS_RESOURCE is a user apart. */
+/* Openers with CAP_SYS_RESOURCE are a separate user. */
 static void privileged_opener_has_no_share(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
@@ -885,16 +877,12 @@ static void privileged_opener_has_no_share(struct kunit *test)
 #endif /* CONFIG_UML_TIME_TRAVEL_SUPPORT */
 
 #ifdef CONFIG_SMP
-/*
- * On several CPUs
- */
-
 #define TOYS			100u
 
-/* Keeps softirqs from a CPU. */
+/* A thread that disables softirqs on a CPU until it is released. */
 struct holder {
 	struct completion holds;
-	struct completion let_go;
+	struct completion done;
 	bool release;
 };
 
@@ -907,7 +895,7 @@ static int hold_softirqs(void *data)
 	while (!READ_ONCE(h->release))
 		cpu_relax();
 	local_bh_enable();
-	complete(&h->let_go);
+	complete(&h->done);
 	return 0;
 }
 
@@ -915,7 +903,7 @@ static unsigned int other_cpu(struct kunit *test)
 {
 	const unsigned int cpu = cpumask_last(cpu_online_mask);
 
-	/* The case stays on the first one. */
+	/* The case runs on the first CPU. */
 	KUNIT_ASSERT_NE(test, cpu, cpumask_first(cpu_online_mask));
 	KUNIT_ASSERT_EQ(test, set_cpus_allowed_ptr(current,
 						   cpumask_of(cpumask_first(cpu_online_mask))), 0);
@@ -928,7 +916,7 @@ static struct holder *hold(struct kunit *test, unsigned int cpu)
 	struct task_struct *task;
 
 	init_completion(&h->holds);
-	init_completion(&h->let_go);
+	init_completion(&h->done);
 	task = kthread_create_on_cpu(hold_softirqs, h, cpu, "htw_kunit_hold/%u");
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, task);
 	wake_up_process(task);
@@ -936,13 +924,13 @@ static struct holder *hold(struct kunit *test, unsigned int cpu)
 	return h;
 }
 
-static void let_go(struct holder *h)
+static void unhold(struct holder *h)
 {
 	WRITE_ONCE(h->release, true);
-	wait_for_completion(&h->let_go);
+	wait_for_completion(&h->done);
 }
 
-/* Waits until a toy has had so many turns. */
+/* Wait until a toy has had @turns turns. */
 static void wait_for_turns(struct kunit *test, struct toy *toy, u32 turns)
 {
 	for (unsigned int i = 0; i < 1000 && READ_ONCE(toy->served) < turns; i++)
@@ -959,7 +947,7 @@ static struct toy *toy_make_on(struct kunit *test, unsigned int cpu,
 	return toy;
 }
 
-/* Whatever is scheduled from elsewhere until the pacer has run. */
+/* However many jobs other CPUs schedule until the pacer has run. */
 static void pacer_is_interrupted_once(struct kunit *test)
 {
 	const unsigned int cpu = other_cpu(test);
@@ -976,22 +964,22 @@ static void pacer_is_interrupted_once(struct kunit *test)
 	runs = READ_ONCE(p->runs);
 	for (u32 i = 0; i < TOYS; i++) {
 		toy_give(toys[i], 1000);
-		/* One interrupt that is on its way stands for others, too: let it come. */
+		/* Wait for a kick in flight, which would hide further ones. */
 		while (READ_ONCE(p->csd.node.u_flags) & CSD_FLAG_LOCK)
 			cpu_relax();
 	}
-	/* Were there more, they would have come by then. */
+	/* Give further kicks time to arrive. */
 	msleep(100);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(p->kicks) - kicks, 1);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(p->runs), runs);
-	let_go(h);
+	unhold(h);
 	for (u32 i = 0; i < TOYS; i++) {
 		wait_for_turns(test, toys[i], 1);
 		KUNIT_EXPECT_EQ(test, READ_ONCE(toys[i]->calls), 1);
 	}
 }
 
-/* A job that is on its way to another CPU's pacer. */
+/* Cancel a job that another CPU's pacer has not collected yet. */
 static void job_is_cancelled_before_another_cpu_has_seen_it(struct kunit *test)
 {
 	const unsigned int cpu = other_cpu(test);
@@ -1005,12 +993,12 @@ static void job_is_cancelled_before_another_cpu_has_seen_it(struct kunit *test)
 	toy_cancel(toy);
 	KUNIT_EXPECT_TRUE(test, list_empty(&toy->job.ready));
 	KUNIT_EXPECT_TRUE(test, llist_empty(&per_cpu_ptr(&htw_pacers, cpu)->incoming));
-	let_go(h);
+	unhold(h);
 	wait_for_turns(test, other, 1);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(toy->calls), 0);
 }
 
-/* A job whose turn lasts until it is told to end. */
+/* A job whose turn lasts until @end is set. */
 struct long_turn {
 	struct htw_job job;
 	struct completion begun;
@@ -1031,7 +1019,7 @@ static enum htw_served long_turn_serve(struct htw_job *job, const struct htw_tur
 	return HTW_SERVED_MORE;
 }
 
-/* Cancelling does not wait for the turn; a grace period does. */
+/* Cancelling does not wait for a turn in progress; a grace period does. */
 static void job_is_cancelled_in_its_turn(struct kunit *test)
 {
 	const unsigned int cpu = other_cpu(test);
@@ -1063,7 +1051,7 @@ static void job_is_cancelled_in_its_turn(struct kunit *test)
 	wait_for_turns(test, other, 1);
 }
 
-/* Threads that give a toy work while its pacer is at it. */
+/* Threads that give a toy work while it is being served. */
 struct giver {
 	struct toy *toy;
 	struct task_struct *task;
@@ -1109,7 +1097,7 @@ static void nothing_is_lost_while_a_job_is_served(struct kunit *test)
 	for (unsigned int i = 0; i < 1000 && READ_ONCE(toy->left); i++)
 		msleep(20);
 	KUNIT_EXPECT_EQ(test, toy->left, 0);
-	/* Each turn does as much as is given at a time. */
+	/* A turn is as long as the work that is given at a time. */
 	KUNIT_EXPECT_EQ(test, toy->served, given);
 	KUNIT_EXPECT_FALSE(test, htw_job_is_scheduled(&toy->job));
 }
@@ -1133,7 +1121,7 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE_PARAM(cancelled_job_is_not_served, stages_gen_params),
 	KUNIT_CASE(job_can_be_scheduled_while_it_is_served),
 	KUNIT_CASE(reopening_gives_no_new_share),
-	KUNIT_CASE(user_stays_until_his_share_is_whole),
+	KUNIT_CASE(user_stays_until_its_tokens_are_full),
 	KUNIT_CASE(privileged_opener_has_no_share),
 #endif
 #ifdef CONFIG_SMP
@@ -1152,5 +1140,5 @@ static struct kunit_suite htw_pacer_suite = {
 
 kunit_test_suite(htw_pacer_suite);
 
-MODULE_DESCRIPTION("KUnit: the pacer, and users' shares");
+MODULE_DESCRIPTION("KUnit: the pacer, and the shares of users");
 MODULE_LICENSE("GPL");

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit: memory of timers is given back, and nothing notices
+ * KUnit: free pages of timers are given back, and no operation notices
  *
- * Most cases do by hand what the context's work does, so that what happens
- * between its steps is up to them. Where several CPUs take part, KASAN tells
- * whether somebody read what had been freed.
+ * Most cases call the steps of the context's work themselves, to control what happens in
+ * between. With several CPUs, KASAN finds reads of freed pages.
  */
 #include <kunit/test.h>
 #include <linux/completion.h>
@@ -16,11 +15,11 @@
 
 #include "htw_kunit.h"
 
-#define CHUNKS			200u
-#define TIMERS			(CHUNKS * HTW_PAGE_TIMERS)
+#define PAGES			200u
+#define TIMERS			(PAGES * HTW_PAGE_TIMERS)
 #define NEVER			U64_MAX
 
-/* The context's own work stays away: it believes that it has begun. */
+/* A context whose own work never starts, as it seems to be running. */
 static struct htw_context *context_by_hand(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
@@ -55,7 +54,7 @@ static int cancel(struct htw_context *ctx, u64 id)
 	return htw_test_cancel(ctx, &cancel);
 }
 
-/* All but those in every @but-th page; none is spared if that is zero. */
+/* Cancel all timers except those in every @but-th page; all of them if @but is 0. */
 static void cancel_but(struct kunit *test, struct htw_context *ctx, const u64 *ids, u32 but)
 {
 	for (u32 i = 0; i < TIMERS; i++) {
@@ -67,8 +66,8 @@ static void cancel_but(struct kunit *test, struct htw_context *ctx, const u64 *i
 }
 
 /*
- * The grace period that the mark began is over. synchronize_rcu() would not do:
- * while the kernel boots it waits for an expedited one, which is another.
+ * Wait for the grace period of the mark. synchronize_rcu() would not do: during boot it
+ * waits for an expedited one, which does not count.
  */
 static void grace_period(const struct htw_context *ctx)
 {
@@ -76,7 +75,7 @@ static void grace_period(const struct htw_context *ctx)
 		usleep_range(1000, 2000);
 }
 
-/* What the work does, without its pauses. */
+/* As the work does, without its delays. */
 static int shrink(struct htw_context *ctx)
 {
 	if (!htw_shrink_mark(ctx))
@@ -85,27 +84,27 @@ static int shrink(struct htw_context *ctx)
 	return htw_shrink_reclaim(ctx);
 }
 
-static bool is_hole(const struct htw_context *ctx, u32 page)
+static bool is_empty(const struct htw_context *ctx, u32 page)
 {
 	return htw_context_page(ctx, page) == &htw_no_page;
 }
 
-static u32 holes(const struct htw_context *ctx)
+static u32 nr_empty(const struct htw_context *ctx)
 {
 	u32 n = 0;
 
 	for (u32 i = 0; i < ctx->nr_pages; i++)
-		n += is_hole(ctx, i);
+		n += is_empty(ctx, i);
 	return n;
 }
 
-/* A free timer of the context, or any, with this generation from now on. */
+/* Set the generation of a timer of a page. */
 static void set_generation(struct htw_context *ctx, u32 page, u32 generation)
 {
 	WRITE_ONCE(htw_context_page(ctx, page)->timers[7].generation, generation);
 }
 
-/* No operation finds a timer, or does anything. */
+/* All operations on the id must fail. */
 static void expect_stale(struct kunit *test, struct htw_context *ctx, u64 id)
 {
 	struct htw_mod mod = { .id = id, .flags = HTW_MOD_DEADLINE };
@@ -119,7 +118,6 @@ static void expect_stale(struct kunit *test, struct htw_context *ctx, u64 id)
 	htw_submit_end(&s);
 }
 
-/* How many timers a list tells. */
 static u32 count_listed(struct kunit *test, struct htw_context *ctx)
 {
 	struct htw_query *entries = kunit_kcalloc(test, HTW_PAGE_TIMERS, sizeof(*entries),
@@ -134,21 +132,21 @@ static u32 count_listed(struct kunit *test, struct htw_context *ctx)
 	return n;
 }
 
-static void chunks_in_the_middle_go(struct kunit *test)
+static void pages_in_the_middle_are_freed(struct kunit *test)
 {
 	struct htw_context *ctx = context_by_hand(test);
-	const u32 kept = DIV_ROUND_UP(CHUNKS, 10);
+	const u32 kept = DIV_ROUND_UP(PAGES, 10);
 	u64 *ids = new_ids(test);
 
 	start_all(test, ctx, ids);
-	KUNIT_EXPECT_EQ(test, ctx->nr_pages, CHUNKS);
+	KUNIT_EXPECT_EQ(test, ctx->nr_pages, PAGES);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 0);
 	cancel_but(test, ctx, ids, 10);
-	/* As many as are in use, and some. */
-	KUNIT_EXPECT_EQ(test, shrink(ctx), CHUNKS - 2 * kept - 32);
+	/* As many free timers stay as are in use, and 32 pages. */
+	KUNIT_EXPECT_EQ(test, shrink(ctx), PAGES - 2 * kept - 32);
 	KUNIT_EXPECT_EQ(test, ctx->nr_allocated, 2 * kept + 32);
-	KUNIT_EXPECT_EQ(test, holes(ctx), CHUNKS - ctx->nr_allocated);
-	KUNIT_EXPECT_EQ(test, ctx->nr_pages, CHUNKS);
+	KUNIT_EXPECT_EQ(test, nr_empty(ctx), PAGES - ctx->nr_allocated);
+	KUNIT_EXPECT_EQ(test, ctx->nr_pages, PAGES);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 0);
 
 	for (u32 i = 0; i < TIMERS; i++) {
@@ -156,14 +154,14 @@ static void chunks_in_the_middle_go(struct kunit *test)
 			expect_stale(test, ctx, ids[i]);
 	}
 	KUNIT_EXPECT_EQ(test, count_listed(test, ctx), kept * HTW_PAGE_TIMERS);
-	for (u32 page = 0; page < CHUNKS; page++)
+	for (u32 page = 0; page < PAGES; page++)
 		KUNIT_EXPECT_EQ(test, htw_walk_cancel(ctx, page, 0),
 				page % 10 ? 0 : HTW_PAGE_TIMERS);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
 	htw_test_expect_empty(test);
 }
 
-static void holes_are_filled_with_new_ids(struct kunit *test)
+static void empty_entries_are_filled_with_new_ids(struct kunit *test)
 {
 	struct htw_context *ctx = context_by_hand(test);
 	u64 *ids = new_ids(test), *others = new_ids(test);
@@ -171,11 +169,11 @@ static void holes_are_filled_with_new_ids(struct kunit *test)
 
 	for (unsigned int round = 0; round < 3; round++) {
 		start_all(test, ctx, ids);
-		KUNIT_EXPECT_EQ(test, ctx->nr_pages, CHUNKS);
-		KUNIT_EXPECT_EQ(test, ctx->nr_allocated, CHUNKS);
-		KUNIT_EXPECT_EQ(test, holes(ctx), 0);
+		KUNIT_EXPECT_EQ(test, ctx->nr_pages, PAGES);
+		KUNIT_EXPECT_EQ(test, ctx->nr_allocated, PAGES);
+		KUNIT_EXPECT_EQ(test, nr_empty(ctx), 0);
 		for (u32 i = 0; round && i < TIMERS; i++) {
-			/* Above all that there were, in whatever slot. */
+			/* In pages that were freed, above all generations so far. */
 			if ((u32)ids[i] / HTW_PAGE_SLOTS >= 32)
 				KUNIT_EXPECT_GT(test, ids[i] >> 32, highest);
 			expect_stale(test, ctx, others[i]);
@@ -183,58 +181,58 @@ static void holes_are_filled_with_new_ids(struct kunit *test)
 		for (u32 i = 0; i < TIMERS; i++)
 			highest = max_t(u32, highest, ids[i] >> 32);
 		cancel_but(test, ctx, ids, 0);
-		KUNIT_EXPECT_EQ(test, shrink(ctx), CHUNKS - 32);
+		KUNIT_EXPECT_EQ(test, shrink(ctx), PAGES - 32);
 		KUNIT_EXPECT_GT(test, ctx->generation, highest);
 		memcpy(others, ids, TIMERS * sizeof(*ids));
 	}
 }
 
-/* The lowest hole first, so that the pages gather at the front. */
-static void growing_finds_the_first_hole(struct kunit *test)
+/* The first empty entry is filled first, so that pages gather at the front. */
+static void growing_fills_the_first_empty_entry(struct kunit *test)
 {
 	struct htw_context *ctx = context_by_hand(test);
 	u64 *ids = new_ids(test);
-	u32 hole = 0;
+	u32 empty = 0;
 
 	start_all(test, ctx, ids);
 	cancel_but(test, ctx, ids, 0);
 	shrink(ctx);
-	while (!is_hole(ctx, hole))
-		hole++;
-	KUNIT_EXPECT_EQ(test, hole, 32);
+	while (!is_empty(ctx, empty))
+		empty++;
+	KUNIT_EXPECT_EQ(test, empty, 32);
 	for (u32 i = 0; i < 32 * HTW_PAGE_TIMERS; i++)
 		htw_test_start(test, ctx, NEVER, i);
-	KUNIT_EXPECT_TRUE(test, is_hole(ctx, hole));
-	for (; hole < CHUNKS; hole++) {
-		const u64 id = htw_test_start(test, ctx, NEVER, hole);
+	KUNIT_EXPECT_TRUE(test, is_empty(ctx, empty));
+	for (; empty < PAGES; empty++) {
+		const u64 id = htw_test_start(test, ctx, NEVER, empty);
 
-		KUNIT_ASSERT_EQ(test, (u32)id / HTW_PAGE_SLOTS, hole);
-		KUNIT_ASSERT_FALSE(test, is_hole(ctx, hole));
+		KUNIT_ASSERT_EQ(test, (u32)id / HTW_PAGE_SLOTS, empty);
+		KUNIT_ASSERT_FALSE(test, is_empty(ctx, empty));
 		for (u32 i = 1; i < HTW_PAGE_TIMERS; i++)
 			htw_test_start(test, ctx, NEVER, i);
 	}
-	KUNIT_EXPECT_EQ(test, holes(ctx), 0);
+	KUNIT_EXPECT_EQ(test, nr_empty(ctx), 0);
 	htw_test_start(test, ctx, NEVER, 0);
-	KUNIT_EXPECT_EQ(test, ctx->nr_pages, CHUNKS + 1);
+	KUNIT_EXPECT_EQ(test, ctx->nr_pages, PAGES + 1);
 }
 
-/* One use of one timer, which is over already, and the page is left alone. */
-static void what_was_used_since_stays(struct kunit *test)
+/* A page stays if one timer was used and freed since the mark. */
+static void pages_used_since_the_mark_stay(struct kunit *test)
 {
 	struct htw_context *ctx = context_by_hand(test);
 	u64 *ids = new_ids(test), id;
 
 	start_all(test, ctx, ids);
 	cancel_but(test, ctx, ids, 0);
-	KUNIT_EXPECT_EQ(test, htw_shrink_mark(ctx), CHUNKS);
+	KUNIT_EXPECT_EQ(test, htw_shrink_mark(ctx), PAGES);
 	grace_period(ctx);
 	id = htw_test_start(test, ctx, NEVER, 0);
 	KUNIT_EXPECT_EQ(test, cancel(ctx, id), 0);
-	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), CHUNKS - 32);
-	KUNIT_EXPECT_FALSE(test, is_hole(ctx, (u32)id / HTW_PAGE_SLOTS));
+	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), PAGES - 32);
+	KUNIT_EXPECT_FALSE(test, is_empty(ctx, (u32)id / HTW_PAGE_SLOTS));
 }
 
-static void what_is_reserved_stays(struct kunit *test)
+static void pages_with_reserved_timers_stay(struct kunit *test)
 {
 	struct htw_context *ctx = context_by_hand(test);
 	u64 *ids = new_ids(test);
@@ -246,36 +244,36 @@ static void what_is_reserved_stays(struct kunit *test)
 	htw_shrink_mark(ctx);
 	KUNIT_ASSERT_EQ(test, htw_slots_reserve(ctx, &reserved, 1, NULL), 1);
 	grace_period(ctx);
-	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), CHUNKS - 33);
+	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), PAGES - 33);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 0);
 	t = list_first_entry(&reserved, struct htw_timer, node.list);
-	KUNIT_EXPECT_FALSE(test, is_hole(ctx, htw_timer_page(t)->slot / HTW_PAGE_SLOTS));
+	KUNIT_EXPECT_FALSE(test, is_empty(ctx, htw_timer_page(t)->slot / HTW_PAGE_SLOTS));
 	htw_slots_unreserve(ctx, &reserved);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 1);
 }
 
-/* A slot that is used up, and one that new timers could not start above. */
+/* A slot whose generations are used up, and one above HTW_SHRINK_GENERATION_MAX. */
 static void used_up_generations_stay(struct kunit *test)
 {
 	struct htw_context *ctx = context_by_hand(test);
 	u64 *ids = new_ids(test);
 
 	start_all(test, ctx, ids);
-	set_generation(ctx, CHUNKS - 1, U32_MAX);
-	ids[(CHUNKS - 1) * HTW_PAGE_TIMERS + 7] |= (u64)U32_MAX << 32;
-	set_generation(ctx, CHUNKS - 2, BIT(31));
-	ids[(CHUNKS - 2) * HTW_PAGE_TIMERS + 7] |= (u64)BIT(31) << 32;
-	ids[(CHUNKS - 2) * HTW_PAGE_TIMERS + 7] &= ~BIT_ULL(32);
+	set_generation(ctx, PAGES - 1, U32_MAX);
+	ids[(PAGES - 1) * HTW_PAGE_TIMERS + 7] |= (u64)U32_MAX << 32;
+	set_generation(ctx, PAGES - 2, BIT(31));
+	ids[(PAGES - 2) * HTW_PAGE_TIMERS + 7] |= (u64)BIT(31) << 32;
+	ids[(PAGES - 2) * HTW_PAGE_TIMERS + 7] &= ~BIT_ULL(32);
 	cancel_but(test, ctx, ids, 0);
-	KUNIT_EXPECT_EQ(test, shrink(ctx), CHUNKS - 32);
-	KUNIT_EXPECT_FALSE(test, is_hole(ctx, CHUNKS - 1));
-	KUNIT_EXPECT_FALSE(test, is_hole(ctx, CHUNKS - 2));
-	KUNIT_EXPECT_TRUE(test, is_hole(ctx, CHUNKS - 3));
+	KUNIT_EXPECT_EQ(test, shrink(ctx), PAGES - 32);
+	KUNIT_EXPECT_FALSE(test, is_empty(ctx, PAGES - 1));
+	KUNIT_EXPECT_FALSE(test, is_empty(ctx, PAGES - 2));
+	KUNIT_EXPECT_TRUE(test, is_empty(ctx, PAGES - 3));
 	KUNIT_EXPECT_EQ(test, ctx->generation, 2);
 }
 
-/* Waits for the context's own work, which begins when enough was cancelled. */
-static bool comes_to_hold(struct htw_context *ctx, u32 pages)
+/* Wait until the context's own work has freed enough. */
+static bool shrinks_to(struct htw_context *ctx, u32 pages)
 {
 	for (unsigned int i = 0; i < 6000; i++) {
 		u32 held;
@@ -290,7 +288,7 @@ static bool comes_to_hold(struct htw_context *ctx, u32 pages)
 	return false;
 }
 
-static bool comes_to_rest(struct htw_context *ctx)
+static bool finishes_work(struct htw_context *ctx)
 {
 	for (unsigned int i = 0; i < 6000; i++) {
 		bool shrinking;
@@ -305,30 +303,30 @@ static bool comes_to_rest(struct htw_context *ctx)
 	return false;
 }
 
-static void a_fall_in_use_begins_it(struct kunit *test)
+static void a_fall_in_use_starts_the_work(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
 	u64 *ids = new_ids(test);
 
 	start_all(test, ctx, ids);
-	/* A quarter is left, and nothing happens. */
+	/* With a quarter in use, nothing happens. */
 	for (u32 i = TIMERS / 4; i < TIMERS; i++)
 		KUNIT_ASSERT_EQ(test, cancel(ctx, ids[i]), 0);
 	KUNIT_EXPECT_FALSE(test, delayed_work_pending(&ctx->shrink));
 	KUNIT_EXPECT_EQ(test, cancel(ctx, ids[0]), 0);
 	KUNIT_EXPECT_TRUE(test, READ_ONCE(ctx->shrinking));
-	KUNIT_EXPECT_TRUE(test, comes_to_hold(ctx, 2 * CHUNKS / 4 + 32));
-	KUNIT_EXPECT_TRUE(test, comes_to_rest(ctx));
+	KUNIT_EXPECT_TRUE(test, shrinks_to(ctx, 2 * PAGES / 4 + 32));
+	KUNIT_EXPECT_TRUE(test, finishes_work(ctx));
 	KUNIT_EXPECT_FALSE(test, delayed_work_pending(&ctx->shrink));
 	for (u32 i = 1; i < TIMERS / 4; i++)
 		KUNIT_ASSERT_EQ(test, cancel(ctx, ids[i]), 0);
-	KUNIT_EXPECT_TRUE(test, comes_to_hold(ctx, 64));
-	KUNIT_EXPECT_TRUE(test, comes_to_rest(ctx));
+	KUNIT_EXPECT_TRUE(test, shrinks_to(ctx, 64));
+	KUNIT_EXPECT_TRUE(test, finishes_work(ctx));
 	KUNIT_EXPECT_FALSE(test, delayed_work_pending(&ctx->shrink));
 }
 
-/* Looking in vain is not repeated while nothing changes, and ever less often. */
-static void looking_in_vain_gets_rare(struct kunit *test)
+/* A scan that frees nothing is repeated only after a cancel, with increasing delays. */
+static void scans_in_vain_back_off(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
 	u64 *ids = new_ids(test);
@@ -338,7 +336,7 @@ static void looking_in_vain_gets_rare(struct kunit *test)
 		if (i % HTW_PAGE_TIMERS)
 			KUNIT_ASSERT_EQ(test, cancel(ctx, ids[i]), 0);
 	}
-	KUNIT_EXPECT_TRUE(test, comes_to_rest(ctx));
+	KUNIT_EXPECT_TRUE(test, finishes_work(ctx));
 	for (unsigned int i = 0; i < 3; i++) {
 		const u64 id = htw_test_start(test, ctx, NEVER, 0);
 		const int delay = ctx->shrink_delay;
@@ -346,17 +344,17 @@ static void looking_in_vain_gets_rare(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, delayed_work_pending(&ctx->shrink));
 		KUNIT_EXPECT_EQ(test, cancel(ctx, id), 0);
 		KUNIT_EXPECT_TRUE(test, READ_ONCE(ctx->shrinking));
-		KUNIT_EXPECT_TRUE(test, comes_to_rest(ctx));
-		KUNIT_EXPECT_EQ(test, ctx->nr_allocated, CHUNKS);
+		KUNIT_EXPECT_TRUE(test, finishes_work(ctx));
+		KUNIT_EXPECT_EQ(test, ctx->nr_allocated, PAGES);
 		KUNIT_EXPECT_EQ(test, ctx->shrink_delay, min(2 * delay, 8 * HZ));
 	}
 	for (u32 i = 0; i < TIMERS; i += HTW_PAGE_TIMERS)
 		KUNIT_ASSERT_EQ(test, cancel(ctx, ids[i]), 0);
-	KUNIT_EXPECT_TRUE(test, comes_to_hold(ctx, 64));
+	KUNIT_EXPECT_TRUE(test, shrinks_to(ctx, 64));
 }
 
-/* What the work is doing when the context is closed differs from case to case. */
-static void close_while_it_is_given_back(struct kunit *test)
+/* Close a context in different stages of its work. */
+static void close_while_pages_are_freed(struct kunit *test)
 {
 	u64 *ids = new_ids(test);
 
@@ -377,18 +375,14 @@ static void close_while_it_is_given_back(struct kunit *test)
 		usleep_range(100 * i, 100 * i + 200);
 		htw_context_close(ctx);
 	}
-	/* All of it is freed before the next case looks. */
+	/* Wait until all is freed. */
 	rcu_barrier();
 	htw_test_expect_empty(test);
 }
 
 #ifdef CONFIG_SMP
-/*
- * On several CPUs
- */
-
-/* A run that has found a timer, and does not end before it is told to. */
-struct long_run {
+/* A submission that goes on until @end is set. */
+struct long_submit {
 	struct htw_context *ctx;
 	u64 id;
 	int ret;
@@ -396,9 +390,9 @@ struct long_run {
 	atomic_t end;
 };
 
-static int long_run_thread(void *data)
+static int long_submit_thread(void *data)
 {
-	struct long_run *r = data;
+	struct long_submit *r = data;
 	struct htw_cancel cancel = { .id = r->id };
 	struct htw_submit s;
 
@@ -412,12 +406,12 @@ static int long_run_thread(void *data)
 }
 
 /*
- * Looks at a timer again and again; with KASAN, that is memory that is there. As
- * within a run, but with no lock that the case may need.
+ * Read a timer over and over; KASAN finds it if its memory is freed. As in a submission, but
+ * without a base's lock, which the case may need.
  */
-static int long_look_thread(void *data)
+static int long_read_thread(void *data)
 {
-	struct long_run *r = data;
+	struct long_submit *r = data;
 	const struct htw_timer *t;
 
 	local_bh_disable();
@@ -433,17 +427,17 @@ static int long_look_thread(void *data)
 }
 
 /*
- * On another CPU, which then runs nothing else: so that it cannot be the one that
- * wakes the case up, the case stays on its own until end_long_run().
+ * Start @fn on another CPU, which then runs nothing else. The case must not need that CPU, so
+ * it stays on its own CPU until end_long_submit().
  */
-static struct task_struct *begin_long_run(struct kunit *test, struct long_run *r,
+static struct task_struct *begin_long_submit(struct kunit *test, struct long_submit *r,
 					  int (*fn)(void *data))
 {
 	struct task_struct *task;
 
 	migrate_disable();
 	task = kthread_create_on_cpu(fn, r, cpumask_any_but(cpu_online_mask, smp_processor_id()),
-				     "htw_kunit_run/%u");
+				     "htw_kunit_long/%u");
 	if (IS_ERR(task))
 		migrate_enable();
 	KUNIT_ASSERT_FALSE(test, IS_ERR(task));
@@ -454,7 +448,7 @@ static struct task_struct *begin_long_run(struct kunit *test, struct long_run *r
 	return task;
 }
 
-static void end_long_run(struct kunit *test, struct long_run *r, struct task_struct *task)
+static void end_long_submit(struct kunit *test, struct long_submit *r, struct task_struct *task)
 {
 	atomic_set(&r->end, 1);
 	kthread_stop_put(task);
@@ -462,10 +456,10 @@ static void end_long_run(struct kunit *test, struct long_run *r, struct task_str
 	KUNIT_EXPECT_EQ(test, r->ret, 0);
 }
 
-/* Its timers are free, and on no list that could be looked at. */
-static void a_run_that_goes_on_is_waited_for(struct kunit *test)
+/* While a submission goes on, the timers that it freed are on its private list. */
+static void a_submission_is_waited_for(struct kunit *test)
 {
-	struct long_run *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+	struct long_submit *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
 	struct htw_context *ctx = context_by_hand(test);
 	u64 *ids = new_ids(test);
 	struct task_struct *task;
@@ -476,23 +470,23 @@ static void a_run_that_goes_on_is_waited_for(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, cancel(ctx, ids[i]), 0);
 	r->ctx = ctx;
 	r->id = ids[TIMERS - 1];
-	task = begin_long_run(test, r, long_run_thread);
+	task = begin_long_submit(test, r, long_submit_thread);
 
-	KUNIT_EXPECT_EQ(test, htw_shrink_mark(ctx), CHUNKS);
+	KUNIT_EXPECT_EQ(test, htw_shrink_mark(ctx), PAGES);
 	for (unsigned int i = 0; i < 20; i++) {
 		KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), -EAGAIN);
 		msleep(20);
 	}
-	end_long_run(test, r, task);
+	end_long_submit(test, r, task);
 	grace_period(ctx);
-	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), CHUNKS - 32);
-	KUNIT_EXPECT_TRUE(test, is_hole(ctx, CHUNKS - 1));
+	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), PAGES - 32);
+	KUNIT_EXPECT_TRUE(test, is_empty(ctx, PAGES - 1));
 }
 
-/* Who found a timer just before its page was taken reads on. */
-static void what_was_found_stays_memory(struct kunit *test)
+/* A lookup from before the page was removed may still read it. */
+static void a_page_that_was_found_stays_readable(struct kunit *test)
 {
-	struct long_run *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+	struct long_submit *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
 	struct htw_context *ctx = context_by_hand(test);
 	u64 *ids = new_ids(test);
 	struct task_struct *task;
@@ -500,27 +494,26 @@ static void what_was_found_stays_memory(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, r);
 	start_all(test, ctx, ids);
 	cancel_but(test, ctx, ids, 0);
-	KUNIT_EXPECT_EQ(test, htw_shrink_mark(ctx), CHUNKS);
+	KUNIT_EXPECT_EQ(test, htw_shrink_mark(ctx), PAGES);
 	grace_period(ctx);
 	r->ctx = ctx;
 	r->id = ids[TIMERS - 1];
-	task = begin_long_run(test, r, long_look_thread);
+	task = begin_long_submit(test, r, long_read_thread);
 
-	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), CHUNKS - 32);
-	KUNIT_EXPECT_TRUE(test, is_hole(ctx, CHUNKS - 1));
+	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), PAGES - 32);
+	KUNIT_EXPECT_TRUE(test, is_empty(ctx, PAGES - 1));
 	msleep(100);
-	end_long_run(test, r, task);
+	end_long_submit(test, r, task);
 }
 
 #define MAX_THREADS		4
 #define SHARED			8192u
-/* Chunks given back: what emptying once gives, and more. */
+/* Pages to be freed: more than emptying the context once frees. */
 #define ENOUGH			80
 
 /*
- * All threads use the same ids: slots that hold an id are filled and emptied by
- * whoever comes, so an id is cancelled, moved and queried by one thread while
- * another has just cancelled it, or its page is given back.
+ * All threads share the array of ids, so a thread moves, queries or cancels an id that another one
+ * has just cancelled, or whose page is being freed.
  */
 struct shrink_torture {
 	struct htw_context *ctx;
@@ -529,7 +522,7 @@ struct shrink_torture {
 	atomic_t cancelled;
 	atomic_t reclaimed;
 	atomic_t failed;
-	atomic_t empties;	/* that is what threads do; else they fill */
+	atomic_t empties;	/* threads cancel; else they add */
 	atomic_t stop;
 };
 
@@ -586,17 +579,17 @@ static int torture_thread(void *data)
 		atomic64_t *slot = &to->ids[random % SHARED];
 
 		if (thread->shrinks) {
-			const int gave = shrink(to->ctx);
+			const int freed = shrink(to->ctx);
 
-			if (gave > 0)
-				atomic_add(gave, &to->reclaimed);
+			if (freed > 0)
+				atomic_add(freed, &to->reclaimed);
 			else if (READ_ONCE(to->ctx->nr_timers) < SHARED / 32)
-				atomic_set(&to->empties, 0);	/* all that can go has gone */
+				atomic_set(&to->empties, 0);	/* nothing left to free */
 			continue;
 		}
 		if (READ_ONCE(to->ctx->nr_timers) > SHARED * 3 / 4)
 			atomic_set(&to->empties, 1);
-		/* Emptying goes through all; now and then one is still added. */
+		/* Cancel in order, with an add now and then. */
 		if (atomic_read(&to->empties) && random >> 22) {
 			const u64 id = atomic64_read(&to->ids[n % SHARED]);
 
@@ -621,7 +614,7 @@ static int torture_thread(void *data)
 	return 0;
 }
 
-static void threads_use_what_is_given_back(struct kunit *test)
+static void threads_race_with_freeing(struct kunit *test)
 {
 	struct shrink_thread *threads = kunit_kcalloc(test, MAX_THREADS, sizeof(*threads),
 						      GFP_KERNEL);
@@ -644,7 +637,7 @@ static void threads_use_what_is_given_back(struct kunit *test)
 		wake_up_process(threads[n].task);
 	}
 	KUNIT_EXPECT_EQ(test, n, MAX_THREADS);
-	/* Until enough was given back, or it looks as if that will not come. */
+	/* Until enough was freed, or for 200 s. */
 	for (unsigned int i = 0; i < 10000 && atomic_read(&to->reclaimed) < ENOUGH; i++)
 		msleep(20);
 	atomic_set(&to->stop, 1);
@@ -652,7 +645,7 @@ static void threads_use_what_is_given_back(struct kunit *test)
 		wait_for_completion(&threads[n].begun);
 		kthread_stop_put(threads[n].task);
 	}
-	kunit_info(test, "%d started, %d cancelled, %d pages given back\n",
+	kunit_info(test, "%d started, %d cancelled, %d pages freed\n",
 		   atomic_read(&to->added), atomic_read(&to->cancelled),
 		   atomic_read(&to->reclaimed));
 	KUNIT_EXPECT_EQ(test, atomic_read(&to->failed), 0);
@@ -669,8 +662,8 @@ static void threads_use_what_is_given_back(struct kunit *test)
 }
 #endif /* CONFIG_SMP */
 
-/* A page comes while timers of the last one have never been used: they still are. */
-static void growing_early_loses_none(struct kunit *test)
+/* Unused timers of a page are not lost when another page is added. */
+static void growing_early_loses_no_timer(struct kunit *test)
 {
 	struct htw_context *ctx = context_by_hand(test);
 
@@ -683,7 +676,7 @@ static void growing_early_loses_none(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ctx->nr_allocated, 2);
 }
 
-/* All that is free was freed by another CPU. */
+/* Put all free timers on the list of another CPU. */
 static void free_elsewhere(struct htw_context *ctx)
 {
 	LIST_HEAD(all);
@@ -698,8 +691,8 @@ static void free_elsewhere(struct htw_context *ctx)
 	spin_unlock_bh(&ctx->lock);
 }
 
-/* No memory is made for one CPU while there is some that another has freed. */
-static void what_other_cpus_freed_is_used(struct kunit *test)
+/* No page is added while another CPU's list has free timers. */
+static void timers_freed_by_other_cpus_are_used(struct kunit *test)
 {
 	struct htw_context *ctx = context_by_hand(test);
 	LIST_HEAD(reserved);
@@ -710,7 +703,7 @@ static void what_other_cpus_freed_is_used(struct kunit *test)
 	free_elsewhere(ctx);
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_PAGE_TIMERS);
 
-	/* Several at a time, and one. */
+	/* In bulk, and one alone. */
 	KUNIT_EXPECT_EQ(test, htw_slots_reserve(ctx, &reserved, HTW_PAGE_TIMERS - 1, NULL),
 			HTW_PAGE_TIMERS - 1);
 	free_elsewhere(ctx);
@@ -721,7 +714,6 @@ static void what_other_cpus_freed_is_used(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_PAGE_TIMERS - 1);
 }
 
-/* An add that finds no timer. */
 struct late_add {
 	struct htw_context *ctx;
 	struct list_head reserved;
@@ -736,8 +728,8 @@ static int late_add_thread(void *data)
 	return 0;
 }
 
-/* Who waited to make memory looks again: a table has words for as many as may be needed. */
-static void what_was_freed_meanwhile_is_used(struct kunit *test)
+/* After waiting for @grow, an add looks for freed timers before it adds a page. */
+static void timers_freed_meanwhile_are_used(struct kunit *test)
 {
 	struct htw_context *ctx = context_by_hand(test);
 	struct late_add *add = kunit_kzalloc(test, sizeof(*add), GFP_KERNEL);
@@ -767,22 +759,22 @@ static void what_was_freed_meanwhile_is_used(struct kunit *test)
 }
 
 static struct kunit_case htw_shrink_cases[] = {
-	KUNIT_CASE(growing_early_loses_none),
-	KUNIT_CASE(what_other_cpus_freed_is_used),
-	KUNIT_CASE(what_was_freed_meanwhile_is_used),
-	KUNIT_CASE_SLOW(chunks_in_the_middle_go),
-	KUNIT_CASE_SLOW(holes_are_filled_with_new_ids),
-	KUNIT_CASE_SLOW(growing_finds_the_first_hole),
-	KUNIT_CASE_SLOW(what_was_used_since_stays),
-	KUNIT_CASE_SLOW(what_is_reserved_stays),
+	KUNIT_CASE(growing_early_loses_no_timer),
+	KUNIT_CASE(timers_freed_by_other_cpus_are_used),
+	KUNIT_CASE(timers_freed_meanwhile_are_used),
+	KUNIT_CASE_SLOW(pages_in_the_middle_are_freed),
+	KUNIT_CASE_SLOW(empty_entries_are_filled_with_new_ids),
+	KUNIT_CASE_SLOW(growing_fills_the_first_empty_entry),
+	KUNIT_CASE_SLOW(pages_used_since_the_mark_stay),
+	KUNIT_CASE_SLOW(pages_with_reserved_timers_stay),
 	KUNIT_CASE_SLOW(used_up_generations_stay),
-	KUNIT_CASE_SLOW(a_fall_in_use_begins_it),
-	KUNIT_CASE_SLOW(looking_in_vain_gets_rare),
-	KUNIT_CASE_SLOW(close_while_it_is_given_back),
+	KUNIT_CASE_SLOW(a_fall_in_use_starts_the_work),
+	KUNIT_CASE_SLOW(scans_in_vain_back_off),
+	KUNIT_CASE_SLOW(close_while_pages_are_freed),
 #ifdef CONFIG_SMP
-	KUNIT_CASE_SLOW(a_run_that_goes_on_is_waited_for),
-	KUNIT_CASE_SLOW(what_was_found_stays_memory),
-	KUNIT_CASE_SLOW(threads_use_what_is_given_back),
+	KUNIT_CASE_SLOW(a_submission_is_waited_for),
+	KUNIT_CASE_SLOW(a_page_that_was_found_stays_readable),
+	KUNIT_CASE_SLOW(threads_race_with_freeing),
 #endif
 	{}
 };
@@ -795,5 +787,5 @@ static struct kunit_suite htw_shrink_suite = {
 
 kunit_test_suite(htw_shrink_suite);
 
-MODULE_DESCRIPTION("KUnit: memory of timers is given back");
+MODULE_DESCRIPTION("KUnit: free pages of timers are given back");
 MODULE_LICENSE("GPL");
