@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# For people; kbuild itself reads Kbuild. Every variable given on the command
-# line (W=1, C=1, LLVM=1, ...) reaches kbuild.
+# For use from the command line; kbuild reads Kbuild. Variables given on the
+# command line (W=1, C=1, LLVM=1, ...) are passed to kbuild.
 
-# Without KDIR: the running kernel's headers, else the newest that are here.
+# KDIR defaults to the headers of the running kernel, else the newest installed.
 ifndef KDIR
 newest = $(patsubst %/.config,%,$(lastword $(shell printf '%s\n' $(1) | sort -V)))
 KDIR := $(wildcard /lib/modules/$(shell uname -r)/build)
@@ -32,28 +32,28 @@ ifeq ($(KDIR),)
 	or give a kernel's build directory as KDIR)
 endif
 ifdef fallback
-	@echo "No headers of the running kernel: using $(KDIR), the newest that are installed."
+	@echo "No headers of the running kernel: using the newest installed, $(KDIR)."
 endif
 
 help:
 	@echo 'make            build htw.ko for the running kernel, or for KDIR=directory'
-	@echo 'make clean      remove what that built'
+	@echo 'make clean      remove the built files'
 	@echo 'make install    install the module, htwctl, the header, manuals; DESTDIR, prefix'
 	@echo '                ($(prefix)); with dkms: make install-dkms-extras; make uninstall'
 	@echo 'make deb        Debian packages, in build/deb'
-	@echo 'make demo       show htw at work, in a throw-away VM'
-	@echo 'make kunit      unit tests, on a kernel built for them (ARCH=um, then x86_64)'
-	@echo 'make vm-test    device tests, on real kernels in throw-away VMs'
-	@echo 'make bench      what htw and its peers cost: build/bench/report.json and plots (an hour)'
-	@echo 'make bench-check  a quick part of it, against the committed report'
-	@echo 'make check      what every change must pass, in a quarter of an hour: build, style,'
-	@echo '                unit tests, device tests on Linux 6.12, bench-check'
+	@echo 'make demo       demonstrate htw in a disposable VM'
+	@echo 'make kunit      unit tests, on ARCH=um and x86_64 kernels built for them'
+	@echo 'make vm-test    device tests, on Debian kernels in disposable VMs'
+	@echo 'make bench      benchmark htw and its peers: build/bench/report.json, plots (an hour)'
+	@echo 'make bench-check  a quick part of the benchmark, against the committed report'
+	@echo 'make check      required of every change, 15 minutes: build, style, unit tests,'
+	@echo '                device tests on Linux 6.12, bench-check'
 	@echo 'make check-all  the rest: all kernels, x86_64 with KASAN and lockdep'
-	@echo 'All from make demo on need Debian 12; each installs what it needs and is missing.'
+	@echo 'From make demo on, all need Debian 12, and install missing packages.'
 
 demo:
-	@echo "The VM's clock counts instructions, one a nanosecond: whatever else this machine"
-	@echo "does, the figures below are the same."
+	@echo "The VM's clock counts instructions, one per nanosecond, so the figures below do not"
+	@echo "depend on the load of this machine."
 	@tools/vm/run --icount -- htw-demo
 
 kunit:

@@ -87,10 +87,10 @@ static const struct kernel_param_ops htw_user_burst_ops = {
 };
 
 module_param_cb(user_share, &htw_user_share_ops, &htw_share_percent, 0644);
-MODULE_PARM_DESC(user_share, "Softirq time that a user without CAP_SYS_RESOURCE may use, in percent of each CPU (default 25)");
+MODULE_PARM_DESC(user_share, "Share of softirq time of a user without CAP_SYS_RESOURCE, in percent of each CPU (default 25)");
 
 module_param_cb(user_burst_ms, &htw_user_burst_ops, &htw_burst_ms, 0644);
-MODULE_PARM_DESC(user_burst_ms, "How much of it such a user may save for a burst, in ms of each CPU (default 250)");
+MODULE_PARM_DESC(user_burst_ms, "Burst of softirq time of such a user, in ms on each CPU (default 250)");
 
 module_param_cb(max_user_timers, &htw_max_user_timers_ops, &htw_max_user_timers, 0644);
 MODULE_PARM_DESC(max_user_timers, "Timers that a user without CAP_SYS_RESOURCE may hold (default 4194304)");

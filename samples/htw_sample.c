@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How another module uses htw: a session table whose sessions time out
+ * Sample user of callouts: a session table with idle timeouts
  *
- * Each session has a deadline, a callout. Traffic moves the deadline on; a
- * session without any is closed when it comes. Here one session in four has
- * traffic once, when its neighbour times out. What happened can be read in
- * /sys/module/htw_sample/parameters.
+ * Each session has a callout as its deadline. Traffic moves the deadline; a session without
+ * traffic is closed. Here one session in four has traffic once, when its
+ * neighbour times out. The counts are in /sys/module/htw_sample/parameters.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -19,11 +18,11 @@
 
 static unsigned int sessions = 1000;
 module_param(sessions, uint, 0444);
-MODULE_PARM_DESC(sessions, "How many sessions (default 1000)");
+MODULE_PARM_DESC(sessions, "Number of sessions (default 1000)");
 
 static unsigned int timeout_ms = 100;
 module_param(timeout_ms, uint, 0444);
-MODULE_PARM_DESC(timeout_ms, "How long a session lives without traffic, in ms (default 100)");
+MODULE_PARM_DESC(timeout_ms, "Idle timeout of a session in ms (default 100)");
 
 static int count_get(char *buf, const struct kernel_param *kp)
 {
@@ -34,21 +33,20 @@ static const struct kernel_param_ops count_ops = { .get = count_get };
 
 static atomic_t closed = ATOMIC_INIT(0);
 module_param_cb(closed, &count_ops, &closed, 0444);
-MODULE_PARM_DESC(closed, "Sessions that have timed out");
+MODULE_PARM_DESC(closed, "Sessions that timed out");
 
 static atomic_t moved = ATOMIC_INIT(0);
 module_param_cb(moved, &count_ops, &moved, 0444);
-MODULE_PARM_DESC(moved, "Sessions that had traffic, and so more time");
+MODULE_PARM_DESC(moved, "Sessions whose deadline was moved by traffic");
 
 static atomic_t early = ATOMIC_INIT(0);
 module_param_cb(early, &count_ops, &early, 0444);
-MODULE_PARM_DESC(early, "Sessions that timed out too early, which htw never lets happen");
+MODULE_PARM_DESC(early, "Sessions that timed out early; always 0");
 
 /**
- * struct session - what times out
- * @deadline: its callout
- * @due: when it is due, in ns of CLOCK_MONOTONIC; written before the callout is
- *	started, read when it comes
+ * struct session - a session with an idle timeout
+ * @deadline: closes the session
+ * @due: deadline in ns of CLOCK_MONOTONIC; written before the callout is started
  */
 struct session {
 	struct htw_callout deadline;
@@ -63,7 +61,7 @@ static void session_touch(struct session *s)
 	htw_callout_start_at(&s->deadline, s->due, 0);
 }
 
-/* In softirq, no lock held: the session has timed out. */
+/* Called in softirq, with no lock held. */
 static void session_expired(struct htw_callout *callout)
 {
 	struct session *s = container_of(callout, struct session, deadline);
@@ -72,7 +70,7 @@ static void session_expired(struct htw_callout *callout)
 	if (ktime_get_ns() < s->due)
 		atomic_inc(&early);
 	atomic_inc(&closed);
-	/* The neighbour lives on, if it is still there to be stopped. */
+	/* Traffic for the neighbour, unless that has timed out, too. */
 	if (i % 4 == 0 && i + 1 < sessions && htw_callout_cancel(&s[1].deadline)) {
 		session_touch(&s[1]);
 		atomic_inc(&moved);
@@ -94,7 +92,7 @@ static int __init htw_sample_init(void)
 
 static void __exit htw_sample_exit(void)
 {
-	/* In order: only the function of the one before can start a session. */
+	/* In order, as only the function of the previous session can start a session again. */
 	for (unsigned int i = 0; i < sessions; i++)
 		htw_callout_cancel_sync(&table[i].deadline);
 	vfree(table);

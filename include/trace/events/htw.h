@@ -7,7 +7,7 @@
 
 #include <linux/tracepoint.h>
 
-/* Times are in ns of the context's clock. */
+/* Deadlines and intervals are in ns, on the context's clock. */
 DECLARE_EVENT_CLASS(htw_timer_class,
 
 	TP_PROTO(u64 id, u64 cookie, u64 deadline, u64 interval),
@@ -32,17 +32,16 @@ DECLARE_EVENT_CLASS(htw_timer_class,
 		  __entry->id, __entry->cookie, __entry->deadline, __entry->interval)
 );
 
-/* A timer was added. */
 DEFINE_EVENT(htw_timer_class, htw_add,
 	TP_PROTO(u64 id, u64 cookie, u64 deadline, u64 interval),
 	TP_ARGS(id, cookie, deadline, interval));
 
-/* A timer was changed: what it is now. */
+/* A timer was changed; the fields hold the new values. */
 DEFINE_EVENT(htw_timer_class, htw_mod,
 	TP_PROTO(u64 id, u64 cookie, u64 deadline, u64 interval),
 	TP_ARGS(id, cookie, deadline, interval));
 
-/* A cancel ended, with 0 or a negative error. */
+/* A cancel returned 0 or a negative error. */
 TRACE_EVENT(htw_cancel,
 
 	TP_PROTO(u64 id, int result),
@@ -63,8 +62,8 @@ TRACE_EVENT(htw_cancel,
 );
 
 /*
- * A timer expired and was queued to be read; before its deadline only where
- * the clock was set and it is one that is to expire then.
+ * A timer expired. @late is in ns; negative only if the timer has HTW_F_CANCEL_ON_SET and the
+ * clock was set.
  */
 TRACE_EVENT(htw_expire,
 
@@ -90,7 +89,7 @@ TRACE_EVENT(htw_expire,
 		  __entry->id, __entry->cookie, __entry->deadline, __entry->late)
 );
 
-/* Timers of a wheel were moved down to finer levels. */
+/* @moved timers of a wheel were moved to finer levels. */
 TRACE_EVENT(htw_cascade,
 
 	TP_PROTO(unsigned int cpu, u64 moved),
@@ -110,7 +109,7 @@ TRACE_EVENT(htw_cascade,
 	TP_printk("cpu=%u moved=%llu", __entry->cpu, __entry->moved)
 );
 
-/* A user has used up its share of a CPU, and its timers there wait. */
+/* A user has used up its share of a CPU: its timers there wait for @ns. */
 TRACE_EVENT(htw_throttle,
 
 	TP_PROTO(unsigned int cpu, u32 uid, u64 ns),
@@ -132,7 +131,7 @@ TRACE_EVENT(htw_throttle,
 	TP_printk("cpu=%u uid=%u ns=%llu", __entry->cpu, __entry->uid, __entry->ns)
 );
 
-/* A wheel's hrtimer was programmed. */
+/* A wheel's hrtimer was programmed; @expires is in ns on the wheel's clock. */
 TRACE_EVENT(htw_program,
 
 	TP_PROTO(unsigned int cpu, u64 expires),
