@@ -794,28 +794,28 @@ static void job_can_be_scheduled_while_it_is_served(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, htw_job_is_scheduled(&toy->job));
 }
 
-#define SOMEBODY		54321
+#define TEST_UID		54321
 
 struct count {
 	unsigned int users;
 	unsigned int contexts;
 };
 
-static void count_somebody(struct htw_user *user, void *data)
+static void count_user(struct htw_user *user, void *data)
 {
 	struct count *count = data;
 
-	if (!uid_eq(user->uid, KUIDT_INIT(SOMEBODY)))
+	if (!uid_eq(user->uid, KUIDT_INIT(TEST_UID)))
 		return;
 	count->users++;
 	count->contexts += user->contexts;
 }
 
-static struct count somebody(void)
+static struct count count_test_user(void)
 {
 	struct count count = {};
 
-	htw_users_for_each(count_somebody, &count);
+	htw_users_for_each(count_user, &count);
 	return count;
 }
 
@@ -830,7 +830,7 @@ static s64 tokens_of(struct htw_user *user)
 /* A debt of 50 ms takes 200 ms with a share of 25%. */
 static void reopening_gives_no_new_share(struct kunit *test)
 {
-	struct htw_context *ctx = htw_test_context_of(test, SOMEBODY);
+	struct htw_context *ctx = htw_test_context_of(test, TEST_UID);
 	struct htw_event event;
 	u64 before;
 
@@ -839,10 +839,10 @@ static void reopening_gives_no_new_share(struct kunit *test)
 	before = htw_now();
 	kunit_release_action(test, htw_test_close, ctx);
 	sleep_ns(test, 20 * NSEC_PER_MSEC);
-	KUNIT_EXPECT_EQ(test, somebody().users, 1);
-	KUNIT_EXPECT_EQ(test, somebody().contexts, 0);
-	ctx = htw_test_context_of(test, SOMEBODY);
-	KUNIT_EXPECT_EQ(test, somebody().users, 1);
+	KUNIT_EXPECT_EQ(test, count_test_user().users, 1);
+	KUNIT_EXPECT_EQ(test, count_test_user().contexts, 0);
+	ctx = htw_test_context_of(test, TEST_UID);
+	KUNIT_EXPECT_EQ(test, count_test_user().users, 1);
 	KUNIT_EXPECT_LT(test, tokens_of(ctx->user), -44 * (s64)NSEC_PER_MSEC);
 	htw_test_start(test, ctx, htw_now(), 1);
 	htw_test_wait(test, ctx, 1);
@@ -853,17 +853,17 @@ static void reopening_gives_no_new_share(struct kunit *test)
 
 static void user_stays_until_its_tokens_are_full(struct kunit *test)
 {
-	struct htw_context *ctx = htw_test_context_of(test, SOMEBODY);
+	struct htw_context *ctx = htw_test_context_of(test, TEST_UID);
 
 	idle_pacer(test);
 	/* No tokens are left; the bucket is full in a second. */
 	htw_flow_spend(&ctx->user->cpus->flow, tokens_of(ctx->user));
 	kunit_release_action(test, htw_test_close, ctx);
 	sleep_ns(test, 980 * NSEC_PER_MSEC);
-	KUNIT_EXPECT_EQ(test, somebody().users, 1);
-	KUNIT_EXPECT_EQ(test, somebody().contexts, 0);
+	KUNIT_EXPECT_EQ(test, count_test_user().users, 1);
+	KUNIT_EXPECT_EQ(test, count_test_user().contexts, 0);
 	sleep_ns(test, 800 * NSEC_PER_MSEC);
-	KUNIT_EXPECT_EQ(test, somebody().users, 0);
+	KUNIT_EXPECT_EQ(test, count_test_user().users, 0);
 }
 
 /* Openers with CAP_SYS_RESOURCE are a separate user. */
@@ -872,7 +872,7 @@ static void privileged_opener_has_no_share(struct kunit *test)
 	struct htw_context *ctx = htw_test_context(test);
 
 	KUNIT_EXPECT_EQ(test, ctx->user->class, HTW_CLASS_PRIVILEGED);
-	KUNIT_EXPECT_PTR_NE(test, ctx->user, htw_test_context_of(test, SOMEBODY)->user);
+	KUNIT_EXPECT_PTR_NE(test, ctx->user, htw_test_context_of(test, TEST_UID)->user);
 }
 #endif /* CONFIG_UML_TIME_TRAVEL_SUPPORT */
 
