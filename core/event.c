@@ -86,7 +86,7 @@ bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
  */
 void htw_context_consumed(struct htw_context *ctx, u32 freed)
 {
-	htw_slots_count_freed(ctx, freed);
+	htw_shrink_timers_freed(ctx, freed);
 	htw_user_uncharge(ctx->user, freed);
 }
 

@@ -141,7 +141,7 @@ static void htw_pacer_collect(struct htw_pacer *p, u64 now)
 
 		if (READ_ONCE(job->dead))
 			continue;
-		if (unlikely(owner != p)) {
+		if (owner != p) {
 			htw_pacer_add(owner, job, 0);
 			continue;
 		}
@@ -177,7 +177,7 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flo
 	/* If it dies after this, htw_job_cancel() removes it, under this lock. */
 	if (served == HTW_SERVED_DONE || READ_ONCE(job->dead))
 		return served;
-	if (likely(READ_ONCE(job->pacer) == p))
+	if (READ_ONCE(job->pacer) == p)
 		__htw_list_add_tail(&job->ready, &flow->jobs);
 	else
 		htw_pacer_add(job->pacer, job, 0);
@@ -221,7 +221,7 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began)
 		enum htw_served served = HTW_SERVED_DONE;
 		u64 now;
 
-		if (likely(!list_empty(&flow->jobs)))
+		if (!list_empty(&flow->jobs))
 			served = htw_pacer_serve(p, flow, misses >= HTW_MISSES);
 		now = ktime_get_ns();
 		htw_flow_charge(flow, htw_work_ns(now - last, &flow->stalled) + run_cost, now);
@@ -261,7 +261,7 @@ static enum hrtimer_restart htw_pacer_callback(struct hrtimer *hrtimer)
 	const u64 began = ktime_get_ns();
 
 	this_cpu_ptr(&htw_pacers)->callbacks++;
-	if (unlikely(p->cpu != raw_smp_processor_id())) {
+	if (p->cpu != raw_smp_processor_id()) {
 		/* The CPU went offline, which migrated the hrtimer. */
 		if (READ_ONCE(p->adopter))
 			htw_pacer_migrate(p);
@@ -269,7 +269,7 @@ static enum hrtimer_restart htw_pacer_callback(struct hrtimer *hrtimer)
 			smp_call_function_single_async(p->cpu, &p->csd);
 		return HRTIMER_NORESTART;
 	}
-	if (unlikely(began < p->not_before)) {
+	if (began < p->not_before) {
 		/* A kick read @not_before just before the last run set it. */
 		htw_pacer_start(p, 0);
 		return HRTIMER_NORESTART;

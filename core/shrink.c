@@ -77,8 +77,8 @@ static void htw_shrink_watch(struct htw_context *ctx)
 		ctx->shrink_below = 0;
 }
 
-/* Account for a new page. */
-void htw_shrink_grown(struct htw_context *ctx)
+/* Count a new page. */
+void htw_shrink_page_added(struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
 
@@ -87,11 +87,14 @@ void htw_shrink_grown(struct htw_context *ctx)
 	htw_shrink_watch(ctx);
 }
 
-/* Begin a scan: the use of timers has fallen below &htw_context.shrink_below. */
-void htw_shrink_begin(struct htw_context *ctx)
+/* Count freed timers, and begin a scan if few are left in use. */
+void htw_shrink_timers_freed(struct htw_context *ctx, u32 freed)
 {
 	lockdep_assert_held(&ctx->lock);
 
+	ctx->nr_timers -= freed;
+	if (ctx->nr_timers >= ctx->shrink_below)
+		return;
 	ctx->shrinking = true;
 	ctx->shrink_below = 0;
 	queue_delayed_work(htw_wq, &ctx->shrink, ctx->shrink_delay);

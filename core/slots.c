@@ -168,7 +168,7 @@ static int htw_slots_extend_directory(struct htw_context *ctx, u32 nr)
 							      lockdep_is_held(&ctx->grow));
 	struct htw_directory *dir;
 
-	if (likely(old != &htw_no_directory && nr <= old->mask))
+	if (old != &htw_no_directory && nr <= old->mask)
 		return 0;
 	if (nr == HTW_DIRECTORY_MAX)	/* all their slots are used up */
 		return -ENOSPC;
@@ -216,7 +216,7 @@ int htw_slots_grow(struct htw_context *ctx)
 	ctx->unused = page->timers;
 	ctx->unused_generation = generation;
 	ctx->nr_unused = HTW_PAGE_TIMERS;
-	htw_shrink_grown(ctx);
+	htw_shrink_page_added(ctx);
 	spin_unlock_bh(&ctx->lock);
 	return 0;
 }
@@ -247,7 +247,7 @@ int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 wan
 		room = ctx->limit - min(ctx->nr_timers, ctx->limit);
 		got += htw_slots_alloc_bulk(ctx, timers, min(granted - got, room),
 					    ids ? ids + got : NULL);
-		if (unlikely(ctx->nr_timers >= ctx->limit))
+		if (ctx->nr_timers >= ctx->limit)
 			ret = -ENOSPC;
 		spin_unlock_bh(&ctx->lock);
 		if (got == granted || ret)
@@ -270,7 +270,7 @@ int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 wan
 	if (growing)
 		mutex_unlock(&ctx->grow);
 	/* With a base to start them on, arming the reserved timers cannot fail. */
-	if (likely(got) && unlikely(!htw_context_create_base(ctx))) {
+	if (got && !htw_context_create_base(ctx)) {
 		htw_user_uncharge(ctx->user, granted - got);
 		htw_slots_unreserve(ctx, timers);
 		return -ENOMEM;
@@ -286,7 +286,7 @@ void htw_slots_unreserve(struct htw_context *ctx, struct list_head *timers)
 
 	spin_lock_bh(&ctx->lock);
 	freed = htw_slots_free_bulk(ctx, timers);
-	htw_slots_count_freed(ctx, freed);
+	htw_shrink_timers_freed(ctx, freed);
 	spin_unlock_bh(&ctx->lock);
 	htw_user_uncharge(ctx->user, freed);
 }

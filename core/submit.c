@@ -61,7 +61,7 @@ void htw_submit_return_freed(struct htw_submit *s)
 
 	spin_lock(&ctx->lock);
 	list_splice(&s->freed, htw_slots_free_list(ctx));
-	htw_slots_count_freed(ctx, s->nr_freed);
+	htw_shrink_timers_freed(ctx, s->nr_freed);
 	spin_unlock(&ctx->lock);
 	htw_user_uncharge(ctx->user, s->nr_freed);
 }
