@@ -5,9 +5,9 @@
  * A flow is a user on a CPU with all of that user's jobs there. Flows, not jobs, are
  * scheduled: otherwise a user could get more of the CPU by opening more wheels.
  *
- * The three classes take turns, so a class with many busy flows cannot delay another
- * class by more than two turns. Within a class, flows are scheduled like packets in
- * fq_codel (RFC 8290), by deficit round robin over two lists:
+ * The three classes take turns, so the number of busy flows in one does not matter to
+ * the others. Within a class, flows are scheduled like packets in fq_codel (RFC 8290), by
+ * deficit round robin over two lists:
  *
  * - A flow that gets a job after it had none is new. New flows are served before old
  *   ones, but only for HTW_NEW_TURNS short turns; then they join the old flows. A light
@@ -44,7 +44,7 @@
 #define HTW_RESUME_NS		HTW_BUDGET_NS
 /* Initial tokens: less than the burst, so that using many uids gains little. */
 #define HTW_TOKENS_FIRST_NS	(50 * NSEC_PER_MSEC)
-/* Longest time for which tokens are added at once; keeps the product below 2^64. */
+/* Longest time to add tokens for at once: enough for any debt, and no product overflows. */
 #define HTW_REFILL_MAX_NS	(3600 * (u64)NSEC_PER_SEC)
 
 unsigned int htw_share_percent = 25;
