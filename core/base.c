@@ -694,10 +694,15 @@ err:
  */
 void htw_bases_exit(void)
 {
+	unsigned int cpu;
+
 	if (htw_cpuhp_online)
 		cpuhp_remove_state_nocalls(htw_cpuhp_online);
 	if (htw_cpuhp_prepare)
 		cpuhp_remove_state_nocalls(htw_cpuhp_prepare);
+	/* If htw is built in and htw_bases_init() has failed, callouts can still be started. */
+	for_each_possible_cpu(cpu)
+		WRITE_ONCE(per_cpu(htw_callout_bases, cpu), &htw_early_base);
 	htw_bases_free(&htw_callout_user);
 	htw_pacers_exit();
 	rcu_barrier();		/* bases that were freed */
