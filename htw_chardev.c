@@ -54,8 +54,6 @@ static_assert(sizeof(struct htw_advance) == 32);
 static_assert(sizeof(struct htw_next) == 72);
 static_assert(sizeof(struct htw_ring) == 128);
 
-unsigned int htw_max_timers = 1048576;
-
 static noinline_for_stack
 int htw_ioctl_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *arg)
 {

@@ -18,6 +18,8 @@
 #define HTW_USER_TICK_MIN_NS	(100 * NSEC_PER_USEC)
 #define HTW_USER_BUCKETS_MAX	4096
 
+unsigned int htw_max_timers = 1048576;
+
 /**
  * struct htw_shape - the requested shape of a context
  * @clock: clock of all its timers
