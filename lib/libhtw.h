@@ -60,7 +60,7 @@ const char *htw_version(void);
  * @htw: out: the handle
  * @backend: where to keep them
  * @setup: clock, tick, geometry, limit and ring as for HTW_SETUP; NULL for the defaults:
- * 	CLOCK_MONOTONIC and the module's tick, or 1 ms in the process
+ *	CLOCK_MONOTONIC and the module's tick, or 1 ms in the process
  *
  * With %HTW_SETUP_RING the ring is mapped as well, and htw_read() reads from it.
  *
@@ -80,7 +80,7 @@ int htw_open(struct htw **htw, enum htw_backend backend, const struct htw_setup 
  * htw_open_fd() - take over a descriptor of the device
  * @htw: out: the handle
  * @fd: the descriptor, inherited or received from another process. It is made
- * 	non-blocking, for all who share the open file, and on success belongs to the handle
+ *	non-blocking, for all who share the open file, and on success belongs to the handle
  *
  * Its timers stay as they are; htw_list() reports them. Ring and table are not mapped: see
  * htw_map_ring() and htw_map_table().
@@ -269,7 +269,7 @@ int htw_next(struct htw *htw, struct htw_query *timer);
  * htw_add_many() - start many timers
  * @htw: the handle
  * @common: flags, interval, firings and slack of all timers, other fields are ignored; NULL
- * 	for one-shot timers with relative deadlines
+ *	for one-shot timers with relative deadlines
  * @deadlines: array of deadlines
  * @cookies: array of cookies; NULL for zeroes
  * @ids: out: array of ids; zero where a timer could not be started
