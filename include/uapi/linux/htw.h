@@ -752,8 +752,9 @@ struct htw_ring {
  *
  * mmap() maps it, MAP_SHARED, with any length up to &htw_info.table_size (or
  * HTW_TABLE_SIZE() of the context's limit, in whole pages); else EINVAL. ENOMEM; EINTR if
- * the process is being killed. A page exists once it has timers: an access before HTW_ADD
- * has returned an id on it is SIGBUS. fork() duplicates the mapping.
+ * the process is being killed. The offset needs a 64-bit off_t (_FILE_OFFSET_BITS=64 in
+ * 32-bit programs). A page exists once it has timers: an access before HTW_ADD has returned
+ * an id on it is SIGBUS. fork() duplicates the mapping.
  *
  * HTW_ADD, and HTW_MOD with %HTW_MOD_DEADLINE, write zero before they arm the timer. When
  * the deadline that the timer is armed for comes, the kernel reads the entry once:
