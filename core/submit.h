@@ -189,7 +189,9 @@ static __always_inline void htw_submit_add(struct htw_submit *s, struct htw_time
 	t->cookie = add->cookie;
 	t->interval = add->interval;
 	t->firings = add->firings;
-	htw_timer_set_slack(t, add->slack);
+	t->node.slack = 0;
+	if (unlikely(add->slack))
+		htw_timer_set_slack(t, add->slack);
 	if (trace_htw_add_enabled())
 		trace_htw_add(htw_timer_id(t), t->cookie, t->deadline, t->interval);
 	if (unlikely(!plain)) {

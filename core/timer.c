@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A timer of a context: what is not on the hot path
+ */
+
+#include <linux/minmax.h>
+
+#include "timer.h"
+
+/**
+ * htw_timer_set_slack() - set how much later a timer may expire
+ * @t: the timer
+ * @slack: in ns
+ */
+void htw_timer_set_slack(struct htw_timer *t, u64 slack)
+{
+	const u32 shift = max(fls64(slack), HTW_SLACK_BITS) - HTW_SLACK_BITS;
+
+	t->node.slack = shift << HTW_SLACK_BITS | slack >> shift;
+	if (slack)
+		t->node.flags |= HTW_TIMER_SLACK;
+	else
+		t->node.flags &= ~HTW_TIMER_SLACK;
+}
+
+/**
+ * htw_timer_fill_query() - describe a timer to a program
+ * @t: the timer, locked as &enum htw_timer_state says
+ * @state: its state, not %HTW_FREE or %HTW_RESERVED
+ * @override: its entry in the table of deadlines, or zero
+ * @now: the context's time, in ns
+ * @query: out: the description
+ */
+void htw_timer_fill_query(const struct htw_timer *t, enum htw_timer_state state, u64 override,
+			  u64 now, struct htw_query *query)
+{
+	static const u16 states[] = {
+		[HTW_PENDING]	= HTW_STATE_PENDING,
+		[HTW_EXPIRED]	= HTW_STATE_EXPIRED,
+		[HTW_REARM]	= HTW_STATE_PENDING,
+		[HTW_IDLE]	= HTW_STATE_DISARMED,
+	};
+	const bool stopped = t->node.flags & HTW_TIMER_STOPPED;
+	const bool pending = states[state] == HTW_STATE_PENDING;
+	const bool armed = pending && override != HTW_DISARMED;
+
+	*query = (struct htw_query) {
+		.id = htw_timer_id(t),
+		.deadline = armed ? max(t->deadline, override) : t->deadline,
+		.remaining = armed ? htw_timer_remaining(t, override, now) : 0,
+		.interval = stopped ? 0 : t->interval,
+		.cookie = t->cookie,
+		.missed = state == HTW_EXPIRED ? htw_timer_missed(t, now) : 0,
+		.firings = t->firings,
+		.state = pending && !armed ? HTW_STATE_DISARMED : states[state],
+		.flags = (t->node.flags & HTW_TIMER_KEEP ? HTW_F_KEEP : 0) |
+			 (t->node.flags & HTW_TIMER_CANCEL_ON_SET ? HTW_F_CANCEL_ON_SET : 0),
+	};
+}
