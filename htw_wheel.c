@@ -1,51 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Hierarchical timing wheel: scheme 7 of G. Varghese, T. Lauck, "Hashed and
+ * Hierarchical timing wheel: scheme 7 of G. Varghese and T. Lauck, "Hashed and
  * Hierarchical Timing Wheels", SOSP 1987
  *
- * A level is a ring of buckets. A slot of level l spans all slots of level
- * l - 1, so a timer far away sits in a coarse bucket and is moved down, level
- * by level, as its time comes nearer. It expires from level 0 only, where a
- * bucket is exactly one tick: no coarseness ever shows in an expiry.
+ * Levels
+ * ------
+ * A level is a ring of buckets. A slot of level l spans all slots of level l - 1, so a
+ * timer far in the future is put into a coarse bucket. As its time comes nearer it is
+ * moved down level by level, and it expires from level 0 only, where a bucket is one tick.
+ * So the granularity of the upper levels does not delay an expiry. With the default
+ * geometry (256,64,64,64,64) and a tick of 1 ms:
  *
- *	256,64,64,64,64 at 1 ms	 slot		two windows
- *	level 0			 1 ms		512 ms
- *	level 1			 256 ms		33 s
- *	level 2			 16 s		35 min
- *	level 3			 17 min		37 h
- *	level 4			 19 h		99 d
+ *	level	granularity	two windows
+ *	0	1 ms		512 ms
+ *	1	256 ms		33 s
+ *	2	16 s		35 min
+ *	3	17 min		37 h
+ *	4	19 h		99 days
  *
  * Windows
  * -------
- * A window of level l is what one slot of level l + 1 spans. The ring of a
- * level has room for two of them: the one that holds the cursor, and the next.
- * level[l].end is where the ticks of level l end and those of level l + 1
- * begin, so a tick belongs to the first level whose end lies beyond it:
+ * A window of level l is the span of one slot of level l + 1. The ring of a level holds
+ * two windows: the one with the cursor, and the next. level[l].end is the first tick
+ * that belongs to level l + 1, so the level of a tick is the first one whose end is
+ * later:
  *
  *	cursor <= level 0 < end[0] <= level 1 < end[1] <= level 2 ...
  *
- * When the cursor enters a window, the bucket above that holds the window
- * after it is moved down ("cascade"). There is a whole window of time for
- * that, so it can be done some nodes at a time, behind whatever is due. Only
- * when that bucket is empty does end[l] move past it. Until then timers that
- * are started join the bucket's tail and are moved in their turn. So nodes of
- * one tick are always in the order in which they were started, on whatever
- * level each of them was: a list is only ever appended to and taken from the
- * front, and no two lists hold the same tick except while one is moved into
- * the other.
+ * When the cursor enters a window of level l, the bucket of level l + 1 that holds the
+ * following window is moved down ("cascade"). A whole window of time is left for that,
+ * so it is done in batches, after expiring what is due. end[l] moves past the bucket
+ * only when it is empty. Until then, timers started for its ticks are appended to the
+ * bucket and moved in their turn. So timers of one tick stay in the order in which
+ * they were started, whatever level they were started on: nodes are only appended to
+ * the end of a bucket and taken from its front, and a tick is in two buckets only while
+ * one is moved into the other.
  *
- * Ticks beyond the last level wait in one list, the bucket of the level above
- * the last one. It is looked through when the window of the last level moves
- * on, and not even then while all of it is known to be further away (@overflow_min).
+ * Ticks beyond the last level wait in the overflow list, which is the only bucket of
+ * one more level. It is searched when the window of the last level moves on, unless
+ * @overflow_min shows that all of it is still beyond.
  *
  * Cost
  * ----
- * Start and stop are O(1) (at most one comparison a level). A node is moved at
- * most levels - 1 times within range. Empty ticks and empty windows cost
- * nothing: the bitmaps tell the next tick with work in O(levels), and the
+ * Starting and stopping a timer is O(1), with at most one comparison per level. A timer
+ * within the range of the levels is moved at most levels - 1 times. Empty ticks and
+ * windows cost nothing: the bitmaps give the next tick with work in O(levels), and the
  * cursor jumps there.
  *
- * Ticks up to 2^63 can be advanced to; a node may expire at any u64.
+ * The cursor may be advanced up to tick 2^63; a node may expire at any u64.
  */
 
 #ifdef __KERNEL__
@@ -61,13 +63,13 @@
 
 #include "htw_wheel.h"
 
-/* Two windows of the last level, on top of 2^63 ticks, must fit a u64. */
+/* 2^63 ticks plus two windows of the last level fit in a u64. */
 #define HTW_MAX_SPAN		BIT_ULL(61)
 
 /**
- * htw_geometry_check() - is this a shape that a wheel can have?
+ * htw_geometry_check() - validate the shape of a wheel
  * @geo: the shape
- * @why: out: what is wrong with it, for people
+ * @why: out: if it is not valid, the reason as text
  *
  * Return: 0 or -EINVAL.
  */
@@ -93,13 +95,12 @@ int htw_geometry_check(const struct htw_geometry *geo, const char **why)
 	return 0;
 }
 
-/* Which slot of its level @tick falls into, counted from tick 0. */
+/* The slot of a tick, counted from tick 0. */
 static u64 htw_slot(const struct htw_wheel *w, const struct htw_level *lev, u64 tick)
 {
 	return w->pow2 ? tick >> lev->shift : div64_u64(tick, lev->span);
 }
 
-/* Where in the level's ring that slot is. */
 static u32 htw_ring_index(const struct htw_wheel *w, const struct htw_level *lev, u64 slot)
 {
 	u32 index;
@@ -122,10 +123,7 @@ static u64 htw_slot_start(const struct htw_wheel *w, const struct htw_level *lev
 	return htw_slot(w, lev, tick) * lev->span;
 }
 
-/*
- * First tick of the first bucket of level @l that holds a node. What level l
- * holds starts where the level below ends.
- */
+/* The first tick of level @l's earliest bucket that holds a node. */
 static u64 htw_level_first(const struct htw_wheel *w, unsigned int l)
 {
 	const struct htw_level *lev = &w->level[l];
@@ -134,6 +132,7 @@ static u64 htw_level_first(const struct htw_wheel *w, unsigned int l)
 
 	if (!lev->used)
 		return HTW_NEVER;
+	/* A level begins where the one below ends. */
 	slot = htw_slot(w, lev, l ? lev[-1].end : w->cursor);
 	from = htw_ring_index(w, lev, slot);
 	index = find_next_bit(lev->occupied, lev->ring, from);
@@ -143,7 +142,7 @@ static u64 htw_level_first(const struct htw_wheel *w, unsigned int l)
 	return (slot + lev->ring + index - from) * lev->span;
 }
 
-/* The same for level[levels], whose only bucket has no place in time. */
+/* The same for the overflow list, whose nodes are in no order. */
 static u64 htw_overflow_first(const struct htw_wheel *w)
 {
 	const struct htw_level *overflow = &w->level[w->levels];
@@ -160,7 +159,7 @@ static u64 htw_upper_first(const struct htw_wheel *w, unsigned int l)
 	return l < w->levels ? htw_level_first(w, l) : htw_overflow_first(w);
 }
 
-/* Where level @l should end: after the window that follows the cursor's. */
+/* Where level @l should end: after the window that follows that of the cursor. */
 static u64 htw_level_end_wanted(const struct htw_wheel *w, unsigned int l)
 {
 	const struct htw_level *up = &w->level[l + 1];
@@ -171,14 +170,11 @@ static u64 htw_level_end_wanted(const struct htw_wheel *w, unsigned int l)
 static void htw_level_set_end(struct htw_level *lev, u64 end)
 {
 	lev->end = end;
-	/*
-	 * While a wheel that was set back to its first ticks looks through its nodes,
-	 * levels end at tick 0. No tick must belong there; 0 itself has come.
-	 */
+	/* A rewind to the first ticks leaves levels that end at tick 0, which has come. */
 	lev->last = max(end, 1ULL) - 1;
 }
 
-/* Moves the end of level @l on, as far as no node above has to come down first. */
+/* Move the end of level @l on, up to the first bucket above that has to come down first. */
 static void htw_level_advance_end(struct htw_wheel *w, unsigned int l)
 {
 	u64 end = min(htw_level_end_wanted(w, l), htw_upper_first(w, l + 1));
@@ -186,7 +182,7 @@ static void htw_level_advance_end(struct htw_wheel *w, unsigned int l)
 	htw_level_set_end(&w->level[l], min(end, w->level[l + 1].end));
 }
 
-/* The cursor has entered another window of level 0, and maybe of others. */
+/* The cursor has entered another window of level 0, and possibly of levels above. */
 static void htw_wheel_advance_ends(struct htw_wheel *w)
 {
 	for (unsigned int l = w->levels; l-- > 0;)
@@ -194,7 +190,7 @@ static void htw_wheel_advance_ends(struct htw_wheel *w)
 	w->next_window = htw_slot_start(w, &w->level[1], w->cursor) + w->level[1].span;
 }
 
-/* Move the cursor on to a tick before which nothing is due. */
+/* Advance the cursor to a tick before which nothing is due. */
 static void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
 {
 	w->cursor = cursor;
@@ -217,11 +213,7 @@ void htw_wheel_touch(struct htw_wheel *w, u64 now)
 		htw_wheel_set_cursor(w, idle);
 }
 
-/*
- * Allocate the buckets of all levels in one piece, and their bitmaps behind them.
- *
- * Return: false if there is no memory.
- */
+/* Allocate the buckets of all levels, and their bitmaps behind them. */
 static bool htw_wheel_alloc_buckets(struct htw_wheel *w, gfp_t gfp, int node)
 {
 	struct list_head *buckets;
@@ -252,12 +244,12 @@ static bool htw_wheel_alloc_buckets(struct htw_wheel *w, gfp_t gfp, int node)
  * htw_wheel_init() - initialize an empty wheel and allocate its buckets
  * @w: the wheel
  * @geo: its shape, which htw_geometry_check() has passed
- * @now: the tick to begin at: it and all before it have come
+ * @now: the present tick
  * @gfp: flags of the allocation
  * @node: the NUMA node, or NUMA_NO_NODE
  *
  * Context: may sleep if @gfp may.
- * Return: 0, and htw_wheel_destroy() frees the buckets; or -ENOMEM.
+ * Return: 0, or -ENOMEM with nothing to destroy.
  */
 int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now, gfp_t gfp,
 		   int node)
@@ -297,14 +289,11 @@ int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now,
 	return 0;
 }
 
-/**
- * htw_wheel_destroy() - free the buckets of a wheel
- * @w: the wheel, which holds no node any more
- */
+/* Free the buckets of an empty wheel. */
 void htw_wheel_destroy(struct htw_wheel *w)
 {
 	WARN_ON(w->pending);
-	kvfree(w->level[0].buckets);	/* those of all levels */
+	kvfree(w->level[0].buckets);	/* of all levels */
 }
 
 static void htw_level_set(struct htw_level *lev, u32 index)
@@ -319,18 +308,14 @@ static void htw_level_clear(struct htw_level *lev, u32 index)
 		lev->used--;
 }
 
-/* Makes all of a bucket part of @list. */
+/* Append all of a bucket to @list. */
 static void htw_level_take(struct htw_level *lev, u32 index, struct list_head *list)
 {
 	list_splice_tail_init(&lev->buckets[index], list);
 	htw_level_clear(lev, index);
 }
 
-/**
- * htw_level_emptied() - a list has lost its last node
- * @w: the wheel
- * @list: the list's head: a bucket, or another list of the wheel
- */
+/* Clear the bit of a bucket that has lost its last node; other lists of the wheel have none. */
 void htw_level_emptied(struct htw_wheel *w, const struct list_head *list)
 {
 	for (unsigned int l = 0; l < w->levels; l++) {
@@ -344,8 +329,8 @@ void htw_level_emptied(struct htw_wheel *w, const struct list_head *list)
 }
 
 /*
- * Links a node into the list beyond the last level: behind those that are
- * being looked at, so that it is not overtaken by an older one of its tick.
+ * Append a node to the overflow list. While the list is being searched, to the part that
+ * has not been looked at: an older node of the same tick may be there.
  */
 static void htw_overflow_add(struct htw_wheel *w, struct htw_node *n)
 {
@@ -360,8 +345,8 @@ static void htw_overflow_add(struct htw_wheel *w, struct htw_node *n)
 }
 
 /*
- * When a bucket of level @l that starts at tick @first makes work: on level 0
- * then, above it a window ahead, when it is to be moved down.
+ * The tick at which a bucket that starts at tick @first makes work: on level 0 that tick;
+ * above, one window earlier, when the bucket can be moved down.
  */
 static u64 htw_work_at(const struct htw_wheel *w, unsigned int l, u64 first)
 {
@@ -370,13 +355,7 @@ static u64 htw_work_at(const struct htw_wheel *w, unsigned int l, u64 first)
 	return first - min(first, w->level[l].span);
 }
 
-/**
- * htw_wheel_is_ahead() - would a node make work before &htw_wheel.next?
- * @w: the wheel
- * @expires: the node's tick
- *
- * Return: false if starting it leaves &htw_wheel.next as it is.
- */
+/* Would starting a node at a tick make &htw_wheel.next earlier? */
 bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires)
 {
 	const struct htw_level *lev = htw_wheel_level(w, expires);
@@ -385,16 +364,16 @@ bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires)
 }
 
 /**
- * htw_wheel_coalesce() - chooses a tick that a node can share with others
+ * htw_wheel_coalesce() - choose a tick that a node can share with others
  * @w: the wheel
- * @first: the earliest tick that will do
- * @last: the latest one
+ * @first: the earliest tick allowed
+ * @last: the latest tick allowed
  *
- * A tick at which some node expires anyway, as far as level 0 reaches; else the
- * roundest number there is, which others are likely to choose as well (as
- * apply_slack() of kernel/time/timer.c did).
+ * Prefer a tick of level 0 that holds a node already, then the roundest number in the
+ * range, which others are likely to choose as well (as apply_slack() in
+ * kernel/time/timer.c did).
  *
- * Return: a tick from @first to @last; @first if @last is not behind it.
+ * Return: a tick from @first to @last; @first if @last is not later.
  */
 u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last)
 {
@@ -403,7 +382,7 @@ u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last)
 
 	if (last <= first)
 		return first;
-	/* A level 0 bucket is a tick, and the ring from the cursor on is in order. */
+	/* Each bucket of level 0 is a tick; the ring wraps, so search it in two parts. */
 	for (reach = max(first, w->cursor); reach < min(last + 1, lev->end);) {
 		u32 from = htw_ring_index(w, lev, reach);
 		u32 index = find_next_bit(lev->occupied, lev->ring, from);
@@ -415,7 +394,7 @@ u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last)
 	return last & ~(BIT_ULL(fls64(first ^ last) - 1) - 1);
 }
 
-/* There is work at a tick, maybe ahead of what the owner knows of. */
+/* Account for work at a tick. Return: true if @next has become earlier. */
 static bool htw_wheel_work(struct htw_wheel *w, u64 work)
 {
 	if (work >= w->next)
@@ -424,25 +403,14 @@ static bool htw_wheel_work(struct htw_wheel *w, u64 work)
 	return true;
 }
 
-/**
- * htw_wheel_link_due() - htw_wheel_link() for a tick that has come
- * @w: the wheel
- * @n: the node
- *
- * Return: as htw_wheel_start().
- */
+/* htw_wheel_link() for a tick that has come. */
 bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n)
 {
 	__htw_list_add_tail(&n->list, &w->due);
 	return htw_wheel_work(w, n->expires);
 }
 
-/**
- * htw_wheel_at_cursor() - the nodes of the tick that comes next
- * @w: the wheel
- *
- * Return: their bucket; NULL where some may be elsewhere.
- */
+/* The bucket of the next tick to come; NULL if nodes of it may still be on an upper level. */
 struct list_head *htw_wheel_at_cursor(struct htw_wheel *w)
 {
 	struct htw_level *lev = &w->level[0];
@@ -452,13 +420,7 @@ struct list_head *htw_wheel_at_cursor(struct htw_wheel *w)
 	return htw_level_bucket(w, lev, w->cursor);
 }
 
-/**
- * htw_wheel_make_due() - makes a node due before its tick
- * @w: the wheel
- * @n: the node, which is in it
- *
- * Return: as htw_wheel_start().
- */
+/* Make a node of the wheel due before its tick. Return: as htw_wheel_start(). */
 bool htw_wheel_make_due(struct htw_wheel *w, struct htw_node *n)
 {
 	htw_wheel_unlink(w, n);
@@ -466,14 +428,7 @@ bool htw_wheel_make_due(struct htw_wheel *w, struct htw_node *n)
 	return htw_wheel_work(w, w->cursor - 1);
 }
 
-/**
- * htw_wheel_link_slow() - htw_wheel_link() without shifts and masks
- * @w: the wheel
- * @lev: the level where the node belongs
- * @n: the node
- *
- * Return: as htw_wheel_start().
- */
+/* htw_wheel_link() for a level without a mask. */
 bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
 {
 	const unsigned int l = lev - w->level;
@@ -486,14 +441,7 @@ bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_
 	       htw_level_mark_bucket(w, lev, n);
 }
 
-/**
- * htw_level_mark_bucket() - a bucket has got its first node
- * @w: the wheel
- * @lev: the bucket's level
- * @n: the node
- *
- * Return: as htw_wheel_start().
- */
+/* Set the bit of a bucket that has got its first node. Return: as htw_wheel_start(). */
 bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
 {
 	htw_level_set(lev, n->list.prev - lev->buckets);
@@ -502,17 +450,18 @@ bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct ht
 }
 
 /*
- * Moves nodes of a bucket down to level @l until no more are @left to be moved;
- * @masks: it has shifts and masks.
+ * Move up to @left nodes of a bucket down to level @l. The constant @masks says whether
+ * the level has a mask: saves 7 of 188 instructions per expiration with a million
+ * pending.
  *
- * Return: the bucket's first node that stays, or its head.
+ * Return: the first node that stays in the bucket, or its head.
  */
 static __always_inline struct list_head *
 htw_bucket_cascade(struct htw_wheel *w, unsigned int l, struct list_head *bucket,
 		   unsigned int *left, bool masks)
 {
 	struct htw_level *lev = &w->level[l];
-	const struct htw_level to = *lev;	/* what the loop reads stays in registers */
+	const struct htw_level to = *lev;	/* kept in registers */
 	struct list_head *entry = bucket->next;
 
 	for (; entry != bucket && *left; --*left) {
@@ -528,7 +477,7 @@ htw_bucket_cascade(struct htw_wheel *w, unsigned int l, struct list_head *bucket
 	return entry;
 }
 
-/* Moves the bucket of level @l + 1 at the end of level @l down. */
+/* Move the bucket at the end of level @l down. Return: false if some of it is left. */
 static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int *budget)
 {
 	struct htw_level *up = &w->level[l + 1];
@@ -540,7 +489,7 @@ static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int 
 		entry = htw_bucket_cascade(w, l, bucket, &left, true);
 	else
 		entry = htw_bucket_cascade(w, l, bucket, &left, false);
-	/* Those that were moved are cut off the front of the bucket all together. */
+	/* Cut what was moved off the front of the bucket. */
 	bucket->next = entry;
 	entry->prev = bucket;
 	w->cascades += *budget - left;
@@ -552,9 +501,10 @@ static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int 
 }
 
 /*
- * Looks at what lies beyond the last level: what belongs to the level's next
- * window moves down, the rest goes back. A look can be broken off; then those
- * not seen yet are on @overflow_scan.
+ * Search the overflow list: nodes that belong to the next window of the last level move
+ * down, the others go back. If the budget runs out, the rest stays on @overflow_scan.
+ *
+ * Return: false if the budget was too small.
  */
 static bool htw_overflow_cascade(struct htw_wheel *w, unsigned int *budget)
 {
@@ -589,11 +539,10 @@ static bool htw_overflow_cascade(struct htw_wheel *w, unsigned int *budget)
 }
 
 /*
- * Level @l has to go on and a bucket above has to come down for it. Where the
- * level above ends at the same tick, that level has to go on first.
+ * Move the bucket at the end of level @l down, so that the end can move on. If levels
+ * above end at the same tick, the highest of them has to go first.
  *
- * Return: false when the budget is used up; true when some level's end has
- * moved on.
+ * Return: true if the end of a level has moved on, false if the budget was too small.
  */
 static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l, unsigned int *budget)
 {
@@ -611,13 +560,13 @@ static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l, unsigned i
 }
 
 /**
- * htw_wheel_cascade() - moves nodes down that will be needed there in time
+ * htw_wheel_cascade() - move nodes down ahead of the windows that need them
  * @w: the wheel
- * @budget: how many nodes may be looked at; what was used is taken off
+ * @budget: nodes that may be looked at; decremented for each one
  *
  * To be called when htw_wheel_expire() has nothing that is due.
  *
- * Return: true when all is done for now, false when the budget is used up.
+ * Return: true if nothing is left to do now, false if the budget was too small.
  */
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget)
 {
@@ -630,7 +579,7 @@ bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget)
 	return true;
 }
 
-/* First tick, up to and with @limit, at which any level above 0 has a bucket. */
+/* The first tick of any bucket above level 0 that holds a node, at most @limit. */
 static u64 htw_wheel_first_above(const struct htw_wheel *w, u64 limit)
 {
 	for (unsigned int l = 1; l <= w->levels; l++)
@@ -639,10 +588,10 @@ static u64 htw_wheel_first_above(const struct htw_wheel *w, u64 limit)
 }
 
 /*
- * Moves the cursor on to the next tick that has nodes, at most past @now, and
- * makes those due.
+ * Advance the cursor past the next tick that has nodes and make those due, but not past
+ * @now.
  *
- * Return: false when the budget is used up.
+ * Return: false if the budget was too small.
  */
 static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 {
@@ -652,8 +601,8 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	u64 to;
 
 	/*
-	 * What has come down of a bucket that is not empty yet lies past the
-	 * level's end: what is still above may be earlier, so it has to wait.
+	 * Nodes past the level's end came down from a bucket that is not empty yet. They
+	 * wait, as earlier ones may still be above.
 	 */
 	if (first <= now && first < lev->end) {
 		index = htw_ring_index(w, lev, first);
@@ -666,9 +615,8 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 		return true;
 	}
 	/*
-	 * All of level 0 has passed, and is empty but for what came down of a
-	 * bucket that is half moved, or whose rest was stopped: on to that, or
-	 * to what is above.
+	 * Nothing is left before the end of level 0. Nodes past it came down from a bucket
+	 * whose rest is still above or was stopped: go on to them or to what is above.
 	 */
 	to = min(first, htw_wheel_first_above(w, now + 1));
 	htw_wheel_set_cursor(w, max(w->cursor, to));
@@ -687,14 +635,14 @@ static inline bool __htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigne
 }
 
 /**
- * htw_wheel_collect_due() - PER_TICK_BOOKKEEPING: fill the list of due nodes
+ * htw_wheel_collect_due() - fill the list of due nodes (PER_TICK_BOOKKEEPING)
  * @w: the wheel
- * @now: the present tick; not before that of any earlier call
- * @budget: how many nodes may be looked at; what was used is taken off
+ * @now: the present tick; not before that of an earlier call
+ * @budget: nodes that may be looked at; decremented for each one
  *
- * The owner takes nodes off the front of &htw_wheel.due, and their number off
- * &htw_wheel.pending. They are in the order of their ticks, those of one tick in the order in
- * which they were started. None is there before its tick.
+ * The caller takes nodes off the front of &htw_wheel.due and subtracts their number from
+ * &htw_wheel.pending. They are in the order of their ticks, those of one tick in the
+ * order in which they were started, and none is there before its tick.
  *
  * Return: true if a node is due and the budget is not used up.
  */
@@ -707,10 +655,10 @@ bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget)
  * htw_wheel_expire() - take out the next node that is due
  * @w: the wheel
  * @now: as for htw_wheel_collect_due()
- * @budget: how many nodes may be taken out or looked at; what was used is taken off
+ * @budget: nodes that may be taken out or looked at; decremented for each one
  *
- * Return: the node, whose &htw_node.list is no longer the wheel's; NULL when
- * none is due or the budget is used up.
+ * Return: the node, which is on no list any more; NULL if none is due or the budget is
+ * used up.
  */
 struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *budget)
 {
@@ -729,11 +677,11 @@ struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *bu
  * htw_wheel_next() - the earliest tick with work
  * @w: the wheel
  *
- * Work is a node to expire, or a bucket to move down. The owner stores the
- * answer in &htw_wheel.next once it has programmed its timer.
+ * Work is a node to expire or a bucket to move down. The caller stores the result in
+ * &htw_wheel.next when it programs its timer.
  *
- * Return: the tick, which has come already where something is left to do now;
- * %HTW_NEVER where there will never be work.
+ * Return: the tick; one that has come if there is work now, %HTW_NEVER if there will be
+ * none.
  */
 u64 htw_wheel_next(const struct htw_wheel *w)
 {
@@ -747,7 +695,7 @@ u64 htw_wheel_next(const struct htw_wheel *w)
 	return next;
 }
 
-/* The first of a list's nodes and @first to expire; false where @most are too few to tell. */
+/* Set @first to the earliest of it and a list's nodes; false if those are more than @most. */
 static bool htw_list_earliest(const struct list_head *list, unsigned int *most,
 			      struct htw_node **first)
 {
@@ -763,19 +711,19 @@ static bool htw_list_earliest(const struct list_head *list, unsigned int *most,
 }
 
 /**
- * htw_wheel_first() - which node is the next to expire?
+ * htw_wheel_first() - find the node that expires next
  * @w: the wheel
- * @most: how many nodes may be looked at
- * @first: out: the node, which stays where it is; NULL where there is none
+ * @most: nodes that may be looked at
+ * @first: out: the node, which stays in the wheel, or NULL if the wheel is empty
  *
- * Return: false where the nodes that would have to be looked at are more.
+ * Return: false if more than @most nodes would have to be looked at.
  */
 bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **first)
 {
 	*first = list_first_entry_or_null(&w->due, struct htw_node, list);
 	if (*first)
 		return true;
-	/* A level's first bucket may be half moved down, so levels overlap. */
+	/* Levels overlap while a bucket is moved down in parts. */
 	for (unsigned int l = 0; l < w->levels; l++) {
 		const struct htw_level *lev = &w->level[l];
 		const u64 tick = htw_level_first(w, l);
@@ -796,12 +744,12 @@ bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **f
 }
 
 /**
- * htw_wheel_evict() - takes out any node, as when a CPU goes away
+ * htw_wheel_evict() - take out any node, to empty the wheel
  * @w: the wheel
  *
  * Nodes of one tick come in the order in which they were started.
  *
- * Return: the node, or NULL when the wheel is empty.
+ * Return: the node, or NULL if the wheel is empty.
  */
 struct htw_node *htw_wheel_evict(struct htw_wheel *w)
 {
@@ -826,7 +774,7 @@ struct htw_node *htw_wheel_evict(struct htw_wheel *w)
 	return n;
 }
 
-/* Appends all of a level's buckets, in the order of their ticks, to @list. */
+/* Append all buckets of a level to @list, in the order of their ticks. */
 static void htw_level_splice(struct htw_wheel *w, unsigned int l, struct list_head *list)
 {
 	struct htw_level *lev = &w->level[l];
@@ -840,16 +788,15 @@ static void htw_level_splice(struct htw_wheel *w, unsigned int l, struct list_he
 }
 
 /**
- * htw_wheel_rewind() - begins again at an earlier tick: the clock was set back
+ * htw_wheel_rewind() - restart at an earlier tick, after the clock was set back
  * @w: the wheel
- * @now: the present tick; it and all before it have come
+ * @now: the present tick
  *
- * Everything becomes a list to be looked at, as if it came from beyond the last
- * level: that takes a splice a bucket, and the rest is done within the budgets
- * of htw_wheel_expire() and htw_wheel_cascade(). Until it is done nothing
- * expires, and what is started joins the list's tail, so order is kept.
- * Nodes that were due may have to wait again. &htw_wheel.next is then zero: the owner
- * has to come back at once.
+ * Splice all nodes into @overflow_scan, bucket by bucket; htw_wheel_expire() and
+ * htw_wheel_cascade() then put them back within their budgets. Until that is done
+ * nothing expires, and nodes that are started join the end of the list, so order is
+ * kept. Nodes that were due may have to wait again. &htw_wheel.next becomes zero: the
+ * caller has work to do at once.
  */
 void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 {

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The hierarchical timing wheel: a data structure, and nothing else
+ * Hierarchical timing wheel
  *
- * It knows no clock and takes no lock. Its owner brings both: ticks are plain
- * u64 numbers, and every call on one wheel must be serialised by the owner
- * (the engine holds the wheel's lock; a KUnit case is alone with its wheel).
- *
- * It also compiles as part of a program: libhtw has wheels of its own where there
- * is no module, see lib/port.h.
+ * A data structure without a clock or a lock. Ticks are plain numbers, and the caller
+ * serializes all calls on one wheel. It also compiles as part of a program, for libhtw's
+ * timers in the process: see lib/port.h.
  */
 #ifndef _HTW_WHEEL_H
 #define _HTW_WHEEL_H
@@ -25,14 +22,13 @@
 #define HTW_WHEEL_MAX_LEVELS	8
 #define HTW_WHEEL_MAX_SLOTS	2048
 
-/** HTW_NEVER - the tick that never comes */
-#define HTW_NEVER		U64_MAX
+#define HTW_NEVER		U64_MAX		/* a tick that never comes */
 
 /**
  * struct htw_geometry - the shape of a wheel
- * @levels: how many levels, at least 1
- * @slots: slots of each level, finest first, each from 2 to
- *	%HTW_WHEEL_MAX_SLOTS. Mixed radix: they need not be powers of two
+ * @levels: number of levels, at least 1
+ * @slots: slots of each level, finest first, from 2 to %HTW_WHEEL_MAX_SLOTS each; they
+ *	need not be powers of two
  */
 struct htw_geometry {
 	unsigned int levels;
@@ -41,16 +37,15 @@ struct htw_geometry {
 
 /**
  * struct htw_level - one level of a wheel
- * @last: @end - 1, the last tick that goes here
- * @end: first tick that does not go here yet; a multiple of the span of the
- *	slots of the next level
- * @buckets: a ring of @ring buckets
- * @mask: @ring - 1 where shifts and masks find the bucket, else zero
- * @shift: log2 of @span where all spans are powers of two
- * @used: how many buckets hold a node
- * @span: ticks that one slot covers
- * @occupied: a bit for each bucket that holds a node
- * @ring: buckets in the ring: those of two windows
+ * @last: the last tick of this level, @end - 1
+ * @end: the first tick that belongs to a level above; a multiple of that level's @span
+ * @buckets: @ring buckets, in which two windows fit
+ * @mask: @ring - 1 if all spans are powers of two, else zero
+ * @shift: log2 of @span if all spans are powers of two
+ * @used: number of buckets that hold a node
+ * @span: ticks in a slot
+ * @occupied: a bit for each bucket, set if it holds a node
+ * @ring: number of buckets
  */
 struct htw_level {
 	u64 last;
@@ -66,21 +61,20 @@ struct htw_level {
 
 /**
  * struct htw_wheel - a hierarchical timing wheel
- * @cursor: first tick that has not been expired
- * @next: no work before this tick, see htw_wheel_next(); zero while the owner
- *	knows that there is work and does not want to hear of more
+ * @cursor: the first tick that has not been expired
+ * @next: no work before this tick, see htw_wheel_next(); the caller sets it to zero to
+ *	suppress the result of htw_wheel_start() while it expires nodes
  * @next_window: the cursor's value at which the windows of level 0 move on
- * @pending: how many nodes there are, wherever
- * @levels: how many levels
- * @pow2: every span is a power of two
+ * @pending: number of nodes in the wheel, those that are due included
+ * @levels: number of levels
+ * @pow2: all spans are powers of two
  * @due: nodes whose tick has come, in order
- * @overflow_scan: nodes that are being looked at: from beyond the last level, or all,
- *	after htw_wheel_rewind()
+ * @overflow_scan: nodes of @overflow that are still to be looked at, see
+ *	htw_overflow_cascade(); after htw_wheel_rewind() all nodes
  * @overflow_min: no node in @overflow is earlier; %HTW_NEVER while it is empty
- * @cascades: nodes moved down, counted since the start
- * @level: the levels, finest first; level[levels] is the one bucket of all
- *	that lies beyond the last level
- * @overflow: that bucket
+ * @cascades: nodes moved down a level so far
+ * @level: the levels, finest first, and one above the last whose only bucket is @overflow
+ * @overflow: nodes beyond the last level
  */
 struct htw_wheel {
 	u64 cursor;
@@ -121,10 +115,10 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now);
 struct htw_node *htw_wheel_evict(struct htw_wheel *w);
 
 /*
- * Lists on the hot path, without CONFIG_DEBUG_LIST's hardening: distributions enable
- * it, and there each list_add_tail() and list_del() is a call of some 25 instructions,
- * more than half of what moving a timer takes. (kernel/time/timer.c does not pay that
- * either, as its hlists are not checked.) Debug kernels keep the checks.
+ * Lists on the hot path skip the hardening of CONFIG_DEBUG_LIST, which distributions
+ * enable: it makes each list_add_tail() and list_del() a call of some 25 instructions,
+ * more than half of what moving a timer takes. (kernel/time/timer.c does not pay for it
+ * either: hlists are not checked.) Debug kernels, as those of the tests, keep the checks.
  */
 #if defined(CONFIG_PROVE_LOCKING) || defined(CONFIG_KASAN)
 #define HTW_DEBUG_LIST		true
@@ -169,29 +163,29 @@ static inline void __htw_list_del(struct list_head *entry)
 		__list_del(entry->prev, entry->next);
 }
 
-/* The level that a tick belongs to that is not before the cursor. */
+/* The level of a tick that has not come; the search ends at the overflow list. */
 static inline struct htw_level *htw_wheel_level(struct htw_wheel *w, u64 expires)
 {
 	struct htw_level *lev = w->level;
 
-	while (expires > lev->last)	/* nothing is, beyond the last level */
+	while (expires > lev->last)
 		lev++;
 	return lev;
 }
 
-/* Append a node to a bucket. Return: true if it is the first, so the bucket's bit is to be set. */
+/* Append a node to a bucket. Return: true if it was empty, so that its bit has to be set. */
 static inline bool htw_bucket_append(struct list_head *bucket, struct htw_node *n)
 {
 	__htw_list_add_tail(&n->list, bucket);
 	return n->list.prev == bucket;
 }
 
-/* Put a node where it belongs. Return: as htw_wheel_start(). */
+/* Link a node where its tick belongs. Return: as htw_wheel_start(). */
 static inline bool htw_wheel_link(struct htw_wheel *w, struct htw_node *n)
 {
 	struct htw_level *lev = w->level;
 
-	/* Peeled: a tick that has come ends the search here, so no upper level checks for it. */
+	/* As htw_wheel_level(). Only a search that ends on level 0 checks for a past tick. */
 	if (n->expires > lev->last) {
 		do {
 			lev++;
@@ -201,13 +195,13 @@ static inline bool htw_wheel_link(struct htw_wheel *w, struct htw_node *n)
 	}
 	if (unlikely(!lev->mask))
 		return htw_wheel_link_slow(w, lev, n);
-	/* A bucket that holds nodes already has no new work. */
+	/* Only the first node of a bucket can make work earlier. */
 	return unlikely(htw_bucket_append(&lev->buckets[(n->expires >> lev->shift) & lev->mask],
 					  n)) &&
 	       htw_level_mark_bucket(w, lev, n);
 }
 
-/* Take a node out of the list that it is in, to be linked again. */
+/* Take a node out of its bucket or list. */
 static inline void htw_wheel_unlink(struct htw_wheel *w, struct htw_node *n)
 {
 	struct list_head *prev = n->list.prev, *next = n->list.next;
@@ -218,15 +212,15 @@ static inline void htw_wheel_unlink(struct htw_wheel *w, struct htw_node *n)
 }
 
 /**
- * htw_wheel_start() - START_TIMER: puts a node into the wheel
+ * htw_wheel_start() - start a node (START_TIMER)
  * @w: the wheel, after htw_wheel_touch()
- * @n: the node, in no wheel or list, with &htw_node.expires set
+ * @n: the node, on no list, with &htw_node.expires set
  *
- * A tick that has come makes the node due at once. Nodes of one tick expire in
- * the order in which they were started.
+ * A node whose tick has come is due at once. Nodes of one tick expire in the order in
+ * which they were started.
  *
- * Return: true if &htw_wheel.next has moved ahead, so the owner must see to
- * it that it comes back earlier than it had planned.
+ * Return: true if &htw_wheel.next has become earlier, so that the caller has to
+ * reprogram its timer.
  */
 static inline bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n)
 {
@@ -237,11 +231,11 @@ static inline bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n)
 }
 
 /**
- * htw_wheel_stop() - STOP_TIMER: takes a node out of the wheel
+ * htw_wheel_stop() - stop a node (STOP_TIMER)
  * @w: the wheel
- * @n: a node that is in it
+ * @n: a node in the wheel
  *
- * &htw_wheel.next stays: the owner may come back once for nothing.
+ * &htw_wheel.next stays, so the caller may come back once without work.
  */
 static inline void htw_wheel_stop(struct htw_wheel *w, struct htw_node *n)
 {

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The engine: wheels, their hrtimers, and the CPUs that they wait on
+ * Bases: wheels, their hrtimers, and the CPUs on which they wait
  *
- * A base is a wheel, a lock and an hrtimer. There is one for each CPU, clock and
- * user, made when that user first starts a timer there; one for each private
- * wheel; and one for each CPU's callouts. A node is started on the base of the CPU
- * that asks for it, so the hrtimer that may have to be reprogrammed is the
- * caller's own: pinned, and never programmed from another CPU. It stands at the
- * wheel's next tick with work, or not at all. Stopping a node does not touch it:
- * it may come once for nothing.
+ * A base is a wheel, a lock and an hrtimer. There is one for each CPU, clock and user,
+ * created when that user first starts a timer there; one for each private wheel; and one
+ * for each CPU's callouts. A timer is started on a base of the calling CPU, so the
+ * hrtimer that may have to be reprogrammed is local: it is pinned, and only its own CPU
+ * programs it. It is set to the wheel's next tick with work, or not running. Stopping a
+ * timer does not touch it, so it may expire once without work.
  *
- * The hrtimer's callback does no more than to schedule the base with its CPU's
- * pacer, which has it deliver what is due, some at a time: see pacer.c.
+ * The hrtimer's callback only schedules the base with its CPU's pacer, which has it
+ * deliver what is due in turns of bounded length: see pacer.c.
  *
- * When a CPU goes away, another one's pacer adopts its bases as they are, and when
- * it comes back they are its own again. No timer is moved, and nothing can fail.
+ * When a CPU goes offline, the pacer of another CPU adopts its bases, and returns them
+ * when it is back. No timer is moved, nothing is allocated, and nothing can fail.
  */
 
 #include <linux/cpu.h>
@@ -34,10 +33,10 @@
 struct htw_geometry htw_geometry;
 u32 htw_tick_ns;
 
-/* Bases by the CPU that their timers wait on; htw_pacers_mutex guards the lists. */
+/* The bases of each CPU, guarded by htw_pacers_mutex. */
 static DEFINE_PER_CPU(struct list_head, htw_cpu_bases);
 
-/* Whose callouts are. */
+/* The user that owns the bases for callouts. */
 static struct htw_user htw_callout_user = { .class = HTW_CLASS_CALLOUTS };
 
 /*
@@ -103,7 +102,7 @@ u64 htw_base_now(const struct htw_base *base)
 	return htw_clock_now(base->clock);
 }
 
-/* The pacer's "not before", on a base's clock. */
+/* The pacer's not_before, converted to the base's clock. */
 static u64 htw_base_not_before(const struct htw_base *base)
 {
 	const u64 ns = READ_ONCE(base->job.pacer->not_before);
@@ -119,11 +118,11 @@ static u64 htw_base_not_before(const struct htw_base *base)
 }
 
 /*
- * Programs the hrtimer for the wheel's next tick, but not before @earliest and not
- * before the pacer runs. We are on the pacer's CPU.
+ * Program the hrtimer for the wheel's next tick, but not before @earliest, nor before the
+ * pacer may run. The caller is on the pacer's CPU.
  *
- * Private wheels have ticks of their own, which do not coincide. Where they have
- * their CPU interrupted too often, they share interrupts.
+ * The ticks of private wheels do not coincide. If they interrupt a CPU too often (see
+ * htw_pacer.crowded), a range lets them share interrupts.
  */
 static void htw_base_program(struct htw_base *base, u64 earliest)
 {
@@ -141,15 +140,12 @@ static void htw_base_program(struct htw_base *base, u64 earliest)
 			       HRTIMER_MODE_ABS_PINNED_SOFT);
 }
 
-/**
- * htw_base_wake() - work has come ahead of what the hrtimer is programmed for
- * @base: the base
- */
+/* Reprogram the hrtimer after &htw_wheel.next has become earlier. */
 void htw_base_wake(struct htw_base *base)
 {
 	lockdep_assert_held(&base->lock);
 
-	/* Whoever serves it programs the hrtimer afterwards. */
+	/* While scheduled, the end of the turn programs the hrtimer. */
 	if (!base->job.pacer || htw_job_is_scheduled(&base->job))
 		return;
 	if (base->job.pacer->cpu == raw_smp_processor_id())
@@ -159,11 +155,11 @@ void htw_base_wake(struct htw_base *base)
 }
 
 /**
- * htw_base_double_lock() - locks two bases of a clock, or one that is both
+ * htw_base_double_lock() - lock two bases of one clock and user
  * @a: a base
  * @b: another one, or the same
  *
- * Order: that of the lower CPU first.
+ * The base of the lower CPU is locked first.
  *
  * Context: bottom halves are off.
  */
@@ -176,11 +172,7 @@ void htw_base_double_lock(struct htw_base *a, struct htw_base *b)
 		htw_lock_nested(&b->lock, SINGLE_DEPTH_NESTING);
 }
 
-/**
- * htw_base_double_unlock() - unlocks what htw_base_double_lock() locked
- * @a: a base
- * @b: another one, or the same
- */
+/* Undo htw_base_double_lock(). */
 void htw_base_double_unlock(struct htw_base *a, struct htw_base *b)
 {
 	if (a != b)
@@ -189,15 +181,15 @@ void htw_base_double_unlock(struct htw_base *a, struct htw_base *b)
 }
 
 /**
- * htw_base_check_clock() - has a clock that can be set been set back?
+ * htw_base_check_clock() - rewind the wheel if its clock was set back
  * @base: the base
  * @now: what htw_base_now() returned a short while ago
  *
- * A clock that reads earlier than the wheel's cursor was set back: what is
- * started now would count as past. It is read again, under the lock: another CPU
- * may have moved the cursor since the caller read it.
+ * A clock that is behind the wheel's cursor was set back, and nodes started now would
+ * count as past. Read it again under the lock to be sure: another CPU may have moved the
+ * cursor since @now was read.
  *
- * Return: what it is now.
+ * Return: the time.
  */
 u64 htw_base_check_clock(struct htw_base *base, u64 now)
 {
@@ -252,7 +244,7 @@ u64 htw_base_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now)
 	lockdep_assert_held(&base->lock);
 
 	if (deadline <= now) {
-		/* The clock may be set back before it is delivered: htw_deliver_put_back(). */
+			/* For delivery, which finds out whether the clock was set back since. */
 		if (base->clock == HTW_BASE_REALTIME)
 			base->due_ns = max(base->due_ns, now);
 		return deadline ? min(htw_tick_up(base, deadline), htw_tick(base, now)) : 0;
@@ -263,13 +255,9 @@ u64 htw_base_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now)
 	return htw_wheel_coalesce(&base->wheel, first, htw_tick(base, last));
 }
 
-/**
- * htw_base_is_remote() - must a node be started on this CPU's base instead?
- * @base: the base on which it has been so far
- * @tick: when it is to expire
- *
- * Return: true if @base is another CPU's and would have to come back earlier than
- * its hrtimer is programmed for: only that CPU programs it.
+/*
+ * Would starting a node on this base have another CPU's hrtimer reprogrammed? Only that
+ * CPU programs it, so the node has to be started on a base of this CPU instead.
  */
 bool htw_base_is_remote(struct htw_base *base, u64 tick)
 {
@@ -280,14 +268,13 @@ bool htw_base_is_remote(struct htw_base *base, u64 tick)
 }
 
 /**
- * htw_base_begin_turn() - locks a base whose turn it is
+ * htw_base_begin_turn() - lock a base to deliver what is due
  * @base: the base
  * @turn: the turn
- * @served: out: how the turn has ended, where this returns false
+ * @served: out: the result of the turn, if this returns false
  *
  * Context: in the base's &htw_job.serve.
- * Return: true if the base is locked: its work can be done, and then
- * htw_base_end_turn() be called.
+ * Return: true if the base is locked; htw_base_end_turn() ends the turn.
  */
 bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
 			 enum htw_served *served)
@@ -299,7 +286,7 @@ bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
 		return false;
 	}
 	if (unlikely(base->job.pacer != turn->pacer || base->job.dead)) {
-		/* It has come to another CPU, or is about to be freed. */
+		/* It was moved to another CPU's pacer, or is about to be freed. */
 		htw_unlock(&base->lock);
 		*served = HTW_SERVED_MORE;
 		return false;
@@ -310,11 +297,11 @@ bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
 }
 
 /**
- * htw_base_end_turn() - ends what htw_base_begin_turn() began
+ * htw_base_end_turn() - program the hrtimer and unlock the base
  * @base: the base
- * @done: nothing is left to do now
+ * @done: no work is left to do now
  *
- * Return: how the turn has ended.
+ * Return: the result of the turn.
  */
 enum htw_served htw_base_end_turn(struct htw_base *base, bool done)
 {
@@ -342,7 +329,7 @@ static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
 	return HRTIMER_NORESTART;
 }
 
-/* Frees a base that nobody can find, with its wheel. */
+/* Free a base to which no reference is left. */
 static void htw_base_destroy(struct htw_base *base)
 {
 	htw_wheel_destroy(&base->wheel);
@@ -354,7 +341,7 @@ static void htw_base_free_rcu(struct rcu_head *rcu)
 	htw_base_destroy(container_of(rcu, struct htw_base, rcu));
 }
 
-/* Takes a base away from its CPU; it may be freed a grace period later. */
+/* Remove a base from its CPU; it may be freed after a grace period. */
 static void htw_base_detach(struct htw_base *base)
 {
 	lockdep_assert_held(&htw_pacers_mutex);
@@ -362,7 +349,7 @@ static void htw_base_detach(struct htw_base *base)
 	list_del(&base->link);
 	spin_lock_bh(&base->lock);
 	WRITE_ONCE(base->job.dead, true);
-	/* From here on nobody programs it. */
+	/* As if scheduled: htw_base_wake() does not program the hrtimer any more. */
 	set_bit(0, &base->job.scheduled);
 	spin_unlock_bh(&base->lock);
 	hrtimer_cancel(&base->hrtimer);
@@ -370,7 +357,7 @@ static void htw_base_detach(struct htw_base *base)
 }
 
 /**
- * htw_base_free() - frees a base that is one context's
+ * htw_base_free() - free a private base
  * @base: the base, whose wheel is empty
  *
  * Context: may sleep.
@@ -411,7 +398,7 @@ static struct htw_base *htw_base_alloc(struct htw_user *user, enum htw_clock clo
 	return base;
 }
 
-/* Assigns a base that is not published yet to a CPU and its pacer. */
+/* Assign a base that is not published yet to a CPU and its pacer. */
 static void htw_base_attach(struct htw_base *base, unsigned int cpu)
 {
 	lockdep_assert_held(&htw_pacers_mutex);
@@ -422,11 +409,11 @@ static void htw_base_attach(struct htw_base *base, unsigned int cpu)
 }
 
 /**
- * htw_base_alloc_private() - makes a base for one context
- * @user: whose the context is
- * @clock: its clock
- * @geo: its geometry, which htw_geometry_check() has passed
- * @tick_ns: its tick
+ * htw_base_alloc_private() - allocate a base for one context
+ * @user: the context's user
+ * @clock: the clock
+ * @geo: the geometry, which htw_geometry_check() has passed
+ * @tick_ns: the tick
  *
  * Context: may sleep; charged to the caller's cgroup.
  * Return: the base or NULL.
@@ -449,14 +436,14 @@ struct htw_base *htw_base_alloc_private(struct htw_user *user, enum htw_clock cl
 }
 
 /**
- * htw_base_create() - a user's base on a CPU, made if it is not there yet
+ * htw_base_create() - return a user's base on a CPU, and allocate it at first use
  * @user: the user
  * @clock: the clock, not %HTW_BASE_MANUAL
  * @cpu: the CPU, online or not
  *
  * Context: may sleep; charged to the caller's cgroup.
- * Return: the base; where it cannot be made another one of that user and clock, or
- * NULL if there is none.
+ * Return: the base; without memory another one of that user and clock, or NULL if there
+ * is none.
  */
 struct htw_base *htw_base_create(struct htw_user *user, enum htw_clock clock, unsigned int cpu)
 {
@@ -486,12 +473,7 @@ struct htw_base *htw_base_create(struct htw_user *user, enum htw_clock clock, un
 	return base;
 }
 
-/**
- * htw_bases_free() - free the bases of a user whose last context is gone
- * @user: the user; the bases are empty
- *
- * Context: may sleep.
- */
+/* Free a user's bases, which are empty, after the last context. May sleep. */
 void htw_bases_free(struct htw_user *user)
 {
 	unsigned int cpu;
@@ -514,12 +496,12 @@ void htw_bases_free(struct htw_user *user)
 }
 
 /**
- * htw_bases_for_each() - calls a function for each base of a CPU
+ * htw_bases_for_each() - call a function for each base of a CPU
  * @cpu: the CPU
- * @fn: the function
- * @data: passed on to it
+ * @fn: the function; bases are not freed while it runs
+ * @data: passed to it
  *
- * Context: may sleep; bases stay meanwhile.
+ * Context: may sleep.
  */
 void htw_bases_for_each(unsigned int cpu, void (*fn)(struct htw_base *base, void *data),
 			void *data)
@@ -532,7 +514,7 @@ void htw_bases_for_each(unsigned int cpu, void (*fn)(struct htw_base *base, void
 	mutex_unlock(&htw_pacers_mutex);
 }
 
-/* Has another pacer serve all bases of a CPU; it looks at each, and programs its hrtimer. */
+/* Make another pacer serve all bases of a CPU. It serves each once, to program its hrtimer. */
 static void htw_bases_move(unsigned int cpu, struct htw_pacer *to)
 {
 	struct htw_base *base;
@@ -542,28 +524,28 @@ static void htw_bases_move(unsigned int cpu, struct htw_pacer *to)
 	list_for_each_entry(base, per_cpu_ptr(&htw_cpu_bases, cpu), link) {
 		spin_lock_bh(&base->lock);
 		WRITE_ONCE(base->job.pacer, to);
-		/* Where it is scheduled already, the pacer that has it passes it on. */
+		/* If it is scheduled already, its former pacer passes it on. */
 		htw_job_schedule(&base->job, 0);
 		spin_unlock_bh(&base->lock);
 	}
 }
 
 /*
- * Has the pacer that served bases before pass on their jobs. Afterwards each is with its
- * own, which htw_job_cancel() relies on.
+ * Wait until the former pacer of moved bases has passed on their jobs. After that each job
+ * is with its own pacer, on which htw_job_cancel() relies.
  */
 static void htw_bases_moved(struct htw_pacer *from)
 {
 	lockdep_assert_held(&htw_pacers_mutex);
 
-	/* Whoever read which pacer to schedule a job with has done so. */
+	/* Wait for CPUs that have read the old &htw_job.pacer to schedule the job there. */
 	synchronize_rcu();
 	htw_pacer_migrate(from);
-	/* A run that had taken one before that has passed it on by itself. */
+	/* Wait for a run that took a job before that; it passes the job on itself. */
 	synchronize_rcu();
 }
 
-/* A CPU is about to come up, maybe for the first time: what callouts need there. */
+/* A CPU is about to come online: create its base for callouts, at the first time. */
 static int htw_bases_cpu_prepare(unsigned int cpu)
 {
 	struct htw_base *base = htw_base_create(&htw_callout_user, HTW_BASE_MONOTONIC, cpu);
@@ -575,7 +557,7 @@ static int htw_bases_cpu_prepare(unsigned int cpu)
 	return 0;
 }
 
-/* A CPU has come up; we run on it. */
+/* A CPU has come online; runs on it. */
 static int htw_bases_cpu_online(unsigned int cpu)
 {
 	struct htw_pacer *adopter;
@@ -589,7 +571,7 @@ static int htw_bases_cpu_online(unsigned int cpu)
 	return 0;
 }
 
-/* An online CPU other than @cpu, if possible one that is not isolated. */
+/* An online CPU other than @cpu, preferably not an isolated one. */
 static unsigned int htw_cpu_other(unsigned int cpu)
 {
 	unsigned int other;
@@ -601,7 +583,7 @@ static unsigned int htw_cpu_other(unsigned int cpu)
 	return cpumask_any_but(cpu_online_mask, cpu);
 }
 
-/* A CPU is going; we run on it, and no task that is not bound to it does any more. */
+/* A CPU goes offline; runs on it. */
 static int htw_bases_cpu_offline(unsigned int cpu)
 {
 	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
@@ -620,7 +602,7 @@ static int htw_bases_cpu_offline(unsigned int cpu)
 	return 0;
 }
 
-/* Takes over the callouts that were started before there were wheels. */
+/* Move the callouts that were started before htw_bases_init(). */
 static void __init htw_bases_take_early(void)
 {
 	struct htw_base *base;
@@ -640,11 +622,10 @@ static void __init htw_bases_take_early(void)
 }
 
 /**
- * htw_bases_init() - makes the pacers, and the bases for callouts, with #htw_geometry
- * and #htw_tick_ns
- * @serve: delivers what the bases for callouts have due
+ * htw_bases_init() - set up the pacers and the bases for callouts
+ * @serve: delivers callouts that are due
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; #htw_geometry and #htw_tick_ns are set.
  * Return: 0 or a negative error.
  */
 int __init htw_bases_init(htw_serve_t *serve)
@@ -663,7 +644,7 @@ int __init htw_bases_init(htw_serve_t *serve)
 		INIT_LIST_HEAD(per_cpu_ptr(&htw_cpu_bases, cpu));
 		htw_flow_init(&per_cpu_ptr(htw_callout_user.cpus, cpu)->flow,
 			      HTW_CLASS_CALLOUTS, 0);
-		/* Until it comes up, which the CPUs that are there do below. */
+		/* Until it comes online; online CPUs do so below. */
 		htw_pacer_adopt(cpu, per_cpu_ptr(&htw_pacers, cpumask_first(cpu_online_mask)));
 	}
 	mutex_unlock(&htw_pacers_mutex);
@@ -687,11 +668,7 @@ err:
 	return ret;
 }
 
-/**
- * htw_bases_exit() - undoes htw_bases_init(); no context and no callout is left
- *
- * Context: process, may sleep.
- */
+/* Undo htw_bases_init(). No context and no callout is left. May sleep. */
 void htw_bases_exit(void)
 {
 	unsigned int cpu;
@@ -705,6 +682,6 @@ void htw_bases_exit(void)
 		WRITE_ONCE(per_cpu(htw_callout_bases, cpu), &htw_early_base);
 	htw_bases_free(&htw_callout_user);
 	htw_pacers_exit();
-	rcu_barrier();		/* bases that were freed */
+	rcu_barrier();		/* for htw_base_free_rcu() */
 	free_percpu(htw_callout_user.cpus);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A context's pages by their numbers: the array, and a longer one
+ * A context's pages by number: allocating and replacing the array
  */
 
 #include <linux/overflow.h>
@@ -9,23 +9,22 @@
 #include "directory.h"
 #include "timer.h"
 
-/* Entries of the first one that is made: a power of two. */
+/* Entries of a context's first directory; a power of two. */
 #define HTW_DIRECTORY_FIRST	16u
 
 const struct htw_page htw_no_page __aligned(PAGE_SIZE);
 
-/* What a context begins with; it holds one entry, which is none. */
+/* The directory of a new context: one entry, without a page. */
 struct htw_directory htw_no_directory = {
 	.pages = { RCU_INITIALIZER((struct htw_page *)&htw_no_page) },
 };
 
 /**
- * htw_directory_double() - makes a directory that is longer
- * @old: the one there is, which stays as it is
+ * htw_directory_double() - copy a directory into one of twice its length
+ * @old: the directory; no entry of it is written meanwhile
  *
- * Context: may sleep; charged to the caller's cgroup. No entry of @old is written
- * meanwhile.
- * Return: a directory with all entries of @old, or NULL.
+ * Context: may sleep; charged to the caller's cgroup.
+ * Return: the new directory, or NULL.
  */
 struct htw_directory *htw_directory_double(const struct htw_directory *old)
 {
@@ -43,10 +42,7 @@ struct htw_directory *htw_directory_double(const struct htw_directory *old)
 	return dir;
 }
 
-/**
- * htw_directory_free() - frees a directory, once lookups that have begun are over
- * @dir: the directory, which nobody finds any more
- */
+/* Free a directory that has been replaced, when lookups in it are over. */
 void htw_directory_free(struct htw_directory *dir)
 {
 	if (dir != &htw_no_directory)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A context's pages by their numbers
+ * A context's pages by number
  *
- * One array, as long as a power of two: a lookup masks the number that it has
- * compared, so not even a branch that was mispredicted leads out of it. An array
- * that is too short is replaced by a longer one; lookups that began in the old one
- * find what was there.
+ * One array whose length is a power of two: a lookup masks the number after comparing
+ * it, so that not even a mispredicted branch reads beyond it. An array that is too short
+ * is replaced by a longer one; lookups in the old one still find what was there.
  */
 #ifndef _HTW_DIRECTORY_H
 #define _HTW_DIRECTORY_H
@@ -16,14 +15,14 @@
 
 struct htw_page;
 
-/* Chunks of a context, at most: a power of two. */
+/* Pages of a context at most; a power of two. */
 #define HTW_DIRECTORY_MAX	BIT(18)
 
 /**
- * struct htw_directory - a context's pages by their numbers
- * @rcu: frees it, once a longer one is in its place
- * @mask: how many entries there are, less one; never changes
- * @pages: the pages; what is none is &htw_no_page
+ * struct htw_directory - a context's pages by number
+ * @rcu: frees it after it has been replaced
+ * @mask: number of entries - 1; constant
+ * @pages: the pages; a missing page is &htw_no_page
  */
 struct htw_directory {
 	struct rcu_head rcu;
@@ -31,7 +30,7 @@ struct htw_directory {
 	struct htw_page __rcu *pages[];
 };
 
-/* What an entry is that is no page: timers that are free for ever. */
+/* Stand-in for a missing page: all its timers are free, so lookups need no NULL check. */
 extern const struct htw_page htw_no_page;
 extern struct htw_directory htw_no_directory;
 
