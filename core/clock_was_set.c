@@ -83,7 +83,7 @@ static struct notifier_block htw_clock_was_set_notifier = {
 
 /* Expire a timer that was armed before the clock was set. */
 static void htw_clock_was_set_expire(struct htw_submit *s, struct htw_delivery *delivery,
-				struct htw_timer *t, enum htw_timer_state state)
+				     struct htw_timer *t, enum htw_timer_state state)
 {
 	switch (state) {
 	case HTW_PENDING:

@@ -145,7 +145,8 @@ static void htw_debugfs_show_user(struct htw_user *user, void *data)
 		seq_printf(m, "user %s cpu %u spent_ns %llu ", owner, cpu, info.spent);
 		if (user->class == HTW_CLASS_OTHERS)
 			seq_printf(m, "tokens_ns %lld ", info.tokens);
-		seq_printf(m, "throttled %llu throttled_ns %llu\n", info.throttles, info.throttled_ns);
+		seq_printf(m, "throttled %llu throttled_ns %llu\n", info.throttles,
+			   info.throttled_ns);
 	}
 }
 

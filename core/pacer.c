@@ -50,7 +50,7 @@
 #define HTW_CROWDED_PER_SEC	16000u
 
 DEFINE_PER_CPU(struct htw_pacer, htw_pacers);
-DEFINE_MUTEX(htw_pacers_mutex);
+DEFINE_MUTEX(htw_pacers_mutex);	/* see pacer.h */
 
 /*
  * Start the next run at @when, but not before @not_before. Called on the pacer's CPU. In

@@ -39,7 +39,7 @@ bool htw_slots_refill(struct htw_context *ctx)
 
 /* Take up to @want timers that this CPU freed, and return how many. */
 static u32 htw_slots_alloc_freed(struct htw_context *ctx, struct list_head *timers, u32 want,
-				u64 *ids)
+				 u64 *ids)
 {
 	struct list_head *free = htw_slots_alloc_list(ctx);
 	struct list_head *last = free;

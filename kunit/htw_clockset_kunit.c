@@ -213,8 +213,8 @@ static void set_races_with_everything(struct kunit *test)
 	prandom_seed_state(&rnd, 9);
 	for (u32 i = 0; i < HTW_TEST_MANY; i++) {
 		const u32 random = prandom_u32_state(&rnd);
-		const u64 id = start_cancel_on_set(ctx, random % 4 ? 1000 * HOUR : random % NSEC_PER_MSEC,
-					  0, 0);
+		const u64 id = start_cancel_on_set(ctx, random % 4 ? 1000 * HOUR :
+							     random % NSEC_PER_MSEC, 0, 0);
 		struct htw_cancel cancel = { .id = id };
 		struct htw_mod mod = {
 			.id = id, .flags = HTW_MOD_DEADLINE, .deadline = 2000 * HOUR,

@@ -431,7 +431,7 @@ static int long_read_thread(void *data)
  * it stays on its own CPU until end_long_submit().
  */
 static struct task_struct *begin_long_submit(struct kunit *test, struct long_submit *r,
-					  int (*fn)(void *data))
+					     int (*fn)(void *data))
 {
 	struct task_struct *task;
 
