@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What htw may cost, and how it stands beside its peers in one run."""
+"""The budgets of htw, and tables of a report with htw beside its peers."""
 
 MILLION = 1000000
 CONNECTIONS = 65536
 
-# The attacks of tools/contain/attackers.c: by one unprivileged user, and by more than
-# one, or root. How many timers they have in all is in their rows.
+# The loads of tools/contain/attackers.c, with the number of timers in the keys of their
+# rows: those of one unprivileged user, and those of several users or of root.
 ONE_USER = (("one_context", 50000), ("two_clocks", 100000), ("three_clocks", 150000), ("private_wheels", 150000),
             ("co_prime", 64), ("waiters", 1), ("nested_waiters", 1), ("nested_contexts", 64), ("sigio", 1),
             ("reopening", 50000), ("many_contexts", 10000), ("subuids", 80000), ("table", 20000),
             ("bursts", MILLION), ("ten_thousand", 10000), ("hundred_thousand", 100000), ("million", MILLION))
 OTHERS = (("two_users", 200000), ("many_users", 160000), ("light_users", 1920), ("private_users", 2048),
           ("nested_users", 64), ("privileged", 250000))
-# A tick, and 1 ms; half a millisecond more until it is read.
+# One tick and 1 ms until the expiration, 0.5 ms more until it is read; in ns.
 LATE, LATE_READ = 2000000, 2500000
 
 
 def contained(attack, count, share):
-    """The budgets of an attack."""
+    """The budgets of a load."""
     what = f"beside {attack}"
     return (
         (f"a task's loss {what}, %", ("htw-contain", f"{attack}-loss", count), "<=", share, None),
@@ -25,24 +25,24 @@ def contained(attack, count, share):
         (f"lateness of others {what}", ("htw-contain", f"{attack}-late", count), "<=", LATE, None),
         ("the same, as read", ("htw-contain", f"{attack}-late-read", count), "<=", LATE_READ, None),
         ("the same, of callouts", ("htw-contain", f"{attack}-late-callout", count), "<=", LATE, None),
-        (f"early, lost, told twice {what}", ("htw-contain", f"{attack}-broken", count), "<=", 0, None),
+        (f"early, lost or repeated expirations {what}", ("htw-contain", f"{attack}-broken", count), "<=", 0, None),
     )
 
 
-# What, the row, at most (or at least), and the peer that the limit is a multiple
-# of, where it is no number.
+# Description, row of the report, relation, limit, and the row of a peer if the limit is a
+# multiple of that.
 BUDGETS = (
-    ("ADD, one ioctl each", ("htw", "add", MILLION), "<=", 1000, None),
+    ("add, one ioctl each", ("htw", "add", MILLION), "<=", 1000, None),
     ("add, batches of 256", ("htw-vector", "add", MILLION), "<=", 1.0, ("libev", "add", MILLION)),
     ("re-arm, batches of 256", ("htw-vector", "rearm", MILLION), "<=", 1.0, ("libev", "rearm", MILLION)),
-    ("re-arm by the table: the store", ("htw-table", "store", CONNECTIONS), "<=", 5, None),
-    ("re-arm by the table, 100 a timeout", ("htw-table", "rearm-100-a-timeout", CONNECTIONS), "<=", 0.2,
+    ("re-arm by the table: the store alone", ("htw-table", "store", CONNECTIONS), "<=", 5, None),
+    ("re-arm by the table, 100 for each timeout", ("htw-table", "rearm-100-a-timeout", CONNECTIONS), "<=", 0.2,
      ("libev", "idle-connections", CONNECTIONS)),
     ("cancel, batches of 256", ("htw-vector", "cancel", MILLION), "<=", 1.0, ("libev", "cancel", MILLION)),
     ("expire and read", ("htw-vector", "expire", MILLION), "<=", 1.0, ("libev", "expire", MILLION)),
-    ("expire and deliver by the ring", ("htw-ring", "expire", MILLION), "<=", 0.7, ("libev", "expire", MILLION)),
-    ("memory of a timer", ("htw-vector", "memory", MILLION), "<=", 72, None),
-    ("memory of a timer, with the table", ("htw-table", "memory", MILLION), "<=", 80, None),
+    ("expire, delivered by the ring", ("htw-ring", "expire", MILLION), "<=", 0.7, ("libev", "expire", MILLION)),
+    ("bytes for each timer", ("htw-vector", "memory", MILLION), "<=", 72, None),
+    ("bytes for each timer, with the table", ("htw-table", "memory", MILLION), "<=", 80, None),
     *((f"growth of {op} to 4,000,000: {system}", (system, op, 4 * MILLION), "<=", 1.1, (system, op, 1000))
       for system in ("htw-vector", "htw-ring", "htw-table") for op in ("add", "rearm", "cancel", "expire")),
     ("in the kernel: start", ("htw-kernel", "add", MILLION), "<=", 1.0, ("timer_list", "add", MILLION)),
@@ -53,21 +53,21 @@ BUDGETS = (
     *((f"the wheel by itself: {what}", ("wheel", op, MILLION), "<=", limit, None)
       for what, op, limit in (("add", "add", 56), ("re-arm", "rearm", 56), ("cancel", "cancel", 14), ("expire", "expire", 113))),
     ("callbacks in 60 s, nothing pending", ("htw-vector", "callbacks-in-60s", 0), "<=", 0, None),
-    ("callbacks in 60 s, a million far off", ("htw-vector", "callbacks-in-60s", MILLION), "<=", 4, None),
-    ("two threads on one descriptor", ("htw-vector", "threads-one-fd", CONNECTIONS), ">=", 1.7, None),
-    ("lateness, 100,000 in 10 s", ("htw-vector", "lateness-max", 100000), "<=", 1100000, None),
-    ("early, 100,000 in 10 s", ("htw-vector", "lateness-early", 100000), "<=", 0, None),
-    ("lateness, a million in one bucket", ("htw-vector", "lateness-bucket-max", MILLION), "<=", 2000000, None),
-    ("early, a million in one bucket", ("htw-vector", "lateness-bucket-early", MILLION), "<=", 0, None),
-    ("a million on one tick: longest callback", ("htw-vector", "burst-longest-callback", MILLION), "<=", 250000, None),
-    ("a million on one tick: longest stall", ("htw-vector", "burst-longest-stall", MILLION), "<=", 1000000, None),
+    ("callbacks in 60 s, a million timers half an hour away", ("htw-vector", "callbacks-in-60s", MILLION), "<=", 4, None),
+    ("two threads on one descriptor, compared with one", ("htw-vector", "threads-one-fd", CONNECTIONS), ">=", 1.7, None),
+    ("largest lateness, 100,000 timers in 10 s", ("htw-vector", "lateness-max", 100000), "<=", 1100000, None),
+    ("early expirations, 100,000 timers in 10 s", ("htw-vector", "lateness-early", 100000), "<=", 0, None),
+    ("largest lateness, a million timers in one bucket", ("htw-vector", "lateness-bucket-max", MILLION), "<=", 2000000, None),
+    ("early expirations, a million timers in one bucket", ("htw-vector", "lateness-bucket-early", MILLION), "<=", 0, None),
+    ("a million timers on one tick: longest callback", ("htw-vector", "burst-longest-callback", MILLION), "<=", 250000, None),
+    ("a million timers on one tick: longest stall of a task", ("htw-vector", "burst-longest-stall", MILLION), "<=", 1000000, None),
     *(row for attack, count in ONE_USER for row in contained(attack, count, 28)),
     *(row for attack, count in OTHERS for row in contained(attack, count, 52)),
     *((f"lateness of others, {how} from another CPU", ("htw-contain", f"meddling-{how}-beside-p99.9", 0), "<=", 1.25,
        ("htw-contain", f"meddling-{how}-alone-p99.9", 0)) for how in ("kicks", "vectors")),
-    *((f"interrupts a second, {how} from another CPU", ("htw-contain", f"meddling-{how}-kicks", 0), "<=", 20000, None)
+    *((f"interrupts per second, {how} from another CPU", ("htw-contain", f"meddling-{how}-kicks", 0), "<=", 20000, None)
       for how in ("kicks", "vectors")),
-    *((f"context switches a firing, 64 that wait: {way}", ("htw", f"waiters-{way}", 64), "<=", 1.5, None)
+    *((f"context switches for each expiration, 64 processes waiting: {way}", ("htw", f"waiters-{way}", 64), "<=", 1.5, None)
       for way in ("read", "epollexclusive")),
 )
 
@@ -77,7 +77,7 @@ def number(value):
 
 
 def print_rows(rows, out):
-    """Columns as wide as they must be; the first to the left."""
+    """Print aligned columns, the first to the left."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for n, row in enumerate(rows):
         print("  ".join(cell.ljust(w) if not i else cell.rjust(w)
@@ -87,7 +87,7 @@ def print_rows(rows, out):
 
 
 def print_figures(rows, missing, out):
-    """A table for the operations, a line a system; then what else there is."""
+    """Print a table for each operation, with a line for each system; then all other rows."""
     cells = {(r["system"], r["op"], r["pending"]): r["value"] for r in rows}
     none = {(r["system"], r["op"], r["pending"]): r["missing"] for r in missing}
     systems = list(dict.fromkeys(k[0] for k in [*cells, *none]))
@@ -95,7 +95,7 @@ def print_figures(rows, missing, out):
            if any(k[1] == op for k in cells)]
     for op in ops:
         counts = sorted({k[2] for k in cells if k[1] == op})
-        head = f"{op} ({'bytes a timer' if op == 'memory' else 'instructions'})"
+        head = f"{op} ({'bytes for each timer' if op == 'memory' else 'instructions'})"
         table = [[head, *(f"{c:,}" for c in counts)]]
         for s in systems:
             values = [number(cells[s, op, c]) if (s, op, c) in cells else "-" for c in counts]
@@ -105,7 +105,7 @@ def print_figures(rows, missing, out):
         print(file=out)
     others = [r for r in rows if r["op"] not in ops]
     if others:
-        print_rows([["further", "", "pending", "value", "unit"]] +
+        print_rows([["other rows", "", "pending", "value", "unit"]] +
                    [[r["system"], r["op"], f"{r['pending']:,}", number(r["value"]), r["unit"]] for r in others], out)
         print(file=out)
     reasons = dict.fromkeys((s, c, why) for (s, _, c), why in none.items())
@@ -116,7 +116,7 @@ def print_figures(rows, missing, out):
 
 
 def print_budgets(cells, out):
-    """Whether each budget is met, and by how much."""
+    """Print each budget and whether it is met."""
     table = [["budget", "htw", "limit", "peer", "met"]]
     met = missed = unknown = 0
     for what, key, relation, limit, peer in BUDGETS:

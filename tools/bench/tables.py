@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Keep the figures in the documents equal to the benchmark's committed report.
 
-  tools/bench/tables.py          rewrite the tables and figures in README.md and docs/*.md
+  tools/bench/tables.py          rewrite the tables and figures in *.md and docs/*.md
   tools/bench/tables.py --check  change nothing; exit with 1 if a document differs
   tools/bench/tables.py --list   print each table's name, meaning and current text
 
@@ -34,7 +34,7 @@ import budgets  # noqa: E402
 TOP = Path(__file__).resolve().parent.parent.parent
 REPORT = TOP / "docs/bench/report.json"
 LOADS = TOP / "tools/contain/attackers.c"
-DOCUMENTS = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+DOCUMENTS = sorted([*TOP.glob("*.md"), *TOP.glob("docs/*.md")])
 
 MILLION = budgets.MILLION
 CONNECTIONS = budgets.CONNECTIONS
@@ -238,7 +238,7 @@ FIGURE = re.compile(r"[\d,.]*\d(?P<mark><!-- = (?P<words>[^>]*?) -->)")
 
 
 def rewritten(text, tables):
-    """Return the text with all its tables and figures as they are in the report."""
+    """Return the text with its tables and figures as in the report, and their number."""
     found = 0
 
     def table(m):
@@ -258,7 +258,7 @@ def rewritten(text, tables):
     marks = len(re.findall(r"<!-- (?:table:|=)", text))
     if marks != found:
         raise Unknown(f"{marks - found} marks without an end, or without a figure before them")
-    return text
+    return text, found
 
 
 def main():
@@ -273,15 +273,16 @@ def main():
         for name in TABLES:
             print(f"{name}: {getattr(Tables, name).__doc__}\n\n{getattr(tables, name)()}")
         return 0
-    wrong = 0
+    wrong = total = 0
     for path in DOCUMENTS:
         name, text = path.relative_to(TOP), path.read_text()
         try:
-            new = rewritten(text, tables)
+            new, found = rewritten(text, tables)
         except Unknown as problem:
             print(f"{name}: {problem}")
             wrong += 1
             continue
+        total += found
         if new != text:
             if args.check:
                 wrong += 1
@@ -289,7 +290,9 @@ def main():
             else:
                 path.write_text(new)
                 print(f"{name}: rewritten")
-    return 1 if wrong else 0
+    if not total:
+        print("no document has a table of the report")
+    return 1 if wrong or not total else 0
 
 
 if __name__ == "__main__":
