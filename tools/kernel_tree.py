@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The unpacked kernel source, in which the repository is drivers/misc/htw."""
+"""The unpacked kernel source, with the repository copied to drivers/misc/htw."""
 
 import contextlib
 import fcntl
@@ -11,13 +11,13 @@ TOP = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("HTW_CACHE", Path.home() / ".cache/htw")).absolute()
 LINUX = CACHE / "linux-source-6.12"
 MISC = LINUX / "drivers/misc"
-# What makes drivers/misc/htw a part of the tree: the line, and what it stands in front of.
+# What adds drivers/misc/htw to the tree: file, line, and the text that the line precedes.
 LINES = (("Kconfig", 'source "drivers/misc/htw/Kconfig"\n', "endmenu\n"),
          ("Makefile", "obj-y\t\t\t\t+= htw/\n", ""))
 
 
 def is_in_tree():
-    """Whether the tree has the repository as it is now."""
+    """Return whether the tree has the present state of the repository."""
     if (MISC / "htw").is_symlink():
         return False
     differs = subprocess.run([TOP / "tools/sync", "--dry-run", MISC / "htw"], check=True, stdout=subprocess.PIPE).stdout
@@ -25,7 +25,7 @@ def is_in_tree():
 
 
 def put_in_tree():
-    """Makes the repository drivers/misc/htw; touches what changed, no more."""
+    """Copy the repository to drivers/misc/htw, touching only what has changed."""
     if (MISC / "htw").is_symlink():
         (MISC / "htw").unlink()
     subprocess.run([TOP / "tools/sync", MISC / "htw"], check=True, stdout=subprocess.DEVNULL)
@@ -38,10 +38,10 @@ def put_in_tree():
 
 @contextlib.contextmanager
 def building(name):
-    """The directory $HTW_CACHE/NAME, to build a kernel there from the tree with the repository in it.
+    """Yield $HTW_CACHE/NAME, to build a kernel there from the tree with the repository in it.
 
-    It is the caller's alone. Others may build from the tree elsewhere, but nobody puts another
-    version of the repository there in the meantime.
+    The directory is locked for the caller. Others may build from the tree elsewhere, but
+    cannot change the repository's copy in it meanwhile.
     """
     build = CACHE / name
     build.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def building(name):
             fcntl.flock(tree, fcntl.LOCK_UN)
             fcntl.flock(tree, fcntl.LOCK_EX)
             put_in_tree()
-            # Another may have it between these two.
+            # Between these two calls another process may take the lock: check again.
             fcntl.flock(tree, fcntl.LOCK_UN)
             fcntl.flock(tree, fcntl.LOCK_SH)
         yield build

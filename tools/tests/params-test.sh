@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=dash
 # Usage: params-test.sh [MODULE]
-# The module's parameters: what it refuses, with what words, and that it works
-# with what it takes. TAP. For the VM: it loads and unloads the module.
+# Test the module's parameters: invalid values are refused with a message, and the module
+# works with valid ones. TAP. For the VM: it loads and unloads the module.
 #
 #   tools/vm/run --file tools/tests/params-test.sh -- sh ./params-test.sh
 
@@ -29,7 +29,7 @@ find_module() {
 	exit 1
 }
 
-# What the kernel has logged since mark().
+# mark, since_mark: print what the kernel has logged since the mark
 mark() {
 	marks=$((marks + 1))
 	echo "<6>params-test: mark $marks" >/dev/kmsg
@@ -39,8 +39,8 @@ since_mark() {
 	dmesg | sed -n "/params-test: mark $marks\$/,\$p" | sed '1d; s/^\[[^]]*\] *//'
 }
 
-# refused PARAMETER VALUE WORDS...: EINVAL, and one line of the log that has
-# PARAMETER and every one of WORDS: the value, and the range it must be in
+# refused PARAMETER VALUE WORDS...: loading fails with EINVAL, and one line of the log
+# contains PARAMETER and all WORDS: the value, and its range
 refused() {
 	parameter=$1 value=$2 wrong=
 	shift 2
@@ -51,23 +51,23 @@ refused() {
 	elif ! echo "$said" | grep -q -i 'invalid \(argument\|parameter\)'; then
 		wrong="not EINVAL: $said"
 	elif [ -e /sys/module/htw ] || [ -e /dev/htw ]; then
-		wrong="something of it was left behind"
+		wrong="the module or its device was left behind"
 	else
 		log=$(since_mark)
 		line=$(echo "$log" | grep htw | grep -w "$parameter")
 		for word; do
 			line=$(echo "$line" | grep -e "$word")
 		done
-		[ -n "$line" ] || wrong="the log does not tell of $*: $log"
+		[ -n "$line" ] || wrong="the log does not mention $*: $log"
 	fi
 	result "refuses $parameter=$value" "$wrong"
 }
 
-# works_with "PARAMETERS" PROGRAM...: loads, keeps the promises, unloads
+# works_with "PARAMETERS" PROGRAM...: load, run the programs, unload
 works_with() {
 	parameters=$1 wrong=
 	shift
-	# shellcheck disable=SC2086 # words are what we want
+	# shellcheck disable=SC2086 # a list of words
 	if ! wrong=$(insmod "$module" $parameters 2>&1); then
 		result "works with $parameters" "${wrong:-cannot be loaded}"
 		return
@@ -78,7 +78,7 @@ works_with() {
 		[ "$(cat "$file")" = "${parameter#*=}" ] || wrong="$file says $(cat "$file")"
 	done
 	for program; do
-		# shellcheck disable=SC2086 # words are what we want
+		# shellcheck disable=SC2086 # a list of words
 		$program >/tmp/params-test.log 2>&1 ||
 			wrong="$wrong$program: $(grep -v -e ' RUN ' -e ' OK ' -e '^ok' /tmp/params-test.log)"
 	done
@@ -106,7 +106,7 @@ refused geometry 256,0 '256,0' 2 2048
 refused geometry 256,4096 '256,4096' 2 2048
 refused geometry 1000000,64 '1000000,64' 2 2048
 refused geometry 2048,2048,2048,2048,2048,2048 '2048,2048,2048,2048,2048,2048'
-# These the kernel itself refuses, in its own words.
+# The kernel refuses these, with its own message.
 refused geometry 2,2,2,2,2,2,2,2,2
 refused geometry 256,-1
 refused max_timers 0 0 1
@@ -121,6 +121,6 @@ works_with "geometry=10,60,5 tick_us=1000" expire-test
 works_with "geometry=2" "$across"
 works_with "max_timers=1000" abi-test limit-test
 
-# As the VM's init left it, so that it can unload it.
+# Leave the module loaded: the VM's init unloads it.
 insmod "$module" || failed=1
 [ "$failed" -eq 0 ]

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# The first program of README.md, which tools/Makefile has compiled as it stands
-# there: that it runs, and prints what it is said to. Runs in the VM; TAP.
+# Run the first program of README.md, which tools/Makefile has compiled unchanged, and
+# check its output. Runs in the VM; TAP.
 n=0
 
-# result NAME PROBLEM: passes where there is no problem
+# result NAME PROBLEM: a test that passes if PROBLEM is empty
 result() {
 	n=$((n + 1))
 	if [ -z "$2" ]; then
@@ -15,22 +15,22 @@ result() {
 	fi
 }
 
-# lines PATTERN: how many lines of what it printed are just that
+# lines PATTERN: count the lines of the output that match
 lines() {
 	echo "$out" | grep -c -x "$1"
 }
 
-# is EXPECTED CAME
+# is EXPECTED ACTUAL
 is() {
-	[ "$2" = "$1" ] || echo "expected $1, came $2"
+	[ "$2" = "$1" ] || echo "expected $1, got $2"
 }
 
-# fails WORDS: the program does, and says these words
+# fails WORDS: the program fails and prints these words
 fails() {
-	if said=$(readme-program 2>&1); then
+	if output=$(readme-program 2>&1); then
 		echo "it succeeded"
-	elif ! echo "$said" | grep -q "$1"; then
-		echo "it said: $said"
+	elif ! echo "$output" | grep -q "$1"; then
+		echo "it printed: $output"
 	fi
 }
 
@@ -40,7 +40,7 @@ out=$(readme-program)
 result "it succeeds" "$(is 0 $?)"
 result "0 and 2 expire, once each" \
 	"$(is "1 1" "$(lines 'timeout 0 expired, [0-9]* us late') $(lines 'timeout 2 expired, [0-9]* us late')")"
-# On a machine that stood still for 200 ms it may expire.
+# On a machine that stalls for 200 ms it may expire.
 result "1 ends once" \
 	"$(is 1 "$(lines 'timeout 1 \(cancelled, [0-9]* ms before it was due\|expired, [0-9]* us late\)')")"
 result "it prints nothing else" "$(is 3 "$(lines '.*')")"

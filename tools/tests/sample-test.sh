@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Loads the sample module, a user of the callouts, and reads what it counted.
+# Load the sample module, which uses callouts, and read its counters.
 # Runs in the VM; TAP.
 module=/lib/htw/htw_sample.ko
 values=/sys/module/htw_sample/parameters
 n=0
 
-# result NAME PROBLEM: passes where there is no problem
+# result NAME PROBLEM: a test that passes if PROBLEM is empty
 result() {
 	n=$((n + 1))
 	if [ -z "$2" ]; then
@@ -17,7 +17,7 @@ result() {
 	fi
 }
 
-# reaches FILE VALUE: waits for it, half a minute at the most
+# reaches FILE VALUE: wait up to 30 s for the value
 reaches() {
 	for _ in $(seq 300); do
 		[ "$(cat "$1")" = "$2" ] && return
@@ -32,6 +32,6 @@ result "the sample loads" "$(insmod $module sessions=10000 timeout_ms=200 2>&1)"
 result "every session is closed once" "$(reaches $values/closed 10000)"
 result "none was closed early" "$([ "$(cat $values/early)" = 0 ] || cat $values/early)"
 result "it unloads" "$(rmmod htw_sample 2>&1)"
-# Now while all are pending and some are running.
+# Unload while most callouts are pending and some are running.
 insmod $module sessions=100000 timeout_ms=100
 result "it unloads while sessions time out" "$(rmmod htw_sample 2>&1)"
