@@ -4,7 +4,7 @@
 MILLION = 1000000
 CONNECTIONS = 65536
 
-# The loads of tools/contain/attackers.c, with the number of timers in the keys of their
+# The attacks of tools/contain/attacks.c, with the number of timers in the keys of their
 # rows: those of one unprivileged user, and those of several users or of root.
 ONE_USER = (("one_context", 50000), ("two_clocks", 100000), ("three_clocks", 150000), ("private_wheels", 150000),
             ("co_prime", 64), ("waiters", 1), ("nested_waiters", 1), ("nested_contexts", 64), ("sigio", 1),
@@ -17,7 +17,7 @@ LATE, LATE_READ = 2000000, 2500000
 
 
 def contained(attack, count, share):
-    """The budgets of a load."""
+    """The budgets of an attack."""
     what = f"beside {attack}"
     return (
         (f"a task's loss {what}, %", ("htw-contain", f"{attack}-loss", count), "<=", share, None),

@@ -171,7 +171,8 @@ void htw_batch_add(int fd, const struct bench *b)
 		run_batch(fd, ops, n);
 		for (i = 0; i < n; i++) {
 			if (unlikely(ops[i].result || !ops[i].add.id))
-				die("HTW_BATCH: adding timer %u: %s", first + i, strerror(-ops[i].result));
+				die("HTW_BATCH: adding timer %u: %s", first + i,
+				    strerror(-ops[i].result));
 			b->handles[first + i] = ops[i].add.id;
 		}
 	}
@@ -196,7 +197,8 @@ void htw_batch_rearm(int fd, const struct bench *b, uint32_t count)
 		run_batch(fd, ops, n);
 		for (i = 0; i < n; i++)
 			if (unlikely(ops[i].result))
-				die("HTW_BATCH: re-arming number %u: %s", first + i, strerror(-ops[i].result));
+				die("HTW_BATCH: re-arming number %u: %s", first + i,
+				    strerror(-ops[i].result));
 	}
 }
 

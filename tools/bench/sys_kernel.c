@@ -24,7 +24,7 @@ static int fd;
 static void unload(void)
 {
 	if (syscall(SYS_delete_module, "htw_bench", 0))
-		fprintf(stderr, "htw-bench: cannot unload the benchmark module: %s\n", strerror(errno));
+		fprintf(stderr, "htw-bench: cannot unload htw_bench: %s\n", strerror(errno));
 }
 
 /* Unloaded at exit: htw cannot be unloaded while this module uses it. */

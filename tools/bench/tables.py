@@ -33,7 +33,7 @@ import budgets  # noqa: E402
 
 TOP = Path(__file__).resolve().parent.parent.parent
 REPORT = TOP / "docs/bench/report.json"
-LOADS = TOP / "tools/contain/attackers.c"
+ATTACKS = TOP / "tools/contain/attacks.c"
 DOCUMENTS = sorted([*TOP.glob("*.md"), *TOP.glob("docs/*.md")])
 
 MILLION = budgets.MILLION
@@ -175,15 +175,15 @@ class Tables:
     def containment(self):
         """What a task and other users lose beside users who take all they can get"""
         rows = []
-        for name, what in re.findall(r'\.name = "(\w+)",\n\t*\.what = "([^"]+)"', LOADS.read_text()):
+        for name, what in re.findall(r'\.name = "(\w+)",\n\t*\.what = "([^"]+)"', ATTACKS.read_text()):
             counts = self.pendings("htw-contain", f"{name}-loss")
             if not counts:
-                raise Unknown(f"the report has no rows of the load {name}")
+                raise Unknown(f"the report has no rows of the attack {name}")
             get = {op: self.value("htw-contain", f"{name}-{op}", counts[0])
                    for op in ("loss-burst", "loss", "late", "late-read", "late-callout")}
             rows.append([what, *(f"{shown(abs(get[op]), 1)}%" for op in ("loss-burst", "loss")),
                          *(shown(get[op] / 1e6, 2) for op in ("late", "late-read", "late-callout"))])
-        return markdown(["load", "task's loss in the burst", "sustained", "late, ms", "as read, ms",
+        return markdown(["attack", "task's loss in the burst", "sustained", "late, ms", "as read, ms",
                          "callouts late, ms"], rows)
 
     def budgets(self):

@@ -81,7 +81,7 @@ static void htw_look(void)
 		now = now_ns();
 		for (i = 0; i < n; i++) {
 			if (unlikely(events[i].missed || events[i].fired < events[i].deadline))
-				die("buffs: %llu firings missed, or an early one", events[i].missed);
+				die("buffs: %llu missed, or an early one", events[i].missed);
 			buff_fired(events[i].cookie, now);
 		}
 	} while (n == (int)BATCH);

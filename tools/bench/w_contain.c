@@ -3,7 +3,7 @@
  * Containment: what an ordinary task loses to users who take as much as they
  * can get, and how late the timers of others are
  *
- * The loads and the measurement: ../contain/contain.h.
+ * The attacks and the measurement: ../contain/contain.h.
  */
 #include <stdio.h>
 #include <sys/sysinfo.h>

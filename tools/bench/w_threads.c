@@ -163,7 +163,7 @@ static void measure_threads(struct worker *workers)
 
 			one[kind] += alone;
 			two[kind] += both;
-			progress("%s %s: %.1f passes per second by one, %.1f by two threads: %.2f times",
+			progress("%s %s: %.1f passes per second by one, %.1f by two: %.2f times",
 				 kinds[kind].system, kinds[kind].op, alone, both,
 				 two[kind] / one[kind]);
 		}

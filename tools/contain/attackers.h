@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The attackers' side of a load; see contain.h. */
+/* The attackers' side of an attack; see contain.h. */
 #ifndef CONTAIN_ATTACKERS_H
 #define CONTAIN_ATTACKERS_H
 
@@ -9,7 +9,7 @@
 
 struct attackers;
 
-/* Fork the processes that the load needs, before any descriptor is open. */
+/* Fork the processes that the attack needs, before any descriptor is open. */
 struct attackers *attackers_prepare(const struct attack *a);
 
 /* Open all contexts and start all timers; return when the first are due. */
@@ -17,7 +17,7 @@ uint64_t attackers_start(struct attackers *all);
 
 /*
  * Act until @until: each millisecond set the heads of the rings to their tails,
- * and do what the load's traits ask for.
+ * and do what the attack's traits ask for.
  */
 void attackers_run(struct attackers *all, uint64_t until);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Run a load beside its victims and measure what they lose; see contain.h. */
+/* Run an attack beside its victims and measure what they lose; see contain.h. */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static struct share count_for(struct victims *v, struct attackers *all, uint64_t
 	};
 }
 
-/* CPU time that neither got, beyond what was missing beside the disarmed load. */
+/* CPU time that neither got, beyond what was missing beside the disarmed attack. */
 static double loss(const struct share *s, const struct share *disarmed, double alone)
 {
 	return 100 * ((disarmed->counted - s->counted) / alone +

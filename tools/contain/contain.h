@@ -2,7 +2,7 @@
 /*
  * Containment: what the timers of one user take from everybody else on a CPU
  *
- * A load (struct attack) is a set of contexts, clocks, wheels and waiters that
+ * An attack is a set of contexts, clocks, wheels and waiters that
  * tries to take as much of a CPU as it can. On the same CPU run its victims: a
  * task that only counts, 10 ms timers of root and of an unprivileged user, with
  * a reader, and callouts of a module.
@@ -21,7 +21,7 @@ __attribute__((format(printf, 1, 2), noreturn))
 void die(const char *format, ...);
 
 /**
- * enum attack_trait - what a load does besides
+ * enum attack_trait - what an attack does besides
  * @ATTACK_WAITERS: its one descriptor is watched 10,000 times by an epoll set
  * @ATTACK_NESTED: each descriptor is watched by a set that 500 others watch
  * @ATTACK_SIGIO: SIGIO goes to a process group of 500
@@ -41,7 +41,7 @@ enum attack_trait {
 };
 
 /**
- * struct attack_context - a context of a load
+ * struct attack_context - a context of an attack
  * @clock: its clock
  * @tick_ns: tick of its private wheel; 0 for the shared wheels
  */
@@ -65,7 +65,7 @@ enum victim {
 };
 
 /**
- * struct attack - a load
+ * struct attack - an attack
  * @name: its name, a C identifier
  * @what: a description
  * @users: number of unprivileged users; 0 for root
@@ -78,7 +78,7 @@ enum victim {
  * @ring_entries: ring of each context; 0 to leave expirations in the queue
  * @traits: bits of &enum attack_trait
  * @exempt: a bit for each &enum victim whose timers may be late: root's where root
- *	itself is the load; see also SECURITY.md
+ *	itself attacks; see also SECURITY.md
  */
 struct attack {
 	const char *name;
@@ -96,16 +96,16 @@ struct attack {
 extern const struct attack attacks[];
 extern const unsigned int attack_count;
 
-/* Find a load by its name, or NULL. */
+/* Find an attack by its name, or NULL. */
 const struct attack *attack_find(const char *name);
 
 extern const char * const victim_names[VICTIMS];
 
 /**
  * enum phase - the phases of a measurement
- * @PHASE_ALONE: there is no load
- * @PHASE_BURST: the load has just started; the counting task runs
- * @PHASE_SUSTAINED: the load has used up its burst
+ * @PHASE_ALONE: there is no attack
+ * @PHASE_BURST: the attack has just started; the counting task runs
+ * @PHASE_SUSTAINED: the attack has used up its burst
  * @PHASE_IDLE: the same, with the counting task stopped
  * @PHASES: number of phases
  */
@@ -123,10 +123,10 @@ extern const char * const phase_names[PHASES];
  * struct contain_times - durations, in ns
  * @alone: &enum phase.PHASE_ALONE
  * @burst: &enum phase.PHASE_BURST
- * @settle: from the start of the load until its burst is used up
+ * @settle: from the start of the attack until its burst is used up
  * @sustained: &enum phase.PHASE_SUSTAINED; whole periods of a periodic action
  * @idle: &enum phase.PHASE_IDLE
- * @disarmed: with the load's timers disarmed, for comparison; whole periods, too
+ * @disarmed: with the attack's timers disarmed, for comparison; whole periods, too
  */
 struct contain_times {
 	uint64_t alone;
@@ -155,12 +155,12 @@ struct lateness {
 
 /**
  * struct contain_result - the result of a measurement
- * @loss: what the counting task lost to the load's timers, in per cent of the CPU:
- *	compared with the disarmed load, without what the attackers' process itself
+ * @loss: what the counting task lost to the attack's timers, in per cent of the CPU:
+ *	compared with the disarmed attack, without what the attackers' process itself
  *	uses (%PHASE_BURST, %PHASE_SUSTAINED)
- * @disarmed: the task's rate beside the disarmed load, in per cent of its rate alone
+ * @disarmed: the task's rate beside the disarmed attack, in per cent of its rate alone
  * @late: the victims' timers
- * @expired: the load's own expirations in %PHASE_SUSTAINED, if it has rings
+ * @expired: the attack's own expirations in %PHASE_SUSTAINED, if it has rings
  * @early: early ones among those that were checked; must be zero
  * @lost: timers that were missing at the end
  */
@@ -176,7 +176,7 @@ struct contain_result {
 /* The default durations, about 3 s for each phase. */
 extern const struct contain_times contain_long;
 
-/* Run a load beside its victims. */
+/* Run an attack beside its victims. */
 void contain_measure(const struct attack *a, const struct contain_times *times,
 		     struct contain_result *result);
 

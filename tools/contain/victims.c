@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The victims of a load: a task that counts, a program that reads timers of two
+ * The victims of an attack: a task that counts, a program that reads timers of two
  * users, and a module with callouts
  *
  * The reader has a real-time priority and runs as soon as htw has delivered an
@@ -87,14 +87,14 @@ static void count(struct shared *s)
 	}
 }
 
-static int open_timers(struct shared *s, enum victim victim)
+static int open_timers(struct shared *s, enum victim owner)
 {
-	uint64_t first = now_ns() + PERIOD + victim * MSEC;
+	uint64_t first = now_ns() + PERIOD + owner * MSEC;
 	unsigned int i;
 	int fd;
 
 	first += MSEC - first % MSEC + AFTER_TICK;
-	if (victim == VICTIM_USER && setresuid(VICTIM_UID, VICTIM_UID, 0))
+	if (owner == VICTIM_USER && setresuid(VICTIM_UID, VICTIM_UID, 0))
 		die("cannot become the victim's user: %s", strerror(errno));
 	fd = htw_open(O_NONBLOCK);
 	if (fd < 0)
@@ -107,11 +107,11 @@ static int open_timers(struct shared *s, enum victim victim)
 			.flags = HTW_F_ABS,
 		};
 
-		s->next[victim][i] = add.deadline;
+		s->next[owner][i] = add.deadline;
 		if (ioctl(fd, HTW_ADD, &add))
 			die("HTW_ADD: %s", strerror(errno));
 	}
-	if (victim == VICTIM_USER && setresuid(0, 0, 0))
+	if (owner == VICTIM_USER && setresuid(0, 0, 0))
 		die("cannot return to root: %s", strerror(errno));
 	return fd;
 }
@@ -122,13 +122,14 @@ static void grow(uint64_t *most, uint64_t from, uint64_t to)
 		*most = to - from;
 }
 
-static void note_event(struct shared *s, enum victim victim, const struct htw_event *ev, uint64_t now)
+static void note_event(struct shared *s, enum victim owner, const struct htw_event *ev,
+		       uint64_t now)
 {
-	struct lateness *l = &s->late[victim];
+	struct lateness *l = &s->late[owner];
 	const uint64_t i = ev->cookie;
 
 	l->count++;
-	if (i >= TIMERS || ev->deadline != s->next[victim][i]) {
+	if (i >= TIMERS || ev->deadline != s->next[owner][i]) {
 		l->wrong++;
 		return;
 	}
@@ -137,7 +138,7 @@ static void note_event(struct shared *s, enum victim victim, const struct htw_ev
 	grow(&l->read, ev->deadline, now);
 	if (s->sampled < SAMPLES)
 		s->samples[s->sampled++] = ev->fired - ev->deadline;
-	s->next[victim][i] = ev->deadline + (1 + ev->missed) * PERIOD;
+	s->next[owner][i] = ev->deadline + (1 + ev->missed) * PERIOD;
 }
 
 static void read_timers(struct shared *s)

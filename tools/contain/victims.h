@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The victims of a load; see contain.h. */
+/* The victims of an attack; see contain.h. */
 #ifndef CONTAIN_VICTIMS_H
 #define CONTAIN_VICTIMS_H
 

@@ -3,7 +3,7 @@
  * Containment: a user takes no more than its share of a CPU, and does not delay
  * the timers of others
  *
- * Each test is a load of ../contain/attackers.c. Beside it run a task that
+ * Each test is an attack of ../contain/attacks.c. Beside it run a task that
  * counts what it gets done, 10 ms timers of two other users, and a module's
  * callouts. Time is counted in instructions. To run one of them: contain-test
  * -v NAME.

@@ -4,7 +4,7 @@
  * and when a process hands its timers over
  */
 #include "htw-test.h"
-#include "htw-pass.h"
+#include "../common/pass-fd.h"
 
 #include <pthread.h>
 

@@ -4,7 +4,7 @@
  * last user closes it
  */
 #include "htw-test.h"
-#include "htw-pass.h"
+#include "../common/pass-fd.h"
 
 #include <pthread.h>
 

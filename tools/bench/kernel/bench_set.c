@@ -9,12 +9,7 @@
 
 struct bench_set bench_set;
 
-/**
- * bench_forget() - free what bench_prepare() has allocated
- * @set: closed
- *
- * Context: process, may sleep.
- */
+/* Free what bench_prepare() has allocated. The set is closed. May sleep. */
 void bench_forget(struct bench_set *set)
 {
 	vfree(set->rearm_order);
@@ -27,14 +22,7 @@ void bench_forget(struct bench_set *set)
 	memset(set, 0, sizeof(*set));
 }
 
-/**
- * bench_prepare() - allocate the arrays of a set, which the caller then fills
- * @set: closed
- * @pending: number of timers
- *
- * Context: process, may sleep.
- * Return: 0, or -ENOMEM.
- */
+/* Allocate the arrays of a set, which the caller then fills. May sleep. */
 int bench_prepare(struct bench_set *set, u32 pending)
 {
 	bench_forget(set);
@@ -59,14 +47,7 @@ static void bench_convert(const struct bench_system *system, const u64 *ns, u64 
 		units[i] = system->units ? system->units(ns[i]) : ns[i];
 }
 
-/**
- * bench_open() - allocate and initialise the timers
- * @set: prepared and filled, closed
- * @system: kind of the timers
- *
- * Context: process, may sleep.
- * Return: 0, -ENOMEM, or -EBUSY if the set is open.
- */
+/* Allocate and initialise the timers of a prepared, closed set. May sleep. */
 int bench_open(struct bench_set *set, const struct bench_system *system)
 {
 	if (set->system)
@@ -84,12 +65,7 @@ int bench_open(struct bench_set *set, const struct bench_system *system)
 	return 0;
 }
 
-/**
- * bench_close() - stop and free the timers
- * @set: open or closed
- *
- * Context: process, may sleep.
- */
+/* Stop and free the timers of a set, open or not. May sleep. */
 void bench_close(struct bench_set *set)
 {
 	if (!set->system)

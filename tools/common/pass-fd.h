@@ -2,8 +2,8 @@
 /*
  * Pass a descriptor to another process over a unix socket
  */
-#ifndef HTW_PASS_H
-#define HTW_PASS_H
+#ifndef COMMON_PASS_FD_H
+#define COMMON_PASS_FD_H
 
 #include <stdbool.h>
 #include <string.h>
@@ -54,4 +54,4 @@ static inline int htw_receive_fd(int sock)
 	return fd;
 }
 
-#endif /* HTW_PASS_H */
+#endif /* COMMON_PASS_FD_H */
