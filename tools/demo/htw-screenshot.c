@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/stat.h>
 
+#include "../common/htw-client.h"
 #include "../common/random.h"
 #include "../common/screen.h"
 
@@ -77,20 +78,20 @@ __attribute__((noreturn))
 static void run_load(const struct load *load, int ready)
 {
 	struct htw_event events[64];
-	int fd = open("/dev/htw", O_RDWR | O_CLOEXEC);
+	int fd = htw_open(0);
 
 	/* Exit together with htw-screenshot. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, load->name);
 	if (fd < 0)
-		die("/dev/htw");
+		die(HTW_DEVICE);
 	close(fd);
 	/* A context belongs to the user who opens it. */
 	if (load->uid && setuid(load->uid))
 		die("setuid");
-	fd = open("/dev/htw", O_RDWR | O_CLOEXEC);
+	fd = htw_open(0);
 	if (fd < 0)
-		die("/dev/htw");
+		die(HTW_DEVICE);
 	for (unsigned int i = 0; i < load->timers; i++)
 		add_timer(fd, load);
 	if (write(ready, "", 1) != 1)
@@ -130,7 +131,7 @@ static void start_loads(void)
 	char byte;
 
 	/* Let all users open the device, as a udev rule could. */
-	if (pipe(ready) || chmod("/dev/htw", 0666))
+	if (pipe(ready) || chmod(HTW_DEVICE, 0666))
 		die("start");
 	for (size_t i = 0; i < ARRAY_SIZE(loads); i++) {
 		pid_t pid = fork();
