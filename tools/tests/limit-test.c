@@ -26,6 +26,11 @@ static int add_one(int fd, __u64 *id)
 	return ret;
 }
 
+#define EXPECT_ROOM_FOR_ONE(fd) do {					\
+	EXPECT_EQ(0, add_one(fd, NULL));				\
+	EXPECT_EQ(-ENOSPC, add_one(fd, NULL));				\
+} while (0)
+
 HTW_TEST(is_exact)
 {
 	struct htw_batch batch;
@@ -63,8 +68,7 @@ HTW_TEST(recovers_after_cancel)
 	for (i = 0; i < 5; i++)
 		ASSERT_EQ(0, htw_stop(self->fd, ids[i]));
 	for (i = 0; i < 5; i++)
-		EXPECT_EQ(0, add_one(self->fd, NULL));
-	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+		EXPECT_ROOM_FOR_ONE(self->fd);
 	EXPECT_EQ(self->limit, htw_timers(self->fd));
 }
 
@@ -85,13 +89,11 @@ HTW_TEST(recovers_after_reading)
 
 	ASSERT_EQ(3, htw_read(self->fd, ev, 3));
 	for (i = 0; i < 3; i++)
-		EXPECT_EQ(0, add_one(self->fd, NULL));
-	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+		EXPECT_ROOM_FOR_ONE(self->fd);
 
 	ASSERT_EQ(7, htw_read(self->fd, ev, 10));
 	for (i = 0; i < 7; i++)
-		EXPECT_EQ(0, add_one(self->fd, NULL));
-	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+		EXPECT_ROOM_FOR_ONE(self->fd);
 }
 
 HTW_TEST(recovers_after_discarding)
@@ -104,42 +106,39 @@ HTW_TEST(recovers_after_discarding)
 	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
 	cancel = htw_cancel_of(id, HTW_CANCEL_DISCARD);
 	ASSERT_EQ(-EALREADY, htw_call(self->fd, HTW_CANCEL, &cancel));
-	EXPECT_EQ(0, add_one(self->fd, NULL));
-	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+	EXPECT_ROOM_FOR_ONE(self->fd);
+}
+
+/* A timer that lives on after its event was read counts as one, until it is cancelled. */
+static void expect_counts_once(struct __test_metadata *_metadata, int fd, __u64 limit,
+			       struct htw_add *add)
+{
+	struct htw_event ev;
+
+	ASSERT_EQ(0, htw_call(fd, HTW_ADD, add));
+	ASSERT_TRUE(htw_wait_readable(fd));
+	ASSERT_TRUE(fill(fd, limit));
+	ASSERT_EQ(1, htw_read(fd, &ev, 1));
+	EXPECT_EQ(-ENOSPC, add_one(fd, NULL));
+	ASSERT_EQ(0, htw_stop(fd, add->id));
+	EXPECT_ROOM_FOR_ONE(fd);
 }
 
 HTW_TEST(counts_periodic_once)
 {
 	struct htw_add add = htw_abs(0, 1);
-	struct htw_event ev;
 
-	add.interval = 3600 * SEC;
-	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
-	ASSERT_TRUE(htw_wait_readable(self->fd));
-	ASSERT_TRUE(fill(self->fd, self->limit));
-	ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
-	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
-	ASSERT_EQ(0, htw_stop(self->fd, add.id));
-	EXPECT_EQ(0, add_one(self->fd, NULL));
-	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+	add.interval = HOUR;
+	expect_counts_once(_metadata, self->fd, self->limit, &add);
 }
 
 HTW_TEST(counts_kept)
 {
 	struct htw_add add = htw_abs(0, 1);
-	struct htw_event ev;
 
-	if (!(self->features & HTW_FEATURE_KEEP))
-		SKIP(return, "no HTW_FEATURE_KEEP");
+	NEEDS(HTW_FEATURE_KEEP);
 	add.flags |= HTW_F_KEEP;
-	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
-	ASSERT_TRUE(htw_wait_readable(self->fd));
-	ASSERT_TRUE(fill(self->fd, self->limit));
-	ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
-	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
-	ASSERT_EQ(0, htw_stop(self->fd, add.id));
-	EXPECT_EQ(0, add_one(self->fd, NULL));
-	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+	expect_counts_once(_metadata, self->fd, self->limit, &add);
 }
 
 /* A failed call leaves no timer, so it must not use up the limit, either. */
@@ -174,8 +173,7 @@ HTW_TEST(is_one_for_all_cpus)
 	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
 	ASSERT_EQ(0, htw_stop(self->fd, ids[0]));
 	ASSERT_EQ(0, htw_pin(other));
-	EXPECT_EQ(0, add_one(self->fd, NULL));
-	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
+	EXPECT_ROOM_FOR_ONE(self->fd);
 }
 
 HTW_TEST(is_of_each_context)

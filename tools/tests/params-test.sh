@@ -5,21 +5,10 @@
 # Test the module's parameters: invalid values are refused with a message, and the module
 # works with valid ones. TAP. For the VM: it loads and unloads the module.
 #
-#   tools/vm/run --file tools/tests/params-test.sh -- sh ./params-test.sh
+#   tools/device-tests 6.12 params-test
 
-number=0
-failed=0
-
-result() {
-	number=$((number + 1))
-	if [ -z "$2" ]; then
-		echo "ok $number $1"
-	else
-		echo "$2" | sed 's/^/# /'
-		echo "not ok $number $1"
-		failed=$((failed + 1))
-	fi
-}
+# shellcheck source=tools/common/tap.sh
+. ./tap.sh
 
 find_module() {
 	for module in "$1" /lib/htw/htw.ko /htw.ko ./htw.ko; do
@@ -90,8 +79,7 @@ marks=0
 find_module "$1"
 [ ! -e /sys/module/htw ] || rmmod htw || { echo "Bail out! htw is in use"; exit 1; }
 
-echo "TAP version 13"
-echo "1..24"
+plan 24
 
 refused tick_us 0 0 10 1000000
 refused tick_us 5 5 10 1000000

@@ -197,8 +197,7 @@ HTW_TEST(firings_limit)
 	struct htw_event ev;
 	unsigned int i;
 
-	if (!(self->features & HTW_FEATURE_FIRINGS))
-		SKIP(return, "no HTW_FEATURE_FIRINGS");
+	NEEDS(HTW_FEATURE_FIRINGS);
 	for (i = 0; i < ARRAY_SIZE(limits); i++) {
 		struct htw_add add = htw_abs(now_ns() + INTERVAL, i);
 		__u64 nth = 0;
@@ -224,8 +223,7 @@ HTW_TEST(firings_limit_all_missed)
 	struct htw_add add = htw_abs(now_ns() - 100 * INTERVAL, 1);
 	struct htw_event ev;
 
-	if (!(self->features & HTW_FEATURE_FIRINGS))
-		SKIP(return, "no HTW_FEATURE_FIRINGS");
+	NEEDS(HTW_FEATURE_FIRINGS);
 	add.interval = INTERVAL;
 	add.firings = 5;
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
@@ -243,8 +241,7 @@ HTW_TEST(firings_limit_of_the_largest)
 	struct htw_add add = htw_abs(now_ns() - 10 * INTERVAL, 1);
 	struct htw_event ev;
 
-	if (!(self->features & HTW_FEATURE_FIRINGS))
-		SKIP(return, "no HTW_FEATURE_FIRINGS");
+	NEEDS(HTW_FEATURE_FIRINGS);
 	add.interval = INTERVAL;
 	add.firings = ~0U;
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
@@ -260,8 +257,7 @@ HTW_TEST(kept_one_shot)
 	struct htw_cancel cancel;
 	struct htw_event ev;
 
-	if (!(self->features & HTW_FEATURE_KEEP))
-		SKIP(return, "no HTW_FEATURE_KEEP");
+	NEEDS(HTW_FEATURE_KEEP);
 	add.flags |= HTW_F_KEEP;
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
 	ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
@@ -286,8 +282,7 @@ HTW_TEST(kept_and_cancelled_before_it_is_read)
 	struct htw_add add = htw_rel(0, 77);
 	struct htw_event ev;
 
-	if (!(self->features & HTW_FEATURE_KEEP))
-		SKIP(return, "no HTW_FEATURE_KEEP");
+	NEEDS(HTW_FEATURE_KEEP);
 	add.flags |= HTW_F_KEEP;
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
 	ASSERT_TRUE(htw_wait_readable(self->fd));
@@ -304,8 +299,7 @@ HTW_TEST(kept_after_its_last_firing)
 	struct htw_add add = htw_abs(now_ns() - 10 * INTERVAL, 1);
 	struct htw_event ev;
 
-	if (!(self->features & HTW_FEATURE_KEEP) || !(self->features & HTW_FEATURE_FIRINGS))
-		SKIP(return, "no HTW_FEATURE_KEEP or no HTW_FEATURE_FIRINGS");
+	NEEDS(HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS);
 	add.flags |= HTW_F_KEEP;
 	add.interval = INTERVAL;
 	add.firings = 3;
@@ -329,8 +323,7 @@ HTW_TEST(a_hundred_thousand)
 	struct htw_op ops[BATCH];
 	int i, j, n, round;
 
-	if (!(self->features & HTW_FEATURE_MANUAL))
-		SKIP(return, "no HTW_FEATURE_MANUAL");
+	NEEDS(HTW_FEATURE_MANUAL);
 	ASSERT_EQ(0, htw_call(self->fd, HTW_SETUP, &setup));
 	for (i = 0; i < COUNT; i += n) {
 		n = COUNT - i < BATCH ? COUNT - i : BATCH;

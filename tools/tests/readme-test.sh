@@ -2,18 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Run the first program of README.md, which tools/Makefile has compiled unchanged, and
 # check its output. Runs in the VM; TAP.
-n=0
 
-# result NAME PROBLEM: a test that passes if PROBLEM is empty
-result() {
-	n=$((n + 1))
-	if [ -z "$2" ]; then
-		echo "ok $n $1"
-	else
-		echo "# $2"
-		echo "not ok $n $1"
-	fi
-}
+# shellcheck source=tools/common/tap.sh
+. ./tap.sh
 
 # lines PATTERN: count the lines of the output that match
 lines() {
@@ -34,8 +25,7 @@ fails() {
 	fi
 }
 
-echo "TAP version 13"
-echo "1..5"
+plan 5
 out=$(readme-program)
 result "it succeeds" "$(is 0 $?)"
 result "0 and 2 expire, once each" \
@@ -47,3 +37,4 @@ result "it prints nothing else" "$(is 3 "$(lines '.*')")"
 mv /dev/htw /dev/htw.away
 result "without the device it says so" "$(fails '^/dev/htw: No such file or directory')"
 mv /dev/htw.away /dev/htw
+[ "$failed" -eq 0 ]
