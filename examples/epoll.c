@@ -107,7 +107,7 @@ int main(void)
 			}
 		}
 	}
-	printf("%d clients served and hung up on, %u too early; timers were kept by %s\n", CLIENTS,
+	printf("%d clients served, closed when idle, %u too early; timers kept by %s\n", CLIENTS,
 	       early, htw_backend(timers) == HTW_BACKEND_DEVICE ? "the module" : "this process");
 	htw_close(timers);
 	close(ep);

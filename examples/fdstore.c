@@ -131,7 +131,7 @@ int main(void)
 		check(htw_open(&timers, HTW_BACKEND_DEVICE, NULL), "htw_open");
 		start_jobs(timers);
 		if (notify("FDSTORE=1\nFDNAME=timers", htw_fd(timers)))
-			fprintf(stderr, "no service manager: timers end with this process\n");
+			fprintf(stderr, "no service manager: the timers end with this process\n");
 	}
 	check(htw_info(timers, &info), "htw_info");
 	printf("%s %llu timers\n", fd >= 0 ? "got back" : "started",

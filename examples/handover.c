@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define SEC		1000000000ULL
-#define SOON		1000	/* one timer in so many expires during the hand-over or soon after */
+#define SOON		1000	/* one timer in SOON expires during the hand-over or soon after */
 #define SOME		4096
 
 static void check(int result, const char *what)
@@ -115,7 +115,7 @@ static int successor(int socket, unsigned int count)
 		for (i = 0; i < n; i++, kept++)
 			wrong += entries[i].cookie >= count || seen[entries[i].cookie]++ ||
 				 entries[i].remaining > 3600 * SEC;
-	printf("taken over: %u timers, of which %u have expired since; %u wrong\n", came + kept,
+	printf("taken over: %u timers, %u of which have expired; %u wrong\n", came + kept,
 	       came, wrong);
 	htw_close(timers);
 	free(seen);

@@ -89,7 +89,7 @@ int main(void)
 	check(!htw_call_after(dispatcher, 50 * MSEC, on_quiet, NULL, &quiet), "htw_call_after");
 	ev_run(loop, 0);
 
-	printf("libev: %u beats, %u words, then quiet\n", beats, words);
+	printf("libev: %u periodic calls, %u messages, then quiet\n", beats, words);
 	ev_loop_destroy(loop);
 	htw_dispatcher_free(dispatcher);
 	htw_close(timers);

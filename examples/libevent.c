@@ -86,7 +86,7 @@ int main(void)
 	check(!htw_call_after(d, 50 * MSEC, on_quiet, NULL, &quiet), "htw_call_after");
 	event_base_dispatch(base);
 
-	printf("libevent: %u beats, %u words, then quiet\n", beats, words);
+	printf("libevent: %u periodic calls, %u messages, then quiet\n", beats, words);
 	event_free(on_timer);
 	event_free(on_word);
 	event_base_free(base);

@@ -110,7 +110,7 @@ int main(void)
 		failed += errno < 0;
 	}
 
-	printf("io_uring: %u beats, %u words, then quiet\n", beats, words);
+	printf("io_uring: %u periodic calls, %u messages, then quiet\n", beats, words);
 	io_uring_queue_exit(&uring);
 	htw_dispatcher_free(d);
 	htw_close(timers);

@@ -86,7 +86,7 @@ int main(void)
 	check(!htw_call_after(dispatcher, 50 * MSEC, on_quiet, NULL, &quiet), "htw_call_after");
 	uv_run(loop, UV_RUN_DEFAULT);
 
-	printf("libuv: %u beats, %u words, then quiet\n", beats, words);
+	printf("libuv: %u periodic calls, %u messages, then quiet\n", beats, words);
 	uv_close((uv_handle_t *)&on_timer, NULL);
 	uv_close((uv_handle_t *)&on_word, NULL);
 	uv_run(loop, UV_RUN_DEFAULT);

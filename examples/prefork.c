@@ -232,9 +232,9 @@ int main(void)
 	for (c = 0; c < CONNECTIONS; c++)
 		twice += shared->ended[c] != 1;
 	check(htw_info(timers, &info), "htw_info");
-	printf("%u connections, put off %lu times by %d workers: %u ended not exactly once\n",
+	printf("%u connections, moved %lu times by %d workers; %u did not end exactly once\n",
 	       CONNECTIONS, puts, WORKERS, twice);
-	printf("%u taken from dead workers, %u armed again, %llu timers left\n", rescued,
+	printf("%u rescued from dead workers, %u armed again, %llu timers left\n", rescued,
 	       shared->again, (unsigned long long)info.timers);
 	htw_close(timers);
 	return twice || info.timers;

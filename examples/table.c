@@ -77,7 +77,7 @@ int main(void)
 	}
 	for (i = 0; i < CONNECTIONS; i += SILENT)
 		wrong += !timed_out[i];
-	printf("%lu times put off, %u of %u connections timed out, %lu wrongly\n", puts, gone,
+	printf("moved %lu times; %u of %u connections timed out, %lu wrongly\n", puts, gone,
 	       CONNECTIONS, wrong);
 	htw_close(timers);
 	return wrong ? 1 : 0;

@@ -410,7 +410,7 @@ HTW_PUBLIC int htw_call_again(struct htw_dispatcher *d, uint64_t call, uint64_t 
 		c->deadline = deadline;
 		if (must_defer(d))
 			defer(d, c, c->timer ? MOVE : START);
-		else if (c->deferred != START)	/* otherwise the deferred start will use the new deadline */
+		else if (c->deferred != START)	/* a deferred start uses the new deadline */
 			ret = move(d, c);
 	}
 	pthread_mutex_unlock(&d->lock);

@@ -124,7 +124,7 @@ TEST(clock_set_back)
 	int i;
 
 	if (!in_vm())
-		SKIP(return, "it sets the clock: only in the VM");
+		SKIP(return, "sets the clock: only in the VM");
 	for (i = 0; i < 3; i++) {
 		ASSERT_EQ(0, set_realtime(starts[i]));
 		ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));

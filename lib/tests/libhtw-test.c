@@ -535,7 +535,7 @@ LIB_TEST(rearmed_before_it_was_read)
 	int i;
 
 	if (variant->ring)
-		SKIP(return, "what is in a ring cannot be taken back");
+		SKIP(return, "events in a ring cannot be taken back");
 	for (i = 0; i < 3; i++)
 		id[i] = start_after(self->htw, (i + 1) * self->tick, i);
 	EXPECT_EQ(3, htw_advance(self->htw, SEC, 0));
@@ -1318,7 +1318,7 @@ LIB_TEST(put_off)
 	uint64_t id;
 
 	if (variant->backend != HTW_BACKEND_DEVICE)
-		SKIP(return, "there is no table in the process");
+		SKIP(return, "the process backend has no table");
 	ASSERT_EQ(0, htw_map_table(self->htw));
 	EXPECT_EQ(0, htw_map_table(self->htw));
 	id = start_after(self->htw, SEC, 1);
@@ -1374,7 +1374,7 @@ LIB_TEST(put_off_by_the_thousand)
 	int i, n;
 
 	if (variant->backend != HTW_BACKEND_DEVICE)
-		SKIP(return, "there is no table in the process");
+		SKIP(return, "the process backend has no table");
 	ASSERT_EQ(0, htw_map_table(self->htw));
 	for (i = 0; i < COUNT; i++) {
 		deadlines[i] = SEC;
@@ -1409,7 +1409,7 @@ LIB_TEST(two_handles_of_one_descriptor)
 	uint64_t id;
 
 	if (variant->backend != HTW_BACKEND_DEVICE)
-		SKIP(return, "the process has no descriptor that could be passed on");
+		SKIP(return, "the process backend has no descriptor to pass on");
 	ASSERT_EQ(0, htw_open_fd(&other, dup(htw_fd(self->htw))));
 	EXPECT_EQ(HTW_BACKEND_DEVICE, htw_backend(other));
 	id = start_after(self->htw, SEC, 4);

@@ -82,10 +82,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{ "every", 'e', "DURATION", 0, "periodic timer: expire again every DURATION, at least one tick", 1 },
+	{ "every", 'e', "DURATION", 0,
+	  "periodic timer: expire again every DURATION, at least one tick", 1 },
 	{ "count", 'n', "N", 0, "with --every: expire N times in all (default: without end)", 1 },
 	{ "slack", 's', "DURATION", 0, "may expire this much later, to share wakeups", 1 },
-	{ "cookie", 'c', "NUMBER", 0, "number returned with each expiration; 0x for hexadecimal", 1 },
+	{ "cookie", 'c', "NUMBER", 0,
+	  "number returned with each expiration; 0x for hexadecimal", 1 },
 	{ "abs", 'a', NULL, 0, "DELAY is an absolute time on the clock", 1 },
 	{ "keep", 'k', NULL, 0, "keep the id after the last expiration, until it is cancelled", 1 },
 	{ "cancel-on-set", KEY_CLOCK_SET, NULL, 0,

@@ -94,7 +94,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{ "interval", 'i', "DURATION", 0, "time between refreshes, at least 100ms (default 1s)", 1 },
+	{ "interval", 'i', "DURATION", 0,
+	  "time between refreshes, at least 100ms (default 1s)", 1 },
 	{ "count", 'n', "N", 0, "exit after N refreshes", 1 },
 	{ "wheels", 'w', NULL, 0, "start with a line for each wheel instead of each CPU", 1 },
 	{ 0 }
@@ -228,7 +229,7 @@ static int draw_head(int line)
 	attron(A_BOLD);
 	mvprintw(line, 0, "htw %s", version);
 	attroff(A_BOLD);
-	printw("  %s  each %s%s", when, show_duration(top.interval),
+	printw("  %s  every %s%s", when, show_duration(top.interval),
 	       top.paused ? "  paused" : "");
 	line++;
 	mvprintw(line++, 0,

@@ -37,7 +37,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "choose a descriptor with --fd or --pid");
 		if (opt.pid && !watch.take)
 			argp_error(state,
-				   "this takes expirations away from process %d: allow it with --take, or use htwctl trace, which takes none",
+				   "this takes expirations away from process %d: allow it with --take, or use trace",
 				   opt.pid);
 		return 0;
 	default:

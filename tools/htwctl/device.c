@@ -144,7 +144,7 @@ int take_descriptor(pid_t pid, int fd, int *code)
 			break;
 		case EPERM:
 			*code = fail_with(HTWCTL_DENIED,
-					  "process %d: permission denied; needs permission to trace it (see ptrace(2), \"access mode\")",
+					  "process %d: permission denied; needs permission to trace it, see ptrace(2)",
 					  pid);
 			break;
 		default:

@@ -516,7 +516,7 @@ HTW_TEST(namespace_of_the_opener)
 HTW_TEST(namespace_of_the_user)
 {
 	EXPECT_IN_NAMESPACE(1000, 2000, check_by_clock(_metadata, self->fd, CLOCK_MONOTONIC,
-						-1000LL * (__s64)SEC));
+						       -1000LL * (__s64)SEC));
 }
 
 static bool manual_here(struct __test_metadata *_metadata)

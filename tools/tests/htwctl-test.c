@@ -1044,7 +1044,7 @@ HTW_TEST(top_on_a_terminal)
 	EXPECT_TRUE(screen_type(&screen, " "));
 	EXPECT_TRUE(screen_until(&screen, screen_find(&screen, 0, "paused") == 0));
 	EXPECT_TRUE(screen_type(&screen, " +"));
-	EXPECT_TRUE(screen_until(&screen, screen_find(&screen, 0, "each 200 ms") == 0));
+	EXPECT_TRUE(screen_until(&screen, screen_find(&screen, 0, "every 200 ms") == 0));
 
 	screen_resize(&screen, 10, 40);
 	EXPECT_TRUE(screen_until(&screen, screen_find(&screen, 0, "needs 60 x 12") == 0));

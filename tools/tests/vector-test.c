@@ -13,7 +13,9 @@
 #define SUBMISSION	128
 #define MANY	70000
 
-static const __u32 counts[] = { 1, SUBMISSION - 1, SUBMISSION, SUBMISSION + 1, 2 * SUBMISSION, 1000, MANY };
+static const __u32 counts[] = {
+	1, SUBMISSION - 1, SUBMISSION, SUBMISSION + 1, 2 * SUBMISSION, 1000, MANY,
+};
 
 static struct htw_vector vector_of(__u16 op, __u32 flags, const __u64 *ids, __u32 count)
 {
@@ -489,7 +491,9 @@ static void expect_progress(struct __test_metadata *_metadata, int fd, struct ht
 
 HTW_TEST(arrays_that_end_before_their_count)
 {
-	static const __u32 usable[] = { 0, 1, 2, SUBMISSION - 1, SUBMISSION, SUBMISSION + 1, 300, 512, 513 };
+	static const __u32 usable[] = {
+		0, 1, 2, SUBMISSION - 1, SUBMISSION, SUBMISSION + 1, 300, 512, 513,
+	};
 	static const size_t partial[] = { 0, 1, 4, 7 };
 	enum { COUNT = 700 };
 	static __u64 whole[3][COUNT];
