@@ -12,7 +12,7 @@
 
 #define MSEC		1000000ULL
 #define CONNECTIONS	100000
-#define SILENT		1000	/* one connection in so many falls silent */
+#define SILENT		1000	/* one connection in SILENT falls silent */
 #define IDLE		(500 * MSEC)
 #define RUN		(3000 * MSEC)
 

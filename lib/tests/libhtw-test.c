@@ -742,7 +742,7 @@ LIB_TEST(list_and_harvest)
 	enum { COUNT = 500 };
 	struct htw_query entries[64];
 	uint64_t cursor = 0, id, seen[COUNT] = { };
-	int i, n, told = 0;
+	int i, n, got = 0;
 
 	for (i = 0; i < COUNT; i++) {
 		ASSERT_EQ(0, htw_at(self->htw, (i + 1) * SEC, i, &id));
@@ -768,9 +768,9 @@ LIB_TEST(list_and_harvest)
 			seen[entries[i].cookie]++;
 			EXPECT_EQ(-ENOENT, htw_stop(self->htw, entries[i].id));
 		}
-		told += n;
+		got += n;
 	}
-	EXPECT_EQ(COUNT / 5 * 4, told);
+	EXPECT_EQ(COUNT / 5 * 4, got);
 	EXPECT_EQ(0, timers(self->htw));
 	EXPECT_EQ(0, htw_advance(self->htw, HOUR, 0));
 }

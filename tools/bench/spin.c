@@ -9,7 +9,7 @@
 /* Debian's kernels have HZ=250. */
 #define TICK		(4 * MSEC)
 
-static void spin_chunk(void)
+static void spin_unit(void)
 {
 	uint64_t n = ITERATIONS;
 
@@ -22,7 +22,7 @@ uint64_t spin_until(uint64_t until)
 	uint64_t units = 0;
 
 	while (now_ns() < until) {
-		spin_chunk();
+		spin_unit();
 		units++;
 	}
 	return units;

@@ -113,7 +113,7 @@ static void cancel_some(struct torture *t, const __u64 *cookies, unsigned int n,
 			continue;
 		}
 		if (ops[i].cancel.cookie != cookies[i])
-			t->wrong = "a cancel told another timer's cookie";
+			t->wrong = "a cancel returned another timer's cookie";
 		end_of(t, ops[i].cancel.cookie);
 	}
 }
