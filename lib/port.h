@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What htw_wheel.c takes from the kernel, for a program
+ * The kernel's interfaces that htw_wheel.c needs, for a program
  *
- * The same names with the same meaning, as little of them as the wheel needs. A
- * node here is what a wheel asks of one, its list and its tick, and a name in
- * place of what the kernel's engine keeps there.
+ * Names and meanings are the kernel's. &struct htw_node differs: behind the list and the
+ * tick it has a name, where the kernel module keeps the timer's CPU and state.
  */
 #ifndef LIBHTW_PORT_H
 #define LIBHTW_PORT_H
@@ -46,7 +45,7 @@ typedef unsigned int gfp_t;
 #define min_t(type, a, b)	min((type)(a), (type)(b))
 #define max_t(type, a, b)	max((type)(a), (type)(b))
 
-/* A wheel that is not as it should be would give wrong times: end it. */
+/* With a corrupt wheel timers would expire at wrong times: abort. */
 #define WARN_ON(condition) do {						\
 	if (unlikely(condition)) {					\
 		fprintf(stderr, "libhtw: %s\n", #condition);		\
@@ -237,11 +236,11 @@ static inline void kvfree(void *p)
 }
 
 /**
- * struct htw_node - a timer, as a wheel sees it
- * @list: the wheel's while the node is in one; else its owner's
- * @expires: the tick the node expires at, while it is in a wheel
- * @fired: the owner's, once the node has left the wheel
- * @name: the owner's
+ * struct htw_node - a timer in a wheel
+ * @list: the wheel's while the node is in it, else free for the caller
+ * @expires: the tick at which the node expires, while it is in a wheel
+ * @fired: for the caller, after the node has left the wheel
+ * @name: for the caller
  */
 struct htw_node {
 	struct list_head list;

@@ -2,22 +2,21 @@
 /*
  * Timers in the process: htw_wheel.c, paced by one timerfd
  *
- * A timer is a slot of 64 bytes in one array. The array's address space is
- * reserved for as many timers as the limit allows, and made usable as they come,
- * so that a slot never moves and an id leads to it by a shift and an addition. The
- * slot's name is the id while the timer is pending, and differs from all ids in
- * every other state: one comparison tells whether an id is what nearly all are.
+ * A timer is a slot of 64 bytes in one array. Address space is reserved for as many slots
+ * as the limit allows, and made usable as needed, so a slot never moves and an id leads to
+ * it by a shift and an addition. The name of a slot's node equals the id while the timer is
+ * pending and differs from all ids in every other state, so one comparison finds out
+ * whether an id is that of a pending timer.
  *
- * Nothing expires behind the program's back. Whoever reads brings the wheel up to
- * the present and takes what is due; until then it is pending, and can be stopped.
- * Only htw_wait(), htw_info() and a manual clock that is advanced put expirations into a
- * queue first, where they wait to be read.
+ * Nothing expires in the background. A read brings the wheel up to the present and takes
+ * what is due; until then a timer is pending and can be stopped. Only htw_wait(),
+ * htw_info() and advancing a manual clock move expired timers to a queue first.
  *
- * The timerfd is programmed when work comes ahead of what it is programmed for, and
- * when a reader has left nothing behind. It stays programmed for what was
- * stopped meanwhile, so it may wake the program once for nothing.
+ * The timerfd is reprogrammed when the wheel has work earlier than programmed, and when a
+ * read has left nothing behind. Stopping a timer leaves it as it is, so it may wake the
+ * program once without an event.
  *
- * One mutex guards all of it, taken once for each call.
+ * One mutex guards the handle; each call takes it once.
  */
 #include "internal.h"
 
@@ -37,18 +36,18 @@
 #define TICK_MIN		10000u
 #define TICK_MAX		1000000000u
 
-/* The least by which the usable part of the array grows, and the most. */
+/* Bounds of one growth of the array's usable part, in bytes. */
 #define GROW_MIN		(64u << 10)
 #define GROW_MAX		(2u << 20)
 
-/* Nodes that one call moves down before it looks whether something is due. */
+/* Nodes that are moved down before due ones are taken again. */
 #define CASCADE_BUDGET		4096u
-/* Events that one call reads. */
+/* Events that one call returns at most. */
 #define READ_MAX		(1u << 20)
 
 /*
- * What a slot's name is, from the top: 32 bits of generation, 3 of state, 29 of slot
- * number. A slot's generation goes up when its timer ends.
+ * A slot's name: 32 bits of generation, 3 of state, 29 of slot number. The generation
+ * is incremented when the timer ends.
  */
 #define NAME_STATE_SHIFT	29
 #define NAME_STATE		(7ULL << NAME_STATE_SHIFT)
@@ -58,12 +57,12 @@ enum state {
 	PENDING,	/* in the wheel */
 	FREE,		/* on the free list, retired, or never used */
 	EXPIRED,	/* in the queue */
-	IDLE,		/* kept, and not armed */
+	IDLE,		/* kept and disarmed */
 };
 
-/* Bits of &slot.slack: flags, then how far to shift, then the digits. */
+/* Bits of &slot.slack: flags, shift, and the slack's top bits. */
 #define SLOT_KEEP		(1u << 0)
-#define SLOT_STOPPED		(1u << 1)	/* @interval holds what it missed */
+#define SLOT_STOPPED		(1u << 1)	/* @interval holds the missed count */
 #define SLOT_FLAGS		(SLOT_KEEP | SLOT_STOPPED)
 #define SLACK_SHIFT		6
 #define SLACK_SHIFT_BITS	6
@@ -72,14 +71,14 @@ enum state {
 
 /**
  * struct slot - a timer
- * @node: the wheel's part; its name says which timer it is, and in which state
- * @deadline: when it expires or expired
+ * @node: the wheel's part; its name holds the id and the state
+ * @deadline: when it expires or expired, in ns
  * @cookie: the program's
- * @interval: zero for a one-shot timer
+ * @interval: in ns, zero for a one-shot timer
  * @firings: how many are left, zero for without end
  * @slack: flags and slack
  *
- * On the free list, node.list.next alone links it.
+ * The free list is linked by node.list.next alone.
  */
 struct slot {
 	struct htw_node node;
@@ -94,27 +93,27 @@ _Static_assert(sizeof(void *) != 8 || sizeof(struct slot) == 64, "a timer has 64
 
 /**
  * struct process - a handle
- * @htw: what all backends have
+ * @htw: the part common to all backends
  * @slots: the array
- * @nr_slots: how many of them have been used
- * @nr_ready: how many may be used
- * @nr_usable: how many can be touched
- * @free: first of the free list
- * @nr_retired: slots that are not used again
+ * @nr_slots: slots that have been used so far
+ * @nr_ready: slots that may be used without asking make_ready()
+ * @nr_usable: slots whose memory is usable
+ * @nr_retired: slots whose generations have run out
+ * @ahead: the wheel has work earlier than the timerfd is programmed for
+ * @free: head of the free list
  * @tick_ns: length of a tick
- * @ahead: the wheel has work ahead of what the timerfd is programmed for
  * @wheel: the wheel
- * @expired: what has expired and waits to be read
- * @nr_expired: how many of them
- * @nr_timers: how many there are in any state but FREE
- * @limit: how many there may be
+ * @expired: timers that have expired and wait to be read
+ * @nr_expired: number of timers on @expired
+ * @nr_timers: number of timers in any state but FREE
+ * @limit: bound of @nr_timers
  * @armed: what the timerfd is programmed for; zero: it is readable; U64_MAX: never
- * @manual_ns: the manual clock
- * @clock: CLOCK_MONOTONIC, ...; %HTW_CLOCK_MANUAL
- * @setup_flags: what the program asked for
+ * @manual_ns: the time of the manual clock
+ * @clock: CLOCK_MONOTONIC, ... or %HTW_CLOCK_MANUAL
+ * @setup_flags: &htw_setup.flags
  * @geometry: shape of the wheel
  * @reserved: bytes of the array's address space
- * @lock: guards all of it
+ * @lock: guards all of the above
  */
 struct process {
 	struct htw htw;
@@ -162,7 +161,7 @@ static void set_state(struct slot *t, enum state state)
 	t->node.name = id_of(t) | (u64)state << NAME_STATE_SHIFT;
 }
 
-/* The slot of an id's number, or NULL. */
+/* The slot whose number is in an id, or NULL. */
 static inline struct slot *slot_of(const struct process *p, u64 id)
 {
 	const u32 slot = id;
@@ -170,7 +169,7 @@ static inline struct slot *slot_of(const struct process *p, u64 id)
 	return likely(slot < p->nr_slots) ? &p->slots[slot] : NULL;
 }
 
-/* The timer that an id names, whatever state it is in, or NULL. */
+/* The timer of an id, in any state, or NULL. */
 static struct slot *find(const struct process *p, u64 id)
 {
 	struct slot *t = slot_of(p, id);
@@ -187,10 +186,10 @@ static u64 read_clock(const struct process *p)
 	return unlikely(p->clock == HTW_CLOCK_MANUAL) ? p->manual_ns : htw_clock_ns(p->clock);
 }
 
-/* The tick of a wheel at which a timer is due that has a deadline, as of @now. */
+/* The tick at which a timer expires, rounded up. */
 static inline u64 tick_for(const struct process *p, u64 deadline, u64 now)
 {
-	/* What has come is due at once, and does not wait for the next tick. */
+	/* A deadline that has come does not wait for the next tick. */
 	if (unlikely(deadline <= now))
 		return deadline / p->tick_ns;
 	return (deadline - 1) / p->tick_ns + 1;
@@ -203,7 +202,7 @@ static u64 slack_of(const struct slot *t)
 	return (u64)(t->slack >> SLACK_DIGITS_SHIFT) << shift;
 }
 
-/* Kept to so many bits, rounded down. */
+/* Rounded down to SLACK_DIGITS bits. */
 static u32 slack_bits(u64 slack)
 {
 	const unsigned int bits = fls64(slack);
@@ -228,8 +227,8 @@ static u64 tick_with_slack(const struct process *p, const struct slot *t, u64 no
 }
 
 /*
- * A clock that reads earlier than the wheel's cursor was set back: what is started
- * now would count as past. The wheel begins again from there.
+ * A clock that is behind the wheel's cursor was set back, and timers started now would
+ * count as past: rewind the wheel.
  */
 static void check_clock(struct process *p, u64 now)
 {
@@ -239,7 +238,7 @@ static void check_clock(struct process *p, u64 now)
 	p->ahead = true;
 }
 
-/* Reads the clock and brings an idle wheel up to it, for what is started next. */
+/* Read the clock and bring an idle wheel up to it, before timers are started. */
 static u64 begin(struct process *p)
 {
 	const u64 now = read_clock(p);
@@ -252,24 +251,24 @@ static u64 begin(struct process *p)
 
 /* The timerfd. */
 
-/* Zero: now; U64_MAX: never. */
+/* Program the timerfd; zero: now, U64_MAX: never. */
 static void program(struct process *p, u64 when)
 {
 	struct itimerspec spec = { };
 
 	p->armed = when;
 	if (when != U64_MAX) {
-		/* All zero would disarm it. */
+		/* Zero would disarm the timerfd. */
 		const u64 ns = max_t(u64, when, 1);
 
 		spec.it_value.tv_sec = min(ns / HTW_NS, (u64)(LONG_MAX / 2));
 		spec.it_value.tv_nsec = ns % HTW_NS;
 	}
-	/* Cannot fail: the descriptor is ours and the value is valid. */
+	/* Cannot fail: descriptor and value are valid. */
 	WARN_ON(timerfd_settime(p->htw.fd, TFD_TIMER_ABSTIME, &spec, NULL));
 }
 
-/* When the wheel wants us to come back. */
+/* The time of &htw_wheel.next, or U64_MAX. */
 static u64 next_work(const struct process *p)
 {
 	u64 ns;
@@ -281,7 +280,7 @@ static u64 next_work(const struct process *p)
 
 static void expire_manual(struct process *p);
 
-/* Ends a call that has started timers. */
+/* End a call that has started timers. */
 static void finish(struct process *p)
 {
 	if (unlikely(p->clock == HTW_CLOCK_MANUAL)) {
@@ -295,13 +294,13 @@ static void finish(struct process *p)
 
 /* Slots. */
 
-/* Makes more of the array usable; what it holds is zero. */
+/* Make more of the array usable; it is zero. */
 static int grow(struct process *p, u64 want)
 {
 	const size_t have = p->nr_usable * sizeof(struct slot);
 	size_t bytes;
 
-	/* By an eighth of what is there, and a huge page's at the most. */
+	/* By an eighth, at most a huge page. */
 	bytes = have + min_t(size_t, max_t(size_t, have / 8, GROW_MIN), GROW_MAX);
 	bytes = max(bytes, (size_t)want * sizeof(struct slot));
 	bytes = min((bytes + GROW_MIN - 1) / GROW_MIN * GROW_MIN, p->reserved);
@@ -312,10 +311,9 @@ static int grow(struct process *p, u64 want)
 }
 
 /*
- * There is no slot on the free list, so all that were ever used are in use, or
- * retired: may there be more of them?
+ * Make slots available that have never been used, as the free list is empty.
  *
- * Return: 0, and those up to &process.nr_ready can be used; -ENOSPC at the limit;
+ * Return: 0, and slots up to &process.nr_ready can be used; -ENOSPC at the limit;
  * -ENOMEM.
  */
 static __attribute__((noinline)) int make_ready(struct process *p)
@@ -324,7 +322,7 @@ static __attribute__((noinline)) int make_ready(struct process *p)
 
 	if (!room)
 		return -ENOSPC;
-	/* Retired slots leave less room in the array than the limit would. */
+	/* Retired slots take room in the array that the limit does not count. */
 	if (p->nr_slots == p->nr_usable &&
 	    (p->nr_slots == p->reserved / sizeof(struct slot) || grow(p, 0)))
 		return -ENOMEM;
@@ -333,10 +331,10 @@ static __attribute__((noinline)) int make_ready(struct process *p)
 }
 
 /*
- * Takes a slot that is on no list then, for a timer that is about to be pending;
- * its name is out of date. @*id is the timer's id.
+ * Take a free slot for a timer that is about to be pending; the caller sets its name to
+ * @*id.
  *
- * Return: the slot, or NULL with @*error.
+ * Return: the slot, on no list; or NULL with @*error.
  */
 static inline struct slot *take_slot(struct process *p, u64 *id, int *error)
 {
@@ -357,10 +355,10 @@ static inline struct slot *take_slot(struct process *p, u64 *id, int *error)
 }
 
 /*
- * Ends the id of a timer whose name is @name, in @state; it is on no list.
+ * End the id of a timer that is on no list and whose name is @name, in @state.
  *
- * Return: false for a slot whose generations have run out. It is not used again:
- * that would make old ids valid.
+ * Return: false for a slot whose generations have run out: it is not used again, as that
+ * would make old ids valid.
  */
 static inline bool end_id(struct process *p, struct slot *t, u64 name, enum state state)
 {
@@ -373,7 +371,7 @@ static inline bool end_id(struct process *p, struct slot *t, u64 name, enum stat
 	return false;
 }
 
-/* Ends a timer's id and puts the slot on a free list; returns its new first. */
+/* End a timer's id and put the slot on a free list. Return: the list's new head. */
 static inline struct slot *free_onto(struct process *p, struct slot *free, struct slot *t,
 				     u64 name, enum state state)
 {
@@ -448,10 +446,10 @@ static int process_add(struct htw *htw, struct htw_add *add)
 	return ret;
 }
 
-/* What all timers of one call have in common. */
+/* Parameters shared by all timers of one call. */
 struct common {
 	u64 now;
-	u64 from;	/* what deadlines count from */
+	u64 from;	/* added to deadlines: @now if they are relative */
 	u64 interval;
 	u32 firings;
 	u32 slack;
@@ -466,10 +464,9 @@ static void set_results(int *results, unsigned int count, int value)
 }
 
 /*
- * Adds as many as there is room for, which is not more for one than for the next;
- * @simple: they are one-shot timers without slack.
+ * Add timers until there is no more room; @simple: one-shot timers without slack.
  *
- * Return: how many; *error: why not all.
+ * Return: how many were added, with @*error if not all.
  */
 static __always_inline unsigned int add_some(struct process *p, const struct common *common,
 					     bool simple, const u64 *deadlines, const u64 *cookies,
@@ -543,7 +540,7 @@ static int process_add_many(struct htw *htw, const struct htw_add *common,
 	return count - added;
 }
 
-/* Moves a timer that is pending. */
+/* Move a pending timer. */
 static inline void move(struct process *p, struct slot *t, u64 deadline, u64 now)
 {
 	t->deadline = deadline;
@@ -579,7 +576,7 @@ static int mod_one(struct process *p, const struct htw_mod *mod, u64 now)
 	if (!mod_is_valid(p, mod))
 		return -EINVAL;
 	t = find(p, mod->id);
-	/* One that was stopped is over, though its last expiration waits. */
+	/* A stopped timer is over, though its last expiration is queued. */
 	if (!t || t->slack & SLOT_STOPPED)
 		return -ENOENT;
 	if (mod->flags & HTW_MOD_COOKIE)
@@ -664,7 +661,7 @@ static int process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64
 
 /* Stopping and looking. */
 
-/* Did more firings come due since the one that waits to be read? */
+/* Count the firings since the one whose expiration is queued. */
 static u64 missed_of(const struct slot *t, u64 now)
 {
 	u64 missed;
@@ -689,7 +686,7 @@ static bool cancel_is_valid(const struct htw_cancel *cancel)
 	       !cancel->reserved[0] && !cancel->reserved[1];
 }
 
-/* The clock is read only if somebody wants to know what was left. */
+/* Stop a timer; @out, if not NULL, describes what was left of it. */
 static int stop_one(struct process *p, struct slot *t, bool discard, struct htw_cancel *out)
 {
 	const enum state state = state_of(t);
@@ -742,13 +739,13 @@ static int process_cancel(struct htw *htw, struct htw_cancel *cancel)
 
 	pthread_mutex_lock(&p->lock);
 	ret = cancel_one(p, cancel);
-	/* The last one that waited may be gone: then there is nothing to poll for. */
+	/* On a manual clock the descriptor may have nothing to report any more. */
 	finish(p);
 	pthread_mutex_unlock(&p->lock);
 	return ret;
 }
 
-/* Stops a timer, whatever state it is in, and does not tell what was left. */
+/* Stop a timer in any state. */
 static __attribute__((noinline)) int stop_slow(struct process *p, u64 id)
 {
 	struct slot *t = find(p, id);
@@ -801,7 +798,7 @@ static int process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int 
 	return failed;
 }
 
-static void tell(const struct slot *t, u64 now, struct htw_query *query)
+static void fill_query(const struct slot *t, u64 now, struct htw_query *query)
 {
 	static const u16 states[] = {
 		[PENDING]	= HTW_STATE_PENDING,
@@ -832,7 +829,7 @@ static int query_one(struct process *p, struct htw_query *query, u64 now)
 		return -EINVAL;
 	if (!t)
 		return -ENOENT;
-	tell(t, now, query);
+	fill_query(t, now, query);
 	return 0;
 }
 
@@ -845,7 +842,7 @@ static int process_next(struct htw *htw, struct htw_query *query)
 	pthread_mutex_lock(&p->lock);
 	htw_wheel_first(&p->wheel, UINT_MAX, &first);
 	if (first) {
-		tell(container_of(first, struct slot, node), read_clock(p), query);
+		fill_query(container_of(first, struct slot, node), read_clock(p), query);
 		ret = 0;
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -892,7 +889,7 @@ static int process_batch(struct htw *htw, struct htw_op *ops, unsigned int count
 			}
 		}
 		failed += !!op->result;
-		/* What one makes due has expired for the next. */
+		/* On a manual clock, what an operation makes due expires before the next. */
 		if (unlikely(p->clock == HTW_CLOCK_MANUAL))
 			expire_manual(p);
 	}
@@ -903,7 +900,7 @@ static int process_batch(struct htw *htw, struct htw_op *ops, unsigned int count
 
 /* Expiring and reading. */
 
-/* Neither periodic, nor kept, nor stopped while it waits to be read. */
+/* Neither periodic, nor kept, nor stopped while its expiration is queued. */
 static inline bool is_plain(const struct slot *t)
 {
 	return !(t->interval | (t->slack & SLOT_FLAGS));
@@ -920,7 +917,7 @@ static inline void fill_event(struct htw_event *ev, const struct slot *t, u64 id
 	ev->reserved = 0;
 }
 
-/* Reads an expiration as of @now; the timer, which is in @state, is on no list. */
+/* Turn an expiration into an event, and arm, keep or free the timer, which is on no list. */
 static void consume(struct process *p, struct slot *t, u64 now, struct htw_event *ev)
 {
 	const u64 missed = missed_of(t, now);
@@ -931,7 +928,7 @@ static void consume(struct process *p, struct slot *t, u64 now, struct htw_event
 	fill_event(ev, t, id_of(t), t->node.fired);
 	ev->missed = missed;
 	if (goes_on) {
-		/* The phase is kept: start + k * interval, the next one ahead. */
+		/* Keep the phase: the next start + k * interval after now. */
 		ev->flags = HTW_EVENT_MORE;
 		t->deadline = htw_sum(t->deadline + missed * t->interval, t->interval);
 		if (t->firings)
@@ -940,7 +937,7 @@ static void consume(struct process *p, struct slot *t, u64 now, struct htw_event
 		arm(p, t, now);
 	} else if (t->slack & SLOT_KEEP) {
 		ev->flags = HTW_EVENT_MORE;
-		/* One that has had all its firings is a one-shot timer now. */
+		/* After its last firing a periodic timer is a one-shot timer. */
 		t->interval = 0;
 		t->firings = 0;
 		set_state(t, IDLE);
@@ -950,7 +947,7 @@ static void consume(struct process *p, struct slot *t, u64 now, struct htw_event
 	}
 }
 
-/* Takes what waits in the queue. */
+/* Read from the queue. */
 static unsigned int read_queue(struct process *p, struct htw_event *events, unsigned int count,
 			       u64 now)
 {
@@ -966,7 +963,7 @@ static unsigned int read_queue(struct process *p, struct htw_event *events, unsi
 	return got;
 }
 
-/* Takes plain timers from the front of what is due; they follow each other as they are. */
+/* Read plain timers from the front of the wheel's due list, without unlinking each. */
 static unsigned int read_plain(struct process *p, struct htw_event *events, unsigned int count,
 			       u64 now)
 {
@@ -994,9 +991,9 @@ static unsigned int read_plain(struct process *p, struct htw_event *events, unsi
 }
 
 /*
- * Takes what is due from the wheel.
+ * Read what is due from the wheel.
  *
- * Return: how many; *done: nothing more is due, and nothing has to be moved down.
+ * Return: number of events; *done: nothing more is due or has to be moved down.
  */
 static unsigned int read_wheel(struct process *p, struct htw_event *events, unsigned int count,
 			       u64 now, bool *done)
@@ -1026,7 +1023,7 @@ static unsigned int read_wheel(struct process *p, struct htw_event *events, unsi
 	return got;
 }
 
-/* Puts what is due into the queue, some of it; true if nothing is left to do now. */
+/* Move due timers to the queue, within a budget. Return: true if nothing is left to do now. */
 static bool expire(struct process *p, u64 now)
 {
 	unsigned int budget = CASCADE_BUDGET;
@@ -1043,7 +1040,7 @@ static bool expire(struct process *p, u64 now)
 	return budget && htw_wheel_cascade(&p->wheel, &budget) && list_empty(&p->wheel.due);
 }
 
-/* Nothing is due any more: the timerfd is to say when there will be. */
+/* Program the timerfd for the wheel's next work, as nothing is due any more. */
 static void rest(struct process *p, u64 now)
 {
 	u64 when;
@@ -1052,14 +1049,14 @@ static void rest(struct process *p, u64 now)
 	p->ahead = false;
 	when = next_work(p);
 	/*
-	 * It has come, so it is readable and has to be set, or it comes too late; what
-	 * is too early may stay. Setting CLOCK_REALTIME may have made it come.
+	 * Reprogram a timerfd that has expired, as it is readable, or is too late; one that
+	 * is early stays. A set of CLOCK_REALTIME may have expired it as well.
 	 */
 	if (p->armed <= now || when < p->armed || p->clock == CLOCK_REALTIME)
 		program(p, when);
 }
 
-/* A manual clock, whose descriptor is readable while something waits to be read. */
+/* Expire on a manual clock; the descriptor is readable while the queue is not empty. */
 static void expire_manual(struct process *p)
 {
 	u64 when;
@@ -1100,13 +1097,13 @@ static int process_read(struct htw *htw, struct htw_event *events, unsigned int 
 		if (done)
 			rest(p, now);
 		else if (p->armed > now)
-			program(p, 0);	/* more is left: whoever polls is to know */
+			program(p, 0);	/* more is due: make the descriptor readable */
 	}
 	pthread_mutex_unlock(&p->lock);
 	return got;
 }
 
-/* Puts all that is due into the queue, and has the timerfd say so, or when to look again. */
+/* Move all due timers to the queue and program the timerfd accordingly. */
 static void expire_all(struct process *p)
 {
 	u64 now;
@@ -1155,7 +1152,7 @@ static int64_t process_cancel_all(struct htw *htw, unsigned int flags)
 	return count;
 }
 
-/* In which of &enum htw_list_flag's states a timer is. */
+/* The bit of &enum htw_list_flag for a timer's state. */
 static unsigned int list_state(const struct slot *t)
 {
 	switch (state_of(t)) {
@@ -1181,7 +1178,7 @@ static unsigned int walk(struct process *p, unsigned int states, u64 *cursor,
 
 		if (!(list_state(t) & states))
 			continue;
-		tell(t, now, &entries[got++]);
+		fill_query(t, now, &entries[got++]);
 		if (take)
 			stop_one(p, t, false, NULL);
 	}
@@ -1228,7 +1225,7 @@ static int64_t process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 		return -EINVAL;
 	pthread_mutex_lock(&p->lock);
 	to = flags & HTW_F_ABS ? ns : htw_sum(p->manual_ns, ns);
-	/* As the device's, it ends where a time with a sign would. */
+	/* Times end at INT64_MAX, as those of the device. */
 	if (to >= p->manual_ns && to <= INT64_MAX) {
 		before = p->nr_expired;
 		p->manual_ns = to;
@@ -1294,11 +1291,11 @@ static int process_reserve(struct htw *htw, uint64_t count)
 	if (count > p->nr_usable)
 		ret = grow(p, count);
 	if (!ret && count > p->nr_slots) {
-		/* Pages that are there are left as they are. */
+		/* Leaves pages that are populated as they are. */
 		usable = (char *)p->slots;
 		bytes = p->nr_usable * sizeof(struct slot);
 		if (madvise(usable, bytes, MADV_POPULATE_WRITE) && errno == ENOMEM)
-			ret = -ENOMEM;	/* EINVAL: before Linux 5.14; then they come later */
+			ret = -ENOMEM;	/* EINVAL before Linux 5.14: pages come when touched */
 	}
 	pthread_mutex_unlock(&p->lock);
 	return ret;
@@ -1308,7 +1305,7 @@ static void process_close(struct htw *htw)
 {
 	struct process *p = process_of(htw);
 
-	/* The nodes go with the array: the wheel need not be emptied first. */
+	/* The nodes are freed with the array, so the wheel need not be emptied. */
 	p->wheel.pending = 0;
 	htw_wheel_destroy(&p->wheel);
 	munmap(p->slots, p->reserved);
@@ -1346,7 +1343,7 @@ static const struct htw_geometry default_geometry = {
 	.slots = { 256, 64, 64, 64, 64 },
 };
 
-/* As HTW_SETUP checks it. */
+/* Set clock, tick, limit and geometry, with the checks of HTW_SETUP. */
 static int shape(struct process *p, const struct htw_setup *setup)
 {
 	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT |
