@@ -167,11 +167,11 @@ static u64 htw_level_end_wanted(const struct htw_wheel *w, unsigned int l)
 	return (htw_slot(w, up, w->cursor) + 2) * up->span;
 }
 
-static void htw_level_set_end(struct htw_level *lev, u64 end)
+static void htw_level_set_end(struct htw_wheel *w, struct htw_level *lev, u64 end)
 {
 	lev->end = end;
-	/* A rewind to the first ticks leaves levels that end at tick 0, which has come. */
-	lev->last = max(end, 1ULL) - 1;
+	/* After a rewind the end may be before the cursor: ticks that have come stay below. */
+	lev->last = max(end, w->cursor) - 1;
 }
 
 /* Move the end of level @l on, up to the first bucket above that has to come down first. */
@@ -179,7 +179,7 @@ static void htw_level_advance_end(struct htw_wheel *w, unsigned int l)
 {
 	u64 end = min(htw_level_end_wanted(w, l), htw_upper_first(w, l + 1));
 
-	htw_level_set_end(&w->level[l], min(end, w->level[l + 1].end));
+	htw_level_set_end(w, &w->level[l], min(end, w->level[l + 1].end));
 }
 
 /* The cursor has entered another window of level 0, and possibly of levels above. */
@@ -814,7 +814,7 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 
 	w->cursor = now + 1;
 	for (unsigned int l = 0; l < w->levels; l++)
-		htw_level_set_end(&w->level[l], htw_slot_start(w, overflow, w->cursor));
+		htw_level_set_end(w, &w->level[l], htw_slot_start(w, overflow, w->cursor));
 	w->next_window = 0;
 	w->next = 0;
 	htw_wheel_set_cursor(w, w->cursor);

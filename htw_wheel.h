@@ -37,7 +37,8 @@ struct htw_geometry {
 
 /**
  * struct htw_level - one level of a wheel
- * @last: the last tick of this level, @end - 1
+ * @last: the last tick that is searched for on this level: @end - 1; or, until a rewind is
+ *	complete, the last one that has come, if that is later
  * @end: the first tick that belongs to a level above; a multiple of that level's @span
  * @buckets: @ring buckets, in which two windows fit
  * @mask: @ring - 1 if all spans are powers of two, else zero

@@ -1645,6 +1645,22 @@ static void rewind_keeps_every_tick(struct kunit *test)
 		rewind_by(test, backs[i], UINT_MAX);
 }
 
+/* Before the nodes are back in place, a timer whose tick has come is due at once all the same. */
+static void rewind_then_start_past(struct kunit *test)
+{
+	const u64 from = 5 * BIT_ULL(32) + 100;
+	struct wheel_test *t = wheel_new(test, &geo_default, from);
+	struct htw_node far = { .expires = from + 1000 }, past = { .expires = from - 60 };
+	unsigned int left = HTW_ALL;
+
+	wheel_start(&t->w, &far, from);
+	htw_wheel_rewind(&t->w, from - 50);
+	wheel_start(&t->w, &past, from - 50);
+	KUNIT_EXPECT_PTR_EQ(test, htw_wheel_expire(&t->w, from - 50, &left), &past);
+	htw_wheel_stop(&t->w, &far);
+	wheel_done(t);
+}
+
 static void rewind_within_budgets(struct kunit *test)
 {
 	rewind_by(test, 300, 7);
@@ -1848,6 +1864,7 @@ static struct kunit_case htw_wheel_cases[] = {
 	KUNIT_CASE_PARAM(million_in_one_bucket_due_first, million_gen_params),
 	KUNIT_CASE(half_moved_and_the_rest_stopped),
 	KUNIT_CASE(rewind_keeps_every_tick),
+	KUNIT_CASE(rewind_then_start_past),
 	KUNIT_CASE(rewind_within_budgets),
 	KUNIT_CASE_PARAM(random_against_model, random_gen_params),
 	{ }
