@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The reader's side: expirations that wait, and the ring that takes them
+ * The reader's side: read(), and the ring that takes its place while it is mapped
  */
 
-#include <linux/sched.h>
+#include <linux/pagemap.h>
+#include <linux/sched/signal.h>
+#include <linux/uaccess.h>
+#include <linux/uio.h>
+#include <linux/wait.h>
 
 #include "event.h"
 #include "reader.h"
 #include "slots.h"
 #include "submit.h"
+#include "wake.h"
 
-/* Expirations that are moved from the queue into the ring under one lock. */
+static_assert(sizeof(struct htw_event) == 48);
+
+/* Events that are copied to a reader while the context is locked. */
+#define HTW_READ_BATCH		32u
+/* Events that are moved from the queue into the ring while the context is locked. */
 #define HTW_FLUSH_BATCH		64u
 
-/**
- * htw_context_peek() - tells the expirations that wait, and leaves them there
- * @ctx: the context, whose lock is held
- * @events: where to
- * @count: how many at the most
- * @now: the time, in ns
- *
- * Return: how many.
- */
-u32 htw_context_peek(struct htw_context *ctx, struct htw_event *events, u32 count, u64 now)
+/* Fill in up to @count queued events and leave them queued. Return how many. */
+static u32 htw_read_peek(struct htw_context *ctx, struct htw_event *events, u32 count, u64 now)
 {
 	struct htw_timer *t;
 	u32 n = 0;
@@ -40,16 +41,12 @@ u32 htw_context_peek(struct htw_context *ctx, struct htw_event *events, u32 coun
 	return n;
 }
 
-/**
- * htw_context_take() - takes out expirations that have been read
- * @ctx: the context, whose lock is held
- * @count: how many, in the order in which htw_context_peek() told them
- * @now: what htw_context_peek() was given
- *
- * Periodic timers that go on are then on @ctx->rearm: the caller drops the
- * lock and calls htw_context_rearm().
+/*
+ * Take the first @count events off the queue, after htw_read_peek() with the same @now. Periodic
+ * timers that go on are put on @ctx->rearm; once the lock is dropped, the caller starts them by
+ * htw_context_rearm().
  */
-void htw_context_take(struct htw_context *ctx, u32 count, u64 now)
+static void htw_read_take(struct htw_context *ctx, u32 count, u64 now)
 {
 	struct list_head *last = &ctx->expired;
 	LIST_HEAD(over);
@@ -61,7 +58,7 @@ void htw_context_take(struct htw_context *ctx, u32 count, u64 now)
 	while (count--) {
 		struct htw_timer *t = list_entry(last->next, struct htw_timer, node.list);
 
-		/* Most end here, and go to the free list all together. */
+		/* Most timers end here: they stay linked and go to the free list together. */
 		if (likely(htw_timer_is_plain(t) && !ctx->table)) {
 			freed++;
 			if (likely(htw_timer_end_id(t)))
@@ -79,14 +76,11 @@ void htw_context_take(struct htw_context *ctx, u32 count, u64 now)
 	htw_context_consumed(ctx, freed);
 }
 
-/**
- * htw_context_rearm() - arms the periodic timers that have been read
- * @ctx: the context; no lock is held
- *
- * This takes a second step because a base's lock comes before a context's, and
- * is not held while user memory is written.
+/*
+ * Start the periodic timers whose events were consumed. A second step, because a base's lock
+ * comes before a context's, and is not held while user memory is written.
  */
-void htw_context_rearm(struct htw_context *ctx)
+static void htw_context_rearm(struct htw_context *ctx)
 {
 	struct htw_timer *t;
 	struct htw_submit s;
@@ -107,14 +101,7 @@ void htw_context_rearm(struct htw_context *ctx)
 	}
 }
 
-/**
- * htw_context_ring_is_mapped() - do expirations go to a ring now?
- * @ctx: the context
- *
- * Without its lock the answer may be stale at once.
- *
- * Return: true if there is a ring and it is mapped.
- */
+/* Do events go to a ring? Without @ctx->lock the answer may be outdated at once. */
 bool htw_context_ring_is_mapped(const struct htw_context *ctx)
 {
 	const struct htw_event_ring *ring = READ_ONCE(ctx->ring);
@@ -122,25 +109,133 @@ bool htw_context_ring_is_mapped(const struct htw_context *ctx)
 	return ring && READ_ONCE(ring->maps);
 }
 
-/**
- * htw_context_map_ring() - the ring is mapped once more
- * @ctx: the context, which has a ring
+/*
+ * Copy some queued events to the reader. They are taken off the queue only after they are in
+ * its memory, and under the same lock, so that none is lost or read twice. The copy must not
+ * sleep: it is short if it would fault, and the caller faults the memory in.
+ *
+ * Return: the number of events read; *waiting says whether there are more.
  */
+static u32 htw_read_batch(struct htw_context *ctx, struct iov_iter *to, bool *waiting)
+{
+	struct htw_event events[HTW_READ_BATCH];
+	const u32 room = min_t(size_t, iov_iter_count(to) / sizeof(*events), HTW_READ_BATCH);
+	const u64 now = htw_context_now(ctx);
+	size_t bytes;
+	bool rearm;
+	u32 n;
+
+	spin_lock_bh(&ctx->lock);
+	n = htw_read_peek(ctx, events, room, now);
+	pagefault_disable();
+	bytes = copy_to_iter(events, n * sizeof(*events), to);
+	pagefault_enable();
+	iov_iter_revert(to, bytes % sizeof(*events));
+	bytes /= sizeof(*events);
+	htw_read_take(ctx, bytes, now);
+	*waiting = ctx->nr_expired;
+	rearm = !list_empty(&ctx->rearm);
+	spin_unlock_bh(&ctx->lock);
+	if (rearm)
+		htw_context_rearm(ctx);
+	return bytes;
+}
+
+/*
+ * Fault in the memory for an event by writing to it. fault_in_iov_iter_writeable() only checks
+ * that there is a page: if something else forbids the write, such as a wrong MTE tag on arm64,
+ * the copy would fail for ever.
+ */
+static bool htw_read_fault_in(struct iov_iter *to)
+{
+	static const struct htw_event none;
+	const size_t written = copy_to_iter(&none, sizeof(none), to);
+
+	iov_iter_revert(to, written);
+	return written == sizeof(none);
+}
+
+/* Return: bytes read; 0 if no event waits; a negative error if none was read. */
+static ssize_t htw_read_available(struct htw_context *ctx, struct iov_iter *to)
+{
+	const size_t size = sizeof(struct htw_event);
+	ssize_t done = 0;
+	bool waiting;
+
+	do {
+		u32 n = htw_read_batch(ctx, to, &waiting);
+
+		done += n * size;
+		if (!waiting)
+			break;
+		if (!n && !htw_read_fault_in(to))
+			return done ?: -EFAULT;
+		/*
+		 * With events queued, only a fatal signal ends a read that has none yet: io_uring
+		 * signals its own work to a task and cannot restart the call.
+		 */
+		if (done ? signal_pending(current) : fatal_signal_pending(current))
+			return done ?: -ERESTARTSYS;
+		cond_resched();
+	} while (iov_iter_count(to) >= size);
+	return done;
+}
+
+/* Wake if an event is queued or a ring was mapped. */
+static bool htw_read_can_return(const struct htw_context *ctx)
+{
+	return READ_ONCE(ctx->nr_expired) || htw_context_ring_is_mapped(ctx);
+}
+
+/**
+ * htw_context_read() - read whole events
+ * @ctx: the context
+ * @to: destination
+ * @nonblock: do not wait for an event
+ *
+ * Context: may sleep.
+ * Return: bytes read; -EAGAIN, -EINVAL if there is no room for an event, -EBUSY while a ring is
+ * mapped, -EFAULT or -ERESTARTSYS.
+ */
+ssize_t htw_context_read(struct htw_context *ctx, struct iov_iter *to, bool nonblock)
+{
+	ssize_t ret;
+
+	if (iov_iter_count(to) < sizeof(struct htw_event))
+		return -EINVAL;
+	for (;;) {
+		if (htw_context_ring_is_mapped(ctx)) {
+			ret = -EBUSY;
+			break;
+		}
+		ret = htw_read_available(ctx, to);
+		if (ret)
+			break;
+		if (nonblock)
+			return -EAGAIN;
+		ret = wait_event_interruptible_exclusive(ctx->readers, htw_read_can_return(ctx));
+		if (ret)
+			break;
+	}
+	/* This reader was woken alone: wake the next one if it leaves events behind. */
+	if (htw_read_can_return(ctx))
+		htw_wake_reader(ctx);
+	return ret;
+}
+
+/* Count a mapping of the ring. */
 void htw_context_map_ring(struct htw_context *ctx)
 {
 	spin_lock_bh(&ctx->lock);
 	WRITE_ONCE(ctx->ring->maps, ctx->ring->maps + 1);
-	/* What had expired before waits in the queue. */
+	/* Says whether events are queued, so that the program calls HTW_FLUSH. */
 	htw_ring_publish(ctx->ring, ctx->nr_expired);
 	spin_unlock_bh(&ctx->lock);
 }
 
-/**
- * htw_context_unmap_ring() - the ring is mapped once less
- * @ctx: the context, which has a ring
- *
- * Once it is not mapped at all, expirations wait to be read, by read(); what is in
- * the ring stays there for who maps it again.
+/*
+ * Count down when a mapping of the ring goes. After the last one, new events are queued for
+ * read(); those in the ring stay there until it is mapped again.
  */
 void htw_context_unmap_ring(struct htw_context *ctx)
 {
@@ -149,7 +244,7 @@ void htw_context_unmap_ring(struct htw_context *ctx)
 	spin_unlock_bh(&ctx->lock);
 }
 
-/* Moves some of the queue into a ring, as far as there is room. */
+/* Move up to @count queued events into the ring and publish them. Return how many. */
 static u32 htw_flush_some(struct htw_context *ctx, struct htw_event_ring *ring, u32 count)
 {
 	u32 freed = 0, n;
@@ -161,14 +256,14 @@ static u32 htw_flush_some(struct htw_context *ctx, struct htw_event_ring *ring, 
 }
 
 /**
- * htw_context_flush() - moves what waits in the queue into the ring
+ * htw_context_flush() - HTW_FLUSH: move queued events into the ring
  * @ctx: the context; no lock is held
  *
- * As much as there is room for, and no more than the ring holds: a program that
- * reads as fast as this writes cannot keep it going.
+ * Moves no more than the ring holds: a program that reads as fast as this writes cannot keep
+ * it going.
  *
  * Context: may sleep.
- * Return: how many; -ENXIO where no ring is mapped.
+ * Return: the number of events moved; -ENXIO if no ring is mapped.
  */
 int htw_context_flush(struct htw_context *ctx)
 {
@@ -196,13 +291,13 @@ int htw_context_flush(struct htw_context *ctx)
 }
 
 /**
- * htw_context_is_readable() - does an expiration wait for the program?
+ * htw_context_is_readable() - is there an event for the program?
  * @ctx: the context; no lock is held
  *
- * Where a ring is mapped the queue is moved into it first.
+ * If a ring is mapped, queued events are moved into it first.
  *
  * Context: may sleep.
- * Return: true if one is in the ring, or in the queue.
+ * Return: true if an event is queued or in the ring.
  */
 bool htw_context_is_readable(struct htw_context *ctx)
 {

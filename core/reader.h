@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The reader's side: expirations that wait, and the ring that takes them
+ * The reader's side: read(), and the ring that takes its place while it is mapped
  */
 #ifndef _HTW_READER_H
 #define _HTW_READER_H
 
 #include "context.h"
 
-u32 htw_context_peek(struct htw_context *ctx, struct htw_event *events, u32 count, u64 now);
-void htw_context_take(struct htw_context *ctx, u32 count, u64 now);
-void htw_context_rearm(struct htw_context *ctx);
+struct iov_iter;
 
+ssize_t htw_context_read(struct htw_context *ctx, struct iov_iter *to, bool nonblock);
 bool htw_context_ring_is_mapped(const struct htw_context *ctx);
 void htw_context_map_ring(struct htw_context *ctx);
 void htw_context_unmap_ring(struct htw_context *ctx);

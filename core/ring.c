@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ring of expirations that a program maps: its memory
+ * The ring of events that a program maps: its memory
  *
- * The kernel fills it and believes nothing that it reads from it: how far it
- * has written, how far the program has read and how large the ring is, it knows
- * from &struct htw_event_ring. A program that scribbles over the page loses
- * its own expirations, or sees some twice, and hurts nobody else.
- *
- * What is filled in and how is with the queue of expirations, in expire.c.
+ * The kernel trusts nothing that it reads from there: both indices and the size are kept in
+ * &struct htw_event_ring. A program that overwrites the memory loses its own events, or sees
+ * some twice, and affects no one else. Delivery (expire.c) and HTW_FLUSH (reader.c) fill it.
  */
 
 #include <linux/err.h>
@@ -20,14 +17,11 @@
 #include "ring.h"
 #include "user.h"
 
+static_assert(sizeof(struct htw_ring) == 128);
+
 #define HTW_RING_MAX		BIT(20)
 
-/**
- * htw_ring_check() - can a ring be so large?
- * @entries: how many records it is to hold
- *
- * Return: 0; -ERANGE for none or too many; -EINVAL for what is no power of two.
- */
+/* Check the size of a ring: -ERANGE if zero or too large, -EINVAL if no power of two. */
 int htw_ring_check(u32 entries)
 {
 	if (!entries || entries > HTW_RING_MAX)
@@ -35,24 +29,19 @@ int htw_ring_check(u32 entries)
 	return is_power_of_2(entries) ? 0 : -EINVAL;
 }
 
-/**
- * htw_ring_size() - how many bytes of memory a program sees
- * @ring: the ring
- *
- * Return: the bytes, whole pages.
- */
+/* The size in bytes of what programs map: whole pages. */
 size_t htw_ring_size(const struct htw_event_ring *ring)
 {
 	return PAGE_ALIGN(sizeof(*ring->header) + ring->entries * sizeof(*ring->events));
 }
 
 /**
- * htw_ring_alloc() - makes a ring
- * @user: who it counts for, as much as a timer an entry, or NULL
- * @entries: how many records it holds, which htw_ring_check() has passed
+ * htw_ring_alloc() - allocate a ring
+ * @user: user to charge one timer for each entry, or NULL
+ * @entries: a size that htw_ring_check() accepts
  *
  * Context: may sleep; charged to the caller's cgroup.
- * Return: the ring; -EDQUOT or -ENOMEM as a pointer.
+ * Return: the ring, ERR_PTR(-EDQUOT) or ERR_PTR(-ENOMEM).
  */
 struct htw_event_ring *htw_ring_alloc(struct htw_user *user, u32 entries)
 {
@@ -81,13 +70,7 @@ err_user:
 	return ERR_PTR(-ENOMEM);
 }
 
-/**
- * htw_ring_free() - frees a ring that is not mapped
- * @ring: the ring, or NULL
- * @user: who it counted for, or NULL
- *
- * Context: may sleep.
- */
+/* Free a ring that is not mapped, or NULL, and uncharge @user. May sleep. */
 void htw_ring_free(struct htw_event_ring *ring, struct htw_user *user)
 {
 	if (!ring)

@@ -6,10 +6,13 @@
 #include <linux/capability.h>
 #include <linux/cpu.h>
 #include <linux/sched/isolation.h>
+#include <linux/uaccess.h>
 
 #include "clock_was_set.h"
 #include "ring.h"
 #include "setup.h"
+
+static_assert(sizeof(struct htw_setup) == 96);
 
 /* Tick of a private wheel. A manual clock has no hrtimer, so any tick from 1 ns will do. */
 #define HTW_TICK_MIN_NS		(10 * NSEC_PER_USEC)
@@ -253,4 +256,21 @@ int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
 	if (shape.clock == HTW_BASE_REALTIME)
 		htw_clock_was_set_listen(ctx);
 	return 0;
+}
+
+/**
+ * htw_op_setup() - HTW_SETUP
+ * @ctx: the context
+ * @arg: the program's &struct htw_setup
+ *
+ * Context: may sleep.
+ * Return: as described at &struct htw_setup.
+ */
+long htw_op_setup(struct htw_context *ctx, const struct htw_setup __user *arg)
+{
+	struct htw_setup setup;
+
+	if (copy_from_user(&setup, arg, sizeof(setup)))
+		return -EFAULT;
+	return htw_context_setup(ctx, &setup);
 }

@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Operations on all timers of a context, a page at a time
+ * Operations on all timers of a context: HTW_CANCEL_ALL, HTW_LIST, HTW_HARVEST and HTW_NEXT
  *
- * The pages are walked in order and each slot is looked at once, so a timer
- * that is there all the while is met exactly once, whatever others add, cancel
- * and move meanwhile.
+ * Pages are walked in order, each in a submission of its own, and each slot is visited once: a
+ * timer that exists throughout is met exactly once, whatever others add, cancel and move.
  */
 
 #include <linux/sched/signal.h>
+#include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "ops.h"
+#include "slots.h"
 #include "submit.h"
 #include "walk.h"
 
+static_assert(sizeof(struct htw_cancel_all) == 32);
+static_assert(sizeof(struct htw_list) == 48);
+static_assert(sizeof(struct htw_next) == 72);
+
 /**
- * htw_walk_cancel() - cancels all timers of a page
+ * htw_walk_cancel() - cancel all timers of a page
  * @ctx: the context
- * @page: which page; below @ctx->nr_pages
+ * @page: number of the page, below htw_context_pages()
  * @flags: as &htw_cancel.flags
  *
  * Return: how many were pending, or kept and disarmed.
@@ -34,7 +40,7 @@ u64 htw_walk_cancel(struct htw_context *ctx, u32 page, u32 flags)
 
 		if (!htw_timer_is_live(&timers[i]))
 			continue;
-		/* Should the slot change hands now, this id finds nothing. */
+		/* If the slot is reused from here on, this id is stale. */
 		cancel.id = htw_timer_id(&timers[i]);
 		count += !htw_submit_cancel(&s, &timers[i], &cancel, false);
 	}
@@ -42,7 +48,40 @@ u64 htw_walk_cancel(struct htw_context *ctx, u32 page, u32 flags)
 	return count;
 }
 
-/* Takes a pending timer out, for htw_walk_harvest(). */
+/**
+ * htw_op_cancel_all() - HTW_CANCEL_ALL
+ * @ctx: the context
+ * @arg: the program's &struct htw_cancel_all
+ *
+ * Context: may sleep.
+ * Return: as described at &struct htw_cancel_all.
+ */
+long htw_op_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *arg)
+{
+	struct htw_cancel_all all;
+	u64 count = 0;
+
+	if (copy_from_user(&all, arg, sizeof(all)))
+		return -EFAULT;
+	if (all.flags & ~HTW_CANCEL_DISCARD || all.reserved[0] || all.reserved[1] ||
+	    !htw_ring_tail_is_valid(ctx, all.ring_tail))
+		return -EINVAL;
+	/* Fail before any timer is cancelled if the result cannot be written. */
+	if (put_user(all.count, &arg->count))
+		return -EFAULT;
+	for (u32 page = 0; page < htw_context_pages(ctx); page++) {
+		count += htw_walk_cancel(ctx, page, all.flags);
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
+	if (put_user(count, &arg->count) ||
+	    put_user(htw_context_ring_tail(ctx), &arg->ring_tail))
+		return -EFAULT;
+	return 0;
+}
+
+/* Stop a pending timer and put it on @taken. */
 static void htw_walk_take(struct htw_submit *s, struct htw_timer *t,
 			  enum htw_timer_state state, struct list_head *taken)
 {
@@ -54,7 +93,7 @@ static void htw_walk_take(struct htw_submit *s, struct htw_timer *t,
 	list_add_tail(&t->node.list, taken);
 }
 
-/* The bit of &enum htw_list_flag for what a query says. */
+/* The &enum htw_list_flag that selects an entry. */
 static u32 htw_walk_flag(const struct htw_query *query)
 {
 	switch (query->state) {
@@ -68,9 +107,9 @@ static u32 htw_walk_flag(const struct htw_query *query)
 }
 
 /*
- * Locks the timer of a slot and tells about it; @timers are those of its page.
+ * Lock the timer in a slot and describe it in @entry; @timers are those of its page.
  *
- * Return: false where there is no timer; then nothing is locked.
+ * Return: false if there is no timer; then nothing is locked.
  */
 static bool htw_walk_lock(struct htw_submit *s, struct htw_timer *timers, u32 slot,
 			  enum htw_timer_state *state, struct htw_query *entry)
@@ -90,14 +129,14 @@ static bool htw_walk_lock(struct htw_submit *s, struct htw_timer *timers, u32 sl
 }
 
 /**
- * htw_walk_list() - tells which timers of a page there are
+ * htw_walk_list() - list timers of a page
  * @ctx: the context
- * @slot: where to begin; out: where to go on. Its page exists
- * @entries: where to tell them
- * @room: how many entries there is room for, at least 1
+ * @slot: first slot, in a page below htw_context_pages(); on return, where to go on
+ * @entries: output
+ * @room: size of @entries, at least 1
  * @which: of &enum htw_list_flag
  *
- * Return: how many were told.
+ * Return: the number of entries.
  */
 u32 htw_walk_list(struct htw_context *ctx, u32 *slot, struct htw_query *entries, u32 room,
 		  u32 which)
@@ -121,7 +160,7 @@ u32 htw_walk_list(struct htw_context *ctx, u32 *slot, struct htw_query *entries,
 	return n;
 }
 
-/* Writes an entry where one must not sleep; false where the memory is not there. */
+/* Write an entry without sleeping; false if that would fault. */
 static bool htw_walk_put(struct htw_query __user *to, const struct htw_query *entry)
 {
 	bool written;
@@ -132,22 +171,19 @@ static bool htw_walk_put(struct htw_query __user *to, const struct htw_query *en
 	return written;
 }
 
-/**
- * htw_walk_harvest() - takes out the timers of a page that are pending
- * @ctx: the context
- * @slot: where to begin; out: where to go on. Its page exists
- * @entries: the program's memory, where to tell them
- * @room: how many entries there is room for, at least 1
- * @taken: the timers are put there: they are stopped, and reserved for the caller
- * @stuck: out: is the memory for the next entry not there?
+/*
+ * Take pending timers out of a page and put them on @taken, where they are reserved. *@slot is
+ * as for htw_walk_list(). Entries are written to @entries of the program, which has room for
+ * @room, at least 1. *@stuck says whether writing the next one would fault.
  *
- * A timer is taken out only once it has been told, and under the same lock: so nobody
- * ever sees one gone that stays.
+ * A timer is taken out only after its entry has been written, and under the same lock: no one
+ * can see it gone unless it is.
  *
- * Return: how many were told.
+ * Return: how many were taken out.
  */
-u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot, struct htw_query __user *entries,
-		     u32 room, struct list_head *taken, bool *stuck)
+static u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot,
+			    struct htw_query __user *entries, u32 room,
+			    struct list_head *taken, bool *stuck)
 {
 	const u32 end = round_down(*slot, HTW_PAGE_SLOTS) + HTW_PAGE_SLOTS;
 	struct htw_timer *timers;
@@ -179,7 +215,119 @@ u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot, struct htw_query __user
 	return n;
 }
 
-/* The first timer of a page, if it comes before that in @next. */
+/*
+ * List some timers from *@slot on, through the buffer @entries.
+ *
+ * Return: how many were written to @user; -EFAULT if none could be, though there are some.
+ */
+static int htw_list_batch(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
+			  u32 room, u32 which, struct htw_query *entries)
+{
+	const u32 n = htw_walk_list(ctx, slot, entries, room, which);
+	const u32 written = n - DIV_ROUND_UP(copy_to_user(user, entries, n * sizeof(*entries)),
+					     sizeof(*entries));
+
+	if (written == n)
+		return n;
+	*slot = HTW_ID_SLOT(entries[written].id);
+	return written ?: -EFAULT;
+}
+
+/*
+ * The same for HTW_HARVEST. Memory that would fault is faulted in by writing to it, which fails
+ * for whatever reason an entry could not be written.
+ */
+static int htw_harvest_batch(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
+			     u32 room)
+{
+	LIST_HEAD(taken);
+	bool stuck;
+	u32 n;
+
+	n = htw_walk_harvest(ctx, slot, user, room, &taken, &stuck);
+	if (n)
+		htw_slots_unreserve(ctx, &taken);
+	if (stuck && !n && clear_user(user, sizeof(*user)))
+		return -EFAULT;
+	return n;
+}
+
+/*
+ * List timers from @list->cursor on, as many as there is room for, through the buffer @entries;
+ * if that is NULL, harvest them.
+ *
+ * Return: 0; -EFAULT or -EINTR if no entry was written.
+ */
+static int htw_list_all(struct htw_context *ctx, struct htw_list *list,
+			struct htw_query *entries)
+{
+	struct htw_query __user *user = u64_to_user_ptr(list->entries);
+	const u32 which = list->flags ?: HTW_LIST_PENDING;
+
+	list->done = 0;
+	while (list->done < list->count &&
+	       list->cursor / HTW_PAGE_SLOTS < htw_context_pages(ctx)) {
+		const u32 room = min(list->count - list->done, HTW_PAGE_TIMERS);
+		u32 slot = list->cursor;
+		int n;
+
+		if (entries)
+			n = htw_list_batch(ctx, &slot, user + list->done, room, which, entries);
+		else
+			n = htw_harvest_batch(ctx, &slot, user + list->done, room);
+		if (n < 0)
+			return list->done ? 0 : n;
+		list->done += n;
+		list->cursor = slot;
+		/* Without an entry, -EINTR would lose the cursor: go on unless killed. */
+		if (list->done ? signal_pending(current) : fatal_signal_pending(current))
+			return list->done ? 0 : -EINTR;
+		cond_resched();
+	}
+	return 0;
+}
+
+/**
+ * htw_op_list() - HTW_LIST and HTW_HARVEST
+ * @ctx: the context
+ * @arg: the program's &struct htw_list
+ * @harvest: which of the two
+ *
+ * Context: may sleep.
+ * Return: as described at &struct htw_list.
+ */
+long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg, bool harvest)
+{
+	const u32 known = harvest ? 0 : HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED;
+	struct htw_query *entries = NULL;
+	struct htw_list list;
+	int ret;
+
+	if (copy_from_user(&list, arg, sizeof(list)))
+		return -EFAULT;
+	if (list.cursor > U32_MAX || list.flags & ~known || list.reserved[0] ||
+	    list.reserved[1])
+		return -EINVAL;
+	if (harvest ? !htw_ring_tail_is_valid(ctx, list.ring_tail) : list.reserved0)
+		return -EINVAL;
+	/* Fail before any timer is taken out if the result cannot be written. */
+	if (copy_to_user(arg, &list, sizeof(list)))
+		return -EFAULT;
+	if (!harvest) {
+		entries = kmalloc_array(HTW_PAGE_TIMERS, sizeof(*entries), GFP_KERNEL);
+		if (!entries)
+			return -ENOMEM;
+	}
+	ret = htw_list_all(ctx, &list, entries);
+	kfree(entries);
+	if (ret)
+		return ret;
+	if (harvest)
+		list.ring_tail = htw_context_ring_tail(ctx);
+	return copy_to_user(arg, &list, sizeof(list)) ? -EFAULT : 0;
+}
+
+/* Copy the page's first timer to expire to @next, if it is due before the one there. */
 static void htw_walk_next_in_page(struct htw_context *ctx, u32 page, struct htw_query *next)
 {
 	const u32 end = (page + 1) * HTW_PAGE_SLOTS;
@@ -203,51 +351,67 @@ static void htw_walk_next_in_page(struct htw_context *ctx, u32 page, struct htw_
 }
 
 /*
- * The same by the context's own wheel.
+ * Look up the first timer in the context's private wheel, without visiting all pages.
  *
- * Return: false where that cannot tell: it is not a wheel of its own, or the timers would
- * have to be looked at one by one there too.
+ * Return: false if that is not possible: there is none, a table of deadlines overrides it, or
+ * its first bucket holds too many timers.
  */
 static bool htw_walk_next_in_wheel(struct htw_context *ctx, struct htw_query *next)
 {
 	struct htw_node *n;
 	struct htw_submit s;
-	bool written;
+	bool found;
 
 	if (!READ_ONCE(ctx->own) || READ_ONCE(ctx->table))
 		return false;
 	htw_submit_begin(&s, ctx);
 	spin_lock(&ctx->lock);
-	/* On the way into the wheel. */
-	written = list_empty(&ctx->rearm) && !ctx->table;
+	/* Timers on @rearm are pending, but not in the wheel yet. */
+	found = list_empty(&ctx->rearm) && !ctx->table;
 	spin_unlock(&ctx->lock);
-	written = written && s.base == ctx->own &&
-	       htw_wheel_first(&s.base->wheel, HTW_PAGE_TIMERS, &n);
-	if (written && n)
+	found = found && s.base == ctx->own &&
+		htw_wheel_first(&s.base->wheel, HTW_PAGE_TIMERS, &n);
+	if (found && n)
 		htw_timer_fill_query(container_of(n, struct htw_timer, node), HTW_PENDING, 0, s.now,
 				     next);
 	htw_submit_end(&s);
-	return written;
+	return found;
+}
+
+/* Fill in the pending timer that expires first. Return 0, -ENOENT or -EINTR. */
+static int htw_walk_next(struct htw_context *ctx, struct htw_query *next)
+{
+	next->id = 0;
+	if (htw_walk_next_in_wheel(ctx, next))
+		return next->id ? 0 : -ENOENT;
+	for (u32 page = 0; page < htw_context_pages(ctx); page++) {
+		htw_walk_next_in_page(ctx, page, next);
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+	}
+	return next->id ? 0 : -ENOENT;
 }
 
 /**
- * htw_walk_next() - tells which pending timer expires first
+ * htw_op_next() - HTW_NEXT
  * @ctx: the context
- * @next: out: the timer
+ * @arg: the program's &struct htw_next
  *
  * Context: may sleep.
- * Return: 0; -ENOENT where none is pending; -EINTR.
+ * Return: as described at &struct htw_next.
  */
-int htw_walk_next(struct htw_context *ctx, struct htw_query *next)
+long htw_op_next(struct htw_context *ctx, struct htw_next __user *arg)
 {
-	next->id = 0;
-	if (!htw_walk_next_in_wheel(ctx, next)) {
-		for (u32 page = 0; page < htw_context_pages(ctx); page++) {
-			htw_walk_next_in_page(ctx, page, next);
-			if (fatal_signal_pending(current))
-				return -EINTR;
-			cond_resched();
-		}
-	}
-	return next->id ? 0 : -ENOENT;
+	struct htw_next next;
+	int ret;
+
+	if (copy_from_user(&next, arg, sizeof(next)))
+		return -EFAULT;
+	if (next.flags || next.reserved0 || next.reserved)
+		return -EINVAL;
+	ret = htw_walk_next(ctx, &next.timer);
+	if (ret)
+		return ret;
+	return copy_to_user(arg, &next, sizeof(next)) ? -EFAULT : 0;
 }

@@ -9,6 +9,7 @@
 #include <linux/cpumask.h>
 #include <linux/cred.h>
 #include <linux/mm.h>
+#include <linux/uio.h>
 #include <linux/wait.h>
 
 #include "../core/base.h"
@@ -234,18 +235,16 @@ static inline size_t htw_test_nr_free(struct htw_context *ctx)
 	return free;
 }
 
-/* What read() does, with kernel memory. Returns how many events. */
+/* read() into kernel memory, without waiting. Return the number of events. */
 static inline u32 htw_test_read(struct htw_context *ctx, struct htw_event *events, u32 count)
 {
-	const u64 now = htw_context_now(ctx);
-	u32 n;
+	struct kvec kvec = { .iov_base = events, .iov_len = count * sizeof(*events) };
+	struct iov_iter to;
+	ssize_t ret;
 
-	spin_lock_bh(&ctx->lock);
-	n = htw_context_peek(ctx, events, count, now);
-	htw_context_take(ctx, n, now);
-	spin_unlock_bh(&ctx->lock);
-	htw_context_rearm(ctx);
-	return n;
+	iov_iter_kvec(&to, ITER_DEST, &kvec, 1, kvec.iov_len);
+	ret = htw_context_read(ctx, &to, true);
+	return ret < 0 ? 0 : ret / sizeof(*events);
 }
 
 /* Waits until as many events can be read. */
