@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events: the records that programs read, and what happens to a timer afterwards
+ * Events: the records that programs read, and what becomes of a timer afterwards
  */
 
 #include "clock_sets.h"
@@ -9,8 +9,8 @@
 #include "slots.h"
 
 /*
- * Does an id stay valid after its last expiration has been read? With a word in the
- * table of deadlines it does: the program may store to that word at any time.
+ * Does an id stay valid after its last event has been read? If the context has a table of
+ * deadlines it does, because the program may store an override at any time.
  */
 static bool htw_timer_is_kept(const struct htw_context *ctx, const struct htw_timer *t)
 {
@@ -21,11 +21,11 @@ static bool htw_timer_is_kept(const struct htw_context *ctx, const struct htw_ti
 }
 
 /**
- * htw_event_report() - fills in the event of an expiration that waits
+ * htw_event_report() - fill in the event of an expired timer
  * @ev: the event
  * @ctx: the context, whose lock is held
  * @t: the timer
- * @now: as of when, in ns of the context's clock
+ * @now: the context's time in ns, up to which missed firings are counted
  */
 void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struct htw_timer *t,
 		      u64 now)
@@ -33,7 +33,7 @@ void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struc
 	const u64 missed = htw_timer_missed(t, now);
 	const bool more = htw_timer_is_kept(ctx, t) || htw_timer_continues(t, missed);
 
-	/* If it is armed again, then as of this look: none falls between. */
+	/* If the timer is started again, later sets of CLOCK_REALTIME count from here. */
 	if (unlikely(t->node.flags & HTW_TIMER_CANCEL_ON_SET))
 		htw_clock_sets_check(ctx, t);
 	htw_event_fill(ev, t, t->node.fired, missed,
@@ -42,14 +42,14 @@ void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struc
 }
 
 /**
- * htw_timer_consume() - what comes after an expiration that has been reported
+ * htw_timer_consume() - go on with a timer whose event was reported
  * @ctx: the context, whose lock is held
  * @t: the timer, on no list
- * @now: as of when it was reported, in ns of the context's clock
- * @freed: incremented where the timer was freed
+ * @now: as passed to htw_event_report()
+ * @freed: incremented if the timer was freed
  *
- * Return: true if it is to be armed again, by the caller: it is %HTW_REARM and
- * its deadline the next one.
+ * Return: true if the caller has to start the timer again: its state is %HTW_REARM and its
+ * deadline the next one.
  */
 bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u32 *freed)
 {
@@ -58,7 +58,7 @@ bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 
 	t->node.flags &= ~HTW_TIMER_CLOCK_SET;
 	if (htw_timer_continues(t, missed)) {
-		/* The phase is kept: start + k * interval, the next one ahead. */
+		/* Keep the phase: the first of start + k * interval after @now. */
 		if (spent)
 			t->deadline = htw_add_saturated(t->deadline + (spent - 1) * t->interval,
 							t->interval);
@@ -68,7 +68,7 @@ bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 		return true;
 	}
 	if (htw_timer_is_kept(ctx, t)) {
-		/* One that has had all its firings is a one-shot timer now. */
+		/* A kept timer that had all its firings is a one-shot timer now. */
 		t->interval = 0;
 		t->firings = 0;
 		WRITE_ONCE(t->node.state, HTW_IDLE);
@@ -79,27 +79,18 @@ bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 	return false;
 }
 
-/**
- * htw_context_consumed() - timers have been freed by htw_timer_consume()
- * @ctx: the context, whose lock is held
- * @freed: how many
- */
+/* Account for @freed timers that htw_timer_consume() freed; @ctx->lock is held. */
 void htw_context_consumed(struct htw_context *ctx, u32 freed)
 {
 	htw_shrink_timers_freed(ctx, freed);
 	htw_user_uncharge(ctx->user, freed);
 }
 
-/**
- * htw_event_move_to_ring() - move events from the queue into the ring
- * @ctx: the context, whose lock is held
- * @ring: its ring
- * @max: how many at most
- * @now: the context's time, in ns
- * @freed: incremented for each timer that was freed
- * @rearm: where to put timers that are to be started again, by the caller
+/*
+ * Move up to @max events from the queue into the ring; @ctx->lock is held. Timers that the
+ * caller has to start again are put on @rearm, freed ones are counted in *@freed.
  *
- * Return: how many were moved.
+ * Return: the number of events moved.
  */
 u32 htw_event_move_to_ring(struct htw_context *ctx, struct htw_event_ring *ring, u32 max, u64 now,
 			   u32 *freed, struct list_head *rearm)

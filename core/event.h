@@ -8,8 +8,8 @@
 #include "context.h"
 
 /*
- * Field by field: a compound literal would be cleared first, and the place may be
- * a program's memory. Nothing is read from there.
+ * Fill in an event field by field. @ev may be in memory that a program maps: a compound literal
+ * would be cleared first and then written, or be read back.
  */
 static __always_inline void htw_event_fill(struct htw_event *ev, const struct htw_timer *t,
 					   u64 fired, u64 missed, u32 flags)
@@ -23,7 +23,7 @@ static __always_inline void htw_event_fill(struct htw_event *ev, const struct ht
 	ev->reserved = 0;
 }
 
-/* The ring that takes expirations; NULL where it is not mapped, or there is none. */
+/* The ring that takes events: NULL if there is none, or it is not mapped. */
 static inline struct htw_event_ring *htw_context_open_ring(const struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->lock);

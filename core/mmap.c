@@ -2,12 +2,11 @@
 /*
  * mmap() of /dev/htw
  *
- * Pages are handed out as they are touched. A mapping holds the file, so what
- * is mapped outlives it.
+ * Pages are mapped as they are touched. A mapping holds a reference to the file, so the context
+ * outlives it.
  *
- * Children of a fork() have the mappings too, as they have the file. Expirations go to a
- * ring as long as it is mapped anywhere, and then read() does not have them: a program whose
- * children are not to have part in that says so by madvise(MADV_DONTFORK).
+ * Children inherit mappings across fork(). Events go to the ring, and not to read(), as long as
+ * it is mapped by anyone; madvise(MADV_DONTFORK) keeps children out of that.
  */
 
 #include <linux/fs.h>
@@ -66,7 +65,7 @@ static int htw_mmap_ring(struct htw_context *ctx, struct vm_area_struct *vma)
 		return -EINVAL;
 	vma->vm_ops = &htw_ring_vm_ops;
 	htw_context_map_ring(ctx);
-	/* Readers that wait get EBUSY, one after the other. */
+	/* Blocked readers return -EBUSY, each waking the next. */
 	htw_wake_reader(ctx);
 	return 0;
 }
@@ -95,7 +94,7 @@ static void htw_table_free_list(struct list_head *pages)
 		__free_page(page);
 }
 
-/* All pages that the pages there are need, so that nothing can fail later. */
+/* Allocate table pages for all present pages of timers, so that assigning them cannot fail. */
 static int htw_table_alloc_list(const struct htw_context *ctx, struct list_head *pages)
 {
 	for (u32 nr = 0; nr < ctx->nr_pages; nr += HTW_TABLE_PAGES) {
@@ -112,10 +111,10 @@ static int htw_table_alloc_list(const struct htw_context *ctx, struct list_head 
 }
 
 /**
- * htw_table_enable() - gives a context a table, if it has none yet
+ * htw_table_enable() - give a context a table of deadlines, if it has none yet
  * @ctx: the context
  *
- * From now on, and for good, its timers are as if %HTW_F_KEEP were set.
+ * From then on, all its timers are treated as if %HTW_F_KEEP were set.
  *
  * Context: may sleep, the first time for a grace period; charged to the caller's cgroup.
  * Return: 0, -ENOMEM or -EINTR.
@@ -126,13 +125,13 @@ int htw_table_enable(struct htw_context *ctx)
 	LIST_HEAD(pages);
 	int ret;
 
-	/* Pairs with the release below: on already, and known to all. */
+	/* Pairs with the release below: enabled, and seen by all submissions. */
 	if (smp_load_acquire(&ctx->table_is_known))
 		return 0;
 	ret = mutex_lock_killable(&ctx->grow);
 	if (ret)
 		return ret;
-	/* What was given back is made again: then no page is without words. */
+	/* Allocate the pages that were given back again, so that every page has overrides. */
 	while (!ret && !ctx->table && ctx->nr_allocated < ctx->nr_pages)
 		ret = fatal_signal_pending(current) ? -EINTR : htw_slots_grow(ctx);
 	if (!ret && !ctx->table)
@@ -147,11 +146,11 @@ int htw_table_enable(struct htw_context *ctx)
 	}
 	htw_table_free_list(&pages);
 	if (!ret && !ctx->table_is_known) {
-		/* Not between telling an expiration and doing what was told. */
+		/* Not between reporting an event and htw_timer_consume(), which must agree. */
 		spin_lock_bh(&ctx->lock);
 		WRITE_ONCE(ctx->table, true);
 		spin_unlock_bh(&ctx->lock);
-		/* Runs that do not know of it end before anybody can store into it. */
+		/* Submissions that have not seen it end before a program can store to it. */
 		synchronize_rcu();
 		/* Pairs with the acquire above. */
 		smp_store_release(&ctx->table_is_known, true);
@@ -169,13 +168,12 @@ static int htw_mmap_table(struct htw_context *ctx, struct vm_area_struct *vma)
 }
 
 /**
- * htw_mmap() - maps what a context shares with its program
+ * htw_mmap() - map the ring or the table of deadlines
  * @file: the context's file
- * @vma: where to
+ * @vma: the mapping
  *
- * Return: 0; -ENXIO for a ring that is not there; -EINVAL for an offset where
- * nothing is, another length than that of the ring, one that is too much for the
- * table, or a private mapping; -ENOMEM or -EINTR for the table.
+ * Return: 0; -ENXIO if there is no ring; -EINVAL for an unknown offset, a length that is not
+ * the ring's or exceeds the table's, or a private mapping; -ENOMEM or -EINTR for the table.
  */
 int htw_mmap(struct file *file, struct vm_area_struct *vma)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The ring of expirations that a program maps
+ * The ring of events that a program maps
  */
 #ifndef _HTW_RING_H
 #define _HTW_RING_H
@@ -13,15 +13,15 @@
 struct htw_user;
 
 /**
- * struct htw_event_ring - the kernel's side of a ring of expirations
- * @header: what programs map and may write all over. The kernel reads its head,
- *	and only that, once for each decision
- * @events: the records, behind the head of @header
- * @entries: how many; a power of two; never changes
- * @tail: number of the next record (the context's lock)
- * @head: the last of the program's heads that can be one (the context's lock)
- * @maps: how many mappings there are; while there are none it takes no records
- *	(written under the context's lock)
+ * struct htw_event_ring - the kernel's side of a ring of events
+ * @header: memory that programs map and may overwrite. The kernel reads only its head, once
+ *	for each decision
+ * @events: the records, behind @header
+ * @entries: number of records, a power of two; constant
+ * @tail: number of the next record to write (the context's lock)
+ * @head: the last valid head that the program stored (the context's lock)
+ * @maps: number of mappings; the ring takes no records while there are none (written under the
+ *	context's lock)
  */
 struct htw_event_ring {
 	struct htw_ring *header;
@@ -33,14 +33,12 @@ struct htw_event_ring {
 };
 
 /*
- * How many more records there is room for. The context's lock is held.
- *
- * A head that is ahead of the tail, or behind it by more than the ring holds, is
- * none: then there is room as far as the last one said.
+ * The number of records that there is room for; the context's lock is held. A head that is
+ * ahead of the tail, or behind it by more than the ring holds, is ignored.
  */
 static inline u32 htw_ring_room(struct htw_event_ring *ring)
 {
-	/* Pairs with the program's release: it has read all before it. */
+	/* Pairs with the program's release: it has read the records before its head. */
 	const u32 head = smp_load_acquire(&ring->header->head);
 
 	if (ring->tail - head <= ring->entries)
@@ -48,22 +46,21 @@ static inline u32 htw_ring_room(struct htw_event_ring *ring)
 	return ring->entries - (ring->tail - ring->head);
 }
 
-/* The place of the next record; there is room. The context's lock is held. */
+/* The next record to write, if there is room; the context's lock is held. */
 static inline struct htw_event *htw_ring_next(struct htw_event_ring *ring)
 {
 	return &ring->events[ring->tail++ & (ring->entries - 1)];
 }
 
 /*
- * Shows the program what was written since the last time, and whether more
- * @waits in the queue; all that may be scribbled over is written anew. The
- * context's lock is held.
+ * Show new records to the program, and whether events are @queued. Restores what the program
+ * may have overwritten. The context's lock is held.
  */
-static inline void htw_ring_publish(struct htw_event_ring *ring, bool waits)
+static inline void htw_ring_publish(struct htw_event_ring *ring, bool queued)
 {
 	WRITE_ONCE(ring->header->entries, ring->entries);
-	WRITE_ONCE(ring->header->flags, waits ? HTW_RING_OVERFLOW : 0);
-	/* Pairs with the program's acquire: the records are there, and the flag. */
+	WRITE_ONCE(ring->header->flags, queued ? HTW_RING_OVERFLOW : 0);
+	/* Pairs with the program's acquire: the records and the flag come before the tail. */
 	smp_store_release(&ring->header->tail, ring->tail);
 }
 

@@ -2,11 +2,10 @@
 /*
  * The table of deadlines that a program maps: its memory
  *
- * The words of a page's 64 slots are 512 bytes of a page that it shares with
- * its neighbours, and the page's header tells where. The page is there for as
- * long as the context, so a word is found with no lock. What the words mean is
- * with those who look at them: the delivery, in expire.c, when a deadline
- * comes, and whoever tells a program about a timer.
+ * Each slot has an override of 8 bytes. The overrides of a page of timers are 512 bytes (with 4
+ * KiB pages) of a table page that it shares with its neighbours; the header of the page of
+ * timers points to them. Table pages live as long as the context, so an override is found
+ * without a lock. Delivery applies overrides when a deadline comes, queries show them.
  */
 
 #include <linux/gfp.h>
@@ -19,26 +18,24 @@
 #include "table.h"
 
 /**
- * htw_table_assign() - gives a page its words
+ * htw_table_assign() - give a page of timers its overrides
  * @ctx: the context
- * @page: the page
+ * @page: the page of timers
  * @nr: its number
- * @words: where that is the first of those that share a page: the page
+ * @table: a new table page if @page is the first to share one, otherwise unused
  */
-void htw_table_assign(struct htw_context *ctx, struct htw_page *page, u32 nr, u64 *words)
+void htw_table_assign(struct htw_context *ctx, struct htw_page *page, u32 nr, u64 *table)
 {
-	u64 *table = words;
-
 	if (nr % HTW_TABLE_PAGES)
 		table = htw_context_page(ctx, nr - 1)->table + HTW_PAGE_SLOTS;
-	/* Who finds the words finds zeroes: the address depends on this. */
+	/* The overrides are zero before they can be found; pairs by the address dependency. */
 	smp_store_release(&page->table, table);
 }
 
 /**
- * htw_table_add_page() - gives a new page its words
+ * htw_table_add_page() - give a new page of timers its overrides
  * @ctx: the context, which has a table
- * @page: the page, which nobody sees yet
+ * @page: the page of timers, not visible to others yet
  * @nr: its number
  *
  * Context: may sleep, with @ctx->grow held; charged to the caller's cgroup.
@@ -46,52 +43,39 @@ void htw_table_assign(struct htw_context *ctx, struct htw_page *page, u32 nr, u6
  */
 int htw_table_add_page(struct htw_context *ctx, struct htw_page *page, u32 nr)
 {
-	u64 *words = NULL;
+	u64 *table = NULL;
 
 	lockdep_assert_held(&ctx->grow);
 
 	if (nr % HTW_TABLE_PAGES == 0) {
-		words = (u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
-		if (!words)
+		table = (u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+		if (!table)
 			return -ENOMEM;
 	}
-	htw_table_assign(ctx, page, nr, words);
+	htw_table_assign(ctx, page, nr, table);
 	return 0;
 }
 
-/**
- * htw_table_free() - frees a context's table
- * @ctx: the context, which nobody uses any more
- */
+/* Free the table of a context that is no longer in use. */
 void htw_table_free(struct htw_context *ctx)
 {
 	for (u32 nr = 0; ctx->table && nr < ctx->nr_pages; nr += HTW_TABLE_PAGES)
 		free_page((unsigned long)htw_context_page(ctx, nr)->table);
 }
 
-/**
- * htw_table_size() - how large a mapping may be
- * @ctx: the context
- *
- * Return: bytes, whole pages: the words of as many slots as its limit needs, by what
- * HTW_TABLE_SIZE() says of pages of any size; of more where calls that failed had made them
- * before the limit was set.
+/*
+ * The largest size of a mapping in bytes, whole pages. HTW_TABLE_SIZE() of the limit, which
+ * suffices for pages of any size, or more if there are pages from before the limit was set.
  */
 size_t htw_table_size(const struct htw_context *ctx)
 {
-	const size_t made = (size_t)DIV_ROUND_UP(htw_context_pages(ctx), HTW_TABLE_PAGES);
+	const size_t allocated = (size_t)DIV_ROUND_UP(htw_context_pages(ctx), HTW_TABLE_PAGES);
 
 	return max_t(size_t, PAGE_ALIGN(HTW_TABLE_SIZE(READ_ONCE(ctx->limit))),
-		     made << PAGE_SHIFT);
+		     allocated << PAGE_SHIFT);
 }
 
-/**
- * htw_table_page() - the page at an offset into the table
- * @ctx: the context, which has a table
- * @offset: the offset, in bytes
- *
- * Return: the page; NULL where there are no timers yet.
- */
+/* The table page at an offset in bytes; NULL if there are no timers yet. */
 struct page *htw_table_page(struct htw_context *ctx, u64 offset)
 {
 	const u32 nr_pages = htw_context_pages(ctx);
@@ -99,6 +83,6 @@ struct page *htw_table_page(struct htw_context *ctx, u64 offset)
 
 	if (nr >= nr_pages)
 		return NULL;
-	/* Chunks of a context with a table stay. */
+	/* Pages of a context with a table are never given back. */
 	return virt_to_page(htw_context_page(ctx, nr)->table);
 }

@@ -12,10 +12,10 @@
 
 struct page;
 
-/* Chunks whose words share a page. */
+/* Pages of timers whose overrides share a table page. */
 #define HTW_TABLE_PAGES	((u32)(PAGE_SIZE / (HTW_PAGE_SLOTS * sizeof(u64))))
 
-void htw_table_assign(struct htw_context *ctx, struct htw_page *page, u32 nr, u64 *words);
+void htw_table_assign(struct htw_context *ctx, struct htw_page *page, u32 nr, u64 *table);
 int htw_table_add_page(struct htw_context *ctx, struct htw_page *page, u32 nr);
 void htw_table_free(struct htw_context *ctx);
 size_t htw_table_size(const struct htw_context *ctx);

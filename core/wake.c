@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Waking up those who wait for an expiration
+ * Waking tasks that wait for events
  *
- * How many they are is up to the program: a descriptor can be in an epoll set ten
- * thousand times, and a process group can be sent SIGIO. wake_up() walks all
- * waiters with interrupts off, at the cost of whoever runs on that CPU. So here a
- * walk stops after some waiters, with a mark on the list where it is to go on, and
- * is continued by the pacer, as work of the context's user. SIGIO is sent by a work
- * item that is charged to the user.
+ * The number of waiters is up to the program: a descriptor can be in ten thousand epoll sets,
+ * and SIGIO can go to a process group. wake_up() would walk all of them with interrupts off, at
+ * the expense of the task that runs on that CPU. Here a walk stops after some waiters, leaves a
+ * mark on the list, and is continued by the pacer as work of the context's user. SIGIO is sent
+ * by a work item that is charged to the user.
  *
- * Readers have a queue of their own and wait exclusively: one of them is woken
- * up, and when it leaves events behind it wakes up the next.
+ * Readers wait exclusively on a queue of their own: one is woken, and wakes the next if it
+ * leaves events behind.
  */
 
 #include <linux/fs.h>
@@ -20,23 +19,23 @@
 
 #include "wake.h"
 
-/* Waiters that are woken up with interrupts off, and in one turn. */
+/* Waiters woken in one turn, with interrupts off. */
 #define HTW_WAKE_UNITS		64u
 /*
- * One waiter may stand for hundreds: an epoll set that others watch. After so much
- * time the waiters of further contexts are left to turns of their own.
+ * A waiter can be an epoll set that hundreds of others watch. When waking has taken this long,
+ * the waiters of further contexts are left to turns of their own.
  */
 #define HTW_WAKE_NS		(20 * NSEC_PER_USEC)
 
-/* The mark on a list of waiters is none of them. */
+/* wake_up() may come across the mark, which is no waiter. */
 static int htw_wake_mark_func(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
 {
 	return 0;
 }
 
 /*
- * Goes on with the walk of a context's waiters, @units of them at the most, and as
- * wake_up() does with one that is exclusive. Whoever set @ctx->waking calls this.
+ * Continue the walk of a context's waiters, which htw_wake_begin() began: at most *@units of
+ * them, and as in wake_up() one that is exclusive.
  *
  * Return: true at the end of the walk; @ctx->waking is false then.
  */
@@ -69,15 +68,15 @@ again:
 		list_add(&ctx->wake_mark.entry, &wait->head);
 		goto again;
 	}
-	/* In this order: whoever begins the next walk may schedule the job again. */
+	/* In this order: the next walk, which may schedule the job, can begin after the second. */
 	htw_job_done(&ctx->wake_job);
 	ctx->waking = false;
 	return true;
 }
 
 /*
- * Begins a walk; false where one is under way. That one begins again when it has come to
- * its end, and not before, or else nobody would come to the last ones.
+ * Begin a walk, or return false if one is under way. That one starts over when it has reached
+ * its end; if it did so before, frequent events would keep it from the last waiters.
  */
 static bool htw_wake_begin(struct htw_context *ctx)
 {
@@ -93,11 +92,11 @@ static bool htw_wake_begin(struct htw_context *ctx)
 	return true;
 }
 
-/* The job's turn: the walk of a context with many waiters goes on. */
+/* The job's turn: continue the walk of a context with many waiters. */
 static enum htw_served htw_wake_serve(struct htw_job *job, const struct htw_turn *turn)
 {
 	struct htw_context *ctx = container_of(job, struct htw_context, wake_job);
-	/* Fewer for a flow that goes ahead of others. */
+	/* A flow that was let ahead of others has a shorter turn. */
 	unsigned int units = min(HTW_WAKE_UNITS, turn->units);
 	unsigned long flags;
 	bool ended = false;
@@ -109,7 +108,7 @@ static enum htw_served htw_wake_serve(struct htw_job *job, const struct htw_turn
 	return ended ? HTW_SERVED_DONE : HTW_SERVED_MORE;
 }
 
-/* In softirq: wakes up some, and leaves the others to the pacer. */
+/* In softirq: wake some waiters and leave the others to the pacer. */
 static void htw_wake_paced(struct htw_context *ctx, unsigned int *units)
 {
 	unsigned long flags;
@@ -122,7 +121,7 @@ static void htw_wake_paced(struct htw_context *ctx, unsigned int *units)
 	spin_unlock_irqrestore(&ctx->wait.lock, flags);
 }
 
-/* In process context: wakes up all, at the caller's cost. */
+/* In process context: wake all waiters, at the caller's expense. */
 static void htw_wake_all(struct htw_context *ctx)
 {
 	unsigned long flags;
@@ -143,10 +142,7 @@ static void htw_wake_all(struct htw_context *ctx)
 	spin_unlock_irqrestore(&ctx->wait.lock, flags);
 }
 
-/**
- * htw_wake_reader() - wakes up one of those who wait in read()
- * @ctx: the context
- */
+/* Wake one task that waits in read(). */
 void htw_wake_reader(struct htw_context *ctx)
 {
 	if (wq_has_sleeper(&ctx->readers))
@@ -154,12 +150,12 @@ void htw_wake_reader(struct htw_context *ctx)
 }
 
 /**
- * htw_delivery_wake() - wakes up those who wait for what was delivered
+ * htw_delivery_wake() - wake tasks that wait for what was delivered
  * @d: the delivery
- * @paced: in softirq: leaves to the pacer what takes long
+ * @paced: leave to the pacer what takes long, since this is softirq
  *
- * Context: no lock held; with @paced in an RCU read-side section that began before
- * the first htw_deliver(), as a context may be closed by now.
+ * Context: no lock is held. With @paced, in an RCU read-side critical section that began before
+ * the delivery, because contexts may have been closed since.
  */
 void htw_delivery_wake(struct htw_delivery *d, bool paced)
 {
@@ -169,7 +165,7 @@ void htw_delivery_wake(struct htw_delivery *d, bool paced)
 	while (d->wake) {
 		struct htw_context *ctx = d->wake;
 
-		/* Whoever delivers to it from now on sees to the waking himself. */
+		/* A delivery that begins after this queues the context again. */
 		spin_lock_bh(&ctx->lock);
 		d->wake = ctx->wake_next;
 		ctx->wake_queued = false;
@@ -190,7 +186,7 @@ void htw_delivery_wake(struct htw_delivery *d, bool paced)
 	}
 }
 
-/* Sends SIGIO, to as many as the program says, when its user has the time for it. */
+/* Send SIGIO once the user's share of the CPU allows it, and charge the time to the user. */
 static void htw_wake_sigio(struct work_struct *work)
 {
 	struct htw_context *ctx = container_of(to_delayed_work(work), struct htw_context, sigio);
@@ -206,10 +202,7 @@ static void htw_wake_sigio(struct work_struct *work)
 	htw_flow_spend(ctx->wake_job.flows, local_clock() - began);
 }
 
-/**
- * htw_wake_init() - of a new context
- * @ctx: the context, which has its user
- */
+/* Set up a new context, whose user is set. */
 void htw_wake_init(struct htw_context *ctx)
 {
 	init_waitqueue_head(&ctx->wait);
@@ -220,13 +213,9 @@ void htw_wake_init(struct htw_context *ctx)
 	INIT_DELAYED_WORK(&ctx->sigio, htw_wake_sigio);
 }
 
-/**
- * htw_wake_stop() - of a context that is being closed
- * @ctx: the context; nobody waits on it any more
- *
- * A walk that is under way may go on for a grace period.
- *
- * Context: may sleep.
+/*
+ * Stop waking on behalf of a context that is being closed and has no waiters. A walk that is
+ * under way may go on for a grace period. May sleep.
  */
 void htw_wake_stop(struct htw_context *ctx)
 {
@@ -238,12 +227,7 @@ void htw_wake_stop(struct htw_context *ctx)
 	mutex_unlock(&htw_pacers_mutex);
 }
 
-/**
- * htw_wake_exit() - of a context that is about to be freed
- * @ctx: the context, which nobody uses any more
- *
- * Context: may sleep.
- */
+/* Undo htw_wake_init() before the context is freed. May sleep. */
 void htw_wake_exit(struct htw_context *ctx)
 {
 	cancel_delayed_work_sync(&ctx->sigio);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Waking up those who wait for an expiration
+ * Waking tasks that wait for events
  */
 #ifndef _HTW_WAKE_H
 #define _HTW_WAKE_H
@@ -8,18 +8,15 @@
 #include "context.h"
 
 /**
- * struct htw_delivery - a run of expirations
- * @context: the context whose lock is held, or NULL
- * @wake: contexts whose waiters are to be woken up, linked by
- *	&htw_context.wake_next
- * @base: the base that they come from, whose lock is held; NULL where they come
- *	from none
- * @room: how many go straight into the ring of @context; none where it has no
- *	ring that is mapped, and while some wait in its queue
- * @freed: how many timers of @context were freed, and still count
- * @contexts: how often another context became @context
- * @expired: how many timers were delivered
- * @before: how many when @context became the one
+ * struct htw_delivery - a delivery in progress; on the stack of its task or softirq
+ * @context: the context that is delivered to and whose lock is held, or NULL
+ * @wake: contexts whose waiters are to be woken, linked by &htw_context.wake_next
+ * @base: the base that the timers come from, whose lock is held; NULL if from none
+ * @room: room in the ring of @context; zero if that is not mapped, or events are queued
+ * @freed: timers of @context that were freed and not accounted for yet
+ * @contexts: number of times that @context changed
+ * @expired: number of timers delivered
+ * @before: value of @expired when @context was set
  */
 struct htw_delivery {
 	struct htw_context *context;
