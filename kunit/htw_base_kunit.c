@@ -1720,11 +1720,8 @@ static void catch_some(struct kunit *test, struct catch *c, u32 first)
 static u16 state_of(struct htw_context *ctx, u64 id)
 {
 	struct htw_query query = { .id = id };
-	struct htw_submit s;
 
-	htw_submit_begin(&s, ctx);
-	htw_submit_query(&s, &query);
-	htw_submit_end(&s);
+	htw_test_query(ctx, &query);
 	return query.state;
 }
 

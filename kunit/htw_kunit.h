@@ -8,13 +8,17 @@
 #include <kunit/test.h>
 #include <linux/cpumask.h>
 #include <linux/cred.h>
+#include <linux/kthread.h>
 #include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/uaccess.h>
 #include <linux/uio.h>
 #include <linux/wait.h>
 
 #include "../core/base.h"
 #include "../core/expire.h"
 #include "../core/lifecycle.h"
+#include "../core/ops.h"
 #include "../core/reader.h"
 #include "../core/ring.h"
 #include "../core/setup.h"
@@ -85,10 +89,76 @@ static inline struct htw_user *htw_test_user(struct kunit *test)
 	return user;
 }
 
+/*
+ * A page of a program's memory, for the arguments of calls. Tasks of a case share it, 64 bytes
+ * for each call in progress.
+ *
+ * @mm: the address space that KUnit gave to the case
+ * @page: its address, or zero
+ * @busy: which parts are in use
+ */
+static struct {
+	struct mm_struct *mm;
+	unsigned long page;
+	DECLARE_BITMAP(busy, 64);
+} htw_test_memory;
+
+static inline void htw_test_forget_memory(void *unused)
+{
+	htw_test_memory.page = 0;
+}
+
+/* Map the page, unless the case has done so. */
+static inline void htw_test_map_memory(struct kunit *test)
+{
+	unsigned long page;
+
+	if (htw_test_memory.page)
+		return;
+	page = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ | PROT_WRITE,
+			     MAP_ANONYMOUS | MAP_PRIVATE, 0);
+	KUNIT_ASSERT_NE(test, page, 0);
+	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(page));
+	htw_test_memory.mm = current->mm;
+	htw_test_memory.page = page;
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_forget_memory, NULL), 0);
+}
+
+/* A call in progress: its argument, and whether the thread borrows the case's address space. */
+struct htw_test_call {
+	void __user *arg;
+	unsigned int part;
+	bool borrows;
+};
+
+/* Copy an argument to where a program would have it. For threads that have no memory as well. */
+static inline void htw_test_call_begin(struct htw_test_call *call, const void *arg, size_t size)
+{
+	WARN_ON(!htw_test_memory.page || size > PAGE_SIZE / 64);
+	call->borrows = !current->mm;
+	if (call->borrows)
+		kthread_use_mm(htw_test_memory.mm);
+	do {
+		call->part = find_first_zero_bit(htw_test_memory.busy, 64) % 64;
+	} while (test_and_set_bit(call->part, htw_test_memory.busy));
+	call->arg = (void __user *)(htw_test_memory.page + call->part * (PAGE_SIZE / 64));
+	WARN_ON(copy_to_user(call->arg, arg, size));
+}
+
+/* Copy the argument back as the call left it. */
+static inline void htw_test_call_end(struct htw_test_call *call, void *arg, size_t size)
+{
+	WARN_ON(copy_from_user(arg, call->arg, size));
+	clear_bit(call->part, htw_test_memory.busy);
+	if (call->borrows)
+		kthread_unuse_mm(htw_test_memory.mm);
+}
+
 /* For suites: a user's wheels go with its last context, and cases look at them afterwards. */
 static inline int htw_test_init(struct kunit *test)
 {
 	htw_test_user(test);
+	htw_test_map_memory(test);
 	return 0;
 }
 
@@ -113,6 +183,7 @@ static inline struct htw_context *htw_test_context(struct kunit *test)
 {
 	struct htw_context *ctx = htw_context_alloc(HTW_TEST_LIMIT);
 
+	htw_test_map_memory(test);
 	KUNIT_ASSERT_NOT_NULL(test, ctx);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_close, ctx), 0);
 	return ctx;
@@ -146,29 +217,24 @@ static inline struct htw_context *htw_test_context_of(struct kunit *test, uid_t 
 	struct htw_context *ctx = htw_context_alloc(HTW_TEST_LIMIT);
 
 	htw_test_become_again(before);
+	htw_test_map_memory(test);
 	KUNIT_ASSERT_NOT_NULL(test, ctx);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_close, ctx), 0);
 	KUNIT_ASSERT_EQ(test, ctx->user->class, HTW_CLASS_OTHERS);
 	return ctx;
 }
 
-/* What HTW_ADD does. Returns the id, or zero if that failed. */
+/* HTW_ADD. Returns the id, or zero if that failed. */
 static inline u64 htw_test_add(struct htw_context *ctx, const struct htw_add *add)
 {
-	LIST_HEAD(reserved);
-	struct htw_timer *t;
-	struct htw_submit s;
-	u64 id;
+	struct htw_add after;
+	struct htw_test_call call;
+	long ret;
 
-	if (htw_slots_reserve(ctx, &reserved, 1, NULL) != 1)
-		return 0;
-	t = list_first_entry(&reserved, struct htw_timer, node.list);
-	list_del(&t->node.list);
-	id = htw_timer_id(t);
-	htw_submit_begin_adds(&s, ctx);
-	htw_submit_add(&s, t, add, s.plain);
-	htw_submit_end(&s);
-	return id;
+	htw_test_call_begin(&call, add, sizeof(*add));
+	ret = htw_op_add(ctx, call.arg);
+	htw_test_call_end(&call, &after, sizeof(after));
+	return ret ? 0 : after.id;
 }
 
 /* A one-shot timer at a point in time; a case that cannot start it is over. */
@@ -186,31 +252,44 @@ static inline u64 htw_test_start(struct kunit *test, struct htw_context *ctx,
 	return id;
 }
 
-/* What HTW_CANCEL does. */
+/* HTW_CANCEL */
 static inline int htw_test_cancel(struct htw_context *ctx, struct htw_cancel *cancel)
 {
-	struct htw_submit s;
+	struct htw_test_call call;
 	int ret;
 
-	htw_submit_begin(&s, ctx);
-	ret = htw_submit_cancel(&s, htw_submit_find(&s, cancel->id), cancel, true);
-	htw_submit_end(&s);
+	htw_test_call_begin(&call, cancel, sizeof(*cancel));
+	ret = htw_op_cancel(ctx, call.arg);
+	htw_test_call_end(&call, cancel, sizeof(*cancel));
 	return ret;
 }
 
-/* What HTW_MOD does. */
+/* HTW_MOD */
 static inline int htw_test_mod(struct htw_context *ctx, const struct htw_mod *mod)
 {
-	struct htw_submit s;
+	struct htw_mod after;
+	struct htw_test_call call;
 	int ret;
 
-	htw_submit_begin(&s, ctx);
-	ret = htw_submit_mod(&s, htw_submit_find(&s, mod->id), mod);
-	htw_submit_end(&s);
+	htw_test_call_begin(&call, mod, sizeof(*mod));
+	ret = htw_op_mod(ctx, call.arg);
+	htw_test_call_end(&call, &after, sizeof(after));
 	return ret;
 }
 
-/* The timer of an id's slot, whatever it is by now. */
+/* HTW_QUERY; fills in all but the id, or nothing. */
+static inline int htw_test_query(struct htw_context *ctx, struct htw_query *query)
+{
+	struct htw_test_call call;
+	int ret;
+
+	htw_test_call_begin(&call, query, sizeof(*query));
+	ret = htw_op_query(ctx, call.arg);
+	htw_test_call_end(&call, query, sizeof(*query));
+	return ret;
+}
+
+/* The timer in an id's slot, whatever the slot holds now. */
 static inline struct htw_timer *htw_test_slot(struct htw_context *ctx, u64 id)
 {
 	struct htw_timer *t;

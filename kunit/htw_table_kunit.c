@@ -47,13 +47,8 @@ static int move(struct htw_context *ctx, u64 id, u64 deadline)
 static u16 state(struct htw_context *ctx, u64 id)
 {
 	struct htw_query query = { .id = id };
-	struct htw_submit s;
 
-	htw_submit_begin(&s, ctx);
-	if (htw_submit_query(&s, &query))
-		query.state = 0;
-	htw_submit_end(&s);
-	return query.state;
+	return htw_test_query(ctx, &query) ? 0 : query.state;
 }
 
 /*
