@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit: what the device does with a program's memory
+ * KUnit: how the device accesses a program's memory
  *
- * The cases call the file's operations as a system call would, on memory that
- * is there, not there yet, not there at all, or not writable; often all within
- * one argument. A call that fails has to leave everything as it was.
+ * The cases call the file's operations as system calls do, with memory that is present, not
+ * faulted in, not mapped, or not writable; often several of these within one argument. A call
+ * that fails must leave everything unchanged.
  */
 #include <kunit/test.h>
 #include <linux/anon_inodes.h>
@@ -22,12 +22,14 @@
 #include "htw_kunit.h"
 
 #define EVENT			sizeof(struct htw_event)
-/* Far enough away not to expire. */
+/* A relative deadline that does not expire during a case. */
 #define LATER			(3600 * (u64)NSEC_PER_SEC)
 
 /*
- * @arg: a page for arguments and @to: some for events, of which all is well. They
- *	are mapped first: what is unmapped later stays so if nothing is mapped anew
+ * @arg: a writable page for arguments
+ * @to: writable pages for events
+ *
+ * Both are mapped first, so that no later mapping takes the place of what a case unmaps.
  */
 struct device_test {
 	struct htw_context *ctx;
@@ -40,7 +42,7 @@ struct device_test {
 
 KUNIT_DEFINE_ACTION_WRAPPER(close_file, __fput_sync, struct file *);
 
-/* Fresh memory: nothing of it is there before it is used. */
+/* Map memory that is faulted in when it is used. */
 static unsigned long user_pages(struct kunit *test, unsigned int pages)
 {
 	const unsigned long addr = kunit_vm_mmap(test, NULL, 0, pages * PAGE_SIZE,
@@ -59,7 +61,7 @@ static struct device_test *device_limited(struct kunit *test, u32 limit)
 	KUNIT_ASSERT_NOT_NULL(test, d);
 	d->ctx = htw_context_alloc(limit);
 	KUNIT_ASSERT_NOT_NULL(test, d->ctx);
-	/* Does not call ->open; the context is then the file's. */
+	/* Does not call ->open. From here on the file owns the context. */
 	d->file = anon_inode_getfile("[htw]", &htw_fops, d->ctx, O_RDWR | O_NONBLOCK);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, d->file);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, close_file, d->file), 0);
@@ -85,7 +87,7 @@ static ssize_t device_read(struct device_test *d, unsigned long to, size_t size)
 	return vfs_read(d->file, (char __user *)to, size, &pos);
 }
 
-/* Makes a page another one, zeroed, with which only @prot is allowed. */
+/* Replace a page by one of zeroes with protection @prot. */
 static void user_protect(struct kunit *test, unsigned long page, unsigned long prot)
 {
 	KUNIT_ASSERT_EQ(test, page,
@@ -98,7 +100,7 @@ static void user_unmap(struct kunit *test, unsigned long page)
 	KUNIT_ASSERT_EQ(test, vm_munmap(page, PAGE_SIZE), 0);
 }
 
-/* The address of a page behind which there is nothing. */
+/* Map a page that is followed by unmapped memory. */
 static unsigned long last_page(struct kunit *test)
 {
 	const unsigned long page = user_pages(test, 2);
@@ -107,7 +109,7 @@ static unsigned long last_page(struct kunit *test)
 	return page;
 }
 
-/* The address of a page of zeroes that can be read, behind one like all. */
+/* Map a writable page followed by a read-only page of zeroes. Return the second. */
 static unsigned long readonly_second_page(struct kunit *test)
 {
 	const unsigned long page = user_pages(test, 2);
@@ -135,7 +137,7 @@ static struct htw_info get_info(struct kunit *test, struct device_test *d)
 	return info;
 }
 
-/* Nothing pends, nothing waits, and no room is taken. */
+/* No timer is pending, no event is queued, and no timer counts against the limit. */
 static void expect_nothing(struct kunit *test, struct device_test *d)
 {
 	const struct htw_info info = get_info(test, d);
@@ -145,7 +147,7 @@ static void expect_nothing(struct kunit *test, struct device_test *d)
 	htw_test_expect_empty(test);
 }
 
-/* Timers with the cookies 0, 1, ... that have expired. */
+/* Let @count timers with the cookies 0, 1, ... expire. */
 static void expire(struct kunit *test, struct device_test *d, u32 count)
 {
 	migrate_disable();
@@ -155,7 +157,7 @@ static void expire(struct kunit *test, struct device_test *d, u32 count)
 	htw_test_wait(test, d->ctx, count);
 }
 
-/* @count events at @from, in order, the first with cookie @first. */
+/* Expect @count events at @from, in order, the first with cookie @first. */
 static void expect_events(struct kunit *test, unsigned long from, u32 first, u32 count)
 {
 	for (u32 i = 0; i < count; i++) {
@@ -169,7 +171,7 @@ static void expect_events(struct kunit *test, unsigned long from, u32 first, u32
 	}
 }
 
-/* What has not been read yet can be: from cookie @first on, @count in all. */
+/* Expect that @count more events can be read, the first with cookie @first. */
 static void expect_readable(struct kunit *test, struct device_test *d, u32 first, u32 count)
 {
 	KUNIT_EXPECT_EQ(test, get_info(test, d).expired, count);
@@ -208,7 +210,7 @@ static void read_faults_in_what_an_event_straddles(struct kunit *test)
 	expect_nothing(test, d);
 }
 
-/* How many events fit before the memory ends, and how much of another one. */
+/* Whole events that fit before the memory ends, and bytes of one more. */
 struct read_room {
 	u32 events;
 	u32 bytes;
@@ -293,12 +295,12 @@ static void failed_read_does_not_rearm(struct kunit *test)
 }
 
 /*
- * Memory as arm64's MTE makes it by a wrong tag: whoever looks whether there is a page, to
- * write to it, finds one; but no write succeeds.
+ * Memory that behaves as with a wrong MTE tag on arm64: faulting it in for writing succeeds, but
+ * each write fails.
  */
 static vm_fault_t treacherous_fault(struct vm_fault *vmf)
 {
-	/* A write is; fault_in_iov_iter_writeable() is killed, but not interrupted. */
+	/* Only real accesses have this flag; fault_in_iov_iter_writeable() is merely killable. */
 	return vmf->flags & FAULT_FLAG_INTERRUPTIBLE ? VM_FAULT_SIGSEGV : VM_FAULT_NOPAGE;
 }
 
@@ -324,7 +326,7 @@ static unsigned long treacherous_page(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
 	page = kunit_vm_mmap(test, file, 0, PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
-	fput(file);	/* the mapping has it */
+	fput(file);	/* the mapping holds a reference */
 	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(page));
 	return page;
 }
@@ -399,7 +401,7 @@ static void read_waits(struct kunit *test)
 	expect_nothing(test, d);
 }
 
-static void poll_tells_what_waits(struct kunit *test)
+static void poll_reports_queued_events(struct kunit *test)
 {
 	struct device_test *d = device(test);
 
@@ -447,7 +449,7 @@ static void unknown_commands_touch_nothing(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, device_ioctl(d, cmd, d->arg), -ENOTTY);
 		KUNIT_EXPECT_EQ(test, device_ioctl(d, _IO(HTW_IOC, nr), 0), -ENOTTY);
 	}
-	/* One that it knows, but of another type, size or direction. */
+	/* A known number with another type, size or direction. */
 	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD ^ (1 << _IOC_TYPESHIFT), d->arg), -ENOTTY);
 	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD ^ (1 << _IOC_SIZESHIFT), d->arg), -ENOTTY);
 	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD ^ (1 << _IOC_DIRSHIFT), d->arg), -ENOTTY);
@@ -474,7 +476,7 @@ static void add_starts_a_timer(struct kunit *test)
 	expect_nothing(test, d);
 }
 
-/* The id cannot be written, all else could. */
+/* Only the id is in memory that cannot be written. */
 static void add_without_room_for_the_id(struct kunit *test)
 {
 	struct device_test *d = device_limited(test, 2);
@@ -485,7 +487,7 @@ static void add_without_room_for_the_id(struct kunit *test)
 	user_protect(test, pages, PROT_READ);
 	user_write(test, arg + sizeof(add.id), (u8 *)&add + sizeof(add.id),
 		   sizeof(add) - sizeof(add.id));
-	/* More often than the limit is: none of them may count. */
+	/* More calls than the limit of timers: failed ones must not count. */
 	for (unsigned int i = 0; i < 5; i++)
 		KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADD, arg), -EFAULT);
 	expect_nothing(test, d);
@@ -505,7 +507,7 @@ static void add_that_cannot_be_read(struct kunit *test)
 	expect_nothing(test, d);
 }
 
-/* Each is valid but for one field. */
+/* Each is valid except for one field. */
 static const struct htw_add invalid_adds[] = {
 	{ .deadline = LATER, .flags = HTW_F_CANCEL_ON_SET },
 	{ .deadline = LATER, .flags = HTW_MOD_DEADLINE },
@@ -550,7 +552,7 @@ static void limit_recovers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 2);
 }
 
-/* What it has to tell cannot be written; the timer is stopped all the same. */
+/* The result cannot be written; the timer is cancelled nevertheless. */
 static void cancel_without_room_for_the_answer(struct kunit *test)
 {
 	struct device_test *d = device(test);
@@ -592,7 +594,7 @@ static void info_that_cannot_be_written(struct kunit *test)
  * HTW_BATCH
  */
 
-/* Writes @count operations at @to, each of which starts a timer. */
+/* Write @count operations that each start a timer. */
 static void write_ops(struct kunit *test, unsigned long to, u32 count)
 {
 	for (u32 i = 0; i < count; i++) {
@@ -638,7 +640,7 @@ static void expect_done(struct kunit *test, struct device_test *d, unsigned long
 	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, count);
 }
 
-/* Operations before the memory ends, and bytes of another one. */
+/* Whole operations before the memory ends, and bytes of one more. */
 static const struct read_room batch_rooms[] = {
 	{ 1, 0 }, { 1, 1 }, { 3, 63 }, { 63, 32 }, { 64, 0 }, { 64, 32 },
 	{ 65, 1 }, { 100, 32 }, { 128, 0 },
@@ -684,7 +686,7 @@ static void batch_of_nothing_is_done(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, done, 0);
 }
 
-/* Results are written up to memory that can only be read, from there on none. */
+/* Results are written up to read-only memory and not beyond. */
 static void batch_ends_with_what_is_writable(struct kunit *test)
 {
 	struct device_test *d = device(test);
@@ -695,7 +697,7 @@ static void batch_ends_with_what_is_writable(struct kunit *test)
 	write_ops(test, ops, 3);
 	KUNIT_EXPECT_EQ(test, batch(test, d, ops, 10, &done), 0);
 	KUNIT_EXPECT_EQ(test, done, 3);
-	/* What can only be read is zeroes, and those are no operations. */
+	/* The read-only zeroes that follow are no valid operations. */
 	expect_done(test, d, ops, 3);
 }
 
@@ -716,7 +718,7 @@ static void batch_goes_on_behind_what_fails(struct kunit *test)
 	u32 done;
 
 	write_ops(test, ops, 130);
-	/* No operation, and one on no timer. */
+	/* An unknown operation, and one on an unknown id. */
 	op.op = 99;
 	user_write(test, ops + 7 * sizeof(op), &op, sizeof(op));
 	op.op = HTW_OP_CANCEL;
@@ -743,7 +745,7 @@ static struct htw_query query_of(struct kunit *test, struct device_test *d, u64 
 	return query;
 }
 
-static void mod_changes_what_query_tells(struct kunit *test)
+static void mod_changes_what_query_returns(struct kunit *test)
 {
 	struct device_test *d = device(test);
 	struct htw_mod mod = {
@@ -765,7 +767,7 @@ static void mod_changes_what_query_tells(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, query.firings, mod.firings);
 	KUNIT_EXPECT_EQ(test, query.cookie, mod.cookie);
 	KUNIT_EXPECT_EQ(test, query.state, HTW_STATE_PENDING);
-	/* What cannot be read changes nothing. */
+	/* A request that cannot be read changes nothing. */
 	mod.cookie = 3;
 	user_write(test, arg, &mod, sizeof(mod) - 1);
 	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_MOD, arg), -EFAULT);
@@ -776,7 +778,7 @@ static void query_without_room_for_the_answer(struct kunit *test)
 {
 	struct device_test *d = device(test);
 	const u64 id = htw_test_start(test, d->ctx, htw_now() + LATER, 1);
-	/* All behind the id is zero, as it has to be, and cannot be written. */
+	/* The fields after the id are zero, as they must be, and cannot be written. */
 	const unsigned long arg = readonly_second_page(test) - sizeof(id);
 
 	user_write(test, arg, &id, sizeof(id));
@@ -790,7 +792,7 @@ static void start_some(struct kunit *test, struct device_test *d, u32 count)
 		htw_test_start(test, d->ctx, htw_now() + LATER + i, i);
 }
 
-/* An array with room for 200 entries, of which 10 and a half are there. */
+/* An array declared to hold 200 entries, of which ten and a half are mapped. */
 #define ENTRIES_THERE		10
 
 static struct htw_list list_at_the_end(struct kunit *test)
@@ -824,7 +826,7 @@ static void list_ends_with_the_memory(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100);
 }
 
-/* What could be told is taken out, the rest stays armed. */
+/* Timers whose entries were written are taken out, the others stay armed. */
 static void harvest_ends_with_the_memory(struct kunit *test)
 {
 	struct device_test *d = device(test);
@@ -836,7 +838,7 @@ static void harvest_ends_with_the_memory(struct kunit *test)
 	user_read(test, &list, d->arg, sizeof(list));
 	KUNIT_EXPECT_EQ(test, list.done, ENTRIES_THERE);
 	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100 - ENTRIES_THERE);
-	/* Nowhere at all: nothing is taken. */
+	/* No room for any entry: no timer is taken out. */
 	list.entries = last_page(test) + PAGE_SIZE;
 	list.cursor = 0;
 	user_write(test, d->arg, &list, sizeof(list));
@@ -851,7 +853,7 @@ static void cancel_all_counts_or_does_nothing(struct kunit *test)
 	const unsigned long page = user_pages(test, 1);
 
 	start_some(test, d, 100);
-	user_protect(test, page, PROT_READ);	/* zeroes: valid, but nowhere to count */
+	user_protect(test, page, PROT_READ);	/* valid zeroes, but no place for the count */
 	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_CANCEL_ALL, page), -EFAULT);
 	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100);
 	user_write(test, d->arg, &all, sizeof(all));
@@ -861,7 +863,7 @@ static void cancel_all_counts_or_does_nothing(struct kunit *test)
 	expect_nothing(test, d);
 }
 
-/* The manual clock: it moves if that can be told, and not back. */
+/* A manual clock moves only if the result can be written, and never back. */
 static void advance_moves_the_clock_or_does_nothing(struct kunit *test)
 {
 	struct device_test *d = device(test);
@@ -869,7 +871,7 @@ static void advance_moves_the_clock_or_does_nothing(struct kunit *test)
 	struct htw_advance advance = { .ns = LATER };
 	const unsigned long page = user_pages(test, 1);
 
-	/* Not with a clock that moves by itself. */
+	/* Not with any other clock. */
 	user_write(test, d->arg, &advance, sizeof(advance));
 	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADVANCE, d->arg), -EINVAL);
 	user_write(test, d->arg, &setup, sizeof(setup));
@@ -878,7 +880,7 @@ static void advance_moves_the_clock_or_does_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get_info(test, d).clock, HTW_CLOCK_MANUAL);
 	for (u32 i = 0; i < 10; i++)
 		htw_test_start(test, d->ctx, LATER, i);
-	user_protect(test, page, PROT_READ);	/* zeroes: to go on by nothing */
+	user_protect(test, page, PROT_READ);	/* zeroes are valid: advance by nothing */
 	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_ADVANCE, page), -EFAULT);
 	KUNIT_EXPECT_EQ(test, htw_context_now(d->ctx), 0);
 	user_write(test, d->arg, &advance, sizeof(advance));
@@ -892,7 +894,7 @@ static void advance_moves_the_clock_or_does_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get_info(test, d).expired, 10);
 }
 
-/* Each is valid but for one field, and @error says what is wrong with that. */
+/* Each is valid except for one field, for which @error is returned. */
 static const struct {
 	int error;
 	struct htw_setup setup;
@@ -966,7 +968,7 @@ static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(read_gives_whole_events),
 	KUNIT_CASE(read_of_nothing_would_block),
 	KUNIT_CASE(read_waits),
-	KUNIT_CASE(poll_tells_what_waits),
+	KUNIT_CASE(poll_reports_queued_events),
 	KUNIT_CASE(every_open_is_a_context),
 	KUNIT_CASE(unknown_commands_touch_nothing),
 	KUNIT_CASE(add_starts_a_timer),
@@ -983,7 +985,7 @@ static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(batch_ends_with_what_is_writable),
 	KUNIT_CASE(batch_without_room_for_the_count),
 	KUNIT_CASE(batch_goes_on_behind_what_fails),
-	KUNIT_CASE(mod_changes_what_query_tells),
+	KUNIT_CASE(mod_changes_what_query_returns),
 	KUNIT_CASE(query_without_room_for_the_answer),
 	KUNIT_CASE(list_ends_with_the_memory),
 	KUNIT_CASE(harvest_ends_with_the_memory),

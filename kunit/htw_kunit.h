@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the suites that drive contexts share
+ * Helpers of the suites that use contexts
  */
 #ifndef _HTW_KUNIT_H
 #define _HTW_KUNIT_H
@@ -29,7 +29,7 @@
 #include "../core/wake.h"
 #include "../core/walk.h"
 
-/* Fewer with KASAN: that is on an emulated machine, some fifty times slower. */
+/* Fewer with KASAN, which runs on an emulated machine, some fifty times slower. */
 #define HTW_TEST_MANY		(IS_ENABLED(CONFIG_KASAN) ? 6000u : 100000u)
 
 #define HTW_TEST_LIMIT		1048576
@@ -41,13 +41,12 @@ static inline u64 htw_now(void)
 
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 /*
- * How exactly the kernel's own clock events are set there: the clock is read in
- * steps of 256 ns, and the next event is at least 500 ns away, so an hrtimer may
- * have to wait for the second step. A tick is a million.
+ * The accuracy of clock events with time travel, in ns: the clock is read in steps of 256 ns,
+ * and the next event is at least 500 ns away, so an hrtimer may be two steps late.
  */
 #define CLOCK_NS	512
 
-/* Lets virtual time pass. */
+/* Let virtual time pass. */
 static inline void htw_test_sleep_until(struct kunit *test, u64 ns)
 {
 	ktime_t expires = ns_to_ktime(ns);
@@ -56,13 +55,13 @@ static inline void htw_test_sleep_until(struct kunit *test, u64 ns)
 		set_current_state(TASK_UNINTERRUPTIBLE);
 		schedule_hrtimeout(&expires, HRTIMER_MODE_ABS);
 	}
-	/* KUnit gives a case five minutes. These were virtual ones. */
+	/* KUnit limits a case to five minutes, which were virtual here. */
 	if (test->try_catch.try_result == -ETIMEDOUT)
 		test->try_catch.try_result = -EINTR;
 }
 #endif
 
-/* An array that goes when the case is over. */
+/* Allocate an array that is freed at the end of the case. */
 static inline void *htw_test_array(struct kunit *test, size_t n, size_t size)
 {
 	void *array = kvcalloc(n, size, GFP_KERNEL);
@@ -79,7 +78,7 @@ static inline void htw_test_put_user(void *user)
 	htw_user_put(user, htw_bases_free);
 }
 
-/* The user that contexts of this task count for; its wheels stay until the case is over. */
+/* The user of this task. Its wheels stay until the end of the case. */
 static inline struct htw_user *htw_test_user(struct kunit *test)
 {
 	struct htw_user *user = htw_user_get(htw_expire_serve);
@@ -154,7 +153,7 @@ static inline void htw_test_call_end(struct htw_test_call *call, void *arg, size
 		kthread_unuse_mm(htw_test_memory.mm);
 }
 
-/* For suites: a user's wheels go with its last context, and cases look at them afterwards. */
+/* For suites. Keeps the user's wheels, which cases look at after closing its last context. */
 static inline int htw_test_init(struct kunit *test)
 {
 	htw_test_user(test);
@@ -163,8 +162,8 @@ static inline int htw_test_init(struct kunit *test)
 }
 
 /*
- * This task's user's wheel on a CPU, or NULL where none has been made yet. It stays for
- * as long as the user is held, as by htw_test_init().
+ * The wheel of this task's user on a CPU, or NULL if there is none. It stays as long as the
+ * user is held, as by htw_test_init().
  */
 static inline struct htw_base *htw_test_base(unsigned int cpu)
 {
@@ -178,7 +177,7 @@ static inline struct htw_base *htw_test_base(unsigned int cpu)
 	return base;
 }
 
-/* A context, which is closed when the case is over. */
+/* A context, which is closed at the end of the case. */
 static inline struct htw_context *htw_test_context(struct kunit *test)
 {
 	struct htw_context *ctx = htw_context_alloc(HTW_TEST_LIMIT);
@@ -189,7 +188,7 @@ static inline struct htw_context *htw_test_context(struct kunit *test)
 	return ctx;
 }
 
-/* Until htw_test_become_again() this task is somebody without privileges. */
+/* Run this task as an unprivileged user until htw_test_become_again(). */
 static inline const struct cred *htw_test_become(struct kunit *test, uid_t uid)
 {
 	struct cred *cred = prepare_creds();
@@ -210,7 +209,7 @@ static inline void htw_test_become_again(const struct cred *before)
 	put_cred(cred);
 }
 
-/* A user's context, which is closed when the case is over. */
+/* A context of another user, which is closed at the end of the case. */
 static inline struct htw_context *htw_test_context_of(struct kunit *test, uid_t uid)
 {
 	const struct cred *before = htw_test_become(test, uid);
@@ -237,7 +236,7 @@ static inline u64 htw_test_add(struct htw_context *ctx, const struct htw_add *ad
 	return ret ? 0 : after.id;
 }
 
-/* A one-shot timer at a point in time; a case that cannot start it is over. */
+/* Start a one-shot timer with an absolute deadline, or abort the case. */
 static inline u64 htw_test_start(struct kunit *test, struct htw_context *ctx,
 				 u64 deadline, u64 cookie)
 {
@@ -301,7 +300,7 @@ static inline struct htw_timer *htw_test_slot(struct htw_context *ctx, u64 id)
 	return t;
 }
 
-/* How many timers of its pages can be reserved. */
+/* Free timers in the context's pages. */
 static inline size_t htw_test_nr_free(struct htw_context *ctx)
 {
 	size_t free;
@@ -326,7 +325,7 @@ static inline u32 htw_test_read(struct htw_context *ctx, struct htw_event *event
 	return ret < 0 ? 0 : ret / sizeof(*events);
 }
 
-/* Waits until as many events can be read. */
+/* Wait until @count events are queued. */
 static inline void htw_test_wait(struct kunit *test, struct htw_context *ctx, u32 count)
 {
 	KUNIT_ASSERT_NE_MSG(test, wait_event_timeout(ctx->wait,
@@ -347,7 +346,7 @@ static inline u64 htw_test_pending(unsigned int cpu)
 	return pending;
 }
 
-/* No wheel holds a node, or has lost count of them. */
+/* None of the user's wheels has a timer pending. */
 static inline void htw_test_expect_empty(struct kunit *test)
 {
 	unsigned int cpu;
@@ -356,7 +355,7 @@ static inline void htw_test_expect_empty(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, htw_test_pending(cpu), 0, "CPU %u", cpu);
 }
 
-/* The first tick that is not before a time, in ns: when that deadline fires. */
+/* The time of the tick at which a deadline fires, in ns. */
 static inline u64 htw_test_tick_up(u64 ns)
 {
 	return DIV64_U64_ROUND_UP(ns, htw_tick_ns) * htw_tick_ns;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit: the ring of expirations, where a program would see it
+ * KUnit: the ring of events, as a program sees it
  *
- * The cases write to the page as a program would, and to the kernel's own
- * numbers where a program would need 2^32 expirations to get there. Most have a
- * clock that stands still; on SMP threads meet in real time.
+ * The cases write to the ring's header as a program does, and set the kernel's own indices where
+ * a program would need 2^32 events to get there. Most use a manual clock; on SMP, threads run
+ * against each other in real time.
  */
 #include <kunit/test.h>
 #include <linux/atomic.h>
@@ -18,7 +18,7 @@
 
 KUNIT_DEFINE_ACTION_WRAPPER(unmap_ring, htw_context_unmap_ring, struct htw_context *);
 
-/* A context with a ring that is mapped. */
+/* A context with a mapped ring. */
 static struct htw_context *ring_context(struct kunit *test, u32 entries, s32 clock)
 {
 	struct htw_context *ctx = htw_test_context(test);
@@ -34,14 +34,14 @@ static struct htw_context *ring_context(struct kunit *test, u32 entries, s32 clo
 	return ctx;
 }
 
-static struct htw_context *still_ring(struct kunit *test)
+static struct htw_context *manual_ring(struct kunit *test)
 {
 	return ring_context(test, RING, HTW_CLOCK_MANUAL);
 }
 
 static u32 waiting(const struct htw_context *ctx)
 {
-	/* As a program does: the records are there then. */
+	/* As in a program: read the tail before the records. */
 	return smp_load_acquire(&ctx->ring->header->tail) - ctx->ring->header->head;
 }
 
@@ -50,14 +50,14 @@ static struct htw_event *record(const struct htw_context *ctx, u32 nth)
 	return &ctx->ring->events[(ctx->ring->header->head + nth) & (ctx->ring->entries - 1)];
 }
 
-/* The program has used that many. */
+/* Consume @count records, as a program does. */
 static void use(struct htw_context *ctx, u32 count)
 {
-	/* As a program does: it has read them. */
+	/* As in a program: the records have been read. */
 	smp_store_release(&ctx->ring->header->head, ctx->ring->header->head + count);
 }
 
-/* @count timers with the cookies @first, ..., a tick apart, all of which expire. */
+/* Let @count timers with the cookies @first, ... expire, a tick apart. */
 static void expire(struct kunit *test, struct htw_context *ctx, u32 count, u64 first)
 {
 	const u64 now = htw_context_now(ctx);
@@ -75,7 +75,7 @@ static void expect_cookies(struct kunit *test, struct htw_context *ctx, u64 firs
 	use(ctx, count);
 }
 
-/* @good: the last head that could be; @head: what the program says */
+/* @good: the last valid head; @head: what the program stored now */
 struct room_param {
 	const char *name;
 	u32 tail;
@@ -109,7 +109,7 @@ static void room_desc(const struct room_param *p, char *desc)
 
 KUNIT_ARRAY_PARAM(room, room_params, room_desc);
 
-static void room_believes_no_head(struct kunit *test)
+static void room_ignores_invalid_heads(struct kunit *test)
 {
 	const struct room_param *p = test->param_value;
 	struct htw_ring page = { .head = p->head };
@@ -136,7 +136,7 @@ static void sizes(struct kunit *test)
 
 static void numbers_wrap(struct kunit *test)
 {
-	struct htw_context *ctx = still_ring(test);
+	struct htw_context *ctx = manual_ring(test);
 	struct htw_event_ring *ring = ctx->ring;
 	u64 cookie = 0;
 
@@ -149,7 +149,7 @@ static void numbers_wrap(struct kunit *test)
 		expect_cookies(test, ctx, cookie, i % 9);
 		cookie += i % 9;
 	}
-	/* And with some that do not fit, at the wrap. */
+	/* Also with events that do not fit, across the wrap. */
 	ring->tail = -3u;
 	ring->head = -3u;
 	ring->header->head = -3u;
@@ -164,7 +164,7 @@ static void numbers_wrap(struct kunit *test)
 
 static void pushed_is_freed(struct kunit *test)
 {
-	struct htw_context *ctx = still_ring(test);
+	struct htw_context *ctx = manual_ring(test);
 	const u64 id = htw_test_start(test, ctx, htw_tick_ns, 1);
 	struct htw_cancel cancel = { .id = id };
 
@@ -173,15 +173,15 @@ static void pushed_is_freed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
 	KUNIT_EXPECT_FALSE(test, htw_timer_is_live(htw_test_slot(ctx, id)));
 	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), -ENOENT);
-	/* The slot is the next one's, with another id. */
+	/* The next timer has the slot, with another id. */
 	KUNIT_EXPECT_EQ(test, HTW_ID_SLOT(htw_test_start(test, ctx, U64_MAX, 2)),
 			HTW_ID_SLOT(id));
 }
 
-/* Behind its last generation a slot is used no more, and what was due is. */
+/* A slot whose generations have run out is retired; the event of its timer is delivered. */
 static void slot_that_ran_out(struct kunit *test)
 {
-	struct htw_context *ctx = still_ring(test);
+	struct htw_context *ctx = manual_ring(test);
 
 	for (u32 i = 0; i < 3; i++) {
 		const u64 id = htw_test_start(test, ctx, htw_tick_ns, i);
@@ -196,7 +196,7 @@ static void slot_that_ran_out(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ctx->own->wheel.pending, 0);
 }
 
-/* Plain ones, periodic ones and kept ones in turn: each is done what it needs. */
+/* Plain, periodic and kept timers that expire together are each treated as they should. */
 static void mixed(struct kunit *test)
 {
 	struct htw_context *ctx = ring_context(test, 64, HTW_CLOCK_MANUAL);
@@ -222,10 +222,10 @@ static void mixed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, record(ctx, 7)->deadline, 11 * htw_tick_ns);
 }
 
-/* One that finds others waiting moves two, and never itself ahead of them. */
+/* An expiration that finds events queued moves two of them, and never overtakes any. */
 static void expiry_moves_two(struct kunit *test)
 {
-	struct htw_context *ctx = still_ring(test);
+	struct htw_context *ctx = manual_ring(test);
 
 	expire(test, ctx, RING + 6, 0);
 	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 6);
@@ -235,16 +235,16 @@ static void expiry_moves_two(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, ctx->nr_expired, 5 - i);
 		expect_cookies(test, ctx, RING + 2 * i, 2);
 	}
-	/* The last one that waits is taken along, and the ring is ahead again. */
+	/* Once the queue is empty, expirations go straight to the ring again. */
 	expire(test, ctx, 3, RING + 11);
 	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
 	expect_cookies(test, ctx, RING + 10, 4);
 }
 
-/* However many wait, and however fast they are used, a flush comes to an end. */
+/* A flush is bounded, however many events are queued and however fast they are consumed. */
 static void flush_is_bounded(struct kunit *test)
 {
-	struct htw_context *ctx = still_ring(test);
+	struct htw_context *ctx = manual_ring(test);
 	u32 moved = 0;
 
 	expire(test, ctx, 10 * RING, 0);
@@ -261,7 +261,7 @@ static void flush_is_bounded(struct kunit *test)
 
 static void unmapped_ring_takes_nothing(struct kunit *test)
 {
-	struct htw_context *ctx = still_ring(test);
+	struct htw_context *ctx = manual_ring(test);
 	struct htw_event events[4];
 
 	expire(test, ctx, 2, 0);
@@ -284,7 +284,7 @@ static bool tail_is_at(const struct htw_context *ctx, u32 tail)
 	return (s32)(READ_ONCE(ctx->ring->header->tail) - tail) >= 0;
 }
 
-/* In real time: each firing a record, in phase, until the ring is full. */
+/* In real time: a record for each firing, in phase, until the ring is full. */
 static void periodic_by_callback(struct kunit *test)
 {
 	struct htw_context *ctx = ring_context(test, 64, CLOCK_MONOTONIC);
@@ -328,7 +328,7 @@ struct meeting {
 	atomic_t failed;
 };
 
-/* Adds timers with cookies of their own, and cancels some of them again. */
+/* Add timers with unique cookies, and cancel some of them. */
 static int meet_add(void *arg)
 {
 	struct meeting *m = arg;
@@ -366,7 +366,7 @@ static int meet_add(void *arg)
 	return 0;
 }
 
-/* Whatever is written there meanwhile, but for the head. */
+/* Overwrite all of the header but the head. */
 static int meet_scribble(void *arg)
 {
 	struct meeting *m = arg;
@@ -425,7 +425,7 @@ static void each_ends_once(struct kunit *test)
 #endif
 
 static struct kunit_case htw_ring_cases[] = {
-	KUNIT_CASE_PARAM(room_believes_no_head, room_gen_params),
+	KUNIT_CASE_PARAM(room_ignores_invalid_heads, room_gen_params),
 	KUNIT_CASE(sizes),
 	KUNIT_CASE(numbers_wrap),
 	KUNIT_CASE(pushed_is_freed),

@@ -2,10 +2,9 @@
 /*
  * KUnit: the table of deadlines
  *
- * A store is what a program's would be: to the word, with no lock and no call.
- * Most cases have a clock that stands still, so they know what has come when the
- * kernel looks; with time travel the pacing is exact as well; on SMP one thread
- * stores while the deadlines come.
+ * The cases store overrides as a program does, without a lock or a call. Most use a manual
+ * clock, so that they know which deadlines have come when the kernel reads them. With time
+ * travel the pacing is exact as well. On SMP, a thread stores while timers expire.
  */
 #include <kunit/test.h>
 #include <linux/delay.h>
@@ -28,7 +27,7 @@ static struct htw_context *table_context(struct kunit *test, s32 clock)
 	return ctx;
 }
 
-static u64 *word(struct htw_context *ctx, u64 id)
+static u64 *override_of(struct htw_context *ctx, u64 id)
 {
 	const struct htw_timer *t = htw_test_slot(ctx, id);
 
@@ -52,12 +51,12 @@ static u16 state(struct htw_context *ctx, u64 id)
 }
 
 /*
- * A timer for tick 10 with a word, at tick @at: which deadline has expired then,
- * or zero for none; and its state
+ * A timer armed for tick 10, with an override: at tick @at, the deadline that has expired or
+ * zero, and the timer's state
  */
-struct word_param {
+struct override_param {
 	const char *name;
-	u64 word;
+	u64 override;
 	u64 at;
 	u64 expired;
 	u16 state;
@@ -66,7 +65,7 @@ struct word_param {
 #define PENDING			HTW_STATE_PENDING
 #define DISARMED		HTW_STATE_DISARMED
 
-static const struct word_param word_params[] = {
+static const struct override_param override_params[] = {
 	{ "as armed, before", 0, 9, 0, PENDING },
 	{ "as armed", 0, 10, 10, DISARMED },
 	{ "earlier, before the old one", 5, 9, 0, PENDING },
@@ -82,51 +81,51 @@ static const struct word_param word_params[] = {
 	{ "disarmed, long past", HTW_DISARMED, 1000, 0, DISARMED },
 };
 
-static void word_desc(const struct word_param *p, char *desc)
+static void override_desc(const struct override_param *p, char *desc)
 {
 	strscpy(desc, p->name, KUNIT_PARAM_DESC_SIZE);
 }
 
-KUNIT_ARRAY_PARAM(word, word_params, word_desc);
+KUNIT_ARRAY_PARAM(override, override_params, override_desc);
 
-static void word_decides(struct kunit *test)
+static void override_decides(struct kunit *test)
 {
-	const struct word_param *p = test->param_value;
+	const struct override_param *p = test->param_value;
 	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
 	const u64 id = htw_test_start(test, ctx, 10 * TICK, 1);
 	struct htw_event event = {};
 
-	KUNIT_EXPECT_EQ(test, *word(ctx, id), 0);
-	*word(ctx, id) = p->word == HTW_DISARMED ? p->word : p->word * TICK;
+	KUNIT_EXPECT_EQ(test, *override_of(ctx, id), 0);
+	*override_of(ctx, id) = p->override == HTW_DISARMED ? p->override : p->override * TICK;
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, p->at * TICK), p->expired != 0);
 	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, &event, 1), p->expired != 0);
 	KUNIT_EXPECT_EQ(test, event.deadline, p->expired * TICK);
 	KUNIT_EXPECT_EQ(test, state(ctx, id), p->state);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 1);
-	/* Nothing more of it, but for one that is pending. */
+	/* No further event comes, unless the timer is pending. */
 	if (p->state == PENDING)
 		return;
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 5000 * TICK), 0);
 	KUNIT_EXPECT_EQ(test, move(ctx, id, 5001 * TICK), 0);
-	KUNIT_EXPECT_EQ(test, *word(ctx, id), 0);
+	KUNIT_EXPECT_EQ(test, *override_of(ctx, id), 0);
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 5001 * TICK), 1);
 }
 
-/* A timer that is pending: what the program stored before it is moved is over. */
-static void moving_resets_the_word(struct kunit *test)
+/* HTW_MOD of a pending timer clears its override. */
+static void mod_clears_the_override(struct kunit *test)
 {
 	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
 	const u64 id = htw_test_start(test, ctx, 10 * TICK, 1);
 
-	*word(ctx, id) = 5000 * TICK;
+	*override_of(ctx, id) = 5000 * TICK;
 	KUNIT_EXPECT_EQ(test, move(ctx, id, 20 * TICK), 0);
-	KUNIT_EXPECT_EQ(test, *word(ctx, id), 0);
+	KUNIT_EXPECT_EQ(test, *override_of(ctx, id), 0);
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 19 * TICK), 0);
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 20 * TICK), 1);
 }
 
-/* What is there before, what comes later, and the pages of both. */
-static void every_chunk_has_words(struct kunit *test)
+/* Pages of timers from before and after the table was enabled, and the table pages of both. */
+static void every_page_has_overrides(struct kunit *test)
 {
 	const u32 pages = PAGE_SIZE / (HTW_PAGE_SLOTS * sizeof(u64));
 	const u32 page = pages * HTW_PAGE_TIMERS;
@@ -147,19 +146,19 @@ static void every_chunk_has_words(struct kunit *test)
 		struct page *there = htw_table_page(ctx, offset);
 
 		KUNIT_ASSERT_NOT_NULL(test, there);
-		KUNIT_ASSERT_PTR_EQ(test, (void *)word(ctx, ids[i]),
+		KUNIT_ASSERT_PTR_EQ(test, (void *)override_of(ctx, ids[i]),
 				    page_address(there) + offset % PAGE_SIZE);
-		KUNIT_ASSERT_EQ(test, *word(ctx, ids[i]), 0);
-		*word(ctx, ids[i]) = ids[i];
+		KUNIT_ASSERT_EQ(test, *override_of(ctx, ids[i]), 0);
+		*override_of(ctx, ids[i]) = ids[i];
 	}
 	for (u32 i = 0; i < count; i++)
-		KUNIT_ASSERT_EQ(test, *word(ctx, ids[i]), ids[i]);
+		KUNIT_ASSERT_EQ(test, *override_of(ctx, ids[i]), ids[i]);
 	KUNIT_EXPECT_NOT_NULL(test, htw_table_page(ctx, 5 * PAGE_SIZE));
 	KUNIT_EXPECT_NULL(test, htw_table_page(ctx, 6 * PAGE_SIZE));
 	KUNIT_EXPECT_NULL(test, htw_table_page(ctx, U64_MAX));
 }
 
-/* A page for 504 timers, and no more than the limit needs. */
+/* A table page for each 504 timers, and no more than the limit needs. */
 static void size_is_that_of_the_limit(struct kunit *test)
 {
 	static const struct {
@@ -176,7 +175,7 @@ static void size_is_that_of_the_limit(struct kunit *test)
 	}
 }
 
-/* What HTW_TABLE_SIZE() says is enough, however large pages are, and hardly too much. */
+/* HTW_TABLE_SIZE() suffices for any page size, and exceeds the need only a little. */
 static void size_does_not_depend_on_pages(struct kunit *test)
 {
 	for (u64 page = 4096; page <= 65536; page *= 2) {
@@ -195,8 +194,8 @@ static void size_does_not_depend_on_pages(struct kunit *test)
 	}
 }
 
-/* A call whose ids could not be told leaves pages behind, and the context as it was. */
-static void chunks_beyond_a_lower_limit_have_words(struct kunit *test)
+/* Pages that failed calls left behind may exceed a limit that is set later. */
+static void pages_beyond_a_lower_limit_have_overrides(struct kunit *test)
 {
 	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = 1 };
 	const u32 page = PAGE_SIZE / (HTW_PAGE_SLOTS * sizeof(u64)) * HTW_PAGE_TIMERS;
@@ -225,17 +224,17 @@ static void slot_stays_the_programs(struct kunit *test)
 	for (u32 i = 1; i < HTW_PAGE_TIMERS; i++)
 		KUNIT_EXPECT_NE(test, HTW_ID_SLOT(htw_test_start(test, ctx, U64_MAX, i)),
 				HTW_ID_SLOT(id));
-	*word(ctx, id) = HTW_DISARMED;
+	*override_of(ctx, id) = HTW_DISARMED;
 	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), 0);
-	/* The next one's, and as if nobody had been there. */
+	/* The next timer in the slot starts without an override. */
 	cancel.id = htw_test_start(test, ctx, 2 * TICK, 1);
 	KUNIT_EXPECT_EQ(test, HTW_ID_SLOT(cancel.id), HTW_ID_SLOT(id));
-	KUNIT_EXPECT_EQ(test, *word(ctx, cancel.id), 0);
+	KUNIT_EXPECT_EQ(test, *override_of(ctx, cancel.id), 0);
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 2 * TICK), 1);
 }
 
-/* Nobody is woken up for a look that finds nothing to tell. */
-static void moves_wake_nobody(struct kunit *test)
+/* Timers that are moved by their overrides wake no one. */
+static void moves_wake_no_one(struct kunit *test)
 {
 	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
 	DEFINE_WAIT(wait);
@@ -243,11 +242,11 @@ static void moves_wake_nobody(struct kunit *test)
 	for (u32 i = 0; i < 20; i++) {
 		const u64 id = htw_test_start(test, ctx, TICK, i);
 
-		*word(ctx, id) = i % 2 ? HTW_DISARMED : 5 * TICK;
+		*override_of(ctx, id) = i % 2 ? HTW_DISARMED : 5 * TICK;
 	}
 	prepare_to_wait(&ctx->wait, &wait, TASK_UNINTERRUPTIBLE);
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, TICK), 0);
-	/* autoremove_wake_function() would have taken it off. */
+	/* autoremove_wake_function() would have removed it. */
 	KUNIT_EXPECT_FALSE(test, list_empty(&wait.entry));
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 5 * TICK), 10);
 	KUNIT_EXPECT_TRUE(test, list_empty(&wait.entry));
@@ -255,8 +254,8 @@ static void moves_wake_nobody(struct kunit *test)
 }
 
 /*
- * However the program stores, a timer is looked at once a tick: the word is
- * always a little ahead when that look comes.
+ * A timer is moved once a tick at most, even if its override is always a little later than
+ * the tick at which it is read.
  */
 static void always_a_little_later(struct kunit *test)
 {
@@ -264,14 +263,14 @@ static void always_a_little_later(struct kunit *test)
 	const u64 id = htw_test_start(test, ctx, TICK, 1);
 
 	for (u32 i = 1; i < 2000; i++) {
-		*word(ctx, id) = i * TICK + 1;
+		*override_of(ctx, id) = i * TICK + 1;
 		KUNIT_ASSERT_EQ(test, htw_context_advance(ctx, i * TICK), 0);
 		KUNIT_ASSERT_EQ(test, ctx->own->wheel.pending, 1);
 		KUNIT_ASSERT_EQ(test, htw_test_slot(ctx, id)->node.expires, i + 1);
 	}
 }
 
-/* By the hrtimer: at the later tick, and not much more often than that. */
+/* In real time: the timer expires at the tick of its last override. */
 static void moved_is_in_time(struct kunit *test)
 {
 	struct htw_context *ctx = table_context(test, CLOCK_MONOTONIC);
@@ -281,8 +280,8 @@ static void moved_is_in_time(struct kunit *test)
 
 	id = htw_test_start(test, ctx, start, 1);
 	for (u32 i = 1; i <= 5; i++) {
-		WRITE_ONCE(*word(ctx, id), start + i * 300 * NSEC_PER_MSEC);
-		/* Behind the first deadline, and before the next one. */
+		WRITE_ONCE(*override_of(ctx, id), start + i * 300 * NSEC_PER_MSEC);
+		/* Sleep past the previous deadline, but not past the new one. */
 		msleep(300);
 	}
 	htw_test_wait(test, ctx, 1);
@@ -301,8 +300,8 @@ static void moved_is_in_time(struct kunit *test)
 struct race {
 	struct htw_context *ctx;
 	u64 ids[RACERS];
-	u64 certain[RACERS];	/* no expiration before that */
-	bool run[RACERS];	/* stores are allowed */
+	u64 certain[RACERS];	/* no expiration is valid before this time */
+	bool run[RACERS];	/* the thread may store overrides */
 };
 
 static int race_store(void *arg)
@@ -321,8 +320,8 @@ static int race_store(void *arg)
 		if (!smp_load_acquire(&race->run[i]))
 			continue;
 		later = certain + 1 + prandom_u32_state(&rnd) % (4 * NSEC_PER_MSEC);
-		WRITE_ONCE(*word(race->ctx, race->ids[i]), later);
-		/* So that it is there before the clock is read. */
+		WRITE_ONCE(*override_of(race->ctx, race->ids[i]), later);
+		/* Store before reading the clock. */
 		smp_mb();
 		if (htw_now() < certain)
 			WRITE_ONCE(race->certain[i], later);
@@ -389,14 +388,14 @@ static void stores_against_expiry(struct kunit *test)
 #endif
 
 static struct kunit_case htw_table_cases[] = {
-	KUNIT_CASE_PARAM(word_decides, word_gen_params),
-	KUNIT_CASE(moving_resets_the_word),
-	KUNIT_CASE(every_chunk_has_words),
+	KUNIT_CASE_PARAM(override_decides, override_gen_params),
+	KUNIT_CASE(mod_clears_the_override),
+	KUNIT_CASE(every_page_has_overrides),
 	KUNIT_CASE(size_is_that_of_the_limit),
 	KUNIT_CASE(size_does_not_depend_on_pages),
-	KUNIT_CASE(chunks_beyond_a_lower_limit_have_words),
+	KUNIT_CASE(pages_beyond_a_lower_limit_have_overrides),
 	KUNIT_CASE(slot_stays_the_programs),
-	KUNIT_CASE(moves_wake_nobody),
+	KUNIT_CASE(moves_wake_no_one),
 	KUNIT_CASE(always_a_little_later),
 	KUNIT_CASE(moved_is_in_time),
 #ifdef CONFIG_SMP

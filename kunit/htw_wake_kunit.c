@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit: waking up those who wait for an expiration
+ * KUnit: waking tasks that wait for events
  *
  * A waiter is an entry on the context's wait queue whose function counts its calls.
  */
@@ -18,17 +18,17 @@
 #include "htw_kunit.h"
 
 #define WAITERS			1000u
-/* Waiters that are woken up in one turn. */
+/* Waiters woken in one turn. */
 #define AT_ONCE			64u
 
 struct waiters;
 
 /**
- * struct waiter - somebody on a wait queue
- * @wait: its entry
- * @waiters: all of them
- * @woken: how often it was woken up
- * @last: when that was last, in ns
+ * struct waiter - a waiter on a context
+ * @wait: entry on the wait queue
+ * @waiters: the array that it is in
+ * @woken: number of times it was woken
+ * @last: when it was last woken, in ns
  */
 struct waiter {
 	wait_queue_entry_t wait;
@@ -38,11 +38,11 @@ struct waiter {
 };
 
 /**
- * struct waiters - all that wait on a context
+ * struct waiters - all waiters on a context
  * @ctx: the context
- * @ns: what it takes to wake one of them up
- * @calls: how often any was woken up
- * @waiter: they
+ * @ns: time that waking one of them takes
+ * @calls: number of times any was woken
+ * @waiter: the waiters
  */
 struct waiters {
 	struct htw_context *ctx;
@@ -61,7 +61,7 @@ static int waiter_wake(wait_queue_entry_t *wait, unsigned int mode, int sync, vo
 	w->woken++;
 	w->last = htw_now();
 	WRITE_ONCE(w->waiters->calls, w->waiters->calls + 1);
-	/* As a task does: it is not there any more for the next expiration. */
+	/* As a task does: leave the queue when woken. */
 	if (wait->flags & WQ_FLAG_EXCLUSIVE)
 		list_del_init(&wait->entry);
 	return 1;
@@ -77,7 +77,7 @@ static void waiters_remove(void *data)
 	spin_unlock_irq(&all->ctx->wait.lock);
 }
 
-/* @count waiters on a context, the first of them at the front; each takes @ns to wake up. */
+/* Put @count waiters on a context, in order; waking each takes @ns. */
 static struct waiters *waiters_make(struct kunit *test, struct htw_context *ctx, u32 count,
 				    unsigned int flags, u64 ns)
 {
@@ -102,7 +102,7 @@ static struct waiters *waiters_make(struct kunit *test, struct htw_context *ctx,
 	return all;
 }
 
-/* Waits until as many calls were made. */
+/* Wait until waiters were woken @calls times. */
 static void wait_for_calls(struct kunit *test, struct waiters *all, u32 calls)
 {
 	for (unsigned int i = 0; i < 1000 && READ_ONCE(all->calls) < calls; i++)
@@ -121,7 +121,7 @@ static void each_waiter_is_woken_once(struct kunit *test)
 
 	htw_test_start(test, ctx, 0, 1);
 	wait_for_calls(test, all, WAITERS);
-	/* Were there more, they would have come by then. */
+	/* Further wakeups would have come by then. */
 	msleep(50);
 	for (u32 i = 0; i < WAITERS; i++)
 		KUNIT_EXPECT_EQ_MSG(test, all->waiter[i].woken, 1, "waiter %u", i);
@@ -141,7 +141,7 @@ static void exclusive_waiters_are_woken_one_by_one(struct kunit *test)
 	}
 }
 
-/* The walk's mark is on the list that goes with the context. */
+/* The walk's mark is on a list that is freed with the context. */
 static void context_is_closed_in_the_middle_of_a_walk(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
@@ -157,19 +157,19 @@ static void context_is_closed_in_the_middle_of_a_walk(struct kunit *test)
 	KUNIT_EXPECT_LT(test, calls, WAITERS);
 	KUNIT_EXPECT_TRUE(test, READ_ONCE(ctx->waking));
 	kunit_release_action(test, htw_test_close, ctx);
-	/* KASAN tells if the pacer finds its memory gone. */
+	/* KASAN reports if the pacer still uses the context. */
 	msleep(300);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(all->calls), calls);
 }
 
 /**
  * struct reader - a thread that reads one event
- * @file: where from
+ * @file: file to read from
  * @task: the thread
- * @switches: what wait_task_inactive() returned once it waited
- * @ret: what it read
- * @event: and that
- * @done: it has
+ * @switches: result of wait_task_inactive() once the thread was blocked
+ * @ret: result of the read
+ * @event: the event
+ * @done: the read has returned
  */
 struct reader {
 	struct file *file;
@@ -188,7 +188,7 @@ static int read_thread(void *data)
 	loff_t pos = 0;
 
 	r->ret = kernel_read(r->file, &r->event, sizeof(r->event), &pos);
-	/* Pairs with the acquires of those who look at what it read. */
+	/* Pairs with the acquires before @ret and @event are read. */
 	smp_store_release(&r->done, true);
 	return 0;
 }
@@ -201,7 +201,7 @@ static struct file *file_of_context(struct kunit *test)
 	struct file *file;
 
 	KUNIT_ASSERT_NOT_NULL(test, ctx);
-	/* Does not call ->open; the context is then the file's. */
+	/* Does not call ->open. From here on the file owns the context. */
 	file = anon_inode_getfile("[htw]", &htw_fops, ctx, O_RDWR);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, close_file, file), 0);
@@ -226,7 +226,7 @@ static void wait_for_readers(struct kunit *test, const struct reader *readers, u
 	KUNIT_ASSERT_EQ(test, readers_done(readers), count);
 }
 
-/* Threads that each read one event, and wait for it by now. */
+/* Start threads that each read one event, and wait until all are blocked. */
 static struct reader *readers_make(struct kunit *test, struct file *file)
 {
 	struct reader *readers = htw_test_array(test, READERS, sizeof(*readers));
@@ -260,7 +260,7 @@ static void readers_end(struct kunit *test, struct reader *readers)
 	}
 }
 
-/* An expiration wakes up one of those who wait in read(), and the others not at all. */
+/* An expiration wakes one of the blocked readers and no other. */
 static void one_reader_is_woken(struct kunit *test)
 {
 	struct file *file = file_of_context(test);
@@ -283,7 +283,7 @@ static void one_reader_is_woken(struct kunit *test)
 	readers_end(test, readers);
 }
 
-/* Who leaves events behind wakes up the next: each has one, though all came at once. */
+/* A reader that leaves events behind wakes the next: each gets one of those that came at once. */
 static void reader_passes_on_what_it_leaves(struct kunit *test)
 {
 	struct file *file = file_of_context(test);
@@ -302,7 +302,7 @@ static void reader_passes_on_what_it_leaves(struct kunit *test)
 
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 /*
- * In virtual time: waking up all of them takes 4 ms, and with gaps 8
+ * In virtual time: waking all waiters takes 4 ms, and 8 ms with gaps
  */
 
 #define WAKE_NS			4000u
@@ -320,7 +320,7 @@ static void waiters_are_woken_64_at_a_time(struct kunit *test)
 	for (u32 i = 1; i < WAITERS; i++) {
 		const u64 apart = all->waiter[i].last - all->waiter[i - 1].last;
 
-		/* From the front to the back, with gaps. */
+		/* Waiters are woken in order, with gaps. */
 		KUNIT_ASSERT_GT(test, all->waiter[i].last, all->waiter[i - 1].last);
 		if (apart < AT_ONCE * WAKE_NS) {
 			KUNIT_ASSERT_LT(test, apart, 2 * WAKE_NS);
@@ -333,7 +333,7 @@ static void waiters_are_woken_64_at_a_time(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, groups, DIV_ROUND_UP(WAITERS, AT_ONCE));
 }
 
-/* Also those who had been woken up before have to look again. */
+/* Waiters that had been woken already are woken again. */
 static void expiration_in_a_walk_wakes_up_all_again(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
@@ -355,7 +355,7 @@ static void expiration_in_a_walk_wakes_up_all_again(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, ctx->waking);
 }
 
-/* However fast expirations follow each other, the walk comes to the last ones. */
+/* The walk reaches the last waiters, however fast expirations follow each other. */
 static void expirations_do_not_starve_the_last_waiters(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
@@ -371,7 +371,7 @@ static void expirations_do_not_starve_the_last_waiters(struct kunit *test)
 	htw_test_sleep_until(test, htw_now() + 2 * WALK_NS);
 }
 
-/* The work is the context's user's: he waits when he has used up his share. */
+/* The work is charged to the context's user and waits when the share is used up. */
 static void walk_is_charged_to_the_user(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context_of(test, 54322);
@@ -388,7 +388,7 @@ static void walk_is_charged_to_the_user(struct kunit *test)
 		htw_test_sleep_until(test, htw_now() + WALK_NS);
 	}
 	KUNIT_EXPECT_GT(test, flow->throttles, 0);
-	/* A quarter of the time, and 50 ms to begin with. */
+	/* A quarter of the time, after an initial 50 ms. */
 	KUNIT_EXPECT_LE(test, (u64)all->calls * WAKE_NS,
 			102 * (u64)WALK_NS / 4 + 55 * NSEC_PER_MSEC);
 }
@@ -404,7 +404,7 @@ static long start_now(void *ctx)
 
 KUNIT_DEFINE_ACTION_WRAPPER(bring_back, add_cpu, unsigned long);
 
-/* The CPU whose pacer walks on goes away; another's does so then. */
+/* When the CPU whose pacer continues the walk goes offline, another CPU's pacer goes on. */
 static void walk_survives_its_cpu(struct kunit *test)
 {
 	const unsigned int cpu = cpumask_last(cpu_online_mask);
@@ -448,5 +448,5 @@ static struct kunit_suite htw_wake_suite = {
 
 kunit_test_suite(htw_wake_suite);
 
-MODULE_DESCRIPTION("KUnit: waking up those who wait for an expiration");
+MODULE_DESCRIPTION("KUnit: waking tasks that wait for events");
 MODULE_LICENSE("GPL");
