@@ -2,10 +2,10 @@
 /*
  * Delivery: from the wheel to where a program reads
  *
- * While a ring is mapped, has room and no event is queued, expired timers go straight into
- * the ring, and the timer's expiration counts as read. Otherwise the timer is put on its
- * context's queue, so that no event is lost or overtakes another. Queued events are moved into the ring
- * by poll(), HTW_FLUSH and later expirations.
+ * While a ring is mapped, has room and no event is queued, the event of an expired timer goes
+ * straight into the ring and counts as read. Otherwise the timer is put on its context's queue,
+ * so that no event is lost or overtakes another. Queued events are moved into the ring by
+ * poll(), HTW_FLUSH and later expirations.
  *
  * Timers are taken from the front of the wheel's list of due nodes. Neighbours that belong to
  * one context change lists together, by one cut and one splice.
@@ -125,18 +125,19 @@ static bool htw_deliver_defer_one(struct htw_delivery *d, struct htw_timer *t, u
 {
 	struct htw_context *ctx = d->context;
 	const u64 override = htw_context_override(ctx, t);
+	const bool moved = override > t->deadline;
 
 	if (override == HTW_DISARMED) {
 		list_del(&t->node.list);
 		WRITE_ONCE(t->node.state, HTW_IDLE);
 		return true;
 	}
-	if (override > t->deadline) {
+	if (moved)
 		t->deadline = override;
-		trace_htw_mod(htw_timer_id(t), t->cookie, t->deadline, t->interval);
-	}
 	if (t->deadline <= htw_context_from_host(ctx, now))
 		return false;
+	if (moved)
+		trace_htw_mod(htw_timer_id(t), t->cookie, t->deadline, t->interval);
 	list_del(&t->node.list);
 	htw_delivery_arm(d, ctx, t);
 	return true;

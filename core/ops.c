@@ -28,8 +28,7 @@ static_assert(sizeof(struct htw_op) == 64);
 static_assert(offsetof(struct htw_op, add) == 8);
 static_assert(sizeof(struct htw_batch) == 32);
 
-bool htw_interval_is_valid(const struct htw_context *ctx, u64 interval,
-					 u32 firings)
+bool htw_interval_is_valid(const struct htw_context *ctx, u64 interval, u32 firings)
 {
 	return interval ? interval >= htw_context_tick_ns(ctx) : !firings;
 }

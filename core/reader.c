@@ -3,7 +3,6 @@
  * The reader's side: read(), and the ring that takes its place while it is mapped
  */
 
-#include <linux/pagemap.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>

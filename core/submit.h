@@ -121,7 +121,7 @@ static __always_inline void __htw_submit_begin(struct htw_submit *s, struct htw_
 	s->nr_pages = finds && settled ? htw_context_pages(ctx) : 0;
 	s->now = settled ? htw_context_now(ctx) : 0;
 	local_bh_disable();
-	/* HTW_SETUP may still change @bases if not settled. No timer is found then: any base does. */
+	/* If not settled, HTW_SETUP may change @bases. No timer is found then: any base will do. */
 	s->target = settled ? htw_context_base(ctx) : this_cpu_read(htw_callout_bases);
 	if (unlikely(!s->target))
 		htw_submit_create_base(s);
