@@ -26,13 +26,10 @@ static void htw_clock_sets_mark(struct htw_timer *t, u32 sets, u8 clock_set)
 	t->node.flags |= (sets & HTW_SETS_MASK) << HTW_SETS_SHIFT | clock_set;
 }
 
-/**
- * htw_clock_sets_stamp() - mark a timer as armed for the clock as it is set now
- * @ctx: the timer's context; the caller holds the lock of the base on which the timer
- *	will be armed, or the lock that guards the timer
- * @t: the timer, with %HTW_TIMER_CANCEL_ON_SET
- *
- * Return: the time from which a relative deadline counts, in ns of the context's clock.
+/*
+ * Mark a timer as armed for the clock as it is set now. The lock of the base that it will be
+ * armed on is held, or the lock that guards the timer. Return the time from which a
+ * relative deadline counts, in ns of the context's clock.
  */
 u64 htw_clock_sets_stamp(const struct htw_context *ctx, struct htw_timer *t)
 {
@@ -42,14 +39,9 @@ u64 htw_clock_sets_stamp(const struct htw_context *ctx, struct htw_timer *t)
 	return htw_context_now(ctx);
 }
 
-/**
- * htw_clock_sets_check() - check whether the clock was set since a timer was armed
- * @ctx: the timer's context
- * @t: the timer; the lock that guards it is held
- *
- * If it was, set %HTW_TIMER_CLOCK_SET and count the timer as armed now.
- *
- * Return: true if it was: the event must have %HTW_EVENT_CLOCK_SET.
+/*
+ * Was the clock set since a timer was armed? If so, set HTW_TIMER_CLOCK_SET for its event,
+ * and count the timer as armed now. The lock that guards the timer is held.
  */
 bool htw_clock_sets_check(const struct htw_context *ctx, struct htw_timer *t)
 {

@@ -90,12 +90,9 @@ static void htw_pacer_add(struct htw_pacer *p, struct htw_job *job, u64 when)
 	}
 }
 
-/**
- * htw_job_schedule() - have a job served
- * @job: the job
- * @when: earliest time, in ns of CLOCK_MONOTONIC; 0 for now
- *
- * Context: bottom halves are off, or the caller keeps the job from being freed.
+/*
+ * Have a job served at @when at the earliest, in ns of CLOCK_MONOTONIC; 0 for now. Bottom
+ * halves are off, or the caller keeps the job from being freed.
  */
 void htw_job_schedule(struct htw_job *job, u64 when)
 {
@@ -103,13 +100,7 @@ void htw_job_schedule(struct htw_job *job, u64 when)
 		htw_pacer_add(READ_ONCE(job->pacer), job, when);
 }
 
-/**
- * htw_job_fired() - schedule a job from its hrtimer's callback
- * @job: the job
- * @when: as for htw_job_schedule()
- *
- * Context: softirq.
- */
+/* The same from the callback of the job's hrtimer, in softirq. */
 void htw_job_fired(struct htw_job *job, u64 when)
 {
 	struct htw_pacer *p = this_cpu_ptr(&htw_pacers);
@@ -319,11 +310,9 @@ static void htw_flows_migrate(struct htw_pacer *p, struct list_head *flows,
 	}
 }
 
-/**
- * htw_pacer_migrate() - pass on jobs that belong to other pacers by now
- * @p: the pacer that has them; if its CPU is offline, it passes on all its jobs
- *
- * Context: softirq or process.
+/*
+ * Pass on the jobs that belong to other pacers by now; if the pacer's CPU is offline, all
+ * of them. In softirq or process context.
  */
 void htw_pacer_migrate(struct htw_pacer *p)
 {
@@ -380,13 +369,10 @@ void htw_job_init(struct htw_job *job, struct htw_flow __percpu *flows, htw_serv
 	INIT_LIST_HEAD(&job->ready);
 }
 
-/**
- * htw_job_cancel() - remove a dead job from its pacer
- * @job: the job; @dead keeps it from being scheduled again
- *
- * A turn in progress is not waited for: free the job after a grace period.
- *
- * Context: process; the caller holds htw_pacers_mutex, so that the job's pacer does not change.
+/*
+ * Remove a job from its pacer. Its @dead is set, so that it is not scheduled again, and
+ * htw_pacers_mutex keeps @pacer from changing. A turn in progress is not waited for: free
+ * the job after a grace period.
  */
 void htw_job_cancel(struct htw_job *job)
 {
@@ -437,12 +423,9 @@ void htw_flow_get_info(struct htw_flow *flow, unsigned int cpu, struct htw_flow_
 	spin_unlock_bh(&p->lock);
 }
 
-/**
- * htw_flow_throttled_for() - how long work outside of softirq must wait for tokens
- * @flows: the user's flows; that of this CPU counts
- *
- * Context: process.
- * Return: ns until the flow has tokens; zero if it has some now.
+/*
+ * Return for how many ns a user's work outside of softirq must wait for tokens on this
+ * CPU; zero if it may go on. In process context.
  */
 u64 htw_flow_throttled_for(struct htw_flow __percpu *flows)
 {
@@ -465,13 +448,7 @@ u64 htw_flow_throttled_for(struct htw_flow __percpu *flows)
 	return wait;
 }
 
-/**
- * htw_flow_spend() - charge a user for work on this CPU outside of softirq
- * @flows: the user's flows; that of this CPU is charged
- * @ns: time that the work took
- *
- * Context: process.
- */
+/* Charge a user for work on this CPU outside of softirq. In process context. */
 void htw_flow_spend(struct htw_flow __percpu *flows, u64 ns)
 {
 	struct htw_pacer *p;
