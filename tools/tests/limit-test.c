@@ -68,7 +68,8 @@ HTW_TEST(recovers_after_cancel)
 	for (i = 0; i < 5; i++)
 		ASSERT_EQ(0, htw_stop(self->fd, ids[i]));
 	for (i = 0; i < 5; i++)
-		EXPECT_ROOM_FOR_ONE(self->fd);
+		EXPECT_EQ(0, add_one(self->fd, NULL));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
 	EXPECT_EQ(self->limit, htw_timers(self->fd));
 }
 
@@ -89,11 +90,13 @@ HTW_TEST(recovers_after_reading)
 
 	ASSERT_EQ(3, htw_read(self->fd, ev, 3));
 	for (i = 0; i < 3; i++)
-		EXPECT_ROOM_FOR_ONE(self->fd);
+		EXPECT_EQ(0, add_one(self->fd, NULL));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
 
 	ASSERT_EQ(7, htw_read(self->fd, ev, 10));
 	for (i = 0; i < 7; i++)
-		EXPECT_ROOM_FOR_ONE(self->fd);
+		EXPECT_EQ(0, add_one(self->fd, NULL));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
 }
 
 HTW_TEST(recovers_after_discarding)
