@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit: the engine and its contexts, driven as the device drives them
+ * KUnit: bases and contexts, used as the device uses them
  *
- * Three sets of cases. Those for any kernel come first. Then, on ARCH=um with
- * time travel, pacing: there the clock stands still while code runs and jumps
- * to the next timer when nothing is left to do, so half an hour takes no time
- * and what is late is late by our own doing. Last, on SMP, concurrency: each
- * timer has a cookie of its own, and however the threads meet, each cookie has
- * to end once.
+ * Cases for any kernel come first. Then, on ARCH=um with time travel, pacing: the clock
+ * stands still while code runs and jumps to the next timer when the machine is idle, so
+ * half an hour takes no time and lateness is exact. Last, on SMP, concurrency: each timer
+ * has its own cookie, and however the threads interleave, each cookie has to end once.
  *
- * The engine has no hook for tests. Where a case wants to be inside a callback,
- * it puts an entry with a function of its own on the context's wait queue.
+ * The code under test has no hooks for tests. A case that has to run inside a turn puts an
+ * entry with its own function on the context's wait queue.
  */
 #include <kunit/test.h>
 #include <linux/completion.h>
@@ -27,10 +25,10 @@
 #include "../compat.h"
 #include "htw_kunit.h"
 
-/* Timers that are delivered in one turn at the most. */
+/* Timers that are delivered in a turn at most. */
 #define CHUNK			HTW_TURN_UNITS
 
-/* Long enough to start some hundred timers even where the host is busy. */
+/* Long enough to start some hundred timers even on a busy host. */
 #define ALL_STARTED_NS		(3 * (u64)NSEC_PER_SEC)
 
 static u64 htw_next_tick(void)
@@ -52,7 +50,7 @@ static struct htw_pacer *this_pacer(void)
  * On any kernel
  */
 
-/* Reads one event; a case that finds none is over. */
+/* Read one event; without one the case ends. */
 static struct htw_event read_one(struct kunit *test, struct htw_context *ctx)
 {
 	struct htw_event event = {};
@@ -84,7 +82,7 @@ static void equal_deadlines_expire_in_order(struct kunit *test)
 	const u64 deadline = htw_next_tick() + (u64)count * 20 * NSEC_PER_USEC;
 
 	migrate_disable();
-	/* Within one tick: which of them comes first in it does not count. */
+	/* Compared by tick: the order within one does not matter. */
 	for (u32 i = 0; i < count; i++)
 		htw_test_start(test, ctx, deadline - i % 1000, i);
 	migrate_enable();
@@ -124,8 +122,8 @@ static void closing_stops_timers(struct kunit *test)
 }
 
 /*
- * Uses up time in softirq: after each turn in which timers are delivered to a
- * context the context's waiters are woken up, by this.
+ * Uses up time in softirq: a turn that has delivered timers to a context wakes up the
+ * context's waiters, and thus calls this.
  */
 struct burner {
 	wait_queue_entry_t wait;
@@ -139,7 +137,7 @@ static int burner_wake(wait_queue_entry_t *wait, unsigned int mode, int sync, vo
 	struct burner *b = container_of(wait, struct burner, wait);
 	const u64 until = htw_now() + b->usecs * NSEC_PER_USEC;
 
-	/* A delay can be too short by the clock; the engine goes by that. */
+	/* A delay may be too short by the clock that the pacer reads. */
 	udelay(b->usecs);
 	while (htw_now() < until)
 		udelay(1);
@@ -155,7 +153,7 @@ static void burner_add(struct burner *b, struct htw_context *ctx, u64 usecs)
 	add_wait_queue(&ctx->wait, &b->wait);
 }
 
-/* Not on the queue: no wake-up but the burner's shall take time. */
+/* Not through a wake-up of its own: only the burner's may take time. */
 static void burner_wait(struct kunit *test, struct htw_context *ctx, u32 count)
 {
 	for (unsigned int i = 0; i < 10000 && READ_ONCE(ctx->nr_expired) < count; i++)
@@ -183,7 +181,7 @@ static void turn_delivers_a_batch(struct kunit *test)
 	migrate_enable();
 	burner_wait(test, ctx, count);
 	remove_wait_queue(&ctx->wait, &burner.wait);
-	/* Each turn has used up a run's time, and none delivers more. */
+	/* Each turn has used up the time of a run, so a run delivers no more. */
 	KUNIT_EXPECT_GE(test, burner.turns, count / CHUNK);
 	KUNIT_EXPECT_GE(test, READ_ONCE(p->runs) - runs, count / CHUNK);
 	KUNIT_EXPECT_GE(test, READ_ONCE(p->exhausted) - exhausted, count / CHUNK - 1);
@@ -193,8 +191,9 @@ static void turn_delivers_a_batch(struct kunit *test)
 }
 
 /*
- * Turns that take far longer than any work can, one a run. The first is taken for a
- * stall of the machine's, and followed by a gap as after a full run; then it is work.
+ * Turns that take far longer than any work can, one in each run. The first counts as a
+ * stall of the machine, and the gap after it is that of a full run; the next ones count
+ * as work.
  */
 static void runs_leave_half_of_the_cpu(struct kunit *test)
 {
@@ -230,7 +229,7 @@ static void runs_leave_half_of_the_cpu(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, turn + 1, burner.turns);
 }
 
-/* One with slack that is moved joins another's tick, as one that is added does. */
+/* A timer with slack that is moved joins another one's tick, as at an add. */
 static void moved_timer_keeps_its_slack(struct kunit *test)
 {
 	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
@@ -252,7 +251,7 @@ static void moved_timer_keeps_its_slack(struct kunit *test)
  */
 
 #define DAYS_NS(days)		((days) * 86400 * (u64)NSEC_PER_SEC)
-/* What one slot of the default geometry's last level spans: 19 hours. */
+/* The span of a slot of the default geometry's last level: 19 hours. */
 #define SLOT_TICKS		(256ULL << (3 * 6))
 
 static void expect_on_time(struct kunit *test, const struct htw_event *event)
@@ -264,13 +263,13 @@ static void expect_on_time(struct kunit *test, const struct htw_event *event)
 	KUNIT_EXPECT_LT_MSG(test, event->fired, tick + CLOCK_NS, "late");
 }
 
-/* Lets the pause after the last run pass. */
+/* Sleep through the gap after the last run. */
 static void let_gap_pass(struct kunit *test)
 {
 	htw_test_sleep_until(test, this_pacer()->not_before);
 }
 
-/* The wheel empty, and no callback to come that an earlier case has left. */
+/* Wait until no callback is left from an earlier case, with the wheel empty. */
 static struct htw_base *idle_base(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
@@ -327,8 +326,8 @@ static void deadline_is_rounded_up(struct kunit *test)
 }
 
 /*
- * A context that has had no timer, of a time namespace that is behind the clock: its
- * first call finds nothing, and leaves the wheel that others use where it was.
+ * A context without timers, in a time namespace that is behind the clock: its first
+ * call finds nothing and does not move the cursor of the shared wheel.
  */
 static void call_before_the_first_add_leaves_the_wheel(struct kunit *test)
 {
@@ -338,7 +337,7 @@ static void call_before_the_first_add_leaves_the_wheel(struct kunit *test)
 	struct htw_event event;
 
 	htw_test_start(test, other, tick + 1000 * NSEC_PER_SEC, 1);
-	/* As after a time in suspend, on CLOCK_BOOTTIME. */
+	/* As CLOCK_BOOTTIME is after a suspend. */
 	ctx->timens = -(s64)(htw_now() + 500 * NSEC_PER_SEC);
 	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), -ENOENT);
 	htw_test_start(test, other, tick, 2);
@@ -362,7 +361,7 @@ static enum hrtimer_restart witness_callback(struct hrtimer *hrtimer)
 	return HRTIMER_NORESTART;
 }
 
-/* To the nanosecond: when any hrtimer that is set for the tick would expire. */
+/* Exact to the nanosecond, as an hrtimer for the tick would be. */
 static void expires_with_an_hrtimer_for_its_tick(struct kunit *test)
 {
 	const unsigned int count = 200;
@@ -410,7 +409,7 @@ static void past_deadline_expires_now(struct kunit *test)
 	}
 }
 
-/* Runs may not follow each other at once; a deadline that has come waits for the next. */
+/* There is a gap between runs; a deadline that comes in it waits for the next run. */
 static void past_deadline_waits_for_the_next_run(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
@@ -440,7 +439,7 @@ static void get_clock_desc(const s32 *clock, char *desc)
 
 KUNIT_ARRAY_PARAM(clocks, clocks, get_clock_desc);
 
-/* Its tick is a second long, and has begun; also where it is moved, and from anywhere. */
+/* In a tick of a second that has begun; by an add, and by a move from any state. */
 static void past_deadline_waits_for_no_tick(struct kunit *test)
 {
 	const struct htw_setup setup = {
@@ -466,7 +465,7 @@ static void past_deadline_waits_for_no_tick(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, event.cookie, past);
 		KUNIT_EXPECT_GE(test, event.fired, event.deadline);
 		KUNIT_EXPECT_LT(test, event.fired, before + 8 * CLOCK_NS);
-		/* Pending at first, then disarmed. */
+		/* First while pending, then while disarmed. */
 		let_gap_pass(test);
 		before = htw_context_now(ctx);
 		KUNIT_ASSERT_EQ(test, htw_test_mod(ctx, &mod), 0);
@@ -488,9 +487,9 @@ static void get_count_desc(const u32 *count, char *desc)
 KUNIT_ARRAY_PARAM(before_it_came, before_it_came, get_count_desc);
 
 /*
- * A deadline within a long tick, and timers for it that are started before it has come and
- * after: in order. Where they are few they come at once, all of them; those that come later in
- * the tick wait for its end, and hold up nobody.
+ * Timers for one deadline within a long tick, started before it has come and after,
+ * expire in order. If they are few, all expire at once; those with later deadlines in the
+ * tick wait for its end and delay no other.
  */
 static void one_deadline_before_and_after_it_came(struct kunit *test)
 {
@@ -522,7 +521,7 @@ static void one_deadline_before_and_after_it_came(struct kunit *test)
 	count = htw_test_read(ctx, events, before + after + 1);
 	KUNIT_ASSERT_EQ(test, count, before + after + !few);
 	for (u32 i = 0, next = 0; i < count; i++) {
-		/* That one is wherever it is. */
+		/* Its position is not defined. */
 		if (events[i].cookie == U64_MAX)
 			continue;
 		KUNIT_ASSERT_EQ(test, events[i].cookie, next++);
@@ -538,7 +537,7 @@ static void earlier_deadline_is_not_held_up(struct kunit *test)
 	const u64 now = htw_next_tick();
 	struct htw_event event;
 
-	/* Each is ahead of all that the hrtimer was set for before. */
+	/* Each is earlier than what the hrtimer is programmed for. */
 	for (u64 ticks = 1 << 24; ticks; ticks /= 4)
 		htw_test_start(test, ctx, now + ticks * htw_tick_ns, ticks);
 	for (u64 ticks = 1; ticks < 1 << 16; ticks *= 4) {
@@ -557,8 +556,8 @@ static int compare_u64(const void *a, const void *b)
 }
 
 /*
- * Starts timers for all @deadlines at once, in the order given, sleeps until all
- * of them have passed, and looks whether each expired in its turn, on time.
+ * Start timers for all @deadlines in the order given, sleep until all have passed, and
+ * check that each expired in its turn, on time.
  */
 static void expect_all_on_time(struct kunit *test, u64 *deadlines, u32 count)
 {
@@ -615,7 +614,7 @@ static void powers_of_64_from_now(struct kunit *test)
 	expect_all_on_time(test, deadlines, count);
 }
 
-/* Windows are aligned: where they really end is told by the clock itself. */
+/* Windows are aligned to the clock, so compute where this one ends. */
 static void ends_of_windows(struct kunit *test)
 {
 	const u64 now = htw_next_tick();
@@ -629,7 +628,7 @@ static void ends_of_windows(struct kunit *test)
 	expect_all_on_time(test, deadlines, count);
 }
 
-/* The same, but started when the window is nearly over. */
+/* The same, started near the end of the window. */
 static void ends_of_windows_from_close_by(struct kunit *test)
 {
 	for (u64 ticks = 256; ticks <= SLOT_TICKS; ticks *= 64) {
@@ -645,7 +644,7 @@ static void ends_of_windows_from_close_by(struct kunit *test)
 	}
 }
 
-/* 49 days is what the last level spans, and 99 what it has room for. */
+/* A window of the last level is 49 days, and the level has room for two. */
 static void ends_of_the_last_level(struct kunit *test)
 {
 	const u64 now = htw_next_tick();
@@ -728,7 +727,7 @@ static void cancel_says_already_only_once_expired(struct kunit *test)
 	struct htw_cancel first = { .id = htw_test_start(test, ctx, deadline, 1) };
 	struct htw_cancel second = { .id = htw_test_start(test, ctx, deadline, 2) };
 
-	/* Passed, but its tick has not come. */
+	/* The deadline has passed, but its tick has not come. */
 	htw_test_sleep_until(test, deadline + htw_tick_ns / 4);
 	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &first), 0);
 	KUNIT_EXPECT_EQ(test, first.remaining, 0);
@@ -797,7 +796,7 @@ static void stalled_reader_misses_by_the_phase(struct kunit *test)
 	for (unsigned int missed = 1; missed < 100; missed *= 7) {
 		struct htw_event event;
 
-		/* Half way to the one after those that are missed. */
+		/* Half an interval after the last missed one. */
 		htw_test_sleep_until(test, add.deadline + missed * interval + 3 * interval / 4);
 		KUNIT_EXPECT_EQ(test, ctx->nr_expired, 1);
 		event = read_one(test, ctx);
@@ -857,7 +856,7 @@ static void empty_ticks_cost_nothing(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, hrtimer_active(&base->hrtimer));
 }
 
-/* Starts 100,000 timers that are due half an hour from now, or in the minute after. */
+/* Start 100,000 timers that are due in half an hour, or in the minute after. */
 static void start_far_timers(struct kunit *test, struct htw_context *ctx, u64 *ids, u32 count)
 {
 	const u64 from = htw_now() + 1800 * (u64)NSEC_PER_SEC;
@@ -880,7 +879,7 @@ static void far_timers_cost_next_to_nothing(struct kunit *test)
 	callbacks = base->callbacks;
 	htw_test_sleep_until(test, htw_now() + 60 * (u64)NSEC_PER_SEC);
 	KUNIT_EXPECT_LE(test, base->callbacks - callbacks, 4);
-	/* For all that, none is late. */
+	/* And none is late. */
 	htw_test_sleep_until(test, htw_now() + 1801 * (u64)NSEC_PER_SEC);
 	for (u32 n = 0; n < count; n++) {
 		struct htw_event event = read_one(test, ctx);
@@ -927,7 +926,7 @@ static void cancel_leaves_the_hrtimer(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, hrtimer_get_expires(&base->hrtimer), expires);
 }
 
-/* Timers of one tick share one callback, whatever their number and context. */
+/* Timers of one tick share a callback, in all contexts. */
 static void one_tick_is_one_callback(struct kunit *test)
 {
 	struct htw_base *base = idle_base(test);
@@ -948,8 +947,8 @@ static void one_tick_is_one_callback(struct kunit *test)
 }
 
 /*
- * A million timers due at one tick, and each turn of them takes 64 us: so four
- * turns make a run, and it is followed by a gap as long as they took.
+ * A million timers due at one tick, in turns of 64 us: four turns make a run, followed by
+ * a gap of the same length.
  */
 static void a_million_at_one_tick(struct kunit *test)
 {
@@ -979,7 +978,7 @@ static void a_million_at_one_tick(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, burner.turns, turns);
 	KUNIT_EXPECT_EQ(test, base->callbacks - callbacks, 1);
-	/* The last turn is a full one, too: so there is a run that finds nothing left. */
+	/* The last turn is full as well, so one more run finds nothing left. */
 	KUNIT_EXPECT_EQ(test, p->runs - runs, turns / turns_a_run + 1);
 	KUNIT_EXPECT_EQ(test, p->exhausted - exhausted, turns / turns_a_run);
 	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
@@ -988,7 +987,7 @@ static void a_million_at_one_tick(struct kunit *test)
 		const u64 earliest = tick + run * (2 * took + HTW_RUN_COST_NS) +
 				     (run ? HTW_IRQ_COST_NS : 0) + turn * turn_ns;
 
-		/* What is late by the clock's steps adds up, run by run. */
+		/* Lateness by the clock's resolution adds up, run by run. */
 		KUNIT_ASSERT_EQ(test, events[i].cookie, i);
 		KUNIT_ASSERT_GE(test, events[i].fired, earliest + slip);
 		if (run != run_before)
@@ -1009,8 +1008,8 @@ static void a_million_at_one_tick(struct kunit *test)
 #define SHARED_IDS		256u
 
 /*
- * What threads do together. What they find wrong they count; the case looks at
- * the counts once they are gone.
+ * State shared by the threads of a case. They count failures, which the case checks when
+ * they have ended.
  */
 struct torture {
 	struct htw_context *ctx[3];
@@ -1019,10 +1018,10 @@ struct torture {
 	atomic_t next;		/* the next one's cookie */
 	atomic_t *ended;	/* by cookie: how often it ended */
 	atomic_t *firings;	/* by cookie: events and missed ones */
-	u64 ids[3][SHARED_IDS];	/* some that were started, by whomever */
+	u64 ids[3][SHARED_IDS];	/* a sample of timers that any thread started */
 	atomic_t failed;
 	atomic_t early;
-	atomic_t unread;	/* told to be expired, then found to be neither */
+	atomic_t unread;	/* reported as expired, but never read */
 	atomic_t cancelled;
 	atomic_t expired;
 };
@@ -1130,7 +1129,7 @@ static struct torture *torture_init(struct kunit *test, unsigned int contexts, u
 	return torture;
 }
 
-/* Runs a thread on each CPU, until all are done. */
+/* Run a thread on each CPU and wait for all. */
 /* A kthread that is stopped before it has begun never runs its function. */
 static int thread_begin(void *data)
 {
@@ -1168,7 +1167,7 @@ static void run_threads(struct kunit *test, struct torture *torture, int (*fn)(v
 	}
 }
 
-/* Reads what is still to come, and then looks whether each cookie ended once. */
+/* Read the remaining events and check that each cookie has ended once. */
 static void torture_check(struct kunit *test, struct torture *torture)
 {
 	for (unsigned int c = 0; c < torture->contexts; c++) {
@@ -1185,7 +1184,7 @@ static void torture_check(struct kunit *test, struct torture *torture)
 	for (u32 i = 0; i < torture->cookies; i++)
 		KUNIT_ASSERT_EQ_MSG(test, atomic_read(&torture->ended[i]), 1, "cookie %u", i);
 	htw_test_expect_empty(test);
-	/* That it was a race: neither did always win. */
+	/* Both sides won sometimes, so they did race. */
 	KUNIT_EXPECT_GT(test, atomic_read(&torture->cancelled), 0);
 	KUNIT_EXPECT_GT(test, atomic_read(&torture->expired), 0);
 }
@@ -1210,8 +1209,8 @@ static void threads_on_several_contexts(struct kunit *test)
 }
 
 /*
- * All threads go through the same sets of timers: each set is started by one
- * thread, and cancelled by all of them when it is just about to expire.
+ * All threads go through the same sets of timers: each set is started by one thread and
+ * cancelled by all of them just as it is about to expire.
  */
 static int cancel_thread(void *data)
 {
@@ -1261,20 +1260,20 @@ static void cancel_races_with_expiry(struct kunit *test)
 }
 
 /*
- * Periodic timers that all threads read, so that they are armed again now on
- * this CPU, now on that one, while one thread cancels them one after the other.
+ * Periodic timers that all threads read, so that they are re-armed on changing CPUs, while
+ * one thread cancels them one by one.
  */
 #define PERIODIC		512
 
 struct rearm {
-	struct torture torture;	/* first: the threads know this one */
+	struct torture torture;	/* first member: passed to the threads */
 	u64 ids[PERIODIC];
 	atomic_t seq;
 	u32 stopped[PERIODIC];	/* @seq when a cancel had returned 0 */
 	u32 already[PERIODIC];	/* the cancel returned EALREADY */
 	atomic_t done;
-	spinlock_t lock;	/* guards what follows */
-	u32 last[PERIODIC];	/* how many events were the last */
+	spinlock_t lock;	/* guards the fields below */
+	u32 last[PERIODIC];	/* number of events that said to be the last */
 	u64 last_at[PERIODIC];	/* its deadline */
 	u64 latest[PERIODIC];	/* the latest deadline of any event */
 	u32 events;
@@ -1287,7 +1286,7 @@ static u32 rearm_read(struct rearm *rearm)
 	struct htw_event events[4];
 	const u32 n = htw_test_read(rearm->torture.ctx[0], events, ARRAY_SIZE(events));
 
-	/* Threads come here in another order than they read. */
+	/* Threads get here in another order than that of their reads. */
 	spin_lock(&rearm->lock);
 	for (u32 i = 0; i < n; i++) {
 		const u64 cookie = events[i].cookie;
@@ -1312,7 +1311,7 @@ static int rearm_thread(void *data)
 	struct rearm *rearm = container_of(thread->torture, struct rearm, torture);
 	u32 i;
 
-	/* The first to come cancels, the others read. */
+	/* The first thread cancels, the others read. */
 	if (atomic_fetch_inc(&rearm->torture.next)) {
 		while (!atomic_read(&rearm->done)) {
 			rearm_read(rearm);
@@ -1373,7 +1372,7 @@ static void periodic_rearm_races_with_cancel(struct kunit *test)
 	htw_test_expect_empty(test);
 }
 
-/* Contexts are closed while their timers expire, and others' go on. */
+/* Contexts are closed while their timers and those of others expire. */
 static int close_thread(void *data)
 {
 	struct thread *thread = data;
@@ -1417,7 +1416,7 @@ static void close_races_with_expiry(struct kunit *test)
 	htw_test_expect_empty(test);
 }
 
-/* A waiter that is woken up, and takes its time over it inside of the callback. */
+/* A waiter whose wake function blocks inside the turn. */
 struct slow_waiter {
 	wait_queue_entry_t wait;
 	struct completion woken;
@@ -1432,7 +1431,7 @@ static int slow_wake(wait_queue_entry_t *wait, unsigned int mode, int sync, void
 	complete(&w->woken);
 	for (unsigned int i = 0; i < 5000 && !READ_ONCE(w->closing); i++)
 		mdelay(1);
-	/* Closing waits for the lock that is held here; then both go on. */
+	/* The close waits for the lock held here; then both go on. */
 	mdelay(20);
 	return 1;
 }
@@ -1444,7 +1443,7 @@ static long start_one(void *ctx)
 	return !htw_test_add(ctx, &add);
 }
 
-/* The memory has to stay for as long as a callback wakes up the waiters. */
+/* The context must not be freed while a turn wakes up its waiters. */
 static void close_while_a_callback_wakes_up(struct kunit *test)
 {
 	struct slow_waiter *w = htw_test_array(test, 1, sizeof(*w));
@@ -1457,7 +1456,7 @@ static void close_while_a_callback_wakes_up(struct kunit *test)
 	add_wait_queue(&ctx->wait, &w->wait);
 	KUNIT_ASSERT_EQ(test, work_on_cpu(other, start_one, ctx), 0);
 	KUNIT_ASSERT_NE(test, wait_for_completion_timeout(&w->woken, 10 * HZ), 0);
-	/* KASAN tells if the callback finds its memory gone. */
+	/* KASAN reports a use after free. */
 	WRITE_ONCE(w->closing, true);
 	kunit_release_action(test, htw_test_close, ctx);
 	msleep(300);
@@ -1491,7 +1490,7 @@ static long start_many(void *data)
 	return 0;
 }
 
-/* Starts timers on a CPU: @count of them, due from @from on, @step ns apart. */
+/* Start @count timers on a CPU, due from @from on, @step ns apart. */
 static struct start_many *start_on_cpu(struct kunit *test, unsigned int cpu, u32 count,
 				       u64 from, u64 step)
 {
@@ -1508,7 +1507,7 @@ static struct start_many *start_on_cpu(struct kunit *test, unsigned int cpu, u32
 	return m;
 }
 
-/* All of them expire, in their order, none early. */
+/* All expire, in order, none early. */
 static void expect_all(struct kunit *test, const struct start_many *m)
 {
 	struct htw_event *events = htw_test_array(test, m->count + 1, sizeof(*events));
@@ -1523,7 +1522,7 @@ static void expect_all(struct kunit *test, const struct start_many *m)
 	KUNIT_EXPECT_EQ(test, m->ctx->nr_timers, 0);
 }
 
-/* A CPU that can be taken away; a case that has none is over. */
+/* A CPU that can go offline; without one the case ends. */
 static unsigned int secondary_cpu(struct kunit *test)
 {
 	const unsigned int cpu = cpumask_last(cpu_online_mask);
@@ -1565,14 +1564,14 @@ static void timers_are_cancelled_from_any_cpu(struct kunit *test)
 	htw_test_expect_empty(test);
 }
 
-/* Takes a CPU away until the case is over. */
+/* Take a CPU offline until the end of the case. */
 static void take_away(struct kunit *test, unsigned int cpu)
 {
 	KUNIT_ASSERT_EQ(test, kunit_add_action(test, bring_back, (void *)(unsigned long)cpu), 0);
 	KUNIT_ASSERT_EQ(test, remove_cpu(cpu), 0);
 }
 
-/* Which CPU serves the timers that wait on one. */
+/* The CPU that serves the timers waiting on @cpu. */
 static unsigned int serving_cpu(unsigned int cpu)
 {
 	return htw_test_base(cpu)->job.pacer->cpu;
@@ -1584,14 +1583,14 @@ static void timers_survive_their_cpu(struct kunit *test)
 	const struct start_many *m = start_on_cpu(test, cpu, 1000, 10 * (u64)NSEC_PER_SEC, 54321);
 
 	take_away(test, cpu);
-	/* They stay where they are, and another CPU serves them. */
+	/* They stay on their base, which another CPU serves. */
 	KUNIT_EXPECT_EQ(test, htw_test_pending(cpu), m->count);
 	KUNIT_EXPECT_TRUE(test, cpu_online(serving_cpu(cpu)));
 	expect_all(test, m);
 	htw_test_expect_empty(test);
 }
 
-/* From the next tick on, for as long as the CPU takes to go, and longer. */
+/* From the next tick on, for longer than the CPU takes to go offline. */
 static void timers_expire_while_their_cpu_goes(struct kunit *test)
 {
 	const unsigned int cpu = secondary_cpu(test);
@@ -1649,8 +1648,7 @@ static void cpu_that_came_back_keeps_timers(struct kunit *test)
 }
 
 /*
- * Timers wait on another CPU, and are dealt with from this one at the moment
- * at which that one expires them.
+ * Timers wait on another CPU and are changed from this one just as they expire there.
  */
 #define CAUGHT			round_down(HTW_TEST_MANY / 6, CAUGHT_AT_ONCE)
 #define CAUGHT_AT_ONCE		8u
@@ -1659,7 +1657,7 @@ struct catch {
 	struct htw_context *ctx;
 	unsigned int other;
 	struct rnd_state rnd;
-	u64 deadline;			/* of the ones below */
+	u64 deadline;			/* of the timers below */
 	u64 ids[CAUGHT_AT_ONCE];
 };
 
@@ -1670,7 +1668,7 @@ static struct catch *catch_init(struct kunit *test)
 
 	c->ctx = htw_test_context(test);
 	c->other = secondary_cpu(test);
-	/* What comes to this CPU is to be found on this CPU. */
+	/* A timer that is moved here has to be found here. */
 	KUNIT_ASSERT_NE(test, c->other, first);
 	KUNIT_ASSERT_EQ(test, set_cpus_allowed_ptr(current, cpumask_of(first)), 0);
 	KUNIT_ASSERT_NOT_NULL(test, htw_context_create_base(c->ctx));
@@ -1678,10 +1676,10 @@ static struct catch *catch_init(struct kunit *test)
 	return c;
 }
 
-/* What pends on either CPU and what waits to be read is all that there is, at any instant. */
+/* At any time, each timer is either pending on one of the CPUs or waiting to be read. */
 static void expect_exact_count(struct kunit *test, struct htw_context *ctx, unsigned int other)
 {
-	/* We are bound to this CPU. */
+	/* The thread is bound to this CPU. */
 	struct htw_base *here = this_base(), *there = htw_test_base(other);
 	u64 found, held;
 
@@ -1698,7 +1696,7 @@ static void expect_exact_count(struct kunit *test, struct htw_context *ctx, unsi
 	KUNIT_ASSERT_EQ(test, found, held);
 }
 
-/* Starts some on the other CPU, and waits until their tick comes, more or less. */
+/* Start some on the other CPU and wait until about their tick. */
 static void catch_some(struct kunit *test, struct catch *c, u32 first)
 {
 	struct start_many m = {
@@ -1725,7 +1723,7 @@ static u16 state_of(struct htw_context *ctx, u64 id)
 	return query.state;
 }
 
-/* HTW_MOD that comes as the timer expires: one event, of the deadline that was set last. */
+/* HTW_MOD races with the expiry: one event, for the deadline that was set last. */
 static void mod_races_with_expiry(struct kunit *test)
 {
 	struct catch *c = catch_init(test);
@@ -1742,7 +1740,7 @@ static void mod_races_with_expiry(struct kunit *test)
 		if (!(i % CAUGHT_AT_ONCE))
 			catch_some(test, c, i);
 		mod.id = c->ids[i % CAUGHT_AT_ONCE];
-		/* Past, soon, or later: then it stays, or comes to this CPU. */
+		/* Past, soon, or later: the timer moves to this CPU, or stays. */
 		mod.deadline = htw_now() - NSEC_PER_MSEC +
 			       prandom_u32_state(&c->rnd) % (8 * NSEC_PER_MSEC);
 		state = state_of(c->ctx, mod.id);
@@ -1754,7 +1752,7 @@ static void mod_races_with_expiry(struct kunit *test)
 		expired += !ret && state == HTW_STATE_EXPIRED;
 		gone += !!ret;
 		expect_exact_count(test, c->ctx, c->other);
-		/* So that some have been read when their turn comes. */
+		/* So that some have been read before they are modified. */
 		if (i % CAUGHT_AT_ONCE != 1 || !htw_test_read(c->ctx, &event, 1))
 			continue;
 		events[event.cookie]++;
@@ -1775,13 +1773,13 @@ static void mod_races_with_expiry(struct kunit *test)
 		KUNIT_ASSERT_EQ_MSG(test, events[i], 1, "cookie %u", i);
 	KUNIT_EXPECT_EQ(test, c->ctx->nr_timers, 0);
 	htw_test_expect_empty(test);
-	/* That it was a race: neither did always win. */
+	/* Both sides won sometimes, so they did race. */
 	KUNIT_EXPECT_GT(test, pending, 0);
 	KUNIT_EXPECT_GT(test, expired, 0);
 	kunit_info(test, "pending %u, taken back %u, read already %u", pending, expired, gone);
 }
 
-/* What is counted as pending is exact at each instant while cancel races expiry. */
+/* The count of pending timers is exact at any time while cancels race with expiry. */
 static void count_is_exact_when_cancel_races_expiry(struct kunit *test)
 {
 	struct catch *c = catch_init(test);
@@ -1837,7 +1835,7 @@ static int toggle_thread(void *data)
 	return 0;
 }
 
-/* Runs threads while a CPU comes and goes. */
+/* Run threads while a CPU goes offline and online. */
 static void run_threads_and_toggle(struct kunit *test, struct torture *torture,
 				   int (*fn)(void *data))
 {
@@ -1861,7 +1859,7 @@ static void threads_go_on_while_a_cpu_comes_and_goes(struct kunit *test)
 	torture_check(test, torture);
 }
 
-/* Each with wheels of its own, and two of them with a share of each CPU. */
+/* Each has its own wheels, and two of them a share of each CPU. */
 static void users_go_on_while_a_cpu_comes_and_goes(struct kunit *test)
 {
 	struct torture *torture = torture_init(test, 3, 40000);
@@ -1874,7 +1872,7 @@ static void users_go_on_while_a_cpu_comes_and_goes(struct kunit *test)
 	torture_check(test, torture);
 }
 
-/* Their last context takes a user's wheels with it, wherever those are served then. */
+/* A user's wheels are freed with the last context, whichever CPU serves them. */
 static int open_and_close_thread(void *data)
 {
 	struct thread *thread = data;
@@ -1908,7 +1906,7 @@ static int open_and_close_thread(void *data)
 
 			if (!htw_test_add(ctx, &add))
 				atomic_inc(&torture->failed);
-			/* So that it has wheels on several CPUs. */
+			/* So that the user has wheels on several CPUs. */
 			if (!(i % 10))
 				usleep_range(50, 500);
 		}
@@ -1938,7 +1936,7 @@ static void remove_state(void *state)
 	cpuhp_remove_state_nocalls((unsigned long)state);
 }
 
-/* Something that comes after htw on its way up fails: then it has never been there. */
+/* A step after htw fails while a CPU comes online: the CPU goes down again. */
 static void cpu_that_fails_to_come_up_is_served(struct kunit *test)
 {
 	const unsigned int cpu = secondary_cpu(test);
@@ -1957,7 +1955,7 @@ static void cpu_that_fails_to_come_up_is_served(struct kunit *test)
 		KUNIT_ASSERT_FALSE(test, cpu_online(cpu));
 		KUNIT_EXPECT_TRUE(test, cpu_online(serving_cpu(cpu)));
 	}
-	/* Also for callouts. */
+	/* Callouts as well. */
 	base = per_cpu(htw_callout_bases, cpu);
 	KUNIT_EXPECT_TRUE(test, cpu_online(base->job.pacer->cpu));
 	KUNIT_EXPECT_EQ(test, htw_test_pending(cpu), m->count);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit: the timing wheel, driven with a made-up clock
+ * KUnit: the timing wheel, on a simulated clock
  *
- * Nearly all cases drive the wheel through struct wheel_test, which does what
- * the engine does (expire, cascade, ask for the next tick with work) and holds
- * a model beside it: a tree of all pending timers in the order in which they
- * have to come out. Each timer that comes out is compared with the model's
- * first, so every case asserts: none early, none late, none lost, none twice,
- * order kept, counts right, and no work before the tick that was told.
+ * Nearly all cases use struct wheel_test, which does what a base does (expire, cascade,
+ * compute the next tick with work) and keeps a model beside the wheel: a tree of all
+ * pending timers in the order in which they must expire. Each timer that expires is
+ * compared with the model's first, so every case asserts that none is early, late, lost
+ * or expired twice, that order and counts are right, and that there is no work before
+ * the announced tick.
  */
 #include <kunit/test.h>
 #include <linux/bitmap.h>
@@ -22,18 +22,18 @@
 
 #include "../htw_wheel.h"
 
-/* KASAN means an emulated machine that is some fifty times slower. */
+/* With KASAN the tests run in QEMU, about fifty times slower. */
 #define HTW_OPS			(IS_ENABLED(CONFIG_KASAN) ? 50000 : 1000000)
 #define HTW_POOL		(IS_ENABLED(CONFIG_KASAN) ? 1024 : 8192)
 #define HTW_TICK_BY_TICK	(IS_ENABLED(CONFIG_KASAN) ? 1500 : 20000)
 
-/* What the engine allows one callback; HTW_ALL is never used up. */
+/* The budget of one turn; HTW_ALL is never used up. */
 #define HTW_BUDGET		128
 #define HTW_ALL			UINT_MAX
 
 /*
- * A timer and what the model knows of it. @due is the tick that decides its
- * order: its own, or for a tick that had passed at the start, the last passed.
+ * A timer and its part of the model. @due is the tick by which timers are ordered: its
+ * own, or if that had passed at the start, the last one that had.
  */
 struct timer {
 	struct htw_node node;
@@ -55,7 +55,7 @@ struct wheel_test {
 	u64 count;
 	u64 fired;
 	u64 runs;
-	bool prompt;	/* the owner is never late, so no timer may be */
+	bool prompt;	/* the wheel is run in time, so no timer may be late */
 };
 
 static bool timer_before(struct rb_node *a, const struct rb_node *b)
@@ -134,7 +134,7 @@ static void timer_expired(struct wheel_test *t, struct htw_node *n)
 	t->fired++;
 }
 
-/* What the engine does when its timer fires. Returns how much work it was. */
+/* Do what a base does in a turn. Return: the budget used. */
 static unsigned int wheel_run(struct wheel_test *t, u64 now, unsigned int budget)
 {
 	struct kunit *test = t->test;
@@ -174,7 +174,7 @@ static unsigned int wheel_run(struct wheel_test *t, u64 now, unsigned int budget
 		KUNIT_ASSERT_EQ(test, t->w.next, HTW_NEVER);
 	else
 		KUNIT_ASSERT_LE(test, t->w.next, max(first->due, now));
-	/* The cursor is one tick ahead, so moving may begin as early as that. */
+	/* The cursor is one tick ahead, so cascades may begin one tick early. */
 	if (!done)
 		KUNIT_ASSERT_LE(test, t->w.next, now + 1);
 	if (!done)
@@ -187,7 +187,7 @@ static unsigned int wheel_run(struct wheel_test *t, u64 now, unsigned int budget
 	return budget - left;
 }
 
-/* The owner comes whenever it was told to, up to and with tick @to. */
+/* Run the wheel at each announced tick up to @to. */
 static void wheel_advance(struct wheel_test *t, u64 to)
 {
 	while (t->w.next <= to)
@@ -195,7 +195,7 @@ static void wheel_advance(struct wheel_test *t, u64 to)
 	t->now = to;
 }
 
-/* Comes whenever it was told to until @tm has expired. */
+/* Run the wheel at each announced tick until @tm has expired. */
 static void wheel_until_fired(struct wheel_test *t, struct timer *tm)
 {
 	while (tm->armed) {
@@ -210,7 +210,7 @@ static void wheel_until_empty(struct wheel_test *t)
 		wheel_until_fired(t, model_first(t));
 }
 
-/* That the fields say what the lists hold, and the lists what they may. */
+/* Check counts and bitmaps against the lists, and nodes against the bounds of their level. */
 static void wheel_check(struct wheel_test *t)
 {
 	struct htw_wheel *w = &t->w;
@@ -244,7 +244,7 @@ static void wheel_check(struct wheel_test *t)
 	KUNIT_ASSERT_EQ(test, w->pending, t->count);
 }
 
-/* How many nodes a level holds: those that are due are of level 0. */
+/* Count the nodes of a level; due ones count for level 0. */
 static u64 level_count(const struct htw_wheel *w, unsigned int l)
 {
 	const struct htw_level *lev = &w->level[l];
@@ -259,7 +259,7 @@ static void wheel_free(void *arg)
 {
 	struct wheel_test *t = arg;
 
-	/* After a failed case nodes may be left; let it not warn of them, too. */
+	/* A failed case may leave nodes; do not warn of them as well. */
 	if (t->count)
 		t->w.pending = 0;
 	htw_wheel_destroy(&t->w);
@@ -286,7 +286,7 @@ static struct wheel_test *wheel_new(struct kunit *test, const struct htw_geometr
 	return t;
 }
 
-/* Frees it now, where one case makes many. */
+/* Free a wheel before the end of a case that uses many. */
 static void wheel_done(struct wheel_test *t)
 {
 	struct kunit *test = t->test;
@@ -324,7 +324,7 @@ static const struct htw_geometry geo_odd = { 4, { 7, 2, 5, 3 } };
 struct wheel_case {
 	const struct htw_geometry *geo;
 	const char *name;
-	unsigned int share;	/* of the random operations, in percent */
+	unsigned int share;	/* percentage of the random operations */
 };
 
 static const struct wheel_case wheel_cases[] = {
@@ -361,7 +361,7 @@ struct start_case {
 	enum start_at at;
 };
 
-/* Every wheel with every start. */
+/* Each wheel with each start. */
 static const void *start_gen_params(const void *prev, char *desc)
 {
 	static struct start_case table[ARRAY_SIZE(wheel_cases) * NR_STARTS];
@@ -392,7 +392,7 @@ static u64 geo_range(const struct htw_geometry *geo)
 	return geo_span(geo, geo->levels);
 }
 
-/* The present tick to begin with; the cursor is then one tick further. */
+/* The initial present tick; the cursor is one tick ahead. */
 static u64 start_tick(const struct start_case *c)
 {
 	const u64 range = geo_range(c->wheel->geo);
@@ -416,9 +416,8 @@ static u64 start_tick(const struct start_case *c)
 }
 
 /*
- * The ticks around every boundary: of the slots of each level and of its
- * windows, next and next but one, both where they are aligned and as far from
- * now; and of the whole range and twice that.
+ * The ticks around all boundaries of slots and windows, of the next and the next but one,
+ * both aligned and counted from now; and around once and twice the whole range.
  */
 #define MAX_BOUNDARIES	(12 * (HTW_WHEEL_MAX_LEVELS + 1))
 
@@ -440,7 +439,7 @@ static unsigned int boundaries(const struct htw_geometry *geo, u64 now, u64 *tic
 	return n;
 }
 
-/* Ticks for the levels 0, 1 ... of a wheel, and beyond. */
+/* A tick on level @l of a wheel; beyond the last level, one for the overflow list. */
 static u64 tick_on_level(const struct htw_wheel *w, unsigned int l)
 {
 	return l ? w->level[l - 1].end : w->cursor;
@@ -466,7 +465,7 @@ static void boundary_ticks_exact_together(struct kunit *test)
 	wheel_done(t);
 }
 
-/* Alone there is nothing else that could make the wheel look in time. */
+/* Alone in the wheel, as other timers could hide a wrong announcement. */
 static void boundary_ticks_exact_alone(struct kunit *test)
 {
 	const struct start_case *c = test->param_value;
@@ -492,7 +491,7 @@ static void boundary_ticks_exact_alone(struct kunit *test)
 	}
 }
 
-/* Called at every tick, the wheel works at those only that it has told. */
+/* Run at every tick, the wheel only works at ticks that it has announced. */
 static void boundary_ticks_exact_tick_by_tick(struct kunit *test)
 {
 	const struct start_case *c = test->param_value;
@@ -510,7 +509,7 @@ static void boundary_ticks_exact_tick_by_tick(struct kunit *test)
 		const u64 next = t->w.next;
 		unsigned int used = wheel_run(t, now, HTW_ALL);
 
-		/* The cursor is one tick ahead, so moving may be as well. */
+		/* The cursor is one tick ahead, so cascades may be as well. */
 		if (now + 1 < next)
 			KUNIT_ASSERT_EQ(test, used, 0);
 		else if (now >= next)
@@ -519,7 +518,7 @@ static void boundary_ticks_exact_tick_by_tick(struct kunit *test)
 	wheel_done(t);
 }
 
-/* The owner never waits for what the wheel tells, but comes every few ticks. */
+/* The wheel is run every few ticks, whatever it has announced. */
 static void boundary_ticks_in_order_when_late(struct kunit *test)
 {
 	const struct start_case *c = test->param_value;
@@ -543,7 +542,7 @@ static void boundary_ticks_in_order_when_late(struct kunit *test)
 /*
  * Kafka's TimingWheel, whose documentation works through an example: u = 1,
  * n = 3, three levels, start time c. Its levels hold c to c + 26; each task
- * expires as time reaches its tick, whatever bucket it was in.
+ * expires at its tick, whatever bucket it was in.
  */
 static void kafka_worked_example(struct kunit *test)
 {
@@ -554,7 +553,7 @@ static void kafka_worked_example(struct kunit *test)
 		const u64 c = starts[s];
 		struct wheel_test *t = wheel_new(test, &geo_kafka, c - 1);
 
-		/* In no order: 10 and 27 + 1 have no common divisor. */
+		/* Out of order. */
 		for (unsigned int i = 0; i < 27; i++)
 			timer_start(t, &tm[i * 10 % 27], c + i * 10 % 27);
 		/* "if the task is c + 27, it is an overflow" */
@@ -642,7 +641,7 @@ static void past_tick_due_at_once(struct kunit *test)
 	wheel_done(t);
 }
 
-/* Due timers that the budget left over keep their place before new ones. */
+/* Due timers that exceed the budget stay ahead of new ones. */
 static void due_left_over_stay_first(struct kunit *test)
 {
 	const struct wheel_case *c = test->param_value;
@@ -683,7 +682,7 @@ static void no_budget_no_work(struct kunit *test)
 	wheel_done(t);
 }
 
-/* The owner that knows of work sets next to 0 and is not told of more. */
+/* With @next set to 0, a start does not report earlier work. */
 static void start_silent_while_owner_works(struct kunit *test)
 {
 	struct wheel_test *t = wheel_new(test, &geo_default, 1000);
@@ -720,7 +719,7 @@ static void start_tells_earlier_work_only(struct kunit *test)
 
 /* ---------------------------------- order --------------------------------- */
 
-/* Timers of one tick, started from ever nearer, so on ever finer levels. */
+/* Timers of one tick, started ever later, so on ever finer levels. */
 static void equal_ticks_in_order_of_start(struct kunit *test)
 {
 	const struct start_case *c = test->param_value;
@@ -728,7 +727,7 @@ static void equal_ticks_in_order_of_start(struct kunit *test)
 	struct timer *tm = test_kvcalloc(test, 6 * MAX_BOUNDARIES, sizeof(*tm));
 	const u64 tick = start_tick(c) + 3 * geo_range(geo);
 
-	/* Behind what the wheel tells: never, at it, and at each step. */
+	/* The wheel is run not at all, at announced ticks, and at each step. */
 	for (int l = geo->levels, n = 0; l >= 0; l--) {
 		struct wheel_test *t = wheel_new(test, geo, start_tick(c));
 
@@ -750,7 +749,7 @@ static void equal_ticks_in_order_of_start(struct kunit *test)
 	}
 }
 
-/* While a bucket is moved down, a node at a time, others join it. */
+/* While a bucket is moved down, a node at a time, nodes are appended to it. */
 static void equal_ticks_in_order_while_moving(struct kunit *test)
 {
 	const struct wheel_case *c = test->param_value;
@@ -759,7 +758,7 @@ static void equal_ticks_in_order_while_moving(struct kunit *test)
 
 	for (unsigned int l = 1; l <= geo->levels; l++) {
 		struct wheel_test *t = wheel_new(test, geo, 7 * geo_range(geo) + 3);
-		/* The second window beyond the ring: it was not there yet. */
+		/* The second window beyond the ring, which was not on the level yet. */
 		const u64 tick = tick_on_level(&t->w, l) + t->w.level[l].span;
 		unsigned int n = 0;
 
@@ -781,9 +780,9 @@ static void equal_ticks_in_order_while_moving(struct kunit *test)
 }
 
 /*
- * The owner was kept away while a bucket was half moved, until after the
- * bucket's own ticks: those moved, which are the later ticks here, must not
- * overtake those that were not.
+ * The wheel is not run while half of a bucket has been moved down, until the bucket's
+ * own ticks have passed: nodes that were moved, which are later here, must not overtake
+ * those that were not.
  */
 static void half_moved_keeps_order_when_late(struct kunit *test)
 {
@@ -821,7 +820,7 @@ static void empty_ticks_cost_nothing(struct kunit *test)
 
 	timer_start(t, &tm, t->now + 1000000);
 	wheel_until_fired(t, &tm);
-	/* One look beyond the last level, where the tick lies there. */
+	/* One search of the overflow list, if the tick is there. */
 	KUNIT_EXPECT_LE(test, t->runs, geo->levels + (geo_range(geo) <= 1000000));
 	wheel_done(t);
 }
@@ -832,7 +831,7 @@ static void empty_wheel_is_quiet(struct kunit *test)
 	struct wheel_test *t = wheel_new(test, c->wheel->geo, start_tick(c));
 	struct timer tm = {};
 
-	/* All of these assert that there is no next tick with work. */
+	/* Each of these asserts that no work is announced. */
 	for (unsigned int shift = 0; shift < 30; shift++)
 		KUNIT_EXPECT_EQ(test, wheel_run(t, t->now + BIT(shift), HTW_ALL), 0);
 	timer_start(t, &tm, t->now + 1);
@@ -842,7 +841,7 @@ static void empty_wheel_is_quiet(struct kunit *test)
 	wheel_done(t);
 }
 
-/* Nobody ran the wheel for long, as there was no work: it is up to date. */
+/* An idle wheel that was not run for long is up to date. */
 static void start_after_long_quiet(struct kunit *test)
 {
 	const struct start_case *c = test->param_value;
@@ -872,7 +871,7 @@ static void start_after_long_quiet(struct kunit *test)
 	wheel_done(t);
 }
 
-/* Years of ticks at once cost as much as what is due, and nothing more. */
+/* Advancing by years costs no more than what is due. */
 static void clock_jump_costs_what_is_due(struct kunit *test)
 {
 	const struct start_case *c = test->param_value;
@@ -954,7 +953,7 @@ static void beyond_exact(struct kunit *test)
 	}
 }
 
-/* Several, a turn of the last level apart: each is looked at once a turn. */
+/* Timers one turn of the last level apart are looked at once a turn each. */
 static void beyond_looked_at_once_a_turn(struct kunit *test)
 {
 	const struct wheel_case *c = test->param_value;
@@ -968,7 +967,7 @@ static void beyond_looked_at_once_a_turn(struct kunit *test)
 		timer_start(t, &tm[i], t->now + (i + 1) * range);
 	while (t->count)
 		work += wheel_run(t, t->w.next, HTW_ALL);
-	/* Taken out, moved down, and a look in each turn that it waited. */
+	/* One look for expiring, one for moving down, and one for each turn waited. */
 	KUNIT_EXPECT_LE(test, work, 50 * (1 + geo->levels) + 50 * 51 / 2);
 	wheel_done(t);
 }
@@ -993,7 +992,7 @@ static void never_expires_but_stops(struct kunit *test)
 	wheel_done(t);
 }
 
-/* Hostile deadlines must neither wrap around nor keep the owner busy. */
+/* Hostile deadlines neither wrap around nor cause endless work. */
 static void huge_ticks_wait_quietly(struct kunit *test)
 {
 	const struct wheel_case *c = test->param_value;
@@ -1021,7 +1020,7 @@ static void huge_ticks_wait_quietly(struct kunit *test)
 	wheel_done(t);
 }
 
-/* One that never comes must not hide one that does, nor be hidden by it. */
+/* A timer that never comes does not hide one that does, nor the other way round. */
 static void never_beside_beyond(struct kunit *test)
 {
 	const struct start_case *c = test->param_value;
@@ -1045,7 +1044,7 @@ static void never_beside_beyond(struct kunit *test)
 	wheel_done(t);
 }
 
-/* A look that is broken off after every node; starts and stops meanwhile. */
+/* A search of the overflow list that is interrupted after each node, by starts and stops. */
 static void look_beyond_resumes(struct kunit *test)
 {
 	const struct wheel_case *c = test->param_value;
@@ -1068,7 +1067,7 @@ static void look_beyond_resumes(struct kunit *test)
 			if (list_empty(&t->w.overflow_scan))
 				break;
 			scans++;
-			/* More of the same ticks, and stop some, seen or not. */
+			/* Start more at the same ticks, and stop some of both parts. */
 			if (scans % 3 == 0 && n < 200) {
 				timer_start(t, &tm[n], tick + (n % 4) * range + n % 2);
 				n++;
@@ -1083,7 +1082,7 @@ static void look_beyond_resumes(struct kunit *test)
 	}
 }
 
-/* A look is under way, and then all it had still to see are stopped. */
+/* All nodes that an interrupted search has not looked at are stopped. */
 static void look_beyond_survives_stop_of_all_unseen(struct kunit *test)
 {
 	const struct wheel_case *c = test->param_value;
@@ -1142,7 +1141,7 @@ KUNIT_ARRAY_PARAM_DESC(place, place_cases, name);
 
 #define NR_PLACED	4
 
-/* Brings timers to a place in the wheel; false where the wheel has none such. */
+/* Bring timers to a place in the wheel; false if the wheel has no such place. */
 static bool place_timers(struct wheel_test *t, struct timer *tm, enum place place)
 {
 	const unsigned int levels = t->w.levels;
@@ -1198,7 +1197,7 @@ static bool place_timers(struct wheel_test *t, struct timer *tm, enum place plac
 	return true;
 }
 
-/* In every place, in any order: nothing is left, nothing comes out. */
+/* In each place and order: nothing is left, nothing expires. */
 static void stop_in_every_place(struct kunit *test)
 {
 	const struct place_case *p = test->param_value;
@@ -1231,7 +1230,7 @@ static void stop_in_every_place(struct kunit *test)
 	}
 }
 
-/* One is stopped; those beside it in the same place still come out exactly. */
+/* One is stopped; its neighbours expire at their ticks. */
 static void stop_leaves_the_others(struct kunit *test)
 {
 	const struct place_case *p = test->param_value;
@@ -1257,7 +1256,7 @@ static void stop_leaves_the_others(struct kunit *test)
 	}
 }
 
-/* And once stopped it can be started again, anywhere else. */
+/* A stopped timer can be started again in any other place. */
 static void restart_from_every_place(struct kunit *test)
 {
 	const struct place_case *p = test->param_value;
@@ -1284,7 +1283,7 @@ static void restart_from_every_place(struct kunit *test)
 	}
 }
 
-/* The next tick with work is then the other timer's, as if it were alone. */
+/* After a stop, the announced tick is that of the other timer alone. */
 static void stop_moves_next_on(struct kunit *test)
 {
 	const struct start_case *c = test->param_value;
@@ -1299,7 +1298,7 @@ static void stop_moves_next_on(struct kunit *test)
 
 	for (unsigned int i = 0; i < n; i++) {
 		for (unsigned int k = 0; k < n; k++) {
-			/* Of those beyond it is known only that none is nearer. */
+			/* Of the overflow list only a lower bound is known. */
 			if (max(ticks[i], ticks[k]) >= overflow)
 				continue;
 			timer_start(t, &other, ticks[k]);
@@ -1313,7 +1312,7 @@ static void stop_moves_next_on(struct kunit *test)
 	wheel_done(t);
 }
 
-/* After the last stop the owner comes back once for nothing, then never. */
+/* After the last stop the wheel is run once in vain, then never. */
 static void stop_costs_one_empty_run(struct kunit *test)
 {
 	const struct start_case *c = test->param_value;
@@ -1345,7 +1344,7 @@ static void evict_all(struct wheel_test *t)
 		struct timer *tm = container_of(n, struct timer, node);
 
 		KUNIT_ASSERT_TRUE_MSG(test, tm->armed, "evicted twice");
-		/* Those of one tick still come in order. */
+		/* Nodes of one tick come in order. */
 		for (struct rb_node *rb = rb_prev(&tm->rb); rb; rb = rb_prev(rb)) {
 			if (rb_entry(rb, struct timer, rb)->due == tm->due)
 				KUNIT_FAIL_AND_ABORT(test, "tick %llu out of order", tm->due);
@@ -1373,7 +1372,7 @@ static void evict_empties(struct kunit *test)
 	timer_start(t, &tm[n + 1], t->now);
 	evict_all(t);
 	KUNIT_EXPECT_EQ(test, t->fired, 0);
-	/* Empty, it is as good as new. */
+	/* The empty wheel can be used again. */
 	for (unsigned int i = 0; i < n; i++)
 		timer_start(t, &tm[i], ticks[i]);
 	t->w.next = htw_wheel_next(&t->w);
@@ -1407,7 +1406,7 @@ static void evict_empty(struct kunit *test)
 
 /* --------------------------------- levels --------------------------------- */
 
-/* Shifts and masks must do on the hot path wherever they can. */
+/* Geometries of powers of two use shifts and masks. */
 static void powers_of_two_are_seen(struct kunit *test)
 {
 	const struct wheel_case *c = test->param_value;
@@ -1422,7 +1421,7 @@ static void powers_of_two_are_seen(struct kunit *test)
 	wheel_done(t);
 }
 
-/* The level of a tick that has not come; the one above the last is the overflow list. */
+/* The level of a tick that has not come; one above the last for the overflow list. */
 static unsigned int level_of(struct htw_wheel *w, u64 tick)
 {
 	return htw_wheel_level(w, tick) - w->level;
@@ -1438,7 +1437,7 @@ static void level_by_distance(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, level_of(w, t->now + 1), 0);
 	KUNIT_EXPECT_EQ(test, level_of(w, HTW_NEVER), geo->levels);
 	for (unsigned int l = 0; l < geo->levels; l++) {
-		/* A level covers the next window at least, and never more than two. */
+		/* A level covers at least the next window and at most two. */
 		const u64 window = geo_span(geo, l + 1);
 		const u64 near = t->now + 1 + window;
 		const u64 far = t->now + 1 + 2 * window;
@@ -1456,9 +1455,9 @@ static void level_by_distance(struct kunit *test)
 struct million_case {
 	const char *name;
 	unsigned int level;	/* the one bucket of this level ... */
-	unsigned int spread;	/* ... over so many of its ticks */
-	unsigned int calls;	/* how many calls fit a tick */
-	bool exact;		/* can all be moved and delivered in time? */
+	unsigned int spread;	/* ... over this many of its ticks */
+	unsigned int calls;	/* turns in a tick */
+	bool exact;		/* all can be moved and delivered in time */
 };
 
 static const struct million_case million_cases[] = {
@@ -1471,10 +1470,9 @@ static const struct million_case million_cases[] = {
 KUNIT_ARRAY_PARAM_DESC(million, million_cases, name);
 
 /*
- * A full upper bucket beside a trickle of timers that are due meanwhile, on a
- * clock that goes on while the wheel works. The trickle comes out in the call
- * in which its tick has come, in the midst of the moving; and as that was done
- * ahead, so do the million.
+ * A full upper bucket beside single timers that are due meanwhile, on a clock that goes
+ * on while the wheel works. The single ones expire in the turn in which their tick comes,
+ * between two parts of the cascade; and as that ends ahead of time, so do the million.
  */
 static void million_in_one_bucket_due_first(struct kunit *test)
 {
@@ -1490,7 +1488,7 @@ static void million_in_one_bucket_due_first(struct kunit *test)
 	bool done = true;
 
 	for (unsigned int i = 0; i < n; i++) {
-		/* Scattered, for no order of theirs to help. */
+		/* In scattered order. */
 		nodes[i].expires = first + i * 919 % c->spread;
 		wheel_start(w, &nodes[i], t->now);
 	}
@@ -1526,7 +1524,7 @@ static void million_in_one_bucket_due_first(struct kunit *test)
 			}
 			if (c->exact)
 				KUNIT_ASSERT_EQ_MSG(test, node->expires, now, "late");
-			/* Within a tick as started, which is as they lie. */
+			/* In a tick, in the order in which they were started: that of the array. */
 			if (node->expires == last && prev)
 				KUNIT_ASSERT_TRUE(test, node > prev);
 			last = node->expires;
@@ -1543,7 +1541,7 @@ static void million_in_one_bucket_due_first(struct kunit *test)
 			cond_resched();
 	}
 	KUNIT_EXPECT_EQ(test, fired, n);
-	/* It comes every third tick of the moving. */
+	/* One every third tick of the cascade. */
 	KUNIT_EXPECT_GT(test, amid, n / HTW_BUDGET / c->calls / 5);
 	KUNIT_EXPECT_LE(test, w->cascades, (u64)c->level * n + 4 * trickled);
 	KUNIT_EXPECT_EQ(test, w->pending, 0);
@@ -1552,8 +1550,8 @@ static void million_in_one_bucket_due_first(struct kunit *test)
 }
 
 /*
- * Half of a bucket has come down when the rest of it is stopped, and then time
- * leaps past it all: what came down must not be leapt over.
+ * Half of a bucket has been moved down when the rest of it is stopped and time jumps past
+ * all of it: the half that was moved must not be skipped.
  */
 static void half_moved_and_the_rest_stopped(struct kunit *test)
 {
@@ -1586,8 +1584,8 @@ static void half_moved_and_the_rest_stopped(struct kunit *test)
 #define REWIND_NODES		4000
 
 /*
- * The clock goes back by @back: what is pending keeps its tick, also what was
- * due and has not been taken out; what is started then may come before it.
+ * The clock goes back by @back: pending timers keep their ticks, as do those that were due
+ * and have not been taken out, and timers started from then on may expire before them.
  */
 static void rewind_by(struct kunit *test, u64 back, unsigned int budget)
 {
@@ -1599,7 +1597,7 @@ static void rewind_by(struct kunit *test, u64 back, unsigned int budget)
 	u64 now = from, last = 0;
 
 	for (unsigned int i = 0; i < REWIND_NODES / 2; i++) {
-		/* Some on each level, some beyond, some due. */
+		/* Some on each level, some on the overflow list, some due. */
 		nodes[i].expires = from - 5 + ((u64)i * 7919 << i % 28);
 		wheel_start(w, &nodes[i], now);
 	}
@@ -1636,7 +1634,7 @@ static void rewind_by(struct kunit *test, u64 back, unsigned int budget)
 
 static void rewind_keeps_every_tick(struct kunit *test)
 {
-	/* The last one: to the first ticks that there are. */
+	/* The last one is a rewind to the first ticks. */
 	static const u64 backs[] = {
 		6, 300, 70000, BIT_ULL(30), 4 * BIT_ULL(32), 5 * BIT_ULL(32) + 90,
 	};
@@ -1671,9 +1669,9 @@ static void rewind_within_budgets(struct kunit *test)
 /* --------------------------------- at random ------------------------------ */
 
 enum owner {
-	OWNER_PROMPT,		/* comes whenever it was told to */
-	OWNER_LATE,		/* comes when it likes */
-	OWNER_BUDGETED,		/* that, and does a little each time */
+	OWNER_PROMPT,		/* runs the wheel at each announced tick */
+	OWNER_LATE,		/* runs it at random ticks */
+	OWNER_BUDGETED,		/* the same, with a small budget */
 };
 
 static const char * const owner_names[] = { "prompt", "late", "budgeted" };
@@ -1700,7 +1698,7 @@ static const void *random_gen_params(const void *prev, char *desc)
 	return &table[i];
 }
 
-/* Of any magnitude up to @bits bits, all magnitudes alike. */
+/* Of up to @bits bits, all lengths equally likely. */
 static u64 random_distance(struct rnd_state *rnd, unsigned int bits)
 {
 	u64 r = (u64)prandom_u32_state(rnd) << 32 | prandom_u32_state(rnd);
@@ -1813,7 +1811,7 @@ static void random_against_model(struct kunit *test)
 	KUNIT_EXPECT_GT(test, t->fired, ops / 50);
 	KUNIT_EXPECT_GT(test, stops, ops / 100);
 
-	/* All that can come does come; the rest is stopped. */
+	/* Expire all timers within reach and stop the others. */
 	t->prompt = false;
 	for (unsigned int i = 0; i < HTW_POOL; i++) {
 		if (tm[i].armed && tm[i].expires == HTW_NEVER)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * Holds the wheel against a sorted list, for afl++ (tools/fuzz)
+ * Fuzz target: compares the wheel with a sorted list, for afl++ (tools/fuzz)
  *
- * The input's first bytes are the shape of a wheel and the tick it begins at; each
- * of the others an operation, with the bytes behind it as its arguments. The
- * model is an array that is sorted by searching it. What differs ends in abort().
+ * The first bytes of an input are the geometry of a wheel and its initial tick; each
+ * following byte is an operation, with its arguments behind it. The model is an array that
+ * is searched for its minimum. A difference ends in abort().
  *
  *	wheel-fuzz FILE...	runs each file
  *	wheel-fuzz -c FILE	runs each line of a file, an input in hexadecimal
- *	wheel-fuzz -r COUNT	runs so many made-up inputs, the same ones each time
- *	wheel-fuzz		what afl-fuzz calls; without it, one input from stdin
+ *	wheel-fuzz -r COUNT	runs COUNT pseudo-random inputs, the same ones each time
+ *	wheel-fuzz		as called by afl-fuzz; without it, runs one input from stdin
  */
 #include "../../htw_wheel.h"
 
@@ -20,9 +20,9 @@
 
 struct timer {
 	struct htw_node node;
-	u64 tick;	/* when it is to expire; the model's own copy */
-	u64 key;	/* the tick that decides its place among others */
-	u64 serial;	/* the order in which timers of one key are to come */
+	u64 tick;	/* when it has to expire */
+	u64 key;	/* the tick by which timers are ordered */
+	u64 serial;	/* orders timers of one key */
 	bool pending;
 };
 
@@ -36,8 +36,8 @@ static struct timer timers[NODES];
 static struct htw_wheel wheel;
 static u64 now, serials, pending;
 /*
- * Since the wheel was set back: what had come already may come in another order. Set
- * back again before that is over, so may all that is pending.
+ * @mixed: since a rewind, timers that had been due may expire in another order.
+ * @disordered: after a second rewind before that was over, all pending timers may.
  */
 static bool mixed, disordered;
 
@@ -54,7 +54,7 @@ static u8 byte(struct input *in)
 	return in->at < in->size ? in->data[in->at++] : 0;
 }
 
-/* A number of up to so many bits, of which there are as many as the input says. */
+/* A number of up to @most bits; the input says how many. */
 static u64 number(struct input *in, unsigned int most)
 {
 	const unsigned int bits = byte(in) % (most + 1);
@@ -66,7 +66,7 @@ static u64 number(struct input *in, unsigned int most)
 	return bits < 64 ? value & ((1ULL << bits) - 1) : value;
 }
 
-/* Of those that are due by @by, the one that is to come first; NULL if none is. */
+/* The first timer to expire of those that are due by tick @by, or NULL. */
 static struct timer *first_due(u64 by)
 {
 	struct timer *best = NULL, *t;
@@ -86,7 +86,7 @@ static u64 earliest(void)
 	return t ? t->key : HTW_NEVER;
 }
 
-/* A tick that has come already takes its place behind what has come. */
+/* A timer whose tick has come already is ordered after those that are due. */
 static void set_key(struct timer *t)
 {
 	t->key = max(t->tick, wheel.cursor - 1);
@@ -104,7 +104,7 @@ static void start(struct timer *t, u64 tick)
 	t->pending = true;
 	pending++;
 	ahead = htw_wheel_start(&wheel, &t->node);
-	/* Whoever relies on next must be told if that is too late. */
+	/* A start that makes the next work earlier has to say so. */
 	CHECK(ahead == (wheel.next < next));
 	CHECK(wheel.next <= t->key || wheel.next <= tick);
 }
@@ -126,9 +126,8 @@ static void restart(struct timer *t, u64 tick)
 }
 
 /*
- * Takes what is due, in the model's order, as far as the budget goes. While the
- * wheel looks through its nodes, after it was set back, some may be due that it
- * does not know of.
+ * Expire within a budget and compare with the model's order. During a rewind, timers may
+ * be due that the wheel has not found yet.
  */
 static void expire(unsigned int budget)
 {
@@ -154,7 +153,7 @@ static void expire(unsigned int budget)
 	CHECK(looking || !first_due(now));
 	if (htw_wheel_cascade(&wheel, &budget) && !(looking && first_due(now))) {
 		wheel.next = htw_wheel_next(&wheel);
-		/* Back in time for the first, and not for nothing. */
+		/* In time for the first timer, and only if there is one. */
 		CHECK(wheel.next <= earliest());
 		CHECK(wheel.next > now);
 		CHECK(pending || wheel.next == HTW_NEVER);
@@ -166,13 +165,13 @@ static void expire(unsigned int budget)
 static void expire_all(void)
 {
 	do {
-		wheel.next = 0;		/* as the engine does, until it knows */
+		wheel.next = 0;		/* as a base does during a turn */
 		expire(1000);
 	} while (!wheel.next);
 	CHECK(!first_due(now));
 }
 
-/* The clock was set back: those that have not come keep their order. */
+/* Rewind the wheel; timers that are not due keep their order. */
 static void rewind_to(u64 to)
 {
 	struct timer *order[NODES], *t;
@@ -233,7 +232,7 @@ static void operation(struct input *in)
 			stop(t);
 		break;
 	case 6:
-		/* In the past, or at any time at all. */
+		/* In the past, or at any tick. */
 		to = op & 16 ? number(in, 64) : now - min(now, number(in, 16));
 		if (!t->pending)
 			start(t, to);
@@ -247,7 +246,7 @@ static void operation(struct input *in)
 		expire_all();
 		break;
 	case 11:
-		/* As who sleeps until there is work: then something is there, or soon is. */
+		/* Sleep until the next work. */
 		expire_all();
 		if (wheel.next != HTW_NEVER && wheel.next < 1ULL << 62) {
 			now = max(now, wheel.next);
@@ -270,7 +269,7 @@ static void operation(struct input *in)
 		break;
 	}
 	CHECK(wheel.pending == pending);
-	/* Far from where ticks end. */
+	/* Stay away from the last ticks. */
 	if (now > 1ULL << 62)
 		in->at = in->size;
 }
@@ -301,7 +300,7 @@ static void run(const u8 *data, size_t size)
 		abort();
 	while (in.at < in.size)
 		operation(&in);
-	/* All that is left comes, in order, or is too far off to be waited for. */
+	/* Expire all that is left, but for ticks that are too far away. */
 	expire_all();
 	while (wheel.next < 1ULL << 62) {
 		now = max(now, wheel.next);
@@ -333,7 +332,7 @@ static int digit(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Runs what is written in a file, but for comments. */
+/* Run each line of a file that is not a comment. */
 static int run_lines(const char *path)
 {
 	static char line[2 * INPUT_MAX + 2];
@@ -379,7 +378,7 @@ static void run_random(unsigned long count)
 			state ^= state << 17;
 			data[n] = state >> 32;
 		}
-		/* Wheels of three levels; numbers of few bits are as likely as of many. */
+		/* Wheels of up to five levels. */
 		data[0] = i % 5;
 		run(data, size);
 	}
