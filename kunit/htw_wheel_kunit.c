@@ -1656,6 +1656,7 @@ static void rewind_then_start_past(struct kunit *test)
 	wheel_start(&t->w, &past, from - 50);
 	KUNIT_EXPECT_PTR_EQ(test, htw_wheel_expire(&t->w, from - 50, &left), &past);
 	htw_wheel_stop(&t->w, &far);
+	KUNIT_EXPECT_TRUE(test, htw_wheel_cascade(&t->w, &left));
 	wheel_done(t);
 }
 
