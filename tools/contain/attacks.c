@@ -104,13 +104,13 @@ const struct attack attacks[] = {
 	},
 	{
 		.name = "nested_contexts",
-		.what = "64 descriptors with a timer each, and 500 sets that watch the epoll set of each",
+		.what = "64 descriptors, a timer each, 500 sets that watch the epoll set of each",
 		.users = 1, .contexts = 64, .timers = 1, .ring_entries = 64,
 		.traits = ATTACK_NESTED,
 	},
 	{
 		.name = "nested_users",
-		.what = "64 users with a timer each, and 500 sets that watch the epoll set of each",
+		.what = "64 users, a timer each, 500 sets that watch the epoll set of each",
 		.users = 64, .contexts = 1, .timers = 1, .ring_entries = 64,
 		.traits = ATTACK_NESTED,
 		.exempt = 1 << VICTIM_USER,
@@ -140,13 +140,13 @@ const struct attack attacks[] = {
 	},
 	{
 		.name = "table",
-		.what = "20,000 timers, all moved to the next tick in the deadline table each millisecond",
+		.what = "20,000 timers, moved to the next tick in the table each millisecond",
 		.users = 1, .contexts = 1, .timers = 20000, .ring_entries = 32768,
 		.traits = ATTACK_TABLE,
 	},
 	{
 		.name = "bursts",
-		.what = "a million one-shot timers due on one tick, moved and due again every 1.5 s",
+		.what = "a million one-shot timers on one tick, due again every 1.5 s",
 		.users = 1, .contexts = 1, .timers = 1000000,
 		.traits = ATTACK_BURST,
 	},
