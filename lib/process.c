@@ -40,6 +40,9 @@
 #define GROW_MIN		(64u << 10)
 #define GROW_MAX		(2u << 20)
 
+/* The most seconds that a time_t holds; it may have 32 bits. */
+#define TIME_T_MAX		((u64)(sizeof(time_t) == 8 ? INT64_MAX : INT32_MAX))
+
 /* Nodes that are moved down before due ones are taken again. */
 #define CASCADE_BUDGET		4096u
 /* Events that one call returns at most. */
@@ -261,7 +264,7 @@ static void program(struct process *p, u64 when)
 		/* Zero would disarm the timerfd. */
 		const u64 ns = max_t(u64, when, 1);
 
-		spec.it_value.tv_sec = min(ns / HTW_NS, (u64)(LONG_MAX / 2));
+		spec.it_value.tv_sec = min(ns / HTW_NS, TIME_T_MAX);
 		spec.it_value.tv_nsec = ns % HTW_NS;
 	}
 	/* Cannot fail: descriptor and value are valid. */
@@ -294,10 +297,16 @@ static void finish(struct process *p)
 
 /* Slots. */
 
+static size_t usable_bytes(const struct process *p)
+{
+	/* On 32-bit machines the last slot may end before the last page does. */
+	return (p->nr_usable * sizeof(struct slot) + GROW_MIN - 1) / GROW_MIN * GROW_MIN;
+}
+
 /* Make more of the array usable; it is zero. */
 static int grow(struct process *p, u64 want)
 {
-	const size_t have = p->nr_usable * sizeof(struct slot);
+	const size_t have = usable_bytes(p);
 	size_t bytes;
 
 	/* By an eighth, at most a huge page. */
@@ -1293,7 +1302,7 @@ static int process_reserve(struct htw *htw, uint64_t count)
 	if (!ret && count > p->nr_slots) {
 		/* Leaves pages that are populated as they are. */
 		usable = (char *)p->slots;
-		bytes = p->nr_usable * sizeof(struct slot);
+		bytes = usable_bytes(p);
 		if (madvise(usable, bytes, MADV_POPULATE_WRITE) && errno == ENOMEM)
 			ret = -ENOMEM;	/* EINVAL before Linux 5.14: pages come when touched */
 	}

@@ -94,6 +94,28 @@ TEST(growing)
 	free(ids);
 }
 
+/* A far deadline of CLOCK_REALTIME does not leave the timerfd readable: time_t may be 32 bits. */
+TEST(quiet_until_then)
+{
+	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
+	struct pollfd pfd = { .events = POLLIN };
+	struct htw_event ev;
+	int i, readable = 0;
+	struct htw *htw;
+	uint64_t id;
+
+	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
+	ASSERT_EQ(0, htw_after(htw, HOUR, 1, &id));
+	pfd.fd = htw_fd(htw);
+	for (i = 0; i < 20; i++) {
+		readable += poll(&pfd, 1, 5);
+		ASSERT_EQ(0, htw_read(htw, &ev, 1));
+	}
+	/* Cascading may wake it, but not all the time. */
+	EXPECT_GE(3, readable);
+	htw_close(htw);
+}
+
 /* Set the clock only in the VM. */
 static bool in_vm(void)
 {
