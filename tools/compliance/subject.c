@@ -11,7 +11,12 @@ struct htw_info announced;
 size_t page;
 
 const uintptr_t bad_addresses[BAD_ADDRESSES] = {
-	0, 1, -1UL, -4096UL, 1UL << 63, (1UL << 47) - 8, 0xffff888000000000UL,
+	0, 1, -1UL, -4096UL,
+#if __LP64__
+	1UL << 63, (1UL << 47) - 8, 0xffff888000000000UL,
+#else
+	1UL << 31, -8UL, 0xc0000000UL,
+#endif
 };
 
 bool choose_device(const char *path)

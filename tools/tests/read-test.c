@@ -123,7 +123,7 @@ HTW_TEST(buffer_at_a_bad_address)
 	EXPECT_EQ(-EFAULT, htw_read(self->fd, htw_before_page(0, PROT_NONE), 10));
 	EXPECT_EQ(-EFAULT, htw_read(self->fd, htw_before_page(sizeof(*ev) - 1, PROT_NONE), 10));
 	EXPECT_EQ(-EFAULT, htw_read(self->fd, htw_before_page(0, PROT_READ), 10));
-	EXPECT_EQ(-EFAULT, htw_read(self->fd, (void *)(1UL << 63), 10));
+	EXPECT_EQ(-EFAULT, htw_read(self->fd, (void *)(1UL << (__LONG_WIDTH__ - 1)), 10));
 	EXPECT_EQ(10, htw_info(self->fd).expired);
 	EXPECT_EQ(POLLIN, htw_poll(self->fd, 0));
 	ASSERT_EQ(10, htw_read(self->fd, ev, 10));
