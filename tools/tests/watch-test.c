@@ -214,14 +214,14 @@ HTW_TEST(trace_expire)
 HTW_TEST(trace_program)
 {
 	const int cpu = htw_other_cpu();
-	__u64 deadline, id = 0;
+	__u64 deadline = 0, id = 0;
 	char text[128];
-	int on;
+	int on = -1;
 
 	ASSERT_EQ(0, htw_pin(cpu));
-	/* Earlier than any other timer of this CPU. */
-	deadline = now_ns() + 30 * MSEC;
-	TRACED("program", id = htw_start_abs(self->fd, deadline, 1);
+	/* Before anything else that this CPU may wait for; turning on tracing may take long. */
+	TRACED("program", deadline = now_ns() + 300 * MSEC;
+	       id = htw_start_abs(self->fd, deadline, 1);
 	       ASSERT_TRUE(htw_wait_readable(self->fd)));
 	ASSERT_NE(0, id);
 	snprintf(text, sizeof(text), "cpu=%d expires=%llu", cpu,
