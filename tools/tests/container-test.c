@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * In a container: /dev/htw is bind-mounted into a root of its own, as --device does,
+ * below a user namespace, and all that runs there counts as one user
+ *
+ * VM options: --module-args max_user_timers=1000
+ */
+#include "htw-ring.h"
+
+#include <grp.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+
+#define PARAMETER	HTW_MODULE "max_user_timers"
+#define ALICE		2001
+#define BOB		2002
+/* The device's group, as the udev rule gives it. */
+#define GROUP		4242
+#define ROOT		"/tmp/container"
+
+#define STEP(cond) do {							\
+	if (!(cond)) {							\
+		TH_LOG("not so: %s: %s", #cond, strerror(errno));	\
+		return false;						\
+	}								\
+} while (0)
+
+/* A user in the initial namespace, in the device's group or in none but its own. */
+static bool become(uid_t uid, bool in_group)
+{
+	const gid_t groups[] = { GROUP };
+
+	/* What changes its uid may not write its own maps, unless it is dumpable again. */
+	return !setgroups(in_group, groups) && !setresgid(uid, uid, uid) &&
+	       !setresuid(uid, uid, uid) && !prctl(PR_SET_DUMPABLE, 1);
+}
+
+static bool write_map(pid_t pid, const char *name, unsigned int outside, unsigned int count)
+{
+	char path[64], map[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	snprintf(map, sizeof(map), "0 %u %u", outside, count);
+	return !htw_write_file(path, map);
+}
+
+/* Makes a user namespace in which the caller is root, and a mount namespace below it. */
+static bool unshare_as(uid_t uid)
+{
+	return !unshare(CLONE_NEWUSER | CLONE_NEWNS) &&
+	       !htw_write_file("/proc/self/setgroups", "deny") &&
+	       write_map(getpid(), "uid_map", uid, 1) && write_map(getpid(), "gid_map", uid, 1);
+}
+
+/* Goes into a root that holds the device, if it is given one, and nothing else. */
+static bool enter_root(bool with_device)
+{
+	int fd;
+
+	if (mount("none", ROOT, "tmpfs", 0, NULL) || mkdir(ROOT "/dev", 0755))
+		return false;
+	if (with_device) {
+		fd = open(ROOT "/dev/htw", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+		if (fd < 0 || close(fd) || mount(HTW_DEVICE, ROOT "/dev/htw", NULL, MS_BIND, NULL))
+			return false;
+	}
+	return !chroot(ROOT) && !chdir("/");
+}
+
+/* Starts timers until the user may have no more. */
+static __u64 fill(int fd)
+{
+	return htw_start_many(fd, ~0ULL, 0, 1 << 20, NULL);
+}
+
+static bool over_quota(int fd)
+{
+	return !htw_start(fd, HOUR, 1) && errno == EDQUOT;
+}
+
+/* Timers, batches, the ring and the table work as they do outside. */
+static bool works(struct __test_metadata *_metadata)
+{
+	const int fd = htw_open(O_NONBLOCK), mapped = htw_open(O_NONBLOCK);
+	struct htw_event ev[10];
+	struct ring ring;
+	__u64 ids[10];
+	int i;
+
+	STEP(fd >= 0 && mapped >= 0);
+	STEP(htw_start_many(fd, now_ns() + MSEC, 0, 10, ids) == 10);
+	STEP(htw_collect(fd, ev, 10) == 10);
+	for (i = 0; i < 10; i++)
+		STEP(ev[i].id == ids[i] && ev[i].fired >= ev[i].deadline);
+	STEP(ring_open(&ring, mapped, 16, CLOCK_MONOTONIC));
+	STEP(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, mapped, HTW_OFF_TABLE) !=
+	     MAP_FAILED);
+	return !close(fd) && !close(mapped);
+}
+
+FIXTURE(container) {
+	__u64 limit;
+};
+
+FIXTURE_SETUP(container)
+{
+	self->limit = htw_file_number(PARAMETER);
+	ASSERT_GE(100000, self->limit);
+	ASSERT_EQ(0, chown(HTW_DEVICE, 0, GROUP));
+	ASSERT_EQ(0, chmod(HTW_DEVICE, 0660));
+	ASSERT_TRUE(!mkdir(ROOT, 0755) || errno == EEXIST);
+}
+
+FIXTURE_TEARDOWN(container)
+{
+}
+
+#define CONTAINER_TEST(name) TEST_F_TIMEOUT(container, name, TEST_SECONDS)
+
+static bool device_in_a_container(struct __test_metadata *_metadata)
+{
+	STEP(become(ALICE, true));
+	STEP(unshare_as(ALICE));
+	STEP(enter_root(true));
+	STEP(!getuid() && access("/proc", F_OK));
+	return works(_metadata);
+}
+
+CONTAINER_TEST(works_in_a_container)
+{
+	EXPECT_TRUE(htw_in_child(device_in_a_container(_metadata)));
+}
+
+static bool group_counts(struct __test_metadata *_metadata)
+{
+	STEP(become(BOB, false));
+	STEP(unshare_as(BOB));
+	STEP(enter_root(true));
+	return htw_open(O_NONBLOCK) < 0 && errno == EACCES;
+}
+
+/* To be root there does not open a device that the user outside may not open. */
+CONTAINER_TEST(needs_the_group)
+{
+	EXPECT_TRUE(htw_in_child(group_counts(_metadata)));
+}
+
+static bool no_device(struct __test_metadata *_metadata)
+{
+	STEP(become(ALICE, true));
+	STEP(unshare_as(ALICE));
+	STEP(enter_root(false));
+	return open(HTW_DEVICE, O_RDWR) < 0 && errno == ENOENT;
+}
+
+CONTAINER_TEST(is_not_there_without)
+{
+	EXPECT_TRUE(htw_in_child(no_device(_metadata)));
+}
+
+/* What is held in a container, and in one inside that, counts for the user who made the outer one. */
+static bool counts_as_the_maker(struct __test_metadata *_metadata, __u64 limit)
+{
+	int fd, outside, nested;
+
+	STEP(become(ALICE, true));
+	outside = htw_open(O_NONBLOCK);
+	STEP(outside >= 0);
+	/* Without its own root: below one that chroot() made, none may be nested. */
+	STEP(unshare_as(ALICE));
+	fd = htw_open(O_NONBLOCK);
+	STEP(fd >= 0);
+	STEP(fill(fd) == limit);
+	/* Opened before, as the user outside. */
+	STEP(over_quota(outside));
+	STEP(!unshare(CLONE_NEWUSER));
+	nested = htw_open(O_NONBLOCK);
+	STEP(nested >= 0);
+	STEP(over_quota(nested));
+	/* What is given back inside is there outside again. */
+	close(fd);
+	STEP(htw_eventually(fill(outside) > 0));
+	return true;
+}
+
+CONTAINER_TEST(counts_as_its_maker)
+{
+	EXPECT_TRUE(htw_in_child(counts_as_the_maker(_metadata, self->limit)));
+	/* As nobody else: BOB has all of a limit. */
+	EXPECT_TRUE(htw_in_child(become(BOB, true) && fill(htw_open(O_NONBLOCK)) == self->limit));
+}
+
+/* A child of root's in a user namespace that root made for it, mapped to ALICE and on. */
+static bool container_of_roots(struct __test_metadata *_metadata, __u64 limit, bool (*inside)(int, __u64))
+{
+	int made[2], mapped[2], status;
+	pid_t pid;
+	char byte;
+
+	STEP(!pipe(made) && !pipe(mapped));
+	pid = fork();
+	if (!pid) {
+		int fd;
+
+		close(mapped[1]);
+		if (unshare(CLONE_NEWUSER | CLONE_NEWNS) || write(made[1], "", 1) != 1 ||
+		    read(mapped[0], &byte, 1) != 1 || setresgid(0, 0, 0) ||
+		    setresuid(0, 0, 0) || !enter_root(true))
+			_exit(2);
+		fd = htw_open(O_NONBLOCK);
+		_exit(fd >= 0 && inside(fd, limit) ? 0 : 1);
+	}
+	close(made[1]);
+	STEP(read(made[0], &byte, 1) == 1);
+	STEP(write_map(pid, "uid_map", ALICE, 10) && write_map(pid, "gid_map", GROUP, 10));
+	STEP(write(mapped[1], "", 1) == 1);
+	STEP(waitpid(pid, &status, 0) == pid);
+	return !status;
+}
+
+/* Two uids of a container share one limit. */
+static bool all_share_one(int fd, __u64 limit)
+{
+	int other;
+
+	if (fill(fd) != limit || setresuid(1, 1, 1))
+		return false;
+	other = htw_open(O_NONBLOCK);
+	return other >= 0 && over_quota(other);
+}
+
+static bool another_has_all(int fd, __u64 limit)
+{
+	return fill(fd) == limit;
+}
+
+/* One that root made is a user of its own, whatever it is mapped to. */
+CONTAINER_TEST(of_roots_is_a_user_of_its_own)
+{
+	int pair[2], status;
+	char byte;
+	pid_t pid;
+
+	EXPECT_TRUE(container_of_roots(_metadata, self->limit, all_share_one));
+	/* While ALICE, whom it is mapped to, holds all that she may. */
+	ASSERT_EQ(0, pipe(pair));
+	pid = fork();
+	if (!pid) {
+		if (become(ALICE, true) && htw_eventually(fill(htw_open(O_NONBLOCK)) == self->limit) &&
+		    write(pair[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(pair[1]);
+	EXPECT_EQ(1, read(pair[0], &byte, 1));
+	EXPECT_TRUE(container_of_roots(_metadata, self->limit, another_has_all));
+	kill(pid, SIGKILL);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	close(pair[0]);
+}
+
+TEST_HARNESS_MAIN
