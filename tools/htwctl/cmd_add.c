@@ -124,6 +124,9 @@ static void print_added(const struct htw_add *timer)
 /* Explain errors in terms of the options. */
 static int add_failed(int err)
 {
+	const bool cancel = add.timer.flags & HTW_F_CANCEL_ON_SET;
+	const bool every = add.timer.interval;
+
 	switch (err) {
 	case ENOSPC:
 		return fail_with(HTWCTL_LIMIT, "cannot add a timer: the context's limit is reached");
@@ -131,8 +134,11 @@ static int add_failed(int err)
 		return fail_with(HTWCTL_LIMIT,
 				 "cannot add a timer: the user's limit is reached (max_user_timers)");
 	case EINVAL:
-		return fail_with(HTWCTL_FAILED,
-				 "cannot add a timer: --every is below one tick, or --cancel-on-set without --clock=realtime");
+		return fail_with(HTWCTL_FAILED, "cannot add a timer: %s%s%s",
+				 every ? "--every is below one tick" : "",
+				 every && cancel ? ", or " : "",
+				 cancel ? "--cancel-on-set without --clock=realtime" :
+				 every ? "" : strerror(err));
 	default:
 		return fail(err, "cannot add a timer");
 	}

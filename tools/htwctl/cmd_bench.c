@@ -48,19 +48,20 @@ static const struct argp_option options[] = {
 static void print_result(const char *operation, const char *how, uint64_t count, uint64_t ns)
 {
 	struct json_object *object;
+	char each[32];
 
+	snprintf(each, sizeof(each), "%.1f", (double)ns / count);
 	if (opt.json) {
 		object = json_new();
 		json_add_str(object, "operation", operation);
 		json_add_str(object, "how", how);
 		json_add_u64(object, "count", count);
 		json_add_u64(object, "total_ns", ns);
-		json_add(object, "ns", json_object_new_double((double)ns / count));
+		json_add(object, "ns", json_object_new_double_s((double)ns / count, each));
 		json_print(object);
 		return;
 	}
-	printf("%-8s %-34s %10s %10.1f ns\n", operation, how, show_grouped(count),
-	       (double)ns / count);
+	printf("%-8s %-34s %10s %10s ns\n", operation, how, show_grouped(count), each);
 	fflush(stdout);
 }
 

@@ -271,6 +271,10 @@ static int trace_in(struct tracefs_instance *instance, struct tep_handle *tep)
 	if (trace_opt.id && !events)
 		events = "add,mod,cancel,expire";
 	code = set_filters(instance);
+	/* The clock of most deadlines, so that times and deadlines can be compared. */
+	if (code == HTWCTL_OK &&
+	    tracefs_instance_file_write(instance, "trace_clock", "mono") < 0)
+		code = fail(errno, "cannot set the trace clock");
 	if (code == HTWCTL_OK) {
 		if (events)
 			code = enable_events(instance, events);
@@ -303,7 +307,7 @@ int cmd_trace(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
-		.doc = "Print the module's tracepoints as they occur: time (trace clock, s), "
+		.doc = "Print the module's tracepoints as they occur: time (CLOCK_MONOTONIC, s), "
 		       "CPU, task, event and its fields. Timers are identified by their ids, which "
 		       "are unique only within a context. Needs root.\v"
 		       "Examples:\n"
