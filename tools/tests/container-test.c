@@ -158,7 +158,7 @@ CONTAINER_TEST(is_not_there_without)
 	EXPECT_TRUE(htw_in_child(no_device(_metadata)));
 }
 
-/* What is held in a container, and in one inside that, counts for the user who made the outer one. */
+/* Timers in a container, and in one inside it, count for the user who made the outer one. */
 static bool counts_as_the_maker(struct __test_metadata *_metadata, __u64 limit)
 {
 	int fd, outside, nested;
@@ -191,7 +191,8 @@ CONTAINER_TEST(counts_as_its_maker)
 }
 
 /* A child of root's in a user namespace that root made for it, mapped to ALICE and on. */
-static bool container_of_roots(struct __test_metadata *_metadata, __u64 limit, bool (*inside)(int, __u64))
+static bool container_of_roots(struct __test_metadata *_metadata, __u64 limit,
+			       bool (*inside)(int, __u64))
 {
 	int made[2], mapped[2], status;
 	pid_t pid;
@@ -246,7 +247,8 @@ CONTAINER_TEST(of_roots_is_a_user_of_its_own)
 	ASSERT_EQ(0, pipe(pair));
 	pid = fork();
 	if (!pid) {
-		if (become(ALICE, true) && htw_eventually(fill(htw_open(O_NONBLOCK)) == self->limit) &&
+		if (become(ALICE, true) &&
+		    htw_eventually(fill(htw_open(O_NONBLOCK)) == self->limit) &&
 		    write(pair[1], "", 1) == 1)
 			pause();
 		_exit(1);
