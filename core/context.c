@@ -27,24 +27,6 @@ bool htw_context_listens(const struct htw_context *ctx)
 	return smp_load_acquire(&ctx->listens);
 }
 
-/*
- * The number of the ring's next record, or zero where there is no ring: the events of timers
- * that have been cancelled are all before it.
- */
-u32 htw_context_ring_tail(struct htw_context *ctx)
-{
-	/* Pairs with htw_setup_publish(). */
-	const struct htw_event_ring *ring = smp_load_acquire(&ctx->ring);
-	u32 tail;
-
-	if (likely(!ring))
-		return 0;
-	spin_lock_bh(&ctx->lock);
-	tail = ring->tail;
-	spin_unlock_bh(&ctx->lock);
-	return tail;
-}
-
 /* The directory's entry for a page below htw_context_pages(); @ctx->grow is held. */
 struct htw_page __rcu **htw_context_entry(const struct htw_context *ctx, u32 page)
 {

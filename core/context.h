@@ -151,7 +151,6 @@ extern struct workqueue_struct *htw_wq;
 u32 htw_context_tick_ns(const struct htw_context *ctx);
 u64 htw_context_shift_time(u64 ns, s64 by);
 bool htw_context_listens(const struct htw_context *ctx);
-u32 htw_context_ring_tail(struct htw_context *ctx);
 struct htw_page __rcu **htw_context_entry(const struct htw_context *ctx, u32 page);
 struct htw_page *htw_context_page(const struct htw_context *ctx, u32 page);
 struct htw_base *htw_context_create_base(const struct htw_context *ctx);
@@ -221,6 +220,24 @@ static inline struct htw_base *htw_context_base(const struct htw_context *ctx)
 {
 	/* Pairs with htw_base_create(), by the address dependency. */
 	return ctx->own ?: READ_ONCE(*per_cpu_ptr(ctx->bases, htw_context_cpu(ctx)));
+}
+
+/*
+ * The number of the ring's next record, or zero where there is no ring: the events of timers
+ * that have been cancelled are all before it.
+ */
+static inline u32 htw_context_ring_tail(struct htw_context *ctx)
+{
+	/* Pairs with htw_setup_publish(). */
+	const struct htw_event_ring *ring = smp_load_acquire(&ctx->ring);
+	u32 tail;
+
+	if (likely(!ring))
+		return 0;
+	spin_lock_bh(&ctx->lock);
+	tail = ring->tail;
+	spin_unlock_bh(&ctx->lock);
+	return tail;
 }
 
 #endif /* _HTW_CONTEXT_H */

@@ -87,14 +87,11 @@ void htw_shrink_page_added(struct htw_context *ctx)
 	htw_shrink_watch(ctx);
 }
 
-/* Count freed timers, and begin a scan if few are left in use. */
-void htw_shrink_timers_freed(struct htw_context *ctx, u32 freed)
+/* Begin a scan: few timers are left in use. */
+void htw_shrink_begin(struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
 
-	ctx->nr_timers -= freed;
-	if (ctx->nr_timers >= ctx->shrink_below)
-		return;
 	ctx->shrinking = true;
 	ctx->shrink_below = 0;
 	queue_delayed_work(htw_wq, &ctx->shrink, ctx->shrink_delay);
