@@ -227,6 +227,18 @@ u64 htw_base_catch_up(struct htw_base *base, u64 now)
 	return base->wheel.cursor <= tick + 1 ? now : htw_base_now(base);
 }
 
+/*
+ * Note that nodes which are due @now do not wait for their ticks. Delivery checks their deadlines
+ * if the clock was set back since.
+ */
+void htw_base_note_due(struct htw_base *base, u64 now)
+{
+	lockdep_assert_held(&base->lock);
+
+	if (base->clock == HTW_BASE_REALTIME)
+		base->due_ns = max(base->due_ns, now);
+}
+
 /**
  * htw_base_tick_slow() - htw_base_tick() for a node that is due, or has slack
  * @base: the base
@@ -244,9 +256,7 @@ u64 htw_base_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now)
 	lockdep_assert_held(&base->lock);
 
 	if (deadline <= now) {
-			/* For delivery, which finds out whether the clock was set back since. */
-		if (base->clock == HTW_BASE_REALTIME)
-			base->due_ns = max(base->due_ns, now);
+		htw_base_note_due(base, now);
 		return deadline ? min(htw_tick_up(base, deadline), htw_tick(base, now)) : 0;
 	}
 	first = htw_tick_up(base, deadline);

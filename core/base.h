@@ -59,8 +59,8 @@
  * @link: on the list of its CPU's bases, guarded by htw_pacers_mutex
  * @touched: jiffies when a callout's start last brought the base up to the present
  * @manual_ns: the time of %HTW_BASE_MANUAL; written under @lock, read without
- * @due_ns: CLOCK_REALTIME only: the latest time at which a node was started that was due
- *	already
+ * @due_ns: CLOCK_REALTIME only: the latest time as of which a node was due that did not
+ *	wait for its tick
  * @callbacks: runs of the hrtimer's callback, which takes no lock
  * @exhausted: turns that ended before the work did
  * @rewinds: times that the clock was found to have been set back
@@ -126,6 +126,7 @@ u64 htw_clock_now(enum htw_clock clock);
 u64 htw_base_now(const struct htw_base *base);
 u64 htw_base_catch_up(struct htw_base *base, u64 now);
 u64 htw_base_check_clock(struct htw_base *base, u64 now);
+void htw_base_note_due(struct htw_base *base, u64 now);
 u64 htw_base_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now);
 bool htw_base_is_remote(struct htw_base *base, u64 tick);
 void htw_base_wake(struct htw_base *base);

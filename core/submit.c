@@ -130,7 +130,7 @@ static bool htw_node_is_due(const struct htw_node *n, u64 now)
 }
 
 /*
- * The time to pass to htw_base_start(). A timer that is due when it is armed is delivered at
+ * The time to pass to htw_base_tick(). A timer that is due when it is armed is delivered at
  * once, not at the end of the tick. Other timers whose deadlines came within the tick still
  * wait for its end; they were armed earlier, so they are made due first. If there are too many
  * to check, and the last one is due too, the new timer waits like them (0 is returned): timers
@@ -152,6 +152,7 @@ static u64 htw_submit_due_time(struct htw_submit *s, const struct htw_timer *t)
 	if (likely(t->deadline > s->now) || s->base->clock == HTW_BASE_MANUAL ||
 	    !bucket || wheel->cursor != htw_tick(s->base, now) + 1)
 		return now;
+	htw_base_note_due(s->base, now);
 	list_for_each_entry_safe(n, next, bucket, list) {
 		if (!looks--)
 			break;

@@ -313,8 +313,48 @@ static void set_back_before_what_was_due_is_delivered(struct kunit *test)
 	}
 }
 
+/*
+ * A timer that is due when it is started takes along those whose deadlines came within the tick.
+ * There are more of them than it looks at, so it waits for the tick itself. The clock is set back
+ * before any is delivered, by less than a tick: none expires early.
+ */
+static void set_back_before_what_came_within_the_tick_is_delivered(struct kunit *test)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE,
+		.clock = CLOCK_REALTIME,
+		.tick_ns = NSEC_PER_SEC, .levels = 2, .slots = { 64, 64 },
+	};
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_event events[48];
+	struct htw_add add = { .flags = HTW_F_ABS };
+
+	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	/* Set the clock to the middle of a tick. */
+	set_by(NSEC_PER_SEC / 2 - (s64)(ktime_get_real_ns() % NSEC_PER_SEC));
+	spin_lock_bh(&ctx->own->lock);
+	ctx->own->wheel.next = 0;
+	spin_unlock_bh(&ctx->own->lock);
+	add.deadline = ktime_get_real_ns() + 200 * NSEC_PER_MSEC;
+	for (u32 i = 0; i < ARRAY_SIZE(events) - 1; i++)
+		KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
+	set_by(300 * NSEC_PER_MSEC);
+	KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
+	KUNIT_EXPECT_FALSE(test, list_empty(&ctx->own->wheel.due));
+	set_by(-300 * (s64)NSEC_PER_MSEC);
+	spin_lock_bh(&ctx->own->lock);
+	ctx->own->wheel.next = htw_wheel_next(&ctx->own->wheel);
+	htw_base_wake(ctx->own);
+	spin_unlock_bh(&ctx->own->lock);
+	htw_test_wait(test, ctx, ARRAY_SIZE(events));
+	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, events, ARRAY_SIZE(events)), ARRAY_SIZE(events));
+	for (u32 i = 0; i < ARRAY_SIZE(events); i++)
+		KUNIT_EXPECT_GE(test, events[i].fired, events[i].deadline);
+}
+
 static struct kunit_case htw_clockset_cases[] = {
 	KUNIT_CASE_SLOW(set_back_before_what_was_due_is_delivered),
+	KUNIT_CASE_SLOW(set_back_before_what_came_within_the_tick_is_delivered),
 	KUNIT_CASE(listens_on_realtime_only),
 	KUNIT_CASE(told_when_the_clock_is_set),
 	KUNIT_CASE(not_told_of_what_is_no_setting),
