@@ -112,6 +112,7 @@ _Static_assert(sizeof(void *) != 8 || sizeof(struct slot) == 64, "a timer has 64
  * @limit: bound of @nr_timers
  * @armed: what the timerfd is programmed for; zero: it is readable; U64_MAX: never
  * @manual_ns: the time of the manual clock
+ * @due_ns: the latest time at which a timer was armed that was due already
  * @clock: CLOCK_MONOTONIC, ... or %HTW_CLOCK_MANUAL
  * @setup_flags: &htw_setup.flags
  * @geometry: shape of the wheel
@@ -135,6 +136,7 @@ struct process {
 	u64 limit;
 	u64 armed;
 	u64 manual_ns;
+	u64 due_ns;
 	int clock;
 	u32 setup_flags;
 	struct htw_geometry geometry;
@@ -190,11 +192,13 @@ static u64 read_clock(const struct process *p)
 }
 
 /* The tick at which a timer expires, rounded up. */
-static inline u64 tick_for(const struct process *p, u64 deadline, u64 now)
+static inline u64 tick_for(struct process *p, u64 deadline, u64 now)
 {
 	/* A deadline that has come does not wait for the next tick. */
-	if (unlikely(deadline <= now))
+	if (unlikely(deadline <= now)) {
+		p->due_ns = max(p->due_ns, now);
 		return deadline / p->tick_ns;
+	}
 	return (deadline - 1) / p->tick_ns + 1;
 }
 
@@ -219,7 +223,7 @@ static void set_slack(struct slot *t, u64 slack)
 	t->slack = (t->slack & SLOT_FLAGS) | slack_bits(slack);
 }
 
-static u64 tick_with_slack(const struct process *p, const struct slot *t, u64 now)
+static u64 tick_with_slack(struct process *p, const struct slot *t, u64 now)
 {
 	const u64 first = tick_for(p, t->deadline, now);
 	u64 last;
@@ -1000,6 +1004,24 @@ static unsigned int read_plain(struct process *p, struct htw_event *events, unsi
 }
 
 /*
+ * Was the clock set back since a timer was armed that was due? Then its deadline may be later than
+ * its tick.
+ */
+static bool was_set_back(const struct process *p, u64 now)
+{
+	return unlikely(now < p->due_ns);
+}
+
+/* Arm a timer again that the wheel has expired before its deadline; false if it has come. */
+static bool defer(struct process *p, struct slot *t, u64 now)
+{
+	if (t->deadline <= now)
+		return false;
+	arm(p, t, now);
+	return true;
+}
+
+/*
  * Read what is due from the wheel.
  *
  * Return: number of events; *done: nothing more is due or has to be moved down.
@@ -1008,12 +1030,14 @@ static unsigned int read_wheel(struct process *p, struct htw_event *events, unsi
 			       u64 now, bool *done)
 {
 	const u64 tick = now / p->tick_ns;
+	const bool set_back = was_set_back(p, now);
 	unsigned int budget = count + CASCADE_BUDGET;
 	unsigned int got = 0;
 
 	*done = false;
 	for (;;) {
-		const unsigned int plain = read_plain(p, events + got, count - got, now);
+		const unsigned int plain = set_back ? 0 : read_plain(p, events + got, count - got,
+								     now);
 		struct htw_node *n;
 		struct slot *t;
 
@@ -1025,6 +1049,8 @@ static unsigned int read_wheel(struct process *p, struct htw_event *events, unsi
 		if (!n)
 			break;
 		t = container_of(n, struct slot, node);
+		if (set_back && defer(p, t, now))
+			continue;
 		n->fired = now;
 		consume(p, t, now, &events[got++]);
 	}
@@ -1035,12 +1061,15 @@ static unsigned int read_wheel(struct process *p, struct htw_event *events, unsi
 /* Move due timers to the queue, within a budget. Return: true if nothing is left to do now. */
 static bool expire(struct process *p, u64 now)
 {
+	const bool set_back = was_set_back(p, now);
 	unsigned int budget = CASCADE_BUDGET;
 	struct htw_node *n;
 
 	while ((n = htw_wheel_expire(&p->wheel, now / p->tick_ns, &budget))) {
 		struct slot *t = container_of(n, struct slot, node);
 
+		if (set_back && defer(p, t, now))
+			continue;
 		n->fired = now;
 		set_state(t, EXPIRED);
 		list_add_tail(&n->list, &p->expired);

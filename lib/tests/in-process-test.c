@@ -176,4 +176,46 @@ TEST(clock_set_back)
 	}
 }
 
+/*
+ * A timer that is due when it is started expires within its tick. It is not early if the clock is
+ * set back before it is read.
+ */
+TEST(clock_set_back_within_a_tick)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE,
+		.clock = CLOCK_REALTIME,
+		.tick_ns = SEC, .levels = 2, .slots = { 64, 64 },
+	};
+	uint64_t now, id, ids[2];
+	struct htw_event ev[4];
+	struct process *p;
+	struct htw *htw;
+	bool done;
+	int i;
+
+	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
+	p = process_of(htw);
+	for (i = 0; i < 2; i++) {
+		now = realtime();
+		ASSERT_EQ(0, htw_at(htw, now, i, &ids[i]));
+		/* As if the clock had been set back to the beginning of the tick. */
+		ASSERT_EQ(0, read_wheel(p, ev, 4, now - now % SEC, &done));
+		if (i) {
+			EXPECT_EQ(true, expire(p, now - now % SEC));
+			EXPECT_EQ(0, p->nr_expired);
+		}
+		id = 0;
+		while (!id) {
+			ASSERT_EQ(1, htw_wait(htw, 60 * (int64_t)SEC));
+			if (htw_read(htw, ev, 4) == 1)
+				id = ev[0].id;
+		}
+		EXPECT_EQ(ids[i], id);
+		EXPECT_LE(ev[0].deadline, ev[0].fired);
+	}
+	EXPECT_EQ(0, p->nr_timers);
+	htw_close(htw);
+}
+
 TEST_HARNESS_MAIN
