@@ -474,8 +474,9 @@ struct htw_base *htw_base_create(struct htw_user *user, enum htw_clock clock, un
 		htw_base_attach(base, cpu);
 		/* Pairs with htw_base_on(). */
 		smp_store_release(place, base);
+		/* Pairs with the address dependency of those who read it above. */
 		if (!user->first[clock])
-			WRITE_ONCE(user->first[clock], base);
+			smp_store_release(&user->first[clock], base);
 	}
 	mutex_unlock(&htw_pacers_mutex);
 	if (base != made)
