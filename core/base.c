@@ -159,7 +159,7 @@ void htw_base_wake(struct htw_base *base)
  * @a: a base
  * @b: another one, or the same
  *
- * The base of the lower CPU is locked first.
+ * The base of the lower CPU is locked first, #htw_early_base last.
  *
  * Context: bottom halves are off.
  */
@@ -621,14 +621,12 @@ static void __init htw_bases_take_early(void)
 
 	local_bh_disable();
 	base = this_cpu_read(htw_callout_bases);
-	htw_lock(&htw_early_base.lock);
-	htw_lock_nested(&base->lock, SINGLE_DEPTH_NESTING);
+	htw_base_double_lock(base, &htw_early_base);
 	while ((n = htw_wheel_evict(&htw_early_base.wheel))) {
 		htw_base_touch(base, htw_base_now(base));
 		htw_base_start(base, n, htw_base_tick(base, n->expires, 0, 0));
 	}
-	htw_unlock(&base->lock);
-	htw_unlock(&htw_early_base.lock);
+	htw_base_double_unlock(base, &htw_early_base);
 	local_bh_enable();
 }
 
