@@ -795,9 +795,10 @@ static void htw_level_splice(struct htw_wheel *w, unsigned int l, struct list_he
  *
  * Splice all nodes into @overflow_scan, bucket by bucket; htw_wheel_expire() and
  * htw_wheel_cascade() then put them back within their budgets. Until that is done
- * nothing expires, and nodes that are started join the end of the list, so order is
- * kept. Nodes that were due may have to wait again. &htw_wheel.next becomes zero: the
- * caller has work to do at once.
+ * none of them expires, and nodes that are started join the end of the list, so order
+ * is kept. Only nodes that are started for a tick that has come are due at once. Nodes
+ * that were due may have to wait again. &htw_wheel.next becomes zero: the caller has
+ * work to do at once.
  */
 void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 {

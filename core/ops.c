@@ -2,10 +2,11 @@
 /*
  * HTW_ADD, HTW_CANCEL, HTW_MOD and HTW_QUERY, one by one and in batches
  *
- * A single call writes its result before it takes effect, so one that fails leaves nothing
- * behind. HTW_BATCH cannot do that; there &htw_batch.done says how many operations took effect
- * and have their results written. It copies some operations in at a time, checks and carries
- * them out in one submission, and writes back only the results.
+ * HTW_ADD writes the id before the timer is armed, so an add that fails leaves nothing behind.
+ * HTW_CANCEL has taken effect even if its result cannot be written. In HTW_BATCH,
+ * &htw_batch.done says how many operations took effect and have their results written. It copies
+ * some operations in at a time, checks and carries them out in one submission, and writes back
+ * only the results.
  */
 
 #include <linux/sched/signal.h>

@@ -37,7 +37,7 @@ size_t htw_ring_size(const struct htw_event_ring *ring)
 
 /**
  * htw_ring_alloc() - allocate a ring
- * @user: user to charge one timer for each entry, or NULL
+ * @user: user to charge one timer for each entry
  * @entries: a size that htw_ring_check() accepts
  *
  * Context: may sleep; charged to the caller's cgroup.
