@@ -124,20 +124,28 @@ static struct htw_event *ring_find(struct device *d, u64 id)
  * not read the events in the ring.
  *
  * If HTW_CANCEL says -ENOENT, the ring may have the timer's last event. Then
- * the timer has expired, and its event is still unread for the program.
+ * the timer has expired, and its event is still unread for the program: fill in
+ * @cancel, which may be NULL, as HTW_CANCEL does for unread timers.
  *
  * Return: the result of the stop.
  */
-static int ring_stopped(struct device *d, u64 id, int result, bool discard)
+static int ring_stopped(struct device *d, u64 id, int result, struct htw_cancel *cancel)
 {
+	const bool discard = cancel && cancel->flags & HTW_CANCEL_DISCARD;
 	struct htw_event *ev;
 
 	if (result && result != -ENOENT)
 		return result;
 	pthread_mutex_lock(&d->lock);
 	while ((ev = ring_find(d, id))) {
-		if (result)
+		if (result) {
 			result = -EALREADY;
+			if (cancel) {
+				cancel->cookie = ev->cookie;
+				cancel->remaining = 0;
+				cancel->missed = ev->missed;
+			}
+		}
 		if (result && !discard)
 			break;
 		ev->id = 0;
@@ -249,7 +257,7 @@ static int device_cancel(struct htw *htw, struct htw_cancel *cancel)
 	int ret = call(d, HTW_CANCEL, cancel);
 
 	if (unlikely(d->ring))
-		ret = ring_stopped(d, id, ret, cancel->flags & HTW_CANCEL_DISCARD);
+		ret = ring_stopped(d, id, ret, cancel);
 	return ret;
 }
 
@@ -400,7 +408,7 @@ static int device_stop_many(struct htw *htw, const uint64_t *ids, unsigned int c
 		on_many(d, HTW_OP_CANCEL, 0, ids + first, NULL, n, to);
 		/* Usually the ring is empty, and nothing is to be cleared. */
 		for (i = 0; i < n && !ring_is_empty(d); i++)
-			to[i] = ring_stopped(d, ids[first + i], to[i], false);
+			to[i] = ring_stopped(d, ids[first + i], to[i], NULL);
 		for (i = 0; i < n; i++)
 			failed += !!to[i];
 	}
@@ -425,7 +433,7 @@ static int device_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
 	for (i = 0; i < done; i++) {
 		if (d->ring && ops[i].op == HTW_OP_CANCEL)
 			ops[i].result = ring_stopped(d, ops[i].cancel.id, ops[i].result,
-						     ops[i].cancel.flags & HTW_CANCEL_DISCARD);
+						     &ops[i].cancel);
 		failed += !!ops[i].result;
 	}
 	for (; i < count; i++)
@@ -493,7 +501,7 @@ static int device_harvest(struct htw *htw, struct htw_query *entries, unsigned i
 	int i, got = list(htw, HTW_HARVEST, 0, &cursor, entries, count);
 
 	for (i = 0; d->ring && i < got && !ring_is_empty(d); i++)
-		ring_stopped(d, entries[i].id, 0, true);
+		ring_stopped(d, entries[i].id, 0, NULL);
 	return got;
 }
 

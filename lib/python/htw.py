@@ -32,6 +32,7 @@ DEVICE, PROCESS, ANY = 1, 2, 3
 MANUAL = 0x68747700
 
 _F_ABS, _F_KEEP = 1, 2
+_CANCEL_DISCARD = 1
 _EVENT_MORE = 1
 _SETUP_CLOCK, _SETUP_PRIVATE, _SETUP_LIMIT, _SETUP_RING = 1, 2, 4, 16
 _BATCH = 256
@@ -61,6 +62,12 @@ class _Add(ctypes.Structure):
                 ("firings", ctypes.c_uint32), ("reserved", ctypes.c_uint64)]
 
 
+class _Cancel(ctypes.Structure):
+    _fields_ = [("id", ctypes.c_uint64), ("remaining", ctypes.c_uint64), ("cookie", ctypes.c_uint64),
+                ("missed", ctypes.c_uint64), ("flags", ctypes.c_uint32), ("ring_tail", ctypes.c_uint32),
+                ("reserved", ctypes.c_uint64 * 2)]
+
+
 class _Query(ctypes.Structure):
     _fields_ = [("id", ctypes.c_uint64), ("deadline", ctypes.c_uint64), ("remaining", ctypes.c_uint64),
                 ("interval", ctypes.c_uint64), ("cookie", ctypes.c_uint64), ("missed", ctypes.c_uint64),
@@ -86,7 +93,7 @@ _FUNCTIONS = {
     "htw_add": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Add)),
     "htw_rearm": (ctypes.c_int, ctypes.c_void_p, _U64, _U64),
     "htw_stop": (ctypes.c_int, ctypes.c_void_p, _U64),
-    "htw_query": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Query)),
+    "htw_cancel": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Cancel)),
     "htw_add_many": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Add), _PU64, _PU64, _PU64,
                      ctypes.c_uint, ctypes.POINTER(ctypes.c_int)),
     "htw_stop_many": (ctypes.c_int, ctypes.c_void_p, _PU64, ctypes.c_uint, ctypes.POINTER(ctypes.c_int)),
@@ -287,18 +294,18 @@ class Timers:
             raise KeyError(id_)
         _check(result)
 
-    def stop(self, id_):
-        """Stop a timer. Return False if it has expired or ended already."""
-        query = _Query(id=id_)
-        known = not self._lib.htw_query(self._open(), ctypes.byref(query))
-        result = self._lib.htw_stop(self._handle, id_)
-        if not result:
-            if known:
-                self._cookies.pop(query.cookie, None)
-            return True
-        if result in (-errno.EALREADY, -errno.ENOENT):
-            return False
-        return bool(_check(result))
+    def stop(self, id_, *, discard=False):
+        """Stop a timer. Return False if it has expired or ended already.
+
+        An expiration that was not read stays readable, or is dropped with @discard.
+        """
+        cancel = _Cancel(id=id_, flags=_CANCEL_DISCARD if discard else 0)
+        result = self._lib.htw_cancel(self._open(), ctypes.byref(cancel))
+        if not result or (result == -errno.EALREADY and discard):
+            self._cookies.pop(cancel.cookie, None)
+        if result not in (-errno.EALREADY, -errno.ENOENT):
+            _check(result)
+        return not result
 
     def read(self):
         """Yield the expirations so far, without waiting."""
@@ -351,6 +358,12 @@ class _Handle:
             self._timers._stop(self.id)
             self.id = None
 
+    def abandon(self):
+        """End a sleep whose timers were closed."""
+        self.id = None
+        if self.future is not None:
+            self.future.cancel()
+
 
 class AsyncTimers:
     """Timers in an asyncio loop, which watches one descriptor for all of them."""
@@ -371,11 +384,13 @@ class AsyncTimers:
         if self._timers is None:
             return
         self._loop.remove_reader(self._timers.fileno())
-        for pending in self._timers.harvest():
-            if pending.cookie.future is not None:
-                pending.cookie.future.cancel()
+        # Pending, or expired and unread.
+        handles = list(self._timers._cookies.values())
+        self._timers.harvest()
         self._timers.close()
         self._timers = None
+        for handle in handles:
+            handle.abandon()
 
     def __len__(self):
         return len(self._timers)
@@ -387,7 +402,7 @@ class AsyncTimers:
 
     def _stop(self, id_):
         if self._timers is not None:
-            self._timers.stop(id_)
+            self._timers.stop(id_, discard=True)
 
     def _expired(self):
         # The loop calls again while there is more, and serves others in between.
@@ -397,13 +412,14 @@ class AsyncTimers:
                 continue
             if not event.more:
                 handle.id = None
+            if self._timers is None:  # closed by a call before
+                handle.abandon()
+                continue
             try:
                 handle.function(*handle.args)
             except Exception as problem:  # as the loop does with its own calls
                 self._loop.call_exception_handler({
                     "message": f"exception in {handle.function!r}", "exception": problem})
-            if self._timers is None:
-                return
 
     def call_after(self, delay, function, *args):
         """Call a function after @delay seconds; return a handle with cancel()."""

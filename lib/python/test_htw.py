@@ -65,6 +65,16 @@ class ManualClock(unittest.TestCase):
         self.assertFalse(self.timers.stop(id_))
         self.assertEqual([e.cookie for e in self.timers.read()], ["y"])
 
+    def test_stop_of_an_unread_timer(self):
+        for setup in ({}, {"ring": 16}) if BACKEND == htw.DEVICE else ({},):
+            with self.subTest(**setup), htw.Timers(BACKEND, clock=htw.MANUAL, **setup) as timers:
+                for start in (timers.after, timers.every):
+                    id_ = start(1, "x")
+                    timers.advance(1)
+                    timers.stop(id_, discard=True)
+                    self.assertEqual((len(timers), timers._cookies), (0, {}))
+                    self.assertEqual(list(timers.read()), [])
+
     def test_rearm(self):
         id_ = self.timers.after(1, "x")
         self.timers.rearm(id_, 5)
@@ -230,6 +240,57 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         self.timers.close()
         with self.assertRaises(asyncio.CancelledError):
             await task
+
+
+class AsyncioManualClock(unittest.IsolatedAsyncioTestCase):
+    """Timers that have expired before the loop reads them."""
+
+    async def asyncSetUp(self):
+        self.timers = htw.AsyncTimers(BACKEND, clock=htw.MANUAL)
+        self.called = []
+
+    async def asyncTearDown(self):
+        self.timers.close()
+
+    async def test_cancelled_unread(self):
+        handles = [self.timers.call_after(1, self.called.append, "call"),
+                   self.timers.call_every(1, self.called.append, "beat")]
+        self.assertEqual(self.timers.timers.advance(1), 2)
+        for handle in handles:
+            handle.cancel()
+        self.assertEqual((len(self.timers), self.timers.timers._cookies), (0, {}))
+        over = asyncio.Event()
+        self.timers.call_after(1, over.set)
+        self.timers.timers.advance(1)
+        await asyncio.wait_for(over.wait(), 60)
+        self.assertEqual(self.called, [])
+
+    async def test_cancelled_by_another_call(self):
+        self.timers.call_after(1, lambda: handle.cancel())
+        handle = self.timers.call_after(2, self.called.append, "call")
+        over = asyncio.Event()
+        self.timers.call_after(3, over.set)
+        self.assertEqual(self.timers.timers.advance(3), 3)
+        await asyncio.wait_for(over.wait(), 60)
+        self.assertEqual(self.called, [])
+
+    async def test_closed_unread(self):
+        task = asyncio.create_task(self.timers.sleep(1))
+        await asyncio.sleep(0)
+        self.assertEqual(self.timers.timers.advance(1), 1)
+        self.timers.close()
+        with self.assertRaises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 60)
+
+    async def test_closed_by_another_call(self):
+        self.timers.call_after(1, self.timers.close)
+        task = asyncio.create_task(self.timers.sleep(2))
+        await asyncio.sleep(0)
+        self.timers.call_after(3, self.called.append, "call")
+        self.assertEqual(self.timers.timers.advance(3), 3)
+        with self.assertRaises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 60)
+        self.assertEqual(self.called, [])
 
 
 if __name__ == "__main__":

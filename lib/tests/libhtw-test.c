@@ -302,6 +302,7 @@ LIB_TEST(stopped_is_stopped)
 /* Expired and unread: its event is still to come, and is the last. */
 LIB_TEST(stopped_too_late)
 {
+	struct htw_cancel cancel;
 	struct htw_event ev[2];
 	uint64_t id = start_after(self->htw, SEC, 5);
 
@@ -316,8 +317,12 @@ LIB_TEST(stopped_too_late)
 	/* Discarded with its event. */
 	id = start_after(self->htw, SEC, 6);
 	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
-	EXPECT_EQ(-EALREADY, htw_cancel(self->htw, &(struct htw_cancel){
-		.id = id, .flags = HTW_CANCEL_DISCARD }));
+	cancel = (struct htw_cancel){ .id = id, .flags = HTW_CANCEL_DISCARD, .remaining = POISON,
+				      .cookie = POISON, .missed = POISON };
+	EXPECT_EQ(-EALREADY, htw_cancel(self->htw, &cancel));
+	EXPECT_EQ(6, cancel.cookie);
+	EXPECT_EQ(0, cancel.remaining);
+	EXPECT_EQ(0, cancel.missed);
 	EXPECT_EQ(0, htw_read(self->htw, ev, 2));
 	EXPECT_EQ(0, timers(self->htw));
 	EXPECT_EQ(0, poll_in(self->htw, 0));
