@@ -101,13 +101,14 @@ static u64 htw_slot(const struct htw_wheel *w, const struct htw_level *lev, u64 
 	return w->pow2 ? tick >> lev->shift : div64_u64(tick, lev->span);
 }
 
-static u32 htw_ring_index(const struct htw_wheel *w, const struct htw_level *lev, u64 slot)
+/* The index of a slot's bucket. */
+static u32 htw_bucket_index(const struct htw_wheel *w, const struct htw_level *lev, u64 slot)
 {
 	u32 index;
 
 	if (w->pow2)
-		return slot & (lev->ring - 1);
-	div_u64_rem(slot, lev->ring, &index);
+		return slot & (lev->nr_buckets - 1);
+	div_u64_rem(slot, lev->nr_buckets, &index);
 	return index;
 }
 
@@ -115,7 +116,7 @@ static u32 htw_ring_index(const struct htw_wheel *w, const struct htw_level *lev
 static struct list_head *htw_level_bucket(const struct htw_wheel *w, const struct htw_level *lev,
 					  u64 tick)
 {
-	return &lev->buckets[htw_ring_index(w, lev, htw_slot(w, lev, tick))];
+	return &lev->buckets[htw_bucket_index(w, lev, htw_slot(w, lev, tick))];
 }
 
 static u64 htw_slot_start(const struct htw_wheel *w, const struct htw_level *lev, u64 tick)
@@ -134,12 +135,12 @@ static u64 htw_level_first(const struct htw_wheel *w, unsigned int l)
 		return HTW_NEVER;
 	/* A level begins where the one below ends. */
 	slot = htw_slot(w, lev, l ? lev[-1].end : w->cursor);
-	from = htw_ring_index(w, lev, slot);
-	index = find_next_bit(lev->occupied, lev->ring, from);
-	if (index < lev->ring)
+	from = htw_bucket_index(w, lev, slot);
+	index = find_next_bit(lev->occupied, lev->nr_buckets, from);
+	if (index < lev->nr_buckets)
 		return (slot + index - from) * lev->span;
-	index = find_first_bit(lev->occupied, lev->ring);
-	return (slot + lev->ring + index - from) * lev->span;
+	index = find_first_bit(lev->occupied, lev->nr_buckets);
+	return (slot + lev->nr_buckets + index - from) * lev->span;
 }
 
 /* The same for the overflow list, whose nodes are in no order. */
@@ -159,7 +160,7 @@ static u64 htw_upper_first(const struct htw_wheel *w, unsigned int l)
 	return l < w->levels ? htw_level_first(w, l) : htw_overflow_first(w);
 }
 
-/* Where level @l should end: after the window that follows that of the cursor. */
+/* Where level @l should end: two windows after the start of the cursor's. */
 static u64 htw_level_end_wanted(const struct htw_wheel *w, unsigned int l)
 {
 	const struct htw_level *up = &w->level[l + 1];
@@ -174,7 +175,7 @@ static void htw_level_set_end(struct htw_wheel *w, struct htw_level *lev, u64 en
 	lev->last = max(end, w->cursor) - 1;
 }
 
-/* Move the end of level @l on, up to the first bucket above that has to come down first. */
+/* Advance the end of level @l, at most to the first bucket above that is not moved down yet. */
 static void htw_level_advance_end(struct htw_wheel *w, unsigned int l)
 {
 	u64 end = min(htw_level_end_wanted(w, l), htw_upper_first(w, l + 1));
@@ -217,25 +218,25 @@ void htw_wheel_touch(struct htw_wheel *w, u64 now)
 static bool htw_wheel_alloc_buckets(struct htw_wheel *w, gfp_t gfp, int node)
 {
 	struct list_head *buckets;
-	size_t rings = 0, longs = 0;
+	size_t nr_buckets = 0, longs = 0;
 	unsigned long *map;
 
 	for (unsigned int l = 0; l < w->levels; l++) {
-		rings += w->level[l].ring;
-		longs += BITS_TO_LONGS(w->level[l].ring);
+		nr_buckets += w->level[l].nr_buckets;
+		longs += BITS_TO_LONGS(w->level[l].nr_buckets);
 	}
-	buckets = kvmalloc_node(rings * sizeof(*buckets) + longs * sizeof(*map), gfp, node);
+	buckets = kvmalloc_node(nr_buckets * sizeof(*buckets) + longs * sizeof(*map), gfp, node);
 	if (!buckets)
 		return false;
-	map = (unsigned long *)(buckets + rings);
+	map = (unsigned long *)(buckets + nr_buckets);
 	memset(map, 0, longs * sizeof(*map));
-	for (size_t i = 0; i < rings; i++)
+	for (size_t i = 0; i < nr_buckets; i++)
 		INIT_LIST_HEAD(&buckets[i]);
 	for (unsigned int l = 0; l < w->levels; l++) {
 		w->level[l].buckets = buckets;
 		w->level[l].occupied = map;
-		buckets += w->level[l].ring;
-		map += BITS_TO_LONGS(w->level[l].ring);
+		buckets += w->level[l].nr_buckets;
+		map += BITS_TO_LONGS(w->level[l].nr_buckets);
 	}
 	return true;
 }
@@ -269,17 +270,17 @@ int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now,
 
 		lev->span = span;
 		lev->shift = ilog2(span);
-		lev->ring = 2 * geo->slots[l];
+		lev->nr_buckets = 2 * geo->slots[l];
 		w->pow2 &= is_power_of_2(geo->slots[l]);
 		span *= geo->slots[l];
 	}
 	for (unsigned int l = 0; l < geo->levels && w->pow2; l++)
-		w->level[l].mask = w->level[l].ring - 1;
+		w->level[l].mask = w->level[l].nr_buckets - 1;
 	w->level[w->levels] = (struct htw_level) {
 		.buckets = &w->overflow,
 		.span = span,
 		.shift = ilog2(span),
-		.ring = 1,
+		.nr_buckets = 1,
 		.last = HTW_NEVER,
 		.end = HTW_NEVER,
 	};
@@ -315,13 +316,13 @@ static void htw_level_take(struct htw_level *lev, u32 index, struct list_head *l
 	htw_level_clear(lev, index);
 }
 
-/* Clear the bit of a bucket that has lost its last node; other lists of the wheel have none. */
+/* Clear the bit of @list if it is a bucket: it has lost its last node. */
 void htw_level_emptied(struct htw_wheel *w, const struct list_head *list)
 {
 	for (unsigned int l = 0; l < w->levels; l++) {
 		struct htw_level *lev = &w->level[l];
 
-		if (list >= lev->buckets && list < lev->buckets + lev->ring) {
+		if (list >= lev->buckets && list < lev->buckets + lev->nr_buckets) {
 			htw_level_clear(lev, list - lev->buckets);
 			return;
 		}
@@ -355,7 +356,7 @@ static u64 htw_work_at(const struct htw_wheel *w, unsigned int l, u64 first)
 	return first - min(first, w->level[l].span);
 }
 
-/* Would starting a node at a tick make &htw_wheel.next earlier? */
+/* Would starting a node at tick @expires make &htw_wheel.next earlier? */
 bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires)
 {
 	const struct htw_level *lev = htw_wheel_level(w, expires);
@@ -384,18 +385,18 @@ u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last)
 		return first;
 	/* Each bucket of level 0 is a tick; the ring wraps, so search it in two parts. */
 	for (reach = max(first, w->cursor); reach < min(last + 1, lev->end);) {
-		u32 from = htw_ring_index(w, lev, reach);
-		u32 index = find_next_bit(lev->occupied, lev->ring, from);
+		u32 from = htw_bucket_index(w, lev, reach);
+		u32 index = find_next_bit(lev->occupied, lev->nr_buckets, from);
 
 		reach += index - from;
-		if (index < lev->ring && reach <= last)
+		if (index < lev->nr_buckets && reach <= last)
 			return reach;
 	}
 	return last & ~(BIT_ULL(fls64(first ^ last) - 1) - 1);
 }
 
-/* Account for work at a tick. Return: true if @next has become earlier. */
-static bool htw_wheel_work(struct htw_wheel *w, u64 work)
+/* Note that there is work at a tick. Return: true if @next has become earlier. */
+static bool htw_wheel_note_work(struct htw_wheel *w, u64 work)
 {
 	if (work >= w->next)
 		return false;
@@ -407,11 +408,11 @@ static bool htw_wheel_work(struct htw_wheel *w, u64 work)
 bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n)
 {
 	__htw_list_add_tail(&n->list, &w->due);
-	return htw_wheel_work(w, n->expires);
+	return htw_wheel_note_work(w, n->expires);
 }
 
 /* The bucket of the next tick to come; NULL if nodes of it may still be on an upper level. */
-struct list_head *htw_wheel_at_cursor(struct htw_wheel *w)
+struct list_head *htw_wheel_next_bucket(struct htw_wheel *w)
 {
 	struct htw_level *lev = &w->level[0];
 
@@ -425,7 +426,7 @@ bool htw_wheel_make_due(struct htw_wheel *w, struct htw_node *n)
 {
 	htw_wheel_unlink(w, n);
 	__htw_list_add_tail(&n->list, &w->due);
-	return htw_wheel_work(w, w->cursor - 1);
+	return htw_wheel_note_work(w, w->cursor - 1);
 }
 
 /* htw_wheel_link() for a level without a mask. */
@@ -435,7 +436,7 @@ bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_
 
 	if (l == w->levels) {
 		htw_overflow_add(w, n);
-		return htw_wheel_work(w, htw_work_at(w, l, htw_overflow_first(w)));
+		return htw_wheel_note_work(w, htw_work_at(w, l, htw_overflow_first(w)));
 	}
 	return htw_bucket_append(htw_level_bucket(w, lev, n->expires), n) &&
 	       htw_level_mark_bucket(w, lev, n);
@@ -445,7 +446,7 @@ bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_
 bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
 {
 	htw_level_set(lev, n->list.prev - lev->buckets);
-	return htw_wheel_work(w, htw_work_at(w, lev - w->level,
+	return htw_wheel_note_work(w, htw_work_at(w, lev - w->level,
 					     htw_slot_start(w, lev, n->expires)));
 }
 
@@ -481,7 +482,7 @@ htw_bucket_cascade(struct htw_wheel *w, unsigned int l, struct list_head *bucket
 static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int *budget)
 {
 	struct htw_level *up = &w->level[l + 1];
-	const u32 index = htw_ring_index(w, up, htw_slot(w, up, w->level[l].end));
+	const u32 index = htw_bucket_index(w, up, htw_slot(w, up, w->level[l].end));
 	struct list_head *bucket = &up->buckets[index], *entry;
 	unsigned int left = *budget;
 
@@ -605,7 +606,7 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	 * wait, as earlier ones may still be above.
 	 */
 	if (first <= now && first < lev->end) {
-		index = htw_ring_index(w, lev, first);
+		index = htw_bucket_index(w, lev, first);
 		htw_level_take(lev, index, &w->due);
 		htw_wheel_set_cursor(w, first + 1);
 		return true;
@@ -616,7 +617,7 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	}
 	/*
 	 * Nothing is left before the end of level 0. Nodes past it came down from a bucket
-	 * whose rest is still above or was stopped: go on to them or to what is above.
+	 * whose rest is still above or was stopped: advance to the first of all these.
 	 */
 	to = min(first, htw_wheel_first_above(w, now + 1));
 	htw_wheel_set_cursor(w, max(w->cursor, to));
@@ -696,7 +697,7 @@ u64 htw_wheel_next(const struct htw_wheel *w)
 	return next;
 }
 
-/* Set @first to the earliest of it and a list's nodes; false if those are more than @most. */
+/* Set @first to a list's earliest node if that is earlier; false if it has more than @most. */
 static bool htw_list_earliest(const struct list_head *list, unsigned int *most,
 			      struct htw_node **first)
 {
@@ -782,7 +783,7 @@ static void htw_level_splice(struct htw_wheel *w, unsigned int l, struct list_he
 	u64 first;
 
 	while ((first = htw_level_first(w, l)) != HTW_NEVER) {
-		u32 index = htw_ring_index(w, lev, htw_slot(w, lev, first));
+		u32 index = htw_bucket_index(w, lev, htw_slot(w, lev, first));
 
 		htw_level_take(lev, index, list);
 	}

@@ -37,16 +37,16 @@ struct htw_geometry {
 
 /**
  * struct htw_level - one level of a wheel
- * @last: the last tick that is searched for on this level: @end - 1; or, until a rewind is
- *	complete, the last one that has come, if that is later
+ * @last: the last tick whose nodes are put on this level or below: @end - 1, or the last tick
+ *	that has come if that is later, as it may be until a rewind is complete
  * @end: the first tick that belongs to a level above; a multiple of that level's @span
- * @buckets: @ring buckets, in which two windows fit
- * @mask: @ring - 1 if all spans are powers of two, else zero
+ * @buckets: the ring of buckets, with room for two windows
+ * @mask: @nr_buckets - 1 if all spans are powers of two, else zero
  * @shift: log2 of @span if all spans are powers of two
  * @used: number of buckets that hold a node
  * @span: ticks in a slot
  * @occupied: a bit for each bucket, set if it holds a node
- * @ring: number of buckets
+ * @nr_buckets: number of @buckets
  */
 struct htw_level {
 	u64 last;
@@ -57,14 +57,14 @@ struct htw_level {
 	u32 used;
 	u64 span;
 	unsigned long *occupied;
-	u32 ring;
+	u32 nr_buckets;
 };
 
 /**
  * struct htw_wheel - a hierarchical timing wheel
  * @cursor: the first tick that has not been expired
- * @next: no work before this tick, see htw_wheel_next(); the caller sets it to zero to
- *	suppress the result of htw_wheel_start() while it expires nodes
+ * @next: no work before this tick, see htw_wheel_next(). While the caller expires nodes it
+ *	sets this to zero, so that htw_wheel_start() returns false
  * @next_window: the cursor's value at which the windows of level 0 move on
  * @pending: number of nodes in the wheel, those that are due included
  * @levels: number of levels
@@ -99,7 +99,7 @@ int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now,
 void htw_wheel_destroy(struct htw_wheel *w);
 
 bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n);
-struct list_head *htw_wheel_at_cursor(struct htw_wheel *w);
+struct list_head *htw_wheel_next_bucket(struct htw_wheel *w);
 bool htw_wheel_make_due(struct htw_wheel *w, struct htw_node *n);
 bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
 bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);

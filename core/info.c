@@ -53,7 +53,7 @@ long htw_op_info(struct htw_context *ctx, struct htw_info __user *arg)
 
 	info.levels = own ? own->levels : htw_geometry.levels;
 	for (unsigned int l = 0; l < info.levels; l++)
-		info.slots[l] = own ? own->level[l].ring / 2 : htw_geometry.slots[l];
+		info.slots[l] = own ? own->level[l].nr_buckets / 2 : htw_geometry.slots[l];
 	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
 }
 

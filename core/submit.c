@@ -142,7 +142,7 @@ static u64 htw_submit_due_time(struct htw_submit *s, const struct htw_timer *t)
 {
 	const u64 now = htw_context_to_host(s->ctx, s->now);
 	struct htw_wheel *wheel = &s->base->wheel;
-	struct list_head *bucket = htw_wheel_at_cursor(wheel);
+	struct list_head *bucket = htw_wheel_next_bucket(wheel);
 	unsigned int looks = HTW_SUBMIT_LOOKS;
 	struct htw_node *n, *next;
 	bool ahead = false;

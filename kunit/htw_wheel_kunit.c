@@ -224,7 +224,7 @@ static void wheel_check(struct wheel_test *t)
 		u32 used = 0;
 
 		count = l ? 0 : list_count_nodes(&w->due);
-		for (unsigned int i = 0; i < lev->ring; i++) {
+		for (unsigned int i = 0; i < lev->nr_buckets; i++) {
 			KUNIT_ASSERT_EQ_MSG(test, test_bit(i, lev->occupied),
 					    !list_empty(&lev->buckets[i]),
 					    "level %u bucket %u", l, i);
@@ -250,7 +250,7 @@ static u64 level_count(const struct htw_wheel *w, unsigned int l)
 	const struct htw_level *lev = &w->level[l];
 	u64 count = l ? 0 : list_count_nodes((struct list_head *)&w->due);
 
-	for (unsigned int i = 0; i < lev->ring; i++)
+	for (unsigned int i = 0; i < lev->nr_buckets; i++)
 		count += list_count_nodes(&lev->buckets[i]);
 	return count;
 }
