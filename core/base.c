@@ -269,7 +269,7 @@ u64 htw_base_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now)
  * Would starting a node on this base have another CPU's hrtimer reprogrammed? Only that
  * CPU programs it, so the node has to be started on a base of this CPU instead.
  */
-bool htw_base_is_remote(struct htw_base *base, u64 tick)
+bool htw_base_wakes_remote(struct htw_base *base, u64 tick)
 {
 	lockdep_assert_held(&base->lock);
 

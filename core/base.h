@@ -19,7 +19,7 @@
 #include "pacer.h"
 #include "user.h"
 
-/* sparse cannot follow locks that are chosen at run time; lockdep checks these. */
+/* Hide locks that are chosen at run time from sparse, which cannot follow them. */
 #ifdef __CHECKER__
 #define htw_lock(lock)		((void)(lock))
 #define htw_lock_nested(lock, subclass)	((void)(lock), (void)(subclass))
@@ -51,7 +51,7 @@
  * @hrtimer: programmed for @wheel.next on the CPU of @job.pacer; not running while there
  *	is no work or @job is scheduled
  * @clock: constant
- * @tick_ns: length of a tick; 64 bits wide as what is divided by it; constant
+ * @tick_ns: length of a tick; 64 bits, so that no division has to convert it; constant
  * @cpu: the CPU on which its timers wait; while it is offline, another CPU's pacer serves
  *	the base; constant
  * @private: belongs to one context and not to all of a user's; constant
@@ -128,7 +128,7 @@ u64 htw_base_catch_up(struct htw_base *base, u64 now);
 u64 htw_base_check_clock(struct htw_base *base, u64 now);
 void htw_base_note_due(struct htw_base *base, u64 now);
 u64 htw_base_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now);
-bool htw_base_is_remote(struct htw_base *base, u64 tick);
+bool htw_base_wakes_remote(struct htw_base *base, u64 tick);
 void htw_base_wake(struct htw_base *base);
 bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
 			 enum htw_served *served);
@@ -172,9 +172,9 @@ static inline u64 htw_base_touch(struct htw_base *base, u64 now)
 }
 
 /*
- * The tick at which a node expires that is due at @deadline: the first one that is not
- * early, or with @slack one that other nodes share. A node that is due @now (zero if
- * unknown) gets a tick that has come.
+ * The tick at which a node with this deadline expires: the first one that is not early, or
+ * with @slack one that other nodes share. If the deadline is not after @now (zero if unknown),
+ * a tick that has come.
  */
 static inline u64 htw_base_tick(struct htw_base *base, u64 deadline, u64 slack, u64 now)
 {

@@ -16,7 +16,7 @@
 #include "callout.h"
 #include "timer.h"
 
-/* Units of a turn that a callout takes: its function may run for longer than a delivery. */
+/* Units of a turn for a callout's function, which may run for longer than a delivery takes. */
 #define HTW_CALLOUT_UNITS	4u
 
 static struct htw_base *htw_callout_base(const struct htw_callout *callout)
@@ -74,10 +74,7 @@ EXPORT_SYMBOL_GPL(htw_callout_init);
 
 static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 deadline, u64 slack)
 {
-	/*
-	 * Reading the clock takes as long as all the rest, and some ticks more or less do
-	 * not matter to where a node is put: once a jiffy is enough.
-	 */
+	/* Reading the clock takes as long as all the rest, and once a jiffy is accurate enough. */
 	if (unlikely(time_before(base->touched, jiffies))) {
 		base->touched = jiffies;
 		htw_base_touch(base, htw_base_now(base));
@@ -87,24 +84,24 @@ static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 dead
 }
 
 /*
- * Start a callout on @target if it was last there, as most callouts were; else return
- * false. With one lock to take instead of two to sort, this saves 21 of 170 instructions.
+ * Start a callout on @target if it was last there, as most were; else return false. Taking one
+ * lock instead of two in order saves 21 of 170 instructions.
  */
 static bool htw_callout_start_on_target(struct htw_base *target, struct htw_node *n, u64 deadline,
 					u64 slack, bool *pending)
 {
-	bool mine;
+	bool on_target;
 
 	htw_lock(&target->lock);
-	mine = READ_ONCE(n->cpu) == target->cpu;
-	if (likely(mine)) {
+	on_target = READ_ONCE(n->cpu) == target->cpu;
+	if (likely(on_target)) {
 		*pending = n->state == HTW_PENDING;
 		if (*pending)
 			htw_base_stop(target, n);
 		htw_callout_link(target, n, deadline, slack);
 	}
 	htw_unlock(&target->lock);
-	return mine;
+	return on_target;
 }
 
 /* Start a callout that was last on another base, under the locks of both. */
@@ -113,22 +110,22 @@ static noinline bool htw_callout_start_migrating(struct htw_base *target,
 						 u64 slack)
 {
 	struct htw_node *n = &callout->node;
-	struct htw_base *there;
+	struct htw_base *source;
 	bool pending;
 
 	for (;;) {
-		there = htw_callout_base(callout);
-		htw_base_double_lock(target, there);
-		if (READ_ONCE(n->cpu) == there->cpu)
+		source = htw_callout_base(callout);
+		htw_base_double_lock(target, source);
+		if (READ_ONCE(n->cpu) == source->cpu)
 			break;
-		htw_base_double_unlock(target, there);
+		htw_base_double_unlock(target, source);
 	}
 	pending = n->state == HTW_PENDING;
 	if (pending)
-		htw_base_stop(there, n);
+		htw_base_stop(source, n);
 	/* While its function runs, it stays on its base. */
-	htw_callout_link(there->running == n ? there : target, n, deadline, slack);
-	htw_base_double_unlock(target, there);
+	htw_callout_link(source->running == n ? source : target, n, deadline, slack);
+	htw_base_double_unlock(target, source);
 	return pending;
 }
 

@@ -20,7 +20,7 @@
 
 #define HTW_CONTEXT_MAX		(HTW_DIRECTORY_MAX * HTW_PAGE_TIMERS)
 
-/* Lists of free timers; CPUs beyond this number share them. */
+/* Lists of free timers, one for each group of CPUs. */
 #define HTW_FREE_LISTS		8u
 
 /**
@@ -28,9 +28,9 @@
  * @lock: guards the fields marked (@lock); taken with bottom halves off, inside a base's lock
  * @expired: expired timers that wait to be read, in firing order (@lock)
  * @rearm: timers to be started again (@lock)
- * @free: free timers by the CPU that freed them, so that threads on different CPUs keep to
- *	timers in their own caches (@lock)
- * @free_cpus: bitmap of those of @free that may not be empty (@lock)
+ * @free: free timers by the group of CPUs that freed them (CPU modulo %HTW_FREE_LISTS), so that
+ *	threads reuse timers in their own caches (@lock)
+ * @free_groups: bitmap of the lists of @free that may not be empty (@lock)
  * @unused: first timer of the newest page that was never used (@lock)
  * @nr_unused: number of those (@lock)
  * @unused_generation: generation that they start with (@lock)
@@ -53,8 +53,8 @@
  *	falls (@grow)
  * @table: timers have overrides in a table of deadlines and are kept; never reset
  *	(written under @grow and @lock)
- * @table_is_known: @table is set, and submissions that began before have ended (written
- *	under @grow)
+ * @table_ready: @table is set, and no submission is left that began before (written under
+ *	@grow)
  * @nr_allocated: number of pages (written under @grow and @lock)
  * @prealloc: pages allocated ahead (@grow)
  * @nr_prealloc: number of those (@grow)
@@ -80,8 +80,8 @@
  * @timens_boottime: the same for CLOCK_BOOTTIME; constant
  * @timens: the offset that applies to @clock (settled before the first timer)
  * @user: user that is charged for the timers; constant
- * @listens: may have timers with %HTW_TIMER_CANCEL_ON_SET, see clock_was_set.c
- * @listener: on the list of those contexts (that file's mutex)
+ * @listens: may have timers with %HTW_TIMER_CANCEL_ON_SET
+ * @listener: on the list of those contexts (htw_listeners_mutex)
  * @set_work: walks the timers after CLOCK_REALTIME was set
  * @sets_seen: htw_clock_sets_count() at the last walk (only used by @set_work)
  * @free_work: frees the context a grace period after close
@@ -94,7 +94,7 @@ struct htw_context {
 	struct list_head expired;
 	struct list_head rearm;
 	struct list_head free[HTW_FREE_LISTS];
-	unsigned long free_cpus;
+	unsigned long free_groups;
 	struct htw_timer *unused;
 	u32 nr_unused;
 	u32 unused_generation;
@@ -115,7 +115,7 @@ struct htw_context {
 	struct mutex grow;	/* order: this, then @lock */
 	u32 nr_pages;
 	bool table;
-	bool table_is_known;
+	bool table_ready;
 	u32 nr_allocated;
 	struct htw_page *prealloc;
 	u32 nr_prealloc;
@@ -145,7 +145,7 @@ struct htw_context {
 	struct rcu_work free_work;
 };
 
-/* For work of contexts that may take long. */
+/* For long-running work of contexts. */
 extern struct workqueue_struct *htw_wq;
 
 u32 htw_context_tick_ns(const struct htw_context *ctx);
@@ -156,12 +156,9 @@ struct htw_page *htw_context_page(const struct htw_context *ctx, u32 page);
 struct htw_base *htw_context_create_base(const struct htw_context *ctx);
 struct htw_base *htw_context_base_of(const struct htw_context *ctx, const struct htw_timer *t);
 
-/*
- * Inline below is what each operation and each delivery calls: as functions they would take an
- * add from 983 to 1,011 instructions.
- */
+/* Each operation and delivery calls these: not inline they would cost an add 28 instructions. */
 
-/* Convert from the time of the opener's time namespace to the clock's; U64_MAX is never. */
+/* Convert from the time of the opener's time namespace to the clock's. U64_MAX (never) stays. */
 static inline u64 htw_context_to_host(const struct htw_context *ctx, u64 ns)
 {
 	return likely(!ctx->timens) ? ns : htw_context_shift_time(ns, -ctx->timens);
@@ -198,7 +195,7 @@ static inline u64 htw_context_override(const struct htw_context *ctx, const stru
 	return unlikely(READ_ONCE(ctx->table)) ? htw_timer_override(t) : 0;
 }
 
-/* Clear a timer's override before the timer is armed for a new deadline. */
+/* Clear it before the timer is armed for a new deadline. */
 static inline void htw_context_clear_override(const struct htw_context *ctx,
 					      const struct htw_timer *t)
 {

@@ -18,7 +18,7 @@
 
 static_assert(sizeof(struct htw_info) == 120);
 
-static const __s32 htw_clockids[] = {
+static const __s32 htw_info_clocks[] = {
 	[HTW_BASE_MONOTONIC]	= CLOCK_MONOTONIC,
 	[HTW_BASE_BOOTTIME]	= CLOCK_BOOTTIME,
 	[HTW_BASE_REALTIME]	= CLOCK_REALTIME,
@@ -42,7 +42,7 @@ long htw_op_info(struct htw_context *ctx, struct htw_info __user *arg)
 	own = ctx->own ? &ctx->own->wheel : NULL;
 	info.tick_ns = htw_context_tick_ns(ctx);
 	info.limit = ctx->limit;
-	info.clock = htw_clockids[ctx->clock];
+	info.clock = htw_info_clocks[ctx->clock];
 	info.home_cpu = ctx->cpu;
 	info.flags = ctx->setup;
 	info.ring_entries = ctx->ring ? ctx->ring->entries : 0;
@@ -71,7 +71,7 @@ void htw_context_show_fdinfo(struct htw_context *ctx, struct seq_file *m)
 	timers = ctx->nr_timers;
 	expired = ctx->nr_expired;
 	spin_unlock_bh(&ctx->lock);
-	seq_printf(m, "htw-clock:\t%d\nhtw-tick-ns:\t%u\n", htw_clockids[ctx->clock],
+	seq_printf(m, "htw-clock:\t%d\nhtw-tick-ns:\t%u\n", htw_info_clocks[ctx->clock],
 		   htw_context_tick_ns(ctx));
 	seq_printf(m, "htw-timers:\t%u\nhtw-expired:\t%u\nhtw-limit:\t%u\n",
 		   timers, expired, ctx->limit);

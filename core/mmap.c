@@ -5,8 +5,8 @@
  * Pages are mapped as they are touched. A mapping holds a reference to the file, so the context
  * outlives it.
  *
- * Children inherit mappings across fork(). Events go to the ring, and not to read(), as long as
- * it is mapped by anyone; madvise(MADV_DONTFORK) keeps children out of that.
+ * Children inherit mappings across fork(), except with madvise(MADV_DONTFORK). As long as any
+ * process has the ring mapped, events go to the ring and not to read().
  */
 
 #include <linux/fs.h>
@@ -94,7 +94,7 @@ static void htw_table_free_list(struct list_head *pages)
 		__free_page(page);
 }
 
-/* Allocate table pages for all present pages of timers, so that assigning them cannot fail. */
+/* Allocate the table pages for all pages of timers, so that assigning them cannot fail. */
 static int htw_table_alloc_list(const struct htw_context *ctx, struct list_head *pages)
 {
 	for (u32 nr = 0; nr < ctx->nr_pages; nr += HTW_TABLE_PAGES) {
@@ -126,12 +126,12 @@ int htw_table_enable(struct htw_context *ctx)
 	int ret;
 
 	/* Pairs with the release below: enabled, and seen by all submissions. */
-	if (smp_load_acquire(&ctx->table_is_known))
+	if (smp_load_acquire(&ctx->table_ready))
 		return 0;
 	ret = mutex_lock_killable(&ctx->grow);
 	if (ret)
 		return ret;
-	/* Allocate the pages that were given back again, so that every page has overrides. */
+	/* Allocate missing pages again, so that every page has overrides. */
 	while (!ret && !ctx->table && ctx->nr_allocated < ctx->nr_pages)
 		ret = fatal_signal_pending(current) ? -EINTR : htw_slots_grow(ctx);
 	if (!ret && !ctx->table)
@@ -145,7 +145,7 @@ int htw_table_enable(struct htw_context *ctx)
 		cond_resched();
 	}
 	htw_table_free_list(&pages);
-	if (!ret && !ctx->table_is_known) {
+	if (!ret && !ctx->table_ready) {
 		/* Not between reporting an event and htw_timer_consume(), which must agree. */
 		spin_lock_bh(&ctx->lock);
 		WRITE_ONCE(ctx->table, true);
@@ -153,7 +153,7 @@ int htw_table_enable(struct htw_context *ctx)
 		/* Submissions that have not seen it end before a program can store to it. */
 		synchronize_rcu();
 		/* Pairs with the acquire above. */
-		smp_store_release(&ctx->table_is_known, true);
+		smp_store_release(&ctx->table_ready, true);
 	}
 	mutex_unlock(&ctx->grow);
 	return ret;

@@ -42,7 +42,7 @@ static bool htw_query_is_valid(const struct htw_query *query)
 
 /*
  * Read an add that has only a deadline and a cookie, as most do; false if it has more or cannot
- * be read. With copy_from_user() instead, an add takes 1,056 instructions instead of 983.
+ * be read. copy_from_user() would take an add from 983 to 1,056 instructions.
  */
 static bool htw_get_simple_add(struct htw_add *add, const struct htw_add __user *arg)
 {
@@ -83,10 +83,7 @@ fault:
 	return written;
 }
 
-/*
- * Reserve a timer if that is possible at once; NULL if memory has to be allocated or a limit is
- * reached. htw_slots_reserve() then does or says so.
- */
+/* Reserve a timer without sleeping; NULL if memory has to be allocated or a limit is reached. */
 static struct htw_timer *htw_add_reserve(struct htw_context *ctx)
 {
 	struct htw_timer *t = NULL;
@@ -102,7 +99,7 @@ static struct htw_timer *htw_add_reserve(struct htw_context *ctx)
 	return t;
 }
 
-/* HTW_ADD with any valid request, in whatever state the context is. */
+/* HTW_ADD with any valid request and in any state of the context. */
 static noinline_for_stack
 long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
 {
@@ -120,7 +117,7 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
 	if (ret < 0)
 		return ret;
 	t = list_first_entry(&reserved, struct htw_timer, node.list);
-	/* The program may use the id from here on; it is unknown until the timer is armed. */
+	/* The program may use the id from here on: it is -ENOENT until the timer is armed. */
 	if (put_user(htw_timer_id(t), &arg->id)) {
 		htw_slots_unreserve(ctx, &reserved);
 		return -EFAULT;
@@ -137,8 +134,8 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
  * @arg: the program's &struct htw_add
  *
  * Most adds are simple, find a free timer, and @arg is in memory: those take one submission. If
- * any of this does not hold, nothing has happened yet, and htw_op_add_slow() takes over. It can
- * do all adds, but takes 1,330 instructions instead of 983.
+ * any of this does not hold, htw_op_add_slow() starts over. It can do all adds, but takes 1,330
+ * instructions instead of 983.
  *
  * Context: may sleep.
  * Return: as described at &struct htw_add.

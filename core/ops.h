@@ -18,26 +18,18 @@ long htw_op_batch(struct htw_context *ctx, struct htw_batch __user *arg);
 
 bool htw_interval_is_valid(const struct htw_context *ctx, u64 interval, u32 firings);
 
-/*
- * The checks of requests are inline: as functions they would take a mod in a batch from 151 to
- * 163 instructions.
- */
+/* Inline: as functions, the checks would take a mod in a batch from 151 to 163 instructions. */
 
 static inline bool htw_add_is_valid(const struct htw_context *ctx, const struct htw_add *add)
 {
-	const u32 seldom = HTW_F_CANCEL_ON_SET;
-
-	if (add->flags & ~(HTW_F_ABS | HTW_F_KEEP | seldom) || add->reserved)
+	if (add->flags & ~(HTW_F_ABS | HTW_F_KEEP | HTW_F_CANCEL_ON_SET) || add->reserved)
 		return false;
-	if (unlikely(add->flags & seldom) && !htw_context_listens(ctx))
+	if (unlikely(add->flags & HTW_F_CANCEL_ON_SET) && !htw_context_listens(ctx))
 		return false;
 	return htw_interval_is_valid(ctx, add->interval, add->firings);
 }
 
-/*
- * The field is output only, but without a ring it must be zero. With one, a program need not clear
- * what the last call left there.
- */
+/* With a ring, the field is output only and its value on entry is ignored; else it must be zero. */
 static inline bool htw_ring_tail_is_valid(const struct htw_context *ctx, u64 ring_tail)
 {
 	return likely(!ring_tail) || READ_ONCE(ctx->ring);
@@ -53,12 +45,12 @@ static inline bool htw_cancel_is_valid(const struct htw_context *ctx,
 
 static inline bool htw_mod_is_valid(const struct htw_context *ctx, const struct htw_mod *mod)
 {
-	const u32 what = HTW_MOD_DEADLINE | HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK;
+	const u32 fields = HTW_MOD_DEADLINE | HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK;
 
 	/* Nearly all calls set a new deadline and nothing else. */
 	if (likely((mod->flags & ~HTW_F_ABS) == HTW_MOD_DEADLINE))
 		return !(mod->interval | mod->slack | mod->cookie | mod->firings | mod->reserved);
-	if (mod->flags & ~(what | HTW_F_ABS) || !(mod->flags & what) || mod->reserved)
+	if (mod->flags & ~(fields | HTW_F_ABS) || !(mod->flags & fields) || mod->reserved)
 		return false;
 	if (!(mod->flags & HTW_MOD_DEADLINE) && (mod->deadline || mod->flags & HTW_F_ABS))
 		return false;

@@ -19,19 +19,19 @@ static_assert(sizeof(struct htw_setup) == 96);
 #define HTW_TICK_MAX_NS		NSEC_PER_SEC
 /* Limits of a private wheel without CAP_SYS_RESOURCE. */
 #define HTW_USER_TICK_MIN_NS	(100 * NSEC_PER_USEC)
-#define HTW_USER_BUCKETS_MAX	4096
+#define HTW_USER_SLOTS_MAX	4096
 
 unsigned int htw_max_timers = 1048576;
 
 /**
- * struct htw_shape - the requested shape of a context
+ * struct htw_settings - the settings that HTW_SETUP asks for
  * @clock: clock of all its timers
  * @own: base with the private wheel, or NULL
  * @cpu: home CPU, or -1
  * @limit: limit of timers
  * @ring: ring of expirations, or NULL
  */
-struct htw_shape {
+struct htw_settings {
 	enum htw_clock clock;
 	struct htw_base *own;
 	int cpu;
@@ -39,44 +39,44 @@ struct htw_shape {
 	struct htw_event_ring *ring;
 };
 
-static int htw_setup_clock(const struct htw_setup *setup, struct htw_shape *shape)
+static int htw_setup_clock(const struct htw_setup *setup, struct htw_settings *new)
 {
 	if (!(setup->flags & HTW_SETUP_CLOCK))
 		return setup->clock ? -EINVAL : 0;
 	switch (setup->clock) {
 	case CLOCK_MONOTONIC:
-		shape->clock = HTW_BASE_MONOTONIC;
+		new->clock = HTW_BASE_MONOTONIC;
 		return 0;
 	case CLOCK_BOOTTIME:
-		shape->clock = HTW_BASE_BOOTTIME;
+		new->clock = HTW_BASE_BOOTTIME;
 		return 0;
 	case CLOCK_REALTIME:
-		shape->clock = HTW_BASE_REALTIME;
+		new->clock = HTW_BASE_REALTIME;
 		return 0;
 	case HTW_CLOCK_MANUAL:
-		shape->clock = HTW_BASE_MANUAL;
+		new->clock = HTW_BASE_MANUAL;
 		return 0;
 	default:
 		return -EOPNOTSUPP;
 	}
 }
 
-static int htw_setup_limit(const struct htw_setup *setup, struct htw_shape *shape)
+static int htw_setup_limit(const struct htw_setup *setup, struct htw_settings *new)
 {
 	if (!(setup->flags & HTW_SETUP_LIMIT))
 		return setup->limit ? -EINVAL : 0;
 	if (!setup->limit || setup->limit > READ_ONCE(htw_max_timers))
 		return -ERANGE;
-	shape->limit = setup->limit;
+	new->limit = setup->limit;
 	return 0;
 }
 
-static int htw_setup_home(const struct htw_setup *setup, struct htw_shape *shape)
+static int htw_setup_home(const struct htw_setup *setup, struct htw_settings *new)
 {
 	if (!(setup->flags & HTW_SETUP_HOME))
 		return setup->home_cpu ? -EINVAL : 0;
 	/* A private wheel stays on the CPU that sets it up. */
-	if (setup->flags & HTW_SETUP_PRIVATE || shape->clock == HTW_BASE_MANUAL)
+	if (setup->flags & HTW_SETUP_PRIVATE || new->clock == HTW_BASE_MANUAL)
 		return -EINVAL;
 	if (setup->home_cpu < 0 || setup->home_cpu >= nr_cpu_ids ||
 	    !cpu_online(setup->home_cpu))
@@ -86,17 +86,17 @@ static int htw_setup_home(const struct htw_setup *setup, struct htw_shape *shape
 	     !housekeeping_cpu(setup->home_cpu, HK_TYPE_TIMER) ||
 	     !housekeeping_cpu(setup->home_cpu, HK_TYPE_DOMAIN)) && !capable(CAP_SYS_NICE))
 		return -EPERM;
-	shape->cpu = setup->home_cpu;
+	new->cpu = setup->home_cpu;
 	return 0;
 }
 
 /* Check and get geometry and tick of a private wheel; those of the module if not given. */
-static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_shape *shape,
+static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_settings *new,
 			      struct htw_geometry *geo, u32 *tick_ns)
 {
-	const bool still = shape->clock == HTW_BASE_MANUAL;
+	const bool manual = new->clock == HTW_BASE_MANUAL;
 	const char *why;
-	u64 buckets = 0;
+	u64 slots = 0;
 
 	*geo = htw_geometry;
 	*tick_ns = htw_tick_ns;
@@ -112,17 +112,17 @@ static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_sh
 	geo->levels = setup->levels;
 	for (unsigned int l = 0; l < HTW_MAX_LEVELS; l++) {
 		geo->slots[l] = setup->slots[l];
-		buckets += setup->slots[l];
+		slots += setup->slots[l];
 		if (l >= setup->levels && setup->slots[l])
 			return -EINVAL;
 	}
-	if (setup->tick_ns < (still ? 1 : HTW_TICK_MIN_NS) || setup->tick_ns > HTW_TICK_MAX_NS ||
+	if (setup->tick_ns < (manual ? 1 : HTW_TICK_MIN_NS) || setup->tick_ns > HTW_TICK_MAX_NS ||
 	    setup->levels > HTW_MAX_LEVELS)
 		return -ERANGE;
 	if (htw_geometry_check(geo, &why))
 		return -ERANGE;
 	*tick_ns = setup->tick_ns;
-	if ((buckets > HTW_USER_BUCKETS_MAX || (!still && *tick_ns < HTW_USER_TICK_MIN_NS)) &&
+	if ((slots > HTW_USER_SLOTS_MAX || (!manual && *tick_ns < HTW_USER_TICK_MIN_NS)) &&
 	    !capable(CAP_SYS_RESOURCE))
 		return -EPERM;
 	return 0;
@@ -135,23 +135,23 @@ static bool htw_setup_is_late(const struct htw_context *ctx)
 }
 
 static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ctx,
-			   struct htw_shape *shape)
+			   struct htw_settings *new)
 {
 	struct htw_geometry geo;
 	u32 tick_ns;
 	int ret;
 
-	ret = htw_setup_geometry(setup, shape, &geo, &tick_ns);
+	ret = htw_setup_geometry(setup, new, &geo, &tick_ns);
 	if (ret)
 		return ret;
-	if (!(setup->flags & HTW_SETUP_PRIVATE) && shape->clock != HTW_BASE_MANUAL)
+	if (!(setup->flags & HTW_SETUP_PRIVATE) && new->clock != HTW_BASE_MANUAL)
 		return 0;
 	if (htw_setup_is_late(ctx))
 		return -EBUSY;
 	if (!htw_user_charge_wheel(ctx->user))
 		return -EPERM;
-	shape->own = htw_base_alloc_private(ctx->user, shape->clock, &geo, tick_ns);
-	if (!shape->own) {
+	new->own = htw_base_alloc_private(ctx->user, new->clock, &geo, tick_ns);
+	if (!new->own) {
 		htw_user_uncharge_wheel(ctx->user);
 		return -ENOMEM;
 	}
@@ -159,7 +159,7 @@ static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ct
 }
 
 static int htw_setup_ring(const struct htw_setup *setup, struct htw_context *ctx,
-			  struct htw_shape *shape)
+			  struct htw_settings *new)
 {
 	struct htw_event_ring *ring;
 
@@ -170,7 +170,7 @@ static int htw_setup_ring(const struct htw_setup *setup, struct htw_context *ctx
 	ring = htw_ring_alloc(ctx->user, setup->ring_entries);
 	if (IS_ERR(ring))
 		return PTR_ERR(ring);
-	shape->ring = ring;
+	new->ring = ring;
 	return 0;
 }
 
@@ -186,25 +186,25 @@ static s64 htw_setup_timens(const struct htw_context *ctx, enum htw_clock clock)
 	}
 }
 
-/* Publish the shape; other threads may be reading it at the same time. */
-static int htw_setup_publish(struct htw_context *ctx, const struct htw_shape *shape, u32 flags)
+/* Publish the settings; other threads may be reading them at the same time. */
+static int htw_setup_publish(struct htw_context *ctx, const struct htw_settings *new, u32 flags)
 {
 	int ret = -EBUSY;
 
 	spin_lock_bh(&ctx->lock);
 	if (!ctx->used && !ctx->nr_timers && !ctx->setup) {
 		/* Pairs with the address dependency in htw_context_now(). */
-		smp_store_release(&ctx->own, shape->own);
+		smp_store_release(&ctx->own, new->own);
 		/* Pairs with htw_mmap_ring() and htw_context_ring_tail(). */
-		smp_store_release(&ctx->ring, shape->ring);
-		ctx->cpu = shape->cpu;
-		if (!shape->own)
-			ctx->bases = &ctx->user->cpus->bases[shape->clock];
-		ctx->limit = shape->limit;
-		ctx->timens = htw_setup_timens(ctx, shape->clock);
+		smp_store_release(&ctx->ring, new->ring);
+		ctx->cpu = new->cpu;
+		if (!new->own)
+			ctx->bases = &ctx->user->cpus->bases[new->clock];
+		ctx->limit = new->limit;
+		ctx->timens = htw_setup_timens(ctx, new->clock);
 		ctx->setup = flags;
 		/* Pairs with htw_context_is_manual(), which expects @own to be set. */
-		smp_store_release(&ctx->clock, shape->clock);
+		smp_store_release(&ctx->clock, new->clock);
 		ret = 0;
 	}
 	spin_unlock_bh(&ctx->lock);
@@ -223,7 +223,7 @@ int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
 {
 	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT |
 			  HTW_SETUP_HOME | HTW_SETUP_RING;
-	struct htw_shape shape = { .cpu = -1, .limit = ctx->limit };
+	struct htw_settings new = { .cpu = -1, .limit = ctx->limit };
 	int ret;
 
 	if (setup->flags & ~known || setup->reserved0 ||
@@ -233,27 +233,27 @@ int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
 		return -EINVAL;
 	ret = setup->flags & HTW_SETUP_RING ? htw_ring_check(setup->ring_entries) : 0;
 	if (!ret)
-		ret = htw_setup_clock(setup, &shape);
+		ret = htw_setup_clock(setup, &new);
 	if (!ret)
-		ret = htw_setup_limit(setup, &shape);
+		ret = htw_setup_limit(setup, &new);
 	if (!ret)
-		ret = htw_setup_home(setup, &shape);
+		ret = htw_setup_home(setup, &new);
 	if (!ret)
-		ret = htw_setup_wheel(setup, ctx, &shape);
+		ret = htw_setup_wheel(setup, ctx, &new);
 	if (!ret)
-		ret = htw_setup_ring(setup, ctx, &shape);
+		ret = htw_setup_ring(setup, ctx, &new);
 	if (!ret)
-		ret = htw_setup_publish(ctx, &shape, setup->flags);
+		ret = htw_setup_publish(ctx, &new, setup->flags);
 	if (ret) {
-		htw_ring_free(shape.ring, ctx->user);
-		if (shape.own) {
-			htw_base_free(shape.own);
+		htw_ring_free(new.ring, ctx->user);
+		if (new.own) {
+			htw_base_free(new.own);
 			htw_user_uncharge_wheel(ctx->user);
 		}
 		return ret;
 	}
 	/* For timers with HTW_F_CANCEL_ON_SET. */
-	if (shape.clock == HTW_BASE_REALTIME)
+	if (new.clock == HTW_BASE_REALTIME)
 		htw_clock_was_set_listen(ctx);
 	return 0;
 }

@@ -16,28 +16,28 @@
 #define HTW_PREALLOC_MIN_PAGES	64u
 #define HTW_PREALLOC_ORDER	3u
 
-/* Take over the free timers of another CPU; return false if no CPU has any. */
+/* Take over the free timers of another group of CPUs; return false if none has any. */
 bool htw_slots_refill(struct htw_context *ctx)
 {
-	const unsigned int here = raw_smp_processor_id() % HTW_FREE_LISTS;
-	unsigned long others = ctx->free_cpus & ~BIT(here);
+	const unsigned int group = raw_smp_processor_id() % HTW_FREE_LISTS;
+	unsigned long others = ctx->free_groups & ~BIT(group);
 
 	lockdep_assert_held(&ctx->lock);
 
 	while (others) {
-		const unsigned int cpu = __ffs(others);
+		const unsigned int other = __ffs(others);
 
-		others &= ~BIT(cpu);
-		ctx->free_cpus &= ~BIT(cpu);
-		if (list_empty(&ctx->free[cpu]))
+		others &= ~BIT(other);
+		ctx->free_groups &= ~BIT(other);
+		if (list_empty(&ctx->free[other]))
 			continue;
-		list_splice_init(&ctx->free[cpu], htw_slots_free_list(ctx));
+		list_splice_init(&ctx->free[other], htw_slots_free_list(ctx));
 		return true;
 	}
 	return false;
 }
 
-/* Take up to @want timers that this CPU freed, and return how many. */
+/* Take up to @want timers of this CPU's free list, and return how many. */
 static u32 htw_slots_alloc_freed(struct htw_context *ctx, struct list_head *timers, u32 want,
 				 u64 *ids)
 {
@@ -120,8 +120,8 @@ static u32 htw_slots_free_bulk(struct htw_context *ctx, struct list_head *timers
 }
 
 /*
- * From the page allocator, as a slab page would stay until all its objects are free.
- * Large contexts allocate several at a time, to be split: that costs less for each.
+ * Allocate from the page allocator: memory of a slab would stay until all its objects are
+ * free. Large contexts allocate several pages at a time, which costs less for each.
  */
 static struct htw_page *htw_page_alloc(struct htw_context *ctx)
 {
@@ -258,8 +258,8 @@ int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 wan
 		} else {
 			/*
 			 * Look once more with @grow held, as others may have added pages or
-			 * freed timers meanwhile: so a page is added only if no timer is
-			 * free, and there are never more pages than the limit needs.
+			 * freed timers meanwhile: no page is added while a timer is free, so
+			 * there are never more pages than the limit needs.
 			 */
 			ret = mutex_lock_killable(&ctx->grow);
 			growing = !ret;
@@ -279,7 +279,7 @@ int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 wan
 	return got ?: ret;
 }
 
-/* Free reserved timers that were not added; a program may have seen their ids, so these end. */
+/* Free reserved timers that were not added. Their ids end: the program may have seen them. */
 void htw_slots_unreserve(struct htw_context *ctx, struct list_head *timers)
 {
 	u32 freed;

@@ -23,12 +23,12 @@ static inline struct list_head *htw_slots_alloc_list(struct htw_context *ctx)
 /* The list to which this CPU returns them. */
 static inline struct list_head *htw_slots_free_list(struct htw_context *ctx)
 {
-	const unsigned int here = raw_smp_processor_id() % HTW_FREE_LISTS;
+	const unsigned int group = raw_smp_processor_id() % HTW_FREE_LISTS;
 
 	lockdep_assert_held(&ctx->lock);
 
-	ctx->free_cpus |= BIT(here);
-	return &ctx->free[here];
+	ctx->free_groups |= BIT(group);
+	return &ctx->free[group];
 }
 
 /* Reserve one timer of a context that is not at its limit; NULL if none is free. */

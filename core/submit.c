@@ -40,9 +40,9 @@ void htw_submit_begin_adds(struct htw_submit *s, struct htw_context *ctx)
 }
 
 /*
- * Make the base on which timers are to be started. The submission is beginning: bottom halves
- * are off, no lock is held. They are on while memory is allocated, so the task may migrate to a
- * CPU where there is no base either; then any base of the user's will do.
+ * Make the base on which a beginning submission starts timers; no lock is held. Bottom halves
+ * are on while memory is allocated, so the task may migrate to a CPU that has no base either;
+ * then use the one that was made.
  */
 void htw_submit_create_base(struct htw_submit *s)
 {
@@ -73,7 +73,7 @@ void htw_submit_return_freed(struct htw_submit *s)
  *
  * A batch must have the same effect as its operations one by one. On a manual clock a timer
  * that is due has expired when the call that armed it returns, so the next operation must find
- * it expired: there each operation is a submission of its own.
+ * it expired: each operation is a separate submission.
  */
 u32 htw_submit_limit(const struct htw_context *ctx, u32 most)
 {
@@ -121,7 +121,7 @@ void htw_submit_unlock_timer(struct htw_submit *s, enum htw_timer_state state)
 		htw_unlock(&s->ctx->lock);
 }
 
-/* Is a timer of any context due? */
+/* Is a timer due, whichever context it belongs to? */
 static bool htw_node_is_due(const struct htw_node *n, u64 now)
 {
 	const struct htw_timer *t = container_of(n, struct htw_timer, node);
@@ -131,12 +131,12 @@ static bool htw_node_is_due(const struct htw_node *n, u64 now)
 
 /*
  * The time to pass to htw_base_tick(). A timer that is due when it is armed is delivered at
- * once, not at the end of the tick. Other timers whose deadlines came within the tick still
- * wait for its end; they were armed earlier, so they are made due first. If there are too many
- * to check, and the last one is due too, the new timer waits like them (0 is returned): timers
- * with one deadline that are armed one after the other then stay in order.
+ * once, not at the end of the tick. Timers that were armed earlier, and whose deadlines came
+ * within the tick, still wait for its end; to keep the order they are made due first. If there
+ * are too many to check, and the last one is due too, return 0: the new timer waits like them,
+ * so that timers with the same deadline stay in order.
  *
- * A manual clock stays within a tick for long, and only HTW_ADVANCE expires what was pending.
+ * Not on a manual clock, where only HTW_ADVANCE expires pending timers.
  */
 static u64 htw_submit_due_time(struct htw_submit *s, const struct htw_timer *t)
 {
@@ -271,7 +271,7 @@ static void htw_submit_move(struct htw_submit *s, struct htw_timer *t, enum htw_
 		htw_base_stop(s->base, &t->node);
 		tick = htw_base_tick(s->base, htw_context_to_host(ctx, t->deadline),
 				     htw_timer_slack(t), now);
-		if (!htw_base_is_remote(s->base, tick)) {
+		if (!htw_base_wakes_remote(s->base, tick)) {
 			htw_timer_start(s->base, t, tick);
 			return;
 		}
@@ -326,7 +326,7 @@ int htw_submit_mod_slow(struct htw_submit *s, struct htw_timer *t, const struct 
 	return ret;
 }
 
-/* Fill in what @query->id names. Return 0 or -ENOENT. */
+/* Describe the timer of @query->id. Return 0 or -ENOENT. */
 int htw_submit_query(struct htw_submit *s, struct htw_query *query)
 {
 	struct htw_timer *t = htw_submit_find(s, query->id);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A submission: operations on timers of one context, with bottom halves off and a base's lock
- * held for as long as they follow each other on that base
+ * A submission: a sequence of operations on timers of one context, with bottom halves off and
+ * the lock of one base held at a time
  *
  * An operation on an id finds the timer without a lock. Most timers are pending on the base
- * whose lock is held already, and are changed at once, by the functions below. Any other timer
- * takes the slow path in submit.c: lock the base that the timer was last on and look again. If
- * it is pending there, it stays so while that lock is held. If not, the context's lock settles
- * its state; a timer that turns out to be pending after all has just been armed on another CPU,
- * and the slow path starts over.
+ * that is locked already: the functions below, the fast path, change them at once. Any other
+ * timer takes the slow path in submit.c: lock the base that the timer was last on and look
+ * again. If it is pending there, it stays so while that lock is held. Otherwise take the
+ * context's lock as well, which guards the other states. If the timer is pending now, it has
+ * just been armed on another CPU: start over.
  *
- * Both paths exist because the slow one for all takes, instead of 70 instructions for a cancel
- * in a vector, 166, and instead of 90 for a re-arm, 256. What is inline below is part of those
- * loops, or begins a call for a single operation: out of line that costs an add 31 of 983.
+ * In a vector the fast path takes 70 instructions for a cancel and 90 for a re-arm, the slow
+ * path 166 and 256. The functions below are inline as parts of those loops, or because they
+ * begin each call for a single operation: out of line they cost an add 31 of 983 instructions.
  */
 #ifndef _HTW_SUBMIT_H
 #define _HTW_SUBMIT_H
@@ -30,15 +30,15 @@
  * @base: the base whose lock is held
  * @target: the base on which timers are started
  * @cancel_place: &htw_node.place, without flags, of timers that the fast path may cancel:
- *	pending on @base, which is @target. Not set, like all up to @pages, if the submission
- *	finds no timers
- * @mod_place: the same for the fast path of mod, which needs @plain as well
- * @nr_pages: pages in which timers can be found; none if no timer had been armed when the
- *	submission began, because the context's settings may still change
+ *	pending on @base. Matches none unless @base is @target. This and all up to @pages are
+ *	only set if the submission looks up timers
+ * @mod_place: the same for the fast path of mod; matches none unless @plain
+ * @nr_pages: pages in which to look up timers; zero if none had been armed when the submission
+ *	began, because the context's settings may still change
  * @page_mask: &htw_directory.mask
  * @pages: &htw_directory.pages
  * @now: the context's time at which the operations take place, in ns; not before that of @base
- * @plain: no offset of a time namespace and no table of deadlines, or no timer can be found
+ * @plain: no offset of a time namespace and no table of deadlines, or no timer to look up
  * @freed: timers that were freed, to be returned at the end
  * @nr_freed: number of those
  */
@@ -81,14 +81,14 @@ static __always_inline void htw_submit_touch_base(struct htw_submit *s)
 										  s->now)));
 }
 
-/* Lock a base; no base is locked. */
+/* Lock a base, while none is locked. */
 static __always_inline void htw_submit_enter_base(struct htw_submit *s, struct htw_base *base,
-						  bool finds)
+						  bool lookups)
 {
 	s->base = base;
 	htw_lock(&base->lock);
 	htw_submit_touch_base(s);
-	if (!finds)
+	if (!lookups)
 		return;
 	/* No timer has state U8_MAX. */
 	s->cancel_place = htw_place(base->cpu, base == s->target ? HTW_PENDING : U8_MAX, 0);
@@ -102,38 +102,38 @@ static inline void htw_submit_lock_base(struct htw_submit *s, struct htw_base *b
 		htw_submit_switch_base(s, base);
 }
 
-/* Was a timer ever about to be armed? Then the context's settings are final. */
+/* Are the context's settings final, because a timer has been or is about to be armed? */
 static inline bool htw_context_is_settled(const struct htw_context *ctx)
 {
-	/* Pairs with htw_submit_begin_adds(): the settings are visible then. */
+	/* Pairs with htw_submit_begin_adds(): the settings are visible. */
 	return smp_load_acquire(&ctx->used);
 }
 
 /* htw_submit_begin(), inline for calls with a single operation. */
 static __always_inline void __htw_submit_begin(struct htw_submit *s, struct htw_context *ctx,
-					       bool settled, bool finds)
+					       bool settled, bool lookups)
 {
 	const struct htw_directory *dir;
 
 	s->ctx = ctx;
 	s->nr_freed = 0;
 	INIT_LIST_HEAD(&s->freed);
-	s->nr_pages = finds && settled ? htw_context_pages(ctx) : 0;
+	s->nr_pages = lookups && settled ? htw_context_pages(ctx) : 0;
 	s->now = settled ? htw_context_now(ctx) : 0;
 	local_bh_disable();
-	/* If not settled, HTW_SETUP may change @bases. No timer is found then: any base will do. */
+	/* Until settled, HTW_SETUP may change @bases; there are no timers, so any base will do. */
 	s->target = settled ? htw_context_base(ctx) : this_cpu_read(htw_callout_bases);
 	if (unlikely(!s->target))
 		htw_submit_create_base(s);
 	/* htw_table_enable() waits for submissions that have not seen the table. */
 	s->plain = !settled || likely(!ctx->timens && !READ_ONCE(ctx->table));
-	if (finds) {
+	if (lookups) {
 		/* After reading the count, so that the directory holds all pages below it. */
 		dir = rcu_dereference_bh(ctx->dir);
 		s->page_mask = dir->mask;
 		s->pages = dir->pages;
 	}
-	htw_submit_enter_base(s, s->target, finds);
+	htw_submit_enter_base(s, s->target, lookups);
 }
 
 /**
@@ -157,10 +157,7 @@ static inline u64 htw_submit_deadline(const struct htw_submit *s, u64 deadline, 
 	return flags & HTW_F_ABS ? deadline : htw_add_saturated(s->now, deadline);
 }
 
-/*
- * Is a deadline due, as it was passed in? Where @flags is constant this is one comparison; to
- * compare the sum instead costs an add or a re-arm in a vector one more instruction.
- */
+/* Is a request's deadline due? With constant @flags one instruction less than comparing the sum. */
 static inline bool htw_submit_is_due(const struct htw_submit *s, u64 deadline, u32 flags)
 {
 	return flags & HTW_F_ABS ? deadline <= s->now : !deadline;
@@ -214,8 +211,8 @@ static inline struct htw_page *htw_submit_page(const struct htw_submit *s, u32 p
 }
 
 /*
- * The timer in the slot of any id that a program may pass, whatever the slot holds now. If
- * there is no such slot, or it is a page's header, the result is always free.
+ * The timer in an id's slot, in any state and of any generation. For an id without a slot, or
+ * with the slot of a page's header, a timer that is free for ever.
  */
 static inline struct htw_timer *htw_submit_find(const struct htw_submit *s, u64 id)
 {
@@ -224,8 +221,8 @@ static inline struct htw_timer *htw_submit_find(const struct htw_submit *s, u64 
 }
 
 /*
- * Can the fast path be taken: is @t the timer of @id, at @place (one of the submission's), with
- * none of @flags? Then the lock that is held guards it.
+ * May the fast path be taken: is @t the timer of @id, at @place (@cancel_place or @mod_place of
+ * the submission), and has none of @flags? Then the lock that is held guards it.
  */
 static __always_inline bool htw_submit_is_at(const u32 *place, const struct htw_timer *t, u64 id,
 					     u8 flags)
@@ -249,7 +246,7 @@ static inline void htw_submit_free(struct htw_submit *s, struct htw_timer *t)
  * @s: the submission
  * @t: result of htw_submit_find() for the id
  * @cancel: a valid request; also the result
- * @fill: is the result wanted?
+ * @fill: fill in the result
  *
  * Return: as described at &struct htw_cancel.
  */

@@ -118,19 +118,19 @@ static u32 htw_vector_get(const struct htw_vector *v, u64 *to, u64 array, u32 co
 }
 
 /* Reserve a timer for each add; each for which there is none fails. Return how many did. */
-static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_batch *vr, u32 count,
+static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_batch *batch, u32 count,
 			      struct list_head *reserved)
 {
 	u32 failed = 0;
 
 	for (u32 i = 0; i < count;) {
-		const int got = htw_slots_reserve(ctx, reserved, count - i, vr->ids + i);
+		const int got = htw_slots_reserve(ctx, reserved, count - i, batch->ids + i);
 
 		if (likely(got > 0)) {
 			i += got;
 			continue;
 		}
-		vr->ids[i++] = got;
+		batch->ids[i++] = got;
 		failed++;
 	}
 	return failed;
@@ -145,7 +145,7 @@ static inline void htw_vector_yield(struct htw_submit *s)
 
 /* Arm the reserved timers in order; @add is what all adds have in common. */
 static __always_inline void htw_vector_arm_each(struct htw_submit *s,
-						const struct htw_vector_batch *vr, u32 count,
+						const struct htw_vector_batch *batch, u32 count,
 						struct list_head *reserved, struct htw_add add,
 						bool plain, bool some_failed)
 {
@@ -158,11 +158,11 @@ static __always_inline void htw_vector_arm_each(struct htw_submit *s,
 		for (; i < end; i++) {
 			struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
 
-			if (some_failed && htw_vector_is_error(vr->ids[i]))
+			if (some_failed && htw_vector_is_error(batch->ids[i]))
 				continue;
 			entry = entry->next;
-			add.deadline = vr->deadlines[i];
-			add.cookie = vr->cookies[i];
+			add.deadline = batch->deadlines[i];
+			add.cookie = batch->cookies[i];
 			htw_submit_add(s, t, &add, plain);
 		}
 	}
@@ -172,7 +172,7 @@ static __always_inline void htw_vector_arm_each(struct htw_submit *s,
 }
 
 static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
-			   const struct htw_vector_batch *vr, u32 count,
+			   const struct htw_vector_batch *batch, u32 count,
 			   struct list_head *reserved, bool some_failed)
 {
 	const struct htw_add relative = {}, absolute = { .flags = HTW_F_ABS };
@@ -188,13 +188,13 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
 	 * a time namespace 146 instead of 124.
 	 */
 	if (simple && s.plain && v->flags == 0)
-		htw_vector_arm_each(&s, vr, count, reserved, relative, true, false);
+		htw_vector_arm_each(&s, batch, count, reserved, relative, true, false);
 	else if (simple && s.plain && v->flags == HTW_F_ABS)
-		htw_vector_arm_each(&s, vr, count, reserved, absolute, true, false);
+		htw_vector_arm_each(&s, batch, count, reserved, absolute, true, false);
 	else if (simple && v->flags == 0)
-		htw_vector_arm_each(&s, vr, count, reserved, relative, false, false);
+		htw_vector_arm_each(&s, batch, count, reserved, relative, false, false);
 	else
-		htw_vector_arm_each(&s, vr, count, reserved, htw_vector_add(v), s.plain,
+		htw_vector_arm_each(&s, batch, count, reserved, htw_vector_add(v), s.plain,
 				    some_failed);
 	htw_submit_end(&s);
 }
@@ -206,22 +206,22 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
  * Return: how many adds were carried out.
  */
 static u32 htw_vector_add_batch(struct htw_context *ctx, struct htw_vector *v,
-				struct htw_vector_batch *vr, u32 want)
+				struct htw_vector_batch *batch, u32 want)
 {
 	LIST_HEAD(reserved);
-	u32 failed = htw_vector_reserve(ctx, vr, want, &reserved);
-	const u32 count = want - DIV_ROUND_UP(copy_to_user(htw_vector_at(v, v->ids), vr->ids,
-							   want * sizeof(*vr->ids)),
-					      sizeof(*vr->ids));
+	u32 failed = htw_vector_reserve(ctx, batch, want, &reserved);
+	const u32 count = want - DIV_ROUND_UP(copy_to_user(htw_vector_at(v, v->ids), batch->ids,
+							   want * sizeof(*batch->ids)),
+					      sizeof(*batch->ids));
 
 	if (unlikely(failed && count < want)) {
 		failed = 0;
 		for (u32 i = 0; i < count; i++)
-			failed += htw_vector_is_error(vr->ids[i]);
+			failed += htw_vector_is_error(batch->ids[i]);
 	}
 	v->failed += failed;
 	if (likely(count > failed))
-		htw_vector_arm(ctx, v, vr, count, &reserved, failed);
+		htw_vector_arm(ctx, v, batch, count, &reserved, failed);
 	if (unlikely(!list_empty(&reserved)))
 		htw_slots_unreserve(ctx, &reserved);
 	return count;
@@ -242,7 +242,7 @@ static __always_inline void htw_vector_find_batch(const struct htw_submit *s, co
 }
 
 /* Change timers; @mod is what all have in common. Return how many failed. */
-static __always_inline u32 htw_vector_mod_each(struct htw_submit *s, struct htw_vector_batch *vr,
+static __always_inline u32 htw_vector_mod_each(struct htw_submit *s, struct htw_vector_batch *batch,
 					       u32 count, struct htw_mod mod)
 {
 	struct htw_timer *found[HTW_VECTOR_PREFETCH] __uninitialized;
@@ -253,18 +253,18 @@ static __always_inline u32 htw_vector_mod_each(struct htw_submit *s, struct htw_
 		struct htw_timer **t = found;
 
 		htw_vector_yield(s);
-		htw_vector_find_batch(s, vr->ids + i, end - i, found);
+		htw_vector_find_batch(s, batch->ids + i, end - i, found);
 		for (; i < end; i++) {
 			int ret;
 
-			mod.id = vr->ids[i];
+			mod.id = batch->ids[i];
 			if (mod.flags & HTW_MOD_DEADLINE)
-				mod.deadline = vr->deadlines[i];
+				mod.deadline = batch->deadlines[i];
 			if (mod.flags & HTW_MOD_COOKIE)
-				mod.cookie = vr->cookies[i];
+				mod.cookie = batch->cookies[i];
 			ret = htw_submit_mod(s, *t++, &mod);
 			if (unlikely(ret)) {
-				vr->ids[i] = ret;
+				batch->ids[i] = ret;
 				failed++;
 			}
 		}
@@ -274,7 +274,7 @@ static __always_inline u32 htw_vector_mod_each(struct htw_submit *s, struct htw_
 
 /* Return how many failed. */
 static u32 htw_vector_mod_batch(struct htw_context *ctx, const struct htw_vector *v,
-				struct htw_vector_batch *vr, u32 count)
+				struct htw_vector_batch *batch, u32 count)
 {
 	const struct htw_mod relative = { .flags = HTW_MOD_DEADLINE };
 	const struct htw_mod absolute = { .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
@@ -287,18 +287,18 @@ static u32 htw_vector_mod_batch(struct htw_context *ctx, const struct htw_vector
 	 * instructions instead of 90, one loop for relative and absolute deadlines 91.4.
 	 */
 	if (v->flags == relative.flags)
-		failed = htw_vector_mod_each(&s, vr, count, relative);
+		failed = htw_vector_mod_each(&s, batch, count, relative);
 	else if (v->flags == absolute.flags)
-		failed = htw_vector_mod_each(&s, vr, count, absolute);
+		failed = htw_vector_mod_each(&s, batch, count, absolute);
 	else
-		failed = htw_vector_mod_each(&s, vr, count, htw_vector_mod(v));
+		failed = htw_vector_mod_each(&s, batch, count, htw_vector_mod(v));
 	htw_submit_end(&s);
 	return failed;
 }
 
 /* Return how many failed. */
 static u32 htw_vector_cancel_batch(struct htw_context *ctx, const struct htw_vector *v,
-				   struct htw_vector_batch *vr, u32 count)
+				   struct htw_vector_batch *batch, u32 count)
 {
 	struct htw_timer *found[HTW_VECTOR_PREFETCH] __uninitialized;
 	struct htw_cancel cancel = htw_vector_cancel(v);
@@ -311,14 +311,14 @@ static u32 htw_vector_cancel_batch(struct htw_context *ctx, const struct htw_vec
 		struct htw_timer **t = found;
 
 		htw_vector_yield(&s);
-		htw_vector_find_batch(&s, vr->ids + i, end - i, found);
+		htw_vector_find_batch(&s, batch->ids + i, end - i, found);
 		for (; i < end; i++) {
 			int ret;
 
-			cancel.id = vr->ids[i];
+			cancel.id = batch->ids[i];
 			ret = htw_submit_cancel(&s, *t++, &cancel, false);
 			if (unlikely(ret)) {
-				vr->ids[i] = ret;
+				batch->ids[i] = ret;
 				failed++;
 			}
 		}
@@ -333,15 +333,15 @@ static u32 htw_vector_cancel_batch(struct htw_context *ctx, const struct htw_vec
  *
  * Return: the number of entries up to the first error that could not be written.
  */
-static u32 htw_vector_write_errors(struct htw_vector *v, const struct htw_vector_batch *vr,
+static u32 htw_vector_write_errors(struct htw_vector *v, const struct htw_vector_batch *batch,
 				   u32 count)
 {
 	u64 __user *ids = htw_vector_at(v, v->ids);
 
 	for (u32 i = 0; i < count; i++) {
-		if (!htw_vector_is_error(vr->ids[i]))
+		if (!htw_vector_is_error(batch->ids[i]))
 			continue;
-		if (put_user(vr->ids[i], ids + i))
+		if (put_user(batch->ids[i], ids + i))
 			return i;
 		v->failed++;
 	}
@@ -354,29 +354,29 @@ static u32 htw_vector_write_errors(struct htw_vector *v, const struct htw_vector
  * Return: 0 if that was all of them, else -EFAULT.
  */
 static int htw_vector_submit(struct htw_context *ctx, struct htw_vector *v,
-			     struct htw_vector_batch *vr, u32 want)
+			     struct htw_vector_batch *batch, u32 want)
 {
 	u32 count = want;
 
 	/* Deadlines have an array if they are wanted; cookies are zero without one. */
 	if (v->deadlines)
-		count = htw_vector_get(v, vr->deadlines, v->deadlines, count);
+		count = htw_vector_get(v, batch->deadlines, v->deadlines, count);
 	if (v->cookies)
-		count = htw_vector_get(v, vr->cookies, v->cookies, count);
+		count = htw_vector_get(v, batch->cookies, v->cookies, count);
 	else if (v->op == HTW_OP_ADD || (v->op == HTW_OP_MOD && v->flags & HTW_MOD_COOKIE))
-		memset(vr->cookies, 0, count * sizeof(*vr->cookies));
+		memset(batch->cookies, 0, count * sizeof(*batch->cookies));
 	if (v->op == HTW_OP_ADD) {
-		count = htw_vector_add_batch(ctx, v, vr, count);
+		count = htw_vector_add_batch(ctx, v, batch, count);
 	} else {
 		u32 failed;
 
-		count = htw_vector_get(v, vr->ids, v->ids, count);
+		count = htw_vector_get(v, batch->ids, v->ids, count);
 		if (v->op == HTW_OP_MOD)
-			failed = htw_vector_mod_batch(ctx, v, vr, count);
+			failed = htw_vector_mod_batch(ctx, v, batch, count);
 		else
-			failed = htw_vector_cancel_batch(ctx, v, vr, count);
+			failed = htw_vector_cancel_batch(ctx, v, batch, count);
 		if (unlikely(failed))
-			count = htw_vector_write_errors(v, vr, count);
+			count = htw_vector_write_errors(v, batch, count);
 	}
 	v->done += count;
 	return count == want ? 0 : -EFAULT;
@@ -392,7 +392,7 @@ static int htw_vector_submit(struct htw_context *ctx, struct htw_vector *v,
  */
 long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 {
-	struct htw_vector_batch *vr;
+	struct htw_vector_batch *batch;
 	struct htw_vector v;
 	int ret = 0;
 
@@ -400,19 +400,20 @@ long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 		return -EFAULT;
 	if (!htw_vector_is_valid(ctx, &v))
 		return -EINVAL;
-	vr = this_cpu_xchg(htw_vector_cache, NULL) ?: kmalloc(sizeof(*vr), GFP_KERNEL);
-	if (!vr)
+	batch = this_cpu_xchg(htw_vector_cache, NULL) ?: kmalloc(sizeof(*batch), GFP_KERNEL);
+	if (!batch)
 		return -ENOMEM;
 	v.done = 0;
 	v.failed = 0;
 	while (v.done < v.count && !ret) {
 		if (v.done && signal_pending(current))
 			break;
-		ret = htw_vector_submit(ctx, &v, vr, min(v.count - v.done,
-							 htw_submit_limit(ctx, HTW_VECTOR_BATCH)));
+		ret = htw_vector_submit(ctx, &v, batch,
+					min(v.count - v.done,
+					    htw_submit_limit(ctx, HTW_VECTOR_BATCH)));
 		cond_resched();
 	}
-	kfree(this_cpu_xchg(htw_vector_cache, vr));
+	kfree(this_cpu_xchg(htw_vector_cache, batch));
 	if (put_user(v.done, &arg->done) || put_user(v.failed, &arg->failed))
 		return -EFAULT;
 	if (v.op == HTW_OP_CANCEL && put_user((u64)htw_context_ring_tail(ctx), &arg->ring_tail))

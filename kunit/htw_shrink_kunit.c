@@ -680,14 +680,14 @@ static void growing_early_loses_no_timer(struct kunit *test)
 static void free_elsewhere(struct htw_context *ctx)
 {
 	LIST_HEAD(all);
-	u32 there;
+	u32 other;
 
 	spin_lock_bh(&ctx->lock);
-	there = (raw_smp_processor_id() + 1) % HTW_FREE_LISTS;
+	other = (raw_smp_processor_id() + 1) % HTW_FREE_LISTS;
 	for (u32 i = 0; i < HTW_FREE_LISTS; i++)
 		list_splice_init(&ctx->free[i], &all);
-	list_splice(&all, &ctx->free[there]);
-	ctx->free_cpus = BIT(there);
+	list_splice(&all, &ctx->free[other]);
+	ctx->free_groups = BIT(other);
 	spin_unlock_bh(&ctx->lock);
 }
 
