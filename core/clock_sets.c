@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Count settings of CLOCK_REALTIME, and tell which of them a timer has seen
+ * Count how often CLOCK_REALTIME was set, and whether it was set since a timer was armed
  *
- * A timer with HTW_TIMER_CANCEL_ON_SET keeps the last bits of the count as of which it
- * was armed. clock_was_set.c expires those that were armed before the clock was set.
+ * A timer with HTW_TIMER_CANCEL_ON_SET keeps the low bits of the count at which it was armed.
+ * clock_was_set.c expires timers that were armed before the clock was set.
  */
 
 #include "clock_sets.h"
@@ -27,9 +27,9 @@ static void htw_clock_sets_mark(struct htw_timer *t, u32 sets, u8 clock_set)
 }
 
 /*
- * Mark a timer as armed for the clock as it is set now. The lock of the base that it will be
- * armed on is held, or the lock that guards the timer. Return the time from which a
- * relative deadline counts, in ns of the context's clock.
+ * Mark a timer as armed at the present count. The lock of the base that it will be armed on is
+ * held, or the lock that guards the timer. Return the time from which a relative deadline
+ * counts, in ns of the context's clock.
  */
 u64 htw_clock_sets_stamp(const struct htw_context *ctx, struct htw_timer *t)
 {

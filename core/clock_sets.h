@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Count settings of CLOCK_REALTIME, and tell which of them a timer has seen
+ * Count how often CLOCK_REALTIME was set, and whether it was set since a timer was armed
  */
 #ifndef _HTW_CLOCK_SETS_H
 #define _HTW_CLOCK_SETS_H

@@ -3,22 +3,21 @@
  * HTW_F_CANCEL_ON_SET: expire timers when CLOCK_REALTIME is set
  *
  * The timekeeper's notifier runs under the timekeeper's lock, with interrupts off. It
- * only counts the setting and queues an irq_work, which queues a work item: queueing work
+ * only increments the count and queues an irq_work, which queues a work item: queueing work
  * may read the clock, which must not happen while the clock is being written. The work
- * then has each listening context walk its own timers in a work item of its own, so that
+ * then has each listening context walk its timers in a separate work item, so that
  * a context with a million of them does not delay the others.
  *
- * A timer keeps the last two bits of the count as of which it was armed
- * (HTW_TIMER_SETS). This tells timers armed before the setting from those armed since, and
- * whichever comes first reports the setting: the walk, or the reader of an expiration
- * that was queued anyway. A context keeps the count of its last complete walk. If the two
- * bits may have wrapped around since, all its timers count as older. A timer may thus
- * expire without need, but is never missed.
+ * A timer keeps the low two bits of the count at which it was armed (HTW_TIMER_SETS). If they
+ * differ from the present count, the clock was set since, and the walk expires the timer. The
+ * event of a timer that had expired already is flagged by the walk or by the reader,
+ * whichever comes first. A context keeps the count of its last complete walk. If the two
+ * bits may have wrapped around since, all its timers count as older: a timer may expire
+ * without need, but is never missed.
  *
  * A walk cannot miss a timer that is being armed. The count is read under the lock of the
- * base that the timer is armed on, and the walk begins by taking each of these locks
- * once. Those who held it before have armed their timer, which the walk finds; those who
- * take it later read the new count.
+ * base that the timer is armed on, and the walk begins by taking and dropping each of these
+ * locks. A timer armed before that is found by the walk; one armed later has the new count.
  */
 
 #include <linux/irq_work.h>
@@ -34,7 +33,7 @@
 /* Offset of CLOCK_REALTIME to CLOCK_MONOTONIC (the timekeeper's lock). */
 static ktime_t htw_clock_offset;
 
-/* Guards the following, and htw_context.listens. */
+/* Guards the following, and writes to htw_context.listens. */
 static DEFINE_MUTEX(htw_listeners_mutex);
 static LIST_HEAD(htw_listeners);
 static bool htw_notifier_registered;
@@ -71,7 +70,7 @@ static int htw_clock_was_set_notify(struct notifier_block *nb, unsigned long was
 	if (!was_set || tk->offs_real == htw_clock_offset)
 		return NOTIFY_DONE;
 	htw_clock_offset = tk->offs_real;
-	/* Within the clock's seqcount: those who read the new time also read this count. */
+	/* Within the clock's seqcount: a reader of the new time also reads the new count. */
 	atomic_inc(&htw_clock_sets);
 	irq_work_queue(&htw_clock_was_set_irq_work);
 	return NOTIFY_OK;
@@ -126,7 +125,7 @@ static void htw_clock_was_set_walk_page(struct htw_context *ctx, u32 nr)
 	htw_delivery_wake(&delivery, false);
 }
 
-/* Wait for those who are arming a timer and may have read the old count. */
+/* Wait until timers that are being armed with the old count are in a wheel. */
 static void htw_clock_was_set_wait_for_adds(struct htw_context *ctx)
 {
 	unsigned int cpu;

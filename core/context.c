@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A context: what several parts ask of it
+ * A context: functions that several files use
  */
 
 #include "context.h"
@@ -12,7 +12,7 @@ u32 htw_context_tick_ns(const struct htw_context *ctx)
 	return ctx->own ? ctx->own->tick_ns : htw_tick_ns;
 }
 
-/* Add the offset of a time namespace. U64_MAX, which is never, stays what it is. */
+/* Add the offset of a time namespace; U64_MAX (never) stays. */
 u64 htw_context_shift_time(u64 ns, s64 by)
 {
 	if (by < 0)
@@ -33,10 +33,7 @@ struct htw_page __rcu **htw_context_entry(const struct htw_context *ctx, u32 pag
 	return &rcu_dereference_protected(ctx->dir, lockdep_is_held(&ctx->grow))->pages[page];
 }
 
-/*
- * A page below htw_context_pages(), or &htw_no_page. The caller knows by other means that the
- * page stays.
- */
+/* A page below htw_context_pages(), or &htw_no_page. The caller keeps the page from being freed. */
 struct htw_page *htw_context_page(const struct htw_context *ctx, u32 page)
 {
 	const struct htw_directory *dir;
@@ -51,8 +48,8 @@ struct htw_page *htw_context_page(const struct htw_context *ctx, u32 page)
 }
 
 /*
- * Make the base on which a timer should be started, if it is not there. Return that base,
- * another one of the user's if there is no memory, or NULL. May sleep.
+ * Return the base on which a timer should be started, and make it if there is none; without
+ * memory another base of the user's, or NULL. May sleep.
  */
 struct htw_base *htw_context_create_base(const struct htw_context *ctx)
 {

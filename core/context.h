@@ -220,8 +220,8 @@ static inline struct htw_base *htw_context_base(const struct htw_context *ctx)
 }
 
 /*
- * The number of the ring's next record, or zero where there is no ring: the events of timers
- * that have been cancelled are all before it.
+ * The number of the ring's next event, or zero without a ring. Events of timers that have been
+ * cancelled come before it.
  */
 static inline u32 htw_context_ring_tail(struct htw_context *ctx)
 {

@@ -15,7 +15,7 @@
 
 struct htw_page;
 
-/* Pages of a context at most; a power of two. */
+/* Maximum number of pages of a context; a power of two. */
 #define HTW_DIRECTORY_MAX	BIT(18)
 
 /**

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events: the records that programs read, and what becomes of a timer afterwards
+ * Events: the structures that programs read, and what happens to their timers then
  */
 
 #include "clock_sets.h"
@@ -33,7 +33,7 @@ void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struc
 	const u64 missed = htw_timer_missed(t, now);
 	const bool more = htw_timer_is_kept(ctx, t) || htw_timer_continues(t, missed);
 
-	/* If the timer is started again, later sets of CLOCK_REALTIME count from here. */
+	/* If the timer is started again, only later changes of CLOCK_REALTIME expire it. */
 	if (unlikely(t->node.flags & HTW_TIMER_CANCEL_ON_SET))
 		htw_clock_sets_check(ctx, t);
 	htw_event_fill(ev, t, t->node.fired, missed,
@@ -42,7 +42,7 @@ void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struc
 }
 
 /**
- * htw_timer_consume() - go on with a timer whose event was reported
+ * htw_timer_consume() - free, disarm or advance a timer whose event was reported
  * @ctx: the context, whose lock is held
  * @t: the timer, on no list
  * @now: as passed to htw_event_report()
@@ -58,7 +58,7 @@ bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 
 	t->node.flags &= ~HTW_TIMER_CLOCK_SET;
 	if (htw_timer_continues(t, missed)) {
-		/* Keep the phase: the first of start + k * interval after @now. */
+		/* Keep the phase: the first start + k * interval after @now. */
 		if (spent)
 			t->deadline = htw_add_saturated(t->deadline + (spent - 1) * t->interval,
 							t->interval);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Events: the records that programs read
+ * Events: the structures that programs read
  */
 #ifndef _HTW_EVENT_H
 #define _HTW_EVENT_H

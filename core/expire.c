@@ -166,7 +166,7 @@ static u32 htw_deliver_defer(struct htw_delivery *d, struct list_head *due, u64 
 	return deferred;
 }
 
-/* Fill in @ev for a timer that is not plain, which may have to be started again. */
+/* Fill in @ev for a timer that is not plain; start the timer again if it is periodic. */
 static noinline void htw_deliver_special(struct htw_delivery *d, struct htw_timer *t, u64 fired,
 					 struct htw_event *ev)
 {
@@ -179,7 +179,7 @@ static noinline void htw_deliver_special(struct htw_delivery *d, struct htw_time
 
 /*
  * Deliver up to @max timers from the front of @due to the context's ring, which has room for
- * them. Plain timers end there: they stay linked and go to the free list together.
+ * them. Plain timers end: they stay linked to each other and go to the free list together.
  *
  * Return: how many timers were delivered.
  */
@@ -315,14 +315,14 @@ void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t, u64 now)
 	ctx->nr_expired++;
 	d->expired++;
 	WRITE_ONCE(t->node.state, HTW_EXPIRED);
-	/* Events of this kind are rare: leave it to poll() and HTW_FLUSH to move them. */
+	/* These events are rare: leave it to poll() and HTW_FLUSH to move them. */
 	if (ring)
 		htw_ring_publish(ring, ctx->nr_expired);
 	htw_delivery_queue_wake(d, ctx);
 }
 
 /*
- * Deliver what is due, then cascade: at most @budget nodes, to some HTW_DELIVERY_CONTEXTS
+ * Deliver what is due, then cascade: at most @budget nodes, to about HTW_DELIVERY_CONTEXTS
  * contexts.
  *
  * Return: true if nothing is left to do now.
@@ -380,7 +380,7 @@ enum htw_served htw_expire_serve(struct htw_job *job, const struct htw_turn *tur
 }
 
 /*
- * Move a manual clock on to @now, unless it is there already, and deliver some of what is due.
+ * Move a manual clock forward to @now and deliver some of what is due.
  * The number of expirations is added to *@expired.
  *
  * Return: true if nothing is left to do.

@@ -21,8 +21,8 @@
  * The time of a turn is read from the clock. Interrupts, which the clock does not show,
  * are charged at a fixed cost. A turn of more than HTW_STALL_NS was interrupted, by a
  * hypervisor or, on PREEMPT_RT, where softirqs are threads, by another task. Such a stall
- * counts as HTW_BUDGET_NS only, for the charge as for the gap. A second one in a row
- * counts in full: that was work.
+ * counts as HTW_BUDGET_NS only, both for the flow's charge and for the gap. A second one in a
+ * row counts in full, as it must have been work.
  *
  * When a CPU goes offline, another one's pacer adopts its jobs (htw_pacer_migrate()).
  *
@@ -44,9 +44,9 @@
 
 /* Twice the budget: no turn of HTW_TURN_UNITS takes that long unless it is interrupted. */
 #define HTW_STALL_NS		(2 * HTW_BUDGET_NS)
-/* Contended locks in a run before it waits, so that a busy program cannot starve its wheel. */
+/* Contended locks in a run before it waits for one: a busy program must not starve its wheel. */
 #define HTW_MISSES		8u
-/* More wheel interrupts than this on a CPU, and those of private wheels coalesce. */
+/* Above this rate of interrupts on a CPU, private wheels share them. */
 #define HTW_CROWDED_PER_SEC	16000u
 
 DEFINE_PER_CPU(struct htw_pacer, htw_pacers);
@@ -91,7 +91,7 @@ static void htw_pacer_add(struct htw_pacer *p, struct htw_job *job, u64 when)
 }
 
 /*
- * Have a job served at @when at the earliest, in ns of CLOCK_MONOTONIC; 0 for now. Bottom
+ * Schedule a job to be served at @when, in ns of CLOCK_MONOTONIC, or later; 0 for now. Bottom
  * halves are off, or the caller keeps the job from being freed.
  */
 void htw_job_schedule(struct htw_job *job, u64 when)
@@ -177,7 +177,7 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flo
 
 /*
  * Return how much of the time that a turn or a run took counts as work. A stall counts
- * as HTW_BUDGET_NS, unless the one before, of which @stalled keeps a record, was one as well.
+ * as HTW_BUDGET_NS, unless *@stalled says that the one before was a stall, too.
  */
 static u64 htw_work_ns(u64 took, bool *stalled)
 {
@@ -273,8 +273,8 @@ static enum hrtimer_restart htw_pacer_callback(struct hrtimer *hrtimer)
 }
 
 /*
- * Pass a job to its present pacer. Where that is still @p and its CPU is gone, the job is
- * a walk of waiters, which only now becomes the adopter's; wheels have changed before.
+ * Pass a job to its present pacer. htw_bases_move() has changed that of wheels. Walks of
+ * waiters still have @p; with an @adopter, which serves an offline CPU, they change here.
  */
 static void htw_job_migrate(struct htw_pacer *p, struct htw_job *job, struct htw_pacer *adopter)
 {
@@ -311,8 +311,8 @@ static void htw_flows_migrate(struct htw_pacer *p, struct list_head *flows,
 }
 
 /*
- * Pass on the jobs that belong to other pacers by now; if the pacer's CPU is offline, all
- * of them. In softirq or process context.
+ * Pass on jobs whose pacer has changed, or all if the CPU is offline. In softirq or process
+ * context.
  */
 void htw_pacer_migrate(struct htw_pacer *p)
 {

@@ -95,8 +95,8 @@ struct htw_job {
  * @stalled: the last run took longer than any work can (used by runs only)
  * @window: jiffies in which @interrupts are counted (used on this CPU only)
  * @interrupts: wheels' hrtimer interrupts in that jiffy (used on this CPU only)
- * @crowded: there were so many in the last one that they should coalesce (written on
- *	this CPU)
+ * @crowded: the jiffy before had so many that private wheels should share interrupts
+ *	(written on this CPU)
  * @callbacks: hrtimer callbacks, including @hrtimer's (written on this CPU)
  * @runs: number of runs (@lock)
  * @exhausted: runs that ended with work left (@lock)

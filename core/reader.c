@@ -111,7 +111,7 @@ bool htw_context_ring_is_mapped(const struct htw_context *ctx)
 /*
  * Copy some queued events to the reader. They are taken off the queue only after they are in
  * its memory, and under the same lock, so that none is lost or read twice. The copy must not
- * sleep: it is short if it would fault, and the caller faults the memory in.
+ * sleep: it stops at a page that is not present, which the caller faults in.
  *
  * Return: the number of events read; *waiting says whether there are more.
  */
@@ -142,8 +142,8 @@ static u32 htw_read_batch(struct htw_context *ctx, struct iov_iter *to, bool *wa
 
 /*
  * Fault in the memory for an event by writing to it. fault_in_iov_iter_writeable() only checks
- * that there is a page: if something else forbids the write, such as a wrong MTE tag on arm64,
- * the copy would fail for ever.
+ * that there is a page: if the write fails for another reason, such as a wrong MTE tag on arm64,
+ * the caller would try for ever.
  */
 static bool htw_read_fault_in(struct iov_iter *to)
 {

@@ -16,11 +16,11 @@ struct htw_user;
  * struct htw_event_ring - the kernel's side of a ring of events
  * @header: memory that programs map and may overwrite. The kernel reads only its head, once
  *	for each decision
- * @events: the records, behind @header
- * @entries: number of records, a power of two; constant
- * @tail: number of the next record to write (the context's lock)
+ * @events: the events, after @header
+ * @entries: number of events, a power of two; constant
+ * @tail: number of the next event to write (the context's lock)
  * @head: the last valid head that the program stored (the context's lock)
- * @maps: number of mappings; the ring takes no records while there are none (written under the
+ * @maps: number of mappings; the ring takes no events while there are none (written under the
  *	context's lock)
  */
 struct htw_event_ring {
@@ -33,12 +33,12 @@ struct htw_event_ring {
 };
 
 /*
- * The number of records that there is room for; the context's lock is held. A head that is
- * ahead of the tail, or behind it by more than the ring holds, is ignored.
+ * The number of events that fit; the context's lock is held. A head that is ahead of the tail,
+ * or behind it by more than the ring holds, is ignored.
  */
 static inline u32 htw_ring_room(struct htw_event_ring *ring)
 {
-	/* Pairs with the program's release: it has read the records before its head. */
+	/* Pairs with the program's release: it has read the events before its head. */
 	const u32 head = smp_load_acquire(&ring->header->head);
 
 	if (ring->tail - head <= ring->entries)
@@ -46,21 +46,21 @@ static inline u32 htw_ring_room(struct htw_event_ring *ring)
 	return ring->entries - (ring->tail - ring->head);
 }
 
-/* The next record to write, if there is room; the context's lock is held. */
+/* The next event to write, if there is room; the context's lock is held. */
 static inline struct htw_event *htw_ring_next(struct htw_event_ring *ring)
 {
 	return &ring->events[ring->tail++ & (ring->entries - 1)];
 }
 
 /*
- * Show new records to the program, and whether events are @queued. Restores what the program
- * may have overwritten. The context's lock is held.
+ * Publish new events and whether more are @queued, and restore fields that the program may have
+ * overwritten. The context's lock is held.
  */
 static inline void htw_ring_publish(struct htw_event_ring *ring, bool queued)
 {
 	WRITE_ONCE(ring->header->entries, ring->entries);
 	WRITE_ONCE(ring->header->flags, queued ? HTW_RING_OVERFLOW : 0);
-	/* Pairs with the program's acquire: the records and the flag come before the tail. */
+	/* Pairs with the program's acquire: the events and the flag come before the tail. */
 	smp_store_release(&ring->header->tail, ring->tail);
 }
 

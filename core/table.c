@@ -64,8 +64,8 @@ void htw_table_free(struct htw_context *ctx)
 }
 
 /*
- * The largest size of a mapping in bytes, whole pages. HTW_TABLE_SIZE() of the limit, which
- * suffices for pages of any size, or more if there are pages from before the limit was set.
+ * The largest size of a mapping, in bytes: HTW_TABLE_SIZE() of the limit in whole pages, which
+ * suffices for pages of any size; more if there are pages from before the limit was set.
  */
 size_t htw_table_size(const struct htw_context *ctx)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A timer of a context: what is not on the hot path
+ * A timer of a context: functions that are not on the hot path
  */
 
 #include <linux/minmax.h>
@@ -27,7 +27,7 @@ void htw_timer_set_slack(struct htw_timer *t, u64 slack)
  * htw_timer_fill_query() - describe a timer to a program
  * @t: the timer, locked as &enum htw_timer_state says
  * @state: its state, not %HTW_FREE or %HTW_RESERVED
- * @override: its entry in the table of deadlines, or zero
+ * @override: from htw_context_override()
  * @now: the context's time, in ns
  * @query: out: the description
  */

@@ -2,11 +2,11 @@
 /*
  * A timer of a context: its states, and which lock guards it
  *
- * Timers live in pages: of 4 KiB, 63 and a header. A timer's slot number and its
- * generation are its id, so a lookup is arithmetic, and an id that has ended finds a timer
- * of another generation. The same list links take a timer from the free list to the
- * wheel, to the queue of expirations and back. Nothing is allocated between the add and
- * the read, so neither an expiry nor a re-arm can fail, and no queue can overflow.
+ * A page of 4 KiB holds 63 timers and a header. A timer's id is its slot number and a
+ * generation, so a lookup is arithmetic, and for an id that has ended the generations
+ * differ. The same list links take a timer from the free list to the wheel, to the queue
+ * of expirations and back. Nothing is allocated between the add and the read, so neither
+ * an expiry nor a re-arm can fail, and no queue can overflow.
  */
 #ifndef _HTW_TIMER_H
 #define _HTW_TIMER_H
@@ -101,10 +101,10 @@ struct htw_timer {
  * @slot: number of the header's slot, which is never an id; never changes
  * @table: the overrides of its slots in the table of deadlines, or NULL; set once, and
  *	read without a lock
- * @zero: never written: the header's &htw_node.place is in it
+ * @zero: never written; contains the &htw_node.place of @header
  * @sum: of the generations when no timer was in use, or zero (shrink.c's)
  * @rcu: frees the page after it has been given back
- * @header: the room of a timer
+ * @header: the above as a timer
  * @timers: the timers
  *
  * Aligned to its size, so that a timer's address leads to it. As a timer, the header is
@@ -153,8 +153,8 @@ static inline u64 htw_timer_id(const struct htw_timer *t)
 }
 
 /*
- * Does the timer have an id? Then it was armed once, its CPU is valid, and its context
- * has the shape that it keeps. Without a lock this may change at once.
+ * Is the timer neither free nor reserved? Then it has been armed, so its CPU is valid and its
+ * context's settings are final. Without a lock the answer may be stale at once.
  */
 static inline bool htw_timer_is_live(const struct htw_timer *t)
 {
@@ -201,7 +201,7 @@ static inline struct htw_timer *htw_timer_pop(struct list_head *list)
 	return t;
 }
 
-/* &htw_node.slack: its top bits, rounded down, and above them how far to shift. */
+/* &htw_node.slack: the top bits of the slack, rounded down, and above them the shift. */
 #define HTW_SLACK_BITS		26
 
 static inline u64 htw_timer_slack(const struct htw_timer *t)
@@ -213,8 +213,8 @@ static inline u64 htw_timer_slack(const struct htw_timer *t)
 }
 
 /*
- * A timer's entry in the table of deadlines, or zero without a table. The program may
- * store to it at any time; one read decides. Inline, as clearing it: saves 5 of 129
+ * A timer's override in the table of deadlines, or zero without a table. The program may
+ * store to it at any time, so read it once. This and clearing it are inline: saves 5 of 129
  * instructions an add.
  */
 static inline u64 htw_timer_override(const struct htw_timer *t)
@@ -224,7 +224,6 @@ static inline u64 htw_timer_override(const struct htw_timer *t)
 	return table ? READ_ONCE(table[htw_timer_index(t)]) : 0;
 }
 
-/* Clear the entry before the timer is armed for its new deadline. */
 static inline void htw_timer_clear_override(const struct htw_timer *t)
 {
 	u64 *table = READ_ONCE(htw_timer_page(t)->table);
@@ -238,7 +237,7 @@ static inline void htw_page_free(struct htw_page *page)
 	free_page((unsigned long)page);
 }
 
-/* &htw_node.place for a CPU, a state and flags; compilers would build the struct in memory. */
+/* &htw_node.place by shifts: compilers would build the struct in memory. */
 static inline u32 htw_place(unsigned int cpu, u8 state, u8 flags)
 {
 #ifdef __LITTLE_ENDIAN
@@ -248,7 +247,7 @@ static inline u32 htw_place(unsigned int cpu, u8 state, u8 flags)
 #endif
 }
 
-/* Is a timer pending on this base? As the base's lock is held, it stays so. */
+/* Is a timer pending on this base? If so, it is until the base's lock is dropped. */
 static inline bool htw_timer_pending_on(const struct htw_base *base, const struct htw_timer *t)
 {
 	lockdep_assert_held(&base->lock);
@@ -266,13 +265,13 @@ static inline void htw_timer_start(struct htw_base *base, struct htw_timer *t, u
 {
 	htw_base_start(base, &t->node, tick);
 	/*
-	 * After the CPU, by which a reader of the state finds the lock that guards the timer.
+	 * Not before the CPU, by which readers of the state find the lock that guards it.
 	 * Pairs with htw_timer_pending_on().
 	 */
 	smp_store_release(&t->node.state, HTW_PENDING);
 }
 
-/* Did a set of the clock expire a timer ahead of its deadline, which is still to come? */
+/* Did a timer expire because the clock was set, ahead of its deadline? */
 static inline bool htw_timer_fired_ahead(const struct htw_timer *t)
 {
 	return t->node.fired < t->deadline;
@@ -299,7 +298,7 @@ static inline u64 htw_timer_missed(const struct htw_timer *t, u64 now)
 	return t->firings ? min_t(u64, missed, t->firings - !ahead) : missed;
 }
 
-/* The firings that an expiration stands for: those missed and, if it is one, its own. */
+/* The firings that an expiration uses up: those missed, and its own unless it fired ahead. */
 static inline u64 htw_timer_spent(const struct htw_timer *t, u64 missed)
 {
 	return missed + !htw_timer_fired_ahead(t);
@@ -318,7 +317,7 @@ static inline bool htw_timer_is_plain(const struct htw_timer *t)
 	return !(t->interval | (t->node.flags & ~HTW_TIMER_SLACK));
 }
 
-/* ns to the deadline of a timer that is armed; @override: its table entry, or zero. */
+/* ns to the deadline of a timer that is armed. */
 static inline u64 htw_timer_remaining(const struct htw_timer *t, u64 override, u64 now)
 {
 	const u64 deadline = max(t->deadline, override);

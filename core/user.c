@@ -7,8 +7,8 @@
  * htw_user, which has no limits and counts nothing.
  *
  * In the initial user namespace a user is a uid. Anybody can create user namespaces with
- * subordinate uids, which would multiply limits and shares. So below the initial
- * namespace, all are the user who owns the outermost namespace; if that is root, as with
+ * subordinate uids, which would multiply limits and shares. So all uids below the initial
+ * namespace count as the owner of the outermost namespace; if that is root, as with
  * container managers, the namespace itself is the user.
  *
  * A user outlives its last context until its token buckets are full: closing and

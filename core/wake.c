@@ -27,7 +27,7 @@
  */
 #define HTW_WAKE_NS		(20 * NSEC_PER_USEC)
 
-/* wake_up() may come across the mark, which is no waiter. */
+/* For wake_up(), which may find the mark: wake no task. */
 static int htw_wake_mark_func(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
 {
 	return 0;
@@ -68,15 +68,15 @@ again:
 		list_add(&ctx->wake_mark.entry, &wait->head);
 		goto again;
 	}
-	/* In this order: the next walk, which may schedule the job, can begin after the second. */
+	/* In this order: once @waking is false, the next walk may begin and schedule the job. */
 	htw_job_done(&ctx->wake_job);
 	ctx->waking = false;
 	return true;
 }
 
 /*
- * Begin a walk, or return false if one is under way. That one starts over when it has reached
- * its end; if it did so before, frequent events would keep it from the last waiters.
+ * Begin a walk, or return false if one is under way. The latter starts over at its end, not now:
+ * otherwise frequent events would keep it from ever reaching the last waiters.
  */
 static bool htw_wake_begin(struct htw_context *ctx)
 {
@@ -96,7 +96,7 @@ static bool htw_wake_begin(struct htw_context *ctx)
 static enum htw_served htw_wake_serve(struct htw_job *job, const struct htw_turn *turn)
 {
 	struct htw_context *ctx = container_of(job, struct htw_context, wake_job);
-	/* A flow that was let ahead of others has a shorter turn. */
+	/* A new flow has shorter turns. */
 	unsigned int units = min(HTW_WAKE_UNITS, turn->units);
 	unsigned long flags;
 	bool ended = false;
@@ -152,7 +152,7 @@ void htw_wake_reader(struct htw_context *ctx)
 /**
  * htw_delivery_wake() - wake tasks that wait for what was delivered
  * @d: the delivery
- * @paced: leave to the pacer what takes long, since this is softirq
+ * @paced: this is softirq, so leave long walks to the pacer
  *
  * Context: no lock is held. With @paced, in an RCU read-side critical section that began before
  * the delivery, because contexts may have been closed since.

@@ -2,8 +2,9 @@
 /*
  * Operations on all timers of a context: HTW_CANCEL_ALL, HTW_LIST, HTW_HARVEST and HTW_NEXT
  *
- * Pages are walked in order, each in a submission of its own, and each slot is visited once: a
- * timer that exists throughout is met exactly once, whatever others add, cancel and move.
+ * Pages are walked in order, each in a separate submission, and each slot is visited once: a
+ * timer that exists throughout is met exactly once, even while others are added, cancelled and
+ * moved.
  */
 
 #include <linux/sched/signal.h>
@@ -176,8 +177,8 @@ static bool htw_walk_put(struct htw_query __user *to, const struct htw_query *en
  * as for htw_walk_list(). Entries are written to @entries of the program, which has room for
  * @room, at least 1. *@stuck says whether writing the next one would fault.
  *
- * A timer is taken out only after its entry has been written, and under the same lock: no one
- * can see it gone unless it is.
+ * A timer is taken out only after its entry has been written, and under the same lock, so it
+ * never has to be put back.
  *
  * Return: how many were taken out.
  */
@@ -234,8 +235,8 @@ static int htw_list_batch(struct htw_context *ctx, u32 *slot, struct htw_query _
 }
 
 /*
- * The same for HTW_HARVEST. Memory that would fault is faulted in by writing to it, which fails
- * for whatever reason an entry could not be written.
+ * The same for HTW_HARVEST. Memory is faulted in by writing to it, which fails for any reason
+ * that keeps an entry from being written.
  */
 static int htw_harvest_batch(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
 			     u32 room)
@@ -327,7 +328,7 @@ long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg, bool harv
 	return copy_to_user(arg, &list, sizeof(list)) ? -EFAULT : 0;
 }
 
-/* Copy the page's first timer to expire to @next, if it is due before the one there. */
+/* Copy the timer of a page that expires first to @next, if it does so before @next. */
 static void htw_walk_next_in_page(struct htw_context *ctx, u32 page, struct htw_query *next)
 {
 	const u32 end = (page + 1) * HTW_PAGE_SLOTS;
