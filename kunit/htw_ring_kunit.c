@@ -41,19 +41,19 @@ static struct htw_context *manual_ring(struct kunit *test)
 
 static u32 waiting(const struct htw_context *ctx)
 {
-	/* As in a program: read the tail before the records. */
+	/* As in a program: read the tail before the events. */
 	return smp_load_acquire(&ctx->ring->header->tail) - ctx->ring->header->head;
 }
 
-static struct htw_event *record(const struct htw_context *ctx, u32 nth)
+static struct htw_event *event_at(const struct htw_context *ctx, u32 nth)
 {
 	return &ctx->ring->events[(ctx->ring->header->head + nth) & (ctx->ring->entries - 1)];
 }
 
-/* Consume @count records, as a program does. */
+/* Consume @count events, as a program does. */
 static void use(struct htw_context *ctx, u32 count)
 {
-	/* As in a program: the records have been read. */
+	/* As in a program: the events have been read. */
 	smp_store_release(&ctx->ring->header->head, ctx->ring->header->head + count);
 }
 
@@ -71,7 +71,7 @@ static void expect_cookies(struct kunit *test, struct htw_context *ctx, u64 firs
 {
 	KUNIT_EXPECT_EQ(test, waiting(ctx), count);
 	for (u32 i = 0; i < count; i++)
-		KUNIT_EXPECT_EQ(test, record(ctx, i)->cookie, first + i);
+		KUNIT_EXPECT_EQ(test, event_at(ctx, i)->cookie, first + i);
 	use(ctx, count);
 }
 
@@ -169,7 +169,7 @@ static void pushed_is_freed(struct kunit *test)
 	struct htw_cancel cancel = { .id = id };
 
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, htw_tick_ns), 1);
-	KUNIT_EXPECT_EQ(test, record(ctx, 0)->id, id);
+	KUNIT_EXPECT_EQ(test, event_at(ctx, 0)->id, id);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
 	KUNIT_EXPECT_FALSE(test, htw_timer_is_live(htw_test_slot(ctx, id)));
 	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), -ENOENT);
@@ -213,13 +213,13 @@ static void mixed(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, htw_tick_ns), 60);
 	for (u32 i = 0; i < 60; i++)
-		KUNIT_EXPECT_EQ(test, record(ctx, i)->flags, i % 3 ? HTW_EVENT_MORE : 0);
+		KUNIT_EXPECT_EQ(test, event_at(ctx, i)->flags, i % 3 ? HTW_EVENT_MORE : 0);
 	expect_cookies(test, ctx, 0, 60);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 40);
 	KUNIT_EXPECT_EQ(test, ctx->own->wheel.pending, 20);
 	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 20 * htw_tick_ns), 20);
-	KUNIT_EXPECT_EQ(test, record(ctx, 7)->cookie, 22);
-	KUNIT_EXPECT_EQ(test, record(ctx, 7)->deadline, 11 * htw_tick_ns);
+	KUNIT_EXPECT_EQ(test, event_at(ctx, 7)->cookie, 22);
+	KUNIT_EXPECT_EQ(test, event_at(ctx, 7)->deadline, 11 * htw_tick_ns);
 }
 
 /* An expiration that finds events queued moves two of them, and never overtakes any. */
@@ -284,7 +284,7 @@ static bool tail_is_at(const struct htw_context *ctx, u32 tail)
 	return (s32)(READ_ONCE(ctx->ring->header->tail) - tail) >= 0;
 }
 
-/* In real time: a record for each firing, in phase, until the ring is full. */
+/* In real time: an event for each firing, in phase, until the ring is full. */
 static void periodic_by_callback(struct kunit *test)
 {
 	struct htw_context *ctx = ring_context(test, 64, CLOCK_MONOTONIC);
@@ -298,7 +298,7 @@ static void periodic_by_callback(struct kunit *test)
 	KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
 	KUNIT_ASSERT_NE(test, wait_event_timeout(ctx->wait, tail_is_at(ctx, 64), 100 * HZ), 0);
 	for (u32 i = 0; i < 64; i++) {
-		const struct htw_event *ev = record(ctx, i);
+		const struct htw_event *ev = event_at(ctx, i);
 
 		KUNIT_EXPECT_GE(test, ev->fired, ev->deadline);
 		KUNIT_EXPECT_EQ(test, ev->flags, HTW_EVENT_MORE);
@@ -312,8 +312,8 @@ static void periodic_by_callback(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_test_pending(raw_smp_processor_id()), 0);
 	use(ctx, 64);
 	KUNIT_EXPECT_EQ(test, htw_context_flush(ctx), 1);
-	KUNIT_EXPECT_EQ(test, record(ctx, 0)->deadline, next);
-	KUNIT_EXPECT_GE(test, record(ctx, 0)->missed, 4);
+	KUNIT_EXPECT_EQ(test, event_at(ctx, 0)->deadline, next);
+	KUNIT_EXPECT_GE(test, event_at(ctx, 0)->missed, 4);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 1);
 }
 
@@ -408,7 +408,7 @@ static void each_ends_once(struct kunit *test)
 
 		KUNIT_EXPECT_LE(test, n, 32);
 		for (u32 i = 0; i < n; i++)
-			m.ends[record(m.ctx, i)->cookie]++;
+			m.ends[event_at(m.ctx, i)->cookie]++;
 		use(m.ctx, n);
 		if (!htw_context_is_readable(m.ctx) && atomic_read(&m.next) >= m.count &&
 		    !READ_ONCE(m.ctx->nr_timers) && all_ends(&m) >= m.count)
