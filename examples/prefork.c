@@ -5,7 +5,7 @@
  *
  * Each of them moves a connection's deadline by a store to the deadline table,
  * which all have mapped. Each expiration goes to one process and wakes only
- * that one. A worker that is killed loses nothing: with a table, a timer exists
+ * it. A worker that is killed loses nothing: with a table, a timer exists
  * until it is stopped, so those that the worker had read and not dealt with are
  * found disarmed, and are armed again.
  */

@@ -2,10 +2,10 @@
 /*
  * Timers in the kernel: /dev/htw
  *
- * Most calls are thin wrappers. The rest is what is hard to get right by hand:
- * the memory ordering of the ring, its overflow, and events in it of timers
- * that were stopped; timers moved through the table while their event was on
- * its way; calls that did only a part of the work; and errors in place of ids.
+ * Most calls are thin wrappers. The rest handles what is hard to get right by
+ * hand: the ring's memory ordering, its overflow, and events of stopped timers
+ * in it; timers that were moved through the table while their event was on its
+ * way; calls that did only a part of the work; and errors in place of ids.
  */
 #include "internal.h"
 
@@ -196,7 +196,7 @@ static unsigned int rearm_moved(struct device *d, struct htw_event *events, unsi
 	if (likely(!moved))
 		return kept;
 	d->htw.ops->rearm_many(&d->htw, ids, deadlines, moved, HTW_F_ABS, results);
-	/* Its timer was stopped meanwhile, so the event counts. */
+	/* Timers that were stopped in the meantime cannot be armed: return their events. */
 	for (i = 0; i < moved; i++)
 		if (results[i])
 			events[kept++] = evs[i];
@@ -406,7 +406,7 @@ static int device_stop_many(struct htw *htw, const uint64_t *ids, unsigned int c
 
 		n = min(count - first, HTW_MANY);
 		on_many(d, HTW_OP_CANCEL, 0, ids + first, NULL, n, to);
-		/* Usually the ring is empty, and nothing is to be cleared. */
+		/* Usually the ring is empty. */
 		for (i = 0; i < n && !ring_is_empty(d); i++)
 			to[i] = ring_stopped(d, ids[first + i], to[i], NULL);
 		for (i = 0; i < n; i++)

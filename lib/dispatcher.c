@@ -455,8 +455,8 @@ HTW_PUBLIC uint64_t htw_call_missed(struct htw_dispatcher *d, uint64_t call)
 }
 
 /*
- * Call the function of an event. Called with the lock held, which is dropped
- * meanwhile.
+ * Call the function of an event. The lock is held on entry and return, but not
+ * while the function runs.
  *
  * Return: whether a function was called.
  */

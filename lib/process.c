@@ -45,7 +45,7 @@
 
 /* Nodes that are moved down before due ones are taken again. */
 #define CASCADE_BUDGET		4096u
-/* Events that one call returns at most. */
+/* Most events that one call returns. */
 #define READ_MAX		(1u << 20)
 
 /*
@@ -589,7 +589,7 @@ static int mod_one(struct process *p, const struct htw_mod *mod, u64 now)
 	if (!mod_is_valid(p, mod))
 		return -EINVAL;
 	t = find(p, mod->id);
-	/* A stopped timer is over, though its last expiration is queued. */
+	/* A stopped timer has ended; only its event remains. */
 	if (!t || t->slack & SLOT_STOPPED)
 		return -ENOENT;
 	if (mod->flags & HTW_MOD_COOKIE)
@@ -699,7 +699,7 @@ static bool cancel_is_valid(const struct htw_cancel *cancel)
 	       !cancel->reserved[0] && !cancel->reserved[1];
 }
 
-/* Stop a timer; @out, if not NULL, describes what was left of it. */
+/* Stop a timer; report its cookie, remaining time and missed firings in @out, if not NULL. */
 static int stop_one(struct process *p, struct slot *t, bool discard, struct htw_cancel *out)
 {
 	const enum state state = state_of(t);
@@ -930,7 +930,7 @@ static inline void fill_event(struct htw_event *ev, const struct slot *t, u64 id
 	ev->reserved = 0;
 }
 
-/* Turn an expiration into an event, and arm, keep or free the timer, which is on no list. */
+/* Fill in the event of an expired timer, which is on no list, and arm, keep or free the timer. */
 static void consume(struct process *p, struct slot *t, u64 now, struct htw_event *ev)
 {
 	const u64 missed = missed_of(t, now);
@@ -1079,7 +1079,7 @@ static bool expire(struct process *p, u64 now)
 }
 
 /* Program the timerfd for the wheel's next work, as nothing is due any more. */
-static void rest(struct process *p, u64 now)
+static void program_next(struct process *p, u64 now)
 {
 	u64 when;
 
@@ -1087,8 +1087,8 @@ static void rest(struct process *p, u64 now)
 	p->ahead = false;
 	when = next_work(p);
 	/*
-	 * Reprogram a timerfd that has expired, as it is readable, or is too late; one that
-	 * is early stays. A set of CLOCK_REALTIME may have expired it as well.
+	 * Reprogram the timerfd if it has expired, which makes it readable, or is programmed
+	 * too late; leave it if it is early. Setting CLOCK_REALTIME may have expired it, too.
 	 */
 	if (p->armed <= now || when < p->armed || p->clock == CLOCK_REALTIME)
 		program(p, when);
@@ -1133,7 +1133,7 @@ static int process_read(struct htw *htw, struct htw_event *events, unsigned int 
 		else
 			done = false;
 		if (done)
-			rest(p, now);
+			program_next(p, now);
 		else if (p->armed > now)
 			program(p, 0);	/* more is due: make the descriptor readable */
 	}
@@ -1154,7 +1154,7 @@ static void expire_all(struct process *p)
 	while (!expire(p, now))
 		;
 	if (!p->nr_expired)
-		rest(p, now);
+		program_next(p, now);
 	else if (p->armed > now)
 		program(p, 0);
 }
