@@ -57,7 +57,7 @@ static struct share count_for(struct victims *v, struct attackers *all, uint64_t
 	};
 }
 
-/* CPU time that neither got, beyond what was missing beside the disarmed attack. */
+/* CPU time in per cent that neither side got, less the same with the disarmed attack. */
 static double loss(const struct share *s, const struct share *disarmed, double alone)
 {
 	return 100 * ((disarmed->counted - s->counted) / alone +

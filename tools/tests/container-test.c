@@ -30,7 +30,7 @@ static bool become(uid_t uid, bool in_group)
 {
 	const gid_t groups[] = { GROUP };
 
-	/* What changes its uid may not write its own maps, unless it is dumpable again. */
+	/* A process that has changed its uid must be dumpable again to write its maps. */
 	return !setgroups(in_group, groups) && !setresgid(uid, uid, uid) &&
 	       !setresuid(uid, uid, uid) && !prctl(PR_SET_DUMPABLE, 1);
 }
@@ -177,7 +177,7 @@ static bool counts_as_the_maker(struct __test_metadata *_metadata, __u64 limit)
 	nested = htw_open(O_NONBLOCK);
 	STEP(nested >= 0);
 	STEP(over_quota(nested));
-	/* What is given back inside is there outside again. */
+	/* Timers cancelled inside make room outside. */
 	close(fd);
 	STEP(htw_eventually(fill(outside) > 0));
 	return true;
@@ -186,7 +186,7 @@ static bool counts_as_the_maker(struct __test_metadata *_metadata, __u64 limit)
 CONTAINER_TEST(counts_as_its_maker)
 {
 	EXPECT_TRUE(htw_in_child(counts_as_the_maker(_metadata, self->limit)));
-	/* As nobody else: BOB has all of a limit. */
+	/* And for no other user: BOB still has a whole limit. */
 	EXPECT_TRUE(htw_in_child(become(BOB, true) && fill(htw_open(O_NONBLOCK)) == self->limit));
 }
 
@@ -235,7 +235,7 @@ static bool another_has_all(int fd, __u64 limit)
 	return fill(fd) == limit;
 }
 
-/* One that root made is a user of its own, whatever it is mapped to. */
+/* A container that root made is a separate user, whichever uids it maps. */
 CONTAINER_TEST(of_roots_is_a_user_of_its_own)
 {
 	int pair[2], status;
@@ -243,7 +243,7 @@ CONTAINER_TEST(of_roots_is_a_user_of_its_own)
 	pid_t pid;
 
 	EXPECT_TRUE(container_of_roots(_metadata, self->limit, all_share_one));
-	/* While ALICE, whom it is mapped to, holds all that she may. */
+	/* ALICE, to whose uid it is mapped, is at her limit meanwhile. */
 	ASSERT_EQ(0, pipe(pair));
 	pid = fork();
 	if (!pid) {
