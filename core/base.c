@@ -474,9 +474,10 @@ struct htw_base *htw_base_create(struct htw_user *user, enum htw_clock clock, un
 		htw_base_attach(base, cpu);
 		/* Pairs with htw_base_on(). */
 		smp_store_release(place, base);
-		/* Pairs with the address dependency of those who read it above. */
-		if (!user->first[clock])
+		if (!user->first[clock]) {
+			/* Pairs with the address dependency of tasks that read it above. */
 			smp_store_release(&user->first[clock], base);
+		}
 	}
 	mutex_unlock(&htw_pacers_mutex);
 	if (base != made)
