@@ -110,6 +110,33 @@ static int htw_table_alloc_list(const struct htw_context *ctx, struct list_head 
 	return 0;
 }
 
+/* Give every page of timers its overrides; pages that have been freed are allocated again. */
+static int htw_table_populate(struct htw_context *ctx)
+{
+	struct page *page = NULL;
+	LIST_HEAD(pages);
+	int ret;
+
+	lockdep_assert_held(&ctx->grow);
+
+	while (ctx->nr_allocated < ctx->nr_pages) {
+		ret = fatal_signal_pending(current) ? -EINTR : htw_slots_grow(ctx);
+		if (ret)
+			return ret;
+	}
+	ret = htw_table_alloc_list(ctx, &pages);
+	for (u32 nr = 0; !ret && nr < ctx->nr_pages; nr++) {
+		if (nr % HTW_TABLE_PAGES == 0) {
+			page = list_first_entry(&pages, struct page, lru);
+			list_del(&page->lru);
+		}
+		htw_table_assign(ctx, htw_context_page(ctx, nr), nr, page_address(page));
+		cond_resched();
+	}
+	htw_table_free_list(&pages);
+	return ret;
+}
+
 /**
  * htw_table_enable() - give a context a table of deadlines, if it has none yet
  * @ctx: the context
@@ -121,8 +148,6 @@ static int htw_table_alloc_list(const struct htw_context *ctx, struct list_head 
  */
 int htw_table_enable(struct htw_context *ctx)
 {
-	struct page *page = NULL;
-	LIST_HEAD(pages);
 	int ret;
 
 	/* Pairs with the release below: enabled, and seen by all submissions. */
@@ -131,21 +156,10 @@ int htw_table_enable(struct htw_context *ctx)
 	ret = mutex_lock_killable(&ctx->grow);
 	if (ret)
 		return ret;
-	/* Allocate missing pages again, so that every page has overrides. */
-	while (!ret && !ctx->table && ctx->nr_allocated < ctx->nr_pages)
-		ret = fatal_signal_pending(current) ? -EINTR : htw_slots_grow(ctx);
-	if (!ret && !ctx->table)
-		ret = htw_table_alloc_list(ctx, &pages);
-	for (u32 nr = 0; !ret && !ctx->table && nr < ctx->nr_pages; nr++) {
-		if (nr % HTW_TABLE_PAGES == 0) {
-			page = list_first_entry(&pages, struct page, lru);
-			list_del(&page->lru);
-		}
-		htw_table_assign(ctx, htw_context_page(ctx, nr), nr, page_address(page));
-		cond_resched();
-	}
-	htw_table_free_list(&pages);
-	if (!ret && !ctx->table_ready) {
+	/* Another task may have enabled it meanwhile. */
+	if (!ctx->table)
+		ret = htw_table_populate(ctx);
+	if (!ret && !ctx->table) {
 		/* Not between reporting an event and htw_timer_consume(), which must agree. */
 		spin_lock_bh(&ctx->lock);
 		WRITE_ONCE(ctx->table, true);
