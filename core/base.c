@@ -195,7 +195,7 @@ u64 htw_base_check_clock(struct htw_base *base, u64 now)
 {
 	lockdep_assert_held(&base->lock);
 
-	if (likely(htw_tick(base, now) + 1 >= base->wheel.cursor))
+	if (htw_tick(base, now) + 1 >= base->wheel.cursor)
 		return now;
 	now = htw_base_now(base);
 	if (htw_tick(base, now) + 1 >= base->wheel.cursor)
@@ -289,13 +289,13 @@ bool htw_base_wakes_remote(struct htw_base *base, u64 tick)
 bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
 			 enum htw_served *served)
 {
-	if (unlikely(turn->wait)) {
+	if (turn->wait) {
 		htw_lock(&base->lock);
-	} else if (unlikely(!htw_trylock(&base->lock))) {
+	} else if (!htw_trylock(&base->lock)) {
 		*served = HTW_SERVED_BUSY;
 		return false;
 	}
-	if (unlikely(base->job.pacer != turn->pacer || base->job.dead)) {
+	if (base->job.pacer != turn->pacer || base->job.dead) {
 		/* It was moved to another CPU's pacer, or is about to be freed. */
 		htw_unlock(&base->lock);
 		*served = HTW_SERVED_MORE;

@@ -34,7 +34,7 @@ void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struc
 	const bool more = htw_timer_is_kept(ctx, t) || htw_timer_continues(t, missed);
 
 	/* If the timer is started again, only later changes of CLOCK_REALTIME expire it. */
-	if (unlikely(t->node.flags & HTW_TIMER_CANCEL_ON_SET))
+	if (t->node.flags & HTW_TIMER_CANCEL_ON_SET)
 		htw_clock_sets_check(ctx, t);
 	htw_event_fill(ev, t, t->node.fired, missed,
 		       (more ? HTW_EVENT_MORE : 0) |
