@@ -181,6 +181,18 @@ static inline bool htw_bucket_append(struct list_head *bucket, struct htw_node *
 	return n->list.prev == bucket;
 }
 
+/* Link a node into its bucket on a level. Return: as htw_wheel_start(). */
+static __always_inline bool htw_level_link(struct htw_wheel *w, struct htw_level *lev,
+					   struct htw_node *n)
+{
+	if (unlikely(!lev->mask))
+		return htw_wheel_link_slow(w, lev, n);
+	/* Only the first node of a bucket can make work earlier. */
+	return unlikely(htw_bucket_append(&lev->buckets[(n->expires >> lev->shift) & lev->mask],
+					  n)) &&
+	       htw_level_mark_bucket(w, lev, n);
+}
+
 /* Link a node where its tick belongs. Return: as htw_wheel_start(). */
 static inline bool htw_wheel_link(struct htw_wheel *w, struct htw_node *n)
 {
@@ -194,12 +206,7 @@ static inline bool htw_wheel_link(struct htw_wheel *w, struct htw_node *n)
 	} else if (unlikely(n->expires < w->cursor)) {
 		return htw_wheel_link_due(w, n);
 	}
-	if (unlikely(!lev->mask))
-		return htw_wheel_link_slow(w, lev, n);
-	/* Only the first node of a bucket can make work earlier. */
-	return unlikely(htw_bucket_append(&lev->buckets[(n->expires >> lev->shift) & lev->mask],
-					  n)) &&
-	       htw_level_mark_bucket(w, lev, n);
+	return htw_level_link(w, lev, n);
 }
 
 /* Take a node out of its bucket or list. */

@@ -205,14 +205,17 @@ static inline void htw_base_stop(struct htw_base *base, struct htw_node *n)
 	htw_wheel_stop(&base->wheel, n);
 }
 
-/* Move a pending node. Saves 4 of 95 instructions over htw_base_stop() and htw_base_start(). */
+/*
+ * Move a pending node to a tick that has not come. Saves 5 of 95 instructions over
+ * htw_base_stop() and htw_base_start().
+ */
 static inline void htw_base_restart(struct htw_base *base, struct htw_node *n, u64 tick)
 {
 	lockdep_assert_held(&base->lock);
 
 	htw_wheel_unlink(&base->wheel, n);
 	n->expires = tick;
-	if (unlikely(htw_wheel_link(&base->wheel, n)))
+	if (unlikely(htw_level_link(&base->wheel, htw_wheel_level(&base->wheel, tick), n)))
 		htw_base_wake(base);
 }
 
