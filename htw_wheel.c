@@ -467,7 +467,7 @@ htw_bucket_cascade(struct htw_wheel *w, unsigned int l, struct list_head *bucket
 	const struct htw_level to = *lev;	/* kept in registers */
 	struct list_head *entry = bucket->next;
 
-	for (; entry != bucket && *left; --*left) {
+	for (; *left && entry != bucket; --*left) {
 		struct htw_node *n = list_entry(entry, struct htw_node, list);
 		struct list_head *down = masks ? &to.buckets[(n->expires >> to.shift) & to.mask] :
 						 htw_level_bucket(w, lev, n->expires);
