@@ -198,7 +198,7 @@ static void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
 	if (cursor >= w->next_window)
 		htw_wheel_advance_ends(w);
 	/* The cursor passes the end while a bucket above is moved down in parts. */
-	w->level[0].last = max(w->level[0].end, cursor) - 1;
+	htw_level_set_end(w, &w->level[0], w->level[0].end);
 }
 
 /**
