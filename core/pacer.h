@@ -95,7 +95,7 @@ struct htw_job {
  * @stalled: the last run took longer than any work can (used by runs only)
  * @window: jiffies in which @interrupts are counted (used on this CPU only)
  * @interrupts: wheels' hrtimer interrupts in that jiffy (used on this CPU only)
- * @crowded: the jiffy before had so many that private wheels should share interrupts
+ * @crowded: the rate in the last jiffy was high enough for private wheels to share interrupts
  *	(written on this CPU)
  * @callbacks: hrtimer callbacks, including @hrtimer's (written on this CPU)
  * @runs: number of runs (@lock)
