@@ -76,6 +76,10 @@ def number(value):
     return f"{value:,.0f}" if abs(value) >= 10000 or value == int(value) else f"{value:,.2f}"
 
 
+def is_met(value, relation, bound):
+    return value <= bound if relation == "<=" else value >= bound
+
+
 def print_rows(rows, out):
     """Print aligned columns, the first to the left."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -126,7 +130,7 @@ def print_budgets(cells, out):
             table.append([what, number(row["value"]) if row else "-", "-", "-", "not measured"])
             continue
         bound = limit * beside["value"] if peer else limit
-        good = row["value"] <= bound if relation == "<=" else row["value"] >= bound
+        good = is_met(row["value"], relation, bound)
         met, missed = met + good, missed + (not good)
         table.append([what, number(row["value"]), f"{relation} {number(bound)}",
                       f"{limit} x {peer[0]} {number(beside['value'])}" if peer else "", "yes" if good else "NO"])

@@ -194,7 +194,7 @@ class Tables:
                 continue
             value = self.value(*key)
             beside = self.value(*peer) if peer else 1
-            met = value <= limit * beside if relation == "<=" else value >= limit * beside
+            met = budgets.is_met(value, relation, limit * beside)
             if peer and peer[0] == key[0]:
                 # Growth: of each operation, show the system with the largest ratio.
                 worst[key[1]] = max(worst.get(key[1], (0,)), (value / beside, key[0], limit, met))
