@@ -9,48 +9,49 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static inline bool htw_send_fd(int sock, int fd)
-{
+/* A message of one byte with room for a descriptor; it points into itself. */
+struct htw_fd_message {
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	char byte = 0;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
+	} control;
+	char byte;
+	struct iovec iov;
+	struct msghdr msg;
+};
 
-	control.head = (struct cmsghdr){
+static inline void htw_fd_message_init(struct htw_fd_message *m)
+{
+	*m = (struct htw_fd_message){ 0 };
+	m->iov = (struct iovec){ &m->byte, 1 };
+	m->msg.msg_iov = &m->iov;
+	m->msg.msg_iovlen = 1;
+	m->msg.msg_control = &m->control;
+	m->msg.msg_controllen = sizeof(m->control);
+}
+
+static inline bool htw_send_fd(int sock, int fd)
+{
+	struct htw_fd_message m;
+
+	htw_fd_message_init(&m);
+	m.control.head = (struct cmsghdr){
 		.cmsg_len = CMSG_LEN(sizeof(int)),
 		.cmsg_level = SOL_SOCKET,
 		.cmsg_type = SCM_RIGHTS,
 	};
-	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-	return sendmsg(sock, &msg, 0) == 1;
+	memcpy(CMSG_DATA(&m.control.head), &fd, sizeof(fd));
+	return sendmsg(sock, &m.msg, 0) == 1;
 }
 
 static inline int htw_receive_fd(int sock)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	char byte;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
+	struct htw_fd_message m;
 	int fd = -1;
 
-	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) == 1)
-		memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
+	htw_fd_message_init(&m);
+	if (recvmsg(sock, &m.msg, MSG_CMSG_CLOEXEC) == 1)
+		memcpy(&fd, CMSG_DATA(&m.control.head), sizeof(fd));
 	return fd;
 }
 
