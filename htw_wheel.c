@@ -65,6 +65,8 @@
 
 /* 2^63 ticks plus two windows of the last level fit in a u64. */
 #define HTW_MAX_SPAN		BIT_ULL(61)
+/* Nodes that htw_wheel_make_due() looks at. */
+#define HTW_WHEEL_LOOKS		32
 
 /**
  * htw_geometry_check() - validate the shape of a wheel
@@ -413,24 +415,6 @@ bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n)
 	return htw_wheel_note_work(w, n->expires);
 }
 
-/* The bucket of the next tick to come; NULL if nodes of it may still be on an upper level. */
-struct list_head *htw_wheel_next_bucket(struct htw_wheel *w)
-{
-	struct htw_level *lev = &w->level[0];
-
-	if (w->cursor >= lev->end)
-		return NULL;
-	return htw_level_bucket(w, lev, w->cursor);
-}
-
-/* Make a node of the wheel due before its tick. Return: as htw_wheel_start(). */
-bool htw_wheel_make_due(struct htw_wheel *w, struct htw_node *n)
-{
-	htw_wheel_unlink(w, n);
-	__htw_list_add_tail(&n->list, &w->due);
-	return htw_wheel_note_work(w, w->cursor - 1);
-}
-
 /* htw_wheel_link() for a level without a mask. */
 bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
 {
@@ -450,6 +434,44 @@ bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct ht
 	htw_level_set(lev, n->list.prev - lev->buckets);
 	return htw_wheel_note_work(w, htw_work_at(w, lev - w->level,
 					     htw_slot_start(w, lev, n->expires)));
+}
+
+/**
+ * htw_wheel_make_due() - make way for a node whose deadline came within the present tick
+ * @w: the wheel, after htw_wheel_touch()
+ * @now: the present tick
+ * @is_due: has the deadline of a node come at @time?
+ * @time: passed to @is_due
+ * @ahead: out: set to true if &htw_wheel.next has become earlier, else left alone
+ *
+ * Such a node can be started for @now and need not wait for the next tick. Nodes that wait
+ * for that tick and are due as well move to @now first, so that it does not overtake them.
+ *
+ * Return: false if the node has to wait for the next tick as well, to stay in order: there
+ * are more nodes than are looked at and the last of them is due, or some may still be on an
+ * upper level.
+ */
+bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due, u64 time,
+			bool *ahead)
+{
+	const struct htw_level *lev = &w->level[0];
+	unsigned int looks = HTW_WHEEL_LOOKS;
+	struct htw_node *n, *next;
+	struct list_head *bucket;
+
+	if (now + 1 >= lev->end)
+		return false;
+	bucket = htw_level_bucket(w, lev, now + 1);
+	list_for_each_entry_safe(n, next, bucket, list) {
+		if (!looks--)
+			return !is_due(list_last_entry(bucket, struct htw_node, list), time);
+		if (!is_due(n, time))
+			continue;
+		htw_wheel_unlink(w, n);
+		n->expires = now;
+		*ahead |= htw_wheel_link(w, n);
+	}
+	return true;
 }
 
 /*

@@ -92,6 +92,9 @@ struct htw_wheel {
 	struct list_head overflow;
 };
 
+/* Has the deadline of a node come at @time? */
+typedef bool htw_is_due_t(const struct htw_node *n, u64 time);
+
 int htw_geometry_check(const struct htw_geometry *geo, const char **why);
 
 int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now, gfp_t gfp,
@@ -99,8 +102,8 @@ int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now,
 void htw_wheel_destroy(struct htw_wheel *w);
 
 bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n);
-struct list_head *htw_wheel_next_bucket(struct htw_wheel *w);
-bool htw_wheel_make_due(struct htw_wheel *w, struct htw_node *n);
+bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due, u64 time,
+			bool *ahead);
 bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
 bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
 void htw_level_emptied(struct htw_wheel *w, const struct list_head *list);

@@ -6,9 +6,6 @@
 
 #include "submit.h"
 
-/* Timers of the present tick that are checked for having come due within it. */
-#define HTW_SUBMIT_LOOKS	32
-
 /**
  * htw_submit_begin() - begin a submission
  * @s: the submission
@@ -130,51 +127,36 @@ static bool htw_node_is_due(const struct htw_node *n, u64 now)
 }
 
 /*
- * The time to pass to htw_base_tick(). A timer that is due when it is armed is delivered at
- * once, not at the end of the tick. Timers that were armed earlier, and whose deadlines came
- * within the tick, still wait for its end; to keep the order they are made due first. If there
- * are too many to check, and the last one is due too, return 0: the new timer waits like them,
- * so that timers with the same deadline stay in order.
+ * The tick at which a timer expires on the base that is locked. A timer that is due when it is
+ * armed is delivered at once, not at the end of the tick, and timers that were armed earlier and
+ * whose deadlines came within the tick are delivered before it. If that cannot be, the new timer
+ * waits like them.
  *
  * Not on a manual clock, where only HTW_ADVANCE expires pending timers.
  */
-static u64 htw_submit_due_time(struct htw_submit *s, const struct htw_timer *t)
+static u64 htw_submit_tick(struct htw_submit *s, const struct htw_timer *t)
 {
+	const u64 deadline = htw_context_to_host(s->ctx, t->deadline);
 	const u64 now = htw_context_to_host(s->ctx, s->now);
-	struct htw_wheel *wheel = &s->base->wheel;
-	struct list_head *bucket = htw_wheel_next_bucket(wheel);
-	unsigned int looks = HTW_SUBMIT_LOOKS;
-	struct htw_node *n, *next;
-	bool ahead = false;
+	struct htw_base *base = s->base;
+	bool ahead = false, in_order;
 
-	lockdep_assert_held(&s->base->lock);
+	lockdep_assert_held(&base->lock);
 
-	if (likely(t->deadline > s->now) || s->base->clock == HTW_BASE_MANUAL ||
-	    !bucket || wheel->cursor != htw_tick(s->base, now) + 1)
-		return now;
-	htw_base_note_due(s->base, now);
-	list_for_each_entry_safe(n, next, bucket, list) {
-		if (!looks--)
-			break;
-		if (htw_node_is_due(n, now))
-			ahead |= htw_wheel_make_due(wheel, n);
-	}
+	if (likely(t->deadline > s->now) || base->clock == HTW_BASE_MANUAL)
+		return htw_base_tick(base, deadline, htw_timer_slack(t), now);
+	htw_base_note_due(base, now);
+	in_order = htw_wheel_make_due(&base->wheel, htw_tick(base, now), htw_node_is_due, now,
+				      &ahead);
 	if (ahead)
-		htw_base_wake(s->base);
-	if (&n->list == bucket)
-		return now;
-	n = list_last_entry(bucket, struct htw_node, list);
-	return n != &t->node && htw_node_is_due(n, now) ? 0 : now;
+		htw_base_wake(base);
+	return htw_base_tick(base, deadline, 0, in_order ? now : 0);
 }
 
 /* Put a timer that is on no list into the wheel of the base that is locked. */
 void htw_submit_arm(struct htw_submit *s, struct htw_timer *t)
 {
-	const u64 now = htw_submit_due_time(s, t);
-
-	htw_timer_start(s->base, t,
-			htw_base_tick(s->base, htw_context_to_host(s->ctx, t->deadline),
-				      htw_timer_slack(t), now));
+	htw_timer_start(s->base, t, htw_submit_tick(s, t));
 }
 
 static bool htw_timer_exists(const struct htw_timer *t, enum htw_timer_state state, u64 id)
@@ -264,13 +246,11 @@ static void htw_submit_arm_on_target(struct htw_submit *s, struct htw_timer *t)
 static void htw_submit_move(struct htw_submit *s, struct htw_timer *t, enum htw_timer_state state)
 {
 	struct htw_context *ctx = s->ctx;
-	u64 now, tick;
+	u64 tick;
 
 	if (state == HTW_PENDING) {
-		now = htw_submit_due_time(s, t);
 		htw_base_stop(s->base, &t->node);
-		tick = htw_base_tick(s->base, htw_context_to_host(ctx, t->deadline),
-				     htw_timer_slack(t), now);
+		tick = htw_submit_tick(s, t);
 		if (!htw_base_wakes_remote(s->base, tick)) {
 			htw_timer_start(s->base, t, tick);
 			return;

@@ -94,6 +94,50 @@ static void equal_deadlines_expire_in_order(struct kunit *test)
 	}
 }
 
+/*
+ * A timer that is due when it is moved does not overtake one that came due within the tick,
+ * even if delivery is behind: here, because softirqs have to wait.
+ */
+static void due_timers_stay_in_order_behind_others(struct kunit *test)
+{
+	const u64 ms = NSEC_PER_MSEC;
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_PRIVATE, .tick_ns = 20 * ms, .levels = 2, .slots = { 64, 64 },
+	};
+	struct htw_context *ctx = htw_test_context(test);
+	const u64 tick = roundup(htw_now(), setup.tick_ns) + setup.tick_ns;
+	/* Delivered too late, waiting for its tick, and due at once. */
+	const u64 deadlines[] = { tick, tick + 5 * ms, tick + 6 * ms };
+	const u64 moved_at[] = { 0, tick + ms, tick + 7 * ms };
+	struct htw_event events[3];
+	struct htw_submit s;
+	u64 ids[3];
+
+	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	for (u32 i = 0; i < 3; i++)
+		ids[i] = htw_test_start(test, ctx, KTIME_MAX, i);
+	local_bh_disable();
+	for (u32 i = 0; i < 3; i++) {
+		const struct htw_mod mod = {
+			.id = ids[i], .flags = HTW_MOD_DEADLINE | HTW_F_ABS,
+			.deadline = deadlines[i],
+		};
+
+		while (htw_now() < moved_at[i])
+			ndelay(1000);
+		htw_submit_begin(&s, ctx);
+		KUNIT_EXPECT_EQ(test, htw_submit_mod(&s, htw_submit_find(&s, ids[i]), &mod), 0);
+		htw_submit_end(&s);
+	}
+	local_bh_enable();
+	htw_test_wait(test, ctx, 3);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, 3), 3);
+	for (u32 i = 0; i < 3; i++) {
+		KUNIT_EXPECT_EQ(test, events[i].cookie, i);
+		KUNIT_EXPECT_GE(test, events[i].fired, events[i].deadline);
+	}
+}
+
 static void cancelled_timer_does_not_expire(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
@@ -1967,6 +2011,7 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE(past_deadline_expires_at_once),
 	KUNIT_CASE(moved_timer_keeps_its_slack),
 	KUNIT_CASE_SLOW(equal_deadlines_expire_in_order),
+	KUNIT_CASE(due_timers_stay_in_order_behind_others),
 	KUNIT_CASE_SLOW(cancelled_timer_does_not_expire),
 	KUNIT_CASE(closing_stops_timers),
 	KUNIT_CASE_SLOW(turn_delivers_a_batch),

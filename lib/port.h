@@ -62,12 +62,18 @@ struct list_head {
 #define LIST_HEAD(name)		struct list_head name = { &(name), &(name) }
 #define list_entry(p, type, member)	container_of(p, type, member)
 #define list_first_entry(head, type, member)	list_entry((head)->next, type, member)
+#define list_last_entry(head, type, member)	list_entry((head)->prev, type, member)
 #define list_first_entry_or_null(head, type, member) \
 	(list_empty(head) ? NULL : list_first_entry(head, type, member))
 #define list_for_each_entry(pos, head, member)				\
 	for (pos = list_first_entry(head, __typeof__(*pos), member);	\
 	     &pos->member != (head);					\
 	     pos = list_first_entry(&pos->member, __typeof__(*pos), member))
+#define list_for_each_entry_safe(pos, next, head, member)		\
+	for (pos = list_first_entry(head, __typeof__(*pos), member),		\
+	     next = list_first_entry(&pos->member, __typeof__(*pos), member);	\
+	     &pos->member != (head);						\
+	     pos = next, next = list_first_entry(&next->member, __typeof__(*pos), member))
 
 static inline void INIT_LIST_HEAD(struct list_head *list)
 {

@@ -111,7 +111,9 @@ enum htw_flag {
  * A timer expires at the first tick of its wheel that is not before its deadline. One
  * whose deadline has come when it is armed is due at once and does not wait for a tick.
  * Timers that wait for the end of the current tick, and whose deadline has come as well,
- * then expire before it; on the manual clock they go on waiting.
+ * then expire before it. No more than 32 are looked at: if there are more, and the deadline
+ * of the last one has come, the new timer waits with them. On the manual clock they go on
+ * waiting, and it does not.
  *
  * Timers that expire at the same tick and were armed on the same CPU expire in the
  * order in which they were armed; on a private wheel or the manual clock always.
