@@ -191,15 +191,39 @@ static u64 read_clock(const struct process *p)
 	return unlikely(p->clock == HTW_CLOCK_MANUAL) ? p->manual_ns : htw_clock_ns(p->clock);
 }
 
+/* The first tick that is not earlier than @ns, which is not zero. */
+static inline u64 tick_up(const struct process *p, u64 ns)
+{
+	return (ns - 1) / p->tick_ns + 1;
+}
+
+static bool node_is_due(const struct htw_node *n, u64 now)
+{
+	return container_of(n, struct slot, node)->deadline <= now;
+}
+
+/*
+ * The tick of a deadline that has come: it does not wait for the next one, unless it would
+ * overtake other timers. On a manual clock those wait.
+ */
+static __attribute__((noinline)) u64 due_tick(struct process *p, u64 deadline, u64 now)
+{
+	const u64 first = deadline ? tick_up(p, deadline) : 0;
+	const u64 tick = now / p->tick_ns;
+
+	p->due_ns = max(p->due_ns, now);
+	if (p->clock != HTW_CLOCK_MANUAL &&
+	    !htw_wheel_make_due(&p->wheel, tick, node_is_due, now, &p->ahead))
+		return first;
+	return min(first, tick);
+}
+
 /* The tick at which a timer expires, rounded up. */
 static inline u64 tick_for(struct process *p, u64 deadline, u64 now)
 {
-	/* A deadline that has come does not wait for the next tick. */
-	if (unlikely(deadline <= now)) {
-		p->due_ns = max(p->due_ns, now);
-		return deadline / p->tick_ns;
-	}
-	return (deadline - 1) / p->tick_ns + 1;
+	if (unlikely(deadline <= now))
+		return due_tick(p, deadline, now);
+	return tick_up(p, deadline);
 }
 
 static u64 slack_of(const struct slot *t)
@@ -228,7 +252,7 @@ static u64 tick_with_slack(struct process *p, const struct slot *t, u64 now)
 	const u64 first = tick_for(p, t->deadline, now);
 	u64 last;
 
-	if (__builtin_add_overflow(t->deadline, slack_of(t), &last))
+	if (t->deadline <= now || __builtin_add_overflow(t->deadline, slack_of(t), &last))
 		return first;
 	return htw_wheel_coalesce(&p->wheel, first, last / p->tick_ns);
 }

@@ -1105,6 +1105,54 @@ LIB_TEST(at_once_with_a_coarse_tick)
 	htw_close(htw);
 }
 
+static void wait_until(struct htw *htw, uint64_t when)
+{
+	while (htw_now(htw) < when)
+		usleep(1000);
+}
+
+/*
+ * A deadline that has come does not overtake those that came before within the tick, however
+ * many are still to be read.
+ */
+LIB_TEST(due_deadlines_stay_in_order)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_PRIVATE, .tick_ns = 20 * MSEC, .levels = 2, .slots = { 60, 60 },
+	};
+	const unsigned int before[] = { 1, 32, 33, 100 };
+	struct htw_event ev[102];
+	unsigned int i, round;
+	uint64_t when, id;
+
+	for (round = 0; round < ARRAY_SIZE(before); round++) {
+		const unsigned int count = before[round];
+		struct htw *htw;
+		unsigned int got = 0;
+		int n;
+
+		ASSERT_EQ(0, open_as(variant, &htw, &setup));
+		ASSERT_EQ(0, htw_after(htw, 1, 0, &id));
+		when = (htw_now(htw) / setup.tick_ns + 2) * setup.tick_ns + 5 * MSEC;
+		wait_until(htw, when - 4 * MSEC);
+		for (i = 1; i <= count; i++)
+			ASSERT_EQ(0, htw_at(htw, when, i, &id));
+		wait_until(htw, when + MSEC);
+		ASSERT_EQ(0, htw_after(htw, 0, i, &id));
+		while (got < count + 2) {
+			ASSERT_EQ(1, htw_wait(htw, EVENTUALLY));
+			n = htw_read(htw, ev + got, ARRAY_SIZE(ev) - got);
+			ASSERT_LE(0, n);
+			got += n;
+		}
+		for (i = 0; i < got; i++) {
+			EXPECT_EQ(i, ev[i].cookie);
+			EXPECT_GE(ev[i].fired, ev[i].deadline);
+		}
+		htw_close(htw);
+	}
+}
+
 LIB_TEST(what_is_left_stays_readable)
 {
 	struct epoll_event event = { .events = EPOLLIN };
