@@ -216,30 +216,29 @@ int htw_submit_cancel_slow(struct htw_submit *s, struct htw_timer *t, struct htw
 	return ret;
 }
 
-/* Arm a timer that is on no list on @s->target. Drops the context's lock, which is held. */
-static void htw_submit_arm_on_target(struct htw_submit *s, struct htw_timer *t)
+/*
+ * Lock @s->target instead of another base, to arm a timer there that is on no list. The
+ * context's lock is held, and dropped meanwhile, as a base's comes first: the timer waits on
+ * @ctx->rearm, from where another CPU may arm, change or cancel it.
+ *
+ * Return: true if it is still to be armed, and on no list.
+ */
+static bool htw_submit_enter_target(struct htw_submit *s, struct htw_timer *t)
 {
 	struct htw_context *ctx = s->ctx;
 	const u32 generation = t->generation;
 
 	lockdep_assert_held(&ctx->lock);
 
-	if (likely(s->base == s->target)) {
-		htw_submit_arm(s, t);
-		htw_unlock(&ctx->lock);
-		return;
-	}
-	/* A base's lock comes first. Meanwhile another CPU may arm, change or cancel it. */
 	WRITE_ONCE(t->node.state, HTW_REARM);
 	list_add_tail(&t->node.list, &ctx->rearm);
 	htw_unlock(&ctx->lock);
 	htw_submit_lock_base(s, s->target);
 	htw_lock(&ctx->lock);
-	if (t->node.state == HTW_REARM && t->generation == generation) {
-		list_del(&t->node.list);
-		htw_submit_arm(s, t);
-	}
-	htw_unlock(&ctx->lock);
+	if (t->node.state != HTW_REARM || t->generation != generation)
+		return false;
+	list_del(&t->node.list);
+	return true;
 }
 
 /* Arm a timer in any state for its new deadline, and undo htw_submit_lock_timer(). */
@@ -261,7 +260,9 @@ static void htw_submit_move(struct htw_submit *s, struct htw_timer *t, enum htw_
 		if (state == HTW_EXPIRED)
 			ctx->nr_expired--;
 	}
-	htw_submit_arm_on_target(s, t);
+	if (likely(s->base == s->target) || htw_submit_enter_target(s, t))
+		htw_submit_arm(s, t);
+	htw_unlock(&ctx->lock);
 }
 
 /* Change a timer without arming it for its new deadline. */
