@@ -98,7 +98,9 @@ u64 htw_flow_resume_time(const struct htw_flow *flow)
 void htw_flow_charge(struct htw_flow *flow, u64 ns, u64 now)
 {
 	flow->spent += ns;
-	flow->deficit -= min_t(u64, ns, HTW_BUDGET_NS);
+	/* Work outside of softirq adds up while the flow has no job: keep the debt to one run. */
+	flow->deficit = max_t(s64, flow->deficit - (s64)min_t(u64, ns, HTW_BUDGET_NS),
+			      -(s64)HTW_BUDGET_NS);
 	if (flow->class == HTW_CLASS_OTHERS) {
 		htw_flow_refill(flow, now);
 		flow->tokens -= ns;

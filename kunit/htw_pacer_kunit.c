@@ -850,6 +850,25 @@ static void reopening_gives_no_new_share(struct kunit *test)
 	KUNIT_EXPECT_GE(test, event.fired - before, 200 * NSEC_PER_MSEC);
 	KUNIT_EXPECT_LT(test, event.fired - before, 202 * NSEC_PER_MSEC);
 }
+/*
+ * Work outside of softirq costs tokens, but does not add up to a deficit that would take the flow
+ * many rounds to work off once it has a job.
+ */
+static void spending_without_a_job_leaves_a_bounded_deficit(struct kunit *test)
+{
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_OTHERS);
+	const struct htw_flow *flow;
+
+	migrate_disable();
+	flow = this_cpu_ptr(flows);
+	for (u32 i = 0; i < 1000; i++)
+		htw_flow_spend(flows, HTW_BUDGET_NS);
+	KUNIT_EXPECT_EQ(test, flow->spent, 1000 * HTW_BUDGET_NS);
+	KUNIT_EXPECT_LT(test, flow->tokens, 0);
+	KUNIT_EXPECT_GE(test, flow->deficit, -(s64)HTW_BUDGET_NS);
+	migrate_enable();
+}
+
 
 static void user_stays_until_its_tokens_are_full(struct kunit *test)
 {
@@ -1120,6 +1139,7 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE(busy_lock_is_waited_for_in_the_end),
 	KUNIT_CASE_PARAM(cancelled_job_is_not_served, stages_gen_params),
 	KUNIT_CASE(job_can_be_scheduled_while_it_is_served),
+	KUNIT_CASE(spending_without_a_job_leaves_a_bounded_deficit),
 	KUNIT_CASE(reopening_gives_no_new_share),
 	KUNIT_CASE(user_stays_until_its_tokens_are_full),
 	KUNIT_CASE(privileged_opener_has_no_share),
