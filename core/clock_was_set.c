@@ -80,6 +80,23 @@ static struct notifier_block htw_clock_was_set_notifier = {
 	.notifier_call = htw_clock_was_set_notify,
 };
 
+/* Was the clock set since a timer was armed, so that it expires? */
+static bool htw_clock_was_set_for(const struct htw_context *ctx, struct htw_timer *t,
+				  enum htw_timer_state state)
+{
+	switch (state) {
+	case HTW_PENDING:
+	case HTW_REARM:
+		/* If the table disarms it, its event will say so when it is armed again. */
+		return htw_clock_sets_check(ctx, t) &&
+		       htw_context_override(ctx, t) != HTW_DISARMED;
+	case HTW_EXPIRED:
+		return htw_clock_sets_check(ctx, t);
+	default:
+		return false;
+	}
+}
+
 /* Expire a timer that was armed before the clock was set. */
 static void htw_clock_was_set_expire(struct htw_submit *s, struct htw_delivery *delivery,
 				     struct htw_timer *t, enum htw_timer_state state)
@@ -116,8 +133,7 @@ static void htw_clock_was_set_walk_page(struct htw_context *ctx, u32 nr)
 		if (!htw_timer_is_live(t))
 			continue;
 		state = htw_submit_lock_timer(&s, t);
-		if ((state == HTW_PENDING || state == HTW_REARM || state == HTW_EXPIRED) &&
-		    htw_clock_sets_check(ctx, t))
+		if (htw_clock_was_set_for(ctx, t, state))
 			htw_clock_was_set_expire(&s, &delivery, t, state);
 		htw_submit_unlock_timer(&s, state);
 	}

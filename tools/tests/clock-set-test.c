@@ -297,6 +297,35 @@ SET_TEST(kept)
 	EXPECT_EQ(0, htw_stop(self->fd, id));
 }
 
+/* A timer that the table has disarmed does not expire; once it is armed again, it does. */
+SET_TEST(disarmed_in_the_table)
+{
+	volatile __u64 *table;
+	struct htw_event ev[3];
+	__u64 ids[2];
+
+	if (!(htw_info(self->fd).features & HTW_FEATURE_TABLE))
+		SKIP(return, "no HTW_FEATURE_TABLE");
+	table = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd, HTW_OFF_TABLE);
+	ASSERT_NE(MAP_FAILED, (void *)table);
+	ids[0] = start_far(self->fd, 0, 0);
+	ids[1] = start_far(self->fd, 0, 1);
+	table[HTW_ID_SLOT(ids[0])] = HTW_DISARMED;
+	ASSERT_EQ(0, set_by(FORTH));
+	ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
+	EXPECT_EQ(ids[1], ev[0].id);
+	ASSERT_TRUE(walked(self->fd));
+	EXPECT_EQ(0, htw_poll(self->fd, 0));
+	EXPECT_EQ(HTW_STATE_DISARMED, htw_query(self->fd, ids[0]).state);
+	table[HTW_ID_SLOT(ids[0])] = 0;
+	EXPECT_EQ(HTW_STATE_PENDING, htw_query(self->fd, ids[0]).state);
+	ASSERT_EQ(0, set_by(BACK));
+	ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
+	EXPECT_EQ(ids[0], ev[0].id);
+	EXPECT_EQ(HTW_EVENT_CLOCK_SET | HTW_EVENT_MORE, ev[0].flags);
+	munmap((void *)table, PAGE);
+}
+
 /* HTW_MOD starts anew: changes of the clock before it do not count. */
 SET_TEST(moved_after_the_clock_was_set)
 {

@@ -76,7 +76,7 @@ enum htw_feature {
  * @HTW_F_KEEP: HTW_ADD only: the id survives its last expiration. The timer is then
  *	disarmed, still counts against the limits, and exists until HTW_CANCEL
  * @HTW_F_CANCEL_ON_SET: HTW_ADD only, needs CLOCK_REALTIME: the timer expires as soon
- *	as that clock is set, with %HTW_EVENT_CLOCK_SET
+ *	as that clock is set, with %HTW_EVENT_CLOCK_SET, unless the table disarms it
  * @HTW_MOD_DEADLINE: HTW_MOD only: set the deadline and arm the timer
  * @HTW_MOD_INTERVAL: HTW_MOD only: set interval and firings
  * @HTW_MOD_COOKIE: HTW_MOD only: set the cookie
