@@ -77,6 +77,16 @@ u32 htw_submit_limit(const struct htw_context *ctx, u32 most)
 	return unlikely(htw_context_is_manual(ctx)) ? 1 : most;
 }
 
+/*
+ * Mark a timer as armed at the present setting of the clock. That may be earlier than when the
+ * submission began, so check the wheel again, too.
+ */
+void htw_submit_stamp(struct htw_submit *s, struct htw_timer *t)
+{
+	s->now = htw_clock_sets_stamp(s->ctx, t);
+	htw_submit_touch_base(s);
+}
+
 /* Drop the base's lock that is held and lock @base, which may be the same one. */
 void htw_submit_switch_base(struct htw_submit *s, struct htw_base *base)
 {
@@ -282,7 +292,7 @@ static int htw_submit_mod_locked(struct htw_submit *s, struct htw_timer *t,
 	}
 	if (mod->flags & HTW_MOD_DEADLINE) {
 		if (unlikely(t->node.flags & HTW_TIMER_CANCEL_ON_SET))
-			s->now = htw_clock_sets_stamp(s->ctx, t);
+			htw_submit_stamp(s, t);
 		t->deadline = htw_submit_deadline(s, mod->deadline, mod->flags);
 		htw_context_clear_override(s->ctx, t);
 	}

@@ -62,6 +62,7 @@ void htw_submit_begin_adds(struct htw_submit *s, struct htw_context *ctx);
 void htw_submit_create_base(struct htw_submit *s);
 void htw_submit_return_freed(struct htw_submit *s);
 u32 htw_submit_limit(const struct htw_context *ctx, u32 most);
+void htw_submit_stamp(struct htw_submit *s, struct htw_timer *t);
 void htw_submit_switch_base(struct htw_submit *s, struct htw_base *base);
 enum htw_timer_state htw_submit_lock_timer(struct htw_submit *s, const struct htw_timer *t);
 void htw_submit_unlock_timer(struct htw_submit *s, enum htw_timer_state state);
@@ -178,7 +179,7 @@ static __always_inline void htw_submit_add(struct htw_submit *s, struct htw_time
 	t->node.flags = add->flags & HTW_F_KEEP ? HTW_TIMER_KEEP : 0;
 	if (unlikely(add->flags & HTW_F_CANCEL_ON_SET)) {
 		t->node.flags |= HTW_TIMER_CANCEL_ON_SET;
-		s->now = htw_clock_sets_stamp(s->ctx, t);
+		htw_submit_stamp(s, t);
 	}
 	/* After the stamp, which reads the clock again. */
 	deadline = htw_submit_deadline(s, add->deadline, add->flags);
