@@ -125,6 +125,9 @@ static void htw_clock_was_set_walk_page(struct htw_context *ctx, u32 nr)
 
 	htw_delivery_begin(&delivery, NULL);
 	htw_submit_begin(&s, ctx);
+	/* Until the waiters are woken, other deliveries to the context rely on this one. */
+	local_bh_disable();
+	rcu_read_lock();
 	timers = htw_submit_page(&s, nr)->timers;
 	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++) {
 		struct htw_timer *t = &timers[i];
@@ -138,7 +141,9 @@ static void htw_clock_was_set_walk_page(struct htw_context *ctx, u32 nr)
 		htw_submit_unlock_timer(&s, state);
 	}
 	htw_submit_end(&s);
-	htw_delivery_wake(&delivery, false);
+	htw_delivery_wake(&delivery, true);
+	rcu_read_unlock();
+	local_bh_enable();
 }
 
 /* Wait until timers that are being armed with the old count are in a wheel. */
