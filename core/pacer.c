@@ -236,14 +236,17 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began)
 	} else {
 		resumes = htw_flow_sched_resume_time(&p->sched);
 	}
-	spin_unlock(&p->lock);
-
 	if (resumes != U64_MAX)
 		hrtimer_start(&p->hrtimer, ns_to_ktime(max(resumes, p->not_before)),
 			      HRTIMER_MODE_ABS_PINNED_SOFT);
-	/* A kick since the last look has started the hrtimer, which was moved just now. */
+	/*
+	 * If a job came in after the last htw_pacer_collect(), its kick has started the hrtimer,
+	 * and hrtimer_start() may have moved that later. Look with the lock held, before
+	 * htw_job_cancel() can collect the job.
+	 */
 	if (!llist_empty(&p->incoming))
 		htw_pacer_start(p, 0);
+	spin_unlock(&p->lock);
 }
 
 static enum hrtimer_restart htw_pacer_callback(struct hrtimer *hrtimer)
@@ -490,7 +493,12 @@ void htw_pacers_exit(void)
 {
 	unsigned int cpu;
 
-	/* A kick in flight would start an hrtimer after it was cancelled. */
+	/*
+	 * An hrtimer that its CPU's hotplug has migrated sends a kick, and a kick in flight would
+	 * start an hrtimer after it was cancelled.
+	 */
+	for_each_possible_cpu(cpu)
+		hrtimer_cancel(&per_cpu_ptr(&htw_pacers, cpu)->hrtimer);
 	for_each_possible_cpu(cpu)
 		htw_pacer_wait_for_kick(per_cpu_ptr(&htw_pacers, cpu));
 	synchronize_rcu();	/* the csd is unlocked before its function runs, in hardirq */
