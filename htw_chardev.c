@@ -15,7 +15,7 @@
 #include <linux/seq_file.h>
 #include <linux/uio.h>
 
-#include "core/expire.h"
+#include "core/advance.h"
 #include "core/info.h"
 #include "core/lifecycle.h"
 #include "core/mmap.h"

@@ -12,8 +12,6 @@
  */
 
 #include <linux/prefetch.h>
-#include <linux/sched/signal.h>
-#include <linux/uaccess.h>
 
 #include <trace/events/htw.h>
 
@@ -21,8 +19,6 @@
 #include "expire.h"
 #include "slots.h"
 #include "wake.h"
-
-static_assert(sizeof(struct htw_advance) == 32);
 
 /* Timers that HTW_ADVANCE handles before it drops the base's lock. */
 #define HTW_ADVANCE_UNITS	128u
@@ -379,13 +375,15 @@ enum htw_served htw_expire_serve(struct htw_job *job, const struct htw_turn *tur
 	return served;
 }
 
-/*
- * Move a manual clock forward to @now and deliver some of what is due.
- * The number of expirations is added to *@expired.
+/**
+ * htw_expire_advance() - move a manual clock forward and deliver some of what is due
+ * @base: a base on %HTW_BASE_MANUAL
+ * @now: the new time in ns, unless the clock is past it
+ * @expired: increased by the number of expirations
  *
  * Return: true if nothing is left to do.
  */
-static bool htw_expire_advance(struct htw_base *base, u64 now, u64 *expired)
+bool htw_expire_advance(struct htw_base *base, u64 now, u64 *expired)
 {
 	struct htw_delivery delivery;
 	bool done;
@@ -400,51 +398,4 @@ static bool htw_expire_advance(struct htw_base *base, u64 now, u64 *expired)
 	htw_delivery_wake(&delivery, false);
 	*expired += delivery.expired;
 	return done;
-}
-
-/**
- * htw_context_advance() - move a context's manual clock on
- * @ctx: the context, on %HTW_BASE_MANUAL
- * @to: the new time in ns; 0 only delivers what is due
- *
- * Only a fatal signal ends this early: a program could not make sense of a partial step.
- *
- * Context: may sleep.
- * Return: how many timers expired.
- */
-u64 htw_context_advance(struct htw_context *ctx, u64 to)
-{
-	u64 expired = 0;
-
-	while (!htw_expire_advance(ctx->own, to, &expired) && !fatal_signal_pending(current))
-		cond_resched();
-	return expired;
-}
-
-/**
- * htw_op_advance() - HTW_ADVANCE
- * @ctx: the context
- * @arg: the program's &struct htw_advance
- *
- * Context: may sleep.
- * Return: as described at &struct htw_advance.
- */
-long htw_op_advance(struct htw_context *ctx, struct htw_advance __user *arg)
-{
-	struct htw_advance advance;
-	u64 now, to;
-
-	if (copy_from_user(&advance, arg, sizeof(advance)))
-		return -EFAULT;
-	if (!htw_context_is_manual(ctx) || advance.flags & ~HTW_F_ABS ||
-	    advance.reserved0 || advance.reserved)
-		return -EINVAL;
-	now = htw_base_now(ctx->own);
-	to = advance.flags & HTW_F_ABS ? advance.ns : htw_add_saturated(now, advance.ns);
-	if (to < now || to > KTIME_MAX)
-		return -EINVAL;
-	/* Fail before the clock moves if the result cannot be written. */
-	if (put_user(advance.expired, &arg->expired))
-		return -EFAULT;
-	return put_user(htw_context_advance(ctx, to), &arg->expired) ? -EFAULT : 0;
 }

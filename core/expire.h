@@ -11,7 +11,6 @@
 void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base);
 void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t, u64 now);
 enum htw_served htw_expire_serve(struct htw_job *job, const struct htw_turn *turn);
-u64 htw_context_advance(struct htw_context *ctx, u64 to);
-long htw_op_advance(struct htw_context *ctx, struct htw_advance __user *arg);
+bool htw_expire_advance(struct htw_base *base, u64 now, u64 *expired);
 
 #endif /* _HTW_EXPIRE_H */

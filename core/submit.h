@@ -19,8 +19,8 @@
 
 #include <trace/events/htw.h>
 
+#include "advance.h"
 #include "clock_sets.h"
-#include "expire.h"
 #include "shrink.h"
 #include "slots.h"
 
