@@ -112,8 +112,8 @@ enum htw_flag {
  * whose deadline has come when it is armed is due at once and does not wait for a tick.
  * Timers that wait for the end of the current tick, and whose deadline has come as well,
  * then expire before it. No more than 32 are looked at: if there are more, and the deadline
- * of the last one has come, the new timer waits with them. On the manual clock they go on
- * waiting, and it does not.
+ * of the last one has come, or if delivery is far behind, the new timer waits with them. On
+ * the manual clock they go on waiting, and it does not.
  *
  * Timers that expire at the same tick and were armed on the same CPU expire in the
  * order in which they were armed; on a private wheel or the manual clock always.
@@ -123,7 +123,8 @@ enum htw_flag {
  * * EINVAL: an unknown flag or a non-zero reserved field; @interval below one tick;
  *   @firings without @interval; %HTW_F_CANCEL_ON_SET without CLOCK_REALTIME
  * * ENOSPC: the context holds as many timers as its limit allows. Pending, unread and
- *   kept timers count; cancelling and reading make room
+ *   kept timers count; cancelling and reading make room. Or no id is left, after 2^32
+ *   uses of each slot
  * * EDQUOT: the user holds as many timers as the module's max_user_timers allows
  * * ENOMEM: no memory, or the cgroup's limit is reached
  * * EINTR: the process is being killed
