@@ -321,6 +321,7 @@ enum htw_served htw_base_end_turn(struct htw_base *base, bool done)
 		base->wheel.next = htw_wheel_next(&base->wheel);
 		htw_job_done(&base->job);
 		if (base->wheel.next != HTW_NEVER)
+			/* The gap after this run, which sets @not_before only at its end. */
 			htw_base_program(base, htw_base_now(base) + HTW_GAP_MIN_NS);
 	} else {
 		base->exhausted++;
@@ -358,9 +359,7 @@ static void htw_base_detach(struct htw_base *base)
 
 	list_del(&base->link);
 	spin_lock_bh(&base->lock);
-	WRITE_ONCE(base->job.dead, true);
-	/* As if scheduled: htw_base_wake() does not program the hrtimer any more. */
-	set_bit(0, &base->job.scheduled);
+	htw_job_kill(&base->job);
 	spin_unlock_bh(&base->lock);
 	hrtimer_cancel(&base->hrtimer);
 	htw_job_cancel(&base->job);
@@ -546,7 +545,7 @@ static void htw_bases_move(unsigned int cpu, struct htw_pacer *to)
  * Wait until the former pacer of moved bases has passed on their jobs. After that each job
  * is with its own pacer, on which htw_job_cancel() relies.
  */
-static void htw_bases_moved(struct htw_pacer *from)
+static void htw_bases_finish_move(struct htw_pacer *from)
 {
 	lockdep_assert_held(&htw_pacers_mutex);
 
@@ -578,7 +577,7 @@ static int htw_bases_cpu_online(unsigned int cpu)
 	adopter = htw_pacer_for(cpu);
 	htw_pacer_online(cpu);
 	htw_bases_move(cpu, per_cpu_ptr(&htw_pacers, cpu));
-	htw_bases_moved(adopter);
+	htw_bases_finish_move(adopter);
 	mutex_unlock(&htw_pacers_mutex);
 	return 0;
 }
@@ -609,7 +608,7 @@ static int htw_bases_cpu_offline(unsigned int cpu)
 		htw_pacer_adopt(away, adopter);
 		htw_bases_move(away, adopter);
 	}
-	htw_bases_moved(p);
+	htw_bases_finish_move(p);
 	mutex_unlock(&htw_pacers_mutex);
 	return 0;
 }

@@ -22,7 +22,7 @@
 
 /* Timers that HTW_ADVANCE handles before it drops the base's lock. */
 #define HTW_ADVANCE_UNITS	128u
-/* Contexts delivered to in one turn: switching costs as much as several timers. */
+/* A turn ends once it has switched contexts more often: that costs as much as several timers. */
 #define HTW_DELIVERY_CONTEXTS	8u
 /*
  * Queued events that each new expiration moves into the ring: two, so that the backlog
@@ -263,9 +263,9 @@ static void htw_delivery_refill_ring(struct htw_delivery *d, u64 fired, u32 max)
 }
 
 /*
- * EXPIRY_PROCESSING: deliver up to @max timers from the front of @due, all of one context and
- * all to the ring or all to the queue. @now is the base's time in ns; with @was_set_back some
- * of the timers may be due later than that.
+ * Deliver up to @max timers from the front of @due, all of one context and all to the ring or
+ * all to the queue. @now is the base's time in ns; with @was_set_back some of the timers may be
+ * due later than that.
  *
  * Return: how many timers were taken off @due, at least one.
  */
@@ -294,11 +294,11 @@ static u32 htw_deliver(struct htw_delivery *d, struct list_head *due, u64 now, b
 
 /**
  * htw_deliver_clock_set() - queue a timer that expires because CLOCK_REALTIME was set
- * @d: the delivery, which holds no context's lock
+ * @d: a delivery that has delivered to no context
  * @t: the timer, in no wheel and on no list
  * @now: the context's time in ns; may be before the timer's deadline
  *
- * Context: bottom halves are off, the lock of the timer's context is held.
+ * Context: bottom halves are off, the caller holds the lock of the timer's context.
  */
 void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t, u64 now)
 {
@@ -318,8 +318,8 @@ void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t, u64 now)
 }
 
 /*
- * Deliver what is due, then cascade: at most @budget nodes, to about HTW_DELIVERY_CONTEXTS
- * contexts.
+ * Deliver what is due, then cascade: at most @budget nodes, and no more after it has switched
+ * contexts more often than HTW_DELIVERY_CONTEXTS.
  *
  * Return: true if nothing is left to do now.
  */
@@ -381,6 +381,7 @@ enum htw_served htw_expire_serve(struct htw_job *job, const struct htw_turn *tur
  * @now: the new time in ns, unless the clock is past it
  * @expired: increased by the number of expirations
  *
+ * Context: may sleep.
  * Return: true if nothing is left to do.
  */
 bool htw_expire_advance(struct htw_base *base, u64 now, u64 *expired)

@@ -85,7 +85,10 @@ static void htw_pacer_add(struct htw_pacer *p, struct htw_job *job, u64 when)
 		if (!READ_ONCE(p->serving))
 			htw_pacer_start(p, when);
 	} else {
-		/* -EBUSY means that a kick is in flight, which will do for this job as well. */
+		/*
+		 * -EBUSY: a kick is in flight, which will do for this job as well. -ENXIO: the
+		 * CPU went offline; htw_pacer_migrate() passes the job on.
+		 */
 		smp_call_function_single_async(p->cpu, &p->csd);
 	}
 }
@@ -100,18 +103,24 @@ void htw_job_schedule(struct htw_job *job, u64 when)
 		htw_pacer_add(READ_ONCE(job->pacer), job, when);
 }
 
-/* The same from the callback of the job's hrtimer, in softirq. */
-void htw_job_fired(struct htw_job *job, u64 when)
+/* Count an interrupt on this CPU, and find out how many there are in a jiffy. */
+static void htw_pacer_count_interrupt(struct htw_pacer *p)
 {
-	struct htw_pacer *p = this_cpu_ptr(&htw_pacers);
-
-	p->callbacks++;
 	if (time_after(jiffies, p->window)) {
 		p->crowded = p->interrupts > HTW_CROWDED_PER_SEC / HZ;
 		p->window = jiffies;
 		p->interrupts = 0;
 	}
 	p->interrupts++;
+}
+
+/* htw_job_schedule() from the callback of the job's hrtimer, in softirq. */
+void htw_job_fired(struct htw_job *job, u64 when)
+{
+	struct htw_pacer *p = this_cpu_ptr(&htw_pacers);
+
+	p->callbacks++;
+	htw_pacer_count_interrupt(p);
 	htw_job_schedule(job, when);
 }
 
@@ -482,6 +491,7 @@ void htw_pacers_init(void)
 	}
 }
 
+/* By the flag, as irq_work_queue_on(), which could be waited for, is not exported. */
 static void htw_pacer_wait_for_kick(struct htw_pacer *p)
 {
 	while (READ_ONCE(p->csd.node.u_flags) & CSD_FLAG_LOCK)

@@ -177,4 +177,14 @@ static inline bool htw_job_is_scheduled(const struct htw_job *job)
 	return test_bit(0, &job->scheduled);
 }
 
+/*
+ * The job is about to be cancelled; the lock that guards its work is held. It stays scheduled,
+ * so that neither it nor its base's hrtimer is started again.
+ */
+static inline void htw_job_kill(struct htw_job *job)
+{
+	WRITE_ONCE(job->dead, true);
+	set_bit(0, &job->scheduled);
+}
+
 #endif /* _HTW_PACER_H */

@@ -247,12 +247,12 @@ static void htw_shrink_work(struct work_struct *work)
 		freed = htw_shrink_reclaim(ctx);
 		ctx->shrink_marked = freed == -EAGAIN;
 	} else {
-		ctx->shrink_marked = htw_shrink_mark(ctx);
+		ctx->shrink_marked = htw_shrink_mark(ctx) > 0;
 	}
 	if (ctx->shrink_marked)
 		queue_delayed_work(htw_wq, &ctx->shrink, HTW_SHRINK_DELAY_MIN);
 	else
-		htw_shrink_end(ctx, freed);
+		htw_shrink_end(ctx, freed > 0);
 }
 
 void htw_shrink_init(struct htw_context *ctx)

@@ -170,7 +170,8 @@ static int htw_slots_extend_directory(struct htw_context *ctx, u32 nr)
 
 	if (old != &htw_no_directory && nr <= old->mask)
 		return 0;
-	if (nr == HTW_DIRECTORY_MAX)	/* all their slots are used up */
+	/* Full of pages in which the generations of too many slots are used up. */
+	if (nr == HTW_DIRECTORY_MAX)
 		return -ENOSPC;
 	dir = htw_directory_double(old);
 	if (!dir)
@@ -210,7 +211,7 @@ int htw_slots_grow(struct htw_context *ctx)
 	}
 
 	spin_lock_bh(&ctx->lock);
-	/* Usually none is left of the previous page. */
+	/* Free what was never used of the previous page, usually nothing. */
 	htw_slots_alloc_unused(ctx, &left, ctx->nr_unused, NULL);
 	htw_slots_free_bulk(ctx, &left);
 	ctx->unused = page->timers;
@@ -228,9 +229,11 @@ int htw_slots_grow(struct htw_context *ctx)
  * @want: how many, at least 1
  * @ids: array for their ids, or NULL
  *
+ * Makes sure that there is a base to start them on, so that arming them cannot fail.
+ *
  * Context: may sleep; takes @ctx->grow. Memory is charged to the caller's cgroup.
- * Return: the number of reserved timers, from 1 to @want; -ENOSPC at the context's limit,
- * -EDQUOT at the user's, -ENOMEM, -EINTR.
+ * Return: the number of reserved timers, from 1 to @want; -ENOSPC at the context's limit, or
+ * when too many ids have been used up; -EDQUOT at the user's limit, -ENOMEM, -EINTR.
  */
 int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
 {
@@ -239,7 +242,6 @@ int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 wan
 	bool growing = false;
 	u32 got = 0;
 
-	/* Until the excess is uncharged, other contexts of the user may see -EDQUOT early. */
 	for (;;) {
 		u32 room;
 
@@ -269,13 +271,12 @@ int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 wan
 	}
 	if (growing)
 		mutex_unlock(&ctx->grow);
-	/* With a base to start them on, arming the reserved timers cannot fail. */
+	/* Until here, other contexts of the user may have seen -EDQUOT early. */
+	htw_user_uncharge(ctx->user, granted - got);
 	if (got && !htw_context_create_base(ctx)) {
-		htw_user_uncharge(ctx->user, granted - got);
 		htw_slots_unreserve(ctx, timers);
 		return -ENOMEM;
 	}
-	htw_user_uncharge(ctx->user, granted - got);
 	return got ?: ret;
 }
 

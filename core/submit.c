@@ -137,36 +137,45 @@ static bool htw_node_is_due(const struct htw_node *n, u64 now)
 }
 
 /*
- * The tick at which a timer expires on the base that is locked. A timer that is due when it is
- * armed is delivered at once, not at the end of the tick, and timers that were armed earlier and
- * whose deadlines came within the tick are delivered before it. If that cannot be, the new timer
- * waits like them.
- *
- * Not on a manual clock, where only HTW_ADVANCE expires pending timers.
+ * Deliver timers that wait for the end of the present tick, but are due @now, a host's time, ahead
+ * of one that is to be armed and is due, too. Return: false if some may be left.
  */
-static u64 htw_submit_tick(struct htw_submit *s, const struct htw_timer *t)
+static bool htw_submit_make_due(struct htw_submit *s, u64 now)
 {
-	const u64 deadline = htw_context_to_host(s->ctx, t->deadline);
-	const u64 now = htw_context_to_host(s->ctx, s->now);
 	struct htw_base *base = s->base;
-	bool ahead = false, in_order;
+	bool ahead = false, all;
 
 	lockdep_assert_held(&base->lock);
 
-	if (likely(t->deadline > s->now) || base->clock == HTW_BASE_MANUAL)
-		return htw_base_tick(base, deadline, htw_timer_slack(t), now);
 	htw_base_note_due(base, now);
-	in_order = htw_wheel_make_due(&base->wheel, htw_tick(base, now), htw_node_is_due, now,
-				      &ahead);
+	all = htw_wheel_make_due(&base->wheel, htw_tick(base, now), htw_node_is_due, now, &ahead);
 	if (ahead)
 		htw_base_wake(base);
-	return htw_base_tick(base, deadline, 0, in_order ? now : 0);
+	return all;
+}
+
+/*
+ * Choose the tick of a timer on the base that is locked. A timer that is due when it is armed is
+ * delivered at once, not at the end of the tick. If it would overtake timers with earlier
+ * deadlines in the tick, it waits like them, and without slack.
+ *
+ * On a manual clock only HTW_ADVANCE expires pending timers, so they go on waiting.
+ */
+static u64 htw_submit_choose_tick(struct htw_submit *s, const struct htw_timer *t)
+{
+	const u64 deadline = htw_context_to_host(s->ctx, t->deadline);
+	const u64 now = htw_context_to_host(s->ctx, s->now);
+
+	if (unlikely(t->deadline <= s->now) && s->base->clock != HTW_BASE_MANUAL &&
+	    !htw_submit_make_due(s, now))
+		return htw_base_tick(s->base, deadline, 0, 0);
+	return htw_base_tick(s->base, deadline, htw_timer_slack(t), now);
 }
 
 /* Put a timer that is on no list into the wheel of the base that is locked. */
 void htw_submit_arm(struct htw_submit *s, struct htw_timer *t)
 {
-	htw_timer_start(s->base, t, htw_submit_tick(s, t));
+	htw_timer_start(s->base, t, htw_submit_choose_tick(s, t));
 }
 
 static bool htw_timer_exists(const struct htw_timer *t, enum htw_timer_state state, u64 id)
@@ -259,11 +268,12 @@ static void htw_submit_move(struct htw_submit *s, struct htw_timer *t, enum htw_
 
 	if (state == HTW_PENDING) {
 		htw_base_stop(s->base, &t->node);
-		tick = htw_submit_tick(s, t);
+		tick = htw_submit_choose_tick(s, t);
 		if (!htw_base_wakes_remote(s->base, tick)) {
 			htw_timer_start(s->base, t, tick);
 			return;
 		}
+		/* Only its own CPU programs an hrtimer: arm the timer on this CPU's base. */
 		htw_lock(&ctx->lock);
 	} else if (state != HTW_IDLE) {
 		list_del(&t->node.list);

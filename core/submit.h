@@ -30,11 +30,11 @@
  * @base: the base whose lock is held
  * @target: the base on which timers are started
  * @cancel_place: &htw_node.place, without flags, of timers that the fast path may cancel:
- *	pending on @base. Matches none unless @base is @target. This and all up to @pages are
- *	only set if the submission looks up timers
+ *	pending on @base. Matches none unless @base is @target. Only set, like @mod_place,
+ *	@page_mask and @pages, if the submission looks up timers
  * @mod_place: the same for the fast path of mod; matches none unless @plain
- * @nr_pages: pages in which to look up timers; zero if none had been armed when the submission
- *	began, because the context's settings may still change
+ * @nr_pages: pages in which to look up timers; zero if it looks up none, or if none had been
+ *	armed when it began, because the context's settings may still change
  * @page_mask: &htw_directory.mask
  * @pages: &htw_directory.pages
  * @now: the context's time at which the operations take place, in ns; not before that of @base
@@ -247,7 +247,7 @@ static inline void htw_submit_free(struct htw_submit *s, struct htw_timer *t)
  * @s: the submission
  * @t: result of htw_submit_find() for the id
  * @cancel: a valid request; also the result
- * @fill: fill in the result
+ * @fill: fill in the result on the fast path, too
  *
  * Return: as described at &struct htw_cancel.
  */

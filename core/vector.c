@@ -38,8 +38,9 @@ struct htw_vector_batch {
 };
 
 /*
- * Memory of the last vector on a CPU, for the next one, or NULL: clearing new memory takes
- * longer than a short vector. A vector takes it by xchg and then owns it.
+ * Memory of the last vector on a CPU, for the next one, or NULL: distributions have kmalloc()
+ * clear what it returns (init_on_alloc), which takes longer than a short vector. A vector takes
+ * it by xchg and then owns it.
  */
 static DEFINE_PER_CPU(struct htw_vector_batch *, htw_vector_cache);
 
@@ -64,6 +65,7 @@ static struct htw_mod htw_vector_mod(const struct htw_vector *v)
 	};
 }
 
+/* @ring_tail, which has fewer bits than the vector's, is only checked for being zero. */
 static struct htw_cancel htw_vector_cancel(const struct htw_vector *v)
 {
 	return (struct htw_cancel) { .flags = v->flags, .ring_tail = !!v->ring_tail };
@@ -166,7 +168,7 @@ static __always_inline void htw_vector_arm_each(struct htw_submit *s,
 			htw_submit_add(s, t, &add, plain);
 		}
 	}
-	/* Cut them all off the front of the list. */
+	/* Cut those before @entry off; their links are the wheel's now. */
 	reserved->next = entry;
 	entry->prev = reserved;
 }
@@ -214,6 +216,7 @@ static u32 htw_vector_add_batch(struct htw_context *ctx, struct htw_vector *v,
 							   want * sizeof(*batch->ids)),
 					      sizeof(*batch->ids));
 
+	/* Count only errors that the program has got. */
 	if (unlikely(failed && count < want)) {
 		failed = 0;
 		for (u32 i = 0; i < count; i++)

@@ -221,7 +221,7 @@ void htw_wake_stop(struct htw_context *ctx)
 {
 	mutex_lock(&htw_pacers_mutex);
 	spin_lock_irq(&ctx->wait.lock);
-	WRITE_ONCE(ctx->wake_job.dead, true);
+	htw_job_kill(&ctx->wake_job);
 	spin_unlock_irq(&ctx->wait.lock);
 	htw_job_cancel(&ctx->wake_job);
 	mutex_unlock(&htw_pacers_mutex);

@@ -108,25 +108,24 @@ static u32 htw_walk_flag(const struct htw_query *query)
 }
 
 /*
- * Lock the timer in a slot and describe it in @entry; @timers are those of its page.
+ * Lock the timer in a slot and describe it in @entry.
  *
- * Return: false if there is no timer; then nothing is locked.
+ * Return: the timer; NULL, and nothing is locked, if there is none.
  */
-static bool htw_walk_lock(struct htw_submit *s, struct htw_timer *timers, u32 slot,
-			  enum htw_timer_state *state, struct htw_query *entry)
+static struct htw_timer *htw_walk_lock(struct htw_submit *s, u32 slot,
+				       enum htw_timer_state *state, struct htw_query *entry)
 {
-	const u32 index = slot % HTW_PAGE_SLOTS;
-	struct htw_timer *t = &timers[index - 1];
+	struct htw_timer *t = htw_submit_find(s, slot);
 
-	if (!index || !htw_timer_is_live(t))
-		return false;
+	if (!htw_timer_is_live(t))
+		return NULL;
 	*state = htw_submit_lock_timer(s, t);
 	if (*state == HTW_FREE || *state == HTW_RESERVED) {
 		htw_submit_unlock_timer(s, *state);
-		return false;
+		return NULL;
 	}
 	htw_timer_fill_query(t, *state, htw_context_override(s->ctx, t), s->now, entry);
-	return true;
+	return t;
 }
 
 /**
@@ -143,16 +142,14 @@ u32 htw_walk_list(struct htw_context *ctx, u32 *slot, struct htw_query *entries,
 		  u32 which)
 {
 	const u32 end = round_down(*slot, HTW_PAGE_SLOTS) + HTW_PAGE_SLOTS;
-	struct htw_timer *timers;
 	struct htw_submit s;
 	u32 n = 0;
 
 	htw_submit_begin(&s, ctx);
-	timers = htw_submit_page(&s, *slot / HTW_PAGE_SLOTS)->timers;
 	for (; *slot < end && n < room; ++*slot) {
 		enum htw_timer_state state;
 
-		if (!htw_walk_lock(&s, timers, *slot, &state, &entries[n]))
+		if (!htw_walk_lock(&s, *slot, &state, &entries[n]))
 			continue;
 		htw_submit_unlock_timer(&s, state);
 		n += !!(htw_walk_flag(&entries[n]) & which);
@@ -187,24 +184,23 @@ static u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot,
 			    struct list_head *taken, bool *stuck)
 {
 	const u32 end = round_down(*slot, HTW_PAGE_SLOTS) + HTW_PAGE_SLOTS;
-	struct htw_timer *timers;
 	struct htw_submit s;
 	u32 n = 0;
 
 	*stuck = false;
 	htw_submit_begin(&s, ctx);
-	timers = htw_submit_page(&s, *slot / HTW_PAGE_SLOTS)->timers;
 	for (; *slot < end && n < room; ++*slot) {
 		enum htw_timer_state state;
 		struct htw_query entry;
+		struct htw_timer *t;
 
-		if (!htw_walk_lock(&s, timers, *slot, &state, &entry))
+		t = htw_walk_lock(&s, *slot, &state, &entry);
+		if (!t)
 			continue;
 		if (entry.state == HTW_STATE_PENDING) {
 			*stuck = !htw_walk_put(entries + n, &entry);
 			if (!*stuck) {
-				htw_walk_take(&s, &timers[*slot % HTW_PAGE_SLOTS - 1], state,
-					      taken);
+				htw_walk_take(&s, t, state, taken);
 				n++;
 			}
 		}
@@ -254,12 +250,12 @@ static int htw_harvest_batch(struct htw_context *ctx, u32 *slot, struct htw_quer
 }
 
 /*
- * List timers from @list->cursor on, as many as there is room for, through the buffer @entries;
- * if that is NULL, harvest them.
+ * List or harvest timers from @list->cursor on, as many as there is room for. To list them,
+ * @entries is a buffer for a page's.
  *
  * Return: 0; -EFAULT or -EINTR if no entry was written.
  */
-static int htw_list_all(struct htw_context *ctx, struct htw_list *list,
+static int htw_list_all(struct htw_context *ctx, struct htw_list *list, bool harvest,
 			struct htw_query *entries)
 {
 	struct htw_query __user *user = u64_to_user_ptr(list->entries);
@@ -272,10 +268,10 @@ static int htw_list_all(struct htw_context *ctx, struct htw_list *list,
 		u32 slot = list->cursor;
 		int n;
 
-		if (entries)
-			n = htw_list_batch(ctx, &slot, user + list->done, room, which, entries);
-		else
+		if (harvest)
 			n = htw_harvest_batch(ctx, &slot, user + list->done, room);
+		else
+			n = htw_list_batch(ctx, &slot, user + list->done, room, which, entries);
 		if (n < 0)
 			return list->done ? 0 : n;
 		list->done += n;
@@ -319,7 +315,7 @@ long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg, bool harv
 		if (!entries)
 			return -ENOMEM;
 	}
-	ret = htw_list_all(ctx, &list, entries);
+	ret = htw_list_all(ctx, &list, harvest, entries);
 	kfree(entries);
 	if (ret)
 		return ret;
@@ -332,16 +328,14 @@ long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg, bool harv
 static void htw_walk_next_in_page(struct htw_context *ctx, u32 page, struct htw_query *next)
 {
 	const u32 end = (page + 1) * HTW_PAGE_SLOTS;
-	struct htw_timer *timers;
 	struct htw_submit s;
 
 	htw_submit_begin(&s, ctx);
-	timers = htw_submit_page(&s, page)->timers;
 	for (u32 slot = end - HTW_PAGE_TIMERS; slot < end; slot++) {
 		enum htw_timer_state state;
 		struct htw_query entry;
 
-		if (!htw_walk_lock(&s, timers, slot, &state, &entry))
+		if (!htw_walk_lock(&s, slot, &state, &entry))
 			continue;
 		htw_submit_unlock_timer(&s, state);
 		if (entry.state == HTW_STATE_PENDING &&
@@ -370,6 +364,7 @@ static bool htw_walk_next_in_wheel(struct htw_context *ctx, struct htw_query *ne
 	/* Timers on @rearm are pending, but not in the wheel yet. */
 	found = list_empty(&ctx->rearm) && !ctx->table;
 	spin_unlock(&ctx->lock);
+	/* Before the first timer is armed, the submission may hold another base. */
 	found = found && s.base == ctx->own &&
 		htw_wheel_first(&s.base->wheel, HTW_PAGE_TIMERS, &n);
 	if (found && n)

@@ -177,8 +177,7 @@ static struct htw_flow __percpu *toy_user(struct kunit *test, enum htw_class cla
 static void toy_cancel_locked(struct toy *toy)
 {
 	spin_lock_bh(&toy->lock);
-	toy->job.dead = true;
-	set_bit(0, &toy->job.scheduled);
+	htw_job_kill(&toy->job);
 	spin_unlock_bh(&toy->lock);
 	htw_job_cancel(&toy->job);
 }
@@ -850,6 +849,7 @@ static void reopening_gives_no_new_share(struct kunit *test)
 	KUNIT_EXPECT_GE(test, event.fired - before, 200 * NSEC_PER_MSEC);
 	KUNIT_EXPECT_LT(test, event.fired - before, 202 * NSEC_PER_MSEC);
 }
+
 /*
  * Work outside of softirq costs tokens, but does not add up to a deficit that would take the flow
  * many rounds to work off once it has a job.
@@ -868,7 +868,6 @@ static void spending_without_a_job_leaves_a_bounded_deficit(struct kunit *test)
 	KUNIT_EXPECT_GE(test, flow->deficit, -(s64)HTW_BUDGET_NS);
 	migrate_enable();
 }
-
 
 static void user_stays_until_its_tokens_are_full(struct kunit *test)
 {
@@ -1139,8 +1138,8 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE(busy_lock_is_waited_for_in_the_end),
 	KUNIT_CASE_PARAM(cancelled_job_is_not_served, stages_gen_params),
 	KUNIT_CASE(job_can_be_scheduled_while_it_is_served),
-	KUNIT_CASE(spending_without_a_job_leaves_a_bounded_deficit),
 	KUNIT_CASE(reopening_gives_no_new_share),
+	KUNIT_CASE(spending_without_a_job_leaves_a_bounded_deficit),
 	KUNIT_CASE(user_stays_until_its_tokens_are_full),
 	KUNIT_CASE(privileged_opener_has_no_share),
 #endif
