@@ -213,6 +213,52 @@ static void coalesce(struct input *in)
 	CHECK(tick >= first && tick <= last);
 }
 
+/*
+ * Timers have different deadlines within a tick: the slot number says which. Those that are
+ * looked at all belong to the tick after the present one.
+ */
+static bool has_come(const struct htw_node *n, u64 time)
+{
+	const struct timer *t = container_of(n, struct timer, node);
+
+	CHECK(t->pending && t->tick == now + 1);
+	return (u64)(t - timers) % 8 <= time;
+}
+
+/* Start a timer whose deadline came within the present tick, as the module does. */
+static void start_due(struct timer *t)
+{
+	const u64 time = (t - timers) / 8, next = wheel.next;
+	struct timer *order[NODES], *o;
+	unsigned int count = 0, i;
+	bool ahead = false, in_order, last_is_due;
+
+	/* The next tick's timers in the order in which they were started. */
+	for (o = timers; o < timers + NODES; o++) {
+		if (!o->pending || o->tick != now + 1)
+			continue;
+		for (i = count++; i && order[i - 1]->serial > o->serial; i--)
+			order[i] = order[i - 1];
+		order[i] = o;
+	}
+	last_is_due = count && has_come(&order[count - 1]->node, time);
+	in_order = htw_wheel_make_due(&wheel, now, has_come, time, &ahead);
+	CHECK(ahead == (wheel.next < next));
+	if (now + 1 >= wheel.level[0].end) {
+		CHECK(!in_order);
+	} else {
+		CHECK(in_order == (count <= 32 || !last_is_due));
+		/* Those that were made due, in their order. */
+		for (i = 0; i < count && i < 32; i++) {
+			if (!has_come(&order[i]->node, time))
+				continue;
+			order[i]->tick = now;
+			set_key(order[i]);
+		}
+	}
+	start(t, in_order ? now : now + 1);
+}
+
 static void operation(struct input *in)
 {
 	const u8 op = byte(in);
@@ -255,6 +301,8 @@ static void operation(struct input *in)
 		break;
 	case 12:
 		htw_wheel_touch(&wheel, now);
+		if ((op & 48) == 48 && !t->pending)
+			start_due(t);
 		break;
 	case 13:
 		rewind_to(now - min(now, number(in, 30)));
