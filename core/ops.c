@@ -240,7 +240,10 @@ long htw_op_query(struct htw_context *ctx, struct htw_query __user *arg)
 	return ret;
 }
 
-/* Compare the code and the reserved field, which must be zero, at once. */
+/*
+ * Compare the code and the reserved field, which must be zero, at once: saves 4 of 231 instructions
+ * an add in a batch, and 2 of 154 a re-arm.
+ */
 static inline bool htw_op_is(const struct htw_op *op, enum htw_op_code code)
 {
 	const union {
