@@ -326,7 +326,8 @@ static void set_back_before_what_came_within_the_tick_is_delivered(struct kunit 
 		.tick_ns = NSEC_PER_SEC, .levels = 2, .slots = { 64, 64 },
 	};
 	struct htw_context *ctx = htw_test_context(test);
-	struct htw_event events[48];
+	const u32 count = 48;
+	struct htw_event *events = htw_test_array(test, count, sizeof(*events));
 	struct htw_add add = { .flags = HTW_F_ABS };
 
 	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
@@ -336,7 +337,7 @@ static void set_back_before_what_came_within_the_tick_is_delivered(struct kunit 
 	ctx->own->wheel.next = 0;
 	spin_unlock_bh(&ctx->own->lock);
 	add.deadline = ktime_get_real_ns() + 200 * NSEC_PER_MSEC;
-	for (u32 i = 0; i < ARRAY_SIZE(events) - 1; i++)
+	for (u32 i = 0; i < count - 1; i++)
 		KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
 	set_by(300 * NSEC_PER_MSEC);
 	KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
@@ -346,9 +347,9 @@ static void set_back_before_what_came_within_the_tick_is_delivered(struct kunit 
 	ctx->own->wheel.next = htw_wheel_next(&ctx->own->wheel);
 	htw_base_wake(ctx->own);
 	spin_unlock_bh(&ctx->own->lock);
-	htw_test_wait(test, ctx, ARRAY_SIZE(events));
-	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, events, ARRAY_SIZE(events)), ARRAY_SIZE(events));
-	for (u32 i = 0; i < ARRAY_SIZE(events); i++)
+	htw_test_wait(test, ctx, count);
+	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, events, count), count);
+	for (u32 i = 0; i < count; i++)
 		KUNIT_EXPECT_GE(test, events[i].fired, events[i].deadline);
 }
 
