@@ -107,8 +107,9 @@ static void htw_user_free(struct htw_user *user)
  */
 struct htw_user *htw_user_get(htw_serve_t *serve)
 {
-	const enum htw_class class = capable(CAP_SYS_RESOURCE) ? HTW_CLASS_PRIVILEGED :
-								 HTW_CLASS_OTHERS;
+	/* Nothing is refused without the capability, so that is not logged as a denial. */
+	const bool privileged = ns_capable_noaudit(&init_user_ns, CAP_SYS_RESOURCE);
+	const enum htw_class class = privileged ? HTW_CLASS_PRIVILEGED : HTW_CLASS_OTHERS;
 	struct user_namespace *ns = htw_user_ns();
 	const kuid_t uid = ns ? ns->owner : current_uid();
 	struct htw_user *user;
