@@ -138,7 +138,8 @@ static bool htw_node_is_due(const struct htw_node *n, u64 now)
 
 /*
  * Deliver timers that wait for the end of the present tick, but are due @now, a host's time, ahead
- * of one that is to be armed and is due, too. Return: false if some may be left.
+ * of one that is to be armed and is due, too. Return: false if it has to wait for the tick like
+ * them, to stay in order.
  */
 static bool htw_submit_make_due(struct htw_submit *s, u64 now)
 {
