@@ -475,7 +475,7 @@ uint64_t *htw_table_word(struct htw *htw, uint64_t id);
  *
  * htw_dispatch() makes the calls one after the other, in the thread that calls it. What
  * they start, move or stop is collected and passed to the backend in a few system calls
- * afterwards.
+ * afterwards. Other threads may start, move and stop calls meanwhile.
  */
 
 /**
