@@ -537,7 +537,8 @@ void htw_dispatcher_free(struct htw_dispatcher *d);
  * @pending: out: the calls, in no particular order
  * @count: size of the array
  *
- * Call it again while it returns @count.
+ * Call it again while it returns @count. A call that is running is among them if it would
+ * have been made again.
  *
  * Return: number of calls reported, which have ended.
  */
