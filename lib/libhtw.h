@@ -566,7 +566,8 @@ int htw_dispatcher_fd(const struct htw_dispatcher *d);
  * @timeout: how long to wait for the first call in ns; zero to not wait; negative for no limit
  *
  * Return: number of calls made; -EINTR; -EBUSY if it is running already; -ENOSPC, -EDQUOT
- * or -ENOMEM if a call that was started meanwhile could not be.
+ * or -ENOMEM if a call that was started from within a call cannot be yet. It is not lost:
+ * each htw_dispatch() tries again, and does not wait until that succeeds or it is stopped.
  */
 int htw_dispatch(struct htw_dispatcher *d, int64_t timeout);
 
