@@ -128,7 +128,7 @@ static int list_process(void)
 
 	err = find_descriptors(opt.pid, &found);
 	if (err)
-		return fail(err, "process %d", opt.pid);
+		return find_failed(opt.pid, err);
 	if (!found.count)
 		code = fail_with(HTWCTL_NOT_FOUND, "process %d has no descriptor of /dev/htw",
 				 opt.pid);
@@ -156,10 +156,8 @@ static int list_all(void)
 	int err;
 
 	err = find_descriptors(0, &found);
-	if (err == ENODEV)
-		return fail_with(HTWCTL_NO_DEVICE, "the module is not loaded (modprobe htw)");
 	if (err)
-		return fail(err, "/proc");
+		return find_failed(0, err);
 	for (unsigned int i = 0; opt.json && i < found.count; i++)
 		json_print(descriptor_json(&found.d[i]));
 	if (!opt.json && found.count)

@@ -246,7 +246,7 @@ static int print_once(void)
 	err = find_descriptors(0, &found);
 	if (err) {
 		free_stats(&stats);
-		return fail(err, "/proc");
+		return find_failed(0, err);
 	}
 	if (opt.json)
 		print_json(&stats, &found);

@@ -170,7 +170,7 @@ static int only_descriptor(int *code)
 
 	err = find_descriptors(opt.pid, &found);
 	if (err) {
-		*code = fail(err, "process %d", opt.pid);
+		*code = find_failed(opt.pid, err);
 		return -1;
 	}
 	if (!found.count) {
@@ -410,6 +410,13 @@ int find_descriptors(pid_t pid, struct descriptors *found)
 	}
 	merge_shared(found);
 	return 0;
+}
+
+int find_failed(pid_t pid, int err)
+{
+	if (err == ENODEV)
+		return fail_with(HTWCTL_NO_DEVICE, "the module is not loaded (modprobe htw)");
+	return pid ? fail(err, "process %d", pid) : fail(err, "/proc");
 }
 
 void free_descriptors(struct descriptors *found)

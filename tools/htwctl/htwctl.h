@@ -136,6 +136,8 @@ struct descriptors {
  * Return 0 or an errno. Free the result with free_descriptors().
  */
 int find_descriptors(pid_t pid, struct descriptors *found);
+/* Print why find_descriptors() failed; return the exit code. */
+int find_failed(pid_t pid, int err);
 void free_descriptors(struct descriptors *found);
 
 /* stats.c: /sys/kernel/debug/htw, whose lines are names and values in turn. */

@@ -6,6 +6,7 @@
 #include <json-c/json.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 
 #include "../common/screen.h"
@@ -304,6 +305,20 @@ HTW_TEST(no_device)
 	EXPECT_NE(NULL, strstr(err, "modprobe htw"));
 	EXPECT_EQ(NO_DEVICE, run("htwctl --device /dev/not-there add 1s"));
 	EXPECT_EQ(NO_DEVICE, run("htwctl --device /dev/not-there bench"));
+}
+
+/* Without the device in sysfs, as if the module were not loaded. */
+TEST(no_module)
+{
+	ASSERT_EQ(0, unshare(CLONE_NEWNS));
+	ASSERT_EQ(0, mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	ASSERT_EQ(0, mount("none", "/sys/class/misc", "tmpfs", 0, NULL));
+	EXPECT_EQ(NO_DEVICE, run("htwctl list"));
+	EXPECT_NE(NULL, strstr(err, "modprobe htw"));
+	EXPECT_EQ(NO_DEVICE, run("htwctl list --pid 1"));
+	EXPECT_NE(NULL, strstr(err, "modprobe htw"));
+	EXPECT_EQ(NO_DEVICE, run("htwctl cancel --pid 1 --all"));
+	EXPECT_NE(NULL, strstr(err, "modprobe htw"));
 }
 
 HTW_TEST(permission_denied)
