@@ -128,7 +128,7 @@ def _ns(seconds):
     """Convert seconds to ns, rounding up so that no timer is early."""
     if seconds <= 0:
         return 0
-    if seconds == float("inf"):
+    if seconds >= _NEVER / _NS:
         return _NEVER
     return min(-int(-seconds * _NS // 1), _NEVER)
 
@@ -261,7 +261,7 @@ class Timers:
 
     def at(self, when_ns, cookie=None, *, slack=0, keep=False):
         """Start a timer that expires at @when_ns, a time as of now(); return its id."""
-        return self._start(when_ns, cookie, 0, 0, slack, _F_ABS | (_F_KEEP if keep else 0))
+        return self._start(min(max(when_ns, 0), _NEVER), cookie, 0, 0, slack, _F_ABS | (_F_KEEP if keep else 0))
 
     def every(self, interval, cookie=None, *, first=None, firings=0, slack=0):
         """Start a periodic timer, which keeps its phase; return its id."""

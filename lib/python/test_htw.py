@@ -55,6 +55,13 @@ class ManualClock(unittest.TestCase):
         self.assertEqual(self.timers.advance(1), 1)
         self.assertEqual(self.timers.now(), 11 * 10**9)
 
+    def test_out_of_range(self):
+        ids = [self.timers.after(-1), self.timers.at(-1), self.timers.at(-2**64)]
+        self.assertEqual(ids, [e.id for e in self.timers.read()])
+        for never in (1e11, 1e300, float("inf")):
+            self.assertTrue(self.timers.stop(self.timers.after(never)))
+        self.assertTrue(self.timers.stop(self.timers.at(2**64 + 1)))
+
     def test_stop(self):
         id_ = self.timers.after(1, "x")
         self.assertTrue(self.timers.stop(id_))
