@@ -137,9 +137,9 @@ static inline void htw_test_call_begin(struct htw_test_call *call, const void *a
 	call->borrows = !current->mm;
 	if (call->borrows)
 		kthread_use_mm(htw_test_memory.mm);
-	do {
-		call->part = find_first_zero_bit(htw_test_memory.busy, 64) % 64;
-	} while (test_and_set_bit(call->part, htw_test_memory.busy));
+	call->part = 0;
+	while (test_and_set_bit(call->part, htw_test_memory.busy))
+		call->part = (call->part + 1) % 64;
 	call->arg = (void __user *)(htw_test_memory.page + call->part * (PAGE_SIZE / 64));
 	WARN_ON(copy_to_user(call->arg, arg, size));
 }
