@@ -25,13 +25,30 @@
 
 #define DEVICE_NUMBER	"/sys/class/misc/htw/dev"
 
+/* Return 0 or an errno. */
+int get_info(int fd, struct htw_info *info)
+{
+	return ioctl(fd, HTW_INFO, info) ? errno : 0;
+}
+
+static bool is_htw(int fd)
+{
+	struct htw_info info;
+
+	return !get_info(fd, &info);
+}
+
 /* Open a new context; after an error is printed, return the negative exit code. */
 int open_device(void)
 {
 	int fd = open(opt.device, O_RDWR | O_CLOEXEC);
 
-	if (fd >= 0)
+	if (fd >= 0 && is_htw(fd))
 		return fd;
+	if (fd >= 0) {
+		close(fd);
+		return -fail_with(HTWCTL_NO_DEVICE, "%s is not a device of htw", opt.device);
+	}
 	switch (errno) {
 	case ENOENT:
 	case ENXIO:
@@ -49,12 +66,6 @@ int open_device(void)
 	}
 }
 
-/* Return 0 or an errno. */
-int get_info(int fd, struct htw_info *info)
-{
-	return ioctl(fd, HTW_INFO, info) ? errno : 0;
-}
-
 /* The present on a context's clock, if a program can read that clock. */
 uint64_t clock_now(int clock)
 {
@@ -63,13 +74,6 @@ uint64_t clock_now(int clock)
 	if (clock_gettime(clock, &ts))
 		return 0;
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
-}
-
-static bool is_htw(int fd)
-{
-	struct htw_info info;
-
-	return !get_info(fd, &info);
 }
 
 /* Whether fdinfo is that of /dev/htw: no other file has these fields. */

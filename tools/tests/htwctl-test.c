@@ -305,6 +305,8 @@ HTW_TEST(no_device)
 	EXPECT_NE(NULL, strstr(err, "modprobe htw"));
 	EXPECT_EQ(NO_DEVICE, run("htwctl --device /dev/not-there add 1s"));
 	EXPECT_EQ(NO_DEVICE, run("htwctl --device /dev/not-there bench"));
+	EXPECT_EQ(NO_DEVICE, run("htwctl --device /dev/null info"));
+	EXPECT_NE(NULL, strstr(err, "/dev/null is not"));
 }
 
 /* Without the device in sysfs, as if the module were not loaded. */
