@@ -96,7 +96,8 @@ _FUNCTIONS = {
     "htw_cancel": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Cancel)),
     "htw_add_many": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Add), _PU64, _PU64, _PU64,
                      ctypes.c_uint, ctypes.POINTER(ctypes.c_int)),
-    "htw_stop_many": (ctypes.c_int, ctypes.c_void_p, _PU64, ctypes.c_uint, ctypes.POINTER(ctypes.c_int)),
+    "htw_rearm_many": (ctypes.c_int, ctypes.c_void_p, _PU64, _PU64, ctypes.c_uint, ctypes.c_uint,
+                       ctypes.POINTER(ctypes.c_int)),
     "htw_read": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Event), ctypes.c_uint),
     "htw_wait": (ctypes.c_int, ctypes.c_void_p, ctypes.c_int64),
     "htw_harvest": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Query), ctypes.c_uint),
@@ -159,6 +160,8 @@ class Timers:
         if limit is not None:
             setup.flags |= _SETUP_LIMIT
             setup.limit = limit
+        if slots is not None and tick is None:
+            raise ValueError("slots are those of a private wheel, which needs a tick")
         if tick is not None:
             setup.flags |= _SETUP_PRIVATE
             setup.tick_ns = _ns(tick)
@@ -293,6 +296,15 @@ class Timers:
         if result == -errno.ENOENT:
             raise KeyError(id_)
         _check(result)
+
+    def rearm_many(self, ids, delays):
+        """Move many timers with one call; return a list of the ids that have ended."""
+        ids, delays = list(ids), [_ns(delay) for delay in delays]
+        if len(ids) != len(delays):
+            raise ValueError("need as many delays as ids")
+        array, results = _U64 * len(ids), (ctypes.c_int * len(ids))()
+        _check(self._lib.htw_rearm_many(self._open(), array(*ids), array(*delays), len(ids), 0, results))
+        return [id_ for id_, result in zip(ids, results) if result]
 
     def stop(self, id_, *, discard=False):
         """Stop a timer. Return False if it has expired or ended already.

@@ -91,6 +91,21 @@ class ManualClock(unittest.TestCase):
         with self.assertRaises(KeyError):
             self.timers.rearm(id_, 1)
 
+    def test_rearm_many(self):
+        ids = self.timers.after_many([1, 2, 3])
+        self.timers.stop(ids[1])
+        self.assertEqual(self.timers.rearm_many(ids, [7, 8, 5]), [ids[1]])
+        self.assertEqual(self.timers.advance(4), 0)
+        self.assertEqual(self.timers.advance(10), 2)
+        self.assertEqual([e.id for e in self.timers.read()], [ids[2], ids[0]])
+        self.assertEqual(self.timers.rearm_many([], []), [])
+        with self.assertRaises(ValueError):
+            self.timers.rearm_many(ids, [1])
+
+    def test_slots_without_a_tick(self):
+        with self.assertRaises(ValueError):
+            htw.Timers(htw.PROCESS, slots=(60, 60))
+
     def test_every(self):
         id_ = self.timers.every(2, "beat")
         for _ in range(3):
