@@ -332,6 +332,8 @@ static int start_call(struct htw_dispatcher *d, u64 deadline, u64 interval, htw_
 	struct call *c;
 	int ret = 0;
 
+	if (!fn)
+		return -EINVAL;
 	pthread_mutex_lock(&d->lock);
 	c = new_call(d);
 	if (!c) {
@@ -389,7 +391,7 @@ HTW_PUBLIC int htw_call_every(struct htw_dispatcher *d, uint64_t first, uint64_t
 HTW_PUBLIC int htw_call_schedule(struct htw_dispatcher *d, htw_next_fn *next, htw_call_fn *fn,
 				 void *arg, uint64_t *call)
 {
-	const u64 first = next(htw_now(d->htw), arg);
+	const u64 first = next ? next(htw_now(d->htw), arg) : HTW_NO_MORE;
 
 	if (first == HTW_NO_MORE)
 		return -EINVAL;

@@ -579,8 +579,8 @@ int htw_dispatch(struct htw_dispatcher *d, int64_t timeout);
  * @arg: its argument
  * @call: out: identifies the call until it has been made; or NULL
  *
- * Return: 0; -ENOMEM; -ENOSPC or -EDQUOT at a limit. From within a call, a limit shows only
- * afterwards, as the error of htw_dispatch().
+ * Return: 0; -EINVAL if @fn is NULL; -ENOMEM; -ENOSPC or -EDQUOT at a limit. From within a
+ * call, a limit shows only afterwards, as the error of htw_dispatch().
  */
 int htw_call_after(struct htw_dispatcher *d, uint64_t ns, htw_call_fn *fn, void *arg,
 		   uint64_t *call);

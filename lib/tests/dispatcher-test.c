@@ -155,6 +155,7 @@ DISPATCHER_TEST(every)
 
 	EXPECT_EQ(-EINVAL, htw_call_every(self->d, 0, 0, note, &a, &call));
 	EXPECT_EQ(-EINVAL, htw_call_every(self->d, 0, 1, note, &a, &call));
+	EXPECT_EQ(-EINVAL, htw_call_every(self->d, 0, SEC, NULL, &a, &call));
 	ASSERT_EQ(0, htw_call_every(self->d, SEC, 2 * SEC, note, &a, &call));
 	for (i = 0; i < 10; i++) {
 		htw_advance(self->htw, SEC + 2 * i * SEC, HTW_F_ABS);
@@ -196,6 +197,7 @@ DISPATCHER_TEST(schedule)
 	}
 	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, call));
 	EXPECT_EQ(-EINVAL, htw_call_schedule(self->d, powers, note, &a, &call));
+	EXPECT_EQ(-EINVAL, htw_call_schedule(self->d, NULL, note, &a, &call));
 
 	/* Stopped before it ended by itself. */
 	a.ns = SEC;
