@@ -205,7 +205,7 @@ static int enable_events(struct tracefs_instance *instance, const char *events)
 	     name = strtok_r(NULL, ",", &save)) {
 		snprintf(full, sizeof(full), SYSTEM "_%s", name);
 		if (tracefs_event_enable(instance, SYSTEM, full))
-			code = fail_with(HTWCTL_UNSUPPORTED, "no event %s; --help names them", name);
+			code = fail_with(HTWCTL_UNSUPPORTED, "no event %s; see --help", name);
 	}
 	free(list);
 	return code;
