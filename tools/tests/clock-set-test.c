@@ -12,6 +12,7 @@
 
 FIXTURE(set) {
 	int fd;
+	__u64 features;
 	__u64 base;
 };
 
@@ -20,8 +21,8 @@ FIXTURE_SETUP(set)
 	ASSERT_EQ(0, htw_pin(0));
 	self->fd = htw_open(O_NONBLOCK);
 	ASSERT_LE(0, self->fd);
-	if (!(htw_info(self->fd).features & HTW_FEATURE_CANCEL_ON_SET))
-		SKIP(return, "no HTW_FEATURE_CANCEL_ON_SET");
+	self->features = htw_info(self->fd).features;
+	NEEDS(HTW_FEATURE_CANCEL_ON_SET);
 	ASSERT_EQ(0, htw_setup_clock(self->fd, CLOCK_REALTIME));
 	self->base = clock_ns(CLOCK_REALTIME);
 }
@@ -304,8 +305,7 @@ SET_TEST(disarmed_in_the_table)
 	struct htw_event ev[3];
 	__u64 ids[2];
 
-	if (!(htw_info(self->fd).features & HTW_FEATURE_TABLE))
-		SKIP(return, "no HTW_FEATURE_TABLE");
+	NEEDS(HTW_FEATURE_TABLE);
 	table = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd, HTW_OFF_TABLE);
 	ASSERT_NE(MAP_FAILED, (void *)table);
 	ids[0] = start_far(self->fd, 0, 0);
