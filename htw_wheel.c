@@ -383,12 +383,14 @@ bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires)
 u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last)
 {
 	const struct htw_level *lev = &w->level[0];
-	u64 reach;
+	u64 reach, end;
 
 	if (last <= first)
 		return first;
+	/* Without levels, level 0 is the overflow list: it has no bitmap to search. */
+	end = w->levels ? min(last + 1, lev->end) : 0;
 	/* Each bucket of level 0 is a tick; the ring wraps, so search it in two parts. */
-	for (reach = max(first, w->cursor); reach < min(last + 1, lev->end);) {
+	for (reach = max(first, w->cursor); reach < end;) {
 		u32 from = htw_bucket_index(w, lev, reach);
 		u32 index = find_next_bit(lev->occupied, lev->nr_buckets, from);
 

@@ -19,6 +19,7 @@
 #include <linux/rbtree.h>
 #include <linux/sched.h>
 #include <linux/string.h>
+#include <linux/time64.h>
 
 #include "../htw_wheel.h"
 
@@ -1404,6 +1405,46 @@ static void evict_empty(struct kunit *test)
 	wheel_done(t);
 }
 
+/* -------------------------------- coalesce -------------------------------- */
+
+static void coalesce_joins_others(struct kunit *test)
+{
+	struct wheel_test *t = wheel_new(test, &geo_default, 77);
+	struct timer tm = {};
+
+	/* A round number, until one tick of the range holds a node. */
+	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&t->w, 100, 200), 128);
+	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&t->w, 100, 100), 100);
+	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&t->w, 100, 99), 100);
+	timer_start(t, &tm, 131);
+	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&t->w, 100, 200), 131);
+	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&t->w, 132, 200), 192);
+	timer_stop(t, &tm);
+	wheel_done(t);
+}
+
+/* A wheel without levels, as the one for callouts that are started before htw. */
+static void coalesce_without_levels(struct kunit *test)
+{
+	struct htw_wheel w = {
+		.due = LIST_HEAD_INIT(w.due),
+		.overflow = LIST_HEAD_INIT(w.overflow),
+		.overflow_scan = LIST_HEAD_INIT(w.overflow_scan),
+		.overflow_min = HTW_NEVER,
+		.pow2 = true,
+		.level[0] = { .last = HTW_NEVER, .end = HTW_NEVER },
+	};
+	struct htw_node n = { .expires = 131 };
+
+	wheel_start(&w, &n, 77);
+	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&w, 100, 200), 128);
+	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&w, 100, 100), 100);
+	/* Seconds in ticks of 1 ns, which exceed 32 bits. */
+	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&w, 100, 10 * NSEC_PER_SEC), BIT_ULL(33));
+	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&w, 1, HTW_NEVER), BIT_ULL(63));
+	htw_wheel_stop(&w, &n);
+}
+
 /* --------------------------------- levels --------------------------------- */
 
 /* Geometries of powers of two use shifts and masks. */
@@ -1858,6 +1899,8 @@ static struct kunit_case htw_wheel_cases[] = {
 	KUNIT_CASE_PARAM(evict_empties, start_gen_params),
 	KUNIT_CASE_PARAM(evict_from_every_place, place_gen_params),
 	KUNIT_CASE_PARAM(evict_empty, wheel_gen_params),
+	KUNIT_CASE(coalesce_joins_others),
+	KUNIT_CASE(coalesce_without_levels),
 	KUNIT_CASE_PARAM(powers_of_two_are_seen, wheel_gen_params),
 	KUNIT_CASE_PARAM(level_by_distance, start_gen_params),
 	KUNIT_CASE_PARAM(million_in_one_bucket_due_first, million_gen_params),
