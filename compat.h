@@ -9,8 +9,12 @@
 #ifndef _HTW_COMPAT_H
 #define _HTW_COMPAT_H
 
+#include <linux/cpu.h>
+#include <linux/device.h>
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/sched.h>
 #include <linux/timer.h>
 #include <linux/version.h>
 
@@ -44,6 +48,17 @@ static inline void vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags)
 }
 #endif
 
+/* It takes one argument; before, it had the owner as another one. */
+#ifndef HTW_HAS_CLASS_CREATE
+#undef class_create
+#define class_create(name)						\
+({									\
+	static struct lock_class_key __key;				\
+									\
+	__class_create(THIS_MODULE, name, &__key);			\
+})
+#endif
+
 #ifndef HTW_HAS_TIMER_DELETE
 static inline int timer_delete(struct timer_list *timer)
 {
@@ -54,6 +69,23 @@ static inline int timer_delete_sync(struct timer_list *timer)
 {
 	return del_timer_sync(timer);
 }
+#endif
+
+/* Not exported to modules: checked in kernels that have htw built in. */
+#ifdef MODULE
+#define htw_assert_cpus_held()	do { } while (0)
+#else
+#define htw_assert_cpus_held()	lockdep_assert_cpus_held()
+#endif
+
+/*
+ * The time for which the current task was runnable and not running, in ns; zero if the kernel does
+ * not count it. In softirq it changes only on PREEMPT_RT.
+ */
+#ifdef CONFIG_SCHED_INFO
+#define htw_run_delay_ns()	((u64)current->sched_info.run_delay)
+#else
+#define htw_run_delay_ns()	((u64)0)
 #endif
 
 #endif /* _HTW_COMPAT_H */

@@ -8,8 +8,9 @@
  * padding, and a multiple of 8 bytes long.
  */
 
+#include <linux/cdev.h>
+#include <linux/device.h>
 #include <linux/fs.h>
-#include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/poll.h>
 #include <linux/seq_file.h>
@@ -24,6 +25,7 @@
 #include "core/setup.h"
 #include "core/vector.h"
 #include "core/walk.h"
+#include "compat.h"
 #include "htw_chardev.h"
 
 static long htw_ioctl(struct file *file, unsigned int cmd, unsigned long parm)
@@ -125,11 +127,13 @@ const struct file_operations htw_fops = {
 	.compat_ioctl	= compat_ptr_ioctl,
 };
 
-static struct miscdevice htw_misc = {
-	.minor	= MISC_DYNAMIC_MINOR,
-	.name	= "htw",
-	.fops	= &htw_fops,
-};
+/*
+ * Not a misc device: misc_open() holds a mutex of all misc devices while it calls the driver's
+ * open(), and ours allocates memory, in tasks of any priority.
+ */
+static dev_t htw_devt;
+static struct cdev htw_cdev;
+static struct class *htw_class;
 
 /**
  * htw_chardev_init() - register /dev/htw, which programs can open from then on
@@ -139,7 +143,39 @@ static struct miscdevice htw_misc = {
  */
 int htw_chardev_init(void)
 {
-	return misc_register(&htw_misc);
+	struct device *device;
+	int ret;
+
+	ret = alloc_chrdev_region(&htw_devt, 0, 1, "htw");
+	if (ret)
+		return ret;
+
+	htw_class = class_create("htw");
+	if (IS_ERR(htw_class)) {
+		ret = PTR_ERR(htw_class);
+		goto err_region;
+	}
+
+	cdev_init(&htw_cdev, &htw_fops);
+	htw_cdev.owner = THIS_MODULE;
+	ret = cdev_add(&htw_cdev, htw_devt, 1);
+	if (ret)
+		goto err_class;
+
+	device = device_create(htw_class, NULL, htw_devt, NULL, "htw");
+	if (IS_ERR(device)) {
+		ret = PTR_ERR(device);
+		goto err_cdev;
+	}
+	return 0;
+
+err_cdev:
+	cdev_del(&htw_cdev);
+err_class:
+	class_destroy(htw_class);
+err_region:
+	unregister_chrdev_region(htw_devt, 1);
+	return ret;
 }
 
 /**
@@ -149,5 +185,8 @@ int htw_chardev_init(void)
  */
 void htw_chardev_exit(void)
 {
-	misc_deregister(&htw_misc);
+	device_destroy(htw_class, htw_devt);
+	cdev_del(&htw_cdev);
+	class_destroy(htw_class);
+	unregister_chrdev_region(htw_devt, 1);
 }

@@ -93,7 +93,7 @@ module_param_cb(user_burst_ms, &htw_user_burst_ops, &htw_burst_ms, 0644);
 MODULE_PARM_DESC(user_burst_ms, "Burst of softirq time of such a user, in ms on each CPU (default 250)");
 
 module_param_cb(max_user_timers, &htw_max_user_timers_ops, &htw_max_user_timers, 0644);
-MODULE_PARM_DESC(max_user_timers, "Timers that a user without CAP_SYS_RESOURCE may hold (default 4194304)");
+MODULE_PARM_DESC(max_user_timers, "Timers that a user without CAP_SYS_RESOURCE may have memory for (default 4194304)");
 
 static const char * __init htw_print_geometry(const struct htw_geometry *geo, char *buf,
 					      size_t size)
@@ -140,9 +140,12 @@ static int __init htw_init(void)
 	ret = htw_bases_init(htw_callout_serve);
 	if (ret)
 		goto err_params;
-	ret = htw_context_init();
+	ret = htw_users_init();
 	if (ret)
 		goto err_bases;
+	ret = htw_context_init();
+	if (ret)
+		goto err_users;
 	htw_debugfs_init();
 	ret = htw_chardev_init();
 	if (ret)
@@ -152,6 +155,8 @@ static int __init htw_init(void)
 err_debugfs:
 	htw_debugfs_exit();
 	htw_context_exit();
+err_users:
+	htw_users_exit();
 err_bases:
 	/* Callouts of other built-in drivers may be pending, and do not need /dev/htw. */
 	if (__is_defined(MODULE))

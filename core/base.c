@@ -20,24 +20,34 @@
 #include <linux/cpuhotplug.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
-#include <linux/sched/isolation.h>
 #include <linux/slab.h>
 #include <linux/topology.h>
-
-#define CREATE_TRACE_POINTS
-#include <trace/events/htw.h>
 
 #include "compat.h"
 #include "base.h"
 
+/* Last: it would create the tracepoints of headers after it as well. */
+#define CREATE_TRACE_POINTS
+#include <trace/events/htw.h>
+
 struct htw_geometry htw_geometry;
 u32 htw_tick_ns;
 
-/* The bases of each CPU, guarded by htw_pacers_mutex. */
+/*
+ * Guards changes of the lists of bases and of users' pointers to them. A leaf; never taken in
+ * softirq, and held for a few instructions. Which pacer serves a CPU's bases changes only during
+ * CPU hotplug, which cpus_read_lock() holds off.
+ */
+static DEFINE_SPINLOCK(htw_bases_lock);
+/* The bases of each CPU (htw_bases_lock; read under RCU). */
 static DEFINE_PER_CPU(struct list_head, htw_cpu_bases);
 
 /* The user that owns the bases for callouts. */
-static struct htw_user htw_callout_user = { .class = HTW_CLASS_CALLOUTS };
+static struct htw_user_ops htw_callout_user_ops;
+static struct htw_user htw_callout_user = {
+	.class = HTW_CLASS_CALLOUTS,
+	.ops = &htw_callout_user_ops,
+};
 
 /*
  * Holds the callouts that are started before htw_bases_init(), which takes them over;
@@ -134,6 +144,7 @@ static void htw_base_program(struct htw_base *base, u64 earliest)
 	if (check_mul_overflow(base->wheel.next, base->tick_ns, &ns) || ns > KTIME_MAX)
 		ns = KTIME_MAX;
 	ns = max3(ns, earliest, htw_base_not_before(base));
+	base->programs++;
 	trace_htw_program(base->cpu, ns);
 	hrtimer_start_range_ns(&base->hrtimer, ns_to_ktime(ns),
 			       base->private && p->crowded ? HTW_GAP_MIN_NS : 0,
@@ -145,6 +156,7 @@ void htw_base_wake(struct htw_base *base)
 {
 	lockdep_assert_held(&base->lock);
 
+	base->reprogram = false;
 	/* While scheduled, the end of the turn programs the hrtimer. */
 	if (!base->job.pacer || htw_job_is_scheduled(&base->job))
 		return;
@@ -289,12 +301,14 @@ bool htw_base_wakes_remote(struct htw_base *base, u64 tick)
 bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
 			 enum htw_served *served)
 {
-	if (turn->wait) {
-		htw_lock(&base->lock);
-	} else if (!htw_trylock(&base->lock)) {
+	if (!htw_trylock(&base->lock)) {
+		/* Unlike spin_is_contended(), submissions see this on PREEMPT_RT, too. */
+		WRITE_ONCE(base->wanted_at, jiffies);
+		WRITE_ONCE(base->wanted, true);
 		*served = HTW_SERVED_BUSY;
 		return false;
 	}
+	WRITE_ONCE(base->wanted, false);
 	if (base->job.pacer != turn->pacer || base->job.dead) {
 		/* It was moved to another CPU's pacer, or is about to be freed. */
 		htw_unlock(&base->lock);
@@ -352,17 +366,21 @@ static void htw_base_free_rcu(struct rcu_head *rcu)
 	htw_base_destroy(container_of(rcu, struct htw_base, rcu));
 }
 
-/* Remove a base from its CPU; it may be freed after a grace period. */
+/* Remove a base from its CPU and free it after a grace period. */
 static void htw_base_detach(struct htw_base *base)
 {
-	lockdep_assert_held(&htw_pacers_mutex);
+	htw_assert_cpus_held();
 
-	list_del(&base->link);
+	spin_lock(&htw_bases_lock);
+	list_del_rcu(&base->link);
+	spin_unlock(&htw_bases_lock);
+
 	spin_lock_bh(&base->lock);
 	htw_job_kill(&base->job);
 	spin_unlock_bh(&base->lock);
 	hrtimer_cancel(&base->hrtimer);
 	htw_job_cancel(&base->job);
+	call_rcu(&base->rcu, htw_base_free_rcu);
 }
 
 /**
@@ -373,12 +391,13 @@ static void htw_base_detach(struct htw_base *base)
  */
 void htw_base_free(struct htw_base *base)
 {
-	if (base->job.pacer) {
-		mutex_lock(&htw_pacers_mutex);
-		htw_base_detach(base);
-		mutex_unlock(&htw_pacers_mutex);
+	if (!base->job.pacer) {
+		call_rcu(&base->rcu, htw_base_free_rcu);
+		return;
 	}
-	call_rcu(&base->rcu, htw_base_free_rcu);
+	cpus_read_lock();
+	htw_base_detach(base);
+	cpus_read_unlock();
 }
 
 static struct htw_base *htw_base_alloc(struct htw_user *user, enum htw_clock clock,
@@ -396,7 +415,7 @@ static struct htw_base *htw_base_alloc(struct htw_user *user, enum htw_clock clo
 	base->clock = clock;
 	base->tick_ns = tick_ns;
 	base->touched = jiffies - 1;
-	htw_job_init(&base->job, &user->cpus->flow, user->serve);
+	htw_job_init(&base->job, &user->cpus->flow, user->ops->serve);
 	if (clock != HTW_BASE_MANUAL)
 		hrtimer_setup(&base->hrtimer, htw_base_callback, htw_clock_ids[clock],
 			      HRTIMER_MODE_ABS_SOFT);
@@ -410,11 +429,12 @@ static struct htw_base *htw_base_alloc(struct htw_user *user, enum htw_clock clo
 /* Assign a base that is not published yet to a CPU and its pacer. */
 static void htw_base_attach(struct htw_base *base, unsigned int cpu)
 {
-	lockdep_assert_held(&htw_pacers_mutex);
+	htw_assert_cpus_held();
+	lockdep_assert_held(&htw_bases_lock);
 
 	base->cpu = cpu;
 	base->job.pacer = htw_pacer_for(cpu);
-	list_add_tail(&base->link, per_cpu_ptr(&htw_cpu_bases, cpu));
+	list_add_tail_rcu(&base->link, per_cpu_ptr(&htw_cpu_bases, cpu));
 }
 
 /**
@@ -437,10 +457,48 @@ struct htw_base *htw_base_alloc_private(struct htw_user *user, enum htw_clock cl
 		return NULL;
 	base->private = true;
 	if (clock != HTW_BASE_MANUAL) {
-		mutex_lock(&htw_pacers_mutex);
+		cpus_read_lock();
+		spin_lock(&htw_bases_lock);
 		htw_base_attach(base, htw_target_cpu());
-		mutex_unlock(&htw_pacers_mutex);
+		spin_unlock(&htw_bases_lock);
+		cpus_read_unlock();
 	}
+	return base;
+}
+
+static struct htw_base *htw_base_alloc_shared(struct htw_user *user, enum htw_clock clock,
+					      unsigned int cpu)
+{
+	gfp_t gfp = user == &htw_callout_user ? GFP_KERNEL : GFP_KERNEL_ACCOUNT;
+
+	return htw_base_alloc(user, clock, &htw_geometry, htw_tick_ns, gfp, cpu_to_node(cpu));
+}
+
+/* Give a user a base on a CPU, unless it has one. Return that which it has then. */
+static struct htw_base *htw_base_publish(struct htw_user *user, struct htw_base *made,
+					 unsigned int cpu)
+{
+	struct htw_base **place = &per_cpu_ptr(user->cpus, cpu)->bases[made->clock];
+	struct htw_base **first = &user->first[made->clock];
+	struct htw_base *base;
+
+	htw_assert_cpus_held();
+
+	spin_lock(&htw_bases_lock);
+	base = *place;
+	if (!base) {
+		base = made;
+		htw_base_attach(base, cpu);
+		/* Pairs with htw_base_on(). */
+		smp_store_release(place, base);
+		if (!*first) {
+			/* Pairs with the address dependency in htw_base_create(). */
+			smp_store_release(first, base);
+		}
+	}
+	spin_unlock(&htw_bases_lock);
+	if (base != made)
+		htw_base_destroy(made);
 	return base;
 }
 
@@ -456,73 +514,79 @@ struct htw_base *htw_base_alloc_private(struct htw_user *user, enum htw_clock cl
  */
 struct htw_base *htw_base_create(struct htw_user *user, enum htw_clock clock, unsigned int cpu)
 {
-	struct htw_base **place = &per_cpu_ptr(user->cpus, cpu)->bases[clock];
-	const gfp_t gfp = user == &htw_callout_user ? GFP_KERNEL : GFP_KERNEL_ACCOUNT;
-	struct htw_base *base, *made;
+	struct htw_base *base = htw_base_on(&user->cpus->bases[clock], cpu);
 
-	base = htw_base_on(&user->cpus->bases[clock], cpu);
 	if (base)
 		return base;
-	made = htw_base_alloc(user, clock, &htw_geometry, htw_tick_ns, gfp, cpu_to_node(cpu));
-	if (!made)
+	base = htw_base_alloc_shared(user, clock, cpu);
+	if (!base)
 		return READ_ONCE(user->first[clock]);
-	mutex_lock(&htw_pacers_mutex);
-	base = *place;
-	if (!base) {
-		base = made;
-		htw_base_attach(base, cpu);
-		/* Pairs with htw_base_on(). */
-		smp_store_release(place, base);
-		if (!user->first[clock]) {
-			/* Pairs with the address dependency of tasks that read it above. */
-			smp_store_release(&user->first[clock], base);
-		}
-	}
-	mutex_unlock(&htw_pacers_mutex);
-	if (base != made)
-		htw_base_destroy(made);
+
+	cpus_read_lock();
+	base = htw_base_publish(user, base, cpu);
+	cpus_read_unlock();
 	return base;
 }
 
-/* Free a user's bases, which are empty, after the last context. May sleep. */
-void htw_bases_free(struct htw_user *user)
+/* Take a user's bases, which are empty, off its pointers and put them on @gone. */
+static void htw_bases_take(struct htw_user *user, struct list_head *gone)
 {
 	unsigned int cpu;
 
-	mutex_lock(&htw_pacers_mutex);
+	spin_lock(&htw_bases_lock);
 	for_each_possible_cpu(cpu) {
 		for (enum htw_clock clock = 0; clock < HTW_CLOCKS; clock++) {
 			struct htw_base **place = &per_cpu_ptr(user->cpus, cpu)->bases[clock];
-			struct htw_base *base = *place;
 
-			if (!base)
-				continue;
+			if (*place)
+				list_add_tail(&(*place)->gone, gone);
 			WRITE_ONCE(*place, NULL);
-			htw_base_detach(base);
-			call_rcu(&base->rcu, htw_base_free_rcu);
 		}
 	}
 	memset(user->first, 0, sizeof(user->first));
-	mutex_unlock(&htw_pacers_mutex);
+	spin_unlock(&htw_bases_lock);
+}
+
+static void htw_bases_free(struct list_head *gone)
+{
+	struct htw_base *base, *next;
+
+	cpus_read_lock();
+	list_for_each_entry_safe(base, next, gone, gone)
+		htw_base_detach(base);
+	cpus_read_unlock();
+}
+
+/**
+ * htw_bases_put_user() - drop a context's reference to its user
+ * @user: the user, whose bases are freed if this was its last context
+ *
+ * Context: may sleep.
+ */
+void htw_bases_put_user(struct htw_user *user)
+{
+	LIST_HEAD(gone);
+
+	htw_user_put(user, htw_bases_take, &gone);
+	htw_bases_free(&gone);
 }
 
 /**
  * htw_bases_for_each() - call a function for each base of a CPU
  * @cpu: the CPU
- * @fn: the function; bases are not freed while it runs
+ * @fn: the function, which must not sleep; bases are not freed while it runs
  * @data: passed to it
- *
- * Context: may sleep.
  */
 void htw_bases_for_each(unsigned int cpu, void (*fn)(struct htw_base *base, void *data),
 			void *data)
 {
+	struct list_head *bases = per_cpu_ptr(&htw_cpu_bases, cpu);
 	struct htw_base *base;
 
-	mutex_lock(&htw_pacers_mutex);
-	list_for_each_entry(base, per_cpu_ptr(&htw_cpu_bases, cpu), link)
+	rcu_read_lock();
+	list_for_each_entry_rcu(base, bases, link)
 		fn(base, data);
-	mutex_unlock(&htw_pacers_mutex);
+	rcu_read_unlock();
 }
 
 /* Make another pacer serve all bases of a CPU. It serves each once, to program its hrtimer. */
@@ -530,7 +594,7 @@ static void htw_bases_move(unsigned int cpu, struct htw_pacer *to)
 {
 	struct htw_base *base;
 
-	lockdep_assert_held(&htw_pacers_mutex);
+	htw_assert_cpus_held();
 
 	list_for_each_entry(base, per_cpu_ptr(&htw_cpu_bases, cpu), link) {
 		spin_lock_bh(&base->lock);
@@ -547,7 +611,7 @@ static void htw_bases_move(unsigned int cpu, struct htw_pacer *to)
  */
 static void htw_bases_finish_move(struct htw_pacer *from)
 {
-	lockdep_assert_held(&htw_pacers_mutex);
+	htw_assert_cpus_held();
 
 	/* Wait for CPUs that have read the old &htw_job.pacer to schedule the job there. */
 	synchronize_rcu();
@@ -559,10 +623,15 @@ static void htw_bases_finish_move(struct htw_pacer *from)
 /* A CPU is about to come online: create its base for callouts, at the first time. */
 static int htw_bases_cpu_prepare(unsigned int cpu)
 {
-	struct htw_base *base = htw_base_create(&htw_callout_user, HTW_BASE_MONOTONIC, cpu);
+	struct htw_base *base;
 
-	if (!base || base->cpu != cpu)
-		return -ENOMEM;
+	base = htw_base_on(&htw_callout_user.cpus->bases[HTW_BASE_MONOTONIC], cpu);
+	if (!base) {
+		base = htw_base_alloc_shared(&htw_callout_user, HTW_BASE_MONOTONIC, cpu);
+		if (!base)
+			return -ENOMEM;
+		htw_base_publish(&htw_callout_user, base, cpu);
+	}
 	/* Pairs with htw_callout_base(). */
 	smp_store_release(per_cpu_ptr(&htw_callout_bases, cpu), base);
 	return 0;
@@ -573,12 +642,10 @@ static int htw_bases_cpu_online(unsigned int cpu)
 {
 	struct htw_pacer *adopter;
 
-	mutex_lock(&htw_pacers_mutex);
 	adopter = htw_pacer_for(cpu);
 	htw_pacer_online(cpu);
 	htw_bases_move(cpu, per_cpu_ptr(&htw_pacers, cpu));
 	htw_bases_finish_move(adopter);
-	mutex_unlock(&htw_pacers_mutex);
 	return 0;
 }
 
@@ -588,7 +655,7 @@ static unsigned int htw_cpu_other(unsigned int cpu)
 	unsigned int other;
 
 	for_each_online_cpu(other) {
-		if (other != cpu && housekeeping_cpu(other, HK_TYPE_TIMER))
+		if (other != cpu && !htw_cpu_is_isolated(other))
 			return other;
 	}
 	return cpumask_any_but(cpu_online_mask, cpu);
@@ -601,7 +668,6 @@ static int htw_bases_cpu_offline(unsigned int cpu)
 	struct htw_pacer *adopter = per_cpu_ptr(&htw_pacers, htw_cpu_other(cpu));
 	unsigned int away;
 
-	mutex_lock(&htw_pacers_mutex);
 	for_each_possible_cpu(away) {
 		if (htw_pacer_for(away) != p)
 			continue;
@@ -609,7 +675,6 @@ static int htw_bases_cpu_offline(unsigned int cpu)
 		htw_bases_move(away, adopter);
 	}
 	htw_bases_finish_move(p);
-	mutex_unlock(&htw_pacers_mutex);
 	return 0;
 }
 
@@ -624,7 +689,8 @@ static void __init htw_bases_take_early(void)
 	htw_base_double_lock(base, &htw_early_base);
 	while ((n = htw_wheel_evict(&htw_early_base.wheel))) {
 		htw_base_touch(base, htw_base_now(base));
-		htw_base_start(base, n, htw_base_tick(base, n->expires, 0, 0));
+		if (htw_base_start(base, n, htw_base_tick(base, n->expires, 0, 0)))
+			htw_base_wake(base);
 	}
 	htw_base_double_unlock(base, &htw_early_base);
 	local_bh_enable();
@@ -642,13 +708,12 @@ int __init htw_bases_init(htw_serve_t *serve)
 	unsigned int cpu;
 	int ret;
 
-	htw_callout_user.serve = serve;
+	htw_callout_user_ops.serve = serve;
 	htw_callout_user.cpus = alloc_percpu(struct htw_user_cpu);
 	if (!htw_callout_user.cpus)
 		return -ENOMEM;
 	htw_pacers_init();
 	cpus_read_lock();
-	mutex_lock(&htw_pacers_mutex);
 	for_each_possible_cpu(cpu) {
 		INIT_LIST_HEAD(per_cpu_ptr(&htw_cpu_bases, cpu));
 		htw_flow_init(&per_cpu_ptr(htw_callout_user.cpus, cpu)->flow,
@@ -656,7 +721,6 @@ int __init htw_bases_init(htw_serve_t *serve)
 		/* Until it comes online; online CPUs do so below. */
 		htw_pacer_adopt(cpu, per_cpu_ptr(&htw_pacers, cpumask_first(cpu_online_mask)));
 	}
-	mutex_unlock(&htw_pacers_mutex);
 	ret = cpuhp_setup_state_cpuslocked(CPUHP_BP_PREPARE_DYN, "htw:prepare",
 					   htw_bases_cpu_prepare, NULL);
 	if (ret < 0)
@@ -681,6 +745,7 @@ err:
 void htw_bases_exit(void)
 {
 	unsigned int cpu;
+	LIST_HEAD(gone);
 
 	if (htw_cpuhp_online)
 		cpuhp_remove_state_nocalls(htw_cpuhp_online);
@@ -689,7 +754,8 @@ void htw_bases_exit(void)
 	/* If htw is built in and htw_bases_init() has failed, callouts can still be started. */
 	for_each_possible_cpu(cpu)
 		WRITE_ONCE(per_cpu(htw_callout_bases, cpu), &htw_early_base);
-	htw_bases_free(&htw_callout_user);
+	htw_bases_take(&htw_callout_user, &gone);
+	htw_bases_free(&gone);
 	htw_pacers_exit();
 	rcu_barrier();		/* for htw_base_free_rcu() */
 	free_percpu(htw_callout_user.cpus);

@@ -10,12 +10,12 @@
 #include <linux/math64.h>
 #include <linux/overflow.h>
 #include <linux/percpu.h>
-#include <linux/sched/isolation.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/timekeeping.h>
 
 #include "htw_wheel.h"
+#include "isolation.h"
 #include "pacer.h"
 #include "user.h"
 
@@ -44,6 +44,10 @@
  * @lock: guards @wheel, its nodes and all fields below that are not said to be constant;
  *	taken with bottom halves off. Lock order: the base's, then a context's. Two bases
  *	are locked by htw_base_double_lock()
+ * @reprogram: the hrtimer has to be reprogrammed when @lock is dropped
+ * @wanted: a turn found @lock held and goes on without the base: submissions give way until a
+ *	turn has had it (set without @lock)
+ * @wanted_at: jiffies when @wanted was set (written without @lock)
  * @expiry_lock: held while the functions of callouts run, so that a cancel can wait for
  *	them; taken before @lock
  * @running: the callout whose function runs, or NULL
@@ -56,12 +60,14 @@
  *	the base; constant
  * @private: belongs to one context and not to all of a user's; constant
  * @user: the owner; constant
- * @link: on the list of its CPU's bases, guarded by htw_pacers_mutex
+ * @link: on the list of its CPU's bases (htw_bases_lock; read under RCU)
+ * @gone: on the list of a user's bases that are being freed
  * @touched: jiffies when a callout's start last brought the base up to the present
  * @manual_ns: the time of %HTW_BASE_MANUAL; written under @lock, read without
  * @due_ns: CLOCK_REALTIME only: the latest time as of which a node was due that did not
  *	wait for its tick
  * @callbacks: runs of the hrtimer's callback, which takes no lock
+ * @programs: times that the hrtimer was programmed
  * @exhausted: turns that ended before the work did
  * @rewinds: times that the clock was found to have been set back
  * @late: expirations by how late they were: below 1, 2, 4, ... times 1024 ns
@@ -70,7 +76,10 @@
 struct htw_base {
 	struct htw_wheel wheel;
 	spinlock_t lock;	/* taken before a context's */
+	bool reprogram;
+	bool wanted;
 	spinlock_t expiry_lock;	/* taken before @lock */
+	unsigned long wanted_at;
 	struct htw_node *running;
 	struct htw_job job;
 	struct hrtimer hrtimer;
@@ -80,10 +89,12 @@ struct htw_base {
 	bool private;
 	struct htw_user *user;
 	struct list_head link;
+	struct list_head gone;
 	unsigned long touched;
 	atomic64_t manual_ns;
 	u64 due_ns;
 	u64 callbacks;
+	u64 programs;
 	u64 exhausted;
 	u64 rewinds;
 	u64 late[HTW_LATE_BUCKETS];
@@ -105,22 +116,12 @@ struct htw_base *htw_base_alloc_private(struct htw_user *user, enum htw_clock cl
 					const struct htw_geometry *geo, u32 tick_ns);
 void htw_base_free(struct htw_base *base);
 struct htw_base *htw_base_create(struct htw_user *user, enum htw_clock clock, unsigned int cpu);
-void htw_bases_free(struct htw_user *user);
+void htw_bases_put_user(struct htw_user *user);
 void htw_bases_for_each(unsigned int cpu, void (*fn)(struct htw_base *base, void *data),
 			void *data);
 
 void htw_base_double_lock(struct htw_base *a, struct htw_base *b);
 void htw_base_double_unlock(struct htw_base *a, struct htw_base *b);
-
-/* The CPU on which a timer that is started now waits: this one, unless it is isolated. */
-static inline unsigned int htw_target_cpu(void)
-{
-	const unsigned int cpu = raw_smp_processor_id();
-
-	if (unlikely(!housekeeping_cpu(cpu, HK_TYPE_TIMER)))
-		return housekeeping_any_cpu(HK_TYPE_TIMER);
-	return cpu;
-}
 
 u64 htw_clock_now(enum htw_clock clock);
 u64 htw_base_now(const struct htw_base *base);
@@ -187,15 +188,16 @@ static inline u64 htw_base_tick(struct htw_base *base, u64 deadline, u64 slack, 
  * Start a node, which is in no wheel, at a tick from htw_base_tick(). The base has been
  * brought up to the present by htw_base_touch(). This cannot fail and expires nothing: a
  * node that is due is delivered by the base's pacer.
+ *
+ * Return: true if the caller has to call htw_base_wake() before it drops the lock.
  */
-static inline void htw_base_start(struct htw_base *base, struct htw_node *n, u64 tick)
+static inline bool __must_check htw_base_start(struct htw_base *base, struct htw_node *n, u64 tick)
 {
 	lockdep_assert_held(&base->lock);
 
 	n->expires = tick;
 	WRITE_ONCE(n->cpu, base->cpu);
-	if (unlikely(htw_wheel_start(&base->wheel, n)))
-		htw_base_wake(base);
+	return unlikely(htw_wheel_start(&base->wheel, n));
 }
 
 static inline void htw_base_stop(struct htw_base *base, struct htw_node *n)
@@ -206,8 +208,8 @@ static inline void htw_base_stop(struct htw_base *base, struct htw_node *n)
 }
 
 /*
- * Move a pending node to a tick that has not come. Saves 5 of 95 instructions over
- * htw_base_stop() and htw_base_start().
+ * Move a pending node to a tick that has not come; drop the lock by htw_base_unlock(). Saves 5 of
+ * 95 instructions over htw_base_stop() and htw_base_start().
  */
 static inline void htw_base_restart(struct htw_base *base, struct htw_node *n, u64 tick)
 {
@@ -216,7 +218,18 @@ static inline void htw_base_restart(struct htw_base *base, struct htw_node *n, u
 	htw_wheel_unlink(&base->wheel, n);
 	n->expires = tick;
 	if (unlikely(htw_level_link(&base->wheel, htw_wheel_level(&base->wheel, tick), n)))
+		base->reprogram = true;
+}
+
+/*
+ * Drop the lock of a base on which timers may have been started. The hrtimer is programmed here,
+ * and so only once, however many of them came ahead of all others.
+ */
+static inline void htw_base_unlock(struct htw_base *base)
+{
+	if (unlikely(base->reprogram))
 		htw_base_wake(base);
+	htw_unlock(&base->lock);
 }
 
 #endif /* _HTW_BASE_H */

@@ -79,7 +79,8 @@ static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 dead
 		base->touched = jiffies;
 		htw_base_touch(base, htw_base_now(base));
 	}
-	htw_base_start(base, n, htw_base_tick(base, deadline, slack, 0));
+	if (htw_base_start(base, n, htw_base_tick(base, deadline, slack, 0)))
+		htw_base_wake(base);
 	WRITE_ONCE(n->state, HTW_PENDING);
 }
 
@@ -264,7 +265,7 @@ static void htw_callout_call(struct htw_base *base, struct htw_node *n)
 }
 
 /* Call the functions of callouts that are due; see &htw_job.serve. */
-enum htw_served htw_callout_serve(struct htw_job *job, const struct htw_turn *turn)
+enum htw_served htw_callout_serve(struct htw_job *job, struct htw_turn *turn)
 {
 	struct htw_base *base = container_of(job, struct htw_base, job);
 	unsigned int units = turn->units;

@@ -7,6 +7,6 @@
 
 #include "pacer.h"
 
-enum htw_served htw_callout_serve(struct htw_job *job, const struct htw_turn *turn);
+enum htw_served htw_callout_serve(struct htw_job *job, struct htw_turn *turn);
 
 #endif /* _HTW_CALLOUT_H */

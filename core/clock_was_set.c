@@ -5,8 +5,8 @@
  * The timekeeper's notifier runs under the timekeeper's lock, with interrupts off. It
  * only increments the count and queues an irq_work, which queues a work item: queueing work
  * may read the clock, which must not happen while the clock is being written. The work
- * then has each listening context walk its timers in a separate work item, so that
- * a context with a million of them does not delay the others.
+ * then has each user's work item walk the timers of that user's listening contexts, so that
+ * a user with millions of them does not delay the others.
  *
  * A timer keeps the low two bits of the count at which it was armed (HTW_TIMER_SETS). If they
  * differ from the present count, the clock was set since, and the walk expires the timer. The
@@ -33,21 +33,16 @@
 /* Offset of CLOCK_REALTIME to CLOCK_MONOTONIC (the timekeeper's lock). */
 static ktime_t htw_clock_offset;
 
-/* Guards the following, and writes to htw_context.listens. */
-static DEFINE_MUTEX(htw_listeners_mutex);
-static LIST_HEAD(htw_listeners);
-static bool htw_notifier_registered;
+static void htw_clock_was_set_notify_user(struct htw_user *user, void *unused)
+{
+	/* Unlocked: a context that listens only now has no timer that was armed before. */
+	if (!list_empty_careful(&user->listeners))
+		queue_work(htw_wq, &user->clock_work);
+}
 
 static void htw_clock_was_set_notify_all(struct work_struct *work)
 {
-	struct htw_context *ctx;
-
-	mutex_lock(&htw_listeners_mutex);
-	list_for_each_entry(ctx, &htw_listeners, listener) {
-		queue_work(htw_wq, &ctx->set_work);
-		cond_resched();
-	}
-	mutex_unlock(&htw_listeners_mutex);
+	htw_users_for_each(htw_clock_was_set_notify_user, NULL);
 }
 
 static DECLARE_WORK(htw_clock_was_set_work, htw_clock_was_set_notify_all);
@@ -123,9 +118,9 @@ static void htw_clock_was_set_walk_page(struct htw_context *ctx, u32 nr)
 	struct htw_timer *timers;
 	struct htw_submit s;
 
-	htw_delivery_begin(&delivery, NULL);
+	htw_delivery_begin(&delivery, NULL, NULL);
 	htw_submit_begin(&s, ctx);
-	/* Until the waiters are woken, other deliveries to the context rely on this one. */
+	/* Until the waiters are woken: a task preempted in between would keep them asleep. */
 	local_bh_disable();
 	rcu_read_lock();
 	timers = htw_submit_page(&s, nr)->timers;
@@ -141,7 +136,7 @@ static void htw_clock_was_set_walk_page(struct htw_context *ctx, u32 nr)
 		htw_submit_unlock_timer(&s, state);
 	}
 	htw_submit_end(&s);
-	htw_delivery_wake(&delivery, true);
+	htw_delivery_wake(&delivery);
 	rcu_read_unlock();
 	local_bh_enable();
 }
@@ -163,15 +158,14 @@ static void htw_clock_was_set_wait_for_adds(struct htw_context *ctx)
 	}
 }
 
-static void htw_clock_was_set_walk(struct work_struct *work)
+static void htw_clock_was_set_walk(struct htw_context *ctx)
 {
-	struct htw_context *ctx = container_of(work, struct htw_context, set_work);
-	const u32 sets = htw_clock_sets_count();
+	u32 sets = htw_clock_sets_count();
 
 	if (sets == ctx->sets_seen)
 		return;
 	htw_clock_was_set_wait_for_adds(ctx);
-	for (u32 i = 0; i < htw_context_pages(ctx); i++) {
+	for (u32 i = 0; i < htw_submit_pages(ctx); i++) {
 		htw_clock_was_set_walk_page(ctx, i);
 		cond_resched();
 	}
@@ -179,28 +173,35 @@ static void htw_clock_was_set_walk(struct work_struct *work)
 	WRITE_ONCE(ctx->sets_seen, sets);
 }
 
+/* &htw_user.clock_work: walk the timers of a user's listening contexts. */
+void htw_clock_was_set_walk_user(struct work_struct *work)
+{
+	struct htw_user *user = container_of(work, struct htw_user, clock_work);
+	struct htw_context *ctx;
+
+	mutex_lock(&user->listeners_mutex);
+	list_for_each_entry(ctx, &user->listeners, listener) {
+		htw_clock_was_set_walk(ctx);
+		cond_resched();
+	}
+	mutex_unlock(&user->listeners_mutex);
+}
+
 /**
  * htw_clock_was_set_listen() - allow a context timers with %HTW_TIMER_CANCEL_ON_SET
  * @ctx: the context, on CLOCK_REALTIME and without a timer
  *
- * The first call registers the notifier. It stays until the module is unloaded, as it
- * costs only a comparison per tick.
- *
- * Context: may sleep; called once for a context, by HTW_SETUP.
+ * Context: may sleep, as long as the user's contexts are walked; called once for a context, by
+ * HTW_SETUP.
  */
 void htw_clock_was_set_listen(struct htw_context *ctx)
 {
-	mutex_lock(&htw_listeners_mutex);
-	if (!htw_notifier_registered) {
-		pvclock_gtod_register_notifier(&htw_clock_was_set_notifier);
-		htw_notifier_registered = true;
-	}
-	INIT_WORK(&ctx->set_work, htw_clock_was_set_walk);
+	mutex_lock(&ctx->user->listeners_mutex);
 	ctx->sets_seen = htw_clock_sets_count();
-	list_add_tail(&ctx->listener, &htw_listeners);
+	list_add_tail(&ctx->listener, &ctx->user->listeners);
 	/* Pairs with htw_context_listens(): @sets_seen is set before the first timer. */
 	smp_store_release(&ctx->listens, true);
-	mutex_unlock(&htw_listeners_mutex);
+	mutex_unlock(&ctx->user->listeners_mutex);
 }
 
 /* Undo htw_clock_was_set_listen(), if it was called; no timer is added any more. May sleep. */
@@ -208,17 +209,20 @@ void htw_clock_was_set_leave(struct htw_context *ctx)
 {
 	if (!ctx->listens)
 		return;
-	mutex_lock(&htw_listeners_mutex);
+	mutex_lock(&ctx->user->listeners_mutex);
 	list_del(&ctx->listener);
-	mutex_unlock(&htw_listeners_mutex);
-	cancel_work_sync(&ctx->set_work);
+	mutex_unlock(&ctx->user->listeners_mutex);
 }
 
-/* Unregister the notifier; no context listens any more. May sleep. */
+/* Have the timekeeper notify us, until htw_clock_was_set_exit(). Costs a comparison per tick. */
+void htw_clock_was_set_init(void)
+{
+	pvclock_gtod_register_notifier(&htw_clock_was_set_notifier);
+}
+
+/* May sleep. */
 void htw_clock_was_set_exit(void)
 {
-	if (!htw_notifier_registered)
-		return;
 	/* In this order, as each of the three may have queued the next one. */
 	pvclock_gtod_unregister_notifier(&htw_clock_was_set_notifier);
 	irq_work_sync(&htw_clock_was_set_irq_work);

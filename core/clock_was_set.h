@@ -8,7 +8,10 @@
 #include <linux/types.h>
 
 struct htw_context;
+struct work_struct;
 
+void htw_clock_was_set_init(void);
+void htw_clock_was_set_walk_user(struct work_struct *work);
 void htw_clock_was_set_listen(struct htw_context *ctx);
 void htw_clock_was_set_leave(struct htw_context *ctx);
 void htw_clock_was_set_exit(void);

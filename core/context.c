@@ -5,8 +5,6 @@
 
 #include "context.h"
 
-struct workqueue_struct *htw_wq;
-
 u32 htw_context_tick_ns(const struct htw_context *ctx)
 {
 	return ctx->own ? ctx->own->tick_ns : htw_tick_ns;

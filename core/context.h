@@ -40,14 +40,14 @@
  * @limit: upper bound of @nr_timers (settled before the first timer)
  * @wait: wait queue of poll() and epoll
  * @readers: wait queue of blocked read() calls, which wait exclusively
- * @waking: a walk of @wait is under way (@wait.lock)
+ * @wake_mark: entry on @wait where a walk of its waiters continues; on no list while none is under
+ *	way (@wait.lock)
  * @wake_again: events came since the walk began (@wait.lock)
- * @wake_mark: entry on @wait where the walk continues (@wait.lock)
- * @wake_job: continues a long walk on the pacer of the CPU that began it
- * @wake_queued: on the list of a &struct htw_delivery (@lock)
- * @wake_next: next context on that list (owned by the delivery that set @wake_queued)
+ * @wake_was_slow: in this walk, or in the last one, a waiter took long (@wait.lock)
+ * @wake_is_slow: at the last look one had, or there was none yet (@wait.lock)
+ * @wake_job: continues a long walk
  * @fasync: recipients of SIGIO (guarded by fasync_helper())
- * @sigio: work item that sends SIGIO
+ * @signal: on &htw_user.signals (&htw_user.signal_lock)
  * @grow: serialises adding and removing pages; only @lock is taken inside it
  * @nr_pages: directory entries that were ever used, including empty ones; never
  *	falls (@grow)
@@ -58,6 +58,8 @@
  * @nr_allocated: number of pages (written under @grow and @lock)
  * @prealloc: pages allocated ahead (@grow)
  * @nr_prealloc: number of those (@grow)
+ * @charged: timers that @user is charged for, by pages (@grow)
+ * @partial: one of the pages is charged for fewer timers than it holds (@grow)
  * @first_empty: no entry of @dir below this one is empty (@grow)
  * @generation: generation that new timers start with; no timer that was freed with its
  *	page had a higher one (@grow)
@@ -79,12 +81,13 @@
  * @timens_monotonic: offset of the opener's time namespace for CLOCK_MONOTONIC, in ns; constant
  * @timens_boottime: the same for CLOCK_BOOTTIME; constant
  * @timens: the offset that applies to @clock (settled before the first timer)
- * @user: user that is charged for the timers; constant
+ * @user: user that is charged for the memory; constant
  * @listens: may have timers with %HTW_TIMER_CANCEL_ON_SET
- * @listener: on the list of those contexts (htw_listeners_mutex)
- * @set_work: walks the timers after CLOCK_REALTIME was set
- * @sets_seen: htw_clock_sets_count() at the last walk (only used by @set_work)
- * @free_work: frees the context a grace period after close
+ * @listener: on &htw_user.listeners (&htw_user.listeners_mutex)
+ * @sets_seen: htw_clock_sets_count() at the last walk of its timers (&htw_user.clock_work)
+ * @stopped: closed and without timers; to be freed (&htw_user.free_work)
+ * @closed: on &htw_user.closed
+ * @rcu: puts it there again when it can be freed
  *
  * A page without a timer in use may be freed at any time. Code that found a timer without a
  * lock may read it while bottom halves are off.
@@ -104,14 +107,13 @@ struct htw_context {
 	u32 limit;
 	wait_queue_head_t wait;
 	wait_queue_head_t readers;
-	bool waking;
-	bool wake_again;
 	wait_queue_entry_t wake_mark;
+	bool wake_again;
+	bool wake_was_slow;
+	bool wake_is_slow;
 	struct htw_job wake_job;
-	bool wake_queued;
-	struct htw_context *wake_next;
 	struct fasync_struct *fasync;
-	struct delayed_work sigio;
+	struct list_head signal;
 	struct mutex grow;	/* order: this, then @lock */
 	u32 nr_pages;
 	bool table;
@@ -119,6 +121,8 @@ struct htw_context {
 	u32 nr_allocated;
 	struct htw_page *prealloc;
 	u32 nr_prealloc;
+	u32 charged;
+	bool partial;
 	u32 first_empty;
 	u32 generation;
 	struct htw_directory __rcu *dir;
@@ -140,13 +144,11 @@ struct htw_context {
 	struct htw_user *user;
 	bool listens;
 	struct list_head listener;
-	struct work_struct set_work;
 	u32 sets_seen;
-	struct rcu_work free_work;
+	bool stopped;
+	struct llist_node closed;
+	struct rcu_head rcu;
 };
-
-/* For long-running work of contexts. */
-extern struct workqueue_struct *htw_wq;
 
 u32 htw_context_tick_ns(const struct htw_context *ctx);
 u64 htw_context_shift_time(u64 ns, s64 by);

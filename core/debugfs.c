@@ -119,9 +119,9 @@ static int htw_pacers_show(struct seq_file *m, void *unused)
 		copy = *p;
 		spin_unlock_bh(&p->lock);
 		seq_printf(m, "cpu %u callbacks %llu runs %llu exhausted %llu stalls %llu ",
-			   cpu, copy.callbacks, copy.runs, copy.exhausted, copy.stalls);
-		seq_printf(m, "kicks %llu lock_misses %llu spent_ns %llu\n",
-			   copy.kicks, copy.misses, copy.spent);
+			   cpu, copy.callbacks, copy.runs, copy.exhausted, copy.stalls.times);
+		seq_printf(m, "stalled_ns %llu kicks %llu lock_misses %llu spent_ns %llu\n",
+			   copy.stalls.ns, copy.kicks, copy.misses, copy.spent);
 	}
 	return 0;
 }
@@ -145,8 +145,8 @@ static void htw_debugfs_show_user(struct htw_user *user, void *data)
 		seq_printf(m, "user %s cpu %u spent_ns %llu ", owner, cpu, info.spent);
 		if (user->class == HTW_CLASS_OTHERS)
 			seq_printf(m, "tokens_ns %lld ", info.tokens);
-		seq_printf(m, "throttled %llu throttled_ns %llu\n", info.throttles,
-			   info.throttled_ns);
+		seq_printf(m, "throttled %llu throttled_ns %llu stalls %llu stalled_ns %llu\n",
+			   info.throttles, info.throttled_ns, info.stalls.times, info.stalls.ns);
 	}
 }
 

@@ -16,8 +16,8 @@ static bool htw_timer_is_kept(const struct htw_context *ctx, const struct htw_ti
 {
 	lockdep_assert_held(&ctx->lock);
 
-	return t->node.flags & HTW_TIMER_KEEP ||
-	       (ctx->table && !(t->node.flags & HTW_TIMER_STOPPED));
+	return !(t->node.flags & HTW_TIMER_STOPPED) &&
+	       (t->node.flags & HTW_TIMER_KEEP || ctx->table);
 }
 
 /**
@@ -68,7 +68,11 @@ bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 		return true;
 	}
 	if (htw_timer_is_kept(ctx, t)) {
-		/* A kept timer that had all its firings is a one-shot timer now. */
+		/*
+		 * A kept timer that had all its firings is a one-shot timer now, unless the
+		 * program takes the event back: htw_submit_unread_locked() finds the interval.
+		 */
+		t->node.fired = t->interval;
 		t->interval = 0;
 		t->firings = 0;
 		WRITE_ONCE(t->node.state, HTW_IDLE);
@@ -83,7 +87,6 @@ bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 void htw_context_consumed(struct htw_context *ctx, u32 freed)
 {
 	htw_shrink_timers_freed(ctx, freed);
-	htw_user_uncharge(ctx->user, freed);
 }
 
 /*

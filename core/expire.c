@@ -22,8 +22,8 @@
 
 /* Timers that HTW_ADVANCE handles before it drops the base's lock. */
 #define HTW_ADVANCE_UNITS	128u
-/* A turn ends once it has switched contexts more often: that costs as much as several timers. */
-#define HTW_DELIVERY_CONTEXTS	8u
+/* Units of a turn for a context other than the first. */
+#define HTW_CONTEXT_UNITS	16u
 /*
  * Queued events that each new expiration moves into the ring: two, so that the backlog
  * shrinks, with bounded work in softirq.
@@ -34,25 +34,28 @@
  * htw_delivery_begin() - begin a delivery
  * @d: the delivery
  * @base: the base that the timers come from, or NULL
+ * @turn: the turn that it is part of, or NULL in process context
  */
-void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base)
+void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base, struct htw_turn *turn)
 {
 	d->context = NULL;
-	d->wake = NULL;
+	d->turn = turn;
 	d->base = base;
 	d->contexts = 0;
 	d->expired = 0;
+	d->busy = false;
+	d->nr_wake = 0;
 }
 
 static void htw_delivery_queue_wake(struct htw_delivery *d, struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
 
-	if (ctx->wake_queued)
-		return;
-	ctx->wake_queued = true;
-	ctx->wake_next = d->wake;
-	d->wake = ctx;
+	for (u32 i = 0; i < d->nr_wake; i++) {
+		if (d->wake[i] == ctx)
+			return;
+	}
+	d->wake[d->nr_wake++] = ctx;
 }
 
 /* Publish what was delivered to the current context, if any, and drop its lock. */
@@ -74,19 +77,31 @@ static void htw_delivery_leave(struct htw_delivery *d)
 	d->context = NULL;
 }
 
-/* Lock another context and deliver to it from now on. */
-static void htw_delivery_switch(struct htw_delivery *d, struct htw_context *ctx)
+/*
+ * Lock another context and deliver to it from now on; @now was read before. In a turn, only try:
+ * the user's tasks on other CPUs can hold the lock again and again, and other users would wait.
+ * Return: false if the lock is contended.
+ */
+static bool htw_delivery_switch(struct htw_delivery *d, struct htw_context *ctx, u64 now)
 {
 	struct htw_event_ring *ring;
 
 	htw_delivery_leave(d);
-	htw_lock(&ctx->lock);
+	if (!d->turn) {
+		htw_lock(&ctx->lock);
+	} else if (!htw_trylock(&ctx->lock)) {
+		d->busy = true;
+		return false;
+	}
+
 	ring = htw_context_open_ring(ctx);
 	d->context = ctx;
 	d->contexts++;
 	d->before = d->expired;
+	d->fired = htw_context_from_host(ctx, max(now, htw_base_now(d->base)));
 	d->room = ring && !ctx->nr_expired ? htw_ring_room(ring) : 0;
 	d->freed = 0;
+	return true;
 }
 
 /* Account the expiration of a timer: lateness and tracepoint. */
@@ -125,6 +140,7 @@ static bool htw_deliver_defer_one(struct htw_delivery *d, struct htw_timer *t, u
 
 	if (override == HTW_DISARMED) {
 		list_del(&t->node.list);
+		t->node.fired = 0;	/* as in htw_timer_consume(), and no tick any more */
 		WRITE_ONCE(t->node.state, HTW_IDLE);
 		return true;
 	}
@@ -267,7 +283,7 @@ static void htw_delivery_refill_ring(struct htw_delivery *d, u64 fired, u32 max)
  * all to the queue. @now is the base's time in ns; with @was_set_back some of the timers may be
  * due later than that.
  *
- * Return: how many timers were taken off @due, at least one.
+ * Return: how many timers were taken off @due: at least one, unless @d->busy is set.
  */
 static u32 htw_deliver(struct htw_delivery *d, struct list_head *due, u64 now, bool was_set_back,
 		       u32 max)
@@ -277,9 +293,9 @@ static u32 htw_deliver(struct htw_delivery *d, struct list_head *due, u64 now, b
 	u32 deferred = 0, count;
 	u64 fired;
 
-	if (d->context != ctx)
-		htw_delivery_switch(d, ctx);
-	fired = htw_context_from_host(ctx, now);
+	if (d->context != ctx && !htw_delivery_switch(d, ctx, now))
+		return 0;
+	fired = d->fired;
 	if (unlikely(ctx->table || was_set_back))
 		deferred = htw_deliver_defer(d, due, now, max);
 	if (d->room) {
@@ -317,9 +333,15 @@ void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t, u64 now)
 	htw_delivery_queue_wake(d, ctx);
 }
 
+/* May the delivery go on to other timers? */
+static bool htw_delivery_may_go_on(const struct htw_delivery *d)
+{
+	return !d->busy && d->contexts <= HTW_DELIVERY_CONTEXTS;
+}
+
 /*
- * Deliver what is due, then cascade: at most @budget nodes, and no more after it has switched
- * contexts more often than HTW_DELIVERY_CONTEXTS.
+ * Deliver what is due, then cascade: at most @budget units, and no more once the delivery has
+ * switched contexts more often than HTW_DELIVERY_CONTEXTS, or finds one locked.
  *
  * Return: true if nothing is left to do now.
  */
@@ -327,7 +349,7 @@ static bool htw_expire_some(struct htw_base *base, struct htw_delivery *delivery
 			    unsigned int budget)
 {
 	struct htw_wheel *w = &base->wheel;
-	const u64 cascades = w->cascades;
+	u64 cascades = w->cascades;
 	u64 now = htw_base_now(base);
 	bool was_set_back;
 	bool done;
@@ -338,16 +360,19 @@ static bool htw_expire_some(struct htw_base *base, struct htw_delivery *delivery
 		now = htw_base_check_clock(base, now);
 	/* Nodes that were due when they were started may be due later now. */
 	was_set_back = now < base->due_ns;
-	while (delivery->contexts <= HTW_DELIVERY_CONTEXTS &&
+
+	while (htw_delivery_may_go_on(delivery) &&
 	       htw_wheel_collect_due(w, htw_tick(base, now), &budget)) {
-		const u32 taken = htw_deliver(delivery, &w->due, now, was_set_back, budget);
+		u32 contexts = delivery->contexts;
+		u32 taken = htw_deliver(delivery, &w->due, now, was_set_back, budget);
 
 		w->pending -= taken;
 		budget -= taken;
+		if (contexts && delivery->contexts != contexts)
+			budget -= min(budget, HTW_CONTEXT_UNITS);
 	}
 	htw_delivery_leave(delivery);
-	done = budget && delivery->contexts <= HTW_DELIVERY_CONTEXTS &&
-	       htw_wheel_cascade(w, &budget);
+	done = budget && htw_delivery_may_go_on(delivery) && htw_wheel_cascade(w, &budget);
 	if (w->cascades != cascades)
 		trace_htw_cascade(base->cpu, w->cascades - cascades);
 	return done;
@@ -361,7 +386,7 @@ static bool htw_expire_some(struct htw_base *base, struct htw_delivery *delivery
  * Context: see &htw_job.serve.
  * Return: how the turn ended.
  */
-enum htw_served htw_expire_serve(struct htw_job *job, const struct htw_turn *turn)
+enum htw_served htw_expire_serve(struct htw_job *job, struct htw_turn *turn)
 {
 	struct htw_base *base = container_of(job, struct htw_base, job);
 	struct htw_delivery delivery;
@@ -369,10 +394,10 @@ enum htw_served htw_expire_serve(struct htw_job *job, const struct htw_turn *tur
 
 	if (unlikely(!htw_base_begin_turn(base, turn, &served)))
 		return served;
-	htw_delivery_begin(&delivery, base);
+	htw_delivery_begin(&delivery, base, turn);
 	served = htw_base_end_turn(base, htw_expire_some(base, &delivery, turn->units));
-	htw_delivery_wake(&delivery, true);
-	return served;
+	htw_delivery_wake(&delivery);
+	return delivery.busy && !delivery.expired ? HTW_SERVED_BUSY : served;
 }
 
 /**
@@ -389,14 +414,17 @@ bool htw_expire_advance(struct htw_base *base, u64 now, u64 *expired)
 	struct htw_delivery delivery;
 	bool done;
 
-	htw_delivery_begin(&delivery, base);
+	htw_delivery_begin(&delivery, base, NULL);
+	/* Until the waiters are woken: a task preempted in between would keep them asleep. */
+	local_bh_disable();
 	rcu_read_lock();
-	spin_lock_bh(&base->lock);
+	spin_lock(&base->lock);
 	atomic64_set(&base->manual_ns, max_t(u64, now, atomic64_read(&base->manual_ns)));
 	done = htw_expire_some(base, &delivery, HTW_ADVANCE_UNITS);
-	spin_unlock_bh(&base->lock);
+	spin_unlock(&base->lock);
+	htw_delivery_wake(&delivery);
 	rcu_read_unlock();
-	htw_delivery_wake(&delivery, false);
+	local_bh_enable();
 	*expired += delivery.expired;
 	return done;
 }

@@ -40,6 +40,11 @@
 #define HTW_QUANTUM_NS		(20 * NSEC_PER_USEC)
 /* Just below 1 ms, so that a user whose timers expire each millisecond is always new. */
 #define HTW_NEW_INTERVAL_NS	(900 * NSEC_PER_USEC)
+/*
+ * Forgive stalls so often. A rate and not a rule about turns in a row: what turns take is up to
+ * the user, who could alternate long ones with short ones.
+ */
+#define HTW_FORGIVE_INTERVAL_NS	((u64)NSEC_PER_SEC)
 /* A throttled flow resumes with enough tokens for a whole run. */
 #define HTW_RESUME_NS		HTW_BUDGET_NS
 /* Initial tokens: less than the burst, so that using many uids gains little. */
@@ -64,6 +69,7 @@ void htw_flow_init(struct htw_flow *flow, enum htw_class class, u32 owner)
 	flow->owner = owner;
 	flow->tokens = min_t(u64, HTW_TOKENS_FIRST_NS, htw_burst_ns());
 	flow->refilled = ktime_get_ns();
+	flow->stalls.last = flow->refilled;
 }
 
 /* Add the tokens for the time since the last refill. */
@@ -105,6 +111,31 @@ void htw_flow_charge(struct htw_flow *flow, u64 ns, u64 now)
 		htw_flow_refill(flow, now);
 		flow->tokens -= ns;
 	}
+}
+
+/**
+ * htw_stalls_forgive() - leave out the time that the CPU was taken away
+ * @stalls: what was forgiven to this flow, or to all on this CPU
+ * @took: ns that a turn or a run took
+ * @work: the part of it that is known to be work
+ * @now: ns of CLOCK_MONOTONIC
+ *
+ * The clock does not show that a hypervisor, or the firmware, had the CPU. If the rest took
+ * longer than HTW_STALL_NS, count it as HTW_BUDGET_NS, at most once in HTW_FORGIVE_INTERVAL_NS.
+ *
+ * Return: the ns that count as work.
+ */
+u64 htw_stalls_forgive(struct htw_stalls *stalls, u64 took, u64 work, u64 now)
+{
+	u64 rest = took - min(took, work);
+
+	if (rest <= HTW_STALL_NS || now - stalls->last < HTW_FORGIVE_INTERVAL_NS)
+		return took;
+
+	stalls->last = now;
+	stalls->times++;
+	stalls->ns += rest - HTW_BUDGET_NS;
+	return took - rest + HTW_BUDGET_NS;
 }
 
 void htw_flow_sched_init(struct htw_flow_sched *sched, unsigned int cpu)
@@ -210,6 +241,11 @@ unsigned int htw_flow_turn_units(const struct htw_flow_sched *sched, const struc
 	return HTW_TURN_UNITS;
 }
 
+static bool htw_flow_must_wait(const struct htw_flow *flow)
+{
+	return flow->class == HTW_CLASS_OTHERS && flow->tokens <= 0;
+}
+
 /* Dequeue, throttle or requeue a flow after its turn. */
 void htw_flow_requeue(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now)
 {
@@ -217,19 +253,32 @@ void htw_flow_requeue(struct htw_flow_sched *sched, struct htw_flow *flow, u64 n
 
 	if (list_empty(&flow->jobs))
 		list_del_init(&flow->link);
-	else if (flow->class == HTW_CLASS_OTHERS && flow->tokens <= 0)
+	else if (htw_flow_must_wait(flow))
 		htw_flow_throttle(sched, flow, now);
 	else if (flow->new_turns)
 		list_move_tail(&flow->link,
 			       --flow->new_turns ? &queue->new_flows : &queue->old_flows);
 }
 
-/* Let the next flow of a list go first: the lock that @flow needs is contended. */
-void htw_flow_rotate(struct htw_flow_sched *sched, struct htw_flow *flow)
+/* Let the next flow of a list go first: a lock that @flow needs is contended. */
+void htw_flow_rotate(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now)
 {
 	struct htw_flow_queue *queue = &sched->queues[flow->class];
 
-	list_rotate_left(flow->new_turns ? &queue->new_flows : &queue->old_flows);
+	if (htw_flow_must_wait(flow))
+		htw_flow_throttle(sched, flow, now);
+	else
+		list_rotate_left(flow->new_turns ? &queue->new_flows : &queue->old_flows);
+}
+
+/* Queue a new flow with the old ones: what it has left to do would delay other new flows. */
+void htw_flow_demote(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now)
+{
+	flow->new_turns = 0;
+	if (htw_flow_must_wait(flow))
+		htw_flow_throttle(sched, flow, now);
+	else
+		list_move_tail(&flow->link, &sched->queues[flow->class].old_flows);
 }
 
 bool htw_flow_sched_has_work(const struct htw_flow_sched *sched)

@@ -18,6 +18,10 @@
 #define HTW_NEW_TURN_UNITS	16u
 /* Turns of a new flow before it queues with the old ones. */
 #define HTW_NEW_TURNS		4u
+/* A turn or a run that took longer was interrupted, unless all of that is work. */
+#define HTW_STALL_NS		(2 * HTW_BUDGET_NS)
+/* For so long a flow whose waiters took long to wake wakes none where others would wait for it. */
+#define HTW_SLOW_NS		(10 * (u64)NSEC_PER_SEC)
 
 /**
  * enum htw_class - classes of flows, served in rotation
@@ -34,13 +38,29 @@ enum htw_class {
 };
 
 /**
+ * struct htw_stalls - what was forgiven as time that the CPU was taken away
+ * @last: when it was last done, in ns of CLOCK_MONOTONIC
+ * @times: how often
+ * @ns: how much in all
+ *
+ * Guarded by the lock of the CPU's pacer.
+ */
+struct htw_stalls {
+	u64 last;
+	u64 times;
+	u64 ns;
+};
+
+/**
  * struct htw_flow - a user on a CPU
  * @link: on a list of its class's &struct htw_flow_queue; empty while the flow has
  *	no job, and while it is throttled
  * @jobs: scheduled jobs, served in turn
  * @throttle_node: on &htw_flow_sched.throttled, keyed by when the flow has tokens again
  * @throttled: @throttle_node is queued
- * @stalled: the last turn took longer than any work can
+ * @stalls: turns of which a part was forgiven
+ * @slow_until: until then, in ns of CLOCK_MONOTONIC, its waiters count as slow (used by turns
+ *	only)
  * @new_turns: turns left as a new flow; zero for an old one
  * @class: never changes
  * @owner: uid or inode of the user namespace, for tracing; never changes
@@ -60,7 +80,6 @@ struct htw_flow {
 	struct list_head jobs;
 	struct timerqueue_node throttle_node;
 	bool throttled;
-	bool stalled;
 	u8 new_turns;
 	enum htw_class class;
 	u32 owner;
@@ -72,6 +91,8 @@ struct htw_flow {
 	u64 throttles;
 	u64 throttled_at;
 	u64 throttled_ns;
+	struct htw_stalls stalls;
+	u64 slow_until;
 };
 
 /**
@@ -108,13 +129,15 @@ void htw_flow_refill(struct htw_flow *flow, u64 now);
 bool htw_flow_is_full(const struct htw_flow *flow);
 u64 htw_flow_resume_time(const struct htw_flow *flow);
 void htw_flow_charge(struct htw_flow *flow, u64 ns, u64 now);
+u64 htw_stalls_forgive(struct htw_stalls *stalls, u64 took, u64 work, u64 now);
 
 void htw_flow_sched_init(struct htw_flow_sched *sched, unsigned int cpu);
 void htw_flow_activate(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now);
 struct htw_flow *htw_flow_next(struct htw_flow_sched *sched);
 unsigned int htw_flow_turn_units(const struct htw_flow_sched *sched, const struct htw_flow *flow);
 void htw_flow_requeue(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now);
-void htw_flow_rotate(struct htw_flow_sched *sched, struct htw_flow *flow);
+void htw_flow_rotate(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now);
+void htw_flow_demote(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now);
 void htw_flow_unthrottle(struct htw_flow_sched *sched, u64 now);
 bool htw_flow_sched_has_work(const struct htw_flow_sched *sched);
 u64 htw_flow_sched_resume_time(struct htw_flow_sched *sched);

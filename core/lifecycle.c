@@ -10,9 +10,112 @@
 #include "expire.h"
 #include "lifecycle.h"
 #include "shrink.h"
+#include "slots.h"
 #include "submit.h"
 #include "table.h"
 #include "wake.h"
+
+/* Stop all timers of a closed context. */
+static void htw_context_stop_timers(struct htw_context *ctx)
+{
+	for (u32 i = 0; i < htw_submit_pages(ctx); i++) {
+		struct htw_timer *timers;
+		struct htw_submit s;
+
+		htw_submit_begin(&s, ctx);
+		timers = htw_submit_page(&s, i)->timers;
+		for (u32 j = 0; j < HTW_PAGE_TIMERS; j++) {
+			struct htw_timer *t = &timers[j];
+
+			while (READ_ONCE(t->node.state) == HTW_PENDING) {
+				htw_submit_lock_base(&s, htw_context_base_of(ctx, t));
+				if (!htw_timer_pending_on(s.base, t))
+					continue;
+				htw_base_stop(s.base, &t->node);
+				/* Not HTW_FREE, as it does not go on a free list. */
+				WRITE_ONCE(t->node.state, HTW_RESERVED);
+			}
+		}
+		htw_submit_end(&s);
+		cond_resched();
+	}
+}
+
+/* Hand a closed context to its user's work item. */
+static void htw_context_queue_free(struct htw_context *ctx)
+{
+	if (llist_add(&ctx->closed, &ctx->user->closed))
+		queue_work(htw_wq, &ctx->user->free_work);
+}
+
+static void htw_context_queue_free_rcu(struct rcu_head *rcu)
+{
+	htw_context_queue_free(container_of(rcu, struct htw_context, rcu));
+}
+
+/* The first step: stop all that refers to the context. A pacer may still be waking its waiters. */
+static void htw_context_stop(struct htw_context *ctx)
+{
+	htw_clock_was_set_leave(ctx);
+	htw_context_stop_timers(ctx);
+	htw_wake_stop(ctx);
+	ctx->stopped = true;
+	call_rcu(&ctx->rcu, htw_context_queue_free_rcu);
+}
+
+/* The second step, after a grace period. */
+static void htw_context_free(struct htw_context *ctx)
+{
+	struct htw_user *user = ctx->user;
+
+	htw_table_free(ctx);
+	htw_shrink_exit(ctx);
+	for (u32 i = 0; i < ctx->nr_pages; i++) {
+		struct htw_page *page = htw_context_page(ctx, i);
+
+		if (page != &htw_no_page)
+			htw_page_free(page);
+		cond_resched();
+	}
+	while (ctx->nr_prealloc)
+		htw_page_free(ctx->prealloc + --ctx->nr_prealloc);
+	htw_directory_free(rcu_dereference_protected(ctx->dir, true));
+	htw_ring_free(ctx->ring, user);
+	if (ctx->own) {
+		htw_base_free(ctx->own);
+		htw_user_uncharge_wheel(user);
+	}
+	htw_slots_uncharge(ctx);
+	kfree(ctx);
+	htw_user_closing_end(user);
+	htw_bases_put_user(user);
+}
+
+/* &htw_user.free_work: stop and free a user's closed contexts. */
+static void htw_context_free_closed(struct work_struct *work)
+{
+	struct htw_user *user = container_of(work, struct htw_user, free_work);
+	struct htw_context *ctx, *next;
+	struct llist_node *closed;
+
+	/* The user is not freed before this work has ended. */
+	closed = llist_reverse_order(llist_del_all(&user->closed));
+	llist_for_each_entry_safe(ctx, next, closed, closed) {
+		if (ctx->stopped)
+			htw_context_free(ctx);
+		else
+			htw_context_stop(ctx);
+		cond_resched();
+	}
+}
+
+/* What the users of contexts do. */
+const struct htw_user_ops htw_user_ops = {
+	.serve		= htw_expire_serve,
+	.send_signals	= htw_wake_send_signals,
+	.clock_was_set	= htw_clock_was_set_walk_user,
+	.free_contexts	= htw_context_free_closed,
+};
 
 /**
  * htw_context_alloc() - allocate a context
@@ -29,7 +132,7 @@ struct htw_context *htw_context_alloc(u32 limit)
 
 	if (!ctx)
 		return NULL;
-	ctx->user = htw_user_get(htw_expire_serve);
+	ctx->user = htw_user_get(&htw_user_ops);
 	if (!ctx->user) {
 		kfree(ctx);
 		return NULL;
@@ -54,81 +157,38 @@ struct htw_context *htw_context_alloc(u32 limit)
 	return ctx;
 }
 
-static void htw_context_free(struct work_struct *work)
-{
-	struct htw_context *ctx = container_of(to_rcu_work(work), struct htw_context, free_work);
-
-	htw_wake_exit(ctx);
-	htw_table_free(ctx);
-	htw_shrink_exit(ctx);
-	for (u32 i = 0; i < ctx->nr_pages; i++) {
-		struct htw_page *page = htw_context_page(ctx, i);
-
-		if (page != &htw_no_page)
-			htw_page_free(page);
-		cond_resched();
-	}
-	while (ctx->nr_prealloc)
-		htw_page_free(ctx->prealloc + --ctx->nr_prealloc);
-	htw_directory_free(rcu_dereference_protected(ctx->dir, true));
-	htw_ring_free(ctx->ring, ctx->user);
-	if (ctx->own) {
-		htw_base_free(ctx->own);
-		htw_user_uncharge_wheel(ctx->user);
-	}
-	htw_user_uncharge(ctx->user, ctx->nr_timers);
-	htw_user_put(ctx->user, htw_bases_free);
-	kfree(ctx);
-}
-
 /**
  * htw_context_close() - stop all timers of a context and free it
  * @ctx: the context, on the last close
  *
- * The memory is freed after a grace period: a pacer may be waking the context's waiters.
+ * Done by a work item of the opener: the last close may be that of a task which was passed the
+ * descriptor, and does not know how many timers there are.
  *
- * Context: may sleep.
+ * Context: any but hardirq and NMI.
  */
 void htw_context_close(struct htw_context *ctx)
 {
-	htw_clock_was_set_leave(ctx);
-	for (u32 i = 0; i < ctx->nr_pages; i++) {
-		struct htw_timer *timers;
-		struct htw_submit s;
-
-		htw_submit_begin(&s, ctx);
-		timers = htw_submit_page(&s, i)->timers;
-		for (u32 j = 0; j < HTW_PAGE_TIMERS; j++) {
-			struct htw_timer *t = &timers[j];
-
-			while (READ_ONCE(t->node.state) == HTW_PENDING) {
-				htw_submit_lock_base(&s, htw_context_base_of(ctx, t));
-				if (!htw_timer_pending_on(s.base, t))
-					continue;
-				htw_base_stop(s.base, &t->node);
-				/* Not HTW_FREE, as it does not go on a free list. */
-				WRITE_ONCE(t->node.state, HTW_RESERVED);
-			}
-		}
-		htw_submit_end(&s);
-		cond_resched();
-	}
-	htw_wake_stop(ctx);
-	INIT_RCU_WORK(&ctx->free_work, htw_context_free);
-	queue_rcu_work(htw_wq, &ctx->free_work);
+	htw_user_closing_begin(ctx->user);
+	htw_context_queue_free(ctx);
 }
 
+/* May sleep. */
 int htw_context_init(void)
 {
-	htw_wq = alloc_workqueue("htw", WQ_UNBOUND, 0);
-	return htw_wq ? 0 : -ENOMEM;
+	int ret = htw_shrink_init_queue();
+
+	if (!ret)
+		htw_clock_was_set_init();
+	return ret;
 }
 
 /* Undo htw_context_init(); all contexts have been closed. May sleep. */
 void htw_context_exit(void)
 {
 	htw_clock_was_set_exit();
-	rcu_barrier();	/* queues the work of contexts that wait for a grace period */
-	destroy_workqueue(htw_wq);
-	rcu_barrier();	/* frees their pages and bases */
+	flush_workqueue(htw_wq);	/* stops them */
+	rcu_barrier();			/* queues the work of those that wait for a grace period */
+	flush_workqueue(htw_wq);	/* frees them */
+	rcu_barrier();			/* frees their pages and bases */
+	htw_shrink_exit_queue();
 }

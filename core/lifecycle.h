@@ -7,6 +7,8 @@
 
 #include "context.h"
 
+extern const struct htw_user_ops htw_user_ops;
+
 int htw_context_init(void);
 void htw_context_exit(void);
 struct htw_context *htw_context_alloc(u32 limit);

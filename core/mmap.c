@@ -113,6 +113,7 @@ static int htw_table_alloc_list(const struct htw_context *ctx, struct list_head 
 /* Give every page of timers its overrides; pages that have been freed are allocated again. */
 static int htw_table_populate(struct htw_context *ctx)
 {
+	const u32 table_pages = DIV_ROUND_UP(ctx->nr_pages, HTW_TABLE_PAGES);
 	struct page *page = NULL;
 	LIST_HEAD(pages);
 	int ret;
@@ -124,6 +125,8 @@ static int htw_table_populate(struct htw_context *ctx)
 		if (ret)
 			return ret;
 	}
+	if (!htw_table_charge(ctx, table_pages))
+		return -EDQUOT;
 	ret = htw_table_alloc_list(ctx, &pages);
 	for (u32 nr = 0; !ret && nr < ctx->nr_pages; nr++) {
 		if (nr % HTW_TABLE_PAGES == 0) {
@@ -134,25 +137,15 @@ static int htw_table_populate(struct htw_context *ctx)
 		cond_resched();
 	}
 	htw_table_free_list(&pages);
+	if (ret)
+		htw_table_uncharge(ctx, table_pages);
 	return ret;
 }
 
-/**
- * htw_table_enable() - give a context a table of deadlines, if it has none yet
- * @ctx: the context
- *
- * From then on, all its timers are treated as if %HTW_F_KEEP were set.
- *
- * Context: may sleep, the first time for a grace period; charged to the caller's cgroup.
- * Return: 0, -ENOMEM or -EINTR.
- */
-int htw_table_enable(struct htw_context *ctx)
+static int htw_table_try_enable(struct htw_context *ctx)
 {
 	int ret;
 
-	/* Pairs with the release below: enabled, and seen by all submissions. */
-	if (smp_load_acquire(&ctx->table_ready))
-		return 0;
 	ret = mutex_lock_killable(&ctx->grow);
 	if (ret)
 		return ret;
@@ -166,10 +159,35 @@ int htw_table_enable(struct htw_context *ctx)
 		spin_unlock_bh(&ctx->lock);
 		/* Submissions that have not seen it end before a program can store to it. */
 		synchronize_rcu();
-		/* Pairs with the acquire above. */
+		/* Pairs with htw_table_enable(). */
 		smp_store_release(&ctx->table_ready, true);
 	}
 	mutex_unlock(&ctx->grow);
+	return ret;
+}
+
+/**
+ * htw_table_enable() - give a context a table of deadlines, if it has none yet
+ * @ctx: the context
+ *
+ * From then on, all its timers are treated as if %HTW_F_KEEP were set.
+ *
+ * Context: may sleep, the first time for a grace period; charged to the caller's cgroup. At the
+ * user's limit, waits until closed contexts have been freed.
+ * Return: 0, -EDQUOT, -ENOMEM or -EINTR.
+ */
+int htw_table_enable(struct htw_context *ctx)
+{
+	struct htw_user_wait wait;
+	int ret;
+
+	/* Enabled, and seen by all submissions; pairs with htw_table_try_enable(). */
+	if (smp_load_acquire(&ctx->table_ready))
+		return 0;
+	htw_user_wait_begin(&wait, ctx->user);
+	do {
+		ret = htw_table_try_enable(ctx);
+	} while (ret == -EDQUOT && htw_user_wait_again(&wait));
 	return ret;
 }
 
@@ -187,13 +205,15 @@ static int htw_mmap_table(struct htw_context *ctx, struct vm_area_struct *vma)
  * @vma: the mapping
  *
  * Return: 0; -ENXIO if there is no ring; -EINVAL for an unknown offset, a length that is not
- * the ring's or exceeds the table's, or a private mapping; -ENOMEM or -EINTR for the table.
+ * the ring's or exceeds the table's, or a private mapping; -EDQUOT, -ENOMEM or -EINTR for the
+ * table.
  */
 int htw_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct htw_context *ctx = file->private_data;
 
-	if (!(vma->vm_flags & VM_SHARED))
+	/* VM_SHARED is cleared if the descriptor is not open for writing. */
+	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP);
 	switch ((u64)vma->vm_pgoff << PAGE_SHIFT) {

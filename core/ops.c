@@ -5,8 +5,10 @@
  * HTW_ADD writes the id before the timer is armed, so an add that fails leaves nothing behind.
  * HTW_CANCEL has taken effect even if its result cannot be written. In HTW_BATCH,
  * &htw_batch.done says how many operations took effect and have their results written. It copies
- * some operations in at a time, checks and carries them out in one submission, and writes back
- * only the results.
+ * some operations in at a time, checks and carries them out, and writes back only the results.
+ *
+ * An operation on an id of a context in which no timer was ever armed fails with -ENOENT without a
+ * submission: the context's settings may still change, and with them its bases.
  */
 
 #include <linux/sched/signal.h>
@@ -18,8 +20,10 @@
 #include "slots.h"
 #include "submit.h"
 
-/* Operations in one submission. */
+/* Operations that are copied in at a time, in most batches for one submission. */
 #define HTW_OPS_BATCH		64u
+/* Operations after which a batch looks at the lock. */
+#define HTW_OPS_GROUP		32u
 
 static_assert(sizeof(struct htw_add) == 56);
 static_assert(sizeof(struct htw_cancel) == 56);
@@ -83,19 +87,15 @@ fault:
 	return written;
 }
 
-/* Reserve a timer without sleeping; NULL if memory has to be allocated or a limit is reached. */
+/* Reserve a timer without sleeping; NULL if memory has to be allocated or at the limit. */
 static struct htw_timer *htw_add_reserve(struct htw_context *ctx)
 {
 	struct htw_timer *t = NULL;
 
-	if (!htw_user_charge(ctx->user, 1))
-		return NULL;
 	spin_lock(&ctx->lock);
 	if (likely(ctx->nr_timers < ctx->limit))
 		t = htw_slots_alloc(ctx);
 	spin_unlock(&ctx->lock);
-	if (unlikely(!t))
-		htw_user_uncharge(ctx->user, 1);
 	return t;
 }
 
@@ -122,7 +122,8 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
 		htw_slots_unreserve(ctx, &reserved);
 		return -EFAULT;
 	}
-	htw_submit_begin_adds(&s, ctx);
+	htw_context_settle(ctx);
+	htw_submit_begin(&s, ctx);
 	htw_submit_add(&s, t, &add, s.plain);
 	htw_submit_end(&s);
 	return 0;
@@ -149,7 +150,7 @@ long htw_op_add(struct htw_context *ctx, struct htw_add __user *arg)
 
 	if (unlikely(!htw_get_simple_add(&add, arg) || !htw_context_is_settled(ctx)))
 		return htw_op_add_slow(ctx, arg);
-	__htw_submit_begin(&s, ctx, true, false);
+	htw_submit_begin_add(&s, ctx);
 	t = htw_add_reserve(ctx);
 	if (likely(t)) {
 		/* The program may use the id from here on. */
@@ -181,7 +182,9 @@ long htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
 		return -EFAULT;
 	if (!htw_cancel_is_valid(ctx, &cancel))
 		return -EINVAL;
-	__htw_submit_begin(&s, ctx, likely(htw_context_is_settled(ctx)), true);
+	if (unlikely(!htw_context_is_settled(ctx)))
+		return -ENOENT;
+	__htw_submit_begin(&s, ctx);
 	ret = htw_submit_cancel(&s, htw_submit_find(&s, cancel.id), &cancel, true);
 	htw_submit_end(&s);
 	if (ret && ret != -EALREADY)
@@ -208,7 +211,9 @@ long htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
 		return -EFAULT;
 	if (!htw_mod_is_valid(ctx, &mod))
 		return -EINVAL;
-	__htw_submit_begin(&s, ctx, likely(htw_context_is_settled(ctx)), true);
+	if (unlikely(!htw_context_is_settled(ctx)))
+		return -ENOENT;
+	__htw_submit_begin(&s, ctx);
 	ret = htw_submit_mod(&s, htw_submit_find(&s, mod.id), &mod);
 	htw_submit_end(&s);
 	return ret;
@@ -232,6 +237,8 @@ long htw_op_query(struct htw_context *ctx, struct htw_query __user *arg)
 		return -EFAULT;
 	if (!htw_query_is_valid(&query))
 		return -EINVAL;
+	if (unlikely(!htw_context_is_settled(ctx)))
+		return -ENOENT;
 	htw_submit_begin(&s, ctx);
 	ret = htw_submit_query(&s, &query);
 	htw_submit_end(&s);
@@ -257,49 +264,93 @@ static inline bool htw_op_is(const struct htw_op *op, enum htw_op_code code)
 	return *(const u32 *)op == valid.word;
 }
 
+static bool htw_op_is_valid(const struct htw_context *ctx, const struct htw_op *op)
+{
+	if (htw_op_is(op, HTW_OP_ADD))
+		return htw_add_is_valid(ctx, &op->add);
+	if (htw_op_is(op, HTW_OP_MOD))
+		return htw_mod_is_valid(ctx, &op->mod);
+	if (htw_op_is(op, HTW_OP_CANCEL))
+		return htw_cancel_is_valid(ctx, &op->cancel);
+	return htw_op_is(op, HTW_OP_QUERY) && htw_query_is_valid(&op->query);
+}
+
+/* What became of an operation of a batch. */
+enum htw_batch_done {
+	HTW_BATCH_FAST,		/* carried out on the fast path, or not valid */
+	HTW_BATCH_SLOW,		/* carried out; the submission may be used up */
+	HTW_BATCH_NO_TIMER,	/* not carried out: no timer is reserved for it */
+};
+
+/* Inline, so that its results cost nothing. */
+static __always_inline
+enum htw_batch_done htw_batch_op(struct htw_submit *s, struct htw_op *op,
+				 struct list_head *reserved)
+{
+	struct htw_timer *t;
+
+	op->result = -EINVAL;
+	if (htw_op_is(op, HTW_OP_ADD)) {
+		if (unlikely(!htw_add_is_valid(s->ctx, &op->add)))
+			return HTW_BATCH_FAST;
+		if (unlikely(list_empty(reserved)))
+			return HTW_BATCH_NO_TIMER;
+		t = htw_timer_pop(reserved);
+		op->result = 0;
+		op->add.id = htw_timer_id(t);
+		htw_submit_lock_base(s, s->target);
+		return htw_submit_add(s, t, &op->add, s->plain) ? HTW_BATCH_FAST : HTW_BATCH_SLOW;
+	}
+	if (htw_op_is(op, HTW_OP_MOD)) {
+		if (unlikely(!htw_mod_is_valid(s->ctx, &op->mod)))
+			return HTW_BATCH_FAST;
+		t = htw_submit_find(s, op->mod.id);
+		op->result = 0;
+		if (likely(htw_submit_mod_fast(s, t, &op->mod)))
+			return HTW_BATCH_FAST;
+		op->result = htw_submit_mod_slow(s, t, &op->mod);
+	} else if (htw_op_is(op, HTW_OP_CANCEL)) {
+		if (unlikely(!htw_cancel_is_valid(s->ctx, &op->cancel)))
+			return HTW_BATCH_FAST;
+		t = htw_submit_find(s, op->cancel.id);
+		op->result = 0;
+		if (likely(htw_submit_cancel_fast(s, t, &op->cancel, true)))
+			return HTW_BATCH_FAST;
+		op->result = htw_submit_cancel_slow(s, t, &op->cancel);
+	} else if (htw_op_is(op, HTW_OP_QUERY)) {
+		if (likely(htw_query_is_valid(&op->query)))
+			op->result = htw_submit_query(s, &op->query);
+	}
+	return HTW_BATCH_SLOW;
+}
+
 /*
- * Carry out operations in one submission, up to an add for which no timer is reserved.
+ * Carry out operations in one submission, up to an add for which no timer is reserved. The first
+ * one is none.
  *
- * Return: how many were carried out.
+ * Return: how many were carried out, at least one.
  */
 static u32 htw_batch_submit(struct htw_context *ctx, struct htw_op *ops, u32 count,
 			    struct list_head *reserved)
 {
-	struct htw_timer *t;
+	struct htw_op *op = ops;
 	struct htw_submit s;
-	struct htw_op *op;
 
-	if (list_empty(reserved))
-		htw_submit_begin(&s, ctx);
-	else
-		htw_submit_begin_adds(&s, ctx);
-	for (op = ops; op < ops + count; op++) {
-		op->result = -EINVAL;
-		if (htw_op_is(op, HTW_OP_ADD)) {
-			if (unlikely(!htw_add_is_valid(ctx, &op->add)))
-				continue;
-			if (unlikely(list_empty(reserved)))
-				break;
-			t = htw_timer_pop(reserved);
-			op->result = 0;
-			op->add.id = htw_timer_id(t);
-			htw_submit_lock_base(&s, s.target);
-			htw_submit_add(&s, t, &op->add, s.plain);
-		} else if (htw_op_is(op, HTW_OP_MOD)) {
-			if (likely(htw_mod_is_valid(ctx, &op->mod))) {
-				t = htw_submit_find(&s, op->mod.id);
-				op->result = htw_submit_mod(&s, t, &op->mod);
-			}
-		} else if (htw_op_is(op, HTW_OP_CANCEL)) {
-			if (likely(htw_cancel_is_valid(ctx, &op->cancel))) {
-				t = htw_submit_find(&s, op->cancel.id);
-				op->result = htw_submit_cancel(&s, t, &op->cancel, true);
-			}
-		} else if (htw_op_is(op, HTW_OP_QUERY)) {
-			if (likely(htw_query_is_valid(&op->query)))
-				op->result = htw_submit_query(&s, &op->query);
+	htw_submit_begin(&s, ctx);
+	do {
+		const struct htw_op *end = min(op + HTW_OPS_GROUP, ops + count);
+
+		while (op < end) {
+			const enum htw_batch_done done = htw_batch_op(&s, op, reserved);
+
+			if (done == HTW_BATCH_NO_TIMER)
+				goto out;
+			op++;
+			if (done == HTW_BATCH_SLOW && htw_submit_is_used_up(&s))
+				goto out;
 		}
-	}
+	} while (op < ops + count && !htw_submit_should_end(&s, HTW_OPS_GROUP));
+out:
 	htw_submit_end(&s);
 	return op - ops;
 }
@@ -320,16 +371,22 @@ static u32 htw_count_adds(const struct htw_op *ops, u32 count)
 static void htw_batch_submit_all(struct htw_context *ctx, struct htw_op *ops, u32 count,
 				 struct list_head *reserved)
 {
-	for (u32 i = 0;;) {
-		const u32 adds = list_empty(reserved) ? htw_count_adds(ops + i, count - i) : 0;
-		const int got = adds ? htw_slots_reserve(ctx, reserved, adds, NULL) : 0;
-		const u32 ran = htw_batch_submit(ctx, ops + i, count - i, reserved);
+	u32 i = 0;
 
-		i += ran;
-		if (i == count)
-			return;
-		if (got < 0 && ran < adds)
-			ops[i++].result = got;
+	while (i < count) {
+		const u32 adds = list_empty(reserved) ? htw_count_adds(ops + i, count - i) : 0;
+		int ret = adds ? htw_slots_reserve(ctx, reserved, adds, NULL) : 0;
+
+		if (ret > 0)
+			htw_context_settle(ctx);
+		else if (!ret && unlikely(!htw_context_is_settled(ctx)))
+			ret = -ENOENT;
+		if (likely(ret >= 0)) {
+			i += htw_batch_submit(ctx, ops + i, count - i, reserved);
+		} else {
+			ops[i].result = htw_op_is_valid(ctx, &ops[i]) ? ret : -EINVAL;
+			i++;
+		}
 	}
 }
 

@@ -50,6 +50,9 @@ static inline bool htw_mod_is_valid(const struct htw_context *ctx, const struct 
 	/* Nearly all calls set a new deadline and nothing else. */
 	if (likely((mod->flags & ~HTW_F_ABS) == HTW_MOD_DEADLINE))
 		return !(mod->interval | mod->slack | mod->cookie | mod->firings | mod->reserved);
+	if (mod->flags == HTW_MOD_UNREAD)
+		return !(mod->interval | mod->slack | mod->cookie | mod->reserved) &&
+		       mod->firings && READ_ONCE(ctx->table);
 	if (mod->flags & ~(fields | HTW_F_ABS) || !(mod->flags & fields) || mod->reserved)
 		return false;
 	if (!(mod->flags & HTW_MOD_DEADLINE) && (mod->deadline || mod->flags & HTW_F_ABS))

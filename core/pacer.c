@@ -8,9 +8,7 @@
  * A job is work to be done in softirq: a wheel with due timers, or a context with
  * waiters to wake. As an interrupt handler schedules NAPI, a wheel's hrtimer only puts
  * the wheel's job on the list of its CPU's pacer (htw_job_fired()). The hrtimer is not
- * programmed again until the job has been served. Another CPU that schedules a job sends
- * an interrupt (a kick) to have the pacer's hrtimer started there, but only if the list
- * was empty: there is at most one kick until the pacer has run.
+ * programmed again until the job has been served.
  *
  * A run serves jobs until HTW_BUDGET_NS have passed, one turn of HTW_TURN_UNITS timers
  * after the other; flow.c says whose turn it is. After a run the CPU is left alone for as
@@ -18,18 +16,27 @@
  * and everything that could start another run honours it: hrtimers of wheels, the
  * pacer's own, and kicks. So htw takes at most half of a CPU.
  *
+ * Another CPU that schedules a job sends an interrupt (a kick) to have the pacer's hrtimer
+ * started there. The csd of that interrupt has one owner at a time, since
+ * smp_call_function_single_async() does not serialise its callers: whoever sets @kicked may queue
+ * it, and its function clears the bit. The list being empty would not do, as it is emptied
+ * whether or not a kick is in flight. While @armed no kick is needed: the run that goes on or is
+ * about to start looks at the list after it has cleared @armed. So there is at most one kick
+ * until the pacer has run. A CPU never waits for another one's kick: it starts its own pacer.
+ *
  * The time of a turn is read from the clock. Interrupts, which the clock does not show,
- * are charged at a fixed cost. A turn of more than HTW_STALL_NS was interrupted, by a
- * hypervisor or, on PREEMPT_RT, where softirqs are threads, by another task. Such a stall
- * counts as HTW_BUDGET_NS only, both for the flow's charge and for the gap. A second one in a
- * row counts in full, as it must have been work.
+ * are charged at a fixed cost. The time that the task spent waiting for the CPU in a turn is
+ * left out: on PREEMPT_RT softirqs run in threads, which others preempt. What a hypervisor takes
+ * cannot be measured; a turn, or a run, of more than HTW_STALL_NS counts as HTW_BUDGET_NS, but
+ * at most once a second (htw_stalls_forgive()). Waking tasks always counts in full, but the gap
+ * for it is divided (HTW_WAKE_GAP_NS).
  *
  * When a CPU goes offline, another one's pacer adopts its jobs (htw_pacer_migrate()).
  *
  * Lock order: the lock that guards a job's work (a wheel's, a wait queue's), then the
- * pacer's. Starting and stopping timers takes no pacer's lock. A turn only tries a
- * wheel's lock and moves on to the next flow if it is contended; after HTW_MISSES of
- * these a run waits for it.
+ * pacer's. Starting and stopping timers takes no pacer's lock. A turn only tries the locks
+ * that it needs, and the run moves on to the next flow if one is contended. After HTW_MISSES
+ * of these the run ends, and the next one tries again: only the users whose locks they are wait.
  */
 
 #include <linux/jiffies.h>
@@ -42,15 +49,14 @@
 #include "htw_wheel.h"
 #include "pacer.h"
 
-/* Twice the budget: no turn of HTW_TURN_UNITS takes that long unless it is interrupted. */
-#define HTW_STALL_NS		(2 * HTW_BUDGET_NS)
-/* Contended locks in a run before it waits for one: a busy program must not starve its wheel. */
+/* Contended locks after which a run ends. */
 #define HTW_MISSES		8u
+/* The same for jobs that are not to be served yet. */
+#define HTW_LATERS		32u
 /* Above this rate of interrupts on a CPU, private wheels share them. */
 #define HTW_CROWDED_PER_SEC	16000u
 
 DEFINE_PER_CPU(struct htw_pacer, htw_pacers);
-DEFINE_MUTEX(htw_pacers_mutex);	/* see pacer.h */
 
 /*
  * Start the next run at @when, but not before @not_before. Called on the pacer's CPU. In
@@ -59,48 +65,68 @@ DEFINE_MUTEX(htw_pacers_mutex);	/* see pacer.h */
  */
 static void htw_pacer_start(struct htw_pacer *p, u64 when)
 {
-	const ktime_t at = ns_to_ktime(max(when, READ_ONCE(p->not_before)));
+	ktime_t at = ns_to_ktime(max(when, READ_ONCE(p->not_before)));
 
+	WRITE_ONCE(p->armed, true);
 	if (hrtimer_is_queued(&p->hrtimer) && hrtimer_get_expires(&p->hrtimer) <= at)
 		return;
 	hrtimer_start(&p->hrtimer, at, HRTIMER_MODE_ABS_PINNED_SOFT);
 }
 
-/* A kick: another CPU has scheduled a job. In hardirq, on the pacer's CPU. */
-static void htw_pacer_kick(void *data)
+/* The function of a kick: in hardirq, on the pacer's CPU. The csd is unlocked already. */
+static void htw_pacer_kicked(void *data)
 {
 	struct htw_pacer *p = data;
 
 	p->kicks++;
+	/* The next owner must find the csd unlocked, or its kick would be refused and lost. */
+	clear_bit_unlock(0, &p->kicked);
+	/* A CPU that found the bit set has added its job; see it in the run. */
+	smp_mb();
 	htw_pacer_start(p, 0);
 }
 
-/* Pass a job to a pacer, and start or kick it unless it has jobs waiting already. */
-static void htw_pacer_add(struct htw_pacer *p, struct htw_job *job, u64 when)
+/* Have another CPU start its pacer. Preemption is off. */
+static void htw_pacer_kick(struct htw_pacer *p)
 {
-	if (!llist_add(&job->incoming, &p->incoming))
+	if (test_and_set_bit(0, &p->kicked))
 		return;
-	if (p->cpu == raw_smp_processor_id()) {
-		/* A run in progress looks at @incoming again before it ends. */
-		if (!READ_ONCE(p->serving))
-			htw_pacer_start(p, when);
-	} else {
-		/*
-		 * -EBUSY: a kick is in flight, which will do for this job as well. -ENXIO: the
-		 * CPU went offline; htw_pacer_migrate() passes the job on.
-		 */
-		smp_call_function_single_async(p->cpu, &p->csd);
-	}
+	/* The CPU went offline: htw_pacer_migrate() passes its jobs on. */
+	if (smp_call_function_single_async(p->cpu, &p->csd))
+		clear_bit(0, &p->kicked);
 }
 
 /*
- * Schedule a job to be served at @when, in ns of CLOCK_MONOTONIC, or later; 0 for now. Bottom
- * halves are off, or the caller keeps the job from being freed.
+ * Pass a job to a pacer and see to it that it runs. In an RCU read-side section that began before
+ * the pacer was looked up, for htw_bases_finish_move().
+ */
+static void htw_pacer_add(struct htw_pacer *p, struct htw_job *job, u64 when)
+{
+	/* A task that is preempted before it starts or kicks the pacer would stall all jobs. */
+	preempt_disable();
+	/* Fully ordered: add the job, then read @armed. Pairs with htw_pacer_end_run(). */
+	llist_add(&job->incoming, &p->incoming);
+	if (!READ_ONCE(p->armed)) {
+		if (p->cpu == smp_processor_id())
+			htw_pacer_start(p, when);
+		else
+			htw_pacer_kick(p);
+	}
+	preempt_enable();
+}
+
+/*
+ * Schedule a job to be served at @when, in ns of CLOCK_MONOTONIC, or later; 0 for now. The caller
+ * keeps the job from being freed.
  */
 void htw_job_schedule(struct htw_job *job, u64 when)
 {
-	if (!test_and_set_bit(0, &job->scheduled))
-		htw_pacer_add(READ_ONCE(job->pacer), job, when);
+	if (test_and_set_bit(0, &job->scheduled))
+		return;
+
+	rcu_read_lock();
+	htw_pacer_add(READ_ONCE(job->pacer), job, when);
+	rcu_read_unlock();
 }
 
 /* Count an interrupt on this CPU, and find out how many there are in a jiffy. */
@@ -155,25 +181,31 @@ static void htw_pacer_collect(struct htw_pacer *p, u64 now)
 
 /*
  * Serve a flow's first job. The lock is dropped meanwhile: @serving keeps the flow from
- * being freed, and the RCU read-side section keeps the job.
+ * being freed, and the RCU read-side section keeps the job. @has_woken: tasks were woken in this
+ * run.
  */
-static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flow, bool wait)
+static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flow,
+				       struct htw_turn *turn, bool has_woken)
 {
 	struct htw_job *job = list_first_entry(&flow->jobs, struct htw_job, ready);
-	const struct htw_turn turn = {
-		.pacer = p,
-		.units = htw_flow_turn_units(&p->sched, flow),
-		.wait = wait,
-	};
 	enum htw_served served;
 
+	*turn = (struct htw_turn) {
+		.pacer = p,
+		.flow = flow,
+		.units = htw_flow_turn_units(&p->sched, flow),
+	};
+	turn->may_be_slow = !htw_turn_is_short(turn) && !has_woken &&
+			    p->owed_wake_ns < HTW_BUDGET_NS;
 	__htw_list_del(&job->ready);
 	INIT_LIST_HEAD(&job->ready);
+
 	WRITE_ONCE(p->serving, flow);
 	spin_unlock(&p->lock);
-	served = job->serve(job, &turn);
+	served = job->serve(job, turn);
 	spin_lock(&p->lock);
 	WRITE_ONCE(p->serving, NULL);
+
 	/* If it dies after this, htw_job_cancel() removes it, under this lock. */
 	if (served == HTW_SERVED_DONE || READ_ONCE(job->dead))
 		return served;
@@ -184,77 +216,121 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flo
 	return served;
 }
 
-/*
- * Return how much of the time that a turn or a run took counts as work. A stall counts
- * as HTW_BUDGET_NS, unless *@stalled says that the one before was a stall, too.
- */
-static u64 htw_work_ns(u64 took, bool *stalled)
+/* Queue a flow for its next turn. */
+static void htw_pacer_requeue(struct htw_pacer *p, struct htw_flow *flow, enum htw_served served,
+			      u64 now)
 {
-	const bool again = *stalled;
-
-	*stalled = took > HTW_STALL_NS;
-	return *stalled && !again ? HTW_BUDGET_NS : took;
+	switch (served) {
+	case HTW_SERVED_BUSY:
+		htw_flow_rotate(&p->sched, flow, now);
+		break;
+	case HTW_SERVED_LATER:
+		htw_flow_demote(&p->sched, flow, now);
+		break;
+	default:
+		htw_flow_requeue(&p->sched, flow, now);
+	}
 }
 
-/* Return how long to leave the CPU alone after a run that took @took ns. */
-static u64 htw_pacer_gap(struct htw_pacer *p, u64 took)
+/* Take back what was owed for waking, by the time in which there was no run. */
+static void htw_pacer_take_back(struct htw_pacer *p, u64 now)
 {
-	const u64 work = htw_work_ns(took, &p->stalled);
+	u64 left_alone = now - p->ended;
 
-	p->stalls += p->stalled;
-	return max_t(u64, work + p->irq_ns + HTW_RUN_COST_NS, HTW_GAP_MIN_NS);
+	left_alone -= min(left_alone, p->owed_ns);
+	p->owed_wake_ns -= min(p->owed_wake_ns, left_alone);
+}
+
+/*
+ * Return how long to leave the CPU alone after a run of @took ns, @wake_ns of them for waking. What
+ * waking has taken in excess of HTW_WAKE_GAP_NS is added to later gaps. Until it has been taken
+ * back, no tasks are woken of which that may take long, so it does not add up.
+ */
+static u64 htw_pacer_gap(struct htw_pacer *p, u64 took, u64 wake_ns, u64 now)
+{
+	u64 work = htw_stalls_forgive(&p->stalls, took, wake_ns, now);
+
+	p->ended = now;
+	p->owed_ns = work - min(work, wake_ns) + p->irq_ns + HTW_RUN_COST_NS;
+	p->owed_wake_ns += wake_ns;
+	return max_t(u64, p->owed_ns + min_t(u64, p->owed_wake_ns, HTW_WAKE_GAP_NS),
+		     HTW_GAP_MIN_NS);
+}
+
+/* Decide when the next run is to be. */
+static void htw_pacer_end_run(struct htw_pacer *p)
+{
+	u64 resumes;
+
+	lockdep_assert_held(&p->lock);
+
+	if (htw_flow_sched_has_work(&p->sched)) {
+		p->exhausted++;
+		htw_pacer_start(p, 0);
+		return;
+	}
+	resumes = htw_flow_sched_resume_time(&p->sched);
+	if (resumes != U64_MAX)
+		hrtimer_start(&p->hrtimer, ns_to_ktime(max(resumes, p->not_before)),
+			      HRTIMER_MODE_ABS_PINNED_SOFT);
+
+	/*
+	 * From here on, CPUs that add a job kick again. One that did not because it saw @armed set
+	 * has added its job: pairs with llist_add() in htw_pacer_add(). The same look finds the
+	 * job of a kick that came before, whose start hrtimer_start() above may have put off.
+	 * The lock is held: htw_job_cancel() cannot collect the job before that.
+	 */
+	WRITE_ONCE(p->armed, false);
+	/* Pairs with llist_add(), as said above. */
+	smp_mb();
+	if (!llist_empty(&p->incoming))
+		htw_pacer_start(p, 0);
 }
 
 static void htw_pacer_run(struct htw_pacer *p, u64 began)
 {
+	u64 waited = htw_run_delay_ns();	/* up to the end of the last turn */
 	u64 run_cost = HTW_RUN_COST_NS;	/* charged with the first turn */
-	unsigned int misses = 0;
+	u64 last = began, took = 0, wake_ns = 0;
+	unsigned int misses = 0, laters = 0;
 	struct htw_flow *flow;
-	u64 last = began;
-	u64 resumes;
 
+	WRITE_ONCE(p->armed, true);
 	spin_lock(&p->lock);
 	htw_flow_unthrottle(&p->sched, began);
 	htw_pacer_collect(p, began);
+	htw_pacer_take_back(p, began);
 	p->runs++;
-	while (last - began < HTW_BUDGET_NS && (flow = htw_flow_next(&p->sched))) {
+	while (took < HTW_BUDGET_NS && misses < HTW_MISSES && laters < HTW_LATERS &&
+	       (flow = htw_flow_next(&p->sched))) {
 		enum htw_served served = HTW_SERVED_DONE;
-		u64 now;
+		struct htw_turn turn = {};
+		u64 now, away, ns;
 
 		if (!list_empty(&flow->jobs))
-			served = htw_pacer_serve(p, flow, misses >= HTW_MISSES);
+			served = htw_pacer_serve(p, flow, &turn, wake_ns);
+
 		now = ktime_get_ns();
-		htw_flow_charge(flow, htw_work_ns(now - last, &flow->stalled) + run_cost, now);
+		away = htw_run_delay_ns() - waited;
+		ns = now - last - min(away, now - last);
+		htw_flow_charge(flow, htw_stalls_forgive(&flow->stalls, ns, turn.wake_ns, now) +
+				      run_cost, now);
+		took += ns;
+		wake_ns += turn.wake_ns;
 		run_cost = 0;
+		waited += away;
 		last = now;
-		if (served == HTW_SERVED_BUSY) {
-			misses++;
-			htw_flow_rotate(&p->sched, flow);
-		} else {
-			htw_flow_requeue(&p->sched, flow, now);
-		}
+
+		misses += served == HTW_SERVED_BUSY;
+		laters += served == HTW_SERVED_LATER;
+		htw_pacer_requeue(p, flow, served, now);
 		htw_pacer_collect(p, now);
 	}
 	p->misses += misses;
-	p->spent += last - began + p->irq_ns + HTW_RUN_COST_NS;
-	WRITE_ONCE(p->not_before, last + htw_pacer_gap(p, last - began));
+	p->spent += took + p->irq_ns + HTW_RUN_COST_NS;
+	WRITE_ONCE(p->not_before, last + htw_pacer_gap(p, took, wake_ns, last));
 	p->irq_ns = 0;
-	if (htw_flow_sched_has_work(&p->sched)) {
-		p->exhausted++;
-		resumes = 0;
-	} else {
-		resumes = htw_flow_sched_resume_time(&p->sched);
-	}
-	if (resumes != U64_MAX)
-		hrtimer_start(&p->hrtimer, ns_to_ktime(max(resumes, p->not_before)),
-			      HRTIMER_MODE_ABS_PINNED_SOFT);
-	/*
-	 * If a job came in after the last htw_pacer_collect(), its kick has started the hrtimer,
-	 * and hrtimer_start() may have moved that later. Look with the lock held, before
-	 * htw_job_cancel() can collect the job.
-	 */
-	if (!llist_empty(&p->incoming))
-		htw_pacer_start(p, 0);
+	htw_pacer_end_run(p);
 	spin_unlock(&p->lock);
 }
 
@@ -265,15 +341,23 @@ static enum hrtimer_restart htw_pacer_callback(struct hrtimer *hrtimer)
 
 	this_cpu_ptr(&htw_pacers)->callbacks++;
 	if (p->cpu != raw_smp_processor_id()) {
-		/* The CPU went offline, which migrated the hrtimer. */
+		/*
+		 * The CPU went offline, which migrated the hrtimer. The run that @armed announced
+		 * does not come. As in htw_pacer_end_run(), look at @incoming after that.
+		 */
+		WRITE_ONCE(p->armed, false);
+		/* Pairs with llist_add(), as there. */
+		smp_mb();
 		if (READ_ONCE(p->adopter))
 			htw_pacer_migrate(p);
-		else
-			smp_call_function_single_async(p->cpu, &p->csd);
+		/* If the CPU is online again, it is up to its pacer; else there is no kick. */
+		preempt_disable();
+		htw_pacer_kick(p);
+		preempt_enable();
 		return HRTIMER_NORESTART;
 	}
 	if (began < p->not_before) {
-		/* A kick read @not_before just before the last run set it. */
+		/* @not_before was moved after the hrtimer was started. */
 		htw_pacer_start(p, 0);
 		return HRTIMER_NORESTART;
 	}
@@ -286,13 +370,25 @@ static enum hrtimer_restart htw_pacer_callback(struct hrtimer *hrtimer)
 
 /*
  * Pass a job to its present pacer. htw_bases_move() has changed that of wheels. Walks of
- * waiters still have @p; with an @adopter, which serves an offline CPU, they change here.
+ * waiters still have @p; with an @adopter, which serves an offline CPU, they change here. Under
+ * both locks: htw_job_cancel(), which looks at the pacer that a job has, finds it there. An adopter
+ * is online and has none itself, so locks are not nested the other way round.
  */
 static void htw_job_migrate(struct htw_pacer *p, struct htw_job *job, struct htw_pacer *adopter)
 {
-	if (adopter && READ_ONCE(job->pacer) == p)
-		WRITE_ONCE(job->pacer, adopter);
-	htw_pacer_add(job->pacer, job, 0);
+	lockdep_assert_held(&p->lock);
+
+	if (READ_ONCE(job->dead))
+		return;
+	if (!adopter || READ_ONCE(job->pacer) != p) {
+		htw_pacer_add(job->pacer, job, 0);
+		return;
+	}
+
+	spin_lock_nested(&adopter->lock, SINGLE_DEPTH_NESTING);
+	WRITE_ONCE(job->pacer, adopter);
+	htw_pacer_add(adopter, job, 0);
+	spin_unlock(&adopter->lock);
 }
 
 /* Return true if the flow has no job left. */
@@ -328,11 +424,13 @@ static void htw_flows_migrate(struct htw_pacer *p, struct list_head *flows,
  */
 void htw_pacer_migrate(struct htw_pacer *p)
 {
-	struct htw_pacer *const adopter = READ_ONCE(p->adopter);
 	struct timerqueue_node *node;
 	struct htw_job *job, *next;
+	struct htw_pacer *adopter;
 
 	spin_lock_bh(&p->lock);
+	/* Under the lock: a former adopter must not get the jobs of a CPU that is back. */
+	adopter = p->adopter;
 	htw_flow_unthrottle(&p->sched, adopter ? KTIME_MAX : ktime_get_ns());
 	for (node = timerqueue_getnext(&p->sched.throttled); node;
 	     node = timerqueue_iterate_next(node))
@@ -341,10 +439,8 @@ void htw_pacer_migrate(struct htw_pacer *p)
 		htw_flows_migrate(p, &p->sched.queues[c].new_flows, adopter);
 		htw_flows_migrate(p, &p->sched.queues[c].old_flows, adopter);
 	}
-	llist_for_each_entry_safe(job, next, llist_del_all(&p->incoming), incoming) {
-		if (!READ_ONCE(job->dead))
-			htw_job_migrate(p, job, adopter);
-	}
+	llist_for_each_entry_safe(job, next, llist_del_all(&p->incoming), incoming)
+		htw_job_migrate(p, job, adopter);
 	spin_unlock_bh(&p->lock);
 }
 
@@ -353,7 +449,7 @@ struct htw_pacer *htw_pacer_for(unsigned int cpu)
 {
 	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
 
-	lockdep_assert_held(&htw_pacers_mutex);
+	htw_assert_cpus_held();
 
 	return p->adopter ?: p;
 }
@@ -361,17 +457,25 @@ struct htw_pacer *htw_pacer_for(unsigned int cpu)
 /* Let a CPU that has come online serve its own jobs. */
 void htw_pacer_online(unsigned int cpu)
 {
-	lockdep_assert_held(&htw_pacers_mutex);
+	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
 
-	WRITE_ONCE(per_cpu_ptr(&htw_pacers, cpu)->adopter, NULL);
+	htw_assert_cpus_held();
+
+	spin_lock_bh(&p->lock);
+	WRITE_ONCE(p->adopter, NULL);
+	spin_unlock_bh(&p->lock);
 }
 
 /* Let the pacer of an online CPU serve the jobs of one that is offline or going down. */
 void htw_pacer_adopt(unsigned int cpu, struct htw_pacer *adopter)
 {
-	lockdep_assert_held(&htw_pacers_mutex);
+	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
 
-	WRITE_ONCE(per_cpu_ptr(&htw_pacers, cpu)->adopter, adopter);
+	htw_assert_cpus_held();
+
+	spin_lock_bh(&p->lock);
+	WRITE_ONCE(p->adopter, adopter);
+	spin_unlock_bh(&p->lock);
 }
 
 /* Initialise a job; the caller sets &htw_job.pacer before it can be scheduled. */
@@ -382,17 +486,26 @@ void htw_job_init(struct htw_job *job, struct htw_flow __percpu *flows, htw_serv
 }
 
 /*
- * Remove a job from its pacer. Its @dead is set, so that it is not scheduled again, and
- * htw_pacers_mutex keeps @pacer from changing. A turn in progress is not waited for: free
- * the job after a grace period.
+ * Remove a job from its pacer. Its @dead is set, so that it is not scheduled again. A turn in
+ * progress is not waited for: free the job after a grace period.
+ *
+ * For a wheel's job CPU hotplug is held off, as htw_bases_move() changes its pacer before it is on
+ * that pacer's lists.
  */
 void htw_job_cancel(struct htw_job *job)
 {
-	struct htw_pacer *p = job->pacer;
+	struct htw_pacer *p;
 
-	if (!p || !htw_job_is_scheduled(job))
-		return;
-	spin_lock_bh(&p->lock);
+	for (;;) {
+		p = READ_ONCE(job->pacer);
+		if (!p)
+			return;
+		spin_lock_bh(&p->lock);
+		if (p == READ_ONCE(job->pacer))
+			break;
+		/* htw_job_migrate() has just passed it on. */
+		spin_unlock_bh(&p->lock);
+	}
 	htw_pacer_collect(p, ktime_get_ns());
 	if (!list_empty(&job->ready))
 		list_del_init(&job->ready);
@@ -431,44 +544,56 @@ void htw_flow_get_info(struct htw_flow *flow, unsigned int cpu, struct htw_flow_
 		.throttles = flow->throttles,
 		.throttled_ns = flow->throttled_ns +
 				(flow->throttled ? now - flow->throttled_at : 0),
+		.stalls = flow->stalls,
 	};
 	spin_unlock_bh(&p->lock);
 }
 
 /*
- * Return for how many ns a user's work outside of softirq must wait for tokens on this
- * CPU; zero if it may go on. In process context.
+ * Return for how many ns a user's work outside of softirq must wait on this CPU: for tokens, and
+ * until the CPU was left alone for as long as such work took before. Zero if it may go on. In
+ * process context.
  */
-u64 htw_flow_throttled_for(struct htw_flow __percpu *flows)
+u64 htw_flow_wait_ns(struct htw_flow __percpu *flows)
 {
-	const u64 now = ktime_get_ns();
+	u64 now = ktime_get_ns();
 	struct htw_pacer *p;
 	struct htw_flow *flow;
-	u64 wait = 0;
+	u64 until;
 
 	local_bh_disable();
 	p = this_cpu_ptr(&htw_pacers);
 	flow = this_cpu_ptr(flows);
 	spin_lock(&p->lock);
+	until = p->work_not_before;
 	if (flow->class == HTW_CLASS_OTHERS) {
 		htw_flow_refill(flow, now);
 		if (flow->tokens <= 0)
-			wait = max(htw_flow_resume_time(flow), now) - now;
+			until = max(until, htw_flow_resume_time(flow));
 	}
 	spin_unlock(&p->lock);
 	local_bh_enable();
-	return wait;
+	return until > now ? until - now : 0;
 }
 
-/* Charge a user for work on this CPU outside of softirq. In process context. */
+/*
+ * Charge a user for work on this CPU outside of softirq, in process context. It does not wait for
+ * the gap after a run, where runs that follow each other would keep it waiting. Instead later gaps
+ * make up for the time, and for that in which it was done.
+ */
 void htw_flow_spend(struct htw_flow __percpu *flows, u64 ns)
 {
 	struct htw_pacer *p;
+	u64 now;
 
 	local_bh_disable();
 	p = this_cpu_ptr(&htw_pacers);
 	spin_lock(&p->lock);
-	htw_flow_charge(this_cpu_ptr(flows), ns, ktime_get_ns());
+	now = ktime_get_ns();
+	htw_flow_charge(this_cpu_ptr(flows), ns, now);
+	p->spent += ns;
+	p->work_not_before = max(p->work_not_before, now + ns);
+	p->owed_wake_ns += 2 * ns;
 	spin_unlock(&p->lock);
 	local_bh_enable();
 }
@@ -484,18 +609,21 @@ void htw_pacers_init(void)
 		init_llist_head(&p->incoming);
 		hrtimer_setup(&p->hrtimer, htw_pacer_callback, CLOCK_MONOTONIC,
 			      HRTIMER_MODE_ABS_SOFT);
-		INIT_CSD(&p->csd, htw_pacer_kick, p);
+		INIT_CSD(&p->csd, htw_pacer_kicked, p);
 		p->cpu = cpu;
 		p->window = jiffies;
 		htw_flow_sched_init(&p->sched, cpu);
 	}
 }
 
-/* By the flag, as irq_work_queue_on(), which could be waited for, is not exported. */
+/* May sleep. */
 static void htw_pacer_wait_for_kick(struct htw_pacer *p)
 {
-	while (READ_ONCE(p->csd.node.u_flags) & CSD_FLAG_LOCK)
+	/* Interrupts come soon; those queued for a CPU that goes offline run before it does. */
+	while (test_bit(0, &p->kicked)) {
 		cpu_relax();
+		cond_resched();
+	}
 }
 
 /* Stop the pacers; no job is left. May sleep. */
@@ -511,7 +639,7 @@ void htw_pacers_exit(void)
 		hrtimer_cancel(&per_cpu_ptr(&htw_pacers, cpu)->hrtimer);
 	for_each_possible_cpu(cpu)
 		htw_pacer_wait_for_kick(per_cpu_ptr(&htw_pacers, cpu));
-	synchronize_rcu();	/* the csd is unlocked before its function runs, in hardirq */
+	synchronize_rcu();	/* its function, in hardirq, may not have returned */
 	for_each_possible_cpu(cpu)
 		hrtimer_cancel(&per_cpu_ptr(&htw_pacers, cpu)->hrtimer);
 }

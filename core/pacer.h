@@ -8,7 +8,6 @@
 #include <linux/hrtimer.h>
 #include <linux/list.h>
 #include <linux/llist.h>
-#include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
@@ -21,6 +20,11 @@
  * the range within which the interrupts of crowded private wheels may coalesce.
  */
 #define HTW_GAP_MIN_NS		(50 * NSEC_PER_USEC)
+/*
+ * Most that a gap grows for the time that was spent on waking tasks; the rest is left alone later.
+ * A single wakeup can take ms, and must not delay everybody's timers for as long again.
+ */
+#define HTW_WAKE_GAP_NS		(2 * HTW_BUDGET_NS)
 /* Charged for each hrtimer interrupt, whose time passes before the clock is read. */
 #define HTW_IRQ_COST_NS		(1 * NSEC_PER_USEC)
 /* Charged for entering and leaving the softirq, for each run. */
@@ -31,37 +35,45 @@
  * @HTW_SERVED_DONE: no work is left; the job is not scheduled any more
  * @HTW_SERVED_MORE: work is left, or the job is dead or now another pacer's
  * @HTW_SERVED_BUSY: its lock is contended; nothing was done
+ * @HTW_SERVED_LATER: its work takes too long now, see &htw_turn.may_be_slow; nothing was done
  */
 enum htw_served {
 	HTW_SERVED_DONE,
 	HTW_SERVED_MORE,
 	HTW_SERVED_BUSY,
+	HTW_SERVED_LATER,
 };
 
 /**
- * struct htw_turn - limits of a turn
+ * struct htw_turn - a turn of a job
  * @pacer: the pacer that serves the job
+ * @flow: the flow that is charged for it
  * @units: most units of work to do; a timer is one
- * @wait: wait for a contended lock instead of returning %HTW_SERVED_BUSY
+ * @may_be_slow: tasks may be woken of which that may take long: no new flow waits behind this turn,
+ *	nor a task that was woken in this run, and the CPU has been left alone for what waking has
+ *	taken so far
+ * @wake_ns: set by the job: the part of its time that it has spent on waking tasks
  */
 struct htw_turn {
 	struct htw_pacer *pacer;
+	struct htw_flow *flow;
 	unsigned int units;
-	bool wait;
+	bool may_be_slow;
+	u64 wake_ns;
 };
 
 struct htw_job;
 
 /* See &htw_job.serve. */
-typedef enum htw_served htw_serve_t(struct htw_job *job, const struct htw_turn *turn);
+typedef enum htw_served htw_serve_t(struct htw_job *job, struct htw_turn *turn);
 
 /**
  * struct htw_job - work to be done in softirq: a wheel's due timers, or waiters to wake
  * @serve: does one turn's worth; called with bottom halves off, in an RCU read-side
  *	section, and with no lock held. Never changes
  * @flows: the user's flows, by CPU; never changes
- * @pacer: serves the job. For a wheel, changes under the wheel's lock and
- *	htw_pacers_mutex
+ * @pacer: serves the job. For a wheel, changes under the wheel's lock during CPU hotplug, for
+ *	waiters under the lock of the pacer that it was
  * @scheduled: bit 0: on one of @pacer's lists, or being served. The context that sets
  *	it queues the job; @serve clears it under the lock that guards the work
  * @dead: about to be freed (set under the lock that guards the work)
@@ -85,14 +97,24 @@ struct htw_job {
  * @incoming: jobs scheduled since the last look; lockless, any CPU adds to it
  * @hrtimer: starts the next run, on this CPU
  * @csd: makes this CPU start @hrtimer when another one has scheduled a job
+ * @kicked: bit 0: @csd is in use. The context that sets the bit may queue @csd; its function, on
+ *	this CPU, clears the bit
+ * @armed: a run is going on, or @hrtimer starts one as soon as @not_before allows: it will find
+ *	what has been added to @incoming (written on this CPU)
  * @cpu: the CPU; never changes
- * @adopter: serves this CPU's jobs while it is offline; NULL while it is online
- *	(written under htw_pacers_mutex)
+ * @adopter: serves this CPU's jobs while it is offline; NULL while it is online (written under
+ *	@lock, during CPU hotplug)
  * @sched: flows with jobs, and throttled ones (@lock)
  * @serving: the flow whose job has its turn now, or NULL (@lock)
  * @not_before: earliest start of the next run, in ns of CLOCK_MONOTONIC (written by runs)
+ * @work_not_before: the same for work items that send signals (@lock)
+ * @ended: end of the last run, in ns of CLOCK_MONOTONIC (used by runs only)
+ * @owed_ns: how long the CPU is to be left alone for the last run, without waking (used by runs
+ *	only)
+ * @owed_wake_ns: the same for waking, and for work outside of softirq, so far; taken back by time
+ *	in which there is no run (@lock)
  * @irq_ns: cost of hrtimer interrupts since the last run (@lock)
- * @stalled: the last run took longer than any work can (used by runs only)
+ * @stalls: runs of which a part was forgiven (@lock)
  * @window: jiffies in which @interrupts are counted (used on this CPU only)
  * @interrupts: wheels' hrtimer interrupts in that jiffy (used on this CPU only)
  * @crowded: the rate in the last jiffy was high enough for private wheels to share interrupts
@@ -100,7 +122,6 @@ struct htw_job {
  * @callbacks: hrtimer callbacks, including @hrtimer's (written on this CPU)
  * @runs: number of runs (@lock)
  * @exhausted: runs that ended with work left (@lock)
- * @stalls: runs that took longer than any work can (@lock)
  * @kicks: interrupts sent by other CPUs (written on this CPU)
  * @misses: turns that found a lock contended (@lock)
  * @spent: ns that runs and interrupts have taken (@lock)
@@ -110,20 +131,25 @@ struct htw_pacer {
 	struct llist_head incoming;
 	struct hrtimer hrtimer;
 	call_single_data_t csd;
+	unsigned long kicked;
+	bool armed;
 	unsigned int cpu;
 	struct htw_pacer *adopter;
 	struct htw_flow_sched sched;
 	struct htw_flow *serving;
 	u64 not_before;
+	u64 work_not_before;
+	u64 ended;
+	u64 owed_ns;
+	u64 owed_wake_ns;
 	u64 irq_ns;
-	bool stalled;
+	struct htw_stalls stalls;
 	unsigned long window;
 	unsigned int interrupts;
 	bool crowded;
 	u64 callbacks;
 	u64 runs;
 	u64 exhausted;
-	u64 stalls;
 	u64 kicks;
 	u64 misses;
 	u64 spent;
@@ -135,18 +161,17 @@ struct htw_pacer {
  * @tokens: as &htw_flow.tokens, refilled up to now
  * @throttles: as &htw_flow.throttles
  * @throttled_ns: as &htw_flow.throttled_ns, including the present time
+ * @stalls: as &htw_flow.stalls
  */
 struct htw_flow_info {
 	u64 spent;
 	s64 tokens;
 	u64 throttles;
 	u64 throttled_ns;
+	struct htw_stalls stalls;
 };
 
 DECLARE_PER_CPU(struct htw_pacer, htw_pacers);
-
-/* Serialises CPU hotplug against attaching and detaching jobs. */
-extern struct mutex htw_pacers_mutex;
 
 void htw_pacers_init(void);
 void htw_pacers_exit(void);
@@ -162,8 +187,14 @@ void htw_job_cancel(struct htw_job *job);
 
 bool htw_flow_is_idle(struct htw_flow *flow, unsigned int cpu);
 void htw_flow_get_info(struct htw_flow *flow, unsigned int cpu, struct htw_flow_info *info);
-u64 htw_flow_throttled_for(struct htw_flow __percpu *flows);
+u64 htw_flow_wait_ns(struct htw_flow __percpu *flows);
 void htw_flow_spend(struct htw_flow __percpu *flows, u64 ns);
+
+/* Is this a short turn, so that other new flows wait behind it? */
+static inline bool htw_turn_is_short(const struct htw_turn *turn)
+{
+	return turn->units < HTW_TURN_UNITS;
+}
 
 /* No work is left; the lock that guards the job's work is held. */
 static inline void htw_job_done(struct htw_job *job)

@@ -20,6 +20,8 @@ static_assert(sizeof(struct htw_event) == 48);
 #define HTW_READ_BATCH		32u
 /* Events that are moved from the queue into the ring while the context is locked. */
 #define HTW_FLUSH_BATCH		64u
+/* Events that poll() moves at most: a task may wait for many descriptors, of others, too. */
+#define HTW_POLL_EVENTS		(8 * HTW_FLUSH_BATCH)
 
 /* Fill in up to @count queued events and leave them queued. Return how many. */
 static u32 htw_read_peek(struct htw_context *ctx, struct htw_event *events, u32 count, u64 now)
@@ -92,7 +94,8 @@ static void htw_context_rearm(struct htw_context *ctx)
 			if (!t)
 				break;
 			list_del(&t->node.list);
-			htw_submit_arm(&s, t);
+			if (!htw_submit_arm(&s, t))
+				break;
 		}
 		spin_unlock(&ctx->lock);
 		htw_submit_end(&s);
@@ -170,10 +173,11 @@ static ssize_t htw_read_available(struct htw_context *ctx, struct iov_iter *to)
 		if (!n && !htw_read_fault_in(to))
 			return done ?: -EFAULT;
 		/*
-		 * With events queued, only a fatal signal ends a read that has none yet: io_uring
-		 * signals its own work to a task and cannot restart the call.
+		 * Only a fatal signal ends the read while events are queued: a program takes less
+		 * than it asked for as a sign that nothing is left, and may then wait for the
+		 * next edge. io_uring signals its own work to a task, and cannot restart the call.
 		 */
-		if (done ? signal_pending(current) : fatal_signal_pending(current))
+		if (fatal_signal_pending(current))
 			return done ?: -ERESTARTSYS;
 		cond_resched();
 	} while (iov_iter_count(to) >= size);
@@ -254,17 +258,12 @@ static u32 htw_flush_some(struct htw_context *ctx, struct htw_event_ring *ring, 
 	return n;
 }
 
-/**
- * htw_context_flush() - HTW_FLUSH: move queued events into the ring
- * @ctx: the context; no lock is held
+/*
+ * Move up to @most queued events into the ring, and no more than it holds; no lock is held.
  *
- * Moves no more than the ring holds: a program that reads as fast as this writes cannot keep
- * it going.
- *
- * Context: may sleep.
  * Return: the number of events moved; -ENXIO if no ring is mapped.
  */
-int htw_context_flush(struct htw_context *ctx)
+static int htw_flush(struct htw_context *ctx, u32 most)
 {
 	struct htw_event_ring *ring;
 	u32 moved = 0, n, want;
@@ -277,7 +276,7 @@ int htw_context_flush(struct htw_context *ctx)
 			spin_unlock_bh(&ctx->lock);
 			return moved ?: -ENXIO;
 		}
-		want = min(ring->entries - moved, HTW_FLUSH_BATCH);
+		want = min3(ring->entries - moved, most - moved, HTW_FLUSH_BATCH);
 		n = htw_flush_some(ctx, ring, want);
 		rearm = !list_empty(&ctx->rearm);
 		spin_unlock_bh(&ctx->lock);
@@ -290,10 +289,26 @@ int htw_context_flush(struct htw_context *ctx)
 }
 
 /**
+ * htw_context_flush() - HTW_FLUSH: move queued events into the ring
+ * @ctx: the context; no lock is held
+ *
+ * Moves no more than the ring holds: a program that reads as fast as this writes cannot keep
+ * it going.
+ *
+ * Context: may sleep.
+ * Return: the number of events moved; -ENXIO if no ring is mapped.
+ */
+int htw_context_flush(struct htw_context *ctx)
+{
+	return htw_flush(ctx, U32_MAX);
+}
+
+/**
  * htw_context_is_readable() - is there an event for the program?
  * @ctx: the context; no lock is held
  *
- * If a ring is mapped, queued events are moved into it first.
+ * If a ring is mapped, some of the queued events are moved into it first. If more are queued, the
+ * ring says so.
  *
  * Context: may sleep.
  * Return: true if an event is queued or in the ring.
@@ -305,7 +320,7 @@ bool htw_context_is_readable(struct htw_context *ctx)
 
 	if (!htw_context_ring_is_mapped(ctx))
 		return READ_ONCE(ctx->nr_expired);
-	htw_context_flush(ctx);
+	htw_flush(ctx, HTW_POLL_EVENTS);
 	spin_lock_bh(&ctx->lock);
 	ring = htw_context_open_ring(ctx);
 	readable = ctx->nr_expired ||

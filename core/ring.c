@@ -15,6 +15,7 @@
 #include <linux/vmalloc.h>
 
 #include "ring.h"
+#include "timer.h"
 #include "user.h"
 
 static_assert(sizeof(struct htw_ring) == 128);
@@ -35,9 +36,29 @@ size_t htw_ring_size(const struct htw_event_ring *ring)
 	return PAGE_ALIGN(sizeof(*ring->header) + ring->entries * sizeof(*ring->events));
 }
 
+/* The timers that a ring is charged as: no fewer than there are in as many pages. */
+static u32 htw_ring_cost(u32 entries)
+{
+	return max(entries, HTW_PAGE_TIMERS);
+}
+
+/* Charge a user for a ring; return false at the limit. */
+static bool htw_ring_charge(struct htw_user *user, u32 entries)
+{
+	const u32 cost = htw_ring_cost(entries);
+	struct htw_user_wait wait;
+
+	htw_user_wait_begin(&wait, user);
+	do {
+		if (htw_user_charge(user, cost, cost))
+			return true;
+	} while (htw_user_wait_again(&wait));
+	return false;
+}
+
 /**
  * htw_ring_alloc() - allocate a ring
- * @user: user to charge one timer for each entry
+ * @user: user to charge: a timer for each entry, and at least a page
  * @entries: a size that htw_ring_check() accepts
  *
  * Context: may sleep; charged to the caller's cgroup.
@@ -45,13 +66,10 @@ size_t htw_ring_size(const struct htw_event_ring *ring)
  */
 struct htw_event_ring *htw_ring_alloc(struct htw_user *user, u32 entries)
 {
-	const u32 granted = htw_user_charge(user, entries);
 	struct htw_event_ring *ring;
 
-	if (granted < entries) {
-		htw_user_uncharge(user, granted);
+	if (!htw_ring_charge(user, entries))
 		return ERR_PTR(-EDQUOT);
-	}
 	ring = kzalloc(sizeof(*ring), GFP_KERNEL_ACCOUNT);
 	if (!ring)
 		goto err_user;
@@ -66,7 +84,7 @@ struct htw_event_ring *htw_ring_alloc(struct htw_user *user, u32 entries)
 err_ring:
 	kfree(ring);
 err_user:
-	htw_user_uncharge(user, entries);
+	htw_user_uncharge(user, htw_ring_cost(entries));
 	return ERR_PTR(-ENOMEM);
 }
 
@@ -75,7 +93,7 @@ void htw_ring_free(struct htw_event_ring *ring, struct htw_user *user)
 {
 	if (!ring)
 		return;
-	htw_user_uncharge(user, ring->entries);
+	htw_user_uncharge(user, htw_ring_cost(ring->entries));
 	vfree(ring->header);
 	kfree(ring);
 }

@@ -5,7 +5,6 @@
 
 #include <linux/capability.h>
 #include <linux/cpu.h>
-#include <linux/sched/isolation.h>
 #include <linux/uaccess.h>
 
 #include "clock_was_set.h"
@@ -83,8 +82,7 @@ static int htw_setup_home(const struct htw_setup *setup, struct htw_settings *ne
 		return -EINVAL;
 	/* Work on a CPU outside of the affinity mask, or on an isolated one, needs a privilege. */
 	if ((!cpumask_test_cpu(setup->home_cpu, current->cpus_ptr) ||
-	     !housekeeping_cpu(setup->home_cpu, HK_TYPE_TIMER) ||
-	     !housekeeping_cpu(setup->home_cpu, HK_TYPE_DOMAIN)) && !capable(CAP_SYS_NICE))
+	     htw_cpu_is_isolated(setup->home_cpu)) && !capable(CAP_SYS_NICE))
 		return -EPERM;
 	new->cpu = setup->home_cpu;
 	return 0;
@@ -134,6 +132,19 @@ static bool htw_setup_is_late(const struct htw_context *ctx)
 	return READ_ONCE(ctx->used) || READ_ONCE(ctx->setup);
 }
 
+/* Charge a user for a private wheel; return false at the limit. */
+static bool htw_setup_charge_wheel(struct htw_user *user)
+{
+	struct htw_user_wait wait;
+
+	htw_user_wait_begin(&wait, user);
+	do {
+		if (htw_user_charge_wheel(user))
+			return true;
+	} while (htw_user_wait_again(&wait));
+	return false;
+}
+
 static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ctx,
 			   struct htw_settings *new)
 {
@@ -148,7 +159,7 @@ static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ct
 		return 0;
 	if (htw_setup_is_late(ctx))
 		return -EBUSY;
-	if (!htw_user_charge_wheel(ctx->user))
+	if (!htw_setup_charge_wheel(ctx->user))
 		return -EPERM;
 	new->own = htw_base_alloc_private(ctx->user, new->clock, &geo, tick_ns);
 	if (!new->own) {

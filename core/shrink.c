@@ -31,7 +31,7 @@
  * cancel in a batch (of 70), and 3 per expiration (of 156).
  *
  * Lookups may have found the page before it left the directory. They read only timers
- * that are free, and its memory is freed after a grace period.
+ * that are free, and its memory is freed, and uncharged, after a grace period.
  */
 
 #include <linux/rcupdate.h>
@@ -52,6 +52,9 @@
  * would soon be used up.
  */
 #define HTW_SHRINK_GENERATION_MAX	(BIT(31) - 1)
+
+/* Of its own: a user with many contexts delays only other scans. */
+static struct workqueue_struct *htw_shrink_wq;
 
 /*
  * Return how many pages should stay. A context with a deadline table keeps all: the
@@ -94,10 +97,10 @@ void htw_shrink_begin(struct htw_context *ctx)
 
 	ctx->shrinking = true;
 	ctx->shrink_below = 0;
-	queue_delayed_work(htw_wq, &ctx->shrink, ctx->shrink_delay);
+	queue_delayed_work(htw_shrink_wq, &ctx->shrink, ctx->shrink_delay);
 }
 
-/* End a scan; back off if it freed nothing. */
+/* End a scan; begin another one if it freed something and few timers are left, else back off. */
 static void htw_shrink_end(struct htw_context *ctx, bool freed)
 {
 	spin_lock_bh(&ctx->lock);
@@ -105,6 +108,9 @@ static void htw_shrink_end(struct htw_context *ctx, bool freed)
 	ctx->shrink_delay = freed ? HTW_SHRINK_DELAY_MIN : min(2 * ctx->shrink_delay,
 							       HTW_SHRINK_DELAY_MAX);
 	htw_shrink_watch(ctx);
+	/* Pages that were emptied after the mark: no timer may be freed any more to notice them. */
+	if (freed && ctx->nr_timers < ctx->shrink_below)
+		htw_shrink_begin(ctx);
 	spin_unlock_bh(&ctx->lock);
 }
 
@@ -168,11 +174,6 @@ u32 htw_shrink_mark(struct htw_context *ctx)
 	return marked;
 }
 
-static void htw_page_free_rcu(struct rcu_head *rcu)
-{
-	htw_page_free(container_of(rcu, struct htw_page, rcu));
-}
-
 /* Take a page's timers off the free lists, if all of them are there. */
 static bool htw_shrink_take(struct htw_context *ctx, struct htw_page *page)
 {
@@ -194,8 +195,26 @@ static void htw_shrink_unlink(struct htw_context *ctx, u32 index, const struct h
 	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++)
 		ctx->generation = max(ctx->generation, page->timers[i].generation);
 	ctx->first_empty = min(ctx->first_empty, index);
+	ctx->charged -= HTW_PAGE_TIMERS;
 	/* The cast is safe: free timers are never written. */
 	rcu_assign_pointer(*htw_context_entry(ctx, index), (struct htw_page *)&htw_no_page);
+}
+
+/*
+ * Free pages that have left the directory, once no lookup is in them, and then uncharge the
+ * user: it cannot have more memory than its limit while they wait for that.
+ */
+static void htw_shrink_free(struct htw_context *ctx, struct htw_page *gone, u32 count)
+{
+	synchronize_rcu();
+	while (gone) {
+		struct htw_page *page = gone;
+
+		gone = page->gone;
+		htw_page_free(page);
+		cond_resched();
+	}
+	htw_user_uncharge(ctx->user, count * HTW_PAGE_TIMERS);
 }
 
 /**
@@ -204,12 +223,13 @@ static void htw_shrink_unlink(struct htw_context *ctx, u32 index, const struct h
  *
  * The last pages go first, so that timers in use gather in the first ones.
  *
- * Context: may sleep; not concurrently with itself or htw_shrink_mark().
+ * Context: may sleep, for a grace period; not concurrently with itself or htw_shrink_mark().
  * Return: the number of freed pages; -EAGAIN if no grace period has passed since the
  * mark.
  */
 int htw_shrink_reclaim(struct htw_context *ctx)
 {
+	struct htw_page *gone = NULL;
 	bool enough = false;
 	int freed = 0;
 
@@ -231,10 +251,13 @@ int htw_shrink_reclaim(struct htw_context *ctx)
 			htw_shrink_unlink(ctx, i, page);
 		mutex_unlock(&ctx->grow);
 		if (taken) {
-			call_rcu(&page->rcu, htw_page_free_rcu);
+			page->gone = gone;
+			gone = page;
 			freed++;
 		}
 	}
+	if (gone)
+		htw_shrink_free(ctx, gone, freed);
 	return freed;
 }
 
@@ -250,7 +273,7 @@ static void htw_shrink_work(struct work_struct *work)
 		ctx->shrink_marked = htw_shrink_mark(ctx) > 0;
 	}
 	if (ctx->shrink_marked)
-		queue_delayed_work(htw_wq, &ctx->shrink, HTW_SHRINK_DELAY_MIN);
+		queue_delayed_work(htw_shrink_wq, &ctx->shrink, HTW_SHRINK_DELAY_MIN);
 	else
 		htw_shrink_end(ctx, freed > 0);
 }
@@ -265,4 +288,17 @@ void htw_shrink_init(struct htw_context *ctx)
 void htw_shrink_exit(struct htw_context *ctx)
 {
 	cancel_delayed_work_sync(&ctx->shrink);
+}
+
+/* Allocate the work queue of scans. May sleep. */
+int htw_shrink_init_queue(void)
+{
+	htw_shrink_wq = alloc_workqueue("htw_shrink", WQ_UNBOUND, 0);
+	return htw_shrink_wq ? 0 : -ENOMEM;
+}
+
+/* All contexts have been freed. May sleep. */
+void htw_shrink_exit_queue(void)
+{
+	destroy_workqueue(htw_shrink_wq);
 }

@@ -9,6 +9,8 @@
 
 void htw_shrink_init(struct htw_context *ctx);
 void htw_shrink_exit(struct htw_context *ctx);
+int htw_shrink_init_queue(void);
+void htw_shrink_exit_queue(void);
 void htw_shrink_page_added(struct htw_context *ctx);
 void htw_shrink_begin(struct htw_context *ctx);
 u32 htw_shrink_mark(struct htw_context *ctx);

@@ -4,6 +4,7 @@
  */
 
 #include <linux/bitops.h>
+#include <linux/err.h>
 #include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -120,33 +121,97 @@ static u32 htw_slots_free_bulk(struct htw_context *ctx, struct list_head *timers
 }
 
 /*
- * Allocate from the page allocator: memory of a slab would stay until all its objects are
- * free. Large contexts allocate several pages at a time, which costs less for each.
+ * Charge the user for 2^order pages that are about to be allocated: for all of their timers. At the
+ * user's limit, one page may be charged for fewer, and only so many of its timers are used. That
+ * is the only such page of the user, so that charges show what is held.
+ *
+ * Return: how many timers were charged, or zero.
  */
-static struct htw_page *htw_page_alloc(struct htw_context *ctx)
+static u32 htw_page_charge(struct htw_context *ctx, unsigned int order)
 {
-	struct page *page = NULL;
-	unsigned int order = 0;
+	const u32 all = HTW_PAGE_TIMERS << order;
+	u32 charged = htw_user_charge(ctx->user, all, all);
 
 	lockdep_assert_held(&ctx->grow);
 
-	if (ctx->nr_prealloc)
-		return ctx->prealloc + --ctx->nr_prealloc;
-	if (ctx->nr_allocated >= HTW_PREALLOC_MIN_PAGES) {
-		order = HTW_PREALLOC_ORDER;
-		page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NORETRY | __GFP_NOWARN,
-				   order);
+	if (!charged && !order && !atomic_cmpxchg(&ctx->user->partial, 0, 1)) {
+		charged = htw_user_charge(ctx->user, 1, all);
+		ctx->partial = charged && charged < all;
+		if (!ctx->partial)
+			atomic_set(&ctx->user->partial, 0);
 	}
+	ctx->charged += charged;
+	return charged;
+}
+
+static void htw_page_uncharge(struct htw_context *ctx, u32 charged)
+{
+	lockdep_assert_held(&ctx->grow);
+
+	ctx->charged -= charged;
+	if (ctx->partial && charged < HTW_PAGE_TIMERS) {
+		ctx->partial = false;
+		atomic_set(&ctx->user->partial, 0);
+	}
+	htw_user_uncharge(ctx->user, charged);
+}
+
+/* Uncharge all pages of a context, when they have been freed. */
+void htw_slots_uncharge(struct htw_context *ctx)
+{
+	if (ctx->partial)
+		atomic_set(&ctx->user->partial, 0);
+	htw_user_uncharge(ctx->user, ctx->charged);
+}
+
+/* Allocate several pages at a time, which costs less for each; return false if that fails. */
+static bool htw_page_alloc_ahead(struct htw_context *ctx)
+{
+	const u32 charged = htw_page_charge(ctx, HTW_PREALLOC_ORDER);
+	struct page *page;
+
+	lockdep_assert_held(&ctx->grow);
+
+	if (!charged)
+		return false;
+	page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NORETRY | __GFP_NOWARN,
+			   HTW_PREALLOC_ORDER);
 	if (!page) {
-		order = 0;
-		page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+		htw_page_uncharge(ctx, charged);
+		return false;
 	}
-	if (!page)
-		return NULL;
-	split_page(page, order);
+	split_page(page, HTW_PREALLOC_ORDER);
 	ctx->prealloc = page_address(page);
-	ctx->nr_prealloc = BIT(order) - 1;
-	return ctx->prealloc + ctx->nr_prealloc;
+	ctx->nr_prealloc = BIT(HTW_PREALLOC_ORDER);
+	return true;
+}
+
+/*
+ * Allocate from the page allocator: memory of a slab would stay until all its objects are
+ * free. @charged: out: how many of its timers may be used.
+ *
+ * Return: the page, ERR_PTR(-EDQUOT) or ERR_PTR(-ENOMEM).
+ */
+static struct htw_page *htw_page_alloc(struct htw_context *ctx, u32 *charged)
+{
+	struct page *page;
+
+	lockdep_assert_held(&ctx->grow);
+
+	if (ctx->nr_prealloc || (ctx->nr_allocated >= HTW_PREALLOC_MIN_PAGES &&
+				 htw_page_alloc_ahead(ctx))) {
+		*charged = HTW_PAGE_TIMERS;
+		return ctx->prealloc + --ctx->nr_prealloc;
+	}
+	*charged = htw_page_charge(ctx, 0);
+	if (!*charged)
+		return ERR_PTR(-EDQUOT);
+	page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!page) {
+		htw_page_uncharge(ctx, *charged);
+		return ERR_PTR(-ENOMEM);
+	}
+	return page_address(page);
 }
 
 /* Return the directory index for a new page: the first empty entry, else the end. */
@@ -188,6 +253,7 @@ int htw_slots_grow(struct htw_context *ctx)
 	const u32 nr = htw_slots_next_page(ctx);
 	struct htw_page *page;
 	LIST_HEAD(left);
+	u32 charged;
 	int ret;
 
 	lockdep_assert_held(&ctx->grow);
@@ -195,14 +261,16 @@ int htw_slots_grow(struct htw_context *ctx)
 	ret = htw_slots_extend_directory(ctx, nr);
 	if (ret)
 		return ret;
-	page = htw_page_alloc(ctx);
-	if (!page)
-		return -ENOMEM;
+	page = htw_page_alloc(ctx, &charged);
+	if (IS_ERR(page))
+		return PTR_ERR(page);
 	page->ctx = ctx;
 	page->slot = nr * HTW_PAGE_SLOTS;
-	if (ctx->table && htw_table_add_page(ctx, page, nr)) {
+	ret = ctx->table ? htw_table_add_page(ctx, page, nr) : 0;
+	if (ret) {
 		htw_page_free(page);
-		return -ENOMEM;
+		htw_page_uncharge(ctx, charged);
+		return ret;
 	}
 	rcu_assign_pointer(*htw_context_entry(ctx, nr), page);
 	if (nr == ctx->nr_pages) {
@@ -216,43 +284,31 @@ int htw_slots_grow(struct htw_context *ctx)
 	htw_slots_free_bulk(ctx, &left);
 	ctx->unused = page->timers;
 	ctx->unused_generation = generation;
-	ctx->nr_unused = HTW_PAGE_TIMERS;
+	/* The others of a page that is charged for fewer stay as they are: free and on no list. */
+	ctx->nr_unused = charged;
 	htw_shrink_page_added(ctx);
 	spin_unlock_bh(&ctx->lock);
 	return 0;
 }
 
-/**
- * htw_slots_reserve() - reserve timers that are to be added
- * @ctx: the context
- * @timers: list to append them to
- * @want: how many, at least 1
- * @ids: array for their ids, or NULL
- *
- * Makes sure that there is a base to start them on, so that arming them cannot fail.
- *
- * Context: may sleep; takes @ctx->grow. Memory is charged to the caller's cgroup.
- * Return: the number of reserved timers, from 1 to @want; -ENOSPC at the context's limit, or
- * when too many ids have been used up; -EDQUOT at the user's limit, -ENOMEM, -EINTR.
- */
-int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
+/* Take up to @want free timers, and add pages until there are enough; see htw_slots_reserve(). */
+static int htw_slots_take(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
 {
-	const u32 granted = htw_user_charge(ctx->user, want);
-	int ret = granted ? 0 : -EDQUOT;
 	bool growing = false;
 	u32 got = 0;
+	int ret = 0;
 
 	for (;;) {
 		u32 room;
 
 		spin_lock_bh(&ctx->lock);
 		room = ctx->limit - min(ctx->nr_timers, ctx->limit);
-		got += htw_slots_alloc_bulk(ctx, timers, min(granted - got, room),
+		got += htw_slots_alloc_bulk(ctx, timers, min(want - got, room),
 					    ids ? ids + got : NULL);
 		if (ctx->nr_timers >= ctx->limit)
 			ret = -ENOSPC;
 		spin_unlock_bh(&ctx->lock);
-		if (got == granted || ret)
+		if (got == want || ret)
 			break;
 		if (growing) {
 			ret = fatal_signal_pending(current) ? -EINTR : htw_slots_grow(ctx);
@@ -271,13 +327,40 @@ int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 wan
 	}
 	if (growing)
 		mutex_unlock(&ctx->grow);
-	/* Until here, other contexts of the user may have seen -EDQUOT early. */
-	htw_user_uncharge(ctx->user, granted - got);
-	if (got && !htw_context_create_base(ctx)) {
+	return got ?: ret;
+}
+
+/**
+ * htw_slots_reserve() - reserve timers that are to be added
+ * @ctx: the context
+ * @timers: list to append them to
+ * @want: how many, at least 1
+ * @ids: array for their ids, or NULL
+ *
+ * Makes sure that there is a base to start them on, so that arming them cannot fail.
+ *
+ * Context: may sleep; takes @ctx->grow. Memory is charged to the caller's cgroup. At the user's
+ * limit, waits until closed contexts have been freed.
+ * Return: the number of reserved timers, from 1 to @want; -ENOSPC at the context's limit, or
+ * when too many ids have been used up; -EDQUOT at the user's limit, -ENOMEM, -EINTR.
+ */
+int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
+{
+	int got = htw_slots_take(ctx, timers, want, ids);
+
+	if (unlikely(got == -EDQUOT)) {
+		struct htw_user_wait wait;
+
+		htw_user_wait_begin(&wait, ctx->user);
+		do {
+			got = htw_slots_take(ctx, timers, want, ids);
+		} while (got == -EDQUOT && htw_user_wait_again(&wait));
+	}
+	if (got > 0 && !htw_context_create_base(ctx)) {
 		htw_slots_unreserve(ctx, timers);
 		return -ENOMEM;
 	}
-	return got ?: ret;
+	return got;
 }
 
 /* Free reserved timers that were not added. Their ids end: the program may have seen them. */
@@ -289,5 +372,4 @@ void htw_slots_unreserve(struct htw_context *ctx, struct list_head *timers)
 	freed = htw_slots_free_bulk(ctx, timers);
 	htw_shrink_timers_freed(ctx, freed);
 	spin_unlock_bh(&ctx->lock);
-	htw_user_uncharge(ctx->user, freed);
 }

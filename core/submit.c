@@ -4,36 +4,32 @@
  * on the base that is locked; see submit.h
  */
 
+#include <linux/jiffies.h>
+#include <linux/ktime.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+
 #include "submit.h"
+
+/* What the slow path adds to the cost of an operation, in units of a submission. */
+#define HTW_UNITS_SLOW		2
+#define HTW_UNITS_SWITCH	4
+#define HTW_UNITS_PROGRAM	8
+#define HTW_UNITS_MAKE_DUE	32
+
+/* How long a submission at most gives way to a turn: longer than most gaps between two runs. */
+#define HTW_GIVE_WAY_NS		(100 * NSEC_PER_USEC)
 
 /**
  * htw_submit_begin() - begin a submission
  * @s: the submission
- * @ctx: the context
+ * @ctx: the context, settled: before that there is nothing to look up
  *
- * Context: process. Bottom halves are off until htw_submit_end(), so a submission is at most a
- * few hundred operations.
+ * Context: process. Bottom halves are off until htw_submit_end().
  */
 void htw_submit_begin(struct htw_submit *s, struct htw_context *ctx)
 {
-	__htw_submit_begin(s, ctx, likely(htw_context_is_settled(ctx)), true);
-}
-
-/**
- * htw_submit_begin_adds() - begin a submission for which timers have been reserved
- * @s: the submission
- * @ctx: the context
- *
- * Context: as htw_submit_begin().
- */
-void htw_submit_begin_adds(struct htw_submit *s, struct htw_context *ctx)
-{
-	/*
-	 * HTW_SETUP changes nothing once a timer is reserved, which it checks under @ctx->lock;
-	 * what it changed before is visible here. Pairs with htw_context_is_settled().
-	 */
-	smp_store_release(&ctx->used, true);
-	__htw_submit_begin(s, ctx, true, true);
+	__htw_submit_begin(s, ctx);
 }
 
 /*
@@ -60,7 +56,30 @@ void htw_submit_return_freed(struct htw_submit *s)
 	list_splice(&s->freed, htw_slots_free_list(ctx));
 	htw_shrink_timers_freed(ctx, s->nr_freed);
 	spin_unlock(&ctx->lock);
-	htw_user_uncharge(ctx->user, s->nr_freed);
+}
+
+/*
+ * Leave a base alone until a turn has had it, for HTW_GIVE_WAY_NS at most. Turns only try the
+ * lock, so that a user whose tasks hold it all the time delays nobody else; without this its own
+ * timers might never be delivered. The base is the caller's user's, and stays while the context
+ * is open.
+ */
+void htw_submit_give_way(struct htw_base *base)
+{
+	const u64 until = ktime_get_ns() + HTW_GIVE_WAY_NS;
+
+	/* Some callers keep bottom halves off for longer than the submission. */
+	if (softirq_count())
+		return;
+	do {
+		if (!READ_ONCE(base->wanted))
+			return;
+		cpu_relax();
+		cond_resched();
+	} while (ktime_get_ns() < until);
+	/* The next turn is not near: perhaps it waits for the user's share. */
+	if (time_after(jiffies, READ_ONCE(base->wanted_at) + 1))
+		WRITE_ONCE(base->wanted, false);
 }
 
 /**
@@ -87,11 +106,23 @@ void htw_submit_stamp(struct htw_submit *s, struct htw_timer *t)
 	htw_submit_touch_base(s);
 }
 
-/* Drop the base's lock that is held and lock @base, which may be the same one. */
+/* Take a lock. If that has to wait, it may take long: the submission ends after the operation. */
+static void htw_submit_lock(struct htw_submit *s, spinlock_t *lock)
+{
+	if (likely(htw_trylock(lock)))
+		return;
+	s->units = 0;
+	htw_lock(lock);
+}
+
+/* Drop the base's lock that is held and lock another one. */
 void htw_submit_switch_base(struct htw_submit *s, struct htw_base *base)
 {
-	htw_unlock(&s->base->lock);
-	htw_submit_enter_base(s, base, true);
+	htw_submit_count(s, HTW_UNITS_SWITCH + (s->base->reprogram ? HTW_UNITS_PROGRAM : 0));
+	htw_base_unlock(s->base);
+	htw_submit_lock(s, &base->lock);
+	htw_submit_enter_base(s, base);
+	htw_submit_set_places(s);
 }
 
 /**
@@ -109,11 +140,12 @@ enum htw_timer_state htw_submit_lock_timer(struct htw_submit *s, const struct ht
 {
 	enum htw_timer_state state;
 
+	htw_submit_count(s, HTW_UNITS_SLOW);
 	for (;;) {
 		htw_submit_lock_base(s, htw_context_base_of(s->ctx, t));
 		if (htw_timer_pending_on(s->base, t))
 			return HTW_PENDING;
-		htw_lock(&s->ctx->lock);
+		htw_submit_lock(s, &s->ctx->lock);
 		state = READ_ONCE(t->node.state);
 		if (state != HTW_PENDING)
 			return state;
@@ -138,21 +170,25 @@ static bool htw_node_is_due(const struct htw_node *n, u64 now)
 
 /*
  * Deliver timers that wait for the end of the present tick, but are due @now, a host's time, ahead
- * of one that is to be armed and is due, too. Return: false if it has to wait for the tick like
- * them, to stay in order.
+ * of those that are to be armed and are due, too. Once for all of these: what is armed under the
+ * same lock is either delivered behind them, or due later.
+ *
+ * Return: false if those to be armed have to wait for the tick like others, to stay in order.
  */
-static bool htw_submit_make_due(struct htw_submit *s, u64 now)
+static bool htw_submit_make_way(struct htw_submit *s, u64 now)
 {
 	struct htw_base *base = s->base;
-	bool ahead = false, all;
 
 	lockdep_assert_held(&base->lock);
 
+	if (s->made_way == now)
+		return s->way;
+	s->made_way = now;
+	htw_submit_count(s, HTW_UNITS_MAKE_DUE);
 	htw_base_note_due(base, now);
-	all = htw_wheel_make_due(&base->wheel, htw_tick(base, now), htw_node_is_due, now, &ahead);
-	if (ahead)
-		htw_base_wake(base);
-	return all;
+	s->way = htw_wheel_make_due(&base->wheel, htw_tick(base, now), htw_node_is_due, now,
+				    &base->reprogram);
+	return s->way;
 }
 
 /*
@@ -168,15 +204,20 @@ static u64 htw_submit_choose_tick(struct htw_submit *s, const struct htw_timer *
 	const u64 now = htw_context_to_host(s->ctx, s->now);
 
 	if (unlikely(t->deadline <= s->now) && s->base->clock != HTW_BASE_MANUAL &&
-	    !htw_submit_make_due(s, now))
+	    !htw_submit_make_way(s, now))
 		return htw_base_tick(s->base, deadline, 0, 0);
 	return htw_base_tick(s->base, deadline, htw_timer_slack(t), now);
 }
 
-/* Put a timer that is on no list into the wheel of the base that is locked. */
-void htw_submit_arm(struct htw_submit *s, struct htw_timer *t)
+/*
+ * Put a timer that is on no list into the wheel of the base that is locked. Return: false if the
+ * submission is used up.
+ */
+bool htw_submit_arm(struct htw_submit *s, struct htw_timer *t)
 {
+	htw_submit_count(s, HTW_UNITS_SLOW);
 	htw_timer_start(s->base, t, htw_submit_choose_tick(s, t));
+	return !htw_submit_is_used_up(s);
 }
 
 static bool htw_timer_exists(const struct htw_timer *t, enum htw_timer_state state, u64 id)
@@ -209,10 +250,8 @@ static int htw_submit_cancel_locked(struct htw_submit *s, struct htw_timer *t,
 			list_del(&t->node.list);
 			s->ctx->nr_expired--;
 			htw_submit_free(s, t);
-		} else {
-			t->interval = cancel->missed;
-			t->node.flags &= ~HTW_TIMER_KEEP;
-			t->node.flags |= HTW_TIMER_STOPPED;
+		} else if (!(t->node.flags & HTW_TIMER_STOPPED)) {
+			htw_timer_fix_missed(t, cancel->missed);
 		}
 		return -EALREADY;
 	default:
@@ -226,13 +265,14 @@ static int htw_submit_cancel_locked(struct htw_submit *s, struct htw_timer *t,
 int htw_submit_cancel_slow(struct htw_submit *s, struct htw_timer *t, struct htw_cancel *cancel)
 {
 	enum htw_timer_state state;
-	int ret;
+	int ret = -ENOENT;
 
-	if (!htw_timer_is_live(t))
-		return -ENOENT;
-	state = htw_submit_lock_timer(s, t);
-	ret = htw_submit_cancel_locked(s, t, state, cancel);
-	htw_submit_unlock_timer(s, state);
+	if (htw_timer_is_live(t)) {
+		state = htw_submit_lock_timer(s, t);
+		ret = htw_submit_cancel_locked(s, t, state, cancel);
+		htw_submit_unlock_timer(s, state);
+	}
+	trace_htw_cancel(cancel->id, ret);
 	return ret;
 }
 
@@ -254,7 +294,7 @@ static bool htw_submit_enter_target(struct htw_submit *s, struct htw_timer *t)
 	list_add_tail(&t->node.list, &ctx->rearm);
 	htw_unlock(&ctx->lock);
 	htw_submit_lock_base(s, s->target);
-	htw_lock(&ctx->lock);
+	htw_submit_lock(s, &s->ctx->lock);
 	if (t->node.state != HTW_REARM || t->generation != generation)
 		return false;
 	list_del(&t->node.list);
@@ -275,7 +315,7 @@ static void htw_submit_move(struct htw_submit *s, struct htw_timer *t, enum htw_
 			return;
 		}
 		/* Only its own CPU programs an hrtimer: arm the timer on this CPU's base. */
-		htw_lock(&ctx->lock);
+		htw_submit_lock(s, &s->ctx->lock);
 	} else if (state != HTW_IDLE) {
 		list_del(&t->node.list);
 		if (state == HTW_EXPIRED)
@@ -311,17 +351,53 @@ static int htw_submit_mod_locked(struct htw_submit *s, struct htw_timer *t,
 	return 0;
 }
 
+/*
+ * HTW_MOD_UNREAD: set the deadline to the timer's override if that is later than the deadline of an
+ * event that was read. The override is not cleared: a program may store a later one at any time,
+ * which counts when this one comes.
+ *
+ * Return: 0, and the timer is to be armed unless its override is %HTW_DISARMED; -EALREADY; -ENOENT.
+ */
+static int htw_submit_unread_locked(struct htw_submit *s, struct htw_timer *t,
+				    enum htw_timer_state state, const struct htw_mod *mod,
+				    u64 override)
+{
+	if (!htw_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
+		return -ENOENT;
+	if (override <= mod->deadline)
+		return -EALREADY;
+	/* Give the firings back, and after the last one what it was started with. */
+	if (state == HTW_IDLE && !t->interval && t->node.fired) {
+		t->interval = t->node.fired;
+		t->firings = mod->firings;
+	} else if (t->firings && check_add_overflow(t->firings, mod->firings, &t->firings)) {
+		t->firings = U32_MAX;
+	}
+	if (override != HTW_DISARMED)
+		t->deadline = override;
+	trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
+	return 0;
+}
+
 /* htw_submit_mod() for a timer in any state. */
 int htw_submit_mod_slow(struct htw_submit *s, struct htw_timer *t, const struct htw_mod *mod)
 {
 	enum htw_timer_state state;
+	bool arm = mod->flags & HTW_MOD_DEADLINE;
+	u64 override;
 	int ret;
 
 	if (!htw_timer_is_live(t))
 		return -ENOENT;
 	state = htw_submit_lock_timer(s, t);
-	ret = htw_submit_mod_locked(s, t, state, mod);
-	if (!ret && mod->flags & HTW_MOD_DEADLINE)
+	if (unlikely(mod->flags & HTW_MOD_UNREAD)) {
+		override = htw_context_override(s->ctx, t);
+		arm = override != HTW_DISARMED;
+		ret = htw_submit_unread_locked(s, t, state, mod, override);
+	} else {
+		ret = htw_submit_mod_locked(s, t, state, mod);
+	}
+	if (!ret && arm)
 		htw_submit_move(s, t, state);
 	else
 		htw_submit_unlock_timer(s, state);

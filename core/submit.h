@@ -3,6 +3,12 @@
  * A submission: a sequence of operations on timers of one context, with bottom halves off and
  * the lock of one base held at a time
  *
+ * Softirqs of the CPU wait for a submission to end, so it is bounded by what it does, not by its
+ * operations, whose cost varies a hundredfold: see &htw_submit.units. A loop over operations
+ * asks after each that took the slow path, and after each few others, whether to end the
+ * submission, and begins another one for the rest. Pages and what was found in them are only
+ * valid within one.
+ *
  * An operation on an id finds the timer without a lock. Most timers are pending on the base
  * that is locked already: the functions below, the fast path, change them at once. Any other
  * timer takes the slow path in submit.c: lock the base that the timer was last on and look
@@ -24,21 +30,33 @@
 #include "shrink.h"
 #include "slots.h"
 
+/*
+ * What a submission may do, in units of about 100 instructions, the cost of an operation on the
+ * fast path. The slow path counts what it adds to that.
+ */
+#define HTW_SUBMIT_UNITS	400
+/* Operations after which loops count the units of their fast paths, and look at the lock. */
+#define HTW_SUBMIT_GROUP	16u
+
 /**
  * struct htw_submit - a submission in progress; on the stack of its task
  * @ctx: the context
  * @base: the base whose lock is held
  * @target: the base on which timers are started
  * @cancel_place: &htw_node.place, without flags, of timers that the fast path may cancel:
- *	pending on @base. Matches none unless @base is @target. Only set, like @mod_place,
- *	@page_mask and @pages, if the submission looks up timers
- * @mod_place: the same for the fast path of mod; matches none unless @plain
- * @nr_pages: pages in which to look up timers; zero if it looks up none, or if none had been
- *	armed when it began, because the context's settings may still change
+ *	pending on @base
+ * @mod_place: the same for the fast path of mod: on @target, and only if @plain; else
+ *	%HTW_NOWHERE
+ * @nr_pages: pages in which to look up timers. This and the fields that the fast paths of
+ *	cancel and mod use, @cancel_place to @pages, are not set by htw_submit_begin_add()
  * @page_mask: &htw_directory.mask
  * @pages: &htw_directory.pages
+ * @units: what is left of HTW_SUBMIT_UNITS; may become negative
  * @now: the context's time at which the operations take place, in ns; not before that of @base
- * @plain: no offset of a time namespace and no table of deadlines, or no timer to look up
+ * @made_way: the time, a host's, for which htw_submit_make_way() was last called on @base, or
+ *	zero
+ * @way: its result
+ * @plain: no offset of a time namespace and no table of deadlines
  * @freed: timers that were freed, to be returned at the end
  * @nr_freed: number of those
  */
@@ -51,22 +69,25 @@ struct htw_submit {
 	u32 nr_pages;
 	u32 page_mask;
 	struct htw_page __rcu *const *pages;
+	int units;
 	u64 now;
+	u64 made_way;
+	bool way;
 	bool plain;
 	struct list_head freed;
 	u32 nr_freed;
 };
 
 void htw_submit_begin(struct htw_submit *s, struct htw_context *ctx);
-void htw_submit_begin_adds(struct htw_submit *s, struct htw_context *ctx);
 void htw_submit_create_base(struct htw_submit *s);
 void htw_submit_return_freed(struct htw_submit *s);
+void htw_submit_give_way(struct htw_base *base);
 u32 htw_submit_limit(const struct htw_context *ctx, u32 most);
 void htw_submit_stamp(struct htw_submit *s, struct htw_timer *t);
 void htw_submit_switch_base(struct htw_submit *s, struct htw_base *base);
 enum htw_timer_state htw_submit_lock_timer(struct htw_submit *s, const struct htw_timer *t);
 void htw_submit_unlock_timer(struct htw_submit *s, enum htw_timer_state state);
-void htw_submit_arm(struct htw_submit *s, struct htw_timer *t);
+bool htw_submit_arm(struct htw_submit *s, struct htw_timer *t);
 int htw_submit_cancel_slow(struct htw_submit *s, struct htw_timer *t, struct htw_cancel *cancel);
 int htw_submit_mod_slow(struct htw_submit *s, struct htw_timer *t, const struct htw_mod *mod);
 int htw_submit_query(struct htw_submit *s, struct htw_query *query);
@@ -82,18 +103,22 @@ static __always_inline void htw_submit_touch_base(struct htw_submit *s)
 										  s->now)));
 }
 
-/* Lock a base, while none is locked. */
-static __always_inline void htw_submit_enter_base(struct htw_submit *s, struct htw_base *base,
-						  bool lookups)
+/* Go on with a base that has just been locked; no other one is. */
+static __always_inline void htw_submit_enter_base(struct htw_submit *s, struct htw_base *base)
 {
 	s->base = base;
-	htw_lock(&base->lock);
+	s->made_way = 0;
 	htw_submit_touch_base(s);
-	if (!lookups)
-		return;
-	/* No timer has state U8_MAX. */
-	s->cancel_place = htw_place(base->cpu, base == s->target ? HTW_PENDING : U8_MAX, 0);
-	s->mod_place = s->plain ? s->cancel_place : htw_place(base->cpu, U8_MAX, 0);
+}
+
+/* &htw_submit.mod_place that matches no timer: none has this state. */
+#define HTW_NOWHERE		htw_place(0, U8_MAX, 0)
+
+/* Note which timers the fast paths may change now that another base is locked. */
+static __always_inline void htw_submit_set_places(struct htw_submit *s)
+{
+	s->cancel_place = htw_place(s->base->cpu, HTW_PENDING, 0);
+	s->mod_place = likely(s->plain && s->base == s->target) ? s->cancel_place : HTW_NOWHERE;
 }
 
 /* Make @base the one whose lock is held. */
@@ -106,35 +131,59 @@ static inline void htw_submit_lock_base(struct htw_submit *s, struct htw_base *b
 /* Are the context's settings final, because a timer has been or is about to be armed? */
 static inline bool htw_context_is_settled(const struct htw_context *ctx)
 {
-	/* Pairs with htw_submit_begin_adds(): the settings are visible. */
+	/* Pairs with htw_context_settle(): the settings are visible. */
 	return smp_load_acquire(&ctx->used);
 }
 
-/* htw_submit_begin(), inline for calls with a single operation. */
-static __always_inline void __htw_submit_begin(struct htw_submit *s, struct htw_context *ctx,
-					       bool settled, bool lookups)
+/*
+ * Make the settings final; a timer has been reserved. HTW_SETUP changes nothing from then on,
+ * which it checks under @ctx->lock; what it changed before is visible here.
+ */
+static inline void htw_context_settle(struct htw_context *ctx)
 {
-	const struct htw_directory *dir;
+	/* Pairs with htw_context_is_settled(). */
+	smp_store_release(&ctx->used, true);
+}
 
+/* Pages in which a timer may have been armed. */
+static inline u32 htw_submit_pages(const struct htw_context *ctx)
+{
+	return htw_context_is_settled(ctx) ? htw_context_pages(ctx) : 0;
+}
+
+/*
+ * Begin a submission that looks up no timer: one add. Inline, as it begins calls for a single
+ * operation.
+ */
+static __always_inline void htw_submit_begin_add(struct htw_submit *s, struct htw_context *ctx)
+{
 	s->ctx = ctx;
 	s->nr_freed = 0;
 	INIT_LIST_HEAD(&s->freed);
-	s->nr_pages = lookups && settled ? htw_context_pages(ctx) : 0;
-	s->now = settled ? htw_context_now(ctx) : 0;
+	s->units = HTW_SUBMIT_UNITS;
+	s->now = htw_context_now(ctx);
 	local_bh_disable();
-	/* Until settled, HTW_SETUP may change @bases; there are no timers, so any base will do. */
-	s->target = settled ? htw_context_base(ctx) : this_cpu_read(htw_callout_bases);
+	s->target = htw_context_base(ctx);
 	if (unlikely(!s->target))
 		htw_submit_create_base(s);
 	/* htw_table_enable() waits for submissions that have not seen the table. */
-	s->plain = !settled || likely(!ctx->timens && !READ_ONCE(ctx->table));
-	if (lookups) {
-		/* After reading the count, so that the directory holds all pages below it. */
-		dir = rcu_dereference_bh(ctx->dir);
-		s->page_mask = dir->mask;
-		s->pages = dir->pages;
-	}
-	htw_submit_enter_base(s, s->target, lookups);
+	s->plain = likely(!ctx->timens && !READ_ONCE(ctx->table));
+	htw_lock(&s->target->lock);
+	htw_submit_enter_base(s, s->target);
+}
+
+/* htw_submit_begin(), inline for the same reason. */
+static __always_inline void __htw_submit_begin(struct htw_submit *s, struct htw_context *ctx)
+{
+	const struct htw_directory *dir;
+
+	htw_submit_begin_add(s, ctx);
+	htw_submit_set_places(s);
+	s->nr_pages = htw_context_pages(ctx);
+	/* After reading the count, so that the directory holds all pages below it. */
+	dir = rcu_dereference_bh(ctx->dir);
+	s->page_mask = dir->mask;
+	s->pages = dir->pages;
 }
 
 /**
@@ -145,12 +194,41 @@ static __always_inline void __htw_submit_begin(struct htw_submit *s, struct htw_
  */
 static inline void htw_submit_end(struct htw_submit *s)
 {
-	htw_unlock(&s->base->lock);
+	struct htw_base *base = s->base;
+	/* Before the lock is dropped, with which the cache line may go to another CPU. */
+	const bool wanted = READ_ONCE(base->wanted);
+
+	htw_base_unlock(base);
 	if (s->nr_freed)
 		htw_submit_return_freed(s);
 	local_bh_enable();
+	if (unlikely(wanted))
+		htw_submit_give_way(base);
 	if (unlikely(htw_context_is_manual(s->ctx)))
 		htw_context_advance(s->ctx, 0);
+}
+
+/* Count work that is not on the fast path, and that of loops by the group. */
+static inline void htw_submit_count(struct htw_submit *s, int units)
+{
+	s->units -= units;
+}
+
+/* Has the submission done all that it may? If so, it ends after the present operation. */
+static inline bool htw_submit_is_used_up(const struct htw_submit *s)
+{
+	return s->units <= 0;
+}
+
+/*
+ * Count a group of operations. Should the submission end, because it is used up or because
+ * others wait for the base's lock? To be asked when it has carried out some.
+ */
+static inline bool htw_submit_should_end(struct htw_submit *s, int units)
+{
+	htw_submit_count(s, units);
+	return unlikely(htw_submit_is_used_up(s) || READ_ONCE(s->base->wanted) ||
+			spin_is_contended(&s->base->lock));
 }
 
 static inline u64 htw_submit_deadline(const struct htw_submit *s, u64 deadline, u32 flags)
@@ -170,8 +248,10 @@ static inline bool htw_submit_is_due(const struct htw_submit *s, u64 deadline, u
  * @t: the timer, on no list
  * @add: a valid request
  * @plain: &htw_submit.plain, constant where the caller knows it
+ *
+ * Return: false if the submission is used up; true without a look on the fast path.
  */
-static __always_inline void htw_submit_add(struct htw_submit *s, struct htw_timer *t,
+static __always_inline bool htw_submit_add(struct htw_submit *s, struct htw_timer *t,
 					   const struct htw_add *add, bool plain)
 {
 	u64 deadline;
@@ -197,10 +277,11 @@ static __always_inline void htw_submit_add(struct htw_submit *s, struct htw_time
 		deadline = htw_context_to_host(s->ctx, deadline);
 	}
 	if (likely(!add->slack) && likely(!(add->flags & HTW_F_CANCEL_ON_SET)) &&
-	    likely(!htw_submit_is_due(s, add->deadline, add->flags)))
+	    likely(!htw_submit_is_due(s, add->deadline, add->flags))) {
 		htw_timer_start(s->base, t, htw_tick_up(s->base, deadline));
-	else
-		htw_submit_arm(s, t);
+		return true;
+	}
+	return htw_submit_arm(s, t);
 }
 
 /* A page by its number, usable during the submission; &htw_no_page if there is none. */
@@ -243,62 +324,71 @@ static inline void htw_submit_free(struct htw_submit *s, struct htw_timer *t)
 }
 
 /**
- * htw_submit_cancel() - cancel a timer
+ * htw_submit_cancel_fast() - cancel a timer that is pending on the base that is locked
  * @s: the submission
  * @t: result of htw_submit_find() for the id
  * @cancel: a valid request; also the result
- * @fill: fill in the result on the fast path, too
+ * @fill: fill in the result
  *
- * Return: as described at &struct htw_cancel.
+ * Return: true if that was possible; else htw_submit_cancel_slow() does it.
  */
+static __always_inline bool htw_submit_cancel_fast(struct htw_submit *s, struct htw_timer *t,
+						   struct htw_cancel *cancel, bool fill)
+{
+	if (unlikely(!htw_submit_is_at(&s->cancel_place, t, cancel->id, HTW_TIMER_CANCEL_ON_SET)))
+		return false;
+	if (fill) {
+		cancel->cookie = t->cookie;
+		cancel->remaining = htw_timer_remaining(t, htw_context_override(s->ctx, t),
+							s->now);
+		cancel->missed = 0;
+	}
+	htw_base_stop(s->base, &t->node);
+	htw_submit_free(s, t);
+	trace_htw_cancel(cancel->id, 0);
+	return true;
+}
+
+/* Cancel a timer. Return: as described at &struct htw_cancel. */
 static __always_inline int htw_submit_cancel(struct htw_submit *s, struct htw_timer *t,
 					     struct htw_cancel *cancel, bool fill)
 {
-	int ret = 0;
-
-	if (likely(htw_submit_is_at(&s->cancel_place, t, cancel->id, HTW_TIMER_CANCEL_ON_SET))) {
-		if (fill) {
-			cancel->cookie = t->cookie;
-			cancel->remaining = htw_timer_remaining(t, htw_context_override(s->ctx, t),
-								s->now);
-			cancel->missed = 0;
-		}
-		htw_base_stop(s->base, &t->node);
-		htw_submit_free(s, t);
-	} else {
-		struct htw_cancel slow = { .id = cancel->id, .flags = cancel->flags };
-
-		ret = htw_submit_cancel_slow(s, t, &slow);
-		*cancel = slow;
-	}
-	trace_htw_cancel(cancel->id, ret);
-	return ret;
+	if (likely(htw_submit_cancel_fast(s, t, cancel, fill)))
+		return 0;
+	return htw_submit_cancel_slow(s, t, cancel);
 }
 
 /**
- * htw_submit_mod() - change a timer
+ * htw_submit_mod_fast() - give a timer on the base that is locked a later or earlier deadline
  * @s: the submission
  * @t: result of htw_submit_find() for the id
  * @mod: a valid request
  *
- * Return: 0 or -ENOENT.
+ * Return: true if that was possible; else htw_submit_mod_slow() does it.
  */
-static __always_inline int htw_submit_mod(struct htw_submit *s, struct htw_timer *t,
-					  const struct htw_mod *mod)
+static __always_inline bool htw_submit_mod_fast(struct htw_submit *s, struct htw_timer *t,
+						const struct htw_mod *mod)
 {
 	if (unlikely(!htw_submit_is_at(&s->mod_place, t, mod->id,
 				       HTW_TIMER_CANCEL_ON_SET | HTW_TIMER_SLACK) ||
-		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK) ||
-		     htw_submit_is_due(s, mod->deadline, mod->flags))) {
-		const struct htw_mod slow = *mod;
-
-		return htw_submit_mod_slow(s, t, &slow);
-	}
+		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK |
+				   HTW_MOD_UNREAD) ||
+		     htw_submit_is_due(s, mod->deadline, mod->flags)))
+		return false;
 	t->deadline = htw_submit_deadline(s, mod->deadline, mod->flags);
 	htw_base_restart(s->base, &t->node, htw_tick_up(s->base, t->deadline));
 	if (trace_htw_mod_enabled())
 		trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
-	return 0;
+	return true;
+}
+
+/* Change a timer. Return: 0 or -ENOENT. */
+static __always_inline int htw_submit_mod(struct htw_submit *s, struct htw_timer *t,
+					  const struct htw_mod *mod)
+{
+	if (likely(htw_submit_mod_fast(s, t, mod)))
+		return 0;
+	return htw_submit_mod_slow(s, t, mod);
 }
 
 #endif /* _HTW_SUBMIT_H */

@@ -17,6 +17,27 @@
 
 #include "table.h"
 
+/* Charge the user for table pages; return false at the limit. */
+bool htw_table_charge(struct htw_context *ctx, u32 pages)
+{
+	const u32 count = pages * HTW_PAGE_TIMERS;
+
+	lockdep_assert_held(&ctx->grow);
+
+	if (count && !htw_user_charge(ctx->user, count, count))
+		return false;
+	ctx->charged += count;
+	return true;
+}
+
+void htw_table_uncharge(struct htw_context *ctx, u32 pages)
+{
+	lockdep_assert_held(&ctx->grow);
+
+	ctx->charged -= pages * HTW_PAGE_TIMERS;
+	htw_user_uncharge(ctx->user, pages * HTW_PAGE_TIMERS);
+}
+
 /**
  * htw_table_assign() - give a page of timers its overrides
  * @ctx: the context
@@ -39,7 +60,7 @@ void htw_table_assign(struct htw_context *ctx, struct htw_page *page, u32 nr, u6
  * @nr: its number
  *
  * Context: may sleep, with @ctx->grow held; charged to the caller's cgroup.
- * Return: 0 or -ENOMEM.
+ * Return: 0, -EDQUOT or -ENOMEM.
  */
 int htw_table_add_page(struct htw_context *ctx, struct htw_page *page, u32 nr)
 {
@@ -48,9 +69,13 @@ int htw_table_add_page(struct htw_context *ctx, struct htw_page *page, u32 nr)
 	lockdep_assert_held(&ctx->grow);
 
 	if (nr % HTW_TABLE_PAGES == 0) {
+		if (!htw_table_charge(ctx, 1))
+			return -EDQUOT;
 		table = (u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
-		if (!table)
+		if (!table) {
+			htw_table_uncharge(ctx, 1);
 			return -ENOMEM;
+		}
 	}
 	htw_table_assign(ctx, page, nr, table);
 	return 0;

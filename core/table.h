@@ -15,6 +15,8 @@ struct page;
 /* Pages of timers whose overrides share a table page. */
 #define HTW_TABLE_PAGES	((u32)(PAGE_SIZE / (HTW_PAGE_SLOTS * sizeof(u64))))
 
+bool htw_table_charge(struct htw_context *ctx, u32 pages);
+void htw_table_uncharge(struct htw_context *ctx, u32 pages);
 void htw_table_assign(struct htw_context *ctx, struct htw_page *page, u32 nr, u64 *table);
 int htw_table_add_page(struct htw_context *ctx, struct htw_page *page, u32 nr);
 void htw_table_free(struct htw_context *ctx);

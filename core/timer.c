@@ -24,6 +24,33 @@ void htw_timer_set_slack(struct htw_timer *t, u64 slack)
 }
 
 /**
+ * htw_timer_fix_missed() - stop a timer whose expiration is queued
+ * @t: the timer
+ * @missed: what its event will report as missed
+ *
+ * It will not be armed again, so the count takes the place of its slack, and without a limit of
+ * firings that of their number as well. With one, it is below the limit.
+ */
+void htw_timer_fix_missed(struct htw_timer *t, u64 missed)
+{
+	if (!t->firings) {
+		t->node.flags |= HTW_TIMER_ENDLESS;
+		t->firings = lower_32_bits(missed);
+		missed = upper_32_bits(missed);
+	}
+	t->node.slack = missed;
+	t->node.flags |= HTW_TIMER_STOPPED;
+}
+
+/* The count of htw_timer_fix_missed(). */
+u64 htw_timer_fixed_missed(const struct htw_timer *t)
+{
+	const u64 count = t->node.slack;
+
+	return t->node.flags & HTW_TIMER_ENDLESS ? count << 32 | t->firings : count;
+}
+
+/**
  * htw_timer_fill_query() - describe a timer to a program
  * @t: the timer, locked as &enum htw_timer_state says
  * @state: its state, not %HTW_FREE or %HTW_RESERVED
@@ -40,7 +67,6 @@ void htw_timer_fill_query(const struct htw_timer *t, enum htw_timer_state state,
 		[HTW_REARM]	= HTW_STATE_PENDING,
 		[HTW_IDLE]	= HTW_STATE_DISARMED,
 	};
-	const bool stopped = t->node.flags & HTW_TIMER_STOPPED;
 	const bool pending = states[state] == HTW_STATE_PENDING;
 	const bool armed = pending && override != HTW_DISARMED;
 
@@ -48,10 +74,10 @@ void htw_timer_fill_query(const struct htw_timer *t, enum htw_timer_state state,
 		.id = htw_timer_id(t),
 		.deadline = armed ? max(t->deadline, override) : t->deadline,
 		.remaining = armed ? htw_timer_remaining(t, override, now) : 0,
-		.interval = stopped ? 0 : t->interval,
+		.interval = t->interval,
 		.cookie = t->cookie,
 		.missed = state == HTW_EXPIRED ? htw_timer_missed(t, now) : 0,
-		.firings = t->firings,
+		.firings = t->node.flags & HTW_TIMER_ENDLESS ? 0 : t->firings,
 		.state = pending && !armed ? HTW_STATE_DISARMED : states[state],
 		.flags = (t->node.flags & HTW_TIMER_KEEP ? HTW_F_KEEP : 0) |
 			 (t->node.flags & HTW_TIMER_CANCEL_ON_SET ? HTW_F_CANCEL_ON_SET : 0),

@@ -36,7 +36,8 @@ struct htw_context;
  * @HTW_EXPIRED: on &htw_context.expired, guarded by the context's lock
  * @HTW_REARM: to be armed: on &htw_context.rearm or on the way into a wheel, guarded by
  *	the context's lock
- * @HTW_IDLE: kept and disarmed, guarded by the context's lock
+ * @HTW_IDLE: kept and disarmed, guarded by the context's lock; &htw_node.fired is the
+ *	interval that it had until its last firing
  *
  * A timer leaves a state under the lock that guards it, and becomes %HTW_PENDING
  * under the lock of its new base. With the locks of &htw_node.cpu's base and of the
@@ -54,12 +55,13 @@ enum htw_timer_state {
 /**
  * enum htw_timer_flag - bits of &htw_node.flags
  * @HTW_TIMER_KEEP: %HTW_F_KEEP
- * @HTW_TIMER_STOPPED: cancelled after it expired: the queued expiration is the last,
- *	and &htw_timer.interval holds its missed count
+ * @HTW_TIMER_STOPPED: cancelled after it expired: the queued expiration is the last, and
+ *	its missed count is fixed: see htw_timer_fix_missed()
  * @HTW_TIMER_CANCEL_ON_SET: %HTW_F_CANCEL_ON_SET
  * @HTW_TIMER_CLOCK_SET: its event gets %HTW_EVENT_CLOCK_SET
  * @HTW_TIMER_SETS: low bits of htw_clock_sets_count() when it was armed
  * @HTW_TIMER_SLACK: &htw_node.slack is not zero
+ * @HTW_TIMER_ENDLESS: %HTW_TIMER_STOPPED, and it had no limit of firings
  */
 enum htw_timer_flag {
 	HTW_TIMER_KEEP		= BIT(0),
@@ -68,6 +70,7 @@ enum htw_timer_flag {
 	HTW_TIMER_CLOCK_SET	= BIT(3),
 	HTW_TIMER_SETS		= BIT(4) | BIT(5),
 	HTW_TIMER_SLACK		= BIT(6),
+	HTW_TIMER_ENDLESS	= BIT(7),
 };
 
 /**
@@ -103,7 +106,7 @@ struct htw_timer {
  *	read without a lock
  * @zero: never written; contains the &htw_node.place of @header
  * @sum: of the generations when no timer was in use, or zero (shrink.c's)
- * @rcu: frees the page after it has been given back
+ * @gone: next of the pages that have been given back and wait to be freed (shrink.c's)
  * @header: the above as a timer
  * @timers: the timers
  *
@@ -118,7 +121,7 @@ struct htw_page {
 			u64 *table;
 			u64 zero;
 			u64 sum;
-			struct rcu_head rcu;
+			struct htw_page *gone;
 		};
 		struct htw_timer header;
 	};
@@ -259,11 +262,12 @@ static inline bool htw_timer_pending_on(const struct htw_base *base, const struc
 
 /*
  * Put a timer that is on no list into the wheel of a base whose lock is held, to expire
- * at htw_base_tick().
+ * at htw_base_tick(). Drop the lock by htw_base_unlock(), unless it is held for a turn.
  */
 static inline void htw_timer_start(struct htw_base *base, struct htw_timer *t, u64 tick)
 {
-	htw_base_start(base, &t->node, tick);
+	if (htw_base_start(base, &t->node, tick))
+		base->reprogram = true;
 	/*
 	 * Not before the CPU, by which readers of the state find the lock that guards it.
 	 * Pairs with htw_timer_pending_on().
@@ -277,6 +281,8 @@ static inline bool htw_timer_fired_ahead(const struct htw_timer *t)
 	return t->node.fired < t->deadline;
 }
 
+u64 htw_timer_fixed_missed(const struct htw_timer *t);
+
 /*
  * Firings since the one whose expiration is queued, which its event reports as missed.
  * Inline, with htw_timer_slack(): saves 48 of 597 instructions a periodic expiration.
@@ -287,7 +293,7 @@ static inline u64 htw_timer_missed(const struct htw_timer *t, u64 now)
 	u64 missed;
 
 	if (t->node.flags & HTW_TIMER_STOPPED)
-		return t->interval;
+		return htw_timer_fixed_missed(t);
 	if (!t->interval)
 		return 0;
 	/* @now may have been read before the timer fired. */
@@ -333,6 +339,7 @@ static inline u64 htw_add_saturated(u64 a, u64 b)
 }
 
 void htw_timer_set_slack(struct htw_timer *t, u64 slack);
+void htw_timer_fix_missed(struct htw_timer *t, u64 missed);
 void htw_timer_fill_query(const struct htw_timer *t, enum htw_timer_state state, u64 override,
 			  u64 now, struct htw_query *query);
 

@@ -13,19 +13,24 @@
  *
  * A user outlives its last context until its token buckets are full: closing and
  * opening again gives no new tokens.
+ *
+ * All users share one lock, so it is a spinlock that is held for a few instructions: a task that
+ * is throttled, or waits for memory, never holds it.
  */
 
 #include <linux/capability.h>
 #include <linux/cred.h>
-#include <linux/list.h>
+#include <linux/hashtable.h>
 #include <linux/minmax.h>
-#include <linux/mutex.h>
+#include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <linux/user_namespace.h>
 #include <linux/workqueue.h>
 
 #include "user.h"
 
+/* How long to wait for closed contexts, in jiffies: a multiple of what freeing them takes. */
+#define HTW_USER_WAIT		(10 * HZ)
 /* Limit of private wheels of a user. */
 #define HTW_USER_WHEELS_MAX	16
 /* Interval in which to look for users that can be freed: a quarter of what a full bucket takes. */
@@ -33,8 +38,12 @@
 
 unsigned int htw_max_user_timers = 4194304;
 
-static LIST_HEAD(htw_users);
-static DEFINE_MUTEX(htw_users_mutex);	/* guards the list; order: this, then htw_pacers_mutex */
+struct workqueue_struct *htw_wq;
+
+/* Guards the following and the contexts of users. A leaf; never taken in softirq. */
+static DEFINE_SPINLOCK(htw_users_lock);
+static DEFINE_HASHTABLE(htw_users, 8);		/* by uid */
+static LIST_HEAD(htw_unused_users);		/* without contexts */
 
 static void htw_users_reap(struct work_struct *work);
 static DECLARE_DELAYED_WORK(htw_users_work, htw_users_reap);
@@ -51,22 +60,45 @@ static struct user_namespace *htw_user_ns(void)
 	return ns;
 }
 
+/* Find a user and count a context of it. */
 static struct htw_user *htw_user_find(kuid_t uid, const struct user_namespace *ns,
 				      enum htw_class class)
 {
 	struct htw_user *user;
 
-	lockdep_assert_held(&htw_users_mutex);
+	lockdep_assert_held(&htw_users_lock);
 
-	list_for_each_entry(user, &htw_users, link) {
-		if (uid_eq(user->uid, uid) && user->ns == ns && user->class == class)
-			return user;
+	hash_for_each_possible(htw_users, user, node, __kuid_val(uid)) {
+		if (!uid_eq(user->uid, uid) || user->ns != ns || user->class != class)
+			continue;
+		if (!user->contexts++)
+			list_del_init(&user->unused);
+		return user;
 	}
 	return NULL;
 }
 
-static struct htw_user *htw_user_create(kuid_t uid, struct user_namespace *ns,
-					enum htw_class class, htw_serve_t *serve)
+static void htw_user_free_rcu(struct rcu_head *rcu)
+{
+	struct htw_user *user = container_of(rcu, struct htw_user, rcu);
+
+	if (user->ns)
+		put_user_ns(user->ns);
+	free_percpu(user->cpus);
+	kfree(user);
+}
+
+/* Free a user that is in no list; none of its work is queued again. */
+static void htw_user_free(struct htw_user *user)
+{
+	cancel_delayed_work_sync(&user->signal_work);
+	cancel_work_sync(&user->clock_work);
+	cancel_work_sync(&user->free_work);
+	call_rcu(&user->rcu, htw_user_free_rcu);
+}
+
+static struct htw_user *htw_user_alloc(kuid_t uid, struct user_namespace *ns, enum htw_class class,
+				       const struct htw_user_ops *ops)
 {
 	struct htw_user *user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
 	unsigned int cpu;
@@ -78,69 +110,96 @@ static struct htw_user *htw_user_create(kuid_t uid, struct user_namespace *ns,
 		kfree(user);
 		return NULL;
 	}
+
 	user->uid = uid;
 	user->ns = ns ? get_user_ns(ns) : NULL;
 	user->class = class;
-	user->serve = serve;
+	user->ops = ops;
+	user->contexts = 1;
+	INIT_LIST_HEAD(&user->unused);
+	spin_lock_init(&user->signal_lock);
+	INIT_LIST_HEAD(&user->signals);
+	INIT_DELAYED_WORK(&user->signal_work, ops->send_signals);
+	mutex_init(&user->listeners_mutex);
+	INIT_LIST_HEAD(&user->listeners);
+	INIT_WORK(&user->clock_work, ops->clock_was_set);
+	init_llist_head(&user->closed);
+	INIT_WORK(&user->free_work, ops->free_contexts);
+	init_waitqueue_head(&user->wait);
+	mutex_init(&user->wait_mutex);
 	for_each_possible_cpu(cpu)
 		htw_flow_init(&per_cpu_ptr(user->cpus, cpu)->flow, class,
 			      from_kuid(&init_user_ns, uid));
-	list_add(&user->link, &htw_users);
 	return user;
-}
-
-static void htw_user_free(struct htw_user *user)
-{
-	list_del(&user->link);
-	if (user->ns)
-		put_user_ns(user->ns);
-	free_percpu(user->cpus);
-	kfree(user);
 }
 
 /**
  * htw_user_get() - get the user to whom a context opened by this task is charged
- * @serve: serves the user's bases; the same for all users
+ * @ops: &htw_user.ops, the same for all users
  *
  * Context: may sleep; charged to the caller's cgroup.
  * Return: the user, or NULL without memory.
  */
-struct htw_user *htw_user_get(htw_serve_t *serve)
+struct htw_user *htw_user_get(const struct htw_user_ops *ops)
 {
 	/* Nothing is refused without the capability, so that is not logged as a denial. */
-	const bool privileged = ns_capable_noaudit(&init_user_ns, CAP_SYS_RESOURCE);
-	const enum htw_class class = privileged ? HTW_CLASS_PRIVILEGED : HTW_CLASS_OTHERS;
+	bool privileged = ns_capable_noaudit(&init_user_ns, CAP_SYS_RESOURCE);
+	enum htw_class class = privileged ? HTW_CLASS_PRIVILEGED : HTW_CLASS_OTHERS;
 	struct user_namespace *ns = htw_user_ns();
-	const kuid_t uid = ns ? ns->owner : current_uid();
-	struct htw_user *user;
+	kuid_t uid = ns ? ns->owner : current_uid();
+	struct htw_user *user, *made;
 
 	/* The owner of the namespace is the user, unless that is root. */
 	if (ns && !uid_eq(uid, GLOBAL_ROOT_UID))
 		ns = NULL;
-	mutex_lock(&htw_users_mutex);
-	user = htw_user_find(uid, ns, class) ?: htw_user_create(uid, ns, class, serve);
+
+	spin_lock(&htw_users_lock);
+	user = htw_user_find(uid, ns, class);
+	spin_unlock(&htw_users_lock);
 	if (user)
-		user->contexts++;
-	mutex_unlock(&htw_users_mutex);
+		return user;
+
+	made = htw_user_alloc(uid, ns, class, ops);
+	if (!made)
+		return NULL;
+
+	spin_lock(&htw_users_lock);
+	user = htw_user_find(uid, ns, class);
+	if (!user)
+		hash_add_rcu(htw_users, &made->node, __kuid_val(uid));
+	spin_unlock(&htw_users_lock);
+	if (!user)
+		return made;
+
+	/* Another task was faster. */
+	htw_user_free(made);
 	return user;
 }
 
 /**
  * htw_user_put() - drop a context's reference to its user
  * @user: the user
- * @free_bases: frees the user's bases if this was the last context; called under the
- *	lock that keeps a new context from using them
+ * @take_bases: takes the user's bases if this was its last context
+ * @gone: list that @take_bases puts them on, to be freed by the caller
  *
- * Context: may sleep.
+ * Context: process.
  */
-void htw_user_put(struct htw_user *user, void (*free_bases)(struct htw_user *user))
+void htw_user_put(struct htw_user *user,
+		  void (*take_bases)(struct htw_user *user, struct list_head *gone),
+		  struct list_head *gone)
 {
-	mutex_lock(&htw_users_mutex);
-	if (!--user->contexts) {
-		free_bases(user);
-		schedule_delayed_work(&htw_users_work, HTW_REAP_DELAY);
+	bool last;
+
+	spin_lock(&htw_users_lock);
+	last = !--user->contexts;
+	if (last) {
+		/* Under the lock: a new context makes bases of its own. */
+		take_bases(user, gone);
+		list_add_tail(&user->unused, &htw_unused_users);
 	}
-	mutex_unlock(&htw_users_mutex);
+	spin_unlock(&htw_users_lock);
+	if (last)
+		queue_delayed_work(htw_wq, &htw_users_work, HTW_REAP_DELAY);
 }
 
 static bool htw_user_is_idle(struct htw_user *user)
@@ -157,42 +216,74 @@ static bool htw_user_is_idle(struct htw_user *user)
 /* Free users without contexts whose token buckets are full; look at the others again later. */
 static void htw_users_reap(struct work_struct *work)
 {
-	struct htw_user *user, *next;
-	bool again = false;
+	struct htw_user *user;
+	LIST_HEAD(users);
+	bool again;
 
-	mutex_lock(&htw_users_mutex);
-	list_for_each_entry_safe(user, next, &htw_users, link) {
+	spin_lock(&htw_users_lock);
+	list_splice_init(&htw_unused_users, &users);
+	while ((user = list_first_entry_or_null(&users, struct htw_user, unused))) {
+		bool idle;
+
+		/* Only this work item frees users. One that is found meanwhile leaves the list. */
+		spin_unlock(&htw_users_lock);
+		idle = htw_user_is_idle(user);
+		cond_resched();
+		spin_lock(&htw_users_lock);
+
 		if (user->contexts)
 			continue;
-		if (htw_user_is_idle(user))
-			htw_user_free(user);
-		else
-			again = true;
+		if (!idle) {
+			list_move_tail(&user->unused, &htw_unused_users);
+			continue;
+		}
+		list_del(&user->unused);
+		hash_del_rcu(&user->node);
+		spin_unlock(&htw_users_lock);
+		htw_user_free(user);
+		spin_lock(&htw_users_lock);
 	}
+	again = !list_empty(&htw_unused_users);
+	spin_unlock(&htw_users_lock);
 	if (again)
-		schedule_delayed_work(&htw_users_work, HTW_REAP_DELAY);
-	mutex_unlock(&htw_users_mutex);
+		queue_delayed_work(htw_wq, &htw_users_work, HTW_REAP_DELAY);
 }
 
-/* Call a function for each user; may sleep. */
+/* Call a function, which must not sleep, for each user. */
 void htw_users_for_each(void (*fn)(struct htw_user *user, void *data), void *data)
 {
 	struct htw_user *user;
+	int i;
 
-	mutex_lock(&htw_users_mutex);
-	list_for_each_entry(user, &htw_users, link)
+	rcu_read_lock();
+	hash_for_each_rcu(htw_users, i, user, node)
 		fn(user, data);
-	mutex_unlock(&htw_users_mutex);
+	rcu_read_unlock();
 }
 
-/* Free all users: no context is left, and the pacers, which have their flows, have stopped. */
+int htw_users_init(void)
+{
+	htw_wq = alloc_workqueue("htw", WQ_UNBOUND, 0);
+	return htw_wq ? 0 : -ENOMEM;
+}
+
+/*
+ * Free all users and the work queue: no context is left, and the pacers, which have their flows,
+ * have stopped. May sleep.
+ */
 void htw_users_exit(void)
 {
-	struct htw_user *user, *next;
+	struct hlist_node *next;
+	struct htw_user *user;
+	int i;
 
 	cancel_delayed_work_sync(&htw_users_work);
-	list_for_each_entry_safe(user, next, &htw_users, link)
+	hash_for_each_safe(htw_users, i, next, user, node) {
+		hash_del_rcu(&user->node);
 		htw_user_free(user);
+	}
+	destroy_workqueue(htw_wq);
+	rcu_barrier();	/* for htw_user_free_rcu() */
 }
 
 /* Sum up how often, and for how many ns, a user was throttled on all CPUs. */
@@ -211,6 +302,39 @@ void htw_user_throttled(struct htw_user *user, u64 *times, u64 *ns)
 	}
 }
 
+/**
+ * htw_user_charge() - charge a user for timers
+ * @user: the user
+ * @least: charge for at least as many, or for none
+ * @most: charge for as many if the limit allows
+ *
+ * What is charged is memory, in units of a timer: a page of timers, a page of the table of
+ * deadlines, a ring.
+ *
+ * Return: the number, or zero at the limit.
+ */
+u32 htw_user_charge(struct htw_user *user, u32 least, u32 most)
+{
+	const u32 limit = READ_ONCE(htw_max_user_timers);
+	int timers = atomic_read(&user->timers);
+	u32 count;
+
+	if (htw_user_is_unlimited(user))
+		return most;
+	do {
+		count = min(most, limit - min_t(u32, timers, limit));
+		if (count < least)
+			return 0;
+	} while (!atomic_try_cmpxchg(&user->timers, &timers, timers + count));
+	return count;
+}
+
+void htw_user_uncharge(struct htw_user *user, u32 count)
+{
+	if (!htw_user_is_unlimited(user))
+		atomic_sub(count, &user->timers);
+}
+
 /* Charge a user for a private wheel; return false at the limit. */
 bool htw_user_charge_wheel(struct htw_user *user)
 {
@@ -222,4 +346,81 @@ void htw_user_uncharge_wheel(struct htw_user *user)
 {
 	if (!htw_user_is_unlimited(user))
 		atomic_dec(&user->wheels);
+}
+
+/*
+ * Closing
+ *
+ * Pages, rings and private wheels are freed, and uncharged, a grace period after the last
+ * close. A program that closes a descriptor and opens another one must not fail at a limit
+ * meanwhile, so who does waits for what is being freed.
+ */
+
+/* A context has been closed, and will be freed. */
+void htw_user_closing_begin(struct htw_user *user)
+{
+	atomic_inc(&user->closing);
+}
+
+/* What it held has been uncharged. */
+void htw_user_closing_end(struct htw_user *user)
+{
+	/* In this order, with full barriers: see htw_user_may_try(). */
+	atomic_inc_return(&user->freed);
+	atomic_dec_return(&user->closing);
+	if (wq_has_sleeper(&user->wait))
+		wake_up(&user->wait);
+}
+
+/**
+ * htw_user_wait_begin() - begin to wait for closed contexts of a user
+ * @wait: the wait
+ * @user: the user
+ *
+ * Call this after a limit was met, and try again before htw_user_wait_again().
+ */
+void htw_user_wait_begin(struct htw_user_wait *wait, struct htw_user *user)
+{
+	wait->user = user;
+	wait->until = jiffies + HTW_USER_WAIT;
+	wait->freed = atomic_read_acquire(&user->freed);
+}
+
+/* Has something been freed since the last try, or is nothing left to wait for? */
+static bool htw_user_may_try(const struct htw_user_wait *wait)
+{
+	/* The one before the other: the last context counts as freed before it is not closing. */
+	const bool closing = atomic_read_acquire(&wait->user->closing);
+
+	return !closing || atomic_read(&wait->user->freed) != wait->freed;
+}
+
+/**
+ * htw_user_wait_again() - wait until a closed context of the user has been freed
+ * @wait: the wait
+ *
+ * Context: may sleep; no lock is held that freeing a context takes.
+ * Return: true if another try may succeed; false if no context is being freed, after ten
+ * seconds, or if the task is being killed.
+ */
+bool htw_user_wait_again(struct htw_user_wait *wait)
+{
+	struct htw_user *user = wait->user;
+	const int freed = wait->freed;
+	long left;
+
+	/* Other threads may go on closing, without leaving room. */
+	if (time_after(jiffies, wait->until))
+		return false;
+	if (!htw_user_may_try(wait)) {
+		if (mutex_lock_killable(&user->wait_mutex))
+			return false;
+		left = max_t(long, wait->until - jiffies, 0);
+		left = wait_event_killable_timeout(user->wait, htw_user_may_try(wait), left);
+		mutex_unlock(&user->wait_mutex);
+		if (left <= 0)
+			return false;
+	}
+	wait->freed = atomic_read_acquire(&user->freed);
+	return wait->freed != freed;
 }

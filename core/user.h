@@ -6,10 +6,15 @@
 #define _HTW_USER_H
 
 #include <linux/atomic.h>
-#include <linux/minmax.h>
+#include <linux/list.h>
+#include <linux/llist.h>
+#include <linux/mutex.h>
 #include <linux/percpu.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/uidgid.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
 
 #include "pacer.h"
 
@@ -35,46 +40,101 @@ enum htw_clock {
 /**
  * struct htw_user_cpu - a user's part on a CPU
  * @flow: its jobs and share there
- * @bases: its shared wheels there by clock, or NULL (written under htw_pacers_mutex)
+ * @bases: its shared wheels there by clock, or NULL (written under htw_bases_lock)
  */
 struct htw_user_cpu {
 	struct htw_flow flow;
 	struct htw_base *bases[HTW_CLOCKS];
 };
 
+struct htw_user;
+
+/**
+ * struct htw_user_ops - what a user's bases and work items do; the same for all users
+ * @serve: serves the bases
+ * @send_signals: &htw_user.signal_work
+ * @clock_was_set: &htw_user.clock_work
+ * @free_contexts: &htw_user.free_work
+ */
+struct htw_user_ops {
+	htw_serve_t *serve;
+	work_func_t send_signals;
+	work_func_t clock_was_set;
+	work_func_t free_contexts;
+};
+
 /**
  * struct htw_user - user to whom contexts are charged
- * @link: on the list of users (htw_users_mutex)
+ * @node: in the hash of users (htw_users_lock; read under RCU)
+ * @unused: on the list of users without contexts (htw_users_lock)
  * @uid: the uid, or the owner of @ns, in the initial user namespace; never changes
  * @ns: the outermost user namespace below the initial one if root owns that, else
  *	NULL; never changes
  * @class: of its flows; never changes
- * @contexts: number of contexts; with the last one, @cpus' bases go (htw_users_mutex)
- * @timers: timers of all contexts
+ * @contexts: number of contexts; with the last one, @cpus' bases go (htw_users_lock)
+ * @timers: timers for which there is memory in all contexts
+ * @partial: a page of timers is charged for less than it holds
  * @wheels: private wheels of all contexts
+ * @closing: closed contexts that still hold memory
+ * @freed: number of contexts that have been freed since
+ * @wait: the task that waits for @freed, which holds @wait_mutex
+ * @wait_mutex: makes others queue, so that a wake-up is for one task
  * @cpus: its part on each CPU; never changes
  * @first: first base made for each clock; used if another cannot be made (written under
- *	htw_pacers_mutex)
- * @serve: serves its bases; never changes
+ *	htw_bases_lock)
+ * @ops: never changes
+ * @signal_lock: guards @signals
+ * @signals: contexts for which SIGIO is to be sent
+ * @signal_work: sends it
+ * @listeners_mutex: guards @listeners
+ * @listeners: contexts that may have timers with %HTW_TIMER_CANCEL_ON_SET
+ * @clock_work: walks their timers after CLOCK_REALTIME was set
+ * @closed: closed contexts, to be stopped or freed
+ * @free_work: does that
+ * @rcu: frees it
+ *
+ * Work is queued for each user and not for each context: whatever number of contexts a user has,
+ * the work of others waits for no more than one item of each kind.
  */
 struct htw_user {
-	struct list_head link;
+	struct hlist_node node;
+	struct list_head unused;
 	kuid_t uid;
 	struct user_namespace *ns;
 	enum htw_class class;
 	u32 contexts;
 	atomic_t timers;
+	atomic_t partial;
 	atomic_t wheels;
+	atomic_t closing;
+	atomic_t freed;
+	wait_queue_head_t wait;
+	struct mutex wait_mutex;	/* innermost: nothing is locked inside it */
 	struct htw_user_cpu __percpu *cpus;
 	struct htw_base *first[HTW_CLOCKS];
-	htw_serve_t *serve;
+	const struct htw_user_ops *ops;
+	spinlock_t signal_lock;		/* a leaf */
+	struct list_head signals;
+	struct delayed_work signal_work;
+	struct mutex listeners_mutex;	/* order: this, then a base's lock */
+	struct list_head listeners;
+	struct work_struct clock_work;
+	struct llist_head closed;
+	struct work_struct free_work;
+	struct rcu_head rcu;
 };
+
+/* For the work of users and contexts. */
+extern struct workqueue_struct *htw_wq;
 
 extern unsigned int htw_max_user_timers;
 
+int htw_users_init(void);
 void htw_users_exit(void);
-struct htw_user *htw_user_get(htw_serve_t *serve);
-void htw_user_put(struct htw_user *user, void (*free_bases)(struct htw_user *user));
+struct htw_user *htw_user_get(const struct htw_user_ops *ops);
+void htw_user_put(struct htw_user *user,
+		  void (*take_bases)(struct htw_user *user, struct list_head *gone),
+		  struct list_head *gone);
 void htw_users_for_each(void (*fn)(struct htw_user *user, void *data), void *data);
 
 /* Is nothing of this user counted or limited? */
@@ -83,30 +143,27 @@ static inline bool htw_user_is_unlimited(const struct htw_user *user)
 	return user->class != HTW_CLASS_OTHERS;
 }
 
+u32 htw_user_charge(struct htw_user *user, u32 least, u32 most);
+void htw_user_uncharge(struct htw_user *user, u32 count);
 bool htw_user_charge_wheel(struct htw_user *user);
 void htw_user_uncharge_wheel(struct htw_user *user);
 void htw_user_throttled(struct htw_user *user, u64 *times, u64 *ns);
 
-/* Charge a user for up to @want timers; return how many the limit allowed. */
-static inline u32 htw_user_charge(struct htw_user *user, u32 want)
-{
-	const u32 limit = READ_ONCE(htw_max_user_timers);
-	u32 timers, excess;
+/**
+ * struct htw_user_wait - a wait for closed contexts of a user
+ * @user: the user
+ * @until: when to give up, in jiffies
+ * @freed: &htw_user.freed before the last try
+ */
+struct htw_user_wait {
+	struct htw_user *user;
+	unsigned long until;
+	int freed;
+};
 
-	if (htw_user_is_unlimited(user))
-		return want;
-	timers = atomic_add_return(want, &user->timers);
-	if (timers <= limit)
-		return want;
-	excess = min(timers - limit, want);
-	atomic_sub(excess, &user->timers);
-	return want - excess;
-}
-
-static inline void htw_user_uncharge(struct htw_user *user, u32 count)
-{
-	if (count && !htw_user_is_unlimited(user))
-		atomic_sub(count, &user->timers);
-}
+void htw_user_closing_begin(struct htw_user *user);
+void htw_user_closing_end(struct htw_user *user);
+void htw_user_wait_begin(struct htw_user_wait *wait, struct htw_user *user);
+bool htw_user_wait_again(struct htw_user_wait *wait);
 
 #endif /* _HTW_USER_H */

@@ -18,15 +18,13 @@
 #include "submit.h"
 #include "vector.h"
 
-/* Operations in one submission. */
+/* Operations that are copied in at a time, in most vectors for one submission. */
 #define HTW_VECTOR_BATCH	256u
-/* Timers that are prefetched at a time. */
-#define HTW_VECTOR_PREFETCH	16u
 
 static_assert(sizeof(struct htw_vector) == 72);
 
 /**
- * struct htw_vector_batch - the entries of a vector for one submission
+ * struct htw_vector_batch - some entries of a vector
  * @ids: ids, or on return negative errors
  * @deadlines: deadlines, if the vector has any
  * @cookies: cookies, or zeroes
@@ -92,6 +90,7 @@ static bool htw_vector_is_valid(const struct htw_context *ctx, const struct htw_
 		       htw_add_is_valid(ctx, &add);
 	case HTW_OP_MOD:
 		return htw_vector_array_is_valid(v, v->deadlines, v->flags & HTW_MOD_DEADLINE) &&
+		       !(v->flags & HTW_MOD_UNREAD) &&
 		       (!v->cookies || v->flags & HTW_MOD_COOKIE) && htw_mod_is_valid(ctx, &mod);
 	case HTW_OP_CANCEL:
 		return !v->deadlines && !v->cookies && !v->interval && !v->slack &&
@@ -138,39 +137,48 @@ static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_batch *
 	return failed;
 }
 
-/* Let the softirq or another thread have the base's lock if it waits for it. */
-static inline void htw_vector_yield(struct htw_submit *s)
+static void htw_vector_begin(struct htw_submit *s, struct htw_context *ctx)
 {
-	if (unlikely(spin_is_contended(&s->base->lock)))
-		htw_submit_switch_base(s, s->base);
+	htw_submit_begin(s, ctx);
+	/* Where other wheels shift, these divide: fewer operations for the same cost. */
+	if (unlikely(!s->base->wheel.pow2))
+		htw_submit_count(s, HTW_SUBMIT_UNITS / 2);
 }
 
-/* Arm the reserved timers in order; @add is what all adds have in common. */
-static __always_inline void htw_vector_arm_each(struct htw_submit *s,
-						const struct htw_vector_batch *batch, u32 count,
-						struct list_head *reserved, struct htw_add add,
-						bool plain, bool some_failed)
+/*
+ * Arm reserved timers in order, from entry @i on; @add is what all adds have in common.
+ *
+ * Return: the first entry that is left to another submission; @count if none is.
+ */
+static __always_inline u32 htw_vector_arm_each(struct htw_submit *s,
+					       const struct htw_vector_batch *batch, u32 i,
+					       u32 count, struct list_head *reserved,
+					       struct htw_add add, bool plain, bool some_failed)
 {
 	struct list_head *entry = reserved->next;
 
-	for (u32 i = 0; i < count;) {
-		const u32 end = min(i + HTW_VECTOR_PREFETCH, count);
+	do {
+		const u32 end = min(i + HTW_SUBMIT_GROUP, count);
 
-		htw_vector_yield(s);
-		for (; i < end; i++) {
+		while (i < end) {
 			struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
 
-			if (some_failed && htw_vector_is_error(batch->ids[i]))
+			if (some_failed && htw_vector_is_error(batch->ids[i])) {
+				i++;
 				continue;
+			}
 			entry = entry->next;
 			add.deadline = batch->deadlines[i];
 			add.cookie = batch->cookies[i];
-			htw_submit_add(s, t, &add, plain);
+			i++;
+			if (!htw_submit_add(s, t, &add, plain))
+				break;
 		}
-	}
+	} while (i < count && !htw_submit_should_end(s, HTW_SUBMIT_GROUP));
 	/* Cut those before @entry off; their links are the wheel's now. */
 	reserved->next = entry;
 	entry->prev = reserved;
+	return i;
 }
 
 static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
@@ -178,27 +186,33 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
 			   struct list_head *reserved, bool some_failed)
 {
 	const struct htw_add relative = {}, absolute = { .flags = HTW_F_ABS };
+	const bool simple = !(v->interval | v->slack | v->firings) && !some_failed;
 	struct htw_submit s;
-	bool simple;
+	u32 i = 0;
 
-	htw_submit_begin_adds(&s, ctx);
-	simple = !(v->interval | v->slack | v->firings) && !some_failed;
-	/*
-	 * Loops of their own for the most common vectors, with constant flags and fields that are
-	 * zero. The general loop would take 130 instructions an add instead of 102, one loop for
-	 * relative and absolute deadlines 110, and the general loop with a table of deadlines or
-	 * a time namespace 146 instead of 124.
-	 */
-	if (simple && s.plain && v->flags == 0)
-		htw_vector_arm_each(&s, batch, count, reserved, relative, true, false);
-	else if (simple && s.plain && v->flags == HTW_F_ABS)
-		htw_vector_arm_each(&s, batch, count, reserved, absolute, true, false);
-	else if (simple && v->flags == 0)
-		htw_vector_arm_each(&s, batch, count, reserved, relative, false, false);
-	else
-		htw_vector_arm_each(&s, batch, count, reserved, htw_vector_add(v), s.plain,
-				    some_failed);
-	htw_submit_end(&s);
+	htw_context_settle(ctx);
+	while (i < count) {
+		htw_vector_begin(&s, ctx);
+		/*
+		 * Loops of their own for the most common vectors, with constant flags and fields
+		 * that are zero. The general loop would take 130 instructions an add instead of
+		 * 102, one loop for relative and absolute deadlines 110, and the general loop with
+		 * a table of deadlines or a time namespace 146 instead of 124.
+		 */
+		if (simple && s.plain && v->flags == 0)
+			i = htw_vector_arm_each(&s, batch, i, count, reserved, relative, true,
+						false);
+		else if (simple && s.plain && v->flags == HTW_F_ABS)
+			i = htw_vector_arm_each(&s, batch, i, count, reserved, absolute, true,
+						false);
+		else if (simple && v->flags == 0)
+			i = htw_vector_arm_each(&s, batch, i, count, reserved, relative, false,
+						false);
+		else
+			i = htw_vector_arm_each(&s, batch, i, count, reserved, htw_vector_add(v),
+						s.plain, some_failed);
+		htw_submit_end(&s);
+	}
 }
 
 /*
@@ -244,35 +258,50 @@ static __always_inline void htw_vector_find_batch(const struct htw_submit *s, co
 	}
 }
 
-/* Change timers; @mod is what all have in common. Return how many failed. */
-static __always_inline u32 htw_vector_mod_each(struct htw_submit *s, struct htw_vector_batch *batch,
-					       u32 count, struct htw_mod mod)
+/* The slow path; @mod is a copy, so that the loop can keep its own in registers. */
+static noinline u32 htw_vector_mod_slow(struct htw_submit *s, struct htw_timer *t,
+					struct htw_mod mod, u64 *id)
 {
-	struct htw_timer *found[HTW_VECTOR_PREFETCH] __uninitialized;
-	u32 failed = 0;
+	const int ret = htw_submit_mod_slow(s, t, &mod);
 
-	for (u32 i = 0; i < count;) {
-		const u32 end = min(i + HTW_VECTOR_PREFETCH, count);
+	if (likely(!ret))
+		return 0;
+	*id = ret;
+	return 1;
+}
+
+/*
+ * Change timers, from entry @i on; @mod is what all have in common. Add the number of those that
+ * failed to @failed.
+ *
+ * Return: the first entry that is left to another submission; @count if none is.
+ */
+static __always_inline u32 htw_vector_mod_each(struct htw_submit *s, struct htw_vector_batch *batch,
+					       u32 i, u32 count, struct htw_mod mod, u32 *failed)
+{
+	struct htw_timer *found[HTW_SUBMIT_GROUP] __uninitialized;
+
+	do {
+		const u32 end = min(i + HTW_SUBMIT_GROUP, count);
 		struct htw_timer **t = found;
 
-		htw_vector_yield(s);
 		htw_vector_find_batch(s, batch->ids + i, end - i, found);
-		for (; i < end; i++) {
-			int ret;
-
+		for (; i < end; i++, t++) {
 			mod.id = batch->ids[i];
 			if (mod.flags & HTW_MOD_DEADLINE)
 				mod.deadline = batch->deadlines[i];
 			if (mod.flags & HTW_MOD_COOKIE)
 				mod.cookie = batch->cookies[i];
-			ret = htw_submit_mod(s, *t++, &mod);
-			if (unlikely(ret)) {
-				batch->ids[i] = ret;
-				failed++;
+			if (likely(htw_submit_mod_fast(s, *t, &mod)))
+				continue;
+			*failed += htw_vector_mod_slow(s, *t, mod, &batch->ids[i]);
+			if (htw_submit_is_used_up(s)) {
+				i++;
+				break;
 			}
 		}
-	}
-	return failed;
+	} while (i < count && !htw_submit_should_end(s, HTW_SUBMIT_GROUP));
+	return i;
 }
 
 /* Return how many failed. */
@@ -282,52 +311,86 @@ static u32 htw_vector_mod_batch(struct htw_context *ctx, const struct htw_vector
 	const struct htw_mod relative = { .flags = HTW_MOD_DEADLINE };
 	const struct htw_mod absolute = { .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
 	struct htw_submit s;
-	u32 failed;
+	u32 failed = 0, i = 0;
 
-	htw_submit_begin(&s, ctx);
-	/*
-	 * Constant flags for re-arming, as in htw_vector_arm(): the general loop would take 100
-	 * instructions instead of 90, one loop for relative and absolute deadlines 91.4.
-	 */
-	if (v->flags == relative.flags)
-		failed = htw_vector_mod_each(&s, batch, count, relative);
-	else if (v->flags == absolute.flags)
-		failed = htw_vector_mod_each(&s, batch, count, absolute);
-	else
-		failed = htw_vector_mod_each(&s, batch, count, htw_vector_mod(v));
-	htw_submit_end(&s);
+	while (i < count) {
+		htw_vector_begin(&s, ctx);
+		/*
+		 * Constant flags for re-arming, as in htw_vector_arm(): the general loop would
+		 * take 100 instructions instead of 90, one loop for relative and absolute
+		 * deadlines 91.4.
+		 */
+		if (v->flags == relative.flags)
+			i = htw_vector_mod_each(&s, batch, i, count, relative, &failed);
+		else if (v->flags == absolute.flags)
+			i = htw_vector_mod_each(&s, batch, i, count, absolute, &failed);
+		else
+			i = htw_vector_mod_each(&s, batch, i, count, htw_vector_mod(v), &failed);
+		htw_submit_end(&s);
+	}
 	return failed;
+}
+
+/* The slow path, as htw_vector_mod_slow(). */
+static noinline u32 htw_vector_cancel_slow(struct htw_submit *s, struct htw_timer *t, u32 flags,
+					   u64 *id)
+{
+	struct htw_cancel cancel = { .id = *id, .flags = flags };
+	const int ret = htw_submit_cancel_slow(s, t, &cancel);
+
+	if (likely(!ret))
+		return 0;
+	*id = ret;
+	return 1;
+}
+
+/* As htw_vector_mod_each(). */
+static u32 htw_vector_cancel_each(struct htw_submit *s, const struct htw_vector *v,
+				  struct htw_vector_batch *batch, u32 i, u32 count, u32 *failed)
+{
+	struct htw_timer *found[HTW_SUBMIT_GROUP] __uninitialized;
+	struct htw_cancel cancel = {};
+
+	do {
+		const u32 end = min(i + HTW_SUBMIT_GROUP, count);
+		struct htw_timer **t = found;
+
+		htw_vector_find_batch(s, batch->ids + i, end - i, found);
+		for (; i < end; i++, t++) {
+			cancel.id = batch->ids[i];
+			if (likely(htw_submit_cancel_fast(s, *t, &cancel, false)))
+				continue;
+			*failed += htw_vector_cancel_slow(s, *t, v->flags, &batch->ids[i]);
+			if (htw_submit_is_used_up(s)) {
+				i++;
+				break;
+			}
+		}
+	} while (i < count && !htw_submit_should_end(s, HTW_SUBMIT_GROUP));
+	return i;
 }
 
 /* Return how many failed. */
 static u32 htw_vector_cancel_batch(struct htw_context *ctx, const struct htw_vector *v,
 				   struct htw_vector_batch *batch, u32 count)
 {
-	struct htw_timer *found[HTW_VECTOR_PREFETCH] __uninitialized;
-	struct htw_cancel cancel = htw_vector_cancel(v);
 	struct htw_submit s;
-	u32 failed = 0;
+	u32 failed = 0, i = 0;
 
-	htw_submit_begin(&s, ctx);
-	for (u32 i = 0; i < count;) {
-		const u32 end = min(i + HTW_VECTOR_PREFETCH, count);
-		struct htw_timer **t = found;
-
-		htw_vector_yield(&s);
-		htw_vector_find_batch(&s, batch->ids + i, end - i, found);
-		for (; i < end; i++) {
-			int ret;
-
-			cancel.id = batch->ids[i];
-			ret = htw_submit_cancel(&s, *t++, &cancel, false);
-			if (unlikely(ret)) {
-				batch->ids[i] = ret;
-				failed++;
-			}
-		}
+	while (i < count) {
+		htw_vector_begin(&s, ctx);
+		i = htw_vector_cancel_each(&s, v, batch, i, count, &failed);
+		htw_submit_end(&s);
 	}
-	htw_submit_end(&s);
 	return failed;
+}
+
+/* Cancel or change timers of a context in which none has been armed. Return how many failed. */
+static u32 htw_vector_find_none(struct htw_vector_batch *batch, u32 count)
+{
+	for (u32 i = 0; i < count; i++)
+		batch->ids[i] = -ENOENT;
+	return count;
 }
 
 /*
@@ -374,7 +437,9 @@ static int htw_vector_submit(struct htw_context *ctx, struct htw_vector *v,
 		u32 failed;
 
 		count = htw_vector_get(v, batch->ids, v->ids, count);
-		if (v->op == HTW_OP_MOD)
+		if (unlikely(!htw_context_is_settled(ctx)))
+			failed = htw_vector_find_none(batch, count);
+		else if (v->op == HTW_OP_MOD)
 			failed = htw_vector_mod_batch(ctx, v, batch, count);
 		else
 			failed = htw_vector_cancel_batch(ctx, v, batch, count);

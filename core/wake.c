@@ -2,30 +2,48 @@
 /*
  * Waking tasks that wait for events
  *
- * The number of waiters is up to the program: a descriptor can be in ten thousand epoll sets,
- * and SIGIO can go to a process group. wake_up() would walk all of them with interrupts off, at
- * the expense of the task that runs on that CPU. Here a walk stops after some waiters, leaves a
- * mark on the list, and is continued by the pacer as work of the context's user. SIGIO is sent
- * by a work item that is charged to the user.
+ * The number of waiters is up to the program, and so is what stands behind each: a descriptor can
+ * be in ten thousand epoll sets, one entry can be an epoll set that others poll thousands of
+ * times, and SIGIO can go to a process group. wake_up() would walk all of them with interrupts
+ * off, at the expense of the task that runs on that CPU. Here a walk stops after some waiters, or
+ * when they have taken some time, leaves a mark on the list, and is continued by the pacer as
+ * work of the context's user. What one waiter takes cannot be divided, but counts in full.
+ *
+ * A walk belongs to nobody: whoever has an event continues it at the mark. Otherwise a task that
+ * is preempted in a walk would keep others' waiters asleep.
+ *
+ * In the short turns of new flows, which others wait behind, and until the CPU has been left alone
+ * for as long as waking has taken, only contexts whose waiters have proved quick are woken, of
+ * users without slow ones (HTW_SLOW_NS).
+ *
+ * SIGIO is sent by a work item of the user, which waits for the user's share.
  *
  * Readers wait exclusively on a queue of their own: one is woken, and wakes the next if it
  * leaves events behind.
  */
 
 #include <linux/fs.h>
+#include <linux/jiffies.h>
 #include <linux/poll.h>
-#include <linux/sched/clock.h>
 #include <linux/wait.h>
 
+#include "compat.h"
 #include "wake.h"
 
-/* Waiters woken in one turn, with interrupts off. */
-#define HTW_WAKE_UNITS		64u
-/*
- * A waiter can be an epoll set that hundreds of others watch. When waking has taken this long,
- * the waiters of further contexts are left to turns of their own.
- */
+/* Waiters woken in one turn, with interrupts off; in a short turn one. */
+#define HTW_WAKE_MAX		64u
+/* A walk stops after the waiter with which it has taken so long. One that takes longer is slow. */
 #define HTW_WAKE_NS		(20 * NSEC_PER_USEC)
+
+/**
+ * struct htw_wake_limit - how much may still be woken in a turn
+ * @count: waiters
+ * @until: no more once this time has come, in ns of CLOCK_MONOTONIC
+ */
+struct htw_wake_limit {
+	unsigned int count;
+	u64 until;
+};
 
 /* For wake_up(), which may find the mark: wake no task. */
 static int htw_wake_mark_func(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
@@ -33,111 +51,163 @@ static int htw_wake_mark_func(wait_queue_entry_t *entry, unsigned int mode, int 
 	return 0;
 }
 
+/* Is a walk of the context's waiters under way? */
+static bool htw_wake_is_walking(const struct htw_context *ctx)
+{
+	lockdep_assert_held(&ctx->wait.lock);
+
+	return !list_empty(&ctx->wake_mark.entry);
+}
+
 /*
- * Continue the walk of a context's waiters, which htw_wake_begin() began: at most *@units of
- * them, and as in wake_up() one that is exclusive.
- *
- * Return: true at the end of the walk; @ctx->waking is false then.
+ * Begin a walk. If one is under way it starts over at its end, not now: otherwise frequent events
+ * would keep it from ever reaching the last waiters.
  */
-static bool htw_wake_walk(struct htw_context *ctx, unsigned int *units)
+static void htw_wake_begin(struct htw_context *ctx)
+{
+	if (htw_wake_is_walking(ctx)) {
+		ctx->wake_again = true;
+	} else {
+		ctx->wake_again = false;
+		ctx->wake_was_slow = false;
+		list_add(&ctx->wake_mark.entry, &ctx->wait.head);
+	}
+}
+
+/*
+ * Walk from the mark to the end of the list, as wake_up() does: to the first exclusive waiter that
+ * is woken. Return: false if the limit was reached before; the mark is where to go on.
+ */
+static bool htw_wake_walk_on(struct htw_context *ctx, struct htw_wake_limit *limit)
 {
 	void *key = poll_to_key(EPOLLIN | EPOLLRDNORM);
 	wait_queue_head_t *wait = &ctx->wait;
 	wait_queue_entry_t *curr, *next;
+	u64 last = ktime_get_ns();
 
-	lockdep_assert_held(&wait->lock);
-
-again:
 	curr = list_next_entry(&ctx->wake_mark, entry);
 	list_del_init(&ctx->wake_mark.entry);
 	list_for_each_entry_safe_from(curr, next, &wait->head, entry) {
-		const unsigned int flags = curr->flags;
+		unsigned int flags = curr->flags;
+		u64 now;
 		int ret;
 
-		if (!*units) {
+		if (!limit->count || last >= limit->until) {
 			list_add_tail(&ctx->wake_mark.entry, &curr->entry);
 			return false;
 		}
-		--*units;
+
+		limit->count--;
 		ret = curr->func(curr, TASK_NORMAL, 0, key);
+		now = ktime_get_ns();
+		if (now - last > HTW_WAKE_NS)
+			ctx->wake_was_slow = true;
+		last = now;
 		if (ret < 0 || (ret && flags & WQ_FLAG_EXCLUSIVE))
 			break;
 	}
-	if (ctx->wake_again) {
-		ctx->wake_again = false;
-		list_add(&ctx->wake_mark.entry, &wait->head);
-		goto again;
-	}
-	/* In this order: once @waking is false, the next walk may begin and schedule the job. */
-	htw_job_done(&ctx->wake_job);
-	ctx->waking = false;
 	return true;
 }
 
-/*
- * Begin a walk, or return false if one is under way. The latter starts over at its end, not now:
- * otherwise frequent events would keep it from ever reaching the last waiters.
- */
-static bool htw_wake_begin(struct htw_context *ctx)
+/* Continue the walk that is under way. Return: true at its end. */
+static bool htw_wake_walk(struct htw_context *ctx, struct htw_wake_limit *limit)
+{
+	bool at_end;
+
+	while ((at_end = htw_wake_walk_on(ctx, limit)) && ctx->wake_again) {
+		/* There were events meanwhile. */
+		ctx->wake_again = false;
+		list_add(&ctx->wake_mark.entry, &ctx->wait.head);
+	}
+	/* As far as is known now. */
+	ctx->wake_is_slow = ctx->wake_was_slow;
+	return at_end;
+}
+
+/* Would waking the context's tasks in this turn, or in process context, keep others waiting? */
+static bool htw_wake_has_to_wait(const struct htw_context *ctx, const struct htw_turn *turn)
 {
 	lockdep_assert_held(&ctx->wait.lock);
 
-	if (ctx->waking) {
-		ctx->wake_again = true;
+	/* Here the task that has the events pays; but only once for what proves slow. */
+	if (!turn)
+		return ctx->wake_was_slow;
+	if (turn->may_be_slow)
 		return false;
-	}
-	ctx->waking = true;
-	ctx->wake_again = false;
-	list_add(&ctx->wake_mark.entry, &ctx->wait.head);
-	return true;
+	return ctx->wake_is_slow || ktime_get_ns() < turn->flow->slow_until;
+}
+
+/* A walk may have shown that the user has slow waiters. */
+static void htw_wake_note_slow(const struct htw_context *ctx, struct htw_turn *turn)
+{
+	lockdep_assert_held(&ctx->wait.lock);
+
+	if (ctx->wake_was_slow)
+		turn->flow->slow_until = ktime_get_ns() + HTW_SLOW_NS;
+}
+
+static struct htw_wake_limit htw_wake_limit(const struct htw_turn *turn, u64 now)
+{
+	return (struct htw_wake_limit) {
+		.count = turn && htw_turn_is_short(turn) ? 1 : HTW_WAKE_MAX,
+		.until = now + HTW_WAKE_NS,
+	};
+}
+
+/* Have the pacer of this CPU continue a walk. */
+static void htw_wake_schedule(struct htw_context *ctx)
+{
+	lockdep_assert_held(&ctx->wait.lock);
+
+	if (htw_job_is_scheduled(&ctx->wake_job))
+		return;
+	WRITE_ONCE(ctx->wake_job.pacer, raw_cpu_ptr(&htw_pacers));
+	htw_job_schedule(&ctx->wake_job, 0);
 }
 
 /* The job's turn: continue the walk of a context with many waiters. */
-static enum htw_served htw_wake_serve(struct htw_job *job, const struct htw_turn *turn)
+static enum htw_served htw_wake_serve(struct htw_job *job, struct htw_turn *turn)
 {
 	struct htw_context *ctx = container_of(job, struct htw_context, wake_job);
-	/* A new flow has shorter turns. */
-	unsigned int units = min(HTW_WAKE_UNITS, turn->units);
+	enum htw_served served = HTW_SERVED_MORE;
+	struct htw_wake_limit limit;
 	unsigned long flags;
-	bool ended = false;
+	u64 began;
 
-	spin_lock_irqsave(&ctx->wait.lock, flags);
-	if (!job->dead)
-		ended = htw_wake_walk(ctx, &units);
-	spin_unlock_irqrestore(&ctx->wait.lock, flags);
-	return ended ? HTW_SERVED_DONE : HTW_SERVED_MORE;
-}
+	if (!spin_trylock_irqsave(&ctx->wait.lock, flags))
+		return HTW_SERVED_BUSY;
 
-/* In softirq: wake some waiters and leave the others to the pacer. */
-static void htw_wake_paced(struct htw_context *ctx, unsigned int *units)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&ctx->wait.lock, flags);
-	if (!ctx->wake_job.dead && htw_wake_begin(ctx) && !htw_wake_walk(ctx, units)) {
-		WRITE_ONCE(ctx->wake_job.pacer, this_cpu_ptr(&htw_pacers));
-		htw_job_schedule(&ctx->wake_job, 0);
+	began = ktime_get_ns();
+	limit = htw_wake_limit(turn, began);
+	if (job->dead) {
+		/* It is on no list any more, or htw_job_cancel() takes it off. */
+	} else if (htw_wake_is_walking(ctx) && htw_wake_has_to_wait(ctx, turn)) {
+		served = HTW_SERVED_LATER;
+	} else if (!htw_wake_is_walking(ctx) || htw_wake_walk(ctx, &limit)) {
+		htw_job_done(job);
+		served = HTW_SERVED_DONE;
 	}
+	htw_wake_note_slow(ctx, turn);
 	spin_unlock_irqrestore(&ctx->wait.lock, flags);
+	turn->wake_ns = ktime_get_ns() - began;
+	return served;
 }
 
-/* In process context: wake all waiters, at the caller's expense. */
-static void htw_wake_all(struct htw_context *ctx)
+/* Wake some tasks that wait in poll(), and leave the others to the pacer. */
+static void htw_wake_pollers(struct htw_context *ctx, struct htw_turn *turn,
+			     struct htw_wake_limit *limit)
 {
 	unsigned long flags;
-	bool ended;
 
 	spin_lock_irqsave(&ctx->wait.lock, flags);
-	ended = !htw_wake_begin(ctx);
-	while (!ended) {
-		unsigned int units = HTW_WAKE_UNITS;
+	if (!ctx->wake_job.dead) {
+		bool has_to_wait = htw_wake_has_to_wait(ctx, turn);
 
-		ended = htw_wake_walk(ctx, &units);
-		if (ended)
-			break;
-		spin_unlock_irqrestore(&ctx->wait.lock, flags);
-		cond_resched();
-		spin_lock_irqsave(&ctx->wait.lock, flags);
+		htw_wake_begin(ctx);
+		if (has_to_wait || !htw_wake_walk(ctx, limit))
+			htw_wake_schedule(ctx);
+		if (turn)
+			htw_wake_note_slow(ctx, turn);
 	}
 	spin_unlock_irqrestore(&ctx->wait.lock, flags);
 }
@@ -149,57 +219,91 @@ void htw_wake_reader(struct htw_context *ctx)
 		wake_up_interruptible(&ctx->readers);
 }
 
+/* Have the user's work item send SIGIO to a context's recipients. */
+static void htw_wake_signal(struct htw_context *ctx)
+{
+	struct htw_user *user = ctx->user;
+
+	spin_lock_bh(&user->signal_lock);
+	if (list_empty(&ctx->signal))
+		list_add_tail(&ctx->signal, &user->signals);
+	spin_unlock_bh(&user->signal_lock);
+	/* If it waits for the user's share, it goes on waiting. */
+	queue_delayed_work(htw_wq, &user->signal_work, 0);
+}
+
 /**
  * htw_delivery_wake() - wake tasks that wait for what was delivered
  * @d: the delivery
- * @paced: this is softirq, so leave long walks to the pacer
  *
- * Context: no lock is held. With @paced, in an RCU read-side critical section that began before
- * the delivery, because contexts may have been closed since.
+ * Context: no lock is held. Bottom halves have been off, in an RCU read-side critical section,
+ * since before the delivery: contexts may be closed meanwhile.
  */
-void htw_delivery_wake(struct htw_delivery *d, bool paced)
+void htw_delivery_wake(struct htw_delivery *d)
 {
-	unsigned int units = HTW_WAKE_UNITS;
-	u64 began = 0;
+	u64 began = ktime_get_ns();
+	struct htw_wake_limit limit = htw_wake_limit(d->turn, began);
 
-	while (d->wake) {
-		struct htw_context *ctx = d->wake;
+	for (u32 i = 0; i < d->nr_wake; i++) {
+		struct htw_context *ctx = d->wake[i];
 
-		/* A delivery that begins after this queues the context again. */
-		spin_lock_bh(&ctx->lock);
-		d->wake = ctx->wake_next;
-		ctx->wake_queued = false;
-		spin_unlock_bh(&ctx->lock);
 		htw_wake_reader(ctx);
-		if (wq_has_sleeper(&ctx->wait)) {
-			if (!paced)
-				htw_wake_all(ctx);
-			else if (!began)
-				began = ktime_get_ns();
-			else if (ktime_get_ns() - began > HTW_WAKE_NS)
-				units = 0;
-			if (paced)
-				htw_wake_paced(ctx, &units);
-		}
+		if (wq_has_sleeper(&ctx->wait))
+			htw_wake_pollers(ctx, d->turn, &limit);
 		if (READ_ONCE(ctx->fasync))
-			queue_delayed_work(htw_wq, &ctx->sigio, 0);
+			htw_wake_signal(ctx);
 	}
+	if (d->turn && d->nr_wake)
+		d->turn->wake_ns = ktime_get_ns() - began;
 }
 
-/* Send SIGIO once the user's share of the CPU allows it, and charge the time to the user. */
-static void htw_wake_sigio(struct work_struct *work)
+/* Take the next context to signal off its user's list, or return NULL. */
+static struct htw_context *htw_wake_next_signal(struct htw_user *user)
 {
-	struct htw_context *ctx = container_of(to_delayed_work(work), struct htw_context, sigio);
-	const u64 wait = htw_flow_throttled_for(ctx->wake_job.flows);
-	u64 began;
+	struct htw_context *ctx;
 
-	if (wait) {
-		queue_delayed_work(htw_wq, &ctx->sigio, nsecs_to_jiffies(wait) + 1);
-		return;
+	spin_lock_bh(&user->signal_lock);
+	ctx = list_first_entry_or_null(&user->signals, struct htw_context, signal);
+	if (ctx)
+		list_del_init(&ctx->signal);
+	spin_unlock_bh(&user->signal_lock);
+	return ctx;
+}
+
+/*
+ * &htw_user.signal_work: send SIGIO for a user's contexts, for as long as a run may take, and
+ * charge the time to the user. Then, and until the user has tokens again, others have the CPU.
+ * Contexts whose turn has not come stay on the list.
+ */
+void htw_wake_send_signals(struct work_struct *work)
+{
+	struct htw_user *user = container_of(to_delayed_work(work), struct htw_user, signal_work);
+	u64 wait = htw_flow_wait_ns(&user->cpus->flow);
+	u64 waited = htw_run_delay_ns();
+	u64 began = ktime_get_ns();
+	struct htw_context *ctx;
+	u64 took = 0, away;
+
+	while (!wait && took < HTW_BUDGET_NS) {
+		/* A context that is closed leaves the list a grace period before it is freed. */
+		rcu_read_lock();
+		ctx = htw_wake_next_signal(user);
+		if (ctx)
+			kill_fasync(&ctx->fasync, SIGIO, POLL_IN);
+		rcu_read_unlock();
+		took = ktime_get_ns() - began;
+		if (!ctx)
+			break;
 	}
-	began = local_clock();
-	kill_fasync(&ctx->fasync, SIGIO, POLL_IN);
-	htw_flow_spend(ctx->wake_job.flows, local_clock() - began);
+
+	/* Without the time for which this task was preempted. */
+	away = htw_run_delay_ns() - waited;
+	htw_flow_spend(&user->cpus->flow, took - min(took, away));
+
+	spin_lock_bh(&user->signal_lock);
+	if (!list_empty(&user->signals))
+		queue_delayed_work(htw_wq, &user->signal_work, nsecs_to_jiffies(wait) + 1);
+	spin_unlock_bh(&user->signal_lock);
 }
 
 /* Set up a new context, whose user is set. */
@@ -209,26 +313,25 @@ void htw_wake_init(struct htw_context *ctx)
 	init_waitqueue_head(&ctx->readers);
 	init_waitqueue_func_entry(&ctx->wake_mark, htw_wake_mark_func);
 	INIT_LIST_HEAD(&ctx->wake_mark.entry);
+	ctx->wake_is_slow = true;
 	htw_job_init(&ctx->wake_job, &ctx->user->cpus->flow, htw_wake_serve);
-	INIT_DELAYED_WORK(&ctx->sigio, htw_wake_sigio);
+	INIT_LIST_HEAD(&ctx->signal);
 }
 
 /*
- * Stop waking on behalf of a context that is being closed and has no waiters. A walk that is
- * under way may go on for a grace period. May sleep.
+ * Stop waking on behalf of a context that is being closed and has neither waiters nor recipients
+ * of SIGIO. What is under way goes on for up to a grace period.
  */
 void htw_wake_stop(struct htw_context *ctx)
 {
-	mutex_lock(&htw_pacers_mutex);
+	struct htw_user *user = ctx->user;
+
 	spin_lock_irq(&ctx->wait.lock);
 	htw_job_kill(&ctx->wake_job);
 	spin_unlock_irq(&ctx->wait.lock);
 	htw_job_cancel(&ctx->wake_job);
-	mutex_unlock(&htw_pacers_mutex);
-}
 
-/* Undo htw_wake_init() before the context is freed. May sleep. */
-void htw_wake_exit(struct htw_context *ctx)
-{
-	cancel_delayed_work_sync(&ctx->sigio);
+	spin_lock_bh(&user->signal_lock);
+	list_del_init(&ctx->signal);
+	spin_unlock_bh(&user->signal_lock);
 }

@@ -16,13 +16,16 @@
 #include "submit.h"
 #include "walk.h"
 
+/* Timers in the first bucket that HTW_NEXT looks at, before it looks at all timers instead. */
+#define HTW_NEXT_LOOKS		63u
+
 static_assert(sizeof(struct htw_cancel_all) == 32);
 static_assert(sizeof(struct htw_list) == 48);
 static_assert(sizeof(struct htw_next) == 72);
 
 /**
  * htw_walk_cancel() - cancel all timers of a page
- * @ctx: the context
+ * @ctx: the context, settled
  * @page: number of the page, below htw_context_pages()
  * @flags: as &htw_cancel.flags
  *
@@ -33,19 +36,23 @@ u64 htw_walk_cancel(struct htw_context *ctx, u32 page, u32 flags)
 	struct htw_timer *timers;
 	struct htw_submit s;
 	u64 count = 0;
+	u32 i = 0;
 
-	htw_submit_begin(&s, ctx);
-	timers = htw_submit_page(&s, page)->timers;
-	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++) {
-		struct htw_cancel cancel = { .flags = flags };
+	while (i < HTW_PAGE_TIMERS) {
+		htw_submit_begin(&s, ctx);
+		timers = htw_submit_page(&s, page)->timers;
+		do {
+			struct htw_cancel cancel = { .flags = flags };
+			struct htw_timer *t = &timers[i];
 
-		if (!htw_timer_is_live(&timers[i]))
-			continue;
-		/* If the slot is reused from here on, this id is stale. */
-		cancel.id = htw_timer_id(&timers[i]);
-		count += !htw_submit_cancel(&s, &timers[i], &cancel, false);
+			if (!htw_timer_is_live(t))
+				continue;
+			/* If the slot is reused from here on, this id is stale. */
+			cancel.id = htw_timer_id(t);
+			count += !htw_submit_cancel(&s, t, &cancel, false);
+		} while (++i < HTW_PAGE_TIMERS && !htw_submit_should_end(&s, 1));
+		htw_submit_end(&s);
 	}
-	htw_submit_end(&s);
 	return count;
 }
 
@@ -70,7 +77,7 @@ long htw_op_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *ar
 	/* Fail before any timer is cancelled if the result cannot be written. */
 	if (put_user(all.count, &arg->count))
 		return -EFAULT;
-	for (u32 page = 0; page < htw_context_pages(ctx); page++) {
+	for (u32 page = 0; page < htw_submit_pages(ctx); page++) {
 		count += htw_walk_cancel(ctx, page, all.flags);
 		if (fatal_signal_pending(current))
 			return -EINTR;
@@ -129,8 +136,8 @@ static struct htw_timer *htw_walk_lock(struct htw_submit *s, u32 slot,
 }
 
 /**
- * htw_walk_list() - list timers of a page
- * @ctx: the context
+ * htw_walk_list() - list timers of a page, as many as one submission may look at
+ * @ctx: the context, settled
  * @slot: first slot, in a page below htw_context_pages(); on return, where to go on
  * @entries: output
  * @room: size of @entries, at least 1
@@ -146,14 +153,14 @@ u32 htw_walk_list(struct htw_context *ctx, u32 *slot, struct htw_query *entries,
 	u32 n = 0;
 
 	htw_submit_begin(&s, ctx);
-	for (; *slot < end && n < room; ++*slot) {
+	do {
 		enum htw_timer_state state;
 
 		if (!htw_walk_lock(&s, *slot, &state, &entries[n]))
 			continue;
 		htw_submit_unlock_timer(&s, state);
 		n += !!(htw_walk_flag(&entries[n]) & which);
-	}
+	} while (++*slot < end && n < room && !htw_submit_should_end(&s, 1));
 	htw_submit_end(&s);
 	return n;
 }
@@ -189,7 +196,7 @@ static u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot,
 
 	*stuck = false;
 	htw_submit_begin(&s, ctx);
-	for (; *slot < end && n < room; ++*slot) {
+	do {
 		enum htw_timer_state state;
 		struct htw_query entry;
 		struct htw_timer *t;
@@ -207,7 +214,7 @@ static u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot,
 		htw_submit_unlock_timer(&s, state);
 		if (*stuck)
 			break;
-	}
+	} while (++*slot < end && n < room && !htw_submit_should_end(&s, 2));
 	htw_submit_end(&s);
 	return n;
 }
@@ -263,7 +270,7 @@ static int htw_list_all(struct htw_context *ctx, struct htw_list *list, bool har
 
 	list->done = 0;
 	while (list->done < list->count &&
-	       list->cursor / HTW_PAGE_SLOTS < htw_context_pages(ctx)) {
+	       list->cursor / HTW_PAGE_SLOTS < htw_submit_pages(ctx)) {
 		const u32 room = min(list->count - list->done, HTW_PAGE_TIMERS);
 		u32 slot = list->cursor;
 		int n;
@@ -328,21 +335,24 @@ long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg, bool harv
 static void htw_walk_next_in_page(struct htw_context *ctx, u32 page, struct htw_query *next)
 {
 	const u32 end = (page + 1) * HTW_PAGE_SLOTS;
+	u32 slot = end - HTW_PAGE_TIMERS;
 	struct htw_submit s;
 
-	htw_submit_begin(&s, ctx);
-	for (u32 slot = end - HTW_PAGE_TIMERS; slot < end; slot++) {
-		enum htw_timer_state state;
-		struct htw_query entry;
+	while (slot < end) {
+		htw_submit_begin(&s, ctx);
+		do {
+			enum htw_timer_state state;
+			struct htw_query entry;
 
-		if (!htw_walk_lock(&s, slot, &state, &entry))
-			continue;
-		htw_submit_unlock_timer(&s, state);
-		if (entry.state == HTW_STATE_PENDING &&
-		    (!next->id || entry.deadline < next->deadline))
-			*next = entry;
+			if (!htw_walk_lock(&s, slot, &state, &entry))
+				continue;
+			htw_submit_unlock_timer(&s, state);
+			if (entry.state == HTW_STATE_PENDING &&
+			    (!next->id || entry.deadline < next->deadline))
+				*next = entry;
+		} while (++slot < end && !htw_submit_should_end(&s, 1));
+		htw_submit_end(&s);
 	}
-	htw_submit_end(&s);
 }
 
 /*
@@ -357,16 +367,14 @@ static bool htw_walk_next_in_wheel(struct htw_context *ctx, struct htw_query *ne
 	struct htw_submit s;
 	bool found;
 
-	if (!READ_ONCE(ctx->own) || READ_ONCE(ctx->table))
+	if (!ctx->own || READ_ONCE(ctx->table))
 		return false;
 	htw_submit_begin(&s, ctx);
 	spin_lock(&ctx->lock);
 	/* Timers on @rearm are pending, but not in the wheel yet. */
 	found = list_empty(&ctx->rearm) && !ctx->table;
 	spin_unlock(&ctx->lock);
-	/* Before the first timer is armed, the submission may hold another base. */
-	found = found && s.base == ctx->own &&
-		htw_wheel_first(&s.base->wheel, HTW_PAGE_TIMERS, &n);
+	found = found && htw_wheel_first(&s.base->wheel, HTW_NEXT_LOOKS, &n);
 	if (found && n)
 		htw_timer_fill_query(container_of(n, struct htw_timer, node), HTW_PENDING, 0, s.now,
 				     next);
@@ -378,9 +386,11 @@ static bool htw_walk_next_in_wheel(struct htw_context *ctx, struct htw_query *ne
 static int htw_walk_next(struct htw_context *ctx, struct htw_query *next)
 {
 	next->id = 0;
+	if (!htw_context_is_settled(ctx))
+		return -ENOENT;
 	if (htw_walk_next_in_wheel(ctx, next))
 		return next->id ? 0 : -ENOENT;
-	for (u32 page = 0; page < htw_context_pages(ctx); page++) {
+	for (u32 page = 0; page < htw_submit_pages(ctx); page++) {
 		htw_walk_next_in_page(ctx, page, next);
 		if (fatal_signal_pending(current))
 			return -EINTR;

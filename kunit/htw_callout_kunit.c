@@ -63,13 +63,13 @@ static void probe_stop(void *data)
 }
 
 /* Started and cancelled before htw_init(), as another built-in driver may do. */
-static struct probe early_fires, early_stopped, early_moved, early_never;
+static struct probe early_fires, early_slack, early_stopped, early_moved, early_never;
 static bool early_was_pending;
 
 static int __init start_early(void)
 {
 	struct probe *const probes[] = {
-		&early_fires, &early_stopped, &early_moved, &early_never,
+		&early_fires, &early_slack, &early_stopped, &early_moved, &early_never,
 	};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(probes); i++) {
@@ -79,6 +79,8 @@ static int __init start_early(void)
 		htw_callout_start_at(&probes[i]->callout, probes[i]->due, 0);
 	}
 	early_was_pending = htw_callout_cancel(&early_stopped.callout);
+	early_was_pending &= htw_callout_start_at(&early_slack.callout, early_slack.due,
+						  10 * NSEC_PER_SEC);
 	/* In a hundred years, as in virtual time days may pass before this suite runs. */
 	early_moved.due += 36500 * 86400 * (u64)NSEC_PER_SEC;
 	early_was_pending &= htw_callout_start_at(&early_moved.callout, early_moved.due, 0);
@@ -94,6 +96,10 @@ static void callout_may_be_started_before_htw(struct kunit *test)
 	htw_callout_cancel_sync(&early_fires.callout);
 	KUNIT_EXPECT_EQ(test, atomic_read(&early_fires.calls), 1);
 	KUNIT_EXPECT_GE(test, early_fires.fired, early_fires.due);
+	KUNIT_ASSERT_NE(test, wait_for_completion_timeout(&early_slack.begun, 100 * HZ), 0);
+	htw_callout_cancel_sync(&early_slack.callout);
+	KUNIT_EXPECT_EQ(test, atomic_read(&early_slack.calls), 1);
+	KUNIT_EXPECT_GE(test, early_slack.fired, early_slack.due);
 	KUNIT_EXPECT_EQ(test, atomic_read(&early_stopped.calls), 0);
 	KUNIT_EXPECT_FALSE(test, htw_callout_pending(&early_stopped.callout));
 	/* It was moved to a wheel. */

@@ -71,17 +71,22 @@ static inline void *htw_test_array(struct kunit *test, size_t n, size_t size)
 	return array;
 }
 
-KUNIT_DEFINE_ACTION_WRAPPER(htw_test_close, htw_context_close, struct htw_context *);
+/* Close a context, and wait until its timers have been stopped. */
+static inline void htw_test_close(void *ctx)
+{
+	htw_context_close(ctx);
+	flush_workqueue(htw_wq);
+}
 
 static inline void htw_test_put_user(void *user)
 {
-	htw_user_put(user, htw_bases_free);
+	htw_bases_put_user(user);
 }
 
 /* The user of this task. Its wheels stay until the end of the case. */
 static inline struct htw_user *htw_test_user(struct kunit *test)
 {
-	struct htw_user *user = htw_user_get(htw_expire_serve);
+	struct htw_user *user = htw_user_get(&htw_user_ops);
 
 	KUNIT_ASSERT_NOT_NULL(test, user);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_put_user, user), 0);
@@ -167,7 +172,7 @@ static inline int htw_test_init(struct kunit *test)
  */
 static inline struct htw_base *htw_test_base(unsigned int cpu)
 {
-	struct htw_user *user = htw_user_get(htw_expire_serve);
+	struct htw_user *user = htw_user_get(&htw_user_ops);
 	struct htw_base *base;
 
 	if (!user)

@@ -43,13 +43,15 @@ struct notes {
  * @left: work left, in ns
  * @turn: length of a turn, in ns
  * @turns: length of each turn, if not zero
- * @busy: number of turns that find the lock contended, unless they are to wait for it
+ * @busy: number of turns that find the lock contended
+ * @later: number of turns that find the work to be too much for the short turn of a new flow
+ * @wakes: its work is to wake tasks
+ * @may_be_slow: of its last turn
  * @again: number of times that @left is refilled when it reaches zero
  * @refill: work to refill, in ns
  * @calls: number of calls
  * @served: number of turns
  * @spent: ns that the turns took
- * @waited: a turn was to wait for the lock
  * @notes: where to note turns, or NULL
  */
 struct toy {
@@ -59,12 +61,14 @@ struct toy {
 	u64 turn;
 	u64 turns[MAX_TURNS];
 	u32 busy;
+	u32 later;
+	bool wakes;
+	bool may_be_slow;
 	u64 again;
 	u64 refill;
 	u32 calls;
 	u32 served;
 	u64 spent;
-	bool waited;
 	struct notes *notes;
 };
 
@@ -78,7 +82,7 @@ static void burn(u64 ns)
 		udelay(1);
 }
 
-static void toy_note(struct toy *toy, u64 began, const struct htw_turn *turn, bool busy)
+static void toy_note(struct toy *toy, u64 began, struct htw_turn *turn, bool busy)
 {
 	struct notes *notes = toy->notes;
 
@@ -89,7 +93,7 @@ static void toy_note(struct toy *toy, u64 began, const struct htw_turn *turn, bo
 		};
 }
 
-static enum htw_served toy_serve(struct htw_job *job, const struct htw_turn *turn)
+static enum htw_served toy_serve(struct htw_job *job, struct htw_turn *turn)
 {
 	struct toy *toy = container_of(job, struct toy, job);
 	enum htw_served served = HTW_SERVED_MORE;
@@ -99,17 +103,24 @@ static enum htw_served toy_serve(struct htw_job *job, const struct htw_turn *tur
 
 	WRITE_ONCE(toy->calls, toy->calls + 1);
 	spin_lock(&toy->lock);
-	if (toy->busy && !turn->wait) {
+	if (toy->busy) {
 		toy->busy--;
 		toy_note(toy, began, turn, true);
 		spin_unlock(&toy->lock);
 		return HTW_SERVED_BUSY;
 	}
+	if (toy->later) {
+		toy->later--;
+		spin_unlock(&toy->lock);
+		return HTW_SERVED_LATER;
+	}
 	if (job->pacer == turn->pacer && !job->dead) {
 		ns = min(toy->left, toy->turns[toy->served % MAX_TURNS] ?: toy->turn);
 		burn(ns);
-		toy->waited |= turn->wait;
 		toy->spent += htw_now() - began;
+		toy->may_be_slow = turn->may_be_slow;
+		if (toy->wakes)
+			turn->wake_ns = htw_now() - began;
 		toy_note(toy, began, turn, false);
 		if (toy->left != ENDLESS)
 			toy->left -= ns;
@@ -184,9 +195,9 @@ static void toy_cancel_locked(struct toy *toy)
 
 static void toy_cancel(struct toy *toy)
 {
-	mutex_lock(&htw_pacers_mutex);
+	cpus_read_lock();
 	toy_cancel_locked(toy);
-	mutex_unlock(&htw_pacers_mutex);
+	cpus_read_unlock();
 }
 
 static void toy_free(void *data)
@@ -626,20 +637,22 @@ static void throttled_flow_delays_no_other(struct kunit *test)
 
 struct stall {
 	const char *name;
+	bool wakes;
 	u64 turn[MAX_TURNS];		/* ns; each turn is a run */
 	u64 charged;			/* ns charged, not counting interrupts */
 	u64 gap[MAX_TURNS];		/* least gap after each run, in ns; not much more */
 };
 
 static const struct stall stalls[] = {
-	{ "long work", { 390000 }, 390000, { 390000 } },
-	{ "a stall", { 5000000 }, HTW_BUDGET_NS, { HTW_BUDGET_NS } },
-	{ "twice in a row", { 5000000, 6000000 }, HTW_BUDGET_NS + 6000000,
+	{ "long work", false, { 390000 }, 390000, { 390000 } },
+	{ "a stall", false, { 5000000 }, HTW_BUDGET_NS, { HTW_BUDGET_NS } },
+	{ "twice in a row", false, { 5000000, 6000000 }, HTW_BUDGET_NS + 6000000,
 	  { HTW_BUDGET_NS, 6000000 } },
-	{ "three times in a row", { 5000000, 6000000, 7000000 }, HTW_BUDGET_NS + 13000000,
-	  { HTW_BUDGET_NS, 6000000, 7000000 } },
-	{ "now and then", { 5000000, 210000, 6000000, 210000 },
-	  2 * HTW_BUDGET_NS + 420000, { HTW_BUDGET_NS, 210000, HTW_BUDGET_NS, 210000 } },
+	{ "now and then", false, { 5000000, 210000, 6000000, 210000 },
+	  HTW_BUDGET_NS + 6420000, { HTW_BUDGET_NS, 210000, 6000000, 210000 } },
+	/* The gap for waking is divided. */
+	{ "waking", true, { 5000000, 300000, 6000000 }, 11300000,
+	  { HTW_WAKE_GAP_NS, HTW_WAKE_GAP_NS, HTW_WAKE_GAP_NS } },
 };
 
 static void get_stall_desc(const struct stall *stall, char *desc)
@@ -649,7 +662,7 @@ static void get_stall_desc(const struct stall *stall, char *desc)
 
 KUNIT_ARRAY_PARAM(stalls, stalls, get_stall_desc);
 
-/* A turn longer than any work counts as a stall, unless it comes twice in a row. */
+/* A turn longer than any work is taken for a stall, but once a second, and not if it woke tasks. */
 static void stall_is_not_doubled(struct kunit *test)
 {
 	const struct stall *stall = test->param_value;
@@ -660,13 +673,16 @@ static void stall_is_not_doubled(struct kunit *test)
 	u64 total = 0, charged;
 	u32 turns = 0;
 
-	/* Begin with a run that is no stall. */
+	/* Begin with a run that is no stall, when none has been forgiven for a second. */
+	sleep_ns(test, NSEC_PER_SEC);
 	toy_give(toy, 1000);
 	sleep_ns(test, NSEC_PER_MSEC);
 	KUNIT_ASSERT_EQ(test, toy->served, 1);
 	charged = per_cpu_ptr(flows, 0)->spent;
 	toy->served = 0;
 	notes->nr = 0;
+
+	toy->wakes = stall->wakes;
 	for (; turns < MAX_TURNS && stall->turn[turns]; turns++)
 		total += toy->turns[turns] = stall->turn[turns];
 	toy_give(toy, total);
@@ -677,13 +693,108 @@ static void stall_is_not_doubled(struct kunit *test)
 	KUNIT_EXPECT_LT(test, charged, stall->charged + turns * (HTW_RUN_COST_NS + 4 * CLOCK_NS) +
 				       HTW_IRQ_COST_NS);
 	for (u32 i = 0; i < turns; i++) {
-		const u64 next = i + 1 < turns ? notes->note[i + 1].began : p->not_before;
-		const u64 gap = next - notes->note[i].ended;
+		u64 next = i + 1 < turns ? notes->note[i + 1].began : p->not_before;
+		u64 gap = next - notes->note[i].ended;
 
 		KUNIT_EXPECT_GE(test, gap, stall->gap[i]);
 		KUNIT_EXPECT_LT(test, gap, stall->gap[i] + HTW_RUN_COST_NS + HTW_IRQ_COST_NS +
 					   4 * CLOCK_NS);
 	}
+}
+
+/* Long turns that alternate with short ones use up the share like any others. */
+static void alternating_turns_are_charged(struct kunit *test)
+{
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_OTHERS);
+	struct toy *toy = toy_make(test, flows, 1000, NULL);
+	const u64 time = 4 * (u64)NSEC_PER_SEC;
+	u64 spent;
+
+	idle_pacer(test);
+	for (u32 i = 0; i < MAX_TURNS; i++)
+		toy->turns[i] = i % 2 ? 1000 : 5 * NSEC_PER_MSEC;
+	toy_give(toy, ENDLESS);
+	/* Use up the burst. */
+	sleep_ns(test, NSEC_PER_SEC);
+	spent = toy->spent;
+	sleep_ns(test, time);
+	spent = toy->spent - spent;
+	/* A quarter, a stall each second, and the turn with which the share was overdrawn. */
+	KUNIT_EXPECT_LT(test, spent, time / 4 + 6 * 5 * NSEC_PER_MSEC);
+	KUNIT_EXPECT_GT(test, spent, time / 5);
+}
+
+/* What waking has taken is left alone in the end, and no slow waiter is woken before that. */
+static void gap_for_waking_is_divided(struct kunit *test)
+{
+	struct toy *waker = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 0, NULL);
+	struct toy *other = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 5000, NULL);
+	struct htw_pacer *p = idle_pacer(test);
+	u64 owed;
+
+	sleep_ns(test, 10 * NSEC_PER_MSEC);
+	waker->wakes = true;
+	waker->turn = 3 * NSEC_PER_MSEC;
+	toy_give(waker, waker->turn);
+	sleep_ns(test, 100 * NSEC_PER_USEC);
+	KUNIT_ASSERT_EQ(test, waker->served, 1);
+	KUNIT_EXPECT_GE(test, p->owed_wake_ns, 3 * NSEC_PER_MSEC);
+
+	/* Other work is done soon. */
+	owed = p->owed_wake_ns;
+	toy_give(other, 5000);
+	sleep_ns(test, HTW_WAKE_GAP_NS + 100 * NSEC_PER_USEC);
+	KUNIT_EXPECT_EQ(test, other->served, 1);
+	KUNIT_EXPECT_FALSE(test, other->may_be_slow);
+	KUNIT_EXPECT_LT(test, p->owed_wake_ns, owed);
+
+	sleep_ns(test, 4 * NSEC_PER_MSEC);
+	toy_give(other, 5000);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, other->served, 2);
+	KUNIT_EXPECT_TRUE(test, other->may_be_slow);
+	KUNIT_EXPECT_EQ(test, p->owed_wake_ns, 0);
+}
+
+/* Work outside of softirq leaves the CPU alone, whatever a user does who has to wait meanwhile. */
+static void work_leaves_half_of_the_cpu(struct kunit *test)
+{
+	struct htw_flow __percpu *first = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct htw_flow __percpu *second = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct htw_pacer *p = idle_pacer(test);
+
+	sleep_ns(test, 10 * NSEC_PER_MSEC);
+	KUNIT_ASSERT_EQ(test, htw_flow_wait_ns(first), 0);
+	htw_flow_spend(first, NSEC_PER_MSEC);
+	KUNIT_EXPECT_GT(test, htw_flow_wait_ns(second), 900 * NSEC_PER_USEC);
+	htw_flow_spend(second, 0);
+	KUNIT_EXPECT_GT(test, htw_flow_wait_ns(second), 900 * NSEC_PER_USEC);
+	/* Runs leave it alone for as long, too, and for the time in which it was done. */
+	KUNIT_EXPECT_EQ(test, p->owed_wake_ns, 2 * NSEC_PER_MSEC);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, htw_flow_wait_ns(first), 0);
+}
+
+/* Work that is too long for a short turn waits until other new flows have had theirs. */
+static void work_for_an_old_flow_delays_no_new_one(struct kunit *test)
+{
+	struct notes *notes = notes_make(test);
+	struct toy *slow = toy_make(test, toy_user(test, HTW_CLASS_OTHERS), 65000, notes);
+	struct toy *a = toy_make(test, toy_user(test, HTW_CLASS_OTHERS), 1000, notes);
+	struct toy *b = toy_make(test, toy_user(test, HTW_CLASS_OTHERS), 1000, notes);
+	struct toy *const order[] = { a, b, slow };
+
+	idle_pacer(test);
+	slow->later = 1;
+	local_bh_disable();
+	toy_give(slow, 65000);
+	toy_give(a, 1000);
+	toy_give(b, 1000);
+	local_bh_enable();
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_ASSERT_EQ(test, notes->nr, ARRAY_SIZE(order));
+	for (u32 i = 0; i < ARRAY_SIZE(order); i++)
+		KUNIT_EXPECT_PTR_EQ_MSG(test, notes->note[i].toy, order[i], "turn %u", i);
 }
 
 /* Other flows are served while a job's lock is contended. */
@@ -706,23 +817,43 @@ static void busy_lock_is_tried_later(struct kunit *test)
 		KUNIT_EXPECT_PTR_EQ_MSG(test, notes->note[i].toy, order[i], "turn %u", i);
 	KUNIT_EXPECT_TRUE(test, notes->note[3].busy);
 	KUNIT_EXPECT_FALSE(test, notes->note[4].busy);
-	KUNIT_EXPECT_FALSE(test, busy->waited);
 }
 
-static void busy_lock_is_waited_for_in_the_end(struct kunit *test)
+/* A run ends that finds locks contended all the time, and the next one tries again. */
+static void busy_lock_ends_the_run(struct kunit *test)
 {
 	struct notes *notes = notes_make(test);
 	struct toy *busy = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 1000, notes);
 	struct htw_pacer *p = idle_pacer(test);
-	const u64 misses = p->misses;
+	u64 misses = p->misses, runs = p->runs;
 
-	busy->busy = 1000;
+	busy->busy = 80;
 	toy_give(busy, 1000);
 	sleep_ns(test, NSEC_PER_MSEC);
-	KUNIT_EXPECT_EQ(test, p->misses - misses, 8);
-	KUNIT_EXPECT_EQ(test, notes->nr, 9);
-	KUNIT_EXPECT_TRUE(test, busy->waited);
+	KUNIT_EXPECT_EQ(test, p->misses - misses, 80);
+	KUNIT_EXPECT_EQ(test, p->runs - runs, 11);
+	KUNIT_EXPECT_EQ(test, notes->nr, 81);
 	KUNIT_EXPECT_EQ(test, busy->left, 0);
+}
+
+/* A job that another CPU has added but not kicked for delays none of this CPU's. */
+static void kick_that_does_not_come_delays_nobody(struct kunit *test)
+{
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct toy *added = toy_make(test, flows, 1000, NULL);
+	struct toy *local = toy_make(test, flows, 1000, NULL);
+	struct htw_pacer *p = idle_pacer(test);
+
+	/* As far as htw_pacer_add() comes on a CPU that is preempted in it. */
+	set_bit(0, &added->job.scheduled);
+	added->left = 1000;
+	llist_add(&added->job.incoming, &p->incoming);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, added->served, 0);
+	toy_give(local, 1000);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, local->served, 1);
+	KUNIT_EXPECT_EQ(test, added->served, 1);
 }
 
 enum stage { INCOMING, READY, THROTTLED };
@@ -749,7 +880,6 @@ static void cancelled_job_is_not_served(struct kunit *test)
 	struct htw_pacer *p = idle_pacer(test);
 	u32 calls, others;
 
-	mutex_lock(&htw_pacers_mutex);
 	local_bh_disable();
 	toy_give(toy, ENDLESS);
 	toy_give(other, ENDLESS);
@@ -759,7 +889,6 @@ static void cancelled_job_is_not_served(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, llist_empty(&p->incoming));
 	}
 	local_bh_enable();
-	mutex_unlock(&htw_pacers_mutex);
 	if (stage != INCOMING) {
 		sleep_ns(test, stage == READY ? NSEC_PER_MSEC : NSEC_PER_SEC);
 		/* It may have got tokens just now; it uses them up soon. */
@@ -978,12 +1107,14 @@ static void pacer_is_interrupted_once(struct kunit *test)
 	for (u32 i = 0; i < TOYS; i++)
 		toys[i] = toy_make_on(test, cpu, flows, 1000);
 	h = hold(test, cpu);
+	/* Earlier runs have ended. */
+	KUNIT_ASSERT_FALSE(test, READ_ONCE(p->armed));
 	kicks = READ_ONCE(p->kicks);
 	runs = READ_ONCE(p->runs);
 	for (u32 i = 0; i < TOYS; i++) {
 		toy_give(toys[i], 1000);
 		/* Wait for a kick in flight, which would hide further ones. */
-		while (READ_ONCE(p->csd.node.u_flags) & CSD_FLAG_LOCK)
+		while (test_bit(0, &p->kicked))
 			cpu_relax();
 	}
 	/* Give further kicks time to arrive. */
@@ -995,6 +1126,40 @@ static void pacer_is_interrupted_once(struct kunit *test)
 		wait_for_turns(test, toys[i], 1);
 		KUNIT_EXPECT_EQ(test, READ_ONCE(toys[i]->calls), 1);
 	}
+}
+
+/*
+ * The csd is not queued again while it is in use, also if the list of jobs was emptied meanwhile,
+ * as by cancelling another job.
+ */
+static void csd_has_one_owner(struct kunit *test)
+{
+	const unsigned int cpu = other_cpu(test);
+	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct toy *first = toy_make_on(test, cpu, flows, 1000);
+	struct toy *second = toy_make_on(test, cpu, flows, 1000);
+	struct holder *h = hold(test, cpu);
+	u64 kicks;
+
+	KUNIT_ASSERT_FALSE(test, READ_ONCE(p->armed));
+	/* As if another CPU were about to queue the csd for a job of its own. */
+	KUNIT_ASSERT_FALSE(test, test_and_set_bit(0, &p->kicked));
+	kicks = READ_ONCE(p->kicks);
+	toy_give(first, 1000);
+	toy_cancel(first);
+	KUNIT_EXPECT_TRUE(test, llist_empty(&p->incoming));
+	toy_give(second, 1000);
+	msleep(100);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(p->kicks), kicks);
+	/* That CPU goes on. */
+	preempt_disable();
+	KUNIT_EXPECT_EQ(test, smp_call_function_single_async(cpu, &p->csd), 0);
+	preempt_enable();
+	unhold(h);
+	wait_for_turns(test, second, 1);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(p->kicks), kicks + 1);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(first->calls), 0);
 }
 
 /* Cancel a job that another CPU's pacer has not collected yet. */
@@ -1024,7 +1189,7 @@ struct long_turn {
 	bool ended;
 };
 
-static enum htw_served long_turn_serve(struct htw_job *job, const struct htw_turn *turn)
+static enum htw_served long_turn_serve(struct htw_job *job, struct htw_turn *turn)
 {
 	struct long_turn *l = container_of(job, struct long_turn, job);
 
@@ -1054,10 +1219,8 @@ static void job_is_cancelled_in_its_turn(struct kunit *test)
 	local_bh_enable();
 	wait_for_completion(&l->begun);
 
-	mutex_lock(&htw_pacers_mutex);
 	WRITE_ONCE(l->job.dead, true);
 	htw_job_cancel(&l->job);
-	mutex_unlock(&htw_pacers_mutex);
 	KUNIT_EXPECT_FALSE(test, READ_ONCE(l->ended));
 	WRITE_ONCE(l->end, true);
 	synchronize_rcu();
@@ -1135,7 +1298,12 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE_PARAM(throttled_flow_delays_no_other, classes_gen_params),
 	KUNIT_CASE_PARAM(stall_is_not_doubled, stalls_gen_params),
 	KUNIT_CASE(busy_lock_is_tried_later),
-	KUNIT_CASE(busy_lock_is_waited_for_in_the_end),
+	KUNIT_CASE(busy_lock_ends_the_run),
+	KUNIT_CASE(alternating_turns_are_charged),
+	KUNIT_CASE(work_for_an_old_flow_delays_no_new_one),
+	KUNIT_CASE(gap_for_waking_is_divided),
+	KUNIT_CASE(work_leaves_half_of_the_cpu),
+	KUNIT_CASE(kick_that_does_not_come_delays_nobody),
 	KUNIT_CASE_PARAM(cancelled_job_is_not_served, stages_gen_params),
 	KUNIT_CASE(job_can_be_scheduled_while_it_is_served),
 	KUNIT_CASE(reopening_gives_no_new_share),
@@ -1145,6 +1313,7 @@ static struct kunit_case htw_pacer_cases[] = {
 #endif
 #ifdef CONFIG_SMP
 	KUNIT_CASE(pacer_is_interrupted_once),
+	KUNIT_CASE(csd_has_one_owner),
 	KUNIT_CASE(job_is_cancelled_before_another_cpu_has_seen_it),
 	KUNIT_CASE(job_is_cancelled_in_its_turn),
 	KUNIT_CASE_SLOW(nothing_is_lost_while_a_job_is_served),

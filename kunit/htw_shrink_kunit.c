@@ -143,8 +143,11 @@ static void pages_in_the_middle_are_freed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 0);
 	cancel_but(test, ctx, ids, 10);
 	/* As many free timers stay as are in use, and 32 pages. */
+	KUNIT_EXPECT_EQ(test, ctx->charged, (PAGES + ctx->nr_prealloc) * HTW_PAGE_TIMERS);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), PAGES - 2 * kept - 32);
 	KUNIT_EXPECT_EQ(test, ctx->nr_allocated, 2 * kept + 32);
+	KUNIT_EXPECT_EQ(test, ctx->charged,
+			(ctx->nr_allocated + ctx->nr_prealloc) * HTW_PAGE_TIMERS);
 	KUNIT_EXPECT_EQ(test, nr_empty(ctx), PAGES - ctx->nr_allocated);
 	KUNIT_EXPECT_EQ(test, ctx->nr_pages, PAGES);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 0);
@@ -366,11 +369,11 @@ static void close_while_pages_are_freed(struct kunit *test)
 		cancel_but(test, ctx, ids, i % 2 ? 7 : 0);
 		spin_lock_bh(&ctx->lock);
 		if (ctx->shrinking)
-			mod_delayed_work(system_unbound_wq, &ctx->shrink, 0);
+			mod_delayed_work(htw_wq, &ctx->shrink, 0);
 		spin_unlock_bh(&ctx->lock);
 		if (i % 4 > 1) {
 			flush_delayed_work(&ctx->shrink);
-			mod_delayed_work(system_unbound_wq, &ctx->shrink, 0);
+			mod_delayed_work(htw_wq, &ctx->shrink, 0);
 		}
 		usleep_range(100 * i, 100 * i + 200);
 		htw_context_close(ctx);

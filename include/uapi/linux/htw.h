@@ -51,6 +51,7 @@
  *	&struct htw_vector, &struct htw_cancel_all and &struct htw_list
  * @HTW_FEATURE_NEXT: HTW_NEXT
  * @HTW_FEATURE_LIST_STATES: &enum htw_list_flag
+ * @HTW_FEATURE_UNREAD: %HTW_MOD_UNREAD
  */
 enum htw_feature {
 	HTW_FEATURE_ADD		= 1 << 0,
@@ -68,6 +69,7 @@ enum htw_feature {
 	HTW_FEATURE_RING_TAIL	= 1 << 12,
 	HTW_FEATURE_NEXT	= 1 << 13,
 	HTW_FEATURE_LIST_STATES	= 1 << 14,
+	HTW_FEATURE_UNREAD	= 1 << 15,
 };
 
 /**
@@ -81,6 +83,8 @@ enum htw_feature {
  * @HTW_MOD_INTERVAL: HTW_MOD only: set interval and firings
  * @HTW_MOD_COOKIE: HTW_MOD only: set the cookie
  * @HTW_MOD_SLACK: HTW_MOD only: set the slack
+ * @HTW_MOD_UNREAD: HTW_MOD only, without other flags: take back an event that was read, if
+ *	the table has put the timer off (%HTW_FEATURE_UNREAD)
  */
 enum htw_flag {
 	HTW_F_ABS		= 1 << 0,
@@ -90,6 +94,7 @@ enum htw_flag {
 	HTW_MOD_INTERVAL	= 1 << 9,
 	HTW_MOD_COOKIE		= 1 << 10,
 	HTW_MOD_SLACK		= 1 << 11,
+	HTW_MOD_UNREAD		= 1 << 12,
 };
 
 /**
@@ -97,7 +102,7 @@ enum htw_flag {
  * @id: out: identifies the timer in the other calls; never zero, never reused
  * @deadline: ns from now, or a time on the clock with %HTW_F_ABS. Zero or past: due at
  *	once. A sum above U64_MAX is capped there. Clocks end at 2^63 - 1, so a later
- *	deadline never comes
+ *	deadline never comes, nor does one in the tick that is not complete by then
  * @interval: period in ns, at least one tick: the timer expires at deadline +
  *	k * interval. Zero for a one-shot timer
  * @slack: how much later than @deadline the timer may expire to share a wakeup with
@@ -112,8 +117,9 @@ enum htw_flag {
  * whose deadline has come when it is armed is due at once and does not wait for a tick.
  * Timers that wait for the end of the current tick, and whose deadline has come as well,
  * then expire before it. No more than 32 are looked at: if there are more, and the deadline
- * of the last one has come, or if delivery is far behind, the new timer waits with them. On
- * the manual clock they go on waiting, and it does not.
+ * of the last one has come, or if delivery is far behind, the new timer waits with them, and
+ * so may others that are armed by the same call. On the manual clock they go on waiting, and
+ * it does not.
  *
  * Timers that expire at the same tick and were armed on the same CPU expire in the
  * order in which they were armed; on a private wheel or the manual clock always.
@@ -125,7 +131,10 @@ enum htw_flag {
  * * ENOSPC: the context holds as many timers as its limit allows. Pending, unread and
  *   kept timers count; cancelling and reading make room. Or no id is left, after 2^32
  *   uses of each slot
- * * EDQUOT: the user holds as many timers as the module's max_user_timers allows
+ * * EDQUOT: there is no free timer, and no room for more in the module's max_user_timers.
+ *   Memory counts: a page of 63 timers counts for all of them, used or not, until it is
+ *   given back; so does a page of the table of deadlines. At the limit, the call waits
+ *   until descriptors that the user has closed have given back theirs
  * * ENOMEM: no memory, or the cgroup's limit is reached
  * * EINTR: the process is being killed
  * * EFAULT: the argument could not be read, or @id could not be written
@@ -218,9 +227,20 @@ struct htw_cancel {
  * be changed. Events that are already in a ring keep their cookie: they lie before the
  * &htw_ring.tail that is read after the call.
  *
- * Errors: EINVAL for flags and fields other than above, and for what HTW_ADD would
- * refuse; ENOENT if the id has ended, or was cancelled and its last expiration is still
- * to be read; EFAULT. Needs %HTW_FEATURE_MOD.
+ * %HTW_MOD_UNREAD is for a program that finds, when it reads an event, that the timer's
+ * entry in the table of deadlines is later than the event's deadline: it was stored after
+ * the timer had expired. @deadline is the event's, @firings its &htw_event.missed plus one
+ * (U32_MAX if that is more), all other fields are zero. If the entry is still later than
+ * @deadline, the timer is armed for it as if it had been there in time: the event is void,
+ * @firings are added to those that a periodic timer with a limit has left, which after its
+ * last firing is periodic again, and the entry stays as it is, so that a store at the same
+ * time is not lost. A timer that the entry
+ * disarms is not armed. Otherwise the call fails with EALREADY, and the event stands. Events
+ * without %HTW_EVENT_MORE, or with %HTW_EVENT_CLOCK_SET, always stand. Not in HTW_VECTOR.
+ *
+ * Errors: EINVAL for flags and fields other than above, for what HTW_ADD would refuse, and
+ * for %HTW_MOD_UNREAD without a table; ENOENT if the id has ended, or was cancelled and its
+ * last expiration is still to be read; EALREADY as above; EFAULT. Needs %HTW_FEATURE_MOD.
  */
 struct htw_mod {
 	__u64 id;
@@ -418,7 +438,8 @@ enum htw_event_flag {
  * @id: the timer
  * @cookie: its cookie
  * @deadline: the deadline that came, in ns on the context's clock
- * @fired: when htw found that it had come, in ns; never before @deadline, except with
+ * @fired: when htw found that it had come, in ns; in events that are read one after the
+ *	other it goes back only if the clock was set; never before @deadline, except with
  *	%HTW_EVENT_CLOCK_SET: a periodic timer's event with @fired before @deadline is no
  *	firing, and @deadline is still to come. On the manual clock, the time that the
  *	clock was moved to
@@ -428,9 +449,10 @@ enum htw_event_flag {
  * @reserved: zero
  *
  * read() and readv() return as many whole events as fit, in the order in which the timers
- * fired. A periodic timer is armed again, in phase, when its event is read; a stalled
- * reader gets one event with a count. Bytes of the buffer behind the returned events may
- * have been overwritten.
+ * fired. If that is less than fits, none was left, unless memory could not be written or the
+ * process is being killed: no other signal ends a read that has found events. A periodic timer
+ * is armed again, in phase, when its event is read; a stalled reader gets one event with a
+ * count. Bytes of the buffer behind the returned events may have been overwritten.
  *
  * read() fails with EINVAL if the buffer is smaller than one event; EBUSY while a ring is
  * mapped; EAGAIN if there is no event and O_NONBLOCK is set; EINTR; EFAULT, and events
@@ -501,7 +523,8 @@ enum htw_setup_flag {
  * * EPERM: a 17th private wheel of a user who opened the context without
  *   CAP_SYS_RESOURCE; contexts on the manual clock count
  * * EBUSY: the context has had a timer, or has been configured before
- * * EDQUOT: the ring does not fit into the user's limit, where an entry counts as a timer
+ * * EDQUOT: the ring does not fit into the user's limit (see &struct htw_add), where an
+ *   entry counts as a timer, and a ring at least as a page of timers
  * * ENOMEM, EFAULT
  *
  * A call that fails changes nothing. Needs %HTW_FEATURE_SETUP.
@@ -680,8 +703,8 @@ struct htw_next {
 
 /**
  * enum htw_ring_flag - bits of &htw_ring.flags
- * @HTW_RING_OVERFLOW: expirations are queued because the ring had no room. poll() and
- *	HTW_FLUSH move them into the ring
+ * @HTW_RING_OVERFLOW: expirations are queued because the ring had no room. HTW_FLUSH moves
+ *	them into the ring, poll() up to 512 of them
  */
 enum htw_ring_flag {
 	HTW_RING_OVERFLOW	= 1 << 0,
@@ -754,10 +777,11 @@ struct htw_ring {
  * with one atomic 64-bit access; no barrier is needed.
  *
  * mmap() maps it, MAP_SHARED, with any length up to &htw_info.table_size (or
- * HTW_TABLE_SIZE() of the context's limit, in whole pages); else EINVAL. ENOMEM; EINTR if
- * the process is being killed. The offset needs a 64-bit off_t (_FILE_OFFSET_BITS=64 in
- * 32-bit programs). A page exists once it has timers: an access before HTW_ADD has returned
- * an id on it is SIGBUS. fork() duplicates the mapping.
+ * HTW_TABLE_SIZE() of the context's limit, in whole pages); else EINVAL. ENOMEM; EDQUOT at
+ * the user's limit, where each page counts as 63 timers; EINTR if the process is being
+ * killed. The offset needs a 64-bit off_t (_FILE_OFFSET_BITS=64 in 32-bit programs). A page
+ * exists once it has timers: an access before HTW_ADD has returned an id on it is SIGBUS.
+ * fork() duplicates the mapping.
  *
  * HTW_ADD, and HTW_MOD with %HTW_MOD_DEADLINE, write zero before they arm the timer. When
  * the deadline that the timer is armed for comes, the kernel reads the entry once:
@@ -769,8 +793,8 @@ struct htw_ring {
  *
  * So a later deadline that is visible to other CPUs before the old one comes is always
  * honoured, an earlier one takes effect at the old one, and a store after the timer has
- * expired has no effect until it is armed again, by HTW_MOD or because it is periodic. A
- * periodic timer continues from the deadline that it was moved to.
+ * expired has no effect until it is armed again, by HTW_MOD (also with %HTW_MOD_UNREAD) or
+ * because it is periodic. A periodic timer continues from the deadline that it was moved to.
  *
  * The first mmap() of the table enables it for the rest of the context's life. All timers
  * are then kept, as with %HTW_F_KEEP: a program may store to an entry at any time, so a

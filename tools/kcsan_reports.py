@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which of KCSAN's reports in a kernel's log concern htw.
+
+A report is ours if a function of ours is in either stack, or if the memory is ours, whatever
+functions raced there: the kernel's helpers leave serialising to their callers (for example
+smp_call_function_single_async()), so their races on our objects are our mistakes. Of a stack,
+only what runs in the context of the access counts, not what an interrupt or a softirq
+interrupted.
+
+What the kernel does with its own objects on our behalf, when we take a lock or wait for a
+grace period, is its own affair. These are the EXCEPTIONS, each with its reason.
+"""
+
+import collections
+import re
+
+Access = collections.namedtuple("Access", "kind address size stack")
+Report = collections.namedtuple("Report", "title accesses lines")
+
+# Functions whose callees are not ours: (pattern, reason). A stack counts as ours only if none of
+# the functions between the access and the innermost function of ours matches.
+EXCEPTIONS = ()
+
+TIME = re.compile(r"^\[\s*\d+\.\d+\](\[\s*[TC]\d+\])? ?")
+TITLE = re.compile(r"BUG: KCSAN: (.*)")
+ACCESS = re.compile(r"(?:race at unknown origin, with )?((?:assert|read|write).*) to 0x([0-9a-f]+) of (\d+) bytes by ")
+FRAME = re.compile(r" (?:\? )?([\w.]+)\+0x[0-9a-f]+/0x[0-9a-f]+")
+# The outermost function of an interrupt or a softirq, in a stack from inside to outside.
+CONTEXT = re.compile(r"(asm_)?(sysvec|common_interrupt|exc)_\w+|handle_softirqs|__do_softirq")
+RANGE = re.compile(r"htw-object: (\S+) 0x([0-9a-f]+) (\d+)")
+
+
+def parse(text):
+    """Yield the reports of a log."""
+    report = stack = None
+    for line in text.splitlines():
+        line = TIME.sub("", line.rstrip("\r"))
+        if found := TITLE.search(line):
+            if report:
+                yield report
+            report, stack = Report(found[1], [], [line]), None
+            continue
+        if not report:
+            continue
+        if line.startswith("===="):
+            yield report
+            report = None
+            continue
+        report.lines.append(line)
+        if found := ACCESS.match(line):
+            stack = []
+            report.accesses.append(Access(found[1], int(found[2], 16), int(found[3]), stack))
+        elif (found := FRAME.match(line)) and stack is not None:
+            stack.append(found[1])
+    if report:
+        yield report
+
+
+def same_context(stack):
+    """Return the functions of a stack that run in the context of the access."""
+    for i, function in enumerate(stack):
+        if CONTEXT.fullmatch(function):
+            return stack[:i]
+    return stack
+
+
+def stack_is_ours(stack, ours):
+    """Return whether the access was made on our behalf, and not by what EXCEPTIONS names."""
+    for function in same_context(stack):
+        if function in ours:
+            return True
+        if any(re.fullmatch(pattern, function) for pattern, _ in EXCEPTIONS):
+            return False
+    return False
+
+
+def ranges(text):
+    """Return the addresses of our objects that the test kernel has logged, as (name, from, to)."""
+    return [(name, int(at, 16), int(at, 16) + int(size)) for name, at, size in RANGE.findall(text)]
+
+
+def object_of(access, objects):
+    """Return the name of our object that an access was made to, or None."""
+    for name, start, end in objects:
+        if start < access.address + access.size and access.address < end:
+            return name
+    return None
+
+
+def find(text, ours):
+    """Return the reports that concern htw; ours is the set of the names of our functions."""
+    objects = ranges(text)
+    return [report for report in parse(text)
+            if not report.accesses or any(stack_is_ours(access.stack, ours) or object_of(access, objects)
+                                          for access in report.accesses)]
