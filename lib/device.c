@@ -10,6 +10,7 @@
 #include "internal.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
@@ -32,6 +33,9 @@
  * @ring_size: bytes mapped
  * @table: the mapped table, or NULL
  * @words: entries of the table
+ * @reach: entries below it are in memory: a page of the table exists once it has timers. Only
+ *	grows; read and written without a lock
+ * @page_slots: slots of a page of timers, of which the first is never an id's
  * @lock: guards the ring's head and events, and mapping it
  */
 struct device {
@@ -44,6 +48,8 @@ struct device {
 	size_t ring_size;
 	u64 *table;
 	u64 words;
+	u64 reach;
+	u32 page_slots;
 	pthread_mutex_t lock;
 };
 
@@ -54,12 +60,17 @@ static struct device *device_of(struct htw *htw)
 
 static int call(const struct device *d, unsigned long command, void *arg)
 {
+	const int error = errno;
 	int ret;
 
 	do {
 		ret = ioctl(d->htw.fd, command, arg);
 	} while (unlikely(ret < 0 && errno == EINTR));
-	return ret < 0 ? -errno : ret;
+	if (ret < 0) {
+		ret = -errno;
+		errno = error;
+	}
+	return ret;
 }
 
 /* The ring. */
@@ -123,6 +134,9 @@ static struct htw_event *ring_find(struct device *d, u64 id)
  * kernel, but must not be returned after the timer has ended. The kernel does
  * not read the events in the ring.
  *
+ * If HTW_CANCEL says -EALREADY, earlier events of the timer may be in the ring,
+ * and stay there unless its expiration was discarded.
+ *
  * If HTW_CANCEL says -ENOENT, the ring may have the timer's last event. Then
  * the timer has expired, and its event is still unread for the program: fill in
  * @cancel, which may be NULL, as HTW_CANCEL does for unread timers.
@@ -134,11 +148,11 @@ static int ring_stopped(struct device *d, u64 id, int result, struct htw_cancel 
 	const bool discard = cancel && cancel->flags & HTW_CANCEL_DISCARD;
 	struct htw_event *ev;
 
-	if (result && result != -ENOENT)
+	if (result && result != -ENOENT && !(result == -EALREADY && discard))
 		return result;
 	pthread_mutex_lock(&d->lock);
 	while ((ev = ring_find(d, id))) {
-		if (result) {
+		if (result == -ENOENT) {
 			result = -EALREADY;
 			if (cancel) {
 				cancel->cookie = ev->cookie;
@@ -167,80 +181,114 @@ static bool ring_is_empty(struct device *d)
 /* The table. */
 
 /*
- * Drop the events of timers that were moved through the table while their event
- * was on its way, and arm these timers again.
- *
- * Return: number of events left.
+ * Was a timer put off through the table after it had expired? The id of a last event may be another
+ * timer's slot by now, so it always stands; and so does one for a clock that was set.
  */
-static unsigned int rearm_moved(struct device *d, struct htw_event *events, unsigned int count)
+static bool was_put_off(const struct device *d, const struct htw_event *ev)
 {
-	u64 ids[HTW_MANY], deadlines[HTW_MANY];
-	unsigned int i, kept = 0, moved = 0;
-	int results[HTW_MANY];
-	struct htw_event evs[HTW_MANY];
+	const u32 slot = HTW_ID_SLOT(ev->id);
+
+	if (unlikely(slot >= d->words) ||
+	    (ev->flags & (HTW_EVENT_MORE | HTW_EVENT_CLOCK_SET)) != HTW_EVENT_MORE)
+		return false;
+	return __atomic_load_n(&d->table[slot], __ATOMIC_RELAXED) > ev->deadline;
+}
+
+/*
+ * Drop the events of timers that were put off while their event was on its way, and have the kernel
+ * arm them for their entries. It reads the entry again and leaves it as it is, so what another
+ * thread stores or does meanwhile is not lost: if the timer is not put off any more, the event
+ * stands. If it was stopped, no event is wanted.
+ *
+ * Return: number of events left, in order.
+ */
+static unsigned int drop_put_off(struct device *d, struct htw_event *events, unsigned int count)
+{
+	struct htw_op ops[HTW_MANY];
+	unsigned int which[HTW_MANY];
+	unsigned int i, nr = 0, kept, k = 0;
 
 	for (i = 0; i < count; i++) {
-		const u32 slot = HTW_ID_SLOT(events[i].id);
-		u64 word = 0;
+		const struct htw_event *ev = &events[i];
 
-		if (likely(slot < d->words))
-			word = __atomic_load_n(&d->table[slot], __ATOMIC_RELAXED);
-		if (likely(word <= events[i].deadline)) {
-			events[kept++] = events[i];
-		} else if (word != HTW_DISARMED) {
-			ids[moved] = events[i].id;
-			deadlines[moved] = word;
-			evs[moved++] = events[i];
-		}
+		if (likely(!was_put_off(d, ev)))
+			continue;
+		ops[nr] = (struct htw_op){
+			.op = HTW_OP_MOD,
+			.mod = {
+				.id = ev->id,
+				.deadline = ev->deadline,
+				.flags = HTW_MOD_UNREAD,
+				.firings = min(ev->missed, (u64)UINT32_MAX - 1) + 1,
+			},
+		};
+		which[nr++] = i;
 	}
-	if (likely(!moved))
-		return kept;
-	d->htw.ops->rearm_many(&d->htw, ids, deadlines, moved, HTW_F_ABS, results);
-	/* Timers that were stopped in the meantime cannot be armed: return their events. */
-	for (i = 0; i < moved; i++)
-		if (results[i])
-			events[kept++] = evs[i];
+	if (likely(!nr))
+		return count;
+	d->htw.ops->batch(&d->htw, ops, nr);
+	for (kept = i = which[0]; i < count; i++) {
+		if (k < nr && which[k] == i) {
+			const int result = ops[k++].result;
+
+			if (!result || result == -ENOENT)
+				continue;
+		}
+		events[kept++] = events[i];
+	}
 	return kept;
 }
 
 /* Reading. */
 
+/* Events that one read() can return. */
+#define READ_MOST	(INT_MAX / (unsigned int)sizeof(struct htw_event))
+
 static unsigned int queue_read(struct device *d, struct htw_event *events, unsigned int count)
 {
+	const int error = errno;
 	ssize_t bytes;
 
 	do {
 		bytes = read(d->htw.fd, events, (size_t)count * sizeof(*events));
 	} while (bytes < 0 && errno == EINTR);
-	return bytes < 0 ? 0 : bytes / sizeof(*events);
+	if (bytes >= 0)
+		return bytes / sizeof(*events);
+	errno = error;
+	return 0;
 }
 
+/* Fill @events: a result below @count means that no event was left. */
 static int device_read(struct htw *htw, struct htw_event *events, unsigned int count)
 {
 	struct device *d = device_of(htw);
-	unsigned int got;
+	unsigned int total = 0, most, got;
 
-	if (unlikely(!count))
-		return 0;
+	if (count > INT_MAX)
+		count = INT_MAX;
 	do {
-		const unsigned int most = d->table ? min(count, HTW_MANY) : count;
-
-		got = d->ring ? ring_read(d, events, most) : queue_read(d, events, most);
-		if (!d->table || !got)
-			return got;
-		got = rearm_moved(d, events, got);
-	} while (!got);
-	return got;
+		most = min(count - total, d->table ? HTW_MANY : READ_MOST);
+		if (unlikely(!most))
+			break;
+		got = d->ring ? ring_read(d, events + total, most) :
+				queue_read(d, events + total, most);
+		total += d->table ? drop_put_off(d, events + total, got) : got;
+	} while (got == most);
+	return total;
 }
 
 static int device_ready(struct htw *htw)
 {
 	struct device *d = device_of(htw);
 	struct pollfd pfd = { .fd = htw->fd, .events = POLLIN };
+	const int error = errno;
+	int ret;
 
 	if (d->ring && !ring_is_empty(d))
 		return 1;
-	return poll(&pfd, 1, 0) > 0;
+	ret = poll(&pfd, 1, 0);
+	errno = error;
+	return ret > 0;
 }
 
 /* One timer. */
@@ -342,7 +390,7 @@ static int device_add_many(struct htw *htw, const struct htw_add *common, const 
 	unsigned int failed, i;
 
 	if (!count)
-		return 0;
+		return call(device_of(htw), HTW_VECTOR, &v);
 	failed = run_vector(device_of(htw), &v);
 	/* If all entries have the same error, it is the call's. */
 	if (failed == count && ids[0] == (u64)-EINVAL)
@@ -562,6 +610,7 @@ static int device_map_ring(struct htw *htw)
 {
 	struct device *d = device_of(htw);
 	const u32 entries = d->info.ring_entries;
+	const int error = errno;
 	struct htw_ring *ring;
 	int ret = 0;
 
@@ -577,6 +626,7 @@ static int device_map_ring(struct htw *htw)
 			d->ring = ring;
 		} else {
 			ret = -errno;
+			errno = error;
 		}
 	}
 	pthread_mutex_unlock(&d->lock);
@@ -591,6 +641,7 @@ static int device_map_table(struct htw *htw)
 	struct device *d = device_of(htw);
 	/* An older module does not report the size. */
 	const u64 bytes = d->info.table_size ? d->info.table_size : HTW_TABLE_SIZE(d->info.limit);
+	const int error = errno;
 	u64 *table;
 	int ret = 0;
 
@@ -602,10 +653,32 @@ static int device_map_table(struct htw *htw)
 			d->table = table;
 		} else {
 			ret = -errno;
+			errno = error;
 		}
 	}
 	pthread_mutex_unlock(&d->lock);
 	return ret;
+}
+
+/*
+ * The entry of an id whose slot is beyond what is known to be in memory: it is if the timer exists,
+ * as are the rest of its page and all pages before it.
+ */
+static __attribute__((noinline)) u64 *find_word(struct device *d, u64 id)
+{
+	const u64 words = whole_pages(1) / sizeof(u64);
+	const u32 slot = HTW_ID_SLOT(id);
+	struct htw_query query = { .id = id };
+	u64 reach = __atomic_load_n(&d->reach, __ATOMIC_RELAXED);
+	const u64 known = min((slot / words + 1) * words, d->words);
+
+	if (slot >= d->words || device_query(&d->htw, &query))
+		return NULL;
+	while (reach < known &&
+	       !__atomic_compare_exchange_n(&d->reach, &reach, known, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
+		;
+	return &d->table[slot];
 }
 
 static uint64_t *device_table_word(struct htw *htw, uint64_t id)
@@ -613,7 +686,11 @@ static uint64_t *device_table_word(struct htw *htw, uint64_t id)
 	struct device *d = device_of(htw);
 	const u32 slot = HTW_ID_SLOT(id);
 
-	return likely(d->table && slot < d->words) ? &d->table[slot] : NULL;
+	if (unlikely(!d->table || !(slot & (d->page_slots - 1))))
+		return NULL;
+	if (likely(slot < __atomic_load_n(&d->reach, __ATOMIC_RELAXED)))
+		return &d->table[slot];
+	return find_word(d, id);
 }
 
 static int device_put_off(struct htw *htw, uint64_t id, uint64_t when)
@@ -694,6 +771,7 @@ int htw_device_take(struct htw **htw, int fd)
 		return -ENOMEM;
 	d->htw.ops = &device_ops;
 	d->htw.fd = fd;
+	d->page_slots = whole_pages(1) / 64;
 	ret = call(d, HTW_INFO, &d->info);
 	if (ret) {
 		/* Another device, a file or a socket. */

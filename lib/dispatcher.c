@@ -2,9 +2,12 @@
 /*
  * The dispatcher: call functions when they are due
  *
- * A call is a slot of an array. Its handle, slot number and generation, is also
- * its timer's cookie. So an event never leads to freed memory: an event is
- * dropped if its handle has ended, or if it is from before the call was moved.
+ * A call is a slot of an array, and its handle is the slot's number and generation. Its
+ * timer's cookie is the slot's number and how often the call had been armed. So an event
+ * never leads to freed memory, and one from before the call was stopped or moved is
+ * void: its timer's id is not the call's any more, or its cookie is not, or a request to
+ * move the call is deferred. Deadlines would not tell: a call may be moved to the present
+ * when it is overdue, and CLOCK_REALTIME may be set back.
  *
  * The lock guards everything but the backend's own state. It is not held while
  * functions run or htw_dispatch() waits. What functions ask for is deferred,
@@ -14,7 +17,7 @@
 
 #include <pthread.h>
 
-/* Events read at a time, and rounds before htw_dispatch() returns. */
+/* Events read at a time, and rounds after which htw_dispatch() returns if it made a call. */
 #define EVENTS			64
 #define ROUNDS			16
 
@@ -27,14 +30,16 @@ enum deferred {
 /**
  * struct call - a slot
  * @fn: function to call; NULL if the slot is free
- * @next: returns the time of the next call; or NULL
+ * @next: returns the time of the next call; NULL if there is none, or none any more
  * @arg: argument of both
  * @timer: the timer's id; zero if there is none
- * @deadline: when the next call is due; earlier events are void
+ * @deadline: when the next call is due
  * @interval: zero if not periodic
  * @missed: firings missed before the current call
  * @slack: slack of the dispatcher when the call was started
  * @generation: upper half of the handle
+ * @armed: upper half of the timer's cookie; incremented when a timer is moved whose id may
+ *	already have an event on the way
  * @next_free: next slot of the free list, plus one
  * @deferred: what to ask the backend for
  * @listed: on the list of deferred slots
@@ -51,6 +56,7 @@ struct call {
 	u64 missed;
 	u64 slack;
 	u32 generation;
+	u32 armed;
 	u32 next_free;
 	u8 deferred;
 	bool listed;
@@ -103,6 +109,22 @@ static struct call *find(const struct htw_dispatcher *d, u64 handle)
 	struct call *c = slot < d->nr_used ? &d->calls[slot] : NULL;
 
 	return c && c->fn && c->generation == handle >> 32 ? c : NULL;
+}
+
+static u64 cookie_of(const struct htw_dispatcher *d, const struct call *c)
+{
+	return (u64)c->armed << 32 | (c - d->calls);
+}
+
+/* The call that an event is for; NULL if the event is void. */
+static struct call *find_event(const struct htw_dispatcher *d, const struct htw_event *ev)
+{
+	const u32 slot = (u32)ev->cookie;
+	struct call *c = slot < d->nr_used ? &d->calls[slot] : NULL;
+
+	if (!c || !c->fn || c->timer != ev->id || c->armed != ev->cookie >> 32)
+		return NULL;
+	return c;
 }
 
 /* Whether this thread is calling functions, so that requests are deferred. */
@@ -180,7 +202,7 @@ static int start(struct htw_dispatcher *d, struct call *c)
 		.deadline = c->deadline,
 		.interval = c->interval,
 		.slack = c->slack,
-		.cookie = handle_of(d, c),
+		.cookie = cookie_of(d, c),
 		.flags = HTW_F_ABS,
 	};
 	int ret = htw_add(d->htw, &add);
@@ -190,17 +212,30 @@ static int start(struct htw_dispatcher *d, struct call *c)
 	return ret;
 }
 
-/* Move the timer; start it if it has ended and its event is on its way. */
+/*
+ * Move the timer; start another one if it has ended and its event is on its way. The cookie tells
+ * an event of a timer that goes on, and that was read before, from those of the new deadline.
+ */
 static int move(struct htw_dispatcher *d, struct call *c)
 {
-	const struct htw_mod mod = {
-		.id = c->timer,
-		.deadline = c->deadline,
-		.flags = HTW_MOD_DEADLINE | HTW_F_ABS,
-	};
-	int ret = c->timer ? htw_mod(d->htw, &mod) : -ENOENT;
+	int ret = -ENOENT;
 
-	return ret == -ENOENT ? start(d, c) : ret;
+	c->armed++;
+	if (c->timer) {
+		const struct htw_mod mod = {
+			.id = c->timer,
+			.deadline = c->deadline,
+			.cookie = cookie_of(d, c),
+			.flags = HTW_MOD_DEADLINE | HTW_MOD_COOKIE | HTW_F_ABS,
+		};
+
+		ret = htw_mod(d->htw, &mod);
+	}
+	if (ret == -ENOENT)
+		ret = start(d, c);
+	if (ret)
+		c->armed--;
+	return ret;
 }
 
 /* Stop a timer and discard its unread event. */
@@ -216,10 +251,25 @@ static void drop_timer(struct htw_dispatcher *d, u64 timer)
 		htw_cancel(d->htw, &cancel);
 }
 
+/* Stop the timers of calls that functions have stopped, and discard their unread events. */
 static void flush_ended(struct htw_dispatcher *d)
 {
-	if (d->nr_ended)
-		htw_stop_many(d->htw, d->ended, d->nr_ended, NULL);
+	u32 first, n, i;
+
+	for (first = 0; first < d->nr_ended; first += n) {
+		const u64 *ended = d->ended + first;
+		int results[EVENTS];
+
+		n = min(d->nr_ended - first, (u32)EVENTS);
+		if (!htw_stop_many(d->htw, ended, n, results))
+			continue;
+		for (i = 0; i < n; i++) {
+			struct htw_cancel cancel = { .id = ended[i], .flags = HTW_CANCEL_DISCARD };
+
+			if (results[i] == -EALREADY)
+				htw_cancel(d->htw, &cancel);
+		}
+	}
 	d->nr_ended = 0;
 }
 
@@ -233,7 +283,7 @@ static int start_some(struct htw_dispatcher *d, const u32 *slots, unsigned int c
 
 	for (i = 0; i < count; i++) {
 		deadlines[i] = d->calls[slots[i]].deadline;
-		cookies[i] = handle_of(d, &d->calls[slots[i]]);
+		cookies[i] = cookie_of(d, &d->calls[slots[i]]);
 	}
 	htw_add_many(d->htw, &common, deadlines, cookies, ids, count, results);
 	for (i = 0; i < count; i++) {
@@ -293,8 +343,12 @@ static int flush(struct htw_dispatcher *d)
 		c->deferred = NONE;
 		c->listed = false;
 		error = 0;
-		if (what == MOVE) {
+		if (what == MOVE && !c->interval) {
 			moves[nr_moves++] = slot;
+		} else if (what == MOVE) {
+			error = move(d, c);
+			if (error)
+				defer(d, c, MOVE);
 		} else if (what == START && !c->interval && !c->slack) {
 			starts[nr_starts++] = slot;
 		} else if (what == START) {
@@ -402,6 +456,7 @@ HTW_PUBLIC int htw_call_again(struct htw_dispatcher *d, uint64_t call, uint64_t 
 {
 	const u64 deadline = htw_sum(htw_now(d->htw), ns);
 	struct call *c;
+	u64 before;
 	int ret = 0;
 
 	pthread_mutex_lock(&d->lock);
@@ -409,11 +464,14 @@ HTW_PUBLIC int htw_call_again(struct htw_dispatcher *d, uint64_t call, uint64_t 
 	if (!c || c->stopped) {
 		ret = -ENOENT;
 	} else {
+		before = c->deadline;
 		c->deadline = deadline;
 		if (must_defer(d))
 			defer(d, c, c->timer ? MOVE : START);
-		else if (c->deferred != START)	/* a deferred start uses the new deadline */
+		else if (c->deferred == NONE)	/* a deferred request uses the new deadline */
 			ret = move(d, c);
+		if (ret)
+			c->deadline = before;
 	}
 	pthread_mutex_unlock(&d->lock);
 	return ret;
@@ -427,7 +485,8 @@ HTW_PUBLIC int htw_call_stop(struct htw_dispatcher *d, uint64_t call)
 	pthread_mutex_lock(&d->lock);
 	c = find(d, call);
 	if (!c || c->stopped) {
-		ret = -ENOENT;
+		/* Until it returns, a stopped function still uses its argument. */
+		ret = c ? -EALREADY : -ENOENT;
 		goto unlock;
 	}
 	drop_timer(d, c->timer);
@@ -457,6 +516,33 @@ HTW_PUBLIC uint64_t htw_call_missed(struct htw_dispatcher *d, uint64_t call)
 }
 
 /*
+ * Ask for the time of the call after the present one, and start its timer later. The lock is held
+ * on entry and return, but not while the function runs.
+ *
+ * Return: the call; the array may have moved.
+ */
+static struct call *ask_next(struct htw_dispatcher *d, u64 handle, u64 previous)
+{
+	struct call *c = find(d, handle);
+	htw_next_fn *next = c->next;
+	void *arg = c->arg;
+	u64 when;
+
+	pthread_mutex_unlock(&d->lock);
+	when = next(previous, arg);
+	pthread_mutex_lock(&d->lock);
+	c = find(d, handle);
+	if (when == HTW_NO_MORE) {
+		c->next = NULL;		/* if the call is moved, it is made once more */
+	} else if (!c->stopped && !c->timer && c->deferred == NONE) {
+		/* Otherwise it has been moved meanwhile, which decides. */
+		c->deadline = when;
+		defer(d, c, START);
+	}
+	return c;
+}
+
+/*
  * Call the function of an event. The lock is held on entry and return, but not
  * while the function runs.
  *
@@ -464,48 +550,54 @@ HTW_PUBLIC uint64_t htw_call_missed(struct htw_dispatcher *d, uint64_t call)
  */
 static bool make_call(struct htw_dispatcher *d, const struct htw_event *ev)
 {
-	struct call *c = find(d, ev->cookie);
-	const u64 handle = ev->cookie;
-	struct call now;
-	u64 next = HTW_NO_MORE;
+	struct call *c = find_event(d, ev);
+	bool made = false;
+	u64 handle;
 
-	/* Stopped, or moved, after the event was sent. */
-	if (!c || c->timer != ev->id || ev->deadline < c->deadline || c->running)
+	if (!c)
 		return false;
-	if (!(ev->flags & HTW_EVENT_MORE))
+	if (!(ev->flags & HTW_EVENT_MORE)) {
 		c->timer = 0;
+	} else if (!c->interval) {
+		/* With a table of deadlines, the timer is kept. */
+		drop_timer(d, c->timer);
+		c->timer = 0;
+	}
+	/* Moved by a function, and the request is deferred: it is made at its new time. */
+	if (c->deferred != NONE)
+		return false;
+
 	if (c->interval)
 		c->deadline = htw_sum(ev->deadline + ev->missed * c->interval, c->interval);
 	c->missed = ev->missed;
 	c->running = true;
-	now = *c;
-	if (now.next) {
-		pthread_mutex_unlock(&d->lock);
-		next = now.next(ev->deadline, now.arg);
-		pthread_mutex_lock(&d->lock);
-		c = find(d, handle);	/* the array may have moved */
-		if (next != HTW_NO_MORE && !c->stopped) {
-			c->deadline = next;
-			defer(d, c, START);
-		}
-	}
+	handle = handle_of(d, c);
+	if (c->next)
+		c = ask_next(d, handle, ev->deadline);
 	if (!c->stopped) {
+		htw_call_fn *fn = c->fn;
+		void *arg = c->arg;
+
 		pthread_mutex_unlock(&d->lock);
-		now.fn(d, handle, now.arg);
+		fn(d, handle, arg);
 		pthread_mutex_lock(&d->lock);
 		c = find(d, handle);
+		made = true;
 	}
 	c->running = false;
 	if (c->stopped || (!c->timer && c->deferred == NONE))
 		free_call(d, c);
-	return true;
+	return made;
 }
 
 /*
- * Call all functions that are due, in the dispatching thread. Called with the
- * lock held.
+ * Call functions that are due, in the dispatching thread, until nothing is due or ROUNDS have
+ * passed. Events of calls that have ended do not count: a dispatch that makes no call has left none
+ * that is due. Called with the lock held.
+ *
+ * Return: number of calls; *left: more may be due.
  */
-static int make_calls(struct htw_dispatcher *d)
+static int make_calls(struct htw_dispatcher *d, bool *left)
 {
 	struct htw_event events[EVENTS];
 	unsigned int round, made = 0;
@@ -513,11 +605,12 @@ static int make_calls(struct htw_dispatcher *d)
 
 	d->thread = pthread_self();
 	d->calling = true;
-	for (round = 0; round < ROUNDS; round++) {
+	for (round = 1; ; round++) {
 		n = htw_read(d->htw, events, EVENTS);
 		for (i = 0; i < n; i++)
 			made += make_call(d, &events[i]);
-		if (n < EVENTS)
+		*left = n == EVENTS;
+		if (!*left || (made && round >= ROUNDS))
 			break;
 	}
 	d->calling = false;
@@ -528,6 +621,7 @@ HTW_PUBLIC int htw_dispatch(struct htw_dispatcher *d, int64_t timeout)
 {
 	const u64 end = timeout > 0 ? htw_clock_ns(CLOCK_MONOTONIC) + timeout : 0;
 	int made, error, ret;
+	bool left;
 
 	pthread_mutex_lock(&d->lock);
 	if (d->running) {
@@ -537,10 +631,13 @@ HTW_PUBLIC int htw_dispatch(struct htw_dispatcher *d, int64_t timeout)
 	d->running = true;
 	for (;;) {
 		error = flush(d);	/* what failed the last time */
-		made = make_calls(d);
+		made = make_calls(d, &left);
 		ret = flush(d);
 		/* An error does not count if a later attempt succeeded. */
 		error = ret ? ret : error && d->nr_dirty ? error : 0;
+		/* Unless the result is positive nothing is due. What failed is tried again. */
+		if (left)
+			error = 0;
 		if (made || error || !timeout)
 			break;
 		pthread_mutex_unlock(&d->lock);
@@ -589,7 +686,7 @@ HTW_PUBLIC unsigned int htw_dispatcher_shutdown(struct htw_dispatcher *d,
 	for (i = 0; i < d->nr_used && stored < count; i++) {
 		struct call *c = &d->calls[i];
 
-		if (!c->fn || c->stopped || (c->running && !c->timer && !c->deferred))
+		if (!c->fn || c->stopped || (c->running && !c->timer && c->deferred == NONE))
 			continue;
 		pending[stored++] = (struct htw_pending_call){
 			.fn = c->fn,

@@ -17,7 +17,7 @@ static bool is_absent(int error)
 	       error == -EACCES || error == -EPERM;
 }
 
-HTW_PUBLIC int htw_open(struct htw **htw, enum htw_backend backend, const struct htw_setup *setup)
+static int open_any(struct htw **htw, enum htw_backend backend, const struct htw_setup *setup)
 {
 	int fd, ret;
 
@@ -39,15 +39,33 @@ HTW_PUBLIC int htw_open(struct htw **htw, enum htw_backend backend, const struct
 	return ret == -ENOSYS && backend == HTW_BACKEND_ANY ? htw_process_open(htw, setup) : ret;
 }
 
+HTW_PUBLIC int htw_open(struct htw **htw, enum htw_backend backend, const struct htw_setup *setup)
+{
+	const int error = errno;
+	int ret = open_any(htw, backend, setup);
+
+	errno = error;
+	return ret;
+}
+
 HTW_PUBLIC int htw_open_fd(struct htw **htw, int fd)
 {
-	return htw_device_take(htw, fd);
+	const int error = errno;
+	int ret = htw_device_take(htw, fd);
+
+	errno = error;
+	return ret;
 }
 
 HTW_PUBLIC void htw_close(struct htw *htw)
 {
 	if (htw)
 		htw->ops->close(htw);
+}
+
+HTW_PUBLIC int htw_shard(struct htw **shard, struct htw *htw)
+{
+	return htw->ops->shard ? htw->ops->shard(htw, shard) : -ENOTSUP;
 }
 
 HTW_PUBLIC enum htw_backend htw_backend(const struct htw *htw)
@@ -196,6 +214,7 @@ HTW_PUBLIC int htw_wait(struct htw *htw, int64_t timeout)
 {
 	const uint64_t end = timeout > 0 ? htw_clock_ns(CLOCK_MONOTONIC) + timeout : 0;
 	struct pollfd pfd = { .fd = htw->fd, .events = POLLIN };
+	const int error = errno;
 	uint64_t now;
 	int ret;
 
@@ -204,8 +223,11 @@ HTW_PUBLIC int htw_wait(struct htw *htw, int64_t timeout)
 		if (ret || !timeout)
 			return ret;
 		ret = poll(&pfd, 1, poll_timeout(timeout));
-		if (ret < 0)
-			return -errno;
+		if (ret < 0) {
+			ret = -errno;
+			errno = error;
+			return ret;
+		}
 		if (timeout > 0) {
 			now = htw_clock_ns(CLOCK_MONOTONIC);
 			timeout = now < end ? end - now : 0;

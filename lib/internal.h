@@ -48,6 +48,7 @@ struct htw_backend_ops {
 		    struct htw_query *entries, unsigned int count);
 	int (*harvest)(struct htw *htw, struct htw_query *entries, unsigned int count);
 	int64_t (*advance)(struct htw *htw, uint64_t ns, unsigned int flags);
+	int (*shard)(struct htw *htw, struct htw **shard);
 	int (*map_ring)(struct htw *htw);
 	int (*map_table)(struct htw *htw);
 	int (*put_off)(struct htw *htw, uint64_t id, uint64_t when);

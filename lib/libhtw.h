@@ -8,19 +8,34 @@
  * timing wheel into the program and drives it with one timerfd: it needs no module and no
  * system call per operation, and serves one process. The caller chooses.
  *
- * With both, a timer is never early and at most one tick late, expires exactly once each
- * time it is armed, and has an id that is never reused. Structures and flags are those of
- * <linux/htw.h>.
+ * With both, a timer is never early, expires exactly once each time it is armed, and has an
+ * id that is never reused. It is late by at most one tick, plus the time for which the CPU
+ * was kept from it (by other work; in the kernel also when its user's share is used up), and
+ * plus the delivery of timers that were due no later. In the process it is late, in addition,
+ * until the program looks: nothing expires there before htw_read(), htw_wait() or another
+ * function that reports timers is called. Structures and flags are those of <linux/htw.h>.
  *
  * Times are in nanoseconds. Functions that return int or int64_t return a negative errno
- * on failure. What only the device can do fails with -ENOTSUP in the process backend. All
- * functions may be called by several threads at once unless they say otherwise.
+ * on failure, and leave errno as it was and what they would have stored through a pointer
+ * unwritten, unless they say otherwise. What only the device can do fails with -ENOTSUP in
+ * the process backend. All functions may be called by several threads at once unless they
+ * say otherwise. Pointers must not be NULL where the description does not allow it, except
+ * arrays whose count is zero: with that, nothing is done, and the result is 0 if the other
+ * arguments are valid.
  *
- * fork(): a handle belongs to the process that opened it; a child may only close its copy.
- * To share timers of the device, the child calls htw_open_fd() with a dup() of the
- * descriptor. The child inherits the mappings of ring and table with the rest of its
- * parent's memory, and while it has the ring mapped, the ring counts as mapped: see
- * htw_map_ring().
+ * In the process, a timer whose time has come stays pending until one of the functions that
+ * report timers is called: htw_read(), htw_wait(), htw_info(), htw_query(), htw_next(),
+ * htw_list(), htw_harvest(), htw_cancel_all(), or a query in a batch. Then it has expired, as
+ * it would have on the device. To start, move, stop or cancel timers by their ids reads no clock
+ * for that: until then an overdue timer can still be moved, and stopping it returns 0.
+ *
+ * fork(): a handle, and a dispatcher on it, belong to the process that opened it; a child may
+ * only close its copy (htw_dispatcher_free() of a copy would stop the parent's calls on the
+ * device: leave it). To share timers of the device, the child calls htw_open_fd() with a dup()
+ * of the descriptor. It inherits the mappings of ring and table with the rest of its parent's
+ * memory, and must not read from the ring, as both would move the same head. Expirations go to
+ * the ring, and not to read(), while any process has it mapped: a child that outlives its
+ * parent keeps them there until it closes its copy of the handle, calls execve() or exits.
  */
 #ifndef LIBHTW_H
 #define LIBHTW_H
@@ -57,7 +72,7 @@ const char *htw_version(void);
 
 /**
  * htw_open() - create a set of timers
- * @htw: out: the handle
+ * @htw: out: the handle; not written on failure
  * @backend: where to keep them
  * @setup: clock, tick, geometry, limit and ring as for HTW_SETUP; NULL for the defaults:
  *	CLOCK_MONOTONIC and the module's tick, or 1 ms in the process
@@ -65,20 +80,22 @@ const char *htw_version(void);
  * With %HTW_SETUP_RING the ring is mapped as well, and htw_read() reads from it.
  *
  * In the process backend a ring and a home CPU fail with -ENOTSUP; the limit is at most
- * 2^26, and 2^20 by default.
+ * 2^26, and 2^20 by default; and nothing needs a privilege, so none of HTW_SETUP's causes of
+ * -EPERM exists.
  *
  * %HTW_BACKEND_ANY uses the process if the device does not exist, if the caller may not
  * open it, or if the module is older than the library needs. Other errors are returned, so
  * neither a limit nor a wrong @setup silently moves the timers into the process.
  *
  * Return: 0; the errors of opening the device (-ENOENT, -ENODEV, -EACCES, ...); those of
- * HTW_SETUP; -ENOSYS if the module is too old; -ENOTSUP; -ENOMEM.
+ * HTW_SETUP; -ENOSYS if the module is too old; -ENOTSUP; -EMFILE or -ENFILE if there can be no
+ * more descriptors, with either backend; -ENOMEM; -EINVAL for an unknown @backend.
  */
 int htw_open(struct htw **htw, enum htw_backend backend, const struct htw_setup *setup);
 
 /**
  * htw_open_fd() - take over a descriptor of the device
- * @htw: out: the handle
+ * @htw: out: the handle; not written on failure
  * @fd: the descriptor, inherited or received from another process. It is made
  *	non-blocking, for all who share the open file, and on success belongs to the handle
  *
@@ -100,6 +117,31 @@ int htw_open_fd(struct htw **htw, int fd);
 void htw_close(struct htw *htw);
 
 /**
+ * htw_shard() - give a thread timers of its own
+ * @shard: out: a handle for the thread; not written on failure
+ * @htw: the handle, or one of its shards
+ *
+ * In the process backend, all threads that use one handle take turns. A shard is a handle with
+ * timers, wheel, descriptor, events and limit of its own, set up as @htw is: its thread starts,
+ * moves, stops and reads timers without waiting for others. What takes an id takes that of a
+ * timer of any shard: any thread can stop, move or query any timer, at a higher cost where it
+ * is another shard's. All other functions are about the shard that they are given: htw_fd(),
+ * htw_read(), htw_wait(), htw_next(), htw_info(), htw_list(), htw_harvest(), htw_cancel_all()
+ * and a dispatcher. Only a manual clock is common: htw_advance() of one moves it for all.
+ *
+ * A handle has at most 255 shards, and the fewer the higher its limit: up to 2^21 timers
+ * 255, with 2^26 seven. htw_close() of a shard ends its timers; htw_close() of the handle
+ * closes all its shards, which no thread uses any more.
+ *
+ * The device needs no shards: its timers wait on the CPU that starts them. Threads share a
+ * handle or have one each.
+ *
+ * Return: 0; -ENOSPC if there are as many as there can be; -EMFILE, -ENFILE; -ENOMEM; -ENOTSUP
+ * on the device.
+ */
+int htw_shard(struct htw **shard, struct htw *htw);
+
+/**
  * htw_backend() - get the backend of a handle
  * @htw: the handle
  *
@@ -113,7 +155,8 @@ enum htw_backend htw_backend(const struct htw *htw);
  *
  * It becomes readable when htw_read() should be called, which may then find nothing. Use it
  * for nothing else, except to pass a device's descriptor to another process. An edge-triggered
- * loop calls htw_read() until it returns less than there was room for.
+ * loop calls htw_read() until it returns less than there was room for: then nothing is left,
+ * and what expires later makes it readable anew.
  *
  * Return: the descriptor, which still belongs to the handle.
  */
@@ -157,7 +200,7 @@ int htw_reserve(struct htw *htw, uint64_t count);
  * @htw: the handle
  * @ns: the delay in ns; zero expires at once
  * @cookie: returned with the event
- * @id: out: identifies the timer; never zero
+ * @id: out: identifies the timer; never zero, except on failure
  *
  * Return: 0; -ENOSPC if the handle is at its limit, until timers end; -EDQUOT if the user
  * is; -ENOMEM.
@@ -178,13 +221,13 @@ int htw_at(struct htw *htw, uint64_t when, uint64_t cookie, uint64_t *id);
 /**
  * htw_every() - start a periodic timer
  * @htw: the handle
- * @first: delay of the first firing in ns
- * @interval: period in ns; at least one tick
+ * @first: delay of the first firing in ns; zero is at once
+ * @interval: period in ns; at least one tick, so not zero
  * @cookie: returned with each event
- * @id: out: identifies the timer until it is stopped
+ * @id: out: identifies the timer until it is stopped; zero on failure
  *
  * The timer keeps its phase, however late its events are read; firings that came due
- * meanwhile are counted in &htw_event.missed.
+ * meanwhile are counted in &htw_event.missed, but not those after it was stopped.
  *
  * Return: as htw_after(); -EINVAL for an interval below one tick.
  */
@@ -197,9 +240,11 @@ int htw_every(struct htw *htw, uint64_t first, uint64_t interval, uint64_t cooki
  * @id: the timer: pending, expired and not read, or kept
  * @ns: delay from now in ns
  *
- * An expiration that was not read is withdrawn, unless it is in a ring.
+ * An expiration that was not read is withdrawn, unless it is in a ring. A periodic timer keeps
+ * its period and continues from the new deadline. In the process, an overdue timer that has not
+ * been reported as expired is pending.
  *
- * Return: 0; -ENOENT if the timer has ended, or its last event is in a ring.
+ * Return: 0; -ENOENT if the timer has ended, was stopped too late, or its last event is in a ring.
  */
 int htw_rearm(struct htw *htw, uint64_t id, uint64_t ns);
 
@@ -209,7 +254,14 @@ int htw_rearm(struct htw *htw, uint64_t id, uint64_t ns);
  * @id: the timer
  *
  * When it returns 0, htw_read() returns no event of this id any more, also with a ring, and
- * what the cookie refers to can be freed.
+ * what the cookie refers to can be freed. When it returns -EALREADY, a last event is still to
+ * be read, without %HTW_EVENT_MORE; it comes even if the table has put the timer off, and its
+ * &htw_event.missed counts firings up to the stop. With a ring there may be earlier events of
+ * the id before it: free what the cookie refers to after the last one, or discard them all, by
+ * htw_cancel() with %HTW_CANCEL_DISCARD.
+ *
+ * In the process, an overdue timer that has not been reported as expired is pending, and is
+ * stopped with 0.
  *
  * Return: 0; -EALREADY if the timer has expired and its event is still to be read; -ENOENT
  * if the id has ended.
@@ -221,7 +273,7 @@ int htw_stop(struct htw *htw, uint64_t id);
  * @htw: the handle
  * @add: as HTW_ADD; @add->id is out
  *
- * In the process backend %HTW_F_CANCEL_ON_SET fails with -ENOTSUP.
+ * In the process backend %HTW_F_CANCEL_ON_SET fails with -ENOTSUP, on every clock.
  *
  * Return: 0, or an error of HTW_ADD.
  */
@@ -317,7 +369,10 @@ int htw_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count, int 
  * All are carried out, in order. If the system refuses to continue, the result of each
  * operation that was not carried out is -ECANCELED.
  *
- * Return: number of failed operations.
+ * In the process, only its queries expire what is due; see above.
+ *
+ * Return: number of failed operations; negative, -EINVAL, only if @count is above INT_MAX, and
+ * none was carried out.
  */
 int htw_batch(struct htw *htw, struct htw_op *ops, unsigned int count);
 
@@ -331,16 +386,18 @@ int htw_batch(struct htw *htw, struct htw_op *ops, unsigned int count);
  *
  * Does not wait. With a ring it makes no system call unless the ring has overflowed. With a
  * table, an event whose deadline was moved after the timer had expired is not returned; the
- * timer is armed again instead.
+ * timer is armed again instead, and has not fired. A last event, without %HTW_EVENT_MORE, is
+ * always returned.
  *
- * Return: number of events; zero if there is none.
+ * Return: number of events; less than @count means that none is left. Never negative.
  */
 int htw_read(struct htw *htw, struct htw_event *events, unsigned int count);
 
 /**
  * htw_wait() - wait until a timer has expired
  * @htw: the handle
- * @timeout: maximum time in ns; negative for no limit
+ * @timeout: maximum time in ns; negative for no limit. Real time, also with a manual clock: then
+ *	it waits for another thread to advance that
  *
  * Return: 1 if there is something to read; 0 after @timeout; -EINTR.
  */
@@ -352,6 +409,8 @@ int htw_wait(struct htw *htw, int64_t timeout);
  * htw_cancel_all() - cancel every timer
  * @htw: the handle
  * @flags: %HTW_CANCEL_DISCARD to drop expirations that were not read as well
+ *
+ * Timers that have expired keep their last event otherwise, and are not counted.
  *
  * Return: number of timers that were pending or kept; -EINVAL.
  */
@@ -367,7 +426,7 @@ int64_t htw_cancel_all(struct htw *htw, unsigned int flags);
  * A timer that stays pending throughout is reported exactly once, whatever happens to
  * others.
  *
- * Return: number of entries; zero at the end.
+ * Return: number of entries; zero at the end; -EINVAL for a cursor above 2^32 - 1.
  */
 int htw_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
 	     unsigned int count);
@@ -414,12 +473,8 @@ int64_t htw_advance(struct htw *htw, uint64_t ns, unsigned int flags);
  * htw_map_ring() - map the ring of expirations
  * @htw: the handle, from htw_open_fd(), of a device that was set up with a ring
  *
- * Afterwards htw_read() reads from the ring. Only one process may read from it at a time.
- *
- * A child of fork() inherits the mapping and must not read from it, as both processes would
- * move the same head. Expirations go to the ring, and not to read(), while any process has
- * it mapped. So a child that outlives its parent keeps them there until it closes its copy
- * of the handle, calls execve() or exits.
+ * Afterwards htw_read() reads from the ring. Only one process may read from it at a time; see
+ * above for fork().
  *
  * Return: 0, also if it is mapped already; -ENXIO without a ring; -ENOMEM; -ENOTSUP in
  * the process backend.
@@ -444,9 +499,9 @@ int htw_map_table(struct htw *htw);
  * @id: the timer, which has not ended
  * @when: on the handle's clock, not before the timer's present deadline; or %HTW_DISARMED
  *
- * Makes no system call. If the timer has expired and its event was not read, htw_read() arms
- * it again. An earlier deadline takes effect only when the present one comes; use
- * htw_rearm() instead.
+ * Makes no system call, but for the first id on each page of the table. If the timer has expired
+ * and its event was not read, htw_read() arms it again, unless it was stopped too late. An earlier
+ * deadline takes effect only when the present one comes; use htw_rearm() instead.
  *
  * Return: 0; -ENOENT if no timer can have that id; -ENXIO without a table; -ENOTSUP in the
  * process backend.
@@ -473,9 +528,11 @@ uint64_t *htw_table_word(struct htw *htw, uint64_t id);
  * a number and not by a pointer, so using one that has ended fails with -ENOENT and never
  * touches freed memory.
  *
- * htw_dispatch() makes the calls one after the other, in the thread that calls it. What
- * they start, move or stop is collected and passed to the backend in a few system calls
- * afterwards. Other threads may start, move and stop calls meanwhile.
+ * htw_dispatch() makes the calls one after the other, in the thread that calls it, in the order
+ * of htw_read(): that in which their timers fired. What they start, move or stop is collected
+ * and passed to the backend in a few system calls afterwards. So a call that is started or moved
+ * from within a call, even to now, is made by a later htw_dispatch(): calls that start each other
+ * cannot keep one from returning. Other threads may start, move and stop calls meanwhile.
  */
 
 /**
@@ -491,6 +548,10 @@ typedef void htw_call_fn(struct htw_dispatcher *d, uint64_t call, void *arg);
  * @previous: when the previous call was due, on the handle's clock; for the first call, now
  * @arg: argument given when the call was started
  *
+ * Runs in the thread of htw_call_schedule() for the first call, and then in that of
+ * htw_dispatch(). May do what a call may do. Is not asked again after %HTW_NO_MORE, also if the
+ * last call is moved. If the call is moved while this runs, its result is not used.
+ *
  * Return: when to call next, or %HTW_NO_MORE.
  */
 typedef uint64_t htw_next_fn(uint64_t previous, void *arg);
@@ -503,7 +564,7 @@ typedef uint64_t htw_next_fn(uint64_t previous, void *arg);
  * @fn: the function
  * @arg: its argument
  * @call: the call
- * @deadline: when it was due, on the handle's clock
+ * @deadline: when it was due, on the handle's clock; for a call that is running, next
  * @interval: period in ns; zero if it is not periodic
  */
 struct htw_pending_call {
@@ -516,8 +577,13 @@ struct htw_pending_call {
 
 /**
  * htw_dispatcher_new() - create a dispatcher
- * @d: out: the dispatcher
- * @htw: the handle for its timers, which nothing else may start or read
+ * @d: out: the dispatcher; not written on failure
+ * @htw: the handle for its timers, or a shard
+ *
+ * Nothing else may start, move, stop or read timers of the handle; so a second dispatcher needs
+ * another one. Any thread may ask it (htw_now(), htw_info(), htw_query(), htw_list(), htw_next()),
+ * wait for it with htw_wait(), and advance a manual clock, also from within a call. After
+ * htw_cancel_all() or htw_harvest() by others, the calls are not made, unless they are moved.
  *
  * Return: 0; -ENOMEM.
  */
@@ -527,7 +593,8 @@ int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw);
  * htw_dispatcher_free() - free a dispatcher
  * @d: the dispatcher, or NULL. Not from within one of its calls
  *
- * Pending calls are not made. The handle stays open, without the dispatcher's timers.
+ * Pending calls are not made. The handle stays open, without the dispatcher's timers and their
+ * events. No other thread uses the dispatcher any more.
  */
 void htw_dispatcher_free(struct htw_dispatcher *d);
 
@@ -539,6 +606,10 @@ void htw_dispatcher_free(struct htw_dispatcher *d);
  *
  * Call it again while it returns @count. A call that is running is among them if it would
  * have been made again.
+ *
+ * The arguments of the calls that it reports can be freed, but for one that is running: its
+ * function may use it until htw_call_stop() no longer returns -EALREADY. A call that is running
+ * and not reported is as before. The dispatcher can be used afterwards as before.
  *
  * Return: number of calls reported, which have ended.
  */
@@ -563,11 +634,19 @@ int htw_dispatcher_fd(const struct htw_dispatcher *d);
 /**
  * htw_dispatch() - make the calls that are due
  * @d: the dispatcher
- * @timeout: how long to wait for the first call in ns; zero to not wait; negative for no limit
+ * @timeout: how long to wait for the first call in ns; zero to not wait; negative for no limit.
+ *	Real time, as for htw_wait()
  *
- * Return: number of calls made; -EINTR; -EBUSY if it is running already; -ENOSPC, -EDQUOT
- * or -ENOMEM if a call that was started from within a call cannot be yet. It is not lost:
- * each htw_dispatch() tries again, and does not wait until that succeeds or it is stopped.
+ * Makes at most 1,024 calls. While the result is positive, more may be due; otherwise nothing
+ * was, when it looked. So an edge-triggered loop calls it with a timeout of zero until the
+ * result is not positive. A level-triggered one may call it once.
+ *
+ * If a call that was started or moved from within a call cannot be because of a limit, it is not
+ * lost: each htw_dispatch() tries again, and does not wait until that succeeds or the call is
+ * stopped. It returns the error, also if it has made calls, once nothing is due.
+ *
+ * Return: number of calls made; -EINTR; -EBUSY if it is running already, also from within a
+ * call; -ENOSPC, -EDQUOT or -ENOMEM as above.
  */
 int htw_dispatch(struct htw_dispatcher *d, int64_t timeout);
 
@@ -634,9 +713,11 @@ int htw_call_schedule(struct htw_dispatcher *d, htw_next_fn *next, htw_call_fn *
  * @call: the call
  * @ns: delay from now in ns
  *
- * A periodic call continues from there.
+ * A periodic call continues from there. An expiration that is on its way is void: the call is
+ * made at the new time, and only then.
  *
- * Return: 0; -ENOENT if it has ended.
+ * Return: 0; -ENOENT if it has ended, or is running and was stopped; from outside of calls also
+ * the errors of htw_call_after(), and the call stays as it was.
  */
 int htw_call_again(struct htw_dispatcher *d, uint64_t call, uint64_t ns);
 
@@ -645,8 +726,8 @@ int htw_call_again(struct htw_dispatcher *d, uint64_t call, uint64_t ns);
  * @d: the dispatcher
  * @call: the call
  *
- * Return: 0 if it will not be made, and its argument can be freed; -EALREADY if it is running
- * now and will not be made again; -ENOENT if it has ended.
+ * Return: 0 if it will not be made, and its argument can be freed; -EALREADY, each time, while
+ * it is running: it will not be made again, and still uses its argument; -ENOENT if it has ended.
  */
 int htw_call_stop(struct htw_dispatcher *d, uint64_t call);
 

@@ -3,20 +3,26 @@
  * Timers in the process: htw_wheel.c, paced by one timerfd
  *
  * A timer is a slot of 64 bytes in one array. Address space is reserved for as many slots
- * as the limit allows, and made usable as needed, so a slot never moves and an id leads to
- * it by a shift and an addition. The name of a slot's node equals the id while the timer is
- * pending and differs from all ids in every other state, so one comparison finds out
- * whether an id is that of a pending timer.
+ * as the limit allows, rounded up to a power of two, and made writable as needed. So a slot
+ * never moves, and any number, masked, leads to one. The name of a slot's node equals the id
+ * while the timer is pending and differs from all ids in every other state, so one comparison
+ * finds out whether a number is the id of a pending timer.
  *
  * Nothing expires in the background. A read brings the wheel up to the present and takes
- * what is due; until then a timer is pending and can be stopped. Only htw_wait(),
- * htw_info() and advancing a manual clock move expired timers to a queue first.
+ * what is due; until then a timer is pending and can be stopped or moved. All calls that
+ * report timers without being given a deadline (htw_wait(), htw_info(), htw_query(), ...),
+ * and advancing a manual clock, first move expired timers to a queue, so that they answer
+ * as the kernel module would.
  *
  * The timerfd is reprogrammed when the wheel has work earlier than programmed, and when a
  * read has left nothing behind. Stopping a timer leaves it as it is, so it may wake the
  * program once without an event.
  *
  * One mutex guards the handle; each call takes it once.
+ *
+ * A shard is a handle of its own, with array, wheel, timerfd and mutex. Only the manual clock
+ * and the ids are common: the upper bits of a slot's number are the shard's. A call with an
+ * id of another shard takes the mutex of the family of shards, and then that shard's.
  */
 #include "internal.h"
 
@@ -40,14 +46,16 @@
 #define GROW_MIN		(64u << 10)
 #define GROW_MAX		(2u << 20)
 
+/* Shards of a handle, if the slots of each leave enough bits of an id. */
+#define SHARDS_MAX		256u
+/* Memory of different shards is on different cache lines, of which CPUs may fetch two at a time. */
+#define APART			128
+
 /* The most seconds that a time_t holds; it may have 32 bits. */
 #define TIME_T_MAX		((u64)(sizeof(time_t) == 8 ? INT64_MAX : INT32_MAX))
 
 /* Nodes that are moved down before due ones are taken again. */
 #define CASCADE_BUDGET		4096u
-/* Most events that one call returns. */
-#define READ_MAX		(1u << 20)
-
 /*
  * A slot's name: 32 bits of generation, 3 of state, 29 of slot number. The generation
  * is incremented when the timer ends.
@@ -56,20 +64,29 @@
 #define NAME_STATE		(7ULL << NAME_STATE_SHIFT)
 #define NAME_GENERATION		(1ULL << 32)
 
+/*
+ * States. A timer that is stopped after it has expired remains in the queue, with its missed count
+ * fixed. It is never armed again, so the count takes the place of its slack; without a limit of
+ * firings, @firings holds the lower half of the count.
+ */
 enum state {
-	PENDING,	/* in the wheel */
-	FREE,		/* on the free list, retired, or never used */
-	EXPIRED,	/* in the queue */
-	IDLE,		/* kept and disarmed */
+	PENDING,		/* in the wheel */
+	FREE,			/* on the free list, retired, or never used */
+	EXPIRED,		/* in the queue */
+	IDLE,			/* kept and disarmed */
+	STOPPED		= 4,	/* in the queue, for the last time */
+	STOPPED_KEPT	= 1,	/* set in addition if it was kept */
+	STOPPED_ENDLESS	= 2,	/* set in addition if it had no limit of firings */
 };
 
-/* Bits of &slot.slack: flags, shift, and the slack's top bits. */
+/*
+ * Bits of &slot.slack: a flag; and the slack as a floating-point number of 26 significant bits, as
+ * the kernel module has them, of which the first is not stored.
+ */
 #define SLOT_KEEP		(1u << 0)
-#define SLOT_STOPPED		(1u << 1)	/* @interval holds the missed count */
-#define SLOT_FLAGS		(SLOT_KEEP | SLOT_STOPPED)
-#define SLACK_SHIFT		6
-#define SLACK_SHIFT_BITS	6
-#define SLACK_DIGITS_SHIFT	(SLACK_SHIFT + SLACK_SHIFT_BITS)
+#define SLACK_EXPONENT_SHIFT	1
+#define SLACK_EXPONENT_BITS	6
+#define SLACK_DIGITS_SHIFT	(SLACK_EXPONENT_SHIFT + SLACK_EXPONENT_BITS)
 #define SLACK_DIGITS		(32 - SLACK_DIGITS_SHIFT)
 
 /**
@@ -78,8 +95,8 @@ enum state {
  * @deadline: when it expires or expired, in ns
  * @cookie: the program's
  * @interval: in ns, zero for a one-shot timer
- * @firings: how many are left, zero for without end
- * @slack: flags and slack
+ * @firings: how many are left, zero for without end; see also &enum state
+ * @slack: flag and slack; see also &enum state
  *
  * The free list is linked by node.list.next alone.
  */
@@ -94,16 +111,32 @@ struct slot {
 
 _Static_assert(sizeof(void *) != 8 || sizeof(struct slot) == 64, "a timer has 64 bytes");
 
+struct process;
+
+/**
+ * struct family - the shards of a handle
+ * @lock: guards the fields, and lets no shard be closed. Comes before the lock of a shard
+ * @shard: by their number; the first is the handle from htw_open()
+ * @fresh: for each number, &process.fresh of the next shard; zero if its generations ran out
+ */
+struct family {
+	pthread_mutex_t lock;
+	struct process *shard[SHARDS_MAX];
+	u64 fresh[SHARDS_MAX];
+};
+
 /**
  * struct process - a handle
  * @htw: the part common to all backends
  * @slots: the array
+ * @mask: bits of an id that are the slot's index in @slots
  * @nr_slots: slots that have been used so far
  * @nr_ready: slots that may be used without asking make_ready()
  * @nr_usable: slots whose memory is usable
  * @nr_retired: slots whose generations have run out
  * @ahead: the wheel has work earlier than the timerfd is programmed for
  * @free: head of the free list
+ * @fresh: id of the first slot when it is used for the first time
  * @tick_ns: length of a tick
  * @wheel: the wheel
  * @expired: timers that have expired and wait to be read
@@ -116,18 +149,21 @@ _Static_assert(sizeof(void *) != 8 || sizeof(struct slot) == 64, "a timer has 64
  * @clock: CLOCK_MONOTONIC, ... or %HTW_CLOCK_MANUAL
  * @setup_flags: &htw_setup.flags
  * @geometry: shape of the wheel
- * @reserved: bytes of the array's address space
+ * @reserved: bytes of the array that may be used
+ * @family: the shards, if htw_shard() has been called; written once, while others read it
  * @lock: guards all of the above
  */
 struct process {
 	struct htw htw;
 	struct slot *slots;
+	u32 mask;
 	u32 nr_slots;
 	u32 nr_ready;
 	u32 nr_usable;
 	u32 nr_retired;
 	bool ahead;
 	struct slot *free;
+	u64 fresh;
 	u64 tick_ns;
 	struct htw_wheel wheel;
 	struct list_head expired;
@@ -141,6 +177,7 @@ struct process {
 	u32 setup_flags;
 	struct htw_geometry geometry;
 	size_t reserved;
+	struct family *family;
 	pthread_mutex_t lock;
 };
 
@@ -161,17 +198,29 @@ static enum state state_of(const struct slot *t)
 	return (t->node.name & NAME_STATE) >> NAME_STATE_SHIFT;
 }
 
+static bool is_stopped(const struct slot *t)
+{
+	return state_of(t) >= STOPPED;
+}
+
+/* Was it started with %HTW_F_KEEP? */
+static bool is_kept(const struct slot *t)
+{
+	return is_stopped(t) ? state_of(t) & STOPPED_KEPT : t->slack & SLOT_KEEP;
+}
+
 static void set_state(struct slot *t, enum state state)
 {
 	t->node.name = id_of(t) | (u64)state << NAME_STATE_SHIFT;
 }
 
-/* The slot whose number is in an id, or NULL. */
+/*
+ * The slot whose index is in an id; perhaps of another timer or shard, or never used, when its name
+ * is zero. The first one always has a name, so that zero is never equal.
+ */
 static inline struct slot *slot_of(const struct process *p, u64 id)
 {
-	const u32 slot = id;
-
-	return likely(slot < p->nr_slots) ? &p->slots[slot] : NULL;
+	return &p->slots[(u32)id & p->mask];
 }
 
 /* The timer of an id, in any state, or NULL. */
@@ -179,9 +228,53 @@ static struct slot *find(const struct process *p, u64 id)
 {
 	struct slot *t = slot_of(p, id);
 
-	if (!t || id_of(t) != id || state_of(t) == FREE)
-		return NULL;
-	return t;
+	return id_of(t) == id && id && state_of(t) != FREE ? t : NULL;
+}
+
+/* Shards. */
+
+/* The number of the shard in an id, or a larger one. */
+static u32 shard_of(const struct process *p, u64 id)
+{
+	return (u32)id / (p->mask + 1);
+}
+
+/* Could an id be that of a timer of another shard? */
+static bool is_foreign(const struct process *p, u64 id)
+{
+	const u32 shard = shard_of(p, id);
+
+	return shard != shard_of(p, p->fresh) && shard < SHARDS_MAX && id &&
+	       __atomic_load_n(&p->family, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * Lock the shard of an id, which may have been closed.
+ *
+ * Return: the shard, and leave() unlocks it; or @p if there is none, with its lock held.
+ */
+static struct process *enter(struct process *p, u64 id)
+{
+	struct process *owner;
+
+	if (unlikely(is_foreign(p, id))) {
+		pthread_mutex_lock(&p->family->lock);
+		owner = p->family->shard[shard_of(p, id)];
+		if (owner) {
+			pthread_mutex_lock(&owner->lock);
+			return owner;
+		}
+		pthread_mutex_unlock(&p->family->lock);
+	}
+	pthread_mutex_lock(&p->lock);
+	return p;
+}
+
+static void leave(struct process *p, struct process *owner)
+{
+	pthread_mutex_unlock(&owner->lock);
+	if (unlikely(owner != p))
+		pthread_mutex_unlock(&p->family->lock);
 }
 
 /* Time. */
@@ -228,23 +321,25 @@ static inline u64 tick_for(struct process *p, u64 deadline, u64 now)
 
 static u64 slack_of(const struct slot *t)
 {
-	const u32 shift = t->slack >> SLACK_SHIFT & ((1u << SLACK_SHIFT_BITS) - 1);
+	const u32 exponent = t->slack >> SLACK_EXPONENT_SHIFT & ((1u << SLACK_EXPONENT_BITS) - 1);
+	const u64 digits = t->slack >> SLACK_DIGITS_SHIFT;
 
-	return (u64)(t->slack >> SLACK_DIGITS_SHIFT) << shift;
+	return exponent ? (digits | 1u << SLACK_DIGITS) << (exponent - 1) : digits;
 }
 
-/* Rounded down to SLACK_DIGITS bits. */
+/* Rounded down to SLACK_DIGITS + 1 bits. */
 static u32 slack_bits(u64 slack)
 {
 	const unsigned int bits = fls64(slack);
-	const u32 shift = bits > SLACK_DIGITS ? bits - SLACK_DIGITS : 0;
+	const u32 exponent = bits > SLACK_DIGITS ? bits - SLACK_DIGITS : 0;
+	const u32 digits = exponent ? slack >> (exponent - 1) : slack;
 
-	return (u32)(slack >> shift) << SLACK_DIGITS_SHIFT | shift << SLACK_SHIFT;
+	return digits << SLACK_DIGITS_SHIFT | exponent << SLACK_EXPONENT_SHIFT;
 }
 
 static void set_slack(struct slot *t, u64 slack)
 {
-	t->slack = (t->slack & SLOT_FLAGS) | slack_bits(slack);
+	t->slack = (t->slack & SLOT_KEEP) | slack_bits(slack);
 }
 
 static u64 tick_with_slack(struct process *p, const struct slot *t, u64 now)
@@ -335,14 +430,17 @@ static size_t usable_bytes(const struct process *p)
 static int grow(struct process *p, u64 want)
 {
 	const size_t have = usable_bytes(p);
+	const int error = errno;
 	size_t bytes;
 
 	/* By an eighth, at most a huge page. */
 	bytes = have + min_t(size_t, max_t(size_t, have / 8, GROW_MIN), GROW_MAX);
 	bytes = max(bytes, (size_t)want * sizeof(struct slot));
 	bytes = min((bytes + GROW_MIN - 1) / GROW_MIN * GROW_MIN, p->reserved);
-	if (mprotect((char *)p->slots + have, bytes - have, PROT_READ | PROT_WRITE))
+	if (mprotect((char *)p->slots + have, bytes - have, PROT_READ | PROT_WRITE)) {
+		errno = error;
 		return -ENOMEM;
+	}
 	p->nr_usable = bytes / sizeof(struct slot);
 	return 0;
 }
@@ -387,7 +485,7 @@ static inline struct slot *take_slot(struct process *p, u64 *id, int *error)
 		if (*error)
 			return NULL;
 	}
-	*id = NAME_GENERATION + p->nr_slots;
+	*id = p->fresh + p->nr_slots;
 	return &p->slots[p->nr_slots++];
 }
 
@@ -427,7 +525,7 @@ static void free_slot(struct process *p, struct slot *t, enum state state)
 
 static inline void arm(struct process *p, struct slot *t, u64 now)
 {
-	t->node.expires = likely(t->slack <= SLOT_FLAGS) ? tick_for(p, t->deadline, now) :
+	t->node.expires = likely(t->slack <= SLOT_KEEP) ? tick_for(p, t->deadline, now) :
 							   tick_with_slack(p, t, now);
 	if (unlikely(htw_wheel_start(&p->wheel, &t->node)))
 		p->ahead = true;
@@ -436,16 +534,20 @@ static inline void arm(struct process *p, struct slot *t, u64 now)
 static bool add_is_valid(const struct process *p, const struct htw_add *add)
 {
 	return !(add->flags & ~(HTW_F_ABS | HTW_F_KEEP | HTW_F_CANCEL_ON_SET)) &&
-	       !add->reserved &&
-	       (add->interval ? add->interval >= p->tick_ns : !add->firings) &&
-	       (!(add->flags & HTW_F_CANCEL_ON_SET) || p->clock == CLOCK_REALTIME);
+	       (add->interval ? add->interval >= p->tick_ns : !add->firings);
 }
 
-static int check_add(const struct process *p, const struct htw_add *add)
+/* Check what is common to the timers of htw_add_many(). */
+static int check_common(const struct process *p, const struct htw_add *add)
 {
 	if (!add_is_valid(p, add))
 		return -EINVAL;
 	return add->flags & HTW_F_CANCEL_ON_SET ? -ENOTSUP : 0;
+}
+
+static int check_add(const struct process *p, const struct htw_add *add)
+{
+	return add->reserved ? -EINVAL : check_common(p, add);
 }
 
 static int add_one(struct process *p, struct htw_add *add, u64 now)
@@ -555,7 +657,7 @@ static int process_add_many(struct htw *htw, const struct htw_add *common,
 		.slack = slack_bits(common->slack) | (common->flags & HTW_F_KEEP ? SLOT_KEEP : 0),
 	};
 	unsigned int added;
-	int error = check_add(p, common);
+	int error = check_common(p, common);
 
 	if (error)
 		return error;
@@ -563,7 +665,7 @@ static int process_add_many(struct htw *htw, const struct htw_add *common,
 	pthread_mutex_lock(&p->lock);
 	all.now = begin(p);
 	all.from = common->flags & HTW_F_ABS ? 0 : all.now;
-	if (likely(!all.interval && all.slack <= SLOT_FLAGS))
+	if (likely(!all.interval && all.slack <= SLOT_KEEP))
 		added = add_some(p, &all, true, deadlines, cookies, ids, count, &error);
 	else
 		added = add_some(p, &all, false, deadlines, cookies, ids, count, &error);
@@ -582,7 +684,7 @@ static inline void move(struct process *p, struct slot *t, u64 deadline, u64 now
 {
 	t->deadline = deadline;
 	htw_wheel_unlink(&p->wheel, &t->node);
-	t->node.expires = likely(t->slack <= SLOT_FLAGS) ? tick_for(p, deadline, now) :
+	t->node.expires = likely(t->slack <= SLOT_KEEP) ? tick_for(p, deadline, now) :
 							   tick_with_slack(p, t, now);
 	if (unlikely(htw_wheel_link(&p->wheel, &t->node)))
 		p->ahead = true;
@@ -614,7 +716,7 @@ static int mod_one(struct process *p, const struct htw_mod *mod, u64 now)
 		return -EINVAL;
 	t = find(p, mod->id);
 	/* A stopped timer has ended; only its event remains. */
-	if (!t || t->slack & SLOT_STOPPED)
+	if (!t || is_stopped(t))
 		return -ENOENT;
 	if (mod->flags & HTW_MOD_COOKIE)
 		t->cookie = mod->cookie;
@@ -646,33 +748,54 @@ static int mod_one(struct process *p, const struct htw_mod *mod, u64 now)
 
 static int process_mod(struct htw *htw, const struct htw_mod *mod)
 {
-	struct process *p = process_of(htw);
+	struct process *p = process_of(htw), *owner = enter(p, mod->id);
 	int ret;
 
-	pthread_mutex_lock(&p->lock);
-	ret = mod_one(p, mod, begin(p));
-	finish(p);
-	pthread_mutex_unlock(&p->lock);
+	ret = mod_one(owner, mod, begin(owner));
+	finish(owner);
+	leave(p, owner);
 	return ret;
+}
+
+static struct htw_mod new_deadline(u64 id, u64 deadline, u32 flags)
+{
+	return (struct htw_mod){
+		.id = id,
+		.deadline = deadline,
+		.flags = HTW_MOD_DEADLINE | flags,
+	};
 }
 
 static __attribute__((noinline)) int rearm_slow(struct process *p, u64 id, u64 deadline,
 						u32 flags, u64 now)
 {
-	const struct htw_mod mod = {
-		.id = id,
-		.deadline = deadline,
-		.flags = HTW_MOD_DEADLINE | flags,
-	};
+	const struct htw_mod mod = new_deadline(id, deadline, flags);
 
 	return mod_one(p, &mod, now);
+}
+
+/* Move the timers of other shards, one by one, as no lock is held that they wait for. */
+static __attribute__((noinline)) unsigned int rearm_foreign(struct process *p, const u64 *ids,
+							    const u64 *deadlines,
+							    unsigned int count, u32 flags,
+							    int *results)
+{
+	unsigned int i, failed = 0;
+
+	for (i = 0; i < count; i++) {
+		const struct htw_mod mod = new_deadline(ids[i], deadlines[i], flags);
+
+		if (is_foreign(p, ids[i]))
+			failed += set_result(results, i, process_mod(&p->htw, &mod));
+	}
+	return failed;
 }
 
 static int process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64_t *deadlines,
 			      unsigned int count, unsigned int flags, int *results)
 {
 	struct process *p = process_of(htw);
-	unsigned int i, failed = 0;
+	unsigned int i, failed = 0, foreign = 0;
 	u64 now, from;
 
 	if (flags & ~HTW_F_ABS)
@@ -683,16 +806,20 @@ static int process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64
 	from = flags & HTW_F_ABS ? 0 : now;
 	for (i = 0; i < count; i++) {
 		const u64 id = ids[i];
-		const u32 slot = id;
+		struct slot *t = slot_of(p, id);
 
-		if (likely(slot < p->nr_slots) && likely(p->slots[slot].node.name == id))
-			move(p, &p->slots[slot], htw_sum(deadlines[i], from), now);
+		if (likely(t->node.name == id))
+			move(p, t, htw_sum(deadlines[i], from), now);
+		else if (is_foreign(p, id))
+			foreign++;
 		else
 			failed += set_result(results, i,
 					     rearm_slow(p, id, deadlines[i], flags, now));
 	}
 	finish(p);
 	pthread_mutex_unlock(&p->lock);
+	if (unlikely(foreign))
+		failed += rearm_foreign(p, ids, deadlines, count, flags, results);
 	return failed;
 }
 
@@ -703,8 +830,8 @@ static u64 missed_of(const struct slot *t, u64 now)
 {
 	u64 missed;
 
-	if (t->slack & SLOT_STOPPED)
-		return t->interval;
+	if (is_stopped(t))
+		return state_of(t) & STOPPED_ENDLESS ? (u64)t->slack << 32 | t->firings : t->slack;
 	if (!t->interval)
 		return 0;
 	now = max(now, t->node.fired);
@@ -723,40 +850,48 @@ static bool cancel_is_valid(const struct htw_cancel *cancel)
 	       !cancel->reserved[0] && !cancel->reserved[1];
 }
 
+/* A queued timer is stopped: its event is the last, and reports the firings missed by now. */
+static void stop_expired(struct slot *t, u64 missed)
+{
+	enum state state = STOPPED;
+
+	if (t->slack & SLOT_KEEP)
+		state |= STOPPED_KEPT;
+	if (!t->firings) {
+		state |= STOPPED_ENDLESS;
+		t->firings = (u32)missed;
+		missed >>= 32;
+	}
+	t->slack = missed;
+	set_state(t, state);
+}
+
 /* Stop a timer; report its cookie, remaining time and missed firings in @out, if not NULL. */
 static int stop_one(struct process *p, struct slot *t, bool discard, struct htw_cancel *out)
 {
 	const enum state state = state_of(t);
-	const u64 now = out ? read_clock(p) : 0;
-	u64 missed;
+	const bool queued = state != PENDING && state != IDLE;
+	const u64 now = out || queued ? read_clock(p) : 0;
+	const u64 missed = queued ? missed_of(t, now) : 0;
 
 	if (out) {
 		out->cookie = t->cookie;
 		out->remaining = state == PENDING ? remaining(t, now) : 0;
-		out->missed = state == EXPIRED ? missed_of(t, now) : 0;
+		out->missed = missed;
 	}
-	switch (state) {
-	case PENDING:
+	if (state == PENDING) {
 		htw_wheel_stop(&p->wheel, &t->node);
-		break;
-	case EXPIRED:
-		if (discard) {
-			list_del(&t->node.list);
-			p->nr_expired--;
-			p->nr_timers--;
-			free_slot(p, t, EXPIRED);
-			return -EALREADY;
-		}
-		missed = missed_of(t, out ? now : read_clock(p));
-		t->interval = missed;
-		t->slack = (t->slack & ~SLOT_KEEP) | SLOT_STOPPED;
+	} else if (queued && !discard) {
+		if (!is_stopped(t))
+			stop_expired(t, missed);
 		return -EALREADY;
-	default:
-		break;
+	} else if (queued) {
+		list_del(&t->node.list);
+		p->nr_expired--;
 	}
 	p->nr_timers--;
 	free_slot(p, t, state);
-	return 0;
+	return queued ? -EALREADY : 0;
 }
 
 static int cancel_one(struct process *p, struct htw_cancel *cancel)
@@ -771,14 +906,13 @@ static int cancel_one(struct process *p, struct htw_cancel *cancel)
 
 static int process_cancel(struct htw *htw, struct htw_cancel *cancel)
 {
-	struct process *p = process_of(htw);
+	struct process *p = process_of(htw), *owner = enter(p, cancel->id);
 	int ret;
 
-	pthread_mutex_lock(&p->lock);
-	ret = cancel_one(p, cancel);
+	ret = cancel_one(owner, cancel);
 	/* On a manual clock the descriptor may have nothing to report any more. */
-	finish(p);
-	pthread_mutex_unlock(&p->lock);
+	finish(owner);
+	leave(p, owner);
 	return ret;
 }
 
@@ -792,20 +926,42 @@ static __attribute__((noinline)) int stop_slow(struct process *p, u64 id)
 
 static int process_stop(struct htw *htw, uint64_t id)
 {
-	struct process *p = process_of(htw);
+	struct process *p = process_of(htw), *owner = enter(p, id);
 	int ret;
 
-	pthread_mutex_lock(&p->lock);
-	ret = stop_slow(p, id);
-	finish(p);
-	pthread_mutex_unlock(&p->lock);
+	ret = stop_slow(owner, id);
+	finish(owner);
+	leave(p, owner);
 	return ret;
+}
+
+/* The same in process_stop_many(): leave the timer of another shard, and count it. */
+static __attribute__((noinline)) int stop_unless_foreign(struct process *p, u64 id,
+							 unsigned int *foreign)
+{
+	if (is_foreign(p, id)) {
+		++*foreign;
+		return 0;
+	}
+	return stop_slow(p, id);
+}
+
+/* Stop the timers of other shards; see rearm_foreign(). */
+static __attribute__((noinline)) unsigned int stop_foreign(struct process *p, const u64 *ids,
+							   unsigned int count, int *results)
+{
+	unsigned int i, failed = 0;
+
+	for (i = 0; i < count; i++)
+		if (is_foreign(p, ids[i]))
+			failed += set_result(results, i, process_stop(&p->htw, ids[i]));
+	return failed;
 }
 
 static int process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count, int *results)
 {
 	struct process *p = process_of(htw);
-	unsigned int i, failed = 0, slow = 0;
+	unsigned int i, failed = 0, slow = 0, foreign = 0;
 	struct slot *free;
 
 	set_results(results, count, 0);
@@ -813,17 +969,15 @@ static int process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int 
 	free = p->free;
 	for (i = 0; i < count; i++) {
 		const u64 id = ids[i];
-		const u32 slot = id;
+		struct slot *t = slot_of(p, id);
 
-		if (likely(slot < p->nr_slots) && likely(p->slots[slot].node.name == id)) {
-			struct slot *t = &p->slots[slot];
-
+		if (likely(t->node.name == id)) {
 			htw_wheel_unlink(&p->wheel, &t->node);
 			free = free_onto(p, free, t, id, PENDING);
 		} else {
 			p->free = free;
 			slow++;
-			failed += set_result(results, i, stop_slow(p, id));
+			failed += set_result(results, i, stop_unless_foreign(p, id, &foreign));
 			free = p->free;
 		}
 	}
@@ -832,6 +986,8 @@ static int process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int 
 	p->nr_timers -= count - slow;
 	finish(p);
 	pthread_mutex_unlock(&p->lock);
+	if (unlikely(foreign))
+		failed += stop_foreign(p, ids, count, results);
 	return failed;
 }
 
@@ -843,17 +999,18 @@ static void fill_query(const struct slot *t, u64 now, struct htw_query *query)
 		[IDLE]		= HTW_STATE_DISARMED,
 	};
 	const enum state state = state_of(t);
+	const bool stopped = is_stopped(t);
 
 	*query = (struct htw_query){
 		.id = id_of(t),
 		.deadline = t->deadline,
 		.remaining = state == PENDING ? remaining(t, now) : 0,
-		.interval = t->slack & SLOT_STOPPED ? 0 : t->interval,
+		.interval = t->interval,
 		.cookie = t->cookie,
-		.missed = state == EXPIRED ? missed_of(t, now) : 0,
-		.firings = t->firings,
-		.state = states[state],
-		.flags = t->slack & SLOT_KEEP ? HTW_F_KEEP : 0,
+		.missed = stopped || state == EXPIRED ? missed_of(t, now) : 0,
+		.firings = stopped && state & STOPPED_ENDLESS ? 0 : t->firings,
+		.state = states[stopped ? EXPIRED : state],
+		.flags = is_kept(t) ? HTW_F_KEEP : 0,
 	};
 }
 
@@ -870,16 +1027,20 @@ static int query_one(struct process *p, struct htw_query *query, u64 now)
 	return 0;
 }
 
+static u64 expire_all(struct process *p);
+
 static int process_next(struct htw *htw, struct htw_query *query)
 {
 	struct process *p = process_of(htw);
 	struct htw_node *first;
 	int ret = -ENOENT;
+	u64 now;
 
 	pthread_mutex_lock(&p->lock);
+	now = expire_all(p);
 	htw_wheel_first(&p->wheel, UINT_MAX, &first);
 	if (first) {
-		fill_query(container_of(first, struct slot, node), read_clock(p), query);
+		fill_query(container_of(first, struct slot, node), now, query);
 		ret = 0;
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -888,19 +1049,47 @@ static int process_next(struct htw *htw, struct htw_query *query)
 
 static int process_query(struct htw *htw, struct htw_query *query)
 {
-	struct process *p = process_of(htw);
+	struct process *p = process_of(htw), *owner = enter(p, query->id);
 	int ret;
 
-	pthread_mutex_lock(&p->lock);
-	ret = query_one(p, query, read_clock(p));
-	pthread_mutex_unlock(&p->lock);
+	ret = query_one(owner, query, expire_all(owner));
+	leave(p, owner);
 	return ret;
+}
+
+/* The id of an operation on an existing timer; else zero. */
+static u64 id_of_op(const struct htw_op *op)
+{
+	switch (op->op) {
+	case HTW_OP_CANCEL:
+		return op->cancel.id;
+	case HTW_OP_MOD:
+		return op->mod.id;
+	case HTW_OP_QUERY:
+		return op->query.id;
+	default:
+		return 0;
+	}
+}
+
+/* Carry out an operation on a timer of another shard; no lock is held. */
+static int do_foreign(struct process *p, struct htw_op *op)
+{
+	switch (op->op) {
+	case HTW_OP_CANCEL:
+		return process_cancel(&p->htw, &op->cancel);
+	case HTW_OP_MOD:
+		return process_mod(&p->htw, &op->mod);
+	default:
+		return process_query(&p->htw, &op->query);
+	}
 }
 
 static int process_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
 {
 	struct process *p = process_of(htw);
 	unsigned int i, failed = 0;
+	bool expired = false;
 	u64 now;
 
 	pthread_mutex_lock(&p->lock);
@@ -909,7 +1098,13 @@ static int process_batch(struct htw *htw, struct htw_op *ops, unsigned int count
 		struct htw_op *op = &ops[i];
 
 		op->result = -EINVAL;
-		if (!op->reserved) {
+		if (unlikely(is_foreign(p, id_of_op(op))) && !op->reserved) {
+			finish(p);
+			pthread_mutex_unlock(&p->lock);
+			op->result = do_foreign(p, op);
+			pthread_mutex_lock(&p->lock);
+			now = begin(p);
+		} else if (!op->reserved) {
 			switch (op->op) {
 			case HTW_OP_ADD:
 				op->result = add_one(p, &op->add, now);
@@ -921,6 +1116,9 @@ static int process_batch(struct htw *htw, struct htw_op *ops, unsigned int count
 				op->result = mod_one(p, &op->mod, now);
 				break;
 			case HTW_OP_QUERY:
+				if (!expired)
+					expire_all(p);
+				expired = true;
 				op->result = query_one(p, &op->query, now);
 				break;
 			}
@@ -940,7 +1138,7 @@ static int process_batch(struct htw *htw, struct htw_op *ops, unsigned int count
 /* Neither periodic, nor kept, nor stopped while its expiration is queued. */
 static inline bool is_plain(const struct slot *t)
 {
-	return !(t->interval | (t->slack & SLOT_FLAGS));
+	return !(t->interval | (t->slack & SLOT_KEEP));
 }
 
 static inline void fill_event(struct htw_event *ev, const struct slot *t, u64 id, u64 fired)
@@ -959,8 +1157,8 @@ static void consume(struct process *p, struct slot *t, u64 now, struct htw_event
 {
 	const u64 missed = missed_of(t, now);
 	const u64 spent = missed + 1;
-	const bool goes_on = t->interval && !(t->slack & SLOT_STOPPED) &&
-			     (!t->firings || t->firings > spent);
+	const bool stopped = is_stopped(t);
+	const bool goes_on = t->interval && !stopped && (!t->firings || t->firings > spent);
 
 	fill_event(ev, t, id_of(t), t->node.fired);
 	ev->missed = missed;
@@ -972,7 +1170,7 @@ static void consume(struct process *p, struct slot *t, u64 now, struct htw_event
 			t->firings -= spent;
 		set_state(t, PENDING);
 		arm(p, t, now);
-	} else if (t->slack & SLOT_KEEP) {
+	} else if (!stopped && t->slack & SLOT_KEEP) {
 		ev->flags = HTW_EVENT_MORE;
 		/* After its last firing a periodic timer is a one-shot timer. */
 		t->interval = 0;
@@ -1048,16 +1246,17 @@ static bool defer(struct process *p, struct slot *t, u64 now)
 /*
  * Read what is due from the wheel.
  *
- * Return: number of events; *done: nothing more is due or has to be moved down.
+ * Return: number of events; *idle: nothing more is due; *done: nor has to be moved down.
  */
 static unsigned int read_wheel(struct process *p, struct htw_event *events, unsigned int count,
-			       u64 now, bool *done)
+			       u64 now, bool *idle, bool *done)
 {
 	const u64 tick = now / p->tick_ns;
 	const bool set_back = was_set_back(p, now);
 	unsigned int budget = count + CASCADE_BUDGET;
 	unsigned int got = 0;
 
+	*idle = false;
 	*done = false;
 	for (;;) {
 		const unsigned int plain = set_back ? 0 : read_plain(p, events + got, count - got,
@@ -1078,6 +1277,7 @@ static unsigned int read_wheel(struct process *p, struct htw_event *events, unsi
 		n->fired = now;
 		consume(p, t, now, &events[got++]);
 	}
+	*idle = budget;
 	*done = budget && htw_wheel_cascade(&p->wheel, &budget) && list_empty(&p->wheel.due);
 	return got;
 }
@@ -1135,13 +1335,14 @@ static void expire_manual(struct process *p)
 static int process_read(struct htw *htw, struct htw_event *events, unsigned int count)
 {
 	struct process *p = process_of(htw);
+	bool idle, done = true;
 	unsigned int got;
-	bool done = true;
 	u64 now;
 
 	if (unlikely(!count))
 		return 0;
-	count = min(count, READ_MAX);
+	if (count > INT_MAX)
+		count = INT_MAX;
 	pthread_mutex_lock(&p->lock);
 	now = read_clock(p);
 	if (unlikely(p->clock == CLOCK_REALTIME))
@@ -1151,9 +1352,10 @@ static int process_read(struct htw *htw, struct htw_event *events, unsigned int 
 		expire_manual(p);
 	} else {
 		if (likely(got < count))
+			/* A result below @count means that nothing more is due. */
 			do {
-				got += read_wheel(p, events + got, count - got, now, &done);
-			} while (!got && !done);
+				got += read_wheel(p, events + got, count - got, now, &idle, &done);
+			} while (got < count && !(got ? idle : done));
 		else
 			done = false;
 		if (done)
@@ -1165,22 +1367,29 @@ static int process_read(struct htw *htw, struct htw_event *events, unsigned int 
 	return got;
 }
 
-/* Move all due timers to the queue and program the timerfd accordingly. */
-static void expire_all(struct process *p)
+/* Move all due timers to the queue and make the descriptor readable for them. Return: the time. */
+static u64 expire_all(struct process *p)
 {
-	u64 now;
+	const u64 now = read_clock(p);
 
 	if (p->clock == HTW_CLOCK_MANUAL)
-		return;
-	now = read_clock(p);
+		return now;
 	if (unlikely(p->clock == CLOCK_REALTIME))
 		check_clock(p, now);
 	while (!expire(p, now))
 		;
-	if (!p->nr_expired)
-		program_next(p, now);
-	else if (p->armed > now)
+	if (p->nr_expired && p->armed > now)
 		program(p, 0);
+	return now;
+}
+
+/* The same, and if none was due, wait for the next one. */
+static void expire_and_program(struct process *p)
+{
+	const u64 now = expire_all(p);
+
+	if (!p->nr_expired && p->clock != HTW_CLOCK_MANUAL)
+		program_next(p, now);
 }
 
 static int process_ready(struct htw *htw)
@@ -1189,7 +1398,7 @@ static int process_ready(struct htw *htw)
 	int ret;
 
 	pthread_mutex_lock(&p->lock);
-	expire_all(p);
+	expire_and_program(p);
 	ret = p->nr_expired > 0;
 	pthread_mutex_unlock(&p->lock);
 	return ret;
@@ -1206,6 +1415,7 @@ static int64_t process_cancel_all(struct htw *htw, unsigned int flags)
 	if (flags & ~HTW_CANCEL_DISCARD)
 		return -EINVAL;
 	pthread_mutex_lock(&p->lock);
+	expire_all(p);
 	for (i = 0; i < p->nr_slots; i++)
 		if (state_of(&p->slots[i]) != FREE)
 			count += !stop_one(p, &p->slots[i], flags & HTW_CANCEL_DISCARD, NULL);
@@ -1220,19 +1430,19 @@ static unsigned int list_state(const struct slot *t)
 	switch (state_of(t)) {
 	case PENDING:
 		return HTW_LIST_PENDING;
-	case EXPIRED:
-		return HTW_LIST_EXPIRED;
+	case FREE:
+		return 0;
 	case IDLE:
 		return HTW_LIST_DISARMED;
 	default:
-		return 0;
+		return HTW_LIST_EXPIRED;
 	}
 }
 
 static unsigned int walk(struct process *p, unsigned int states, u64 *cursor,
 			 struct htw_query *entries, unsigned int count, bool take)
 {
-	const u64 now = read_clock(p);
+	const u64 now = expire_all(p);
 	unsigned int got = 0;
 
 	for (; *cursor < p->nr_slots && got < count; ++*cursor) {
@@ -1253,7 +1463,8 @@ static int process_list(struct htw *htw, unsigned int states, uint64_t *cursor,
 	struct process *p = process_of(htw);
 	unsigned int got;
 
-	if (states & ~(HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED))
+	if (states & ~(HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED) ||
+	    *cursor > UINT32_MAX)
 		return -EINVAL;
 	if (!states)
 		states = HTW_LIST_PENDING;
@@ -1277,24 +1488,48 @@ static int process_harvest(struct htw *htw, struct htw_query *entries, unsigned 
 	return got;
 }
 
+/* Move the manual clock of one shard. Return: number of timers that expired. */
+static int64_t advance_one(struct process *p, u64 to)
+{
+	const u64 before = p->nr_expired;
+
+	p->manual_ns = to;
+	expire_manual(p);
+	return p->nr_expired - before;
+}
+
+/* Move the manual clock, which all shards share. */
 static int64_t process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 {
 	struct process *p = process_of(htw);
-	u64 before, to;
+	struct family *family = __atomic_load_n(&p->family, __ATOMIC_ACQUIRE);
 	int64_t ret = -EINVAL;
+	struct process *shard;
+	bool valid;
+	u64 to;
+	u32 i;
 
 	if (flags & ~HTW_F_ABS || p->clock != HTW_CLOCK_MANUAL)
 		return -EINVAL;
+	if (family)
+		pthread_mutex_lock(&family->lock);
 	pthread_mutex_lock(&p->lock);
 	to = flags & HTW_F_ABS ? ns : htw_sum(p->manual_ns, ns);
 	/* Times end at INT64_MAX, as those of the device. */
-	if (to >= p->manual_ns && to <= INT64_MAX) {
-		before = p->nr_expired;
-		p->manual_ns = to;
-		expire_manual(p);
-		ret = p->nr_expired - before;
-	}
+	valid = to >= p->manual_ns && to <= INT64_MAX;
+	if (valid)
+		ret = advance_one(p, to);
 	pthread_mutex_unlock(&p->lock);
+	for (i = 0; family && valid && i < SHARDS_MAX; i++) {
+		shard = family->shard[i];
+		if (!shard || shard == p)
+			continue;
+		pthread_mutex_lock(&shard->lock);
+		ret += advance_one(shard, to);
+		pthread_mutex_unlock(&shard->lock);
+	}
+	if (family)
+		pthread_mutex_unlock(&family->lock);
 	return ret;
 }
 
@@ -1319,7 +1554,7 @@ static int process_info(struct htw *htw, struct htw_info *info)
 	unsigned int l;
 
 	pthread_mutex_lock(&p->lock);
-	expire_all(p);
+	expire_and_program(p);
 	*info = (struct htw_info){
 		.features = HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS |
 			    HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL |
@@ -1343,6 +1578,7 @@ static int process_info(struct htw *htw, struct htw_info *info)
 static int process_reserve(struct htw *htw, uint64_t count)
 {
 	struct process *p = process_of(htw);
+	const int error = errno;
 	char *usable;
 	size_t bytes;
 	int ret = 0;
@@ -1358,23 +1594,67 @@ static int process_reserve(struct htw *htw, uint64_t count)
 		bytes = usable_bytes(p);
 		if (madvise(usable, bytes, MADV_POPULATE_WRITE) && errno == ENOMEM)
 			ret = -ENOMEM;	/* EINVAL before Linux 5.14: pages come when touched */
+		errno = error;
 	}
 	pthread_mutex_unlock(&p->lock);
 	return ret;
 }
 
-static void process_close(struct htw *htw)
+/* Bytes of the array's address space: a slot for each index. */
+static size_t span(const struct process *p)
 {
-	struct process *p = process_of(htw);
+	return ((size_t)p->mask + 1) * sizeof(struct slot);
+}
 
+static void destroy(struct process *p)
+{
 	/* The nodes are freed with the array, so the wheel need not be emptied. */
 	p->wheel.pending = 0;
 	htw_wheel_destroy(&p->wheel);
-	munmap(p->slots, p->reserved);
+	munmap(p->slots, span(p));
 	pthread_mutex_destroy(&p->lock);
 	close(p->htw.fd);
 	free(p);
 }
+
+/*
+ * A generation above all that a shard has used, for the next one of its number; zero if a slot's
+ * generations have run out.
+ */
+static u64 fresh_after(const struct process *p)
+{
+	u64 most = p->fresh >> 32;
+	u32 i;
+
+	for (i = 0; i < p->nr_slots; i++)
+		most = max(most, p->slots[i].node.name >> 32);
+	return p->nr_retired || most == UINT32_MAX ? 0 : (most + 1) << 32 | (u32)p->fresh;
+}
+
+static void process_close(struct htw *htw)
+{
+	struct process *p = process_of(htw);
+	struct family *family = p->family;
+	const u32 number = shard_of(p, p->fresh);
+	u32 i;
+
+	if (family && number) {
+		/* Waits for those that use one of its ids. */
+		pthread_mutex_lock(&family->lock);
+		family->shard[number] = NULL;
+		family->fresh[number] = fresh_after(p);
+		pthread_mutex_unlock(&family->lock);
+	} else if (family) {
+		for (i = 1; i < SHARDS_MAX; i++)
+			if (family->shard[i])
+				destroy(family->shard[i]);
+		pthread_mutex_destroy(&family->lock);
+		free(family);
+	}
+	destroy(p);
+}
+
+static int process_shard(struct htw *htw, struct htw **shard);
 
 static const struct htw_backend_ops process_ops = {
 	.backend	= HTW_BACKEND_PROCESS,
@@ -1398,6 +1678,7 @@ static const struct htw_backend_ops process_ops = {
 	.list		= process_list,
 	.harvest	= process_harvest,
 	.advance	= process_advance,
+	.shard		= process_shard,
 };
 
 static const struct htw_geometry default_geometry = {
@@ -1460,32 +1741,38 @@ static int shape(struct process *p, const struct htw_setup *setup)
 	return htw_geometry_check(geo, &why) ? -ERANGE : 0;
 }
 
-/**
- * htw_process_open() - htw_open() of %HTW_BACKEND_PROCESS
- * @htw: out: the handle
- * @setup: as for htw_open()
- *
- * Return: as htw_open().
+/*
+ * Make a handle or a shard.
+ * @with: a handle with clock, tick, limit and geometry
+ * @fresh: see &process.fresh
  */
-int htw_process_open(struct htw **htw, const struct htw_setup *setup)
+static int create(struct process **made, const struct process *with, u64 fresh)
 {
-	struct process *p = calloc(1, sizeof(*p));
-	int ret;
+	struct process *p = aligned_alloc(APART, (sizeof(*p) + APART - 1) / APART * APART);
+	int ret = -ENOMEM;
 
 	if (!p)
 		return -ENOMEM;
-	ret = shape(p, setup);
-	if (ret)
-		goto free_handle;
-	p->htw.ops = &process_ops;
-	p->armed = U64_MAX;
+	*p = (struct process){
+		.htw.ops = &process_ops,
+		.fresh = fresh,
+		.armed = U64_MAX,
+		.clock = with->clock,
+		.tick_ns = with->tick_ns,
+		.limit = with->limit,
+		.setup_flags = with->setup_flags,
+		.geometry = with->geometry,
+	};
 	INIT_LIST_HEAD(&p->expired);
 	p->reserved = (p->limit * sizeof(struct slot) + GROW_MIN - 1) / GROW_MIN * GROW_MIN;
-	ret = -ENOMEM;
-	p->slots = mmap(NULL, p->reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+	p->mask = (1u << fls64(p->reserved / sizeof(struct slot) - 1)) - 1;
+	p->slots = mmap(NULL, span(p), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 			-1, 0);
 	if (p->slots == MAP_FAILED)
 		goto free_handle;
+	if (grow(p, 1))
+		goto unmap;
+	set_state(&p->slots[0], FREE);
 	ret = htw_wheel_init(&p->wheel, &p->geometry, read_clock(p) / p->tick_ns, GFP_KERNEL,
 			     NUMA_NO_NODE);
 	if (ret)
@@ -1499,7 +1786,7 @@ int htw_process_open(struct htw **htw, const struct htw_setup *setup)
 	ret = -pthread_mutex_init(&p->lock, NULL);
 	if (ret)
 		goto close_fd;
-	*htw = &p->htw;
+	*made = p;
 	return 0;
 
 close_fd:
@@ -1507,8 +1794,84 @@ close_fd:
 free_wheel:
 	htw_wheel_destroy(&p->wheel);
 unmap:
-	munmap(p->slots, p->reserved);
+	munmap(p->slots, span(p));
 free_handle:
 	free(p);
+	return ret;
+}
+
+/* The family of a handle from htw_open(), made on first use. */
+static struct family *make_family(struct process *p)
+{
+	struct family *family;
+	u32 i;
+
+	pthread_mutex_lock(&p->lock);
+	family = p->family;
+	if (family)
+		goto unlock;
+	family = calloc(1, sizeof(*family));
+	if (!family)
+		goto unlock;
+	if (pthread_mutex_init(&family->lock, NULL)) {
+		free(family);
+		family = NULL;
+		goto unlock;
+	}
+	family->shard[0] = p;
+	for (i = 1; i < SHARDS_MAX && (u64)i * (p->mask + 1) < 1u << NAME_STATE_SHIFT; i++)
+		family->fresh[i] = NAME_GENERATION + (u64)i * (p->mask + 1);
+	__atomic_store_n(&p->family, family, __ATOMIC_RELEASE);
+unlock:
+	pthread_mutex_unlock(&p->lock);
+	return family;
+}
+
+/* htw_shard() in the process */
+static int process_shard(struct htw *htw, struct htw **shard)
+{
+	struct process *p = process_of(htw), *made;
+	struct family *family = make_family(p);
+	const int error = errno;
+	int ret = -ENOSPC;
+	u32 i;
+
+	if (!family)
+		return -ENOMEM;
+	pthread_mutex_lock(&family->lock);
+	for (i = 1; i < SHARDS_MAX; i++)
+		if (!family->shard[i] && family->fresh[i])
+			break;
+	if (i < SHARDS_MAX)
+		ret = create(&made, p, family->fresh[i]);
+	if (!ret) {
+		pthread_mutex_lock(&p->lock);
+		made->manual_ns = p->manual_ns;
+		pthread_mutex_unlock(&p->lock);
+		made->family = family;
+		family->shard[i] = made;
+		*shard = &made->htw;
+	}
+	pthread_mutex_unlock(&family->lock);
+	errno = error;
+	return ret;
+}
+
+/**
+ * htw_process_open() - htw_open() of %HTW_BACKEND_PROCESS
+ * @htw: out: the handle
+ * @setup: as for htw_open()
+ *
+ * Return: as htw_open().
+ */
+int htw_process_open(struct htw **htw, const struct htw_setup *setup)
+{
+	struct process with = { }, *p;
+	int ret = shape(&with, setup);
+
+	if (!ret)
+		ret = create(&p, &with, NAME_GENERATION);
+	if (!ret)
+		*htw = &p->htw;
 	return ret;
 }

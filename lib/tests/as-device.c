@@ -115,7 +115,7 @@ static int list(struct htw *htw, struct htw_list *l, int harvest)
 	int ret;
 
 	if ((harvest && l->flags) || l->reserved0 || l->reserved[0] || l->reserved[1] ||
-	    cursor > UINT32_MAX)
+	    (harvest && cursor > UINT32_MAX))
 		return -EINVAL;
 	ret = harvest ? htw_harvest(htw, entries, l->count) :
 			htw_list_in(htw, l->flags, &cursor, entries, l->count);

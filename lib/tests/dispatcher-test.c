@@ -430,6 +430,379 @@ DISPATCHER_TEST(shutdown)
 	EXPECT_EQ(1, htw_dispatch(self->d, 0));
 }
 
+/* Calls that are due, in the order in which they were started. */
+static void start_due(struct __test_metadata *_metadata, struct htw_dispatcher *d, struct log *log,
+		      unsigned int count)
+{
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		ASSERT_EQ(0, htw_call_after(d, SEC, note, log, NULL));
+}
+
+static void move_other(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct log *log = arg;
+
+	note(d, call, arg);
+	if (log->calls == 1)
+		log->result = htw_call_again(d, log->other, log->ns);
+}
+
+/* A call that is due, and that another one moves to the present, is made once. */
+DISPATCHER_TEST(moved_to_the_present_from_within)
+{
+	struct log a = { .htw = self->htw }, b = a;
+	uint64_t call;
+
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, move_other, &a, &call));
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &b, &a.other));
+	htw_advance(self->htw, SEC, 0);
+	/* A zero delay within a call is for the next dispatch. */
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, a.result);
+	EXPECT_EQ(0, b.calls);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(1, b.calls);
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, a.other));
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	htw_advance(self->htw, HOUR, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	EXPECT_EQ(1, b.calls);
+}
+
+static void move_other_and_wait(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct log *log = arg;
+
+	move_other(d, call, arg);
+	htw_advance(log->htw, 3 * SEC, 0);
+}
+
+/* The same with a call whose old time comes while the dispatch goes on. */
+DISPATCHER_TEST(moved_forward_while_its_time_comes)
+{
+	struct log a = { .htw = self->htw }, b = a, c = a;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		const bool periodic = i;
+
+		a.calls = b.calls = 0;
+		a.ns = 0;
+		ASSERT_EQ(0, htw_call_after(self->d, SEC, move_other_and_wait, &a, NULL));
+		start_due(_metadata, self->d, &c, 63);
+		if (periodic) {
+			ASSERT_EQ(0, htw_call_every(self->d, 2 * SEC, HOUR, note, &b, &a.other));
+		} else {
+			ASSERT_EQ(0, htw_call_after(self->d, 2 * SEC, note, &b, &a.other));
+		}
+		htw_advance(self->htw, SEC, 0);
+		EXPECT_EQ(64, htw_dispatch(self->d, 0));
+		EXPECT_EQ(0, a.result);
+		EXPECT_EQ(0, b.calls);
+		EXPECT_EQ(1, htw_dispatch(self->d, 0));
+		EXPECT_EQ(1, b.calls);
+		EXPECT_EQ(0, htw_dispatch(self->d, 0));
+		EXPECT_EQ(periodic ? 0 : -ENOENT, htw_call_stop(self->d, a.other));
+	}
+}
+
+/* A periodic call that moves itself has its new phase, also if its old next time has come. */
+static void move_itself_and_wait(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct log *log = arg;
+
+	note(d, call, arg);
+	if (log->calls > 1)
+		return;
+	log->result = htw_call_again(d, call, SEC / 4);
+	htw_advance(log->htw, SEC, 0);
+}
+
+DISPATCHER_TEST(periodic_call_that_moves_itself)
+{
+	struct log a = { .htw = self->htw }, c = a;
+	uint64_t call;
+
+	ASSERT_EQ(0, htw_call_every(self->d, SEC, SEC, move_itself_and_wait, &a, &call));
+	start_due(_metadata, self->d, &c, 63);
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(64, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, a.result);
+	/* It is 2 s now. Due at 1.25 s, then 2.25, 3.25, ... */
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(2, a.calls);
+	EXPECT_EQ(0, a.missed);
+	htw_advance(self->htw, SEC / 4 - 1, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	htw_advance(self->htw, 1, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	htw_advance(self->htw, SEC - 1, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	htw_advance(self->htw, 1, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, htw_call_stop(self->d, call));
+}
+
+static void *again_in_a_thread(void *arg)
+{
+	void **args = arg;
+	struct log *log = args[1];
+
+	log->result = htw_call_again(args[0], log->other, 0);
+	return NULL;
+}
+
+static void move_other_by_a_thread(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	void *args[] = { d, arg };
+	pthread_t thread;
+
+	note(d, call, arg);
+	if (!pthread_create(&thread, NULL, again_in_a_thread, args))
+		pthread_join(thread, NULL);
+}
+
+/* The event of the old time has been read already when another thread moves the call. */
+DISPATCHER_TEST(moved_by_a_thread_when_its_event_was_read)
+{
+	struct log a = { .htw = self->htw }, b = a;
+	int periodic;
+
+	for (periodic = 0; periodic < 2; periodic++) {
+		b.calls = 0;
+		ASSERT_EQ(0, htw_call_after(self->d, SEC, move_other_by_a_thread, &a, NULL));
+		if (periodic) {
+			ASSERT_EQ(0, htw_call_every(self->d, SEC, HOUR, note, &b, &a.other));
+		} else {
+			ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &b, &a.other));
+		}
+		htw_advance(self->htw, SEC, 0);
+		EXPECT_EQ(1, htw_dispatch(self->d, 0));
+		EXPECT_EQ(0, a.result);
+		EXPECT_EQ(0, b.calls);
+		EXPECT_EQ(1, htw_dispatch(self->d, 0));
+		EXPECT_EQ(0, htw_dispatch(self->d, 0));
+		EXPECT_EQ(1, b.calls);
+		EXPECT_EQ(periodic ? 0 : -ENOENT, htw_call_stop(self->d, a.other));
+	}
+}
+
+struct many {
+	struct log log;
+	uint64_t calls[2400];
+	unsigned int stopped;
+};
+
+/* The others expire, unread, and are stopped. */
+static void wait_and_stop_others(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct many *many = arg;
+	unsigned int i;
+
+	note(d, call, &many->log);
+	htw_advance(many->log.htw, SEC, 0);
+	for (i = 0; i < 2400; i++)
+		many->stopped += !htw_call_stop(d, many->calls[i]);
+}
+
+/* Events of calls that were stopped from within a call go with the dispatcher. */
+DISPATCHER_TEST(free_leaves_no_event)
+{
+	static struct many many;
+	struct htw_dispatcher *d;
+	struct htw_info info;
+	struct htw_event ev;
+	unsigned int i;
+
+	many = (struct many){ .log = { .htw = self->htw } };
+	ASSERT_EQ(0, htw_dispatcher_new(&d, self->htw));
+	ASSERT_EQ(0, htw_call_after(d, SEC, wait_and_stop_others, &many, NULL));
+	for (i = 0; i < 2400; i++)
+		ASSERT_EQ(0, htw_call_after(d, 2 * SEC, note, &many.log, &many.calls[i]));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(d, 0));
+	EXPECT_EQ(2400, many.stopped);
+	htw_dispatcher_free(d);
+	EXPECT_EQ(0, htw_info(self->htw, &info));
+	EXPECT_EQ(0, info.timers);
+	EXPECT_EQ(0, htw_read(self->htw, &ev, 1));
+}
+
+/* A dispatch that makes no call has left none that is due, and one that makes many is bounded. */
+DISPATCHER_TEST(dispatched_until_nothing_is_due)
+{
+	static struct many many;
+	struct log last = { .htw = self->htw };
+	unsigned int i, made = 0;
+	int n;
+
+	many = (struct many){ .log = { .htw = self->htw } };
+	start_due(_metadata, self->d, &many.log, 3000);
+	htw_advance(self->htw, SEC, 0);
+	while ((n = htw_dispatch(self->d, 0)) > 0) {
+		EXPECT_GE(1024, n);
+		made += n;
+	}
+	EXPECT_EQ(0, n);
+	EXPECT_EQ(3000, made);
+
+	/* Behind the events of calls that have ended. */
+	many.log.calls = 0;
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, wait_and_stop_others, &many, NULL));
+	for (i = 0; i < 63; i++)
+		ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &many.log, NULL));
+	for (i = 0; i < 2400; i++)
+		ASSERT_EQ(0, htw_call_after(self->d, 2 * SEC, note, &many.log, &many.calls[i]));
+	ASSERT_EQ(0, htw_call_after(self->d, 2 * SEC, note, &last, NULL));
+	htw_advance(self->htw, SEC, 0);
+	for (made = 0; (n = htw_dispatch(self->d, 0)) > 0; made += n)
+		;
+	EXPECT_EQ(0, n);
+	EXPECT_EQ(65, made);
+	EXPECT_EQ(2400, many.stopped);
+	EXPECT_EQ(64, many.log.calls);
+	EXPECT_EQ(1, last.calls);
+}
+
+/* A limit that is in the way of one call does not hide that others are due. */
+DISPATCHER_TEST(due_beside_a_limit)
+{
+	struct htw_dispatcher *d;
+	struct log log, other;
+	struct two two = { };
+	unsigned int made = 0, i;
+	struct htw *htw;
+	uint64_t call;
+	int n;
+
+	ASSERT_EQ(0, open_as(variant, &htw, true, 1500));
+	ASSERT_EQ(0, htw_dispatcher_new(&d, htw));
+	log = other = (struct log){ .htw = htw };
+	two.log.htw = htw;
+	ASSERT_EQ(0, htw_call_every(d, SEC, SEC, start_two, &two, &call));
+	for (i = 0; i < 1499; i++)
+		ASSERT_EQ(0, htw_call_every(d, SEC, SEC, note, &log, NULL));
+	htw_advance(htw, SEC, 0);
+	while ((n = htw_dispatch(d, 0)) > 0)
+		made += n;
+	/* Those of the first round count, whose dispatch reported the error. */
+	EXPECT_EQ(-ENOSPC, n);
+	EXPECT_EQ(1499, log.calls);
+	EXPECT_EQ(0, two.log.result);
+	EXPECT_EQ(0, htw_call_stop(d, call));
+	htw_dispatcher_free(d);
+	htw_close(htw);
+}
+
+static void stop_itself_twice(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct log *log = arg;
+
+	stop_itself(d, call, arg);
+	log->result += htw_call_stop(d, call) == -EALREADY;
+	log->result += htw_call_stop(d, call) == -EALREADY;
+	/* It cannot be made again. */
+	log->result += htw_call_again(d, call, 0) == -ENOENT;
+}
+
+/* A call that runs still uses its argument, however often it is stopped. */
+DISPATCHER_TEST(stopped_twice_while_it_runs)
+{
+	struct log a = { .htw = self->htw };
+	uint64_t call;
+
+	ASSERT_EQ(0, htw_call_every(self->d, SEC, SEC, stop_itself_twice, &a, &call));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(-EALREADY + 3, a.result);
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, call));
+}
+
+static uint64_t just_once(uint64_t previous, void *arg)
+{
+	struct log *log = arg;
+
+	return log->ns++ ? HTW_NO_MORE : previous + SEC;
+}
+
+static void again_once(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct log *log = arg;
+
+	note(d, call, arg);
+	if (log->calls < 3)
+		log->result |= htw_call_again(d, call, SEC);
+}
+
+/* Once a schedule has ended it is not asked again, also if its last call moves itself. */
+DISPATCHER_TEST(schedule_whose_last_call_moves_itself)
+{
+	struct log a = { .htw = self->htw };
+	uint64_t call;
+	int i;
+
+	ASSERT_EQ(0, htw_call_schedule(self->d, just_once, again_once, &a, &call));
+	for (i = 1; i <= 3; i++) {
+		htw_advance(self->htw, SEC, 0);
+		EXPECT_EQ(1, htw_dispatch(self->d, 0));
+		EXPECT_EQ(i, a.calls);
+		EXPECT_EQ(2, a.ns);
+	}
+	EXPECT_EQ(0, a.result);
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, call));
+}
+
+struct moved_schedule {
+	struct log log;
+	struct htw_dispatcher *d;
+	void *args[2];
+	pthread_t thread;
+};
+
+/* Another thread moves the call while the schedule is asked. */
+static uint64_t moved_meanwhile(uint64_t previous, void *arg)
+{
+	struct moved_schedule *m = arg;
+
+	if (!m->log.other)
+		return previous + SEC;
+	m->args[0] = m->d;
+	m->args[1] = &m->log;
+	if (!pthread_create(&m->thread, NULL, again_in_a_thread, m->args))
+		pthread_join(m->thread, NULL);
+	m->log.other = 0;
+	return previous + SEC;
+}
+
+static void note_moved(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct moved_schedule *m = arg;
+
+	note(d, call, &m->log);
+}
+
+DISPATCHER_TEST(schedule_moved_while_it_is_asked)
+{
+	struct moved_schedule m = { .log = { .htw = self->htw }, .d = self->d };
+	uint64_t call;
+	int i;
+
+	ASSERT_EQ(0, htw_call_schedule(self->d, moved_meanwhile, note_moved, &m, &call));
+	m.log.other = call;
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, m.log.result);
+	for (i = 2; i < 5; i++) {
+		EXPECT_EQ(1, htw_dispatch(self->d, 0));
+		EXPECT_EQ(i, m.log.calls);
+		EXPECT_EQ(0, htw_dispatch(self->d, 0));
+		htw_advance(self->htw, SEC, 0);
+	}
+	EXPECT_EQ(0, htw_call_stop(self->d, call));
+}
+
 static void nested(struct htw_dispatcher *d, uint64_t call, void *arg)
 {
 	struct log *log = arg;

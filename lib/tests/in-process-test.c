@@ -191,7 +191,7 @@ TEST(clock_set_back_within_a_tick)
 	struct htw_event ev[4];
 	struct process *p;
 	struct htw *htw;
-	bool done;
+	bool idle, done;
 	int i;
 
 	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
@@ -200,7 +200,7 @@ TEST(clock_set_back_within_a_tick)
 		now = realtime();
 		ASSERT_EQ(0, htw_at(htw, now, i, &ids[i]));
 		/* As if the clock had been set back to the beginning of the tick. */
-		ASSERT_EQ(0, read_wheel(p, ev, 4, now - now % SEC, &done));
+		ASSERT_EQ(0, read_wheel(p, ev, 4, now - now % SEC, &idle, &done));
 		if (i) {
 			EXPECT_EQ(true, expire(p, now - now % SEC));
 			EXPECT_EQ(0, p->nr_expired);

@@ -19,7 +19,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 
 #define USEC		1000ULL
@@ -233,6 +235,28 @@ LIB_TEST(far_future)
 	EXPECT_EQ(2 * ARRAY_SIZE(far), timers(self->htw));
 	for (i = 0; i < ARRAY_SIZE(far); i++)
 		EXPECT_EQ(0, htw_stop(self->htw, ids[i]));
+}
+
+/* A clock ends within a tick, which never is complete. */
+LIB_TEST(end_of_the_clock)
+{
+	const uint64_t end = (1ULL << 63) - 1, last = end / self->tick * self->tick;
+	struct htw_event ev[2];
+	uint64_t id, id_end, id_last;
+
+	ASSERT_NE(0, end % self->tick);
+	ASSERT_EQ(0, htw_at(self->htw, end, 1, &id_end));
+	ASSERT_EQ(0, htw_at(self->htw, last + 1, 2, &id));
+	ASSERT_EQ(0, htw_at(self->htw, last, 3, &id_last));
+	EXPECT_EQ(1, htw_advance(self->htw, end, HTW_F_ABS));
+	ASSERT_EQ(1, htw_read(self->htw, ev, 2));
+	EXPECT_EQ(id_last, ev[0].id);
+	EXPECT_EQ(-EINVAL, htw_advance(self->htw, 1, 0));
+	/* Unless it has come when it is armed. */
+	EXPECT_EQ(0, htw_rearm(self->htw, id_end, 0));
+	ASSERT_EQ(1, htw_read(self->htw, ev, 2));
+	EXPECT_EQ(id_end, ev[0].id);
+	EXPECT_EQ(0, htw_stop(self->htw, id));
 }
 
 LIB_TEST(equal_deadlines_in_order)
@@ -877,7 +901,8 @@ LIB_TEST(setup_that_is_wrong)
 	EXPECT_EQ(-EINVAL, htw_add(self->htw, &(struct htw_add){ .reserved = 1 }));
 	EXPECT_EQ(-EINVAL, htw_add(self->htw, &(struct htw_add){ .flags = 1 << 7 }));
 	EXPECT_EQ(-EINVAL, htw_add(self->htw, &(struct htw_add){ .firings = 1 }));
-	EXPECT_EQ(-EINVAL, htw_add(self->htw, &(struct htw_add){ .flags = HTW_F_CANCEL_ON_SET }));
+	EXPECT_EQ(variant->backend == HTW_BACKEND_PROCESS ? -ENOTSUP : -EINVAL,
+		  htw_add(self->htw, &(struct htw_add){ .flags = HTW_F_CANCEL_ON_SET }));
 	EXPECT_EQ(-EINVAL, htw_cancel(self->htw, &(struct htw_cancel){ .flags = 2 }));
 	EXPECT_EQ(-EINVAL, htw_cancel(self->htw, &(struct htw_cancel){ .reserved = { 0, 1 } }));
 	EXPECT_EQ(-EINVAL, htw_query(self->htw, &(struct htw_query){ .missed = 1 }));
@@ -1351,7 +1376,597 @@ LIB_TEST(a_hundred_thousand)
 	free(deadlines);
 }
 
+/* Shards: a thread's own timers, and those of others by their ids. */
+
+LIB_TEST(shards)
+{
+	struct htw_query query, entries[4];
+	struct htw_op ops[4] = { };
+	struct htw_cancel cancel = { };
+	uint64_t ids[4], deadlines[4], mixed[4], own[4], cursor = 0;
+	struct htw *a, *b, *none = (struct htw *)self;
+	struct htw_event ev[4];
+	int results[4];
+
+	if (variant->backend == HTW_BACKEND_DEVICE) {
+		EXPECT_EQ(-ENOTSUP, htw_shard(&none, self->htw));
+		EXPECT_EQ((struct htw *)self, none);
+		return;
+	}
+	ASSERT_EQ(0, htw_advance(self->htw, SEC, 0));
+	ASSERT_EQ(0, htw_shard(&a, self->htw));
+	ASSERT_EQ(0, htw_shard(&b, a));
+	EXPECT_EQ(SEC, htw_now(b));
+	EXPECT_EQ(HTW_BACKEND_PROCESS, htw_backend(a));
+	EXPECT_NE(htw_fd(a), htw_fd(b));
+	EXPECT_NE(htw_fd(a), htw_fd(self->htw));
+
+	/* Each shard reports and reads its own. */
+	own[0] = start_after(self->htw, 3 * SEC, 1);
+	own[1] = start_after(a, 2 * SEC, 2);
+	own[2] = start_after(b, SEC, 3);
+	EXPECT_EQ(1, timers(a));
+	EXPECT_EQ(0, htw_next(a, &query));
+	EXPECT_EQ(own[1], query.id);
+	EXPECT_EQ(1, htw_list(b, &cursor, entries, 4));
+	EXPECT_EQ(own[2], entries[0].id);
+	EXPECT_EQ(1, htw_advance(a, SEC, 0));
+	EXPECT_EQ(2 * SEC, htw_now(self->htw));
+	EXPECT_EQ(0, htw_wait(a, 0));
+	EXPECT_EQ(1, htw_wait(b, 0));
+	EXPECT_EQ(0, htw_read(a, ev, 4));
+	EXPECT_EQ(1, htw_read(b, ev, 4));
+	EXPECT_EQ(own[2], ev[0].id);
+
+	/* By an id, each finds those of all. */
+	query = (struct htw_query){ .id = own[1] };
+	EXPECT_EQ(0, htw_query(b, &query));
+	EXPECT_EQ(2, query.cookie);
+	EXPECT_EQ(SEC, query.remaining);
+	EXPECT_EQ(0, htw_rearm(b, own[1], 5 * SEC));
+	EXPECT_EQ(0, htw_rearm(b, own[0], 4 * SEC));
+	EXPECT_EQ(1, htw_advance(self->htw, 4 * SEC, 0));
+	EXPECT_EQ(1, htw_read(self->htw, ev, 4));
+	cancel.id = own[1];
+	EXPECT_EQ(0, htw_cancel(self->htw, &cancel));
+	EXPECT_EQ(SEC, cancel.remaining);
+	EXPECT_EQ(-ENOENT, htw_stop(b, own[1]));
+	EXPECT_EQ(-ENOENT, htw_stop(a, own[1]));
+
+	/* Many at once, of several shards, and an id twice. */
+	deadlines[0] = deadlines[1] = deadlines[2] = deadlines[3] = SEC;
+	ASSERT_EQ(0, htw_add_many(a, NULL, deadlines, NULL, ids, 2, NULL));
+	ASSERT_EQ(0, htw_add_many(b, NULL, deadlines, NULL, ids + 2, 2, NULL));
+	mixed[0] = ids[2];
+	mixed[1] = ids[0];
+	mixed[2] = ids[1];
+	mixed[3] = ids[2];
+	deadlines[0] = deadlines[3] = 2 * SEC;
+	EXPECT_EQ(0, htw_rearm_many(a, mixed, deadlines, 4, 0, results));
+	EXPECT_EQ(3, htw_advance(a, SEC, 0));
+	EXPECT_EQ(-EALREADY, htw_stop(self->htw, ids[0]));
+	EXPECT_EQ(3, htw_stop_many(a, mixed, 4, results));
+	EXPECT_EQ(0, results[0]);
+	EXPECT_EQ(-EALREADY, results[1]);
+	EXPECT_EQ(-EALREADY, results[2]);
+	EXPECT_EQ(-ENOENT, results[3]);
+	EXPECT_EQ(2, htw_read(a, ev, 4));
+	EXPECT_EQ(1, htw_read(b, ev, 4));
+	EXPECT_EQ(ids[3], ev[0].id);
+
+	/* A batch, in order. */
+	ids[0] = start_after(b, HOUR, 1);
+	ops[0] = (struct htw_op){ .op = HTW_OP_ADD, .add = { .deadline = SEC } };
+	ops[1] = (struct htw_op){ .op = HTW_OP_MOD, .mod = {
+		.id = ids[0], .deadline = SEC, .flags = HTW_MOD_DEADLINE } };
+	ops[2] = (struct htw_op){ .op = HTW_OP_QUERY, .query = { .id = ids[0] } };
+	ops[3] = (struct htw_op){ .op = HTW_OP_CANCEL, .cancel = { .id = ids[0] } };
+	EXPECT_EQ(0, htw_batch(a, ops, 4));
+	EXPECT_EQ(SEC, ops[2].query.remaining);
+	EXPECT_EQ(1, timers(a));
+	EXPECT_EQ(0, timers(b));
+
+	/* A limit of its own; ids of a shard that was closed do not come back. */
+	ids[0] = start_after(b, HOUR, 1);
+	htw_close(b);
+	EXPECT_EQ(-ENOENT, htw_stop(a, ids[0]));
+	ASSERT_EQ(0, htw_shard(&b, self->htw));
+	EXPECT_EQ(-ENOENT, htw_stop(a, ids[0]));
+	EXPECT_EQ(-ENOENT, htw_stop(b, ids[0]));
+	ids[1] = start_after(b, HOUR, 1);
+	EXPECT_NE(ids[0], ids[1]);
+	EXPECT_EQ(-ENOENT, htw_rearm(a, ids[0], 1));
+	EXPECT_EQ(0, htw_stop(a, ids[1]));
+}
+
+LIB_TEST(so_many_shards)
+{
+	static const struct {
+		uint64_t limit;
+		unsigned int shards;
+	} cases[] = { { 1, 255 }, { 1 << 21, 255 }, { 1 << 24, 31 }, { 1 << 26, 7 } };
+	struct htw_setup setup = manual();
+	struct htw *htw, *shard[256];
+	uint64_t ids[256], id;
+	unsigned int i, k;
+
+	if (variant->backend == HTW_BACKEND_DEVICE)
+		SKIP(return, "the device has no shards");
+	setup.flags |= HTW_SETUP_LIMIT;
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		setup.limit = cases[i].limit;
+		ASSERT_EQ(0, open_as(variant, &htw, &setup));
+		for (k = 0; k < cases[i].shards; k++) {
+			ASSERT_EQ(0, htw_shard(&shard[k], htw));
+			ids[k] = start_after(shard[k], SEC, k);
+			ASSERT_NE(0, ids[k]);
+			if (cases[i].limit == 1)
+				EXPECT_EQ(-ENOSPC, htw_after(shard[k], 1, 1, &id));
+		}
+		EXPECT_EQ(-ENOSPC, htw_shard(&shard[k], htw));
+		EXPECT_EQ(cases[i].shards, htw_advance(htw, SEC, 0));
+		for (k = 0; k < cases[i].shards; k++)
+			EXPECT_EQ(-EALREADY, htw_stop(htw, ids[k]));
+		htw_close(shard[3]);
+		EXPECT_EQ(0, htw_shard(&shard[3], htw));
+		htw_close(htw);
+	}
+}
+
+enum { SHARD_THREADS = 4, SHARD_TIMERS = 64, SHARD_ROUNDS = 1500 };
+
+struct shard_thread {
+	struct htw *htw, *shard;
+	uint64_t seed, added, stopped, read, moved;
+	uint64_t ids[SHARD_TIMERS];	/* for others to stop; accessed atomically */
+	struct shard_thread *all;
+	pthread_barrier_t *barrier;
+	int wrong;
+};
+
+/* Each timer is started in the thread's own shard, and stopped by whichever thread. */
+static void *use_shard(void *arg)
+{
+	struct shard_thread *t = arg, *other;
+	struct htw_event ev[16];
+	unsigned int round, i;
+	uint64_t id;
+	int ret;
+
+	t->wrong |= htw_shard(&t->shard, t->htw);
+	pthread_barrier_wait(t->barrier);
+	for (round = 0; round < SHARD_ROUNDS && !t->wrong; round++) {
+		i = random_next(&t->seed) % SHARD_TIMERS;
+		other = t;
+		if (random_next(&t->seed) % 4 == 0)
+			other = &t->all[random_next(&t->seed) % SHARD_THREADS];
+		t->wrong |= htw_after(t->shard, random_next(&t->seed) % (3 * MSEC), 1, &id);
+		t->added++;
+		__atomic_store_n(&t->ids[i], id, __ATOMIC_RELAXED);
+		id = __atomic_load_n(&other->ids[random_next(&t->seed) % SHARD_TIMERS],
+				     __ATOMIC_RELAXED);
+		if (round % 3 == 0) {
+			ret = htw_rearm(t->shard, id, random_next(&t->seed) % (3 * MSEC));
+			t->moved += !ret;
+		} else {
+			ret = round % 2 ? htw_stop(t->shard, id) :
+					  (htw_stop_many(t->shard, &id, 1, &ret), ret);
+			t->stopped += !ret;
+		}
+		if (ret && ret != -ENOENT && ret != -EALREADY)
+			t->wrong |= ret;
+		ret = htw_read(t->shard, ev, ARRAY_SIZE(ev));
+		t->wrong |= ret < 0;
+		t->read += ret;
+		while (ret--)
+			t->wrong |= ev[ret].fired < ev[ret].deadline;
+	}
+	pthread_barrier_wait(t->barrier);
+	while (!t->wrong && timers(t->shard)) {
+		t->wrong |= htw_wait(t->shard, EVENTUALLY) != 1;
+		t->read += htw_read(t->shard, ev, ARRAY_SIZE(ev));
+	}
+	/* Others may still use ids of this shard. */
+	for (round = 0; round < 100; round++) {
+		id = __atomic_load_n(&t->all[round % SHARD_THREADS].ids[round % SHARD_TIMERS],
+				     __ATOMIC_RELAXED);
+		t->stopped += !htw_stop(t->shard, id);
+	}
+	htw_close(t->shard);
+	return NULL;
+}
+
+LIB_TEST(a_shard_for_each_thread)
+{
+	static struct shard_thread t[SHARD_THREADS];
+	uint64_t added = 0, stopped = 0, read = 0;
+	pthread_t thread[SHARD_THREADS];
+	pthread_barrier_t barrier;
+	struct htw *htw;
+	unsigned int i;
+
+	if (variant->backend == HTW_BACKEND_DEVICE)
+		SKIP(return, "the device has no shards");
+	ASSERT_EQ(0, open_as(variant, &htw, NULL));
+	ASSERT_EQ(0, pthread_barrier_init(&barrier, NULL, SHARD_THREADS));
+	for (i = 0; i < SHARD_THREADS; i++) {
+		t[i] = (struct shard_thread){ .htw = htw, .seed = i + 1, .all = t,
+					      .barrier = &barrier };
+		ASSERT_EQ(0, pthread_create(&thread[i], NULL, use_shard, &t[i]));
+	}
+	for (i = 0; i < SHARD_THREADS; i++)
+		ASSERT_EQ(0, pthread_join(thread[i], NULL));
+	for (i = 0; i < SHARD_THREADS; i++) {
+		EXPECT_EQ(0, t[i].wrong);
+		EXPECT_LT(0, t[i].moved);
+		added += t[i].added;
+		stopped += t[i].stopped;
+		read += t[i].read;
+	}
+	EXPECT_EQ(added, stopped + read);
+	EXPECT_EQ(0, timers(htw));
+	pthread_barrier_destroy(&barrier);
+	htw_close(htw);
+}
+
 /* Features of the device: the table, and descriptors passed on. */
+
+/* A timer that was stopped too late keeps what it was started with, and what it had missed. */
+LIB_TEST(stopped_too_late_and_queried)
+{
+	static const struct {
+		uint64_t interval;
+		uint32_t firings, flags;
+		uint64_t late, missed;
+	} cases[] = {
+		{ 0, 0, 0, SEC, 0 },
+		{ 0, 0, HTW_F_KEEP, SEC, 0 },
+		{ SEC, 0, 0, 3 * SEC, 3 },
+		{ SEC, 0, HTW_F_KEEP, 3 * SEC, 3 },
+		{ SEC, 10, HTW_F_KEEP, 3 * SEC, 3 },
+		{ SEC, 3, 0, 10 * SEC, 2 },
+		{ 1, 0, HTW_F_KEEP, 5000000 * SEC, 5000000 * SEC },
+		{ 1, ~0U, 0, 5000000 * SEC, ~0U - 1 },
+		{ 1, 1U << 31, HTW_F_KEEP, 5000000 * SEC, (1U << 31) - 1 },
+	};
+	struct htw_setup setup = manual();
+	struct htw_event ev[2];
+	struct htw_query query;
+	struct htw_cancel cancel;
+	unsigned int i, round;
+	struct htw *htw;
+
+	if (variant->ring)
+		SKIP(return, "what is in a ring has been read");
+	setup.flags |= HTW_SETUP_PRIVATE;
+	setup.tick_ns = 1;
+	setup.levels = 3;
+	setup.slots[0] = setup.slots[1] = setup.slots[2] = 64;
+	ASSERT_EQ(0, open_as(variant, &htw, &setup));
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct htw_add add = {
+			.deadline = SEC, .interval = cases[i].interval, .slack = 12345,
+			.cookie = i, .flags = cases[i].flags, .firings = cases[i].firings,
+		};
+		uint64_t due = htw_now(htw) + SEC;
+
+		ASSERT_EQ(0, htw_add(htw, &add));
+		EXPECT_EQ(1, htw_advance(htw, 2 * SEC, 0));
+		EXPECT_EQ(0, htw_advance(htw, due + cases[i].late, HTW_F_ABS));
+		for (round = 0; round < 2; round++) {
+			cancel = (struct htw_cancel){ .id = add.id, .remaining = POISON,
+						      .missed = POISON, .cookie = POISON };
+			EXPECT_EQ(-EALREADY, htw_cancel(htw, &cancel));
+			EXPECT_EQ(cases[i].missed, cancel.missed);
+			EXPECT_EQ(0, cancel.remaining);
+			EXPECT_EQ(i, cancel.cookie);
+			query = (struct htw_query){ .id = add.id };
+			EXPECT_EQ(0, htw_query(htw, &query));
+			EXPECT_EQ(HTW_STATE_EXPIRED, query.state);
+			EXPECT_EQ(due, query.deadline);
+			EXPECT_EQ(0, query.remaining);
+			EXPECT_EQ(cases[i].interval, query.interval);
+			EXPECT_EQ(cases[i].firings, query.firings);
+			EXPECT_EQ(cases[i].flags, query.flags);
+			EXPECT_EQ(cases[i].missed, query.missed);
+			EXPECT_EQ(i, query.cookie);
+			EXPECT_EQ(-ENOENT, htw_rearm(htw, add.id, SEC));
+			/* Firings after the stop are not missed. */
+			EXPECT_EQ(0, htw_advance(htw, 5 * SEC, 0));
+		}
+		ASSERT_EQ(1, htw_read(htw, ev, 2));
+		EXPECT_EQ(add.id, ev[0].id);
+		EXPECT_EQ(cases[i].missed, ev[0].missed);
+		EXPECT_EQ(0, ev[0].flags);
+		EXPECT_EQ(-ENOENT, htw_stop(htw, add.id));
+		EXPECT_EQ(0, timers(htw));
+	}
+	htw_close(htw);
+}
+
+/* Slack has 26 significant bits, on each backend. */
+LIB_TEST(slack_is_rounded_alike)
+{
+	static const uint64_t slacks[] = {
+		0x3ffffff, 0x3fffffe, 0x7fffffe, 0x7ffffff, 0x3ffffff000, 0x3fffffff000,
+		0x200000000001, 0x3ffffffULL << 34,
+	};
+	struct htw_setup setup = manual();
+	struct htw_event ev[2];
+	unsigned int i;
+
+	setup.flags |= HTW_SETUP_PRIVATE;
+	setup.tick_ns = 1;
+	setup.levels = 7;
+	for (i = 0; i < 7; i++)
+		setup.slots[i] = 256;
+	for (i = 0; i < ARRAY_SIZE(slacks); i++) {
+		const uint64_t slack = slacks[i];
+		const unsigned int bits = 64 - __builtin_clzll(slack);
+		const uint64_t kept = bits > 26 ? slack >> (bits - 26) << (bits - 26) : slack;
+		/* The last tick that the slack allows is the roundest. */
+		const uint64_t round = 1ULL << (bits + 1);
+		struct htw_add add = {
+			.deadline = round - kept,
+			.slack = slack,
+			.flags = HTW_F_ABS,
+		};
+		struct htw *htw;
+
+		ASSERT_EQ(0, open_as(variant, &htw, &setup));
+		ASSERT_EQ(0, htw_add(htw, &add));
+		EXPECT_EQ(0, htw_advance(htw, round - 1, HTW_F_ABS)) TH_LOG("slack %u", i);
+		EXPECT_EQ(1, htw_advance(htw, round, HTW_F_ABS));
+		EXPECT_EQ(1, htw_read(htw, ev, 2));
+		htw_close(htw);
+	}
+}
+
+/* Fields that the documentation says are ignored; and counts of zero. */
+LIB_TEST(ignored_and_empty)
+{
+	struct htw_add common = {
+		.id = 1, .deadline = 2, .interval = SEC, .cookie = 3, .firings = 2, .reserved = 5,
+	};
+	uint64_t deadline = SEC, id = POISON, cursor = 0;
+	struct htw_query query;
+	int result = 77;
+
+	EXPECT_EQ(0, htw_add_many(self->htw, &common, &deadline, NULL, &id, 1, &result));
+	EXPECT_EQ(0, result);
+	query = (struct htw_query){ .id = id };
+	EXPECT_EQ(0, htw_query(self->htw, &query));
+	EXPECT_EQ(SEC, query.deadline);
+	EXPECT_EQ(SEC, query.interval);
+	EXPECT_EQ(0, query.cookie);
+	EXPECT_EQ(2, query.firings);
+	EXPECT_EQ(5, common.reserved);
+
+	EXPECT_EQ(0, htw_add_many(self->htw, NULL, NULL, NULL, NULL, 0, NULL));
+	EXPECT_EQ(0, htw_add_many(self->htw, &common, NULL, NULL, NULL, 0, NULL));
+	EXPECT_EQ(0, htw_rearm_many(self->htw, NULL, NULL, 0, 0, NULL));
+	EXPECT_EQ(0, htw_stop_many(self->htw, NULL, 0, NULL));
+	EXPECT_EQ(0, htw_batch(self->htw, NULL, 0));
+	EXPECT_EQ(0, htw_read(self->htw, NULL, 0));
+	EXPECT_EQ(0, htw_list(self->htw, &cursor, NULL, 0));
+	EXPECT_EQ(0, htw_harvest(self->htw, NULL, 0));
+	/* What is invalid for any count. */
+	common.interval = 1;
+	EXPECT_EQ(-EINVAL, htw_add_many(self->htw, &common, NULL, NULL, NULL, 0, NULL));
+	EXPECT_EQ(-EINVAL, htw_rearm_many(self->htw, NULL, NULL, 0, HTW_F_KEEP, NULL));
+	EXPECT_EQ(1, timers(self->htw));
+
+	for (cursor = 1ULL << 32; cursor; cursor <<= 1) {
+		const uint64_t before = cursor;
+
+		EXPECT_EQ(-EINVAL, htw_list(self->htw, &cursor, &query, 1));
+		EXPECT_EQ(-EINVAL, htw_list_in(self->htw, HTW_LIST_PENDING, &cursor, &query, 1));
+		EXPECT_EQ(before, cursor);
+	}
+	cursor = ~0U;
+	EXPECT_EQ(0, htw_list(self->htw, &cursor, &query, 1));
+}
+
+static void interrupt(int signal)
+{
+}
+
+/* Errors are results; errno stays as it was. */
+LIB_TEST(errno_is_left_alone)
+{
+	const struct htw_setup wrong = { .limit = 1 };
+	const struct sigaction act = { .sa_handler = interrupt };
+	const struct itimerval soon = { .it_value.tv_usec = 1000, .it_interval.tv_usec = 1000 };
+	const struct itimerval never = { };
+	struct htw *htw = NULL, *real;
+	struct htw_setup small = manual();
+	uint64_t ids[2] = { 1, 2 }, deadlines[2] = { }, cursor = 1ULL << 40, id;
+	struct htw_query query = { .id = 1 };
+	struct htw_dispatcher *d;
+	struct htw_event ev[2];
+	struct htw_op op = { .op = 77 };
+	struct htw_info info;
+	int fd[2], ret;
+
+	ASSERT_EQ(0, pipe(fd));
+	ASSERT_EQ(0, open_as(variant, &real, NULL));
+	small.flags |= HTW_SETUP_LIMIT;
+	small.limit = 1;
+#define EXPECT_LEAVES_ERRNO(call) do {	\
+	errno = 4711;			\
+	(void)(call);			\
+	EXPECT_EQ(4711, errno);		\
+} while (0)
+	EXPECT_LEAVES_ERRNO(htw_open(&htw, variant->backend, &wrong));
+	EXPECT_LEAVES_ERRNO(htw_open(&htw, HTW_BACKEND_ANY, &wrong));
+	EXPECT_LEAVES_ERRNO(htw_open_fd(&htw, -1));
+	EXPECT_LEAVES_ERRNO(htw_open_fd(&htw, fd[0]));
+	EXPECT_EQ(NULL, htw);
+	EXPECT_LEAVES_ERRNO(open_as(variant, &htw, &small));
+	EXPECT_LEAVES_ERRNO(htw_reserve(htw, 1));
+	EXPECT_LEAVES_ERRNO(htw_after(htw, SEC, 1, &id));
+	EXPECT_LEAVES_ERRNO(htw_after(htw, SEC, 1, &ids[0]));
+	EXPECT_LEAVES_ERRNO(htw_every(htw, SEC, 1, 1, &ids[0]));
+	ids[0] = 5;
+	EXPECT_LEAVES_ERRNO(htw_add_many(htw, &(struct htw_add){ .flags = 1 << 9 }, deadlines,
+					 NULL, ids, 2, NULL));
+	EXPECT_LEAVES_ERRNO(htw_add_many(htw, NULL, deadlines, NULL, ids, 2, NULL));
+	EXPECT_LEAVES_ERRNO(htw_rearm_many(htw, ids, deadlines, 2, 0, NULL));
+	EXPECT_LEAVES_ERRNO(htw_stop_many(htw, ids, 2, NULL));
+	EXPECT_LEAVES_ERRNO(htw_stop(htw, 5));
+	EXPECT_LEAVES_ERRNO(htw_rearm(htw, 5, 1));
+	EXPECT_LEAVES_ERRNO(htw_query(htw, &query));
+	EXPECT_LEAVES_ERRNO(htw_next(htw, &query));
+	EXPECT_LEAVES_ERRNO(htw_batch(htw, &op, 1));
+	EXPECT_LEAVES_ERRNO(htw_list(htw, &cursor, &query, 1));
+	EXPECT_LEAVES_ERRNO(htw_harvest(htw, &query, 1));
+	EXPECT_LEAVES_ERRNO(htw_cancel_all(htw, 99));
+	EXPECT_LEAVES_ERRNO(htw_advance(htw, 0, 99));
+	EXPECT_LEAVES_ERRNO(htw_advance(real, 1, 0));
+	EXPECT_LEAVES_ERRNO(htw_info(htw, &info));
+	EXPECT_LEAVES_ERRNO(htw_read(htw, ev, 2));
+	EXPECT_LEAVES_ERRNO(htw_wait(htw, 0));
+	EXPECT_LEAVES_ERRNO(htw_put_off(htw, id, 1));
+	if (!variant->ring)
+		EXPECT_LEAVES_ERRNO(htw_map_ring(htw));
+	EXPECT_LEAVES_ERRNO(htw_close(htw));
+
+	ASSERT_EQ(0, htw_dispatcher_new(&d, real));
+	EXPECT_LEAVES_ERRNO(htw_dispatch(d, 0));
+	EXPECT_LEAVES_ERRNO(htw_call_stop(d, 5));
+	ASSERT_EQ(0, sigaction(SIGALRM, &act, NULL));
+	ASSERT_EQ(0, setitimer(ITIMER_REAL, &soon, NULL));
+	EXPECT_LEAVES_ERRNO(ret = htw_wait(real, EVENTUALLY));
+	EXPECT_EQ(-EINTR, ret);
+	EXPECT_LEAVES_ERRNO(ret = htw_dispatch(d, EVENTUALLY));
+	EXPECT_EQ(-EINTR, ret);
+	ASSERT_EQ(0, setitimer(ITIMER_REAL, &never, NULL));
+	EXPECT_LEAVES_ERRNO(htw_dispatcher_free(d));
+	EXPECT_LEAVES_ERRNO(htw_close(real));
+	close(fd[0]);
+	close(fd[1]);
+}
+
+/* On a running clock: the timer has expired when its time has come, whether or not it was read. */
+static void wait_overdue(struct __test_metadata *_metadata, struct htw *htw, uint64_t id)
+{
+	struct htw_query query = { .id = id };
+	uint64_t end = monotonic() + EVENTUALLY;
+
+	ASSERT_EQ(0, htw_query(htw, &query));
+	while (htw_now(htw) < query.deadline + 3 * MSEC)
+		usleep(1000);
+	/* The kernel may be late. */
+	do {
+		query = (struct htw_query){ .id = id };
+		if (htw_query(htw, &query))
+			return;
+	} while (htw_backend(htw) == HTW_BACKEND_DEVICE && query.state == HTW_STATE_PENDING &&
+		 monotonic() < end);
+}
+
+LIB_TEST(overdue_is_expired)
+{
+	struct htw_query query, entries[4];
+	struct htw_op op = { .op = HTW_OP_QUERY };
+	uint64_t cursor = 0, id, other;
+	struct htw_event ev[4];
+	struct htw *htw;
+	int way;
+
+	if (variant->ring)
+		SKIP(return, "what is in a ring has been read");
+	for (way = 0; way < 6; way++) {
+		ASSERT_EQ(0, open_as(variant, &htw, NULL));
+		ASSERT_EQ(0, htw_after(htw, 2 * HOUR, 2, &other));
+		ASSERT_EQ(0, htw_after(htw, 1 * MSEC, 1, &id));
+		if (way && variant->backend == HTW_BACKEND_DEVICE)
+			wait_overdue(_metadata, htw, id);
+		wait_until(htw, htw_now(htw) + 5 * MSEC);
+		switch (way) {
+		case 0:
+			wait_overdue(_metadata, htw, id);
+			query = (struct htw_query){ .id = id };
+			EXPECT_EQ(0, htw_query(htw, &query));
+			EXPECT_EQ(HTW_STATE_EXPIRED, query.state);
+			EXPECT_EQ(0, query.remaining);
+			break;
+		case 1:
+			cursor = 0;
+			ASSERT_EQ(1, htw_list(htw, &cursor, entries, 4));
+			EXPECT_EQ(other, entries[0].id);
+			cursor = 0;
+			ASSERT_EQ(1, htw_list_in(htw, HTW_LIST_EXPIRED, &cursor, entries, 4));
+			EXPECT_EQ(id, entries[0].id);
+			break;
+		case 2:
+			ASSERT_EQ(1, htw_harvest(htw, entries, 4));
+			EXPECT_EQ(other, entries[0].id);
+			break;
+		case 3:
+			ASSERT_EQ(0, htw_next(htw, &query));
+			EXPECT_EQ(other, query.id);
+			break;
+		case 4:
+			op.query = (struct htw_query){ .id = id };
+			EXPECT_EQ(0, htw_batch(htw, &op, 1));
+			EXPECT_EQ(HTW_STATE_EXPIRED, op.query.state);
+			break;
+		case 5:
+			EXPECT_EQ(1, htw_cancel_all(htw, 0));
+			break;
+		}
+		/* Its event is still to be read, and says so. */
+		EXPECT_EQ(POLLIN, poll_in(htw, EVENTUALLY / MSEC));
+		if (way != 5)
+			EXPECT_EQ(-EALREADY, htw_stop(htw, id));
+		ASSERT_EQ(1, htw_read(htw, ev, 4));
+		EXPECT_EQ(id, ev[0].id);
+		EXPECT_EQ(0, htw_read(htw, ev, 4));
+		EXPECT_EQ(0, poll_in(htw, 0));
+		htw_close(htw);
+	}
+}
+
+/* Less than there was room for means that nothing is left, however much the wheel has to move. */
+LIB_TEST(a_short_read_leaves_nothing)
+{
+	enum { COUNT = 30000 };
+	static struct htw_event ev[COUNT + 1];
+	static uint64_t deadlines[COUNT], ids[COUNT];
+	struct htw_setup setup = {
+		.flags = HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT, .limit = COUNT,
+		.tick_ns = 100 * USEC, .levels = 6, .slots = { 4, 4, 4, 4, 4, 4 },
+	};
+	unsigned int room[] = { COUNT + 1, 1000, 257, 20000 }, i, r;
+	struct htw_info info;
+	struct htw *htw;
+	int n, got;
+
+	for (r = 0; r < ARRAY_SIZE(room); r++) {
+		ASSERT_EQ(0, open_as(variant, &htw, &setup));
+		/* In an upper level; all on one tick and moved down together. */
+		deadlines[0] = htw_now(htw) + 400 * MSEC;
+		for (i = 1; i < COUNT; i++)
+			deadlines[i] = deadlines[0];
+		ASSERT_EQ(0, htw_add_many(htw, &(struct htw_add){ .flags = HTW_F_ABS }, deadlines,
+					  NULL, ids, COUNT, NULL));
+		wait_until(htw, deadlines[0] + 10 * MSEC);
+		/* In the process nothing expires by itself; here, and with a ring, all has. */
+		if (variant->backend == HTW_BACKEND_DEVICE && !variant->ring)
+			do {
+				ASSERT_EQ(0, htw_info(htw, &info));
+			} while (info.expired < COUNT);
+		for (got = 0; got < COUNT; got += n) {
+			n = htw_read(htw, ev, room[r]);
+			ASSERT_LE(0, n);
+			if (!variant->ring && n < room[r])
+				EXPECT_EQ(COUNT, got + n);
+		}
+		EXPECT_EQ(COUNT, got);
+		htw_close(htw);
+	}
+}
 
 static void expect_one(struct __test_metadata *_metadata, struct htw *htw, uint64_t id,
 		       uint64_t deadline)
@@ -1453,6 +2068,271 @@ LIB_TEST(put_off_by_the_thousand)
 		EXPECT_EQ(i % 3 != 2, seen[i]);
 	EXPECT_EQ(0, htw_stop_many(self->htw, ids, COUNT, NULL));
 	EXPECT_EQ(0, timers(self->htw));
+}
+
+/* With a table, a read fills the array as well, and less than that means that nothing is left. */
+LIB_TEST(put_off_and_read_full)
+{
+	enum { COUNT = 900 };
+	uint64_t ids[COUNT], deadlines[COUNT], numbers[COUNT];
+	struct htw_event ev[COUNT];
+	unsigned int i;
+
+	if (variant->backend != HTW_BACKEND_DEVICE)
+		SKIP(return, "the process backend has no table");
+	ASSERT_EQ(0, htw_map_table(self->htw));
+	for (i = 0; i < COUNT; i++) {
+		deadlines[i] = (1 + i) * self->tick;
+		numbers[i] = i;
+	}
+	ASSERT_EQ(0, htw_add_many(self->htw, NULL, deadlines, numbers, ids, COUNT, NULL));
+	EXPECT_EQ(COUNT, htw_advance(self->htw, SEC, 0));
+	/* A whole part of the array is put off, and some of the others. */
+	for (i = 0; i < COUNT; i++)
+		if (i < 256 || i % 3 == 0)
+			EXPECT_EQ(0, htw_put_off(self->htw, ids[i], HOUR));
+	ASSERT_EQ(430, htw_read(self->htw, ev, COUNT));
+	for (i = 0; i < 430; i++) {
+		EXPECT_NE(0, ev[i].cookie % 3);
+		if (i)
+			EXPECT_LT(ev[i - 1].cookie, ev[i].cookie);
+	}
+	EXPECT_EQ(0, htw_read(self->htw, ev, COUNT));
+	EXPECT_EQ(COUNT - 430, htw_advance(self->htw, HOUR, HTW_F_ABS));
+	EXPECT_EQ(COUNT - 430, htw_read(self->htw, ev, COUNT));
+	EXPECT_EQ(0, htw_stop_many(self->htw, ids, COUNT, NULL));
+}
+
+/* Putting an expired timer off loses none of its firings. */
+LIB_TEST(put_off_with_a_limit_of_firings)
+{
+	struct htw_add add = { .deadline = SEC, .interval = SEC, .cookie = 1 };
+	struct htw_event ev[8];
+	uint64_t firings, when;
+	unsigned int late;
+	int i, n;
+
+	if (variant->backend != HTW_BACKEND_DEVICE)
+		SKIP(return, "the process backend has no table");
+	ASSERT_EQ(0, htw_map_table(self->htw));
+	for (add.firings = 1; add.firings < 5; add.firings++) {
+		for (late = 0; late < 6; late++) {
+			ASSERT_EQ(0, htw_add(self->htw, &add));
+			when = htw_now(self->htw) + SEC + late * SEC / 2;
+			EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+			if (late)
+				htw_advance(self->htw, when, HTW_F_ABS);
+			when += SEC / 4;
+			EXPECT_EQ(0, htw_put_off(self->htw, add.id, when));
+			/* In a ring, it may have fired several times by now. */
+			EXPECT_EQ(0, htw_read(self->htw, ev, 8));
+			EXPECT_LE(1, htw_advance(self->htw, when, HTW_F_ABS));
+			htw_advance(self->htw, HOUR, 0);
+			firings = 0;
+			while ((n = htw_read(self->htw, ev, 8)))
+				for (i = 0; i < n; i++) {
+					EXPECT_EQ(add.id, ev[i].id);
+					if (!firings)
+						EXPECT_EQ(when, ev[i].deadline);
+					firings += 1 + ev[i].missed;
+				}
+			EXPECT_EQ(add.firings, firings);
+			EXPECT_EQ(0, htw_stop(self->htw, add.id));
+		}
+	}
+	EXPECT_EQ(0, timers(self->htw));
+}
+
+/* An event that htw_stop() has announced comes, whatever the table says. */
+LIB_TEST(put_off_and_stopped_too_late)
+{
+	const uint64_t words[] = { HTW_DISARMED, HOUR, 0 };
+	struct htw_event ev[2];
+	unsigned int i;
+	uint64_t id;
+	int ret;
+
+	if (variant->backend != HTW_BACKEND_DEVICE)
+		SKIP(return, "the process backend has no table");
+	ASSERT_EQ(0, htw_map_table(self->htw));
+	for (i = 0; i < ARRAY_SIZE(words); i++) {
+		id = start_after(self->htw, SEC, 1);
+		EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+		EXPECT_EQ(0, htw_put_off(self->htw, id, words[i]));
+		ret = htw_stop(self->htw, id);
+		/* In a ring it counts as read, and the timer is a kept one. */
+		EXPECT_EQ(variant->ring ? 0 : -EALREADY, ret);
+		ASSERT_EQ(ret ? 1 : 0, htw_read(self->htw, ev, 2));
+		if (ret) {
+			EXPECT_EQ(id, ev[0].id);
+			EXPECT_EQ(0, ev[0].flags);
+		}
+		EXPECT_EQ(-ENOENT, htw_stop(self->htw, id));
+	}
+	EXPECT_EQ(0, timers(self->htw));
+}
+
+struct storer {
+	struct htw *htw;
+	uint64_t id, first, last;
+	pthread_barrier_t *barrier;
+};
+
+static void *store_twice(void *arg)
+{
+	struct storer *s = arg;
+
+	pthread_barrier_wait(s->barrier);
+	htw_put_off(s->htw, s->id, s->first);
+	htw_put_off(s->htw, s->id, s->last);
+	return NULL;
+}
+
+/* What another thread stores while an event is dropped is not lost. */
+LIB_TEST(put_off_twice_while_it_is_read)
+{
+	struct htw_event ev[2];
+	pthread_barrier_t barrier;
+	unsigned int round, dropped = 0;
+	pthread_t thread;
+	struct storer s;
+	int n;
+
+	if (variant->backend != HTW_BACKEND_DEVICE)
+		SKIP(return, "the process backend has no table");
+	ASSERT_EQ(0, htw_map_table(self->htw));
+	ASSERT_EQ(0, pthread_barrier_init(&barrier, NULL, 2));
+	for (round = 0; round < 500; round++) {
+		s = (struct storer){ .htw = self->htw, .barrier = &barrier };
+		s.id = start_after(self->htw, SEC, 1);
+		EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+		s.first = htw_now(self->htw) + SEC;
+		s.last = s.first + HOUR;
+		ASSERT_EQ(0, pthread_create(&thread, NULL, store_twice, &s));
+		pthread_barrier_wait(&barrier);
+		n = htw_read(self->htw, ev, 2);
+		ASSERT_EQ(0, pthread_join(thread, NULL));
+		if (!n) {
+			dropped++;
+			EXPECT_EQ(0, htw_advance(self->htw, s.last - 1, HTW_F_ABS));
+			EXPECT_EQ(1, htw_advance(self->htw, 1, 0));
+			ASSERT_EQ(1, htw_read(self->htw, ev, 2));
+			EXPECT_EQ(s.last, ev[0].deadline);
+		}
+		EXPECT_EQ(0, htw_stop(self->htw, s.id));
+		EXPECT_EQ(0, htw_read(self->htw, ev, 2));
+	}
+	TH_LOG("put off in time: %u of %u", dropped, round);
+	pthread_barrier_destroy(&barrier);
+}
+
+/* No event of a timer whose expiration was discarded is left in the ring. */
+LIB_TEST(discarded_with_earlier_events)
+{
+	struct htw_cancel cancel = { .flags = HTW_CANCEL_DISCARD };
+	struct htw_event ev[2 * RING_ENTRIES + 4];
+	struct htw_op op = { .op = HTW_OP_CANCEL };
+	int round, i, n, ret;
+	uint64_t id;
+
+	for (round = 0; round < 2; round++) {
+		ASSERT_EQ(0, htw_every(self->htw, SEC, SEC, 7, &id));
+		EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+		/* Fills the ring, so that the next firing waits in the queue. */
+		for (i = 0; i < RING_ENTRIES + 3; i++)
+			ASSERT_NE(0, start_after(self->htw, 0, i % 5));
+		htw_advance(self->htw, SEC, 0);
+		cancel.id = id;
+		cancel.ring_tail = 0;
+		if (round) {
+			op.cancel = cancel;
+			EXPECT_EQ(1, htw_batch(self->htw, &op, 1));
+			ret = op.result;
+		} else {
+			ret = htw_cancel(self->htw, &cancel);
+		}
+		EXPECT_EQ(-EALREADY, ret);
+		n = htw_read(self->htw, ev, ARRAY_SIZE(ev));
+		EXPECT_EQ(RING_ENTRIES + 3, n);
+		for (i = 0; i < n; i++)
+			EXPECT_NE(id, ev[i].id);
+		EXPECT_EQ(0, timers(self->htw));
+	}
+}
+
+/* Ids that no timer can have, also where the table has no memory yet. */
+LIB_TEST(put_off_what_cannot_be)
+{
+	const uint64_t wild[] = {
+		0, 1, 64, 1ULL << 32, 7ULL << 32 | 77, 500, 5000, 50000, 0xffffffff, FOREVER,
+		(uint64_t)-ENOENT, 1ULL << 31, 1ULL << 63,
+	};
+	unsigned int i, round;
+	uint64_t id, most = 0;
+
+	if (variant->backend != HTW_BACKEND_DEVICE)
+		SKIP(return, "the process backend has no table");
+	ASSERT_EQ(0, htw_map_table(self->htw));
+	for (i = 0; i < ARRAY_SIZE(wild); i++) {
+		EXPECT_EQ(-ENOENT, htw_put_off(self->htw, wild[i], SEC));
+		EXPECT_EQ(NULL, htw_table_word(self->htw, wild[i]));
+	}
+	for (round = 0; round < 3000; round++) {
+		id = start_after(self->htw, HOUR, 0);
+		ASSERT_NE(0, id);
+		EXPECT_EQ(0, htw_put_off(self->htw, id, 2 * HOUR));
+		if (HTW_ID_SLOT(id) > most)
+			most = HTW_ID_SLOT(id);
+	}
+	EXPECT_EQ(-ENOENT, htw_put_off(self->htw, 0, SEC));
+	EXPECT_EQ(-ENOENT, htw_put_off(self->htw, most + 600, SEC));
+	EXPECT_EQ(-ENOENT, htw_put_off(self->htw, 300000, SEC));
+	EXPECT_EQ(0, htw_advance(self->htw, HOUR, 0));
+	EXPECT_EQ(3000, htw_cancel_all(self->htw, 0));
+}
+
+/* An edge-triggered loop that goes to sleep on a short read, with a table and with signals. */
+LIB_TEST(edges_and_signals)
+{
+	enum { COUNT = 20000 };
+	const struct itimerval often = { .it_value.tv_usec = 200, .it_interval.tv_usec = 200 };
+	const struct sigaction act = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
+	const struct itimerval never = { };
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	static uint64_t deadlines[COUNT], ids[COUNT];
+	static struct htw_event ev[1000];
+	int ep, n, got, table;
+	struct htw *htw;
+	unsigned int i;
+
+	ASSERT_EQ(0, sigaction(SIGALRM, &act, NULL));
+	for (table = 0; table < 2; table++) {
+		if (table && variant->backend != HTW_BACKEND_DEVICE)
+			break;
+		ASSERT_EQ(0, open_as(variant, &htw, NULL));
+		if (table)
+			ASSERT_EQ(0, htw_map_table(htw));
+		ep = epoll_create1(EPOLL_CLOEXEC);
+		ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, htw_fd(htw), &event));
+		for (i = 0; i < COUNT; i++)
+			deadlines[i] = i % 7 * 3 * MSEC;
+		ASSERT_EQ(0, htw_add_many(htw, NULL, deadlines, NULL, ids, COUNT, NULL));
+		ASSERT_EQ(0, setitimer(ITIMER_REAL, &often, NULL));
+		for (got = 0; got < COUNT; ) {
+			n = epoll_wait(ep, &event, 1, EVENTUALLY / MSEC);
+			if (n < 0 && errno == EINTR)
+				continue;
+			ASSERT_EQ(1, n);
+			do {
+				n = htw_read(htw, ev, ARRAY_SIZE(ev));
+				got += n;
+			} while (n == ARRAY_SIZE(ev));
+		}
+		ASSERT_EQ(0, setitimer(ITIMER_REAL, &never, NULL));
+		EXPECT_EQ(COUNT, got);
+		close(ep);
+		htw_close(htw);
+	}
 }
 
 LIB_TEST(two_handles_of_one_descriptor)

@@ -177,6 +177,12 @@ static void check_mod_by(const struct call *call)
 	FAILS_WITH_BITS(&s, call, &valid, flags, HTW_F_ABS | HTW_MOD_INTERVAL | HTW_MOD_COOKIE |
 			HTW_MOD_SLACK);
 	FAILS_WITH_BITS(&s, call, &valid, reserved, 0);
+	if (has(HTW_FEATURE_UNREAD)) {
+		begin("HTW_MOD_UNREAD: EINVAL without a table");
+		mod = (struct htw_mod){ .id = s.witness, .deadline = 1, .firings = 1,
+					.flags = HTW_MOD_UNREAD };
+		fails(&s, call, &mod, EINVAL, "the call");
+	}
 	if (!call->op) {
 		fails_with_pointers(&s, call, &valid);
 		begin("argument: not written, so it may be read-only");

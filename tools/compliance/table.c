@@ -87,6 +87,22 @@ void check_table(void)
 	}
 	pass(&s, HOUR);
 	expect_result("read()", 2, get(&s, ev, 2));
+	if (has(HTW_FEATURE_UNREAD)) {
+		struct htw_mod mod = {
+			.id = id[0], .deadline = ev[0].deadline, .firings = 1,
+			.flags = HTW_MOD_UNREAD,
+		};
+
+		begin("HTW_MOD_UNREAD takes an event back whose deadline was moved");
+		mod.id = ev[0].id;
+		expect_result("not moved", -EALREADY, htw_call(s.fd, HTW_MOD, &mod));
+		word[HTW_ID_SLOT(ev[0].id)] = ev[0].deadline + HOUR;
+		expect_result("moved", 0, htw_call(s.fd, HTW_MOD, &mod));
+		expect_number("the word", ev[0].deadline + HOUR, word[HTW_ID_SLOT(ev[0].id)]);
+		expect_number("state", HTW_STATE_PENDING, query_of(&s, ev[0].id).state);
+		pass(&s, HOUR);
+		expect_result("read()", 1, get(&s, ev, 2));
+	}
 	begin("the id is valid until HTW_CANCEL");
 	for (int i = 0; i < 3; i++) {
 		expect_result("HTW_CANCEL", 0, stop(&s, id[i], 0));

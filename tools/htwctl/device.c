@@ -23,7 +23,7 @@
 
 #include "htwctl.h"
 
-#define DEVICE_NUMBER	"/sys/class/misc/htw/dev"
+#define DEVICE_NUMBER	"/sys/class/htw/htw/dev"
 
 /* Return 0 or an errno. */
 int get_info(int fd, struct htw_info *info)

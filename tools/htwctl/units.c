@@ -236,7 +236,7 @@ const char *show_user(const char *user)
 
 static const char * const features[] = {
 	"add", "keep", "firings", "mod", "slack", "all", "setup", "manual", "ring", "table",
-	"cancel-on-set", "vector", "ring-tail", "next", "list-states",
+	"cancel-on-set", "vector", "ring-tail", "next", "list-states", "unread",
 };
 
 /*
