@@ -18,15 +18,15 @@ kernel_headers() {
 	echo "$HTW_CACHE/kernels/$1/usr/src/linux-headers-$(cat "$HTW_CACHE/kernels/$1/release")"
 }
 
-# build_module KERNEL DIR [MAKE-ARGUMENT]...: build DIR/htw.ko, the samples and the
-# benchmark's module from a copy of the sources in DIR, so that kernels do not mix
+# build_module KERNEL DIR [MAKE-ARGUMENT]...: build DIR/htw.ko, the samples, the modules
+# of the benchmark and of the tests from a copy of the sources in DIR, so that kernels do not mix
 build_module() {
 	local headers dir=$2
 
 	headers=$(kernel_headers "$1") || return 1
 	shift 2
 	"$htw_top/tools/sync" "$dir" &&
-		make -C "$headers" M="$dir" -j "$(nproc)" SAMPLES=1 BENCH=1 "$@" modules
+		make -C "$headers" M="$dir" -j "$(nproc)" SAMPLES=1 BENCH=1 TESTS=1 "$@" modules
 }
 
 # Every script prints the comment at its top for --help.

@@ -8,24 +8,50 @@ CONNECTIONS = 65536
 # rows: those of one unprivileged user, and those of several users or of root.
 ONE_USER = (("one_context", 50000), ("two_clocks", 100000), ("three_clocks", 150000), ("private_wheels", 150000),
             ("co_prime", 64), ("waiters", 1), ("nested_waiters", 1), ("nested_contexts", 64), ("sigio", 1),
-            ("reopening", 50000), ("many_contexts", 10000), ("subuids", 80000), ("table", 20000),
-            ("bursts", MILLION), ("ten_thousand", 10000), ("hundred_thousand", 100000), ("million", MILLION))
+            ("sigio_contexts", 4000), ("sigio_16000", 16000), ("stall_discount", 2), ("stall_discount_short", 2),
+            ("lists_1", 1), ("due_storm", 200000), ("reopening", 50000), ("many_contexts", 10000), ("subuids", 80000),
+            ("table", 20000), ("bursts", MILLION), ("ten_thousand", 10000), ("hundred_thousand", 100000), ("million", MILLION))
 OTHERS = (("two_users", 200000), ("many_users", 160000), ("light_users", 1920), ("private_users", 2048),
-          ("nested_users", 64), ("privileged", 250000))
-# One tick and 1 ms until the expiration, 0.5 ms more until it is read; in ns.
-LATE, LATE_READ = 2000000, 2500000
+          ("polled_16", 64), ("polled_64", 64), ("many_readers", 160000), ("nested_users", 64), ("privileged", 250000))
+# Those of one user whose waiters take as long as one of the kernel's own wakeups, each, and what
+# has the same waiters without htw.
+LISTS = (("lists_20", 1), ("lists_manual", 1), ("one_list", 1))
+ONE_WAKEUP = ("htw-contain", "one_list_timerfd-interrupts-off", 1)
+# More than that takes, in ns: wakeup_ns in attacks.c.
+LIST_NS = 3000000
+# One tick and 1 ms until the expiration, 0.5 ms more until it is read; how long a system call may
+# keep softirqs waiting; in ns.
+LATE, LATE_READ, SOFTIRQS = 2000000, 2500000, 100000
 
 
-def contained(attack, count, share):
-    """The budgets of an attack."""
+def bounded(attack, count, share):
+    """What holds beside any attack."""
     what = f"beside {attack}"
     return (
         (f"a task's loss {what}, %", ("htw-contain", f"{attack}-loss", count), "<=", share, None),
         ("the same, in its burst, %", ("htw-contain", f"{attack}-loss-burst", count), "<=", 52, None),
-        (f"lateness of others {what}", ("htw-contain", f"{attack}-late", count), "<=", LATE, None),
-        ("the same, as read", ("htw-contain", f"{attack}-late-read", count), "<=", LATE_READ, None),
-        ("the same, of callouts", ("htw-contain", f"{attack}-late-callout", count), "<=", LATE, None),
         (f"early, lost or repeated expirations {what}", ("htw-contain", f"{attack}-broken", count), "<=", 0, None),
+        (f"longest time without softirqs {what}", ("htw-contain", f"{attack}-softirqs-off", count), "<=", SOFTIRQS, None),
+    )
+
+
+def contained(attack, count, share, wakeup=0):
+    """The budgets of an attack."""
+    what = f"beside {attack}"
+    return (
+        *bounded(attack, count, share),
+        (f"lateness of others {what}", ("htw-contain", f"{attack}-late", count), "<=", LATE + wakeup, None),
+        ("the same, as read", ("htw-contain", f"{attack}-late-read", count), "<=", LATE_READ + wakeup, None),
+        ("the same, of callouts", ("htw-contain", f"{attack}-late-callout", count), "<=", LATE + wakeup, None),
+    )
+
+
+def listed(attack, count):
+    """The budgets of an attack by waiters that are lists: interrupts are off for one wakeup."""
+    return (
+        *contained(attack, count, 28, LIST_NS),
+        (f"longest time without interrupts beside {attack}", ("htw-contain", f"{attack}-interrupts-off", count), "<=",
+         1.25, ONE_WAKEUP),
     )
 
 
@@ -55,6 +81,7 @@ BUDGETS = (
     ("callbacks in 60 s, nothing pending", ("htw-vector", "callbacks-in-60s", 0), "<=", 0, None),
     ("callbacks in 60 s, a million timers half an hour away", ("htw-vector", "callbacks-in-60s", MILLION), "<=", 4, None),
     ("two threads on one descriptor, compared with one", ("htw-vector", "threads-one-fd", CONNECTIONS), ">=", 1.7, None),
+    ("two threads in the process, a shard each, compared with one", ("libhtw", "threads-own-shards", CONNECTIONS), ">=", 1.95, None),
     ("largest lateness, 100,000 timers in 10 s", ("htw-vector", "lateness-max", 100000), "<=", 1100000, None),
     ("early expirations, 100,000 timers in 10 s", ("htw-vector", "lateness-early", 100000), "<=", 0, None),
     ("largest lateness, a million timers in one bucket", ("htw-vector", "lateness-bucket-max", MILLION), "<=", 2000000, None),
@@ -63,6 +90,7 @@ BUDGETS = (
     ("a million timers on one tick: longest stall of a task", ("htw-vector", "burst-longest-stall", MILLION), "<=", 1000000, None),
     *(row for attack, count in ONE_USER for row in contained(attack, count, 28)),
     *(row for attack, count in OTHERS for row in contained(attack, count, 52)),
+    *(row for attack, count in LISTS for row in listed(attack, count)),
     *((f"lateness of others, {how} from another CPU", ("htw-contain", f"meddling-{how}-beside-p99.9", 0), "<=", 1.25,
        ("htw-contain", f"meddling-{how}-alone-p99.9", 0)) for how in ("kicks", "vectors")),
     *((f"interrupts per second, {how} from another CPU", ("htw-contain", f"meddling-{how}-kicks", 0), "<=", 20000, None)

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <string.h>
 #include "bench.h"
+#include "libhtw_calls.h"
 
 static struct htw *timers;
 
@@ -23,15 +24,31 @@ static uint32_t some(uint32_t done, uint32_t count)
 }
 
 /* Allocate memory for all timers beforehand, as the other libraries' systems do. */
-static void libhtw_open(struct bench *b)
+struct htw *libhtw_new(uint32_t pending)
 {
-	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = b->pending };
+	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = pending };
+	struct htw *htw;
 
-	check(htw_open(&timers, HTW_BACKEND_PROCESS, &setup), "htw_open");
-	check(htw_reserve(timers, b->pending), "htw_reserve");
+	check(htw_open(&htw, HTW_BACKEND_PROCESS, &setup), "htw_open");
+	check(htw_reserve(htw, pending), "htw_reserve");
+	return htw;
 }
 
-static void libhtw_add(struct bench *b)
+struct htw *libhtw_shard(struct htw *htw, uint32_t pending)
+{
+	struct htw *shard;
+
+	check(htw_shard(&shard, htw), "htw_shard");
+	check(htw_reserve(shard, pending), "htw_reserve");
+	return shard;
+}
+
+void libhtw_free(struct htw *htw)
+{
+	htw_close(htw);
+}
+
+void libhtw_add_to(struct htw *htw, const struct bench *b)
 {
 	uint64_t cookies[BATCH];
 	uint32_t first, n, i;
@@ -40,12 +57,12 @@ static void libhtw_add(struct bench *b)
 		n = some(first, b->pending);
 		for (i = 0; i < n; i++)
 			cookies[i] = first + i;
-		check(htw_add_many(timers, NULL, b->delay + first, cookies, b->handles + first, n,
+		check(htw_add_many(htw, NULL, b->delay + first, cookies, b->handles + first, n,
 				   NULL), "htw_add_many");
 	}
 }
 
-static void libhtw_rearm(struct bench *b, uint32_t count)
+void libhtw_rearm_in(struct htw *htw, const struct bench *b, uint32_t count)
 {
 	const uint64_t *const handles = b->handles;
 	uint32_t first, n, i;
@@ -57,11 +74,11 @@ static void libhtw_rearm(struct bench *b, uint32_t count)
 		n = some(first, count);
 		for (i = 0; i < n; i++)
 			ids[i] = handles[order[i]];
-		check(htw_rearm_many(timers, ids, b->later + first, n, 0, NULL), "htw_rearm_many");
+		check(htw_rearm_many(htw, ids, b->later + first, n, 0, NULL), "htw_rearm_many");
 	}
 }
 
-static void libhtw_cancel(struct bench *b, uint32_t count)
+void libhtw_cancel_in(struct htw *htw, const struct bench *b, uint32_t count)
 {
 	const uint64_t *const handles = b->handles;
 	uint32_t first, n, i;
@@ -73,8 +90,28 @@ static void libhtw_cancel(struct bench *b, uint32_t count)
 		n = some(first, count);
 		for (i = 0; i < n; i++)
 			ids[i] = handles[order[i]];
-		check(htw_stop_many(timers, ids, n, NULL), "htw_stop_many");
+		check(htw_stop_many(htw, ids, n, NULL), "htw_stop_many");
 	}
+}
+
+static void libhtw_open(struct bench *b)
+{
+	timers = libhtw_new(b->pending);
+}
+
+static void libhtw_add(struct bench *b)
+{
+	libhtw_add_to(timers, b);
+}
+
+static void libhtw_rearm(struct bench *b, uint32_t count)
+{
+	libhtw_rearm_in(timers, b, count);
+}
+
+static void libhtw_cancel(struct bench *b, uint32_t count)
+{
+	libhtw_cancel_in(timers, b, count);
 }
 
 static void libhtw_collect(struct bench *b)
@@ -104,7 +141,7 @@ static void libhtw_collect(struct bench *b)
 static void libhtw_close(struct bench *b)
 {
 	(void)b;
-	htw_close(timers);
+	libhtw_free(timers);
 }
 
 const struct system system_libhtw = {

@@ -161,6 +161,8 @@ class Tables:
         """The work of two threads on two CPUs, divided by that of one"""
         rows = [["both on one descriptor", shown(self.value("htw-vector", "threads-one-fd", CONNECTIONS), 2)],
                 ["a descriptor each", shown(self.value("htw-vector", "threads-own-fds", CONNECTIONS), 2)],
+                ["in the process, a shard each",
+                 self.cell("libhtw", "threads-own-shards", CONNECTIONS, decimals=2) or "not measured"],
                 ["work that shares nothing", shown(self.value("machine", "threads", CONNECTIONS), 2)]]
         return markdown(["two threads", "work, compared with one thread"], rows)
 
@@ -178,7 +180,8 @@ class Tables:
         for name, what in re.findall(r'\.name = "(\w+)",\n\t*\.what = "([^"]+)"', ATTACKS.read_text()):
             counts = self.pendings("htw-contain", f"{name}-loss")
             if not counts:
-                raise Unknown(f"the report has no rows of the attack {name}")
+                rows.append([what, *["not measured"] * 5])
+                continue
             get = {op: self.value("htw-contain", f"{name}-{op}", counts[0])
                    for op in ("loss-burst", "loss", "late", "late-read", "late-callout")}
             rows.append([what, *(f"{shown(abs(get[op]), 1)}%" for op in ("loss-burst", "loss")),
@@ -191,6 +194,9 @@ class Tables:
         rows, worst = [], {}
         for what, key, relation, limit, peer in budgets.BUDGETS:
             if key[0] == "htw-contain":
+                continue
+            if key not in self.values:
+                rows.append([what, "not measured", f"{limit:g}", ""])
                 continue
             value = self.value(*key)
             beside = self.value(*peer) if peer else 1

@@ -51,6 +51,20 @@ static uint64_t latest_callout(const struct contain_result *r)
 	return most;
 }
 
+/* The longest time that interrupts were off, or that a system call kept softirqs waiting. */
+static uint64_t longest(const struct contain_result *r, bool interrupts)
+{
+	uint64_t most = 0, off;
+	unsigned int phase;
+
+	for (phase = PHASE_BURST; phase < PHASES; phase++) {
+		off = interrupts ? r->delays[phase].irqs : r->delays[phase].softirqs;
+		if (off > most)
+			most = off;
+	}
+	return most;
+}
+
 /* Early, lost and repeated expirations, all of which must be zero. */
 static uint64_t broken(const struct contain_result *r)
 {
@@ -75,6 +89,9 @@ static void attack(const struct attack *a)
 	report_of(a, "late-read", latest(a, &r, true), "ns");
 	report_of(a, "late-callout", latest_callout(&r), "ns");
 	report_of(a, "broken", broken(&r), "count");
+	report_of(a, "left", r.left[PHASE_SUSTAINED], "%");
+	report_of(a, "interrupts-off", longest(&r, true), "ns");
+	report_of(a, "softirqs-off", longest(&r, false), "ns");
 }
 
 void workload_contain(void)

@@ -7,7 +7,8 @@
  * next to no CPU time. The process has a real-time priority, so that the time
  * between two looks at a ring does not depend on the scheduler. For longer work
  * it drops that priority: it would otherwise keep softirqs waiting where they
- * run in threads (PREEMPT_RT).
+ * run in threads (PREEMPT_RT). Tasks that wait for descriptors are in processes
+ * of their own (waiting.c).
  */
 #include <linux/htw.h>
 #include <errno.h>
@@ -17,18 +18,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "../common/clock.h"
 #include "../common/htw-client.h"
 #include "../common/pass-fd.h"
 #include "attackers.h"
-
+#include "waiting.h"
 
 #define PAGE			4096UL
 /* Timers in each call. */
@@ -48,10 +49,11 @@
 #define BURST_AHEAD		(900 * MSEC)
 #define BURST_PERIOD		(1500 * MSEC)
 #define REOPEN_PERIOD		(500 * MSEC)
-
-#define WAITERS			10000U
-#define NESTED			500U
-#define GROUP			500U
+/* Also the tick: deadlines come in the middle of it. */
+#define STORM_PERIOD		SEC
+/* Vectors after that, of as many entries as htw takes at once. */
+#define STORM_CALLS		64U
+#define STORM_BATCH		256U
 
 /*
  * Uids that no other process uses. Each attack has its own: a user's share may be
@@ -65,6 +67,7 @@
  * @uid: the user who opens it
  * @shape: its clock and wheel
  * @fd: its descriptor
+ * @write_fd: the other end of a pipe, or -1
  * @ring: its ring, or NULL
  * @head: head of the ring
  * @table: its deadline table, or NULL
@@ -75,6 +78,7 @@ struct attacker {
 	uid_t uid;
 	struct attack_context shape;
 	int fd;
+	int write_fd;
 	struct htw_ring *ring;
 	uint32_t head;
 	uint64_t *table;
@@ -88,15 +92,13 @@ struct attacker {
  * @count: number of contexts
  * @each: the contexts
  * @armed: whether timers that are started are due soon
+ * @manual: whether there is a manual clock to advance
  * @next: the next ring to empty
  * @again: time of the next periodic action (reopening, bursts)
- * @worked: CPU time used so far, in ns
+ * @worked: CPU time that this process has used so far, in ns
  * @expired: expirations seen
  * @early: expirations that were early
- * @epfds: epoll sets
- * @epfd_count: number of epoll sets
- * @dups: duplicates of the descriptor
- * @dup_count: number of duplicates
+ * @waiting: who waits for the contexts
  * @group: the process group that gets SIGIO, or 0
  */
 struct attackers {
@@ -104,15 +106,13 @@ struct attackers {
 	unsigned int count;
 	struct attacker *each;
 	bool armed;
+	bool manual;
 	unsigned int next;
 	uint64_t again;
 	uint64_t worked;
 	uint64_t expired;
 	uint64_t early;
-	int *epfds;
-	unsigned int epfd_count;
-	int *dups;
-	unsigned int dup_count;
+	struct waiting *waiting;
 	pid_t group;
 };
 
@@ -132,7 +132,7 @@ static void start_group(struct attackers *all)
 	/* Blocked: a process that handles the signal would use CPU time of its own. */
 	sigemptyset(&sigio);
 	sigaddset(&sigio, SIGIO);
-	for (i = 0; i < GROUP; i++) {
+	for (i = 0; i < all->a->group; i++) {
 		pid = fork();
 		if (pid < 0)
 			die("cannot fork: %s", strerror(errno));
@@ -218,6 +218,11 @@ static void open_subuids(struct attackers *all)
 	close(socks[1]);
 }
 
+static bool is_manual(const struct attacker *at)
+{
+	return at->shape.clock == (int)HTW_CLOCK_MANUAL;
+}
+
 struct attackers *attackers_prepare(const struct attack *a)
 {
 	const struct rlimit files = { 1 << 17, 1 << 17 };
@@ -230,10 +235,10 @@ struct attackers *attackers_prepare(const struct attack *a)
 		all->count = users * a->contexts;
 		all->armed = true;
 		all->each = calloc(all->count, sizeof(*all->each));
-		all->epfds = calloc(all->count + NESTED, sizeof(*all->epfds));
 	}
-	if (!all || !all->epfds || (all->count && !all->each))
+	if (!all || (all->count && !all->each))
 		die("no memory");
+	all->waiting = waiting_prepare(&a->waiting, all->count);
 	if (setrlimit(RLIMIT_NOFILE, &files))
 		die("cannot raise RLIMIT_NOFILE: %s", strerror(errno));
 	for (i = 0; i < all->count; i++) {
@@ -243,16 +248,19 @@ struct attackers *attackers_prepare(const struct attack *a)
 		at->shape.clock = CLOCK_MONOTONIC;
 		if (a->shape)
 			at->shape = a->shape[i % a->contexts % a->shapes];
+		all->manual |= is_manual(at);
 		at->fd = -1;
+		at->write_fd = -1;
 	}
-	if (a->traits & ATTACK_SIGIO)
-		start_group(all);
+	start_group(all);
 	return all;
 }
 
-/* Convert a CLOCK_MONOTONIC time to the attacker's clock. */
+/* Convert a CLOCK_MONOTONIC time to the attacker's clock. A manual one is advanced to that. */
 static uint64_t on_clock(const struct attacker *at, uint64_t when)
 {
+	if (is_manual(at))
+		return when;
 	return clock_ns(at->shape.clock) - now_ns() + when;
 }
 
@@ -271,6 +279,36 @@ static void *map(int fd, size_t size, uint64_t offset)
 	return p;
 }
 
+static uint64_t interval_of(const struct attacker *at)
+{
+	if (at->shape.interval_ns)
+		return at->shape.interval_ns;
+	return at->shape.tick_ns ? at->shape.tick_ns : MSEC;
+}
+
+static void advance(const struct attacker *at)
+{
+	struct htw_advance to = { .ns = now_ns(), .flags = HTW_F_ABS };
+
+	if (ioctl(at->fd, HTW_ADVANCE, &to))
+		die("HTW_ADVANCE: %s", strerror(errno));
+}
+
+/* What is measured for comparison. */
+static void attacker_open_other(const struct attack *a, struct attacker *at)
+{
+	int ends[2];
+
+	if (a->source == ATTACK_TIMERFD) {
+		at->fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	} else if (!pipe2(ends, O_CLOEXEC | O_NONBLOCK)) {
+		at->fd = ends[0];
+		at->write_fd = ends[1];
+	}
+	if (at->fd < 0)
+		die("cannot open a timerfd or a pipe: %s", strerror(errno));
+}
+
 static void attacker_open(const struct attack *a, struct attacker *at)
 {
 	struct htw_setup setup = {
@@ -279,6 +317,10 @@ static void attacker_open(const struct attack *a, struct attacker *at)
 		.ring_entries = a->ring_entries,
 	};
 
+	if (a->source != ATTACK_HTW) {
+		attacker_open_other(a, at);
+		return;
+	}
 	if (a->ring_entries)
 		setup.flags |= HTW_SETUP_RING;
 	if (at->shape.tick_ns) {
@@ -299,6 +341,8 @@ static void attacker_open(const struct attack *a, struct attacker *at)
 		die("HTW_SETUP: %s", strerror(errno));
 	if (at->uid && setresuid(0, 0, 0))
 		die("cannot return to root: %s", strerror(errno));
+	if (is_manual(at))
+		advance(at);
 	if (a->ring_entries)
 		at->ring = map(at->fd, ring_bytes(a->ring_entries), HTW_OFF_RING);
 	at->head = 0;
@@ -308,6 +352,18 @@ static void attacker_open(const struct attack *a, struct attacker *at)
 		at->words = (at->words * 8 + PAGE - 1) / PAGE * PAGE / 8;
 		at->table = map(at->fd, at->words * 8, HTW_OFF_TABLE);
 	}
+}
+
+static void arm_timerfd(const struct attacker *at, uint64_t due)
+{
+	const uint64_t interval = interval_of(at);
+	const struct itimerspec when = {
+		.it_value = { due / SEC, due % SEC },
+		.it_interval = { interval / SEC, interval % SEC },
+	};
+
+	if (timerfd_settime(at->fd, TFD_TIMER_ABSTIME, &when, NULL))
+		die("timerfd_settime: %s", strerror(errno));
 }
 
 static void attacker_vector(const struct attack *a, const struct attacker *at, unsigned int op,
@@ -322,10 +378,14 @@ static void attacker_vector(const struct attack *a, const struct attacker *at, u
 	uint64_t deadline = on_clock(at, due);
 	uint32_t first, i;
 
+	if (a->source == ATTACK_TIMERFD)
+		arm_timerfd(at, due);
+	if (a->source != ATTACK_HTW)
+		return;
 	if (op == HTW_OP_MOD)
 		v.flags |= HTW_MOD_DEADLINE;
-	else if (!(a->traits & ATTACK_BURST))
-		v.interval = at->shape.tick_ns ? at->shape.tick_ns : MSEC;
+	else if (!(a->traits & (ATTACK_BURST | ATTACK_STORM)))
+		v.interval = interval_of(at);
 	for (i = 0; i < BATCH && i < a->timers; i++)
 		deadlines[i] = deadline;
 	for (first = 0; first < a->timers; first += v.done) {
@@ -337,67 +397,34 @@ static void attacker_vector(const struct attack *a, const struct attacker *at, u
 	}
 }
 
-static void watch(int epfd, int fd)
+static void ask_for_sigio(const struct attackers *all)
 {
-	struct epoll_event event = { .events = EPOLLIN };
-
-	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
-		die("epoll_ctl: %s", strerror(errno));
-}
-
-static int new_set(struct attackers *all)
-{
-	const int epfd = epoll_create1(EPOLL_CLOEXEC);
-
-	if (epfd < 0)
-		die("epoll_create1: %s", strerror(errno));
-	all->epfds[all->epfd_count++] = epfd;
-	return epfd;
-}
-
-static void add_waiters(struct attackers *all)
-{
-	const int epfd = new_set(all), fd = all->each[0].fd;
 	unsigned int i;
 
-	all->dups = calloc(WAITERS, sizeof(*all->dups));
-	if (!all->dups)
-		die("no memory");
-	watch(epfd, fd);
-	for (i = 1; i < WAITERS; i++) {
-		all->dups[i] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-		if (all->dups[i] < 0)
-			die("dup: %s", strerror(errno));
-		all->dup_count++;
-		watch(epfd, all->dups[i]);
+	if (!all->group)
+		return;
+	for (i = 0; i < all->count; i++) {
+		const struct attacker *at = &all->each[i];
+
+		become(at->uid);
+		if (fcntl(at->fd, F_SETOWN, -all->group) ||
+		    fcntl(at->fd, F_SETFL, O_RDWR | O_NONBLOCK | O_ASYNC))
+			die("F_SETOWN or F_SETFL: %s", strerror(errno));
+		if (setresuid(0, 0, 0))
+			die("cannot return to root: %s", strerror(errno));
 	}
 }
 
-/* An epoll set for each context, and sets that watch all of these. */
-static void add_nested(struct attackers *all)
+static void start_waiting(const struct attackers *all)
 {
-	unsigned int i, k;
+	const struct attack_waiting *how = &all->a->waiting;
+	unsigned int i;
 
 	for (i = 0; i < all->count; i++)
-		watch(new_set(all), all->each[i].fd);
-	for (k = 0; k < NESTED; k++) {
-		const int epfd = new_set(all);
-
-		for (i = 0; i < all->count; i++)
-			watch(epfd, all->epfds[i]);
-	}
-}
-
-static void ask_for_sigio(struct attackers *all)
-{
-	struct attacker *at = &all->each[0];
-
-	become(at->uid);
-	if (fcntl(at->fd, F_SETOWN, -all->group) ||
-	    fcntl(at->fd, F_SETFL, O_RDWR | O_NONBLOCK | O_ASYNC))
-		die("F_SETOWN or F_SETFL: %s", strerror(errno));
-	if (setresuid(0, 0, 0))
-		die("cannot return to root: %s", strerror(errno));
+		if (!how->contexts || i % all->a->contexts < how->contexts)
+			waiting_add(all->waiting, all->each[i].uid, all->each[i].fd,
+				    all->each[i].ring);
+	waiting_begin(all->waiting);
 }
 
 uint64_t attackers_start(struct attackers *all)
@@ -420,21 +447,32 @@ uint64_t attackers_start(struct attackers *all)
 			memset(at->ids, 0xff, a->timers * sizeof(*at->ids));
 		}
 	}
-	if (a->traits & ATTACK_WAITERS)
-		add_waiters(all);
-	if (a->traits & ATTACK_NESTED)
-		add_nested(all);
-	if (a->traits & ATTACK_SIGIO)
-		ask_for_sigio(all);
+	ask_for_sigio(all);
+	if (a->waiting.entries || a->waiting.tasks)
+		start_waiting(all);
 	/* Leave time for work that the kernel has deferred. */
 	due = now_ns() + SETTLE + (uint64_t)all->count * (a->timers * START_NS + 5 * USEC);
 	due += MSEC - due % MSEC;
+	if (a->traits & ATTACK_STORM)
+		due += STORM_PERIOD - due % STORM_PERIOD;
 	for (i = 0; i < all->count; i++)
-		attacker_vector(a, &all->each[i], HTW_OP_ADD, due);
+		attacker_vector(a, &all->each[i], HTW_OP_ADD,
+				a->traits & ATTACK_STORM ? due + FAR : due);
 	if (all->count && now_ns() > due)
 		die("starting %u timers took too long", all->count * a->timers);
-	all->again = due + attackers_period(all);
+	all->again = a->traits & ATTACK_STORM ? due : due + attackers_period(all);
 	return due;
+}
+
+/* For comparison: write to a pipe, and empty it, or a timerfd. */
+static void take_other(const struct attackers *all, const struct attacker *at)
+{
+	char bytes[8];
+
+	if (at->write_fd >= 0 && all->armed && write(at->write_fd, "", 1) != 1)
+		die("write: %s", strerror(errno));
+	if (read(at->fd, bytes, sizeof(bytes)) < 0 && errno != EAGAIN)
+		die("read: %s", strerror(errno));
 }
 
 static void take_ring(struct attackers *all, struct attacker *at)
@@ -476,19 +514,63 @@ static void reopen(struct attackers *all)
 	attacker_vector(all->a, at, HTW_OP_ADD, all->armed ? now_ns() + MSEC : now_ns() + FAR);
 }
 
-/* The periodic action, at normal priority. */
+/*
+ * Let the deadlines of all timers come in the middle of a tick, whose end they wait for unless
+ * another is started that must not overtake them. Then start others, in vectors.
+ */
+static void storm(const struct attackers *all, uint64_t now)
+{
+	static uint64_t deadlines[STORM_BATCH];
+	const struct attacker *at = &all->each[0];
+	const uint64_t due = now - now % STORM_PERIOD + STORM_PERIOD / 2;
+	unsigned int i;
+
+	attacker_vector(all->a, at, HTW_OP_MOD, all->armed ? due : now + FAR);
+	if (all->armed && now_ns() > due)
+		die("moving %u timers took too long", all->a->timers);
+	sleep_until(due);
+	for (i = 0; i < STORM_CALLS && all->armed; i++) {
+		struct htw_vector v = {
+			.op = HTW_OP_MOD,
+			.ids = (uintptr_t)at->ids,
+			.deadlines = (uintptr_t)deadlines,
+			.count = STORM_BATCH,
+			.flags = HTW_MOD_DEADLINE,
+		};
+
+		if (ioctl(at->fd, HTW_VECTOR, &v) || v.failed || v.done != STORM_BATCH)
+			die("HTW_VECTOR: %u failed: %s", v.failed, strerror(errno));
+	}
+}
+
+/* The periodic action. */
 static void repeat(struct attackers *all, uint64_t now)
 {
-	struct sched_param priority, none = { 0 };
-	const int policy = sched_getscheduler(0);
-
-	if (policy < 0 || sched_getparam(0, &priority) || sched_setscheduler(0, SCHED_OTHER, &none))
-		die("cannot drop the priority: %s", strerror(errno));
 	if (all->a->traits & ATTACK_REOPEN)
 		reopen(all);
+	else if (all->a->traits & ATTACK_STORM)
+		storm(all, now);
 	else
 		attacker_vector(all->a, &all->each[0], HTW_OP_MOD,
 				now + (all->armed ? BURST_AHEAD : FAR));
+}
+
+/* What may take long, at normal priority. */
+static void run_slowly(struct attackers *all, uint64_t now)
+{
+	struct sched_param priority, none = { 0 };
+	const int policy = sched_getscheduler(0);
+	unsigned int i;
+
+	if (policy < 0 || sched_getparam(0, &priority) || sched_setscheduler(0, SCHED_OTHER, &none))
+		die("cannot drop the priority: %s", strerror(errno));
+	for (i = 0; i < all->count; i++)
+		if (is_manual(&all->each[i]))
+			advance(&all->each[i]);
+	if (attackers_period(all) && now >= all->again) {
+		all->again += attackers_period(all);
+		repeat(all, now);
+	}
 	if (sched_setscheduler(0, policy, &priority))
 		die("cannot restore the priority: %s", strerror(errno));
 }
@@ -499,27 +581,34 @@ static void run_once(struct attackers *all, uint64_t now)
 	unsigned int rings = all->count < RINGS_AT_ONCE ? all->count : RINGS_AT_ONCE;
 	unsigned int i;
 
-	for (; rings && a->ring_entries; rings--) {
+	/* Tasks that wait, and are not idle, do this themselves. */
+	if (!a->ring_entries || (a->waiting.tasks && !a->waiting.idle))
+		rings = 0;
+	for (; rings; rings--) {
 		take_ring(all, &all->each[all->next]);
 		all->next = all->next + 1 == all->count ? 0 : all->next + 1;
 	}
-	for (i = 0; i < all->count && a->traits & ATTACK_TABLE; i++)
-		store_table(&all->each[i], now);
-	if (attackers_period(all) && now >= all->again) {
-		all->again += attackers_period(all);
-		repeat(all, now);
+	for (i = 0; i < all->count; i++) {
+		if (a->source != ATTACK_HTW)
+			take_other(all, &all->each[i]);
+		if (a->traits & ATTACK_TABLE)
+			store_table(&all->each[i], now);
 	}
+	if (all->manual || (attackers_period(all) && now >= all->again))
+		run_slowly(all, now);
 }
 
 uint64_t attackers_worked(const struct attackers *all)
 {
-	return all->worked;
+	return all->worked + waiting_worked(all->waiting);
 }
 
 uint64_t attackers_period(const struct attackers *all)
 {
 	if (all->a->traits & ATTACK_BURST)
 		return BURST_PERIOD;
+	if (all->a->traits & ATTACK_STORM)
+		return STORM_PERIOD;
 	return all->a->traits & ATTACK_REOPEN ? REOPEN_PERIOD : 0;
 }
 
@@ -567,15 +656,14 @@ int64_t attackers_end(struct attackers *all)
 	unsigned int i;
 
 	end_group(all);
-	for (i = 0; i < all->epfd_count; i++)
-		close(all->epfds[i]);
-	for (i = 0; i < all->dup_count; i++)
-		close(all->dups[1 + i]);
+	waiting_end(all->waiting);
 	for (i = 0; i < all->count; i++) {
 		struct htw_cancel_all cancel = { 0 };
 		struct attacker *at = &all->each[i];
 
-		if (ioctl(at->fd, HTW_CANCEL_ALL, &cancel))
+		if (all->a->source != ATTACK_HTW)
+			lost -= all->a->timers;
+		else if (ioctl(at->fd, HTW_CANCEL_ALL, &cancel))
 			die("HTW_CANCEL_ALL: %s", strerror(errno));
 		lost -= cancel.count;
 		if (at->ring)
@@ -583,10 +671,10 @@ int64_t attackers_end(struct attackers *all)
 		if (at->table)
 			munmap(at->table, at->words * 8);
 		close(at->fd);
+		if (at->write_fd >= 0)
+			close(at->write_fd);
 		free(at->ids);
 	}
-	free(all->epfds);
-	free(all->dups);
 	free(all->each);
 	free(all);
 	return lost;

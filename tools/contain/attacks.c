@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The attacks; see contain.h. */
+#include <linux/htw.h>
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
@@ -8,34 +9,74 @@
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
+#define SHARED(c)	{ .clock = c }
+#define PRIVATE(ns)	{ .clock = CLOCK_MONOTONIC, .tick_ns = ns }
+
 static const struct attack_context two_clocks[] = {
-	{ CLOCK_MONOTONIC, 0 }, { CLOCK_BOOTTIME, 0 },
+	SHARED(CLOCK_MONOTONIC), SHARED(CLOCK_BOOTTIME),
 };
 
 static const struct attack_context three_clocks[] = {
-	{ CLOCK_MONOTONIC, 0 }, { CLOCK_BOOTTIME, 0 }, { CLOCK_REALTIME, 0 },
+	SHARED(CLOCK_MONOTONIC), SHARED(CLOCK_BOOTTIME), SHARED(CLOCK_REALTIME),
 };
 
 static const struct attack_context private_too[] = {
-	{ CLOCK_MONOTONIC, 0 }, { CLOCK_MONOTONIC, MSEC }, { CLOCK_MONOTONIC, MSEC },
+	SHARED(CLOCK_MONOTONIC), PRIVATE(MSEC), PRIVATE(MSEC),
 };
 
 static const struct attack_context everything[] = {
-	{ CLOCK_MONOTONIC, 0 }, { CLOCK_BOOTTIME, 0 }, { CLOCK_REALTIME, 0 },
-	{ CLOCK_MONOTONIC, MSEC }, { CLOCK_MONOTONIC, MSEC },
+	SHARED(CLOCK_MONOTONIC), SHARED(CLOCK_BOOTTIME), SHARED(CLOCK_REALTIME),
+	PRIVATE(MSEC), PRIVATE(MSEC),
 };
 
 /* No two of these ticks coincide. */
 static const struct attack_context co_prime[] = {
-	{ CLOCK_MONOTONIC, 101 * USEC }, { CLOCK_MONOTONIC, 103 * USEC },
-	{ CLOCK_MONOTONIC, 107 * USEC }, { CLOCK_MONOTONIC, 109 * USEC },
-	{ CLOCK_MONOTONIC, 113 * USEC }, { CLOCK_MONOTONIC, 127 * USEC },
-	{ CLOCK_MONOTONIC, 131 * USEC }, { CLOCK_MONOTONIC, 137 * USEC },
-	{ CLOCK_MONOTONIC, 139 * USEC }, { CLOCK_MONOTONIC, 149 * USEC },
-	{ CLOCK_MONOTONIC, 151 * USEC }, { CLOCK_MONOTONIC, 157 * USEC },
-	{ CLOCK_MONOTONIC, 163 * USEC }, { CLOCK_MONOTONIC, 167 * USEC },
-	{ CLOCK_MONOTONIC, 173 * USEC }, { CLOCK_MONOTONIC, 179 * USEC },
+	PRIVATE(101 * USEC), PRIVATE(103 * USEC),
+	PRIVATE(107 * USEC), PRIVATE(109 * USEC),
+	PRIVATE(113 * USEC), PRIVATE(127 * USEC),
+	PRIVATE(131 * USEC), PRIVATE(137 * USEC),
+	PRIVATE(139 * USEC), PRIVATE(149 * USEC),
+	PRIVATE(151 * USEC), PRIVATE(157 * USEC),
+	PRIVATE(163 * USEC), PRIVATE(167 * USEC),
+	PRIVATE(173 * USEC), PRIVATE(179 * USEC),
 };
+
+/* Long turns on one base, a bit less often than they take, and short ones on another. */
+static const struct attack_context long_turns[] = {
+	{ .clock = CLOCK_MONOTONIC, .interval_ns = 21 * MSEC },
+	{ .clock = CLOCK_BOOTTIME },
+};
+
+/* The same with turns of 0.6 ms, and short ones in between. */
+static const struct attack_context short_turns[] = {
+	{ .clock = CLOCK_MONOTONIC },
+	{ .clock = CLOCK_MONOTONIC, .tick_ns = 400 * USEC },
+};
+
+static const struct attack_context one_to_four[] = {
+	{ .clock = CLOCK_MONOTONIC, .interval_ns = MSEC },
+	{ .clock = CLOCK_MONOTONIC, .interval_ns = 2 * MSEC },
+	{ .clock = CLOCK_MONOTONIC, .interval_ns = 3 * MSEC },
+	{ .clock = CLOCK_MONOTONIC, .interval_ns = 4 * MSEC },
+};
+
+/* Not a multiple of the period of others' timers, so that it meets all of them. */
+static const struct attack_context each_47_ms[] = {
+	{ .clock = CLOCK_MONOTONIC, .interval_ns = 47 * MSEC },
+};
+
+static const struct attack_context manual[] = {
+	{ .clock = HTW_CLOCK_MANUAL },
+};
+
+static const struct attack_context one_second[] = {
+	{ .clock = CLOCK_MONOTONIC, .tick_ns = SEC },
+};
+
+/* An epoll set for a descriptor that two tasks watch with many entries of poll(). */
+#define LIST(of, by)	{ .entries = of, .tasks = 2, .polls = (by) / 2, .idle = true }
+/* At least the time to wake 20,000 entries of poll(), at one instruction per ns. */
+#define LIST_NS		(3 * MSEC)
 
 #define CONTEXTS(s)	.contexts = ARRAY_SIZE(s), .shape = s, .shapes = ARRAY_SIZE(s)
 
@@ -94,32 +135,128 @@ const struct attack attacks[] = {
 		.name = "waiters",
 		.what = "one timer, 10,000 epoll entries that watch its descriptor",
 		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
-		.traits = ATTACK_WAITERS,
+		.waiting = { .entries = 10000 },
 	},
 	{
 		.name = "nested_waiters",
 		.what = "one timer, an epoll set that watches it, and 500 sets that watch that set",
 		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
-		.traits = ATTACK_NESTED,
+		.waiting = { .entries = 1, .sets = 500 },
 	},
 	{
 		.name = "nested_contexts",
 		.what = "64 descriptors, a timer each, 500 sets that watch the epoll set of each",
 		.users = 1, .contexts = 64, .timers = 1, .ring_entries = 64,
-		.traits = ATTACK_NESTED,
+		.waiting = { .entries = 1, .sets = 500 },
 	},
 	{
 		.name = "nested_users",
 		.what = "64 users, a timer each, 500 sets that watch the epoll set of each",
 		.users = 64, .contexts = 1, .timers = 1, .ring_entries = 64,
-		.traits = ATTACK_NESTED,
-		.exempt = 1 << VICTIM_USER,
+		.waiting = { .entries = 1, .sets = 500 },
 	},
 	{
 		.name = "sigio",
 		.what = "one timer, SIGIO to a process group of 500",
 		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
-		.traits = ATTACK_SIGIO,
+		.group = 500,
+	},
+	{
+		.name = "sigio_contexts",
+		.what = "4,000 descriptors with a timer of 1 to 4 ms each, SIGIO for each of them",
+		.users = 1, .contexts = 4000, .shape = one_to_four, .shapes = 4,
+		.timers = 1, .ring_entries = 256, .group = 1,
+	},
+	{
+		.name = "sigio_16000",
+		.what = "the same with 16,000 descriptors",
+		.users = 1, .contexts = 16000, .shape = one_to_four, .shapes = 4,
+		.timers = 1, .ring_entries = 256, .group = 1,
+	},
+	{
+		.name = "stall_discount",
+		.what = "turns of 20 ms, by waiters that are lists, alternate with short ones",
+		.users = 1, CONTEXTS(long_turns), .timers = 1, .ring_entries = 64,
+		.waiting = {
+			.contexts = 1, .entries = 64, .tasks = 2, .polls = 1200, .idle = true,
+		},
+	},
+	{
+		.name = "stall_discount_short",
+		.what = "turns of 0.6 ms, by waiters that are lists, alternate with shorter ones",
+		.users = 1, CONTEXTS(short_turns), .timers = 1, .ring_entries = 64,
+		.waiting = {
+			.contexts = 1, .entries = 64, .tasks = 1, .polls = 74, .idle = true,
+		},
+	},
+	{
+		.name = "lists_1",
+		.what = "an epoll set of 64 entries for one descriptor, polled 1,000 times",
+		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
+		.waiting = LIST(64, 1000),
+	},
+	{
+		.name = "lists_20",
+		.what = "an epoll set of 64 entries for one descriptor, polled 20,000 times",
+		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
+		.waiting = LIST(64, 20000), .wakeup_ns = LIST_NS,
+	},
+	{
+		.name = "lists_manual",
+		.what = "the same by advancing a manual clock each millisecond",
+		.users = 1, CONTEXTS(manual), .timers = 1, .ring_entries = 64,
+		.waiting = LIST(64, 20000), .wakeup_ns = LIST_NS,
+	},
+	{
+		.name = "one_list",
+		.what = "an epoll set of one entry for one descriptor, polled 20,000 times",
+		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
+		.waiting = LIST(1, 20000), .wakeup_ns = LIST_NS,
+	},
+	{
+		.name = "one_list_timerfd",
+		.what = "the same with a timerfd, for comparison",
+		.source = ATTACK_TIMERFD,
+		.users = 1, .contexts = 1, .timers = 1,
+		.waiting = LIST(1, 20000),
+	},
+	{
+		.name = "one_list_pipe",
+		.what = "the same with a pipe, for comparison",
+		.source = ATTACK_PIPE,
+		.users = 1, .contexts = 1, .timers = 1,
+		.waiting = LIST(1, 20000),
+	},
+	{
+		.name = "lists_timerfd",
+		.what = "64 entries for a timerfd, polled 20,000 times, for comparison",
+		.source = ATTACK_TIMERFD,
+		.users = 1, .contexts = 1, .timers = 1,
+		.waiting = LIST(64, 20000),
+	},
+	{
+		.name = "polled_16",
+		.what = "64 users, a timer of 47 ms each, for which 16 tasks wait in poll()",
+		.users = 64, CONTEXTS(each_47_ms), .timers = 1, .ring_entries = 64,
+		.waiting = { .tasks = 16, .polls = 1 },
+	},
+	{
+		.name = "polled_64",
+		.what = "64 users, a timer of 47 ms each, for which 64 tasks wait in poll()",
+		.users = 64, CONTEXTS(each_47_ms), .timers = 1, .ring_entries = 64,
+		.waiting = { .tasks = 64, .polls = 1 },
+	},
+	{
+		.name = "many_readers",
+		.what = "32 users with 5,000 timers each, and a process each that empties the ring",
+		.users = 32, .contexts = 1, .timers = 5000, .ring_entries = 32768,
+		.waiting = { .tasks = 1, .polls = 1 },
+	},
+	{
+		.name = "due_storm",
+		.what = "200,000 timers that wait for the end of a tick of 1 s, and then vectors",
+		.users = 1, CONTEXTS(one_second), .timers = 200000,
+		.traits = ATTACK_STORM,
 	},
 	{
 		.name = "reopening",

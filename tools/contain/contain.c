@@ -16,6 +16,12 @@
 
 /* Below the reader's priority, above the counting task's. */
 #define ATTACKER_PRIORITY	40
+/*
+ * More than a work item of a context takes, and waking one entry of a poll(), twice and with the
+ * wait for the user's share.
+ */
+#define WORK_NS			(20 * USEC)
+#define WAKE_NS			1200ULL
 /* By then the kernel has finished its boot work. */
 #define BOOTED			(6 * SEC)
 
@@ -107,6 +113,11 @@ static void raise_ksoftirqd(void)
 		die("cannot give ksoftirqd/0 a real-time priority");
 }
 
+static void note(struct victims *v, struct contain_result *result, enum phase phase)
+{
+	victims_note(v, result->late[phase], &result->delays[phase]);
+}
+
 void contain_measure(const struct attack *a, const struct contain_times *times,
 		     struct contain_result *result)
 {
@@ -140,7 +151,7 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 	alone = victims_counted(v);
 	sleep_until(begin + times->alone);
 	alone = (victims_counted(v) - alone) * SEC / (now_ns() - begin);
-	victims_note(v, result->late[PHASE_ALONE]);
+	note(v, result, PHASE_ALONE);
 	victims_count(v, false);
 
 	begin = attackers_start(all);
@@ -148,7 +159,7 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 	victims_count(v, true);
 	victims_begin(v);
 	burst = count_for(v, all, times->burst);
-	victims_note(v, result->late[PHASE_BURST]);
+	note(v, result, PHASE_BURST);
 
 	attackers_run(all, begin + times->settle);
 
@@ -156,20 +167,24 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 	expired = attackers_expired(all);
 	sustained = count_for(v, all, times->sustained);
 	result->expired = attackers_expired(all) - expired;
-	victims_note(v, result->late[PHASE_SUSTAINED]);
+	note(v, result, PHASE_SUSTAINED);
 
 	victims_count(v, false);
 	victims_begin(v);
 	attackers_run(all, now_ns() + times->idle);
-	victims_note(v, result->late[PHASE_IDLE]);
+	note(v, result, PHASE_IDLE);
 
 	attackers_disarm(all);
-	attackers_run(all, now_ns() + 10 * MSEC);
+	/* Let work items finish, and walks of waiters. */
+	attackers_run(all, now_ns() + 10 * MSEC + a->contexts * WORK_NS +
+		      a->waiting.entries * a->waiting.tasks * a->waiting.polls * WAKE_NS);
 	victims_count(v, true);
 	disarmed = count_for(v, all, times->disarmed);
 
 	result->loss[PHASE_BURST] = loss(&burst, &disarmed, alone);
 	result->loss[PHASE_SUSTAINED] = loss(&sustained, &disarmed, alone);
+	result->left[PHASE_BURST] = 100 * burst.counted / alone;
+	result->left[PHASE_SUSTAINED] = 100 * sustained.counted / alone;
 	result->disarmed = 100 * disarmed.counted / alone;
 	result->early = attackers_early(all);
 	result->lost = attackers_end(all);

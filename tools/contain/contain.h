@@ -3,9 +3,9 @@
  * Containment: what the timers of one user take from everybody else on a CPU
  *
  * An attack is a set of contexts, clocks, wheels and waiters that
- * tries to take as much of a CPU as it can. On the same CPU run its victims: a
- * task that only counts, 10 ms timers of root and of an unprivileged user, with
- * a reader, and callouts of a module.
+ * tries to take as much of a CPU as it can, or to make others late. On the same
+ * CPU run its victims: a task that only counts, 10 ms timers of root and of an
+ * unprivileged user, with a reader, and callouts of a module.
  *
  * Needs root, and a VM whose time counts instructions (tools/vm/run --icount).
  */
@@ -22,32 +22,63 @@ void die(const char *format, ...);
 
 /**
  * enum attack_trait - what an attack does besides
- * @ATTACK_WAITERS: its one descriptor is watched 10,000 times by an epoll set
- * @ATTACK_NESTED: each descriptor is watched by a set that 500 others watch
- * @ATTACK_SIGIO: SIGIO goes to a process group of 500
  * @ATTACK_REOPEN: it closes and reopens its context every 0.5 s
- * @ATTACK_SUBUIDS: each context is opened under another uid of one user's namespace
  * @ATTACK_TABLE: every table entry is kept at the next tick
  * @ATTACK_BURST: one-shot timers, all moved to one tick every 1.5 s by HTW_VECTOR
+ * @ATTACK_SUBUIDS: each context is opened under another uid of one user's namespace
+ * @ATTACK_STORM: one-shot timers whose deadlines come within a tick, and then vectors with
+ *	deadlines that have come, every second
  */
 enum attack_trait {
-	ATTACK_WAITERS	= 1 << 0,
-	ATTACK_NESTED	= 1 << 1,
-	ATTACK_SIGIO	= 1 << 2,
-	ATTACK_REOPEN	= 1 << 3,
-	ATTACK_TABLE	= 1 << 4,
-	ATTACK_BURST	= 1 << 5,
-	ATTACK_SUBUIDS	= 1 << 6,
+	ATTACK_REOPEN	= 1 << 0,
+	ATTACK_TABLE	= 1 << 1,
+	ATTACK_BURST	= 1 << 2,
+	ATTACK_SUBUIDS	= 1 << 3,
+	ATTACK_STORM	= 1 << 4,
+};
+
+/**
+ * enum attack_source - what an attack opens
+ * @ATTACK_HTW: /dev/htw
+ * @ATTACK_TIMERFD: a timerfd, for comparison
+ * @ATTACK_PIPE: a pipe, to which it writes a byte each millisecond, for comparison
+ */
+enum attack_source {
+	ATTACK_HTW,
+	ATTACK_TIMERFD,
+	ATTACK_PIPE,
 };
 
 /**
  * struct attack_context - a context of an attack
- * @clock: its clock
+ * @clock: its clock; HTW_CLOCK_MANUAL is advanced each millisecond
  * @tick_ns: tick of its private wheel; 0 for the shared wheels
+ * @interval_ns: interval of its timers; 0 for 1 ms, or the tick of its private wheel
  */
 struct attack_context {
 	int clock;
 	uint32_t tick_ns;
+	uint64_t interval_ns;
+};
+
+/**
+ * struct attack_waiting - epoll sets and tasks that wait for a context
+ * @contexts: how many of each user's contexts are waited for, the first ones; 0 for all
+ * @entries: entries of an epoll set that watch it, each by a duplicate of the descriptor;
+ *	0 for none
+ * @sets: epoll sets that watch the sets of all contexts
+ * @tasks: tasks in poll() on that set, or on the descriptor if there is none
+ * @polls: entries in each poll(), all of them for the same descriptor
+ * @idle: the tasks are SCHED_IDLE: beside a busy task they stay in poll() after they were
+ *	woken. Others empty the ring themselves
+ */
+struct attack_waiting {
+	unsigned int contexts;
+	unsigned int entries;
+	unsigned int sets;
+	unsigned int tasks;
+	unsigned int polls;
+	bool idle;
 };
 
 /**
@@ -73,12 +104,17 @@ enum victim {
  * @shape: clocks and wheels of the contexts, used in turn; NULL for CLOCK_MONOTONIC
  *	and shared wheels
  * @shapes: entries of @shape
- * @timers: periodic timers of each context, with an interval of 1 ms or the tick of
- *	a private wheel
+ * @timers: periodic timers of each context
  * @ring_entries: ring of each context; 0 to leave expirations in the queue
+ * @source: what its contexts are
+ * @waiting: who waits for them
+ * @group: processes of the group that SIGIO goes to, for each context; 0 for no SIGIO
  * @traits: bits of &enum attack_trait
  * @exempt: a bit for each &enum victim whose timers may be late: root's where root
  *	itself attacks; see also SECURITY.md
+ * @wakeup_ns: at least the time that one of the kernel's own wakeups takes, of an epoll set
+ *	and what watches it: others are late by that in addition. The attacks on a timerfd and
+ *	a pipe show it
  */
 struct attack {
 	const char *name;
@@ -89,8 +125,12 @@ struct attack {
 	unsigned int shapes;
 	uint32_t timers;
 	uint32_t ring_entries;
+	enum attack_source source;
+	struct attack_waiting waiting;
+	unsigned int group;
 	unsigned int traits;
 	unsigned int exempt;
+	uint64_t wakeup_ns;
 };
 
 extern const struct attack attacks[];
@@ -154,20 +194,36 @@ struct lateness {
 };
 
 /**
+ * struct delays - what else a module sees of a phase
+ * @irqs: longest time that interrupts were off, in ns, less up to half a millisecond
+ * @softirqs: longest time that a system call kept softirqs waiting, in ns; zero with
+ *	PREEMPT_RT, where softirqs are threads
+ */
+struct delays {
+	uint64_t irqs;
+	uint64_t softirqs;
+};
+
+/**
  * struct contain_result - the result of a measurement
  * @loss: what the counting task lost to the attack's timers, in per cent of the CPU:
- *	compared with the disarmed attack, without what the attackers' process itself
- *	uses (%PHASE_BURST, %PHASE_SUSTAINED)
+ *	compared with the disarmed attack, without what the attackers' processes themselves
+ *	use (%PHASE_BURST, %PHASE_SUSTAINED)
+ * @left: the task's rate, in per cent of its rate alone (the same phases): what it lost to
+ *	the attackers' processes counts
  * @disarmed: the task's rate beside the disarmed attack, in per cent of its rate alone
  * @late: the victims' timers
+ * @delays: interrupts and softirqs
  * @expired: the attack's own expirations in %PHASE_SUSTAINED, if it has rings
  * @early: early ones among those that were checked; must be zero
  * @lost: timers that were missing at the end
  */
 struct contain_result {
 	double loss[PHASES];
+	double left[PHASES];
 	double disarmed;
 	struct lateness late[PHASES][VICTIMS];
+	struct delays delays[PHASES];
 	uint64_t expired;
 	uint64_t early;
 	int64_t lost;
@@ -179,6 +235,22 @@ extern const struct contain_times contain_long;
 /* Run an attack beside its victims. */
 void contain_measure(const struct attack *a, const struct contain_times *times,
 		     struct contain_result *result);
+
+/**
+ * struct call_result - how long a system call keeps others waiting
+ * @name: the call
+ * @delays: the longest times
+ */
+struct call_result {
+	const char *name;
+	struct delays delays;
+};
+
+/* Number of calls that contain_calls() measures. */
+extern const unsigned int call_count;
+
+/* Measure calls on a context of an unprivileged user with 50,000 timers. */
+void contain_calls(struct call_result *results);
 
 /**
  * enum meddling - what an unprivileged user does to timers on another CPU

@@ -290,7 +290,7 @@ unsigned int victims_samples(const struct victims *v, uint32_t *ns, unsigned int
 	return n;
 }
 
-void victims_note(struct victims *v, struct lateness late[VICTIMS])
+void victims_note(struct victims *v, struct lateness late[VICTIMS], struct delays *delays)
 {
 	const struct shared *s = v->shared;
 	uint64_t now;
@@ -317,6 +317,8 @@ void victims_note(struct victims *v, struct lateness late[VICTIMS])
 		.early = pulse_get("early"),
 	};
 	late[VICTIM_CALLOUT].read = late[VICTIM_CALLOUT].fired;
+	delays->irqs = pulse_get("irqs_off_max_ns");
+	delays->softirqs = pulse_get("softirqs_off_max_ns");
 	if (waitpid(v->reader, NULL, WNOHANG) || waitpid(v->counter, NULL, WNOHANG))
 		die("a victim has ended");
 }

@@ -20,7 +20,7 @@ uint64_t victims_counted(const struct victims *v);
 /* Start new notes. Events that are overdue already count when they come. */
 void victims_begin(struct victims *v);
 /* Return the notes. Overdue timers count with their lateness so far. */
-void victims_note(struct victims *v, struct lateness late[VICTIMS]);
+void victims_note(struct victims *v, struct lateness late[VICTIMS], struct delays *delays);
 /* Lateness of each event of both users, by its expiration; return their number. */
 unsigned int victims_samples(const struct victims *v, uint32_t *ns, unsigned int room);
 

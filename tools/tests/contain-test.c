@@ -22,6 +22,8 @@
 /* Latest expiration of others' timers: a tick and 1 ms, and 0.5 ms more as read. */
 #define LATE		(2 * MSEC)
 #define LATE_READ	(LATE + MSEC / 2)
+/* How long a system call may keep softirqs waiting. */
+#define SOFTIRQS	(100 * USEC)
 
 void die(const char *format, ...)
 {
@@ -55,14 +57,17 @@ static void report(struct __test_metadata *_metadata, const struct attack *a,
 	unsigned int phase;
 
 	TH_LOG("%s", a->what);
-	TH_LOG("takes %.1f%% in its burst, then %.1f%%; disarmed it leaves %.1f%%",
-	       r->loss[PHASE_BURST], r->loss[PHASE_SUSTAINED], r->disarmed);
+	TH_LOG("takes %.1f%% in its burst, then %.1f%%; leaves %.1f%% and %.1f%%, disarmed %.1f%%",
+	       r->loss[PHASE_BURST], r->loss[PHASE_SUSTAINED], r->left[PHASE_BURST],
+	       r->left[PHASE_SUSTAINED], r->disarmed);
 	for (phase = 0; phase < PHASES; phase++) {
 		l = r->late[phase];
 		TH_LOG("late in ms, %s: root %.3f, read %.3f; user %.3f, read %.3f; callouts %.3f",
 		       phase_names[phase], l[VICTIM_ROOT].fired / 1e6, l[VICTIM_ROOT].read / 1e6,
 		       l[VICTIM_USER].fired / 1e6, l[VICTIM_USER].read / 1e6,
 		       l[VICTIM_CALLOUT].fired / 1e6);
+		TH_LOG("off in ms, %s: interrupts %.3f, softirqs %.3f", phase_names[phase],
+		       r->delays[phase].irqs / 1e6, r->delays[phase].softirqs / 1e6);
 	}
 }
 
@@ -84,6 +89,15 @@ FIXTURE_VARIANT_ADD(contain, waiters) { "waiters", SHARE };
 FIXTURE_VARIANT_ADD(contain, nested_waiters) { "nested_waiters", SHARE };
 FIXTURE_VARIANT_ADD(contain, nested_contexts) { "nested_contexts", SHARE };
 FIXTURE_VARIANT_ADD(contain, sigio) { "sigio", SHARE };
+FIXTURE_VARIANT_ADD(contain, sigio_contexts) { "sigio_contexts", SHARE };
+FIXTURE_VARIANT_ADD(contain, stall_discount) { "stall_discount", SHARE };
+FIXTURE_VARIANT_ADD(contain, stall_discount_short) { "stall_discount_short", SHARE };
+FIXTURE_VARIANT_ADD(contain, lists_1) { "lists_1", SHARE };
+FIXTURE_VARIANT_ADD(contain, lists_20) { "lists_20", SHARE };
+FIXTURE_VARIANT_ADD(contain, lists_manual) { "lists_manual", SHARE };
+FIXTURE_VARIANT_ADD(contain, one_list) { "one_list", SHARE };
+FIXTURE_VARIANT_ADD(contain, polled_16) { "polled_16", HALF };
+FIXTURE_VARIANT_ADD(contain, due_storm) { "due_storm", SHARE };
 FIXTURE_VARIANT_ADD(contain, reopening) { "reopening", SHARE };
 FIXTURE_VARIANT_ADD(contain, many_contexts) { "many_contexts", SHARE };
 FIXTURE_VARIANT_ADD(contain, subuids) { "subuids", SHARE };
@@ -124,9 +138,25 @@ TEST_F_TIMEOUT(contain, attack, TEST_SECONDS)
 			EXPECT_EQ(0, l->wrong);
 			if (a->exempt & 1 << victim)
 				continue;
-			EXPECT_GE(LATE, l->fired);
-			EXPECT_GE(LATE_READ, l->read);
+			EXPECT_GE(LATE + a->wakeup_ns, l->fired);
+			EXPECT_GE(LATE_READ + a->wakeup_ns, l->read);
 		}
+		EXPECT_GE(SOFTIRQS, r.delays[phase].softirqs);
+	}
+}
+
+/* A call on many timers lets softirqs run in between. */
+TEST_F_TIMEOUT(htw, calls_keep_nobody_waiting, TEST_SECONDS)
+{
+	struct call_result results[call_count];
+	unsigned int i;
+
+	contain_calls(results);
+	for (i = 0; i < call_count; i++) {
+		TH_LOG("%s: interrupts off for %.3f ms, softirqs for %.3f ms", results[i].name,
+		       results[i].delays.irqs / 1e6, results[i].delays.softirqs / 1e6);
+		EXPECT_GE(SOFTIRQS, results[i].delays.irqs);
+		EXPECT_GE(SOFTIRQS, results[i].delays.softirqs);
 	}
 }
 

@@ -21,11 +21,33 @@ static inline size_t ring_size(__u32 entries)
 }
 
 /* The address, or a negative errno. */
-static inline long ring_mmap(int fd, size_t size, int flags, __u64 offset)
+static inline long ring_mmap_as(int fd, size_t size, int prot, int flags, __u64 offset)
 {
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, offset);
+	void *p = mmap(NULL, size, prot, flags, fd, offset);
 
 	return p == MAP_FAILED ? -errno : (long)p;
+}
+
+static inline long ring_mmap(int fd, size_t size, int flags, __u64 offset)
+{
+	return ring_mmap_as(fd, size, PROT_READ | PROT_WRITE, flags, offset);
+}
+
+/*
+ * Map for reading what a descriptor that is open for reading only can map, and see that it
+ * cannot be made writable. Return the address, or zero.
+ */
+static inline long ring_mmap_read_only(int fd, size_t size, __u64 offset)
+{
+	long p;
+
+	if (ring_mmap(fd, size, MAP_SHARED, offset) != -EACCES ||
+	    ring_mmap_as(fd, size, PROT_READ, MAP_PRIVATE, offset) != -EINVAL)
+		return 0;
+	p = ring_mmap_as(fd, size, PROT_READ, MAP_SHARED, offset);
+	if (p < 0 && p > -4096)
+		return 0;
+	return mprotect((void *)p, size, PROT_READ | PROT_WRITE) && errno == EACCES ? p : 0;
 }
 
 static inline bool ring_map(struct ring *r, int fd, __u32 entries)

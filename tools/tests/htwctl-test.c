@@ -314,7 +314,7 @@ TEST(no_module)
 {
 	ASSERT_EQ(0, unshare(CLONE_NEWNS));
 	ASSERT_EQ(0, mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL));
-	ASSERT_EQ(0, mount("none", "/sys/class/misc", "tmpfs", 0, NULL));
+	ASSERT_EQ(0, mount("none", "/sys/class/htw", "tmpfs", 0, NULL));
 	EXPECT_EQ(NO_DEVICE, run("htwctl list"));
 	EXPECT_NE(NULL, strstr(err, "modprobe htw"));
 	EXPECT_EQ(NO_DEVICE, run("htwctl list --pid 1"));

@@ -2,9 +2,10 @@
 /*
  * Isolated CPUs: timers started on one wait on another CPU
  *
- * Needs a kernel that was booted with an isolated CPU.
+ * Needs a kernel that was booted with two isolated CPUs: CPU 1 from timers, CPU 2 from the
+ * scheduler.
  *
- * VM options: --append nohz_full=1
+ * VM options: --cpus 4 --append 'nohz_full=1 isolcpus=domain,2'
  */
 #include "htw-cpu.h"
 
@@ -19,6 +20,18 @@
 	if (access(WHEELS, R_OK) || access(TRACING "events/htw", R_OK))	\
 		SKIP(return, "no debugfs or no tracing");		\
 	ASSERT_EQ(0, htw_pin(1));					\
+} while (0)
+
+/* CPU 2 is isolated from the scheduler; a program can pin itself there nevertheless. */
+#define DOMAIN_ISOLATED() do {						\
+	char __list[64];						\
+									\
+	if (htw_read_file("/sys/devices/system/cpu/isolated", __list, sizeof(__list)) ||\
+	    strcmp(__list, "2\n"))					\
+		SKIP(return, "CPU 2 is not isolated: boot with isolcpus=domain,2");	\
+	if (access(WHEELS, R_OK) || access(TRACING "events/htw", R_OK))	\
+		SKIP(return, "no debugfs or no tracing");		\
+	ASSERT_EQ(0, htw_pin(2));					\
 } while (0)
 
 HTW_TEST(waits_on_a_housekeeping_cpu)
@@ -112,6 +125,59 @@ HTW_TEST(moved_and_read_there)
 	}
 	ASSERT_TRUE(trace_expiries(false));
 	EXPECT_EQ(0, expired_on(1, 500, 1));
+}
+
+/*
+ * A thread that was pinned to a CPU isolated from the scheduler leaves nothing there: neither
+ * timers, nor a private wheel.
+ */
+HTW_TEST(isolated_from_the_scheduler)
+{
+	const struct htw_setup private = {
+		.flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 2, .slots = { 64, 64 },
+	};
+	struct htw_add add = htw_rel(MSEC, 700);
+	__u64 ids[COUNT], before, all;
+	struct htw_event ev;
+	int own, i;
+
+	DOMAIN_ISOLATED();
+	NEEDS(HTW_FEATURE_SETUP);
+	before = pending_on(2);
+	all = pending_on(0);
+	ASSERT_EQ(COUNT, htw_start_many(self->fd, now_ns() + HOUR, 1, COUNT, ids));
+	EXPECT_EQ(before, pending_on(2));
+	EXPECT_EQ(all + COUNT, pending_on(0));
+	ASSERT_EQ(COUNT, htw_stop_many(self->fd, ids, COUNT));
+
+	own = htw_open(O_NONBLOCK);
+	ASSERT_EQ(0, htw_set_up(own, private));
+	ASSERT_NE(0, htw_start(own, HOUR, 1));
+	EXPECT_EQ(before, pending_on(2));
+	ASSERT_TRUE(trace_expiries(true));
+	add.interval = MSEC;
+	ASSERT_EQ(0, htw_call(own, HTW_ADD, &add));
+	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+	for (i = 0; i < 5; i++) {
+		ASSERT_EQ(1, htw_collect(own, &ev, 1));
+		ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
+	}
+	ASSERT_TRUE(trace_expiries(false));
+	EXPECT_EQ(0, expired_on(1, 700, 1));
+	EXPECT_EQ(0, expired_on(2, 700, 1));
+	close(own);
+}
+
+/* Neither kind of isolated CPU serves as a home without a privilege. */
+HTW_TEST(home_isolated_from_the_scheduler_is_privileged)
+{
+	struct htw_setup setup = { .flags = HTW_SETUP_HOME, .home_cpu = 2 };
+
+	DOMAIN_ISOLATED();
+	NEEDS(HTW_FEATURE_SETUP);
+	ASSERT_TRUE(open_to_all());
+	EXPECT_EQ(-EPERM, setup_as_nobody(setup));
+	EXPECT_EQ(0, htw_set_up(self->fd, setup));
 }
 
 TEST_HARNESS_MAIN

@@ -7,6 +7,7 @@
 #include "htw-memory.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 
 /* Most bytes for a pending timer, everything included. */
 #define NODE_MOST	72
@@ -16,6 +17,15 @@
 /* Just enough timers that pages are allocated ahead, and how often that is repeated. */
 #define SOME			(64 * 63 + 1)
 #define CLOSES			100
+
+/* A user's limit, and what somebody tries to hold with it: timers of a descriptor, descriptors. */
+#define USER_LIMIT		200000ULL
+#define HOLD_TIMERS		(100 * 1008)
+#define HOLDERS			200
+/* Most bytes of a user: for a timer of its limit, and for a descriptor. */
+#define USER_MOST		74
+#define DESCRIPTOR_MOST		2048
+#define LIMIT_FILE		HTW_MODULE "max_user_timers"
 
 /* A child in its own cgroup, which carries out commands of one byte. */
 struct child {
@@ -50,6 +60,34 @@ static bool use_once(int fd)
 	       htw_collect(fd, ev, IN_USE / 2) == IN_USE / 2 && !htw_timers(fd);
 }
 
+/*
+ * Hold as much memory as the user's limit allows, with as few timers: one in each page ('p'),
+ * none with a table of deadlines ('t'), none in pages that are too few to be given back ('d').
+ */
+static bool hold(char shape)
+{
+	static __u64 ids[HOLD_TIMERS];
+	const int holders = shape == 'd' ? HOLDERS : 10;
+	const __u64 most = shape == 'd' ? 64 * 63 : HOLD_TIMERS;
+
+	for (int i = 0; i < holders; i++) {
+		const int fd = htw_open(O_NONBLOCK);
+		__u64 count, stop = 0;
+
+		if (fd < 0 || (shape == 't' && mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED,
+						    fd, HTW_OFF_TABLE) == MAP_FAILED))
+			return false;
+		count = htw_start_many(fd, ~0ULL, 0, most, ids);
+		for (__u64 j = 0; j < count; j++) {
+			if (shape != 'p' || j % 63)
+				ids[stop++] = ids[j];
+		}
+		if (htw_stop_many(fd, ids, stop) != stop)
+			return false;
+	}
+	return true;
+}
+
 static void serve(int from, int to)
 {
 	int fd = -1, i;
@@ -79,6 +117,14 @@ static void serve(int from, int to)
 
 				ok = more >= 0 && add(more, ~0ULL, SOME) && !close(more);
 			}
+			break;
+		case 'n':
+			ok = as_nobody();
+			break;
+		case 'p':
+		case 't':
+		case 'd':
+			ok = hold(what);
 			break;
 		case 'c':
 			ok = !close(fd);
@@ -242,6 +288,39 @@ HTW_TEST(does_not_grow_with_use)
 	 */
 	EXPECT_GE(after + SLACK, charged(&c));
 	EXPECT_TRUE(end_child(&c));
+}
+
+/* What a user holds is bounded by its limit, however few timers it has. */
+HTW_TEST(bounded_by_the_users_limit)
+{
+	const __u64 most = USER_LIMIT * USER_MOST + HOLDERS * DESCRIPTOR_MOST + SLACK;
+	const char shapes[] = { 'p', 't', 'd' };
+	char root[100], old[32], text[32];
+	unsigned int i;
+
+	if (!memory_cgroup(root, sizeof(root)))
+		SKIP(return, "no cgroup2 memory controller");
+	NEEDS(HTW_FEATURE_TABLE);
+	ASSERT_TRUE(open_to_all());
+	ASSERT_EQ(0, htw_read_file(LIMIT_FILE, old, sizeof(old)));
+	snprintf(text, sizeof(text), "%llu", USER_LIMIT);
+	ASSERT_EQ(0, htw_write_file(LIMIT_FILE, text));
+	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
+		struct child c;
+		__u64 held;
+
+		ASSERT_TRUE(start_child(&c, root));
+		EXPECT_TRUE(ask(&c, 'n'));
+		EXPECT_TRUE(ask(&c, shapes[i]));
+		held = charged(&c) - c.before;
+		TH_LOG("%c: %llu KiB, %llu bytes for a timer of the limit", shapes[i],
+		       held >> 10, held / USER_LIMIT);
+		EXPECT_GE(most, held);
+		/* It is possible to hold most of it. */
+		EXPECT_LE(USER_LIMIT * NODE / 2, held);
+		EXPECT_TRUE(end_child(&c));
+	}
+	ASSERT_EQ(0, htw_write_file(LIMIT_FILE, old));
 }
 
 TEST_HARNESS_MAIN

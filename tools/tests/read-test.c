@@ -5,7 +5,10 @@
 #include "htw-test.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/sysinfo.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 
 /* Start @count timers that are due and wait until all have expired. */
@@ -417,6 +420,83 @@ HTW_TEST(nowhere_to_seek_or_write)
 	EXPECT_EQ(-1, write(self->fd, &ev, sizeof(ev)));
 	EXPECT_EQ(EINVAL, errno);
 	EXPECT_EQ(1, htw_read(self->fd, &ev, 1));
+}
+
+/* Less than there was room for means that nothing is left, also when signals come all the time. */
+HTW_TEST(signals_do_not_shorten_a_read)
+{
+	enum { COUNT = 50000 };
+	const struct itimerval often = { .it_value.tv_usec = 100, .it_interval.tv_usec = 100 };
+	struct sigaction action = { .sa_handler = count_signal, .sa_flags = SA_RESTART };
+	const struct itimerval never = { };
+	struct htw_event *ev = calloc(COUNT + 1, sizeof(*ev));
+	unsigned int round;
+
+	ASSERT_NE(NULL, ev);
+	memset(ev, 1, (COUNT + 1) * sizeof(*ev));	/* without page faults */
+	ASSERT_EQ(0, sigaction(SIGALRM, &action, NULL));
+	for (round = 0; round < 5; round++) {
+		ASSERT_TRUE(expire(self->fd, COUNT));
+		signals = 0;
+		ASSERT_EQ(0, setitimer(ITIMER_REAL, &often, NULL));
+		while (!signals)
+			;
+		EXPECT_EQ(COUNT, htw_read(self->fd, ev, COUNT + 1));
+		ASSERT_EQ(0, setitimer(ITIMER_REAL, &never, NULL));
+	}
+	free(ev);
+}
+
+struct starter {
+	int fd, cpu;
+	bool ended;
+};
+
+static void *start_on_cpu(void *arg)
+{
+	struct starter *s = arg;
+	unsigned int i;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(s->cpu, &set);
+	if (!sched_setaffinity(0, sizeof(set), &set))
+		for (i = 0; i < 30000; i++)
+			htw_start(s->fd, i % 16 * 250 * USEC, s->cpu);
+	__atomic_store_n(&s->ended, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Events of several CPUs are read in the order of their times. */
+HTW_TEST(fired_never_goes_back)
+{
+	struct starter s[2] = { };
+	struct htw_event ev[64];
+	pthread_t thread[2];
+	__u64 last = 0, back = 0, got = 0;
+	bool ended;
+	int i, n;
+
+	if (get_nprocs() < 2)
+		SKIP(return, "needs two CPUs");
+	for (i = 0; i < 2; i++) {
+		s[i] = (struct starter){ .fd = self->fd, .cpu = i };
+		ASSERT_EQ(0, pthread_create(&thread[i], NULL, start_on_cpu, &s[i]));
+	}
+	do {
+		ended = __atomic_load_n(&s[0].ended, __ATOMIC_ACQUIRE) &&
+			__atomic_load_n(&s[1].ended, __ATOMIC_ACQUIRE) && !htw_timers(self->fd);
+		n = htw_read(self->fd, ev, ARRAY_SIZE(ev));
+		for (i = 0; i < n; i++) {
+			back += ev[i].fired < last;
+			last = ev[i].fired;
+			got++;
+		}
+	} while (!ended);
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, pthread_join(thread[i], NULL));
+	EXPECT_EQ(60000, got);
+	EXPECT_EQ(0, back);
 }
 
 TEST_HARNESS_MAIN

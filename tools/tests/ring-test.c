@@ -108,6 +108,76 @@ HTW_TEST(mmap_what_is_there)
 	close(fd);
 }
 
+/* A descriptor that is open for reading only: a monitor's. */
+HTW_TEST(mmap_read_only)
+{
+	const size_t size = ring_size(64);
+	const struct htw_event *ev;
+	struct htw_ring *ring;
+	int fd = open(HTW_DEVICE, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	NEEDS(HTW_FEATURE_RING);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, htw_set_up(fd, (struct htw_setup){
+		.flags = HTW_SETUP_RING | HTW_SETUP_CLOCK, .ring_entries = 64,
+		.clock = HTW_CLOCK_MANUAL }));
+	ring = (struct htw_ring *)ring_mmap_read_only(fd, size, HTW_OFF_RING);
+	ASSERT_NE(NULL, ring);
+	ev = (const struct htw_event *)(ring + 1);
+	ASSERT_NE(0, htw_start_abs(fd, self->tick, 7));
+	EXPECT_EQ(1, htw_advance(fd, 2 * self->tick, 0));
+	EXPECT_EQ(1, __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE));
+	EXPECT_EQ(7, ev->cookie);
+	munmap(ring, size);
+
+	/* One that may be written to starts read-only, too, and is made writable later. */
+	ASSERT_EQ(0, htw_set_up(self->fd, (struct htw_setup){
+		.flags = HTW_SETUP_RING, .ring_entries = 64 }));
+	ring = (struct htw_ring *)ring_mmap_as(self->fd, size, PROT_READ, MAP_SHARED,
+					       HTW_OFF_RING);
+	ASSERT_NE(MAP_FAILED, ring);
+	ASSERT_EQ(0, mprotect(ring, size, PROT_READ | PROT_WRITE));
+	ring->head = 0;
+	munmap(ring, size);
+	close(fd);
+}
+
+/* poll() moves a part of what is queued, so that a call takes a bounded time. */
+HTW_TEST(poll_moves_a_part)
+{
+	enum { ENTRIES = 16384 };
+	struct ring r;
+	__u32 moved;
+
+	NEEDS(HTW_FEATURE_RING);
+	ASSERT_EQ(0, htw_set_up(self->fd, (struct htw_setup){
+		.flags = HTW_SETUP_RING | HTW_SETUP_CLOCK, .ring_entries = ENTRIES,
+		.clock = HTW_CLOCK_MANUAL }));
+	/* Not mapped: all are queued. */
+	ASSERT_EQ(ENTRIES, htw_start_many(self->fd, self->tick, 0, ENTRIES, NULL));
+	ASSERT_EQ(ENTRIES, htw_advance(self->fd, 2 * self->tick, 0));
+	ASSERT_TRUE(ring_map(&r, self->fd, ENTRIES));
+	EXPECT_TRUE(ring_overflows(&r));
+	EXPECT_EQ(0, ring_waiting(&r));
+
+	EXPECT_EQ(POLLIN, htw_poll(self->fd, 0));
+	moved = ring_waiting(&r);
+	EXPECT_LT(0, moved);
+	EXPECT_GE(1000, moved);
+	EXPECT_TRUE(ring_overflows(&r));
+	EXPECT_EQ(POLLIN, htw_poll(self->fd, 0));
+	EXPECT_LT(moved, ring_waiting(&r));
+	EXPECT_TRUE(ring_overflows(&r));
+
+	/* HTW_FLUSH moves all. */
+	moved = ring_waiting(&r);
+	EXPECT_EQ(ENTRIES - moved, ring_flush(&r));
+	EXPECT_FALSE(ring_overflows(&r));
+	EXPECT_EQ(ENTRIES, ring_waiting(&r));
+	EXPECT_EQ(0, htw_info(self->fd).expired);
+	ring_unmap(&r);
+}
+
 HTW_TEST(records_in_order)
 {
 	struct htw_event ev[65];
@@ -327,18 +397,18 @@ HTW_TEST(poll_agrees)
 	/* Two expirations at once make one edge. */
 	EXPECT_EQ(2, htw_advance(self->fd, 2 * self->tick, 0));
 	EXPECT_EQ(POLLIN, htw_poll(self->fd, 0));
-	EXPECT_EQ(1, htw_ready_now(level));
-	EXPECT_EQ(1, htw_ready_now(level));
-	EXPECT_EQ(1, htw_ready_now(edge));
+	EXPECT_EQ(1, htw_ready_soon(level));
+	EXPECT_EQ(1, htw_ready_soon(level));
+	EXPECT_EQ(1, htw_ready_soon(edge));
 	EXPECT_EQ(0, htw_ready_now(edge));
 	/* Events queued behind a full ring make an edge, too. */
 	EXPECT_EQ(3, htw_advance(self->fd, 3 * self->tick, 0));
-	EXPECT_EQ(1, htw_ready_now(edge));
+	EXPECT_EQ(1, htw_ready_soon(edge));
 	EXPECT_EQ(0, htw_ready_now(edge));
 	EXPECT_EQ(2, ring_waiting(&r));
 	EXPECT_TRUE(takes_just(&r, 0, 2));
 	EXPECT_TRUE(ring_overflows(&r));
-	EXPECT_EQ(1, htw_ready_now(level));
+	EXPECT_EQ(1, htw_ready_soon(level));
 	EXPECT_EQ(2, ring_waiting(&r));
 	EXPECT_TRUE(takes_just(&r, 2, 2));
 	EXPECT_EQ(POLLIN, htw_poll(self->fd, 0));

@@ -2,12 +2,16 @@
 /*
  * The limit of a user, all descriptors together: EDQUOT, and room again
  *
+ * What counts is memory, in pages of timers: one descriptor can use all of the limit, and keeps
+ * its pages when timers end.
+ *
  * Needs a module loaded with a limit that can be reached.
  *
  * VM options: --module-args max_user_timers=1000
  */
 #include "htw-test.h"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #define PARAMETER	HTW_MODULE "max_user_timers"
@@ -107,31 +111,34 @@ static bool use_up(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 	STEP(ids[1] == (__u64)-EDQUOT && !htw_stop(fds[0], ids[0]));
 
 	/* There is room for one timer, and again after it is read. */
-	expires = htw_start(fds[3], 0, 1);
+	expires = htw_start(fds[0], 0, 1);
 	STEP(expires);
-	STEP(add_one(fds[3], &id) == -EDQUOT);
-	STEP(htw_wait_readable(fds[3]));
-	STEP(add_one(fds[3], &id) == -EDQUOT);
-	STEP(htw_read(fds[3], &ev, 1) == 1);
-	STEP(!add_one(fds[3], &id));
-	STEP(add_one(fds[3], &id) == -EDQUOT);
+	STEP(add_one(fds[0], &id) == -EDQUOT);
+	STEP(htw_wait_readable(fds[0]));
+	STEP(add_one(fds[0], &id) == -EDQUOT);
+	STEP(htw_read(fds[0], &ev, 1) == 1);
+	STEP(!add_one(fds[0], &id));
+	STEP(add_one(fds[0], &id) == -EDQUOT);
 
 	/* After a cancel. */
-	STEP(!htw_stop(fds[3], id));
-	STEP(!add_one(fds[3], &id));
+	STEP(!htw_stop(fds[0], id));
+	STEP(!add_one(fds[0], &id));
 	/* After a harvest. */
-	if (htw_info(fds[3]).features & HTW_FEATURE_ALL) {
+	if (htw_info(fds[0]).features & HTW_FEATURE_ALL) {
 		struct htw_query entry;
 		struct htw_list list = htw_list_of(&entry, 1);
 
-		STEP(!htw_call(fds[3], HTW_HARVEST, &list) && list.done == 1);
-		STEP(!add_one(fds[3], &id));
-		STEP(add_one(fds[3], &id) == -EDQUOT);
+		STEP(!htw_call(fds[0], HTW_HARVEST, &list) && list.done == 1);
+		STEP(!add_one(fds[0], &id));
+		STEP(add_one(fds[0], &id) == -EDQUOT);
 	}
-	/* After a close, in a moment: memory and count are given back by RCU. */
+	/* The room is that descriptor's: it keeps its memory. */
+	STEP(!htw_call(fds[0], HTW_CANCEL_ALL, &all));
+	STEP(add_one(fds[3], &id) == -EDQUOT);
+	/* After a close. */
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
-	STEP(htw_eventually(!add_one(fds[3], &id)));
+	STEP(!add_one(fds[3], &id));
 	return true;
 }
 
@@ -161,7 +168,7 @@ HTW_TEST(after_kill)
 				_exit(1);
 			for (int i = 0; i < 3; i++)
 				fds[i] = htw_open(O_NONBLOCK);
-			full = htw_eventually(fill(fds, 3) || false);
+			full = fill(fds, 3) == limit;
 			if (full && write(pair[1], "", 1) == 1)
 				pause();
 			_exit(1);
@@ -176,7 +183,6 @@ HTW_TEST(after_kill)
 	EXPECT_TRUE(htw_in_child(as_user(65533) && ({
 		int fd = htw_open(O_NONBLOCK);
 
-		sleep_until(now_ns() + SEC);
 		limit > htw_info(fd).limit || htw_start_many(fd, ~0ULL, 0, limit, NULL) == limit;
 	})));
 }
@@ -216,6 +222,112 @@ HTW_TEST(each_user_has_its_own)
 	close(pair[0]);
 }
 
+/* Timers in a page of 4 KiB; the tests run where pages have that size. */
+#define PAGE_TIMERS	63
+
+/* Each descriptor holds at least a page, which counts as the timers that fit in. */
+static bool one_timer_each(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
+{
+	const __u64 most = (limit + PAGE_TIMERS - 1) / PAGE_TIMERS;
+	__u64 i, id;
+	int fd;
+
+	STEP(as_user(uid));
+	for (i = 0; i < most; i++) {
+		fd = htw_open(O_NONBLOCK);
+		STEP(fd >= 0 && !add_one(fd, &id));
+	}
+	/* The last one may have a part of a page only. */
+	STEP(htw_start_many(fd, ~0ULL, 0, PAGE_TIMERS, NULL) ==
+	     limit - (most - 1) * PAGE_TIMERS - 1);
+	fd = htw_open(O_NONBLOCK);
+	STEP(fd >= 0 && add_one(fd, &id) == -EDQUOT);
+	return true;
+}
+
+HTW_TEST(one_timer_each)
+{
+	LIMITED();
+	EXPECT_TRUE(htw_in_child(one_timer_each(_metadata, 65528, limit)));
+}
+
+/* A table page counts like a page of timers; it is charged when the table is mapped. */
+static bool table(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
+{
+	const size_t size = PAGE;
+	struct htw_event ev;
+	int fd, other;
+	void *p;
+
+	STEP(as_user(uid));
+	fd = htw_open(O_NONBLOCK);
+	other = htw_open(O_NONBLOCK);
+	/* Two pages are left, then a bit more than one. */
+	STEP(htw_start_many(other, ~0ULL, 0, limit - 2 * PAGE_TIMERS, NULL) ==
+	     limit - 2 * PAGE_TIMERS);
+	STEP(htw_start(fd, HOUR, 1));
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, HTW_OFF_TABLE);
+	if (limit % PAGE_TIMERS) {
+		/* The page of which the other one uses a part has taken the rest. */
+		STEP(p == MAP_FAILED && errno == EDQUOT);
+		/* There is none: with a table, a timer would be kept. */
+		STEP(htw_start_many(fd, 0, 0, 1, NULL) == 1 && htw_wait_readable(fd));
+		STEP(htw_read(fd, &ev, 1) == 1 && htw_timers(fd) == 1);
+		close(other);
+		p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, HTW_OFF_TABLE);
+	}
+	STEP(p != MAP_FAILED);
+	return true;
+}
+
+HTW_TEST(tables_count)
+{
+	LIMITED();
+	NEEDS(HTW_FEATURE_TABLE);
+	ASSERT_LT(3 * PAGE_TIMERS, limit);
+	EXPECT_TRUE(htw_in_child(table(_metadata, 65527, limit)));
+}
+
+/* Who closes a descriptor and opens another one does not fail at the limit meanwhile. */
+static bool reopen(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
+{
+	const struct htw_setup ring = { .flags = HTW_SETUP_RING, .ring_entries = 512 };
+	const struct htw_setup wheel = {
+		.flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 1, .slots = { 64 },
+	};
+	int fds[16], i, round;
+
+	STEP(as_user(uid));
+	for (round = 0; round < 20; round++) {
+		STEP((fds[0] = htw_open(O_NONBLOCK)) >= 0);
+		STEP(fill(fds, 1) == limit);
+		STEP(!close(fds[0]));
+	}
+	for (round = 0; round < 20 && limit >= 512; round++) {
+		STEP((fds[0] = htw_open(O_NONBLOCK)) >= 0);
+		STEP(!htw_set_up(fds[0], ring));
+		STEP(!close(fds[0]));
+	}
+	for (round = 0; round < 10; round++) {
+		for (i = 0; i < 16; i++) {
+			STEP((fds[i] = htw_open(O_NONBLOCK)) >= 0);
+			STEP(!htw_set_up(fds[i], wheel));
+		}
+		STEP((i = htw_open(O_NONBLOCK)) >= 0 && htw_set_up(i, wheel) == -EPERM);
+		STEP(!close(i));
+		for (i = 0; i < 16; i++)
+			STEP(!close(fds[i]));
+	}
+	return true;
+}
+
+HTW_TEST(reopened_at_the_limit)
+{
+	LIMITED();
+	NEEDS(HTW_FEATURE_RING);
+	EXPECT_TRUE(htw_in_child(reopen(_metadata, 65526, limit)));
+}
+
 /* A ring counts as one timer for each entry until the file is closed. */
 static bool rings(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 {
@@ -239,7 +351,7 @@ static bool rings(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 	STEP(htw_set_up(late, setup) == -EDQUOT);
 	close(fd);
 	setup.ring_entries = 512;
-	STEP(htw_eventually(!htw_set_up(late, setup)));
+	STEP(!htw_set_up(late, setup));
 	return true;
 }
 

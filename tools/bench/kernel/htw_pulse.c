@@ -5,21 +5,31 @@
  * They are started on the CPU that loads the module and stay there. The results
  * are in /sys/module/htw_pulse/parameters; writing late_max_ns resets them. An
  * overdue callout counts with its lateness so far.
+ *
+ * On the same CPU an hrtimer expires in hardirq about every half a millisecond. How late it is
+ * tells for how long interrupts were off. If it has interrupted a task that keeps softirqs
+ * waiting, a tasklet tells for how long the task continued to do so.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/htw.h>
+#include <linux/interrupt.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
+#include <linux/preempt.h>
 #include <linux/spinlock.h>
+
+#include "compat.h"
 
 #define PULSES		5u
 #define AFTER_TICK_NS	(10 * NSEC_PER_USEC)
 #define PERIOD_US_MIN	2000u
 #define PERIOD_US_MAX	1000000u
+/* Shares no divisor with a tick, to look at all parts of it. */
+#define PROBE_NS	(487 * NSEC_PER_USEC)
 
 static unsigned int period_us = 10000;
 module_param(period_us, uint, 0444);
@@ -41,6 +51,63 @@ static u64 late_max_ns;
 static u64 fired;
 static u64 early;
 static bool stopping;
+
+/**
+ * struct pulse_probe - how long interrupts and softirqs had to wait on a CPU
+ * @hrtimer: expires in hardirq each PROBE_NS
+ * @tasklet: runs when softirqs do
+ * @asked: when @hrtimer has scheduled @tasklet; only one of them runs at a time
+ * @irqs_max: longest wait of @hrtimer, in ns; written in hardirq
+ * @softirqs_max: longest wait of @tasklet, in ns; written in softirq
+ *
+ * All is used on one CPU only, except that a reset may come from another and get lost.
+ */
+struct pulse_probe {
+	struct hrtimer hrtimer;
+	struct tasklet_struct tasklet;
+	u64 asked;
+	u64 irqs_max;
+	u64 softirqs_max;
+};
+
+static struct pulse_probe probe;
+
+static void pulse_softirq(struct tasklet_struct *tasklet)
+{
+	const u64 waited = ktime_get_ns() - probe.asked;
+
+	if (waited > READ_ONCE(probe.softirqs_max))
+		WRITE_ONCE(probe.softirqs_max, waited);
+}
+
+static enum hrtimer_restart pulse_interrupt(struct hrtimer *hrtimer)
+{
+	const u64 now = ktime_get_ns();
+	const u64 late = now - ktime_to_ns(hrtimer_get_expires(hrtimer));
+
+	if (late > READ_ONCE(probe.irqs_max))
+		WRITE_ONCE(probe.irqs_max, late);
+	/* Not while a softirq runs, nor with PREEMPT_RT, where softirqs are preempted. */
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT) && softirq_count() && !in_serving_softirq() &&
+	    !test_bit(TASKLET_STATE_SCHED, &probe.tasklet.state)) {
+		probe.asked = now;
+		tasklet_schedule(&probe.tasklet);
+	}
+	hrtimer_forward_now(hrtimer, ns_to_ktime(PROBE_NS));
+	return HRTIMER_RESTART;
+}
+
+static int pulse_probe_get(char *buf, const struct kernel_param *kp)
+{
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(*(u64 *)kp->arg));
+}
+
+static const struct kernel_param_ops pulse_probe_ops = { .get = pulse_probe_get };
+
+module_param_cb(irqs_off_max_ns, &pulse_probe_ops, &probe.irqs_max, 0444);
+MODULE_PARM_DESC(irqs_off_max_ns, "Longest time that interrupts had to wait since then");
+module_param_cb(softirqs_off_max_ns, &pulse_probe_ops, &probe.softirqs_max, 0444);
+MODULE_PARM_DESC(softirqs_off_max_ns, "Longest time that a task kept softirqs waiting since then");
 
 static void pulse_expired(struct htw_callout *callout)
 {
@@ -104,6 +171,8 @@ static int pulse_late_set(const char *val, const struct kernel_param *kp)
 	fired = 0;
 	early = 0;
 	spin_unlock_bh(&pulse_lock);
+	WRITE_ONCE(probe.irqs_max, 0);
+	WRITE_ONCE(probe.softirqs_max, 0);
 	return 0;
 }
 
@@ -138,12 +207,17 @@ static int __init pulse_init(void)
 		htw_callout_init(&pulses[i].callout, pulse_expired);
 		htw_callout_start_at(&pulses[i].callout, pulses[i].due, 0);
 	}
+	tasklet_setup(&probe.tasklet, pulse_softirq);
+	hrtimer_setup(&probe.hrtimer, pulse_interrupt, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
+	hrtimer_start(&probe.hrtimer, ns_to_ktime(first), HRTIMER_MODE_ABS_PINNED_HARD);
 	local_bh_enable();
 	return 0;
 }
 
 static void __exit pulse_exit(void)
 {
+	hrtimer_cancel(&probe.hrtimer);
+	tasklet_kill(&probe.tasklet);
 	spin_lock_bh(&pulse_lock);
 	stopping = true;
 	spin_unlock_bh(&pulse_lock);

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Epoll sets and tasks that wait for the contexts of an attack; see contain.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "../common/clock.h"
+#include "waiting.h"
+
+#define STACK		(32 << 10)
+/* Longer than thousands of tasks need to start, one after the other. */
+#define START		(20 * SEC)
+
+/**
+ * struct waiting - what waits for the contexts of an attack
+ * @how: which sets and tasks
+ * @fds: epoll sets and duplicates of descriptors; the inner sets come first
+ * @fd_count: number of those
+ * @inner: number of inner sets
+ * @pids: processes, one for each context that tasks wait for
+ * @pid_count: number of those
+ * @tids: their tasks, once they have started; shared with the processes
+ * @tids_size: bytes of @tids
+ */
+struct waiting {
+	struct attack_waiting how;
+	int *fds;
+	unsigned int fd_count;
+	unsigned int inner;
+	pid_t *pids;
+	unsigned int pid_count;
+	volatile pid_t *tids;
+	size_t tids_size;
+};
+
+/**
+ * struct waiter - what all tasks of a process wait for
+ * @fds: entries of poll()
+ * @count: number of those
+ * @ring: ring to empty, or NULL
+ * @tids: where the tasks put their ids
+ * @started: tasks that have done so
+ */
+struct waiter {
+	struct pollfd *fds;
+	unsigned int count;
+	struct htw_ring *ring;
+	volatile pid_t *tids;
+	unsigned int started;
+};
+
+struct waiting *waiting_prepare(const struct attack_waiting *how, unsigned int contexts)
+{
+	struct waiting *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		die("no memory");
+	w->how = *how;
+	w->fds = calloc(contexts * (1 + how->entries) + how->sets + 1, sizeof(*w->fds));
+	w->pids = calloc(contexts + 1, sizeof(*w->pids));
+	w->tids_size = (contexts * how->tasks + 1) * sizeof(*w->tids);
+	w->tids = mmap(NULL, w->tids_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
+	if (!w->fds || !w->pids || w->tids == MAP_FAILED)
+		die("no memory");
+	return w;
+}
+
+static void watch(int epfd, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
+		die("epoll_ctl: %s", strerror(errno));
+}
+
+static int new_set(void)
+{
+	const int epfd = epoll_create1(EPOLL_CLOEXEC);
+
+	if (epfd < 0)
+		die("epoll_create1: %s", strerror(errno));
+	return epfd;
+}
+
+/* A set with as many entries for a descriptor as there shall be. */
+static int add_set(struct waiting *w, int fd)
+{
+	const int epfd = new_set();
+	unsigned int i;
+	int copy;
+
+	watch(epfd, fd);
+	for (i = 1; i < w->how.entries; i++) {
+		copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		if (copy < 0)
+			die("dup: %s", strerror(errno));
+		w->fds[w->fd_count++] = copy;
+		watch(epfd, copy);
+	}
+	/* The inner sets first. */
+	w->fds[w->fd_count++] = w->fds[w->inner];
+	w->fds[w->inner++] = epfd;
+	return epfd;
+}
+
+static void *wait_forever(void *arg)
+{
+	struct waiter *me = arg;
+
+	me->tids[__atomic_fetch_add(&me->started, 1, __ATOMIC_RELAXED)] = syscall(SYS_gettid);
+	for (;;) {
+		poll(me->fds, me->count, -1);
+		if (me->ring)
+			__atomic_store_n(&me->ring->head,
+					 __atomic_load_n(&me->ring->tail, __ATOMIC_ACQUIRE),
+					 __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+/* In a process of its own: start the tasks. */
+static void wait_in_tasks(const struct attack_waiting *how, struct waiter *me, uid_t uid, int fd)
+{
+	const struct sched_param none = { 0 };
+	pthread_attr_t attr;
+	pthread_t thread;
+	unsigned int i;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (sched_setscheduler(0, how->idle ? SCHED_IDLE : SCHED_OTHER, &none) ||
+	    setresuid(uid, uid, uid))
+		die("a waiting process cannot become ordinary: %s", strerror(errno));
+	/* Changing the uid has cleared it. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	me->fds = calloc(how->polls, sizeof(*me->fds));
+	if (!me->fds)
+		die("no memory");
+	for (i = 0; i < how->polls; i++)
+		me->fds[i] = (struct pollfd){ .fd = fd, .events = POLLIN };
+	me->count = how->polls;
+	if (pthread_attr_init(&attr) || pthread_attr_setstacksize(&attr, STACK))
+		die("pthread_attr_setstacksize failed");
+	for (i = 1; i < how->tasks; i++)
+		if (pthread_create(&thread, &attr, wait_forever, me))
+			die("cannot start %u threads", how->tasks);
+	wait_forever(me);
+}
+
+void waiting_add(struct waiting *w, uid_t uid, int fd, struct htw_ring *ring)
+{
+	struct waiter me = { .ring = ring };
+	pid_t pid;
+
+	if (w->how.entries)
+		fd = add_set(w, fd);
+	if (!w->how.tasks)
+		return;
+	me.tids = w->tids + w->pid_count * w->how.tasks;
+	pid = fork();
+	if (pid < 0)
+		die("cannot fork: %s", strerror(errno));
+	if (!pid) {
+		wait_in_tasks(&w->how, &me, uid, fd);
+		_exit(1);
+	}
+	w->pids[w->pid_count++] = pid;
+}
+
+/* Does a task sleep in poll()? */
+static bool sleeps_in_poll(pid_t tid)
+{
+	char path[64];
+	long number;
+	bool sleeps;
+	FILE *file;
+
+	if (!tid)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
+	file = fopen(path, "re");
+	sleeps = file && fscanf(file, "%ld", &number) == 1 && number == SYS_poll;
+	if (file)
+		fclose(file);
+	return sleeps;
+}
+
+void waiting_begin(struct waiting *w)
+{
+	const uint64_t deadline = now_ns() + START;
+	const unsigned int tasks = w->pid_count * w->how.tasks;
+	unsigned int i, k;
+
+	for (k = 0; k < w->how.sets; k++) {
+		const int epfd = new_set();
+
+		w->fds[w->fd_count++] = epfd;
+		for (i = 0; i < w->inner; i++)
+			watch(epfd, w->fds[i]);
+	}
+	for (i = 0; i < tasks; ) {
+		if (sleeps_in_poll(w->tids[i])) {
+			i++;
+			continue;
+		}
+		if (now_ns() > deadline)
+			die("%u of %u tasks do not wait", tasks - i, tasks);
+		sleep_until(now_ns() + MSEC);
+	}
+}
+
+uint64_t waiting_worked(const struct waiting *w)
+{
+	uint64_t sum = 0;
+	clockid_t clock;
+	unsigned int i;
+
+	for (i = 0; i < w->pid_count && !w->how.idle; i++) {
+		if (clock_getcpuclockid(w->pids[i], &clock))
+			die("a waiting process has ended");
+		sum += clock_ns(clock);
+	}
+	return sum;
+}
+
+void waiting_end(struct waiting *w)
+{
+	unsigned int i;
+
+	for (i = 0; i < w->pid_count; i++)
+		kill(w->pids[i], SIGKILL);
+	for (i = 0; i < w->pid_count; i++)
+		waitpid(w->pids[i], NULL, 0);
+	for (i = 0; i < w->fd_count; i++)
+		close(w->fds[i]);
+	munmap((void *)w->tids, w->tids_size);
+	free(w->pids);
+	free(w->fds);
+	free(w);
+}
