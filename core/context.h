@@ -24,6 +24,18 @@
 #define HTW_FREE_LISTS		8u
 
 /**
+ * enum htw_wake_pace - how long waking one of a context's waiters takes
+ * @HTW_WAKE_UNKNOWN: no walk has come to its end
+ * @HTW_WAKE_QUICK: none took long in the last walk
+ * @HTW_WAKE_SLOW: one took long, and no whole walk without such followed
+ */
+enum htw_wake_pace {
+	HTW_WAKE_UNKNOWN,
+	HTW_WAKE_QUICK,
+	HTW_WAKE_SLOW,
+};
+
+/**
  * struct htw_context - what one open() of /dev/htw holds
  * @lock: guards the fields marked (@lock); taken with bottom halves off, inside a base's lock
  * @expired: expired timers that wait to be read, in firing order (@lock)
@@ -44,7 +56,7 @@
  *	way (@wait.lock)
  * @wake_again: events came since the walk began (@wait.lock)
  * @wake_was_slow: in this walk, or in the last one, a waiter took long (@wait.lock)
- * @wake_is_slow: at the last look one had, or there was none yet (@wait.lock)
+ * @wake_pace: what is known of its waiters (@wait.lock)
  * @wake_job: continues a long walk
  * @fasync: recipients of SIGIO (guarded by fasync_helper())
  * @signal: on &htw_user.signals (&htw_user.signal_lock)
@@ -110,7 +122,7 @@ struct htw_context {
 	wait_queue_entry_t wake_mark;
 	bool wake_again;
 	bool wake_was_slow;
-	bool wake_is_slow;
+	enum htw_wake_pace wake_pace;
 	struct htw_job wake_job;
 	struct fasync_struct *fasync;
 	struct list_head signal;

@@ -119,8 +119,10 @@ static bool htw_wake_walk(struct htw_context *ctx, struct htw_wake_limit *limit)
 		ctx->wake_again = false;
 		list_add(&ctx->wake_mark.entry, &ctx->wait.head);
 	}
-	/* As far as is known now. */
-	ctx->wake_is_slow = ctx->wake_was_slow;
+	if (ctx->wake_was_slow)
+		ctx->wake_pace = HTW_WAKE_SLOW;
+	else if (at_end)
+		ctx->wake_pace = HTW_WAKE_QUICK;
 	return at_end;
 }
 
@@ -131,10 +133,10 @@ static bool htw_wake_has_to_wait(const struct htw_context *ctx, const struct htw
 
 	/* Here the task that has the events pays; but only once for what proves slow. */
 	if (!turn)
-		return ctx->wake_was_slow;
+		return ctx->wake_pace == HTW_WAKE_SLOW;
 	if (turn->may_be_slow)
 		return false;
-	return ctx->wake_is_slow || ktime_get_ns() < turn->flow->slow_until;
+	return ctx->wake_pace != HTW_WAKE_QUICK || ktime_get_ns() < turn->flow->slow_until;
 }
 
 /* A walk may have shown that the user has slow waiters. */
@@ -313,7 +315,6 @@ void htw_wake_init(struct htw_context *ctx)
 	init_waitqueue_head(&ctx->readers);
 	init_waitqueue_func_entry(&ctx->wake_mark, htw_wake_mark_func);
 	INIT_LIST_HEAD(&ctx->wake_mark.entry);
-	ctx->wake_is_slow = true;
 	htw_job_init(&ctx->wake_job, &ctx->user->cpus->flow, htw_wake_serve);
 	INIT_LIST_HEAD(&ctx->signal);
 }

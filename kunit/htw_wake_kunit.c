@@ -361,7 +361,7 @@ static void slow_waiters_are_woken_one_in_a_run(struct kunit *test)
 			9 * 2 * slow_ns - HTW_BUDGET_NS);
 	/* Nothing is taken for a stall. */
 	KUNIT_EXPECT_GE(test, flow->spent - spent, 10 * slow_ns);
-	KUNIT_EXPECT_TRUE(test, ctx->wake_is_slow);
+	KUNIT_EXPECT_EQ(test, ctx->wake_pace, HTW_WAKE_SLOW);
 }
 
 /* A walk that a preempted task began is continued by the next delivery. */
@@ -443,6 +443,37 @@ static void walk_is_charged_to_the_user(struct kunit *test)
 	KUNIT_EXPECT_LE(test, (u64)all->calls * WAKE_NS,
 			102 * (u64)WALK_NS / 4 + 55 * NSEC_PER_MSEC);
 }
+
+/*
+ * The task that moves a manual clock wakes a slow waiter once. After that the pacer does, which
+ * leaves the CPU alone in between: the task would come with the next expiration at once.
+ */
+static void advance_leaves_slow_waiters_to_the_pacer(struct kunit *test)
+{
+	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	const u64 slow_ns = 500 * NSEC_PER_USEC;
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *all;
+	u64 expired = 0;
+	u32 calls;
+
+	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	all = waiters_make(test, ctx, 3, 0, slow_ns);
+	for (u32 i = 1; i <= 10; i++) {
+		htw_test_start(test, ctx, i * htw_tick_ns, i);
+		/* Without a softirq in between, which would wake them as well. */
+		local_bh_disable();
+		calls = all->calls;
+		htw_expire_advance(ctx->own, i * htw_tick_ns, &expired);
+		KUNIT_EXPECT_EQ(test, all->calls - calls, i == 1);
+		local_bh_enable();
+		/* In every other round before the walk has come to its end. */
+		htw_test_sleep_until(test, htw_now() + (i % 2 ? 1 : 20) * slow_ns);
+	}
+	KUNIT_EXPECT_EQ(test, expired, 10);
+	for (u32 i = 0; i < 3; i++)
+		KUNIT_EXPECT_GE_MSG(test, all->waiter[i].woken, 6, "waiter %u", i);
+}
 #endif /* CONFIG_UML_TIME_TRAVEL_SUPPORT */
 
 #ifdef CONFIG_SMP
@@ -486,6 +517,7 @@ static struct kunit_case htw_wake_cases[] = {
 	KUNIT_CASE(expiration_in_a_walk_wakes_up_all_again),
 	KUNIT_CASE(expirations_do_not_starve_the_last_waiters),
 	KUNIT_CASE(walk_is_charged_to_the_user),
+	KUNIT_CASE(advance_leaves_slow_waiters_to_the_pacer),
 #endif
 #ifdef CONFIG_SMP
 	KUNIT_CASE_SLOW(walk_survives_its_cpu),
