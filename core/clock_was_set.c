@@ -100,19 +100,20 @@ static void htw_clock_was_set_expire(struct htw_submit *s, struct htw_delivery *
 	case HTW_PENDING:
 		htw_base_stop(s->base, &t->node);
 		spin_lock(&s->ctx->lock);
-		htw_deliver_clock_set(delivery, t, s->now);
+		htw_deliver_clock_set(delivery, t);
 		spin_unlock(&s->ctx->lock);
 		break;
 	case HTW_REARM:
 		list_del(&t->node.list);
-		htw_deliver_clock_set(delivery, t, s->now);
+		htw_deliver_clock_set(delivery, t);
 		break;
 	default:	/* queued already; htw_clock_sets_check() has flagged its event */
 		break;
 	}
 }
 
-static void htw_clock_was_set_walk_page(struct htw_context *ctx, u32 nr)
+/* One submission's part of a page, from index @i on. Return: the index to go on with. */
+static u32 htw_clock_was_set_walk_some(struct htw_context *ctx, u32 page, u32 i)
 {
 	struct htw_delivery delivery;
 	struct htw_timer *timers;
@@ -123,8 +124,8 @@ static void htw_clock_was_set_walk_page(struct htw_context *ctx, u32 nr)
 	/* Until the waiters are woken: a task preempted in between would keep them asleep. */
 	local_bh_disable();
 	rcu_read_lock();
-	timers = htw_submit_page(&s, nr)->timers;
-	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++) {
+	timers = htw_submit_page(&s, page)->timers;
+	do {
 		struct htw_timer *t = &timers[i];
 		enum htw_timer_state state;
 
@@ -134,11 +135,12 @@ static void htw_clock_was_set_walk_page(struct htw_context *ctx, u32 nr)
 		if (htw_clock_was_set_for(ctx, t, state))
 			htw_clock_was_set_expire(&s, &delivery, t, state);
 		htw_submit_unlock_timer(&s, state);
-	}
+	} while (++i < HTW_PAGE_TIMERS && !htw_submit_should_end(&s, 1));
 	htw_submit_end(&s);
 	htw_delivery_wake(&delivery);
 	rcu_read_unlock();
 	local_bh_enable();
+	return i;
 }
 
 /* Wait until timers that are being armed with the old count are in a wheel. */
@@ -165,9 +167,11 @@ static void htw_clock_was_set_walk(struct htw_context *ctx)
 	if (sets == ctx->sets_seen)
 		return;
 	htw_clock_was_set_wait_for_adds(ctx);
-	for (u32 i = 0; i < htw_submit_pages(ctx); i++) {
-		htw_clock_was_set_walk_page(ctx, i);
-		cond_resched();
+	for (u32 page = 0; page < htw_submit_pages(ctx); page++) {
+		for (u32 i = 0; i < HTW_PAGE_TIMERS;) {
+			i = htw_clock_was_set_walk_some(ctx, page, i);
+			cond_resched();
+		}
 	}
 	/* If the clock was set meanwhile, this work has been queued again. */
 	WRITE_ONCE(ctx->sets_seen, sets);

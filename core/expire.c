@@ -311,15 +311,16 @@ static u32 htw_deliver(struct htw_delivery *d, struct list_head *due, u64 now, b
 /**
  * htw_deliver_clock_set() - queue a timer that expires because CLOCK_REALTIME was set
  * @d: a delivery that has delivered to no context
- * @t: the timer, in no wheel and on no list
- * @now: the context's time in ns; may be before the timer's deadline
+ * @t: the timer, in no wheel and on no list; its deadline may be in the future
  *
  * Context: bottom halves are off, the caller holds the lock of the timer's context.
  */
-void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t, u64 now)
+void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t)
 {
 	struct htw_context *ctx = htw_timer_page(t)->ctx;
 	struct htw_event_ring *ring = htw_context_open_ring(ctx);
+	/* Under the lock: events queued before, by other CPUs, do not have a later time. */
+	const u64 now = htw_context_now(ctx);
 
 	t->node.fired = now;
 	trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, now);

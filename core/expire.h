@@ -9,7 +9,7 @@
 #include "wake.h"
 
 void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base, struct htw_turn *turn);
-void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t, u64 now);
+void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t);
 enum htw_served htw_expire_serve(struct htw_job *job, struct htw_turn *turn);
 bool htw_expire_advance(struct htw_base *base, u64 now, u64 *expired);
 
