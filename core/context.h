@@ -25,8 +25,8 @@
 
 /**
  * enum htw_wake_pace - how long waking one of a context's waiters takes
- * @HTW_WAKE_UNKNOWN: no walk has come to its end
- * @HTW_WAKE_QUICK: none took long in the last walk
+ * @HTW_WAKE_UNKNOWN: none was woken yet
+ * @HTW_WAKE_QUICK: none has taken long so far, or in the last whole walk
  * @HTW_WAKE_SLOW: one took long, and no whole walk without such followed
  */
 enum htw_wake_pace {

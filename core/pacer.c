@@ -19,8 +19,8 @@
  * Another CPU that schedules a job sends an interrupt (a kick) to have the pacer's hrtimer
  * started there. The csd of that interrupt has one owner at a time, since
  * smp_call_function_single_async() does not serialise its callers: whoever sets @kicked may queue
- * it, and its function clears the bit. The list being empty would not do, as it is emptied
- * whether or not a kick is in flight. While @armed no kick is needed: the run that goes on or is
+ * it, and its function clears the bit. That the list was empty does not make a CPU the owner: it
+ * is emptied whether or not a kick is in flight. While @armed no kick is needed: the run that goes on or is
  * about to start looks at the list after it has cleared @armed. So there is at most one kick
  * until the pacer has run. A CPU never waits for another one's kick: it starts its own pacer.
  *
@@ -232,13 +232,29 @@ static void htw_pacer_requeue(struct htw_pacer *p, struct htw_flow *flow, enum h
 	}
 }
 
-/* Take back what was owed for waking, by the time in which there was no run. */
+/* Take back what is owed, by the time up to @now in which the CPU has been left alone. */
 static void htw_pacer_take_back(struct htw_pacer *p, u64 now)
 {
-	u64 left_alone = now - p->ended;
+	u64 left_alone, ns;
 
-	left_alone -= min(left_alone, p->owed_ns);
-	p->owed_wake_ns -= min(p->owed_wake_ns, left_alone);
+	if (now <= p->settled)
+		return;
+	left_alone = now - p->settled;
+	p->settled = now;
+
+	ns = min(left_alone, p->owed_ns);
+	p->owed_ns -= ns;
+	p->owed_wake_ns -= min(p->owed_wake_ns, left_alone - ns);
+}
+
+/* A task has worked for @ns up to @now, on this CPU, which was not left alone meanwhile. */
+static void htw_pacer_owe(struct htw_pacer *p, u64 ns, u64 now)
+{
+	lockdep_assert_held(&p->lock);
+
+	htw_pacer_take_back(p, now - min(ns, now));
+	p->settled = now;
+	p->owed_wake_ns += ns;
 }
 
 /*
@@ -250,7 +266,7 @@ static u64 htw_pacer_gap(struct htw_pacer *p, u64 took, u64 wake_ns, u64 now)
 {
 	u64 work = htw_stalls_forgive(&p->stalls, took, wake_ns, now);
 
-	p->ended = now;
+	p->settled = now;
 	p->owed_ns = work - min(work, wake_ns) + p->irq_ns + HTW_RUN_COST_NS;
 	p->owed_wake_ns += wake_ns;
 	return max_t(u64, p->owed_ns + min_t(u64, p->owed_wake_ns, HTW_WAKE_GAP_NS),
@@ -579,7 +595,7 @@ u64 htw_flow_wait_ns(struct htw_flow __percpu *flows)
 /*
  * Charge a user for work on this CPU outside of softirq, in process context. It does not wait for
  * the gap after a run, where runs that follow each other would keep it waiting. Instead later gaps
- * make up for the time, and for that in which it was done.
+ * make up for the time.
  */
 void htw_flow_spend(struct htw_flow __percpu *flows, u64 ns)
 {
@@ -593,9 +609,23 @@ void htw_flow_spend(struct htw_flow __percpu *flows, u64 ns)
 	htw_flow_charge(this_cpu_ptr(flows), ns, now);
 	p->spent += ns;
 	p->work_not_before = max(p->work_not_before, now + ns);
-	p->owed_wake_ns += 2 * ns;
+	htw_pacer_owe(p, ns, now);
 	spin_unlock(&p->lock);
 	local_bh_enable();
+}
+
+/*
+ * A task has woken waiters for so long, with interrupts off and on its own account. Others get what
+ * they have waited for before the pacer of this CPU wakes any that may be slow. Bottom halves are
+ * off.
+ */
+void htw_pacer_owe_wake(u64 ns)
+{
+	struct htw_pacer *p = this_cpu_ptr(&htw_pacers);
+
+	spin_lock(&p->lock);
+	htw_pacer_owe(p, ns, ktime_get_ns());
+	spin_unlock(&p->lock);
 }
 
 void htw_pacers_init(void)

@@ -108,11 +108,10 @@ struct htw_job {
  * @serving: the flow whose job has its turn now, or NULL (@lock)
  * @not_before: earliest start of the next run, in ns of CLOCK_MONOTONIC (written by runs)
  * @work_not_before: the same for work items that send signals (@lock)
- * @ended: end of the last run, in ns of CLOCK_MONOTONIC (used by runs only)
- * @owed_ns: how long the CPU is to be left alone for the last run, without waking (used by runs
- *	only)
- * @owed_wake_ns: the same for waking, and for work outside of softirq, so far; taken back by time
- *	in which there is no run (@lock)
+ * @settled: up to when time in which the CPU was left alone has been taken back from @owed_ns and
+ *	@owed_wake_ns; end of the last run or work, in ns of CLOCK_MONOTONIC (@lock)
+ * @owed_ns: how long the CPU is to be left alone for the last run, without waking (@lock)
+ * @owed_wake_ns: the same for waking, and for work outside of softirq, so far (@lock)
  * @irq_ns: cost of hrtimer interrupts since the last run (@lock)
  * @stalls: runs of which a part was forgiven (@lock)
  * @window: jiffies in which @interrupts are counted (used on this CPU only)
@@ -139,7 +138,7 @@ struct htw_pacer {
 	struct htw_flow *serving;
 	u64 not_before;
 	u64 work_not_before;
-	u64 ended;
+	u64 settled;
 	u64 owed_ns;
 	u64 owed_wake_ns;
 	u64 irq_ns;
@@ -188,6 +187,7 @@ void htw_job_cancel(struct htw_job *job);
 bool htw_flow_is_idle(struct htw_flow *flow, unsigned int cpu);
 void htw_flow_get_info(struct htw_flow *flow, unsigned int cpu, struct htw_flow_info *info);
 u64 htw_flow_wait_ns(struct htw_flow __percpu *flows);
+void htw_pacer_owe_wake(u64 ns);
 void htw_flow_spend(struct htw_flow __percpu *flows, u64 ns);
 
 /* Is this a short turn, so that other new flows wait behind it? */

@@ -9,7 +9,7 @@
  * when they have taken some time, leaves a mark on the list, and is continued by the pacer as
  * work of the context's user. What one waiter takes cannot be divided, but counts in full.
  *
- * A walk belongs to nobody: whoever has an event continues it at the mark. Otherwise a task that
+ * No task owns a walk: the next delivery continues it at the mark. Otherwise a task that
  * is preempted in a walk would keep others' waiters asleep.
  *
  * In the short turns of new flows, which others wait behind, and until the CPU has been left alone
@@ -121,7 +121,7 @@ static bool htw_wake_walk(struct htw_context *ctx, struct htw_wake_limit *limit)
 	}
 	if (ctx->wake_was_slow)
 		ctx->wake_pace = HTW_WAKE_SLOW;
-	else if (at_end)
+	else if (at_end || ctx->wake_pace == HTW_WAKE_UNKNOWN)
 		ctx->wake_pace = HTW_WAKE_QUICK;
 	return at_end;
 }
@@ -243,8 +243,12 @@ static void htw_wake_signal(struct htw_context *ctx)
  */
 void htw_delivery_wake(struct htw_delivery *d)
 {
-	u64 began = ktime_get_ns();
+	u64 began = ktime_get_ns(), waited = htw_run_delay_ns();
 	struct htw_wake_limit limit = htw_wake_limit(d->turn, began);
+	u64 took;
+
+	if (!d->nr_wake)
+		return;
 
 	for (u32 i = 0; i < d->nr_wake; i++) {
 		struct htw_context *ctx = d->wake[i];
@@ -255,8 +259,12 @@ void htw_delivery_wake(struct htw_delivery *d)
 		if (READ_ONCE(ctx->fasync))
 			htw_wake_signal(ctx);
 	}
-	if (d->turn && d->nr_wake)
-		d->turn->wake_ns = ktime_get_ns() - began;
+
+	took = ktime_get_ns() - began;
+	if (d->turn)
+		d->turn->wake_ns = took;
+	else if (took > HTW_WAKE_NS)
+		htw_pacer_owe_wake(took - min(took, htw_run_delay_ns() - waited));
 }
 
 /* Take the next context to signal off its user's list, or return NULL. */
