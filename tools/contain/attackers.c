@@ -99,7 +99,7 @@ struct attacker {
  * @expired: expirations seen
  * @early: expirations that were early
  * @waiting: who waits for the contexts
- * @group: the process group that gets SIGIO, or 0
+ * @pids: the processes that get SIGIO; the first one leads their group
  */
 struct attackers {
 	const struct attack *a;
@@ -113,7 +113,7 @@ struct attackers {
 	uint64_t expired;
 	uint64_t early;
 	struct waiting *waiting;
-	pid_t group;
+	pid_t *pids;
 };
 
 static void become(uid_t uid)
@@ -129,6 +129,9 @@ static void start_group(struct attackers *all)
 	unsigned int i;
 	pid_t pid;
 
+	all->pids = calloc(all->a->group + 1, sizeof(*all->pids));
+	if (!all->pids)
+		die("no memory");
 	/* Blocked: a process that handles the signal would use CPU time of its own. */
 	sigemptyset(&sigio);
 	sigaddset(&sigio, SIGIO);
@@ -143,20 +146,45 @@ static void start_group(struct attackers *all)
 			for (;;)
 				pause();
 		}
-		if (!all->group)
-			all->group = pid;
-		if (setpgid(pid, all->group))
+		all->pids[i] = pid;
+		if (setpgid(pid, all->pids[0]))
 			die("setpgid: %s", strerror(errno));
 	}
 }
 
+/* Has a process a signal pending, which it blocks? */
+static bool has_pending(pid_t pid, int signal)
+{
+	unsigned long long pending = 0;
+	char path[64], line[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "re");
+	if (!file)
+		die("cannot open %s: %s", path, strerror(errno));
+	while (fgets(line, sizeof(line), file) && sscanf(line, "ShdPnd: %llx", &pending) != 1)
+		;
+	fclose(file);
+	return pending >> (signal - 1) & 1;
+}
+
+unsigned int attackers_unsignalled(const struct attackers *all)
+{
+	unsigned int count = 0, i;
+
+	for (i = 0; i < all->a->group; i++)
+		count += !has_pending(all->pids[i], SIGIO);
+	return count;
+}
+
 static void end_group(struct attackers *all)
 {
-	if (!all->group)
-		return;
-	kill(-all->group, SIGKILL);
-	while (waitpid(-all->group, NULL, 0) > 0)
+	if (all->a->group)
+		kill(-all->pids[0], SIGKILL);
+	while (all->a->group && waitpid(-all->pids[0], NULL, 0) > 0)
 		;
+	free(all->pids);
 }
 
 /* As @at's user, create a user namespace and open the device under each of its uids. */
@@ -401,13 +429,13 @@ static void ask_for_sigio(const struct attackers *all)
 {
 	unsigned int i;
 
-	if (!all->group)
+	if (!all->a->group)
 		return;
 	for (i = 0; i < all->count; i++) {
 		const struct attacker *at = &all->each[i];
 
 		become(at->uid);
-		if (fcntl(at->fd, F_SETOWN, -all->group) ||
+		if (fcntl(at->fd, F_SETOWN, -all->pids[0]) ||
 		    fcntl(at->fd, F_SETFL, O_RDWR | O_NONBLOCK | O_ASYNC))
 			die("F_SETOWN or F_SETFL: %s", strerror(errno));
 		if (setresuid(0, 0, 0))
@@ -448,7 +476,7 @@ uint64_t attackers_start(struct attackers *all)
 		}
 	}
 	ask_for_sigio(all);
-	if (a->waiting.entries || a->waiting.tasks)
+	if (a->waiting.entries || a->waiting.tasks || a->waiting.requests)
 		start_waiting(all);
 	/* Leave time for work that the kernel has deferred. */
 	due = now_ns() + SETTLE + (uint64_t)all->count * (a->timers * START_NS + 5 * USEC);
@@ -582,7 +610,7 @@ static void run_once(struct attackers *all, uint64_t now)
 	unsigned int i;
 
 	/* Tasks that wait, and are not idle, do this themselves. */
-	if (!a->ring_entries || (a->waiting.tasks && !a->waiting.idle))
+	if (!a->ring_entries || (a->waiting.tasks && !a->waiting.idle) || a->waiting.requests)
 		rings = 0;
 	for (; rings; rings--) {
 		take_ring(all, &all->each[all->next]);

@@ -37,6 +37,9 @@ void attackers_disarm(struct attackers *all);
 uint64_t attackers_expired(const struct attackers *all);
 uint64_t attackers_early(const struct attackers *all);
 
+/* Processes of the attack's group that have got no SIGIO so far. */
+unsigned int attackers_unsignalled(const struct attackers *all);
+
 /* Cancel all timers and close; return how many of those started were missing. */
 int64_t attackers_end(struct attackers *all);
 

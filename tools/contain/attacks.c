@@ -214,6 +214,18 @@ const struct attack attacks[] = {
 		.waiting = LIST(1, 20000), .wakeup_ns = LIST_NS,
 	},
 	{
+		.name = "lists_of_users",
+		.what = "16 users, each with an epoll set of 64 entries, polled 1,000 times",
+		.users = 16, .contexts = 1, .timers = 1, .ring_entries = 64,
+		.waiting = LIST(64, 1000),
+	},
+	{
+		.name = "requests",
+		.what = "one timer, 10,000 multishot poll requests of an io_uring",
+		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
+		.waiting = { .requests = 10000 },
+	},
+	{
 		.name = "one_list_timerfd",
 		.what = "the same with a timerfd, for comparison",
 		.source = ATTACK_TIMERFD,

@@ -187,6 +187,7 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 	result->left[PHASE_SUSTAINED] = 100 * sustained.counted / alone;
 	result->disarmed = 100 * disarmed.counted / alone;
 	result->early = attackers_early(all);
+	result->unsignalled = attackers_unsignalled(all);
 	result->lost = attackers_end(all);
 	victims_end(v);
 	sched_setscheduler(0, SCHED_OTHER, &none);

@@ -71,6 +71,7 @@ struct attack_context {
  * @polls: entries in each poll(), all of them for the same descriptor
  * @idle: the tasks are SCHED_IDLE: beside a busy task they stay in poll() after they were
  *	woken. Others empty the ring themselves
+ * @requests: multishot poll requests of an io_uring of another task, which empties the ring
  */
 struct attack_waiting {
 	unsigned int contexts;
@@ -79,6 +80,7 @@ struct attack_waiting {
 	unsigned int tasks;
 	unsigned int polls;
 	bool idle;
+	unsigned int requests;
 };
 
 /**
@@ -217,6 +219,7 @@ struct delays {
  * @expired: the attack's own expirations in %PHASE_SUSTAINED, if it has rings
  * @early: early ones among those that were checked; must be zero
  * @lost: timers that were missing at the end
+ * @unsignalled: processes of its group that got no SIGIO; must be zero
  */
 struct contain_result {
 	double loss[PHASES];
@@ -227,6 +230,7 @@ struct contain_result {
 	uint64_t expired;
 	uint64_t early;
 	int64_t lost;
+	unsigned int unsignalled;
 };
 
 /* The default durations, about 3 s for each phase. */

@@ -2,6 +2,7 @@
 /* Epoll sets and tasks that wait for the contexts of an attack; see contain.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <liburing.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -68,9 +69,11 @@ struct waiting *waiting_prepare(const struct attack_waiting *how, unsigned int c
 	if (!w)
 		die("no memory");
 	w->how = *how;
+	if (how->requests)
+		w->how.tasks = 1;
 	w->fds = calloc(contexts * (1 + how->entries) + how->sets + 1, sizeof(*w->fds));
 	w->pids = calloc(contexts + 1, sizeof(*w->pids));
-	w->tids_size = (contexts * how->tasks + 1) * sizeof(*w->tids);
+	w->tids_size = (contexts * w->how.tasks + 1) * sizeof(*w->tids);
 	w->tids = mmap(NULL, w->tids_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		       -1, 0);
 	if (!w->fds || !w->pids || w->tids == MAP_FAILED)
@@ -159,6 +162,51 @@ static void wait_in_tasks(const struct attack_waiting *how, struct waiter *me, u
 	wait_forever(me);
 }
 
+/* In a process of its own: watch the descriptor by as many requests as there shall be. */
+static void wait_by_requests(const struct waiter *me, uid_t uid, int fd, unsigned int requests)
+{
+	const struct sched_param none = { 0 };
+	struct io_uring uring;
+	struct io_uring_sqe *sqe;
+	struct io_uring_cqe *cqe;
+	unsigned int i;
+	int ret;
+
+	if (sched_setscheduler(0, SCHED_OTHER, &none) || setresuid(uid, uid, uid))
+		die("a waiting process cannot become ordinary: %s", strerror(errno));
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	ret = io_uring_queue_init(requests, &uring, 0);
+	if (ret)
+		die("io_uring_queue_init: %s", strerror(-ret));
+	for (i = 0; i < requests; i++) {
+		sqe = io_uring_get_sqe(&uring);
+		if (!sqe)
+			die("no room for request %u", i);
+		io_uring_prep_poll_multishot(sqe, fd, POLLIN);
+	}
+	ret = io_uring_submit(&uring);
+	if (ret != (int)requests)
+		die("io_uring_submit: %d of %u", ret, requests);
+	/* They are watching now. */
+	me->tids[0] = syscall(SYS_gettid);
+	for (;;) {
+		ret = io_uring_wait_cqe(&uring, &cqe);
+		if (ret)
+			die("io_uring_wait_cqe: %s", strerror(-ret));
+		__atomic_store_n(&me->ring->head,
+				 __atomic_load_n(&me->ring->tail, __ATOMIC_ACQUIRE),
+				 __ATOMIC_RELEASE);
+		if (cqe->res < 0)
+			die("a poll request failed: %s", strerror(-cqe->res));
+		/* The kernel ends requests for which it has no room in the completion queue. */
+		if (!(cqe->flags & IORING_CQE_F_MORE)) {
+			io_uring_prep_poll_multishot(io_uring_get_sqe(&uring), fd, POLLIN);
+			io_uring_submit(&uring);
+		}
+		io_uring_cqe_seen(&uring, cqe);
+	}
+}
+
 void waiting_add(struct waiting *w, uid_t uid, int fd, struct htw_ring *ring)
 {
 	struct waiter me = { .ring = ring };
@@ -173,14 +221,16 @@ void waiting_add(struct waiting *w, uid_t uid, int fd, struct htw_ring *ring)
 	if (pid < 0)
 		die("cannot fork: %s", strerror(errno));
 	if (!pid) {
+		if (w->how.requests)
+			wait_by_requests(&me, uid, fd, w->how.requests);
 		wait_in_tasks(&w->how, &me, uid, fd);
 		_exit(1);
 	}
 	w->pids[w->pid_count++] = pid;
 }
 
-/* Does a task sleep in poll()? */
-static bool sleeps_in_poll(pid_t tid)
+/* Does a task sleep in poll(), or until a request completes? */
+static bool waits(pid_t tid)
 {
 	char path[64];
 	long number;
@@ -191,7 +241,8 @@ static bool sleeps_in_poll(pid_t tid)
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
 	file = fopen(path, "re");
-	sleeps = file && fscanf(file, "%ld", &number) == 1 && number == SYS_poll;
+	sleeps = file && fscanf(file, "%ld", &number) == 1 &&
+		 (number == SYS_poll || number == SYS_io_uring_enter);
 	if (file)
 		fclose(file);
 	return sleeps;
@@ -211,7 +262,7 @@ void waiting_begin(struct waiting *w)
 			watch(epfd, w->fds[i]);
 	}
 	for (i = 0; i < tasks; ) {
-		if (sleeps_in_poll(w->tids[i])) {
+		if (waits(w->tids[i])) {
 			i++;
 			continue;
 		}

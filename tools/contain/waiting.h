@@ -19,7 +19,7 @@ struct waiting *waiting_prepare(const struct attack_waiting *how, unsigned int c
  */
 void waiting_add(struct waiting *w, uid_t uid, int fd, struct htw_ring *ring);
 
-/* Let the outer epoll sets watch the others; return when all tasks sleep in poll(). */
+/* Let the outer epoll sets watch the others; return when all tasks wait. */
 void waiting_begin(struct waiting *w);
 
 /*

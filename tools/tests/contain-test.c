@@ -96,6 +96,8 @@ FIXTURE_VARIANT_ADD(contain, lists_1) { "lists_1", SHARE };
 FIXTURE_VARIANT_ADD(contain, lists_20) { "lists_20", SHARE };
 FIXTURE_VARIANT_ADD(contain, lists_manual) { "lists_manual", SHARE };
 FIXTURE_VARIANT_ADD(contain, one_list) { "one_list", SHARE };
+FIXTURE_VARIANT_ADD(contain, lists_of_users) { "lists_of_users", HALF };
+FIXTURE_VARIANT_ADD(contain, requests) { "requests", SHARE };
 FIXTURE_VARIANT_ADD(contain, polled_16) { "polled_16", HALF };
 FIXTURE_VARIANT_ADD(contain, due_storm) { "due_storm", SHARE };
 FIXTURE_VARIANT_ADD(contain, reopening) { "reopening", SHARE };
@@ -130,6 +132,7 @@ TEST_F_TIMEOUT(contain, attack, TEST_SECONDS)
 	EXPECT_GE(variant->share, r.loss[PHASE_SUSTAINED]);
 	EXPECT_EQ(0, r.early);
 	EXPECT_EQ(0, r.lost);
+	EXPECT_EQ(0, r.unsignalled);
 	for (phase = 0; phase < PHASES; phase++) {
 		for (victim = 0; victim < VICTIMS; victim++) {
 			l = &r.late[phase][victim];
