@@ -41,8 +41,8 @@
 /* Just below 1 ms, so that a user whose timers expire each millisecond is always new. */
 #define HTW_NEW_INTERVAL_NS	(900 * NSEC_PER_USEC)
 /*
- * Forgive stalls so often. A rate and not a rule about turns in a row: what turns take is up to
- * the user, who could alternate long ones with short ones.
+ * How often stalls are forgiven. A limit on how often and not on how many in a row, because a user
+ * can make long turns alternate with short ones.
  */
 #define HTW_FORGIVE_INTERVAL_NS	((u64)NSEC_PER_SEC)
 /* A throttled flow resumes with enough tokens for a whole run. */

@@ -121,9 +121,9 @@ static u32 htw_slots_free_bulk(struct htw_context *ctx, struct list_head *timers
 }
 
 /*
- * Charge the user for 2^order pages that are about to be allocated: for all of their timers. At the
- * user's limit, one page may be charged for fewer, and only so many of its timers are used. That
- * is the only such page of the user, so that charges show what is held.
+ * Charge the user for all timers of 2^order pages that are about to be allocated. At the user's
+ * limit one page is charged for the timers that are left, and no more of its timers are used. No
+ * user has two such pages, so charges correspond to the memory that is held.
  *
  * Return: how many timers were charged, or zero.
  */

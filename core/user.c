@@ -353,7 +353,7 @@ void htw_user_uncharge_wheel(struct htw_user *user)
  *
  * Pages, rings and private wheels are freed, and uncharged, a grace period after the last
  * close. A program that closes a descriptor and opens another one must not fail at a limit
- * meanwhile, so who does waits for what is being freed.
+ * meanwhile, so an open() or add at the limit waits for what is being freed.
  */
 
 /* A context has been closed, and will be freed. */

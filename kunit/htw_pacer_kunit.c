@@ -756,7 +756,7 @@ static void gap_for_waking_is_divided(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p->owed_wake_ns, 0);
 }
 
-/* Work outside of softirq leaves the CPU alone, whatever a user does who has to wait meanwhile. */
+/* Work outside of softirq leaves the CPU alone, also while its user waits for tokens. */
 static void work_leaves_half_of_the_cpu(struct kunit *test)
 {
 	struct htw_flow __percpu *first = toy_user(test, HTW_CLASS_PRIVILEGED);

@@ -6,8 +6,8 @@
  * timer's cookie is the slot's number and how often the call had been armed. So an event
  * never leads to freed memory, and one from before the call was stopped or moved is
  * void: its timer's id is not the call's any more, or its cookie is not, or a request to
- * move the call is deferred. Deadlines would not tell: a call may be moved to the present
- * when it is overdue, and CLOCK_REALTIME may be set back.
+ * move the call is deferred. Deadlines cannot be compared instead: an overdue call may be
+ * moved to the present, and CLOCK_REALTIME may be set back.
  *
  * The lock guards everything but the backend's own state. It is not held while
  * functions run or htw_dispatch() waits. What functions ask for is deferred,
@@ -213,8 +213,8 @@ static int start(struct htw_dispatcher *d, struct call *c)
 }
 
 /*
- * Move the timer; start another one if it has ended and its event is on its way. The cookie tells
- * an event of a timer that goes on, and that was read before, from those of the new deadline.
+ * Move the timer; start another one if it has ended and its event is on its way. By the
+ * cookie, an event of the old deadline that has been read already differs from later ones.
  */
 static int move(struct htw_dispatcher *d, struct call *c)
 {

@@ -6,9 +6,9 @@
  * are in /sys/module/htw_pulse/parameters; writing late_max_ns resets them. An
  * overdue callout counts with its lateness so far.
  *
- * On the same CPU an hrtimer expires in hardirq about every half a millisecond. How late it is
- * tells for how long interrupts were off. If it has interrupted a task that keeps softirqs
- * waiting, a tasklet tells for how long the task continued to do so.
+ * On the same CPU an hrtimer expires in hardirq about every half a millisecond. Its
+ * lateness is the time for which interrupts were off. If it has interrupted a task that keeps
+ * softirqs waiting, a tasklet measures how much longer they wait.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
