@@ -351,11 +351,13 @@ static inline u64 htw_test_pending(unsigned int cpu)
 	return pending;
 }
 
-/* None of the user's wheels has a timer pending. */
+/* None of the user's wheels has a timer pending. May sleep. */
 static inline void htw_test_expect_empty(struct kunit *test)
 {
 	unsigned int cpu;
 
+	/* The timers of closed contexts, of earlier cases, too, are stopped there. */
+	flush_workqueue(htw_wq);
 	for_each_possible_cpu(cpu)
 		KUNIT_EXPECT_EQ_MSG(test, htw_test_pending(cpu), 0, "CPU %u", cpu);
 }
