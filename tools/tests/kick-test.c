@@ -3,11 +3,13 @@
  * Kicks: CPUs that start each other's pacers, two at a time and more
  *
  * Each CPU starts due timers on two others, whose own timers come meanwhile. A kick is owned by one
- * CPU at a time, no timer waits for one that does not come, and kicks follow the pacer's runs.
+ * CPU at a time, no timer waits for one that does not come, and kicks follow the pacer's runs. Nor
+ * does a CPU wait for a task that is preempted while it kicks that CPU.
  *
  * VM options: --cpus 4
  */
 #include <pthread.h>
+#include <sched.h>
 
 #include "htw-test.h"
 
@@ -165,6 +167,82 @@ TEST_F_TIMEOUT(kicks, follow_runs, TEST_SECONDS)
 		for (int i = 0; i < WHEELS; i++)
 			close(kickers[cpu].fds[i]);
 	}
+}
+
+/* Of each millisecond, take half from the other tasks of a CPU. */
+static void *take_half(void *done)
+{
+	const struct sched_param priority = { .sched_priority = 50 };
+
+	if (htw_pin(1) || sched_setscheduler(0, SCHED_FIFO, &priority))
+		return "cannot become a real-time task on CPU 1";
+	while (!__atomic_load_n((bool *)done, __ATOMIC_ACQUIRE)) {
+		const __u64 begin = now_ns();
+
+		while (now_ns() < begin + MSEC / 2)
+			;
+		sleep_until(begin + MSEC);
+	}
+	return NULL;
+}
+
+struct kicks_until {
+	struct kicker kicker;
+	bool done;
+};
+
+static void *kick_until(void *arg)
+{
+	struct kicks_until *k = arg;
+
+	k->kicker.failed = htw_pin(k->kicker.cpu);
+	while (!__atomic_load_n(&k->done, __ATOMIC_ACQUIRE) && !k->kicker.failed)
+		k->kicker.failed = kick_once(&k->kicker);
+	return NULL;
+}
+
+/* A task that starts timers on CPU 0 is preempted all the time: those of CPU 0 itself go on. */
+TEST_F_TIMEOUT(kicks, of_a_preempted_task, TEST_SECONDS)
+{
+	struct kicks_until other = { .kicker = { .cpu = 3, .private = variant->private } };
+	struct htw_add add = { .deadline = MSEC, .interval = MSEC };
+	__u64 firings = 0, latest = 0;
+	pthread_t taker, starter;
+	bool done = false;
+	void *why;
+	int fd;
+
+	if (htw_cpus() < CPUS)
+		SKIP(return, "fewer than four CPUs");
+	/* From CPU 1 onto CPUs 0 and 1. */
+	ASSERT_EQ(0, open_homes(&other.kicker));
+	other.kicker.cpu = 1;
+	ASSERT_EQ(0, htw_pin(0));
+	fd = htw_open(0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, pthread_create(&taker, NULL, take_half, &done));
+	ASSERT_EQ(0, pthread_create(&starter, NULL, kick_until, &other));
+	ASSERT_EQ(0, ioctl(fd, HTW_ADD, &add));
+	while (firings < 3 * ROUNDS) {
+		struct htw_event ev;
+
+		ASSERT_EQ(sizeof(ev), read(fd, &ev, sizeof(ev)));
+		EXPECT_NOT_EARLY(&ev);
+		firings += 1 + ev.missed;
+		if (ev.fired - ev.deadline > latest)
+			latest = ev.fired - ev.deadline;
+	}
+	__atomic_store_n(&other.done, true, __ATOMIC_RELEASE);
+	ASSERT_EQ(0, pthread_join(starter, NULL));
+	__atomic_store_n(&done, true, __ATOMIC_RELEASE);
+	ASSERT_EQ(0, pthread_join(taker, &why));
+	EXPECT_STREQ("", why ? why : "");
+	EXPECT_EQ(0, other.kicker.failed);
+	EXPECT_EQ(0, other.kicker.early);
+	TH_LOG("at most %.3f ms late", latest / 1e6);
+	for (int i = 0; i < WHEELS; i++)
+		close(other.kicker.fds[i]);
+	close(fd);
 }
 
 TEST_HARNESS_MAIN
