@@ -486,15 +486,30 @@ static void a_submission_is_waited_for(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_empty(ctx, PAGES - 1));
 }
 
+struct reclaim {
+	struct work_struct work;
+	struct htw_context *ctx;
+	int freed;
+};
+
+static void reclaim_work(struct work_struct *work)
+{
+	struct reclaim *reclaim = container_of(work, struct reclaim, work);
+
+	reclaim->freed = htw_shrink_reclaim(reclaim->ctx);
+}
+
 /* A lookup from before the page was removed may still read it. */
 static void a_page_that_was_found_stays_readable(struct kunit *test)
 {
 	struct long_submit *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+	struct reclaim *reclaim = kunit_kzalloc(test, sizeof(*reclaim), GFP_KERNEL);
 	struct htw_context *ctx = context_by_hand(test);
 	u64 *ids = new_ids(test);
 	struct task_struct *task;
 
 	KUNIT_ASSERT_NOT_NULL(test, r);
+	KUNIT_ASSERT_NOT_NULL(test, reclaim);
 	start_all(test, ctx, ids);
 	cancel_but(test, ctx, ids, 0);
 	KUNIT_EXPECT_EQ(test, htw_shrink_mark(ctx), PAGES);
@@ -503,10 +518,18 @@ static void a_page_that_was_found_stays_readable(struct kunit *test)
 	r->id = ids[TIMERS - 1];
 	task = begin_long_submit(test, r, long_read_thread);
 
-	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), PAGES - 32);
+	/* It waits for the reader before it frees the pages. */
+	reclaim->ctx = ctx;
+	INIT_WORK(&reclaim->work, reclaim_work);
+	queue_work(system_unbound_wq, &reclaim->work);
+	for (unsigned int i = 0; i < 1000 && !is_empty(ctx, PAGES - 1); i++)
+		msleep(20);
 	KUNIT_EXPECT_TRUE(test, is_empty(ctx, PAGES - 1));
 	msleep(100);
+	KUNIT_EXPECT_NE(test, work_busy(&reclaim->work), 0);
 	end_long_submit(test, r, task);
+	flush_work(&reclaim->work);
+	KUNIT_EXPECT_EQ(test, reclaim->freed, PAGES - 32);
 }
 
 #define MAX_THREADS		4
