@@ -12,7 +12,9 @@
  * - A flow that gets a job after it had none is new. New flows are served before old
  *   ones, but only for HTW_NEW_TURNS short turns; then they join the old flows. A light
  *   user is therefore served ahead of any number of busy ones. When 64 users start
- *   on the same tick, each has had 16 timers delivered after 0.4 ms of work.
+ *   on the same tick, each has had 16 timers delivered after 0.4 ms of work. So that any
+ *   number of light users leaves something to busy ones, an old flow has its turn after
+ *   HTW_NEW_AHEAD turns of new ones.
  * - An old flow keeps its place at the head until its deficit is used up. It then gets
  *   another quantum and goes to the tail.
  *
@@ -38,6 +40,11 @@
 
 /* Quantum of the round robin: about what HTW_TURN_UNITS timers take. */
 #define HTW_QUANTUM_NS		(20 * NSEC_PER_USEC)
+/*
+ * Turns of new flows after which an old one has its turn. So many users with little to do that
+ * they take all of the time would leave none for those with more.
+ */
+#define HTW_NEW_AHEAD		32u
 /* Just below 1 ms, so that a user whose timers expire each millisecond is always new. */
 #define HTW_NEW_INTERVAL_NS	(900 * NSEC_PER_USEC)
 /*
@@ -210,8 +217,14 @@ static struct htw_flow *htw_flow_queue_next(struct htw_flow_queue *queue)
 {
 	struct htw_flow *flow = list_first_entry_or_null(&queue->new_flows, struct htw_flow, link);
 
-	if (flow)
+	if (list_empty(&queue->old_flows))
+		queue->ahead = 0;
+	if (flow && queue->ahead < HTW_NEW_AHEAD) {
+		queue->ahead++;
 		return flow;
+	}
+
+	queue->ahead = 0;
 	while ((flow = list_first_entry_or_null(&queue->old_flows, struct htw_flow, link))) {
 		if (flow->deficit > 0)
 			break;

@@ -98,11 +98,14 @@ struct htw_flow {
 /**
  * struct htw_flow_queue - the flows of a class that have jobs
  * @new_flows: served first, some short turns each
- * @old_flows: served when there is no new flow, by deficit round robin
+ * @old_flows: served when there is no new flow, and after HTW_NEW_AHEAD turns of new ones, by
+ *	deficit round robin
+ * @ahead: turns that new flows have had since an old one last had its turn or there was none
  */
 struct htw_flow_queue {
 	struct list_head new_flows;
 	struct list_head old_flows;
+	unsigned int ahead;
 };
 
 /**
