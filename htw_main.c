@@ -137,12 +137,15 @@ static int __init htw_init(void)
 	ret = htw_check_params();
 	if (ret)
 		return ret;
-	ret = htw_bases_init(htw_callout_serve);
+	ret = htw_bases_init();
 	if (ret)
 		goto err_params;
-	ret = htw_users_init();
+	ret = htw_callouts_init();
 	if (ret)
 		goto err_bases;
+	ret = htw_users_init();
+	if (ret)
+		goto err_callouts;
 	ret = htw_context_init();
 	if (ret)
 		goto err_users;
@@ -157,10 +160,13 @@ err_debugfs:
 	htw_context_exit();
 err_users:
 	htw_users_exit();
-err_bases:
+err_callouts:
 	/* Callouts of other built-in drivers may be pending, and do not need /dev/htw. */
-	if (__is_defined(MODULE))
-		htw_bases_exit();
+	if (!__is_defined(MODULE))
+		goto err_params;
+	htw_callouts_exit();
+err_bases:
+	htw_bases_exit();
 err_params:
 	pr_err("cannot start: error %d\n", ret);
 	return ret;
@@ -172,6 +178,7 @@ static void __exit htw_exit(void)
 	htw_vector_exit();
 	htw_debugfs_exit();
 	htw_context_exit();
+	htw_callouts_exit();
 	htw_bases_exit();
 	htw_users_exit();
 }

@@ -13,7 +13,7 @@ static_assert(sizeof(struct htw_advance) == 32);
 
 /**
  * htw_context_advance() - move a context's manual clock on
- * @ctx: the context, on %HTW_BASE_MANUAL
+ * @ctx: the context, on %HTW_MANUAL
  * @to: the new time in ns; 0 only delivers what is due
  *
  * Only a fatal signal ends this early: a program could not make sense of a partial step.

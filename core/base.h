@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Bases: a wheel, its lock and its hrtimer
+ * A base: a wheel, its lock and its hrtimer
  */
 #ifndef _HTW_BASE_H
 #define _HTW_BASE_H
@@ -15,9 +15,11 @@
 #include <linux/timekeeping.h>
 
 #include "htw_wheel.h"
+#include "clock.h"
 #include "isolation.h"
 #include "pacer.h"
-#include "user.h"
+
+struct htw_bases;
 
 /* Hide locks that are chosen at run time from sparse, which cannot follow them. */
 #ifdef __CHECKER__
@@ -33,9 +35,6 @@
 #endif
 
 #define HTW_LATE_BUCKETS	24
-
-/* &htw_node.cpu of callouts that were started before htw_bases_init(). */
-#define HTW_CPU_EARLY		U16_MAX
 
 /**
  * struct htw_base - a wheel and what drives it
@@ -58,12 +57,12 @@
  * @tick_ns: length of a tick; 64 bits, so that no division has to convert it; constant
  * @cpu: the CPU on which its timers wait; while it is offline, another CPU's pacer serves
  *	the base; constant
- * @private: belongs to one context and not to all of a user's; constant
- * @user: the owner; constant
+ * @private: belongs to one context and not to all of its owner's; constant
+ * @owner: the set that it belongs to; constant
  * @link: on the list of its CPU's bases (htw_bases_lock; read under RCU)
- * @gone: on the list of a user's bases that are being freed
+ * @gone: on the list of a set's bases that are being freed
  * @touched: jiffies when a callout's start last brought the base up to the present
- * @manual_ns: the time of %HTW_BASE_MANUAL; written under @lock, read without
+ * @manual_ns: the time of %HTW_MANUAL; written under @lock, read without
  * @due_ns: CLOCK_REALTIME only: the latest time as of which a node was due that did not
  *	wait for its tick
  * @callbacks: runs of the hrtimer's callback, which takes no lock
@@ -87,7 +86,7 @@ struct htw_base {
 	u64 tick_ns;
 	unsigned int cpu;
 	bool private;
-	struct htw_user *user;
+	struct htw_bases *owner;
 	struct list_head link;
 	struct list_head gone;
 	unsigned long touched;
@@ -105,42 +104,47 @@ struct htw_base {
 extern struct htw_geometry htw_geometry;
 extern u32 htw_tick_ns;
 
-/* Each CPU's base for callouts; never NULL. */
-DECLARE_PER_CPU(struct htw_base *, htw_callout_bases);
-extern struct htw_base htw_early_base;
+/**
+ * struct htw_base_init - what a base is to be
+ * @owner: see &struct htw_base, as for the other fields of the same names
+ * @clock: its clock
+ * @geo: geometry of its wheel
+ * @tick_ns: its tick
+ * @private: belongs to one context
+ * @flows: its owner's flows, of which its job is part
+ * @serve: serves it
+ * @gfp: to allocate it with
+ * @node: NUMA node to allocate it on
+ */
+struct htw_base_init {
+	struct htw_bases *owner;
+	enum htw_clock clock;
+	const struct htw_geometry *geo;
+	u32 tick_ns;
+	bool private;
+	struct htw_flow __percpu *flows;
+	htw_serve_t *serve;
+	gfp_t gfp;
+	int node;
+};
 
-int htw_bases_init(htw_serve_t *serve);
-void htw_bases_exit(void);
-
-struct htw_base *htw_base_alloc_private(struct htw_user *user, enum htw_clock clock,
-					const struct htw_geometry *geo, u32 tick_ns);
+struct htw_base *htw_base_alloc(const struct htw_base_init *init);
+void htw_base_destroy(struct htw_base *base);
 void htw_base_free(struct htw_base *base);
-struct htw_base *htw_base_create(struct htw_user *user, enum htw_clock clock, unsigned int cpu);
-void htw_bases_put_user(struct htw_user *user);
-void htw_bases_for_each(unsigned int cpu, void (*fn)(struct htw_base *base, void *data),
-			void *data);
 
 void htw_base_double_lock(struct htw_base *a, struct htw_base *b);
 void htw_base_double_unlock(struct htw_base *a, struct htw_base *b);
 
-u64 htw_clock_now(enum htw_clock clock);
 u64 htw_base_now(const struct htw_base *base);
 u64 htw_base_catch_up(struct htw_base *base, u64 now);
 u64 htw_base_check_clock(struct htw_base *base, u64 now);
 void htw_base_note_due(struct htw_base *base, u64 now);
 u64 htw_base_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now);
 bool htw_base_wakes_remote(struct htw_base *base, u64 tick);
-void htw_base_wake(struct htw_base *base);
+void htw_base_reprogram(struct htw_base *base);
 bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
 			 enum htw_served *served);
 enum htw_served htw_base_end_turn(struct htw_base *base, bool done);
-
-/* A user's base on a CPU, or NULL if there is none yet. */
-static inline struct htw_base *htw_base_on(struct htw_base *__percpu *bases, unsigned int cpu)
-{
-	/* Pairs with htw_base_create(). */
-	return smp_load_acquire(per_cpu_ptr(bases, cpu));
-}
 
 /* The tick of the time @ns. */
 static inline u64 htw_tick(const struct htw_base *base, u64 ns)
@@ -189,7 +193,7 @@ static inline u64 htw_base_tick(struct htw_base *base, u64 deadline, u64 slack, 
  * brought up to the present by htw_base_touch(). This cannot fail and expires nothing: a
  * node that is due is delivered by the base's pacer.
  *
- * Return: true if the caller has to call htw_base_wake() before it drops the lock.
+ * Return: true if the caller has to call htw_base_reprogram() before it drops the lock.
  */
 static inline bool __must_check htw_base_start(struct htw_base *base, struct htw_node *n, u64 tick)
 {
@@ -228,7 +232,7 @@ static inline void htw_base_restart(struct htw_base *base, struct htw_node *n, u
 static inline void htw_base_unlock(struct htw_base *base)
 {
 	if (unlikely(base->reprogram))
-		htw_base_wake(base);
+		htw_base_reprogram(base);
 	htw_unlock(&base->lock);
 }
 

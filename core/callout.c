@@ -8,16 +8,57 @@
  * function never runs on two CPUs at once.
  */
 
+#include <linux/cpu.h>
+#include <linux/cpuhotplug.h>
 #include <linux/export.h>
 #include <linux/htw.h>
 #include <linux/sched.h>
 
-#include "base.h"
+#include "bases.h"
 #include "callout.h"
 #include "timer.h"
 
 /* Units of a turn for a callout's function, which may run for longer than a delivery takes. */
 #define HTW_CALLOUT_UNITS	4u
+
+/* &htw_node.cpu of callouts that were started before htw_callouts_init(). */
+#define HTW_CPU_EARLY		U16_MAX
+
+/*
+ * Holds the callouts that are started before htw_callouts_init(), which takes them over;
+ * only kernels with htw built in have any. Its wheel has no levels, only the overflow list.
+ * Its tick is 1 ns, and it has no hrtimer: nothing expires there.
+ */
+struct htw_base htw_early_base = {
+	.wheel = {
+		.due = LIST_HEAD_INIT(htw_early_base.wheel.due),
+		.overflow = LIST_HEAD_INIT(htw_early_base.wheel.overflow),
+		.overflow_scan = LIST_HEAD_INIT(htw_early_base.wheel.overflow_scan),
+		.overflow_min = HTW_NEVER,
+		.pow2 = true,
+		.level[0] = { .last = HTW_NEVER, .end = HTW_NEVER },
+	},
+	.lock = __SPIN_LOCK_UNLOCKED(htw_early_base.lock),
+	.expiry_lock = __SPIN_LOCK_UNLOCKED(htw_early_base.expiry_lock),
+	.tick_ns = 1,
+	.clock = HTW_MONOTONIC,
+	.cpu = HTW_CPU_EARLY,
+};
+
+/* Each CPU's base for callouts; never NULL. */
+DEFINE_PER_CPU(struct htw_base *, htw_callout_bases) = &htw_early_base;
+
+static enum htw_served htw_callout_serve(struct htw_job *job, struct htw_turn *turn);
+
+static DEFINE_PER_CPU(struct htw_bases_cpu, htw_callout_cpus);
+static struct htw_bases htw_callout_set = {
+	.cpus = &htw_callout_cpus,
+	.class = HTW_CLASS_CALLOUTS,
+	.serve = htw_callout_serve,
+	.gfp = GFP_KERNEL,
+};
+
+static int htw_callouts_cpuhp;
 
 static struct htw_base *htw_callout_base(const struct htw_callout *callout)
 {
@@ -25,7 +66,7 @@ static struct htw_base *htw_callout_base(const struct htw_callout *callout)
 
 	if (unlikely(cpu == HTW_CPU_EARLY))
 		return &htw_early_base;
-	/* Pairs with htw_bases_cpu_prepare(). */
+	/* Pairs with htw_callouts_cpu_prepare(). */
 	return smp_load_acquire(per_cpu_ptr(&htw_callout_bases, cpu));
 }
 
@@ -64,7 +105,7 @@ void htw_callout_init(struct htw_callout *callout,
 		      void (*function)(struct htw_callout *callout))
 {
 	callout->node = (struct htw_node) {
-		/* HTW_CPU_EARLY until htw_bases_init() has run. */
+		/* HTW_CPU_EARLY until htw_callouts_init() has run. */
 		.cpu = raw_cpu_read(htw_callout_bases)->cpu,
 		.state = HTW_IDLE,
 	};
@@ -80,7 +121,7 @@ static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 dead
 		htw_base_touch(base, htw_base_now(base));
 	}
 	if (htw_base_start(base, n, htw_base_tick(base, deadline, slack, 0)))
-		htw_base_wake(base);
+		htw_base_reprogram(base);
 	WRITE_ONCE(n->state, HTW_PENDING);
 }
 
@@ -147,7 +188,7 @@ bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns, u64 slac
 
 	WARN_ON_ONCE(in_hardirq() || in_nmi());
 	local_bh_disable();
-	/* Pairs with htw_bases_cpu_prepare(). */
+	/* Pairs with htw_callouts_cpu_prepare(). */
 	target = smp_load_acquire(per_cpu_ptr(&htw_callout_bases, htw_target_cpu()));
 	if (unlikely(!htw_callout_start_on_target(target, &callout->node, deadline_ns, slack_ns,
 						  &pending)))
@@ -265,7 +306,7 @@ static void htw_callout_call(struct htw_base *base, struct htw_node *n)
 }
 
 /* Call the functions of callouts that are due; see &htw_job.serve. */
-enum htw_served htw_callout_serve(struct htw_job *job, struct htw_turn *turn)
+static enum htw_served htw_callout_serve(struct htw_job *job, struct htw_turn *turn)
 {
 	struct htw_base *base = container_of(job, struct htw_base, job);
 	unsigned int units = turn->units;
@@ -284,4 +325,71 @@ enum htw_served htw_callout_serve(struct htw_job *job, struct htw_turn *turn)
 	}
 	spin_unlock(&base->expiry_lock);
 	return served;
+}
+
+/* A CPU is about to come online: create its base for callouts, at the first time. */
+static int htw_callouts_cpu_prepare(unsigned int cpu)
+{
+	struct htw_base *base = htw_bases_create_cpuslocked(&htw_callout_set, HTW_MONOTONIC, cpu);
+
+	if (!base)
+		return -ENOMEM;
+	/* Pairs with htw_callout_base(). */
+	smp_store_release(per_cpu_ptr(&htw_callout_bases, cpu), base);
+	return 0;
+}
+
+/* Move the callouts that were started before htw_callouts_init(). */
+static void __init htw_callouts_take_early(void)
+{
+	struct htw_base *base;
+	struct htw_node *n;
+
+	local_bh_disable();
+	base = this_cpu_read(htw_callout_bases);
+	htw_base_double_lock(base, &htw_early_base);
+	while ((n = htw_wheel_evict(&htw_early_base.wheel))) {
+		htw_base_touch(base, htw_base_now(base));
+		if (htw_base_start(base, n, htw_base_tick(base, n->expires, 0, 0)))
+			htw_base_reprogram(base);
+	}
+	htw_base_double_unlock(base, &htw_early_base);
+	local_bh_enable();
+}
+
+/**
+ * htw_callouts_init() - make the bases for callouts, and take over early ones
+ *
+ * Context: process, may sleep; htw_bases_init() has been called.
+ * Return: 0 or a negative error.
+ */
+int __init htw_callouts_init(void)
+{
+	int ret;
+
+	htw_bases_init_set(&htw_callout_set, 0);
+	ret = cpuhp_setup_state(CPUHP_BP_PREPARE_DYN, "htw:prepare", htw_callouts_cpu_prepare,
+				NULL);
+	if (ret < 0) {
+		htw_callouts_exit();
+		return ret;
+	}
+	htw_callouts_cpuhp = ret;
+	htw_callouts_take_early();
+	return 0;
+}
+
+/* Undo htw_callouts_init(). No callout is left. May sleep. */
+void htw_callouts_exit(void)
+{
+	unsigned int cpu;
+	LIST_HEAD(gone);
+
+	if (htw_callouts_cpuhp)
+		cpuhp_remove_state_nocalls(htw_callouts_cpuhp);
+	/* If htw is built in and htw_callouts_init() has failed, callouts can still be started. */
+	for_each_possible_cpu(cpu)
+		WRITE_ONCE(per_cpu(htw_callout_bases, cpu), &htw_early_base);
+	htw_bases_take(&htw_callout_set, &gone);
+	htw_bases_free(&gone);
 }

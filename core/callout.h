@@ -5,8 +5,12 @@
 #ifndef _HTW_CALLOUT_H
 #define _HTW_CALLOUT_H
 
-#include "pacer.h"
+#include "base.h"
 
-enum htw_served htw_callout_serve(struct htw_job *job, struct htw_turn *turn);
+DECLARE_PER_CPU(struct htw_base *, htw_callout_bases);
+extern struct htw_base htw_early_base;
+
+int htw_callouts_init(void);
+void htw_callouts_exit(void);
 
 #endif /* _HTW_CALLOUT_H */

@@ -149,7 +149,7 @@ static void htw_clock_was_set_wait_for_adds(struct htw_context *ctx)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
-		struct htw_base *base = ctx->own ?: htw_base_on(ctx->bases, cpu);
+		struct htw_base *base = ctx->own ?: htw_bases_on(ctx->bases, cpu);
 
 		if (base) {
 			spin_lock_bh(&base->lock);

@@ -51,7 +51,7 @@ struct htw_page *htw_context_page(const struct htw_context *ctx, u32 page)
  */
 struct htw_base *htw_context_create_base(const struct htw_context *ctx)
 {
-	return ctx->own ?: htw_base_create(ctx->user, ctx->clock, htw_context_cpu(ctx));
+	return ctx->own ?: htw_bases_create(&ctx->user->bases, ctx->clock, htw_context_cpu(ctx));
 }
 
 /*

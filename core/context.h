@@ -200,7 +200,7 @@ static inline u32 htw_context_pages(const struct htw_context *ctx)
 static inline bool htw_context_is_manual(const struct htw_context *ctx)
 {
 	/* Pairs with htw_setup_publish(). */
-	return smp_load_acquire(&ctx->clock) == HTW_BASE_MANUAL;
+	return smp_load_acquire(&ctx->clock) == HTW_MANUAL;
 }
 
 /* A timer's override in the table of deadlines; zero where there is none. */
@@ -229,7 +229,7 @@ static inline unsigned int htw_context_cpu(const struct htw_context *ctx)
  */
 static inline struct htw_base *htw_context_base(const struct htw_context *ctx)
 {
-	/* Pairs with htw_base_create(), by the address dependency. */
+	/* Pairs with htw_bases_publish(), by the address dependency. */
 	return ctx->own ?: READ_ONCE(*per_cpu_ptr(ctx->bases, htw_context_cpu(ctx)));
 }
 

@@ -15,16 +15,15 @@
 #include <linux/uidgid.h>
 #include <linux/user_namespace.h>
 
-#include "base.h"
 #include "debugfs.h"
 #include "user.h"
 
 static struct dentry *htw_debugfs_dir;
 
 static const char * const htw_clock_names[HTW_CLOCKS] = {
-	[HTW_BASE_MONOTONIC]	= "monotonic",
-	[HTW_BASE_BOOTTIME]	= "boottime",
-	[HTW_BASE_REALTIME]	= "realtime",
+	[HTW_MONOTONIC]	= "monotonic",
+	[HTW_BOOTTIME]	= "boottime",
+	[HTW_REALTIME]	= "realtime",
 };
 
 /* Copy of a base's statistics, so that printing does not hold its lock. */
@@ -61,18 +60,23 @@ static void htw_debugfs_copy_wheel(struct htw_debugfs_wheel *copy, struct htw_ba
 	spin_unlock_bh(&base->lock);
 }
 
-static const char *htw_debugfs_owner(const struct htw_user *user, char *buf, size_t size)
+static const char *htw_debugfs_user(const struct htw_user *user, char *buf, size_t size)
 {
 	const u32 uid = from_kuid_munged(&init_user_ns, user->uid);
 
-	if (user->class == HTW_CLASS_CALLOUTS)
-		scnprintf(buf, size, "callouts");
-	else if (user->ns)
+	if (user->ns)
 		scnprintf(buf, size, "ns:%u", user->ns->ns.inum);
 	else
 		scnprintf(buf, size, "%u%s", uid,
-			  user->class == HTW_CLASS_PRIVILEGED ? ":privileged" : "");
+			  htw_user_is_unlimited(user) ? ":privileged" : "");
 	return buf;
+}
+
+static const char *htw_debugfs_owner(const struct htw_bases *set, char *buf, size_t size)
+{
+	if (set->class == HTW_CLASS_CALLOUTS)
+		return "callouts";
+	return htw_debugfs_user(container_of(set, struct htw_user, bases), buf, size);
 }
 
 static void htw_debugfs_show_wheel(struct htw_base *base, void *data)
@@ -87,7 +91,7 @@ static void htw_debugfs_show_wheel(struct htw_base *base, void *data)
 	seq_printf(m, "callbacks %llu cascades %llu exhausted %llu rewinds %llu ",
 		   w.callbacks, w.cascades, w.exhausted, w.rewinds);
 	seq_printf(m, "user %s private %u\n",
-		   htw_debugfs_owner(base->user, owner, sizeof(owner)), base->private);
+		   htw_debugfs_owner(base->owner, owner, sizeof(owner)), base->private);
 	for (unsigned int l = 0; l < w.levels; l++)
 		seq_printf(m, "level %u span %llu ring %u occupied %u\n",
 			   l, w.span[l], w.nr_buckets[l], w.used[l]);
@@ -133,17 +137,17 @@ static void htw_debugfs_show_user(struct htw_user *user, void *data)
 	unsigned int cpu;
 	char owner[32];
 
-	htw_debugfs_owner(user, owner, sizeof(owner));
+	htw_debugfs_user(user, owner, sizeof(owner));
 	seq_printf(m, "user %s contexts %u timers %d private_wheels %d\n", owner, user->contexts,
 		   atomic_read(&user->timers), atomic_read(&user->wheels));
 	for_each_possible_cpu(cpu) {
 		struct htw_flow_info info;
 
-		htw_flow_get_info(&per_cpu_ptr(user->cpus, cpu)->flow, cpu, &info);
+		htw_flow_get_info(per_cpu_ptr(htw_bases_flows(&user->bases), cpu), cpu, &info);
 		if (!info.spent)
 			continue;
 		seq_printf(m, "user %s cpu %u spent_ns %llu ", owner, cpu, info.spent);
-		if (user->class == HTW_CLASS_OTHERS)
+		if (!htw_user_is_unlimited(user))
 			seq_printf(m, "tokens_ns %lld ", info.tokens);
 		seq_printf(m, "throttled %llu throttled_ns %llu stalls %llu stalled_ns %llu\n",
 			   info.throttles, info.throttled_ns, info.stalls.times, info.stalls.ns);

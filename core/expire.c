@@ -357,7 +357,7 @@ static bool htw_expire_some(struct htw_base *base, struct htw_delivery *delivery
 
 	lockdep_assert_held(&base->lock);
 
-	if (base->clock == HTW_BASE_REALTIME)
+	if (base->clock == HTW_REALTIME)
 		now = htw_base_check_clock(base, now);
 	/* Nodes that were due when they were started may be due later now. */
 	was_set_back = now < base->due_ns;
@@ -403,7 +403,7 @@ enum htw_served htw_expire_serve(struct htw_job *job, struct htw_turn *turn)
 
 /**
  * htw_expire_advance() - move a manual clock forward and deliver some of what is due
- * @base: a base on %HTW_BASE_MANUAL
+ * @base: a base on %HTW_MANUAL
  * @now: the new time in ns, unless the clock is past it
  * @expired: increased by the number of expirations
  *

@@ -82,13 +82,13 @@ static void htw_context_free(struct htw_context *ctx)
 	htw_directory_free(rcu_dereference_protected(ctx->dir, true));
 	htw_ring_free(ctx->ring, user);
 	if (ctx->own) {
-		htw_base_free(ctx->own);
+		htw_bases_free_private(ctx->own);
 		htw_user_uncharge_wheel(user);
 	}
 	htw_slots_uncharge(ctx);
 	kfree(ctx);
 	htw_user_closing_end(user);
-	htw_bases_put_user(user);
+	htw_user_put(user);
 }
 
 /* &htw_user.free_work: stop and free a user's closed contexts. */
@@ -137,7 +137,7 @@ struct htw_context *htw_context_alloc(u32 limit)
 		kfree(ctx);
 		return NULL;
 	}
-	ctx->bases = &ctx->user->cpus->bases[HTW_BASE_MONOTONIC];
+	ctx->bases = htw_bases_by_clock(&ctx->user->bases, HTW_MONOTONIC);
 	timens_add_monotonic(&monotonic);
 	timens_add_boottime(&boottime);
 	ctx->timens_monotonic = timespec64_to_ns(&monotonic);

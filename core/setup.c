@@ -44,16 +44,16 @@ static int htw_setup_clock(const struct htw_setup *setup, struct htw_settings *n
 		return setup->clock ? -EINVAL : 0;
 	switch (setup->clock) {
 	case CLOCK_MONOTONIC:
-		new->clock = HTW_BASE_MONOTONIC;
+		new->clock = HTW_MONOTONIC;
 		return 0;
 	case CLOCK_BOOTTIME:
-		new->clock = HTW_BASE_BOOTTIME;
+		new->clock = HTW_BOOTTIME;
 		return 0;
 	case CLOCK_REALTIME:
-		new->clock = HTW_BASE_REALTIME;
+		new->clock = HTW_REALTIME;
 		return 0;
 	case HTW_CLOCK_MANUAL:
-		new->clock = HTW_BASE_MANUAL;
+		new->clock = HTW_MANUAL;
 		return 0;
 	default:
 		return -EOPNOTSUPP;
@@ -75,7 +75,7 @@ static int htw_setup_home(const struct htw_setup *setup, struct htw_settings *ne
 	if (!(setup->flags & HTW_SETUP_HOME))
 		return setup->home_cpu ? -EINVAL : 0;
 	/* A private wheel stays on the CPU that sets it up. */
-	if (setup->flags & HTW_SETUP_PRIVATE || new->clock == HTW_BASE_MANUAL)
+	if (setup->flags & HTW_SETUP_PRIVATE || new->clock == HTW_MANUAL)
 		return -EINVAL;
 	if (setup->home_cpu < 0 || setup->home_cpu >= nr_cpu_ids ||
 	    !cpu_online(setup->home_cpu))
@@ -92,7 +92,7 @@ static int htw_setup_home(const struct htw_setup *setup, struct htw_settings *ne
 static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_settings *new,
 			      struct htw_geometry *geo, u32 *tick_ns)
 {
-	const bool manual = new->clock == HTW_BASE_MANUAL;
+	const bool manual = new->clock == HTW_MANUAL;
 	const char *why;
 	u64 slots = 0;
 
@@ -155,13 +155,13 @@ static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ct
 	ret = htw_setup_geometry(setup, new, &geo, &tick_ns);
 	if (ret)
 		return ret;
-	if (!(setup->flags & HTW_SETUP_PRIVATE) && new->clock != HTW_BASE_MANUAL)
+	if (!(setup->flags & HTW_SETUP_PRIVATE) && new->clock != HTW_MANUAL)
 		return 0;
 	if (htw_setup_is_late(ctx))
 		return -EBUSY;
 	if (!htw_setup_charge_wheel(ctx->user))
 		return -EPERM;
-	new->own = htw_base_alloc_private(ctx->user, new->clock, &geo, tick_ns);
+	new->own = htw_bases_create_private(&ctx->user->bases, new->clock, &geo, tick_ns);
 	if (!new->own) {
 		htw_user_uncharge_wheel(ctx->user);
 		return -ENOMEM;
@@ -188,9 +188,9 @@ static int htw_setup_ring(const struct htw_setup *setup, struct htw_context *ctx
 static s64 htw_setup_timens(const struct htw_context *ctx, enum htw_clock clock)
 {
 	switch (clock) {
-	case HTW_BASE_MONOTONIC:
+	case HTW_MONOTONIC:
 		return ctx->timens_monotonic;
-	case HTW_BASE_BOOTTIME:
+	case HTW_BOOTTIME:
 		return ctx->timens_boottime;
 	default:	/* the other clocks have no offset in time namespaces */
 		return 0;
@@ -210,7 +210,7 @@ static int htw_setup_publish(struct htw_context *ctx, const struct htw_settings 
 		smp_store_release(&ctx->ring, new->ring);
 		ctx->cpu = new->cpu;
 		if (!new->own)
-			ctx->bases = &ctx->user->cpus->bases[new->clock];
+			ctx->bases = htw_bases_by_clock(&ctx->user->bases, new->clock);
 		ctx->limit = new->limit;
 		ctx->timens = htw_setup_timens(ctx, new->clock);
 		ctx->setup = flags;
@@ -264,7 +264,7 @@ int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
 		return ret;
 	}
 	/* For timers with HTW_F_CANCEL_ON_SET. */
-	if (new.clock == HTW_BASE_REALTIME)
+	if (new.clock == HTW_REALTIME)
 		htw_clock_was_set_listen(ctx);
 	return 0;
 }

@@ -203,7 +203,7 @@ static u64 htw_submit_choose_tick(struct htw_submit *s, const struct htw_timer *
 	const u64 deadline = htw_context_to_host(s->ctx, t->deadline);
 	const u64 now = htw_context_to_host(s->ctx, s->now);
 
-	if (unlikely(t->deadline <= s->now) && s->base->clock != HTW_BASE_MANUAL &&
+	if (unlikely(t->deadline <= s->now) && s->base->clock != HTW_MANUAL &&
 	    !htw_submit_make_way(s, now))
 		return htw_base_tick(s->base, deadline, 0, 0);
 	return htw_base_tick(s->base, deadline, htw_timer_slack(t), now);

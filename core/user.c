@@ -40,7 +40,7 @@ unsigned int htw_max_user_timers = 4194304;
 
 struct workqueue_struct *htw_wq;
 
-/* Guards the following and the contexts of users. A leaf; never taken in softirq. */
+/* Guards the following and the contexts of users. Taken before htw_bases_lock; not in softirq. */
 static DEFINE_SPINLOCK(htw_users_lock);
 static DEFINE_HASHTABLE(htw_users, 8);		/* by uid */
 static LIST_HEAD(htw_unused_users);		/* without contexts */
@@ -69,7 +69,8 @@ static struct htw_user *htw_user_find(kuid_t uid, const struct user_namespace *n
 	lockdep_assert_held(&htw_users_lock);
 
 	hash_for_each_possible(htw_users, user, node, __kuid_val(uid)) {
-		if (!uid_eq(user->uid, uid) || user->ns != ns || user->class != class)
+		if (!uid_eq(user->uid, uid) || user->ns != ns ||
+		    user->bases.class != class)
 			continue;
 		if (!user->contexts++)
 			list_del_init(&user->unused);
@@ -84,7 +85,7 @@ static void htw_user_free_rcu(struct rcu_head *rcu)
 
 	if (user->ns)
 		put_user_ns(user->ns);
-	free_percpu(user->cpus);
+	free_percpu(user->bases.cpus);
 	kfree(user);
 }
 
@@ -101,19 +102,23 @@ static struct htw_user *htw_user_alloc(kuid_t uid, struct user_namespace *ns, en
 				       const struct htw_user_ops *ops)
 {
 	struct htw_user *user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
-	unsigned int cpu;
 
 	if (!user)
 		return NULL;
-	user->cpus = alloc_percpu_gfp(struct htw_user_cpu, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
-	if (!user->cpus) {
+	user->bases = (struct htw_bases) {
+		.cpus = alloc_percpu_gfp(struct htw_bases_cpu, GFP_KERNEL_ACCOUNT | __GFP_ZERO),
+		.class = class,
+		.serve = ops->serve,
+		.gfp = GFP_KERNEL_ACCOUNT,
+	};
+	if (!user->bases.cpus) {
 		kfree(user);
 		return NULL;
 	}
 
+	htw_bases_init_set(&user->bases, from_kuid(&init_user_ns, uid));
 	user->uid = uid;
 	user->ns = ns ? get_user_ns(ns) : NULL;
-	user->class = class;
 	user->ops = ops;
 	user->contexts = 1;
 	INIT_LIST_HEAD(&user->unused);
@@ -127,9 +132,6 @@ static struct htw_user *htw_user_alloc(kuid_t uid, struct user_namespace *ns, en
 	INIT_WORK(&user->free_work, ops->free_contexts);
 	init_waitqueue_head(&user->wait);
 	mutex_init(&user->wait_mutex);
-	for_each_possible_cpu(cpu)
-		htw_flow_init(&per_cpu_ptr(user->cpus, cpu)->flow, class,
-			      from_kuid(&init_user_ns, uid));
 	return user;
 }
 
@@ -176,30 +178,43 @@ struct htw_user *htw_user_get(const struct htw_user_ops *ops)
 	return user;
 }
 
+/* Drop a context's reference, unless it is the last one and the user has bases: take those. */
+static bool htw_user_try_put(struct htw_user *user, struct list_head *gone)
+{
+	lockdep_assert_held(&htw_users_lock);
+
+	if (user->contexts == 1) {
+		/* Under the lock: a new context makes bases of its own. */
+		htw_bases_take(&user->bases, gone);
+		if (!list_empty(gone))
+			return false;
+		list_add_tail(&user->unused, &htw_unused_users);
+		queue_delayed_work(htw_wq, &htw_users_work, HTW_REAP_DELAY);
+	}
+	user->contexts--;
+	return true;
+}
+
 /**
  * htw_user_put() - drop a context's reference to its user
- * @user: the user
- * @take_bases: takes the user's bases if this was its last context
- * @gone: list that @take_bases puts them on, to be freed by the caller
+ * @user: the user, whose bases are freed if this was its last context
  *
- * Context: process.
+ * Context: may sleep.
  */
-void htw_user_put(struct htw_user *user,
-		  void (*take_bases)(struct htw_user *user, struct list_head *gone),
-		  struct list_head *gone)
+void htw_user_put(struct htw_user *user)
 {
-	bool last;
+	for (;;) {
+		LIST_HEAD(gone);
+		bool done;
 
-	spin_lock(&htw_users_lock);
-	last = !--user->contexts;
-	if (last) {
-		/* Under the lock: a new context makes bases of its own. */
-		take_bases(user, gone);
-		list_add_tail(&user->unused, &htw_unused_users);
+		spin_lock(&htw_users_lock);
+		done = htw_user_try_put(user, &gone);
+		spin_unlock(&htw_users_lock);
+		if (done)
+			return;
+		/* While the user counts as used: the bases refer to its flows. */
+		htw_bases_free(&gone);
 	}
-	spin_unlock(&htw_users_lock);
-	if (last)
-		queue_delayed_work(htw_wq, &htw_users_work, HTW_REAP_DELAY);
 }
 
 static bool htw_user_is_idle(struct htw_user *user)
@@ -207,7 +222,7 @@ static bool htw_user_is_idle(struct htw_user *user)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
-		if (!htw_flow_is_idle(&per_cpu_ptr(user->cpus, cpu)->flow, cpu))
+		if (!htw_flow_is_idle(per_cpu_ptr(htw_bases_flows(&user->bases), cpu), cpu))
 			return false;
 	}
 	return true;
@@ -296,7 +311,7 @@ void htw_user_throttled(struct htw_user *user, u64 *times, u64 *ns)
 	for_each_possible_cpu(cpu) {
 		struct htw_flow_info info;
 
-		htw_flow_get_info(&per_cpu_ptr(user->cpus, cpu)->flow, cpu, &info);
+		htw_flow_get_info(per_cpu_ptr(htw_bases_flows(&user->bases), cpu), cpu, &info);
 		*times += info.throttles;
 		*ns += info.throttled_ns;
 	}

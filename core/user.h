@@ -16,38 +16,9 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
-#include "pacer.h"
+#include "bases.h"
 
-struct htw_base;
 struct user_namespace;
-
-/**
- * enum htw_clock - clocks of wheels
- * @HTW_BASE_MONOTONIC: CLOCK_MONOTONIC
- * @HTW_BASE_BOOTTIME: CLOCK_BOOTTIME
- * @HTW_BASE_REALTIME: CLOCK_REALTIME; it can be set, also backwards
- * @HTW_CLOCKS: number of clocks of which a user has a wheel on each CPU
- * @HTW_BASE_MANUAL: moved only by HTW_ADVANCE; of private wheels
- */
-enum htw_clock {
-	HTW_BASE_MONOTONIC,
-	HTW_BASE_BOOTTIME,
-	HTW_BASE_REALTIME,
-	HTW_CLOCKS,
-	HTW_BASE_MANUAL = HTW_CLOCKS,
-};
-
-/**
- * struct htw_user_cpu - a user's part on a CPU
- * @flow: its jobs and share there
- * @bases: its shared wheels there by clock, or NULL (written under htw_bases_lock)
- */
-struct htw_user_cpu {
-	struct htw_flow flow;
-	struct htw_base *bases[HTW_CLOCKS];
-};
-
-struct htw_user;
 
 /**
  * struct htw_user_ops - what a user's bases and work items do; the same for all users
@@ -70,8 +41,7 @@ struct htw_user_ops {
  * @uid: the uid, or the owner of @ns, in the initial user namespace; never changes
  * @ns: the outermost user namespace below the initial one if root owns that, else
  *	NULL; never changes
- * @class: of its flows; never changes
- * @contexts: number of contexts; with the last one, @cpus' bases go (htw_users_lock)
+ * @contexts: number of contexts; with the last one, its bases go (htw_users_lock)
  * @timers: timers for which there is memory in all contexts
  * @partial: a page of timers is charged for less than it holds
  * @wheels: private wheels of all contexts
@@ -79,9 +49,7 @@ struct htw_user_ops {
  * @freed: number of contexts that have been freed since
  * @wait: the task that waits for @freed, which holds @wait_mutex
  * @wait_mutex: makes others queue, so that a wake-up is for one task
- * @cpus: its part on each CPU; never changes
- * @first: first base made for each clock; used if another cannot be made (written under
- *	htw_bases_lock)
+ * @bases: its wheels, and its flows on each CPU
  * @ops: never changes
  * @signal_lock: guards @signals
  * @signals: contexts for which SIGIO is to be sent
@@ -101,7 +69,6 @@ struct htw_user {
 	struct list_head unused;
 	kuid_t uid;
 	struct user_namespace *ns;
-	enum htw_class class;
 	u32 contexts;
 	atomic_t timers;
 	atomic_t partial;
@@ -110,8 +77,7 @@ struct htw_user {
 	atomic_t freed;
 	wait_queue_head_t wait;
 	struct mutex wait_mutex;	/* innermost: nothing is locked inside it */
-	struct htw_user_cpu __percpu *cpus;
-	struct htw_base *first[HTW_CLOCKS];
+	struct htw_bases bases;
 	const struct htw_user_ops *ops;
 	spinlock_t signal_lock;		/* a leaf */
 	struct list_head signals;
@@ -132,15 +98,13 @@ extern unsigned int htw_max_user_timers;
 int htw_users_init(void);
 void htw_users_exit(void);
 struct htw_user *htw_user_get(const struct htw_user_ops *ops);
-void htw_user_put(struct htw_user *user,
-		  void (*take_bases)(struct htw_user *user, struct list_head *gone),
-		  struct list_head *gone);
+void htw_user_put(struct htw_user *user);
 void htw_users_for_each(void (*fn)(struct htw_user *user, void *data), void *data);
 
 /* Is nothing of this user counted or limited? */
 static inline bool htw_user_is_unlimited(const struct htw_user *user)
 {
-	return user->class != HTW_CLASS_OTHERS;
+	return user->bases.class != HTW_CLASS_OTHERS;
 }
 
 u32 htw_user_charge(struct htw_user *user, u32 least, u32 most);

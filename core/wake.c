@@ -291,7 +291,7 @@ static struct htw_context *htw_wake_next_signal(struct htw_user *user)
 void htw_wake_send_signals(struct work_struct *work)
 {
 	struct htw_user *user = container_of(to_delayed_work(work), struct htw_user, signal_work);
-	u64 wait = htw_flow_wait_ns(&user->cpus->flow);
+	u64 wait = htw_flow_wait_ns(htw_bases_flows(&user->bases));
 	u64 waited = htw_run_delay_ns();
 	u64 began = ktime_get_ns();
 	struct htw_context *ctx;
@@ -311,7 +311,7 @@ void htw_wake_send_signals(struct work_struct *work)
 
 	/* Without the time for which this task was preempted. */
 	away = htw_run_delay_ns() - waited;
-	htw_flow_spend(&user->cpus->flow, took - min(took, away));
+	htw_flow_spend(htw_bases_flows(&user->bases), took - min(took, away));
 
 	spin_lock_bh(&user->signal_lock);
 	if (!list_empty(&user->signals))
@@ -326,7 +326,7 @@ void htw_wake_init(struct htw_context *ctx)
 	init_waitqueue_head(&ctx->readers);
 	init_waitqueue_func_entry(&ctx->wake_mark, htw_wake_mark_func);
 	INIT_LIST_HEAD(&ctx->wake_mark.entry);
-	htw_job_init(&ctx->wake_job, &ctx->user->cpus->flow, htw_wake_serve);
+	htw_job_init(&ctx->wake_job, htw_bases_flows(&ctx->user->bases), htw_wake_serve);
 	INIT_LIST_HEAD(&ctx->signal);
 }
 

@@ -302,7 +302,7 @@ static void set_back_before_what_was_due_is_delivered(struct kunit *test)
 		set_by(-(s64)back[i]);
 		spin_lock_bh(&ctx->own->lock);
 		ctx->own->wheel.next = htw_wheel_next(&ctx->own->wheel);
-		htw_base_wake(ctx->own);
+		htw_base_reprogram(ctx->own);
 		spin_unlock_bh(&ctx->own->lock);
 		htw_test_wait(test, ctx, ARRAY_SIZE(events));
 		KUNIT_EXPECT_EQ(test, htw_test_read(ctx, events, 8), 8);
@@ -345,7 +345,7 @@ static void set_back_before_what_came_within_the_tick_is_delivered(struct kunit 
 	set_by(-300 * (s64)NSEC_PER_MSEC);
 	spin_lock_bh(&ctx->own->lock);
 	ctx->own->wheel.next = htw_wheel_next(&ctx->own->wheel);
-	htw_base_wake(ctx->own);
+	htw_base_reprogram(ctx->own);
 	spin_unlock_bh(&ctx->own->lock);
 	htw_test_wait(test, ctx, count);
 	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, events, count), count);

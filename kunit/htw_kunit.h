@@ -36,7 +36,7 @@
 
 static inline u64 htw_now(void)
 {
-	return htw_clock_now(HTW_BASE_MONOTONIC);
+	return htw_clock_now(HTW_MONOTONIC);
 }
 
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
@@ -80,7 +80,7 @@ static inline void htw_test_close(void *ctx)
 
 static inline void htw_test_put_user(void *user)
 {
-	htw_bases_put_user(user);
+	htw_user_put(user);
 }
 
 /* The user of this task. Its wheels stay until the end of the case. */
@@ -177,7 +177,7 @@ static inline struct htw_base *htw_test_base(unsigned int cpu)
 
 	if (!user)
 		return NULL;
-	base = htw_base_on(&user->cpus->bases[HTW_BASE_MONOTONIC], cpu);
+	base = htw_bases_on(htw_bases_by_clock(&user->bases, HTW_MONOTONIC), cpu);
 	htw_test_put_user(user);
 	return base;
 }
@@ -224,7 +224,7 @@ static inline struct htw_context *htw_test_context_of(struct kunit *test, uid_t 
 	htw_test_map_memory(test);
 	KUNIT_ASSERT_NOT_NULL(test, ctx);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_close, ctx), 0);
-	KUNIT_ASSERT_EQ(test, ctx->user->class, HTW_CLASS_OTHERS);
+	KUNIT_ASSERT_EQ(test, ctx->user->bases.class, HTW_CLASS_OTHERS);
 	return ctx;
 }
 

@@ -8,7 +8,7 @@
 #include <linux/percpu.h>
 #include <linux/printk.h>
 
-#include "../core/base.h"
+#include "../core/callout.h"
 #include "../core/pacer.h"
 
 static void __init htw_object(const char *name, const void *at, size_t size)

@@ -991,7 +991,7 @@ static void reopening_gives_no_new_share(struct kunit *test)
 	u64 before;
 
 	idle_pacer(test);
-	htw_flow_spend(&ctx->user->cpus->flow, tokens_of(ctx->user) + 50 * NSEC_PER_MSEC);
+	htw_flow_spend(htw_bases_flows(&ctx->user->bases), tokens_of(ctx->user) + 50 * NSEC_PER_MSEC);
 	before = htw_now();
 	kunit_release_action(test, htw_test_close, ctx);
 	sleep_ns(test, 20 * NSEC_PER_MSEC);
@@ -1032,7 +1032,7 @@ static void user_stays_until_its_tokens_are_full(struct kunit *test)
 
 	idle_pacer(test);
 	/* No tokens are left; the bucket is full in a second. */
-	htw_flow_spend(&ctx->user->cpus->flow, tokens_of(ctx->user));
+	htw_flow_spend(htw_bases_flows(&ctx->user->bases), tokens_of(ctx->user));
 	kunit_release_action(test, htw_test_close, ctx);
 	sleep_ns(test, 980 * NSEC_PER_MSEC);
 	KUNIT_EXPECT_EQ(test, count_test_user().users, 1);
@@ -1046,7 +1046,7 @@ static void privileged_opener_has_no_share(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
 
-	KUNIT_EXPECT_EQ(test, ctx->user->class, HTW_CLASS_PRIVILEGED);
+	KUNIT_EXPECT_EQ(test, ctx->user->bases.class, HTW_CLASS_PRIVILEGED);
 	KUNIT_EXPECT_PTR_NE(test, ctx->user, htw_test_context_of(test, TEST_UID)->user);
 }
 #endif /* CONFIG_UML_TIME_TRAVEL_SUPPORT */

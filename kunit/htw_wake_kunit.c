@@ -346,7 +346,7 @@ static void slow_waiters_are_woken_one_in_a_run(struct kunit *test)
 {
 	const u64 slow_ns = 500 * NSEC_PER_USEC;
 	struct htw_context *ctx = htw_test_context(test);
-	struct htw_flow *flow = per_cpu_ptr(&ctx->user->cpus->flow, 0);
+	struct htw_flow *flow = per_cpu_ptr(htw_bases_flows(&ctx->user->bases), 0);
 	struct waiters *all = waiters_make(test, ctx, 10, 0, slow_ns);
 	u64 spent = flow->spent;
 
@@ -426,7 +426,7 @@ static void expirations_do_not_starve_the_last_waiters(struct kunit *test)
 static void walk_is_charged_to_the_user(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context_of(test, 54322);
-	struct htw_flow *flow = per_cpu_ptr(&ctx->user->cpus->flow, 0);
+	struct htw_flow *flow = per_cpu_ptr(htw_bases_flows(&ctx->user->bases), 0);
 	struct waiters *all = waiters_make(test, ctx, WAITERS, 0, WAKE_NS);
 	const u64 spent = flow->spent;
 

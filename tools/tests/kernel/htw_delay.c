@@ -51,8 +51,8 @@ static const char *const default_functions[] = {
 	"htw_pacer_kicked", "htw_pacer_migrate", "smp_call_function_single_async:",
 	"htw_flow_next", "htw_flow_charge", "htw_flow_requeue",
 	/* bases and their CPUs */
-	"htw_base_callback", "htw_base_wake", "htw_base_begin_turn", "htw_base_end_turn",
-	"htw_base_create", "htw_base_free", "htw_bases_cpu_online", "htw_bases_cpu_offline",
+	"htw_base_callback", "htw_base_reprogram", "htw_base_begin_turn", "htw_base_end_turn",
+	"htw_bases_create", "htw_base_free", "htw_bases_cpu_online", "htw_bases_cpu_offline",
 	/* expiry and waking */
 	"htw_expire_serve", "htw_expire_serve%return", "htw_wheel_collect_due%return",
 	"htw_delivery_wake", "htw_wake_serve", "htw_wake_serve%return", "htw_wake_reader",
