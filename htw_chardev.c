@@ -18,7 +18,7 @@
 
 #include "core/advance.h"
 #include "core/info.h"
-#include "core/lifecycle.h"
+#include "core/contexts.h"
 #include "core/mmap.h"
 #include "core/ops.h"
 #include "core/reader.h"
@@ -87,7 +87,7 @@ static __poll_t htw_poll(struct file *file, poll_table *wait)
 
 static int htw_open(struct inode *inode, struct file *file)
 {
-	struct htw_context *ctx = htw_context_alloc(READ_ONCE(htw_max_timers));
+	struct htw_context *ctx = htw_contexts_create(READ_ONCE(htw_max_timers));
 
 	if (!ctx)
 		return -ENOMEM;
@@ -110,7 +110,7 @@ static void htw_show_fdinfo(struct seq_file *m, struct file *file)
 
 static int htw_release(struct inode *inode, struct file *file)
 {
-	htw_context_close(file->private_data);
+	htw_contexts_close(file->private_data);
 	return 0;
 }
 

@@ -13,7 +13,7 @@
 #include "core/base.h"
 #include "core/callout.h"
 #include "core/debugfs.h"
-#include "core/lifecycle.h"
+#include "core/contexts.h"
 #include "core/pacer.h"
 #include "core/setup.h"
 #include "core/user.h"
@@ -146,7 +146,7 @@ static int __init htw_init(void)
 	ret = htw_users_init();
 	if (ret)
 		goto err_callouts;
-	ret = htw_context_init();
+	ret = htw_contexts_init();
 	if (ret)
 		goto err_users;
 	htw_debugfs_init();
@@ -157,7 +157,7 @@ static int __init htw_init(void)
 
 err_debugfs:
 	htw_debugfs_exit();
-	htw_context_exit();
+	htw_contexts_exit();
 err_users:
 	htw_users_exit();
 err_callouts:
@@ -177,7 +177,7 @@ static void __exit htw_exit(void)
 	htw_chardev_exit();
 	htw_vector_exit();
 	htw_debugfs_exit();
-	htw_context_exit();
+	htw_contexts_exit();
 	htw_callouts_exit();
 	htw_bases_exit();
 	htw_users_exit();

@@ -1554,7 +1554,7 @@ static int close_thread(void *data)
 	struct torture *torture = thread->torture;
 
 	while (atomic_fetch_inc(&torture->next) < torture->cookies) {
-		struct htw_context *ctx = htw_context_alloc(HTW_TEST_LIMIT);
+		struct htw_context *ctx = htw_contexts_create(HTW_TEST_LIMIT);
 		const u64 now = htw_now();
 		const u64 until = now + prandom_u32_state(&thread->rnd) % (4 * NSEC_PER_MSEC);
 
@@ -1576,7 +1576,7 @@ static int close_thread(void *data)
 			cond_resched();
 		if (READ_ONCE(ctx->nr_expired))
 			atomic_inc(&torture->expired);
-		htw_context_close(ctx);
+		htw_contexts_close(ctx);
 	}
 	return 0;
 }
@@ -2066,7 +2066,7 @@ static int open_and_close_thread(void *data)
 		cred->uid = KUIDT_INIT(60000 + nr);
 		cap_clear(cred->cap_effective);
 		before = override_creds(cred);
-		ctx = htw_context_alloc(HTW_TEST_LIMIT);
+		ctx = htw_contexts_create(HTW_TEST_LIMIT);
 		revert_creds(before);
 		put_cred(cred);
 		if (!ctx) {
@@ -2087,7 +2087,7 @@ static int open_and_close_thread(void *data)
 		}
 		if (READ_ONCE(ctx->nr_expired))
 			atomic_inc(&torture->expired);
-		htw_context_close(ctx);
+		htw_contexts_close(ctx);
 	}
 	return 0;
 }

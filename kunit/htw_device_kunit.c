@@ -59,7 +59,7 @@ static struct device_test *device_limited(struct kunit *test, u32 limit)
 	struct device_test *d = kunit_kzalloc(test, sizeof(*d), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, d);
-	d->ctx = htw_context_alloc(limit);
+	d->ctx = htw_contexts_create(limit);
 	KUNIT_ASSERT_NOT_NULL(test, d->ctx);
 	/* Does not call ->open. From here on the file owns the context. */
 	d->file = anon_inode_getfile("[htw]", &htw_fops, d->ctx, O_RDWR | O_NONBLOCK);

@@ -17,7 +17,7 @@
 
 #include "../core/base.h"
 #include "../core/expire.h"
-#include "../core/lifecycle.h"
+#include "../core/contexts.h"
 #include "../core/ops.h"
 #include "../core/reader.h"
 #include "../core/ring.h"
@@ -74,7 +74,7 @@ static inline void *htw_test_array(struct kunit *test, size_t n, size_t size)
 /* Close a context, and wait until its timers have been stopped. */
 static inline void htw_test_close(void *ctx)
 {
-	htw_context_close(ctx);
+	htw_contexts_close(ctx);
 	flush_workqueue(htw_wq);
 }
 
@@ -185,7 +185,7 @@ static inline struct htw_base *htw_test_base(unsigned int cpu)
 /* A context, which is closed at the end of the case. */
 static inline struct htw_context *htw_test_context(struct kunit *test)
 {
-	struct htw_context *ctx = htw_context_alloc(HTW_TEST_LIMIT);
+	struct htw_context *ctx = htw_contexts_create(HTW_TEST_LIMIT);
 
 	htw_test_map_memory(test);
 	KUNIT_ASSERT_NOT_NULL(test, ctx);
@@ -218,7 +218,7 @@ static inline void htw_test_become_again(const struct cred *before)
 static inline struct htw_context *htw_test_context_of(struct kunit *test, uid_t uid)
 {
 	const struct cred *before = htw_test_become(test, uid);
-	struct htw_context *ctx = htw_context_alloc(HTW_TEST_LIMIT);
+	struct htw_context *ctx = htw_contexts_create(HTW_TEST_LIMIT);
 
 	htw_test_become_again(before);
 	htw_test_map_memory(test);

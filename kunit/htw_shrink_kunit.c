@@ -362,7 +362,7 @@ static void close_while_pages_are_freed(struct kunit *test)
 	u64 *ids = new_ids(test);
 
 	for (unsigned int i = 0; i < 12; i++) {
-		struct htw_context *ctx = htw_context_alloc(HTW_TEST_LIMIT);
+		struct htw_context *ctx = htw_contexts_create(HTW_TEST_LIMIT);
 
 		KUNIT_ASSERT_NOT_NULL(test, ctx);
 		start_all(test, ctx, ids);
@@ -376,7 +376,7 @@ static void close_while_pages_are_freed(struct kunit *test)
 			mod_delayed_work(htw_wq, &ctx->shrink, 0);
 		}
 		usleep_range(100 * i, 100 * i + 200);
-		htw_context_close(ctx);
+		htw_contexts_close(ctx);
 	}
 	/* Wait until all is freed. */
 	rcu_barrier();

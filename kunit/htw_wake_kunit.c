@@ -197,7 +197,7 @@ KUNIT_DEFINE_ACTION_WRAPPER(close_file, __fput_sync, struct file *);
 
 static struct file *file_of_context(struct kunit *test)
 {
-	struct htw_context *ctx = htw_context_alloc(HTW_TEST_LIMIT);
+	struct htw_context *ctx = htw_contexts_create(HTW_TEST_LIMIT);
 	struct file *file;
 
 	KUNIT_ASSERT_NOT_NULL(test, ctx);

@@ -66,7 +66,7 @@ static const char *const default_functions[] = {
 	"htw_shrink_work", "htw_shrink_mark%return", "htw_shrink_reclaim",
 	"htw_base_free_rcu", "htw_clock_was_set_notify_all", "htw_clock_was_set_walk_user",
 	"htw_deliver_clock_set", "htw_callout_serve", "htw_callout_start_at",
-	"htw_callout_cancel_sync", "htw_context_close", "htw_context_free_closed", "htw_user_get",
+	"htw_callout_cancel_sync", "htw_contexts_close", "htw_contexts_free_closed", "htw_user_get",
 	"htw_user_put", "htw_users_reap",
 };
 

@@ -8,7 +8,7 @@
 
 #include "clock_was_set.h"
 #include "expire.h"
-#include "lifecycle.h"
+#include "contexts.h"
 #include "shrink.h"
 #include "slots.h"
 #include "submit.h"
@@ -16,7 +16,7 @@
 #include "wake.h"
 
 /* Stop all timers of a closed context. */
-static void htw_context_stop_timers(struct htw_context *ctx)
+static void htw_contexts_stop_timers(struct htw_context *ctx)
 {
 	for (u32 i = 0; i < htw_submit_pages(ctx); i++) {
 		struct htw_timer *timers;
@@ -42,29 +42,29 @@ static void htw_context_stop_timers(struct htw_context *ctx)
 }
 
 /* Hand a closed context to its user's work item. */
-static void htw_context_queue_free(struct htw_context *ctx)
+static void htw_contexts_queue_free(struct htw_context *ctx)
 {
 	if (llist_add(&ctx->closed, &ctx->user->closed))
 		queue_work(htw_wq, &ctx->user->free_work);
 }
 
-static void htw_context_queue_free_rcu(struct rcu_head *rcu)
+static void htw_contexts_queue_free_rcu(struct rcu_head *rcu)
 {
-	htw_context_queue_free(container_of(rcu, struct htw_context, rcu));
+	htw_contexts_queue_free(container_of(rcu, struct htw_context, rcu));
 }
 
 /* The first step: stop all that refers to the context. A pacer may still be waking its waiters. */
-static void htw_context_stop(struct htw_context *ctx)
+static void htw_contexts_stop(struct htw_context *ctx)
 {
 	htw_clock_was_set_leave(ctx);
-	htw_context_stop_timers(ctx);
+	htw_contexts_stop_timers(ctx);
 	htw_wake_stop(ctx);
 	ctx->stopped = true;
-	call_rcu(&ctx->rcu, htw_context_queue_free_rcu);
+	call_rcu(&ctx->rcu, htw_contexts_queue_free_rcu);
 }
 
 /* The second step, after a grace period. */
-static void htw_context_free(struct htw_context *ctx)
+static void htw_contexts_free(struct htw_context *ctx)
 {
 	struct htw_user *user = ctx->user;
 
@@ -92,7 +92,7 @@ static void htw_context_free(struct htw_context *ctx)
 }
 
 /* &htw_user.free_work: stop and free a user's closed contexts. */
-static void htw_context_free_closed(struct work_struct *work)
+static void htw_contexts_free_closed(struct work_struct *work)
 {
 	struct htw_user *user = container_of(work, struct htw_user, free_work);
 	struct htw_context *ctx, *next;
@@ -102,9 +102,9 @@ static void htw_context_free_closed(struct work_struct *work)
 	closed = llist_reverse_order(llist_del_all(&user->closed));
 	llist_for_each_entry_safe(ctx, next, closed, closed) {
 		if (ctx->stopped)
-			htw_context_free(ctx);
+			htw_contexts_free(ctx);
 		else
-			htw_context_stop(ctx);
+			htw_contexts_stop(ctx);
 		cond_resched();
 	}
 }
@@ -114,17 +114,17 @@ const struct htw_user_ops htw_user_ops = {
 	.serve		= htw_expire_serve,
 	.send_signals	= htw_wake_send_signals,
 	.clock_was_set	= htw_clock_was_set_walk_user,
-	.free_contexts	= htw_context_free_closed,
+	.free_contexts	= htw_contexts_free_closed,
 };
 
 /**
- * htw_context_alloc() - allocate a context
+ * htw_contexts_create() - allocate a context
  * @limit: limit of timers, at most %HTW_CONTEXT_MAX
  *
  * Context: may sleep; charged to the caller's cgroup.
  * Return: the context, or NULL without memory.
  */
-struct htw_context *htw_context_alloc(u32 limit)
+struct htw_context *htw_contexts_create(u32 limit)
 {
 	struct htw_context *ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
 	struct timespec64 monotonic = {};
@@ -158,7 +158,7 @@ struct htw_context *htw_context_alloc(u32 limit)
 }
 
 /**
- * htw_context_close() - stop all timers of a context and free it
+ * htw_contexts_close() - stop all timers of a context and free it
  * @ctx: the context, on the last close
  *
  * Done by a work item of the opener: the last close may be that of a task which was passed the
@@ -166,14 +166,14 @@ struct htw_context *htw_context_alloc(u32 limit)
  *
  * Context: any but hardirq and NMI.
  */
-void htw_context_close(struct htw_context *ctx)
+void htw_contexts_close(struct htw_context *ctx)
 {
 	htw_user_closing_begin(ctx->user);
-	htw_context_queue_free(ctx);
+	htw_contexts_queue_free(ctx);
 }
 
 /* May sleep. */
-int htw_context_init(void)
+int htw_contexts_init(void)
 {
 	int ret = htw_shrink_init_queue();
 
@@ -182,8 +182,8 @@ int htw_context_init(void)
 	return ret;
 }
 
-/* Undo htw_context_init(); all contexts have been closed. May sleep. */
-void htw_context_exit(void)
+/* Undo htw_contexts_init(); all contexts have been closed. May sleep. */
+void htw_contexts_exit(void)
 {
 	htw_clock_was_set_exit();
 	flush_workqueue(htw_wq);	/* stops them */
