@@ -80,7 +80,7 @@ static __poll_t htw_poll(struct file *file, poll_table *wait)
 	struct htw_context *ctx = file->private_data;
 
 	poll_wait(file, &ctx->wait, wait);
-	/* Pairs with wq_has_sleeper() in htw_delivery_wake(). */
+	/* Pairs with wq_has_sleeper() in htw_wake_contexts(). */
 	smp_mb();
 	return htw_context_is_readable(ctx) ? EPOLLIN | EPOLLRDNORM : 0;
 }

@@ -7,7 +7,7 @@
 #include <linux/uaccess.h>
 
 #include "advance.h"
-#include "expire.h"
+#include "delivery.h"
 
 static_assert(sizeof(struct htw_advance) == 32);
 
@@ -25,7 +25,7 @@ u64 htw_context_advance(struct htw_context *ctx, u64 to)
 {
 	u64 expired = 0;
 
-	while (!htw_expire_advance(ctx->own, to, &expired) && !fatal_signal_pending(current))
+	while (!htw_delivery_advance(ctx->own, to, &expired) && !fatal_signal_pending(current))
 		cond_resched();
 	return expired;
 }

@@ -26,7 +26,7 @@
 
 #include "clock_sets.h"
 #include "clock_was_set.h"
-#include "expire.h"
+#include "delivery.h"
 #include "submit.h"
 #include "wake.h"
 
@@ -100,12 +100,12 @@ static void htw_clock_was_set_expire(struct htw_submit *s, struct htw_delivery *
 	case HTW_PENDING:
 		htw_base_stop(s->base, &t->node);
 		spin_lock(&s->ctx->lock);
-		htw_deliver_clock_set(delivery, t);
+		htw_delivery_clock_set(delivery, t);
 		spin_unlock(&s->ctx->lock);
 		break;
 	case HTW_REARM:
 		list_del(&t->node.list);
-		htw_deliver_clock_set(delivery, t);
+		htw_delivery_clock_set(delivery, t);
 		break;
 	default:	/* queued already; htw_clock_sets_check() has flagged its event */
 		break;

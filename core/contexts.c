@@ -7,7 +7,7 @@
 #include <linux/time_namespace.h>
 
 #include "clock_was_set.h"
-#include "expire.h"
+#include "delivery.h"
 #include "contexts.h"
 #include "shrink.h"
 #include "slots.h"
@@ -111,7 +111,7 @@ static void htw_contexts_free_closed(struct work_struct *work)
 
 /* What the users of contexts do. */
 const struct htw_user_ops htw_user_ops = {
-	.serve		= htw_expire_serve,
+	.serve		= htw_delivery_serve,
 	.send_signals	= htw_wake_send_signals,
 	.clock_was_set	= htw_clock_was_set_walk_user,
 	.free_contexts	= htw_contexts_free_closed,

@@ -238,34 +238,33 @@ static void htw_wake_signal(struct htw_context *ctx)
 }
 
 /**
- * htw_delivery_wake() - wake tasks that wait for what was delivered
- * @d: the delivery
+ * htw_wake_contexts() - wake tasks that wait for events of some contexts
+ * @contexts: the contexts
+ * @nr: number of those
+ * @turn: the turn that has delivered to them, or NULL in process context
  *
  * Context: no lock is held. Bottom halves have been off, in an RCU read-side critical section,
  * since before the delivery: contexts may be closed meanwhile.
  */
-void htw_delivery_wake(struct htw_delivery *d)
+void htw_wake_contexts(struct htw_context *const *contexts, u32 nr, struct htw_turn *turn)
 {
 	u64 began = ktime_get_ns(), waited = htw_run_delay_ns();
-	struct htw_wake_limit limit = htw_wake_limit(d->turn, began);
+	struct htw_wake_limit limit = htw_wake_limit(turn, began);
 	u64 took;
 
-	if (!d->nr_wake)
-		return;
-
-	for (u32 i = 0; i < d->nr_wake; i++) {
-		struct htw_context *ctx = d->wake[i];
+	for (u32 i = 0; i < nr; i++) {
+		struct htw_context *ctx = contexts[i];
 
 		htw_wake_reader(ctx);
 		if (wq_has_sleeper(&ctx->wait))
-			htw_wake_pollers(ctx, d->turn, &limit);
+			htw_wake_pollers(ctx, turn, &limit);
 		if (READ_ONCE(ctx->fasync))
 			htw_wake_signal(ctx);
 	}
 
 	took = ktime_get_ns() - began;
-	if (d->turn)
-		d->turn->wake_ns = took;
+	if (turn)
+		turn->wake_ns = took;
 	else if (took > HTW_WAKE_NS)
 		htw_pacer_owe_wake(took - min(took, htw_run_delay_ns() - waited));
 }

@@ -16,7 +16,7 @@
 #include <linux/wait.h>
 
 #include "../core/base.h"
-#include "../core/expire.h"
+#include "../core/delivery.h"
 #include "../core/contexts.h"
 #include "../core/ops.h"
 #include "../core/reader.h"

@@ -464,7 +464,7 @@ static void advance_leaves_slow_waiters_to_the_pacer(struct kunit *test)
 		/* Without a softirq in between, which would wake them as well. */
 		local_bh_disable();
 		calls = all->calls;
-		htw_expire_advance(ctx->own, i * htw_tick_ns, &expired);
+		htw_delivery_advance(ctx->own, i * htw_tick_ns, &expired);
 		KUNIT_EXPECT_EQ(test, all->calls - calls, i == 1);
 		local_bh_enable();
 		/* In every other round before the walk has come to its end. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The ring: head, tail, overflow, flush and poll (core/ring.h, core/expire.c, core/event.c,
+ * The ring: head, tail, overflow, flush and poll (core/ring.h, core/delivery.c, core/event.c,
  * core/reader.c, lib/device.c)
  *
- * Stands for htw_ring_room(), htw_ring_next(), htw_ring_publish(), htw_deliver_to_ring(),
- * htw_deliver_to_queue(), htw_delivery_refill_ring(), htw_event_move_to_ring(),
+ * Stands for htw_ring_room(), htw_ring_next(), htw_ring_publish(), htw_delivery_to_ring(),
+ * htw_delivery_to_queue(), htw_delivery_refill_ring(), htw_event_move_to_ring(),
  * htw_context_flush(), htw_poll() with htw_context_is_readable(), and on the program's side
  * ring_read(), ring_flush() and a sleep in poll().
  *

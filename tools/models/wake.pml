@@ -2,7 +2,7 @@
 /*
  * The walk over the waiters of a context, with its mark (core/wake.c)
  *
- * Stands for htw_delivery_wake(), htw_wake_pollers(), htw_wake_begin(), htw_wake_walk(),
+ * Stands for htw_wake_contexts(), htw_wake_pollers(), htw_wake_begin(), htw_wake_walk(),
  * htw_wake_walk_on(), htw_wake_schedule() and htw_wake_serve(), and for a program's side: a task
  * in poll() puts itself on the list, then looks for events (htw_poll()), then sleeps.
  *

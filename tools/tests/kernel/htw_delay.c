@@ -54,8 +54,8 @@ static const char *const default_functions[] = {
 	"htw_base_callback", "htw_base_reprogram", "htw_base_begin_turn", "htw_base_end_turn",
 	"htw_bases_create", "htw_base_free", "htw_bases_cpu_online", "htw_bases_cpu_offline",
 	/* expiry and waking */
-	"htw_expire_serve", "htw_expire_serve%return", "htw_wheel_collect_due%return",
-	"htw_delivery_wake", "htw_wake_serve", "htw_wake_serve%return", "htw_wake_reader",
+	"htw_delivery_serve", "htw_delivery_serve%return", "htw_wheel_collect_due%return",
+	"htw_wake_contexts", "htw_wake_serve", "htw_wake_serve%return", "htw_wake_reader",
 	"htw_wake_send_signals", "htw_wake_stop",
 	/* operations */
 	"htw_submit_begin", "htw_submit_switch_base", "htw_submit_lock_timer",
@@ -65,7 +65,7 @@ static const char *const default_functions[] = {
 	/* shrinking, the clock being set, callouts, close */
 	"htw_shrink_work", "htw_shrink_mark%return", "htw_shrink_reclaim",
 	"htw_base_free_rcu", "htw_clock_was_set_notify_all", "htw_clock_was_set_walk_user",
-	"htw_deliver_clock_set", "htw_callout_serve", "htw_callout_start_at",
+	"htw_delivery_clock_set", "htw_callout_serve", "htw_callout_start_at",
 	"htw_callout_cancel_sync", "htw_contexts_close", "htw_contexts_free_closed", "htw_user_get",
 	"htw_user_put", "htw_users_reap",
 };

@@ -16,7 +16,7 @@
 #include <trace/events/htw.h>
 
 #include "event.h"
-#include "expire.h"
+#include "delivery.h"
 #include "slots.h"
 #include "wake.h"
 
@@ -28,7 +28,7 @@
  * Queued events that each new expiration moves into the ring: two, so that the backlog
  * shrinks, with bounded work in softirq.
  */
-#define HTW_DELIVER_MOVES	2u
+#define HTW_DELIVERY_MOVES	2u
 
 /**
  * htw_delivery_begin() - begin a delivery
@@ -126,13 +126,13 @@ static void htw_delivery_arm(struct htw_delivery *d, struct htw_context *ctx,
 				      htw_timer_slack(t), 0));
 }
 
-static bool htw_timer_belongs_to(const struct htw_timer *t, const struct htw_context *ctx)
+static bool htw_delivery_is_of(const struct htw_timer *t, const struct htw_context *ctx)
 {
 	return likely(htw_timer_page(t)->ctx == ctx);
 }
 
 /* Take a timer off the list of due nodes if it does not expire now. */
-static bool htw_deliver_defer_one(struct htw_delivery *d, struct htw_timer *t, u64 now)
+static bool htw_delivery_defer_one(struct htw_delivery *d, struct htw_timer *t, u64 now)
 {
 	struct htw_context *ctx = d->context;
 	const u64 override = htw_context_override(ctx, t);
@@ -165,21 +165,21 @@ static bool htw_deliver_defer_one(struct htw_delivery *d, struct htw_timer *t, u
  *
  * Return: how many timers were taken off.
  */
-static u32 htw_deliver_defer(struct htw_delivery *d, struct list_head *due, u64 now, u32 max)
+static u32 htw_delivery_defer(struct htw_delivery *d, struct list_head *due, u64 now, u32 max)
 {
 	struct htw_timer *t, *next;
 	u32 seen = 0, deferred = 0;
 
 	list_for_each_entry_safe(t, next, due, node.list) {
-		if (seen++ == max || !htw_timer_belongs_to(t, d->context))
+		if (seen++ == max || !htw_delivery_is_of(t, d->context))
 			break;
-		deferred += htw_deliver_defer_one(d, t, now);
+		deferred += htw_delivery_defer_one(d, t, now);
 	}
 	return deferred;
 }
 
 /* Fill in @ev for a timer that is not plain; start the timer again if it is periodic. */
-static noinline void htw_deliver_special(struct htw_delivery *d, struct htw_timer *t, u64 fired,
+static noinline void htw_delivery_special(struct htw_delivery *d, struct htw_timer *t, u64 fired,
 					 struct htw_event *ev)
 {
 	list_del(&t->node.list);
@@ -195,7 +195,7 @@ static noinline void htw_deliver_special(struct htw_delivery *d, struct htw_time
  *
  * Return: how many timers were delivered.
  */
-static u32 htw_deliver_to_ring(struct htw_delivery *d, struct list_head *due, u64 fired, u32 max)
+static u32 htw_delivery_to_ring(struct htw_delivery *d, struct list_head *due, u64 fired, u32 max)
 {
 	struct htw_context *ctx = d->context;
 	struct htw_event_ring *ring = ctx->ring;
@@ -210,13 +210,13 @@ static u32 htw_deliver_to_ring(struct htw_delivery *d, struct list_head *due, u6
 		struct htw_timer *t = list_entry(last->next, struct htw_timer, node.list);
 		struct htw_event *ev = &ring->events[tail & mask];
 
-		if (!htw_timer_belongs_to(t, ctx))
+		if (!htw_delivery_is_of(t, ctx))
 			break;
 		prefetchw(t->node.list.next);
 		htw_delivery_account(d, t, fired);
 		tail++;
 		if (unlikely(table || !htw_timer_is_plain(t))) {
-			htw_deliver_special(d, t, fired, ev);
+			htw_delivery_special(d, t, fired, ev);
 			special++;
 			continue;
 		}
@@ -239,7 +239,7 @@ static u32 htw_deliver_to_ring(struct htw_delivery *d, struct list_head *due, u6
  *
  * Return: how many timers were delivered.
  */
-static u32 htw_deliver_to_queue(struct htw_delivery *d, struct list_head *due, u64 fired, u32 max)
+static u32 htw_delivery_to_queue(struct htw_delivery *d, struct list_head *due, u64 fired, u32 max)
 {
 	struct htw_context *ctx = d->context;
 	struct list_head *last = due;
@@ -249,7 +249,7 @@ static u32 htw_deliver_to_queue(struct htw_delivery *d, struct list_head *due, u
 	for (count = 0; count < max && last->next != due; count++) {
 		struct htw_timer *t = list_entry(last->next, struct htw_timer, node.list);
 
-		if (!htw_timer_belongs_to(t, ctx))
+		if (!htw_delivery_is_of(t, ctx))
 			break;
 		prefetchw(t->node.list.next);
 		htw_delivery_account(d, t, fired);
@@ -285,7 +285,7 @@ static void htw_delivery_refill_ring(struct htw_delivery *d, u64 fired, u32 max)
  *
  * Return: how many timers were taken off @due: at least one, unless @d->busy is set.
  */
-static u32 htw_deliver(struct htw_delivery *d, struct list_head *due, u64 now, bool was_set_back,
+static u32 htw_delivery_to_context(struct htw_delivery *d, struct list_head *due, u64 now, bool was_set_back,
 		       u32 max)
 {
 	struct htw_timer *first = list_first_entry(due, struct htw_timer, node.list);
@@ -297,25 +297,25 @@ static u32 htw_deliver(struct htw_delivery *d, struct list_head *due, u64 now, b
 		return 0;
 	fired = d->fired;
 	if (unlikely(ctx->table || was_set_back))
-		deferred = htw_deliver_defer(d, due, now, max);
+		deferred = htw_delivery_defer(d, due, now, max);
 	if (d->room) {
-		count = htw_deliver_to_ring(d, due, fired, min(max - deferred, d->room));
+		count = htw_delivery_to_ring(d, due, fired, min(max - deferred, d->room));
 	} else {
-		count = htw_deliver_to_queue(d, due, fired, max - deferred);
-		htw_delivery_refill_ring(d, fired, HTW_DELIVER_MOVES * count);
+		count = htw_delivery_to_queue(d, due, fired, max - deferred);
+		htw_delivery_refill_ring(d, fired, HTW_DELIVERY_MOVES * count);
 	}
 	d->expired += count;
 	return deferred + count;
 }
 
 /**
- * htw_deliver_clock_set() - queue a timer that expires because CLOCK_REALTIME was set
+ * htw_delivery_clock_set() - queue a timer that expires because CLOCK_REALTIME was set
  * @d: a delivery that has delivered to no context
  * @t: the timer, in no wheel and on no list; its deadline may be in the future
  *
  * Context: bottom halves are off, the caller holds the lock of the timer's context.
  */
-void htw_deliver_clock_set(struct htw_delivery *d, struct htw_timer *t)
+void htw_delivery_clock_set(struct htw_delivery *d, struct htw_timer *t)
 {
 	struct htw_context *ctx = htw_timer_page(t)->ctx;
 	struct htw_event_ring *ring = htw_context_open_ring(ctx);
@@ -346,7 +346,7 @@ static bool htw_delivery_may_go_on(const struct htw_delivery *d)
  *
  * Return: true if nothing is left to do now.
  */
-static bool htw_expire_some(struct htw_base *base, struct htw_delivery *delivery,
+static bool htw_delivery_expire(struct htw_base *base, struct htw_delivery *delivery,
 			    unsigned int budget)
 {
 	struct htw_wheel *w = &base->wheel;
@@ -365,7 +365,7 @@ static bool htw_expire_some(struct htw_base *base, struct htw_delivery *delivery
 	while (htw_delivery_may_go_on(delivery) &&
 	       htw_wheel_collect_due(w, htw_tick(base, now), &budget)) {
 		u32 contexts = delivery->contexts;
-		u32 taken = htw_deliver(delivery, &w->due, now, was_set_back, budget);
+		u32 taken = htw_delivery_to_context(delivery, &w->due, now, was_set_back, budget);
 
 		w->pending -= taken;
 		budget -= taken;
@@ -380,14 +380,14 @@ static bool htw_expire_some(struct htw_base *base, struct htw_delivery *delivery
 }
 
 /**
- * htw_expire_serve() - deliver what is due on a user's base
+ * htw_delivery_serve() - deliver what is due on a user's base
  * @job: &htw_base.job
  * @turn: how much may be done
  *
  * Context: see &htw_job.serve.
  * Return: how the turn ended.
  */
-enum htw_served htw_expire_serve(struct htw_job *job, struct htw_turn *turn)
+enum htw_served htw_delivery_serve(struct htw_job *job, struct htw_turn *turn)
 {
 	struct htw_base *base = container_of(job, struct htw_base, job);
 	struct htw_delivery delivery;
@@ -396,13 +396,13 @@ enum htw_served htw_expire_serve(struct htw_job *job, struct htw_turn *turn)
 	if (unlikely(!htw_base_begin_turn(base, turn, &served)))
 		return served;
 	htw_delivery_begin(&delivery, base, turn);
-	served = htw_base_end_turn(base, htw_expire_some(base, &delivery, turn->units));
+	served = htw_base_end_turn(base, htw_delivery_expire(base, &delivery, turn->units));
 	htw_delivery_wake(&delivery);
 	return delivery.busy && !delivery.expired ? HTW_SERVED_BUSY : served;
 }
 
 /**
- * htw_expire_advance() - move a manual clock forward and deliver some of what is due
+ * htw_delivery_advance() - move a manual clock forward and deliver some of what is due
  * @base: a base on %HTW_MANUAL
  * @now: the new time in ns, unless the clock is past it
  * @expired: increased by the number of expirations
@@ -410,7 +410,7 @@ enum htw_served htw_expire_serve(struct htw_job *job, struct htw_turn *turn)
  * Context: may sleep.
  * Return: true if nothing is left to do.
  */
-bool htw_expire_advance(struct htw_base *base, u64 now, u64 *expired)
+bool htw_delivery_advance(struct htw_base *base, u64 now, u64 *expired)
 {
 	struct htw_delivery delivery;
 	bool done;
@@ -421,7 +421,7 @@ bool htw_expire_advance(struct htw_base *base, u64 now, u64 *expired)
 	rcu_read_lock();
 	spin_lock(&base->lock);
 	atomic64_set(&base->manual_ns, max_t(u64, now, atomic64_read(&base->manual_ns)));
-	done = htw_expire_some(base, &delivery, HTW_ADVANCE_UNITS);
+	done = htw_delivery_expire(base, &delivery, HTW_ADVANCE_UNITS);
 	spin_unlock(&base->lock);
 	htw_delivery_wake(&delivery);
 	rcu_read_unlock();
