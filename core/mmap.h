@@ -6,10 +6,8 @@
 #define _HTW_MMAP_H
 
 struct file;
-struct htw_context;
 struct vm_area_struct;
 
-int htw_table_enable(struct htw_context *ctx);
 int htw_mmap(struct file *file, struct vm_area_struct *vma);
 
 #endif /* _HTW_MMAP_H */

@@ -12,7 +12,7 @@
 #include <linux/mm.h>
 #include <linux/prandom.h>
 
-#include "../core/mmap.h"
+#include "../core/table_enable.h"
 #include "htw_kunit.h"
 
 #define TICK			((u64)htw_tick_ns)
