@@ -28,7 +28,7 @@
 #include "compat.h"
 #include "htw_chardev.h"
 
-static long htw_ioctl(struct file *file, unsigned int cmd, unsigned long parm)
+static long htw_chardev_ioctl(struct file *file, unsigned int cmd, unsigned long parm)
 {
 	struct htw_context *ctx = file->private_data;
 	void __user *arg = (void __user *)parm;
@@ -61,31 +61,31 @@ static long htw_ioctl(struct file *file, unsigned int cmd, unsigned long parm)
 	case HTW_INFO:
 		return htw_op_info(ctx, arg);
 	case HTW_FLUSH:
-		return htw_context_flush(ctx);
+		return htw_reader_flush(ctx);
 	default:
 		return -ENOTTY;
 	}
 }
 
-static ssize_t htw_read_iter(struct kiocb *iocb, struct iov_iter *to)
+static ssize_t htw_chardev_read_iter(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct file *file = iocb->ki_filp;
 
-	return htw_context_read(file->private_data, to,
-				file->f_flags & O_NONBLOCK || iocb->ki_flags & IOCB_NOWAIT);
+	return htw_reader_read(file->private_data, to,
+			       file->f_flags & O_NONBLOCK || iocb->ki_flags & IOCB_NOWAIT);
 }
 
-static __poll_t htw_poll(struct file *file, poll_table *wait)
+static __poll_t htw_chardev_poll(struct file *file, poll_table *wait)
 {
 	struct htw_context *ctx = file->private_data;
 
 	poll_wait(file, &ctx->wait, wait);
 	/* Pairs with wq_has_sleeper() in htw_wake_contexts(). */
 	smp_mb();
-	return htw_context_is_readable(ctx) ? EPOLLIN | EPOLLRDNORM : 0;
+	return htw_reader_is_readable(ctx) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
-static int htw_open(struct inode *inode, struct file *file)
+static int htw_chardev_open(struct inode *inode, struct file *file)
 {
 	struct htw_context *ctx = htw_contexts_create(READ_ONCE(htw_max_timers));
 
@@ -96,19 +96,19 @@ static int htw_open(struct inode *inode, struct file *file)
 	return stream_open(inode, file);
 }
 
-static int htw_fasync(int fd, struct file *file, int on)
+static int htw_chardev_fasync(int fd, struct file *file, int on)
 {
 	struct htw_context *ctx = file->private_data;
 
 	return fasync_helper(fd, file, on, &ctx->fasync);
 }
 
-static void htw_show_fdinfo(struct seq_file *m, struct file *file)
+static void htw_chardev_show_fdinfo(struct seq_file *m, struct file *file)
 {
-	htw_context_show_fdinfo(file->private_data, m);
+	htw_info_show(file->private_data, m);
 }
 
-static int htw_release(struct inode *inode, struct file *file)
+static int htw_chardev_release(struct inode *inode, struct file *file)
 {
 	htw_contexts_close(file->private_data);
 	return 0;
@@ -116,14 +116,14 @@ static int htw_release(struct inode *inode, struct file *file)
 
 const struct file_operations htw_fops = {
 	.owner		= THIS_MODULE,
-	.open		= htw_open,
-	.release	= htw_release,
-	.read_iter	= htw_read_iter,
-	.poll		= htw_poll,
+	.open		= htw_chardev_open,
+	.release	= htw_chardev_release,
+	.read_iter	= htw_chardev_read_iter,
+	.poll		= htw_chardev_poll,
 	.mmap		= htw_mmap,
-	.fasync		= htw_fasync,
-	.show_fdinfo	= htw_show_fdinfo,
-	.unlocked_ioctl	= htw_ioctl,
+	.fasync		= htw_chardev_fasync,
+	.show_fdinfo	= htw_chardev_show_fdinfo,
+	.unlocked_ioctl	= htw_chardev_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
 };
 

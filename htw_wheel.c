@@ -98,13 +98,13 @@ int htw_geometry_check(const struct htw_geometry *geo, const char **why)
 }
 
 /* The slot of a tick, counted from tick 0. */
-static u64 htw_slot(const struct htw_wheel *w, const struct htw_level *lev, u64 tick)
+static u64 htw_level_slot(const struct htw_wheel *w, const struct htw_level *lev, u64 tick)
 {
 	return w->pow2 ? tick >> lev->shift : div64_u64(tick, lev->span);
 }
 
 /* The index of a slot's bucket. */
-static u32 htw_bucket_index(const struct htw_wheel *w, const struct htw_level *lev, u64 slot)
+static u32 htw_level_bucket_index(const struct htw_wheel *w, const struct htw_level *lev, u64 slot)
 {
 	u32 index;
 
@@ -118,12 +118,12 @@ static u32 htw_bucket_index(const struct htw_wheel *w, const struct htw_level *l
 static struct list_head *htw_level_bucket(const struct htw_wheel *w, const struct htw_level *lev,
 					  u64 tick)
 {
-	return &lev->buckets[htw_bucket_index(w, lev, htw_slot(w, lev, tick))];
+	return &lev->buckets[htw_level_bucket_index(w, lev, htw_level_slot(w, lev, tick))];
 }
 
-static u64 htw_slot_start(const struct htw_wheel *w, const struct htw_level *lev, u64 tick)
+static u64 htw_level_slot_start(const struct htw_wheel *w, const struct htw_level *lev, u64 tick)
 {
-	return htw_slot(w, lev, tick) * lev->span;
+	return htw_level_slot(w, lev, tick) * lev->span;
 }
 
 /* The first tick of level @l's earliest bucket that holds a node. */
@@ -136,8 +136,8 @@ static u64 htw_level_first(const struct htw_wheel *w, unsigned int l)
 	if (!lev->used)
 		return HTW_NEVER;
 	/* A level begins where the one below ends. */
-	slot = htw_slot(w, lev, l ? lev[-1].end : w->cursor);
-	from = htw_bucket_index(w, lev, slot);
+	slot = htw_level_slot(w, lev, l ? lev[-1].end : w->cursor);
+	from = htw_level_bucket_index(w, lev, slot);
 	index = find_next_bit(lev->occupied, lev->nr_buckets, from);
 	if (index < lev->nr_buckets)
 		return (slot + index - from) * lev->span;
@@ -146,7 +146,7 @@ static u64 htw_level_first(const struct htw_wheel *w, unsigned int l)
 }
 
 /* The same for the overflow list, whose nodes are in no order. */
-static u64 htw_overflow_first(const struct htw_wheel *w)
+static u64 htw_wheel_overflow_first(const struct htw_wheel *w)
 {
 	const struct htw_level *overflow = &w->level[w->levels];
 
@@ -154,12 +154,12 @@ static u64 htw_overflow_first(const struct htw_wheel *w)
 		return overflow[-1].end;
 	if (list_empty(&w->overflow) || w->overflow_min == HTW_NEVER)
 		return HTW_NEVER;
-	return htw_slot_start(w, overflow, w->overflow_min);
+	return htw_level_slot_start(w, overflow, w->overflow_min);
 }
 
-static u64 htw_upper_first(const struct htw_wheel *w, unsigned int l)
+static u64 htw_wheel_upper_first(const struct htw_wheel *w, unsigned int l)
 {
-	return l < w->levels ? htw_level_first(w, l) : htw_overflow_first(w);
+	return l < w->levels ? htw_level_first(w, l) : htw_wheel_overflow_first(w);
 }
 
 /* Where level @l should end: two windows after the start of the cursor's. */
@@ -167,7 +167,7 @@ static u64 htw_level_end_wanted(const struct htw_wheel *w, unsigned int l)
 {
 	const struct htw_level *up = &w->level[l + 1];
 
-	return (htw_slot(w, up, w->cursor) + 2) * up->span;
+	return (htw_level_slot(w, up, w->cursor) + 2) * up->span;
 }
 
 static void htw_level_set_end(struct htw_wheel *w, struct htw_level *lev, u64 end)
@@ -180,7 +180,7 @@ static void htw_level_set_end(struct htw_wheel *w, struct htw_level *lev, u64 en
 /* Advance the end of level @l, at most to the first bucket above that is not moved down yet. */
 static void htw_level_advance_end(struct htw_wheel *w, unsigned int l)
 {
-	u64 end = min(htw_level_end_wanted(w, l), htw_upper_first(w, l + 1));
+	u64 end = min(htw_level_end_wanted(w, l), htw_wheel_upper_first(w, l + 1));
 
 	htw_level_set_end(w, &w->level[l], min(end, w->level[l + 1].end));
 }
@@ -190,7 +190,7 @@ static void htw_wheel_advance_ends(struct htw_wheel *w)
 {
 	for (unsigned int l = w->levels; l-- > 0;)
 		htw_level_advance_end(w, l);
-	w->next_window = htw_slot_start(w, &w->level[1], w->cursor) + w->level[1].span;
+	w->next_window = htw_level_slot_start(w, &w->level[1], w->cursor) + w->level[1].span;
 }
 
 /* Advance the cursor to a tick before which nothing is due. */
@@ -337,7 +337,7 @@ void htw_level_emptied(struct htw_wheel *w, const struct list_head *list)
  * Append a node to the overflow list. While the list is being searched, to the part that
  * has not been looked at: an older node of the same tick may be there.
  */
-static void htw_overflow_add(struct htw_wheel *w, struct htw_node *n)
+static void htw_wheel_overflow_add(struct htw_wheel *w, struct htw_node *n)
 {
 	if (!list_empty(&w->overflow_scan)) {
 		__htw_list_add_tail(&n->list, &w->overflow_scan);
@@ -353,7 +353,7 @@ static void htw_overflow_add(struct htw_wheel *w, struct htw_node *n)
  * The tick at which a bucket that starts at tick @first makes work: on level 0 that tick;
  * above, one window earlier, when the bucket can be moved down.
  */
-static u64 htw_work_at(const struct htw_wheel *w, unsigned int l, u64 first)
+static u64 htw_wheel_work_at(const struct htw_wheel *w, unsigned int l, u64 first)
 {
 	if (!l || first == HTW_NEVER)
 		return first;
@@ -365,7 +365,8 @@ bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires)
 {
 	const struct htw_level *lev = htw_wheel_level(w, expires);
 
-	return htw_work_at(w, lev - w->level, htw_slot_start(w, lev, expires)) < w->next;
+	expires = htw_level_slot_start(w, lev, expires);
+	return htw_wheel_work_at(w, lev - w->level, expires) < w->next;
 }
 
 /**
@@ -391,7 +392,7 @@ u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last)
 	end = w->levels ? min(last + 1, lev->end) : 0;
 	/* Each bucket of level 0 is a tick; the ring wraps, so search it in two parts. */
 	for (reach = max(first, w->cursor); reach < end;) {
-		u32 from = htw_bucket_index(w, lev, reach);
+		u32 from = htw_level_bucket_index(w, lev, reach);
 		u32 index = find_next_bit(lev->occupied, lev->nr_buckets, from);
 
 		reach += index - from;
@@ -423,10 +424,10 @@ bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_
 	const unsigned int l = lev - w->level;
 
 	if (l == w->levels) {
-		htw_overflow_add(w, n);
-		return htw_wheel_note_work(w, htw_work_at(w, l, htw_overflow_first(w)));
+		htw_wheel_overflow_add(w, n);
+		return htw_wheel_note_work(w, htw_wheel_work_at(w, l, htw_wheel_overflow_first(w)));
 	}
-	return htw_bucket_append(htw_level_bucket(w, lev, n->expires), n) &&
+	return htw_level_append(htw_level_bucket(w, lev, n->expires), n) &&
 	       htw_level_mark_bucket(w, lev, n);
 }
 
@@ -434,8 +435,8 @@ bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_
 bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
 {
 	htw_level_set(lev, n->list.prev - lev->buckets);
-	return htw_wheel_note_work(w, htw_work_at(w, lev - w->level,
-					     htw_slot_start(w, lev, n->expires)));
+	return htw_wheel_note_work(w, htw_wheel_work_at(w, lev - w->level,
+					     htw_level_slot_start(w, lev, n->expires)));
 }
 
 /**
@@ -484,8 +485,8 @@ bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due, u64 
  * Return: the first node that stays in the bucket, or its head.
  */
 static __always_inline struct list_head *
-htw_bucket_cascade(struct htw_wheel *w, unsigned int l, struct list_head *bucket,
-		   unsigned int *left, bool masks)
+htw_level_cascade_bucket(struct htw_wheel *w, unsigned int l, struct list_head *bucket,
+			 unsigned int *left, bool masks)
 {
 	struct htw_level *lev = &w->level[l];
 	const struct htw_level to = *lev;	/* kept in registers */
@@ -498,7 +499,7 @@ htw_bucket_cascade(struct htw_wheel *w, unsigned int l, struct list_head *bucket
 
 		entry = entry->next;
 		prefetchw(entry);
-		if (unlikely(htw_bucket_append(down, n)))
+		if (unlikely(htw_level_append(down, n)))
 			htw_level_set(lev, down - to.buckets);
 	}
 	return entry;
@@ -508,14 +509,14 @@ htw_bucket_cascade(struct htw_wheel *w, unsigned int l, struct list_head *bucket
 static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int *budget)
 {
 	struct htw_level *up = &w->level[l + 1];
-	const u32 index = htw_bucket_index(w, up, htw_slot(w, up, w->level[l].end));
+	const u32 index = htw_level_bucket_index(w, up, htw_level_slot(w, up, w->level[l].end));
 	struct list_head *bucket = &up->buckets[index], *entry;
 	unsigned int left = *budget;
 
 	if (likely(w->level[l].mask))
-		entry = htw_bucket_cascade(w, l, bucket, &left, true);
+		entry = htw_level_cascade_bucket(w, l, bucket, &left, true);
 	else
-		entry = htw_bucket_cascade(w, l, bucket, &left, false);
+		entry = htw_level_cascade_bucket(w, l, bucket, &left, false);
 	/* Cut what was moved off the front of the bucket. */
 	bucket->next = entry;
 	entry->prev = bucket;
@@ -533,7 +534,7 @@ static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int 
  *
  * Return: false if the budget was too small.
  */
-static bool htw_overflow_cascade(struct htw_wheel *w, unsigned int *budget)
+static bool htw_wheel_overflow_cascade(struct htw_wheel *w, unsigned int *budget)
 {
 	struct htw_level *lev = &w->level[w->levels - 1];
 	const u64 end = lev->end + w->level[w->levels].span;
@@ -555,7 +556,7 @@ static bool htw_overflow_cascade(struct htw_wheel *w, unsigned int *budget)
 
 			__htw_list_del(&n->list);
 			w->cascades++;
-			if (htw_bucket_append(down, n))
+			if (htw_level_append(down, n))
 				htw_level_set(lev, down - lev->buckets);
 		} else {
 			list_move_tail(&n->list, &w->overflow);
@@ -580,7 +581,7 @@ static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l, unsigned i
 	if (l + 1 < w->levels)
 		filled = htw_level_cascade(w, l, budget);
 	else
-		filled = htw_overflow_cascade(w, budget);
+		filled = htw_wheel_overflow_cascade(w, budget);
 	if (filled)
 		htw_level_advance_end(w, l);
 	return filled;
@@ -610,7 +611,7 @@ bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget)
 static u64 htw_wheel_first_above(const struct htw_wheel *w, u64 limit)
 {
 	for (unsigned int l = 1; l <= w->levels; l++)
-		limit = min(limit, htw_upper_first(w, l));
+		limit = min(limit, htw_wheel_upper_first(w, l));
 	return limit;
 }
 
@@ -632,7 +633,7 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	 * wait, as earlier ones may still be above.
 	 */
 	if (first <= now && first < lev->end) {
-		index = htw_bucket_index(w, lev, first);
+		index = htw_level_bucket_index(w, lev, first);
 		htw_level_take(lev, index, &w->due);
 		htw_wheel_set_cursor(w, first + 1);
 		return true;
@@ -719,13 +720,13 @@ u64 htw_wheel_next(const struct htw_wheel *w)
 		return w->cursor - 1;
 	next = htw_level_first(w, 0);
 	for (unsigned int l = 1; l <= w->levels; l++)
-		next = min(next, htw_work_at(w, l, htw_upper_first(w, l)));
+		next = min(next, htw_wheel_work_at(w, l, htw_wheel_upper_first(w, l)));
 	return next;
 }
 
 /* Set @first to a list's earliest node if that is earlier; false if it has more than @most. */
-static bool htw_list_earliest(const struct list_head *list, unsigned int *most,
-			      struct htw_node **first)
+static bool htw_wheel_earliest(const struct list_head *list, unsigned int *most,
+			       struct htw_node **first)
 {
 	struct htw_node *n;
 
@@ -762,13 +763,13 @@ bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **f
 		bucket = htw_level_bucket(w, lev, tick);
 		if (!l)
 			*first = list_first_entry(bucket, struct htw_node, list);
-		else if (!htw_list_earliest(bucket, &most, first))
+		else if (!htw_wheel_earliest(bucket, &most, first))
 			return false;
 	}
-	if (*first && (*first)->expires < htw_overflow_first(w))
+	if (*first && (*first)->expires < htw_wheel_overflow_first(w))
 		return true;
-	return htw_list_earliest(&w->overflow_scan, &most, first) &&
-	       htw_list_earliest(&w->overflow, &most, first);
+	return htw_wheel_earliest(&w->overflow_scan, &most, first) &&
+	       htw_wheel_earliest(&w->overflow, &most, first);
 }
 
 /**
@@ -809,7 +810,7 @@ static void htw_level_splice(struct htw_wheel *w, unsigned int l, struct list_he
 	u64 first;
 
 	while ((first = htw_level_first(w, l)) != HTW_NEVER) {
-		u32 index = htw_bucket_index(w, lev, htw_slot(w, lev, first));
+		u32 index = htw_level_bucket_index(w, lev, htw_level_slot(w, lev, first));
 
 		htw_level_take(lev, index, list);
 	}
@@ -842,7 +843,7 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 
 	w->cursor = now + 1;
 	for (unsigned int l = 0; l < w->levels; l++)
-		htw_level_set_end(w, &w->level[l], htw_slot_start(w, overflow, w->cursor));
+		htw_level_set_end(w, &w->level[l], htw_level_slot_start(w, overflow, w->cursor));
 	w->next_window = 0;
 	w->next = 0;
 	htw_wheel_set_cursor(w, w->cursor);

@@ -71,7 +71,7 @@ struct htw_level {
  * @pow2: all spans are powers of two
  * @due: nodes whose tick has come, in order
  * @overflow_scan: nodes of @overflow that are still to be looked at, see
- *	htw_overflow_cascade(); after htw_wheel_rewind() all nodes
+ *	htw_wheel_overflow_cascade(); after htw_wheel_rewind() all nodes
  * @overflow_min: no node in @overflow is earlier; %HTW_NEVER while it is empty
  * @cascades: nodes moved down a level so far
  * @level: the levels, finest first, and one above the last whose only bucket is @overflow
@@ -178,7 +178,7 @@ static inline struct htw_level *htw_wheel_level(struct htw_wheel *w, u64 expires
 }
 
 /* Append a node to a bucket. Return: true if it was empty, so that its bit has to be set. */
-static inline bool htw_bucket_append(struct list_head *bucket, struct htw_node *n)
+static inline bool htw_level_append(struct list_head *bucket, struct htw_node *n)
 {
 	__htw_list_add_tail(&n->list, bucket);
 	return n->list.prev == bucket;
@@ -191,8 +191,8 @@ static __always_inline bool htw_level_link(struct htw_wheel *w, struct htw_level
 	if (unlikely(!lev->mask))
 		return htw_wheel_link_slow(w, lev, n);
 	/* Only the first node of a bucket can make work earlier. */
-	return unlikely(htw_bucket_append(&lev->buckets[(n->expires >> lev->shift) & lev->mask],
-					  n)) &&
+	return unlikely(htw_level_append(&lev->buckets[(n->expires >> lev->shift) & lev->mask],
+					 n)) &&
 	       htw_level_mark_bucket(w, lev, n);
 }
 

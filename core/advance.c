@@ -12,7 +12,7 @@
 static_assert(sizeof(struct htw_advance) == 32);
 
 /**
- * htw_context_advance() - move a context's manual clock on
+ * htw_advance_context() - move a context's manual clock on
  * @ctx: the context, on %HTW_MANUAL
  * @to: the new time in ns; 0 only delivers what is due
  *
@@ -21,7 +21,7 @@ static_assert(sizeof(struct htw_advance) == 32);
  * Context: may sleep.
  * Return: how many timers expired.
  */
-u64 htw_context_advance(struct htw_context *ctx, u64 to)
+u64 htw_advance_context(struct htw_context *ctx, u64 to)
 {
 	u64 expired = 0;
 
@@ -49,11 +49,11 @@ long htw_op_advance(struct htw_context *ctx, struct htw_advance __user *arg)
 	    advance.reserved0 || advance.reserved)
 		return -EINVAL;
 	now = htw_base_now(ctx->own);
-	to = advance.flags & HTW_F_ABS ? advance.ns : htw_add_saturated(now, advance.ns);
+	to = advance.flags & HTW_F_ABS ? advance.ns : htw_timer_add_saturated(now, advance.ns);
 	if (to < now || to > KTIME_MAX)
 		return -EINVAL;
 	/* Fail before the clock moves if the result cannot be written. */
 	if (put_user(advance.expired, &arg->expired))
 		return -EFAULT;
-	return put_user(htw_context_advance(ctx, to), &arg->expired) ? -EFAULT : 0;
+	return put_user(htw_advance_context(ctx, to), &arg->expired) ? -EFAULT : 0;
 }

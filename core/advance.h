@@ -7,7 +7,7 @@
 
 #include "context.h"
 
-u64 htw_context_advance(struct htw_context *ctx, u64 to);
+u64 htw_advance_context(struct htw_context *ctx, u64 to);
 long htw_op_advance(struct htw_context *ctx, struct htw_advance __user *arg);
 
 #endif /* _HTW_ADVANCE_H */

@@ -137,12 +137,12 @@ u64 htw_base_check_clock(struct htw_base *base, u64 now)
 {
 	lockdep_assert_held(&base->lock);
 
-	if (htw_tick(base, now) + 1 >= base->wheel.cursor)
+	if (htw_base_tick(base, now) + 1 >= base->wheel.cursor)
 		return now;
 	now = htw_base_now(base);
-	if (htw_tick(base, now) + 1 >= base->wheel.cursor)
+	if (htw_base_tick(base, now) + 1 >= base->wheel.cursor)
 		return now;
-	htw_wheel_rewind(&base->wheel, htw_tick(base, now));
+	htw_wheel_rewind(&base->wheel, htw_base_tick(base, now));
 	base->rewinds++;
 	htw_base_reprogram(base);
 	return now;
@@ -163,7 +163,7 @@ u64 htw_base_catch_up(struct htw_base *base, u64 now)
 
 	if (base->clock == HTW_REALTIME)
 		now = htw_base_check_clock(base, now);
-	tick = htw_tick(base, now);
+	tick = htw_base_tick(base, now);
 	htw_wheel_touch(&base->wheel, tick);
 	/* The cursor is ahead if another CPU has read the clock later. */
 	return base->wheel.cursor <= tick + 1 ? now : htw_base_now(base);
@@ -182,7 +182,7 @@ void htw_base_note_due(struct htw_base *base, u64 now)
 }
 
 /**
- * htw_base_tick_slow() - htw_base_tick() for a node that is due, or has slack
+ * htw_base_choose_tick_slow() - htw_base_choose_tick() for a node that is due, or has slack
  * @base: the base
  * @deadline: when the node is due, in ns of the base's clock
  * @slack: how much later it may expire if it shares a tick then, in ns
@@ -191,7 +191,7 @@ void htw_base_note_due(struct htw_base *base, u64 now)
  * Return: the tick. That of a node that is due has come, so the node is delivered
  * next, in the order of deadlines with others that are late.
  */
-u64 htw_base_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now)
+u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now)
 {
 	u64 first, last;
 
@@ -199,12 +199,14 @@ u64 htw_base_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now)
 
 	if (deadline <= now) {
 		htw_base_note_due(base, now);
-		return deadline ? min(htw_tick_up(base, deadline), htw_tick(base, now)) : 0;
+		if (!deadline)
+			return 0;
+		return min(htw_base_tick_up(base, deadline), htw_base_tick(base, now));
 	}
-	first = htw_tick_up(base, deadline);
+	first = htw_base_tick_up(base, deadline);
 	if (check_add_overflow(deadline, slack, &last))
 		return first;
-	return htw_wheel_coalesce(&base->wheel, first, htw_tick(base, last));
+	return htw_wheel_coalesce(&base->wheel, first, htw_base_tick(base, last));
 }
 
 /*
@@ -311,7 +313,7 @@ struct htw_base *htw_base_alloc(const struct htw_base_init *init)
 		hrtimer_setup(&base->hrtimer, htw_base_callback, htw_clock_ids[base->clock],
 			      HRTIMER_MODE_ABS_SOFT);
 
-	if (htw_wheel_init(&base->wheel, init->geo, htw_tick(base, htw_base_now(base)),
+	if (htw_wheel_init(&base->wheel, init->geo, htw_base_tick(base, htw_base_now(base)),
 			   init->gfp, init->node)) {
 		kfree(base);
 		return NULL;

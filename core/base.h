@@ -139,7 +139,7 @@ u64 htw_base_now(const struct htw_base *base);
 u64 htw_base_catch_up(struct htw_base *base, u64 now);
 u64 htw_base_check_clock(struct htw_base *base, u64 now);
 void htw_base_note_due(struct htw_base *base, u64 now);
-u64 htw_base_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now);
+u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now);
 bool htw_base_wakes_remote(struct htw_base *base, u64 tick);
 void htw_base_reprogram(struct htw_base *base);
 bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
@@ -147,15 +147,15 @@ bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
 enum htw_served htw_base_end_turn(struct htw_base *base, bool done);
 
 /* The tick of the time @ns. */
-static inline u64 htw_tick(const struct htw_base *base, u64 ns)
+static inline u64 htw_base_tick(const struct htw_base *base, u64 ns)
 {
 	return div64_u64(ns, base->tick_ns);
 }
 
 /* The first tick that is not earlier than @ns, which is not zero. */
-static inline u64 htw_tick_up(const struct htw_base *base, u64 ns)
+static inline u64 htw_base_tick_up(const struct htw_base *base, u64 ns)
 {
-	return htw_tick(base, ns - 1) + 1;
+	return htw_base_tick(base, ns - 1) + 1;
 }
 
 /**
@@ -171,7 +171,7 @@ static inline u64 htw_base_touch(struct htw_base *base, u64 now)
 {
 	lockdep_assert_held(&base->lock);
 
-	if (likely(base->wheel.cursor == htw_tick(base, now) + 1))
+	if (likely(base->wheel.cursor == htw_base_tick(base, now) + 1))
 		return now;
 	return htw_base_catch_up(base, now);
 }
@@ -181,15 +181,15 @@ static inline u64 htw_base_touch(struct htw_base *base, u64 now)
  * with @slack one that other nodes share. If the deadline is not after @now (zero if unknown),
  * a tick that has come.
  */
-static inline u64 htw_base_tick(struct htw_base *base, u64 deadline, u64 slack, u64 now)
+static inline u64 htw_base_choose_tick(struct htw_base *base, u64 deadline, u64 slack, u64 now)
 {
 	if (unlikely(deadline <= now || slack))
-		return htw_base_tick_slow(base, deadline, slack, now);
-	return htw_tick_up(base, deadline);
+		return htw_base_choose_tick_slow(base, deadline, slack, now);
+	return htw_base_tick_up(base, deadline);
 }
 
 /*
- * Start a node, which is in no wheel, at a tick from htw_base_tick(). The base has been
+ * Start a node, which is in no wheel, at a tick from htw_base_choose_tick(). The base has been
  * brought up to the present by htw_base_touch(). This cannot fail and expires nothing: a
  * node that is due is delivered by the base's pacer.
  *

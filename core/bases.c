@@ -93,7 +93,7 @@ struct htw_base *htw_bases_create_private(struct htw_bases *set, enum htw_clock 
 	if (base && clock != HTW_MANUAL) {
 		cpus_read_lock();
 		spin_lock(&htw_bases_lock);
-		htw_bases_attach(base, htw_target_cpu());
+		htw_bases_attach(base, htw_isolation_target_cpu());
 		spin_unlock(&htw_bases_lock);
 		cpus_read_unlock();
 	}
@@ -308,12 +308,12 @@ static int htw_bases_cpu_online(unsigned int cpu)
 }
 
 /* An online CPU other than @cpu, preferably not an isolated one. */
-static unsigned int htw_cpu_other(unsigned int cpu)
+static unsigned int htw_bases_other_cpu(unsigned int cpu)
 {
 	unsigned int other;
 
 	for_each_online_cpu(other) {
-		if (other != cpu && !htw_cpu_is_isolated(other))
+		if (other != cpu && !htw_isolation_covers(other))
 			return other;
 	}
 	return cpumask_any_but(cpu_online_mask, cpu);
@@ -323,7 +323,7 @@ static unsigned int htw_cpu_other(unsigned int cpu)
 static int htw_bases_cpu_offline(unsigned int cpu)
 {
 	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
-	struct htw_pacer *adopter = per_cpu_ptr(&htw_pacers, htw_cpu_other(cpu));
+	struct htw_pacer *adopter = per_cpu_ptr(&htw_pacers, htw_bases_other_cpu(cpu));
 	unsigned int away;
 
 	for_each_possible_cpu(away) {

@@ -120,7 +120,7 @@ static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 dead
 		base->touched = jiffies;
 		htw_base_touch(base, htw_base_now(base));
 	}
-	if (htw_base_start(base, n, htw_base_tick(base, deadline, slack, 0)))
+	if (htw_base_start(base, n, htw_base_choose_tick(base, deadline, slack, 0)))
 		htw_base_reprogram(base);
 	WRITE_ONCE(n->state, HTW_PENDING);
 }
@@ -189,7 +189,7 @@ bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns, u64 slac
 	WARN_ON_ONCE(in_hardirq() || in_nmi());
 	local_bh_disable();
 	/* Pairs with htw_callouts_cpu_prepare(). */
-	target = smp_load_acquire(per_cpu_ptr(&htw_callout_bases, htw_target_cpu()));
+	target = smp_load_acquire(per_cpu_ptr(&htw_callout_bases, htw_isolation_target_cpu()));
 	if (unlikely(!htw_callout_start_on_target(target, &callout->node, deadline_ns, slack_ns,
 						  &pending)))
 		pending = htw_callout_start_migrating(target, callout, deadline_ns, slack_ns);
@@ -211,7 +211,7 @@ bool htw_callout_start(struct htw_callout *callout, u64 delay_ns, u64 slack_ns)
 {
 	const u64 now = ktime_get_ns();
 
-	return htw_callout_start_at(callout, htw_add_saturated(now, delay_ns), slack_ns);
+	return htw_callout_start_at(callout, htw_timer_add_saturated(now, delay_ns), slack_ns);
 }
 EXPORT_SYMBOL_GPL(htw_callout_start);
 
@@ -316,7 +316,7 @@ static enum htw_served htw_callout_serve(struct htw_job *job, struct htw_turn *t
 
 	spin_lock(&base->expiry_lock);
 	if (htw_base_begin_turn(base, turn, &served)) {
-		now = htw_tick(base, htw_base_now(base));
+		now = htw_base_tick(base, htw_base_now(base));
 		while ((n = htw_wheel_expire(&base->wheel, now, &units))) {
 			htw_callout_call(base, n);
 			units -= min(units, HTW_CALLOUT_UNITS);
@@ -350,7 +350,7 @@ static void __init htw_callouts_take_early(void)
 	htw_base_double_lock(base, &htw_early_base);
 	while ((n = htw_wheel_evict(&htw_early_base.wheel))) {
 		htw_base_touch(base, htw_base_now(base));
-		if (htw_base_start(base, n, htw_base_tick(base, n->expires, 0, 0)))
+		if (htw_base_start(base, n, htw_base_choose_tick(base, n->expires, 0, 0)))
 			htw_base_reprogram(base);
 	}
 	htw_base_double_unlock(base, &htw_early_base);

@@ -196,6 +196,23 @@ static inline u32 htw_context_pages(const struct htw_context *ctx)
 	return smp_load_acquire(&ctx->nr_pages);
 }
 
+/* Are the context's settings final, because a timer has been or is about to be armed? */
+static inline bool htw_context_is_settled(const struct htw_context *ctx)
+{
+	/* Pairs with htw_context_settle(): the settings are visible. */
+	return smp_load_acquire(&ctx->used);
+}
+
+/*
+ * Make the settings final; a timer has been reserved. HTW_SETUP changes nothing from then on,
+ * which it checks under @ctx->lock; what it changed before is visible here.
+ */
+static inline void htw_context_settle(struct htw_context *ctx)
+{
+	/* Pairs with htw_context_is_settled(). */
+	smp_store_release(&ctx->used, true);
+}
+
 /* Is the context on a manual clock? Then @own is set. */
 static inline bool htw_context_is_manual(const struct htw_context *ctx)
 {
@@ -220,7 +237,7 @@ static inline void htw_context_clear_override(const struct htw_context *ctx,
 /* The CPU on which a timer that is started now should wait. */
 static inline unsigned int htw_context_cpu(const struct htw_context *ctx)
 {
-	return unlikely(ctx->cpu >= 0) ? ctx->cpu : htw_target_cpu();
+	return unlikely(ctx->cpu >= 0) ? ctx->cpu : htw_isolation_target_cpu();
 }
 
 /*

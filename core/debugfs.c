@@ -101,7 +101,7 @@ static void htw_debugfs_show_wheel(struct htw_base *base, void *data)
 	seq_putc(m, '\n');
 }
 
-static int htw_wheels_show(struct seq_file *m, void *unused)
+static int htw_debugfs_wheels_show(struct seq_file *m, void *unused)
 {
 	unsigned int cpu;
 
@@ -109,9 +109,9 @@ static int htw_wheels_show(struct seq_file *m, void *unused)
 		htw_bases_for_each(cpu, htw_debugfs_show_wheel, m);
 	return 0;
 }
-DEFINE_SHOW_ATTRIBUTE(htw_wheels);
+DEFINE_SHOW_ATTRIBUTE(htw_debugfs_wheels);
 
-static int htw_pacers_show(struct seq_file *m, void *unused)
+static int htw_debugfs_pacers_show(struct seq_file *m, void *unused)
 {
 	unsigned int cpu;
 
@@ -129,7 +129,7 @@ static int htw_pacers_show(struct seq_file *m, void *unused)
 	}
 	return 0;
 }
-DEFINE_SHOW_ATTRIBUTE(htw_pacers);
+DEFINE_SHOW_ATTRIBUTE(htw_debugfs_pacers);
 
 static void htw_debugfs_show_user(struct htw_user *user, void *data)
 {
@@ -143,7 +143,7 @@ static void htw_debugfs_show_user(struct htw_user *user, void *data)
 	for_each_possible_cpu(cpu) {
 		struct htw_flow_info info;
 
-		htw_flow_get_info(per_cpu_ptr(htw_bases_flows(&user->bases), cpu), cpu, &info);
+		htw_pacer_flow_info(per_cpu_ptr(htw_bases_flows(&user->bases), cpu), cpu, &info);
 		if (!info.spent)
 			continue;
 		seq_printf(m, "user %s cpu %u spent_ns %llu ", owner, cpu, info.spent);
@@ -154,20 +154,20 @@ static void htw_debugfs_show_user(struct htw_user *user, void *data)
 	}
 }
 
-static int htw_users_show(struct seq_file *m, void *unused)
+static int htw_debugfs_users_show(struct seq_file *m, void *unused)
 {
 	htw_users_for_each(htw_debugfs_show_user, m);
 	return 0;
 }
-DEFINE_SHOW_ATTRIBUTE(htw_users);
+DEFINE_SHOW_ATTRIBUTE(htw_debugfs_users);
 
 /* Create the files. Errors are ignored: without debugfs there are none. */
 void htw_debugfs_init(void)
 {
 	htw_debugfs_dir = debugfs_create_dir("htw", NULL);
-	debugfs_create_file("wheels", 0444, htw_debugfs_dir, NULL, &htw_wheels_fops);
-	debugfs_create_file("pacers", 0444, htw_debugfs_dir, NULL, &htw_pacers_fops);
-	debugfs_create_file("users", 0444, htw_debugfs_dir, NULL, &htw_users_fops);
+	debugfs_create_file("wheels", 0444, htw_debugfs_dir, NULL, &htw_debugfs_wheels_fops);
+	debugfs_create_file("pacers", 0444, htw_debugfs_dir, NULL, &htw_debugfs_pacers_fops);
+	debugfs_create_file("users", 0444, htw_debugfs_dir, NULL, &htw_debugfs_users_fops);
 }
 
 void htw_debugfs_exit(void)

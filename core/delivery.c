@@ -68,9 +68,9 @@ static void htw_delivery_leave(struct htw_delivery *d)
 		return;
 	if (d->expired != d->before)
 		htw_delivery_queue_wake(d, ctx);
-	ring = htw_context_open_ring(ctx);
+	ring = htw_event_open_ring(ctx);
 	if (ring) {
-		htw_context_consumed(ctx, d->freed);
+		htw_event_consumed(ctx, d->freed);
 		htw_ring_publish(ring, ctx->nr_expired);
 	}
 	htw_unlock(&ctx->lock);
@@ -94,7 +94,7 @@ static bool htw_delivery_switch(struct htw_delivery *d, struct htw_context *ctx,
 		return false;
 	}
 
-	ring = htw_context_open_ring(ctx);
+	ring = htw_event_open_ring(ctx);
 	d->context = ctx;
 	d->contexts++;
 	d->before = d->expired;
@@ -122,8 +122,8 @@ static void htw_delivery_arm(struct htw_delivery *d, struct htw_context *ctx,
 			     struct htw_timer *t)
 {
 	htw_timer_start(d->base, t,
-			htw_base_tick(d->base, htw_context_to_host(ctx, t->deadline),
-				      htw_timer_slack(t), 0));
+			htw_base_choose_tick(d->base, htw_context_to_host(ctx, t->deadline),
+					     htw_timer_slack(t), 0));
 }
 
 static bool htw_delivery_is_of(const struct htw_timer *t, const struct htw_context *ctx)
@@ -140,7 +140,7 @@ static bool htw_delivery_defer_one(struct htw_delivery *d, struct htw_timer *t, 
 
 	if (override == HTW_DISARMED) {
 		list_del(&t->node.list);
-		t->node.fired = 0;	/* as in htw_timer_consume(), and no tick any more */
+		t->node.fired = 0;	/* as in htw_event_consume(), and no tick any more */
 		WRITE_ONCE(t->node.state, HTW_IDLE);
 		return true;
 	}
@@ -185,7 +185,7 @@ static noinline void htw_delivery_special(struct htw_delivery *d, struct htw_tim
 	list_del(&t->node.list);
 	t->node.fired = fired;
 	htw_event_report(ev, d->context, t, fired);
-	if (htw_timer_consume(d->context, t, fired, &d->freed))
+	if (htw_event_consume(d->context, t, fired, &d->freed))
 		htw_delivery_arm(d, d->context, t);
 }
 
@@ -267,7 +267,7 @@ static u32 htw_delivery_to_queue(struct htw_delivery *d, struct list_head *due, 
 static void htw_delivery_refill_ring(struct htw_delivery *d, u64 fired, u32 max)
 {
 	struct htw_context *ctx = d->context;
-	struct htw_event_ring *ring = htw_context_open_ring(ctx);
+	struct htw_event_ring *ring = htw_event_open_ring(ctx);
 	LIST_HEAD(rearm);
 
 	if (!ring)
@@ -318,7 +318,7 @@ static u32 htw_delivery_to_context(struct htw_delivery *d, struct list_head *due
 void htw_delivery_clock_set(struct htw_delivery *d, struct htw_timer *t)
 {
 	struct htw_context *ctx = htw_timer_page(t)->ctx;
-	struct htw_event_ring *ring = htw_context_open_ring(ctx);
+	struct htw_event_ring *ring = htw_event_open_ring(ctx);
 	/* Under the lock: events queued before, by other CPUs, do not have a later time. */
 	const u64 now = htw_context_now(ctx);
 
@@ -363,7 +363,7 @@ static bool htw_delivery_expire(struct htw_base *base, struct htw_delivery *deli
 	was_set_back = now < base->due_ns;
 
 	while (htw_delivery_may_go_on(delivery) &&
-	       htw_wheel_collect_due(w, htw_tick(base, now), &budget)) {
+	       htw_wheel_collect_due(w, htw_base_tick(base, now), &budget)) {
 		u32 contexts = delivery->contexts;
 		u32 taken = htw_delivery_to_context(delivery, &w->due, now, was_set_back, budget);
 

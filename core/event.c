@@ -12,7 +12,7 @@
  * Does an id stay valid after its last event has been read? If the context has a table of
  * deadlines it does, because the program may store an override at any time.
  */
-static bool htw_timer_is_kept(const struct htw_context *ctx, const struct htw_timer *t)
+static bool htw_event_keeps_timer(const struct htw_context *ctx, const struct htw_timer *t)
 {
 	lockdep_assert_held(&ctx->lock);
 
@@ -31,7 +31,7 @@ void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struc
 		      u64 now)
 {
 	const u64 missed = htw_timer_missed(t, now);
-	const bool more = htw_timer_is_kept(ctx, t) || htw_timer_continues(t, missed);
+	const bool more = htw_event_keeps_timer(ctx, t) || htw_timer_continues(t, missed);
 
 	/* If the timer is started again, only later changes of CLOCK_REALTIME expire it. */
 	if (t->node.flags & HTW_TIMER_CANCEL_ON_SET)
@@ -42,7 +42,7 @@ void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struc
 }
 
 /**
- * htw_timer_consume() - free, disarm or advance a timer whose event was reported
+ * htw_event_consume() - free, disarm or advance a timer whose event was reported
  * @ctx: the context, whose lock is held
  * @t: the timer, on no list
  * @now: as passed to htw_event_report()
@@ -51,7 +51,7 @@ void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struc
  * Return: true if the caller has to start the timer again: its state is %HTW_REARM and its
  * deadline the next one.
  */
-bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u32 *freed)
+bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u32 *freed)
 {
 	const u64 missed = htw_timer_missed(t, now);
 	const u64 spent = htw_timer_spent(t, missed);
@@ -59,15 +59,16 @@ bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 	t->node.flags &= ~HTW_TIMER_CLOCK_SET;
 	if (htw_timer_continues(t, missed)) {
 		/* Keep the phase: the first start + k * interval after @now. */
-		if (spent)
-			t->deadline = htw_add_saturated(t->deadline + (spent - 1) * t->interval,
-							t->interval);
+		if (spent) {
+			t->deadline += (spent - 1) * t->interval;
+			t->deadline = htw_timer_add_saturated(t->deadline, t->interval);
+		}
 		if (t->firings)
 			t->firings -= spent;
 		WRITE_ONCE(t->node.state, HTW_REARM);
 		return true;
 	}
-	if (htw_timer_is_kept(ctx, t)) {
+	if (htw_event_keeps_timer(ctx, t)) {
 		/*
 		 * A kept timer that had all its firings is a one-shot timer now, unless the
 		 * program takes the event back: htw_submit_unread_locked() finds the interval.
@@ -83,8 +84,8 @@ bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 	return false;
 }
 
-/* Account for @freed timers that htw_timer_consume() freed; @ctx->lock is held. */
-void htw_context_consumed(struct htw_context *ctx, u32 freed)
+/* Account for @freed timers that htw_event_consume() freed; @ctx->lock is held. */
+void htw_event_consumed(struct htw_context *ctx, u32 freed)
 {
 	htw_shrink_timers_freed(ctx, freed);
 }
@@ -105,7 +106,7 @@ u32 htw_event_move_to_ring(struct htw_context *ctx, struct htw_event_ring *ring,
 
 		htw_event_report(htw_ring_next(ring), ctx, t, now);
 		list_del(&t->node.list);
-		if (htw_timer_consume(ctx, t, now, freed))
+		if (htw_event_consume(ctx, t, now, freed))
 			list_add_tail(&t->node.list, rearm);
 	}
 	ctx->nr_expired -= count;

@@ -24,7 +24,7 @@ static __always_inline void htw_event_fill(struct htw_event *ev, const struct ht
 }
 
 /* The ring that takes events: NULL if there is none, or it is not mapped. */
-static inline struct htw_event_ring *htw_context_open_ring(const struct htw_context *ctx)
+static inline struct htw_event_ring *htw_event_open_ring(const struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
 
@@ -33,9 +33,9 @@ static inline struct htw_event_ring *htw_context_open_ring(const struct htw_cont
 
 void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struct htw_timer *t,
 		      u64 now);
-bool htw_timer_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u32 *freed);
+bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u32 *freed);
 u32 htw_event_move_to_ring(struct htw_context *ctx, struct htw_event_ring *ring, u32 max, u64 now,
 			   u32 *freed, struct list_head *rearm);
-void htw_context_consumed(struct htw_context *ctx, u32 freed);
+void htw_event_consumed(struct htw_context *ctx, u32 freed);
 
 #endif /* _HTW_EVENT_H */

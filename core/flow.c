@@ -62,7 +62,7 @@
 unsigned int htw_share_percent = 25;
 unsigned int htw_burst_ms = 250;
 
-static u64 htw_burst_ns(void)
+static u64 htw_flow_burst_ns(void)
 {
 	return READ_ONCE(htw_burst_ms) * (u64)NSEC_PER_MSEC;
 }
@@ -74,7 +74,7 @@ void htw_flow_init(struct htw_flow *flow, enum htw_class class, u32 owner)
 	timerqueue_init(&flow->throttle_node);
 	flow->class = class;
 	flow->owner = owner;
-	flow->tokens = min_t(u64, HTW_TOKENS_FIRST_NS, htw_burst_ns());
+	flow->tokens = min_t(u64, HTW_TOKENS_FIRST_NS, htw_flow_burst_ns());
 	flow->refilled = ktime_get_ns();
 	flow->stalls.last = flow->refilled;
 }
@@ -82,7 +82,7 @@ void htw_flow_init(struct htw_flow *flow, enum htw_class class, u32 owner)
 /* Add the tokens for the time since the last refill. */
 void htw_flow_refill(struct htw_flow *flow, u64 now)
 {
-	const u64 burst = htw_burst_ns();
+	const u64 burst = htw_flow_burst_ns();
 	u64 elapsed;
 
 	if (now <= flow->refilled)
@@ -96,7 +96,7 @@ void htw_flow_refill(struct htw_flow *flow, u64 now)
 /* Has the flow all the tokens that it can have? */
 bool htw_flow_is_full(const struct htw_flow *flow)
 {
-	return flow->class != HTW_CLASS_OTHERS || flow->tokens >= (s64)htw_burst_ns();
+	return flow->class != HTW_CLASS_OTHERS || flow->tokens >= (s64)htw_flow_burst_ns();
 }
 
 /* Return the time at which a flow has HTW_RESUME_NS of tokens. */

@@ -59,11 +59,11 @@ long htw_op_info(struct htw_context *ctx, struct htw_info __user *arg)
 }
 
 /**
- * htw_context_show_fdinfo() - write a context's lines of /proc/PID/fdinfo/FD
+ * htw_info_show() - write a context's lines of /proc/PID/fdinfo/FD
  * @ctx: the context
  * @m: output
  */
-void htw_context_show_fdinfo(struct htw_context *ctx, struct seq_file *m)
+void htw_info_show(struct htw_context *ctx, struct seq_file *m)
 {
 	u32 timers, expired;
 	u64 times, ns;

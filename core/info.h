@@ -10,6 +10,6 @@
 struct seq_file;
 
 long htw_op_info(struct htw_context *ctx, struct htw_info __user *arg);
-void htw_context_show_fdinfo(struct htw_context *ctx, struct seq_file *m);
+void htw_info_show(struct htw_context *ctx, struct seq_file *m);
 
 #endif /* _HTW_INFO_H */

@@ -18,7 +18,7 @@
 #include "isolation.h"
 
 /* Is a CPU isolated from timers or from the scheduler? Context: any. */
-bool htw_cpu_is_isolated(unsigned int cpu)
+bool htw_isolation_covers(unsigned int cpu)
 {
 	bool isolated;
 
@@ -31,7 +31,7 @@ bool htw_cpu_is_isolated(unsigned int cpu)
 }
 
 /**
- * htw_cpu_beside_masks() - find a CPU that is in two masks
+ * htw_isolation_cpu_beside_masks() - find a CPU that is in two masks
  * @cpu: the CPU to be replaced if it is not
  * @timers: CPUs that are not isolated from timers
  * @domain: CPUs that are not isolated from the scheduler
@@ -40,8 +40,8 @@ bool htw_cpu_is_isolated(unsigned int cpu)
  * Return: @cpu if it is in both masks, else an online CPU that is, if possible of @cpu's node.
  * If there is none, @cpu.
  */
-unsigned int htw_cpu_beside_masks(unsigned int cpu, const struct cpumask *timers,
-				  const struct cpumask *domain)
+unsigned int htw_isolation_cpu_beside_masks(unsigned int cpu, const struct cpumask *timers,
+					    const struct cpumask *domain)
 {
 	unsigned int other;
 
@@ -59,12 +59,12 @@ unsigned int htw_cpu_beside_masks(unsigned int cpu, const struct cpumask *timers
 }
 
 /* Return a CPU, or if it is isolated one that is not and is near. Context: any. */
-unsigned int htw_cpu_beside_isolated(unsigned int cpu)
+unsigned int htw_isolation_cpu_beside(unsigned int cpu)
 {
-	/* As in htw_cpu_is_isolated(). */
+	/* As in htw_isolation_covers(). */
 	rcu_read_lock();
-	cpu = htw_cpu_beside_masks(cpu, housekeeping_cpumask(HK_TYPE_TIMER),
-				   housekeeping_cpumask(HK_TYPE_DOMAIN));
+	cpu = htw_isolation_cpu_beside_masks(cpu, housekeeping_cpumask(HK_TYPE_TIMER),
+					     housekeeping_cpumask(HK_TYPE_DOMAIN));
 	rcu_read_unlock();
 	return cpu;
 }

@@ -11,10 +11,10 @@
 
 struct cpumask;
 
-bool htw_cpu_is_isolated(unsigned int cpu);
-unsigned int htw_cpu_beside_masks(unsigned int cpu, const struct cpumask *timers,
-				  const struct cpumask *domain);
-unsigned int htw_cpu_beside_isolated(unsigned int cpu);
+bool htw_isolation_covers(unsigned int cpu);
+unsigned int htw_isolation_cpu_beside_masks(unsigned int cpu, const struct cpumask *timers,
+					    const struct cpumask *domain);
+unsigned int htw_isolation_cpu_beside(unsigned int cpu);
 
 /* Is any CPU isolated? Costs nothing while none is. */
 #ifdef CONFIG_CPU_ISOLATION
@@ -27,11 +27,11 @@ unsigned int htw_cpu_beside_isolated(unsigned int cpu);
  * The CPU on which a timer that is started now waits: this one, unless it is isolated. The task
  * may migrate meanwhile, as it may do right after.
  */
-static inline unsigned int htw_target_cpu(void)
+static inline unsigned int htw_isolation_target_cpu(void)
 {
 	const unsigned int cpu = raw_smp_processor_id();
 
-	return htw_isolation_is_used() ? htw_cpu_beside_isolated(cpu) : cpu;
+	return htw_isolation_is_used() ? htw_isolation_cpu_beside(cpu) : cpu;
 }
 
 #endif /* _HTW_ISOLATION_H */

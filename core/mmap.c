@@ -27,12 +27,12 @@ static struct htw_context *htw_mmap_context(const struct vm_area_struct *vma)
 
 static void htw_mmap_ring_open(struct vm_area_struct *vma)
 {
-	htw_context_map_ring(htw_mmap_context(vma));
+	htw_reader_map_ring(htw_mmap_context(vma));
 }
 
 static void htw_mmap_ring_close(struct vm_area_struct *vma)
 {
-	htw_context_unmap_ring(htw_mmap_context(vma));
+	htw_reader_unmap_ring(htw_mmap_context(vma));
 }
 
 static vm_fault_t htw_mmap_ring_fault(struct vm_fault *vmf)
@@ -63,7 +63,7 @@ static int htw_mmap_ring(struct htw_context *ctx, struct vm_area_struct *vma)
 	if (vma->vm_end - vma->vm_start != htw_ring_size(ring))
 		return -EINVAL;
 	vma->vm_ops = &htw_mmap_ring_ops;
-	htw_context_map_ring(ctx);
+	htw_reader_map_ring(ctx);
 	/* Blocked readers return -EBUSY, each waking the next. */
 	htw_wake_reader(ctx);
 	return 0;

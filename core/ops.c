@@ -33,12 +33,12 @@ static_assert(sizeof(struct htw_op) == 64);
 static_assert(offsetof(struct htw_op, add) == 8);
 static_assert(sizeof(struct htw_batch) == 32);
 
-bool htw_interval_is_valid(const struct htw_context *ctx, u64 interval, u32 firings)
+bool htw_op_interval_is_valid(const struct htw_context *ctx, u64 interval, u32 firings)
 {
 	return interval ? interval >= htw_context_tick_ns(ctx) : !firings;
 }
 
-static bool htw_query_is_valid(const struct htw_query *query)
+static bool htw_op_query_is_valid(const struct htw_query *query)
 {
 	return !(query->deadline | query->remaining | query->interval | query->cookie |
 		 query->missed | query->firings | query->state | query->flags);
@@ -48,7 +48,7 @@ static bool htw_query_is_valid(const struct htw_query *query)
  * Read an add that has only a deadline and a cookie, as most do; false if it has more or cannot
  * be read. copy_from_user() would take an add from 983 to 1,056 instructions.
  */
-static bool htw_get_simple_add(struct htw_add *add, const struct htw_add __user *arg)
+static bool htw_op_get_simple_add(struct htw_add *add, const struct htw_add __user *arg)
 {
 	u64 interval, slack, reserved;
 	u32 flags, firings;
@@ -72,7 +72,7 @@ fault:
 }
 
 /* Write an id without sleeping; false if that would fault. */
-static bool htw_put_id(u64 id, u64 __user *to)
+static bool htw_op_put_id(u64 id, u64 __user *to)
 {
 	bool written = false;
 
@@ -88,7 +88,7 @@ fault:
 }
 
 /* Reserve a timer without sleeping; NULL if memory has to be allocated or at the limit. */
-static struct htw_timer *htw_add_reserve(struct htw_context *ctx)
+static struct htw_timer *htw_op_add_reserve(struct htw_context *ctx)
 {
 	struct htw_timer *t = NULL;
 
@@ -111,7 +111,7 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
 
 	if (copy_from_user(&add, arg, sizeof(add)))
 		return -EFAULT;
-	if (!htw_add_is_valid(ctx, &add))
+	if (!htw_op_add_is_valid(ctx, &add))
 		return -EINVAL;
 	ret = htw_slots_reserve(ctx, &reserved, 1, NULL);
 	if (ret < 0)
@@ -148,13 +148,13 @@ long htw_op_add(struct htw_context *ctx, struct htw_add __user *arg)
 	struct htw_timer *t;
 	bool added = false;
 
-	if (unlikely(!htw_get_simple_add(&add, arg) || !htw_context_is_settled(ctx)))
+	if (unlikely(!htw_op_get_simple_add(&add, arg) || !htw_context_is_settled(ctx)))
 		return htw_op_add_slow(ctx, arg);
 	htw_submit_begin_add(&s, ctx);
-	t = htw_add_reserve(ctx);
+	t = htw_op_add_reserve(ctx);
 	if (likely(t)) {
 		/* The program may use the id from here on. */
-		added = htw_put_id(htw_timer_id(t), &arg->id);
+		added = htw_op_put_id(htw_timer_id(t), &arg->id);
 		if (likely(added))
 			htw_submit_add(&s, t, &add, s.plain);
 		else
@@ -180,7 +180,7 @@ long htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
 
 	if (copy_from_user(&cancel, arg, sizeof(cancel)))
 		return -EFAULT;
-	if (!htw_cancel_is_valid(ctx, &cancel))
+	if (!htw_op_cancel_is_valid(ctx, &cancel))
 		return -EINVAL;
 	if (unlikely(!htw_context_is_settled(ctx)))
 		return -ENOENT;
@@ -209,7 +209,7 @@ long htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
 
 	if (copy_from_user(&mod, arg, sizeof(mod)))
 		return -EFAULT;
-	if (!htw_mod_is_valid(ctx, &mod))
+	if (!htw_op_mod_is_valid(ctx, &mod))
 		return -EINVAL;
 	if (unlikely(!htw_context_is_settled(ctx)))
 		return -ENOENT;
@@ -235,7 +235,7 @@ long htw_op_query(struct htw_context *ctx, struct htw_query __user *arg)
 
 	if (copy_from_user(&query, arg, sizeof(query)))
 		return -EFAULT;
-	if (!htw_query_is_valid(&query))
+	if (!htw_op_query_is_valid(&query))
 		return -EINVAL;
 	if (unlikely(!htw_context_is_settled(ctx)))
 		return -ENOENT;
@@ -267,12 +267,12 @@ static inline bool htw_op_is(const struct htw_op *op, enum htw_op_code code)
 static bool htw_op_is_valid(const struct htw_context *ctx, const struct htw_op *op)
 {
 	if (htw_op_is(op, HTW_OP_ADD))
-		return htw_add_is_valid(ctx, &op->add);
+		return htw_op_add_is_valid(ctx, &op->add);
 	if (htw_op_is(op, HTW_OP_MOD))
-		return htw_mod_is_valid(ctx, &op->mod);
+		return htw_op_mod_is_valid(ctx, &op->mod);
 	if (htw_op_is(op, HTW_OP_CANCEL))
-		return htw_cancel_is_valid(ctx, &op->cancel);
-	return htw_op_is(op, HTW_OP_QUERY) && htw_query_is_valid(&op->query);
+		return htw_op_cancel_is_valid(ctx, &op->cancel);
+	return htw_op_is(op, HTW_OP_QUERY) && htw_op_query_is_valid(&op->query);
 }
 
 /* What became of an operation of a batch. */
@@ -284,14 +284,14 @@ enum htw_batch_done {
 
 /* Inline, so that its results cost nothing. */
 static __always_inline
-enum htw_batch_done htw_batch_op(struct htw_submit *s, struct htw_op *op,
-				 struct list_head *reserved)
+enum htw_batch_done htw_op_batch_one(struct htw_submit *s, struct htw_op *op,
+				     struct list_head *reserved)
 {
 	struct htw_timer *t;
 
 	op->result = -EINVAL;
 	if (htw_op_is(op, HTW_OP_ADD)) {
-		if (unlikely(!htw_add_is_valid(s->ctx, &op->add)))
+		if (unlikely(!htw_op_add_is_valid(s->ctx, &op->add)))
 			return HTW_BATCH_FAST;
 		if (unlikely(list_empty(reserved)))
 			return HTW_BATCH_NO_TIMER;
@@ -302,7 +302,7 @@ enum htw_batch_done htw_batch_op(struct htw_submit *s, struct htw_op *op,
 		return htw_submit_add(s, t, &op->add, s->plain) ? HTW_BATCH_FAST : HTW_BATCH_SLOW;
 	}
 	if (htw_op_is(op, HTW_OP_MOD)) {
-		if (unlikely(!htw_mod_is_valid(s->ctx, &op->mod)))
+		if (unlikely(!htw_op_mod_is_valid(s->ctx, &op->mod)))
 			return HTW_BATCH_FAST;
 		t = htw_submit_find(s, op->mod.id);
 		op->result = 0;
@@ -310,7 +310,7 @@ enum htw_batch_done htw_batch_op(struct htw_submit *s, struct htw_op *op,
 			return HTW_BATCH_FAST;
 		op->result = htw_submit_mod_slow(s, t, &op->mod);
 	} else if (htw_op_is(op, HTW_OP_CANCEL)) {
-		if (unlikely(!htw_cancel_is_valid(s->ctx, &op->cancel)))
+		if (unlikely(!htw_op_cancel_is_valid(s->ctx, &op->cancel)))
 			return HTW_BATCH_FAST;
 		t = htw_submit_find(s, op->cancel.id);
 		op->result = 0;
@@ -318,7 +318,7 @@ enum htw_batch_done htw_batch_op(struct htw_submit *s, struct htw_op *op,
 			return HTW_BATCH_FAST;
 		op->result = htw_submit_cancel_slow(s, t, &op->cancel);
 	} else if (htw_op_is(op, HTW_OP_QUERY)) {
-		if (likely(htw_query_is_valid(&op->query)))
+		if (likely(htw_op_query_is_valid(&op->query)))
 			op->result = htw_submit_query(s, &op->query);
 	}
 	return HTW_BATCH_SLOW;
@@ -330,8 +330,8 @@ enum htw_batch_done htw_batch_op(struct htw_submit *s, struct htw_op *op,
  *
  * Return: how many were carried out, at least one.
  */
-static u32 htw_batch_submit(struct htw_context *ctx, struct htw_op *ops, u32 count,
-			    struct list_head *reserved)
+static u32 htw_op_batch_submit(struct htw_context *ctx, struct htw_op *ops, u32 count,
+			       struct list_head *reserved)
 {
 	struct htw_op *op = ops;
 	struct htw_submit s;
@@ -341,7 +341,7 @@ static u32 htw_batch_submit(struct htw_context *ctx, struct htw_op *ops, u32 cou
 		const struct htw_op *end = min(op + HTW_OPS_GROUP, ops + count);
 
 		while (op < end) {
-			const enum htw_batch_done done = htw_batch_op(&s, op, reserved);
+			const enum htw_batch_done done = htw_op_batch_one(&s, op, reserved);
 
 			if (done == HTW_BATCH_NO_TIMER)
 				goto out;
@@ -355,7 +355,7 @@ out:
 	return op - ops;
 }
 
-static u32 htw_count_adds(const struct htw_op *ops, u32 count)
+static u32 htw_op_batch_count_adds(const struct htw_op *ops, u32 count)
 {
 	u32 adds = 0;
 
@@ -368,21 +368,26 @@ static u32 htw_count_adds(const struct htw_op *ops, u32 count)
  * Carry out operations in order. An add for which no timer can be reserved fails, and the next
  * one is tried: a cancel between them may have made room.
  */
-static void htw_batch_submit_all(struct htw_context *ctx, struct htw_op *ops, u32 count,
-				 struct list_head *reserved)
+static void htw_op_batch_submit_all(struct htw_context *ctx, struct htw_op *ops, u32 count,
+				    struct list_head *reserved)
 {
 	u32 i = 0;
 
 	while (i < count) {
-		const u32 adds = list_empty(reserved) ? htw_count_adds(ops + i, count - i) : 0;
-		int ret = adds ? htw_slots_reserve(ctx, reserved, adds, NULL) : 0;
+		u32 adds = 0;
+		int ret = 0;
+
+		if (list_empty(reserved))
+			adds = htw_op_batch_count_adds(ops + i, count - i);
+		if (adds)
+			ret = htw_slots_reserve(ctx, reserved, adds, NULL);
 
 		if (ret > 0)
 			htw_context_settle(ctx);
 		else if (!ret && unlikely(!htw_context_is_settled(ctx)))
 			ret = -ENOENT;
 		if (likely(ret >= 0)) {
-			i += htw_batch_submit(ctx, ops + i, count - i, reserved);
+			i += htw_op_batch_submit(ctx, ops + i, count - i, reserved);
 		} else {
 			ops[i].result = htw_op_is_valid(ctx, &ops[i]) ? ret : -EINVAL;
 			i++;
@@ -395,8 +400,8 @@ static void htw_batch_submit_all(struct htw_context *ctx, struct htw_op *ops, u3
  *
  * Return: the number of operations whose results were written.
  */
-static u32 htw_batch_write_results(struct htw_op __user *user, const struct htw_op *op, u32 count,
-				   u32 ring_tail)
+static u32 htw_op_batch_write_results(struct htw_op __user *user, const struct htw_op *op,
+				      u32 count, u32 ring_tail)
 {
 	u32 i;
 
@@ -428,8 +433,8 @@ out:
  *
  * Return: 0 if all was done; else -EFAULT or -EINTR, with *done operations done.
  */
-static int htw_batch_all(struct htw_context *ctx, struct htw_op __user *user, u32 count,
-			 struct htw_op *ops, u32 *done)
+static int htw_op_batch_all(struct htw_context *ctx, struct htw_op __user *user, u32 count,
+			    struct htw_op *ops, u32 *done)
 {
 	LIST_HEAD(reserved);
 	int ret = 0;
@@ -444,8 +449,9 @@ static int htw_batch_all(struct htw_context *ctx, struct htw_op __user *user, u3
 		}
 		n = want - DIV_ROUND_UP(copy_from_user(ops, user + *done, want * sizeof(*ops)),
 					sizeof(*ops));
-		htw_batch_submit_all(ctx, ops, n, &reserved);
-		written = htw_batch_write_results(user + *done, ops, n, htw_context_ring_tail(ctx));
+		htw_op_batch_submit_all(ctx, ops, n, &reserved);
+		written = htw_op_batch_write_results(user + *done, ops, n,
+						     htw_context_ring_tail(ctx));
 		*done += written;
 		if (written < want) {
 			ret = -EFAULT;
@@ -479,7 +485,7 @@ long htw_op_batch(struct htw_context *ctx, struct htw_batch __user *arg)
 	ops = kmalloc_array(min(batch.count, HTW_OPS_BATCH), sizeof(*ops), GFP_KERNEL);
 	if (!ops)
 		return -ENOMEM;
-	ret = htw_batch_all(ctx, u64_to_user_ptr(batch.ops), batch.count, ops, &batch.done);
+	ret = htw_op_batch_all(ctx, u64_to_user_ptr(batch.ops), batch.count, ops, &batch.done);
 	kfree(ops);
 	if (put_user(batch.done, &arg->done))
 		return -EFAULT;

@@ -16,34 +16,34 @@ long htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg);
 long htw_op_query(struct htw_context *ctx, struct htw_query __user *arg);
 long htw_op_batch(struct htw_context *ctx, struct htw_batch __user *arg);
 
-bool htw_interval_is_valid(const struct htw_context *ctx, u64 interval, u32 firings);
+bool htw_op_interval_is_valid(const struct htw_context *ctx, u64 interval, u32 firings);
 
 /* Inline: as functions, the checks would take a mod in a batch from 151 to 163 instructions. */
 
-static inline bool htw_add_is_valid(const struct htw_context *ctx, const struct htw_add *add)
+static inline bool htw_op_add_is_valid(const struct htw_context *ctx, const struct htw_add *add)
 {
 	if (add->flags & ~(HTW_F_ABS | HTW_F_KEEP | HTW_F_CANCEL_ON_SET) || add->reserved)
 		return false;
 	if (unlikely(add->flags & HTW_F_CANCEL_ON_SET) && !htw_context_listens(ctx))
 		return false;
-	return htw_interval_is_valid(ctx, add->interval, add->firings);
+	return htw_op_interval_is_valid(ctx, add->interval, add->firings);
 }
 
 /* With a ring, the field is output only and its value on entry is ignored; else it must be zero. */
-static inline bool htw_ring_tail_is_valid(const struct htw_context *ctx, u64 ring_tail)
+static inline bool htw_op_ring_tail_is_valid(const struct htw_context *ctx, u64 ring_tail)
 {
 	return likely(!ring_tail) || READ_ONCE(ctx->ring);
 }
 
-static inline bool htw_cancel_is_valid(const struct htw_context *ctx,
-				       const struct htw_cancel *cancel)
+static inline bool htw_op_cancel_is_valid(const struct htw_context *ctx,
+					  const struct htw_cancel *cancel)
 {
 	return !(cancel->flags & ~HTW_CANCEL_DISCARD) &&
 	       !(cancel->reserved[0] | cancel->reserved[1]) &&
-	       htw_ring_tail_is_valid(ctx, cancel->ring_tail);
+	       htw_op_ring_tail_is_valid(ctx, cancel->ring_tail);
 }
 
-static inline bool htw_mod_is_valid(const struct htw_context *ctx, const struct htw_mod *mod)
+static inline bool htw_op_mod_is_valid(const struct htw_context *ctx, const struct htw_mod *mod)
 {
 	const u32 fields = HTW_MOD_DEADLINE | HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK;
 
@@ -63,7 +63,7 @@ static inline bool htw_mod_is_valid(const struct htw_context *ctx, const struct 
 		return false;
 	if (!(mod->flags & HTW_MOD_SLACK) && mod->slack)
 		return false;
-	return htw_interval_is_valid(ctx, mod->interval, mod->firings);
+	return htw_op_interval_is_valid(ctx, mod->interval, mod->firings);
 }
 
 #endif /* _HTW_OPS_H */

@@ -390,7 +390,8 @@ static enum hrtimer_restart htw_pacer_callback(struct hrtimer *hrtimer)
  * both locks: htw_job_cancel(), which looks at the pacer that a job has, finds it there. An adopter
  * is online and has none itself, so locks are not nested the other way round.
  */
-static void htw_job_migrate(struct htw_pacer *p, struct htw_job *job, struct htw_pacer *adopter)
+static void htw_pacer_migrate_job(struct htw_pacer *p, struct htw_job *job,
+				  struct htw_pacer *adopter)
 {
 	lockdep_assert_held(&p->lock);
 
@@ -408,8 +409,8 @@ static void htw_job_migrate(struct htw_pacer *p, struct htw_job *job, struct htw
 }
 
 /* Return true if the flow has no job left. */
-static bool htw_flow_migrate(struct htw_pacer *p, struct htw_flow *flow,
-			     struct htw_pacer *adopter)
+static bool htw_pacer_migrate_flow(struct htw_pacer *p, struct htw_flow *flow,
+				   struct htw_pacer *adopter)
 {
 	struct htw_job *job, *next;
 
@@ -417,19 +418,19 @@ static bool htw_flow_migrate(struct htw_pacer *p, struct htw_flow *flow,
 		if (READ_ONCE(job->pacer) == p && !adopter)
 			continue;
 		list_del_init(&job->ready);
-		htw_job_migrate(p, job, adopter);
+		htw_pacer_migrate_job(p, job, adopter);
 	}
 	return list_empty(&flow->jobs);
 }
 
-static void htw_flows_migrate(struct htw_pacer *p, struct list_head *flows,
-			      struct htw_pacer *adopter)
+static void htw_pacer_migrate_flows(struct htw_pacer *p, struct list_head *flows,
+				    struct htw_pacer *adopter)
 {
 	struct htw_flow *flow, *next;
 
 	list_for_each_entry_safe(flow, next, flows, link) {
 		/* A run that is serving the flow requeues it when the turn ends. */
-		if (htw_flow_migrate(p, flow, adopter) && p->serving != flow)
+		if (htw_pacer_migrate_flow(p, flow, adopter) && p->serving != flow)
 			list_del_init(&flow->link);
 	}
 }
@@ -450,13 +451,14 @@ void htw_pacer_migrate(struct htw_pacer *p)
 	htw_flow_unthrottle(&p->sched, adopter ? KTIME_MAX : ktime_get_ns());
 	for (node = timerqueue_getnext(&p->sched.throttled); node;
 	     node = timerqueue_iterate_next(node))
-		htw_flow_migrate(p, container_of(node, struct htw_flow, throttle_node), adopter);
+		htw_pacer_migrate_flow(p, container_of(node, struct htw_flow, throttle_node),
+				       adopter);
 	for (unsigned int c = 0; c < HTW_CLASSES; c++) {
-		htw_flows_migrate(p, &p->sched.queues[c].new_flows, adopter);
-		htw_flows_migrate(p, &p->sched.queues[c].old_flows, adopter);
+		htw_pacer_migrate_flows(p, &p->sched.queues[c].new_flows, adopter);
+		htw_pacer_migrate_flows(p, &p->sched.queues[c].old_flows, adopter);
 	}
 	llist_for_each_entry_safe(job, next, llist_del_all(&p->incoming), incoming)
-		htw_job_migrate(p, job, adopter);
+		htw_pacer_migrate_job(p, job, adopter);
 	spin_unlock_bh(&p->lock);
 }
 
@@ -519,7 +521,7 @@ void htw_job_cancel(struct htw_job *job)
 		spin_lock_bh(&p->lock);
 		if (p == READ_ONCE(job->pacer))
 			break;
-		/* htw_job_migrate() has just passed it on. */
+		/* htw_pacer_migrate_job() has just passed it on. */
 		spin_unlock_bh(&p->lock);
 	}
 	htw_pacer_collect(p, ktime_get_ns());
@@ -532,7 +534,7 @@ void htw_job_cancel(struct htw_job *job)
  * Has a flow no job, and all tokens that it can have? Then freeing it and making a new
  * one later gains its user nothing.
  */
-bool htw_flow_is_idle(struct htw_flow *flow, unsigned int cpu)
+bool htw_pacer_flow_is_idle(struct htw_flow *flow, unsigned int cpu)
 {
 	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
 	bool idle;
@@ -546,7 +548,7 @@ bool htw_flow_is_idle(struct htw_flow *flow, unsigned int cpu)
 }
 
 /* Take a snapshot of a flow's accounting on its CPU. */
-void htw_flow_get_info(struct htw_flow *flow, unsigned int cpu, struct htw_flow_info *info)
+void htw_pacer_flow_info(struct htw_flow *flow, unsigned int cpu, struct htw_flow_info *info)
 {
 	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
 	u64 now;
@@ -570,7 +572,7 @@ void htw_flow_get_info(struct htw_flow *flow, unsigned int cpu, struct htw_flow_
  * until the CPU was left alone for as long as such work took before. Zero if it may go on. In
  * process context.
  */
-u64 htw_flow_wait_ns(struct htw_flow __percpu *flows)
+u64 htw_pacer_work_wait_ns(struct htw_flow __percpu *flows)
 {
 	u64 now = ktime_get_ns();
 	struct htw_pacer *p;
@@ -597,7 +599,7 @@ u64 htw_flow_wait_ns(struct htw_flow __percpu *flows)
  * the gap after a run, where runs that follow each other would keep it waiting. Instead later gaps
  * make up for the time.
  */
-void htw_flow_spend(struct htw_flow __percpu *flows, u64 ns)
+void htw_pacer_charge_work(struct htw_flow __percpu *flows, u64 ns)
 {
 	struct htw_pacer *p;
 	u64 now;

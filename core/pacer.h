@@ -184,11 +184,11 @@ void htw_job_schedule(struct htw_job *job, u64 when);
 void htw_job_fired(struct htw_job *job, u64 when);
 void htw_job_cancel(struct htw_job *job);
 
-bool htw_flow_is_idle(struct htw_flow *flow, unsigned int cpu);
-void htw_flow_get_info(struct htw_flow *flow, unsigned int cpu, struct htw_flow_info *info);
-u64 htw_flow_wait_ns(struct htw_flow __percpu *flows);
+bool htw_pacer_flow_is_idle(struct htw_flow *flow, unsigned int cpu);
+void htw_pacer_flow_info(struct htw_flow *flow, unsigned int cpu, struct htw_flow_info *info);
+u64 htw_pacer_work_wait_ns(struct htw_flow __percpu *flows);
 void htw_pacer_owe_wake(u64 ns);
-void htw_flow_spend(struct htw_flow __percpu *flows, u64 ns);
+void htw_pacer_charge_work(struct htw_flow __percpu *flows, u64 ns);
 
 /* Is this a short turn, so that other new flows wait behind it? */
 static inline bool htw_turn_is_short(const struct htw_turn *turn)

@@ -24,7 +24,7 @@ static_assert(sizeof(struct htw_event) == 48);
 #define HTW_POLL_EVENTS		(8 * HTW_FLUSH_BATCH)
 
 /* Fill in up to @count queued events and leave them queued. Return how many. */
-static u32 htw_read_peek(struct htw_context *ctx, struct htw_event *events, u32 count, u64 now)
+static u32 htw_reader_peek(struct htw_context *ctx, struct htw_event *events, u32 count, u64 now)
 {
 	struct htw_timer *t;
 	u32 n = 0;
@@ -43,11 +43,11 @@ static u32 htw_read_peek(struct htw_context *ctx, struct htw_event *events, u32 
 }
 
 /*
- * Take the first @count events off the queue, after htw_read_peek() with the same @now. Periodic
+ * Take the first @count events off the queue, after htw_reader_peek() with the same @now. Periodic
  * timers that go on are put on @ctx->rearm; once the lock is dropped, the caller starts them by
- * htw_context_rearm().
+ * htw_reader_rearm().
  */
-static void htw_read_take(struct htw_context *ctx, u32 count, u64 now)
+static void htw_reader_take(struct htw_context *ctx, u32 count, u64 now)
 {
 	struct list_head *last = &ctx->expired;
 	LIST_HEAD(over);
@@ -69,19 +69,19 @@ static void htw_read_take(struct htw_context *ctx, u32 count, u64 now)
 			continue;
 		}
 		list_del(&t->node.list);
-		if (htw_timer_consume(ctx, t, now, &freed))
+		if (htw_event_consume(ctx, t, now, &freed))
 			list_add_tail(&t->node.list, &ctx->rearm);
 	}
 	list_cut_position(&over, &ctx->expired, last);
 	list_splice(&over, htw_slots_free_list(ctx));
-	htw_context_consumed(ctx, freed);
+	htw_event_consumed(ctx, freed);
 }
 
 /*
  * Start the periodic timers whose events were consumed. A second step, because a base's lock
  * comes before a context's, and is not held while user memory is written.
  */
-static void htw_context_rearm(struct htw_context *ctx)
+static void htw_reader_rearm(struct htw_context *ctx)
 {
 	struct htw_timer *t;
 	struct htw_submit s;
@@ -104,7 +104,7 @@ static void htw_context_rearm(struct htw_context *ctx)
 }
 
 /* Do events go to a ring? Without @ctx->lock the answer may be outdated at once. */
-bool htw_context_ring_is_mapped(const struct htw_context *ctx)
+bool htw_reader_ring_is_mapped(const struct htw_context *ctx)
 {
 	const struct htw_event_ring *ring = READ_ONCE(ctx->ring);
 
@@ -118,7 +118,7 @@ bool htw_context_ring_is_mapped(const struct htw_context *ctx)
  *
  * Return: the number of events read; *waiting says whether there are more.
  */
-static u32 htw_read_batch(struct htw_context *ctx, struct iov_iter *to, bool *waiting)
+static u32 htw_reader_batch(struct htw_context *ctx, struct iov_iter *to, bool *waiting)
 {
 	struct htw_event events[HTW_READ_BATCH];
 	const u32 room = min_t(size_t, iov_iter_count(to) / sizeof(*events), HTW_READ_BATCH);
@@ -128,18 +128,18 @@ static u32 htw_read_batch(struct htw_context *ctx, struct iov_iter *to, bool *wa
 	u32 n;
 
 	spin_lock_bh(&ctx->lock);
-	n = htw_read_peek(ctx, events, room, now);
+	n = htw_reader_peek(ctx, events, room, now);
 	pagefault_disable();
 	bytes = copy_to_iter(events, n * sizeof(*events), to);
 	pagefault_enable();
 	iov_iter_revert(to, bytes % sizeof(*events));
 	bytes /= sizeof(*events);
-	htw_read_take(ctx, bytes, now);
+	htw_reader_take(ctx, bytes, now);
 	*waiting = ctx->nr_expired;
 	rearm = !list_empty(&ctx->rearm);
 	spin_unlock_bh(&ctx->lock);
 	if (rearm)
-		htw_context_rearm(ctx);
+		htw_reader_rearm(ctx);
 	return bytes;
 }
 
@@ -148,7 +148,7 @@ static u32 htw_read_batch(struct htw_context *ctx, struct iov_iter *to, bool *wa
  * that there is a page: if the write fails for another reason, such as a wrong MTE tag on arm64,
  * the caller would try for ever.
  */
-static bool htw_read_fault_in(struct iov_iter *to)
+static bool htw_reader_fault_in(struct iov_iter *to)
 {
 	static const struct htw_event none;
 	const size_t written = copy_to_iter(&none, sizeof(none), to);
@@ -158,19 +158,19 @@ static bool htw_read_fault_in(struct iov_iter *to)
 }
 
 /* Return: bytes read; 0 if no event waits; a negative error if none was read. */
-static ssize_t htw_read_available(struct htw_context *ctx, struct iov_iter *to)
+static ssize_t htw_reader_available(struct htw_context *ctx, struct iov_iter *to)
 {
 	const size_t size = sizeof(struct htw_event);
 	ssize_t done = 0;
 	bool waiting;
 
 	do {
-		u32 n = htw_read_batch(ctx, to, &waiting);
+		u32 n = htw_reader_batch(ctx, to, &waiting);
 
 		done += n * size;
 		if (!waiting)
 			break;
-		if (!n && !htw_read_fault_in(to))
+		if (!n && !htw_reader_fault_in(to))
 			return done ?: -EFAULT;
 		/*
 		 * Only a fatal signal ends the read while events are queued: a program takes less
@@ -185,13 +185,13 @@ static ssize_t htw_read_available(struct htw_context *ctx, struct iov_iter *to)
 }
 
 /* Wake if an event is queued or a ring was mapped. */
-static bool htw_read_can_return(const struct htw_context *ctx)
+static bool htw_reader_can_return(const struct htw_context *ctx)
 {
-	return READ_ONCE(ctx->nr_expired) || htw_context_ring_is_mapped(ctx);
+	return READ_ONCE(ctx->nr_expired) || htw_reader_ring_is_mapped(ctx);
 }
 
 /**
- * htw_context_read() - read whole events
+ * htw_reader_read() - read whole events
  * @ctx: the context
  * @to: destination
  * @nonblock: do not wait for an event
@@ -200,34 +200,34 @@ static bool htw_read_can_return(const struct htw_context *ctx)
  * Return: bytes read; -EAGAIN, -EINVAL if there is no room for an event, -EBUSY while a ring is
  * mapped, -EFAULT or -ERESTARTSYS.
  */
-ssize_t htw_context_read(struct htw_context *ctx, struct iov_iter *to, bool nonblock)
+ssize_t htw_reader_read(struct htw_context *ctx, struct iov_iter *to, bool nonblock)
 {
 	ssize_t ret;
 
 	if (iov_iter_count(to) < sizeof(struct htw_event))
 		return -EINVAL;
 	for (;;) {
-		if (htw_context_ring_is_mapped(ctx)) {
+		if (htw_reader_ring_is_mapped(ctx)) {
 			ret = -EBUSY;
 			break;
 		}
-		ret = htw_read_available(ctx, to);
+		ret = htw_reader_available(ctx, to);
 		if (ret)
 			break;
 		if (nonblock)
 			return -EAGAIN;
-		ret = wait_event_interruptible_exclusive(ctx->readers, htw_read_can_return(ctx));
+		ret = wait_event_interruptible_exclusive(ctx->readers, htw_reader_can_return(ctx));
 		if (ret)
 			break;
 	}
 	/* This reader was woken alone: wake the next one if it leaves events behind. */
-	if (htw_read_can_return(ctx))
+	if (htw_reader_can_return(ctx))
 		htw_wake_reader(ctx);
 	return ret;
 }
 
 /* Count a mapping of the ring. */
-void htw_context_map_ring(struct htw_context *ctx)
+void htw_reader_map_ring(struct htw_context *ctx)
 {
 	spin_lock_bh(&ctx->lock);
 	WRITE_ONCE(ctx->ring->maps, ctx->ring->maps + 1);
@@ -240,7 +240,7 @@ void htw_context_map_ring(struct htw_context *ctx)
  * Count down when a mapping of the ring goes. After the last one, new events are queued for
  * read(); those in the ring stay there until it is mapped again.
  */
-void htw_context_unmap_ring(struct htw_context *ctx)
+void htw_reader_unmap_ring(struct htw_context *ctx)
 {
 	spin_lock_bh(&ctx->lock);
 	WRITE_ONCE(ctx->ring->maps, ctx->ring->maps - 1);
@@ -248,12 +248,12 @@ void htw_context_unmap_ring(struct htw_context *ctx)
 }
 
 /* Move up to @count queued events into the ring and publish them. Return how many. */
-static u32 htw_flush_some(struct htw_context *ctx, struct htw_event_ring *ring, u32 count)
+static u32 htw_reader_flush_some(struct htw_context *ctx, struct htw_event_ring *ring, u32 count)
 {
 	u32 freed = 0, n;
 
 	n = htw_event_move_to_ring(ctx, ring, count, htw_context_now(ctx), &freed, &ctx->rearm);
-	htw_context_consumed(ctx, freed);
+	htw_event_consumed(ctx, freed);
 	htw_ring_publish(ring, ctx->nr_expired);
 	return n;
 }
@@ -263,7 +263,7 @@ static u32 htw_flush_some(struct htw_context *ctx, struct htw_event_ring *ring, 
  *
  * Return: the number of events moved; -ENXIO if no ring is mapped.
  */
-static int htw_flush(struct htw_context *ctx, u32 most)
+static int htw_reader_flush_events(struct htw_context *ctx, u32 most)
 {
 	struct htw_event_ring *ring;
 	u32 moved = 0, n, want;
@@ -271,17 +271,17 @@ static int htw_flush(struct htw_context *ctx, u32 most)
 
 	do {
 		spin_lock_bh(&ctx->lock);
-		ring = htw_context_open_ring(ctx);
+		ring = htw_event_open_ring(ctx);
 		if (!ring) {
 			spin_unlock_bh(&ctx->lock);
 			return moved ?: -ENXIO;
 		}
 		want = min3(ring->entries - moved, most - moved, HTW_FLUSH_BATCH);
-		n = htw_flush_some(ctx, ring, want);
+		n = htw_reader_flush_some(ctx, ring, want);
 		rearm = !list_empty(&ctx->rearm);
 		spin_unlock_bh(&ctx->lock);
 		if (rearm)
-			htw_context_rearm(ctx);
+			htw_reader_rearm(ctx);
 		moved += n;
 		cond_resched();
 	} while (n && n == want);
@@ -289,7 +289,7 @@ static int htw_flush(struct htw_context *ctx, u32 most)
 }
 
 /**
- * htw_context_flush() - HTW_FLUSH: move queued events into the ring
+ * htw_reader_flush() - HTW_FLUSH: move queued events into the ring
  * @ctx: the context; no lock is held
  *
  * Moves no more than the ring holds: a program that reads as fast as this writes cannot keep
@@ -298,13 +298,13 @@ static int htw_flush(struct htw_context *ctx, u32 most)
  * Context: may sleep.
  * Return: the number of events moved; -ENXIO if no ring is mapped.
  */
-int htw_context_flush(struct htw_context *ctx)
+int htw_reader_flush(struct htw_context *ctx)
 {
-	return htw_flush(ctx, U32_MAX);
+	return htw_reader_flush_events(ctx, U32_MAX);
 }
 
 /**
- * htw_context_is_readable() - is there an event for the program?
+ * htw_reader_is_readable() - is there an event for the program?
  * @ctx: the context; no lock is held
  *
  * If a ring is mapped, some of the queued events are moved into it first. If more are queued, the
@@ -313,16 +313,16 @@ int htw_context_flush(struct htw_context *ctx)
  * Context: may sleep.
  * Return: true if an event is queued or in the ring.
  */
-bool htw_context_is_readable(struct htw_context *ctx)
+bool htw_reader_is_readable(struct htw_context *ctx)
 {
 	struct htw_event_ring *ring;
 	bool readable;
 
-	if (!htw_context_ring_is_mapped(ctx))
+	if (!htw_reader_ring_is_mapped(ctx))
 		return READ_ONCE(ctx->nr_expired);
-	htw_flush(ctx, HTW_POLL_EVENTS);
+	htw_reader_flush_events(ctx, HTW_POLL_EVENTS);
 	spin_lock_bh(&ctx->lock);
-	ring = htw_context_open_ring(ctx);
+	ring = htw_event_open_ring(ctx);
 	readable = ctx->nr_expired ||
 		   (ring && ring->tail != READ_ONCE(ring->header->head));
 	spin_unlock_bh(&ctx->lock);

@@ -9,11 +9,11 @@
 
 struct iov_iter;
 
-ssize_t htw_context_read(struct htw_context *ctx, struct iov_iter *to, bool nonblock);
-bool htw_context_ring_is_mapped(const struct htw_context *ctx);
-void htw_context_map_ring(struct htw_context *ctx);
-void htw_context_unmap_ring(struct htw_context *ctx);
-int htw_context_flush(struct htw_context *ctx);
-bool htw_context_is_readable(struct htw_context *ctx);
+ssize_t htw_reader_read(struct htw_context *ctx, struct iov_iter *to, bool nonblock);
+bool htw_reader_ring_is_mapped(const struct htw_context *ctx);
+void htw_reader_map_ring(struct htw_context *ctx);
+void htw_reader_unmap_ring(struct htw_context *ctx);
+int htw_reader_flush(struct htw_context *ctx);
+bool htw_reader_is_readable(struct htw_context *ctx);
 
 #endif /* _HTW_READER_H */

@@ -82,7 +82,7 @@ static int htw_setup_home(const struct htw_setup *setup, struct htw_settings *ne
 		return -EINVAL;
 	/* Work on a CPU outside of the affinity mask, or on an isolated one, needs a privilege. */
 	if ((!cpumask_test_cpu(setup->home_cpu, current->cpus_ptr) ||
-	     htw_cpu_is_isolated(setup->home_cpu)) && !capable(CAP_SYS_NICE))
+	     htw_isolation_covers(setup->home_cpu)) && !capable(CAP_SYS_NICE))
 		return -EPERM;
 	new->cpu = setup->home_cpu;
 	return 0;
@@ -223,14 +223,14 @@ static int htw_setup_publish(struct htw_context *ctx, const struct htw_settings 
 }
 
 /**
- * htw_context_setup() - HTW_SETUP
+ * htw_setup_context() - HTW_SETUP
  * @ctx: the context
  * @setup: the program's request, not yet validated
  *
  * Context: may sleep.
  * Return: 0 or an error of &struct htw_setup.
  */
-int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup)
+int htw_setup_context(struct htw_context *ctx, const struct htw_setup *setup)
 {
 	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT |
 			  HTW_SETUP_HOME | HTW_SETUP_RING;
@@ -283,5 +283,5 @@ long htw_op_setup(struct htw_context *ctx, const struct htw_setup __user *arg)
 
 	if (copy_from_user(&setup, arg, sizeof(setup)))
 		return -EFAULT;
-	return htw_context_setup(ctx, &setup);
+	return htw_setup_context(ctx, &setup);
 }

@@ -9,7 +9,7 @@
 
 extern unsigned int htw_max_timers;
 
-int htw_context_setup(struct htw_context *ctx, const struct htw_setup *setup);
+int htw_setup_context(struct htw_context *ctx, const struct htw_setup *setup);
 long htw_op_setup(struct htw_context *ctx, const struct htw_setup __user *arg);
 
 #endif /* _HTW_SETUP_H */

@@ -22,7 +22,7 @@
  * - No timer was freed since the mark, or the sum would differ (a generation that is
  *   close to wrapping around keeps its page). So none was reserved since, either: it
  *   would not be free again. htw_timer_end_id() writes the generation, then releases the
- *   state; htw_page_sum() acquires the state, then reads the generation.
+ *   state; htw_shrink_page_sum() acquires the state, then reads the generation.
  * - A free before the mark by a submission is on &htw_context.free by now: bottom halves
  *   are off in a submission, which makes it an RCU read-side section (on PREEMPT_RT, too),
  *   and the grace period has waited for it. All other frees hold the context's lock.
@@ -115,7 +115,7 @@ static void htw_shrink_end(struct htw_context *ctx, bool freed)
 }
 
 /* Return the sum of a page's generations, or zero if it cannot be freed. */
-static u64 htw_page_sum(const struct htw_page *page)
+static u64 htw_shrink_page_sum(const struct htw_page *page)
 {
 	u64 sum = 0;
 
@@ -166,7 +166,7 @@ u32 htw_shrink_mark(struct htw_context *ctx)
 
 		if (!page)
 			continue;
-		page->sum = htw_page_sum(page);
+		page->sum = htw_shrink_page_sum(page);
 		marked += !!page->sum;
 		cond_resched();
 	}
@@ -179,7 +179,7 @@ static bool htw_shrink_take(struct htw_context *ctx, struct htw_page *page)
 {
 	lockdep_assert_held(&ctx->lock);
 
-	if (htw_page_sum(page) != page->sum)
+	if (htw_shrink_page_sum(page) != page->sum)
 		return false;
 	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++)
 		__htw_list_del(&page->timers[i].node.list);

@@ -127,7 +127,7 @@ static u32 htw_slots_free_bulk(struct htw_context *ctx, struct list_head *timers
  *
  * Return: how many timers were charged, or zero.
  */
-static u32 htw_page_charge(struct htw_context *ctx, unsigned int order)
+static u32 htw_slots_charge_pages(struct htw_context *ctx, unsigned int order)
 {
 	const u32 all = HTW_PAGE_TIMERS << order;
 	u32 charged = htw_user_charge(ctx->user, all, all);
@@ -144,7 +144,7 @@ static u32 htw_page_charge(struct htw_context *ctx, unsigned int order)
 	return charged;
 }
 
-static void htw_page_uncharge(struct htw_context *ctx, u32 charged)
+static void htw_slots_uncharge_pages(struct htw_context *ctx, u32 charged)
 {
 	lockdep_assert_held(&ctx->grow);
 
@@ -157,7 +157,7 @@ static void htw_page_uncharge(struct htw_context *ctx, u32 charged)
 }
 
 /* Uncharge all pages of a context, when they have been freed. */
-void htw_slots_uncharge(struct htw_context *ctx)
+void htw_slots_uncharge_all(struct htw_context *ctx)
 {
 	if (ctx->partial)
 		atomic_set(&ctx->user->partial, 0);
@@ -165,9 +165,9 @@ void htw_slots_uncharge(struct htw_context *ctx)
 }
 
 /* Allocate several pages at a time, which costs less for each; return false if that fails. */
-static bool htw_page_alloc_ahead(struct htw_context *ctx)
+static bool htw_slots_alloc_ahead(struct htw_context *ctx)
 {
-	const u32 charged = htw_page_charge(ctx, HTW_PREALLOC_ORDER);
+	const u32 charged = htw_slots_charge_pages(ctx, HTW_PREALLOC_ORDER);
 	struct page *page;
 
 	lockdep_assert_held(&ctx->grow);
@@ -177,7 +177,7 @@ static bool htw_page_alloc_ahead(struct htw_context *ctx)
 	page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NORETRY | __GFP_NOWARN,
 			   HTW_PREALLOC_ORDER);
 	if (!page) {
-		htw_page_uncharge(ctx, charged);
+		htw_slots_uncharge_pages(ctx, charged);
 		return false;
 	}
 	split_page(page, HTW_PREALLOC_ORDER);
@@ -192,23 +192,23 @@ static bool htw_page_alloc_ahead(struct htw_context *ctx)
  *
  * Return: the page, ERR_PTR(-EDQUOT) or ERR_PTR(-ENOMEM).
  */
-static struct htw_page *htw_page_alloc(struct htw_context *ctx, u32 *charged)
+static struct htw_page *htw_slots_alloc_page(struct htw_context *ctx, u32 *charged)
 {
 	struct page *page;
 
 	lockdep_assert_held(&ctx->grow);
 
 	if (ctx->nr_prealloc || (ctx->nr_allocated >= HTW_PREALLOC_MIN_PAGES &&
-				 htw_page_alloc_ahead(ctx))) {
+				 htw_slots_alloc_ahead(ctx))) {
 		*charged = HTW_PAGE_TIMERS;
 		return ctx->prealloc + --ctx->nr_prealloc;
 	}
-	*charged = htw_page_charge(ctx, 0);
+	*charged = htw_slots_charge_pages(ctx, 0);
 	if (!*charged)
 		return ERR_PTR(-EDQUOT);
 	page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!page) {
-		htw_page_uncharge(ctx, *charged);
+		htw_slots_uncharge_pages(ctx, *charged);
 		return ERR_PTR(-ENOMEM);
 	}
 	return page_address(page);
@@ -261,7 +261,7 @@ int htw_slots_grow(struct htw_context *ctx)
 	ret = htw_slots_extend_directory(ctx, nr);
 	if (ret)
 		return ret;
-	page = htw_page_alloc(ctx, &charged);
+	page = htw_slots_alloc_page(ctx, &charged);
 	if (IS_ERR(page))
 		return PTR_ERR(page);
 	page->ctx = ctx;
@@ -269,7 +269,7 @@ int htw_slots_grow(struct htw_context *ctx)
 	ret = ctx->table ? htw_table_add_page(ctx, page, nr) : 0;
 	if (ret) {
 		htw_page_free(page);
-		htw_page_uncharge(ctx, charged);
+		htw_slots_uncharge_pages(ctx, charged);
 		return ret;
 	}
 	rcu_assign_pointer(*htw_context_entry(ctx, nr), page);

@@ -9,7 +9,7 @@
 
 int htw_slots_grow(struct htw_context *ctx);
 int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids);
-void htw_slots_uncharge(struct htw_context *ctx);
+void htw_slots_uncharge_all(struct htw_context *ctx);
 bool htw_slots_refill(struct htw_context *ctx);
 void htw_slots_unreserve(struct htw_context *ctx, struct list_head *timers);
 

@@ -161,7 +161,7 @@ void htw_submit_unlock_timer(struct htw_submit *s, enum htw_timer_state state)
 }
 
 /* Is a timer due, whichever context it belongs to? */
-static bool htw_node_is_due(const struct htw_node *n, u64 now)
+static bool htw_submit_node_is_due(const struct htw_node *n, u64 now)
 {
 	const struct htw_timer *t = container_of(n, struct htw_timer, node);
 
@@ -186,8 +186,8 @@ static bool htw_submit_make_way(struct htw_submit *s, u64 now)
 	s->made_way = now;
 	htw_submit_count(s, HTW_UNITS_MAKE_DUE);
 	htw_base_note_due(base, now);
-	s->way = htw_wheel_make_due(&base->wheel, htw_tick(base, now), htw_node_is_due, now,
-				    &base->reprogram);
+	s->way = htw_wheel_make_due(&base->wheel, htw_base_tick(base, now), htw_submit_node_is_due,
+				    now, &base->reprogram);
 	return s->way;
 }
 
@@ -205,8 +205,8 @@ static u64 htw_submit_choose_tick(struct htw_submit *s, const struct htw_timer *
 
 	if (unlikely(t->deadline <= s->now) && s->base->clock != HTW_MANUAL &&
 	    !htw_submit_make_way(s, now))
-		return htw_base_tick(s->base, deadline, 0, 0);
-	return htw_base_tick(s->base, deadline, htw_timer_slack(t), now);
+		return htw_base_choose_tick(s->base, deadline, 0, 0);
+	return htw_base_choose_tick(s->base, deadline, htw_timer_slack(t), now);
 }
 
 /*
@@ -220,7 +220,7 @@ bool htw_submit_arm(struct htw_submit *s, struct htw_timer *t)
 	return !htw_submit_is_used_up(s);
 }
 
-static bool htw_timer_exists(const struct htw_timer *t, enum htw_timer_state state, u64 id)
+static bool htw_submit_timer_exists(const struct htw_timer *t, enum htw_timer_state state, u64 id)
 {
 	return state != HTW_FREE && state != HTW_RESERVED && htw_timer_matches(t, id);
 }
@@ -228,7 +228,7 @@ static bool htw_timer_exists(const struct htw_timer *t, enum htw_timer_state sta
 static int htw_submit_cancel_locked(struct htw_submit *s, struct htw_timer *t,
 				    enum htw_timer_state state, struct htw_cancel *cancel)
 {
-	if (!htw_timer_exists(t, state, cancel->id))
+	if (!htw_submit_timer_exists(t, state, cancel->id))
 		return -ENOENT;
 	cancel->cookie = t->cookie;
 	cancel->remaining = 0;
@@ -331,7 +331,7 @@ static int htw_submit_mod_locked(struct htw_submit *s, struct htw_timer *t,
 				 enum htw_timer_state state, const struct htw_mod *mod)
 {
 	/* A timer that was cancelled after it expired cannot go on; only its event remains. */
-	if (!htw_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
+	if (!htw_submit_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
 		return -ENOENT;
 	if (mod->flags & HTW_MOD_COOKIE)
 		t->cookie = mod->cookie;
@@ -362,7 +362,7 @@ static int htw_submit_unread_locked(struct htw_submit *s, struct htw_timer *t,
 				    enum htw_timer_state state, const struct htw_mod *mod,
 				    u64 override)
 {
-	if (!htw_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
+	if (!htw_submit_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
 		return -ENOENT;
 	if (override <= mod->deadline)
 		return -EALREADY;
@@ -414,7 +414,7 @@ int htw_submit_query(struct htw_submit *s, struct htw_query *query)
 	if (!htw_timer_is_live(t))
 		return -ENOENT;
 	state = htw_submit_lock_timer(s, t);
-	if (htw_timer_exists(t, state, query->id)) {
+	if (htw_submit_timer_exists(t, state, query->id)) {
 		htw_timer_fill_query(t, state, htw_context_override(s->ctx, t), s->now, query);
 		ret = 0;
 	}

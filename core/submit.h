@@ -128,23 +128,6 @@ static inline void htw_submit_lock_base(struct htw_submit *s, struct htw_base *b
 		htw_submit_switch_base(s, base);
 }
 
-/* Are the context's settings final, because a timer has been or is about to be armed? */
-static inline bool htw_context_is_settled(const struct htw_context *ctx)
-{
-	/* Pairs with htw_context_settle(): the settings are visible. */
-	return smp_load_acquire(&ctx->used);
-}
-
-/*
- * Make the settings final; a timer has been reserved. HTW_SETUP changes nothing from then on,
- * which it checks under @ctx->lock; what it changed before is visible here.
- */
-static inline void htw_context_settle(struct htw_context *ctx)
-{
-	/* Pairs with htw_context_is_settled(). */
-	smp_store_release(&ctx->used, true);
-}
-
 /* Pages in which a timer may have been armed. */
 static inline u32 htw_submit_pages(const struct htw_context *ctx)
 {
@@ -205,7 +188,7 @@ static inline void htw_submit_end(struct htw_submit *s)
 	if (unlikely(wanted))
 		htw_submit_give_way(base);
 	if (unlikely(htw_context_is_manual(s->ctx)))
-		htw_context_advance(s->ctx, 0);
+		htw_advance_context(s->ctx, 0);
 }
 
 /* Count work that is not on the fast path, and that of loops by the group. */
@@ -233,7 +216,7 @@ static inline bool htw_submit_should_end(struct htw_submit *s, int units)
 
 static inline u64 htw_submit_deadline(const struct htw_submit *s, u64 deadline, u32 flags)
 {
-	return flags & HTW_F_ABS ? deadline : htw_add_saturated(s->now, deadline);
+	return flags & HTW_F_ABS ? deadline : htw_timer_add_saturated(s->now, deadline);
 }
 
 /* Is a request's deadline due? With constant @flags one instruction less than comparing the sum. */
@@ -278,7 +261,7 @@ static __always_inline bool htw_submit_add(struct htw_submit *s, struct htw_time
 	}
 	if (likely(!add->slack) && likely(!(add->flags & HTW_F_CANCEL_ON_SET)) &&
 	    likely(!htw_submit_is_due(s, add->deadline, add->flags))) {
-		htw_timer_start(s->base, t, htw_tick_up(s->base, deadline));
+		htw_timer_start(s->base, t, htw_base_tick_up(s->base, deadline));
 		return true;
 	}
 	return htw_submit_arm(s, t);
@@ -376,7 +359,7 @@ static __always_inline bool htw_submit_mod_fast(struct htw_submit *s, struct htw
 		     htw_submit_is_due(s, mod->deadline, mod->flags)))
 		return false;
 	t->deadline = htw_submit_deadline(s, mod->deadline, mod->flags);
-	htw_base_restart(s->base, &t->node, htw_tick_up(s->base, t->deadline));
+	htw_base_restart(s->base, &t->node, htw_base_tick_up(s->base, t->deadline));
 	if (trace_htw_mod_enabled())
 		trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
 	return true;

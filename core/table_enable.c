@@ -80,7 +80,7 @@ static int htw_table_try_enable(struct htw_context *ctx)
 	if (!ctx->table)
 		ret = htw_table_populate(ctx);
 	if (!ret && !ctx->table) {
-		/* Not between reporting an event and htw_timer_consume(), which must agree. */
+		/* Not between reporting an event and htw_event_consume(), which must agree. */
 		spin_lock_bh(&ctx->lock);
 		WRITE_ONCE(ctx->table, true);
 		spin_unlock_bh(&ctx->lock);

@@ -183,7 +183,7 @@ static inline bool htw_timer_end_id(struct htw_timer *t)
 	const u32 generation = t->generation + 1;
 
 	WRITE_ONCE(t->generation, generation);
-	/* Pairs with htw_page_sum(), which reads the state before the generation. */
+	/* Pairs with htw_shrink_page_sum(), which reads the state before the generation. */
 	smp_store_release(&t->node.state, HTW_FREE);
 	return generation;
 }
@@ -262,7 +262,7 @@ static inline bool htw_timer_pending_on(const struct htw_base *base, const struc
 
 /*
  * Put a timer that is on no list into the wheel of a base whose lock is held, to expire
- * at htw_base_tick(). Drop the lock by htw_base_unlock(), unless it is held for a turn.
+ * at htw_base_choose_tick(). Drop the lock by htw_base_unlock(), unless it is held for a turn.
  */
 static inline void htw_timer_start(struct htw_base *base, struct htw_timer *t, u64 tick)
 {
@@ -331,7 +331,7 @@ static inline u64 htw_timer_remaining(const struct htw_timer *t, u64 override, u
 	return override != HTW_DISARMED && deadline > now ? deadline - now : 0;
 }
 
-static inline u64 htw_add_saturated(u64 a, u64 b)
+static inline u64 htw_timer_add_saturated(u64 a, u64 b)
 {
 	u64 sum;
 

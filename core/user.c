@@ -222,7 +222,7 @@ static bool htw_user_is_idle(struct htw_user *user)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
-		if (!htw_flow_is_idle(per_cpu_ptr(htw_bases_flows(&user->bases), cpu), cpu))
+		if (!htw_pacer_flow_is_idle(per_cpu_ptr(htw_bases_flows(&user->bases), cpu), cpu))
 			return false;
 	}
 	return true;
@@ -311,7 +311,7 @@ void htw_user_throttled(struct htw_user *user, u64 *times, u64 *ns)
 	for_each_possible_cpu(cpu) {
 		struct htw_flow_info info;
 
-		htw_flow_get_info(per_cpu_ptr(htw_bases_flows(&user->bases), cpu), cpu, &info);
+		htw_pacer_flow_info(per_cpu_ptr(htw_bases_flows(&user->bases), cpu), cpu, &info);
 		*times += info.throttles;
 		*ns += info.throttled_ns;
 	}

@@ -87,14 +87,14 @@ static bool htw_vector_is_valid(const struct htw_context *ctx, const struct htw_
 	switch (v->op) {
 	case HTW_OP_ADD:
 		return htw_vector_array_is_valid(v, v->deadlines, true) &&
-		       htw_add_is_valid(ctx, &add);
+		       htw_op_add_is_valid(ctx, &add);
 	case HTW_OP_MOD:
 		return htw_vector_array_is_valid(v, v->deadlines, v->flags & HTW_MOD_DEADLINE) &&
 		       !(v->flags & HTW_MOD_UNREAD) &&
-		       (!v->cookies || v->flags & HTW_MOD_COOKIE) && htw_mod_is_valid(ctx, &mod);
+		       (!v->cookies || v->flags & HTW_MOD_COOKIE) && htw_op_mod_is_valid(ctx, &mod);
 	case HTW_OP_CANCEL:
 		return !v->deadlines && !v->cookies && !v->interval && !v->slack &&
-		       !v->firings && htw_cancel_is_valid(ctx, &cancel);
+		       !v->firings && htw_op_cancel_is_valid(ctx, &cancel);
 	default:
 		return false;
 	}

@@ -290,7 +290,7 @@ static struct htw_context *htw_wake_next_signal(struct htw_user *user)
 void htw_wake_send_signals(struct work_struct *work)
 {
 	struct htw_user *user = container_of(to_delayed_work(work), struct htw_user, signal_work);
-	u64 wait = htw_flow_wait_ns(htw_bases_flows(&user->bases));
+	u64 wait = htw_pacer_work_wait_ns(htw_bases_flows(&user->bases));
 	u64 waited = htw_run_delay_ns();
 	u64 began = ktime_get_ns();
 	struct htw_context *ctx;
@@ -310,7 +310,7 @@ void htw_wake_send_signals(struct work_struct *work)
 
 	/* Without the time for which this task was preempted. */
 	away = htw_run_delay_ns() - waited;
-	htw_flow_spend(htw_bases_flows(&user->bases), took - min(took, away));
+	htw_pacer_charge_work(htw_bases_flows(&user->bases), took - min(took, away));
 
 	spin_lock_bh(&user->signal_lock);
 	if (!list_empty(&user->signals))

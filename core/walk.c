@@ -72,7 +72,7 @@ long htw_op_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *ar
 	if (copy_from_user(&all, arg, sizeof(all)))
 		return -EFAULT;
 	if (all.flags & ~HTW_CANCEL_DISCARD || all.reserved[0] || all.reserved[1] ||
-	    !htw_ring_tail_is_valid(ctx, all.ring_tail))
+	    !htw_op_ring_tail_is_valid(ctx, all.ring_tail))
 		return -EINVAL;
 	/* Fail before any timer is cancelled if the result cannot be written. */
 	if (put_user(all.count, &arg->count))
@@ -224,8 +224,8 @@ static u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot,
  *
  * Return: how many were written to @user; -EFAULT if none could be, though there are some.
  */
-static int htw_list_batch(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
-			  u32 room, u32 which, struct htw_query *entries)
+static int htw_walk_list_batch(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
+			       u32 room, u32 which, struct htw_query *entries)
 {
 	const u32 n = htw_walk_list(ctx, slot, entries, room, which);
 	const u32 written = n - DIV_ROUND_UP(copy_to_user(user, entries, n * sizeof(*entries)),
@@ -241,8 +241,8 @@ static int htw_list_batch(struct htw_context *ctx, u32 *slot, struct htw_query _
  * The same for HTW_HARVEST. Memory is faulted in by writing to it, which fails for any reason
  * that keeps an entry from being written.
  */
-static int htw_harvest_batch(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
-			     u32 room)
+static int htw_walk_harvest_batch(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
+				  u32 room)
 {
 	LIST_HEAD(taken);
 	bool stuck;
@@ -262,8 +262,8 @@ static int htw_harvest_batch(struct htw_context *ctx, u32 *slot, struct htw_quer
  *
  * Return: 0; -EFAULT or -EINTR if no entry was written.
  */
-static int htw_list_all(struct htw_context *ctx, struct htw_list *list, bool harvest,
-			struct htw_query *entries)
+static int htw_walk_list_all(struct htw_context *ctx, struct htw_list *list, bool harvest,
+			     struct htw_query *entries)
 {
 	struct htw_query __user *user = u64_to_user_ptr(list->entries);
 	const u32 which = list->flags ?: HTW_LIST_PENDING;
@@ -276,9 +276,10 @@ static int htw_list_all(struct htw_context *ctx, struct htw_list *list, bool har
 		int n;
 
 		if (harvest)
-			n = htw_harvest_batch(ctx, &slot, user + list->done, room);
+			n = htw_walk_harvest_batch(ctx, &slot, user + list->done, room);
 		else
-			n = htw_list_batch(ctx, &slot, user + list->done, room, which, entries);
+			n = htw_walk_list_batch(ctx, &slot, user + list->done, room, which,
+						entries);
 		if (n < 0)
 			return list->done ? 0 : n;
 		list->done += n;
@@ -312,7 +313,7 @@ long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg, bool harv
 	if (list.cursor > U32_MAX || list.flags & ~known || list.reserved[0] ||
 	    list.reserved[1])
 		return -EINVAL;
-	if (harvest ? !htw_ring_tail_is_valid(ctx, list.ring_tail) : list.reserved0)
+	if (harvest ? !htw_op_ring_tail_is_valid(ctx, list.ring_tail) : list.reserved0)
 		return -EINVAL;
 	/* Fail before any timer is taken out if the result cannot be written. */
 	if (copy_to_user(arg, &list, sizeof(list)))
@@ -322,7 +323,7 @@ long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg, bool harv
 		if (!entries)
 			return -ENOMEM;
 	}
-	ret = htw_list_all(ctx, &list, harvest, entries);
+	ret = htw_walk_list_all(ctx, &list, harvest, entries);
 	kfree(entries);
 	if (ret)
 		return ret;

@@ -64,23 +64,23 @@ static void waits_beside_isolated_cpus(struct kunit *test)
 	cpumask_copy(timers, cpu_possible_mask);
 	cpumask_copy(domain, cpu_possible_mask);
 	for (unsigned int cpu = 0; cpu <= last; cpu++)
-		KUNIT_EXPECT_EQ(test, htw_cpu_beside_masks(cpu, timers, domain), cpu);
+		KUNIT_EXPECT_EQ(test, htw_isolation_cpu_beside_masks(cpu, timers, domain), cpu);
 
 	/* CPU 0 is isolated from timers, the following ones but the last from the scheduler. */
 	cpumask_clear_cpu(0, timers);
 	for (unsigned int cpu = 1; cpu < last; cpu++)
 		cpumask_clear_cpu(cpu, domain);
 	for (unsigned int cpu = 0; cpu <= last; cpu++)
-		KUNIT_EXPECT_EQ(test, htw_cpu_beside_masks(cpu, timers, domain), last);
+		KUNIT_EXPECT_EQ(test, htw_isolation_cpu_beside_masks(cpu, timers, domain), last);
 
 	/* Without a CPU to go to they stay. */
 	cpumask_clear(timers);
 	for (unsigned int cpu = 0; cpu <= last; cpu++)
-		KUNIT_EXPECT_EQ(test, htw_cpu_beside_masks(cpu, timers, domain), cpu);
+		KUNIT_EXPECT_EQ(test, htw_isolation_cpu_beside_masks(cpu, timers, domain), cpu);
 
 	/* The kernels of these tests isolate none. */
 	for (unsigned int cpu = 0; cpu <= last; cpu++)
-		KUNIT_EXPECT_FALSE(test, htw_cpu_is_isolated(cpu));
+		KUNIT_EXPECT_FALSE(test, htw_isolation_covers(cpu));
 }
 
 /* Read one event; without one the case ends. */
@@ -146,7 +146,7 @@ static void due_timers_stay_in_order_behind_others(struct kunit *test)
 	struct htw_submit s;
 	u64 ids[3];
 
-	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
 	for (u32 i = 0; i < 3; i++)
 		ids[i] = htw_test_start(test, ctx, KTIME_MAX, i);
 	local_bh_disable();
@@ -302,12 +302,12 @@ static void moved_timer_keeps_its_slack(struct kunit *test)
 	struct htw_context *ctx = htw_test_context(test);
 	struct htw_mod mod = { .flags = HTW_MOD_DEADLINE, .deadline = 10 * htw_tick_ns };
 
-	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
 	htw_test_start(test, ctx, 20 * htw_tick_ns, 1);
 	mod.id = htw_test_add(ctx, &add);
 	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &mod), 0);
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 19 * htw_tick_ns), 0);
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 20 * htw_tick_ns), 2);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 19 * htw_tick_ns), 0);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 20 * htw_tick_ns), 2);
 }
 
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
@@ -518,7 +518,7 @@ static void past_deadline_waits_for_no_tick(struct kunit *test)
 	struct htw_event event;
 	u64 before;
 
-	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
 	htw_test_sleep_until(test, roundup(htw_now(), NSEC_PER_SEC) + 300 * NSEC_PER_MSEC);
 	mod.id = htw_test_add(ctx, &kept);
 	for (u64 past = 0; past < 4; past++) {
@@ -570,7 +570,7 @@ static void one_deadline_before_and_after_it_came(struct kunit *test)
 	const u64 tick = roundup(htw_now(), NSEC_PER_SEC) + NSEC_PER_SEC;
 	const u64 deadline = tick + 500 * NSEC_PER_MSEC;
 
-	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
 	htw_test_sleep_until(test, tick + 100 * NSEC_PER_MSEC);
 	htw_test_start(test, ctx, tick + 900 * NSEC_PER_MSEC, U64_MAX);
 	for (u32 i = 0; i < before; i++)
@@ -621,7 +621,7 @@ static u32 start_on_own_wheel(struct kunit *test, struct htw_context *ctx, u64 *
 		.slots = { 256, 64 },
 	};
 
-	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
 	for (u32 i = 0; i < count; i++)
 		ids[i] = htw_test_start(test, ctx, KTIME_MAX, i);
 	return count;

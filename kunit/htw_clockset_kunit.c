@@ -31,7 +31,7 @@ static struct htw_context *realtime_context(struct kunit *test)
 	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
 	struct htw_context *ctx = htw_test_context(test);
 
-	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
 	KUNIT_ASSERT_TRUE(test, htw_context_listens(ctx));
 	return ctx;
 }
@@ -65,7 +65,7 @@ static void listens_on_realtime_only(struct kunit *test)
 	struct htw_context *boottime = htw_test_context(test);
 
 	KUNIT_EXPECT_FALSE(test, htw_context_listens(monotonic));
-	KUNIT_ASSERT_EQ(test, htw_context_setup(boottime, &setup), 0);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(boottime, &setup), 0);
 	KUNIT_EXPECT_FALSE(test, htw_context_listens(boottime));
 	KUNIT_EXPECT_TRUE(test, htw_context_listens(realtime_context(test)));
 }
@@ -284,7 +284,7 @@ static void set_back_before_what_was_due_is_delivered(struct kunit *test)
 		struct htw_event events[8];
 		u64 now;
 
-		KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+		KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
 		/* Set the clock to the middle of a tick. */
 		set_by(NSEC_PER_SEC / 2 - (s64)(ktime_get_real_ns() % NSEC_PER_SEC));
 		spin_lock_bh(&ctx->own->lock);
@@ -330,7 +330,7 @@ static void set_back_before_what_came_within_the_tick_is_delivered(struct kunit 
 	struct htw_event *events = htw_test_array(test, count, sizeof(*events));
 	struct htw_add add = { .flags = HTW_F_ABS };
 
-	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
 	/* Set the clock to the middle of a tick. */
 	set_by(NSEC_PER_SEC / 2 - (s64)(ktime_get_real_ns() % NSEC_PER_SEC));
 	spin_lock_bh(&ctx->own->lock);

@@ -326,7 +326,7 @@ static inline u32 htw_test_read(struct htw_context *ctx, struct htw_event *event
 	ssize_t ret;
 
 	iov_iter_kvec(&to, ITER_DEST, &kvec, 1, kvec.iov_len);
-	ret = htw_context_read(ctx, &to, true);
+	ret = htw_reader_read(ctx, &to, true);
 	return ret < 0 ? 0 : ret / sizeof(*events);
 }
 

@@ -791,16 +791,16 @@ static void work_leaves_half_of_the_cpu(struct kunit *test)
 	struct htw_pacer *p = idle_pacer(test);
 
 	sleep_ns(test, 10 * NSEC_PER_MSEC);
-	KUNIT_ASSERT_EQ(test, htw_flow_wait_ns(first), 0);
-	htw_flow_spend(first, NSEC_PER_MSEC);
-	KUNIT_EXPECT_GT(test, htw_flow_wait_ns(second), 900 * NSEC_PER_USEC);
-	htw_flow_spend(second, 0);
-	KUNIT_EXPECT_GT(test, htw_flow_wait_ns(second), 900 * NSEC_PER_USEC);
+	KUNIT_ASSERT_EQ(test, htw_pacer_work_wait_ns(first), 0);
+	htw_pacer_charge_work(first, NSEC_PER_MSEC);
+	KUNIT_EXPECT_GT(test, htw_pacer_work_wait_ns(second), 900 * NSEC_PER_USEC);
+	htw_pacer_charge_work(second, 0);
+	KUNIT_EXPECT_GT(test, htw_pacer_work_wait_ns(second), 900 * NSEC_PER_USEC);
 	/* Runs leave it alone for as long, too. The time in which it was done counts as work. */
 	KUNIT_EXPECT_LE(test, p->owed_wake_ns, NSEC_PER_MSEC);
 	KUNIT_EXPECT_GT(test, p->owed_wake_ns, 900 * NSEC_PER_USEC);
 	sleep_ns(test, NSEC_PER_MSEC);
-	KUNIT_EXPECT_EQ(test, htw_flow_wait_ns(first), 0);
+	KUNIT_EXPECT_EQ(test, htw_pacer_work_wait_ns(first), 0);
 }
 
 /* Work that is too long for a short turn waits until other new flows have had theirs. */
@@ -979,7 +979,7 @@ static s64 tokens_of(struct htw_user *user)
 {
 	struct htw_flow_info info;
 
-	htw_flow_get_info(&per_cpu_ptr(user->cpus, 0)->flow, 0, &info);
+	htw_pacer_flow_info(&per_cpu_ptr(user->cpus, 0)->flow, 0, &info);
 	return info.tokens;
 }
 
@@ -991,7 +991,7 @@ static void reopening_gives_no_new_share(struct kunit *test)
 	u64 before;
 
 	idle_pacer(test);
-	htw_flow_spend(htw_bases_flows(&ctx->user->bases), tokens_of(ctx->user) + 50 * NSEC_PER_MSEC);
+	htw_pacer_charge_work(htw_bases_flows(&ctx->user->bases), tokens_of(ctx->user) + 50 * NSEC_PER_MSEC);
 	before = htw_now();
 	kunit_release_action(test, htw_test_close, ctx);
 	sleep_ns(test, 20 * NSEC_PER_MSEC);
@@ -1019,7 +1019,7 @@ static void spending_without_a_job_leaves_a_bounded_deficit(struct kunit *test)
 	migrate_disable();
 	flow = this_cpu_ptr(flows);
 	for (u32 i = 0; i < 1000; i++)
-		htw_flow_spend(flows, HTW_BUDGET_NS);
+		htw_pacer_charge_work(flows, HTW_BUDGET_NS);
 	KUNIT_EXPECT_EQ(test, flow->spent, 1000 * HTW_BUDGET_NS);
 	KUNIT_EXPECT_LT(test, flow->tokens, 0);
 	KUNIT_EXPECT_GE(test, flow->deficit, -(s64)HTW_BUDGET_NS);
@@ -1032,7 +1032,7 @@ static void user_stays_until_its_tokens_are_full(struct kunit *test)
 
 	idle_pacer(test);
 	/* No tokens are left; the bucket is full in a second. */
-	htw_flow_spend(htw_bases_flows(&ctx->user->bases), tokens_of(ctx->user));
+	htw_pacer_charge_work(htw_bases_flows(&ctx->user->bases), tokens_of(ctx->user));
 	kunit_release_action(test, htw_test_close, ctx);
 	sleep_ns(test, 980 * NSEC_PER_MSEC);
 	KUNIT_EXPECT_EQ(test, count_test_user().users, 1);

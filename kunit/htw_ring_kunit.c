@@ -16,7 +16,7 @@
 
 #define RING			8u
 
-KUNIT_DEFINE_ACTION_WRAPPER(unmap_ring, htw_context_unmap_ring, struct htw_context *);
+KUNIT_DEFINE_ACTION_WRAPPER(unmap_ring, htw_reader_unmap_ring, struct htw_context *);
 
 /* A context with a mapped ring. */
 static struct htw_context *ring_context(struct kunit *test, u32 entries, s32 clock)
@@ -28,8 +28,8 @@ static struct htw_context *ring_context(struct kunit *test, u32 entries, s32 clo
 		.ring_entries = entries,
 	};
 
-	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
-	htw_context_map_ring(ctx);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
+	htw_reader_map_ring(ctx);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, unmap_ring, ctx), 0);
 	return ctx;
 }
@@ -64,7 +64,7 @@ static void expire(struct kunit *test, struct htw_context *ctx, u32 count, u64 f
 
 	for (u32 i = 0; i < count; i++)
 		htw_test_start(test, ctx, now + (i + 1) * htw_tick_ns, first + i);
-	KUNIT_ASSERT_EQ(test, htw_context_advance(ctx, now + count * htw_tick_ns), count);
+	KUNIT_ASSERT_EQ(test, htw_advance_context(ctx, now + count * htw_tick_ns), count);
 }
 
 static void expect_cookies(struct kunit *test, struct htw_context *ctx, u64 first, u32 count)
@@ -143,7 +143,7 @@ static void numbers_wrap(struct kunit *test)
 	ring->tail = -20u;
 	ring->head = -20u;
 	ring->header->head = -20u;
-	htw_context_flush(ctx);
+	htw_reader_flush(ctx);
 	for (u32 i = 0; i < 20; i++) {
 		expire(test, ctx, i % 9, cookie);
 		expect_cookies(test, ctx, cookie, i % 9);
@@ -156,7 +156,7 @@ static void numbers_wrap(struct kunit *test)
 	expire(test, ctx, RING + 5, 100);
 	KUNIT_EXPECT_EQ(test, ring->header->flags, HTW_RING_OVERFLOW);
 	expect_cookies(test, ctx, 100, RING);
-	KUNIT_EXPECT_EQ(test, htw_context_flush(ctx), 5);
+	KUNIT_EXPECT_EQ(test, htw_reader_flush(ctx), 5);
 	KUNIT_EXPECT_EQ(test, ring->header->flags, 0);
 	expect_cookies(test, ctx, 100 + RING, 5);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
@@ -168,7 +168,7 @@ static void pushed_is_freed(struct kunit *test)
 	const u64 id = htw_test_start(test, ctx, htw_tick_ns, 1);
 	struct htw_cancel cancel = { .id = id };
 
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, htw_tick_ns), 1);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, htw_tick_ns), 1);
 	KUNIT_EXPECT_EQ(test, event_at(ctx, 0)->id, id);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
 	KUNIT_EXPECT_FALSE(test, htw_timer_is_live(htw_test_slot(ctx, id)));
@@ -189,7 +189,7 @@ static void slot_that_ran_out(struct kunit *test)
 		if (i == 1)
 			htw_test_slot(ctx, id)->generation = U32_MAX;
 	}
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, htw_tick_ns), 3);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, htw_tick_ns), 3);
 	expect_cookies(test, ctx, 0, 3);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_PAGE_TIMERS - 1);
@@ -211,13 +211,13 @@ static void mixed(struct kunit *test)
 
 		KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
 	}
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, htw_tick_ns), 60);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, htw_tick_ns), 60);
 	for (u32 i = 0; i < 60; i++)
 		KUNIT_EXPECT_EQ(test, event_at(ctx, i)->flags, i % 3 ? HTW_EVENT_MORE : 0);
 	expect_cookies(test, ctx, 0, 60);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 40);
 	KUNIT_EXPECT_EQ(test, ctx->own->wheel.pending, 20);
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 20 * htw_tick_ns), 20);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 20 * htw_tick_ns), 20);
 	KUNIT_EXPECT_EQ(test, event_at(ctx, 7)->cookie, 22);
 	KUNIT_EXPECT_EQ(test, event_at(ctx, 7)->deadline, 11 * htw_tick_ns);
 }
@@ -252,7 +252,7 @@ static void flush_is_bounded(struct kunit *test)
 		int n;
 
 		use(ctx, waiting(ctx));
-		n = htw_context_flush(ctx);
+		n = htw_reader_flush(ctx);
 		KUNIT_ASSERT_EQ(test, n, RING);
 		moved += n;
 	}
@@ -265,18 +265,18 @@ static void unmapped_ring_takes_nothing(struct kunit *test)
 	struct htw_event events[4];
 
 	expire(test, ctx, 2, 0);
-	htw_context_unmap_ring(ctx);
+	htw_reader_unmap_ring(ctx);
 	expire(test, ctx, 2, 2);
 	KUNIT_EXPECT_EQ(test, waiting(ctx), 2);
-	KUNIT_EXPECT_EQ(test, htw_context_flush(ctx), -ENXIO);
+	KUNIT_EXPECT_EQ(test, htw_reader_flush(ctx), -ENXIO);
 	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, events, 4), 2);
 	expire(test, ctx, 2, 4);
-	htw_context_map_ring(ctx);
+	htw_reader_map_ring(ctx);
 	KUNIT_EXPECT_EQ(test, ctx->ring->header->flags, HTW_RING_OVERFLOW);
 	expect_cookies(test, ctx, 0, 2);
-	KUNIT_EXPECT_TRUE(test, htw_context_is_readable(ctx));
+	KUNIT_EXPECT_TRUE(test, htw_reader_is_readable(ctx));
 	expect_cookies(test, ctx, 4, 2);
-	KUNIT_EXPECT_FALSE(test, htw_context_is_readable(ctx));
+	KUNIT_EXPECT_FALSE(test, htw_reader_is_readable(ctx));
 }
 
 static bool tail_is_at(const struct htw_context *ctx, u32 tail)
@@ -311,7 +311,7 @@ static void periodic_by_callback(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 1);
 	KUNIT_EXPECT_EQ(test, htw_test_pending(raw_smp_processor_id()), 0);
 	use(ctx, 64);
-	KUNIT_EXPECT_EQ(test, htw_context_flush(ctx), 1);
+	KUNIT_EXPECT_EQ(test, htw_reader_flush(ctx), 1);
 	KUNIT_EXPECT_EQ(test, event_at(ctx, 0)->deadline, next);
 	KUNIT_EXPECT_GE(test, event_at(ctx, 0)->missed, 4);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 1);
@@ -410,7 +410,7 @@ static void each_ends_once(struct kunit *test)
 		for (u32 i = 0; i < n; i++)
 			m.ends[event_at(m.ctx, i)->cookie]++;
 		use(m.ctx, n);
-		if (!htw_context_is_readable(m.ctx) && atomic_read(&m.next) >= m.count &&
+		if (!htw_reader_is_readable(m.ctx) && atomic_read(&m.next) >= m.count &&
 		    !READ_ONCE(m.ctx->nr_timers) && all_ends(&m) >= m.count)
 			break;
 		cond_resched();

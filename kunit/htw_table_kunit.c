@@ -22,7 +22,7 @@ static struct htw_context *table_context(struct kunit *test, s32 clock)
 	struct htw_context *ctx = htw_test_context(test);
 	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = clock };
 
-	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
 	KUNIT_ASSERT_EQ(test, htw_table_enable(ctx), 0);
 	return ctx;
 }
@@ -97,7 +97,7 @@ static void override_decides(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, *override_of(ctx, id), 0);
 	*override_of(ctx, id) = p->override == HTW_DISARMED ? p->override : p->override * TICK;
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, p->at * TICK), p->expired != 0);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, p->at * TICK), p->expired != 0);
 	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, &event, 1), p->expired != 0);
 	KUNIT_EXPECT_EQ(test, event.deadline, p->expired * TICK);
 	KUNIT_EXPECT_EQ(test, state(ctx, id), p->state);
@@ -105,10 +105,10 @@ static void override_decides(struct kunit *test)
 	/* No further event comes, unless the timer is pending. */
 	if (p->state == PENDING)
 		return;
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 5000 * TICK), 0);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 5000 * TICK), 0);
 	KUNIT_EXPECT_EQ(test, move(ctx, id, 5001 * TICK), 0);
 	KUNIT_EXPECT_EQ(test, *override_of(ctx, id), 0);
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 5001 * TICK), 1);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 5001 * TICK), 1);
 }
 
 /* HTW_MOD of a pending timer clears its override. */
@@ -120,8 +120,8 @@ static void mod_clears_the_override(struct kunit *test)
 	*override_of(ctx, id) = 5000 * TICK;
 	KUNIT_EXPECT_EQ(test, move(ctx, id, 20 * TICK), 0);
 	KUNIT_EXPECT_EQ(test, *override_of(ctx, id), 0);
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 19 * TICK), 0);
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 20 * TICK), 1);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 19 * TICK), 0);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 20 * TICK), 1);
 }
 
 /* Pages of timers from before and after the table was enabled, and the table pages of both. */
@@ -205,7 +205,7 @@ static void pages_beyond_a_lower_limit_have_overrides(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, htw_slots_reserve(ctx, &reserved, page + 1, NULL), page + 1);
 	htw_slots_unreserve(ctx, &reserved);
-	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
 	id = htw_test_start(test, ctx, U64_MAX - 1, 7);
 	KUNIT_EXPECT_LT(test, HTW_ID_SLOT(id) * sizeof(u64), htw_table_size(ctx));
 	KUNIT_EXPECT_EQ(test, htw_table_size(ctx), 2 * PAGE_SIZE);
@@ -218,7 +218,7 @@ static void slot_stays_the_programs(struct kunit *test)
 	struct htw_cancel cancel = { .id = id };
 	struct htw_event event;
 
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, TICK), 1);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, TICK), 1);
 	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, &event, 1), 1);
 	KUNIT_EXPECT_EQ(test, event.flags, HTW_EVENT_MORE);
 	for (u32 i = 1; i < HTW_PAGE_TIMERS; i++)
@@ -230,7 +230,7 @@ static void slot_stays_the_programs(struct kunit *test)
 	cancel.id = htw_test_start(test, ctx, 2 * TICK, 1);
 	KUNIT_EXPECT_EQ(test, HTW_ID_SLOT(cancel.id), HTW_ID_SLOT(id));
 	KUNIT_EXPECT_EQ(test, *override_of(ctx, cancel.id), 0);
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 2 * TICK), 1);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 2 * TICK), 1);
 }
 
 /* Timers that are moved by their overrides wake no one. */
@@ -245,10 +245,10 @@ static void moves_wake_no_one(struct kunit *test)
 		*override_of(ctx, id) = i % 2 ? HTW_DISARMED : 5 * TICK;
 	}
 	prepare_to_wait(&ctx->wait, &wait, TASK_UNINTERRUPTIBLE);
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, TICK), 0);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, TICK), 0);
 	/* autoremove_wake_function() would have removed it. */
 	KUNIT_EXPECT_FALSE(test, list_empty(&wait.entry));
-	KUNIT_EXPECT_EQ(test, htw_context_advance(ctx, 5 * TICK), 10);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 5 * TICK), 10);
 	KUNIT_EXPECT_TRUE(test, list_empty(&wait.entry));
 	finish_wait(&ctx->wait, &wait);
 }
@@ -264,7 +264,7 @@ static void always_a_little_later(struct kunit *test)
 
 	for (u32 i = 1; i < 2000; i++) {
 		*override_of(ctx, id) = i * TICK + 1;
-		KUNIT_ASSERT_EQ(test, htw_context_advance(ctx, i * TICK), 0);
+		KUNIT_ASSERT_EQ(test, htw_advance_context(ctx, i * TICK), 0);
 		KUNIT_ASSERT_EQ(test, ctx->own->wheel.pending, 1);
 		KUNIT_ASSERT_EQ(test, htw_test_slot(ctx, id)->node.expires, i + 1);
 	}

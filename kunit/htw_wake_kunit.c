@@ -457,7 +457,7 @@ static void advance_leaves_slow_waiters_to_the_pacer(struct kunit *test)
 	u64 expired = 0;
 	u32 calls;
 
-	KUNIT_ASSERT_EQ(test, htw_context_setup(ctx, &setup), 0);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
 	all = waiters_make(test, ctx, 3, 0, slow_ns);
 	for (u32 i = 1; i <= 10; i++) {
 		htw_test_start(test, ctx, i * htw_tick_ns, i);

@@ -4,7 +4,7 @@
  * core/pacer.c)
  *
  * Stands for htw_bases_cpu_offline(), htw_bases_cpu_online(), htw_bases_move(),
- * htw_bases_finish_move(), htw_pacer_migrate(), htw_job_migrate(), htw_pacer_callback() on another
+ * htw_bases_finish_move(), htw_pacer_migrate(), htw_pacer_migrate_job(), htw_pacer_callback() on another
  * CPU, htw_pacer_run(), htw_pacer_collect(), htw_pacer_serve(), htw_job_schedule(), htw_job_kill()
  * and htw_job_cancel(), for one job: a wheel's, or with WAKE that of a walk of waiters. CPU 0 goes
  * offline and comes back; CPU 1 adopts it meanwhile. The job is scheduled a few times, on either
@@ -124,7 +124,7 @@ inline collect(which, here, other)
 	fi
 }
 
-/* htw_job_migrate(), of a job that was taken off the lists of @from. */
+/* htw_pacer_migrate_job(), of a job that was taken off the lists of @from. */
 inline migrate_job(from, here, other)
 {
 	assert(!freed);

@@ -5,7 +5,7 @@
  *
  * Stands for htw_ring_room(), htw_ring_next(), htw_ring_publish(), htw_delivery_to_ring(),
  * htw_delivery_to_queue(), htw_delivery_refill_ring(), htw_event_move_to_ring(),
- * htw_context_flush(), htw_poll() with htw_context_is_readable(), and on the program's side
+ * htw_reader_flush(), htw_chardev_poll() with htw_reader_is_readable(), and on the program's side
  * ring_read(), ring_flush() and a sleep in poll().
  *
  * Events are numbered in the order in which they come, up to two at a time; the ring holds two. As
@@ -144,7 +144,7 @@ proctype deliveries()
 	od
 }
 
-/* htw_context_flush() */
+/* htw_reader_flush() */
 inline flush(n)
 {
 	spin_lock();

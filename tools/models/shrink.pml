@@ -2,7 +2,7 @@
 /*
  * Shrinking against lookups and submissions (core/shrink.c, core/slots.c, core/submit.h)
  *
- * Stands for htw_shrink_mark(), htw_page_sum(), htw_shrink_reclaim(), htw_shrink_take(),
+ * Stands for htw_shrink_mark(), htw_shrink_page_sum(), htw_shrink_reclaim(), htw_shrink_take(),
  * htw_shrink_unlink(), htw_slots_grow(), htw_slots_alloc(), htw_submit_cancel(),
  * htw_submit_return_freed(), htw_timer_end_id() and lookups by id, for a page of two timers.
  *
@@ -55,7 +55,7 @@ inline rcu_unlock(me)
 	}
 }
 
-/* htw_page_sum(): without a lock at the mark, each access is a step. */
+/* htw_shrink_page_sum(): without a lock at the mark, each access is a step. */
 inline sum_page(sum)
 {
 	i = 0;

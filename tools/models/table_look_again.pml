@@ -3,7 +3,7 @@
  * The table of deadlines: the look again at an entry after the timer has expired
  * (core/delivery.c, core/event.c, core/submit.c, lib/device.c)
  *
- * Stands for htw_delivery_defer_one(), htw_timer_consume(), htw_submit_mod_locked(),
+ * Stands for htw_delivery_defer_one(), htw_event_consume(), htw_submit_mod_locked(),
  * htw_submit_unread_locked(), and on the program's side for htw_put_off(), htw_rearm() and
  * device_read() with drop_put_off().
  *

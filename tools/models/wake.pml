@@ -4,7 +4,7 @@
  *
  * Stands for htw_wake_contexts(), htw_wake_pollers(), htw_wake_begin(), htw_wake_walk(),
  * htw_wake_walk_on(), htw_wake_schedule() and htw_wake_serve(), and for a program's side: a task
- * in poll() puts itself on the list, then looks for events (htw_poll()), then sleeps.
+ * in poll() puts itself on the list, then looks for events (htw_chardev_poll()), then sleeps.
  *
  * Two deliveries have events; each wakes at most UNITS waiters itself. The list is a set, and the
  * mark divides it: @ahead are the waiters behind it. Waiters join at the head, exclusive ones at

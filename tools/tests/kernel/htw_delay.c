@@ -60,8 +60,8 @@ static const char *const default_functions[] = {
 	/* operations */
 	"htw_submit_begin", "htw_submit_switch_base", "htw_submit_lock_timer",
 	"htw_submit_lock_timer%return", "htw_submit_arm", "htw_submit_return_freed",
-	"htw_slots_grow", "htw_slots_reserve%return", "htw_context_consumed",
-	"htw_context_flush", "htw_context_map_ring", "htw_event_move_to_ring",
+	"htw_slots_grow", "htw_slots_reserve%return", "htw_event_consumed",
+	"htw_reader_flush", "htw_reader_map_ring", "htw_event_move_to_ring",
 	/* shrinking, the clock being set, callouts, close */
 	"htw_shrink_work", "htw_shrink_mark%return", "htw_shrink_reclaim",
 	"htw_base_free_rcu", "htw_clock_was_set_notify_all", "htw_clock_was_set_walk_user",
