@@ -33,7 +33,7 @@ module_param_array(geometry, uint, &geometry_levels, 0444);
 MODULE_PARM_DESC(geometry, "Slots of each level of the wheels, finest first (default 256,64,64,64,64)");
 
 /* Limits can be changed through sysfs; timers that exceed a lower limit stay. */
-static int htw_set_limit(const char *val, const struct kernel_param *kp, unsigned int max)
+static int htw_main_set_limit(const char *val, const struct kernel_param *kp, unsigned int max)
 {
 	const int ret = param_set_uint_minmax(val, kp, 1, max);
 
@@ -43,46 +43,46 @@ static int htw_set_limit(const char *val, const struct kernel_param *kp, unsigne
 	return ret;
 }
 
-static int htw_set_max_timers(const char *val, const struct kernel_param *kp)
+static int htw_main_set_max_timers(const char *val, const struct kernel_param *kp)
 {
-	return htw_set_limit(val, kp, HTW_CONTEXT_MAX);
+	return htw_main_set_limit(val, kp, HTW_CONTEXT_MAX);
 }
 
-static int htw_set_max_user_timers(const char *val, const struct kernel_param *kp)
+static int htw_main_set_max_user_timers(const char *val, const struct kernel_param *kp)
 {
-	return htw_set_limit(val, kp, INT_MAX / 2);
+	return htw_main_set_limit(val, kp, INT_MAX / 2);
 }
 
 static const struct kernel_param_ops htw_max_timers_ops = {
-	.set = htw_set_max_timers,
+	.set = htw_main_set_max_timers,
 	.get = param_get_uint,
 };
 
 static const struct kernel_param_ops htw_max_user_timers_ops = {
-	.set = htw_set_max_user_timers,
+	.set = htw_main_set_max_user_timers,
 	.get = param_get_uint,
 };
 
 module_param_cb(max_timers, &htw_max_timers_ops, &htw_max_timers, 0644);
 MODULE_PARM_DESC(max_timers, "Timers that one open of /dev/htw may hold (default 1048576)");
 
-static int htw_set_user_share(const char *val, const struct kernel_param *kp)
+static int htw_main_set_user_share(const char *val, const struct kernel_param *kp)
 {
-	return htw_set_limit(val, kp, 100);
+	return htw_main_set_limit(val, kp, 100);
 }
 
-static int htw_set_user_burst(const char *val, const struct kernel_param *kp)
+static int htw_main_set_user_burst(const char *val, const struct kernel_param *kp)
 {
-	return htw_set_limit(val, kp, 60 * MSEC_PER_SEC);
+	return htw_main_set_limit(val, kp, 60 * MSEC_PER_SEC);
 }
 
 static const struct kernel_param_ops htw_user_share_ops = {
-	.set = htw_set_user_share,
+	.set = htw_main_set_user_share,
 	.get = param_get_uint,
 };
 
 static const struct kernel_param_ops htw_user_burst_ops = {
-	.set = htw_set_user_burst,
+	.set = htw_main_set_user_burst,
 	.get = param_get_uint,
 };
 
@@ -95,8 +95,8 @@ MODULE_PARM_DESC(user_burst_ms, "Burst of softirq time of such a user, in ms on 
 module_param_cb(max_user_timers, &htw_max_user_timers_ops, &htw_max_user_timers, 0644);
 MODULE_PARM_DESC(max_user_timers, "Timers that a user without CAP_SYS_RESOURCE may have memory for (default 4194304)");
 
-static const char * __init htw_print_geometry(const struct htw_geometry *geo, char *buf,
-					      size_t size)
+static const char * __init htw_main_print_geometry(const struct htw_geometry *geo, char *buf,
+						   size_t size)
 {
 	int len = 0;
 
@@ -105,7 +105,7 @@ static const char * __init htw_print_geometry(const struct htw_geometry *geo, ch
 	return buf;
 }
 
-static int __init htw_check_params(void)
+static int __init htw_main_check_params(void)
 {
 	struct htw_geometry geo = { .levels = geometry_levels };
 	char buf[HTW_WHEEL_MAX_LEVELS * sizeof("4294967295")];
@@ -123,7 +123,7 @@ static int __init htw_check_params(void)
 		geo.slots[l] = geometry[l];
 	ret = htw_geometry_check(&geo, &why);
 	if (ret) {
-		pr_err("geometry=%s: %s\n", htw_print_geometry(&geo, buf, sizeof(buf)), why);
+		pr_err("geometry=%s: %s\n", htw_main_print_geometry(&geo, buf, sizeof(buf)), why);
 		return ret;
 	}
 	htw_geometry = geo;
@@ -134,7 +134,7 @@ static int __init htw_init(void)
 {
 	int ret;
 
-	ret = htw_check_params();
+	ret = htw_main_check_params();
 	if (ret)
 		return ret;
 	ret = htw_bases_init();

@@ -13,7 +13,7 @@
 #include "table.h"
 #include "table_enable.h"
 
-static void htw_table_free_list(struct list_head *pages)
+static void htw_table_enable_free(struct list_head *pages)
 {
 	struct page *page, *next;
 
@@ -22,7 +22,7 @@ static void htw_table_free_list(struct list_head *pages)
 }
 
 /* Allocate the table pages for all pages of timers, so that assigning them cannot fail. */
-static int htw_table_alloc_list(const struct htw_context *ctx, struct list_head *pages)
+static int htw_table_enable_alloc(const struct htw_context *ctx, struct list_head *pages)
 {
 	for (u32 nr = 0; nr < ctx->nr_pages; nr += HTW_TABLE_PAGES) {
 		struct page *page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
@@ -38,7 +38,7 @@ static int htw_table_alloc_list(const struct htw_context *ctx, struct list_head 
 }
 
 /* Give every page of timers its overrides; pages that have been freed are allocated again. */
-static int htw_table_populate(struct htw_context *ctx)
+static int htw_table_enable_pages(struct htw_context *ctx)
 {
 	const u32 table_pages = DIV_ROUND_UP(ctx->nr_pages, HTW_TABLE_PAGES);
 	struct page *page = NULL;
@@ -54,7 +54,7 @@ static int htw_table_populate(struct htw_context *ctx)
 	}
 	if (!htw_table_charge(ctx, table_pages))
 		return -EDQUOT;
-	ret = htw_table_alloc_list(ctx, &pages);
+	ret = htw_table_enable_alloc(ctx, &pages);
 	for (u32 nr = 0; !ret && nr < ctx->nr_pages; nr++) {
 		if (nr % HTW_TABLE_PAGES == 0) {
 			page = list_first_entry(&pages, struct page, lru);
@@ -63,13 +63,13 @@ static int htw_table_populate(struct htw_context *ctx)
 		htw_table_assign(ctx, htw_context_page(ctx, nr), nr, page_address(page));
 		cond_resched();
 	}
-	htw_table_free_list(&pages);
+	htw_table_enable_free(&pages);
 	if (ret)
 		htw_table_uncharge(ctx, table_pages);
 	return ret;
 }
 
-static int htw_table_try_enable(struct htw_context *ctx)
+static int htw_table_enable_try(struct htw_context *ctx)
 {
 	int ret;
 
@@ -78,7 +78,7 @@ static int htw_table_try_enable(struct htw_context *ctx)
 		return ret;
 	/* Another task may have enabled it meanwhile. */
 	if (!ctx->table)
-		ret = htw_table_populate(ctx);
+		ret = htw_table_enable_pages(ctx);
 	if (!ret && !ctx->table) {
 		/* Not between reporting an event and htw_event_consume(), which must agree. */
 		spin_lock_bh(&ctx->lock);
@@ -108,12 +108,12 @@ int htw_table_enable(struct htw_context *ctx)
 	struct htw_user_wait wait;
 	int ret;
 
-	/* Enabled, and seen by all submissions; pairs with htw_table_try_enable(). */
+	/* Enabled, and seen by all submissions; pairs with htw_table_enable_try(). */
 	if (smp_load_acquire(&ctx->table_ready))
 		return 0;
 	htw_user_wait_begin(&wait, ctx->user);
 	do {
-		ret = htw_table_try_enable(ctx);
+		ret = htw_table_enable_try(ctx);
 	} while (ret == -EDQUOT && htw_user_wait_again(&wait));
 	return ret;
 }
