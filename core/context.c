@@ -37,7 +37,7 @@ struct htw_page *htw_context_page(const struct htw_context *ctx, u32 page)
 	const struct htw_directory *dir;
 	struct htw_page *found;
 
-	/* htw_slots_grow() may replace the directory at any time. */
+	/* htw_pool_grow() may replace the directory at any time. */
 	rcu_read_lock();
 	dir = rcu_dereference(ctx->dir);
 	found = rcu_dereference(dir->pages[page & dir->mask]);

@@ -192,7 +192,7 @@ static inline u64 htw_context_now(const struct htw_context *ctx)
 
 static inline u32 htw_context_pages(const struct htw_context *ctx)
 {
-	/* Pairs with htw_slots_grow(): a page below the count is in the directory. */
+	/* Pairs with htw_pool_grow(): a page below the count is in the directory. */
 	return smp_load_acquire(&ctx->nr_pages);
 }
 

@@ -10,7 +10,7 @@
 #include "delivery.h"
 #include "contexts.h"
 #include "shrink.h"
-#include "slots.h"
+#include "pool.h"
 #include "submit.h"
 #include "table.h"
 #include "wake.h"
@@ -85,7 +85,7 @@ static void htw_contexts_free(struct htw_context *ctx)
 		htw_bases_free_private(ctx->own);
 		htw_user_uncharge_wheel(user);
 	}
-	htw_slots_uncharge_all(ctx);
+	htw_pool_uncharge_all(ctx);
 	kfree(ctx);
 	htw_user_closing_end(user);
 	htw_user_put(user);

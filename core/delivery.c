@@ -17,7 +17,7 @@
 
 #include "event.h"
 #include "delivery.h"
-#include "slots.h"
+#include "pool.h"
 #include "wake.h"
 
 /* Timers that HTW_ADVANCE handles before it drops the base's lock. */
@@ -228,7 +228,7 @@ static u32 htw_delivery_to_ring(struct htw_delivery *d, struct list_head *due, u
 	}
 	ring->tail = tail;
 	list_cut_position(&over, due, last);
-	list_splice(&over, htw_slots_free_list(ctx));
+	list_splice(&over, htw_pool_free_list(ctx));
 	d->freed += count - special;
 	d->room -= count;
 	return count;

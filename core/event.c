@@ -6,7 +6,7 @@
 #include "clock_sets.h"
 #include "event.h"
 #include "shrink.h"
-#include "slots.h"
+#include "pool.h"
 
 /*
  * Does an id stay valid after its last event has been read? If the context has a table of
@@ -79,7 +79,7 @@ bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 		WRITE_ONCE(t->node.state, HTW_IDLE);
 		return false;
 	}
-	htw_timer_free(t, htw_slots_free_list(ctx));
+	htw_timer_free(t, htw_pool_free_list(ctx));
 	++*freed;
 	return false;
 }

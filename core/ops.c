@@ -17,7 +17,7 @@
 
 #include "compat.h"
 #include "ops.h"
-#include "slots.h"
+#include "pool.h"
 #include "submit.h"
 
 /* Operations that are copied in at a time, in most batches for one submission. */
@@ -94,7 +94,7 @@ static struct htw_timer *htw_op_add_reserve(struct htw_context *ctx)
 
 	spin_lock(&ctx->lock);
 	if (likely(ctx->nr_timers < ctx->limit))
-		t = htw_slots_alloc(ctx);
+		t = htw_pool_alloc(ctx);
 	spin_unlock(&ctx->lock);
 	return t;
 }
@@ -113,13 +113,13 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
 		return -EFAULT;
 	if (!htw_op_add_is_valid(ctx, &add))
 		return -EINVAL;
-	ret = htw_slots_reserve(ctx, &reserved, 1, NULL);
+	ret = htw_pool_reserve(ctx, &reserved, 1, NULL);
 	if (ret < 0)
 		return ret;
 	t = list_first_entry(&reserved, struct htw_timer, node.list);
 	/* The program may use the id from here on: it is -ENOENT until the timer is armed. */
 	if (put_user(htw_timer_id(t), &arg->id)) {
-		htw_slots_unreserve(ctx, &reserved);
+		htw_pool_unreserve(ctx, &reserved);
 		return -EFAULT;
 	}
 	htw_context_settle(ctx);
@@ -380,7 +380,7 @@ static void htw_op_batch_submit_all(struct htw_context *ctx, struct htw_op *ops,
 		if (list_empty(reserved))
 			adds = htw_op_batch_count_adds(ops + i, count - i);
 		if (adds)
-			ret = htw_slots_reserve(ctx, reserved, adds, NULL);
+			ret = htw_pool_reserve(ctx, reserved, adds, NULL);
 
 		if (ret > 0)
 			htw_context_settle(ctx);
@@ -460,7 +460,7 @@ static int htw_op_batch_all(struct htw_context *ctx, struct htw_op __user *user,
 		cond_resched();
 	}
 	if (!list_empty(&reserved))
-		htw_slots_unreserve(ctx, &reserved);
+		htw_pool_unreserve(ctx, &reserved);
 	return ret;
 }
 

@@ -10,7 +10,7 @@
 
 #include "event.h"
 #include "reader.h"
-#include "slots.h"
+#include "pool.h"
 #include "submit.h"
 #include "wake.h"
 
@@ -73,7 +73,7 @@ static void htw_reader_take(struct htw_context *ctx, u32 count, u64 now)
 			list_add_tail(&t->node.list, &ctx->rearm);
 	}
 	list_cut_position(&over, &ctx->expired, last);
-	list_splice(&over, htw_slots_free_list(ctx));
+	list_splice(&over, htw_pool_free_list(ctx));
 	htw_event_consumed(ctx, freed);
 }
 

@@ -10,7 +10,7 @@
  * freed for each page allocated.
  *
  * In the directory, htw_no_page takes the place of a freed page. All its timers are free
- * for ever, so lookups need no check. htw_slots_grow() fills these empty entries first,
+ * for ever, so lookups need no check. htw_pool_grow() fills these empty entries first,
  * and starts new timers above the generation of every id that is gone with its page.
  *
  * A page may go only if all its timers are on lists of &htw_context.free. Their state does

@@ -53,7 +53,7 @@ void htw_submit_return_freed(struct htw_submit *s)
 	struct htw_context *ctx = s->ctx;
 
 	spin_lock(&ctx->lock);
-	list_splice(&s->freed, htw_slots_free_list(ctx));
+	list_splice(&s->freed, htw_pool_free_list(ctx));
 	htw_shrink_timers_freed(ctx, s->nr_freed);
 	spin_unlock(&ctx->lock);
 }

@@ -28,7 +28,7 @@
 #include "advance.h"
 #include "clock_sets.h"
 #include "shrink.h"
-#include "slots.h"
+#include "pool.h"
 
 /*
  * What a submission may do, in units of about 100 instructions, the cost of an operation on the

@@ -9,7 +9,7 @@
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 
-#include "slots.h"
+#include "pool.h"
 #include "table.h"
 #include "table_enable.h"
 
@@ -48,7 +48,7 @@ static int htw_table_enable_pages(struct htw_context *ctx)
 	lockdep_assert_held(&ctx->grow);
 
 	while (ctx->nr_allocated < ctx->nr_pages) {
-		ret = fatal_signal_pending(current) ? -EINTR : htw_slots_grow(ctx);
+		ret = fatal_signal_pending(current) ? -EINTR : htw_pool_grow(ctx);
 		if (ret)
 			return ret;
 	}

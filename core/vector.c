@@ -14,7 +14,7 @@
 
 #include "compat.h"
 #include "ops.h"
-#include "slots.h"
+#include "pool.h"
 #include "submit.h"
 #include "vector.h"
 
@@ -125,7 +125,7 @@ static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_batch *
 	u32 failed = 0;
 
 	for (u32 i = 0; i < count;) {
-		const int got = htw_slots_reserve(ctx, reserved, count - i, batch->ids + i);
+		const int got = htw_pool_reserve(ctx, reserved, count - i, batch->ids + i);
 
 		if (likely(got > 0)) {
 			i += got;
@@ -240,7 +240,7 @@ static u32 htw_vector_add_batch(struct htw_context *ctx, struct htw_vector *v,
 	if (likely(count > failed))
 		htw_vector_arm(ctx, v, batch, count, &reserved, failed);
 	if (unlikely(!list_empty(&reserved)))
-		htw_slots_unreserve(ctx, &reserved);
+		htw_pool_unreserve(ctx, &reserved);
 	return count;
 }
 

@@ -12,7 +12,7 @@
 #include <linux/uaccess.h>
 
 #include "ops.h"
-#include "slots.h"
+#include "pool.h"
 #include "submit.h"
 #include "walk.h"
 
@@ -250,7 +250,7 @@ static int htw_walk_harvest_batch(struct htw_context *ctx, u32 *slot, struct htw
 
 	n = htw_walk_harvest(ctx, slot, user, room, &taken, &stuck);
 	if (n)
-		htw_slots_unreserve(ctx, &taken);
+		htw_pool_unreserve(ctx, &taken);
 	if (stuck && !n && clear_user(user, sizeof(*user)))
 		return -EFAULT;
 	return n;

@@ -23,7 +23,7 @@
 #include "../core/ring.h"
 #include "../core/setup.h"
 #include "../core/shrink.h"
-#include "../core/slots.h"
+#include "../core/pool.h"
 #include "../core/submit.h"
 #include "../core/table.h"
 #include "../core/wake.h"

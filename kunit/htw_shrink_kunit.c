@@ -245,13 +245,13 @@ static void pages_with_reserved_timers_stay(struct kunit *test)
 	start_all(test, ctx, ids);
 	cancel_but(test, ctx, ids, 0);
 	htw_shrink_mark(ctx);
-	KUNIT_ASSERT_EQ(test, htw_slots_reserve(ctx, &reserved, 1, NULL), 1);
+	KUNIT_ASSERT_EQ(test, htw_pool_reserve(ctx, &reserved, 1, NULL), 1);
 	grace_period(ctx);
 	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), PAGES - 33);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 0);
 	t = list_first_entry(&reserved, struct htw_timer, node.list);
 	KUNIT_EXPECT_FALSE(test, is_empty(ctx, htw_timer_page(t)->slot / HTW_PAGE_SLOTS));
-	htw_slots_unreserve(ctx, &reserved);
+	htw_pool_unreserve(ctx, &reserved);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 1);
 }
 
@@ -695,7 +695,7 @@ static void growing_early_loses_no_timer(struct kunit *test)
 
 	htw_test_start(test, ctx, NEVER, 0);
 	mutex_lock(&ctx->grow);
-	KUNIT_EXPECT_EQ(test, htw_slots_grow(ctx), 0);
+	KUNIT_EXPECT_EQ(test, htw_pool_grow(ctx), 0);
 	mutex_unlock(&ctx->grow);
 	for (u32 i = 1; i < 2 * HTW_PAGE_TIMERS; i++)
 		htw_test_start(test, ctx, NEVER, i);
@@ -730,13 +730,13 @@ static void timers_freed_by_other_cpus_are_used(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_PAGE_TIMERS);
 
 	/* In bulk, and one alone. */
-	KUNIT_EXPECT_EQ(test, htw_slots_reserve(ctx, &reserved, HTW_PAGE_TIMERS - 1, NULL),
+	KUNIT_EXPECT_EQ(test, htw_pool_reserve(ctx, &reserved, HTW_PAGE_TIMERS - 1, NULL),
 			HTW_PAGE_TIMERS - 1);
 	free_elsewhere(ctx);
 	htw_test_start(test, ctx, NEVER, 0);
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), 0);
 	KUNIT_EXPECT_EQ(test, ctx->nr_allocated, 1);
-	htw_slots_unreserve(ctx, &reserved);
+	htw_pool_unreserve(ctx, &reserved);
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_PAGE_TIMERS - 1);
 }
 
@@ -750,7 +750,7 @@ static int late_add_thread(void *data)
 {
 	struct late_add *add = data;
 
-	add->ret = htw_slots_reserve(add->ctx, &add->reserved, 1, NULL);
+	add->ret = htw_pool_reserve(add->ctx, &add->reserved, 1, NULL);
 	return 0;
 }
 
@@ -781,7 +781,7 @@ static void timers_freed_meanwhile_are_used(struct kunit *test)
 	kthread_stop_put(task);
 	KUNIT_EXPECT_EQ(test, add->ret, 1);
 	KUNIT_EXPECT_EQ(test, ctx->nr_allocated, 1);
-	htw_slots_unreserve(ctx, &add->reserved);
+	htw_pool_unreserve(ctx, &add->reserved);
 }
 
 static struct kunit_case htw_shrink_cases[] = {

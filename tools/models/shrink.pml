@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shrinking against lookups and submissions (core/shrink.c, core/slots.c, core/submit.h)
+ * Shrinking against lookups and submissions (core/shrink.c, core/pool.c, core/submit.h)
  *
  * Stands for htw_shrink_mark(), htw_shrink_page_sum(), htw_shrink_reclaim(), htw_shrink_take(),
- * htw_shrink_unlink(), htw_slots_grow(), htw_slots_alloc(), htw_submit_cancel(),
+ * htw_shrink_unlink(), htw_pool_grow(), htw_pool_alloc(), htw_submit_cancel(),
  * htw_submit_return_freed(), htw_timer_end_id() and lookups by id, for a page of two timers.
  *
  * One task adds a timer, cancels it in a submission, which keeps it on a private list to its end,
@@ -80,13 +80,13 @@ proctype task()
 	do
 	:: n < ROUNDS ->
 		n++;
-		/* htw_slots_alloc() */
+		/* htw_pool_alloc() */
 		spin_lock();
 		if
 		:: present && place[0] == LISTED -> t = 0
 		:: present && place[1] == LISTED -> t = 1
 		:: !present && freed ->
-			/* htw_slots_grow() */
+			/* htw_pool_grow() */
 			atomic {
 				i = 0;
 				do

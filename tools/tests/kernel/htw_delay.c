@@ -60,7 +60,7 @@ static const char *const default_functions[] = {
 	/* operations */
 	"htw_submit_begin", "htw_submit_switch_base", "htw_submit_lock_timer",
 	"htw_submit_lock_timer%return", "htw_submit_arm", "htw_submit_return_freed",
-	"htw_slots_grow", "htw_slots_reserve%return", "htw_event_consumed",
+	"htw_pool_grow", "htw_pool_reserve%return", "htw_event_consumed",
 	"htw_reader_flush", "htw_reader_map_ring", "htw_event_move_to_ring",
 	/* shrinking, the clock being set, callouts, close */
 	"htw_shrink_work", "htw_shrink_mark%return", "htw_shrink_reclaim",

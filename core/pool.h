@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Slots: allocating pages of timers, and timers within the limits
+ * The pool of timers of a context: their pages, and the limits
  */
-#ifndef _HTW_SLOTS_H
-#define _HTW_SLOTS_H
+#ifndef _HTW_POOL_H
+#define _HTW_POOL_H
 
 #include "context.h"
 
-int htw_slots_grow(struct htw_context *ctx);
-int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids);
-void htw_slots_uncharge_all(struct htw_context *ctx);
-bool htw_slots_refill(struct htw_context *ctx);
-void htw_slots_unreserve(struct htw_context *ctx, struct list_head *timers);
+int htw_pool_grow(struct htw_context *ctx);
+int htw_pool_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids);
+void htw_pool_uncharge_all(struct htw_context *ctx);
+bool htw_pool_refill(struct htw_context *ctx);
+void htw_pool_unreserve(struct htw_context *ctx, struct list_head *timers);
 
 /* The list from which this CPU takes free timers. */
-static inline struct list_head *htw_slots_alloc_list(struct htw_context *ctx)
+static inline struct list_head *htw_pool_alloc_list(struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
 
@@ -22,7 +22,7 @@ static inline struct list_head *htw_slots_alloc_list(struct htw_context *ctx)
 }
 
 /* The list to which this CPU returns them. */
-static inline struct list_head *htw_slots_free_list(struct htw_context *ctx)
+static inline struct list_head *htw_pool_free_list(struct htw_context *ctx)
 {
 	const unsigned int group = raw_smp_processor_id() % HTW_FREE_LISTS;
 
@@ -33,9 +33,9 @@ static inline struct list_head *htw_slots_free_list(struct htw_context *ctx)
 }
 
 /* Reserve one timer of a context that is not at its limit; NULL if none is free. */
-static inline struct htw_timer *htw_slots_alloc(struct htw_context *ctx)
+static inline struct htw_timer *htw_pool_alloc(struct htw_context *ctx)
 {
-	struct list_head *free = htw_slots_alloc_list(ctx);
+	struct list_head *free = htw_pool_alloc_list(ctx);
 	struct htw_timer *t;
 
 	lockdep_assert_held(&ctx->lock);
@@ -46,7 +46,7 @@ static inline struct htw_timer *htw_slots_alloc(struct htw_context *ctx)
 		t = ctx->unused++;
 		ctx->nr_unused--;
 		WRITE_ONCE(t->generation, ctx->unused_generation);
-	} else if (htw_slots_refill(ctx)) {
+	} else if (htw_pool_refill(ctx)) {
 		t = htw_timer_pop(free);
 	} else {
 		return NULL;
@@ -56,4 +56,4 @@ static inline struct htw_timer *htw_slots_alloc(struct htw_context *ctx)
 	return t;
 }
 
-#endif /* _HTW_SLOTS_H */
+#endif /* _HTW_POOL_H */

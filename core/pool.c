@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Slots: allocating pages of timers, and timers within the limits
+ * The pool of timers of a context: their pages, and the limits
  */
 
 #include <linux/bitops.h>
@@ -10,7 +10,7 @@
 #include <linux/sched/signal.h>
 
 #include "shrink.h"
-#include "slots.h"
+#include "pool.h"
 #include "table.h"
 
 /* Contexts with at least this many pages allocate 2^order at a time. */
@@ -18,7 +18,7 @@
 #define HTW_PREALLOC_ORDER	3u
 
 /* Take over the free timers of another group of CPUs; return false if none has any. */
-bool htw_slots_refill(struct htw_context *ctx)
+bool htw_pool_refill(struct htw_context *ctx)
 {
 	const unsigned int group = raw_smp_processor_id() % HTW_FREE_LISTS;
 	unsigned long others = ctx->free_groups & ~BIT(group);
@@ -32,17 +32,17 @@ bool htw_slots_refill(struct htw_context *ctx)
 		ctx->free_groups &= ~BIT(other);
 		if (list_empty(&ctx->free[other]))
 			continue;
-		list_splice_init(&ctx->free[other], htw_slots_free_list(ctx));
+		list_splice_init(&ctx->free[other], htw_pool_free_list(ctx));
 		return true;
 	}
 	return false;
 }
 
 /* Take up to @want timers of this CPU's free list, and return how many. */
-static u32 htw_slots_alloc_freed(struct htw_context *ctx, struct list_head *timers, u32 want,
-				 u64 *ids)
+static u32 htw_pool_alloc_freed(struct htw_context *ctx, struct list_head *timers, u32 want,
+				u64 *ids)
 {
-	struct list_head *free = htw_slots_alloc_list(ctx);
+	struct list_head *free = htw_pool_alloc_list(ctx);
 	struct list_head *last = free;
 	LIST_HEAD(taken);
 	u32 got = 0;
@@ -62,8 +62,8 @@ static u32 htw_slots_alloc_freed(struct htw_context *ctx, struct list_head *time
 }
 
 /* The same with timers that were never used, so that their ids are consecutive. */
-static u32 htw_slots_alloc_unused(struct htw_context *ctx, struct list_head *timers, u32 want,
-				  u64 *ids)
+static u32 htw_pool_alloc_unused(struct htw_context *ctx, struct list_head *timers, u32 want,
+				 u64 *ids)
 {
 	const u32 got = min(want, ctx->nr_unused);
 	const u32 generation = ctx->unused_generation;
@@ -91,30 +91,30 @@ static u32 htw_slots_alloc_unused(struct htw_context *ctx, struct list_head *tim
 }
 
 /* Take up to @want free timers, and return how many. */
-static u32 htw_slots_alloc_bulk(struct htw_context *ctx, struct list_head *timers, u32 want,
-				u64 *ids)
+static u32 htw_pool_alloc_bulk(struct htw_context *ctx, struct list_head *timers, u32 want,
+			       u64 *ids)
 {
 	u32 got;
 
 	lockdep_assert_held(&ctx->lock);
 
-	got = htw_slots_alloc_freed(ctx, timers, want, ids);
-	got += htw_slots_alloc_unused(ctx, timers, want - got, ids ? ids + got : NULL);
-	while (got < want && htw_slots_refill(ctx))
-		got += htw_slots_alloc_freed(ctx, timers, want - got, ids ? ids + got : NULL);
+	got = htw_pool_alloc_freed(ctx, timers, want, ids);
+	got += htw_pool_alloc_unused(ctx, timers, want - got, ids ? ids + got : NULL);
+	while (got < want && htw_pool_refill(ctx))
+		got += htw_pool_alloc_freed(ctx, timers, want - got, ids ? ids + got : NULL);
 	ctx->nr_timers += got;
 	return got;
 }
 
 /* Free reserved timers, and return how many. */
-static u32 htw_slots_free_bulk(struct htw_context *ctx, struct list_head *timers)
+static u32 htw_pool_free_bulk(struct htw_context *ctx, struct list_head *timers)
 {
 	u32 freed = 0;
 
 	lockdep_assert_held(&ctx->lock);
 
 	while (!list_empty(timers)) {
-		htw_timer_free(htw_timer_pop(timers), htw_slots_free_list(ctx));
+		htw_timer_free(htw_timer_pop(timers), htw_pool_free_list(ctx));
 		freed++;
 	}
 	return freed;
@@ -127,7 +127,7 @@ static u32 htw_slots_free_bulk(struct htw_context *ctx, struct list_head *timers
  *
  * Return: how many timers were charged, or zero.
  */
-static u32 htw_slots_charge_pages(struct htw_context *ctx, unsigned int order)
+static u32 htw_pool_charge_pages(struct htw_context *ctx, unsigned int order)
 {
 	const u32 all = HTW_PAGE_TIMERS << order;
 	u32 charged = htw_user_charge(ctx->user, all, all);
@@ -144,7 +144,7 @@ static u32 htw_slots_charge_pages(struct htw_context *ctx, unsigned int order)
 	return charged;
 }
 
-static void htw_slots_uncharge_pages(struct htw_context *ctx, u32 charged)
+static void htw_pool_uncharge_pages(struct htw_context *ctx, u32 charged)
 {
 	lockdep_assert_held(&ctx->grow);
 
@@ -157,7 +157,7 @@ static void htw_slots_uncharge_pages(struct htw_context *ctx, u32 charged)
 }
 
 /* Uncharge all pages of a context, when they have been freed. */
-void htw_slots_uncharge_all(struct htw_context *ctx)
+void htw_pool_uncharge_all(struct htw_context *ctx)
 {
 	if (ctx->partial)
 		atomic_set(&ctx->user->partial, 0);
@@ -165,9 +165,9 @@ void htw_slots_uncharge_all(struct htw_context *ctx)
 }
 
 /* Allocate several pages at a time, which costs less for each; return false if that fails. */
-static bool htw_slots_alloc_ahead(struct htw_context *ctx)
+static bool htw_pool_alloc_ahead(struct htw_context *ctx)
 {
-	const u32 charged = htw_slots_charge_pages(ctx, HTW_PREALLOC_ORDER);
+	const u32 charged = htw_pool_charge_pages(ctx, HTW_PREALLOC_ORDER);
 	struct page *page;
 
 	lockdep_assert_held(&ctx->grow);
@@ -177,7 +177,7 @@ static bool htw_slots_alloc_ahead(struct htw_context *ctx)
 	page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NORETRY | __GFP_NOWARN,
 			   HTW_PREALLOC_ORDER);
 	if (!page) {
-		htw_slots_uncharge_pages(ctx, charged);
+		htw_pool_uncharge_pages(ctx, charged);
 		return false;
 	}
 	split_page(page, HTW_PREALLOC_ORDER);
@@ -192,30 +192,30 @@ static bool htw_slots_alloc_ahead(struct htw_context *ctx)
  *
  * Return: the page, ERR_PTR(-EDQUOT) or ERR_PTR(-ENOMEM).
  */
-static struct htw_page *htw_slots_alloc_page(struct htw_context *ctx, u32 *charged)
+static struct htw_page *htw_pool_alloc_page(struct htw_context *ctx, u32 *charged)
 {
 	struct page *page;
 
 	lockdep_assert_held(&ctx->grow);
 
 	if (ctx->nr_prealloc || (ctx->nr_allocated >= HTW_PREALLOC_MIN_PAGES &&
-				 htw_slots_alloc_ahead(ctx))) {
+				 htw_pool_alloc_ahead(ctx))) {
 		*charged = HTW_PAGE_TIMERS;
 		return ctx->prealloc + --ctx->nr_prealloc;
 	}
-	*charged = htw_slots_charge_pages(ctx, 0);
+	*charged = htw_pool_charge_pages(ctx, 0);
 	if (!*charged)
 		return ERR_PTR(-EDQUOT);
 	page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!page) {
-		htw_slots_uncharge_pages(ctx, *charged);
+		htw_pool_uncharge_pages(ctx, *charged);
 		return ERR_PTR(-ENOMEM);
 	}
 	return page_address(page);
 }
 
 /* Return the directory index for a new page: the first empty entry, else the end. */
-static u32 htw_slots_next_page(struct htw_context *ctx)
+static u32 htw_pool_next_page(struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->grow);
 
@@ -227,7 +227,7 @@ static u32 htw_slots_next_page(struct htw_context *ctx)
 }
 
 /* Make room in the directory for index @nr. */
-static int htw_slots_extend_directory(struct htw_context *ctx, u32 nr)
+static int htw_pool_extend_directory(struct htw_context *ctx, u32 nr)
 {
 	struct htw_directory *old = rcu_dereference_protected(ctx->dir,
 							      lockdep_is_held(&ctx->grow));
@@ -247,10 +247,10 @@ static int htw_slots_extend_directory(struct htw_context *ctx, u32 nr)
 }
 
 /* Add a page of free timers; @grow is held. */
-int htw_slots_grow(struct htw_context *ctx)
+int htw_pool_grow(struct htw_context *ctx)
 {
 	const u32 generation = ctx->generation;
-	const u32 nr = htw_slots_next_page(ctx);
+	const u32 nr = htw_pool_next_page(ctx);
 	struct htw_page *page;
 	LIST_HEAD(left);
 	u32 charged;
@@ -258,10 +258,10 @@ int htw_slots_grow(struct htw_context *ctx)
 
 	lockdep_assert_held(&ctx->grow);
 
-	ret = htw_slots_extend_directory(ctx, nr);
+	ret = htw_pool_extend_directory(ctx, nr);
 	if (ret)
 		return ret;
-	page = htw_slots_alloc_page(ctx, &charged);
+	page = htw_pool_alloc_page(ctx, &charged);
 	if (IS_ERR(page))
 		return PTR_ERR(page);
 	page->ctx = ctx;
@@ -269,7 +269,7 @@ int htw_slots_grow(struct htw_context *ctx)
 	ret = ctx->table ? htw_table_add_page(ctx, page, nr) : 0;
 	if (ret) {
 		htw_page_free(page);
-		htw_slots_uncharge_pages(ctx, charged);
+		htw_pool_uncharge_pages(ctx, charged);
 		return ret;
 	}
 	rcu_assign_pointer(*htw_context_entry(ctx, nr), page);
@@ -280,8 +280,8 @@ int htw_slots_grow(struct htw_context *ctx)
 
 	spin_lock_bh(&ctx->lock);
 	/* Free what was never used of the previous page, usually nothing. */
-	htw_slots_alloc_unused(ctx, &left, ctx->nr_unused, NULL);
-	htw_slots_free_bulk(ctx, &left);
+	htw_pool_alloc_unused(ctx, &left, ctx->nr_unused, NULL);
+	htw_pool_free_bulk(ctx, &left);
 	ctx->unused = page->timers;
 	ctx->unused_generation = generation;
 	/* The others of a page that is charged for fewer stay as they are: free and on no list. */
@@ -291,8 +291,8 @@ int htw_slots_grow(struct htw_context *ctx)
 	return 0;
 }
 
-/* Take up to @want free timers, and add pages until there are enough; see htw_slots_reserve(). */
-static int htw_slots_take(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
+/* Take up to @want free timers, and add pages until there are enough; see htw_pool_reserve(). */
+static int htw_pool_take(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
 {
 	bool growing = false;
 	u32 got = 0;
@@ -303,15 +303,15 @@ static int htw_slots_take(struct htw_context *ctx, struct list_head *timers, u32
 
 		spin_lock_bh(&ctx->lock);
 		room = ctx->limit - min(ctx->nr_timers, ctx->limit);
-		got += htw_slots_alloc_bulk(ctx, timers, min(want - got, room),
-					    ids ? ids + got : NULL);
+		got += htw_pool_alloc_bulk(ctx, timers, min(want - got, room),
+					   ids ? ids + got : NULL);
 		if (ctx->nr_timers >= ctx->limit)
 			ret = -ENOSPC;
 		spin_unlock_bh(&ctx->lock);
 		if (got == want || ret)
 			break;
 		if (growing) {
-			ret = fatal_signal_pending(current) ? -EINTR : htw_slots_grow(ctx);
+			ret = fatal_signal_pending(current) ? -EINTR : htw_pool_grow(ctx);
 			cond_resched();
 		} else {
 			/*
@@ -331,7 +331,7 @@ static int htw_slots_take(struct htw_context *ctx, struct list_head *timers, u32
 }
 
 /**
- * htw_slots_reserve() - reserve timers that are to be added
+ * htw_pool_reserve() - reserve timers that are to be added
  * @ctx: the context
  * @timers: list to append them to
  * @want: how many, at least 1
@@ -344,32 +344,32 @@ static int htw_slots_take(struct htw_context *ctx, struct list_head *timers, u32
  * Return: the number of reserved timers, from 1 to @want; -ENOSPC at the context's limit, or
  * when too many ids have been used up; -EDQUOT at the user's limit, -ENOMEM, -EINTR.
  */
-int htw_slots_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
+int htw_pool_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
 {
-	int got = htw_slots_take(ctx, timers, want, ids);
+	int got = htw_pool_take(ctx, timers, want, ids);
 
 	if (unlikely(got == -EDQUOT)) {
 		struct htw_user_wait wait;
 
 		htw_user_wait_begin(&wait, ctx->user);
 		do {
-			got = htw_slots_take(ctx, timers, want, ids);
+			got = htw_pool_take(ctx, timers, want, ids);
 		} while (got == -EDQUOT && htw_user_wait_again(&wait));
 	}
 	if (got > 0 && !htw_context_create_base(ctx)) {
-		htw_slots_unreserve(ctx, timers);
+		htw_pool_unreserve(ctx, timers);
 		return -ENOMEM;
 	}
 	return got;
 }
 
 /* Free reserved timers that were not added. Their ids end: the program may have seen them. */
-void htw_slots_unreserve(struct htw_context *ctx, struct list_head *timers)
+void htw_pool_unreserve(struct htw_context *ctx, struct list_head *timers)
 {
 	u32 freed;
 
 	spin_lock_bh(&ctx->lock);
-	freed = htw_slots_free_bulk(ctx, timers);
+	freed = htw_pool_free_bulk(ctx, timers);
 	htw_shrink_timers_freed(ctx, freed);
 	spin_unlock_bh(&ctx->lock);
 }
