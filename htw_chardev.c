@@ -17,8 +17,8 @@
 #include <linux/uio.h>
 
 #include "core/advance.h"
-#include "core/info.h"
 #include "core/contexts.h"
+#include "core/info.h"
 #include "core/mmap.h"
 #include "core/ops.h"
 #include "core/reader.h"

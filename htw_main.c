@@ -12,8 +12,8 @@
 
 #include "core/base.h"
 #include "core/callout.h"
-#include "core/debugfs.h"
 #include "core/contexts.h"
+#include "core/debugfs.h"
 #include "core/pacer.h"
 #include "core/setup.h"
 #include "core/user.h"

@@ -127,13 +127,13 @@ static u64 htw_level_slot_start(const struct htw_wheel *w, const struct htw_leve
 }
 
 /* The first tick of level @l's earliest bucket that holds a node. */
-static u64 htw_level_first(const struct htw_wheel *w, unsigned int l)
+static u64 htw_level_first_tick(const struct htw_wheel *w, unsigned int l)
 {
 	const struct htw_level *lev = &w->level[l];
 	u32 from, index;
 	u64 slot;
 
-	if (!lev->used)
+	if (!lev->nonempty)
 		return HTW_NEVER;
 	/* A level begins where the one below ends. */
 	slot = htw_level_slot(w, lev, l ? lev[-1].end : w->cursor);
@@ -146,7 +146,7 @@ static u64 htw_level_first(const struct htw_wheel *w, unsigned int l)
 }
 
 /* The same for the overflow list, whose nodes are in no order. */
-static u64 htw_wheel_overflow_first(const struct htw_wheel *w)
+static u64 htw_wheel_overflow_first_tick(const struct htw_wheel *w)
 {
 	const struct htw_level *overflow = &w->level[w->levels];
 
@@ -157,9 +157,9 @@ static u64 htw_wheel_overflow_first(const struct htw_wheel *w)
 	return htw_level_slot_start(w, overflow, w->overflow_min);
 }
 
-static u64 htw_wheel_upper_first(const struct htw_wheel *w, unsigned int l)
+static u64 htw_wheel_upper_first_tick(const struct htw_wheel *w, unsigned int l)
 {
-	return l < w->levels ? htw_level_first(w, l) : htw_wheel_overflow_first(w);
+	return l < w->levels ? htw_level_first_tick(w, l) : htw_wheel_overflow_first_tick(w);
 }
 
 /* Where level @l should end: two windows after the start of the cursor's. */
@@ -180,7 +180,7 @@ static void htw_level_set_end(struct htw_wheel *w, struct htw_level *lev, u64 en
 /* Advance the end of level @l, at most to the first bucket above that is not moved down yet. */
 static void htw_level_advance_end(struct htw_wheel *w, unsigned int l)
 {
-	u64 end = min(htw_level_end_wanted(w, l), htw_wheel_upper_first(w, l + 1));
+	u64 end = min(htw_level_end_wanted(w, l), htw_wheel_upper_first_tick(w, l + 1));
 
 	htw_level_set_end(w, &w->level[l], min(end, w->level[l + 1].end));
 }
@@ -204,13 +204,13 @@ static void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
 }
 
 /**
- * htw_wheel_touch() - bring an idle wheel up to the present, before a start
+ * htw_wheel_forward() - bring an idle wheel up to the present, before a start
  * @w: the wheel
  * @now: the present tick
  *
  * Nothing is due before &htw_wheel.next, so the cursor can jump there.
  */
-void htw_wheel_touch(struct htw_wheel *w, u64 now)
+void htw_wheel_forward(struct htw_wheel *w, u64 now)
 {
 	const u64 idle = min(now + 1, w->next);
 
@@ -304,13 +304,13 @@ void htw_wheel_destroy(struct htw_wheel *w)
 static void htw_level_set(struct htw_level *lev, u32 index)
 {
 	if (!__test_and_set_bit(index, lev->occupied))
-		lev->used++;
+		lev->nonempty++;
 }
 
 static void htw_level_clear(struct htw_level *lev, u32 index)
 {
 	if (__test_and_clear_bit(index, lev->occupied))
-		lev->used--;
+		lev->nonempty--;
 }
 
 /* Append all of a bucket to @list. */
@@ -425,7 +425,8 @@ bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_
 
 	if (l == w->levels) {
 		htw_wheel_overflow_add(w, n);
-		return htw_wheel_note_work(w, htw_wheel_work_at(w, l, htw_wheel_overflow_first(w)));
+		return htw_wheel_note_work(w, htw_wheel_work_at(w, l,
+								htw_wheel_overflow_first_tick(w)));
 	}
 	return htw_level_append(htw_level_bucket(w, lev, n->expires), n) &&
 	       htw_level_mark_bucket(w, lev, n);
@@ -441,7 +442,7 @@ bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct ht
 
 /**
  * htw_wheel_make_due() - make way for a node whose deadline came within the present tick
- * @w: the wheel, after htw_wheel_touch()
+ * @w: the wheel, after htw_wheel_forward()
  * @now: the present tick
  * @is_due: has the deadline of a node come at @time?
  * @time: passed to @is_due
@@ -608,10 +609,10 @@ bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget)
 }
 
 /* The first tick of any bucket above level 0 that holds a node, at most @limit. */
-static u64 htw_wheel_first_above(const struct htw_wheel *w, u64 limit)
+static u64 htw_wheel_first_tick_above(const struct htw_wheel *w, u64 limit)
 {
 	for (unsigned int l = 1; l <= w->levels; l++)
-		limit = min(limit, htw_wheel_upper_first(w, l));
+		limit = min(limit, htw_wheel_upper_first_tick(w, l));
 	return limit;
 }
 
@@ -624,7 +625,7 @@ static u64 htw_wheel_first_above(const struct htw_wheel *w, u64 limit)
 static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 {
 	struct htw_level *lev = &w->level[0];
-	u64 first = htw_level_first(w, 0);
+	u64 first = htw_level_first_tick(w, 0);
 	u32 index;
 	u64 to;
 
@@ -646,7 +647,7 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	 * Nothing is left before the end of level 0. Nodes past it came down from a bucket
 	 * whose rest is still above or was stopped: advance to the first of all these.
 	 */
-	to = min(first, htw_wheel_first_above(w, now + 1));
+	to = min(first, htw_wheel_first_tick_above(w, now + 1));
 	htw_wheel_set_cursor(w, max(w->cursor, to));
 	return w->cursor < lev->end || htw_wheel_cascade_to(w, 0, budget);
 }
@@ -718,9 +719,9 @@ u64 htw_wheel_next(const struct htw_wheel *w)
 
 	if (!list_empty(&w->due))
 		return w->cursor - 1;
-	next = htw_level_first(w, 0);
+	next = htw_level_first_tick(w, 0);
 	for (unsigned int l = 1; l <= w->levels; l++)
-		next = min(next, htw_wheel_work_at(w, l, htw_wheel_upper_first(w, l)));
+		next = min(next, htw_wheel_work_at(w, l, htw_wheel_upper_first_tick(w, l)));
 	return next;
 }
 
@@ -740,14 +741,14 @@ static bool htw_wheel_earliest(const struct list_head *list, unsigned int *most,
 }
 
 /**
- * htw_wheel_first() - find the node that expires next
+ * htw_wheel_first_node() - find the node that expires next
  * @w: the wheel
  * @most: nodes that may be looked at
  * @first: out: the node, which stays in the wheel, or NULL if the wheel is empty
  *
  * Return: false if more than @most nodes would have to be looked at.
  */
-bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **first)
+bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most, struct htw_node **first)
 {
 	*first = list_first_entry_or_null(&w->due, struct htw_node, list);
 	if (*first)
@@ -755,7 +756,7 @@ bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **f
 	/* Levels overlap while a bucket is moved down in parts. */
 	for (unsigned int l = 0; l < w->levels; l++) {
 		const struct htw_level *lev = &w->level[l];
-		const u64 tick = htw_level_first(w, l);
+		const u64 tick = htw_level_first_tick(w, l);
 		struct list_head *bucket;
 
 		if (tick == HTW_NEVER || (*first && (*first)->expires < tick))
@@ -766,7 +767,7 @@ bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **f
 		else if (!htw_wheel_earliest(bucket, &most, first))
 			return false;
 	}
-	if (*first && (*first)->expires < htw_wheel_overflow_first(w))
+	if (*first && (*first)->expires < htw_wheel_overflow_first_tick(w))
 		return true;
 	return htw_wheel_earliest(&w->overflow_scan, &most, first) &&
 	       htw_wheel_earliest(&w->overflow, &most, first);
@@ -788,7 +789,7 @@ struct htw_node *htw_wheel_evict(struct htw_wheel *w)
 	if (!list_empty(&w->due))
 		from = &w->due;
 	for (unsigned int l = 0; l < w->levels && !from; l++) {
-		u64 first = htw_level_first(w, l);
+		u64 first = htw_level_first_tick(w, l);
 		struct htw_level *lev = &w->level[l];
 
 		if (first != HTW_NEVER)
@@ -809,7 +810,7 @@ static void htw_level_splice(struct htw_wheel *w, unsigned int l, struct list_he
 	struct htw_level *lev = &w->level[l];
 	u64 first;
 
-	while ((first = htw_level_first(w, l)) != HTW_NEVER) {
+	while ((first = htw_level_first_tick(w, l)) != HTW_NEVER) {
 		u32 index = htw_level_bucket_index(w, lev, htw_level_slot(w, lev, first));
 
 		htw_level_take(lev, index, list);

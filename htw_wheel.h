@@ -43,7 +43,7 @@ struct htw_geometry {
  * @buckets: the ring of buckets, with room for two windows
  * @mask: @nr_buckets - 1 if all spans are powers of two, else zero
  * @shift: log2 of @span if all spans are powers of two
- * @used: number of buckets that hold a node
+ * @nonempty: number of buckets that hold a node
  * @span: ticks in a slot
  * @occupied: a bit for each bucket, set if it holds a node
  * @nr_buckets: number of @buckets
@@ -54,7 +54,7 @@ struct htw_level {
 	struct list_head *buckets;
 	u32 mask;
 	u8 shift;
-	u32 used;
+	u32 nonempty;
 	u64 span;
 	unsigned long *occupied;
 	u32 nr_buckets;
@@ -107,14 +107,14 @@ bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due, u64 
 bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
 bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
 void htw_level_emptied(struct htw_wheel *w, const struct list_head *list);
-void htw_wheel_touch(struct htw_wheel *w, u64 now);
+void htw_wheel_forward(struct htw_wheel *w, u64 now);
 bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires);
 u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last);
 bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget);
 struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *budget);
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget);
 u64 htw_wheel_next(const struct htw_wheel *w);
-bool htw_wheel_first(struct htw_wheel *w, unsigned int most, struct htw_node **first);
+bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most, struct htw_node **first);
 void htw_wheel_rewind(struct htw_wheel *w, u64 now);
 struct htw_node *htw_wheel_evict(struct htw_wheel *w);
 
@@ -224,7 +224,7 @@ static inline void htw_wheel_unlink(struct htw_wheel *w, struct htw_node *n)
 
 /**
  * htw_wheel_start() - start a node (START_TIMER)
- * @w: the wheel, after htw_wheel_touch()
+ * @w: the wheel, after htw_wheel_forward()
  * @n: the node, on no list, with &htw_node.expires set
  *
  * A node whose tick has come is due at once. Nodes of one tick expire in the order in

@@ -25,7 +25,8 @@ u64 htw_advance_context(struct htw_context *ctx, u64 to)
 {
 	u64 expired = 0;
 
-	while (!htw_delivery_advance(ctx->own, to, &expired) && !fatal_signal_pending(current))
+	while (!htw_delivery_advance(ctx->private_base, to, &expired) &&
+	       !fatal_signal_pending(current))
 		cond_resched();
 	return expired;
 }
@@ -48,7 +49,7 @@ long htw_op_advance(struct htw_context *ctx, struct htw_advance __user *arg)
 	if (!htw_context_is_manual(ctx) || advance.flags & ~HTW_F_ABS ||
 	    advance.reserved0 || advance.reserved)
 		return -EINVAL;
-	now = htw_base_now(ctx->own);
+	now = htw_base_now(ctx->private_base);
 	to = advance.flags & HTW_F_ABS ? advance.ns : htw_timer_add_saturated(now, advance.ns);
 	if (to < now || to > KTIME_MAX)
 		return -EINVAL;

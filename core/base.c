@@ -149,13 +149,13 @@ u64 htw_base_check_clock(struct htw_base *base, u64 now)
 }
 
 /**
- * htw_base_catch_up() - htw_base_touch() for a wheel that is not at the present tick
+ * htw_base_forward_slow() - htw_base_forward() for a wheel that is not at the present tick
  * @base: the base
  * @now: what htw_base_now() returned a short while ago
  *
- * Return: as htw_base_touch().
+ * Return: as htw_base_forward().
  */
-u64 htw_base_catch_up(struct htw_base *base, u64 now)
+u64 htw_base_forward_slow(struct htw_base *base, u64 now)
 {
 	u64 tick;
 
@@ -164,7 +164,7 @@ u64 htw_base_catch_up(struct htw_base *base, u64 now)
 	if (base->clock == HTW_REALTIME)
 		now = htw_base_check_clock(base, now);
 	tick = htw_base_tick(base, now);
-	htw_wheel_touch(&base->wheel, tick);
+	htw_wheel_forward(&base->wheel, tick);
 	/* The cursor is ahead if another CPU has read the clock later. */
 	return base->wheel.cursor <= tick + 1 ? now : htw_base_now(base);
 }
@@ -307,7 +307,7 @@ struct htw_base *htw_base_alloc(const struct htw_base_init *init)
 	base->clock = init->clock;
 	base->tick_ns = init->tick_ns;
 	base->private = init->private;
-	base->touched = jiffies - 1;
+	base->forwarded_at = jiffies - 1;
 	htw_job_init(&base->job, init->flows, init->serve);
 	if (base->clock != HTW_MANUAL)
 		hrtimer_setup(&base->hrtimer, htw_base_callback, htw_clock_ids[base->clock],

@@ -14,8 +14,8 @@
 #include <linux/spinlock.h>
 #include <linux/timekeeping.h>
 
-#include "htw_wheel.h"
 #include "clock.h"
+#include "htw_wheel.h"
 #include "isolation.h"
 #include "pacer.h"
 
@@ -34,7 +34,7 @@ struct htw_bases;
 #define htw_unlock(lock)	spin_unlock(lock)
 #endif
 
-#define HTW_LATE_BUCKETS	24
+#define HTW_LATE_BINS	24
 
 /**
  * struct htw_base - a wheel and what drives it
@@ -61,7 +61,7 @@ struct htw_bases;
  * @owner: the set that it belongs to; constant
  * @link: on the list of its CPU's bases (htw_bases_lock; read under RCU)
  * @gone: on the list of a set's bases that are being freed
- * @touched: jiffies when a callout's start last brought the base up to the present
+ * @forwarded_at: jiffies when a callout's start last brought the base up to the present
  * @manual_ns: the time of %HTW_MANUAL; written under @lock, read without
  * @due_ns: CLOCK_REALTIME only: the latest time as of which a node was due that did not
  *	wait for its tick
@@ -89,14 +89,14 @@ struct htw_base {
 	struct htw_bases *owner;
 	struct list_head link;
 	struct list_head gone;
-	unsigned long touched;
+	unsigned long forwarded_at;
 	atomic64_t manual_ns;
 	u64 due_ns;
 	u64 callbacks;
 	u64 programs;
 	u64 exhausted;
 	u64 rewinds;
-	u64 late[HTW_LATE_BUCKETS];
+	u64 late[HTW_LATE_BINS];
 	struct rcu_head rcu;
 };
 
@@ -136,7 +136,7 @@ void htw_base_double_lock(struct htw_base *a, struct htw_base *b);
 void htw_base_double_unlock(struct htw_base *a, struct htw_base *b);
 
 u64 htw_base_now(const struct htw_base *base);
-u64 htw_base_catch_up(struct htw_base *base, u64 now);
+u64 htw_base_forward_slow(struct htw_base *base, u64 now);
 u64 htw_base_check_clock(struct htw_base *base, u64 now);
 void htw_base_note_due(struct htw_base *base, u64 now);
 u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now);
@@ -159,7 +159,7 @@ static inline u64 htw_base_tick_up(const struct htw_base *base, u64 ns)
 }
 
 /**
- * htw_base_touch() - bring a base up to the present
+ * htw_base_forward() - bring a base up to the present
  * @base: the base, whose lock has just been taken to start nodes
  * @now: what htw_base_now() returned a short while ago
  *
@@ -167,13 +167,13 @@ static inline u64 htw_base_tick_up(const struct htw_base *base, u64 ns)
  *
  * Return: the time: @now, or later if the wheel's cursor is ahead of @now.
  */
-static inline u64 htw_base_touch(struct htw_base *base, u64 now)
+static inline u64 htw_base_forward(struct htw_base *base, u64 now)
 {
 	lockdep_assert_held(&base->lock);
 
 	if (likely(base->wheel.cursor == htw_base_tick(base, now) + 1))
 		return now;
-	return htw_base_catch_up(base, now);
+	return htw_base_forward_slow(base, now);
 }
 
 /*
@@ -190,7 +190,7 @@ static inline u64 htw_base_choose_tick(struct htw_base *base, u64 deadline, u64 
 
 /*
  * Start a node, which is in no wheel, at a tick from htw_base_choose_tick(). The base has been
- * brought up to the present by htw_base_touch(). This cannot fail and expires nothing: a
+ * brought up to the present by htw_base_forward(). This cannot fail and expires nothing: a
  * node that is due is delivered by the base's pacer.
  *
  * Return: true if the caller has to call htw_base_reprogram() before it drops the lock.

@@ -116,9 +116,9 @@ EXPORT_SYMBOL_GPL(htw_callout_init);
 static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 deadline, u64 slack)
 {
 	/* Reading the clock takes as long as all the rest, and once a jiffy is accurate enough. */
-	if (unlikely(time_before(base->touched, jiffies))) {
-		base->touched = jiffies;
-		htw_base_touch(base, htw_base_now(base));
+	if (unlikely(time_before(base->forwarded_at, jiffies))) {
+		base->forwarded_at = jiffies;
+		htw_base_forward(base, htw_base_now(base));
 	}
 	if (htw_base_start(base, n, htw_base_choose_tick(base, deadline, slack, 0)))
 		htw_base_reprogram(base);
@@ -349,7 +349,7 @@ static void __init htw_callouts_take_early(void)
 	base = this_cpu_read(htw_callout_bases);
 	htw_base_double_lock(base, &htw_early_base);
 	while ((n = htw_wheel_evict(&htw_early_base.wheel))) {
-		htw_base_touch(base, htw_base_now(base));
+		htw_base_forward(base, htw_base_now(base));
 		if (htw_base_start(base, n, htw_base_choose_tick(base, n->expires, 0, 0)))
 			htw_base_reprogram(base);
 	}

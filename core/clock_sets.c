@@ -3,7 +3,7 @@
  * Count how often CLOCK_REALTIME was set, and whether it was set since a timer was armed
  *
  * A timer with HTW_TIMER_CANCEL_ON_SET keeps the low bits of the count at which it was armed.
- * clock_was_set.c expires timers that were armed before the clock was set.
+ * cancel_on_set.c expires timers that were armed before the clock was set.
  */
 
 #include "clock_sets.h"

@@ -7,7 +7,7 @@
 
 u32 htw_context_tick_ns(const struct htw_context *ctx)
 {
-	return ctx->own ? ctx->own->tick_ns : htw_tick_ns;
+	return ctx->private_base ? ctx->private_base->tick_ns : htw_tick_ns;
 }
 
 /* Add the offset of a time namespace; U64_MAX (never) stays. */
@@ -21,7 +21,7 @@ u64 htw_context_shift_time(u64 ns, s64 by)
 /* May the context have timers with %HTW_TIMER_CANCEL_ON_SET? */
 bool htw_context_listens(const struct htw_context *ctx)
 {
-	/* Pairs with htw_clock_was_set_listen(). */
+	/* Pairs with htw_cancel_on_set_listen(). */
 	return smp_load_acquire(&ctx->listens);
 }
 
@@ -51,7 +51,8 @@ struct htw_page *htw_context_page(const struct htw_context *ctx, u32 page)
  */
 struct htw_base *htw_context_create_base(const struct htw_context *ctx)
 {
-	return ctx->own ?: htw_bases_create(&ctx->user->bases, ctx->clock, htw_context_cpu(ctx));
+	return ctx->private_base ?:
+	       htw_bases_create(&ctx->user->bases, ctx->clock, htw_context_cpu(ctx));
 }
 
 /*
@@ -60,5 +61,5 @@ struct htw_base *htw_context_create_base(const struct htw_context *ctx)
  */
 struct htw_base *htw_context_base_of(const struct htw_context *ctx, const struct htw_timer *t)
 {
-	return ctx->own ?: READ_ONCE(*per_cpu_ptr(ctx->bases, READ_ONCE(t->node.cpu)));
+	return ctx->private_base ?: READ_ONCE(*per_cpu_ptr(ctx->bases, READ_ONCE(t->node.cpu)));
 }

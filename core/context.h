@@ -81,10 +81,10 @@ enum htw_wake_pace {
  * @shrink_marked: pages have been marked (only used by @shrink)
  * @shrink_gp: grace period that started then (only used by @shrink)
  * @shrink: work item that gives pages back, see shrink.c
- * @used: a timer was or is about to be armed, so the settings are final (@lock, or by the
+ * @settled: a timer was or is about to be armed, so the settings are final (@lock, or by the
  *	owner of a reserved timer)
  * @clock: the clock of all its timers (settled before the first timer, @lock)
- * @own: its private base, or NULL (settled before the first timer)
+ * @private_base: its private base, or NULL (settled before the first timer)
  * @bases: its user's bases for @clock, per CPU; an entry is NULL until it is made (settled
  *	before the first timer)
  * @cpu: CPU on which its timers wait, or -1 (settled before the first timer)
@@ -143,9 +143,9 @@ struct htw_context {
 	bool shrink_marked;
 	unsigned long shrink_gp;
 	struct delayed_work shrink;
-	bool used;
+	bool settled;
 	enum htw_clock clock;
-	struct htw_base *own;
+	struct htw_base *private_base;
 	struct htw_base *__percpu *bases;
 	int cpu;
 	struct htw_event_ring *ring;
@@ -185,9 +185,9 @@ static inline u64 htw_context_from_host(const struct htw_context *ctx, u64 ns)
 
 static inline u64 htw_context_now(const struct htw_context *ctx)
 {
-	const struct htw_base *own = READ_ONCE(ctx->own);
+	const struct htw_base *base = READ_ONCE(ctx->private_base);
 
-	return htw_context_from_host(ctx, own ? htw_base_now(own) : htw_clock_now(ctx->clock));
+	return htw_context_from_host(ctx, base ? htw_base_now(base) : htw_clock_now(ctx->clock));
 }
 
 static inline u32 htw_context_pages(const struct htw_context *ctx)
@@ -200,7 +200,7 @@ static inline u32 htw_context_pages(const struct htw_context *ctx)
 static inline bool htw_context_is_settled(const struct htw_context *ctx)
 {
 	/* Pairs with htw_context_settle(): the settings are visible. */
-	return smp_load_acquire(&ctx->used);
+	return smp_load_acquire(&ctx->settled);
 }
 
 /*
@@ -210,10 +210,10 @@ static inline bool htw_context_is_settled(const struct htw_context *ctx)
 static inline void htw_context_settle(struct htw_context *ctx)
 {
 	/* Pairs with htw_context_is_settled(). */
-	smp_store_release(&ctx->used, true);
+	smp_store_release(&ctx->settled, true);
 }
 
-/* Is the context on a manual clock? Then @own is set. */
+/* Is the context on a manual clock? Then @private_base is set. */
 static inline bool htw_context_is_manual(const struct htw_context *ctx)
 {
 	/* Pairs with htw_setup_publish(). */
@@ -247,7 +247,7 @@ static inline unsigned int htw_context_cpu(const struct htw_context *ctx)
 static inline struct htw_base *htw_context_base(const struct htw_context *ctx)
 {
 	/* Pairs with htw_bases_publish(), by the address dependency. */
-	return ctx->own ?: READ_ONCE(*per_cpu_ptr(ctx->bases, htw_context_cpu(ctx)));
+	return ctx->private_base ?: READ_ONCE(*per_cpu_ptr(ctx->bases, htw_context_cpu(ctx)));
 }
 
 /*

@@ -6,11 +6,11 @@
 #include <linux/slab.h>
 #include <linux/time_namespace.h>
 
-#include "clock_was_set.h"
-#include "delivery.h"
+#include "cancel_on_set.h"
 #include "contexts.h"
-#include "shrink.h"
+#include "delivery.h"
 #include "pool.h"
+#include "shrink.h"
 #include "submit.h"
 #include "table.h"
 #include "wake.h"
@@ -56,7 +56,7 @@ static void htw_contexts_queue_free_rcu(struct rcu_head *rcu)
 /* The first step: stop all that refers to the context. A pacer may still be waking its waiters. */
 static void htw_contexts_stop(struct htw_context *ctx)
 {
-	htw_clock_was_set_leave(ctx);
+	htw_cancel_on_set_leave(ctx);
 	htw_contexts_stop_timers(ctx);
 	htw_wake_stop(ctx);
 	ctx->stopped = true;
@@ -81,8 +81,8 @@ static void htw_contexts_free(struct htw_context *ctx)
 		htw_page_free(ctx->prealloc + --ctx->nr_prealloc);
 	htw_directory_free(rcu_dereference_protected(ctx->dir, true));
 	htw_ring_free(ctx->ring, user);
-	if (ctx->own) {
-		htw_bases_free_private(ctx->own);
+	if (ctx->private_base) {
+		htw_bases_free_private(ctx->private_base);
 		htw_user_uncharge_wheel(user);
 	}
 	htw_pool_uncharge_all(ctx);
@@ -113,7 +113,7 @@ static void htw_contexts_free_closed(struct work_struct *work)
 const struct htw_user_ops htw_user_ops = {
 	.serve		= htw_delivery_serve,
 	.send_signals	= htw_wake_send_signals,
-	.clock_was_set	= htw_clock_was_set_walk_user,
+	.cancel_on_set	= htw_cancel_on_set_walk_user,
 	.free_contexts	= htw_contexts_free_closed,
 };
 
@@ -178,14 +178,14 @@ int htw_contexts_init(void)
 	int ret = htw_shrink_init_queue();
 
 	if (!ret)
-		htw_clock_was_set_init();
+		htw_cancel_on_set_init();
 	return ret;
 }
 
 /* Undo htw_contexts_init(); all contexts have been closed. May sleep. */
 void htw_contexts_exit(void)
 {
-	htw_clock_was_set_exit();
+	htw_cancel_on_set_exit();
 	flush_workqueue(htw_wq);	/* stops them */
 	rcu_barrier();			/* queues the work of those that wait for a grace period */
 	flush_workqueue(htw_wq);	/* frees them */

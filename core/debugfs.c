@@ -36,8 +36,8 @@ struct htw_debugfs_wheel {
 	unsigned int levels;
 	u64 span[HTW_WHEEL_MAX_LEVELS];
 	u32 nr_buckets[HTW_WHEEL_MAX_LEVELS];
-	u32 used[HTW_WHEEL_MAX_LEVELS];
-	u64 late[HTW_LATE_BUCKETS];
+	u32 nonempty[HTW_WHEEL_MAX_LEVELS];
+	u64 late[HTW_LATE_BINS];
 };
 
 static void htw_debugfs_copy_wheel(struct htw_debugfs_wheel *copy, struct htw_base *base)
@@ -54,7 +54,7 @@ static void htw_debugfs_copy_wheel(struct htw_debugfs_wheel *copy, struct htw_ba
 	for (unsigned int l = 0; l < w->levels; l++) {
 		copy->span[l] = w->level[l].span;
 		copy->nr_buckets[l] = w->level[l].nr_buckets;
-		copy->used[l] = w->level[l].used;
+		copy->nonempty[l] = w->level[l].nonempty;
 	}
 	memcpy(copy->late, base->late, sizeof(copy->late));
 	spin_unlock_bh(&base->lock);
@@ -94,9 +94,9 @@ static void htw_debugfs_show_wheel(struct htw_base *base, void *data)
 		   htw_debugfs_owner(base->owner, owner, sizeof(owner)), base->private);
 	for (unsigned int l = 0; l < w.levels; l++)
 		seq_printf(m, "level %u span %llu ring %u occupied %u\n",
-			   l, w.span[l], w.nr_buckets[l], w.used[l]);
+			   l, w.span[l], w.nr_buckets[l], w.nonempty[l]);
 	seq_puts(m, "late_us");
-	for (unsigned int i = 0; i < HTW_LATE_BUCKETS; i++)
+	for (unsigned int i = 0; i < HTW_LATE_BINS; i++)
 		seq_printf(m, " %llu", w.late[i]);
 	seq_putc(m, '\n');
 }

@@ -15,8 +15,8 @@
 
 #include <trace/events/htw.h>
 
-#include "event.h"
 #include "delivery.h"
+#include "event.h"
 #include "pool.h"
 #include "wake.h"
 
@@ -108,7 +108,7 @@ static bool htw_delivery_switch(struct htw_delivery *d, struct htw_context *ctx,
 static __always_inline void htw_delivery_account(struct htw_delivery *d, const struct htw_timer *t,
 						 u64 fired)
 {
-	d->base->late[min_t(u32, fls64((fired - t->deadline) >> 10), HTW_LATE_BUCKETS - 1)]++;
+	d->base->late[min_t(u32, fls64((fired - t->deadline) >> 10), HTW_LATE_BINS - 1)]++;
 	/* Tested first: the compiler computes the arguments of a disabled tracepoint. */
 	if (trace_htw_expire_enabled())
 		trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, fired);
@@ -204,7 +204,7 @@ static u32 htw_delivery_to_ring(struct htw_delivery *d, struct list_head *due, u
 	struct list_head *last = due;
 	u32 tail = ring->tail;
 	u32 count, special = 0;
-	LIST_HEAD(over);
+	LIST_HEAD(ended);
 
 	for (count = 0; count < max && last->next != due; count++) {
 		struct htw_timer *t = list_entry(last->next, struct htw_timer, node.list);
@@ -227,8 +227,8 @@ static u32 htw_delivery_to_ring(struct htw_delivery *d, struct list_head *due, u
 			list_del(&t->node.list);
 	}
 	ring->tail = tail;
-	list_cut_position(&over, due, last);
-	list_splice(&over, htw_pool_free_list(ctx));
+	list_cut_position(&ended, due, last);
+	list_splice(&ended, htw_pool_free_list(ctx));
 	d->freed += count - special;
 	d->room -= count;
 	return count;

@@ -5,8 +5,8 @@
 
 #include "clock_sets.h"
 #include "event.h"
-#include "shrink.h"
 #include "pool.h"
+#include "shrink.h"
 
 /*
  * Does an id stay valid after its last event has been read? If the context has a table of
@@ -54,17 +54,17 @@ void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struc
 bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u32 *freed)
 {
 	const u64 missed = htw_timer_missed(t, now);
-	const u64 spent = htw_timer_spent(t, missed);
+	const u64 consumed = htw_timer_firings_consumed(t, missed);
 
 	t->node.flags &= ~HTW_TIMER_CLOCK_SET;
 	if (htw_timer_continues(t, missed)) {
 		/* Keep the phase: the first start + k * interval after @now. */
-		if (spent) {
-			t->deadline += (spent - 1) * t->interval;
+		if (consumed) {
+			t->deadline += (consumed - 1) * t->interval;
 			t->deadline = htw_timer_add_saturated(t->deadline, t->interval);
 		}
 		if (t->firings)
-			t->firings -= spent;
+			t->firings -= consumed;
 		WRITE_ONCE(t->node.state, HTW_REARM);
 		return true;
 	}

@@ -53,7 +53,7 @@
  */
 #define HTW_FORGIVE_INTERVAL_NS	((u64)NSEC_PER_SEC)
 /* A throttled flow resumes with enough tokens for a whole run. */
-#define HTW_RESUME_NS		HTW_BUDGET_NS
+#define HTW_RESUME_NS		HTW_RUN_NS
 /* Initial tokens: less than the burst, so that using many uids gains little. */
 #define HTW_TOKENS_FIRST_NS	(50 * NSEC_PER_MSEC)
 /* Longest time to add tokens for at once: enough for any debt, and no product overflows. */
@@ -112,8 +112,8 @@ void htw_flow_charge(struct htw_flow *flow, u64 ns, u64 now)
 {
 	flow->spent += ns;
 	/* Work outside of softirq adds up while the flow has no job: keep the debt to one run. */
-	flow->deficit = max_t(s64, flow->deficit - (s64)min_t(u64, ns, HTW_BUDGET_NS),
-			      -(s64)HTW_BUDGET_NS);
+	flow->deficit = max_t(s64, flow->deficit - (s64)min_t(u64, ns, HTW_RUN_NS),
+			      -(s64)HTW_RUN_NS);
 	if (flow->class == HTW_CLASS_OTHERS) {
 		htw_flow_refill(flow, now);
 		flow->tokens -= ns;
@@ -128,7 +128,7 @@ void htw_flow_charge(struct htw_flow *flow, u64 ns, u64 now)
  * @now: ns of CLOCK_MONOTONIC
  *
  * The clock does not show that a hypervisor, or the firmware, had the CPU. If the rest took
- * longer than HTW_STALL_NS, count it as HTW_BUDGET_NS, at most once in HTW_FORGIVE_INTERVAL_NS.
+ * longer than HTW_STALL_NS, count it as HTW_RUN_NS, at most once in HTW_FORGIVE_INTERVAL_NS.
  *
  * Return: the ns that count as work.
  */
@@ -141,8 +141,8 @@ u64 htw_stalls_forgive(struct htw_stalls *stalls, u64 took, u64 work, u64 now)
 
 	stalls->last = now;
 	stalls->times++;
-	stalls->ns += rest - HTW_BUDGET_NS;
-	return took - rest + HTW_BUDGET_NS;
+	stalls->ns += rest - HTW_RUN_NS;
+	return took - rest + HTW_RUN_NS;
 }
 
 void htw_flow_sched_init(struct htw_flow_sched *sched, unsigned int cpu)

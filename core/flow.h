@@ -11,7 +11,7 @@
 #include <linux/types.h>
 
 /* A run of a pacer ends with the turn in which it has taken this long. */
-#define HTW_BUDGET_NS		(200 * NSEC_PER_USEC)
+#define HTW_RUN_NS		(200 * NSEC_PER_USEC)
 /* Most units of work in a turn; a timer is one. */
 #define HTW_TURN_UNITS		128u
 /* The same for a new flow while others of its class are new as well. */
@@ -19,7 +19,7 @@
 /* Turns of a new flow before it queues with the old ones. */
 #define HTW_NEW_TURNS		4u
 /* A turn or a run that took longer was interrupted, unless all of that is work. */
-#define HTW_STALL_NS		(2 * HTW_BUDGET_NS)
+#define HTW_STALL_NS		(2 * HTW_RUN_NS)
 /* For so long a flow whose waiters took long to wake wakes none where others would wait for it. */
 #define HTW_SLOW_NS		(10 * (u64)NSEC_PER_SEC)
 

@@ -37,10 +37,10 @@ static const __s32 htw_info_clocks[] = {
 long htw_op_info(struct htw_context *ctx, struct htw_info __user *arg)
 {
 	struct htw_info info = { .features = HTW_FEATURES };
-	const struct htw_wheel *own;
+	const struct htw_wheel *wheel;
 
 	spin_lock_bh(&ctx->lock);
-	own = ctx->own ? &ctx->own->wheel : NULL;
+	wheel = ctx->private_base ? &ctx->private_base->wheel : NULL;
 	info.tick_ns = htw_context_tick_ns(ctx);
 	info.limit = ctx->limit;
 	info.clock = htw_info_clocks[ctx->clock];
@@ -52,9 +52,9 @@ long htw_op_info(struct htw_context *ctx, struct htw_info __user *arg)
 	spin_unlock_bh(&ctx->lock);
 	info.table_size = htw_table_size(ctx);
 
-	info.levels = own ? own->levels : htw_geometry.levels;
+	info.levels = wheel ? wheel->levels : htw_geometry.levels;
 	for (unsigned int l = 0; l < info.levels; l++)
-		info.slots[l] = own ? own->level[l].nr_buckets / 2 : htw_geometry.slots[l];
+		info.slots[l] = wheel ? wheel->level[l].nr_buckets / 2 : htw_geometry.slots[l];
 	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
 }
 

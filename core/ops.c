@@ -124,7 +124,7 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
 	}
 	htw_context_settle(ctx);
 	htw_submit_begin(&s, ctx);
-	htw_submit_add(&s, t, &add, s.plain);
+	htw_submit_add(&s, t, &add, s.direct);
 	htw_submit_end(&s);
 	return 0;
 }
@@ -156,7 +156,7 @@ long htw_op_add(struct htw_context *ctx, struct htw_add __user *arg)
 		/* The program may use the id from here on. */
 		added = htw_op_put_id(htw_timer_id(t), &arg->id);
 		if (likely(added))
-			htw_submit_add(&s, t, &add, s.plain);
+			htw_submit_add(&s, t, &add, s.direct);
 		else
 			htw_submit_free(&s, t);
 	}
@@ -299,7 +299,7 @@ enum htw_batch_done htw_op_batch_one(struct htw_submit *s, struct htw_op *op,
 		op->result = 0;
 		op->add.id = htw_timer_id(t);
 		htw_submit_lock_base(s, s->target);
-		return htw_submit_add(s, t, &op->add, s->plain) ? HTW_BATCH_FAST : HTW_BATCH_SLOW;
+		return htw_submit_add(s, t, &op->add, s->direct) ? HTW_BATCH_FAST : HTW_BATCH_SLOW;
 	}
 	if (htw_op_is(op, HTW_OP_MOD)) {
 		if (unlikely(!htw_op_mod_is_valid(s->ctx, &op->mod)))

@@ -10,7 +10,7 @@
  * the wheel's job on the list of its CPU's pacer (htw_job_fired()). The hrtimer is not
  * programmed again until the job has been served.
  *
- * A run serves jobs until HTW_BUDGET_NS have passed, one turn of HTW_TURN_UNITS timers
+ * A run serves jobs until HTW_RUN_NS have passed, one turn of HTW_TURN_UNITS timers
  * after the other; flow.c says whose turn it is. After a run the CPU is left alone for as
  * long as the run took, and for HTW_GAP_MIN_NS at least. That time is @not_before,
  * and everything that could start another run honours it: hrtimers of wheels, the
@@ -27,7 +27,7 @@
  * The time of a turn is read from the clock. Interrupts, which the clock does not show,
  * are charged at a fixed cost. The time that the task spent waiting for the CPU in a turn is
  * left out: on PREEMPT_RT softirqs run in threads, which others preempt. What a hypervisor takes
- * cannot be measured; a turn, or a run, of more than HTW_STALL_NS counts as HTW_BUDGET_NS, but
+ * cannot be measured; a turn, or a run, of more than HTW_STALL_NS counts as HTW_RUN_NS, but
  * at most once a second (htw_stalls_forgive()). Waking tasks always counts in full, but the gap
  * for it is divided (HTW_WAKE_GAP_NS).
  *
@@ -196,7 +196,7 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flo
 		.units = htw_flow_turn_units(&p->sched, flow),
 	};
 	turn->may_be_slow = !htw_turn_is_short(turn) && !has_woken &&
-			    p->owed_wake_ns < HTW_BUDGET_NS;
+			    p->owed_wake_ns < HTW_RUN_NS;
 	__htw_list_del(&job->ready);
 	INIT_LIST_HEAD(&job->ready);
 
@@ -237,10 +237,10 @@ static void htw_pacer_take_back(struct htw_pacer *p, u64 now)
 {
 	u64 left_alone, ns;
 
-	if (now <= p->settled)
+	if (now <= p->taken_back)
 		return;
-	left_alone = now - p->settled;
-	p->settled = now;
+	left_alone = now - p->taken_back;
+	p->taken_back = now;
 
 	ns = min(left_alone, p->owed_ns);
 	p->owed_ns -= ns;
@@ -253,7 +253,7 @@ static void htw_pacer_owe(struct htw_pacer *p, u64 ns, u64 now)
 	lockdep_assert_held(&p->lock);
 
 	htw_pacer_take_back(p, now - min(ns, now));
-	p->settled = now;
+	p->taken_back = now;
 	p->owed_wake_ns += ns;
 }
 
@@ -266,7 +266,7 @@ static u64 htw_pacer_gap(struct htw_pacer *p, u64 took, u64 wake_ns, u64 now)
 {
 	u64 work = htw_stalls_forgive(&p->stalls, took, wake_ns, now);
 
-	p->settled = now;
+	p->taken_back = now;
 	p->owed_ns = work - min(work, wake_ns) + p->irq_ns + HTW_RUN_COST_NS;
 	p->owed_wake_ns += wake_ns;
 	return max_t(u64, p->owed_ns + min_t(u64, p->owed_wake_ns, HTW_WAKE_GAP_NS),
@@ -317,7 +317,7 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began)
 	htw_pacer_collect(p, began);
 	htw_pacer_take_back(p, began);
 	p->runs++;
-	while (took < HTW_BUDGET_NS && misses < HTW_MISSES && laters < HTW_LATERS &&
+	while (took < HTW_RUN_NS && misses < HTW_MISSES && laters < HTW_LATERS &&
 	       (flow = htw_flow_next(&p->sched))) {
 		enum htw_served served = HTW_SERVED_DONE;
 		struct htw_turn turn = {};

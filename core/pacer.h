@@ -24,7 +24,7 @@
  * Most that a gap grows for the time that was spent on waking tasks; the rest is left alone later.
  * A single wakeup can take ms, and must not delay everybody's timers for as long again.
  */
-#define HTW_WAKE_GAP_NS		(2 * HTW_BUDGET_NS)
+#define HTW_WAKE_GAP_NS		(2 * HTW_RUN_NS)
 /* Charged for each hrtimer interrupt, whose time passes before the clock is read. */
 #define HTW_IRQ_COST_NS		(1 * NSEC_PER_USEC)
 /* Charged for entering and leaving the softirq, for each run. */
@@ -108,8 +108,8 @@ struct htw_job {
  * @serving: the flow whose job has its turn now, or NULL (@lock)
  * @not_before: earliest start of the next run, in ns of CLOCK_MONOTONIC (written by runs)
  * @work_not_before: the same for work items that send signals (@lock)
- * @settled: up to when time in which the CPU was left alone has been taken back from @owed_ns and
- *	@owed_wake_ns; end of the last run or work, in ns of CLOCK_MONOTONIC (@lock)
+ * @taken_back: up to when time in which the CPU was left alone has been taken back from
+ *	@owed_ns and @owed_wake_ns; end of the last run or work, in ns of CLOCK_MONOTONIC (@lock)
  * @owed_ns: how long the CPU is to be left alone for the last run, without waking (@lock)
  * @owed_wake_ns: the same for waking, and for work outside of softirq, so far (@lock)
  * @irq_ns: cost of hrtimer interrupts since the last run (@lock)
@@ -138,7 +138,7 @@ struct htw_pacer {
 	struct htw_flow *serving;
 	u64 not_before;
 	u64 work_not_before;
-	u64 settled;
+	u64 taken_back;
 	u64 owed_ns;
 	u64 owed_wake_ns;
 	u64 irq_ns;

@@ -9,8 +9,8 @@
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 
-#include "shrink.h"
 #include "pool.h"
+#include "shrink.h"
 #include "table.h"
 
 /* Contexts with at least this many pages allocate 2^order at a time. */

@@ -9,8 +9,8 @@
 #include <linux/wait.h>
 
 #include "event.h"
-#include "reader.h"
 #include "pool.h"
+#include "reader.h"
 #include "submit.h"
 #include "wake.h"
 
@@ -50,7 +50,7 @@ static u32 htw_reader_peek(struct htw_context *ctx, struct htw_event *events, u3
 static void htw_reader_take(struct htw_context *ctx, u32 count, u64 now)
 {
 	struct list_head *last = &ctx->expired;
-	LIST_HEAD(over);
+	LIST_HEAD(ended);
 	u32 freed = 0;
 
 	lockdep_assert_held(&ctx->lock);
@@ -72,8 +72,8 @@ static void htw_reader_take(struct htw_context *ctx, u32 count, u64 now)
 		if (htw_event_consume(ctx, t, now, &freed))
 			list_add_tail(&t->node.list, &ctx->rearm);
 	}
-	list_cut_position(&over, &ctx->expired, last);
-	list_splice(&over, htw_pool_free_list(ctx));
+	list_cut_position(&ended, &ctx->expired, last);
+	list_splice(&ended, htw_pool_free_list(ctx));
 	htw_event_consumed(ctx, freed);
 }
 

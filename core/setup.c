@@ -7,7 +7,7 @@
 #include <linux/cpu.h>
 #include <linux/uaccess.h>
 
-#include "clock_was_set.h"
+#include "cancel_on_set.h"
 #include "ring.h"
 #include "setup.h"
 
@@ -25,14 +25,14 @@ unsigned int htw_max_timers = 1048576;
 /**
  * struct htw_settings - the settings that HTW_SETUP asks for
  * @clock: clock of all its timers
- * @own: base with the private wheel, or NULL
+ * @private_base: base with the private wheel, or NULL
  * @cpu: home CPU, or -1
  * @limit: limit of timers
  * @ring: ring of expirations, or NULL
  */
 struct htw_settings {
 	enum htw_clock clock;
-	struct htw_base *own;
+	struct htw_base *private_base;
 	int cpu;
 	u32 limit;
 	struct htw_event_ring *ring;
@@ -129,7 +129,7 @@ static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_se
 /* Check before allocating, so that a late setup fails with -EBUSY, not with a quota error. */
 static bool htw_setup_is_late(const struct htw_context *ctx)
 {
-	return READ_ONCE(ctx->used) || READ_ONCE(ctx->setup);
+	return READ_ONCE(ctx->settled) || READ_ONCE(ctx->setup);
 }
 
 /* Charge a user for a private wheel; return false at the limit. */
@@ -161,8 +161,8 @@ static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ct
 		return -EBUSY;
 	if (!htw_setup_charge_wheel(ctx->user))
 		return -EPERM;
-	new->own = htw_bases_create_private(&ctx->user->bases, new->clock, &geo, tick_ns);
-	if (!new->own) {
+	new->private_base = htw_bases_create_private(&ctx->user->bases, new->clock, &geo, tick_ns);
+	if (!new->private_base) {
 		htw_user_uncharge_wheel(ctx->user);
 		return -ENOMEM;
 	}
@@ -203,18 +203,18 @@ static int htw_setup_publish(struct htw_context *ctx, const struct htw_settings 
 	int ret = -EBUSY;
 
 	spin_lock_bh(&ctx->lock);
-	if (!ctx->used && !ctx->nr_timers && !ctx->setup) {
+	if (!ctx->settled && !ctx->nr_timers && !ctx->setup) {
 		/* Pairs with the address dependency in htw_context_now(). */
-		smp_store_release(&ctx->own, new->own);
+		smp_store_release(&ctx->private_base, new->private_base);
 		/* Pairs with htw_mmap_ring() and htw_context_ring_tail(). */
 		smp_store_release(&ctx->ring, new->ring);
 		ctx->cpu = new->cpu;
-		if (!new->own)
+		if (!new->private_base)
 			ctx->bases = htw_bases_by_clock(&ctx->user->bases, new->clock);
 		ctx->limit = new->limit;
 		ctx->timens = htw_setup_timens(ctx, new->clock);
 		ctx->setup = flags;
-		/* Pairs with htw_context_is_manual(), which expects @own to be set. */
+		/* Pairs with htw_context_is_manual(), which expects @private_base to be set. */
 		smp_store_release(&ctx->clock, new->clock);
 		ret = 0;
 	}
@@ -257,15 +257,15 @@ int htw_setup_context(struct htw_context *ctx, const struct htw_setup *setup)
 		ret = htw_setup_publish(ctx, &new, setup->flags);
 	if (ret) {
 		htw_ring_free(new.ring, ctx->user);
-		if (new.own) {
-			htw_base_free(new.own);
+		if (new.private_base) {
+			htw_base_free(new.private_base);
 			htw_user_uncharge_wheel(ctx->user);
 		}
 		return ret;
 	}
 	/* For timers with HTW_F_CANCEL_ON_SET. */
 	if (new.clock == HTW_REALTIME)
-		htw_clock_was_set_listen(ctx);
+		htw_cancel_on_set_listen(ctx);
 	return 0;
 }
 

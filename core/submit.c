@@ -103,7 +103,7 @@ u32 htw_submit_limit(const struct htw_context *ctx, u32 most)
 void htw_submit_stamp(struct htw_submit *s, struct htw_timer *t)
 {
 	s->now = htw_clock_sets_stamp(s->ctx, t);
-	htw_submit_touch_base(s);
+	htw_submit_forward_base(s);
 }
 
 /* Take a lock. If that has to wait, it may take long: the submission ends after the operation. */
@@ -122,7 +122,7 @@ void htw_submit_switch_base(struct htw_submit *s, struct htw_base *base)
 	htw_base_unlock(s->base);
 	htw_submit_lock(s, &base->lock);
 	htw_submit_enter_base(s, base);
-	htw_submit_set_places(s);
+	htw_submit_set_keys(s);
 }
 
 /**

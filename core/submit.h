@@ -27,8 +27,8 @@
 
 #include "advance.h"
 #include "clock_sets.h"
-#include "shrink.h"
 #include "pool.h"
+#include "shrink.h"
 
 /*
  * What a submission may do, in units of about 100 instructions, the cost of an operation on the
@@ -43,12 +43,12 @@
  * @ctx: the context
  * @base: the base whose lock is held
  * @target: the base on which timers are started
- * @cancel_place: &htw_node.place, without flags, of timers that the fast path may cancel:
+ * @cancel_key: &htw_node.key, without flags, of timers that the fast path may cancel:
  *	pending on @base
- * @mod_place: the same for the fast path of mod: on @target, and only if @plain; else
- *	%HTW_NOWHERE
+ * @mod_key: the same for the fast path of mod: on @target, and only if @direct; else
+ *	%HTW_NO_KEY
  * @nr_pages: pages in which to look up timers. This and the fields that the fast paths of
- *	cancel and mod use, @cancel_place to @pages, are not set by htw_submit_begin_add()
+ *	cancel and mod use, @cancel_key to @pages, are not set by htw_submit_begin_add()
  * @page_mask: &htw_directory.mask
  * @pages: &htw_directory.pages
  * @units: what is left of HTW_SUBMIT_UNITS; may become negative
@@ -56,7 +56,7 @@
  * @made_way: the time, a host's, for which htw_submit_make_way() was last called on @base, or
  *	zero
  * @way: its result
- * @plain: no offset of a time namespace and no table of deadlines
+ * @direct: no offset of a time namespace and no table of deadlines
  * @freed: timers that were freed, to be returned at the end
  * @nr_freed: number of those
  */
@@ -64,8 +64,8 @@ struct htw_submit {
 	struct htw_context *ctx;
 	struct htw_base *base;
 	struct htw_base *target;
-	u32 cancel_place;
-	u32 mod_place;
+	u32 cancel_key;
+	u32 mod_key;
 	u32 nr_pages;
 	u32 page_mask;
 	struct htw_page __rcu *const *pages;
@@ -73,7 +73,7 @@ struct htw_submit {
 	u64 now;
 	u64 made_way;
 	bool way;
-	bool plain;
+	bool direct;
 	struct list_head freed;
 	u32 nr_freed;
 };
@@ -92,15 +92,15 @@ int htw_submit_cancel_slow(struct htw_submit *s, struct htw_timer *t, struct htw
 int htw_submit_mod_slow(struct htw_submit *s, struct htw_timer *t, const struct htw_mod *mod);
 int htw_submit_query(struct htw_submit *s, struct htw_query *query);
 
-static __always_inline void htw_submit_touch_base(struct htw_submit *s)
+static __always_inline void htw_submit_forward_base(struct htw_submit *s)
 {
-	if (likely(s->plain))
-		s->now = htw_base_touch(s->base, s->now);
+	if (likely(s->direct))
+		s->now = htw_base_forward(s->base, s->now);
 	else
 		s->now = htw_context_from_host(s->ctx,
-					       htw_base_touch(s->base,
-							      htw_context_to_host(s->ctx,
-										  s->now)));
+					       htw_base_forward(s->base,
+								htw_context_to_host(s->ctx,
+										    s->now)));
 }
 
 /* Go on with a base that has just been locked; no other one is. */
@@ -108,17 +108,17 @@ static __always_inline void htw_submit_enter_base(struct htw_submit *s, struct h
 {
 	s->base = base;
 	s->made_way = 0;
-	htw_submit_touch_base(s);
+	htw_submit_forward_base(s);
 }
 
-/* &htw_submit.mod_place that matches no timer: none has this state. */
-#define HTW_NOWHERE		htw_place(0, U8_MAX, 0)
+/* &htw_submit.mod_key that matches no timer: none has this state. */
+#define HTW_NO_KEY		htw_timer_key(0, U8_MAX, 0)
 
 /* Note which timers the fast paths may change now that another base is locked. */
-static __always_inline void htw_submit_set_places(struct htw_submit *s)
+static __always_inline void htw_submit_set_keys(struct htw_submit *s)
 {
-	s->cancel_place = htw_place(s->base->cpu, HTW_PENDING, 0);
-	s->mod_place = likely(s->plain && s->base == s->target) ? s->cancel_place : HTW_NOWHERE;
+	s->cancel_key = htw_timer_key(s->base->cpu, HTW_PENDING, 0);
+	s->mod_key = likely(s->direct && s->base == s->target) ? s->cancel_key : HTW_NO_KEY;
 }
 
 /* Make @base the one whose lock is held. */
@@ -150,7 +150,7 @@ static __always_inline void htw_submit_begin_add(struct htw_submit *s, struct ht
 	if (unlikely(!s->target))
 		htw_submit_create_base(s);
 	/* htw_table_enable() waits for submissions that have not seen the table. */
-	s->plain = likely(!ctx->timens && !READ_ONCE(ctx->table));
+	s->direct = likely(!ctx->timens && !READ_ONCE(ctx->table));
 	htw_lock(&s->target->lock);
 	htw_submit_enter_base(s, s->target);
 }
@@ -161,7 +161,7 @@ static __always_inline void __htw_submit_begin(struct htw_submit *s, struct htw_
 	const struct htw_directory *dir;
 
 	htw_submit_begin_add(s, ctx);
-	htw_submit_set_places(s);
+	htw_submit_set_keys(s);
 	s->nr_pages = htw_context_pages(ctx);
 	/* After reading the count, so that the directory holds all pages below it. */
 	dir = rcu_dereference_bh(ctx->dir);
@@ -230,12 +230,12 @@ static inline bool htw_submit_is_due(const struct htw_submit *s, u64 deadline, u
  * @s: the submission; @s->target is locked
  * @t: the timer, on no list
  * @add: a valid request
- * @plain: &htw_submit.plain, constant where the caller knows it
+ * @direct: &htw_submit.direct, constant where the caller knows it
  *
  * Return: false if the submission is used up; true without a look on the fast path.
  */
 static __always_inline bool htw_submit_add(struct htw_submit *s, struct htw_timer *t,
-					   const struct htw_add *add, bool plain)
+					   const struct htw_add *add, bool direct)
 {
 	u64 deadline;
 
@@ -255,7 +255,7 @@ static __always_inline bool htw_submit_add(struct htw_submit *s, struct htw_time
 		htw_timer_set_slack(t, add->slack);
 	if (trace_htw_add_enabled())
 		trace_htw_add(htw_timer_id(t), t->cookie, t->deadline, t->interval);
-	if (unlikely(!plain)) {
+	if (unlikely(!direct)) {
 		htw_context_clear_override(s->ctx, t);
 		deadline = htw_context_to_host(s->ctx, deadline);
 	}
@@ -286,16 +286,16 @@ static inline struct htw_timer *htw_submit_find(const struct htw_submit *s, u64 
 }
 
 /*
- * May the fast path be taken: is @t the timer of @id, at @place (@cancel_place or @mod_place of
+ * May the fast path be taken: is @t the timer of @id, with @key (@cancel_key or @mod_key of
  * the submission), and has none of @flags? Then the lock that is held guards it.
  */
-static __always_inline bool htw_submit_is_at(const u32 *place, const struct htw_timer *t, u64 id,
+static __always_inline bool htw_submit_is_at(const u32 *key, const struct htw_timer *t, u64 id,
 					     u8 flags)
 {
 	/* Pairs with htw_timer_start(). */
-	const u32 is = smp_load_acquire(&t->node.place);
+	const u32 is = smp_load_acquire(&t->node.key);
 
-	return likely((is & htw_place(U16_MAX, U8_MAX, flags)) == *place) &&
+	return likely((is & htw_timer_key(U16_MAX, U8_MAX, flags)) == *key) &&
 	       likely(htw_timer_matches(t, id));
 }
 
@@ -318,7 +318,7 @@ static inline void htw_submit_free(struct htw_submit *s, struct htw_timer *t)
 static __always_inline bool htw_submit_cancel_fast(struct htw_submit *s, struct htw_timer *t,
 						   struct htw_cancel *cancel, bool fill)
 {
-	if (unlikely(!htw_submit_is_at(&s->cancel_place, t, cancel->id, HTW_TIMER_CANCEL_ON_SET)))
+	if (unlikely(!htw_submit_is_at(&s->cancel_key, t, cancel->id, HTW_TIMER_CANCEL_ON_SET)))
 		return false;
 	if (fill) {
 		cancel->cookie = t->cookie;
@@ -352,7 +352,7 @@ static __always_inline int htw_submit_cancel(struct htw_submit *s, struct htw_ti
 static __always_inline bool htw_submit_mod_fast(struct htw_submit *s, struct htw_timer *t,
 						const struct htw_mod *mod)
 {
-	if (unlikely(!htw_submit_is_at(&s->mod_place, t, mod->id,
+	if (unlikely(!htw_submit_is_at(&s->mod_key, t, mod->id,
 				       HTW_TIMER_CANCEL_ON_SET | HTW_TIMER_SLACK) ||
 		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK |
 				   HTW_MOD_UNREAD) ||

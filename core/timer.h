@@ -104,7 +104,7 @@ struct htw_timer {
  * @slot: number of the header's slot, which is never an id; never changes
  * @table: the overrides of its slots in the table of deadlines, or NULL; set once, and
  *	read without a lock
- * @zero: never written; contains the &htw_node.place of @header
+ * @zero: never written; contains the &htw_node.key of @header
  * @sum: of the generations when no timer was in use, or zero (shrink.c's)
  * @gone: next of the pages that have been given back and wait to be freed (shrink.c's)
  * @header: the above as a timer
@@ -130,7 +130,7 @@ struct htw_page {
 
 static_assert(sizeof(struct htw_timer) == 64);
 static_assert(sizeof(struct htw_page) == PAGE_SIZE);
-static_assert(offsetofend(struct htw_page, zero) == offsetofend(struct htw_timer, node.place));
+static_assert(offsetofend(struct htw_page, zero) == offsetofend(struct htw_timer, node.key));
 
 static inline struct htw_page *htw_timer_page(const struct htw_timer *t)
 {
@@ -240,8 +240,8 @@ static inline void htw_page_free(struct htw_page *page)
 	free_page((unsigned long)page);
 }
 
-/* &htw_node.place by shifts: compilers would build the struct in memory. */
-static inline u32 htw_place(unsigned int cpu, u8 state, u8 flags)
+/* &htw_node.key by shifts: compilers would build the struct in memory. */
+static inline u32 htw_timer_key(unsigned int cpu, u8 state, u8 flags)
 {
 #ifdef __LITTLE_ENDIAN
 	return (u16)cpu | (u32)state << 16 | (u32)flags << 24;
@@ -305,7 +305,7 @@ static inline u64 htw_timer_missed(const struct htw_timer *t, u64 now)
 }
 
 /* The firings that an expiration uses up: those missed, and its own unless it fired ahead. */
-static inline u64 htw_timer_spent(const struct htw_timer *t, u64 missed)
+static inline u64 htw_timer_firings_consumed(const struct htw_timer *t, u64 missed)
 {
 	return missed + !htw_timer_fired_ahead(t);
 }
@@ -314,7 +314,7 @@ static inline u64 htw_timer_spent(const struct htw_timer *t, u64 missed)
 static inline bool htw_timer_continues(const struct htw_timer *t, u64 missed)
 {
 	return t->interval && !(t->node.flags & HTW_TIMER_STOPPED) &&
-	       (!t->firings || t->firings > htw_timer_spent(t, missed));
+	       (!t->firings || t->firings > htw_timer_firings_consumed(t, missed));
 }
 
 /* Neither periodic, nor kept, nor cancelled while its expiration is queued. */

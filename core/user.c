@@ -127,7 +127,7 @@ static struct htw_user *htw_user_alloc(kuid_t uid, struct user_namespace *ns, en
 	INIT_DELAYED_WORK(&user->signal_work, ops->send_signals);
 	mutex_init(&user->listeners_mutex);
 	INIT_LIST_HEAD(&user->listeners);
-	INIT_WORK(&user->clock_work, ops->clock_was_set);
+	INIT_WORK(&user->clock_work, ops->cancel_on_set);
 	init_llist_head(&user->closed);
 	INIT_WORK(&user->free_work, ops->free_contexts);
 	init_waitqueue_head(&user->wait);

@@ -24,13 +24,13 @@ struct user_namespace;
  * struct htw_user_ops - what a user's bases and work items do; the same for all users
  * @serve: serves the bases
  * @send_signals: &htw_user.signal_work
- * @clock_was_set: &htw_user.clock_work
+ * @cancel_on_set: &htw_user.clock_work
  * @free_contexts: &htw_user.free_work
  */
 struct htw_user_ops {
 	htw_serve_t *serve;
 	work_func_t send_signals;
-	work_func_t clock_was_set;
+	work_func_t cancel_on_set;
 	work_func_t free_contexts;
 };
 

@@ -153,7 +153,7 @@ static void htw_vector_begin(struct htw_submit *s, struct htw_context *ctx)
 static __always_inline u32 htw_vector_arm_each(struct htw_submit *s,
 					       const struct htw_vector_batch *batch, u32 i,
 					       u32 count, struct list_head *reserved,
-					       struct htw_add add, bool plain, bool some_failed)
+					       struct htw_add add, bool direct, bool some_failed)
 {
 	struct list_head *entry = reserved->next;
 
@@ -171,7 +171,7 @@ static __always_inline u32 htw_vector_arm_each(struct htw_submit *s,
 			add.deadline = batch->deadlines[i];
 			add.cookie = batch->cookies[i];
 			i++;
-			if (!htw_submit_add(s, t, &add, plain))
+			if (!htw_submit_add(s, t, &add, direct))
 				break;
 		}
 	} while (i < count && !htw_submit_should_end(s, HTW_SUBMIT_GROUP));
@@ -199,10 +199,10 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
 		 * 102, one loop for relative and absolute deadlines 110, and the general loop with
 		 * a table of deadlines or a time namespace 146 instead of 124.
 		 */
-		if (simple && s.plain && v->flags == 0)
+		if (simple && s.direct && v->flags == 0)
 			i = htw_vector_arm_each(&s, batch, i, count, reserved, relative, true,
 						false);
-		else if (simple && s.plain && v->flags == HTW_F_ABS)
+		else if (simple && s.direct && v->flags == HTW_F_ABS)
 			i = htw_vector_arm_each(&s, batch, i, count, reserved, absolute, true,
 						false);
 		else if (simple && v->flags == 0)
@@ -210,7 +210,7 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
 						false);
 		else
 			i = htw_vector_arm_each(&s, batch, i, count, reserved, htw_vector_add(v),
-						s.plain, some_failed);
+						s.direct, some_failed);
 		htw_submit_end(&s);
 	}
 }

@@ -296,7 +296,7 @@ void htw_wake_send_signals(struct work_struct *work)
 	struct htw_context *ctx;
 	u64 took = 0, away;
 
-	while (!wait && took < HTW_BUDGET_NS) {
+	while (!wait && took < HTW_RUN_NS) {
 		/* A context that is closed leaves the list a grace period before it is freed. */
 		rcu_read_lock();
 		ctx = htw_wake_next_signal(user);

@@ -368,14 +368,14 @@ static bool htw_walk_next_in_wheel(struct htw_context *ctx, struct htw_query *ne
 	struct htw_submit s;
 	bool found;
 
-	if (!ctx->own || READ_ONCE(ctx->table))
+	if (!ctx->private_base || READ_ONCE(ctx->table))
 		return false;
 	htw_submit_begin(&s, ctx);
 	spin_lock(&ctx->lock);
 	/* Timers on @rearm are pending, but not in the wheel yet. */
 	found = list_empty(&ctx->rearm) && !ctx->table;
 	spin_unlock(&ctx->lock);
-	found = found && htw_wheel_first(&s.base->wheel, HTW_NEXT_LOOKS, &n);
+	found = found && htw_wheel_first_node(&s.base->wheel, HTW_NEXT_LOOKS, &n);
 	if (found && n)
 		htw_timer_fill_query(container_of(n, struct htw_timer, node), HTW_PENDING, 0, s.now,
 				     next);

@@ -248,7 +248,7 @@ static void turn_delivers_a_batch(struct kunit *test)
 	struct htw_pacer *p;
 	u64 runs, exhausted;
 
-	burner_add(&burner, ctx, 2 * HTW_BUDGET_NS / NSEC_PER_USEC);
+	burner_add(&burner, ctx, 2 * HTW_RUN_NS / NSEC_PER_USEC);
 	migrate_disable();
 	p = this_pacer();
 	runs = READ_ONCE(p->runs);
@@ -290,7 +290,7 @@ static void runs_leave_half_of_the_cpu(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count), count);
 	for (u32 i = 1; i < burner.turns; i++)
 		KUNIT_EXPECT_GE(test, burner.ended[i] - burner.ended[i - 1],
-				2 * NSEC_PER_MSEC - HTW_BUDGET_NS);
+				2 * NSEC_PER_MSEC - HTW_RUN_NS);
 	KUNIT_EXPECT_GE(test, burner.turns, 2);
 }
 
@@ -637,7 +637,7 @@ static void a_submission_programs_the_hrtimer_once(struct kunit *test)
 	u32 count;
 
 	count = start_on_own_wheel(test, ctx, ids, ARRAY_SIZE(ids));
-	programs = ctx->own->programs;
+	programs = ctx->private_base->programs;
 	htw_submit_begin(&s, ctx);
 	for (u32 i = 0; i < count; i++) {
 		const struct htw_mod mod = {
@@ -648,8 +648,8 @@ static void a_submission_programs_the_hrtimer_once(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, htw_submit_mod(&s, htw_submit_find(&s, ids[i]), &mod), 0);
 	}
 	htw_submit_end(&s);
-	KUNIT_EXPECT_EQ(test, ctx->own->programs, programs + 1);
-	KUNIT_EXPECT_LE(test, ktime_to_ns(hrtimer_get_softexpires(&ctx->own->hrtimer)),
+	KUNIT_EXPECT_EQ(test, ctx->private_base->programs, programs + 1);
+	KUNIT_EXPECT_LE(test, ktime_to_ns(hrtimer_get_softexpires(&ctx->private_base->hrtimer)),
 			now + (200 - count + 2) * (u64)NSEC_PER_SEC);
 }
 
@@ -678,7 +678,7 @@ static void a_submission_looks_at_a_few_due_timers(struct kunit *test)
 
 		KUNIT_EXPECT_EQ(test, htw_submit_mod(&s, htw_submit_find(&s, mod.id), &mod), 0);
 	}
-	KUNIT_EXPECT_LE(test, list_count_nodes(&ctx->own->wheel.due), looks);
+	KUNIT_EXPECT_LE(test, list_count_nodes(&ctx->private_base->wheel.due), looks);
 	KUNIT_EXPECT_LT(test, ops, 256);
 	htw_submit_end(&s);
 	/* None of those that were moved has overtaken one of the crowd. */
@@ -1129,7 +1129,7 @@ static void a_million_at_one_tick(struct kunit *test)
 	const u32 count = 615 * 13 * CHUNK;
 	const u32 turns = count / CHUNK;
 	const u64 turn_ns = 16 * NSEC_PER_USEC;
-	const u32 turns_a_run = DIV_ROUND_UP(HTW_BUDGET_NS, turn_ns);
+	const u32 turns_a_run = DIV_ROUND_UP(HTW_RUN_NS, turn_ns);
 	const u64 took = turns_a_run * turn_ns;
 	struct htw_event *events = htw_test_array(test, count, sizeof(*events));
 	struct htw_context *ctx = htw_test_context(test);

@@ -13,7 +13,7 @@
 #include <linux/timekeeping.h>
 
 #include "../core/clock_sets.h"
-#include "../core/clock_was_set.h"
+#include "../core/cancel_on_set.h"
 #include "htw_kunit.h"
 
 #define HOUR			(3600 * (u64)NSEC_PER_SEC)
@@ -287,9 +287,9 @@ static void set_back_before_what_was_due_is_delivered(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
 		/* Set the clock to the middle of a tick. */
 		set_by(NSEC_PER_SEC / 2 - (s64)(ktime_get_real_ns() % NSEC_PER_SEC));
-		spin_lock_bh(&ctx->own->lock);
-		ctx->own->wheel.next = 0;
-		spin_unlock_bh(&ctx->own->lock);
+		spin_lock_bh(&ctx->private_base->lock);
+		ctx->private_base->wheel.next = 0;
+		spin_unlock_bh(&ctx->private_base->lock);
 		now = ktime_get_real_ns();
 		for (u32 j = 0; j < ARRAY_SIZE(events); j++) {
 			const struct htw_add add = {
@@ -300,10 +300,10 @@ static void set_back_before_what_was_due_is_delivered(struct kunit *test)
 			KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
 		}
 		set_by(-(s64)back[i]);
-		spin_lock_bh(&ctx->own->lock);
-		ctx->own->wheel.next = htw_wheel_next(&ctx->own->wheel);
-		htw_base_reprogram(ctx->own);
-		spin_unlock_bh(&ctx->own->lock);
+		spin_lock_bh(&ctx->private_base->lock);
+		ctx->private_base->wheel.next = htw_wheel_next(&ctx->private_base->wheel);
+		htw_base_reprogram(ctx->private_base);
+		spin_unlock_bh(&ctx->private_base->lock);
 		htw_test_wait(test, ctx, ARRAY_SIZE(events));
 		KUNIT_EXPECT_EQ(test, htw_test_read(ctx, events, 8), 8);
 		for (u32 j = 0; j < ARRAY_SIZE(events); j++)
@@ -333,20 +333,20 @@ static void set_back_before_what_came_within_the_tick_is_delivered(struct kunit 
 	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
 	/* Set the clock to the middle of a tick. */
 	set_by(NSEC_PER_SEC / 2 - (s64)(ktime_get_real_ns() % NSEC_PER_SEC));
-	spin_lock_bh(&ctx->own->lock);
-	ctx->own->wheel.next = 0;
-	spin_unlock_bh(&ctx->own->lock);
+	spin_lock_bh(&ctx->private_base->lock);
+	ctx->private_base->wheel.next = 0;
+	spin_unlock_bh(&ctx->private_base->lock);
 	add.deadline = ktime_get_real_ns() + 200 * NSEC_PER_MSEC;
 	for (u32 i = 0; i < count - 1; i++)
 		KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
 	set_by(300 * NSEC_PER_MSEC);
 	KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
-	KUNIT_EXPECT_FALSE(test, list_empty(&ctx->own->wheel.due));
+	KUNIT_EXPECT_FALSE(test, list_empty(&ctx->private_base->wheel.due));
 	set_by(-300 * (s64)NSEC_PER_MSEC);
-	spin_lock_bh(&ctx->own->lock);
-	ctx->own->wheel.next = htw_wheel_next(&ctx->own->wheel);
-	htw_base_reprogram(ctx->own);
-	spin_unlock_bh(&ctx->own->lock);
+	spin_lock_bh(&ctx->private_base->lock);
+	ctx->private_base->wheel.next = htw_wheel_next(&ctx->private_base->wheel);
+	htw_base_reprogram(ctx->private_base);
+	spin_unlock_bh(&ctx->private_base->lock);
 	htw_test_wait(test, ctx, count);
 	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, events, count), count);
 	for (u32 i = 0; i < count; i++)

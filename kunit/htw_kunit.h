@@ -16,14 +16,14 @@
 #include <linux/wait.h>
 
 #include "../core/base.h"
-#include "../core/delivery.h"
 #include "../core/contexts.h"
+#include "../core/delivery.h"
 #include "../core/ops.h"
+#include "../core/pool.h"
 #include "../core/reader.h"
 #include "../core/ring.h"
 #include "../core/setup.h"
 #include "../core/shrink.h"
-#include "../core/pool.h"
 #include "../core/submit.h"
 #include "../core/table.h"
 #include "../core/wake.h"

@@ -313,8 +313,8 @@ static const struct load loads[] = {
 	{ "32 users", HTW_CLASS_OTHERS, 32, 30000 },
 	{ "32 privileged users", HTW_CLASS_PRIVILEGED, 32, 30000 },
 	{ "32 of each kind", EACH_CLASS, 96, 30000 },
-	{ "turns just below the budget", HTW_CLASS_PRIVILEGED, 32, HTW_BUDGET_NS - 1000 },
-	{ "turns just above the budget", HTW_CLASS_PRIVILEGED, 32, HTW_BUDGET_NS + 1000 },
+	{ "turns just below the budget", HTW_CLASS_PRIVILEGED, 32, HTW_RUN_NS - 1000 },
+	{ "turns just above the budget", HTW_CLASS_PRIVILEGED, 32, HTW_RUN_NS + 1000 },
 };
 
 static void get_load_desc(const struct load *load, char *desc)
@@ -346,7 +346,7 @@ static void all_together_take_half_of_the_cpu(struct kunit *test)
 	for (unsigned int i = 0; i < load->flows; i++)
 		toy_stop(toys[i]);
 	expect_gaps(test, notes);
-	KUNIT_EXPECT_LE(test, spent, time / 2 + 2 * HTW_BUDGET_NS);
+	KUNIT_EXPECT_LE(test, spent, time / 2 + 2 * HTW_RUN_NS);
 	/* Nor much less, as no share is used up yet. */
 	KUNIT_EXPECT_GE(test, spent, 45 * time / 100);
 }
@@ -629,10 +629,10 @@ static void user_has_a_share(struct kunit *test)
 		due = htw_now() - began;
 		/* idle_pacer() took some time, and turns are not interrupted. */
 		KUNIT_ASSERT_LE(test, toy->spent,
-				saving->tokens + (due + 30 * NSEC_PER_MSEC) / 4 + HTW_BUDGET_NS);
+				saving->tokens + (due + 30 * NSEC_PER_MSEC) / 4 + HTW_RUN_NS);
 		/* Interrupts are charged as well: 10 us for each 200. */
 		KUNIT_ASSERT_GE(test, toy->spent,
-				min(saving->tokens + due / 4, due / 2) * 93 / 100 - HTW_BUDGET_NS);
+				min(saving->tokens + due / 4, due / 2) * 93 / 100 - HTW_RUN_NS);
 	}
 	KUNIT_EXPECT_GT(test, per_cpu_ptr(flows, 0)->throttles, 100);
 	KUNIT_EXPECT_GT(test, per_cpu_ptr(flows, 0)->throttled_ns, due / 4);
@@ -672,11 +672,11 @@ struct stall {
 
 static const struct stall stalls[] = {
 	{ "long work", false, { 390000 }, 390000, { 390000 } },
-	{ "a stall", false, { 5000000 }, HTW_BUDGET_NS, { HTW_BUDGET_NS } },
-	{ "twice in a row", false, { 5000000, 6000000 }, HTW_BUDGET_NS + 6000000,
-	  { HTW_BUDGET_NS, 6000000 } },
+	{ "a stall", false, { 5000000 }, HTW_RUN_NS, { HTW_RUN_NS } },
+	{ "twice in a row", false, { 5000000, 6000000 }, HTW_RUN_NS + 6000000,
+	  { HTW_RUN_NS, 6000000 } },
 	{ "now and then", false, { 5000000, 210000, 6000000, 210000 },
-	  HTW_BUDGET_NS + 6420000, { HTW_BUDGET_NS, 210000, 6000000, 210000 } },
+	  HTW_RUN_NS + 6420000, { HTW_RUN_NS, 210000, 6000000, 210000 } },
 	/* The gap for waking is divided. */
 	{ "waking", true, { 5000000, 300000, 6000000 }, 11300000,
 	  { HTW_WAKE_GAP_NS, HTW_WAKE_GAP_NS, HTW_WAKE_GAP_NS } },
@@ -1019,10 +1019,10 @@ static void spending_without_a_job_leaves_a_bounded_deficit(struct kunit *test)
 	migrate_disable();
 	flow = this_cpu_ptr(flows);
 	for (u32 i = 0; i < 1000; i++)
-		htw_pacer_charge_work(flows, HTW_BUDGET_NS);
-	KUNIT_EXPECT_EQ(test, flow->spent, 1000 * HTW_BUDGET_NS);
+		htw_pacer_charge_work(flows, HTW_RUN_NS);
+	KUNIT_EXPECT_EQ(test, flow->spent, 1000 * HTW_RUN_NS);
 	KUNIT_EXPECT_LT(test, flow->tokens, 0);
-	KUNIT_EXPECT_GE(test, flow->deficit, -(s64)HTW_BUDGET_NS);
+	KUNIT_EXPECT_GE(test, flow->deficit, -(s64)HTW_RUN_NS);
 	migrate_enable();
 }
 

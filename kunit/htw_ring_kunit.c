@@ -193,7 +193,7 @@ static void slot_that_ran_out(struct kunit *test)
 	expect_cookies(test, ctx, 0, 3);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_PAGE_TIMERS - 1);
-	KUNIT_EXPECT_EQ(test, ctx->own->wheel.pending, 0);
+	KUNIT_EXPECT_EQ(test, ctx->private_base->wheel.pending, 0);
 }
 
 /* Plain, periodic and kept timers that expire together are each treated as they should. */
@@ -216,7 +216,7 @@ static void mixed(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, event_at(ctx, i)->flags, i % 3 ? HTW_EVENT_MORE : 0);
 	expect_cookies(test, ctx, 0, 60);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 40);
-	KUNIT_EXPECT_EQ(test, ctx->own->wheel.pending, 20);
+	KUNIT_EXPECT_EQ(test, ctx->private_base->wheel.pending, 20);
 	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 20 * htw_tick_ns), 20);
 	KUNIT_EXPECT_EQ(test, event_at(ctx, 7)->cookie, 22);
 	KUNIT_EXPECT_EQ(test, event_at(ctx, 7)->deadline, 11 * htw_tick_ns);

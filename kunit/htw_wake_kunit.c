@@ -330,15 +330,15 @@ static void waiters_are_woken_in_runs(struct kunit *test)
 
 		/* Waiters are woken in order, with gaps. */
 		KUNIT_ASSERT_GT(test, all->waiter[i].last, all->waiter[i - 1].last);
-		if (apart < HTW_BUDGET_NS) {
+		if (apart < HTW_RUN_NS) {
 			KUNIT_ASSERT_LT(test, apart, 2 * WAKE_NS);
-			KUNIT_ASSERT_LE(test, ++group * WAKE_NS, HTW_BUDGET_NS + 30000);
+			KUNIT_ASSERT_LE(test, ++group * WAKE_NS, HTW_RUN_NS + 30000);
 			continue;
 		}
 		group = 1;
 		groups++;
 	}
-	KUNIT_EXPECT_GE(test, groups, WAITERS * WAKE_NS / (HTW_BUDGET_NS + 30000));
+	KUNIT_EXPECT_GE(test, groups, WAITERS * WAKE_NS / (HTW_RUN_NS + 30000));
 }
 
 /* One that stands for many others cannot be divided, but the next one is left to another run. */
@@ -358,7 +358,7 @@ static void slow_waiters_are_woken_one_in_a_run(struct kunit *test)
 				slow_ns + HTW_WAKE_GAP_NS);
 	/* And half of the CPU is left to others all the same. */
 	KUNIT_EXPECT_GE(test, all->waiter[9].last - all->waiter[0].last,
-			9 * 2 * slow_ns - HTW_BUDGET_NS);
+			9 * 2 * slow_ns - HTW_RUN_NS);
 	/* Nothing is taken for a stall. */
 	KUNIT_EXPECT_GE(test, flow->spent - spent, 10 * slow_ns);
 	KUNIT_EXPECT_EQ(test, ctx->wake_pace, HTW_WAKE_SLOW);
@@ -464,7 +464,7 @@ static void advance_leaves_slow_waiters_to_the_pacer(struct kunit *test)
 		/* Without a softirq in between, which would wake them as well. */
 		local_bh_disable();
 		calls = all->calls;
-		htw_delivery_advance(ctx->own, i * htw_tick_ns, &expired);
+		htw_delivery_advance(ctx->private_base, i * htw_tick_ns, &expired);
 		KUNIT_EXPECT_EQ(test, all->calls - calls, i == 1);
 		local_bh_enable();
 		/* In every other round before the walk has come to its end. */

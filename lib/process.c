@@ -371,7 +371,7 @@ static u64 begin(struct process *p)
 
 	if (unlikely(p->clock == CLOCK_REALTIME))
 		check_clock(p, now);
-	htw_wheel_touch(&p->wheel, now / p->tick_ns);
+	htw_wheel_forward(&p->wheel, now / p->tick_ns);
 	return now;
 }
 
@@ -1038,7 +1038,7 @@ static int process_next(struct htw *htw, struct htw_query *query)
 
 	pthread_mutex_lock(&p->lock);
 	now = expire_all(p);
-	htw_wheel_first(&p->wheel, UINT_MAX, &first);
+	htw_wheel_first_node(&p->wheel, UINT_MAX, &first);
 	if (first) {
 		fill_query(container_of(first, struct slot, node), now, query);
 		ret = 0;

@@ -21,7 +21,7 @@
  * @cpu: for the owner's use: CPU of the base that the node was last on
  * @state: for the owner's use
  * @flags: for the owner's use
- * @place: @cpu, @state and @flags, to be read at once
+ * @key: @cpu, @state and @flags, to be read at once
  *
  * The wheel's lock guards all fields while the node is in it; then the owner decides.
  */
@@ -38,7 +38,7 @@ struct htw_node {
 			u8 state;
 			u8 flags;
 		};
-		u32 place;
+		u32 key;
 	};
 };
 

@@ -300,7 +300,7 @@ static void operation(struct input *in)
 		}
 		break;
 	case 12:
-		htw_wheel_touch(&wheel, now);
+		htw_wheel_forward(&wheel, now);
 		if ((op & 48) == 48 && !t->pending)
 			start_due(t);
 		break;

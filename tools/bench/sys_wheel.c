@@ -40,7 +40,7 @@ static void wheel_add(struct bench *b)
 	for (first = 0; first < b->pending; first += n) {
 		n = some(first, b->pending);
 		now = now_ns();
-		htw_wheel_touch(&wheel, now / MSEC);
+		htw_wheel_forward(&wheel, now / MSEC);
 		for (i = first; i < first + n; i++) {
 			nodes[i].expires = tick_up(now + b->delay[i]);
 			htw_wheel_start(&wheel, &nodes[i]);
@@ -58,7 +58,7 @@ static void wheel_rearm(struct bench *b, uint32_t count)
 	for (first = 0; first < count; first += n) {
 		n = some(first, count);
 		now = now_ns();
-		htw_wheel_touch(&wheel, now / MSEC);
+		htw_wheel_forward(&wheel, now / MSEC);
 		for (k = first; k < first + n; k++) {
 			struct htw_node *node = &nodes[b->rearm_order[k]];
 

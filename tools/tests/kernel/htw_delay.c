@@ -64,7 +64,7 @@ static const char *const default_functions[] = {
 	"htw_reader_flush", "htw_reader_map_ring", "htw_event_move_to_ring",
 	/* shrinking, the clock being set, callouts, close */
 	"htw_shrink_work", "htw_shrink_mark%return", "htw_shrink_reclaim",
-	"htw_base_free_rcu", "htw_clock_was_set_notify_all", "htw_clock_was_set_walk_user",
+	"htw_base_free_rcu", "htw_cancel_on_set_notify_all", "htw_cancel_on_set_walk_user",
 	"htw_delivery_clock_set", "htw_callout_serve", "htw_callout_start_at",
 	"htw_callout_cancel_sync", "htw_contexts_close", "htw_contexts_free_closed", "htw_user_get",
 	"htw_user_put", "htw_users_reap",

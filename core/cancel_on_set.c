@@ -25,7 +25,7 @@
 #include <linux/timekeeper_internal.h>
 
 #include "clock_sets.h"
-#include "clock_was_set.h"
+#include "cancel_on_set.h"
 #include "delivery.h"
 #include "submit.h"
 #include "wake.h"
@@ -33,32 +33,32 @@
 /* Offset of CLOCK_REALTIME to CLOCK_MONOTONIC (the timekeeper's lock). */
 static ktime_t htw_clock_offset;
 
-static void htw_clock_was_set_notify_user(struct htw_user *user, void *unused)
+static void htw_cancel_on_set_notify_user(struct htw_user *user, void *unused)
 {
 	/* Unlocked: a context that listens only now has no timer that was armed before. */
 	if (!list_empty_careful(&user->listeners))
 		queue_work(htw_wq, &user->clock_work);
 }
 
-static void htw_clock_was_set_notify_all(struct work_struct *work)
+static void htw_cancel_on_set_notify_all(struct work_struct *work)
 {
-	htw_users_for_each(htw_clock_was_set_notify_user, NULL);
+	htw_users_for_each(htw_cancel_on_set_notify_user, NULL);
 }
 
-static DECLARE_WORK(htw_clock_was_set_work, htw_clock_was_set_notify_all);
+static DECLARE_WORK(htw_cancel_on_set_work, htw_cancel_on_set_notify_all);
 
-static void htw_clock_was_set_queue(struct irq_work *work)
+static void htw_cancel_on_set_queue(struct irq_work *work)
 {
-	queue_work(htw_wq, &htw_clock_was_set_work);
+	queue_work(htw_wq, &htw_cancel_on_set_work);
 }
 
-static DEFINE_IRQ_WORK(htw_clock_was_set_irq_work, htw_clock_was_set_queue);
+static DEFINE_IRQ_WORK(htw_cancel_on_set_irq_work, htw_cancel_on_set_queue);
 
 /*
  * Called at each update of the timekeeper, that is, each tick. @was_set is also true for
  * a new clocksource or offset of TAI, hence the comparison.
  */
-static int htw_clock_was_set_notify(struct notifier_block *nb, unsigned long was_set, void *data)
+static int htw_cancel_on_set_notify(struct notifier_block *nb, unsigned long was_set, void *data)
 {
 	const struct timekeeper *tk = data;
 
@@ -67,16 +67,16 @@ static int htw_clock_was_set_notify(struct notifier_block *nb, unsigned long was
 	htw_clock_offset = tk->offs_real;
 	/* Within the clock's seqcount: a reader of the new time also reads the new count. */
 	atomic_inc(&htw_clock_sets);
-	irq_work_queue(&htw_clock_was_set_irq_work);
+	irq_work_queue(&htw_cancel_on_set_irq_work);
 	return NOTIFY_OK;
 }
 
-static struct notifier_block htw_clock_was_set_notifier = {
-	.notifier_call = htw_clock_was_set_notify,
+static struct notifier_block htw_cancel_on_set_notifier = {
+	.notifier_call = htw_cancel_on_set_notify,
 };
 
 /* Was the clock set since a timer was armed, so that it expires? */
-static bool htw_clock_was_set_for(const struct htw_context *ctx, struct htw_timer *t,
+static bool htw_cancel_on_set_for(const struct htw_context *ctx, struct htw_timer *t,
 				  enum htw_timer_state state)
 {
 	switch (state) {
@@ -93,7 +93,7 @@ static bool htw_clock_was_set_for(const struct htw_context *ctx, struct htw_time
 }
 
 /* Expire a timer that was armed before the clock was set. */
-static void htw_clock_was_set_expire(struct htw_submit *s, struct htw_delivery *delivery,
+static void htw_cancel_on_set_expire(struct htw_submit *s, struct htw_delivery *delivery,
 				     struct htw_timer *t, enum htw_timer_state state)
 {
 	switch (state) {
@@ -113,7 +113,7 @@ static void htw_clock_was_set_expire(struct htw_submit *s, struct htw_delivery *
 }
 
 /* One submission's part of a page, from index @i on. Return: the index to go on with. */
-static u32 htw_clock_was_set_walk_some(struct htw_context *ctx, u32 page, u32 i)
+static u32 htw_cancel_on_set_walk_some(struct htw_context *ctx, u32 page, u32 i)
 {
 	struct htw_delivery delivery;
 	struct htw_timer *timers;
@@ -132,8 +132,8 @@ static u32 htw_clock_was_set_walk_some(struct htw_context *ctx, u32 page, u32 i)
 		if (!htw_timer_is_live(t))
 			continue;
 		state = htw_submit_lock_timer(&s, t);
-		if (htw_clock_was_set_for(ctx, t, state))
-			htw_clock_was_set_expire(&s, &delivery, t, state);
+		if (htw_cancel_on_set_for(ctx, t, state))
+			htw_cancel_on_set_expire(&s, &delivery, t, state);
 		htw_submit_unlock_timer(&s, state);
 	} while (++i < HTW_PAGE_TIMERS && !htw_submit_should_end(&s, 1));
 	htw_submit_end(&s);
@@ -144,32 +144,32 @@ static u32 htw_clock_was_set_walk_some(struct htw_context *ctx, u32 page, u32 i)
 }
 
 /* Wait until timers that are being armed with the old count are in a wheel. */
-static void htw_clock_was_set_wait_for_adds(struct htw_context *ctx)
+static void htw_cancel_on_set_wait_for_adds(struct htw_context *ctx)
 {
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
-		struct htw_base *base = ctx->own ?: htw_bases_on(ctx->bases, cpu);
+		struct htw_base *base = ctx->private_base ?: htw_bases_on(ctx->bases, cpu);
 
 		if (base) {
 			spin_lock_bh(&base->lock);
 			spin_unlock_bh(&base->lock);
 		}
-		if (ctx->own)
+		if (ctx->private_base)
 			break;
 	}
 }
 
-static void htw_clock_was_set_walk(struct htw_context *ctx)
+static void htw_cancel_on_set_walk(struct htw_context *ctx)
 {
 	u32 sets = htw_clock_sets_count();
 
 	if (sets == ctx->sets_seen)
 		return;
-	htw_clock_was_set_wait_for_adds(ctx);
+	htw_cancel_on_set_wait_for_adds(ctx);
 	for (u32 page = 0; page < htw_submit_pages(ctx); page++) {
 		for (u32 i = 0; i < HTW_PAGE_TIMERS;) {
-			i = htw_clock_was_set_walk_some(ctx, page, i);
+			i = htw_cancel_on_set_walk_some(ctx, page, i);
 			cond_resched();
 		}
 	}
@@ -178,27 +178,27 @@ static void htw_clock_was_set_walk(struct htw_context *ctx)
 }
 
 /* &htw_user.clock_work: walk the timers of a user's listening contexts. */
-void htw_clock_was_set_walk_user(struct work_struct *work)
+void htw_cancel_on_set_walk_user(struct work_struct *work)
 {
 	struct htw_user *user = container_of(work, struct htw_user, clock_work);
 	struct htw_context *ctx;
 
 	mutex_lock(&user->listeners_mutex);
 	list_for_each_entry(ctx, &user->listeners, listener) {
-		htw_clock_was_set_walk(ctx);
+		htw_cancel_on_set_walk(ctx);
 		cond_resched();
 	}
 	mutex_unlock(&user->listeners_mutex);
 }
 
 /**
- * htw_clock_was_set_listen() - allow a context timers with %HTW_TIMER_CANCEL_ON_SET
+ * htw_cancel_on_set_listen() - allow a context timers with %HTW_TIMER_CANCEL_ON_SET
  * @ctx: the context, on CLOCK_REALTIME and without a timer
  *
  * Context: may sleep, as long as the user's contexts are walked; called once for a context, by
  * HTW_SETUP.
  */
-void htw_clock_was_set_listen(struct htw_context *ctx)
+void htw_cancel_on_set_listen(struct htw_context *ctx)
 {
 	mutex_lock(&ctx->user->listeners_mutex);
 	ctx->sets_seen = htw_clock_sets_count();
@@ -208,8 +208,8 @@ void htw_clock_was_set_listen(struct htw_context *ctx)
 	mutex_unlock(&ctx->user->listeners_mutex);
 }
 
-/* Undo htw_clock_was_set_listen(), if it was called; no timer is added any more. May sleep. */
-void htw_clock_was_set_leave(struct htw_context *ctx)
+/* Undo htw_cancel_on_set_listen(), if it was called; no timer is added any more. May sleep. */
+void htw_cancel_on_set_leave(struct htw_context *ctx)
 {
 	if (!ctx->listens)
 		return;
@@ -218,17 +218,17 @@ void htw_clock_was_set_leave(struct htw_context *ctx)
 	mutex_unlock(&ctx->user->listeners_mutex);
 }
 
-/* Have the timekeeper notify us, until htw_clock_was_set_exit(). Costs a comparison per tick. */
-void htw_clock_was_set_init(void)
+/* Have the timekeeper notify us, until htw_cancel_on_set_exit(). Costs a comparison per tick. */
+void htw_cancel_on_set_init(void)
 {
-	pvclock_gtod_register_notifier(&htw_clock_was_set_notifier);
+	pvclock_gtod_register_notifier(&htw_cancel_on_set_notifier);
 }
 
 /* May sleep. */
-void htw_clock_was_set_exit(void)
+void htw_cancel_on_set_exit(void)
 {
 	/* In this order, as each of the three may have queued the next one. */
-	pvclock_gtod_unregister_notifier(&htw_clock_was_set_notifier);
-	irq_work_sync(&htw_clock_was_set_irq_work);
-	cancel_work_sync(&htw_clock_was_set_work);
+	pvclock_gtod_unregister_notifier(&htw_cancel_on_set_notifier);
+	irq_work_sync(&htw_cancel_on_set_irq_work);
+	cancel_work_sync(&htw_cancel_on_set_work);
 }
