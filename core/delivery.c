@@ -179,8 +179,8 @@ static u32 htw_delivery_defer(struct htw_delivery *d, struct list_head *due, u64
 }
 
 /* Fill in @ev for a timer that is not plain; start the timer again if it is periodic. */
-static noinline void htw_delivery_special(struct htw_delivery *d, struct htw_timer *t, u64 fired,
-					 struct htw_event *ev)
+static noinline void htw_delivery_special(struct htw_delivery *d, struct htw_timer *t,
+					  u64 fired, struct htw_event *ev)
 {
 	list_del(&t->node.list);
 	t->node.fired = fired;
@@ -285,8 +285,8 @@ static void htw_delivery_refill_ring(struct htw_delivery *d, u64 fired, u32 max)
  *
  * Return: how many timers were taken off @due: at least one, unless @d->busy is set.
  */
-static u32 htw_delivery_to_context(struct htw_delivery *d, struct list_head *due, u64 now, bool was_set_back,
-		       u32 max)
+static u32 htw_delivery_to_context(struct htw_delivery *d, struct list_head *due, u64 now,
+				   bool was_set_back, u32 max)
 {
 	struct htw_timer *first = list_first_entry(due, struct htw_timer, node.list);
 	struct htw_context *ctx = htw_timer_page(first)->ctx;
@@ -347,7 +347,7 @@ static bool htw_delivery_may_go_on(const struct htw_delivery *d)
  * Return: true if nothing is left to do now.
  */
 static bool htw_delivery_expire(struct htw_base *base, struct htw_delivery *delivery,
-			    unsigned int budget)
+				unsigned int budget)
 {
 	struct htw_wheel *w = &base->wheel;
 	u64 cascades = w->cascades;
