@@ -234,7 +234,7 @@ bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
 			 enum htw_served *served)
 {
 	if (!htw_trylock(&base->lock)) {
-		/* Unlike spin_is_contended(), submissions see this on PREEMPT_RT, too. */
+		/* Unlike spin_is_contended(), sections see this on PREEMPT_RT, too. */
 		WRITE_ONCE(base->wanted_at, jiffies);
 		WRITE_ONCE(base->wanted, true);
 		*served = HTW_SERVED_BUSY;

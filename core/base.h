@@ -44,7 +44,7 @@ struct htw_bases;
  *	taken with bottom halves off. Lock order: the base's, then a context's. Two bases
  *	are locked by htw_base_double_lock()
  * @reprogram: the hrtimer has to be reprogrammed when @lock is dropped
- * @wanted: a turn found @lock held and goes on without the base: submissions give way until a
+ * @wanted: a turn found @lock held and goes on without the base: sections give way until a
  *	turn has had it (set without @lock)
  * @wanted_at: jiffies when @wanted was set (written without @lock)
  * @expiry_lock: held while the functions of callouts run, so that a cancel can wait for
@@ -163,7 +163,7 @@ static inline u64 htw_base_tick_up(const struct htw_base *base, u64 ns)
  * @base: the base, whose lock has just been taken to start nodes
  * @now: what htw_base_now() returned a short while ago
  *
- * Inline, as it saves 13 instructions a submission.
+ * Inline, as it saves 13 instructions a section.
  *
  * Return: the time: @now, or later if the wheel's cursor is ahead of @now.
  */

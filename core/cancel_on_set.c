@@ -24,10 +24,10 @@
 #include <linux/pvclock_gtod.h>
 #include <linux/timekeeper_internal.h>
 
-#include "clock_sets.h"
 #include "cancel_on_set.h"
+#include "clock_sets.h"
 #include "delivery.h"
-#include "submit.h"
+#include "section.h"
 #include "wake.h"
 
 /* Offset of CLOCK_REALTIME to CLOCK_MONOTONIC (the timekeeper's lock). */
@@ -93,7 +93,7 @@ static bool htw_cancel_on_set_for(const struct htw_context *ctx, struct htw_time
 }
 
 /* Expire a timer that was armed before the clock was set. */
-static void htw_cancel_on_set_expire(struct htw_submit *s, struct htw_delivery *delivery,
+static void htw_cancel_on_set_expire(struct htw_section *s, struct htw_delivery *delivery,
 				     struct htw_timer *t, enum htw_timer_state state)
 {
 	switch (state) {
@@ -112,31 +112,31 @@ static void htw_cancel_on_set_expire(struct htw_submit *s, struct htw_delivery *
 	}
 }
 
-/* One submission's part of a page, from index @i on. Return: the index to go on with. */
+/* One section's part of a page, from index @i on. Return: the index to go on with. */
 static u32 htw_cancel_on_set_walk_some(struct htw_context *ctx, u32 page, u32 i)
 {
 	struct htw_delivery delivery;
 	struct htw_timer *timers;
-	struct htw_submit s;
+	struct htw_section s;
 
 	htw_delivery_begin(&delivery, NULL, NULL);
-	htw_submit_begin(&s, ctx);
+	htw_section_begin(&s, ctx);
 	/* Until the waiters are woken: a task preempted in between would keep them asleep. */
 	local_bh_disable();
 	rcu_read_lock();
-	timers = htw_submit_page(&s, page)->timers;
+	timers = htw_section_page(&s, page)->timers;
 	do {
 		struct htw_timer *t = &timers[i];
 		enum htw_timer_state state;
 
 		if (!htw_timer_is_live(t))
 			continue;
-		state = htw_submit_lock_timer(&s, t);
+		state = htw_section_lock_timer(&s, t);
 		if (htw_cancel_on_set_for(ctx, t, state))
 			htw_cancel_on_set_expire(&s, &delivery, t, state);
-		htw_submit_unlock_timer(&s, state);
-	} while (++i < HTW_PAGE_TIMERS && !htw_submit_should_end(&s, 1));
-	htw_submit_end(&s);
+		htw_section_unlock_timer(&s, state);
+	} while (++i < HTW_PAGE_TIMERS && !htw_section_should_end(&s, 1));
+	htw_section_end(&s);
 	htw_delivery_wake(&delivery);
 	rcu_read_unlock();
 	local_bh_enable();
@@ -167,7 +167,7 @@ static void htw_cancel_on_set_walk(struct htw_context *ctx)
 	if (sets == ctx->sets_seen)
 		return;
 	htw_cancel_on_set_wait_for_adds(ctx);
-	for (u32 page = 0; page < htw_submit_pages(ctx); page++) {
+	for (u32 page = 0; page < htw_section_pages(ctx); page++) {
 		for (u32 i = 0; i < HTW_PAGE_TIMERS;) {
 			i = htw_cancel_on_set_walk_some(ctx, page, i);
 			cond_resched();

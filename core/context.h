@@ -65,7 +65,7 @@ enum htw_wake_pace {
  *	falls (@grow)
  * @table: timers have overrides in a table of deadlines and are kept; never reset
  *	(written under @grow and @lock)
- * @table_ready: @table is set, and no submission is left that began before (written under
+ * @table_ready: @table is set, and no section is left that began before (written under
  *	@grow)
  * @nr_allocated: number of pages (written under @grow and @lock)
  * @prealloc: pages allocated ahead (@grow)

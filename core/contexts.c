@@ -10,25 +10,25 @@
 #include "contexts.h"
 #include "delivery.h"
 #include "pool.h"
+#include "section.h"
 #include "shrink.h"
-#include "submit.h"
 #include "table.h"
 #include "wake.h"
 
 /* Stop all timers of a closed context. */
 static void htw_contexts_stop_timers(struct htw_context *ctx)
 {
-	for (u32 i = 0; i < htw_submit_pages(ctx); i++) {
+	for (u32 i = 0; i < htw_section_pages(ctx); i++) {
 		struct htw_timer *timers;
-		struct htw_submit s;
+		struct htw_section s;
 
-		htw_submit_begin(&s, ctx);
-		timers = htw_submit_page(&s, i)->timers;
+		htw_section_begin(&s, ctx);
+		timers = htw_section_page(&s, i)->timers;
 		for (u32 j = 0; j < HTW_PAGE_TIMERS; j++) {
 			struct htw_timer *t = &timers[j];
 
 			while (READ_ONCE(t->node.state) == HTW_PENDING) {
-				htw_submit_lock_base(&s, htw_context_base_of(ctx, t));
+				htw_section_lock_base(&s, htw_context_base_of(ctx, t));
 				if (!htw_timer_pending_on(s.base, t))
 					continue;
 				htw_base_stop(s.base, &t->node);
@@ -36,7 +36,7 @@ static void htw_contexts_stop_timers(struct htw_context *ctx)
 				WRITE_ONCE(t->node.state, HTW_RESERVED);
 			}
 		}
-		htw_submit_end(&s);
+		htw_section_end(&s);
 		cond_resched();
 	}
 }

@@ -71,7 +71,7 @@ bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 	if (htw_event_keeps_timer(ctx, t)) {
 		/*
 		 * A kept timer that had all its firings is a one-shot timer now, unless the
-		 * program takes the event back: htw_submit_unread_locked() finds the interval.
+		 * program takes the event back: htw_section_unread_locked() finds the interval.
 		 */
 		t->node.fired = t->interval;
 		t->interval = 0;

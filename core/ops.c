@@ -8,7 +8,7 @@
  * some operations in at a time, checks and carries them out, and writes back only the results.
  *
  * An operation on an id of a context in which no timer was ever armed fails with -ENOENT without a
- * submission: the context's settings may still change, and with them its bases.
+ * section: the context's settings may still change, and with them its bases.
  */
 
 #include <linux/sched/signal.h>
@@ -18,9 +18,9 @@
 #include "compat.h"
 #include "ops.h"
 #include "pool.h"
-#include "submit.h"
+#include "section.h"
 
-/* Operations that are copied in at a time, in most batches for one submission. */
+/* Operations that are copied in at a time, in most batches for one section. */
 #define HTW_OPS_BATCH		64u
 /* Operations after which a batch looks at the lock. */
 #define HTW_OPS_GROUP		32u
@@ -106,7 +106,7 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
 	LIST_HEAD(reserved);
 	struct htw_add add;
 	struct htw_timer *t;
-	struct htw_submit s;
+	struct htw_section s;
 	int ret;
 
 	if (copy_from_user(&add, arg, sizeof(add)))
@@ -123,9 +123,9 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
 		return -EFAULT;
 	}
 	htw_context_settle(ctx);
-	htw_submit_begin(&s, ctx);
-	htw_submit_add(&s, t, &add, s.direct);
-	htw_submit_end(&s);
+	htw_section_begin(&s, ctx);
+	htw_section_add(&s, t, &add, s.direct);
+	htw_section_end(&s);
 	return 0;
 }
 
@@ -134,7 +134,7 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
  * @ctx: the context
  * @arg: the program's &struct htw_add
  *
- * Most adds are simple, find a free timer, and @arg is in memory: those take one submission. If
+ * Most adds are simple, find a free timer, and @arg is in memory: those take one section. If
  * any of this does not hold, htw_op_add_slow() starts over. It can do all adds, but takes 1,330
  * instructions instead of 983.
  *
@@ -143,24 +143,24 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
  */
 long htw_op_add(struct htw_context *ctx, struct htw_add __user *arg)
 {
-	struct htw_submit s __uninitialized;
+	struct htw_section s __uninitialized;
 	struct htw_add add = {};
 	struct htw_timer *t;
 	bool added = false;
 
 	if (unlikely(!htw_op_get_simple_add(&add, arg) || !htw_context_is_settled(ctx)))
 		return htw_op_add_slow(ctx, arg);
-	htw_submit_begin_add(&s, ctx);
+	htw_section_begin_add(&s, ctx);
 	t = htw_op_add_reserve(ctx);
 	if (likely(t)) {
 		/* The program may use the id from here on. */
 		added = htw_op_put_id(htw_timer_id(t), &arg->id);
 		if (likely(added))
-			htw_submit_add(&s, t, &add, s.direct);
+			htw_section_add(&s, t, &add, s.direct);
 		else
-			htw_submit_free(&s, t);
+			htw_section_free(&s, t);
 	}
-	htw_submit_end(&s);
+	htw_section_end(&s);
 	return likely(added) ? 0 : htw_op_add_slow(ctx, arg);
 }
 
@@ -175,7 +175,7 @@ long htw_op_add(struct htw_context *ctx, struct htw_add __user *arg)
 long htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
 {
 	struct htw_cancel cancel __uninitialized;
-	struct htw_submit s __uninitialized;
+	struct htw_section s __uninitialized;
 	int ret;
 
 	if (copy_from_user(&cancel, arg, sizeof(cancel)))
@@ -184,9 +184,9 @@ long htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
 		return -EINVAL;
 	if (unlikely(!htw_context_is_settled(ctx)))
 		return -ENOENT;
-	__htw_submit_begin(&s, ctx);
-	ret = htw_submit_cancel(&s, htw_submit_find(&s, cancel.id), &cancel, true);
-	htw_submit_end(&s);
+	__htw_section_begin(&s, ctx);
+	ret = htw_section_cancel(&s, htw_section_find(&s, cancel.id), &cancel, true);
+	htw_section_end(&s);
 	if (ret && ret != -EALREADY)
 		return ret;
 	cancel.ring_tail = htw_context_ring_tail(ctx);
@@ -204,7 +204,7 @@ long htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
 long htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
 {
 	struct htw_mod mod __uninitialized;
-	struct htw_submit s __uninitialized;
+	struct htw_section s __uninitialized;
 	int ret;
 
 	if (copy_from_user(&mod, arg, sizeof(mod)))
@@ -213,9 +213,9 @@ long htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
 		return -EINVAL;
 	if (unlikely(!htw_context_is_settled(ctx)))
 		return -ENOENT;
-	__htw_submit_begin(&s, ctx);
-	ret = htw_submit_mod(&s, htw_submit_find(&s, mod.id), &mod);
-	htw_submit_end(&s);
+	__htw_section_begin(&s, ctx);
+	ret = htw_section_mod(&s, htw_section_find(&s, mod.id), &mod);
+	htw_section_end(&s);
 	return ret;
 }
 
@@ -230,7 +230,7 @@ long htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
 long htw_op_query(struct htw_context *ctx, struct htw_query __user *arg)
 {
 	struct htw_query query;
-	struct htw_submit s;
+	struct htw_section s;
 	int ret;
 
 	if (copy_from_user(&query, arg, sizeof(query)))
@@ -239,9 +239,9 @@ long htw_op_query(struct htw_context *ctx, struct htw_query __user *arg)
 		return -EINVAL;
 	if (unlikely(!htw_context_is_settled(ctx)))
 		return -ENOENT;
-	htw_submit_begin(&s, ctx);
-	ret = htw_submit_query(&s, &query);
-	htw_submit_end(&s);
+	htw_section_begin(&s, ctx);
+	ret = htw_section_query(&s, &query);
+	htw_section_end(&s);
 	if (!ret && copy_to_user(arg, &query, sizeof(query)))
 		return -EFAULT;
 	return ret;
@@ -278,13 +278,13 @@ static bool htw_op_is_valid(const struct htw_context *ctx, const struct htw_op *
 /* What became of an operation of a batch. */
 enum htw_batch_done {
 	HTW_BATCH_FAST,		/* carried out on the fast path, or not valid */
-	HTW_BATCH_SLOW,		/* carried out; the submission may be used up */
+	HTW_BATCH_SLOW,		/* carried out; the section may be used up */
 	HTW_BATCH_NO_TIMER,	/* not carried out: no timer is reserved for it */
 };
 
 /* Inline, so that its results cost nothing. */
 static __always_inline
-enum htw_batch_done htw_op_batch_one(struct htw_submit *s, struct htw_op *op,
+enum htw_batch_done htw_op_batch_one(struct htw_section *s, struct htw_op *op,
 				     struct list_head *reserved)
 {
 	struct htw_timer *t;
@@ -298,34 +298,34 @@ enum htw_batch_done htw_op_batch_one(struct htw_submit *s, struct htw_op *op,
 		t = htw_timer_pop(reserved);
 		op->result = 0;
 		op->add.id = htw_timer_id(t);
-		htw_submit_lock_base(s, s->target);
-		return htw_submit_add(s, t, &op->add, s->direct) ? HTW_BATCH_FAST : HTW_BATCH_SLOW;
+		htw_section_lock_base(s, s->target);
+		return htw_section_add(s, t, &op->add, s->direct) ? HTW_BATCH_FAST : HTW_BATCH_SLOW;
 	}
 	if (htw_op_is(op, HTW_OP_MOD)) {
 		if (unlikely(!htw_op_mod_is_valid(s->ctx, &op->mod)))
 			return HTW_BATCH_FAST;
-		t = htw_submit_find(s, op->mod.id);
+		t = htw_section_find(s, op->mod.id);
 		op->result = 0;
-		if (likely(htw_submit_mod_fast(s, t, &op->mod)))
+		if (likely(htw_section_mod_fast(s, t, &op->mod)))
 			return HTW_BATCH_FAST;
-		op->result = htw_submit_mod_slow(s, t, &op->mod);
+		op->result = htw_section_mod_slow(s, t, &op->mod);
 	} else if (htw_op_is(op, HTW_OP_CANCEL)) {
 		if (unlikely(!htw_op_cancel_is_valid(s->ctx, &op->cancel)))
 			return HTW_BATCH_FAST;
-		t = htw_submit_find(s, op->cancel.id);
+		t = htw_section_find(s, op->cancel.id);
 		op->result = 0;
-		if (likely(htw_submit_cancel_fast(s, t, &op->cancel, true)))
+		if (likely(htw_section_cancel_fast(s, t, &op->cancel, true)))
 			return HTW_BATCH_FAST;
-		op->result = htw_submit_cancel_slow(s, t, &op->cancel);
+		op->result = htw_section_cancel_slow(s, t, &op->cancel);
 	} else if (htw_op_is(op, HTW_OP_QUERY)) {
 		if (likely(htw_op_query_is_valid(&op->query)))
-			op->result = htw_submit_query(s, &op->query);
+			op->result = htw_section_query(s, &op->query);
 	}
 	return HTW_BATCH_SLOW;
 }
 
 /*
- * Carry out operations in one submission, up to an add for which no timer is reserved. The first
+ * Carry out operations in one section, up to an add for which no timer is reserved. The first
  * one is none.
  *
  * Return: how many were carried out, at least one.
@@ -334,9 +334,9 @@ static u32 htw_op_batch_submit(struct htw_context *ctx, struct htw_op *ops, u32 
 			       struct list_head *reserved)
 {
 	struct htw_op *op = ops;
-	struct htw_submit s;
+	struct htw_section s;
 
-	htw_submit_begin(&s, ctx);
+	htw_section_begin(&s, ctx);
 	do {
 		const struct htw_op *end = min(op + HTW_OPS_GROUP, ops + count);
 
@@ -346,12 +346,12 @@ static u32 htw_op_batch_submit(struct htw_context *ctx, struct htw_op *ops, u32 
 			if (done == HTW_BATCH_NO_TIMER)
 				goto out;
 			op++;
-			if (done == HTW_BATCH_SLOW && htw_submit_is_used_up(&s))
+			if (done == HTW_BATCH_SLOW && htw_section_is_used_up(&s))
 				goto out;
 		}
-	} while (op < ops + count && !htw_submit_should_end(&s, HTW_OPS_GROUP));
+	} while (op < ops + count && !htw_section_should_end(&s, HTW_OPS_GROUP));
 out:
-	htw_submit_end(&s);
+	htw_section_end(&s);
 	return op - ops;
 }
 
@@ -440,7 +440,7 @@ static int htw_op_batch_all(struct htw_context *ctx, struct htw_op __user *user,
 	int ret = 0;
 
 	for (*done = 0; *done < count;) {
-		const u32 want = min(count - *done, htw_submit_limit(ctx, HTW_OPS_BATCH));
+		const u32 want = min(count - *done, htw_section_limit(ctx, HTW_OPS_BATCH));
 		u32 n, written;
 
 		if (*done && signal_pending(current)) {

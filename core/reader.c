@@ -11,7 +11,7 @@
 #include "event.h"
 #include "pool.h"
 #include "reader.h"
-#include "submit.h"
+#include "section.h"
 #include "wake.h"
 
 static_assert(sizeof(struct htw_event) == 48);
@@ -84,21 +84,21 @@ static void htw_reader_take(struct htw_context *ctx, u32 count, u64 now)
 static void htw_reader_rearm(struct htw_context *ctx)
 {
 	struct htw_timer *t;
-	struct htw_submit s;
+	struct htw_section s;
 
 	while (!list_empty_careful(&ctx->rearm)) {
-		htw_submit_begin(&s, ctx);
+		htw_section_begin(&s, ctx);
 		spin_lock(&ctx->lock);
 		for (u32 i = 0; i < HTW_PAGE_TIMERS; i++) {
 			t = list_first_entry_or_null(&ctx->rearm, struct htw_timer, node.list);
 			if (!t)
 				break;
 			list_del(&t->node.list);
-			if (!htw_submit_arm(&s, t))
+			if (!htw_section_arm(&s, t))
 				break;
 		}
 		spin_unlock(&ctx->lock);
-		htw_submit_end(&s);
+		htw_section_end(&s);
 		cond_resched();
 	}
 }

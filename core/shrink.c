@@ -14,7 +14,7 @@
  * and starts new timers above the generation of every id that is gone with its page.
  *
  * A page may go only if all its timers are on lists of &htw_context.free. Their state does
- * not show that: a submission keeps the timers that it frees on a private list until
+ * not show that: a section keeps the timers that it frees on a private list until
  * it ends. The sum of the page's generations does, as each free adds one to it. The mark
  * records the sum. A page is freed if, under the context's lock, all its timers are
  * %HTW_FREE, the sum is the same, and a grace period has passed since the mark:
@@ -23,8 +23,8 @@
  *   close to wrapping around keeps its page). So none was reserved since, either: it
  *   would not be free again. htw_timer_end_id() writes the generation, then releases the
  *   state; htw_shrink_page_sum() acquires the state, then reads the generation.
- * - A free before the mark by a submission is on &htw_context.free by now: bottom halves
- *   are off in a submission, which makes it an RCU read-side section (on PREEMPT_RT, too),
+ * - A free before the mark by a section is on &htw_context.free by now: bottom halves
+ *   are off in a section, which makes it an RCU read-side section (on PREEMPT_RT, too),
  *   and the grace period has waited for it. All other frees hold the context's lock.
  *
  * A count of used timers in each page would be simpler, but it costs 6 instructions per

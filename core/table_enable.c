@@ -84,7 +84,7 @@ static int htw_table_enable_try(struct htw_context *ctx)
 		spin_lock_bh(&ctx->lock);
 		WRITE_ONCE(ctx->table, true);
 		spin_unlock_bh(&ctx->lock);
-		/* Submissions that have not seen it end before a program can store to it. */
+		/* Sections that have not seen it end before a program can store to it. */
 		synchronize_rcu();
 		/* Pairs with htw_table_enable(). */
 		smp_store_release(&ctx->table_ready, true);
@@ -108,7 +108,7 @@ int htw_table_enable(struct htw_context *ctx)
 	struct htw_user_wait wait;
 	int ret;
 
-	/* Enabled, and seen by all submissions; pairs with htw_table_enable_try(). */
+	/* Enabled, and seen by all sections; pairs with htw_table_enable_try(). */
 	if (smp_load_acquire(&ctx->table_ready))
 		return 0;
 	htw_user_wait_begin(&wait, ctx->user);

@@ -15,10 +15,10 @@
 #include "compat.h"
 #include "ops.h"
 #include "pool.h"
-#include "submit.h"
+#include "section.h"
 #include "vector.h"
 
-/* Operations that are copied in at a time, in most vectors for one submission. */
+/* Operations that are copied in at a time, in most vectors for one section. */
 #define HTW_VECTOR_BATCH	256u
 
 static_assert(sizeof(struct htw_vector) == 72);
@@ -137,20 +137,20 @@ static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_batch *
 	return failed;
 }
 
-static void htw_vector_begin(struct htw_submit *s, struct htw_context *ctx)
+static void htw_vector_begin(struct htw_section *s, struct htw_context *ctx)
 {
-	htw_submit_begin(s, ctx);
+	htw_section_begin(s, ctx);
 	/* Where other wheels shift, these divide: fewer operations for the same cost. */
 	if (unlikely(!s->base->wheel.pow2))
-		htw_submit_count(s, HTW_SUBMIT_UNITS / 2);
+		htw_section_count(s, HTW_SECTION_UNITS / 2);
 }
 
 /*
  * Arm reserved timers in order, from entry @i on; @add is what all adds have in common.
  *
- * Return: the first entry that is left to another submission; @count if none is.
+ * Return: the first entry that is left to another section; @count if none is.
  */
-static __always_inline u32 htw_vector_arm_each(struct htw_submit *s,
+static __always_inline u32 htw_vector_arm_each(struct htw_section *s,
 					       const struct htw_vector_batch *batch, u32 i,
 					       u32 count, struct list_head *reserved,
 					       struct htw_add add, bool direct, bool some_failed)
@@ -158,7 +158,7 @@ static __always_inline u32 htw_vector_arm_each(struct htw_submit *s,
 	struct list_head *entry = reserved->next;
 
 	do {
-		const u32 end = min(i + HTW_SUBMIT_GROUP, count);
+		const u32 end = min(i + HTW_SECTION_GROUP, count);
 
 		while (i < end) {
 			struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
@@ -171,10 +171,10 @@ static __always_inline u32 htw_vector_arm_each(struct htw_submit *s,
 			add.deadline = batch->deadlines[i];
 			add.cookie = batch->cookies[i];
 			i++;
-			if (!htw_submit_add(s, t, &add, direct))
+			if (!htw_section_add(s, t, &add, direct))
 				break;
 		}
-	} while (i < count && !htw_submit_should_end(s, HTW_SUBMIT_GROUP));
+	} while (i < count && !htw_section_should_end(s, HTW_SECTION_GROUP));
 	/* Cut those before @entry off; their links are the wheel's now. */
 	reserved->next = entry;
 	entry->prev = reserved;
@@ -187,7 +187,7 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
 {
 	const struct htw_add relative = {}, absolute = { .flags = HTW_F_ABS };
 	const bool simple = !(v->interval | v->slack | v->firings) && !some_failed;
-	struct htw_submit s;
+	struct htw_section s;
 	u32 i = 0;
 
 	htw_context_settle(ctx);
@@ -211,7 +211,7 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
 		else
 			i = htw_vector_arm_each(&s, batch, i, count, reserved, htw_vector_add(v),
 						s.direct, some_failed);
-		htw_submit_end(&s);
+		htw_section_end(&s);
 	}
 }
 
@@ -248,21 +248,21 @@ static u32 htw_vector_add_batch(struct htw_context *ctx, struct htw_vector *v,
  * Find some timers and prefetch them all: with millions pending, one cache miss after the other
  * takes longer than everything else.
  */
-static __always_inline void htw_vector_find_batch(const struct htw_submit *s, const u64 *ids,
+static __always_inline void htw_vector_find_batch(const struct htw_section *s, const u64 *ids,
 						  u32 count, struct htw_timer **found)
 {
 #pragma GCC unroll 4
 	for (u32 i = 0; i < count; i++) {
-		found[i] = htw_submit_find(s, ids[i]);
+		found[i] = htw_section_find(s, ids[i]);
 		prefetchw(found[i]);
 	}
 }
 
 /* The slow path; @mod is a copy, so that the loop can keep its own in registers. */
-static noinline u32 htw_vector_mod_slow(struct htw_submit *s, struct htw_timer *t,
+static noinline u32 htw_vector_mod_slow(struct htw_section *s, struct htw_timer *t,
 					struct htw_mod mod, u64 *id)
 {
-	const int ret = htw_submit_mod_slow(s, t, &mod);
+	const int ret = htw_section_mod_slow(s, t, &mod);
 
 	if (likely(!ret))
 		return 0;
@@ -274,15 +274,16 @@ static noinline u32 htw_vector_mod_slow(struct htw_submit *s, struct htw_timer *
  * Change timers, from entry @i on; @mod is what all have in common. Add the number of those that
  * failed to @failed.
  *
- * Return: the first entry that is left to another submission; @count if none is.
+ * Return: the first entry that is left to another section; @count if none is.
  */
-static __always_inline u32 htw_vector_mod_each(struct htw_submit *s, struct htw_vector_batch *batch,
-					       u32 i, u32 count, struct htw_mod mod, u32 *failed)
+static __always_inline u32 htw_vector_mod_each(struct htw_section *s,
+					       struct htw_vector_batch *batch, u32 i, u32 count,
+					       struct htw_mod mod, u32 *failed)
 {
-	struct htw_timer *found[HTW_SUBMIT_GROUP] __uninitialized;
+	struct htw_timer *found[HTW_SECTION_GROUP] __uninitialized;
 
 	do {
-		const u32 end = min(i + HTW_SUBMIT_GROUP, count);
+		const u32 end = min(i + HTW_SECTION_GROUP, count);
 		struct htw_timer **t = found;
 
 		htw_vector_find_batch(s, batch->ids + i, end - i, found);
@@ -292,15 +293,15 @@ static __always_inline u32 htw_vector_mod_each(struct htw_submit *s, struct htw_
 				mod.deadline = batch->deadlines[i];
 			if (mod.flags & HTW_MOD_COOKIE)
 				mod.cookie = batch->cookies[i];
-			if (likely(htw_submit_mod_fast(s, *t, &mod)))
+			if (likely(htw_section_mod_fast(s, *t, &mod)))
 				continue;
 			*failed += htw_vector_mod_slow(s, *t, mod, &batch->ids[i]);
-			if (htw_submit_is_used_up(s)) {
+			if (htw_section_is_used_up(s)) {
 				i++;
 				break;
 			}
 		}
-	} while (i < count && !htw_submit_should_end(s, HTW_SUBMIT_GROUP));
+	} while (i < count && !htw_section_should_end(s, HTW_SECTION_GROUP));
 	return i;
 }
 
@@ -310,7 +311,7 @@ static u32 htw_vector_mod_batch(struct htw_context *ctx, const struct htw_vector
 {
 	const struct htw_mod relative = { .flags = HTW_MOD_DEADLINE };
 	const struct htw_mod absolute = { .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
-	struct htw_submit s;
+	struct htw_section s;
 	u32 failed = 0, i = 0;
 
 	while (i < count) {
@@ -326,17 +327,17 @@ static u32 htw_vector_mod_batch(struct htw_context *ctx, const struct htw_vector
 			i = htw_vector_mod_each(&s, batch, i, count, absolute, &failed);
 		else
 			i = htw_vector_mod_each(&s, batch, i, count, htw_vector_mod(v), &failed);
-		htw_submit_end(&s);
+		htw_section_end(&s);
 	}
 	return failed;
 }
 
 /* The slow path, as htw_vector_mod_slow(). */
-static noinline u32 htw_vector_cancel_slow(struct htw_submit *s, struct htw_timer *t, u32 flags,
+static noinline u32 htw_vector_cancel_slow(struct htw_section *s, struct htw_timer *t, u32 flags,
 					   u64 *id)
 {
 	struct htw_cancel cancel = { .id = *id, .flags = flags };
-	const int ret = htw_submit_cancel_slow(s, t, &cancel);
+	const int ret = htw_section_cancel_slow(s, t, &cancel);
 
 	if (likely(!ret))
 		return 0;
@@ -345,28 +346,28 @@ static noinline u32 htw_vector_cancel_slow(struct htw_submit *s, struct htw_time
 }
 
 /* As htw_vector_mod_each(). */
-static u32 htw_vector_cancel_each(struct htw_submit *s, const struct htw_vector *v,
+static u32 htw_vector_cancel_each(struct htw_section *s, const struct htw_vector *v,
 				  struct htw_vector_batch *batch, u32 i, u32 count, u32 *failed)
 {
-	struct htw_timer *found[HTW_SUBMIT_GROUP] __uninitialized;
+	struct htw_timer *found[HTW_SECTION_GROUP] __uninitialized;
 	struct htw_cancel cancel = {};
 
 	do {
-		const u32 end = min(i + HTW_SUBMIT_GROUP, count);
+		const u32 end = min(i + HTW_SECTION_GROUP, count);
 		struct htw_timer **t = found;
 
 		htw_vector_find_batch(s, batch->ids + i, end - i, found);
 		for (; i < end; i++, t++) {
 			cancel.id = batch->ids[i];
-			if (likely(htw_submit_cancel_fast(s, *t, &cancel, false)))
+			if (likely(htw_section_cancel_fast(s, *t, &cancel, false)))
 				continue;
 			*failed += htw_vector_cancel_slow(s, *t, v->flags, &batch->ids[i]);
-			if (htw_submit_is_used_up(s)) {
+			if (htw_section_is_used_up(s)) {
 				i++;
 				break;
 			}
 		}
-	} while (i < count && !htw_submit_should_end(s, HTW_SUBMIT_GROUP));
+	} while (i < count && !htw_section_should_end(s, HTW_SECTION_GROUP));
 	return i;
 }
 
@@ -374,13 +375,13 @@ static u32 htw_vector_cancel_each(struct htw_submit *s, const struct htw_vector 
 static u32 htw_vector_cancel_batch(struct htw_context *ctx, const struct htw_vector *v,
 				   struct htw_vector_batch *batch, u32 count)
 {
-	struct htw_submit s;
+	struct htw_section s;
 	u32 failed = 0, i = 0;
 
 	while (i < count) {
 		htw_vector_begin(&s, ctx);
 		i = htw_vector_cancel_each(&s, v, batch, i, count, &failed);
-		htw_submit_end(&s);
+		htw_section_end(&s);
 	}
 	return failed;
 }
@@ -478,7 +479,7 @@ long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 			break;
 		ret = htw_vector_submit(ctx, &v, batch,
 					min(v.count - v.done,
-					    htw_submit_limit(ctx, HTW_VECTOR_BATCH)));
+					    htw_section_limit(ctx, HTW_VECTOR_BATCH)));
 		cond_resched();
 	}
 	kfree(this_cpu_xchg(htw_vector_cache, batch));

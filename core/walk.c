@@ -2,7 +2,7 @@
 /*
  * Operations on all timers of a context: HTW_CANCEL_ALL, HTW_LIST, HTW_HARVEST and HTW_NEXT
  *
- * Pages are walked in order, each in a separate submission, and each slot is visited once: a
+ * Pages are walked in order, each in a separate section, and each slot is visited once: a
  * timer that exists throughout is met exactly once, even while others are added, cancelled and
  * moved.
  */
@@ -13,7 +13,7 @@
 
 #include "ops.h"
 #include "pool.h"
-#include "submit.h"
+#include "section.h"
 #include "walk.h"
 
 /* Timers in the first bucket that HTW_NEXT looks at, before it looks at all timers instead. */
@@ -34,13 +34,13 @@ static_assert(sizeof(struct htw_next) == 72);
 u64 htw_walk_cancel(struct htw_context *ctx, u32 page, u32 flags)
 {
 	struct htw_timer *timers;
-	struct htw_submit s;
+	struct htw_section s;
 	u64 count = 0;
 	u32 i = 0;
 
 	while (i < HTW_PAGE_TIMERS) {
-		htw_submit_begin(&s, ctx);
-		timers = htw_submit_page(&s, page)->timers;
+		htw_section_begin(&s, ctx);
+		timers = htw_section_page(&s, page)->timers;
 		do {
 			struct htw_cancel cancel = { .flags = flags };
 			struct htw_timer *t = &timers[i];
@@ -49,9 +49,9 @@ u64 htw_walk_cancel(struct htw_context *ctx, u32 page, u32 flags)
 				continue;
 			/* If the slot is reused from here on, this id is stale. */
 			cancel.id = htw_timer_id(t);
-			count += !htw_submit_cancel(&s, t, &cancel, false);
-		} while (++i < HTW_PAGE_TIMERS && !htw_submit_should_end(&s, 1));
-		htw_submit_end(&s);
+			count += !htw_section_cancel(&s, t, &cancel, false);
+		} while (++i < HTW_PAGE_TIMERS && !htw_section_should_end(&s, 1));
+		htw_section_end(&s);
 	}
 	return count;
 }
@@ -77,7 +77,7 @@ long htw_op_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *ar
 	/* Fail before any timer is cancelled if the result cannot be written. */
 	if (put_user(all.count, &arg->count))
 		return -EFAULT;
-	for (u32 page = 0; page < htw_submit_pages(ctx); page++) {
+	for (u32 page = 0; page < htw_section_pages(ctx); page++) {
 		count += htw_walk_cancel(ctx, page, all.flags);
 		if (fatal_signal_pending(current))
 			return -EINTR;
@@ -90,7 +90,7 @@ long htw_op_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *ar
 }
 
 /* Stop a pending timer and put it on @taken. */
-static void htw_walk_take(struct htw_submit *s, struct htw_timer *t,
+static void htw_walk_take(struct htw_section *s, struct htw_timer *t,
 			  enum htw_timer_state state, struct list_head *taken)
 {
 	if (state == HTW_PENDING)
@@ -119,16 +119,16 @@ static u32 htw_walk_flag(const struct htw_query *query)
  *
  * Return: the timer; NULL, and nothing is locked, if there is none.
  */
-static struct htw_timer *htw_walk_lock(struct htw_submit *s, u32 slot,
+static struct htw_timer *htw_walk_lock(struct htw_section *s, u32 slot,
 				       enum htw_timer_state *state, struct htw_query *entry)
 {
-	struct htw_timer *t = htw_submit_find(s, slot);
+	struct htw_timer *t = htw_section_find(s, slot);
 
 	if (!htw_timer_is_live(t))
 		return NULL;
-	*state = htw_submit_lock_timer(s, t);
+	*state = htw_section_lock_timer(s, t);
 	if (*state == HTW_FREE || *state == HTW_RESERVED) {
-		htw_submit_unlock_timer(s, *state);
+		htw_section_unlock_timer(s, *state);
 		return NULL;
 	}
 	htw_timer_fill_query(t, *state, htw_context_override(s->ctx, t), s->now, entry);
@@ -136,7 +136,7 @@ static struct htw_timer *htw_walk_lock(struct htw_submit *s, u32 slot,
 }
 
 /**
- * htw_walk_list() - list timers of a page, as many as one submission may look at
+ * htw_walk_list() - list timers of a page, as many as one section may look at
  * @ctx: the context, settled
  * @slot: first slot, in a page below htw_context_pages(); on return, where to go on
  * @entries: output
@@ -149,19 +149,19 @@ u32 htw_walk_list(struct htw_context *ctx, u32 *slot, struct htw_query *entries,
 		  u32 which)
 {
 	const u32 end = round_down(*slot, HTW_PAGE_SLOTS) + HTW_PAGE_SLOTS;
-	struct htw_submit s;
+	struct htw_section s;
 	u32 n = 0;
 
-	htw_submit_begin(&s, ctx);
+	htw_section_begin(&s, ctx);
 	do {
 		enum htw_timer_state state;
 
 		if (!htw_walk_lock(&s, *slot, &state, &entries[n]))
 			continue;
-		htw_submit_unlock_timer(&s, state);
+		htw_section_unlock_timer(&s, state);
 		n += !!(htw_walk_flag(&entries[n]) & which);
-	} while (++*slot < end && n < room && !htw_submit_should_end(&s, 1));
-	htw_submit_end(&s);
+	} while (++*slot < end && n < room && !htw_section_should_end(&s, 1));
+	htw_section_end(&s);
 	return n;
 }
 
@@ -191,11 +191,11 @@ static u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot,
 			    struct list_head *taken, bool *stuck)
 {
 	const u32 end = round_down(*slot, HTW_PAGE_SLOTS) + HTW_PAGE_SLOTS;
-	struct htw_submit s;
+	struct htw_section s;
 	u32 n = 0;
 
 	*stuck = false;
-	htw_submit_begin(&s, ctx);
+	htw_section_begin(&s, ctx);
 	do {
 		enum htw_timer_state state;
 		struct htw_query entry;
@@ -211,11 +211,11 @@ static u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot,
 				n++;
 			}
 		}
-		htw_submit_unlock_timer(&s, state);
+		htw_section_unlock_timer(&s, state);
 		if (*stuck)
 			break;
-	} while (++*slot < end && n < room && !htw_submit_should_end(&s, 2));
-	htw_submit_end(&s);
+	} while (++*slot < end && n < room && !htw_section_should_end(&s, 2));
+	htw_section_end(&s);
 	return n;
 }
 
@@ -270,7 +270,7 @@ static int htw_walk_list_all(struct htw_context *ctx, struct htw_list *list, boo
 
 	list->done = 0;
 	while (list->done < list->count &&
-	       list->cursor / HTW_PAGE_SLOTS < htw_submit_pages(ctx)) {
+	       list->cursor / HTW_PAGE_SLOTS < htw_section_pages(ctx)) {
 		const u32 room = min(list->count - list->done, HTW_PAGE_TIMERS);
 		u32 slot = list->cursor;
 		int n;
@@ -337,22 +337,22 @@ static void htw_walk_next_in_page(struct htw_context *ctx, u32 page, struct htw_
 {
 	const u32 end = (page + 1) * HTW_PAGE_SLOTS;
 	u32 slot = end - HTW_PAGE_TIMERS;
-	struct htw_submit s;
+	struct htw_section s;
 
 	while (slot < end) {
-		htw_submit_begin(&s, ctx);
+		htw_section_begin(&s, ctx);
 		do {
 			enum htw_timer_state state;
 			struct htw_query entry;
 
 			if (!htw_walk_lock(&s, slot, &state, &entry))
 				continue;
-			htw_submit_unlock_timer(&s, state);
+			htw_section_unlock_timer(&s, state);
 			if (entry.state == HTW_STATE_PENDING &&
 			    (!next->id || entry.deadline < next->deadline))
 				*next = entry;
-		} while (++slot < end && !htw_submit_should_end(&s, 1));
-		htw_submit_end(&s);
+		} while (++slot < end && !htw_section_should_end(&s, 1));
+		htw_section_end(&s);
 	}
 }
 
@@ -365,12 +365,12 @@ static void htw_walk_next_in_page(struct htw_context *ctx, u32 page, struct htw_
 static bool htw_walk_next_in_wheel(struct htw_context *ctx, struct htw_query *next)
 {
 	struct htw_node *n;
-	struct htw_submit s;
+	struct htw_section s;
 	bool found;
 
 	if (!ctx->private_base || READ_ONCE(ctx->table))
 		return false;
-	htw_submit_begin(&s, ctx);
+	htw_section_begin(&s, ctx);
 	spin_lock(&ctx->lock);
 	/* Timers on @rearm are pending, but not in the wheel yet. */
 	found = list_empty(&ctx->rearm) && !ctx->table;
@@ -379,7 +379,7 @@ static bool htw_walk_next_in_wheel(struct htw_context *ctx, struct htw_query *ne
 	if (found && n)
 		htw_timer_fill_query(container_of(n, struct htw_timer, node), HTW_PENDING, 0, s.now,
 				     next);
-	htw_submit_end(&s);
+	htw_section_end(&s);
 	return found;
 }
 
@@ -391,7 +391,7 @@ static int htw_walk_next(struct htw_context *ctx, struct htw_query *next)
 		return -ENOENT;
 	if (htw_walk_next_in_wheel(ctx, next))
 		return next->id ? 0 : -ENOENT;
-	for (u32 page = 0; page < htw_submit_pages(ctx); page++) {
+	for (u32 page = 0; page < htw_section_pages(ctx); page++) {
 		htw_walk_next_in_page(ctx, page, next);
 		if (fatal_signal_pending(current))
 			return -EINTR;

@@ -143,7 +143,7 @@ static void due_timers_stay_in_order_behind_others(struct kunit *test)
 	const u64 deadlines[] = { tick, tick + 5 * ms, tick + 6 * ms };
 	const u64 moved_at[] = { 0, tick + ms, tick + 7 * ms };
 	struct htw_event events[3];
-	struct htw_submit s;
+	struct htw_section s;
 	u64 ids[3];
 
 	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
@@ -158,9 +158,9 @@ static void due_timers_stay_in_order_behind_others(struct kunit *test)
 
 		while (htw_now() < moved_at[i])
 			ndelay(1000);
-		htw_submit_begin(&s, ctx);
-		KUNIT_EXPECT_EQ(test, htw_submit_mod(&s, htw_submit_find(&s, ids[i]), &mod), 0);
-		htw_submit_end(&s);
+		htw_section_begin(&s, ctx);
+		KUNIT_EXPECT_EQ(test, htw_section_mod(&s, htw_section_find(&s, ids[i]), &mod), 0);
+		htw_section_end(&s);
 	}
 	local_bh_enable();
 	htw_test_wait(test, ctx, 3);
@@ -628,26 +628,26 @@ static u32 start_on_own_wheel(struct kunit *test, struct htw_context *ctx, u64 *
 }
 
 /* Each operation is ahead of all others. */
-static void a_submission_programs_the_hrtimer_once(struct kunit *test)
+static void a_section_programs_the_hrtimer_once(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
 	const u64 now = htw_now();
-	struct htw_submit s;
+	struct htw_section s;
 	u64 programs, ids[100];
 	u32 count;
 
 	count = start_on_own_wheel(test, ctx, ids, ARRAY_SIZE(ids));
 	programs = ctx->private_base->programs;
-	htw_submit_begin(&s, ctx);
+	htw_section_begin(&s, ctx);
 	for (u32 i = 0; i < count; i++) {
 		const struct htw_mod mod = {
 			.id = ids[i], .flags = HTW_MOD_DEADLINE | HTW_F_ABS,
 			.deadline = now + (200 - i) * (u64)NSEC_PER_SEC,
 		};
 
-		KUNIT_EXPECT_EQ(test, htw_submit_mod(&s, htw_submit_find(&s, ids[i]), &mod), 0);
+		KUNIT_EXPECT_EQ(test, htw_section_mod(&s, htw_section_find(&s, ids[i]), &mod), 0);
 	}
-	htw_submit_end(&s);
+	htw_section_end(&s);
 	KUNIT_EXPECT_EQ(test, ctx->private_base->programs, programs + 1);
 	KUNIT_EXPECT_LE(test, ktime_to_ns(hrtimer_get_softexpires(&ctx->private_base->hrtimer)),
 			now + (200 - count + 2) * (u64)NSEC_PER_SEC);
@@ -655,15 +655,15 @@ static void a_submission_programs_the_hrtimer_once(struct kunit *test)
 
 /*
  * Many timers came due within the tick for whose end they wait. Operations that are due as well
- * look at some of them, once, and the submission is used up long before it gets through a vector.
+ * look at some of them, once, and the section is used up long before it gets through a vector.
  */
-static void a_submission_looks_at_a_few_due_timers(struct kunit *test)
+static void a_section_looks_at_a_few_due_timers(struct kunit *test)
 {
 	const u32 crowd = 5000, looks = 32;
 	struct htw_context *ctx = htw_test_context(test);
 	const u64 tick = roundup(htw_now(), NSEC_PER_SEC) + NSEC_PER_SEC;
 	u64 *ids = htw_test_array(test, 256, sizeof(*ids));
-	struct htw_submit s;
+	struct htw_section s;
 	u32 ops = 0;
 
 	start_on_own_wheel(test, ctx, ids, 256);
@@ -672,15 +672,15 @@ static void a_submission_looks_at_a_few_due_timers(struct kunit *test)
 		htw_test_start(test, ctx, tick + 100 * NSEC_PER_MSEC, i);
 	htw_test_sleep_until(test, tick + 101 * NSEC_PER_MSEC);
 	KUNIT_ASSERT_EQ(test, ctx->nr_expired, 0);
-	htw_submit_begin(&s, ctx);
-	while (ops < 256 && !htw_submit_is_used_up(&s)) {
+	htw_section_begin(&s, ctx);
+	while (ops < 256 && !htw_section_is_used_up(&s)) {
 		const struct htw_mod mod = { .id = ids[ops++], .flags = HTW_MOD_DEADLINE };
 
-		KUNIT_EXPECT_EQ(test, htw_submit_mod(&s, htw_submit_find(&s, mod.id), &mod), 0);
+		KUNIT_EXPECT_EQ(test, htw_section_mod(&s, htw_section_find(&s, mod.id), &mod), 0);
 	}
 	KUNIT_EXPECT_LE(test, list_count_nodes(&ctx->private_base->wheel.due), looks);
 	KUNIT_EXPECT_LT(test, ops, 256);
-	htw_submit_end(&s);
+	htw_section_end(&s);
 	/* None of those that were moved has overtaken one of the crowd. */
 	htw_test_wait(test, ctx, looks);
 	for (u32 i = 0; i < looks; i++)
@@ -691,7 +691,7 @@ static void a_submission_looks_at_a_few_due_timers(struct kunit *test)
 }
 
 /* A base that a turn waits for is left alone, but not for ever. */
-static void submissions_give_way_to_a_turn(struct kunit *test)
+static void sections_give_way_to_a_turn(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
 	struct htw_cancel cancel = { .id = htw_test_start(test, ctx, KTIME_MAX, 1) };
@@ -2233,9 +2233,9 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE_PARAM(past_deadline_waits_for_no_tick, clocks_gen_params),
 	KUNIT_CASE_PARAM(one_deadline_before_and_after_it_came, before_it_came_gen_params),
 	KUNIT_CASE_SLOW(earlier_deadline_is_not_held_up),
-	KUNIT_CASE(a_submission_programs_the_hrtimer_once),
-	KUNIT_CASE_SLOW(a_submission_looks_at_a_few_due_timers),
-	KUNIT_CASE(submissions_give_way_to_a_turn),
+	KUNIT_CASE(a_section_programs_the_hrtimer_once),
+	KUNIT_CASE_SLOW(a_section_looks_at_a_few_due_timers),
+	KUNIT_CASE(sections_give_way_to_a_turn),
 	KUNIT_CASE_SLOW(spans_from_now),
 	KUNIT_CASE_SLOW(powers_of_64_from_now),
 	KUNIT_CASE_SLOW(ends_of_windows),

@@ -22,9 +22,9 @@
 #include "../core/pool.h"
 #include "../core/reader.h"
 #include "../core/ring.h"
+#include "../core/section.h"
 #include "../core/setup.h"
 #include "../core/shrink.h"
-#include "../core/submit.h"
 #include "../core/table.h"
 #include "../core/wake.h"
 #include "../core/walk.h"
@@ -297,11 +297,11 @@ static inline int htw_test_query(struct htw_context *ctx, struct htw_query *quer
 static inline struct htw_timer *htw_test_slot(struct htw_context *ctx, u64 id)
 {
 	struct htw_timer *t;
-	struct htw_submit s;
+	struct htw_section s;
 
-	htw_submit_begin(&s, ctx);
-	t = htw_submit_find(&s, id);
-	htw_submit_end(&s);
+	htw_section_begin(&s, ctx);
+	t = htw_section_find(&s, id);
+	htw_section_end(&s);
 	return t;
 }
 

@@ -109,13 +109,13 @@ static void expect_stale(struct kunit *test, struct htw_context *ctx, u64 id)
 {
 	struct htw_mod mod = { .id = id, .flags = HTW_MOD_DEADLINE };
 	struct htw_query query = { .id = id };
-	struct htw_submit s;
+	struct htw_section s;
 
 	KUNIT_EXPECT_EQ(test, cancel(ctx, id), -ENOENT);
-	htw_submit_begin(&s, ctx);
-	KUNIT_EXPECT_EQ(test, htw_submit_mod(&s, htw_submit_find(&s, id), &mod), -ENOENT);
-	KUNIT_EXPECT_EQ(test, htw_submit_query(&s, &query), -ENOENT);
-	htw_submit_end(&s);
+	htw_section_begin(&s, ctx);
+	KUNIT_EXPECT_EQ(test, htw_section_mod(&s, htw_section_find(&s, id), &mod), -ENOENT);
+	KUNIT_EXPECT_EQ(test, htw_section_query(&s, &query), -ENOENT);
+	htw_section_end(&s);
 }
 
 static u32 count_listed(struct kunit *test, struct htw_context *ctx)
@@ -384,8 +384,8 @@ static void close_while_pages_are_freed(struct kunit *test)
 }
 
 #ifdef CONFIG_SMP
-/* A submission that goes on until @end is set. */
-struct long_submit {
+/* A section that goes on until @end is set. */
+struct long_section {
 	struct htw_context *ctx;
 	u64 id;
 	int ret;
@@ -393,28 +393,28 @@ struct long_submit {
 	atomic_t end;
 };
 
-static int long_submit_thread(void *data)
+static int long_section_thread(void *data)
 {
-	struct long_submit *r = data;
+	struct long_section *r = data;
 	struct htw_cancel cancel = { .id = r->id };
-	struct htw_submit s;
+	struct htw_section s;
 
-	htw_submit_begin(&s, r->ctx);
-	r->ret = htw_submit_cancel(&s, htw_submit_find(&s, cancel.id), &cancel, true);
+	htw_section_begin(&s, r->ctx);
+	r->ret = htw_section_cancel(&s, htw_section_find(&s, cancel.id), &cancel, true);
 	complete(&r->found);
 	while (!atomic_read(&r->end))
 		cpu_relax();
-	htw_submit_end(&s);
+	htw_section_end(&s);
 	return 0;
 }
 
 /*
- * Read a timer over and over; KASAN finds it if its memory is freed. As in a submission, but
+ * Read a timer over and over; KASAN finds it if its memory is freed. As in a section, but
  * without a base's lock, which the case may need.
  */
 static int long_read_thread(void *data)
 {
-	struct long_submit *r = data;
+	struct long_section *r = data;
 	const struct htw_timer *t;
 
 	local_bh_disable();
@@ -431,9 +431,9 @@ static int long_read_thread(void *data)
 
 /*
  * Start @fn on another CPU, which then runs nothing else. The case must not need that CPU, so
- * it stays on its own CPU until end_long_submit().
+ * it stays on its own CPU until end_long_section().
  */
-static struct task_struct *begin_long_submit(struct kunit *test, struct long_submit *r,
+static struct task_struct *begin_long_section(struct kunit *test, struct long_section *r,
 					     int (*fn)(void *data))
 {
 	struct task_struct *task;
@@ -451,7 +451,7 @@ static struct task_struct *begin_long_submit(struct kunit *test, struct long_sub
 	return task;
 }
 
-static void end_long_submit(struct kunit *test, struct long_submit *r, struct task_struct *task)
+static void end_long_section(struct kunit *test, struct long_section *r, struct task_struct *task)
 {
 	atomic_set(&r->end, 1);
 	kthread_stop_put(task);
@@ -459,10 +459,10 @@ static void end_long_submit(struct kunit *test, struct long_submit *r, struct ta
 	KUNIT_EXPECT_EQ(test, r->ret, 0);
 }
 
-/* While a submission goes on, the timers that it freed are on its private list. */
-static void a_submission_is_waited_for(struct kunit *test)
+/* While a section goes on, the timers that it freed are on its private list. */
+static void a_section_is_waited_for(struct kunit *test)
 {
-	struct long_submit *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+	struct long_section *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
 	struct htw_context *ctx = context_by_hand(test);
 	u64 *ids = new_ids(test);
 	struct task_struct *task;
@@ -473,14 +473,14 @@ static void a_submission_is_waited_for(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, cancel(ctx, ids[i]), 0);
 	r->ctx = ctx;
 	r->id = ids[TIMERS - 1];
-	task = begin_long_submit(test, r, long_submit_thread);
+	task = begin_long_section(test, r, long_section_thread);
 
 	KUNIT_EXPECT_EQ(test, htw_shrink_mark(ctx), PAGES);
 	for (unsigned int i = 0; i < 20; i++) {
 		KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), -EAGAIN);
 		msleep(20);
 	}
-	end_long_submit(test, r, task);
+	end_long_section(test, r, task);
 	grace_period(ctx);
 	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), PAGES - 32);
 	KUNIT_EXPECT_TRUE(test, is_empty(ctx, PAGES - 1));
@@ -502,7 +502,7 @@ static void reclaim_work(struct work_struct *work)
 /* A lookup from before the page was removed may still read it. */
 static void a_page_that_was_found_stays_readable(struct kunit *test)
 {
-	struct long_submit *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+	struct long_section *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
 	struct reclaim *reclaim = kunit_kzalloc(test, sizeof(*reclaim), GFP_KERNEL);
 	struct htw_context *ctx = context_by_hand(test);
 	u64 *ids = new_ids(test);
@@ -516,7 +516,7 @@ static void a_page_that_was_found_stays_readable(struct kunit *test)
 	grace_period(ctx);
 	r->ctx = ctx;
 	r->id = ids[TIMERS - 1];
-	task = begin_long_submit(test, r, long_read_thread);
+	task = begin_long_section(test, r, long_read_thread);
 
 	/* It waits for the reader before it frees the pages. */
 	reclaim->ctx = ctx;
@@ -527,7 +527,7 @@ static void a_page_that_was_found_stays_readable(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_empty(ctx, PAGES - 1));
 	msleep(100);
 	KUNIT_EXPECT_NE(test, work_busy(&reclaim->work), 0);
-	end_long_submit(test, r, task);
+	end_long_section(test, r, task);
 	flush_work(&reclaim->work);
 	KUNIT_EXPECT_EQ(test, reclaim->freed, PAGES - 32);
 }
@@ -583,14 +583,14 @@ static void torture_use(struct shrink_torture *to, atomic64_t *slot, u32 random)
 	const u64 id = atomic64_read(slot);
 	struct htw_mod mod = { .id = id, .flags = HTW_MOD_DEADLINE | HTW_F_ABS, .deadline = NEVER };
 	struct htw_query query = { .id = id };
-	struct htw_submit s;
+	struct htw_section s;
 
-	htw_submit_begin(&s, to->ctx);
+	htw_section_begin(&s, to->ctx);
 	if (random & BIT(20))
-		htw_submit_mod(&s, htw_submit_find(&s, id), &mod);
-	if (!htw_submit_query(&s, &query) && (query.id != id || query.cookie != 1))
+		htw_section_mod(&s, htw_section_find(&s, id), &mod);
+	if (!htw_section_query(&s, &query) && (query.id != id || query.cookie != 1))
 		atomic_inc(&to->failed);
-	htw_submit_end(&s);
+	htw_section_end(&s);
 }
 
 static int torture_thread(void *data)
@@ -798,7 +798,7 @@ static struct kunit_case htw_shrink_cases[] = {
 	KUNIT_CASE_SLOW(scans_in_vain_back_off),
 	KUNIT_CASE_SLOW(close_while_pages_are_freed),
 #ifdef CONFIG_SMP
-	KUNIT_CASE_SLOW(a_submission_is_waited_for),
+	KUNIT_CASE_SLOW(a_section_is_waited_for),
 	KUNIT_CASE_SLOW(a_page_that_was_found_stays_readable),
 	KUNIT_CASE_SLOW(threads_race_with_freeing),
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shrinking against lookups and submissions (core/shrink.c, core/pool.c, core/submit.h)
+ * Shrinking against lookups and sections (core/shrink.c, core/pool.c, core/section.h)
  *
  * Stands for htw_shrink_mark(), htw_shrink_page_sum(), htw_shrink_reclaim(), htw_shrink_take(),
- * htw_shrink_unlink(), htw_pool_grow(), htw_pool_alloc(), htw_submit_cancel(),
- * htw_submit_return_freed(), htw_timer_end_id() and lookups by id, for a page of two timers.
+ * htw_shrink_unlink(), htw_pool_grow(), htw_pool_alloc(), htw_section_cancel(),
+ * htw_section_return_freed(), htw_timer_end_id() and lookups by id, for a page of two timers.
  *
- * One task adds a timer, cancels it in a submission, which keeps it on a private list to its end,
+ * One task adds a timer, cancels it in a section, which keeps it on a private list to its end,
  * and does so again. Another looks up the first id, which may be out of date. A work item marks
  * the page and later frees it; then the task adds a new page in its place. RCU readers are
- * submissions and lookups. A base's lock, under which a cancel finds its timer, is left out: only
+ * sections and lookups. A base's lock, under which a cancel finds its timer, is left out: only
  * one task cancels.
  *
  * Assumed: acquire and release keep their order; generations do not wrap.
@@ -118,7 +118,7 @@ proctype task()
 		}
 		spin_unlock();
 
-		/* A submission cancels it. */
+		/* A section cancels it. */
 		rcu_lock(1);
 		assert(!freed);
 #ifdef STATE_FIRST

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The table of deadlines: the look again at an entry after the timer has expired
- * (core/delivery.c, core/event.c, core/submit.c, lib/device.c)
+ * (core/delivery.c, core/event.c, core/section.c, lib/device.c)
  *
- * Stands for htw_delivery_defer_one(), htw_event_consume(), htw_submit_mod_locked(),
- * htw_submit_unread_locked(), and on the program's side for htw_put_off(), htw_rearm() and
+ * Stands for htw_delivery_defer_one(), htw_event_consume(), htw_section_mod_locked(),
+ * htw_section_unread_locked(), and on the program's side for htw_put_off(), htw_rearm() and
  * device_read() with drop_put_off().
  *
  * One kept timer that fires twice, at 1 and 3 if nothing moves it; with -DRING its events go to a

@@ -58,8 +58,8 @@ static const char *const default_functions[] = {
 	"htw_wake_contexts", "htw_wake_serve", "htw_wake_serve%return", "htw_wake_reader",
 	"htw_wake_send_signals", "htw_wake_stop",
 	/* operations */
-	"htw_submit_begin", "htw_submit_switch_base", "htw_submit_lock_timer",
-	"htw_submit_lock_timer%return", "htw_submit_arm", "htw_submit_return_freed",
+	"htw_section_begin", "htw_section_switch_base", "htw_section_lock_timer",
+	"htw_section_lock_timer%return", "htw_section_arm", "htw_section_return_freed",
 	"htw_pool_grow", "htw_pool_reserve%return", "htw_event_consumed",
 	"htw_reader_flush", "htw_reader_map_ring", "htw_event_move_to_ring",
 	/* shrinking, the clock being set, callouts, close */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Submissions: what begins and ends them, and operations on timers that are not simply pending
- * on the base that is locked; see submit.h
+ * Sections: what begins and ends them, and operations on timers that are not simply pending
+ * on the base that is locked; see section.h
  */
 
 #include <linux/jiffies.h>
@@ -9,35 +9,35 @@
 #include <linux/preempt.h>
 #include <linux/sched.h>
 
-#include "submit.h"
+#include "section.h"
 
-/* What the slow path adds to the cost of an operation, in units of a submission. */
+/* What the slow path adds to the cost of an operation, in units of a section. */
 #define HTW_UNITS_SLOW		2
 #define HTW_UNITS_SWITCH	4
 #define HTW_UNITS_PROGRAM	8
 #define HTW_UNITS_MAKE_DUE	32
 
-/* How long a submission at most gives way to a turn: longer than most gaps between two runs. */
+/* How long a section at most gives way to a turn: longer than most gaps between two runs. */
 #define HTW_GIVE_WAY_NS		(100 * NSEC_PER_USEC)
 
 /**
- * htw_submit_begin() - begin a submission
- * @s: the submission
+ * htw_section_begin() - begin a section
+ * @s: the section
  * @ctx: the context, settled: before that there is nothing to look up
  *
- * Context: process. Bottom halves are off until htw_submit_end().
+ * Context: process. Bottom halves are off until htw_section_end().
  */
-void htw_submit_begin(struct htw_submit *s, struct htw_context *ctx)
+void htw_section_begin(struct htw_section *s, struct htw_context *ctx)
 {
-	__htw_submit_begin(s, ctx);
+	__htw_section_begin(s, ctx);
 }
 
 /*
- * Make the base on which a beginning submission starts timers; no lock is held. Bottom halves
+ * Make the base on which a beginning section starts timers; no lock is held. Bottom halves
  * are on while memory is allocated, so the task may migrate to a CPU that has no base either;
  * then use the one that was made.
  */
-void htw_submit_create_base(struct htw_submit *s)
+void htw_section_create_base(struct htw_section *s)
 {
 	struct htw_base *made;
 
@@ -47,8 +47,8 @@ void htw_submit_create_base(struct htw_submit *s)
 	s->target = htw_context_base(s->ctx) ?: made;
 }
 
-/* Return the timers that a submission freed, at its end. */
-void htw_submit_return_freed(struct htw_submit *s)
+/* Return the timers that a section freed, at its end. */
+void htw_section_return_freed(struct htw_section *s)
 {
 	struct htw_context *ctx = s->ctx;
 
@@ -64,11 +64,11 @@ void htw_submit_return_freed(struct htw_submit *s)
  * timers might never be delivered. The base is the caller's user's, and stays while the context
  * is open.
  */
-void htw_submit_give_way(struct htw_base *base)
+void htw_section_give_way(struct htw_base *base)
 {
 	const u64 until = ktime_get_ns() + HTW_GIVE_WAY_NS;
 
-	/* Some callers keep bottom halves off for longer than the submission. */
+	/* Some callers keep bottom halves off for longer than the section. */
 	if (softirq_count())
 		return;
 	do {
@@ -83,31 +83,31 @@ void htw_submit_give_way(struct htw_base *base)
 }
 
 /**
- * htw_submit_limit() - how many operations one submission may hold
+ * htw_section_limit() - how many operations one section may hold
  * @ctx: the context
  * @most: upper bound
  *
  * A batch must have the same effect as its operations one by one. On a manual clock a timer
  * that is due has expired when the call that armed it returns, so the next operation must find
- * it expired: each operation is a separate submission.
+ * it expired: each operation is a separate section.
  */
-u32 htw_submit_limit(const struct htw_context *ctx, u32 most)
+u32 htw_section_limit(const struct htw_context *ctx, u32 most)
 {
 	return unlikely(htw_context_is_manual(ctx)) ? 1 : most;
 }
 
 /*
  * Mark a timer as armed at the present setting of the clock. That may be earlier than when the
- * submission began, so check the wheel again, too.
+ * section began, so check the wheel again, too.
  */
-void htw_submit_stamp(struct htw_submit *s, struct htw_timer *t)
+void htw_section_stamp(struct htw_section *s, struct htw_timer *t)
 {
 	s->now = htw_clock_sets_stamp(s->ctx, t);
-	htw_submit_forward_base(s);
+	htw_section_forward_base(s);
 }
 
-/* Take a lock. If that has to wait, it may take long: the submission ends after the operation. */
-static void htw_submit_lock(struct htw_submit *s, spinlock_t *lock)
+/* Take a lock. If that has to wait, it may take long: the section ends after the operation. */
+static void htw_section_lock(struct htw_section *s, spinlock_t *lock)
 {
 	if (likely(htw_trylock(lock)))
 		return;
@@ -116,36 +116,36 @@ static void htw_submit_lock(struct htw_submit *s, spinlock_t *lock)
 }
 
 /* Drop the base's lock that is held and lock another one. */
-void htw_submit_switch_base(struct htw_submit *s, struct htw_base *base)
+void htw_section_switch_base(struct htw_section *s, struct htw_base *base)
 {
-	htw_submit_count(s, HTW_UNITS_SWITCH + (s->base->reprogram ? HTW_UNITS_PROGRAM : 0));
+	htw_section_count(s, HTW_UNITS_SWITCH + (s->base->reprogram ? HTW_UNITS_PROGRAM : 0));
 	htw_base_unlock(s->base);
-	htw_submit_lock(s, &base->lock);
-	htw_submit_enter_base(s, base);
-	htw_submit_set_keys(s);
+	htw_section_lock(s, &base->lock);
+	htw_section_enter_base(s, base);
+	htw_section_set_keys(s);
 }
 
 /**
- * htw_submit_lock_timer() - take the locks that guard a timer
- * @s: the submission
+ * htw_section_lock_timer() - take the locks that guard a timer
+ * @s: the section
  * @t: one of its timers, which has been armed before
  *
  * The lock of @s->base is held on return. It guards a timer that is %HTW_PENDING; in any other
  * state the context's lock is held as well.
  *
- * Return: the timer's state, which does not change before htw_submit_unlock_timer(), unless it
+ * Return: the timer's state, which does not change before htw_section_unlock_timer(), unless it
  * is %HTW_RESERVED.
  */
-enum htw_timer_state htw_submit_lock_timer(struct htw_submit *s, const struct htw_timer *t)
+enum htw_timer_state htw_section_lock_timer(struct htw_section *s, const struct htw_timer *t)
 {
 	enum htw_timer_state state;
 
-	htw_submit_count(s, HTW_UNITS_SLOW);
+	htw_section_count(s, HTW_UNITS_SLOW);
 	for (;;) {
-		htw_submit_lock_base(s, htw_context_base_of(s->ctx, t));
+		htw_section_lock_base(s, htw_context_base_of(s->ctx, t));
 		if (htw_timer_pending_on(s->base, t))
 			return HTW_PENDING;
-		htw_submit_lock(s, &s->ctx->lock);
+		htw_section_lock(s, &s->ctx->lock);
 		state = READ_ONCE(t->node.state);
 		if (state != HTW_PENDING)
 			return state;
@@ -153,15 +153,15 @@ enum htw_timer_state htw_submit_lock_timer(struct htw_submit *s, const struct ht
 	}
 }
 
-/* Undo htw_submit_lock_timer(), which returned @state. The base stays locked. */
-void htw_submit_unlock_timer(struct htw_submit *s, enum htw_timer_state state)
+/* Undo htw_section_lock_timer(), which returned @state. The base stays locked. */
+void htw_section_unlock_timer(struct htw_section *s, enum htw_timer_state state)
 {
 	if (state != HTW_PENDING)
 		htw_unlock(&s->ctx->lock);
 }
 
 /* Is a timer due, whichever context it belongs to? */
-static bool htw_submit_node_is_due(const struct htw_node *n, u64 now)
+static bool htw_section_node_is_due(const struct htw_node *n, u64 now)
 {
 	const struct htw_timer *t = container_of(n, struct htw_timer, node);
 
@@ -175,7 +175,7 @@ static bool htw_submit_node_is_due(const struct htw_node *n, u64 now)
  *
  * Return: false if those to be armed have to wait for the tick like others, to stay in order.
  */
-static bool htw_submit_make_way(struct htw_submit *s, u64 now)
+static bool htw_section_make_way(struct htw_section *s, u64 now)
 {
 	struct htw_base *base = s->base;
 
@@ -184,9 +184,9 @@ static bool htw_submit_make_way(struct htw_submit *s, u64 now)
 	if (s->made_way == now)
 		return s->way;
 	s->made_way = now;
-	htw_submit_count(s, HTW_UNITS_MAKE_DUE);
+	htw_section_count(s, HTW_UNITS_MAKE_DUE);
 	htw_base_note_due(base, now);
-	s->way = htw_wheel_make_due(&base->wheel, htw_base_tick(base, now), htw_submit_node_is_due,
+	s->way = htw_wheel_make_due(&base->wheel, htw_base_tick(base, now), htw_section_node_is_due,
 				    now, &base->reprogram);
 	return s->way;
 }
@@ -198,37 +198,37 @@ static bool htw_submit_make_way(struct htw_submit *s, u64 now)
  *
  * On a manual clock only HTW_ADVANCE expires pending timers, so they go on waiting.
  */
-static u64 htw_submit_choose_tick(struct htw_submit *s, const struct htw_timer *t)
+static u64 htw_section_choose_tick(struct htw_section *s, const struct htw_timer *t)
 {
 	const u64 deadline = htw_context_to_host(s->ctx, t->deadline);
 	const u64 now = htw_context_to_host(s->ctx, s->now);
 
 	if (unlikely(t->deadline <= s->now) && s->base->clock != HTW_MANUAL &&
-	    !htw_submit_make_way(s, now))
+	    !htw_section_make_way(s, now))
 		return htw_base_choose_tick(s->base, deadline, 0, 0);
 	return htw_base_choose_tick(s->base, deadline, htw_timer_slack(t), now);
 }
 
 /*
  * Put a timer that is on no list into the wheel of the base that is locked. Return: false if the
- * submission is used up.
+ * section is used up.
  */
-bool htw_submit_arm(struct htw_submit *s, struct htw_timer *t)
+bool htw_section_arm(struct htw_section *s, struct htw_timer *t)
 {
-	htw_submit_count(s, HTW_UNITS_SLOW);
-	htw_timer_start(s->base, t, htw_submit_choose_tick(s, t));
-	return !htw_submit_is_used_up(s);
+	htw_section_count(s, HTW_UNITS_SLOW);
+	htw_timer_start(s->base, t, htw_section_choose_tick(s, t));
+	return !htw_section_is_used_up(s);
 }
 
-static bool htw_submit_timer_exists(const struct htw_timer *t, enum htw_timer_state state, u64 id)
+static bool htw_section_timer_exists(const struct htw_timer *t, enum htw_timer_state state, u64 id)
 {
 	return state != HTW_FREE && state != HTW_RESERVED && htw_timer_matches(t, id);
 }
 
-static int htw_submit_cancel_locked(struct htw_submit *s, struct htw_timer *t,
-				    enum htw_timer_state state, struct htw_cancel *cancel)
+static int htw_section_cancel_locked(struct htw_section *s, struct htw_timer *t,
+				     enum htw_timer_state state, struct htw_cancel *cancel)
 {
-	if (!htw_submit_timer_exists(t, state, cancel->id))
+	if (!htw_section_timer_exists(t, state, cancel->id))
 		return -ENOENT;
 	cancel->cookie = t->cookie;
 	cancel->remaining = 0;
@@ -249,7 +249,7 @@ static int htw_submit_cancel_locked(struct htw_submit *s, struct htw_timer *t,
 		if (cancel->flags & HTW_CANCEL_DISCARD) {
 			list_del(&t->node.list);
 			s->ctx->nr_expired--;
-			htw_submit_free(s, t);
+			htw_section_free(s, t);
 		} else if (!(t->node.flags & HTW_TIMER_STOPPED)) {
 			htw_timer_fix_missed(t, cancel->missed);
 		}
@@ -257,20 +257,20 @@ static int htw_submit_cancel_locked(struct htw_submit *s, struct htw_timer *t,
 	default:
 		break;
 	}
-	htw_submit_free(s, t);
+	htw_section_free(s, t);
 	return 0;
 }
 
-/* htw_submit_cancel() for a timer in any state. */
-int htw_submit_cancel_slow(struct htw_submit *s, struct htw_timer *t, struct htw_cancel *cancel)
+/* htw_section_cancel() for a timer in any state. */
+int htw_section_cancel_slow(struct htw_section *s, struct htw_timer *t, struct htw_cancel *cancel)
 {
 	enum htw_timer_state state;
 	int ret = -ENOENT;
 
 	if (htw_timer_is_live(t)) {
-		state = htw_submit_lock_timer(s, t);
-		ret = htw_submit_cancel_locked(s, t, state, cancel);
-		htw_submit_unlock_timer(s, state);
+		state = htw_section_lock_timer(s, t);
+		ret = htw_section_cancel_locked(s, t, state, cancel);
+		htw_section_unlock_timer(s, state);
 	}
 	trace_htw_cancel(cancel->id, ret);
 	return ret;
@@ -283,7 +283,7 @@ int htw_submit_cancel_slow(struct htw_submit *s, struct htw_timer *t, struct htw
  *
  * Return: true if it is still to be armed, and on no list.
  */
-static bool htw_submit_enter_target(struct htw_submit *s, struct htw_timer *t)
+static bool htw_section_enter_target(struct htw_section *s, struct htw_timer *t)
 {
 	struct htw_context *ctx = s->ctx;
 	const u32 generation = t->generation;
@@ -293,45 +293,45 @@ static bool htw_submit_enter_target(struct htw_submit *s, struct htw_timer *t)
 	WRITE_ONCE(t->node.state, HTW_REARM);
 	list_add_tail(&t->node.list, &ctx->rearm);
 	htw_unlock(&ctx->lock);
-	htw_submit_lock_base(s, s->target);
-	htw_submit_lock(s, &s->ctx->lock);
+	htw_section_lock_base(s, s->target);
+	htw_section_lock(s, &s->ctx->lock);
 	if (t->node.state != HTW_REARM || t->generation != generation)
 		return false;
 	list_del(&t->node.list);
 	return true;
 }
 
-/* Arm a timer in any state for its new deadline, and undo htw_submit_lock_timer(). */
-static void htw_submit_move(struct htw_submit *s, struct htw_timer *t, enum htw_timer_state state)
+/* Arm a timer in any state for its new deadline, and undo htw_section_lock_timer(). */
+static void htw_section_move(struct htw_section *s, struct htw_timer *t, enum htw_timer_state state)
 {
 	struct htw_context *ctx = s->ctx;
 	u64 tick;
 
 	if (state == HTW_PENDING) {
 		htw_base_stop(s->base, &t->node);
-		tick = htw_submit_choose_tick(s, t);
+		tick = htw_section_choose_tick(s, t);
 		if (!htw_base_wakes_remote(s->base, tick)) {
 			htw_timer_start(s->base, t, tick);
 			return;
 		}
 		/* Only its own CPU programs an hrtimer: arm the timer on this CPU's base. */
-		htw_submit_lock(s, &s->ctx->lock);
+		htw_section_lock(s, &s->ctx->lock);
 	} else if (state != HTW_IDLE) {
 		list_del(&t->node.list);
 		if (state == HTW_EXPIRED)
 			ctx->nr_expired--;
 	}
-	if (likely(s->base == s->target) || htw_submit_enter_target(s, t))
-		htw_submit_arm(s, t);
+	if (likely(s->base == s->target) || htw_section_enter_target(s, t))
+		htw_section_arm(s, t);
 	htw_unlock(&ctx->lock);
 }
 
 /* Change a timer without arming it for its new deadline. */
-static int htw_submit_mod_locked(struct htw_submit *s, struct htw_timer *t,
-				 enum htw_timer_state state, const struct htw_mod *mod)
+static int htw_section_mod_locked(struct htw_section *s, struct htw_timer *t,
+				  enum htw_timer_state state, const struct htw_mod *mod)
 {
 	/* A timer that was cancelled after it expired cannot go on; only its event remains. */
-	if (!htw_submit_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
+	if (!htw_section_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
 		return -ENOENT;
 	if (mod->flags & HTW_MOD_COOKIE)
 		t->cookie = mod->cookie;
@@ -343,8 +343,8 @@ static int htw_submit_mod_locked(struct htw_submit *s, struct htw_timer *t,
 	}
 	if (mod->flags & HTW_MOD_DEADLINE) {
 		if (unlikely(t->node.flags & HTW_TIMER_CANCEL_ON_SET))
-			htw_submit_stamp(s, t);
-		t->deadline = htw_submit_deadline(s, mod->deadline, mod->flags);
+			htw_section_stamp(s, t);
+		t->deadline = htw_section_deadline(s, mod->deadline, mod->flags);
 		htw_context_clear_override(s->ctx, t);
 	}
 	trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
@@ -358,11 +358,11 @@ static int htw_submit_mod_locked(struct htw_submit *s, struct htw_timer *t,
  *
  * Return: 0, and the timer is to be armed unless its override is %HTW_DISARMED; -EALREADY; -ENOENT.
  */
-static int htw_submit_unread_locked(struct htw_submit *s, struct htw_timer *t,
-				    enum htw_timer_state state, const struct htw_mod *mod,
-				    u64 override)
+static int htw_section_unread_locked(struct htw_section *s, struct htw_timer *t,
+				     enum htw_timer_state state, const struct htw_mod *mod,
+				     u64 override)
 {
-	if (!htw_submit_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
+	if (!htw_section_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
 		return -ENOENT;
 	if (override <= mod->deadline)
 		return -EALREADY;
@@ -379,8 +379,8 @@ static int htw_submit_unread_locked(struct htw_submit *s, struct htw_timer *t,
 	return 0;
 }
 
-/* htw_submit_mod() for a timer in any state. */
-int htw_submit_mod_slow(struct htw_submit *s, struct htw_timer *t, const struct htw_mod *mod)
+/* htw_section_mod() for a timer in any state. */
+int htw_section_mod_slow(struct htw_section *s, struct htw_timer *t, const struct htw_mod *mod)
 {
 	enum htw_timer_state state;
 	bool arm = mod->flags & HTW_MOD_DEADLINE;
@@ -389,35 +389,35 @@ int htw_submit_mod_slow(struct htw_submit *s, struct htw_timer *t, const struct 
 
 	if (!htw_timer_is_live(t))
 		return -ENOENT;
-	state = htw_submit_lock_timer(s, t);
+	state = htw_section_lock_timer(s, t);
 	if (unlikely(mod->flags & HTW_MOD_UNREAD)) {
 		override = htw_context_override(s->ctx, t);
 		arm = override != HTW_DISARMED;
-		ret = htw_submit_unread_locked(s, t, state, mod, override);
+		ret = htw_section_unread_locked(s, t, state, mod, override);
 	} else {
-		ret = htw_submit_mod_locked(s, t, state, mod);
+		ret = htw_section_mod_locked(s, t, state, mod);
 	}
 	if (!ret && arm)
-		htw_submit_move(s, t, state);
+		htw_section_move(s, t, state);
 	else
-		htw_submit_unlock_timer(s, state);
+		htw_section_unlock_timer(s, state);
 	return ret;
 }
 
 /* Describe the timer of @query->id. Return 0 or -ENOENT. */
-int htw_submit_query(struct htw_submit *s, struct htw_query *query)
+int htw_section_query(struct htw_section *s, struct htw_query *query)
 {
-	struct htw_timer *t = htw_submit_find(s, query->id);
+	struct htw_timer *t = htw_section_find(s, query->id);
 	enum htw_timer_state state;
 	int ret = -ENOENT;
 
 	if (!htw_timer_is_live(t))
 		return -ENOENT;
-	state = htw_submit_lock_timer(s, t);
-	if (htw_submit_timer_exists(t, state, query->id)) {
+	state = htw_section_lock_timer(s, t);
+	if (htw_section_timer_exists(t, state, query->id)) {
 		htw_timer_fill_query(t, state, htw_context_override(s->ctx, t), s->now, query);
 		ret = 0;
 	}
-	htw_submit_unlock_timer(s, state);
+	htw_section_unlock_timer(s, state);
 	return ret;
 }
