@@ -82,7 +82,7 @@ static int __init start_early(void)
 	early_was_pending &= htw_callout_start_at(&early_slack.callout, early_slack.due,
 						  10 * NSEC_PER_SEC);
 	/* In a hundred years, as in virtual time days may pass before this suite runs. */
-	early_moved.due += 36500 * 86400 * (u64)NSEC_PER_SEC;
+	early_moved.due += (u64)NSEC_PER_SEC * 36500 * 86400;
 	early_was_pending &= htw_callout_start_at(&early_moved.callout, early_moved.due, 0);
 	early_was_pending &= htw_callout_start_at(&early_never.callout, U64_MAX, 0);
 	return 0;
