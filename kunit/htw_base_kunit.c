@@ -23,6 +23,7 @@
 #include <linux/workqueue.h>
 
 #include "../compat.h"
+#include "../core/callout.h"
 #include "htw_kunit.h"
 
 /* Timers that are delivered in a turn at most. */
