@@ -163,7 +163,7 @@ static inline u64 htw_base_tick_up(const struct htw_base *base, u64 ns)
  * @base: the base, whose lock has just been taken to start nodes
  * @now: what htw_base_now() returned a short while ago
  *
- * Inline, as it saves 13 instructions a section.
+ * Inline, as each section and each start of a callout calls it.
  *
  * Return: the time: @now, or later if the wheel's cursor is ahead of @now.
  */
@@ -212,8 +212,8 @@ static inline void htw_base_stop(struct htw_base *base, struct htw_node *n)
 }
 
 /*
- * Move a pending node to a tick that has not come; drop the lock by htw_base_unlock(). Saves 5 of
- * 95 instructions over htw_base_stop() and htw_base_start().
+ * Move a pending node to a tick that has not come; drop the lock by htw_base_unlock(). Costs less
+ * than htw_base_stop() and htw_base_start().
  */
 static inline void htw_base_restart(struct htw_base *base, struct htw_node *n, u64 tick)
 {

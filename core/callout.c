@@ -70,10 +70,7 @@ static struct htw_base *htw_callout_base(const struct htw_callout *callout)
 	return smp_load_acquire(per_cpu_ptr(&htw_callout_bases, cpu));
 }
 
-/*
- * Disable bottom halves and lock the base that guards a callout. The branch hints in this
- * file save 1 to 2 instructions of 106 for a cancel, and of 149 for a start.
- */
+/* Disable bottom halves and lock the base that guards a callout. */
 static struct htw_base *htw_callout_lock(const struct htw_callout *callout)
 {
 	struct htw_base *base;
@@ -126,8 +123,8 @@ static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 dead
 }
 
 /*
- * Start a callout on @target if it was last there, as most were; else return false. Taking one
- * lock instead of two in order saves 21 of 170 instructions.
+ * Start a callout on @target if it was last there, as most were; else return false. This takes
+ * one lock instead of two in order.
  */
 static bool htw_callout_start_on_target(struct htw_base *target, struct htw_node *n, u64 deadline,
 					u64 slack, bool *pending)

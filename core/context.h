@@ -170,7 +170,7 @@ struct htw_page *htw_context_page(const struct htw_context *ctx, u32 page);
 struct htw_base *htw_context_create_base(const struct htw_context *ctx);
 struct htw_base *htw_context_base_of(const struct htw_context *ctx, const struct htw_timer *t);
 
-/* Each operation and delivery calls these: not inline they would cost an add 28 instructions. */
+/* Each operation and delivery calls these: inline for that (docs/performance.md). */
 
 /* Convert from the time of the opener's time namespace to the clock's. U64_MAX (never) stays. */
 static inline u64 htw_context_to_host(const struct htw_context *ctx, u64 ns)

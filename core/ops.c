@@ -46,7 +46,7 @@ static bool htw_op_query_is_valid(const struct htw_query *query)
 
 /*
  * Read an add that has only a deadline and a cookie, as most do; false if it has more or cannot
- * be read. copy_from_user() would take an add from 983 to 1,056 instructions.
+ * be read. Costs less than copy_from_user().
  */
 static bool htw_op_get_simple_add(struct htw_add *add, const struct htw_add __user *arg)
 {
@@ -135,8 +135,7 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
  * @arg: the program's &struct htw_add
  *
  * Most adds are simple, find a free timer, and @arg is in memory: those take one section. If
- * any of this does not hold, htw_op_add_slow() starts over. It can do all adds, but takes 1,330
- * instructions instead of 983.
+ * any of this does not hold, htw_op_add_slow() starts over. It can do all adds, at a third more.
  *
  * Context: may sleep.
  * Return: as described at &struct htw_add.
@@ -248,8 +247,7 @@ long htw_op_query(struct htw_context *ctx, struct htw_query __user *arg)
 }
 
 /*
- * Compare the code and the reserved field, which must be zero, at once: saves 4 of 231 instructions
- * an add in a batch, and 2 of 154 a re-arm.
+ * Compare the code and the reserved field, which must be zero, at once.
  */
 static inline bool htw_op_is(const struct htw_op *op, enum htw_op_code code)
 {

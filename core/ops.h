@@ -18,7 +18,7 @@ long htw_op_batch(struct htw_context *ctx, struct htw_batch __user *arg);
 
 bool htw_op_interval_is_valid(const struct htw_context *ctx, u64 interval, u32 firings);
 
-/* Inline: as functions, the checks would take a mod in a batch from 151 to 163 instructions. */
+/* Inline in the loops of batches (docs/performance.md). */
 
 static inline bool htw_op_add_is_valid(const struct htw_context *ctx, const struct htw_add *add)
 {

@@ -16,9 +16,8 @@
  * context's lock as well, which guards the other states. If the timer is pending now, it has
  * just been armed on another CPU: start over.
  *
- * In a vector the fast path takes 70 instructions for a cancel and 90 for a re-arm, the slow
- * path 166 and 256. The functions below are inline as parts of those loops, or because they
- * begin each call for a single operation: out of line they cost an add 31 of 983 instructions.
+ * The functions below are inline as parts of the loops of vectors and batches, or because they
+ * begin each call for a single operation: see docs/performance.md.
  */
 #ifndef _HTW_SECTION_H
 #define _HTW_SECTION_H
@@ -31,8 +30,8 @@
 #include "shrink.h"
 
 /*
- * What a section may do, in units of about 100 instructions, the cost of an operation on the
- * fast path. The slow path counts what it adds to that.
+ * What a section may do, in units of the cost of an operation on the fast path. The slow path
+ * counts what it adds to that.
  */
 #define HTW_SECTION_UNITS	400
 /* Operations after which loops count the units of their fast paths, and look at the lock. */

@@ -27,8 +27,8 @@
  *   are off in a section, which makes it an RCU read-side section (on PREEMPT_RT, too),
  *   and the grace period has waited for it. All other frees hold the context's lock.
  *
- * A count of used timers in each page would be simpler, but it costs 6 instructions per
- * cancel in a batch (of 70), and 3 per expiration (of 156).
+ * A count of used timers in each page would be simpler, but it costs each cancel and each
+ * expiration more (docs/performance.md).
  *
  * Lookups may have found the page before it left the directory. They read only timers
  * that are free, and its memory is freed, and uncharged, after a grace period.

@@ -16,10 +16,7 @@ void htw_shrink_begin(struct htw_context *ctx);
 u32 htw_shrink_mark(struct htw_context *ctx);
 int htw_shrink_reclaim(struct htw_context *ctx);
 
-/*
- * Subtract freed timers from those in use, and begin to shrink if few are left. Inline: saves 6 of
- * 1,106 instructions a cancel.
- */
+/* Subtract freed timers from those in use, and begin to shrink if few are left. */
 static inline void htw_shrink_timers_freed(struct htw_context *ctx, u32 freed)
 {
 	lockdep_assert_held(&ctx->lock);

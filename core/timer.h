@@ -217,8 +217,7 @@ static inline u64 htw_timer_slack(const struct htw_timer *t)
 
 /*
  * A timer's override in the table of deadlines, or zero without a table. The program may
- * store to it at any time, so read it once. This and clearing it are inline: saves 5 of 129
- * instructions an add.
+ * store to it at any time, so read it once.
  */
 static inline u64 htw_timer_override(const struct htw_timer *t)
 {
@@ -285,7 +284,7 @@ u64 htw_timer_fixed_missed(const struct htw_timer *t);
 
 /*
  * Firings since the one whose expiration is queued, which its event reports as missed.
- * Inline, with htw_timer_slack(): saves 48 of 597 instructions a periodic expiration.
+ * Inline for periodic expirations (docs/performance.md).
  */
 static inline u64 htw_timer_missed(const struct htw_timer *t, u64 now)
 {

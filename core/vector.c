@@ -195,9 +195,7 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
 		htw_vector_begin(&s, ctx);
 		/*
 		 * Loops of their own for the most common vectors, with constant flags and fields
-		 * that are zero. The general loop would take 130 instructions an add instead of
-		 * 102, one loop for relative and absolute deadlines 110, and the general loop with
-		 * a table of deadlines or a time namespace 146 instead of 124.
+		 * that are zero: see docs/performance.md.
 		 */
 		if (simple && s.direct && v->flags == 0)
 			i = htw_vector_arm_each(&s, batch, i, count, reserved, relative, true,
@@ -317,9 +315,7 @@ static u32 htw_vector_mod_batch(struct htw_context *ctx, const struct htw_vector
 	while (i < count) {
 		htw_vector_begin(&s, ctx);
 		/*
-		 * Constant flags for re-arming, as in htw_vector_arm(): the general loop would
-		 * take 100 instructions instead of 90, one loop for relative and absolute
-		 * deadlines 91.4.
+		 * Constant flags for re-arming, as in htw_vector_arm().
 		 */
 		if (v->flags == relative.flags)
 			i = htw_vector_mod_each(&s, batch, i, count, relative, &failed);
