@@ -979,7 +979,7 @@ static s64 tokens_of(struct htw_user *user)
 {
 	struct htw_flow_info info;
 
-	htw_pacer_flow_info(&per_cpu_ptr(user->cpus, 0)->flow, 0, &info);
+	htw_pacer_flow_info(per_cpu_ptr(htw_bases_flows(&user->bases), 0), 0, &info);
 	return info.tokens;
 }
 
