@@ -218,7 +218,10 @@ void htw_wheel_forward(struct htw_wheel *w, u64 now)
 		htw_wheel_set_cursor(w, idle);
 }
 
-/* Allocate the buckets of all levels, and their bitmaps behind them. */
+/*
+ * Allocate the buckets of all levels, and their bitmaps. Apart: large allocations are rounded up to
+ * a power of two, which the buckets of most wheels are without the bitmaps.
+ */
 static bool htw_wheel_alloc_buckets(struct htw_wheel *w, gfp_t gfp, int node)
 {
 	struct list_head *buckets;
@@ -229,10 +232,13 @@ static bool htw_wheel_alloc_buckets(struct htw_wheel *w, gfp_t gfp, int node)
 		nr_buckets += w->level[l].nr_buckets;
 		longs += BITS_TO_LONGS(w->level[l].nr_buckets);
 	}
-	buckets = kvmalloc_node(nr_buckets * sizeof(*buckets) + longs * sizeof(*map), gfp, node);
-	if (!buckets)
+	buckets = kvmalloc_node(nr_buckets * sizeof(*buckets), gfp, node);
+	map = kvmalloc_node(longs * sizeof(*map), gfp, node);
+	if (!buckets || !map) {
+		kvfree(buckets);
+		kvfree(map);
 		return false;
-	map = (unsigned long *)(buckets + nr_buckets);
+	}
 	memset(map, 0, longs * sizeof(*map));
 	for (size_t i = 0; i < nr_buckets; i++)
 		INIT_LIST_HEAD(&buckets[i]);
@@ -294,11 +300,13 @@ int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now,
 	return 0;
 }
 
-/* Free the buckets of an empty wheel. */
+/* Free the buckets of an empty wheel, and their bitmaps. */
 void htw_wheel_destroy(struct htw_wheel *w)
 {
 	WARN_ON(w->pending);
-	kvfree(w->level[0].buckets);	/* of all levels */
+	/* Of all levels. */
+	kvfree(w->level[0].buckets);
+	kvfree(w->level[0].occupied);
 }
 
 static void htw_level_set(struct htw_level *lev, u32 index)
