@@ -59,6 +59,8 @@ struct htw_stalls {
  * @throttle_node: on &htw_flow_sched.throttled, keyed by when the flow has tokens again
  * @throttled: @throttle_node is queued
  * @stalls: turns of which a part was forgiven
+ * @later_since: since when its waiters have been put off because of what waking others took, in ns
+ *	of CLOCK_MONOTONIC, or zero
  * @slow_until: until then, in ns of CLOCK_MONOTONIC, its waiters count as slow (used by turns
  *	only)
  * @new_turns: turns left as a new flow; zero for an old one
@@ -92,6 +94,7 @@ struct htw_flow {
 	u64 throttled_at;
 	u64 throttled_ns;
 	struct htw_stalls stalls;
+	u64 later_since;
 	u64 slow_until;
 };
 

@@ -53,6 +53,18 @@
 #define HTW_MISSES		8u
 /* The same for jobs that are not to be served yet. */
 #define HTW_LATERS		32u
+/*
+ * Most that is owed for work outside of softirq. A task can do such work all the time, and what it
+ * owes must be forgotten soon after it has ended.
+ */
+#define HTW_OWED_MAX_NS		(50 * NSEC_PER_MSEC)
+/*
+ * For so long the waiters of a flow are put off because of what waking others has taken, if none of
+ * them has proved slow. A task that wakes its own all the time would else keep them asleep.
+ */
+#define HTW_LATER_NS		(1 * NSEC_PER_MSEC)
+/* How often at least slow waiters are woken, for the same reason. */
+#define HTW_SLOW_INTERVAL_NS	(20 * NSEC_PER_MSEC)
 /* Above this rate of interrupts on a CPU, private wheels share them. */
 #define HTW_CROWDED_PER_SEC	16000u
 
@@ -179,13 +191,28 @@ static void htw_pacer_collect(struct htw_pacer *p, u64 now)
 	}
 }
 
+/* May a turn at @now wake tasks of which that may take long? @has_woken: this run has woken some. */
+static bool htw_pacer_may_be_slow(const struct htw_pacer *p, struct htw_flow *flow, bool has_woken,
+				  u64 now)
+{
+	if (!has_woken && p->owed_wake_ns < HTW_RUN_NS) {
+		flow->later_since = 0;
+		return true;
+	}
+	if (!flow->later_since)
+		return false;
+	if (now < flow->slow_until)
+		return now - p->slow_at >= HTW_SLOW_INTERVAL_NS;
+	return now - flow->later_since >= HTW_LATER_NS;
+}
+
 /*
  * Serve a flow's first job. The lock is dropped meanwhile: @serving keeps the flow from
  * being freed, and the RCU read-side section keeps the job. @has_woken: tasks were woken in this
  * run.
  */
 static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flow,
-				       struct htw_turn *turn, bool has_woken)
+				       struct htw_turn *turn, bool has_woken, u64 now)
 {
 	struct htw_job *job = list_first_entry(&flow->jobs, struct htw_job, ready);
 	enum htw_served served;
@@ -195,8 +222,8 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flo
 		.flow = flow,
 		.units = htw_flow_turn_units(&p->sched, flow),
 	};
-	turn->may_be_slow = !htw_turn_is_short(turn) && !has_woken &&
-			    p->owed_wake_ns < HTW_RUN_NS;
+	turn->may_be_slow = !htw_turn_is_short(turn) &&
+			    htw_pacer_may_be_slow(p, flow, has_woken, now);
 	__htw_list_del(&job->ready);
 	INIT_LIST_HEAD(&job->ready);
 
@@ -254,7 +281,7 @@ static void htw_pacer_owe(struct htw_pacer *p, u64 ns, u64 now)
 
 	htw_pacer_take_back(p, now - min(ns, now));
 	p->taken_back = now;
-	p->owed_wake_ns += ns;
+	p->owed_wake_ns = max(p->owed_wake_ns, min(p->owed_wake_ns + ns, HTW_OWED_MAX_NS));
 }
 
 /*
@@ -324,7 +351,7 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began)
 		u64 now, away, ns;
 
 		if (!list_empty(&flow->jobs))
-			served = htw_pacer_serve(p, flow, &turn, wake_ns);
+			served = htw_pacer_serve(p, flow, &turn, wake_ns, last);
 
 		now = ktime_get_ns();
 		away = htw_run_delay_ns() - waited;
@@ -339,6 +366,10 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began)
 
 		misses += served == HTW_SERVED_BUSY;
 		laters += served == HTW_SERVED_LATER;
+		if (served == HTW_SERVED_LATER && !flow->later_since)
+			flow->later_since = now;
+		if (turn.may_be_slow && turn.wake_ns)
+			p->slow_at = now;
 		htw_pacer_requeue(p, flow, served, now);
 		htw_pacer_collect(p, now);
 	}

@@ -51,7 +51,7 @@ enum htw_served {
  * @units: most units of work to do; a timer is one
  * @may_be_slow: tasks may be woken of which that may take long: no new flow waits behind this turn,
  *	nor a task that was woken in this run, and the CPU has been left alone for what waking has
- *	taken so far
+ *	taken so far, or they have waited for that for too long
  * @wake_ns: set by the job: the part of its time that it has spent on waking tasks
  */
 struct htw_turn {
@@ -112,6 +112,8 @@ struct htw_job {
  *	@owed_ns and @owed_wake_ns; end of the last run or work, in ns of CLOCK_MONOTONIC (@lock)
  * @owed_ns: how long the CPU is to be left alone for the last run, without waking (@lock)
  * @owed_wake_ns: the same for waking, and for work outside of softirq, so far (@lock)
+ * @slow_at: when tasks were last woken of which that may have taken long, in ns of CLOCK_MONOTONIC
+ *	(@lock)
  * @irq_ns: cost of hrtimer interrupts since the last run (@lock)
  * @stalls: runs of which a part was forgiven (@lock)
  * @window: jiffies in which @interrupts are counted (used on this CPU only)
@@ -141,6 +143,7 @@ struct htw_pacer {
 	u64 taken_back;
 	u64 owed_ns;
 	u64 owed_wake_ns;
+	u64 slow_at;
 	u64 irq_ns;
 	struct htw_stalls stalls;
 	unsigned long window;

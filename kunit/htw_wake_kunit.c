@@ -474,6 +474,46 @@ static void advance_leaves_slow_waiters_to_the_pacer(struct kunit *test)
 	for (u32 i = 0; i < 3; i++)
 		KUNIT_EXPECT_GE_MSG(test, all->waiter[i].woken, 6, "waiter %u", i);
 }
+
+/* Longest time for which a user with little to do waits for others. */
+#define LATE_NS			(2 * NSEC_PER_MSEC)
+
+/*
+ * A task that wakes its own waiters all the time delays others' wake-ups, but does not keep them
+ * from ever coming: not even of a context of which nothing is known yet.
+ */
+static void tasks_that_wake_do_not_starve_others(struct kunit *test)
+{
+	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_context *other;
+	struct waiters *all, *others;
+	u64 began, expired = 0;
+	u32 i = 0;
+
+	forget_slow_waiters(test);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
+	/* None is slow, but all together take longer than one is to take. */
+	all = waiters_make(test, ctx, 3, 0, 15 * NSEC_PER_USEC);
+	for (began = htw_now(); htw_now() < began + 100 * NSEC_PER_MSEC;) {
+		i++;
+		htw_test_start(test, ctx, i * htw_tick_ns, i);
+		htw_delivery_advance(ctx->private_base, i * htw_tick_ns, &expired);
+	}
+	KUNIT_EXPECT_GT(test, all->calls, 1000);
+
+	other = htw_test_context_of(test, 54323);
+	others = waiters_make(test, other, 1, 0, 0);
+	began = htw_now();
+	htw_test_start(test, other, 0, 1);
+	while (htw_now() < began + 100 * NSEC_PER_MSEC) {
+		i++;
+		htw_test_start(test, ctx, i * htw_tick_ns, i);
+		htw_delivery_advance(ctx->private_base, i * htw_tick_ns, &expired);
+	}
+	KUNIT_ASSERT_EQ(test, others->calls, 1);
+	KUNIT_EXPECT_LE(test, others->waiter[0].last - began, LATE_NS);
+}
 #endif /* CONFIG_UML_TIME_TRAVEL_SUPPORT */
 
 #ifdef CONFIG_SMP
@@ -518,6 +558,7 @@ static struct kunit_case htw_wake_cases[] = {
 	KUNIT_CASE(expirations_do_not_starve_the_last_waiters),
 	KUNIT_CASE(walk_is_charged_to_the_user),
 	KUNIT_CASE(advance_leaves_slow_waiters_to_the_pacer),
+	KUNIT_CASE(tasks_that_wake_do_not_starve_others),
 #endif
 #ifdef CONFIG_SMP
 	KUNIT_CASE_SLOW(walk_survives_its_cpu),
