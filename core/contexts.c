@@ -15,29 +15,38 @@
 #include "table.h"
 #include "wake.h"
 
+/* One submission's part of a page, from index @i on. Return: the index to go on with. */
+static u32 htw_contexts_stop_some(struct htw_context *ctx, u32 page, u32 i)
+{
+	struct htw_timer *timers;
+	struct htw_section s;
+
+	htw_section_begin(&s, ctx);
+	timers = htw_section_page(&s, page)->timers;
+	do {
+		struct htw_timer *t = &timers[i];
+
+		while (READ_ONCE(t->node.state) == HTW_PENDING) {
+			htw_section_lock_base(&s, htw_context_base_of(ctx, t));
+			if (!htw_timer_pending_on(s.base, t))
+				continue;
+			htw_base_stop(s.base, &t->node);
+			/* Not HTW_FREE, as it does not go on a free list. */
+			WRITE_ONCE(t->node.state, HTW_RESERVED);
+		}
+	} while (++i < HTW_PAGE_TIMERS && !htw_section_should_end(&s, 1));
+	htw_section_end(&s);
+	return i;
+}
+
 /* Stop all timers of a closed context. */
 static void htw_contexts_stop_timers(struct htw_context *ctx)
 {
-	for (u32 i = 0; i < htw_section_pages(ctx); i++) {
-		struct htw_timer *timers;
-		struct htw_section s;
-
-		htw_section_begin(&s, ctx);
-		timers = htw_section_page(&s, i)->timers;
-		for (u32 j = 0; j < HTW_PAGE_TIMERS; j++) {
-			struct htw_timer *t = &timers[j];
-
-			while (READ_ONCE(t->node.state) == HTW_PENDING) {
-				htw_section_lock_base(&s, htw_context_base_of(ctx, t));
-				if (!htw_timer_pending_on(s.base, t))
-					continue;
-				htw_base_stop(s.base, &t->node);
-				/* Not HTW_FREE, as it does not go on a free list. */
-				WRITE_ONCE(t->node.state, HTW_RESERVED);
-			}
+	for (u32 page = 0; page < htw_section_pages(ctx); page++) {
+		for (u32 i = 0; i < HTW_PAGE_TIMERS;) {
+			i = htw_contexts_stop_some(ctx, page, i);
+			cond_resched();
 		}
-		htw_section_end(&s);
-		cond_resched();
 	}
 }
 
@@ -67,6 +76,7 @@ static void htw_contexts_stop(struct htw_context *ctx)
 static void htw_contexts_free(struct htw_context *ctx)
 {
 	struct htw_user *user = ctx->user;
+	struct htw_directory *dir;
 
 	htw_table_free(ctx);
 	htw_shrink_exit(ctx);
@@ -79,7 +89,9 @@ static void htw_contexts_free(struct htw_context *ctx)
 	}
 	while (ctx->nr_prealloc)
 		htw_page_free(ctx->prealloc + --ctx->nr_prealloc);
-	htw_directory_free(rcu_dereference_protected(ctx->dir, true));
+	dir = rcu_dereference_protected(ctx->dir, true);
+	htw_user_uncharge_directory(user, htw_directory_entries(dir));
+	htw_directory_free(dir);
 	htw_ring_free(ctx->ring, user);
 	if (ctx->private_base) {
 		htw_bases_free_private(ctx->private_base);
@@ -121,7 +133,8 @@ const struct htw_user_ops htw_user_ops = {
  * htw_contexts_create() - allocate a context
  * @limit: limit of timers, at most %HTW_CONTEXT_MAX
  *
- * Context: may sleep; charged to the caller's cgroup.
+ * Context: may sleep; charged to the caller's cgroup. Waits while very many of the user's closed
+ * contexts are being freed.
  * Return: the context, or NULL without memory.
  */
 struct htw_context *htw_contexts_create(u32 limit)
@@ -134,6 +147,11 @@ struct htw_context *htw_contexts_create(u32 limit)
 		return NULL;
 	ctx->user = htw_user_get(&htw_user_ops);
 	if (!ctx->user) {
+		kfree(ctx);
+		return NULL;
+	}
+	if (!htw_user_wait_for_closing(ctx->user)) {
+		htw_user_put(ctx->user);
 		kfree(ctx);
 		return NULL;
 	}

@@ -9,9 +9,6 @@
 #include "directory.h"
 #include "timer.h"
 
-/* Entries of a context's first directory; a power of two. */
-#define HTW_DIRECTORY_FIRST	16u
-
 const struct htw_page htw_no_page __aligned(PAGE_SIZE);
 
 /* The directory of a new context: one entry, without a page. */
@@ -28,7 +25,7 @@ struct htw_directory htw_no_directory = {
  */
 struct htw_directory *htw_directory_double(const struct htw_directory *old)
 {
-	const u32 held = old == &htw_no_directory ? 0 : old->mask + 1;
+	const u32 held = htw_directory_entries(old);
 	const u32 entries = held ? 2 * held : HTW_DIRECTORY_FIRST;
 	struct htw_directory *dir;
 

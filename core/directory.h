@@ -15,6 +15,8 @@
 
 struct htw_page;
 
+/* Entries of a context's first directory; a power of two. */
+#define HTW_DIRECTORY_FIRST	16u
 /* Maximum number of pages of a context; a power of two. */
 #define HTW_DIRECTORY_MAX	BIT(18)
 
@@ -33,6 +35,12 @@ struct htw_directory {
 /* Stand-in for a missing page: all its timers are free, so lookups need no NULL check. */
 extern const struct htw_page htw_no_page;
 extern struct htw_directory htw_no_directory;
+
+/* The number of entries of a directory that was allocated; zero for that of a new context. */
+static inline u32 htw_directory_entries(const struct htw_directory *dir)
+{
+	return dir == &htw_no_directory ? 0 : dir->mask + 1;
+}
 
 struct htw_directory *htw_directory_double(const struct htw_directory *old);
 void htw_directory_free(struct htw_directory *dir);

@@ -16,6 +16,8 @@
 /* Contexts with at least this many pages allocate 2^order at a time. */
 #define HTW_PREALLOC_MIN_PAGES	64u
 #define HTW_PREALLOC_ORDER	3u
+/* Entries of directories that a user may have, for each page of its limit. */
+#define HTW_DIRECTORY_ENTRIES	32u
 
 /* Take over the free timers of another group of CPUs; return false if none has any. */
 bool htw_pool_refill(struct htw_context *ctx)
@@ -226,23 +228,36 @@ static u32 htw_pool_next_page(struct htw_context *ctx)
 	return ctx->first_empty;
 }
 
-/* Make room in the directory for index @nr. */
+/*
+ * Make room in the directory for index @nr. Directories outlive pages that are given back, so a
+ * user could have many long ones.
+ */
 static int htw_pool_extend_directory(struct htw_context *ctx, u32 nr)
 {
 	struct htw_directory *old = rcu_dereference_protected(ctx->dir,
 							      lockdep_is_held(&ctx->grow));
+	const u32 held = htw_directory_entries(old);
 	struct htw_directory *dir;
+	u32 charged, limit;
 
-	if (old != &htw_no_directory && nr <= old->mask)
+	if (nr < held)
 		return 0;
 	/* Full of pages in which the generations of too many slots are used up. */
 	if (nr == HTW_DIRECTORY_MAX)
 		return -ENOSPC;
+	charged = max(2 * held, HTW_DIRECTORY_FIRST);
+	limit = HTW_DIRECTORY_ENTRIES * DIV_ROUND_UP(READ_ONCE(htw_max_user_timers),
+						     HTW_PAGE_TIMERS);
+	if (!htw_user_charge_directory(ctx->user, charged, limit))
+		return -EDQUOT;
 	dir = htw_directory_double(old);
-	if (!dir)
+	if (!dir) {
+		htw_user_uncharge_directory(ctx->user, charged);
 		return -ENOMEM;
+	}
 	rcu_assign_pointer(ctx->dir, dir);
 	htw_directory_free(old);
+	htw_user_uncharge_directory(ctx->user, held);
 	return 0;
 }
 

@@ -258,7 +258,9 @@ int htw_setup_context(struct htw_context *ctx, const struct htw_setup *setup)
 	if (ret) {
 		htw_ring_free(new.ring, ctx->user);
 		if (new.private_base) {
-			htw_base_free(new.private_base);
+			htw_bases_free_private(new.private_base);
+			/* Its memory is given back after a grace period, and counts until then. */
+			synchronize_rcu();
 			htw_user_uncharge_wheel(ctx->user);
 		}
 		return ret;

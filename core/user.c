@@ -31,8 +31,15 @@
 
 /* How long to wait for closed contexts, in jiffies: a multiple of what freeing them takes. */
 #define HTW_USER_WAIT		(10 * HZ)
+/*
+ * Closed contexts of a user from which on open() waits until one has been freed. Closing only
+ * hands them to a work item, and tasks that open and close at once would be ahead of it.
+ */
+#define HTW_USER_CLOSING_MAX	1024
 /* Limit of private wheels of a user. */
 #define HTW_USER_WHEELS_MAX	16
+/* Entries of a directory that is not counted: it takes no more than the context itself. */
+#define HTW_DIRECTORY_SMALL	64u
 /* Interval in which to look for users that can be freed: a quarter of what a full bucket takes. */
 #define HTW_REAP_DELAY		(HZ / 4)
 
@@ -350,6 +357,39 @@ void htw_user_uncharge(struct htw_user *user, u32 count)
 		atomic_sub(count, &user->timers);
 }
 
+/* Is a directory not counted, as one that each context may have? */
+static bool htw_user_ignores_directory(const struct htw_user *user, u32 entries)
+{
+	return htw_user_is_unlimited(user) || entries <= HTW_DIRECTORY_SMALL;
+}
+
+/**
+ * htw_user_charge_directory() - charge a user for the directory of a context
+ * @user: the user
+ * @entries: its length
+ * @limit: most entries of a user
+ *
+ * Return: false at the limit.
+ */
+bool htw_user_charge_directory(struct htw_user *user, u32 entries, u32 limit)
+{
+	int charged = atomic_read(&user->entries);
+
+	if (htw_user_ignores_directory(user, entries))
+		return true;
+	do {
+		if (charged + entries > limit)
+			return false;
+	} while (!atomic_try_cmpxchg(&user->entries, &charged, charged + entries));
+	return true;
+}
+
+void htw_user_uncharge_directory(struct htw_user *user, u32 entries)
+{
+	if (!htw_user_ignores_directory(user, entries))
+		atomic_sub(entries, &user->entries);
+}
+
 /* Charge a user for a private wheel; return false at the limit. */
 bool htw_user_charge_wheel(struct htw_user *user)
 {
@@ -438,4 +478,23 @@ bool htw_user_wait_again(struct htw_user_wait *wait)
 	}
 	wait->freed = atomic_read_acquire(&user->freed);
 	return wait->freed != freed;
+}
+
+/**
+ * htw_user_wait_for_closing() - wait while many closed contexts of the user are not freed yet
+ * @user: the user
+ *
+ * Context: may sleep; no lock is held.
+ * Return: false after ten seconds, or if the task is being killed.
+ */
+bool htw_user_wait_for_closing(struct htw_user *user)
+{
+	struct htw_user_wait wait;
+
+	htw_user_wait_begin(&wait, user);
+	while (atomic_read(&user->closing) >= HTW_USER_CLOSING_MAX) {
+		if (!htw_user_wait_again(&wait))
+			return atomic_read(&user->closing) < HTW_USER_CLOSING_MAX;
+	}
+	return true;
 }

@@ -44,6 +44,7 @@ struct htw_user_ops {
  * @contexts: number of contexts; with the last one, its bases go (htw_users_lock)
  * @timers: timers for which there is memory in all contexts
  * @partial: a page of timers is charged for less than it holds
+ * @entries: entries of all contexts' directories, but small ones
  * @wheels: private wheels of all contexts
  * @closing: closed contexts that still hold memory
  * @freed: number of contexts that have been freed since
@@ -72,6 +73,7 @@ struct htw_user {
 	u32 contexts;
 	atomic_t timers;
 	atomic_t partial;
+	atomic_t entries;
 	atomic_t wheels;
 	atomic_t closing;
 	atomic_t freed;
@@ -109,6 +111,8 @@ static inline bool htw_user_is_unlimited(const struct htw_user *user)
 
 u32 htw_user_charge(struct htw_user *user, u32 least, u32 most);
 void htw_user_uncharge(struct htw_user *user, u32 count);
+bool htw_user_charge_directory(struct htw_user *user, u32 entries, u32 limit);
+void htw_user_uncharge_directory(struct htw_user *user, u32 entries);
 bool htw_user_charge_wheel(struct htw_user *user);
 void htw_user_uncharge_wheel(struct htw_user *user);
 void htw_user_throttled(struct htw_user *user, u64 *times, u64 *ns);
@@ -129,5 +133,6 @@ void htw_user_closing_begin(struct htw_user *user);
 void htw_user_closing_end(struct htw_user *user);
 void htw_user_wait_begin(struct htw_user_wait *wait, struct htw_user *user);
 bool htw_user_wait_again(struct htw_user_wait *wait);
+bool htw_user_wait_for_closing(struct htw_user *user);
 
 #endif /* _HTW_USER_H */

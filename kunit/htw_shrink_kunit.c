@@ -18,6 +18,8 @@
 #define PAGES			200u
 #define TIMERS			(PAGES * HTW_PAGE_TIMERS)
 #define NEVER			U64_MAX
+/* Pages that a context keeps, at least. */
+#define LEAST_PAGES		32u
 
 /* A context whose own work never starts, as it seems to be running. */
 static struct htw_context *context_by_hand(struct kunit *test)
@@ -784,6 +786,48 @@ static void timers_freed_meanwhile_are_used(struct kunit *test)
 	htw_pool_unreserve(ctx, &add->reserved);
 }
 
+static void set_limit(unsigned long timers)
+{
+	WRITE_ONCE(htw_max_user_timers, timers);
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(restore_limit, set_limit, unsigned long);
+
+/* Directories of pages that were given back count, so that a user cannot collect them. */
+static void directories_of_freed_pages_count(struct kunit *test)
+{
+	/*
+	 * More than half of a directory of 2,048 entries, of which a context keeps about 40 pages:
+	 * so directories meet their limit first.
+	 */
+	const u32 pages = 1025, limit = 8192;
+	u32 entries = 0;
+	int got = 0;
+
+	KUNIT_ASSERT_EQ(test, kunit_add_action(test, restore_limit,
+					       (void *)(unsigned long)htw_max_user_timers), 0);
+	set_limit(limit * HTW_PAGE_TIMERS);
+	for (u32 i = 0; i < limit / LEAST_PAGES && got >= 0; i++) {
+		struct htw_context *ctx = htw_test_context_of(test, 54324);
+		LIST_HEAD(reserved);
+
+		spin_lock_bh(&ctx->lock);
+		ctx->shrinking = true;
+		spin_unlock_bh(&ctx->lock);
+		for (u32 n = 0; n < pages && got >= 0; n++)
+			got = htw_pool_reserve(ctx, &reserved, HTW_PAGE_TIMERS, NULL);
+		htw_pool_unreserve(ctx, &reserved);
+		shrink(ctx);
+		rcu_read_lock();
+		entries += rcu_dereference(ctx->dir)->mask + 1;
+		rcu_read_unlock();
+	}
+	KUNIT_EXPECT_EQ(test, got, -EDQUOT);
+	/* As many as fit, and those that are too small to be counted. */
+	KUNIT_EXPECT_LE(test, entries, 32 * limit + limit);
+	KUNIT_EXPECT_GE(test, entries, 30 * limit);
+}
+
 static struct kunit_case htw_shrink_cases[] = {
 	KUNIT_CASE(growing_early_loses_no_timer),
 	KUNIT_CASE(timers_freed_by_other_cpus_are_used),
@@ -797,6 +841,7 @@ static struct kunit_case htw_shrink_cases[] = {
 	KUNIT_CASE_SLOW(a_fall_in_use_starts_the_work),
 	KUNIT_CASE_SLOW(scans_in_vain_back_off),
 	KUNIT_CASE_SLOW(close_while_pages_are_freed),
+	KUNIT_CASE_SLOW(directories_of_freed_pages_count),
 #ifdef CONFIG_SMP
 	KUNIT_CASE_SLOW(a_section_is_waited_for),
 	KUNIT_CASE_SLOW(a_page_that_was_found_stays_readable),

@@ -134,7 +134,8 @@ enum htw_flag {
  * * EDQUOT: there is no free timer, and no room for more in the module's max_user_timers.
  *   Memory counts: a page of 63 timers counts for all of them, used or not, until it is
  *   given back; so does a page of the table of deadlines. At the limit, the call waits
- *   until descriptors that the user has closed have given back theirs
+ *   until descriptors that the user has closed have given back theirs. Also if very many
+ *   descriptors have had far more timers than they have now
  * * ENOMEM: no memory, or the cgroup's limit is reached
  * * EINTR: the process is being killed
  * * EFAULT: the argument could not be read, or @id could not be written
