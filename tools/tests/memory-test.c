@@ -6,6 +6,7 @@
  */
 #include "htw-memory.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -26,6 +27,19 @@
 #define USER_MOST		74
 #define DESCRIPTOR_MOST		2048
 #define LIMIT_FILE		HTW_MODULE "max_user_timers"
+
+/*
+ * Tasks that open and close without a pause, how often, and most bytes of what they have closed:
+ * 1,024 descriptors wait to be freed, and some more for a grace period, with their files.
+ */
+#define CHURNERS		32
+#define CHURNS			8000
+#define CHURN_MOST		(4 * MIB)
+
+/* Private wheels of a user, most bytes of one, and how often HTW_SETUP makes one and fails. */
+#define WHEELS			16
+#define WHEEL_MOST		(132ULL << 10)
+#define SETUPS			200
 
 /* A child in its own cgroup, which carries out commands of one byte. */
 struct child {
@@ -88,6 +102,69 @@ static bool hold(char shape)
 	return true;
 }
 
+static void *churn(void *failed)
+{
+	for (int i = 0; i < CHURNS; i++) {
+		const int fd = htw_open(O_NONBLOCK);
+
+		if (fd < 0 || close(fd))
+			__atomic_store_n((bool *)failed, true, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* Open and close in many tasks at once: more than a single one could free. */
+static bool churn_in_tasks(void)
+{
+	pthread_t threads[CHURNERS];
+	bool failed = false;
+	int i;
+
+	for (i = 0; i < CHURNERS; i++) {
+		if (pthread_create(&threads[i], NULL, churn, &failed))
+			return false;
+	}
+	for (i = 0; i < CHURNERS; i++)
+		pthread_join(threads[i], NULL);
+	return !failed;
+}
+
+/* Have as many private wheels as a user may have. */
+static bool set_up_wheels(void)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 2, .slots = { 2048, 2048 },
+	};
+	int i;
+
+	for (i = 0; i < WHEELS; i++) {
+		if (htw_set_up(htw_open(O_NONBLOCK), setup))
+			return false;
+	}
+	return true;
+}
+
+/* Ask for private wheels that are not used after all: there is no room for the ring. */
+static bool set_up_in_vain(int fd)
+{
+	const struct htw_setup ring = { .flags = HTW_SETUP_RING, .ring_entries = 1 << 17 };
+	struct htw_setup both = ring;
+	int i;
+
+	both.flags |= HTW_SETUP_PRIVATE;
+	both.tick_ns = MSEC;
+	both.levels = 2;
+	both.slots[0] = both.slots[1] = 2048;
+	if (htw_set_up(fd, ring))
+		return false;
+	fd = htw_open(O_NONBLOCK);
+	for (i = 0; i < SETUPS; i++) {
+		if (htw_set_up(fd, both) != -EDQUOT)
+			return false;
+	}
+	return true;
+}
+
 static void serve(int from, int to)
 {
 	int fd = -1, i;
@@ -117,6 +194,15 @@ static void serve(int from, int to)
 
 				ok = more >= 0 && add(more, ~0ULL, SOME) && !close(more);
 			}
+			break;
+		case 'x':
+			ok = churn_in_tasks();
+			break;
+		case 'w':
+			ok = set_up_wheels();
+			break;
+		case 's':
+			ok = set_up_in_vain(htw_open(O_NONBLOCK));
 			break;
 		case 'n':
 			ok = as_nobody();
@@ -150,11 +236,20 @@ static __u64 charged(const struct child *c)
 	return htw_file_number(c->current);
 }
 
+static __u64 most_charged(const struct child *c)
+{
+	char peak[256];
+
+	snprintf(peak, sizeof(peak), "%s/memory.peak", c->group);
+	return htw_file_number(peak);
+}
+
 /* The child joins its cgroup before it opens the device. */
 static bool start_child(struct child *c, const char *root)
 {
 	int there[2], back[2];
 	char file[200];
+	__u64 used;
 
 	snprintf(c->group, sizeof(c->group), "%s/htw-memory-test", root);
 	snprintf(c->current, sizeof(c->current), "%s/memory.current", c->group);
@@ -177,7 +272,12 @@ static bool start_child(struct child *c, const char *root)
 	c->to = there[1];
 	c->from = back[0];
 	/* Run each command once, so that the child's own memory is charged already. */
-	if (!ask(c, 'o') || !ask(c, 'u') || !ask(c, 'c') || !ask(c, 'o'))
+	if (!ask(c, 'o') || !ask(c, 'u'))
+		return false;
+	used = charged(c);
+	/* What was in use is given back a moment after the close, and must not count. */
+	if (!ask(c, 'c') || !htw_eventually(charged(c) + IN_USE / 2 * NODE <= used) ||
+	    !ask(c, 'o'))
 		return false;
 	c->before = charged(c);
 	return c->before != ~0ULL;
@@ -266,6 +366,68 @@ HTW_TEST(many_closes_leave_nothing)
 		TH_LOG("%llu KiB not given back", (charged(&c) - c.before) >> 10);
 	}
 	EXPECT_TRUE(end_child(&c));
+}
+
+/* Nor does it add up while tasks open and close faster than one work item can free. */
+HTW_TEST(closing_waits_for_freeing)
+{
+	char root[100];
+	struct child c;
+	__u64 held;
+
+	if (!memory_cgroup(root, sizeof(root)))
+		SKIP(return, "no cgroup2 memory controller");
+	ASSERT_TRUE(open_to_all());
+	ASSERT_TRUE(start_child(&c, root));
+	ASSERT_TRUE(ask(&c, 'n'));
+	ASSERT_TRUE(ask(&c, 'x'));
+	held = most_charged(&c) - c.before;
+	TH_LOG("%llu KiB", held >> 10);
+	EXPECT_GE(CHURN_MOST, held);
+	EXPECT_TRUE(end_child(&c));
+}
+
+/* A private wheel takes no more than its buckets. */
+HTW_TEST(private_wheels)
+{
+	char root[100];
+	struct child c;
+	__u64 held;
+
+	if (!memory_cgroup(root, sizeof(root)))
+		SKIP(return, "no cgroup2 memory controller");
+	ASSERT_TRUE(open_to_all());
+	ASSERT_TRUE(start_child(&c, root));
+	EXPECT_TRUE(ask(&c, 'n'));
+	EXPECT_TRUE(ask(&c, 'w'));
+	held = charged(&c) - c.before;
+	TH_LOG("%llu bytes a wheel", held / WHEELS);
+	EXPECT_GE(WHEELS * (WHEEL_MOST + DESCRIPTOR_MOST) + SLACK, held);
+	EXPECT_TRUE(end_child(&c));
+}
+
+/* A private wheel counts until its memory has been given back. */
+HTW_TEST(setups_that_fail_leave_nothing)
+{
+	char root[100], old[32], text[32];
+	struct child c;
+	__u64 held;
+
+	if (!memory_cgroup(root, sizeof(root)))
+		SKIP(return, "no cgroup2 memory controller");
+	ASSERT_TRUE(open_to_all());
+	ASSERT_EQ(0, htw_read_file(LIMIT_FILE, old, sizeof(old)));
+	snprintf(text, sizeof(text), "%llu", USER_LIMIT);
+	ASSERT_EQ(0, htw_write_file(LIMIT_FILE, text));
+	ASSERT_TRUE(start_child(&c, root));
+	EXPECT_TRUE(ask(&c, 'n'));
+	EXPECT_TRUE(ask(&c, 's'));
+	held = most_charged(&c) - c.before;
+	TH_LOG("%llu KiB", held >> 10);
+	/* The ring that takes the user's limit, and 16 wheels. */
+	EXPECT_GE((1 << 17) * sizeof(struct htw_event) + WHEELS * WHEEL_MOST + SLACK, held);
+	EXPECT_TRUE(end_child(&c));
+	ASSERT_EQ(0, htw_write_file(LIMIT_FILE, old));
 }
 
 /* Memory depends on how many timers exist at once, not on how many ever existed. */
