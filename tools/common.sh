@@ -5,6 +5,8 @@
 HTW_CACHE=${HTW_CACHE:-$HOME/.cache/htw}
 # shellcheck disable=SC2034 # used by the scripts
 htw_top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# The suite of Debian that this machine runs.
+htw_suite=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
 # shellcheck disable=SC2034
 htw_kernels='6.1 6.1-rt 6.12 6.12-rt'
 
@@ -13,9 +15,25 @@ die() {
 	exit 1
 }
 
-# kernel_headers KERNEL: the directory where tools/deps has unpacked its headers
+# kernel_suite KERNEL: the suite of Debian that it is built for
+kernel_suite() {
+	case $1 in
+	6.1 | 6.1-rt) echo bookworm ;;
+	*) echo "$htw_suite" ;;
+	esac
+}
+
+# kernel_dir KERNEL: where tools/deps has unpacked the kernel, as vmlinuz, and its headers
+kernel_dir() {
+	echo "$HTW_CACHE/kernels/$1"
+}
+
+# kernel_headers KERNEL: the build directory for its modules
 kernel_headers() {
-	echo "$HTW_CACHE/kernels/$1/usr/src/linux-headers-$(cat "$HTW_CACHE/kernels/$1/release")"
+	local dir
+
+	dir=$(kernel_dir "$1")
+	echo "$dir/usr/src/linux-headers-$(cat "$dir/release")"
 }
 
 # build_module KERNEL DIR [MAKE-ARGUMENT]...: build DIR/htw.ko, the samples, the modules
