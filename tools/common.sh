@@ -7,8 +7,12 @@ HTW_CACHE=${HTW_CACHE:-$HOME/.cache/htw}
 htw_top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # The suite of Debian that this machine runs.
 htw_suite=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
+case $htw_suite in
+trixie) htw_other_suite=bookworm ;;
+*) htw_other_suite=trixie ;;
+esac
 # shellcheck disable=SC2034
-htw_kernels='6.1 6.1-rt 6.12 6.12-rt'
+htw_kernels="6.1 6.1-rt 6.12 6.12-rt 6.12-$htw_other_suite 7"
 
 die() {
 	echo "${0##*/}: $*" >&2
@@ -18,14 +22,32 @@ die() {
 # kernel_suite KERNEL: the suite of Debian that it is built for
 kernel_suite() {
 	case $1 in
-	6.1 | 6.1-rt) echo bookworm ;;
+	6.1 | 6.1-rt | *-bookworm) echo bookworm ;;
+	7 | *-trixie) echo trixie ;;
 	*) echo "$htw_suite" ;;
 	esac
 }
 
+# kernel_root KERNEL: the root in which its modules are built, with the compiler that the kernel
+# was built with; nothing if this machine has that
+kernel_root() {
+	local suite
+
+	suite=$(kernel_suite "$1")
+	[ "$suite" = "$htw_suite" ] || echo "$HTW_CACHE/roots/build-$suite"
+}
+
+# kernel_home KERNEL: the directory that has kernels/ and build/: that root, or the cache
+kernel_home() {
+	local root
+
+	root=$(kernel_root "$1")
+	echo "${root:-$HTW_CACHE}"
+}
+
 # kernel_dir KERNEL: where tools/deps has unpacked the kernel, as vmlinuz, and its headers
 kernel_dir() {
-	echo "$HTW_CACHE/kernels/$1"
+	echo "$(kernel_home "$1")/kernels/$1"
 }
 
 # kernel_headers KERNEL: the build directory for its modules
@@ -36,15 +58,26 @@ kernel_headers() {
 	echo "$dir/usr/src/linux-headers-$(cat "$dir/release")"
 }
 
+# privileged COMMAND...: run it as root
+privileged() {
+	if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo --non-interactive "$@"; fi
+}
+
 # build_module KERNEL DIR [MAKE-ARGUMENT]...: build DIR/htw.ko, the samples, the modules
-# of the benchmark and of the tests from a copy of the sources in DIR, so that kernels do not mix
+# of the benchmark and of the tests from a copy of the sources in DIR, so that kernels do not mix.
+# DIR is below kernel_home.
 build_module() {
-	local headers dir=$2
+	local headers root dir=$2 make=(make)
 
 	headers=$(kernel_headers "$1") || return 1
+	root=$(kernel_root "$1")
+	# Nothing is mounted in the root: a container may not.
+	[ -z "$root" ] || make=(privileged chroot --userspec="$(id -u):$(id -g)" "$root" env -i
+		PATH=/usr/bin:/usr/sbin HOME=/ make)
 	shift 2
 	"$htw_top/tools/sync" "$dir" &&
-		make -C "$headers" M="$dir" -j "$(nproc)" SAMPLES=1 BENCH=1 TESTS=1 "$@" modules
+		"${make[@]}" -C "${headers#"$root"}" M="${dir#"$root"}" -j "$(nproc)" \
+			SAMPLES=1 BENCH=1 TESTS=1 "$@" modules
 }
 
 # Every script prints the comment at its top for --help.
