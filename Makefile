@@ -18,7 +18,8 @@ endif
 .DEFAULT_GOAL := all
 include dist/install.mk
 
-.PHONY: all clean help demo kunit vm-test bench bench-check check check-all kdir
+.PHONY: all clean help demo kunit vm-test bench bench-check check check-all \
+	check-arch kdir
 
 all: kdir
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
@@ -48,8 +49,9 @@ help:
 	@echo 'make bench-check  a quick part of the benchmark, against the committed report'
 	@echo 'make check      required of every change, 15 minutes: build, style, unit tests,'
 	@echo '                device tests on Linux 6.12, bench-check'
-	@echo 'make check-all  the rest: all kernels, x86_64 with KASAN and lockdep'
-	@echo 'From make demo on, all need Debian 12, and install missing packages.'
+	@echo 'make check-all  the rest: all kernels, x86_64 with KASAN and lockdep, the packages'
+	@echo 'make check-arch before a release: what takes too long for check-all'
+	@echo 'From make demo on, all need Debian 12 or 13, and install missing packages.'
 
 demo:
 	@echo "The VM's clock counts instructions, one per nanosecond, so the figures below do not"
@@ -77,3 +79,6 @@ check:
 
 check-all:
 	tools/check rest
+
+check-arch:
+	tools/check arch
