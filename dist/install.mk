@@ -73,11 +73,15 @@ uninstall-extras:
 	$(if $(wildcard lib/Makefile),$(MAKE) -C lib DESTDIR=$(DESTDIR) $(dirs) uninstall)
 
 # Debian packages, built from a copy of the sources, in build/deb/. Needs the packages
-# that debian/control names; tools/deps packages installs them.
+# that debian/control names; tools/deps packages installs them. With REDISMODULE=directory, where
+# redismodule.h is, also redis-htw.
 .PHONY: deb
 deb:
 	rm -rf build/deb
 	mkdir -p build/deb
 	rsync -a --exclude=/.git --exclude=/build --filter=':- .gitignore' ./ build/deb/htw-$(version)/
-	cd build/deb/htw-$(version) && dpkg-buildpackage -us -uc -b
+	$(if $(REDISMODULE),install -D -m 644 $(REDISMODULE)/redismodule.h \
+		build/deb/htw-$(version)/debian/redismodule/redismodule.h)
+	cd build/deb/htw-$(version) && \
+		dpkg-buildpackage -us -uc -b $(if $(REDISMODULE),-Ppkg.htw.redis)
 	@ls build/deb/*.deb

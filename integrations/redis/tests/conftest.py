@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from server import ROOT, Htw, Server  # noqa: E402
+
+
+class Servers:
+    """Make servers that end with the test."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.all = []
+
+    def make(self, *options, **more):
+        server = Server(self.directory / f"server-{len(self.all)}", *options, **more)
+        self.all.append(server)
+        return server
+
+    def start(self, *options, **more):
+        return self.make(*options, **more).start()
+
+
+@pytest.fixture
+def servers(tmp_path):
+    if ROOT:
+        tmp_path = Path(ROOT) / tmp_path.relative_to("/")
+        tmp_path.mkdir(parents=True)
+    made = Servers(tmp_path)
+    yield made
+    broken = []
+    for server in made.all:
+        server.kill()
+        text = server.text()
+        if "REDIS BUG REPORT" in text or "BUG REPORT START" in text:
+            broken.append(text)
+    assert not broken, broken
+
+
+@pytest.fixture
+def server(servers):
+    return servers.start("--save", "")
+
+
+@pytest.fixture
+def r(server):
+    return server.client()
+
+
+@pytest.fixture
+def htw(r):
+    return Htw(r)

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: MIT
+"""Start servers with the module, and ask them."""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import redis
+
+# In what a failed test waits for: nothing that passes takes this long, however busy the machine.
+PATIENCE = 120
+
+MODULE = Path(os.environ.get("HTW_REDIS_MODULE", "htw.so")).resolve()
+# Debian's redis-tools has the server, under the name of a tool; it acts by the name it is run as.
+PROGRAM = os.environ.get("HTW_REDIS_PROGRAM", "/usr/bin/redis-check-rdb")
+NAME = os.environ.get("HTW_REDIS_NAME", "redis-server")
+# A root directory with another distribution's server in it, or "".
+ROOT = os.environ.get("HTW_REDIS_ROOT", "")
+
+_ports = set()
+
+
+def free_port():
+    """Return a TCP port that nobody listens on; nor on the one of its cluster bus."""
+    while True:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        if port + 10000 > 65535 or port in _ports:
+            continue
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port + 10000))
+            except OSError:
+                continue
+        _ports.add(port)
+        return port
+
+
+def wait(condition, what="a condition"):
+    """Wait until a function returns something true, and return that."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > end:
+            raise TimeoutError(f"no {what} within {PATIENCE} s")
+        time.sleep(0.005)
+
+
+def pairs(reply):
+    """Return a flat list of names and values as a dictionary."""
+    return dict(zip(reply[::2], reply[1::2]))
+
+
+class Server:
+    """A server with a directory of its own; data survive a restart as configured."""
+
+    def __init__(self, directory, *options, module=("",), sentinel=False):
+        self.directory = Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self.options = list(options)
+        self.module = module
+        self.sentinel = sentinel
+        self.process = None
+        self.log = self.directory / "log"
+
+    def inside(self, path):
+        """Return how the server's root directory names a path."""
+        return "/" + str(Path(path).relative_to(ROOT)) if ROOT else str(path)
+
+    def command(self):
+        arguments = ["--port", str(self.port), "--dir", self.inside(self.directory),
+                     "--bind", "127.0.0.1", "--logfile", self.inside(self.log),
+                     "--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"]
+        if self.sentinel:
+            arguments = [self.inside(self.directory / "sentinel.conf"), "--sentinel", *arguments[:-4]]
+        elif self.module is not None:
+            shutil.copy(MODULE, self.directory / "htw.so")
+            arguments += ["--loadmodule", self.inside(self.directory / "htw.so"),
+                          *[word for word in self.module if word]]
+        return [*arguments, *self.options]
+
+    def launch(self):
+        link = self.directory / NAME
+        if ROOT:
+            command = ["chroot", ROOT, PROGRAM]
+        else:
+            if not link.exists():
+                link.symlink_to(PROGRAM)
+            command = [str(link)]
+        self.process = subprocess.Popen([*command, *self.command()], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+
+    def start(self):
+        """Start it and wait until it has loaded its data."""
+        self.launch()
+        wait(self.is_ready, f"server on port {self.port}: {self.log}")
+        return self
+
+    def is_ready(self):
+        if self.process.poll() is not None:
+            raise ChildProcessError(f"the server ended with {self.process.returncode}:\n{self.text()}")
+        with contextlib.suppress(redis.ConnectionError, redis.BusyLoadingError):
+            return self.client().ping()
+        return False
+
+    def text(self):
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def client(self, **options):
+        return redis.Redis(port=self.port, decode_responses=True, socket_timeout=PATIENCE, **options)
+
+    def kill(self):
+        """End it at once, as by a crash."""
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    def stop(self):
+        """End it by SHUTDOWN, which saves as configured."""
+        with contextlib.suppress(redis.ConnectionError):
+            self.client().shutdown()
+        self.process.wait(PATIENCE)
+        self.process = None
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *error):
+        self.kill()
+
+
+class Htw:
+    """The module's commands by one connection."""
+
+    def __init__(self, client):
+        self.r = client
+
+    def add(self, stream, ms, payload="", *rest):
+        return self.r.execute_command("HTW.ADD", stream, ms, payload, *rest)
+
+    def at(self, stream, ms, payload="", *rest):
+        return self.r.execute_command("HTW.AT", stream, ms, payload, *rest)
+
+    def cancel(self, stream, *ids):
+        return self.r.execute_command("HTW.CANCEL", stream, *ids)
+
+    def mod(self, stream, id_, ms, *rest):
+        return self.r.execute_command("HTW.MOD", stream, id_, ms, *rest)
+
+    def info(self, *words):
+        reply = self.r.execute_command("HTW.INFO", *words)
+        return reply if reply is None else pairs(reply)
+
+    def expire(self, value):
+        return self.r.execute_command("HTW.EXPIRE", value)
+
+    def delivered(self, stream, count):
+        """Wait for so many entries, and return all as dictionaries, with the time in "at"."""
+        wait(lambda: self.r.xlen(stream) >= count, f"{count} entries of {stream}")
+        entries = []
+        for entry, fields in self.r.xrange(stream):
+            fields = dict(fields, at=int(entry.split("-")[0]))
+            fields["due"], fields["late"] = int(fields["due"]), int(fields["late"])
+            # Never early, and late by what it says.
+            assert fields["at"] == fields["due"] + fields["late"] >= fields["due"]
+            entries.append(fields)
+        return entries
+
+    def now(self):
+        seconds, micros = self.r.time()
+        return seconds * 1000 + micros // 1000

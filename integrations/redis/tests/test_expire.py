@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: MIT
+"""HTW.EXPIRE on: keys are deleted when their TTL has passed."""
+
+import pytest
+import redis
+from server import Htw, wait
+
+HOUR = 3600 * 1000
+
+
+@pytest.fixture
+def r(server):
+    """A server that by itself only deletes keys that are asked for."""
+    client = server.client()
+    client.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+    client.config_set("notify-keyspace-events", "Exg")
+    return client
+
+
+@pytest.fixture
+def on(htw):
+    htw.expire("on")
+    scanned(htw)
+    return htw
+
+
+def scanned(htw):
+    wait(lambda: htw.info()["expire"] == "on", "end of the scan")
+
+
+def expired(server):
+    events = server.client().pubsub(ignore_subscribe_messages=True)
+    events.psubscribe("__keyevent@*__:expired")
+    events.get_message(timeout=60)
+    return events
+
+
+def next_expired(events, count=1):
+    """Wait for notifications; return names of keys."""
+    names = []
+    while len(names) < count:
+        message = events.get_message(timeout=60)
+        assert message, f"{len(names)} of {count} notifications"
+        names.append(message["data"])
+    return names
+
+
+def test_off(server, r, htw):
+    r.set("k", "v", px=1)
+    htw.add("jobs", 300)
+    htw.delivered("jobs", 1)
+    assert r.dbsize() == 2 and htw.info()["keys"] == htw.info()["expired"] == 0
+    assert htw.info()["expire"] == "off"
+
+
+SETS = {
+    "SET PX": [("SET", "k", "v", "PX", "50")],
+    "SET EX": [("SET", "k", "v", "EX", "1")],
+    "PSETEX": [("PSETEX", "k", "50", "v")],
+    "PEXPIRE": [("SET", "k", "v"), ("PEXPIRE", "k", "50")],
+    "EXPIRE on a list": [("RPUSH", "k", "v"), ("EXPIRE", "k", "1")],
+    "GETEX": [("SET", "k", "v"), ("GETEX", "k", "PX", "50")],
+    "sooner": [("SET", "k", "v", "EX", "3600"), ("PEXPIRE", "k", "50")],
+    "SET again": [("SET", "k", "v", "EX", "3600"), ("SET", "k", "v", "PX", "50")],
+    "SET KEEPTTL": [("SET", "k", "v", "PX", "50"), ("SET", "k", "w", "KEEPTTL")],
+    "APPEND": [("SET", "k", "v", "PX", "50"), ("APPEND", "k", "w")],
+    "persist, then again": [("SET", "k", "v", "PX", "40"), ("PERSIST", "k"), ("PEXPIRE", "k", "50")],
+    "without TTL, then again": [("SET", "k", "v", "EX", "3600"), ("SET", "k", "v"), ("PEXPIRE", "k", "50")],
+    "RENAME": [("SET", "j", "v", "PX", "50"), ("RENAME", "j", "k")],
+    "RENAME over another": [("SET", "j", "v", "PX", "50"), ("SET", "k", "v", "EX", "3600"), ("RENAME", "j", "k")],
+    "in MULTI": [("MULTI",), ("SET", "k", "v", "PX", "50"), ("EXEC",)],
+    "in a script": [("EVAL", "redis.call('SET', KEYS[1], 'v', 'PX', 50)", "1", "k")],
+}
+
+
+@pytest.mark.parametrize("commands", SETS.values(), ids=SETS.keys())
+def test_key_ends(server, r, on, commands):
+    events = expired(server)
+    one = server.client(single_connection_client=True)
+    for command in commands:
+        one.execute_command(*command)
+    assert on.info()["keys"] == 1
+    assert next_expired(events) == ["k"]
+    assert r.dbsize() == 0
+    info = on.info()
+    assert (info["expired"], info["keys"], info["timers"]) == (1, 0, 0)
+    assert r.info("stats")["expired_keys"] == 1
+
+
+KEEPS = {
+    "PERSIST": [("PERSIST", "k")],
+    "DEL": [("DEL", "k")],
+    "UNLINK": [("UNLINK", "k")],
+    "GETDEL": [("GETDEL", "k")],
+    "RENAME": [("RENAME", "k", "elsewhere"), ("PERSIST", "elsewhere")],
+    "MOVE": [("MOVE", "k", "2")],
+    "EXPIRE in the past": [("PEXPIREAT", "k", "1")],
+    "FLUSHDB": [("FLUSHDB",)],
+    "FLUSHALL ASYNC": [("FLUSHALL", "ASYNC")],
+}
+
+
+@pytest.mark.parametrize("commands", KEEPS.values(), ids=KEEPS.keys())
+def test_timer_ends_with_the_key(r, on, commands):
+    """A timer does not stay when key or TTL has gone."""
+    r.set("k", "v", ex=3600)
+    assert on.info()["timers"] == 1
+    for command in commands:
+        r.execute_command(*command)
+    info = on.info()
+    moved = 1 if commands[0][0] == "MOVE" else 0
+    assert (info["keys"], info["timers"], info["expired"]) == (moved, moved, 0)
+
+
+def test_set_takes_the_ttl_away(server, r, on):
+    """SET notifies of no TTL: the timer finds the key without one."""
+    r.set("k", "v", px=50)
+    r.set("k", "w")
+    wait(lambda: not on.info()["timers"], "end of the timer")
+    assert r.get("k") == "w" and on.info()["expired"] == 0
+
+
+def test_later(server, r, on):
+    """A TTL that is put off again and again has one timer."""
+    for n in range(100):
+        r.set("k", "v", px=60000 + n)
+    for n in range(100):
+        r.pexpire("k", 50000 + n)
+    assert on.info()["timers"] == 1
+    r.pexpire("k", 10)
+    wait(lambda: not on.info()["timers"], "end of the key")
+    assert r.dbsize() == 0
+
+
+def test_never_early(server, r, on):
+    """When a key has gone, its TTL has passed."""
+    events = expired(server)
+    due = {}
+    for n in range(1000):
+        at = on.now() + 2000 + n % 300
+        r.set(f"k{n}", "v", pxat=at)
+        due[f"k{n}"] = at
+    for name in next_expired(events, 1000):
+        assert on.now() > due.pop(name)
+    assert not due
+
+
+def test_keys_from_before(server, r, htw):
+    """A scan finds keys that had their TTL before, in all databases, while keys come and go."""
+    events = expired(server)
+    pipe = r.pipeline(transaction=False)
+    for n in range(20000):
+        pipe.set(f"far{n}", "v", ex=3600)
+    for n in range(500):
+        pipe.set(f"k{n}", "v", px=3000)
+    pipe.execute()
+    other = server.client(db=11)
+    for n in range(100):
+        other.set(f"o{n}", "v", px=3000)
+    htw.expire("on")
+    for n in range(20000):
+        pipe.delete(f"far{n}") if n % 2 else pipe.persist(f"far{n}")
+    pipe.execute()
+    names = next_expired(events, 600)
+    assert sorted(names) == sorted([f"k{n}" for n in range(500)] + [f"o{n}" for n in range(100)])
+    scanned(htw)
+    assert (r.dbsize(), htw.info()["keys"], htw.info()["timers"]) == (10000, 0, 0)
+
+
+def test_swap(server, r, on):
+    other = server.client(db=1)
+    r.set("a", "v", px=400)
+    other.set("b", "v", ex=3600)
+    r.swapdb(0, 1)
+    assert on.info()["keys"] == 2
+    wait(lambda: on.info()["keys"] == 1, "end of a key")
+    assert r.dbsize() == 1 and other.dbsize() == 0
+    r.delete("b")
+    assert on.info()["timers"] == 0
+
+
+def test_off_again(r, on):
+    for n in range(100):
+        r.set(n, "v", ex=3600)
+    on.expire("off")
+    assert (on.info()["keys"], on.info()["timers"]) == (0, 0)
+    on.expire("ON")
+    scanned(on)
+    assert on.info()["keys"] == 100
+
+
+def test_eviction(r, on):
+    r.set("k", "v", ex=3600)
+    r.config_set("maxmemory-policy", "volatile-ttl")
+    r.config_set("maxmemory", 1)
+    with pytest.raises(redis.ResponseError):
+        r.set("j", "v")
+    assert (r.info()["evicted_keys"], on.info()["timers"]) == (1, 0)
+
+
+def test_restart_with_keys(servers):
+    """Keys that are loaded are tracked, and those that came due meanwhile go at once."""
+    server = servers.start("--appendonly", "yes", "--appendfsync", "always", "--save", "",
+                           module=("EXPIRE", "on"))
+    r = server.client()
+    for n in range(100):
+        r.set(f"far{n}", "v", ex=3600)
+        r.set(f"k{n}", "v", px=300)
+    server.kill()
+    server.start()
+    r, htw = server.client(), Htw(server.client())
+    r.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+    scanned(htw)
+    wait(lambda: htw.info()["keys"] == 100, "end of the keys that are due")
+    wait(lambda: r.dbsize() == 100)
+
+
+def test_replication(servers):
+    """The master's deletions reach the replica, which tracks nothing until it is promoted."""
+    master, replica = (servers.start("--save", "", module=("EXPIRE", "on")) for _ in range(2))
+    for server in (master, replica):
+        server.client().execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+    replica.client().replicaof("127.0.0.1", master.port)
+    wait(lambda: replica.client().info("replication").get("master_link_status") == "up", "link")
+    r, htw = master.client(), Htw(master.client())
+    for n in range(100):
+        r.set(f"k{n}", "v", px=100)
+        r.set(f"far{n}", "v", px=1500)
+    wait(lambda: htw.info()["expired"] == 100, "end of keys")
+    wait(lambda: replica.client().dbsize() == 100, "end of keys on the replica")
+    assert Htw(replica.client()).info()["timers"] == 0
+    master.kill()
+    replica.client().replicaof("NO", "ONE")
+    wait(lambda: Htw(replica.client()).info()["expired"] == 100, "end of keys on the promoted replica")
+    assert replica.client().dbsize() == 0
+
+
+def test_pause(server, r, on):
+    """Keys stay while a failover pauses writes, and go after it."""
+    control = server.client()
+    with r.pipeline(transaction=True) as pipe:
+        pipe.set("k", "v", px=100)
+        pipe.execute_command("CLIENT", "PAUSE", "600000", "WRITE")
+        pipe.execute()
+    due = on.now() + 200
+    wait(lambda: on.now() > due, "time at which it is due")
+    assert control.dbsize() == 1
+    control.execute_command("CLIENT", "UNPAUSE")
+    wait(lambda: control.dbsize() == 0, "end of the key")
+
+
+def test_limit(servers):
+    """Keys beyond the limit are left to the server, and counted."""
+    server = servers.start("--save", "", module=("LIMIT", "5", "EXPIRE", "on"))
+    r, htw = server.client(), Htw(server.client())
+    scanned(htw)
+    for n in range(8):
+        r.set(n, "v", px=100)
+    assert (htw.info()["keys"], htw.info()["untracked"]) == (5, 3)
+    wait(lambda: r.dbsize() == 0, "end of all keys")
+    assert htw.info()["expired"] == 5

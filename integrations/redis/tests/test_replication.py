@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: MIT
+"""Replicas, failover, and a cluster."""
+
+import subprocess
+
+import pytest
+import redis
+from server import Htw, wait
+
+HOUR = 3600 * 1000
+
+
+def link(master, replica):
+    replica.client().replicaof("127.0.0.1", master.port)
+    wait(lambda: replica.client().info("replication").get("master_link_status") == "up", "link")
+
+
+def in_step(master, *replicas):
+    """Wait until the replicas have what the master has written."""
+    offset = master.client().info("replication")["master_repl_offset"]
+    for replica in replicas:
+        wait(lambda r=replica: r.client().info("replication")["slave_repl_offset"] >= offset,
+             "replication")
+
+
+def digest(server):
+    return server.client().execute_command("DEBUG", "DIGEST")
+
+
+def same(*group):
+    return len({digest(server) for server in group}) == 1
+
+
+@pytest.fixture
+def pair(servers):
+    master, replica = servers.start("--save", ""), servers.start("--save", "")
+    link(master, replica)
+    return master, replica
+
+
+def test_replica_arms_nothing(pair):
+    master, replica = pair
+    htw, copy = Htw(master.client()), Htw(replica.client())
+    for n in range(100):
+        htw.add("far", HOUR, n)
+    for n in range(100):
+        htw.add("jobs", n, n)
+    htw.mod("far", htw.add("far", HOUR, "moved"), 2 * HOUR)
+    htw.cancel("far", htw.add("far", HOUR, "cancelled"))
+    htw.delivered("jobs", 100)
+    in_step(master, replica)
+    assert same(master, replica)
+    assert copy.info("far")["pending"] == 101
+    assert copy.info()["armed"] == copy.info()["timers"] == copy.info()["delivered"] == 0
+    assert [e["payload"] for e in copy.delivered("jobs", 100)] == \
+        [e["payload"] for e in htw.delivered("jobs", 100)]
+    with pytest.raises(redis.ReadOnlyError):
+        copy.add("jobs", 1)
+
+
+def test_full_synchronisation(servers):
+    """A replica that comes later, with timeouts of its own, has the master's and no others."""
+    master, replica = servers.start("--save", ""), servers.start("--save", "")
+    Htw(replica.client()).add("mine", HOUR)
+    assert Htw(replica.client()).info()["timers"] == 1
+    for n in range(100):
+        Htw(master.client()).add("jobs", HOUR, n)
+    link(master, replica)
+    in_step(master, replica)
+    info = Htw(replica.client()).info()
+    assert (info["pending"], info["armed"], info["timers"]) == (100, 0, 0)
+    assert same(master, replica)
+
+
+def test_keyspace_on_a_replica(pair):
+    """What is done to queues on the master is done on the replica, and arms nothing there."""
+    master, replica = pair
+    r, htw, copy = master.client(), Htw(master.client()), Htw(replica.client())
+    for stream in "abcd":
+        htw.add(stream, HOUR, "p")
+    r.rename("htw:{a}:a", "htw:{e}:e")
+    r.copy("htw:{b}:b", "htw:{f}:f")
+    r.move("htw:{c}:c", 3)
+    r.unlink("htw:{d}:d")
+    r.swapdb(0, 3)
+    in_step(master, replica)
+    assert same(master, replica)
+    assert (copy.info()["pending"], copy.info()["armed"], copy.info()["timers"]) == (4, 0, 0)
+    replica.client().replicaof("NO", "ONE")
+    assert copy.info()["armed"] == 4
+    assert Htw(replica.client(db=3)).info("e")["armed"] == 1
+
+
+def test_promotion(pair):
+    """After the master's crash, the promoted replica delivers all that had been replicated."""
+    master, replica = pair
+    htw = Htw(master.client())
+    added = [htw.add("jobs", n % 700, n) for n in range(1000)]
+    assert htw.r.wait(1, 60000) == 1
+    master.kill()
+    promoted = Htw(replica.client())
+    promoted.r.replicaof("NO", "ONE")
+    ids = [e["id"] for e in promoted.delivered("jobs", 1000)]
+    assert sorted(ids) == sorted(added)
+    assert promoted.info()["pending"] == promoted.info()["timers"] == 0
+
+
+def test_demotion(pair):
+    """A master that becomes a replica disarms; its former replica goes on."""
+    master, replica = pair
+    htw = Htw(master.client())
+    for n in range(100):
+        htw.add("jobs", 500, n)
+    htw.add("far", HOUR)
+    assert htw.r.wait(1, 60000) == 1
+    replica.client().replicaof("NO", "ONE")
+    link(replica, master)
+    assert htw.info()["armed"] == htw.info()["timers"] == 0
+    promoted = Htw(replica.client())
+    assert len(promoted.delivered("jobs", 100)) == 100
+    in_step(replica, master)
+    assert same(master, replica)
+
+
+def test_coordinated_failover(pair):
+    """FAILOVER pauses the master and hands over: each is delivered exactly once."""
+    master, replica = pair
+    htw = Htw(master.client())
+    added = [htw.add("jobs", n % 400, n) for n in range(400)]
+    htw.r.execute_command("FAILOVER")
+    wait(lambda: replica.client().info("replication")["role"] == "master", "failover")
+    wait(lambda: master.client().info("replication").get("master_link_status") == "up", "link")
+    promoted = Htw(replica.client())
+    assert sorted(e["id"] for e in promoted.delivered("jobs", 400)) == sorted(added)
+    wait(lambda: not promoted.info()["pending"])
+    in_step(replica, master)
+    assert same(master, replica)
+
+
+def test_sentinel(servers):
+    """Sentinel promotes the replica of a master that crashed."""
+    master, replica = servers.start("--save", ""), servers.start("--save", "")
+    link(master, replica)
+    sentinel = servers.make(sentinel=True)
+    (sentinel.directory / "sentinel.conf").write_text(
+        f"sentinel monitor jobs 127.0.0.1 {master.port} 1\n"
+        # Sentinel promotes no replica whose link was down ten times as long before it noticed.
+        "sentinel down-after-milliseconds jobs 2000\nsentinel failover-timeout jobs 5000\n")
+    sentinel.start()
+    wait(lambda: sentinel.client().sentinel_slaves("jobs"), "replica known to Sentinel")
+    htw = Htw(master.client())
+    added = [htw.add("jobs", n * 5, n) for n in range(400)]
+    assert htw.r.wait(1, 60000) == 1
+    before = {fields["id"] for _, fields in htw.r.xrange("jobs")}
+    master.kill()
+    wait(lambda: sentinel.client().sentinel_get_master_addr_by_name("jobs")[1] == replica.port,
+         "failover")
+    wait(lambda: replica.client().info("replication")["role"] == "master", "promotion")
+    ids = [e["id"] for e in Htw(replica.client()).delivered("jobs", 400)]
+    assert sorted(ids) == sorted(added) and before <= set(ids)
+
+
+@pytest.fixture
+def cluster(servers):
+    nodes = [servers.start("--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout",
+                           "2000") for _ in range(3)]
+    addresses = [f"127.0.0.1:{node.port}" for node in nodes]
+    manage("create", *addresses)
+    for node in nodes:
+        wait(lambda n=node: "cluster_state:ok" in n.client().execute_command("CLUSTER", "INFO"),
+             "cluster")
+    return nodes
+
+
+def manage(*words):
+    out = subprocess.run(["redis-cli", "--cluster", *words, "--cluster-yes"], capture_output=True,
+                         text=True, check=False)
+    assert out.returncode == 0, out.stdout + out.stderr
+    return out.stdout
+
+
+def test_cluster(cluster):
+    """Streams on three nodes: each timeout is delivered by its node."""
+    client = redis.RedisCluster(host="127.0.0.1", port=cluster[0].port, decode_responses=True)
+    streams = [f"jobs-{n}" for n in range(60)] + [f"{{user{n}}}:jobs" for n in range(60)]
+    for stream in streams:
+        for n in range(5):
+            client.execute_command("HTW.ADD", stream, n * 50, n)
+    for stream in streams:
+        wait(lambda s=stream: client.xlen(s) == 5, f"entries of {stream}")
+    delivered = [Htw(node.client()).info()["delivered"] for node in cluster]
+    assert sum(delivered) == 600 and min(delivered) > 0
+    # A node sends clients of a stream to the node that has its slot.
+    with pytest.raises(redis.ResponseError, match="^MOVED "):
+        for stream in streams:
+            cluster[0].client().execute_command("HTW.ADD", stream, 1, "p")
+
+
+def test_slot_moves(cluster):
+    """Pending timeouts move with their slot, and are delivered by its new node."""
+    client = redis.RedisCluster(host="127.0.0.1", port=cluster[0].port, decode_responses=True)
+    slot = client.keyslot("jobs")
+    source = next(n for n in cluster if has_slot(n, slot))
+    target = next(n for n in cluster if n is not source)
+    for n in range(100):
+        Htw(source.client()).add("jobs", HOUR, n, "ID", n)
+    client.xadd("jobs", {"payload": "earlier"})
+    ids = {n: n.client().execute_command("CLUSTER", "MYID") for n in cluster}
+    target.client().execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
+    source.client().execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
+    # In between, the stream is at the old node and the queue at the new one, which cannot append.
+    source.client().migrate("127.0.0.1", target.port, ["htw:{jobs}:jobs"], 0, 60000)
+    assert Htw(source.client()).info()["timers"] == 0
+    moved = Htw(target.client())
+    assert moved.info()["timers"] == 100
+    asking = redis.Redis(port=target.port, decode_responses=True, single_connection_client=True)
+    for n in range(100):
+        asking.execute_command("ASKING")
+        assert asking.execute_command("HTW.MOD", "jobs", n, 0) == 1
+    wait(lambda: moved.info()["failed"] >= 100, "attempts")
+    source.client().migrate("127.0.0.1", target.port, ["jobs"], 0, 60000)
+    for node in (target, source, *cluster):
+        node.client().execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[target])
+    wait(lambda: target.client().xlen("jobs") == 101, "entries at the new node")
+    got = [fields.get("id") for _, fields in target.client().xrange("jobs")]
+    assert sorted(got[1:], key=int) == [str(n) for n in range(100)]
+
+
+def has_slot(node, slot):
+    me = node.client().execute_command("CLUSTER", "MYID")
+    for shard in node.client().execute_command("CLUSTER", "SLOTS"):
+        if shard[0] <= slot <= shard[1]:
+            return shard[2][2] == me
+    return False
+
+
+def test_cluster_promotion(servers, cluster):
+    """The replica of a node that crashed takes its slots and its timeouts over."""
+    replica = servers.start("--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout",
+                            "2000")
+    source = cluster[0]
+    manage("add-node", f"127.0.0.1:{replica.port}", f"127.0.0.1:{source.port}", "--cluster-slave",
+           "--cluster-master-id", source.client().execute_command("CLUSTER", "MYID"))
+    client = redis.RedisCluster(host="127.0.0.1", port=cluster[1].port, decode_responses=True)
+    stream = next(f"jobs-{n}" for n in range(1000) if has_slot(source, client.keyslot(f"jobs-{n}")))
+    wait(lambda: replica.client().info("replication").get("master_link_status") == "up", "link")
+    htw = Htw(source.client())
+    added = [htw.add(stream, 1000, n) for n in range(100)]
+    assert htw.r.wait(1, 60000) == 1
+    source.kill()
+    wait(lambda: replica.client().info("replication")["role"] == "master", "promotion")
+    assert sorted(e["id"] for e in Htw(replica.client()).delivered(stream, 100)) == sorted(added)
+
+
