@@ -18,8 +18,8 @@ endif
 .DEFAULT_GOAL := all
 include dist/install.mk
 
-.PHONY: all clean help demo kunit vm-test bench bench-check check check-all \
-	check-arch kdir
+.PHONY: all clean help demo kunit vm-test bench bench-check torture torture-proof fail-nth check \
+	check-all check-arch kdir
 
 all: kdir
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
@@ -47,6 +47,10 @@ help:
 	@echo 'make vm-test    device tests, on Debian kernels in disposable VMs'
 	@echo 'make bench      benchmark htw and its peers: build/bench/report.json, plots (an hour)'
 	@echo 'make bench-check  a quick part of the benchmark, against the committed report'
+	@echo 'make torture    use htw in every way at once and account for each timer, in a VM:'
+	@echo '                TORTURE="--seconds N --seed S", see tools/torture/run --help'
+	@echo 'make torture-proof  show that the torture and the tests find what is broken on purpose'
+	@echo 'make fail-nth   make each allocation and each copy of each call fail in turn'
 	@echo 'make check      required of every change, 15 minutes: build, style, unit tests,'
 	@echo '                device tests on Linux 6.12, bench-check'
 	@echo 'make check-all  the rest: all kernels, x86_64 with KASAN and lockdep, the packages'
@@ -73,6 +77,16 @@ bench:
 bench-check:
 	tools/deps 6.12 bench
 	tools/bench/run --check
+
+torture:
+	tools/deps 6.12 tests
+	tools/torture/run $(TORTURE)
+
+torture-proof:
+	tools/torture/proof
+
+fail-nth:
+	tools/fail-nth/run
 
 check:
 	tools/check

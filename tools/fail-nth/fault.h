@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The kernel's fault injection: make the Nth allocation or copy of this task fail
+ */
+#ifndef FAULT_H
+#define FAULT_H
+
+#include <stdbool.h>
+
+/* Return false if this kernel has no fault injection. */
+bool fault_init(void);
+void fault_arm(unsigned int nth);
+/* Disarm; return whether the fault has happened. */
+bool fault_disarm(void);
+
+#endif /* FAULT_H */

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Every error path of every call: in turn each allocation and each copy fails
+ *
+ * A call is made with its first allocation or copy failing, then with its second one, and so on
+ * until it is over before a fault has happened. A call that fails must say so with the right error,
+ * leave what the interface promises, and succeed when it is made again. In the end nothing is left:
+ * no timer, no charge of the user or of the cgroup, no object to which kmemleak finds no pointer.
+ *
+ * Process 1 of a kernel with fault injection, which it turns off at the end.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../common/clock.h"
+#include "../common/htw-client.h"
+#include "../torture/memory.h"
+#include "../torture/report.h"
+#include "calls.h"
+#include "fault.h"
+
+/* Faults in one call: more than any has. */
+#define FAULTS_MOST	400
+#define DEBUGFS		"/sys/kernel/debug/"
+
+/* The reason why the present call is wrong. */
+#define wrong(format, ...)						\
+	report_violation("%s, fault %u: " format, call->name, nth, ##__VA_ARGS__)
+
+/* Timers that wheels other than those of manual clocks hold, according to the module. */
+static __u64 armed(void)
+{
+	FILE *file = fopen(DEBUGFS "htw/wheels", "re");
+	__u64 sum = 0, tick, pending;
+	char line[512];
+
+	if (!file)
+		report_broken("htw/wheels: %s", strerror(errno));
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "cpu %*d clock %*s tick_ns %llu pending %llu", &tick,
+			   &pending) == 2)
+			sum += pending;
+	fclose(file);
+	return sum;
+}
+
+/* And those of them that a context lists. */
+static __u64 listed(int fd)
+{
+	static struct htw_query entries[1024];
+	struct htw_list list = htw_list_of(entries, 1024);
+
+	return htw_call(fd, HTW_LIST, &list) ? ~0ULL : list.done;
+}
+
+static void check_timers(const struct call *call, const struct scene *s, unsigned int nth, int ret,
+			 __u64 before)
+{
+	const struct htw_info info = htw_info(s->fd);
+	const __u64 low = before < call->timers ? before : call->timers;
+	const __u64 high = before > call->timers ? before : call->timers;
+
+	if (!ret && info.timers != call->timers)
+		wrong("it succeeded, but there are %llu timers", info.timers);
+	if (ret && call->after == UNCHANGED && info.timers != before)
+		wrong("it failed, but there are %llu timers instead of %llu", info.timers, before);
+	if (info.timers < low || info.timers > high)
+		wrong("there are %llu timers", info.timers);
+	if (info.clock != (int)HTW_CLOCK_MANUAL && armed() != listed(s->fd))
+		wrong("%llu timers are armed, %llu are listed", armed(), listed(s->fd));
+}
+
+static void end_scene(struct scene *s)
+{
+	if (s->mapped && s->mapped != MAP_FAILED)
+		munmap(s->mapped, s->size);
+	if (s->other >= 0)
+		close(s->other);
+	if (s->fd >= 0)
+		close(s->fd);
+	memory_check_users();
+}
+
+/* Make the call with its @nth fault, or without for 0; return whether that has happened. */
+static bool make_call(const struct call *call, unsigned int nth)
+{
+	struct scene s = { .fd = -1, .other = -1 };
+	bool happened = false;
+	__u64 before = 0;
+	int ret;
+
+	if (call->prepare && !call->prepare(&s))
+		report_broken("%s: the scene could not be set: %s", call->name, strerror(errno));
+	if (s.fd >= 0)
+		before = htw_info(s.fd).timers;
+	if (nth)
+		fault_arm(nth);
+	ret = call->call(&s);
+	if (nth)
+		happened = fault_disarm();
+	if (ret && !happened)
+		wrong("it failed without a fault: %s", strerror(-ret));
+	else if (ret && ret != -ENOMEM && ret != -EFAULT)
+		wrong("it failed with %s", strerror(-ret));
+	if (s.fd >= 0)
+		check_timers(call, &s, nth, ret, before);
+	if (ret && call->after == UNCHANGED) {
+		ret = call->call(&s);
+		if (ret)
+			wrong("again, without a fault: %s", strerror(-ret));
+		else
+			check_timers(call, &s, nth, ret, before);
+	}
+	end_scene(&s);
+	return happened;
+}
+
+static bool test_call(const struct call *call)
+{
+	unsigned int nth = 0;
+
+	report_new_round();
+	/* Once without a fault, so that all memory of this program is there. */
+	make_call(call, 0);
+	while (make_call(call, nth + 1) && nth < FAULTS_MOST)
+		nth++;
+	if (nth < call->least)
+		wrong("only so many faults, of at least %u", call->least);
+	report_say("%s: %u faults: %s", call->name, nth, report_violations() ? "FAILED" : "passed");
+	return !report_violations();
+}
+
+static void write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		report_broken("%s: %s", path, strerror(errno));
+	close(fd);
+}
+
+/* What kmemleak does not find a pointer to: it looks at objects that are older than 5 s. */
+static bool test_leaks(void)
+{
+	char buf[4096];
+	ssize_t n = 0;
+	int fd;
+
+	report_new_round();
+	for (int i = 0; i < 2; i++) {
+		sleep_until(now_ns() + 6 * SEC);
+		write_file(DEBUGFS "kmemleak", "scan");
+	}
+	fd = open(DEBUGFS "kmemleak", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		n = read(fd, buf, sizeof(buf) - 1);
+	if (fd < 0 || n < 0)
+		report_broken("kmemleak: %s", strerror(errno));
+	close(fd);
+	buf[n] = '\0';
+	if (n)
+		report_violation("LEAK:\n%s", buf);
+	report_say("kmemleak: %s", n ? "FAILED" : "passed");
+	return !n;
+}
+
+static bool test_memory(void)
+{
+	report_new_round();
+	/* In another cgroup, to see the end of this one. */
+	write_file("/sys/fs/cgroup/cgroup.procs", "1");
+	memory_end(true);
+	report_say("memory: %s", report_violations() ? "FAILED" : "passed");
+	return !report_violations();
+}
+
+static void boot(void)
+{
+	if (mount("proc", "/proc", "proc", 0, NULL) || mount("sysfs", "/sys", "sysfs", 0, NULL) ||
+	    mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL) ||
+	    mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, NULL) ||
+	    (mount("devtmpfs", "/dev", "devtmpfs", 0, NULL) && errno != EBUSY))
+		report_broken("mount: %s", strerror(errno));
+}
+
+int main(void)
+{
+	unsigned int passed = 0, failed = 0;
+
+	if (!report_init())
+		return 3;
+	boot();
+	if (!fault_init() || !memory_begin())
+		report_broken("this kernel has no fault injection, or no memory cgroups");
+	memory_join();
+	for (unsigned int i = 0; i < nr_calls; i++) {
+		if (test_call(&calls[i]))
+			passed++;
+		else
+			failed++;
+	}
+	if (test_memory())
+		passed++;
+	else
+		failed++;
+	if (test_leaks())
+		passed++;
+	else
+		failed++;
+	report_say("%u passed, %u failed", passed, failed);
+	sync();
+	reboot(RB_POWER_OFF);
+	return 3;
+}

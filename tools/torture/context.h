@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The contexts of a round: how each is set up, and its clock
+ */
+#ifndef TORTURE_CONTEXT_H
+#define TORTURE_CONTEXT_H
+
+#include <linux/htw.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "account.h"
+
+#define CONTEXTS_MOST	24
+#define READERS_MOST	3
+
+/* Room for the pages of timers of one context in the table of deadlines. */
+#define TABLE_BYTES	(1UL << 20)
+
+enum reader_kind {
+	READER_SPIN,		/* read() that never waits, or looking at the ring */
+	READER_POLL,
+	READER_BLOCKING,	/* read() that waits, exclusively */
+	READER_EPOLL,
+	READER_EPOLL_EDGE,
+	READER_EPOLL_EXCLUSIVE,
+	READER_SIGIO,
+	READER_URING_READ,
+	READER_URING_POLL,	/* multishot */
+	READER_KINDS,
+};
+
+/* How the timers that are left at the end of a round end. */
+enum drain {
+	DRAIN_EXPIRE,		/* those that are due soon expire, the others are harvested */
+	DRAIN_CANCEL,		/* each is cancelled */
+	DRAIN_CANCEL_ALL,
+	DRAIN_CLOSE,
+	DRAINS,
+};
+
+/**
+ * struct context_state - shared by all processes
+ * @manual_begun: time that a manual clock is being moved to
+ * @manual_done: time that it has reached
+ * @consumer: lock of the program's side of the ring
+ * @sentinels: sentinels that have been read
+ * @readers_ended: readers that have ended, each for a sentinel
+ * @events: events that readers have taken
+ */
+struct context_state {
+	__u64 manual_begun;
+	__u64 manual_done;
+	int consumer;
+	unsigned int sentinels;
+	unsigned int readers_ended;
+	__u64 events;
+};
+
+/**
+ * struct context - one descriptor
+ * @number: its number
+ * @setup: argument of HTW_SETUP; nothing is set up if @setup.flags is zero
+ * @clock: its clock
+ * @tick: tick of its wheel
+ * @uid: who opens it
+ * @nonblock: O_NONBLOCK
+ * @table: the table of deadlines is mapped
+ * @harvests: workers harvest it
+ * @strangers: processes that are killed start timers on it
+ * @loose: the clock may be set
+ * @drain: of &enum drain
+ * @workers: number of threads that start and stop timers
+ * @readers: kinds of its readers
+ * @nr_readers: number of those
+ * @most_ns: deadlines are mostly no further away
+ * @first: first of its accounts
+ * @nr_accounts: number of those
+ * @horizon: at its end, timers are awaited that are due by then
+ * @cancelled: count that HTW_CANCEL_ALL returned
+ * @fd: the descriptor
+ * @ring: the mapped ring, or NULL
+ * @words: the mapped table, or NULL
+ * @state: shared by all processes
+ */
+struct context {
+	__u8 number;
+	struct htw_setup setup;
+	int clock;
+	__u64 tick;
+	uid_t uid;
+	bool nonblock;
+	bool table;
+	bool harvests;
+	bool strangers;
+	bool loose;
+	enum drain drain;
+	unsigned int workers;
+	enum reader_kind readers[READERS_MOST];
+	unsigned int nr_readers;
+	__u64 most_ns;
+	__u32 first;
+	__u32 nr_accounts;
+	__u64 horizon;
+	__u64 cancelled;
+	int fd;
+	struct htw_ring *ring;
+	__u64 *words;
+	struct context_state *state;
+};
+
+/* What a round may do besides; see htw-torture's options. */
+struct choices {
+	unsigned int cpus;
+	bool set_clock;
+	bool uring;
+};
+
+bool context_init(void);
+void context_choose(struct context *c, __u8 number, __u64 *random, const struct choices *choices);
+void context_describe(const struct context *c, char *buf, size_t size);
+void context_open(struct context *c);
+void context_map(struct context *c);
+
+/* The context's time: no later, and no earlier than it is. */
+__u64 context_time_before(const struct context *c);
+__u64 context_time_after(const struct context *c);
+struct window context_window(const struct context *c, __u64 before);
+/* Move a manual clock to a time. */
+void context_advance(struct context *c, __u64 to);
+
+#endif /* TORTURE_CONTEXT_H */

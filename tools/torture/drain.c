@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "drain.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "../common/clock.h"
+#include "../common/htw-client.h"
+#include "reader.h"
+#include "report.h"
+
+/* Timers that are due within this time are left to expire. */
+#define SOON		(4 * SEC)
+/* If no event comes for so long, on a slow and busy machine, none will. */
+#define STALLED		(60 * SEC)
+
+#define for_each_account(a, c)						\
+	for (struct account *a = account_get((c)->first);		\
+	     a < account_get((c)->first) + (c)->nr_accounts; a++)
+
+static void cancel(struct context *c, struct account *a, __u32 flags)
+{
+	__u64 before = context_time_before(c);
+	struct htw_cancel cancel = htw_cancel_of(a->id, flags);
+	int ret = htw_call(c->fd, HTW_CANCEL, &cancel);
+	struct window window = context_window(c, before);
+
+	account_cancelled(a, ret, &cancel, true, &window);
+}
+
+/* Cancel those that would go on for ever, or all. */
+static void cancel_live(struct context *c, bool all)
+{
+	for_each_account(a, c) {
+		const struct arming *m;
+
+		account_lock(a);
+		m = account_current(a);
+		if (a->state == ACCOUNT_LIVE && (all || (m->interval && !m->firings)))
+			cancel(c, a, account_index(a) % 2 ? HTW_CANCEL_DISCARD : 0);
+		account_unlock(a);
+	}
+}
+
+static void harvest(struct context *c)
+{
+	struct htw_query entries[256];
+	struct htw_list list;
+
+	do {
+		__u64 before = context_time_before(c);
+		struct window window;
+		int ret;
+
+		list = htw_list_of(entries, 256);
+		ret = htw_call(c->fd, HTW_HARVEST, &list);
+		if (ret) {
+			report_violation("context %u: HTW_HARVEST: %s", c->number, strerror(-ret));
+			return;
+		}
+		window = context_window(c, before);
+		for (__u32 i = 0; i < list.done; i++)
+			account_harvested(c->number, &entries[i], list.ring_tail, &window);
+	} while (list.done);
+}
+
+static void cancel_all(struct context *c)
+{
+	struct htw_cancel_all all = { .count = POISON };
+	int ret;
+
+	for_each_account(a, c) {
+		account_lock(a);
+		if (a->state == ACCOUNT_LIVE)
+			a->state = ACCOUNT_EITHER;
+		account_unlock(a);
+	}
+	ret = htw_call(c->fd, HTW_CANCEL_ALL, &all);
+	if (ret)
+		report_violation("context %u: HTW_CANCEL_ALL: %s", c->number, strerror(-ret));
+	c->cancelled = all.count;
+}
+
+static void begin(struct context *c)
+{
+	switch (c->drain) {
+	case DRAIN_EXPIRE:
+		cancel_live(c, false);
+		c->horizon = context_time_after(c) + SOON;
+		if (c->clock == (int)HTW_CLOCK_MANUAL)
+			context_advance(c, c->horizon);
+		break;
+	case DRAIN_CANCEL:
+		cancel_live(c, true);
+		break;
+	case DRAIN_CANCEL_ALL:
+		cancel_all(c);
+		break;
+	default:
+		break;
+	}
+}
+
+/* One of the context's timers whose event is to come by the time @horizon, if any. */
+static struct account *find_owing(struct context *c, __u64 horizon)
+{
+	for_each_account(a, c) {
+		bool owes;
+
+		account_lock(a);
+		owes = account_owes(a, horizon);
+		account_unlock(a);
+		if (owes)
+			return a;
+	}
+	return NULL;
+}
+
+static __u64 events_of(const struct context *c)
+{
+	return __atomic_load_n(&c->state->events, __ATOMIC_RELAXED);
+}
+
+/* Wait until all events have come that are due by then; false if they do not come. */
+static bool wait_for_events(struct context *c, __u64 horizon)
+{
+	__u64 seen = events_of(c), last = now_ns();
+	struct account *a;
+
+	while ((a = find_owing(c, horizon))) {
+		struct htw_info info;
+
+		if (report_violations())
+			return false;
+		sleep_until(now_ns() + 5 * MSEC);
+		if (events_of(c) != seen) {
+			seen = events_of(c);
+			last = now_ns();
+		}
+		if (now_ns() - last < STALLED)
+			continue;
+		info = htw_info(c->fd);
+		report_violation("context %u: LOST: no event for %llu s; it has %llu timers, %llu events are unread: %s",
+				 c->number, STALLED / SEC, info.timers, info.expired,
+				 info.expired ? "a wake-up was lost" : "a timer was lost");
+		account_verify(a);
+		return false;
+	}
+	return true;
+}
+
+/* The other timers end. */
+static bool finish(struct context *c)
+{
+	switch (c->drain) {
+	case DRAIN_EXPIRE:
+		if (!wait_for_events(c, c->horizon))
+			return false;
+		harvest(c);
+		cancel_live(c, true);
+		return wait_for_events(c, ~0ULL);
+	case DRAIN_CANCEL:
+		return wait_for_events(c, 0);
+	default:
+		return true;
+	}
+}
+
+static bool end_readers(struct context *c)
+{
+	__u64 start = now_ns();
+
+	reader_send_sentinels(c, c->nr_readers);
+	while (__atomic_load_n(&c->state->readers_ended, __ATOMIC_SEQ_CST) < c->nr_readers) {
+		sleep_until(now_ns() + 5 * MSEC);
+		if (report_violations())
+			return false;
+		if (now_ns() - start > STALLED) {
+			report_violation("context %u: LOST: a reader was not woken; %u of %u ended, %llu events are unread",
+					 c->number, c->state->readers_ended, c->nr_readers,
+					 htw_info(c->fd).expired);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* All events have been read: those that HTW_CANCEL_ALL has counted are the others. */
+static void check_cancelled(struct context *c)
+{
+	__u64 found = 0;
+
+	for_each_account(a, c) {
+		found += a->state == ACCOUNT_EITHER;
+		if (a->state == ACCOUNT_EITHER)
+			a->state = ACCOUNT_ENDED;
+	}
+	if (found != c->cancelled)
+		report_violation("context %u: HTW_CANCEL_ALL returned %llu, but it was %llu timers",
+				 c->number, c->cancelled, found);
+}
+
+bool drain_all(struct context *contexts, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		begin(&contexts[i]);
+	for (unsigned int i = 0; i < n; i++)
+		if (!finish(&contexts[i]))
+			return false;
+	for (unsigned int i = 0; i < n; i++)
+		if (!end_readers(&contexts[i]))
+			return false;
+	return true;
+}
+
+void drain_verify(struct context *contexts, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		struct context *c = &contexts[i];
+		struct htw_cancel_all all = { .flags = HTW_CANCEL_DISCARD };
+		struct htw_info info;
+
+		if (c->drain == DRAIN_CANCEL_ALL)
+			check_cancelled(c);
+		/* The sentinels, if all timers are kept, and what strangers have left. */
+		if (c->drain != DRAIN_CLOSE && (c->table || c->strangers))
+			htw_call(c->fd, HTW_CANCEL_ALL, &all);
+		info = htw_info(c->fd);
+		if (c->drain != DRAIN_CLOSE && (info.timers || info.expired))
+			report_violation("context %u: %llu timers are left, %llu events", c->number,
+					 info.timers, info.expired);
+		for_each_account(a, c) {
+			if (c->drain == DRAIN_CLOSE)
+				account_close(a);
+			account_verify(a);
+		}
+	}
+}

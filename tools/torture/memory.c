@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../common/clock.h"
+#include "report.h"
+
+#define ROOT		"/sys/fs/cgroup/"
+#define GROUP		ROOT "htw-torture/"
+#define USERS		"/sys/kernel/debug/htw/users"
+
+/* Memory is freed after grace periods, and by work items. */
+#define EVENTUALLY	(60 * SEC)
+
+static bool write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+bool memory_begin(void)
+{
+	return write_file(ROOT "cgroup.subtree_control", "+memory") &&
+	       (!mkdir(GROUP, 0755) || errno == EEXIST);
+}
+
+void memory_join(void)
+{
+	char pid[32];
+
+	snprintf(pid, sizeof(pid), "%d", getpid());
+	if (!write_file(GROUP "cgroup.procs", pid))
+		report_broken("cgroup.procs: %s", strerror(errno));
+}
+
+/* The first line of a user that holds something, or an empty string. */
+static void find_holder(char *line, size_t size)
+{
+	FILE *file = fopen(USERS, "re");
+	unsigned int contexts, wheels;
+	int timers;
+
+	if (!file)
+		report_broken("%s: %s", USERS, strerror(errno));
+	while (fgets(line, size, file)) {
+		if (sscanf(line, "user %*s contexts %u timers %d private_wheels %u", &contexts,
+			   &timers, &wheels) == 3 && (contexts || timers || wheels)) {
+			fclose(file);
+			line[strcspn(line, "\n")] = '\0';
+			return;
+		}
+	}
+	fclose(file);
+	*line = '\0';
+}
+
+void memory_check_users(void)
+{
+	const __u64 end = now_ns() + EVENTUALLY;
+	char line[256];
+
+	for (find_holder(line, sizeof(line)); *line; find_holder(line, sizeof(line))) {
+		if (now_ns() > end) {
+			report_violation("all is closed, but: %s", line);
+			return;
+		}
+		sleep_until(now_ns() + 10 * MSEC);
+	}
+}
+
+/* A count of memory.stat, in bytes. */
+static __u64 stat_of(const char *wanted)
+{
+	FILE *file = fopen(GROUP "memory.stat", "re");
+	unsigned long long value;
+	char name[64];
+
+	while (file && fscanf(file, "%63s %llu", name, &value) == 2) {
+		if (!strcmp(name, wanted)) {
+			fclose(file);
+			return value;
+		}
+	}
+	report_broken("memory.stat has no %s", wanted);
+}
+
+static __u64 charged(void)
+{
+	FILE *file = fopen(GROUP "memory.current", "re");
+	unsigned long long bytes;
+
+	if (!file || fscanf(file, "%llu", &bytes) != 1)
+		report_broken("memory.current: %s", strerror(errno));
+	fclose(file);
+	return bytes;
+}
+
+/*
+ * Bytes that are charged: all but the names and inodes of files that the processes have looked at,
+ * which the kernel keeps for later. Small objects are charged together, by the page.
+ */
+static __u64 held(void)
+{
+	const __u64 page = getpagesize();
+	const __u64 files = (stat_of("slab_reclaimable") + page - 1) / page * page;
+	const __u64 all = charged();
+
+	return all > files ? all - files : stat_of("slab_unreclaimable") + stat_of("percpu");
+}
+
+/* What the memory is that is still charged. */
+static void report_charges(void)
+{
+	FILE *file = fopen(GROUP "memory.stat", "re");
+	unsigned long long value;
+	char name[64];
+
+	while (file && fscanf(file, "%63s %llu", name, &value) == 2)
+		if (value)
+			report_say("  %s %llu", name, value);
+	if (file)
+		fclose(file);
+}
+
+void memory_end(bool is_unloaded)
+{
+	const __u64 end = now_ns() + EVENTUALLY;
+
+	while (is_unloaded && held()) {
+		/* Give back what CPUs keep charged without use, and what can be reclaimed. */
+		if (!write_file(GROUP "memory.high", "0"))
+			report_broken("memory.high: %s", strerror(errno));
+		if (now_ns() > end) {
+			report_violation("LEAK: the module is unloaded, and %llu bytes are still charged",
+					 held());
+			report_charges();
+			break;
+		}
+		sleep_until(now_ns() + 10 * MSEC);
+	}
+	if (rmdir(GROUP))
+		report_broken("%s: %s", GROUP, strerror(errno));
+}
