@@ -1566,6 +1566,8 @@ static void *use_shard(void *arg)
 		t->wrong |= htw_wait(t->shard, EVENTUALLY) != 1;
 		t->read += htw_read(t->shard, ev, ARRAY_SIZE(ev));
 	}
+	/* No thread waits for a timer any more that another one stops here. */
+	pthread_barrier_wait(t->barrier);
 	/* Others may still use ids of this shard. */
 	for (round = 0; round < 100; round++) {
 		id = __atomic_load_n(&t->all[round % SHARD_THREADS].ids[round % SHARD_TIMERS],
