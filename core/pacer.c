@@ -191,7 +191,10 @@ static void htw_pacer_collect(struct htw_pacer *p, u64 now)
 	}
 }
 
-/* May a turn at @now wake tasks of which that may take long? @has_woken: this run has woken some. */
+/*
+ * May a turn at @now wake tasks of which that may take long? @has_woken: this run has woken some
+ * already.
+ */
 static bool htw_pacer_may_be_slow(const struct htw_pacer *p, struct htw_flow *flow, bool has_woken,
 				  u64 now)
 {

@@ -991,7 +991,8 @@ static void reopening_gives_no_new_share(struct kunit *test)
 	u64 before;
 
 	idle_pacer(test);
-	htw_pacer_charge_work(htw_bases_flows(&ctx->user->bases), tokens_of(ctx->user) + 50 * NSEC_PER_MSEC);
+	htw_pacer_charge_work(htw_bases_flows(&ctx->user->bases),
+			      tokens_of(ctx->user) + 50 * NSEC_PER_MSEC);
 	before = htw_now();
 	kunit_release_action(test, htw_test_close, ctx);
 	sleep_ns(test, 20 * NSEC_PER_MSEC);

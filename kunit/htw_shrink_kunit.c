@@ -436,7 +436,7 @@ static int long_read_thread(void *data)
  * it stays on its own CPU until end_long_section().
  */
 static struct task_struct *begin_long_section(struct kunit *test, struct long_section *r,
-					     int (*fn)(void *data))
+					      int (*fn)(void *data))
 {
 	struct task_struct *task;
 

@@ -282,7 +282,7 @@ static void costly(struct __test_metadata *_metadata, int fd, enum form form, __
 	ASSERT_LE(0, other);
 	ASSERT_TRUE(trace_softirqs(true));
 	for (round = 0; round < 300; round++) {
-		/* In one of the buckets of the last level, or of the first; most of them are empty. */
+		/* In a bucket of the last level, or of the first; most of them are empty. */
 		for (i = 0; i < COUNT; i++) {
 			deadline = now_ns() + ahead + xorshift64(&random) % (4 * ahead);
 			calls.deadlines[i] = deadline;

@@ -10,10 +10,10 @@
  * request it answers, also that of a periodic timer, whose intervals leave these bits alone.
  *
  * That the firings of a periodic timer are complete, without one counted twice, is checked by a
- * sum: an event with deadline d that stands for n firings adds hash(d) - hash(d + n * interval). If,
- * and in practice only if, the events follow each other without gap and overlap, in whatever order
- * they were booked, what remains is the hash of the first deadline less that of the end of the last
- * one.
+ * sum: an event with deadline d that stands for n firings adds hash(d) - hash(d + n * interval).
+ * If, and in practice only if, the events follow each other without gap and overlap, in
+ * whatever order they were booked, what remains is the hash of the first deadline less that of
+ * the end of the last one.
  */
 #ifndef TORTURE_ACCOUNT_H
 #define TORTURE_ACCOUNT_H
