@@ -1494,6 +1494,9 @@ LIB_TEST(so_many_shards)
 		SKIP(return, "the device has no shards");
 	setup.flags |= HTW_SETUP_LIMIT;
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		/* Each shard has addresses for as many timers; a 32-bit process has not so many. */
+		if (sizeof(void *) == 4 && cases[i].limit > 1)
+			break;
 		setup.limit = cases[i].limit;
 		ASSERT_EQ(0, open_as(variant, &htw, &setup));
 		for (k = 0; k < cases[i].shards; k++) {

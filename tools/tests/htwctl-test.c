@@ -709,7 +709,8 @@ HTW_TEST(list_descriptors)
 	EXPECT_EQ(1, found);
 	ASSERT_EQ(DONE, run("htwctl list"));
 	EXPECT_NE(NULL, strstr(out, "TIMERS"));
-	EXPECT_NE(NULL, strstr(out, " htwctl-test "));
+	/* Or htwctl-test-32. */
+	EXPECT_NE(NULL, strstr(out, " htwctl-test"));
 	close(copy);
 }
 
