@@ -21,17 +21,24 @@
 
 struct htw_bases;
 
-/* Hide locks that are chosen at run time from sparse, which cannot follow them. */
+/*
+ * Hide locks that are chosen at run time, or tried on PREEMPT_RT, from sparse, which cannot follow
+ * them.
+ */
 #ifdef __CHECKER__
 #define htw_lock(lock)		((void)(lock))
 #define htw_lock_nested(lock, subclass)	((void)(lock), (void)(subclass))
 #define htw_trylock(lock)	((void)(lock), true)
 #define htw_unlock(lock)	((void)(lock))
+#define htw_trylock_irqsave(lock, flags)	((void)(lock), (flags) = 0, true)
+#define htw_unlock_irqrestore(lock, flags)	((void)(lock), (void)(flags))
 #else
 #define htw_lock(lock)		spin_lock(lock)
 #define htw_lock_nested(lock, subclass)	spin_lock_nested(lock, subclass)
 #define htw_trylock(lock)	spin_trylock(lock)
 #define htw_unlock(lock)	spin_unlock(lock)
+#define htw_trylock_irqsave(lock, flags)	spin_trylock_irqsave(lock, flags)
+#define htw_unlock_irqrestore(lock, flags)	spin_unlock_irqrestore(lock, flags)
 #endif
 
 #define HTW_LATE_BINS	24

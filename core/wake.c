@@ -179,7 +179,7 @@ static enum htw_served htw_wake_serve(struct htw_job *job, struct htw_turn *turn
 	unsigned long flags;
 	u64 began;
 
-	if (!spin_trylock_irqsave(&ctx->wait.lock, flags))
+	if (!htw_trylock_irqsave(&ctx->wait.lock, flags))
 		return HTW_SERVED_BUSY;
 
 	began = ktime_get_ns();
@@ -193,7 +193,7 @@ static enum htw_served htw_wake_serve(struct htw_job *job, struct htw_turn *turn
 		served = HTW_SERVED_DONE;
 	}
 	htw_wake_note_slow(ctx, turn);
-	spin_unlock_irqrestore(&ctx->wait.lock, flags);
+	htw_unlock_irqrestore(&ctx->wait.lock, flags);
 	turn->wake_ns = ktime_get_ns() - began;
 	return served;
 }
