@@ -100,7 +100,7 @@ static int htw_chardev_fasync(int fd, struct file *file, int on)
 {
 	struct htw_context *ctx = file->private_data;
 
-	return fasync_helper(fd, file, on, &ctx->fasync);
+	return fasync_helper(fd, file, on, &ctx->sigio.fasync);
 }
 
 static void htw_chardev_show_fdinfo(struct seq_file *m, struct file *file)

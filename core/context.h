@@ -58,8 +58,7 @@ enum htw_wake_pace {
  * @wake_was_slow: in this walk, or in the last one, a waiter took long (@wait.lock)
  * @wake_pace: what is known of its waiters (@wait.lock)
  * @wake_job: continues a long walk
- * @fasync: recipients of SIGIO (guarded by fasync_helper())
- * @signal: on &htw_user.signals (&htw_user.signal_lock)
+ * @sigio: recipients of SIGIO
  * @grow: serialises adding and removing pages; only @lock is taken inside it
  * @nr_pages: directory entries that were ever used, including empty ones; never
  *	falls (@grow)
@@ -124,8 +123,7 @@ struct htw_context {
 	bool wake_was_slow;
 	enum htw_wake_pace wake_pace;
 	struct htw_job wake_job;
-	struct fasync_struct *fasync;
-	struct list_head signal;
+	struct htw_sigio sigio;
 	struct mutex grow;	/* order: this, then @lock */
 	u32 nr_pages;
 	bool table;

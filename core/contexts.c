@@ -124,7 +124,6 @@ static void htw_contexts_free_closed(struct work_struct *work)
 /* What the users of contexts do. */
 const struct htw_user_ops htw_user_ops = {
 	.serve		= htw_delivery_serve,
-	.send_signals	= htw_wake_send_signals,
 	.cancel_on_set	= htw_cancel_on_set_walk_user,
 	.free_contexts	= htw_contexts_free_closed,
 };

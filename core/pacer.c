@@ -63,6 +63,13 @@
  * them has proved slow. A task that wakes its own all the time would else keep them asleep.
  */
 #define HTW_LATER_NS		(1 * NSEC_PER_MSEC)
+/*
+ * Waiters of which nothing was known and that took long to wake have at most this part of the time:
+ * one of them delays others who have little to do, and many users may have some.
+ */
+#define HTW_SURPRISES		16u
+/* How often at least work outside of softirq goes on, whatever waking has taken. */
+#define HTW_WORK_INTERVAL_NS	(2 * NSEC_PER_MSEC)
 /* How often at least slow waiters are woken, for the same reason. */
 #define HTW_SLOW_INTERVAL_NS	(20 * NSEC_PER_MSEC)
 /* Above this rate of interrupts on a CPU, private wheels share them. */
@@ -211,11 +218,11 @@ static bool htw_pacer_may_be_slow(const struct htw_pacer *p, struct htw_flow *fl
 
 /*
  * Serve a flow's first job. The lock is dropped meanwhile: @serving keeps the flow from
- * being freed, and the RCU read-side section keeps the job. @has_woken: tasks were woken in this
- * run.
+ * being freed, and the RCU read-side section keeps the job. @woken_ns: for so long this run has
+ * woken tasks.
  */
 static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flow,
-				       struct htw_turn *turn, bool has_woken, u64 now)
+				       struct htw_turn *turn, u64 woken_ns, u64 now)
 {
 	struct htw_job *job = list_first_entry(&flow->jobs, struct htw_job, ready);
 	enum htw_served served;
@@ -225,8 +232,10 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flo
 		.flow = flow,
 		.units = htw_flow_turn_units(&p->sched, flow),
 	};
+	turn->may_be_unknown = p->owed_wake_ns + woken_ns < HTW_RUN_NS &&
+			       now >= p->unknown_not_before;
 	turn->may_be_slow = !htw_turn_is_short(turn) &&
-			    htw_pacer_may_be_slow(p, flow, has_woken, now);
+			    htw_pacer_may_be_slow(p, flow, woken_ns, now);
 	__htw_list_del(&job->ready);
 	INIT_LIST_HEAD(&job->ready);
 
@@ -297,8 +306,9 @@ static u64 htw_pacer_gap(struct htw_pacer *p, u64 took, u64 wake_ns, u64 now)
 	u64 work = htw_stalls_forgive(&p->stalls, took, wake_ns, now);
 
 	p->taken_back = now;
+	/* Work outside of softirq may have had some of the last gap. */
+	p->owed_wake_ns += p->owed_ns + wake_ns;
 	p->owed_ns = work - min(work, wake_ns) + p->irq_ns + HTW_RUN_COST_NS;
-	p->owed_wake_ns += wake_ns;
 	return max_t(u64, p->owed_ns + min_t(u64, p->owed_wake_ns, HTW_WAKE_GAP_NS),
 		     HTW_GAP_MIN_NS);
 }
@@ -373,6 +383,8 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began)
 			flow->later_since = now;
 		if (turn.may_be_slow && turn.wake_ns)
 			p->slow_at = now;
+		if (turn.surprised)
+			p->unknown_not_before = now + HTW_SURPRISES * turn.wake_ns;
 		htw_pacer_requeue(p, flow, served, now);
 		htw_pacer_collect(p, now);
 	}
@@ -601,31 +613,85 @@ void htw_pacer_flow_info(struct htw_flow *flow, unsigned int cpu, struct htw_flo
 	spin_unlock_bh(&p->lock);
 }
 
-/*
- * Return for how many ns a user's work outside of softirq must wait on this CPU: for tokens, and
- * until the CPU was left alone for as long as such work took before. Zero if it may go on. In
- * process context.
- */
-u64 htw_pacer_work_wait_ns(struct htw_flow __percpu *flows)
+/* Return for how many ns a user is to wait for tokens on this CPU; 0 if it has some. */
+u64 htw_pacer_throttled_ns(struct htw_flow __percpu *flows)
 {
-	u64 now = ktime_get_ns();
+	u64 now = ktime_get_ns(), until = 0;
 	struct htw_pacer *p;
 	struct htw_flow *flow;
-	u64 until;
 
 	local_bh_disable();
 	p = this_cpu_ptr(&htw_pacers);
 	flow = this_cpu_ptr(flows);
 	spin_lock(&p->lock);
-	until = p->work_not_before;
 	if (flow->class == HTW_CLASS_OTHERS) {
 		htw_flow_refill(flow, now);
 		if (flow->tokens <= 0)
-			until = max(until, htw_flow_resume_time(flow));
+			until = htw_flow_resume_time(flow);
 	}
 	spin_unlock(&p->lock);
 	local_bh_enable();
+
 	return until > now ? until - now : 0;
+}
+
+/*
+ * Return for how many ns work outside of softirq is to leave this CPU alone, for what waking and
+ * such work have taken so far; 0 if it may go on.
+ */
+u64 htw_pacer_busy_ns(void)
+{
+	struct htw_pacer *p;
+	u64 now, ns = 0;
+
+	local_bh_disable();
+	p = this_cpu_ptr(&htw_pacers);
+	spin_lock(&p->lock);
+	now = ktime_get_ns();
+	htw_pacer_take_back(p, now);
+	if (p->owed_wake_ns >= HTW_RUN_NS && now - p->worked_at < HTW_WORK_INTERVAL_NS)
+		ns = min(p->owed_ns + p->owed_wake_ns - HTW_RUN_NS + 1,
+			 p->worked_at + HTW_WORK_INTERVAL_NS - now);
+	spin_unlock(&p->lock);
+	local_bh_enable();
+
+	return ns;
+}
+
+/* Begin work that takes some time, in a task. It stays on this CPU until the work has ended. */
+void htw_pacer_begin_work(struct htw_pacer_work *work)
+{
+	struct htw_pacer *p;
+
+	migrate_disable();
+	p = this_cpu_ptr(&htw_pacers);
+	spin_lock_bh(&p->lock);
+	*work = (struct htw_pacer_work) {
+		.began = ktime_get_ns(),
+		.waited = htw_run_delay_ns(),
+		.spent = p->spent,
+	};
+	spin_unlock_bh(&p->lock);
+}
+
+/* Return the time since work began. */
+u64 htw_pacer_work_ns(const struct htw_pacer_work *work)
+{
+	return ktime_get_ns() - work->began;
+}
+
+/* End work, and charge the user for it, without the time that runs and other tasks have had. */
+void htw_pacer_end_work(const struct htw_pacer_work *work, struct htw_flow __percpu *flows)
+{
+	u64 took = htw_pacer_work_ns(work), away = htw_run_delay_ns() - work->waited;
+	struct htw_pacer *p = this_cpu_ptr(&htw_pacers);
+
+	spin_lock_bh(&p->lock);
+	away += p->spent - work->spent;
+	spin_unlock_bh(&p->lock);
+
+	htw_pacer_charge_work(flows, took - min(took, away) + HTW_WORK_COST_NS);
+	migrate_enable();
 }
 
 /*
@@ -636,16 +702,14 @@ u64 htw_pacer_work_wait_ns(struct htw_flow __percpu *flows)
 void htw_pacer_charge_work(struct htw_flow __percpu *flows, u64 ns)
 {
 	struct htw_pacer *p;
-	u64 now;
 
 	local_bh_disable();
 	p = this_cpu_ptr(&htw_pacers);
 	spin_lock(&p->lock);
-	now = ktime_get_ns();
-	htw_flow_charge(this_cpu_ptr(flows), ns, now);
+	p->worked_at = ktime_get_ns();
+	htw_flow_charge(this_cpu_ptr(flows), ns, p->worked_at);
 	p->spent += ns;
-	p->work_not_before = max(p->work_not_before, now + ns);
-	htw_pacer_owe(p, ns, now);
+	htw_pacer_owe(p, ns, p->worked_at);
 	spin_unlock(&p->lock);
 	local_bh_enable();
 }

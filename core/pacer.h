@@ -29,6 +29,8 @@
 #define HTW_IRQ_COST_NS		(1 * NSEC_PER_USEC)
 /* Charged for entering and leaving the softirq, for each run. */
 #define HTW_RUN_COST_NS		(10 * NSEC_PER_USEC)
+/* The same for a turn of work outside of softirq: a work item, and a sleep before it. */
+#define HTW_WORK_COST_NS	(20 * NSEC_PER_USEC)
 
 /**
  * enum htw_served - how a turn of a job ended
@@ -52,13 +54,18 @@ enum htw_served {
  * @may_be_slow: tasks may be woken of which that may take long: no new flow waits behind this turn,
  *	nor a task that was woken in this run, and the CPU has been left alone for what waking has
  *	taken so far, or they have waited for that for too long
+ * @may_be_unknown: the same for tasks of which it is not known yet: what waking has taken is owed no
+ *	more, and those that turned out to take long were few
  * @wake_ns: set by the job: the part of its time that it has spent on waking tasks
+ * @surprised: set by the job: it has woken the first tasks of @flow that take long
  */
 struct htw_turn {
 	struct htw_pacer *pacer;
 	struct htw_flow *flow;
 	unsigned int units;
 	bool may_be_slow;
+	bool may_be_unknown;
+	bool surprised;
 	u64 wake_ns;
 };
 
@@ -107,13 +114,15 @@ struct htw_job {
  * @sched: flows with jobs, and throttled ones (@lock)
  * @serving: the flow whose job has its turn now, or NULL (@lock)
  * @not_before: earliest start of the next run, in ns of CLOCK_MONOTONIC (written by runs)
- * @work_not_before: the same for work items that send signals (@lock)
  * @taken_back: up to when time in which the CPU was left alone has been taken back from
  *	@owed_ns and @owed_wake_ns; end of the last run or work, in ns of CLOCK_MONOTONIC (@lock)
  * @owed_ns: how long the CPU is to be left alone for the last run, without waking (@lock)
  * @owed_wake_ns: the same for waking, and for work outside of softirq, so far (@lock)
+ * @worked_at: when work outside of softirq last ended, in ns of CLOCK_MONOTONIC (@lock)
  * @slow_at: when tasks were last woken of which that may have taken long, in ns of CLOCK_MONOTONIC
  *	(@lock)
+ * @unknown_not_before: when tasks may be woken again of which it is not known whether that takes
+ *	long, in ns of CLOCK_MONOTONIC (@lock)
  * @irq_ns: cost of hrtimer interrupts since the last run (@lock)
  * @stalls: runs of which a part was forgiven (@lock)
  * @window: jiffies in which @interrupts are counted (used on this CPU only)
@@ -139,11 +148,12 @@ struct htw_pacer {
 	struct htw_flow_sched sched;
 	struct htw_flow *serving;
 	u64 not_before;
-	u64 work_not_before;
 	u64 taken_back;
 	u64 owed_ns;
 	u64 owed_wake_ns;
+	u64 worked_at;
 	u64 slow_at;
+	u64 unknown_not_before;
 	u64 irq_ns;
 	struct htw_stalls stalls;
 	unsigned long window;
@@ -173,6 +183,18 @@ struct htw_flow_info {
 	struct htw_stalls stalls;
 };
 
+/**
+ * struct htw_pacer_work - work outside of softirq, by a task that stays on its CPU
+ * @began: when it began, in ns of CLOCK_MONOTONIC
+ * @waited: htw_run_delay_ns() at that time
+ * @spent: &htw_pacer.spent at that time
+ */
+struct htw_pacer_work {
+	u64 began;
+	u64 waited;
+	u64 spent;
+};
+
 DECLARE_PER_CPU(struct htw_pacer, htw_pacers);
 
 void htw_pacers_init(void);
@@ -189,9 +211,13 @@ void htw_job_cancel(struct htw_job *job);
 
 bool htw_pacer_flow_is_idle(struct htw_flow *flow, unsigned int cpu);
 void htw_pacer_flow_info(struct htw_flow *flow, unsigned int cpu, struct htw_flow_info *info);
-u64 htw_pacer_work_wait_ns(struct htw_flow __percpu *flows);
-void htw_pacer_owe_wake(u64 ns);
+u64 htw_pacer_throttled_ns(struct htw_flow __percpu *flows);
+u64 htw_pacer_busy_ns(void);
+void htw_pacer_begin_work(struct htw_pacer_work *work);
+u64 htw_pacer_work_ns(const struct htw_pacer_work *work);
+void htw_pacer_end_work(const struct htw_pacer_work *work, struct htw_flow __percpu *flows);
 void htw_pacer_charge_work(struct htw_flow __percpu *flows, u64 ns);
+void htw_pacer_owe_wake(u64 ns);
 
 /* Is this a short turn, so that other new flows wait behind it? */
 static inline bool htw_turn_is_short(const struct htw_turn *turn)

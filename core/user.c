@@ -99,7 +99,7 @@ static void htw_user_free_rcu(struct rcu_head *rcu)
 /* Free a user that is in no list; none of its work is queued again. */
 static void htw_user_free(struct htw_user *user)
 {
-	cancel_delayed_work_sync(&user->signal_work);
+	htw_sigio_sender_exit(&user->sigio);
 	cancel_work_sync(&user->clock_work);
 	cancel_work_sync(&user->free_work);
 	call_rcu(&user->rcu, htw_user_free_rcu);
@@ -129,9 +129,7 @@ static struct htw_user *htw_user_alloc(kuid_t uid, struct user_namespace *ns, en
 	user->ops = ops;
 	user->contexts = 1;
 	INIT_LIST_HEAD(&user->unused);
-	spin_lock_init(&user->signal_lock);
-	INIT_LIST_HEAD(&user->signals);
-	INIT_DELAYED_WORK(&user->signal_work, ops->send_signals);
+	htw_sigio_sender_init(&user->sigio, htw_bases_flows(&user->bases));
 	mutex_init(&user->listeners_mutex);
 	INIT_LIST_HEAD(&user->listeners);
 	INIT_WORK(&user->clock_work, ops->cancel_on_set);
@@ -285,8 +283,17 @@ void htw_users_for_each(void (*fn)(struct htw_user *user, void *data), void *dat
 
 int htw_users_init(void)
 {
+	int ret = htw_sigio_init_queue();
+
+	if (ret)
+		return ret;
+
 	htw_wq = alloc_workqueue("htw", WQ_UNBOUND, 0);
-	return htw_wq ? 0 : -ENOMEM;
+	if (!htw_wq) {
+		htw_sigio_exit_queue();
+		return -ENOMEM;
+	}
+	return 0;
 }
 
 /*
@@ -305,6 +312,7 @@ void htw_users_exit(void)
 		htw_user_free(user);
 	}
 	destroy_workqueue(htw_wq);
+	htw_sigio_exit_queue();
 	rcu_barrier();	/* for htw_user_free_rcu() */
 }
 

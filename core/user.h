@@ -10,26 +10,24 @@
 #include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
-#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/uidgid.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include "bases.h"
+#include "sigio.h"
 
 struct user_namespace;
 
 /**
  * struct htw_user_ops - what a user's bases and work items do; the same for all users
  * @serve: serves the bases
- * @send_signals: &htw_user.signal_work
  * @cancel_on_set: &htw_user.clock_work
  * @free_contexts: &htw_user.free_work
  */
 struct htw_user_ops {
 	htw_serve_t *serve;
-	work_func_t send_signals;
 	work_func_t cancel_on_set;
 	work_func_t free_contexts;
 };
@@ -52,9 +50,7 @@ struct htw_user_ops {
  * @wait_mutex: makes others queue, so that a wake-up is for one task
  * @bases: its wheels, and its flows on each CPU
  * @ops: never changes
- * @signal_lock: guards @signals
- * @signals: contexts for which SIGIO is to be sent
- * @signal_work: sends it
+ * @sigio: sends SIGIO
  * @listeners_mutex: guards @listeners
  * @listeners: contexts that may have timers with %HTW_TIMER_CANCEL_ON_SET
  * @clock_work: walks their timers after CLOCK_REALTIME was set
@@ -81,9 +77,7 @@ struct htw_user {
 	struct mutex wait_mutex;	/* innermost: nothing is locked inside it */
 	struct htw_bases bases;
 	const struct htw_user_ops *ops;
-	spinlock_t signal_lock;		/* a leaf */
-	struct list_head signals;
-	struct delayed_work signal_work;
+	struct htw_sigio_sender sigio;
 	struct mutex listeners_mutex;	/* order: this, then a base's lock */
 	struct list_head listeners;
 	struct work_struct clock_work;

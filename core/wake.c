@@ -12,18 +12,16 @@
  * No task owns a walk: the next delivery continues it at the mark. Otherwise a task that
  * is preempted in a walk would keep others' waiters asleep.
  *
- * In the short turns of new flows, which others wait behind, and until the CPU has been left alone
- * for as long as waking has taken, only contexts whose waiters have proved quick are woken, of
- * users without slow ones (HTW_SLOW_NS).
- *
- * SIGIO is sent by a work item of the user, which waits for the user's share.
+ * In the short turns of new flows, which others wait behind, no context is woken whose waiters have
+ * proved slow, nor any other of its user (HTW_SLOW_NS). One of which nothing is known is, but until
+ * the CPU has been left alone for as long as waking has taken, only those that have proved quick
+ * are.
  *
  * Readers wait exclusively on a queue of their own: one is woken, and wakes the next if it
  * leaves events behind.
  */
 
 #include <linux/fs.h>
-#include <linux/jiffies.h>
 #include <linux/poll.h>
 #include <linux/wait.h>
 
@@ -139,16 +137,23 @@ static bool htw_wake_has_to_wait(const struct htw_context *ctx, const struct htw
 		return ctx->wake_pace == HTW_WAKE_SLOW;
 	if (turn->may_be_slow)
 		return false;
-	return ctx->wake_pace != HTW_WAKE_QUICK || ktime_get_ns() < turn->flow->slow_until;
+	if (ctx->wake_pace == HTW_WAKE_SLOW || ktime_get_ns() < turn->flow->slow_until)
+		return true;
+	return ctx->wake_pace == HTW_WAKE_UNKNOWN && !turn->may_be_unknown;
 }
 
 /* A walk may have shown that the user has slow waiters. */
 static void htw_wake_note_slow(const struct htw_context *ctx, struct htw_turn *turn)
 {
+	u64 now;
+
 	lockdep_assert_held(&ctx->wait.lock);
 
-	if (ctx->wake_was_slow)
-		turn->flow->slow_until = ktime_get_ns() + HTW_SLOW_NS;
+	if (!ctx->wake_was_slow)
+		return;
+	now = ktime_get_ns();
+	turn->surprised = now >= turn->flow->slow_until;
+	turn->flow->slow_until = now + HTW_SLOW_NS;
 }
 
 static struct htw_wake_limit htw_wake_limit(const struct htw_turn *turn, u64 now)
@@ -224,19 +229,6 @@ void htw_wake_reader(struct htw_context *ctx)
 		wake_up_interruptible(&ctx->readers);
 }
 
-/* Have the user's work item send SIGIO to a context's recipients. */
-static void htw_wake_signal(struct htw_context *ctx)
-{
-	struct htw_user *user = ctx->user;
-
-	spin_lock_bh(&user->signal_lock);
-	if (list_empty(&ctx->signal))
-		list_add_tail(&ctx->signal, &user->signals);
-	spin_unlock_bh(&user->signal_lock);
-	/* If it waits for the user's share, it goes on waiting. */
-	queue_delayed_work(htw_wq, &user->signal_work, 0);
-}
-
 /**
  * htw_wake_contexts() - wake tasks that wait for events of some contexts
  * @contexts: the contexts
@@ -258,8 +250,8 @@ void htw_wake_contexts(struct htw_context *const *contexts, u32 nr, struct htw_t
 		htw_wake_reader(ctx);
 		if (wq_has_sleeper(&ctx->wait))
 			htw_wake_pollers(ctx, turn, &limit);
-		if (READ_ONCE(ctx->fasync))
-			htw_wake_signal(ctx);
+		if (READ_ONCE(ctx->sigio.fasync))
+			htw_sigio_send(&ctx->sigio, &ctx->user->sigio);
 	}
 
 	took = ktime_get_ns() - began;
@@ -267,55 +259,6 @@ void htw_wake_contexts(struct htw_context *const *contexts, u32 nr, struct htw_t
 		turn->wake_ns = took;
 	else if (took > HTW_WAKE_NS)
 		htw_pacer_owe_wake(took - min(took, htw_run_delay_ns() - waited));
-}
-
-/* Take the next context to signal off its user's list, or return NULL. */
-static struct htw_context *htw_wake_next_signal(struct htw_user *user)
-{
-	struct htw_context *ctx;
-
-	spin_lock_bh(&user->signal_lock);
-	ctx = list_first_entry_or_null(&user->signals, struct htw_context, signal);
-	if (ctx)
-		list_del_init(&ctx->signal);
-	spin_unlock_bh(&user->signal_lock);
-	return ctx;
-}
-
-/*
- * &htw_user.signal_work: send SIGIO for a user's contexts, for as long as a run may take, and
- * charge the time to the user. Then, and until the user has tokens again, others have the CPU.
- * Contexts whose turn has not come stay on the list.
- */
-void htw_wake_send_signals(struct work_struct *work)
-{
-	struct htw_user *user = container_of(to_delayed_work(work), struct htw_user, signal_work);
-	u64 wait = htw_pacer_work_wait_ns(htw_bases_flows(&user->bases));
-	u64 waited = htw_run_delay_ns();
-	u64 began = ktime_get_ns();
-	struct htw_context *ctx;
-	u64 took = 0, away;
-
-	while (!wait && took < HTW_RUN_NS) {
-		/* A context that is closed leaves the list a grace period before it is freed. */
-		rcu_read_lock();
-		ctx = htw_wake_next_signal(user);
-		if (ctx)
-			kill_fasync(&ctx->fasync, SIGIO, POLL_IN);
-		rcu_read_unlock();
-		took = ktime_get_ns() - began;
-		if (!ctx)
-			break;
-	}
-
-	/* Without the time for which this task was preempted. */
-	away = htw_run_delay_ns() - waited;
-	htw_pacer_charge_work(htw_bases_flows(&user->bases), took - min(took, away));
-
-	spin_lock_bh(&user->signal_lock);
-	if (!list_empty(&user->signals))
-		queue_delayed_work(htw_wq, &user->signal_work, nsecs_to_jiffies(wait) + 1);
-	spin_unlock_bh(&user->signal_lock);
 }
 
 /* Set up a new context, whose user is set. */
@@ -326,7 +269,7 @@ void htw_wake_init(struct htw_context *ctx)
 	init_waitqueue_func_entry(&ctx->wake_mark, htw_wake_mark_func);
 	INIT_LIST_HEAD(&ctx->wake_mark.entry);
 	htw_job_init(&ctx->wake_job, htw_bases_flows(&ctx->user->bases), htw_wake_serve);
-	INIT_LIST_HEAD(&ctx->signal);
+	htw_sigio_init(&ctx->sigio);
 }
 
 /*
@@ -335,14 +278,9 @@ void htw_wake_init(struct htw_context *ctx)
  */
 void htw_wake_stop(struct htw_context *ctx)
 {
-	struct htw_user *user = ctx->user;
-
 	spin_lock_irq(&ctx->wait.lock);
 	htw_job_kill(&ctx->wake_job);
 	spin_unlock_irq(&ctx->wait.lock);
 	htw_job_cancel(&ctx->wake_job);
-
-	spin_lock_bh(&user->signal_lock);
-	list_del_init(&ctx->signal);
-	spin_unlock_bh(&user->signal_lock);
+	htw_sigio_stop(&ctx->sigio);
 }

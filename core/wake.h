@@ -10,7 +10,6 @@
 void htw_wake_init(struct htw_context *ctx);
 void htw_wake_stop(struct htw_context *ctx);
 void htw_wake_reader(struct htw_context *ctx);
-void htw_wake_send_signals(struct work_struct *work);
 void htw_wake_contexts(struct htw_context *const *contexts, u32 nr, struct htw_turn *turn);
 
 #endif /* _HTW_WAKE_H */

@@ -46,7 +46,9 @@ struct notes {
  * @busy: number of turns that find the lock contended
  * @later: number of turns that find the work to be too much for the short turn of a new flow
  * @wakes: its work is to wake tasks
+ * @surprises: the tasks that it wakes take long, which was not known
  * @may_be_slow: of its last turn
+ * @may_be_unknown: of its last turn
  * @again: number of times that @left is refilled when it reaches zero
  * @refill: work to refill, in ns
  * @calls: number of calls
@@ -63,7 +65,9 @@ struct toy {
 	u32 busy;
 	u32 later;
 	bool wakes;
+	bool surprises;
 	bool may_be_slow;
+	bool may_be_unknown;
 	u64 again;
 	u64 refill;
 	u32 calls;
@@ -119,6 +123,8 @@ static enum htw_served toy_serve(struct htw_job *job, struct htw_turn *turn)
 		burn(ns);
 		toy->spent += htw_now() - began;
 		toy->may_be_slow = turn->may_be_slow;
+		toy->may_be_unknown = turn->may_be_unknown;
+		turn->surprised = toy->surprises;
 		if (toy->wakes)
 			turn->wake_ns = htw_now() - began;
 		toy_note(toy, began, turn, false);
@@ -780,10 +786,41 @@ static void gap_for_waking_is_divided(struct kunit *test)
 	sleep_ns(test, NSEC_PER_MSEC);
 	KUNIT_EXPECT_EQ(test, other->served, 2);
 	KUNIT_EXPECT_TRUE(test, other->may_be_slow);
+	KUNIT_EXPECT_TRUE(test, other->may_be_unknown);
 	KUNIT_EXPECT_EQ(test, p->owed_wake_ns, 0);
 }
 
-/* Work outside of softirq leaves the CPU alone, also while its user waits for tokens. */
+/* Tasks that turn out to take long to wake have a small part of the time. */
+static void surprises_are_rare(struct kunit *test)
+{
+	struct toy *waker = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 0, NULL);
+	struct toy *other = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 5000, NULL);
+
+	idle_pacer(test);
+	sleep_ns(test, 60 * NSEC_PER_MSEC);
+	waker->wakes = waker->surprises = true;
+	waker->turn = NSEC_PER_MSEC;
+	toy_give(waker, waker->turn);
+	sleep_ns(test, 100 * NSEC_PER_USEC);
+	KUNIT_ASSERT_EQ(test, waker->served, 1);
+	KUNIT_EXPECT_TRUE(test, waker->may_be_unknown);
+
+	/* What it took has been left alone, but so long a time has not passed. */
+	sleep_ns(test, 10 * NSEC_PER_MSEC);
+	toy_give(other, 5000);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_ASSERT_EQ(test, other->served, 1);
+	KUNIT_EXPECT_TRUE(test, other->may_be_slow);
+	KUNIT_EXPECT_FALSE(test, other->may_be_unknown);
+
+	sleep_ns(test, 10 * NSEC_PER_MSEC);
+	toy_give(other, 5000);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_ASSERT_EQ(test, other->served, 2);
+	KUNIT_EXPECT_TRUE(test, other->may_be_unknown);
+}
+
+/* Work outside of softirq leaves the CPU alone, and so do runs. */
 static void work_leaves_half_of_the_cpu(struct kunit *test)
 {
 	struct htw_flow __percpu *first = toy_user(test, HTW_CLASS_PRIVILEGED);
@@ -791,16 +828,45 @@ static void work_leaves_half_of_the_cpu(struct kunit *test)
 	struct htw_pacer *p = idle_pacer(test);
 
 	sleep_ns(test, 10 * NSEC_PER_MSEC);
-	KUNIT_ASSERT_EQ(test, htw_pacer_work_wait_ns(first), 0);
+	KUNIT_ASSERT_EQ(test, htw_pacer_busy_ns(), 0);
 	htw_pacer_charge_work(first, NSEC_PER_MSEC);
-	KUNIT_EXPECT_GT(test, htw_pacer_work_wait_ns(second), 900 * NSEC_PER_USEC);
+	/* Some may be owed before it waits. */
+	KUNIT_EXPECT_GT(test, htw_pacer_busy_ns(), 700 * NSEC_PER_USEC);
 	htw_pacer_charge_work(second, 0);
-	KUNIT_EXPECT_GT(test, htw_pacer_work_wait_ns(second), 900 * NSEC_PER_USEC);
+	KUNIT_EXPECT_GT(test, htw_pacer_busy_ns(), 700 * NSEC_PER_USEC);
 	/* Runs leave it alone for as long, too. The time in which it was done counts as work. */
 	KUNIT_EXPECT_LE(test, p->owed_wake_ns, NSEC_PER_MSEC);
 	KUNIT_EXPECT_GT(test, p->owed_wake_ns, 900 * NSEC_PER_USEC);
 	sleep_ns(test, NSEC_PER_MSEC);
-	KUNIT_EXPECT_EQ(test, htw_pacer_work_wait_ns(first), 0);
+	KUNIT_EXPECT_EQ(test, htw_pacer_busy_ns(), 0);
+	/* Whatever waking has taken, it goes on now and then. */
+	htw_pacer_charge_work(first, 40 * NSEC_PER_MSEC);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_GT(test, htw_pacer_busy_ns(), 900 * NSEC_PER_USEC);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, htw_pacer_busy_ns(), 0);
+}
+
+/* What work takes in the gap after a run is left alone later. */
+static void work_in_a_gap_is_owed(struct kunit *test)
+{
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct toy *toy = toy_make(test, flows, 210000, NULL);
+	struct htw_pacer *p = idle_pacer(test);
+
+	sleep_ns(test, 60 * NSEC_PER_MSEC);
+	/* Two runs; a turn each. */
+	toy_give(toy, 2 * 210000);
+	while (!READ_ONCE(toy->served))
+		sleep_ns(test, 20 * NSEC_PER_USEC);
+	KUNIT_ASSERT_EQ(test, toy->served, 1);
+	burn(100 * NSEC_PER_USEC);
+	htw_pacer_charge_work(flows, 100 * NSEC_PER_USEC);
+	while (READ_ONCE(toy->served) < 2)
+		sleep_ns(test, 20 * NSEC_PER_USEC);
+	/* The work itself, and the part of the gap that it took. */
+	KUNIT_EXPECT_GT(test, p->owed_wake_ns, 190 * NSEC_PER_USEC);
+	KUNIT_EXPECT_LT(test, p->owed_wake_ns, 215 * NSEC_PER_USEC);
 }
 
 /* Work that is too long for a short turn waits until other new flows have had theirs. */
@@ -1332,7 +1398,9 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE(alternating_turns_are_charged),
 	KUNIT_CASE(work_for_an_old_flow_delays_no_new_one),
 	KUNIT_CASE(gap_for_waking_is_divided),
+	KUNIT_CASE(surprises_are_rare),
 	KUNIT_CASE(work_leaves_half_of_the_cpu),
+	KUNIT_CASE(work_in_a_gap_is_owed),
 	KUNIT_CASE(kick_that_does_not_come_delays_nobody),
 	KUNIT_CASE_PARAM(cancelled_job_is_not_served, stages_gen_params),
 	KUNIT_CASE(job_can_be_scheduled_while_it_is_served),

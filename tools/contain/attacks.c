@@ -154,6 +154,8 @@ const struct attack attacks[] = {
 		.what = "64 users, a timer each, 500 sets that watch the epoll set of each",
 		.users = 64, .contexts = 1, .timers = 1, .ring_entries = 64,
 		.waiting = { .entries = 1, .sets = 500 },
+		/* A descriptor of which nothing is known waits until these 64 are known. */
+		.exempt = 1 << VICTIM_FRESH,
 	},
 	{
 		.name = "sigio",
@@ -172,6 +174,18 @@ const struct attack attacks[] = {
 		.what = "the same with 16,000 descriptors",
 		.users = 1, .contexts = 16000, .shape = one_to_four, .shapes = 4,
 		.timers = 1, .ring_entries = 256, .group = 1,
+	},
+	{
+		.name = "sigio_users",
+		.what = "32 users with 8 descriptors each, SIGIO for each to a process group of 10",
+		.users = 32, .contexts = 8, .timers = 1, .ring_entries = 64,
+		.group = 10,
+	},
+	{
+		.name = "sigio_and_timers",
+		.what = "four users with 20,000 timers of 1 ms each, SIGIO to a process group of 200",
+		.users = 4, .contexts = 1, .timers = 20000, .ring_entries = 16384,
+		.group = 200,
 	},
 	{
 		.name = "stall_discount",

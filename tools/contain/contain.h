@@ -88,12 +88,16 @@ struct attack_waiting {
  * @VICTIM_ROOT: root, who reads a descriptor
  * @VICTIM_USER: an unprivileged user, who reads a descriptor
  * @VICTIM_CALLOUT: a module
+ * @VICTIM_SIGNAL: another one, who reads when SIGIO comes
+ * @VICTIM_FRESH: another one, who opens a new descriptor for each timer
  * @VICTIMS: number of victims
  */
 enum victim {
 	VICTIM_ROOT,
 	VICTIM_USER,
 	VICTIM_CALLOUT,
+	VICTIM_SIGNAL,
+	VICTIM_FRESH,
 	VICTIMS,
 };
 
@@ -110,7 +114,7 @@ enum victim {
  * @ring_entries: ring of each context; 0 to leave expirations in the queue
  * @source: what its contexts are
  * @waiting: who waits for them
- * @group: processes of the group that SIGIO goes to, for each context; 0 for no SIGIO
+ * @group: processes of the group that SIGIO goes to, for all contexts; 0 for no SIGIO
  * @traits: bits of &enum attack_trait
  * @exempt: a bit for each &enum victim whose timers may be late: root's where root
  *	itself attacks; see also SECURITY.md

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The victims of an attack: a task that counts, a program that reads timers of two
- * users, and a module with callouts
+ * users, some when SIGIO comes, and a module with callouts
  *
  * The reader has a real-time priority and runs as soon as htw has delivered an
  * event, so that htw is measured and not the scheduler.
@@ -18,6 +18,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,15 +30,15 @@
 #define PULSE		"/sys/module/htw_pulse/parameters/"
 
 #define PERIOD		(10 * MSEC)
-/* Timers of each of the two users, spread over the period and the tick. */
+/* Timers of each descriptor, spread over the period and the tick. */
 #define TIMERS		5U
 #define SPREAD		2137000ULL
 /* The first are due just after a tick, so they wait for nearly all of the next. */
 #define AFTER_TICK	(10 * USEC)
 
-#define READERS		(VICTIM_USER + 1)
-/* Lower than any attacker's. */
-#define VICTIM_UID	1000U
+#define READERS		(sizeof(readers) / sizeof(readers[0]))
+/* The first victim's; all are lower than any attacker's. */
+#define VICTIM_UID	900U
 #define READER_PRIORITY	50
 #define SAMPLES		4096U
 
@@ -45,7 +46,12 @@ const char * const victim_names[VICTIMS] = {
 	[VICTIM_ROOT] = "root",
 	[VICTIM_USER] = "user",
 	[VICTIM_CALLOUT] = "callout",
+	[VICTIM_SIGNAL] = "signal",
+	[VICTIM_FRESH] = "fresh",
 };
+
+/* Those whose timers the reader has. */
+static const enum victim readers[] = { VICTIM_ROOT, VICTIM_USER, VICTIM_SIGNAL, VICTIM_FRESH };
 
 /**
  * struct shared - results of the victims' processes
@@ -62,10 +68,10 @@ struct shared {
 	volatile uint64_t count;
 	volatile uint32_t generation;
 	uint32_t seen;
-	struct lateness late[READERS];
+	struct lateness late[VICTIMS];
 	uint32_t samples[SAMPLES];
 	uint32_t sampled;
-	volatile uint64_t next[READERS][TIMERS];
+	volatile uint64_t next[VICTIMS][TIMERS];
 	volatile bool ready;
 };
 
@@ -87,22 +93,22 @@ static void count(struct shared *s)
 	}
 }
 
-static int open_timers(struct shared *s, enum victim owner)
+/* Open the device as a victim, and start its timers if they are periodic, else the first. */
+static int open_timers(struct shared *s, enum victim owner, uint64_t first)
 {
-	uint64_t first = now_ns() + PERIOD + owner * MSEC;
+	const bool fresh = owner == VICTIM_FRESH;
 	unsigned int i;
 	int fd;
 
-	first += MSEC - first % MSEC + AFTER_TICK;
-	if (owner == VICTIM_USER && setresuid(VICTIM_UID, VICTIM_UID, 0))
+	if (owner != VICTIM_ROOT && setresuid(VICTIM_UID + owner, VICTIM_UID + owner, 0))
 		die("cannot become the victim's user: %s", strerror(errno));
 	fd = htw_open(O_NONBLOCK);
 	if (fd < 0)
 		die("the victim's user cannot open /dev/htw: %s", strerror(errno));
-	for (i = 0; i < TIMERS; i++) {
+	for (i = 0; i < (fresh ? 1 : TIMERS); i++) {
 		struct htw_add add = {
 			.deadline = first + i * SPREAD,
-			.interval = PERIOD,
+			.interval = fresh ? 0 : PERIOD,
 			.cookie = i,
 			.flags = HTW_F_ABS,
 		};
@@ -111,9 +117,40 @@ static int open_timers(struct shared *s, enum victim owner)
 		if (ioctl(fd, HTW_ADD, &add))
 			die("HTW_ADD: %s", strerror(errno));
 	}
-	if (owner == VICTIM_USER && setresuid(0, 0, 0))
+	if (owner != VICTIM_ROOT && setresuid(0, 0, 0))
 		die("cannot return to root: %s", strerror(errno));
 	return fd;
+}
+
+static uint64_t first_deadline(enum victim owner)
+{
+	const uint64_t first = now_ns() + PERIOD + owner * MSEC;
+
+	return first + MSEC - first % MSEC + AFTER_TICK;
+}
+
+/* Have a descriptor's events announced by SIGIO, and return one to wait for that. */
+static int open_signals(int fd)
+{
+	sigset_t sigio;
+	int sigfd;
+
+	sigemptyset(&sigio);
+	sigaddset(&sigio, SIGIO);
+	sigprocmask(SIG_BLOCK, &sigio, NULL);
+	sigfd = signalfd(-1, &sigio, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (sigfd < 0 || fcntl(fd, F_SETOWN, getpid()) ||
+	    fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK | O_ASYNC))
+		die("cannot ask for SIGIO: %s", strerror(errno));
+	return sigfd;
+}
+
+static void watch(int epfd, int fd, enum victim victim)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = victim };
+
+	if (epfd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event))
+		die("epoll: %s", strerror(errno));
 }
 
 static void grow(uint64_t *most, uint64_t from, uint64_t to)
@@ -141,22 +178,32 @@ static void note_event(struct shared *s, enum victim owner, const struct htw_eve
 	s->next[owner][i] = ev->deadline + (1 + ev->missed) * PERIOD;
 }
 
+/* Events of the descriptor whose SIGIO has come, which may have been for what was read before. */
+static void take_signal(int sigfd)
+{
+	struct signalfd_siginfo info;
+
+	if (read(sigfd, &info, sizeof(info)) != sizeof(info) && errno != EAGAIN)
+		die("signalfd: %s", strerror(errno));
+}
+
 static void read_timers(struct shared *s)
 {
 	struct epoll_event ready[READERS];
 	struct htw_event events[2 * TIMERS];
 	const int epfd = epoll_create1(EPOLL_CLOEXEC);
-	int fds[READERS], n, i;
-	unsigned int victim;
+	int fds[VICTIMS], sigfd = -1, n, i;
+	enum victim victim;
 	uint64_t now;
 	ssize_t got;
 
-	for (victim = 0; victim < READERS; victim++) {
-		struct epoll_event event = { .events = EPOLLIN, .data.u32 = victim };
+	for (i = 0; i < (int)READERS; i++) {
+		int fd = open_timers(s, readers[i], first_deadline(readers[i]));
 
-		fds[victim] = open_timers(s, victim);
-		if (epfd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, fds[victim], &event))
-			die("epoll: %s", strerror(errno));
+		fds[readers[i]] = fd;
+		if (readers[i] == VICTIM_SIGNAL)
+			fd = sigfd = open_signals(fd);
+		watch(epfd, fd, readers[i]);
 	}
 	s->ready = true;
 	for (;;) {
@@ -168,10 +215,19 @@ static void read_timers(struct shared *s)
 		}
 		for (i = 0; i < n; i++) {
 			victim = ready[i].data.u32;
+			if (victim == VICTIM_SIGNAL)
+				take_signal(sigfd);
 			got = read(fds[victim], events, sizeof(events));
 			now = now_ns();
 			if (got < 0 && errno != EAGAIN)
 				die("read: %s", strerror(errno));
+			if (victim == VICTIM_FRESH && got > 0) {
+				note_event(s, victim, &events[0], now);
+				got = 0;
+				close(fds[victim]);
+				fds[victim] = open_timers(s, victim, s->next[victim][0]);
+				watch(epfd, fds[victim], victim);
+			}
 			for (got /= (ssize_t)sizeof(events[0]); got > 0; got--)
 				note_event(s, victim, &events[got - 1], now);
 		}
@@ -294,9 +350,11 @@ void victims_note(struct victims *v, struct lateness late[VICTIMS], struct delay
 {
 	const struct shared *s = v->shared;
 	uint64_t now;
-	unsigned int victim, i;
+	enum victim victim;
+	unsigned int reader, i;
 
-	for (victim = 0; victim < READERS; victim++) {
+	for (reader = 0; reader < READERS; reader++) {
+		victim = readers[reader];
 		/*
 		 * The reader's priority is higher: by now it has noted all
 		 * events that came.
@@ -306,7 +364,7 @@ void victims_note(struct victims *v, struct lateness late[VICTIMS], struct delay
 		else
 			late[victim] = (struct lateness){ 0 };
 		now = now_ns();
-		for (i = 0; i < TIMERS; i++) {
+		for (i = 0; i < TIMERS && s->next[victim][i]; i++) {
 			grow(&late[victim].fired, s->next[victim][i], now);
 			grow(&late[victim].read, s->next[victim][i], now);
 		}

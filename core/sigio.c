@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * SIGIO for new events
+ *
+ * The recipients of one signal can be a process group of thousands, which kill_fasync() walks with
+ * interrupts off. So signals are sent by work items, not by the softirq that delivers the events,
+ * and leave a CPU alone for as long as they take.
+ *
+ * There is one work item for each user, and one of them has its turn at a time: whatever other
+ * users send, a user waits for a turn of each of them. A turn ends after some time; a user with
+ * signals left queues again, behind the others. A user without tokens waits for those first.
+ */
+
+#include <linux/delay.h>
+#include <linux/fs.h>
+#include <linux/jiffies.h>
+#include <linux/poll.h>
+#include <linux/rcupdate.h>
+#include <linux/spinlock.h>
+
+#include "compat.h"
+#include "pacer.h"
+#include "sigio.h"
+
+/* A turn ends with the signal with which it has taken so long. */
+#define HTW_SIGIO_NS		(50 * NSEC_PER_USEC)
+
+/* Guards the queue with all its senders, and their contexts; a leaf. Taken with BHs off. */
+static DEFINE_SPINLOCK(htw_sigio_lock);
+/* Senders that wait for their turn. */
+static LIST_HEAD(htw_sigio_queue);
+/* The sender whose turn it is. */
+static struct htw_sigio_sender *htw_sigio_sending;
+/* A turn is some us, for which many wait: it is not to wait for tasks that have the CPU. */
+static struct workqueue_struct *htw_sigio_wq;
+
+/* Let the next sender have its turn, unless one has it. */
+static void htw_sigio_next(void)
+{
+	struct htw_sigio_sender *s;
+
+	lockdep_assert_held(&htw_sigio_lock);
+
+	s = list_first_entry_or_null(&htw_sigio_queue, struct htw_sigio_sender, entry);
+	if (!s || htw_sigio_sending)
+		return;
+
+	htw_sigio_sending = s;
+	list_del_init(&s->entry);
+	queue_delayed_work(htw_sigio_wq, &s->work, 0);
+}
+
+static void htw_sigio_enqueue(struct htw_sigio_sender *s)
+{
+	lockdep_assert_held(&htw_sigio_lock);
+
+	list_add_tail(&s->entry, &htw_sigio_queue);
+	htw_sigio_next();
+}
+
+/* End a sender's turn. If it has signals left it queues again, after @wait ns if that is not 0. */
+static void htw_sigio_end_turn(struct htw_sigio_sender *s, u64 wait)
+{
+	spin_lock_bh(&htw_sigio_lock);
+	htw_sigio_sending = NULL;
+	s->scheduled = !list_empty(&s->due);
+	if (s->scheduled && wait)
+		queue_delayed_work(htw_sigio_wq, &s->work, nsecs_to_jiffies(wait) + 1);
+	else if (s->scheduled)
+		list_add_tail(&s->entry, &htw_sigio_queue);
+	htw_sigio_next();
+	spin_unlock_bh(&htw_sigio_lock);
+}
+
+/* Has the sender its turn? Queue it if not: it has waited for tokens. */
+static bool htw_sigio_has_turn(struct htw_sigio_sender *s)
+{
+	bool has_turn;
+
+	spin_lock_bh(&htw_sigio_lock);
+	has_turn = htw_sigio_sending == s;
+	if (!has_turn) {
+		s->scheduled = !list_empty(&s->due);
+		if (s->scheduled)
+			htw_sigio_enqueue(s);
+	}
+	spin_unlock_bh(&htw_sigio_lock);
+	return has_turn;
+}
+
+/* Take the next context to signal off the list, or return NULL. */
+static struct htw_sigio *htw_sigio_take(struct htw_sigio_sender *s)
+{
+	struct htw_sigio *sigio;
+
+	spin_lock_bh(&htw_sigio_lock);
+	sigio = list_first_entry_or_null(&s->due, struct htw_sigio, entry);
+	if (sigio)
+		list_del_init(&sigio->entry);
+	spin_unlock_bh(&htw_sigio_lock);
+	return sigio;
+}
+
+/* Send one context's signal. Return: false if there was none. */
+static bool htw_sigio_send_one(struct htw_sigio_sender *s)
+{
+	struct htw_sigio *sigio;
+
+	/* A context that is closed leaves the list a grace period before it is freed. */
+	rcu_read_lock();
+	sigio = htw_sigio_take(s);
+	if (sigio)
+		kill_fasync(&sigio->fasync, SIGIO, POLL_IN);
+	rcu_read_unlock();
+	return sigio;
+}
+
+/* &htw_sigio_sender.work: a turn. */
+static void htw_sigio_work(struct work_struct *work)
+{
+	struct htw_sigio_sender *s = container_of(to_delayed_work(work), struct htw_sigio_sender,
+						  work);
+	struct htw_pacer_work pacing;
+	u64 wait;
+
+	if (!htw_sigio_has_turn(s))
+		return;
+
+	wait = htw_pacer_throttled_ns(s->flows);
+	if (!wait) {
+		u64 busy;
+
+		while ((busy = htw_pacer_busy_ns()))
+			usleep_range(busy / NSEC_PER_USEC + 1, busy / NSEC_PER_USEC + 50);
+	}
+
+	htw_pacer_begin_work(&pacing);
+	while (!wait && htw_sigio_send_one(s) && htw_pacer_work_ns(&pacing) < HTW_SIGIO_NS)
+		;
+	htw_pacer_end_work(&pacing, s->flows);
+	htw_sigio_end_turn(s, wait);
+}
+
+/*
+ * Have a context's recipients get SIGIO. In an RCU read-side section in which the context may be
+ * closed, but is not freed.
+ */
+void htw_sigio_send(struct htw_sigio *sigio, struct htw_sigio_sender *s)
+{
+	spin_lock_bh(&htw_sigio_lock);
+	if (list_empty(&sigio->entry))
+		list_add_tail(&sigio->entry, &s->due);
+	if (!s->scheduled) {
+		s->scheduled = true;
+		htw_sigio_enqueue(s);
+	}
+	spin_unlock_bh(&htw_sigio_lock);
+}
+
+void htw_sigio_init(struct htw_sigio *sigio)
+{
+	INIT_LIST_HEAD(&sigio->entry);
+}
+
+/*
+ * Send no more signals for a context that is being closed and has no recipients. What is under way
+ * goes on for up to a grace period.
+ */
+void htw_sigio_stop(struct htw_sigio *sigio)
+{
+	spin_lock_bh(&htw_sigio_lock);
+	list_del_init(&sigio->entry);
+	spin_unlock_bh(&htw_sigio_lock);
+}
+
+void htw_sigio_sender_init(struct htw_sigio_sender *s, struct htw_flow __percpu *flows)
+{
+	*s = (struct htw_sigio_sender) { .flows = flows };
+	INIT_LIST_HEAD(&s->due);
+	INIT_LIST_HEAD(&s->entry);
+	INIT_DELAYED_WORK(&s->work, htw_sigio_work);
+}
+
+/* Free a sender that has no contexts any more, so that it does not queue again. May sleep. */
+void htw_sigio_sender_exit(struct htw_sigio_sender *s)
+{
+	spin_lock_bh(&htw_sigio_lock);
+	list_del_init(&s->entry);
+	spin_unlock_bh(&htw_sigio_lock);
+
+	cancel_delayed_work_sync(&s->work);
+
+	/* It was cancelled before it had its turn. */
+	spin_lock_bh(&htw_sigio_lock);
+	if (htw_sigio_sending == s) {
+		htw_sigio_sending = NULL;
+		htw_sigio_next();
+	}
+	spin_unlock_bh(&htw_sigio_lock);
+}
+
+int htw_sigio_init_queue(void)
+{
+	htw_sigio_wq = alloc_workqueue("htw_sigio", WQ_UNBOUND | WQ_HIGHPRI, 0);
+	return htw_sigio_wq ? 0 : -ENOMEM;
+}
+
+void htw_sigio_exit_queue(void)
+{
+	destroy_workqueue(htw_sigio_wq);
+}

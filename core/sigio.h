@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * SIGIO for new events; see sigio.c
+ */
+#ifndef _HTW_SIGIO_H
+#define _HTW_SIGIO_H
+
+#include <linux/list.h>
+#include <linux/types.h>
+#include <linux/workqueue.h>
+
+struct fasync_struct;
+struct htw_flow;
+
+/**
+ * struct htw_sigio - a context's recipients of SIGIO
+ * @fasync: the recipients (guarded by fasync_helper())
+ * @entry: on &htw_sigio_sender.due while they are to get a signal (htw_sigio_lock)
+ */
+struct htw_sigio {
+	struct fasync_struct *fasync;
+	struct list_head entry;
+};
+
+/**
+ * struct htw_sigio_sender - sends the signals of a user's contexts
+ * @flows: the user's flows, which are charged; never changes
+ * @due: contexts whose recipients are to get a signal (htw_sigio_lock)
+ * @entry: on the queue of senders that wait for their turn (htw_sigio_lock)
+ * @scheduled: on that queue, has its turn, or @work is to put it there again (htw_sigio_lock)
+ * @work: has its turn, or waits for the user's share
+ */
+struct htw_sigio_sender {
+	struct htw_flow __percpu *flows;
+	struct list_head due;
+	struct list_head entry;
+	bool scheduled;
+	struct delayed_work work;
+};
+
+int htw_sigio_init_queue(void);
+void htw_sigio_exit_queue(void);
+void htw_sigio_sender_init(struct htw_sigio_sender *s, struct htw_flow __percpu *flows);
+void htw_sigio_sender_exit(struct htw_sigio_sender *s);
+void htw_sigio_init(struct htw_sigio *sigio);
+void htw_sigio_send(struct htw_sigio *sigio, struct htw_sigio_sender *s);
+void htw_sigio_stop(struct htw_sigio *sigio);
+
+#endif /* _HTW_SIGIO_H */

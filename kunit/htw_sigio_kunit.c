@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit: whose turn it is to send SIGIO
+ *
+ * Contexts here have no recipients: a signal has been sent when its context has left the list.
+ */
+#include <kunit/test.h>
+#include <linux/delay.h>
+
+#include "../core/pacer.h"
+#include "../core/sigio.h"
+#include "htw_kunit.h"
+
+#define CONTEXTS		8u
+
+/* A user who has asked for signals. */
+struct asker {
+	struct htw_flow __percpu *flows;
+	struct htw_sigio_sender sender;
+	struct htw_sigio sigio[CONTEXTS];
+	bool exited;
+};
+
+static void asker_exit(struct asker *asker)
+{
+	for (u32 i = 0; i < CONTEXTS && !asker->exited; i++)
+		htw_sigio_stop(&asker->sigio[i]);
+	if (!asker->exited)
+		htw_sigio_sender_exit(&asker->sender);
+	asker->exited = true;
+}
+
+static void asker_free(void *data)
+{
+	struct asker *asker = data;
+
+	asker_exit(asker);
+	free_percpu(asker->flows);
+}
+
+static struct asker *asker_make(struct kunit *test, enum htw_class class)
+{
+	struct asker *asker = htw_test_array(test, 1, sizeof(*asker));
+	unsigned int cpu;
+
+	asker->flows = alloc_percpu(struct htw_flow);
+	KUNIT_ASSERT_TRUE(test, !!asker->flows);
+	for_each_possible_cpu(cpu)
+		htw_flow_init(per_cpu_ptr(asker->flows, cpu), class, 0);
+	htw_sigio_sender_init(&asker->sender, asker->flows);
+	for (u32 i = 0; i < CONTEXTS; i++)
+		htw_sigio_init(&asker->sigio[i]);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, asker_free, asker), 0);
+	return asker;
+}
+
+static void ask(struct asker *asker)
+{
+	for (u32 i = 0; i < CONTEXTS; i++)
+		htw_sigio_send(&asker->sigio[i], &asker->sender);
+}
+
+/* Number of signals that have not been sent. */
+static u32 missing(const struct asker *asker)
+{
+	u32 nr = 0;
+
+	for (u32 i = 0; i < CONTEXTS; i++)
+		nr += !list_empty_careful(&asker->sigio[i].entry);
+	return nr;
+}
+
+static void expect_sent(struct kunit *test, const struct asker *asker)
+{
+	for (unsigned int i = 0; i < 500 && missing(asker); i++)
+		msleep(20);
+	KUNIT_EXPECT_EQ(test, missing(asker), 0);
+}
+
+/* Let a user owe its share of all CPUs for @ns. */
+static void overdraw(struct asker *asker, u64 ns)
+{
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
+
+		spin_lock_bh(&p->lock);
+		htw_flow_charge(per_cpu_ptr(asker->flows, cpu), ns, htw_now());
+		spin_unlock_bh(&p->lock);
+	}
+}
+
+/* Keep CPUs busy with what is left alone for a while, so that who has the turn waits. */
+static void keep_busy(void)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu) {
+		struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
+
+		spin_lock_bh(&p->lock);
+		p->taken_back = htw_now();
+		p->worked_at = p->taken_back;
+		p->owed_wake_ns = 40 * NSEC_PER_MSEC;
+		spin_unlock_bh(&p->lock);
+	}
+}
+
+static void each_signal_is_sent(struct kunit *test)
+{
+	struct asker *asker = asker_make(test, HTW_CLASS_OTHERS);
+
+	for (u32 i = 0; i < 3; i++) {
+		ask(asker);
+		expect_sent(test, asker);
+	}
+}
+
+static void throttled_user_delays_no_other(struct kunit *test)
+{
+	struct asker *greedy = asker_make(test, HTW_CLASS_OTHERS);
+	struct asker *other = asker_make(test, HTW_CLASS_OTHERS);
+
+	/* More than the case takes. */
+	overdraw(greedy, 100 * (u64)NSEC_PER_SEC);
+	ask(greedy);
+	msleep(50);
+	ask(other);
+	expect_sent(test, other);
+	KUNIT_EXPECT_EQ(test, missing(greedy), CONTEXTS);
+}
+
+static void throttled_user_is_not_forgotten(struct kunit *test)
+{
+	struct asker *asker = asker_make(test, HTW_CLASS_OTHERS);
+	struct htw_flow *flow = per_cpu_ptr(asker->flows, raw_smp_processor_id());
+
+	/* A quarter of a second of its share, and all that it has. */
+	overdraw(asker, flow->tokens + NSEC_PER_SEC / 16);
+	ask(asker);
+	msleep(50);
+	KUNIT_EXPECT_EQ(test, missing(asker), CONTEXTS);
+	expect_sent(test, asker);
+}
+
+/* Whatever is freed meanwhile, with or without its turn, others get theirs. */
+static void sender_is_freed_while_it_waits(struct kunit *test)
+{
+	for (u32 i = 0; i < 50; i++) {
+		struct asker *first = asker_make(test, HTW_CLASS_OTHERS);
+		struct asker *second = asker_make(test, HTW_CLASS_OTHERS);
+		struct asker *third = asker_make(test, HTW_CLASS_OTHERS);
+		struct asker *throttled = asker_make(test, HTW_CLASS_OTHERS);
+
+		overdraw(throttled, 100 * (u64)NSEC_PER_SEC);
+		ask(throttled);
+		keep_busy();
+		ask(first);
+		ask(second);
+		ask(third);
+		if (i % 2)
+			usleep_range(100, 200);
+		asker_exit(second);
+		asker_exit(first);
+		asker_exit(throttled);
+		expect_sent(test, third);
+	}
+}
+
+static struct kunit_case htw_sigio_cases[] = {
+	KUNIT_CASE(each_signal_is_sent),
+	KUNIT_CASE(throttled_user_delays_no_other),
+	KUNIT_CASE(throttled_user_is_not_forgotten),
+	KUNIT_CASE(sender_is_freed_while_it_waits),
+	{}
+};
+
+static struct kunit_suite htw_sigio_suite = {
+	.name = "htw_sigio",
+	.test_cases = htw_sigio_cases,
+};
+
+kunit_test_suite(htw_sigio_suite);
+
+MODULE_DESCRIPTION("KUnit: whose turn it is to send SIGIO");
+MODULE_LICENSE("GPL");
