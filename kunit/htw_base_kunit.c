@@ -1347,7 +1347,7 @@ static void run_threads(struct kunit *test, struct torture *torture, int (*fn)(v
 static void torture_check(struct kunit *test, struct torture *torture)
 {
 	for (unsigned int c = 0; c < torture->contexts; c++) {
-		for (unsigned int i = 0; i < 1000 && READ_ONCE(torture->ctx[c]->nr_timers); i++) {
+		for (unsigned int i = 0; i < 1000 && htw_test_nr_timers(torture->ctx[c]); i++) {
 			while (torture_read(torture, c))
 				;
 			msleep(20);
@@ -1974,7 +1974,7 @@ static void count_is_exact_when_cancel_races_expiry(struct kunit *test)
 		stopped += !ret;
 		dropped += ret && i % 2;
 		already += ret && !(i % 2);
-		KUNIT_ASSERT_EQ(test, READ_ONCE(c->ctx->nr_timers),
+		KUNIT_ASSERT_EQ(test, htw_test_nr_timers(c->ctx),
 				round_up(i + 1, CAUGHT_AT_ONCE) - stopped - dropped);
 		expect_exact_count(test, c->ctx, c->other);
 		cond_resched();

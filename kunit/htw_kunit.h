@@ -305,6 +305,17 @@ static inline struct htw_timer *htw_test_slot(struct htw_context *ctx, u64 id)
 	return t;
 }
 
+/* Timers of a context that others use at the same time. */
+static inline u32 htw_test_nr_timers(struct htw_context *ctx)
+{
+	u32 nr;
+
+	spin_lock_bh(&ctx->lock);
+	nr = ctx->nr_timers;
+	spin_unlock_bh(&ctx->lock);
+	return nr;
+}
+
 /* Free timers in the context's pages. */
 static inline size_t htw_test_nr_free(struct htw_context *ctx)
 {

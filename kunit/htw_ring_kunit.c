@@ -411,7 +411,7 @@ static void each_ends_once(struct kunit *test)
 			m.ends[event_at(m.ctx, i)->cookie]++;
 		use(m.ctx, n);
 		if (!htw_reader_is_readable(m.ctx) && atomic_read(&m.next) >= m.count &&
-		    !READ_ONCE(m.ctx->nr_timers) && all_ends(&m) >= m.count)
+		    !htw_test_nr_timers(m.ctx) && all_ends(&m) >= m.count)
 			break;
 		cond_resched();
 	}

@@ -611,11 +611,11 @@ static int torture_thread(void *data)
 
 			if (freed > 0)
 				atomic_add(freed, &to->reclaimed);
-			else if (READ_ONCE(to->ctx->nr_timers) < SHARED / 32)
+			else if (htw_test_nr_timers(to->ctx) < SHARED / 32)
 				atomic_set(&to->empties, 0);	/* nothing left to free */
 			continue;
 		}
-		if (READ_ONCE(to->ctx->nr_timers) > SHARED * 3 / 4)
+		if (htw_test_nr_timers(to->ctx) > SHARED * 3 / 4)
 			atomic_set(&to->empties, 1);
 		/* Cancel in order, with an add now and then. */
 		if (atomic_read(&to->empties) && random >> 22) {

@@ -19,7 +19,10 @@ Report = collections.namedtuple("Report", "title accesses lines")
 
 # Functions whose callees are not ours: (pattern, reason). A stack counts as ours only if none of
 # the functions between the access and the innermost function of ours matches.
-EXCEPTIONS = ()
+EXCEPTIONS = (
+    (r"queue_(delayed_)?work_on", "a work item may be queued by anyone at any time: its pending bit decides who does"),
+    (r"do_settimeofday64", "looks at the hrtimers of all CPUs without their locks, to interrupt fewer of them"),
+)
 
 TIME = re.compile(r"^\[\s*\d+\.\d+\](\[\s*[TC]\d+\])? ?")
 TITLE = re.compile(r"BUG: KCSAN: (.*)")
