@@ -54,8 +54,8 @@ enum htw_served {
  * @may_be_slow: tasks may be woken of which that may take long: no new flow waits behind this turn,
  *	nor a task that was woken in this run, and the CPU has been left alone for what waking has
  *	taken so far, or they have waited for that for too long
- * @may_be_unknown: the same for tasks of which it is not known yet: what waking has taken is owed no
- *	more, and those that turned out to take long were few
+ * @may_be_unknown: the same for tasks of which it is not known yet: what waking has taken is owed
+ *	no more, and those that turned out to take long were few
  * @wake_ns: set by the job: the part of its time that it has spent on waking tasks
  * @surprised: set by the job: it has woken the first tasks of @flow that take long
  */

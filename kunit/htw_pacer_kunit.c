@@ -798,7 +798,8 @@ static void surprises_are_rare(struct kunit *test)
 
 	idle_pacer(test);
 	sleep_ns(test, 60 * NSEC_PER_MSEC);
-	waker->wakes = waker->surprises = true;
+	waker->wakes = true;
+	waker->surprises = true;
 	waker->turn = NSEC_PER_MSEC;
 	toy_give(waker, waker->turn);
 	sleep_ns(test, 100 * NSEC_PER_USEC);

@@ -36,7 +36,8 @@
 /* The first are due just after a tick, so they wait for nearly all of the next. */
 #define AFTER_TICK	(10 * USEC)
 
-#define READERS		(sizeof(readers) / sizeof(readers[0]))
+#define ARRAY_SIZE(a)		(sizeof(a) / sizeof((a)[0]))
+#define READERS			ARRAY_SIZE(readers)
 /* The first victim's; all are lower than any attacker's. */
 #define VICTIM_UID	900U
 #define READER_PRIORITY	50
