@@ -150,6 +150,9 @@ static int ring_stopped(struct device *d, u64 id, int result, struct htw_cancel 
 
 	if (result && result != -ENOENT && !(result == -EALREADY && discard))
 		return result;
+	/* Void events have no id. */
+	if (!id)
+		return result;
 	pthread_mutex_lock(&d->lock);
 	while ((ev = ring_find(d, id))) {
 		if (result == -ENOENT) {

@@ -2265,6 +2265,28 @@ LIB_TEST(discarded_with_earlier_events)
 	}
 }
 
+/* Zero is no id, whatever is in the ring. */
+LIB_TEST(no_id)
+{
+	struct htw_cancel cancel = { .flags = HTW_CANCEL_DISCARD };
+	uint64_t ids[2] = { };
+	struct htw_event ev;
+	int results[2];
+
+	/* Leaves a void event in the ring. */
+	ASSERT_EQ(0, htw_every(self->htw, SEC, SEC, 7, &ids[1]));
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	EXPECT_EQ(variant->ring ? 0 : -EALREADY, htw_stop(self->htw, ids[1]));
+	EXPECT_EQ(-ENOENT, htw_stop(self->htw, 0));
+	EXPECT_EQ(-ENOENT, htw_cancel(self->htw, &cancel));
+	EXPECT_EQ(0, cancel.cookie);
+	ids[1] = 0;
+	EXPECT_EQ(2, htw_stop_many(self->htw, ids, 2, results));
+	EXPECT_EQ(-ENOENT, results[0]);
+	EXPECT_EQ(-ENOENT, results[1]);
+	EXPECT_EQ(variant->ring ? 0 : 1, htw_read(self->htw, &ev, 1));
+}
+
 /* Ids that no timer can have, also where the table has no memory yet. */
 LIB_TEST(put_off_what_cannot_be)
 {
