@@ -265,7 +265,7 @@ static unsigned int queue_read(struct device *d, struct htw_event *events, unsig
 static int device_read(struct htw *htw, struct htw_event *events, unsigned int count)
 {
 	struct device *d = device_of(htw);
-	unsigned int total = 0, most, got;
+	unsigned int total = 0, most, got, left;
 
 	if (count > INT_MAX)
 		count = INT_MAX;
@@ -275,8 +275,10 @@ static int device_read(struct htw *htw, struct htw_event *events, unsigned int c
 			break;
 		got = d->ring ? ring_read(d, events + total, most) :
 				queue_read(d, events + total, most);
-		total += d->table ? drop_put_off(d, events + total, got) : got;
-	} while (got == most);
+		left = d->table ? drop_put_off(d, events + total, got) : got;
+		total += left;
+		/* A timer that was put off may have expired again. */
+	} while (got == most || left < got);
 	return total;
 }
 

@@ -2287,6 +2287,26 @@ LIB_TEST(no_id)
 	EXPECT_EQ(variant->ring ? 0 : 1, htw_read(self->htw, &ev, 1));
 }
 
+/* A timer that is put off to a time that has come expires again, and is read at once. */
+LIB_TEST(put_off_to_the_past)
+{
+	struct htw_event ev[4];
+	uint64_t id, other;
+
+	if (variant->backend != HTW_BACKEND_DEVICE)
+		SKIP(return, "the process backend has no table");
+	ASSERT_EQ(0, htw_map_table(self->htw));
+	ASSERT_EQ(0, htw_after(self->htw, SEC, 1, &id));
+	ASSERT_EQ(0, htw_after(self->htw, 2 * SEC, 2, &other));
+	EXPECT_EQ(2, htw_advance(self->htw, 9 * SEC, 0));
+	ASSERT_EQ(0, htw_put_off(self->htw, id, 3 * SEC));
+	ASSERT_EQ(2, htw_read(self->htw, ev, 4));
+	EXPECT_EQ(other, ev[0].id);
+	EXPECT_EQ(id, ev[1].id);
+	EXPECT_EQ(3 * SEC, ev[1].deadline);
+	EXPECT_EQ(0, htw_read(self->htw, ev, 4));
+}
+
 /* Ids that no timer can have, also where the table has no memory yet. */
 LIB_TEST(put_off_what_cannot_be)
 {
