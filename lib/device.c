@@ -347,9 +347,10 @@ static int device_next(struct htw *htw, struct htw_query *timer)
  * Do a vector completely. Failed entries hold an errno in place of their id, as
  * the kernel writes it; so do entries that were not reached.
  *
- * Return: number of failed entries.
+ * Return: number of failed entries; -EINVAL for adds that are refused as a whole, and nothing was
+ * written.
  */
-static unsigned int run_vector(struct device *d, struct htw_vector *v)
+static int run_vector(struct device *d, struct htw_vector *v)
 {
 	const u32 count = v->count;
 	u32 done = 0, failed = 0, i;
@@ -362,6 +363,8 @@ static unsigned int run_vector(struct device *d, struct htw_vector *v)
 		v->done = 0;
 		v->failed = 0;
 		ret = call(d, HTW_VECTOR, v);
+		if (ret == -EINVAL && !done && v->op == HTW_OP_ADD)
+			return ret;
 		if (ret < 0 || !v->done) {
 			for (i = done; i < count; i++)
 				ids[i] = ret < 0 ? ret : -ECANCELED;
@@ -392,16 +395,14 @@ static int device_add_many(struct htw *htw, const struct htw_add *common, const 
 		.firings = common->firings,
 		.op = HTW_OP_ADD,
 	};
-	unsigned int failed, i;
+	unsigned int i;
+	int failed;
 
 	if (!count)
 		return call(device_of(htw), HTW_VECTOR, &v);
 	failed = run_vector(device_of(htw), &v);
-	/* If all entries have the same error, it is the call's. */
-	if (failed == count && ids[0] == (u64)-EINVAL)
-		return -EINVAL;
-	if (likely(!failed) && !results)
-		return 0;
+	if (failed < 0 || (!failed && !results))
+		return failed;
 	for (i = 0; i < count; i++) {
 		if (results)
 			results[i] = HTW_ID_ERROR(ids[i]);

@@ -2382,6 +2382,28 @@ LIB_TEST(edges_and_signals)
 	}
 }
 
+/* What is refused as a whole leaves the arrays as they were. */
+LIB_TEST(refused_as_a_whole)
+{
+	const struct htw_add wrong[] = {
+		{ .flags = 1 << 9 }, { .interval = 1 }, { .firings = 1 },
+	};
+	const uint64_t deadlines[2] = { SEC, SEC };
+	uint64_t ids[2] = { POISON, POISON };
+	int results[2] = { 4711, 4711 };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(wrong); i++)
+		EXPECT_EQ(-EINVAL, htw_add_many(self->htw, &wrong[i], deadlines, NULL, ids, 2,
+						results));
+	EXPECT_EQ(-EINVAL, htw_rearm_many(self->htw, ids, deadlines, 2, 2, results));
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(POISON, ids[i]);
+		EXPECT_EQ(4711, results[i]);
+	}
+	EXPECT_EQ(0, timers(self->htw));
+}
+
 LIB_TEST(two_handles_of_one_descriptor)
 {
 	struct htw_event ev[2];
