@@ -497,32 +497,80 @@ static int device_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
 
 /* All timers. */
 
+static int compare_ids(const void *a, const void *b)
+{
+	const u64 x = *(const u64 *)a, y = *(const u64 *)b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * Clear the events of timers that HTW_CANCEL_ALL has stopped: the device does not know them any
+ * more, and their last event is not in the ring. Those whose last event is there had ended before,
+ * and those that another thread has started meanwhile go on.
+ *
+ * @ended has room for the ids of all events in the ring; it is NULL to clear last events as well.
+ */
+static void ring_clear_stopped(struct device *d, u64 *ended)
+{
+	u32 head, waiting = min(ring_waiting(d, &head), d->mask + 1), nr_ended = 0, i;
+
+	for (i = 0; i < waiting; i++) {
+		struct htw_event *ev = &d->events[(head + i) & d->mask];
+
+		if (ev->flags & HTW_EVENT_MORE)
+			continue;
+		if (ended)
+			ended[nr_ended++] = ev->id;
+		else
+			ev->id = 0;
+	}
+	if (nr_ended)
+		qsort(ended, nr_ended, sizeof(*ended), compare_ids);
+	for (i = 0; i < waiting; i++) {
+		struct htw_event *ev = &d->events[(head + i) & d->mask];
+		struct htw_query query = { .id = ev->id };
+
+		if (!ev->id || !(ev->flags & HTW_EVENT_MORE) ||
+		    (nr_ended && bsearch(&ev->id, ended, nr_ended, sizeof(*ended), compare_ids)))
+			continue;
+		if (call(d, HTW_QUERY, &query) == -ENOENT)
+			ev->id = 0;
+	}
+}
+
+static int64_t ring_cancel_all(struct device *d, struct htw_cancel_all *all)
+{
+	const int error = errno;
+	u64 *ended = NULL;
+	int ret;
+
+	if (!(all->flags & HTW_CANCEL_DISCARD)) {
+		ended = malloc((d->mask + 1) * sizeof(*ended));
+		if (!ended) {
+			errno = error;
+			return -ENOMEM;
+		}
+	}
+	pthread_mutex_lock(&d->lock);
+	ret = call(d, HTW_CANCEL_ALL, all);
+	if (!ret)
+		ring_clear_stopped(d, ended);
+	pthread_mutex_unlock(&d->lock);
+	free(ended);
+	return ret ? ret : (int64_t)all->count;
+}
+
 static int64_t device_cancel_all(struct htw *htw, unsigned int flags)
 {
 	struct htw_cancel_all all = { .flags = flags };
 	struct device *d = device_of(htw);
-	u32 head, waiting;
-	int ret = call(d, HTW_CANCEL_ALL, &all);
+	int ret;
 
-	if (ret)
-		return ret;
-	if (d->ring) {
-		/*
-		 * Periodic and kept timers have ended, so their events are
-		 * void. Last events count as read for the kernel; they stay
-		 * unless they are to be discarded.
-		 */
-		pthread_mutex_lock(&d->lock);
-		waiting = min(ring_waiting(d, &head), d->mask + 1);
-		for (; waiting; waiting--, head++) {
-			struct htw_event *ev = &d->events[head & d->mask];
-
-			if (flags & HTW_CANCEL_DISCARD || ev->flags & HTW_EVENT_MORE)
-				ev->id = 0;
-		}
-		pthread_mutex_unlock(&d->lock);
-	}
-	return all.count;
+	if (d->ring)
+		return ring_cancel_all(d, &all);
+	ret = call(d, HTW_CANCEL_ALL, &all);
+	return ret ? ret : (int64_t)all.count;
 }
 
 static int list(struct htw *htw, unsigned long command, u32 flags, u64 *cursor,

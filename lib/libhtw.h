@@ -410,9 +410,10 @@ int htw_wait(struct htw *htw, int64_t timeout);
  * @htw: the handle
  * @flags: %HTW_CANCEL_DISCARD to drop expirations that were not read as well
  *
- * Timers that have expired keep their last event otherwise, and are not counted.
+ * Timers that have expired keep their last event otherwise, and are not counted. Of those that
+ * are counted no event is read any more, also with a ring.
  *
- * Return: number of timers that were pending or kept; -EINVAL.
+ * Return: number of timers that were pending or kept; -EINVAL; -ENOMEM, and nothing was cancelled.
  */
 int64_t htw_cancel_all(struct htw *htw, unsigned int flags);
 

@@ -2307,6 +2307,39 @@ LIB_TEST(put_off_to_the_past)
 	EXPECT_EQ(0, htw_read(self->htw, ev, 4));
 }
 
+/* htw_cancel_all() leaves the last event of a timer, and with it all firings before. */
+LIB_TEST(cancelled_with_earlier_events)
+{
+	struct htw_event ev[2 * RING_ENTRIES];
+	struct htw_add add;
+	unsigned int firings, last, round;
+	int i, n;
+
+	for (round = 0; round < 2; round++) {
+		/* It ends by itself in the second round, and both its events are in the ring. */
+		add = (struct htw_add){ .deadline = SEC, .interval = SEC, .firings = 2 * round };
+		ASSERT_EQ(0, htw_add(self->htw, &add));
+		EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+		/* Fills the ring, so that the next firing waits in the queue. */
+		for (i = 0; i < RING_ENTRIES && !round; i++)
+			ASSERT_NE(0, start_after(self->htw, 0, i));
+		htw_advance(self->htw, SEC, 0);
+		EXPECT_EQ(0, htw_cancel_all(self->htw, 0));
+		n = htw_read(self->htw, ev, ARRAY_SIZE(ev));
+		for (i = firings = last = 0; i < n; i++) {
+			EXPECT_EQ(0, ev[i].reserved);
+			if (ev[i].id != add.id)
+				continue;
+			EXPECT_EQ(0, last);
+			firings += 1 + ev[i].missed;
+			last = !(ev[i].flags & HTW_EVENT_MORE);
+		}
+		EXPECT_EQ(1, last);
+		EXPECT_EQ(2, firings);
+		EXPECT_EQ(0, timers(self->htw));
+	}
+}
+
 /* Ids that no timer can have, also where the table has no memory yet. */
 LIB_TEST(put_off_what_cannot_be)
 {
