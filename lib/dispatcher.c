@@ -560,6 +560,8 @@ static bool make_call(struct htw_dispatcher *d, const struct htw_event *ev)
 		c->timer = 0;
 	} else if (!c->interval) {
 		/* With a table of deadlines, the timer is kept. */
+		if (c->deferred == NONE && ev->deadline < c->deadline)
+			return false;	/* moved in bulk with this event in the ring */
 		drop_timer(d, c->timer);
 		c->timer = 0;
 	}

@@ -961,4 +961,44 @@ DISPATCHER_TEST(threads)
 	htw_close(htw);
 }
 
+/*
+ * With a table of deadlines timers are kept, so that a call can be moved while its event is in the
+ * ring. That event is void.
+ */
+DISPATCHER_TEST(moved_while_in_a_ring)
+{
+	const FIXTURE_VARIANT(dispatcher) large = {
+		.backend = variant->backend,
+		.ring = variant->ring ? 4096 : 0,
+	};
+	struct htw_dispatcher *d;
+	struct log a = { .ns = HOUR }, b = { };
+	struct htw *htw;
+	unsigned int i;
+	int n;
+
+	ASSERT_EQ(0, open_as(&large, &htw, true, 0));
+	EXPECT_EQ(variant->backend == HTW_BACKEND_PROCESS ? -ENOTSUP : 0, htw_map_table(htw));
+	ASSERT_EQ(0, htw_dispatcher_new(&d, htw));
+	a.htw = b.htw = htw;
+	ASSERT_EQ(0, htw_call_after(d, 0, move_other, &a, NULL));
+	/* More than one htw_dispatch() makes. */
+	for (i = 0; i < 1100; i++)
+		ASSERT_EQ(0, htw_call_after(d, 0, note, &b, NULL));
+	ASSERT_EQ(0, htw_call_after(d, 0, note, &b, &a.other));
+	do {
+		n = htw_dispatch(d, 0);
+		EXPECT_LE(0, n);
+	} while (n > 0);
+	EXPECT_EQ(0, a.result);
+	EXPECT_EQ(1100, b.calls);
+	htw_advance(htw, HOUR, 0);
+	EXPECT_EQ(1, htw_dispatch(d, 0));
+	EXPECT_EQ(1101, b.calls);
+	EXPECT_EQ(a.other, b.call);
+	EXPECT_EQ(0, htw_dispatch(d, 0));
+	htw_dispatcher_free(d);
+	htw_close(htw);
+}
+
 TEST_HARNESS_MAIN
