@@ -358,9 +358,27 @@ static int htw_section_mod_locked(struct htw_section *s, struct htw_timer *t,
 }
 
 /*
+ * Has a timer expired at its override since the event that HTW_MOD_UNREAD is about? One that is
+ * armed for a later time has, unless it was armed for that when the event was read: then the
+ * override came too late, but before the call.
+ */
+static bool htw_section_override_has_come(const struct htw_section *s, const struct htw_timer *t,
+					  enum htw_timer_state state, const struct htw_mod *mod,
+					  u64 override)
+{
+	if (state != HTW_PENDING && state != HTW_REARM)
+		return override <= t->deadline;
+	/* U32_MAX firings may be more. */
+	return override < t->deadline && override <= htw_context_now(s->ctx) &&
+	       mod->firings != U32_MAX &&
+	       t->deadline - mod->deadline != mod->firings * t->interval;
+}
+
+/*
  * HTW_MOD_UNREAD: set the deadline to the timer's override if that is later than the deadline of an
  * event that was read. The override is not cleared: a program may store a later one at any time,
- * which counts when this one comes.
+ * which counts when this one comes. So it can also be one that the timer has expired at since: then
+ * its firing has been delivered, and the timer is not armed for it once more.
  *
  * Return: 0, and the timer is to be armed unless its override is %HTW_DISARMED; -EALREADY; -ENOENT.
  */
@@ -370,7 +388,7 @@ static int htw_section_unread_locked(struct htw_section *s, struct htw_timer *t,
 {
 	if (!htw_section_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
 		return -ENOENT;
-	if (override <= mod->deadline)
+	if (override <= mod->deadline || htw_section_override_has_come(s, t, state, mod, override))
 		return -EALREADY;
 	/* Give the firings back, and after the last one what it was started with. */
 	if (state == HTW_IDLE && !t->interval && t->node.fired) {

@@ -387,7 +387,8 @@ int htw_batch(struct htw *htw, struct htw_op *ops, unsigned int count);
  * Does not wait. With a ring it makes no system call unless the ring has overflowed. With a
  * table, an event whose deadline was moved after the timer had expired is not returned; the
  * timer is armed again instead, and has not fired. A last event, without %HTW_EVENT_MORE, is
- * always returned.
+ * always returned, as is one after which the timer has expired at the deadline that it was moved
+ * to.
  *
  * Return: number of events; less than @count means that none is left. Never negative.
  */

@@ -15,7 +15,8 @@
  * whenever somebody decides by the entry, and a timer is armed for no deadline that was revoked.
  * Firings are not lost: those that are left, and those whose
  * events the program got, are as many as at the beginning. When nothing can happen any more, all
- * have been delivered, unless the entry disarms the timer.
+ * have been delivered, unless the entry disarms the timer. Unless a call moves the timer, it
+ * expires at a deadline once for each store of it.
  *
  * check:
  * check: -DRING
@@ -26,6 +27,7 @@
  * reject: -DKEEP_COUNT	the firing of an event that is dropped stays counted
  * reject: -DCLEAR	the entry is cleared after it was read
  * reject: -DREARM -DTRUST	the entry is not looked at again under the lock
+ * reject: -DRING -DAGAIN	the timer is armed for an entry that it has expired at
  */
 
 #define FIRINGS		2
@@ -55,6 +57,9 @@ bool written;
 byte wanted = FIRINGS;	/* events that the program is to get */
 
 byte got;		/* events that the program returned */
+#ifndef REARM
+bool fired[END + 1];	/* at this deadline, since it was stored */
+#endif
 
 inline spin_lock()	{ atomic { !lock -> lock = true } }
 inline spin_unlock()	{ lock = false }
@@ -99,6 +104,9 @@ end:	do
 		fi;
 		if
 		:: state == PENDING && deadline <= now ->
+#ifndef REARM
+			atomic { assert(!fired[deadline]); fired[deadline] = true }
+#endif
 #ifdef RING
 			if
 			:: !written ->
@@ -123,6 +131,13 @@ inline unread(w, event, drop)
 	look(w, event);
 #endif
 	drop = w > event;
+#ifndef AGAIN
+	if
+	:: state != PENDING && w <= deadline -> drop = false
+	:: state == PENDING && w < deadline && w <= now && deadline - event != INTERVAL -> drop = false
+	:: else
+	fi;
+#endif
 	if
 	:: drop ->
 		assert(w <= stored);	/* no call has revoked it */
@@ -135,9 +150,15 @@ inline unread(w, event, drop)
 #endif
 			skip
 		fi;
+#ifndef REARM
+		if
+		:: state == EXPIRED -> fired[deadline] = false	/* withdrawn */
+		:: else
+		fi;
+#endif
 		if
 		:: w != DISARMED -> atomic { deadline = w; state = PENDING }
-		:: else
+		:: else -> state = IDLE
 		fi
 #ifdef CLEAR
 		; word = 0
@@ -201,7 +222,8 @@ end:	do
 		fi;
 		if
 		:: drop
-		:: !drop -> got++
+		:: !drop ->
+			got++
 		fi;
 		atomic { event = 0; w = 0; drop = false }
 	od
@@ -214,7 +236,13 @@ active proctype storer()
 
 	do
 	:: v < 4 ->
-		atomic { word = v; stored = v };
+		atomic {
+			word = v;
+			stored = v
+#ifndef REARM
+			; fired[v] = false
+#endif
+		};
 		v++
 	:: v < 4 -> v++
 	:: v == 4 ->

@@ -356,6 +356,50 @@ HTW_TEST(taken_back)
 	EXPECT_EQ(-ENOENT, unread(self->fd, &ev));
 }
 
+/* An entry that the timer has expired at since does not arm it once more. */
+HTW_TEST(not_taken_back_twice)
+{
+	struct htw_event ev, later;
+	struct htw_add add;
+
+	NEEDS(HTW_FEATURE_UNREAD);
+	TABLE(t, 10);
+	/* A periodic timer, with the later event unread and read. */
+	add = htw_abs(10 * SEC, 1);
+	add.interval = 10 * SEC;
+	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+	EXPECT_EQ(1, htw_advance(self->fd, 10 * SEC, HTW_F_ABS));
+	ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
+	WORD(t, add.id) = 25 * SEC;
+	EXPECT_EQ(1, htw_advance(self->fd, 25 * SEC, HTW_F_ABS));
+	EXPECT_EQ(-EALREADY, unread(self->fd, &ev));
+	EXPECT_EQ(HTW_STATE_EXPIRED, htw_query(self->fd, add.id).state);
+	ASSERT_EQ(1, htw_read(self->fd, &later, 1));
+	EXPECT_EQ(25 * SEC, later.deadline);
+	EXPECT_EQ(-EALREADY, unread(self->fd, &ev));
+	EXPECT_EQ(35 * SEC, htw_query(self->fd, add.id).deadline);
+	EXPECT_EQ(0, htw_poll(self->fd, 0));
+	/* While the entry is to come, more than one event can be taken back. */
+	WORD(t, add.id) = 40 * SEC;
+	EXPECT_EQ(0, unread(self->fd, &ev));
+	EXPECT_EQ(0, unread(self->fd, &later));
+	EXPECT_EQ(40 * SEC, htw_query(self->fd, add.id).deadline);
+	EXPECT_EQ(0, htw_stop(self->fd, add.id));
+
+	/* A one-shot timer. */
+	add = htw_abs(26 * SEC, 2);
+	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+	EXPECT_EQ(1, htw_advance(self->fd, 26 * SEC, HTW_F_ABS));
+	ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
+	WORD(t, add.id) = 27 * SEC;
+	EXPECT_EQ(0, unread(self->fd, &ev));
+	EXPECT_EQ(1, htw_advance(self->fd, 27 * SEC, HTW_F_ABS));
+	EXPECT_TRUE(just_event(self->fd, add.id, 27 * SEC));
+	EXPECT_EQ(-EALREADY, unread(self->fd, &ev));
+	EXPECT_EQ(0, htw_poll(self->fd, 0));
+	EXPECT_EQ(HTW_STATE_DISARMED, htw_query(self->fd, add.id).state);
+}
+
 /* The firings of an event that is taken back are given back. */
 HTW_TEST(taken_back_with_its_firings)
 {
