@@ -332,6 +332,24 @@ static void htw_section_move(struct htw_section *s, struct htw_timer *t, enum ht
 	htw_unlock(&ctx->lock);
 }
 
+/* Disarm a timer in any state, as its override says, and undo htw_section_lock_timer(). */
+static void htw_section_park(struct htw_section *s, struct htw_timer *t, enum htw_timer_state state)
+{
+	struct htw_context *ctx = s->ctx;
+
+	if (state == HTW_PENDING) {
+		htw_base_stop(s->base, &t->node);
+		htw_section_lock(s, &ctx->lock);
+	} else if (state != HTW_IDLE) {
+		list_del(&t->node.list);
+		if (state == HTW_EXPIRED)
+			ctx->nr_expired--;
+	}
+	t->node.fired = 0;	/* as in htw_event_consume(), and no tick any more */
+	WRITE_ONCE(t->node.state, HTW_IDLE);
+	htw_unlock(&ctx->lock);
+}
+
 /* Change a timer without arming it for its new deadline. */
 static int htw_section_mod_locked(struct htw_section *s, struct htw_timer *t,
 				  enum htw_timer_state state, const struct htw_mod *mod)
@@ -380,7 +398,8 @@ static bool htw_section_override_has_come(const struct htw_section *s, const str
  * which counts when this one comes. So it can also be one that the timer has expired at since: then
  * its firing has been delivered, and the timer is not armed for it once more.
  *
- * Return: 0, and the timer is to be armed unless its override is %HTW_DISARMED; -EALREADY; -ENOENT.
+ * Return: 0, and the timer is to be armed, or to be disarmed if its override is %HTW_DISARMED;
+ * -EALREADY; -ENOENT.
  */
 static int htw_section_unread_locked(struct htw_section *s, struct htw_timer *t,
 				     enum htw_timer_state state, const struct htw_mod *mod,
@@ -407,7 +426,7 @@ static int htw_section_unread_locked(struct htw_section *s, struct htw_timer *t,
 int htw_section_mod_slow(struct htw_section *s, struct htw_timer *t, const struct htw_mod *mod)
 {
 	enum htw_timer_state state;
-	bool arm = mod->flags & HTW_MOD_DEADLINE;
+	bool arm = mod->flags & HTW_MOD_DEADLINE, park = false;
 	u64 override;
 	int ret;
 
@@ -416,13 +435,16 @@ int htw_section_mod_slow(struct htw_section *s, struct htw_timer *t, const struc
 	state = htw_section_lock_timer(s, t);
 	if (unlikely(mod->flags & HTW_MOD_UNREAD)) {
 		override = htw_context_override(s->ctx, t);
-		arm = override != HTW_DISARMED;
+		park = override == HTW_DISARMED;
+		arm = !park;
 		ret = htw_section_unread_locked(s, t, state, mod, override);
 	} else {
 		ret = htw_section_mod_locked(s, t, state, mod);
 	}
 	if (!ret && arm)
 		htw_section_move(s, t, state);
+	else if (!ret && park)
+		htw_section_park(s, t, state);
 	else
 		htw_section_unlock_timer(s, state);
 	return ret;

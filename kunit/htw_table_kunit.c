@@ -124,6 +124,37 @@ static void mod_clears_the_override(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 20 * TICK), 1);
 }
 
+/*
+ * HTW_MOD_UNREAD disarms a timer in any state, if its override says so: a periodic one that is
+ * pending, or has expired again, and a one-shot timer.
+ */
+static void taken_back_is_disarmed(struct kunit *test)
+{
+	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
+	struct htw_mod unread = { .firings = 1, .flags = HTW_MOD_UNREAD };
+	struct htw_add add = {};
+	struct htw_event event;
+	u64 now = 0;
+
+	for (u32 i = 0; i < 3; i++) {
+		add.interval = i < 2 ? 10 * TICK : 0;
+		unread.id = htw_test_add(ctx, &add);
+		KUNIT_ASSERT_NE(test, unread.id, 0);
+		KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+		unread.deadline = event.deadline;
+		now += 10 * TICK;
+		KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, i % 2 ? now : 0), i % 2);
+		*override_of(ctx, unread.id) = HTW_DISARMED;
+		KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &unread), 0);
+		KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
+		/* A store does not arm it. */
+		*override_of(ctx, unread.id) = now + 5 * TICK;
+		KUNIT_EXPECT_EQ(test, state(ctx, unread.id), HTW_STATE_DISARMED);
+		now += 100 * TICK;
+		KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, now), 0);
+	}
+}
+
 /* Pages of timers from before and after the table was enabled, and the table pages of both. */
 static void every_page_has_overrides(struct kunit *test)
 {
@@ -393,6 +424,7 @@ static void stores_against_expiry(struct kunit *test)
 static struct kunit_case htw_table_cases[] = {
 	KUNIT_CASE_PARAM(override_decides, override_gen_params),
 	KUNIT_CASE(mod_clears_the_override),
+	KUNIT_CASE(taken_back_is_disarmed),
 	KUNIT_CASE(every_page_has_overrides),
 	KUNIT_CASE(size_is_that_of_the_limit),
 	KUNIT_CASE(size_does_not_depend_on_pages),

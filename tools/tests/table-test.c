@@ -400,6 +400,36 @@ HTW_TEST(not_taken_back_twice)
 	EXPECT_EQ(HTW_STATE_DISARMED, htw_query(self->fd, add.id).state);
 }
 
+/* A periodic timer that its entry disarms is disarmed, though it was armed when it was read. */
+HTW_TEST(taken_back_and_disarmed)
+{
+	struct htw_event ev;
+	struct htw_add add;
+	unsigned int unread_too;
+
+	NEEDS(HTW_FEATURE_UNREAD);
+	TABLE(t, 10);
+	add = htw_abs(10 * SEC, 1);
+	add.interval = 10 * SEC;
+	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+	for (unread_too = 0; unread_too < 2; unread_too++) {
+		EXPECT_EQ(0, htw_move(self->fd, add.id, 10 * SEC, 0));
+		EXPECT_EQ(1, htw_advance(self->fd, 10 * SEC, 0));
+		ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
+		EXPECT_EQ(unread_too, htw_advance(self->fd, unread_too * 10 * SEC, 0));
+		WORD(t, add.id) = HTW_DISARMED;
+		EXPECT_EQ(0, unread(self->fd, &ev));
+		EXPECT_EQ(0, htw_poll(self->fd, 0));
+		/* A store has no effect until HTW_MOD arms it. */
+		WORD(t, add.id) = ev.deadline + 15 * SEC;
+		EXPECT_EQ(HTW_STATE_DISARMED, htw_query(self->fd, add.id).state);
+		EXPECT_EQ(10 * SEC, htw_query(self->fd, add.id).interval);
+		EXPECT_EQ(0, htw_advance(self->fd, 100 * SEC, 0));
+	}
+	EXPECT_EQ(0, htw_stop(self->fd, add.id));
+	EXPECT_EQ(0, htw_timers(self->fd));
+}
+
 /* The firings of an event that is taken back are given back. */
 HTW_TEST(taken_back_with_its_firings)
 {

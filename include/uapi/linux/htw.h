@@ -236,7 +236,7 @@ struct htw_cancel {
  * entry as if that had been there in time: the event is void, @firings are added to those
  * that a periodic timer with a limit has left, which after its last firing is periodic
  * again, and the entry stays as it is, so that a store at the same time is not lost. A timer
- * that the entry disarms is not armed. Otherwise the call fails with
+ * that the entry disarms is disarmed, until HTW_MOD arms it. Otherwise the call fails with
  * EALREADY, and the event stands. Events without %HTW_EVENT_MORE, or with
  * %HTW_EVENT_CLOCK_SET, always stand. Not in HTW_VECTOR.
  *
