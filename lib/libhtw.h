@@ -400,7 +400,8 @@ int htw_read(struct htw *htw, struct htw_event *events, unsigned int count);
  * @timeout: maximum time in ns; negative for no limit. Real time, also with a manual clock: then
  *	it waits for another thread to advance that
  *
- * Return: 1 if there is something to read; 0 after @timeout; -EINTR.
+ * Return: 1 if there is something to read, though with a ring or a table htw_read() may find it
+ * void; 0 after @timeout; -EINTR.
  */
 int htw_wait(struct htw *htw, int64_t timeout);
 
@@ -465,7 +466,8 @@ int htw_harvest(struct htw *htw, struct htw_query *entries, unsigned int count);
  * @ns: by how much; with %HTW_F_ABS, the time to move to
  * @flags: %HTW_F_ABS or zero
  *
- * Return: number of timers that expired; -EINVAL for another clock or an earlier time.
+ * Return: number of timers that expired, in all shards; -EINVAL for another clock or an earlier
+ * time.
  */
 int64_t htw_advance(struct htw *htw, uint64_t ns, unsigned int flags);
 
