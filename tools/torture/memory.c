@@ -32,7 +32,7 @@ static bool write_file(const char *path, const char *text)
 bool memory_begin(void)
 {
 	return write_file(ROOT "cgroup.subtree_control", "+memory") &&
-	       (!mkdir(GROUP, 0755) || errno == EEXIST);
+	       (!mkdir(GROUP, 0755) || errno == EEXIST) && write_file(GROUP "memory.high", "max");
 }
 
 void memory_join(void)
@@ -107,16 +107,22 @@ static __u64 charged(void)
 }
 
 /*
- * Bytes that are charged: all but the names and inodes of files that the processes have looked at,
- * which the kernel keeps for later. Small objects are charged together, by the page.
+ * Bytes that are charged for objects, which are counted exactly, and for pages, but not for the
+ * names and inodes of files that the processes have looked at, which the kernel keeps for later.
+ *
+ * Pages are charged for small objects in advance. When these are gone, up to a page for each CPU
+ * may stay charged, and one for the cgroup, for as long as this exists. It is the same one in all
+ * rounds, so even a page that is lost in each is found.
  */
 static __u64 held(void)
 {
 	const __u64 page = getpagesize();
+	const __u64 ahead = (sysconf(_SC_NPROCESSORS_CONF) + 1) * page;
 	const __u64 files = (stat_of("slab_reclaimable") + page - 1) / page * page;
 	const __u64 all = charged();
 
-	return all > files ? all - files : stat_of("slab_unreclaimable") + stat_of("percpu");
+	return all > files + ahead ? all - files :
+	       stat_of("slab_unreclaimable") + stat_of("percpu") + stat_of("vmalloc");
 }
 
 /* What the memory is that is still charged. */
@@ -149,6 +155,4 @@ void memory_end(bool is_unloaded)
 		}
 		sleep_until(now_ns() + 10 * MSEC);
 	}
-	if (rmdir(GROUP))
-		report_broken("%s: %s", GROUP, strerror(errno));
 }

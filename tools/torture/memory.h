@@ -8,13 +8,13 @@
 #include <linux/types.h>
 #include <stdbool.h>
 
-/* A cgroup for the processes of a round; false if there are no memory cgroups. */
+/* The cgroup for the processes of a round; false if there are no memory cgroups. */
 bool memory_begin(void);
 /* In the round's first process. */
 void memory_join(void);
 /* Users hold nothing when all is closed; the module is loaded. */
 void memory_check_users(void);
-/* Nothing is charged when the module is unloaded; ends the cgroup. */
+/* Nothing is charged when the module is unloaded. */
 void memory_end(bool is_unloaded);
 
 #endif /* TORTURE_MEMORY_H */
