@@ -7,8 +7,11 @@
 
 #include "context.h"
 
-/* End the timers of all contexts, then their readers; false if something did not come. */
-bool drain_all(struct context *contexts, unsigned int n);
+/*
+ * End the timers of all contexts, then their readers; false if something did not come for @stalled
+ * ns.
+ */
+bool drain_all(struct context *contexts, unsigned int n, __u64 stalled);
 /* The contexts are about to be closed: that ends what is left, and then all are accounted for. */
 void drain_verify(struct context *contexts, unsigned int n);
 

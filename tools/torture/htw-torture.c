@@ -13,6 +13,7 @@
  *	--round R	only this round, for as long as --seconds says
  *	--rounds N	no more than so many
  *	--stop		end after a round that fails
+ *	--stalled N	an event that does not come for so many seconds is lost; default 60
  *	--module FILE	unload htw and load FILE after each round: it must leave nothing behind
  *	--delays FILE	load FILE, htw_delay.ko, in every other round
  *	--callouts FILE	load and unload FILE, htw_sample.ko, in every third round
@@ -48,6 +49,7 @@ struct options {
 	__u64 seed;
 	long round;
 	long rounds;
+	__u64 stalled;
 	const char *module;
 	const char *delays;
 	const char *callouts;
@@ -81,12 +83,13 @@ static struct options parse(int argc, char **argv)
 		{ "callouts", required_argument, NULL, 'c' },
 		{ "no-hotplug", no_argument, NULL, 'H' },
 		{ "no-clock-set", no_argument, NULL, 'C' },
+		{ "stalled", required_argument, NULL, 'w' },
 		{ "stop", no_argument, NULL, 't' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ NULL, 0, NULL, 0 },
 	};
 	struct options o = {
-		.seconds = 60, .seed = 1, .round = -1, .rounds = -1, .hotplug = true,
+		.seconds = 60, .stalled = 60, .seed = 1, .round = -1, .rounds = -1, .hotplug = true,
 		.set_clock = true,
 	};
 	int c;
@@ -119,6 +122,9 @@ static struct options parse(int argc, char **argv)
 			break;
 		case 'C':
 			o.set_clock = false;
+			break;
+		case 'w':
+			o.stalled = number(optarg, "--stalled");
 			break;
 		case 't':
 			o.stop = true;
@@ -188,6 +194,17 @@ static void run_callouts(const char *path)
 	module_unload("htw_sample");
 }
 
+/* All is closed: nothing may be left of the round. */
+static void clean_up(const struct options *o, bool delays)
+{
+	memory_check_users();
+	if (delays)
+		module_unload("htw_delay");
+	if (o->module)
+		module_unload("htw");
+	memory_end(o->module);
+}
+
 static bool run_round(const struct options *o, long round)
 {
 	__u64 random = round_seed(o->seed, round), start = now_ns();
@@ -197,9 +214,9 @@ static bool run_round(const struct options *o, long round)
 		.set_clock = o->set_clock,
 		.verbose = o->verbose,
 		.uring = true,
+		.stalled = o->stalled * SEC,
 	};
 	const char *parameters = choose_parameters(&random);
-	bool unloaded = false;
 	char text[64];
 
 	options.ns = (2 + xorshift64(&random) % 6) * SEC;
@@ -227,14 +244,9 @@ static bool run_round(const struct options *o, long round)
 	if (o->callouts && round % 3 == 0)
 		run_callouts(o->callouts);
 	run_processes(&options);
-	memory_check_users();
-	if (delays)
-		module_unload("htw_delay");
-	if (o->module) {
-		module_unload("htw");
-		unloaded = true;
-	}
-	memory_end(unloaded);
+	/* What is broken may not unload. */
+	if (!report_violations() || !o->stop)
+		clean_up(o, delays);
 	report_say("round %ld of seed %llu: %llu s, %u contexts, %llu adds, %llu mods, %llu cancels, %llu stores, %llu harvested, %llu events, CPUs off and on %u, clock set %u, killed %u%s%s%s: %s",
 		   round, o->seed, (now_ns() - start) / SEC, round_counts->contexts,
 		   worker_counts->adds, worker_counts->mods, worker_counts->cancels,
@@ -264,7 +276,7 @@ int main(int argc, char **argv)
 			failed++;
 	} while (o.round < 0 && now_ns() < end && round != o.rounds && !(failed && o.stop));
 	/* As it was found. */
-	if (o.module)
+	if (o.module && !module_is_loaded("htw"))
 		module_load(o.module, "");
 	if (failed)
 		report_say("again: htw-torture --seed %llu --round N with the number of a round that failed",

@@ -273,7 +273,7 @@ void round_run(const struct round_options *options)
 	disturb(r, options, &machine, &random);
 	/* After a violation there is nothing left to find out. */
 	ok = !report_violations() && join_workers(r) && !report_violations() &&
-	     drain_all(r->contexts, r->nr_contexts);
+	     drain_all(r->contexts, r->nr_contexts, options->stalled);
 	machine_restore_cpus(&machine);
 	end_players(r, !ok);
 	for (unsigned int i = 0; i < r->nr_contexts; i++)

@@ -11,6 +11,7 @@
 struct round_options {
 	__u64 seed;
 	__u64 ns;		/* how long its workers run */
+	__u64 stalled;		/* ns after which what does not come is lost */
 	bool hotplug;
 	bool set_clock;
 	bool uring;
