@@ -271,15 +271,16 @@ static void htw_pacer_requeue(struct htw_pacer *p, struct htw_flow *flow, enum h
 	}
 }
 
-/* Take back what is owed, by the time up to @now in which the CPU has been left alone. */
+/*
+ * Take back what is owed, by the time up to @now in which the CPU has been left alone: not since
+ * work began that a run has interrupted.
+ */
 static void htw_pacer_take_back(struct htw_pacer *p, u64 now)
 {
-	u64 left_alone, ns;
+	u64 until = p->working_since ? min(now, p->working_since) : now;
+	u64 left_alone = until - min(until, p->taken_back), ns;
 
-	if (now <= p->taken_back)
-		return;
-	left_alone = now - p->taken_back;
-	p->taken_back = now;
+	p->taken_back = max(p->taken_back, now);
 
 	ns = min(left_alone, p->owed_ns);
 	p->owed_ns -= ns;
@@ -671,6 +672,7 @@ void htw_pacer_begin_work(struct htw_pacer_work *work)
 		.waited = htw_run_delay_ns(),
 		.spent = p->spent,
 	};
+	p->working_since = work->began;
 	spin_unlock_bh(&p->lock);
 }
 
@@ -680,14 +682,17 @@ u64 htw_pacer_work_ns(const struct htw_pacer_work *work)
 	return ktime_get_ns() - work->began;
 }
 
-/* End work, and charge the user for it, without the time that runs and other tasks have had. */
+/*
+ * End work, and charge the user for it, without the time that other tasks or runs have had. Where
+ * runs are in a thread both are the same time.
+ */
 void htw_pacer_end_work(const struct htw_pacer_work *work, struct htw_flow __percpu *flows)
 {
 	u64 took = htw_pacer_work_ns(work), away = htw_run_delay_ns() - work->waited;
 	struct htw_pacer *p = this_cpu_ptr(&htw_pacers);
 
 	spin_lock_bh(&p->lock);
-	away += p->spent - work->spent;
+	away = max(away, p->spent - work->spent);
 	spin_unlock_bh(&p->lock);
 
 	htw_pacer_charge_work(flows, took - min(took, away) + HTW_WORK_COST_NS);
@@ -710,6 +715,7 @@ void htw_pacer_charge_work(struct htw_flow __percpu *flows, u64 ns)
 	htw_flow_charge(this_cpu_ptr(flows), ns, p->worked_at);
 	p->spent += ns;
 	htw_pacer_owe(p, ns, p->worked_at);
+	p->working_since = 0;
 	spin_unlock(&p->lock);
 	local_bh_enable();
 }

@@ -118,6 +118,8 @@ struct htw_job {
  *	@owed_ns and @owed_wake_ns; end of the last run or work, in ns of CLOCK_MONOTONIC (@lock)
  * @owed_ns: how long the CPU is to be left alone for the last run, without waking (@lock)
  * @owed_wake_ns: the same for waking, and for work outside of softirq, so far (@lock)
+ * @working_since: when the present work outside of softirq began, in ns of CLOCK_MONOTONIC, or zero
+ *	(@lock)
  * @worked_at: when work outside of softirq last ended, in ns of CLOCK_MONOTONIC (@lock)
  * @slow_at: when tasks were last woken of which that may have taken long, in ns of CLOCK_MONOTONIC
  *	(@lock)
@@ -151,6 +153,7 @@ struct htw_pacer {
 	u64 taken_back;
 	u64 owed_ns;
 	u64 owed_wake_ns;
+	u64 working_since;
 	u64 worked_at;
 	u64 slow_at;
 	u64 unknown_not_before;

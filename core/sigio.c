@@ -22,7 +22,7 @@
 #include "pacer.h"
 #include "sigio.h"
 
-/* A turn ends with the signal with which it has taken so long. */
+/* A turn ends with the signal with which it has taken so long, or as a run if nobody waits. */
 #define HTW_SIGIO_NS		(50 * NSEC_PER_USEC)
 
 /* Guards the queue with all its senders, and their contexts; a leaf. Taken with BHs off. */
@@ -101,6 +101,12 @@ static struct htw_sigio *htw_sigio_take(struct htw_sigio_sender *s)
 	return sigio;
 }
 
+/* For how long may a turn go on? */
+static u64 htw_sigio_turn_ns(void)
+{
+	return list_empty_careful(&htw_sigio_queue) ? HTW_RUN_NS : HTW_SIGIO_NS;
+}
+
 /* Send one context's signal. Return: false if there was none. */
 static bool htw_sigio_send_one(struct htw_sigio_sender *s)
 {
@@ -135,7 +141,7 @@ static void htw_sigio_work(struct work_struct *work)
 	}
 
 	htw_pacer_begin_work(&pacing);
-	while (!wait && htw_sigio_send_one(s) && htw_pacer_work_ns(&pacing) < HTW_SIGIO_NS)
+	while (!wait && htw_sigio_send_one(s) && htw_pacer_work_ns(&pacing) < htw_sigio_turn_ns())
 		;
 	htw_pacer_end_work(&pacing, s->flows);
 	htw_sigio_end_turn(s, wait);

@@ -154,8 +154,6 @@ const struct attack attacks[] = {
 		.what = "64 users, a timer each, 500 sets that watch the epoll set of each",
 		.users = 64, .contexts = 1, .timers = 1, .ring_entries = 64,
 		.waiting = { .entries = 1, .sets = 500 },
-		/* A descriptor of which nothing is known waits until these 64 are known. */
-		.exempt = 1 << VICTIM_FRESH,
 	},
 	{
 		.name = "sigio",
