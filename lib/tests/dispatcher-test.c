@@ -430,6 +430,101 @@ DISPATCHER_TEST(shutdown)
 	EXPECT_EQ(1, htw_dispatch(self->d, 0));
 }
 
+static void shut_down(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct htw_pending_call pending[4];
+	struct log *log = arg;
+
+	note(d, call, arg);
+	if (log->ns)
+		htw_call_again(d, call, log->ns);
+	log->other = 0;
+	log->result = htw_dispatcher_shutdown(d, pending, 4);
+	if (log->result == 1 && pending[0].call == call && pending[0].arg == arg)
+		log->other = pending[0].deadline;
+	else if (log->result)
+		log->result = -1;
+	/* The function still uses its argument. */
+	if (htw_call_stop(d, call) != -EALREADY)
+		log->result = -1;
+}
+
+/* A call that is running is reported if it would be made again, with the time of that. */
+DISPATCHER_TEST(shutdown_from_within)
+{
+	struct log once = { .htw = self->htw }, moved = { .htw = self->htw, .ns = HOUR };
+	struct log periodic = { .htw = self->htw };
+	uint64_t call;
+
+	ASSERT_EQ(0, htw_call_after(self->d, 0, shut_down, &once, &call));
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, once.result);
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, call));
+
+	ASSERT_EQ(0, htw_call_after(self->d, 0, shut_down, &moved, &call));
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(1, moved.result);
+	EXPECT_EQ(HOUR, moved.other);
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, call));
+
+	ASSERT_EQ(0, htw_call_every(self->d, SEC, SEC, shut_down, &periodic, &call));
+	htw_advance(self->htw, 7 * SEC / 2, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(1, periodic.result);
+	EXPECT_EQ(4 * SEC, periodic.other);
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, call));
+
+	htw_advance(self->htw, 2 * HOUR, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	EXPECT_EQ(1, once.calls);
+	EXPECT_EQ(1, moved.calls);
+	EXPECT_EQ(1, periodic.calls);
+}
+
+static void advance(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct log *log = arg;
+
+	note(d, call, arg);
+	log->result = htw_advance(log->htw, log->ns, 0);
+}
+
+/* What others may do with the handle of a dispatcher. */
+DISPATCHER_TEST(handle_used_by_others)
+{
+	struct log a = { .htw = self->htw, .ns = SEC }, b = a;
+	uint64_t call, every;
+	struct htw_query query;
+
+	/* Ask, wait and advance the clock, also from within a call. */
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, advance, &a, NULL));
+	ASSERT_EQ(0, htw_call_after(self->d, 2 * SEC, note, &b, NULL));
+	EXPECT_EQ(0, htw_next(self->htw, &query));
+	EXPECT_EQ(SEC, query.deadline);
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	EXPECT_EQ(1, htw_wait(self->htw, -1));
+	EXPECT_LE(1, htw_dispatch(self->d, 0));
+	EXPECT_LE(0, htw_dispatch(self->d, 0));
+	EXPECT_EQ(1, a.calls);
+	EXPECT_EQ(1, a.result);
+	EXPECT_EQ(1, b.calls);
+
+	/* Calls whose timers others have taken are not made, unless they are moved. */
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &b, &call));
+	EXPECT_EQ(1, htw_harvest(self->htw, &query, 1));
+	ASSERT_EQ(0, htw_call_every(self->d, SEC, SEC, note, &b, &every));
+	EXPECT_EQ(1, htw_cancel_all(self->htw, 0));
+	htw_advance(self->htw, 2 * SEC, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, htw_call_again(self->d, call, SEC));
+	EXPECT_EQ(0, htw_call_again(self->d, every, SEC));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(2, htw_dispatch(self->d, 0));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(every, b.call);
+}
+
 /* Calls that are due, in the order in which they were started. */
 static void start_due(struct __test_metadata *_metadata, struct htw_dispatcher *d, struct log *log,
 		      unsigned int count)

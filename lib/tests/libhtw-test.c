@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -1374,6 +1375,27 @@ LIB_TEST(a_hundred_thousand)
 	EXPECT_EQ(0, timers(self->htw));
 	free(ids);
 	free(deadlines);
+}
+
+/* What there is no descriptor for fails, and does not fall back to the process. */
+LIB_TEST(no_more_descriptors)
+{
+	struct htw *none = (struct htw *)self;
+	struct rlimit most, saved;
+
+	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &saved));
+	most = saved;
+	most.rlim_cur = dup(STDOUT_FILENO);	/* the lowest that is free */
+	ASSERT_EQ(0, close(most.rlim_cur));
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &most));
+	EXPECT_EQ(-EMFILE, htw_open(&none, variant->backend, NULL));
+	if (variant->backend == HTW_BACKEND_DEVICE) {
+		EXPECT_EQ(-EMFILE, htw_open(&none, HTW_BACKEND_ANY, NULL));
+	} else {
+		EXPECT_EQ(-EMFILE, htw_shard(&none, self->htw));
+	}
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &saved));
+	EXPECT_EQ((struct htw *)self, none);
 }
 
 /* Shards: a thread's own timers, and those of others by their ids. */
