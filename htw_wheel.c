@@ -50,16 +50,17 @@
  * The cursor may be advanced up to tick 2^63; a node may expire at any u64.
  */
 
-#ifdef __KERNEL__
 #include <linux/bitmap.h>
+#include <linux/bits.h>
 #include <linux/bug.h>
+#include <linux/errno.h>
 #include <linux/log2.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/prefetch.h>
 #include <linux/slab.h>
-#endif
+#include <linux/string.h>
 
 #include "htw_wheel.h"
 

@@ -4,20 +4,18 @@
  *
  * A data structure without a clock or a lock. Ticks are plain numbers, and the caller
  * serializes all calls on one wheel. It also compiles as part of a program, for libhtw's
- * timers in the process: see lib/port.h.
+ * timers in the process, with lib/port for what it uses of the kernel.
  */
 #ifndef _HTW_WHEEL_H
 #define _HTW_WHEEL_H
 
-#ifdef __KERNEL__
+#include <linux/compiler.h>
 #include <linux/gfp_types.h>
-#include <linux/htw.h>
+#include <linux/htw_node.h>
+#include <linux/limits.h>
 #include <linux/list.h>
 #include <linux/minmax.h>
 #include <linux/types.h>
-#else
-#include "lib/port.h"
-#endif
 
 #define HTW_WHEEL_MAX_LEVELS	8
 #define HTW_WHEEL_MAX_SLOTS	2048

@@ -4,9 +4,14 @@
 #define LIBHTW_INTERNAL_H
 
 #include "libhtw.h"
-#include "port.h"
 
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <linux/compiler.h>
+#include <linux/container_of.h>
+#include <linux/minmax.h>
 
 #define HTW_PUBLIC		__attribute__((visibility("default")))
 #define HTW_NS			1000000000ULL

@@ -32,6 +32,10 @@
 #include <sys/mman.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+#include <linux/bitops.h>
+#include <linux/bug.h>
+#include <linux/numa.h>
+#include <linux/prefetch.h>
 
 #include "../htw_wheel.h"
 

@@ -13,7 +13,11 @@
  */
 #include "../../htw_wheel.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+#include <linux/numa.h>
 
 #define NODES		48
 #define INPUT_MAX	4096

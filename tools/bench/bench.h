@@ -19,7 +19,7 @@
 #define BATCH		256U
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
-#ifndef likely	/* also defined by lib/port.h */
+#ifndef likely	/* also defined by lib/port/linux/compiler.h */
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 #endif

@@ -5,6 +5,7 @@
  */
 #include "../../htw_wheel.h"
 #include <time.h>
+#include <linux/numa.h>
 #include "bench.h"
 
 static const struct htw_geometry geometry = {

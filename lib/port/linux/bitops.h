@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* <linux/bitops.h> */
+#ifndef LIBHTW_PORT_BITOPS_H
+#define LIBHTW_PORT_BITOPS_H
+
+#include <limits.h>
+
+#include <linux/bits.h>
+#include <linux/types.h>
+
+#define BITS_PER_LONG		((unsigned int)(sizeof(long) * CHAR_BIT))
+#define BITS_TO_LONGS(n)	(((n) + BITS_PER_LONG - 1) / BITS_PER_LONG)
+
+static inline unsigned int fls64(u64 x)
+{
+	return x ? 64 - (unsigned int)__builtin_clzll(x) : 0;
+}
+
+static inline bool __test_and_set_bit(unsigned int bit, unsigned long *map)
+{
+	unsigned long *word = &map[bit / BITS_PER_LONG];
+	const unsigned long mask = 1UL << bit % BITS_PER_LONG;
+	const bool was = *word & mask;
+
+	*word |= mask;
+	return was;
+}
+
+static inline bool __test_and_clear_bit(unsigned int bit, unsigned long *map)
+{
+	unsigned long *word = &map[bit / BITS_PER_LONG];
+	const unsigned long mask = 1UL << bit % BITS_PER_LONG;
+	const bool was = *word & mask;
+
+	*word &= ~mask;
+	return was;
+}
+
+#endif /* LIBHTW_PORT_BITOPS_H */

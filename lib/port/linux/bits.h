@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+/* <linux/bits.h> */
+#ifndef LIBHTW_PORT_BITS_H
+#define LIBHTW_PORT_BITS_H
+
+#define BIT_ULL(n)		(1ULL << (n))
+
+#endif /* LIBHTW_PORT_BITS_H */
