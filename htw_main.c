@@ -15,7 +15,6 @@
 #include "core/contexts.h"
 #include "core/debugfs.h"
 #include "core/pacer.h"
-#include "core/setup.h"
 #include "core/user.h"
 #include "core/vector.h"
 #include "htw_chardev.h"

@@ -15,6 +15,9 @@
 #include "table.h"
 #include "wake.h"
 
+/* The limit of a context that is opened, and the highest that HTW_SETUP takes. */
+unsigned int htw_max_timers = 1048576;
+
 /* One submission's part of a page, from index @i on. Return: the index to go on with. */
 static u32 htw_contexts_stop_some(struct htw_context *ctx, u32 page, u32 i)
 {

@@ -7,6 +7,8 @@
 
 #include "context.h"
 
+extern unsigned int htw_max_timers;
+
 extern const struct htw_user_ops htw_user_ops;
 
 int htw_contexts_init(void);

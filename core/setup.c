@@ -8,6 +8,7 @@
 #include <linux/uaccess.h>
 
 #include "cancel_on_set.h"
+#include "contexts.h"
 #include "ring.h"
 #include "setup.h"
 
@@ -19,8 +20,6 @@ static_assert(sizeof(struct htw_setup) == 96);
 /* Limits of a private wheel without CAP_SYS_RESOURCE. */
 #define HTW_USER_TICK_MIN_NS	(100 * NSEC_PER_USEC)
 #define HTW_USER_SLOTS_MAX	4096
-
-unsigned int htw_max_timers = 1048576;
 
 /**
  * struct htw_settings - the settings that HTW_SETUP asks for

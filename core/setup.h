@@ -7,8 +7,6 @@
 
 #include "context.h"
 
-extern unsigned int htw_max_timers;
-
 int htw_setup_context(struct htw_context *ctx, const struct htw_setup *setup);
 long htw_op_setup(struct htw_context *ctx, const struct htw_setup __user *arg);
 
