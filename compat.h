@@ -14,9 +14,10 @@
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/sched.h>
 #include <linux/timer.h>
 #include <linux/version.h>
+
+#include "core/run_delay.h"
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
 #error "htw needs Linux 6.1 or newer"
@@ -76,16 +77,6 @@ static inline int timer_delete_sync(struct timer_list *timer)
 #define htw_assert_cpus_held()	do { } while (0)
 #else
 #define htw_assert_cpus_held()	lockdep_assert_cpus_held()
-#endif
-
-/*
- * The time for which the current task was runnable and not running, in ns; zero if the kernel does
- * not count it. In softirq it changes only on PREEMPT_RT.
- */
-#ifdef CONFIG_SCHED_INFO
-#define htw_run_delay_ns()	((u64)current->sched_info.run_delay)
-#else
-#define htw_run_delay_ns()	((u64)0)
 #endif
 
 #endif /* _HTW_COMPAT_H */
