@@ -11,6 +11,7 @@
 
 #include <linux/cpu.h>
 #include <linux/cpuhotplug.h>
+#include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/topology.h>
 

@@ -362,21 +362,19 @@ struct start_case {
 	enum start_at at;
 };
 
-/* Each wheel with each start. */
-static const void *start_gen_params(const void *prev, char *desc)
-{
-	static struct start_case table[ARRAY_SIZE(wheel_cases) * NR_STARTS];
-	const struct start_case *last = prev;
-	const unsigned int i = last ? last - table + 1 : 0;
+/* Each wheel with each start; describe_start() fills it in. */
+static struct start_case start_cases[ARRAY_SIZE(wheel_cases) * NR_STARTS];
 
-	if (i == ARRAY_SIZE(table))
-		return NULL;
-	table[i].wheel = &wheel_cases[i / NR_STARTS];
-	table[i].at = i % NR_STARTS;
-	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%s from %s", table[i].wheel->name,
-		 start_names[table[i].at]);
-	return &table[i];
+static void describe_start(struct start_case *c, char *desc)
+{
+	const unsigned int i = c - start_cases;
+
+	c->wheel = &wheel_cases[i / NR_STARTS];
+	c->at = i % NR_STARTS;
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%s from %s", c->wheel->name, start_names[c->at]);
 }
+
+KUNIT_ARRAY_PARAM(start, start_cases, describe_start);
 
 /* Ticks that @l levels span. */
 static u64 geo_span(const struct htw_geometry *geo, unsigned int l)
@@ -1724,21 +1722,20 @@ struct random_case {
 	u64 seed;
 };
 
-static const void *random_gen_params(const void *prev, char *desc)
-{
-	static struct random_case table[ARRAY_SIZE(wheel_cases) * ARRAY_SIZE(owner_names)];
-	const struct random_case *last = prev;
-	const unsigned int i = last ? last - table + 1 : 0;
+/* Each wheel with each owner; describe_random() fills it in. */
+static struct random_case random_cases[ARRAY_SIZE(wheel_cases) * ARRAY_SIZE(owner_names)];
 
-	if (i == ARRAY_SIZE(table))
-		return NULL;
-	table[i].wheel = &wheel_cases[i / ARRAY_SIZE(owner_names)];
-	table[i].owner = i % ARRAY_SIZE(owner_names);
-	table[i].seed = 0x6874770000ULL + i;
-	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%s %s", table[i].wheel->name,
-		 owner_names[table[i].owner]);
-	return &table[i];
+static void describe_random(struct random_case *c, char *desc)
+{
+	const unsigned int i = c - random_cases;
+
+	c->wheel = &wheel_cases[i / ARRAY_SIZE(owner_names)];
+	c->owner = i % ARRAY_SIZE(owner_names);
+	c->seed = 0x6874770000ULL + i;
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%s %s", c->wheel->name, owner_names[c->owner]);
 }
+
+KUNIT_ARRAY_PARAM(random, random_cases, describe_random);
 
 /* Of up to @bits bits, all lengths equally likely. */
 static u64 random_distance(struct rnd_state *rnd, unsigned int bits)
