@@ -13,6 +13,8 @@ COLOURS = {
 }
 # Systems that differ from another one in a single operation only would hide its line.
 COST = [s for s in COLOURS if s != "htw-batch"]
+# What a program can choose between, for README.md.
+CHOICE = ("htw-vector", "htw-table", "libhtw", "libev", "libevent", "timerfd", "io_uring")
 KERNEL = ("htw-kernel", "timer_list", "hrtimer")
 MOST = 10000
 # noenhanced: otherwise the underscores in timer_list and io_uring make subscripts.
@@ -40,10 +42,16 @@ def block_name(system, op):
 
 
 def cost(rows, out):
+    """Draw the cost of all systems, and of those of README.md."""
+    cost_of(COST, rows, out / "cost.svg", "1000,860")
+    cost_of(CHOICE, rows, out / "choice.svg", "1000,600")
+
+
+def cost_of(systems, rows, out, size):
     """Draw a panel for each operation: instructions against pending timers."""
     values = {(r["system"], r["op"], r["pending"]): r["value"] for r in rows}
-    systems = [s for s in COST if any(k[0] == s and k[1] in OPS for k in values)]
-    script = HEAD + TERMINAL.format(size="1000,860", out=out / "cost.svg")
+    systems = [s for s in systems if any(k[0] == s and k[1] in OPS for k in values)]
+    script = HEAD + TERMINAL.format(size=size, out=out)
     for op in OPS:
         for s in systems:
             points = sorted((k[2], v) for k, v in values.items() if k[:2] == (s, op))
