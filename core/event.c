@@ -59,10 +59,8 @@ bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 	t->node.flags &= ~HTW_TIMER_CLOCK_SET;
 	if (htw_timer_continues(t, missed)) {
 		/* Keep the phase: the first start + k * interval after @now. */
-		if (consumed) {
-			t->deadline += (consumed - 1) * t->interval;
-			t->deadline = htw_timer_add_saturated(t->deadline, t->interval);
-		}
+		if (consumed)
+			t->deadline = htw_arith_next(t->deadline, t->interval, consumed);
 		if (t->firings)
 			t->firings -= consumed;
 		WRITE_ONCE(t->node.state, HTW_REARM);

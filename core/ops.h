@@ -45,23 +45,13 @@ static inline bool htw_op_cancel_is_valid(const struct htw_context *ctx,
 
 static inline bool htw_op_mod_is_valid(const struct htw_context *ctx, const struct htw_mod *mod)
 {
-	const u32 fields = HTW_MOD_DEADLINE | HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK;
-
 	/* Nearly all calls set a new deadline and nothing else. */
 	if (likely((mod->flags & ~HTW_F_ABS) == HTW_MOD_DEADLINE))
 		return !(mod->interval | mod->slack | mod->cookie | mod->firings | mod->reserved);
 	if (mod->flags == HTW_MOD_UNREAD)
 		return !(mod->interval | mod->slack | mod->cookie | mod->reserved) &&
 		       mod->firings && READ_ONCE(ctx->table);
-	if (mod->flags & ~(fields | HTW_F_ABS) || !(mod->flags & fields) || mod->reserved)
-		return false;
-	if (!(mod->flags & HTW_MOD_DEADLINE) && (mod->deadline || mod->flags & HTW_F_ABS))
-		return false;
-	if (!(mod->flags & HTW_MOD_INTERVAL) && (mod->interval || mod->firings))
-		return false;
-	if (!(mod->flags & HTW_MOD_COOKIE) && mod->cookie)
-		return false;
-	if (!(mod->flags & HTW_MOD_SLACK) && mod->slack)
+	if (!htw_arith_mod_is_valid(mod))
 		return false;
 	return htw_op_interval_is_valid(ctx, mod->interval, mod->firings);
 }

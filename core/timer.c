@@ -14,9 +14,7 @@
  */
 void htw_timer_set_slack(struct htw_timer *t, u64 slack)
 {
-	const u32 shift = max(fls64(slack), HTW_SLACK_BITS) - HTW_SLACK_BITS;
-
-	t->node.slack = shift << HTW_SLACK_BITS | slack >> shift;
+	t->node.slack = htw_arith_encode_slack(slack);
 	if (slack)
 		t->node.flags |= HTW_TIMER_SLACK;
 	else

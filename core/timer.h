@@ -13,16 +13,15 @@
 
 #include <linux/gfp.h>
 #include <linux/kernel.h>
-#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
-#include <linux/overflow.h>
 #include <asm/byteorder.h>
 #include <linux/types.h>
 
 #include <uapi/linux/htw.h>
 
 #include "base.h"
+#include "htw_arith.h"
 #include "htw_wheel.h"
 
 struct htw_context;
@@ -204,15 +203,9 @@ static inline struct htw_timer *htw_timer_pop(struct list_head *list)
 	return t;
 }
 
-/* &htw_node.slack: the top bits of the slack, rounded down, and above them the shift. */
-#define HTW_SLACK_BITS		26
-
 static inline u64 htw_timer_slack(const struct htw_timer *t)
 {
-	const u32 slack = t->node.slack;
-
-	return likely(!slack) ? 0 : (u64)(slack & (BIT(HTW_SLACK_BITS) - 1)) <<
-				    (slack >> HTW_SLACK_BITS);
+	return likely(!t->node.slack) ? 0 : htw_arith_decode_slack(t->node.slack);
 }
 
 /*
@@ -288,19 +281,13 @@ u64 htw_timer_fixed_missed(const struct htw_timer *t);
  */
 static inline u64 htw_timer_missed(const struct htw_timer *t, u64 now)
 {
-	const bool ahead = htw_timer_fired_ahead(t);
-	u64 missed;
-
 	if (t->node.flags & HTW_TIMER_STOPPED)
 		return htw_timer_fixed_missed(t);
 	if (!t->interval)
 		return 0;
 	/* @now may have been read before the timer fired. */
-	now = max(now, t->node.fired);
-	if (unlikely(now < t->deadline))
-		return 0;
-	missed = div64_u64(now - t->deadline, t->interval) + ahead;
-	return t->firings ? min_t(u64, missed, t->firings - !ahead) : missed;
+	return htw_arith_missed(t->deadline, t->interval, t->firings, max(now, t->node.fired),
+				htw_timer_fired_ahead(t));
 }
 
 /* The firings that an expiration uses up: those missed, and its own unless it fired ahead. */
@@ -312,8 +299,9 @@ static inline u64 htw_timer_firings_consumed(const struct htw_timer *t, u64 miss
 /* Is a timer armed again when its queued expiration is read? */
 static inline bool htw_timer_continues(const struct htw_timer *t, u64 missed)
 {
-	return t->interval && !(t->node.flags & HTW_TIMER_STOPPED) &&
-	       (!t->firings || t->firings > htw_timer_firings_consumed(t, missed));
+	return !(t->node.flags & HTW_TIMER_STOPPED) &&
+	       htw_arith_continues(t->interval, t->firings,
+				   htw_timer_firings_consumed(t, missed));
 }
 
 /* Neither periodic, nor kept, nor cancelled while its expiration is queued. */
@@ -332,9 +320,7 @@ static inline u64 htw_timer_remaining(const struct htw_timer *t, u64 override, u
 
 static inline u64 htw_timer_add_saturated(u64 a, u64 b)
 {
-	u64 sum;
-
-	return check_add_overflow(a, b, &sum) ? U64_MAX : sum;
+	return htw_arith_sum(a, b);
 }
 
 void htw_timer_set_slack(struct htw_timer *t, u64 slack);

@@ -13,6 +13,8 @@
 #include <linux/container_of.h>
 #include <linux/minmax.h>
 
+#include "../htw_arith.h"
+
 #define HTW_PUBLIC		__attribute__((visibility("default")))
 #define HTW_NS			1000000000ULL
 #define ARRAY_SIZE(a)		(sizeof(a) / sizeof((a)[0]))
@@ -86,9 +88,7 @@ static inline uint64_t htw_clock_ns(clockid_t clock)
 
 static inline uint64_t htw_sum(uint64_t a, uint64_t b)
 {
-	uint64_t sum;
-
-	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+	return htw_arith_sum(a, b);
 }
 
 #endif /* LIBHTW_INTERNAL_H */

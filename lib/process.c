@@ -84,14 +84,10 @@ enum state {
 };
 
 /*
- * Bits of &slot.slack: a flag; and the slack as a floating-point number of 26 significant bits, as
- * the kernel module has them, of which the first is not stored.
+ * Bits of &slot.slack: a flag, and above it the slack, from htw_arith_encode_slack().
  */
 #define SLOT_KEEP		(1u << 0)
-#define SLACK_EXPONENT_SHIFT	1
-#define SLACK_EXPONENT_BITS	6
-#define SLACK_DIGITS_SHIFT	(SLACK_EXPONENT_SHIFT + SLACK_EXPONENT_BITS)
-#define SLACK_DIGITS		(32 - SLACK_DIGITS_SHIFT)
+#define SLACK_SHIFT		1
 
 /**
  * struct slot - a timer
@@ -325,20 +321,12 @@ static inline u64 tick_for(struct process *p, u64 deadline, u64 now)
 
 static u64 slack_of(const struct slot *t)
 {
-	const u32 exponent = t->slack >> SLACK_EXPONENT_SHIFT & ((1u << SLACK_EXPONENT_BITS) - 1);
-	const u64 digits = t->slack >> SLACK_DIGITS_SHIFT;
-
-	return exponent ? (digits | 1u << SLACK_DIGITS) << (exponent - 1) : digits;
+	return htw_arith_decode_slack(t->slack >> SLACK_SHIFT);
 }
 
-/* Rounded down to SLACK_DIGITS + 1 bits. */
 static u32 slack_bits(u64 slack)
 {
-	const unsigned int bits = fls64(slack);
-	const u32 exponent = bits > SLACK_DIGITS ? bits - SLACK_DIGITS : 0;
-	const u32 digits = exponent ? slack >> (exponent - 1) : slack;
-
-	return digits << SLACK_DIGITS_SHIFT | exponent << SLACK_EXPONENT_SHIFT;
+	return htw_arith_encode_slack(slack) << SLACK_SHIFT;
 }
 
 static void set_slack(struct slot *t, u64 slack)
@@ -535,10 +523,15 @@ static inline void arm(struct process *p, struct slot *t, u64 now)
 		p->ahead = true;
 }
 
+static bool interval_is_valid(const struct process *p, u64 interval, u32 firings)
+{
+	return interval ? interval >= p->tick_ns : !firings;
+}
+
 static bool add_is_valid(const struct process *p, const struct htw_add *add)
 {
 	return !(add->flags & ~(HTW_F_ABS | HTW_F_KEEP | HTW_F_CANCEL_ON_SET)) &&
-	       (add->interval ? add->interval >= p->tick_ns : !add->firings);
+	       interval_is_valid(p, add->interval, add->firings);
 }
 
 /* Check what is common to the timers of htw_add_many(). */
@@ -694,29 +687,13 @@ static inline void move(struct process *p, struct slot *t, u64 deadline, u64 now
 		p->ahead = true;
 }
 
-static bool mod_is_valid(const struct process *p, const struct htw_mod *mod)
-{
-	const u32 set = HTW_MOD_DEADLINE | HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK;
-
-	if (mod->flags & ~(set | HTW_F_ABS) || !(mod->flags & set) || mod->reserved)
-		return false;
-	if (!(mod->flags & HTW_MOD_DEADLINE) && (mod->deadline || mod->flags & HTW_F_ABS))
-		return false;
-	if (!(mod->flags & HTW_MOD_COOKIE) && mod->cookie)
-		return false;
-	if (!(mod->flags & HTW_MOD_SLACK) && mod->slack)
-		return false;
-	if (!(mod->flags & HTW_MOD_INTERVAL))
-		return !mod->interval && !mod->firings;
-	return mod->interval ? mod->interval >= p->tick_ns : !mod->firings;
-}
-
 static int mod_one(struct process *p, const struct htw_mod *mod, u64 now)
 {
 	struct slot *t;
 	u64 deadline;
 
-	if (!mod_is_valid(p, mod))
+	if (!htw_arith_mod_is_valid(mod) ||
+	    !interval_is_valid(p, mod->interval, mod->firings))
 		return -EINVAL;
 	t = find(p, mod->id);
 	/* A stopped timer has ended; only its event remains. */
@@ -832,15 +809,12 @@ static int process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64
 /* Count the firings since the one whose expiration is queued. */
 static u64 missed_of(const struct slot *t, u64 now)
 {
-	u64 missed;
-
 	if (is_stopped(t))
 		return state_of(t) & STOPPED_ENDLESS ? (u64)t->slack << 32 | t->firings : t->slack;
 	if (!t->interval)
 		return 0;
-	now = max(now, t->node.fired);
-	missed = (now - t->deadline) / t->interval;
-	return t->firings ? min(missed, (u64)t->firings - 1) : missed;
+	return htw_arith_missed(t->deadline, t->interval, t->firings, max(now, t->node.fired),
+				false);
 }
 
 static u64 remaining(const struct slot *t, u64 now)
@@ -1162,14 +1136,14 @@ static void consume(struct process *p, struct slot *t, u64 now, struct htw_event
 	const u64 missed = missed_of(t, now);
 	const u64 spent = missed + 1;
 	const bool stopped = is_stopped(t);
-	const bool goes_on = t->interval && !stopped && (!t->firings || t->firings > spent);
+	const bool goes_on = !stopped && htw_arith_continues(t->interval, t->firings, spent);
 
 	fill_event(ev, t, id_of(t), t->node.fired);
 	ev->missed = missed;
 	if (goes_on) {
 		/* Keep the phase: the next start + k * interval after now. */
 		ev->flags = HTW_EVENT_MORE;
-		t->deadline = htw_sum(t->deadline + missed * t->interval, t->interval);
+		t->deadline = htw_arith_next(t->deadline, t->interval, spent);
 		if (t->firings)
 			t->firings -= spent;
 		set_state(t, PENDING);

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernel's <uapi/linux/htw.h> is <linux/htw.h> in programs */
+#include <linux/htw.h>
