@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "../common/clock.h"
+#include "report.h"
 
 /* Operations of each call, and most events of each read. */
 #define BATCH		256U
@@ -100,9 +101,6 @@ extern const struct system system_timerfd, system_posix, system_io_uring;
 extern const struct system system_libevent, system_libev, system_libuv;
 extern const struct system system_libhtw, system_wheel;
 extern const struct system system_htw_kernel, system_timer_list, system_hrtimer;
-
-__attribute__((format(printf, 1, 2), noreturn))
-void die(const char *format, ...);
 
 /* Allocate memory with all pages present, so that no page fault is counted later. */
 void *allocate(size_t count, size_t size);

@@ -7,7 +7,6 @@
  * result; 2 for wrong usage.
  */
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,19 +44,6 @@ static const char usage[] =
 "  --help           print this help\n"
 "\n"
 "Exit status: 0; 1 if a system gave a wrong result or no result; 2 for wrong usage.\n";
-
-void die(const char *format, ...)
-{
-	va_list args;
-
-	fflush(stdout);
-	fputs("htw-bench: ", stderr);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputc('\n', stderr);
-	exit(1);
-}
 
 static void wrong(const char *what, const char *word) __attribute__((noreturn));
 

@@ -2,6 +2,7 @@
 /* Output of htw-bench; see report.h. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/utsname.h>
 #include "report.h"
 
@@ -57,4 +58,17 @@ void progress(const char *format, ...)
 	va_end(args);
 	putchar('\n');
 	fflush(stdout);
+}
+
+void die(const char *format, ...)
+{
+	va_list args;
+
+	fflush(stdout);
+	fputs("htw-bench: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(1);
 }

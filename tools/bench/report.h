@@ -13,5 +13,8 @@ void report_missing(const char *system, const char *op, uint32_t pending, const 
 /* Progress messages; not part of the report. */
 __attribute__((format(printf, 1, 2)))
 void progress(const char *format, ...);
+/* End the program, because a result is wrong or missing. */
+__attribute__((format(printf, 1, 2), noreturn))
+void die(const char *format, ...);
 
 #endif /* REPORT_H */
