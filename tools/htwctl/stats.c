@@ -146,15 +146,10 @@ int read_stats(struct stats *stats)
 
 	*stats = (struct stats){ .when = now_ns() };
 	err = read_lines(DEBUGFS "wheels", stats, NULL);
-	/* Older modules have no pacers, and so no such files. */
-	if (!err) {
+	if (!err)
 		err = read_lines(DEBUGFS "pacers", NULL, &stats->pacers);
-		err = err == ENOENT ? 0 : err;
-	}
-	if (!err) {
+	if (!err)
 		err = read_lines(DEBUGFS "users", NULL, &stats->users);
-		err = err == ENOENT ? 0 : err;
-	}
 	if (err)
 		free_stats(stats);
 	return err;
