@@ -34,7 +34,7 @@ MODULE_PARM_DESC(geometry, "Slots of each level of the wheels, finest first (def
 /* Limits can be changed through sysfs; timers that exceed a lower limit stay. */
 static int htw_main_set_limit(const char *val, const struct kernel_param *kp, unsigned int max)
 {
-	const int ret = param_set_uint_minmax(val, kp, 1, max);
+	int ret = param_set_uint_minmax(val, kp, 1, max);
 
 	if (ret)
 		pr_err("%s=%.*s: must be from 1 to %u\n", kp->name, (int)strcspn(val, "\n"),

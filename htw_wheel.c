@@ -213,7 +213,7 @@ static void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
  */
 void htw_wheel_forward(struct htw_wheel *w, u64 now)
 {
-	const u64 idle = min(now + 1, w->next);
+	u64 idle = min(now + 1, w->next);
 
 	if (idle > w->cursor)
 		htw_wheel_set_cursor(w, idle);
@@ -233,6 +233,7 @@ static bool htw_wheel_alloc_buckets(struct htw_wheel *w, gfp_t gfp, int node)
 		nr_buckets += w->level[l].nr_buckets;
 		longs += BITS_TO_LONGS(w->level[l].nr_buckets);
 	}
+
 	buckets = kvmalloc_node(nr_buckets * sizeof(*buckets), gfp, node);
 	map = kvmalloc_node(longs * sizeof(*map), gfp, node);
 	if (!buckets || !map) {
@@ -240,9 +241,11 @@ static bool htw_wheel_alloc_buckets(struct htw_wheel *w, gfp_t gfp, int node)
 		kvfree(map);
 		return false;
 	}
+
 	memset(map, 0, longs * sizeof(*map));
 	for (size_t i = 0; i < nr_buckets; i++)
 		INIT_LIST_HEAD(&buckets[i]);
+
 	for (unsigned int l = 0; l < w->levels; l++) {
 		w->level[l].buckets = buckets;
 		w->level[l].occupied = map;
@@ -430,7 +433,7 @@ bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n)
 /* htw_wheel_link() for a level without a mask. */
 bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
 {
-	const unsigned int l = lev - w->level;
+	unsigned int l = lev - w->level;
 
 	if (l == w->levels) {
 		htw_wheel_overflow_add(w, n);
@@ -518,7 +521,7 @@ htw_level_cascade_bucket(struct htw_wheel *w, unsigned int l, struct list_head *
 static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int *budget)
 {
 	struct htw_level *up = &w->level[l + 1];
-	const u32 index = htw_level_bucket_index(w, up, htw_level_slot(w, up, w->level[l].end));
+	u32 index = htw_level_bucket_index(w, up, htw_level_slot(w, up, w->level[l].end));
 	struct list_head *bucket = &up->buckets[index], *entry;
 	unsigned int left = *budget;
 
@@ -546,7 +549,7 @@ static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int 
 static bool htw_wheel_overflow_cascade(struct htw_wheel *w, unsigned int *budget)
 {
 	struct htw_level *lev = &w->level[w->levels - 1];
-	const u64 end = lev->end + w->level[w->levels].span;
+	u64 end = lev->end + w->level[w->levels].span;
 	struct htw_node *n;
 
 	if (list_empty(&w->overflow_scan)) {
@@ -647,10 +650,12 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 		htw_wheel_set_cursor(w, first + 1);
 		return true;
 	}
+
 	if (now < lev->end) {
 		htw_wheel_set_cursor(w, now + 1);
 		return true;
 	}
+
 	/*
 	 * Nothing is left before the end of level 0. Nodes past it came down from a bucket
 	 * whose rest is still above or was stopped: advance to the first of all these.
@@ -761,20 +766,23 @@ bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most, struct htw_nod
 	*first = list_first_entry_or_null(&w->due, struct htw_node, list);
 	if (*first)
 		return true;
+
 	/* Levels overlap while a bucket is moved down in parts. */
 	for (unsigned int l = 0; l < w->levels; l++) {
 		const struct htw_level *lev = &w->level[l];
-		const u64 tick = htw_level_first_tick(w, l);
+		u64 tick = htw_level_first_tick(w, l);
 		struct list_head *bucket;
 
 		if (tick == HTW_NEVER || (*first && (*first)->expires < tick))
 			continue;
+
 		bucket = htw_level_bucket(w, lev, tick);
 		if (!l)
 			*first = list_first_entry(bucket, struct htw_node, list);
 		else if (!htw_wheel_earliest(bucket, &most, first))
 			return false;
 	}
+
 	if (*first && (*first)->expires < htw_wheel_overflow_first_tick(w))
 		return true;
 	return htw_wheel_earliest(&w->overflow_scan, &most, first) &&

@@ -233,7 +233,7 @@ static inline void htw_wheel_unlink(struct htw_wheel *w, struct htw_node *n)
  */
 static inline bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n)
 {
-	const bool ahead = htw_wheel_link(w, n);
+	bool ahead = htw_wheel_link(w, n);
 
 	w->pending++;
 	return ahead;

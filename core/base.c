@@ -45,7 +45,7 @@ u64 htw_base_now(const struct htw_base *base)
 /* The pacer's not_before, converted to the base's clock. */
 static u64 htw_base_not_before(const struct htw_base *base)
 {
-	const u64 ns = READ_ONCE(base->job.pacer->not_before);
+	u64 ns = READ_ONCE(base->job.pacer->not_before);
 
 	switch (base->clock) {
 	case HTW_BOOTTIME:

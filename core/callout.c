@@ -62,7 +62,7 @@ static int htw_callouts_cpuhp;
 
 static struct htw_base *htw_callout_base(const struct htw_callout *callout)
 {
-	const unsigned int cpu = READ_ONCE(callout->node.cpu);
+	unsigned int cpu = READ_ONCE(callout->node.cpu);
 
 	if (unlikely(cpu == HTW_CPU_EARLY))
 		return &htw_early_base;
@@ -206,7 +206,7 @@ EXPORT_SYMBOL_GPL(htw_callout_start_at);
  */
 bool htw_callout_start(struct htw_callout *callout, u64 delay_ns, u64 slack_ns)
 {
-	const u64 now = ktime_get_ns();
+	u64 now = ktime_get_ns();
 
 	return htw_callout_start_at(callout, htw_timer_add_saturated(now, delay_ns), slack_ns);
 }
@@ -215,7 +215,7 @@ EXPORT_SYMBOL_GPL(htw_callout_start);
 static bool htw_callout_try_cancel(struct htw_callout *callout, struct htw_base **running)
 {
 	struct htw_base *base = htw_callout_lock(callout);
-	const bool pending = callout->node.state == HTW_PENDING;
+	bool pending = callout->node.state == HTW_PENDING;
 
 	if (pending) {
 		htw_base_stop(base, &callout->node);

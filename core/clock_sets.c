@@ -45,8 +45,8 @@ u64 htw_clock_sets_stamp(const struct htw_context *ctx, struct htw_timer *t)
  */
 bool htw_clock_sets_check(const struct htw_context *ctx, struct htw_timer *t)
 {
-	const u32 sets = htw_clock_sets_count();
-	const u32 armed = (t->node.flags & HTW_TIMER_SETS) >> HTW_SETS_SHIFT;
+	u32 sets = htw_clock_sets_count();
+	u32 armed = (t->node.flags & HTW_TIMER_SETS) >> HTW_SETS_SHIFT;
 
 	if (!(t->node.flags & HTW_TIMER_CANCEL_ON_SET))
 		return false;

@@ -147,6 +147,7 @@ struct htw_context *htw_contexts_create(u32 limit)
 
 	if (!ctx)
 		return NULL;
+
 	ctx->user = htw_user_get(&htw_user_ops);
 	if (!ctx->user) {
 		kfree(ctx);
@@ -157,12 +158,14 @@ struct htw_context *htw_contexts_create(u32 limit)
 		kfree(ctx);
 		return NULL;
 	}
+
 	ctx->bases = htw_bases_by_clock(&ctx->user->bases, HTW_MONOTONIC);
 	timens_add_monotonic(&monotonic);
 	timens_add_boottime(&boottime);
 	ctx->timens_monotonic = timespec64_to_ns(&monotonic);
 	ctx->timens_boottime = timespec64_to_ns(&boottime);
 	ctx->timens = ctx->timens_monotonic;
+
 	ctx->cpu = -1;
 	spin_lock_init(&ctx->lock);
 	INIT_LIST_HEAD(&ctx->expired);
@@ -174,6 +177,7 @@ struct htw_context *htw_contexts_create(u32 limit)
 	htw_wake_init(ctx);
 	mutex_init(&ctx->grow);
 	htw_shrink_init(ctx);
+
 	return ctx;
 }
 

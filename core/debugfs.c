@@ -62,7 +62,7 @@ static void htw_debugfs_copy_wheel(struct htw_debugfs_wheel *copy, struct htw_ba
 
 static const char *htw_debugfs_user(const struct htw_user *user, char *buf, size_t size)
 {
-	const u32 uid = from_kuid_munged(&init_user_ns, user->uid);
+	u32 uid = from_kuid_munged(&init_user_ns, user->uid);
 
 	if (user->ns)
 		scnprintf(buf, size, "ns:%u", user->ns->ns.inum);

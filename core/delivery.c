@@ -135,8 +135,8 @@ static bool htw_delivery_is_of(const struct htw_timer *t, const struct htw_conte
 static bool htw_delivery_defer_one(struct htw_delivery *d, struct htw_timer *t, u64 now)
 {
 	struct htw_context *ctx = d->context;
-	const u64 override = htw_context_override(ctx, t);
-	const bool moved = override > t->deadline;
+	u64 override = htw_context_override(ctx, t);
+	bool moved = override > t->deadline;
 
 	if (override == HTW_DISARMED) {
 		list_del(&t->node.list);
@@ -199,8 +199,8 @@ static u32 htw_delivery_to_ring(struct htw_delivery *d, struct list_head *due, u
 {
 	struct htw_context *ctx = d->context;
 	struct htw_event_ring *ring = ctx->ring;
-	const u32 mask = ring->entries - 1;
-	const bool table = ctx->table;
+	u32 mask = ring->entries - 1;
+	bool table = ctx->table;
 	struct list_head *last = due;
 	u32 tail = ring->tail;
 	u32 count, special = 0;
@@ -320,7 +320,7 @@ void htw_delivery_clock_set(struct htw_delivery *d, struct htw_timer *t)
 	struct htw_context *ctx = htw_timer_page(t)->ctx;
 	struct htw_event_ring *ring = htw_event_open_ring(ctx);
 	/* Under the lock: events queued before, by other CPUs, do not have a later time. */
-	const u64 now = htw_context_now(ctx);
+	u64 now = htw_context_now(ctx);
 
 	t->node.fired = now;
 	trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, now);

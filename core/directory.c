@@ -25,8 +25,8 @@ struct htw_directory htw_no_directory = {
  */
 struct htw_directory *htw_directory_double(const struct htw_directory *old)
 {
-	const u32 held = htw_directory_entries(old);
-	const u32 entries = held ? 2 * held : HTW_DIRECTORY_FIRST;
+	u32 held = htw_directory_entries(old);
+	u32 entries = held ? 2 * held : HTW_DIRECTORY_FIRST;
 	struct htw_directory *dir;
 
 	dir = kvmalloc(struct_size(dir, pages, entries), GFP_KERNEL_ACCOUNT);

@@ -30,8 +30,8 @@ static bool htw_event_keeps_timer(const struct htw_context *ctx, const struct ht
 void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struct htw_timer *t,
 		      u64 now)
 {
-	const u64 missed = htw_timer_missed(t, now);
-	const bool more = htw_event_keeps_timer(ctx, t) || htw_timer_continues(t, missed);
+	u64 missed = htw_timer_missed(t, now);
+	bool more = htw_event_keeps_timer(ctx, t) || htw_timer_continues(t, missed);
 
 	/* If the timer is started again, only later changes of CLOCK_REALTIME expire it. */
 	if (t->node.flags & HTW_TIMER_CANCEL_ON_SET)
@@ -53,10 +53,11 @@ void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struc
  */
 bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u32 *freed)
 {
-	const u64 missed = htw_timer_missed(t, now);
-	const u64 consumed = htw_timer_firings_consumed(t, missed);
+	u64 missed = htw_timer_missed(t, now);
+	u64 consumed = htw_timer_firings_consumed(t, missed);
 
 	t->node.flags &= ~HTW_TIMER_CLOCK_SET;
+
 	if (htw_timer_continues(t, missed)) {
 		/* Keep the phase: the first start + k * interval after @now. */
 		if (consumed)
@@ -66,6 +67,7 @@ bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 		WRITE_ONCE(t->node.state, HTW_REARM);
 		return true;
 	}
+
 	if (htw_event_keeps_timer(ctx, t)) {
 		/*
 		 * A kept timer that had all its firings is a one-shot timer now, unless the
@@ -77,6 +79,7 @@ bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 		WRITE_ONCE(t->node.state, HTW_IDLE);
 		return false;
 	}
+
 	htw_timer_free(t, htw_pool_free_list(ctx));
 	++*freed;
 	return false;
@@ -97,7 +100,7 @@ void htw_event_consumed(struct htw_context *ctx, u32 freed)
 u32 htw_event_move_to_ring(struct htw_context *ctx, struct htw_event_ring *ring, u32 max, u64 now,
 			   u32 *freed, struct list_head *rearm)
 {
-	const u32 count = min3(max, ctx->nr_expired, htw_ring_room(ring));
+	u32 count = min3(max, ctx->nr_expired, htw_ring_room(ring));
 
 	for (u32 i = 0; i < count; i++) {
 		struct htw_timer *t = list_first_entry(&ctx->expired, struct htw_timer, node.list);

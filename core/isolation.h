@@ -29,7 +29,7 @@ unsigned int htw_isolation_cpu_beside(unsigned int cpu);
  */
 static inline unsigned int htw_isolation_target_cpu(void)
 {
-	const unsigned int cpu = raw_smp_processor_id();
+	unsigned int cpu = raw_smp_processor_id();
 
 	return htw_isolation_is_used() ? htw_isolation_cpu_beside(cpu) : cpu;
 }

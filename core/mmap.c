@@ -38,7 +38,7 @@ static void htw_mmap_ring_close(struct vm_area_struct *vma)
 static vm_fault_t htw_mmap_ring_fault(struct vm_fault *vmf)
 {
 	const struct htw_event_ring *ring = htw_mmap_context(vmf->vma)->ring;
-	const u64 offset = ((u64)vmf->pgoff << PAGE_SHIFT) - HTW_OFF_RING;
+	u64 offset = ((u64)vmf->pgoff << PAGE_SHIFT) - HTW_OFF_RING;
 
 	if (offset >= htw_ring_size(ring))
 		return VM_FAULT_SIGBUS;
@@ -71,7 +71,7 @@ static int htw_mmap_ring(struct htw_context *ctx, struct vm_area_struct *vma)
 
 static vm_fault_t htw_mmap_table_fault(struct vm_fault *vmf)
 {
-	const u64 offset = ((u64)vmf->pgoff << PAGE_SHIFT) - HTW_OFF_TABLE;
+	u64 offset = ((u64)vmf->pgoff << PAGE_SHIFT) - HTW_OFF_TABLE;
 	struct page *page = htw_table_page(htw_mmap_context(vmf->vma), offset);
 
 	if (!page)

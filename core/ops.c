@@ -113,15 +113,18 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
 		return -EFAULT;
 	if (!htw_op_add_is_valid(ctx, &add))
 		return -EINVAL;
+
 	ret = htw_pool_reserve(ctx, &reserved, 1, NULL);
 	if (ret < 0)
 		return ret;
+
 	t = list_first_entry(&reserved, struct htw_timer, node.list);
 	/* The program may use the id from here on: it is -ENOENT until the timer is armed. */
 	if (put_user(htw_timer_id(t), &arg->id)) {
 		htw_pool_unreserve(ctx, &reserved);
 		return -EFAULT;
 	}
+
 	htw_context_settle(ctx);
 	htw_section_begin(&s, ctx);
 	htw_section_add(&s, t, &add, s.direct);
@@ -293,12 +296,14 @@ enum htw_batch_done htw_op_batch_one(struct htw_section *s, struct htw_op *op,
 			return HTW_BATCH_FAST;
 		if (unlikely(list_empty(reserved)))
 			return HTW_BATCH_NO_TIMER;
+
 		t = htw_timer_pop(reserved);
 		op->result = 0;
 		op->add.id = htw_timer_id(t);
 		htw_section_lock_base(s, s->target);
 		return htw_section_add(s, t, &op->add, s->direct) ? HTW_BATCH_FAST : HTW_BATCH_SLOW;
 	}
+
 	if (htw_op_is(op, HTW_OP_MOD)) {
 		if (unlikely(!htw_op_mod_is_valid(s->ctx, &op->mod)))
 			return HTW_BATCH_FAST;
@@ -339,7 +344,7 @@ static u32 htw_op_batch_submit(struct htw_context *ctx, struct htw_op *ops, u32 
 		const struct htw_op *end = min(op + HTW_OPS_GROUP, ops + count);
 
 		while (op < end) {
-			const enum htw_batch_done done = htw_op_batch_one(&s, op, reserved);
+			enum htw_batch_done done = htw_op_batch_one(&s, op, reserved);
 
 			if (done == HTW_BATCH_NO_TIMER)
 				goto out;
@@ -405,10 +410,12 @@ static u32 htw_op_batch_write_results(struct htw_op __user *user, const struct h
 
 	if (!user_access_begin(user, count * sizeof(*user)))
 		return 0;
+
 	for (i = 0; i < count; i++, op++, user++) {
 		unsafe_put_user(op->result, &user->result, out);
 		if (op->op == HTW_OP_MOD || (op->result && op->result != -EALREADY))
 			continue;
+
 		if (op->op == HTW_OP_ADD) {
 			unsafe_put_user(op->add.id, &user->add.id, out);
 		} else if (op->op == HTW_OP_CANCEL) {
@@ -438,7 +445,7 @@ static int htw_op_batch_all(struct htw_context *ctx, struct htw_op __user *user,
 	int ret = 0;
 
 	for (*done = 0; *done < count;) {
-		const u32 want = min(count - *done, htw_section_limit(ctx, HTW_OPS_BATCH));
+		u32 want = min(count - *done, htw_section_limit(ctx, HTW_OPS_BATCH));
 		u32 n, written;
 
 		if (*done && signal_pending(current)) {

@@ -22,13 +22,13 @@
 /* Take over the free timers of another group of CPUs; return false if none has any. */
 bool htw_pool_refill(struct htw_context *ctx)
 {
-	const unsigned int group = raw_smp_processor_id() % HTW_FREE_LISTS;
+	unsigned int group = raw_smp_processor_id() % HTW_FREE_LISTS;
 	unsigned long others = ctx->free_groups & ~BIT(group);
 
 	lockdep_assert_held(&ctx->lock);
 
 	while (others) {
-		const unsigned int other = __ffs(others);
+		unsigned int other = __ffs(others);
 
 		others &= ~BIT(other);
 		ctx->free_groups &= ~BIT(other);
@@ -67,17 +67,19 @@ static u32 htw_pool_alloc_freed(struct htw_context *ctx, struct list_head *timer
 static u32 htw_pool_alloc_unused(struct htw_context *ctx, struct list_head *timers, u32 want,
 				 u64 *ids)
 {
-	const u32 got = min(want, ctx->nr_unused);
-	const u32 generation = ctx->unused_generation;
+	u32 got = min(want, ctx->nr_unused);
+	u32 generation = ctx->unused_generation;
 	struct list_head *last = timers->prev;
 	struct htw_timer *t = ctx->unused;
 	u64 id;
 
 	if (!got)
 		return 0;
+
 	id = (u64)generation << 32 | htw_timer_slot(t);
 	for (u32 i = 0; ids && i < got; i++)
 		ids[i] = id + i;
+
 	for (u32 i = 0; i < got; i++, t++) {
 		WRITE_ONCE(t->generation, generation);
 		WRITE_ONCE(t->node.state, HTW_RESERVED);
@@ -87,6 +89,7 @@ static u32 htw_pool_alloc_unused(struct htw_context *ctx, struct list_head *time
 	}
 	last->next = timers;
 	timers->prev = last;
+
 	ctx->unused = t;
 	ctx->nr_unused -= got;
 	return got;
@@ -131,7 +134,7 @@ static u32 htw_pool_free_bulk(struct htw_context *ctx, struct list_head *timers)
  */
 static u32 htw_pool_charge_pages(struct htw_context *ctx, unsigned int order)
 {
-	const u32 all = HTW_PAGE_TIMERS << order;
+	u32 all = HTW_PAGE_TIMERS << order;
 	u32 charged = htw_user_charge(ctx->user, all, all);
 
 	lockdep_assert_held(&ctx->grow);
@@ -169,7 +172,7 @@ void htw_pool_uncharge_all(struct htw_context *ctx)
 /* Allocate several pages at a time, which costs less for each; return false if that fails. */
 static bool htw_pool_alloc_ahead(struct htw_context *ctx)
 {
-	const u32 charged = htw_pool_charge_pages(ctx, HTW_PREALLOC_ORDER);
+	u32 charged = htw_pool_charge_pages(ctx, HTW_PREALLOC_ORDER);
 	struct page *page;
 
 	lockdep_assert_held(&ctx->grow);
@@ -236,25 +239,29 @@ static int htw_pool_extend_directory(struct htw_context *ctx, u32 nr)
 {
 	struct htw_directory *old = rcu_dereference_protected(ctx->dir,
 							      lockdep_is_held(&ctx->grow));
-	const u32 held = htw_directory_entries(old);
+	u32 held = htw_directory_entries(old);
 	struct htw_directory *dir;
 	u32 charged, limit;
 
 	if (nr < held)
 		return 0;
+
 	/* Full of pages in which the generations of too many slots are used up. */
 	if (nr == HTW_DIRECTORY_MAX)
 		return -ENOSPC;
+
 	charged = max(2 * held, HTW_DIRECTORY_FIRST);
 	limit = HTW_DIRECTORY_ENTRIES * DIV_ROUND_UP(READ_ONCE(htw_max_user_timers),
 						     HTW_PAGE_TIMERS);
 	if (!htw_user_charge_directory(ctx->user, charged, limit))
 		return -EDQUOT;
+
 	dir = htw_directory_double(old);
 	if (!dir) {
 		htw_user_uncharge_directory(ctx->user, charged);
 		return -ENOMEM;
 	}
+
 	rcu_assign_pointer(ctx->dir, dir);
 	htw_directory_free(old);
 	htw_user_uncharge_directory(ctx->user, held);
@@ -264,8 +271,8 @@ static int htw_pool_extend_directory(struct htw_context *ctx, u32 nr)
 /* Add a page of free timers; @grow is held. */
 int htw_pool_grow(struct htw_context *ctx)
 {
-	const u32 generation = ctx->generation;
-	const u32 nr = htw_pool_next_page(ctx);
+	u32 generation = ctx->generation;
+	u32 nr = htw_pool_next_page(ctx);
 	struct htw_page *page;
 	LIST_HEAD(left);
 	u32 charged;

@@ -24,7 +24,7 @@ static inline struct list_head *htw_pool_alloc_list(struct htw_context *ctx)
 /* The list to which this CPU returns them. */
 static inline struct list_head *htw_pool_free_list(struct htw_context *ctx)
 {
-	const unsigned int group = raw_smp_processor_id() % HTW_FREE_LISTS;
+	unsigned int group = raw_smp_processor_id() % HTW_FREE_LISTS;
 
 	lockdep_assert_held(&ctx->lock);
 

@@ -121,23 +121,27 @@ bool htw_reader_ring_is_mapped(const struct htw_context *ctx)
 static u32 htw_reader_batch(struct htw_context *ctx, struct iov_iter *to, bool *waiting)
 {
 	struct htw_event events[HTW_READ_BATCH];
-	const u32 room = min_t(size_t, iov_iter_count(to) / sizeof(*events), HTW_READ_BATCH);
-	const u64 now = htw_context_now(ctx);
+	u32 room = min_t(size_t, iov_iter_count(to) / sizeof(*events), HTW_READ_BATCH);
+	u64 now = htw_context_now(ctx);
 	size_t bytes;
 	bool rearm;
 	u32 n;
 
 	spin_lock_bh(&ctx->lock);
 	n = htw_reader_peek(ctx, events, room, now);
+
 	pagefault_disable();
 	bytes = copy_to_iter(events, n * sizeof(*events), to);
 	pagefault_enable();
+
 	iov_iter_revert(to, bytes % sizeof(*events));
 	bytes /= sizeof(*events);
 	htw_reader_take(ctx, bytes, now);
+
 	*waiting = ctx->nr_expired;
 	rearm = !list_empty(&ctx->rearm);
 	spin_unlock_bh(&ctx->lock);
+
 	if (rearm)
 		htw_reader_rearm(ctx);
 	return bytes;
@@ -151,7 +155,7 @@ static u32 htw_reader_batch(struct htw_context *ctx, struct iov_iter *to, bool *
 static bool htw_reader_fault_in(struct iov_iter *to)
 {
 	static const struct htw_event none;
-	const size_t written = copy_to_iter(&none, sizeof(none), to);
+	size_t written = copy_to_iter(&none, sizeof(none), to);
 
 	iov_iter_revert(to, written);
 	return written == sizeof(none);
@@ -160,7 +164,7 @@ static bool htw_reader_fault_in(struct iov_iter *to)
 /* Return: bytes read; 0 if no event waits; a negative error if none was read. */
 static ssize_t htw_reader_available(struct htw_context *ctx, struct iov_iter *to)
 {
-	const size_t size = sizeof(struct htw_event);
+	size_t size = sizeof(struct htw_event);
 	ssize_t done = 0;
 	bool waiting;
 
@@ -206,20 +210,24 @@ ssize_t htw_reader_read(struct htw_context *ctx, struct iov_iter *to, bool nonbl
 
 	if (iov_iter_count(to) < sizeof(struct htw_event))
 		return -EINVAL;
+
 	for (;;) {
 		if (htw_reader_ring_is_mapped(ctx)) {
 			ret = -EBUSY;
 			break;
 		}
+
 		ret = htw_reader_available(ctx, to);
 		if (ret)
 			break;
 		if (nonblock)
 			return -EAGAIN;
+
 		ret = wait_event_interruptible_exclusive(ctx->readers, htw_reader_can_return(ctx));
 		if (ret)
 			break;
 	}
+
 	/* This reader was woken alone: wake the next one if it leaves events behind. */
 	if (htw_reader_can_return(ctx))
 		htw_wake_reader(ctx);
@@ -276,10 +284,12 @@ static int htw_reader_flush_events(struct htw_context *ctx, u32 most)
 			spin_unlock_bh(&ctx->lock);
 			return moved ?: -ENXIO;
 		}
+
 		want = min3(ring->entries - moved, most - moved, HTW_FLUSH_BATCH);
 		n = htw_reader_flush_some(ctx, ring, want);
 		rearm = !list_empty(&ctx->rearm);
 		spin_unlock_bh(&ctx->lock);
+
 		if (rearm)
 			htw_reader_rearm(ctx);
 		moved += n;

@@ -45,7 +45,7 @@ static u32 htw_ring_cost(u32 entries)
 /* Charge a user for a ring; return false at the limit. */
 static bool htw_ring_charge(struct htw_user *user, u32 entries)
 {
-	const u32 cost = htw_ring_cost(entries);
+	u32 cost = htw_ring_cost(entries);
 	struct htw_user_wait wait;
 
 	htw_user_wait_begin(&wait, user);

@@ -39,7 +39,7 @@ struct htw_event_ring {
 static inline u32 htw_ring_room(struct htw_event_ring *ring)
 {
 	/* Pairs with the program's release: it has read the events before its head. */
-	const u32 head = smp_load_acquire(&ring->header->head);
+	u32 head = smp_load_acquire(&ring->header->head);
 
 	if (ring->tail - head <= ring->entries)
 		ring->head = head;

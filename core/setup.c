@@ -91,12 +91,13 @@ static int htw_setup_home(const struct htw_setup *setup, struct htw_settings *ne
 static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_settings *new,
 			      struct htw_geometry *geo, u32 *tick_ns)
 {
-	const bool manual = new->clock == HTW_MANUAL;
+	bool manual = new->clock == HTW_MANUAL;
 	const char *why;
 	u64 slots = 0;
 
 	*geo = htw_geometry;
 	*tick_ns = htw_tick_ns;
+
 	if (!(setup->flags & HTW_SETUP_PRIVATE)) {
 		if (setup->tick_ns || setup->levels)
 			return -EINVAL;
@@ -106,6 +107,7 @@ static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_se
 		}
 		return 0;
 	}
+
 	geo->levels = setup->levels;
 	for (unsigned int l = 0; l < HTW_MAX_LEVELS; l++) {
 		geo->slots[l] = setup->slots[l];
@@ -113,11 +115,13 @@ static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_se
 		if (l >= setup->levels && setup->slots[l])
 			return -EINVAL;
 	}
+
 	if (setup->tick_ns < (manual ? 1 : HTW_TICK_MIN_NS) || setup->tick_ns > HTW_TICK_MAX_NS ||
 	    setup->levels > HTW_MAX_LEVELS)
 		return -ERANGE;
 	if (htw_geometry_check(geo, &why))
 		return -ERANGE;
+
 	*tick_ns = setup->tick_ns;
 	if ((slots > HTW_USER_SLOTS_MAX || (!manual && *tick_ns < HTW_USER_TICK_MIN_NS)) &&
 	    !capable(CAP_SYS_RESOURCE))
@@ -207,12 +211,14 @@ static int htw_setup_publish(struct htw_context *ctx, const struct htw_settings 
 		smp_store_release(&ctx->private_base, new->private_base);
 		/* Pairs with htw_mmap_ring() and htw_context_ring_tail(). */
 		smp_store_release(&ctx->ring, new->ring);
+
 		ctx->cpu = new->cpu;
 		if (!new->private_base)
 			ctx->bases = htw_bases_by_clock(&ctx->user->bases, new->clock);
 		ctx->limit = new->limit;
 		ctx->timens = htw_setup_timens(ctx, new->clock);
 		ctx->setup = flags;
+
 		/* Pairs with htw_context_is_manual(), which expects @private_base to be set. */
 		smp_store_release(&ctx->clock, new->clock);
 		ret = 0;
@@ -231,16 +237,18 @@ static int htw_setup_publish(struct htw_context *ctx, const struct htw_settings 
  */
 int htw_setup_context(struct htw_context *ctx, const struct htw_setup *setup)
 {
-	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT |
-			  HTW_SETUP_HOME | HTW_SETUP_RING;
+	u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT |
+		    HTW_SETUP_HOME | HTW_SETUP_RING;
 	struct htw_settings new = { .cpu = -1, .limit = ctx->limit };
 	int ret;
 
 	if (setup->flags & ~known || setup->reserved0 ||
 	    memchr_inv(setup->reserved, 0, sizeof(setup->reserved)))
 		return -EINVAL;
+
 	if (setup->ring_entries && !(setup->flags & HTW_SETUP_RING))
 		return -EINVAL;
+
 	ret = setup->flags & HTW_SETUP_RING ? htw_ring_check(setup->ring_entries) : 0;
 	if (!ret)
 		ret = htw_setup_clock(setup, &new);
@@ -254,6 +262,7 @@ int htw_setup_context(struct htw_context *ctx, const struct htw_setup *setup)
 		ret = htw_setup_ring(setup, ctx, &new);
 	if (!ret)
 		ret = htw_setup_publish(ctx, &new, setup->flags);
+
 	if (ret) {
 		htw_ring_free(new.ring, ctx->user);
 		if (new.private_base) {
@@ -264,6 +273,7 @@ int htw_setup_context(struct htw_context *ctx, const struct htw_setup *setup)
 		}
 		return ret;
 	}
+
 	/* For timers with HTW_F_CANCEL_ON_SET. */
 	if (new.clock == HTW_REALTIME)
 		htw_cancel_on_set_listen(ctx);

@@ -152,7 +152,7 @@ static struct htw_page *htw_shrink_page(const struct htw_context *ctx, u32 index
  */
 u32 htw_shrink_mark(struct htw_context *ctx)
 {
-	const u32 nr_pages = htw_context_pages(ctx);
+	u32 nr_pages = htw_context_pages(ctx);
 	u32 marked = 0;
 	bool enough;
 

@@ -20,7 +20,7 @@
 /* Charge the user for table pages; return false at the limit. */
 bool htw_table_charge(struct htw_context *ctx, u32 pages)
 {
-	const u32 count = pages * HTW_PAGE_TIMERS;
+	u32 count = pages * HTW_PAGE_TIMERS;
 
 	lockdep_assert_held(&ctx->grow);
 
@@ -94,7 +94,7 @@ void htw_table_free(struct htw_context *ctx)
  */
 size_t htw_table_size(const struct htw_context *ctx)
 {
-	const size_t allocated = (size_t)DIV_ROUND_UP(htw_context_pages(ctx), HTW_TABLE_PAGES);
+	size_t allocated = (size_t)DIV_ROUND_UP(htw_context_pages(ctx), HTW_TABLE_PAGES);
 
 	return max_t(size_t, PAGE_ALIGN(HTW_TABLE_SIZE(READ_ONCE(ctx->limit))),
 		     allocated << PAGE_SHIFT);
@@ -103,8 +103,8 @@ size_t htw_table_size(const struct htw_context *ctx)
 /* The table page at an offset in bytes; NULL if there are no timers yet. */
 struct page *htw_table_page(struct htw_context *ctx, u64 offset)
 {
-	const u32 nr_pages = htw_context_pages(ctx);
-	const u64 nr = (offset >> PAGE_SHIFT) * HTW_TABLE_PAGES;
+	u32 nr_pages = htw_context_pages(ctx);
+	u64 nr = (offset >> PAGE_SHIFT) * HTW_TABLE_PAGES;
 
 	if (nr >= nr_pages)
 		return NULL;

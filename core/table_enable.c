@@ -40,7 +40,7 @@ static int htw_table_enable_alloc(const struct htw_context *ctx, struct list_hea
 /* Give every page of timers its overrides; pages that have been freed are allocated again. */
 static int htw_table_enable_pages(struct htw_context *ctx)
 {
-	const u32 table_pages = DIV_ROUND_UP(ctx->nr_pages, HTW_TABLE_PAGES);
+	u32 table_pages = DIV_ROUND_UP(ctx->nr_pages, HTW_TABLE_PAGES);
 	struct page *page = NULL;
 	LIST_HEAD(pages);
 	int ret;
@@ -76,19 +76,23 @@ static int htw_table_enable_try(struct htw_context *ctx)
 	ret = mutex_lock_killable(&ctx->grow);
 	if (ret)
 		return ret;
+
 	/* Another task may have enabled it meanwhile. */
 	if (!ctx->table)
 		ret = htw_table_enable_pages(ctx);
+
 	if (!ret && !ctx->table) {
 		/* Not between reporting an event and htw_event_consume(), which must agree. */
 		spin_lock_bh(&ctx->lock);
 		WRITE_ONCE(ctx->table, true);
 		spin_unlock_bh(&ctx->lock);
+
 		/* Sections that have not seen it end before a program can store to it. */
 		synchronize_rcu();
 		/* Pairs with htw_table_enable(). */
 		smp_store_release(&ctx->table_ready, true);
 	}
+
 	mutex_unlock(&ctx->grow);
 	return ret;
 }

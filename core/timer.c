@@ -43,7 +43,7 @@ void htw_timer_fix_missed(struct htw_timer *t, u64 missed)
 /* The count of htw_timer_fix_missed(). */
 u64 htw_timer_fixed_missed(const struct htw_timer *t)
 {
-	const u64 count = t->node.slack;
+	u64 count = t->node.slack;
 
 	return t->node.flags & HTW_TIMER_ENDLESS ? count << 32 | t->firings : count;
 }
@@ -65,8 +65,8 @@ void htw_timer_fill_query(const struct htw_timer *t, enum htw_timer_state state,
 		[HTW_REARM]	= HTW_STATE_PENDING,
 		[HTW_IDLE]	= HTW_STATE_DISARMED,
 	};
-	const bool pending = states[state] == HTW_STATE_PENDING;
-	const bool armed = pending && override != HTW_DISARMED;
+	bool pending = states[state] == HTW_STATE_PENDING;
+	bool armed = pending && override != HTW_DISARMED;
 
 	*query = (struct htw_query) {
 		.id = htw_timer_id(t),

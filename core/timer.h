@@ -161,7 +161,7 @@ static inline u64 htw_timer_id(const struct htw_timer *t)
 static inline bool htw_timer_is_live(const struct htw_timer *t)
 {
 	/* Pairs with htw_timer_start(). */
-	const u8 state = smp_load_acquire(&t->node.state);
+	u8 state = smp_load_acquire(&t->node.state);
 
 	return state != HTW_FREE && state != HTW_RESERVED;
 }
@@ -179,7 +179,7 @@ static inline bool htw_timer_matches(const struct htw_timer *t, u64 id)
  */
 static inline bool htw_timer_end_id(struct htw_timer *t)
 {
-	const u32 generation = t->generation + 1;
+	u32 generation = t->generation + 1;
 
 	WRITE_ONCE(t->generation, generation);
 	/* Pairs with htw_shrink_page_sum(), which reads the state before the generation. */
@@ -313,7 +313,7 @@ static inline bool htw_timer_is_plain(const struct htw_timer *t)
 /* ns to the deadline of a timer that is armed. */
 static inline u64 htw_timer_remaining(const struct htw_timer *t, u64 override, u64 now)
 {
-	const u64 deadline = max(t->deadline, override);
+	u64 deadline = max(t->deadline, override);
 
 	return override != HTW_DISARMED && deadline > now ? deadline - now : 0;
 }

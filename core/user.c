@@ -345,7 +345,7 @@ void htw_user_throttled(struct htw_user *user, u64 *times, u64 *ns)
  */
 u32 htw_user_charge(struct htw_user *user, u32 least, u32 most)
 {
-	const u32 limit = READ_ONCE(htw_max_user_timers);
+	u32 limit = READ_ONCE(htw_max_user_timers);
 	int timers = atomic_read(&user->timers);
 	u32 count;
 
@@ -453,7 +453,7 @@ void htw_user_wait_begin(struct htw_user_wait *wait, struct htw_user *user)
 static bool htw_user_may_try(const struct htw_user_wait *wait)
 {
 	/* The one before the other: the last context counts as freed before it is not closing. */
-	const bool closing = atomic_read_acquire(&wait->user->closing);
+	bool closing = atomic_read_acquire(&wait->user->closing);
 
 	return !closing || atomic_read(&wait->user->freed) != wait->freed;
 }
@@ -469,7 +469,7 @@ static bool htw_user_may_try(const struct htw_user_wait *wait)
 bool htw_user_wait_again(struct htw_user_wait *wait)
 {
 	struct htw_user *user = wait->user;
-	const int freed = wait->freed;
+	int freed = wait->freed;
 	long left;
 
 	/* Other threads may go on closing, without leaving room. */

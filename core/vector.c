@@ -84,6 +84,7 @@ static bool htw_vector_is_valid(const struct htw_context *ctx, const struct htw_
 	if (v->reserved0 || (v->reserved && v->op != HTW_OP_CANCEL) ||
 	    !htw_vector_array_is_valid(v, v->ids, true))
 		return false;
+
 	switch (v->op) {
 	case HTW_OP_ADD:
 		return htw_vector_array_is_valid(v, v->deadlines, true) &&
@@ -125,7 +126,7 @@ static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_batch *
 	u32 failed = 0;
 
 	for (u32 i = 0; i < count;) {
-		const int got = htw_pool_reserve(ctx, reserved, count - i, batch->ids + i);
+		int got = htw_pool_reserve(ctx, reserved, count - i, batch->ids + i);
 
 		if (likely(got > 0)) {
 			i += got;
@@ -158,7 +159,7 @@ static __always_inline u32 htw_vector_arm_each(struct htw_section *s,
 	struct list_head *entry = reserved->next;
 
 	do {
-		const u32 end = min(i + HTW_SECTION_GROUP, count);
+		u32 end = min(i + HTW_SECTION_GROUP, count);
 
 		while (i < end) {
 			struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
@@ -186,11 +187,12 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
 			   struct list_head *reserved, bool some_failed)
 {
 	const struct htw_add relative = {}, absolute = { .flags = HTW_F_ABS };
-	const bool simple = !(v->interval | v->slack | v->firings) && !some_failed;
+	bool simple = !(v->interval | v->slack | v->firings) && !some_failed;
 	struct htw_section s;
 	u32 i = 0;
 
 	htw_context_settle(ctx);
+
 	while (i < count) {
 		htw_vector_begin(&s, ctx);
 		/*
@@ -224,9 +226,9 @@ static u32 htw_vector_add_batch(struct htw_context *ctx, struct htw_vector *v,
 {
 	LIST_HEAD(reserved);
 	u32 failed = htw_vector_reserve(ctx, batch, want, &reserved);
-	const u32 count = want - DIV_ROUND_UP(copy_to_user(htw_vector_at(v, v->ids), batch->ids,
-							   want * sizeof(*batch->ids)),
-					      sizeof(*batch->ids));
+	u32 count = want - DIV_ROUND_UP(copy_to_user(htw_vector_at(v, v->ids), batch->ids,
+						     want * sizeof(*batch->ids)),
+					sizeof(*batch->ids));
 
 	/* Count only errors that the program has got. */
 	if (unlikely(failed && count < want)) {
@@ -260,7 +262,7 @@ static __always_inline void htw_vector_find_batch(const struct htw_section *s, c
 static noinline u32 htw_vector_mod_slow(struct htw_section *s, struct htw_timer *t,
 					struct htw_mod mod, u64 *id)
 {
-	const int ret = htw_section_mod_slow(s, t, &mod);
+	int ret = htw_section_mod_slow(s, t, &mod);
 
 	if (likely(!ret))
 		return 0;
@@ -281,7 +283,7 @@ static __always_inline u32 htw_vector_mod_each(struct htw_section *s,
 	struct htw_timer *found[HTW_SECTION_GROUP] __uninitialized;
 
 	do {
-		const u32 end = min(i + HTW_SECTION_GROUP, count);
+		u32 end = min(i + HTW_SECTION_GROUP, count);
 		struct htw_timer **t = found;
 
 		htw_vector_find_batch(s, batch->ids + i, end - i, found);
@@ -333,7 +335,7 @@ static noinline u32 htw_vector_cancel_slow(struct htw_section *s, struct htw_tim
 					   u64 *id)
 {
 	struct htw_cancel cancel = { .id = *id, .flags = flags };
-	const int ret = htw_section_cancel_slow(s, t, &cancel);
+	int ret = htw_section_cancel_slow(s, t, &cancel);
 
 	if (likely(!ret))
 		return 0;
@@ -349,7 +351,7 @@ static u32 htw_vector_cancel_each(struct htw_section *s, const struct htw_vector
 	struct htw_cancel cancel = {};
 
 	do {
-		const u32 end = min(i + HTW_SECTION_GROUP, count);
+		u32 end = min(i + HTW_SECTION_GROUP, count);
 		struct htw_timer **t = found;
 
 		htw_vector_find_batch(s, batch->ids + i, end - i, found);
@@ -465,11 +467,14 @@ long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 		return -EFAULT;
 	if (!htw_vector_is_valid(ctx, &v))
 		return -EINVAL;
+
 	batch = this_cpu_xchg(htw_vector_cache, NULL) ?: kmalloc(sizeof(*batch), GFP_KERNEL);
 	if (!batch)
 		return -ENOMEM;
+
 	v.done = 0;
 	v.failed = 0;
+
 	while (v.done < v.count && !ret) {
 		if (v.done && signal_pending(current))
 			break;
@@ -478,7 +483,9 @@ long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 					    htw_section_limit(ctx, HTW_VECTOR_BATCH)));
 		cond_resched();
 	}
+
 	kfree(this_cpu_xchg(htw_vector_cache, batch));
+
 	if (put_user(v.done, &arg->done) || put_user(v.failed, &arg->failed))
 		return -EFAULT;
 	if (v.op == HTW_OP_CANCEL && put_user((u64)htw_context_ring_tail(ctx), &arg->ring_tail))

@@ -74,15 +74,18 @@ long htw_op_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *ar
 	if (all.flags & ~HTW_CANCEL_DISCARD || all.reserved[0] || all.reserved[1] ||
 	    !htw_op_ring_tail_is_valid(ctx, all.ring_tail))
 		return -EINVAL;
+
 	/* Fail before any timer is cancelled if the result cannot be written. */
 	if (put_user(all.count, &arg->count))
 		return -EFAULT;
+
 	for (u32 page = 0; page < htw_section_pages(ctx); page++) {
 		count += htw_walk_cancel(ctx, page, all.flags);
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		cond_resched();
 	}
+
 	if (put_user(count, &arg->count) ||
 	    put_user(htw_context_ring_tail(ctx), &arg->ring_tail))
 		return -EFAULT;
@@ -148,7 +151,7 @@ static struct htw_timer *htw_walk_lock(struct htw_section *s, u32 slot,
 u32 htw_walk_list(struct htw_context *ctx, u32 *slot, struct htw_query *entries, u32 room,
 		  u32 which)
 {
-	const u32 end = round_down(*slot, HTW_PAGE_SLOTS) + HTW_PAGE_SLOTS;
+	u32 end = round_down(*slot, HTW_PAGE_SLOTS) + HTW_PAGE_SLOTS;
 	struct htw_section s;
 	u32 n = 0;
 
@@ -190,7 +193,7 @@ static u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot,
 			    struct htw_query __user *entries, u32 room,
 			    struct list_head *taken, bool *stuck)
 {
-	const u32 end = round_down(*slot, HTW_PAGE_SLOTS) + HTW_PAGE_SLOTS;
+	u32 end = round_down(*slot, HTW_PAGE_SLOTS) + HTW_PAGE_SLOTS;
 	struct htw_section s;
 	u32 n = 0;
 
@@ -227,9 +230,9 @@ static u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot,
 static int htw_walk_list_batch(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
 			       u32 room, u32 which, struct htw_query *entries)
 {
-	const u32 n = htw_walk_list(ctx, slot, entries, room, which);
-	const u32 written = n - DIV_ROUND_UP(copy_to_user(user, entries, n * sizeof(*entries)),
-					     sizeof(*entries));
+	u32 n = htw_walk_list(ctx, slot, entries, room, which);
+	u32 written = n - DIV_ROUND_UP(copy_to_user(user, entries, n * sizeof(*entries)),
+				       sizeof(*entries));
 
 	if (written == n)
 		return n;
@@ -266,12 +269,12 @@ static int htw_walk_list_all(struct htw_context *ctx, struct htw_list *list, boo
 			     struct htw_query *entries)
 {
 	struct htw_query __user *user = u64_to_user_ptr(list->entries);
-	const u32 which = list->flags ?: HTW_LIST_PENDING;
+	u32 which = list->flags ?: HTW_LIST_PENDING;
 
 	list->done = 0;
 	while (list->done < list->count &&
 	       list->cursor / HTW_PAGE_SLOTS < htw_section_pages(ctx)) {
-		const u32 room = min(list->count - list->done, HTW_PAGE_TIMERS);
+		u32 room = min(list->count - list->done, HTW_PAGE_TIMERS);
 		u32 slot = list->cursor;
 		int n;
 
@@ -303,7 +306,7 @@ static int htw_walk_list_all(struct htw_context *ctx, struct htw_list *list, boo
  */
 long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg, bool harvest)
 {
-	const u32 known = harvest ? 0 : HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED;
+	u32 known = harvest ? 0 : HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED;
 	struct htw_query *entries = NULL;
 	struct htw_list list;
 	int ret;
@@ -315,18 +318,22 @@ long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg, bool harv
 		return -EINVAL;
 	if (harvest ? !htw_op_ring_tail_is_valid(ctx, list.ring_tail) : list.reserved0)
 		return -EINVAL;
+
 	/* Fail before any timer is taken out if the result cannot be written. */
 	if (copy_to_user(arg, &list, sizeof(list)))
 		return -EFAULT;
+
 	if (!harvest) {
 		entries = kmalloc_array(HTW_PAGE_TIMERS, sizeof(*entries), GFP_KERNEL);
 		if (!entries)
 			return -ENOMEM;
 	}
+
 	ret = htw_walk_list_all(ctx, &list, harvest, entries);
 	kfree(entries);
 	if (ret)
 		return ret;
+
 	if (harvest)
 		list.ring_tail = htw_context_ring_tail(ctx);
 	return copy_to_user(arg, &list, sizeof(list)) ? -EFAULT : 0;
@@ -335,7 +342,7 @@ long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg, bool harv
 /* Copy the timer of a page that expires first to @next, if it does so before @next. */
 static void htw_walk_next_in_page(struct htw_context *ctx, u32 page, struct htw_query *next)
 {
-	const u32 end = (page + 1) * HTW_PAGE_SLOTS;
+	u32 end = (page + 1) * HTW_PAGE_SLOTS;
 	u32 slot = end - HTW_PAGE_TIMERS;
 	struct htw_section s;
 
