@@ -17,8 +17,6 @@
 #include <linux/timer.h>
 #include <linux/version.h>
 
-#include "core/run_delay.h"
-
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
 #error "htw needs Linux 6.1 or newer"
 #endif

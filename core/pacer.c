@@ -48,6 +48,7 @@
 #include "compat.h"
 #include "htw_wheel.h"
 #include "pacer.h"
+#include "run_delay.h"
 
 /* Contended locks after which a run ends. */
 #define HTW_MISSES		8u

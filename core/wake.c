@@ -26,6 +26,7 @@
 #include <linux/wait.h>
 
 #include "compat.h"
+#include "run_delay.h"
 #include "wake.h"
 
 /* Waiters woken in one turn, with interrupts off; in a short turn one. */

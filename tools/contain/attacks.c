@@ -175,13 +175,13 @@ const struct attack attacks[] = {
 	},
 	{
 		.name = "sigio_users",
-		.what = "32 users with 8 descriptors each, SIGIO for each to a group of 10 processes",
+		.what = "32 users, 8 descriptors each, SIGIO for each to a group of 10 processes",
 		.users = 32, .contexts = 8, .timers = 1, .ring_entries = 64,
 		.group = 10,
 	},
 	{
 		.name = "sigio_and_timers",
-		.what = "4 users with 20,000 timers of 1 ms each, SIGIO to a group of 200 processes",
+		.what = "4 users, 20,000 timers of 1 ms each, SIGIO to a group of 200 processes",
 		.users = 4, .contexts = 1, .timers = 20000, .ring_entries = 16384,
 		.group = 200,
 	},
