@@ -61,8 +61,9 @@ returns them when it comes back: no timer is moved and nothing is allocated.
 Memory is charged to the cgroup. Beyond that a user without CAP_SYS_RESOURCE
 is limited in timers, counted as pages that hold them. A user's record
 outlives the last open file until its share of the CPU is whole again, so
-that reopening gains nothing.
-""", core="user"),
+that reopening gains nothing. SIGIO is sent by a work item of the user, as
+its recipients may be thousands; users take turns.
+""", core="sigio user"),
     Patch("misc: htw: Add timers, their ids and contexts", """\
 A context is what one open file will hold. A page has 63 timers of 64 bytes
 and a header; an id is a slot number and a generation, so that a lookup is
@@ -108,7 +109,8 @@ With ARCH=um's time travel the clock jumps to the next timer, so the suites
 assert lateness exactly. Some stage races between a call and an expiry,
 which programs cannot.
 """, files=("kunit/htw_kunit.h", "kunit/htw_base_kunit.c", "kunit/htw_pacer_kunit.c",
-            "kunit/htw_wake_kunit.c", "kunit/htw_device_kunit.c", "kunit/htw_shrink_kunit.c")),
+            "kunit/htw_sigio_kunit.c", "kunit/htw_wake_kunit.c", "kunit/htw_device_kunit.c",
+            "kunit/htw_shrink_kunit.c")),
     Patch("selftests: htw: Test /dev/htw", """\
 A program for each call, and a case for each promise and each error that
 the header for programs documents.
