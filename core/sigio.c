@@ -101,10 +101,10 @@ static struct htw_sigio *htw_sigio_take(struct htw_sigio_sender *s)
 	return sigio;
 }
 
-/* For how long may a turn go on? */
+/* For how long may a turn go on? Without the lock: who queues is seen after the next signal. */
 static u64 htw_sigio_turn_ns(void)
 {
-	return list_empty_careful(&htw_sigio_queue) ? HTW_RUN_NS : HTW_SIGIO_NS;
+	return list_empty(&htw_sigio_queue) ? HTW_RUN_NS : HTW_SIGIO_NS;
 }
 
 /* Send one context's signal. Return: false if there was none. */

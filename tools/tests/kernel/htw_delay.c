@@ -56,7 +56,7 @@ static const char *const default_functions[] = {
 	/* expiry and waking */
 	"htw_delivery_serve", "htw_delivery_serve%return", "htw_wheel_collect_due%return",
 	"htw_wake_contexts", "htw_wake_serve", "htw_wake_serve%return", "htw_wake_reader",
-	"htw_wake_send_signals", "htw_wake_stop",
+	"htw_sigio_work", "htw_wake_stop",
 	/* operations */
 	"htw_section_begin", "htw_section_switch_base", "htw_section_lock_timer",
 	"htw_section_lock_timer%return", "htw_section_arm", "htw_section_return_freed",
