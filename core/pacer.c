@@ -69,8 +69,11 @@
  * one of them delays others who have little to do, and many users may have some.
  */
 #define HTW_SURPRISES		16u
-/* How often at least work outside of softirq goes on, whatever waking has taken. */
-#define HTW_WORK_INTERVAL_NS	(2 * NSEC_PER_MSEC)
+/*
+ * How often at least work outside of softirq goes on, whatever waking has taken, if the last one
+ * took no longer.
+ */
+#define HTW_WORK_INTERVAL_NS	((u64)(2 * NSEC_PER_MSEC))
 /* How often at least slow waiters are woken, for the same reason. */
 #define HTW_SLOW_INTERVAL_NS	(20 * NSEC_PER_MSEC)
 /* Above this rate of interrupts on a CPU, private wheels share them. */
@@ -285,17 +288,26 @@ static void htw_pacer_take_back(struct htw_pacer *p, u64 now)
 
 	ns = min(left_alone, p->owed_ns);
 	p->owed_ns -= ns;
-	p->owed_wake_ns -= min(p->owed_wake_ns, left_alone - ns);
+	left_alone -= ns;
+	ns = min(left_alone, p->owed_wake_ns);
+	p->owed_wake_ns -= ns;
+	left_alone -= ns;
+	p->owed_work_ns -= min(left_alone, p->owed_work_ns);
+}
+
+/* Add to what is owed for the sake of tasks: it is limited. */
+static void htw_pacer_owe(u64 *owed, u64 ns)
+{
+	*owed = max(*owed, min(*owed + ns, HTW_OWED_MAX_NS));
 }
 
 /* A task has worked for @ns up to @now, on this CPU, which was not left alone meanwhile. */
-static void htw_pacer_owe(struct htw_pacer *p, u64 ns, u64 now)
+static void htw_pacer_note_work(struct htw_pacer *p, u64 ns, u64 now)
 {
 	lockdep_assert_held(&p->lock);
 
 	htw_pacer_take_back(p, now - min(ns, now));
 	p->taken_back = now;
-	p->owed_wake_ns = max(p->owed_wake_ns, min(p->owed_wake_ns + ns, HTW_OWED_MAX_NS));
 }
 
 /*
@@ -309,9 +321,10 @@ static u64 htw_pacer_gap(struct htw_pacer *p, u64 took, u64 wake_ns, u64 now)
 
 	p->taken_back = now;
 	/* Work outside of softirq may have had some of the last gap. */
-	p->owed_wake_ns += p->owed_ns + wake_ns;
+	htw_pacer_owe(&p->owed_work_ns, p->owed_ns);
+	p->owed_wake_ns += wake_ns;
 	p->owed_ns = work - min(work, wake_ns) + p->irq_ns + HTW_RUN_COST_NS;
-	return max_t(u64, p->owed_ns + min_t(u64, p->owed_wake_ns, HTW_WAKE_GAP_NS),
+	return max_t(u64, p->owed_ns + min_t(u64, p->owed_wake_ns + p->owed_work_ns, HTW_WAKE_GAP_NS),
 		     HTW_GAP_MIN_NS);
 }
 
@@ -386,7 +399,8 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began)
 		if (turn.may_be_slow && turn.wake_ns)
 			p->slow_at = now;
 		if (turn.surprised)
-			p->unknown_not_before = now + HTW_SURPRISES * turn.wake_ns;
+			p->unknown_not_before = max(p->unknown_not_before,
+						    now + HTW_SURPRISES * turn.wake_ns);
 		htw_pacer_requeue(p, flow, served, now);
 		htw_pacer_collect(p, now);
 	}
@@ -644,16 +658,17 @@ u64 htw_pacer_throttled_ns(struct htw_flow __percpu *flows)
 u64 htw_pacer_busy_ns(void)
 {
 	struct htw_pacer *p;
-	u64 now, ns = 0;
+	u64 now, interval, ns = 0;
 
 	local_bh_disable();
 	p = this_cpu_ptr(&htw_pacers);
 	spin_lock(&p->lock);
 	now = ktime_get_ns();
 	htw_pacer_take_back(p, now);
-	if (p->owed_wake_ns >= HTW_RUN_NS && now - p->worked_at < HTW_WORK_INTERVAL_NS)
-		ns = min(p->owed_ns + p->owed_wake_ns - HTW_RUN_NS + 1,
-			 p->worked_at + HTW_WORK_INTERVAL_NS - now);
+	interval = max(HTW_WORK_INTERVAL_NS, p->worked_ns);
+	if (p->owed_work_ns >= HTW_RUN_NS && now - p->worked_at < interval)
+		ns = min(p->owed_ns + p->owed_wake_ns + p->owed_work_ns - HTW_RUN_NS + 1,
+			 p->worked_at + interval - now);
 	spin_unlock(&p->lock);
 	local_bh_enable();
 
@@ -713,10 +728,12 @@ void htw_pacer_charge_work(struct htw_flow __percpu *flows, u64 ns)
 	p = this_cpu_ptr(&htw_pacers);
 	spin_lock(&p->lock);
 	p->worked_at = ktime_get_ns();
+	p->worked_ns = ns;
+	p->working_since = 0;
 	htw_flow_charge(this_cpu_ptr(flows), ns, p->worked_at);
 	p->spent += ns;
-	htw_pacer_owe(p, ns, p->worked_at);
-	p->working_since = 0;
+	htw_pacer_note_work(p, ns, p->worked_at);
+	htw_pacer_owe(&p->owed_work_ns, ns);
 	spin_unlock(&p->lock);
 	local_bh_enable();
 }
@@ -731,7 +748,8 @@ void htw_pacer_owe_wake(u64 ns)
 	struct htw_pacer *p = this_cpu_ptr(&htw_pacers);
 
 	spin_lock(&p->lock);
-	htw_pacer_owe(p, ns, ktime_get_ns());
+	htw_pacer_note_work(p, ns, ktime_get_ns());
+	htw_pacer_owe(&p->owed_wake_ns, ns);
 	spin_unlock(&p->lock);
 }
 

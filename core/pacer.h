@@ -117,10 +117,12 @@ struct htw_job {
  * @taken_back: up to when time in which the CPU was left alone has been taken back from
  *	@owed_ns and @owed_wake_ns; end of the last run or work, in ns of CLOCK_MONOTONIC (@lock)
  * @owed_ns: how long the CPU is to be left alone for the last run, without waking (@lock)
- * @owed_wake_ns: the same for waking, and for work outside of softirq, so far (@lock)
+ * @owed_wake_ns: the same for waking so far (@lock)
+ * @owed_work_ns: the same for work outside of softirq; repaid after the others (@lock)
  * @working_since: when the present work outside of softirq began, in ns of CLOCK_MONOTONIC, or zero
  *	(@lock)
  * @worked_at: when work outside of softirq last ended, in ns of CLOCK_MONOTONIC (@lock)
+ * @worked_ns: how long that took (@lock)
  * @slow_at: when tasks were last woken of which that may have taken long, in ns of CLOCK_MONOTONIC
  *	(@lock)
  * @unknown_not_before: when tasks may be woken again of which it is not known whether that takes
@@ -153,8 +155,10 @@ struct htw_pacer {
 	u64 taken_back;
 	u64 owed_ns;
 	u64 owed_wake_ns;
+	u64 owed_work_ns;
 	u64 working_since;
 	u64 worked_at;
+	u64 worked_ns;
 	u64 slow_at;
 	u64 unknown_not_before;
 	u64 irq_ns;

@@ -409,6 +409,9 @@ static int htw_section_unread_locked(struct htw_section *s, struct htw_timer *t,
 		return -ENOENT;
 	if (override <= mod->deadline || htw_section_override_has_come(s, t, state, mod, override))
 		return -EALREADY;
+	/* What is queued says that the clock was set. */
+	if (state == HTW_EXPIRED && t->node.flags & HTW_TIMER_CLOCK_SET)
+		return -EALREADY;
 	/* Give the firings back, and after the last one what it was started with. */
 	if (state == HTW_IDLE && !t->interval && t->node.fired) {
 		t->interval = t->node.fired;

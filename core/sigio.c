@@ -25,7 +25,7 @@
 /* A turn ends with the signal with which it has taken so long, or as a run if nobody waits. */
 #define HTW_SIGIO_NS		(50 * NSEC_PER_USEC)
 
-/* Guards the queue with all its senders, and their contexts; a leaf. Taken with BHs off. */
+/* Guards the queue with all its senders, and their contexts. None of htw's is taken inside it. */
 static DEFINE_SPINLOCK(htw_sigio_lock);
 /* Senders that wait for their turn. */
 static LIST_HEAD(htw_sigio_queue);
@@ -154,11 +154,14 @@ static void htw_sigio_work(struct work_struct *work)
 void htw_sigio_send(struct htw_sigio *sigio, struct htw_sigio_sender *s)
 {
 	spin_lock_bh(&htw_sigio_lock);
-	if (list_empty(&sigio->entry))
-		list_add_tail(&sigio->entry, &s->due);
-	if (!s->scheduled) {
-		s->scheduled = true;
-		htw_sigio_enqueue(s);
+	/* Its recipients may have been looked at before it was closed. */
+	if (!sigio->stopped) {
+		if (list_empty(&sigio->entry))
+			list_add_tail(&sigio->entry, &s->due);
+		if (!s->scheduled) {
+			s->scheduled = true;
+			htw_sigio_enqueue(s);
+		}
 	}
 	spin_unlock_bh(&htw_sigio_lock);
 }
@@ -166,6 +169,7 @@ void htw_sigio_send(struct htw_sigio *sigio, struct htw_sigio_sender *s)
 void htw_sigio_init(struct htw_sigio *sigio)
 {
 	INIT_LIST_HEAD(&sigio->entry);
+	sigio->stopped = false;
 }
 
 /*
@@ -175,6 +179,7 @@ void htw_sigio_init(struct htw_sigio *sigio)
 void htw_sigio_stop(struct htw_sigio *sigio)
 {
 	spin_lock_bh(&htw_sigio_lock);
+	sigio->stopped = true;
 	list_del_init(&sigio->entry);
 	spin_unlock_bh(&htw_sigio_lock);
 }

@@ -16,10 +16,12 @@ struct htw_flow;
  * struct htw_sigio - a context's recipients of SIGIO
  * @fasync: the recipients (guarded by fasync_helper())
  * @entry: on &htw_sigio_sender.due while they are to get a signal (htw_sigio_lock)
+ * @stopped: the context is being closed (htw_sigio_lock)
  */
 struct htw_sigio {
 	struct fasync_struct *fasync;
 	struct list_head entry;
+	bool stopped;
 };
 
 /**

@@ -153,7 +153,7 @@ static void htw_wake_note_slow(const struct htw_context *ctx, struct htw_turn *t
 	if (!ctx->wake_was_slow)
 		return;
 	now = ktime_get_ns();
-	turn->surprised = now >= turn->flow->slow_until;
+	turn->surprised |= now >= turn->flow->slow_until;
 	turn->flow->slow_until = now + HTW_SLOW_NS;
 }
 

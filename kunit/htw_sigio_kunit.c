@@ -102,7 +102,7 @@ static void keep_busy(void)
 		spin_lock_bh(&p->lock);
 		p->taken_back = htw_now();
 		p->worked_at = p->taken_back;
-		p->owed_wake_ns = 40 * NSEC_PER_MSEC;
+		p->owed_work_ns = 40 * NSEC_PER_MSEC;
 		spin_unlock_bh(&p->lock);
 	}
 }
@@ -168,11 +168,25 @@ static void sender_is_freed_while_it_waits(struct kunit *test)
 	}
 }
 
+/* A delivery may have found recipients just before they went. */
+static void closed_context_is_not_queued_again(struct kunit *test)
+{
+	struct asker *asker = asker_make(test, HTW_CLASS_OTHERS);
+
+	htw_sigio_stop(&asker->sigio[0]);
+	htw_sigio_send(&asker->sigio[0], &asker->sender);
+	KUNIT_EXPECT_TRUE(test, list_empty(&asker->sigio[0].entry));
+	KUNIT_EXPECT_FALSE(test, asker->sender.scheduled);
+	ask(asker);
+	expect_sent(test, asker);
+}
+
 static struct kunit_case htw_sigio_cases[] = {
 	KUNIT_CASE(each_signal_is_sent),
 	KUNIT_CASE(throttled_user_delays_no_other),
 	KUNIT_CASE(throttled_user_is_not_forgotten),
 	KUNIT_CASE(sender_is_freed_while_it_waits),
+	KUNIT_CASE(closed_context_is_not_queued_again),
 	{}
 };
 
