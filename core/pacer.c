@@ -317,15 +317,15 @@ static void htw_pacer_note_work(struct htw_pacer *p, u64 ns, u64 now)
  */
 static u64 htw_pacer_gap(struct htw_pacer *p, u64 took, u64 wake_ns, u64 now)
 {
-	u64 work = htw_stalls_forgive(&p->stalls, took, wake_ns, now);
+	u64 work = htw_stalls_forgive(&p->stalls, took, wake_ns, now), owed_later;
 
 	p->taken_back = now;
 	/* Work outside of softirq may have had some of the last gap. */
 	htw_pacer_owe(&p->owed_work_ns, p->owed_ns);
 	p->owed_wake_ns += wake_ns;
 	p->owed_ns = work - min(work, wake_ns) + p->irq_ns + HTW_RUN_COST_NS;
-	return max_t(u64, p->owed_ns + min_t(u64, p->owed_wake_ns + p->owed_work_ns, HTW_WAKE_GAP_NS),
-		     HTW_GAP_MIN_NS);
+	owed_later = min_t(u64, p->owed_wake_ns + p->owed_work_ns, HTW_WAKE_GAP_NS);
+	return max_t(u64, p->owed_ns + owed_later, HTW_GAP_MIN_NS);
 }
 
 /* Decide when the next run is to be. */

@@ -28,6 +28,8 @@
 #define LATE_FRESH	(12 * MSEC)
 /* How long a system call may keep softirqs waiting. */
 #define SOFTIRQS	(100 * USEC)
+/* The same of interrupts. The kernel's own freeing of memory was seen to take 150 us on 6.1. */
+#define INTERRUPTS	(500 * USEC)
 
 void die(const char *format, ...)
 {
@@ -171,7 +173,7 @@ TEST_F_TIMEOUT(htw, calls_keep_nobody_waiting, TEST_SECONDS)
 	for (i = 0; i < call_count; i++) {
 		TH_LOG("%s: interrupts off for %.3f ms, softirqs for %.3f ms", results[i].name,
 		       results[i].delays.irqs / 1e6, results[i].delays.softirqs / 1e6);
-		EXPECT_GE(SOFTIRQS, results[i].delays.irqs);
+		EXPECT_GE(INTERRUPTS, results[i].delays.irqs);
 		EXPECT_GE(SOFTIRQS, results[i].delays.softirqs);
 	}
 }
