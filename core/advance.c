@@ -50,7 +50,7 @@ long htw_op_advance(struct htw_context *ctx, struct htw_advance __user *arg)
 	    advance.reserved0 || advance.reserved)
 		return -EINVAL;
 	now = htw_base_now(ctx->private_base);
-	to = advance.flags & HTW_F_ABS ? advance.ns : htw_timer_add_saturated(now, advance.ns);
+	to = advance.flags & HTW_F_ABS ? advance.ns : htw_arith_sum(now, advance.ns);
 	if (to < now || to > KTIME_MAX)
 		return -EINVAL;
 	/* Fail before the clock moves if the result cannot be written. */

@@ -208,7 +208,7 @@ bool htw_callout_start(struct htw_callout *callout, u64 delay_ns, u64 slack_ns)
 {
 	u64 now = ktime_get_ns();
 
-	return htw_callout_start_at(callout, htw_timer_add_saturated(now, delay_ns), slack_ns);
+	return htw_callout_start_at(callout, htw_arith_sum(now, delay_ns), slack_ns);
 }
 EXPORT_SYMBOL_GPL(htw_callout_start);
 

@@ -15,7 +15,7 @@ u64 htw_context_shift_time(u64 ns, s64 by)
 {
 	if (by < 0)
 		return ns == U64_MAX ? ns : ns - min(ns, (u64)-by);
-	return htw_timer_add_saturated(ns, by);
+	return htw_arith_sum(ns, by);
 }
 
 /* May the context have timers with %HTW_TIMER_CANCEL_ON_SET? */

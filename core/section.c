@@ -307,6 +307,19 @@ static bool htw_section_enter_target(struct htw_section *s, struct htw_timer *t)
 	return true;
 }
 
+/* Take a timer that is not pending off the context's list that it is on, if any. */
+static void htw_section_unqueue(struct htw_context *ctx, struct htw_timer *t,
+				enum htw_timer_state state)
+{
+	lockdep_assert_held(&ctx->lock);
+
+	if (state == HTW_IDLE)
+		return;
+	list_del(&t->node.list);
+	if (state == HTW_EXPIRED)
+		ctx->nr_expired--;
+}
+
 /* Arm a timer in any state for its new deadline, and undo htw_section_lock_timer(). */
 static void htw_section_move(struct htw_section *s, struct htw_timer *t, enum htw_timer_state state)
 {
@@ -322,10 +335,8 @@ static void htw_section_move(struct htw_section *s, struct htw_timer *t, enum ht
 		}
 		/* Only its own CPU programs an hrtimer: arm the timer on this CPU's base. */
 		htw_section_lock(s, &s->ctx->lock);
-	} else if (state != HTW_IDLE) {
-		list_del(&t->node.list);
-		if (state == HTW_EXPIRED)
-			ctx->nr_expired--;
+	} else {
+		htw_section_unqueue(ctx, t, state);
 	}
 	if (likely(s->base == s->target) || htw_section_enter_target(s, t))
 		htw_section_arm(s, t);
@@ -340,10 +351,8 @@ static void htw_section_park(struct htw_section *s, struct htw_timer *t, enum ht
 	if (state == HTW_PENDING) {
 		htw_base_stop(s->base, &t->node);
 		htw_section_lock(s, &ctx->lock);
-	} else if (state != HTW_IDLE) {
-		list_del(&t->node.list);
-		if (state == HTW_EXPIRED)
-			ctx->nr_expired--;
+	} else {
+		htw_section_unqueue(ctx, t, state);
 	}
 	t->node.fired = 0;	/* as in htw_event_consume(), and no tick any more */
 	WRITE_ONCE(t->node.state, HTW_IDLE);

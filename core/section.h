@@ -215,7 +215,7 @@ static inline bool htw_section_should_end(struct htw_section *s, int units)
 
 static inline u64 htw_section_deadline(const struct htw_section *s, u64 deadline, u32 flags)
 {
-	return flags & HTW_F_ABS ? deadline : htw_timer_add_saturated(s->now, deadline);
+	return flags & HTW_F_ABS ? deadline : htw_arith_sum(s->now, deadline);
 }
 
 /* Is a request's deadline due? With constant @flags one instruction less than comparing the sum. */

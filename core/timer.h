@@ -318,11 +318,6 @@ static inline u64 htw_timer_remaining(const struct htw_timer *t, u64 override, u
 	return override != HTW_DISARMED && deadline > now ? deadline - now : 0;
 }
 
-static inline u64 htw_timer_add_saturated(u64 a, u64 b)
-{
-	return htw_arith_sum(a, b);
-}
-
 void htw_timer_set_slack(struct htw_timer *t, u64 slack);
 void htw_timer_fix_missed(struct htw_timer *t, u64 missed);
 void htw_timer_fill_query(const struct htw_timer *t, enum htw_timer_state state, u64 override,
