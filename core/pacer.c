@@ -65,8 +65,8 @@
  */
 #define HTW_LATER_NS		(1 * NSEC_PER_MSEC)
 /*
- * Waiters of which nothing was known and that took long to wake have at most this part of the time:
- * one of them delays others who have little to do, and many users may have some.
+ * The first waiters of a context whose wake-up takes long delay new flows. After such a wake-up no
+ * other unknown waiters are woken in short turns for this many times as long.
  */
 #define HTW_SURPRISES		16u
 /*

@@ -114,8 +114,8 @@ struct htw_job {
  * @sched: flows with jobs, and throttled ones (@lock)
  * @serving: the flow whose job has its turn now, or NULL (@lock)
  * @not_before: earliest start of the next run, in ns of CLOCK_MONOTONIC (written by runs)
- * @taken_back: up to when time in which the CPU was left alone has been taken back from
- *	@owed_ns and @owed_wake_ns; end of the last run or work, in ns of CLOCK_MONOTONIC (@lock)
+ * @taken_back: up to when time in which the CPU was left alone has been taken back from what is
+ *	owed; end of the last run or work, in ns of CLOCK_MONOTONIC (@lock)
  * @owed_ns: how long the CPU is to be left alone for the last run, without waking (@lock)
  * @owed_wake_ns: the same for waking so far (@lock)
  * @owed_work_ns: the same for work outside of softirq; repaid after the others (@lock)

@@ -22,7 +22,7 @@
 #include "pacer.h"
 #include "sigio.h"
 
-/* A turn ends with the signal with which it has taken so long, or as a run if nobody waits. */
+/* Length of a turn while others are queued; else HTW_RUN_NS. The last signal may exceed it. */
 #define HTW_SIGIO_NS		(50 * NSEC_PER_USEC)
 
 /* Guards the queue with all its senders, and their contexts. None of htw's is taken inside it. */
@@ -101,7 +101,7 @@ static struct htw_sigio *htw_sigio_take(struct htw_sigio_sender *s)
 	return sigio;
 }
 
-/* For how long may a turn go on? Without the lock: who queues is seen after the next signal. */
+/* Return the length of a turn. Lockless: a sender that queues now is seen after the next signal. */
 static u64 htw_sigio_turn_ns(void)
 {
 	return list_empty(&htw_sigio_queue) ? HTW_RUN_NS : HTW_SIGIO_NS;

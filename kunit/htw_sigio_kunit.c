@@ -13,7 +13,7 @@
 
 #define CONTEXTS		8u
 
-/* A user who has asked for signals. */
+/* A user whose contexts have recipients of SIGIO. */
 struct asker {
 	struct htw_flow __percpu *flows;
 	struct htw_sigio_sender sender;
@@ -91,7 +91,7 @@ static void overdraw(struct asker *asker, u64 ns)
 	}
 }
 
-/* Keep CPUs busy with what is left alone for a while, so that who has the turn waits. */
+/* Let all CPUs owe 40 ms for work, so that the sender whose turn it is waits before it sends. */
 static void keep_busy(void)
 {
 	unsigned int cpu;

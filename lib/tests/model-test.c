@@ -565,7 +565,7 @@ static unsigned int model_read(struct set *set, struct htw_event *events, unsign
 
 /*
  * A time to choose others within. With a table no two timers shall wait for the same tick, as
- * nobody says in which order the table and reading arm them.
+ * the order in which the table and htw_read() arm them is not defined.
  */
 static uint64_t some_ticks(unsigned int ticks)
 {

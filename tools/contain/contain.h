@@ -88,8 +88,8 @@ struct attack_waiting {
  * @VICTIM_ROOT: root, who reads a descriptor
  * @VICTIM_USER: an unprivileged user, who reads a descriptor
  * @VICTIM_CALLOUT: a module
- * @VICTIM_SIGNAL: another one, who reads when SIGIO comes
- * @VICTIM_FRESH: another one, who opens a new descriptor for each timer
+ * @VICTIM_SIGNAL: another unprivileged user, who reads a descriptor when SIGIO comes
+ * @VICTIM_FRESH: another unprivileged user, who opens a new descriptor for each timer
  * @VICTIMS: number of victims
  */
 enum victim {

@@ -11,7 +11,7 @@
 
 /* Timers that are due within this time are left to expire. */
 #define SOON		(4 * SEC)
-/* If no event comes for so many ns, on a slow and busy machine, none will. */
+/* Time without an event, in ns, after which a pending event counts as lost. */
 static __u64 stalled;
 
 #define for_each_account(a, c)						\

@@ -13,7 +13,7 @@
  *	--round R	only this round, for as long as --seconds says
  *	--rounds N	no more than so many
  *	--stop		end after a round that fails
- *	--stalled N	an event that does not come for so many seconds is lost; default 60
+ *	--stalled N	seconds without an event until one counts as lost; default 60
  *	--module FILE	unload htw and load FILE after each round: it must leave nothing behind
  *	--delays FILE	load FILE, htw_delay.ko, in every other round
  *	--callouts FILE	load and unload FILE, htw_sample.ko, in every third round
