@@ -159,12 +159,17 @@ class Tables:
 
     def threads(self):
         """The work of two threads on two CPUs, divided by that of one"""
-        rows = [["both on one descriptor", shown(self.value("htw-vector", "threads-one-fd", CONNECTIONS), 2)],
-                ["a descriptor each", shown(self.value("htw-vector", "threads-own-fds", CONNECTIONS), 2)],
-                ["in the process, a shard each",
-                 self.cell("libhtw", "threads-own-shards", CONNECTIONS, decimals=2) or "not measured"],
-                ["work that shares nothing", shown(self.value("machine", "threads", CONNECTIONS), 2)]]
-        return markdown(["two threads", "work, compared with one thread"], rows)
+        few = 8192
+        kinds = (("in a VM: both on one descriptor", "htw-vector", "threads-one-fd", CONNECTIONS),
+                 ("in a VM: a descriptor each", "htw-vector", "threads-own-fds", CONNECTIONS),
+                 ("in a VM: loops over registers", "machine", "threads", CONNECTIONS),
+                 ("in the process: a shard each", "libhtw", "threads-own-shards", few),
+                 ("in the process: a shard each", "libhtw", "threads-own-shards", CONNECTIONS),
+                 ("in the process: loops over memory of their own", "machine", "threads-memory-native", few),
+                 ("in the process: loops over memory of their own", "machine", "threads-memory-native", CONNECTIONS),
+                 ("in the process: loops over registers", "machine", "threads-native", few))
+        rows = [[what, f"{timers:,}", shown(self.value(system, op, timers), 2)] for what, system, op, timers in kinds]
+        return markdown(["two threads", "timers, or as many objects, of each", "work, compared with one thread"], rows)
 
     def waiters(self):
         """Context switches for each expiration, 64 processes waiting for one descriptor"""

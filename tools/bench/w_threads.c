@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Two threads compared with one, by the wall clock, on two CPUs: on one
- * descriptor with ids of their own, on a descriptor each, on a shard each of a
- * handle in the process, and, for comparison, with work that shares nothing and
- * makes no calls
+ * descriptor with ids of their own, on a descriptor each, and, for comparison,
+ * with work that shares nothing and makes no calls
  *
  * The speed of a shared machine varies. So runs of one thread and of two, of
  * all kinds, take turns, and the total work of each is compared. The time
@@ -26,7 +25,6 @@
 #include <unistd.h>
 #include "bench.h"
 #include "htw.h"
-#include "libhtw_calls.h"
 #include "report.h"
 #include "workloads.h"
 
@@ -43,7 +41,6 @@
 enum shared {
 	ONE_FD,
 	OWN_FDS,
-	OWN_SHARDS,
 	NOTHING,
 	KINDS,
 };
@@ -54,7 +51,6 @@ static const struct {
 } kinds[KINDS] = {
 	[ONE_FD] = { "htw-vector", "threads-one-fd" },
 	[OWN_FDS] = { "htw-vector", "threads-own-fds" },
-	[OWN_SHARDS] = { "libhtw", "threads-own-shards" },
 	[NOTHING] = { "machine", "threads" },
 };
 
@@ -64,7 +60,6 @@ struct worker {
 	enum shared shared;
 	unsigned int cpu;
 	int fd;
-	struct htw *timers;	/* its shard */
 	uint64_t sum;
 	double rate;	/* passes per second */
 };
@@ -90,12 +85,6 @@ static void work_once(struct worker *w, int fd)
 		return;
 	}
 	flush_translations();
-	if (w->shared == OWN_SHARDS) {
-		libhtw_add_to(w->timers, &w->b);
-		libhtw_rearm_in(w->timers, &w->b, TIMERS);
-		libhtw_cancel_in(w->timers, &w->b, TIMERS);
-		return;
-	}
 	htw_vector_add(fd, &w->b);
 	htw_vector_rearm(fd, &w->b, TIMERS);
 	htw_vector_cancel(fd, &w->b, TIMERS);
@@ -138,7 +127,6 @@ static void *work(void *arg)
 static double run(struct worker *workers, unsigned int count, enum shared shared)
 {
 	double rate = 0;
-	struct htw *timers = shared == OWN_SHARDS ? libhtw_new(TIMERS) : NULL;
 	unsigned int i;
 	int fd = -1;
 
@@ -149,7 +137,6 @@ static double run(struct worker *workers, unsigned int count, enum shared shared
 			fd = htw_open_device(HTW_FEATURE_MOD, THREADS * TIMERS);
 		workers[i].shared = shared;
 		workers[i].fd = fd;
-		workers[i].timers = timers ? libhtw_shard(timers, TIMERS) : NULL;
 		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
 			die("threads: cannot start a thread");
 	}
@@ -159,7 +146,6 @@ static double run(struct worker *workers, unsigned int count, enum shared shared
 	}
 	for (i = 0; i < (shared == ONE_FD ? 1 : count); i++)
 		close(workers[i].fd);
-	libhtw_free(timers);
 	pthread_barrier_destroy(&barrier);
 	return rate;
 }

@@ -126,6 +126,7 @@ static const struct workload workloads[] = {
 	{ "burst", "a million timers due on one tick", workload_burst },
 	{ "quiet", "hrtimer callbacks in a minute without expirations", workload_quiet },
 	{ "lateness", "time from deadline to expiration and to the read", workload_lateness },
+	{ "shards", "two threads in the process, at the machine's own speed", workload_shards },
 	{ "table", "65,536 connections, re-armed in the mapped table", workload_table },
 	{ "contain", "what users who take all they can cost others", workload_contain },
 	{ "meddling", "a user on one CPU, others' timers on another; needs two CPUs",

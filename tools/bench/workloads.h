@@ -15,6 +15,7 @@ void workload_contain(void);
 void workload_meddling(void);
 void workload_quiet(void);
 void workload_lateness(void);
+void workload_shards(void);
 void workload_table(void);
 void workload_threads(void);
 void workload_waiters(void);
