@@ -35,7 +35,7 @@
  */
 #define HTW_SECTION_UNITS	400
 /* Operations after which loops count the units of their fast paths, and look at the lock. */
-#define HTW_SECTION_GROUP	16u
+#define HTW_SECTION_GROUP	32u
 
 /**
  * struct htw_section - a section in progress; on the stack of its task
