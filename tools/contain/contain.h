@@ -147,9 +147,6 @@ const struct attack *attack_find(const char *name);
 
 extern const char * const victim_names[VICTIMS];
 
-/* Is this victim there on this kernel? */
-bool victim_is_watched(enum victim victim);
-
 /**
  * enum phase - the phases of a measurement
  * @PHASE_ALONE: there is no attack

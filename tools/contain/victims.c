@@ -20,7 +20,6 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "../common/clock.h"
@@ -39,8 +38,6 @@
 
 #define ARRAY_SIZE(a)		(sizeof(a) / sizeof((a)[0]))
 #define READERS			ARRAY_SIZE(readers)
-/* Of those, the ones that are there on PREEMPT_RT. */
-#define READERS_RT		2U
 /* The first victim's; all are lower than any attacker's. */
 #define VICTIM_UID	900U
 #define READER_PRIORITY	50
@@ -56,28 +53,6 @@ const char * const victim_names[VICTIMS] = {
 
 /* Those whose timers the reader has. */
 static const enum victim readers[] = { VICTIM_ROOT, VICTIM_USER, VICTIM_SIGNAL, VICTIM_FRESH };
-
-/*
- * With PREEMPT_RT a wake-up may wait for a lock, as that of an epoll set to which another task adds
- * an event: the waiter counts as slow then, and its user waits with the slow ones.
- */
-static unsigned int reader_count(void)
-{
-	struct utsname name;
-
-	return !uname(&name) && strstr(name.version, "PREEMPT_RT") ? READERS_RT : READERS;
-}
-
-bool victim_is_watched(enum victim victim)
-{
-	unsigned int i;
-
-	for (i = 0; i < reader_count(); i++) {
-		if (readers[i] == victim)
-			return true;
-	}
-	return victim == VICTIM_CALLOUT;
-}
 
 /**
  * struct shared - results of the victims' processes
@@ -223,7 +198,7 @@ static void read_timers(struct shared *s)
 	uint64_t now;
 	ssize_t got;
 
-	for (i = 0; i < (int)reader_count(); i++) {
+	for (i = 0; i < (int)READERS; i++) {
 		int fd = open_timers(s, readers[i], first_deadline(readers[i]));
 
 		fds[readers[i]] = fd;
@@ -379,7 +354,7 @@ void victims_note(struct victims *v, struct lateness late[VICTIMS], struct delay
 	enum victim victim;
 	unsigned int reader, i;
 
-	for (reader = 0; reader < reader_count(); reader++) {
+	for (reader = 0; reader < READERS; reader++) {
 		victim = readers[reader];
 		/*
 		 * The reader's priority is higher: by now it has noted all
