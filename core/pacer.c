@@ -48,7 +48,7 @@
 #include "compat.h"
 #include "htw_wheel.h"
 #include "pacer.h"
-#include "run_delay.h"
+#include "off_cpu.h"
 
 /* Contended locks after which a run ends. */
 #define HTW_MISSES		8u
@@ -360,7 +360,7 @@ static void htw_pacer_end_run(struct htw_pacer *p)
 
 static void htw_pacer_run(struct htw_pacer *p, u64 began)
 {
-	u64 waited = htw_run_delay_ns();	/* up to the end of the last turn */
+	u64 off_cpu = htw_softirq_off_cpu_ns();	/* up to the end of the last turn */
 	u64 run_cost = HTW_RUN_COST_NS;	/* charged with the first turn */
 	u64 last = began, took = 0, wake_ns = 0;
 	unsigned int misses = 0, laters = 0;
@@ -382,14 +382,14 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began)
 			served = htw_pacer_serve(p, flow, &turn, wake_ns, last);
 
 		now = ktime_get_ns();
-		away = htw_run_delay_ns() - waited;
+		away = htw_softirq_off_cpu_ns() - off_cpu;
 		ns = now - last - min(away, now - last);
 		htw_flow_charge(flow, htw_stalls_forgive(&flow->stalls, ns, turn.wake_ns, now) +
 				      run_cost, now);
 		took += ns;
 		wake_ns += turn.wake_ns;
 		run_cost = 0;
-		waited += away;
+		off_cpu += away;
 		last = now;
 
 		misses += served == HTW_SERVED_BUSY;
@@ -685,7 +685,7 @@ void htw_pacer_begin_work(struct htw_pacer_work *work)
 	spin_lock_bh(&p->lock);
 	*work = (struct htw_pacer_work) {
 		.began = ktime_get_ns(),
-		.waited = htw_run_delay_ns(),
+		.off_cpu = htw_off_cpu_ns(),
 		.spent = p->spent,
 	};
 	p->working_since = work->began;
@@ -704,7 +704,7 @@ u64 htw_pacer_work_ns(const struct htw_pacer_work *work)
  */
 void htw_pacer_end_work(const struct htw_pacer_work *work, struct htw_flow __percpu *flows)
 {
-	u64 took = htw_pacer_work_ns(work), away = htw_run_delay_ns() - work->waited;
+	u64 took = htw_pacer_work_ns(work), away = htw_off_cpu_ns() - work->off_cpu;
 	struct htw_pacer *p = this_cpu_ptr(&htw_pacers);
 
 	spin_lock_bh(&p->lock);

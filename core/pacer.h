@@ -193,12 +193,12 @@ struct htw_flow_info {
 /**
  * struct htw_pacer_work - work outside of softirq, by a task that stays on its CPU
  * @began: when it began, in ns of CLOCK_MONOTONIC
- * @waited: htw_run_delay_ns() at that time
+ * @off_cpu: htw_off_cpu_ns() at that time
  * @spent: &htw_pacer.spent at that time
  */
 struct htw_pacer_work {
 	u64 began;
-	u64 waited;
+	u64 off_cpu;
 	u64 spent;
 };
 

@@ -26,13 +26,18 @@
 #include <linux/wait.h>
 
 #include "compat.h"
-#include "run_delay.h"
+#include "off_cpu.h"
 #include "wake.h"
 
 /* Waiters woken in one turn, with interrupts off; in a short turn one. */
 #define HTW_WAKE_MAX		64u
 /* A walk stops after the waiter with which it has taken so long. One that takes longer is slow. */
 #define HTW_WAKE_NS		(20 * NSEC_PER_USEC)
+/*
+ * So is one that waits for longer, on PREEMPT_RT, for a lock of its own. Two tasks of one user
+ * that meet at the lock of an epoll set take less: the one that has it runs at once.
+ */
+#define HTW_WAKE_BLOCKED_NS	(200 * NSEC_PER_USEC)
 
 /**
  * struct htw_wake_limit - how much may still be woken in a turn
@@ -43,6 +48,47 @@ struct htw_wake_limit {
 	unsigned int count;
 	u64 until;
 };
+
+/**
+ * struct htw_wake_lap - when the last waiter was woken
+ * @at: in ns of CLOCK_MONOTONIC
+ * @off_cpu: htw_softirq_off_cpu_ns() at that time
+ * @run_delay: htw_softirq_run_delay_ns() at that time
+ */
+struct htw_wake_lap {
+	u64 at;
+	u64 off_cpu;
+	u64 run_delay;
+};
+
+static struct htw_wake_lap htw_wake_lap(void)
+{
+	return (struct htw_wake_lap) {
+		.at = ktime_get_ns(),
+		.off_cpu = htw_softirq_off_cpu_ns(),
+		.run_delay = htw_softirq_run_delay_ns(),
+	};
+}
+
+/* The time since a lap began, without that in which others had the CPU. */
+static u64 htw_wake_took(const struct htw_wake_lap *lap)
+{
+	u64 took = ktime_get_ns() - lap->at;
+
+	return took - min(took, htw_softirq_off_cpu_ns() - lap->off_cpu);
+}
+
+/* Begin the next lap. Return: was the waiter slow to wake? That others had the CPU does not count. */
+static bool htw_wake_next_lap(struct htw_wake_lap *lap)
+{
+	const struct htw_wake_lap last = *lap;
+	u64 took;
+
+	*lap = htw_wake_lap();
+	took = lap->at - last.at;
+	return took > HTW_WAKE_NS + lap->off_cpu - last.off_cpu ||
+	       took > HTW_WAKE_BLOCKED_NS + lap->run_delay - last.run_delay;
+}
 
 /* For wake_up(), which may find the mark: wake no task. */
 static int htw_wake_mark_func(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
@@ -82,37 +128,44 @@ static bool htw_wake_walk_on(struct htw_context *ctx, struct htw_wake_limit *lim
 	void *key = poll_to_key(EPOLLIN | EPOLLRDNORM);
 	wait_queue_head_t *wait = &ctx->wait;
 	wait_queue_entry_t *curr, *next;
-	u64 last = ktime_get_ns(), waited = htw_run_delay_ns();
+	struct htw_wake_lap lap = htw_wake_lap();
 
 	curr = list_next_entry(&ctx->wake_mark, entry);
 	list_del_init(&ctx->wake_mark.entry);
 	list_for_each_entry_safe_from(curr, next, &wait->head, entry) {
 		unsigned int flags = curr->flags;
-		u64 now, away;
 		int ret;
 
-		if (!limit->count || last >= limit->until) {
+		if (!limit->count || lap.at >= limit->until) {
 			list_add_tail(&ctx->wake_mark.entry, &curr->entry);
 			return false;
 		}
 
 		limit->count--;
 		ret = curr->func(curr, TASK_NORMAL, 0, key);
-		now = ktime_get_ns();
-		/* On PREEMPT_RT the walk may be preempted: that is not the waiter's doing. */
-		away = htw_run_delay_ns() - waited;
-		if (now - last > HTW_WAKE_NS + away)
+		if (htw_wake_next_lap(&lap))
 			ctx->wake_was_slow = true;
-		waited += away;
-		last = now;
 		if (ret < 0 || (ret && flags & WQ_FLAG_EXCLUSIVE))
 			break;
 	}
 	return true;
 }
 
-/* Continue the walk that is under way. Return: true at its end. */
-static bool htw_wake_walk(struct htw_context *ctx, struct htw_wake_limit *limit)
+/* The walk has shown that the user has slow waiters. */
+static void htw_wake_note_slow(struct htw_turn *turn)
+{
+	u64 now = ktime_get_ns();
+
+	turn->surprised |= now >= turn->flow->slow_until;
+	turn->flow->slow_until = now + HTW_SLOW_NS;
+}
+
+/*
+ * Continue the walk that is under way, in a turn or, without one, in process context. Return: true
+ * at its end.
+ */
+static bool htw_wake_walk(struct htw_context *ctx, struct htw_turn *turn,
+			  struct htw_wake_limit *limit)
 {
 	bool at_end;
 
@@ -121,6 +174,8 @@ static bool htw_wake_walk(struct htw_context *ctx, struct htw_wake_limit *limit)
 		ctx->wake_again = false;
 		list_add(&ctx->wake_mark.entry, &ctx->wait.head);
 	}
+	if (ctx->wake_was_slow && turn)
+		htw_wake_note_slow(turn);
 	if (ctx->wake_was_slow)
 		ctx->wake_pace = HTW_WAKE_SLOW;
 	else if (at_end || ctx->wake_pace == HTW_WAKE_UNKNOWN)
@@ -141,20 +196,6 @@ static bool htw_wake_has_to_wait(const struct htw_context *ctx, const struct htw
 	if (ctx->wake_pace == HTW_WAKE_SLOW || ktime_get_ns() < turn->flow->slow_until)
 		return true;
 	return ctx->wake_pace == HTW_WAKE_UNKNOWN && !turn->may_be_unknown;
-}
-
-/* A walk may have shown that the user has slow waiters. */
-static void htw_wake_note_slow(const struct htw_context *ctx, struct htw_turn *turn)
-{
-	u64 now;
-
-	lockdep_assert_held(&ctx->wait.lock);
-
-	if (!ctx->wake_was_slow)
-		return;
-	now = ktime_get_ns();
-	turn->surprised |= now >= turn->flow->slow_until;
-	turn->flow->slow_until = now + HTW_SLOW_NS;
 }
 
 static struct htw_wake_limit htw_wake_limit(const struct htw_turn *turn, u64 now)
@@ -182,25 +223,24 @@ static enum htw_served htw_wake_serve(struct htw_job *job, struct htw_turn *turn
 	struct htw_context *ctx = container_of(job, struct htw_context, wake_job);
 	enum htw_served served = HTW_SERVED_MORE;
 	struct htw_wake_limit limit;
+	struct htw_wake_lap lap;
 	unsigned long flags;
-	u64 began;
 
 	if (!htw_trylock_irqsave(&ctx->wait.lock, flags))
 		return HTW_SERVED_BUSY;
 
-	began = ktime_get_ns();
-	limit = htw_wake_limit(turn, began);
+	lap = htw_wake_lap();
+	limit = htw_wake_limit(turn, lap.at);
 	if (job->dead) {
 		/* It is on no list any more, or htw_job_cancel() takes it off. */
 	} else if (htw_wake_is_walking(ctx) && htw_wake_has_to_wait(ctx, turn)) {
 		served = HTW_SERVED_LATER;
-	} else if (!htw_wake_is_walking(ctx) || htw_wake_walk(ctx, &limit)) {
+	} else if (!htw_wake_is_walking(ctx) || htw_wake_walk(ctx, turn, &limit)) {
 		htw_job_done(job);
 		served = HTW_SERVED_DONE;
 	}
-	htw_wake_note_slow(ctx, turn);
 	htw_unlock_irqrestore(&ctx->wait.lock, flags);
-	turn->wake_ns = ktime_get_ns() - began;
+	turn->wake_ns = htw_wake_took(&lap);
 	return served;
 }
 
@@ -215,12 +255,19 @@ static void htw_wake_pollers(struct htw_context *ctx, struct htw_turn *turn,
 		bool has_to_wait = htw_wake_has_to_wait(ctx, turn);
 
 		htw_wake_begin(ctx);
-		if (has_to_wait || !htw_wake_walk(ctx, limit))
+		if (has_to_wait || !htw_wake_walk(ctx, turn, limit))
 			htw_wake_schedule(ctx);
-		if (turn)
-			htw_wake_note_slow(ctx, turn);
 	}
 	spin_unlock_irqrestore(&ctx->wait.lock, flags);
+}
+
+/* Is there anybody to wake? Events have been queued before. */
+static bool htw_wake_is_wanted(struct htw_context *ctx)
+{
+	/* Pairs with the barriers of tasks that begin to wait, and then look for events. */
+	smp_mb();
+	return waitqueue_active(&ctx->readers) || waitqueue_active(&ctx->wait) ||
+	       READ_ONCE(ctx->sigio.fasync);
 }
 
 /* Wake one task that waits in read(). */
@@ -241,10 +288,18 @@ void htw_wake_reader(struct htw_context *ctx)
  */
 void htw_wake_contexts(struct htw_context *const *contexts, u32 nr, struct htw_turn *turn)
 {
-	u64 began = ktime_get_ns(), waited = htw_run_delay_ns();
-	struct htw_wake_limit limit = htw_wake_limit(turn, began);
+	struct htw_wake_limit limit;
+	struct htw_wake_lap lap;
 	u64 took;
 
+	/* Busy programs look for events without being woken: read no clock for them. */
+	for (; nr && !htw_wake_is_wanted(*contexts); nr--)
+		contexts++;
+	if (!nr)
+		return;
+
+	lap = htw_wake_lap();
+	limit = htw_wake_limit(turn, lap.at);
 	for (u32 i = 0; i < nr; i++) {
 		struct htw_context *ctx = contexts[i];
 
@@ -255,11 +310,11 @@ void htw_wake_contexts(struct htw_context *const *contexts, u32 nr, struct htw_t
 			htw_sigio_send(&ctx->sigio, &ctx->user->sigio);
 	}
 
-	took = ktime_get_ns() - began;
+	took = htw_wake_took(&lap);
 	if (turn)
 		turn->wake_ns = took;
 	else if (took > HTW_WAKE_NS)
-		htw_pacer_owe_wake(took - min(took, htw_run_delay_ns() - waited));
+		htw_pacer_owe_wake(took);
 }
 
 /* Set up a new context, whose user is set. */

@@ -48,7 +48,7 @@ unprivileged user has a token bucket.
 
 A job is scheduled as an interrupt schedules NAPI; the next patch has
 wheels for jobs.
-""", core="run_delay clock isolation flow pacer", files=("include/trace/events/htw.h",)),
+""", core="off_cpu clock isolation flow pacer", files=("include/trace/events/htw.h",)),
     Patch("misc: htw: Pace wheels by hrtimers", """\
 A base is a wheel with its lock and its pinned soft hrtimer, which is
 programmed for the wheel's next tick with work. An owner has a set of bases:
