@@ -25,8 +25,8 @@
  * kick until the pacer has run. A CPU never waits for another one's kick: it starts its own pacer.
  *
  * The time of a turn is read from the clock. Interrupts, which the clock does not show,
- * are charged at a fixed cost. The time that the task spent waiting for the CPU in a turn is
- * left out: on PREEMPT_RT softirqs run in threads, which others preempt. What a hypervisor takes
+ * are charged at a fixed cost. The time in which the task did not run is left out: on PREEMPT_RT
+ * softirqs run in threads, which others preempt, and which wait for locks. What a hypervisor takes
  * cannot be measured; a turn, or a run, of more than HTW_STALL_NS counts as HTW_RUN_NS, but
  * at most once a second (htw_stalls_forgive()). Waking tasks always counts in full, but the gap
  * for it is divided (HTW_WAKE_GAP_NS).
@@ -675,13 +675,11 @@ u64 htw_pacer_busy_ns(void)
 	return ns;
 }
 
-/* Begin work that takes some time, in a task. It stays on this CPU until the work has ended. */
+/* Begin work that takes some time, in a task that stays on this CPU until the work has ended. */
 void htw_pacer_begin_work(struct htw_pacer_work *work)
 {
-	struct htw_pacer *p;
+	struct htw_pacer *p = this_cpu_ptr(&htw_pacers);
 
-	migrate_disable();
-	p = this_cpu_ptr(&htw_pacers);
 	spin_lock_bh(&p->lock);
 	*work = (struct htw_pacer_work) {
 		.began = ktime_get_ns(),
@@ -712,7 +710,17 @@ void htw_pacer_end_work(const struct htw_pacer_work *work, struct htw_flow __per
 	spin_unlock_bh(&p->lock);
 
 	htw_pacer_charge_work(flows, took - min(took, away) + HTW_WORK_COST_NS);
-	migrate_enable();
+}
+
+/* Charge a user for what has been done on this CPU up to @now, outside of softirq. */
+static void htw_pacer_charge(struct htw_pacer *p, struct htw_flow *flow, u64 ns, u64 now)
+{
+	lockdep_assert_held(&p->lock);
+
+	htw_flow_charge(flow, ns, now);
+	p->spent += ns;
+	htw_pacer_note_work(p, ns, now);
+	htw_pacer_owe(&p->owed_work_ns, ns);
 }
 
 /*
@@ -730,10 +738,20 @@ void htw_pacer_charge_work(struct htw_flow __percpu *flows, u64 ns)
 	p->worked_at = ktime_get_ns();
 	p->worked_ns = ns;
 	p->working_since = 0;
-	htw_flow_charge(this_cpu_ptr(flows), ns, p->worked_at);
-	p->spent += ns;
-	htw_pacer_note_work(p, ns, p->worked_at);
-	htw_pacer_owe(&p->owed_work_ns, ns);
+	htw_pacer_charge(p, this_cpu_ptr(flows), ns, p->worked_at);
+	spin_unlock(&p->lock);
+	local_bh_enable();
+}
+
+/* Charge a user for a look that found it without tokens: no work, for which others' would wait. */
+void htw_pacer_charge_look(struct htw_flow __percpu *flows)
+{
+	struct htw_pacer *p;
+
+	local_bh_disable();
+	p = this_cpu_ptr(&htw_pacers);
+	spin_lock(&p->lock);
+	htw_pacer_charge(p, this_cpu_ptr(flows), HTW_WORK_COST_NS, ktime_get_ns());
 	spin_unlock(&p->lock);
 	local_bh_enable();
 }

@@ -224,6 +224,7 @@ void htw_pacer_begin_work(struct htw_pacer_work *work);
 u64 htw_pacer_work_ns(const struct htw_pacer_work *work);
 void htw_pacer_end_work(const struct htw_pacer_work *work, struct htw_flow __percpu *flows);
 void htw_pacer_charge_work(struct htw_flow __percpu *flows, u64 ns);
+void htw_pacer_charge_look(struct htw_flow __percpu *flows);
 void htw_pacer_owe_wake(u64 ns);
 
 /* Is this a short turn, so that other new flows wait behind it? */

@@ -9,12 +9,15 @@
  * There is one work item for each user, and one of them has its turn at a time: whatever other
  * users send, a user waits for a turn of each of them. A turn ends after some time; a user with
  * signals left queues again, behind the others. A user without tokens waits for those first.
+ * Classes of users take turns as well, so privileged users do not wait for all others.
  */
 
+#include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/fs.h>
 #include <linux/jiffies.h>
 #include <linux/poll.h>
+#include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
 
@@ -25,14 +28,31 @@
 /* Length of a turn while others are queued; else HTW_RUN_NS. The last signal may exceed it. */
 #define HTW_SIGIO_NS		(50 * NSEC_PER_USEC)
 
-/* Guards the queue with all its senders, and their contexts. None of htw's is taken inside it. */
+/* Guards the queues with all their senders, and their contexts. None of htw's is taken inside it. */
 static DEFINE_SPINLOCK(htw_sigio_lock);
-/* Senders that wait for their turn. */
-static LIST_HEAD(htw_sigio_queue);
+/* Senders of each class that wait for their turn. */
+static struct list_head htw_sigio_queues[HTW_CLASSES];
+/* The class whose turn is next. */
+static unsigned int htw_sigio_next_class;
 /* The sender whose turn it is. */
 static struct htw_sigio_sender *htw_sigio_sending;
 /* A turn is some us, for which many wait: it is not to wait for tasks that have the CPU. */
 static struct workqueue_struct *htw_sigio_wq;
+
+/* The first sender of the next class that has any, or NULL. */
+static struct htw_sigio_sender *htw_sigio_first(void)
+{
+	lockdep_assert_held(&htw_sigio_lock);
+
+	for (unsigned int i = 0; i < HTW_CLASSES; i++) {
+		struct list_head *queue = &htw_sigio_queues[htw_sigio_next_class];
+
+		htw_sigio_next_class = (htw_sigio_next_class + 1) % HTW_CLASSES;
+		if (!list_empty(queue))
+			return list_first_entry(queue, struct htw_sigio_sender, entry);
+	}
+	return NULL;
+}
 
 /* Let the next sender have its turn, unless one has it. */
 static void htw_sigio_next(void)
@@ -41,8 +61,10 @@ static void htw_sigio_next(void)
 
 	lockdep_assert_held(&htw_sigio_lock);
 
-	s = list_first_entry_or_null(&htw_sigio_queue, struct htw_sigio_sender, entry);
-	if (!s || htw_sigio_sending)
+	if (htw_sigio_sending)
+		return;
+	s = htw_sigio_first();
+	if (!s)
 		return;
 
 	htw_sigio_sending = s;
@@ -54,7 +76,7 @@ static void htw_sigio_enqueue(struct htw_sigio_sender *s)
 {
 	lockdep_assert_held(&htw_sigio_lock);
 
-	list_add_tail(&s->entry, &htw_sigio_queue);
+	list_add_tail(&s->entry, &htw_sigio_queues[s->class]);
 	htw_sigio_next();
 }
 
@@ -67,7 +89,7 @@ static void htw_sigio_end_turn(struct htw_sigio_sender *s, u64 wait)
 	if (s->scheduled && wait)
 		queue_delayed_work(htw_sigio_wq, &s->work, nsecs_to_jiffies(wait) + 1);
 	else if (s->scheduled)
-		list_add_tail(&s->entry, &htw_sigio_queue);
+		list_add_tail(&s->entry, &htw_sigio_queues[s->class]);
 	htw_sigio_next();
 	spin_unlock_bh(&htw_sigio_lock);
 }
@@ -104,7 +126,11 @@ static struct htw_sigio *htw_sigio_take(struct htw_sigio_sender *s)
 /* Return the length of a turn. Lockless: a sender that queues now is seen after the next signal. */
 static u64 htw_sigio_turn_ns(void)
 {
-	return list_empty(&htw_sigio_queue) ? HTW_RUN_NS : HTW_SIGIO_NS;
+	for (unsigned int class = 0; class < HTW_CLASSES; class++) {
+		if (!list_empty(&htw_sigio_queues[class]))
+			return HTW_SIGIO_NS;
+	}
+	return HTW_RUN_NS;
 }
 
 /* Send one context's signal. Return: false if there was none. */
@@ -121,29 +147,39 @@ static bool htw_sigio_send_one(struct htw_sigio_sender *s)
 	return sigio;
 }
 
+/* Send for some time, once this CPU has been left alone. */
+static void htw_sigio_send_some(struct htw_sigio_sender *s)
+{
+	struct htw_pacer_work pacing;
+	u64 busy;
+
+	while ((busy = htw_pacer_busy_ns()))
+		usleep_range(busy / NSEC_PER_USEC + 1, busy / NSEC_PER_USEC + 50);
+
+	htw_pacer_begin_work(&pacing);
+	while (htw_sigio_send_one(s) && htw_pacer_work_ns(&pacing) < htw_sigio_turn_ns())
+		;
+	htw_pacer_end_work(&pacing, s->flows);
+}
+
 /* &htw_sigio_sender.work: a turn. */
 static void htw_sigio_work(struct work_struct *work)
 {
 	struct htw_sigio_sender *s = container_of(to_delayed_work(work), struct htw_sigio_sender,
 						  work);
-	struct htw_pacer_work pacing;
 	u64 wait;
 
 	if (!htw_sigio_has_turn(s))
 		return;
 
+	/* On the CPU whose share the user has, and which has been left alone. */
+	migrate_disable();
 	wait = htw_pacer_throttled_ns(s->flows);
-	if (!wait) {
-		u64 busy;
-
-		while ((busy = htw_pacer_busy_ns()))
-			usleep_range(busy / NSEC_PER_USEC + 1, busy / NSEC_PER_USEC + 50);
-	}
-
-	htw_pacer_begin_work(&pacing);
-	while (!wait && htw_sigio_send_one(s) && htw_pacer_work_ns(&pacing) < htw_sigio_turn_ns())
-		;
-	htw_pacer_end_work(&pacing, s->flows);
+	if (wait)
+		htw_pacer_charge_look(s->flows);
+	else
+		htw_sigio_send_some(s);
+	migrate_enable();
 	htw_sigio_end_turn(s, wait);
 }
 
@@ -186,7 +222,10 @@ void htw_sigio_stop(struct htw_sigio *sigio)
 
 void htw_sigio_sender_init(struct htw_sigio_sender *s, struct htw_flow __percpu *flows)
 {
-	*s = (struct htw_sigio_sender) { .flows = flows };
+	*s = (struct htw_sigio_sender) {
+		.flows = flows,
+		.class = per_cpu_ptr(flows, cpumask_first(cpu_possible_mask))->class,
+	};
 	INIT_LIST_HEAD(&s->due);
 	INIT_LIST_HEAD(&s->entry);
 	INIT_DELAYED_WORK(&s->work, htw_sigio_work);
@@ -210,13 +249,15 @@ void htw_sigio_sender_exit(struct htw_sigio_sender *s)
 	spin_unlock_bh(&htw_sigio_lock);
 }
 
-int htw_sigio_init_queue(void)
+int htw_sigio_init_queues(void)
 {
+	for (unsigned int class = 0; class < HTW_CLASSES; class++)
+		INIT_LIST_HEAD(&htw_sigio_queues[class]);
 	htw_sigio_wq = alloc_workqueue("htw_sigio", WQ_UNBOUND | WQ_HIGHPRI, 0);
 	return htw_sigio_wq ? 0 : -ENOMEM;
 }
 
-void htw_sigio_exit_queue(void)
+void htw_sigio_exit_queues(void)
 {
 	destroy_workqueue(htw_sigio_wq);
 }

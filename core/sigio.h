@@ -9,8 +9,9 @@
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
+#include "flow.h"
+
 struct fasync_struct;
-struct htw_flow;
 
 /**
  * struct htw_sigio - a context's recipients of SIGIO
@@ -27,21 +28,23 @@ struct htw_sigio {
 /**
  * struct htw_sigio_sender - sends the signals of a user's contexts
  * @flows: the user's flows, which are charged; never changes
+ * @class: the user's class; never changes
  * @due: contexts whose recipients are to get a signal (htw_sigio_lock)
- * @entry: on the queue of senders that wait for their turn (htw_sigio_lock)
+ * @entry: on its class's queue of senders that wait for their turn (htw_sigio_lock)
  * @scheduled: on that queue, has its turn, or @work is to put it there again (htw_sigio_lock)
  * @work: has its turn, or waits for the user's share
  */
 struct htw_sigio_sender {
 	struct htw_flow __percpu *flows;
+	enum htw_class class;
 	struct list_head due;
 	struct list_head entry;
 	bool scheduled;
 	struct delayed_work work;
 };
 
-int htw_sigio_init_queue(void);
-void htw_sigio_exit_queue(void);
+int htw_sigio_init_queues(void);
+void htw_sigio_exit_queues(void);
 void htw_sigio_sender_init(struct htw_sigio_sender *s, struct htw_flow __percpu *flows);
 void htw_sigio_sender_exit(struct htw_sigio_sender *s);
 void htw_sigio_init(struct htw_sigio *sigio);

@@ -283,14 +283,14 @@ void htw_users_for_each(void (*fn)(struct htw_user *user, void *data), void *dat
 
 int htw_users_init(void)
 {
-	int ret = htw_sigio_init_queue();
+	int ret = htw_sigio_init_queues();
 
 	if (ret)
 		return ret;
 
 	htw_wq = alloc_workqueue("htw", WQ_UNBOUND, 0);
 	if (!htw_wq) {
-		htw_sigio_exit_queue();
+		htw_sigio_exit_queues();
 		return -ENOMEM;
 	}
 	return 0;
@@ -312,7 +312,7 @@ void htw_users_exit(void)
 		htw_user_free(user);
 	}
 	destroy_workqueue(htw_wq);
-	htw_sigio_exit_queue();
+	htw_sigio_exit_queues();
 	rcu_barrier();	/* for htw_user_free_rcu() */
 }
 
