@@ -13,6 +13,7 @@
 #include <linux/kthread.h>
 #include <linux/workqueue.h>
 
+#include "../core/off_cpu.h"
 #include "htw_kunit.h"
 
 #define ENDLESS			U64_MAX
@@ -821,6 +822,31 @@ static void surprises_are_rare(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, other->may_be_unknown);
 }
 
+/* It counts what a task sleeps, and not what it works. */
+static void off_cpu_clock_runs_while_the_task_does_not(struct kunit *test)
+{
+	u64 began, slept, off_cpu;
+
+	migrate_disable();
+	began = htw_now();
+	off_cpu = htw_off_cpu_ns();
+	msleep(20);
+	off_cpu = htw_off_cpu_ns() - off_cpu;
+	slept = htw_now() - began;
+	/* Some architectures' scheduler clock counts ticks. */
+	KUNIT_EXPECT_GE(test, off_cpu, 20 * NSEC_PER_MSEC - TICK_NSEC);
+	KUNIT_EXPECT_LE(test, off_cpu, slept + TICK_NSEC);
+
+	preempt_disable();
+	off_cpu = htw_off_cpu_ns();
+	/* Some ticks, which account for it. */
+	mdelay(3 * 1000 / HZ + 1);
+	off_cpu = htw_off_cpu_ns() - off_cpu;
+	preempt_enable();
+	KUNIT_EXPECT_EQ(test, off_cpu, 0);
+	migrate_enable();
+}
+
 /* Work outside of softirq leaves the CPU alone, and so do runs. */
 static void work_leaves_half_of_the_cpu(struct kunit *test)
 {
@@ -1410,6 +1436,7 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE(work_for_an_old_flow_delays_no_new_one),
 	KUNIT_CASE(gap_for_waking_is_divided),
 	KUNIT_CASE(surprises_are_rare),
+	KUNIT_CASE(off_cpu_clock_runs_while_the_task_does_not),
 	KUNIT_CASE(work_leaves_half_of_the_cpu),
 	KUNIT_CASE(work_in_a_gap_is_owed),
 	KUNIT_CASE(kick_that_does_not_come_delays_nobody),

@@ -168,6 +168,29 @@ static void sender_is_freed_while_it_waits(struct kunit *test)
 	}
 }
 
+/* Privileged users wait for a turn of one other, not of all. */
+static void classes_take_turns(struct kunit *test)
+{
+	struct asker *others[6], *privileged;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(others); i++)
+		others[i] = asker_make(test, HTW_CLASS_OTHERS);
+	privileged = asker_make(test, HTW_CLASS_PRIVILEGED);
+	/* Each turn waits for 2 ms after the one before. */
+	keep_busy();
+	for (i = 0; i < ARRAY_SIZE(others); i++)
+		ask(others[i]);
+	ask(privileged);
+	KUNIT_ASSERT_EQ(test, missing(others[0]), CONTEXTS);
+	for (i = 0; i < 10000 && missing(privileged); i++)
+		usleep_range(50, 100);
+	KUNIT_EXPECT_EQ(test, missing(privileged), 0);
+	KUNIT_EXPECT_GT(test, missing(others[ARRAY_SIZE(others) - 1]), 0);
+	for (i = 0; i < ARRAY_SIZE(others); i++)
+		expect_sent(test, others[i]);
+}
+
 /* A delivery may have found recipients just before they went. */
 static void closed_context_is_not_queued_again(struct kunit *test)
 {
@@ -186,6 +209,7 @@ static struct kunit_case htw_sigio_cases[] = {
 	KUNIT_CASE(throttled_user_delays_no_other),
 	KUNIT_CASE(throttled_user_is_not_forgotten),
 	KUNIT_CASE(sender_is_freed_while_it_waits),
+	KUNIT_CASE(classes_take_turns),
 	KUNIT_CASE(closed_context_is_not_queued_again),
 	{}
 };

@@ -177,6 +177,9 @@ static void note_event(struct shared *s, enum victim owner, const struct htw_eve
 	if (s->sampled < SAMPLES)
 		s->samples[s->sampled++] = ev->fired - ev->deadline;
 	s->next[owner][i] = ev->deadline + (1 + ev->missed) * PERIOD;
+	/* It is only armed now, and must not be due when it is. */
+	while (owner == VICTIM_FRESH && s->next[owner][i] <= now + MSEC)
+		s->next[owner][i] += PERIOD;
 }
 
 /* Events of the descriptor whose SIGIO has come, which may have been for what was read before. */
