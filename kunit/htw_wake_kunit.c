@@ -381,6 +381,34 @@ static void slow_waiters_are_woken_one_in_a_run(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ctx->wake_pace, HTW_WAKE_SLOW);
 }
 
+/* A walk that waits for its turn does not prove slow again and again. */
+static void only_waking_proves_slow(struct kunit *test)
+{
+	const u64 slow_ns = 500 * NSEC_PER_USEC;
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_flow *flow = per_cpu_ptr(htw_bases_flows(&ctx->user->bases), 0);
+	struct waiters *all = waiters_make(test, ctx, 5, 0, slow_ns);
+	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, 0);
+	u64 slow_until;
+	u32 calls;
+
+	forget_slow_waiters(test);
+	htw_test_start(test, ctx, 0, 1);
+	for (u32 i = 0; i < 100 && !all->calls; i++)
+		htw_test_sleep_until(test, htw_now() + slow_ns / 5);
+	/* For so long none is woken that may be slow. */
+	p->owed_wake_ns = 40 * NSEC_PER_MSEC;
+	calls = all->calls;
+	slow_until = flow->slow_until;
+	KUNIT_ASSERT_GT(test, calls, 0);
+	KUNIT_ASSERT_LT(test, calls, 5);
+	htw_test_sleep_until(test, htw_now() + 5 * NSEC_PER_MSEC);
+	KUNIT_ASSERT_EQ(test, all->calls, calls);
+	KUNIT_EXPECT_EQ(test, flow->slow_until, slow_until);
+	p->owed_wake_ns = 0;
+	forget_slow_waiters(test);
+}
+
 /* A walk that a preempted task began is continued by the next delivery. */
 static void walk_is_continued_by_whoever_comes(struct kunit *test)
 {
@@ -570,6 +598,7 @@ static struct kunit_case htw_wake_cases[] = {
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 	KUNIT_CASE(waiters_are_woken_in_runs),
 	KUNIT_CASE(slow_waiters_are_woken_one_in_a_run),
+	KUNIT_CASE(only_waking_proves_slow),
 	KUNIT_CASE(walk_is_continued_by_whoever_comes),
 	KUNIT_CASE(expiration_in_a_walk_wakes_up_all_again),
 	KUNIT_CASE(expirations_do_not_starve_the_last_waiters),
