@@ -25,7 +25,7 @@
 /* The same when SIGIO says so: a turn of each other user, and what they are kept apart. */
 #define LATE_SIGNAL	(20 * MSEC)
 /* The same of a descriptor of which nothing is known, while others' waiters prove slow. */
-#define LATE_FRESH	(16 * MSEC)
+#define LATE_FRESH	(20 * MSEC)
 /* How long a system call may keep softirqs waiting. */
 #define SOFTIRQS	(100 * USEC)
 /* The same of interrupts. The kernel's own freeing of memory was seen to take 150 us on 6.1. */
