@@ -42,6 +42,12 @@ u64 htw_base_now(const struct htw_base *base)
 	return htw_clock_now(base->clock);
 }
 
+/* The same in a turn: when that began, where no other clock has to be read. */
+u64 htw_base_turn_now(const struct htw_base *base, const struct htw_turn *turn)
+{
+	return likely(base->clock == HTW_MONOTONIC) ? turn->began : htw_base_now(base);
+}
+
 /* The pacer's not_before, converted to the base's clock. */
 static u64 htw_base_not_before(const struct htw_base *base)
 {

@@ -143,6 +143,7 @@ void htw_base_double_lock(struct htw_base *a, struct htw_base *b);
 void htw_base_double_unlock(struct htw_base *a, struct htw_base *b);
 
 u64 htw_base_now(const struct htw_base *base);
+u64 htw_base_turn_now(const struct htw_base *base, const struct htw_turn *turn);
 u64 htw_base_forward_slow(struct htw_base *base, u64 now);
 u64 htw_base_check_clock(struct htw_base *base, u64 now);
 void htw_base_note_due(struct htw_base *base, u64 now);

@@ -313,7 +313,7 @@ static enum htw_served htw_callout_serve(struct htw_job *job, struct htw_turn *t
 
 	spin_lock(&base->expiry_lock);
 	if (htw_base_begin_turn(base, turn, &served)) {
-		now = htw_base_tick(base, htw_base_now(base));
+		now = htw_base_tick(base, htw_base_turn_now(base, turn));
 		while ((n = htw_wheel_expire(&base->wheel, now, &units))) {
 			htw_callout_call(base, n);
 			units -= min(units, HTW_CALLOUT_UNITS);

@@ -235,6 +235,7 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flo
 		.pacer = p,
 		.flow = flow,
 		.units = htw_flow_turn_units(&p->sched, flow),
+		.began = now,
 	};
 	turn->may_be_unknown = p->owed_wake_ns + woken_ns < HTW_RUN_NS &&
 			       now >= p->unknown_not_before;

@@ -51,6 +51,7 @@ enum htw_served {
  * @pacer: the pacer that serves the job
  * @flow: the flow that is charged for it
  * @units: most units of work to do; a timer is one
+ * @began: when it began, in ns of CLOCK_MONOTONIC
  * @may_be_slow: tasks may be woken of which that may take long: no new flow waits behind this turn,
  *	nor a task that was woken in this run, and the CPU has been left alone for what waking has
  *	taken so far, or they have waited for that for too long
@@ -63,6 +64,7 @@ struct htw_turn {
 	struct htw_pacer *pacer;
 	struct htw_flow *flow;
 	unsigned int units;
+	u64 began;
 	bool may_be_slow;
 	bool may_be_unknown;
 	bool surprised;

@@ -40,17 +40,7 @@
 #define HTW_WAKE_BLOCKED_NS	(200 * NSEC_PER_USEC)
 
 /**
- * struct htw_wake_limit - how much may still be woken in a turn
- * @count: waiters
- * @until: no more once this time has come, in ns of CLOCK_MONOTONIC
- */
-struct htw_wake_limit {
-	unsigned int count;
-	u64 until;
-};
-
-/**
- * struct htw_wake_lap - when the last waiter was woken
+ * struct htw_wake_lap - when the last waiter was woken, or a walk went on
  * @at: in ns of CLOCK_MONOTONIC
  * @off_cpu: htw_softirq_off_cpu_ns() at that time
  * @run_delay: htw_softirq_run_delay_ns() at that time
@@ -59,6 +49,18 @@ struct htw_wake_lap {
 	u64 at;
 	u64 off_cpu;
 	u64 run_delay;
+};
+
+/**
+ * struct htw_wake_limit - how much may still be woken in a turn
+ * @count: waiters
+ * @until: no more once this time has come, in ns of CLOCK_MONOTONIC
+ * @lap: time, so that each waiter takes only one look at the clock
+ */
+struct htw_wake_limit {
+	unsigned int count;
+	u64 until;
+	struct htw_wake_lap lap;
 };
 
 static struct htw_wake_lap htw_wake_lap(void)
@@ -128,7 +130,6 @@ static bool htw_wake_walk_on(struct htw_context *ctx, struct htw_wake_limit *lim
 	void *key = poll_to_key(EPOLLIN | EPOLLRDNORM);
 	wait_queue_head_t *wait = &ctx->wait;
 	wait_queue_entry_t *curr, *next;
-	struct htw_wake_lap lap = htw_wake_lap();
 
 	curr = list_next_entry(&ctx->wake_mark, entry);
 	list_del_init(&ctx->wake_mark.entry);
@@ -136,14 +137,14 @@ static bool htw_wake_walk_on(struct htw_context *ctx, struct htw_wake_limit *lim
 		unsigned int flags = curr->flags;
 		int ret;
 
-		if (!limit->count || lap.at >= limit->until) {
+		if (!limit->count || limit->lap.at >= limit->until) {
 			list_add_tail(&ctx->wake_mark.entry, &curr->entry);
 			return false;
 		}
 
 		limit->count--;
 		ret = curr->func(curr, TASK_NORMAL, 0, key);
-		if (htw_wake_next_lap(&lap))
+		if (htw_wake_next_lap(&limit->lap))
 			ctx->wake_was_slow = true;
 		if (ret < 0 || (ret && flags & WQ_FLAG_EXCLUSIVE))
 			break;
@@ -184,7 +185,8 @@ static bool htw_wake_walk(struct htw_context *ctx, struct htw_turn *turn,
 }
 
 /* Would waking the context's tasks in this turn, or in process context, keep others waiting? */
-static bool htw_wake_has_to_wait(const struct htw_context *ctx, const struct htw_turn *turn)
+static bool htw_wake_has_to_wait(const struct htw_context *ctx, const struct htw_turn *turn,
+				 u64 now)
 {
 	lockdep_assert_held(&ctx->wait.lock);
 
@@ -193,16 +195,18 @@ static bool htw_wake_has_to_wait(const struct htw_context *ctx, const struct htw
 		return ctx->wake_pace == HTW_WAKE_SLOW;
 	if (turn->may_be_slow)
 		return false;
-	if (ctx->wake_pace == HTW_WAKE_SLOW || ktime_get_ns() < turn->flow->slow_until)
+	if (ctx->wake_pace == HTW_WAKE_SLOW || now < turn->flow->slow_until)
 		return true;
 	return ctx->wake_pace == HTW_WAKE_UNKNOWN && !turn->may_be_unknown;
 }
 
-static struct htw_wake_limit htw_wake_limit(const struct htw_turn *turn, u64 now)
+static struct htw_wake_limit htw_wake_limit(const struct htw_turn *turn,
+					    const struct htw_wake_lap *began)
 {
 	return (struct htw_wake_limit) {
 		.count = turn && htw_turn_is_short(turn) ? 1 : HTW_WAKE_MAX,
-		.until = now + HTW_WAKE_NS,
+		.until = began->at + HTW_WAKE_NS,
+		.lap = *began,
 	};
 }
 
@@ -223,24 +227,24 @@ static enum htw_served htw_wake_serve(struct htw_job *job, struct htw_turn *turn
 	struct htw_context *ctx = container_of(job, struct htw_context, wake_job);
 	enum htw_served served = HTW_SERVED_MORE;
 	struct htw_wake_limit limit;
-	struct htw_wake_lap lap;
+	struct htw_wake_lap began;
 	unsigned long flags;
 
 	if (!htw_trylock_irqsave(&ctx->wait.lock, flags))
 		return HTW_SERVED_BUSY;
 
-	lap = htw_wake_lap();
-	limit = htw_wake_limit(turn, lap.at);
+	began = htw_wake_lap();
+	limit = htw_wake_limit(turn, &began);
 	if (job->dead) {
 		/* It is on no list any more, or htw_job_cancel() takes it off. */
-	} else if (htw_wake_is_walking(ctx) && htw_wake_has_to_wait(ctx, turn)) {
+	} else if (htw_wake_is_walking(ctx) && htw_wake_has_to_wait(ctx, turn, began.at)) {
 		served = HTW_SERVED_LATER;
 	} else if (!htw_wake_is_walking(ctx) || htw_wake_walk(ctx, turn, &limit)) {
 		htw_job_done(job);
 		served = HTW_SERVED_DONE;
 	}
 	htw_unlock_irqrestore(&ctx->wait.lock, flags);
-	turn->wake_ns = htw_wake_took(&lap);
+	turn->wake_ns = htw_wake_took(&began);
 	return served;
 }
 
@@ -250,15 +254,18 @@ static void htw_wake_pollers(struct htw_context *ctx, struct htw_turn *turn,
 {
 	unsigned long flags;
 
-	spin_lock_irqsave(&ctx->wait.lock, flags);
+	if (!htw_trylock_irqsave(&ctx->wait.lock, flags)) {
+		spin_lock_irqsave(&ctx->wait.lock, flags);
+		limit->lap = htw_wake_lap();
+	}
 	if (!ctx->wake_job.dead) {
-		bool has_to_wait = htw_wake_has_to_wait(ctx, turn);
+		bool has_to_wait = htw_wake_has_to_wait(ctx, turn, limit->lap.at);
 
 		htw_wake_begin(ctx);
 		if (has_to_wait || !htw_wake_walk(ctx, turn, limit))
 			htw_wake_schedule(ctx);
 	}
-	spin_unlock_irqrestore(&ctx->wait.lock, flags);
+	htw_unlock_irqrestore(&ctx->wait.lock, flags);
 }
 
 /* Is there anybody to wake? Events have been queued before. */
@@ -289,7 +296,7 @@ void htw_wake_reader(struct htw_context *ctx)
 void htw_wake_contexts(struct htw_context *const *contexts, u32 nr, struct htw_turn *turn)
 {
 	struct htw_wake_limit limit;
-	struct htw_wake_lap lap;
+	struct htw_wake_lap began;
 	u64 took;
 
 	/* Busy programs look for events without being woken: read no clock for them. */
@@ -298,19 +305,21 @@ void htw_wake_contexts(struct htw_context *const *contexts, u32 nr, struct htw_t
 	if (!nr)
 		return;
 
-	lap = htw_wake_lap();
-	limit = htw_wake_limit(turn, lap.at);
+	began = htw_wake_lap();
+	limit = htw_wake_limit(turn, &began);
 	for (u32 i = 0; i < nr; i++) {
 		struct htw_context *ctx = contexts[i];
 
-		htw_wake_reader(ctx);
+		if (i)
+			limit.lap = htw_wake_lap();
 		if (wq_has_sleeper(&ctx->wait))
 			htw_wake_pollers(ctx, turn, &limit);
+		htw_wake_reader(ctx);
 		if (READ_ONCE(ctx->sigio.fasync))
 			htw_sigio_send(&ctx->sigio, &ctx->user->sigio);
 	}
 
-	took = htw_wake_took(&lap);
+	took = htw_wake_took(&began);
 	if (turn)
 		turn->wake_ns = took;
 	else if (took > HTW_WAKE_NS)
