@@ -359,6 +359,20 @@ static void htw_pacer_end_run(struct htw_pacer *p)
 		htw_pacer_start(p, 0);
 }
 
+/* Note what a turn that ended at @now has shown of the flow's waiters. */
+static void htw_pacer_note_turn(struct htw_pacer *p, struct htw_flow *flow,
+				const struct htw_turn *turn, enum htw_served served, u64 now)
+{
+	if (served == HTW_SERVED_LATER && !flow->later_since)
+		flow->later_since = now;
+	if (turn->may_be_slow && turn->wake_ns)
+		p->slow_at = now;
+	if (turn->surprised)
+		p->unknown_not_before = max(p->unknown_not_before,
+					    now + HTW_SURPRISES * turn->wake_ns);
+}
+
+/* Serve flows for as long as a run may take, then leave the CPU alone. */
 static void htw_pacer_run(struct htw_pacer *p, u64 began)
 {
 	u64 off_cpu = htw_softirq_off_cpu_ns();	/* up to the end of the last turn */
@@ -373,6 +387,7 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began)
 	htw_pacer_collect(p, began);
 	htw_pacer_take_back(p, began);
 	p->runs++;
+
 	while (took < HTW_RUN_NS && misses < HTW_MISSES && laters < HTW_LATERS &&
 	       (flow = htw_flow_next(&p->sched))) {
 		enum htw_served served = HTW_SERVED_DONE;
@@ -395,16 +410,11 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began)
 
 		misses += served == HTW_SERVED_BUSY;
 		laters += served == HTW_SERVED_LATER;
-		if (served == HTW_SERVED_LATER && !flow->later_since)
-			flow->later_since = now;
-		if (turn.may_be_slow && turn.wake_ns)
-			p->slow_at = now;
-		if (turn.surprised)
-			p->unknown_not_before = max(p->unknown_not_before,
-						    now + HTW_SURPRISES * turn.wake_ns);
+		htw_pacer_note_turn(p, flow, &turn, served, now);
 		htw_pacer_requeue(p, flow, served, now);
 		htw_pacer_collect(p, now);
 	}
+
 	p->misses += misses;
 	p->spent += took + p->irq_ns + HTW_RUN_COST_NS;
 	WRITE_ONCE(p->not_before, last + htw_pacer_gap(p, took, wake_ns, last));
