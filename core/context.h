@@ -27,11 +27,13 @@
  * enum htw_wake_pace - how long waking one of a context's waiters takes
  * @HTW_WAKE_UNKNOWN: none was woken yet
  * @HTW_WAKE_QUICK: none has taken long so far, or in the last whole walk
- * @HTW_WAKE_SLOW: one took long, and no whole walk without such followed
+ * @HTW_WAKE_DOUBTED: one took long for the first time: something else may have had the CPU
+ * @HTW_WAKE_SLOW: one took long again, and no whole walk without such followed
  */
 enum htw_wake_pace {
 	HTW_WAKE_UNKNOWN,
 	HTW_WAKE_QUICK,
+	HTW_WAKE_DOUBTED,
 	HTW_WAKE_SLOW,
 };
 

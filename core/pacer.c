@@ -70,6 +70,11 @@
  */
 #define HTW_SURPRISES		16u
 /*
+ * So long may wake-ups take that are forgiven, because a hypervisor, which no clock shows, may have
+ * had the CPU; and one part in HTW_SURPRISES of the time.
+ */
+#define HTW_FORGIVEN_MAX_NS	(20 * NSEC_PER_MSEC)
+/*
  * How often at least work outside of softirq goes on, whatever waking has taken, if the last one
  * took no longer.
  */
@@ -220,6 +225,15 @@ static bool htw_pacer_may_be_slow(const struct htw_pacer *p, struct htw_flow *fl
 	return now - flow->later_since >= HTW_LATER_NS;
 }
 
+/* May wake-ups that take long be forgiven at @now? */
+static bool htw_pacer_may_forgive(struct htw_pacer *p, u64 now)
+{
+	if (p->forgiven_ns)
+		p->forgiven_ns -= min(p->forgiven_ns, (now - p->forgiven_at) / HTW_SURPRISES);
+	p->forgiven_at = now;
+	return p->forgiven_ns < HTW_FORGIVEN_MAX_NS;
+}
+
 /*
  * Serve a flow's first job. The lock is dropped meanwhile: @serving keeps the flow from
  * being freed, and the RCU read-side section keeps the job. @woken_ns: for so long this run has
@@ -239,6 +253,7 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flo
 	};
 	turn->may_be_unknown = p->owed_wake_ns + woken_ns < HTW_RUN_NS &&
 			       now >= p->unknown_not_before;
+	turn->may_forgive = htw_pacer_may_forgive(p, now);
 	turn->may_be_slow = !htw_turn_is_short(turn) &&
 			    htw_pacer_may_be_slow(p, flow, woken_ns, now);
 	__htw_list_del(&job->ready);
@@ -367,6 +382,8 @@ static void htw_pacer_note_turn(struct htw_pacer *p, struct htw_flow *flow,
 		flow->later_since = now;
 	if (turn->may_be_slow && turn->wake_ns)
 		p->slow_at = now;
+	if (turn->forgave)
+		p->forgiven_ns += turn->wake_ns;
 	if (turn->surprised)
 		p->unknown_not_before = max(p->unknown_not_before,
 					    now + HTW_SURPRISES * turn->wake_ns);

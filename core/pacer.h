@@ -57,8 +57,10 @@ enum htw_served {
  *	taken so far, or they have waited for that for too long
  * @may_be_unknown: the same for tasks of which it is not known yet: what waking has taken is owed
  *	no more, and those that turned out to take long were few
+ * @may_forgive: a waiter that takes long for the first time is not taken for slow yet
  * @wake_ns: set by the job: the part of its time that it has spent on waking tasks
  * @surprised: set by the job: it has woken the first tasks of @flow that take long
+ * @forgave: set by the job: it has made use of @may_forgive
  */
 struct htw_turn {
 	struct htw_pacer *pacer;
@@ -67,7 +69,9 @@ struct htw_turn {
 	u64 began;
 	bool may_be_slow;
 	bool may_be_unknown;
+	bool may_forgive;
 	bool surprised;
+	bool forgave;
 	u64 wake_ns;
 };
 
@@ -129,6 +133,8 @@ struct htw_job {
  *	(@lock)
  * @unknown_not_before: when tasks may be woken again of which it is not known whether that takes
  *	long, in ns of CLOCK_MONOTONIC (@lock)
+ * @forgiven_ns: how long waking has taken that was forgiven, less what has been since (@lock)
+ * @forgiven_at: when that was last looked at, in ns of CLOCK_MONOTONIC (@lock)
  * @irq_ns: cost of hrtimer interrupts since the last run (@lock)
  * @stalls: runs of which a part was forgiven (@lock)
  * @window: jiffies in which @interrupts are counted (used on this CPU only)
@@ -163,6 +169,8 @@ struct htw_pacer {
 	u64 worked_ns;
 	u64 slow_at;
 	u64 unknown_not_before;
+	u64 forgiven_ns;
+	u64 forgiven_at;
 	u64 irq_ns;
 	struct htw_stalls stalls;
 	unsigned long window;

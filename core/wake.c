@@ -55,11 +55,13 @@ struct htw_wake_lap {
  * struct htw_wake_limit - how much may still be woken in a turn
  * @count: waiters
  * @until: no more once this time has come, in ns of CLOCK_MONOTONIC
+ * @slow: a waiter has taken long
  * @lap: time, so that each waiter takes only one look at the clock
  */
 struct htw_wake_limit {
 	unsigned int count;
 	u64 until;
+	bool slow;
 	struct htw_wake_lap lap;
 };
 
@@ -145,20 +147,32 @@ static bool htw_wake_walk_on(struct htw_context *ctx, struct htw_wake_limit *lim
 		limit->count--;
 		ret = curr->func(curr, TASK_NORMAL, 0, key);
 		if (htw_wake_next_lap(&limit->lap))
-			ctx->wake_was_slow = true;
+			limit->slow = true;
 		if (ret < 0 || (ret && flags & WQ_FLAG_EXCLUSIVE))
 			break;
 	}
 	return true;
 }
 
-/* The walk has shown that the user has slow waiters. */
-static void htw_wake_note_slow(struct htw_turn *turn)
+/*
+ * A waiter has taken long. That is not held against its user if it is the first time: with a
+ * hypervisor this may be so now and then for any. The next time it is.
+ */
+static void htw_wake_judge(struct htw_context *ctx, struct htw_turn *turn, u64 now)
 {
-	u64 now = ktime_get_ns();
+	lockdep_assert_held(&ctx->wait.lock);
 
-	turn->surprised |= now >= turn->flow->slow_until;
-	turn->flow->slow_until = now + HTW_SLOW_NS;
+	if (turn && turn->may_forgive && ctx->wake_pace < HTW_WAKE_DOUBTED) {
+		turn->forgave = true;
+		turn->surprised |= ctx->wake_pace == HTW_WAKE_UNKNOWN;
+		ctx->wake_pace = HTW_WAKE_DOUBTED;
+		return;
+	}
+	ctx->wake_pace = HTW_WAKE_SLOW;
+	if (turn) {
+		turn->surprised |= now >= turn->flow->slow_until;
+		turn->flow->slow_until = now + HTW_SLOW_NS;
+	}
 }
 
 /*
@@ -170,17 +184,18 @@ static bool htw_wake_walk(struct htw_context *ctx, struct htw_turn *turn,
 {
 	bool at_end;
 
+	limit->slow = false;
 	while ((at_end = htw_wake_walk_on(ctx, limit)) && ctx->wake_again) {
 		/* There were events meanwhile. */
 		ctx->wake_again = false;
 		list_add(&ctx->wake_mark.entry, &ctx->wait.head);
 	}
-	if (ctx->wake_was_slow && turn)
-		htw_wake_note_slow(turn);
-	if (ctx->wake_was_slow)
-		ctx->wake_pace = HTW_WAKE_SLOW;
-	else if (at_end || ctx->wake_pace == HTW_WAKE_UNKNOWN)
+	if (limit->slow) {
+		ctx->wake_was_slow = true;
+		htw_wake_judge(ctx, turn, limit->lap.at);
+	} else if (!ctx->wake_was_slow && (at_end || ctx->wake_pace == HTW_WAKE_UNKNOWN)) {
 		ctx->wake_pace = HTW_WAKE_QUICK;
+	}
 	return at_end;
 }
 
@@ -197,7 +212,7 @@ static bool htw_wake_has_to_wait(const struct htw_context *ctx, const struct htw
 		return false;
 	if (ctx->wake_pace == HTW_WAKE_SLOW || now < turn->flow->slow_until)
 		return true;
-	return ctx->wake_pace == HTW_WAKE_UNKNOWN && !turn->may_be_unknown;
+	return ctx->wake_pace != HTW_WAKE_QUICK && !turn->may_be_unknown;
 }
 
 static struct htw_wake_limit htw_wake_limit(const struct htw_turn *turn,

@@ -381,6 +381,60 @@ static void slow_waiters_are_woken_one_in_a_run(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ctx->wake_pace, HTW_WAKE_SLOW);
 }
 
+/* As if others had used up what is forgiven, for a second and more. */
+static void forgive_no_more(struct htw_pacer *p)
+{
+	p->forgiven_ns = NSEC_PER_SEC;
+	p->forgiven_at = htw_now();
+}
+
+/* Have all waiters woken once, which takes @ns for each. */
+static void wake_all(struct kunit *test, struct waiters *all, u64 ns)
+{
+	all->ns = ns;
+	htw_test_start(test, all->ctx, 0, 1);
+	/* Longer than slow waiters ever wait. */
+	htw_test_sleep_until(test, htw_now() + 50 * NSEC_PER_MSEC);
+}
+
+/* With a hypervisor a wake-up can take long that is quick. A user is judged by the second. */
+static void one_long_wake_is_forgiven(struct kunit *test)
+{
+	const u64 slow_ns = 500 * NSEC_PER_USEC;
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_flow *flow = per_cpu_ptr(htw_bases_flows(&ctx->user->bases), 0);
+	struct waiters *all = waiters_make(test, ctx, 1, 0, 0);
+	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, 0);
+	u32 i;
+
+	forget_slow_waiters(test);
+	for (i = 0; i < 3; i++) {
+		wake_all(test, all, 0);
+		KUNIT_EXPECT_EQ(test, ctx->wake_pace, HTW_WAKE_QUICK);
+		wake_all(test, all, slow_ns);
+		KUNIT_EXPECT_EQ(test, ctx->wake_pace, HTW_WAKE_DOUBTED);
+		KUNIT_EXPECT_LE(test, flow->slow_until, htw_now());
+	}
+	wake_all(test, all, slow_ns);
+	KUNIT_EXPECT_EQ(test, ctx->wake_pace, HTW_WAKE_SLOW);
+	KUNIT_EXPECT_GT(test, flow->slow_until, htw_now());
+
+	/* All together only for some time. */
+	wake_all(test, all, 0);
+	KUNIT_EXPECT_EQ(test, ctx->wake_pace, HTW_WAKE_QUICK);
+	forget_slow_waiters(test);
+	forgive_no_more(p);
+	wake_all(test, all, slow_ns);
+	KUNIT_EXPECT_EQ(test, ctx->wake_pace, HTW_WAKE_SLOW);
+	/* It is given back with time. */
+	wake_all(test, all, 0);
+	forget_slow_waiters(test);
+	forget_slow_waiters(test);
+	wake_all(test, all, slow_ns);
+	KUNIT_EXPECT_EQ(test, ctx->wake_pace, HTW_WAKE_DOUBTED);
+	KUNIT_EXPECT_EQ(test, all->calls, 11);
+}
+
 /* A walk that waits for its turn does not prove slow again and again. */
 static void only_waking_proves_slow(struct kunit *test)
 {
@@ -393,6 +447,7 @@ static void only_waking_proves_slow(struct kunit *test)
 	u32 calls;
 
 	forget_slow_waiters(test);
+	forgive_no_more(p);
 	htw_test_start(test, ctx, 0, 1);
 	for (u32 i = 0; i < 100 && !all->calls; i++)
 		htw_test_sleep_until(test, htw_now() + slow_ns / 5);
@@ -598,6 +653,7 @@ static struct kunit_case htw_wake_cases[] = {
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 	KUNIT_CASE(waiters_are_woken_in_runs),
 	KUNIT_CASE(slow_waiters_are_woken_one_in_a_run),
+	KUNIT_CASE(one_long_wake_is_forgiven),
 	KUNIT_CASE(only_waking_proves_slow),
 	KUNIT_CASE(walk_is_continued_by_whoever_comes),
 	KUNIT_CASE(expiration_in_a_walk_wakes_up_all_again),
