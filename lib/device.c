@@ -881,9 +881,10 @@ int htw_device_set_up(struct htw **htw, int fd, const struct htw_setup *setup)
 		close(fd);
 		return ret;
 	}
-	if (setup && setup->flags & HTW_SETUP_RING)
+	if (setup && setup->flags & HTW_SETUP_RING) {
 		ret = device_map_ring(*htw);
-	if (ret)
-		htw_close(*htw);
+		if (ret)
+			device_close(*htw);
+	}
 	return ret;
 }
