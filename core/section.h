@@ -91,15 +91,19 @@ int htw_section_cancel_slow(struct htw_section *s, struct htw_timer *t, struct h
 int htw_section_mod_slow(struct htw_section *s, struct htw_timer *t, const struct htw_mod *mod);
 int htw_section_query(struct htw_section *s, struct htw_query *query);
 
+/* Bring the base that is locked up to the section's time, which may become later. */
 static __always_inline void htw_section_forward_base(struct htw_section *s)
 {
-	if (likely(s->direct))
+	u64 host;
+
+	if (likely(s->direct)) {
 		s->now = htw_base_forward(s->base, s->now);
-	else
-		s->now = htw_context_from_host(s->ctx,
-					       htw_base_forward(s->base,
-								htw_context_to_host(s->ctx,
-										    s->now)));
+		return;
+	}
+
+	host = htw_context_to_host(s->ctx, s->now);
+	host = htw_base_forward(s->base, host);
+	s->now = htw_context_from_host(s->ctx, host);
 }
 
 /* Go on with a base that has just been locked; no other one is. */
