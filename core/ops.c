@@ -368,6 +368,30 @@ static u32 htw_op_batch_count_adds(const struct htw_op *ops, u32 count)
 }
 
 /*
+ * Make sure that the first operation can be carried out: reserve timers for the adds that
+ * @ops begins with, unless some are left.
+ *
+ * Return: 0, or the error with which the first operation fails.
+ */
+static int htw_op_batch_prepare(struct htw_context *ctx, const struct htw_op *ops, u32 count,
+				struct list_head *reserved)
+{
+	u32 adds = 0;
+	int got;
+
+	if (list_empty(reserved))
+		adds = htw_op_batch_count_adds(ops, count);
+	if (!adds)
+		return htw_context_is_settled(ctx) ? 0 : -ENOENT;
+
+	got = htw_pool_reserve(ctx, reserved, adds, NULL);
+	if (got < 0)
+		return got;
+	htw_context_settle(ctx);
+	return 0;
+}
+
+/*
  * Carry out operations in order. An add for which no timer can be reserved fails, and the next
  * one is tried: a cancel between them may have made room.
  */
@@ -377,23 +401,13 @@ static void htw_op_batch_submit_all(struct htw_context *ctx, struct htw_op *ops,
 	u32 i = 0;
 
 	while (i < count) {
-		u32 adds = 0;
-		int ret = 0;
+		int error = htw_op_batch_prepare(ctx, ops + i, count - i, reserved);
 
-		if (list_empty(reserved))
-			adds = htw_op_batch_count_adds(ops + i, count - i);
-		if (adds)
-			ret = htw_pool_reserve(ctx, reserved, adds, NULL);
-
-		if (ret > 0)
-			htw_context_settle(ctx);
-		else if (!ret && unlikely(!htw_context_is_settled(ctx)))
-			ret = -ENOENT;
-		if (likely(ret >= 0)) {
-			i += htw_op_batch_submit(ctx, ops + i, count - i, reserved);
-		} else {
-			ops[i].result = htw_op_is_valid(ctx, &ops[i]) ? ret : -EINVAL;
+		if (error) {
+			ops[i].result = htw_op_is_valid(ctx, &ops[i]) ? error : -EINVAL;
 			i++;
+		} else {
+			i += htw_op_batch_submit(ctx, ops + i, count - i, reserved);
 		}
 	}
 }
