@@ -140,7 +140,7 @@ static bool htw_delivery_defer_one(struct htw_delivery *d, struct htw_timer *t, 
 
 	if (override == HTW_DISARMED) {
 		list_del(&t->node.list);
-		t->node.fired = 0;	/* as in htw_event_consume(), and no tick any more */
+		t->node.idle_interval = 0;	/* @interval stays */
 		WRITE_ONCE(t->node.state, HTW_IDLE);
 		return true;
 	}

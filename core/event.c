@@ -73,7 +73,7 @@ bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 		 * A kept timer that had all its firings is a one-shot timer now, unless the
 		 * program takes the event back: htw_section_unread_locked() finds the interval.
 		 */
-		t->node.fired = t->interval;
+		t->node.idle_interval = t->interval;
 		t->interval = 0;
 		t->firings = 0;
 		WRITE_ONCE(t->node.state, HTW_IDLE);

@@ -354,7 +354,7 @@ static void htw_section_park(struct htw_section *s, struct htw_timer *t, enum ht
 	} else {
 		htw_section_unqueue(ctx, t, state);
 	}
-	t->node.fired = 0;	/* as in htw_event_consume(), and no tick any more */
+	t->node.idle_interval = 0;	/* @interval stays */
 	WRITE_ONCE(t->node.state, HTW_IDLE);
 	htw_unlock(&ctx->lock);
 }
@@ -422,8 +422,8 @@ static int htw_section_unread_locked(struct htw_section *s, struct htw_timer *t,
 	if (state == HTW_EXPIRED && t->node.flags & HTW_TIMER_CLOCK_SET)
 		return -EALREADY;
 	/* Give the firings back, and after the last one what it was started with. */
-	if (state == HTW_IDLE && !t->interval && t->node.fired) {
-		t->interval = t->node.fired;
+	if (state == HTW_IDLE && !t->interval && t->node.idle_interval) {
+		t->interval = t->node.idle_interval;
 		t->firings = mod->firings;
 	} else if (t->firings && check_add_overflow(t->firings, mod->firings, &t->firings)) {
 		t->firings = U32_MAX;

@@ -27,25 +27,25 @@ void htw_timer_set_slack(struct htw_timer *t, u64 slack)
  * @missed: what its event will report as missed
  *
  * It will not be armed again, so the count takes the place of its slack, and without a limit of
- * firings that of their number as well. With one, it is below the limit.
+ * firings that of their number as well. With one, it is below the limit, and so has 32 bits.
  */
 void htw_timer_fix_missed(struct htw_timer *t, u64 missed)
 {
 	if (!t->firings) {
 		t->node.flags |= HTW_TIMER_ENDLESS;
-		t->firings = lower_32_bits(missed);
+		t->missed_low = lower_32_bits(missed);
 		missed = upper_32_bits(missed);
 	}
-	t->node.slack = missed;
+	t->node.missed = missed;
 	t->node.flags |= HTW_TIMER_STOPPED;
 }
 
 /* The count of htw_timer_fix_missed(). */
 u64 htw_timer_fixed_missed(const struct htw_timer *t)
 {
-	u64 count = t->node.slack;
+	u64 missed = t->node.missed;
 
-	return t->node.flags & HTW_TIMER_ENDLESS ? count << 32 | t->firings : count;
+	return t->node.flags & HTW_TIMER_ENDLESS ? missed << 32 | t->missed_low : missed;
 }
 
 /**

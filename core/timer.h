@@ -35,8 +35,8 @@ struct htw_context;
  * @HTW_EXPIRED: on &htw_context.expired, guarded by the context's lock
  * @HTW_REARM: to be armed: on &htw_context.rearm or on the way into a wheel, guarded by
  *	the context's lock
- * @HTW_IDLE: kept and disarmed, guarded by the context's lock; &htw_node.fired is the
- *	interval that it had until its last firing
+ * @HTW_IDLE: kept and disarmed, guarded by the context's lock; &htw_node.idle_interval is
+ *	the interval that it had until its last firing, or zero
  *
  * A timer leaves a state under the lock that guards it, and becomes %HTW_PENDING
  * under the lock of its new base. With the locks of &htw_node.cpu's base and of the
@@ -80,6 +80,7 @@ enum htw_timer_flag {
  * @interval: ns, zero for a one-shot timer
  * @generation: upper half of the id; incremented when the timer is freed
  * @firings: how many firings are left, zero for without end
+ * @missed_low: in place of @firings with %HTW_TIMER_ENDLESS, see htw_timer_fix_missed()
  *
  * Guarded as &enum htw_timer_state says. The generation changes only when the state
  * becomes %HTW_FREE.
@@ -90,7 +91,10 @@ struct htw_timer {
 	u64 cookie;
 	u64 interval;
 	u32 generation;
-	u32 firings;
+	union {
+		u32 firings;
+		u32 missed_low;
+	};
 };
 
 /* Slot 0 of each page is its header. */

@@ -12,7 +12,9 @@
  * @list: in a bucket of the wheel; else for the owner's use
  * @expires: tick at which the node expires, while it is in a wheel
  * @fired: for the owner's use while the node is in no wheel
+ * @idle_interval: the same
  * @slack: for the owner's use
+ * @missed: in place of @slack, for the owner's use
  * @cpu: for the owner's use: CPU of the base that the node was last on
  * @state: for the owner's use
  * @flags: for the owner's use
@@ -25,8 +27,12 @@ struct htw_node {
 	union {
 		u64 expires;
 		u64 fired;
+		u64 idle_interval;
 	};
-	u32 slack;
+	union {
+		u32 slack;
+		u32 missed;
+	};
 	union {
 		struct {
 			u16 cpu;
