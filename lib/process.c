@@ -69,9 +69,9 @@
 #define NAME_GENERATION		(1ULL << 32)
 
 /*
- * States. A timer that is stopped after it has expired remains in the queue, with its missed count
- * fixed. It is never armed again, so the count takes the place of its slack; without a limit of
- * firings, @firings holds the lower half of the count.
+ * States. A timer that is stopped after it has expired remains in the queue, with its missed
+ * count fixed. It is never armed again, so the count takes the place of its slack, and without
+ * a limit of firings the lower half of it that of their number.
  */
 enum state {
 	PENDING,		/* in the wheel */
@@ -95,8 +95,10 @@ enum state {
  * @deadline: when it expires or expired, in ns
  * @cookie: the program's
  * @interval: in ns, zero for a one-shot timer
- * @firings: how many are left, zero for without end; see also &enum state
- * @slack: flag and slack; see also &enum state
+ * @firings: how many are left, zero for without end
+ * @missed_low: in place of @firings, see &enum state
+ * @slack: flag and slack
+ * @missed: in place of @slack, see &enum state
  *
  * The free list is linked by node.list.next alone.
  */
@@ -105,8 +107,14 @@ struct slot {
 	u64 deadline;
 	u64 cookie;
 	u64 interval;
-	u32 firings;
-	u32 slack;
+	union {
+		u32 firings;
+		u32 missed_low;
+	};
+	union {
+		u32 slack;
+		u32 missed;
+	};
 };
 
 _Static_assert(sizeof(void *) != 8 || sizeof(struct slot) == 64, "a timer has 64 bytes");
@@ -810,7 +818,8 @@ static int process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64
 static u64 missed_of(const struct slot *t, u64 now)
 {
 	if (is_stopped(t))
-		return state_of(t) & STOPPED_ENDLESS ? (u64)t->slack << 32 | t->firings : t->slack;
+		return state_of(t) & STOPPED_ENDLESS ? (u64)t->missed << 32 | t->missed_low :
+						       t->missed;
 	if (!t->interval)
 		return 0;
 	return htw_arith_missed(t->deadline, t->interval, t->firings, max(now, t->node.fired),
@@ -837,10 +846,10 @@ static void stop_expired(struct slot *t, u64 missed)
 		state |= STOPPED_KEPT;
 	if (!t->firings) {
 		state |= STOPPED_ENDLESS;
-		t->firings = (u32)missed;
+		t->missed_low = (u32)missed;
 		missed >>= 32;
 	}
-	t->slack = missed;
+	t->missed = missed;
 	set_state(t, state);
 }
 
