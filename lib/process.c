@@ -60,9 +60,11 @@
 
 /* Nodes that are moved down before due ones are taken again. */
 #define CASCADE_BUDGET		4096u
+
 /*
- * A slot's name: 32 bits of generation, 3 of state, 29 of slot number. The generation
- * is incremented when the timer ends.
+ * A slot's name: 32 bits of generation, 3 of state, 29 of slot number. Without the state, which
+ * is zero while the timer is pending, it is the id. The generation is incremented when the timer
+ * ends.
  */
 #define NAME_STATE_SHIFT	29
 #define NAME_STATE		(7ULL << NAME_STATE_SHIFT)
@@ -215,6 +217,12 @@ static bool is_stopped(const struct slot *t)
 static bool is_kept(const struct slot *t)
 {
 	return is_stopped(t) ? state_of(t) & STOPPED_KEPT : t->slack & SLOT_KEEP;
+}
+
+/* What a name changes by between two states, modulo 2^64. One addition, and no mask. */
+static inline u64 state_step(enum state from, enum state to)
+{
+	return ((u64)to - (u64)from) << NAME_STATE_SHIFT;
 }
 
 static void set_state(struct slot *t, enum state state)
@@ -477,7 +485,7 @@ static inline struct slot *take_slot(struct process *p, u64 *id, int *error)
 
 	if (t) {
 		p->free = (struct slot *)t->node.list.next;
-		*id = t->node.name ^ (u64)FREE << NAME_STATE_SHIFT;
+		*id = t->node.name + state_step(FREE, PENDING);
 		return t;
 	}
 	if (unlikely(p->nr_slots == p->nr_ready)) {
@@ -497,8 +505,7 @@ static inline struct slot *take_slot(struct process *p, u64 *id, int *error)
  */
 static inline bool end_id(struct process *p, struct slot *t, u64 name, enum state state)
 {
-	const u64 step = NAME_GENERATION + ((u64)FREE << NAME_STATE_SHIFT) -
-			 ((u64)state << NAME_STATE_SHIFT);
+	const u64 step = NAME_GENERATION + state_step(state, FREE);
 
 	if (likely(!__builtin_add_overflow(name, step, &t->node.name)))
 		return true;
