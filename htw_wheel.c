@@ -631,34 +631,34 @@ static u64 htw_wheel_first_tick_above(const struct htw_wheel *w, u64 limit)
  * Advance the cursor past the next tick that has nodes and make those due, but not past
  * @now.
  *
+ * Before its end, level 0 has all nodes of a tick. Past it, it may have some that came down
+ * from a bucket whose rest is still above, or was stopped: they wait until the end has moved
+ * on, as earlier ones may come down behind them.
+ *
  * Return: false if the budget was too small.
  */
 static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 {
 	struct htw_level *lev = &w->level[0];
 	u64 first = htw_level_first_tick(w, 0);
-	u32 index;
 	u64 to;
 
-	/*
-	 * Nodes past the level's end came down from a bucket that is not empty yet. They
-	 * wait, as earlier ones may still be above.
-	 */
+	/* A tick that has come has nodes, and all of them. */
 	if (first <= now && first < lev->end) {
-		index = htw_level_bucket_index(w, lev, first);
-		htw_level_take(lev, index, &w->due);
+		htw_level_take(lev, htw_level_bucket_index(w, lev, first), &w->due);
 		htw_wheel_set_cursor(w, first + 1);
 		return true;
 	}
 
+	/* None that has come has nodes. */
 	if (now < lev->end) {
 		htw_wheel_set_cursor(w, now + 1);
 		return true;
 	}
 
 	/*
-	 * Nothing is left before the end of level 0. Nodes past it came down from a bucket
-	 * whose rest is still above or was stopped: advance to the first of all these.
+	 * None before the end has. Skip to the first tick that may have some; unless that
+	 * moves the end on, a bucket has to be moved down first.
 	 */
 	to = min(first, htw_wheel_first_tick_above(w, now + 1));
 	htw_wheel_set_cursor(w, max(w->cursor, to));
