@@ -42,10 +42,10 @@
  * @ctx: the context
  * @base: the base whose lock is held
  * @target: the base on which timers are started
- * @cancel_key: &htw_node.key, without flags, of timers that the fast path may cancel:
- *	pending on @base
- * @mod_key: the same for the fast path of mod: on @target, and only if @direct; else
- *	%HTW_NO_KEY
+ * @cancel_key: the fast path cancels timers with this &htw_node.key, flags left out: those
+ *	that are pending on @base
+ * @mod_key: the fast path of mod changes timers with this one: the same timers if @base is
+ *	@target and the section is @direct, else none (%HTW_NO_KEY)
  * @nr_pages: pages in which to look up timers. This and the fields that the fast paths of
  *	cancel and mod use, @cancel_key to @pages, are not set by htw_section_begin_add()
  * @page_mask: &htw_directory.mask
@@ -289,16 +289,18 @@ static inline struct htw_timer *htw_section_find(const struct htw_section *s, u6
 }
 
 /*
- * May the fast path be taken: is @t the timer of @id, with @key (@cancel_key or @mod_key of
- * the section), and has none of @flags? Then the lock that is held guards it.
+ * May the fast path change @t: is it the timer of @id, with *@key, which is the section's
+ * @cancel_key or @mod_key, and none of @flags? Then the lock that is held guards it.
+ *
+ * By reference: read behind the barrier, the key is an operand of the comparison.
  */
 static __always_inline bool htw_section_is_at(const u32 *key, const struct htw_timer *t, u64 id,
 					      u8 flags)
 {
 	/* Pairs with htw_timer_start(). */
-	const u32 is = smp_load_acquire(&t->node.key);
+	u32 found = smp_load_acquire(&t->node.key);
 
-	return likely((is & htw_timer_key(U16_MAX, U8_MAX, flags)) == *key) &&
+	return likely((found & htw_timer_key(U16_MAX, U8_MAX, flags)) == *key) &&
 	       likely(htw_timer_matches(t, id));
 }
 
