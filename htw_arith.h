@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Arithmetic and rules of timers that do not depend on where they are kept: used by the module and,
- * with lib/port, by libhtw's timers in the process
+ * Arithmetic and rules of timers that do not depend on where they are kept:
+ * used by the module and, with lib/port, by libhtw's timers in the process
  */
 #ifndef _HTW_ARITH_H
 #define _HTW_ARITH_H
@@ -55,8 +55,8 @@ static inline u64 htw_arith_next(u64 deadline, u64 interval, u64 consumed)
 }
 
 /*
- * Slack as a floating-point number of 31 bits: 6 of the exponent, and 25 digits behind the first
- * one, which is not stored. Zero is zero.
+ * Slack as a floating-point number of 31 bits: 6 of the exponent, and 25 digits
+ * behind the first one, which is not stored. Zero is zero.
  */
 #define HTW_SLACK_DIGITS	25
 

@@ -2,10 +2,11 @@
 /*
  * /dev/htw: open, release, ioctl, read, poll, mmap
  *
- * Each call is one function of core/, which checks all that comes from user space before it
- * uses any of it: unknown flags and non-zero reserved fields are -EINVAL, so that they can be
- * given a meaning later. All structures are the same for 32- and 64-bit programs: without
- * padding, and a multiple of 8 bytes long.
+ * Each call is one function of core/, which checks all that comes from user
+ * space before it uses any of it: unknown flags and non-zero reserved fields
+ * are -EINVAL, so that they can be given a meaning later. All structures are
+ * the same for 32- and 64-bit programs: without padding, and a multiple of 8
+ * bytes long.
  */
 
 #include <linux/cdev.h>
@@ -128,8 +129,9 @@ const struct file_operations htw_fops = {
 };
 
 /*
- * Not a misc device: misc_open() holds a mutex of all misc devices while it calls the driver's
- * open(), and ours allocates memory, in tasks of any priority.
+ * Not a misc device: misc_open() holds a mutex of all misc devices while it
+ * calls the driver's open(), and ours allocates memory, in tasks of any
+ * priority.
  */
 static dev_t htw_devt;
 static struct cdev htw_cdev;

@@ -5,11 +5,12 @@
  *
  * Levels
  * ------
- * A level is a ring of buckets. A slot of level l spans all slots of level l - 1, so a
- * timer far in the future is put into a coarse bucket. As its time comes nearer it is
- * moved down level by level, and it expires from level 0 only, where a bucket is one tick.
- * So the granularity of the upper levels does not delay an expiry. With the default
- * geometry (256,64,64,64,64) and a tick of 1 ms:
+ * A level is a ring of buckets. A slot of level l spans all slots of level
+ * l - 1, so a timer far in the future is put into a coarse bucket. As its time
+ * comes nearer it is moved down level by level, and it expires from level 0
+ * only, where a bucket is one tick. So the granularity of the upper levels does
+ * not delay an expiry. With the default geometry (256,64,64,64,64) and a tick
+ * of 1 ms:
  *
  *	level	granularity	two windows
  *	0	1 ms		512 ms
@@ -20,32 +21,33 @@
  *
  * Windows
  * -------
- * A window of level l is the span of one slot of level l + 1. The ring of a level holds
- * two windows: the one with the cursor, and the next. level[l].end is the first tick
- * that belongs to level l + 1, so the level of a tick is the first one whose end is
- * later:
+ * A window of level l is the span of one slot of level l + 1. The ring of a
+ * level holds two windows: the one with the cursor, and the next. level[l].end
+ * is the first tick that belongs to level l + 1, so the level of a tick is the
+ * first one whose end is later:
  *
  *	cursor <= level 0 < end[0] <= level 1 < end[1] <= level 2 ...
  *
- * When the cursor enters a window of level l, the bucket of level l + 1 that holds the
- * following window is moved down ("cascade"). A whole window of time is left for that,
- * so it is done in batches, after expiring what is due. end[l] moves past the bucket
- * only when it is empty. Until then, timers started for its ticks are appended to the
- * bucket and moved in their turn. So timers of one tick stay in the order in which
- * they were started, whatever level they were started on: nodes are only appended to
- * the end of a bucket and taken from its front, and a tick is in two buckets only while
- * one is moved into the other.
+ * When the cursor enters a window of level l, the bucket of level l + 1 that
+ * holds the following window is moved down ("cascade"). A whole window of time
+ * is left for that, so it is done in batches, after expiring what is due.
+ * end[l] moves past the bucket only when it is empty. Until then, timers
+ * started for its ticks are appended to the bucket and moved in their turn. So
+ * timers of one tick stay in the order in which they were started, whatever
+ * level they were started on: nodes are only appended to the end of a bucket
+ * and taken from its front, and a tick is in two buckets only while one is
+ * moved into the other.
  *
- * Ticks beyond the last level wait in the overflow list, which is the only bucket of
- * one more level. It is searched when the window of the last level moves on, unless
- * @overflow_min shows that all of it is still beyond.
+ * Ticks beyond the last level wait in the overflow list, which is the only
+ * bucket of one more level. It is searched when the window of the last level
+ * moves on, unless @overflow_min shows that all of it is still beyond.
  *
  * Cost
  * ----
- * Starting and stopping a timer is O(1), with at most one comparison per level. A timer
- * within the range of the levels is moved at most levels - 1 times. Empty ticks and
- * windows cost nothing: the bitmaps give the next tick with work in O(levels), and the
- * cursor jumps there.
+ * Starting and stopping a timer is O(1), with at most one comparison per level.
+ * A timer within the range of the levels is moved at most levels - 1 times.
+ * Empty ticks and windows cost nothing: the bitmaps give the next tick with
+ * work in O(levels), and the cursor jumps there.
  *
  * The cursor may be advanced up to tick 2^63; a node may expire at any u64.
  */
@@ -220,8 +222,9 @@ void htw_wheel_forward(struct htw_wheel *w, u64 now)
 }
 
 /*
- * Allocate the buckets of all levels, and their bitmaps. Apart: large allocations are rounded up to
- * a power of two, which the buckets of most wheels are without the bitmaps.
+ * Allocate the buckets of all levels, and their bitmaps. Apart: large
+ * allocations are rounded up to a power of two, which the buckets of most
+ * wheels are without the bitmaps.
  */
 static bool htw_wheel_alloc_buckets(struct htw_wheel *w, gfp_t gfp, int node)
 {
@@ -346,8 +349,9 @@ void htw_level_emptied(struct htw_wheel *w, const struct list_head *list)
 }
 
 /*
- * Append a node to the overflow list. While the list is being searched, to the part that
- * has not been looked at: an older node of the same tick may be there.
+ * Append a node to the overflow list. While the list is being searched, to the
+ * part that has not been looked at: an older node of the same tick may be
+ * there.
  */
 static void htw_wheel_overflow_add(struct htw_wheel *w, struct htw_node *n)
 {
@@ -362,8 +366,8 @@ static void htw_wheel_overflow_add(struct htw_wheel *w, struct htw_node *n)
 }
 
 /*
- * The tick at which a bucket that starts at tick @first makes work: on level 0 that tick;
- * above, one window earlier, when the bucket can be moved down.
+ * The tick at which a bucket that starts at tick @first makes work: on level 0
+ * that tick; above, one window earlier, when the bucket can be moved down.
  */
 static u64 htw_wheel_work_at(const struct htw_wheel *w, unsigned int l, u64 first)
 {
@@ -387,8 +391,8 @@ bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires)
  * @first: the earliest tick allowed
  * @last: the latest tick allowed
  *
- * Prefer a tick of level 0 that holds a node already, then the roundest number in the
- * range, which others are likely to choose as well (as apply_slack() in
+ * Prefer a tick of level 0 that holds a node already, then the roundest number
+ * in the range, which others are likely to choose as well (as apply_slack() in
  * kernel/time/timer.c did).
  *
  * Return: a tick from @first to @last; @first if @last is not later.
@@ -458,14 +462,16 @@ bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct ht
  * @now: the present tick
  * @is_due: has the deadline of a node come at @time?
  * @time: passed to @is_due
- * @ahead: out: set to true if &htw_wheel.next has become earlier, else left alone
+ * @ahead: out: set to true if &htw_wheel.next has become earlier, else left
+ *	alone
  *
- * Such a node can be started for @now and need not wait for the next tick. Nodes that wait
- * for that tick and are due as well move to @now first, so that it does not overtake them.
+ * Such a node can be started for @now and need not wait for the next tick.
+ * Nodes that wait for that tick and are due as well move to @now first, so that
+ * it does not overtake them.
  *
- * Return: false if the node has to wait for the next tick as well, to stay in order: there
- * are more nodes than are looked at and the last of them is due, or some may still be on an
- * upper level.
+ * Return: false if the node has to wait for the next tick as well, to stay in
+ * order: there are more nodes than are looked at and the last of them is due,
+ * or some may still be on an upper level.
  */
 bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due, u64 time,
 			bool *ahead)
@@ -491,8 +497,8 @@ bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due, u64 
 }
 
 /*
- * Move up to @left nodes of a bucket down to level @l. The constant @masks says whether
- * the level has a mask, so that the loop does not ask for each node.
+ * Move up to @left nodes of a bucket down to level @l. The constant @masks says
+ * whether the level has a mask, so that the loop does not ask for each node.
  *
  * Return: the first node that stays in the bucket, or its head.
  */
@@ -541,8 +547,9 @@ static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int 
 }
 
 /*
- * Search the overflow list: nodes that belong to the next window of the last level move
- * down, the others go back. If the budget runs out, the rest stays on @overflow_scan.
+ * Search the overflow list: nodes that belong to the next window of the last
+ * level move down, the others go back. If the budget runs out, the rest stays
+ * on @overflow_scan.
  *
  * Return: false if the budget was too small.
  */
@@ -579,10 +586,11 @@ static bool htw_wheel_overflow_cascade(struct htw_wheel *w, unsigned int *budget
 }
 
 /*
- * Move the bucket at the end of level @l down, so that the end can move on. If levels
- * above end at the same tick, the highest of them has to go first.
+ * Move the bucket at the end of level @l down, so that the end can move on. If
+ * levels above end at the same tick, the highest of them has to go first.
  *
- * Return: true if the end of a level has moved on, false if the budget was too small.
+ * Return: true if the end of a level has moved on, false if the budget was too
+ * small.
  */
 static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l, unsigned int *budget)
 {
@@ -628,12 +636,12 @@ static u64 htw_wheel_first_tick_above(const struct htw_wheel *w, u64 limit)
 }
 
 /*
- * Advance the cursor past the next tick that has nodes and make those due, but not past
- * @now.
+ * Advance the cursor past the next tick that has nodes and make those due, but
+ * not past @now.
  *
- * Before its end, level 0 has all nodes of a tick. Past it, it may have some that came down
- * from a bucket whose rest is still above, or was stopped: they wait until the end has moved
- * on, as earlier ones may come down behind them.
+ * Before its end, level 0 has all nodes of a tick. Past it, it may have some
+ * that came down from a bucket whose rest is still above, or was stopped: they
+ * wait until the end has moved on, as earlier ones may come down behind them.
  *
  * Return: false if the budget was too small.
  */
@@ -657,8 +665,8 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	}
 
 	/*
-	 * None before the end has. Skip to the first tick that may have some; unless that
-	 * moves the end on, a bucket has to be moved down first.
+	 * None before the end has. Skip to the first tick that may have some;
+	 * unless that moves the end on, a bucket has to be moved down first.
 	 */
 	to = min(first, htw_wheel_first_tick_above(w, now + 1));
 	htw_wheel_set_cursor(w, max(w->cursor, to));
@@ -683,9 +691,10 @@ static inline bool __htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigne
  * @now: the present tick; not before that of an earlier call
  * @budget: nodes that may be looked at; decremented for each one
  *
- * The caller takes nodes off the front of &htw_wheel.due and subtracts their number from
- * &htw_wheel.pending. They are in the order of their ticks, those of one tick in the
- * order in which they were started, and none is there before its tick.
+ * The caller takes nodes off the front of &htw_wheel.due and subtracts their
+ * number from &htw_wheel.pending. They are in the order of their ticks, those
+ * of one tick in the order in which they were started, and none is there before
+ * its tick.
  *
  * Return: true if a node is due and the budget is not used up.
  */
@@ -700,8 +709,8 @@ bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget)
  * @now: as for htw_wheel_collect_due()
  * @budget: nodes that may be taken out or looked at; decremented for each one
  *
- * Return: the node, which is on no list any more; NULL if none is due or the budget is
- * used up.
+ * Return: the node, which is on no list any more; NULL if none is due or the
+ * budget is used up.
  */
 struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *budget)
 {
@@ -720,11 +729,11 @@ struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *bu
  * htw_wheel_next() - the earliest tick with work
  * @w: the wheel
  *
- * Work is a node to expire or a bucket to move down. The caller stores the result in
- * &htw_wheel.next when it programs its timer.
+ * Work is a node to expire or a bucket to move down. The caller stores the
+ * result in &htw_wheel.next when it programs its timer.
  *
- * Return: the tick; one that has come if there is work now, %HTW_NEVER if there will be
- * none.
+ * Return: the tick; one that has come if there is work now, %HTW_NEVER if there
+ * will be none.
  */
 u64 htw_wheel_next(const struct htw_wheel *w)
 {
@@ -757,7 +766,8 @@ static bool htw_wheel_earliest(const struct list_head *list, unsigned int *most,
  * htw_wheel_first_node() - find the node that expires next
  * @w: the wheel
  * @most: nodes that may be looked at
- * @first: out: the node, which stays in the wheel, or NULL if the wheel is empty
+ * @first: out: the node, which stays in the wheel, or NULL if the wheel is
+ *	empty
  *
  * Return: false if more than @most nodes would have to be looked at.
  */
@@ -838,12 +848,12 @@ static void htw_level_splice(struct htw_wheel *w, unsigned int l, struct list_he
  * @w: the wheel
  * @now: the present tick
  *
- * Splice all nodes into @overflow_scan, bucket by bucket; htw_wheel_expire() and
- * htw_wheel_cascade() then put them back within their budgets. Until that is done
- * none of them expires, and nodes that are started join the end of the list, so order
- * is kept. Only nodes that are started for a tick that has come are due at once. Nodes
- * that were due may have to wait again. &htw_wheel.next becomes zero: the caller has
- * work to do at once.
+ * Splice all nodes into @overflow_scan, bucket by bucket; htw_wheel_expire()
+ * and htw_wheel_cascade() then put them back within their budgets. Until that
+ * is done none of them expires, and nodes that are started join the end of the
+ * list, so order is kept. Only nodes that are started for a tick that has come
+ * are due at once. Nodes that were due may have to wait again. &htw_wheel.next
+ * becomes zero: the caller has work to do at once.
  */
 void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 {

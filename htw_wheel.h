@@ -2,9 +2,10 @@
 /*
  * Hierarchical timing wheel
  *
- * A data structure without a clock or a lock. Ticks are plain numbers, and the caller
- * serializes all calls on one wheel. It also compiles as part of a program, for libhtw's
- * timers in the process, with lib/port for what it uses of the kernel.
+ * A data structure without a clock or a lock. Ticks are plain numbers, and the
+ * caller serializes all calls on one wheel. It also compiles as part of a
+ * program, for libhtw's timers in the process, with lib/port for what it uses
+ * of the kernel.
  */
 #ifndef _HTW_WHEEL_H
 #define _HTW_WHEEL_H
@@ -25,8 +26,8 @@
 /**
  * struct htw_geometry - the shape of a wheel
  * @levels: number of levels, at least 1
- * @slots: slots of each level, finest first, from 2 to %HTW_WHEEL_MAX_SLOTS each; they
- *	need not be powers of two
+ * @slots: slots of each level, finest first, from 2 to %HTW_WHEEL_MAX_SLOTS
+ *	each; they need not be powers of two
  */
 struct htw_geometry {
 	unsigned int levels;
@@ -35,9 +36,11 @@ struct htw_geometry {
 
 /**
  * struct htw_level - one level of a wheel
- * @last: the last tick whose nodes are put on this level or below: @end - 1, or the last tick
- *	that has come if that is later, as it may be until a rewind is complete
- * @end: the first tick that belongs to a level above; a multiple of that level's @span
+ * @last: the last tick whose nodes are put on this level or below: @end - 1, or
+ *	the last tick that has come if that is later, as it may be until a
+ *	rewind is complete
+ * @end: the first tick that belongs to a level above; a multiple of that
+ *	level's @span
  * @buckets: the ring of buckets, with room for two windows
  * @mask: @nr_buckets - 1 if all spans are powers of two, else zero
  * @shift: log2 of @span if all spans are powers of two
@@ -61,8 +64,9 @@ struct htw_level {
 /**
  * struct htw_wheel - a hierarchical timing wheel
  * @cursor: the first tick that has not been expired
- * @next: no work before this tick, see htw_wheel_next(). While the caller expires nodes it
- *	sets this to zero, so that htw_wheel_start() returns false
+ * @next: no work before this tick, see htw_wheel_next(). While the caller
+ *	expires nodes it sets this to zero, so that htw_wheel_start() returns
+ *	false
  * @next_window: the cursor's value at which the windows of level 0 move on
  * @pending: number of nodes in the wheel, those that are due included
  * @levels: number of levels
@@ -72,7 +76,8 @@ struct htw_level {
  *	htw_wheel_overflow_cascade(); after htw_wheel_rewind() all nodes
  * @overflow_min: no node in @overflow is earlier; %HTW_NEVER while it is empty
  * @cascades: nodes moved down a level so far
- * @level: the levels, finest first, and one above the last whose only bucket is @overflow
+ * @level: the levels, finest first, and one above the last whose only bucket is
+ *	@overflow
  * @overflow: nodes beyond the last level
  */
 struct htw_wheel {
@@ -225,8 +230,8 @@ static inline void htw_wheel_unlink(struct htw_wheel *w, struct htw_node *n)
  * @w: the wheel, after htw_wheel_forward()
  * @n: the node, on no list, with &htw_node.expires set
  *
- * A node whose tick has come is due at once. Nodes of one tick expire in the order in
- * which they were started.
+ * A node whose tick has come is due at once. Nodes of one tick expire in the
+ * order in which they were started.
  *
  * Return: true if &htw_wheel.next has become earlier, so that the caller has to
  * reprogram its timer.

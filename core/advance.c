@@ -16,7 +16,8 @@ static_assert(sizeof(struct htw_advance) == 32);
  * @ctx: the context, on %HTW_MANUAL
  * @to: the new time in ns; 0 only delivers what is due
  *
- * Only a fatal signal ends this early: a program could not make sense of a partial step.
+ * Only a fatal signal ends this early: a program could not make sense of a
+ * partial step.
  *
  * Context: may sleep.
  * Return: how many timers expired.

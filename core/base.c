@@ -2,12 +2,13 @@
 /*
  * A base: a wheel, its lock, and the hrtimer that paces it
  *
- * A timer is started on a base of the calling CPU, so the hrtimer that may have to be reprogrammed
- * is local: it is pinned, and only its own CPU programs it. It is set to the wheel's next tick with
- * work, or not running. Stopping a timer does not touch it, so it may expire once without work.
+ * A timer is started on a base of the calling CPU, so the hrtimer that may have
+ * to be reprogrammed is local: it is pinned, and only its own CPU programs it.
+ * It is set to the wheel's next tick with work, or not running. Stopping a
+ * timer does not touch it, so it may expire once without work.
  *
- * The hrtimer's callback only schedules the base with its CPU's pacer, which has it
- * deliver what is due in turns of bounded length: see pacer.c.
+ * The hrtimer's callback only schedules the base with its CPU's pacer, which
+ * has it deliver what is due in turns of bounded length: see pacer.c.
  */
 
 #include <linux/rcupdate.h>
@@ -64,11 +65,11 @@ static u64 htw_base_not_before(const struct htw_base *base)
 }
 
 /*
- * Program the hrtimer for the wheel's next tick, but not before @earliest, nor before the
- * pacer may run. The caller is on the pacer's CPU.
+ * Program the hrtimer for the wheel's next tick, but not before @earliest, nor
+ * before the pacer may run. The caller is on the pacer's CPU.
  *
- * The ticks of private wheels do not coincide. If they interrupt a CPU too often (see
- * htw_pacer.crowded), a range lets them share interrupts.
+ * The ticks of private wheels do not coincide. If they interrupt a CPU too
+ * often (see htw_pacer.crowded), a range lets them share interrupts.
  */
 static void htw_base_program(struct htw_base *base, u64 earliest)
 {
@@ -133,9 +134,9 @@ void htw_base_double_unlock(struct htw_base *a, struct htw_base *b)
  * @base: the base
  * @now: what htw_base_now() returned a short while ago
  *
- * A clock that is behind the wheel's cursor was set back, and nodes started now would
- * count as past. Read it again under the lock to be sure: another CPU may have moved the
- * cursor since @now was read.
+ * A clock that is behind the wheel's cursor was set back, and nodes started now
+ * would count as past. Read it again under the lock to be sure: another CPU may
+ * have moved the cursor since @now was read.
  *
  * Return: the time.
  */
@@ -176,8 +177,8 @@ u64 htw_base_forward_slow(struct htw_base *base, u64 now)
 }
 
 /*
- * Note that nodes which are due @now do not wait for their ticks. Delivery checks their deadlines
- * if the clock was set back since.
+ * Note that nodes which are due @now do not wait for their ticks. Delivery
+ * checks their deadlines if the clock was set back since.
  */
 void htw_base_note_due(struct htw_base *base, u64 now)
 {
@@ -194,8 +195,8 @@ void htw_base_note_due(struct htw_base *base, u64 now)
  * @slack: how much later it may expire if it shares a tick then, in ns
  * @now: what htw_base_now() returned a short while ago; zero if unknown
  *
- * Return: the tick. That of a node that is due has come, so the node is delivered
- * next, in the order of deadlines with others that are late.
+ * Return: the tick. That of a node that is due has come, so the node is
+ * delivered next, in the order of deadlines with others that are late.
  */
 u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now)
 {
@@ -216,8 +217,9 @@ u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u6
 }
 
 /*
- * Would starting a node on this base have another CPU's hrtimer reprogrammed? Only that
- * CPU programs it, so the node has to be started on a base of this CPU instead.
+ * Would starting a node on this base have another CPU's hrtimer reprogrammed?
+ * Only that CPU programs it, so the node has to be started on a base of this
+ * CPU instead.
  */
 bool htw_base_wakes_remote(struct htw_base *base, u64 tick)
 {
@@ -343,7 +345,8 @@ static void htw_base_free_rcu(struct rcu_head *rcu)
  * htw_base_free() - free a base after a grace period
  * @base: the base, whose wheel is empty; on no CPU's list any more
  *
- * Context: may sleep. CPU hotplug is held off if the base was assigned to a CPU.
+ * Context: may sleep. CPU hotplug is held off if the base was assigned to a
+ * CPU.
  */
 void htw_base_free(struct htw_base *base)
 {

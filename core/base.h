@@ -22,8 +22,8 @@
 struct htw_bases;
 
 /*
- * Hide locks that are chosen at run time, or tried on PREEMPT_RT, from sparse, which cannot follow
- * them.
+ * Hide locks that are chosen at run time, or tried on PREEMPT_RT, from sparse,
+ * which cannot follow them.
  */
 #ifdef __CHECKER__
 #define htw_lock(lock)		((void)(lock))
@@ -45,33 +45,35 @@ struct htw_bases;
 
 /**
  * struct htw_base - a wheel and what drives it
- * @wheel: the timers, in ticks since the clock's zero; first, so that the hot path needs no
- *	offset
- * @lock: guards @wheel, its nodes and all fields below that are not said to be constant;
- *	taken with bottom halves off. Lock order: the base's, then a context's. Two bases
- *	are locked by htw_base_double_lock()
+ * @wheel: the timers, in ticks since the clock's zero; first, so that the hot
+ *	path needs no offset
+ * @lock: guards @wheel, its nodes and all fields below that are not said to be
+ *	constant; taken with bottom halves off. Lock order: the base's, then a
+ *	context's. Two bases are locked by htw_base_double_lock()
  * @reprogram: the hrtimer has to be reprogrammed when @lock is dropped
- * @wanted: a turn found @lock held and goes on without the base: sections give way until a
- *	turn has had it (set without @lock)
+ * @wanted: a turn found @lock held and goes on without the base: sections give
+ *	way until a turn has had it (set without @lock)
  * @wanted_at: jiffies when @wanted was set (written without @lock)
- * @expiry_lock: held while the functions of callouts run, so that a cancel can wait for
- *	them; taken before @lock
+ * @expiry_lock: held while the functions of callouts run, so that a cancel can
+ *	wait for them; taken before @lock
  * @running: the callout whose function runs, or NULL
  * @job: schedules the base with a pacer
- * @hrtimer: programmed for @wheel.next on the CPU of @job.pacer; not running while there
- *	is no work or @job is scheduled
+ * @hrtimer: programmed for @wheel.next on the CPU of @job.pacer; not running
+ *	while there is no work or @job is scheduled
  * @clock: constant
- * @tick_ns: length of a tick; 64 bits, so that no division has to convert it; constant
- * @cpu: the CPU on which its timers wait; while it is offline, another CPU's pacer serves
- *	the base; constant
+ * @tick_ns: length of a tick; 64 bits, so that no division has to convert it;
+ *	constant
+ * @cpu: the CPU on which its timers wait; while it is offline, another CPU's
+ *	pacer serves the base; constant
  * @private: belongs to one context and not to all of its owner's; constant
  * @owner: the set that it belongs to; constant
  * @link: on the list of its CPU's bases (htw_bases_lock; read under RCU)
  * @gone: on the list of a set's bases that are being freed
- * @forwarded_at: jiffies when a callout's start last brought the base up to the present
+ * @forwarded_at: jiffies when a callout's start last brought the base up to the
+ *	present
  * @manual_ns: the time of %HTW_MANUAL; written under @lock, read without
- * @due_ns: CLOCK_REALTIME only: the latest time as of which a node was due that did not
- *	wait for its tick
+ * @due_ns: CLOCK_REALTIME only: the latest time as of which a node was due that
+ *	did not wait for its tick
  * @callbacks: runs of the hrtimer's callback, which takes no lock
  * @programs: times that the hrtimer was programmed
  * @exhausted: turns that ended before the work did
@@ -185,9 +187,9 @@ static inline u64 htw_base_forward(struct htw_base *base, u64 now)
 }
 
 /*
- * The tick at which a node with this deadline expires: the first one that is not early, or
- * with @slack one that other nodes share. If the deadline is not after @now (zero if unknown),
- * a tick that has come.
+ * The tick at which a node with this deadline expires: the first one that is
+ * not early, or with @slack one that other nodes share. If the deadline is not
+ * after @now (zero if unknown), a tick that has come.
  */
 static inline u64 htw_base_choose_tick(struct htw_base *base, u64 deadline, u64 slack, u64 now)
 {
@@ -197,11 +199,13 @@ static inline u64 htw_base_choose_tick(struct htw_base *base, u64 deadline, u64 
 }
 
 /*
- * Start a node, which is in no wheel, at a tick from htw_base_choose_tick(). The base has been
- * brought up to the present by htw_base_forward(). This cannot fail and expires nothing: a
- * node that is due is delivered by the base's pacer.
+ * Start a node, which is in no wheel, at a tick from htw_base_choose_tick().
+ * The base has been brought up to the present by htw_base_forward(). This
+ * cannot fail and expires nothing: a node that is due is delivered by the
+ * base's pacer.
  *
- * Return: true if the caller has to call htw_base_reprogram() before it drops the lock.
+ * Return: true if the caller has to call htw_base_reprogram() before it drops
+ * the lock.
  */
 static inline bool __must_check htw_base_start(struct htw_base *base, struct htw_node *n, u64 tick)
 {
@@ -220,8 +224,8 @@ static inline void htw_base_stop(struct htw_base *base, struct htw_node *n)
 }
 
 /*
- * Move a pending node to a tick that has not come; drop the lock by htw_base_unlock(). Costs less
- * than htw_base_stop() and htw_base_start().
+ * Move a pending node to a tick that has not come; drop the lock by
+ * htw_base_unlock(). Costs less than htw_base_stop() and htw_base_start().
  */
 static inline void htw_base_restart(struct htw_base *base, struct htw_node *n, u64 tick)
 {
@@ -234,8 +238,9 @@ static inline void htw_base_restart(struct htw_base *base, struct htw_node *n, u
 }
 
 /*
- * Drop the lock of a base on which timers may have been started. The hrtimer is programmed here,
- * and so only once, however many of them came ahead of all others.
+ * Drop the lock of a base on which timers may have been started. The hrtimer is
+ * programmed here, and so only once, however many of them came ahead of all
+ * others.
  */
 static inline void htw_base_unlock(struct htw_base *base)
 {

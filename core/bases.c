@@ -2,11 +2,13 @@
 /*
  * The bases of an owner, and those of a CPU
  *
- * An owner is a user, or the callouts of other modules. It has a base for each CPU and clock,
- * created when it first starts a timer there; and one for each private wheel.
+ * An owner is a user, or the callouts of other modules. It has a base for each
+ * CPU and clock, created when it first starts a timer there; and one for each
+ * private wheel.
  *
- * When a CPU goes offline, the pacer of another CPU adopts its bases, and returns them
- * when it is back. No timer is moved, nothing is allocated, and nothing can fail.
+ * When a CPU goes offline, the pacer of another CPU adopts its bases, and
+ * returns them when it is back. No timer is moved, nothing is allocated, and
+ * nothing can fail.
  */
 
 #include <linux/cpu.h>
@@ -20,8 +22,8 @@
 
 /*
  * Guards changes of the lists of bases and of sets. A leaf; never taken in
- * softirq, and held for a few instructions. Which pacer serves a CPU's bases changes only during
- * CPU hotplug, which cpus_read_lock() holds off.
+ * softirq, and held for a few instructions. Which pacer serves a CPU's bases
+ * changes only during CPU hotplug, which cpus_read_lock() holds off.
  */
 static DEFINE_SPINLOCK(htw_bases_lock);
 /* The bases of each CPU (htw_bases_lock; read under RCU). */
@@ -191,8 +193,8 @@ struct htw_base *htw_bases_create_cpuslocked(struct htw_bases *set, enum htw_clo
  * @cpu: the CPU, online or not
  *
  * Context: may sleep; charged to the caller's cgroup.
- * Return: the base; without memory another one of that set and clock, or NULL if there
- * is none.
+ * Return: the base; without memory another one of that set and clock, or NULL
+ * if there is none.
  */
 struct htw_base *htw_bases_create(struct htw_bases *set, enum htw_clock clock, unsigned int cpu)
 {
@@ -282,8 +284,8 @@ static void htw_bases_move(unsigned int cpu, struct htw_pacer *to)
 }
 
 /*
- * Wait until the former pacer of moved bases has passed on their jobs. After that each job
- * is with its own pacer, on which htw_job_cancel() relies.
+ * Wait until the former pacer of moved bases has passed on their jobs. After
+ * that each job is with its own pacer, on which htw_job_cancel() relies.
  */
 static void htw_bases_finish_move(struct htw_pacer *from)
 {

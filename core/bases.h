@@ -12,7 +12,8 @@
 /**
  * struct htw_bases_cpu - an owner's part on a CPU
  * @flow: its jobs and share there
- * @bases: its shared wheels there by clock, or NULL (written under htw_bases_lock)
+ * @bases: its shared wheels there by clock, or NULL (written under
+ *	htw_bases_lock)
  */
 struct htw_bases_cpu {
 	struct htw_flow flow;
@@ -22,8 +23,8 @@ struct htw_bases_cpu {
 /**
  * struct htw_bases - an owner's set of bases
  * @cpus: its part on each CPU, zeroed; constant
- * @fallback: the first base made for each clock, used if another cannot be made (written under
- *	htw_bases_lock)
+ * @fallback: the first base made for each clock, used if another cannot be made
+ *	(written under htw_bases_lock)
  * @class: of its flows; constant
  * @serve: serves its bases; constant
  * @gfp: to allocate them with; constant

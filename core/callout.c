@@ -2,10 +2,11 @@
 /*
  * Callouts: functions of other kernel modules, called after a delay
  *
- * A callout is guarded by the lock of the base that it was last on (&htw_node.cpu). Starting
- * it moves it to the caller's CPU under the locks of both bases, so it is always in one
- * wheel or in none. A callout whose function is running stays on its base, so that the
- * function never runs on two CPUs at once.
+ * A callout is guarded by the lock of the base that it was last on
+ * (&htw_node.cpu). Starting it moves it to the caller's CPU under the locks of
+ * both bases, so it is always in one wheel or in none. A callout whose function
+ * is running stays on its base, so that the function never runs on two CPUs at
+ * once.
  */
 
 #include <linux/cpu.h>
@@ -25,9 +26,10 @@
 #define HTW_CPU_EARLY		U16_MAX
 
 /*
- * Holds the callouts that are started before htw_callouts_init(), which takes them over;
- * only kernels with htw built in have any. Its wheel has no levels, only the overflow list.
- * Its tick is 1 ns, and it has no hrtimer: nothing expires there.
+ * Holds the callouts that are started before htw_callouts_init(), which takes
+ * them over; only kernels with htw built in have any. Its wheel has no levels,
+ * only the overflow list. Its tick is 1 ns, and it has no hrtimer: nothing
+ * expires there.
  */
 struct htw_base htw_early_base = {
 	.wheel = {
@@ -94,7 +96,8 @@ static void htw_callout_unlock(struct htw_base *base)
 /**
  * htw_callout_init() - initialise a callout
  * @callout: the callout, not pending
- * @function: called in softirq with no lock held; may start the callout again, or free it
+ * @function: called in softirq with no lock held; may start the callout again,
+ *	or free it
  *
  * Context: any but hardirq and NMI.
  */
@@ -123,8 +126,8 @@ static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 dead
 }
 
 /*
- * Start a callout on @target if it was last there, as most were; else return false. This takes
- * one lock instead of two in order.
+ * Start a callout on @target if it was last there, as most were; else return
+ * false. This takes one lock instead of two in order.
  */
 static bool htw_callout_start_on_target(struct htw_base *target, struct htw_node *n, u64 deadline,
 					u64 slack, bool *pending)
@@ -171,8 +174,8 @@ static noinline bool htw_callout_start_migrating(struct htw_base *target,
 /**
  * htw_callout_start_at() - start or move a callout, with an absolute deadline
  * @callout: the callout, pending or not
- * @deadline_ns: when to call its function, in ns of CLOCK_MONOTONIC. If this has passed,
- *	the function is called soon, but never from within this call
+ * @deadline_ns: when to call its function, in ns of CLOCK_MONOTONIC. If this
+ *	has passed, the function is called soon, but never from within this call
  * @slack_ns: how much later it may be called in order to share an interrupt
  *
  * Context: process or softirq; sleeps only on PREEMPT_RT.
@@ -247,10 +250,11 @@ EXPORT_SYMBOL_GPL(htw_callout_cancel);
  * htw_callout_cancel_sync() - cancel a callout and wait until its function has returned
  * @callout: the callout, pending or not
  *
- * Afterwards the callout is neither pending nor running, and can be freed, provided that
- * it is not started again concurrently; only its own function may do that. The caller
- * must hold no lock that the function takes, and must not be the function. On PREEMPT_RT
- * the function inherits the priority of the caller while it waits.
+ * Afterwards the callout is neither pending nor running, and can be freed,
+ * provided that it is not started again concurrently; only its own function may
+ * do that. The caller must hold no lock that the function takes, and must not
+ * be the function. On PREEMPT_RT the function inherits the priority of the
+ * caller while it waits.
  *
  * Context: process.
  * Return: true if it was pending.
@@ -275,8 +279,8 @@ EXPORT_SYMBOL_GPL(htw_callout_cancel_sync);
  * htw_callout_pending() - check whether a callout is pending
  * @callout: the callout
  *
- * Context: any. The answer may be stale at once unless the caller serialises this with
- * starting and cancelling.
+ * Context: any. The answer may be stale at once unless the caller serialises
+ * this with starting and cancelling.
  * Return: true if it is pending.
  */
 bool htw_callout_pending(const struct htw_callout *callout)

@@ -2,22 +2,25 @@
 /*
  * HTW_F_CANCEL_ON_SET: expire timers when CLOCK_REALTIME is set
  *
- * The timekeeper's notifier runs under the timekeeper's lock, with interrupts off. It
- * only increments the count and queues an irq_work, which queues a work item: queueing work
- * may read the clock, which must not happen while the clock is being written. The work
- * then has each user's work item walk the timers of that user's listening contexts, so that
- * a user with millions of them does not delay the others.
+ * The timekeeper's notifier runs under the timekeeper's lock, with interrupts
+ * off. It only increments the count and queues an irq_work, which queues a work
+ * item: queueing work may read the clock, which must not happen while the clock
+ * is being written. The work then has each user's work item walk the timers of
+ * that user's listening contexts, so that a user with millions of them does not
+ * delay the others.
  *
- * A timer keeps the low two bits of the count at which it was armed (HTW_TIMER_SETS). If they
- * differ from the present count, the clock was set since, and the walk expires the timer. The
- * event of a timer that had expired already is flagged by the walk or by the reader,
- * whichever comes first. A context keeps the count of its last complete walk. If the two
- * bits may have wrapped around since, all its timers count as older: a timer may expire
+ * A timer keeps the low two bits of the count at which it was armed
+ * (HTW_TIMER_SETS). If they differ from the present count, the clock was set
+ * since, and the walk expires the timer. The event of a timer that had expired
+ * already is flagged by the walk or by the reader, whichever comes first. A
+ * context keeps the count of its last complete walk. If the two bits may have
+ * wrapped around since, all its timers count as older: a timer may expire
  * without need, but is never missed.
  *
- * A walk cannot miss a timer that is being armed. The count is read under the lock of the
- * base that the timer is armed on, and the walk begins by taking and dropping each of these
- * locks. A timer armed before that is found by the walk; one armed later has the new count.
+ * A walk cannot miss a timer that is being armed. The count is read under the
+ * lock of the base that the timer is armed on, and the walk begins by taking
+ * and dropping each of these locks. A timer armed before that is found by the
+ * walk; one armed later has the new count.
  */
 
 #include <linux/irq_work.h>
@@ -55,8 +58,8 @@ static void htw_cancel_on_set_queue(struct irq_work *work)
 static DEFINE_IRQ_WORK(htw_cancel_on_set_irq_work, htw_cancel_on_set_queue);
 
 /*
- * Called at each update of the timekeeper, that is, each tick. @was_set is also true for
- * a new clocksource or offset of TAI, hence the comparison.
+ * Called at each update of the timekeeper, that is, each tick. @was_set is also
+ * true for a new clocksource or offset of TAI, hence the comparison.
  */
 static int htw_cancel_on_set_notify(struct notifier_block *nb, unsigned long was_set, void *data)
 {
@@ -195,8 +198,8 @@ void htw_cancel_on_set_walk_user(struct work_struct *work)
  * htw_cancel_on_set_listen() - allow a context timers with %HTW_TIMER_CANCEL_ON_SET
  * @ctx: the context, on CLOCK_REALTIME and without a timer
  *
- * Context: may sleep, as long as the user's contexts are walked; called once for a context, by
- * HTW_SETUP.
+ * Context: may sleep, as long as the user's contexts are walked; called once
+ * for a context, by HTW_SETUP.
  */
 void htw_cancel_on_set_listen(struct htw_context *ctx)
 {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Count how often CLOCK_REALTIME was set, and whether it was set since a timer was armed
+ * Count how often CLOCK_REALTIME was set, and whether it was set since a timer
+ * was armed
  *
- * A timer with HTW_TIMER_CANCEL_ON_SET keeps the low bits of the count at which it was armed.
- * cancel_on_set.c expires timers that were armed before the clock was set.
+ * A timer with HTW_TIMER_CANCEL_ON_SET keeps the low bits of the count at which
+ * it was armed. cancel_on_set.c expires timers that were armed before the clock
+ * was set.
  */
 
 #include "clock_sets.h"
@@ -27,9 +29,9 @@ static void htw_clock_sets_mark(struct htw_timer *t, u32 sets, u8 clock_set)
 }
 
 /*
- * Mark a timer as armed at the present count. The lock of the base that it will be armed on is
- * held, or the lock that guards the timer. Return the time from which a relative deadline
- * counts, in ns of the context's clock.
+ * Mark a timer as armed at the present count. The lock of the base that it will
+ * be armed on is held, or the lock that guards the timer. Return the time from
+ * which a relative deadline counts, in ns of the context's clock.
  */
 u64 htw_clock_sets_stamp(const struct htw_context *ctx, struct htw_timer *t)
 {
@@ -40,8 +42,9 @@ u64 htw_clock_sets_stamp(const struct htw_context *ctx, struct htw_timer *t)
 }
 
 /*
- * Was the clock set since a timer was armed? If so, set HTW_TIMER_CLOCK_SET for its event,
- * and count the timer as armed now. The lock that guards the timer is held.
+ * Was the clock set since a timer was armed? If so, set HTW_TIMER_CLOCK_SET for
+ * its event, and count the timer as armed now. The lock that guards the timer
+ * is held.
  */
 bool htw_clock_sets_check(const struct htw_context *ctx, struct htw_timer *t)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Count how often CLOCK_REALTIME was set, and whether it was set since a timer was armed
+ * Count how often CLOCK_REALTIME was set, and whether it was set since a timer
+ * was armed
  */
 #ifndef _HTW_CLOCK_SETS_H
 #define _HTW_CLOCK_SETS_H

@@ -46,8 +46,8 @@ struct htw_page *htw_context_page(const struct htw_context *ctx, u32 page)
 }
 
 /*
- * Return the base on which a timer should be started, and make it if there is none; without
- * memory another base of the user's, or NULL. May sleep.
+ * Return the base on which a timer should be started, and make it if there is
+ * none; without memory another base of the user's, or NULL. May sleep.
  */
 struct htw_base *htw_context_create_base(const struct htw_context *ctx)
 {
@@ -56,8 +56,8 @@ struct htw_base *htw_context_create_base(const struct htw_context *ctx)
 }
 
 /*
- * The base whose lock guards a timer while it is pending. Check with htw_timer_pending_on()
- * once the lock is held: the timer may have moved.
+ * The base whose lock guards a timer while it is pending. Check with
+ * htw_timer_pending_on() once the lock is held: the timer may have moved.
  */
 struct htw_base *htw_context_base_of(const struct htw_context *ctx, const struct htw_timer *t)
 {

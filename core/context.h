@@ -39,71 +39,79 @@ enum htw_wake_pace {
 
 /**
  * struct htw_context - what one open() of /dev/htw holds
- * @lock: guards the fields marked (@lock); taken with bottom halves off, inside a base's lock
+ * @lock: guards the fields marked (@lock); taken with bottom halves off, inside
+ *	a base's lock
  * @expired: expired timers that wait to be read, in firing order (@lock)
  * @rearm: timers to be started again (@lock)
- * @free: free timers by the group of CPUs that freed them (CPU modulo %HTW_FREE_LISTS), so that
- *	threads reuse timers in their own caches (@lock)
+ * @free: free timers by the group of CPUs that freed them (CPU modulo
+ *	%HTW_FREE_LISTS), so that threads reuse timers in their own caches
+ *	(@lock)
  * @free_groups: bitmap of the lists of @free that may not be empty (@lock)
  * @unused: first timer of the newest page that was never used (@lock)
  * @nr_unused: number of those (@lock)
  * @unused_generation: generation that they start with (@lock)
  * @nr_expired: length of @expired (@lock)
  * @nr_timers: timers that are not free (@lock)
- * @shrink_below: when @nr_timers falls below this, pages may be given back (@lock)
+ * @shrink_below: when @nr_timers falls below this, pages may be given back
+ *	(@lock)
  * @limit: upper bound of @nr_timers (settled before the first timer)
  * @wait: wait queue of poll() and epoll
  * @readers: wait queue of blocked read() calls, which wait exclusively
- * @wake_mark: entry on @wait where a walk of its waiters continues; on no list while none is under
- *	way (@wait.lock)
+ * @wake_mark: entry on @wait where a walk of its waiters continues; on no list
+ *	while none is under way (@wait.lock)
  * @wake_again: events came since the walk began (@wait.lock)
- * @wake_was_slow: in this walk, or in the last one, a waiter took long (@wait.lock)
+ * @wake_was_slow: in this walk, or in the last one, a waiter took long
+ *	(@wait.lock)
  * @wake_pace: what is known of its waiters (@wait.lock)
  * @wake_job: continues a long walk
  * @sigio: recipients of SIGIO
  * @grow: serialises adding and removing pages; only @lock is taken inside it
  * @nr_pages: directory entries that were ever used, including empty ones; never
  *	falls (@grow)
- * @table: timers have overrides in a table of deadlines and are kept; never reset
- *	(written under @grow and @lock)
- * @table_ready: @table is set, and no section is left that began before (written under
- *	@grow)
+ * @table: timers have overrides in a table of deadlines and are kept; never
+ *	reset (written under @grow and @lock)
+ * @table_ready: @table is set, and no section is left that began before
+ *	(written under @grow)
  * @nr_allocated: number of pages (written under @grow and @lock)
  * @prealloc: pages allocated ahead (@grow)
  * @nr_prealloc: number of those (@grow)
  * @charged: timers that @user is charged for, by pages (@grow)
  * @partial: one of the pages is charged for fewer timers than it holds (@grow)
  * @first_empty: no entry of @dir below this one is empty (@grow)
- * @generation: generation that new timers start with; no timer that was freed with its
- *	page had a higher one (@grow)
- * @dir: the pages by number (pointer and entries are written under @grow, read under RCU)
+ * @generation: generation that new timers start with; no timer that was freed
+ *	with its page had a higher one (@grow)
+ * @dir: the pages by number (pointer and entries are written under @grow, read
+ *	under RCU)
  * @shrinking: @shrink is queued or has not finished (@lock)
- * @shrink_delay: jiffies from a fall in use to the search for unused pages (@lock)
+ * @shrink_delay: jiffies from a fall in use to the search for unused pages
+ *	(@lock)
  * @shrink_marked: pages have been marked (only used by @shrink)
  * @shrink_gp: grace period that started then (only used by @shrink)
  * @shrink: work item that gives pages back, see shrink.c
- * @settled: a timer was or is about to be armed, so the settings are final (@lock, or by the
- *	owner of a reserved timer)
+ * @settled: a timer was or is about to be armed, so the settings are final
+ *	(@lock, or by the owner of a reserved timer)
  * @clock: the clock of all its timers (settled before the first timer, @lock)
  * @private_base: its private base, or NULL (settled before the first timer)
- * @bases: its user's bases for @clock, per CPU; an entry is NULL until it is made (settled
- *	before the first timer)
+ * @bases: its user's bases for @clock, per CPU; an entry is NULL until it is
+ *	made (settled before the first timer)
  * @cpu: CPU on which its timers wait, or -1 (settled before the first timer)
  * @ring: the ring for programs to map, or NULL (settled before the first timer)
  * @setup: the &enum htw_setup_flag that were used (@lock)
- * @timens_monotonic: offset of the opener's time namespace for CLOCK_MONOTONIC, in ns; constant
+ * @timens_monotonic: offset of the opener's time namespace for CLOCK_MONOTONIC,
+ *	in ns; constant
  * @timens_boottime: the same for CLOCK_BOOTTIME; constant
  * @timens: the offset that applies to @clock (settled before the first timer)
  * @user: user that is charged for the memory; constant
  * @listens: may have timers with %HTW_TIMER_CANCEL_ON_SET
  * @listener: on &htw_user.listeners (&htw_user.listeners_mutex)
- * @sets_seen: htw_clock_sets_count() at the last walk of its timers (&htw_user.clock_work)
+ * @sets_seen: htw_clock_sets_count() at the last walk of its timers
+ *	(&htw_user.clock_work)
  * @stopped: closed and without timers; to be freed (&htw_user.free_work)
  * @closed: on &htw_user.closed
  * @rcu: puts it there again when it can be freed
  *
- * A page without a timer in use may be freed at any time. Code that found a timer without a
- * lock may read it while bottom halves are off.
+ * A page without a timer in use may be freed at any time. Code that found a
+ * timer without a lock may read it while bottom halves are off.
  */
 struct htw_context {
 	spinlock_t lock;	/* order: a base's, then this */
@@ -204,8 +212,9 @@ static inline bool htw_context_is_settled(const struct htw_context *ctx)
 }
 
 /*
- * Make the settings final; a timer has been reserved. HTW_SETUP changes nothing from then on,
- * which it checks under @ctx->lock; what it changed before is visible here.
+ * Make the settings final; a timer has been reserved. HTW_SETUP changes nothing
+ * from then on, which it checks under @ctx->lock; what it changed before is
+ * visible here.
  */
 static inline void htw_context_settle(struct htw_context *ctx)
 {
@@ -241,8 +250,8 @@ static inline unsigned int htw_context_cpu(const struct htw_context *ctx)
 }
 
 /*
- * The base on which a timer should be started, or NULL until htw_context_create_base() has
- * made it. Bottom halves are off.
+ * The base on which a timer should be started, or NULL until
+ * htw_context_create_base() has made it. Bottom halves are off.
  */
 static inline struct htw_base *htw_context_base(const struct htw_context *ctx)
 {
@@ -251,8 +260,8 @@ static inline struct htw_base *htw_context_base(const struct htw_context *ctx)
 }
 
 /*
- * The number of the ring's next event, or zero without a ring. Events of timers that have been
- * cancelled come before it.
+ * The number of the ring's next event, or zero without a ring. Events of timers
+ * that have been cancelled come before it.
  */
 static inline u32 htw_context_ring_tail(struct htw_context *ctx)
 {

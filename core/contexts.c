@@ -135,8 +135,8 @@ const struct htw_user_ops htw_user_ops = {
  * htw_contexts_create() - allocate a context
  * @limit: limit of timers, at most %HTW_CONTEXT_MAX
  *
- * Context: may sleep; charged to the caller's cgroup. Waits while very many of the user's closed
- * contexts are being freed.
+ * Context: may sleep; charged to the caller's cgroup. Waits while very many of
+ * the user's closed contexts are being freed.
  * Return: the context, or NULL without memory.
  */
 struct htw_context *htw_contexts_create(u32 limit)
@@ -185,8 +185,8 @@ struct htw_context *htw_contexts_create(u32 limit)
  * htw_contexts_close() - stop all timers of a context and free it
  * @ctx: the context, on the last close
  *
- * Done by a work item of the opener: the last close may be that of a task which was passed the
- * descriptor, and does not know how many timers there are.
+ * Done by a work item of the opener: the last close may be that of a task which
+ * was passed the descriptor, and does not know how many timers there are.
  *
  * Context: any but hardirq and NMI.
  */

@@ -6,8 +6,8 @@
  * pacers: a line per online CPU
  * users: a line per user, and one for each CPU that it has used
  *
- * Each line consists of names and values. Tools must find fields by name, as more may be
- * added.
+ * Each line consists of names and values. Tools must find fields by name, as
+ * more may be added.
  */
 
 #include <linux/debugfs.h>

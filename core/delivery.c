@@ -2,13 +2,14 @@
 /*
  * Delivery: from the wheel to where a program reads
  *
- * While a ring is mapped, has room and no event is queued, the event of an expired timer goes
- * straight into the ring and counts as read. Otherwise the timer is put on its context's queue,
- * so that no event is lost or overtakes another. Queued events are moved into the ring by
- * poll(), HTW_FLUSH and later expirations.
+ * While a ring is mapped, has room and no event is queued, the event of an
+ * expired timer goes straight into the ring and counts as read. Otherwise the
+ * timer is put on its context's queue, so that no event is lost or overtakes
+ * another. Queued events are moved into the ring by poll(), HTW_FLUSH and later
+ * expirations.
  *
- * Timers are taken from the front of the wheel's list of due nodes. Neighbours that belong to
- * one context change lists together, by one cut and one splice.
+ * Timers are taken from the front of the wheel's list of due nodes. Neighbours
+ * that belong to one context change lists together, by one cut and one splice.
  */
 
 #include <linux/prefetch.h>
@@ -25,8 +26,8 @@
 /* Units of a turn for a context other than the first. */
 #define HTW_CONTEXT_UNITS	16u
 /*
- * Queued events that each new expiration moves into the ring: two, so that the backlog
- * shrinks, with bounded work in softirq.
+ * Queued events that each new expiration moves into the ring: two, so that the
+ * backlog shrinks, with bounded work in softirq.
  */
 #define HTW_DELIVERY_MOVES	2u
 
@@ -78,8 +79,9 @@ static void htw_delivery_leave(struct htw_delivery *d)
 }
 
 /*
- * Lock another context and deliver to it from now on; @now was read before. In a turn, only try:
- * the user's tasks on other CPUs can hold the lock again and again, and other users would wait.
+ * Lock another context and deliver to it from now on; @now was read before. In
+ * a turn, only try: the user's tasks on other CPUs can hold the lock again and
+ * again, and other users would wait.
  * Return: false if the lock is contended.
  */
 static bool htw_delivery_switch(struct htw_delivery *d, struct htw_context *ctx, u64 now)
@@ -115,8 +117,9 @@ static __always_inline void htw_delivery_account(struct htw_delivery *d, const s
 }
 
 /*
- * Start a timer on the base that is delivered from, whichever base it was on before: that
- * lock is held. It cannot come back in this turn, since its deadline is in the future.
+ * Start a timer on the base that is delivered from, whichever base it was on
+ * before: that lock is held. It cannot come back in this turn, since its
+ * deadline is in the future.
  */
 static void htw_delivery_arm(struct htw_delivery *d, struct htw_context *ctx,
 			     struct htw_timer *t)
@@ -156,12 +159,15 @@ static bool htw_delivery_defer_one(struct htw_delivery *d, struct htw_timer *t, 
 }
 
 /*
- * Look at up to @max timers at the front of @due and take those off that do not expire now:
+ * Look at up to @max timers at the front of @due and take those off that do not
+ * expire now:
  *
- * - Their override in the table of deadlines names a later time, or disarms them. A store that
- *   comes after the timer was delivered has no effect on that expiration. The timer goes back
- *   into a later tick, so it is moved once a tick at most, however often the program stores.
- * - They were started for a tick that had come, and CLOCK_REALTIME has been set back since.
+ * - Their override in the table of deadlines names a later time, or disarms
+ *   them. A store that comes after the timer was delivered has no effect on
+ *   that expiration. The timer goes back into a later tick, so it is moved once
+ *   a tick at most, however often the program stores.
+ * - They were started for a tick that had come, and CLOCK_REALTIME has been set
+ *   back since.
  *
  * Return: how many timers were taken off.
  */
@@ -190,8 +196,9 @@ static noinline void htw_delivery_special(struct htw_delivery *d, struct htw_tim
 }
 
 /*
- * Deliver up to @max timers from the front of @due to the context's ring, which has room for
- * them. Plain timers end: they stay linked to each other and go to the free list together.
+ * Deliver up to @max timers from the front of @due to the context's ring, which
+ * has room for them. Plain timers end: they stay linked to each other and go to
+ * the free list together.
  *
  * Return: how many timers were delivered.
  */
@@ -235,7 +242,8 @@ static u32 htw_delivery_to_ring(struct htw_delivery *d, struct list_head *due, u
 }
 
 /*
- * Deliver up to @max timers from the front of @due to the end of the context's queue.
+ * Deliver up to @max timers from the front of @due to the end of the context's
+ * queue.
  *
  * Return: how many timers were delivered.
  */
@@ -279,11 +287,12 @@ static void htw_delivery_refill_ring(struct htw_delivery *d, u64 fired, u32 max)
 }
 
 /*
- * Deliver up to @max timers from the front of @due, all of one context and all to the ring or
- * all to the queue. @now is the base's time in ns; with @was_set_back some of the timers may be
- * due later than that.
+ * Deliver up to @max timers from the front of @due, all of one context and all
+ * to the ring or all to the queue. @now is the base's time in ns; with
+ * @was_set_back some of the timers may be due later than that.
  *
- * Return: how many timers were taken off @due: at least one, unless @d->busy is set.
+ * Return: how many timers were taken off @due: at least one, unless @d->busy is
+ * set.
  */
 static u32 htw_delivery_to_context(struct htw_delivery *d, struct list_head *due, u64 now,
 				   bool was_set_back, u32 max)
@@ -313,7 +322,8 @@ static u32 htw_delivery_to_context(struct htw_delivery *d, struct list_head *due
  * @d: a delivery that has delivered to no context
  * @t: the timer, in no wheel and on no list; its deadline may be in the future
  *
- * Context: bottom halves are off, the caller holds the lock of the timer's context.
+ * Context: bottom halves are off, the caller holds the lock of the timer's
+ * context.
  */
 void htw_delivery_clock_set(struct htw_delivery *d, struct htw_timer *t)
 {
@@ -341,8 +351,9 @@ static bool htw_delivery_may_go_on(const struct htw_delivery *d)
 }
 
 /*
- * Deliver what is due, then cascade: at most @budget units, and no more once the delivery has
- * switched contexts more often than HTW_DELIVERY_CONTEXTS, or finds one locked.
+ * Deliver what is due, then cascade: at most @budget units, and no more once
+ * the delivery has switched contexts more often than HTW_DELIVERY_CONTEXTS, or
+ * finds one locked.
  *
  * Return: true if nothing is left to do now.
  */

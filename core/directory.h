@@ -2,9 +2,10 @@
 /*
  * A context's pages by number
  *
- * One array whose length is a power of two: a lookup masks the number after comparing
- * it, so that not even a mispredicted branch reads beyond it. An array that is too short
- * is replaced by a longer one; lookups in the old one still find what was there.
+ * One array whose length is a power of two: a lookup masks the number after
+ * comparing it, so that not even a mispredicted branch reads beyond it. An
+ * array that is too short is replaced by a longer one; lookups in the old one
+ * still find what was there.
  */
 #ifndef _HTW_DIRECTORY_H
 #define _HTW_DIRECTORY_H

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events: the structures that programs read, and what happens to their timers then
+ * Events: the structures that programs read, and what happens to their timers
+ * then
  */
 
 #include "clock_sets.h"
@@ -9,8 +10,9 @@
 #include "shrink.h"
 
 /*
- * Does an id stay valid after its last event has been read? If the context has a table of
- * deadlines it does, because the program may store an override at any time.
+ * Does an id stay valid after its last event has been read? If the context has
+ * a table of deadlines it does, because the program may store an override at
+ * any time.
  */
 static bool htw_event_keeps_timer(const struct htw_context *ctx, const struct htw_timer *t)
 {
@@ -48,8 +50,8 @@ void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struc
  * @now: as passed to htw_event_report()
  * @freed: incremented if the timer was freed
  *
- * Return: true if the caller has to start the timer again: its state is %HTW_REARM and its
- * deadline the next one.
+ * Return: true if the caller has to start the timer again: its state is
+ * %HTW_REARM and its deadline the next one.
  */
 bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u32 *freed)
 {
@@ -70,8 +72,9 @@ bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u3
 
 	if (htw_event_keeps_timer(ctx, t)) {
 		/*
-		 * A kept timer that had all its firings is a one-shot timer now, unless the
-		 * program takes the event back: htw_section_unread_locked() finds the interval.
+		 * A kept timer that had all its firings is a one-shot timer
+		 * now, unless the program takes the event back:
+		 * htw_section_unread_locked() finds the interval.
 		 */
 		t->node.idle_interval = t->interval;
 		t->interval = 0;
@@ -92,8 +95,9 @@ void htw_event_consumed(struct htw_context *ctx, u32 freed)
 }
 
 /*
- * Move up to @max events from the queue into the ring; @ctx->lock is held. Timers that the
- * caller has to start again are put on @rearm, freed ones are counted in *@freed.
+ * Move up to @max events from the queue into the ring; @ctx->lock is held.
+ * Timers that the caller has to start again are put on @rearm, freed ones are
+ * counted in *@freed.
  *
  * Return: the number of events moved.
  */

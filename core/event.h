@@ -8,8 +8,8 @@
 #include "context.h"
 
 /*
- * Fill in an event field by field. @ev may be in memory that a program maps: a compound literal
- * would be cleared first and then written, or be read back.
+ * Fill in an event field by field. @ev may be in memory that a program maps: a
+ * compound literal would be cleared first and then written, or be read back.
  */
 static __always_inline void htw_event_fill(struct htw_event *ev, const struct htw_timer *t,
 					   u64 fired, u64 missed, u32 flags)

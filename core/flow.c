@@ -2,29 +2,32 @@
 /*
  * Flows: which user's work a CPU does next, and how much of it
  *
- * A flow is a user on a CPU with all of that user's jobs there. Flows, not jobs, are
- * scheduled: otherwise a user could get more of the CPU by opening more wheels.
+ * A flow is a user on a CPU with all of that user's jobs there. Flows, not
+ * jobs, are scheduled: otherwise a user could get more of the CPU by opening
+ * more wheels.
  *
- * The three classes take turns, so the number of busy flows in one does not matter to
- * the others. Within a class, flows are scheduled like packets in fq_codel (RFC 8290), by
- * deficit round robin over two lists:
+ * The three classes take turns, so the number of busy flows in one does not
+ * matter to the others. Within a class, flows are scheduled like packets in
+ * fq_codel (RFC 8290), by deficit round robin over two lists:
  *
- * - A flow that gets a job after it had none is new. New flows are served before old
- *   ones, but only for HTW_NEW_TURNS short turns; then they join the old flows. A light
- *   user is therefore served ahead of any number of busy ones. When 64 users start
- *   on the same tick, each has had 16 timers delivered after 0.4 ms of work. So that any
- *   number of light users leaves something to busy ones, an old flow has its turn after
- *   HTW_NEW_AHEAD turns of new ones.
- * - An old flow keeps its place at the head until its deficit is used up. It then gets
- *   another quantum and goes to the tail.
+ * - A flow that gets a job after it had none is new. New flows are served
+ *   before old ones, but only for HTW_NEW_TURNS short turns; then they join the
+ *   old flows. A light user is therefore served ahead of any number of busy
+ *   ones. When 64 users start on the same tick, each has had 16 timers
+ *   delivered after 0.4 ms of work. So that any number of light users leaves
+ *   something to busy ones, an old flow has its turn after HTW_NEW_AHEAD turns
+ *   of new ones.
+ * - An old flow keeps its place at the head until its deficit is used up. It
+ *   then gets another quantum and goes to the tail.
  *
- * A flow is new at most once per HTW_NEW_INTERVAL_NS. Otherwise one that always runs dry
- * just before its new turns end would stay ahead of all others; instead it queues with
- * the old flows and keeps its deficit.
+ * A flow is new at most once per HTW_NEW_INTERVAL_NS. Otherwise one that always
+ * runs dry just before its new turns end would stay ahead of all others;
+ * instead it queues with the old flows and keeps its deficit.
  *
- * Flows of HTW_CLASS_OTHERS also have a share of the CPU: a token bucket of softirq time,
- * filled at htw_share_percent of real time up to htw_burst_ms. A flow whose tokens are
- * used up is throttled until it has HTW_RESUME_NS again. This delays only its own timers.
+ * Flows of HTW_CLASS_OTHERS also have a share of the CPU: a token bucket of
+ * softirq time, filled at htw_share_percent of real time up to htw_burst_ms. A
+ * flow whose tokens are used up is throttled until it has HTW_RESUME_NS again.
+ * This delays only its own timers.
  *
  * The functions take no lock: the lock of the CPU's pacer guards all of this.
  */
@@ -41,15 +44,16 @@
 /* Quantum of the round robin: about what HTW_TURN_UNITS timers take. */
 #define HTW_QUANTUM_NS		(20 * NSEC_PER_USEC)
 /*
- * Turns of new flows after which an old one has its turn. So many users with little to do that
- * they take all of the time would leave none for those with more.
+ * Turns of new flows after which an old one has its turn. So many users with
+ * little to do that they take all of the time would leave none for those with
+ * more.
  */
 #define HTW_NEW_AHEAD		32u
 /* Just below 1 ms, so that a user whose timers expire each millisecond is always new. */
 #define HTW_NEW_INTERVAL_NS	(900 * NSEC_PER_USEC)
 /*
- * How often stalls are forgiven. A limit on how often and not on how many in a row, because a user
- * can make long turns alternate with short ones.
+ * How often stalls are forgiven. A limit on how often and not on how many in a
+ * row, because a user can make long turns alternate with short ones.
  */
 #define HTW_FORGIVE_INTERVAL_NS	((u64)NSEC_PER_SEC)
 /* A throttled flow resumes with enough tokens for a whole run. */
@@ -127,8 +131,9 @@ void htw_flow_charge(struct htw_flow *flow, u64 ns, u64 now)
  * @work: the part of it that is known to be work
  * @now: ns of CLOCK_MONOTONIC
  *
- * The clock does not show that a hypervisor, or the firmware, had the CPU. If the rest took
- * longer than HTW_STALL_NS, count it as HTW_RUN_NS, at most once in HTW_FORGIVE_INTERVAL_NS.
+ * The clock does not show that a hypervisor, or the firmware, had the CPU. If
+ * the rest took longer than HTW_STALL_NS, count it as HTW_RUN_NS, at most once
+ * in HTW_FORGIVE_INTERVAL_NS.
  *
  * Return: the ns that count as work.
  */

@@ -27,7 +27,8 @@
  * enum htw_class - classes of flows, served in rotation
  * @HTW_CLASS_CALLOUTS: callouts of kernel modules
  * @HTW_CLASS_PRIVILEGED: users with CAP_SYS_RESOURCE
- * @HTW_CLASS_OTHERS: all other users; only these have a limited share of each CPU
+ * @HTW_CLASS_OTHERS: all other users; only these have a limited share of each
+ *	CPU
  * @HTW_CLASSES: number of classes
  */
 enum htw_class {
@@ -53,22 +54,24 @@ struct htw_stalls {
 
 /**
  * struct htw_flow - a user on a CPU
- * @link: on a list of its class's &struct htw_flow_queue; empty while the flow has
- *	no job, and while it is throttled
+ * @link: on a list of its class's &struct htw_flow_queue; empty while the flow
+ *	has no job, and while it is throttled
  * @jobs: scheduled jobs, served in turn
- * @throttle_node: on &htw_flow_sched.throttled, keyed by when the flow has tokens again
+ * @throttle_node: on &htw_flow_sched.throttled, keyed by when the flow has
+ *	tokens again
  * @throttled: @throttle_node is queued
  * @stalls: turns of which a part was forgiven
- * @later_since: since when its waiters have been put off because of what waking others took, in ns
- *	of CLOCK_MONOTONIC, or zero
- * @slow_until: until then, in ns of CLOCK_MONOTONIC, its waiters count as slow (used by turns
- *	only)
+ * @later_since: since when its waiters have been put off because of what waking
+ *	others took, in ns of CLOCK_MONOTONIC, or zero
+ * @slow_until: until then, in ns of CLOCK_MONOTONIC, its waiters count as slow
+ *	(used by turns only)
  * @new_turns: turns left as a new flow; zero for an old one
  * @class: never changes
  * @owner: uid or inode of the user namespace, for tracing; never changes
  * @deficit: ns left of the present quantum
  * @new_at: when it last became a new flow, in ns of CLOCK_MONOTONIC
- * @tokens: ns of its share that it may use now; negative if it has used too much
+ * @tokens: ns of its share that it may use now; negative if it has used too
+ *	much
  * @refilled: time up to which @tokens have been added, in ns of CLOCK_MONOTONIC
  * @spent: ns charged so far
  * @throttles: number of times it was throttled
@@ -101,9 +104,10 @@ struct htw_flow {
 /**
  * struct htw_flow_queue - the flows of a class that have jobs
  * @new_flows: served first, some short turns each
- * @old_flows: served when there is no new flow, and after HTW_NEW_AHEAD turns of new ones, by
- *	deficit round robin
- * @ahead: turns that new flows have had since an old one last had its turn or there was none
+ * @old_flows: served when there is no new flow, and after HTW_NEW_AHEAD turns
+ *	of new ones, by deficit round robin
+ * @ahead: turns that new flows have had since an old one last had its turn or
+ *	there was none
  */
 struct htw_flow_queue {
 	struct list_head new_flows;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What programs and administrators can learn about a context: HTW_INFO and fdinfo
+ * What programs and administrators can learn about a context: HTW_INFO and
+ * fdinfo
  */
 
 #include <linux/seq_file.h>

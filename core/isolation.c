@@ -2,13 +2,14 @@
 /*
  * Isolated CPUs, on which no timers wait
  *
- * A CPU is isolated from timers (nohz_full), or from the scheduler's load balancing
- * (isolcpus=domain; since Linux 7.0 isolated partitions of cpusets, too). A timer that is
- * started there waits on another CPU: the thread that started it may end or leave, and its
- * timers would take the CPU's time for as long as they recur.
+ * A CPU is isolated from timers (nohz_full), or from the scheduler's load
+ * balancing (isolcpus=domain; since Linux 7.0 isolated partitions of cpusets,
+ * too). A timer that is started there waits on another CPU: the thread that
+ * started it may end or leave, and its timers would take the CPU's time for as
+ * long as they recur.
  *
- * housekeeping_any_cpu() does not serve: it returns a CPU that may be isolated in the other
- * way, and must not be called while the task can migrate.
+ * housekeeping_any_cpu() does not serve: it returns a CPU that may be isolated
+ * in the other way, and must not be called while the task can migrate.
  */
 
 #include <linux/cpumask.h>
@@ -37,8 +38,8 @@ bool htw_isolation_covers(unsigned int cpu)
  * @domain: CPUs that are not isolated from the scheduler
  *
  * Context: any; the caller keeps the masks from being freed.
- * Return: @cpu if it is in both masks, else an online CPU that is, if possible of @cpu's node.
- * If there is none, @cpu.
+ * Return: @cpu if it is in both masks, else an online CPU that is, if possible
+ * of @cpu's node. If there is none, @cpu.
  */
 unsigned int htw_isolation_cpu_beside_masks(unsigned int cpu, const struct cpumask *timers,
 					    const struct cpumask *domain)

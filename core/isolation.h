@@ -24,8 +24,8 @@ unsigned int htw_isolation_cpu_beside(unsigned int cpu);
 #endif
 
 /*
- * The CPU on which a timer that is started now waits: this one, unless it is isolated. The task
- * may migrate meanwhile, as it may do right after.
+ * The CPU on which a timer that is started now waits: this one, unless it is
+ * isolated. The task may migrate meanwhile, as it may do right after.
  */
 static inline unsigned int htw_isolation_target_cpu(void)
 {

@@ -2,11 +2,12 @@
 /*
  * mmap() of /dev/htw
  *
- * Pages are mapped as they are touched. A mapping holds a reference to the file, so the context
- * outlives it.
+ * Pages are mapped as they are touched. A mapping holds a reference to the
+ * file, so the context outlives it.
  *
- * Children inherit mappings across fork(), except with madvise(MADV_DONTFORK). As long as any
- * process has the ring mapped, events go to the ring and not to read().
+ * Children inherit mappings across fork(), except with madvise(MADV_DONTFORK).
+ * As long as any process has the ring mapped, events go to the ring and not to
+ * read().
  */
 
 #include <linux/fs.h>
@@ -98,9 +99,9 @@ static int htw_mmap_table(struct htw_context *ctx, struct vm_area_struct *vma)
  * @file: the context's file
  * @vma: the mapping
  *
- * Return: 0; -ENXIO if there is no ring; -EINVAL for an unknown offset, a length that is not
- * the ring's or exceeds the table's, or a private mapping; -EDQUOT, -ENOMEM or -EINTR for the
- * table.
+ * Return: 0; -ENXIO if there is no ring; -EINVAL for an unknown offset, a
+ * length that is not the ring's or exceeds the table's, or a private mapping;
+ * -EDQUOT, -ENOMEM or -EINTR for the table.
  */
 int htw_mmap(struct file *file, struct vm_area_struct *vma)
 {

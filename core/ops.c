@@ -2,13 +2,15 @@
 /*
  * HTW_ADD, HTW_CANCEL, HTW_MOD and HTW_QUERY, one by one and in batches
  *
- * HTW_ADD writes the id before the timer is armed, so an add that fails leaves nothing behind.
- * HTW_CANCEL has taken effect even if its result cannot be written. In HTW_BATCH,
- * &htw_batch.done says how many operations took effect and have their results written. It copies
- * some operations in at a time, checks and carries them out, and writes back only the results.
+ * HTW_ADD writes the id before the timer is armed, so an add that fails leaves
+ * nothing behind. HTW_CANCEL has taken effect even if its result cannot be
+ * written. In HTW_BATCH, &htw_batch.done says how many operations took effect
+ * and have their results written. It copies some operations in at a time,
+ * checks and carries them out, and writes back only the results.
  *
- * An operation on an id of a context in which no timer was ever armed fails with -ENOENT without a
- * section: the context's settings may still change, and with them its bases.
+ * An operation on an id of a context in which no timer was ever armed fails
+ * with -ENOENT without a section: the context's settings may still change, and
+ * with them its bases.
  */
 
 #include <linux/sched/signal.h>
@@ -45,8 +47,8 @@ static bool htw_op_query_is_valid(const struct htw_query *query)
 }
 
 /*
- * Read an add that has only a deadline and a cookie, as most do; false if it has more or cannot
- * be read. Costs less than copy_from_user().
+ * Read an add that has only a deadline and a cookie, as most do; false if it
+ * has more or cannot be read. Costs less than copy_from_user().
  */
 static bool htw_op_get_simple_add(struct htw_add *add, const struct htw_add __user *arg)
 {
@@ -137,8 +139,9 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
  * @ctx: the context
  * @arg: the program's &struct htw_add
  *
- * Most adds are simple, find a free timer, and @arg is in memory: those take one section. If
- * any of this does not hold, htw_op_add_slow() starts over. It can do all adds, at a third more.
+ * Most adds are simple, find a free timer, and @arg is in memory: those take
+ * one section. If any of this does not hold, htw_op_add_slow() starts over. It
+ * can do all adds, at a third more.
  *
  * Context: may sleep.
  * Return: as described at &struct htw_add.
@@ -328,8 +331,8 @@ enum htw_batch_done htw_op_batch_one(struct htw_section *s, struct htw_op *op,
 }
 
 /*
- * Carry out operations in one section, up to an add for which no timer is reserved. The first
- * one is none.
+ * Carry out operations in one section, up to an add for which no timer is
+ * reserved. The first one is none.
  *
  * Return: how many were carried out, at least one.
  */
@@ -368,8 +371,8 @@ static u32 htw_op_batch_count_adds(const struct htw_op *ops, u32 count)
 }
 
 /*
- * Make sure that the first operation can be carried out: reserve timers for the adds that
- * @ops begins with, unless some are left.
+ * Make sure that the first operation can be carried out: reserve timers for the
+ * adds that @ops begins with, unless some are left.
  *
  * Return: 0, or the error with which the first operation fails.
  */
@@ -392,8 +395,8 @@ static int htw_op_batch_prepare(struct htw_context *ctx, const struct htw_op *op
 }
 
 /*
- * Carry out operations in order. An add for which no timer can be reserved fails, and the next
- * one is tried: a cancel between them may have made room.
+ * Carry out operations in order. An add for which no timer can be reserved
+ * fails, and the next one is tried: a cancel between them may have made room.
  */
 static void htw_op_batch_submit_all(struct htw_context *ctx, struct htw_op *ops, u32 count,
 				    struct list_head *reserved)
@@ -450,7 +453,8 @@ out:
 /*
  * Carry out a batch, as far as it can be read and its results can be written.
  *
- * Return: 0 if all was done; else -EFAULT or -EINTR, with *done operations done.
+ * Return: 0 if all was done; else -EFAULT or -EINTR, with *done operations
+ * done.
  */
 static int htw_op_batch_all(struct htw_context *ctx, struct htw_op __user *user, u32 count,
 			    struct htw_op *ops, u32 *done)

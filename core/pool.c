@@ -126,9 +126,10 @@ static u32 htw_pool_free_bulk(struct htw_context *ctx, struct list_head *timers)
 }
 
 /*
- * Charge the user for all timers of 2^order pages that are about to be allocated. At the user's
- * limit one page is charged for the timers that are left, and no more of its timers are used. No
- * user has two such pages, so charges correspond to the memory that is held.
+ * Charge the user for all timers of 2^order pages that are about to be
+ * allocated. At the user's limit one page is charged for the timers that are
+ * left, and no more of its timers are used. No user has two such pages, so
+ * charges correspond to the memory that is held.
  *
  * Return: how many timers were charged, or zero.
  */
@@ -192,8 +193,8 @@ static bool htw_pool_alloc_ahead(struct htw_context *ctx)
 }
 
 /*
- * Allocate from the page allocator: memory of a slab would stay until all its objects are
- * free. @charged: out: how many of its timers may be used.
+ * Allocate from the page allocator: memory of a slab would stay until all its
+ * objects are free. @charged: out: how many of its timers may be used.
  *
  * Return: the page, ERR_PTR(-EDQUOT) or ERR_PTR(-ENOMEM).
  */
@@ -232,8 +233,8 @@ static u32 htw_pool_next_page(struct htw_context *ctx)
 }
 
 /*
- * Make room in the directory for index @nr. Directories outlive pages that are given back, so a
- * user could have many long ones.
+ * Make room in the directory for index @nr. Directories outlive pages that are
+ * given back, so a user could have many long ones.
  */
 static int htw_pool_extend_directory(struct htw_context *ctx, u32 nr)
 {
@@ -314,9 +315,11 @@ int htw_pool_grow(struct htw_context *ctx)
 }
 
 /*
- * Take free timers until there are @want, of which *@got have been taken before.
+ * Take free timers until there are @want, of which *@got have been taken
+ * before.
  *
- * Return: 0, whether there were enough or not; -ENOSPC if the context is at its limit.
+ * Return: 0, whether there were enough or not; -ENOSPC if the context is at its
+ * limit.
  */
 static int htw_pool_take_free(struct htw_context *ctx, struct list_head *timers, u32 want,
 			      u64 *ids, u32 *got)
@@ -349,9 +352,9 @@ static int htw_pool_take(struct htw_context *ctx, struct list_head *timers, u32 
 
 	for (;;) {
 		/*
-		 * Look before adding a page, as others may have added one or freed timers: no
-		 * page is added while a timer is free, so there are never more pages than the
-		 * limit needs.
+		 * Look before adding a page, as others may have added one or
+		 * freed timers: no page is added while a timer is free, so
+		 * there are never more pages than the limit needs.
 		 */
 		ret = htw_pool_take_free(ctx, timers, want, ids, &got);
 		if (ret || got == want)
@@ -373,12 +376,14 @@ static int htw_pool_take(struct htw_context *ctx, struct list_head *timers, u32 
  * @want: how many, at least 1
  * @ids: array for their ids, or NULL
  *
- * Makes sure that there is a base to start them on, so that arming them cannot fail.
+ * Makes sure that there is a base to start them on, so that arming them cannot
+ * fail.
  *
- * Context: may sleep; takes @ctx->grow. Memory is charged to the caller's cgroup. At the user's
- * limit, waits until closed contexts have been freed.
- * Return: the number of reserved timers, from 1 to @want; -ENOSPC at the context's limit, or
- * when too many ids have been used up; -EDQUOT at the user's limit, -ENOMEM, -EINTR.
+ * Context: may sleep; takes @ctx->grow. Memory is charged to the caller's
+ * cgroup. At the user's limit, waits until closed contexts have been freed.
+ * Return: the number of reserved timers, from 1 to @want; -ENOSPC at the
+ * context's limit, or when too many ids have been used up; -EDQUOT at the
+ * user's limit, -ENOMEM, -EINTR.
  */
 int htw_pool_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The reader's side: read(), and the ring that takes its place while it is mapped
+ * The reader's side: read(), and the ring that takes its place while it is
+ * mapped
  */
 
 #include <linux/sched/signal.h>
@@ -43,9 +44,9 @@ static u32 htw_reader_peek(struct htw_context *ctx, struct htw_event *events, u3
 }
 
 /*
- * Take the first @count events off the queue, after htw_reader_peek() with the same @now. Periodic
- * timers that go on are put on @ctx->rearm; once the lock is dropped, the caller starts them by
- * htw_reader_rearm().
+ * Take the first @count events off the queue, after htw_reader_peek() with the
+ * same @now. Periodic timers that go on are put on @ctx->rearm; once the lock
+ * is dropped, the caller starts them by htw_reader_rearm().
  */
 static void htw_reader_take(struct htw_context *ctx, u32 count, u64 now)
 {
@@ -78,8 +79,9 @@ static void htw_reader_take(struct htw_context *ctx, u32 count, u64 now)
 }
 
 /*
- * Start the periodic timers whose events were consumed. A second step, because a base's lock
- * comes before a context's, and is not held while user memory is written.
+ * Start the periodic timers whose events were consumed. A second step, because
+ * a base's lock comes before a context's, and is not held while user memory is
+ * written.
  */
 static void htw_reader_rearm(struct htw_context *ctx)
 {
@@ -112,9 +114,10 @@ bool htw_reader_ring_is_mapped(const struct htw_context *ctx)
 }
 
 /*
- * Copy some queued events to the reader. They are taken off the queue only after they are in
- * its memory, and under the same lock, so that none is lost or read twice. The copy must not
- * sleep: it stops at a page that is not present, which the caller faults in.
+ * Copy some queued events to the reader. They are taken off the queue only
+ * after they are in its memory, and under the same lock, so that none is lost
+ * or read twice. The copy must not sleep: it stops at a page that is not
+ * present, which the caller faults in.
  *
  * Return: the number of events read; *waiting says whether there are more.
  */
@@ -148,9 +151,10 @@ static u32 htw_reader_batch(struct htw_context *ctx, struct iov_iter *to, bool *
 }
 
 /*
- * Fault in the memory for an event by writing to it. fault_in_iov_iter_writeable() only checks
- * that there is a page: if the write fails for another reason, such as a wrong MTE tag on arm64,
- * the caller would try for ever.
+ * Fault in the memory for an event by writing to it.
+ * fault_in_iov_iter_writeable() only checks that there is a page: if the write
+ * fails for another reason, such as a wrong MTE tag on arm64, the caller would
+ * try for ever.
  */
 static bool htw_reader_fault_in(struct iov_iter *to)
 {
@@ -177,9 +181,10 @@ static ssize_t htw_reader_available(struct htw_context *ctx, struct iov_iter *to
 		if (!n && !htw_reader_fault_in(to))
 			return done ?: -EFAULT;
 		/*
-		 * Only a fatal signal ends the read while events are queued: a program takes less
-		 * than it asked for as a sign that nothing is left, and may then wait for the
-		 * next edge. io_uring signals its own work to a task, and cannot restart the call.
+		 * Only a fatal signal ends the read while events are queued: a
+		 * program takes less than it asked for as a sign that nothing
+		 * is left, and may then wait for the next edge. io_uring
+		 * signals its own work to a task, and cannot restart the call.
 		 */
 		if (fatal_signal_pending(current))
 			return done ?: -ERESTARTSYS;
@@ -201,8 +206,8 @@ static bool htw_reader_can_return(const struct htw_context *ctx)
  * @nonblock: do not wait for an event
  *
  * Context: may sleep.
- * Return: bytes read; -EAGAIN, -EINVAL if there is no room for an event, -EBUSY while a ring is
- * mapped, -EFAULT or -ERESTARTSYS.
+ * Return: bytes read; -EAGAIN, -EINVAL if there is no room for an event, -EBUSY
+ * while a ring is mapped, -EFAULT or -ERESTARTSYS.
  */
 ssize_t htw_reader_read(struct htw_context *ctx, struct iov_iter *to, bool nonblock)
 {
@@ -245,8 +250,8 @@ void htw_reader_map_ring(struct htw_context *ctx)
 }
 
 /*
- * Count down when a mapping of the ring goes. After the last one, new events are queued for
- * read(); those in the ring stay there until it is mapped again.
+ * Count down when a mapping of the ring goes. After the last one, new events
+ * are queued for read(); those in the ring stay there until it is mapped again.
  */
 void htw_reader_unmap_ring(struct htw_context *ctx)
 {
@@ -267,7 +272,8 @@ static u32 htw_reader_flush_some(struct htw_context *ctx, struct htw_event_ring 
 }
 
 /*
- * Move up to @most queued events into the ring, and no more than it holds; no lock is held.
+ * Move up to @most queued events into the ring, and no more than it holds; no
+ * lock is held.
  *
  * Return: the number of events moved; -ENXIO if no ring is mapped.
  */
@@ -302,8 +308,8 @@ static int htw_reader_flush_events(struct htw_context *ctx, u32 most)
  * htw_reader_flush() - HTW_FLUSH: move queued events into the ring
  * @ctx: the context; no lock is held
  *
- * Moves no more than the ring holds: a program that reads as fast as this writes cannot keep
- * it going.
+ * Moves no more than the ring holds: a program that reads as fast as this
+ * writes cannot keep it going.
  *
  * Context: may sleep.
  * Return: the number of events moved; -ENXIO if no ring is mapped.
@@ -317,8 +323,8 @@ int htw_reader_flush(struct htw_context *ctx)
  * htw_reader_is_readable() - is there an event for the program?
  * @ctx: the context; no lock is held
  *
- * If a ring is mapped, some of the queued events are moved into it first. If more are queued, the
- * ring says so.
+ * If a ring is mapped, some of the queued events are moved into it first. If
+ * more are queued, the ring says so.
  *
  * Context: may sleep.
  * Return: true if an event is queued or in the ring.

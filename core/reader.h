@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The reader's side: read(), and the ring that takes its place while it is mapped
+ * The reader's side: read(), and the ring that takes its place while it is
+ * mapped
  */
 #ifndef _HTW_READER_H
 #define _HTW_READER_H

@@ -2,9 +2,10 @@
 /*
  * The ring of events that a program maps: its memory
  *
- * The kernel trusts nothing that it reads from there: both indices and the size are kept in
- * &struct htw_event_ring. A program that overwrites the memory loses its own events, or sees
- * some twice, and affects no one else. Delivery (delivery.c) and HTW_FLUSH (reader.c) fill it.
+ * The kernel trusts nothing that it reads from there: both indices and the size
+ * are kept in &struct htw_event_ring. A program that overwrites the memory
+ * loses its own events, or sees some twice, and affects no one else. Delivery
+ * (delivery.c) and HTW_FLUSH (reader.c) fill it.
  */
 
 #include <linux/err.h>

@@ -14,14 +14,14 @@ struct htw_user;
 
 /**
  * struct htw_event_ring - the kernel's side of a ring of events
- * @header: memory that programs map and may overwrite. The kernel reads only its head, once
- *	for each decision
+ * @header: memory that programs map and may overwrite. The kernel reads only
+ *	its head, once for each decision
  * @events: the events, after @header
  * @entries: number of events, a power of two; constant
  * @tail: number of the next event to write (the context's lock)
  * @head: the last valid head that the program stored (the context's lock)
- * @maps: number of mappings; the ring takes no events while there are none (written under the
- *	context's lock)
+ * @maps: number of mappings; the ring takes no events while there are none
+ *	(written under the context's lock)
  */
 struct htw_event_ring {
 	struct htw_ring *header;
@@ -33,8 +33,8 @@ struct htw_event_ring {
 };
 
 /*
- * The number of events that fit; the context's lock is held. A head that is ahead of the tail,
- * or behind it by more than the ring holds, is ignored.
+ * The number of events that fit; the context's lock is held. A head that is
+ * ahead of the tail, or behind it by more than the ring holds, is ignored.
  */
 static inline u32 htw_ring_room(struct htw_event_ring *ring)
 {
@@ -53,8 +53,8 @@ static inline struct htw_event *htw_ring_next(struct htw_event_ring *ring)
 }
 
 /*
- * Publish new events and whether more are @queued, and restore fields that the program may have
- * overwritten. The context's lock is held.
+ * Publish new events and whether more are @queued, and restore fields that the
+ * program may have overwritten. The context's lock is held.
  */
 static inline void htw_ring_publish(struct htw_event_ring *ring, bool queued)
 {

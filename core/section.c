@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sections: what begins and ends them, and operations on timers that are not simply pending
- * on the base that is locked; see section.h
+ * Sections: what begins and ends them, and operations on timers that are not
+ * simply pending on the base that is locked; see section.h
  */
 
 #include <linux/jiffies.h>
@@ -35,9 +35,9 @@ void htw_section_begin(struct htw_section *s, struct htw_context *ctx)
 }
 
 /*
- * Make the base on which a beginning section starts timers; no lock is held. Bottom halves
- * are on while memory is allocated, so the task may migrate to a CPU that has no base either;
- * then use the one that was made.
+ * Make the base on which a beginning section starts timers; no lock is held.
+ * Bottom halves are on while memory is allocated, so the task may migrate to a
+ * CPU that has no base either; then use the one that was made.
  */
 void htw_section_create_base(struct htw_section *s)
 {
@@ -61,10 +61,10 @@ void htw_section_return_freed(struct htw_section *s)
 }
 
 /*
- * Leave a base alone until a turn has had it, for HTW_GIVE_WAY_NS at most. Turns only try the
- * lock, so that a user whose tasks hold it all the time delays nobody else; without this its own
- * timers might never be delivered. The base is the caller's user's, and stays while the context
- * is open.
+ * Leave a base alone until a turn has had it, for HTW_GIVE_WAY_NS at most.
+ * Turns only try the lock, so that a user whose tasks hold it all the time
+ * delays nobody else; without this its own timers might never be delivered. The
+ * base is the caller's user's, and stays while the context is open.
  */
 void htw_section_give_way(struct htw_base *base)
 {
@@ -89,9 +89,10 @@ void htw_section_give_way(struct htw_base *base)
  * @ctx: the context
  * @most: upper bound
  *
- * A batch must have the same effect as its operations one by one. On a manual clock a timer
- * that is due has expired when the call that armed it returns, so the next operation must find
- * it expired: each operation is a separate section.
+ * A batch must have the same effect as its operations one by one. On a manual
+ * clock a timer that is due has expired when the call that armed it returns, so
+ * the next operation must find it expired: each operation is a separate
+ * section.
  */
 u32 htw_section_limit(const struct htw_context *ctx, u32 most)
 {
@@ -99,8 +100,8 @@ u32 htw_section_limit(const struct htw_context *ctx, u32 most)
 }
 
 /*
- * Mark a timer as armed at the present setting of the clock. That may be earlier than when the
- * section began, so check the wheel again, too.
+ * Mark a timer as armed at the present setting of the clock. That may be
+ * earlier than when the section began, so check the wheel again, too.
  */
 void htw_section_stamp(struct htw_section *s, struct htw_timer *t)
 {
@@ -132,11 +133,11 @@ void htw_section_switch_base(struct htw_section *s, struct htw_base *base)
  * @s: the section
  * @t: one of its timers, which has been armed before
  *
- * The lock of @s->base is held on return. It guards a timer that is %HTW_PENDING; in any other
- * state the context's lock is held as well.
+ * The lock of @s->base is held on return. It guards a timer that is
+ * %HTW_PENDING; in any other state the context's lock is held as well.
  *
- * Return: the timer's state, which does not change before htw_section_unlock_timer(), unless it
- * is %HTW_RESERVED.
+ * Return: the timer's state, which does not change before
+ * htw_section_unlock_timer(), unless it is %HTW_RESERVED.
  */
 enum htw_timer_state htw_section_lock_timer(struct htw_section *s, const struct htw_timer *t)
 {
@@ -171,11 +172,13 @@ static bool htw_section_node_is_due(const struct htw_node *n, u64 now)
 }
 
 /*
- * Deliver timers that wait for the end of the present tick, but are due @now, a host's time, ahead
- * of those that are to be armed and are due, too. Once for all of these: what is armed under the
- * same lock is either delivered behind them, or due later.
+ * Deliver timers that wait for the end of the present tick, but are due @now, a
+ * host's time, ahead of those that are to be armed and are due, too. Once for
+ * all of these: what is armed under the same lock is either delivered behind
+ * them, or due later.
  *
- * Return: false if those to be armed have to wait for the tick like others, to stay in order.
+ * Return: false if those to be armed have to wait for the tick like others, to
+ * stay in order.
  */
 static bool htw_section_make_way(struct htw_section *s, u64 now)
 {
@@ -194,11 +197,13 @@ static bool htw_section_make_way(struct htw_section *s, u64 now)
 }
 
 /*
- * Choose the tick of a timer on the base that is locked. A timer that is due when it is armed is
- * delivered at once, not at the end of the tick. If it would overtake timers with earlier
- * deadlines in the tick, it waits like them, and without slack.
+ * Choose the tick of a timer on the base that is locked. A timer that is due
+ * when it is armed is delivered at once, not at the end of the tick. If it
+ * would overtake timers with earlier deadlines in the tick, it waits like them,
+ * and without slack.
  *
- * On a manual clock only HTW_ADVANCE expires pending timers, so they go on waiting.
+ * On a manual clock only HTW_ADVANCE expires pending timers, so they go on
+ * waiting.
  */
 static u64 htw_section_choose_tick(struct htw_section *s, const struct htw_timer *t)
 {
@@ -216,8 +221,8 @@ static u64 htw_section_choose_tick(struct htw_section *s, const struct htw_timer
 }
 
 /*
- * Put a timer that is on no list into the wheel of the base that is locked. Return: false if the
- * section is used up.
+ * Put a timer that is on no list into the wheel of the base that is locked.
+ * Return: false if the section is used up.
  */
 bool htw_section_arm(struct htw_section *s, struct htw_timer *t)
 {
@@ -283,9 +288,10 @@ int htw_section_cancel_slow(struct htw_section *s, struct htw_timer *t, struct h
 }
 
 /*
- * Lock @s->target instead of another base, to arm a timer there that is on no list. The
- * context's lock is held, and dropped meanwhile, as a base's comes first: the timer waits on
- * @ctx->rearm, from where another CPU may arm, change or cancel it.
+ * Lock @s->target instead of another base, to arm a timer there that is on no
+ * list. The context's lock is held, and dropped meanwhile, as a base's comes
+ * first: the timer waits on @ctx->rearm, from where another CPU may arm, change
+ * or cancel it.
  *
  * Return: true if it is still to be armed, and on no list.
  */
@@ -385,9 +391,10 @@ static int htw_section_mod_locked(struct htw_section *s, struct htw_timer *t,
 }
 
 /*
- * Has a timer expired at its override since the event that HTW_MOD_UNREAD is about? One that is
- * armed for a later time has, unless it was armed for that when the event was read: then the
- * override came too late, but before the call.
+ * Has a timer expired at its override since the event that HTW_MOD_UNREAD is
+ * about? One that is armed for a later time has, unless it was armed for that
+ * when the event was read: then the override came too late, but before the
+ * call.
  */
 static bool htw_section_override_has_come(const struct htw_section *s, const struct htw_timer *t,
 					  enum htw_timer_state state, const struct htw_mod *mod,
@@ -402,13 +409,14 @@ static bool htw_section_override_has_come(const struct htw_section *s, const str
 }
 
 /*
- * HTW_MOD_UNREAD: set the deadline to the timer's override if that is later than the deadline of an
- * event that was read. The override is not cleared: a program may store a later one at any time,
- * which counts when this one comes. So it can also be one that the timer has expired at since: then
- * its firing has been delivered, and the timer is not armed for it once more.
+ * HTW_MOD_UNREAD: set the deadline to the timer's override if that is later
+ * than the deadline of an event that was read. The override is not cleared: a
+ * program may store a later one at any time, which counts when this one comes.
+ * So it can also be one that the timer has expired at since: then its firing
+ * has been delivered, and the timer is not armed for it once more.
  *
- * Return: 0, and the timer is to be armed, or to be disarmed if its override is %HTW_DISARMED;
- * -EALREADY; -ENOENT.
+ * Return: 0, and the timer is to be armed, or to be disarmed if its override is
+ * %HTW_DISARMED; -EALREADY; -ENOENT.
  */
 static int htw_section_unread_locked(struct htw_section *s, struct htw_timer *t,
 				     enum htw_timer_state state, const struct htw_mod *mod,

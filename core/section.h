@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A section: a sequence of operations on timers of one context, with bottom halves off and
- * the lock of one base held at a time
+ * A section: a sequence of operations on timers of one context, with bottom
+ * halves off and the lock of one base held at a time
  *
- * Softirqs of the CPU wait for a section to end, so it is bounded by what it does, not by its
- * operations, whose cost varies a hundredfold: see &htw_section.units. A loop over operations
- * asks after each that took the slow path, and after each few others, whether to end the
- * section, and begins another one for the rest. Pages and what was found in them are only
- * valid within one.
+ * Softirqs of the CPU wait for a section to end, so it is bounded by what it
+ * does, not by its operations, whose cost varies a hundredfold: see
+ * &htw_section.units. A loop over operations asks after each that took the slow
+ * path, and after each few others, whether to end the section, and begins
+ * another one for the rest. Pages and what was found in them are only valid
+ * within one.
  *
- * An operation on an id finds the timer without a lock. Most timers are pending on the base
- * that is locked already: the functions below, the fast path, change them at once. Any other
- * timer takes the slow path in section.c: lock the base that the timer was last on and look
- * again. If it is pending there, it stays so while that lock is held. Otherwise take the
- * context's lock as well, which guards the other states. If the timer is pending now, it has
- * just been armed on another CPU: start over.
+ * An operation on an id finds the timer without a lock. Most timers are pending
+ * on the base that is locked already: the functions below, the fast path,
+ * change them at once. Any other timer takes the slow path in section.c: lock
+ * the base that the timer was last on and look again. If it is pending there,
+ * it stays so while that lock is held. Otherwise take the context's lock as
+ * well, which guards the other states. If the timer is pending now, it has just
+ * been armed on another CPU: start over.
  *
- * The functions below are inline as parts of the loops of vectors and batches, or because they
- * begin each call for a single operation: see docs/performance.md.
+ * The functions below are inline as parts of the loops of vectors and batches,
+ * or because they begin each call for a single operation: see
+ * docs/performance.md.
  */
 #ifndef _HTW_SECTION_H
 #define _HTW_SECTION_H
@@ -30,8 +33,8 @@
 #include "shrink.h"
 
 /*
- * What a section may do, in units of the cost of an operation on the fast path. The slow path
- * counts what it adds to that.
+ * What a section may do, in units of the cost of an operation on the fast path.
+ * The slow path counts what it adds to that.
  */
 #define HTW_SECTION_UNITS	400
 /* Operations after which loops count the units of their fast paths, and look at the lock. */
@@ -42,18 +45,20 @@
  * @ctx: the context
  * @base: the base whose lock is held
  * @target: the base on which timers are started
- * @cancel_key: the fast path cancels timers with this &htw_node.key, flags left out: those
- *	that are pending on @base
- * @mod_key: the fast path of mod changes timers with this one: the same timers if @base is
- *	@target and the section is @direct, else none (%HTW_NO_KEY)
- * @nr_pages: pages in which to look up timers. This and the fields that the fast paths of
- *	cancel and mod use, @cancel_key to @pages, are not set by htw_section_begin_add()
+ * @cancel_key: the fast path cancels timers with this &htw_node.key, flags left
+ *	out: those that are pending on @base
+ * @mod_key: the fast path of mod changes timers with this one: the same timers
+ *	if @base is @target and the section is @direct, else none (%HTW_NO_KEY)
+ * @nr_pages: pages in which to look up timers. This and the fields that the
+ *	fast paths of cancel and mod use, @cancel_key to @pages, are not set by
+ *	htw_section_begin_add()
  * @page_mask: &htw_directory.mask
  * @pages: &htw_directory.pages
  * @units: what is left of HTW_SECTION_UNITS; may become negative
- * @now: the context's time at which the operations take place, in ns; not before that of @base
- * @made_way: the time, a host's, for which htw_section_make_way() was last called on @base, or
- *	zero
+ * @now: the context's time at which the operations take place, in ns; not
+ *	before that of @base
+ * @made_way: the time, a host's, for which htw_section_make_way() was last
+ *	called on @base, or zero
  * @way: its result
  * @direct: no offset of a time namespace and no table of deadlines
  * @freed: timers that were freed, to be returned at the end
@@ -138,8 +143,8 @@ static inline u32 htw_section_pages(const struct htw_context *ctx)
 }
 
 /*
- * Begin a section that looks up no timer: one add. Inline, as it begins calls for a single
- * operation.
+ * Begin a section that looks up no timer: one add. Inline, as it begins calls
+ * for a single operation.
  */
 static __always_inline void htw_section_begin_add(struct htw_section *s, struct htw_context *ctx)
 {
@@ -207,8 +212,9 @@ static inline bool htw_section_is_used_up(const struct htw_section *s)
 }
 
 /*
- * Count a group of operations. Should the section end, because it is used up or because
- * others wait for the base's lock? To be asked when it has carried out some.
+ * Count a group of operations. Should the section end, because it is used up or
+ * because others wait for the base's lock? To be asked when it has carried out
+ * some.
  */
 static inline bool htw_section_should_end(struct htw_section *s, int units)
 {
@@ -235,7 +241,8 @@ static inline bool htw_section_is_due(const struct htw_section *s, u64 deadline,
  * @add: a valid request
  * @direct: &htw_section.direct, constant where the caller knows it
  *
- * Return: false if the section is used up; true without a look on the fast path.
+ * Return: false if the section is used up; true without a look on the fast
+ * path.
  */
 static __always_inline bool htw_section_add(struct htw_section *s, struct htw_timer *t,
 					    const struct htw_add *add, bool direct)
@@ -279,8 +286,9 @@ static inline struct htw_page *htw_section_page(const struct htw_section *s, u32
 }
 
 /*
- * The timer in an id's slot, in any state and of any generation. For an id without a slot, or
- * with the slot of a page's header, a timer that is free for ever.
+ * The timer in an id's slot, in any state and of any generation. For an id
+ * without a slot, or with the slot of a page's header, a timer that is free for
+ * ever.
  */
 static inline struct htw_timer *htw_section_find(const struct htw_section *s, u64 id)
 {
@@ -289,10 +297,12 @@ static inline struct htw_timer *htw_section_find(const struct htw_section *s, u6
 }
 
 /*
- * May the fast path change @t: is it the timer of @id, with *@key, which is the section's
- * @cancel_key or @mod_key, and none of @flags? Then the lock that is held guards it.
+ * May the fast path change @t: is it the timer of @id, with *@key, which is the
+ * section's @cancel_key or @mod_key, and none of @flags? Then the lock that is
+ * held guards it.
  *
- * By reference: read behind the barrier, the key is an operand of the comparison.
+ * By reference: read behind the barrier, the key is an operand of the
+ * comparison.
  */
 static __always_inline bool htw_section_is_at(const u32 *key, const struct htw_timer *t, u64 id,
 					      u8 flags)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_SETUP: set clock, wheel, CPU, limit and ring of a context before its first timer
+ * HTW_SETUP: set clock, wheel, CPU, limit and ring of a context before its
+ * first timer
  */
 
 #include <linux/capability.h>

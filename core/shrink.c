@@ -2,36 +2,42 @@
 /*
  * Shrinking: free the pages of timers that a burst has left behind
  *
- * When a context uses less than a quarter of its timers, a work item frees pages in two
- * steps, HTW_SHRINK_DELAY_MIN apart. htw_shrink_mark() marks the pages in which no timer
- * is in use. htw_shrink_reclaim() frees those that were not used since, until only as
- * many timers are free as are in use, and HTW_SHRINK_KEEP_PAGES. So a load that comes back
- * within the delay costs nothing, and one that goes up and down costs at most one page
- * freed for each page allocated.
+ * When a context uses less than a quarter of its timers, a work item frees
+ * pages in two steps, HTW_SHRINK_DELAY_MIN apart. htw_shrink_mark() marks the
+ * pages in which no timer is in use. htw_shrink_reclaim() frees those that were
+ * not used since, until only as many timers are free as are in use, and
+ * HTW_SHRINK_KEEP_PAGES. So a load that comes back within the delay costs
+ * nothing, and one that goes up and down costs at most one page freed for each
+ * page allocated.
  *
- * In the directory, htw_no_page takes the place of a freed page. All its timers are free
- * for ever, so lookups need no check. htw_pool_grow() fills these empty entries first,
- * and starts new timers above the generation of every id that is gone with its page.
+ * In the directory, htw_no_page takes the place of a freed page. All its timers
+ * are free for ever, so lookups need no check. htw_pool_grow() fills these
+ * empty entries first, and starts new timers above the generation of every id
+ * that is gone with its page.
  *
- * A page may go only if all its timers are on lists of &htw_context.free. Their state does
- * not show that: a section keeps the timers that it frees on a private list until
- * it ends. The sum of the page's generations does, as each free adds one to it. The mark
- * records the sum. A page is freed if, under the context's lock, all its timers are
- * %HTW_FREE, the sum is the same, and a grace period has passed since the mark:
+ * A page may go only if all its timers are on lists of &htw_context.free. Their
+ * state does not show that: a section keeps the timers that it frees on a
+ * private list until it ends. The sum of the page's generations does, as each
+ * free adds one to it. The mark records the sum. A page is freed if, under the
+ * context's lock, all its timers are %HTW_FREE, the sum is the same, and a
+ * grace period has passed since the mark:
  *
- * - No timer was freed since the mark, or the sum would differ (a generation that is
- *   close to wrapping around keeps its page). So none was reserved since, either: it
- *   would not be free again. htw_timer_end_id() writes the generation, then releases the
- *   state; htw_shrink_page_sum() acquires the state, then reads the generation.
- * - A free before the mark by a section is on &htw_context.free by now: bottom halves
- *   are off in a section, which makes it an RCU read-side section (on PREEMPT_RT, too),
- *   and the grace period has waited for it. All other frees hold the context's lock.
+ * - No timer was freed since the mark, or the sum would differ (a generation
+ *   that is close to wrapping around keeps its page). So none was reserved
+ *   since, either: it would not be free again. htw_timer_end_id() writes the
+ *   generation, then releases the state; htw_shrink_page_sum() acquires the
+ *   state, then reads the generation.
+ * - A free before the mark by a section is on &htw_context.free by now: bottom
+ *   halves are off in a section, which makes it an RCU read-side section (on
+ *   PREEMPT_RT, too), and the grace period has waited for it. All other frees
+ *   hold the context's lock.
  *
- * A count of used timers in each page would be simpler, but it costs each cancel and each
- * expiration more (docs/performance.md).
+ * A count of used timers in each page would be simpler, but it costs each
+ * cancel and each expiration more (docs/performance.md).
  *
- * Lookups may have found the page before it left the directory. They read only timers
- * that are free, and its memory is freed, and uncharged, after a grace period.
+ * Lookups may have found the page before it left the directory. They read only
+ * timers that are free, and its memory is freed, and uncharged, after a grace
+ * period.
  */
 
 #include <linux/rcupdate.h>
@@ -48,8 +54,8 @@
 /* The delay before a mark doubles up to this while nothing is found. */
 #define HTW_SHRINK_DELAY_MAX	(8 * HZ)
 /*
- * A page with a higher generation stays: if new timers started above it, their slots
- * would soon be used up.
+ * A page with a higher generation stays: if new timers started above it, their
+ * slots would soon be used up.
  */
 #define HTW_SHRINK_GENERATION_MAX	(BIT(31) - 1)
 
@@ -57,8 +63,8 @@
 static struct workqueue_struct *htw_shrink_wq;
 
 /*
- * Return how many pages should stay. A context with a deadline table keeps all: the
- * program may store to any entry of the table at any time.
+ * Return how many pages should stay. A context with a deadline table keeps all:
+ * the program may store to any entry of the table at any time.
  */
 static u32 htw_shrink_pages_wanted(const struct htw_context *ctx)
 {
@@ -201,8 +207,9 @@ static void htw_shrink_unlink(struct htw_context *ctx, u32 index, const struct h
 }
 
 /*
- * Free pages that have left the directory, once no lookup is in them, and then uncharge the
- * user: it cannot have more memory than its limit while they wait for that.
+ * Free pages that have left the directory, once no lookup is in them, and then
+ * uncharge the user: it cannot have more memory than its limit while they wait
+ * for that.
  */
 static void htw_shrink_free(struct htw_context *ctx, struct htw_page *gone, u32 count)
 {
@@ -223,9 +230,10 @@ static void htw_shrink_free(struct htw_context *ctx, struct htw_page *gone, u32 
  *
  * The last pages go first, so that timers in use gather in the first ones.
  *
- * Context: may sleep, for a grace period; not concurrently with itself or htw_shrink_mark().
- * Return: the number of freed pages; -EAGAIN if no grace period has passed since the
- * mark.
+ * Context: may sleep, for a grace period; not concurrently with itself or
+ * htw_shrink_mark().
+ * Return: the number of freed pages; -EAGAIN if no grace period has passed
+ * since the mark.
  */
 int htw_shrink_reclaim(struct htw_context *ctx)
 {

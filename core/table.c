@@ -2,10 +2,11 @@
 /*
  * The table of deadlines that a program maps: its memory
  *
- * Each slot has an override of 8 bytes. The overrides of a page of timers are 512 bytes (with 4
- * KiB pages) of a table page that it shares with its neighbours; the header of the page of
- * timers points to them. Table pages live as long as the context, so an override is found
- * without a lock. Delivery applies overrides when a deadline comes, queries show them.
+ * Each slot has an override of 8 bytes. The overrides of a page of timers are
+ * 512 bytes (with 4 KiB pages) of a table page that it shares with its
+ * neighbours; the header of the page of timers points to them. Table pages live
+ * as long as the context, so an override is found without a lock. Delivery
+ * applies overrides when a deadline comes, queries show them.
  */
 
 #include <linux/gfp.h>
@@ -89,8 +90,9 @@ void htw_table_free(struct htw_context *ctx)
 }
 
 /*
- * The largest size of a mapping, in bytes: HTW_TABLE_SIZE() of the limit in whole pages, which
- * suffices for pages of any size; more if there are pages from before the limit was set.
+ * The largest size of a mapping, in bytes: HTW_TABLE_SIZE() of the limit in
+ * whole pages, which suffices for pages of any size; more if there are pages
+ * from before the limit was set.
  */
 size_t htw_table_size(const struct htw_context *ctx)
 {

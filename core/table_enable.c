@@ -103,8 +103,9 @@ static int htw_table_enable_try(struct htw_context *ctx)
  *
  * From then on, all its timers are treated as if %HTW_F_KEEP were set.
  *
- * Context: may sleep, the first time for a grace period; charged to the caller's cgroup. At the
- * user's limit, waits until closed contexts have been freed.
+ * Context: may sleep, the first time for a grace period; charged to the
+ * caller's cgroup. At the user's limit, waits until closed contexts have been
+ * freed.
  * Return: 0, -EDQUOT, -ENOMEM or -EINTR.
  */
 int htw_table_enable(struct htw_context *ctx)

@@ -26,8 +26,9 @@ void htw_timer_set_slack(struct htw_timer *t, u64 slack)
  * @t: the timer
  * @missed: what its event will report as missed
  *
- * It will not be armed again, so the count takes the place of its slack, and without a limit of
- * firings that of their number as well. With one, it is below the limit, and so has 32 bits.
+ * It will not be armed again, so the count takes the place of its slack, and
+ * without a limit of firings that of their number as well. With one, it is
+ * below the limit, and so has 32 bits.
  */
 void htw_timer_fix_missed(struct htw_timer *t, u64 missed)
 {

@@ -2,11 +2,12 @@
 /*
  * A timer of a context: its states, and which lock guards it
  *
- * A page of 4 KiB holds 63 timers and a header. A timer's id is its slot number and a
- * generation, so a lookup is arithmetic, and for an id that has ended the generations
- * differ. The same list links take a timer from the free list to the wheel, to the queue
- * of expirations and back. Nothing is allocated between the add and the read, so neither
- * an expiry nor a re-arm can fail, and no queue can overflow.
+ * A page of 4 KiB holds 63 timers and a header. A timer's id is its slot number
+ * and a generation, so a lookup is arithmetic, and for an id that has ended the
+ * generations differ. The same list links take a timer from the free list to
+ * the wheel, to the queue of expirations and back. Nothing is allocated between
+ * the add and the read, so neither an expiry nor a re-arm can fail, and no
+ * queue can overflow.
  */
 #ifndef _HTW_TIMER_H
 #define _HTW_TIMER_H
@@ -29,18 +30,20 @@ struct htw_context;
 /**
  * enum htw_timer_state - values of &htw_node.state of a timer
  * @HTW_FREE: on a free list, or on the way there, or never used
- * @HTW_RESERVED: owned by an add that has not armed it yet, by a harvest that has not
- *	reported it yet, or by close; nothing else touches it
+ * @HTW_RESERVED: owned by an add that has not armed it yet, by a harvest that
+ *	has not reported it yet, or by close; nothing else touches it
  * @HTW_PENDING: in the wheel of &htw_node.cpu, guarded by that base's lock
  * @HTW_EXPIRED: on &htw_context.expired, guarded by the context's lock
- * @HTW_REARM: to be armed: on &htw_context.rearm or on the way into a wheel, guarded by
- *	the context's lock
- * @HTW_IDLE: kept and disarmed, guarded by the context's lock; &htw_node.idle_interval is
- *	the interval that it had until its last firing, or zero
+ * @HTW_REARM: to be armed: on &htw_context.rearm or on the way into a wheel,
+ *	guarded by the context's lock
+ * @HTW_IDLE: kept and disarmed, guarded by the context's lock;
+ *	&htw_node.idle_interval is the interval that it had until its last
+ *	firing, or zero
  *
- * A timer leaves a state under the lock that guards it, and becomes %HTW_PENDING
- * under the lock of its new base. With the locks of &htw_node.cpu's base and of the
- * context held, the state does not change, unless it is %HTW_RESERVED.
+ * A timer leaves a state under the lock that guards it, and becomes
+ * %HTW_PENDING under the lock of its new base. With the locks of
+ * &htw_node.cpu's base and of the context held, the state does not change,
+ * unless it is %HTW_RESERVED.
  */
 enum htw_timer_state {
 	HTW_FREE = 0,
@@ -54,8 +57,8 @@ enum htw_timer_state {
 /**
  * enum htw_timer_flag - bits of &htw_node.flags
  * @HTW_TIMER_KEEP: %HTW_F_KEEP
- * @HTW_TIMER_STOPPED: cancelled after it expired: the queued expiration is the last, and
- *	its missed count is fixed: see htw_timer_fix_missed()
+ * @HTW_TIMER_STOPPED: cancelled after it expired: the queued expiration is the
+ *	last, and its missed count is fixed: see htw_timer_fix_missed()
  * @HTW_TIMER_CANCEL_ON_SET: %HTW_F_CANCEL_ON_SET
  * @HTW_TIMER_CLOCK_SET: its event gets %HTW_EVENT_CLOCK_SET
  * @HTW_TIMER_SETS: low bits of htw_clock_sets_count() when it was armed
@@ -80,10 +83,11 @@ enum htw_timer_flag {
  * @interval: ns, zero for a one-shot timer
  * @generation: upper half of the id; incremented when the timer is freed
  * @firings: how many firings are left, zero for without end
- * @missed_low: in place of @firings with %HTW_TIMER_ENDLESS, see htw_timer_fix_missed()
+ * @missed_low: in place of @firings with %HTW_TIMER_ENDLESS, see
+ *	htw_timer_fix_missed()
  *
- * Guarded as &enum htw_timer_state says. The generation changes only when the state
- * becomes %HTW_FREE.
+ * Guarded as &enum htw_timer_state says. The generation changes only when the
+ * state becomes %HTW_FREE.
  */
 struct htw_timer {
 	struct htw_node node;
@@ -105,16 +109,17 @@ struct htw_timer {
  * struct htw_page - a page of timers
  * @ctx: the context that owns them; never changes
  * @slot: number of the header's slot, which is never an id; never changes
- * @table: the overrides of its slots in the table of deadlines, or NULL; set once, and
- *	read without a lock
+ * @table: the overrides of its slots in the table of deadlines, or NULL; set
+ *	once, and read without a lock
  * @zero: never written; contains the &htw_node.key of @header
  * @sum: of the generations when no timer was in use, or zero (shrink.c's)
- * @gone: next of the pages that have been given back and wait to be freed (shrink.c's)
+ * @gone: next of the pages that have been given back and wait to be freed
+ *	(shrink.c's)
  * @header: the above as a timer
  * @timers: the timers
  *
- * Aligned to its size, so that a timer's address leads to it. As a timer, the header is
- * %HTW_FREE for ever, so an id with its slot number matches nothing.
+ * Aligned to its size, so that a timer's address leads to it. As a timer, the
+ * header is %HTW_FREE for ever, so an id with its slot number matches nothing.
  */
 struct htw_page {
 	union {
@@ -159,8 +164,9 @@ static inline u64 htw_timer_id(const struct htw_timer *t)
 }
 
 /*
- * Is the timer neither free nor reserved? Then it has been armed, so its CPU is valid and its
- * context's settings are final. Without a lock the answer may be stale at once.
+ * Is the timer neither free nor reserved? Then it has been armed, so its CPU is
+ * valid and its context's settings are final. Without a lock the answer may be
+ * stale at once.
  */
 static inline bool htw_timer_is_live(const struct htw_timer *t)
 {
@@ -213,8 +219,8 @@ static inline u64 htw_timer_slack(const struct htw_timer *t)
 }
 
 /*
- * A timer's override in the table of deadlines, or zero without a table. The program may
- * store to it at any time, so read it once.
+ * A timer's override in the table of deadlines, or zero without a table. The
+ * program may store to it at any time, so read it once.
  */
 static inline u64 htw_timer_override(const struct htw_timer *t)
 {
@@ -257,16 +263,17 @@ static inline bool htw_timer_pending_on(const struct htw_base *base, const struc
 }
 
 /*
- * Put a timer that is on no list into the wheel of a base whose lock is held, to expire
- * at htw_base_choose_tick(). Drop the lock by htw_base_unlock(), unless it is held for a turn.
+ * Put a timer that is on no list into the wheel of a base whose lock is held,
+ * to expire at htw_base_choose_tick(). Drop the lock by htw_base_unlock(),
+ * unless it is held for a turn.
  */
 static inline void htw_timer_start(struct htw_base *base, struct htw_timer *t, u64 tick)
 {
 	if (htw_base_start(base, &t->node, tick))
 		base->reprogram = true;
 	/*
-	 * Not before the CPU, by which readers of the state find the lock that guards it.
-	 * Pairs with htw_timer_pending_on().
+	 * Not before the CPU, by which readers of the state find the lock that
+	 * guards it. Pairs with htw_timer_pending_on().
 	 */
 	smp_store_release(&t->node.state, HTW_PENDING);
 }
@@ -280,8 +287,8 @@ static inline bool htw_timer_fired_ahead(const struct htw_timer *t)
 u64 htw_timer_fixed_missed(const struct htw_timer *t);
 
 /*
- * Firings since the one whose expiration is queued, which its event reports as missed.
- * Inline for periodic expirations (docs/performance.md).
+ * Firings since the one whose expiration is queued, which its event reports as
+ * missed. Inline for periodic expirations (docs/performance.md).
  */
 static inline u64 htw_timer_missed(const struct htw_timer *t, u64 now)
 {

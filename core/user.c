@@ -2,20 +2,21 @@
 /*
  * Users: limits and CPU shares that all contexts of a user have in common
  *
- * A context is charged to the user who opened it, even after the descriptor was passed
- * on. A user's contexts that were opened with CAP_SYS_RESOURCE belong to a separate struct
- * htw_user, which has no limits and counts nothing.
+ * A context is charged to the user who opened it, even after the descriptor was
+ * passed on. A user's contexts that were opened with CAP_SYS_RESOURCE belong to
+ * a separate struct htw_user, which has no limits and counts nothing.
  *
- * In the initial user namespace a user is a uid. Anybody can create user namespaces with
- * subordinate uids, which would multiply limits and shares. So all uids below the initial
- * namespace count as the owner of the outermost namespace; if that is root, as with
- * container managers, the namespace itself is the user.
+ * In the initial user namespace a user is a uid. Anybody can create user
+ * namespaces with subordinate uids, which would multiply limits and shares. So
+ * all uids below the initial namespace count as the owner of the outermost
+ * namespace; if that is root, as with container managers, the namespace itself
+ * is the user.
  *
- * A user outlives its last context until its token buckets are full: closing and
- * opening again gives no new tokens.
+ * A user outlives its last context until its token buckets are full: closing
+ * and opening again gives no new tokens.
  *
- * All users share one lock, so it is a spinlock that is held for a few instructions: a task that
- * is throttled, or waits for memory, never holds it.
+ * All users share one lock, so it is a spinlock that is held for a few
+ * instructions: a task that is throttled, or waits for memory, never holds it.
  */
 
 #include <linux/capability.h>
@@ -32,8 +33,9 @@
 /* How long to wait for closed contexts, in jiffies: a multiple of what freeing them takes. */
 #define HTW_USER_WAIT		(10 * HZ)
 /*
- * Closed contexts of a user from which on open() waits until one has been freed. Closing only
- * hands them to a work item, and tasks that open and close at once would be ahead of it.
+ * Closed contexts of a user from which on open() waits until one has been
+ * freed. Closing only hands them to a work item, and tasks that open and close
+ * at once would be ahead of it.
  */
 #define HTW_USER_CLOSING_MAX	1024
 /* Limit of private wheels of a user. */
@@ -297,8 +299,8 @@ int htw_users_init(void)
 }
 
 /*
- * Free all users and the work queue: no context is left, and the pacers, which have their flows,
- * have stopped. May sleep.
+ * Free all users and the work queue: no context is left, and the pacers, which
+ * have their flows, have stopped. May sleep.
  */
 void htw_users_exit(void)
 {
@@ -338,8 +340,8 @@ void htw_user_throttled(struct htw_user *user, u64 *times, u64 *ns)
  * @least: charge for at least as many, or for none
  * @most: charge for as many if the limit allows
  *
- * What is charged is memory, in units of a timer: a page of timers, a page of the table of
- * deadlines, a ring.
+ * What is charged is memory, in units of a timer: a page of timers, a page of
+ * the table of deadlines, a ring.
  *
  * Return: the number, or zero at the limit.
  */
@@ -414,9 +416,10 @@ void htw_user_uncharge_wheel(struct htw_user *user)
 /*
  * Closing
  *
- * Pages, rings and private wheels are freed, and uncharged, a grace period after the last
- * close. A program that closes a descriptor and opens another one must not fail at a limit
- * meanwhile, so an open() or add at the limit waits for what is being freed.
+ * Pages, rings and private wheels are freed, and uncharged, a grace period
+ * after the last close. A program that closes a descriptor and opens another
+ * one must not fail at a limit meanwhile, so an open() or add at the limit
+ * waits for what is being freed.
  */
 
 /* A context has been closed, and will be freed. */
@@ -463,8 +466,8 @@ static bool htw_user_may_try(const struct htw_user_wait *wait)
  * @wait: the wait
  *
  * Context: may sleep; no lock is held that freeing a context takes.
- * Return: true if another try may succeed; false if no context is being freed, after ten
- * seconds, or if the task is being killed.
+ * Return: true if another try may succeed; false if no context is being freed,
+ * after ten seconds, or if the task is being killed.
  */
 bool htw_user_wait_again(struct htw_user_wait *wait)
 {

@@ -36,10 +36,12 @@ struct htw_user_ops {
  * struct htw_user - user to whom contexts are charged
  * @node: in the hash of users (htw_users_lock; read under RCU)
  * @unused: on the list of users without contexts (htw_users_lock)
- * @uid: the uid, or the owner of @ns, in the initial user namespace; never changes
- * @ns: the outermost user namespace below the initial one if root owns that, else
- *	NULL; never changes
- * @contexts: number of contexts; with the last one, its bases go (htw_users_lock)
+ * @uid: the uid, or the owner of @ns, in the initial user namespace; never
+ *	changes
+ * @ns: the outermost user namespace below the initial one if root owns that,
+ *	else NULL; never changes
+ * @contexts: number of contexts; with the last one, its bases go
+ *	(htw_users_lock)
  * @timers: timers for which there is memory in all contexts
  * @partial: a page of timers is charged for less than it holds
  * @entries: entries of all contexts' directories, but small ones
@@ -58,8 +60,9 @@ struct htw_user_ops {
  * @free_work: does that
  * @rcu: frees it
  *
- * Work is queued for each user and not for each context: whatever number of contexts a user has,
- * the work of others waits for no more than one item of each kind.
+ * Work is queued for each user and not for each context: whatever number of
+ * contexts a user has, the work of others waits for no more than one item of
+ * each kind.
  */
 struct htw_user {
 	struct hlist_node node;

@@ -2,8 +2,9 @@
 /*
  * HTW_VECTOR: the same operation on many timers
  *
- * What the operations have in common is checked once; for each, only an id, a deadline and a
- * cookie are copied. The loops contain the operation itself and nothing else.
+ * What the operations have in common is checked once; for each, only an id, a
+ * deadline and a cookie are copied. The loops contain the operation itself and
+ * nothing else.
  */
 
 #include <linux/percpu.h>
@@ -36,9 +37,9 @@ struct htw_vector_batch {
 };
 
 /*
- * Memory of the last vector on a CPU, for the next one, or NULL: distributions have kmalloc()
- * clear what it returns (init_on_alloc), which takes longer than a short vector. A vector takes
- * it by xchg and then owns it.
+ * Memory of the last vector on a CPU, for the next one, or NULL: distributions
+ * have kmalloc() clear what it returns (init_on_alloc), which takes longer than
+ * a short vector. A vector takes it by xchg and then owns it.
  */
 static DEFINE_PER_CPU(struct htw_vector_batch *, htw_vector_cache);
 
@@ -147,7 +148,8 @@ static void htw_vector_begin(struct htw_section *s, struct htw_context *ctx)
 }
 
 /*
- * Arm reserved timers in order, from entry @i on; @add is what all adds have in common.
+ * Arm reserved timers in order, from entry @i on; @add is what all adds have in
+ * common.
  *
  * Return: the first entry that is left to another section; @count if none is.
  */
@@ -196,8 +198,8 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
 	while (i < count) {
 		htw_vector_begin(&s, ctx);
 		/*
-		 * Loops of their own for the most common vectors, with constant flags and fields
-		 * that are zero: see docs/performance.md.
+		 * Loops of their own for the most common vectors, with constant
+		 * flags and fields that are zero: see docs/performance.md.
 		 */
 		if (simple && s.direct && v->flags == 0)
 			i = htw_vector_arm_each(&s, batch, i, count, reserved, relative, true,
@@ -216,8 +218,8 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
 }
 
 /*
- * Add some timers. As with a single add, ids are written before timers are armed, so that no
- * timer is left behind whose id the program does not have.
+ * Add some timers. As with a single add, ids are written before timers are
+ * armed, so that no timer is left behind whose id the program does not have.
  *
  * Return: how many adds were carried out.
  */
@@ -245,8 +247,8 @@ static u32 htw_vector_add_batch(struct htw_context *ctx, struct htw_vector *v,
 }
 
 /*
- * Find some timers and prefetch them all: with millions pending, one cache miss after the other
- * takes longer than everything else.
+ * Find some timers and prefetch them all: with millions pending, one cache miss
+ * after the other takes longer than everything else.
  */
 static __always_inline void htw_vector_find_batch(const struct htw_section *s, const u64 *ids,
 						  u32 count, struct htw_timer **found)
@@ -271,8 +273,8 @@ static noinline u32 htw_vector_mod_slow(struct htw_section *s, struct htw_timer 
 }
 
 /*
- * Change timers, from entry @i on; @mod is what all have in common. Add the number of those that
- * failed to @failed.
+ * Change timers, from entry @i on; @mod is what all have in common. Add the
+ * number of those that failed to @failed.
  *
  * Return: the first entry that is left to another section; @count if none is.
  */
@@ -393,10 +395,11 @@ static u32 htw_vector_find_none(struct htw_vector_batch *batch, u32 count)
 }
 
 /*
- * Write errors in place of the ids of operations that failed. An entry that was an error when it
- * was passed in is not a valid id, so it has failed as well.
+ * Write errors in place of the ids of operations that failed. An entry that was
+ * an error when it was passed in is not a valid id, so it has failed as well.
  *
- * Return: the number of entries up to the first error that could not be written.
+ * Return: the number of entries up to the first error that could not be
+ * written.
  */
 static u32 htw_vector_write_errors(struct htw_vector *v, const struct htw_vector_batch *batch,
 				   u32 count)
@@ -414,7 +417,8 @@ static u32 htw_vector_write_errors(struct htw_vector *v, const struct htw_vector
 }
 
 /*
- * Carry out some entries, as far as they can be read and their results can be written.
+ * Carry out some entries, as far as they can be read and their results can be
+ * written.
  *
  * Return: 0 if that was all of them, else -EFAULT.
  */

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Operations on all timers of a context: HTW_CANCEL_ALL, HTW_LIST, HTW_HARVEST and HTW_NEXT
+ * Operations on all timers of a context: HTW_CANCEL_ALL, HTW_LIST, HTW_HARVEST
+ * and HTW_NEXT
  *
- * Pages are walked in order, each in a separate section, and each slot is visited once: a
- * timer that exists throughout is met exactly once, even while others are added, cancelled and
- * moved.
+ * Pages are walked in order, each in a separate section, and each slot is
+ * visited once: a timer that exists throughout is met exactly once, even while
+ * others are added, cancelled and moved.
  */
 
 #include <linux/sched/signal.h>
@@ -141,7 +142,8 @@ static struct htw_timer *htw_walk_lock(struct htw_section *s, u32 slot,
 /**
  * htw_walk_list() - list timers of a page, as many as one section may look at
  * @ctx: the context, settled
- * @slot: first slot, in a page below htw_context_pages(); on return, where to go on
+ * @slot: first slot, in a page below htw_context_pages(); on return, where to
+ *	go on
  * @entries: output
  * @room: size of @entries, at least 1
  * @which: of &enum htw_list_flag
@@ -180,12 +182,13 @@ static bool htw_walk_put(struct htw_query __user *to, const struct htw_query *en
 }
 
 /*
- * Take pending timers out of a page and put them on @taken, where they are reserved. *@slot is
- * as for htw_walk_list(). Entries are written to @entries of the program, which has room for
- * @room, at least 1. *@stuck says whether writing the next one would fault.
+ * Take pending timers out of a page and put them on @taken, where they are
+ * reserved. *@slot is as for htw_walk_list(). Entries are written to @entries
+ * of the program, which has room for @room, at least 1. *@stuck says whether
+ * writing the next one would fault.
  *
- * A timer is taken out only after its entry has been written, and under the same lock, so it
- * never has to be put back.
+ * A timer is taken out only after its entry has been written, and under the
+ * same lock, so it never has to be put back.
  *
  * Return: how many were taken out.
  */
@@ -225,7 +228,8 @@ static u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot,
 /*
  * List some timers from *@slot on, through the buffer @entries.
  *
- * Return: how many were written to @user; -EFAULT if none could be, though there are some.
+ * Return: how many were written to @user; -EFAULT if none could be, though
+ * there are some.
  */
 static int htw_walk_list_batch(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
 			       u32 room, u32 which, struct htw_query *entries)
@@ -241,8 +245,8 @@ static int htw_walk_list_batch(struct htw_context *ctx, u32 *slot, struct htw_qu
 }
 
 /*
- * The same for HTW_HARVEST. Memory is faulted in by writing to it, which fails for any reason
- * that keeps an entry from being written.
+ * The same for HTW_HARVEST. Memory is faulted in by writing to it, which fails
+ * for any reason that keeps an entry from being written.
  */
 static int htw_walk_harvest_batch(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
 				  u32 room)
@@ -260,8 +264,8 @@ static int htw_walk_harvest_batch(struct htw_context *ctx, u32 *slot, struct htw
 }
 
 /*
- * List or harvest timers from @list->cursor on, as many as there is room for. To list them,
- * @entries is a buffer for a page's.
+ * List or harvest timers from @list->cursor on, as many as there is room for.
+ * To list them, @entries is a buffer for a page's.
  *
  * Return: 0; -EFAULT or -EINTR if no entry was written.
  */
@@ -364,10 +368,11 @@ static void htw_walk_next_in_page(struct htw_context *ctx, u32 page, struct htw_
 }
 
 /*
- * Look up the first timer in the context's private wheel, without visiting all pages.
+ * Look up the first timer in the context's private wheel, without visiting all
+ * pages.
  *
- * Return: false if that is not possible: there is none, a table of deadlines overrides it, or
- * its first bucket holds too many timers.
+ * Return: false if that is not possible: there is none, a table of deadlines
+ * overrides it, or its first bucket holds too many timers.
  */
 static bool htw_walk_next_in_wheel(struct htw_context *ctx, struct htw_query *next)
 {

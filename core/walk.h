@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Operations on all timers of a context: HTW_CANCEL_ALL, HTW_LIST, HTW_HARVEST and HTW_NEXT
+ * Operations on all timers of a context: HTW_CANCEL_ALL, HTW_LIST, HTW_HARVEST
+ * and HTW_NEXT
  */
 #ifndef _HTW_WALK_H
 #define _HTW_WALK_H

@@ -33,8 +33,8 @@
  * @ring_size: bytes mapped
  * @table: the mapped table, or NULL
  * @words: entries of the table
- * @reach: entries below it are in memory: a page of the table exists once it has timers. Only
- *	grows; read and written without a lock
+ * @reach: entries below it are in memory: a page of the table exists once it
+ *	has timers. Only grows; read and written without a lock
  * @page_slots: slots of a page of timers, of which the first is never an id's
  * @lock: guards the ring's head and events, and mapping it
  */
@@ -184,8 +184,9 @@ static bool ring_is_empty(struct device *d)
 /* The table. */
 
 /*
- * Was a timer put off through the table after it had expired? The id of a last event may be another
- * timer's slot by now, so it always stands; and so does one for a clock that was set.
+ * Was a timer put off through the table after it had expired? The id of a last
+ * event may be another timer's slot by now, so it always stands; and so does
+ * one for a clock that was set.
  */
 static bool was_put_off(const struct device *d, const struct htw_event *ev)
 {
@@ -198,10 +199,11 @@ static bool was_put_off(const struct device *d, const struct htw_event *ev)
 }
 
 /*
- * Drop the events of timers that were put off while their event was on its way, and have the kernel
- * arm them for their entries. It reads the entry again and leaves it as it is, so what another
- * thread stores or does meanwhile is not lost: if the timer is not put off any more, the event
- * stands. If it was stopped, no event is wanted.
+ * Drop the events of timers that were put off while their event was on its way,
+ * and have the kernel arm them for their entries. It reads the entry again and
+ * leaves it as it is, so what another thread stores or does meanwhile is not
+ * lost: if the timer is not put off any more, the event stands. If it was
+ * stopped, no event is wanted.
  *
  * Return: number of events left, in order.
  */
@@ -347,8 +349,8 @@ static int device_next(struct htw *htw, struct htw_query *timer)
  * Do a vector completely. Failed entries hold an errno in place of their id, as
  * the kernel writes it; so do entries that were not reached.
  *
- * Return: number of failed entries; -EINVAL for adds that are refused as a whole, and nothing was
- * written.
+ * Return: number of failed entries; -EINVAL for adds that are refused as a
+ * whole, and nothing was written.
  */
 static int run_vector(struct device *d, struct htw_vector *v)
 {
@@ -505,11 +507,13 @@ static int compare_ids(const void *a, const void *b)
 }
 
 /*
- * Clear the events of timers that HTW_CANCEL_ALL has stopped: the device does not know them any
- * more, and their last event is not in the ring. Those whose last event is there had ended before,
- * and those that another thread has started meanwhile go on.
+ * Clear the events of timers that HTW_CANCEL_ALL has stopped: the device does
+ * not know them any more, and their last event is not in the ring. Those whose
+ * last event is there had ended before, and those that another thread has
+ * started meanwhile go on.
  *
- * @ended has room for the ids of all events in the ring; it is NULL to clear last events as well.
+ * @ended has room for the ids of all events in the ring; it is NULL to clear
+ * last events as well.
  */
 static void ring_clear_stopped(struct device *d, u64 *ended)
 {
@@ -715,8 +719,8 @@ static int device_map_table(struct htw *htw)
 }
 
 /*
- * The entry of an id whose slot is beyond what is known to be in memory: it is if the timer exists,
- * as are the rest of its page and all pages before it.
+ * The entry of an id whose slot is beyond what is known to be in memory: it is
+ * if the timer exists, as are the rest of its page and all pages before it.
  */
 static __attribute__((noinline)) u64 *find_word(struct device *d, u64 id)
 {
@@ -814,7 +818,8 @@ static int non_blocking(int fd)
  * @htw: out: the handle
  * @fd: the descriptor
  *
- * Return: as htw_open_fd(); -ENOSYS if the module is older than the library needs.
+ * Return: as htw_open_fd(); -ENOSYS if the module is older than the library
+ * needs.
  */
 int htw_device_take(struct htw **htw, int fd)
 {

@@ -2,12 +2,13 @@
 /*
  * The dispatcher: call functions when they are due
  *
- * A call is a slot of an array, and its handle is the slot's number and generation. Its
- * timer's cookie is the slot's number and how often the call had been armed. So an event
- * never leads to freed memory, and one from before the call was stopped or moved is
- * void: its timer's id is not the call's any more, or its cookie is not, or a request to
- * move the call is deferred. Deadlines cannot be compared instead: an overdue call may be
- * moved to the present, and CLOCK_REALTIME may be set back.
+ * A call is a slot of an array, and its handle is the slot's number and
+ * generation. Its timer's cookie is the slot's number and how often the call
+ * had been armed. So an event never leads to freed memory, and one from before
+ * the call was stopped or moved is void: its timer's id is not the call's any
+ * more, or its cookie is not, or a request to move the call is deferred.
+ * Deadlines cannot be compared instead: an overdue call may be moved to the
+ * present, and CLOCK_REALTIME may be set back.
  *
  * The lock guards everything but the backend's own state. It is not held while
  * functions run or htw_dispatch() waits. What functions ask for is deferred,
@@ -30,7 +31,8 @@ enum deferred {
 /**
  * struct call - a slot
  * @fn: function to call; NULL if the slot is free
- * @next: returns the time of the next call; NULL if there is none, or none any more
+ * @next: returns the time of the next call; NULL if there is none, or none any
+ *	more
  * @arg: argument of both
  * @timer: the timer's id; zero if there is none
  * @deadline: when the next call is due
@@ -38,8 +40,8 @@ enum deferred {
  * @missed: firings missed before the current call
  * @slack: slack of the dispatcher when the call was started
  * @generation: upper half of the handle
- * @armed: upper half of the timer's cookie; incremented when a timer is moved whose id may
- *	already have an event on the way
+ * @armed: upper half of the timer's cookie; incremented when a timer is moved
+ *	whose id may already have an event on the way
  * @next_free: next slot of the free list, plus one
  * @deferred: what to ask the backend for
  * @listed: on the list of deferred slots
@@ -213,8 +215,9 @@ static int start(struct htw_dispatcher *d, struct call *c)
 }
 
 /*
- * Move the timer; start another one if it has ended and its event is on its way. By the
- * cookie, an event of the old deadline that has been read already differs from later ones.
+ * Move the timer; start another one if it has ended and its event is on its
+ * way. By the cookie, an event of the old deadline that has been read already
+ * differs from later ones.
  */
 static int move(struct htw_dispatcher *d, struct call *c)
 {
@@ -516,8 +519,8 @@ HTW_PUBLIC uint64_t htw_call_missed(struct htw_dispatcher *d, uint64_t call)
 }
 
 /*
- * Ask for the time of the call after the present one, and start its timer later. The lock is held
- * on entry and return, but not while the function runs.
+ * Ask for the time of the call after the present one, and start its timer
+ * later. The lock is held on entry and return, but not while the function runs.
  *
  * Return: the call; the array may have moved.
  */
@@ -593,9 +596,10 @@ static bool make_call(struct htw_dispatcher *d, const struct htw_event *ev)
 }
 
 /*
- * Call functions that are due, in the dispatching thread, until nothing is due or ROUNDS have
- * passed. Events of calls that have ended do not count: a dispatch that makes no call has left none
- * that is due. Called with the lock held.
+ * Call functions that are due, in the dispatching thread, until nothing is due
+ * or ROUNDS have passed. Events of calls that have ended do not count: a
+ * dispatch that makes no call has left none that is due. Called with the lock
+ * held.
  *
  * Return: number of calls; *left: more may be due.
  */

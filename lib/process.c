@@ -2,27 +2,30 @@
 /*
  * Timers in the process: htw_wheel.c, paced by one timerfd
  *
- * A timer is a slot of 64 bytes in one array. Address space is reserved for as many slots
- * as the limit allows, rounded up to a power of two, and made writable as needed. So a slot
- * never moves, and any number, masked, leads to one. The name of a slot's node equals the id
- * while the timer is pending and differs from all ids in every other state, so one comparison
- * finds out whether a number is the id of a pending timer.
+ * A timer is a slot of 64 bytes in one array. Address space is reserved for as
+ * many slots as the limit allows, rounded up to a power of two, and made
+ * writable as needed. So a slot never moves, and any number, masked, leads to
+ * one. The name of a slot's node equals the id while the timer is pending and
+ * differs from all ids in every other state, so one comparison finds out
+ * whether a number is the id of a pending timer.
  *
- * Nothing expires in the background. A read brings the wheel up to the present and takes
- * what is due; until then a timer is pending and can be stopped or moved. All calls that
- * report timers without being given a deadline (htw_wait(), htw_info(), htw_query(), ...),
- * and advancing a manual clock, first move expired timers to a queue, so that they answer
- * as the kernel module would.
+ * Nothing expires in the background. A read brings the wheel up to the present
+ * and takes what is due; until then a timer is pending and can be stopped or
+ * moved. All calls that report timers without being given a deadline
+ * (htw_wait(), htw_info(), htw_query(), ...), and advancing a manual clock,
+ * first move expired timers to a queue, so that they answer as the kernel
+ * module would.
  *
- * The timerfd is reprogrammed when the wheel has work earlier than programmed, and when a
- * read has left nothing behind. Stopping a timer leaves it as it is, so it may wake the
- * program once without an event.
+ * The timerfd is reprogrammed when the wheel has work earlier than programmed,
+ * and when a read has left nothing behind. Stopping a timer leaves it as it is,
+ * so it may wake the program once without an event.
  *
  * One mutex guards the handle; each call takes it once.
  *
- * A shard is a handle of its own, with array, wheel, timerfd and mutex. Only the manual clock
- * and the ids are common: the upper bits of a slot's number are the shard's. A call with an
- * id of another shard takes the mutex of the family of shards, and then that shard's.
+ * A shard is a handle of its own, with array, wheel, timerfd and mutex. Only
+ * the manual clock and the ids are common: the upper bits of a slot's number
+ * are the shard's. A call with an id of another shard takes the mutex of the
+ * family of shards, and then that shard's.
  */
 #include "internal.h"
 
@@ -62,18 +65,19 @@
 #define CASCADE_BUDGET		4096u
 
 /*
- * A slot's name: 32 bits of generation, 3 of state, 29 of slot number. Without the state, which
- * is zero while the timer is pending, it is the id. The generation is incremented when the timer
- * ends.
+ * A slot's name: 32 bits of generation, 3 of state, 29 of slot number. Without
+ * the state, which is zero while the timer is pending, it is the id. The
+ * generation is incremented when the timer ends.
  */
 #define NAME_STATE_SHIFT	29
 #define NAME_STATE		(7ULL << NAME_STATE_SHIFT)
 #define NAME_GENERATION		(1ULL << 32)
 
 /*
- * States. A timer that is stopped after it has expired remains in the queue, with its missed
- * count fixed. It is never armed again, so the count takes the place of its slack, and without
- * a limit of firings the lower half of it that of their number.
+ * States. A timer that is stopped after it has expired remains in the queue,
+ * with its missed count fixed. It is never armed again, so the count takes the
+ * place of its slack, and without a limit of firings the lower half of it that
+ * of their number.
  */
 enum state {
 	PENDING,		/* in the wheel */
@@ -86,7 +90,8 @@ enum state {
 };
 
 /*
- * Bits of &slot.slack: a flag, and above it the slack, from htw_arith_encode_slack().
+ * Bits of &slot.slack: a flag, and above it the slack, from
+ * htw_arith_encode_slack().
  */
 #define SLOT_KEEP		(1u << 0)
 #define SLACK_SHIFT		1
@@ -125,9 +130,11 @@ struct process;
 
 /**
  * struct family - the shards of a handle
- * @lock: guards the fields, and lets no shard be closed. Comes before the lock of a shard
+ * @lock: guards the fields, and lets no shard be closed. Comes before the lock
+ *	of a shard
  * @shard: by their number; the first is the handle from htw_open()
- * @fresh: for each number, &process.fresh of the next shard; zero if its generations ran out
+ * @fresh: for each number, &process.fresh of the next shard; zero if its
+ *	generations ran out
  */
 struct family {
 	pthread_mutex_t lock;
@@ -153,14 +160,16 @@ struct family {
  * @nr_expired: number of timers on @expired
  * @nr_timers: number of timers in any state but FREE
  * @limit: bound of @nr_timers
- * @armed: what the timerfd is programmed for; zero: it is readable; U64_MAX: never
+ * @armed: what the timerfd is programmed for; zero: it is readable; U64_MAX:
+ *	never
  * @manual_ns: the time of the manual clock
  * @due_ns: the latest time at which a timer was armed that was due already
  * @clock: CLOCK_MONOTONIC, ... or %HTW_CLOCK_MANUAL
  * @setup_flags: &htw_setup.flags
  * @geometry: shape of the wheel
  * @reserved: bytes of the array that may be used
- * @family: the shards, if htw_shard() has been called; written once, while others read it
+ * @family: the shards, if htw_shard() has been called; written once, while
+ *	others read it
  * @lock: guards all of the above
  */
 struct process {
@@ -231,8 +240,9 @@ static void set_state(struct slot *t, enum state state)
 }
 
 /*
- * The slot whose index is in an id; perhaps of another timer or shard, or never used, when its name
- * is zero. The first one always has a name, so that zero is never equal.
+ * The slot whose index is in an id; perhaps of another timer or shard, or never
+ * used, when its name is zero. The first one always has a name, so that zero is
+ * never equal.
  */
 static inline struct slot *slot_of(const struct process *p, u64 id)
 {
@@ -267,7 +277,8 @@ static bool is_foreign(const struct process *p, u64 id)
 /*
  * Lock the shard of an id, which may have been closed.
  *
- * Return: the shard, and leave() unlocks it; or @p if there is none, with its lock held.
+ * Return: the shard, and leave() unlocks it; or @p if there is none, with its
+ * lock held.
  */
 static struct process *enter(struct process *p, u64 id)
 {
@@ -312,8 +323,8 @@ static bool node_is_due(const struct htw_node *n, u64 now)
 }
 
 /*
- * The tick of a deadline that has come: it does not wait for the next one, unless it would
- * overtake other timers. On a manual clock those wait.
+ * The tick of a deadline that has come: it does not wait for the next one,
+ * unless it would overtake other timers. On a manual clock those wait.
  */
 static __attribute__((noinline)) u64 due_tick(struct process *p, u64 deadline, u64 now)
 {
@@ -361,8 +372,8 @@ static u64 tick_with_slack(struct process *p, const struct slot *t, u64 now)
 }
 
 /*
- * A clock that is behind the wheel's cursor was set back, and timers started now would
- * count as past: rewind the wheel.
+ * A clock that is behind the wheel's cursor was set back, and timers started
+ * now would count as past: rewind the wheel.
  */
 static void check_clock(struct process *p, u64 now)
 {
@@ -456,8 +467,8 @@ static int grow(struct process *p, u64 want)
 /*
  * Make slots available that have never been used, as the free list is empty.
  *
- * Return: 0, and slots up to &process.nr_ready can be used; -ENOSPC at the limit;
- * -ENOMEM.
+ * Return: 0, and slots up to &process.nr_ready can be used; -ENOSPC at the
+ * limit; -ENOMEM.
  */
 static __attribute__((noinline)) int make_ready(struct process *p)
 {
@@ -474,8 +485,8 @@ static __attribute__((noinline)) int make_ready(struct process *p)
 }
 
 /*
- * Take a free slot for a timer that is about to be pending; the caller sets its name to
- * @*id.
+ * Take a free slot for a timer that is about to be pending; the caller sets its
+ * name to @*id.
  *
  * Return: the slot, on no list; or NULL with @*error.
  */
@@ -500,8 +511,8 @@ static inline struct slot *take_slot(struct process *p, u64 *id, int *error)
 /*
  * End the id of a timer that is on no list and whose name is @name, in @state.
  *
- * Return: false for a slot whose generations have run out: it is not used again, as that
- * would make old ids valid.
+ * Return: false for a slot whose generations have run out: it is not used
+ * again, as that would make old ids valid.
  */
 static inline bool end_id(struct process *p, struct slot *t, u64 name, enum state state)
 {
@@ -615,7 +626,8 @@ static void set_results(int *results, unsigned int count, int value)
 }
 
 /*
- * Add timers until there is no more room; @simple: one-shot timers without slack.
+ * Add timers until there is no more room; @simple: one-shot timers without
+ * slack.
  *
  * Return: how many were added, with @*error if not all.
  */
@@ -1220,8 +1232,8 @@ static unsigned int read_plain(struct process *p, struct htw_event *events, unsi
 }
 
 /*
- * Was the clock set back since a timer was armed that was due? Then its deadline may be later than
- * its tick.
+ * Was the clock set back since a timer was armed that was due? Then its
+ * deadline may be later than its tick.
  */
 static bool was_set_back(const struct process *p, u64 now)
 {
@@ -1240,7 +1252,8 @@ static bool defer(struct process *p, struct slot *t, u64 now)
 /*
  * Read what is due from the wheel.
  *
- * Return: number of events; *idle: nothing more is due; *done: nor has to be moved down.
+ * Return: number of events; *idle: nothing more is due; *done: nor has to be
+ * moved down.
  */
 static unsigned int read_wheel(struct process *p, struct htw_event *events, unsigned int count,
 			       u64 now, bool *idle, bool *done)
@@ -1305,8 +1318,9 @@ static void program_next(struct process *p, u64 now)
 	p->ahead = false;
 	when = next_work(p);
 	/*
-	 * Reprogram the timerfd if it has expired, which makes it readable, or is programmed
-	 * too late; leave it if it is early. Setting CLOCK_REALTIME may have expired it, too.
+	 * Reprogram the timerfd if it has expired, which makes it readable, or
+	 * is programmed too late; leave it if it is early. Setting
+	 * CLOCK_REALTIME may have expired it, too.
 	 */
 	if (p->armed <= now || when < p->armed || p->clock == CLOCK_REALTIME)
 		program(p, when);
@@ -1612,8 +1626,8 @@ static void destroy(struct process *p)
 }
 
 /*
- * A generation above all that a shard has used, for the next one of its number; zero if a slot's
- * generations have run out.
+ * A generation above all that a shard has used, for the next one of its number;
+ * zero if a slot's generations have run out.
  */
 static u64 fresh_after(const struct process *p)
 {
