@@ -766,28 +766,27 @@ static u32 add_around(u64 *deadlines, u64 from, u64 ticks)
 	return n;
 }
 
-static void spans_from_now(struct kunit *test)
+/* Around @ticks from now, 64 times that, and so on. */
+static void expect_powers_on_time(struct kunit *test, u64 ticks)
 {
 	const u64 now = htw_next_tick();
 	u64 deadlines[64];
 	u32 count = 0;
 
-	for (u64 ticks = 256; ticks <= SLOT_TICKS; ticks *= 64)
+	for (; ticks <= SLOT_TICKS; ticks *= 64)
 		count += add_around(deadlines + count, now, ticks);
 	KUNIT_ASSERT_EQ(test, count, 4 * 6);
 	expect_all_on_time(test, deadlines, count);
 }
 
+static void spans_from_now(struct kunit *test)
+{
+	expect_powers_on_time(test, 256);
+}
+
 static void powers_of_64_from_now(struct kunit *test)
 {
-	const u64 now = htw_next_tick();
-	u64 deadlines[64];
-	u32 count = 0;
-
-	for (u64 ticks = 64; ticks <= SLOT_TICKS; ticks *= 64)
-		count += add_around(deadlines + count, now, ticks);
-	KUNIT_ASSERT_EQ(test, count, 4 * 6);
-	expect_all_on_time(test, deadlines, count);
+	expect_powers_on_time(test, 64);
 }
 
 /* Windows are aligned to the clock, so compute where this one ends. */
