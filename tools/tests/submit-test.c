@@ -157,13 +157,26 @@ static void add_all(struct __test_metadata *_metadata, int fd, __u64 deadline)
 	ASSERT_EQ(COUNT, htw_start_many(fd, deadline, 0, COUNT, calls.ids));
 }
 
+/* Since trace_softirqs(), while @other, of interrupts_start(), had timers left. */
+static void expect_short_waits(struct __test_metadata *_metadata, int other)
+{
+	unsigned int longest, raised;
+
+	ASSERT_GT(htw_info(other).timers, htw_info(other).expired);
+	ASSERT_TRUE(trace_softirqs(false));
+	longest = longest_wait(&raised);
+	TH_LOG("%u softirqs waited for %u us at most", raised, longest);
+	EXPECT_LT(20, raised);
+	EXPECT_GE(WAIT_MAX_US, longest);
+	close(other);
+}
+
 /*
  * Many timers wait for the end of the present tick, and have come due within it. Operations
  * whose deadline has come, too, must not overtake them.
  */
 static void storm(struct __test_metadata *_metadata, int fd, enum form form, __u16 op)
 {
-	unsigned int longest, raised;
 	__u64 tick, made = 0;
 	int other;
 
@@ -185,13 +198,8 @@ static void storm(struct __test_metadata *_metadata, int fd, enum form form, __u
 		ASSERT_EQ(0, calls_make());
 		made++;
 	}
-	ASSERT_GT(htw_info(other).timers, htw_info(other).expired);
-	ASSERT_TRUE(trace_softirqs(false));
-	longest = longest_wait(&raised);
-	TH_LOG("%u softirqs in %llu calls waited for %u us at most", raised, made, longest);
-	EXPECT_LT(20, raised);
-	EXPECT_GE(WAIT_MAX_US, longest);
-	close(other);
+	TH_LOG("%llu calls", made);
+	expect_short_waits(_metadata, other);
 }
 
 HTW_TEST(a_storm_of_due_timers_and_adds_in_vectors)
@@ -221,7 +229,7 @@ HTW_TEST(a_storm_of_due_timers_and_moves_in_batches)
 static void decreasing(struct __test_metadata *_metadata, int fd, enum form form,
 		       const struct htw_setup *setup)
 {
-	unsigned int longest, raised, round, i;
+	unsigned int round, i;
 	__u64 from;
 	int other;
 
@@ -242,13 +250,7 @@ static void decreasing(struct __test_metadata *_metadata, int fd, enum form form
 		/* The wheel wakes up for the last deadline, and finds nothing. */
 		sleep_until(from - (COUNT - 2) * setup->tick_ns);
 	}
-	ASSERT_GT(htw_info(other).timers, htw_info(other).expired);
-	ASSERT_TRUE(trace_softirqs(false));
-	longest = longest_wait(&raised);
-	TH_LOG("%u softirqs waited for %u us at most", raised, longest);
-	EXPECT_LT(20, raised);
-	EXPECT_GE(WAIT_MAX_US, longest);
-	close(other);
+	expect_short_waits(_metadata, other);
 }
 
 HTW_TEST(decreasing_deadlines_in_vectors)
@@ -270,7 +272,7 @@ HTW_TEST(decreasing_deadlines_on_odd_slots)
 static void costly(struct __test_metadata *_metadata, int fd, enum form form, __u32 flags,
 		   __u64 slack, const struct htw_setup *setup, __u64 ahead)
 {
-	unsigned int longest, raised, round, i;
+	unsigned int round, i;
 	__u64 random = 88172645463325252ULL, deadline;
 	int other;
 
@@ -289,13 +291,7 @@ static void costly(struct __test_metadata *_metadata, int fd, enum form form, __
 		}
 		ASSERT_EQ(0, calls_make());
 	}
-	ASSERT_GT(htw_info(other).timers, htw_info(other).expired);
-	ASSERT_TRUE(trace_softirqs(false));
-	longest = longest_wait(&raised);
-	TH_LOG("%u softirqs waited for %u us at most", raised, longest);
-	EXPECT_LT(20, raised);
-	EXPECT_GE(WAIT_MAX_US, longest);
-	close(other);
+	expect_short_waits(_metadata, other);
 }
 
 HTW_TEST(moves_among_odd_slots)
