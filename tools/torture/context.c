@@ -182,32 +182,32 @@ void context_open(struct context *c)
 				 info.timers, info.clock);
 }
 
+/* Map the ring or the table; NULL if that fails. */
+static void *map(const struct context *c, const char *what, size_t size, off_t offset)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, offset);
+
+	if (p != MAP_FAILED)
+		return p;
+	report_violation("context %u: mmap of the %s: %s", c->number, what, strerror(errno));
+	return NULL;
+}
+
 /* In each process that uses it. */
 void context_map(struct context *c)
 {
 	size_t size = HTW_RING_SIZE(c->setup.ring_entries);
-	void *p;
 
 	c->tick = htw_info(c->fd).tick_ns;
 	if (c->setup.ring_entries) {
 		size = (size + getpagesize() - 1) & -getpagesize();
-		p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, HTW_OFF_RING);
-		if (p == MAP_FAILED)
-			report_violation("context %u: mmap of the ring: %s", c->number,
-					 strerror(errno));
-		else
-			c->ring = p;
+		c->ring = map(c, "ring", size, HTW_OFF_RING);
 	}
 	if (c->table) {
 		size = htw_info(c->fd).table_size;
 		if (size > TABLE_BYTES)
 			size = TABLE_BYTES;
-		p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, HTW_OFF_TABLE);
-		if (p == MAP_FAILED)
-			report_violation("context %u: mmap of the table: %s", c->number,
-					 strerror(errno));
-		else
-			c->words = p;
+		c->words = map(c, "table", size, HTW_OFF_TABLE);
 	}
 }
 
@@ -257,4 +257,22 @@ void context_advance(struct context *c, __u64 to)
 		return;
 	}
 	raise_to(&c->state->manual_done, to);
+}
+
+__u32 context_harvest(const struct context *c, struct htw_query *entries, __u32 room)
+{
+	struct htw_list list = htw_list_of(entries, room);
+	__u64 before = context_time_before(c);
+	struct window window;
+	int ret;
+
+	ret = htw_call(c->fd, HTW_HARVEST, &list);
+	if (ret) {
+		report_violation("context %u: HTW_HARVEST: %s", c->number, strerror(-ret));
+		return 0;
+	}
+	window = context_window(c, before);
+	for (__u32 i = 0; i < list.done; i++)
+		account_harvested(c->number, &entries[i], list.ring_tail, &window);
+	return list.done;
 }

@@ -128,5 +128,7 @@ __u64 context_time_after(const struct context *c);
 struct window context_window(const struct context *c, __u64 before);
 /* Move a manual clock to a time. */
 void context_advance(struct context *c, __u64 to);
+/* Harvest up to @room timers and account for them. Return how many; zero also for a failure. */
+__u32 context_harvest(const struct context *c, struct htw_query *entries, __u32 room);
 
 #endif /* TORTURE_CONTEXT_H */

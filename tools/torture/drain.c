@@ -45,23 +45,9 @@ static void cancel_live(struct context *c, bool all)
 static void harvest(struct context *c)
 {
 	struct htw_query entries[256];
-	struct htw_list list;
 
-	do {
-		__u64 before = context_time_before(c);
-		struct window window;
-		int ret;
-
-		list = htw_list_of(entries, 256);
-		ret = htw_call(c->fd, HTW_HARVEST, &list);
-		if (ret) {
-			report_violation("context %u: HTW_HARVEST: %s", c->number, strerror(-ret));
-			return;
-		}
-		window = context_window(c, before);
-		for (__u32 i = 0; i < list.done; i++)
-			account_harvested(c->number, &entries[i], list.ring_tail, &window);
-	} while (list.done);
+	while (context_harvest(c, entries, 256))
+		;
 }
 
 static void cancel_all(struct context *c)

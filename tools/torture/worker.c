@@ -340,22 +340,10 @@ static void store(struct worker *w, struct call *call)
 
 static void harvest(struct worker *w)
 {
-	const struct context *c = w->context;
 	struct htw_query entries[SUBMIT_MOST];
-	struct htw_list list = htw_list_of(entries, 1 + below(w, SUBMIT_MOST));
-	__u64 before = context_time_before(c);
-	struct window window;
-	int ret;
+	__u32 room = 1 + below(w, SUBMIT_MOST);
 
-	ret = htw_call(c->fd, HTW_HARVEST, &list);
-	if (ret) {
-		report_violation("context %u: HTW_HARVEST: %s", c->number, strerror(-ret));
-		return;
-	}
-	window = context_window(c, before);
-	for (__u32 i = 0; i < list.done; i++)
-		account_harvested(c->number, &entries[i], list.ring_tail, &window);
-	count(&worker_counts->harvested, list.done);
+	count(&worker_counts->harvested, context_harvest(w->context, entries, room));
 }
 
 /* Calls that only look; what they find may change at once. */
