@@ -293,16 +293,23 @@ static bool end_child(struct child *c)
 	return htw_eventually(!rmdir(c->group));
 }
 
+/* Start a child in a cgroup of its own; skip the test if memory is not accounted. */
+#define START_CHILD(c)								\
+	do {									\
+		char root_[100];						\
+										\
+		if (!memory_cgroup(root_, sizeof(root_)))			\
+			SKIP(return, "no cgroup2 memory controller");		\
+		ASSERT_TRUE(start_child(c, root_));				\
+	} while (0)
+
 HTW_TEST(charged_to_the_cgroup)
 {
-	char root[100];
 	struct child c;
 	__u64 held;
 
-	if (!memory_cgroup(root, sizeof(root)))
-		SKIP(return, "no cgroup2 memory controller");
 	ASSERT_LE(COUNT, self->limit);
-	ASSERT_TRUE(start_child(&c, root));
+	START_CHILD(&c);
 	ASSERT_TRUE(ask(&c, 'a'));
 	held = charged(&c) - c.before;
 	TH_LOG("%llu bytes a timer", held / COUNT);
@@ -313,14 +320,11 @@ HTW_TEST(charged_to_the_cgroup)
 
 HTW_TEST(given_back_by_close)
 {
-	char root[100];
 	struct child c;
 	int round;
 
-	if (!memory_cgroup(root, sizeof(root)))
-		SKIP(return, "no cgroup2 memory controller");
 	ASSERT_LE(COUNT, self->limit);
-	ASSERT_TRUE(start_child(&c, root));
+	START_CHILD(&c);
 	for (round = 0; round < 4; round++) {
 		ASSERT_TRUE(ask(&c, 'k'));
 		EXPECT_LE(c.before + COUNT * NODE, charged(&c) + SLACK);
@@ -335,14 +339,11 @@ HTW_TEST(given_back_by_close)
 
 HTW_TEST(given_back_by_kill)
 {
-	char root[100];
 	struct child c;
 	int status;
 
-	if (!memory_cgroup(root, sizeof(root)))
-		SKIP(return, "no cgroup2 memory controller");
 	ASSERT_LE(COUNT, self->limit);
-	ASSERT_TRUE(start_child(&c, root));
+	START_CHILD(&c);
 	ASSERT_TRUE(ask(&c, 'k'));
 	EXPECT_LE(c.before + COUNT * NODE, charged(&c) + SLACK);
 	ASSERT_EQ(0, kill(c.pid, SIGKILL));
@@ -357,12 +358,9 @@ HTW_TEST(given_back_by_kill)
 /* Pages that were allocated ahead and never used are freed, too. */
 HTW_TEST(many_closes_leave_nothing)
 {
-	char root[100];
 	struct child c;
 
-	if (!memory_cgroup(root, sizeof(root)))
-		SKIP(return, "no cgroup2 memory controller");
-	ASSERT_TRUE(start_child(&c, root));
+	START_CHILD(&c);
 	ASSERT_TRUE(ask(&c, 'm'));
 	ASSERT_TRUE(htw_eventually(charged(&c) <= c.before + SLACK)) {
 		TH_LOG("%llu KiB not given back", (charged(&c) - c.before) >> 10);
@@ -373,14 +371,11 @@ HTW_TEST(many_closes_leave_nothing)
 /* Nor does it add up while tasks open and close faster than one work item can free. */
 HTW_TEST(closing_waits_for_freeing)
 {
-	char root[100];
 	struct child c;
 	__u64 held;
 
-	if (!memory_cgroup(root, sizeof(root)))
-		SKIP(return, "no cgroup2 memory controller");
 	ASSERT_TRUE(open_to_all());
-	ASSERT_TRUE(start_child(&c, root));
+	START_CHILD(&c);
 	ASSERT_TRUE(ask(&c, 'n'));
 	ASSERT_TRUE(ask(&c, 'x'));
 	held = most_charged(&c) - c.before;
@@ -392,14 +387,11 @@ HTW_TEST(closing_waits_for_freeing)
 /* A private wheel takes no more than its buckets. */
 HTW_TEST(private_wheels)
 {
-	char root[100];
 	struct child c;
 	__u64 held;
 
-	if (!memory_cgroup(root, sizeof(root)))
-		SKIP(return, "no cgroup2 memory controller");
 	ASSERT_TRUE(open_to_all());
-	ASSERT_TRUE(start_child(&c, root));
+	START_CHILD(&c);
 	EXPECT_TRUE(ask(&c, 'n'));
 	EXPECT_TRUE(ask(&c, 'w'));
 	held = charged(&c) - c.before;
@@ -435,14 +427,11 @@ HTW_TEST(setups_that_fail_leave_nothing)
 /* Memory depends on how many timers exist at once, not on how many ever existed. */
 HTW_TEST(does_not_grow_with_use)
 {
-	char root[100];
 	struct child c;
 	__u64 after;
 
-	if (!memory_cgroup(root, sizeof(root)))
-		SKIP(return, "no cgroup2 memory controller");
 	ASSERT_LE(IN_USE, self->limit);
-	ASSERT_TRUE(start_child(&c, root));
+	START_CHILD(&c);
 	ASSERT_TRUE(ask(&c, 'u'));
 	after = charged(&c);
 	ASSERT_TRUE(ask(&c, 'u'));
