@@ -43,40 +43,43 @@ def block_name(system, op):
 
 def cost(rows, out):
     """Draw the cost of all systems, and of those of README.md."""
-    cost_of(COST, rows, out / "cost.svg", "1000,860")
-    cost_of(CHOICE, rows, out / "choice.svg", "1000,600")
+    cost_of(COST, rows, out / "cost.svg", 860)
+    cost_of(CHOICE, rows, out / "choice.svg", 640)
 
 
-def cost_of(systems, rows, out, size):
+def cost_of(systems, rows, out, height):
     """Draw a panel for each operation: instructions against pending timers."""
     values = {(r["system"], r["op"], r["pending"]): r["value"] for r in rows}
     systems = [s for s in systems if any(k[0] == s and k[1] in OPS for k in values)]
-    script = HEAD + TERMINAL.format(size=size, out=out)
+    script = HEAD + TERMINAL.format(size=f"1000,{height}", out=out)
     for op in OPS:
         for s in systems:
             points = sorted((k[2], v) for k, v in values.items() if k[:2] == (s, op))
             if points:
                 script += block(block_name(s, op), points)
     # One scale for all panels. io_uring's walks go far beyond it, as the label says.
-    script += ('set multiplot layout 2,2 margins 0.08,0.85,0.07,0.95 spacing 0.05,0.09\n'
+    # Room for labels and a title, whatever the height.
+    script += (f'set multiplot layout 2,2 margins 0.08,0.85,{62 / height:.3f},{1 - 40 / height:.3f} '
+               f'spacing 0.05,{85 / height:.3f}\n'
                f'set logscale xy\nset xrange [700:6e6]\nset yrange [9:{MOST}]\n'
                'set xtics ("1,000" 1000, "10,000" 10000, "100,000" 100000, "1 million" 1000000)\n'
                'set ytics ("10" 10, "100" 100, "1,000" 1000, "10,000" 10000)\n')
     for n, (op, name) in enumerate(OPS.items()):
         lines = []
-        for i, s in enumerate(systems):
+        # The first one last, on top of others that cost the same.
+        for i, s in reversed(list(enumerate(systems))):
             points = [v for k, v in values.items() if k[:2] == (s, op)]
             if points:
-                # Some systems cost the same: the shape of the points tells them apart.
+                # Some systems cost the same: shape and size of the points tell them apart.
                 lines.append(f'${block_name(s, op)} using 1:2 with linespoints lw 2 pt {4 + i % 12} '
-                             f'ps {1.3 if len(points) == 1 else 0.7} dt {2 if s in KERNEL else 1} '
+                             f'ps {1.3 if len(points) == 1 else 0.6 + 0.03 * i:.2f} dt {2 if s in KERNEL else 1} '
                              f'lc rgb "{COLOURS[s]}" title "{s}"')
         over = [(s, [v for k, v in sorted(values.items()) if k[:2] == (s, op)]) for s in systems]
         notes = [f"{s}: {v[0]:,.0f} to {v[-1]:,.0f}" for s, v in over if v and v[-1] > MOST]
         script += "unset label\n"
         if notes:
-            script += f'set label 1 "{"; ".join(notes)}" at graph 0.03,0.95 tc rgb "{COLOURS["io_uring"]}"\n'
-        script += 'set key at screen 0.995,0.955 right top Left reverse samplen 2\n' if n == 0 else 'unset key\n'
+            script += f'set label 1 "{"; ".join(notes)}" at graph 0.97,0.94 right tc rgb "{COLOURS["io_uring"]}"\n'
+        script += 'set key at screen 0.995,0.955 right top Left reverse invert samplen 2\n' if n == 0 else 'unset key\n'
         script += (f'set title "{name}"\n'
                    f'set xlabel "{"pending timers" if n > 1 else ""}"\n'
                    f'set ylabel "{"instructions for one operation" if n % 2 == 0 else ""}" offset 1,0\n')
