@@ -91,6 +91,7 @@ void htw_flow_refill(struct htw_flow *flow, u64 now)
 
 	if (now <= flow->refilled)
 		return;
+
 	elapsed = min_t(u64, now - flow->refilled, HTW_REFILL_MAX_NS);
 	flow->tokens = min_t(s64, burst, flow->tokens +
 				  (s64)div_u64(elapsed * READ_ONCE(htw_share_percent), 100));
@@ -200,6 +201,7 @@ void htw_flow_activate(struct htw_flow_sched *sched, struct htw_flow *flow, u64 
 
 	if (flow->throttled || !list_empty(&flow->link))
 		return;
+
 	if (flow->class == HTW_CLASS_OTHERS) {
 		htw_flow_refill(flow, now);
 		if (flow->tokens <= 0) {
@@ -207,6 +209,7 @@ void htw_flow_activate(struct htw_flow_sched *sched, struct htw_flow *flow, u64 
 			return;
 		}
 	}
+
 	if (now - flow->new_at >= HTW_NEW_INTERVAL_NS) {
 		flow->new_turns = HTW_NEW_TURNS;
 		flow->new_at = now;
@@ -224,6 +227,7 @@ static struct htw_flow *htw_flow_queue_next(struct htw_flow_queue *queue)
 
 	if (list_empty(&queue->old_flows))
 		queue->ahead = 0;
+
 	if (flow && queue->ahead < HTW_NEW_AHEAD) {
 		queue->ahead++;
 		return flow;

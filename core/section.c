@@ -73,12 +73,14 @@ void htw_section_give_way(struct htw_base *base)
 	/* Some callers keep bottom halves off for longer than the section. */
 	if (softirq_count())
 		return;
+
 	do {
 		if (!READ_ONCE(base->wanted))
 			return;
 		cpu_relax();
 		cond_resched();
 	} while (ktime_get_ns() < until);
+
 	/* The next turn is not near: perhaps it waits for the user's share. */
 	if (time_after(jiffies, READ_ONCE(base->wanted_at) + 1))
 		WRITE_ONCE(base->wanted, false);
@@ -148,6 +150,7 @@ enum htw_timer_state htw_section_lock_timer(struct htw_section *s, const struct 
 		htw_section_lock_base(s, htw_context_base_of(s->ctx, t));
 		if (htw_timer_pending_on(s->base, t))
 			return HTW_PENDING;
+
 		htw_section_lock(s, &s->ctx->lock);
 		state = READ_ONCE(t->node.state);
 		if (state != HTW_PENDING)
@@ -188,9 +191,11 @@ static bool htw_section_make_way(struct htw_section *s, u64 now)
 
 	if (s->made_way == now)
 		return s->way;
+
 	s->made_way = now;
 	htw_section_count(s, HTW_UNITS_MAKE_DUE);
 	htw_base_note_due(base, now);
+
 	s->way = htw_wheel_make_due(&base->wheel, htw_base_tick(base, now), htw_section_node_is_due,
 				    now, &base->reprogram);
 	return s->way;
@@ -241,9 +246,11 @@ static int htw_section_cancel_locked(struct htw_section *s, struct htw_timer *t,
 {
 	if (!htw_section_timer_exists(t, state, cancel->id))
 		return -ENOENT;
+
 	cancel->cookie = t->cookie;
 	cancel->remaining = 0;
 	cancel->missed = 0;
+
 	switch (state) {
 	case HTW_PENDING:
 		cancel->remaining = htw_timer_remaining(t, htw_context_override(s->ctx, t),
@@ -268,6 +275,7 @@ static int htw_section_cancel_locked(struct htw_section *s, struct htw_timer *t,
 	default:
 		break;
 	}
+
 	htw_section_free(s, t);
 	return 0;
 }
@@ -305,8 +313,10 @@ static bool htw_section_enter_target(struct htw_section *s, struct htw_timer *t)
 	WRITE_ONCE(t->node.state, HTW_REARM);
 	list_add_tail(&t->node.list, &ctx->rearm);
 	htw_unlock(&ctx->lock);
+
 	htw_section_lock_base(s, s->target);
 	htw_section_lock(s, &s->ctx->lock);
+
 	if (t->node.state != HTW_REARM || t->generation != generation)
 		return false;
 	list_del(&t->node.list);
@@ -344,6 +354,7 @@ static void htw_section_move(struct htw_section *s, struct htw_timer *t, enum ht
 	} else {
 		htw_section_unqueue(ctx, t, state);
 	}
+
 	if (likely(s->base == s->target) || htw_section_enter_target(s, t))
 		htw_section_arm(s, t);
 	htw_unlock(&ctx->lock);
@@ -360,6 +371,7 @@ static void htw_section_park(struct htw_section *s, struct htw_timer *t, enum ht
 	} else {
 		htw_section_unqueue(ctx, t, state);
 	}
+
 	t->node.idle_interval = 0;	/* @interval stays */
 	WRITE_ONCE(t->node.state, HTW_IDLE);
 	htw_unlock(&ctx->lock);
@@ -372,6 +384,7 @@ static int htw_section_mod_locked(struct htw_section *s, struct htw_timer *t,
 	/* A timer that was cancelled after it expired cannot go on; only its event remains. */
 	if (!htw_section_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
 		return -ENOENT;
+
 	if (mod->flags & HTW_MOD_COOKIE)
 		t->cookie = mod->cookie;
 	if (mod->flags & HTW_MOD_SLACK)
@@ -380,12 +393,14 @@ static int htw_section_mod_locked(struct htw_section *s, struct htw_timer *t,
 		t->interval = mod->interval;
 		t->firings = mod->firings;
 	}
+
 	if (mod->flags & HTW_MOD_DEADLINE) {
 		if (unlikely(t->node.flags & HTW_TIMER_CANCEL_ON_SET))
 			htw_section_stamp(s, t);
 		t->deadline = htw_section_deadline(s, mod->deadline, mod->flags);
 		htw_context_clear_override(s->ctx, t);
 	}
+
 	trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
 	return 0;
 }
@@ -424,11 +439,14 @@ static int htw_section_unread_locked(struct htw_section *s, struct htw_timer *t,
 {
 	if (!htw_section_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
 		return -ENOENT;
+
 	if (override <= mod->deadline || htw_section_override_has_come(s, t, state, mod, override))
 		return -EALREADY;
+
 	/* What is queued says that the clock was set. */
 	if (state == HTW_EXPIRED && t->node.flags & HTW_TIMER_CLOCK_SET)
 		return -EALREADY;
+
 	/* Give the firings back, and after the last one what it was started with. */
 	if (state == HTW_IDLE && !t->interval && t->node.idle_interval) {
 		t->interval = t->node.idle_interval;
@@ -436,6 +454,7 @@ static int htw_section_unread_locked(struct htw_section *s, struct htw_timer *t,
 	} else if (t->firings && check_add_overflow(t->firings, mod->firings, &t->firings)) {
 		t->firings = U32_MAX;
 	}
+
 	if (override != HTW_DISARMED)
 		t->deadline = override;
 	trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
@@ -452,7 +471,9 @@ int htw_section_mod_slow(struct htw_section *s, struct htw_timer *t, const struc
 
 	if (!htw_timer_is_live(t))
 		return -ENOENT;
+
 	state = htw_section_lock_timer(s, t);
+
 	if (unlikely(mod->flags & HTW_MOD_UNREAD)) {
 		override = htw_context_override(s->ctx, t);
 		park = override == HTW_DISARMED;
@@ -461,6 +482,7 @@ int htw_section_mod_slow(struct htw_section *s, struct htw_timer *t, const struc
 	} else {
 		ret = htw_section_mod_locked(s, t, state, mod);
 	}
+
 	if (!ret && arm)
 		htw_section_move(s, t, state);
 	else if (!ret && park)
@@ -479,6 +501,7 @@ int htw_section_query(struct htw_section *s, struct htw_query *query)
 
 	if (!htw_timer_is_live(t))
 		return -ENOENT;
+
 	state = htw_section_lock_timer(s, t);
 	if (htw_section_timer_exists(t, state, query->id)) {
 		htw_timer_fill_query(t, state, htw_context_override(s->ctx, t), s->now, query);

@@ -150,9 +150,11 @@ static int ring_stopped(struct device *d, u64 id, int result, struct htw_cancel 
 
 	if (result && result != -ENOENT && !(result == -EALREADY && discard))
 		return result;
+
 	/* Void events have no id. */
 	if (!id)
 		return result;
+
 	pthread_mutex_lock(&d->lock);
 	while ((ev = ring_find(d, id))) {
 		if (result == -ENOENT) {
@@ -163,6 +165,7 @@ static int ring_stopped(struct device *d, u64 id, int result, struct htw_cancel 
 				cancel->missed = ev->missed;
 			}
 		}
+
 		if (result && !discard)
 			break;
 		ev->id = 0;
@@ -402,9 +405,11 @@ static int device_add_many(struct htw *htw, const struct htw_add *common, const 
 
 	if (!count)
 		return call(device_of(htw), HTW_VECTOR, &v);
+
 	failed = run_vector(device_of(htw), &v);
 	if (failed < 0 || (!failed && !results))
 		return failed;
+
 	for (i = 0; i < count; i++) {
 		if (results)
 			results[i] = HTW_ID_ERROR(ids[i]);
@@ -674,6 +679,7 @@ static int device_map_ring(struct htw *htw)
 
 	if (!entries)
 		return -ENXIO;
+
 	pthread_mutex_lock(&d->lock);
 	if (!d->ring) {
 		d->ring_size = whole_pages(HTW_RING_SIZE(entries));
@@ -688,6 +694,7 @@ static int device_map_ring(struct htw *htw)
 		}
 	}
 	pthread_mutex_unlock(&d->lock);
+
 	/* Expirations from before the mapping are queued: move them into the ring. */
 	if (!ret)
 		call(d, HTW_FLUSH, NULL);

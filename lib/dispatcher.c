@@ -144,19 +144,23 @@ static int grow(struct htw_dispatcher *d)
 
 	if (want >= 1u << 31)
 		return -ENOMEM;
+
 	/* If an allocation fails, the arrays that have grown stay larger. */
 	calls = reallocarray(d->calls, want, sizeof(*calls));
 	if (!calls)
 		return -ENOMEM;
 	d->calls = calls;
+
 	dirty = reallocarray(d->dirty, want, sizeof(*dirty));
 	if (!dirty)
 		return -ENOMEM;
 	d->dirty = dirty;
+
 	ended = reallocarray(d->ended, want, sizeof(*ended));
 	if (!ended)
 		return -ENOMEM;
 	d->ended = ended;
+
 	memset(calls + d->nr_calls, 0, (want - d->nr_calls) * sizeof(*calls));
 	d->nr_calls = want;
 	return 0;
@@ -391,12 +395,14 @@ static int start_call(struct htw_dispatcher *d, u64 deadline, u64 interval, htw_
 
 	if (!fn)
 		return -EINVAL;
+
 	pthread_mutex_lock(&d->lock);
 	c = new_call(d);
 	if (!c) {
 		ret = -ENOMEM;
 		goto unlock;
 	}
+
 	c->fn = fn;
 	c->next = next;
 	c->arg = arg;
@@ -406,10 +412,12 @@ static int start_call(struct htw_dispatcher *d, u64 deadline, u64 interval, htw_
 	c->slack = d->slack;
 	c->running = false;
 	c->stopped = false;
+
 	if (must_defer(d))
 		defer(d, c, START);
 	else
 		ret = start(d, c);
+
 	if (!ret && call)
 		*call = handle_of(d, c);
 	if (ret)
@@ -464,6 +472,7 @@ HTW_PUBLIC int htw_call_again(struct htw_dispatcher *d, uint64_t call, uint64_t 
 
 	pthread_mutex_lock(&d->lock);
 	c = find(d, call);
+
 	if (!c || c->stopped) {
 		ret = -ENOENT;
 	} else {
@@ -476,6 +485,7 @@ HTW_PUBLIC int htw_call_again(struct htw_dispatcher *d, uint64_t call, uint64_t 
 		if (ret)
 			c->deadline = before;
 	}
+
 	pthread_mutex_unlock(&d->lock);
 	return ret;
 }
@@ -492,6 +502,7 @@ HTW_PUBLIC int htw_call_stop(struct htw_dispatcher *d, uint64_t call)
 		ret = c ? -EALREADY : -ENOENT;
 		goto unlock;
 	}
+
 	drop_timer(d, c->timer);
 	if (c->running) {
 		c->timer = 0;

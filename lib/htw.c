@@ -222,12 +222,14 @@ HTW_PUBLIC int htw_wait(struct htw *htw, int64_t timeout)
 		ret = htw->ops->ready(htw);
 		if (ret || !timeout)
 			return ret;
+
 		ret = poll(&pfd, 1, poll_timeout(timeout));
 		if (ret < 0) {
 			ret = -errno;
 			errno = error;
 			return ret;
 		}
+
 		if (timeout > 0) {
 			now = htw_clock_ns(CLOCK_MONOTONIC);
 			timeout = now < end ? end - now : 0;

@@ -685,16 +685,20 @@ static int process_add_many(struct htw *htw, const struct htw_add *common,
 
 	if (error)
 		return error;
+
 	set_results(results, count, 0);
 	pthread_mutex_lock(&p->lock);
 	all.now = begin(p);
 	all.from = common->flags & HTW_F_ABS ? 0 : all.now;
+
 	if (likely(!all.interval && all.slack <= SLOT_KEEP))
 		added = add_some(p, &all, true, deadlines, cookies, ids, count, &error);
 	else
 		added = add_some(p, &all, false, deadlines, cookies, ids, count, &error);
+
 	finish(p);
 	pthread_mutex_unlock(&p->lock);
+
 	if (unlikely(added < count)) {
 		memset(ids + added, 0, (count - added) * sizeof(*ids));
 		if (results)
@@ -722,10 +726,12 @@ static int mod_one(struct process *p, const struct htw_mod *mod, u64 now)
 	if (!htw_arith_mod_is_valid(mod) ||
 	    !interval_is_valid(p, mod->interval, mod->firings))
 		return -EINVAL;
+
 	t = find(p, mod->id);
 	/* A stopped timer has ended; only its event remains. */
 	if (!t || is_stopped(t))
 		return -ENOENT;
+
 	if (mod->flags & HTW_MOD_COOKIE)
 		t->cookie = mod->cookie;
 	if (mod->flags & HTW_MOD_SLACK)
@@ -734,6 +740,7 @@ static int mod_one(struct process *p, const struct htw_mod *mod, u64 now)
 		t->interval = mod->interval;
 		t->firings = mod->firings;
 	}
+
 	if (!(mod->flags & HTW_MOD_DEADLINE))
 		return 0;
 	deadline = mod->flags & HTW_F_ABS ? mod->deadline : htw_sum(now, mod->deadline);
@@ -748,6 +755,7 @@ static int mod_one(struct process *p, const struct htw_mod *mod, u64 now)
 	default:
 		break;
 	}
+
 	t->deadline = deadline;
 	set_state(t, PENDING);
 	arm(p, t, now);
@@ -808,10 +816,12 @@ static int process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64
 
 	if (flags & ~HTW_F_ABS)
 		return -EINVAL;
+
 	set_results(results, count, 0);
 	pthread_mutex_lock(&p->lock);
 	now = begin(p);
 	from = flags & HTW_F_ABS ? 0 : now;
+
 	for (i = 0; i < count; i++) {
 		const u64 id = ids[i];
 		struct slot *t = slot_of(p, id);
@@ -824,6 +834,7 @@ static int process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64
 			failed += set_result(results, i,
 					     rearm_slow(p, id, deadlines[i], flags, now));
 	}
+
 	finish(p);
 	pthread_mutex_unlock(&p->lock);
 	if (unlikely(foreign))
@@ -885,6 +896,7 @@ static int stop_one(struct process *p, struct slot *t, bool discard, struct htw_
 		out->remaining = state == PENDING ? remaining(t, now) : 0;
 		out->missed = missed;
 	}
+
 	if (state == PENDING) {
 		htw_wheel_stop(&p->wheel, &t->node);
 	} else if (queued && !discard) {
@@ -895,6 +907,7 @@ static int stop_one(struct process *p, struct slot *t, bool discard, struct htw_
 		list_del(&t->node.list);
 		p->nr_expired--;
 	}
+
 	p->nr_timers--;
 	free_slot(p, t, state);
 	return queued ? -EALREADY : 0;
@@ -973,6 +986,7 @@ static int process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int 
 	set_results(results, count, 0);
 	pthread_mutex_lock(&p->lock);
 	free = p->free;
+
 	for (i = 0; i < count; i++) {
 		const u64 id = ids[i];
 		struct slot *t = slot_of(p, id);
@@ -988,10 +1002,12 @@ static int process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int 
 		}
 	}
 	p->free = free;
+
 	p->wheel.pending -= count - slow;
 	p->nr_timers -= count - slow;
 	finish(p);
 	pthread_mutex_unlock(&p->lock);
+
 	if (unlikely(foreign))
 		failed += stop_foreign(p, ids, count, results);
 	return failed;
@@ -1168,6 +1184,7 @@ static void consume(struct process *p, struct slot *t, u64 now, struct htw_event
 
 	fill_event(ev, t, id_of(t), t->node.fired);
 	ev->missed = missed;
+
 	if (goes_on) {
 		/* Keep the phase: the next start + k * interval after now. */
 		ev->flags = HTW_EVENT_MORE;
@@ -1351,11 +1368,14 @@ static int process_read(struct htw *htw, struct htw_event *events, unsigned int 
 		return 0;
 	if (count > INT_MAX)
 		count = INT_MAX;
+
 	pthread_mutex_lock(&p->lock);
 	now = read_clock(p);
 	if (unlikely(p->clock == CLOCK_REALTIME))
 		check_clock(p, now);
+
 	got = unlikely(p->nr_expired) ? read_queue(p, events, count, now) : 0;
+
 	if (unlikely(p->clock == HTW_CLOCK_MANUAL)) {
 		expire_manual(p);
 	} else {
@@ -1519,15 +1539,18 @@ static int64_t process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 
 	if (flags & ~HTW_F_ABS || p->clock != HTW_CLOCK_MANUAL)
 		return -EINVAL;
+
 	if (family)
 		pthread_mutex_lock(&family->lock);
 	pthread_mutex_lock(&p->lock);
+
 	to = flags & HTW_F_ABS ? ns : htw_sum(p->manual_ns, ns);
 	/* Times end at INT64_MAX, as those of the device. */
 	valid = to >= p->manual_ns && to <= INT64_MAX;
 	if (valid)
 		ret = advance_one(p, to);
 	pthread_mutex_unlock(&p->lock);
+
 	for (i = 0; family && valid && i < SHARDS_MAX; i++) {
 		shard = family->shard[i];
 		if (!shard || shard == p)
@@ -1536,6 +1559,7 @@ static int64_t process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 		ret += advance_one(shard, to);
 		pthread_mutex_unlock(&shard->lock);
 	}
+
 	if (family)
 		pthread_mutex_unlock(&family->lock);
 	return ret;
@@ -1563,6 +1587,7 @@ static int process_info(struct htw *htw, struct htw_info *info)
 
 	pthread_mutex_lock(&p->lock);
 	expire_and_program(p);
+
 	*info = (struct htw_info){
 		.features = HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS |
 			    HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL |
@@ -1577,6 +1602,7 @@ static int process_info(struct htw *htw, struct htw_info *info)
 		.flags = p->setup_flags,
 		.levels = p->geometry.levels,
 	};
+
 	for (l = 0; l < p->geometry.levels; l++)
 		info->slots[l] = p->geometry.slots[l];
 	pthread_mutex_unlock(&p->lock);
@@ -1593,9 +1619,11 @@ static int process_reserve(struct htw *htw, uint64_t count)
 
 	if (count > p->limit)
 		return -ENOSPC;
+
 	pthread_mutex_lock(&p->lock);
 	if (count > p->nr_usable)
 		ret = grow(p, count);
+
 	if (!ret && count > p->nr_slots) {
 		/* Leaves pages that are populated as they are. */
 		usable = (char *)p->slots;
@@ -1604,6 +1632,7 @@ static int process_reserve(struct htw *htw, uint64_t count)
 			ret = -ENOMEM;	/* EINVAL before Linux 5.14: pages come when touched */
 		errno = error;
 	}
+
 	pthread_mutex_unlock(&p->lock);
 	return ret;
 }
@@ -1709,6 +1738,7 @@ static int shape(struct process *p, const struct htw_setup *setup)
 	*geo = default_geometry;
 	if (!setup)
 		return 0;
+
 	if (setup->flags & ~known || setup->reserved0 || setup->reserved[0] ||
 	    setup->reserved[1] || setup->reserved[2])
 		return -EINVAL;
@@ -1716,6 +1746,7 @@ static int shape(struct process *p, const struct htw_setup *setup)
 		return -ENOTSUP;
 	if (setup->home_cpu || setup->ring_entries)
 		return -EINVAL;
+
 	if (setup->flags & HTW_SETUP_CLOCK)
 		p->clock = setup->clock;
 	else if (setup->clock)
@@ -1723,12 +1754,14 @@ static int shape(struct process *p, const struct htw_setup *setup)
 	if (p->clock != CLOCK_MONOTONIC && p->clock != CLOCK_BOOTTIME &&
 	    p->clock != CLOCK_REALTIME && p->clock != HTW_CLOCK_MANUAL)
 		return -EOPNOTSUPP;
+
 	if (setup->flags & HTW_SETUP_LIMIT)
 		p->limit = setup->limit;
 	else if (setup->limit)
 		return -EINVAL;
 	if (!p->limit || p->limit > LIMIT_MAX || p->limit > SIZE_MAX / 4 / sizeof(struct slot))
 		return -ERANGE;
+
 	p->setup_flags = setup->flags;
 	if (!(setup->flags & HTW_SETUP_PRIVATE)) {
 		for (l = 0; l < HTW_MAX_LEVELS; l++)
@@ -1736,6 +1769,7 @@ static int shape(struct process *p, const struct htw_setup *setup)
 				return -EINVAL;
 		return setup->tick_ns || setup->levels ? -EINVAL : 0;
 	}
+
 	if (setup->tick_ns < (p->clock == HTW_CLOCK_MANUAL ? 1 : TICK_MIN) ||
 	    setup->tick_ns > TICK_MAX || setup->levels > HTW_MAX_LEVELS)
 		return -ERANGE;
@@ -1761,6 +1795,7 @@ static int create(struct process **made, const struct process *with, u64 fresh)
 
 	if (!p)
 		return -ENOMEM;
+
 	*p = (struct process){
 		.htw.ops = &process_ops,
 		.fresh = fresh,
@@ -1772,6 +1807,7 @@ static int create(struct process **made, const struct process *with, u64 fresh)
 		.geometry = with->geometry,
 	};
 	INIT_LIST_HEAD(&p->expired);
+
 	p->reserved = (p->limit * sizeof(struct slot) + GROW_MIN - 1) / GROW_MIN * GROW_MIN;
 	p->mask = (1u << fls64(p->reserved / sizeof(struct slot) - 1)) - 1;
 	p->slots = mmap(NULL, span(p), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -1781,16 +1817,19 @@ static int create(struct process **made, const struct process *with, u64 fresh)
 	if (grow(p, 1))
 		goto unmap;
 	set_state(&p->slots[0], FREE);
+
 	ret = htw_wheel_init(&p->wheel, &p->geometry, read_clock(p) / p->tick_ns, GFP_KERNEL,
 			     NUMA_NO_NODE);
 	if (ret)
 		goto unmap;
+
 	p->htw.fd = timerfd_create(p->clock == HTW_CLOCK_MANUAL ? CLOCK_MONOTONIC : p->clock,
 				   TFD_NONBLOCK | TFD_CLOEXEC);
 	if (p->htw.fd < 0) {
 		ret = -errno;
 		goto free_wheel;
 	}
+
 	ret = -pthread_mutex_init(&p->lock, NULL);
 	if (ret)
 		goto close_fd;
@@ -1818,14 +1857,17 @@ static struct family *make_family(struct process *p)
 	family = p->family;
 	if (family)
 		goto unlock;
+
 	family = calloc(1, sizeof(*family));
 	if (!family)
 		goto unlock;
+
 	if (pthread_mutex_init(&family->lock, NULL)) {
 		free(family);
 		family = NULL;
 		goto unlock;
 	}
+
 	family->shard[0] = p;
 	for (i = 1; i < SHARDS_MAX && (u64)i * (p->mask + 1) < 1u << NAME_STATE_SHIFT; i++)
 		family->fresh[i] = NAME_GENERATION + (u64)i * (p->mask + 1);
@@ -1846,10 +1888,12 @@ static int process_shard(struct htw *htw, struct htw **shard)
 
 	if (!family)
 		return -ENOMEM;
+
 	pthread_mutex_lock(&family->lock);
 	for (i = 1; i < SHARDS_MAX; i++)
 		if (!family->shard[i] && family->fresh[i])
 			break;
+
 	if (i < SHARDS_MAX)
 		ret = create(&made, p, family->fresh[i]);
 	if (!ret) {
@@ -1860,6 +1904,7 @@ static int process_shard(struct htw *htw, struct htw **shard)
 		family->shard[i] = made;
 		*shard = &made->htw;
 	}
+
 	pthread_mutex_unlock(&family->lock);
 	errno = error;
 	return ret;
