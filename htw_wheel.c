@@ -651,21 +651,21 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	u64 first = htw_level_first_tick(w, 0);
 	u64 to;
 
-	/* A tick that has come has nodes, and all of them. */
+	/* A tick that has come has nodes. */
 	if (first <= now && first < lev->end) {
 		htw_level_take(lev, htw_level_bucket_index(w, lev, first), &w->due);
 		htw_wheel_set_cursor(w, first + 1);
 		return true;
 	}
 
-	/* None that has come has nodes. */
+	/* None that has come does. */
 	if (now < lev->end) {
 		htw_wheel_set_cursor(w, now + 1);
 		return true;
 	}
 
 	/*
-	 * None before the end has. Skip to the first tick that may have some;
+	 * None before the end does. Skip to the first tick that may have some;
 	 * unless that moves the end on, a bucket has to be moved down first.
 	 */
 	to = min(first, htw_wheel_first_tick_above(w, now + 1));

@@ -122,10 +122,11 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now);
 struct htw_node *htw_wheel_evict(struct htw_wheel *w);
 
 /*
- * Lists on the hot path skip the hardening of CONFIG_DEBUG_LIST, which distributions
- * enable: it makes each list_add_tail() and list_del() a call, which costs more than half
- * of what moving a timer takes. (kernel/time/timer.c does not pay for it
- * either: hlists are not checked.) Debug kernels, as those of the tests, keep the checks.
+ * Lists on the hot path skip the hardening of CONFIG_DEBUG_LIST, which
+ * distributions enable: it makes each list_add_tail() and list_del() a call,
+ * which costs more than half of what moving a timer takes. (kernel/time/timer.c
+ * does not pay for it either: hlists are not checked.) Debug kernels, as those
+ * of the tests, keep the checks.
  */
 #if defined(CONFIG_PROVE_LOCKING) || defined(CONFIG_KASAN)
 #define HTW_DEBUG_LIST		true

@@ -210,9 +210,10 @@ int htw_contexts_init(void)
 void htw_contexts_exit(void)
 {
 	htw_cancel_on_set_exit();
-	flush_workqueue(htw_wq);	/* stops them */
-	rcu_barrier();			/* queues the work of those that wait for a grace period */
-	flush_workqueue(htw_wq);	/* frees them */
-	rcu_barrier();			/* frees their pages and bases */
+	/* Contexts are stopped, wait for a grace period, and are freed, as are their pages then. */
+	flush_workqueue(htw_wq);
+	rcu_barrier();
+	flush_workqueue(htw_wq);
+	rcu_barrier();
 	htw_shrink_exit_queue();
 }

@@ -427,7 +427,7 @@ bool htw_delivery_advance(struct htw_base *base, u64 now, u64 *expired)
 	bool done;
 
 	htw_delivery_begin(&delivery, base, NULL);
-	/* Until the waiters are woken: a task preempted in between would keep them asleep. */
+	/* Until the waiters are woken, which sleep on if this task is preempted before. */
 	local_bh_disable();
 	rcu_read_lock();
 	spin_lock(&base->lock);

@@ -140,8 +140,8 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
  * @arg: the program's &struct htw_add
  *
  * Most adds are simple, find a free timer, and @arg is in memory: those take
- * one section. If any of this does not hold, htw_op_add_slow() starts over. It
- * can do all adds, at a third more.
+ * one section. If any of this does not hold, htw_op_add_slow() starts over,
+ * which can do all adds, but costs a third more.
  *
  * Context: may sleep.
  * Return: as described at &struct htw_add.
@@ -286,7 +286,7 @@ enum htw_batch_done {
 	HTW_BATCH_NO_TIMER,	/* not carried out: no timer is reserved for it */
 };
 
-/* Inline, so that its results cost nothing. */
+/* Inline, so that the loop need not compare what this returns. */
 static __always_inline
 enum htw_batch_done htw_op_batch_one(struct htw_section *s, struct htw_op *op,
 				     struct list_head *reserved)

@@ -175,10 +175,10 @@ static bool htw_section_node_is_due(const struct htw_node *n, u64 now)
 }
 
 /*
- * Deliver timers that wait for the end of the present tick, but are due @now, a
- * host's time, ahead of those that are to be armed and are due, too. Once for
- * all of these: what is armed under the same lock is either delivered behind
- * them, or due later.
+ * Deliver timers that wait for the end of the present tick, but are due @now
+ * (the base's time, not a time namespace's), ahead of those that are to be
+ * armed and are due, too. Once for all of these: what is armed under the same
+ * lock is either delivered behind them, or due later.
  *
  * Return: false if those to be armed have to wait for the tick like others, to
  * stay in order.
@@ -465,8 +465,7 @@ static int htw_section_unread_locked(struct htw_section *s, struct htw_timer *t,
 int htw_section_mod_slow(struct htw_section *s, struct htw_timer *t, const struct htw_mod *mod)
 {
 	enum htw_timer_state state;
-	bool arm = mod->flags & HTW_MOD_DEADLINE, park = false;
-	u64 override;
+	u64 override = 0;
 	int ret;
 
 	if (!htw_timer_is_live(t))
@@ -476,17 +475,15 @@ int htw_section_mod_slow(struct htw_section *s, struct htw_timer *t, const struc
 
 	if (unlikely(mod->flags & HTW_MOD_UNREAD)) {
 		override = htw_context_override(s->ctx, t);
-		park = override == HTW_DISARMED;
-		arm = !park;
 		ret = htw_section_unread_locked(s, t, state, mod, override);
 	} else {
 		ret = htw_section_mod_locked(s, t, state, mod);
 	}
 
-	if (!ret && arm)
-		htw_section_move(s, t, state);
-	else if (!ret && park)
+	if (!ret && override == HTW_DISARMED)
 		htw_section_park(s, t, state);
+	else if (!ret && mod->flags & (HTW_MOD_DEADLINE | HTW_MOD_UNREAD))
+		htw_section_move(s, t, state);
 	else
 		htw_section_unlock_timer(s, state);
 	return ret;

@@ -57,8 +57,8 @@
  * @units: what is left of HTW_SECTION_UNITS; may become negative
  * @now: the context's time at which the operations take place, in ns; not
  *	before that of @base
- * @made_way: the time, a host's, for which htw_section_make_way() was last
- *	called on @base, or zero
+ * @made_way: the time for which htw_section_make_way() was last called on
+ *	@base, or zero
  * @way: its result
  * @direct: no offset of a time namespace and no table of deadlines
  * @freed: timers that were freed, to be returned at the end

@@ -114,7 +114,10 @@ static void htw_shrink_end(struct htw_context *ctx, bool freed)
 	ctx->shrink_delay = freed ? HTW_SHRINK_DELAY_MIN : min(2 * ctx->shrink_delay,
 							       HTW_SHRINK_DELAY_MAX);
 	htw_shrink_watch(ctx);
-	/* Pages that were emptied after the mark: no timer may be freed any more to notice them. */
+	/*
+	 * More pages may be without timers since the mark. If no timer is freed
+	 * any more, nothing else will look at them.
+	 */
 	if (freed && ctx->nr_timers < ctx->shrink_below)
 		htw_shrink_begin(ctx);
 	spin_unlock_bh(&ctx->lock);

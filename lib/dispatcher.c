@@ -650,8 +650,10 @@ HTW_PUBLIC int htw_dispatch(struct htw_dispatcher *d, int64_t timeout)
 		error = flush(d);	/* what failed the last time */
 		made = make_calls(d, &left);
 		ret = flush(d);
-		/* An error does not count if a later attempt succeeded. */
-		error = ret ? ret : error && d->nr_dirty ? error : 0;
+		if (ret)
+			error = ret;
+		else if (!d->nr_dirty)
+			error = 0;	/* a later attempt has succeeded */
 		/* Unless the result is positive nothing is due. What failed is tried again. */
 		if (left)
 			error = 0;

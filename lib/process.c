@@ -130,8 +130,8 @@ struct process;
 
 /**
  * struct family - the shards of a handle
- * @lock: guards the fields, and lets no shard be closed. Comes before the lock
- *	of a shard
+ * @lock: guards the fields, and keeps shards from being closed. Comes before
+ *	the lock of a shard
  * @shard: by their number; the first is the handle from htw_open()
  * @fresh: for each number, &process.fresh of the next shard; zero if its
  *	generations ran out
