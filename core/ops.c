@@ -18,6 +18,7 @@
 #include <linux/uaccess.h>
 
 #include "compat.h"
+#include "copied.h"
 #include "ops.h"
 #include "pool.h"
 #include "section.h"
@@ -470,8 +471,8 @@ static int htw_op_batch_all(struct htw_context *ctx, struct htw_op __user *user,
 			ret = -EINTR;
 			break;
 		}
-		n = want - DIV_ROUND_UP(copy_from_user(ops, user + *done, want * sizeof(*ops)),
-					sizeof(*ops));
+		n = htw_copied(want, sizeof(*ops),
+			       copy_from_user(ops, user + *done, want * sizeof(*ops)));
 		htw_op_batch_submit_all(ctx, ops, n, &reserved);
 		written = htw_op_batch_write_results(user + *done, ops, n,
 						     htw_context_ring_tail(ctx));

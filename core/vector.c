@@ -14,6 +14,7 @@
 #include <linux/uaccess.h>
 
 #include "compat.h"
+#include "copied.h"
 #include "ops.h"
 #include "pool.h"
 #include "section.h"
@@ -116,8 +117,8 @@ static void __user *htw_vector_at(const struct htw_vector *v, u64 array)
 /* Copy in the next entries of an array. Return how many could be read. */
 static u32 htw_vector_get(const struct htw_vector *v, u64 *to, u64 array, u32 count)
 {
-	return count - DIV_ROUND_UP(copy_from_user(to, htw_vector_at(v, array),
-						   count * sizeof(*to)), sizeof(*to));
+	return htw_copied(count, sizeof(*to),
+			  copy_from_user(to, htw_vector_at(v, array), count * sizeof(*to)));
 }
 
 /* Reserve a timer for each add; each for which there is none fails. Return how many did. */
@@ -228,9 +229,9 @@ static u32 htw_vector_add_batch(struct htw_context *ctx, struct htw_vector *v,
 {
 	LIST_HEAD(reserved);
 	u32 failed = htw_vector_reserve(ctx, batch, want, &reserved);
-	u32 count = want - DIV_ROUND_UP(copy_to_user(htw_vector_at(v, v->ids), batch->ids,
-						     want * sizeof(*batch->ids)),
-					sizeof(*batch->ids));
+	u32 count = htw_copied(want, sizeof(*batch->ids),
+			       copy_to_user(htw_vector_at(v, v->ids), batch->ids,
+					    want * sizeof(*batch->ids)));
 
 	/* Count only errors that the program has got. */
 	if (unlikely(failed && count < want)) {

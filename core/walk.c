@@ -12,6 +12,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "copied.h"
 #include "ops.h"
 #include "pool.h"
 #include "section.h"
@@ -235,8 +236,8 @@ static int htw_walk_list_batch(struct htw_context *ctx, u32 *slot, struct htw_qu
 			       u32 room, u32 which, struct htw_query *entries)
 {
 	u32 n = htw_walk_list(ctx, slot, entries, room, which);
-	u32 written = n - DIV_ROUND_UP(copy_to_user(user, entries, n * sizeof(*entries)),
-				       sizeof(*entries));
+	u32 written = htw_copied(n, sizeof(*entries),
+				 copy_to_user(user, entries, n * sizeof(*entries)));
 
 	if (written == n)
 		return n;

@@ -96,7 +96,7 @@ anything changes: ids are written to the program before their timers are
 armed, and arming cannot fail.
 
 HTW_BATCH carries out an array of operations in one call.
-""", core="section ops"),
+""", core="copied section ops"),
     Patch("misc: htw: Add /dev/htw", """\
 open(), ioctl(), read(), poll() and fdinfo. read() returns whole events in
 the order in which the timers fired; blocked readers wait exclusively, so
