@@ -390,6 +390,13 @@ static bool htw_delivery_expire(struct htw_base *base, struct htw_delivery *deli
 	return done;
 }
 
+/* Wake tasks that wait for what was delivered. Context: as for htw_wake_contexts(). */
+void htw_delivery_wake(struct htw_delivery *d)
+{
+	if (d->nr_wake)
+		htw_wake_contexts(d->wake, d->nr_wake, d->turn);
+}
+
 /**
  * htw_delivery_serve() - deliver what is due on a user's base
  * @job: &htw_base.job

@@ -6,7 +6,6 @@
 #define _HTW_DELIVERY_H
 
 #include "context.h"
-#include "wake.h"
 
 /* A turn ends once it has switched contexts more often: that costs as much as several timers. */
 #define HTW_DELIVERY_CONTEXTS	8u
@@ -49,13 +48,7 @@ struct htw_delivery {
 void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base, struct htw_turn *turn);
 void htw_delivery_clock_set(struct htw_delivery *d, struct htw_timer *t);
 enum htw_served htw_delivery_serve(struct htw_job *job, struct htw_turn *turn);
+void htw_delivery_wake(struct htw_delivery *d);
 bool htw_delivery_advance(struct htw_base *base, u64 now, u64 *expired);
-
-/* Wake tasks that wait for what was delivered. Context: as for htw_wake_contexts(). */
-static inline void htw_delivery_wake(struct htw_delivery *d)
-{
-	if (d->nr_wake)
-		htw_wake_contexts(d->wake, d->nr_wake, d->turn);
-}
 
 #endif /* _HTW_DELIVERY_H */

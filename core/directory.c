@@ -16,6 +16,12 @@ struct htw_directory htw_no_directory = {
 	.pages = { RCU_INITIALIZER((struct htw_page *)&htw_no_page) },
 };
 
+/* The number of entries of a directory that was allocated; zero for that of a new context. */
+u32 htw_directory_entries(const struct htw_directory *dir)
+{
+	return dir == &htw_no_directory ? 0 : dir->mask + 1;
+}
+
 /**
  * htw_directory_double() - copy a directory into one of twice its length
  * @old: the directory; no entry of it is written meanwhile

@@ -37,12 +37,7 @@ struct htw_directory {
 extern const struct htw_page htw_no_page;
 extern struct htw_directory htw_no_directory;
 
-/* The number of entries of a directory that was allocated; zero for that of a new context. */
-static inline u32 htw_directory_entries(const struct htw_directory *dir)
-{
-	return dir == &htw_no_directory ? 0 : dir->mask + 1;
-}
-
+u32 htw_directory_entries(const struct htw_directory *dir);
 struct htw_directory *htw_directory_double(const struct htw_directory *old);
 void htw_directory_free(struct htw_directory *dir);
 
