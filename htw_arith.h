@@ -35,7 +35,7 @@ static inline u64 htw_arith_missed(u64 deadline, u64 interval, u32 firings, u64 
 {
 	u64 missed;
 
-	if (unlikely(now < deadline))
+	if (now < deadline)
 		return 0;
 	missed = div64_u64(now - deadline, interval) + ahead;
 	return firings ? min_t(u64, missed, firings - !ahead) : missed;

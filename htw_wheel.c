@@ -517,7 +517,7 @@ htw_level_cascade_bucket(struct htw_wheel *w, unsigned int l, struct list_head *
 
 		entry = entry->next;
 		prefetchw(entry);
-		if (unlikely(htw_level_append(down, n)))
+		if (htw_level_append(down, n))
 			htw_level_set(lev, down - to.buckets);
 	}
 	return entry;
@@ -531,7 +531,7 @@ static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int 
 	struct list_head *bucket = &up->buckets[index], *entry;
 	unsigned int left = *budget;
 
-	if (likely(w->level[l].mask))
+	if (w->level[l].mask)
 		entry = htw_level_cascade_bucket(w, l, bucket, &left, true);
 	else
 		entry = htw_level_cascade_bucket(w, l, bucket, &left, false);

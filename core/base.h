@@ -181,7 +181,7 @@ static inline u64 htw_base_forward(struct htw_base *base, u64 now)
 {
 	lockdep_assert_held(&base->lock);
 
-	if (likely(base->wheel.cursor == htw_base_tick(base, now) + 1))
+	if (base->wheel.cursor == htw_base_tick(base, now) + 1)
 		return now;
 	return htw_base_forward_slow(base, now);
 }
@@ -193,7 +193,7 @@ static inline u64 htw_base_forward(struct htw_base *base, u64 now)
  */
 static inline u64 htw_base_choose_tick(struct htw_base *base, u64 deadline, u64 slack, u64 now)
 {
-	if (unlikely(deadline <= now || slack))
+	if (deadline <= now || slack)
 		return htw_base_choose_tick_slow(base, deadline, slack, now);
 	return htw_base_tick_up(base, deadline);
 }
@@ -213,7 +213,7 @@ static inline bool __must_check htw_base_start(struct htw_base *base, struct htw
 
 	n->expires = tick;
 	WRITE_ONCE(n->cpu, base->cpu);
-	return unlikely(htw_wheel_start(&base->wheel, n));
+	return htw_wheel_start(&base->wheel, n);
 }
 
 static inline void htw_base_stop(struct htw_base *base, struct htw_node *n)
@@ -233,7 +233,7 @@ static inline void htw_base_restart(struct htw_base *base, struct htw_node *n, u
 
 	htw_wheel_unlink(&base->wheel, n);
 	n->expires = tick;
-	if (unlikely(htw_level_link(&base->wheel, htw_wheel_level(&base->wheel, tick), n)))
+	if (htw_level_link(&base->wheel, htw_wheel_level(&base->wheel, tick), n))
 		base->reprogram = true;
 }
 
@@ -244,7 +244,7 @@ static inline void htw_base_restart(struct htw_base *base, struct htw_node *n, u
  */
 static inline void htw_base_unlock(struct htw_base *base)
 {
-	if (unlikely(base->reprogram))
+	if (base->reprogram)
 		htw_base_reprogram(base);
 	htw_unlock(&base->lock);
 }

@@ -66,7 +66,7 @@ static struct htw_base *htw_callout_base(const struct htw_callout *callout)
 {
 	unsigned int cpu = READ_ONCE(callout->node.cpu);
 
-	if (unlikely(cpu == HTW_CPU_EARLY))
+	if (cpu == HTW_CPU_EARLY)
 		return &htw_early_base;
 	/* Pairs with htw_callouts_cpu_prepare(). */
 	return smp_load_acquire(per_cpu_ptr(&htw_callout_bases, cpu));
@@ -116,7 +116,7 @@ EXPORT_SYMBOL_GPL(htw_callout_init);
 static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 deadline, u64 slack)
 {
 	/* Reading the clock takes as long as all the rest, and once a jiffy is accurate enough. */
-	if (unlikely(time_before(base->forwarded_at, jiffies))) {
+	if (time_before(base->forwarded_at, jiffies)) {
 		base->forwarded_at = jiffies;
 		htw_base_forward(base, htw_base_now(base));
 	}
@@ -190,8 +190,7 @@ bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns, u64 slac
 	local_bh_disable();
 	/* Pairs with htw_callouts_cpu_prepare(). */
 	target = smp_load_acquire(per_cpu_ptr(&htw_callout_bases, htw_isolation_target_cpu()));
-	if (unlikely(!htw_callout_start_on_target(target, &callout->node, deadline_ns, slack_ns,
-						  &pending)))
+	if (!htw_callout_start_on_target(target, &callout->node, deadline_ns, slack_ns, &pending))
 		pending = htw_callout_start_migrating(target, callout, deadline_ns, slack_ns);
 	local_bh_enable();
 	return pending;

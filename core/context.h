@@ -239,14 +239,14 @@ static inline u64 htw_context_override(const struct htw_context *ctx, const stru
 static inline void htw_context_clear_override(const struct htw_context *ctx,
 					      const struct htw_timer *t)
 {
-	if (unlikely(READ_ONCE(ctx->table)))
+	if (READ_ONCE(ctx->table))
 		htw_timer_clear_override(t);
 }
 
 /* The CPU on which a timer that is started now should wait. */
 static inline unsigned int htw_context_cpu(const struct htw_context *ctx)
 {
-	return unlikely(ctx->cpu >= 0) ? ctx->cpu : htw_isolation_target_cpu();
+	return ctx->cpu >= 0 ? ctx->cpu : htw_isolation_target_cpu();
 }
 
 /*
@@ -269,7 +269,7 @@ static inline u32 htw_context_ring_tail(struct htw_context *ctx)
 	const struct htw_event_ring *ring = smp_load_acquire(&ctx->ring);
 	u32 tail;
 
-	if (likely(!ring))
+	if (!ring)
 		return 0;
 	spin_lock_bh(&ctx->lock);
 	tail = ring->tail;

@@ -131,7 +131,7 @@ static void htw_delivery_arm(struct htw_delivery *d, struct htw_context *ctx,
 
 static bool htw_delivery_is_of(const struct htw_timer *t, const struct htw_context *ctx)
 {
-	return likely(htw_timer_page(t)->ctx == ctx);
+	return htw_timer_page(t)->ctx == ctx;
 }
 
 /* Take a timer off the list of due nodes if it does not expire now. */
@@ -305,7 +305,7 @@ static u32 htw_delivery_to_context(struct htw_delivery *d, struct list_head *due
 	if (d->context != ctx && !htw_delivery_switch(d, ctx, now))
 		return 0;
 	fired = d->fired;
-	if (unlikely(ctx->table || was_set_back))
+	if (ctx->table || was_set_back)
 		deferred = htw_delivery_defer(d, due, now, max);
 	if (d->room) {
 		count = htw_delivery_to_ring(d, due, fired, min(max - deferred, d->room));
@@ -411,7 +411,7 @@ enum htw_served htw_delivery_serve(struct htw_job *job, struct htw_turn *turn)
 	struct htw_delivery delivery;
 	enum htw_served served;
 
-	if (unlikely(!htw_base_begin_turn(base, turn, &served)))
+	if (!htw_base_begin_turn(base, turn, &served))
 		return served;
 	htw_delivery_begin(&delivery, base, turn);
 	served = htw_base_end_turn(base, htw_delivery_expire(base, &delivery, turn->units));

@@ -96,7 +96,7 @@ static struct htw_timer *htw_op_add_reserve(struct htw_context *ctx)
 	struct htw_timer *t = NULL;
 
 	spin_lock(&ctx->lock);
-	if (likely(ctx->nr_timers < ctx->limit))
+	if (ctx->nr_timers < ctx->limit)
 		t = htw_pool_alloc(ctx);
 	spin_unlock(&ctx->lock);
 	return t;
@@ -154,20 +154,20 @@ long htw_op_add(struct htw_context *ctx, struct htw_add __user *arg)
 	struct htw_timer *t;
 	bool added = false;
 
-	if (unlikely(!htw_op_get_simple_add(&add, arg) || !htw_context_is_settled(ctx)))
+	if (!htw_op_get_simple_add(&add, arg) || !htw_context_is_settled(ctx))
 		return htw_op_add_slow(ctx, arg);
 	htw_section_begin_add(&s, ctx);
 	t = htw_op_add_reserve(ctx);
-	if (likely(t)) {
+	if (t) {
 		/* The program may use the id from here on. */
 		added = htw_op_put_id(htw_timer_id(t), &arg->id);
-		if (likely(added))
+		if (added)
 			htw_section_add(&s, t, &add, s.direct);
 		else
 			htw_section_free(&s, t);
 	}
 	htw_section_end(&s);
-	return likely(added) ? 0 : htw_op_add_slow(ctx, arg);
+	return added ? 0 : htw_op_add_slow(ctx, arg);
 }
 
 /**
@@ -188,7 +188,7 @@ long htw_op_cancel(struct htw_context *ctx, struct htw_cancel __user *arg)
 		return -EFAULT;
 	if (!htw_op_cancel_is_valid(ctx, &cancel))
 		return -EINVAL;
-	if (unlikely(!htw_context_is_settled(ctx)))
+	if (!htw_context_is_settled(ctx))
 		return -ENOENT;
 	__htw_section_begin(&s, ctx);
 	ret = htw_section_cancel(&s, htw_section_find(&s, cancel.id), &cancel, true);
@@ -217,7 +217,7 @@ long htw_op_mod(struct htw_context *ctx, const struct htw_mod __user *arg)
 		return -EFAULT;
 	if (!htw_op_mod_is_valid(ctx, &mod))
 		return -EINVAL;
-	if (unlikely(!htw_context_is_settled(ctx)))
+	if (!htw_context_is_settled(ctx))
 		return -ENOENT;
 	__htw_section_begin(&s, ctx);
 	ret = htw_section_mod(&s, htw_section_find(&s, mod.id), &mod);
@@ -243,7 +243,7 @@ long htw_op_query(struct htw_context *ctx, struct htw_query __user *arg)
 		return -EFAULT;
 	if (!htw_op_query_is_valid(&query))
 		return -EINVAL;
-	if (unlikely(!htw_context_is_settled(ctx)))
+	if (!htw_context_is_settled(ctx))
 		return -ENOENT;
 	htw_section_begin(&s, ctx);
 	ret = htw_section_query(&s, &query);
@@ -296,9 +296,9 @@ enum htw_batch_done htw_op_batch_one(struct htw_section *s, struct htw_op *op,
 
 	op->result = -EINVAL;
 	if (htw_op_is(op, HTW_OP_ADD)) {
-		if (unlikely(!htw_op_add_is_valid(s->ctx, &op->add)))
+		if (!htw_op_add_is_valid(s->ctx, &op->add))
 			return HTW_BATCH_FAST;
-		if (unlikely(list_empty(reserved)))
+		if (list_empty(reserved))
 			return HTW_BATCH_NO_TIMER;
 
 		t = htw_timer_pop(reserved);
@@ -309,23 +309,23 @@ enum htw_batch_done htw_op_batch_one(struct htw_section *s, struct htw_op *op,
 	}
 
 	if (htw_op_is(op, HTW_OP_MOD)) {
-		if (unlikely(!htw_op_mod_is_valid(s->ctx, &op->mod)))
+		if (!htw_op_mod_is_valid(s->ctx, &op->mod))
 			return HTW_BATCH_FAST;
 		t = htw_section_find(s, op->mod.id);
 		op->result = 0;
-		if (likely(htw_section_mod_fast(s, t, &op->mod)))
+		if (htw_section_mod_fast(s, t, &op->mod))
 			return HTW_BATCH_FAST;
 		op->result = htw_section_mod_slow(s, t, &op->mod);
 	} else if (htw_op_is(op, HTW_OP_CANCEL)) {
-		if (unlikely(!htw_op_cancel_is_valid(s->ctx, &op->cancel)))
+		if (!htw_op_cancel_is_valid(s->ctx, &op->cancel))
 			return HTW_BATCH_FAST;
 		t = htw_section_find(s, op->cancel.id);
 		op->result = 0;
-		if (likely(htw_section_cancel_fast(s, t, &op->cancel, true)))
+		if (htw_section_cancel_fast(s, t, &op->cancel, true))
 			return HTW_BATCH_FAST;
 		op->result = htw_section_cancel_slow(s, t, &op->cancel);
 	} else if (htw_op_is(op, HTW_OP_QUERY)) {
-		if (likely(htw_op_query_is_valid(&op->query)))
+		if (htw_op_query_is_valid(&op->query))
 			op->result = htw_section_query(s, &op->query);
 	}
 	return HTW_BATCH_SLOW;

@@ -24,7 +24,7 @@ static inline bool htw_op_add_is_valid(const struct htw_context *ctx, const stru
 {
 	if (add->flags & ~(HTW_F_ABS | HTW_F_KEEP | HTW_F_CANCEL_ON_SET) || add->reserved)
 		return false;
-	if (unlikely(add->flags & HTW_F_CANCEL_ON_SET) && !htw_context_listens(ctx))
+	if (add->flags & HTW_F_CANCEL_ON_SET && !htw_context_listens(ctx))
 		return false;
 	return htw_op_interval_is_valid(ctx, add->interval, add->firings);
 }
@@ -32,7 +32,7 @@ static inline bool htw_op_add_is_valid(const struct htw_context *ctx, const stru
 /* With a ring, the field is output only and its value on entry is ignored; else it must be zero. */
 static inline bool htw_op_ring_tail_is_valid(const struct htw_context *ctx, u64 ring_tail)
 {
-	return likely(!ring_tail) || READ_ONCE(ctx->ring);
+	return !ring_tail || READ_ONCE(ctx->ring);
 }
 
 static inline bool htw_op_cancel_is_valid(const struct htw_context *ctx,
@@ -46,7 +46,7 @@ static inline bool htw_op_cancel_is_valid(const struct htw_context *ctx,
 static inline bool htw_op_mod_is_valid(const struct htw_context *ctx, const struct htw_mod *mod)
 {
 	/* Nearly all calls set a new deadline and nothing else. */
-	if (likely((mod->flags & ~HTW_F_ABS) == HTW_MOD_DEADLINE))
+	if ((mod->flags & ~HTW_F_ABS) == HTW_MOD_DEADLINE)
 		return !(mod->interval | mod->slack | mod->cookie | mod->firings | mod->reserved);
 	if (mod->flags == HTW_MOD_UNREAD)
 		return !(mod->interval | mod->slack | mod->cookie | mod->reserved) &&

@@ -389,7 +389,7 @@ int htw_pool_reserve(struct htw_context *ctx, struct list_head *timers, u32 want
 {
 	int got = htw_pool_take(ctx, timers, want, ids);
 
-	if (unlikely(got == -EDQUOT)) {
+	if (got == -EDQUOT) {
 		struct htw_user_wait wait;
 
 		htw_user_wait_begin(&wait, ctx->user);

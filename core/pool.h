@@ -40,9 +40,9 @@ static inline struct htw_timer *htw_pool_alloc(struct htw_context *ctx)
 
 	lockdep_assert_held(&ctx->lock);
 
-	if (likely(!list_empty(free))) {
+	if (!list_empty(free)) {
 		t = htw_timer_pop(free);
-	} else if (likely(ctx->nr_unused)) {
+	} else if (ctx->nr_unused) {
 		t = ctx->unused++;
 		ctx->nr_unused--;
 		WRITE_ONCE(t->generation, ctx->unused_generation);

@@ -35,7 +35,7 @@ static u32 htw_reader_peek(struct htw_context *ctx, struct htw_event *events, u3
 	list_for_each_entry(t, &ctx->expired, node.list) {
 		if (n == count)
 			break;
-		if (likely(htw_timer_is_plain(t) && !ctx->table))
+		if (htw_timer_is_plain(t) && !ctx->table)
 			htw_event_fill(&events[n++], t, t->node.fired, 0, 0);
 		else
 			htw_event_report(&events[n++], ctx, t, now);
@@ -63,7 +63,7 @@ static void htw_reader_take(struct htw_context *ctx, u32 count, u64 now)
 		/* Most timers end here: they stay linked and go to the free list together. */
 		if (likely(htw_timer_is_plain(t) && !ctx->table)) {
 			freed++;
-			if (likely(htw_timer_end_id(t)))
+			if (htw_timer_end_id(t))
 				last = &t->node.list;
 			else
 				list_del(&t->node.list);

@@ -98,7 +98,7 @@ void htw_section_give_way(struct htw_base *base)
  */
 u32 htw_section_limit(const struct htw_context *ctx, u32 most)
 {
-	return unlikely(htw_context_is_manual(ctx)) ? 1 : most;
+	return htw_context_is_manual(ctx) ? 1 : most;
 }
 
 /*
@@ -114,7 +114,7 @@ void htw_section_stamp(struct htw_section *s, struct htw_timer *t)
 /* Take a lock. If that has to wait, it may take long: the section ends after the operation. */
 static void htw_section_lock(struct htw_section *s, spinlock_t *lock)
 {
-	if (likely(htw_trylock(lock)))
+	if (htw_trylock(lock))
 		return;
 	s->units = 0;
 	htw_lock(lock);
@@ -215,7 +215,7 @@ static u64 htw_section_choose_tick(struct htw_section *s, const struct htw_timer
 	const u64 deadline = htw_context_to_host(s->ctx, t->deadline);
 	const u64 now = htw_context_to_host(s->ctx, s->now);
 
-	if (unlikely(t->deadline <= s->now) && s->base->clock != HTW_MANUAL &&
+	if (t->deadline <= s->now && s->base->clock != HTW_MANUAL &&
 	    !htw_section_make_way(s, now))
 		return htw_base_choose_tick(s->base, deadline, 0, 0);
 
@@ -355,7 +355,7 @@ static void htw_section_move(struct htw_section *s, struct htw_timer *t, enum ht
 		htw_section_unqueue(ctx, t, state);
 	}
 
-	if (likely(s->base == s->target) || htw_section_enter_target(s, t))
+	if (s->base == s->target || htw_section_enter_target(s, t))
 		htw_section_arm(s, t);
 	htw_unlock(&ctx->lock);
 }
@@ -395,7 +395,7 @@ static int htw_section_mod_locked(struct htw_section *s, struct htw_timer *t,
 	}
 
 	if (mod->flags & HTW_MOD_DEADLINE) {
-		if (unlikely(t->node.flags & HTW_TIMER_CANCEL_ON_SET))
+		if (t->node.flags & HTW_TIMER_CANCEL_ON_SET)
 			htw_section_stamp(s, t);
 		t->deadline = htw_section_deadline(s, mod->deadline, mod->flags);
 		htw_context_clear_override(s->ctx, t);
@@ -473,7 +473,7 @@ int htw_section_mod_slow(struct htw_section *s, struct htw_timer *t, const struc
 
 	state = htw_section_lock_timer(s, t);
 
-	if (unlikely(mod->flags & HTW_MOD_UNREAD)) {
+	if (mod->flags & HTW_MOD_UNREAD) {
 		override = htw_context_override(s->ctx, t);
 		ret = htw_section_unread_locked(s, t, state, mod, override);
 	} else {

@@ -101,7 +101,7 @@ static __always_inline void htw_section_forward_base(struct htw_section *s)
 {
 	u64 host;
 
-	if (likely(s->direct)) {
+	if (s->direct) {
 		s->now = htw_base_forward(s->base, s->now);
 		return;
 	}
@@ -126,13 +126,13 @@ static __always_inline void htw_section_enter_base(struct htw_section *s, struct
 static __always_inline void htw_section_set_keys(struct htw_section *s)
 {
 	s->cancel_key = htw_timer_key(s->base->cpu, HTW_PENDING, 0);
-	s->mod_key = likely(s->direct && s->base == s->target) ? s->cancel_key : HTW_NO_KEY;
+	s->mod_key = s->direct && s->base == s->target ? s->cancel_key : HTW_NO_KEY;
 }
 
 /* Make @base the one whose lock is held. */
 static inline void htw_section_lock_base(struct htw_section *s, struct htw_base *base)
 {
-	if (unlikely(s->base != base))
+	if (s->base != base)
 		htw_section_switch_base(s, base);
 }
 
@@ -155,10 +155,10 @@ static __always_inline void htw_section_begin_add(struct htw_section *s, struct 
 	s->now = htw_context_now(ctx);
 	local_bh_disable();
 	s->target = htw_context_base(ctx);
-	if (unlikely(!s->target))
+	if (!s->target)
 		htw_section_create_base(s);
 	/* htw_table_enable() waits for sections that have not seen the table. */
-	s->direct = likely(!ctx->timens && !READ_ONCE(ctx->table));
+	s->direct = !ctx->timens && !READ_ONCE(ctx->table);
 	htw_lock(&s->target->lock);
 	htw_section_enter_base(s, s->target);
 }
@@ -193,9 +193,9 @@ static inline void htw_section_end(struct htw_section *s)
 	if (s->nr_freed)
 		htw_section_return_freed(s);
 	local_bh_enable();
-	if (unlikely(wanted))
+	if (wanted)
 		htw_section_give_way(base);
-	if (unlikely(htw_context_is_manual(s->ctx)))
+	if (htw_context_is_manual(s->ctx))
 		htw_advance_context(s->ctx, 0);
 }
 
@@ -219,8 +219,8 @@ static inline bool htw_section_is_used_up(const struct htw_section *s)
 static inline bool htw_section_should_end(struct htw_section *s, int units)
 {
 	htw_section_count(s, units);
-	return unlikely(htw_section_is_used_up(s) || READ_ONCE(s->base->wanted) ||
-			spin_is_contended(&s->base->lock));
+	return htw_section_is_used_up(s) || READ_ONCE(s->base->wanted) ||
+	       spin_is_contended(&s->base->lock);
 }
 
 static inline u64 htw_section_deadline(const struct htw_section *s, u64 deadline, u32 flags)
@@ -250,7 +250,7 @@ static __always_inline bool htw_section_add(struct htw_section *s, struct htw_ti
 	u64 deadline;
 
 	t->node.flags = add->flags & HTW_F_KEEP ? HTW_TIMER_KEEP : 0;
-	if (unlikely(add->flags & HTW_F_CANCEL_ON_SET)) {
+	if (add->flags & HTW_F_CANCEL_ON_SET) {
 		t->node.flags |= HTW_TIMER_CANCEL_ON_SET;
 		htw_section_stamp(s, t);
 	}
@@ -261,11 +261,11 @@ static __always_inline bool htw_section_add(struct htw_section *s, struct htw_ti
 	t->interval = add->interval;
 	t->firings = add->firings;
 	t->node.slack = 0;
-	if (unlikely(add->slack))
+	if (add->slack)
 		htw_timer_set_slack(t, add->slack);
 	if (trace_htw_add_enabled())
 		trace_htw_add(htw_timer_id(t), t->cookie, t->deadline, t->interval);
-	if (unlikely(!direct)) {
+	if (!direct) {
 		htw_context_clear_override(s->ctx, t);
 		deadline = htw_context_to_host(s->ctx, deadline);
 	}
@@ -351,7 +351,7 @@ static __always_inline bool htw_section_cancel_fast(struct htw_section *s, struc
 static __always_inline int htw_section_cancel(struct htw_section *s, struct htw_timer *t,
 					      struct htw_cancel *cancel, bool fill)
 {
-	if (likely(htw_section_cancel_fast(s, t, cancel, fill)))
+	if (htw_section_cancel_fast(s, t, cancel, fill))
 		return 0;
 	return htw_section_cancel_slow(s, t, cancel);
 }
@@ -373,6 +373,7 @@ static __always_inline bool htw_section_mod_fast(struct htw_section *s, struct h
 				   HTW_MOD_UNREAD) ||
 		     htw_section_is_due(s, mod->deadline, mod->flags)))
 		return false;
+
 	t->deadline = htw_section_deadline(s, mod->deadline, mod->flags);
 	htw_base_restart(s->base, &t->node, htw_base_tick_up(s->base, t->deadline));
 	if (trace_htw_mod_enabled())
@@ -384,7 +385,7 @@ static __always_inline bool htw_section_mod_fast(struct htw_section *s, struct h
 static __always_inline int htw_section_mod(struct htw_section *s, struct htw_timer *t,
 					   const struct htw_mod *mod)
 {
-	if (likely(htw_section_mod_fast(s, t, mod)))
+	if (htw_section_mod_fast(s, t, mod))
 		return 0;
 	return htw_section_mod_slow(s, t, mod);
 }

@@ -22,7 +22,7 @@ static inline void htw_shrink_timers_freed(struct htw_context *ctx, u32 freed)
 	lockdep_assert_held(&ctx->lock);
 
 	ctx->nr_timers -= freed;
-	if (unlikely(ctx->nr_timers < ctx->shrink_below))
+	if (ctx->nr_timers < ctx->shrink_below)
 		htw_shrink_begin(ctx);
 }
 

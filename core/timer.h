@@ -215,7 +215,7 @@ static inline struct htw_timer *htw_timer_pop(struct list_head *list)
 
 static inline u64 htw_timer_slack(const struct htw_timer *t)
 {
-	return likely(!t->node.slack) ? 0 : htw_arith_decode_slack(t->node.slack);
+	return !t->node.slack ? 0 : htw_arith_decode_slack(t->node.slack);
 }
 
 /*

@@ -130,7 +130,7 @@ static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_batch *
 	for (u32 i = 0; i < count;) {
 		int got = htw_pool_reserve(ctx, reserved, count - i, batch->ids + i);
 
-		if (likely(got > 0)) {
+		if (got > 0) {
 			i += got;
 			continue;
 		}
@@ -144,7 +144,7 @@ static void htw_vector_begin(struct htw_section *s, struct htw_context *ctx)
 {
 	htw_section_begin(s, ctx);
 	/* Where other wheels shift, these divide: fewer operations for the same cost. */
-	if (unlikely(!s->base->wheel.pow2))
+	if (!s->base->wheel.pow2)
 		htw_section_count(s, HTW_SECTION_UNITS / 2);
 }
 
@@ -234,15 +234,15 @@ static u32 htw_vector_add_batch(struct htw_context *ctx, struct htw_vector *v,
 					    want * sizeof(*batch->ids)));
 
 	/* Count only errors that the program has got. */
-	if (unlikely(failed && count < want)) {
+	if (failed && count < want) {
 		failed = 0;
 		for (u32 i = 0; i < count; i++)
 			failed += htw_vector_is_error(batch->ids[i]);
 	}
 	v->failed += failed;
-	if (likely(count > failed))
+	if (count > failed)
 		htw_vector_arm(ctx, v, batch, count, &reserved, failed);
-	if (unlikely(!list_empty(&reserved)))
+	if (!list_empty(&reserved))
 		htw_pool_unreserve(ctx, &reserved);
 	return count;
 }
@@ -267,7 +267,7 @@ static noinline u32 htw_vector_mod_slow(struct htw_section *s, struct htw_timer 
 {
 	int ret = htw_section_mod_slow(s, t, &mod);
 
-	if (likely(!ret))
+	if (!ret)
 		return 0;
 	*id = ret;
 	return 1;
@@ -296,7 +296,7 @@ static __always_inline u32 htw_vector_mod_each(struct htw_section *s,
 				mod.deadline = batch->deadlines[i];
 			if (mod.flags & HTW_MOD_COOKIE)
 				mod.cookie = batch->cookies[i];
-			if (likely(htw_section_mod_fast(s, *t, &mod)))
+			if (htw_section_mod_fast(s, *t, &mod))
 				continue;
 			*failed += htw_vector_mod_slow(s, *t, mod, &batch->ids[i]);
 			if (htw_section_is_used_up(s)) {
@@ -340,7 +340,7 @@ static noinline u32 htw_vector_cancel_slow(struct htw_section *s, struct htw_tim
 	struct htw_cancel cancel = { .id = *id, .flags = flags };
 	int ret = htw_section_cancel_slow(s, t, &cancel);
 
-	if (likely(!ret))
+	if (!ret)
 		return 0;
 	*id = ret;
 	return 1;
@@ -360,7 +360,7 @@ static u32 htw_vector_cancel_each(struct htw_section *s, const struct htw_vector
 		htw_vector_find_batch(s, batch->ids + i, end - i, found);
 		for (; i < end; i++, t++) {
 			cancel.id = batch->ids[i];
-			if (likely(htw_section_cancel_fast(s, *t, &cancel, false)))
+			if (htw_section_cancel_fast(s, *t, &cancel, false))
 				continue;
 			*failed += htw_vector_cancel_slow(s, *t, v->flags, &batch->ids[i]);
 			if (htw_section_is_used_up(s)) {
@@ -441,13 +441,13 @@ static int htw_vector_submit(struct htw_context *ctx, struct htw_vector *v,
 		u32 failed;
 
 		count = htw_vector_get(v, batch->ids, v->ids, count);
-		if (unlikely(!htw_context_is_settled(ctx)))
+		if (!htw_context_is_settled(ctx))
 			failed = htw_vector_find_none(batch, count);
 		else if (v->op == HTW_OP_MOD)
 			failed = htw_vector_mod_batch(ctx, v, batch, count);
 		else
 			failed = htw_vector_cancel_batch(ctx, v, batch, count);
-		if (unlikely(failed))
+		if (failed)
 			count = htw_vector_write_errors(v, batch, count);
 	}
 	v->done += count;
