@@ -31,7 +31,8 @@ static inline u64 htw_arith_sum(u64 a, u64 b)
  * @now: up to when to count
  * @ahead: it is no firing, as its event was reported before @deadline
  */
-static inline u64 htw_arith_missed(u64 deadline, u64 interval, u32 firings, u64 now, bool ahead)
+static inline u64 htw_arith_missed(u64 deadline, u64 interval, u32 firings,
+				   u64 now, bool ahead)
 {
 	u64 missed;
 
@@ -66,7 +67,8 @@ static inline u32 htw_arith_encode_slack(u64 slack)
 	u32 exponent = max_t(u32, fls64(slack), HTW_SLACK_DIGITS) - HTW_SLACK_DIGITS;
 	u32 digits = exponent ? slack >> (exponent - 1) : slack;
 
-	return exponent << HTW_SLACK_DIGITS | (digits & (BIT(HTW_SLACK_DIGITS) - 1));
+	return exponent << HTW_SLACK_DIGITS |
+	       (digits & (BIT(HTW_SLACK_DIGITS) - 1));
 }
 
 static inline u64 htw_arith_decode_slack(u32 code)
@@ -80,11 +82,14 @@ static inline u64 htw_arith_decode_slack(u32 code)
 /* Has a request only fields that its flags name? The period is to be checked as well. */
 static __always_inline bool htw_arith_mod_is_valid(const struct htw_mod *mod)
 {
-	const u32 fields = HTW_MOD_DEADLINE | HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK;
+	const u32 fields = HTW_MOD_DEADLINE | HTW_MOD_INTERVAL |
+			   HTW_MOD_COOKIE | HTW_MOD_SLACK;
 
-	if (mod->flags & ~(fields | HTW_F_ABS) || !(mod->flags & fields) || mod->reserved)
+	if (mod->flags & ~(fields | HTW_F_ABS) || !(mod->flags & fields) ||
+	    mod->reserved)
 		return false;
-	if (!(mod->flags & HTW_MOD_DEADLINE) && (mod->deadline || mod->flags & HTW_F_ABS))
+	if (!(mod->flags & HTW_MOD_DEADLINE) &&
+	    (mod->deadline || mod->flags & HTW_F_ABS))
 		return false;
 	if (!(mod->flags & HTW_MOD_INTERVAL) && (mod->interval || mod->firings))
 		return false;

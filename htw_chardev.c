@@ -29,7 +29,8 @@
 #include "compat.h"
 #include "htw_chardev.h"
 
-static long htw_chardev_ioctl(struct file *file, unsigned int cmd, unsigned long parm)
+static long htw_chardev_ioctl(struct file *file, unsigned int cmd,
+			      unsigned long parm)
 {
 	struct htw_context *ctx = file->private_data;
 	void __user *arg = (void __user *)parm;
@@ -73,7 +74,8 @@ static ssize_t htw_chardev_read_iter(struct kiocb *iocb, struct iov_iter *to)
 	struct file *file = iocb->ki_filp;
 
 	return htw_reader_read(file->private_data, to,
-			       file->f_flags & O_NONBLOCK || iocb->ki_flags & IOCB_NOWAIT);
+			       file->f_flags & O_NONBLOCK ||
+				       iocb->ki_flags & IOCB_NOWAIT);
 }
 
 static __poll_t htw_chardev_poll(struct file *file, poll_table *wait)

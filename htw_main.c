@@ -32,22 +32,25 @@ module_param_array(geometry, uint, &geometry_levels, 0444);
 MODULE_PARM_DESC(geometry, "Slots of each level of the wheels, finest first (default 256,64,64,64,64)");
 
 /* Limits can be changed through sysfs; timers that exceed a lower limit stay. */
-static int htw_main_set_limit(const char *val, const struct kernel_param *kp, unsigned int max)
+static int htw_main_set_limit(const char *val, const struct kernel_param *kp,
+			      unsigned int max)
 {
 	int ret = param_set_uint_minmax(val, kp, 1, max);
 
 	if (ret)
-		pr_err("%s=%.*s: must be from 1 to %u\n", kp->name, (int)strcspn(val, "\n"),
-		       val, max);
+		pr_err("%s=%.*s: must be from 1 to %u\n", kp->name,
+		       (int)strcspn(val, "\n"), val, max);
 	return ret;
 }
 
-static int htw_main_set_max_timers(const char *val, const struct kernel_param *kp)
+static int htw_main_set_max_timers(const char *val,
+				   const struct kernel_param *kp)
 {
 	return htw_main_set_limit(val, kp, HTW_CONTEXT_MAX);
 }
 
-static int htw_main_set_max_user_timers(const char *val, const struct kernel_param *kp)
+static int htw_main_set_max_user_timers(const char *val,
+					const struct kernel_param *kp)
 {
 	return htw_main_set_limit(val, kp, INT_MAX / 2);
 }
@@ -65,12 +68,14 @@ static const struct kernel_param_ops htw_max_user_timers_ops = {
 module_param_cb(max_timers, &htw_max_timers_ops, &htw_max_timers, 0644);
 MODULE_PARM_DESC(max_timers, "Timers that one open of /dev/htw may hold (default 1048576)");
 
-static int htw_main_set_user_share(const char *val, const struct kernel_param *kp)
+static int htw_main_set_user_share(const char *val,
+				   const struct kernel_param *kp)
 {
 	return htw_main_set_limit(val, kp, 100);
 }
 
-static int htw_main_set_user_burst(const char *val, const struct kernel_param *kp)
+static int htw_main_set_user_burst(const char *val,
+				   const struct kernel_param *kp)
 {
 	return htw_main_set_limit(val, kp, 60 * MSEC_PER_SEC);
 }
@@ -91,16 +96,18 @@ MODULE_PARM_DESC(user_share, "Share of softirq time of a user without CAP_SYS_RE
 module_param_cb(user_burst_ms, &htw_user_burst_ops, &htw_burst_ms, 0644);
 MODULE_PARM_DESC(user_burst_ms, "Burst of softirq time of such a user, in ms on each CPU (default 250)");
 
-module_param_cb(max_user_timers, &htw_max_user_timers_ops, &htw_max_user_timers, 0644);
+module_param_cb(max_user_timers, &htw_max_user_timers_ops, &htw_max_user_timers,
+		0644);
 MODULE_PARM_DESC(max_user_timers, "Timers that a user without CAP_SYS_RESOURCE may have memory for (default 4194304)");
 
-static const char * __init htw_main_print_geometry(const struct htw_geometry *geo, char *buf,
-						   size_t size)
+static const char * __init
+htw_main_print_geometry(const struct htw_geometry *geo, char *buf, size_t size)
 {
 	int len = 0;
 
 	for (unsigned int l = 0; l < geo->levels; l++)
-		len += scnprintf(buf + len, size - len, "%s%u", l ? "," : "", geo->slots[l]);
+		len += scnprintf(buf + len, size - len, "%s%u", l ? "," : "",
+				 geo->slots[l]);
 	return buf;
 }
 
@@ -122,7 +129,8 @@ static int __init htw_main_check_params(void)
 		geo.slots[l] = geometry[l];
 	ret = htw_geometry_check(&geo, &why);
 	if (ret) {
-		pr_err("geometry=%s: %s\n", htw_main_print_geometry(&geo, buf, sizeof(buf)), why);
+		pr_err("geometry=%s: %s\n",
+		       htw_main_print_geometry(&geo, buf, sizeof(buf)), why);
 		return ret;
 	}
 	htw_geometry = geo;

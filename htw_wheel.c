@@ -101,13 +101,15 @@ int htw_geometry_check(const struct htw_geometry *geo, const char **why)
 }
 
 /* The slot of a tick, counted from tick 0. */
-static u64 htw_level_slot(const struct htw_wheel *w, const struct htw_level *lev, u64 tick)
+static u64 htw_level_slot(const struct htw_wheel *w,
+			  const struct htw_level *lev, u64 tick)
 {
 	return w->pow2 ? tick >> lev->shift : div64_u64(tick, lev->span);
 }
 
 /* The index of a slot's bucket. */
-static u32 htw_level_bucket_index(const struct htw_wheel *w, const struct htw_level *lev, u64 slot)
+static u32 htw_level_bucket_index(const struct htw_wheel *w,
+				  const struct htw_level *lev, u64 slot)
 {
 	u32 index;
 
@@ -118,13 +120,14 @@ static u32 htw_level_bucket_index(const struct htw_wheel *w, const struct htw_le
 }
 
 /* The bucket of a tick that the level holds. */
-static struct list_head *htw_level_bucket(const struct htw_wheel *w, const struct htw_level *lev,
-					  u64 tick)
+static struct list_head *htw_level_bucket(const struct htw_wheel *w,
+					  const struct htw_level *lev, u64 tick)
 {
 	return &lev->buckets[htw_level_bucket_index(w, lev, htw_level_slot(w, lev, tick))];
 }
 
-static u64 htw_level_slot_start(const struct htw_wheel *w, const struct htw_level *lev, u64 tick)
+static u64 htw_level_slot_start(const struct htw_wheel *w,
+				const struct htw_level *lev, u64 tick)
 {
 	return htw_level_slot(w, lev, tick) * lev->span;
 }
@@ -162,7 +165,8 @@ static u64 htw_wheel_overflow_first_tick(const struct htw_wheel *w)
 
 static u64 htw_wheel_upper_first_tick(const struct htw_wheel *w, unsigned int l)
 {
-	return l < w->levels ? htw_level_first_tick(w, l) : htw_wheel_overflow_first_tick(w);
+	return l < w->levels ? htw_level_first_tick(w, l) :
+			       htw_wheel_overflow_first_tick(w);
 }
 
 /* Where level @l should end: two windows after the start of the cursor's. */
@@ -173,7 +177,8 @@ static u64 htw_level_end_wanted(const struct htw_wheel *w, unsigned int l)
 	return (htw_level_slot(w, up, w->cursor) + 2) * up->span;
 }
 
-static void htw_level_set_end(struct htw_wheel *w, struct htw_level *lev, u64 end)
+static void htw_level_set_end(struct htw_wheel *w, struct htw_level *lev,
+			      u64 end)
 {
 	lev->end = end;
 	/* After a rewind the end may be before the cursor: ticks that have come stay below. */
@@ -183,7 +188,8 @@ static void htw_level_set_end(struct htw_wheel *w, struct htw_level *lev, u64 en
 /* Advance the end of level @l, at most to the first bucket above that is not moved down yet. */
 static void htw_level_advance_end(struct htw_wheel *w, unsigned int l)
 {
-	u64 end = min(htw_level_end_wanted(w, l), htw_wheel_upper_first_tick(w, l + 1));
+	u64 end = min(htw_level_end_wanted(w, l),
+		      htw_wheel_upper_first_tick(w, l + 1));
 
 	htw_level_set_end(w, &w->level[l], min(end, w->level[l + 1].end));
 }
@@ -269,8 +275,8 @@ static bool htw_wheel_alloc_buckets(struct htw_wheel *w, gfp_t gfp, int node)
  * Context: may sleep if @gfp may.
  * Return: 0, or -ENOMEM with nothing to destroy.
  */
-int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now, gfp_t gfp,
-		   int node)
+int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now,
+		   gfp_t gfp, int node)
 {
 	u64 span = 1;
 
@@ -329,7 +335,8 @@ static void htw_level_clear(struct htw_level *lev, u32 index)
 }
 
 /* Append all of a bucket to @list. */
-static void htw_level_take(struct htw_level *lev, u32 index, struct list_head *list)
+static void htw_level_take(struct htw_level *lev, u32 index,
+			   struct list_head *list)
 {
 	list_splice_tail_init(&lev->buckets[index], list);
 	htw_level_clear(lev, index);
@@ -341,7 +348,8 @@ void htw_level_emptied(struct htw_wheel *w, const struct list_head *list)
 	for (unsigned int l = 0; l < w->levels; l++) {
 		struct htw_level *lev = &w->level[l];
 
-		if (list >= lev->buckets && list < lev->buckets + lev->nr_buckets) {
+		if (list >= lev->buckets &&
+		    list < lev->buckets + lev->nr_buckets) {
 			htw_level_clear(lev, list - lev->buckets);
 			return;
 		}
@@ -369,7 +377,8 @@ static void htw_wheel_overflow_add(struct htw_wheel *w, struct htw_node *n)
  * The tick at which a bucket that starts at tick @first makes work: on level 0
  * that tick; above, one window earlier, when the bucket can be moved down.
  */
-static u64 htw_wheel_work_at(const struct htw_wheel *w, unsigned int l, u64 first)
+static u64 htw_wheel_work_at(const struct htw_wheel *w, unsigned int l,
+			     u64 first)
 {
 	if (!l || first == HTW_NEVER)
 		return first;
@@ -435,7 +444,8 @@ bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n)
 }
 
 /* htw_wheel_link() for a level without a mask. */
-bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
+bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev,
+			 struct htw_node *n)
 {
 	unsigned int l = lev - w->level;
 
@@ -449,7 +459,8 @@ bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_
 }
 
 /* Set the bit of a bucket that has got its first node. Return: as htw_wheel_start(). */
-bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
+bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev,
+			   struct htw_node *n)
 {
 	htw_level_set(lev, n->list.prev - lev->buckets);
 	return htw_wheel_note_work(w, htw_wheel_work_at(w, lev - w->level,
@@ -473,8 +484,8 @@ bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct ht
  * order: there are more nodes than are looked at and the last of them is due,
  * or some may still be on an upper level.
  */
-bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due, u64 time,
-			bool *ahead)
+bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due,
+			u64 time, bool *ahead)
 {
 	const struct htw_level *lev = &w->level[0];
 	unsigned int looks = HTW_WHEEL_LOOKS;
@@ -503,8 +514,9 @@ bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due, u64 
  * Return: the first node that stays in the bucket, or its head.
  */
 static __always_inline struct list_head *
-htw_level_cascade_bucket(struct htw_wheel *w, unsigned int l, struct list_head *bucket,
-			 unsigned int *left, bool masks)
+htw_level_cascade_bucket(struct htw_wheel *w, unsigned int l,
+			 struct list_head *bucket, unsigned int *left,
+			 bool masks)
 {
 	struct htw_level *lev = &w->level[l];
 	const struct htw_level to = *lev;	/* kept in registers */
@@ -524,7 +536,8 @@ htw_level_cascade_bucket(struct htw_wheel *w, unsigned int l, struct list_head *
 }
 
 /* Move the bucket at the end of level @l down. Return: false if some of it is left. */
-static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int *budget)
+static bool htw_level_cascade(struct htw_wheel *w, unsigned int l,
+			      unsigned int *budget)
 {
 	struct htw_level *up = &w->level[l + 1];
 	u32 index = htw_level_bucket_index(w, up, htw_level_slot(w, up, w->level[l].end));
@@ -553,7 +566,8 @@ static bool htw_level_cascade(struct htw_wheel *w, unsigned int l, unsigned int 
  *
  * Return: false if the budget was too small.
  */
-static bool htw_wheel_overflow_cascade(struct htw_wheel *w, unsigned int *budget)
+static bool htw_wheel_overflow_cascade(struct htw_wheel *w,
+				       unsigned int *budget)
 {
 	struct htw_level *lev = &w->level[w->levels - 1];
 	u64 end = lev->end + w->level[w->levels].span;
@@ -592,7 +606,8 @@ static bool htw_wheel_overflow_cascade(struct htw_wheel *w, unsigned int *budget
  * Return: true if the end of a level has moved on, false if the budget was too
  * small.
  */
-static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l, unsigned int *budget)
+static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l,
+				 unsigned int *budget)
 {
 	bool filled;
 
@@ -674,7 +689,8 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 }
 
 /* Inline for htw_wheel_expire(), which callouts call once for each node. */
-static inline bool __htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget)
+static inline bool __htw_wheel_collect_due(struct htw_wheel *w, u64 now,
+					   unsigned int *budget)
 {
 	while (*budget) {
 		if (!list_empty(&w->due))
@@ -712,7 +728,8 @@ bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget)
  * Return: the node, which is on no list any more; NULL if none is due or the
  * budget is used up.
  */
-struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *budget)
+struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now,
+				  unsigned int *budget)
 {
 	struct htw_node *n;
 
@@ -771,7 +788,8 @@ static bool htw_wheel_earliest(const struct list_head *list, unsigned int *most,
  *
  * Return: false if more than @most nodes would have to be looked at.
  */
-bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most, struct htw_node **first)
+bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most,
+			  struct htw_node **first)
 {
 	*first = list_first_entry_or_null(&w->due, struct htw_node, list);
 	if (*first)
@@ -831,7 +849,8 @@ struct htw_node *htw_wheel_evict(struct htw_wheel *w)
 }
 
 /* Append all buckets of a level to @list, in the order of their ticks. */
-static void htw_level_splice(struct htw_wheel *w, unsigned int l, struct list_head *list)
+static void htw_level_splice(struct htw_wheel *w, unsigned int l,
+			     struct list_head *list)
 {
 	struct htw_level *lev = &w->level[l];
 	u64 first;
@@ -870,7 +889,8 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 
 	w->cursor = now + 1;
 	for (unsigned int l = 0; l < w->levels; l++)
-		htw_level_set_end(w, &w->level[l], htw_level_slot_start(w, overflow, w->cursor));
+		htw_level_set_end(w, &w->level[l],
+				  htw_level_slot_start(w, overflow, w->cursor));
 	w->next_window = 0;
 	w->next = 0;
 	htw_wheel_set_cursor(w, w->cursor);

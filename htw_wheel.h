@@ -100,24 +100,28 @@ typedef bool htw_is_due_t(const struct htw_node *n, u64 time);
 
 int htw_geometry_check(const struct htw_geometry *geo, const char **why);
 
-int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now, gfp_t gfp,
-		   int node);
+int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now,
+		   gfp_t gfp, int node);
 void htw_wheel_destroy(struct htw_wheel *w);
 
 bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n);
-bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due, u64 time,
-			bool *ahead);
-bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
-bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n);
+bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due,
+			u64 time, bool *ahead);
+bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev,
+			 struct htw_node *n);
+bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev,
+			   struct htw_node *n);
 void htw_level_emptied(struct htw_wheel *w, const struct list_head *list);
 void htw_wheel_forward(struct htw_wheel *w, u64 now);
 bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires);
 u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last);
 bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget);
-struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now, unsigned int *budget);
+struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now,
+				  unsigned int *budget);
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget);
 u64 htw_wheel_next(const struct htw_wheel *w);
-bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most, struct htw_node **first);
+bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most,
+			  struct htw_node **first);
 void htw_wheel_rewind(struct htw_wheel *w, u64 now);
 struct htw_node *htw_wheel_evict(struct htw_wheel *w);
 
@@ -134,7 +138,8 @@ struct htw_node *htw_wheel_evict(struct htw_wheel *w);
 #define HTW_DEBUG_LIST		false
 #endif
 
-static inline void __htw_list_add(struct list_head *entry, struct list_head *head)
+static inline void __htw_list_add(struct list_head *entry,
+				  struct list_head *head)
 {
 	struct list_head *first = head->next;
 
@@ -148,7 +153,8 @@ static inline void __htw_list_add(struct list_head *entry, struct list_head *hea
 	WRITE_ONCE(head->next, entry);
 }
 
-static inline void __htw_list_add_tail(struct list_head *entry, struct list_head *head)
+static inline void __htw_list_add_tail(struct list_head *entry,
+				       struct list_head *head)
 {
 	struct list_head *last = head->prev;
 
@@ -172,7 +178,8 @@ static inline void __htw_list_del(struct list_head *entry)
 }
 
 /* The level of a tick that has not come; the search ends at the overflow list. */
-static inline struct htw_level *htw_wheel_level(struct htw_wheel *w, u64 expires)
+static inline struct htw_level *htw_wheel_level(struct htw_wheel *w,
+						u64 expires)
 {
 	struct htw_level *lev = w->level;
 
@@ -182,15 +189,16 @@ static inline struct htw_level *htw_wheel_level(struct htw_wheel *w, u64 expires
 }
 
 /* Append a node to a bucket. Return: true if it was empty, so that its bit has to be set. */
-static inline bool htw_level_append(struct list_head *bucket, struct htw_node *n)
+static inline bool htw_level_append(struct list_head *bucket,
+				    struct htw_node *n)
 {
 	__htw_list_add_tail(&n->list, bucket);
 	return n->list.prev == bucket;
 }
 
 /* Link a node into its bucket on a level. Return: as htw_wheel_start(). */
-static __always_inline bool htw_level_link(struct htw_wheel *w, struct htw_level *lev,
-					   struct htw_node *n)
+static __always_inline bool
+htw_level_link(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
 {
 	if (unlikely(!lev->mask))
 		return htw_wheel_link_slow(w, lev, n);

@@ -78,7 +78,8 @@ static void htw_base_program(struct htw_base *base, u64 earliest)
 
 	lockdep_assert_held(&base->lock);
 
-	if (check_mul_overflow(base->wheel.next, base->tick_ns, &ns) || ns > KTIME_MAX)
+	if (check_mul_overflow(base->wheel.next, base->tick_ns, &ns) ||
+	    ns > KTIME_MAX)
 		ns = KTIME_MAX;
 	ns = max3(ns, earliest, htw_base_not_before(base));
 	base->programs++;
@@ -198,7 +199,8 @@ void htw_base_note_due(struct htw_base *base, u64 now)
  * Return: the tick. That of a node that is due has come, so the node is
  * delivered next, in the order of deadlines with others that are late.
  */
-u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now)
+u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack,
+			      u64 now)
 {
 	u64 first, last;
 
@@ -208,12 +210,14 @@ u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u6
 		htw_base_note_due(base, now);
 		if (!deadline)
 			return 0;
-		return min(htw_base_tick_up(base, deadline), htw_base_tick(base, now));
+		return min(htw_base_tick_up(base, deadline),
+			   htw_base_tick(base, now));
 	}
 	first = htw_base_tick_up(base, deadline);
 	if (check_add_overflow(deadline, slack, &last))
 		return first;
-	return htw_wheel_coalesce(&base->wheel, first, htw_base_tick(base, last));
+	return htw_wheel_coalesce(&base->wheel, first,
+				  htw_base_tick(base, last));
 }
 
 /*
@@ -276,7 +280,8 @@ enum htw_served htw_base_end_turn(struct htw_base *base, bool done)
 		htw_job_done(&base->job);
 		if (base->wheel.next != HTW_NEVER)
 			/* The gap after this run, which sets @not_before only at its end. */
-			htw_base_program(base, htw_base_now(base) + HTW_GAP_MIN_NS);
+			htw_base_program(base,
+					 htw_base_now(base) + HTW_GAP_MIN_NS);
 	} else {
 		base->exhausted++;
 	}
@@ -318,11 +323,13 @@ struct htw_base *htw_base_alloc(const struct htw_base_init *init)
 	base->forwarded_at = jiffies - 1;
 	htw_job_init(&base->job, init->flows, init->serve);
 	if (base->clock != HTW_MANUAL)
-		hrtimer_setup(&base->hrtimer, htw_base_callback, htw_clock_ids[base->clock],
+		hrtimer_setup(&base->hrtimer, htw_base_callback,
+			      htw_clock_ids[base->clock],
 			      HRTIMER_MODE_ABS_SOFT);
 
-	if (htw_wheel_init(&base->wheel, init->geo, htw_base_tick(base, htw_base_now(base)),
-			   init->gfp, init->node)) {
+	if (htw_wheel_init(&base->wheel, init->geo,
+			   htw_base_tick(base, htw_base_now(base)), init->gfp,
+			   init->node)) {
 		kfree(base);
 		return NULL;
 	}

@@ -149,7 +149,8 @@ u64 htw_base_turn_now(const struct htw_base *base, const struct htw_turn *turn);
 u64 htw_base_forward_slow(struct htw_base *base, u64 now);
 u64 htw_base_check_clock(struct htw_base *base, u64 now);
 void htw_base_note_due(struct htw_base *base, u64 now);
-u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack, u64 now);
+u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack,
+			      u64 now);
 bool htw_base_wakes_remote(struct htw_base *base, u64 tick);
 void htw_base_reprogram(struct htw_base *base);
 bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
@@ -191,7 +192,8 @@ static inline u64 htw_base_forward(struct htw_base *base, u64 now)
  * not early, or with @slack one that other nodes share. If the deadline is not
  * after @now (zero if unknown), a tick that has come.
  */
-static inline u64 htw_base_choose_tick(struct htw_base *base, u64 deadline, u64 slack, u64 now)
+static inline u64 htw_base_choose_tick(struct htw_base *base, u64 deadline,
+				       u64 slack, u64 now)
 {
 	if (deadline <= now || slack)
 		return htw_base_choose_tick_slow(base, deadline, slack, now);
@@ -207,7 +209,8 @@ static inline u64 htw_base_choose_tick(struct htw_base *base, u64 deadline, u64 
  * Return: true if the caller has to call htw_base_reprogram() before it drops
  * the lock.
  */
-static inline bool __must_check htw_base_start(struct htw_base *base, struct htw_node *n, u64 tick)
+static inline bool __must_check htw_base_start(struct htw_base *base,
+					       struct htw_node *n, u64 tick)
 {
 	lockdep_assert_held(&base->lock);
 
@@ -227,7 +230,8 @@ static inline void htw_base_stop(struct htw_base *base, struct htw_node *n)
  * Move a pending node to a tick that has not come; drop the lock by
  * htw_base_unlock(). Costs less than htw_base_stop() and htw_base_start().
  */
-static inline void htw_base_restart(struct htw_base *base, struct htw_node *n, u64 tick)
+static inline void htw_base_restart(struct htw_base *base, struct htw_node *n,
+				    u64 tick)
 {
 	lockdep_assert_held(&base->lock);
 

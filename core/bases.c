@@ -41,7 +41,8 @@ void htw_bases_init_set(struct htw_bases *set, u32 id)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu)
-		htw_flow_init(per_cpu_ptr(htw_bases_flows(set), cpu), set->class, id);
+		htw_flow_init(per_cpu_ptr(htw_bases_flows(set), cpu),
+			      set->class, id);
 }
 
 /* Assign a base that is not published yet to a CPU and its pacer. */
@@ -120,8 +121,8 @@ void htw_bases_free_private(struct htw_base *base)
 	cpus_read_unlock();
 }
 
-static struct htw_base *htw_bases_alloc(struct htw_bases *set, enum htw_clock clock,
-					unsigned int cpu)
+static struct htw_base *htw_bases_alloc(struct htw_bases *set,
+					enum htw_clock clock, unsigned int cpu)
 {
 	const struct htw_base_init init = {
 		.owner = set,
@@ -138,7 +139,8 @@ static struct htw_base *htw_bases_alloc(struct htw_bases *set, enum htw_clock cl
 }
 
 /* Add a base to a set, unless that has one for this CPU and clock. Return the set's. */
-static struct htw_base *htw_bases_publish(struct htw_bases *set, struct htw_base *made,
+static struct htw_base *htw_bases_publish(struct htw_bases *set,
+					  struct htw_base *made,
 					  unsigned int cpu)
 {
 	struct htw_base **entry = &per_cpu_ptr(set->cpus, cpu)->bases[made->clock];
@@ -175,7 +177,8 @@ static struct htw_base *htw_bases_publish(struct htw_bases *set, struct htw_base
  * Context: may sleep, but waits for no CPU hotplug.
  * Return: the base, or NULL without memory.
  */
-struct htw_base *htw_bases_create_cpuslocked(struct htw_bases *set, enum htw_clock clock,
+struct htw_base *htw_bases_create_cpuslocked(struct htw_bases *set,
+					     enum htw_clock clock,
 					     unsigned int cpu)
 {
 	struct htw_base *base = htw_bases_on(htw_bases_by_clock(set, clock), cpu);
@@ -196,7 +199,8 @@ struct htw_base *htw_bases_create_cpuslocked(struct htw_bases *set, enum htw_clo
  * Return: the base; without memory another one of that set and clock, or NULL
  * if there is none.
  */
-struct htw_base *htw_bases_create(struct htw_bases *set, enum htw_clock clock, unsigned int cpu)
+struct htw_base *htw_bases_create(struct htw_bases *set, enum htw_clock clock,
+				  unsigned int cpu)
 {
 	struct htw_base *base = htw_bases_on(htw_bases_by_clock(set, clock), cpu);
 
@@ -255,7 +259,8 @@ void htw_bases_free(struct list_head *gone)
  * @fn: the function, which must not sleep; bases are not freed while it runs
  * @data: passed to it
  */
-void htw_bases_for_each(unsigned int cpu, void (*fn)(struct htw_base *base, void *data),
+void htw_bases_for_each(unsigned int cpu,
+			void (*fn)(struct htw_base *base, void *data),
 			void *data)
 {
 	struct list_head *bases = per_cpu_ptr(&htw_cpu_bases, cpu);
@@ -358,7 +363,8 @@ int __init htw_bases_init(void)
 		htw_pacer_adopt(cpu, per_cpu_ptr(&htw_pacers, cpumask_first(cpu_online_mask)));
 	}
 	ret = cpuhp_setup_state_cpuslocked(CPUHP_AP_ONLINE_DYN, "htw:online",
-					   htw_bases_cpu_online, htw_bases_cpu_offline);
+					   htw_bases_cpu_online,
+					   htw_bases_cpu_offline);
 	cpus_read_unlock();
 	if (ret < 0)
 		return ret;

@@ -41,15 +41,18 @@ int htw_bases_init(void);
 void htw_bases_exit(void);
 
 void htw_bases_init_set(struct htw_bases *set, u32 id);
-struct htw_base *htw_bases_create(struct htw_bases *set, enum htw_clock clock, unsigned int cpu);
-struct htw_base *htw_bases_create_cpuslocked(struct htw_bases *set, enum htw_clock clock,
+struct htw_base *htw_bases_create(struct htw_bases *set, enum htw_clock clock,
+				  unsigned int cpu);
+struct htw_base *htw_bases_create_cpuslocked(struct htw_bases *set,
+					     enum htw_clock clock,
 					     unsigned int cpu);
 struct htw_base *htw_bases_create_private(struct htw_bases *set, enum htw_clock clock,
 					  const struct htw_geometry *geo, u32 tick_ns);
 void htw_bases_free_private(struct htw_base *base);
 void htw_bases_take(struct htw_bases *set, struct list_head *gone);
 void htw_bases_free(struct list_head *gone);
-void htw_bases_for_each(unsigned int cpu, void (*fn)(struct htw_base *base, void *data),
+void htw_bases_for_each(unsigned int cpu,
+			void (*fn)(struct htw_base *base, void *data),
 			void *data);
 
 /* An owner's flows, one for each CPU. */
@@ -66,7 +69,8 @@ static inline struct htw_base *__percpu *htw_bases_by_clock(const struct htw_bas
 }
 
 /* The base on a CPU, or NULL if there is none yet. */
-static inline struct htw_base *htw_bases_on(struct htw_base *__percpu *bases, unsigned int cpu)
+static inline struct htw_base *htw_bases_on(struct htw_base *__percpu *bases,
+					    unsigned int cpu)
 {
 	/* Pairs with htw_bases_publish(). */
 	return smp_load_acquire(per_cpu_ptr(bases, cpu));

@@ -50,7 +50,8 @@ struct htw_base htw_early_base = {
 /* Each CPU's base for callouts; never NULL. */
 DEFINE_PER_CPU(struct htw_base *, htw_callout_bases) = &htw_early_base;
 
-static enum htw_served htw_callout_serve(struct htw_job *job, struct htw_turn *turn);
+static enum htw_served htw_callout_serve(struct htw_job *job,
+					 struct htw_turn *turn);
 
 static DEFINE_PER_CPU(struct htw_bases_cpu, htw_callout_cpus);
 static struct htw_bases htw_callout_set = {
@@ -113,14 +114,16 @@ void htw_callout_init(struct htw_callout *callout,
 }
 EXPORT_SYMBOL_GPL(htw_callout_init);
 
-static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 deadline, u64 slack)
+static void htw_callout_link(struct htw_base *base, struct htw_node *n,
+			     u64 deadline, u64 slack)
 {
 	/* Reading the clock takes as long as all the rest, and once a jiffy is accurate enough. */
 	if (time_before(base->forwarded_at, jiffies)) {
 		base->forwarded_at = jiffies;
 		htw_base_forward(base, htw_base_now(base));
 	}
-	if (htw_base_start(base, n, htw_base_choose_tick(base, deadline, slack, 0)))
+	if (htw_base_start(base, n,
+			   htw_base_choose_tick(base, deadline, slack, 0)))
 		htw_base_reprogram(base);
 	WRITE_ONCE(n->state, HTW_PENDING);
 }
@@ -129,7 +132,8 @@ static void htw_callout_link(struct htw_base *base, struct htw_node *n, u64 dead
  * Start a callout on @target if it was last there, as most were; else return
  * false. This takes one lock instead of two in order.
  */
-static bool htw_callout_start_on_target(struct htw_base *target, struct htw_node *n, u64 deadline,
+static bool htw_callout_start_on_target(struct htw_base *target,
+					struct htw_node *n, u64 deadline,
 					u64 slack, bool *pending)
 {
 	bool on_target;
@@ -148,8 +152,8 @@ static bool htw_callout_start_on_target(struct htw_base *target, struct htw_node
 
 /* Start a callout that was last on another base, under the locks of both. */
 static noinline bool htw_callout_start_migrating(struct htw_base *target,
-						 struct htw_callout *callout, u64 deadline,
-						 u64 slack)
+						 struct htw_callout *callout,
+						 u64 deadline, u64 slack)
 {
 	struct htw_node *n = &callout->node;
 	struct htw_base *source;
@@ -181,7 +185,8 @@ static noinline bool htw_callout_start_migrating(struct htw_base *target,
  * Context: process or softirq; sleeps only on PREEMPT_RT.
  * Return: true if it was pending.
  */
-bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns, u64 slack_ns)
+bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns,
+			  u64 slack_ns)
 {
 	struct htw_base *target;
 	bool pending;
@@ -190,8 +195,10 @@ bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns, u64 slac
 	local_bh_disable();
 	/* Pairs with htw_callouts_cpu_prepare(). */
 	target = smp_load_acquire(per_cpu_ptr(&htw_callout_bases, htw_isolation_target_cpu()));
-	if (!htw_callout_start_on_target(target, &callout->node, deadline_ns, slack_ns, &pending))
-		pending = htw_callout_start_migrating(target, callout, deadline_ns, slack_ns);
+	if (!htw_callout_start_on_target(target, &callout->node, deadline_ns,
+					 slack_ns, &pending))
+		pending = htw_callout_start_migrating(target, callout,
+						      deadline_ns, slack_ns);
 	local_bh_enable();
 	return pending;
 }
@@ -214,7 +221,8 @@ bool htw_callout_start(struct htw_callout *callout, u64 delay_ns, u64 slack_ns)
 }
 EXPORT_SYMBOL_GPL(htw_callout_start);
 
-static bool htw_callout_try_cancel(struct htw_callout *callout, struct htw_base **running)
+static bool htw_callout_try_cancel(struct htw_callout *callout,
+				   struct htw_base **running)
 {
 	struct htw_base *base = htw_callout_lock(callout);
 	bool pending = callout->node.state == HTW_PENDING;
@@ -306,7 +314,8 @@ static void htw_callout_call(struct htw_base *base, struct htw_node *n)
 }
 
 /* Call the functions of callouts that are due; see &htw_job.serve. */
-static enum htw_served htw_callout_serve(struct htw_job *job, struct htw_turn *turn)
+static enum htw_served htw_callout_serve(struct htw_job *job,
+					 struct htw_turn *turn)
 {
 	struct htw_base *base = container_of(job, struct htw_base, job);
 	unsigned int units = turn->units;
@@ -330,7 +339,8 @@ static enum htw_served htw_callout_serve(struct htw_job *job, struct htw_turn *t
 /* A CPU is about to come online: create its base for callouts, at the first time. */
 static int htw_callouts_cpu_prepare(unsigned int cpu)
 {
-	struct htw_base *base = htw_bases_create_cpuslocked(&htw_callout_set, HTW_MONOTONIC, cpu);
+	struct htw_base *base = htw_bases_create_cpuslocked(&htw_callout_set,
+							    HTW_MONOTONIC, cpu);
 
 	if (!base)
 		return -ENOMEM;
@@ -368,8 +378,8 @@ int __init htw_callouts_init(void)
 	int ret;
 
 	htw_bases_init_set(&htw_callout_set, 0);
-	ret = cpuhp_setup_state(CPUHP_BP_PREPARE_DYN, "htw:prepare", htw_callouts_cpu_prepare,
-				NULL);
+	ret = cpuhp_setup_state(CPUHP_BP_PREPARE_DYN, "htw:prepare",
+				htw_callouts_cpu_prepare, NULL);
 	if (ret < 0) {
 		htw_callouts_exit();
 		return ret;

@@ -61,7 +61,8 @@ static DEFINE_IRQ_WORK(htw_cancel_on_set_irq_work, htw_cancel_on_set_queue);
  * Called at each update of the timekeeper, that is, each tick. @was_set is also
  * true for a new clocksource or offset of TAI, hence the comparison.
  */
-static int htw_cancel_on_set_notify(struct notifier_block *nb, unsigned long was_set, void *data)
+static int htw_cancel_on_set_notify(struct notifier_block *nb,
+				    unsigned long was_set, void *data)
 {
 	const struct timekeeper *tk = data;
 
@@ -79,7 +80,8 @@ static struct notifier_block htw_cancel_on_set_notifier = {
 };
 
 /* Was the clock set since a timer was armed, so that it expires? */
-static bool htw_cancel_on_set_for(const struct htw_context *ctx, struct htw_timer *t,
+static bool htw_cancel_on_set_for(const struct htw_context *ctx,
+				  struct htw_timer *t,
 				  enum htw_timer_state state)
 {
 	switch (state) {
@@ -152,7 +154,8 @@ static void htw_cancel_on_set_wait_for_adds(struct htw_context *ctx)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu) {
-		struct htw_base *base = ctx->private_base ?: htw_bases_on(ctx->bases, cpu);
+		struct htw_base *base = ctx->private_base ?:
+						htw_bases_on(ctx->bases, cpu);
 
 		if (base) {
 			spin_lock_bh(&base->lock);

@@ -26,7 +26,8 @@ bool htw_context_listens(const struct htw_context *ctx)
 }
 
 /* The directory's entry for a page below htw_context_pages(); @ctx->grow is held. */
-struct htw_page __rcu **htw_context_entry(const struct htw_context *ctx, u32 page)
+struct htw_page __rcu **htw_context_entry(const struct htw_context *ctx,
+					  u32 page)
 {
 	return &rcu_dereference_protected(ctx->dir, lockdep_is_held(&ctx->grow))->pages[page];
 }
@@ -59,7 +60,8 @@ struct htw_base *htw_context_create_base(const struct htw_context *ctx)
  * The base whose lock guards a timer while it is pending. Check with
  * htw_timer_pending_on() once the lock is held: the timer may have moved.
  */
-struct htw_base *htw_context_base_of(const struct htw_context *ctx, const struct htw_timer *t)
+struct htw_base *htw_context_base_of(const struct htw_context *ctx,
+				     const struct htw_timer *t)
 {
 	return ctx->private_base ?: READ_ONCE(*per_cpu_ptr(ctx->bases, READ_ONCE(t->node.cpu)));
 }

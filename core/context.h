@@ -173,10 +173,12 @@ struct htw_context {
 u32 htw_context_tick_ns(const struct htw_context *ctx);
 u64 htw_context_shift_time(u64 ns, s64 by);
 bool htw_context_listens(const struct htw_context *ctx);
-struct htw_page __rcu **htw_context_entry(const struct htw_context *ctx, u32 page);
+struct htw_page __rcu **htw_context_entry(const struct htw_context *ctx,
+					  u32 page);
 struct htw_page *htw_context_page(const struct htw_context *ctx, u32 page);
 struct htw_base *htw_context_create_base(const struct htw_context *ctx);
-struct htw_base *htw_context_base_of(const struct htw_context *ctx, const struct htw_timer *t);
+struct htw_base *htw_context_base_of(const struct htw_context *ctx,
+				     const struct htw_timer *t);
 
 /* Each operation and delivery calls these: inline for that (docs/performance.md). */
 
@@ -195,7 +197,8 @@ static inline u64 htw_context_now(const struct htw_context *ctx)
 {
 	const struct htw_base *base = READ_ONCE(ctx->private_base);
 
-	return htw_context_from_host(ctx, base ? htw_base_now(base) : htw_clock_now(ctx->clock));
+	return htw_context_from_host(ctx, base ? htw_base_now(base) :
+						 htw_clock_now(ctx->clock));
 }
 
 static inline u32 htw_context_pages(const struct htw_context *ctx)
@@ -230,7 +233,8 @@ static inline bool htw_context_is_manual(const struct htw_context *ctx)
 }
 
 /* A timer's override in the table of deadlines; zero where there is none. */
-static inline u64 htw_context_override(const struct htw_context *ctx, const struct htw_timer *t)
+static inline u64 htw_context_override(const struct htw_context *ctx,
+				       const struct htw_timer *t)
 {
 	return unlikely(READ_ONCE(ctx->table)) ? htw_timer_override(t) : 0;
 }

@@ -40,7 +40,8 @@ struct htw_debugfs_wheel {
 	u64 late[HTW_LATE_BINS];
 };
 
-static void htw_debugfs_copy_wheel(struct htw_debugfs_wheel *copy, struct htw_base *base)
+static void htw_debugfs_copy_wheel(struct htw_debugfs_wheel *copy,
+				   struct htw_base *base)
 {
 	const struct htw_wheel *w = &base->wheel;
 
@@ -60,7 +61,8 @@ static void htw_debugfs_copy_wheel(struct htw_debugfs_wheel *copy, struct htw_ba
 	spin_unlock_bh(&base->lock);
 }
 
-static const char *htw_debugfs_user(const struct htw_user *user, char *buf, size_t size)
+static const char *htw_debugfs_user(const struct htw_user *user, char *buf,
+				    size_t size)
 {
 	u32 uid = from_kuid_munged(&init_user_ns, user->uid);
 
@@ -72,7 +74,8 @@ static const char *htw_debugfs_user(const struct htw_user *user, char *buf, size
 	return buf;
 }
 
-static const char *htw_debugfs_owner(const struct htw_bases *set, char *buf, size_t size)
+static const char *htw_debugfs_owner(const struct htw_bases *set, char *buf,
+				     size_t size)
 {
 	if (set->class == HTW_CLASS_CALLOUTS)
 		return "callouts";
@@ -86,12 +89,13 @@ static void htw_debugfs_show_wheel(struct htw_base *base, void *data)
 	char owner[32];
 
 	htw_debugfs_copy_wheel(&w, base);
-	seq_printf(m, "cpu %u clock %s tick_ns %llu pending %llu ",
-		   base->cpu, htw_clock_names[base->clock], base->tick_ns, w.pending);
+	seq_printf(m, "cpu %u clock %s tick_ns %llu pending %llu ", base->cpu,
+		   htw_clock_names[base->clock], base->tick_ns, w.pending);
 	seq_printf(m, "callbacks %llu cascades %llu exhausted %llu rewinds %llu ",
 		   w.callbacks, w.cascades, w.exhausted, w.rewinds);
 	seq_printf(m, "user %s private %u\n",
-		   htw_debugfs_owner(base->owner, owner, sizeof(owner)), base->private);
+		   htw_debugfs_owner(base->owner, owner, sizeof(owner)),
+		   base->private);
 	for (unsigned int l = 0; l < w.levels; l++)
 		seq_printf(m, "level %u span %llu ring %u occupied %u\n",
 			   l, w.span[l], w.nr_buckets[l], w.nonempty[l]);
@@ -138,15 +142,17 @@ static void htw_debugfs_show_user(struct htw_user *user, void *data)
 	char owner[32];
 
 	htw_debugfs_user(user, owner, sizeof(owner));
-	seq_printf(m, "user %s contexts %u timers %d private_wheels %d\n", owner, user->contexts,
-		   atomic_read(&user->timers), atomic_read(&user->wheels));
+	seq_printf(m, "user %s contexts %u timers %d private_wheels %d\n",
+		   owner, user->contexts, atomic_read(&user->timers),
+		   atomic_read(&user->wheels));
 	for_each_possible_cpu(cpu) {
 		struct htw_flow_info info;
 
 		htw_pacer_flow_info(per_cpu_ptr(htw_bases_flows(&user->bases), cpu), cpu, &info);
 		if (!info.spent)
 			continue;
-		seq_printf(m, "user %s cpu %u spent_ns %llu ", owner, cpu, info.spent);
+		seq_printf(m, "user %s cpu %u spent_ns %llu ", owner, cpu,
+			   info.spent);
 		if (!htw_user_is_unlimited(user))
 			seq_printf(m, "tokens_ns %lld ", info.tokens);
 		seq_printf(m, "throttled %llu throttled_ns %llu stalls %llu stalled_ns %llu\n",
@@ -165,9 +171,12 @@ DEFINE_SHOW_ATTRIBUTE(htw_debugfs_users);
 void htw_debugfs_init(void)
 {
 	htw_debugfs_dir = debugfs_create_dir("htw", NULL);
-	debugfs_create_file("wheels", 0444, htw_debugfs_dir, NULL, &htw_debugfs_wheels_fops);
-	debugfs_create_file("pacers", 0444, htw_debugfs_dir, NULL, &htw_debugfs_pacers_fops);
-	debugfs_create_file("users", 0444, htw_debugfs_dir, NULL, &htw_debugfs_users_fops);
+	debugfs_create_file("wheels", 0444, htw_debugfs_dir, NULL,
+			    &htw_debugfs_wheels_fops);
+	debugfs_create_file("pacers", 0444, htw_debugfs_dir, NULL,
+			    &htw_debugfs_pacers_fops);
+	debugfs_create_file("users", 0444, htw_debugfs_dir, NULL,
+			    &htw_debugfs_users_fops);
 }
 
 void htw_debugfs_exit(void)

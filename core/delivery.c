@@ -37,7 +37,8 @@
  * @base: the base that the timers come from, or NULL
  * @turn: the turn that it is part of, or NULL in process context
  */
-void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base, struct htw_turn *turn)
+void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base,
+			struct htw_turn *turn)
 {
 	d->context = NULL;
 	d->turn = turn;
@@ -48,7 +49,8 @@ void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base, struct ht
 	d->nr_wake = 0;
 }
 
-static void htw_delivery_queue_wake(struct htw_delivery *d, struct htw_context *ctx)
+static void htw_delivery_queue_wake(struct htw_delivery *d,
+				    struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
 
@@ -84,7 +86,8 @@ static void htw_delivery_leave(struct htw_delivery *d)
  * again, and other users would wait.
  * Return: false if the lock is contended.
  */
-static bool htw_delivery_switch(struct htw_delivery *d, struct htw_context *ctx, u64 now)
+static bool htw_delivery_switch(struct htw_delivery *d, struct htw_context *ctx,
+				u64 now)
 {
 	struct htw_event_ring *ring;
 
@@ -107,10 +110,12 @@ static bool htw_delivery_switch(struct htw_delivery *d, struct htw_context *ctx,
 }
 
 /* Account the expiration of a timer: lateness and tracepoint. */
-static __always_inline void htw_delivery_account(struct htw_delivery *d, const struct htw_timer *t,
+static __always_inline void htw_delivery_account(struct htw_delivery *d,
+						 const struct htw_timer *t,
 						 u64 fired)
 {
-	d->base->late[min_t(u32, fls64((fired - t->deadline) >> 10), HTW_LATE_BINS - 1)]++;
+	d->base->late[min_t(u32, fls64((fired - t->deadline) >> 10),
+			    HTW_LATE_BINS - 1)]++;
 	/* Tested first: the compiler computes the arguments of a disabled tracepoint. */
 	if (trace_htw_expire_enabled())
 		trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, fired);
@@ -129,13 +134,15 @@ static void htw_delivery_arm(struct htw_delivery *d, struct htw_context *ctx,
 					     htw_timer_slack(t), 0));
 }
 
-static bool htw_delivery_is_of(const struct htw_timer *t, const struct htw_context *ctx)
+static bool htw_delivery_is_of(const struct htw_timer *t,
+			       const struct htw_context *ctx)
 {
 	return htw_timer_page(t)->ctx == ctx;
 }
 
 /* Take a timer off the list of due nodes if it does not expire now. */
-static bool htw_delivery_defer_one(struct htw_delivery *d, struct htw_timer *t, u64 now)
+static bool htw_delivery_defer_one(struct htw_delivery *d, struct htw_timer *t,
+				   u64 now)
 {
 	struct htw_context *ctx = d->context;
 	u64 override = htw_context_override(ctx, t);
@@ -152,7 +159,8 @@ static bool htw_delivery_defer_one(struct htw_delivery *d, struct htw_timer *t, 
 	if (t->deadline <= htw_context_from_host(ctx, now))
 		return false;
 	if (moved)
-		trace_htw_mod(htw_timer_id(t), t->cookie, t->deadline, t->interval);
+		trace_htw_mod(htw_timer_id(t), t->cookie, t->deadline,
+			      t->interval);
 	list_del(&t->node.list);
 	htw_delivery_arm(d, ctx, t);
 	return true;
@@ -171,7 +179,8 @@ static bool htw_delivery_defer_one(struct htw_delivery *d, struct htw_timer *t, 
  *
  * Return: how many timers were taken off.
  */
-static u32 htw_delivery_defer(struct htw_delivery *d, struct list_head *due, u64 now, u32 max)
+static u32 htw_delivery_defer(struct htw_delivery *d, struct list_head *due,
+			      u64 now, u32 max)
 {
 	struct htw_timer *t, *next;
 	u32 seen = 0, deferred = 0;
@@ -185,8 +194,9 @@ static u32 htw_delivery_defer(struct htw_delivery *d, struct list_head *due, u64
 }
 
 /* Fill in @ev for a timer that is not plain; start the timer again if it is periodic. */
-static noinline void htw_delivery_special(struct htw_delivery *d, struct htw_timer *t,
-					  u64 fired, struct htw_event *ev)
+static noinline void htw_delivery_special(struct htw_delivery *d,
+					  struct htw_timer *t, u64 fired,
+					  struct htw_event *ev)
 {
 	list_del(&t->node.list);
 	t->node.fired = fired;
@@ -202,7 +212,8 @@ static noinline void htw_delivery_special(struct htw_delivery *d, struct htw_tim
  *
  * Return: how many timers were delivered.
  */
-static u32 htw_delivery_to_ring(struct htw_delivery *d, struct list_head *due, u64 fired, u32 max)
+static u32 htw_delivery_to_ring(struct htw_delivery *d, struct list_head *due,
+				u64 fired, u32 max)
 {
 	struct htw_context *ctx = d->context;
 	struct htw_event_ring *ring = ctx->ring;
@@ -247,7 +258,8 @@ static u32 htw_delivery_to_ring(struct htw_delivery *d, struct list_head *due, u
  *
  * Return: how many timers were delivered.
  */
-static u32 htw_delivery_to_queue(struct htw_delivery *d, struct list_head *due, u64 fired, u32 max)
+static u32 htw_delivery_to_queue(struct htw_delivery *d, struct list_head *due,
+				 u64 fired, u32 max)
 {
 	struct htw_context *ctx = d->context;
 	struct list_head *last = due;
@@ -294,7 +306,8 @@ static void htw_delivery_refill_ring(struct htw_delivery *d, u64 fired, u32 max)
  * Return: how many timers were taken off @due: at least one, unless @d->busy is
  * set.
  */
-static u32 htw_delivery_to_context(struct htw_delivery *d, struct list_head *due, u64 now,
+static u32 htw_delivery_to_context(struct htw_delivery *d,
+				   struct list_head *due, u64 now,
 				   bool was_set_back, u32 max)
 {
 	struct htw_timer *first = list_first_entry(due, struct htw_timer, node.list);
@@ -308,7 +321,8 @@ static u32 htw_delivery_to_context(struct htw_delivery *d, struct list_head *due
 	if (ctx->table || was_set_back)
 		deferred = htw_delivery_defer(d, due, now, max);
 	if (d->room) {
-		count = htw_delivery_to_ring(d, due, fired, min(max - deferred, d->room));
+		count = htw_delivery_to_ring(d, due, fired,
+					     min(max - deferred, d->room));
 	} else {
 		count = htw_delivery_to_queue(d, due, fired, max - deferred);
 		htw_delivery_refill_ring(d, fired, HTW_DELIVERY_MOVES * count);
@@ -357,7 +371,8 @@ static bool htw_delivery_may_go_on(const struct htw_delivery *d)
  *
  * Return: true if nothing is left to do now.
  */
-static bool htw_delivery_expire(struct htw_base *base, struct htw_delivery *delivery,
+static bool htw_delivery_expire(struct htw_base *base,
+				struct htw_delivery *delivery,
 				unsigned int budget)
 {
 	struct htw_wheel *w = &base->wheel;
@@ -376,7 +391,8 @@ static bool htw_delivery_expire(struct htw_base *base, struct htw_delivery *deli
 	while (htw_delivery_may_go_on(delivery) &&
 	       htw_wheel_collect_due(w, htw_base_tick(base, now), &budget)) {
 		u32 contexts = delivery->contexts;
-		u32 taken = htw_delivery_to_context(delivery, &w->due, now, was_set_back, budget);
+		u32 taken = htw_delivery_to_context(delivery, &w->due, now,
+						    was_set_back, budget);
 
 		w->pending -= taken;
 		budget -= taken;
@@ -384,7 +400,8 @@ static bool htw_delivery_expire(struct htw_base *base, struct htw_delivery *deli
 			budget -= min(budget, HTW_CONTEXT_UNITS);
 	}
 	htw_delivery_leave(delivery);
-	done = budget && htw_delivery_may_go_on(delivery) && htw_wheel_cascade(w, &budget);
+	done = budget && htw_delivery_may_go_on(delivery) &&
+	       htw_wheel_cascade(w, &budget);
 	if (w->cascades != cascades)
 		trace_htw_cascade(base->cpu, w->cascades - cascades);
 	return done;
@@ -414,7 +431,8 @@ enum htw_served htw_delivery_serve(struct htw_job *job, struct htw_turn *turn)
 	if (!htw_base_begin_turn(base, turn, &served))
 		return served;
 	htw_delivery_begin(&delivery, base, turn);
-	served = htw_base_end_turn(base, htw_delivery_expire(base, &delivery, turn->units));
+	served = htw_base_end_turn(base, htw_delivery_expire(base, &delivery,
+							     turn->units));
 	htw_delivery_wake(&delivery);
 	return delivery.busy && !delivery.expired ? HTW_SERVED_BUSY : served;
 }
@@ -438,7 +456,8 @@ bool htw_delivery_advance(struct htw_base *base, u64 now, u64 *expired)
 	local_bh_disable();
 	rcu_read_lock();
 	spin_lock(&base->lock);
-	atomic64_set(&base->manual_ns, max_t(u64, now, atomic64_read(&base->manual_ns)));
+	atomic64_set(&base->manual_ns,
+		     max_t(u64, now, atomic64_read(&base->manual_ns)));
 	done = htw_delivery_expire(base, &delivery, HTW_ADVANCE_UNITS);
 	spin_unlock(&base->lock);
 	htw_delivery_wake(&delivery);

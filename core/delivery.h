@@ -45,7 +45,8 @@ struct htw_delivery {
 	struct htw_context *wake[HTW_DELIVERY_CONTEXTS + 1];
 };
 
-void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base, struct htw_turn *turn);
+void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base,
+			struct htw_turn *turn);
 void htw_delivery_clock_set(struct htw_delivery *d, struct htw_timer *t);
 enum htw_served htw_delivery_serve(struct htw_job *job, struct htw_turn *turn);
 void htw_delivery_wake(struct htw_delivery *d);

@@ -40,8 +40,9 @@ struct htw_directory *htw_directory_double(const struct htw_directory *old)
 		return NULL;
 	dir->mask = entries - 1;
 	for (u32 i = 0; i < entries; i++)
-		RCU_INIT_POINTER(dir->pages[i], i < held ? rcu_access_pointer(old->pages[i]) :
-							    (struct htw_page *)&htw_no_page);
+		RCU_INIT_POINTER(dir->pages[i],
+				 i < held ? rcu_access_pointer(old->pages[i]) :
+					    (struct htw_page *)&htw_no_page);
 	return dir;
 }
 

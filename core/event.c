@@ -14,7 +14,8 @@
  * a table of deadlines it does, because the program may store an override at
  * any time.
  */
-static bool htw_event_keeps_timer(const struct htw_context *ctx, const struct htw_timer *t)
+static bool htw_event_keeps_timer(const struct htw_context *ctx,
+				  const struct htw_timer *t)
 {
 	lockdep_assert_held(&ctx->lock);
 
@@ -29,11 +30,12 @@ static bool htw_event_keeps_timer(const struct htw_context *ctx, const struct ht
  * @t: the timer
  * @now: the context's time in ns, up to which missed firings are counted
  */
-void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struct htw_timer *t,
-		      u64 now)
+void htw_event_report(struct htw_event *ev, const struct htw_context *ctx,
+		      struct htw_timer *t, u64 now)
 {
 	u64 missed = htw_timer_missed(t, now);
-	bool more = htw_event_keeps_timer(ctx, t) || htw_timer_continues(t, missed);
+	bool more = htw_event_keeps_timer(ctx, t) ||
+		    htw_timer_continues(t, missed);
 
 	/* If the timer is started again, only later changes of CLOCK_REALTIME expire it. */
 	if (t->node.flags & HTW_TIMER_CANCEL_ON_SET)
@@ -53,7 +55,8 @@ void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struc
  * Return: true if the caller has to start the timer again: its state is
  * %HTW_REARM and its deadline the next one.
  */
-bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u32 *freed)
+bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now,
+		       u32 *freed)
 {
 	u64 missed = htw_timer_missed(t, now);
 	u64 consumed = htw_timer_firings_consumed(t, missed);
@@ -101,8 +104,9 @@ void htw_event_consumed(struct htw_context *ctx, u32 freed)
  *
  * Return: the number of events moved.
  */
-u32 htw_event_move_to_ring(struct htw_context *ctx, struct htw_event_ring *ring, u32 max, u64 now,
-			   u32 *freed, struct list_head *rearm)
+u32 htw_event_move_to_ring(struct htw_context *ctx, struct htw_event_ring *ring,
+			   u32 max, u64 now, u32 *freed,
+			   struct list_head *rearm)
 {
 	u32 count = min3(max, ctx->nr_expired, htw_ring_room(ring));
 

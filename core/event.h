@@ -11,8 +11,9 @@
  * Fill in an event field by field. @ev may be in memory that a program maps: a
  * compound literal would be cleared first and then written, or be read back.
  */
-static __always_inline void htw_event_fill(struct htw_event *ev, const struct htw_timer *t,
-					   u64 fired, u64 missed, u32 flags)
+static __always_inline void htw_event_fill(struct htw_event *ev,
+					   const struct htw_timer *t, u64 fired,
+					   u64 missed, u32 flags)
 {
 	ev->id = htw_timer_id(t);
 	ev->cookie = t->cookie;
@@ -31,11 +32,13 @@ static inline struct htw_event_ring *htw_event_open_ring(const struct htw_contex
 	return ctx->ring && ctx->ring->maps ? ctx->ring : NULL;
 }
 
-void htw_event_report(struct htw_event *ev, const struct htw_context *ctx, struct htw_timer *t,
-		      u64 now);
-bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now, u32 *freed);
-u32 htw_event_move_to_ring(struct htw_context *ctx, struct htw_event_ring *ring, u32 max, u64 now,
-			   u32 *freed, struct list_head *rearm);
+void htw_event_report(struct htw_event *ev, const struct htw_context *ctx,
+		      struct htw_timer *t, u64 now);
+bool htw_event_consume(struct htw_context *ctx, struct htw_timer *t, u64 now,
+		       u32 *freed);
+u32 htw_event_move_to_ring(struct htw_context *ctx, struct htw_event_ring *ring,
+			   u32 max, u64 now, u32 *freed,
+			   struct list_head *rearm);
 void htw_event_consumed(struct htw_context *ctx, u32 freed);
 
 #endif /* _HTW_EVENT_H */

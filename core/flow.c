@@ -101,7 +101,8 @@ void htw_flow_refill(struct htw_flow *flow, u64 now)
 /* Has the flow all the tokens that it can have? */
 bool htw_flow_is_full(const struct htw_flow *flow)
 {
-	return flow->class != HTW_CLASS_OTHERS || flow->tokens >= (s64)htw_flow_burst_ns();
+	return flow->class != HTW_CLASS_OTHERS ||
+	       flow->tokens >= (s64)htw_flow_burst_ns();
 }
 
 /* Return the time at which a flow has HTW_RESUME_NS of tokens. */
@@ -117,7 +118,8 @@ void htw_flow_charge(struct htw_flow *flow, u64 ns, u64 now)
 {
 	flow->spent += ns;
 	/* Work outside of softirq adds up while the flow has no job: keep the debt to one run. */
-	flow->deficit = max_t(s64, flow->deficit - (s64)min_t(u64, ns, HTW_RUN_NS),
+	flow->deficit = max_t(s64,
+			      flow->deficit - (s64)min_t(u64, ns, HTW_RUN_NS),
 			      -(s64)HTW_RUN_NS);
 	if (flow->class == HTW_CLASS_OTHERS) {
 		htw_flow_refill(flow, now);
@@ -142,7 +144,8 @@ u64 htw_stalls_forgive(struct htw_stalls *stalls, u64 took, u64 work, u64 now)
 {
 	u64 rest = took - min(took, work);
 
-	if (rest <= HTW_STALL_NS || now - stalls->last < HTW_FORGIVE_INTERVAL_NS)
+	if (rest <= HTW_STALL_NS ||
+	    now - stalls->last < HTW_FORGIVE_INTERVAL_NS)
 		return took;
 
 	stalls->last = now;
@@ -162,7 +165,8 @@ void htw_flow_sched_init(struct htw_flow_sched *sched, unsigned int cpu)
 }
 
 /* Take a flow off its queue until it has tokens again. */
-static void htw_flow_throttle(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now)
+static void htw_flow_throttle(struct htw_flow_sched *sched,
+			      struct htw_flow *flow, u64 now)
 {
 	const u64 resumes = max(htw_flow_resume_time(flow), now);
 
@@ -190,12 +194,14 @@ void htw_flow_unthrottle(struct htw_flow_sched *sched, u64 now)
 		flow->throttled_ns += min_t(u64, now, ktime_to_ns(node->expires)) -
 				      flow->throttled_at;
 		if (!list_empty(&flow->jobs))
-			list_add_tail(&flow->link, &sched->queues[flow->class].old_flows);
+			list_add_tail(&flow->link,
+				      &sched->queues[flow->class].old_flows);
 	}
 }
 
 /* Queue a flow that has got a job, unless it is queued or throttled already. */
-void htw_flow_activate(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now)
+void htw_flow_activate(struct htw_flow_sched *sched, struct htw_flow *flow,
+		       u64 now)
 {
 	struct htw_flow_queue *queue = &sched->queues[flow->class];
 
@@ -223,7 +229,8 @@ void htw_flow_activate(struct htw_flow_sched *sched, struct htw_flow *flow, u64 
 
 static struct htw_flow *htw_flow_queue_next(struct htw_flow_queue *queue)
 {
-	struct htw_flow *flow = list_first_entry_or_null(&queue->new_flows, struct htw_flow, link);
+	struct htw_flow *flow = list_first_entry_or_null(&queue->new_flows,
+							 struct htw_flow, link);
 
 	if (list_empty(&queue->old_flows))
 		queue->ahead = 0;
@@ -234,7 +241,8 @@ static struct htw_flow *htw_flow_queue_next(struct htw_flow_queue *queue)
 	}
 
 	queue->ahead = 0;
-	while ((flow = list_first_entry_or_null(&queue->old_flows, struct htw_flow, link))) {
+	while ((flow = list_first_entry_or_null(&queue->old_flows,
+						struct htw_flow, link))) {
 		if (flow->deficit > 0)
 			break;
 		flow->deficit += HTW_QUANTUM_NS;
@@ -256,9 +264,11 @@ struct htw_flow *htw_flow_next(struct htw_flow_sched *sched)
 }
 
 /* A new flow has short turns only while other new flows of its class wait for theirs. */
-unsigned int htw_flow_turn_units(const struct htw_flow_sched *sched, const struct htw_flow *flow)
+unsigned int htw_flow_turn_units(const struct htw_flow_sched *sched,
+				 const struct htw_flow *flow)
 {
-	if (flow->new_turns && !list_is_singular(&sched->queues[flow->class].new_flows))
+	if (flow->new_turns &&
+	    !list_is_singular(&sched->queues[flow->class].new_flows))
 		return HTW_NEW_TURN_UNITS;
 	return HTW_TURN_UNITS;
 }
@@ -269,7 +279,8 @@ static bool htw_flow_must_wait(const struct htw_flow *flow)
 }
 
 /* Dequeue, throttle or requeue a flow after its turn. */
-void htw_flow_requeue(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now)
+void htw_flow_requeue(struct htw_flow_sched *sched, struct htw_flow *flow,
+		      u64 now)
 {
 	struct htw_flow_queue *queue = &sched->queues[flow->class];
 
@@ -283,7 +294,8 @@ void htw_flow_requeue(struct htw_flow_sched *sched, struct htw_flow *flow, u64 n
 }
 
 /* Let the next flow of a list go first: a lock that @flow needs is contended. */
-void htw_flow_rotate(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now)
+void htw_flow_rotate(struct htw_flow_sched *sched, struct htw_flow *flow,
+		     u64 now)
 {
 	struct htw_flow_queue *queue = &sched->queues[flow->class];
 
@@ -294,13 +306,15 @@ void htw_flow_rotate(struct htw_flow_sched *sched, struct htw_flow *flow, u64 no
 }
 
 /* Queue a new flow with the old ones: what it has left to do would delay other new flows. */
-void htw_flow_demote(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now)
+void htw_flow_demote(struct htw_flow_sched *sched, struct htw_flow *flow,
+		     u64 now)
 {
 	flow->new_turns = 0;
 	if (htw_flow_must_wait(flow))
 		htw_flow_throttle(sched, flow, now);
 	else
-		list_move_tail(&flow->link, &sched->queues[flow->class].old_flows);
+		list_move_tail(&flow->link,
+			       &sched->queues[flow->class].old_flows);
 }
 
 bool htw_flow_sched_has_work(const struct htw_flow_sched *sched)

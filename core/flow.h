@@ -142,12 +142,17 @@ void htw_flow_charge(struct htw_flow *flow, u64 ns, u64 now);
 u64 htw_stalls_forgive(struct htw_stalls *stalls, u64 took, u64 work, u64 now);
 
 void htw_flow_sched_init(struct htw_flow_sched *sched, unsigned int cpu);
-void htw_flow_activate(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now);
+void htw_flow_activate(struct htw_flow_sched *sched, struct htw_flow *flow,
+		       u64 now);
 struct htw_flow *htw_flow_next(struct htw_flow_sched *sched);
-unsigned int htw_flow_turn_units(const struct htw_flow_sched *sched, const struct htw_flow *flow);
-void htw_flow_requeue(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now);
-void htw_flow_rotate(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now);
-void htw_flow_demote(struct htw_flow_sched *sched, struct htw_flow *flow, u64 now);
+unsigned int htw_flow_turn_units(const struct htw_flow_sched *sched,
+				 const struct htw_flow *flow);
+void htw_flow_requeue(struct htw_flow_sched *sched, struct htw_flow *flow,
+		      u64 now);
+void htw_flow_rotate(struct htw_flow_sched *sched, struct htw_flow *flow,
+		     u64 now);
+void htw_flow_demote(struct htw_flow_sched *sched, struct htw_flow *flow,
+		     u64 now);
 void htw_flow_unthrottle(struct htw_flow_sched *sched, u64 now);
 bool htw_flow_sched_has_work(const struct htw_flow_sched *sched);
 u64 htw_flow_sched_resume_time(struct htw_flow_sched *sched);

@@ -55,7 +55,8 @@ long htw_op_info(struct htw_context *ctx, struct htw_info __user *arg)
 
 	info.levels = wheel ? wheel->levels : htw_geometry.levels;
 	for (unsigned int l = 0; l < info.levels; l++)
-		info.slots[l] = wheel ? wheel->level[l].nr_buckets / 2 : htw_geometry.slots[l];
+		info.slots[l] = wheel ? wheel->level[l].nr_buckets / 2 :
+					htw_geometry.slots[l];
 	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
 }
 
@@ -73,8 +74,8 @@ void htw_info_show(struct htw_context *ctx, struct seq_file *m)
 	timers = ctx->nr_timers;
 	expired = ctx->nr_expired;
 	spin_unlock_bh(&ctx->lock);
-	seq_printf(m, "htw-clock:\t%d\nhtw-tick-ns:\t%u\n", htw_info_clocks[ctx->clock],
-		   htw_context_tick_ns(ctx));
+	seq_printf(m, "htw-clock:\t%d\nhtw-tick-ns:\t%u\n",
+		   htw_info_clocks[ctx->clock], htw_context_tick_ns(ctx));
 	seq_printf(m, "htw-timers:\t%u\nhtw-expired:\t%u\nhtw-limit:\t%u\n",
 		   timers, expired, ctx->limit);
 	htw_user_throttled(ctx->user, &times, &ns);

@@ -41,7 +41,8 @@ bool htw_isolation_covers(unsigned int cpu)
  * Return: @cpu if it is in both masks, else an online CPU that is, if possible
  * of @cpu's node. If there is none, @cpu.
  */
-unsigned int htw_isolation_cpu_beside_masks(unsigned int cpu, const struct cpumask *timers,
+unsigned int htw_isolation_cpu_beside_masks(unsigned int cpu,
+					    const struct cpumask *timers,
 					    const struct cpumask *domain)
 {
 	unsigned int other;

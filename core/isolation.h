@@ -12,7 +12,8 @@
 struct cpumask;
 
 bool htw_isolation_covers(unsigned int cpu);
-unsigned int htw_isolation_cpu_beside_masks(unsigned int cpu, const struct cpumask *timers,
+unsigned int htw_isolation_cpu_beside_masks(unsigned int cpu,
+					    const struct cpumask *timers,
 					    const struct cpumask *domain);
 unsigned int htw_isolation_cpu_beside(unsigned int cpu);
 

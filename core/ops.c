@@ -36,22 +36,25 @@ static_assert(sizeof(struct htw_op) == 64);
 static_assert(offsetof(struct htw_op, add) == 8);
 static_assert(sizeof(struct htw_batch) == 32);
 
-bool htw_op_interval_is_valid(const struct htw_context *ctx, u64 interval, u32 firings)
+bool htw_op_interval_is_valid(const struct htw_context *ctx, u64 interval,
+			      u32 firings)
 {
 	return interval ? interval >= htw_context_tick_ns(ctx) : !firings;
 }
 
 static bool htw_op_query_is_valid(const struct htw_query *query)
 {
-	return !(query->deadline | query->remaining | query->interval | query->cookie |
-		 query->missed | query->firings | query->state | query->flags);
+	return !(query->deadline | query->remaining | query->interval |
+		 query->cookie | query->missed | query->firings | query->state |
+		 query->flags);
 }
 
 /*
  * Read an add that has only a deadline and a cookie, as most do; false if it
  * has more or cannot be read. Costs less than copy_from_user().
  */
-static bool htw_op_get_simple_add(struct htw_add *add, const struct htw_add __user *arg)
+static bool htw_op_get_simple_add(struct htw_add *add,
+				  const struct htw_add __user *arg)
 {
 	u64 interval, slack, reserved;
 	u32 flags, firings;
@@ -269,7 +272,8 @@ static inline bool htw_op_is(const struct htw_op *op, enum htw_op_code code)
 	return *(const u32 *)op == valid.word;
 }
 
-static bool htw_op_is_valid(const struct htw_context *ctx, const struct htw_op *op)
+static bool htw_op_is_valid(const struct htw_context *ctx,
+			    const struct htw_op *op)
 {
 	if (htw_op_is(op, HTW_OP_ADD))
 		return htw_op_add_is_valid(ctx, &op->add);
@@ -337,8 +341,8 @@ enum htw_batch_done htw_op_batch_one(struct htw_section *s, struct htw_op *op,
  *
  * Return: how many were carried out, at least one.
  */
-static u32 htw_op_batch_submit(struct htw_context *ctx, struct htw_op *ops, u32 count,
-			       struct list_head *reserved)
+static u32 htw_op_batch_submit(struct htw_context *ctx, struct htw_op *ops,
+			       u32 count, struct list_head *reserved)
 {
 	struct htw_op *op = ops;
 	struct htw_section s;
@@ -353,10 +357,12 @@ static u32 htw_op_batch_submit(struct htw_context *ctx, struct htw_op *ops, u32 
 			if (done == HTW_BATCH_NO_TIMER)
 				goto out;
 			op++;
-			if (done == HTW_BATCH_SLOW && htw_section_is_used_up(&s))
+			if (done == HTW_BATCH_SLOW &&
+			    htw_section_is_used_up(&s))
 				goto out;
 		}
-	} while (op < ops + count && !htw_section_should_end(&s, HTW_OPS_GROUP));
+	} while (op < ops + count &&
+		 !htw_section_should_end(&s, HTW_OPS_GROUP));
 out:
 	htw_section_end(&s);
 	return op - ops;
@@ -377,7 +383,8 @@ static u32 htw_op_batch_count_adds(const struct htw_op *ops, u32 count)
  *
  * Return: 0, or the error with which the first operation fails.
  */
-static int htw_op_batch_prepare(struct htw_context *ctx, const struct htw_op *ops, u32 count,
+static int htw_op_batch_prepare(struct htw_context *ctx,
+				const struct htw_op *ops, u32 count,
 				struct list_head *reserved)
 {
 	u32 adds = 0;
@@ -399,8 +406,8 @@ static int htw_op_batch_prepare(struct htw_context *ctx, const struct htw_op *op
  * Carry out operations in order. An add for which no timer can be reserved
  * fails, and the next one is tried: a cancel between them may have made room.
  */
-static void htw_op_batch_submit_all(struct htw_context *ctx, struct htw_op *ops, u32 count,
-				    struct list_head *reserved)
+static void htw_op_batch_submit_all(struct htw_context *ctx, struct htw_op *ops,
+				    u32 count, struct list_head *reserved)
 {
 	u32 i = 0;
 
@@ -421,8 +428,9 @@ static void htw_op_batch_submit_all(struct htw_context *ctx, struct htw_op *ops,
  *
  * Return: the number of operations whose results were written.
  */
-static u32 htw_op_batch_write_results(struct htw_op __user *user, const struct htw_op *op,
-				      u32 count, u32 ring_tail)
+static u32 htw_op_batch_write_results(struct htw_op __user *user,
+				      const struct htw_op *op, u32 count,
+				      u32 ring_tail)
 {
 	u32 i;
 
@@ -431,18 +439,21 @@ static u32 htw_op_batch_write_results(struct htw_op __user *user, const struct h
 
 	for (i = 0; i < count; i++, op++, user++) {
 		unsafe_put_user(op->result, &user->result, out);
-		if (op->op == HTW_OP_MOD || (op->result && op->result != -EALREADY))
+		if (op->op == HTW_OP_MOD ||
+		    (op->result && op->result != -EALREADY))
 			continue;
 
 		if (op->op == HTW_OP_ADD) {
 			unsafe_put_user(op->add.id, &user->add.id, out);
 		} else if (op->op == HTW_OP_CANCEL) {
-			unsafe_put_user(op->cancel.remaining, &user->cancel.remaining, out);
+			unsafe_put_user(op->cancel.remaining,
+					&user->cancel.remaining, out);
 			unsafe_put_user(op->cancel.cookie, &user->cancel.cookie, out);
 			unsafe_put_user(op->cancel.missed, &user->cancel.missed, out);
 			unsafe_put_user(ring_tail, &user->cancel.ring_tail, out);
 		} else if (op->op == HTW_OP_QUERY) {
-			unsafe_copy_to_user((char __user *)&user->query, (const char *)&op->query,
+			unsafe_copy_to_user((char __user *)&user->query,
+					    (const char *)&op->query,
 					    sizeof(op->query), out);
 		}
 	}
@@ -457,14 +468,15 @@ out:
  * Return: 0 if all was done; else -EFAULT or -EINTR, with *done operations
  * done.
  */
-static int htw_op_batch_all(struct htw_context *ctx, struct htw_op __user *user, u32 count,
-			    struct htw_op *ops, u32 *done)
+static int htw_op_batch_all(struct htw_context *ctx, struct htw_op __user *user,
+			    u32 count, struct htw_op *ops, u32 *done)
 {
 	LIST_HEAD(reserved);
 	int ret = 0;
 
 	for (*done = 0; *done < count;) {
-		u32 want = min(count - *done, htw_section_limit(ctx, HTW_OPS_BATCH));
+		u32 want = min(count - *done,
+			       htw_section_limit(ctx, HTW_OPS_BATCH));
 		u32 n, written;
 
 		if (*done && signal_pending(current)) {
@@ -472,7 +484,8 @@ static int htw_op_batch_all(struct htw_context *ctx, struct htw_op __user *user,
 			break;
 		}
 		n = htw_copied(want, sizeof(*ops),
-			       copy_from_user(ops, user + *done, want * sizeof(*ops)));
+			       copy_from_user(ops, user + *done,
+					      want * sizeof(*ops)));
 		htw_op_batch_submit_all(ctx, ops, n, &reserved);
 		written = htw_op_batch_write_results(user + *done, ops, n,
 						     htw_context_ring_tail(ctx));
@@ -506,10 +519,12 @@ long htw_op_batch(struct htw_context *ctx, struct htw_batch __user *arg)
 		return -EFAULT;
 	if (batch.flags || batch.reserved0 || batch.reserved)
 		return -EINVAL;
-	ops = kmalloc_array(min(batch.count, HTW_OPS_BATCH), sizeof(*ops), GFP_KERNEL);
+	ops = kmalloc_array(min(batch.count, HTW_OPS_BATCH), sizeof(*ops),
+			    GFP_KERNEL);
 	if (!ops)
 		return -ENOMEM;
-	ret = htw_op_batch_all(ctx, u64_to_user_ptr(batch.ops), batch.count, ops, &batch.done);
+	ret = htw_op_batch_all(ctx, u64_to_user_ptr(batch.ops), batch.count,
+			       ops, &batch.done);
 	kfree(ops);
 	if (put_user(batch.done, &arg->done))
 		return -EFAULT;

@@ -41,8 +41,8 @@ bool htw_pool_refill(struct htw_context *ctx)
 }
 
 /* Take up to @want timers of this CPU's free list, and return how many. */
-static u32 htw_pool_alloc_freed(struct htw_context *ctx, struct list_head *timers, u32 want,
-				u64 *ids)
+static u32 htw_pool_alloc_freed(struct htw_context *ctx,
+				struct list_head *timers, u32 want, u64 *ids)
 {
 	struct list_head *free = htw_pool_alloc_list(ctx);
 	struct list_head *last = free;
@@ -64,8 +64,8 @@ static u32 htw_pool_alloc_freed(struct htw_context *ctx, struct list_head *timer
 }
 
 /* The same with timers that were never used, so that their ids are consecutive. */
-static u32 htw_pool_alloc_unused(struct htw_context *ctx, struct list_head *timers, u32 want,
-				 u64 *ids)
+static u32 htw_pool_alloc_unused(struct htw_context *ctx,
+				 struct list_head *timers, u32 want, u64 *ids)
 {
 	u32 got = min(want, ctx->nr_unused);
 	u32 generation = ctx->unused_generation;
@@ -96,17 +96,19 @@ static u32 htw_pool_alloc_unused(struct htw_context *ctx, struct list_head *time
 }
 
 /* Take up to @want free timers, and return how many. */
-static u32 htw_pool_alloc_bulk(struct htw_context *ctx, struct list_head *timers, u32 want,
-			       u64 *ids)
+static u32 htw_pool_alloc_bulk(struct htw_context *ctx,
+			       struct list_head *timers, u32 want, u64 *ids)
 {
 	u32 got;
 
 	lockdep_assert_held(&ctx->lock);
 
 	got = htw_pool_alloc_freed(ctx, timers, want, ids);
-	got += htw_pool_alloc_unused(ctx, timers, want - got, ids ? ids + got : NULL);
+	got += htw_pool_alloc_unused(ctx, timers, want - got,
+				     ids ? ids + got : NULL);
 	while (got < want && htw_pool_refill(ctx))
-		got += htw_pool_alloc_freed(ctx, timers, want - got, ids ? ids + got : NULL);
+		got += htw_pool_alloc_freed(ctx, timers, want - got,
+					    ids ? ids + got : NULL);
 	ctx->nr_timers += got;
 	return got;
 }
@@ -180,7 +182,8 @@ static bool htw_pool_alloc_ahead(struct htw_context *ctx)
 
 	if (!charged)
 		return false;
-	page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NORETRY | __GFP_NOWARN,
+	page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NORETRY |
+				   __GFP_NOWARN,
 			   HTW_PREALLOC_ORDER);
 	if (!page) {
 		htw_pool_uncharge_pages(ctx, charged);
@@ -198,7 +201,8 @@ static bool htw_pool_alloc_ahead(struct htw_context *ctx)
  *
  * Return: the page, ERR_PTR(-EDQUOT) or ERR_PTR(-ENOMEM).
  */
-static struct htw_page *htw_pool_alloc_page(struct htw_context *ctx, u32 *charged)
+static struct htw_page *htw_pool_alloc_page(struct htw_context *ctx,
+					    u32 *charged)
 {
 	struct page *page;
 
@@ -321,8 +325,8 @@ int htw_pool_grow(struct htw_context *ctx)
  * Return: 0, whether there were enough or not; -ENOSPC if the context is at its
  * limit.
  */
-static int htw_pool_take_free(struct htw_context *ctx, struct list_head *timers, u32 want,
-			      u64 *ids, u32 *got)
+static int htw_pool_take_free(struct htw_context *ctx, struct list_head *timers,
+			      u32 want, u64 *ids, u32 *got)
 {
 	u32 room;
 	int ret;
@@ -337,7 +341,8 @@ static int htw_pool_take_free(struct htw_context *ctx, struct list_head *timers,
 }
 
 /* Take up to @want timers, and add pages until there are enough; see htw_pool_reserve(). */
-static int htw_pool_take(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
+static int htw_pool_take(struct htw_context *ctx, struct list_head *timers,
+			 u32 want, u64 *ids)
 {
 	u32 got = 0;
 	int ret;
@@ -385,7 +390,8 @@ static int htw_pool_take(struct htw_context *ctx, struct list_head *timers, u32 
  * context's limit, or when too many ids have been used up; -EDQUOT at the
  * user's limit, -ENOMEM, -EINTR.
  */
-int htw_pool_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids)
+int htw_pool_reserve(struct htw_context *ctx, struct list_head *timers,
+		     u32 want, u64 *ids)
 {
 	int got = htw_pool_take(ctx, timers, want, ids);
 

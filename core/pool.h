@@ -8,7 +8,8 @@
 #include "context.h"
 
 int htw_pool_grow(struct htw_context *ctx);
-int htw_pool_reserve(struct htw_context *ctx, struct list_head *timers, u32 want, u64 *ids);
+int htw_pool_reserve(struct htw_context *ctx, struct list_head *timers,
+		     u32 want, u64 *ids);
 void htw_pool_uncharge_all(struct htw_context *ctx);
 bool htw_pool_refill(struct htw_context *ctx);
 void htw_pool_unreserve(struct htw_context *ctx, struct list_head *timers);

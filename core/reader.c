@@ -25,7 +25,8 @@ static_assert(sizeof(struct htw_event) == 48);
 #define HTW_POLL_EVENTS		(8 * HTW_FLUSH_BATCH)
 
 /* Fill in up to @count queued events and leave them queued. Return how many. */
-static u32 htw_reader_peek(struct htw_context *ctx, struct htw_event *events, u32 count, u64 now)
+static u32 htw_reader_peek(struct htw_context *ctx, struct htw_event *events,
+			   u32 count, u64 now)
 {
 	struct htw_timer *t;
 	u32 n = 0;
@@ -121,10 +122,12 @@ bool htw_reader_ring_is_mapped(const struct htw_context *ctx)
  *
  * Return: the number of events read; *waiting says whether there are more.
  */
-static u32 htw_reader_batch(struct htw_context *ctx, struct iov_iter *to, bool *waiting)
+static u32 htw_reader_batch(struct htw_context *ctx, struct iov_iter *to,
+			    bool *waiting)
 {
 	struct htw_event events[HTW_READ_BATCH];
-	u32 room = min_t(size_t, iov_iter_count(to) / sizeof(*events), HTW_READ_BATCH);
+	u32 room = min_t(size_t, iov_iter_count(to) / sizeof(*events),
+			 HTW_READ_BATCH);
 	u64 now = htw_context_now(ctx);
 	size_t bytes;
 	bool rearm;
@@ -166,7 +169,8 @@ static bool htw_reader_fault_in(struct iov_iter *to)
 }
 
 /* Return: bytes read; 0 if no event waits; a negative error if none was read. */
-static ssize_t htw_reader_available(struct htw_context *ctx, struct iov_iter *to)
+static ssize_t htw_reader_available(struct htw_context *ctx,
+				    struct iov_iter *to)
 {
 	size_t size = sizeof(struct htw_event);
 	ssize_t done = 0;
@@ -209,7 +213,8 @@ static bool htw_reader_can_return(const struct htw_context *ctx)
  * Return: bytes read; -EAGAIN, -EINVAL if there is no room for an event, -EBUSY
  * while a ring is mapped, -EFAULT or -ERESTARTSYS.
  */
-ssize_t htw_reader_read(struct htw_context *ctx, struct iov_iter *to, bool nonblock)
+ssize_t htw_reader_read(struct htw_context *ctx, struct iov_iter *to,
+			bool nonblock)
 {
 	ssize_t ret;
 
@@ -261,11 +266,13 @@ void htw_reader_unmap_ring(struct htw_context *ctx)
 }
 
 /* Move up to @count queued events into the ring and publish them. Return how many. */
-static u32 htw_reader_flush_some(struct htw_context *ctx, struct htw_event_ring *ring, u32 count)
+static u32 htw_reader_flush_some(struct htw_context *ctx,
+				 struct htw_event_ring *ring, u32 count)
 {
 	u32 freed = 0, n;
 
-	n = htw_event_move_to_ring(ctx, ring, count, htw_context_now(ctx), &freed, &ctx->rearm);
+	n = htw_event_move_to_ring(ctx, ring, count, htw_context_now(ctx),
+				   &freed, &ctx->rearm);
 	htw_event_consumed(ctx, freed);
 	htw_ring_publish(ring, ctx->nr_expired);
 	return n;
@@ -291,7 +298,8 @@ static int htw_reader_flush_events(struct htw_context *ctx, u32 most)
 			return moved ?: -ENXIO;
 		}
 
-		want = min3(ring->entries - moved, most - moved, HTW_FLUSH_BATCH);
+		want = min3(ring->entries - moved, most - moved,
+			    HTW_FLUSH_BATCH);
 		n = htw_reader_flush_some(ctx, ring, want);
 		rearm = !list_empty(&ctx->rearm);
 		spin_unlock_bh(&ctx->lock);

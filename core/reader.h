@@ -10,7 +10,8 @@
 
 struct iov_iter;
 
-ssize_t htw_reader_read(struct htw_context *ctx, struct iov_iter *to, bool nonblock);
+ssize_t htw_reader_read(struct htw_context *ctx, struct iov_iter *to,
+			bool nonblock);
 bool htw_reader_ring_is_mapped(const struct htw_context *ctx);
 void htw_reader_map_ring(struct htw_context *ctx);
 void htw_reader_unmap_ring(struct htw_context *ctx);

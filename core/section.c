@@ -141,7 +141,8 @@ void htw_section_switch_base(struct htw_section *s, struct htw_base *base)
  * Return: the timer's state, which does not change before
  * htw_section_unlock_timer(), unless it is %HTW_RESERVED.
  */
-enum htw_timer_state htw_section_lock_timer(struct htw_section *s, const struct htw_timer *t)
+enum htw_timer_state htw_section_lock_timer(struct htw_section *s,
+					    const struct htw_timer *t)
 {
 	enum htw_timer_state state;
 
@@ -196,8 +197,9 @@ static bool htw_section_make_way(struct htw_section *s, u64 now)
 	htw_section_count(s, HTW_UNITS_MAKE_DUE);
 	htw_base_note_due(base, now);
 
-	s->way = htw_wheel_make_due(&base->wheel, htw_base_tick(base, now), htw_section_node_is_due,
-				    now, &base->reprogram);
+	s->way = htw_wheel_make_due(&base->wheel, htw_base_tick(base, now),
+				    htw_section_node_is_due, now,
+				    &base->reprogram);
 	return s->way;
 }
 
@@ -210,7 +212,8 @@ static bool htw_section_make_way(struct htw_section *s, u64 now)
  * On a manual clock only HTW_ADVANCE expires pending timers, so they go on
  * waiting.
  */
-static u64 htw_section_choose_tick(struct htw_section *s, const struct htw_timer *t)
+static u64 htw_section_choose_tick(struct htw_section *s,
+				   const struct htw_timer *t)
 {
 	const u64 deadline = htw_context_to_host(s->ctx, t->deadline);
 	const u64 now = htw_context_to_host(s->ctx, s->now);
@@ -236,13 +239,16 @@ bool htw_section_arm(struct htw_section *s, struct htw_timer *t)
 	return !htw_section_is_used_up(s);
 }
 
-static bool htw_section_timer_exists(const struct htw_timer *t, enum htw_timer_state state, u64 id)
+static bool htw_section_timer_exists(const struct htw_timer *t,
+				     enum htw_timer_state state, u64 id)
 {
-	return state != HTW_FREE && state != HTW_RESERVED && htw_timer_matches(t, id);
+	return state != HTW_FREE && state != HTW_RESERVED &&
+	       htw_timer_matches(t, id);
 }
 
 static int htw_section_cancel_locked(struct htw_section *s, struct htw_timer *t,
-				     enum htw_timer_state state, struct htw_cancel *cancel)
+				     enum htw_timer_state state,
+				     struct htw_cancel *cancel)
 {
 	if (!htw_section_timer_exists(t, state, cancel->id))
 		return -ENOENT;
@@ -281,7 +287,8 @@ static int htw_section_cancel_locked(struct htw_section *s, struct htw_timer *t,
 }
 
 /* htw_section_cancel() for a timer in any state. */
-int htw_section_cancel_slow(struct htw_section *s, struct htw_timer *t, struct htw_cancel *cancel)
+int htw_section_cancel_slow(struct htw_section *s, struct htw_timer *t,
+			    struct htw_cancel *cancel)
 {
 	enum htw_timer_state state;
 	int ret = -ENOENT;
@@ -337,7 +344,8 @@ static void htw_section_unqueue(struct htw_context *ctx, struct htw_timer *t,
 }
 
 /* Arm a timer in any state for its new deadline, and undo htw_section_lock_timer(). */
-static void htw_section_move(struct htw_section *s, struct htw_timer *t, enum htw_timer_state state)
+static void htw_section_move(struct htw_section *s, struct htw_timer *t,
+			     enum htw_timer_state state)
 {
 	struct htw_context *ctx = s->ctx;
 	u64 tick;
@@ -361,7 +369,8 @@ static void htw_section_move(struct htw_section *s, struct htw_timer *t, enum ht
 }
 
 /* Disarm a timer in any state, as its override says, and undo htw_section_lock_timer(). */
-static void htw_section_park(struct htw_section *s, struct htw_timer *t, enum htw_timer_state state)
+static void htw_section_park(struct htw_section *s, struct htw_timer *t,
+			     enum htw_timer_state state)
 {
 	struct htw_context *ctx = s->ctx;
 
@@ -379,10 +388,12 @@ static void htw_section_park(struct htw_section *s, struct htw_timer *t, enum ht
 
 /* Change a timer without arming it for its new deadline. */
 static int htw_section_mod_locked(struct htw_section *s, struct htw_timer *t,
-				  enum htw_timer_state state, const struct htw_mod *mod)
+				  enum htw_timer_state state,
+				  const struct htw_mod *mod)
 {
 	/* A timer that was cancelled after it expired cannot go on; only its event remains. */
-	if (!htw_section_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
+	if (!htw_section_timer_exists(t, state, mod->id) ||
+	    t->node.flags & HTW_TIMER_STOPPED)
 		return -ENOENT;
 
 	if (mod->flags & HTW_MOD_COOKIE)
@@ -434,13 +445,15 @@ static bool htw_section_override_has_come(const struct htw_section *s, const str
  * %HTW_DISARMED; -EALREADY; -ENOENT.
  */
 static int htw_section_unread_locked(struct htw_section *s, struct htw_timer *t,
-				     enum htw_timer_state state, const struct htw_mod *mod,
-				     u64 override)
+				     enum htw_timer_state state,
+				     const struct htw_mod *mod, u64 override)
 {
-	if (!htw_section_timer_exists(t, state, mod->id) || t->node.flags & HTW_TIMER_STOPPED)
+	if (!htw_section_timer_exists(t, state, mod->id) ||
+	    t->node.flags & HTW_TIMER_STOPPED)
 		return -ENOENT;
 
-	if (override <= mod->deadline || htw_section_override_has_come(s, t, state, mod, override))
+	if (override <= mod->deadline ||
+	    htw_section_override_has_come(s, t, state, mod, override))
 		return -EALREADY;
 
 	/* What is queued says that the clock was set. */
@@ -451,7 +464,8 @@ static int htw_section_unread_locked(struct htw_section *s, struct htw_timer *t,
 	if (state == HTW_IDLE && !t->interval && t->node.idle_interval) {
 		t->interval = t->node.idle_interval;
 		t->firings = mod->firings;
-	} else if (t->firings && check_add_overflow(t->firings, mod->firings, &t->firings)) {
+	} else if (t->firings &&
+		   check_add_overflow(t->firings, mod->firings, &t->firings)) {
 		t->firings = U32_MAX;
 	}
 
@@ -462,7 +476,8 @@ static int htw_section_unread_locked(struct htw_section *s, struct htw_timer *t,
 }
 
 /* htw_section_mod() for a timer in any state. */
-int htw_section_mod_slow(struct htw_section *s, struct htw_timer *t, const struct htw_mod *mod)
+int htw_section_mod_slow(struct htw_section *s, struct htw_timer *t,
+			 const struct htw_mod *mod)
 {
 	enum htw_timer_state state;
 	u64 override = 0;
@@ -501,7 +516,8 @@ int htw_section_query(struct htw_section *s, struct htw_query *query)
 
 	state = htw_section_lock_timer(s, t);
 	if (htw_section_timer_exists(t, state, query->id)) {
-		htw_timer_fill_query(t, state, htw_context_override(s->ctx, t), s->now, query);
+		htw_timer_fill_query(t, state, htw_context_override(s->ctx, t),
+				     s->now, query);
 		ret = 0;
 	}
 	htw_section_unlock_timer(s, state);

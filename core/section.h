@@ -89,11 +89,15 @@ void htw_section_give_way(struct htw_base *base);
 u32 htw_section_limit(const struct htw_context *ctx, u32 most);
 void htw_section_stamp(struct htw_section *s, struct htw_timer *t);
 void htw_section_switch_base(struct htw_section *s, struct htw_base *base);
-enum htw_timer_state htw_section_lock_timer(struct htw_section *s, const struct htw_timer *t);
-void htw_section_unlock_timer(struct htw_section *s, enum htw_timer_state state);
+enum htw_timer_state htw_section_lock_timer(struct htw_section *s,
+					    const struct htw_timer *t);
+void htw_section_unlock_timer(struct htw_section *s,
+			      enum htw_timer_state state);
 bool htw_section_arm(struct htw_section *s, struct htw_timer *t);
-int htw_section_cancel_slow(struct htw_section *s, struct htw_timer *t, struct htw_cancel *cancel);
-int htw_section_mod_slow(struct htw_section *s, struct htw_timer *t, const struct htw_mod *mod);
+int htw_section_cancel_slow(struct htw_section *s, struct htw_timer *t,
+			    struct htw_cancel *cancel);
+int htw_section_mod_slow(struct htw_section *s, struct htw_timer *t,
+			 const struct htw_mod *mod);
 int htw_section_query(struct htw_section *s, struct htw_query *query);
 
 /* Bring the base that is locked up to the section's time, which may become later. */
@@ -112,7 +116,8 @@ static __always_inline void htw_section_forward_base(struct htw_section *s)
 }
 
 /* Go on with a base that has just been locked; no other one is. */
-static __always_inline void htw_section_enter_base(struct htw_section *s, struct htw_base *base)
+static __always_inline void htw_section_enter_base(struct htw_section *s,
+						   struct htw_base *base)
 {
 	s->base = base;
 	s->made_way = 0;
@@ -130,7 +135,8 @@ static __always_inline void htw_section_set_keys(struct htw_section *s)
 }
 
 /* Make @base the one whose lock is held. */
-static inline void htw_section_lock_base(struct htw_section *s, struct htw_base *base)
+static inline void htw_section_lock_base(struct htw_section *s,
+					 struct htw_base *base)
 {
 	if (s->base != base)
 		htw_section_switch_base(s, base);
@@ -146,7 +152,8 @@ static inline u32 htw_section_pages(const struct htw_context *ctx)
  * Begin a section that looks up no timer: one add. Inline, as it begins calls
  * for a single operation.
  */
-static __always_inline void htw_section_begin_add(struct htw_section *s, struct htw_context *ctx)
+static __always_inline void htw_section_begin_add(struct htw_section *s,
+						  struct htw_context *ctx)
 {
 	s->ctx = ctx;
 	s->nr_freed = 0;
@@ -164,7 +171,8 @@ static __always_inline void htw_section_begin_add(struct htw_section *s, struct 
 }
 
 /* htw_section_begin(), inline for the same reason. */
-static __always_inline void __htw_section_begin(struct htw_section *s, struct htw_context *ctx)
+static __always_inline void __htw_section_begin(struct htw_section *s,
+						struct htw_context *ctx)
 {
 	const struct htw_directory *dir;
 
@@ -223,13 +231,15 @@ static inline bool htw_section_should_end(struct htw_section *s, int units)
 	       spin_is_contended(&s->base->lock);
 }
 
-static inline u64 htw_section_deadline(const struct htw_section *s, u64 deadline, u32 flags)
+static inline u64 htw_section_deadline(const struct htw_section *s,
+				       u64 deadline, u32 flags)
 {
 	return flags & HTW_F_ABS ? deadline : htw_arith_sum(s->now, deadline);
 }
 
 /* Is a request's deadline due? With constant @flags one instruction less than comparing the sum. */
-static inline bool htw_section_is_due(const struct htw_section *s, u64 deadline, u32 flags)
+static inline bool htw_section_is_due(const struct htw_section *s, u64 deadline,
+				      u32 flags)
 {
 	return flags & HTW_F_ABS ? deadline <= s->now : !deadline;
 }
@@ -264,21 +274,25 @@ static __always_inline bool htw_section_add(struct htw_section *s, struct htw_ti
 	if (add->slack)
 		htw_timer_set_slack(t, add->slack);
 	if (trace_htw_add_enabled())
-		trace_htw_add(htw_timer_id(t), t->cookie, t->deadline, t->interval);
+		trace_htw_add(htw_timer_id(t), t->cookie, t->deadline,
+			      t->interval);
 	if (!direct) {
 		htw_context_clear_override(s->ctx, t);
 		deadline = htw_context_to_host(s->ctx, deadline);
 	}
-	if (likely(!add->slack) && likely(!(add->flags & HTW_F_CANCEL_ON_SET)) &&
+	if (likely(!add->slack) &&
+	    likely(!(add->flags & HTW_F_CANCEL_ON_SET)) &&
 	    likely(!htw_section_is_due(s, add->deadline, add->flags))) {
-		htw_timer_start(s->base, t, htw_base_tick_up(s->base, deadline));
+		htw_timer_start(s->base, t,
+				htw_base_tick_up(s->base, deadline));
 		return true;
 	}
 	return htw_section_arm(s, t);
 }
 
 /* A page by its number, usable during the section; &htw_no_page if there is none. */
-static inline struct htw_page *htw_section_page(const struct htw_section *s, u32 page)
+static inline struct htw_page *htw_section_page(const struct htw_section *s,
+						u32 page)
 {
 	if (unlikely(page >= s->nr_pages))
 		return (struct htw_page *)&htw_no_page;
@@ -290,7 +304,8 @@ static inline struct htw_page *htw_section_page(const struct htw_section *s, u32
  * without a slot, or with the slot of a page's header, a timer that is free for
  * ever.
  */
-static inline struct htw_timer *htw_section_find(const struct htw_section *s, u64 id)
+static inline struct htw_timer *htw_section_find(const struct htw_section *s,
+						 u64 id)
 {
 	return &htw_section_page(s, (u32)id / HTW_PAGE_SLOTS)->header +
 	       (u32)id % HTW_PAGE_SLOTS;
@@ -304,8 +319,8 @@ static inline struct htw_timer *htw_section_find(const struct htw_section *s, u6
  * By reference: read behind the barrier, the key is an operand of the
  * comparison.
  */
-static __always_inline bool htw_section_is_at(const u32 *key, const struct htw_timer *t, u64 id,
-					      u8 flags)
+static __always_inline bool
+htw_section_is_at(const u32 *key, const struct htw_timer *t, u64 id, u8 flags)
 {
 	/* Pairs with htw_timer_start(). */
 	u32 found = smp_load_acquire(&t->node.key);
@@ -333,7 +348,8 @@ static inline void htw_section_free(struct htw_section *s, struct htw_timer *t)
 static __always_inline bool htw_section_cancel_fast(struct htw_section *s, struct htw_timer *t,
 						    struct htw_cancel *cancel, bool fill)
 {
-	if (unlikely(!htw_section_is_at(&s->cancel_key, t, cancel->id, HTW_TIMER_CANCEL_ON_SET)))
+	if (unlikely(!htw_section_is_at(&s->cancel_key, t, cancel->id,
+					HTW_TIMER_CANCEL_ON_SET)))
 		return false;
 	if (fill) {
 		cancel->cookie = t->cookie;
@@ -364,25 +380,28 @@ static __always_inline int htw_section_cancel(struct htw_section *s, struct htw_
  *
  * Return: true if that was possible; else htw_section_mod_slow() does it.
  */
-static __always_inline bool htw_section_mod_fast(struct htw_section *s, struct htw_timer *t,
+static __always_inline bool htw_section_mod_fast(struct htw_section *s,
+						 struct htw_timer *t,
 						 const struct htw_mod *mod)
 {
 	if (unlikely(!htw_section_is_at(&s->mod_key, t, mod->id,
 					HTW_TIMER_CANCEL_ON_SET | HTW_TIMER_SLACK) ||
-		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE | HTW_MOD_SLACK |
-				   HTW_MOD_UNREAD) ||
+		     mod->flags & (HTW_MOD_INTERVAL | HTW_MOD_COOKIE |
+				   HTW_MOD_SLACK | HTW_MOD_UNREAD) ||
 		     htw_section_is_due(s, mod->deadline, mod->flags)))
 		return false;
 
 	t->deadline = htw_section_deadline(s, mod->deadline, mod->flags);
-	htw_base_restart(s->base, &t->node, htw_base_tick_up(s->base, t->deadline));
+	htw_base_restart(s->base, &t->node,
+			 htw_base_tick_up(s->base, t->deadline));
 	if (trace_htw_mod_enabled())
 		trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
 	return true;
 }
 
 /* Change a timer. Return: 0 or -ENOENT. */
-static __always_inline int htw_section_mod(struct htw_section *s, struct htw_timer *t,
+static __always_inline int htw_section_mod(struct htw_section *s,
+					   struct htw_timer *t,
 					   const struct htw_mod *mod)
 {
 	if (htw_section_mod_fast(s, t, mod))

@@ -38,7 +38,8 @@ struct htw_settings {
 	struct htw_event_ring *ring;
 };
 
-static int htw_setup_clock(const struct htw_setup *setup, struct htw_settings *new)
+static int htw_setup_clock(const struct htw_setup *setup,
+			   struct htw_settings *new)
 {
 	if (!(setup->flags & HTW_SETUP_CLOCK))
 		return setup->clock ? -EINVAL : 0;
@@ -60,7 +61,8 @@ static int htw_setup_clock(const struct htw_setup *setup, struct htw_settings *n
 	}
 }
 
-static int htw_setup_limit(const struct htw_setup *setup, struct htw_settings *new)
+static int htw_setup_limit(const struct htw_setup *setup,
+			   struct htw_settings *new)
 {
 	if (!(setup->flags & HTW_SETUP_LIMIT))
 		return setup->limit ? -EINVAL : 0;
@@ -70,7 +72,8 @@ static int htw_setup_limit(const struct htw_setup *setup, struct htw_settings *n
 	return 0;
 }
 
-static int htw_setup_home(const struct htw_setup *setup, struct htw_settings *new)
+static int htw_setup_home(const struct htw_setup *setup,
+			  struct htw_settings *new)
 {
 	if (!(setup->flags & HTW_SETUP_HOME))
 		return setup->home_cpu ? -EINVAL : 0;
@@ -89,7 +92,8 @@ static int htw_setup_home(const struct htw_setup *setup, struct htw_settings *ne
 }
 
 /* Check and get geometry and tick of a private wheel; those of the module if not given. */
-static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_settings *new,
+static int htw_setup_geometry(const struct htw_setup *setup,
+			      const struct htw_settings *new,
 			      struct htw_geometry *geo, u32 *tick_ns)
 {
 	bool manual = new->clock == HTW_MANUAL;
@@ -117,14 +121,15 @@ static int htw_setup_geometry(const struct htw_setup *setup, const struct htw_se
 			return -EINVAL;
 	}
 
-	if (setup->tick_ns < (manual ? 1 : HTW_TICK_MIN_NS) || setup->tick_ns > HTW_TICK_MAX_NS ||
-	    setup->levels > HTW_MAX_LEVELS)
+	if (setup->tick_ns < (manual ? 1 : HTW_TICK_MIN_NS) ||
+	    setup->tick_ns > HTW_TICK_MAX_NS || setup->levels > HTW_MAX_LEVELS)
 		return -ERANGE;
 	if (htw_geometry_check(geo, &why))
 		return -ERANGE;
 
 	*tick_ns = setup->tick_ns;
-	if ((slots > HTW_USER_SLOTS_MAX || (!manual && *tick_ns < HTW_USER_TICK_MIN_NS)) &&
+	if ((slots > HTW_USER_SLOTS_MAX ||
+	     (!manual && *tick_ns < HTW_USER_TICK_MIN_NS)) &&
 	    !capable(CAP_SYS_RESOURCE))
 		return -EPERM;
 	return 0;
@@ -149,8 +154,8 @@ static bool htw_setup_charge_wheel(struct htw_user *user)
 	return false;
 }
 
-static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ctx,
-			   struct htw_settings *new)
+static int htw_setup_wheel(const struct htw_setup *setup,
+			   struct htw_context *ctx, struct htw_settings *new)
 {
 	struct htw_geometry geo;
 	u32 tick_ns;
@@ -165,7 +170,8 @@ static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ct
 		return -EBUSY;
 	if (!htw_setup_charge_wheel(ctx->user))
 		return -EPERM;
-	new->private_base = htw_bases_create_private(&ctx->user->bases, new->clock, &geo, tick_ns);
+	new->private_base = htw_bases_create_private(&ctx->user->bases,
+						     new->clock, &geo, tick_ns);
 	if (!new->private_base) {
 		htw_user_uncharge_wheel(ctx->user);
 		return -ENOMEM;
@@ -173,8 +179,8 @@ static int htw_setup_wheel(const struct htw_setup *setup, struct htw_context *ct
 	return 0;
 }
 
-static int htw_setup_ring(const struct htw_setup *setup, struct htw_context *ctx,
-			  struct htw_settings *new)
+static int htw_setup_ring(const struct htw_setup *setup,
+			  struct htw_context *ctx, struct htw_settings *new)
 {
 	struct htw_event_ring *ring;
 
@@ -202,7 +208,8 @@ static s64 htw_setup_timens(const struct htw_context *ctx, enum htw_clock clock)
 }
 
 /* Publish the settings; other threads may be reading them at the same time. */
-static int htw_setup_publish(struct htw_context *ctx, const struct htw_settings *new, u32 flags)
+static int htw_setup_publish(struct htw_context *ctx,
+			     const struct htw_settings *new, u32 flags)
 {
 	int ret = -EBUSY;
 
@@ -215,7 +222,8 @@ static int htw_setup_publish(struct htw_context *ctx, const struct htw_settings 
 
 		ctx->cpu = new->cpu;
 		if (!new->private_base)
-			ctx->bases = htw_bases_by_clock(&ctx->user->bases, new->clock);
+			ctx->bases = htw_bases_by_clock(&ctx->user->bases,
+							new->clock);
 		ctx->limit = new->limit;
 		ctx->timens = htw_setup_timens(ctx, new->clock);
 		ctx->setup = flags;

@@ -145,7 +145,8 @@ static u64 htw_shrink_page_sum(const struct htw_page *page)
 }
 
 /* Return a page, or NULL if the entry is empty. Only the caller removes pages. */
-static struct htw_page *htw_shrink_page(const struct htw_context *ctx, u32 index)
+static struct htw_page *htw_shrink_page(const struct htw_context *ctx,
+					u32 index)
 {
 	struct htw_page *page = htw_context_page(ctx, index);
 
@@ -197,7 +198,8 @@ static bool htw_shrink_take(struct htw_context *ctx, struct htw_page *page)
 }
 
 /* Remove a page from the directory. */
-static void htw_shrink_unlink(struct htw_context *ctx, u32 index, const struct htw_page *page)
+static void htw_shrink_unlink(struct htw_context *ctx, u32 index,
+			      const struct htw_page *page)
 {
 	lockdep_assert_held(&ctx->grow);
 
@@ -206,7 +208,8 @@ static void htw_shrink_unlink(struct htw_context *ctx, u32 index, const struct h
 	ctx->first_empty = min(ctx->first_empty, index);
 	ctx->charged -= HTW_PAGE_TIMERS;
 	/* The cast is safe: free timers are never written. */
-	rcu_assign_pointer(*htw_context_entry(ctx, index), (struct htw_page *)&htw_no_page);
+	rcu_assign_pointer(*htw_context_entry(ctx, index),
+			   (struct htw_page *)&htw_no_page);
 }
 
 /*
@@ -214,7 +217,8 @@ static void htw_shrink_unlink(struct htw_context *ctx, u32 index, const struct h
  * uncharge the user: it cannot have more memory than its limit while they wait
  * for that.
  */
-static void htw_shrink_free(struct htw_context *ctx, struct htw_page *gone, u32 count)
+static void htw_shrink_free(struct htw_context *ctx, struct htw_page *gone,
+			    u32 count)
 {
 	synchronize_rcu();
 	while (gone) {
@@ -284,7 +288,8 @@ static void htw_shrink_work(struct work_struct *work)
 		ctx->shrink_marked = htw_shrink_mark(ctx) > 0;
 	}
 	if (ctx->shrink_marked)
-		queue_delayed_work(htw_shrink_wq, &ctx->shrink, HTW_SHRINK_DELAY_MIN);
+		queue_delayed_work(htw_shrink_wq, &ctx->shrink,
+				   HTW_SHRINK_DELAY_MIN);
 	else
 		htw_shrink_end(ctx, freed > 0);
 }

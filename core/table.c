@@ -46,7 +46,8 @@ void htw_table_uncharge(struct htw_context *ctx, u32 pages)
  * @nr: its number
  * @table: a new table page if @page is the first to share one, otherwise unused
  */
-void htw_table_assign(struct htw_context *ctx, struct htw_page *page, u32 nr, u64 *table)
+void htw_table_assign(struct htw_context *ctx, struct htw_page *page, u32 nr,
+		      u64 *table)
 {
 	if (nr % HTW_TABLE_PAGES)
 		table = htw_context_page(ctx, nr - 1)->table + HTW_PAGE_SLOTS;
@@ -85,7 +86,8 @@ int htw_table_add_page(struct htw_context *ctx, struct htw_page *page, u32 nr)
 /* Free the table of a context that is no longer in use. */
 void htw_table_free(struct htw_context *ctx)
 {
-	for (u32 nr = 0; ctx->table && nr < ctx->nr_pages; nr += HTW_TABLE_PAGES)
+	for (u32 nr = 0; ctx->table && nr < ctx->nr_pages;
+	     nr += HTW_TABLE_PAGES)
 		free_page((unsigned long)htw_context_page(ctx, nr)->table);
 }
 

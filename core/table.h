@@ -17,7 +17,8 @@ struct page;
 
 bool htw_table_charge(struct htw_context *ctx, u32 pages);
 void htw_table_uncharge(struct htw_context *ctx, u32 pages);
-void htw_table_assign(struct htw_context *ctx, struct htw_page *page, u32 nr, u64 *table);
+void htw_table_assign(struct htw_context *ctx, struct htw_page *page, u32 nr,
+		      u64 *table);
 int htw_table_add_page(struct htw_context *ctx, struct htw_page *page, u32 nr);
 void htw_table_free(struct htw_context *ctx);
 size_t htw_table_size(const struct htw_context *ctx);

@@ -22,7 +22,8 @@ static void htw_table_enable_free(struct list_head *pages)
 }
 
 /* Allocate the table pages for all pages of timers, so that assigning them cannot fail. */
-static int htw_table_enable_alloc(const struct htw_context *ctx, struct list_head *pages)
+static int htw_table_enable_alloc(const struct htw_context *ctx,
+				  struct list_head *pages)
 {
 	for (u32 nr = 0; nr < ctx->nr_pages; nr += HTW_TABLE_PAGES) {
 		struct page *page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
@@ -60,7 +61,8 @@ static int htw_table_enable_pages(struct htw_context *ctx)
 			page = list_first_entry(&pages, struct page, lru);
 			list_del(&page->lru);
 		}
-		htw_table_assign(ctx, htw_context_page(ctx, nr), nr, page_address(page));
+		htw_table_assign(ctx, htw_context_page(ctx, nr), nr,
+				 page_address(page));
 		cond_resched();
 	}
 	htw_table_enable_free(&pages);

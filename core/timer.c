@@ -57,8 +57,8 @@ u64 htw_timer_fixed_missed(const struct htw_timer *t)
  * @now: the context's time, in ns
  * @query: out: the description
  */
-void htw_timer_fill_query(const struct htw_timer *t, enum htw_timer_state state, u64 override,
-			  u64 now, struct htw_query *query)
+void htw_timer_fill_query(const struct htw_timer *t, enum htw_timer_state state,
+			  u64 override, u64 now, struct htw_query *query)
 {
 	static const u16 states[] = {
 		[HTW_PENDING]	= HTW_STATE_PENDING,

@@ -253,7 +253,8 @@ static inline u32 htw_timer_key(unsigned int cpu, u8 state, u8 flags)
 }
 
 /* Is a timer pending on this base? If so, it is until the base's lock is dropped. */
-static inline bool htw_timer_pending_on(const struct htw_base *base, const struct htw_timer *t)
+static inline bool htw_timer_pending_on(const struct htw_base *base,
+					const struct htw_timer *t)
 {
 	lockdep_assert_held(&base->lock);
 
@@ -267,7 +268,8 @@ static inline bool htw_timer_pending_on(const struct htw_base *base, const struc
  * to expire at htw_base_choose_tick(). Drop the lock by htw_base_unlock(),
  * unless it is held for a turn.
  */
-static inline void htw_timer_start(struct htw_base *base, struct htw_timer *t, u64 tick)
+static inline void htw_timer_start(struct htw_base *base, struct htw_timer *t,
+				   u64 tick)
 {
 	if (htw_base_start(base, &t->node, tick))
 		base->reprogram = true;
@@ -297,12 +299,14 @@ static inline u64 htw_timer_missed(const struct htw_timer *t, u64 now)
 	if (!t->interval)
 		return 0;
 	/* @now may have been read before the timer fired. */
-	return htw_arith_missed(t->deadline, t->interval, t->firings, max(now, t->node.fired),
+	return htw_arith_missed(t->deadline, t->interval, t->firings,
+				max(now, t->node.fired),
 				htw_timer_fired_ahead(t));
 }
 
 /* The firings that an expiration uses up: those missed, and its own unless it fired ahead. */
-static inline u64 htw_timer_firings_consumed(const struct htw_timer *t, u64 missed)
+static inline u64 htw_timer_firings_consumed(const struct htw_timer *t,
+					     u64 missed)
 {
 	return missed + !htw_timer_fired_ahead(t);
 }
@@ -322,7 +326,8 @@ static inline bool htw_timer_is_plain(const struct htw_timer *t)
 }
 
 /* ns to the deadline of a timer that is armed. */
-static inline u64 htw_timer_remaining(const struct htw_timer *t, u64 override, u64 now)
+static inline u64 htw_timer_remaining(const struct htw_timer *t, u64 override,
+				      u64 now)
 {
 	u64 deadline = max(t->deadline, override);
 
@@ -331,7 +336,7 @@ static inline u64 htw_timer_remaining(const struct htw_timer *t, u64 override, u
 
 void htw_timer_set_slack(struct htw_timer *t, u64 slack);
 void htw_timer_fix_missed(struct htw_timer *t, u64 missed);
-void htw_timer_fill_query(const struct htw_timer *t, enum htw_timer_state state, u64 override,
-			  u64 now, struct htw_query *query);
+void htw_timer_fill_query(const struct htw_timer *t, enum htw_timer_state state,
+			  u64 override, u64 now, struct htw_query *query);
 
 #endif /* _HTW_TIMER_H */

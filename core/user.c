@@ -107,15 +107,17 @@ static void htw_user_free(struct htw_user *user)
 	call_rcu(&user->rcu, htw_user_free_rcu);
 }
 
-static struct htw_user *htw_user_alloc(kuid_t uid, struct user_namespace *ns, enum htw_class class,
+static struct htw_user *htw_user_alloc(kuid_t uid, struct user_namespace *ns,
+				       enum htw_class class,
 				       const struct htw_user_ops *ops)
 {
 	struct htw_user *user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
 
 	if (!user)
 		return NULL;
-	user->bases = (struct htw_bases) {
-		.cpus = alloc_percpu_gfp(struct htw_bases_cpu, GFP_KERNEL_ACCOUNT | __GFP_ZERO),
+	user->bases = (struct htw_bases){
+		.cpus = alloc_percpu_gfp(struct htw_bases_cpu,
+					 GFP_KERNEL_ACCOUNT | __GFP_ZERO),
 		.class = class,
 		.serve = ops->serve,
 		.gfp = GFP_KERNEL_ACCOUNT,
@@ -272,7 +274,8 @@ static void htw_users_reap(struct work_struct *work)
 }
 
 /* Call a function, which must not sleep, for each user. */
-void htw_users_for_each(void (*fn)(struct htw_user *user, void *data), void *data)
+void htw_users_for_each(void (*fn)(struct htw_user *user, void *data),
+			void *data)
 {
 	struct htw_user *user;
 	int i;
@@ -390,7 +393,8 @@ bool htw_user_charge_directory(struct htw_user *user, u32 entries, u32 limit)
 	do {
 		if (charged + entries > limit)
 			return false;
-	} while (!atomic_try_cmpxchg(&user->entries, &charged, charged + entries));
+	} while (!atomic_try_cmpxchg(&user->entries, &charged,
+				     charged + entries));
 	return true;
 }
 
@@ -505,7 +509,8 @@ bool htw_user_wait_for_closing(struct htw_user *user)
 	htw_user_wait_begin(&wait, user);
 	while (atomic_read(&user->closing) >= HTW_USER_CLOSING_MAX) {
 		if (!htw_user_wait_again(&wait))
-			return atomic_read(&user->closing) < HTW_USER_CLOSING_MAX;
+			return atomic_read(&user->closing) <
+			       HTW_USER_CLOSING_MAX;
 	}
 	return true;
 }

@@ -98,7 +98,8 @@ int htw_users_init(void);
 void htw_users_exit(void);
 struct htw_user *htw_user_get(const struct htw_user_ops *ops);
 void htw_user_put(struct htw_user *user);
-void htw_users_for_each(void (*fn)(struct htw_user *user, void *data), void *data);
+void htw_users_for_each(void (*fn)(struct htw_user *user, void *data),
+			void *data);
 
 /* Is nothing of this user counted or limited? */
 static inline bool htw_user_is_unlimited(const struct htw_user *user)

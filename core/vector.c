@@ -68,16 +68,21 @@ static struct htw_mod htw_vector_mod(const struct htw_vector *v)
 /* @ring_tail, which has fewer bits than the vector's, is only checked for being zero. */
 static struct htw_cancel htw_vector_cancel(const struct htw_vector *v)
 {
-	return (struct htw_cancel) { .flags = v->flags, .ring_tail = !!v->ring_tail };
+	return (struct htw_cancel) {
+		.flags = v->flags,
+		.ring_tail = !!v->ring_tail,
+	};
 }
 
 /* Check that an array is passed if and only if it is wanted. It may be absent if empty. */
-static bool htw_vector_array_is_valid(const struct htw_vector *v, u64 array, bool wanted)
+static bool htw_vector_array_is_valid(const struct htw_vector *v, u64 array,
+				      bool wanted)
 {
 	return array ? wanted : !wanted || !v->count;
 }
 
-static bool htw_vector_is_valid(const struct htw_context *ctx, const struct htw_vector *v)
+static bool htw_vector_is_valid(const struct htw_context *ctx,
+				const struct htw_vector *v)
 {
 	const struct htw_add add = htw_vector_add(v);
 	const struct htw_mod mod = htw_vector_mod(v);
@@ -96,8 +101,9 @@ static bool htw_vector_is_valid(const struct htw_context *ctx, const struct htw_
 		       !(v->flags & HTW_MOD_UNREAD) &&
 		       (!v->cookies || v->flags & HTW_MOD_COOKIE) && htw_op_mod_is_valid(ctx, &mod);
 	case HTW_OP_CANCEL:
-		return !v->deadlines && !v->cookies && !v->interval && !v->slack &&
-		       !v->firings && htw_op_cancel_is_valid(ctx, &cancel);
+		return !v->deadlines && !v->cookies && !v->interval &&
+		       !v->slack && !v->firings &&
+		       htw_op_cancel_is_valid(ctx, &cancel);
 	default:
 		return false;
 	}
@@ -115,20 +121,24 @@ static void __user *htw_vector_at(const struct htw_vector *v, u64 array)
 }
 
 /* Copy in the next entries of an array. Return how many could be read. */
-static u32 htw_vector_get(const struct htw_vector *v, u64 *to, u64 array, u32 count)
+static u32 htw_vector_get(const struct htw_vector *v, u64 *to, u64 array,
+			  u32 count)
 {
 	return htw_copied(count, sizeof(*to),
-			  copy_from_user(to, htw_vector_at(v, array), count * sizeof(*to)));
+			  copy_from_user(to, htw_vector_at(v, array),
+					 count * sizeof(*to)));
 }
 
 /* Reserve a timer for each add; each for which there is none fails. Return how many did. */
-static u32 htw_vector_reserve(struct htw_context *ctx, struct htw_vector_batch *batch, u32 count,
+static u32 htw_vector_reserve(struct htw_context *ctx,
+			      struct htw_vector_batch *batch, u32 count,
 			      struct list_head *reserved)
 {
 	u32 failed = 0;
 
 	for (u32 i = 0; i < count;) {
-		int got = htw_pool_reserve(ctx, reserved, count - i, batch->ids + i);
+		int got = htw_pool_reserve(ctx, reserved, count - i,
+					   batch->ids + i);
 
 		if (got > 0) {
 			i += got;
@@ -154,10 +164,10 @@ static void htw_vector_begin(struct htw_section *s, struct htw_context *ctx)
  *
  * Return: the first entry that is left to another section; @count if none is.
  */
-static __always_inline u32 htw_vector_arm_each(struct htw_section *s,
-					       const struct htw_vector_batch *batch, u32 i,
-					       u32 count, struct list_head *reserved,
-					       struct htw_add add, bool direct, bool some_failed)
+static __always_inline u32
+htw_vector_arm_each(struct htw_section *s, const struct htw_vector_batch *batch,
+		    u32 i, u32 count, struct list_head *reserved,
+		    struct htw_add add, bool direct, bool some_failed)
 {
 	struct list_head *entry = reserved->next;
 
@@ -203,17 +213,18 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
 		 * flags and fields that are zero: see docs/performance.md.
 		 */
 		if (simple && s.direct && v->flags == 0)
-			i = htw_vector_arm_each(&s, batch, i, count, reserved, relative, true,
-						false);
+			i = htw_vector_arm_each(&s, batch, i, count, reserved,
+						relative, true, false);
 		else if (simple && s.direct && v->flags == HTW_F_ABS)
-			i = htw_vector_arm_each(&s, batch, i, count, reserved, absolute, true,
-						false);
+			i = htw_vector_arm_each(&s, batch, i, count, reserved,
+						absolute, true, false);
 		else if (simple && v->flags == 0)
-			i = htw_vector_arm_each(&s, batch, i, count, reserved, relative, false,
-						false);
+			i = htw_vector_arm_each(&s, batch, i, count, reserved,
+						relative, false, false);
 		else
-			i = htw_vector_arm_each(&s, batch, i, count, reserved, htw_vector_add(v),
-						s.direct, some_failed);
+			i = htw_vector_arm_each(&s, batch, i, count, reserved,
+						htw_vector_add(v), s.direct,
+						some_failed);
 		htw_section_end(&s);
 	}
 }
@@ -251,8 +262,9 @@ static u32 htw_vector_add_batch(struct htw_context *ctx, struct htw_vector *v,
  * Find some timers and prefetch them all: with millions pending, one cache miss
  * after the other takes longer than everything else.
  */
-static __always_inline void htw_vector_find_batch(const struct htw_section *s, const u64 *ids,
-						  u32 count, struct htw_timer **found)
+static __always_inline void htw_vector_find_batch(const struct htw_section *s,
+						  const u64 *ids, u32 count,
+						  struct htw_timer **found)
 {
 #pragma GCC unroll 4
 	for (u32 i = 0; i < count; i++) {
@@ -262,8 +274,9 @@ static __always_inline void htw_vector_find_batch(const struct htw_section *s, c
 }
 
 /* The slow path; @mod is a copy, so that the loop can keep its own in registers. */
-static noinline u32 htw_vector_mod_slow(struct htw_section *s, struct htw_timer *t,
-					struct htw_mod mod, u64 *id)
+static noinline u32 htw_vector_mod_slow(struct htw_section *s,
+					struct htw_timer *t, struct htw_mod mod,
+					u64 *id)
 {
 	int ret = htw_section_mod_slow(s, t, &mod);
 
@@ -280,7 +293,8 @@ static noinline u32 htw_vector_mod_slow(struct htw_section *s, struct htw_timer 
  * Return: the first entry that is left to another section; @count if none is.
  */
 static __always_inline u32 htw_vector_mod_each(struct htw_section *s,
-					       struct htw_vector_batch *batch, u32 i, u32 count,
+					       struct htw_vector_batch *batch,
+					       u32 i, u32 count,
 					       struct htw_mod mod, u32 *failed)
 {
 	struct htw_timer *found[HTW_SECTION_GROUP] __uninitialized;
@@ -309,7 +323,8 @@ static __always_inline u32 htw_vector_mod_each(struct htw_section *s,
 }
 
 /* Return how many failed. */
-static u32 htw_vector_mod_batch(struct htw_context *ctx, const struct htw_vector *v,
+static u32 htw_vector_mod_batch(struct htw_context *ctx,
+				const struct htw_vector *v,
 				struct htw_vector_batch *batch, u32 count)
 {
 	const struct htw_mod relative = { .flags = HTW_MOD_DEADLINE };
@@ -327,14 +342,16 @@ static u32 htw_vector_mod_batch(struct htw_context *ctx, const struct htw_vector
 		else if (v->flags == absolute.flags)
 			i = htw_vector_mod_each(&s, batch, i, count, absolute, &failed);
 		else
-			i = htw_vector_mod_each(&s, batch, i, count, htw_vector_mod(v), &failed);
+			i = htw_vector_mod_each(&s, batch, i, count,
+						htw_vector_mod(v), &failed);
 		htw_section_end(&s);
 	}
 	return failed;
 }
 
 /* The slow path, as htw_vector_mod_slow(). */
-static noinline u32 htw_vector_cancel_slow(struct htw_section *s, struct htw_timer *t, u32 flags,
+static noinline u32 htw_vector_cancel_slow(struct htw_section *s,
+					   struct htw_timer *t, u32 flags,
 					   u64 *id)
 {
 	struct htw_cancel cancel = { .id = *id, .flags = flags };
@@ -373,7 +390,8 @@ static u32 htw_vector_cancel_each(struct htw_section *s, const struct htw_vector
 }
 
 /* Return how many failed. */
-static u32 htw_vector_cancel_batch(struct htw_context *ctx, const struct htw_vector *v,
+static u32 htw_vector_cancel_batch(struct htw_context *ctx,
+				   const struct htw_vector *v,
 				   struct htw_vector_batch *batch, u32 count)
 {
 	struct htw_section s;
@@ -402,7 +420,8 @@ static u32 htw_vector_find_none(struct htw_vector_batch *batch, u32 count)
  * Return: the number of entries up to the first error that could not be
  * written.
  */
-static u32 htw_vector_write_errors(struct htw_vector *v, const struct htw_vector_batch *batch,
+static u32 htw_vector_write_errors(struct htw_vector *v,
+				   const struct htw_vector_batch *batch,
 				   u32 count)
 {
 	u64 __user *ids = htw_vector_at(v, v->ids);
@@ -433,7 +452,8 @@ static int htw_vector_submit(struct htw_context *ctx, struct htw_vector *v,
 		count = htw_vector_get(v, batch->deadlines, v->deadlines, count);
 	if (v->cookies)
 		count = htw_vector_get(v, batch->cookies, v->cookies, count);
-	else if (v->op == HTW_OP_ADD || (v->op == HTW_OP_MOD && v->flags & HTW_MOD_COOKIE))
+	else if (v->op == HTW_OP_ADD ||
+		 (v->op == HTW_OP_MOD && v->flags & HTW_MOD_COOKIE))
 		memset(batch->cookies, 0, count * sizeof(*batch->cookies));
 	if (v->op == HTW_OP_ADD) {
 		count = htw_vector_add_batch(ctx, v, batch, count);
@@ -473,7 +493,8 @@ long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 	if (!htw_vector_is_valid(ctx, &v))
 		return -EINVAL;
 
-	batch = this_cpu_xchg(htw_vector_cache, NULL) ?: kmalloc(sizeof(*batch), GFP_KERNEL);
+	batch = this_cpu_xchg(htw_vector_cache, NULL) ?:
+			kmalloc(sizeof(*batch), GFP_KERNEL);
 	if (!batch)
 		return -ENOMEM;
 
@@ -493,7 +514,8 @@ long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 
 	if (put_user(v.done, &arg->done) || put_user(v.failed, &arg->failed))
 		return -EFAULT;
-	if (v.op == HTW_OP_CANCEL && put_user((u64)htw_context_ring_tail(ctx), &arg->ring_tail))
+	if (v.op == HTW_OP_CANCEL &&
+	    put_user((u64)htw_context_ring_tail(ctx), &arg->ring_tail))
 		return -EFAULT;
 	return v.done ? 0 : ret;
 }

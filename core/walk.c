@@ -52,7 +52,8 @@ u64 htw_walk_cancel(struct htw_context *ctx, u32 page, u32 flags)
 			/* If the slot is reused from here on, this id is stale. */
 			cancel.id = htw_timer_id(t);
 			count += !htw_section_cancel(&s, t, &cancel, false);
-		} while (++i < HTW_PAGE_TIMERS && !htw_section_should_end(&s, 1));
+		} while (++i < HTW_PAGE_TIMERS &&
+			 !htw_section_should_end(&s, 1));
 		htw_section_end(&s);
 	}
 	return count;
@@ -66,15 +67,16 @@ u64 htw_walk_cancel(struct htw_context *ctx, u32 page, u32 flags)
  * Context: may sleep.
  * Return: as described at &struct htw_cancel_all.
  */
-long htw_op_cancel_all(struct htw_context *ctx, struct htw_cancel_all __user *arg)
+long htw_op_cancel_all(struct htw_context *ctx,
+		       struct htw_cancel_all __user *arg)
 {
 	struct htw_cancel_all all;
 	u64 count = 0;
 
 	if (copy_from_user(&all, arg, sizeof(all)))
 		return -EFAULT;
-	if (all.flags & ~HTW_CANCEL_DISCARD || all.reserved[0] || all.reserved[1] ||
-	    !htw_op_ring_tail_is_valid(ctx, all.ring_tail))
+	if (all.flags & ~HTW_CANCEL_DISCARD || all.reserved[0] ||
+	    all.reserved[1] || !htw_op_ring_tail_is_valid(ctx, all.ring_tail))
 		return -EINVAL;
 
 	/* Fail before any timer is cancelled if the result cannot be written. */
@@ -125,7 +127,8 @@ static u32 htw_walk_flag(const struct htw_query *query)
  * Return: the timer; NULL, and nothing is locked, if there is none.
  */
 static struct htw_timer *htw_walk_lock(struct htw_section *s, u32 slot,
-				       enum htw_timer_state *state, struct htw_query *entry)
+				       enum htw_timer_state *state,
+				       struct htw_query *entry)
 {
 	struct htw_timer *t = htw_section_find(s, slot);
 
@@ -151,8 +154,8 @@ static struct htw_timer *htw_walk_lock(struct htw_section *s, u32 slot,
  *
  * Return: the number of entries.
  */
-u32 htw_walk_list(struct htw_context *ctx, u32 *slot, struct htw_query *entries, u32 room,
-		  u32 which)
+u32 htw_walk_list(struct htw_context *ctx, u32 *slot, struct htw_query *entries,
+		  u32 room, u32 which)
 {
 	u32 end = round_down(*slot, HTW_PAGE_SLOTS) + HTW_PAGE_SLOTS;
 	struct htw_section s;
@@ -172,7 +175,8 @@ u32 htw_walk_list(struct htw_context *ctx, u32 *slot, struct htw_query *entries,
 }
 
 /* Write an entry without sleeping; false if that would fault. */
-static bool htw_walk_put(struct htw_query __user *to, const struct htw_query *entry)
+static bool htw_walk_put(struct htw_query __user *to,
+			 const struct htw_query *entry)
 {
 	bool written;
 
@@ -232,8 +236,9 @@ static u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot,
  * Return: how many were written to @user; -EFAULT if none could be, though
  * there are some.
  */
-static int htw_walk_list_batch(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
-			       u32 room, u32 which, struct htw_query *entries)
+static int htw_walk_list_batch(struct htw_context *ctx, u32 *slot,
+			       struct htw_query __user *user, u32 room,
+			       u32 which, struct htw_query *entries)
 {
 	u32 n = htw_walk_list(ctx, slot, entries, room, which);
 	u32 written = htw_copied(n, sizeof(*entries),
@@ -249,8 +254,8 @@ static int htw_walk_list_batch(struct htw_context *ctx, u32 *slot, struct htw_qu
  * The same for HTW_HARVEST. Memory is faulted in by writing to it, which fails
  * for any reason that keeps an entry from being written.
  */
-static int htw_walk_harvest_batch(struct htw_context *ctx, u32 *slot, struct htw_query __user *user,
-				  u32 room)
+static int htw_walk_harvest_batch(struct htw_context *ctx, u32 *slot,
+				  struct htw_query __user *user, u32 room)
 {
 	LIST_HEAD(taken);
 	bool stuck;
@@ -270,8 +275,8 @@ static int htw_walk_harvest_batch(struct htw_context *ctx, u32 *slot, struct htw
  *
  * Return: 0; -EFAULT or -EINTR if no entry was written.
  */
-static int htw_walk_list_all(struct htw_context *ctx, struct htw_list *list, bool harvest,
-			     struct htw_query *entries)
+static int htw_walk_list_all(struct htw_context *ctx, struct htw_list *list,
+			     bool harvest, struct htw_query *entries)
 {
 	struct htw_query __user *user = u64_to_user_ptr(list->entries);
 	u32 which = list->flags ?: HTW_LIST_PENDING;
@@ -284,10 +289,11 @@ static int htw_walk_list_all(struct htw_context *ctx, struct htw_list *list, boo
 		int n;
 
 		if (harvest)
-			n = htw_walk_harvest_batch(ctx, &slot, user + list->done, room);
+			n = htw_walk_harvest_batch(ctx, &slot,
+						   user + list->done, room);
 		else
-			n = htw_walk_list_batch(ctx, &slot, user + list->done, room, which,
-						entries);
+			n = htw_walk_list_batch(ctx, &slot, user + list->done,
+						room, which, entries);
 		if (n < 0)
 			return list->done ? 0 : n;
 		list->done += n;
@@ -309,7 +315,8 @@ static int htw_walk_list_all(struct htw_context *ctx, struct htw_list *list, boo
  * Context: may sleep.
  * Return: as described at &struct htw_list.
  */
-long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg, bool harvest)
+long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg,
+		 bool harvest)
 {
 	u32 known = harvest ? 0 : HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED;
 	struct htw_query *entries = NULL;
@@ -329,7 +336,8 @@ long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg, bool harv
 		return -EFAULT;
 
 	if (!harvest) {
-		entries = kmalloc_array(HTW_PAGE_TIMERS, sizeof(*entries), GFP_KERNEL);
+		entries = kmalloc_array(HTW_PAGE_TIMERS, sizeof(*entries),
+					GFP_KERNEL);
 		if (!entries)
 			return -ENOMEM;
 	}
@@ -345,7 +353,8 @@ long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg, bool harv
 }
 
 /* Copy the timer of a page that expires first to @next, if it does so before @next. */
-static void htw_walk_next_in_page(struct htw_context *ctx, u32 page, struct htw_query *next)
+static void htw_walk_next_in_page(struct htw_context *ctx, u32 page,
+				  struct htw_query *next)
 {
 	u32 end = (page + 1) * HTW_PAGE_SLOTS;
 	u32 slot = end - HTW_PAGE_TIMERS;
@@ -375,7 +384,8 @@ static void htw_walk_next_in_page(struct htw_context *ctx, u32 page, struct htw_
  * Return: false if that is not possible: there is none, a table of deadlines
  * overrides it, or its first bucket holds too many timers.
  */
-static bool htw_walk_next_in_wheel(struct htw_context *ctx, struct htw_query *next)
+static bool htw_walk_next_in_wheel(struct htw_context *ctx,
+				   struct htw_query *next)
 {
 	struct htw_node *n;
 	struct htw_section s;
@@ -388,10 +398,11 @@ static bool htw_walk_next_in_wheel(struct htw_context *ctx, struct htw_query *ne
 	/* Timers on @rearm are pending, but not in the wheel yet. */
 	found = list_empty(&ctx->rearm) && !ctx->table;
 	spin_unlock(&ctx->lock);
-	found = found && htw_wheel_first_node(&s.base->wheel, HTW_NEXT_LOOKS, &n);
+	found = found &&
+		htw_wheel_first_node(&s.base->wheel, HTW_NEXT_LOOKS, &n);
 	if (found && n)
-		htw_timer_fill_query(container_of(n, struct htw_timer, node), HTW_PENDING, 0, s.now,
-				     next);
+		htw_timer_fill_query(container_of(n, struct htw_timer, node),
+				     HTW_PENDING, 0, s.now, next);
 	htw_section_end(&s);
 	return found;
 }

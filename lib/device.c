@@ -85,7 +85,8 @@ static u32 ring_waiting(const struct device *d, u32 *head)
 
 static bool ring_overflowed(const struct device *d)
 {
-	return __atomic_load_n(&d->ring->flags, __ATOMIC_RELAXED) & HTW_RING_OVERFLOW;
+	return __atomic_load_n(&d->ring->flags, __ATOMIC_RELAXED) &
+	       HTW_RING_OVERFLOW;
 }
 
 /* Let the kernel move queued events into the ring; true if it moved any. */
@@ -94,7 +95,8 @@ static bool ring_flush(struct device *d)
 	return ring_overflowed(d) && call(d, HTW_FLUSH, NULL) > 0;
 }
 
-static unsigned int ring_read(struct device *d, struct htw_event *events, unsigned int count)
+static unsigned int ring_read(struct device *d, struct htw_event *events,
+			      unsigned int count)
 {
 	u32 head, waiting, i;
 	unsigned int got = 0;
@@ -143,7 +145,8 @@ static struct htw_event *ring_find(struct device *d, u64 id)
  *
  * Return: the result of the stop.
  */
-static int ring_stopped(struct device *d, u64 id, int result, struct htw_cancel *cancel)
+static int ring_stopped(struct device *d, u64 id, int result,
+			struct htw_cancel *cancel)
 {
 	const bool discard = cancel && cancel->flags & HTW_CANCEL_DISCARD;
 	struct htw_event *ev;
@@ -198,7 +201,8 @@ static bool was_put_off(const struct device *d, const struct htw_event *ev)
 	if (unlikely(slot >= d->words) ||
 	    (ev->flags & (HTW_EVENT_MORE | HTW_EVENT_CLOCK_SET)) != HTW_EVENT_MORE)
 		return false;
-	return __atomic_load_n(&d->table[slot], __ATOMIC_RELAXED) > ev->deadline;
+	return __atomic_load_n(&d->table[slot], __ATOMIC_RELAXED) >
+	       ev->deadline;
 }
 
 /*
@@ -210,7 +214,8 @@ static bool was_put_off(const struct device *d, const struct htw_event *ev)
  *
  * Return: number of events left, in order.
  */
-static unsigned int drop_put_off(struct device *d, struct htw_event *events, unsigned int count)
+static unsigned int drop_put_off(struct device *d, struct htw_event *events,
+				 unsigned int count)
 {
 	struct htw_op ops[HTW_MANY];
 	unsigned int which[HTW_MANY];
@@ -252,13 +257,15 @@ static unsigned int drop_put_off(struct device *d, struct htw_event *events, uns
 /* Events that one read() can return. */
 #define READ_MOST	(INT_MAX / (unsigned int)sizeof(struct htw_event))
 
-static unsigned int queue_read(struct device *d, struct htw_event *events, unsigned int count)
+static unsigned int queue_read(struct device *d, struct htw_event *events,
+			       unsigned int count)
 {
 	const int error = errno;
 	ssize_t bytes;
 
 	do {
-		bytes = read(d->htw.fd, events, (size_t)count * sizeof(*events));
+		bytes = read(d->htw.fd, events,
+			     (size_t)count * sizeof(*events));
 	} while (bytes < 0 && errno == EINTR);
 	if (bytes >= 0)
 		return bytes / sizeof(*events);
@@ -267,7 +274,8 @@ static unsigned int queue_read(struct device *d, struct htw_event *events, unsig
 }
 
 /* Fill @events: a result below @count means that no event was left. */
-static int device_read(struct htw *htw, struct htw_event *events, unsigned int count)
+static int device_read(struct htw *htw, struct htw_event *events,
+		       unsigned int count)
 {
 	struct device *d = device_of(htw);
 	unsigned int total = 0, most, got, left;
@@ -386,8 +394,9 @@ static int run_vector(struct device *d, struct htw_vector *v)
 	return failed;
 }
 
-static int device_add_many(struct htw *htw, const struct htw_add *common, const uint64_t *deadlines,
-			   const uint64_t *cookies, uint64_t *ids, unsigned int count, int *results)
+static int device_add_many(struct htw *htw, const struct htw_add *common,
+			   const uint64_t *deadlines, const uint64_t *cookies,
+			   uint64_t *ids, unsigned int count, int *results)
 {
 	struct htw_vector v = {
 		.ids = (uintptr_t)ids,
@@ -420,8 +429,8 @@ static int device_add_many(struct htw *htw, const struct htw_add *common, const 
 }
 
 /* Do an operation on existing timers in parts, because @ids must not be overwritten. */
-static int on_many(struct device *d, u16 op, u32 flags, const u64 *ids, const u64 *deadlines,
-		   unsigned int count, int *results)
+static int on_many(struct device *d, u16 op, u32 flags, const u64 *ids,
+		   const u64 *deadlines, unsigned int count, int *results)
 {
 	unsigned int first, n, i, failed = 0;
 	u64 copy[HTW_MANY];
@@ -447,14 +456,16 @@ static int on_many(struct device *d, u16 op, u32 flags, const u64 *ids, const u6
 	return failed;
 }
 
-static int device_rearm_many(struct htw *htw, const uint64_t *ids, const uint64_t *deadlines,
-			     unsigned int count, unsigned int flags, int *results)
+static int device_rearm_many(struct htw *htw, const uint64_t *ids,
+			     const uint64_t *deadlines, unsigned int count,
+			     unsigned int flags, int *results)
 {
-	return on_many(device_of(htw), HTW_OP_MOD, HTW_MOD_DEADLINE | flags, ids, deadlines, count,
-		       results);
+	return on_many(device_of(htw), HTW_OP_MOD, HTW_MOD_DEADLINE | flags,
+		       ids, deadlines, count, results);
 }
 
-static int device_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count, int *results)
+static int device_stop_many(struct htw *htw, const uint64_t *ids,
+			    unsigned int count, int *results)
 {
 	struct device *d = device_of(htw);
 	unsigned int first, n, i, failed = 0;
@@ -493,7 +504,8 @@ static int device_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
 	}
 	for (i = 0; i < done; i++) {
 		if (d->ring && ops[i].op == HTW_OP_CANCEL)
-			ops[i].result = ring_stopped(d, ops[i].cancel.id, ops[i].result,
+			ops[i].result = ring_stopped(d, ops[i].cancel.id,
+						     ops[i].result,
 						     &ops[i].cancel);
 		failed += !!ops[i].result;
 	}
@@ -522,7 +534,8 @@ static int compare_ids(const void *a, const void *b)
  */
 static void ring_clear_stopped(struct device *d, u64 *ended)
 {
-	u32 head, waiting = min(ring_waiting(d, &head), d->mask + 1), nr_ended = 0, i;
+	u32 head, waiting = min(ring_waiting(d, &head), d->mask + 1),
+		  nr_ended = 0, i;
 
 	for (i = 0; i < waiting; i++) {
 		struct htw_event *ev = &d->events[(head + i) & d->mask];
@@ -541,7 +554,8 @@ static void ring_clear_stopped(struct device *d, u64 *ended)
 		struct htw_query query = { .id = ev->id };
 
 		if (!ev->id || !(ev->flags & HTW_EVENT_MORE) ||
-		    (nr_ended && bsearch(&ev->id, ended, nr_ended, sizeof(*ended), compare_ids)))
+		    (nr_ended && bsearch(&ev->id, ended, nr_ended,
+					 sizeof(*ended), compare_ids)))
 			continue;
 		if (call(d, HTW_QUERY, &query) == -ENOENT)
 			ev->id = 0;
@@ -605,7 +619,8 @@ static int device_list(struct htw *htw, unsigned int states, uint64_t *cursor,
 	return list(htw, HTW_LIST, states, cursor, entries, count);
 }
 
-static int device_harvest(struct htw *htw, struct htw_query *entries, unsigned int count)
+static int device_harvest(struct htw *htw, struct htw_query *entries,
+			  unsigned int count)
 {
 	struct device *d = device_of(htw);
 	u64 cursor = 0;
@@ -664,7 +679,8 @@ static size_t whole_pages(size_t size)
 
 static void *map(const struct device *d, size_t size, u64 offset)
 {
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, d->htw.fd, offset);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+		       d->htw.fd, offset);
 
 	return p == MAP_FAILED ? NULL : p;
 }
@@ -705,7 +721,8 @@ static int device_map_table(struct htw *htw)
 {
 	struct device *d = device_of(htw);
 	/* An older module does not report the size. */
-	const u64 bytes = d->info.table_size ? d->info.table_size : HTW_TABLE_SIZE(d->info.limit);
+	const u64 bytes = d->info.table_size ? d->info.table_size :
+					       HTW_TABLE_SIZE(d->info.limit);
 	const int error = errno;
 	u64 *table;
 	int ret = 0;
@@ -740,8 +757,8 @@ static __attribute__((noinline)) u64 *find_word(struct device *d, u64 id)
 	if (slot >= d->words || device_query(&d->htw, &query))
 		return NULL;
 	while (reach < known &&
-	       !__atomic_compare_exchange_n(&d->reach, &reach, known, false, __ATOMIC_RELAXED,
-					    __ATOMIC_RELAXED))
+	       !__atomic_compare_exchange_n(&d->reach, &reach, known, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 	return &d->table[slot];
 }

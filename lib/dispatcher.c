@@ -119,7 +119,8 @@ static u64 cookie_of(const struct htw_dispatcher *d, const struct call *c)
 }
 
 /* The call that an event is for; NULL if the event is void. */
-static struct call *find_event(const struct htw_dispatcher *d, const struct htw_event *ev)
+static struct call *find_event(const struct htw_dispatcher *d,
+			       const struct htw_event *ev)
 {
 	const u32 slot = (u32)ev->cookie;
 	struct call *c = slot < d->nr_used ? &d->calls[slot] : NULL;
@@ -281,7 +282,8 @@ static void flush_ended(struct htw_dispatcher *d)
 }
 
 /* Start one-shot calls without slack, in bulk. */
-static int start_some(struct htw_dispatcher *d, const u32 *slots, unsigned int count)
+static int start_some(struct htw_dispatcher *d, const u32 *slots,
+		      unsigned int count)
 {
 	const struct htw_add common = { .flags = HTW_F_ABS };
 	u64 deadlines[EVENTS] = { }, cookies[EVENTS] = { }, ids[EVENTS];
@@ -306,7 +308,8 @@ static int start_some(struct htw_dispatcher *d, const u32 *slots, unsigned int c
 	return ret;
 }
 
-static int move_some(struct htw_dispatcher *d, const u32 *slots, unsigned int count)
+static int move_some(struct htw_dispatcher *d, const u32 *slots,
+		     unsigned int count)
 {
 	u64 deadlines[EVENTS] = { }, ids[EVENTS] = { };
 	int results[EVENTS], ret = 0;
@@ -387,8 +390,8 @@ static int flush(struct htw_dispatcher *d)
 	return ret;
 }
 
-static int start_call(struct htw_dispatcher *d, u64 deadline, u64 interval, htw_next_fn *next,
-		      htw_call_fn *fn, void *arg, u64 *call)
+static int start_call(struct htw_dispatcher *d, u64 deadline, u64 interval,
+		      htw_next_fn *next, htw_call_fn *fn, void *arg, u64 *call)
 {
 	struct call *c;
 	int ret = 0;
@@ -427,20 +430,21 @@ unlock:
 	return ret;
 }
 
-HTW_PUBLIC int htw_call_at(struct htw_dispatcher *d, uint64_t when, htw_call_fn *fn, void *arg,
-			   uint64_t *call)
+HTW_PUBLIC int htw_call_at(struct htw_dispatcher *d, uint64_t when,
+			   htw_call_fn *fn, void *arg, uint64_t *call)
 {
 	return start_call(d, when, 0, NULL, fn, arg, call);
 }
 
-HTW_PUBLIC int htw_call_after(struct htw_dispatcher *d, uint64_t ns, htw_call_fn *fn, void *arg,
-			      uint64_t *call)
+HTW_PUBLIC int htw_call_after(struct htw_dispatcher *d, uint64_t ns,
+			      htw_call_fn *fn, void *arg, uint64_t *call)
 {
 	return start_call(d, htw_sum(htw_now(d->htw), ns), 0, NULL, fn, arg, call);
 }
 
-HTW_PUBLIC int htw_call_every(struct htw_dispatcher *d, uint64_t first, uint64_t interval,
-			      htw_call_fn *fn, void *arg, uint64_t *call)
+HTW_PUBLIC int htw_call_every(struct htw_dispatcher *d, uint64_t first,
+			      uint64_t interval, htw_call_fn *fn, void *arg,
+			      uint64_t *call)
 {
 	struct htw_info info;
 	int ret = htw_info(d->htw, &info);
@@ -450,11 +454,12 @@ HTW_PUBLIC int htw_call_every(struct htw_dispatcher *d, uint64_t first, uint64_t
 	/* Check now: a deferred request could not report the error. */
 	if (interval < info.tick_ns)
 		return -EINVAL;
-	return start_call(d, htw_sum(htw_now(d->htw), first), interval, NULL, fn, arg, call);
+	return start_call(d, htw_sum(htw_now(d->htw), first), interval, NULL,
+			  fn, arg, call);
 }
 
-HTW_PUBLIC int htw_call_schedule(struct htw_dispatcher *d, htw_next_fn *next, htw_call_fn *fn,
-				 void *arg, uint64_t *call)
+HTW_PUBLIC int htw_call_schedule(struct htw_dispatcher *d, htw_next_fn *next,
+				 htw_call_fn *fn, void *arg, uint64_t *call)
 {
 	const u64 first = next ? next(htw_now(d->htw), arg) : HTW_NO_MORE;
 
@@ -463,7 +468,8 @@ HTW_PUBLIC int htw_call_schedule(struct htw_dispatcher *d, htw_next_fn *next, ht
 	return start_call(d, first, 0, next, fn, arg, call);
 }
 
-HTW_PUBLIC int htw_call_again(struct htw_dispatcher *d, uint64_t call, uint64_t ns)
+HTW_PUBLIC int htw_call_again(struct htw_dispatcher *d, uint64_t call,
+			      uint64_t ns)
 {
 	const u64 deadline = htw_sum(htw_now(d->htw), ns);
 	struct call *c;
@@ -584,7 +590,8 @@ static bool make_call(struct htw_dispatcher *d, const struct htw_event *ev)
 		return false;
 
 	if (c->interval)
-		c->deadline = htw_sum(ev->deadline + ev->missed * c->interval, c->interval);
+		c->deadline = htw_sum(ev->deadline + ev->missed * c->interval,
+				      c->interval);
 	c->missed = ev->missed;
 	c->running = true;
 	handle = handle_of(d, c);
@@ -694,9 +701,9 @@ HTW_PUBLIC int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw)
 	return 0;
 }
 
-HTW_PUBLIC unsigned int htw_dispatcher_shutdown(struct htw_dispatcher *d,
-						struct htw_pending_call *pending,
-						unsigned int count)
+HTW_PUBLIC unsigned int
+htw_dispatcher_shutdown(struct htw_dispatcher *d,
+			struct htw_pending_call *pending, unsigned int count)
 {
 	unsigned int stored = 0;
 	u32 i;
@@ -705,7 +712,8 @@ HTW_PUBLIC unsigned int htw_dispatcher_shutdown(struct htw_dispatcher *d,
 	for (i = 0; i < d->nr_used && stored < count; i++) {
 		struct call *c = &d->calls[i];
 
-		if (!c->fn || c->stopped || (c->running && !c->timer && c->deferred == NONE))
+		if (!c->fn || c->stopped ||
+		    (c->running && !c->timer && c->deferred == NONE))
 			continue;
 		pending[stored++] = (struct htw_pending_call){
 			.fn = c->fn,
@@ -743,7 +751,8 @@ HTW_PUBLIC void htw_dispatcher_free(struct htw_dispatcher *d)
 	free(d);
 }
 
-HTW_PUBLIC void htw_dispatcher_set_slack(struct htw_dispatcher *d, uint64_t slack)
+HTW_PUBLIC void htw_dispatcher_set_slack(struct htw_dispatcher *d,
+					 uint64_t slack)
 {
 	pthread_mutex_lock(&d->lock);
 	d->slack = slack;

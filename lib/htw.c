@@ -17,7 +17,8 @@ static bool is_absent(int error)
 	       error == -EACCES || error == -EPERM;
 }
 
-static int open_any(struct htw **htw, enum htw_backend backend, const struct htw_setup *setup)
+static int open_any(struct htw **htw, enum htw_backend backend,
+		    const struct htw_setup *setup)
 {
 	int fd, ret;
 
@@ -39,7 +40,8 @@ static int open_any(struct htw **htw, enum htw_backend backend, const struct htw
 	return ret == -ENOSYS && backend == HTW_BACKEND_ANY ? htw_process_open(htw, setup) : ret;
 }
 
-HTW_PUBLIC int htw_open(struct htw **htw, enum htw_backend backend, const struct htw_setup *setup)
+HTW_PUBLIC int htw_open(struct htw **htw, enum htw_backend backend,
+			const struct htw_setup *setup)
 {
 	const int error = errno;
 	int ret = open_any(htw, backend, setup);
@@ -101,22 +103,24 @@ static int start(struct htw *htw, struct htw_add *add, uint64_t *id)
 	return ret;
 }
 
-HTW_PUBLIC int htw_after(struct htw *htw, uint64_t ns, uint64_t cookie, uint64_t *id)
+HTW_PUBLIC int htw_after(struct htw *htw, uint64_t ns, uint64_t cookie,
+			 uint64_t *id)
 {
 	struct htw_add add = { .deadline = ns, .cookie = cookie };
 
 	return start(htw, &add, id);
 }
 
-HTW_PUBLIC int htw_at(struct htw *htw, uint64_t when, uint64_t cookie, uint64_t *id)
+HTW_PUBLIC int htw_at(struct htw *htw, uint64_t when, uint64_t cookie,
+		      uint64_t *id)
 {
 	struct htw_add add = { .deadline = when, .cookie = cookie, .flags = HTW_F_ABS };
 
 	return start(htw, &add, id);
 }
 
-HTW_PUBLIC int htw_every(struct htw *htw, uint64_t first, uint64_t interval, uint64_t cookie,
-			 uint64_t *id)
+HTW_PUBLIC int htw_every(struct htw *htw, uint64_t first, uint64_t interval,
+			 uint64_t cookie, uint64_t *id)
 {
 	struct htw_add add = { .deadline = first, .interval = interval, .cookie = cookie };
 
@@ -163,41 +167,44 @@ HTW_PUBLIC int htw_next(struct htw *htw, struct htw_query *timer)
 }
 
 HTW_PUBLIC int htw_add_many(struct htw *htw, const struct htw_add *common,
-			    const uint64_t *deadlines, const uint64_t *cookies, uint64_t *ids,
-			    unsigned int count, int *results)
+			    const uint64_t *deadlines, const uint64_t *cookies,
+			    uint64_t *ids, unsigned int count, int *results)
 {
 	static const struct htw_add one_shot;
 
 	if (count > INT_MAX)
 		return -EINVAL;
-	return htw->ops->add_many(htw, common ? common : &one_shot, deadlines, cookies, ids, count,
-				  results);
+	return htw->ops->add_many(htw, common ? common : &one_shot, deadlines,
+				  cookies, ids, count, results);
 }
 
-HTW_PUBLIC int htw_rearm_many(struct htw *htw, const uint64_t *ids, const uint64_t *deadlines,
-			      unsigned int count, unsigned int flags, int *results)
+HTW_PUBLIC int htw_rearm_many(struct htw *htw, const uint64_t *ids,
+			      const uint64_t *deadlines, unsigned int count,
+			      unsigned int flags, int *results)
 {
 	if (count > INT_MAX || flags & ~HTW_F_ABS)
 		return -EINVAL;
 	return htw->ops->rearm_many(htw, ids, deadlines, count, flags, results);
 }
 
-HTW_PUBLIC int htw_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count,
-			     int *results)
+HTW_PUBLIC int htw_stop_many(struct htw *htw, const uint64_t *ids,
+			     unsigned int count, int *results)
 {
 	if (count > INT_MAX)
 		return -EINVAL;
 	return htw->ops->stop_many(htw, ids, count, results);
 }
 
-HTW_PUBLIC int htw_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
+HTW_PUBLIC int htw_batch(struct htw *htw, struct htw_op *ops,
+			 unsigned int count)
 {
 	if (count > INT_MAX)
 		return -EINVAL;
 	return htw->ops->batch(htw, ops, count);
 }
 
-HTW_PUBLIC int htw_read(struct htw *htw, struct htw_event *events, unsigned int count)
+HTW_PUBLIC int htw_read(struct htw *htw, struct htw_event *events,
+			unsigned int count)
 {
 	return htw->ops->read(htw, events, count);
 }
@@ -242,19 +249,21 @@ HTW_PUBLIC int64_t htw_cancel_all(struct htw *htw, unsigned int flags)
 	return htw->ops->cancel_all(htw, flags);
 }
 
-HTW_PUBLIC int htw_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
-			unsigned int count)
+HTW_PUBLIC int htw_list(struct htw *htw, uint64_t *cursor,
+			struct htw_query *entries, unsigned int count)
 {
 	return htw->ops->list(htw, 0, cursor, entries, count);
 }
 
-HTW_PUBLIC int htw_list_in(struct htw *htw, unsigned int states, uint64_t *cursor,
-			   struct htw_query *entries, unsigned int count)
+HTW_PUBLIC int htw_list_in(struct htw *htw, unsigned int states,
+			   uint64_t *cursor, struct htw_query *entries,
+			   unsigned int count)
 {
 	return htw->ops->list(htw, states, cursor, entries, count);
 }
 
-HTW_PUBLIC int htw_harvest(struct htw *htw, struct htw_query *entries, unsigned int count)
+HTW_PUBLIC int htw_harvest(struct htw *htw, struct htw_query *entries,
+			   unsigned int count)
 {
 	return htw->ops->harvest(htw, entries, count);
 }

@@ -42,18 +42,23 @@ struct htw_backend_ops {
 	int (*mod)(struct htw *htw, const struct htw_mod *mod);
 	int (*query)(struct htw *htw, struct htw_query *query);
 	int (*next)(struct htw *htw, struct htw_query *query);
-	int (*add_many)(struct htw *htw, const struct htw_add *common, const uint64_t *deadlines,
-			const uint64_t *cookies, uint64_t *ids, unsigned int count, int *results);
-	int (*rearm_many)(struct htw *htw, const uint64_t *ids, const uint64_t *deadlines,
-			  unsigned int count, unsigned int flags, int *results);
-	int (*stop_many)(struct htw *htw, const uint64_t *ids, unsigned int count, int *results);
+	int (*add_many)(struct htw *htw, const struct htw_add *common,
+			const uint64_t *deadlines, const uint64_t *cookies,
+			uint64_t *ids, unsigned int count, int *results);
+	int (*rearm_many)(struct htw *htw, const uint64_t *ids,
+			  const uint64_t *deadlines, unsigned int count,
+			  unsigned int flags, int *results);
+	int (*stop_many)(struct htw *htw, const uint64_t *ids,
+			 unsigned int count, int *results);
 	int (*batch)(struct htw *htw, struct htw_op *ops, unsigned int count);
-	int (*read)(struct htw *htw, struct htw_event *events, unsigned int count);
+	int (*read)(struct htw *htw, struct htw_event *events,
+		    unsigned int count);
 	int (*ready)(struct htw *htw);
 	int64_t (*cancel_all)(struct htw *htw, unsigned int flags);
 	int (*list)(struct htw *htw, unsigned int states, uint64_t *cursor,
 		    struct htw_query *entries, unsigned int count);
-	int (*harvest)(struct htw *htw, struct htw_query *entries, unsigned int count);
+	int (*harvest)(struct htw *htw, struct htw_query *entries,
+		       unsigned int count);
 	int64_t (*advance)(struct htw *htw, uint64_t ns, unsigned int flags);
 	int (*shard)(struct htw *htw, struct htw **shard);
 	int (*map_ring)(struct htw *htw);

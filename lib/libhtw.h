@@ -102,7 +102,8 @@ const char *htw_version(void);
  * -ENFILE if there can be no more descriptors, with either backend; -ENOMEM;
  * -EINVAL for an unknown @backend.
  */
-int htw_open(struct htw **htw, enum htw_backend backend, const struct htw_setup *setup);
+int htw_open(struct htw **htw, enum htw_backend backend,
+	     const struct htw_setup *setup);
 
 /**
  * htw_open_fd() - take over a descriptor of the device
@@ -249,8 +250,8 @@ int htw_at(struct htw *htw, uint64_t when, uint64_t cookie, uint64_t *id);
  *
  * Return: as htw_after(); -EINVAL for an interval below one tick.
  */
-int htw_every(struct htw *htw, uint64_t first, uint64_t interval, uint64_t cookie,
-	      uint64_t *id);
+int htw_every(struct htw *htw, uint64_t first, uint64_t interval,
+	      uint64_t cookie, uint64_t *id);
 
 /**
  * htw_rearm() - give a timer a new deadline
@@ -354,8 +355,9 @@ int htw_next(struct htw *htw, struct htw_query *timer);
  * Return: number of failed entries; or -EINVAL or -ENOTSUP, and none was
  * started.
  */
-int htw_add_many(struct htw *htw, const struct htw_add *common, const uint64_t *deadlines,
-		 const uint64_t *cookies, uint64_t *ids, unsigned int count, int *results);
+int htw_add_many(struct htw *htw, const struct htw_add *common,
+		 const uint64_t *deadlines, const uint64_t *cookies,
+		 uint64_t *ids, unsigned int count, int *results);
 
 /**
  * htw_rearm_many() - give many timers new deadlines
@@ -369,8 +371,9 @@ int htw_add_many(struct htw *htw, const struct htw_add *common, const uint64_t *
  *
  * Return: number of failed entries; or -EINVAL, and none was changed.
  */
-int htw_rearm_many(struct htw *htw, const uint64_t *ids, const uint64_t *deadlines,
-		   unsigned int count, unsigned int flags, int *results);
+int htw_rearm_many(struct htw *htw, const uint64_t *ids,
+		   const uint64_t *deadlines, unsigned int count,
+		   unsigned int flags, int *results);
 
 /**
  * htw_stop_many() - stop many timers
@@ -381,7 +384,8 @@ int htw_rearm_many(struct htw *htw, const uint64_t *ids, const uint64_t *deadlin
  *
  * Return: number of entries for which htw_stop() would not have returned 0.
  */
-int htw_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count, int *results);
+int htw_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count,
+		  int *results);
 
 /**
  * htw_batch() - carry out operations of different kinds
@@ -655,7 +659,8 @@ void htw_dispatcher_free(struct htw_dispatcher *d);
  * Return: number of calls reported, which have ended.
  */
 unsigned int htw_dispatcher_shutdown(struct htw_dispatcher *d,
-				     struct htw_pending_call *pending, unsigned int count);
+				     struct htw_pending_call *pending,
+				     unsigned int count);
 
 /**
  * htw_dispatcher_set_slack() - allow calls to be later, to share wakeups
@@ -705,8 +710,8 @@ int htw_dispatch(struct htw_dispatcher *d, int64_t timeout);
  * From within a call, a limit shows only afterwards, as the error of
  * htw_dispatch().
  */
-int htw_call_after(struct htw_dispatcher *d, uint64_t ns, htw_call_fn *fn, void *arg,
-		   uint64_t *call);
+int htw_call_after(struct htw_dispatcher *d, uint64_t ns, htw_call_fn *fn,
+		   void *arg, uint64_t *call);
 
 /**
  * htw_call_at() - call a function once, at a point in time
@@ -718,8 +723,8 @@ int htw_call_after(struct htw_dispatcher *d, uint64_t ns, htw_call_fn *fn, void 
  *
  * Return: as htw_call_after().
  */
-int htw_call_at(struct htw_dispatcher *d, uint64_t when, htw_call_fn *fn, void *arg,
-		uint64_t *call);
+int htw_call_at(struct htw_dispatcher *d, uint64_t when, htw_call_fn *fn,
+		void *arg, uint64_t *call);
 
 /**
  * htw_call_every() - call a function periodically
@@ -750,8 +755,8 @@ int htw_call_every(struct htw_dispatcher *d, uint64_t first, uint64_t interval,
  *
  * Return: as htw_call_after(); -EINVAL if @next returns %HTW_NO_MORE at once.
  */
-int htw_call_schedule(struct htw_dispatcher *d, htw_next_fn *next, htw_call_fn *fn, void *arg,
-		      uint64_t *call);
+int htw_call_schedule(struct htw_dispatcher *d, htw_next_fn *next,
+		      htw_call_fn *fn, void *arg, uint64_t *call);
 
 /**
  * htw_call_again() - move a call, or have the running one made again

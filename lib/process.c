@@ -308,7 +308,8 @@ static void leave(struct process *p, struct process *owner)
 
 static u64 read_clock(const struct process *p)
 {
-	return unlikely(p->clock == HTW_CLOCK_MANUAL) ? p->manual_ns : htw_clock_ns(p->clock);
+	return unlikely(p->clock == HTW_CLOCK_MANUAL) ? p->manual_ns :
+							htw_clock_ns(p->clock);
 }
 
 /* The first tick that is not earlier than @ns, which is not zero. */
@@ -326,7 +327,8 @@ static bool node_is_due(const struct htw_node *n, u64 now)
  * The tick of a deadline that has come: it does not wait for the next one,
  * unless it would overtake other timers. On a manual clock those wait.
  */
-static __attribute__((noinline)) u64 due_tick(struct process *p, u64 deadline, u64 now)
+static __attribute__((noinline)) u64 due_tick(struct process *p, u64 deadline,
+					      u64 now)
 {
 	const u64 first = deadline ? tick_up(p, deadline) : 0;
 	const u64 tick = now / p->tick_ns;
@@ -366,7 +368,8 @@ static u64 tick_with_slack(struct process *p, const struct slot *t, u64 now)
 	const u64 first = tick_for(p, t->deadline, now);
 	u64 last;
 
-	if (t->deadline <= now || __builtin_add_overflow(t->deadline, slack_of(t), &last))
+	if (t->deadline <= now ||
+	    __builtin_add_overflow(t->deadline, slack_of(t), &last))
 		return first;
 	return htw_wheel_coalesce(&p->wheel, first, last / p->tick_ns);
 }
@@ -418,7 +421,8 @@ static u64 next_work(const struct process *p)
 {
 	u64 ns;
 
-	if (p->wheel.next == HTW_NEVER || __builtin_mul_overflow(p->wheel.next, p->tick_ns, &ns))
+	if (p->wheel.next == HTW_NEVER ||
+	    __builtin_mul_overflow(p->wheel.next, p->tick_ns, &ns))
 		return U64_MAX;
 	return ns;
 }
@@ -456,7 +460,8 @@ static int grow(struct process *p, u64 want)
 	bytes = have + min_t(size_t, max_t(size_t, have / 8, GROW_MIN), GROW_MAX);
 	bytes = max(bytes, (size_t)want * sizeof(struct slot));
 	bytes = min((bytes + GROW_MIN - 1) / GROW_MIN * GROW_MIN, p->reserved);
-	if (mprotect((char *)p->slots + have, bytes - have, PROT_READ | PROT_WRITE)) {
+	if (mprotect((char *)p->slots + have, bytes - have,
+		     PROT_READ | PROT_WRITE)) {
 		errno = error;
 		return -ENOMEM;
 	}
@@ -514,7 +519,8 @@ static inline struct slot *take_slot(struct process *p, u64 *id, int *error)
  * Return: false for a slot whose generations have run out: it is not used
  * again, as that would make old ids valid.
  */
-static inline bool end_id(struct process *p, struct slot *t, u64 name, enum state state)
+static inline bool end_id(struct process *p, struct slot *t, u64 name,
+			  enum state state)
 {
 	const u64 step = NAME_GENERATION + state_step(state, FREE);
 
@@ -525,8 +531,8 @@ static inline bool end_id(struct process *p, struct slot *t, u64 name, enum stat
 }
 
 /* End a timer's id and put the slot on a free list. Return: the list's new head. */
-static inline struct slot *free_onto(struct process *p, struct slot *free, struct slot *t,
-				     u64 name, enum state state)
+static inline struct slot *free_onto(struct process *p, struct slot *free,
+				     struct slot *t, u64 name, enum state state)
 {
 	if (unlikely(!end_id(p, t, name, state)))
 		return free;
@@ -543,20 +549,23 @@ static void free_slot(struct process *p, struct slot *t, enum state state)
 
 static inline void arm(struct process *p, struct slot *t, u64 now)
 {
-	t->node.expires = likely(t->slack <= SLOT_KEEP) ? tick_for(p, t->deadline, now) :
-							   tick_with_slack(p, t, now);
+	t->node.expires = likely(t->slack <= SLOT_KEEP) ?
+				  tick_for(p, t->deadline, now) :
+				  tick_with_slack(p, t, now);
 	if (unlikely(htw_wheel_start(&p->wheel, &t->node)))
 		p->ahead = true;
 }
 
-static bool interval_is_valid(const struct process *p, u64 interval, u32 firings)
+static bool interval_is_valid(const struct process *p, u64 interval,
+			      u32 firings)
 {
 	return interval ? interval >= p->tick_ns : !firings;
 }
 
 static bool add_is_valid(const struct process *p, const struct htw_add *add)
 {
-	return !(add->flags & ~(HTW_F_ABS | HTW_F_KEEP | HTW_F_CANCEL_ON_SET)) &&
+	return !(add->flags &
+		 ~(HTW_F_ABS | HTW_F_KEEP | HTW_F_CANCEL_ON_SET)) &&
 	       interval_is_valid(p, add->interval, add->firings);
 }
 
@@ -585,11 +594,13 @@ static int add_one(struct process *p, struct htw_add *add, u64 now)
 	if (!t)
 		return ret;
 	t->node.name = id;
-	t->deadline = add->flags & HTW_F_ABS ? add->deadline : htw_sum(now, add->deadline);
+	t->deadline = add->flags & HTW_F_ABS ? add->deadline :
+					       htw_sum(now, add->deadline);
 	t->cookie = add->cookie;
 	t->interval = add->interval;
 	t->firings = add->firings;
-	t->slack = slack_bits(add->slack) | (add->flags & HTW_F_KEEP ? SLOT_KEEP : 0);
+	t->slack = slack_bits(add->slack) |
+		   (add->flags & HTW_F_KEEP ? SLOT_KEEP : 0);
 	p->nr_timers++;
 	arm(p, t, now);
 	add->id = id;
@@ -671,14 +682,15 @@ static int set_result(int *results, unsigned int i, int result)
 }
 
 static int process_add_many(struct htw *htw, const struct htw_add *common,
-			    const uint64_t *deadlines, const uint64_t *cookies, uint64_t *ids,
-			    unsigned int count, int *results)
+			    const uint64_t *deadlines, const uint64_t *cookies,
+			    uint64_t *ids, unsigned int count, int *results)
 {
 	struct process *p = process_of(htw);
 	struct common all = {
 		.interval = common->interval,
 		.firings = common->firings,
-		.slack = slack_bits(common->slack) | (common->flags & HTW_F_KEEP ? SLOT_KEEP : 0),
+		.slack = slack_bits(common->slack) |
+			 (common->flags & HTW_F_KEEP ? SLOT_KEEP : 0),
 	};
 	unsigned int added;
 	int error = check_common(p, common);
@@ -708,12 +720,14 @@ static int process_add_many(struct htw *htw, const struct htw_add *common,
 }
 
 /* Move a pending timer. */
-static inline void move(struct process *p, struct slot *t, u64 deadline, u64 now)
+static inline void move(struct process *p, struct slot *t, u64 deadline,
+			u64 now)
 {
 	t->deadline = deadline;
 	htw_wheel_unlink(&p->wheel, &t->node);
-	t->node.expires = likely(t->slack <= SLOT_KEEP) ? tick_for(p, deadline, now) :
-							   tick_with_slack(p, t, now);
+	t->node.expires = likely(t->slack <= SLOT_KEEP) ?
+				  tick_for(p, deadline, now) :
+				  tick_with_slack(p, t, now);
 	if (unlikely(htw_wheel_link(&p->wheel, &t->node)))
 		p->ahead = true;
 }
@@ -782,8 +796,8 @@ static struct htw_mod new_deadline(u64 id, u64 deadline, u32 flags)
 	};
 }
 
-static __attribute__((noinline)) int rearm_slow(struct process *p, u64 id, u64 deadline,
-						u32 flags, u64 now)
+static __attribute__((noinline)) int
+rearm_slow(struct process *p, u64 id, u64 deadline, u32 flags, u64 now)
 {
 	const struct htw_mod mod = new_deadline(id, deadline, flags);
 
@@ -791,10 +805,9 @@ static __attribute__((noinline)) int rearm_slow(struct process *p, u64 id, u64 d
 }
 
 /* Move the timers of other shards, one by one, as no lock is held that they wait for. */
-static __attribute__((noinline)) unsigned int rearm_foreign(struct process *p, const u64 *ids,
-							    const u64 *deadlines,
-							    unsigned int count, u32 flags,
-							    int *results)
+static __attribute__((noinline)) unsigned int
+rearm_foreign(struct process *p, const u64 *ids, const u64 *deadlines,
+	      unsigned int count, u32 flags, int *results)
 {
 	unsigned int i, failed = 0;
 
@@ -802,13 +815,15 @@ static __attribute__((noinline)) unsigned int rearm_foreign(struct process *p, c
 		const struct htw_mod mod = new_deadline(ids[i], deadlines[i], flags);
 
 		if (is_foreign(p, ids[i]))
-			failed += set_result(results, i, process_mod(&p->htw, &mod));
+			failed += set_result(results, i,
+					     process_mod(&p->htw, &mod));
 	}
 	return failed;
 }
 
-static int process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64_t *deadlines,
-			      unsigned int count, unsigned int flags, int *results)
+static int process_rearm_many(struct htw *htw, const uint64_t *ids,
+			      const uint64_t *deadlines, unsigned int count,
+			      unsigned int flags, int *results)
 {
 	struct process *p = process_of(htw);
 	unsigned int i, failed = 0, foreign = 0;
@@ -832,7 +847,8 @@ static int process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64
 			foreign++;
 		else
 			failed += set_result(results, i,
-					     rearm_slow(p, id, deadlines[i], flags, now));
+					     rearm_slow(p, id, deadlines[i],
+							flags, now));
 	}
 
 	finish(p);
@@ -852,8 +868,8 @@ static u64 missed_of(const struct slot *t, u64 now)
 						       t->missed;
 	if (!t->interval)
 		return 0;
-	return htw_arith_missed(t->deadline, t->interval, t->firings, max(now, t->node.fired),
-				false);
+	return htw_arith_missed(t->deadline, t->interval, t->firings,
+				max(now, t->node.fired), false);
 }
 
 static u64 remaining(const struct slot *t, u64 now)
@@ -884,7 +900,8 @@ static void stop_expired(struct slot *t, u64 missed)
 }
 
 /* Stop a timer; report its cookie, remaining time and missed firings in @out, if not NULL. */
-static int stop_one(struct process *p, struct slot *t, bool discard, struct htw_cancel *out)
+static int stop_one(struct process *p, struct slot *t, bool discard,
+		    struct htw_cancel *out)
 {
 	const enum state state = state_of(t);
 	const bool queued = state != PENDING && state != IDLE;
@@ -955,8 +972,8 @@ static int process_stop(struct htw *htw, uint64_t id)
 }
 
 /* The same in process_stop_many(): leave the timer of another shard, and count it. */
-static __attribute__((noinline)) int stop_unless_foreign(struct process *p, u64 id,
-							 unsigned int *foreign)
+static __attribute__((noinline)) int
+stop_unless_foreign(struct process *p, u64 id, unsigned int *foreign)
 {
 	if (is_foreign(p, id)) {
 		++*foreign;
@@ -973,11 +990,13 @@ static __attribute__((noinline)) unsigned int stop_foreign(struct process *p, co
 
 	for (i = 0; i < count; i++)
 		if (is_foreign(p, ids[i]))
-			failed += set_result(results, i, process_stop(&p->htw, ids[i]));
+			failed += set_result(results, i,
+					     process_stop(&p->htw, ids[i]));
 	return failed;
 }
 
-static int process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count, int *results)
+static int process_stop_many(struct htw *htw, const uint64_t *ids,
+			     unsigned int count, int *results)
 {
 	struct process *p = process_of(htw);
 	unsigned int i, failed = 0, slow = 0, foreign = 0;
@@ -1040,8 +1059,9 @@ static int query_one(struct process *p, struct htw_query *query, u64 now)
 {
 	const struct slot *t = find(p, query->id);
 
-	if (query->deadline | query->remaining | query->interval | query->cookie |
-	    query->missed | query->firings | query->state | query->flags)
+	if (query->deadline | query->remaining | query->interval |
+	    query->cookie | query->missed | query->firings | query->state |
+	    query->flags)
 		return -EINVAL;
 	if (!t)
 		return -ENOENT;
@@ -1107,7 +1127,8 @@ static int do_foreign(struct process *p, struct htw_op *op)
 	}
 }
 
-static int process_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
+static int process_batch(struct htw *htw, struct htw_op *ops,
+			 unsigned int count)
 {
 	struct process *p = process_of(htw);
 	unsigned int i, failed = 0;
@@ -1163,7 +1184,8 @@ static inline bool is_plain(const struct slot *t)
 	return !(t->interval | (t->slack & SLOT_KEEP));
 }
 
-static inline void fill_event(struct htw_event *ev, const struct slot *t, u64 id, u64 fired)
+static inline void fill_event(struct htw_event *ev, const struct slot *t,
+			      u64 id, u64 fired)
 {
 	ev->id = id;
 	ev->cookie = t->cookie;
@@ -1175,7 +1197,8 @@ static inline void fill_event(struct htw_event *ev, const struct slot *t, u64 id
 }
 
 /* Fill in the event of an expired timer, which is on no list, and arm, keep or free the timer. */
-static void consume(struct process *p, struct slot *t, u64 now, struct htw_event *ev)
+static void consume(struct process *p, struct slot *t, u64 now,
+		    struct htw_event *ev)
 {
 	const u64 missed = missed_of(t, now);
 	const u64 spent = missed + 1;
@@ -1206,8 +1229,8 @@ static void consume(struct process *p, struct slot *t, u64 now, struct htw_event
 }
 
 /* Read from the queue. */
-static unsigned int read_queue(struct process *p, struct htw_event *events, unsigned int count,
-			       u64 now)
+static unsigned int read_queue(struct process *p, struct htw_event *events,
+			       unsigned int count, u64 now)
 {
 	unsigned int got = 0;
 
@@ -1222,8 +1245,8 @@ static unsigned int read_queue(struct process *p, struct htw_event *events, unsi
 }
 
 /* Read plain timers from the front of the wheel's due list, without unlinking each. */
-static unsigned int read_plain(struct process *p, struct htw_event *events, unsigned int count,
-			       u64 now)
+static unsigned int read_plain(struct process *p, struct htw_event *events,
+			       unsigned int count, u64 now)
 {
 	struct list_head *const due = &p->wheel.due;
 	struct list_head *entry = due->next;
@@ -1272,8 +1295,9 @@ static bool defer(struct process *p, struct slot *t, u64 now)
  * Return: number of events; *idle: nothing more is due; *done: nor has to be
  * moved down.
  */
-static unsigned int read_wheel(struct process *p, struct htw_event *events, unsigned int count,
-			       u64 now, bool *idle, bool *done)
+static unsigned int read_wheel(struct process *p, struct htw_event *events,
+			       unsigned int count, u64 now, bool *idle,
+			       bool *done)
 {
 	const u64 tick = now / p->tick_ns;
 	const bool set_back = was_set_back(p, now);
@@ -1323,7 +1347,8 @@ static bool expire(struct process *p, u64 now)
 		list_add_tail(&n->list, &p->expired);
 		p->nr_expired++;
 	}
-	return budget && htw_wheel_cascade(&p->wheel, &budget) && list_empty(&p->wheel.due);
+	return budget && htw_wheel_cascade(&p->wheel, &budget) &&
+	       list_empty(&p->wheel.due);
 }
 
 /* Program the timerfd for the wheel's next work, as nothing is due any more. */
@@ -1357,7 +1382,8 @@ static void expire_manual(struct process *p)
 		program(p, when);
 }
 
-static int process_read(struct htw *htw, struct htw_event *events, unsigned int count)
+static int process_read(struct htw *htw, struct htw_event *events,
+			unsigned int count)
 {
 	struct process *p = process_of(htw);
 	bool idle, done = true;
@@ -1382,7 +1408,8 @@ static int process_read(struct htw *htw, struct htw_event *events, unsigned int 
 		if (likely(got < count))
 			/* A result below @count means that nothing more is due. */
 			do {
-				got += read_wheel(p, events + got, count - got, now, &idle, &done);
+				got += read_wheel(p, events + got, count - got,
+						  now, &idle, &done);
 			} while (got < count && !(got ? idle : done));
 		else
 			done = false;
@@ -1446,7 +1473,8 @@ static int64_t process_cancel_all(struct htw *htw, unsigned int flags)
 	expire_all(p);
 	for (i = 0; i < p->nr_slots; i++)
 		if (state_of(&p->slots[i]) != FREE)
-			count += !stop_one(p, &p->slots[i], flags & HTW_CANCEL_DISCARD, NULL);
+			count += !stop_one(p, &p->slots[i],
+					   flags & HTW_CANCEL_DISCARD, NULL);
 	finish(p);
 	pthread_mutex_unlock(&p->lock);
 	return count;
@@ -1491,7 +1519,8 @@ static int process_list(struct htw *htw, unsigned int states, uint64_t *cursor,
 	struct process *p = process_of(htw);
 	unsigned int got;
 
-	if (states & ~(HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED) ||
+	if (states & ~(HTW_LIST_PENDING | HTW_LIST_EXPIRED |
+		       HTW_LIST_DISARMED) ||
 	    *cursor > UINT32_MAX)
 		return -EINVAL;
 	if (!states)
@@ -1503,7 +1532,8 @@ static int process_list(struct htw *htw, unsigned int states, uint64_t *cursor,
 	return got;
 }
 
-static int process_harvest(struct htw *htw, struct htw_query *entries, unsigned int count)
+static int process_harvest(struct htw *htw, struct htw_query *entries,
+			   unsigned int count)
 {
 	struct process *p = process_of(htw);
 	unsigned int got;
@@ -1726,8 +1756,8 @@ static const struct htw_geometry default_geometry = {
 /* Set clock, tick, limit and geometry, with the checks of HTW_SETUP. */
 static int shape(struct process *p, const struct htw_setup *setup)
 {
-	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT |
-			  HTW_SETUP_HOME | HTW_SETUP_RING;
+	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE |
+			  HTW_SETUP_LIMIT | HTW_SETUP_HOME | HTW_SETUP_RING;
 	struct htw_geometry *geo = &p->geometry;
 	const char *why;
 	u32 l;
@@ -1759,7 +1789,8 @@ static int shape(struct process *p, const struct htw_setup *setup)
 		p->limit = setup->limit;
 	else if (setup->limit)
 		return -EINVAL;
-	if (!p->limit || p->limit > LIMIT_MAX || p->limit > SIZE_MAX / 4 / sizeof(struct slot))
+	if (!p->limit || p->limit > LIMIT_MAX ||
+	    p->limit > SIZE_MAX / 4 / sizeof(struct slot))
 		return -ERANGE;
 
 	p->setup_flags = setup->flags;
@@ -1810,15 +1841,16 @@ static int create(struct process **made, const struct process *with, u64 fresh)
 
 	p->reserved = (p->limit * sizeof(struct slot) + GROW_MIN - 1) / GROW_MIN * GROW_MIN;
 	p->mask = (1u << fls64(p->reserved / sizeof(struct slot) - 1)) - 1;
-	p->slots = mmap(NULL, span(p), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			-1, 0);
+	p->slots = mmap(NULL, span(p), PROT_READ,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p->slots == MAP_FAILED)
 		goto free_handle;
 	if (grow(p, 1))
 		goto unmap;
 	set_state(&p->slots[0], FREE);
 
-	ret = htw_wheel_init(&p->wheel, &p->geometry, read_clock(p) / p->tick_ns, GFP_KERNEL,
+	ret = htw_wheel_init(&p->wheel, &p->geometry,
+			     read_clock(p) / p->tick_ns, GFP_KERNEL,
 			     NUMA_NO_NODE);
 	if (ret)
 		goto unmap;
