@@ -158,8 +158,9 @@ FEATURES = {
 # Text that the rules do not find: file, what to replace, by what, and the function with which the
 # text is as in the file; "" for never.
 EDITS = (
-    ("htw_wheel.h", " It also compiles as part of a program, for libhtw's\n"
-     " * timers in the process, with lib/port for what it uses of the kernel.\n", "\n", ""),
+    ("htw_wheel.h", " It also compiles as part of a\n"
+     " * program, for libhtw's timers in the process, with lib/port for what it uses\n"
+     " * of the kernel.\n", "\n", ""),
     ("htw_main.c", "MODULE_VERSION(HTW_VERSION);\n", "", ""),
     ("htw_main.c", "\t/* Callouts of other built-in drivers may be pending, and do not need /dev/htw. */\n"
      "\tif (!__is_defined(MODULE))\n\t\tgoto err_params;\n", "", "htw_callouts_init"),
@@ -168,7 +169,7 @@ EDITS = (
     ("core/user.c", "\tINIT_WORK(&user->clock_work, ops->cancel_on_set);\n", "", "htw_cancel_on_set_init"),
     ("core/context.h", ": inline for that (docs/performance.md). */", ": inline for that. */", ""),
     ("core/ops.h", " (docs/performance.md). */", ". */", ""),
-    ("core/section.h", ": see docs/performance.md.\n", ".\n", ""),
+    ("core/section.h", ": see\n * docs/performance.md.\n", ".\n", ""),
     ("core/shrink.c", " (docs/performance.md).\n", ".\n", ""),
     ("core/timer.h", " (docs/performance.md).\n", ".\n", ""),
     ("core/vector.c", ": see docs/performance.md.\n", ".\n", ""),
