@@ -319,58 +319,50 @@ int htw_pool_grow(struct htw_context *ctx)
 }
 
 /*
- * Take free timers until there are @want, of which *@got have been taken
- * before.
- *
- * Return: 0, whether there were enough or not; -ENOSPC if the context is at its
- * limit.
+ * Take up to @want free timers, and add pages until there are enough; see
+ * htw_pool_reserve(). One loop, which takes timers in one place: with two, an
+ * add costs more.
  */
-static int htw_pool_take_free(struct htw_context *ctx, struct list_head *timers,
-			      u32 want, u64 *ids, u32 *got)
-{
-	u32 room;
-	int ret;
-
-	spin_lock_bh(&ctx->lock);
-	room = ctx->limit - min(ctx->nr_timers, ctx->limit);
-	*got += htw_pool_alloc_bulk(ctx, timers, min(want - *got, room),
-				    ids ? ids + *got : NULL);
-	ret = ctx->nr_timers < ctx->limit ? 0 : -ENOSPC;
-	spin_unlock_bh(&ctx->lock);
-	return ret;
-}
-
-/* Take up to @want timers, and add pages until there are enough; see htw_pool_reserve(). */
 static int htw_pool_take(struct htw_context *ctx, struct list_head *timers,
 			 u32 want, u64 *ids)
 {
+	bool growing = false;
 	u32 got = 0;
-	int ret;
-
-	ret = htw_pool_take_free(ctx, timers, want, ids, &got);
-	if (ret || got == want)
-		return got ?: ret;
-
-	ret = mutex_lock_killable(&ctx->grow);
-	if (ret)
-		return got ?: ret;
+	int ret = 0;
 
 	for (;;) {
-		/*
-		 * Look before adding a page, as others may have added one or
-		 * freed timers: no page is added while a timer is free, so
-		 * there are never more pages than the limit needs.
-		 */
-		ret = htw_pool_take_free(ctx, timers, want, ids, &got);
-		if (ret || got == want)
+		u32 room;
+
+		spin_lock_bh(&ctx->lock);
+		room = ctx->limit - min(ctx->nr_timers, ctx->limit);
+		got += htw_pool_alloc_bulk(ctx, timers, min(want - got, room),
+					   ids ? ids + got : NULL);
+		if (ctx->nr_timers >= ctx->limit)
+			ret = -ENOSPC;
+		spin_unlock_bh(&ctx->lock);
+		if (got == want || ret)
 			break;
 
-		ret = fatal_signal_pending(current) ? -EINTR : htw_pool_grow(ctx);
+		if (growing) {
+			ret = fatal_signal_pending(current) ? -EINTR :
+							      htw_pool_grow(ctx);
+			cond_resched();
+		} else {
+			/*
+			 * Look once more with @grow held, as others may have
+			 * added pages or freed timers meanwhile: no page is
+			 * added while a timer is free, so there are never more
+			 * pages than the limit needs.
+			 */
+			ret = mutex_lock_killable(&ctx->grow);
+			growing = !ret;
+		}
 		if (ret)
 			break;
-		cond_resched();
 	}
-	mutex_unlock(&ctx->grow);
+
+	if (growing)
+		mutex_unlock(&ctx->grow);
 	return got ?: ret;
 }
 
