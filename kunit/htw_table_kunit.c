@@ -189,21 +189,36 @@ static void every_page_has_overrides(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, htw_table_page(ctx, U64_MAX));
 }
 
-/* A table page for each 504 timers, and no more than the limit needs. */
+/* No more pages than the limit needs: one for 504 timers, or for 8184 where it has 64 KiB. */
 static void size_is_that_of_the_limit(struct kunit *test)
 {
 	static const struct {
+		unsigned long page;
 		u32 limit;
 		u32 pages;
-	} params[] = { { 1, 1 }, { 504, 1 }, { 505, 2 }, { 1008, 2 }, { 1048576, 2081 } };
+	} params[] = {
+		{ 4096, 1, 1 },
+		{ 4096, 504, 1 },
+		{ 4096, 505, 2 },
+		{ 4096, 1008, 2 },
+		{ 4096, 1048576, 2081 },
+		{ 65536, 1, 1 },
+		{ 65536, 8184, 1 },
+		{ 65536, 8185, 2 },
+		{ 65536, 16368, 2 },
+		{ 65536, 1048576, 129 },
+	};
+	u32 tested = 0;
 
-	if (PAGE_SIZE != 4096)
-		kunit_skip(test, "counted in pages of 4096 bytes");
 	for (u32 i = 0; i < ARRAY_SIZE(params); i++) {
 		const struct htw_context ctx = { .limit = params[i].limit };
 
+		if (params[i].page != PAGE_SIZE)
+			continue;
 		KUNIT_EXPECT_EQ(test, htw_table_size(&ctx), params[i].pages * PAGE_SIZE);
+		tested++;
 	}
+	KUNIT_EXPECT_EQ_MSG(test, tested, ARRAY_SIZE(params) / 2, "pages of %lu bytes", PAGE_SIZE);
 }
 
 /* HTW_TABLE_SIZE() suffices for any page size, and exceeds the need only a little. */
