@@ -28,7 +28,7 @@
 /* Length of a turn while others are queued; else HTW_RUN_NS. The last signal may exceed it. */
 #define HTW_SIGIO_NS		(50 * NSEC_PER_USEC)
 
-/* Guards the queues with all their senders, and their contexts. None of htw's is taken inside it. */
+/* Guards the queues with all senders, and their contexts. None of htw's is taken inside it. */
 static DEFINE_SPINLOCK(htw_sigio_lock);
 /* Senders of each class that wait for their turn. */
 static struct list_head htw_sigio_queues[HTW_CLASSES];

@@ -82,7 +82,7 @@ static u64 htw_wake_took(const struct htw_wake_lap *lap)
 	return took - min(took, htw_softirq_off_cpu_ns() - lap->off_cpu);
 }
 
-/* Begin the next lap. Return: was the waiter slow to wake? That others had the CPU does not count. */
+/* Begin the next lap. Return: did the waiter take long, without what others had of the CPU? */
 static bool htw_wake_next_lap(struct htw_wake_lap *lap)
 {
 	const struct htw_wake_lap last = *lap;
@@ -286,9 +286,8 @@ static void htw_wake_pollers(struct htw_context *ctx, struct htw_turn *turn,
 /* Is there anybody to wake? Events have been queued before. */
 static bool htw_wake_is_wanted(struct htw_context *ctx)
 {
-	/* Pairs with the barriers of tasks that begin to wait, and then look for events. */
-	smp_mb();
-	return waitqueue_active(&ctx->readers) || waitqueue_active(&ctx->wait) ||
+	/* The first has the barrier that pairs with that of tasks that begin to wait. */
+	return wq_has_sleeper(&ctx->readers) || wq_has_sleeper(&ctx->wait) ||
 	       READ_ONCE(ctx->sigio.fasync);
 }
 
