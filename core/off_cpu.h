@@ -11,11 +11,12 @@
 /**
  * htw_off_cpu_ns() - a clock that runs while the current task does not
  *
- * Waiting for the CPU counts, and so does waiting for a lock. Only differences have a meaning, and
- * only while the task stays on its CPU.
+ * Waiting for the CPU counts, and so does waiting for a lock. Only differences
+ * have a meaning, and only while the task stays on its CPU.
  *
- * Whenever the scheduler adds to a task's run time, it sets @exec_start forward by as much; when
- * the task is switched in, to the present. So the difference of both grows by the time in between.
+ * Whenever the scheduler adds to a task's run time, it sets @exec_start forward
+ * by as much; when the task is switched in, to the present. So the difference
+ * of both grows by the time in between.
  *
  * Return: ns.
  */

@@ -2,41 +2,48 @@
 /*
  * The pacer: limits how much softirq time htw takes from a CPU
  *
- * Softirq time is charged to no task: it delays whatever runs on the CPU. So on each
- * CPU all of htw shares one budget, and only the pacer does work there.
+ * Softirq time is charged to no task: it delays whatever runs on the CPU. So on
+ * each CPU all of htw shares one budget, and only the pacer does work there.
  *
- * A job is work to be done in softirq: a wheel with due timers, or a context with
- * waiters to wake. As an interrupt handler schedules NAPI, a wheel's hrtimer only puts
- * the wheel's job on the list of its CPU's pacer (htw_job_fired()). The hrtimer is not
- * programmed again until the job has been served.
+ * A job is work to be done in softirq: a wheel with due timers, or a context
+ * with waiters to wake. As an interrupt handler schedules NAPI, a wheel's
+ * hrtimer only puts the wheel's job on the list of its CPU's pacer
+ * (htw_job_fired()). The hrtimer is not programmed again until the job has been
+ * served.
  *
- * A run serves jobs until HTW_RUN_NS have passed, one turn of HTW_TURN_UNITS timers
- * after the other; flow.c says whose turn it is. After a run the CPU is left alone for as
- * long as the run took, and for HTW_GAP_MIN_NS at least. That time is @not_before,
- * and everything that could start another run honours it: hrtimers of wheels, the
- * pacer's own, and kicks. So htw takes at most half of a CPU.
+ * A run serves jobs until HTW_RUN_NS have passed, one turn of HTW_TURN_UNITS
+ * timers after the other; flow.c says whose turn it is. After a run the CPU is
+ * left alone for as long as the run took, and for HTW_GAP_MIN_NS at least. That
+ * time is @not_before, and everything that could start another run honours it:
+ * hrtimers of wheels, the pacer's own, and kicks. So htw takes at most half of
+ * a CPU.
  *
- * Another CPU that schedules a job sends an interrupt (a kick) to have the pacer's hrtimer
- * started there. The csd of that interrupt has one owner at a time, since
- * smp_call_function_single_async() does not serialise its callers: whoever sets @kicked may queue
- * it, and its function clears the bit. That the list was empty does not make a CPU the owner: it
- * is emptied whether or not a kick is in flight. While @armed no kick is needed: the run that goes
- * on or is about to start looks at the list after it has cleared @armed. So there is at most one
- * kick until the pacer has run. A CPU never waits for another one's kick: it starts its own pacer.
+ * Another CPU that schedules a job sends an interrupt (a kick) to have the
+ * pacer's hrtimer started there. The csd of that interrupt has one owner at a
+ * time, since smp_call_function_single_async() does not serialise its callers:
+ * whoever sets @kicked may queue it, and its function clears the bit. That the
+ * list was empty does not make a CPU the owner: it is emptied whether or not a
+ * kick is in flight. While @armed no kick is needed: the run that goes on or is
+ * about to start looks at the list after it has cleared @armed. So there is at
+ * most one kick until the pacer has run. A CPU never waits for another one's
+ * kick: it starts its own pacer.
  *
- * The time of a turn is read from the clock. Interrupts, which the clock does not show,
- * are charged at a fixed cost. The time in which the task did not run is left out: on PREEMPT_RT
- * softirqs run in threads, which others preempt, and which wait for locks. What a hypervisor takes
- * cannot be measured; a turn, or a run, of more than HTW_STALL_NS counts as HTW_RUN_NS, but
- * at most once a second (htw_stalls_forgive()). Waking tasks always counts in full, but the gap
- * for it is divided (HTW_WAKE_GAP_NS).
+ * The time of a turn is read from the clock. Interrupts, which the clock does
+ * not show, are charged at a fixed cost. The time in which the task did not run
+ * is left out: on PREEMPT_RT softirqs run in threads, which others preempt, and
+ * which wait for locks. What a hypervisor takes cannot be measured; a turn, or
+ * a run, of more than HTW_STALL_NS counts as HTW_RUN_NS, but at most once a
+ * second (htw_stalls_forgive()). Waking tasks always counts in full, but the
+ * gap for it is divided (HTW_WAKE_GAP_NS).
  *
- * When a CPU goes offline, another one's pacer adopts its jobs (htw_pacer_migrate()).
+ * When a CPU goes offline, another one's pacer adopts its jobs
+ * (htw_pacer_migrate()).
  *
- * Lock order: the lock that guards a job's work (a wheel's, a wait queue's), then the
- * pacer's. Starting and stopping timers takes no pacer's lock. A turn only tries the locks
- * that it needs, and the run moves on to the next flow if one is contended. After HTW_MISSES
- * of these the run ends, and the next one tries again: only the users whose locks they are wait.
+ * Lock order: the lock that guards a job's work (a wheel's, a wait queue's),
+ * then the pacer's. Starting and stopping timers takes no pacer's lock. A turn
+ * only tries the locks that it needs, and the run moves on to the next flow if
+ * one is contended. After HTW_MISSES of these the run ends, and the next one
+ * tries again: only the users whose locks they are wait.
  */
 
 #include <linux/jiffies.h>
@@ -55,28 +62,30 @@
 /* The same for jobs that are not to be served yet. */
 #define HTW_LATERS		32u
 /*
- * Most that is owed for work outside of softirq. A task can do such work all the time, and what it
- * owes must be forgotten soon after it has ended.
+ * Most that is owed for work outside of softirq. A task can do such work all
+ * the time, and what it owes must be forgotten soon after it has ended.
  */
 #define HTW_OWED_MAX_NS		(50 * NSEC_PER_MSEC)
 /*
- * For so long the waiters of a flow are put off because of what waking others has taken, if none of
- * them has proved slow. A task that wakes its own all the time would else keep them asleep.
+ * For so long the waiters of a flow are put off because of what waking others
+ * has taken, if none of them has proved slow. A task that wakes its own all the
+ * time would else keep them asleep.
  */
 #define HTW_LATER_NS		(1 * NSEC_PER_MSEC)
 /*
- * The first waiters of a context whose wake-up takes long delay new flows. After such a wake-up no
- * other unknown waiters are woken in short turns for this many times as long.
+ * The first waiters of a context whose wake-up takes long delay new flows.
+ * After such a wake-up no other unknown waiters are woken in short turns for
+ * this many times as long.
  */
 #define HTW_SURPRISES		16u
 /*
- * So long may wake-ups take that are forgiven, because a hypervisor, which no clock shows, may have
- * had the CPU; and one part in HTW_SURPRISES of the time.
+ * So long may wake-ups take that are forgiven, because a hypervisor, which no
+ * clock shows, may have had the CPU; and one part in HTW_SURPRISES of the time.
  */
 #define HTW_FORGIVEN_MAX_NS	(20 * NSEC_PER_MSEC)
 /*
- * How often at least work outside of softirq goes on, whatever waking has taken, if the last one
- * took no longer.
+ * How often at least work outside of softirq goes on, whatever waking has
+ * taken, if the last one took no longer.
  */
 #define HTW_WORK_INTERVAL_NS	((u64)(2 * NSEC_PER_MSEC))
 /* How often at least slow waiters are woken, for the same reason. */
@@ -87,9 +96,10 @@
 DEFINE_PER_CPU(struct htw_pacer, htw_pacers);
 
 /*
- * Start the next run at @when, but not before @not_before. Called on the pacer's CPU. In
- * the callback of a wheel's hrtimer, @when may be that hrtimer's expiry: the run then
- * follows in the same softirq, after the callbacks of all other wheels of that tick.
+ * Start the next run at @when, but not before @not_before. Called on the
+ * pacer's CPU. In the callback of a wheel's hrtimer, @when may be that
+ * hrtimer's expiry: the run then follows in the same softirq, after the
+ * callbacks of all other wheels of that tick.
  */
 static void htw_pacer_start(struct htw_pacer *p, u64 when)
 {
@@ -125,8 +135,8 @@ static void htw_pacer_kick(struct htw_pacer *p)
 }
 
 /*
- * Pass a job to a pacer and see to it that it runs. In an RCU read-side section that began before
- * the pacer was looked up, for htw_bases_finish_move().
+ * Pass a job to a pacer and see to it that it runs. In an RCU read-side section
+ * that began before the pacer was looked up, for htw_bases_finish_move().
  */
 static void htw_pacer_add(struct htw_pacer *p, struct htw_job *job, u64 when)
 {
@@ -144,8 +154,8 @@ static void htw_pacer_add(struct htw_pacer *p, struct htw_job *job, u64 when)
 }
 
 /*
- * Schedule a job to be served at @when, in ns of CLOCK_MONOTONIC, or later; 0 for now. The caller
- * keeps the job from being freed.
+ * Schedule a job to be served at @when, in ns of CLOCK_MONOTONIC, or later; 0
+ * for now. The caller keeps the job from being freed.
  */
 void htw_job_schedule(struct htw_job *job, u64 when)
 {
@@ -208,8 +218,8 @@ static void htw_pacer_collect(struct htw_pacer *p, u64 now)
 }
 
 /*
- * May a turn at @now wake tasks of which that may take long? @has_woken: this run has woken some
- * already.
+ * May a turn at @now wake tasks of which that may take long? @has_woken: this
+ * run has woken some already.
  */
 static bool htw_pacer_may_be_slow(const struct htw_pacer *p, struct htw_flow *flow, bool has_woken,
 				  u64 now)
@@ -235,9 +245,9 @@ static bool htw_pacer_may_forgive(struct htw_pacer *p, u64 now)
 }
 
 /*
- * Serve a flow's first job. The lock is dropped meanwhile: @serving keeps the flow from
- * being freed, and the RCU read-side section keeps the job. @woken_ns: for so long this run has
- * woken tasks.
+ * Serve a flow's first job. The lock is dropped meanwhile: @serving keeps the
+ * flow from being freed, and the RCU read-side section keeps the job.
+ * @woken_ns: for so long this run has woken tasks.
  */
 static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flow,
 				       struct htw_turn *turn, u64 woken_ns, u64 now)
@@ -292,8 +302,8 @@ static void htw_pacer_requeue(struct htw_pacer *p, struct htw_flow *flow, enum h
 }
 
 /*
- * Take back what is owed, by the time up to @now in which the CPU has been left alone: not since
- * work began that a run has interrupted.
+ * Take back what is owed, by the time up to @now in which the CPU has been left
+ * alone: not since work began that a run has interrupted.
  */
 static void htw_pacer_take_back(struct htw_pacer *p, u64 now)
 {
@@ -327,9 +337,10 @@ static void htw_pacer_note_work(struct htw_pacer *p, u64 ns, u64 now)
 }
 
 /*
- * Return how long to leave the CPU alone after a run of @took ns, @wake_ns of them for waking. What
- * waking has taken in excess of HTW_WAKE_GAP_NS is added to later gaps. Until it has been taken
- * back, no tasks are woken of which that may take long, so it does not add up.
+ * Return how long to leave the CPU alone after a run of @took ns, @wake_ns of
+ * them for waking. What waking has taken in excess of HTW_WAKE_GAP_NS is added
+ * to later gaps. Until it has been taken back, no tasks are woken of which that
+ * may take long, so it does not add up.
  */
 static u64 htw_pacer_gap(struct htw_pacer *p, u64 took, u64 wake_ns, u64 now)
 {
@@ -362,10 +373,11 @@ static void htw_pacer_end_run(struct htw_pacer *p)
 			      HRTIMER_MODE_ABS_PINNED_SOFT);
 
 	/*
-	 * From here on, CPUs that add a job kick again. One that did not because it saw @armed set
-	 * has added its job: pairs with llist_add() in htw_pacer_add(). The same look finds the
-	 * job of a kick that came before, whose start hrtimer_start() above may have put off.
-	 * The lock is held: htw_job_cancel() cannot collect the job before that.
+	 * From here on, CPUs that add a job kick again. One that did not
+	 * because it saw @armed set has added its job: pairs with llist_add()
+	 * in htw_pacer_add(). The same look finds the job of a kick that came
+	 * before, whose start hrtimer_start() above may have put off. The lock
+	 * is held: htw_job_cancel() cannot collect the job before that.
 	 */
 	WRITE_ONCE(p->armed, false);
 	/* Pairs with llist_add(), as said above. */
@@ -448,8 +460,9 @@ static enum hrtimer_restart htw_pacer_callback(struct hrtimer *hrtimer)
 	this_cpu_ptr(&htw_pacers)->callbacks++;
 	if (p->cpu != raw_smp_processor_id()) {
 		/*
-		 * The CPU went offline, which migrated the hrtimer. The run that @armed announced
-		 * does not come. As in htw_pacer_end_run(), look at @incoming after that.
+		 * The CPU went offline, which migrated the hrtimer. The run
+		 * that @armed announced does not come. As in
+		 * htw_pacer_end_run(), look at @incoming after that.
 		 */
 		WRITE_ONCE(p->armed, false);
 		/* Pairs with llist_add(), as there. */
@@ -475,10 +488,11 @@ static enum hrtimer_restart htw_pacer_callback(struct hrtimer *hrtimer)
 }
 
 /*
- * Pass a job to its present pacer. htw_bases_move() has changed that of wheels. Walks of
- * waiters still have @p; with an @adopter, which serves an offline CPU, they change here. Under
- * both locks: htw_job_cancel(), which looks at the pacer that a job has, finds it there. An adopter
- * is online and has none itself, so locks are not nested the other way round.
+ * Pass a job to its present pacer. htw_bases_move() has changed that of wheels.
+ * Walks of waiters still have @p; with an @adopter, which serves an offline
+ * CPU, they change here. Under both locks: htw_job_cancel(), which looks at the
+ * pacer that a job has, finds it there. An adopter is online and has none
+ * itself, so locks are not nested the other way round.
  */
 static void htw_pacer_migrate_job(struct htw_pacer *p, struct htw_job *job,
 				  struct htw_pacer *adopter)
@@ -526,8 +540,8 @@ static void htw_pacer_migrate_flows(struct htw_pacer *p, struct list_head *flows
 }
 
 /*
- * Pass on jobs whose pacer has changed, or all if the CPU is offline. In softirq or process
- * context.
+ * Pass on jobs whose pacer has changed, or all if the CPU is offline. In
+ * softirq or process context.
  */
 void htw_pacer_migrate(struct htw_pacer *p)
 {
@@ -594,11 +608,12 @@ void htw_job_init(struct htw_job *job, struct htw_flow __percpu *flows, htw_serv
 }
 
 /*
- * Remove a job from its pacer. Its @dead is set, so that it is not scheduled again. A turn in
- * progress is not waited for: free the job after a grace period.
+ * Remove a job from its pacer. Its @dead is set, so that it is not scheduled
+ * again. A turn in progress is not waited for: free the job after a grace
+ * period.
  *
- * For a wheel's job CPU hotplug is held off, as htw_bases_move() changes its pacer before it is on
- * that pacer's lists.
+ * For a wheel's job CPU hotplug is held off, as htw_bases_move() changes its
+ * pacer before it is on that pacer's lists.
  */
 void htw_job_cancel(struct htw_job *job)
 {
@@ -621,8 +636,8 @@ void htw_job_cancel(struct htw_job *job)
 }
 
 /*
- * Has a flow no job, and all tokens that it can have? Then freeing it and making a new
- * one later gains its user nothing.
+ * Has a flow no job, and all tokens that it can have? Then freeing it and
+ * making a new one later gains its user nothing.
  */
 bool htw_pacer_flow_is_idle(struct htw_flow *flow, unsigned int cpu)
 {
@@ -680,8 +695,8 @@ u64 htw_pacer_throttled_ns(struct htw_flow __percpu *flows)
 }
 
 /*
- * Return for how many ns work outside of softirq is to leave this CPU alone, for what waking and
- * such work have taken so far; 0 if it may go on.
+ * Return for how many ns work outside of softirq is to leave this CPU alone,
+ * for what waking and such work have taken so far; 0 if it may go on.
  */
 u64 htw_pacer_busy_ns(void)
 {
@@ -725,8 +740,8 @@ u64 htw_pacer_work_ns(const struct htw_pacer_work *work)
 }
 
 /*
- * End work, and charge the user for it, without the time that other tasks or runs have had. Where
- * runs are in a thread both are the same time.
+ * End work, and charge the user for it, without the time that other tasks or
+ * runs have had. Where runs are in a thread both are the same time.
  */
 void htw_pacer_end_work(const struct htw_pacer_work *work, struct htw_flow __percpu *flows)
 {
@@ -752,9 +767,9 @@ static void htw_pacer_charge(struct htw_pacer *p, struct htw_flow *flow, u64 ns,
 }
 
 /*
- * Charge a user for work on this CPU outside of softirq, in process context. It does not wait for
- * the gap after a run, where runs that follow each other would keep it waiting. Instead later gaps
- * make up for the time.
+ * Charge a user for work on this CPU outside of softirq, in process context. It
+ * does not wait for the gap after a run, where runs that follow each other
+ * would keep it waiting. Instead later gaps make up for the time.
  */
 void htw_pacer_charge_work(struct htw_flow __percpu *flows, u64 ns)
 {
@@ -785,9 +800,9 @@ void htw_pacer_charge_look(struct htw_flow __percpu *flows)
 }
 
 /*
- * A task has woken waiters for so long, with interrupts off and on its own account. Others get what
- * they have waited for before the pacer of this CPU wakes any that may be slow. Bottom halves are
- * off.
+ * A task has woken waiters for so long, with interrupts off and on its own
+ * account. Others get what they have waited for before the pacer of this CPU
+ * wakes any that may be slow. Bottom halves are off.
  */
 void htw_pacer_owe_wake(u64 ns)
 {
@@ -833,8 +848,8 @@ void htw_pacers_exit(void)
 	unsigned int cpu;
 
 	/*
-	 * An hrtimer that its CPU's hotplug has migrated sends a kick, and a kick in flight would
-	 * start an hrtimer after it was cancelled.
+	 * An hrtimer that its CPU's hotplug has migrated sends a kick, and a
+	 * kick in flight would start an hrtimer after it was cancelled.
 	 */
 	for_each_possible_cpu(cpu)
 		hrtimer_cancel(&per_cpu_ptr(&htw_pacers, cpu)->hrtimer);

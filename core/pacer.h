@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The pacer: runs a CPU's jobs in softirq and limits the time they take; see pacer.c
+ * The pacer: runs a CPU's jobs in softirq and limits the time they take; see
+ * pacer.c
  */
 #ifndef _HTW_PACER_H
 #define _HTW_PACER_H
@@ -16,13 +17,15 @@
 #include "flow.h"
 
 /*
- * Least time between two runs: at most 20,000 runs a second, however small they are. Also
- * the range within which the interrupts of crowded private wheels may coalesce.
+ * Least time between two runs: at most 20,000 runs a second, however small they
+ * are. Also the range within which the interrupts of crowded private wheels may
+ * coalesce.
  */
 #define HTW_GAP_MIN_NS		(50 * NSEC_PER_USEC)
 /*
- * Most that a gap grows for the time that was spent on waking tasks; the rest is left alone later.
- * A single wakeup can take ms, and must not delay everybody's timers for as long again.
+ * Most that a gap grows for the time that was spent on waking tasks; the rest
+ * is left alone later. A single wakeup can take ms, and must not delay
+ * everybody's timers for as long again.
  */
 #define HTW_WAKE_GAP_NS		(2 * HTW_RUN_NS)
 /* Charged for each hrtimer interrupt, whose time passes before the clock is read. */
@@ -37,7 +40,8 @@
  * @HTW_SERVED_DONE: no work is left; the job is not scheduled any more
  * @HTW_SERVED_MORE: work is left, or the job is dead or now another pacer's
  * @HTW_SERVED_BUSY: its lock is contended; nothing was done
- * @HTW_SERVED_LATER: its work takes too long now, see &htw_turn.may_be_slow; nothing was done
+ * @HTW_SERVED_LATER: its work takes too long now, see &htw_turn.may_be_slow;
+ *	nothing was done
  */
 enum htw_served {
 	HTW_SERVED_DONE,
@@ -52,14 +56,19 @@ enum htw_served {
  * @flow: the flow that is charged for it
  * @units: most units of work to do; a timer is one
  * @began: when it began, in ns of CLOCK_MONOTONIC
- * @may_be_slow: tasks may be woken of which that may take long: no new flow waits behind this turn,
- *	nor a task that was woken in this run, and the CPU has been left alone for what waking has
- *	taken so far, or they have waited for that for too long
- * @may_be_unknown: the same for tasks of which it is not known yet: what waking has taken is owed
- *	no more, and those that turned out to take long were few
- * @may_forgive: a waiter that takes long for the first time is not taken for slow yet
- * @wake_ns: set by the job: the part of its time that it has spent on waking tasks
- * @surprised: set by the job: it has woken the first tasks of @flow that take long
+ * @may_be_slow: tasks may be woken of which that may take long: no new flow
+ *	waits behind this turn, nor a task that was woken in this run, and the
+ *	CPU has been left alone for what waking has taken so far, or they have
+ *	waited for that for too long
+ * @may_be_unknown: the same for tasks of which it is not known yet: what waking
+ *	has taken is owed no more, and those that turned out to take long were
+ *	few
+ * @may_forgive: a waiter that takes long for the first time is not taken for
+ *	slow yet
+ * @wake_ns: set by the job: the part of its time that it has spent on waking
+ *	tasks
+ * @surprised: set by the job: it has woken the first tasks of @flow that take
+ *	long
  * @forgave: set by the job: it has made use of @may_forgive
  */
 struct htw_turn {
@@ -81,14 +90,16 @@ struct htw_job;
 typedef enum htw_served htw_serve_t(struct htw_job *job, struct htw_turn *turn);
 
 /**
- * struct htw_job - work to be done in softirq: a wheel's due timers, or waiters to wake
- * @serve: does one turn's worth; called with bottom halves off, in an RCU read-side
- *	section, and with no lock held. Never changes
+ * struct htw_job - work to be done in softirq: a wheel's due timers, or waiters
+ * to wake
+ * @serve: does one turn's worth; called with bottom halves off, in an RCU
+ *	read-side section, and with no lock held. Never changes
  * @flows: the user's flows, by CPU; never changes
- * @pacer: serves the job. For a wheel, changes under the wheel's lock during CPU hotplug, for
- *	waiters under the lock of the pacer that it was
- * @scheduled: bit 0: on one of @pacer's lists, or being served. The context that sets
- *	it queues the job; @serve clears it under the lock that guards the work
+ * @pacer: serves the job. For a wheel, changes under the wheel's lock during
+ *	CPU hotplug, for waiters under the lock of the pacer that it was
+ * @scheduled: bit 0: on one of @pacer's lists, or being served. The context
+ *	that sets it queues the job; @serve clears it under the lock that guards
+ *	the work
  * @dead: about to be freed (set under the lock that guards the work)
  * @incoming: on &htw_pacer.incoming (owned by the context that set @scheduled)
  * @ready: on &htw_flow.jobs (the pacer's lock)
@@ -105,42 +116,49 @@ struct htw_job {
 
 /**
  * struct htw_pacer - runs the jobs of a CPU
- * @lock: guards @sched with its flows and their jobs, and the fields marked (@lock);
- *	innermost, taken with bottom halves off
+ * @lock: guards @sched with its flows and their jobs, and the fields marked
+ *	(@lock); innermost, taken with bottom halves off
  * @incoming: jobs scheduled since the last look; lockless, any CPU adds to it
  * @hrtimer: starts the next run, on this CPU
  * @csd: makes this CPU start @hrtimer when another one has scheduled a job
- * @kicked: bit 0: @csd is in use. The context that sets the bit may queue @csd; its function, on
- *	this CPU, clears the bit
- * @armed: a run is going on, or @hrtimer starts one as soon as @not_before allows: it will find
- *	what has been added to @incoming (written on this CPU)
+ * @kicked: bit 0: @csd is in use. The context that sets the bit may queue @csd;
+ *	its function, on this CPU, clears the bit
+ * @armed: a run is going on, or @hrtimer starts one as soon as @not_before
+ *	allows: it will find what has been added to @incoming (written on this
+ *	CPU)
  * @cpu: the CPU; never changes
- * @adopter: serves this CPU's jobs while it is offline; NULL while it is online (written under
- *	@lock, during CPU hotplug)
+ * @adopter: serves this CPU's jobs while it is offline; NULL while it is online
+ *	(written under @lock, during CPU hotplug)
  * @sched: flows with jobs, and throttled ones (@lock)
  * @serving: the flow whose job has its turn now, or NULL (@lock)
- * @not_before: earliest start of the next run, in ns of CLOCK_MONOTONIC (written by runs)
- * @taken_back: up to when time in which the CPU was left alone has been taken back from what is
- *	owed; end of the last run or work, in ns of CLOCK_MONOTONIC (@lock)
- * @owed_ns: how long the CPU is to be left alone for the last run, without waking (@lock)
+ * @not_before: earliest start of the next run, in ns of CLOCK_MONOTONIC
+ *	(written by runs)
+ * @taken_back: up to when time in which the CPU was left alone has been taken
+ *	back from what is owed; end of the last run or work, in ns of
+ *	CLOCK_MONOTONIC (@lock)
+ * @owed_ns: how long the CPU is to be left alone for the last run, without
+ *	waking (@lock)
  * @owed_wake_ns: the same for waking so far (@lock)
- * @owed_work_ns: the same for work outside of softirq; repaid after the others (@lock)
- * @working_since: when the present work outside of softirq began, in ns of CLOCK_MONOTONIC, or zero
+ * @owed_work_ns: the same for work outside of softirq; repaid after the others
  *	(@lock)
- * @worked_at: when work outside of softirq last ended, in ns of CLOCK_MONOTONIC (@lock)
+ * @working_since: when the present work outside of softirq began, in ns of
+ *	CLOCK_MONOTONIC, or zero (@lock)
+ * @worked_at: when work outside of softirq last ended, in ns of CLOCK_MONOTONIC
+ *	(@lock)
  * @worked_ns: how long that took (@lock)
- * @slow_at: when tasks were last woken of which that may have taken long, in ns of CLOCK_MONOTONIC
- *	(@lock)
- * @unknown_not_before: when tasks may be woken again of which it is not known whether that takes
- *	long, in ns of CLOCK_MONOTONIC (@lock)
- * @forgiven_ns: how long waking has taken that was forgiven, less what has been since (@lock)
+ * @slow_at: when tasks were last woken of which that may have taken long, in ns
+ *	of CLOCK_MONOTONIC (@lock)
+ * @unknown_not_before: when tasks may be woken again of which it is not known
+ *	whether that takes long, in ns of CLOCK_MONOTONIC (@lock)
+ * @forgiven_ns: how long waking has taken that was forgiven, less what has been
+ *	since (@lock)
  * @forgiven_at: when that was last looked at, in ns of CLOCK_MONOTONIC (@lock)
  * @irq_ns: cost of hrtimer interrupts since the last run (@lock)
  * @stalls: runs of which a part was forgiven (@lock)
  * @window: jiffies in which @interrupts are counted (used on this CPU only)
  * @interrupts: wheels' hrtimer interrupts in that jiffy (used on this CPU only)
- * @crowded: the rate in the last jiffy was high enough for private wheels to share interrupts
- *	(written on this CPU)
+ * @crowded: the rate in the last jiffy was high enough for private wheels to
+ *	share interrupts (written on this CPU)
  * @callbacks: hrtimer callbacks, including @hrtimer's (written on this CPU)
  * @runs: number of runs (@lock)
  * @exhausted: runs that ended with work left (@lock)
@@ -201,7 +219,8 @@ struct htw_flow_info {
 };
 
 /**
- * struct htw_pacer_work - work outside of softirq, by a task that stays on its CPU
+ * struct htw_pacer_work - work outside of softirq, by a task that stays on its
+ * CPU
  * @began: when it began, in ns of CLOCK_MONOTONIC
  * @off_cpu: htw_off_cpu_ns() at that time
  * @spent: &htw_pacer.spent at that time
@@ -256,8 +275,8 @@ static inline bool htw_job_is_scheduled(const struct htw_job *job)
 }
 
 /*
- * The job is about to be cancelled; the lock that guards its work is held. It stays scheduled,
- * so that neither it nor its base's hrtimer is started again.
+ * The job is about to be cancelled; the lock that guards its work is held. It
+ * stays scheduled, so that neither it nor its base's hrtimer is started again.
  */
 static inline void htw_job_kill(struct htw_job *job)
 {

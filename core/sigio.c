@@ -2,14 +2,16 @@
 /*
  * SIGIO for new events
  *
- * The recipients of one signal can be a process group of thousands, which kill_fasync() walks with
- * interrupts off. So signals are sent by work items, not by the softirq that delivers the events,
- * and leave a CPU alone for as long as they take.
+ * The recipients of one signal can be a process group of thousands, which
+ * kill_fasync() walks with interrupts off. So signals are sent by work items,
+ * not by the softirq that delivers the events, and leave a CPU alone for as
+ * long as they take.
  *
- * There is one work item for each user, and one of them has its turn at a time: whatever other
- * users send, a user waits for a turn of each of them. A turn ends after some time; a user with
- * signals left queues again, behind the others. A user without tokens waits for those first.
- * Classes of users take turns as well, so privileged users do not wait for all others.
+ * There is one work item for each user, and one of them has its turn at a time:
+ * whatever other users send, a user waits for a turn of each of them. A turn
+ * ends after some time; a user with signals left queues again, behind the
+ * others. A user without tokens waits for those first. Classes of users take
+ * turns as well, so privileged users do not wait for all others.
  */
 
 #include <linux/cpumask.h>
@@ -184,8 +186,8 @@ static void htw_sigio_work(struct work_struct *work)
 }
 
 /*
- * Have a context's recipients get SIGIO. In an RCU read-side section in which the context may be
- * closed, but is not freed.
+ * Have a context's recipients get SIGIO. In an RCU read-side section in which
+ * the context may be closed, but is not freed.
  */
 void htw_sigio_send(struct htw_sigio *sigio, struct htw_sigio_sender *s)
 {
@@ -209,8 +211,8 @@ void htw_sigio_init(struct htw_sigio *sigio)
 }
 
 /*
- * Send no more signals for a context that is being closed and has no recipients. What is under way
- * goes on for up to a grace period.
+ * Send no more signals for a context that is being closed and has no
+ * recipients. What is under way goes on for up to a grace period.
  */
 void htw_sigio_stop(struct htw_sigio *sigio)
 {

@@ -16,7 +16,8 @@ struct fasync_struct;
 /**
  * struct htw_sigio - a context's recipients of SIGIO
  * @fasync: the recipients (guarded by fasync_helper())
- * @entry: on &htw_sigio_sender.due while they are to get a signal (htw_sigio_lock)
+ * @entry: on &htw_sigio_sender.due while they are to get a signal
+ *	(htw_sigio_lock)
  * @stopped: the context is being closed (htw_sigio_lock)
  */
 struct htw_sigio {
@@ -30,8 +31,10 @@ struct htw_sigio {
  * @flows: the user's flows, which are charged; never changes
  * @class: the user's class; never changes
  * @due: contexts whose recipients are to get a signal (htw_sigio_lock)
- * @entry: on its class's queue of senders that wait for their turn (htw_sigio_lock)
- * @scheduled: on that queue, has its turn, or @work is to put it there again (htw_sigio_lock)
+ * @entry: on its class's queue of senders that wait for their turn
+ *	(htw_sigio_lock)
+ * @scheduled: on that queue, has its turn, or @work is to put it there again
+ *	(htw_sigio_lock)
  * @work: has its turn, or waits for the user's share
  */
 struct htw_sigio_sender {

@@ -2,23 +2,26 @@
 /*
  * Waking tasks that wait for events
  *
- * The number of waiters is up to the program, and so is what stands behind each: a descriptor can
- * be in ten thousand epoll sets, one entry can be an epoll set that others poll thousands of
- * times, and SIGIO can go to a process group. wake_up() would walk all of them with interrupts
- * off, at the expense of the task that runs on that CPU. Here a walk stops after some waiters, or
- * when they have taken some time, leaves a mark on the list, and is continued by the pacer as
- * work of the context's user. What one waiter takes cannot be divided, but counts in full.
+ * The number of waiters is up to the program, and so is what stands behind
+ * each: a descriptor can be in ten thousand epoll sets, one entry can be an
+ * epoll set that others poll thousands of times, and SIGIO can go to a process
+ * group. wake_up() would walk all of them with interrupts off, at the expense
+ * of the task that runs on that CPU. Here a walk stops after some waiters, or
+ * when they have taken some time, leaves a mark on the list, and is continued
+ * by the pacer as work of the context's user. What one waiter takes cannot be
+ * divided, but counts in full.
  *
- * No task owns a walk: the next delivery continues it at the mark. Otherwise a task that
- * is preempted in a walk would keep others' waiters asleep.
+ * No task owns a walk: the next delivery continues it at the mark. Otherwise a
+ * task that is preempted in a walk would keep others' waiters asleep.
  *
- * In the short turns of new flows, which others wait behind, no context is woken whose waiters have
- * proved slow, nor any other of its user (HTW_SLOW_NS). One of which nothing is known is, but until
- * the CPU has been left alone for as long as waking has taken, only those that have proved quick
+ * In the short turns of new flows, which others wait behind, no context is
+ * woken whose waiters have proved slow, nor any other of its user
+ * (HTW_SLOW_NS). One of which nothing is known is, but until the CPU has been
+ * left alone for as long as waking has taken, only those that have proved quick
  * are.
  *
- * Readers wait exclusively on a queue of their own: one is woken, and wakes the next if it
- * leaves events behind.
+ * Readers wait exclusively on a queue of their own: one is woken, and wakes the
+ * next if it leaves events behind.
  */
 
 #include <linux/fs.h>
@@ -34,8 +37,9 @@
 /* A walk stops after the waiter with which it has taken so long. One that takes longer is slow. */
 #define HTW_WAKE_NS		(20 * NSEC_PER_USEC)
 /*
- * So is one that waits for longer, on PREEMPT_RT, for a lock of its own. Two tasks of one user
- * that meet at the lock of an epoll set take less: the one that has it runs at once.
+ * So is one that waits for longer, on PREEMPT_RT, for a lock of its own. Two
+ * tasks of one user that meet at the lock of an epoll set take less: the one
+ * that has it runs at once.
  */
 #define HTW_WAKE_BLOCKED_NS	(200 * NSEC_PER_USEC)
 
@@ -109,8 +113,8 @@ static bool htw_wake_is_walking(const struct htw_context *ctx)
 }
 
 /*
- * Begin a walk. If one is under way it starts over at its end, not now: otherwise frequent events
- * would keep it from ever reaching the last waiters.
+ * Begin a walk. If one is under way it starts over at its end, not now:
+ * otherwise frequent events would keep it from ever reaching the last waiters.
  */
 static void htw_wake_begin(struct htw_context *ctx)
 {
@@ -124,8 +128,9 @@ static void htw_wake_begin(struct htw_context *ctx)
 }
 
 /*
- * Walk from the mark to the end of the list, as wake_up() does: to the first exclusive waiter that
- * is woken. Return: false if the limit was reached before; the mark is where to go on.
+ * Walk from the mark to the end of the list, as wake_up() does: to the first
+ * exclusive waiter that is woken. Return: false if the limit was reached
+ * before; the mark is where to go on.
  */
 static bool htw_wake_walk_on(struct htw_context *ctx, struct htw_wake_limit *limit)
 {
@@ -155,8 +160,9 @@ static bool htw_wake_walk_on(struct htw_context *ctx, struct htw_wake_limit *lim
 }
 
 /*
- * A waiter has taken long. That is not held against its user if it is the first time: with a
- * hypervisor this may be so now and then for any. The next time it is.
+ * A waiter has taken long. That is not held against its user if it is the first
+ * time: with a hypervisor this may be so now and then for any. The next time it
+ * is.
  */
 static void htw_wake_judge(struct htw_context *ctx, struct htw_turn *turn, u64 now)
 {
@@ -176,8 +182,8 @@ static void htw_wake_judge(struct htw_context *ctx, struct htw_turn *turn, u64 n
 }
 
 /*
- * Continue the walk that is under way, in a turn or, without one, in process context. Return: true
- * at its end.
+ * Continue the walk that is under way, in a turn or, without one, in process
+ * context. Return: true at its end.
  */
 static bool htw_wake_walk(struct htw_context *ctx, struct htw_turn *turn,
 			  struct htw_wake_limit *limit)
@@ -304,8 +310,9 @@ void htw_wake_reader(struct htw_context *ctx)
  * @nr: number of those
  * @turn: the turn that has delivered to them, or NULL in process context
  *
- * Context: no lock is held. Bottom halves have been off, in an RCU read-side critical section,
- * since before the delivery: contexts may be closed meanwhile.
+ * Context: no lock is held. Bottom halves have been off, in an RCU read-side
+ * critical section, since before the delivery: contexts may be closed
+ * meanwhile.
  */
 void htw_wake_contexts(struct htw_context *const *contexts, u32 nr, struct htw_turn *turn)
 {
@@ -352,8 +359,9 @@ void htw_wake_init(struct htw_context *ctx)
 }
 
 /*
- * Stop waking on behalf of a context that is being closed and has neither waiters nor recipients
- * of SIGIO. What is under way goes on for up to a grace period.
+ * Stop waking on behalf of a context that is being closed and has neither
+ * waiters nor recipients of SIGIO. What is under way goes on for up to a grace
+ * period.
  */
 void htw_wake_stop(struct htw_context *ctx)
 {
