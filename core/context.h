@@ -50,7 +50,7 @@ enum htw_wake_pace {
  * @unused: first timer of the newest page that was never used (@lock)
  * @nr_unused: number of those (@lock)
  * @unused_generation: generation that they start with (@lock)
- * @nr_expired: length of @expired (@lock)
+ * @nr_expired: length of @expired (written under @lock)
  * @nr_timers: timers that are not free (@lock)
  * @shrink_below: when @nr_timers falls below this, pages may be given back
  *	(@lock)
@@ -179,6 +179,14 @@ struct htw_page *htw_context_page(const struct htw_context *ctx, u32 page);
 struct htw_base *htw_context_create_base(const struct htw_context *ctx);
 struct htw_base *htw_context_base_of(const struct htw_context *ctx,
 				     const struct htw_timer *t);
+
+/* Change the length of @ctx->expired, at which others look without the lock. */
+static inline void htw_context_add_expired(struct htw_context *ctx, s32 nr)
+{
+	lockdep_assert_held(&ctx->lock);
+
+	WRITE_ONCE(ctx->nr_expired, ctx->nr_expired + nr);
+}
 
 /* Each operation and delivery calls these: inline for that (docs/performance.md). */
 

@@ -279,7 +279,7 @@ static u32 htw_delivery_to_queue(struct htw_delivery *d, struct list_head *due,
 	}
 	list_cut_position(&expired, due, last);
 	list_splice_tail(&expired, &ctx->expired);
-	ctx->nr_expired += count;
+	htw_context_add_expired(ctx, count);
 	return count;
 }
 
@@ -349,7 +349,7 @@ void htw_delivery_clock_set(struct htw_delivery *d, struct htw_timer *t)
 	t->node.fired = now;
 	trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, now);
 	list_add_tail(&t->node.list, &ctx->expired);
-	ctx->nr_expired++;
+	htw_context_add_expired(ctx, 1);
 	d->expired++;
 	WRITE_ONCE(t->node.state, HTW_EXPIRED);
 	/* These events are rare: leave it to poll() and HTW_FLUSH to move them. */

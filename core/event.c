@@ -118,6 +118,6 @@ u32 htw_event_move_to_ring(struct htw_context *ctx, struct htw_event_ring *ring,
 		if (htw_event_consume(ctx, t, now, freed))
 			list_add_tail(&t->node.list, rearm);
 	}
-	ctx->nr_expired -= count;
+	htw_context_add_expired(ctx, -count);
 	return count;
 }

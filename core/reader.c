@@ -57,7 +57,7 @@ static void htw_reader_take(struct htw_context *ctx, u32 count, u64 now)
 
 	lockdep_assert_held(&ctx->lock);
 
-	ctx->nr_expired -= count;
+	htw_context_add_expired(ctx, -count);
 	while (count--) {
 		struct htw_timer *t = list_entry(last->next, struct htw_timer, node.list);
 

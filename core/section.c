@@ -272,7 +272,7 @@ static int htw_section_cancel_locked(struct htw_section *s, struct htw_timer *t,
 		cancel->missed = htw_timer_missed(t, s->now);
 		if (cancel->flags & HTW_CANCEL_DISCARD) {
 			list_del(&t->node.list);
-			s->ctx->nr_expired--;
+			htw_context_add_expired(s->ctx, -1);
 			htw_section_free(s, t);
 		} else if (!(t->node.flags & HTW_TIMER_STOPPED)) {
 			htw_timer_fix_missed(t, cancel->missed);
@@ -340,7 +340,7 @@ static void htw_section_unqueue(struct htw_context *ctx, struct htw_timer *t,
 		return;
 	list_del(&t->node.list);
 	if (state == HTW_EXPIRED)
-		ctx->nr_expired--;
+		htw_context_add_expired(ctx, -1);
 }
 
 /* Arm a timer in any state for its new deadline, and undo htw_section_lock_timer(). */
