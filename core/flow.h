@@ -53,6 +53,18 @@ struct htw_stalls {
 };
 
 /**
+ * struct htw_forgiven - wake-ups that took long and were not taken for slow
+ * @ns: how long they took, less what has been forgotten since
+ * @at: when that was last looked at, in ns of CLOCK_MONOTONIC
+ *
+ * Guarded by the lock of the CPU's pacer.
+ */
+struct htw_forgiven {
+	u64 ns;
+	u64 at;
+};
+
+/**
  * struct htw_flow - a user on a CPU
  * @link: on a list of its class's &struct htw_flow_queue; empty while the flow
  *	has no job, and while it is throttled
@@ -61,6 +73,7 @@ struct htw_stalls {
  *	tokens again
  * @throttled: @throttle_node is queued
  * @stalls: turns of which a part was forgiven
+ * @forgiven: of its waiters
  * @later_since: since when its waiters have been put off because of what waking
  *	others took, in ns of CLOCK_MONOTONIC, or zero
  * @slow_until: until then, in ns of CLOCK_MONOTONIC, its waiters count as slow
@@ -97,6 +110,7 @@ struct htw_flow {
 	u64 throttled_at;
 	u64 throttled_ns;
 	struct htw_stalls stalls;
+	struct htw_forgiven forgiven;
 	u64 later_since;
 	u64 slow_until;
 };

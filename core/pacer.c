@@ -48,6 +48,7 @@
 
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
+#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/rcupdate.h>
 #include <linux/smp.h>
@@ -80,9 +81,13 @@
 #define HTW_SURPRISES		16u
 /*
  * So long may wake-ups take that are forgiven, because a hypervisor, which no
- * clock shows, may have had the CPU; and one part in HTW_SURPRISES of the time.
+ * clock shows, may have had the CPU: of all users together, and one part in
+ * HTW_FORGIVEN_PART of the time; and of one user.
  */
-#define HTW_FORGIVEN_MAX_NS	(20 * NSEC_PER_MSEC)
+#define HTW_FORGIVEN_NS		(20 * NSEC_PER_MSEC)
+#define HTW_FORGIVEN_PART	16u
+#define HTW_FORGIVEN_USER_NS	(10 * NSEC_PER_MSEC)
+#define HTW_FORGIVEN_USER_PART	32u
 /*
  * How often at least work outside of softirq goes on, whatever waking has
  * taken, if the last one took no longer.
@@ -235,13 +240,22 @@ static bool htw_pacer_may_be_slow(const struct htw_pacer *p, struct htw_flow *fl
 	return now - flow->later_since >= HTW_LATER_NS;
 }
 
-/* May wake-ups that take long be forgiven at @now? */
-static bool htw_pacer_may_forgive(struct htw_pacer *p, u64 now)
+/* Forget one part in @part of the time. Return: what is left is less than @max. */
+static bool htw_forgiven_has_room(struct htw_forgiven *f, u64 max, u32 part, u64 now)
 {
-	if (p->forgiven_ns)
-		p->forgiven_ns -= min(p->forgiven_ns, (now - p->forgiven_at) / HTW_SURPRISES);
-	p->forgiven_at = now;
-	return p->forgiven_ns < HTW_FORGIVEN_MAX_NS;
+	if (f->ns)
+		f->ns -= min(f->ns, div_u64(now - f->at, part));
+	f->at = now;
+	return f->ns < max;
+}
+
+/* May wake-ups of a flow's waiters that take long be forgiven at @now? */
+static bool htw_pacer_may_forgive(struct htw_pacer *p, struct htw_flow *flow, u64 now)
+{
+	bool all = htw_forgiven_has_room(&p->forgiven, HTW_FORGIVEN_NS, HTW_FORGIVEN_PART, now);
+
+	return htw_forgiven_has_room(&flow->forgiven, HTW_FORGIVEN_USER_NS,
+				     HTW_FORGIVEN_USER_PART, now) && all;
 }
 
 /*
@@ -263,7 +277,7 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flo
 	};
 	turn->may_be_unknown = p->owed_wake_ns + woken_ns < HTW_RUN_NS &&
 			       now >= p->unknown_not_before;
-	turn->may_forgive = htw_pacer_may_forgive(p, now);
+	turn->may_forgive = htw_pacer_may_forgive(p, flow, now);
 	turn->may_be_slow = !htw_turn_is_short(turn) &&
 			    htw_pacer_may_be_slow(p, flow, woken_ns, now);
 	__htw_list_del(&job->ready);
@@ -392,19 +406,21 @@ static void htw_pacer_note_turn(struct htw_pacer *p, struct htw_flow *flow,
 {
 	if (served == HTW_SERVED_LATER && !flow->later_since)
 		flow->later_since = now;
-	if (turn->may_be_slow && turn->wake_ns)
+	if (turn->may_be_slow && turn->wake_ns && now < flow->slow_until)
 		p->slow_at = now;
-	if (turn->forgave)
-		p->forgiven_ns += turn->wake_ns;
+	p->forgiven.ns += turn->forgiven_ns;
+	flow->forgiven.ns += turn->forgiven_ns;
 	if (turn->surprised)
 		p->unknown_not_before = max(p->unknown_not_before,
 					    now + HTW_SURPRISES * turn->wake_ns);
 }
 
-/* Serve flows for as long as a run may take, then leave the CPU alone. */
-static void htw_pacer_run(struct htw_pacer *p, u64 began)
+/*
+ * Serve flows for as long as a run may take, then leave the CPU alone. It began
+ * at @began, when htw_softirq_off_cpu_ns() was @off_cpu.
+ */
+static void htw_pacer_run(struct htw_pacer *p, u64 began, u64 off_cpu)
 {
-	u64 off_cpu = htw_softirq_off_cpu_ns();	/* up to the end of the last turn */
 	u64 run_cost = HTW_RUN_COST_NS;	/* charged with the first turn */
 	u64 last = began, took = 0, wake_ns = 0;
 	unsigned int misses = 0, laters = 0;
@@ -421,20 +437,20 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began)
 	       (flow = htw_flow_next(&p->sched))) {
 		enum htw_served served = HTW_SERVED_DONE;
 		struct htw_turn turn = {};
-		u64 now, away, ns;
+		u64 now, now_off_cpu, away, ns;
 
 		if (!list_empty(&flow->jobs))
 			served = htw_pacer_serve(p, flow, &turn, wake_ns, last);
 
-		now = ktime_get_ns();
-		away = htw_softirq_off_cpu_ns() - off_cpu;
+		now = htw_softirq_clock_ns(&now_off_cpu);
+		away = htw_off_cpu_since(now_off_cpu, off_cpu);
 		ns = now - last - min(away, now - last);
 		htw_flow_charge(flow, htw_stalls_forgive(&flow->stalls, ns, turn.wake_ns, now) +
 				      run_cost, now);
 		took += ns;
 		wake_ns += turn.wake_ns;
 		run_cost = 0;
-		off_cpu += away;
+		off_cpu = now_off_cpu;
 		last = now;
 
 		misses += served == HTW_SERVED_BUSY;
@@ -455,7 +471,7 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began)
 static enum hrtimer_restart htw_pacer_callback(struct hrtimer *hrtimer)
 {
 	struct htw_pacer *p = container_of(hrtimer, struct htw_pacer, hrtimer);
-	const u64 began = ktime_get_ns();
+	u64 off_cpu, began = htw_softirq_clock_ns(&off_cpu);
 
 	this_cpu_ptr(&htw_pacers)->callbacks++;
 	if (p->cpu != raw_smp_processor_id()) {
@@ -482,7 +498,7 @@ static enum hrtimer_restart htw_pacer_callback(struct hrtimer *hrtimer)
 	}
 	/* Jobs are freed a grace period after htw_job_cancel(). */
 	rcu_read_lock();
-	htw_pacer_run(p, began);
+	htw_pacer_run(p, began, off_cpu);
 	rcu_read_unlock();
 	return HRTIMER_NORESTART;
 }
@@ -745,7 +761,8 @@ u64 htw_pacer_work_ns(const struct htw_pacer_work *work)
  */
 void htw_pacer_end_work(const struct htw_pacer_work *work, struct htw_flow __percpu *flows)
 {
-	u64 took = htw_pacer_work_ns(work), away = htw_off_cpu_ns() - work->off_cpu;
+	u64 away = htw_off_cpu_since(htw_off_cpu_ns(), work->off_cpu);
+	u64 took = htw_pacer_work_ns(work);
 	struct htw_pacer *p = this_cpu_ptr(&htw_pacers);
 
 	spin_lock_bh(&p->lock);

@@ -69,7 +69,8 @@ enum htw_served {
  *	tasks
  * @surprised: set by the job: it has woken the first tasks of @flow that take
  *	long
- * @forgave: set by the job: it has made use of @may_forgive
+ * @forgiven_ns: set by the job: how long a waiter took that was not taken for slow
+ *	because of @may_forgive
  */
 struct htw_turn {
 	struct htw_pacer *pacer;
@@ -80,8 +81,8 @@ struct htw_turn {
 	bool may_be_unknown;
 	bool may_forgive;
 	bool surprised;
-	bool forgave;
 	u64 wake_ns;
+	u64 forgiven_ns;
 };
 
 struct htw_job;
@@ -150,9 +151,7 @@ struct htw_job {
  *	of CLOCK_MONOTONIC (@lock)
  * @unknown_not_before: when tasks may be woken again of which it is not known
  *	whether that takes long, in ns of CLOCK_MONOTONIC (@lock)
- * @forgiven_ns: how long waking has taken that was forgiven, less what has been
- *	since (@lock)
- * @forgiven_at: when that was last looked at, in ns of CLOCK_MONOTONIC (@lock)
+ * @forgiven: of all flows (@lock)
  * @irq_ns: cost of hrtimer interrupts since the last run (@lock)
  * @stalls: runs of which a part was forgiven (@lock)
  * @window: jiffies in which @interrupts are counted (used on this CPU only)
@@ -187,8 +186,7 @@ struct htw_pacer {
 	u64 worked_ns;
 	u64 slow_at;
 	u64 unknown_not_before;
-	u64 forgiven_ns;
-	u64 forgiven_at;
+	struct htw_forgiven forgiven;
 	u64 irq_ns;
 	struct htw_stalls stalls;
 	unsigned long window;

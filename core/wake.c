@@ -59,43 +59,51 @@ struct htw_wake_lap {
  * struct htw_wake_limit - how much may still be woken in a turn
  * @count: waiters
  * @until: no more once this time has come, in ns of CLOCK_MONOTONIC
- * @slow: a waiter has taken long
+ * @woke: the walk has woken some since it went on
+ * @slow_ns: the longest time of one that has taken long since then, or zero
  * @lap: time, so that each waiter takes only one look at the clock
  */
 struct htw_wake_limit {
 	unsigned int count;
 	u64 until;
-	bool slow;
+	bool woke;
+	u64 slow_ns;
 	struct htw_wake_lap lap;
 };
 
 static struct htw_wake_lap htw_wake_lap(void)
 {
-	return (struct htw_wake_lap) {
-		.at = ktime_get_ns(),
-		.off_cpu = htw_softirq_off_cpu_ns(),
-		.run_delay = htw_softirq_run_delay_ns(),
-	};
+	struct htw_wake_lap lap;
+
+	lap.run_delay = htw_softirq_run_delay_ns();
+	lap.at = htw_softirq_clock_ns(&lap.off_cpu);
+	return lap;
 }
 
 /* The time since a lap began, without that in which others had the CPU. */
 static u64 htw_wake_took(const struct htw_wake_lap *lap)
 {
-	u64 took = ktime_get_ns() - lap->at;
+	u64 off_cpu, took = htw_softirq_clock_ns(&off_cpu) - lap->at;
 
-	return took - min(took, htw_softirq_off_cpu_ns() - lap->off_cpu);
+	return took - min(took, htw_off_cpu_since(off_cpu, lap->off_cpu));
 }
 
-/* Begin the next lap. Return: did the waiter take long, without what others had of the CPU? */
-static bool htw_wake_next_lap(struct htw_wake_lap *lap)
+/*
+ * Begin the next lap. Return for how long the waiter kept others waiting, if it
+ * took long, else zero. That others had the CPU does not count.
+ */
+static u64 htw_wake_next_lap(struct htw_wake_lap *lap)
 {
 	const struct htw_wake_lap last = *lap;
-	u64 took;
+	u64 took, delay;
 
 	*lap = htw_wake_lap();
 	took = lap->at - last.at;
-	return took > HTW_WAKE_NS + lap->off_cpu - last.off_cpu ||
-	       took > HTW_WAKE_BLOCKED_NS + lap->run_delay - last.run_delay;
+	delay = lap->run_delay - last.run_delay;
+	if (took <= HTW_WAKE_NS + htw_off_cpu_since(lap->off_cpu, last.off_cpu) &&
+	    took <= HTW_WAKE_BLOCKED_NS + delay)
+		return 0;
+	return took - min(took, delay);
 }
 
 /* For wake_up(), which may find the mark: wake no task. */
@@ -151,8 +159,8 @@ static bool htw_wake_walk_on(struct htw_context *ctx, struct htw_wake_limit *lim
 
 		limit->count--;
 		ret = curr->func(curr, TASK_NORMAL, 0, key);
-		if (htw_wake_next_lap(&limit->lap))
-			limit->slow = true;
+		limit->woke = true;
+		limit->slow_ns = max(limit->slow_ns, htw_wake_next_lap(&limit->lap));
 		if (ret < 0 || (ret && flags & WQ_FLAG_EXCLUSIVE))
 			break;
 	}
@@ -164,12 +172,12 @@ static bool htw_wake_walk_on(struct htw_context *ctx, struct htw_wake_limit *lim
  * time: with a hypervisor this may be so now and then for any. The next time it
  * is.
  */
-static void htw_wake_judge(struct htw_context *ctx, struct htw_turn *turn, u64 now)
+static void htw_wake_judge(struct htw_context *ctx, struct htw_turn *turn, u64 took, u64 now)
 {
 	lockdep_assert_held(&ctx->wait.lock);
 
 	if (turn && turn->may_forgive && ctx->wake_pace < HTW_WAKE_DOUBTED) {
-		turn->forgave = true;
+		turn->forgiven_ns = took;
 		turn->surprised |= ctx->wake_pace == HTW_WAKE_UNKNOWN;
 		ctx->wake_pace = HTW_WAKE_DOUBTED;
 		return;
@@ -181,6 +189,36 @@ static void htw_wake_judge(struct htw_context *ctx, struct htw_turn *turn, u64 n
 	}
 }
 
+/* Learn from what a walk has woken since it went on. */
+static void htw_wake_learn(struct htw_context *ctx, struct htw_turn *turn,
+			   const struct htw_wake_limit *limit, bool at_end)
+{
+	lockdep_assert_held(&ctx->wait.lock);
+
+	if (limit->slow_ns) {
+		ctx->wake_was_slow = true;
+		htw_wake_judge(ctx, turn, limit->slow_ns, limit->lap.at);
+		return;
+	}
+	if (!limit->woke || ctx->wake_was_slow)
+		return;
+	if (at_end || ctx->wake_pace == HTW_WAKE_UNKNOWN)
+		ctx->wake_pace = HTW_WAKE_QUICK;
+}
+
+/* Start over if there were events during the walk, which has ended. */
+static bool htw_wake_start_over(struct htw_context *ctx)
+{
+	lockdep_assert_held(&ctx->wait.lock);
+
+	if (!ctx->wake_again)
+		return false;
+	ctx->wake_again = false;
+	ctx->wake_was_slow = false;
+	list_add(&ctx->wake_mark.entry, &ctx->wait.head);
+	return true;
+}
+
 /*
  * Continue the walk that is under way, in a turn or, without one, in process
  * context. Return: true at its end.
@@ -190,18 +228,12 @@ static bool htw_wake_walk(struct htw_context *ctx, struct htw_turn *turn,
 {
 	bool at_end;
 
-	limit->slow = false;
-	while ((at_end = htw_wake_walk_on(ctx, limit)) && ctx->wake_again) {
-		/* There were events meanwhile. */
-		ctx->wake_again = false;
-		list_add(&ctx->wake_mark.entry, &ctx->wait.head);
-	}
-	if (limit->slow) {
-		ctx->wake_was_slow = true;
-		htw_wake_judge(ctx, turn, limit->lap.at);
-	} else if (!ctx->wake_was_slow && (at_end || ctx->wake_pace == HTW_WAKE_UNKNOWN)) {
-		ctx->wake_pace = HTW_WAKE_QUICK;
-	}
+	do {
+		limit->woke = false;
+		limit->slow_ns = 0;
+		at_end = htw_wake_walk_on(ctx, limit);
+		htw_wake_learn(ctx, turn, limit, at_end);
+	} while (at_end && htw_wake_start_over(ctx));
 	return at_end;
 }
 

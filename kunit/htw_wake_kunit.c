@@ -384,8 +384,8 @@ static void slow_waiters_are_woken_one_in_a_run(struct kunit *test)
 /* As if others had used up what is forgiven, for a second and more. */
 static void forgive_no_more(struct htw_pacer *p)
 {
-	p->forgiven_ns = NSEC_PER_SEC;
-	p->forgiven_at = htw_now();
+	p->forgiven.ns = NSEC_PER_SEC;
+	p->forgiven.at = htw_now();
 }
 
 /* Have all waiters woken once, which takes @ns for each. */
@@ -433,6 +433,28 @@ static void one_long_wake_is_forgiven(struct kunit *test)
 	wake_all(test, all, slow_ns);
 	KUNIT_EXPECT_EQ(test, ctx->wake_pace, HTW_WAKE_DOUBTED);
 	KUNIT_EXPECT_EQ(test, all->calls, 11);
+}
+
+/* One that goes on all the same is slow, and others are forgiven as before. */
+static void users_do_not_live_on_forgiving(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_context *other = htw_test_context_of(test, 54324);
+	struct waiters *all = waiters_make(test, ctx, 1, 0, 0);
+	struct waiters *others = waiters_make(test, other, 1, 0, 0);
+	u32 forgiven;
+
+	forget_slow_waiters(test);
+	wake_all(test, others, 0);
+	for (forgiven = 0; forgiven < 20; forgiven++) {
+		wake_all(test, all, 0);
+		wake_all(test, all, 6 * NSEC_PER_MSEC);
+		if (ctx->wake_pace == HTW_WAKE_SLOW)
+			break;
+	}
+	KUNIT_EXPECT_LE(test, forgiven, 8);
+	wake_all(test, others, NSEC_PER_MSEC / 2);
+	KUNIT_EXPECT_EQ(test, other->wake_pace, HTW_WAKE_DOUBTED);
 }
 
 /* A walk that waits for its turn does not prove slow again and again. */
@@ -654,6 +676,7 @@ static struct kunit_case htw_wake_cases[] = {
 	KUNIT_CASE(waiters_are_woken_in_runs),
 	KUNIT_CASE(slow_waiters_are_woken_one_in_a_run),
 	KUNIT_CASE(one_long_wake_is_forgiven),
+	KUNIT_CASE(users_do_not_live_on_forgiving),
 	KUNIT_CASE(only_waking_proves_slow),
 	KUNIT_CASE(walk_is_continued_by_whoever_comes),
 	KUNIT_CASE(expiration_in_a_walk_wakes_up_all_again),
