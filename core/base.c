@@ -43,10 +43,13 @@ u64 htw_base_now(const struct htw_base *base)
 	return htw_clock_now(base->clock);
 }
 
-/* The same in a turn: when that began, where no other clock has to be read. */
+/*
+ * The same in a turn, if @turn is not NULL: when that began, where no other
+ * clock has to be read.
+ */
 u64 htw_base_turn_now(const struct htw_base *base, const struct htw_turn *turn)
 {
-	return likely(base->clock == HTW_MONOTONIC) ? turn->began : htw_base_now(base);
+	return turn && base->clock == HTW_MONOTONIC ? turn->began : htw_base_now(base);
 }
 
 /* The pacer's not_before, converted to the base's clock. */

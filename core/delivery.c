@@ -377,7 +377,7 @@ static bool htw_delivery_expire(struct htw_base *base,
 {
 	struct htw_wheel *w = &base->wheel;
 	u64 cascades = w->cascades;
-	u64 now = delivery->turn ? htw_base_turn_now(base, delivery->turn) : htw_base_now(base);
+	u64 now = htw_base_turn_now(base, delivery->turn);
 	bool was_set_back;
 	bool done;
 
