@@ -120,19 +120,26 @@ static bool htw_wake_is_walking(const struct htw_context *ctx)
 	return !list_empty(&ctx->wake_mark.entry);
 }
 
+/* Put the mark before the first waiter. No walk is under way. */
+static void htw_wake_start(struct htw_context *ctx)
+{
+	lockdep_assert_held(&ctx->wait.lock);
+
+	ctx->wake_again = false;
+	ctx->wake_was_slow = false;
+	list_add(&ctx->wake_mark.entry, &ctx->wait.head);
+}
+
 /*
  * Begin a walk. If one is under way it starts over at its end, not now:
  * otherwise frequent events would keep it from ever reaching the last waiters.
  */
 static void htw_wake_begin(struct htw_context *ctx)
 {
-	if (htw_wake_is_walking(ctx)) {
+	if (htw_wake_is_walking(ctx))
 		ctx->wake_again = true;
-	} else {
-		ctx->wake_again = false;
-		ctx->wake_was_slow = false;
-		list_add(&ctx->wake_mark.entry, &ctx->wait.head);
-	}
+	else
+		htw_wake_start(ctx);
 }
 
 /*
@@ -209,13 +216,9 @@ static void htw_wake_learn(struct htw_context *ctx, struct htw_turn *turn,
 /* Start over if there were events during the walk, which has ended. */
 static bool htw_wake_start_over(struct htw_context *ctx)
 {
-	lockdep_assert_held(&ctx->wait.lock);
-
 	if (!ctx->wake_again)
 		return false;
-	ctx->wake_again = false;
-	ctx->wake_was_slow = false;
-	list_add(&ctx->wake_mark.entry, &ctx->wait.head);
+	htw_wake_start(ctx);
 	return true;
 }
 
