@@ -91,7 +91,7 @@ static void htw_sigio_end_turn(struct htw_sigio_sender *s, u64 wait)
 	if (s->scheduled && wait)
 		queue_delayed_work(htw_sigio_wq, &s->work, nsecs_to_jiffies(wait) + 1);
 	else if (s->scheduled)
-		list_add_tail(&s->entry, &htw_sigio_queues[s->class]);
+		htw_sigio_enqueue(s);
 	htw_sigio_next();
 	spin_unlock_bh(&htw_sigio_lock);
 }
