@@ -44,9 +44,9 @@
 /* Quantum of the round robin: about what HTW_TURN_UNITS timers take. */
 #define HTW_QUANTUM_NS		(20 * NSEC_PER_USEC)
 /*
- * Turns of new flows after which an old one has its turn. So many users with
- * little to do that they take all of the time would leave none for those with
- * more.
+ * Turns of new flows after which an old one has its turn. Otherwise enough
+ * users with little to do would take all of the time, and those with more would
+ * get none.
  */
 #define HTW_NEW_AHEAD		32u
 /* Just below 1 ms, so that a user whose timers expire each millisecond is always new. */

@@ -21,11 +21,11 @@
  * Another CPU that schedules a job sends an interrupt (a kick) to have the
  * pacer's hrtimer started there. The csd of that interrupt has one owner at a
  * time, since smp_call_function_single_async() does not serialise its callers:
- * whoever sets @kicked may queue it, and its function clears the bit. That the
- * list was empty does not make a CPU the owner: it is emptied whether or not a
- * kick is in flight. While @armed no kick is needed: the run that goes on or is
- * about to start looks at the list after it has cleared @armed. So there is at
- * most one kick until the pacer has run. A CPU never waits for another one's
+ * whoever sets @kicked may queue it, and its function clears the bit. Who finds
+ * the list empty is not the owner for that: runs empty the list whether or not
+ * a kick is in flight. While @armed no kick is needed: the run that goes on or
+ * is about to start looks at the list after it has cleared @armed. So there is
+ * at most one kick until the pacer has run. A CPU never waits for another one's
  * kick: it starts its own pacer.
  *
  * The time of a turn is read from the clock. Interrupts, which the clock does
