@@ -13,12 +13,12 @@
  * machine did other work does not count.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include "bench.h"
 #include "libhtw_calls.h"
+#include "pinned.h"
 #include "report.h"
 #include "workloads.h"
 
@@ -32,18 +32,13 @@
 #define STEPS		100000U
 
 struct worker {
-	pthread_t thread;
 	struct bench few, many;
 	const struct bench *b;	/* the one in use */
 	void (*pass)(struct worker *w);
-	unsigned int cpu;
 	struct htw *shard;
 	uint64_t *memory;
 	uint64_t sum;
-	double rate;	/* passes per second */
 };
-
-static pthread_barrier_t barrier;
 
 static void pass_shard(struct worker *w)
 {
@@ -65,12 +60,7 @@ static void pass_memory(struct worker *w)
 
 static void pass_registers(struct worker *w)
 {
-	uint64_t sum = w->sum;
-	uint32_t i;
-
-	for (i = 0; i < STEPS; i++)
-		sum = sum * 6364136223846793005ULL + 1442695040888963407ULL;
-	w->sum = sum;
+	w->sum = pinned_steps(w->sum, STEPS);
 }
 
 static const struct {
@@ -88,60 +78,38 @@ static const struct {
 
 #define KINDS		ARRAY_SIZE(kinds)
 
-static void stay_on(unsigned int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		die("shards: sched_setaffinity: %s", strerror(errno));
-}
-
-static void *work(void *arg)
+static void pass(void *arg)
 {
 	struct worker *w = arg;
-	uint64_t begin, took;
-	uint32_t done;
 
-	stay_on(w->cpu);
-	for (done = 0; done < WARM_UPS; done++)
-		w->pass(w);
-	pthread_barrier_wait(&barrier);
-	begin = now_ns();
-	done = 0;
-	do {
-		w->pass(w);
-		done++;
-		took = now_ns() - begin;
-	} while (took < RUN_NS);
-	w->rate = done * 1e9 / took;
-	return NULL;
+	w->pass(w);
+}
+
+static void warm_up(void *arg)
+{
+	unsigned int i;
+
+	for (i = 0; i < WARM_UPS; i++)
+		pass(arg);
 }
 
 /* Passes per second of @count threads together. */
-static double run(struct worker *workers, unsigned int count, unsigned int kind)
+static double run(struct pinned *threads, unsigned int count, unsigned int kind)
 {
 	const uint32_t pending = kinds[kind].pending;
 	struct htw *timers = libhtw_new(pending);
-	double rate = 0;
 	unsigned int i;
+	double rate;
 
-	if (pthread_barrier_init(&barrier, NULL, count))
-		die("shards: cannot create a barrier");
 	for (i = 0; i < count; i++) {
-		workers[i].pass = kinds[kind].pass;
-		workers[i].b = pending == FEW ? &workers[i].few : &workers[i].many;
-		workers[i].shard = libhtw_shard(timers, pending);
-		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
-			die("shards: cannot start a thread");
+		struct worker *w = threads[i].arg;
+
+		w->pass = kinds[kind].pass;
+		w->b = pending == FEW ? &w->few : &w->many;
+		w->shard = libhtw_shard(timers, pending);
 	}
-	for (i = 0; i < count; i++) {
-		pthread_join(workers[i].thread, NULL);
-		rate += workers[i].rate;
-	}
+	rate = pinned_run(threads, count, RUN_NS);
 	libhtw_free(timers);
-	pthread_barrier_destroy(&barrier);
 	return rate;
 }
 
@@ -152,16 +120,16 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void measure_shards(struct worker *workers)
+static void measure_shards(struct pinned *threads)
 {
 	static double ratio[KINDS][ROUNDS];
 	unsigned int round, kind;
 
 	for (round = 0; round < ROUNDS; round++) {
 		for (kind = 0; kind < KINDS; kind++) {
-			const double first = run(workers, 1, kind);
-			const double both = run(workers, THREADS, kind);
-			const double second = run(workers + 1, 1, kind);
+			const double first = run(threads, 1, kind);
+			const double both = run(threads, THREADS, kind);
+			const double second = run(threads + 1, 1, kind);
 
 			ratio[kind][round] = 2 * both / (first + second);
 			progress("%s %s at %u: %.1f and %.1f passes/s by one, %.1f by two: %.2f",
@@ -176,8 +144,8 @@ static void measure_shards(struct worker *workers)
 	}
 }
 
-/* Put each worker on a CPU that this process may use. Return: false if there is only one. */
-static bool choose_cpus(struct worker *workers)
+/* Put each thread on a CPU that this process may use. Return: false if there is only one. */
+static bool choose_cpus(struct pinned *threads)
 {
 	unsigned int cpu, found = 0;
 	cpu_set_t set;
@@ -186,28 +154,32 @@ static bool choose_cpus(struct worker *workers)
 		die("shards: sched_getaffinity: %s", strerror(errno));
 	for (cpu = 0; cpu < CPU_SETSIZE && found < THREADS; cpu++)
 		if (CPU_ISSET(cpu, &set))
-			workers[found++].cpu = cpu;
+			threads[found++].cpu = cpu;
 	return found == THREADS;
 }
 
 void workload_shards(void)
 {
 	struct worker workers[THREADS] = {};
+	struct pinned threads[THREADS] = {};
 	unsigned int i;
 
-	if (!choose_cpus(workers)) {
+	if (!choose_cpus(threads)) {
 		for (i = 0; i < KINDS; i++)
 			report_missing(kinds[i].system, kinds[i].op, kinds[i].pending,
 				       "there is only one CPU");
 		return;
 	}
 	for (i = 0; i < THREADS; i++) {
+		threads[i].warm_up = warm_up;
+		threads[i].pass = pass;
+		threads[i].arg = &workers[i];
 		workers[i].sum = i;
 		workers[i].memory = allocate(MANY, TIMER_BYTES);
 		bench_init(&workers[i].few, FEW);
 		bench_init(&workers[i].many, MANY);
 	}
-	measure_shards(workers);
+	measure_shards(threads);
 	for (i = 0; i < THREADS; i++) {
 		bench_exit(&workers[i].many);
 		bench_exit(&workers[i].few);

@@ -16,8 +16,6 @@
  */
 #include <linux/htw.h>
 #include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +23,7 @@
 #include <unistd.h>
 #include "bench.h"
 #include "htw.h"
+#include "pinned.h"
 #include "report.h"
 #include "workloads.h"
 
@@ -55,16 +54,11 @@ static const struct {
 };
 
 struct worker {
-	pthread_t thread;
 	struct bench b;
 	enum shared shared;
-	unsigned int cpu;
 	int fd;
 	uint64_t sum;
-	double rate;	/* passes per second */
 };
-
-static pthread_barrier_t barrier;
 
 static void flush_translations(void)
 {
@@ -77,11 +71,8 @@ static void flush_translations(void)
 
 static void work_once(struct worker *w, int fd)
 {
-	uint32_t i;
-
 	if (w->shared == NOTHING) {
-		for (i = 0; i < STEPS; i++)
-			w->sum = w->sum * 6364136223846793005ULL + 1442695040888963407ULL;
+		w->sum = pinned_steps(w->sum, STEPS);
 		return;
 	}
 	flush_translations();
@@ -90,67 +81,45 @@ static void work_once(struct worker *w, int fd)
 	htw_vector_cancel(fd, &w->b, TIMERS);
 }
 
-static void warm_up(struct worker *w)
+static void pass(void *arg)
+{
+	struct worker *w = arg;
+
+	work_once(w, w->fd);
+}
+
+static void warm_up(void *arg)
 {
 	const int fd = htw_open_device(HTW_FEATURE_MOD, TIMERS);
-	uint32_t pass;
+	uint32_t i;
 
-	for (pass = 0; pass < WARM_UPS; pass++)
-		work_once(w, fd);
+	for (i = 0; i < WARM_UPS; i++)
+		work_once(arg, fd);
 	close(fd);
 }
 
-static void *work(void *arg)
-{
-	struct worker *w = arg;
-	uint64_t begin, took;
-	uint32_t passes = 0;
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(w->cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		die("threads: sched_setaffinity: %s", strerror(errno));
-	warm_up(w);
-	pthread_barrier_wait(&barrier);
-	begin = now_ns();
-	do {
-		work_once(w, w->fd);
-		passes++;
-		took = now_ns() - begin;
-	} while (took < RUN_NS);
-	w->rate = passes * 1e9 / took;
-	return NULL;
-}
-
 /* Passes per second of @count threads together. */
-static double run(struct worker *workers, unsigned int count, enum shared shared)
+static double run(struct pinned *threads, unsigned int count, enum shared shared)
 {
-	double rate = 0;
 	unsigned int i;
+	double rate;
 	int fd = -1;
 
-	if (pthread_barrier_init(&barrier, NULL, count))
-		die("threads: cannot create a barrier");
 	for (i = 0; i < count; i++) {
+		struct worker *w = threads[i].arg;
+
 		if (!i || shared != ONE_FD)
 			fd = htw_open_device(HTW_FEATURE_MOD, THREADS * TIMERS);
-		workers[i].shared = shared;
-		workers[i].fd = fd;
-		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
-			die("threads: cannot start a thread");
+		w->shared = shared;
+		w->fd = fd;
 	}
-	for (i = 0; i < count; i++) {
-		pthread_join(workers[i].thread, NULL);
-		rate += workers[i].rate;
-	}
+	rate = pinned_run(threads, count, RUN_NS);
 	for (i = 0; i < (shared == ONE_FD ? 1 : count); i++)
-		close(workers[i].fd);
-	pthread_barrier_destroy(&barrier);
+		close(((struct worker *)threads[i].arg)->fd);
 	return rate;
 }
 
-static void measure_threads(struct worker *workers)
+static void measure_threads(struct pinned *threads)
 {
 	double one[KINDS] = {}, two[KINDS] = {};
 	enum shared kind;
@@ -158,8 +127,8 @@ static void measure_threads(struct worker *workers)
 
 	for (i = 0; i < RUNS; i++) {
 		for (kind = 0; kind < KINDS; kind++) {
-			const double alone = run(workers, 1, kind);
-			const double both = run(workers, THREADS, kind);
+			const double alone = run(threads, 1, kind);
+			const double both = run(threads, THREADS, kind);
 
 			one[kind] += alone;
 			two[kind] += both;
@@ -176,6 +145,7 @@ void workload_threads(void)
 {
 	const char *why = htw_missing(THREADS * TIMERS);
 	struct worker workers[THREADS];
+	struct pinned threads[THREADS];
 	unsigned int i;
 
 	if (!why && get_nprocs() < (int)THREADS)
@@ -186,11 +156,16 @@ void workload_threads(void)
 		return;
 	}
 	for (i = 0; i < THREADS; i++) {
-		workers[i].cpu = i;
+		threads[i] = (struct pinned) {
+			.cpu = i,
+			.warm_up = warm_up,
+			.pass = pass,
+			.arg = &workers[i],
+		};
 		workers[i].sum = i;
 		bench_init(&workers[i].b, TIMERS);
 	}
-	measure_threads(workers);
+	measure_threads(threads);
 	for (i = 0; i < THREADS; i++)
 		bench_exit(&workers[i].b);
 }
