@@ -13,8 +13,8 @@
  * - A flow that gets a job after it had none is new. New flows are served
  *   before old ones, but only for HTW_NEW_TURNS short turns; then they join the
  *   old flows. A light user is therefore served ahead of any number of busy
- *   ones. When 64 users start on the same tick, each has had 16 timers
- *   delivered after 0.4 ms of work. So that any number of light users leaves
+ *   ones. When 64 users start on the same tick, each has had eight timers
+ *   delivered after 0.25 ms of work. So that any number of light users leaves
  *   something to busy ones, an old flow has its turn after HTW_NEW_AHEAD turns
  *   of new ones.
  * - An old flow keeps its place at the head until its deficit is used up. It
@@ -48,7 +48,7 @@
  * users with little to do would take all of the time, and those with more would
  * get none.
  */
-#define HTW_NEW_AHEAD		32u
+#define HTW_NEW_AHEAD		48u
 /* Just below 1 ms, so that a user whose timers expire each millisecond is always new. */
 #define HTW_NEW_INTERVAL_NS	(900 * NSEC_PER_USEC)
 /*

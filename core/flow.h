@@ -15,7 +15,7 @@
 /* Most units of work in a turn; a timer is one. */
 #define HTW_TURN_UNITS		128u
 /* The same for a new flow while others of its class are new as well. */
-#define HTW_NEW_TURN_UNITS	16u
+#define HTW_NEW_TURN_UNITS	8u
 /* Turns of a new flow before it queues with the old ones. */
 #define HTW_NEW_TURNS		4u
 /* A turn or a run that took longer was interrupted, unless all of that is work. */

@@ -518,9 +518,9 @@ static void new_flows_do_not_starve_old_ones(struct kunit *test)
 	sleep_ns(test, NSEC_PER_MSEC);
 	busy->served = 0;
 	sleep_ns(test, time);
-	/* Half of the time is theirs together; of 33 turns it has one, and a run may end before. */
-	KUNIT_EXPECT_GE(test, busy->served, time / 2 / (33 * turn) / 2);
-	KUNIT_EXPECT_LE(test, busy->served, time / 2 / (33 * turn) * 2);
+	/* Half of the time is theirs together; of 49 turns it has one, and a run may end before. */
+	KUNIT_EXPECT_GE(test, busy->served, time / 2 / (49 * turn) / 2);
+	KUNIT_EXPECT_LE(test, busy->served, time / 2 / (49 * turn) * 2);
 	for (u32 i = 0; i < ARRAY_SIZE(eager); i++)
 		toy_stop(eager[i]);
 	toy_stop(busy);
