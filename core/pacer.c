@@ -158,18 +158,26 @@ static void htw_pacer_add(struct htw_pacer *p, struct htw_job *job, u64 when)
 	preempt_enable();
 }
 
+static void htw_job_queue(struct htw_job *job, u64 when, u32 irq_ns)
+{
+	if (test_and_set_bit(0, &job->scheduled))
+		return;
+
+	job->irq_ns = irq_ns;
+	rcu_read_lock();
+	htw_pacer_add(READ_ONCE(job->pacer), job, when);
+	rcu_read_unlock();
+}
+
 /*
  * Schedule a job to be served at @when, in ns of CLOCK_MONOTONIC, or later; 0
  * for now. The caller keeps the job from being freed.
  */
 void htw_job_schedule(struct htw_job *job, u64 when)
 {
-	if (test_and_set_bit(0, &job->scheduled))
-		return;
+	const struct htw_pacer *p = READ_ONCE(job->pacer);
 
-	rcu_read_lock();
-	htw_pacer_add(READ_ONCE(job->pacer), job, when);
-	rcu_read_unlock();
+	htw_job_queue(job, when, READ_ONCE(p->armed) ? 0 : HTW_IRQ_COST_NS);
 }
 
 /* Count an interrupt on this CPU, and find out how many there are in a jiffy. */
@@ -183,14 +191,20 @@ static void htw_pacer_count_interrupt(struct htw_pacer *p)
 	p->interrupts++;
 }
 
-/* htw_job_schedule() from the callback of the job's hrtimer, in softirq. */
+/*
+ * htw_job_schedule() from the callback of the job's hrtimer, in softirq. Wheels
+ * that expire at the same time share an interrupt.
+ */
 void htw_job_fired(struct htw_job *job, u64 when)
 {
 	struct htw_pacer *p = this_cpu_ptr(&htw_pacers);
+	bool shares = when && when == p->fired_at;
 
 	p->callbacks++;
-	htw_pacer_count_interrupt(p);
-	htw_job_schedule(job, when);
+	p->fired_at = when;
+	if (!shares)
+		htw_pacer_count_interrupt(p);
+	htw_job_queue(job, when, shares ? HTW_CALLBACK_COST_NS : HTW_IRQ_COST_NS);
 }
 
 /* Queue incoming jobs with their flows; pass on those that are another pacer's by now. */
@@ -216,8 +230,8 @@ static void htw_pacer_collect(struct htw_pacer *p, u64 now)
 		}
 		flow = per_cpu_ptr(job->flows, p->cpu);
 		list_add_tail(&job->ready, &flow->jobs);
-		htw_flow_charge(flow, HTW_IRQ_COST_NS, now);
-		p->irq_ns += HTW_IRQ_COST_NS;
+		htw_flow_charge(flow, job->irq_ns, now);
+		p->irq_ns += job->irq_ns;
 		htw_flow_activate(&p->sched, flow, now);
 	}
 }

@@ -30,8 +30,10 @@
 #define HTW_WAKE_GAP_NS		(2 * HTW_RUN_NS)
 /* Charged for each hrtimer interrupt, whose time passes before the clock is read. */
 #define HTW_IRQ_COST_NS		(1 * NSEC_PER_USEC)
-/* Charged for entering and leaving the softirq, for each run. */
-#define HTW_RUN_COST_NS		(10 * NSEC_PER_USEC)
+/* The same for each further wheel whose tick the interrupt is for. */
+#define HTW_CALLBACK_COST_NS	250u
+/* Charged for entering and leaving the softirq, for each run. On PREEMPT_RT that is a thread. */
+#define HTW_RUN_COST_NS		((IS_ENABLED(CONFIG_PREEMPT_RT) ? 20 : 10) * NSEC_PER_USEC)
 /* The same for a turn of work outside of softirq: a work item, and a sleep before it. */
 #define HTW_WORK_COST_NS	(20 * NSEC_PER_USEC)
 
@@ -102,6 +104,8 @@ typedef enum htw_served htw_serve_t(struct htw_job *job, struct htw_turn *turn);
  *	that sets it queues the job; @serve clears it under the lock that guards
  *	the work
  * @dead: about to be freed (set under the lock that guards the work)
+ * @irq_ns: what its interrupt has cost, until it is charged (owned by the
+ *	context that set @scheduled, then by @pacer)
  * @incoming: on &htw_pacer.incoming (owned by the context that set @scheduled)
  * @ready: on &htw_flow.jobs (the pacer's lock)
  */
@@ -111,6 +115,7 @@ struct htw_job {
 	struct htw_pacer *pacer;
 	unsigned long scheduled;
 	bool dead;
+	u32 irq_ns;
 	struct llist_node incoming;
 	struct list_head ready;
 };
@@ -154,6 +159,8 @@ struct htw_job {
  * @forgiven: of all flows (@lock)
  * @irq_ns: cost of hrtimer interrupts since the last run (@lock)
  * @stalls: runs of which a part was forgiven (@lock)
+ * @fired_at: when the hrtimer expired whose callback came last, in ns of
+ *	CLOCK_MONOTONIC, or zero (used on this CPU only)
  * @window: jiffies in which @interrupts are counted (used on this CPU only)
  * @interrupts: wheels' hrtimer interrupts in that jiffy (used on this CPU only)
  * @crowded: the rate in the last jiffy was high enough for private wheels to
@@ -189,6 +196,7 @@ struct htw_pacer {
 	struct htw_forgiven forgiven;
 	u64 irq_ns;
 	struct htw_stalls stalls;
+	u64 fired_at;
 	unsigned long window;
 	unsigned int interrupts;
 	bool crowded;

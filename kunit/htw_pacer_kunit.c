@@ -736,6 +736,37 @@ static void stall_is_not_doubled(struct kunit *test)
 	}
 }
 
+/* Wheels that expire at the same time are charged for one interrupt; others for one each. */
+static void wheels_share_an_interrupt(struct kunit *test)
+{
+	const u64 turn = 20 * NSEC_PER_USEC;
+	struct notes *notes = notes_make(test);
+	struct htw_pacer *p = idle_pacer(test);
+	struct toy *toys[8];
+	u64 now, cost, gap, took;
+
+	for (unsigned int shared = 0; shared < 2; shared++) {
+		notes->nr = 0;
+		for (u32 i = 0; i < ARRAY_SIZE(toys); i++) {
+			toys[i] = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), turn, notes);
+			toys[i]->left = turn;
+		}
+		now = htw_now();
+		local_bh_disable();
+		for (u32 i = 0; i < ARRAY_SIZE(toys); i++)
+			htw_job_fired(&toys[i]->job, now - (shared ? 1 : i));
+		local_bh_enable();
+		sleep_ns(test, NSEC_PER_MSEC);
+
+		KUNIT_ASSERT_EQ(test, notes->nr, ARRAY_SIZE(toys));
+		took = notes->note[notes->nr - 1].ended - notes->note[0].began;
+		gap = p->not_before - notes->note[notes->nr - 1].ended;
+		cost = HTW_IRQ_COST_NS + 7 * (shared ? HTW_CALLBACK_COST_NS : HTW_IRQ_COST_NS);
+		KUNIT_EXPECT_GE(test, gap, took + HTW_RUN_COST_NS + cost);
+		KUNIT_EXPECT_LT(test, gap, took + HTW_RUN_COST_NS + cost + 8 * CLOCK_NS);
+	}
+}
+
 /* Long turns that alternate with short ones use up the share like any others. */
 static void alternating_turns_are_charged(struct kunit *test)
 {
@@ -1432,6 +1463,7 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE_PARAM(stall_is_not_doubled, stalls_gen_params),
 	KUNIT_CASE(busy_lock_is_tried_later),
 	KUNIT_CASE(busy_lock_ends_the_run),
+	KUNIT_CASE(wheels_share_an_interrupt),
 	KUNIT_CASE(alternating_turns_are_charged),
 	KUNIT_CASE(work_for_an_old_flow_delays_no_new_one),
 	KUNIT_CASE(gap_for_waking_is_divided),
