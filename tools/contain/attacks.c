@@ -77,6 +77,8 @@ static const struct attack_context one_second[] = {
 #define LIST(of, by)	{ .entries = of, .tasks = 2, .polls = (by) / 2, .idle = true }
 /* At least the time to wake 20,000 entries of poll(), at one instruction per ns. */
 #define LIST_NS		(3 * MSEC)
+/* At least the time in which io_uring completes 10,000 requests for the task that waits for them. */
+#define REQUESTS_NS	(4 * MSEC)
 
 #define CONTEXTS(s)	.contexts = ARRAY_SIZE(s), .shape = s, .shapes = ARRAY_SIZE(s)
 
@@ -235,7 +237,7 @@ const struct attack attacks[] = {
 		.name = "requests",
 		.what = "one timer, 10,000 multishot poll requests of an io_uring",
 		.users = 1, .contexts = 1, .timers = 1, .ring_entries = 64,
-		.waiting = { .requests = 10000 },
+		.waiting = { .requests = 10000 }, .call_ns = REQUESTS_NS,
 	},
 	{
 		.name = "one_list_timerfd",

@@ -121,6 +121,8 @@ enum victim {
  * @wakeup_ns: at least the time that one of the kernel's own wakeups takes, of an epoll set
  *	and what watches it: others are late by that in addition. The attacks on a timerfd and
  *	a pipe show it
+ * @call_ns: how long the attackers' own tasks stay in a system call, which readers wait for
+ *	where the kernel is not preemptible: events are read that much later
  */
 struct attack {
 	const char *name;
@@ -137,6 +139,7 @@ struct attack {
 	unsigned int traits;
 	unsigned int exempt;
 	uint64_t wakeup_ns;
+	uint64_t call_ns;
 };
 
 extern const struct attack attacks[];

@@ -156,8 +156,8 @@ TEST_F_TIMEOUT(contain, attack, TEST_SECONDS)
 				continue;
 			}
 			EXPECT_GE(LATE + a->wakeup_ns, l->fired);
-			EXPECT_GE((victim == VICTIM_FRESH ? LATE_FRESH : LATE_READ) + a->wakeup_ns,
-				  l->read);
+			EXPECT_GE((victim == VICTIM_FRESH ? LATE_FRESH : LATE_READ) +
+				  a->wakeup_ns + a->call_ns, l->read);
 		}
 		EXPECT_GE(SOFTIRQS, r.delays[phase].softirqs);
 	}
