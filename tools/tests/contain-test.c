@@ -56,6 +56,16 @@ static const struct contain_times usual = {
 	.disarmed = 500 * MSEC,
 };
 
+/* For a second look. */
+static const struct contain_times longer = {
+	.alone = SEC / 10,
+	.burst = 300 * MSEC,
+	.settle = 1100 * MSEC,
+	.sustained = 2 * SEC,
+	.idle = 300 * MSEC,
+	.disarmed = 2 * SEC,
+};
+
 static void report(struct __test_metadata *_metadata, const struct attack *a,
 		   const struct contain_result *r)
 {
@@ -128,39 +138,89 @@ FIXTURE_SETUP(contain) {}
 
 FIXTURE_TEARDOWN(contain) {}
 
-TEST_F_TIMEOUT(contain, attack, TEST_SECONDS)
+/* How late a victim's events may be read, in ns. */
+static uint64_t late_read(const struct attack *a, enum victim victim)
 {
-	const struct attack *a = attack_find(variant->attack);
-	const struct lateness *l;
+	const uint64_t late = victim == VICTIM_SIGNAL ? LATE_SIGNAL :
+			      victim == VICTIM_FRESH ? LATE_FRESH : LATE_READ;
+
+	return late + a->wakeup_ns + a->call_ns;
+}
+
+/* Count and print the bounds that were exceeded. */
+static unsigned int count_excesses(struct __test_metadata *_metadata, const struct attack *a,
+				   int share, const struct contain_result *r)
+{
+	const double bounds[PHASES] = { [PHASE_BURST] = HALF, [PHASE_SUSTAINED] = share };
+	unsigned int phase, victim, excesses = 0;
+
+	for (phase = 0; phase < PHASES; phase++) {
+		if (bounds[phase] && r->loss[phase] > bounds[phase]) {
+			TH_LOG("%s: takes %.1f%%, more than %.0f%%", phase_names[phase],
+			       r->loss[phase], bounds[phase]);
+			excesses++;
+		}
+		if (r->delays[phase].softirqs > SOFTIRQS) {
+			TH_LOG("%s: softirqs off for %.3f ms", phase_names[phase],
+			       r->delays[phase].softirqs / 1e6);
+			excesses++;
+		}
+		for (victim = 0; victim < VICTIMS; victim++) {
+			const struct lateness *l = &r->late[phase][victim];
+			const bool is_signal = victim == VICTIM_SIGNAL;
+
+			if (a->exempt & 1 << victim)
+				continue;
+			if ((!is_signal && l->fired > LATE + a->wakeup_ns) ||
+			    l->read > late_read(a, victim)) {
+				TH_LOG("%s: %s %.3f ms late, %.3f as read", phase_names[phase],
+				       victim_names[victim], l->fired / 1e6, l->read / 1e6);
+				excesses++;
+			}
+		}
+	}
+	return excesses;
+}
+
+/* Measure an attack, and return how many bounds it exceeded. */
+static unsigned int measure(struct __test_metadata *_metadata, const struct attack *a, int share,
+			    const struct contain_times *times)
+{
 	struct contain_result r;
 	unsigned int phase, victim;
 
-	ASSERT_NE(NULL, a);
-	contain_measure(a, &usual, &r);
+	contain_measure(a, times, &r);
 	report(_metadata, a, &r);
-	EXPECT_GE(HALF, r.loss[PHASE_BURST]);
-	EXPECT_GE(variant->share, r.loss[PHASE_SUSTAINED]);
 	EXPECT_EQ(0, r.early);
 	EXPECT_EQ(0, r.lost);
 	EXPECT_EQ(0, r.unsignalled);
 	for (phase = 0; phase < PHASES; phase++) {
 		for (victim = 0; victim < VICTIMS; victim++) {
-			l = &r.late[phase][victim];
-			EXPECT_LT(0, l->count);
-			EXPECT_EQ(0, l->early);
-			EXPECT_EQ(0, l->wrong);
-			if (a->exempt & 1 << victim)
-				continue;
-			if (victim == VICTIM_SIGNAL) {
-				EXPECT_GE(LATE_SIGNAL + a->wakeup_ns, l->read);
-				continue;
-			}
-			EXPECT_GE(LATE + a->wakeup_ns, l->fired);
-			EXPECT_GE((victim == VICTIM_FRESH ? LATE_FRESH : LATE_READ) +
-				  a->wakeup_ns + a->call_ns, l->read);
+			EXPECT_LT(0, r.late[phase][victim].count);
+			EXPECT_EQ(0, r.late[phase][victim].early);
+			EXPECT_EQ(0, r.late[phase][victim].wrong);
 		}
-		EXPECT_GE(SOFTIRQS, r.delays[phase].softirqs);
 	}
+	return count_excesses(_metadata, a, share, &r);
+}
+
+/*
+ * Now and then the kernel's own work takes 20 ms, or a system call of another
+ * task keeps the reader waiting where the kernel is not preemptible. That does
+ * not come again when it is measured again. What an attack achieves does.
+ */
+TEST_F_TIMEOUT(contain, attack, TEST_SECONDS)
+{
+	const struct attack *a = attack_find(variant->attack);
+	unsigned int excesses;
+
+	ASSERT_NE(NULL, a);
+	excesses = measure(_metadata, a, variant->share, &usual);
+	if (excesses) {
+		TH_LOG("again, for longer");
+		excesses = measure(_metadata, a, variant->share, &longer);
+	}
+	EXPECT_EQ(0, excesses);
 }
 
 /* A call on many timers lets softirqs run in between. */
