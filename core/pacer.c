@@ -111,7 +111,8 @@ static void htw_pacer_start(struct htw_pacer *p, u64 when)
 	ktime_t at = ns_to_ktime(max(when, READ_ONCE(p->not_before)));
 
 	WRITE_ONCE(p->armed, true);
-	if (hrtimer_is_queued(&p->hrtimer) && hrtimer_get_expires(&p->hrtimer) <= at)
+	if (hrtimer_is_queued(&p->hrtimer) &&
+	    hrtimer_get_expires(&p->hrtimer) <= at)
 		return;
 	hrtimer_start(&p->hrtimer, at, HRTIMER_MODE_ABS_PINNED_SOFT);
 }
@@ -204,7 +205,8 @@ void htw_job_fired(struct htw_job *job, u64 when)
 	p->fired_at = when;
 	if (!shares)
 		htw_pacer_count_interrupt(p);
-	htw_job_queue(job, when, shares ? HTW_CALLBACK_COST_NS : HTW_IRQ_COST_NS);
+	htw_job_queue(job, when,
+		      shares ? HTW_CALLBACK_COST_NS : HTW_IRQ_COST_NS);
 }
 
 /* Queue incoming jobs with their flows; pass on those that are another pacer's by now. */
@@ -240,7 +242,8 @@ static void htw_pacer_collect(struct htw_pacer *p, u64 now)
  * May a turn at @now wake tasks of which that may take long? @has_woken: this
  * run has woken some already.
  */
-static bool htw_pacer_may_be_slow(const struct htw_pacer *p, struct htw_flow *flow, bool has_woken,
+static bool htw_pacer_may_be_slow(const struct htw_pacer *p,
+				  struct htw_flow *flow, bool has_woken,
 				  u64 now)
 {
 	if (!has_woken && p->owed_wake_ns < HTW_RUN_NS) {
@@ -255,7 +258,8 @@ static bool htw_pacer_may_be_slow(const struct htw_pacer *p, struct htw_flow *fl
 }
 
 /* Forget one part in @part of the time. Return: what is left is less than @max. */
-static bool htw_forgiven_has_room(struct htw_forgiven *f, u64 max, u32 part, u64 now)
+static bool htw_forgiven_has_room(struct htw_forgiven *f, u64 max, u32 part,
+				  u64 now)
 {
 	if (f->ns)
 		f->ns -= min(f->ns, div_u64(now - f->at, part));
@@ -264,9 +268,11 @@ static bool htw_forgiven_has_room(struct htw_forgiven *f, u64 max, u32 part, u64
 }
 
 /* May wake-ups of a flow's waiters that take long be forgiven at @now? */
-static bool htw_pacer_may_forgive(struct htw_pacer *p, struct htw_flow *flow, u64 now)
+static bool htw_pacer_may_forgive(struct htw_pacer *p, struct htw_flow *flow,
+				  u64 now)
 {
-	bool all = htw_forgiven_has_room(&p->forgiven, HTW_FORGIVEN_NS, HTW_FORGIVEN_PART, now);
+	bool all = htw_forgiven_has_room(&p->forgiven, HTW_FORGIVEN_NS,
+					 HTW_FORGIVEN_PART, now);
 
 	return htw_forgiven_has_room(&flow->forgiven, HTW_FORGIVEN_USER_NS,
 				     HTW_FORGIVEN_USER_PART, now) && all;
@@ -277,10 +283,13 @@ static bool htw_pacer_may_forgive(struct htw_pacer *p, struct htw_flow *flow, u6
  * flow from being freed, and the RCU read-side section keeps the job.
  * @woken_ns: for so long this run has woken tasks.
  */
-static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flow,
-				       struct htw_turn *turn, u64 woken_ns, u64 now)
+static enum htw_served htw_pacer_serve(struct htw_pacer *p,
+				       struct htw_flow *flow,
+				       struct htw_turn *turn, u64 woken_ns,
+				       u64 now)
 {
-	struct htw_job *job = list_first_entry(&flow->jobs, struct htw_job, ready);
+	struct htw_job *job = list_first_entry(&flow->jobs, struct htw_job,
+					       ready);
 	enum htw_served served;
 
 	*turn = (struct htw_turn) {
@@ -314,8 +323,8 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p, struct htw_flow *flo
 }
 
 /* Queue a flow for its next turn. */
-static void htw_pacer_requeue(struct htw_pacer *p, struct htw_flow *flow, enum htw_served served,
-			      u64 now)
+static void htw_pacer_requeue(struct htw_pacer *p, struct htw_flow *flow,
+			      enum htw_served served, u64 now)
 {
 	switch (served) {
 	case HTW_SERVED_BUSY:
@@ -372,14 +381,16 @@ static void htw_pacer_note_work(struct htw_pacer *p, u64 ns, u64 now)
  */
 static u64 htw_pacer_gap(struct htw_pacer *p, u64 took, u64 wake_ns, u64 now)
 {
-	u64 work = htw_stalls_forgive(&p->stalls, took, wake_ns, now), owed_later;
+	u64 work = htw_stalls_forgive(&p->stalls, took, wake_ns, now);
+	u64 owed_later;
 
 	p->taken_back = now;
 	/* Work outside of softirq may have had some of the last gap. */
 	htw_pacer_owe(&p->owed_work_ns, p->owed_ns);
 	p->owed_wake_ns += wake_ns;
 	p->owed_ns = work - min(work, wake_ns) + p->irq_ns + HTW_RUN_COST_NS;
-	owed_later = min_t(u64, p->owed_wake_ns + p->owed_work_ns, HTW_WAKE_GAP_NS);
+	owed_later = min_t(u64, p->owed_wake_ns + p->owed_work_ns,
+			   HTW_WAKE_GAP_NS);
 	return max_t(u64, p->owed_ns + owed_later, HTW_GAP_MIN_NS);
 }
 
@@ -397,7 +408,8 @@ static void htw_pacer_end_run(struct htw_pacer *p)
 	}
 	resumes = htw_flow_sched_resume_time(&p->sched);
 	if (resumes != U64_MAX)
-		hrtimer_start(&p->hrtimer, ns_to_ktime(max(resumes, p->not_before)),
+		hrtimer_start(&p->hrtimer,
+			      ns_to_ktime(max(resumes, p->not_before)),
 			      HRTIMER_MODE_ABS_PINNED_SOFT);
 
 	/*
@@ -416,7 +428,8 @@ static void htw_pacer_end_run(struct htw_pacer *p)
 
 /* Note what a turn that ended at @now has shown of the flow's waiters. */
 static void htw_pacer_note_turn(struct htw_pacer *p, struct htw_flow *flow,
-				const struct htw_turn *turn, enum htw_served served, u64 now)
+				const struct htw_turn *turn,
+				enum htw_served served, u64 now)
 {
 	if (served == HTW_SERVED_LATER && !flow->later_since)
 		flow->later_since = now;
@@ -447,8 +460,8 @@ static void htw_pacer_run(struct htw_pacer *p, u64 began, u64 off_cpu)
 	htw_pacer_take_back(p, began);
 	p->runs++;
 
-	while (took < HTW_RUN_NS && misses < HTW_MISSES && laters < HTW_LATERS &&
-	       (flow = htw_flow_next(&p->sched))) {
+	while (took < HTW_RUN_NS && misses < HTW_MISSES &&
+	       laters < HTW_LATERS && (flow = htw_flow_next(&p->sched))) {
 		enum htw_served served = HTW_SERVED_DONE;
 		struct htw_turn turn = {};
 		u64 now, now_off_cpu, away, ns;
@@ -557,14 +570,16 @@ static bool htw_pacer_migrate_flow(struct htw_pacer *p, struct htw_flow *flow,
 	return list_empty(&flow->jobs);
 }
 
-static void htw_pacer_migrate_flows(struct htw_pacer *p, struct list_head *flows,
+static void htw_pacer_migrate_flows(struct htw_pacer *p,
+				    struct list_head *flows,
 				    struct htw_pacer *adopter)
 {
 	struct htw_flow *flow, *next;
 
 	list_for_each_entry_safe(flow, next, flows, link) {
 		/* A run that is serving the flow requeues it when the turn ends. */
-		if (htw_pacer_migrate_flow(p, flow, adopter) && p->serving != flow)
+		if (htw_pacer_migrate_flow(p, flow, adopter) &&
+		    p->serving != flow)
 			list_del_init(&flow->link);
 	}
 }
@@ -591,7 +606,8 @@ void htw_pacer_migrate(struct htw_pacer *p)
 		htw_pacer_migrate_flows(p, &p->sched.queues[c].new_flows, adopter);
 		htw_pacer_migrate_flows(p, &p->sched.queues[c].old_flows, adopter);
 	}
-	llist_for_each_entry_safe(job, next, llist_del_all(&p->incoming), incoming)
+	llist_for_each_entry_safe(job, next, llist_del_all(&p->incoming),
+				  incoming)
 		htw_pacer_migrate_job(p, job, adopter);
 	spin_unlock_bh(&p->lock);
 }
@@ -631,7 +647,8 @@ void htw_pacer_adopt(unsigned int cpu, struct htw_pacer *adopter)
 }
 
 /* Initialise a job; the caller sets &htw_job.pacer before it can be scheduled. */
-void htw_job_init(struct htw_job *job, struct htw_flow __percpu *flows, htw_serve_t *serve)
+void htw_job_init(struct htw_job *job, struct htw_flow __percpu *flows,
+		  htw_serve_t *serve)
 {
 	*job = (struct htw_job) { .serve = serve, .flows = flows };
 	INIT_LIST_HEAD(&job->ready);
@@ -676,14 +693,15 @@ bool htw_pacer_flow_is_idle(struct htw_flow *flow, unsigned int cpu)
 
 	spin_lock_bh(&p->lock);
 	htw_flow_refill(flow, ktime_get_ns());
-	idle = list_empty(&flow->link) && !flow->throttled && p->serving != flow &&
-	       htw_flow_is_full(flow);
+	idle = list_empty(&flow->link) && !flow->throttled &&
+	       p->serving != flow && htw_flow_is_full(flow);
 	spin_unlock_bh(&p->lock);
 	return idle;
 }
 
 /* Take a snapshot of a flow's accounting on its CPU. */
-void htw_pacer_flow_info(struct htw_flow *flow, unsigned int cpu, struct htw_flow_info *info)
+void htw_pacer_flow_info(struct htw_flow *flow, unsigned int cpu,
+			 struct htw_flow_info *info)
 {
 	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
 	u64 now;
@@ -773,7 +791,8 @@ u64 htw_pacer_work_ns(const struct htw_pacer_work *work)
  * End work, and charge the user for it, without the time that other tasks or
  * runs have had. Where runs are in a thread both are the same time.
  */
-void htw_pacer_end_work(const struct htw_pacer_work *work, struct htw_flow __percpu *flows)
+void htw_pacer_end_work(const struct htw_pacer_work *work,
+			struct htw_flow __percpu *flows)
 {
 	u64 away = htw_off_cpu_since(htw_off_cpu_ns(), work->off_cpu);
 	u64 took = htw_pacer_work_ns(work);
@@ -787,7 +806,8 @@ void htw_pacer_end_work(const struct htw_pacer_work *work, struct htw_flow __per
 }
 
 /* Charge a user for what has been done on this CPU up to @now, outside of softirq. */
-static void htw_pacer_charge(struct htw_pacer *p, struct htw_flow *flow, u64 ns, u64 now)
+static void htw_pacer_charge(struct htw_pacer *p, struct htw_flow *flow, u64 ns,
+			     u64 now)
 {
 	lockdep_assert_held(&p->lock);
 
@@ -825,7 +845,8 @@ void htw_pacer_charge_look(struct htw_flow __percpu *flows)
 	local_bh_disable();
 	p = this_cpu_ptr(&htw_pacers);
 	spin_lock(&p->lock);
-	htw_pacer_charge(p, this_cpu_ptr(flows), HTW_WORK_COST_NS, ktime_get_ns());
+	htw_pacer_charge(p, this_cpu_ptr(flows), HTW_WORK_COST_NS,
+			 ktime_get_ns());
 	spin_unlock(&p->lock);
 	local_bh_enable();
 }

@@ -246,18 +246,21 @@ void htw_pacer_adopt(unsigned int cpu, struct htw_pacer *adopter);
 void htw_pacer_migrate(struct htw_pacer *p);
 struct htw_pacer *htw_pacer_for(unsigned int cpu);
 
-void htw_job_init(struct htw_job *job, struct htw_flow __percpu *flows, htw_serve_t *serve);
+void htw_job_init(struct htw_job *job, struct htw_flow __percpu *flows,
+		  htw_serve_t *serve);
 void htw_job_schedule(struct htw_job *job, u64 when);
 void htw_job_fired(struct htw_job *job, u64 when);
 void htw_job_cancel(struct htw_job *job);
 
 bool htw_pacer_flow_is_idle(struct htw_flow *flow, unsigned int cpu);
-void htw_pacer_flow_info(struct htw_flow *flow, unsigned int cpu, struct htw_flow_info *info);
+void htw_pacer_flow_info(struct htw_flow *flow, unsigned int cpu,
+			 struct htw_flow_info *info);
 u64 htw_pacer_throttled_ns(struct htw_flow __percpu *flows);
 u64 htw_pacer_busy_ns(void);
 void htw_pacer_begin_work(struct htw_pacer_work *work);
 u64 htw_pacer_work_ns(const struct htw_pacer_work *work);
-void htw_pacer_end_work(const struct htw_pacer_work *work, struct htw_flow __percpu *flows);
+void htw_pacer_end_work(const struct htw_pacer_work *work,
+			struct htw_flow __percpu *flows);
 void htw_pacer_charge_work(struct htw_flow __percpu *flows, u64 ns);
 void htw_pacer_charge_look(struct htw_flow __percpu *flows);
 void htw_pacer_owe_wake(u64 ns);

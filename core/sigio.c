@@ -51,7 +51,8 @@ static struct htw_sigio_sender *htw_sigio_first(void)
 
 		htw_sigio_next_class = (htw_sigio_next_class + 1) % HTW_CLASSES;
 		if (!list_empty(queue))
-			return list_first_entry(queue, struct htw_sigio_sender, entry);
+			return list_first_entry(queue, struct htw_sigio_sender,
+						entry);
 	}
 	return NULL;
 }
@@ -89,7 +90,8 @@ static void htw_sigio_end_turn(struct htw_sigio_sender *s, u64 wait)
 	htw_sigio_sending = NULL;
 	s->scheduled = !list_empty(&s->due);
 	if (s->scheduled && wait)
-		queue_delayed_work(htw_sigio_wq, &s->work, nsecs_to_jiffies(wait) + 1);
+		queue_delayed_work(htw_sigio_wq, &s->work,
+				   nsecs_to_jiffies(wait) + 1);
 	else if (s->scheduled)
 		htw_sigio_enqueue(s);
 	htw_sigio_next();
@@ -156,10 +158,12 @@ static void htw_sigio_send_some(struct htw_sigio_sender *s)
 	u64 busy;
 
 	while ((busy = htw_pacer_busy_ns()))
-		usleep_range(busy / NSEC_PER_USEC + 1, busy / NSEC_PER_USEC + 50);
+		usleep_range(busy / NSEC_PER_USEC + 1,
+			     busy / NSEC_PER_USEC + 50);
 
 	htw_pacer_begin_work(&pacing);
-	while (htw_sigio_send_one(s) && htw_pacer_work_ns(&pacing) < htw_sigio_turn_ns())
+	while (htw_sigio_send_one(s) &&
+	       htw_pacer_work_ns(&pacing) < htw_sigio_turn_ns())
 		;
 	htw_pacer_end_work(&pacing, s->flows);
 }
@@ -167,8 +171,9 @@ static void htw_sigio_send_some(struct htw_sigio_sender *s)
 /* &htw_sigio_sender.work: a turn. */
 static void htw_sigio_work(struct work_struct *work)
 {
-	struct htw_sigio_sender *s = container_of(to_delayed_work(work), struct htw_sigio_sender,
-						  work);
+	struct htw_sigio_sender *s =
+		container_of(to_delayed_work(work), struct htw_sigio_sender,
+			     work);
 	u64 wait;
 
 	if (!htw_sigio_has_turn(s))
@@ -222,7 +227,8 @@ void htw_sigio_stop(struct htw_sigio *sigio)
 	spin_unlock_bh(&htw_sigio_lock);
 }
 
-void htw_sigio_sender_init(struct htw_sigio_sender *s, struct htw_flow __percpu *flows)
+void htw_sigio_sender_init(struct htw_sigio_sender *s,
+			   struct htw_flow __percpu *flows)
 {
 	*s = (struct htw_sigio_sender) {
 		.flows = flows,

@@ -48,7 +48,8 @@ struct htw_sigio_sender {
 
 int htw_sigio_init_queues(void);
 void htw_sigio_exit_queues(void);
-void htw_sigio_sender_init(struct htw_sigio_sender *s, struct htw_flow __percpu *flows);
+void htw_sigio_sender_init(struct htw_sigio_sender *s,
+			   struct htw_flow __percpu *flows);
 void htw_sigio_sender_exit(struct htw_sigio_sender *s);
 void htw_sigio_init(struct htw_sigio *sigio);
 void htw_sigio_send(struct htw_sigio *sigio, struct htw_sigio_sender *s);

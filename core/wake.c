@@ -107,7 +107,8 @@ static u64 htw_wake_next_lap(struct htw_wake_lap *lap)
 }
 
 /* For wake_up(), which may find the mark: wake no task. */
-static int htw_wake_mark_func(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
+static int htw_wake_mark_func(wait_queue_entry_t *entry, unsigned int mode,
+			      int flags, void *key)
 {
 	return 0;
 }
@@ -147,7 +148,8 @@ static void htw_wake_begin(struct htw_context *ctx)
  * exclusive waiter that is woken. Return: false if the limit was reached
  * before; the mark is where to go on.
  */
-static bool htw_wake_walk_on(struct htw_context *ctx, struct htw_wake_limit *limit)
+static bool htw_wake_walk_on(struct htw_context *ctx,
+			     struct htw_wake_limit *limit)
 {
 	void *key = poll_to_key(EPOLLIN | EPOLLRDNORM);
 	wait_queue_head_t *wait = &ctx->wait;
@@ -167,7 +169,8 @@ static bool htw_wake_walk_on(struct htw_context *ctx, struct htw_wake_limit *lim
 		limit->count--;
 		ret = curr->func(curr, TASK_NORMAL, 0, key);
 		limit->woke = true;
-		limit->slow_ns = max(limit->slow_ns, htw_wake_next_lap(&limit->lap));
+		limit->slow_ns = max(limit->slow_ns,
+				     htw_wake_next_lap(&limit->lap));
 		if (ret < 0 || (ret && flags & WQ_FLAG_EXCLUSIVE))
 			break;
 	}
@@ -179,7 +182,8 @@ static bool htw_wake_walk_on(struct htw_context *ctx, struct htw_wake_limit *lim
  * time: with a hypervisor this may be so now and then for any. The next time it
  * is.
  */
-static void htw_wake_judge(struct htw_context *ctx, struct htw_turn *turn, u64 took, u64 now)
+static void htw_wake_judge(struct htw_context *ctx, struct htw_turn *turn,
+			   u64 took, u64 now)
 {
 	lockdep_assert_held(&ctx->wait.lock);
 
@@ -241,8 +245,8 @@ static bool htw_wake_walk(struct htw_context *ctx, struct htw_turn *turn,
 }
 
 /* Would waking the context's tasks in this turn, or in process context, keep others waiting? */
-static bool htw_wake_has_to_wait(const struct htw_context *ctx, const struct htw_turn *turn,
-				 u64 now)
+static bool htw_wake_has_to_wait(const struct htw_context *ctx,
+				 const struct htw_turn *turn, u64 now)
 {
 	lockdep_assert_held(&ctx->wait.lock);
 
@@ -278,9 +282,11 @@ static void htw_wake_schedule(struct htw_context *ctx)
 }
 
 /* The job's turn: continue the walk of a context with many waiters. */
-static enum htw_served htw_wake_serve(struct htw_job *job, struct htw_turn *turn)
+static enum htw_served htw_wake_serve(struct htw_job *job,
+				      struct htw_turn *turn)
 {
-	struct htw_context *ctx = container_of(job, struct htw_context, wake_job);
+	struct htw_context *ctx = container_of(job, struct htw_context,
+					       wake_job);
 	enum htw_served served = HTW_SERVED_MORE;
 	struct htw_wake_limit limit;
 	struct htw_wake_lap began;
@@ -293,9 +299,11 @@ static enum htw_served htw_wake_serve(struct htw_job *job, struct htw_turn *turn
 	limit = htw_wake_limit(turn, &began);
 	if (job->dead) {
 		/* It is on no list any more, or htw_job_cancel() takes it off. */
-	} else if (htw_wake_is_walking(ctx) && htw_wake_has_to_wait(ctx, turn, began.at)) {
+	} else if (htw_wake_is_walking(ctx) &&
+		   htw_wake_has_to_wait(ctx, turn, began.at)) {
 		served = HTW_SERVED_LATER;
-	} else if (!htw_wake_is_walking(ctx) || htw_wake_walk(ctx, turn, &limit)) {
+	} else if (!htw_wake_is_walking(ctx) ||
+		   htw_wake_walk(ctx, turn, &limit)) {
 		htw_job_done(job);
 		served = HTW_SERVED_DONE;
 	}
@@ -349,7 +357,8 @@ void htw_wake_reader(struct htw_context *ctx)
  * critical section, since before the delivery: contexts may be closed
  * meanwhile.
  */
-void htw_wake_contexts(struct htw_context *const *contexts, u32 nr, struct htw_turn *turn)
+void htw_wake_contexts(struct htw_context *const *contexts, u32 nr,
+		       struct htw_turn *turn)
 {
 	struct htw_wake_limit limit;
 	struct htw_wake_lap began;
@@ -389,7 +398,8 @@ void htw_wake_init(struct htw_context *ctx)
 	init_waitqueue_head(&ctx->readers);
 	init_waitqueue_func_entry(&ctx->wake_mark, htw_wake_mark_func);
 	INIT_LIST_HEAD(&ctx->wake_mark.entry);
-	htw_job_init(&ctx->wake_job, htw_bases_flows(&ctx->user->bases), htw_wake_serve);
+	htw_job_init(&ctx->wake_job, htw_bases_flows(&ctx->user->bases),
+		     htw_wake_serve);
 	htw_sigio_init(&ctx->sigio);
 }
 
