@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ring of events that a program maps: its memory
+ * The ring of events that a program maps: its memory, head and tail
  *
  * The kernel trusts nothing that it reads from there: both indices and the size
  * are kept in &struct htw_event_ring. A program that overwrites the memory
@@ -8,12 +8,14 @@
  * (delivery.c) and HTW_FLUSH (reader.c) fill it.
  */
 
+#include <linux/compiler.h>
 #include <linux/err.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
+#include <asm/barrier.h>
 
 #include "ring.h"
 #include "timer.h"
@@ -97,4 +99,30 @@ void htw_ring_free(struct htw_event_ring *ring, struct htw_user *user)
 	htw_user_uncharge(user, htw_ring_cost(ring->entries));
 	vfree(ring->header);
 	kfree(ring);
+}
+
+/*
+ * The number of events that fit; the context's lock is held. A head that is
+ * ahead of the tail, or behind it by more than the ring holds, is ignored.
+ */
+u32 htw_ring_room(struct htw_event_ring *ring)
+{
+	/* Pairs with the program's release: it has read the events before its head. */
+	u32 head = smp_load_acquire(&ring->header->head);
+
+	if (ring->tail - head <= ring->entries)
+		ring->head = head;
+	return ring->entries - (ring->tail - ring->head);
+}
+
+/*
+ * Publish new events and whether more are @queued, and restore fields that the
+ * program may have overwritten. The context's lock is held.
+ */
+void htw_ring_publish(struct htw_event_ring *ring, bool queued)
+{
+	WRITE_ONCE(ring->header->entries, ring->entries);
+	WRITE_ONCE(ring->header->flags, queued ? HTW_RING_OVERFLOW : 0);
+	/* Pairs with the program's acquire: the events and the flag come before the tail. */
+	smp_store_release(&ring->header->tail, ring->tail);
 }

@@ -5,9 +5,7 @@
 #ifndef _HTW_RING_H
 #define _HTW_RING_H
 
-#include <linux/compiler.h>
 #include <linux/types.h>
-#include <asm/barrier.h>
 #include <uapi/linux/htw.h>
 
 struct htw_user;
@@ -32,41 +30,17 @@ struct htw_event_ring {
 	u32 maps;
 };
 
-/*
- * The number of events that fit; the context's lock is held. A head that is
- * ahead of the tail, or behind it by more than the ring holds, is ignored.
- */
-static inline u32 htw_ring_room(struct htw_event_ring *ring)
-{
-	/* Pairs with the program's release: it has read the events before its head. */
-	u32 head = smp_load_acquire(&ring->header->head);
-
-	if (ring->tail - head <= ring->entries)
-		ring->head = head;
-	return ring->entries - (ring->tail - ring->head);
-}
-
 /* The next event to write, if there is room; the context's lock is held. */
 static inline struct htw_event *htw_ring_next(struct htw_event_ring *ring)
 {
 	return &ring->events[ring->tail++ & (ring->entries - 1)];
 }
 
-/*
- * Publish new events and whether more are @queued, and restore fields that the
- * program may have overwritten. The context's lock is held.
- */
-static inline void htw_ring_publish(struct htw_event_ring *ring, bool queued)
-{
-	WRITE_ONCE(ring->header->entries, ring->entries);
-	WRITE_ONCE(ring->header->flags, queued ? HTW_RING_OVERFLOW : 0);
-	/* Pairs with the program's acquire: the events and the flag come before the tail. */
-	smp_store_release(&ring->header->tail, ring->tail);
-}
-
 int htw_ring_check(u32 entries);
 struct htw_event_ring *htw_ring_alloc(struct htw_user *user, u32 entries);
 void htw_ring_free(struct htw_event_ring *ring, struct htw_user *user);
 size_t htw_ring_size(const struct htw_event_ring *ring);
+u32 htw_ring_room(struct htw_event_ring *ring);
+void htw_ring_publish(struct htw_event_ring *ring, bool queued);
 
 #endif /* _HTW_RING_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The ring: head, tail, overflow, flush and poll (core/ring.h, core/delivery.c, core/event.c,
+ * The ring: head, tail, overflow, flush and poll (core/ring.c, core/delivery.c, core/event.c,
  * core/reader.c, lib/device.c)
  *
  * Stands for htw_ring_room(), htw_ring_next(), htw_ring_publish(), htw_delivery_to_ring(),
