@@ -5,7 +5,7 @@
 #ifndef _HTW_CLOCK_H
 #define _HTW_CLOCK_H
 
-#include <linux/timekeeping.h>
+#include <linux/types.h>
 
 /**
  * enum htw_clock - clocks of wheels
@@ -23,17 +23,6 @@ enum htw_clock {
 	HTW_MANUAL = HTW_CLOCKS,
 };
 
-/* Read a clock other than %HTW_MANUAL. Return: its time in ns. */
-static inline u64 htw_clock_now(enum htw_clock clock)
-{
-	switch (clock) {
-	case HTW_BOOTTIME:
-		return ktime_get_boottime_ns();
-	case HTW_REALTIME:
-		return ktime_get_real_ns();
-	default:
-		return ktime_get_ns();
-	}
-}
+u64 htw_clock_now(enum htw_clock clock);
 
 #endif /* _HTW_CLOCK_H */
