@@ -19,6 +19,17 @@
 /* Entries of directories that a user may have, for each page of its limit. */
 #define HTW_DIRECTORY_ENTRIES	32u
 
+/* The list to which this CPU returns timers that were freed. */
+struct list_head *htw_pool_free_list(struct htw_context *ctx)
+{
+	unsigned int group = raw_smp_processor_id() % HTW_FREE_LISTS;
+
+	lockdep_assert_held(&ctx->lock);
+
+	ctx->free_groups |= BIT(group);
+	return &ctx->free[group];
+}
+
 /* Take over the free timers of another group of CPUs; return false if none has any. */
 bool htw_pool_refill(struct htw_context *ctx)
 {

@@ -13,6 +13,7 @@ int htw_pool_reserve(struct htw_context *ctx, struct list_head *timers,
 void htw_pool_uncharge_all(struct htw_context *ctx);
 bool htw_pool_refill(struct htw_context *ctx);
 void htw_pool_unreserve(struct htw_context *ctx, struct list_head *timers);
+struct list_head *htw_pool_free_list(struct htw_context *ctx);
 
 /* The list from which this CPU takes free timers. */
 static inline struct list_head *htw_pool_alloc_list(struct htw_context *ctx)
@@ -20,17 +21,6 @@ static inline struct list_head *htw_pool_alloc_list(struct htw_context *ctx)
 	lockdep_assert_held(&ctx->lock);
 
 	return &ctx->free[raw_smp_processor_id() % HTW_FREE_LISTS];
-}
-
-/* The list to which this CPU returns them. */
-static inline struct list_head *htw_pool_free_list(struct htw_context *ctx)
-{
-	unsigned int group = raw_smp_processor_id() % HTW_FREE_LISTS;
-
-	lockdep_assert_held(&ctx->lock);
-
-	ctx->free_groups |= BIT(group);
-	return &ctx->free[group];
 }
 
 /* Reserve one timer of a context that is not at its limit; NULL if none is free. */
