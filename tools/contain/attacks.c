@@ -77,7 +77,7 @@ static const struct attack_context one_second[] = {
 #define LIST(of, by)	{ .entries = of, .tasks = 2, .polls = (by) / 2, .idle = true }
 /* At least the time to wake 20,000 entries of poll(), at one instruction per ns. */
 #define LIST_NS		(3 * MSEC)
-/* At least the time in which io_uring completes 10,000 requests for the task that waits for them. */
+/* At least the time in which io_uring completes 10,000 requests for a task that waits for them. */
 #define REQUESTS_NS	(4 * MSEC)
 
 #define CONTEXTS(s)	.contexts = ARRAY_SIZE(s), .shape = s, .shapes = ARRAY_SIZE(s)
