@@ -234,6 +234,7 @@ static void htw_pacer_collect(struct htw_pacer *p, u64 now)
 		list_add_tail(&job->ready, &flow->jobs);
 		htw_flow_charge(flow, job->irq_ns, now);
 		p->irq_ns += job->irq_ns;
+		job->irq_ns = 0;
 		htw_flow_activate(&p->sched, flow, now);
 	}
 }
