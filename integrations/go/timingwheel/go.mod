@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+
+module htw/timingwheel
+
+go 1.19
