@@ -164,8 +164,8 @@ type plan struct {
 //
 // Timers of a wheel that was stopped have not been called, and Stop returns true for each once.
 func (t *Timer) Stop() bool {
-	if t == nil {
-		// A plan without a call.
+	if t == nil || t.wheel == nil {
+		// A plan without a call, or a timer that nobody has started.
 		return false
 	}
 	tw := t.wheel
@@ -185,6 +185,9 @@ func (t *Timer) Stop() bool {
 }
 
 func (tw *TimingWheel) add(t *Timer, d time.Duration, flags uint32) {
+	if t.f == nil {
+		panic(errors.New("timingwheel: the function is nil"))
+	}
 	// The timer may expire before its id is known here, so events bring the key.
 	tw.mutex.Lock()
 	t.key = tw.table.put(t)
