@@ -46,11 +46,14 @@ void die(const char *format, ...)
 }
 
 
-/* The shortest phases that give repeatable figures. */
+/*
+ * The shortest phases that give repeatable figures. A user who was there before
+ * may have a whole burst of 250 ms, and uses up 200 ms of it in a second.
+ */
 static const struct contain_times usual = {
 	.alone = SEC / 10,
 	.burst = 300 * MSEC,
-	.settle = 1100 * MSEC,
+	.settle = 1500 * MSEC,
 	.sustained = 500 * MSEC,
 	.idle = 300 * MSEC,
 	.disarmed = 500 * MSEC,
@@ -60,7 +63,7 @@ static const struct contain_times usual = {
 static const struct contain_times longer = {
 	.alone = SEC / 10,
 	.burst = 300 * MSEC,
-	.settle = 1100 * MSEC,
+	.settle = 1500 * MSEC,
 	.sustained = 2 * SEC,
 	.idle = 300 * MSEC,
 	.disarmed = 2 * SEC,
