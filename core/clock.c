@@ -3,7 +3,7 @@
  * The clocks of wheels
  */
 
-#include <linux/timekeeping.h>
+#include <linux/ktime.h>
 
 #include "clock.h"
 
