@@ -168,27 +168,44 @@ static void sender_is_freed_while_it_waits(struct kunit *test)
 	}
 }
 
-/* Privileged users wait for a turn of one other, not of all. */
+/*
+ * Let six users ask, then a privileged one. Return: whether all of the
+ * privileged user's signals were sent before the last of the others had a turn.
+ */
+static bool privileged_user_is_early(struct asker *const *others, u32 nr,
+				     struct asker *privileged)
+{
+	/* Each turn waits for 2 ms after the one before. */
+	keep_busy();
+	for (u32 i = 0; i < nr; i++)
+		ask(others[i]);
+	ask(privileged);
+	for (u32 i = 0; i < 20000 && missing(privileged); i++)
+		usleep_range(50, 100);
+	return !missing(privileged) && missing(others[nr - 1]) == CONTEXTS;
+}
+
+/*
+ * Privileged users wait for a turn of one other, not of all. All turns pass if
+ * this task is kept from its CPU for long, so once in some attempts must do;
+ * if classes took no turns, none would.
+ */
 static void classes_take_turns(struct kunit *test)
 {
 	struct asker *others[6], *privileged;
+	bool early = false;
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(others); i++)
 		others[i] = asker_make(test, HTW_CLASS_OTHERS);
 	privileged = asker_make(test, HTW_CLASS_PRIVILEGED);
-	/* Each turn waits for 2 ms after the one before. */
-	keep_busy();
-	for (i = 0; i < ARRAY_SIZE(others); i++)
-		ask(others[i]);
-	ask(privileged);
-	KUNIT_ASSERT_EQ(test, missing(others[0]), CONTEXTS);
-	for (i = 0; i < 10000 && missing(privileged); i++)
-		usleep_range(50, 100);
-	KUNIT_EXPECT_EQ(test, missing(privileged), 0);
-	KUNIT_EXPECT_GT(test, missing(others[ARRAY_SIZE(others) - 1]), 0);
-	for (i = 0; i < ARRAY_SIZE(others); i++)
-		expect_sent(test, others[i]);
+	for (u32 attempt = 0; attempt < 50 && !early; attempt++) {
+		early = privileged_user_is_early(others, ARRAY_SIZE(others),
+						 privileged);
+		for (i = 0; i < ARRAY_SIZE(others); i++)
+			expect_sent(test, others[i]);
+	}
+	KUNIT_EXPECT_TRUE(test, early);
 }
 
 /* A delivery may have found recipients just before they went. */
