@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Suspend to RAM: CLOCK_BOOTTIME and CLOCK_REALTIME go on, so what came due is
+ * delivered when the machine resumes; CLOCK_MONOTONIC stands still
+ *
+ * While the machine is suspended all CPUs but the first are offline.
+ */
+#include <pthread.h>
+
+#include "htw-test.h"
+
+#define STATE	"/sys/power/state"
+#define ALARM	"/sys/class/rtc/rtc0/wakealarm"
+
+/* How long the machine is suspended; by then all deadlines but one have passed. */
+#define ASLEEP	(8 * SEC)
+#define SPREAD	(7 * SEC)
+#define COUNT	1000u
+#define TICK	(10 * MSEC)
+
+/* Far less than what is left of the deadlines if the time asleep were not noticed. */
+#define AT_ONCE	(4 * SEC)
+
+static __u64 asleep_ns(void)
+{
+	return clock_ns(CLOCK_BOOTTIME) - now_ns();
+}
+
+/* Suspend the machine for ASLEEP. Return: false if it cannot. */
+static bool suspend(void)
+{
+	__u64 before = asleep_ns();
+	char text[32];
+	int ret;
+
+	/* Whatever wakes it early, such as an interrupt on the way, ends the attempt. */
+	for (int i = 0; i < 10; i++) {
+		snprintf(text, sizeof(text), "+%llu", ASLEEP / SEC);
+		if (htw_write_file(ALARM, "0") || htw_write_file(ALARM, text))
+			return false;
+		ret = htw_write_file(STATE, "mem");
+		if (ret && ret != -EBUSY)
+			return false;
+		/* The real-time clock counts seconds. */
+		if (asleep_ns() - before >= ASLEEP - 2 * SEC)
+			return true;
+	}
+	return false;
+}
+
+static bool can_suspend(void)
+{
+	char states[64];
+
+	return !htw_read_file(STATE, states, sizeof(states)) && strstr(states, "mem") &&
+	       !access(ALARM, W_OK) && !access("/sys/power/mem_sleep", F_OK) &&
+	       !htw_read_file("/sys/power/mem_sleep", states, sizeof(states)) &&
+	       strstr(states, "deep");
+}
+
+#define CAN_SUSPEND() do {						\
+	if (!can_suspend())						\
+		SKIP(return, "the machine cannot be suspended to RAM");	\
+} while (0)
+
+struct owner {
+	int clock;
+	/* -1: the CPUs that add */
+	int home;
+	int fd;
+	__u64 added;
+};
+
+static int owner_open(struct owner *o)
+{
+	struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = o->clock };
+
+	if (o->home >= 0) {
+		setup.flags |= HTW_SETUP_HOME;
+		setup.home_cpu = o->home;
+	}
+	o->fd = htw_open(O_NONBLOCK);
+	return o->fd < 0 ? o->fd : htw_set_up(o->fd, setup);
+}
+
+/* COUNT timers that are due while the machine sleeps, and one that is not. */
+static bool owner_add(struct owner *o)
+{
+	o->added = clock_ns(o->clock);
+	/* Not before it is suspended, which takes part of a second. */
+	for (unsigned int i = 0; i < COUNT; i++) {
+		if (!htw_start_abs(o->fd, o->added + 2 * SEC + i * (SPREAD - 2 * SEC) / COUNT, i))
+			return false;
+	}
+	return htw_start_abs(o->fd, o->added + HOUR, COUNT);
+}
+
+/* Each of the COUNT timers expires once, not early. */
+static void owner_expect_all(struct __test_metadata *_metadata, const struct owner *o)
+{
+	static struct htw_event ev[COUNT];
+	unsigned char seen[COUNT] = {};
+
+	ASSERT_EQ(COUNT, htw_collect(o->fd, ev, COUNT));
+	for (unsigned int i = 0; i < COUNT; i++) {
+		ASSERT_GT(COUNT, ev[i].cookie);
+		EXPECT_EQ(0, seen[ev[i].cookie]++);
+		EXPECT_LE(ev[i].deadline, ev[i].fired);
+		EXPECT_LE(ev[i].fired, clock_ns(o->clock));
+	}
+	EXPECT_EQ(1, htw_timers(o->fd));
+}
+
+HTW_TEST(each_clock)
+{
+	struct owner owners[] = {
+		{ CLOCK_BOOTTIME, -1 }, { CLOCK_BOOTTIME, 1 },
+		{ CLOCK_REALTIME, -1 }, { CLOCK_REALTIME, 1 },
+		{ CLOCK_MONOTONIC, -1 }, { CLOCK_MONOTONIC, 1 },
+	};
+	__u64 resumed;
+	unsigned int i;
+
+	CAN_SUSPEND();
+	if (htw_cpus() < 2)
+		SKIP(return, "one CPU");
+	for (i = 0; i < ARRAY_SIZE(owners); i++) {
+		ASSERT_EQ(0, owner_open(&owners[i]));
+		ASSERT_TRUE(owner_add(&owners[i]));
+	}
+	ASSERT_TRUE(suspend());
+
+	resumed = now_ns();
+	for (i = 0; i < 4; i++)
+		owner_expect_all(_metadata, &owners[i]);
+	EXPECT_GT(resumed + AT_ONCE, now_ns());
+	for (; i < ARRAY_SIZE(owners); i++) {
+		owner_expect_all(_metadata, &owners[i]);
+		EXPECT_LE(owners[i].added + SPREAD - 2 * SEC, now_ns());
+	}
+	for (i = 0; i < ARRAY_SIZE(owners); i++)
+		close(owners[i].fd);
+}
+
+/* A periodic timer counts what it missed; afterwards it keeps its rhythm. */
+HTW_TEST(periodic)
+{
+	struct htw_add add;
+	struct htw_event ev;
+	__u64 start, next, expired = 0;
+
+	CAN_SUSPEND();
+	ASSERT_EQ(0, htw_setup_clock(self->fd, CLOCK_BOOTTIME));
+	start = clock_ns(CLOCK_BOOTTIME) + TICK;
+	add = htw_abs(start, 1);
+	add.interval = TICK;
+	ASSERT_NE(0, htw_start_as(self->fd, add));
+	ASSERT_TRUE(suspend());
+
+	do {
+		ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
+		EXPECT_LE(ev.deadline, ev.fired);
+		expired += 1 + ev.missed;
+		next = ev.deadline + (ev.missed + 1) * TICK;
+	} while (ev.fired < start + ASLEEP);
+	EXPECT_EQ(start + expired * TICK, next);
+}
+
+static void *read_one(void *fd)
+{
+	struct htw_event ev;
+
+	return (void *)(unsigned long)(read((long)fd, &ev, sizeof(ev)) == sizeof(ev) ? ev.cookie : 0);
+}
+
+/* Tasks are frozen while they wait, and go on waiting without an error. */
+HTW_TEST(waiting_reader)
+{
+	struct owner o = { CLOCK_BOOTTIME, -1 };
+	pthread_t reader;
+	__u64 resumed;
+	void *cookie;
+
+	CAN_SUSPEND();
+	o.fd = htw_open(0);
+	ASSERT_EQ(0, htw_setup_clock(o.fd, CLOCK_BOOTTIME));
+	ASSERT_EQ(0, pthread_create(&reader, NULL, read_one, (void *)(long)o.fd));
+	ASSERT_NE(0, htw_start_abs(o.fd, clock_ns(CLOCK_BOOTTIME) + SPREAD, 77));
+	ASSERT_TRUE(suspend());
+
+	resumed = now_ns();
+	ASSERT_EQ(0, pthread_join(reader, &cookie));
+	EXPECT_GT(resumed + AT_ONCE, now_ns());
+	EXPECT_EQ(77, (unsigned long)cookie);
+	close(o.fd);
+}
+
+TEST_HARNESS_MAIN
