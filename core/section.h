@@ -322,8 +322,11 @@ static inline struct htw_timer *htw_section_find(const struct htw_section *s,
 static __always_inline bool
 htw_section_is_at(const u32 *key, const struct htw_timer *t, u64 id, u8 flags)
 {
-	/* Pairs with htw_timer_start(). */
-	u32 found = smp_load_acquire(&t->node.key);
+	/*
+	 * Pairs with htw_timer_start(). A timer that is not there may get
+	 * other flags meanwhile, from the add that is about to arm it.
+	 */
+	u32 found = data_race(smp_load_acquire(&t->node.key));
 
 	return likely((found & htw_timer_key(U16_MAX, U8_MAX, flags)) == *key) &&
 	       likely(htw_timer_matches(t, id));
