@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""The module on /dev/htw, in a VM: this machine's kernel may not have it."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from server import MODULE
+
+TOP = Path(__file__).resolve().parent.parent.parent.parent
+PROGRAMS = ("redis-server", "redis-cli")
+
+
+def libraries(*programs):
+    """Return the files that the dynamic linker maps for the programs, and the linker."""
+    found = set()
+    for program in programs:
+        out = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
+        found.update(re.findall(r"(/\S+) \(0x", out))
+    return sorted(found)
+
+
+@pytest.fixture(scope="module")
+def printed():
+    """What the VM's script prints, as a list of lines."""
+    programs = [shutil.which(name) for name in PROGRAMS]
+    files = [*programs, MODULE, Path(__file__).with_name("guest.sh"), *libraries(*programs, MODULE)]
+    options = [word for file in files for word in ("--file", str(file))]
+    ran = subprocess.run([TOP / "tools/vm/run", "--mem", "2G", "--timeout", "600", *options, "--", "sh", "./guest.sh"],
+                         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    print(ran.stdout, ran.stderr)
+    assert ran.returncode == 0, "the VM failed"
+    return ran.stdout.splitlines()
+
+
+def test_device(printed):
+    """The backend is the device; each timeout is delivered, once, also over a crash."""
+    assert printed[0] == "backend device"
+    assert "cancelled 1" in printed
+    assert printed.count("added 1000") == 1 and printed.count("added 400") == 1
+    assert "delivered 1000 different 1000" in printed
+    assert "delivered 400 different 400" in printed
+
+
+def test_keys_on_the_device(printed):
+    """Keys with a TTL are deleted when due, and the server ends without a timer left."""
+    assert "keys left: 0" in printed
+    assert printed[-1] == "ended 0"
