@@ -20,8 +20,8 @@
  * - An old flow keeps its place at the head until its deficit is used up. It
  *   then gets another quantum and goes to the tail.
  *
- * A flow is new at most once per HTW_NEW_INTERVAL_NS. Otherwise one that always
- * runs dry just before its new turns end would stay ahead of all others;
+ * A flow is new once per HTW_NEW_INTERVAL_NS on average. Otherwise one that
+ * always runs dry just before its new turns end would stay ahead of all others;
  * instead it queues with the old flows and keeps its deficit.
  *
  * Flows of HTW_CLASS_OTHERS also have a share of the CPU: a token bucket of
@@ -51,6 +51,11 @@
 #define HTW_NEW_AHEAD		48u
 /* Just below 1 ms, so that a user whose timers expire each millisecond is always new. */
 #define HTW_NEW_INTERVAL_NS	(900 * NSEC_PER_USEC)
+/*
+ * So much earlier it may be new again if it was late before: a run and the gap
+ * after it put off a tick, but not the next one.
+ */
+#define HTW_NEW_EARLY_NS	HTW_NEW_INTERVAL_NS
 /*
  * How often stalls are forgiven. A limit on how often and not on how many in a
  * row, because a user can make long turns alternate with short ones.
@@ -216,9 +221,9 @@ void htw_flow_activate(struct htw_flow_sched *sched, struct htw_flow *flow,
 		}
 	}
 
-	if (now - flow->new_at >= HTW_NEW_INTERVAL_NS) {
+	if (now + HTW_NEW_EARLY_NS >= flow->new_from) {
 		flow->new_turns = HTW_NEW_TURNS;
-		flow->new_at = now;
+		flow->new_from = max(flow->new_from, now) + HTW_NEW_INTERVAL_NS;
 		flow->deficit = HTW_QUANTUM_NS;
 		list_add_tail(&flow->link, &queue->new_flows);
 	} else {

@@ -426,6 +426,27 @@ static void new_flow_is_served_first(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, light->served, 50);
 }
 
+/* Nor does it matter that a run puts off one of its ticks and not the next. */
+static void new_flow_may_be_late(struct kunit *test)
+{
+	struct notes *notes = notes_make(test);
+	struct toy *light = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 5000, notes);
+
+	idle_pacer(test);
+	keep_busy(test, HTW_CLASS_PRIVILEGED, 32, 60000, notes);
+	/* These begin as new flows, too: wait until all are old. */
+	sleep_ns(test, 2 * 32 * HTW_NEW_TURNS * 70 * NSEC_PER_USEC);
+	for (u32 i = 0; i < 50; i++) {
+		const u32 from = notes->nr;
+
+		toy_give(light, 5000);
+		sleep_ns(test, (i % 2 ? 1400 : 600) * NSEC_PER_USEC);
+		KUNIT_ASSERT_LT(test, from, notes->nr);
+		KUNIT_EXPECT_PTR_EQ(test, notes->note[from].toy, light);
+	}
+	KUNIT_EXPECT_EQ(test, light->served, 50);
+}
+
 /* Flows that begin together have short turns at first; one that is alone has not. */
 static void new_flows_take_short_turns(struct kunit *test)
 {
@@ -1452,6 +1473,7 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE_PARAM(all_together_take_half_of_the_cpu, loads_gen_params),
 	KUNIT_CASE(runs_are_apart),
 	KUNIT_CASE_PARAM(new_flow_is_served_first, classes_gen_params),
+	KUNIT_CASE(new_flow_may_be_late),
 	KUNIT_CASE(new_flows_take_short_turns),
 	KUNIT_CASE(flow_is_new_once_a_millisecond),
 	KUNIT_CASE(new_flows_do_not_starve_old_ones),
