@@ -376,22 +376,25 @@ static void htw_pacer_note_work(struct htw_pacer *p, u64 ns, u64 now)
 
 /*
  * Return how long to leave the CPU alone after a run of @took ns, @wake_ns of
- * them for waking. What waking has taken in excess of HTW_WAKE_GAP_NS is added
+ * them for waking. What interrupts cost in excess of HTW_IRQ_GAP_NS is added to
+ * later gaps. What waking has taken in excess of HTW_WAKE_GAP_NS is added
  * to later gaps. Until it has been taken back, no tasks are woken of which that
  * may take long, so it does not add up.
  */
 static u64 htw_pacer_gap(struct htw_pacer *p, u64 took, u64 wake_ns, u64 now)
 {
 	u64 work = htw_stalls_forgive(&p->stalls, took, wake_ns, now);
+	u64 irq_ns = min_t(u64, p->irq_ns, HTW_IRQ_GAP_NS);
 	u64 owed_later;
 
 	p->taken_back = now;
 	/* Work outside of softirq may have had some of the last gap. */
 	htw_pacer_owe(&p->owed_work_ns, p->owed_ns);
 	p->owed_wake_ns += wake_ns;
-	p->owed_ns = work - min(work, wake_ns) + p->irq_ns + HTW_RUN_COST_NS;
+	p->owed_ns = work - min(work, wake_ns) + irq_ns + HTW_RUN_COST_NS;
 	owed_later = min_t(u64, p->owed_wake_ns + p->owed_work_ns,
 			   HTW_WAKE_GAP_NS);
+	htw_pacer_owe(&p->owed_work_ns, p->irq_ns - irq_ns);
 	return max_t(u64, p->owed_ns + owed_later, HTW_GAP_MIN_NS);
 }
 

@@ -28,6 +28,11 @@
  * everybody's timers for as long again.
  */
 #define HTW_WAKE_GAP_NS		(2 * HTW_RUN_NS)
+/*
+ * The same for the interrupts of a run. A thousand wheels can expire together,
+ * and those who are served in the next run would wait for that twice.
+ */
+#define HTW_IRQ_GAP_NS		(50 * NSEC_PER_USEC)
 /* Charged for each hrtimer interrupt, whose time passes before the clock is read. */
 #define HTW_IRQ_COST_NS		(1 * NSEC_PER_USEC)
 /* The same for each further wheel whose tick the interrupt is for. */

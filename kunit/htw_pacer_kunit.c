@@ -788,6 +788,38 @@ static void wheels_share_an_interrupt(struct kunit *test)
 	}
 }
 
+/* So many wheels expire together that what is left alone for that would delay those served next. */
+static void gap_for_interrupts_is_divided(struct kunit *test)
+{
+	const u64 turn = 20 * NSEC_PER_USEC;
+	const u64 rest = HTW_IRQ_COST_NS + 399 * HTW_CALLBACK_COST_NS - HTW_IRQ_GAP_NS;
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct notes *notes = notes_make(test);
+	struct toy *next = toy_make(test, flows, turn, notes);
+	struct htw_pacer *p = idle_pacer(test);
+	struct toy *toys[400];
+	u64 now, gap;
+
+	for (u32 i = 0; i < ARRAY_SIZE(toys); i++)
+		toys[i] = toy_make(test, flows, turn, notes);
+	now = htw_now();
+	local_bh_disable();
+	for (u32 i = 0; i < ARRAY_SIZE(toys); i++)
+		htw_job_fired(&toys[i]->job, now - 1);
+	local_bh_enable();
+	sleep_ns(test, 5 * NSEC_PER_USEC);
+	KUNIT_ASSERT_EQ(test, notes->nr, ARRAY_SIZE(toys));
+	gap = p->not_before - notes->note[notes->nr - 1].ended;
+	KUNIT_EXPECT_GE(test, gap, HTW_RUN_COST_NS + HTW_IRQ_GAP_NS);
+	KUNIT_EXPECT_LT(test, gap, HTW_RUN_COST_NS + HTW_IRQ_GAP_NS + 8 * CLOCK_NS);
+
+	toy_give(next, turn);
+	sleep_ns(test, gap + 2 * turn);
+	KUNIT_ASSERT_EQ(test, next->served, 1);
+	gap = p->not_before - notes->note[notes->nr - 1].ended;
+	KUNIT_EXPECT_GE(test, gap, turn + HTW_RUN_COST_NS + rest);
+}
+
 /* Long turns that alternate with short ones use up the share like any others. */
 static void alternating_turns_are_charged(struct kunit *test)
 {
@@ -1486,6 +1518,7 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE(busy_lock_is_tried_later),
 	KUNIT_CASE(busy_lock_ends_the_run),
 	KUNIT_CASE(wheels_share_an_interrupt),
+	KUNIT_CASE(gap_for_interrupts_is_divided),
 	KUNIT_CASE(alternating_turns_are_charged),
 	KUNIT_CASE(work_for_an_old_flow_delays_no_new_one),
 	KUNIT_CASE(gap_for_waking_is_divided),

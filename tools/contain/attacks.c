@@ -41,6 +41,11 @@ static const struct attack_context co_prime[] = {
 	PRIVATE(173 * USEC), PRIVATE(179 * USEC),
 };
 
+/* All of these expire together. */
+static const struct attack_context aligned[] = {
+	{ .clock = CLOCK_MONOTONIC, .tick_ns = MSEC, .interval_ns = 47 * MSEC },
+};
+
 /* Long turns on one base, a bit less often than they take, and short ones on another. */
 static const struct attack_context long_turns[] = {
 	{ .clock = CLOCK_MONOTONIC, .interval_ns = 21 * MSEC },
@@ -117,6 +122,12 @@ const struct attack attacks[] = {
 		.name = "co_prime",
 		.what = "16 private wheels with co-prime ticks of about 100 us, 4 timers each",
 		.users = 1, CONTEXTS(co_prime), .timers = 4, .ring_entries = 1024,
+	},
+	{
+		.name = "aligned",
+		.what = "64 users with 16 private wheels each, a timer of 47 ms on each at the same time",
+		.users = 64, .contexts = 16, .shape = aligned, .shapes = 1,
+		.timers = 1, .ring_entries = 64,
 	},
 	{
 		.name = "many_users",

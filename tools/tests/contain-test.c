@@ -133,6 +133,7 @@ FIXTURE_VARIANT_ADD(contain, hundred_thousand) { "hundred_thousand", SHARE };
 FIXTURE_VARIANT_ADD(contain, million) { "million", SHARE };
 FIXTURE_VARIANT_ADD(contain, two_users) { "two_users", HALF };
 FIXTURE_VARIANT_ADD(contain, many_users) { "many_users", HALF };
+FIXTURE_VARIANT_ADD(contain, aligned) { "aligned", HALF };
 FIXTURE_VARIANT_ADD(contain, light_users) { "light_users", HALF };
 FIXTURE_VARIANT_ADD(contain, nested_users) { "nested_users", HALF };
 FIXTURE_VARIANT_ADD(contain, privileged) { "privileged", HALF };
