@@ -13,7 +13,7 @@
  * - A flow that gets a job after it had none is new. New flows are served
  *   before old ones, but only for HTW_NEW_TURNS short turns; then they join the
  *   old flows. A light user is therefore served ahead of any number of busy
- *   ones. When 64 users start on the same tick, each has had eight timers
+ *   ones. When 64 users start on the same tick, each has had four timers
  *   delivered after 0.25 ms of work. So that any number of light users leaves
  *   something to busy ones, an old flow has its turn after HTW_NEW_AHEAD turns
  *   of new ones.

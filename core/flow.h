@@ -15,9 +15,9 @@
 /* Most units of work in a turn; a timer is one. */
 #define HTW_TURN_UNITS		128u
 /* The same for a new flow while others of its class are new as well. */
-#define HTW_NEW_TURN_UNITS	8u
+#define HTW_NEW_TURN_UNITS	4u
 /* Turns of a new flow before it queues with the old ones. */
-#define HTW_NEW_TURNS		4u
+#define HTW_NEW_TURNS		6u
 /* A turn or a run that took longer was interrupted, unless all of that is work. */
 #define HTW_STALL_NS		(2 * HTW_RUN_NS)
 /* For so long a flow whose waiters took long to wake wakes none where others would wait for it. */
