@@ -90,6 +90,7 @@ struct attack_waiting {
  * @VICTIM_CALLOUT: a module
  * @VICTIM_SIGNAL: another unprivileged user, who reads a descriptor when SIGIO comes
  * @VICTIM_FRESH: another unprivileged user, who opens a new descriptor for each timer
+ * @VICTIM_OFTEN: another unprivileged user, some of whose timers are 1 ms apart
  * @VICTIMS: number of victims
  */
 enum victim {
@@ -98,6 +99,7 @@ enum victim {
 	VICTIM_CALLOUT,
 	VICTIM_SIGNAL,
 	VICTIM_FRESH,
+	VICTIM_OFTEN,
 	VICTIMS,
 };
 

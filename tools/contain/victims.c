@@ -49,10 +49,13 @@ const char * const victim_names[VICTIMS] = {
 	[VICTIM_CALLOUT] = "callout",
 	[VICTIM_SIGNAL] = "signal",
 	[VICTIM_FRESH] = "fresh",
+	[VICTIM_OFTEN] = "often",
 };
 
 /* Those whose timers the reader has. */
-static const enum victim readers[] = { VICTIM_ROOT, VICTIM_USER, VICTIM_SIGNAL, VICTIM_FRESH };
+static const enum victim readers[] = {
+	VICTIM_ROOT, VICTIM_USER, VICTIM_SIGNAL, VICTIM_FRESH, VICTIM_OFTEN,
+};
 
 /**
  * struct shared - results of the victims' processes
@@ -98,6 +101,7 @@ static void count(struct shared *s)
 static int open_timers(struct shared *s, enum victim owner, uint64_t first)
 {
 	const bool fresh = owner == VICTIM_FRESH;
+	const uint64_t spread = owner == VICTIM_OFTEN ? MSEC : SPREAD;
 	unsigned int i;
 	int fd;
 
@@ -108,7 +112,7 @@ static int open_timers(struct shared *s, enum victim owner, uint64_t first)
 		die("the victim's user cannot open /dev/htw: %s", strerror(errno));
 	for (i = 0; i < (fresh ? 1 : TIMERS); i++) {
 		struct htw_add add = {
-			.deadline = first + i * SPREAD,
+			.deadline = first + i * spread,
 			.interval = fresh ? 0 : PERIOD,
 			.cookie = i,
 			.flags = HTW_F_ABS,
