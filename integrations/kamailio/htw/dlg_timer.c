@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Timers of Kamailio's dialogs, in /dev/htw
+ *
+ * In place of the file of the same name in src/modules/dialog.
+ *
+ * The main process opens the device, and all processes that it forks share the
+ * timers. Starting and removing one is a system call, in constant time. Moving
+ * it later, as each request within a dialog does, is a store to the device's
+ * table of deadlines, which every process maps.
+ *
+ * Different dialogs have no lock in common, but for the few that share one of
+ * LOCKS by their addresses. It keeps a timer's id and deadline in struct dlg_tl
+ * consistent with the device: without it a process could store a deadline for
+ * an id that has ended meanwhile, and whose entry another timer has.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <libhtw.h>
+
+#include "../../core/dprint.h"
+#include "../../core/lock_ops.h"
+#include "../../core/pt.h"
+#include "../../core/timer.h"
+#include "dlg_timer.h"
+
+#define SECOND	1000000000ULL
+#define LOCKS	16384
+#define EVENTS	64
+
+/* What dialog.c names the process that only runs dlg_timer_routine(). */
+#define OWN_PROCESS	"Dialog Main Timer"
+
+static dlg_timer_handler expired;
+static gen_lock_set_t *locks;
+/* A descriptor of the timers that every process inherits. */
+static int shared_fd = -1;
+/* This process's handle; NULL in one that has not used it yet. */
+static struct htw *own;
+
+/* A handle belongs to the process that opened it. */
+static void forget(void)
+{
+	htw_close(own);
+	own = NULL;
+}
+
+/* Return: NULL, and a message is logged, if there is no handle. */
+static struct htw *handle(void)
+{
+	struct htw *timers;
+	int fd, ret;
+
+	if (own)
+		return own;
+	fd = dup(shared_fd);
+	ret = fd < 0 ? -errno : htw_open_fd(&timers, fd);
+	if (ret) {
+		LM_ERR("cannot use the dialogs' timers: %s\n", strerror(-ret));
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	ret = htw_map_table(timers);
+	if (ret) {
+		LM_ERR("cannot map the dialogs' deadlines: %s\n", strerror(-ret));
+		htw_close(timers);
+		return NULL;
+	}
+	own = timers;
+	return own;
+}
+
+static unsigned int lock_of(const struct dlg_tl *tl)
+{
+	/* Dialogs are hundreds of bytes; the upper bits of the product depend on all others. */
+	return (uint32_t)((uintptr_t)tl >> 4) * 2654435761u / (UINT32_MAX / LOCKS + 1);
+}
+
+static void lock(const struct dlg_tl *tl)
+{
+	lock_set_get(locks, lock_of(tl));
+}
+
+static void unlock(const struct dlg_tl *tl)
+{
+	lock_set_release(locks, lock_of(tl));
+}
+
+static uint64_t after(struct htw *timers, int seconds)
+{
+	return htw_now(timers) + (seconds > 0 ? seconds * SECOND : 0);
+}
+
+static void set_deadline(struct dlg_tl *tl, uint64_t deadline, int seconds)
+{
+	tl->deadline = deadline;
+	tl->timeout = get_ticks() + seconds;
+}
+
+static void clear(struct dlg_tl *tl)
+{
+	tl->id = 0;
+	tl->timeout = 0;
+}
+
+int init_dlg_timer(dlg_timer_handler handler)
+{
+	struct htw *timers;
+	int ret;
+
+	ret = htw_open(&timers, HTW_BACKEND_DEVICE, NULL);
+	if (ret) {
+		LM_ERR("cannot open /dev/htw: %s\n", strerror(-ret));
+		return -1;
+	}
+	shared_fd = dup(htw_fd(timers));
+	htw_close(timers);
+	if (shared_fd < 0) {
+		LM_ERR("cannot open /dev/htw: %s\n", strerror(errno));
+		return -1;
+	}
+	if (pthread_atfork(NULL, NULL, forget)) {
+		LM_ERR("no memory\n");
+		goto no_atfork;
+	}
+	locks = lock_set_alloc(LOCKS);
+	if (!locks || !lock_set_init(locks)) {
+		LM_ERR("no shared memory for locks\n");
+		goto no_locks;
+	}
+	expired = handler;
+	if (!handle())
+		goto no_handle;
+	return 0;
+
+no_handle:
+	lock_set_destroy(locks);
+no_locks:
+	if (locks)
+		lock_set_dealloc(locks);
+	locks = NULL;
+no_atfork:
+	close(shared_fd);
+	shared_fd = -1;
+	return -1;
+}
+
+void destroy_dlg_timer(void)
+{
+	if (!locks)
+		return;
+	forget();
+	close(shared_fd);
+	shared_fd = -1;
+	lock_set_destroy(locks);
+	lock_set_dealloc(locks);
+	locks = NULL;
+}
+
+int insert_dlg_timer(struct dlg_tl *tl, int interval)
+{
+	struct htw *timers = handle();
+	uint64_t deadline;
+	int ret = -EEXIST;
+
+	if (!timers)
+		return -1;
+	deadline = after(timers, interval);
+	lock(tl);
+	if (!tl->id)
+		ret = htw_at(timers, deadline, (uintptr_t)tl, &tl->id);
+	if (!ret)
+		set_deadline(tl, deadline, interval);
+	unlock(tl);
+	if (ret)
+		LM_CRIT("cannot start the timer of tl=%p: %s\n", tl, strerror(-ret));
+	return ret ? -1 : 0;
+}
+
+int remove_dialog_timer(struct dlg_tl *tl)
+{
+	struct htw_cancel cancel = { .flags = HTW_CANCEL_DISCARD };
+	struct htw *timers = handle();
+	int ret = -ENOENT;
+
+	if (!timers)
+		return -1;
+	lock(tl);
+	if (tl->id) {
+		cancel.id = tl->id;
+		ret = htw_cancel(timers, &cancel);
+		clear(tl);
+	}
+	unlock(tl);
+	/* With EALREADY it had expired, and the event is dropped. */
+	if (!ret || ret == -EALREADY)
+		return 0;
+	if (ret == -ENOENT)
+		return 1;
+	LM_CRIT("cannot remove the timer of tl=%p: %s\n", tl, strerror(-ret));
+	return -1;
+}
+
+int update_dlg_timer(struct dlg_tl *tl, int timeout)
+{
+	struct htw_mod mod = { .flags = HTW_F_ABS | HTW_MOD_DEADLINE };
+	struct htw *timers = handle();
+	int ret = -ENOENT;
+
+	if (!timers)
+		return -1;
+	mod.deadline = after(timers, timeout);
+	lock(tl);
+	mod.id = tl->id;
+	if (tl->id)
+		ret = mod.deadline >= tl->deadline ?
+		      htw_put_off(timers, tl->id, mod.deadline) : htw_mod(timers, &mod);
+	if (!ret)
+		set_deadline(tl, mod.deadline, timeout);
+	unlock(tl);
+	if (ret)
+		LM_CRIT("cannot update the timer of tl=%p: %s\n", tl, strerror(-ret));
+	return ret ? -1 : 0;
+}
+
+/*
+ * Decide about an event that was read, while other processes remove or move the
+ * timer.
+ *
+ * Return: true if the dialog's time has come, and nobody else will find so.
+ */
+static bool claim(struct htw *timers, const struct htw_event *event)
+{
+	struct dlg_tl *tl = (struct dlg_tl *)(uintptr_t)event->cookie;
+	struct htw_query query = { .id = event->id };
+	bool come = false;
+
+	lock(tl);
+	/* Without the timer, there may be no dialog there any more. */
+	if (htw_query(timers, &query))
+		goto out;
+	if (tl->deadline != event->deadline) {
+		/* It was moved after the event had been read. */
+		struct htw_mod mod = {
+			.id = event->id,
+			.deadline = tl->deadline,
+			.flags = HTW_F_ABS | HTW_MOD_DEADLINE,
+		};
+
+		if (!htw_mod(timers, &mod))
+			goto out;
+	}
+	htw_stop(timers, event->id);
+	clear(tl);
+	come = true;
+out:
+	unlock(tl);
+	return come;
+}
+
+static void expire(struct htw *timers)
+{
+	struct htw_event events[EVENTS];
+	int i, n;
+
+	do {
+		n = htw_read(timers, events, EVENTS);
+		for (i = 0; i < n; i++)
+			if (claim(timers, &events[i]))
+				expired((struct dlg_tl *)(uintptr_t)events[i].cookie);
+	} while (n == EVENTS);
+}
+
+/*
+ * With the dialog module's timer_procs, this has a process of its own: wait for
+ * timers until the second is over, instead of looking once. In the process that
+ * runs other timers as well, look only.
+ */
+void dlg_timer_routine(unsigned int ticks, void *attr)
+{
+	struct htw *timers = handle();
+	uint64_t now, end;
+
+	(void)ticks;
+	(void)attr;
+	if (!timers)
+		return;
+	expire(timers);
+	if (strcmp(my_desc(), OWN_PROCESS))
+		return;
+	end = htw_now(timers) + SECOND;
+	while ((now = htw_now(timers)) < end && htw_wait(timers, end - now) > 0)
+		expire(timers);
+}
