@@ -1475,7 +1475,7 @@ static u32 rearm_read(struct rearm *rearm)
 			rearm->last_at[cookie] = events[i].deadline;
 		}
 		rearm->latest[cookie] = max(rearm->latest[cookie], events[i].deadline);
-		rearm->events++;
+		WRITE_ONCE(rearm->events, rearm->events + 1);
 	}
 	spin_unlock(&rearm->lock);
 	return n;
@@ -1485,6 +1485,7 @@ static int rearm_thread(void *data)
 {
 	struct thread *thread = data;
 	struct rearm *rearm = container_of(thread->torture, struct rearm, torture);
+	unsigned long end;
 	u32 i;
 
 	/* The first thread cancels, the others read. */
@@ -1495,7 +1496,10 @@ static int rearm_thread(void *data)
 		}
 		return 0;
 	}
-	msleep(100);
+	/* Until some have been armed again, or for 60 s. */
+	end = jiffies + 60 * HZ;
+	while (READ_ONCE(rearm->events) <= PERIODIC && time_before(jiffies, end))
+		msleep(20);
 	for (i = 0; i < PERIODIC; i++) {
 		struct htw_cancel cancel = { .id = rearm->ids[i] };
 		int ret;

@@ -23,10 +23,10 @@
 
 #include "../htw_wheel.h"
 
-/* With KASAN the tests run in QEMU, about fifty times slower. */
-#define HTW_OPS			(IS_ENABLED(CONFIG_KASAN) ? 50000 : 1000000)
-#define HTW_POOL		(IS_ENABLED(CONFIG_KASAN) ? 1024 : 8192)
-#define HTW_TICK_BY_TICK	(IS_ENABLED(CONFIG_KASAN) ? 1500 : 20000)
+/* Kernels for other than ARCH=um run in QEMU, about fifty times slower. */
+#define HTW_OPS			(IS_ENABLED(CONFIG_UML) ? 1000000 : 50000)
+#define HTW_POOL		(IS_ENABLED(CONFIG_UML) ? 8192 : 1024)
+#define HTW_TICK_BY_TICK	(IS_ENABLED(CONFIG_UML) ? 20000 : 1500)
 
 /* The budget of one turn; HTW_ALL is never used up. */
 #define HTW_BUDGET		128
