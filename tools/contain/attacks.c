@@ -125,7 +125,7 @@ const struct attack attacks[] = {
 	},
 	{
 		.name = "aligned",
-		.what = "64 users with 16 private wheels each, a timer of 47 ms on each at the same time",
+		.what = "64 users with 16 private wheels each, all of which expire together",
 		.users = 64, .contexts = 16, .shape = aligned, .shapes = 1,
 		.timers = 1, .ring_entries = 64,
 	},

@@ -82,7 +82,8 @@ static void report(struct __test_metadata *_metadata, const struct attack *a,
 	for (phase = 0; phase < PHASES; phase++) {
 		l = r->late[phase];
 		TH_LOG("late in ms, %s: root %.3f, read %.3f; user %.3f, read %.3f; callouts %.3f; "
-		       "SIGIO %.3f; often %.3f, read %.3f; a fresh one %.3f, read %.3f", phase_names[phase],
+		       "SIGIO %.3f; often %.3f, read %.3f; a fresh one %.3f, read %.3f",
+		       phase_names[phase],
 		       l[VICTIM_ROOT].fired / 1e6, l[VICTIM_ROOT].read / 1e6,
 		       l[VICTIM_USER].fired / 1e6, l[VICTIM_USER].read / 1e6,
 		       l[VICTIM_CALLOUT].fired / 1e6, l[VICTIM_SIGNAL].read / 1e6,

@@ -168,9 +168,11 @@ HTW_TEST(periodic)
 
 static void *read_one(void *fd)
 {
-	struct htw_event ev;
+	struct htw_event ev = {};
 
-	return (void *)(unsigned long)(read((long)fd, &ev, sizeof(ev)) == sizeof(ev) ? ev.cookie : 0);
+	if (read((long)fd, &ev, sizeof(ev)) != sizeof(ev))
+		return NULL;
+	return (void *)(unsigned long)ev.cookie;
 }
 
 /* Tasks are frozen while they wait, and go on waiting without an error. */
