@@ -12,7 +12,7 @@ ONE_USER = (("one_context", 50000), ("two_clocks", 100000), ("three_clocks", 150
             ("lists_1", 1), ("due_storm", 200000), ("reopening", 50000), ("many_contexts", 10000), ("subuids", 80000),
             ("table", 20000), ("bursts", MILLION), ("ten_thousand", 10000), ("hundred_thousand", 100000), ("million", MILLION))
 OTHERS = (("two_users", 200000), ("many_users", 160000), ("light_users", 1920), ("private_users", 2048),
-          ("polled_16", 64), ("polled_64", 64), ("many_readers", 160000), ("nested_users", 64), ("sigio_users", 256), ("sigio_and_timers", 80000),
+          ("aligned", 1024), ("polled_16", 64), ("polled_64", 64), ("many_readers", 160000), ("nested_users", 64), ("sigio_users", 256), ("sigio_and_timers", 80000),
           ("privileged", 250000))
 # Those of one user whose waiters take as long as one of the kernel's own wakeups, each, and what
 # has the same waiters without htw.
