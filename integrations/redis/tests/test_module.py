@@ -97,8 +97,10 @@ def test_loaded_late_on_a_replica(servers, bare):
     bare.client().replicaof("127.0.0.1", master.port)
     wait(lambda: bare.client().info("replication").get("master_link_status") == "up", "link")
     load(bare, bare.client())
-    Htw(master.client()).add("jobs", HOUR)
-    assert master.client().wait(1, 60000) == 1
+    # On one connection: WAIT waits for what was written on it.
+    htw = Htw(master.client())
+    htw.add("jobs", HOUR)
+    assert htw.r.wait(1, 60000) == 1
     info = Htw(bare.client()).info()
     assert (info["pending"], info["armed"]) == (1, 0)
 
