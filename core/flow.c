@@ -22,7 +22,8 @@
  *
  * A flow is new once per HTW_NEW_INTERVAL_NS on average. Otherwise one that
  * always runs dry just before its new turns end would stay ahead of all others;
- * instead it queues with the old flows and keeps its deficit.
+ * instead it queues with the old flows and keeps its deficit. The average
+ * counts, because a run and the gap after it put off one tick, but not the next.
  *
  * Flows of HTW_CLASS_OTHERS also have a share of the CPU: a token bucket of
  * softirq time, filled at htw_share_percent of real time up to htw_burst_ms. A
@@ -51,11 +52,6 @@
 #define HTW_NEW_AHEAD		48u
 /* Just below 1 ms, so that a user whose timers expire each millisecond is always new. */
 #define HTW_NEW_INTERVAL_NS	(900 * NSEC_PER_USEC)
-/*
- * So much earlier it may be new again if it was late before: a run and the gap
- * after it put off a tick, but not the next one.
- */
-#define HTW_NEW_EARLY_NS	HTW_NEW_INTERVAL_NS
 /*
  * How often stalls are forgiven. A limit on how often and not on how many in a
  * row, because a user can make long turns alternate with short ones.
@@ -221,9 +217,9 @@ void htw_flow_activate(struct htw_flow_sched *sched, struct htw_flow *flow,
 		}
 	}
 
-	if (now + HTW_NEW_EARLY_NS >= flow->new_from) {
+	if (now >= flow->new_from) {
 		flow->new_turns = HTW_NEW_TURNS;
-		flow->new_from = max(flow->new_from, now) + HTW_NEW_INTERVAL_NS;
+		flow->new_from = max(flow->new_from + HTW_NEW_INTERVAL_NS, now);
 		flow->deficit = HTW_QUANTUM_NS;
 		list_add_tail(&flow->link, &queue->new_flows);
 	} else {

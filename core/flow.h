@@ -82,8 +82,7 @@ struct htw_forgiven {
  * @class: never changes
  * @owner: uid or inode of the user namespace, for tracing; never changes
  * @deficit: ns left of the present quantum
- * @new_from: when it may be a new flow again if it keeps to the average, in ns
- *	of CLOCK_MONOTONIC
+ * @new_from: when it may be a new flow again, in ns of CLOCK_MONOTONIC
  * @tokens: ns of its share that it may use now; negative if it has used too
  *	much
  * @refilled: time up to which @tokens have been added, in ns of CLOCK_MONOTONIC
