@@ -376,10 +376,9 @@ static void htw_pacer_note_work(struct htw_pacer *p, u64 ns, u64 now)
 
 /*
  * Return how long to leave the CPU alone after a run of @took ns, @wake_ns of
- * them for waking. What interrupts cost in excess of HTW_IRQ_GAP_NS is added to
- * later gaps. What waking has taken in excess of HTW_WAKE_GAP_NS is added
- * to later gaps. Until it has been taken back, no tasks are woken of which that
- * may take long, so it does not add up.
+ * them for waking. What interrupts cost in excess of HTW_IRQ_GAP_NS, and waking
+ * in excess of HTW_WAKE_GAP_NS, is added to later gaps. Until the latter has
+ * been taken back, no task is woken that may take long, so it does not add up.
  */
 static u64 htw_pacer_gap(struct htw_pacer *p, u64 took, u64 wake_ns, u64 now)
 {

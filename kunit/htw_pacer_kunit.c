@@ -404,10 +404,10 @@ static void get_class_desc(const enum htw_class *class, char *desc)
 
 KUNIT_ARRAY_PARAM(classes, classes, get_class_desc);
 
-/* A flow that was idle is served next, at any time and beside any number of busy flows. */
-static void new_flow_is_served_first(struct kunit *test)
+/* A flow that was idle is served next, beside 32 busy flows, when it gets work 50 times. */
+static void expect_new_is_served_first(struct kunit *test, enum htw_class class,
+				       u64 (*pause)(u32 i))
 {
-	const enum htw_class class = *(const enum htw_class *)test->param_value;
 	struct notes *notes = notes_make(test);
 	struct toy *light = toy_make(test, toy_user(test, class), 5000, notes);
 
@@ -419,32 +419,34 @@ static void new_flow_is_served_first(struct kunit *test)
 		const u32 from = notes->nr;
 
 		toy_give(light, 5000);
-		sleep_ns(test, NSEC_PER_MSEC + i * 37 * NSEC_PER_USEC);
+		sleep_ns(test, pause(i));
 		KUNIT_ASSERT_LT(test, from, notes->nr);
 		KUNIT_EXPECT_PTR_EQ(test, notes->note[from].toy, light);
 	}
 	KUNIT_EXPECT_EQ(test, light->served, 50);
 }
 
-/* Nor does it matter that a run puts off one of its ticks and not the next. */
+static u64 longer_each_time(u32 i)
+{
+	return NSEC_PER_MSEC + i * 37 * NSEC_PER_USEC;
+}
+
+static u64 long_and_short(u32 i)
+{
+	return (i % 2 ? 1400 : 600) * NSEC_PER_USEC;
+}
+
+/* It does not matter when it gets work. */
+static void new_flow_is_served_first(struct kunit *test)
+{
+	expect_new_is_served_first(test, *(const enum htw_class *)test->param_value,
+				   longer_each_time);
+}
+
+/* Nor that a run puts off one of its ticks and not the next. */
 static void new_flow_may_be_late(struct kunit *test)
 {
-	struct notes *notes = notes_make(test);
-	struct toy *light = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 5000, notes);
-
-	idle_pacer(test);
-	keep_busy(test, HTW_CLASS_PRIVILEGED, 32, 60000, notes);
-	/* These begin as new flows, too: wait until all are old. */
-	sleep_ns(test, 2 * 32 * HTW_NEW_TURNS * 70 * NSEC_PER_USEC);
-	for (u32 i = 0; i < 50; i++) {
-		const u32 from = notes->nr;
-
-		toy_give(light, 5000);
-		sleep_ns(test, (i % 2 ? 1400 : 600) * NSEC_PER_USEC);
-		KUNIT_ASSERT_LT(test, from, notes->nr);
-		KUNIT_EXPECT_PTR_EQ(test, notes->note[from].toy, light);
-	}
-	KUNIT_EXPECT_EQ(test, light->served, 50);
+	expect_new_is_served_first(test, HTW_CLASS_PRIVILEGED, long_and_short);
 }
 
 /* Flows that begin together have short turns at first; one that is alone has not. */
@@ -788,7 +790,7 @@ static void wheels_share_an_interrupt(struct kunit *test)
 	}
 }
 
-/* So many wheels expire together that what is left alone for that would delay those served next. */
+/* After the interrupts of many wheels the next run comes soon; a later gap makes up for them. */
 static void gap_for_interrupts_is_divided(struct kunit *test)
 {
 	const u64 turn = 20 * NSEC_PER_USEC;
