@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Two threads compared with one, by the wall clock, on two CPUs: on one
+ * Threads compared with one, by the wall clock, on a CPU each: on one
  * descriptor with ids of their own, on a descriptor each, and, for comparison,
  * with work that shares nothing and makes no calls
  *
- * The speed of a shared machine varies. So runs of one thread and of two, of
+ * The speed of a shared machine varies. So runs of one thread and of many, of
  * all kinds, take turns, and the total work of each is compared. The time
- * that the slower of two threads takes would be no measure: it grows with the
+ * that the slowest thread takes would be no measure: it grows with the
  * machine's variation, whatever is shared.
  *
  * QEMU's software TLB, one for each CPU, grows only when it is flushed, and is
@@ -16,6 +16,7 @@
  */
 #include <linux/htw.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,11 +29,14 @@
 #include "workloads.h"
 
 #define THREADS		2U
+#define THREADS_MAX	256U
 #define TIMERS		65536U
+#define SCALE_TIMERS	16384U
 #define WARM_UPS	2U
 /* More pages than the kernel flushes one by one. */
 #define FLUSHED		(64U * 4096U)
 #define RUNS		32U
+#define SCALE_RUNS	8U
 #define RUN_NS		500000000U
 /* Takes about as long as a pass with timers. */
 #define STEPS		20000000U
@@ -77,8 +81,8 @@ static void work_once(struct worker *w, int fd)
 	}
 	flush_translations();
 	htw_vector_add(fd, &w->b);
-	htw_vector_rearm(fd, &w->b, TIMERS);
-	htw_vector_cancel(fd, &w->b, TIMERS);
+	htw_vector_rearm(fd, &w->b, w->b.pending);
+	htw_vector_cancel(fd, &w->b, w->b.pending);
 }
 
 static void pass(void *arg)
@@ -90,11 +94,12 @@ static void pass(void *arg)
 
 static void warm_up(void *arg)
 {
-	const int fd = htw_open_device(HTW_FEATURE_MOD, TIMERS);
+	struct worker *w = arg;
+	const int fd = htw_open_device(HTW_FEATURE_MOD, w->b.pending);
 	uint32_t i;
 
 	for (i = 0; i < WARM_UPS; i++)
-		work_once(arg, fd);
+		work_once(w, fd);
 	close(fd);
 }
 
@@ -109,7 +114,7 @@ static double run(struct pinned *threads, unsigned int count, enum shared shared
 		struct worker *w = threads[i].arg;
 
 		if (!i || shared != ONE_FD)
-			fd = htw_open_device(HTW_FEATURE_MOD, THREADS * TIMERS);
+			fd = htw_open_device(HTW_FEATURE_MOD, count * w->b.pending);
 		w->shared = shared;
 		w->fd = fd;
 	}
@@ -119,43 +124,45 @@ static double run(struct pinned *threads, unsigned int count, enum shared shared
 	return rate;
 }
 
-static void measure_threads(struct pinned *threads)
+/* Compare @count threads with one, @runs times in turn; @ratio gets a figure for each kind. */
+static void compare(struct pinned *threads, unsigned int count, unsigned int runs, double *ratio)
 {
-	double one[KINDS] = {}, two[KINDS] = {};
+	double one[KINDS] = {}, many[KINDS] = {};
 	enum shared kind;
 	unsigned int i;
 
-	for (i = 0; i < RUNS; i++) {
+	for (i = 0; i < runs; i++) {
 		for (kind = 0; kind < KINDS; kind++) {
 			const double alone = run(threads, 1, kind);
-			const double both = run(threads, THREADS, kind);
+			const double together = run(threads, count, kind);
 
 			one[kind] += alone;
-			two[kind] += both;
-			progress("%s %s: %.1f passes per second by one, %.1f by two: %.2f times",
-				 kinds[kind].system, kinds[kind].op, alone, both,
-				 two[kind] / one[kind]);
+			many[kind] += together;
+			ratio[kind] = many[kind] / one[kind];
+			progress("%s %s: %.1f passes per second by one, %.1f by %u: %.2f times",
+				 kinds[kind].system, kinds[kind].op, alone, together, count,
+				 ratio[kind]);
 		}
 	}
-	for (kind = 0; kind < KINDS; kind++)
-		report(kinds[kind].system, kinds[kind].op, TIMERS, two[kind] / one[kind], "ratio");
 }
 
-void workload_threads(void)
+/* @count threads of @pending timers; or NULL, and why that is not possible. */
+static struct pinned *make_threads(unsigned int count, uint32_t pending, const char **why)
 {
-	const char *why = htw_missing(THREADS * TIMERS);
-	struct worker workers[THREADS];
-	struct pinned threads[THREADS];
+	struct worker *workers;
+	struct pinned *threads;
 	unsigned int i;
 
-	if (!why && get_nprocs() < (int)THREADS)
-		why = "there is only one CPU";
-	if (why) {
-		for (i = 0; i < KINDS; i++)
-			report_missing(kinds[i].system, kinds[i].op, TIMERS, why);
-		return;
-	}
-	for (i = 0; i < THREADS; i++) {
+	*why = htw_missing(count * pending);
+	if (!*why && get_nprocs() < (int)count)
+		*why = "there are too few CPUs";
+	if (*why)
+		return NULL;
+	workers = calloc(count, sizeof(*workers));
+	threads = calloc(count, sizeof(*threads));
+	if (!workers || !threads)
+		die("threads: out of memory");
+	for (i = 0; i < count; i++) {
 		threads[i] = (struct pinned) {
 			.cpu = i,
 			.warm_up = warm_up,
@@ -163,9 +170,66 @@ void workload_threads(void)
 			.arg = &workers[i],
 		};
 		workers[i].sum = i;
-		bench_init(&workers[i].b, TIMERS);
+		bench_init(&workers[i].b, pending);
 	}
-	measure_threads(threads);
-	for (i = 0; i < THREADS; i++)
-		bench_exit(&workers[i].b);
+	return threads;
+}
+
+static void free_threads(struct pinned *threads, unsigned int count)
+{
+	struct worker *workers = threads[0].arg;
+
+	while (count--)
+		bench_exit(&workers[count].b);
+	free(workers);
+	free(threads);
+}
+
+void workload_threads(void)
+{
+	double ratio[KINDS];
+	const char *why;
+	struct pinned *threads = make_threads(THREADS, TIMERS, &why);
+	enum shared kind;
+
+	if (threads) {
+		compare(threads, THREADS, RUNS, ratio);
+		free_threads(threads, THREADS);
+	}
+	for (kind = 0; kind < KINDS; kind++) {
+		if (threads)
+			report(kinds[kind].system, kinds[kind].op, TIMERS, ratio[kind], "ratio");
+		else
+			report_missing(kinds[kind].system, kinds[kind].op, TIMERS, why);
+	}
+}
+
+/* Double, but not without having been at @most; from there on beyond it. */
+static unsigned int next_count(unsigned int count, unsigned int most)
+{
+	return count < most && 2 * count > most ? most : 2 * count;
+}
+
+/* The same with 2, 4, 8 ... threads, and with one on each CPU. */
+void workload_scale(void)
+{
+	const unsigned int cpus = get_nprocs();
+	const unsigned int most = cpus < THREADS_MAX ? cpus : THREADS_MAX;
+	const char *why;
+	struct pinned *threads = make_threads(most, SCALE_TIMERS, &why);
+	double ratio[KINDS];
+	unsigned int count;
+	enum shared kind;
+	char op[64];
+
+	if (!threads)
+		die("scale: %s", why);
+	for (count = THREADS; count <= most; count = next_count(count, most)) {
+		compare(threads, count, SCALE_RUNS, ratio);
+		for (kind = 0; kind < KINDS; kind++) {
+			snprintf(op, sizeof(op), "scale%s", strchr(kinds[kind].op, '-') ?: "");
+			report(kinds[kind].system, op, count, ratio[kind], "ratio");
+		}
+	}
+	free_threads(threads, most);
 }

@@ -15,6 +15,8 @@ void workload_contain(void);
 void workload_meddling(void);
 void workload_quiet(void);
 void workload_lateness(void);
+void workload_locks(void);
+void workload_scale(void);
 void workload_shards(void);
 void workload_table(void);
 void workload_threads(void);
