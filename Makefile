@@ -18,7 +18,7 @@ endif
 .DEFAULT_GOAL := all
 include dist/install.mk
 
-.PHONY: all clean help demo kunit vm-test bench bench-check torture torture-proof fail-nth check \
+.PHONY: all clean help demo kunit vm-test bench bench-scale bench-check torture torture-proof fail-nth check \
 	check-all check-arch kdir
 
 all: kdir
@@ -46,6 +46,7 @@ help:
 	@echo 'make kunit      unit tests, on ARCH=um and x86_64 kernels built for them'
 	@echo 'make vm-test    device tests, on Debian kernels in disposable VMs'
 	@echo 'make bench      benchmark htw and its peers: build/bench/report.json, plots (an hour)'
+	@echo 'make bench-scale  how much more all CPUs of this machine do than one: minutes'
 	@echo 'make bench-check  a quick part of the benchmark, against the committed report'
 	@echo 'make torture    use htw in every way at once and account for each timer, in a VM:'
 	@echo '                TORTURE="--seconds N --seed S", see tools/torture/run --help'
@@ -73,6 +74,10 @@ vm-test:
 bench:
 	tools/deps 6.12 bench kunit plots
 	tools/bench/run
+
+bench-scale:
+	tools/deps 6.12 bench plots
+	tools/bench/run --parts locks,scale
 
 bench-check:
 	tools/deps 6.12 bench

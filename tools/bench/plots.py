@@ -2,6 +2,10 @@
 """Plots of a report, as SVG, drawn by gnuplot."""
 
 import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+import locks  # noqa: E402
 
 OPS = {"add": "add", "rearm": "re-arm", "cancel": "cancel", "expire": "expire"}
 COLOURS = {
@@ -16,6 +20,7 @@ COST = [s for s in COLOURS if s != "htw-batch"]
 # What a program can choose between, for README.md.
 CHOICE = ("htw-vector", "htw-table", "libhtw", "libev", "libevent", "timerfd", "io_uring")
 KERNEL = ("htw-kernel", "timer_list", "hrtimer")
+SCALE_COLOURS = ("#08519c", "#2ca02c", "#ff7f0e", "#e377c2", "#8c6d31", "#00a0a0")
 MOST = 10000
 # noenhanced: otherwise the underscores in timer_list and io_uring make subscripts.
 TERMINAL = 'set terminal svg size {size} noenhanced font "sans,12" background "white"\nset output "{out}"\n'
@@ -51,6 +56,8 @@ def cost_of(systems, rows, out, height):
     """Draw a panel for each operation: instructions against pending timers."""
     values = {(r["system"], r["op"], r["pending"]): r["value"] for r in rows}
     systems = [s for s in systems if any(k[0] == s and k[1] in OPS for k in values)]
+    if not systems:
+        return
     script = HEAD + TERMINAL.format(size=f"1000,{height}", out=out)
     for op in OPS:
         for s in systems:
@@ -141,7 +148,36 @@ def memory(rows, out):
     gnuplot(script)
 
 
+def scale(rows, out):
+    """Draw how much of many CPUs' work one descriptor can do, and what was measured."""
+    model = locks.Scale(rows)
+    if not model.counts:
+        return
+    script = HEAD + TERMINAL.format(size="800,470", out=out / "scale.svg")
+    cpus = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    script += block("own", [(n, n) for n in cpus])
+    lines = ['$own using 1:2 with lines lw 2 dt 2 lc rgb "#111111" title "a descriptor each"']
+    for i, op in enumerate(model.operations()):
+        most, _ = model.most(op)
+        # The corner, too.
+        at = sorted({*cpus, most} if 1 < most < cpus[-1] else cpus)
+        script += block(f"d{i}", [(n, min(n, max(most, 1))) for n in at])
+        lines.append(f'$d{i} using 1:2 with lines lw 2 lc rgb "{SCALE_COLOURS[i]}" title "{op}"')
+    for i, (kind, name, point) in enumerate((("one-fd", "measured, one descriptor", 7),
+                                             ("own-fds", "measured, one each", 6))):
+        points = [(1, 1.0)] + sorted((r["pending"], r["value"]) for r in rows if r["op"] == f"scale-{kind}")
+        points += [(2, r["value"]) for r in rows if r["op"] == f"threads-{kind}"]
+        script += block(f"m{i}", points)
+        lines.append(f'$m{i} using 1:2 with points pt {point} ps 0.8 lc rgb "#d62728" title "{name}"')
+    script += ('set title "work that many CPUs can do on one descriptor, at most"\n'
+               'set xlabel "CPUs"\nset ylabel "times the work of one CPU"\n'
+               'set logscale xy 2\nset xrange [1:256]\nset yrange [1:256]\n'
+               'set rmargin at screen 0.58\nset key at screen 0.6,0.9 left top Left reverse samplen 3\n'
+               "plot " + ", \\\n".join(lines) + "\n")
+    gnuplot(script)
+
+
 def draw(rows, out):
     out.mkdir(parents=True, exist_ok=True)
-    for plot in (cost, lateness, memory):
+    for plot in (cost, lateness, memory, scale):
         plot(rows, out)

@@ -30,6 +30,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 import budgets  # noqa: E402
+import locks  # noqa: E402
 
 TOP = Path(__file__).resolve().parent.parent.parent
 REPORT = TOP / "docs/bench/report.json"
@@ -71,6 +72,7 @@ class Tables:
 
     def __init__(self, report):
         self.values = {(r["system"], r["op"], r["pending"]): r["value"] for r in report}
+        self.report = report
         self.units = {(r["system"], r["op"], r["pending"]): r["unit"] for r in report}
 
     def value(self, *key):
@@ -194,6 +196,19 @@ class Tables:
         return markdown(["attack", "task's loss in the burst", "sustained", "late, ms", "as read, ms",
                          "callouts late, ms"], rows)
 
+    def locks(self):
+        """What is done under the locks of one descriptor that two CPUs use, and the bound for more"""
+        model = locks.Scale(self.report)
+        rows = []
+        for op in model.operations():
+            most, what = model.most(op)
+            rows.append([f"`{op}`", shown(model.value(f"{op} all"), 1), *(shown(model.value(f"{op} {lock}"), 1) for lock in ("ctx->lock", "ctx->wait.lock")),
+                         shown(sum(model.value(f"{op} {where} lines") for where in model.SHARED), 3),
+                         *(shown(min(n, most), 1) for n in (16, 64, 256)),
+                         "lines that no lock guards" if what == locks.NO_LOCK else f"`{what}`"])
+        return markdown(["operation", "instructions", "under `ctx->lock`", "under `ctx->wait.lock`", "shared lines",
+                         "16 CPUs", "64", "256", "limited by"], rows)
+
     def budgets(self):
         """Each budget but those of containment, what htw takes of it, and whether it is met"""
         rows, worst = [], {}
@@ -243,7 +258,7 @@ class Tables:
 
 
 TABLES = ("cost", "growth", "lazy", "workloads", "lateness", "burst", "threads", "native", "waiters",
-          "containment", "budgets")
+          "containment", "locks", "budgets")
 TABLE = re.compile(r"(?P<mark>^<!-- table: (?P<words>[^\n]*?) -->\n).*?^<!-- table end -->$", re.S | re.M)
 FIGURE = re.compile(r"[\d,.]*\d(?P<mark><!-- = (?P<words>[^>]*?) -->)")
 
