@@ -483,9 +483,7 @@ static int htw_op_batch_all(struct htw_context *ctx, struct htw_op __user *user,
 			ret = -EINTR;
 			break;
 		}
-		n = htw_copied(want, sizeof(*ops),
-			       copy_from_user(ops, user + *done,
-					      want * sizeof(*ops)));
+		n = htw_copy_in(ops, user + *done, want, sizeof(*ops));
 		htw_op_batch_submit_all(ctx, ops, n, &reserved);
 		written = htw_op_batch_write_results(user + *done, ops, n,
 						     htw_context_ring_tail(ctx));

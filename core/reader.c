@@ -115,6 +115,28 @@ bool htw_reader_ring_is_mapped(const struct htw_context *ctx)
 }
 
 /*
+ * Copy @count events, as htw_copy_out() does. Return how many have been copied;
+ * @to has advanced by these.
+ */
+static u32 htw_reader_copy(const struct htw_event *events, u32 count,
+			   struct iov_iter *to)
+{
+	size_t size = sizeof(*events);
+	size_t bytes = copy_to_iter(events, count * size, to);
+	u32 n = bytes / size;
+
+	iov_iter_revert(to, bytes % size);
+	for (; n < count; n++) {
+		bytes = copy_to_iter(&events[n], size, to);
+		if (bytes < size) {
+			iov_iter_revert(to, bytes);
+			break;
+		}
+	}
+	return n;
+}
+
+/*
  * Copy some queued events to the reader. They are taken off the queue only
  * after they are in its memory, and under the same lock, so that none is lost
  * or read twice. The copy must not sleep: it stops at a page that is not
@@ -129,7 +151,6 @@ static u32 htw_reader_batch(struct htw_context *ctx, struct iov_iter *to,
 	u32 room = min_t(size_t, iov_iter_count(to) / sizeof(*events),
 			 HTW_READ_BATCH);
 	u64 now = htw_context_now(ctx);
-	size_t bytes;
 	bool rearm;
 	u32 n;
 
@@ -137,12 +158,9 @@ static u32 htw_reader_batch(struct htw_context *ctx, struct iov_iter *to,
 	n = htw_reader_peek(ctx, events, room, now);
 
 	pagefault_disable();
-	bytes = copy_to_iter(events, n * sizeof(*events), to);
+	n = htw_reader_copy(events, n, to);
 	pagefault_enable();
-
-	iov_iter_revert(to, bytes % sizeof(*events));
-	bytes /= sizeof(*events);
-	htw_reader_take(ctx, bytes, now);
+	htw_reader_take(ctx, n, now);
 
 	*waiting = ctx->nr_expired;
 	rearm = !list_empty(&ctx->rearm);
@@ -150,7 +168,7 @@ static u32 htw_reader_batch(struct htw_context *ctx, struct iov_iter *to,
 
 	if (rearm)
 		htw_reader_rearm(ctx);
-	return bytes;
+	return n;
 }
 
 /*

@@ -124,9 +124,7 @@ static void __user *htw_vector_at(const struct htw_vector *v, u64 array)
 static u32 htw_vector_get(const struct htw_vector *v, u64 *to, u64 array,
 			  u32 count)
 {
-	return htw_copied(count, sizeof(*to),
-			  copy_from_user(to, htw_vector_at(v, array),
-					 count * sizeof(*to)));
+	return htw_copy_in(to, htw_vector_at(v, array), count, sizeof(*to));
 }
 
 /* Reserve a timer for each add; each for which there is none fails. Return how many did. */
@@ -240,9 +238,8 @@ static u32 htw_vector_add_batch(struct htw_context *ctx, struct htw_vector *v,
 {
 	LIST_HEAD(reserved);
 	u32 failed = htw_vector_reserve(ctx, batch, want, &reserved);
-	u32 count = htw_copied(want, sizeof(*batch->ids),
-			       copy_to_user(htw_vector_at(v, v->ids), batch->ids,
-					    want * sizeof(*batch->ids)));
+	u32 count = htw_copy_out(htw_vector_at(v, v->ids), batch->ids, want,
+				 sizeof(*batch->ids));
 
 	/* Count only errors that the program has got. */
 	if (failed && count < want) {

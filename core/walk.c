@@ -241,8 +241,7 @@ static int htw_walk_list_batch(struct htw_context *ctx, u32 *slot,
 			       u32 which, struct htw_query *entries)
 {
 	u32 n = htw_walk_list(ctx, slot, entries, room, which);
-	u32 written = htw_copied(n, sizeof(*entries),
-				 copy_to_user(user, entries, n * sizeof(*entries)));
+	u32 written = htw_copy_out(user, entries, n, sizeof(*entries));
 
 	if (written == n)
 		return n;
