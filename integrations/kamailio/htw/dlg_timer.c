@@ -229,19 +229,19 @@ int update_dlg_timer(struct dlg_tl *tl, int timeout)
 }
 
 /*
- * Decide about an event that was read, while other processes remove or move the
- * timer.
+ * Other processes may remove or move the timer after its event was read. Check
+ * that it is still due, and if so, end it.
  *
- * Return: true if the dialog's time has come, and nobody else will find so.
+ * Return: true if the handler is to be called: for one event of a timer only.
  */
 static bool claim(struct htw *timers, const struct htw_event *event)
 {
 	struct dlg_tl *tl = (struct dlg_tl *)(uintptr_t)event->cookie;
 	struct htw_query query = { .id = event->id };
-	bool come = false;
+	bool is_due = false;
 
 	lock(tl);
-	/* Without the timer, there may be no dialog there any more. */
+	/* If the timer was removed, the dialog's memory may have been freed: leave it alone. */
 	if (htw_query(timers, &query))
 		goto out;
 	if (tl->deadline != event->deadline) {
@@ -257,10 +257,10 @@ static bool claim(struct htw *timers, const struct htw_event *event)
 	}
 	htw_stop(timers, event->id);
 	clear(tl);
-	come = true;
+	is_due = true;
 out:
 	unlock(tl);
-	return come;
+	return is_due;
 }
 
 static void expire(struct htw *timers)

@@ -2,18 +2,17 @@
 /*
  * A module for Kamailio: load on dlg_timer.c alone, without SIP
  *
- * It is built with one of the implementations, and calls it from as many
- * processes as it is told to, with Kamailio's shared memory, locks and timers:
- * as the dialog module does for calls, in the same order. A call is the timer's
- * start when it is answered, an update by the ACK, an update by a request within
- * the dialog, and the removal by the BYE.
+ * It is built with one implementation of dlg_timer.c. Several processes call it
+ * in the order in which the dialog module does for a call: start the timer when
+ * the call is answered, update it at the ACK, update it at a request within the
+ * dialog, and remove it at the BYE.
  *
  *   load   calls one after the other while TIMERS are pending; then, among those, timers of 1 to
  *          10 s, and how late they are
  *   races  timers of 1 s that are removed and moved at about the time they expire
  *
- * Each expiration and each removal is counted with its timer, which must end
- * exactly once. Writes lines of "name value ..." to a file, then ends Kamailio.
+ * Each timer counts its starts, removals and expirations, as each start must end
+ * exactly once. The report is lines of "name value ..."; Kamailio ends after it.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -139,7 +138,7 @@ static int timed(struct result *r, unsigned int op, struct dialog *d, int timeou
 	return ret;
 }
 
-/* Its time has come. */
+/* The handler of the timers. */
 static void on_timeout(struct dlg_tl *tl)
 {
 	struct dialog *d = (struct dialog *)tl;
