@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+import shutil
 import sys
 from pathlib import Path
 
@@ -29,6 +30,8 @@ class Servers:
 def servers(tmp_path):
     if ROOT:
         tmp_path = Path(ROOT) / tmp_path.relative_to("/")
+        # pytest does not clear it, as it is not where pytest has made one.
+        shutil.rmtree(tmp_path, ignore_errors=True)
         tmp_path.mkdir(parents=True)
     made = Servers(tmp_path)
     yield made

@@ -57,7 +57,7 @@ echo "cancelled $(cli htw.cancel jobs one)"
 
 # Half are due before the crash, half after it.
 echo "added $(add crash 400 500 20)"
-sleep 4
+until [ "$(cli xlen crash)" -ge 200 ]; do sleep 0.1; done
 kill -KILL "$server"
 wait "$server" 2>/dev/null
 start --save '' --appendonly yes --appendfsync always --loadmodule ./htw.so BACKEND device

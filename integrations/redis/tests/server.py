@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -25,20 +26,21 @@ _ports = set()
 
 
 def free_port():
-    """Return a TCP port that nobody listens on; nor on the one of its cluster bus."""
+    """
+    Return a TCP port that nobody uses; nor the one of its cluster bus.
+
+    Both are below those that the kernel gives to clients, as one of them could have the port while
+    a server is restarted.
+    """
     while True:
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
-        if port + 10000 > 65535 or port in _ports:
+        port = random.randrange(10240, 20000)
+        if port in _ports:
             continue
-        with socket.socket() as s:
-            try:
-                s.bind(("127.0.0.1", port + 10000))
-            except OSError:
-                continue
-        _ports.add(port)
-        return port
+        with contextlib.suppress(OSError), socket.socket() as s, socket.socket() as bus:
+            s.bind(("127.0.0.1", port))
+            bus.bind(("127.0.0.1", port + 10000))
+            _ports.add(port)
+            return port
 
 
 def wait(condition, what="a condition"):
@@ -136,6 +138,18 @@ class Server:
 
     def __exit__(self, *error):
         self.kill()
+
+
+def at_once(client, *commands):
+    """
+    Run commands in one transaction, and return their replies.
+
+    Nothing comes due between them, however busy the machine is.
+    """
+    with client.pipeline(transaction=True) as pipe:
+        for command in commands:
+            pipe.execute_command(*command)
+        return pipe.execute()
 
 
 class Htw:

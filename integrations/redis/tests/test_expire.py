@@ -3,7 +3,7 @@
 
 import pytest
 import redis
-from server import Htw, wait
+from server import Htw, at_once, pairs, wait
 
 HOUR = 3600 * 1000
 
@@ -53,33 +53,44 @@ def test_off(server, r, htw):
     assert htw.info()["expire"] == "off"
 
 
+# With a TTL of {ms} ms or {s} s.
 SETS = {
-    "SET PX": [("SET", "k", "v", "PX", "50")],
-    "SET EX": [("SET", "k", "v", "EX", "1")],
-    "PSETEX": [("PSETEX", "k", "50", "v")],
-    "PEXPIRE": [("SET", "k", "v"), ("PEXPIRE", "k", "50")],
-    "EXPIRE on a list": [("RPUSH", "k", "v"), ("EXPIRE", "k", "1")],
-    "GETEX": [("SET", "k", "v"), ("GETEX", "k", "PX", "50")],
-    "sooner": [("SET", "k", "v", "EX", "3600"), ("PEXPIRE", "k", "50")],
-    "SET again": [("SET", "k", "v", "EX", "3600"), ("SET", "k", "v", "PX", "50")],
-    "SET KEEPTTL": [("SET", "k", "v", "PX", "50"), ("SET", "k", "w", "KEEPTTL")],
-    "APPEND": [("SET", "k", "v", "PX", "50"), ("APPEND", "k", "w")],
-    "persist, then again": [("SET", "k", "v", "PX", "40"), ("PERSIST", "k"), ("PEXPIRE", "k", "50")],
-    "without TTL, then again": [("SET", "k", "v", "EX", "3600"), ("SET", "k", "v"), ("PEXPIRE", "k", "50")],
-    "RENAME": [("SET", "j", "v", "PX", "50"), ("RENAME", "j", "k")],
-    "RENAME over another": [("SET", "j", "v", "PX", "50"), ("SET", "k", "v", "EX", "3600"), ("RENAME", "j", "k")],
-    "in MULTI": [("MULTI",), ("SET", "k", "v", "PX", "50"), ("EXEC",)],
-    "in a script": [("EVAL", "redis.call('SET', KEYS[1], 'v', 'PX', 50)", "1", "k")],
+    "SET PX": [("SET", "k", "v", "PX", "{ms}")],
+    "SET EX": [("SET", "k", "v", "EX", "{s}")],
+    "PSETEX": [("PSETEX", "k", "{ms}", "v")],
+    "PEXPIRE": [("SET", "k", "v"), ("PEXPIRE", "k", "{ms}")],
+    "EXPIRE on a list": [("RPUSH", "k", "v"), ("EXPIRE", "k", "{s}")],
+    "GETEX": [("SET", "k", "v"), ("GETEX", "k", "PX", "{ms}")],
+    "sooner": [("SET", "k", "v", "EX", "3600"), ("PEXPIRE", "k", "{ms}")],
+    "SET again": [("SET", "k", "v", "EX", "3600"), ("SET", "k", "v", "PX", "{ms}")],
+    "SET KEEPTTL": [("SET", "k", "v", "PX", "{ms}"), ("SET", "k", "w", "KEEPTTL")],
+    "APPEND": [("SET", "k", "v", "PX", "{ms}"), ("APPEND", "k", "w")],
+    "persist, then again": [("SET", "k", "v", "PX", "{ms}"), ("PERSIST", "k"), ("PEXPIRE", "k", "{ms}")],
+    "without TTL, then again": [("SET", "k", "v", "EX", "3600"), ("SET", "k", "v"), ("PEXPIRE", "k", "{ms}")],
+    "RENAME": [("SET", "j", "v", "PX", "{ms}"), ("RENAME", "j", "k")],
+    "RENAME over another": [("SET", "j", "v", "PX", "{ms}"), ("SET", "k", "v", "EX", "3600"), ("RENAME", "j", "k")],
+    "in a script": [("EVAL", "redis.call('SET', KEYS[1], 'v', 'PX', {ms})", "1", "k")],
 }
+
+
+def with_ttl(commands, seconds):
+    """Fill in the TTL; less than a second if that is zero."""
+    return [tuple(word.format(ms=seconds * 1000 or 50, s=seconds or 1) for word in command)
+            for command in commands]
+
+
+@pytest.mark.parametrize("commands", SETS.values(), ids=SETS.keys())
+def test_key_is_tracked(r, on, commands):
+    for command in with_ttl(commands, 3600):
+        r.execute_command(*command)
+    assert (on.info()["keys"], on.info()["timers"]) == (1, 1)
 
 
 @pytest.mark.parametrize("commands", SETS.values(), ids=SETS.keys())
 def test_key_ends(server, r, on, commands):
     events = expired(server)
-    one = server.client(single_connection_client=True)
-    for command in commands:
-        one.execute_command(*command)
-    assert on.info()["keys"] == 1
+    *_, info = at_once(r, *with_ttl(commands, 0), ("HTW.INFO",))
+    assert pairs(info)["keys"] == 1
     assert next_expired(events) == ["k"]
     assert r.dbsize() == 0
     info = on.info()
@@ -114,8 +125,7 @@ def test_timer_ends_with_the_key(r, on, commands):
 
 def test_set_takes_the_ttl_away(server, r, on):
     """SET notifies of no TTL: the timer finds the key without one."""
-    r.set("k", "v", px=50)
-    r.set("k", "w")
+    at_once(r, ("SET", "k", "v", "PX", 50), ("SET", "k", "w"))
     wait(lambda: not on.info()["timers"], "end of the timer")
     assert r.get("k") == "w" and on.info()["expired"] == 0
 
@@ -169,10 +179,9 @@ def test_keys_from_before(server, r, htw):
 
 def test_swap(server, r, on):
     other = server.client(db=1)
-    r.set("a", "v", px=400)
     other.set("b", "v", ex=3600)
-    r.swapdb(0, 1)
-    assert on.info()["keys"] == 2
+    *_, info = at_once(r, ("SET", "a", "v", "PX", 100), ("SWAPDB", 0, 1), ("HTW.INFO",))
+    assert pairs(info)["keys"] == 2
     wait(lambda: on.info()["keys"] == 1, "end of a key")
     assert r.dbsize() == 1 and other.dbsize() == 0
     r.delete("b")
@@ -225,10 +234,15 @@ def test_replication(servers):
     r, htw = master.client(), Htw(master.client())
     for n in range(100):
         r.set(f"k{n}", "v", px=100)
-        r.set(f"far{n}", "v", px=1500)
+        r.set(f"far{n}", "v", ex=3600)
     wait(lambda: htw.info()["expired"] == 100, "end of keys")
     wait(lambda: replica.client().dbsize() == 100, "end of keys on the replica")
     assert Htw(replica.client()).info()["timers"] == 0
+    # With writes paused the master deletes none of the others.
+    at_once(r, *(("PEXPIRE", f"far{n}", 300) for n in range(100)),
+            ("CLIENT", "PAUSE", 600000, "WRITE"))
+    offset = r.info("replication")["master_repl_offset"]
+    wait(lambda: replica.client().info("replication")["slave_repl_offset"] >= offset, "replication")
     master.kill()
     replica.client().replicaof("NO", "ONE")
     wait(lambda: Htw(replica.client()).info()["expired"] == 100, "end of keys on the promoted replica")
@@ -256,9 +270,8 @@ def test_limit(servers):
     scanned(htw)
     # So that on a busy machine the server is not the first to delete them.
     r.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "0")
-    for n in range(8):
-        r.set(n, "v", px=100)
-    assert (htw.info()["keys"], htw.info()["untracked"]) == (5, 3)
+    *_, info = at_once(r, *(("SET", n, "v", "PX", 100) for n in range(8)), ("HTW.INFO",))
+    assert (pairs(info)["keys"], pairs(info)["untracked"]) == (5, 3)
     wait(lambda: r.dbsize() == 3, "end of the module's keys")
     assert htw.info()["expired"] == 5
     r.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "1")

@@ -3,7 +3,7 @@
 
 import pytest
 import redis
-from server import Htw, wait
+from server import Htw, at_once, pairs, wait
 
 HOUR = 3600 * 1000
 QUEUE = "htw:{jobs}:jobs"
@@ -38,8 +38,9 @@ def test_name(servers, stream, queue):
     assert r.execute_command("CLUSTER", "KEYSLOT", stream) == \
         r.execute_command("CLUSTER", "KEYSLOT", queue)
     htw = Htw(r)
-    htw.add(stream, 200, "p")
+    htw.add(stream, HOUR, "p", "ID", "a")
     assert r.keys() == [queue] and htw.info(stream)["key"] == queue
+    htw.mod(stream, "a", 0)
     [entry] = htw.delivered(stream, 1)
     assert entry["payload"] == "p"
 
@@ -75,16 +76,16 @@ def test_ttl_of_the_queue(r, htw):
 def test_ttl_passes_when_a_timeout_is_due(r, htw):
     """The queue is deleted by being opened for delivery."""
     r.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "0")
-    htw.add("jobs", 300, "p")
-    r.pexpire(QUEUE, 100)
+    at_once(r, ("HTW.ADD", "jobs", 300, "p"), ("PEXPIRE", QUEUE, 100))
     wait(lambda: not htw.info()["timers"], "end of the queue")
     assert not r.exists("jobs") and not r.exists(QUEUE)
 
 
 def test_rename(r, htw):
-    htw.add("jobs", 300, "p", "ID", "a")
+    htw.add("jobs", HOUR, "p", "ID", "a")
     r.rename(QUEUE, "htw:{tasks}:tasks")
     assert htw.info("tasks")["armed"] == 1 and htw.info("jobs")["pending"] == 0
+    htw.mod("tasks", "a", 0)
     [entry] = htw.delivered("tasks", 1)
     assert entry["id"] == "a"
     assert not r.exists("jobs")
@@ -93,11 +94,8 @@ def test_rename(r, htw):
 def test_rename_of_stream_and_queue(r, htw):
     htw.add("jobs", 0, "first")
     htw.delivered("jobs", 1)
-    htw.add("jobs", 300, "second")
-    with r.pipeline(transaction=True) as pipe:
-        pipe.rename("jobs", "tasks")
-        pipe.rename(QUEUE, "htw:{tasks}:tasks")
-        pipe.execute()
+    at_once(r, ("HTW.ADD", "jobs", 50, "second"), ("RENAME", "jobs", "tasks"),
+            ("RENAME", QUEUE, "htw:{tasks}:tasks"))
     assert [e["payload"] for e in htw.delivered("tasks", 2)] == ["first", "second"]
 
 
@@ -105,8 +103,9 @@ def test_rename_of_stream_and_queue(r, htw):
 def test_parked(r, htw, name):
     """A queue whose name is no stream's waits."""
     fill(htw, count=10)
-    htw.add("jobs", 100, "p", "ID", "due")
-    r.rename(QUEUE, name)
+    due = htw.now() + 50
+    at_once(r, ("HTW.AT", "jobs", due, "p", "ID", "due"), ("RENAME", QUEUE, name))
+    wait(lambda: htw.now() > due + 50, "time at which it is due")
     info = htw.info()
     assert (info["pending"], info["armed"], info["parked"]) == (11, 0, 11)
     r.rename(name, QUEUE)
@@ -116,9 +115,9 @@ def test_parked(r, htw, name):
 
 def test_copy(r, htw):
     fill(htw, count=10)
-    htw.add("jobs", 300, "p", "ID", "due")
-    assert r.copy(QUEUE, "htw:{tasks}:tasks") == 1
-    assert armed(htw) == 22
+    _, copied, info = at_once(r, ("HTW.ADD", "jobs", 50, "p", "ID", "due"),
+                              ("COPY", QUEUE, "htw:{tasks}:tasks"), ("HTW.INFO",))
+    assert copied == 1 and pairs(info)["armed"] == 22
     assert htw.delivered("jobs", 1)[0]["id"] == htw.delivered("tasks", 1)[0]["id"] == "due"
     htw.cancel("jobs", "3")
     assert htw.info("tasks", "3")["payload"] == "payload 3"
@@ -127,12 +126,12 @@ def test_copy(r, htw):
 
 
 def test_move_and_swap(server, r, htw):
-    htw.add("jobs", 500, "p")
+    htw.add("jobs", HOUR, "p", "ID", "p")
     r.move(QUEUE, 5)
     in_5 = Htw(server.client(db=5))
     assert in_5.info("jobs")["armed"] == 1 and htw.info("jobs")["pending"] == 0
-    htw.add("jobs", 500, "q")
-    r.swapdb(0, 5)
+    at_once(r, ("HTW.ADD", "jobs", 50, "q"), ("SWAPDB", 0, 5))
+    htw.mod("jobs", "p", 0)
     assert in_5.delivered("jobs", 1)[0]["payload"] == "q"
     assert htw.delivered("jobs", 1)[0]["payload"] == "p"
 
@@ -153,7 +152,7 @@ def test_flush(server, r, htw, how):
 
 def test_dump_and_restore(r, htw):
     fill(htw)
-    htw.add("jobs", 400, "p", "ID", "due")
+    htw.add("jobs", HOUR, "p", "ID", "due")
     dump = redis.Redis(port=r.connection_pool.connection_kwargs["port"]).dump(QUEUE)
     digest = r.execute_command("DEBUG", "DIGEST-VALUE", QUEUE)
     r.delete(QUEUE)
@@ -168,6 +167,7 @@ def test_dump_and_restore(r, htw):
     # With a TTL that has passed the value is dropped right after it was loaded.
     r.restore("htw:{b}:b", 1, dump, absttl=True)
     assert armed(htw) == 101
+    htw.mod("jobs", "due", 0)
     assert [e["id"] for e in htw.delivered("jobs", 1)] == ["due"]
 
 

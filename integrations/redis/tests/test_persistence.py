@@ -8,7 +8,7 @@ import time
 
 import pytest
 import redis
-from server import Htw, wait
+from server import Htw, at_once, wait
 
 HOUR = 3600 * 1000
 QUEUE = "htw:{jobs}:jobs"
@@ -59,8 +59,7 @@ def test_restart(servers, options, rewrite):
     r = server.client()
     htw = Htw(r)
     fill(htw)
-    htw.add("due", 400, "p", "ID", "a")
-    due = htw.info("due", "a")["due"]
+    htw.add("due", HOUR, "p", "ID", "a")
     digest = r.execute_command("DEBUG", "DIGEST-VALUE", QUEUE)
     if rewrite:
         r.bgrewriteaof()
@@ -69,6 +68,9 @@ def test_restart(servers, options, rewrite):
         assert r.info("persistence")["aof_last_bgrewrite_status"] == "ok"
         htw.mod("jobs", "52", HOUR)
         digest = r.execute_command("DEBUG", "DIGEST-VALUE", QUEUE)
+    # Nothing is delivered while writes are paused.
+    due = htw.now() + 100
+    at_once(r, ("HTW.MOD", "due", "a", due, "ABSTTL"), ("CLIENT", "PAUSE", 600000, "WRITE"))
     server.stop()
     wait(lambda: time.time() * 1000 > due + 200, "time at which it is due")
     server.start()
