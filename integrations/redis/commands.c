@@ -37,12 +37,20 @@ static int open_queue(RedisModuleCtx *ctx, RedisModuleString *stream, RedisModul
 	return REDISMODULE_OK;
 }
 
-/* A stream, or no key yet? */
+/*
+ * A stream, or no key yet? What comes from a file or from the master was accepted before, and may
+ * be for a key that has become another type since.
+ */
 static bool takes_entries(RedisModuleCtx *ctx, RedisModuleString *stream)
 {
-	RedisModuleKey *key = RedisModule_OpenKey(ctx, stream, REDISMODULE_READ);
-	const int type = RedisModule_KeyType(key);
+	RedisModuleKey *key;
+	int type;
 
+	if (RedisModule_GetContextFlags(ctx) &
+	    (REDISMODULE_CTX_FLAGS_LOADING | REDISMODULE_CTX_FLAGS_REPLICATED))
+		return true;
+	key = RedisModule_OpenKey(ctx, stream, REDISMODULE_READ);
+	type = RedisModule_KeyType(key);
 	RedisModule_CloseKey(key);
 	return type == REDISMODULE_KEYTYPE_EMPTY || type == REDISMODULE_KEYTYPE_STREAM;
 }

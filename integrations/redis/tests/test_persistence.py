@@ -109,6 +109,21 @@ def test_parked_survives_a_rewrite(servers):
     check(server, digest)
 
 
+def test_rewrite_for_a_key_of_another_type(servers):
+    """Timeouts whose stream's key is no stream any more are in a rewritten file, too."""
+    server = servers.start(*COMMANDS)
+    r, htw = server.client(), Htw(server.client())
+    for n in range(20):
+        htw.add(f"jobs-{n}", HOUR, "p", "ID", "a")
+        r.set(f"jobs-{n}", "x")
+    r.bgrewriteaof()
+    wait(lambda: not r.info("persistence")["aof_rewrite_in_progress"], "end of the rewrite")
+    server.kill()
+    server.start()
+    htw = Htw(server.client())
+    assert htw.info()["pending"] == htw.info()["armed"] == 20
+
+
 def test_fork(server, r, htw):
     """Timers go on while a child saves."""
     for n in range(2000):
