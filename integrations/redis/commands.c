@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "clock.h"
+#include "command.h"
 #include "queue.h"
 
 #define ERROR_STREAM	"ERR the stream's name is empty, or has a '}' without a hash tag"
@@ -260,23 +261,24 @@ int commands_reply_info(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 	return RedisModule_ReplyWithLongLong(ctx, q ? queue_memory(q) : 0);
 }
 
+#define WRITES	(REDISMODULE_CMD_KEY_RW | REDISMODULE_CMD_KEY_UPDATE)
+
 int commands_init(RedisModuleCtx *ctx)
 {
-	static const struct {
-		const char *name;
-		RedisModuleCmdFunc function;
-		const char *flags;
-	} commands[] = {
-		{ "htw.add", command_add, "write deny-oom fast" },
-		{ "htw.at", command_at, "write deny-oom fast" },
-		{ "htw.cancel", command_cancel, "write fast" },
-		{ "htw.mod", command_mod, "write fast" },
-		{ NULL, NULL, NULL },
+	static const struct command commands[] = {
+		{ "htw.add", command_add, "write deny-oom fast", "write fast",
+		  "Append a payload to a stream after some milliseconds.", -4, WRITES },
+		{ "htw.at", command_at, "write deny-oom fast", "write fast",
+		  "Append a payload to a stream at a Unix time in milliseconds.", -4, WRITES },
+		{ "htw.cancel", command_cancel, "write fast", "write fast",
+		  "End pending timeouts of a stream.", -3, WRITES },
+		{ "htw.mod", command_mod, "write fast", "write fast",
+		  "Give a pending timeout of a stream a new time.", -4, WRITES },
+		{ .name = NULL },
 	}, *c;
 
 	for (c = commands; c->name; c++)
-		if (RedisModule_CreateCommand(ctx, c->name, c->function, c->flags, 1, 1, 1) !=
-		    REDISMODULE_OK)
+		if (command_create(ctx, c) != REDISMODULE_OK)
 			return REDISMODULE_ERR;
 	return REDISMODULE_OK;
 }

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "clock.h"
+#include "command.h"
 #include "keys.h"
 #include "queue.h"
 
@@ -256,11 +257,18 @@ static bool subscribe(RedisModuleCtx *ctx)
 
 static bool create_commands(RedisModuleCtx *ctx)
 {
-	return RedisModule_CreateCommand(ctx, "htw.expire", command_expire,
-					 "admin deny-script fast", 0, 0, 0) == REDISMODULE_OK &&
-	       RedisModule_CreateCommand(ctx, "htw.info", command_info,
-					 "readonly fast no-mandatory-keys", 1, 1, 1) ==
-	       REDISMODULE_OK;
+	static const struct command expire = {
+		"htw.expire", command_expire, "admin deny-script fast", "admin dangerous fast",
+		"Delete keys when their TTL ends, or leave them to the server.", 2, 0
+	};
+	static const struct command info = {
+		"htw.info", command_info, "readonly fast no-mandatory-keys", "read fast",
+		"Show the module, a stream's timeouts, or one of them.", -1,
+		REDISMODULE_CMD_KEY_RO | REDISMODULE_CMD_KEY_ACCESS
+	};
+
+	return command_create(ctx, &expire) == REDISMODULE_OK &&
+	       command_create(ctx, &info) == REDISMODULE_OK;
 }
 
 static int init(RedisModuleCtx *ctx)

@@ -105,6 +105,37 @@ def test_loaded_late_on_a_replica(servers, bare):
     assert (info["pending"], info["armed"]) == (1, 0)
 
 
+RIGHTS = {
+    "write only": ("%W~jobs +htw.add +htw.mod", ["HTW.ADD jobs 3600000 p ID a", "HTW.MOD jobs a 3600000"],
+                   ["HTW.ADD other 3600000 p", "HTW.INFO jobs", "HTW.CANCEL jobs a"]),
+    "read only": ("%R~jobs +@all", ["HTW.INFO jobs", "HTW.INFO"],
+                  ["HTW.ADD jobs 3600000 p", "HTW.CANCEL jobs a", "HTW.MOD jobs a 1", "HTW.INFO other"]),
+}
+
+
+@pytest.mark.parametrize("rules, may, may_not", RIGHTS.values(), ids=RIGHTS.keys())
+def test_rights(server, rules, may, may_not):
+    """An ACL for the stream is one for its timeouts."""
+    server.client().execute_command("ACL", "SETUSER", "user", "on", ">secret", *rules.split())
+    user = server.client(username="user", password="secret")
+    for command in may:
+        user.execute_command(*command.split())
+    for command in may_not:
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            user.execute_command(*command.split())
+
+
+def test_categories(r):
+    """Categories have the commands, with servers that let a module say so."""
+    if not r.execute_command("ACL", "CAT", "write").count("htw.add"):
+        assert r.info("server")["redis_version"].startswith("7.0.")
+        return
+    for category, names in (("write", {"htw.add", "htw.at", "htw.cancel", "htw.mod"}),
+                            ("read", {"htw.info"}), ("dangerous", {"htw.expire"})):
+        assert {name for name in r.execute_command("ACL", "CAT", category)
+                if name.startswith("htw.")} == names
+
+
 BAD = [
     ("BACKEND",), ("BACKEND", "disk"), ("EXPIRE", "maybe"), ("LIMIT", "0"), ("LIMIT", "-1"),
     ("LIMIT", "many"), ("LIMIT",), ("FOO", "bar"), ("EXPIRE", "on", "on"),
