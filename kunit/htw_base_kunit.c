@@ -459,7 +459,7 @@ static void expires_with_an_hrtimer_for_its_tick(struct kunit *test)
 
 static void past_deadline_expires_now(struct kunit *test)
 {
-	const u64 deadlines[] = { 0, 1, htw_now() - NSEC_PER_SEC, htw_now() };
+	const u64 deadlines[] = { 0, 1, htw_now() / 2, htw_now() };
 	struct htw_context *ctx = htw_test_context(test);
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(deadlines); i++) {
@@ -2244,10 +2244,10 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE_SLOW(spans_from_now),
 	KUNIT_CASE_SLOW(powers_of_64_from_now),
 	KUNIT_CASE_SLOW(ends_of_windows),
-	KUNIT_CASE_SLOW(ends_of_windows_from_close_by),
-	KUNIT_CASE_SLOW(ends_of_the_last_level),
+	KUNIT_CASE_ATTR(ends_of_windows_from_close_by, {.speed = KUNIT_SPEED_VERY_SLOW}),
+	KUNIT_CASE_ATTR(ends_of_the_last_level, {.speed = KUNIT_SPEED_VERY_SLOW}),
 	KUNIT_CASE_SLOW(half_an_hour_and_ten_days),
-	KUNIT_CASE_SLOW(random_deadlines),
+	KUNIT_CASE_ATTR(random_deadlines, {.speed = KUNIT_SPEED_VERY_SLOW}),
 	KUNIT_CASE_SLOW(never_is_never),
 	KUNIT_CASE_SLOW(remaining_is_told),
 	KUNIT_CASE(cancel_says_already_only_once_expired),
