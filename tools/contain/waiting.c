@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "../common/clock.h"
+#include "../common/poll-number.h"
 #include "waiting.h"
 
 #define STACK		(32 << 10)
@@ -242,7 +243,7 @@ static bool waits(pid_t tid)
 	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
 	file = fopen(path, "re");
 	sleeps = file && fscanf(file, "%ld", &number) == 1 &&
-		 (number == SYS_poll || number == SYS_io_uring_enter);
+		 (number == SYS_OF_POLL || number == SYS_io_uring_enter);
 	if (file)
 		fclose(file);
 	return sleeps;

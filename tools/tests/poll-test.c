@@ -2,6 +2,7 @@
 /*
  * poll() and epoll: readable if read() would return an event, and only then
  */
+#include "../common/poll-number.h"
 #include "htw-epoll.h"
 
 #include <pthread.h>
@@ -216,7 +217,7 @@ static bool polls(pid_t tid)
 	char path[64], buf[256];
 
 	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
-	return !htw_read_file(path, buf, sizeof(buf)) && atol(buf) == SYS_poll &&
+	return !htw_read_file(path, buf, sizeof(buf)) && atol(buf) == SYS_OF_POLL &&
 	       buf[0] != 'r';
 }
 

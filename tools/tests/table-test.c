@@ -307,7 +307,7 @@ HTW_TEST(too_late)
 
 static int unread(int fd, const struct htw_event *ev)
 {
-	const struct htw_mod mod = {
+	struct htw_mod mod = {
 		.id = ev->id, .deadline = ev->deadline, .firings = ev->missed + 1,
 		.flags = HTW_MOD_UNREAD,
 	};

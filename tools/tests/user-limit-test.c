@@ -230,7 +230,7 @@ static bool one_timer_each(struct __test_metadata *_metadata, uid_t uid, __u64 l
 {
 	const __u64 most = (limit + PAGE_TIMERS - 1) / PAGE_TIMERS;
 	__u64 i, id;
-	int fd;
+	int fd = -1;
 
 	STEP(as_user(uid));
 	for (i = 0; i < most; i++) {
