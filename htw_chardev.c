@@ -102,8 +102,11 @@ static int htw_chardev_open(struct inode *inode, struct file *file)
 static int htw_chardev_fasync(int fd, struct file *file, int on)
 {
 	struct htw_context *ctx = file->private_data;
+	int ret = fasync_helper(fd, file, on, &ctx->sigio.fasync);
 
-	return fasync_helper(fd, file, on, &ctx->sigio.fasync);
+	/* A program may now look at its ring: pairs with htw_wake_is_wanted(). */
+	smp_mb();
+	return ret;
 }
 
 static void htw_chardev_show_fdinfo(struct seq_file *m, struct file *file)
