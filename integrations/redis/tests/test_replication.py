@@ -234,13 +234,24 @@ def has_slot(node, slot):
     return False
 
 
+def replicates(node, replica, master):
+    """Does a node know that one replicates the other?"""
+    lines = node.client().execute_command("CLUSTER", "NODES").splitlines()
+    return any((fields[0], fields[3]) == (replica, master) for fields in map(str.split, lines))
+
+
 def test_cluster_promotion(servers, cluster):
     """The replica of a node that crashed takes its slots and its timeouts over."""
+    # However long the election takes, it is a candidate.
     replica = servers.start("--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout",
-                            "2000")
+                            "2000", "--cluster-replica-validity-factor", "0")
     source = cluster[0]
+    ids = {n: n.client().execute_command("CLUSTER", "MYID") for n in (source, replica)}
     manage("add-node", f"127.0.0.1:{replica.port}", f"127.0.0.1:{source.port}", "--cluster-slave",
-           "--cluster-master-id", source.client().execute_command("CLUSTER", "MYID"))
+           "--cluster-master-id", ids[source])
+    # The other nodes vote for a replica that they know, and hear of it from its master at first.
+    for node in cluster[1:]:
+        wait(lambda n=node: replicates(n, ids[replica], ids[source]), "knowledge of the replica")
     client = redis.RedisCluster(host="127.0.0.1", port=cluster[1].port, decode_responses=True)
     stream = next(f"jobs-{n}" for n in range(1000) if has_slot(source, client.keyslot(f"jobs-{n}")))
     wait(lambda: replica.client().info("replication").get("master_link_status") == "up", "link")
