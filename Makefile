@@ -61,7 +61,9 @@ help:
 demo:
 	@echo "The VM's clock counts instructions, one per nanosecond, so the figures below do not"
 	@echo "depend on the load of this machine."
-	@tools/vm/run --icount -- htw-demo
+	@kernel=6.12; if ! tools/deps $$kernel; then \
+		kernel=6.1; echo "Linux $$kernel will do, too."; tools/deps $$kernel || exit; \
+	fi; tools/vm/run --kernel $$kernel --icount -- htw-demo
 
 kunit:
 	tools/deps kunit
