@@ -10,14 +10,14 @@
 
 #include "../../core/locking.h"
 
-/* Of one process, which alone writes to it. */
 struct lock_waits {
 	uint64_t count;
 	uint64_t ns;
 	uint64_t longest;
 };
 
-extern struct lock_waits lock_waits;
+/* Where this process counts. */
+extern struct lock_waits *lock_waits;
 
 static inline uint64_t monotonic_ns(void)
 {
@@ -36,10 +36,10 @@ static inline void timed_lock_get(gen_lock_t *lock)
 	waited = monotonic_ns();
 	lock_get(lock);
 	waited = monotonic_ns() - waited;
-	lock_waits.count++;
-	lock_waits.ns += waited;
-	if (waited > lock_waits.longest)
-		lock_waits.longest = waited;
+	__atomic_fetch_add(&lock_waits->count, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&lock_waits->ns, waited, __ATOMIC_RELAXED);
+	if (waited > lock_waits->longest)
+		lock_waits->longest = waited;
 }
 
 #undef lock_get

@@ -86,7 +86,8 @@ static char *report_name = "/dev/stderr";
 
 static struct shared *shared;
 static FILE *report;
-struct lock_waits lock_waits;
+static struct lock_waits not_reported;
+struct lock_waits *lock_waits = &not_reported;
 
 static uint64_t seed;
 
@@ -272,12 +273,12 @@ static void work(unsigned int number)
 	r->finished = FILLING;
 
 	wait_for(LOADING);
-	memset(&lock_waits, 0, sizeof(lock_waits));
+	lock_waits = &r->waits;
 	if (!strcmp(kind, "load"))
 		load(r, mine, count);
 	else
 		race(r, mine, count);
-	r->waits = lock_waits;
+	lock_waits = &not_reported;
 	r->finished = LOADING;
 
 	wait_for(ENDING);
