@@ -7,7 +7,7 @@
 /* Since Redis 7.2. Before, no category has a module's commands, and ACLs have to name them. */
 static int set_categories(RedisModuleCommand *command, const char *categories)
 {
-	int (*set)(RedisModuleCommand *, const char *);
+	int (*set)(RedisModuleCommand *command, const char *categories);
 
 	if (RedisModule_GetApi("RedisModule_SetCommandACLCategories", &set) != REDISMODULE_OK)
 		return REDISMODULE_OK;
