@@ -12,7 +12,7 @@ trixie) htw_other_suite=bookworm ;;
 *) htw_other_suite=trixie ;;
 esac
 # shellcheck disable=SC2034
-htw_kernels="6.1 6.1-rt 6.12 6.12-rt 6.12-$htw_other_suite 7"
+htw_kernels="6.1 6.1-rt 6.12 6.12-rt 6.12-$htw_other_suite 6.12-arm64 7"
 
 die() {
 	echo "${0##*/}: $*" >&2
@@ -25,6 +25,14 @@ kernel_suite() {
 	6.1 | 6.1-rt | *-bookworm) echo bookworm ;;
 	7 | *-trixie) echo trixie ;;
 	*) echo "$htw_suite" ;;
+	esac
+}
+
+# kernel_arch KERNEL: Debian's name of the architecture that it is for
+kernel_arch() {
+	case $1 in
+	*-arm64) echo arm64 ;;
+	*) echo amd64 ;;
 	esac
 }
 

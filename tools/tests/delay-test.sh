@@ -39,6 +39,11 @@ run() {
 	fi
 }
 
+if [ ! -e "$module" ]; then
+	plan 1
+	echo "ok 1 # SKIP no delays on this architecture: probes are breakpoints, and not ftrace's calls"
+	exit
+fi
 plan $(($# + 6))
 # shellcheck disable=SC2086 # a list of words
 result "the delays load" "$(insmod $module ${DELAYS-} 2>&1)"
