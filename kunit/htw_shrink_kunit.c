@@ -11,6 +11,7 @@
 #include <linux/kthread.h>
 #include <linux/prandom.h>
 #include <linux/sched/task.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 
 #include "htw_kunit.h"
@@ -358,12 +359,13 @@ static void scans_in_vain_back_off(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, shrinks_to(ctx, 64));
 }
 
-/* Close a context in different stages of its work. */
+/* Close a context in different stages of its work: four, and where pages are small at more times. */
 static void close_while_pages_are_freed(struct kunit *test)
 {
+	const unsigned int rounds = PAGE_SIZE > SZ_4K ? 4 : 12;
 	u64 *ids = new_ids(test);
 
-	for (unsigned int i = 0; i < 12; i++) {
+	for (unsigned int i = 0; i < rounds; i++) {
 		struct htw_context *ctx = htw_contexts_create(HTW_TEST_LIMIT);
 
 		KUNIT_ASSERT_NOT_NULL(test, ctx);
