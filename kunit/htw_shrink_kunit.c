@@ -11,7 +11,6 @@
 #include <linux/kthread.h>
 #include <linux/prandom.h>
 #include <linux/sched/task.h>
-#include <linux/sizes.h>
 #include <linux/slab.h>
 
 #include "htw_kunit.h"
@@ -359,10 +358,10 @@ static void scans_in_vain_back_off(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, shrinks_to(ctx, 64));
 }
 
-/* Close a context in different stages of its work: four, and where pages are small at more times. */
+/* Close a context in different stages of its work: four, in more rounds if pages are small. */
 static void close_while_pages_are_freed(struct kunit *test)
 {
-	const unsigned int rounds = PAGE_SIZE > SZ_4K ? 4 : 12;
+	const unsigned int rounds = max(4u, 12 * 63 / HTW_PAGE_TIMERS);
 	u64 *ids = new_ids(test);
 
 	for (unsigned int i = 0; i < rounds; i++) {

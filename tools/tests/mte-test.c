@@ -16,18 +16,18 @@
 
 /* Not in the headers of other architectures. */
 #ifndef HWCAP2_MTE
-#define HWCAP2_MTE		(1 << 18)
+#define HWCAP2_MTE		0x40000
 #endif
 #ifndef PROT_MTE
 #define PROT_MTE		0x20
 #endif
 #ifndef PR_MTE_TCF_SYNC
-#define PR_MTE_TCF_SYNC		(1UL << 1)
+#define PR_MTE_TCF_SYNC		2UL
 #define PR_MTE_TAG_SHIFT	3
 #endif
 #ifndef PR_SET_TAGGED_ADDR_CTRL
 #define PR_SET_TAGGED_ADDR_CTRL	55
-#define PR_TAGGED_ADDR_ENABLE	(1UL << 0)
+#define PR_TAGGED_ADDR_ENABLE	1UL
 #endif
 
 #define GRANULE		16UL
