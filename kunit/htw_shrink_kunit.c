@@ -655,6 +655,9 @@ static void threads_race_with_freeing(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, threads);
 	KUNIT_ASSERT_NOT_NULL(test, to);
 	to->ctx = context_by_hand(test);
+	/* Begin with so many that some are cancelled: adding them in a race takes long. */
+	for (n = 0; n <= SHARED * 3 / 4; n++)
+		torture_fill(to, &to->ids[n]);
 	for (n = 0; n < MAX_THREADS; n++) {
 		threads[n].torture = to;
 		threads[n].shrinks = !n;
