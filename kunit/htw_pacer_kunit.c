@@ -794,23 +794,24 @@ static void wheels_share_an_interrupt(struct kunit *test)
 static void gap_for_interrupts_is_divided(struct kunit *test)
 {
 	const u64 turn = 20 * NSEC_PER_USEC;
-	const u64 rest = HTW_IRQ_COST_NS + 399 * HTW_CALLBACK_COST_NS - HTW_IRQ_GAP_NS;
+	const u32 wheels = 400;
+	const u64 rest = HTW_IRQ_COST_NS + (wheels - 1) * HTW_CALLBACK_COST_NS - HTW_IRQ_GAP_NS;
 	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
 	struct notes *notes = notes_make(test);
 	struct toy *next = toy_make(test, flows, turn, notes);
 	struct htw_pacer *p = idle_pacer(test);
-	struct toy *toys[400];
+	struct toy **toys = htw_test_array(test, wheels, sizeof(*toys));
 	u64 now, gap;
 
-	for (u32 i = 0; i < ARRAY_SIZE(toys); i++)
+	for (u32 i = 0; i < wheels; i++)
 		toys[i] = toy_make(test, flows, turn, notes);
 	now = htw_now();
 	local_bh_disable();
-	for (u32 i = 0; i < ARRAY_SIZE(toys); i++)
+	for (u32 i = 0; i < wheels; i++)
 		htw_job_fired(&toys[i]->job, now - 1);
 	local_bh_enable();
 	sleep_ns(test, 5 * NSEC_PER_USEC);
-	KUNIT_ASSERT_EQ(test, notes->nr, ARRAY_SIZE(toys));
+	KUNIT_ASSERT_EQ(test, notes->nr, wheels);
 	gap = p->not_before - notes->note[notes->nr - 1].ended;
 	KUNIT_EXPECT_GE(test, gap, HTW_RUN_COST_NS + HTW_IRQ_GAP_NS);
 	KUNIT_EXPECT_LT(test, gap, HTW_RUN_COST_NS + HTW_IRQ_GAP_NS + 8 * CLOCK_NS);
