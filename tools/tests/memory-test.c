@@ -107,8 +107,12 @@ static bool hold(char shape)
 static void *churn(void *failed)
 {
 	for (int i = 0; i < CHURNS; i++) {
-		const int fd = htw_open(O_NONBLOCK);
+		int fd;
 
+		/* open() waits for ten seconds at most, which is too short on a busy machine. */
+		do {
+			fd = htw_open(O_NONBLOCK);
+		} while (fd < 0 && errno == ENOMEM);
 		if (fd < 0 || close(fd))
 			__atomic_store_n((bool *)failed, true, __ATOMIC_RELAXED);
 	}
