@@ -18,8 +18,8 @@ endif
 .DEFAULT_GOAL := all
 include dist/install.mk
 
-.PHONY: all clean help demo kunit vm-test bench bench-scale bench-check torture torture-proof fail-nth check \
-	check-all check-arch kdir
+.PHONY: all clean help demo kunit vm-test bench bench-scale bench-check torture torture-proof fail-nth \
+	mutate check check-all check-arch kdir
 
 all: kdir
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
@@ -52,6 +52,7 @@ help:
 	@echo '                TORTURE="--seconds N --seed S", see tools/torture/run --help'
 	@echo 'make torture-proof  show that the torture and the tests find what is broken on purpose'
 	@echo 'make fail-nth   make each allocation and each copy of each call fail in turn'
+	@echo 'make mutate     show that the unit tests find small wrong changes of the sources'
 	@echo 'make check      required of every change, 15 minutes: build, style, unit tests,'
 	@echo '                device tests on Linux 6.12, bench-check'
 	@echo 'make check-all  the rest: all kernels, x86_64 with KASAN and lockdep, the packages'
@@ -94,6 +95,9 @@ torture-proof:
 
 fail-nth:
 	tools/fail-nth/run
+
+mutate:
+	tools/mutate $(MUTATE)
 
 check:
 	tools/check
