@@ -19,7 +19,7 @@ endif
 include dist/install.mk
 
 .PHONY: all clean help demo kunit vm-test bench bench-scale bench-check torture torture-proof fail-nth \
-	mutate check check-all check-arch kdir
+	mutate coverage check check-all check-arch kdir
 
 all: kdir
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
@@ -53,6 +53,7 @@ help:
 	@echo 'make torture-proof  show that the torture and the tests find what is broken on purpose'
 	@echo 'make fail-nth   make each allocation and each copy of each call fail in turn'
 	@echo 'make mutate     show that the unit tests find small wrong changes of the sources'
+	@echo 'make coverage   which lines and branches the unit tests reach'
 	@echo 'make check      required of every change, 15 minutes: build, style, unit tests,'
 	@echo '                device tests on Linux 6.12, bench-check'
 	@echo 'make check-all  the rest: all kernels, x86_64 with KASAN and lockdep, the packages'
@@ -98,6 +99,9 @@ fail-nth:
 
 mutate:
 	tools/mutate $(MUTATE)
+
+coverage:
+	tools/coverage
 
 check:
 	tools/check
