@@ -21,6 +21,7 @@ Report = collections.namedtuple("Report", "title accesses lines")
 # the functions between the access and the innermost function of ours matches.
 EXCEPTIONS = (
     (r"queue_(delayed_)?work_on", "a work item may be queued by anyone at any time: its pending bit decides who does"),
+    (r"schedule_hrtimeout_range_clock", "reads whether its own timer has expired, as its interrupt says"),
     (r"do_settimeofday64", "looks at the hrtimers of all CPUs without their locks, to interrupt fewer of them"),
 )
 
