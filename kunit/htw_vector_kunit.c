@@ -428,7 +428,8 @@ static void arguments_are_checked(struct kunit *test)
 	struct htw_vector v = vector(t, HTW_OP_ADD, 0, 2), passed;
 	u64 ids[2];
 
-	t->array[DEADLINES][0] = t->array[DEADLINES][1] = TICK;
+	t->array[DEADLINES][0] = TICK;
+	t->array[DEADLINES][1] = TICK;
 	KUNIT_ASSERT_EQ(test, call(test, t, &v), 0);
 	memcpy(ids, t->array[IDS], sizeof(ids));
 
