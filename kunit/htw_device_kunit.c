@@ -42,18 +42,6 @@ struct device_test {
 
 KUNIT_DEFINE_ACTION_WRAPPER(close_file, __fput_sync, struct file *);
 
-/* Map memory that is faulted in when it is used. */
-static unsigned long user_pages(struct kunit *test, unsigned int pages)
-{
-	const unsigned long addr = kunit_vm_mmap(test, NULL, 0, pages * PAGE_SIZE,
-						 PROT_READ | PROT_WRITE,
-						 MAP_ANONYMOUS | MAP_PRIVATE, 0);
-
-	KUNIT_ASSERT_NE(test, addr, 0);
-	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(addr));
-	return addr;
-}
-
 static struct device_test *device_limited(struct kunit *test, u32 limit)
 {
 	struct device_test *d = kunit_kzalloc(test, sizeof(*d), GFP_KERNEL);
@@ -65,8 +53,8 @@ static struct device_test *device_limited(struct kunit *test, u32 limit)
 	d->file = anon_inode_getfile("[htw]", &htw_fops, d->ctx, O_RDWR | O_NONBLOCK);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, d->file);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, close_file, d->file), 0);
-	d->arg = user_pages(test, 1);
-	d->to = user_pages(test, TO_PAGES);
+	d->arg = htw_test_user_pages(test, 1);
+	d->to = htw_test_user_pages(test, TO_PAGES);
 	return d;
 }
 
@@ -103,7 +91,7 @@ static void user_unmap(struct kunit *test, unsigned long page)
 /* Map a page that is followed by unmapped memory. */
 static unsigned long last_page(struct kunit *test)
 {
-	const unsigned long page = user_pages(test, 2);
+	const unsigned long page = htw_test_user_pages(test, 2);
 
 	user_unmap(test, page + PAGE_SIZE);
 	return page;
@@ -112,7 +100,7 @@ static unsigned long last_page(struct kunit *test)
 /* Map a writable page followed by a read-only page of zeroes. Return the second. */
 static unsigned long readonly_second_page(struct kunit *test)
 {
-	const unsigned long page = user_pages(test, 2);
+	const unsigned long page = htw_test_user_pages(test, 2);
 
 	user_protect(test, page + PAGE_SIZE, PROT_READ);
 	return page + PAGE_SIZE;
@@ -189,7 +177,7 @@ static void read_faults_memory_in(struct kunit *test)
 {
 	struct device_test *d = device(test);
 	const u32 count = 3 * PAGE_SIZE / EVENT;
-	const unsigned long to = user_pages(test, 3);
+	const unsigned long to = htw_test_user_pages(test, 3);
 
 	expire(test, d, count);
 	KUNIT_ASSERT_EQ(test, device_read(d, to, 3 * PAGE_SIZE), count * EVENT);
@@ -200,7 +188,7 @@ static void read_faults_memory_in(struct kunit *test)
 static void read_faults_in_what_an_event_straddles(struct kunit *test)
 {
 	struct device_test *d = device(test);
-	const unsigned long page = user_pages(test, 2);
+	const unsigned long page = htw_test_user_pages(test, 2);
 	const unsigned long to = page + PAGE_SIZE - EVENT / 2;
 
 	user_write(test, page, "there", 5);
@@ -265,7 +253,7 @@ static void read_into_nothing_loses_nothing(struct kunit *test)
 static void read_into_protected_memory_loses_nothing(struct kunit *test)
 {
 	struct device_test *d = device(test);
-	const unsigned long page = user_pages(test, 1);
+	const unsigned long page = htw_test_user_pages(test, 1);
 
 	user_protect(test, page, PROT_NONE);
 	expire(test, d, 20);
@@ -481,7 +469,7 @@ static void add_without_room_for_the_id(struct kunit *test)
 {
 	struct device_test *d = device_limited(test, 2);
 	const struct htw_add add = { .deadline = LATER, .cookie = 1 };
-	const unsigned long pages = user_pages(test, 2);
+	const unsigned long pages = htw_test_user_pages(test, 2);
 	const unsigned long arg = pages + PAGE_SIZE - offsetofend(struct htw_add, id);
 
 	user_protect(test, pages, PROT_READ);
@@ -653,7 +641,7 @@ static void batch_ends_with_the_memory(struct kunit *test)
 	struct device_test *d = device(test);
 	const struct read_room *room = test->param_value;
 	const u32 size = room->events * sizeof(struct htw_op);
-	const unsigned long pages = user_pages(test, 4);
+	const unsigned long pages = htw_test_user_pages(test, 4);
 	const unsigned long ops = pages + 3 * PAGE_SIZE - size - room->bytes;
 	u32 done;
 
@@ -713,7 +701,7 @@ static void batch_without_room_for_the_count(struct kunit *test)
 static void batch_goes_on_behind_what_fails(struct kunit *test)
 {
 	struct device_test *d = device_limited(test, 100);
-	const unsigned long ops = user_pages(test, 3);
+	const unsigned long ops = htw_test_user_pages(test, 3);
 	struct htw_op op = { .op = HTW_OP_CANCEL };
 	u32 done;
 
@@ -850,7 +838,7 @@ static void cancel_all_counts_or_does_nothing(struct kunit *test)
 {
 	struct device_test *d = device(test);
 	struct htw_cancel_all all = { .count = 7 };
-	const unsigned long page = user_pages(test, 1);
+	const unsigned long page = htw_test_user_pages(test, 1);
 
 	start_some(test, d, 100);
 	user_protect(test, page, PROT_READ);	/* valid zeroes, but no place for the count */
@@ -869,7 +857,7 @@ static void advance_moves_the_clock_or_does_nothing(struct kunit *test)
 	struct device_test *d = device(test);
 	struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
 	struct htw_advance advance = { .ns = LATER };
-	const unsigned long page = user_pages(test, 1);
+	const unsigned long page = htw_test_user_pages(test, 1);
 
 	/* Not with any other clock. */
 	user_write(test, d->arg, &advance, sizeof(advance));

@@ -112,19 +112,25 @@ static inline void htw_test_forget_memory(void *unused)
 	htw_test_memory.page = 0;
 }
 
+/* Map memory that is faulted in when it is used. */
+static inline unsigned long htw_test_user_pages(struct kunit *test, unsigned int pages)
+{
+	const unsigned long addr = kunit_vm_mmap(test, NULL, 0, pages * PAGE_SIZE,
+						 PROT_READ | PROT_WRITE,
+						 MAP_ANONYMOUS | MAP_PRIVATE, 0);
+
+	KUNIT_ASSERT_NE(test, addr, 0);
+	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(addr));
+	return addr;
+}
+
 /* Map the page, unless the case has done so. */
 static inline void htw_test_map_memory(struct kunit *test)
 {
-	unsigned long page;
-
 	if (htw_test_memory.page)
 		return;
-	page = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ | PROT_WRITE,
-			     MAP_ANONYMOUS | MAP_PRIVATE, 0);
-	KUNIT_ASSERT_NE(test, page, 0);
-	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(page));
+	htw_test_memory.page = htw_test_user_pages(test, 1);
 	htw_test_memory.mm = current->mm;
-	htw_test_memory.page = page;
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_forget_memory, NULL), 0);
 }
 
