@@ -87,28 +87,20 @@ def functions(tokens):
         if t.column == 1 and t.text == "{" and i and tokens[i - 1].text == ")":
             begin = i
         elif t.column == 1 and t.text == "}" and begin is not None:
-            at = opening(tokens, begin - 1)
+            at = matching(tokens, begin - 1)
             yield tokens[at - 1].text, tokens[begin:i + 1]
             begin = None
 
 
-def opening(tokens, at):
-    """Return where the parenthesis that ends at @at is opened."""
-    depth = 0
-    while True:
-        depth += {")": 1, "(": -1}.get(tokens[at].text, 0)
-        if not depth:
-            return at
-        at -= 1
-
-
-def closing(tokens, at):
+def matching(tokens, at):
+    """Return where the other parenthesis of the pair is of which one is at @at."""
+    step = 1 if tokens[at].text == "(" else -1
     depth = 0
     while True:
         depth += {"(": 1, ")": -1}.get(tokens[at].text, 0)
         if not depth:
             return at
-        at += 1
+        at += step
 
 
 def number(text):
@@ -146,7 +138,7 @@ def statements(tokens):
         before = tokens[i - 1].text if i else ""
         starts = before in (";", "{", "}", "else", "do", ":")
         if before == ")":
-            at = opening(tokens, i - 1)
+            at = matching(tokens, i - 1)
             word = tokens[at - 1].text
             starts = word in ("if", "while", "for", "switch") or "for_each" in word
         if starts and tokens[i].kind in ("IDENTIFIER", "KEYWORD") or starts and tokens[i].text == "*":
@@ -167,10 +159,10 @@ def call_of(statement):
     """Return the name and arguments of a statement that is only a call."""
     if len(statement) < 4 or statement[0].kind != "IDENTIFIER" or statement[1].text != "(":
         return None, None
-    end = closing(statement, 1)
+    end = matching(statement, 1)
     name = statement[0].text
     if name == "guard" and statement[end + 1].text == "(":
-        end = closing(statement, end + 1)
+        end = matching(statement, end + 1)
     return (name, spell(statement[2:end])) if end == len(statement) - 2 else (None, None)
 
 
@@ -220,7 +212,7 @@ def conditions(body):
     """Yield each condition turned round: (rule, line, edits)."""
     for i, t in enumerate(body):
         if t.text == "if" and body[i + 1].text == "(":
-            end = closing(body, i + 1)
+            end = matching(body, i + 1)
             yield "condition", t.line, [(body[i + 1].start, body[end].end,
                                          None)]
 
