@@ -29,10 +29,10 @@
  */
 #define HTW_WAKE_GAP_NS		(2 * HTW_RUN_NS)
 /*
- * Most that a gap grows for the time that interrupts took; the rest is left
- * alone later. When a thousand wheels expire together, their interrupts have
- * already delayed those who are served in the next run, and a gap as long
- * would delay them once more.
+ * Most that a gap grows for the time that interrupts took; the rest is added to
+ * later gaps. When a thousand wheels expire together, their interrupts delay
+ * the users who are served in the next run. A gap of the same length would
+ * delay these users a second time.
  */
 #define HTW_IRQ_GAP_NS		(50 * NSEC_PER_USEC)
 /* Charged for each hrtimer interrupt, whose time passes before the clock is read. */
