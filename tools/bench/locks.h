@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What htw-bench --workload locks tells the plugin of the emulator (qemu/locks.c)
+ * Commands of htw-bench --workload locks to the QEMU plugin (qemu/locks.c)
  *
  * A plugin sees the addresses of stores, and not what is stored. So a command
  * is a store to LOCKS_COMMAND at an offset that is its number, after a store
@@ -16,7 +16,7 @@
 #define LOCKS_VALUE		0x110000000000UL
 #define LOCKS_VALUE_SIZE	(1UL << 32)
 
-/* The plugin can tell so many CPUs apart. */
+/* Largest number of CPUs of the VM: the plugin counts for each of them. */
 #define LOCKS_CPUS		8U
 
 /**

@@ -51,6 +51,7 @@ struct operation {
 
 static struct worker workers[LOCKS_CPUS];
 static unsigned int nr_workers;
+static bool one_fd;
 static pthread_barrier_t barrier;
 static volatile uint8_t *commands, *values;
 
@@ -77,7 +78,7 @@ static int by_address(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Tell where the kernel takes and releases spinlocks, and where the module is. */
+/* Send the plugin the addresses of the functions for spinlocks, and of the module. */
 static void send_addresses(void)
 {
 	static uint64_t addresses[SYMBOLS_MAX], locks[32];
@@ -146,12 +147,11 @@ static void rearm_each(struct worker *w)
 			die("locks: HTW_MOD: %s", strerror(errno));
 }
 
-/* All are due within EXPIRE_NS, and are then read by whoever comes first. */
+/* Add timers that are due within EXPIRE_NS. On one descriptor, any thread may read their events. */
 static void add_due(struct worker *w)
 {
 	const uint64_t now = now_ns();
 
-	w->b.base = now;
 	for (unsigned int i = 0; i < TIMERS; i++)
 		w->due[i] = now + (i + 1) * (EXPIRE_NS / TIMERS);
 	htw_vector_start(w->fd, (struct htw_vector){ .flags = HTW_F_ABS }, w->due, TIMERS,
@@ -181,7 +181,7 @@ static const struct operation operations[] = {
 	{ "rearm-single", add, rearm_each, cancel },
 };
 
-/* All threads call this together; the first one tells the plugin. */
+/* Wait for all threads; then the first one sends a command, and the others wait for it. */
 static void tell(struct worker *w, enum locks_command which, uint32_t ops)
 {
 	pthread_barrier_wait(&barrier);
@@ -220,7 +220,7 @@ static void *work(void *arg)
 			char name[64];
 
 			snprintf(name, sizeof(name), "%s %s %u", op->name,
-				 w->left == &workers[0].own_left ? "own-fds" : "one-fd",
+				 one_fd ? "one-fd" : "own-fds",
 				 nr_workers);
 			progress("locks: %s", name);
 			for (const char *c = name; *c; c++)
@@ -233,7 +233,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static void run(bool one_fd)
+static void run(void)
 {
 	static _Atomic uint32_t left;
 	unsigned int i;
@@ -268,8 +268,10 @@ void workload_locks(void)
 		workers[i].cpu = i;
 		bench_init(&workers[i].b, TIMERS);
 	}
-	run(true);
-	run(false);
+	one_fd = true;
+	run();
+	one_fd = false;
+	run();
 	for (unsigned int i = 0; i < nr_workers; i++)
 		bench_exit(&workers[i].b);
 }

@@ -36,11 +36,17 @@ __attribute__((visibility("default"))) int qemu_plugin_version = PLUGIN_VERSION;
 /* Powers of two. */
 #define LINES			(1U << 20)
 #define HELD_LINES		(1U << 12)
-/* Often is once in so many operations of a CPU, */
+/*
+ * A cache line is used often if a CPU uses it at least once in OFTEN_OPS
+ * operations. Uses within ONCE_INSNS instructions count as one: an interrupt
+ * uses its lines many times, but comes seldom.
+ */
 #define OFTEN_OPS		512U
-/* where all that is done within so many instructions is once, as in an interrupt. */
 #define ONCE_INSNS		1000U
-/* Functions return to their caller through at most so many instructions of others. */
+/*
+ * Between a function that takes a lock and its caller, at most so many
+ * instructions of other functions, such as return thunks, are executed.
+ */
 #define RETURN_STEPS		8U
 
 struct function {
