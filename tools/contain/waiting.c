@@ -21,7 +21,6 @@
 #include "../common/poll-number.h"
 #include "waiting.h"
 
-#define STACK		(32 << 10)
 /* Longer than thousands of tasks need to start, one after the other. */
 #define START		(20 * SEC)
 
@@ -155,7 +154,7 @@ static void wait_in_tasks(const struct attack_waiting *how, struct waiter *me, u
 	for (i = 0; i < how->polls; i++)
 		me->fds[i] = (struct pollfd){ .fd = fd, .events = POLLIN };
 	me->count = how->polls;
-	if (pthread_attr_init(&attr) || pthread_attr_setstacksize(&attr, STACK))
+	if (pthread_attr_init(&attr) || pthread_attr_setstacksize(&attr, PTHREAD_STACK_MIN))
 		die("pthread_attr_setstacksize failed");
 	for (i = 1; i < how->tasks; i++)
 		if (pthread_create(&thread, &attr, wait_forever, me))
