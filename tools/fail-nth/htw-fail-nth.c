@@ -10,16 +10,14 @@
  * Process 1 of a kernel with fault injection, which it turns off at the end.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/reboot.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../common/clock.h"
+#include "../common/first-process.h"
 #include "../common/htw-client.h"
 #include "../torture/memory.h"
 #include "../torture/report.h"
@@ -28,7 +26,6 @@
 
 /* Faults in one call: more than any has. */
 #define FAULTS_MOST	400
-#define DEBUGFS		"/sys/kernel/debug/"
 
 /* The reason why the present call is wrong. */
 #define wrong(format, ...)						\
@@ -137,57 +134,22 @@ static bool test_call(const struct call *call)
 	return !report_violations();
 }
 
-static void write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0 || write(fd, text, strlen(text)) < 0)
-		report_broken("%s: %s", path, strerror(errno));
-	close(fd);
-}
-
-/* What kmemleak does not find a pointer to: it looks at objects that are older than 5 s. */
 static bool test_leaks(void)
 {
-	char buf[4096];
-	ssize_t n = 0;
-	int fd;
-
 	report_new_round();
-	for (int i = 0; i < 2; i++) {
-		sleep_until(now_ns() + 6 * SEC);
-		write_file(DEBUGFS "kmemleak", "scan");
-	}
-	fd = open(DEBUGFS "kmemleak", O_RDONLY | O_CLOEXEC);
-	if (fd >= 0)
-		n = read(fd, buf, sizeof(buf) - 1);
-	if (fd < 0 || n < 0)
-		report_broken("kmemleak: %s", strerror(errno));
-	close(fd);
-	buf[n] = '\0';
-	if (n)
-		report_violation("LEAK:\n%s", buf);
-	report_say("kmemleak: %s", n ? "FAILED" : "passed");
-	return !n;
+	check_leaks();
+	report_say("kmemleak: %s", report_violations() ? "FAILED" : "passed");
+	return !report_violations();
 }
 
 static bool test_memory(void)
 {
 	report_new_round();
 	/* In another cgroup, to see the end of this one. */
-	write_file("/sys/fs/cgroup/cgroup.procs", "1");
+	write_to("/sys/fs/cgroup/cgroup.procs", "1");
 	memory_end(true);
 	report_say("memory: %s", report_violations() ? "FAILED" : "passed");
 	return !report_violations();
-}
-
-static void boot(void)
-{
-	if (mount("proc", "/proc", "proc", 0, NULL) || mount("sysfs", "/sys", "sysfs", 0, NULL) ||
-	    mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL) ||
-	    mount("cgroup2", "/sys/fs/cgroup", "cgroup2", 0, NULL) ||
-	    (mount("devtmpfs", "/dev", "devtmpfs", 0, NULL) && errno != EBUSY))
-		report_broken("mount: %s", strerror(errno));
 }
 
 int main(void)
@@ -196,7 +158,7 @@ int main(void)
 
 	if (!report_init())
 		return 3;
-	boot();
+	mount_all();
 	if (!fault_init() || !memory_begin())
 		report_broken("this kernel has no fault injection, or no memory cgroups");
 	memory_join();
