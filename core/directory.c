@@ -35,7 +35,7 @@ struct htw_directory *htw_directory_double(const struct htw_directory *old)
 	u32 entries = held ? 2 * held : HTW_DIRECTORY_FIRST;
 	struct htw_directory *dir;
 
-	dir = kvmalloc(struct_size(dir, pages, entries), GFP_KERNEL_ACCOUNT);
+	dir = kvmalloc(struct_size(dir, pages, entries), GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!dir)
 		return NULL;
 	dir->mask = entries - 1;

@@ -77,7 +77,8 @@ struct htw_event_ring *htw_ring_alloc(struct htw_user *user, u32 entries)
 	if (!ring)
 		goto err_user;
 	ring->entries = entries;
-	ring->header = __vmalloc(htw_ring_size(ring), GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	ring->header = __vmalloc(htw_ring_size(ring),
+				 GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_ZERO);
 	if (!ring->header)
 		goto err_ring;
 	ring->events = (struct htw_event *)(ring->header + 1);

@@ -101,6 +101,8 @@ static void htw_user_free_rcu(struct rcu_head *rcu)
 /* Free a user that is in no list; none of its work is queued again. */
 static void htw_user_free(struct htw_user *user)
 {
+	WARN_ON_ONCE(atomic_read(&user->timers) || atomic_read(&user->entries) ||
+		     atomic_read(&user->wheels));
 	htw_sigio_sender_exit(&user->sigio);
 	cancel_work_sync(&user->clock_work);
 	cancel_work_sync(&user->free_work);
@@ -120,7 +122,7 @@ static struct htw_user *htw_user_alloc(kuid_t uid, struct user_namespace *ns,
 					 GFP_KERNEL_ACCOUNT | __GFP_ZERO),
 		.class = class,
 		.serve = ops->serve,
-		.gfp = GFP_KERNEL_ACCOUNT,
+		.gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN,
 	};
 	if (!user->bases.cpus) {
 		kfree(user);
