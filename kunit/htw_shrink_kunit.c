@@ -537,8 +537,8 @@ static void a_page_that_was_found_stays_readable(struct kunit *test)
 
 #define MAX_THREADS		4
 #define SHARED			(IS_ENABLED(CONFIG_KCSAN) ? 4096u : 8192u)
-/* Pages to be freed: more than emptying the context once frees. */
-#define ENOUGH			(IS_ENABLED(CONFIG_KCSAN) ? 20 : 80)
+/* Pages to be freed: more than emptying the context once frees. A larger page holds more timers. */
+#define ENOUGH			(IS_ENABLED(CONFIG_KCSAN) || PAGE_SIZE > SZ_4K ? 20 : 80)
 
 /*
  * All threads share the array of ids, so a thread moves, queries or cancels an id that another one
@@ -612,7 +612,7 @@ static int torture_thread(void *data)
 
 			if (freed > 0)
 				atomic_add(freed, &to->reclaimed);
-			else if (htw_test_nr_timers(to->ctx) < SHARED / 32)
+			else if (htw_test_nr_timers(to->ctx) < 2 * SHARED / HTW_PAGE_SLOTS)
 				atomic_set(&to->empties, 0);	/* nothing left to free */
 			continue;
 		}
