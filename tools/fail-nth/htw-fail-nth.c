@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/reboot.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../common/clock.h"
@@ -145,38 +147,51 @@ static bool test_leaks(void)
 static bool test_memory(void)
 {
 	report_new_round();
-	/* In another cgroup, to see the end of this one. */
-	write_to("/sys/fs/cgroup/cgroup.procs", "1");
 	memory_end(true);
 	report_say("memory: %s", report_violations() ? "FAILED" : "passed");
 	return !report_violations();
 }
 
+/* In a process of its own, so that with it all memory of its cgroup ends: return how many fail. */
+static unsigned int test_calls(void)
+{
+	unsigned int *failed = mmap(NULL, sizeof(*failed), PROT_READ | PROT_WRITE,
+				    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int status;
+	pid_t pid;
+
+	if (failed == MAP_FAILED)
+		report_broken("mmap: %s", strerror(errno));
+	pid = fork();
+	if (pid < 0)
+		report_broken("fork: %s", strerror(errno));
+	if (!pid) {
+		if (!fault_init())
+			report_broken("this kernel has no fault injection");
+		memory_join();
+		for (unsigned int i = 0; i < nr_calls; i++)
+			*failed += !test_call(&calls[i]);
+		_exit(0);
+	}
+	if (waitpid(pid, &status, 0) != pid || status)
+		report_broken("the calls' process ended with %#x", status);
+	return *failed;
+}
+
 int main(void)
 {
-	unsigned int passed = 0, failed = 0;
+	const unsigned int all = nr_calls + 2;
+	unsigned int failed;
 
 	if (!report_init())
 		return 3;
 	mount_all();
-	if (!fault_init() || !memory_begin())
-		report_broken("this kernel has no fault injection, or no memory cgroups");
-	memory_join();
-	for (unsigned int i = 0; i < nr_calls; i++) {
-		if (test_call(&calls[i]))
-			passed++;
-		else
-			failed++;
-	}
-	if (test_memory())
-		passed++;
-	else
-		failed++;
-	if (test_leaks())
-		passed++;
-	else
-		failed++;
-	report_say("%u passed, %u failed", passed, failed);
+	if (!memory_begin())
+		report_broken("this kernel has no memory cgroups");
+	failed = test_calls();
+	failed += !test_memory();
+	failed += !test_leaks();
+	report_say("%u passed, %u failed", all - failed, failed);
 	sync();
 	reboot(RB_POWER_OFF);
 	return 3;
