@@ -8,6 +8,7 @@
  * callouts. Time is counted in instructions. To run one of them: contain-test
  * -v NAME.
  *
+ * Slow: three minutes.
  * VM options: --icount --mem 4G
  */
 #include "htw-ring.h"

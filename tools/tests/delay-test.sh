@@ -8,6 +8,8 @@
 #
 #   tools/vm/run --cpus 4 --timeout 9999 --file tools/tests/delay-test.sh \
 #       --file tools/common/tap.sh -- sh -c 'DELAYS="seed=7 one_in=4" sh ./delay-test.sh'
+#
+# Slow: a minute.
 
 # shellcheck source=tools/common/tap.sh
 . ./tap.sh
