@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit: what a context may be set up as, what HTW_INFO says of it, and its events on the manual
+ * clock, where each has one right answer
+ */
+#include <kunit/test.h>
+#include <linux/delay.h>
+#include <linux/seq_file.h>
+
+#include "../core/info.h"
+#include "htw_kunit.h"
+
+#define US			((u64)NSEC_PER_USEC)
+#define MS			((u64)NSEC_PER_MSEC)
+#define SEC			((u64)NSEC_PER_SEC)
+#define USER			4711
+
+#define PRIVATE(tick, n, ...)	.flags = HTW_SETUP_PRIVATE, .tick_ns = (tick), .levels = (n), \
+				.slots = { __VA_ARGS__ }
+#define MANUAL(tick, n, ...)	.flags = HTW_SETUP_PRIVATE | HTW_SETUP_CLOCK, \
+				.clock = HTW_CLOCK_MANUAL, .tick_ns = (tick), .levels = (n), \
+				.slots = { __VA_ARGS__ }
+
+/* At the limits, and one beyond them: results for a privileged user and for another one. */
+static const struct setup_case {
+	const char *name;
+	struct htw_setup setup;
+	int privileged;
+	int other;
+} setups[] = {
+	{ "monotonic", { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_MONOTONIC } },
+	{ "boottime", { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_BOOTTIME } },
+	{ "realtime", { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME } },
+	{ "manual", { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL } },
+	{ "a limit of one", { .flags = HTW_SETUP_LIMIT, .limit = 1 } },
+	{ "the highest limit", { .flags = HTW_SETUP_LIMIT, .limit = HTW_TEST_LIMIT } },
+	{ "too high a limit", { .flags = HTW_SETUP_LIMIT, .limit = HTW_TEST_LIMIT + 1 },
+	  -ERANGE, -ERANGE },
+	{ "the first CPU", { .flags = HTW_SETUP_HOME } },
+	{ "a tick of 10 us", { PRIVATE(10 * US, 1, 60) }, 0, -EPERM },
+	{ "a shorter one", { PRIVATE(10 * US - 1, 1, 60) }, -ERANGE, -ERANGE },
+	{ "a tick of just less than 100 us", { PRIVATE(100 * US - 1, 1, 60) }, 0, -EPERM },
+	{ "a tick of 100 us", { PRIVATE(100 * US, 1, 60) } },
+	{ "a tick of 1 s", { PRIVATE(SEC, 1, 60) } },
+	{ "a longer one", { PRIVATE(SEC + 1, 1, 60) }, -ERANGE, -ERANGE },
+	{ "a manual tick of 1 ns", { MANUAL(1, 1, 60) } },
+	{ "a manual tick of 0", { MANUAL(0, 1, 60) }, -ERANGE, -ERANGE },
+	{ "two slots", { PRIVATE(MS, 1, 2) } },
+	{ "4096 slots", { PRIVATE(MS, 3, 2048, 2046, 2) } },
+	{ "4097 slots", { PRIVATE(MS, 3, 2048, 2046, 3) }, 0, -EPERM },
+	{ "eight levels", { PRIVATE(MS, 8, 4, 4, 4, 4, 4, 4, 4, 9) } },
+	{ "a ring", { .flags = HTW_SETUP_RING, .ring_entries = 16 } },
+	{ "all at once", { .flags = HTW_SETUP_PRIVATE | HTW_SETUP_CLOCK | HTW_SETUP_LIMIT |
+				    HTW_SETUP_RING,
+			   .clock = CLOCK_BOOTTIME, .tick_ns = MS, .limit = 3, .levels = 8,
+			   .slots = { 3, 5, 7, 2, 2, 2, 2, 3 }, .ring_entries = 8 } },
+};
+
+static void get_setup_desc(const struct setup_case *c, char *desc)
+{
+	strscpy(desc, c->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(setups, setups, get_setup_desc);
+
+static struct htw_info info_of(struct kunit *test, struct htw_context *ctx)
+{
+	struct htw_info __user *arg = (void __user *)htw_test_user_pages(test, 1);
+	struct htw_info info = {};
+
+	KUNIT_EXPECT_EQ(test, htw_op_info(ctx, arg), 0);
+	KUNIT_EXPECT_EQ(test, copy_from_user(&info, arg, sizeof(info)), 0);
+	return info;
+}
+
+/* HTW_INFO says what was asked for, and elsewhere what is there without it. */
+static void expect_info(struct kunit *test, struct htw_context *ctx, const struct htw_setup *setup)
+{
+	const bool private = setup->flags & HTW_SETUP_PRIVATE;
+	const struct htw_info info = info_of(test, ctx);
+
+	KUNIT_EXPECT_EQ(test, info.flags, setup->flags);
+	KUNIT_EXPECT_EQ(test, info.clock,
+			setup->flags & HTW_SETUP_CLOCK ? setup->clock : CLOCK_MONOTONIC);
+	KUNIT_EXPECT_EQ(test, info.limit,
+			setup->flags & HTW_SETUP_LIMIT ? setup->limit : HTW_TEST_LIMIT);
+	KUNIT_EXPECT_EQ(test, info.home_cpu, setup->flags & HTW_SETUP_HOME ? 0 : -1);
+	KUNIT_EXPECT_EQ(test, info.ring_entries, setup->ring_entries);
+	KUNIT_EXPECT_EQ(test, info.tick_ns, private ? setup->tick_ns : htw_tick_ns);
+	KUNIT_EXPECT_EQ(test, info.levels, private ? setup->levels : htw_geometry.levels);
+	for (u32 l = 0; l < HTW_MAX_LEVELS; l++) {
+		const u32 shared = l < info.levels ? htw_geometry.slots[l] : 0;
+
+		KUNIT_EXPECT_EQ(test, info.slots[l], private ? setup->slots[l] : shared);
+	}
+	KUNIT_EXPECT_EQ(test, info.timers, 0);
+	KUNIT_EXPECT_EQ(test, info.expired, 0);
+	KUNIT_EXPECT_EQ(test, info.reserved0, 0);
+}
+
+static void setup_has_limits(struct kunit *test)
+{
+	static const struct htw_setup none;
+	const struct setup_case *c = test->param_value;
+
+	for (u32 other = 0; other < 2; other++) {
+		struct htw_context *ctx = other ? htw_test_context_of(test, USER) :
+						  htw_test_context(test);
+		const int expected = other ? c->other : c->privileged;
+		const struct cred *before = NULL;
+		int ret;
+
+		if (other)
+			before = htw_test_become(test, USER);
+		ret = htw_setup_context(ctx, &c->setup);
+		if (other)
+			htw_test_become_again(before);
+		KUNIT_EXPECT_EQ(test, ret, expected);
+		expect_info(test, ctx, ret ? &none : &c->setup);
+		/* Once only. */
+		if (!ret)
+			KUNIT_EXPECT_EQ(test, htw_setup_context(ctx, &setups[0].setup), -EBUSY);
+	}
+}
+
+/* Sixteen for a user without privileges, also if some were given back. */
+static void private_wheels_are_limited(struct kunit *test)
+{
+	const struct htw_setup setup = { PRIVATE(MS, 1, 60) };
+	struct htw_context *ctx[18];
+
+	for (u32 i = 0; i < ARRAY_SIZE(ctx); i++) {
+		ctx[i] = htw_test_context_of(test, USER);
+		KUNIT_EXPECT_EQ_MSG(test, htw_setup_context(ctx[i], &setup), i < 16 ? 0 : -EPERM,
+				    "number %u", i);
+	}
+	kunit_release_action(test, htw_test_close, ctx[3]);
+	KUNIT_EXPECT_EQ(test, htw_setup_context(ctx[16], &setup), 0);
+	KUNIT_EXPECT_EQ(test, htw_setup_context(ctx[17], &setup), -EPERM);
+	/* One that fails is given back, too: this context is late. */
+	kunit_release_action(test, htw_test_close, ctx[4]);
+	htw_test_start(test, ctx[17], 0, 1);
+	KUNIT_EXPECT_EQ(test, htw_setup_context(ctx[17], &setup), -EBUSY);
+	KUNIT_EXPECT_EQ(test, htw_setup_context(htw_test_context_of(test, USER), &setup), 0);
+}
+
+static void restore_user_limit(void *limit)
+{
+	WRITE_ONCE(htw_max_user_timers, (unsigned long)limit);
+}
+
+static void memory_of_a_user_is_limited(struct kunit *test)
+{
+	struct htw_user *user = htw_test_context_of(test, USER)->user;
+
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, restore_user_limit,
+							(void *)(unsigned long)htw_max_user_timers),
+			0);
+	KUNIT_ASSERT_EQ(test, atomic_read(&user->timers), 0);
+	WRITE_ONCE(htw_max_user_timers, 100);
+	KUNIT_EXPECT_EQ(test, htw_user_charge(user, 101, 200), 0);
+	KUNIT_EXPECT_EQ(test, htw_user_charge(user, 63, 63), 63);
+	KUNIT_EXPECT_EQ(test, htw_user_charge(user, 38, 63), 0);
+	KUNIT_EXPECT_EQ(test, htw_user_charge(user, 37, 63), 37);
+	KUNIT_EXPECT_EQ(test, htw_user_charge(user, 1, 1), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&user->timers), 100);
+	htw_user_uncharge(user, 37);
+	/* The limit was lowered since. */
+	WRITE_ONCE(htw_max_user_timers, 10);
+	KUNIT_EXPECT_EQ(test, htw_user_charge(user, 1, 1), 0);
+	htw_user_uncharge(user, 63);
+	KUNIT_EXPECT_EQ(test, htw_user_charge(user, 10, 100), 10);
+	htw_user_uncharge(user, 10);
+}
+
+/* A privileged user has no limit. */
+static void memory_of_a_privileged_user_is_not(struct kunit *test)
+{
+	struct htw_user *user = htw_test_context(test)->user;
+
+	KUNIT_EXPECT_EQ(test, htw_user_charge(user, 1, U32_MAX), U32_MAX);
+	KUNIT_EXPECT_EQ(test, atomic_read(&user->timers), 0);
+	htw_user_uncharge(user, U32_MAX);
+	KUNIT_EXPECT_EQ(test, atomic_read(&user->timers), 0);
+}
+
+/* A directory has room for 2^18 pages. */
+static void pages_are_numbered(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	u32 pages, allocated;
+
+	mutex_lock(&ctx->grow);
+	pages = ctx->nr_pages;
+	allocated = ctx->nr_allocated;
+	ctx->nr_pages = BIT(18);
+	ctx->nr_allocated = BIT(18);
+	KUNIT_EXPECT_EQ(test, htw_pool_grow(ctx), -ENOSPC);
+	ctx->nr_pages = pages;
+	ctx->nr_allocated = allocated;
+	mutex_unlock(&ctx->grow);
+}
+
+/* Times of a namespace are later or earlier than the host's; zero and never have their limits. */
+static void time_is_shifted(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, htw_context_shift_time(100, 0), 100);
+	KUNIT_EXPECT_EQ(test, htw_context_shift_time(100, 30), 130);
+	KUNIT_EXPECT_EQ(test, htw_context_shift_time(100, -30), 70);
+	KUNIT_EXPECT_EQ(test, htw_context_shift_time(30, -30), 0);
+	KUNIT_EXPECT_EQ(test, htw_context_shift_time(10, -30), 0);
+	KUNIT_EXPECT_EQ(test, htw_context_shift_time(U64_MAX - 1, -30), U64_MAX - 31);
+	KUNIT_EXPECT_EQ(test, htw_context_shift_time(U64_MAX, -30), U64_MAX);
+	KUNIT_EXPECT_EQ(test, htw_context_shift_time(U64_MAX - 30, 30), U64_MAX);
+	KUNIT_EXPECT_EQ(test, htw_context_shift_time(U64_MAX - 29, 30), U64_MAX);
+	KUNIT_EXPECT_EQ(test, htw_context_shift_time(U64_MAX, 30), U64_MAX);
+}
+
+static const s64 offsets[] = { -30 * (s64)NSEC_PER_MSEC, 100000 * (s64)NSEC_PER_SEC };
+
+static void get_offset_desc(const s64 *offset, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "%lld ns", *offset);
+}
+
+KUNIT_ARRAY_PARAM(offsets, offsets, get_offset_desc);
+
+/* As in a time namespace: all times of the program are shifted by an offset. */
+static void times_have_the_offset_of_the_namespace(struct kunit *test)
+{
+	const s64 offset = *(const s64 *)test->param_value;
+	struct htw_context *ctx = htw_test_context(test);
+	const struct htw_add add = { .deadline = 20 * MS, .interval = 1000 * SEC };
+	struct htw_mod mod = { .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
+	struct htw_query query = {};
+	struct htw_event events[3];
+	u64 now;
+
+	/* The time in a namespace is not before its zero. */
+	msleep(50);
+	ctx->timens = offset;
+	now = htw_now() + offset;
+	KUNIT_EXPECT_GE(test, htw_context_now(ctx), now);
+	KUNIT_EXPECT_LT(test, htw_context_now(ctx), now + 10 * SEC);
+	htw_test_start(test, ctx, now + 10 * MS, 1);
+	query.id = htw_test_add(ctx, &add);
+	mod.id = htw_test_start(test, ctx, now + 5000 * SEC, 3);
+	KUNIT_ASSERT_EQ(test, htw_test_query(ctx, &query), 0);
+	KUNIT_EXPECT_GE(test, query.deadline, now + 20 * MS);
+	KUNIT_EXPECT_LE(test, query.remaining, 20 * MS);
+	query = (struct htw_query) { .id = mod.id };
+	KUNIT_ASSERT_EQ(test, htw_test_query(ctx, &query), 0);
+	KUNIT_EXPECT_EQ(test, query.deadline, now + 5000 * SEC);
+	KUNIT_EXPECT_GT(test, query.remaining, 4000 * SEC);
+	mod.deadline = now + 30 * MS;
+	KUNIT_ASSERT_EQ(test, htw_test_mod(ctx, &mod), 0);
+	htw_test_wait(test, ctx, 3);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, 3), 3);
+	KUNIT_EXPECT_EQ(test, events[0].deadline, now + 10 * MS);
+	KUNIT_EXPECT_GE(test, events[1].deadline, now + 20 * MS);
+	KUNIT_EXPECT_EQ(test, events[2].deadline, now + 30 * MS);
+	for (u32 i = 0; i < 3; i++) {
+		KUNIT_EXPECT_GE(test, events[i].fired, events[i].deadline);
+		KUNIT_EXPECT_LE(test, events[i].fired, htw_now() + offset);
+		KUNIT_EXPECT_EQ(test, events[i].missed, 0);
+	}
+}
+
+/* A context with the manual clock, and ticks of 1 ns. */
+static struct htw_context *manual(struct kunit *test)
+{
+	const struct htw_setup setup = { MANUAL(1, 3, 64, 64, 64) };
+	struct htw_context *ctx = htw_test_context(test);
+
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
+	return ctx;
+}
+
+/* By which debugfs names a wheel's user. */
+static void wheels_belong_to_users(struct kunit *test)
+{
+	struct htw_context *private = manual(test), *shared = htw_test_context(test);
+
+	htw_test_start(test, shared, U64_MAX, 1);
+	KUNIT_EXPECT_PTR_EQ(test, private->private_base->owner, &private->user->bases);
+	KUNIT_EXPECT_TRUE(test, private->private_base->private);
+	migrate_disable();
+	KUNIT_EXPECT_PTR_EQ(test, htw_test_base(raw_smp_processor_id())->owner,
+			    &shared->user->bases);
+	KUNIT_EXPECT_FALSE(test, htw_test_base(raw_smp_processor_id())->private);
+	migrate_enable();
+}
+
+/* In bins of powers of two of 1024 ns. */
+static void lateness_is_counted(struct kunit *test)
+{
+	static const struct {
+		u64 late;
+		u32 bin;
+	} cases[] = {
+		{ 0, 0 }, { 1023, 0 }, { 1024, 1 }, { 2047, 1 }, { 2048, 2 }, { 4095, 2 },
+		{ 4096, 3 }, { 1024ull << 21, 22 }, { (1024ull << 22) - 1, 22 },
+		{ 1024ull << 22, 23 }, { 1024ull << 30, 23 },
+	};
+	const u64 now = 1024ull << 31;
+	struct htw_context *ctx = manual(test);
+	u64 expected[HTW_LATE_BINS] = {};
+
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		htw_test_start(test, ctx, now - cases[i].late, i);
+		expected[cases[i].bin]++;
+	}
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, now), ARRAY_SIZE(cases));
+	KUNIT_EXPECT_MEMEQ(test, ctx->private_base->late, expected, sizeof(expected));
+}
+
+/* A count that was fixed by a cancel is read as it was, however large it is. */
+static void cancelled_event_keeps_its_count(struct kunit *test)
+{
+	static const u64 counts[] = { 0, 1, U32_MAX, 1ull << 32, (3ull << 32) + 5, 1ull << 40 };
+	struct htw_context *ctx = manual(test);
+
+	for (u32 i = 0; i < ARRAY_SIZE(counts); i++) {
+		const u64 now = htw_context_now(ctx);
+		const struct htw_add add = { .deadline = 1, .interval = 1 };
+		struct htw_cancel cancel = { .id = htw_test_add(ctx, &add) };
+		struct htw_query query = { .id = cancel.id };
+		struct htw_event event;
+
+		KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, now + 1 + counts[i]), 1);
+		KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), -EALREADY);
+		KUNIT_EXPECT_EQ(test, cancel.missed, counts[i]);
+		KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, now + 100 + 2 * counts[i]), 0);
+		KUNIT_EXPECT_EQ(test, htw_test_query(ctx, &query), 0);
+		KUNIT_EXPECT_EQ(test, query.missed, counts[i]);
+		KUNIT_EXPECT_EQ(test, query.state, HTW_STATE_EXPIRED);
+		KUNIT_EXPECT_EQ(test, query.firings, 0);
+		KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), -EALREADY);
+		KUNIT_EXPECT_EQ(test, cancel.missed, counts[i]);
+		KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+		KUNIT_EXPECT_EQ(test, event.missed, counts[i]);
+		KUNIT_EXPECT_EQ(test, htw_test_nr_timers(ctx), 0);
+	}
+}
+
+/* With a limit of firings as well. */
+static void cancelled_event_keeps_its_firings(struct kunit *test)
+{
+	struct htw_context *ctx = manual(test);
+	const struct htw_add add = { .deadline = 1, .interval = 10, .firings = 5 };
+	struct htw_cancel cancel = { .id = htw_test_add(ctx, &add) };
+	struct htw_query query = { .id = cancel.id };
+	struct htw_event event;
+
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 25), 1);
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), -EALREADY);
+	KUNIT_EXPECT_EQ(test, cancel.missed, 2);
+	htw_advance_context(ctx, 1000);
+	KUNIT_EXPECT_EQ(test, htw_test_query(ctx, &query), 0);
+	KUNIT_EXPECT_EQ(test, query.missed, 2);
+	KUNIT_EXPECT_EQ(test, query.firings, 5);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, event.missed, 2);
+	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(ctx), 0);
+}
+
+/* A step of the clock delivers all that is due, in many turns, and in order. */
+static void advance_delivers_all(struct kunit *test)
+{
+	const u32 count = 1000;
+	struct htw_context *ctx = manual(test);
+	struct htw_event *events = htw_test_array(test, count + 1, sizeof(*events));
+
+	for (u32 i = 0; i < count; i++)
+		htw_test_start(test, ctx, 1 + i * 7919 % count, i);
+	htw_test_start(test, ctx, count + 1, count);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, count), count);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, count + 1), count);
+	for (u32 i = 0; i < count; i++) {
+		KUNIT_EXPECT_EQ(test, events[i].deadline, i + 1);
+		KUNIT_EXPECT_EQ(test, events[i].fired, count);
+	}
+	/* The clock does not go back. */
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 5), 0);
+	KUNIT_EXPECT_EQ(test, htw_context_now(ctx), count);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, count + 1), 1);
+}
+
+/* Periodic timers with the same deadlines keep their order from one period to the next. */
+static void periodic_timers_stay_in_order(struct kunit *test)
+{
+	const struct htw_add add = { .deadline = 10, .interval = 10 };
+	struct htw_context *ctx = manual(test);
+	struct htw_event events[5];
+	u64 ids[5];
+
+	for (u32 i = 0; i < ARRAY_SIZE(ids); i++)
+		ids[i] = htw_test_add(ctx, &add);
+	for (u64 now = 10; now < 60; now += 10) {
+		KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, now), ARRAY_SIZE(ids));
+		KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, 5), 5);
+		for (u32 i = 0; i < ARRAY_SIZE(ids); i++) {
+			KUNIT_EXPECT_EQ(test, events[i].id, ids[i]);
+			KUNIT_EXPECT_EQ(test, events[i].deadline, now);
+			KUNIT_EXPECT_EQ(test, events[i].missed, 0);
+		}
+	}
+}
+
+/* /proc/PID/fdinfo/FD */
+static void fdinfo_counts(struct kunit *test)
+{
+	struct htw_context *ctx = manual(test);
+	struct seq_file m = { .size = 512 };
+	char expected[512];
+
+	m.buf = kunit_kzalloc(test, m.size, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, m.buf);
+	for (u32 i = 0; i < 5; i++)
+		htw_test_start(test, ctx, 1 + i, i);
+	htw_advance_context(ctx, 2);
+	htw_info_show(ctx, &m);
+	snprintf(expected, sizeof(expected),
+		 "htw-clock:\t%d\nhtw-tick-ns:\t1\nhtw-timers:\t5\nhtw-expired:\t2\n"
+		 "htw-limit:\t%d\nhtw-throttled:\t0\nhtw-throttled-ns:\t0\n",
+		 HTW_CLOCK_MANUAL, HTW_TEST_LIMIT);
+	KUNIT_EXPECT_STREQ(test, m.buf, expected);
+}
+
+static struct kunit_case htw_context_cases[] = {
+	KUNIT_CASE_PARAM(setup_has_limits, setups_gen_params),
+	KUNIT_CASE(private_wheels_are_limited),
+	KUNIT_CASE(memory_of_a_user_is_limited),
+	KUNIT_CASE(memory_of_a_privileged_user_is_not),
+	KUNIT_CASE(pages_are_numbered),
+	KUNIT_CASE(time_is_shifted),
+	KUNIT_CASE_PARAM(times_have_the_offset_of_the_namespace, offsets_gen_params),
+	KUNIT_CASE(wheels_belong_to_users),
+	KUNIT_CASE(lateness_is_counted),
+	KUNIT_CASE(cancelled_event_keeps_its_count),
+	KUNIT_CASE(cancelled_event_keeps_its_firings),
+	KUNIT_CASE(advance_delivers_all),
+	KUNIT_CASE(periodic_timers_stay_in_order),
+	KUNIT_CASE(fdinfo_counts),
+	{}
+};
+
+static struct kunit_suite htw_context_suite = {
+	.name = "htw_context",
+	.init = htw_test_init,
+	.test_cases = htw_context_cases,
+};
+
+kunit_test_suite(htw_context_suite);
+
+MODULE_DESCRIPTION("KUnit: contexts and their settings");
+MODULE_LICENSE("GPL");
