@@ -313,6 +313,96 @@ static void turn_delivers_a_batch(struct kunit *test)
 		KUNIT_EXPECT_LT(test, events[i - CHUNK].fired, events[i].fired);
 }
 
+/* Whatever time has passed without work, a section finds the wheel at the present tick. */
+static void a_section_brings_the_wheel_to_the_present(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_section s;
+	u64 now, seen, cursor, tick;
+
+	htw_test_start(test, ctx, htw_now() + 1000 * (u64)NSEC_PER_SEC, 1);
+	for (u64 pause = htw_tick_ns; pause < 300 * (u64)NSEC_PER_SEC; pause *= 10) {
+		/* The middle of a tick. */
+		now = htw_next_tick() + pause + htw_tick_ns / 2;
+		htw_test_sleep_until(test, now);
+		htw_section_begin(&s, ctx);
+		seen = s.now;
+		tick = htw_base_tick(s.base, s.now);
+		cursor = s.base->wheel.cursor;
+		htw_section_end(&s);
+		KUNIT_EXPECT_GE(test, seen, now);
+		KUNIT_EXPECT_LT(test, seen, now + 4 * CLOCK_NS);
+		KUNIT_EXPECT_EQ(test, cursor, tick + 1);
+	}
+}
+
+/* Contexts that a turn comes to, and how many timers each has, all at one tick. */
+struct turn_load {
+	const char *name;
+	u32 contexts, each, last;
+	u32 delivered;
+	enum htw_served served;
+};
+
+static const struct turn_load turn_loads[] = {
+	{ "fewer timers than units", 0, 0, 100, 100, HTW_SERVED_DONE },
+	{ "one context", 0, 0, 200, 128, HTW_SERVED_MORE },
+	/* Each context but the first takes 16 units. */
+	{ "two contexts", 1, 1, 200, 1 + 127, HTW_SERVED_MORE },
+	{ "three contexts", 2, 1, 200, 2 + 128 - 1 - 17, HTW_SERVED_MORE },
+	{ "six contexts", 5, 1, 200, 5 + 128 - 1 - 4 * 17, HTW_SERVED_MORE },
+	{ "contexts with many", 2, 50, 200, 100 + 128 - 50 - 66, HTW_SERVED_MORE },
+	{ "all but the last unit", 7, 1, 8, 7 + 8, HTW_SERVED_DONE },
+	{ "all units", 7, 1, 9, 7 + 9, HTW_SERVED_MORE },
+};
+
+static void get_turn_load_desc(const struct turn_load *load, char *desc)
+{
+	strscpy(desc, load->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(turn_loads, turn_loads, get_turn_load_desc);
+
+/* A turn of 128 units: a timer takes one, and a change to another context 16. */
+static void turn_has_units(struct kunit *test)
+{
+	const struct turn_load *load = test->param_value;
+	const u64 deadline = htw_next_tick() + 20 * htw_tick_ns;
+	struct htw_turn turn = { .units = HTW_TURN_UNITS };
+	struct htw_context *ctx[8] = {};
+	enum htw_served served;
+	struct htw_base *base;
+	u32 delivered = 0;
+
+	migrate_disable();
+	for (u32 i = 0; i <= load->contexts; i++) {
+		const u32 count = i < load->contexts ? load->each : load->last;
+
+		ctx[i] = htw_test_context(test);
+		for (u32 j = 0; j < count; j++)
+			htw_test_start(test, ctx[i], deadline, j);
+	}
+	base = this_base();
+	turn.pacer = base->job.pacer;
+	turn.flow = this_cpu_ptr(base->job.flows);
+	local_bh_disable();
+	rcu_read_lock();
+	/* The pacer's own turn comes when softirqs go on. */
+	while (htw_now() < deadline)
+		udelay(1);
+	turn.began = htw_now();
+	served = htw_delivery_serve(&base->job, &turn);
+	for (u32 i = 0; i <= load->contexts; i++)
+		delivered += ctx[i]->nr_expired;
+	rcu_read_unlock();
+	local_bh_enable();
+	migrate_enable();
+	KUNIT_EXPECT_EQ(test, served, load->served);
+	KUNIT_EXPECT_EQ(test, delivered, load->delivered);
+	for (u32 i = 0; i <= load->contexts; i++)
+		htw_test_wait(test, ctx[i], i < load->contexts ? load->each : load->last);
+}
+
 /*
  * In virtual time
  */
@@ -2231,6 +2321,8 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE_SLOW(runs_leave_half_of_the_cpu),
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 	KUNIT_CASE_SLOW(turn_delivers_a_batch),
+	KUNIT_CASE_PARAM(turn_has_units, turn_loads_gen_params),
+	KUNIT_CASE(a_section_brings_the_wheel_to_the_present),
 	KUNIT_CASE_SLOW(time_is_virtual),
 	KUNIT_CASE_PARAM(deadline_is_rounded_up, offsets_in_tick_gen_params),
 	KUNIT_CASE_SLOW(call_before_the_first_add_leaves_the_wheel),
