@@ -50,6 +50,7 @@ struct notes {
  * @surprises: the tasks that it wakes take long, which was not known
  * @may_be_slow: of its last turn
  * @may_be_unknown: of its last turn
+ * @may_forgive: of its last turn
  * @again: number of times that @left is refilled when it reaches zero
  * @refill: work to refill, in ns
  * @calls: number of calls
@@ -69,6 +70,7 @@ struct toy {
 	bool surprises;
 	bool may_be_slow;
 	bool may_be_unknown;
+	bool may_forgive;
 	u64 again;
 	u64 refill;
 	u32 calls;
@@ -125,6 +127,7 @@ static enum htw_served toy_serve(struct htw_job *job, struct htw_turn *turn)
 		toy->spent += htw_now() - began;
 		toy->may_be_slow = turn->may_be_slow;
 		toy->may_be_unknown = turn->may_be_unknown;
+		toy->may_forgive = turn->may_forgive;
 		turn->surprised = toy->surprises;
 		if (toy->wakes)
 			turn->wake_ns = htw_now() - began;
@@ -787,6 +790,7 @@ static void wheels_share_an_interrupt(struct kunit *test)
 		cost = HTW_IRQ_COST_NS + 7 * (shared ? HTW_CALLBACK_COST_NS : HTW_IRQ_COST_NS);
 		KUNIT_EXPECT_GE(test, gap, took + HTW_RUN_COST_NS + cost);
 		KUNIT_EXPECT_LT(test, gap, took + HTW_RUN_COST_NS + cost + 8 * CLOCK_NS);
+		KUNIT_EXPECT_EQ(test, p->owed_work_ns, 0);
 	}
 }
 
@@ -815,6 +819,7 @@ static void gap_for_interrupts_is_divided(struct kunit *test)
 	gap = p->not_before - notes->note[notes->nr - 1].ended;
 	KUNIT_EXPECT_GE(test, gap, HTW_RUN_COST_NS + HTW_IRQ_GAP_NS);
 	KUNIT_EXPECT_LT(test, gap, HTW_RUN_COST_NS + HTW_IRQ_GAP_NS + 8 * CLOCK_NS);
+	KUNIT_EXPECT_EQ(test, p->owed_work_ns, rest);
 
 	toy_give(next, turn);
 	sleep_ns(test, gap + 2 * turn);
@@ -1072,6 +1077,182 @@ static void kick_that_does_not_come_delays_nobody(struct kunit *test)
 	sleep_ns(test, NSEC_PER_MSEC);
 	KUNIT_EXPECT_EQ(test, local->served, 1);
 	KUNIT_EXPECT_EQ(test, added->served, 1);
+}
+
+/* What a run takes in the middle of work is the run's, and not charged as work as well. */
+static void work_is_charged_without_runs_in_it(struct kunit *test)
+{
+	const u64 work_ns = NSEC_PER_MSEC, turn = 100 * NSEC_PER_USEC;
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct toy *toy = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), turn, NULL);
+	struct htw_pacer *p = idle_pacer(test);
+	struct htw_pacer_work work;
+	u64 charged, took;
+
+	migrate_disable();
+	htw_pacer_begin_work(&work);
+	KUNIT_EXPECT_EQ(test, p->working_since, work.began);
+	toy_give(toy, turn);
+	burn(work_ns);
+	KUNIT_EXPECT_EQ(test, toy->served, 1);
+	took = htw_pacer_work_ns(&work);
+	KUNIT_EXPECT_GE(test, took, work_ns);
+	htw_pacer_end_work(&work, flows);
+	migrate_enable();
+	KUNIT_EXPECT_EQ(test, p->working_since, 0);
+	charged = per_cpu_ptr(flows, 0)->spent;
+	KUNIT_EXPECT_LE(test, charged, took - turn + HTW_WORK_COST_NS);
+	KUNIT_EXPECT_GE(test, charged, took - turn + HTW_WORK_COST_NS - HTW_RUN_COST_NS -
+				       HTW_IRQ_COST_NS - 4 * CLOCK_NS);
+}
+
+/* For a user one part in 32 of the time, for all together one in 16, and no more than was noted. */
+static void forgiven_wakes_are_forgotten(struct kunit *test)
+{
+	static const struct {
+		u64 user, all;
+	} noted[] = {
+		{ 0, 0 }, { 1, 1 },
+		{ 9 * NSEC_PER_MSEC, 19 * NSEC_PER_MSEC },
+		{ 11 * NSEC_PER_MSEC, 19 * NSEC_PER_MSEC },
+		{ 9 * NSEC_PER_MSEC, 21 * NSEC_PER_MSEC },
+	};
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct htw_flow *flow = per_cpu_ptr(flows, 0);
+	struct toy *toy = toy_make(test, flows, 1000, NULL);
+	struct htw_pacer *p = idle_pacer(test);
+
+	for (u32 i = 0; i < ARRAY_SIZE(noted); i++) {
+		u64 before, time;
+
+		toy_give(toy, 1000);
+		sleep_ns(test, NSEC_PER_MSEC);
+		before = flow->forgiven.at;
+		KUNIT_EXPECT_EQ(test, p->forgiven.at, before);
+		flow->forgiven.ns = noted[i].user;
+		p->forgiven.ns = noted[i].all;
+		toy_give(toy, 1000);
+		sleep_ns(test, NSEC_PER_MSEC);
+		time = flow->forgiven.at - before;
+		KUNIT_EXPECT_GT(test, time, 900 * NSEC_PER_USEC);
+		KUNIT_EXPECT_EQ(test, flow->forgiven.ns,
+				noted[i].user - min(noted[i].user, time / 32));
+		KUNIT_EXPECT_EQ(test, p->forgiven.ns, noted[i].all - min(noted[i].all, time / 16));
+		KUNIT_EXPECT_EQ(test, toy->may_forgive, i < 3);
+	}
+	p->forgiven.ns = 0;
+}
+
+/*
+ * The pacer of a CPU that has gone, which another one adopts; or has come back, and other pacers'
+ * jobs are still on its lists.
+ */
+static struct htw_pacer *other_pacer(struct kunit *test)
+{
+	struct htw_pacer *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	spin_lock_init(&p->lock);
+	init_llist_head(&p->incoming);
+	htw_flow_sched_init(&p->sched, 0);
+	/* It waits for a run that does not come. */
+	p->armed = true;
+	return p;
+}
+
+enum place { ON_INCOMING, OF_NEW_FLOW, OF_OLD_FLOW, OF_THROTTLED_FLOW, PLACES };
+
+/* Take a flow off the lists of a pacer that does not run. */
+static void take(struct htw_pacer *p, struct htw_flow *flow)
+{
+	if (flow->throttled)
+		timerqueue_del(&p->sched.throttled, &flow->throttle_node);
+	flow->throttled = false;
+	list_del_init(&flow->link);
+}
+
+/* Put a toy's job on a list of a pacer that does not run. */
+static void put(struct htw_pacer *p, struct toy *toy, enum place place)
+{
+	struct htw_flow *flow = per_cpu_ptr(toy->job.flows, 0);
+
+	toy->job.pacer = p;
+	toy->left = toy->turn;
+	if (place == ON_INCOMING) {
+		htw_job_schedule(&toy->job, 0);
+		return;
+	}
+	set_bit(0, &toy->job.scheduled);
+	list_add_tail(&toy->job.ready, &flow->jobs);
+	if (place == OF_THROTTLED_FLOW) {
+		flow->throttle_node.expires = ns_to_ktime(htw_now() + NSEC_PER_SEC);
+		flow->throttled = true;
+		timerqueue_add(&p->sched.throttled, &flow->throttle_node);
+	} else {
+		list_add_tail(&flow->link, place == OF_NEW_FLOW ?
+					   &p->sched.queues[flow->class].new_flows :
+					   &p->sched.queues[flow->class].old_flows);
+	}
+}
+
+/* All jobs of a CPU that goes offline are served by its adopter, but for those that have died. */
+static void jobs_of_an_offline_cpu_are_adopted(struct kunit *test)
+{
+	struct htw_pacer *gone = other_pacer(test), *p = idle_pacer(test);
+	struct toy *toys[PLACES], *dead;
+
+	for (enum place place = 0; place < PLACES; place++) {
+		toys[place] = toy_make(test, toy_user(test, HTW_CLASS_OTHERS), 1000, NULL);
+		put(gone, toys[place], place);
+	}
+	dead = toy_make(test, toy_user(test, HTW_CLASS_OTHERS), 1000, NULL);
+	put(gone, dead, ON_INCOMING);
+	htw_job_kill(&dead->job);
+	gone->adopter = p;
+	htw_pacer_migrate(gone);
+	KUNIT_EXPECT_TRUE(test, llist_empty(&gone->incoming));
+	KUNIT_EXPECT_FALSE(test, htw_flow_sched_has_work(&gone->sched));
+	KUNIT_EXPECT_EQ(test, htw_flow_sched_resume_time(&gone->sched), U64_MAX);
+	sleep_ns(test, NSEC_PER_MSEC);
+	for (enum place place = 0; place < PLACES; place++) {
+		KUNIT_EXPECT_EQ_MSG(test, toys[place]->served, 1, "place %d", place);
+		KUNIT_EXPECT_PTR_EQ(test, toys[place]->job.pacer, p);
+	}
+	KUNIT_EXPECT_EQ(test, dead->calls, 0);
+	dead->job.pacer = p;
+}
+
+/* One that has come back passes on the jobs that are others' by now, and keeps its own. */
+static void jobs_are_passed_on_to_their_pacers(struct kunit *test)
+{
+	struct htw_pacer *back = other_pacer(test), *p = idle_pacer(test);
+	struct toy *toys[PLACES], *own[PLACES];
+
+	for (enum place place = OF_NEW_FLOW; place < PLACES; place++) {
+		toys[place] = toy_make(test, toy_user(test, HTW_CLASS_OTHERS), 1000, NULL);
+		own[place] = toy_make(test, toy_user(test, HTW_CLASS_OTHERS), 1000, NULL);
+		put(back, toys[place], place);
+		put(back, own[place], place);
+		toys[place]->job.pacer = p;
+	}
+	toys[ON_INCOMING] = toy_make(test, toy_user(test, HTW_CLASS_OTHERS), 1000, NULL);
+	put(back, toys[ON_INCOMING], ON_INCOMING);
+	toys[ON_INCOMING]->job.pacer = p;
+	htw_pacer_migrate(back);
+	/* Another CPU's flow would not be throttled. */
+	take(back, per_cpu_ptr(toys[OF_THROTTLED_FLOW]->job.flows, 0));
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, toys[ON_INCOMING]->served, 1);
+	for (enum place place = OF_NEW_FLOW; place < PLACES; place++) {
+		KUNIT_EXPECT_EQ_MSG(test, toys[place]->served, 1, "place %d", place);
+		KUNIT_EXPECT_EQ(test, own[place]->calls, 0);
+		KUNIT_EXPECT_PTR_EQ(test, own[place]->job.pacer, back);
+		KUNIT_EXPECT_FALSE(test, list_empty(&own[place]->job.ready));
+		list_del_init(&own[place]->job.ready);
+		take(back, per_cpu_ptr(own[place]->job.flows, 0));
+		own[place]->job.pacer = p;
+	}
+	KUNIT_EXPECT_FALSE(test, htw_flow_sched_has_work(&back->sched));
 }
 
 enum stage { INCOMING, READY, THROTTLED };
@@ -1530,6 +1711,10 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE(work_leaves_half_of_the_cpu),
 	KUNIT_CASE(work_in_a_gap_is_owed),
 	KUNIT_CASE(kick_that_does_not_come_delays_nobody),
+	KUNIT_CASE(work_is_charged_without_runs_in_it),
+	KUNIT_CASE(forgiven_wakes_are_forgotten),
+	KUNIT_CASE(jobs_of_an_offline_cpu_are_adopted),
+	KUNIT_CASE(jobs_are_passed_on_to_their_pacers),
 	KUNIT_CASE_PARAM(cancelled_job_is_not_served, stages_gen_params),
 	KUNIT_CASE(job_can_be_scheduled_while_it_is_served),
 	KUNIT_CASE(reopening_gives_no_new_share),
