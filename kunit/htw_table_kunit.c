@@ -155,6 +155,74 @@ static void taken_back_is_disarmed(struct kunit *test)
 	}
 }
 
+/*
+ * HTW_MOD_UNREAD: a periodic timer, from tick 10 on each 10 ticks, whose events up to tick @read
+ * were read. At tick @now it is taken back to the override.
+ */
+static const struct unread_param {
+	const char *name;
+	u32 firings;
+	u64 read, now, override;
+	int result;
+	u64 next;	/* tick at which it expires then */
+	u32 left;	/* firings left then */
+} unread_params[] = {
+	{ "put off", 0, 10, 10, 25, 0, 25, 0 },
+	{ "put off by less than the interval", 0, 10, 10, 15, 0, 15, 0 },
+	{ "put off, with a limit", 5, 10, 10, 25, 0, 25, 5 },
+	{ "after some were missed", 9, 35, 35, 47, 0, 47, 9 },
+	{ "after the last firing", 1, 10, 10, 12, 0, 12, 1 },
+	{ "after the last that were missed", 3, 35, 35, 50, 0, 50, 3 },
+	{ "not later than the event", 0, 10, 10, 10, -EALREADY, 20, 0 },
+	{ "earlier", 5, 10, 10, 9, -EALREADY, 20, 4 },
+	{ "later by a little", 5, 10, 12, 11, 0, 11, 5 },
+	{ "without an override", 5, 10, 10, 0, -EALREADY, 20, 4 },
+};
+
+static void unread_desc(const struct unread_param *p, char *desc)
+{
+	strscpy(desc, p->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(unread, unread_params, unread_desc);
+
+static void taken_back_is_put_off(struct kunit *test)
+{
+	const struct unread_param *p = test->param_value;
+	const struct htw_add add = {
+		.deadline = 10 * TICK, .interval = 10 * TICK, .firings = p->firings,
+		.flags = HTW_F_KEEP,
+	};
+	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
+	struct htw_mod unread = { .id = htw_test_add(ctx, &add), .flags = HTW_MOD_UNREAD };
+	struct htw_query query = { .id = unread.id };
+	struct htw_event event;
+	u64 now;
+
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, p->read * TICK), 1);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, p->now * TICK), 0);
+	*override_of(ctx, unread.id) = p->override * TICK;
+	unread.deadline = event.deadline;
+	unread.firings = event.missed + 1;
+	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &unread), p->result);
+	KUNIT_ASSERT_EQ(test, htw_test_query(ctx, &query), 0);
+	KUNIT_EXPECT_EQ(test, query.firings, p->left);
+	KUNIT_EXPECT_EQ(test, *override_of(ctx, unread.id), p->override * TICK);
+
+	now = max(p->now, p->next) * TICK;
+	if (p->next > p->now) {
+		KUNIT_EXPECT_EQ(test, query.state, HTW_STATE_PENDING);
+		KUNIT_EXPECT_EQ(test, query.deadline, p->next * TICK);
+		KUNIT_EXPECT_EQ(test, query.interval, add.interval);
+		KUNIT_EXPECT_EQ(test, htw_test_slot(ctx, unread.id)->deadline, p->next * TICK);
+		KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, now - 1), 0);
+		KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, now), 1);
+	}
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, event.deadline, p->next * TICK);
+}
+
 /* Pages of timers from before and after the table was enabled, and the table pages of both. */
 static void every_page_has_overrides(struct kunit *test)
 {
@@ -443,6 +511,7 @@ static struct kunit_case htw_table_cases[] = {
 	KUNIT_CASE_PARAM(override_decides, override_gen_params),
 	KUNIT_CASE(mod_clears_the_override),
 	KUNIT_CASE(taken_back_is_disarmed),
+	KUNIT_CASE_PARAM(taken_back_is_put_off, unread_gen_params),
 	KUNIT_CASE(every_page_has_overrides),
 	KUNIT_CASE(size_is_that_of_the_limit),
 	KUNIT_CASE(size_does_not_depend_on_pages),
