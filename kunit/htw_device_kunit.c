@@ -851,6 +851,72 @@ static void cancel_all_counts_or_does_nothing(struct kunit *test)
 	expect_nothing(test, d);
 }
 
+static const s32 batch_clocks[] = { CLOCK_MONOTONIC, HTW_CLOCK_MANUAL };
+
+static void get_clock_desc(const s32 *clock, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "clock %d", *clock);
+}
+
+KUNIT_ARRAY_PARAM(batch_clocks, batch_clocks, get_clock_desc);
+
+/* In sections together, or on the manual clock one by one. */
+static void batch_answers_as_single_calls_do(struct kunit *test)
+{
+	const s32 clock = *(const s32 *)test->param_value;
+	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = clock };
+	struct device_test *d = device(test);
+	const unsigned long ops = htw_test_user_pages(test, 1);
+	const struct htw_add periodic = { .interval = LATER, .cookie = 2 };
+	struct htw_op op[9] = {};
+	u32 done;
+
+	KUNIT_ASSERT_EQ(test, htw_setup_context(d->ctx, &setup), 0);
+	op[0] = (struct htw_op) { .op = HTW_OP_ADD, .add = { .deadline = LATER, .cookie = 10 } };
+	op[1].op = HTW_OP_CANCEL;
+	op[1].cancel.id = htw_test_start(test, d->ctx, htw_context_now(d->ctx) + LATER, 1);
+	op[2].op = HTW_OP_CANCEL;
+	op[2].cancel.id = htw_test_add(d->ctx, &periodic);
+	htw_test_wait(test, d->ctx, 1);
+	op[3].op = HTW_OP_QUERY;
+	op[3].query.id = htw_test_start(test, d->ctx, htw_context_now(d->ctx) + 2 * LATER, 3);
+	op[4] = (struct htw_op) { .op = HTW_OP_MOD, .mod = { .id = op[3].query.id, .cookie = 33,
+							     .flags = HTW_MOD_COOKIE } };
+	op[5] = op[3];
+	op[6] = (struct htw_op) { .op = HTW_OP_CANCEL, .cancel = { .id = 12345, .cookie = 77 } };
+	op[7] = (struct htw_op) { .op = HTW_OP_QUERY, .query = { .id = 12345 } };
+	op[8] = (struct htw_op) { .op = HTW_OP_QUERY + 1 };
+	user_write(test, ops, op, sizeof(op));
+	KUNIT_EXPECT_EQ(test, batch(test, d, ops, ARRAY_SIZE(op), &done), 0);
+	KUNIT_EXPECT_EQ(test, done, ARRAY_SIZE(op));
+	user_read(test, op, ops, sizeof(op));
+
+	KUNIT_EXPECT_EQ(test, op[0].result, 0);
+	KUNIT_EXPECT_EQ(test, query_of(test, d, op[0].add.id).cookie, 10);
+	KUNIT_EXPECT_EQ(test, op[1].result, 0);
+	KUNIT_EXPECT_EQ(test, op[1].cancel.cookie, 1);
+	KUNIT_EXPECT_LE(test, op[1].cancel.remaining, LATER);
+	KUNIT_EXPECT_GT(test, op[1].cancel.remaining, LATER / 2);
+	KUNIT_EXPECT_EQ(test, op[2].result, -EALREADY);
+	KUNIT_EXPECT_EQ(test, op[2].cancel.cookie, 2);
+	KUNIT_EXPECT_EQ(test, op[2].cancel.remaining, 0);
+	KUNIT_EXPECT_EQ(test, op[3].result, 0);
+	KUNIT_EXPECT_EQ(test, op[3].query.cookie, 3);
+	KUNIT_EXPECT_EQ(test, op[3].query.state, HTW_STATE_PENDING);
+	KUNIT_EXPECT_GT(test, op[3].query.remaining, LATER);
+	KUNIT_EXPECT_EQ(test, op[4].result, 0);
+	KUNIT_EXPECT_EQ(test, op[5].result, 0);
+	KUNIT_EXPECT_EQ(test, op[5].query.cookie, 33);
+	KUNIT_EXPECT_EQ(test, op[6].result, -ENOENT);
+	KUNIT_EXPECT_EQ(test, op[6].cancel.cookie, 77);
+	KUNIT_EXPECT_EQ(test, op[7].result, -ENOENT);
+	KUNIT_EXPECT_EQ(test, op[7].query.state, 0);
+	KUNIT_EXPECT_EQ(test, op[8].result, -EINVAL);
+	/* What was added and what was queried; the event that was cancelled can be read. */
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 3);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).expired, 1);
+}
+
 /* A manual clock moves only if the result can be written, and never back. */
 static void advance_moves_the_clock_or_does_nothing(struct kunit *test)
 {
@@ -978,6 +1044,7 @@ static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(list_ends_with_the_memory),
 	KUNIT_CASE(harvest_ends_with_the_memory),
 	KUNIT_CASE(cancel_all_counts_or_does_nothing),
+	KUNIT_CASE_PARAM(batch_answers_as_single_calls_do, batch_clocks_gen_params),
 	KUNIT_CASE(advance_moves_the_clock_or_does_nothing),
 	KUNIT_CASE(setup_that_is_invalid),
 	{}

@@ -499,6 +499,45 @@ static void adds_beyond_the_limit_fail(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(t->ctx), nr_free + limit);
 }
 
+static void restore_limit(void *limit)
+{
+	WRITE_ONCE(htw_max_user_timers, (unsigned long)limit);
+}
+
+/* Those for which there is no room yet, as a closed context has not been freed, wait for that. */
+static void adds_wait_for_what_is_being_freed(struct kunit *test)
+{
+	const u32 count = 256, pages = 5;
+	struct htw_context *closed = htw_test_context_of(test, 4711);
+	struct vectors *t = vectors_of(test, htw_test_context_of(test, 4711));
+	struct htw_vector v = vector(t, HTW_OP_ADD, HTW_F_ABS, count);
+	const u64 from = htw_now() + LATER;
+
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, restore_limit,
+							(void *)(unsigned long)htw_max_user_timers),
+			0);
+	WRITE_ONCE(htw_max_user_timers, pages * HTW_PAGE_TIMERS);
+	for (u32 i = 0; i < 3 * HTW_PAGE_TIMERS; i++)
+		htw_test_start(test, closed, from, i);
+	for (u32 i = 0; i < count; i++) {
+		t->array[DEADLINES][i] = from + i;
+		t->array[COOKIES][i] = i;
+	}
+	kunit_remove_action(test, htw_test_close, closed);
+	htw_contexts_close(closed);
+	KUNIT_EXPECT_EQ(test, call(test, t, &v), 0);
+	KUNIT_EXPECT_EQ(test, v.done, count);
+	KUNIT_EXPECT_EQ(test, v.failed, 0);
+	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(t->ctx), count);
+	for (u32 i = 0; i < count; i++) {
+		struct htw_query query = { .id = t->array[IDS][i] };
+
+		KUNIT_ASSERT_EQ(test, htw_test_query(t->ctx, &query), 0);
+		KUNIT_ASSERT_EQ(test, query.deadline, from + i);
+		KUNIT_ASSERT_EQ(test, query.cookie, i);
+	}
+}
+
 static const u16 all_ops[] = { HTW_OP_ADD, HTW_OP_CANCEL, HTW_OP_MOD };
 
 static void op_desc(const u16 *op, char *desc)
@@ -595,6 +634,7 @@ static struct kunit_case htw_vector_cases[] = {
 	KUNIT_CASE_PARAM(arguments_are_checked, wrong_gen_params),
 	KUNIT_CASE(nothing_is_found_in_a_fresh_context),
 	KUNIT_CASE(adds_beyond_the_limit_fail),
+	KUNIT_CASE(adds_wait_for_what_is_being_freed),
 	KUNIT_CASE_PARAM(memory_that_ends_ends_the_vector, op_gen_params),
 	KUNIT_CASE(argument_that_is_not_there),
 	KUNIT_CASE(relative_deadlines_are_from_now),
