@@ -264,6 +264,23 @@ static void close_races_with_walk(struct kunit *test)
 }
 #endif /* CONFIG_SMP */
 
+/* A turn of a base on this CPU, ahead of the pacer's. */
+static enum htw_served a_turn(struct htw_base *base)
+{
+	struct htw_turn turn = { .units = HTW_TURN_UNITS };
+	enum htw_served served;
+
+	local_bh_disable();
+	rcu_read_lock();
+	turn.pacer = base->job.pacer;
+	turn.flow = this_cpu_ptr(base->job.flows);
+	turn.began = ktime_get_ns();
+	served = htw_delivery_serve(&base->job, &turn);
+	rcu_read_unlock();
+	local_bh_enable();
+	return served;
+}
+
 /*
  * Timers that are due when they are started wait for the pacer, as in the gap after a run.
  * The clock is set back meanwhile, by less than a tick or more: none expires early.
@@ -300,6 +317,8 @@ static void set_back_before_what_was_due_is_delivered(struct kunit *test)
 			KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
 		}
 		set_by(-(s64)back[i]);
+		/* A turn leaves them to their time, and has no more to do. */
+		KUNIT_EXPECT_EQ(test, a_turn(ctx->private_base), HTW_SERVED_DONE);
 		spin_lock_bh(&ctx->private_base->lock);
 		ctx->private_base->wheel.next = htw_wheel_next(&ctx->private_base->wheel);
 		htw_base_reprogram(ctx->private_base);

@@ -166,6 +166,21 @@ static void pages_in_the_middle_are_freed(struct kunit *test)
 	htw_test_expect_empty(test);
 }
 
+/* Memory is not freed before the grace period since the mark has passed. */
+static void freeing_waits_for_a_grace_period(struct kunit *test)
+{
+	struct htw_context *ctx = context_by_hand(test);
+	u64 *ids = new_ids(test);
+
+	start_all(test, ctx, ids);
+	cancel_but(test, ctx, ids, 0);
+	KUNIT_EXPECT_GT(test, htw_shrink_mark(ctx), 0);
+	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), -EAGAIN);
+	KUNIT_EXPECT_EQ(test, nr_empty(ctx), 0);
+	grace_period(ctx);
+	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), PAGES - 32);
+}
+
 static void empty_entries_are_filled_with_new_ids(struct kunit *test)
 {
 	struct htw_context *ctx = context_by_hand(test);
@@ -839,6 +854,7 @@ static struct kunit_case htw_shrink_cases[] = {
 	KUNIT_CASE(timers_freed_by_other_cpus_are_used),
 	KUNIT_CASE(timers_freed_meanwhile_are_used),
 	KUNIT_CASE_SLOW(pages_in_the_middle_are_freed),
+	KUNIT_CASE_SLOW(freeing_waits_for_a_grace_period),
 	KUNIT_CASE_SLOW(empty_entries_are_filled_with_new_ids),
 	KUNIT_CASE_SLOW(growing_fills_the_first_empty_entry),
 	KUNIT_CASE_SLOW(pages_used_since_the_mark_stay),
