@@ -123,10 +123,12 @@ static void htw_pacer_kicked(void *data)
 	struct htw_pacer *p = data;
 
 	p->kicks++;
-	/* The next owner must find the csd unlocked, or its kick would be refused and lost. */
+	/*
+	 * The next owner must find the csd unlocked, or its kick would be
+	 * refused and lost. A CPU that finds the bit still set has added its
+	 * job: the run looks at the list again behind a full barrier.
+	 */
 	clear_bit_unlock(0, &p->kicked);
-	/* A CPU that found the bit set has added its job; see it in the run. */
-	smp_mb();
 	htw_pacer_start(p, 0);
 }
 

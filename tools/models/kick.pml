@@ -11,9 +11,9 @@
  * With RT it is the other way round: the task preempts the run, unless preemption is off. Other
  * CPUs schedule jobs and cancel one. Each schedules its job again once it has been served.
  *
- * Memory is sequentially consistent, except for @armed: stores to it wait in a store buffer of CPU
- * 0 until a full barrier there, or until any later time. llist_add() and test_and_set_bit() are
- * full barriers.
+ * Memory is sequentially consistent, except for stores to @armed, and for the one that clears
+ * @kicked: they wait in a store buffer of CPU 0 until a full barrier there, or until any later
+ * time. llist_add() and test_and_set_bit() are full barriers.
  *
  * Assumed: the CPU stays online (handover.pml has hotplug); near times come, far ones (a flow gets
  * tokens again) may be too far away to help any other job.
@@ -64,7 +64,8 @@ byte scheduled;
 byte dead;
 byte stalled;		/* left to a CPU that has stopped */
 bool lock;
-bool kicked;
+bool kicked;		/* as other CPUs see it */
+bool clearing;		/* CPU 0 has cleared it */
 byte hrtimer;
 bool serving;
 bool was_throttled, tokens, more_work;
@@ -86,7 +87,14 @@ bool in_hardirq, in_softirq, adding;
 
 inline spin_lock()	{ atomic { !lock -> lock = true } }
 inline spin_unlock()	{ lock = false }
-inline smp_mb()		{ armed_seen = armed }
+inline smp_mb()
+{
+	d_step {
+		armed_seen = armed;
+		kicked = kicked && !clearing;
+		clearing = false
+	}
+}
 
 /* Atomic, as whoever comes in between on CPU 0 does the same. */
 inline start()
@@ -217,10 +225,9 @@ end:	do
 #else
 		csd_locked = false;
 #endif
-#if !defined(KICKED_BY_RUN) && !defined(KICKED_FIRST)
-		kicked = false;
+#if !defined(KICKED_BY_RUN) && !defined(KICKED_FIRST) && !defined(UNLOCK_LATE)
+		clearing = true;
 #endif
-		smp_mb();
 		start();
 		in_hardirq = false
 	od
@@ -346,6 +353,7 @@ proctype store_buffer()
 {
 end:	do
 	:: armed_seen != armed -> armed_seen = armed
+	:: atomic { clearing -> kicked = false; clearing = false }
 	od
 }
 
