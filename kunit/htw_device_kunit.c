@@ -1008,6 +1008,98 @@ static void setup_that_is_invalid(struct kunit *test)
 	KUNIT_EXPECT_MEMEQ(test, &before, &after, sizeof(after));
 }
 
+/*
+ * mmap()
+ */
+
+/* Map the file; returns an error or the address. */
+static long map(struct kunit *test, struct device_test *d, size_t size, u64 offset,
+		unsigned long flags)
+{
+	return kunit_vm_mmap(test, d->file, 0, size, PROT_READ | PROT_WRITE, flags, offset);
+}
+
+static void ring_is_mapped_as_a_whole(struct kunit *test)
+{
+	const struct htw_setup setup = { .flags = HTW_SETUP_RING, .ring_entries = 1024 };
+	struct device_test *d = device(test);
+	struct htw_ring ring;
+	struct htw_event event;
+	long addr;
+	size_t size;
+
+	KUNIT_EXPECT_EQ(test, map(test, d, PAGE_SIZE, HTW_OFF_RING, MAP_SHARED), -ENXIO);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(d->ctx, &setup), 0);
+	size = htw_ring_size(d->ctx->ring);
+	KUNIT_EXPECT_GE(test, size, sizeof(ring) + 1024 * EVENT);
+	KUNIT_EXPECT_EQ(test, map(test, d, size - PAGE_SIZE, HTW_OFF_RING, MAP_SHARED), -EINVAL);
+	KUNIT_EXPECT_EQ(test, map(test, d, size + PAGE_SIZE, HTW_OFF_RING, MAP_SHARED), -EINVAL);
+	KUNIT_EXPECT_EQ(test, map(test, d, size, HTW_OFF_RING, MAP_PRIVATE), -EINVAL);
+	KUNIT_EXPECT_EQ(test, map(test, d, size, HTW_OFF_RING + PAGE_SIZE, MAP_SHARED), -EINVAL);
+	KUNIT_EXPECT_EQ(test, d->ctx->ring->maps, 0);
+
+	addr = map(test, d, size, HTW_OFF_RING, MAP_SHARED);
+	KUNIT_ASSERT_GT(test, addr, 0);
+	KUNIT_EXPECT_EQ(test, d->ctx->ring->maps, 1);
+	KUNIT_EXPECT_EQ(test, device_read(d, d->to, PAGE_SIZE), -EBUSY);
+	user_read(test, &ring, addr, sizeof(ring));
+	KUNIT_EXPECT_EQ(test, ring.entries, 1024);
+	for (u32 i = 0; i < 1024; i++)
+		htw_test_start(test, d->ctx, 0, i);
+	for (u32 i = 0; i < 1000; i++) {
+		user_read(test, &ring, addr, sizeof(ring));
+		if (ring.tail == 1024)
+			break;
+		msleep(20);
+	}
+	KUNIT_EXPECT_EQ(test, ring.tail, 1024);
+	KUNIT_EXPECT_EQ(test, ring.entries, 1024);
+	for (u32 i = 0; i < 1024; i++) {
+		user_read(test, &event, addr + sizeof(ring) + i * EVENT, EVENT);
+		KUNIT_ASSERT_EQ(test, event.cookie, i);
+	}
+	/* The program's stores are the kernel's memory. */
+	ring.head = 1000;
+	user_write(test, addr + offsetof(struct htw_ring, head), &ring.head, sizeof(ring.head));
+	KUNIT_EXPECT_EQ(test, READ_ONCE(d->ctx->ring->header->head), 1000);
+	KUNIT_ASSERT_EQ(test, vm_munmap(addr, size), 0);
+	KUNIT_EXPECT_EQ(test, d->ctx->ring->maps, 0);
+	KUNIT_EXPECT_EQ(test, device_read(d, d->to, PAGE_SIZE), -EAGAIN);
+}
+
+static void table_is_mapped_as_far_as_it_goes(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const size_t size = htw_table_size(d->ctx);
+	const u64 later = htw_now() + LATER;
+	u64 id, override = 1;
+	long addr;
+
+	KUNIT_EXPECT_EQ(test, map(test, d, size + PAGE_SIZE, HTW_OFF_TABLE, MAP_SHARED), -EINVAL);
+	KUNIT_EXPECT_EQ(test, map(test, d, size, HTW_OFF_TABLE, MAP_PRIVATE), -EINVAL);
+	KUNIT_EXPECT_EQ(test, map(test, d, size, HTW_OFF_TABLE + PAGE_SIZE, MAP_SHARED), -EINVAL);
+	KUNIT_EXPECT_FALSE(test, d->ctx->table);
+	addr = map(test, d, size, HTW_OFF_TABLE, MAP_SHARED);
+	KUNIT_ASSERT_GT(test, addr, 0);
+	KUNIT_EXPECT_TRUE(test, d->ctx->table);
+	/* There are no timers yet, so there is no memory. */
+	KUNIT_EXPECT_EQ(test, copy_from_user(&override, (void __user *)addr, sizeof(override)),
+			sizeof(override));
+
+	id = htw_test_start(test, d->ctx, htw_now() + 5 * NSEC_PER_MSEC, 1);
+	user_read(test, &override, addr + HTW_ID_SLOT(id) * sizeof(u64), sizeof(override));
+	KUNIT_EXPECT_EQ(test, override, 0);
+	user_write(test, addr + HTW_ID_SLOT(id) * sizeof(u64), &later, sizeof(later));
+	msleep(50);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).expired, 0);
+	KUNIT_EXPECT_EQ(test, query_of(test, d, id).deadline, later);
+	/* A part of it can be mapped as well. */
+	addr = map(test, d, PAGE_SIZE, HTW_OFF_TABLE, MAP_SHARED);
+	KUNIT_ASSERT_GT(test, addr, 0);
+	user_read(test, &override, addr + HTW_ID_SLOT(id) * sizeof(u64), sizeof(override));
+	KUNIT_EXPECT_EQ(test, override, later);
+}
+
 static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(read_faults_memory_in),
 	KUNIT_CASE(read_faults_in_what_an_event_straddles),
@@ -1046,6 +1138,8 @@ static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(cancel_all_counts_or_does_nothing),
 	KUNIT_CASE_PARAM(batch_answers_as_single_calls_do, batch_clocks_gen_params),
 	KUNIT_CASE(advance_moves_the_clock_or_does_nothing),
+	KUNIT_CASE(ring_is_mapped_as_a_whole),
+	KUNIT_CASE(table_is_mapped_as_far_as_it_goes),
 	KUNIT_CASE(setup_that_is_invalid),
 	{}
 };
