@@ -13,6 +13,7 @@
 #include <linux/workqueue.h>
 
 #include "../core/base.h"
+#include "../core/callout.h"
 
 #define MS NSEC_PER_MSEC
 
@@ -237,6 +238,47 @@ static void function_may_free_it(struct kunit *test)
 }
 
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+static u32 called;
+
+static void count_call(struct htw_callout *callout)
+{
+	called++;
+}
+
+/* A turn of 128 units: a callout takes one, and its function four. */
+static void turn_has_units(struct kunit *test)
+{
+	struct htw_callout *callouts = kunit_kcalloc(test, 100, sizeof(*callouts), GFP_KERNEL);
+	struct htw_base *base = per_cpu(htw_callout_bases, 0);
+	struct htw_turn turn = { .units = HTW_TURN_UNITS };
+	const u64 due = ktime_get_ns() + 10 * MS;
+	u32 in_turn;
+
+	KUNIT_ASSERT_NOT_NULL(test, callouts);
+	called = 0;
+	for (u32 i = 0; i < 100; i++) {
+		htw_callout_init(&callouts[i], count_call);
+		htw_callout_start_at(&callouts[i], due, 0);
+	}
+	turn.pacer = base->job.pacer;
+	turn.flow = per_cpu_ptr(base->job.flows, 0);
+	local_bh_disable();
+	rcu_read_lock();
+	/* The pacer's own turn comes when softirqs go on. */
+	while (ktime_get_ns() < due + MS)
+		udelay(1);
+	turn.began = ktime_get_ns();
+	base->job.serve(&base->job, &turn);
+	in_turn = called;
+	rcu_read_unlock();
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, in_turn, DIV_ROUND_UP(128, 1 + 4));
+	msleep(50);
+	KUNIT_EXPECT_EQ(test, called, 100);
+	for (u32 i = 0; i < 100; i++)
+		KUNIT_EXPECT_FALSE(test, htw_callout_cancel_sync(&callouts[i]));
+}
+
 static void at_its_tick(struct kunit *test)
 {
 	static const u64 delays[] = {
@@ -356,6 +398,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cancel_sync_beats_a_function_that_restarts),
 	KUNIT_CASE(function_may_free_it),
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE(turn_has_units),
 	KUNIT_CASE(at_its_tick),
 #endif
 #ifdef CONFIG_SMP

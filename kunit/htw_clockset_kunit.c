@@ -90,6 +90,25 @@ static void told_when_the_clock_is_set(struct kunit *test)
 	}
 }
 
+/* Of what was before a timer was armed, up to three times since the last look for timers. */
+static void not_told_of_what_was_before(struct kunit *test)
+{
+	for (u32 times = 1; times <= 3; times++) {
+		struct htw_context *ctx = realtime_context(test);
+		u64 id;
+
+		wait_for_walk(test, ctx);
+		for (u32 i = 0; i < times; i++)
+			set_by(i % 2 ? -(s64)HOUR : HOUR);
+		id = start_cancel_on_set(ctx, 1000 * HOUR, 0, 0);
+		KUNIT_ASSERT_NE(test, id, 0);
+		wait_for_walk(test, ctx);
+		flush_workqueue(htw_wq);
+		KUNIT_EXPECT_EQ_MSG(test, ctx->nr_expired, 0, "%u times", times);
+		set_by(times % 2 ? -(s64)HOUR : 0);
+	}
+}
+
 static int ignore_update(struct notifier_block *nb, unsigned long was_set, void *data)
 {
 	return NOTIFY_DONE;
@@ -378,6 +397,7 @@ static struct kunit_case htw_clockset_cases[] = {
 	KUNIT_CASE(listens_on_realtime_only),
 	KUNIT_CASE(told_when_the_clock_is_set),
 	KUNIT_CASE(not_told_of_what_is_no_setting),
+	KUNIT_CASE(not_told_of_what_was_before),
 	KUNIT_CASE_PARAM(told_however_often_it_was_set, times_gen_params),
 	KUNIT_CASE(firings_count_though_the_clock_is_set),
 #ifdef CONFIG_SMP

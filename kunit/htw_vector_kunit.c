@@ -499,6 +499,38 @@ static void adds_beyond_the_limit_fail(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(t->ctx), nr_free + limit);
 }
 
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+/*
+ * A section ends early, and another one goes on, if a turn wants the base: each of them programs
+ * the hrtimer, as their deadlines are earlier than all others.
+ */
+static void vector_makes_way(struct kunit *test)
+{
+	const u32 count = 256;
+	struct vectors *t = vectors_of(test, htw_test_context(test));
+	struct htw_vector v = vector(t, HTW_OP_ADD, 0, count);
+	/* Of a bucket of the third level, and of the window of all of these. */
+	const u64 bucket = (TICK << (8 + 6)), window = bucket << 6;
+	struct htw_base *base;
+	u64 programs;
+
+	htw_test_sleep_until(test, (div64_u64(htw_now(), window) + 1) * window + TICK);
+	htw_test_start(test, t->ctx, U64_MAX, 1);
+	base = htw_test_base(0);
+	for (u32 wanted = 0; wanted < 2; wanted++) {
+		for (u32 i = 0; i < count; i++)
+			t->array[DEADLINES][i] = (40 - 20 * wanted - i / 32) * bucket;
+		WRITE_ONCE(base->wanted_at, jiffies);
+		WRITE_ONCE(base->wanted, wanted);
+		programs = base->programs;
+		KUNIT_EXPECT_EQ(test, call(test, t, &v), 0);
+		KUNIT_EXPECT_EQ(test, v.done, count);
+		KUNIT_EXPECT_EQ(test, base->programs - programs, 1 + wanted);
+		WRITE_ONCE(base->wanted, false);
+	}
+}
+#endif
+
 static void restore_limit(void *limit)
 {
 	WRITE_ONCE(htw_max_user_timers, (unsigned long)limit);
@@ -635,6 +667,9 @@ static struct kunit_case htw_vector_cases[] = {
 	KUNIT_CASE(nothing_is_found_in_a_fresh_context),
 	KUNIT_CASE(adds_beyond_the_limit_fail),
 	KUNIT_CASE(adds_wait_for_what_is_being_freed),
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE(vector_makes_way),
+#endif
 	KUNIT_CASE_PARAM(memory_that_ends_ends_the_vector, op_gen_params),
 	KUNIT_CASE(argument_that_is_not_there),
 	KUNIT_CASE(relative_deadlines_are_from_now),
