@@ -47,6 +47,7 @@
  */
 
 #include <linux/jiffies.h>
+#include <linux/kcov.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
@@ -311,7 +312,9 @@ static enum htw_served htw_pacer_serve(struct htw_pacer *p,
 
 	WRITE_ONCE(p->serving, flow);
 	spin_unlock(&p->lock);
+	kcov_remote_start_common(job->kcov_handle);
 	served = job->serve(job, turn);
+	kcov_remote_stop();
 	spin_lock(&p->lock);
 	WRITE_ONCE(p->serving, NULL);
 
@@ -655,7 +658,11 @@ void htw_pacer_adopt(unsigned int cpu, struct htw_pacer *adopter)
 void htw_job_init(struct htw_job *job, struct htw_flow __percpu *flows,
 		  htw_serve_t *serve)
 {
-	*job = (struct htw_job) { .serve = serve, .flows = flows };
+	*job = (struct htw_job) {
+		.serve = serve,
+		.flows = flows,
+		.kcov_handle = kcov_common_handle(),
+	};
 	INIT_LIST_HEAD(&job->ready);
 }
 

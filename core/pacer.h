@@ -115,6 +115,8 @@ typedef enum htw_served htw_serve_t(struct htw_job *job, struct htw_turn *turn);
  *	context that set @scheduled, then by @pacer)
  * @incoming: on &htw_pacer.incoming (owned by the context that set @scheduled)
  * @ready: on &htw_flow.jobs (the pacer's lock)
+ * @kcov_handle: to which the coverage of @serve is reported, with CONFIG_KCOV:
+ *	that of the task which made the job; never changes
  */
 struct htw_job {
 	htw_serve_t *serve;
@@ -125,6 +127,7 @@ struct htw_job {
 	u32 irq_ns;
 	struct llist_node incoming;
 	struct list_head ready;
+	u64 kcov_handle;
 };
 
 /**
