@@ -24,6 +24,7 @@
  */
 
 #include <linux/irq_work.h>
+#include <linux/kcov.h>
 #include <linux/pvclock_gtod.h>
 #include <linux/timekeeper_internal.h>
 
@@ -189,12 +190,14 @@ void htw_cancel_on_set_walk_user(struct work_struct *work)
 	struct htw_user *user = container_of(work, struct htw_user, clock_work);
 	struct htw_context *ctx;
 
+	kcov_remote_start_common(user->kcov_handle);
 	mutex_lock(&user->listeners_mutex);
 	list_for_each_entry(ctx, &user->listeners, listener) {
 		htw_cancel_on_set_walk(ctx);
 		cond_resched();
 	}
 	mutex_unlock(&user->listeners_mutex);
+	kcov_remote_stop();
 }
 
 /**

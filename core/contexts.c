@@ -3,6 +3,7 @@
  * A context from open() to the last close of /dev/htw
  */
 
+#include <linux/kcov.h>
 #include <linux/slab.h>
 #include <linux/time_namespace.h>
 
@@ -114,6 +115,7 @@ static void htw_contexts_free_closed(struct work_struct *work)
 	struct llist_node *closed;
 
 	/* The user is not freed before this work has ended. */
+	kcov_remote_start_common(user->kcov_handle);
 	closed = llist_reverse_order(llist_del_all(&user->closed));
 	llist_for_each_entry_safe(ctx, next, closed, closed) {
 		if (ctx->stopped)
@@ -122,6 +124,7 @@ static void htw_contexts_free_closed(struct work_struct *work)
 			htw_contexts_stop(ctx);
 		cond_resched();
 	}
+	kcov_remote_stop();
 }
 
 /* What the users of contexts do. */

@@ -40,6 +40,7 @@
  * period.
  */
 
+#include <linux/kcov.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 
@@ -281,6 +282,7 @@ static void htw_shrink_work(struct work_struct *work)
 	struct htw_context *ctx = container_of(to_delayed_work(work), struct htw_context, shrink);
 	int freed = 0;
 
+	kcov_remote_start_common(ctx->user->kcov_handle);
 	if (ctx->shrink_marked) {
 		freed = htw_shrink_reclaim(ctx);
 		ctx->shrink_marked = freed == -EAGAIN;
@@ -292,6 +294,7 @@ static void htw_shrink_work(struct work_struct *work)
 				   HTW_SHRINK_DELAY_MIN);
 	else
 		htw_shrink_end(ctx, freed > 0);
+	kcov_remote_stop();
 }
 
 void htw_shrink_init(struct htw_context *ctx)

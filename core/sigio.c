@@ -18,6 +18,7 @@
 #include <linux/delay.h>
 #include <linux/fs.h>
 #include <linux/jiffies.h>
+#include <linux/kcov.h>
 #include <linux/poll.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
@@ -179,6 +180,7 @@ static void htw_sigio_work(struct work_struct *work)
 	if (!htw_sigio_has_turn(s))
 		return;
 
+	kcov_remote_start_common(s->kcov_handle);
 	/* On the CPU whose share the user has, and which has been left alone. */
 	migrate_disable();
 	wait = htw_pacer_throttled_ns(s->flows);
@@ -187,6 +189,7 @@ static void htw_sigio_work(struct work_struct *work)
 	else
 		htw_sigio_send_some(s);
 	migrate_enable();
+	kcov_remote_stop();
 	htw_sigio_end_turn(s, wait);
 }
 
@@ -233,6 +236,7 @@ void htw_sigio_sender_init(struct htw_sigio_sender *s,
 	*s = (struct htw_sigio_sender) {
 		.flows = flows,
 		.class = per_cpu_ptr(flows, cpumask_first(cpu_possible_mask))->class,
+		.kcov_handle = kcov_common_handle(),
 	};
 	INIT_LIST_HEAD(&s->due);
 	INIT_LIST_HEAD(&s->entry);

@@ -36,6 +36,7 @@ struct htw_sigio {
  * @scheduled: on that queue, has its turn, or @work is to put it there again
  *	(htw_sigio_lock)
  * @work: has its turn, or waits for the user's share
+ * @kcov_handle: as &htw_user.kcov_handle; never changes
  */
 struct htw_sigio_sender {
 	struct htw_flow __percpu *flows;
@@ -44,6 +45,7 @@ struct htw_sigio_sender {
 	struct list_head entry;
 	bool scheduled;
 	struct delayed_work work;
+	u64 kcov_handle;
 };
 
 int htw_sigio_init_queues(void);

@@ -22,6 +22,7 @@
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/hashtable.h>
+#include <linux/kcov.h>
 #include <linux/minmax.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
@@ -143,6 +144,7 @@ static struct htw_user *htw_user_alloc(kuid_t uid, struct user_namespace *ns,
 	INIT_WORK(&user->free_work, ops->free_contexts);
 	init_waitqueue_head(&user->wait);
 	mutex_init(&user->wait_mutex);
+	user->kcov_handle = kcov_common_handle();
 	return user;
 }
 

@@ -58,6 +58,8 @@ struct htw_user_ops {
  * @clock_work: walks their timers after CLOCK_REALTIME was set
  * @closed: closed contexts, to be stopped or freed
  * @free_work: does that
+ * @kcov_handle: to which the coverage of work items is reported, with
+ *	CONFIG_KCOV: that of the task which made the user; never changes
  * @rcu: frees it
  *
  * Work is queued for each user and not for each context: whatever number of
@@ -86,6 +88,7 @@ struct htw_user {
 	struct work_struct clock_work;
 	struct llist_head closed;
 	struct work_struct free_work;
+	u64 kcov_handle;
 	struct rcu_head rcu;
 };
 
