@@ -19,7 +19,7 @@ endif
 include dist/install.mk
 
 .PHONY: all clean help demo kunit vm-test bench bench-scale bench-check torture torture-proof fail-nth \
-	mutate coverage check check-all check-arch kdir
+	kcov-fuzz mutate coverage check check-all check-arch kdir
 
 all: kdir
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
@@ -52,6 +52,8 @@ help:
 	@echo '                TORTURE="--seconds N --seed S", see tools/torture/run --help'
 	@echo 'make torture-proof  show that the torture and the tests find what is broken on purpose'
 	@echo 'make fail-nth   make each allocation and each copy of each call fail in turn'
+	@echo 'make kcov-fuzz  calls of all kinds, mutated as they reach new code:'
+	@echo '                KCOV_FUZZ="--calls N --seed S", see tools/kcov-fuzz/run --help'
 	@echo 'make mutate     show that the unit tests find small wrong changes of the sources'
 	@echo 'make coverage   which lines and branches the unit tests reach'
 	@echo 'make check      required of every change, 15 minutes: build, style, unit tests,'
@@ -96,6 +98,9 @@ torture-proof:
 
 fail-nth:
 	tools/fail-nth/run
+
+kcov-fuzz:
+	tools/kcov-fuzz/run $(KCOV_FUZZ)
 
 mutate:
 	tools/mutate $(MUTATE)

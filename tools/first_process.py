@@ -13,18 +13,22 @@ def build_program(name, to):
     subprocess.run(["strip", "-o", to, CACHE / "bin" / name], check=True)
 
 
-def report(name, log, ended, *problems):
+def printed(log):
+    """Return the lines that the program has printed: the kernel's begin with the time."""
+    lines = log.read_text(errors="replace").replace("\r", "").splitlines()
+    return [line for line in lines if not re.match(r"\[ *\d+\.\d+\]|\s*$", line)]
+
+
+def report(name, log, ended, *problems, leave_out=None):
     """Print what the program printed, and what is wrong with the run; return the exit status.
 
-    Whatever it says, the kernel must have ended by itself, with a clean log. The last line has the
+    Lines that match @leave_out are not printed. Whatever the program says, the kernel must have ended by itself, with a clean log. The last line has the
     counts.
     """
-    text = log.read_text(errors="replace")
     defects = subprocess.run([TOP / "tools/kernel-log", log], stdout=subprocess.PIPE, text=True, errors="replace")
-    # The kernel's own lines begin with the time.
-    ours = [line for line in text.replace("\r", "").splitlines() if not re.match(r"\[ *\d+\.\d+\]|\s*$", line)]
+    ours = printed(log)
     found = re.fullmatch(r"(\d+) passed, (\d+) failed", ours[-1]) if ours else None
-    print(*(ours[:-1] if found else ours), sep="\n")
+    print(*(line for line in (ours[:-1] if found else ours) if not (leave_out and re.match(leave_out, line))), sep="\n")
     passed, failed = map(int, found.groups()) if found else (0, 1)
     problems = [*problems, *(problem for problem, is_so in (
         ("the kernel did not end by itself", not ended), ("it did not finish", not found),
