@@ -7,6 +7,7 @@
 #define _HTW_PACER_H
 
 #include <linux/hrtimer.h>
+#include <linux/kcov.h>
 #include <linux/list.h>
 #include <linux/llist.h>
 #include <linux/percpu.h>
@@ -116,7 +117,8 @@ typedef enum htw_served htw_serve_t(struct htw_job *job, struct htw_turn *turn);
  * @incoming: on &htw_pacer.incoming (owned by the context that set @scheduled)
  * @ready: on &htw_flow.jobs (the pacer's lock)
  * @kcov_handle: to which the coverage of @serve is reported, with CONFIG_KCOV:
- *	that of the task which made the job; never changes
+ *	that of the task which made the job, of the type that the kernel has;
+ *	never changes
  */
 struct htw_job {
 	htw_serve_t *serve;
@@ -127,7 +129,8 @@ struct htw_job {
 	u32 irq_ns;
 	struct llist_node incoming;
 	struct list_head ready;
-	u64 kcov_handle;
+
+	typeof(kcov_common_handle()) kcov_handle;
 };
 
 /**

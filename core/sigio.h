@@ -5,6 +5,7 @@
 #ifndef _HTW_SIGIO_H
 #define _HTW_SIGIO_H
 
+#include <linux/kcov.h>
 #include <linux/list.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
@@ -45,7 +46,8 @@ struct htw_sigio_sender {
 	struct list_head entry;
 	bool scheduled;
 	struct delayed_work work;
-	u64 kcov_handle;
+
+	typeof(kcov_common_handle()) kcov_handle;
 };
 
 int htw_sigio_init_queues(void);

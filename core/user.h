@@ -6,6 +6,7 @@
 #define _HTW_USER_H
 
 #include <linux/atomic.h>
+#include <linux/kcov.h>
 #include <linux/list.h>
 #include <linux/llist.h>
 #include <linux/mutex.h>
@@ -88,7 +89,8 @@ struct htw_user {
 	struct work_struct clock_work;
 	struct llist_head closed;
 	struct work_struct free_work;
-	u64 kcov_handle;
+
+	typeof(kcov_common_handle()) kcov_handle;
 	struct rcu_head rcu;
 };
 
