@@ -283,7 +283,7 @@ static void close_races_with_walk(struct kunit *test)
 }
 #endif /* CONFIG_SMP */
 
-/* A turn of a base on this CPU, ahead of the pacer's. */
+/* A turn of a base ahead of the pacer's, with one CPU. */
 static enum htw_served a_turn(struct htw_base *base)
 {
 	struct htw_turn turn = { .units = HTW_TURN_UNITS };
@@ -336,8 +336,12 @@ static void set_back_before_what_was_due_is_delivered(struct kunit *test)
 			KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
 		}
 		set_by(-(s64)back[i]);
-		/* A turn leaves them to their time, and has no more to do. */
-		KUNIT_EXPECT_EQ(test, a_turn(ctx->private_base), HTW_SERVED_DONE);
+		/*
+		 * A turn leaves them to their time, and has no more to do. On
+		 * another CPU the pacer may be taking one.
+		 */
+		if (!IS_ENABLED(CONFIG_SMP))
+			KUNIT_EXPECT_EQ(test, a_turn(ctx->private_base), HTW_SERVED_DONE);
 		spin_lock_bh(&ctx->private_base->lock);
 		ctx->private_base->wheel.next = htw_wheel_next(&ctx->private_base->wheel);
 		htw_base_reprogram(ctx->private_base);
