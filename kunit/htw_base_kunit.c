@@ -368,10 +368,8 @@ static void turn_has_units(struct kunit *test)
 {
 	const struct turn_load *load = test->param_value;
 	const u64 deadline = htw_next_tick() + 20 * htw_tick_ns;
-	struct htw_turn turn = { .units = HTW_TURN_UNITS };
 	struct htw_context *ctx[8] = {};
 	enum htw_served served;
-	struct htw_base *base;
 	u32 delivered = 0;
 
 	migrate_disable();
@@ -382,19 +380,10 @@ static void turn_has_units(struct kunit *test)
 		for (u32 j = 0; j < count; j++)
 			htw_test_start(test, ctx[i], deadline, j);
 	}
-	base = this_base();
-	turn.pacer = base->job.pacer;
-	turn.flow = this_cpu_ptr(base->job.flows);
 	local_bh_disable();
-	rcu_read_lock();
-	/* The pacer's own turn comes when softirqs go on. */
-	while (htw_now() < deadline)
-		udelay(1);
-	turn.began = htw_now();
-	served = htw_delivery_serve(&base->job, &turn);
+	served = htw_test_turn(this_base(), deadline);
 	for (u32 i = 0; i <= load->contexts; i++)
 		delivered += ctx[i]->nr_expired;
-	rcu_read_unlock();
 	local_bh_enable();
 	migrate_enable();
 	KUNIT_EXPECT_EQ(test, served, load->served);

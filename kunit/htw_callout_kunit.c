@@ -12,8 +12,8 @@
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
-#include "../core/base.h"
 #include "../core/callout.h"
+#include "htw_kunit.h"
 
 #define MS NSEC_PER_MSEC
 
@@ -250,7 +250,6 @@ static void turn_has_units(struct kunit *test)
 {
 	struct htw_callout *callouts = kunit_kcalloc(test, 100, sizeof(*callouts), GFP_KERNEL);
 	struct htw_base *base = per_cpu(htw_callout_bases, 0);
-	struct htw_turn turn = { .units = HTW_TURN_UNITS };
 	const u64 due = ktime_get_ns() + 10 * MS;
 	u32 in_turn;
 
@@ -260,17 +259,9 @@ static void turn_has_units(struct kunit *test)
 		htw_callout_init(&callouts[i], count_call);
 		htw_callout_start_at(&callouts[i], due, 0);
 	}
-	turn.pacer = base->job.pacer;
-	turn.flow = per_cpu_ptr(base->job.flows, 0);
 	local_bh_disable();
-	rcu_read_lock();
-	/* The pacer's own turn comes when softirqs go on. */
-	while (ktime_get_ns() < due + MS)
-		udelay(1);
-	turn.began = ktime_get_ns();
-	base->job.serve(&base->job, &turn);
+	htw_test_turn(base, due + MS);
 	in_turn = called;
-	rcu_read_unlock();
 	local_bh_enable();
 	KUNIT_EXPECT_EQ(test, in_turn, DIV_ROUND_UP(128, 1 + 4));
 	msleep(50);

@@ -283,23 +283,6 @@ static void close_races_with_walk(struct kunit *test)
 }
 #endif /* CONFIG_SMP */
 
-/* A turn of a base ahead of the pacer's, with one CPU. */
-static enum htw_served a_turn(struct htw_base *base)
-{
-	struct htw_turn turn = { .units = HTW_TURN_UNITS };
-	enum htw_served served;
-
-	local_bh_disable();
-	rcu_read_lock();
-	turn.pacer = base->job.pacer;
-	turn.flow = this_cpu_ptr(base->job.flows);
-	turn.began = ktime_get_ns();
-	served = htw_delivery_serve(&base->job, &turn);
-	rcu_read_unlock();
-	local_bh_enable();
-	return served;
-}
-
 /*
  * Timers that are due when they are started wait for the pacer, as in the gap after a run.
  * The clock is set back meanwhile, by less than a tick or more: none expires early.
@@ -341,7 +324,7 @@ static void set_back_before_what_was_due_is_delivered(struct kunit *test)
 		 * another CPU the pacer may be taking one.
 		 */
 		if (!IS_ENABLED(CONFIG_SMP))
-			KUNIT_EXPECT_EQ(test, a_turn(ctx->private_base), HTW_SERVED_DONE);
+			KUNIT_EXPECT_EQ(test, htw_test_turn(ctx->private_base, 0), HTW_SERVED_DONE);
 		spin_lock_bh(&ctx->private_base->lock);
 		ctx->private_base->wheel.next = htw_wheel_next(&ctx->private_base->wheel);
 		htw_base_reprogram(ctx->private_base);

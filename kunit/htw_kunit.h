@@ -8,6 +8,7 @@
 #include <kunit/test.h>
 #include <linux/cpumask.h>
 #include <linux/cred.h>
+#include <linux/delay.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
@@ -353,6 +354,28 @@ static inline void htw_test_wait(struct kunit *test, struct htw_context *ctx, u3
 	KUNIT_ASSERT_NE_MSG(test, wait_event_timeout(ctx->wait,
 						     READ_ONCE(ctx->nr_expired) >= count, 100 * HZ),
 			    0, "%u of %u expired", READ_ONCE(ctx->nr_expired), count);
+}
+
+/*
+ * Take a turn of a base at the time @from, ahead of the pacer, which takes its own when softirqs go
+ * on: to look at what this one did, a caller disables them around it. With several CPUs the pacer
+ * may take one at the same time.
+ */
+static inline enum htw_served htw_test_turn(struct htw_base *base, u64 from)
+{
+	struct htw_turn turn = { .pacer = base->job.pacer, .units = HTW_TURN_UNITS };
+	enum htw_served served;
+
+	local_bh_disable();
+	rcu_read_lock();
+	while (htw_now() < from)
+		udelay(1);
+	turn.flow = this_cpu_ptr(base->job.flows);
+	turn.began = htw_now();
+	served = base->job.serve(&base->job, &turn);
+	rcu_read_unlock();
+	local_bh_enable();
+	return served;
 }
 
 static inline u64 htw_test_pending(unsigned int cpu)

@@ -2,7 +2,8 @@
 /*
  * KUnit: calls on all timers of a context: HTW_LIST, HTW_HARVEST, HTW_CANCEL_ALL, HTW_NEXT
  *
- * With timers of all states side by side in each page, which the calls must tell apart.
+ * Each page of timers has pending, expired and disarmed ones next to each other, and a call must
+ * take only those in the states that it was asked for.
  */
 #include <kunit/test.h>
 
