@@ -30,10 +30,10 @@
  */
 #define HTW_WAKE_GAP_NS		(2 * HTW_RUN_NS)
 /*
- * Most that a gap grows for the time that interrupts took; the rest is added to
- * later gaps. When a thousand wheels expire together, their interrupts delay
- * the users who are served in the next run. A gap of the same length would
- * delay these users a second time.
+ * Most that one gap grows for the time that interrupts took; what is left is
+ * added to later gaps. The interrupts of a thousand wheels that expire together
+ * delay all users of the next run. A gap that grows by all of that time would
+ * delay the same users for as long again.
  */
 #define HTW_IRQ_GAP_NS		(50 * NSEC_PER_USEC)
 /* Charged for each hrtimer interrupt, whose time passes before the clock is read. */

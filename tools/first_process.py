@@ -22,8 +22,8 @@ def printed(log):
 def report(name, log, ended, *problems, leave_out=None):
     """Print what the program printed, and what is wrong with the run; return the exit status.
 
-    Lines that match @leave_out are not printed. Whatever the program says, the kernel must have ended by itself, with a clean log. The last line has the
-    counts.
+    Lines that match @leave_out are not printed. Whatever the program says, the kernel must have
+    ended by itself, with a clean log. The last line has the counts.
     """
     defects = subprocess.run([TOP / "tools/kernel-log", log], stdout=subprocess.PIPE, text=True, errors="replace")
     ours = printed(log)

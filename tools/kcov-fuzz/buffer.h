@@ -24,7 +24,10 @@ void buffer_init(struct buffer *b);
  * Return the address to pass.
  */
 void *buffer_fill(const struct buffer *b, __u64 kind, const void *data, size_t size, void *mapped);
-/* May the kernel read and write all of it, and nobody else? */
+/*
+ * Can a call read and write all of it, and is it not memory of the device, which other calls write
+ * to? Then what the call wrote can be checked.
+ */
 bool buffer_is_good(__u64 kind);
 
 #endif /* BUFFER_H */

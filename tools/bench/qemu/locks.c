@@ -44,8 +44,8 @@ __attribute__((visibility("default"))) int qemu_plugin_version = PLUGIN_VERSION;
 #define OFTEN_OPS		512U
 #define ONCE_INSNS		1000U
 /*
- * Between a function that takes a lock and its caller, at most so many
- * instructions of other functions, such as return thunks, are executed.
+ * Most instructions of other functions, such as return thunks, that a CPU
+ * executes between the end of a function that takes a lock and its caller.
  */
 #define RETURN_STEPS		8U
 
