@@ -108,9 +108,9 @@ the module.
 With ARCH=um's time travel the clock jumps to the next timer, so the suites
 assert lateness exactly. Some stage races between a call and an expiry,
 which programs cannot.
-""", files=("kunit/htw_kunit.h", "kunit/htw_base_kunit.c", "kunit/htw_pacer_kunit.c",
-            "kunit/htw_sigio_kunit.c", "kunit/htw_wake_kunit.c", "kunit/htw_device_kunit.c",
-            "kunit/htw_shrink_kunit.c")),
+""", files=("kunit/htw_kunit.h", "kunit/htw_base_kunit.c", "kunit/htw_flow_kunit.c",
+            "kunit/htw_pacer_kunit.c", "kunit/htw_sigio_kunit.c", "kunit/htw_wake_kunit.c",
+            "kunit/htw_device_kunit.c", "kunit/htw_shrink_kunit.c")),
     Patch("selftests: htw: Test /dev/htw", """\
 A program for each call, and a case for each promise and each error that
 the header for programs documents.
@@ -127,12 +127,13 @@ LATER = (
     Patch("misc: htw: Configure a file by HTW_SETUP", """\
 Clock, tick and geometry of a private wheel, limit and home CPU, and a
 manual clock that only the program moves, for its tests.
-""", core="setup", functions="htw_op_advance"),
-    Patch("misc: htw: List, harvest and cancel all timers", "\n", core="walk"),
+""", core="setup", functions="htw_op_advance", files=("kunit/htw_context_kunit.c",)),
+    Patch("misc: htw: List, harvest and cancel all timers", "\n", core="walk",
+          files=("kunit/htw_walk_kunit.c",)),
     Patch("misc: htw: Carry out one operation on many timers", """\
 A vector checks once what is common and copies 8 to 24 bytes for each timer,
 where a batch copies 64.
-""", core="vector"),
+""", core="vector", files=("kunit/htw_vector_kunit.c",)),
     Patch("misc: htw: Map the ring of events and the table of deadlines", """\
 Expirations are read from the ring without a system call, and a deadline is
 put off by storing to the table.
