@@ -5,6 +5,8 @@
 # Test the module's parameters: invalid values are refused with a message, and the module
 # works with valid ones. TAP. For the VM: it loads and unloads the module.
 #
+# Slow: 40 s.
+#
 #   tools/device-tests 6.12 params-test
 
 # shellcheck source=tools/common/tap.sh

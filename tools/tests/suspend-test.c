@@ -4,6 +4,8 @@
  * delivered when the machine resumes; CLOCK_MONOTONIC stands still
  *
  * While the machine is suspended all CPUs but the first are offline.
+ *
+ * Slow: 30 s.
  */
 #include <pthread.h>
 
