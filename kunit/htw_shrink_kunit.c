@@ -471,6 +471,15 @@ static struct task_struct *begin_long_section(struct kunit *test, struct long_se
 	return task;
 }
 
+/*
+ * Sleep beside a long section. Its CPU handles no softirq, and may be the one that has to expire
+ * the timers of all idle CPUs: msleep() would last as long as the section. An hrtimer expires.
+ */
+static void sleep_beside_long_section(unsigned int ms)
+{
+	usleep_range(ms * USEC_PER_MSEC, (ms + 1) * USEC_PER_MSEC);
+}
+
 static void end_long_section(struct kunit *test, struct long_section *r, struct task_struct *task)
 {
 	atomic_set(&r->end, 1);
@@ -498,7 +507,7 @@ static void a_section_is_waited_for(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_shrink_mark(ctx), PAGES);
 	for (unsigned int i = 0; i < 20; i++) {
 		KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), -EAGAIN);
-		msleep(20);
+		sleep_beside_long_section(20);
 	}
 	end_long_section(test, r, task);
 	grace_period(ctx);
@@ -543,9 +552,9 @@ static void a_page_that_was_found_stays_readable(struct kunit *test)
 	INIT_WORK(&reclaim->work, reclaim_work);
 	queue_work(system_unbound_wq, &reclaim->work);
 	for (unsigned int i = 0; i < 1000 && !is_empty(ctx, PAGES - 1); i++)
-		msleep(20);
+		sleep_beside_long_section(20);
 	KUNIT_EXPECT_TRUE(test, is_empty(ctx, PAGES - 1));
-	msleep(100);
+	sleep_beside_long_section(100);
 	KUNIT_EXPECT_NE(test, work_busy(&reclaim->work), 0);
 	end_long_section(test, r, task);
 	flush_work(&reclaim->work);
