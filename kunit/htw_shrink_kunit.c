@@ -562,7 +562,8 @@ static void a_page_that_was_found_stays_readable(struct kunit *test)
 }
 
 #define MAX_THREADS		4
-#define SHARED			(IS_ENABLED(CONFIG_KCSAN) ? 4096u : 8192u)
+/* Far more pages of them than a context keeps. */
+#define SHARED			((IS_ENABLED(CONFIG_KCSAN) ? 64 : 128) * HTW_PAGE_SLOTS)
 /* Pages to be freed: more than emptying the context once frees. A larger page holds more timers. */
 #define ENOUGH			(IS_ENABLED(CONFIG_KCSAN) || PAGE_SIZE > SZ_4K ? 20 : 80)
 
