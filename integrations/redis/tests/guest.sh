@@ -4,7 +4,8 @@
 # client, their libraries and the module for Redis. Prints a line for each thing that is so.
 set -u
 
-run() { program=$1; shift; ./ld-linux-x86-64.so.2 --library-path . "./$program" "$@"; }
+linker=$(echo ./ld-linux-*.so.*)
+run() { program=$1; shift; "$linker" --library-path . "./$program" "$@"; }
 cli() { run redis-cli -s "$PWD/socket" "$@"; }
 
 # start OPTION...: start the server, and wait until it answers
