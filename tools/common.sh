@@ -11,12 +11,23 @@ case $htw_suite in
 trixie) htw_other_suite=bookworm ;;
 *) htw_other_suite=trixie ;;
 esac
+# Debian's name of this machine's architecture. On arm64 6.12-arm64 is called 6.12.
+htw_arch=$(dpkg --print-architecture)
+case $htw_arch in
+arm64) cross_kernels='' ;;
+*) cross_kernels=' 6.12-arm64' ;;
+esac
 # shellcheck disable=SC2034
-htw_kernels="6.1 6.1-rt 6.12 6.12-rt 6.12-$htw_other_suite 6.12-arm64 7"
+htw_kernels="6.1 6.1-rt 6.12 6.12-rt 6.12-$htw_other_suite$cross_kernels 7"
 
 die() {
 	echo "${0##*/}: $*" >&2
 	exit 1
+}
+
+# need_amd64 REASON: end the script if this machine has another architecture
+need_amd64() {
+	[ "$htw_arch" = amd64 ] || die "this needs a machine with amd64: $*"
 }
 
 # kernel_suite KERNEL: the suite of Debian that it is built for
@@ -32,7 +43,7 @@ kernel_suite() {
 kernel_arch() {
 	case $1 in
 	*-arm64) echo arm64 ;;
-	*) echo amd64 ;;
+	*) echo "$htw_arch" ;;
 	esac
 }
 

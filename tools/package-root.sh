@@ -5,6 +5,7 @@
 # shellcheck disable=SC2034 # variables for the scripts
 
 [ "$(id -u)" -eq 0 ] || die "needs root, to create and enter roots"
+need_amd64 'it boots PCs'
 passed=0 failed=0 skipped=0 suite=''
 roots=$HTW_CACHE/roots
 tmp=$(mktemp -d)
