@@ -25,6 +25,16 @@ die() {
 	exit 1
 }
 
+# passed_before NAME COMMAND...: print the file that exists if the check NAME has passed before with
+# the same input, which COMMAND prints. Only for checks whose result is a function of that.
+passed_before() {
+	local sum
+
+	sum=$(set -o pipefail; "${@:2}" | sha256sum) || die "cannot read what $1 depends on"
+	mkdir -p "$HTW_CACHE/$1"
+	echo "$HTW_CACHE/$1/${sum:0:32}"
+}
+
 # need_amd64 REASON: end the script if this machine has another architecture
 need_amd64() {
 	[ "$htw_arch" = amd64 ] || die "this needs a machine with amd64: $*"
