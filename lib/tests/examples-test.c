@@ -2,6 +2,8 @@
 /*
  * Run the programs of examples/ on the device; a stand-in for systemd starts
  * fdstore
+ *
+ * Slow: 40 s.
  */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wsign-compare"

@@ -7,6 +7,8 @@
  * time is the count of instructions.
  *
  * VM options: --icount
+ *
+ * Slow: 40 s.
  */
 #include "htw-test.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The limit on timers: exact, and lowered again by each way a timer can end
+ *
+ * Slow: 40 s.
  */
 #include "htw-test.h"
 

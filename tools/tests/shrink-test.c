@@ -4,6 +4,8 @@
  *
  * Measured as the charge of the cgroup that each test runs in. The kernel
  * decides when, so the tests wait for it.
+ *
+ * Slow: 40 s.
  */
 #include "htw-memory.h"
 
