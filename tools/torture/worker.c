@@ -308,6 +308,9 @@ static void query(struct worker *w, struct call *call)
 	count(&worker_counts->queries, call->n);
 }
 
+/* Half of the stores put a timer off by less than this: within the tick it is due in, mostly. */
+#define STORE_NEAR	(100 * 1000)
+
 /* Put timers off, or disarm them, by stores to the table of deadlines. */
 static void store(struct worker *w, struct call *call)
 {
@@ -328,7 +331,8 @@ static void store(struct worker *w, struct call *call)
 		deadline = account_current(a)->start;
 		if (deadline < before)
 			deadline = before;
-		word = account_next_deadline(a, deadline + ARMINGS + below(w, c->most_ns));
+		word = account_next_deadline(a, deadline + ARMINGS +
+					     below(w, below(w, 2) ? c->most_ns : STORE_NEAR));
 		if (!below(w, 8))
 			word = HTW_DISARMED;
 		__atomic_store_n(&c->words[HTW_ID_SLOT(a->id)], word, __ATOMIC_SEQ_CST);
