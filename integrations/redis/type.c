@@ -140,9 +140,11 @@ static void queue_rewrite(RedisModuleIO *io, RedisModuleString *key, void *value
 	struct timeout *t;
 	const char *s;
 	size_t len;
+	char tag[16];
 
 	if (!stream) {
-		stream = RedisModule_CreateStringPrintf(NULL, "{parked}");
+		RedisModule_GetRandomHexChars(tag, sizeof(tag));
+		stream = RedisModule_CreateStringPrintf(NULL, "{parked-%.*s}", (int)sizeof(tag), tag);
 		s = RedisModule_StringPtrLen(key, &len);
 		RedisModule_StringAppendBuffer(NULL, stream, s, len);
 		parked = queue_name(NULL, stream);

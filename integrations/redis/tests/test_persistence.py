@@ -109,6 +109,23 @@ def test_parked_survives_a_rewrite(servers):
     check(server, digest)
 
 
+def test_parked_beside_streams_of_like_names(servers):
+    """Each queue has its own timeouts after a rewrite, whatever the streams are called."""
+    server = servers.start(*COMMANDS)
+    r, htw = server.client(), Htw(server.client())
+    for n in range(12):
+        htw.add("jobs", HOUR, "p")
+        r.rename(QUEUE, f"parked{n}")
+        htw.add(f"{{parked}}parked{n}", HOUR, "p")
+    digest = r.execute_command("DEBUG", "DIGEST")
+    r.bgrewriteaof()
+    wait(lambda: not r.info("persistence")["aof_rewrite_in_progress"], "end of the rewrite")
+    server.kill()
+    server.start()
+    assert server.client().execute_command("DEBUG", "DIGEST") == digest
+    assert Htw(server.client()).info()["parked"] == 12
+
+
 def test_rewrite_for_a_key_of_another_type(servers):
     """Timeouts whose stream's key is no stream any more are in a rewritten file, too."""
     server = servers.start(*COMMANDS)
