@@ -24,7 +24,7 @@
 
 #define LIMIT_PROCESS	(1u << 26)
 
-#define KIND_MASK	3u
+#define KIND_MASK	1u
 
 static struct htw *clock_htw;
 static RedisModuleCtx *clock_ctx;
@@ -70,7 +70,7 @@ static void turn(RedisModuleCtx *ctx, void *data)
 	if (RedisModule_AvoidReplicaTraffic()) {
 		unwatch();
 		turn_is_due = true;
-		turn_timer = RedisModule_CreateTimer(clock_ctx, PAUSE_MS, resume, NULL);
+		turn_timer = clock_call(PAUSE_MS, resume);
 		return;
 	}
 	for (n = 0; n < TURN_TIMERS && htw_read(clock_htw, &event, 1); n++) {
@@ -90,7 +90,7 @@ static void readable(int fd, void *data, int mask)
 	if (turn_is_due)
 		return;
 	turn_is_due = true;
-	turn_timer = RedisModule_CreateTimer(clock_ctx, 0, turn, NULL);
+	turn_timer = clock_call(0, turn);
 }
 
 static int open_backend(enum htw_backend backend, uint64_t limit)
@@ -127,7 +127,7 @@ void clock_close(void)
 	if (!clock_htw)
 		return;
 	if (turn_is_due)
-		RedisModule_StopTimer(clock_ctx, turn_timer, NULL);
+		clock_call_off(turn_timer);
 	turn_is_due = false;
 	unwatch();
 	htw_close(clock_htw);
@@ -173,6 +173,16 @@ void clock_stop(uint64_t *timer)
 	ret = htw_cancel(clock_htw, &cancel);
 	RedisModule_Assert(!ret || ret == -EALREADY);
 	*timer = 0;
+}
+
+RedisModuleTimerID clock_call(int64_t ms, RedisModuleTimerProc call)
+{
+	return RedisModule_CreateTimer(clock_ctx, ms, call, NULL);
+}
+
+void clock_call_off(RedisModuleTimerID id)
+{
+	RedisModule_Assert(RedisModule_StopTimer(clock_ctx, id, NULL) == REDISMODULE_OK);
 }
 
 void clock_status(struct clock_status *status)

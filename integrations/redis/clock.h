@@ -13,11 +13,10 @@
 
 #include "redismodule.h"
 
-/* What a timer is for; at most four, as they are kept in two bits of its cookie. */
+/* What a timer is for; at most two, as it is kept in a bit of its cookie. */
 enum clock_kind {
 	CLOCK_TIMEOUT,		/* a pending timeout of a stream */
 	CLOCK_KEY,		/* a key with a TTL */
-	CLOCK_SCAN,		/* the search for keys with a TTL goes on */
 };
 
 /* Handle a timer that has expired; @what is as in clock_start(). */
@@ -52,7 +51,7 @@ void clock_handle(enum clock_kind kind, clock_due_fn *due);
 /**
  * clock_start() - start a timer
  * @kind: who handles it
- * @what: aligned to four bytes
+ * @what: aligned to two bytes
  * @due: in ms since 1970, up to %CLOCK_MAX_MS; a past time expires at once
  * @timer: out: never zero, except on failure
  *
@@ -65,6 +64,18 @@ void clock_move(uint64_t timer, int64_t due);
 
 /* Stop a timer and zero it; it is not handled any more. Zero is no timer. */
 void clock_stop(uint64_t *timer);
+
+/**
+ * clock_call() - have the server call a function, as no timer of the clock's and outside of its limit
+ * @ms: after this time
+ * @call: is called once
+ *
+ * Return: what clock_call_off() takes. Until it is called the server does not unload the module.
+ */
+RedisModuleTimerID clock_call(int64_t ms, RedisModuleTimerProc call);
+
+/* Take back a call that has not been made. */
+void clock_call_off(RedisModuleTimerID id);
 
 void clock_status(struct clock_status *status);
 

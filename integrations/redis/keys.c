@@ -57,9 +57,16 @@ static int nr_dbs;
 
 static RedisModuleScanCursor *cursor;	/* NULL if no scan is going on */
 static int scan_db;
-static uint64_t scan_timer;
+static RedisModuleTimerID scan_timer;
+static bool scan_waits;		/* for scan_timer */
 
 static uint64_t nr_tracked, nr_expired, nr_untracked;
+
+/* When to look at a key: the server counts the last millisecond of a TTL as valid. */
+static int64_t after(int64_t expires)
+{
+	return expires < CLOCK_MAX_MS ? expires + 1 : CLOCK_MAX_MS;
+}
 
 static struct ttl *find(int db, const char *name, size_t len)
 {
@@ -88,13 +95,10 @@ static RedisModuleDict *dict_of(int db)
 	return dbs[db];
 }
 
-/* Look at a key at a time. The server counts the last millisecond of a TTL as valid. */
 static void track(int db, const char *name, size_t len, int64_t expires, int64_t look)
 {
 	struct ttl *ttl = find(db, name, len);
 
-	if (look > CLOCK_MAX_MS)
-		look = CLOCK_MAX_MS;
 	if (ttl) {
 		if (ttl->expires != expires)
 			clock_move(ttl->timer, look);
@@ -136,7 +140,7 @@ void keys_changed(RedisModuleCtx *ctx, RedisModuleString *name)
 	if (expires == REDISMODULE_NO_EXPIRE)
 		keys_gone(ctx, name);
 	else
-		track_key(ctx, name, expires, expires + 1);
+		track_key(ctx, name, expires, after(expires));
 }
 
 void keys_gone(RedisModuleCtx *ctx, RedisModuleString *name)
@@ -172,17 +176,27 @@ static void due(RedisModuleCtx *ctx, void *what)
 	if (!key)
 		nr_expired++;
 	else if (expires != REDISMODULE_NO_EXPIRE)
-		track_key(ctx, name, expires, expires < now ? now + AGAIN_MS : expires + 1);
+		track_key(ctx, name, expires, expires < now ? now + AGAIN_MS : after(expires));
 	RedisModule_FreeString(NULL, name);
 }
 
-/* The scan. */
+/* The scan: not by the clock, whose limit may have been reached. */
+
+static void scan_slice(RedisModuleCtx *ctx, void *what);
+
+static void scan_wait(int64_t ms)
+{
+	scan_timer = clock_call(ms, scan_slice);
+	scan_waits = true;
+}
 
 static void scan_end(void)
 {
 	if (!cursor)
 		return;
-	clock_stop(&scan_timer);
+	if (scan_waits)
+		clock_call_off(scan_timer);
+	scan_waits = false;
 	RedisModule_ScanCursorDestroy(cursor);
 	cursor = NULL;
 }
@@ -192,8 +206,7 @@ static void scan_begin(void)
 	scan_end();
 	cursor = RedisModule_ScanCursorCreate();
 	scan_db = 0;
-	if (clock_start(CLOCK_SCAN, NULL, 0, &scan_timer))
-		scan_end();
+	scan_wait(0);
 }
 
 static void scan_key(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleKey *key, void *data)
@@ -208,7 +221,7 @@ static void scan_key(RedisModuleCtx *ctx, RedisModuleString *name, RedisModuleKe
 	}
 	expires = RedisModule_GetAbsExpire(key);
 	if (expires != REDISMODULE_NO_EXPIRE)
-		track_key(ctx, name, expires, expires + 1);
+		track_key(ctx, name, expires, after(expires));
 }
 
 static void scan_slice(RedisModuleCtx *ctx, void *what)
@@ -216,14 +229,17 @@ static void scan_slice(RedisModuleCtx *ctx, void *what)
 	const uint64_t end = RedisModule_MonotonicMicroseconds() + SLICE_US;
 
 	(void)what;
-	scan_timer = 0;
+	scan_waits = false;
+	/* A failover pauses the server: keys that are opened must not expire. */
+	if (RedisModule_AvoidReplicaTraffic()) {
+		scan_wait(SLICE_MS);
+		return;
+	}
 	while (RedisModule_SelectDb(ctx, scan_db) == REDISMODULE_OK) {
 		while (RedisModule_Scan(ctx, cursor, scan_key, NULL)) {
 			if (RedisModule_MonotonicMicroseconds() < end)
 				continue;
-			if (clock_start(CLOCK_SCAN, NULL, RedisModule_Milliseconds() + SLICE_MS,
-					&scan_timer))
-				break;
+			scan_wait(SLICE_MS);
 			return;
 		}
 		RedisModule_ScanCursorRestart(cursor);
@@ -302,7 +318,7 @@ void keys_swap(int db, int other)
 {
 	RedisModuleDict *first, *second;
 
-	if (!on || !active)
+	if (!on || !active || db == other)
 		return;
 	first = dict_of(db);
 	second = dict_of(other);
@@ -326,5 +342,4 @@ void keys_status(struct keys_status *status)
 void keys_init(void)
 {
 	clock_handle(CLOCK_KEY, due);
-	clock_handle(CLOCK_SCAN, scan_slice);
 }

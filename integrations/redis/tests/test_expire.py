@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """HTW.EXPIRE on: keys are deleted when their TTL has passed."""
 
+import time
+from pathlib import Path
+
 import pytest
 import redis
 from server import Htw, at_once, pairs, wait
@@ -276,3 +279,44 @@ def test_limit(servers):
     assert htw.info()["expired"] == 5
     r.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "1")
     wait(lambda: r.dbsize() == 0, "end of all keys")
+
+
+def test_scan_beyond_the_limit(servers):
+    """The search for keys ends, and counts, where timeouts have used up the limit."""
+    server = servers.start("--save", "", module=("LIMIT", "10"))
+    r, htw = server.client(), Htw(server.client())
+    for n in range(8):
+        htw.add("jobs", HOUR, "p")
+    at_once(r, *(("SET", n, "v", "EX", 3600) for n in range(20000)))
+    htw.expire("on")
+    scanned(htw)
+    assert (htw.info()["keys"], htw.info()["untracked"]) == (2, 19998)
+    r.flushall()
+    assert htw.info()["timers"] == 0
+
+
+def test_swap_with_itself(r, on):
+    """The server tells of SWAPDB with one database twice, too."""
+    for n in range(100):
+        r.set(n, "v", ex=3600)
+    r.swapdb(0, 0)
+    for n in range(200):
+        r.set(n, "v", px=300)
+    assert on.info()["keys"] == 200
+    wait(lambda: r.dbsize() == 0, "end of the keys")
+
+
+@pytest.mark.parametrize("end", [2**63 - 1, 2**63 - 2, 2**63 // 10**6 + 1])
+def test_ttl_that_never_ends(server, r, on, end):
+    """Beyond what the clock can hold: the key is not looked at again and again."""
+    r.set("k", "v", pxat=end)
+    assert on.info()["keys"] == 1
+
+    def cpu_ms():
+        return int(Path(f"/proc/{server.process.pid}/schedstat").read_text().split()[0]) / 1e6
+
+    before = cpu_ms()
+    time.sleep(1)   # idle, and so not by asking the server
+    assert cpu_ms() - before < 60
+    r.delete("k")
+    assert on.info()["keys"] == 0
