@@ -66,11 +66,11 @@ void clock_move(uint64_t timer, int64_t due);
 void clock_stop(uint64_t *timer);
 
 /**
- * clock_call() - have the server call a function, as no timer of the clock's and outside of its limit
+ * clock_call() - have the server call a function, without a timer of the clock's
  * @ms: after this time
  * @call: is called once
  *
- * Return: what clock_call_off() takes. Until it is called the server does not unload the module.
+ * Return: what clock_call_off() takes. Until the call the server does not unload the module.
  */
 RedisModuleTimerID clock_call(int64_t ms, RedisModuleTimerProc call);
 

@@ -144,7 +144,8 @@ static void queue_rewrite(RedisModuleIO *io, RedisModuleString *key, void *value
 
 	if (!stream) {
 		RedisModule_GetRandomHexChars(tag, sizeof(tag));
-		stream = RedisModule_CreateStringPrintf(NULL, "{parked-%.*s}", (int)sizeof(tag), tag);
+		stream = RedisModule_CreateStringPrintf(NULL, "{parked-%.*s}",
+							(int)sizeof(tag), tag);
 		s = RedisModule_StringPtrLen(key, &len);
 		RedisModule_StringAppendBuffer(NULL, stream, s, len);
 		parked = queue_name(NULL, stream);
