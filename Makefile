@@ -68,7 +68,7 @@ demo:
 	@echo "depend on the load of this machine."
 	@kernel=6.12; if ! tools/deps $$kernel; then \
 		kernel=6.1; echo "Linux $$kernel will do, too."; tools/deps $$kernel || exit; \
-	fi; tools/vm/run --kernel $$kernel --icount -- htw-demo
+	fi; tools/vm/run --kernel $$kernel --icount -- htw-demo --seconds 10
 
 kunit_kernels = $(if $(filter arm64,$(shell dpkg --print-architecture)),arm64,um x86_64)
 kunit:
