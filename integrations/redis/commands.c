@@ -50,7 +50,7 @@ static bool takes_entries(RedisModuleCtx *ctx, RedisModuleString *stream)
 	if (RedisModule_GetContextFlags(ctx) &
 	    (REDISMODULE_CTX_FLAGS_LOADING | REDISMODULE_CTX_FLAGS_REPLICATED))
 		return true;
-	key = RedisModule_OpenKey(ctx, stream, REDISMODULE_READ);
+	key = RedisModule_OpenKey(ctx, stream, REDISMODULE_READ | REDISMODULE_WRITE);
 	type = RedisModule_KeyType(key);
 	RedisModule_CloseKey(key);
 	return type == REDISMODULE_KEYTYPE_EMPTY || type == REDISMODULE_KEYTYPE_STREAM;
@@ -138,6 +138,7 @@ static int add(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, bool abs
 		queue_place(q, RedisModule_GetSelectedDb(ctx), name);
 	}
 	queue_insert(q, t);
+	RedisModule_SignalModifiedKey(ctx, name);
 	RedisModule_Replicate(ctx, "HTW.AT", "slscs", argv[1], (long long)due, argv[3], "ID", id);
 	return RedisModule_ReplyWithString(ctx, id);
 }
@@ -180,8 +181,10 @@ static int command_cancel(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
 	}
 	if (q && !queue_size(q))
 		RedisModule_DeleteKey(key);
-	if (count)
+	if (count) {
+		RedisModule_SignalModifiedKey(ctx, name);
 		RedisModule_ReplicateVerbatim(ctx);
+	}
 	return RedisModule_ReplyWithLongLong(ctx, count);
 }
 
@@ -214,6 +217,7 @@ static int command_mod(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 	t->due = due;
 	if (t->timer)
 		clock_move(t->timer, due);
+	RedisModule_SignalModifiedKey(ctx, name);
 	RedisModule_Replicate(ctx, "HTW.MOD", "sslc", argv[1], argv[2], (long long)due, "ABSTTL");
 	return RedisModule_ReplyWithLongLong(ctx, 1);
 }

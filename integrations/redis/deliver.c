@@ -93,6 +93,7 @@ static void deliver(RedisModuleCtx *ctx, void *what)
 		RedisModule_CloseKey(key);
 	} else if (ok) {
 		RedisModule_Replicate(ctx, "HTW.CANCEL", "ss", stream, id);
+		RedisModule_SignalModifiedKey(ctx, name);
 		remove_and_close(key, q, t);
 		totals.delivered++;
 		if (late > totals.max_late)

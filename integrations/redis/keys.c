@@ -26,12 +26,14 @@
 /* The server keeps a key whose TTL has passed: look again after this time. */
 #define AGAIN_MS	100
 
-/* Since Redis 7.2; earlier servers ignore them. */
-#define OPEN_KEY_NONOTIFY	(1 << 17)
-#define OPEN_KEY_NOSTATS	(1 << 18)
+/* Since Redis 7.2; earlier servers ignore it. */
+#define OPEN_KEY_NOEXPIRE	(1 << 19)
 
-#define OPEN_QUIETLY	(REDISMODULE_READ | REDISMODULE_OPEN_KEY_NOTOUCH | OPEN_KEY_NONOTIFY | \
-			 OPEN_KEY_NOSTATS)
+/* What a server looks up to write counts as no hit or miss, and nobody is notified of a miss. */
+#define OPEN_QUIETLY	(REDISMODULE_READ | REDISMODULE_WRITE | REDISMODULE_OPEN_KEY_NOTOUCH)
+
+/* In place of a time: there is no key, or its TTL has passed. */
+#define EXPIRED		(-2)
 
 /**
  * struct ttl - a key with a TTL
@@ -50,6 +52,9 @@ struct ttl {
 };
 
 static bool on, active;
+
+/* Does the server know OPEN_KEY_NOEXPIRE? */
+static bool has_noexpire;
 
 /* The tracked keys of each database, by name; NULL if there were none yet. */
 static RedisModuleDict **dbs;
@@ -127,20 +132,33 @@ static void track_key(RedisModuleCtx *ctx, RedisModuleString *name, int64_t expi
 	track(RedisModule_GetSelectedDb(ctx), s, len, expires, look);
 }
 
+/* Return: when a key expires; REDISMODULE_NO_EXPIRE or EXPIRED. */
+static mstime_t expires_at(RedisModuleCtx *ctx, RedisModuleString *name, int mode)
+{
+	RedisModuleKey *key = RedisModule_OpenKey(ctx, name, OPEN_QUIETLY | mode);
+	mstime_t expires = EXPIRED;
+
+	if (RedisModule_KeyType(key) != REDISMODULE_KEYTYPE_EMPTY)
+		expires = RedisModule_GetAbsExpire(key);
+	RedisModule_CloseKey(key);
+	return expires;
+}
+
+/*
+ * This is called within the command that has changed the key. If the TTL is in the past, the key
+ * must not be deleted before the command is replicated, so it is looked at again afterwards.
+ */
 void keys_changed(RedisModuleCtx *ctx, RedisModuleString *name)
 {
-	RedisModuleKey *key;
 	mstime_t expires;
 
 	if (!on || !active)
 		return;
-	key = RedisModule_OpenKey(ctx, name, OPEN_QUIETLY);
-	expires = key ? RedisModule_GetAbsExpire(key) : REDISMODULE_NO_EXPIRE;
-	RedisModule_CloseKey(key);
+	expires = expires_at(ctx, name, OPEN_KEY_NOEXPIRE);
 	if (expires == REDISMODULE_NO_EXPIRE)
 		keys_gone(ctx, name);
 	else
-		track_key(ctx, name, expires, after(expires));
+		track_key(ctx, name, expires, expires == EXPIRED ? 0 : after(expires));
 }
 
 void keys_gone(RedisModuleCtx *ctx, RedisModuleString *name)
@@ -163,20 +181,22 @@ static void due(RedisModuleCtx *ctx, void *what)
 	struct ttl *ttl = what;
 	RedisModuleString *name = RedisModule_CreateString(NULL, ttl->name, ttl->len);
 	const int64_t now = RedisModule_Milliseconds();
-	RedisModuleKey *key;
+	const bool was_expired = ttl->expires == EXPIRED;
 	mstime_t expires;
 
 	ttl->timer = 0;
 	RedisModule_SelectDb(ctx, ttl->db);
 	forget(ttl);
 	/* Deletes it; keys_gone(), which is called then, finds nothing any more. */
-	key = RedisModule_OpenKey(ctx, name, OPEN_QUIETLY);
-	expires = key ? RedisModule_GetAbsExpire(key) : REDISMODULE_NO_EXPIRE;
-	RedisModule_CloseKey(key);
-	if (!key)
+	expires = expires_at(ctx, name, 0);
+	if (expires == EXPIRED) {
 		nr_expired++;
-	else if (expires != REDISMODULE_NO_EXPIRE)
+		/* It was deleted by keys_changed(), and that was replicated too early. */
+		if (was_expired && !has_noexpire)
+			RedisModule_Replicate(ctx, "UNLINK", "s", name);
+	} else if (expires != REDISMODULE_NO_EXPIRE) {
 		track_key(ctx, name, expires, expires < now ? now + AGAIN_MS : after(expires));
+	}
 	RedisModule_FreeString(NULL, name);
 }
 
@@ -341,5 +361,9 @@ void keys_status(struct keys_status *status)
 
 void keys_init(void)
 {
+	int (*modes)(void);
+
+	has_noexpire = RedisModule_GetApi("RedisModule_GetOpenKeyModesAll", &modes) ==
+		       REDISMODULE_OK && (modes() & OPEN_KEY_NOEXPIRE);
 	clock_handle(CLOCK_KEY, due);
 }

@@ -305,7 +305,9 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 	options = (struct options){ .backend = HTW_BACKEND_PROCESS, .timeouts = true };
 	if (!parse(ctx, &options, argv, argc))
 		return REDISMODULE_ERR;
-	RedisModule_SetModuleOptions(ctx, REDISMODULE_OPTIONS_HANDLE_IO_ERRORS);
+	/* A key that was opened to write and left alone has not changed for who watches it. */
+	RedisModule_SetModuleOptions(ctx, REDISMODULE_OPTIONS_HANDLE_IO_ERRORS |
+				     REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED);
 	ret = clock_open(ctx, options.backend, options.limit);
 	if (ret) {
 		RedisModule_Log(ctx, "warning", "cannot open the clock: %s", strerror(-ret));

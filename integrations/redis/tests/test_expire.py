@@ -145,6 +145,49 @@ def test_later(server, r, on):
     assert r.dbsize() == 0
 
 
+def test_no_misses(server, r, on):
+    """A key that is deleted is notified of as such, and counts as no miss of a client's."""
+    r.config_set("notify-keyspace-events", "Exgm")
+    events = server.client().pubsub(ignore_subscribe_messages=True)
+    events.psubscribe("__keyevent@*__:*")
+    events.get_message(timeout=60)
+    r.set("k", "v", px=1)
+    wait(lambda: on.info()["expired"], "end of the key")
+    assert [events.get_message(timeout=60)["channel"].split(":")[1] for _ in range(2)] == \
+        ["expire", "expired"]
+    r.get("a client's")
+    assert events.get_message(timeout=60)["data"] == "a client's"
+    assert r.info("stats")["keyspace_misses"] == 1
+
+
+IN_THE_PAST = {
+    "SET": [("SET", "k", "v", "PXAT", "1")],
+    "SET over another": [("SET", "k", "v", "EX", "3600"), ("SET", "k", "v", "PXAT", "1")],
+    "MULTI": [("MULTI",), ("SET", "k", "v", "PXAT", "1"), ("SET", "j", "v"), ("EXEC",)],
+    "script": [("EVAL", "redis.call('SET', KEYS[1], 'v', 'PXAT', 1)", "1", "k")],
+    "RENAME": [("SET", "j", "v", "PXAT", "1"), ("SET", "i", "v"), ("RENAME", "i", "k"),
+               ("PEXPIREAT", "k", "1")],
+}
+
+
+@pytest.mark.parametrize("commands", IN_THE_PAST.values(), ids=IN_THE_PAST.keys())
+def test_ttl_in_the_past(servers, commands):
+    """The key goes, and goes on the replica."""
+    master, replica = (servers.start("--save", "", module=("EXPIRE", "on")) for _ in range(2))
+    replica.client().replicaof("127.0.0.1", master.port)
+    wait(lambda: replica.client().info("replication").get("master_link_status") == "up", "link")
+    r = redis.Redis(port=master.port, decode_responses=True, single_connection_client=True)
+    r.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+    for command in commands:
+        r.execute_command(*command)
+    wait(lambda: not Htw(r).info()["keys"], "end of the key")
+    offset = r.info("replication")["master_repl_offset"]
+    wait(lambda: replica.client().info("replication")["slave_repl_offset"] >= offset, "replication")
+    assert not master.client().exists("k") and Htw(r).info()["timers"] == 0
+    digests = [server.client().execute_command("DEBUG", "DIGEST") for server in (master, replica)]
+    assert digests[0] == digests[1]
+
+
 def test_never_early(server, r, on):
     """When a key has gone, its TTL has passed."""
     events = expired(server)

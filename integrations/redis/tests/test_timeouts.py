@@ -265,6 +265,32 @@ def test_watch(r, htw):
             pipe.execute()
 
 
+def test_watch_of_what_stays(r, htw):
+    """What changes nothing is no change for who watches the queue or the stream."""
+    htw.add("jobs", HOUR, "p", "ID", "a")
+    with r.pipeline() as pipe:
+        pipe.watch("htw:{jobs}:jobs", "jobs", "htw:{none}:none")
+        with pytest.raises(redis.ResponseError, match="^BUSYID "):
+            htw.add("jobs", HOUR, "p", "ID", "a")
+        assert htw.cancel("jobs", "b") == htw.mod("jobs", "b", 1) == htw.cancel("none", "a") == 0
+        pipe.multi()
+        pipe.set("k", "v")
+        assert pipe.execute() == [True]
+
+
+def test_no_misses(r, htw):
+    """That there is no stream or no queue yet is no miss of a client's."""
+    r.config_set("notify-keyspace-events", "Em")
+    events = r.pubsub(ignore_subscribe_messages=True)
+    events.psubscribe("__keyevent@*__:*")
+    events.get_message(timeout=60)
+    htw.add("jobs", 0, "p")
+    wait(lambda: htw.info()["delivered"], "entry")
+    assert r.info("stats")["keyspace_misses"] == 0
+    r.get("a client's")
+    assert events.get_message(timeout=60)["data"] == "a client's"
+
+
 def test_pause(server, r, htw):
     """While a failover pauses writes, nothing is appended."""
     due = htw.now() + 200
