@@ -4,7 +4,7 @@
  *
  * A timeout is appended to its stream and removed from its queue in one transaction, for the
  * replicas and for the append-only file. If the stream cannot take it, it stays, and is tried
- * again after a second.
+ * again after a second; as is what comes due for that stream meanwhile, without trying each.
  */
 #include <stdio.h>
 
@@ -69,16 +69,22 @@ static void deliver(RedisModuleCtx *ctx, void *what)
 	struct queue *q = t->queue;
 	const int64_t now = RedisModule_Milliseconds();
 	const int64_t late = now - t->due;
-	RedisModuleString *name = RedisModule_HoldString(NULL, q->key);
-	RedisModuleString *stream = RedisModule_HoldString(NULL, q->stream);
-	RedisModuleString *id = RedisModule_CreateString(NULL, t->bytes, t->id_len);
+	RedisModuleString *name, *stream, *id;
 	RedisModuleKey *key;
 	size_t id_len;
 	const char *s;
 	bool ok;
 
-	t->timer = 0;
-	q->armed--;
+	timeout_expired(t);
+	/* Not for longer, if the clock has been set back. */
+	if (now < q->retry && q->retry <= now + RETRY_MS) {
+		timeout_retry(ctx, t, q->retry);
+		return;
+	}
+
+	name = RedisModule_HoldString(NULL, q->key);
+	stream = RedisModule_HoldString(NULL, q->stream);
+	id = RedisModule_CreateString(NULL, t->bytes, t->id_len);
 	RedisModule_SelectDb(ctx, q->db);
 	key = RedisModule_OpenKey(ctx, name, REDISMODULE_READ | REDISMODULE_WRITE);
 	if (queue_in(key) != q) {
@@ -100,7 +106,8 @@ static void deliver(RedisModuleCtx *ctx, void *what)
 			totals.max_late = late;
 	} else {
 		RedisModule_CloseKey(key);
-		timeout_retry(ctx, t, now + RETRY_MS);
+		q->retry = now + RETRY_MS;
+		timeout_retry(ctx, t, q->retry);
 		totals.failed++;
 	}
 out:

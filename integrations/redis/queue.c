@@ -31,7 +31,15 @@
 static struct queue *placed;
 static pthread_t main_thread;
 static bool active;
-static bool rearm_is_due;
+static bool rearm_is_due, is_logged;
+
+/* Of all placed queues. */
+static struct {
+	uint64_t streams;
+	uint64_t pending;
+	uint64_t armed;
+	uint64_t parked;
+} totals;
 
 /* Names. */
 
@@ -114,24 +122,47 @@ struct timeout *timeout_new(const char *id, size_t id_len, int64_t due, const ch
 	return t;
 }
 
-static void rearm(RedisModuleCtx *ctx, void *data);
-
-static int arm(struct timeout *t, int64_t due)
+static void count_pending(const struct queue *q, int64_t count)
 {
-	const int ret = clock_start(CLOCK_TIMEOUT, t, due, &t->timer);
-
-	if (!ret)
-		t->queue->armed++;
-	return ret;
+	totals.pending += count;
+	if (!q->stream)
+		totals.parked += count;
 }
 
-void timeout_retry(RedisModuleCtx *ctx, struct timeout *t, int64_t when)
+static void count_armed(struct queue *q, int count)
 {
-	if (!arm(t, when) || rearm_is_due)
+	q->armed += count;
+	totals.armed += count;
+}
+
+static void rearm(RedisModuleCtx *ctx, void *data);
+
+static void rearm_later(RedisModuleCtx *ctx)
+{
+	if (rearm_is_due)
 		return;
-	RedisModule_Log(ctx, "warning", "the clock is at its limit: timeouts wait for room");
 	rearm_is_due = true;
 	RedisModule_CreateTimer(ctx, RETRY_MS, rearm, NULL);
+}
+
+bool timeout_retry(RedisModuleCtx *ctx, struct timeout *t, int64_t when)
+{
+	if (!clock_start(CLOCK_TIMEOUT, t, when, &t->timer)) {
+		count_armed(t->queue, 1);
+		return true;
+	}
+	if (!is_logged)
+		RedisModule_Log(ctx, "warning",
+				"the clock is at its limit: timeouts wait for room");
+	is_logged = true;
+	rearm_later(ctx);
+	return false;
+}
+
+void timeout_expired(struct timeout *t)
+{
+	t->timer = 0;
+	count_armed(t->queue, -1);
 }
 
 int timeout_arm_new(struct timeout *t)
@@ -142,7 +173,7 @@ int timeout_arm_new(struct timeout *t)
 static void disarm(struct timeout *t)
 {
 	if (t->timer)
-		t->queue->armed--;
+		count_armed(t->queue, -1);
 	clock_stop(&t->timer);
 }
 
@@ -172,29 +203,38 @@ bool queue_insert(struct queue *q, struct timeout *t)
 		return false;
 	t->queue = q;
 	q->bytes += RedisModule_MallocSize(t);
+	if (q->link)
+		count_pending(q, 1);
 	if (t->timer)
-		q->armed++;
+		count_armed(q, 1);
 	return true;
 }
 
 void queue_remove(struct queue *q, struct timeout *t)
 {
 	disarm(t);
+	if (q->link)
+		count_pending(q, -1);
 	RedisModule_DictDelC(q->by_id, t->bytes, t->id_len, NULL);
 	q->bytes -= RedisModule_MallocSize(t);
 	RedisModule_Free(t);
 }
 
-static void queue_arm(RedisModuleCtx *ctx, struct queue *q)
+/* Arm what is not armed and shall be. Return: false if the clock is at its limit. */
+static bool queue_arm(RedisModuleCtx *ctx, struct queue *q)
 {
 	RedisModuleDictIter *i;
 	struct timeout *t;
 
 	if (!active || !q->stream || q->armed == queue_size(q))
-		return;
-	for_each_timeout(t, q, i)
-		if (!t->timer)
-			timeout_retry(ctx, t, t->due);
+		return true;
+	for_each_timeout(t, q, i) {
+		if (t->timer || timeout_retry(ctx, t, t->due))
+			continue;
+		RedisModule_DictIteratorStop(i);
+		return false;
+	}
+	return true;
 }
 
 static void queue_disarm(struct queue *q)
@@ -219,6 +259,8 @@ void queue_place(struct queue *q, int db, const RedisModuleString *key)
 		q->next->link = &q->next;
 	placed = q;
 	q->link = &placed;
+	totals.streams += q->stream ? 1 : 0;
+	count_pending(q, queue_size(q));
 }
 
 void queue_displace(struct queue *q)
@@ -228,6 +270,8 @@ void queue_displace(struct queue *q)
 	/* A queue that was placed still when the server frees it in the background. */
 	RedisModule_Assert(pthread_equal(pthread_self(), main_thread));
 	queue_disarm(q);
+	totals.streams -= q->stream ? 1 : 0;
+	count_pending(q, -(int64_t)queue_size(q));
 	*q->link = q->next;
 	if (q->next)
 		q->next->link = q->link;
@@ -238,14 +282,28 @@ void queue_displace(struct queue *q)
 	q->stream = NULL;
 }
 
-static void rearm(RedisModuleCtx *ctx, void *data)
+/* Arm what had to wait, in all queues, until the clock is at its limit again. */
+static void arm_all(RedisModuleCtx *ctx)
 {
 	struct queue *q;
 
+	for (q = placed; q; q = q->next)
+		if (!queue_arm(ctx, q))
+			return;
+	is_logged = false;
+}
+
+static void rearm(RedisModuleCtx *ctx, void *data)
+{
+	struct clock_status status;
+
 	(void)data;
 	rearm_is_due = false;
-	for (q = placed; q; q = q->next)
-		queue_arm(ctx, q);
+	clock_status(&status);
+	if (status.timers < status.limit)
+		arm_all(ctx);
+	else
+		rearm_later(ctx);
 }
 
 void queue_free(void *value)
@@ -276,12 +334,11 @@ void timeouts_set_active(RedisModuleCtx *ctx, bool on)
 	struct queue *q;
 
 	active = on;
-	for (q = placed; q; q = q->next) {
-		if (on)
-			queue_arm(ctx, q);
-		else
+	if (on)
+		arm_all(ctx);
+	else
+		for (q = placed; q; q = q->next)
 			queue_disarm(q);
-	}
 }
 
 void timeouts_flush(int db)
@@ -323,16 +380,9 @@ void timeouts_moved(RedisModuleCtx *ctx, RedisModuleString *name)
 
 void timeouts_status(struct timeouts_status *status)
 {
-	struct queue *q;
-
-	memset(status, 0, sizeof(*status));
-	for (q = placed; q; q = q->next) {
-		if (q->stream)
-			status->streams++;
-		else
-			status->parked += queue_size(q);
-		status->pending += queue_size(q);
-		status->armed += q->armed;
-	}
+	status->streams = totals.streams;
+	status->pending = totals.pending;
+	status->armed = totals.armed;
+	status->parked = totals.parked;
 	deliver_status(status);
 }

@@ -38,6 +38,7 @@ struct timeout {
  * @by_id: the timeouts
  * @bytes: memory of the timeouts
  * @armed: how many are armed
+ * @retry: after the stream has not taken an entry: when to try again, in ms since 1970
  * @next: next placed queue
  * @link: what points to this one; NULL if it is not placed
  * @db: database of the key
@@ -48,6 +49,7 @@ struct queue {
 	RedisModuleDict *by_id;
 	size_t bytes;
 	uint64_t armed;
+	int64_t retry;
 	struct queue *next;
 	struct queue **link;
 	int db;
@@ -98,8 +100,14 @@ struct timeout *timeout_new(const char *id, size_t id_len, int64_t due, const ch
  */
 int timeout_arm_new(struct timeout *t);
 
-/* Arm a timeout that is not armed, at another time than its own; when the clock has room. */
-void timeout_retry(RedisModuleCtx *ctx, struct timeout *t, int64_t when);
+/*
+ * Arm a timeout that is not armed, at its own time or another; later, if the clock is at its limit.
+ * Return: false if so.
+ */
+bool timeout_retry(RedisModuleCtx *ctx, struct timeout *t, int64_t when);
+
+/* Its timer has expired. */
+void timeout_expired(struct timeout *t);
 
 struct queue *queue_new(void);
 

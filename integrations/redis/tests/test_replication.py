@@ -217,7 +217,7 @@ def test_slot_moves(cluster):
     for n in range(100):
         asking.execute_command("ASKING")
         assert asking.execute_command("HTW.MOD", "jobs", n, 0) == 1
-    wait(lambda: moved.info()["failed"] >= 100, "attempts")
+    wait(lambda: moved.info()["failed"], "an attempt")
     source.client().migrate("127.0.0.1", target.port, ["jobs"], 0, 60000)
     for node in (target, source, *cluster):
         node.client().execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[target])
