@@ -16,6 +16,7 @@
 #define ERROR_LIMIT	"LIMIT no more timers: see 'limit' in HTW.INFO"
 #define ERROR_TIME	"ERR invalid time in milliseconds"
 #define ERROR_ID	"ERR the id of a timeout has from 1 to 1024 bytes"
+#define ERROR_MOVING	"TRYAGAIN the stream's slot is being moved"
 
 /*
  * Open the queue of a stream. If this cannot be, reply with an error.
@@ -38,22 +39,43 @@ static int open_queue(RedisModuleCtx *ctx, RedisModuleString *stream, RedisModul
 	return REDISMODULE_OK;
 }
 
-/*
- * A stream, or no key yet? What comes from a file or from the master was accepted before, and may
- * be for a key that has become another type since.
- */
-static bool takes_entries(RedisModuleCtx *ctx, RedisModuleString *stream)
+/* Does a command come from a file or from the master? It was accepted before. */
+static bool is_obeyed(int flags)
+{
+	return flags & (REDISMODULE_CTX_FLAGS_LOADING | REDISMODULE_CTX_FLAGS_REPLICATED);
+}
+
+/* A stream, or no key yet? What was accepted before may be for a key of another type by now. */
+static bool takes_entries(RedisModuleCtx *ctx, int flags, RedisModuleString *stream)
 {
 	RedisModuleKey *key;
 	int type;
 
-	if (RedisModule_GetContextFlags(ctx) &
-	    (REDISMODULE_CTX_FLAGS_LOADING | REDISMODULE_CTX_FLAGS_REPLICATED))
+	if (is_obeyed(flags))
 		return true;
 	key = RedisModule_OpenKey(ctx, stream, REDISMODULE_READ | REDISMODULE_WRITE);
 	type = RedisModule_KeyType(key);
 	RedisModule_CloseKey(key);
 	return type == REDISMODULE_KEYTYPE_EMPTY || type == REDISMODULE_KEYTYPE_STREAM;
+}
+
+/*
+ * May a queue be created that is not here? While a slot is being moved, it may be on the other
+ * node, and could not be moved to where there is another: so the server must find both keys here,
+ * or no key is moved.
+ */
+static bool may_create(RedisModuleCtx *ctx, int flags, RedisModuleString *stream,
+		       RedisModuleString *name)
+{
+	RedisModuleCallReply *reply;
+
+	if (!(flags & REDISMODULE_CTX_FLAGS_CLUSTER) || is_obeyed(flags))
+		return true;
+	reply = RedisModule_Call(ctx, "EXISTS", "ss", stream, name);
+	if (!reply)
+		return false;
+	RedisModule_FreeCallReply(reply);
+	return true;
 }
 
 /* Parse a time in ms, from now unless @absolute. Return: it as absolute, or -1. */
@@ -97,6 +119,7 @@ static int add(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, bool abs
 	struct timeout *t;
 	struct queue *q;
 	int64_t due;
+	int flags;
 
 	if (argc != 4 && argc != 6)
 		return RedisModule_WrongArity(ctx);
@@ -116,11 +139,14 @@ static int add(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, bool abs
 	payload = RedisModule_StringPtrLen(argv[3], &payload_len);
 	if (payload_len > UINT32_MAX)
 		return RedisModule_ReplyWithError(ctx, "ERR the payload is too long");
-	if (!takes_entries(ctx, argv[1]))
+	flags = RedisModule_GetContextFlags(ctx);
+	if (!takes_entries(ctx, flags, argv[1]))
 		return RedisModule_ReplyWithError(ctx, REDISMODULE_ERRORMSG_WRONGTYPE);
 	if (open_queue(ctx, argv[1], &name, &key) != REDISMODULE_OK)
 		return REDISMODULE_OK;
 	q = queue_in(key);
+	if (!q && !may_create(ctx, flags, argv[1], name))
+		return RedisModule_ReplyWithError(ctx, ERROR_MOVING);
 	if (!id)
 		id = new_id(ctx, q);
 	s = RedisModule_StringPtrLen(id, &len);

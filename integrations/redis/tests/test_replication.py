@@ -218,12 +218,22 @@ def test_slot_moves(cluster):
         asking.execute_command("ASKING")
         assert asking.execute_command("HTW.MOD", "jobs", n, 0) == 1
     wait(lambda: moved.info()["failed"], "an attempt")
+    # It is added to a queue that is there, and neither node begins a second one.
+    asking.execute_command("ASKING")
+    assert asking.execute_command("HTW.ADD", "jobs", 0, "p", "ID", "100") == "100"
+    with pytest.raises(redis.ResponseError, match="slot is being moved"):
+        Htw(source.client()).add("jobs", 0, "p")
+    asking.execute_command("ASKING")
+    with pytest.raises(redis.ResponseError, match="slot is being moved"):
+        asking.execute_command("HTW.ADD", "{jobs}other", 0, "p")
+    assert Htw(source.client()).info()["pending"] == 0 and moved.info()["streams"] == 1
     source.client().migrate("127.0.0.1", target.port, ["jobs"], 0, 60000)
     for node in (target, source, *cluster):
         node.client().execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[target])
-    wait(lambda: target.client().xlen("jobs") == 101, "entries at the new node")
+    wait(lambda: target.client().xlen("jobs") == 102, "entries at the new node")
     got = [fields.get("id") for _, fields in target.client().xrange("jobs")]
-    assert sorted(got[1:], key=int) == [str(n) for n in range(100)]
+    assert sorted(got[1:], key=int) == [str(n) for n in range(101)]
+    Htw(target.client()).add("{jobs}other", 0, "p")
 
 
 def has_slot(node, slot):
