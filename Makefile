@@ -55,7 +55,7 @@ help:
 	@echo 'make kcov-fuzz  calls of all kinds, mutated as they reach new code:'
 	@echo '                KCOV_FUZZ="--calls N --seed S", see tools/kcov-fuzz/run --help'
 	@echo 'make mutate     show that the unit tests find small wrong changes of the sources'
-	@echo 'make coverage   which lines and branches the unit tests reach'
+	@echo 'make coverage   which lines and branches the unit tests and the device tests reach'
 	@echo 'make check      required of every change, 15 minutes: build, style, unit tests,'
 	@echo '                device tests on Linux 6.12, bench-check'
 	@echo 'make check-all  the rest: all kernels, x86_64 with KASAN and lockdep, the packages'
