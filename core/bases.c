@@ -160,6 +160,11 @@ static struct htw_base *htw_bases_publish(struct htw_bases *set,
 			/* Pairs with the address dependency in htw_bases_create(). */
 			smp_store_release(fallback, base);
 		}
+		/*
+		 * Before a timer on it is stamped with htw_clock_sets_count(): pairs with
+		 * htw_cancel_on_set_wait_for_adds().
+		 */
+		smp_mb();
 	}
 	spin_unlock(&htw_bases_lock);
 

@@ -20,7 +20,9 @@
  * A walk cannot miss a timer that is being armed. The count is read under the
  * lock of the base that the timer is armed on, and the walk begins by taking
  * and dropping each of these locks. A timer armed before that is found by the
- * walk; one armed later has the new count.
+ * walk; one armed later has the new count. So has one on a base, or of a
+ * context, that the walk did not find yet: both are published before, with a
+ * full barrier.
  */
 
 #include <linux/irq_work.h>
@@ -154,6 +156,8 @@ static void htw_cancel_on_set_wait_for_adds(struct htw_context *ctx)
 {
 	unsigned int cpu;
 
+	/* After the count was read, look for bases: pairs with htw_bases_publish(). */
+	smp_mb();
 	for_each_possible_cpu(cpu) {
 		struct htw_base *base = ctx->private_base ?:
 						htw_bases_on(ctx->bases, cpu);
@@ -212,6 +216,11 @@ void htw_cancel_on_set_listen(struct htw_context *ctx)
 	mutex_lock(&ctx->user->listeners_mutex);
 	ctx->sets_seen = htw_clock_sets_count();
 	list_add_tail(&ctx->listener, &ctx->user->listeners);
+	/*
+	 * On the list before a timer is stamped with the count. Pairs with the queueing of
+	 * htw_cancel_on_set_work, between the increment and the look at the list.
+	 */
+	smp_mb();
 	/* Pairs with htw_context_listens(): @sets_seen is set before the first timer. */
 	smp_store_release(&ctx->listens, true);
 	mutex_unlock(&ctx->user->listeners_mutex);
