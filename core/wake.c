@@ -32,7 +32,7 @@
 #include "off_cpu.h"
 #include "wake.h"
 
-/* Waiters woken in one turn, with interrupts off; in a short turn one. */
+/* Waiters woken in one turn, with interrupts off; in a short turn one. Also readers passed over. */
 #define HTW_WAKE_MAX		64u
 /* A walk stops after the waiter with which it has taken so long. One that takes longer is slow. */
 #define HTW_WAKE_NS		(20 * NSEC_PER_USEC)
@@ -340,11 +340,28 @@ static bool htw_wake_is_wanted(struct htw_context *ctx)
 	       READ_ONCE(ctx->sigio.fasync);
 }
 
-/* Wake one task that waits in read(). */
+/*
+ * Wake one task that waits in read(): the first on the queue that sleeps. Those
+ * before it have been woken already, as by a signal, and have yet to run. There
+ * may be thousands, which wake_up() would look at with interrupts off, so no
+ * more than HTW_WAKE_MAX are passed over: each of them looks for events before
+ * it sleeps again, and wakes the next reader if it leaves some.
+ */
 void htw_wake_reader(struct htw_context *ctx)
 {
-	if (wq_has_sleeper(&ctx->readers))
-		wake_up_interruptible(&ctx->readers);
+	unsigned int looks = HTW_WAKE_MAX;
+	wait_queue_entry_t *curr, *next;
+	unsigned long flags;
+
+	if (!wq_has_sleeper(&ctx->readers))
+		return;
+
+	spin_lock_irqsave(&ctx->readers.lock, flags);
+	list_for_each_entry_safe(curr, next, &ctx->readers.head, entry) {
+		if (curr->func(curr, TASK_INTERRUPTIBLE, 0, NULL) || !--looks)
+			break;
+	}
+	spin_unlock_irqrestore(&ctx->readers.lock, flags);
 }
 
 /**

@@ -317,6 +317,72 @@ static void reader_passes_on_what_it_leaves(struct kunit *test)
 	readers_end(test, readers);
 }
 
+/**
+ * struct awake - readers that a signal has woken, and that have not run yet
+ * @ctx: the context
+ * @calls: number of times any was found on the queue
+ * @entry: entries on the queue of readers
+ */
+struct awake {
+	struct htw_context *ctx;
+	u32 calls;
+	wait_queue_entry_t entry[WAITERS];
+};
+
+static int awake_wake(wait_queue_entry_t *wait, unsigned int mode, int sync, void *key)
+{
+	struct awake *all = wait->private;
+
+	WRITE_ONCE(all->calls, all->calls + 1);
+	return 0;
+}
+
+static void awake_remove(void *data)
+{
+	struct awake *all = data;
+
+	for (u32 i = 0; i < WAITERS; i++)
+		remove_wait_queue(&all->ctx->readers, &all->entry[i]);
+}
+
+/* Readers that are awake are passed over, but not thousands of them. */
+static void readers_that_are_awake_are_passed_over(struct kunit *test)
+{
+	struct awake *all = htw_test_array(test, 1, sizeof(*all));
+	struct file *file = file_of_context(test);
+	struct reader *readers = readers_make(test, file);
+
+	all->ctx = file->private_data;
+	for (u32 i = 0; i < WAITERS; i++) {
+		init_waitqueue_func_entry(&all->entry[i], awake_wake);
+		INIT_LIST_HEAD(&all->entry[i].entry);
+		all->entry[i].private = all;
+	}
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, awake_remove, all), 0);
+
+	/* Some at the front of the queue: the first reader behind them is woken. */
+	for (u32 i = 0; i < SOME - 1; i++)
+		add_wait_queue(&all->ctx->readers, &all->entry[i]);
+	htw_test_start(test, all->ctx, 0, 1);
+	wait_for_readers(test, readers, 1);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(all->calls), SOME - 1);
+
+	/* More: the event is left to them. */
+	for (u32 i = SOME - 1; i < WAITERS; i++)
+		add_wait_queue(&all->ctx->readers, &all->entry[i]);
+	WRITE_ONCE(all->calls, 0);
+	htw_test_start(test, all->ctx, 0, 2);
+	msleep(50);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(all->calls), SOME);
+	KUNIT_EXPECT_EQ(test, readers_done(readers), 1);
+
+	kunit_release_action(test, awake_remove, all);
+	for (u32 i = 1; i < READERS; i++)
+		htw_test_start(test, all->ctx, 0, 2 + i);
+	wait_for_readers(test, readers, READERS);
+	readers_end(test, readers);
+}
+
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 /*
  * In virtual time: waking all waiters takes 4 ms, and 8 ms with gaps
@@ -672,6 +738,7 @@ static struct kunit_case htw_wake_cases[] = {
 	KUNIT_CASE_SLOW(context_is_closed_in_the_middle_of_a_walk),
 	KUNIT_CASE(one_reader_is_woken),
 	KUNIT_CASE(reader_passes_on_what_it_leaves),
+	KUNIT_CASE(readers_that_are_awake_are_passed_over),
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 	KUNIT_CASE(waiters_are_woken_in_runs),
 	KUNIT_CASE(slow_waiters_are_woken_one_in_a_run),
