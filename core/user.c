@@ -253,13 +253,17 @@ static void htw_users_reap(struct work_struct *work)
 	while ((user = list_first_entry_or_null(&users, struct htw_user, unused))) {
 		bool idle;
 
-		/* Only this work item frees users. One that is found meanwhile leaves the list. */
+		/*
+		 * Only this work item frees users. One that is found meanwhile
+		 * leaves the list. It may be unused again, but what was looked
+		 * at says nothing of it any more: its flows may be throttled.
+		 */
 		spin_unlock(&htw_users_lock);
 		idle = htw_user_is_idle(user);
 		cond_resched();
 		spin_lock(&htw_users_lock);
 
-		if (user->contexts)
+		if (list_first_entry_or_null(&users, struct htw_user, unused) != user)
 			continue;
 		if (!idle) {
 			list_move_tail(&user->unused, &htw_unused_users);
