@@ -139,7 +139,8 @@ const struct file_operations htw_fops = {
  * priority.
  */
 static dev_t htw_devt;
-static struct cdev htw_cdev;
+/* Not static: the release of a kobject may be delayed until after the module is gone. */
+static struct cdev *htw_cdev;
 static struct class *htw_class;
 
 /**
@@ -163,11 +164,16 @@ int htw_chardev_init(void)
 		goto err_region;
 	}
 
-	cdev_init(&htw_cdev, &htw_fops);
-	htw_cdev.owner = THIS_MODULE;
-	ret = cdev_add(&htw_cdev, htw_devt, 1);
-	if (ret)
+	htw_cdev = cdev_alloc();
+	if (!htw_cdev) {
+		ret = -ENOMEM;
 		goto err_class;
+	}
+	htw_cdev->ops = &htw_fops;
+	htw_cdev->owner = THIS_MODULE;
+	ret = cdev_add(htw_cdev, htw_devt, 1);
+	if (ret)
+		goto err_cdev;
 
 	device = device_create(htw_class, NULL, htw_devt, NULL, "htw");
 	if (IS_ERR(device)) {
@@ -177,7 +183,7 @@ int htw_chardev_init(void)
 	return 0;
 
 err_cdev:
-	cdev_del(&htw_cdev);
+	cdev_del(htw_cdev);
 err_class:
 	class_destroy(htw_class);
 err_region:
@@ -193,7 +199,7 @@ err_region:
 void htw_chardev_exit(void)
 {
 	device_destroy(htw_class, htw_devt);
-	cdev_del(&htw_cdev);
+	cdev_del(htw_cdev);
 	class_destroy(htw_class);
 	unregister_chrdev_region(htw_devt, 1);
 }
