@@ -30,8 +30,8 @@ struct htw_context;
 /**
  * enum htw_timer_state - values of &htw_node.state of a timer
  * @HTW_FREE: on a free list, or on the way there, or never used
- * @HTW_RESERVED: owned by an add that has not armed it yet, by a harvest that
- *	has not reported it yet, or by close; nothing else touches it
+ * @HTW_RESERVED: owned by an add that has not armed it yet, or by close;
+ *	nothing else touches it
  * @HTW_PENDING: in the wheel of &htw_node.cpu, guarded by that base's lock
  * @HTW_EXPIRED: on &htw_context.expired, guarded by the context's lock
  * @HTW_REARM: to be armed: on &htw_context.rearm or on the way into a wheel,

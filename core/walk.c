@@ -96,16 +96,15 @@ long htw_op_cancel_all(struct htw_context *ctx,
 	return 0;
 }
 
-/* Stop a pending timer and put it on @taken. */
+/* Stop and free a pending timer. */
 static void htw_walk_take(struct htw_section *s, struct htw_timer *t,
-			  enum htw_timer_state state, struct list_head *taken)
+			  enum htw_timer_state state)
 {
 	if (state == HTW_PENDING)
 		htw_base_stop(s->base, &t->node);
 	else
 		list_del(&t->node.list);
-	WRITE_ONCE(t->node.state, HTW_RESERVED);
-	list_add_tail(&t->node.list, taken);
+	htw_section_free(s, t);
 }
 
 /* The &enum htw_list_flag that selects an entry. */
@@ -187,10 +186,9 @@ static bool htw_walk_put(struct htw_query __user *to,
 }
 
 /*
- * Take pending timers out of a page and put them on @taken, where they are
- * reserved. *@slot is as for htw_walk_list(). Entries are written to @entries
- * of the program, which has room for @room, at least 1. *@stuck says whether
- * writing the next one would fault.
+ * Take pending timers out of a page. *@slot is as for htw_walk_list(). Entries
+ * are written to @entries of the program, which has room for @room, at least 1.
+ * *@stuck says whether writing the next one would fault.
  *
  * A timer is taken out only after its entry has been written, and under the
  * same lock, so it never has to be put back.
@@ -199,7 +197,7 @@ static bool htw_walk_put(struct htw_query __user *to,
  */
 static u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot,
 			    struct htw_query __user *entries, u32 room,
-			    struct list_head *taken, bool *stuck)
+			    bool *stuck)
 {
 	u32 end = round_down(*slot, HTW_PAGE_SLOTS) + HTW_PAGE_SLOTS;
 	struct htw_section s;
@@ -218,7 +216,7 @@ static u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot,
 		if (entry.state == HTW_STATE_PENDING) {
 			*stuck = !htw_walk_put(entries + n, &entry);
 			if (!*stuck) {
-				htw_walk_take(&s, t, state, taken);
+				htw_walk_take(&s, t, state);
 				n++;
 			}
 		}
@@ -256,13 +254,10 @@ static int htw_walk_list_batch(struct htw_context *ctx, u32 *slot,
 static int htw_walk_harvest_batch(struct htw_context *ctx, u32 *slot,
 				  struct htw_query __user *user, u32 room)
 {
-	LIST_HEAD(taken);
 	bool stuck;
 	u32 n;
 
-	n = htw_walk_harvest(ctx, slot, user, room, &taken, &stuck);
-	if (n)
-		htw_pool_unreserve(ctx, &taken);
+	n = htw_walk_harvest(ctx, slot, user, room, &stuck);
 	if (stuck && !n && clear_user(user, sizeof(*user)))
 		return -EFAULT;
 	return n;
