@@ -22,7 +22,7 @@
 /* The list to which this CPU returns timers that were freed. */
 struct list_head *htw_pool_free_list(struct htw_context *ctx)
 {
-	unsigned int group = raw_smp_processor_id() % HTW_FREE_LISTS;
+	unsigned int group = htw_pool_group(raw_smp_processor_id());
 
 	lockdep_assert_held(&ctx->lock);
 
@@ -33,7 +33,7 @@ struct list_head *htw_pool_free_list(struct htw_context *ctx)
 /* Take over the free timers of another group of CPUs; return false if none has any. */
 bool htw_pool_refill(struct htw_context *ctx)
 {
-	unsigned int group = raw_smp_processor_id() % HTW_FREE_LISTS;
+	unsigned int group = htw_pool_group(raw_smp_processor_id());
 	unsigned long others = ctx->free_groups & ~BIT(group);
 
 	lockdep_assert_held(&ctx->lock);

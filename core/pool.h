@@ -15,12 +15,18 @@ bool htw_pool_refill(struct htw_context *ctx);
 void htw_pool_unreserve(struct htw_context *ctx, struct list_head *timers);
 struct list_head *htw_pool_free_list(struct htw_context *ctx);
 
+/* The index in &htw_context.free of a CPU's list of free timers. */
+static inline unsigned int htw_pool_group(unsigned int cpu)
+{
+	return cpu % HTW_FREE_LISTS;
+}
+
 /* The list from which this CPU takes free timers. */
 static inline struct list_head *htw_pool_alloc_list(struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
 
-	return &ctx->free[raw_smp_processor_id() % HTW_FREE_LISTS];
+	return &ctx->free[htw_pool_group(raw_smp_processor_id())];
 }
 
 /* Reserve one timer of a context that is not at its limit; NULL if none is free. */

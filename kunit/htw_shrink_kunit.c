@@ -737,6 +737,18 @@ static void growing_early_loses_no_timer(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ctx->nr_allocated, 2);
 }
 
+/* CPUs beside each other have lists of their own, and all have one. */
+static void lists_are_divided_among_the_cpus(struct kunit *test)
+{
+	unsigned long lists = 0;
+
+	for (unsigned int cpu = 0; cpu < HTW_FREE_LISTS; cpu++)
+		lists |= BIT(htw_pool_group(cpu));
+	KUNIT_EXPECT_EQ(test, lists, BIT(HTW_FREE_LISTS) - 1);
+	for (unsigned int cpu = HTW_FREE_LISTS; cpu < 1000; cpu++)
+		KUNIT_EXPECT_LT(test, htw_pool_group(cpu), HTW_FREE_LISTS);
+}
+
 /* Put all free timers on the list of another CPU. */
 static void free_elsewhere(struct htw_context *ctx)
 {
@@ -744,7 +756,7 @@ static void free_elsewhere(struct htw_context *ctx)
 	u32 other;
 
 	spin_lock_bh(&ctx->lock);
-	other = (raw_smp_processor_id() + 1) % HTW_FREE_LISTS;
+	other = htw_pool_group(raw_smp_processor_id() + 1);
 	for (u32 i = 0; i < HTW_FREE_LISTS; i++)
 		list_splice_init(&ctx->free[i], &all);
 	list_splice(&all, &ctx->free[other]);
@@ -863,6 +875,7 @@ static void directories_of_freed_pages_count(struct kunit *test)
 
 static struct kunit_case htw_shrink_cases[] = {
 	KUNIT_CASE(growing_early_loses_no_timer),
+	KUNIT_CASE(lists_are_divided_among_the_cpus),
 	KUNIT_CASE(timers_freed_by_other_cpus_are_used),
 	KUNIT_CASE(timers_freed_meanwhile_are_used),
 	KUNIT_CASE_SLOW(pages_in_the_middle_are_freed),
