@@ -258,7 +258,7 @@ static inline void htw_context_clear_override(const struct htw_context *ctx,
 /* The CPU on which a timer that is started now should wait. */
 static inline unsigned int htw_context_cpu(const struct htw_context *ctx)
 {
-	return ctx->cpu >= 0 ? ctx->cpu : htw_isolation_target_cpu();
+	return ctx->cpu == -1 ? htw_isolation_target_cpu() : ctx->cpu;
 }
 
 /*
