@@ -116,6 +116,7 @@ static void setup_has_limits(struct kunit *test)
 		if (other)
 			htw_test_become_again(before);
 		KUNIT_EXPECT_EQ(test, ret, expected);
+		KUNIT_EXPECT_LT(test, htw_context_cpu(ctx), nr_cpu_ids);
 		expect_info(test, ctx, ret ? &none : &c->setup);
 		/* Once only. */
 		if (!ret)
@@ -172,6 +173,26 @@ static void memory_of_a_user_is_limited(struct kunit *test)
 	htw_user_uncharge(user, 63);
 	KUNIT_EXPECT_EQ(test, htw_user_charge(user, 10, 100), 10);
 	htw_user_uncharge(user, 10);
+}
+
+/* What is left of a limit is used, also if nothing was left the first time. */
+static void rest_of_the_limit_is_used(struct kunit *test)
+{
+	struct htw_context *first = htw_test_context_of(test, USER + 3);
+	struct htw_context *second = htw_test_context_of(test, USER + 3);
+	const struct htw_add add = { .flags = HTW_F_ABS, .deadline = U64_MAX };
+
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, restore_user_limit,
+							(void *)(unsigned long)htw_max_user_timers),
+			0);
+	WRITE_ONCE(htw_max_user_timers, HTW_PAGE_TIMERS);
+	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++)
+		KUNIT_ASSERT_NE(test, htw_test_add(first, &add), 0);
+	KUNIT_EXPECT_EQ(test, htw_test_add(second, &add), 0);
+	WRITE_ONCE(htw_max_user_timers, HTW_PAGE_TIMERS + 10);
+	for (u32 i = 0; i < 10; i++)
+		KUNIT_EXPECT_NE(test, htw_test_add(second, &add), 0);
+	KUNIT_EXPECT_EQ(test, htw_test_add(second, &add), 0);
 }
 
 /* A privileged user has no limit. */
@@ -432,6 +453,7 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE_PARAM(setup_has_limits, setups_gen_params),
 	KUNIT_CASE(private_wheels_are_limited),
 	KUNIT_CASE(memory_of_a_user_is_limited),
+	KUNIT_CASE(rest_of_the_limit_is_used),
 	KUNIT_CASE(memory_of_a_privileged_user_is_not),
 	KUNIT_CASE(pages_are_numbered),
 	KUNIT_CASE(time_is_shifted),

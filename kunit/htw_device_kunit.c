@@ -16,6 +16,7 @@
 #include <linux/mman.h>
 #include <linux/pagemap.h>
 #include <linux/poll.h>
+#include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
 #include "../htw_chardev.h"
@@ -342,6 +343,23 @@ static void harvest_into_treacherous_memory_ends(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_HARVEST, d->arg), -EFAULT);
 	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_LIST, d->arg), -EFAULT);
 	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 1);
+}
+
+static void expiration_sends_sigio(struct kunit *test)
+{
+	struct device_test *d = device(test);
+
+	allow_signal(SIGIO);
+	KUNIT_EXPECT_EQ(test, f_setown(d->file, task_pid_nr(current), 1), 0);
+	KUNIT_EXPECT_GE(test, d->file->f_op->fasync(0, d->file, 1), 0);
+	KUNIT_EXPECT_FALSE(test, signal_pending(current));
+	htw_test_start(test, d->ctx, 0, 1);
+	for (u32 i = 0; i < 500 && !signal_pending(current); i++)
+		msleep(20);
+	KUNIT_EXPECT_TRUE(test, signal_pending(current));
+	d->file->f_op->fasync(-1, d->file, 0);
+	flush_signals(current);
+	disallow_signal(SIGIO);
 }
 
 static void read_wants_room_for_an_event(struct kunit *test)
@@ -687,6 +705,35 @@ static void batch_ends_with_what_is_writable(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, done, 3);
 	/* The read-only zeroes that follow are no valid operations. */
 	expect_done(test, d, ops, 3);
+}
+
+/* Memory for operations is not allocated by the count that the program names. */
+static void batch_may_be_longer_than_memory(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const unsigned long ops = last_page(test) + PAGE_SIZE - 3 * sizeof(struct htw_op);
+	u32 done;
+
+	write_ops(test, ops, 3);
+	KUNIT_EXPECT_EQ(test, batch(test, d, ops, U32_MAX, &done), 0);
+	KUNIT_EXPECT_EQ(test, done, 3);
+	expect_done(test, d, ops, 3);
+}
+
+/* It says how much was done. */
+static void signal_ends_a_batch(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const unsigned long ops = htw_test_user_pages(test, 3);
+	u32 done;
+
+	write_ops(test, ops, 130);
+	set_thread_flag(TIF_SIGPENDING);
+	KUNIT_EXPECT_EQ(test, batch(test, d, ops, 130, &done), 0);
+	clear_thread_flag(TIF_SIGPENDING);
+	KUNIT_EXPECT_GT(test, done, 0);
+	KUNIT_EXPECT_LT(test, done, 130);
+	expect_done(test, d, ops, done);
 }
 
 static void batch_without_room_for_the_count(struct kunit *test)
@@ -1117,6 +1164,7 @@ static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(failed_read_does_not_rearm),
 	KUNIT_CASE(read_into_treacherous_memory_ends),
 	KUNIT_CASE(harvest_into_treacherous_memory_ends),
+	KUNIT_CASE(expiration_sends_sigio),
 	KUNIT_CASE(read_wants_room_for_an_event),
 	KUNIT_CASE(read_gives_whole_events),
 	KUNIT_CASE(read_of_nothing_would_block),
@@ -1136,6 +1184,8 @@ static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(batch_of_nothing_readable),
 	KUNIT_CASE(batch_of_nothing_is_done),
 	KUNIT_CASE(batch_ends_with_what_is_writable),
+	KUNIT_CASE(batch_may_be_longer_than_memory),
+	KUNIT_CASE(signal_ends_a_batch),
 	KUNIT_CASE(batch_without_room_for_the_count),
 	KUNIT_CASE(batch_goes_on_behind_what_fails),
 	KUNIT_CASE(mod_changes_what_query_returns),

@@ -351,6 +351,36 @@ static void next_is_pending(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, next.id, w->ids[0]);
 }
 
+/* With a ring the calls say up to where events of the timers that they end may be in it. */
+static void ring_tail_comes_after_the_events(struct kunit *test)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_RING | HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL,
+		.ring_entries = 8,
+	};
+	struct walk_test *w = walk_test(test);
+	struct htw_list list = { .count = 1 };
+	struct htw_cancel_all all = {};
+	struct htw_query entry;
+
+	KUNIT_ASSERT_EQ(test, htw_setup_context(w->ctx, &setup), 0);
+	htw_reader_map_ring(w->ctx);
+	for (u64 i = 1; i <= 5; i++)
+		htw_test_start(test, w->ctx, i, i);
+	KUNIT_ASSERT_EQ(test, htw_advance_context(w->ctx, htw_tick_ns), 5);
+	for (u64 i = 0; i < 2; i++)
+		htw_test_start(test, w->ctx, U64_MAX, i);
+	KUNIT_EXPECT_EQ(test, walk_list(test, w, &list, true, &entry), 0);
+	KUNIT_EXPECT_EQ(test, list.done, 1);
+	KUNIT_EXPECT_EQ(test, list.ring_tail, 5);
+	KUNIT_ASSERT_EQ(test, copy_to_user(w->arg, &all, sizeof(all)), 0);
+	KUNIT_EXPECT_EQ(test, htw_op_cancel_all(w->ctx, w->arg), 0);
+	KUNIT_ASSERT_EQ(test, copy_from_user(&all, w->arg, sizeof(all)), 0);
+	KUNIT_EXPECT_EQ(test, all.count, 1);
+	KUNIT_EXPECT_EQ(test, all.ring_tail, 5);
+	htw_reader_unmap_ring(w->ctx);
+}
+
 static struct kunit_case htw_walk_cases[] = {
 	KUNIT_CASE(list_selects_states),
 	KUNIT_CASE(list_goes_on_at_its_cursor),
@@ -360,6 +390,7 @@ static struct kunit_case htw_walk_cases[] = {
 	KUNIT_CASE_PARAM(next_is_the_first_to_expire, kinds_gen_params),
 	KUNIT_CASE_PARAM(next_is_found_in_a_crowd, kinds_gen_params),
 	KUNIT_CASE(next_is_pending),
+	KUNIT_CASE(ring_tail_comes_after_the_events),
 	{}
 };
 
