@@ -734,6 +734,105 @@ static void a_section_programs_the_hrtimer_once(struct kunit *test)
 			now + (200 - count + 2) * (u64)NSEC_PER_SEC);
 }
 
+KUNIT_DEFINE_ACTION_WRAPPER(free_private, htw_bases_free_private, struct htw_base *);
+
+/* A timer that has expired moves to another CPU's base, and waits there. */
+static void a_timer_moves_to_another_base(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_mod mod = { .flags = HTW_MOD_DEADLINE };
+	struct htw_section s;
+	struct htw_base *other;
+
+	other = htw_bases_create_private(&ctx->user->bases, HTW_MONOTONIC, &htw_geometry,
+					 htw_tick_ns);
+	KUNIT_ASSERT_NOT_NULL(test, other);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, free_private, other), 0);
+
+	mod.id = htw_test_start(test, ctx, htw_now(), 7);
+	mod.deadline = 10 * NSEC_PER_MSEC;
+	htw_test_wait(test, ctx, 1);
+	htw_section_begin(&s, ctx);
+	s.target = other;
+	KUNIT_EXPECT_EQ(test, htw_section_mod(&s, htw_section_find(&s, mod.id), &mod), 0);
+	KUNIT_EXPECT_PTR_EQ(test, s.base, other);
+	KUNIT_EXPECT_EQ(test, other->wheel.pending, 1);
+	htw_section_end(&s);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(ctx->nr_expired), 0);
+	KUNIT_EXPECT_TRUE(test, list_empty(&ctx->rearm));
+	htw_test_wait(test, ctx, 1);
+	KUNIT_EXPECT_EQ(test, read_one(test, ctx).cookie, 7);
+}
+
+/* Only the CPU of a shared base programs its hrtimer, so nothing may be started ahead of it. */
+static void start_that_wakes_another_cpu(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_base *base;
+	bool ahead, behind, private, own;
+	u64 tick, next;
+
+	base = htw_bases_create_private(&ctx->user->bases, HTW_MONOTONIC, &htw_geometry,
+					htw_tick_ns);
+	KUNIT_ASSERT_NOT_NULL(test, base);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, free_private, base), 0);
+
+	spin_lock_bh(&base->lock);
+	tick = base->wheel.cursor + 10;
+	next = base->wheel.next;
+	base->private = false;
+	base->cpu = raw_smp_processor_id();
+	own = htw_base_wakes_remote(base, tick);
+	base->cpu++;
+	ahead = htw_base_wakes_remote(base, tick);
+	base->wheel.next = tick;
+	behind = htw_base_wakes_remote(base, tick);
+	base->wheel.next = next;
+	base->private = true;
+	private = htw_base_wakes_remote(base, tick);
+	base->cpu--;
+	spin_unlock_bh(&base->lock);
+	KUNIT_EXPECT_FALSE(test, own);
+	KUNIT_EXPECT_TRUE(test, ahead);
+	KUNIT_EXPECT_FALSE(test, behind);
+	KUNIT_EXPECT_FALSE(test, private);
+}
+
+/* Instead the timer is armed on this CPU's base; a private base is in place of another CPU's. */
+static void pending_timer_moves_to_this_cpu(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_mod mod = { .flags = HTW_MOD_DEADLINE };
+	struct htw_cancel cancel = {};
+	struct htw_base *other, *here;
+	struct htw_section s;
+	struct htw_timer *t;
+
+	htw_test_start(test, htw_test_context(test), KTIME_MAX, 1);
+	here = this_base();
+	start_on_own_wheel(test, ctx, &cancel.id, 1);
+	mod.id = cancel.id;
+	mod.deadline = 3600 * (u64)NSEC_PER_SEC;
+	other = ctx->private_base;
+	htw_section_begin(&s, ctx);
+	t = htw_section_find(&s, mod.id);
+	other->private = false;
+	other->cpu++;
+	t->node.cpu = other->cpu;
+	s.target = here;
+	KUNIT_EXPECT_EQ(test, htw_section_mod(&s, t, &mod), 0);
+	KUNIT_EXPECT_PTR_EQ(test, s.base, here);
+	KUNIT_EXPECT_EQ(test, t->node.cpu, here->cpu);
+	KUNIT_EXPECT_EQ(test, other->wheel.pending, 0);
+	other->cpu--;
+	other->private = true;
+	htw_section_end(&s);
+	/* Cancelled where it is. */
+	ctx->private_base = NULL;
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), 0);
+	ctx->private_base = other;
+}
+
 /*
  * Many timers came due within the tick for whose end they wait. Operations that are due as well
  * look at some of them, once, and the section is used up long before it gets through a vector.
@@ -769,6 +868,27 @@ static void a_section_looks_at_a_few_due_timers(struct kunit *test)
 	htw_test_wait(test, ctx, crowd - looks + ops);
 	for (u32 i = looks; i < crowd; i++)
 		KUNIT_ASSERT_EQ(test, read_one(test, ctx).cookie, i);
+}
+
+/* One that is due does not take others with it that come later in the same tick. */
+static void a_due_timer_leaves_later_ones_alone(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	const u64 tick = roundup(htw_now(), NSEC_PER_SEC) + NSEC_PER_SEC;
+	const u64 later = tick + 500 * NSEC_PER_MSEC;
+	struct htw_event event;
+	u64 id;
+
+	start_on_own_wheel(test, ctx, &id, 1);
+	htw_test_sleep_until(test, tick + NSEC_PER_MSEC);
+	htw_test_start(test, ctx, later, 1);
+	htw_test_start(test, ctx, tick + NSEC_PER_MSEC, 2);
+	htw_test_wait(test, ctx, 1);
+	KUNIT_EXPECT_EQ(test, read_one(test, ctx).cookie, 2);
+	htw_test_wait(test, ctx, 1);
+	event = read_one(test, ctx);
+	KUNIT_EXPECT_EQ(test, event.cookie, 1);
+	KUNIT_EXPECT_GE(test, event.fired, later);
 }
 
 /* A base that a turn waits for is left alone, but not for ever. */
@@ -2322,7 +2442,11 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE_PARAM(one_deadline_before_and_after_it_came, before_it_came_gen_params),
 	KUNIT_CASE_SLOW(earlier_deadline_is_not_held_up),
 	KUNIT_CASE(a_section_programs_the_hrtimer_once),
+	KUNIT_CASE(a_timer_moves_to_another_base),
+	KUNIT_CASE(start_that_wakes_another_cpu),
+	KUNIT_CASE(pending_timer_moves_to_this_cpu),
 	KUNIT_CASE_SLOW(a_section_looks_at_a_few_due_timers),
+	KUNIT_CASE(a_due_timer_leaves_later_ones_alone),
 	KUNIT_CASE(sections_give_way_to_a_turn),
 	KUNIT_CASE_SLOW(spans_from_now),
 	KUNIT_CASE_ATTR(powers_of_64_from_now, {.speed = KUNIT_SPEED_VERY_SLOW}),

@@ -8,6 +8,7 @@
 #include <linux/cpu.h>
 #include <linux/delay.h>
 #include <linux/htw.h>
+#include <linux/interrupt.h>
 #include <linux/kthread.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
@@ -65,6 +66,7 @@ static void probe_stop(void *data)
 
 /* Started and cancelled before htw_init(), as another built-in driver may do. */
 static struct probe early_fires, early_slack, early_stopped, early_moved, early_never;
+static struct probe early_idle;
 static bool early_was_pending;
 
 static int __init start_early(void)
@@ -79,6 +81,8 @@ static int __init start_early(void)
 		htw_callout_init(&probes[i]->callout, probe_called);
 		htw_callout_start_at(&probes[i]->callout, probes[i]->due, 0);
 	}
+	init_completion(&early_idle.begun);
+	htw_callout_init(&early_idle.callout, probe_called);
 	early_was_pending = htw_callout_cancel(&early_stopped.callout);
 	early_was_pending &= htw_callout_start_at(&early_slack.callout, early_slack.due,
 						  10 * NSEC_PER_SEC);
@@ -108,6 +112,18 @@ static void callout_may_be_started_before_htw(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, htw_callout_cancel(&early_moved.callout));
 	KUNIT_EXPECT_EQ(test, atomic_read(&early_never.calls), 0);
 	KUNIT_EXPECT_TRUE(test, htw_callout_cancel(&early_never.callout));
+}
+
+/* It is not on the base of any CPU yet. */
+static void callout_may_be_initialised_before_htw(struct kunit *test)
+{
+	const u64 due = ktime_get_ns() + MS;
+
+	KUNIT_EXPECT_FALSE(test, htw_callout_start_at(&early_idle.callout, due, 0));
+	KUNIT_ASSERT_NE(test, wait_for_completion_timeout(&early_idle.begun, 100 * HZ), 0);
+	htw_callout_cancel_sync(&early_idle.callout);
+	KUNIT_EXPECT_EQ(test, atomic_read(&early_idle.calls), 1);
+	KUNIT_EXPECT_GE(test, early_idle.fired, due);
 }
 
 static struct probe *probe_new(struct kunit *test)
@@ -238,6 +254,28 @@ static void function_may_free_it(struct kunit *test)
 }
 
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+static void function_returns(struct tasklet_struct *tasklet)
+{
+	per_cpu(htw_callout_bases, 0)->running = NULL;
+}
+
+/*
+ * As if the function had started it again, and returned on another CPU only after it was first
+ * looked at: a softirq comes when that drops the lock.
+ */
+static void cancel_sync_says_that_a_running_one_was_pending(struct kunit *test)
+{
+	DECLARE_TASKLET(tasklet, function_returns);
+	struct probe *p = probe_new(test);
+
+	probe_start(p, 3600 * NSEC_PER_SEC);
+	per_cpu(htw_callout_bases, 0)->running = &p->callout.node;
+	tasklet_schedule(&tasklet);
+	KUNIT_EXPECT_TRUE(test, htw_callout_cancel_sync(&p->callout));
+	KUNIT_EXPECT_NULL(test, per_cpu(htw_callout_bases, 0)->running);
+	KUNIT_EXPECT_FALSE(test, htw_callout_pending(&p->callout));
+}
+
 static u32 called;
 
 static void count_call(struct htw_callout *callout)
@@ -381,6 +419,7 @@ static void called_though_its_cpu_has_gone(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(callout_may_be_started_before_htw),
+	KUNIT_CASE(callout_may_be_initialised_before_htw),
 	KUNIT_CASE(called_once_and_not_early),
 	KUNIT_CASE(past_is_called_but_not_from_within_start),
 	KUNIT_CASE(start_says_whether_it_was_pending),
@@ -389,6 +428,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cancel_sync_beats_a_function_that_restarts),
 	KUNIT_CASE(function_may_free_it),
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE(cancel_sync_says_that_a_running_one_was_pending),
 	KUNIT_CASE(turn_has_units),
 	KUNIT_CASE(at_its_tick),
 #endif

@@ -1113,9 +1113,9 @@ static void forgiven_wakes_are_forgotten(struct kunit *test)
 		u64 user, all;
 	} noted[] = {
 		{ 0, 0 }, { 1, 1 },
-		{ 9 * NSEC_PER_MSEC, 19 * NSEC_PER_MSEC },
-		{ 11 * NSEC_PER_MSEC, 19 * NSEC_PER_MSEC },
-		{ 9 * NSEC_PER_MSEC, 21 * NSEC_PER_MSEC },
+		{ 10 * NSEC_PER_MSEC, 20 * NSEC_PER_MSEC },
+		{ 10100 * NSEC_PER_USEC, 20 * NSEC_PER_MSEC },
+		{ 10 * NSEC_PER_MSEC, 20200 * NSEC_PER_USEC },
 	};
 	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
 	struct htw_flow *flow = per_cpu_ptr(flows, 0);
@@ -1253,6 +1253,35 @@ static void jobs_are_passed_on_to_their_pacers(struct kunit *test)
 		own[place]->job.pacer = p;
 	}
 	KUNIT_EXPECT_FALSE(test, htw_flow_sched_has_work(&back->sched));
+}
+
+/* What a job's interrupt has cost is charged once, however often the job is passed on. */
+static void interrupt_is_charged_once(struct kunit *test)
+{
+	struct htw_pacer *first = other_pacer(test), *second = other_pacer(test);
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct htw_flow *flow = per_cpu_ptr(flows, 0);
+	struct toy *toy = toy_make(test, flows, 1000, NULL);
+	struct toy *idle = toy_make(test, flows, 1000, NULL);
+	struct htw_pacer *p = idle_pacer(test);
+
+	put(first, toy, ON_INCOMING);
+	toy->job.irq_ns = HTW_IRQ_COST_NS;
+	/* Cancelling another job makes a pacer look at its incoming ones. */
+	idle->job.pacer = first;
+	htw_job_cancel(&idle->job);
+	KUNIT_EXPECT_EQ(test, flow->spent, HTW_IRQ_COST_NS);
+	first->adopter = second;
+	htw_pacer_migrate(first);
+	idle->job.pacer = second;
+	htw_job_cancel(&idle->job);
+	KUNIT_EXPECT_FALSE(test, list_empty(&toy->job.ready));
+	KUNIT_EXPECT_EQ(test, flow->spent, HTW_IRQ_COST_NS);
+	second->adopter = p;
+	htw_pacer_migrate(second);
+	idle->job.pacer = p;
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, toy->served, 1);
 }
 
 enum stage { INCOMING, READY, THROTTLED };
@@ -1715,6 +1744,7 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE(forgiven_wakes_are_forgotten),
 	KUNIT_CASE(jobs_of_an_offline_cpu_are_adopted),
 	KUNIT_CASE(jobs_are_passed_on_to_their_pacers),
+	KUNIT_CASE(interrupt_is_charged_once),
 	KUNIT_CASE_PARAM(cancelled_job_is_not_served, stages_gen_params),
 	KUNIT_CASE(job_can_be_scheduled_while_it_is_served),
 	KUNIT_CASE(reopening_gives_no_new_share),

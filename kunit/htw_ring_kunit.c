@@ -9,6 +9,7 @@
 #include <kunit/test.h>
 #include <linux/atomic.h>
 #include <linux/delay.h>
+#include <linux/interrupt.h>
 #include <linux/kthread.h>
 #include <linux/prandom.h>
 
@@ -194,6 +195,24 @@ static void slot_that_ran_out(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_PAGE_TIMERS - 1);
 	KUNIT_EXPECT_EQ(test, ctx->private_base->wheel.pending, 0);
+}
+
+/* Whatever was in the memory: events go there directly, and by way of the queue. */
+static void events_have_no_remains(struct kunit *test)
+{
+	struct htw_context *ctx = manual_ring(test);
+
+	memset(ctx->ring->events, 0xff, RING * sizeof(*ctx->ring->events));
+	expire(test, ctx, RING + 1, 0);
+	for (u32 i = 0; i < RING; i++) {
+		KUNIT_EXPECT_EQ(test, event_at(ctx, i)->flags, 0);
+		KUNIT_EXPECT_EQ(test, event_at(ctx, i)->reserved, 0);
+	}
+	use(ctx, RING);
+	memset(ctx->ring->events, 0xff, RING * sizeof(*ctx->ring->events));
+	KUNIT_EXPECT_EQ(test, htw_reader_flush(ctx), 1);
+	KUNIT_EXPECT_EQ(test, event_at(ctx, 0)->flags, 0);
+	KUNIT_EXPECT_EQ(test, event_at(ctx, 0)->reserved, 0);
 }
 
 /* Plain, periodic and kept timers that expire together are each treated as they should. */
@@ -424,17 +443,49 @@ static void each_ends_once(struct kunit *test)
 }
 #endif
 
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+struct eager_program {
+	struct tasklet_struct tasklet;
+	struct htw_context *ctx;
+};
+
+static void read_all(struct tasklet_struct *tasklet)
+{
+	struct eager_program *program = from_tasklet(program, tasklet, tasklet);
+
+	use(program->ctx, waiting(program->ctx));
+}
+
+/* As if the program read on another CPU: a softirq comes when the call drops a lock. */
+static void flush_ends_though_the_program_reads(struct kunit *test)
+{
+	struct eager_program program = { .ctx = manual_ring(test) };
+
+	expire(test, program.ctx, 4 * RING, 0);
+	expect_cookies(test, program.ctx, 0, RING);
+	tasklet_setup(&program.tasklet, read_all);
+	tasklet_schedule(&program.tasklet);
+	KUNIT_EXPECT_EQ(test, htw_reader_flush(program.ctx), RING);
+	KUNIT_EXPECT_EQ(test, waiting(program.ctx), 0);
+	KUNIT_EXPECT_EQ(test, program.ctx->nr_expired, 2 * RING);
+}
+#endif
+
 static struct kunit_case htw_ring_cases[] = {
 	KUNIT_CASE_PARAM(room_ignores_invalid_heads, room_gen_params),
 	KUNIT_CASE(sizes),
 	KUNIT_CASE(numbers_wrap),
 	KUNIT_CASE(pushed_is_freed),
 	KUNIT_CASE(slot_that_ran_out),
+	KUNIT_CASE(events_have_no_remains),
 	KUNIT_CASE(mixed),
 	KUNIT_CASE(expiry_moves_two),
 	KUNIT_CASE(flush_is_bounded),
 	KUNIT_CASE(unmapped_ring_takes_nothing),
 	KUNIT_CASE(periodic_by_callback),
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE(flush_ends_though_the_program_reads),
+#endif
 #ifdef CONFIG_SMP
 	KUNIT_CASE_SLOW(each_ends_once),
 #endif

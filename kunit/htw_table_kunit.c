@@ -413,6 +413,30 @@ static void moved_is_in_time(struct kunit *test)
 	}
 }
 
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+/* Those that are put off count like those that are delivered: a turn has 128 units. */
+static void turn_puts_off_a_batch(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	const u64 due = htw_test_tick_up(htw_now()) + 100 * TICK;
+	struct htw_base *base;
+	u32 left;
+
+	KUNIT_ASSERT_EQ(test, htw_table_enable(ctx), 0);
+	for (u32 i = 0; i < 300; i++)
+		*override_of(ctx, htw_test_start(test, ctx, due, i)) = due + 1000 * TICK;
+	base = htw_test_base(0);
+	local_bh_disable();
+	htw_test_turn(base, due + TICK);
+	left = list_count_nodes(&base->wheel.due);
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, left, 300 - 128);
+	htw_test_sleep_until(test, due + 100 * TICK);
+	KUNIT_EXPECT_TRUE(test, list_empty(&base->wheel.due));
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
+}
+#endif
+
 #ifdef CONFIG_SMP
 #define RACERS			200u
 #define RACE_ROUNDS		10u
@@ -520,6 +544,9 @@ static struct kunit_case htw_table_cases[] = {
 	KUNIT_CASE(moves_wake_no_one),
 	KUNIT_CASE(always_a_little_later),
 	KUNIT_CASE(moved_is_in_time),
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE(turn_puts_off_a_batch),
+#endif
 #ifdef CONFIG_SMP
 	KUNIT_CASE_SLOW(stores_against_expiry),
 #endif
