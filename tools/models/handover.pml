@@ -28,6 +28,7 @@
  * check: -DCANCEL -DWAKE
  * reject: -DCANCEL -DWAKE -DCANCEL_ONCE	htw_job_cancel() does not look whether the pacer changed
  * reject: -DCANCEL -DWAKE -DPASS_UNLOCKED	a job has its pacer before it is on its list
+ * reject: -DCANCEL -DKILL_UNLOCKED	a job is killed in the middle of its turn
  * reject: -DCANCEL -DNO_HOTPLUG_LOCK	a wheel's job is cancelled during hotplug
  * reject: -DCANCEL -DNO_FIRST_GP	a CPU may still add the job to its former pacer
  * reject: -DCANCEL -DNO_SECOND_GP	a run may still pass the job on when hotplug is over
@@ -182,7 +183,11 @@ inline run_pacer(which, other, done)
 		:: atomic { !work -> work = true }
 			assert(!freed);
 			if
+#ifdef KILL_UNLOCKED
+			:: pacer == which && !dead -> done = true; scheduled = false
+#else
 			:: atomic { pacer == which && !dead -> done = true; scheduled = false }
+#endif
 			:: pacer == which && !dead && !turned -> turned = true	/* more work is left */
 			:: pacer != which || dead
 			fi;
@@ -388,7 +393,11 @@ proctype cancel()
 	spin_lock(hotplug);
 #endif
 	gone = true;
+#ifdef KILL_UNLOCKED
+	atomic { dead = true; scheduled = true }
+#else
 	atomic { !work -> dead = true; scheduled = true }
+#endif
 	!callback;
 #ifdef CANCEL_ONCE
 	p = pacer;

@@ -21,6 +21,7 @@
  * reject: -DNO_GP	the page goes without a grace period after the mark
  * reject: -DNO_SUM	generations are not compared with those at the mark
  * reject: -DSTATE_FIRST	a timer that is freed has its state before its generation
+ * reject: -DSUM_FIRST	a generation is read before the state
  * reject: -DFREE_AT_ONCE	memory is freed while lookups may have found it
  * reject: -DSAME_GENERATION	a new page starts where the first one did
  */
@@ -62,10 +63,16 @@ inline sum_page(sum)
 	sum = 0;
 	do
 	:: i < TIMERS ->
+#ifdef SUM_FIRST
+		sum = sum + generation[i];
+		if
+		:: state[i] == FREE -> i++
+#else
 		if
 		:: state[i] == FREE ->
 			sum = sum + generation[i];
 			i++
+#endif
 		:: else -> sum = 0; break
 		fi
 	:: i == TIMERS -> break
