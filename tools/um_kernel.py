@@ -77,7 +77,7 @@ class Kernel:
                 continue
             text = (self.build / name).with_name(f".{Path(name).name}.cmd").read_text()
             found = re.match(r"(?:saved)?cmd_\S+ := (.*)", text)
-            if not file or re.search(rf"{HTW}/{re.escape(file)}(\s|$)", text):
+            if not file or re.search(rf"{HTW}/(\w+/\.\./)?{re.escape(file)}(\s|$)", text):
                 yield name, found[1].replace("$(pound)", "#").replace("$$", "$")
 
 

@@ -21,10 +21,11 @@ SWAP = {
     "constant": {"true": "false", "false": "true"},
     "name": {"min": "max", "max": "min", "min_t": "max_t", "max_t": "min_t",
              "list_add": "list_add_tail", "list_add_tail": "list_add"},
-    "barrier": {"smp_load_acquire": "READ_ONCE", "smp_store_release": "WRITE_ONCE",
-                "atomic_read_acquire": "atomic_read", "clear_bit_unlock": "clear_bit",
+    "barrier": {"atomic_read_acquire": "atomic_read", "clear_bit_unlock": "clear_bit",
                 "atomic_set_release": "atomic_set"},
 }
+# Those with the address of what they access: without the barrier it is the access itself.
+UNORDERED = {"smp_load_acquire": "READ_ONCE", "smp_store_release": "WRITE_ONCE"}
 # Operators that also exist with one operand: they have two after one of these.
 BINARY = {"+", "-", "&"}
 BARRIER = re.compile(r"(smp_\w*mb\w*|barrier|synchronize_rcu\w*)$")
@@ -32,7 +33,7 @@ LOCK = re.compile(r"(\w*_)?(un)?lock(_\w+)?$|local_bh_(dis|en)able$|preempt_(dis
 UNLOCK = {"lock": "unlock", "disable": "enable"}
 # Calls without effect on what a program or another module can see.
 QUIET = re.compile(r"(trace_\w+|lockdep_\w+|prefetchw?|might_sleep|might_lock\w*|cond_resched|WARN\w*|"
-                   r"BUILD_BUG_ON\w*|static_assert|cpu_relax|touch_\w+|pr_\w+|instrument_\w+|__\w+)$")
+                   r"BUILD_BUG_ON\w*|static_assert|cpu_relax|touch_\w+|pr_\w+|instrument_\w+|htw_assert_\w+)$")
 NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9]\d*)([uUlL]*)$")
 ASSIGN = {"=", "+=", "-=", "|=", "&=", "<<=", ">>=", "*=", "/=", "^="}
 
@@ -167,7 +168,7 @@ def call_of(statement):
 
 
 def drop(statement):
-    return (statement[0].start, statement[-1].end, ";")
+    return (statement[0].start, statement[-1].end, "{}")
 
 
 def is_store(statement):
@@ -208,6 +209,13 @@ def drops(body):
             yield "errno", statement[0].line, [(statement[1].start, statement[-1].end, "0;")]
 
 
+def accesses(body):
+    """Yield the ordered accesses without their order: (rule, line, edits)."""
+    for t, after in zip(body, body[1:]):
+        if t.text in UNORDERED and after.text == "(":
+            yield "barrier", t.line, [(t.start, t.end, UNORDERED[t.text]), (after.end, after.end, "*")]
+
+
 def conditions(body):
     """Yield each condition turned round: (rule, line, edits)."""
     for i, t in enumerate(body):
@@ -231,9 +239,11 @@ def mutants(top, file):
         result.append(Mutant(str(file), function, line, rule, edits))
 
     for name, body in functions(tokens):
+        quiet = {t.start for s in statements(body) if QUIET.match(call_of(s)[0] or "") for t in s}
         for rule, t, text in lines_of(body):
-            add(name, rule, t.line, [(t.start, t.end, text)])
-        for rule, line, edits in (*drops(body), *conditions(body)):
+            if t.start not in quiet:
+                add(name, rule, t.line, [(t.start, t.end, text)])
+        for rule, line, edits in (*drops(body), *accesses(body), *conditions(body)):
             add(name, rule, line, edits)
     for line, found in defines(tokens):
         for t in found[3:]:
