@@ -372,7 +372,8 @@ static void readers_that_are_awake_are_passed_over(struct kunit *test)
 		add_wait_queue(&all->ctx->readers, &all->entry[i]);
 	WRITE_ONCE(all->calls, 0);
 	htw_test_start(test, all->ctx, 0, 2);
-	msleep(50);
+	for (unsigned int i = 0; i < 1000 && READ_ONCE(all->calls) < SOME; i++)
+		msleep(20);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(all->calls), SOME);
 	KUNIT_EXPECT_EQ(test, readers_done(readers), 1);
 
