@@ -29,7 +29,11 @@
 /* Since Redis 7.2; earlier servers ignore it. */
 #define OPEN_KEY_NOEXPIRE	(1 << 19)
 
-/* What a server looks up to write counts as no hit or miss, and nobody is notified of a miss. */
+/*
+ * Open a key without a trace: NOTOUCH leaves its access time alone, and WRITE keeps the server from
+ * counting a keyspace hit or miss and from sending the "keymiss" notification, as it does both only
+ * for reads.
+ */
 #define OPEN_QUIETLY	(REDISMODULE_READ | REDISMODULE_WRITE | REDISMODULE_OPEN_KEY_NOTOUCH)
 
 /* In place of a time: there is no key, or its TTL has passed. */

@@ -31,7 +31,9 @@
 static struct queue *placed;
 static pthread_t main_thread;
 static bool active;
-static bool rearm_is_due, is_logged;
+static bool rearm_is_due;
+/* The log has said that the clock is at its limit, and not all has been armed since. */
+static bool is_logged;
 
 /* Of all placed queues. */
 static struct {
