@@ -139,7 +139,10 @@ const struct file_operations htw_fops = {
  * priority.
  */
 static dev_t htw_devt;
-/* Not static: the release of a kobject may be delayed until after the module is gone. */
+/*
+ * Allocated, as its kobject may be released only after the module is unloaded, with
+ * CONFIG_DEBUG_KOBJECT_RELEASE: a cdev in the module's own memory would be gone by then.
+ */
 static struct cdev *htw_cdev;
 static struct class *htw_class;
 

@@ -32,7 +32,10 @@
 #include "off_cpu.h"
 #include "wake.h"
 
-/* Waiters woken in one turn, with interrupts off; in a short turn one. Also readers passed over. */
+/*
+ * Waiters woken in one turn, with interrupts off; in a short turn one. Also the
+ * readers that are looked at to find one that sleeps.
+ */
 #define HTW_WAKE_MAX		64u
 /* A walk stops after the waiter with which it has taken so long. One that takes longer is slow. */
 #define HTW_WAKE_NS		(20 * NSEC_PER_USEC)
