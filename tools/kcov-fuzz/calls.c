@@ -124,6 +124,7 @@ static bool make_call(const struct call *call)
 	long ret;
 
 	scene.name = type->name;
+	forget_now();
 	if (needs_fd(type) && fd_of(call->args[0]) < 0)
 		return false;
 	ret = type->run(call->args);

@@ -104,6 +104,7 @@ static long check_read(const __u64 *a, long ret, const struct htw_event *ev, siz
 {
 	if (ret > 0 && (ret % sizeof(*ev) || (size_t)ret > size))
 		wrong("%ld bytes of %zu", ret, size);
+	forget_now();
 	for (size_t i = 0; ret > 0 && i < ret / sizeof(*ev); i++) {
 		check_event(a[0], &ev[i]);
 		if (ev[i].flags & HTW_EVENT_MORE)

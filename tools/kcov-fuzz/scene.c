@@ -104,11 +104,20 @@ void check_id(__u64 fd, __u64 id, long ret)
 		wrong("id %llx has ended, but the call returned %ld", id, ret);
 }
 
+static __u64 now_on(__u32 clock)
+{
+	if (!scene.now || scene.now_clock != clock) {
+		scene.now = clock_ns(clock);
+		scene.now_clock = clock;
+	}
+	return scene.now;
+}
+
 static __u64 now_of(__u64 fd)
 {
 	__u32 clock = scene.contexts[context_of(fd)].clock;
 
-	return clock == HTW_CLOCK_MANUAL ? 0 : clock_ns(clock);
+	return clock == HTW_CLOCK_MANUAL ? 0 : now_on(clock);
 }
 
 __u64 time_of(__u64 fd, __u64 arg, __u64 flags)
@@ -124,7 +133,7 @@ void check_event(__u64 fd, const struct htw_event *ev)
 	if (ev->fired < ev->deadline && !(ev->flags & HTW_EVENT_CLOCK_SET))
 		wrong("EARLY: deadline %llu, fired %llu", ev->deadline, ev->fired);
 	if (!scene.has_shared && scene.contexts[context_of(fd)].clock == CLOCK_MONOTONIC &&
-	    ev->fired > now_ns())
+	    ev->fired > now_on(CLOCK_MONOTONIC))
 		wrong("fired at %llu, which is still to come", ev->fired);
 	if (has_ended(fd, ev->id))
 		wrong("id %llx has ended, but has an event", ev->id);

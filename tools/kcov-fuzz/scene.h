@@ -46,6 +46,9 @@ struct scene {
 	unsigned int child_calls;	/* what is left of them in a child */
 	bool has_shared;		/* children may use the same contexts */
 	const char *name;		/* of the present call */
+	/* What @now_clock was when the present call first read it; zero before. */
+	__u64 now;
+	__u32 now_clock;
 };
 
 extern struct scene scene;
@@ -55,6 +58,12 @@ extern struct buffer array_buffers[3];
 
 /* What is wrong with the present call. */
 #define wrong(format, ...)	report_violation("%s: " format, scene.name, ##__VA_ARGS__)
+
+/* A call may take thousands of times: read a clock once for all, and again after this. */
+static inline void forget_now(void)
+{
+	scene.now = 0;
+}
 
 void scene_init(void);
 void scene_begin(void);
