@@ -89,7 +89,7 @@ static __u64 draw_arg(const struct arg *arg, __u64 *seed)
 	case ARG_CLOCK:
 		return draw_clock(seed);
 	case ARG_COUNT:
-		return one_in(seed, 16) ? below(seed, 3000) :
+		return one_in(seed, 64) ? below(seed, 3000) :
 		       one_in(seed, 4) ? below(seed, 300) : below(seed, 12);
 	case ARG_BELOW:
 		return below(seed, arg->most);
