@@ -93,10 +93,11 @@ const struct call_type call_types[] = {
 	{ "store", 10, { BELOW(MAPPINGS), ANY, ANY }, run_store, { 0 } },
 	{ "head", 10, { BELOW(MAPPINGS), COUNT }, run_head, { 0 } },
 	{ "put", 16, { BELOW(MAPPINGS), ID, TIME, BELOW(2) }, run_put, { 0 } },
-	{ "fdinfo", 2, { FD }, run_fdinfo, { 0 } },
+	{ "fdinfo", 2, { FD }, run_fdinfo, { EACCES } },
 	{ "debugfs", 1, { BELOW(3) }, run_debugfs, { EACCES } },
 	{ "sleep", 24, { BELOW(3 * MSEC) }, run_sleep, { EINTR } },
 	{ "set_clock", 3, { BELOW(6) }, run_set_clock, { EPERM, EINVAL } },
+	{ "become", 4, { BELOW(4) }, run_become, { EPERM } },
 	{ "fork", 3, { BELOW(8) }, run_fork, { 0 } },
 };
 

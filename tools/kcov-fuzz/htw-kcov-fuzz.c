@@ -32,12 +32,12 @@
 #include "../torture/report.h"
 #include "coverage.h"
 #include "program.h"
+#include "scene.h"
 #include "worker.h"
 
 #define ROUND_PROGRAMS	1000
 /* A program takes less than a second; its children have none of this to wait for. */
 #define STUCK_NS	(120 * SEC)
-#define USER		1000
 
 static unsigned int passed, failed;
 
@@ -63,7 +63,7 @@ static void become_user(unsigned int number)
 {
 	if (!number)
 		return;
-	if (setgroups(0, NULL) || setgid(USER) || setuid(USER + number))
+	if (setgroups(0, NULL) || setgid(USERS_FIRST) || setuid(USERS_FIRST + number))
 		report_broken("setuid: %s", strerror(errno));
 }
 

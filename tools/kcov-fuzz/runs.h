@@ -54,5 +54,6 @@ long run_fdinfo(const __u64 *a);
 long run_debugfs(const __u64 *a);
 long run_sleep(const __u64 *a);
 long run_set_clock(const __u64 *a);
+long run_become(const __u64 *a);
 
 #endif /* RUNS_H */

@@ -159,6 +159,8 @@ static void settle(void)
 
 void scene_end(void)
 {
+	if (scene.has_become && setresuid(0, 0, 0))
+		report_broken("setresuid: %s", strerror(errno));
 	for (int i = 0; i < MAPPINGS; i++)
 		if (scene.mappings[i].at)
 			munmap(scene.mappings[i].at, scene.mappings[i].size);

@@ -16,6 +16,8 @@
 #define FDS		4
 #define MAPPINGS	4
 #define IDS		64
+/* Users without privileges have the ids that follow this one. */
+#define USERS_FIRST	1000
 
 struct mapping {
 	char *at;
@@ -42,6 +44,7 @@ struct scene {
 	unsigned int nr_ended;
 	__u64 cursor;
 	int epoll;
+	bool has_become;		/* another user, for a part of the program */
 	unsigned int children;
 	unsigned int child_calls;	/* what is left of them in a child */
 	bool has_shared;		/* children may use the same contexts */
