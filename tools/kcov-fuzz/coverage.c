@@ -65,6 +65,10 @@ void coverage_init(void)
 
 void coverage_enable(void)
 {
+	/* A child does not trace. ARCH=um would map each page for it while its parent waits. */
+	for (int i = 0; i < 2; i++)
+		if (madvise(areas[i].words, AREA_WORDS * sizeof(*areas[i].words), MADV_DONTFORK))
+			report_broken("madvise: %s", strerror(errno));
 	/* The handle of the first process is inherited. The end of this process disables it. */
 	if (ioctl(areas[0].fd, KCOV_ENABLE, KCOV_TRACE_PC))
 		report_broken("KCOV_ENABLE: %s", strerror(errno));
