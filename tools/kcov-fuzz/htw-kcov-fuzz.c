@@ -84,7 +84,8 @@ static void wait_for(pid_t pid)
 			kill(-pid, SIGKILL);
 			since = now_ns() + STUCK_NS;
 		}
-		sleep_until(now_ns() + 50 * MSEC);
+		/* Much longer than a program takes: each look costs as much as some calls. */
+		sleep_until(now_ns() + SEC);
 	}
 	if (WIFEXITED(status) && !WEXITSTATUS(status))
 		return;
