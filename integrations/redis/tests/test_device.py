@@ -7,28 +7,33 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from server import MODULE, NAME, PROGRAM
+from server import MODULE, PROGRAM, ROOT
 
 TOP = Path(__file__).resolve().parent.parent.parent.parent
 
 
 def libraries(*programs):
     """Return the files that the dynamic linker maps for the programs, and the linker."""
+    enter = ["chroot", ROOT] if ROOT else []
     found = set()
     for program in programs:
-        out = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
-        found.update(re.findall(r"(/\S+) \(0x", out))
+        out = subprocess.run([*enter, "ldd", program], check=True, capture_output=True, text=True).stdout
+        found.update(ROOT + path for path in re.findall(r"(/\S+) \(0x", out))
     return sorted(found)
 
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory):
     """What the VM's script prints, as a list of lines."""
-    # It acts by the name it is run as, and Debian's redis-tools has it under another one.
-    server = tmp_path_factory.mktemp("device") / NAME
-    shutil.copy(PROGRAM, server)
-    programs = [server, shutil.which("redis-cli")]
-    files = [*programs, MODULE, Path(__file__).with_name("guest.sh"), *libraries(*programs, MODULE)]
+    # The server's client is beside it. Both get the names that the script calls: what the server is
+    # depends on it, and Debian's redis-tools has it under another one.
+    client = next(Path(PROGRAM).with_name(name) for name in ("redis-cli", "valkey-cli")
+                  if Path(ROOT + PROGRAM).with_name(name).exists())
+    directory = tmp_path_factory.mktemp("device")
+    programs = [shutil.copy(ROOT + PROGRAM, directory / "redis-server"),
+                shutil.copy(f"{ROOT}{client}", directory / "redis-cli")]
+    # The module needs no library that the server does not need.
+    files = [*programs, MODULE, Path(__file__).with_name("guest.sh"), *libraries(PROGRAM, client)]
     options = [word for file in files for word in ("--file", str(file))]
     ran = subprocess.run([TOP / "tools/vm/run", "--mem", "2G", "--timeout", "600", *options, "--", "sh", "./guest.sh"],
                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
