@@ -92,8 +92,8 @@ privileged() {
 	if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo --non-interactive "$@"; fi
 }
 
-# build_module KERNEL DIR [MAKE-ARGUMENT]...: build DIR/htw.ko, the samples, the modules
-# of the benchmark and of the tests from a copy of the sources in DIR, so that kernels do not mix.
+# build_module KERNEL DIR [MAKE-ARGUMENT]...: build DIR/htw.ko and, unless the arguments say
+# otherwise, the samples, the modules of the benchmark and of the tests from a copy of the sources in DIR, so that kernels do not mix.
 # DIR is below kernel_home.
 build_module() {
 	local headers root dir=$2 make=(make)
