@@ -19,6 +19,9 @@ arm64) cross_kernels='' ;;
 esac
 # shellcheck disable=SC2034
 htw_kernels="6.1 6.1-rt 6.12 6.12-rt 6.12-$htw_other_suite$cross_kernels 7"
+# Kernels that tools/vm/kernel builds, for amd64.
+htw_built=$(cd "$htw_top/tools/vm/kernels" && printf '%s ' *.config)
+htw_built=${htw_built//.config/}
 
 die() {
 	echo "${0##*/}: $*" >&2
@@ -38,6 +41,11 @@ passed_before() {
 # need_amd64 REASON: end the script if this machine has another architecture
 need_amd64() {
 	[ "$htw_arch" = amd64 ] || die "this needs a machine with amd64: $*"
+}
+
+# is_built KERNEL: whether tools/vm/kernel builds it
+is_built() {
+	[[ " $htw_built" = *" $1 "* ]]
 }
 
 # kernel_suite KERNEL: the suite of Debian that it is built for
@@ -74,9 +82,10 @@ kernel_home() {
 	echo "${root:-$HTW_CACHE}"
 }
 
-# kernel_dir KERNEL: where tools/deps has unpacked the kernel, as vmlinuz, and its headers
+# kernel_dir KERNEL: where tools/deps has unpacked the kernel, as vmlinuz, and its headers; or where
+# it has been built
 kernel_dir() {
-	echo "$(kernel_home "$1")/kernels/$1"
+	if is_built "$1"; then echo "$HTW_CACHE/kernel-$1"; else echo "$(kernel_home "$1")/kernels/$1"; fi
 }
 
 # kernel_headers KERNEL: the build directory for its modules
@@ -84,7 +93,7 @@ kernel_headers() {
 	local dir
 
 	dir=$(kernel_dir "$1")
-	echo "$dir/usr/src/linux-headers-$(cat "$dir/release")"
+	if is_built "$1"; then echo "$dir"; else echo "$dir/usr/src/linux-headers-$(cat "$dir/release")"; fi
 }
 
 # privileged COMMAND...: run it as root

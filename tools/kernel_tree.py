@@ -4,6 +4,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,10 @@ CACHE = Path(os.environ.get("HTW_CACHE", Path.home() / ".cache/htw")).absolute()
 # What adds drivers/misc/htw to the tree: file, line, and the text that the line precedes.
 LINES = (("Kconfig", 'source "drivers/misc/htw/Kconfig"\n', "endmenu\n"),
          ("Makefile", "obj-y\t\t\t\t+= htw/\n", ""))
+
+
+class Failed(Exception):
+    """A kernel cannot be built."""
 
 
 def source(version="6.12"):
@@ -60,3 +65,25 @@ def building(name, version="6.12"):
             fcntl.flock(tree, fcntl.LOCK_UN)
             fcntl.flock(tree, fcntl.LOCK_SH)
         yield build
+
+
+def options(text):
+    """Return the options of a configuration and their values; what comes later overrides."""
+    found = re.findall(r"^(?:(CONFIG_\w+)=(.*)|# (CONFIG_\w+) is not set)$", text, re.MULTILINE)
+    return {name or unset: value or "n" for name, value, unset in found}
+
+
+def make(build, arch, targets, configs, version="6.12"):
+    """Build the kernel of these files of options in @build, as building() yields it."""
+    command = ["make", "-s", "-C", source(version), f"ARCH={arch}", f"O={build}", f"-j{os.cpu_count()}"]
+    wanted = options("\n".join(config.read_text() for config in configs))
+    (build / ".config").write_text("".join(f"{name}={value}\n" for name, value in wanted.items()))
+    with open(build / "build.log", "w") as log:
+        for target in ("olddefconfig", *targets):
+            if subprocess.run([*command, target], stdin=subprocess.DEVNULL, stdout=log, stderr=log).returncode:
+                raise Failed(f"cannot build the kernel: see {build}/build.log")
+            # Kconfig drops without a word what it cannot have.
+            has = options((build / ".config").read_text())
+            missing = [f"{name}={value}" for name, value in wanted.items() if value not in ("n", has.get(name))]
+            if missing:
+                raise Failed(f"{source(version)} cannot have {' '.join(missing)} of {' '.join(map(str, configs))}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernels of ARCH=um: one of a configuration, and one linked with other objects of htw than its own.
+"""A kernel of ARCH=um, linked with other objects of htw than its own.
 
-The latter is built once, by kunit.py. What changes from then on is only htw: its objects are
+It is built once, by kunit.py. What changes from then on is only htw: its objects are
 compiled by the commands that the kernel was built with, from a copy of the sources, and linked
 with the rest in a second.
 """
@@ -19,27 +19,6 @@ from kernel_tree import TOP, source
 
 HTW = "drivers/misc/htw"
 BOOT = ["mem=1G", "console=tty", "kunit.enable=1", "kunit_shutdown=halt", "time-travel=inf-cpu"]
-
-
-class Failed(Exception):
-    """A kernel cannot be built."""
-
-
-def make(build, config, version="6.12"):
-    """Build the kernel of the file @config in @build, as building() yields it; return its program."""
-    command = ["make", "-s", "-C", source(version), "ARCH=um", f"O={build}", f"-j{os.cpu_count()}"]
-    wanted = config.read_text()
-    (build / ".config").write_text(wanted)
-    with open(build / "build.log", "w") as log:
-        for target in ("olddefconfig", "linux"):
-            if subprocess.run([*command, target], stdin=subprocess.DEVNULL, stdout=log, stderr=log).returncode:
-                raise Failed(f"cannot build the kernel: see {build}/build.log")
-            # Kconfig drops without a word what it cannot have.
-            options = re.findall(r"^CONFIG_.*", wanted, re.MULTILINE)
-            missing = sorted(set(options) - set((build / ".config").read_text().splitlines()))
-            if missing:
-                raise Failed(f"{source(version)} cannot have {' '.join(missing)} of {config}")
-    return build / "linux"
 
 
 class Kernel:
