@@ -35,6 +35,7 @@
  * reject: -DSTALE_ADOPTER	an hrtimer's callback takes a wheel back to the former adopter
  * reject: -DWAKE -DADOPTER_OR_KICK	the callback does not kick, and finds no adopter any more
  * reject: -DWAKE -DROUNDS=2 -DKEEP_ARMED	@armed stays set when the hrtimer was migrated
+ * reject: -DROUNDS=2 -DKEEP_KICKED	@kicked stays set when the CPU is offline
  */
 
 #ifndef ROUNDS
@@ -92,6 +93,17 @@ inline start(which)
 	}
 }
 
+/* htw_pacer_kick(), on CPU 1 for CPU 0 */
+#ifdef KEEP_KICKED
+bool kicked;
+
+#define CAN_KICK	(online && !kicked)
+#define refused		kicked = true
+#else
+#define CAN_KICK	online
+#define refused		skip
+#endif
+
 /* htw_pacer_add() */
 inline add(which, here)
 {
@@ -102,8 +114,8 @@ inline add(which, here)
 	if
 	:: armed[which]
 	:: !armed[which] && which == here -> start(which)
-	:: !armed[which] && which != here && (which == 1 || online) -> kick[which] = true
-	:: !armed[which] && which != here && which == 0 && !online	/* refused */
+	:: !armed[which] && which != here && (which == 1 || CAN_KICK) -> kick[which] = true
+	:: !armed[which] && which != here && which == 0 && !CAN_KICK -> refused
 	fi
 }
 
@@ -260,8 +272,8 @@ end:	do
 		:: adopter != NOBODY -> migrate(0, 1, to)
 		:: adopter == NOBODY ->
 			if
-			:: online -> kick[0] = true
-			:: !online
+			:: CAN_KICK -> kick[0] = true
+			:: !CAN_KICK -> refused
 			fi
 		fi;
 #else
@@ -270,8 +282,8 @@ end:	do
 		:: adopter == NOBODY
 		fi;
 		if
-		:: online -> kick[0] = true
-		:: !online	/* refused */
+		:: CAN_KICK -> kick[0] = true
+		:: !CAN_KICK -> refused
 		fi;
 #endif
 		rcu_unlock(2)
