@@ -350,7 +350,6 @@ void htw_delivery_clock_set(struct htw_delivery *d, struct htw_timer *t)
 	trace_htw_expire(htw_timer_id(t), t->cookie, t->deadline, now);
 	list_add_tail(&t->node.list, &ctx->expired);
 	htw_context_add_expired(ctx, 1);
-	d->expired++;
 	WRITE_ONCE(t->node.state, HTW_EXPIRED);
 	/* These events are rare: leave it to poll() and HTW_FLUSH to move them. */
 	if (ring)
