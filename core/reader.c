@@ -92,14 +92,12 @@ static void htw_reader_rearm(struct htw_context *ctx)
 	while (!list_empty_careful(&ctx->rearm)) {
 		htw_section_begin(&s, ctx);
 		spin_lock(&ctx->lock);
-		for (u32 i = 0; i < HTW_PAGE_TIMERS; i++) {
+		do {
 			t = list_first_entry_or_null(&ctx->rearm, struct htw_timer, node.list);
 			if (!t)
 				break;
 			list_del(&t->node.list);
-			if (!htw_section_arm(&s, t))
-				break;
-		}
+		} while (htw_section_arm(&s, t));
 		spin_unlock(&ctx->lock);
 		htw_section_end(&s);
 		cond_resched();
