@@ -29,9 +29,7 @@ u64 htw_off_cpu_ns(void)
 	/* Until both are of the same time: the tick and other CPUs change them. */
 	do {
 		ran = READ_ONCE(se->sum_exec_runtime);
-		barrier();
 		start = READ_ONCE(se->exec_start);
-		barrier();
 	} while (ran != READ_ONCE(se->sum_exec_runtime));
 	return start - ran;
 }
