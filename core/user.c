@@ -241,6 +241,13 @@ static bool htw_user_is_idle(struct htw_user *user)
 	return true;
 }
 
+static struct htw_user *htw_users_first(struct list_head *users)
+{
+	lockdep_assert_held(&htw_users_lock);
+
+	return list_first_entry_or_null(users, struct htw_user, unused);
+}
+
 /* Free users without contexts whose token buckets are full; look at the others again later. */
 static void htw_users_reap(struct work_struct *work)
 {
@@ -250,7 +257,7 @@ static void htw_users_reap(struct work_struct *work)
 
 	spin_lock(&htw_users_lock);
 	list_splice_init(&htw_unused_users, &users);
-	while ((user = list_first_entry_or_null(&users, struct htw_user, unused))) {
+	while ((user = htw_users_first(&users))) {
 		bool idle;
 
 		/*
@@ -263,7 +270,7 @@ static void htw_users_reap(struct work_struct *work)
 		cond_resched();
 		spin_lock(&htw_users_lock);
 
-		if (list_first_entry_or_null(&users, struct htw_user, unused) != user)
+		if (htw_users_first(&users) != user)
 			continue;
 		if (!idle) {
 			list_move_tail(&user->unused, &htw_unused_users);
