@@ -211,29 +211,26 @@ static s64 htw_setup_timens(const struct htw_context *ctx, enum htw_clock clock)
 static int htw_setup_publish(struct htw_context *ctx,
 			     const struct htw_settings *new, u32 flags)
 {
-	int ret = -EBUSY;
+	lockdep_assert_held(&ctx->lock);
 
-	spin_lock_bh(&ctx->lock);
-	if (!ctx->settled && !ctx->nr_timers && !ctx->setup) {
-		/* Pairs with the address dependency in htw_context_now(). */
-		smp_store_release(&ctx->private_base, new->private_base);
-		/* Pairs with htw_mmap_ring() and htw_context_ring_tail(). */
-		smp_store_release(&ctx->ring, new->ring);
+	if (ctx->settled || ctx->nr_timers || ctx->setup)
+		return -EBUSY;
 
-		ctx->cpu = new->cpu;
-		if (!new->private_base)
-			ctx->bases = htw_bases_by_clock(&ctx->user->bases,
-							new->clock);
-		ctx->limit = new->limit;
-		ctx->timens = htw_setup_timens(ctx, new->clock);
-		ctx->setup = flags;
+	/* Pairs with the address dependency in htw_context_now(). */
+	smp_store_release(&ctx->private_base, new->private_base);
+	/* Pairs with htw_mmap_ring() and htw_context_ring_tail(). */
+	smp_store_release(&ctx->ring, new->ring);
 
-		/* Pairs with htw_context_is_manual(), which expects @private_base to be set. */
-		smp_store_release(&ctx->clock, new->clock);
-		ret = 0;
-	}
-	spin_unlock_bh(&ctx->lock);
-	return ret;
+	ctx->cpu = new->cpu;
+	if (!new->private_base)
+		ctx->bases = htw_bases_by_clock(&ctx->user->bases, new->clock);
+	ctx->limit = new->limit;
+	ctx->timens = htw_setup_timens(ctx, new->clock);
+	ctx->setup = flags;
+
+	/* Pairs with htw_context_is_manual(), which expects @private_base to be set. */
+	smp_store_release(&ctx->clock, new->clock);
+	return 0;
 }
 
 /**
@@ -269,8 +266,11 @@ int htw_setup_context(struct htw_context *ctx, const struct htw_setup *setup)
 		ret = htw_setup_wheel(setup, ctx, &new);
 	if (!ret)
 		ret = htw_setup_ring(setup, ctx, &new);
-	if (!ret)
+	if (!ret) {
+		spin_lock_bh(&ctx->lock);
 		ret = htw_setup_publish(ctx, &new, setup->flags);
+		spin_unlock_bh(&ctx->lock);
+	}
 
 	if (ret) {
 		htw_ring_free(new.ring, ctx->user);
