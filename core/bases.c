@@ -308,8 +308,8 @@ static void htw_bases_finish_move(struct htw_pacer *from)
 	synchronize_rcu();
 }
 
-/* A CPU has come online; runs on it. */
-static int htw_bases_cpu_online(unsigned int cpu)
+/* A CPU has come online: its pacer serves its bases; runs on it. CPU hotplug is held off. */
+int htw_bases_cpu_online(unsigned int cpu)
 {
 	struct htw_pacer *adopter;
 
@@ -332,11 +332,15 @@ static unsigned int htw_bases_other_cpu(unsigned int cpu)
 	return cpumask_any_but(cpu_online_mask, cpu);
 }
 
-/* A CPU goes offline; runs on it. */
-static int htw_bases_cpu_offline(unsigned int cpu)
+/**
+ * htw_bases_adopt() - make a pacer serve all bases that another one serves
+ * @p: the other one: serves the bases of its CPU, and those that it has adopted
+ * @adopter: the pacer, of an online CPU
+ *
+ * Context: may sleep; CPU hotplug is held off.
+ */
+void htw_bases_adopt(struct htw_pacer *p, struct htw_pacer *adopter)
 {
-	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
-	struct htw_pacer *adopter = per_cpu_ptr(&htw_pacers, htw_bases_other_cpu(cpu));
 	unsigned int away;
 
 	for_each_possible_cpu(away) {
@@ -346,6 +350,13 @@ static int htw_bases_cpu_offline(unsigned int cpu)
 		htw_bases_move(away, adopter);
 	}
 	htw_bases_finish_move(p);
+}
+
+/* A CPU goes offline; runs on it. */
+static int htw_bases_cpu_offline(unsigned int cpu)
+{
+	htw_bases_adopt(per_cpu_ptr(&htw_pacers, cpu),
+			per_cpu_ptr(&htw_pacers, htw_bases_other_cpu(cpu)));
 	return 0;
 }
 

@@ -43,6 +43,8 @@ void htw_bases_exit(void);
 void htw_bases_init_set(struct htw_bases *set, u32 id);
 struct htw_base *htw_bases_create(struct htw_bases *set, enum htw_clock clock,
 				  unsigned int cpu);
+int htw_bases_cpu_online(unsigned int cpu);
+void htw_bases_adopt(struct htw_pacer *p, struct htw_pacer *adopter);
 struct htw_base *htw_bases_create_cpuslocked(struct htw_bases *set,
 					     enum htw_clock clock,
 					     unsigned int cpu);
