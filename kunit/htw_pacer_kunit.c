@@ -1059,6 +1059,58 @@ static void busy_lock_ends_the_run(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, busy->left, 0);
 }
 
+/* So do jobs that are not to be served yet. */
+static void later_turns_end_the_run(struct kunit *test)
+{
+	struct toy *later = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 1000, NULL);
+	struct htw_pacer *p = idle_pacer(test);
+	u64 runs = p->runs;
+
+	later->later = 3 * 32 + 1;
+	toy_give(later, 1000);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, p->runs - runs, 4);
+	KUNIT_EXPECT_EQ(test, later->served, 1);
+}
+
+/* The next run begins with the end of the gap, and not before. */
+static void run_begins_when_the_gap_is_over(struct kunit *test)
+{
+	struct htw_pacer *p = idle_pacer(test);
+	u64 runs;
+
+	/* The clock stands still. */
+	local_bh_disable();
+	runs = p->runs;
+	p->not_before = htw_now() + 1;
+	KUNIT_EXPECT_EQ(test, p->hrtimer.function(&p->hrtimer), HRTIMER_NORESTART);
+	KUNIT_EXPECT_EQ(test, p->runs, runs);
+	p->not_before = htw_now();
+	KUNIT_EXPECT_EQ(test, p->hrtimer.function(&p->hrtimer), HRTIMER_NORESTART);
+	KUNIT_EXPECT_EQ(test, p->runs, runs + 1);
+	local_bh_enable();
+}
+
+/* Private wheels share interrupts once there were more than 16,000 in a second. */
+static void interrupts_of_a_jiffy_are_a_crowd(struct kunit *test)
+{
+	struct toy *toy = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 1000, NULL);
+	struct htw_pacer *p = idle_pacer(test);
+
+	for (u32 more = 0; more < 2; more++) {
+		local_bh_disable();
+		p->window = jiffies - 1;
+		p->interrupts = 16000 / HZ + more;
+		p->fired_at = 0;
+		htw_job_fired(&toy->job, htw_now());
+		KUNIT_EXPECT_EQ(test, p->crowded, more);
+		KUNIT_EXPECT_EQ(test, p->interrupts, 1);
+		local_bh_enable();
+		sleep_ns(test, NSEC_PER_MSEC);
+	}
+	p->crowded = false;
+}
+
 /* A job that another CPU has added but not kicked for delays none of this CPU's. */
 static void kick_that_does_not_come_delays_nobody(struct kunit *test)
 {
@@ -1255,6 +1307,40 @@ static void jobs_are_passed_on_to_their_pacers(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, htw_flow_sched_has_work(&back->sched));
 }
 
+/*
+ * The wheels of a CPU that goes offline are served by another one's pacer, which here never runs;
+ * when the CPU is back, by its own again.
+ */
+static void wheels_are_adopted_and_come_back(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_pacer *adopter = other_pacer(test), *unrelated = other_pacer(test);
+	struct htw_pacer *p = idle_pacer(test);
+	const u64 due = htw_now() + 20 * NSEC_PER_MSEC;
+	struct htw_base *base;
+
+	htw_test_start(test, ctx, due, 1);
+	base = htw_test_base(0);
+	cpus_read_lock();
+	htw_bases_adopt(unrelated, adopter);
+	KUNIT_EXPECT_PTR_EQ(test, htw_pacer_for(0), p);
+	KUNIT_EXPECT_PTR_EQ(test, base->job.pacer, p);
+
+	htw_bases_adopt(p, adopter);
+	KUNIT_EXPECT_PTR_EQ(test, htw_pacer_for(0), adopter);
+	KUNIT_EXPECT_PTR_EQ(test, base->job.pacer, adopter);
+	KUNIT_EXPECT_FALSE(test, llist_empty(&adopter->incoming));
+	htw_test_sleep_until(test, due + NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
+
+	KUNIT_EXPECT_EQ(test, htw_bases_cpu_online(0), 0);
+	KUNIT_EXPECT_PTR_EQ(test, htw_pacer_for(0), p);
+	KUNIT_EXPECT_PTR_EQ(test, base->job.pacer, p);
+	KUNIT_EXPECT_TRUE(test, llist_empty(&adopter->incoming));
+	cpus_read_unlock();
+	htw_test_wait(test, ctx, 1);
+}
+
 /* What a job's interrupt has cost is charged once, however often the job is passed on. */
 static void interrupt_is_charged_once(struct kunit *test)
 {
@@ -1333,6 +1419,48 @@ static void cancelled_job_is_not_served(struct kunit *test)
 	sleep_ns(test, 100 * NSEC_PER_MSEC);
 	KUNIT_EXPECT_EQ(test, toy->calls, calls);
 	KUNIT_EXPECT_GT(test, other->calls, others);
+}
+
+/* One that dies before it is cancelled is not served either, and costs its user nothing. */
+static void dead_job_is_not_served(struct kunit *test)
+{
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_OTHERS);
+	struct toy *toy = toy_make(test, flows, 1000, NULL);
+
+	idle_pacer(test);
+	local_bh_disable();
+	toy_give(toy, 1000);
+	spin_lock(&toy->lock);
+	htw_job_kill(&toy->job);
+	spin_unlock(&toy->lock);
+	local_bh_enable();
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, toy->calls, 0);
+	KUNIT_EXPECT_EQ(test, per_cpu_ptr(flows, 0)->spent, 0);
+}
+
+static enum htw_served toy_dies(struct htw_job *job, struct htw_turn *turn)
+{
+	struct toy *toy = container_of(job, struct toy, job);
+
+	toy->calls++;
+	toy_cancel_locked(toy);
+	return HTW_SERVED_MORE;
+}
+
+/* As if another CPU cancelled it in its turn: it is on no list after that. */
+static void job_that_dies_in_its_turn_is_not_queued(struct kunit *test)
+{
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct toy *toy = toy_make(test, flows, 1000, NULL);
+
+	idle_pacer(test);
+	toy->job.serve = toy_dies;
+	toy_give(toy, 1000);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, toy->calls, 1);
+	KUNIT_EXPECT_TRUE(test, list_empty(&toy->job.ready));
+	KUNIT_EXPECT_FALSE(test, flow_is_used(flows, 0));
 }
 
 /* A job that schedules itself in its turn: no work is lost or done twice. */
@@ -1730,6 +1858,9 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE_PARAM(stall_is_not_doubled, stalls_gen_params),
 	KUNIT_CASE(busy_lock_is_tried_later),
 	KUNIT_CASE(busy_lock_ends_the_run),
+	KUNIT_CASE(later_turns_end_the_run),
+	KUNIT_CASE(run_begins_when_the_gap_is_over),
+	KUNIT_CASE(interrupts_of_a_jiffy_are_a_crowd),
 	KUNIT_CASE(wheels_share_an_interrupt),
 	KUNIT_CASE(gap_for_interrupts_is_divided),
 	KUNIT_CASE(alternating_turns_are_charged),
@@ -1744,8 +1875,11 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE(forgiven_wakes_are_forgotten),
 	KUNIT_CASE(jobs_of_an_offline_cpu_are_adopted),
 	KUNIT_CASE(jobs_are_passed_on_to_their_pacers),
+	KUNIT_CASE(wheels_are_adopted_and_come_back),
 	KUNIT_CASE(interrupt_is_charged_once),
 	KUNIT_CASE_PARAM(cancelled_job_is_not_served, stages_gen_params),
+	KUNIT_CASE(dead_job_is_not_served),
+	KUNIT_CASE(job_that_dies_in_its_turn_is_not_queued),
 	KUNIT_CASE(job_can_be_scheduled_while_it_is_served),
 	KUNIT_CASE(reopening_gives_no_new_share),
 	KUNIT_CASE(spending_without_a_job_leaves_a_bounded_deficit),
