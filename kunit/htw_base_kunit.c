@@ -833,6 +833,39 @@ static void pending_timer_moves_to_this_cpu(struct kunit *test)
 	ctx->private_base = other;
 }
 
+/* A section has 400 units. What operations cost beside the fast path is counted. */
+static void a_section_counts_what_it_does(struct kunit *test)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_PRIVATE, .tick_ns = NSEC_PER_SEC, .levels = 2,
+		.slots = { 2048, 64 },
+	};
+	struct htw_context *ctx = htw_test_context(test);
+	const struct htw_add add = { .deadline = 1000 * (u64)NSEC_PER_SEC, .slack = NSEC_PER_SEC };
+	struct htw_mod mod = { .flags = HTW_MOD_DEADLINE, .deadline = 2 * (u64)NSEC_PER_SEC };
+	struct htw_base *here;
+	struct htw_section s;
+	struct htw_timer *t;
+
+	htw_test_start(test, htw_test_context(test), KTIME_MAX, 1);
+	here = this_base();
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
+	mod.id = htw_test_add(ctx, &add);
+	htw_section_begin(&s, ctx);
+	t = htw_section_find(&s, mod.id);
+	KUNIT_EXPECT_EQ(test, s.units, 400);
+	/* The slow path takes 2, and to look for a tick in 4096 buckets 8 more. */
+	KUNIT_EXPECT_EQ(test, htw_section_mod(&s, t, &mod), 0);
+	KUNIT_EXPECT_EQ(test, s.units, 400 - 10);
+	/* The timer is ahead of others, so the hrtimer is programmed: 8, and 4 for the change. */
+	KUNIT_EXPECT_TRUE(test, s.base->reprogram);
+	htw_section_lock_base(&s, here);
+	KUNIT_EXPECT_EQ(test, s.units, 400 - 10 - 12);
+	htw_section_lock_base(&s, ctx->private_base);
+	KUNIT_EXPECT_EQ(test, s.units, 400 - 10 - 12 - 4);
+	htw_section_end(&s);
+}
+
 /*
  * Many timers came due within the tick for whose end they wait. Operations that are due as well
  * look at some of them, once, and the section is used up long before it gets through a vector.
@@ -2445,6 +2478,7 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE(a_timer_moves_to_another_base),
 	KUNIT_CASE(start_that_wakes_another_cpu),
 	KUNIT_CASE(pending_timer_moves_to_this_cpu),
+	KUNIT_CASE(a_section_counts_what_it_does),
 	KUNIT_CASE_SLOW(a_section_looks_at_a_few_due_timers),
 	KUNIT_CASE(a_due_timer_leaves_later_ones_alone),
 	KUNIT_CASE(sections_give_way_to_a_turn),

@@ -19,6 +19,7 @@
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
+#include "../core/copied.h"
 #include "../htw_chardev.h"
 #include "htw_kunit.h"
 
@@ -524,10 +525,8 @@ static const struct htw_add invalid_adds[] = {
 	{ .deadline = LATER, .interval = NSEC_PER_MSEC - 1 },
 };
 
-static void add_that_is_invalid(struct kunit *test)
+static void expect_invalid_adds(struct kunit *test, struct device_test *d)
 {
-	struct device_test *d = device(test);
-
 	for (unsigned int i = 0; i < ARRAY_SIZE(invalid_adds); i++) {
 		struct htw_add add = invalid_adds[i];
 
@@ -538,7 +537,18 @@ static void add_that_is_invalid(struct kunit *test)
 		user_read(test, &add, d->arg, sizeof(add));
 		KUNIT_EXPECT_EQ(test, add.id, 0xaaaaaaaaaaaaaaaa);
 	}
+}
+
+/* The first add of a context, and later ones. */
+static void add_that_is_invalid(struct kunit *test)
+{
+	struct device_test *d = device(test);
+
+	expect_invalid_adds(test, d);
 	expect_nothing(test, d);
+	htw_test_start(test, d->ctx, htw_now() + LATER, 1);
+	expect_invalid_adds(test, d);
+	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 1);
 }
 
 static void limit_recovers(struct kunit *test)
@@ -769,6 +779,97 @@ static void batch_goes_on_behind_what_fails(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, get_info(test, d).timers, 100);
 }
+
+/* As a single call does. */
+static void batch_leaves_what_fails_alone(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_RING | HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL,
+		.ring_entries = 8,
+	};
+	const unsigned long ops = htw_test_user_pages(test, 1);
+	struct htw_op op = {
+		.op = HTW_OP_CANCEL,
+		.cancel = { .id = 12345, .remaining = 1, .cookie = 2, .missed = 3, .ring_tail = 4 },
+	};
+	struct htw_op after;
+	u32 done;
+
+	KUNIT_ASSERT_EQ(test, htw_setup_context(d->ctx, &setup), 0);
+	htw_reader_map_ring(d->ctx);
+	for (u32 i = 0; i < 5; i++)
+		htw_test_start(test, d->ctx, 1, i);
+	KUNIT_ASSERT_EQ(test, htw_advance_context(d->ctx, htw_tick_ns), 5);
+	user_write(test, ops, &op, sizeof(op));
+	KUNIT_EXPECT_EQ(test, batch(test, d, ops, 1, &done), 0);
+	user_read(test, &after, ops, sizeof(after));
+	op.result = -ENOENT;
+	KUNIT_EXPECT_MEMEQ(test, &after, &op, sizeof(op));
+	htw_reader_unmap_ring(d->ctx);
+}
+
+/* Where memory ends, whole elements have been copied, and nothing beside the array is touched. */
+static void copy_keeps_to_the_array(struct kunit *test)
+{
+	const u32 size = 64, before = 4, count = 4, there = 3;
+	const size_t bytes = (before + count + 1) * size;
+	const unsigned long end = last_page(test) + PAGE_SIZE;
+	u8 *array = kunit_kzalloc(test, 2 * bytes, GFP_KERNEL);
+	u8 *expected = array + bytes;
+
+	KUNIT_ASSERT_NOT_NULL(test, array);
+	memset(array, 0xaa, 2 * bytes);
+	memset(expected + before * size, 0, there * size);
+	KUNIT_EXPECT_EQ(test, htw_copy_in(array + before * size,
+					  (void __user *)(end - there * size - size / 2), count,
+					  size), there);
+	KUNIT_EXPECT_MEMEQ(test, array, expected, (before + there) * size);
+	KUNIT_EXPECT_MEMEQ(test, array + bytes - size, expected + bytes - size, size);
+
+	KUNIT_EXPECT_EQ(test, htw_copy_out((void __user *)(end - there * size - size / 2),
+					   array + before * size, count, size), there);
+}
+
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+/* A turn that waits for the base gets it after 32 operations. */
+static void batch_looks_whether_a_turn_waits(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const unsigned long ops = htw_test_user_pages(test, 1);
+	struct htw_test_section_end end;
+	u32 done;
+
+	htw_test_start(test, d->ctx, htw_now() + LATER, 1);
+	write_ops(test, ops, 64);
+	htw_test_section_end(&end, htw_test_base(0));
+	KUNIT_EXPECT_EQ(test, batch(test, d, ops, 64, &done), 0);
+	tasklet_kill(&end.tasklet);
+	KUNIT_EXPECT_EQ(test, done, 64);
+	KUNIT_EXPECT_EQ(test, end.started, 32);
+}
+
+static void leave_many_closing(void *user)
+{
+	atomic_sub(1024, &((struct htw_user *)user)->closing);
+}
+
+/* A task that opens and closes all the time waits for what it has closed, but not for ever. */
+static void open_fails_while_too_many_are_closing(struct kunit *test)
+{
+	struct htw_user *user = htw_test_user(test);
+	struct file *file = kunit_kzalloc(test, sizeof(*file), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, file);
+	atomic_add(1024, &user->closing);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, leave_many_closing, user), 0);
+	KUNIT_EXPECT_EQ(test, htw_fops.open(NULL, file), -ENOMEM);
+	kunit_release_action(test, leave_many_closing, user);
+	KUNIT_ASSERT_EQ(test, htw_fops.open(NULL, file), 0);
+	KUNIT_EXPECT_NOT_NULL(test, file->private_data);
+	KUNIT_EXPECT_EQ(test, htw_fops.release(NULL, file), 0);
+}
+#endif
 
 static struct htw_query query_of(struct kunit *test, struct device_test *d, u64 id)
 {
@@ -1188,6 +1289,12 @@ static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(signal_ends_a_batch),
 	KUNIT_CASE(batch_without_room_for_the_count),
 	KUNIT_CASE(batch_goes_on_behind_what_fails),
+	KUNIT_CASE(batch_leaves_what_fails_alone),
+	KUNIT_CASE(copy_keeps_to_the_array),
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE(batch_looks_whether_a_turn_waits),
+	KUNIT_CASE(open_fails_while_too_many_are_closing),
+#endif
 	KUNIT_CASE(mod_changes_what_query_returns),
 	KUNIT_CASE(query_without_room_for_the_answer),
 	KUNIT_CASE(list_ends_with_the_memory),

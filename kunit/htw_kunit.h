@@ -9,6 +9,7 @@
 #include <linux/cpumask.h>
 #include <linux/cred.h>
 #include <linux/delay.h>
+#include <linux/interrupt.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
@@ -377,6 +378,43 @@ static inline enum htw_served htw_test_turn(struct htw_base *base, u64 from)
 	local_bh_enable();
 	return served;
 }
+
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+/*
+ * Notes how many timers were started in a section, in a softirq that comes when it drops the lock.
+ *
+ * @base: where they are started
+ * @before: timers that were pending before
+ * @started: those that were started
+ */
+struct htw_test_section_end {
+	struct tasklet_struct tasklet;
+	struct htw_base *base;
+	u64 before;
+	u64 started;
+};
+
+static inline void htw_test_note_section_end(struct tasklet_struct *tasklet)
+{
+	struct htw_test_section_end *end = from_tasklet(end, tasklet, tasklet);
+
+	end->started = end->base->wheel.pending - end->before;
+	if (end->started)
+		WRITE_ONCE(end->base->wanted, false);
+	else
+		tasklet_schedule(tasklet);
+}
+
+/* Have a turn wait for the base until the next section ends; then call tasklet_kill(). */
+static inline void htw_test_section_end(struct htw_test_section_end *end, struct htw_base *base)
+{
+	*end = (struct htw_test_section_end) { .base = base, .before = base->wheel.pending };
+	tasklet_setup(&end->tasklet, htw_test_note_section_end);
+	WRITE_ONCE(base->wanted_at, jiffies);
+	WRITE_ONCE(base->wanted, true);
+	tasklet_schedule(&end->tasklet);
+}
+#endif
 
 static inline u64 htw_test_pending(unsigned int cpu)
 {

@@ -529,6 +529,24 @@ static void vector_makes_way(struct kunit *test)
 		WRITE_ONCE(base->wanted, false);
 	}
 }
+
+/* It gets the base after 32 operations. */
+static void vector_looks_whether_a_turn_waits(struct kunit *test)
+{
+	const u32 count = 64;
+	struct vectors *t = vectors_of(test, htw_test_context(test));
+	struct htw_vector v = vector(t, HTW_OP_ADD, 0, count);
+	struct htw_test_section_end end;
+
+	htw_test_start(test, t->ctx, U64_MAX, 1);
+	for (u32 i = 0; i < count; i++)
+		t->array[DEADLINES][i] = LATER;
+	htw_test_section_end(&end, htw_test_base(0));
+	KUNIT_EXPECT_EQ(test, call(test, t, &v), 0);
+	tasklet_kill(&end.tasklet);
+	KUNIT_EXPECT_EQ(test, v.done, count);
+	KUNIT_EXPECT_EQ(test, end.started, 32);
+}
 #endif
 
 static void restore_limit(void *limit)
@@ -669,6 +687,7 @@ static struct kunit_case htw_vector_cases[] = {
 	KUNIT_CASE(adds_wait_for_what_is_being_freed),
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 	KUNIT_CASE(vector_makes_way),
+	KUNIT_CASE(vector_looks_whether_a_turn_waits),
 #endif
 	KUNIT_CASE_PARAM(memory_that_ends_ends_the_vector, op_gen_params),
 	KUNIT_CASE(argument_that_is_not_there),
