@@ -90,6 +90,21 @@ static void told_when_the_clock_is_set(struct kunit *test)
 	}
 }
 
+/* All of a context's timers are, in whichever page. */
+static void each_timer_is_told(struct kunit *test)
+{
+	const u32 count = 2 * HTW_PAGE_TIMERS + 1;
+	struct htw_event *events = htw_test_array(test, count + 1, sizeof(*events));
+	struct htw_context *ctx = realtime_context(test);
+
+	for (u32 i = 0; i < count; i++)
+		KUNIT_ASSERT_NE(test, start_cancel_on_set(ctx, 1000 * HOUR, 0, 0), 0);
+	set_by(HOUR);
+	wait_for_walk(test, ctx);
+	set_by(-(s64)HOUR);
+	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, events, count + 1), count);
+}
+
 /* Of what was before a timer was armed, up to three times since the last look for timers. */
 static void not_told_of_what_was_before(struct kunit *test)
 {
@@ -383,6 +398,7 @@ static struct kunit_case htw_clockset_cases[] = {
 	KUNIT_CASE_SLOW(set_back_before_what_came_within_the_tick_is_delivered),
 	KUNIT_CASE(listens_on_realtime_only),
 	KUNIT_CASE(told_when_the_clock_is_set),
+	KUNIT_CASE(each_timer_is_told),
 	KUNIT_CASE(not_told_of_what_is_no_setting),
 	KUNIT_CASE(not_told_of_what_was_before),
 	KUNIT_CASE_PARAM(told_however_often_it_was_set, times_gen_params),

@@ -5,6 +5,9 @@
  */
 #include <kunit/test.h>
 #include <linux/delay.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/mount.h>
 #include <linux/seq_file.h>
 
 #include "../core/info.h"
@@ -148,6 +151,26 @@ static void private_wheels_are_limited(struct kunit *test)
 static void restore_user_limit(void *limit)
 {
 	WRITE_ONCE(htw_max_user_timers, (unsigned long)limit);
+}
+
+/* What a setup has allocated that fails counts until it is freed, a grace period later. */
+static void failed_setup_waits_for_its_memory(struct kunit *test)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_PRIVATE | HTW_SETUP_RING, .tick_ns = MS, .levels = 1,
+		.slots = { 60 }, .ring_entries = 8,
+	};
+	struct htw_context *ctx = htw_test_context_of(test, USER + 4);
+	unsigned long gp;
+
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, restore_user_limit,
+							(void *)(unsigned long)htw_max_user_timers),
+			0);
+	WRITE_ONCE(htw_max_user_timers, 1);
+	gp = get_state_synchronize_rcu();
+	KUNIT_EXPECT_EQ(test, htw_setup_context(ctx, &setup), -EDQUOT);
+	KUNIT_EXPECT_TRUE(test, poll_state_synchronize_rcu(gp));
+	KUNIT_EXPECT_EQ(test, atomic_read(&ctx->user->wheels), 0);
 }
 
 static void memory_of_a_user_is_limited(struct kunit *test)
@@ -313,6 +336,90 @@ static void wheels_belong_to_users(struct kunit *test)
 	migrate_enable();
 }
 
+struct wheels {
+	const struct htw_bases *owner;
+	u32 count;
+};
+
+static void count_wheel(struct htw_base *base, void *data)
+{
+	struct wheels *wheels = data;
+
+	wheels->count += base->owner == wheels->owner;
+}
+
+static u32 nr_wheels(const struct htw_bases *owner)
+{
+	struct wheels wheels = { .owner = owner };
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		htw_bases_for_each(cpu, count_wheel, &wheels);
+	return wheels.count;
+}
+
+/* A user has a wheel for each clock and CPU, until its last context is closed. */
+static void wheels_go_with_the_last_context(struct kunit *test)
+{
+	static const s32 clocks[] = { CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME };
+	struct htw_context *ctx[ARRAY_SIZE(clocks)];
+	const struct htw_bases *owner;
+
+	migrate_disable();
+	for (u32 i = 0; i < ARRAY_SIZE(clocks); i++) {
+		const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = clocks[i] };
+
+		ctx[i] = htw_test_context_of(test, USER + 5);
+		KUNIT_ASSERT_EQ(test, htw_setup_context(ctx[i], &setup), 0);
+		htw_test_start(test, ctx[i], U64_MAX, i);
+	}
+	migrate_enable();
+	owner = &ctx[0]->user->bases;
+	KUNIT_EXPECT_EQ(test, nr_wheels(owner), ARRAY_SIZE(clocks));
+	for (u32 i = 0; i < ARRAY_SIZE(clocks); i++)
+		kunit_release_action(test, htw_test_close, ctx[i]);
+	for (u32 i = 0; i < 500 && nr_wheels(owner); i++)
+		msleep(20);
+	KUNIT_EXPECT_EQ(test, nr_wheels(owner), 0);
+}
+
+#if defined(CONFIG_UML_TIME_TRAVEL_SUPPORT) && !defined(MODULE)
+/* Use some pages of timers, and have more allocated. Closing has ended on return. */
+static void use_and_close(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+
+	for (u32 i = 0; i < 66 * HTW_PAGE_TIMERS; i++)
+		htw_test_start(test, ctx, U64_MAX, i);
+	KUNIT_EXPECT_GT(test, ctx->nr_prealloc, 0);
+	kunit_release_action(test, htw_test_close, ctx);
+	/* Two steps, each after a grace period. */
+	for (u32 i = 0; i < 2; i++) {
+		rcu_barrier();
+		flush_workqueue(htw_wq);
+	}
+}
+
+static unsigned long nr_free(void)
+{
+	drain_all_pages(NULL);
+	return global_zone_page_state(NR_FREE_PAGES);
+}
+
+/* All memory of a context is given back, also what it has not used yet. */
+static void closing_gives_memory_back(struct kunit *test)
+{
+	const u32 rounds = 20, some = 50;
+	unsigned long before;
+
+	use_and_close(test);
+	before = nr_free();
+	for (u32 i = 0; i < rounds; i++)
+		use_and_close(test);
+	KUNIT_EXPECT_GT(test, nr_free() + some, before);
+}
+#endif
+
 /* In bins of powers of two of 1024 ns. */
 static void lateness_is_counted(struct kunit *test)
 {
@@ -449,9 +556,96 @@ static void fdinfo_counts(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, m.buf, expected);
 }
 
+#ifdef CONFIG_DEBUG_FS
+/* Read a file of /sys/kernel/debug/htw. */
+static char *debugfs_text(struct kunit *test, const char *name)
+{
+	const size_t size = 16 * PAGE_SIZE;
+	char __user *to = (char __user *)htw_test_user_pages(test, size / PAGE_SIZE);
+	char *text = kunit_kzalloc(test, size, GFP_KERNEL);
+	struct vfsmount *mnt = kern_mount(get_fs_type("debugfs"));
+	struct file *file;
+	loff_t pos = 0;
+	ssize_t ret;
+
+	KUNIT_ASSERT_NOT_NULL(test, text);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mnt);
+	file = file_open_root_mnt(mnt, name, O_RDONLY, 0);
+	kern_unmount(mnt);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
+	do {
+		ret = file->f_op->read(file, to + pos, size - 1 - pos, &pos);
+	} while (ret > 0);
+	__fput_sync(file);
+	KUNIT_ASSERT_EQ(test, ret, 0);
+	KUNIT_ASSERT_EQ(test, copy_from_user(text, to, pos), 0);
+	return text;
+}
+
+static __printf(3, 4)
+void expect_text(struct kunit *test, const char *text, const char *format, ...)
+{
+	char expected[128];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(expected, sizeof(expected), format, args);
+	va_end(args);
+	KUNIT_EXPECT_NOT_NULL_MSG(test, strstr(text, expected), "no %sin %s", expected, text);
+}
+
+/* What it says of a user and its wheels. */
+static void debugfs_counts(struct kunit *test)
+{
+	const u32 uid = USER + 6;
+	const struct htw_setup setup = { PRIVATE(MS, 2, 60, 50) };
+	struct htw_context *ctx = htw_test_context_of(test, uid);
+	const unsigned int cpu = cpumask_first(cpu_possible_mask);
+	struct htw_flow *flow = per_cpu_ptr(htw_bases_flows(&ctx->user->bases), cpu);
+	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
+	char line[64];
+	char *text;
+
+	/* Or the wheel's CPU would be told of the timer, which takes time. */
+	migrate_disable();
+	KUNIT_EXPECT_EQ(test, htw_setup_context(ctx, &setup), 0);
+	htw_test_start(test, ctx, U64_MAX, 1);
+	migrate_enable();
+	snprintf(line, sizeof(line), "user %u cpu ", uid);
+	text = debugfs_text(test, "htw/users");
+	expect_text(test, text, "user %u contexts 1 timers %u private_wheels 1\n", uid,
+		    HTW_PAGE_TIMERS);
+	/* Only of CPUs that it has used. */
+	KUNIT_EXPECT_NULL(test, strstr(text, line));
+
+	spin_lock_bh(&p->lock);
+	flow->spent = 12345;
+	flow->throttles = 3;
+	flow->throttled_ns = 4;
+	flow->stalls.times = 5;
+	flow->stalls.ns = 6;
+	spin_unlock_bh(&p->lock);
+	text = debugfs_text(test, "htw/users");
+	text = strstr(text, line);
+	KUNIT_ASSERT_NOT_NULL(test, text);
+	*strchrnul(text, '\n') = 0;
+	expect_text(test, text, "user %u cpu %u spent_ns 12345 tokens_ns ", uid, cpu);
+	expect_text(test, text, " throttled 3 throttled_ns 4 stalls 5 stalled_ns 6");
+
+	text = debugfs_text(test, "htw/wheels");
+	snprintf(line, sizeof(line), "user %u private 1\n", uid);
+	text = strstr(text, line);
+	KUNIT_ASSERT_NOT_NULL(test, text);
+	snprintf(line, sizeof(line), "user %u private 1\nlevel 0 span 1 ring 120 occupied ", uid);
+	KUNIT_EXPECT_EQ(test, strncmp(text, line, strlen(line)), 0);
+	expect_text(test, text, "\nlevel 1 span 60 ring 100 occupied ");
+}
+#endif
+
 static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE_PARAM(setup_has_limits, setups_gen_params),
 	KUNIT_CASE(private_wheels_are_limited),
+	KUNIT_CASE(failed_setup_waits_for_its_memory),
 	KUNIT_CASE(memory_of_a_user_is_limited),
 	KUNIT_CASE(rest_of_the_limit_is_used),
 	KUNIT_CASE(memory_of_a_privileged_user_is_not),
@@ -459,12 +653,19 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE(time_is_shifted),
 	KUNIT_CASE_PARAM(times_have_the_offset_of_the_namespace, offsets_gen_params),
 	KUNIT_CASE(wheels_belong_to_users),
+	KUNIT_CASE(wheels_go_with_the_last_context),
+#if defined(CONFIG_UML_TIME_TRAVEL_SUPPORT) && !defined(MODULE)
+	KUNIT_CASE(closing_gives_memory_back),
+#endif
 	KUNIT_CASE(lateness_is_counted),
 	KUNIT_CASE(cancelled_event_keeps_its_count),
 	KUNIT_CASE(cancelled_event_keeps_its_firings),
 	KUNIT_CASE(advance_delivers_all),
 	KUNIT_CASE(periodic_timers_stay_in_order),
 	KUNIT_CASE(fdinfo_counts),
+#ifdef CONFIG_DEBUG_FS
+	KUNIT_CASE(debugfs_counts),
+#endif
 	{}
 };
 

@@ -278,6 +278,21 @@ static void flush_is_bounded(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, moved, 9 * RING);
 }
 
+/* poll() moves some, as the task may wait for many descriptors. */
+static void poll_is_bounded(struct kunit *test)
+{
+	const u32 entries = 1024, most = 512;
+	struct htw_context *ctx = ring_context(test, entries, HTW_CLOCK_MANUAL);
+
+	expire(test, ctx, entries + most + 10, 0);
+	KUNIT_EXPECT_TRUE(test, htw_reader_is_readable(ctx));
+	KUNIT_EXPECT_EQ(test, waiting(ctx), entries);
+	use(ctx, entries);
+	KUNIT_EXPECT_TRUE(test, htw_reader_is_readable(ctx));
+	KUNIT_EXPECT_EQ(test, waiting(ctx), most);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 10);
+}
+
 static void unmapped_ring_takes_nothing(struct kunit *test)
 {
 	struct htw_context *ctx = manual_ring(test);
@@ -481,6 +496,7 @@ static struct kunit_case htw_ring_cases[] = {
 	KUNIT_CASE(mixed),
 	KUNIT_CASE(expiry_moves_two),
 	KUNIT_CASE(flush_is_bounded),
+	KUNIT_CASE(poll_is_bounded),
 	KUNIT_CASE(unmapped_ring_takes_nothing),
 	KUNIT_CASE(periodic_by_callback),
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT

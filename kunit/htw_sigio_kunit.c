@@ -209,6 +209,23 @@ static void classes_take_turns(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, early);
 }
 
+/* The one that asked first is first. */
+static void users_wait_in_order(struct kunit *test)
+{
+	struct asker *askers[4];
+
+	for (u32 i = 0; i < ARRAY_SIZE(askers); i++)
+		askers[i] = asker_make(test, HTW_CLASS_OTHERS);
+	keep_busy();
+	/* A turn is long enough for one signal. */
+	for (u32 i = 0; i < ARRAY_SIZE(askers); i++)
+		htw_sigio_send(&askers[i]->sigio[0], &askers[i]->sender);
+	for (u32 i = 0; i < 400000 && missing(askers[ARRAY_SIZE(askers) - 1]); i++)
+		usleep_range(50, 100);
+	for (u32 i = 0; i < ARRAY_SIZE(askers); i++)
+		KUNIT_EXPECT_EQ_MSG(test, missing(askers[i]), 0, "number %u", i);
+}
+
 /* A delivery may have found recipients just before they went. */
 static void closed_context_is_not_queued_again(struct kunit *test)
 {
@@ -228,6 +245,7 @@ static struct kunit_case htw_sigio_cases[] = {
 	KUNIT_CASE(throttled_user_is_not_forgotten),
 	KUNIT_CASE(sender_is_freed_while_it_waits),
 	KUNIT_CASE(classes_take_turns),
+	KUNIT_CASE(users_wait_in_order),
 	KUNIT_CASE(closed_context_is_not_queued_again),
 	{}
 };

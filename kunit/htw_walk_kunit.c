@@ -28,6 +28,11 @@ struct walk_test {
 	struct htw_query __user *user;
 };
 
+static void free_page_action(void *page)
+{
+	free_page((unsigned long)page);
+}
+
 /* Timer @i of walk_mixed() is in this state. */
 static u16 walk_state(u64 i)
 {
@@ -351,6 +356,41 @@ static void next_is_pending(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, next.id, w->ids[0]);
 }
 
+/*
+ * What follows a page in memory is left alone, even if it looks like one of the context's timers.
+ */
+static void page_ends_with_its_last_timer(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct page *pages = alloc_pages(GFP_KERNEL | __GFP_ZERO, 1);
+	struct htw_timer *behind;
+	int ret;
+
+	KUNIT_ASSERT_NOT_NULL(test, pages);
+	split_page(pages, 1);
+	behind = page_address(pages + 1);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, free_page_action, behind), 0);
+	mutex_lock(&ctx->grow);
+	ctx->prealloc = page_address(pages);
+	ctx->nr_prealloc = 1;
+	ret = htw_pool_grow(ctx);
+	mutex_unlock(&ctx->grow);
+	KUNIT_ASSERT_EQ(test, ret, 0);
+	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++)
+		htw_test_start(test, ctx, U64_MAX, i);
+	behind->generation = 1;
+	behind->node.cpu = raw_smp_processor_id();
+	behind->node.state = HTW_IDLE;
+	KUNIT_EXPECT_EQ(test, htw_walk_cancel(ctx, 0, 0), HTW_PAGE_TIMERS);
+	KUNIT_EXPECT_EQ(test, behind->node.state, HTW_IDLE);
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
+	/* Closing stops what is pending. */
+	behind->node.state = HTW_PENDING;
+	INIT_LIST_HEAD(&behind->node.list);
+	kunit_release_action(test, htw_test_close, ctx);
+	KUNIT_EXPECT_EQ(test, behind->node.state, HTW_PENDING);
+}
+
 /* With a ring the calls say up to where events of the timers that they end may be in it. */
 static void ring_tail_comes_after_the_events(struct kunit *test)
 {
@@ -390,6 +430,7 @@ static struct kunit_case htw_walk_cases[] = {
 	KUNIT_CASE_PARAM(next_is_the_first_to_expire, kinds_gen_params),
 	KUNIT_CASE_PARAM(next_is_found_in_a_crowd, kinds_gen_params),
 	KUNIT_CASE(next_is_pending),
+	KUNIT_CASE(page_ends_with_its_last_timer),
 	KUNIT_CASE(ring_tail_comes_after_the_events),
 	{}
 };

@@ -1861,6 +1861,16 @@ static void random_against_model(struct kunit *test)
 	wheel_done(t);
 }
 
+/* A level of more bytes than the kernel allocates at once. */
+static void wheel_without_memory_is_not_made(struct kunit *test)
+{
+	const struct htw_geometry geo = { .levels = 1, .slots = { BIT(26) } };
+	struct htw_wheel w;
+
+	KUNIT_EXPECT_EQ(test, htw_wheel_init(&w, &geo, 0, GFP_KERNEL | __GFP_NOWARN, NUMA_NO_NODE),
+			-ENOMEM);
+}
+
 static struct kunit_case htw_wheel_cases[] = {
 	KUNIT_CASE_PARAM(boundary_ticks_exact_together, start_gen_params),
 	KUNIT_CASE_PARAM(boundary_ticks_exact_alone, start_gen_params),
@@ -1901,6 +1911,7 @@ static struct kunit_case htw_wheel_cases[] = {
 	KUNIT_CASE_PARAM(powers_of_two_are_seen, wheel_gen_params),
 	KUNIT_CASE_PARAM(level_by_distance, start_gen_params),
 	KUNIT_CASE_PARAM(million_in_one_bucket_due_first, million_gen_params),
+	KUNIT_CASE(wheel_without_memory_is_not_made),
 	KUNIT_CASE(half_moved_and_the_rest_stopped),
 	KUNIT_CASE(rewind_keeps_every_tick),
 	KUNIT_CASE(rewind_then_start_past),
