@@ -12,6 +12,7 @@
  *	5	a timer's CPU and deadline	its state	core/timer.h, core/section.h
  *	6	timers that are uncharged	&htw_user.freed	core/user.c
  *	7	CLOCK_REALTIME			htw_clock_sets	core/clock_sets.c
+ *	8	a private base			@clock		core/setup.c, core/context.h
  *
  * Stands for the stores that release, and the loads that acquire or on whose result the address
  * of the next one depends. Without that, in the broken variants, two accesses change their order.
@@ -27,6 +28,7 @@
  * reject: -DEARLY=5	a timer is pending before it has its CPU
  * reject: -DEARLY=6	a closed context counts as freed before its timers are uncharged
  * reject: -DEARLY=7	the clock counts as set before it is
+ * reject: -DEARLY=8	a context is on a manual clock before it has a base
  * reject: -DLATE=0	settings are read before the context is seen to be settled
  * reject: -DLATE=1	the count is read before the context is seen to listen
  * reject: -DLATE=3	the directory is read before the page is seen to be counted
@@ -35,7 +37,7 @@
  * reject: -DLATE=7	the clock is read before the count
  */
 
-#define PAIRS	8
+#define PAIRS	9
 
 bool prepared[PAIRS], shown[PAIRS];
 
