@@ -13,6 +13,7 @@
 #include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
+#include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 #include <linux/wait.h>
@@ -188,6 +189,20 @@ static inline struct htw_base *htw_test_base(unsigned int cpu)
 	base = htw_bases_on(htw_bases_by_clock(&user->bases, HTW_MONOTONIC), cpu);
 	htw_test_put_user(user);
 	return base;
+}
+
+/* As if somebody had sent this task SIGKILL, until htw_test_spare(). */
+static inline void htw_test_be_killed(void)
+{
+	spin_lock_irq(&current->sighand->siglock);
+	sigaddset(&current->pending.signal, SIGKILL);
+	set_thread_flag(TIF_SIGPENDING);
+	spin_unlock_irq(&current->sighand->siglock);
+}
+
+static inline void htw_test_spare(void)
+{
+	flush_signals(current);
 }
 
 /* A context, which is closed at the end of the case. */

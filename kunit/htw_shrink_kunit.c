@@ -13,6 +13,7 @@
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 
+#include "../core/table_enable.h"
 #include "htw_kunit.h"
 
 #define PAGES			200u
@@ -272,6 +273,30 @@ static void pages_with_reserved_timers_stay(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, is_empty(ctx, htw_timer_page(t)->slot / HTW_PAGE_SLOTS));
 	htw_pool_unreserve(ctx, &reserved);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 1);
+}
+
+/* A table of deadlines needs all pages: those that were given back come again, and stay. */
+static void table_brings_pages_back(struct kunit *test)
+{
+	struct htw_context *ctx = context_by_hand(test);
+	u64 *ids = new_ids(test);
+	int ret;
+
+	start_all(test, ctx, ids);
+	cancel_but(test, ctx, ids, 0);
+	KUNIT_EXPECT_EQ(test, shrink(ctx), PAGES - 32);
+	htw_test_be_killed();
+	ret = htw_table_enable(ctx);
+	htw_test_spare();
+	KUNIT_EXPECT_EQ(test, ret, -EINTR);
+	KUNIT_EXPECT_EQ(test, ctx->nr_allocated, 32);
+	KUNIT_ASSERT_EQ(test, htw_table_enable(ctx), 0);
+	KUNIT_EXPECT_EQ(test, ctx->nr_allocated, PAGES);
+	KUNIT_EXPECT_EQ(test, nr_empty(ctx), 0);
+	KUNIT_EXPECT_EQ(test, ctx->nr_pages, PAGES);
+	KUNIT_EXPECT_EQ(test, shrink(ctx), 0);
+	for (u32 i = 0; i < TIMERS; i++)
+		expect_stale(test, ctx, ids[i]);
 }
 
 /* A slot whose generations are used up, and one above HTW_SHRINK_GENERATION_MAX. */
@@ -886,6 +911,7 @@ static struct kunit_case htw_shrink_cases[] = {
 	KUNIT_CASE_SLOW(growing_fills_the_first_empty_entry),
 	KUNIT_CASE_SLOW(pages_used_since_the_mark_stay),
 	KUNIT_CASE_SLOW(pages_with_reserved_timers_stay),
+	KUNIT_CASE_SLOW(table_brings_pages_back),
 	KUNIT_CASE_SLOW(used_up_generations_stay),
 	KUNIT_CASE_SLOW(a_fall_in_use_starts_the_work),
 	KUNIT_CASE_SLOW(scans_in_vain_back_off),

@@ -138,7 +138,8 @@ where a batch copies 64.
 Expirations are read from the ring without a system call, and a deadline is
 put off by storing to the table.
 """, core="mmap table_enable", functions="htw_reader_flush",
-          files=("kunit/htw_ring_kunit.c", "kunit/htw_table_kunit.c", "kunit/htw_rearm_kunit.c")),
+          files=("kunit/htw_ring_kunit.c", "kunit/htw_table_kunit.c", "kunit/htw_rearm_kunit.c",
+                 "kunit/htw_killed_kunit.c")),
     Patch("misc: htw: Expire timers when the clock is set", "\n", core="cancel_on_set",
           files=("kunit/htw_clockset_kunit.c",)),
     Patch("misc: htw: Add callouts for other modules", "\n", core="callout",
