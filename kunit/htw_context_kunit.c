@@ -7,10 +7,13 @@
 #include <linux/delay.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/hash.h>
 #include <linux/mount.h>
 #include <linux/seq_file.h>
+#include <linux/workqueue.h>
 
 #include "../core/info.h"
+#include "../core/table_enable.h"
 #include "htw_kunit.h"
 
 #define US			((u64)NSEC_PER_USEC)
@@ -216,6 +219,138 @@ static void rest_of_the_limit_is_used(struct kunit *test)
 	for (u32 i = 0; i < 10; i++)
 		KUNIT_EXPECT_NE(test, htw_test_add(second, &add), 0);
 	KUNIT_EXPECT_EQ(test, htw_test_add(second, &add), 0);
+}
+
+/* Neither what was allocated before the user's limit was met, nor a part of a page. */
+static void what_is_refused_takes_nothing(struct kunit *test)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_PRIVATE | HTW_SETUP_RING, .tick_ns = MS, .levels = 1,
+		.slots = { 60 }, .ring_entries = 128,
+	};
+	const struct htw_add add = { .flags = HTW_F_ABS, .deadline = U64_MAX };
+	struct htw_context *ctx = htw_test_context_of(test, USER + 4);
+	struct htw_context *other = htw_test_context_of(test, USER + 4);
+	struct htw_user *user = ctx->user;
+
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, restore_user_limit,
+							(void *)(unsigned long)htw_max_user_timers),
+			0);
+	WRITE_ONCE(htw_max_user_timers, 10);
+	KUNIT_EXPECT_EQ(test, htw_setup_context(ctx, &setup), -EDQUOT);
+	KUNIT_EXPECT_EQ(test, atomic_read(&user->wheels), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&user->timers), 0);
+
+	/* The first page of timers needs a page of the table, too. */
+	KUNIT_ASSERT_EQ(test, htw_table_enable(ctx), 0);
+	for (u32 limit = 10; limit <= HTW_PAGE_TIMERS; limit += HTW_PAGE_TIMERS - 10) {
+		WRITE_ONCE(htw_max_user_timers, limit);
+		KUNIT_EXPECT_EQ(test, htw_test_add(ctx, &add), 0);
+		KUNIT_EXPECT_EQ(test, ctx->nr_allocated, 0);
+		KUNIT_EXPECT_EQ(test, atomic_read(&user->timers), 0);
+		KUNIT_EXPECT_EQ(test, atomic_read(&user->partial), 0);
+	}
+	WRITE_ONCE(htw_max_user_timers, 3 * HTW_PAGE_TIMERS);
+	KUNIT_EXPECT_NE(test, htw_test_add(ctx, &add), 0);
+	KUNIT_EXPECT_NE(test, htw_test_add(other, &add), 0);
+	KUNIT_EXPECT_EQ(test, htw_table_enable(other), -EDQUOT);
+	KUNIT_EXPECT_EQ(test, atomic_read(&user->timers), 3 * HTW_PAGE_TIMERS);
+	WRITE_ONCE(htw_max_user_timers, 4 * HTW_PAGE_TIMERS);
+	KUNIT_EXPECT_EQ(test, htw_table_enable(other), 0);
+}
+
+/* A timer that is about to be armed relies on what there is. */
+static void setup_is_too_late_while_timers_are_added(struct kunit *test)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_PRIVATE | HTW_SETUP_RING, .tick_ns = MS, .levels = 1,
+		.slots = { 60 }, .ring_entries = 16,
+	};
+	const struct htw_setup ring = { .flags = HTW_SETUP_RING, .ring_entries = 16 };
+	struct htw_context *ctx = htw_test_context_of(test, USER + 5);
+	LIST_HEAD(reserved);
+	int charged;
+
+	KUNIT_ASSERT_EQ(test, htw_pool_reserve(ctx, &reserved, 1, NULL), 1);
+	charged = atomic_read(&ctx->user->timers);
+	KUNIT_EXPECT_EQ(test, htw_setup_context(ctx, &setup), -EBUSY);
+	KUNIT_EXPECT_NULL(test, ctx->private_base);
+	KUNIT_EXPECT_NULL(test, ctx->ring);
+	KUNIT_EXPECT_EQ(test, atomic_read(&ctx->user->wheels), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&ctx->user->timers), charged);
+	htw_pool_unreserve(ctx, &reserved);
+	KUNIT_EXPECT_EQ(test, htw_setup_context(ctx, &setup), 0);
+	KUNIT_EXPECT_EQ(test, htw_setup_context(ctx, &ring), -EBUSY);
+}
+
+/* At a limit a task waits for closed contexts of its user, but neither in vain nor for ever. */
+static void waiting_for_closed_contexts_ends(struct kunit *test)
+{
+	struct htw_user *user = htw_test_context_of(test, USER + 6)->user;
+	struct htw_user_wait wait;
+
+	htw_user_wait_begin(&wait, user);
+	KUNIT_EXPECT_FALSE(test, htw_user_wait_again(&wait));
+	htw_user_closing_begin(user);
+	wait.until = jiffies + 2;
+	KUNIT_EXPECT_FALSE(test, htw_user_wait_again(&wait));
+	wait.until = jiffies - 1;
+	KUNIT_EXPECT_FALSE(test, htw_user_wait_again(&wait));
+	htw_user_wait_begin(&wait, user);
+	htw_user_closing_end(user);
+	KUNIT_EXPECT_TRUE(test, htw_user_wait_again(&wait));
+	KUNIT_EXPECT_FALSE(test, htw_user_wait_again(&wait));
+}
+
+/* Closed contexts of a user that open() leaves behind, at most. */
+#define CLOSING			1024
+
+struct freer {
+	struct delayed_work work;
+	struct htw_user *user;
+};
+
+static void free_one(struct work_struct *work)
+{
+	struct freer *freer = container_of(to_delayed_work(work), struct freer, work);
+
+	htw_user_closing_end(freer->user);
+	if (atomic_read(&freer->user->closing) >= CLOSING)
+		schedule_delayed_work(&freer->work, 1);
+}
+
+static void open_waits_while_very_many_are_closed(struct kunit *test)
+{
+	struct freer freer = { .user = htw_test_context_of(test, USER + 7)->user };
+
+	for (u32 i = 0; i < CLOSING + 2; i++)
+		htw_user_closing_begin(freer.user);
+	INIT_DELAYED_WORK_ONSTACK(&freer.work, free_one);
+	schedule_delayed_work(&freer.work, 1);
+	KUNIT_EXPECT_TRUE(test, htw_user_wait_for_closing(freer.user));
+	KUNIT_EXPECT_EQ(test, atomic_read(&freer.user->closing), CLOSING - 1);
+	cancel_delayed_work_sync(&freer.work);
+	destroy_delayed_work_on_stack(&freer.work);
+	for (u32 i = 0; i < CLOSING - 1; i++)
+		htw_user_closing_end(freer.user);
+}
+
+/* By their uids, also if these have the same hash, and by their privileges. */
+static void users_are_told_apart(struct kunit *test)
+{
+	struct htw_context *one = htw_test_context_of(test, USER), *other, *root;
+	uid_t same = USER + 1;
+
+	while (hash_32(same, 8) != hash_32(USER, 8))
+		same++;
+	other = htw_test_context_of(test, same);
+	KUNIT_EXPECT_PTR_NE(test, one->user, other->user);
+	KUNIT_EXPECT_PTR_EQ(test, one->user, htw_test_context_of(test, USER)->user);
+	KUNIT_EXPECT_PTR_EQ(test, other->user, htw_test_context_of(test, same)->user);
+
+	root = htw_test_context_of(test, 0);
+	KUNIT_EXPECT_PTR_NE(test, root->user, htw_test_context(test)->user);
+	KUNIT_EXPECT_PTR_EQ(test, root->user, htw_test_context_of(test, 0)->user);
 }
 
 /* A privileged user has no limit. */
@@ -494,6 +629,27 @@ static void cancelled_event_keeps_its_firings(struct kunit *test)
 }
 
 /* A step of the clock delivers all that is due, in many turns, and in order. */
+/* A slot whose generations have run out is not used again, whatever is read together with it. */
+static void slot_that_ran_out_is_read(struct kunit *test)
+{
+	struct htw_context *ctx = manual(test);
+	struct htw_event events[3];
+	u64 ids[3];
+
+	for (u32 i = 0; i < 3; i++)
+		ids[i] = htw_test_start(test, ctx, htw_tick_ns, i);
+	htw_test_slot(ctx, ids[1])->generation = U32_MAX;
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, htw_tick_ns), 3);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, 3), 3);
+	KUNIT_EXPECT_EQ(test, events[1].id, (u64)U32_MAX << 32 | HTW_ID_SLOT(ids[1]));
+	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(ctx), 0);
+	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_PAGE_TIMERS - 1);
+	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++)
+		KUNIT_EXPECT_NE(test, HTW_ID_SLOT(htw_test_start(test, ctx, U64_MAX, i)),
+				HTW_ID_SLOT(ids[1]));
+	KUNIT_EXPECT_EQ(test, ctx->nr_pages, 2);
+}
+
 static void advance_delivers_all(struct kunit *test)
 {
 	const u32 count = 1000;
@@ -648,6 +804,11 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE(failed_setup_waits_for_its_memory),
 	KUNIT_CASE(memory_of_a_user_is_limited),
 	KUNIT_CASE(rest_of_the_limit_is_used),
+	KUNIT_CASE(what_is_refused_takes_nothing),
+	KUNIT_CASE(setup_is_too_late_while_timers_are_added),
+	KUNIT_CASE(waiting_for_closed_contexts_ends),
+	KUNIT_CASE(open_waits_while_very_many_are_closed),
+	KUNIT_CASE(users_are_told_apart),
 	KUNIT_CASE(memory_of_a_privileged_user_is_not),
 	KUNIT_CASE(pages_are_numbered),
 	KUNIT_CASE(time_is_shifted),
@@ -660,6 +821,7 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE(lateness_is_counted),
 	KUNIT_CASE(cancelled_event_keeps_its_count),
 	KUNIT_CASE(cancelled_event_keeps_its_firings),
+	KUNIT_CASE(slot_that_ran_out_is_read),
 	KUNIT_CASE(advance_delivers_all),
 	KUNIT_CASE(periodic_timers_stay_in_order),
 	KUNIT_CASE(fdinfo_counts),

@@ -746,6 +746,49 @@ static void signal_ends_a_batch(struct kunit *test)
 	expect_done(test, d, ops, done);
 }
 
+/* No id is known there; what is not valid fails as such all the same. */
+static void batch_in_a_fresh_context(struct kunit *test)
+{
+	static const struct {
+		struct htw_op op;
+		s32 result;
+	} ops[] = {
+		{ { .op = HTW_OP_CANCEL, .cancel = { .id = 1 } }, -ENOENT },
+		{ { .op = HTW_OP_MOD, .mod = { .id = 1, .flags = HTW_MOD_DEADLINE } }, -ENOENT },
+		{ { .op = HTW_OP_QUERY, .query = { .id = 1 } }, -ENOENT },
+		{ { .op = HTW_OP_CANCEL, .cancel = { .id = 1, .flags = 1U << 31 } }, -EINVAL },
+		{ { .op = HTW_OP_MOD, .mod = { .id = 1 } }, -EINVAL },
+		{ { .op = HTW_OP_QUERY, .query = { .id = 1, .deadline = 1 } }, -EINVAL },
+		{ { .op = HTW_OP_QUERY + 1 }, -EINVAL },
+		{ { .op = HTW_OP_ADD, .add = { .firings = 1 } }, -EINVAL },
+	};
+	struct device_test *d = device(test);
+	const unsigned long to = htw_test_user_pages(test, 1);
+	struct htw_op op;
+	u32 done;
+
+	for (u32 i = 0; i < ARRAY_SIZE(ops); i++)
+		user_write(test, to + i * sizeof(op), &ops[i].op, sizeof(op));
+	KUNIT_EXPECT_EQ(test, batch(test, d, to, ARRAY_SIZE(ops), &done), 0);
+	KUNIT_EXPECT_EQ(test, done, ARRAY_SIZE(ops));
+	for (u32 i = 0; i < ARRAY_SIZE(ops); i++) {
+		user_read(test, &op, to + i * sizeof(op), sizeof(op));
+		KUNIT_EXPECT_EQ_MSG(test, op.result, ops[i].result, "number %u", i);
+	}
+	expect_nothing(test, d);
+}
+
+/* What is passed is no address of a program's. */
+static void batch_of_the_kernels_memory(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	u32 done = 7;
+
+	KUNIT_EXPECT_EQ(test, batch(test, d, ULONG_MAX & PAGE_MASK, 3, &done), -EFAULT);
+	KUNIT_EXPECT_EQ(test, done, 0);
+	expect_nothing(test, d);
+}
+
 static void batch_without_room_for_the_count(struct kunit *test)
 {
 	struct device_test *d = device(test);
@@ -999,6 +1042,21 @@ static void cancel_all_counts_or_does_nothing(struct kunit *test)
 	expect_nothing(test, d);
 }
 
+/* What has been done is done, if only the ring's tail cannot be written. */
+static void cancel_all_without_room_for_the_tail(struct kunit *test)
+{
+	struct device_test *d = device(test);
+	const unsigned long pages = htw_test_user_pages(test, 2);
+
+	start_some(test, d, 100);
+	/* The tail is in a read-only page of zeroes, the count is not. */
+	user_protect(test, pages, PROT_READ);
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_CANCEL_ALL,
+					   pages + PAGE_SIZE -
+						offsetof(struct htw_cancel_all, count)), -EFAULT);
+	expect_nothing(test, d);
+}
+
 static const s32 batch_clocks[] = { CLOCK_MONOTONIC, HTW_CLOCK_MANUAL };
 
 static void get_clock_desc(const s32 *clock, char *desc)
@@ -1173,7 +1231,9 @@ static void ring_is_mapped_as_a_whole(struct kunit *test)
 	struct device_test *d = device(test);
 	struct htw_ring ring;
 	DECLARE_BITMAP(seen, 1024) = {};
+	struct vm_area_struct *vma;
 	struct htw_event event;
+	vm_fault_t fault = 0;
 	long addr;
 	size_t size;
 
@@ -1209,6 +1269,18 @@ static void ring_is_mapped_as_a_whole(struct kunit *test)
 		KUNIT_ASSERT_LT(test, event.cookie, 1024);
 		KUNIT_ASSERT_FALSE(test, __test_and_set_bit(event.cookie, seen));
 	}
+	/* There is nothing behind it, whoever asks. */
+	mmap_read_lock(current->mm);
+	vma = find_vma(current->mm, addr);
+	if (vma) {
+		struct vm_fault vmf = {
+			.vma = vma, .pgoff = vma->vm_pgoff + size / PAGE_SIZE,
+		};
+
+		fault = vma->vm_ops->fault(&vmf);
+	}
+	mmap_read_unlock(current->mm);
+	KUNIT_EXPECT_EQ(test, fault, VM_FAULT_SIGBUS);
 	/* The program's stores are the kernel's memory. */
 	ring.head = 1000;
 	user_write(test, addr + offsetof(struct htw_ring, head), &ring.head, sizeof(ring.head));
@@ -1287,6 +1359,8 @@ static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(batch_ends_with_what_is_writable),
 	KUNIT_CASE(batch_may_be_longer_than_memory),
 	KUNIT_CASE(signal_ends_a_batch),
+	KUNIT_CASE(batch_in_a_fresh_context),
+	KUNIT_CASE(batch_of_the_kernels_memory),
 	KUNIT_CASE(batch_without_room_for_the_count),
 	KUNIT_CASE(batch_goes_on_behind_what_fails),
 	KUNIT_CASE(batch_leaves_what_fails_alone),
@@ -1300,6 +1374,7 @@ static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(list_ends_with_the_memory),
 	KUNIT_CASE(harvest_ends_with_the_memory),
 	KUNIT_CASE(cancel_all_counts_or_does_nothing),
+	KUNIT_CASE(cancel_all_without_room_for_the_tail),
 	KUNIT_CASE_PARAM(batch_answers_as_single_calls_do, batch_clocks_gen_params),
 	KUNIT_CASE(advance_moves_the_clock_or_does_nothing),
 	KUNIT_CASE(ring_is_mapped_as_a_whole),

@@ -648,6 +648,52 @@ static void memory_that_ends_ends_the_vector(struct kunit *test)
 	}
 }
 
+/* Adds that fail count only if the program gets their errors; then the vector can go on there. */
+static void failed_adds_count_where_memory_ends(struct kunit *test)
+{
+	const u32 limit = 10, fit = 12, count = 20;
+	struct vectors *t = vectors_of(test, htw_test_context(test));
+	struct htw_vector v = vector(t, HTW_OP_ADD, 0, count);
+	void __user *arg = (void __user *)t->user[ARRAYS];
+	const unsigned long end = t->user[IDS] + ARRAY_SIZE_BYTES;
+
+	t->ctx->limit = limit;
+	KUNIT_ASSERT_EQ(test, vm_munmap(end, PAGE_SIZE), 0);
+	v.ids = end - fit * sizeof(u64);
+	for (u32 i = 0; i < count; i++)
+		t->array[DEADLINES][i] = LATER;
+	KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)t->user[DEADLINES], t->array[DEADLINES],
+					   sizeof(t->array[DEADLINES])), 0);
+	KUNIT_ASSERT_EQ(test, copy_to_user(arg, &v, sizeof(v)), 0);
+	KUNIT_EXPECT_EQ(test, htw_op_vector(t->ctx, arg), 0);
+	KUNIT_ASSERT_EQ(test, copy_from_user(&v, arg, sizeof(v)), 0);
+	KUNIT_EXPECT_EQ(test, v.done, fit);
+	KUNIT_EXPECT_EQ(test, v.failed, fit - limit);
+	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(t->ctx), limit);
+}
+
+/* Errors are written in the same way: what follows one that cannot be is not counted as done. */
+static void failed_cancels_end_where_memory_is_read_only(struct kunit *test)
+{
+	struct vectors *t = vectors_of(test, htw_test_context(test));
+	struct htw_vector v = vector(t, HTW_OP_CANCEL, 0, 3);
+	void __user *arg = (void __user *)t->user[ARRAYS];
+	const unsigned long page = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ,
+						 MAP_ANONYMOUS | MAP_PRIVATE, 0);
+
+	KUNIT_ASSERT_NE(test, page, 0);
+	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(page));
+	htw_test_start(test, t->ctx, U64_MAX, 1);
+	/* Zeroes, which are no ids. */
+	v.ids = page;
+	KUNIT_ASSERT_EQ(test, copy_to_user(arg, &v, sizeof(v)), 0);
+	KUNIT_EXPECT_EQ(test, htw_op_vector(t->ctx, arg), -EFAULT);
+	KUNIT_ASSERT_EQ(test, copy_from_user(&v, arg, sizeof(v)), 0);
+	KUNIT_EXPECT_EQ(test, v.done, 0);
+	KUNIT_EXPECT_EQ(test, v.failed, 0);
+	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(t->ctx), 1);
+}
+
 /* The argument itself. */
 static void argument_that_is_not_there(struct kunit *test)
 {
@@ -657,6 +703,30 @@ static void argument_that_is_not_there(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, vm_munmap(end, PAGE_SIZE), 0);
 	KUNIT_EXPECT_EQ(test, htw_op_vector(t->ctx, (void __user *)end), -EFAULT);
 	KUNIT_EXPECT_EQ(test, htw_op_vector(t->ctx, (void __user *)(end - 8)), -EFAULT);
+}
+
+/* Nor one of which a part cannot be written. */
+static void argument_that_is_read_only(struct kunit *test)
+{
+	const struct htw_vector v = { .op = HTW_OP_CANCEL };
+	struct vectors *t = vectors(test);
+	const unsigned long first = htw_test_user_pages(test, 3);
+	const unsigned long middle = first + PAGE_SIZE, last = middle + PAGE_SIZE;
+	unsigned long from;
+
+	KUNIT_ASSERT_EQ(test, middle,
+			kunit_vm_mmap(test, NULL, middle, PAGE_SIZE, PROT_READ,
+				      MAP_ANONYMOUS | MAP_PRIVATE | MAP_FIXED, 0));
+	/* What precedes @failed is in the read-only page, whose zeroes are valid. */
+	from = last - offsetof(struct htw_vector, failed);
+	KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)last, &v.failed,
+					   sizeof(v) - offsetof(struct htw_vector, failed)), 0);
+	KUNIT_EXPECT_EQ(test, htw_op_vector(t->ctx, (void __user *)from), -EFAULT);
+	/* @ring_tail is. */
+	from = middle - offsetof(struct htw_vector, ring_tail);
+	KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)from, &v,
+					   offsetof(struct htw_vector, ring_tail)), 0);
+	KUNIT_EXPECT_EQ(test, htw_op_vector(t->ctx, (void __user *)from), -EFAULT);
 }
 
 /* Relative deadlines count from the call, of each entry. */
@@ -690,7 +760,10 @@ static struct kunit_case htw_vector_cases[] = {
 	KUNIT_CASE(vector_looks_whether_a_turn_waits),
 #endif
 	KUNIT_CASE_PARAM(memory_that_ends_ends_the_vector, op_gen_params),
+	KUNIT_CASE(failed_adds_count_where_memory_ends),
+	KUNIT_CASE(failed_cancels_end_where_memory_is_read_only),
 	KUNIT_CASE(argument_that_is_not_there),
+	KUNIT_CASE(argument_that_is_read_only),
 	KUNIT_CASE(relative_deadlines_are_from_now),
 	{}
 };

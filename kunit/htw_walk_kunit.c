@@ -7,6 +7,7 @@
  */
 #include <kunit/test.h>
 
+#include "../core/table_enable.h"
 #include "htw_kunit.h"
 
 /* A relative deadline that does not expire during a case. */
@@ -345,6 +346,27 @@ static void next_is_found_in_a_crowd(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, next.deadline, from);
 }
 
+/* In a table of deadlines a program may have put off what is first in a private wheel. */
+static void next_is_the_first_by_the_table(struct kunit *test)
+{
+	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	struct walk_test *w = walk_test(test);
+	const struct htw_timer *t;
+	struct htw_query next;
+
+	KUNIT_ASSERT_EQ(test, htw_setup_context(w->ctx, &setup), 0);
+	for (u32 i = 0; i < 3; i++)
+		w->ids[i] = htw_test_start(test, w->ctx, LATER + i * NSEC_PER_SEC, i);
+	KUNIT_ASSERT_EQ(test, htw_table_enable(w->ctx), 0);
+	t = htw_test_slot(w->ctx, w->ids[0]);
+	htw_timer_page(t)->table[htw_timer_index(t)] = 2 * LATER;
+	KUNIT_EXPECT_EQ(test, walk_next(test, w, &next), 0);
+	KUNIT_EXPECT_EQ(test, next.id, w->ids[1]);
+	htw_timer_page(t)->table[htw_timer_index(t)] = 0;
+	KUNIT_EXPECT_EQ(test, walk_next(test, w, &next), 0);
+	KUNIT_EXPECT_EQ(test, next.id, w->ids[0]);
+}
+
 /* What has expired, or is disarmed, does not expire next. */
 static void next_is_pending(struct kunit *test)
 {
@@ -421,6 +443,62 @@ static void ring_tail_comes_after_the_events(struct kunit *test)
 	htw_reader_unmap_ring(w->ctx);
 }
 
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+/* While a turn wants the base, each timer has a section of its own, and each section makes way. */
+static void walks_make_way(struct kunit *test)
+{
+	struct walk_test *w = walk_mixed(test);
+	struct htw_query *entries = htw_test_array(test, TIMERS, sizeof(*entries)), next;
+	struct htw_list list = {
+		.flags = HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED, .count = TIMERS,
+	};
+	struct htw_cancel_all all = {};
+	struct htw_base *base = htw_test_base(0);
+	u64 times[5];
+
+	WRITE_ONCE(base->wanted_at, jiffies + 1000 * HZ);
+	WRITE_ONCE(base->wanted, true);
+	times[0] = htw_now();
+	KUNIT_EXPECT_EQ(test, walk_list(test, w, &list, false, entries), 0);
+	KUNIT_EXPECT_EQ(test, list.done, TIMERS);
+	for (u32 i = 0; i < TIMERS; i++)
+		KUNIT_ASSERT_EQ(test, entries[i].id, w->ids[i]);
+	times[1] = htw_now();
+	KUNIT_EXPECT_EQ(test, walk_next(test, w, &next), 0);
+	KUNIT_EXPECT_EQ(test, next.id, w->ids[0]);
+	times[2] = htw_now();
+	list = (struct htw_list) { .count = TIMERS };
+	KUNIT_EXPECT_EQ(test, walk_list(test, w, &list, true, entries), 0);
+	KUNIT_EXPECT_EQ(test, list.done, TIMERS / STATES);
+	times[3] = htw_now();
+	KUNIT_ASSERT_EQ(test, copy_to_user(w->arg, &all, sizeof(all)), 0);
+	KUNIT_EXPECT_EQ(test, htw_op_cancel_all(w->ctx, w->arg), 0);
+	KUNIT_ASSERT_EQ(test, copy_from_user(&all, w->arg, sizeof(all)), 0);
+	KUNIT_EXPECT_EQ(test, all.count, TIMERS / STATES);
+	times[4] = htw_now();
+	WRITE_ONCE(base->wanted, false);
+	for (u32 i = 0; i < ARRAY_SIZE(times) - 1; i++)
+		KUNIT_EXPECT_GT_MSG(test, times[i + 1] - times[i],
+				    TIMERS / STATES * 50 * NSEC_PER_USEC, "call %u", i);
+	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(w->ctx), TIMERS / STATES);
+}
+
+/* So does closing a context. */
+static void close_makes_way(struct kunit *test)
+{
+	struct walk_test *w = walk_mixed(test);
+	struct htw_base *base = htw_test_base(0);
+	const u64 began = htw_now();
+
+	WRITE_ONCE(base->wanted_at, jiffies + 1000 * HZ);
+	WRITE_ONCE(base->wanted, true);
+	kunit_release_action(test, htw_test_close, w->ctx);
+	WRITE_ONCE(base->wanted, false);
+	KUNIT_EXPECT_GT(test, htw_now() - began, TIMERS * 50 * NSEC_PER_USEC);
+	htw_test_expect_empty(test);
+}
+#endif
+
 static struct kunit_case htw_walk_cases[] = {
 	KUNIT_CASE(list_selects_states),
 	KUNIT_CASE(list_goes_on_at_its_cursor),
@@ -429,9 +507,14 @@ static struct kunit_case htw_walk_cases[] = {
 	KUNIT_CASE(invalid_calls_do_nothing),
 	KUNIT_CASE_PARAM(next_is_the_first_to_expire, kinds_gen_params),
 	KUNIT_CASE_PARAM(next_is_found_in_a_crowd, kinds_gen_params),
+	KUNIT_CASE(next_is_the_first_by_the_table),
 	KUNIT_CASE(next_is_pending),
 	KUNIT_CASE(page_ends_with_its_last_timer),
 	KUNIT_CASE(ring_tail_comes_after_the_events),
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE(walks_make_way),
+	KUNIT_CASE(close_makes_way),
+#endif
 	{}
 };
 
