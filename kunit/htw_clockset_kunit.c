@@ -14,6 +14,7 @@
 
 #include "../core/clock_sets.h"
 #include "../core/cancel_on_set.h"
+#include "../core/table_enable.h"
 #include "htw_kunit.h"
 
 #define HOUR			(3600 * (u64)NSEC_PER_SEC)
@@ -214,6 +215,91 @@ static void firings_count_though_the_clock_is_set(struct kunit *test)
 	set_by(-off);
 }
 
+/* Unless the table disarms it: then nothing is left of its deadline to be told. */
+static void not_told_of_what_is_disarmed(struct kunit *test)
+{
+	struct htw_context *ctx = realtime_context(test);
+	const u64 id = start_cancel_on_set(ctx, 1000 * HOUR, 0, 0);
+	const u64 other = start_cancel_on_set(ctx, 1000 * HOUR, 0, 0);
+	const struct htw_timer *t = htw_test_slot(ctx, id);
+	struct htw_event event;
+
+	KUNIT_ASSERT_EQ(test, htw_table_enable(ctx), 0);
+	htw_timer_page(t)->table[htw_timer_index(t)] = HTW_DISARMED;
+	set_by(HOUR);
+	htw_test_wait(test, ctx, 1);
+	wait_for_walk(test, ctx);
+	set_by(-(s64)HOUR);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, event.id, other);
+	wait_for_walk(test, ctx);
+	KUNIT_EXPECT_EQ(test, htw_test_read(ctx, &event, 1), 0);
+}
+
+/* An event that says so is not taken back by HTW_MOD_UNREAD: it stands. */
+static void told_though_the_event_before_is_taken_back(struct kunit *test)
+{
+	struct htw_context *ctx = realtime_context(test);
+	const u64 id = start_cancel_on_set(ctx, 0, 1000 * HOUR, 0);
+	const struct htw_timer *t = htw_test_slot(ctx, id);
+	struct htw_mod unread = { .id = id, .flags = HTW_MOD_UNREAD };
+	struct htw_event event;
+
+	KUNIT_ASSERT_EQ(test, htw_table_enable(ctx), 0);
+	htw_test_wait(test, ctx, 1);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	unread.deadline = event.deadline;
+	unread.firings = event.missed + 1;
+	set_by(HOUR);
+	htw_test_wait(test, ctx, 1);
+	htw_timer_page(t)->table[htw_timer_index(t)] = event.deadline + 2000 * HOUR;
+	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &unread), -EALREADY);
+	set_by(-(s64)HOUR);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, event.flags, HTW_EVENT_CLOCK_SET | HTW_EVENT_MORE);
+}
+
+/* A program that maps a ring is told there that events are queued. */
+static void told_by_the_ring(struct kunit *test)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_CLOCK | HTW_SETUP_RING, .clock = CLOCK_REALTIME,
+		.ring_entries = 8,
+	};
+	struct htw_context *ctx = htw_test_context(test);
+
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
+	htw_reader_map_ring(ctx);
+	KUNIT_ASSERT_NE(test, start_cancel_on_set(ctx, 1000 * HOUR, 0, 0), 0);
+	set_by(HOUR);
+	htw_test_wait(test, ctx, 1);
+	KUNIT_EXPECT_NE(test, READ_ONCE(ctx->ring->header->flags) & HTW_RING_OVERFLOW, 0);
+	KUNIT_EXPECT_EQ(test, htw_reader_flush(ctx), 1);
+	KUNIT_EXPECT_EQ(test, ctx->ring->events[0].flags, HTW_EVENT_CLOCK_SET);
+	set_by(-(s64)HOUR);
+	htw_reader_unmap_ring(ctx);
+}
+
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+/* All of them, though a turn wants the base, so that each has a section of its own. */
+static void told_in_sections(struct kunit *test)
+{
+	struct htw_context *ctx = realtime_context(test);
+	struct htw_base *base;
+
+	for (u32 i = 0; i < 5; i++)
+		KUNIT_ASSERT_NE(test, start_cancel_on_set(ctx, 1000 * HOUR, 0, 0), 0);
+	base = htw_bases_on(ctx->bases, 0);
+	WRITE_ONCE(base->wanted_at, jiffies + 1000 * HZ);
+	WRITE_ONCE(base->wanted, true);
+	set_by(HOUR);
+	htw_test_wait(test, ctx, 5);
+	WRITE_ONCE(base->wanted, false);
+	set_by(-(s64)HOUR);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 5);
+}
+#endif
+
 #ifdef CONFIG_SMP
 static int setter_thread(void *data)
 {
@@ -403,6 +489,12 @@ static struct kunit_case htw_clockset_cases[] = {
 	KUNIT_CASE(not_told_of_what_was_before),
 	KUNIT_CASE_PARAM(told_however_often_it_was_set, times_gen_params),
 	KUNIT_CASE(firings_count_though_the_clock_is_set),
+	KUNIT_CASE(not_told_of_what_is_disarmed),
+	KUNIT_CASE(told_though_the_event_before_is_taken_back),
+	KUNIT_CASE(told_by_the_ring),
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE(told_in_sections),
+#endif
 #ifdef CONFIG_SMP
 	KUNIT_CASE_SLOW(set_races_with_everything),
 	KUNIT_CASE_SLOW(close_races_with_walk),

@@ -13,6 +13,7 @@
 #include <linux/kthread.h>
 #include <linux/prandom.h>
 
+#include "../core/table_enable.h"
 #include "htw_kunit.h"
 
 #define RING			8u
@@ -260,6 +261,61 @@ static void expiry_moves_two(struct kunit *test)
 	expect_cookies(test, ctx, RING + 10, 4);
 }
 
+/* Periodic ones are started again. */
+static void expiry_moves_periodic_ones(struct kunit *test)
+{
+	struct htw_context *ctx = manual_ring(test);
+	const struct htw_add add = {
+		.deadline = htw_tick_ns, .interval = 100 * htw_tick_ns, .cookie = RING,
+	};
+	struct htw_query query = {};
+
+	expire(test, ctx, RING, 0);
+	query.id = htw_test_add(ctx, &add);
+	KUNIT_ASSERT_NE(test, query.id, 0);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, (RING + 1) * (u64)htw_tick_ns), 1);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 1);
+	expect_cookies(test, ctx, 0, RING);
+	expire(test, ctx, 1, RING + 1);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
+	expect_cookies(test, ctx, RING, 2);
+	KUNIT_ASSERT_EQ(test, htw_test_query(ctx, &query), 0);
+	KUNIT_EXPECT_EQ(test, query.state, HTW_STATE_PENDING);
+	KUNIT_EXPECT_EQ(test, query.deadline, (RING + 101) * (u64)htw_tick_ns);
+	KUNIT_EXPECT_EQ(test, ctx->private_base->wheel.pending, 1);
+}
+
+/* More of them than are started in one section. */
+static void flush_starts_periodic_ones_again(struct kunit *test)
+{
+	const u32 count = 2 * HTW_PAGE_TIMERS;
+	struct htw_context *ctx = ring_context(test, roundup_pow_of_two(count), HTW_CLOCK_MANUAL);
+	const struct htw_add add = { .deadline = htw_tick_ns, .interval = 100 * htw_tick_ns };
+
+	htw_reader_unmap_ring(ctx);
+	for (u32 i = 0; i < count; i++)
+		KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, htw_tick_ns), count);
+	htw_reader_map_ring(ctx);
+	KUNIT_EXPECT_EQ(test, htw_reader_flush(ctx), count);
+	KUNIT_EXPECT_EQ(test, waiting(ctx), count);
+	KUNIT_EXPECT_TRUE(test, list_empty(&ctx->rearm));
+	KUNIT_EXPECT_EQ(test, ctx->private_base->wheel.pending, count);
+}
+
+/* With a table of deadlines a timer stays, though its event goes straight to the ring. */
+static void table_keeps_timers(struct kunit *test)
+{
+	struct htw_context *ctx = manual_ring(test);
+
+	KUNIT_ASSERT_EQ(test, htw_table_enable(ctx), 0);
+	expire(test, ctx, 2, 0);
+	for (u32 i = 0; i < 2; i++)
+		KUNIT_EXPECT_EQ(test, event_at(ctx, i)->flags, HTW_EVENT_MORE);
+	expect_cookies(test, ctx, 0, 2);
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 2);
+}
+
 /* A flush is bounded, however many events are queued and however fast they are consumed. */
 static void flush_is_bounded(struct kunit *test)
 {
@@ -495,6 +551,9 @@ static struct kunit_case htw_ring_cases[] = {
 	KUNIT_CASE(events_have_no_remains),
 	KUNIT_CASE(mixed),
 	KUNIT_CASE(expiry_moves_two),
+	KUNIT_CASE(expiry_moves_periodic_ones),
+	KUNIT_CASE(flush_starts_periodic_ones_again),
+	KUNIT_CASE(table_keeps_timers),
 	KUNIT_CASE(flush_is_bounded),
 	KUNIT_CASE(poll_is_bounded),
 	KUNIT_CASE(unmapped_ring_takes_nothing),

@@ -223,6 +223,115 @@ static void taken_back_is_put_off(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, event.deadline, p->next * TICK);
 }
 
+/* A timer that has expired at its override since the event is not armed for that once more. */
+static void override_that_has_come_is_not_taken_back(struct kunit *test)
+{
+	const struct htw_add add = { .deadline = 10 * TICK, .interval = 10 * TICK };
+	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
+	struct htw_query query = { .id = htw_test_add(ctx, &add) };
+	struct htw_mod unread = {
+		.id = query.id, .deadline = 10 * TICK, .firings = 1, .flags = HTW_MOD_UNREAD,
+	};
+	struct htw_event event;
+
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 10 * TICK), 1);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	*override_of(ctx, query.id) = 25 * TICK;
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 25 * TICK), 1);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, event.deadline, 25 * TICK);
+	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &unread), -EALREADY);
+	KUNIT_ASSERT_EQ(test, htw_test_query(ctx, &query), 0);
+	KUNIT_EXPECT_EQ(test, query.deadline, 35 * TICK);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
+
+	/* After more firings than that number holds its deadline does not show it. */
+	unread.firings = U32_MAX;
+	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &unread), 0);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, event.deadline, 25 * TICK);
+}
+
+/*
+ * No event can be taken back of a timer that has ended, or was cancelled while its next event is
+ * queued.
+ */
+static void ended_is_not_taken_back(struct kunit *test)
+{
+	const struct htw_add add = { .deadline = 10 * TICK, .interval = 10 * TICK };
+	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
+	struct htw_cancel cancel = { .id = htw_test_add(ctx, &add) };
+	struct htw_mod unread = {
+		.id = cancel.id, .deadline = 10 * TICK, .firings = 1, .flags = HTW_MOD_UNREAD,
+	};
+	struct htw_event event;
+
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 10 * TICK), 1);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 20 * TICK), 1);
+	*override_of(ctx, cancel.id) = 50 * TICK;
+	KUNIT_EXPECT_EQ(test, htw_test_cancel(ctx, &cancel), -EALREADY);
+	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &unread), -ENOENT);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	/* The slot has another timer. */
+	cancel.id = htw_test_start(test, ctx, U64_MAX, 1);
+	KUNIT_ASSERT_EQ(test, HTW_ID_SLOT(cancel.id), HTW_ID_SLOT(unread.id));
+	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &unread), -ENOENT);
+}
+
+/* One that its override has disarmed can be: it has its interval still. */
+static void disarmed_is_taken_back(struct kunit *test)
+{
+	const struct htw_add add = { .deadline = 10 * TICK, .interval = 10 * TICK, .firings = 5 };
+	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
+	struct htw_query query = { .id = htw_test_add(ctx, &add) };
+	const struct htw_mod unread = {
+		.id = query.id, .deadline = 10 * TICK, .firings = 1, .flags = HTW_MOD_UNREAD,
+	};
+	struct htw_event event;
+
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 10 * TICK), 1);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	*override_of(ctx, query.id) = HTW_DISARMED;
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 20 * TICK), 0);
+	KUNIT_EXPECT_EQ(test, state(ctx, query.id), DISARMED);
+	*override_of(ctx, query.id) = 50 * TICK;
+	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &unread), 0);
+	KUNIT_ASSERT_EQ(test, htw_test_query(ctx, &query), 0);
+	KUNIT_EXPECT_EQ(test, query.state, PENDING);
+	KUNIT_EXPECT_EQ(test, query.deadline, 50 * TICK);
+	KUNIT_EXPECT_EQ(test, query.interval, add.interval);
+	KUNIT_EXPECT_EQ(test, query.firings, 5);
+}
+
+/* What HTW_MOD_UNREAD gives back does not wrap around, whatever firings HTW_MOD has set since. */
+static void firings_given_back_are_limited(struct kunit *test)
+{
+	const struct htw_add add = {
+		.deadline = 10 * TICK, .interval = 10 * TICK, .firings = 9, .flags = HTW_F_KEEP,
+	};
+	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
+	struct htw_query query = { .id = htw_test_add(ctx, &add) };
+	const struct htw_mod more = {
+		.id = query.id, .flags = HTW_MOD_INTERVAL, .interval = 10 * TICK,
+		.firings = U32_MAX - 2,
+	};
+	struct htw_mod unread = { .id = query.id, .flags = HTW_MOD_UNREAD };
+	struct htw_event event;
+
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 35 * TICK), 1);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_ASSERT_EQ(test, event.missed, 2);
+	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &more), 0);
+	*override_of(ctx, query.id) = 55 * TICK;
+	unread.deadline = event.deadline;
+	unread.firings = event.missed + 1;
+	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &unread), 0);
+	KUNIT_ASSERT_EQ(test, htw_test_query(ctx, &query), 0);
+	KUNIT_EXPECT_EQ(test, query.firings, U32_MAX);
+	KUNIT_EXPECT_EQ(test, query.deadline, 55 * TICK);
+}
+
 /* Pages of timers from before and after the table was enabled, and the table pages of both. */
 static void every_page_has_overrides(struct kunit *test)
 {
@@ -435,6 +544,37 @@ static void turn_puts_off_a_batch(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, list_empty(&base->wheel.due));
 	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
 }
+
+/* Timers of several contexts come due together: one with a table, one with a ring, and another. */
+static void neighbours_have_other_contexts(struct kunit *test)
+{
+	const struct htw_setup setup = { .flags = HTW_SETUP_RING, .ring_entries = 32 };
+	struct htw_context *table = htw_test_context(test), *ring = htw_test_context(test);
+	struct htw_context *plain = htw_test_context(test);
+	const u64 due = htw_test_tick_up(htw_now()) + 100 * TICK;
+
+	KUNIT_ASSERT_EQ(test, htw_table_enable(table), 0);
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ring, &setup), 0);
+	htw_reader_map_ring(ring);
+	for (u32 i = 0; i < 20; i++) {
+		const u64 id = htw_test_start(test, table, due, i);
+
+		if (i % 2)
+			*override_of(table, id) = due + 50 * TICK;
+		htw_test_start(test, ring, due, i);
+		htw_test_start(test, plain, due, i);
+	}
+	htw_test_sleep_until(test, due + 40 * TICK);
+	KUNIT_EXPECT_EQ(test, table->nr_expired, 10);
+	KUNIT_EXPECT_EQ(test, ring->ring->tail, 20);
+	KUNIT_EXPECT_EQ(test, ring->nr_expired, 0);
+	KUNIT_EXPECT_EQ(test, plain->nr_expired, 20);
+	htw_test_sleep_until(test, due + 60 * TICK);
+	KUNIT_EXPECT_EQ(test, table->nr_expired, 20);
+	for (u32 i = 0; i < 20; i++)
+		KUNIT_EXPECT_EQ(test, ring->ring->events[i].cookie, i);
+	htw_reader_unmap_ring(ring);
+}
 #endif
 
 #ifdef CONFIG_SMP
@@ -536,6 +676,10 @@ static struct kunit_case htw_table_cases[] = {
 	KUNIT_CASE(mod_clears_the_override),
 	KUNIT_CASE(taken_back_is_disarmed),
 	KUNIT_CASE_PARAM(taken_back_is_put_off, unread_gen_params),
+	KUNIT_CASE(override_that_has_come_is_not_taken_back),
+	KUNIT_CASE(ended_is_not_taken_back),
+	KUNIT_CASE(disarmed_is_taken_back),
+	KUNIT_CASE(firings_given_back_are_limited),
 	KUNIT_CASE(every_page_has_overrides),
 	KUNIT_CASE(size_is_that_of_the_limit),
 	KUNIT_CASE(size_does_not_depend_on_pages),
@@ -546,6 +690,7 @@ static struct kunit_case htw_table_cases[] = {
 	KUNIT_CASE(moved_is_in_time),
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 	KUNIT_CASE(turn_puts_off_a_batch),
+	KUNIT_CASE(neighbours_have_other_contexts),
 #endif
 #ifdef CONFIG_SMP
 	KUNIT_CASE_SLOW(stores_against_expiry),

@@ -1618,6 +1618,27 @@ static void half_moved_and_the_rest_stopped(struct kunit *test)
 	wheel_check(t);
 }
 
+static bool is_due(const struct htw_node *n, u64 time)
+{
+	return n->expires <= time;
+}
+
+/* At the end of the first level, nodes of the next tick may still be on an upper one. */
+static void no_way_is_made_at_the_end_of_a_level(struct kunit *test)
+{
+	struct wheel_test *t = wheel_new(test, &geo_default, 0);
+	const u64 last = t->w.level[0].end - 1;
+	struct timer tm = {};
+	bool ahead = false;
+
+	timer_start(t, &tm, last + 1);
+	KUNIT_EXPECT_FALSE(test, htw_wheel_make_due(&t->w, last, is_due, last, &ahead));
+	KUNIT_EXPECT_TRUE(test, htw_wheel_make_due(&t->w, last - 1, is_due, last, &ahead));
+	KUNIT_EXPECT_FALSE(test, ahead);
+	wheel_until_empty(t);
+	wheel_done(t);
+}
+
 /* --------------------------------- set back ------------------------------- */
 
 #define REWIND_NODES		4000
@@ -1696,6 +1717,31 @@ static void rewind_then_start_past(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, htw_wheel_expire(&t->w, from - 50, &left), &past);
 	htw_wheel_stop(&t->w, &far);
 	KUNIT_EXPECT_TRUE(test, htw_wheel_cascade(&t->w, &left));
+	wheel_done(t);
+}
+
+/* What was left of the nodes that were due, and is still due after the clock has been set back. */
+static void rewind_with_due_left_over(struct kunit *test)
+{
+	struct wheel_test *t = wheel_new(test, &geo_default, 0);
+	struct htw_wheel *w = &t->w;
+	struct htw_node nodes[6] = {};
+	unsigned int left = 1;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(nodes); i++) {
+		nodes[i].expires = i < 4 ? 100 : 200;
+		wheel_start(w, &nodes[i], 0);
+	}
+	KUNIT_EXPECT_PTR_EQ(test, htw_wheel_expire(w, 300, &left), &nodes[0]);
+	KUNIT_ASSERT_FALSE(test, list_empty(&w->due));
+	htw_wheel_rewind(w, 150);
+	left = HTW_ALL;
+	KUNIT_EXPECT_TRUE(test, htw_wheel_cascade(w, &left));
+	for (unsigned int i = 1; i < 4; i++)
+		KUNIT_EXPECT_PTR_EQ(test, htw_wheel_expire(w, 150, &left), &nodes[i]);
+	KUNIT_EXPECT_NULL(test, htw_wheel_expire(w, 199, &left));
+	for (unsigned int i = 4; i < 6; i++)
+		KUNIT_EXPECT_PTR_EQ(test, htw_wheel_expire(w, 200, &left), &nodes[i]);
 	wheel_done(t);
 }
 
@@ -1913,8 +1959,10 @@ static struct kunit_case htw_wheel_cases[] = {
 	KUNIT_CASE_PARAM(million_in_one_bucket_due_first, million_gen_params),
 	KUNIT_CASE(wheel_without_memory_is_not_made),
 	KUNIT_CASE(half_moved_and_the_rest_stopped),
+	KUNIT_CASE(no_way_is_made_at_the_end_of_a_level),
 	KUNIT_CASE(rewind_keeps_every_tick),
 	KUNIT_CASE(rewind_then_start_past),
+	KUNIT_CASE(rewind_with_due_left_over),
 	KUNIT_CASE(rewind_within_budgets),
 	KUNIT_CASE_PARAM(random_against_model, random_gen_params),
 	{ }
