@@ -734,6 +734,49 @@ static void a_section_programs_the_hrtimer_once(struct kunit *test)
 			now + (200 - count + 2) * (u64)NSEC_PER_SEC);
 }
 
+/* A base that has been moved to another CPU's pacer is left alone by the one that it was on. */
+static void turn_of_a_former_pacer_does_nothing(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_turn turn = { .units = HTW_TURN_UNITS };
+	enum htw_served served;
+	struct htw_base *base;
+
+	htw_test_start(test, ctx, htw_now() + NSEC_PER_MSEC, 1);
+	base = this_base();
+	local_bh_disable();
+	rcu_read_lock();
+	mdelay(3);
+	turn.began = htw_now();
+	served = base->job.serve(&base->job, &turn);
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ(test, served, HTW_SERVED_MORE);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
+	KUNIT_EXPECT_NE(test, base->wheel.next, 0);
+	local_bh_enable();
+	htw_test_wait(test, ctx, 1);
+}
+
+/* Where there are very many interrupts, those of private wheels may wait for each other. */
+static void crowded_private_wheels_share_interrupts(struct kunit *test)
+{
+	for (u32 crowded = 0; crowded < 2; crowded++) {
+		struct htw_context *ctx = htw_test_context(test);
+		struct htw_pacer *p;
+		ktime_t soft, hard;
+		u64 id;
+
+		start_on_own_wheel(test, ctx, &id, 1);
+		p = ctx->private_base->job.pacer;
+		p->crowded = crowded;
+		htw_test_start(test, ctx, htw_now() + 3600 * (u64)NSEC_PER_SEC, 1);
+		soft = hrtimer_get_softexpires(&ctx->private_base->hrtimer);
+		hard = hrtimer_get_expires(&ctx->private_base->hrtimer);
+		p->crowded = false;
+		KUNIT_EXPECT_EQ(test, ktime_sub(hard, soft), crowded ? HTW_GAP_MIN_NS : 0);
+	}
+}
+
 KUNIT_DEFINE_ACTION_WRAPPER(free_private, htw_bases_free_private, struct htw_base *);
 
 /* A timer that has expired moves to another CPU's base, and waits there. */
@@ -2475,6 +2518,8 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE_PARAM(one_deadline_before_and_after_it_came, before_it_came_gen_params),
 	KUNIT_CASE_SLOW(earlier_deadline_is_not_held_up),
 	KUNIT_CASE(a_section_programs_the_hrtimer_once),
+	KUNIT_CASE(turn_of_a_former_pacer_does_nothing),
+	KUNIT_CASE(crowded_private_wheels_share_interrupts),
 	KUNIT_CASE(a_timer_moves_to_another_base),
 	KUNIT_CASE(start_that_wakes_another_cpu),
 	KUNIT_CASE(pending_timer_moves_to_this_cpu),

@@ -254,6 +254,26 @@ static void function_may_free_it(struct kunit *test)
 }
 
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+/* One that is pending where callouts are before htw starts stands for one on another CPU's base. */
+static void restart_moves_it_to_this_cpu(struct kunit *test)
+{
+	struct htw_base *base = per_cpu(htw_callout_bases, 0);
+	struct probe *p = probe_new(test);
+
+	per_cpu(htw_callout_bases, 0) = &htw_early_base;
+	htw_callout_init(&p->callout, probe_called);
+	KUNIT_EXPECT_FALSE(test, htw_callout_start_at(&p->callout, U64_MAX, 0));
+	per_cpu(htw_callout_bases, 0) = base;
+	KUNIT_EXPECT_EQ(test, htw_early_base.wheel.pending, 1);
+	p->due = ktime_get_ns() + MS;
+	KUNIT_EXPECT_TRUE(test, htw_callout_start_at(&p->callout, p->due, 0));
+	KUNIT_EXPECT_EQ(test, htw_early_base.wheel.pending, 0);
+	KUNIT_ASSERT_NE(test, wait_for_completion_timeout(&p->begun, 100 * HZ), 0);
+	htw_callout_cancel_sync(&p->callout);
+	KUNIT_EXPECT_EQ(test, atomic_read(&p->calls), 1);
+	KUNIT_EXPECT_GE(test, p->fired, p->due);
+}
+
 static void function_returns(struct tasklet_struct *tasklet)
 {
 	per_cpu(htw_callout_bases, 0)->running = NULL;
@@ -428,6 +448,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cancel_sync_beats_a_function_that_restarts),
 	KUNIT_CASE(function_may_free_it),
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE(restart_moves_it_to_this_cpu),
 	KUNIT_CASE(cancel_sync_says_that_a_running_one_was_pending),
 	KUNIT_CASE(turn_has_units),
 	KUNIT_CASE(at_its_tick),

@@ -1341,6 +1341,108 @@ static void wheels_are_adopted_and_come_back(struct kunit *test)
 	htw_test_wait(test, ctx, 1);
 }
 
+/* One that its CPU has not looked at yet is passed on when it does. */
+static void incoming_jobs_are_passed_on(struct kunit *test)
+{
+	struct htw_pacer *back = other_pacer(test), *p = idle_pacer(test);
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_OTHERS);
+	struct toy *toy = toy_make(test, flows, 1000, NULL);
+	struct toy *idle = toy_make(test, flows, 1000, NULL);
+
+	put(back, toy, ON_INCOMING);
+	toy->job.pacer = p;
+	/* Cancelling another job makes a pacer look at its incoming ones. */
+	idle->job.pacer = back;
+	htw_job_cancel(&idle->job);
+	idle->job.pacer = p;
+	KUNIT_EXPECT_TRUE(test, llist_empty(&back->incoming));
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, toy->served, 1);
+}
+
+static struct htw_pacer *moves_to;
+
+/* As when the job's CPU goes offline meanwhile. */
+static enum htw_served serve_and_move(struct htw_job *job, struct htw_turn *turn)
+{
+	WRITE_ONCE(job->pacer, moves_to);
+	job->serve = toy_serve;
+	return HTW_SERVED_MORE;
+}
+
+static void job_that_moves_in_its_turn_is_passed_on(struct kunit *test)
+{
+	struct htw_pacer *other = other_pacer(test), *p = idle_pacer(test);
+	struct toy *toy = toy_make(test, toy_user(test, HTW_CLASS_OTHERS), 1000, NULL);
+
+	moves_to = other;
+	toy->job.serve = serve_and_move;
+	toy_give(toy, 1000);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_FALSE(test, llist_empty(&other->incoming));
+	KUNIT_EXPECT_EQ(test, toy->served, 0);
+	toy->job.pacer = p;
+	htw_pacer_migrate(other);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, toy->served, 1);
+}
+
+static void count_kick(void *data)
+{
+	struct htw_pacer *p = data;
+
+	p->kicks++;
+	clear_bit(0, &p->kicked);
+}
+
+/* A CPU has gone, and its hrtimer expires on another one: the run that it was for does not come. */
+static void hrtimer_of_another_cpu_starts_no_run(struct kunit *test)
+{
+	struct htw_pacer *gone = other_pacer(test), *p = idle_pacer(test);
+	struct toy *toy = toy_make(test, toy_user(test, HTW_CLASS_OTHERS), 1000, NULL);
+
+	gone->cpu = p->cpu + 1;
+	INIT_CSD(&gone->csd, count_kick, gone);
+	put(gone, toy, ON_INCOMING);
+	gone->adopter = p;
+	local_bh_disable();
+	KUNIT_EXPECT_EQ(test, p->hrtimer.function(&gone->hrtimer), HRTIMER_NORESTART);
+	local_bh_enable();
+	KUNIT_EXPECT_FALSE(test, gone->armed);
+	KUNIT_EXPECT_EQ(test, gone->runs, 0);
+	KUNIT_EXPECT_EQ(test, gone->kicks, 1);
+	sleep_ns(test, NSEC_PER_MSEC);
+	KUNIT_EXPECT_EQ(test, toy->served, 1);
+
+	/* Its CPU is back: it is up to that one. */
+	gone->adopter = NULL;
+	gone->armed = true;
+	local_bh_disable();
+	KUNIT_EXPECT_EQ(test, p->hrtimer.function(&gone->hrtimer), HRTIMER_NORESTART);
+	local_bh_enable();
+	KUNIT_EXPECT_FALSE(test, gone->armed);
+	KUNIT_EXPECT_EQ(test, gone->kicks, 2);
+}
+
+/* The time from which on the CPU may be used may become later when a run has been announced. */
+static void run_waits_for_a_gap_that_has_grown(struct kunit *test)
+{
+	struct notes *notes = htw_test_array(test, 1, sizeof(*notes));
+	struct toy *toy = toy_make(test, toy_user(test, HTW_CLASS_OTHERS), 1000, notes);
+	struct htw_pacer *p = idle_pacer(test);
+	u64 not_before;
+
+	local_bh_disable();
+	toy_give(toy, 1000);
+	not_before = htw_now() + NSEC_PER_MSEC;
+	WRITE_ONCE(p->not_before, not_before);
+	local_bh_enable();
+	sleep_ns(test, 2 * NSEC_PER_MSEC);
+	KUNIT_ASSERT_EQ(test, notes->nr, 1);
+	KUNIT_EXPECT_GE(test, notes->note[0].began, not_before);
+	KUNIT_EXPECT_LE(test, notes->note[0].began, not_before + 100 * NSEC_PER_USEC);
+}
+
 /* What a job's interrupt has cost is charged once, however often the job is passed on. */
 static void interrupt_is_charged_once(struct kunit *test)
 {
@@ -1876,6 +1978,10 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE(jobs_of_an_offline_cpu_are_adopted),
 	KUNIT_CASE(jobs_are_passed_on_to_their_pacers),
 	KUNIT_CASE(wheels_are_adopted_and_come_back),
+	KUNIT_CASE(incoming_jobs_are_passed_on),
+	KUNIT_CASE(job_that_moves_in_its_turn_is_passed_on),
+	KUNIT_CASE(hrtimer_of_another_cpu_starts_no_run),
+	KUNIT_CASE(run_waits_for_a_gap_that_has_grown),
 	KUNIT_CASE(interrupt_is_charged_once),
 	KUNIT_CASE_PARAM(cancelled_job_is_not_served, stages_gen_params),
 	KUNIT_CASE(dead_job_is_not_served),

@@ -226,6 +226,36 @@ static void users_wait_in_order(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, missing(askers[i]), 0, "number %u", i);
 }
 
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+/* More signals than are sent in a turn: their user queues again, behind others. */
+static void turn_ends_though_signals_are_left(struct kunit *test)
+{
+	const u32 many = 4000;
+	struct htw_sigio *sigio = htw_test_array(test, many, sizeof(*sigio));
+	struct asker *greedy = asker_make(test, HTW_CLASS_OTHERS);
+	struct asker *other = asker_make(test, HTW_CLASS_OTHERS);
+	u32 left = 0;
+
+	for (u32 i = 0; i < many; i++) {
+		htw_sigio_init(&sigio[i]);
+		htw_sigio_send(&sigio[i], &greedy->sender);
+	}
+	ask(other);
+	while (missing(other))
+		usleep_range(10, 20);
+	for (u32 i = 0; i < many; i++)
+		left += !list_empty_careful(&sigio[i].entry);
+	KUNIT_EXPECT_GT(test, left, 0);
+	KUNIT_EXPECT_LT(test, left, many);
+	for (u32 i = 0; i < many; i++) {
+		for (u32 j = 0; j < 500 && !list_empty_careful(&sigio[i].entry); j++)
+			msleep(20);
+		KUNIT_EXPECT_TRUE(test, list_empty_careful(&sigio[i].entry));
+		htw_sigio_stop(&sigio[i]);
+	}
+}
+#endif
+
 /* A delivery may have found recipients just before they went. */
 static void closed_context_is_not_queued_again(struct kunit *test)
 {
@@ -244,6 +274,9 @@ static struct kunit_case htw_sigio_cases[] = {
 	KUNIT_CASE(throttled_user_delays_no_other),
 	KUNIT_CASE(throttled_user_is_not_forgotten),
 	KUNIT_CASE(sender_is_freed_while_it_waits),
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE(turn_ends_though_signals_are_left),
+#endif
 	KUNIT_CASE(classes_take_turns),
 	KUNIT_CASE(users_wait_in_order),
 	KUNIT_CASE(closed_context_is_not_queued_again),

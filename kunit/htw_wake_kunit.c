@@ -385,6 +385,64 @@ static void readers_that_are_awake_are_passed_over(struct kunit *test)
 }
 
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+static int waiter_fails(wait_queue_entry_t *wait, unsigned int mode, int sync, void *key)
+{
+	struct waiter *w = container_of(wait, struct waiter, wait);
+
+	WRITE_ONCE(w->woken, w->woken + 1);
+	return -EIO;
+}
+
+/* A waiter whose function fails is the last one, as for wake_up(). */
+static void failing_waiter_ends_the_walk(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *all = waiters_make(test, ctx, 2, 0, 0);
+
+	all->waiter[0].wait.func = waiter_fails;
+	htw_test_start(test, ctx, 0, 1);
+	for (unsigned int i = 0; i < 1000 && !READ_ONCE(all->waiter[0].woken); i++)
+		msleep(20);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(all->waiter[0].woken), 1);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(all->calls), 0);
+	spin_lock_irq(&ctx->wait.lock);
+	KUNIT_EXPECT_TRUE(test, list_empty(&ctx->wake_mark.entry));
+	spin_unlock_irq(&ctx->wait.lock);
+}
+
+/* Others may wake the queue while a walk's mark is on it. */
+static void mark_is_no_waiter(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *all = waiters_make(test, ctx, 2, 0, 0);
+
+	spin_lock_irq(&ctx->wait.lock);
+	list_add(&ctx->wake_mark.entry, &all->waiter[0].wait.entry);
+	spin_unlock_irq(&ctx->wait.lock);
+	wake_up(&ctx->wait);
+	KUNIT_EXPECT_EQ(test, all->waiter[0].woken, 1);
+	KUNIT_EXPECT_EQ(test, all->waiter[1].woken, 1);
+	spin_lock_irq(&ctx->wait.lock);
+	KUNIT_EXPECT_FALSE(test, list_empty(&ctx->wake_mark.entry));
+	list_del_init(&ctx->wake_mark.entry);
+	spin_unlock_irq(&ctx->wait.lock);
+}
+
+/* Events that are delivered while a context is being closed wake no one. */
+static void closing_context_wakes_no_one(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *all = waiters_make(test, ctx, 1, 0, 0);
+
+	htw_wake_stop(ctx);
+	htw_test_start(test, ctx, 0, 1);
+	for (unsigned int i = 0; i < 1000 && !READ_ONCE(ctx->nr_expired); i++)
+		msleep(20);
+	KUNIT_ASSERT_EQ(test, READ_ONCE(ctx->nr_expired), 1);
+	flush_workqueue(htw_wq);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(all->calls), 0);
+}
+
 /*
  * In virtual time: waking all waiters takes 4 ms, and 8 ms with gaps
  */
@@ -741,6 +799,9 @@ static struct kunit_case htw_wake_cases[] = {
 	KUNIT_CASE(reader_passes_on_what_it_leaves),
 	KUNIT_CASE(readers_that_are_awake_are_passed_over),
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE(failing_waiter_ends_the_walk),
+	KUNIT_CASE(mark_is_no_waiter),
+	KUNIT_CASE(closing_context_wakes_no_one),
 	KUNIT_CASE(waiters_are_woken_in_runs),
 	KUNIT_CASE(slow_waiters_are_woken_one_in_a_run),
 	KUNIT_CASE(one_long_wake_is_forgiven),
