@@ -235,6 +235,34 @@ static bool another_has_all(int fd, __u64 limit)
 	return fill(fd) == limit;
 }
 
+/* Opened outside of the container, for which it says what it says to root. */
+static int users;
+
+static bool is_listed(int fd, __u64 limit)
+{
+	static char buf[1 << 16];
+	unsigned int ns, contexts;
+	const char *line;
+
+	if (pread(users, buf, sizeof(buf) - 1, 0) <= 0)
+		return false;
+	for (line = buf; (line = strstr(line, "user ns:")); line++) {
+		if (sscanf(line, "user ns:%u contexts %u", &ns, &contexts) == 2 && contexts == 1)
+			return true;
+	}
+	return false;
+}
+
+/* debugfs names it by the namespace. */
+CONTAINER_TEST(of_roots_is_listed)
+{
+	users = open("/sys/kernel/debug/htw/users", O_RDONLY | O_CLOEXEC);
+	if (users < 0)
+		SKIP(return, "no debugfs");
+	EXPECT_TRUE(container_of_roots(_metadata, self->limit, is_listed));
+	close(users);
+}
+
 /* A container that root made is a separate user, whichever uids it maps. */
 CONTAINER_TEST(of_roots_is_a_user_of_its_own)
 {
