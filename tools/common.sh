@@ -102,8 +102,8 @@ privileged() {
 }
 
 # build_module KERNEL DIR [MAKE-ARGUMENT]...: build DIR/htw.ko and, unless the arguments say
-# otherwise, the samples, the modules of the benchmark and of the tests from a copy of the sources in DIR, so that kernels do not mix.
-# DIR is below kernel_home.
+# otherwise, the samples, the modules of the benchmark and of the tests, from a copy of the sources
+# in DIR, so that kernels do not mix. DIR is below kernel_home.
 build_module() {
 	local headers root dir=$2 make=(make)
 
