@@ -164,15 +164,16 @@ static void failed_setup_waits_for_its_memory(struct kunit *test)
 		.slots = { 60 }, .ring_entries = 8,
 	};
 	struct htw_context *ctx = htw_test_context_of(test, USER + 4);
-	unsigned long gp;
+	struct rcu_gp_oldstate gp;
 
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, restore_user_limit,
 							(void *)(unsigned long)htw_max_user_timers),
 			0);
 	WRITE_ONCE(htw_max_user_timers, 1);
-	gp = get_state_synchronize_rcu();
+	/* Of expedited grace periods, too: while the kernel boots there may be no others. */
+	get_state_synchronize_rcu_full(&gp);
 	KUNIT_EXPECT_EQ(test, htw_setup_context(ctx, &setup), -EDQUOT);
-	KUNIT_EXPECT_TRUE(test, poll_state_synchronize_rcu(gp));
+	KUNIT_EXPECT_TRUE(test, poll_state_synchronize_rcu_full(&gp));
 	KUNIT_EXPECT_EQ(test, atomic_read(&ctx->user->wheels), 0);
 }
 
