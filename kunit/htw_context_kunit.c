@@ -382,6 +382,36 @@ static void pages_are_numbered(struct kunit *test)
 	mutex_unlock(&ctx->grow);
 }
 
+static void leave_dirty_memory(unsigned int order)
+{
+	struct page *page = alloc_pages(GFP_KERNEL, order);
+
+	if (!page)
+		return;
+	memset(page_address(page), 0xff, PAGE_SIZE << order);
+	__free_pages(page, order);
+}
+
+/* What is left in the memory of new timers would be taken for their state. */
+static void memory_of_new_timers_is_cleared(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	const struct htw_page *page;
+
+	mutex_lock(&ctx->grow);
+	/* One page at a time, until several are allocated together. */
+	do {
+		for (unsigned int order = 0; order <= PAGE_ALLOC_COSTLY_ORDER; order++)
+			leave_dirty_memory(order);
+		if (htw_pool_grow(ctx))
+			break;
+		page = htw_context_page(ctx, ctx->nr_pages - 1);
+		KUNIT_EXPECT_NULL(test, memchr_inv(page->timers, 0, sizeof(page->timers)));
+	} while (!ctx->nr_prealloc);
+	KUNIT_EXPECT_NE(test, ctx->nr_prealloc, 0);
+	mutex_unlock(&ctx->grow);
+}
+
 /* Times of a namespace are later or earlier than the host's; zero and never have their limits. */
 static void time_is_shifted(struct kunit *test)
 {
@@ -812,6 +842,7 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE(users_are_told_apart),
 	KUNIT_CASE(memory_of_a_privileged_user_is_not),
 	KUNIT_CASE(pages_are_numbered),
+	KUNIT_CASE(memory_of_new_timers_is_cleared),
 	KUNIT_CASE(time_is_shifted),
 	KUNIT_CASE_PARAM(times_have_the_offset_of_the_namespace, offsets_gen_params),
 	KUNIT_CASE(wheels_belong_to_users),
