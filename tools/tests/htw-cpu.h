@@ -9,6 +9,7 @@
 
 #define TRACING		"/sys/kernel/tracing/"
 #define WHEELS		"/sys/kernel/debug/htw/wheels"
+#define USERS		"/sys/kernel/debug/htw/users"
 
 static inline bool trace_clear(void)
 {

@@ -5,6 +5,7 @@
  * Each test makes a value change and reads it.
  */
 #include <limits.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -255,6 +256,79 @@ HTW_TEST(trace_cascade)
 	}
 	/* From hours to minutes, and from minutes to seconds. */
 	EXPECT_EQ(120, moved);
+}
+
+/* Cost a user without privileges its share of a CPU, then wait until told to end. */
+static bool spend_the_share(const int spent[2], const int end[2])
+{
+	enum { SOME = 1000 };
+	static struct htw_event ev[SOME];
+	char byte = 0;
+	int fd, i;
+
+	/* It has to be dumpable again to read its fdinfo. */
+	if (!as_nobody() || prctl(PR_SET_DUMPABLE, 1))
+		return false;
+	fd = htw_open(O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	for (i = 0; i < 1000 && fdinfo(fd, "htw-throttled") <= 0; i++) {
+		if (htw_start_many(fd, now_ns(), 0, SOME, NULL) != SOME ||
+		    htw_collect(fd, ev, SOME) != SOME)
+			return false;
+	}
+	return fdinfo(fd, "htw-throttled") > 0 && fdinfo(fd, "htw-throttled-ns") > 0 &&
+	       write(spent[1], &byte, 1) == 1 && read(end[0], &byte, 1) == 1;
+}
+
+/* Is there a line for the user and a CPU, on which it has waited for its share? */
+static bool lists_as_throttled(unsigned int uid)
+{
+	FILE *file = fopen(USERS, "re");
+	__u64 spent, throttled;
+	bool found = false;
+	char line[512];
+	long long left;
+	unsigned int id;
+
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = sscanf(line, "user %u cpu %*u spent_ns %llu tokens_ns %lld throttled %llu",
+			       &id, &spent, &left, &throttled) == 4 &&
+			id == uid && spent > MSEC && throttled > 0;
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* A user's share that is as small as can be is soon used up. */
+HTW_TEST(trace_throttle)
+{
+	char share[32], burst[32], byte = 0;
+	int spent[2], end[2], status = -1;
+	pid_t pid;
+
+	if (!trace_begin("throttle"))
+		SKIP(return, "no tracing");
+	ASSERT_EQ(0, htw_read_file(HTW_MODULE "user_share", share, sizeof(share)));
+	ASSERT_EQ(0, htw_read_file(HTW_MODULE "user_burst_ms", burst, sizeof(burst)));
+	ASSERT_EQ(0, htw_write_file(HTW_MODULE "user_share", "1"));
+	ASSERT_EQ(0, htw_write_file(HTW_MODULE "user_burst_ms", "1"));
+	ASSERT_EQ(0, chmod(HTW_DEVICE, 0666));
+	ASSERT_EQ(0, pipe(spent));
+	ASSERT_EQ(0, pipe(end));
+	pid = fork();
+	if (!pid)
+		_exit(spend_the_share(spent, end) ? 0 : 1);
+	close(spent[1]);
+	EXPECT_EQ(1, read(spent[0], &byte, 1));
+	EXPECT_TRUE(lists_as_throttled(NOBODY));
+	EXPECT_EQ(1, write(end[1], &byte, 1));
+	EXPECT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	trace_end("throttle");
+	EXPECT_NE(NULL, trace_find(trace, "throttle", "uid=65534", NULL));
+	EXPECT_EQ(0, htw_write_file(HTW_MODULE "user_share", share));
+	EXPECT_EQ(0, htw_write_file(HTW_MODULE "user_burst_ms", burst));
 }
 
 /*
