@@ -56,7 +56,7 @@ help:
 	@echo '                KCOV_FUZZ="--calls N --seed S", see tools/kcov-fuzz/run --help'
 	@echo 'make mutate     show that the unit tests find small wrong changes of the sources'
 	@echo 'make coverage   which lines and branches the unit tests and the device tests reach'
-	@echo 'make check      required of every change, 15 minutes: style, models, unit tests,'
+	@echo 'make check      required of every change, 15 minutes: style, unit tests,'
 	@echo '                device tests on Linux 6.12, bench-check'
 	@echo 'make check-all  the rest: all kernels, x86_64 with KASAN and lockdep, the packages'
 	@echo 'make check-arch before a release: what takes too long for check-all'

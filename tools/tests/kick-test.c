@@ -7,6 +7,7 @@
  * does a CPU wait for a task that is preempted while it kicks that CPU.
  *
  * VM options: --cpus 4
+ * Slow: 20 s.
  */
 #include <pthread.h>
 #include <sched.h>

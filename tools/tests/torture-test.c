@@ -4,6 +4,8 @@
  * cancel and read what expires
  *
  * Each end is counted in a byte indexed by the cookie.
+ *
+ * Slow: 20 s.
  */
 #include "htw-test.h"
 
