@@ -40,6 +40,21 @@ struct htw_debugfs_wheel {
 	u64 late[HTW_LATE_BINS];
 };
 
+static void htw_debugfs_copy_levels(struct htw_debugfs_wheel *copy,
+				    const struct htw_base *base)
+{
+	const struct htw_wheel *w = &base->wheel;
+
+	lockdep_assert_held(&base->lock);
+
+	copy->levels = w->levels;
+	for (unsigned int l = 0; l < w->levels; l++) {
+		copy->span[l] = w->level[l].span;
+		copy->nr_buckets[l] = w->level[l].nr_buckets;
+		copy->nonempty[l] = w->level[l].nonempty;
+	}
+}
+
 static void htw_debugfs_copy_wheel(struct htw_debugfs_wheel *copy,
 				   struct htw_base *base)
 {
@@ -51,12 +66,7 @@ static void htw_debugfs_copy_wheel(struct htw_debugfs_wheel *copy,
 	copy->callbacks = base->callbacks;
 	copy->exhausted = base->exhausted;
 	copy->rewinds = base->rewinds;
-	copy->levels = w->levels;
-	for (unsigned int l = 0; l < w->levels; l++) {
-		copy->span[l] = w->level[l].span;
-		copy->nr_buckets[l] = w->level[l].nr_buckets;
-		copy->nonempty[l] = w->level[l].nonempty;
-	}
+	htw_debugfs_copy_levels(copy, base);
 	memcpy(copy->late, base->late, sizeof(copy->late));
 	spin_unlock_bh(&base->lock);
 }

@@ -115,13 +115,20 @@ static bool htw_sigio_has_turn(struct htw_sigio_sender *s)
 	return has_turn;
 }
 
+static struct htw_sigio *htw_sigio_first_due(struct htw_sigio_sender *s)
+{
+	lockdep_assert_held(&htw_sigio_lock);
+
+	return list_first_entry_or_null(&s->due, struct htw_sigio, entry);
+}
+
 /* Take the next context to signal off the list, or return NULL. */
 static struct htw_sigio *htw_sigio_take(struct htw_sigio_sender *s)
 {
 	struct htw_sigio *sigio;
 
 	spin_lock_bh(&htw_sigio_lock);
-	sigio = list_first_entry_or_null(&s->due, struct htw_sigio, entry);
+	sigio = htw_sigio_first_due(s);
 	if (sigio)
 		list_del_init(&sigio->entry);
 	spin_unlock_bh(&htw_sigio_lock);

@@ -371,6 +371,15 @@ static void htw_walk_next_in_page(struct htw_context *ctx, u32 page,
 	}
 }
 
+/* Are all pending timers in the private wheel, with the deadlines that count? */
+static bool htw_walk_wheel_has_all(const struct htw_context *ctx)
+{
+	lockdep_assert_held(&ctx->lock);
+
+	/* Timers on @rearm are pending, but not in the wheel yet. */
+	return list_empty(&ctx->rearm) && !ctx->table;
+}
+
 /*
  * Look up the first timer in the context's private wheel, without visiting all
  * pages.
@@ -389,8 +398,7 @@ static bool htw_walk_next_in_wheel(struct htw_context *ctx,
 		return false;
 	htw_section_begin(&s, ctx);
 	spin_lock(&ctx->lock);
-	/* Timers on @rearm are pending, but not in the wheel yet. */
-	found = list_empty(&ctx->rearm) && !ctx->table;
+	found = htw_walk_wheel_has_all(ctx);
 	spin_unlock(&ctx->lock);
 	found = found &&
 		htw_wheel_first_node(&s.base->wheel, HTW_NEXT_LOOKS, &n);
