@@ -266,6 +266,19 @@ static void runs_leave_half_of_the_cpu(struct kunit *test)
 	KUNIT_EXPECT_GE(test, burner.turns, 2);
 }
 
+/* What is kept of slack has 26 significant bits, and is never more than was given. */
+static void slack_is_rounded_down(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, htw_arith_decode_slack(htw_arith_encode_slack(0)), 0);
+	for (unsigned int shift = 0; shift <= 64 - 26; shift++) {
+		const u64 slack = (BIT_ULL(26) - 1) << shift, more = BIT_ULL(shift) - 1;
+
+		KUNIT_EXPECT_EQ(test, htw_arith_decode_slack(htw_arith_encode_slack(slack)), slack);
+		KUNIT_EXPECT_EQ(test, htw_arith_decode_slack(htw_arith_encode_slack(slack | more)),
+				slack);
+	}
+}
+
 /* A timer with slack that is moved joins another one's tick, as at an add. */
 static void moved_timer_keeps_its_slack(struct kunit *test)
 {
@@ -756,6 +769,63 @@ static void turn_of_a_former_pacer_does_nothing(struct kunit *test)
 	local_bh_enable();
 	htw_test_wait(test, ctx, 1);
 }
+
+#if defined(CONFIG_SMP) || defined(CONFIG_DEBUG_SPINLOCK)
+/* A turn goes on without a base that is locked, and leaves a note. */
+static void a_turn_wants_a_locked_base(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	enum htw_served served = HTW_SERVED_DONE;
+	struct htw_turn turn = { .units = 1 };
+	struct htw_base *base;
+
+	htw_test_start(test, ctx, KTIME_MAX, 1);
+	migrate_disable();
+	base = this_base();
+	turn.pacer = base->job.pacer;
+	spin_lock_bh(&base->lock);
+	KUNIT_EXPECT_FALSE(test, base->wanted);
+	KUNIT_EXPECT_FALSE(test, htw_base_begin_turn(base, &turn, &served));
+	KUNIT_EXPECT_EQ(test, served, HTW_SERVED_BUSY);
+	KUNIT_EXPECT_TRUE(test, base->wanted);
+	spin_unlock_bh(&base->lock);
+	/* As if it were another CPU's, so that this ends with the lock released. */
+	turn.pacer = NULL;
+	local_bh_disable();
+	KUNIT_EXPECT_FALSE(test, htw_base_begin_turn(base, &turn, &served));
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, served, HTW_SERVED_MORE);
+	KUNIT_EXPECT_FALSE(test, base->wanted);
+	migrate_enable();
+}
+
+/* A turn ends at a context that is locked, and delivers nothing. */
+static void a_turn_ends_at_a_locked_context(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_turn turn = { .units = HTW_TURN_UNITS };
+	enum htw_served served;
+	struct htw_base *base;
+
+	migrate_disable();
+	htw_test_start(test, ctx, htw_now() + NSEC_PER_MSEC, 1);
+	base = this_base();
+	local_bh_disable();
+	rcu_read_lock();
+	mdelay(3);
+	turn.began = htw_now();
+	turn.pacer = base->job.pacer;
+	spin_lock(&ctx->lock);
+	served = base->job.serve(&base->job, &turn);
+	spin_unlock(&ctx->lock);
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ(test, served, HTW_SERVED_BUSY);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
+	local_bh_enable();
+	migrate_enable();
+	htw_test_wait(test, ctx, 1);
+}
+#endif
 
 /* Where there are very many interrupts, those of private wheels may wait for each other. */
 static void crowded_private_wheels_share_interrupts(struct kunit *test)
@@ -2419,34 +2489,6 @@ static void cpu_that_fails_to_come_up_is_served(struct kunit *test)
 	expect_all(test, m);
 }
 
-/* A turn goes on without a base that is locked, and leaves a note. */
-static void a_turn_wants_a_locked_base(struct kunit *test)
-{
-	struct htw_context *ctx = htw_test_context(test);
-	enum htw_served served = HTW_SERVED_DONE;
-	struct htw_turn turn = { .units = 1 };
-	struct htw_base *base;
-
-	htw_test_start(test, ctx, KTIME_MAX, 1);
-	migrate_disable();
-	base = this_base();
-	turn.pacer = base->job.pacer;
-	spin_lock_bh(&base->lock);
-	KUNIT_EXPECT_FALSE(test, base->wanted);
-	KUNIT_EXPECT_FALSE(test, htw_base_begin_turn(base, &turn, &served));
-	KUNIT_EXPECT_EQ(test, served, HTW_SERVED_BUSY);
-	KUNIT_EXPECT_TRUE(test, base->wanted);
-	spin_unlock_bh(&base->lock);
-	/* As if it were another CPU's, so that this ends with the lock released. */
-	turn.pacer = NULL;
-	local_bh_disable();
-	KUNIT_EXPECT_FALSE(test, htw_base_begin_turn(base, &turn, &served));
-	local_bh_enable();
-	KUNIT_EXPECT_EQ(test, served, HTW_SERVED_MORE);
-	KUNIT_EXPECT_FALSE(test, base->wanted);
-	migrate_enable();
-}
-
 /* Calls on a context without timers, from another CPU. */
 struct fresh_calls {
 	struct htw_context *ctx;
@@ -2498,6 +2540,7 @@ static void a_fresh_context_locks_no_base(struct kunit *test)
 static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE(waits_beside_isolated_cpus),
 	KUNIT_CASE(past_deadline_expires_at_once),
+	KUNIT_CASE(slack_is_rounded_down),
 	KUNIT_CASE(moved_timer_keeps_its_slack),
 	KUNIT_CASE_SLOW(equal_deadlines_expire_in_order),
 	KUNIT_CASE(due_timers_stay_in_order_behind_others),
@@ -2519,6 +2562,10 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE_SLOW(earlier_deadline_is_not_held_up),
 	KUNIT_CASE(a_section_programs_the_hrtimer_once),
 	KUNIT_CASE(turn_of_a_former_pacer_does_nothing),
+#if defined(CONFIG_SMP) || defined(CONFIG_DEBUG_SPINLOCK)
+	KUNIT_CASE(a_turn_wants_a_locked_base),
+	KUNIT_CASE(a_turn_ends_at_a_locked_context),
+#endif
 	KUNIT_CASE(crowded_private_wheels_share_interrupts),
 	KUNIT_CASE(a_timer_moves_to_another_base),
 	KUNIT_CASE(start_that_wakes_another_cpu),
@@ -2551,7 +2598,6 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE_SLOW(a_million_at_one_tick),
 #endif
 #ifdef CONFIG_SMP
-	KUNIT_CASE(a_turn_wants_a_locked_base),
 	KUNIT_CASE_SLOW(a_fresh_context_locks_no_base),
 	KUNIT_CASE_SLOW(threads_on_one_context),
 	KUNIT_CASE_SLOW(threads_on_several_contexts),

@@ -78,15 +78,20 @@ static void told_when_the_clock_is_set(struct kunit *test)
 	struct htw_event events[2];
 
 	for (unsigned int i = 0; i < 4; i++) {
+		const s64 by = i % 2 ? -(s64)HOUR : HOUR;
 		const u64 id = start_cancel_on_set(ctx, 1000 * HOUR, 0, 0);
+		u64 set;
 
 		KUNIT_ASSERT_NE(test, htw_test_add(ctx, &plain), 0);
-		set_by(i % 2 ? -(s64)HOUR : HOUR);
+		set = ktime_get_real_ns() + by;
+		set_by(by);
 		htw_test_wait(test, ctx, 1);
 		KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, 2), 1);
 		KUNIT_EXPECT_EQ(test, events[0].id, id);
 		KUNIT_EXPECT_EQ(test, events[0].flags, HTW_EVENT_CLOCK_SET);
 		KUNIT_EXPECT_LT(test, events[0].fired, events[0].deadline);
+		KUNIT_EXPECT_GE(test, events[0].fired, set);
+		KUNIT_EXPECT_LE(test, events[0].fired, ktime_get_real_ns());
 		KUNIT_EXPECT_EQ(test, ctx->nr_timers, i + 1);
 	}
 }

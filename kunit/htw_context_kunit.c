@@ -10,6 +10,7 @@
 #include <linux/hash.h>
 #include <linux/mount.h>
 #include <linux/seq_file.h>
+#include <linux/user_namespace.h>
 #include <linux/workqueue.h>
 
 #include "../core/info.h"
@@ -353,6 +354,92 @@ static void users_are_told_apart(struct kunit *test)
 	KUNIT_EXPECT_PTR_NE(test, root->user, htw_test_context(test)->user);
 	KUNIT_EXPECT_PTR_EQ(test, root->user, htw_test_context_of(test, 0)->user);
 }
+
+/* Free timers on other CPUs' lists are taken, and no more than are wanted. */
+static void timers_of_other_lists_are_taken(struct kunit *test)
+{
+	enum { FREED = 40, UNUSED = 20, WANTED = 30 };
+	struct htw_context *ctx = htw_test_context(test);
+	u32 in_use = 2 * HTW_PAGE_TIMERS - UNUSED;
+	u64 ids[FREED];
+	LIST_HEAD(reserved);
+
+	for (u32 i = 0; i < in_use; i++) {
+		const u64 id = htw_test_start(test, ctx, HTW_NEVER, i);
+
+		if (i < FREED)
+			ids[i] = id;
+	}
+	for (u32 i = 0; i < FREED; i++) {
+		struct htw_cancel cancel = { .id = ids[i] };
+
+		KUNIT_ASSERT_EQ(test, htw_test_cancel(ctx, &cancel), 0);
+	}
+	in_use -= FREED;
+	spin_lock_bh(&ctx->lock);
+	for (unsigned int i = 0; i < HTW_FREE_LISTS; i++) {
+		struct list_head *own = htw_pool_free_list(ctx);
+
+		if (&ctx->free[i] != own)
+			list_splice_init(own, &ctx->free[i]);
+	}
+	spin_unlock_bh(&ctx->lock);
+	KUNIT_EXPECT_EQ(test, htw_pool_reserve(ctx, &reserved, WANTED, NULL), WANTED);
+	KUNIT_EXPECT_EQ(test, list_count_nodes(&reserved), WANTED);
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, in_use + WANTED);
+	htw_pool_unreserve(ctx, &reserved);
+	KUNIT_EXPECT_EQ(test, ctx->nr_timers, in_use);
+}
+
+/* Memory is allocated with bottom halves on, though a section has them off. */
+static void sections_make_bases(struct kunit *test)
+{
+	struct htw_section s = { .ctx = htw_test_context_of(test, USER) };
+
+	local_bh_disable();
+	htw_section_create_base(&s);
+	KUNIT_EXPECT_TRUE(test, softirq_count());
+	local_bh_enable();
+	KUNIT_EXPECT_NOT_NULL(test, s.target);
+}
+
+#if defined(CONFIG_USER_NS) && !defined(MODULE)
+/* A context that is opened in a new user namespace, which the user @uid has made. */
+static struct htw_context *context_in_namespace_of(struct kunit *test, uid_t uid)
+{
+	const struct cred *outer = htw_test_become(test, uid), *before;
+	struct cred *inner = prepare_creds();
+	struct htw_context *ctx = NULL;
+	int ret;
+
+	KUNIT_ASSERT_NOT_NULL(test, inner);
+	ret = create_user_ns(inner);
+	if (!ret) {
+		before = override_creds(inner);
+		ctx = htw_contexts_create(HTW_TEST_LIMIT);
+		revert_creds(before);
+	}
+	put_cred(inner);
+	htw_test_become_again(outer);
+	KUNIT_ASSERT_EQ(test, ret, 0);
+	KUNIT_ASSERT_NOT_NULL(test, ctx);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_close, ctx), 0);
+	return ctx;
+}
+
+/* Whoever makes user namespaces stays one user; each of root's, as for a container, is another. */
+static void namespaces_belong_to_users(struct kunit *test)
+{
+	struct htw_context *one = htw_test_context_of(test, USER);
+	struct htw_context *root = htw_test_context_of(test, 0), *container;
+
+	KUNIT_EXPECT_PTR_EQ(test, context_in_namespace_of(test, USER)->user, one->user);
+	KUNIT_EXPECT_PTR_EQ(test, context_in_namespace_of(test, USER)->user, one->user);
+	container = context_in_namespace_of(test, 0);
+	KUNIT_EXPECT_PTR_NE(test, container->user, root->user);
+	KUNIT_EXPECT_PTR_NE(test, context_in_namespace_of(test, 0)->user, container->user);
+}
+#endif
 
 /* A privileged user has no limit. */
 static void memory_of_a_privileged_user_is_not(struct kunit *test)
@@ -840,6 +927,11 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE(waiting_for_closed_contexts_ends),
 	KUNIT_CASE(open_waits_while_very_many_are_closed),
 	KUNIT_CASE(users_are_told_apart),
+#if defined(CONFIG_USER_NS) && !defined(MODULE)
+	KUNIT_CASE(namespaces_belong_to_users),
+#endif
+	KUNIT_CASE(timers_of_other_lists_are_taken),
+	KUNIT_CASE(sections_make_bases),
 	KUNIT_CASE(memory_of_a_privileged_user_is_not),
 	KUNIT_CASE(pages_are_numbered),
 	KUNIT_CASE(memory_of_new_timers_is_cleared),

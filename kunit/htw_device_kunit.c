@@ -680,6 +680,19 @@ static void batch_ends_with_the_memory(struct kunit *test)
 	expect_done(test, d, ops, room->events);
 }
 
+static void batch_of_unknown_fields(struct kunit *test)
+{
+	const struct htw_batch batches[] = {
+		{ .flags = 1 }, { .reserved0 = 1 }, { .reserved = 1 },
+	};
+	struct device_test *d = device(test);
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(batches); i++) {
+		user_write(test, d->arg, &batches[i], sizeof(batches[i]));
+		KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_BATCH, d->arg), -EINVAL);
+	}
+}
+
 static void batch_of_nothing_readable(struct kunit *test)
 {
 	struct device_test *d = device(test);
@@ -1354,6 +1367,7 @@ static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(cancel_that_cannot_be_read),
 	KUNIT_CASE(info_that_cannot_be_written),
 	KUNIT_CASE_PARAM(batch_ends_with_the_memory, batch_rooms_gen_params),
+	KUNIT_CASE(batch_of_unknown_fields),
 	KUNIT_CASE(batch_of_nothing_readable),
 	KUNIT_CASE(batch_of_nothing_is_done),
 	KUNIT_CASE(batch_ends_with_what_is_writable),

@@ -239,6 +239,23 @@ static void growing_fills_the_first_empty_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ctx->nr_pages, PAGES + 1);
 }
 
+/* No page is marked unless there are more than should stay. */
+static void pages_that_should_stay_are_not_marked(struct kunit *test)
+{
+	const u32 in_use = (PAGES - LEAST_PAGES) * HTW_PAGE_TIMERS / 2;
+	struct htw_context *ctx = context_by_hand(test);
+	u64 *ids = new_ids(test);
+	u32 i;
+
+	start_all(test, ctx, ids);
+	for (i = in_use; i < TIMERS; i++)
+		KUNIT_ASSERT_EQ(test, cancel(ctx, ids[i]), 0);
+	KUNIT_EXPECT_EQ(test, htw_shrink_mark(ctx), 0);
+	for (i = 0; i < HTW_PAGE_TIMERS / 2 + 1; i++)
+		KUNIT_ASSERT_EQ(test, cancel(ctx, ids[i]), 0);
+	KUNIT_EXPECT_GT(test, htw_shrink_mark(ctx), 0);
+}
+
 /* A page stays if one timer was used and freed since the mark. */
 static void pages_used_since_the_mark_stay(struct kunit *test)
 {
@@ -909,6 +926,7 @@ static struct kunit_case htw_shrink_cases[] = {
 #endif
 	KUNIT_CASE_SLOW(empty_entries_are_filled_with_new_ids),
 	KUNIT_CASE_SLOW(growing_fills_the_first_empty_entry),
+	KUNIT_CASE_SLOW(pages_that_should_stay_are_not_marked),
 	KUNIT_CASE_SLOW(pages_used_since_the_mark_stay),
 	KUNIT_CASE_SLOW(pages_with_reserved_timers_stay),
 	KUNIT_CASE_SLOW(table_brings_pages_back),

@@ -722,6 +722,24 @@ static void advance_leaves_slow_waiters_to_the_pacer(struct kunit *test)
 		KUNIT_EXPECT_GE_MSG(test, all->waiter[i].woken, 6, "waiter %u", i);
 }
 
+/* The task wakes waiters for 20 us, and leaves the others to the pacer. */
+static void advance_wakes_for_a_while(struct kunit *test)
+{
+	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *all;
+	u64 expired = 0;
+
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
+	all = waiters_make(test, ctx, 10, 0, 5 * NSEC_PER_USEC);
+	htw_test_start(test, ctx, htw_tick_ns, 1);
+	local_bh_disable();
+	htw_delivery_advance(ctx->private_base, htw_tick_ns, &expired);
+	KUNIT_EXPECT_EQ(test, all->calls, 4);
+	local_bh_enable();
+	wait_for_calls(test, all, 10);
+}
+
 /* Longest time for which a user with little to do waits for others. */
 #define LATE_NS			(2 * NSEC_PER_MSEC)
 
@@ -812,6 +830,7 @@ static struct kunit_case htw_wake_cases[] = {
 	KUNIT_CASE(expirations_do_not_starve_the_last_waiters),
 	KUNIT_CASE(walk_is_charged_to_the_user),
 	KUNIT_CASE(advance_leaves_slow_waiters_to_the_pacer),
+	KUNIT_CASE(advance_wakes_for_a_while),
 	KUNIT_CASE(tasks_that_wake_do_not_starve_others),
 #endif
 #ifdef CONFIG_SMP

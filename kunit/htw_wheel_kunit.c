@@ -1417,6 +1417,9 @@ static void coalesce_joins_others(struct kunit *test)
 	timer_start(t, &tm, 131);
 	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&t->w, 100, 200), 131);
 	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&t->w, 132, 200), 192);
+	/* The ends of the range belong to it. */
+	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&t->w, 100, 131), 131);
+	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&t->w, 131, 200), 131);
 	timer_stop(t, &tm);
 	wheel_done(t);
 }
