@@ -770,7 +770,7 @@ static void turn_of_a_former_pacer_does_nothing(struct kunit *test)
 	htw_test_wait(test, ctx, 1);
 }
 
-#if defined(CONFIG_SMP) || defined(CONFIG_DEBUG_SPINLOCK)
+#ifdef CONFIG_SMP
 /* A turn goes on without a base that is locked, and leaves a note. */
 static void a_turn_wants_a_locked_base(struct kunit *test)
 {
@@ -825,7 +825,7 @@ static void a_turn_ends_at_a_locked_context(struct kunit *test)
 	migrate_enable();
 	htw_test_wait(test, ctx, 1);
 }
-#endif
+#endif /* CONFIG_SMP */
 
 /* Where there are very many interrupts, those of private wheels may wait for each other. */
 static void crowded_private_wheels_share_interrupts(struct kunit *test)
@@ -2562,7 +2562,7 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE_SLOW(earlier_deadline_is_not_held_up),
 	KUNIT_CASE(a_section_programs_the_hrtimer_once),
 	KUNIT_CASE(turn_of_a_former_pacer_does_nothing),
-#if defined(CONFIG_SMP) || defined(CONFIG_DEBUG_SPINLOCK)
+#ifdef CONFIG_SMP
 	KUNIT_CASE(a_turn_wants_a_locked_base),
 	KUNIT_CASE(a_turn_ends_at_a_locked_context),
 #endif
