@@ -5,6 +5,7 @@
  *
  * VM options: --module-args max_user_timers=1000
  */
+#include "htw-cpu.h"
 #include "htw-ring.h"
 
 #include <grp.h>
@@ -256,7 +257,7 @@ static bool is_listed(int fd, __u64 limit)
 /* debugfs names it by the namespace. */
 CONTAINER_TEST(of_roots_is_listed)
 {
-	users = open("/sys/kernel/debug/htw/users", O_RDONLY | O_CLOEXEC);
+	users = open(USERS, O_RDONLY | O_CLOEXEC);
 	if (users < 0)
 		SKIP(return, "no debugfs");
 	EXPECT_TRUE(container_of_roots(_metadata, self->limit, is_listed));
