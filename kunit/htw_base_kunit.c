@@ -295,6 +295,58 @@ static void moved_timer_keeps_its_slack(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 20 * htw_tick_ns), 2);
 }
 
+/*
+ * Start a timer and wait until it is due, all of that with bottom halves off: the pacer does not
+ * deliver it before due_base_end(). Return the base that it is on.
+ */
+static struct htw_base *due_base_begin(struct kunit *test, struct htw_context *ctx)
+{
+	struct htw_mod mod = { .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
+	struct htw_section s;
+
+	migrate_disable();
+	/* A call may sleep; its timer is moved to the present by a section, which does not. */
+	mod.id = htw_test_start(test, ctx, KTIME_MAX, 1);
+	local_bh_disable();
+	mod.deadline = htw_now() + NSEC_PER_MSEC;
+	htw_section_begin(&s, ctx);
+	KUNIT_EXPECT_EQ(test, htw_section_mod(&s, htw_section_find(&s, mod.id), &mod), 0);
+	htw_section_end(&s);
+	mdelay(3);
+	return this_base();
+}
+
+static void due_base_end(struct kunit *test, struct htw_context *ctx)
+{
+	local_bh_enable();
+	migrate_enable();
+	htw_test_wait(test, ctx, 1);
+}
+
+/* Give a base a turn of a pacer. */
+static enum htw_served serve_once(struct htw_base *base, struct htw_pacer *pacer)
+{
+	struct htw_turn turn = { .pacer = pacer, .units = HTW_TURN_UNITS, .began = htw_now() };
+	enum htw_served served;
+
+	rcu_read_lock();
+	served = base->job.serve(&base->job, &turn);
+	rcu_read_unlock();
+	return served;
+}
+
+/* A base that has been moved to another CPU's pacer is left alone by the one that it was on. */
+static void turn_of_a_former_pacer_does_nothing(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_base *base = due_base_begin(test, ctx);
+
+	KUNIT_EXPECT_EQ(test, serve_once(base, NULL), HTW_SERVED_MORE);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
+	KUNIT_EXPECT_NE(test, base->wheel.next, 0);
+	due_base_end(test, ctx);
+}
+
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 /* Where a turn may take longer than the waiter says, the next one wakes no one. */
 static void turn_delivers_a_batch(struct kunit *test)
@@ -746,86 +798,6 @@ static void a_section_programs_the_hrtimer_once(struct kunit *test)
 	KUNIT_EXPECT_LE(test, ktime_to_ns(hrtimer_get_softexpires(&ctx->private_base->hrtimer)),
 			now + (200 - count + 2) * (u64)NSEC_PER_SEC);
 }
-
-/* A base that has been moved to another CPU's pacer is left alone by the one that it was on. */
-static void turn_of_a_former_pacer_does_nothing(struct kunit *test)
-{
-	struct htw_context *ctx = htw_test_context(test);
-	struct htw_turn turn = { .units = HTW_TURN_UNITS };
-	enum htw_served served;
-	struct htw_base *base;
-
-	htw_test_start(test, ctx, htw_now() + NSEC_PER_MSEC, 1);
-	base = this_base();
-	local_bh_disable();
-	rcu_read_lock();
-	mdelay(3);
-	turn.began = htw_now();
-	served = base->job.serve(&base->job, &turn);
-	rcu_read_unlock();
-	KUNIT_EXPECT_EQ(test, served, HTW_SERVED_MORE);
-	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
-	KUNIT_EXPECT_NE(test, base->wheel.next, 0);
-	local_bh_enable();
-	htw_test_wait(test, ctx, 1);
-}
-
-#ifdef CONFIG_SMP
-/* A turn goes on without a base that is locked, and leaves a note. */
-static void a_turn_wants_a_locked_base(struct kunit *test)
-{
-	struct htw_context *ctx = htw_test_context(test);
-	enum htw_served served = HTW_SERVED_DONE;
-	struct htw_turn turn = { .units = 1 };
-	struct htw_base *base;
-
-	htw_test_start(test, ctx, KTIME_MAX, 1);
-	migrate_disable();
-	base = this_base();
-	turn.pacer = base->job.pacer;
-	spin_lock_bh(&base->lock);
-	KUNIT_EXPECT_FALSE(test, base->wanted);
-	KUNIT_EXPECT_FALSE(test, htw_base_begin_turn(base, &turn, &served));
-	KUNIT_EXPECT_EQ(test, served, HTW_SERVED_BUSY);
-	KUNIT_EXPECT_TRUE(test, base->wanted);
-	spin_unlock_bh(&base->lock);
-	/* As if it were another CPU's, so that this ends with the lock released. */
-	turn.pacer = NULL;
-	local_bh_disable();
-	KUNIT_EXPECT_FALSE(test, htw_base_begin_turn(base, &turn, &served));
-	local_bh_enable();
-	KUNIT_EXPECT_EQ(test, served, HTW_SERVED_MORE);
-	KUNIT_EXPECT_FALSE(test, base->wanted);
-	migrate_enable();
-}
-
-/* A turn ends at a context that is locked, and delivers nothing. */
-static void a_turn_ends_at_a_locked_context(struct kunit *test)
-{
-	struct htw_context *ctx = htw_test_context(test);
-	struct htw_turn turn = { .units = HTW_TURN_UNITS };
-	enum htw_served served;
-	struct htw_base *base;
-
-	migrate_disable();
-	htw_test_start(test, ctx, htw_now() + NSEC_PER_MSEC, 1);
-	base = this_base();
-	local_bh_disable();
-	rcu_read_lock();
-	mdelay(3);
-	turn.began = htw_now();
-	turn.pacer = base->job.pacer;
-	spin_lock(&ctx->lock);
-	served = base->job.serve(&base->job, &turn);
-	spin_unlock(&ctx->lock);
-	rcu_read_unlock();
-	KUNIT_EXPECT_EQ(test, served, HTW_SERVED_BUSY);
-	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
-	local_bh_enable();
-	migrate_enable();
-	htw_test_wait(test, ctx, 1);
-}
-#endif /* CONFIG_SMP */
 
 /* Where there are very many interrupts, those of private wheels may wait for each other. */
 static void crowded_private_wheels_share_interrupts(struct kunit *test)
@@ -2489,6 +2461,49 @@ static void cpu_that_fails_to_come_up_is_served(struct kunit *test)
 	expect_all(test, m);
 }
 
+/* A turn goes on without a base that is locked, and leaves a note. */
+static void a_turn_wants_a_locked_base(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	enum htw_served served = HTW_SERVED_DONE;
+	struct htw_turn turn = { .units = 1 };
+	struct htw_base *base;
+
+	htw_test_start(test, ctx, KTIME_MAX, 1);
+	migrate_disable();
+	base = this_base();
+	turn.pacer = base->job.pacer;
+	spin_lock_bh(&base->lock);
+	KUNIT_EXPECT_FALSE(test, base->wanted);
+	KUNIT_EXPECT_FALSE(test, htw_base_begin_turn(base, &turn, &served));
+	KUNIT_EXPECT_EQ(test, served, HTW_SERVED_BUSY);
+	KUNIT_EXPECT_TRUE(test, base->wanted);
+	spin_unlock_bh(&base->lock);
+	/* As if it were another CPU's, so that this ends with the lock released. */
+	turn.pacer = NULL;
+	local_bh_disable();
+	KUNIT_EXPECT_FALSE(test, htw_base_begin_turn(base, &turn, &served));
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, served, HTW_SERVED_MORE);
+	KUNIT_EXPECT_FALSE(test, base->wanted);
+	migrate_enable();
+}
+
+/* A turn ends at a context that is locked, and delivers nothing. */
+static void a_turn_ends_at_a_locked_context(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct htw_base *base = due_base_begin(test, ctx);
+	enum htw_served served;
+
+	spin_lock(&ctx->lock);
+	served = serve_once(base, base->job.pacer);
+	spin_unlock(&ctx->lock);
+	KUNIT_EXPECT_EQ(test, served, HTW_SERVED_BUSY);
+	KUNIT_EXPECT_EQ(test, ctx->nr_expired, 0);
+	due_base_end(test, ctx);
+}
+
 /* Calls on a context without timers, from another CPU. */
 struct fresh_calls {
 	struct htw_context *ctx;
@@ -2542,6 +2557,7 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE(past_deadline_expires_at_once),
 	KUNIT_CASE(slack_is_rounded_down),
 	KUNIT_CASE(moved_timer_keeps_its_slack),
+	KUNIT_CASE(turn_of_a_former_pacer_does_nothing),
 	KUNIT_CASE_SLOW(equal_deadlines_expire_in_order),
 	KUNIT_CASE(due_timers_stay_in_order_behind_others),
 	KUNIT_CASE_SLOW(cancelled_timer_does_not_expire),
@@ -2561,11 +2577,6 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE_PARAM(one_deadline_before_and_after_it_came, before_it_came_gen_params),
 	KUNIT_CASE_SLOW(earlier_deadline_is_not_held_up),
 	KUNIT_CASE(a_section_programs_the_hrtimer_once),
-	KUNIT_CASE(turn_of_a_former_pacer_does_nothing),
-#ifdef CONFIG_SMP
-	KUNIT_CASE(a_turn_wants_a_locked_base),
-	KUNIT_CASE(a_turn_ends_at_a_locked_context),
-#endif
 	KUNIT_CASE(crowded_private_wheels_share_interrupts),
 	KUNIT_CASE(a_timer_moves_to_another_base),
 	KUNIT_CASE(start_that_wakes_another_cpu),
@@ -2598,6 +2609,8 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE_SLOW(a_million_at_one_tick),
 #endif
 #ifdef CONFIG_SMP
+	KUNIT_CASE(a_turn_wants_a_locked_base),
+	KUNIT_CASE(a_turn_ends_at_a_locked_context),
 	KUNIT_CASE_SLOW(a_fresh_context_locks_no_base),
 	KUNIT_CASE_SLOW(threads_on_one_context),
 	KUNIT_CASE_SLOW(threads_on_several_contexts),

@@ -361,8 +361,10 @@ static void timers_of_other_lists_are_taken(struct kunit *test)
 	enum { FREED = 40, UNUSED = 20, WANTED = 30 };
 	struct htw_context *ctx = htw_test_context(test);
 	u32 in_use = 2 * HTW_PAGE_TIMERS - UNUSED;
-	u64 ids[FREED];
+	struct list_head *own;
 	LIST_HEAD(reserved);
+	unsigned int other;
+	u64 ids[FREED];
 
 	for (u32 i = 0; i < in_use; i++) {
 		const u64 id = htw_test_start(test, ctx, HTW_NEVER, i);
@@ -376,15 +378,15 @@ static void timers_of_other_lists_are_taken(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, htw_test_cancel(ctx, &cancel), 0);
 	}
 	in_use -= FREED;
+	/* As if a CPU of another group had cancelled them. */
 	spin_lock_bh(&ctx->lock);
-	for (unsigned int i = 0; i < HTW_FREE_LISTS; i++) {
-		struct list_head *own = htw_pool_free_list(ctx);
-
-		if (&ctx->free[i] != own)
-			list_splice_init(own, &ctx->free[i]);
-	}
+	own = htw_pool_free_list(ctx);
+	other = own == &ctx->free[0];
+	list_splice_init(own, &ctx->free[other]);
+	ctx->free_groups = BIT(other);
 	spin_unlock_bh(&ctx->lock);
 	KUNIT_EXPECT_EQ(test, htw_pool_reserve(ctx, &reserved, WANTED, NULL), WANTED);
+	KUNIT_EXPECT_EQ(test, ctx->nr_pages, 2);
 	KUNIT_EXPECT_EQ(test, list_count_nodes(&reserved), WANTED);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, in_use + WANTED);
 	htw_pool_unreserve(ctx, &reserved);
@@ -422,12 +424,13 @@ static struct htw_context *context_in_namespace_of(struct kunit *test, uid_t uid
 	put_cred(inner);
 	htw_test_become_again(outer);
 	KUNIT_ASSERT_EQ(test, ret, 0);
-	KUNIT_ASSERT_NOT_NULL(test, ctx);
-	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_close, ctx), 0);
-	return ctx;
+	return htw_test_own(test, ctx);
 }
 
-/* Whoever makes user namespaces stays one user; each of root's, as for a container, is another. */
+/*
+ * In a user namespace a task counts as the user who made it, so that more namespaces give no higher
+ * limits. Those that root makes, as for containers, are a user each.
+ */
 static void namespaces_belong_to_users(struct kunit *test)
 {
 	struct htw_context *one = htw_test_context_of(test, USER);

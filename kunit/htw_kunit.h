@@ -205,15 +205,19 @@ static inline void htw_test_spare(void)
 	flush_signals(current);
 }
 
-/* A context, which is closed at the end of the case. */
-static inline struct htw_context *htw_test_context(struct kunit *test)
+/* Close a context that was made, if it is not NULL, at the end of the case. */
+static inline struct htw_context *htw_test_own(struct kunit *test, struct htw_context *ctx)
 {
-	struct htw_context *ctx = htw_contexts_create(HTW_TEST_LIMIT);
-
 	htw_test_map_memory(test);
 	KUNIT_ASSERT_NOT_NULL(test, ctx);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_close, ctx), 0);
 	return ctx;
+}
+
+/* A context, which is closed at the end of the case. */
+static inline struct htw_context *htw_test_context(struct kunit *test)
+{
+	return htw_test_own(test, htw_contexts_create(HTW_TEST_LIMIT));
 }
 
 /* Run this task as an unprivileged user until htw_test_become_again(). */
@@ -244,9 +248,7 @@ static inline struct htw_context *htw_test_context_of(struct kunit *test, uid_t 
 	struct htw_context *ctx = htw_contexts_create(HTW_TEST_LIMIT);
 
 	htw_test_become_again(before);
-	htw_test_map_memory(test);
-	KUNIT_ASSERT_NOT_NULL(test, ctx);
-	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_close, ctx), 0);
+	htw_test_own(test, ctx);
 	KUNIT_ASSERT_EQ(test, ctx->user->bases.class, HTW_CLASS_OTHERS);
 	return ctx;
 }

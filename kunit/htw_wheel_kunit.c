@@ -1422,6 +1422,13 @@ static void coalesce_joins_others(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&t->w, 131, 200), 131);
 	timer_stop(t, &tm);
 	wheel_done(t);
+
+	/* The only tick to look at may be the one that the wheel has come to. */
+	t = wheel_new(test, &geo_default, 130);
+	timer_start(t, &tm, 131);
+	KUNIT_EXPECT_EQ(test, htw_wheel_coalesce(&t->w, 100, 131), 131);
+	timer_stop(t, &tm);
+	wheel_done(t);
 }
 
 /* A wheel without levels, as the one for callouts that are started before htw. */
