@@ -915,7 +915,45 @@ static void debugfs_counts(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, text);
 	snprintf(line, sizeof(line), "user %u private 1\nlevel 0 span 1 ring 120 occupied ", uid);
 	KUNIT_EXPECT_EQ(test, strncmp(text, line, strlen(line)), 0);
-	expect_text(test, text, "\nlevel 1 span 60 ring 100 occupied ");
+	text = strstr(text, "\nlevel 1 span 60 ring 100 occupied ");
+	KUNIT_ASSERT_NOT_NULL(test, text);
+	/* It has two levels. */
+	text = strchr(text + 1, '\n');
+	KUNIT_ASSERT_NOT_NULL(test, text);
+	KUNIT_EXPECT_EQ(test, strncmp(text, "\nlate_us ", 9), 0);
+}
+
+/* A line for each CPU, of what its pacer has done. */
+static void debugfs_counts_of_pacers(struct kunit *test)
+{
+	const u64 many = 1000000000000ULL;
+	unsigned int cpu, lines = 0;
+	char *text;
+
+	for_each_online_cpu(cpu) {
+		struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
+
+		spin_lock_bh(&p->lock);
+		p->misses += many;
+		spin_unlock_bh(&p->lock);
+	}
+	text = debugfs_text(test, "htw/pacers");
+	for_each_online_cpu(cpu) {
+		struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
+		char line[32];
+		char *at;
+
+		snprintf(line, sizeof(line), "cpu %u callbacks ", cpu);
+		at = strstr(text, line);
+		KUNIT_ASSERT_NOT_NULL(test, at);
+		expect_text(test, at, " lock_misses 10000000");
+		spin_lock_bh(&p->lock);
+		p->misses -= many;
+		spin_unlock_bh(&p->lock);
+	}
+	for (const char *at = text; (at = strchr(at, '\n')); at++)
+		lines++;
+	KUNIT_EXPECT_EQ(test, lines, num_online_cpus());
 }
 #endif
 
@@ -954,6 +992,7 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE(fdinfo_counts),
 #ifdef CONFIG_DEBUG_FS
 	KUNIT_CASE(debugfs_counts),
+	KUNIT_CASE(debugfs_counts_of_pacers),
 #endif
 	{}
 };
