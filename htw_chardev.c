@@ -99,6 +99,13 @@ static int htw_chardev_open(struct inode *inode, struct file *file)
 	return stream_open(inode, file);
 }
 
+/* A process closes a descriptor, perhaps because it was killed: others may wait for the events. */
+static int htw_chardev_flush(struct file *file, fl_owner_t id)
+{
+	htw_reader_pass_on(file->private_data);
+	return 0;
+}
+
 static int htw_chardev_fasync(int fd, struct file *file, int on)
 {
 	struct htw_context *ctx = file->private_data;
@@ -123,6 +130,7 @@ static int htw_chardev_release(struct inode *inode, struct file *file)
 const struct file_operations htw_fops = {
 	.owner		= THIS_MODULE,
 	.open		= htw_chardev_open,
+	.flush		= htw_chardev_flush,
 	.release	= htw_chardev_release,
 	.read_iter	= htw_chardev_read_iter,
 	.poll		= htw_chardev_poll,

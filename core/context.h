@@ -62,6 +62,8 @@ enum htw_wake_pace {
  * @wake_again: events came since the walk began (@wait.lock)
  * @wake_was_slow: in this walk, or in the last one, a waiter took long
  *	(@wait.lock)
+ * @wake_alone: the last walk ended at a waiter that is woken alone: others may be
+ *	asleep behind it (written under @wait.lock)
  * @wake_pace: what is known of its waiters (@wait.lock)
  * @wake_job: continues a long walk
  * @sigio: recipients of SIGIO
@@ -131,6 +133,7 @@ struct htw_context {
 	wait_queue_entry_t wake_mark;
 	bool wake_again;
 	bool wake_was_slow;
+	bool wake_alone;
 	enum htw_wake_pace wake_pace;
 	struct htw_job wake_job;
 	struct htw_sigio sigio;

@@ -220,6 +220,24 @@ static bool htw_reader_can_return(const struct htw_context *ctx)
 }
 
 /**
+ * htw_reader_pass_on() - wake another task if events are queued
+ * @ctx: the context; no lock is held
+ *
+ * For a task that may have been woken alone, and does not take all events, or
+ * closes its descriptor before it has taken any.
+ *
+ * Context: process context.
+ */
+void htw_reader_pass_on(struct htw_context *ctx)
+{
+	if (!htw_reader_can_return(ctx))
+		return;
+	htw_wake_reader(ctx);
+	if (READ_ONCE(ctx->wake_alone))
+		htw_wake_next_poller(ctx);
+}
+
+/**
  * htw_reader_read() - read whole events
  * @ctx: the context
  * @to: destination
@@ -254,9 +272,7 @@ ssize_t htw_reader_read(struct htw_context *ctx, struct iov_iter *to,
 			break;
 	}
 
-	/* This reader was woken alone: wake the next one if it leaves events behind. */
-	if (htw_reader_can_return(ctx))
-		htw_wake_reader(ctx);
+	htw_reader_pass_on(ctx);
 	return ret;
 }
 

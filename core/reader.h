@@ -12,6 +12,7 @@ struct iov_iter;
 
 ssize_t htw_reader_read(struct htw_context *ctx, struct iov_iter *to,
 			bool nonblock);
+void htw_reader_pass_on(struct htw_context *ctx);
 bool htw_reader_ring_is_mapped(const struct htw_context *ctx);
 void htw_reader_map_ring(struct htw_context *ctx);
 void htw_reader_unmap_ring(struct htw_context *ctx);

@@ -20,8 +20,9 @@
  * left alone for as long as waking has taken, only those that have proved quick
  * are.
  *
- * Readers wait exclusively on a queue of their own: one is woken, and wakes the
- * next if it leaves events behind.
+ * Readers wait exclusively on a queue of their own: one is woken. A task that
+ * leaves events behind wakes the next one: of readers, and of those that wait in
+ * poll() exclusively.
  */
 
 #include <linux/fs.h>
@@ -170,13 +171,17 @@ static bool htw_wake_walk_on(struct htw_context *ctx,
 		}
 
 		limit->count--;
+		/* Before it runs, and leaves events behind. */
+		if (flags & WQ_FLAG_EXCLUSIVE)
+			WRITE_ONCE(ctx->wake_alone, true);
 		ret = curr->func(curr, TASK_NORMAL, 0, key);
 		limit->woke = true;
 		limit->slow_ns = max(limit->slow_ns,
 				     htw_wake_next_lap(&limit->lap));
 		if (ret < 0 || (ret && flags & WQ_FLAG_EXCLUSIVE))
-			break;
+			return true;
 	}
+	WRITE_ONCE(ctx->wake_alone, false);
 	return true;
 }
 
@@ -367,6 +372,17 @@ void htw_wake_reader(struct htw_context *ctx)
 	spin_unlock_irqrestore(&ctx->readers.lock, flags);
 }
 
+/* What waking has taken is the turn's, or owed by the task. */
+static void htw_wake_account(struct htw_turn *turn, const struct htw_wake_lap *began)
+{
+	u64 took = htw_wake_took(began);
+
+	if (turn)
+		turn->wake_ns = took;
+	else if (took > HTW_WAKE_NS)
+		htw_pacer_owe_wake(took);
+}
+
 /**
  * htw_wake_contexts() - wake tasks that wait for events of some contexts
  * @contexts: the contexts
@@ -382,7 +398,6 @@ void htw_wake_contexts(struct htw_context *const *contexts, u32 nr,
 {
 	struct htw_wake_limit limit;
 	struct htw_wake_lap began;
-	u64 took;
 
 	/* Busy programs look for events without being woken: read no clock for them. */
 	for (; nr && !htw_wake_is_wanted(*contexts); nr--)
@@ -404,11 +419,26 @@ void htw_wake_contexts(struct htw_context *const *contexts, u32 nr,
 			htw_sigio_send(&ctx->sigio, &ctx->user->sigio);
 	}
 
-	took = htw_wake_took(&began);
-	if (turn)
-		turn->wake_ns = took;
-	else if (took > HTW_WAKE_NS)
-		htw_pacer_owe_wake(took);
+	htw_wake_account(turn, &began);
+}
+
+/**
+ * htw_wake_next_poller() - wake the next of the tasks in poll() that are woken alone
+ * @ctx: the context, with &htw_context.wake_alone; the calling task keeps it open
+ *
+ * Context: process context, without a lock.
+ */
+void htw_wake_next_poller(struct htw_context *ctx)
+{
+	struct htw_wake_limit limit;
+	struct htw_wake_lap began;
+
+	local_bh_disable();
+	began = htw_wake_lap();
+	limit = htw_wake_limit(NULL, &began);
+	htw_wake_pollers(ctx, NULL, &limit);
+	htw_wake_account(NULL, &began);
+	local_bh_enable();
 }
 
 /* Set up a new context, whose user is set. */

@@ -10,6 +10,7 @@
 void htw_wake_init(struct htw_context *ctx);
 void htw_wake_stop(struct htw_context *ctx);
 void htw_wake_reader(struct htw_context *ctx);
+void htw_wake_next_poller(struct htw_context *ctx);
 void htw_wake_contexts(struct htw_context *const *contexts, u32 nr,
 		       struct htw_turn *turn);
 

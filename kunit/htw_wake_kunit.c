@@ -154,6 +154,55 @@ static void exclusive_waiters_are_woken_one_by_one(struct kunit *test)
 	}
 }
 
+/* Waiters on a context of a manual clock, of which @timers have expired: some have been woken. */
+static struct waiters *waiters_woken(struct kunit *test, u32 count, unsigned int flags, u32 timers)
+{
+	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *all;
+
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
+	all = waiters_make(test, ctx, count, flags, 0);
+	for (u32 i = 0; i < timers; i++)
+		htw_test_start(test, ctx, htw_tick_ns, i);
+	KUNIT_ASSERT_EQ(test, htw_advance_context(ctx, htw_tick_ns), timers);
+	return all;
+}
+
+/* Whoever was woken alone wakes the next: when it has read and leaves events, or closes. */
+static void exclusive_waiters_pass_on_what_they_leave(struct kunit *test)
+{
+	struct waiters *all = waiters_woken(test, 10, WQ_FLAG_EXCLUSIVE, 4);
+	struct htw_event ev[2];
+
+	KUNIT_EXPECT_EQ(test, all->calls, 1);
+	KUNIT_EXPECT_EQ(test, htw_test_read(all->ctx, ev, 2), 2);
+	KUNIT_EXPECT_EQ(test, all->calls, 2);
+	htw_reader_pass_on(all->ctx);
+	KUNIT_EXPECT_EQ(test, all->calls, 3);
+	KUNIT_EXPECT_EQ(test, htw_test_read(all->ctx, ev, 1), 1);
+	KUNIT_EXPECT_EQ(test, all->calls, 4);
+	/* Nothing is left. */
+	KUNIT_EXPECT_EQ(test, htw_test_read(all->ctx, ev, 2), 1);
+	htw_reader_pass_on(all->ctx);
+	KUNIT_EXPECT_EQ(test, all->calls, 4);
+	for (u32 i = 0; i < 4; i++)
+		KUNIT_EXPECT_EQ_MSG(test, all->waiter[i].woken, 1, "waiter %u", i);
+}
+
+/* All others have been woken before. */
+static void only_exclusive_waiters_are_woken_again(struct kunit *test)
+{
+	struct waiters *all = waiters_woken(test, 10, 0, 4);
+	struct htw_event ev;
+
+	wait_for_calls(test, all, 10);
+	KUNIT_EXPECT_EQ(test, htw_test_read(all->ctx, &ev, 1), 1);
+	htw_reader_pass_on(all->ctx);
+	msleep(20);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(all->calls), 10);
+}
+
 /* The walk's mark is on a list that is freed with the context. */
 static void context_is_closed_in_the_middle_of_a_walk(struct kunit *test)
 {
@@ -812,6 +861,8 @@ static void walk_survives_its_cpu(struct kunit *test)
 static struct kunit_case htw_wake_cases[] = {
 	KUNIT_CASE(each_waiter_is_woken_once),
 	KUNIT_CASE(exclusive_waiters_are_woken_one_by_one),
+	KUNIT_CASE(exclusive_waiters_pass_on_what_they_leave),
+	KUNIT_CASE(only_exclusive_waiters_are_woken_again),
 	KUNIT_CASE_SLOW(context_is_closed_in_the_middle_of_a_walk),
 	KUNIT_CASE(one_reader_is_woken),
 	KUNIT_CASE(reader_passes_on_what_it_leaves),

@@ -196,7 +196,9 @@ struct waiter {
 	pthread_t thread;
 	pid_t tid;
 	int fd;
+	int epfd;
 	int revents;
+	int got;
 };
 
 static void *wait_readable(void *arg)
@@ -237,6 +239,46 @@ HTW_TEST(every_waiter_wakes)
 	for (i = 0; i < ARRAY_SIZE(w); i++) {
 		ASSERT_EQ(0, pthread_join(w[i].thread, NULL));
 		EXPECT_EQ(POLLIN, w[i].revents);
+	}
+}
+
+static void *wait_exclusively(void *arg)
+{
+	struct waiter *w = arg;
+	struct epoll_event event;
+	struct htw_event ev;
+	int epfd = htw_watch(w->fd, EPOLLIN | EPOLLEXCLUSIVE);
+
+	w->epfd = epfd;
+	__atomic_store_n(&w->tid, syscall(SYS_gettid), __ATOMIC_RELEASE);
+	w->revents = epoll_pwait(epfd, &event, 1, EVENTUALLY / MSEC, NULL);
+	/* There is more, but this task has enough to do. */
+	w->got = htw_read(w->fd, &ev, 1);
+	return NULL;
+}
+
+/* Of tasks that wait with EPOLLEXCLUSIVE, one is woken, and wakes the next if it leaves events. */
+HTW_TEST(exclusive_waiters_wake_each_other)
+{
+	struct waiter w[6];
+	unsigned int i;
+
+	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
+	for (i = 0; i < ARRAY_SIZE(w); i++) {
+		w[i] = (struct waiter){ .fd = self->fd };
+		ASSERT_EQ(0, pthread_create(&w[i].thread, NULL, wait_exclusively, &w[i]));
+		ASSERT_NE(0, htw_start(self->fd, SEC, i));
+	}
+	for (i = 0; i < ARRAY_SIZE(w); i++)
+		ASSERT_TRUE(htw_eventually(__atomic_load_n(&w[i].tid, __ATOMIC_ACQUIRE) &&
+					   htw_sleeps_in(w[i].tid, SYS_epoll_pwait, w[i].epfd)));
+	/* All expire before any task is woken. */
+	ASSERT_EQ((int)ARRAY_SIZE(w), htw_advance(self->fd, SEC, HTW_F_ABS));
+	for (i = 0; i < ARRAY_SIZE(w); i++) {
+		ASSERT_EQ(0, pthread_join(w[i].thread, NULL));
+		EXPECT_EQ(1, w[i].revents);
+		EXPECT_EQ(1, w[i].got);
+		close(w[i].epfd);
 	}
 }
 

@@ -7,6 +7,8 @@
 #include "../common/pass-fd.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
 
 HTW_TEST(shared_over_fork)
 {
@@ -154,6 +156,79 @@ HTW_TEST(close_under_a_blocked_reader)
 	close(b.fd);
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	EXPECT_EQ(1, b.ret);
+}
+
+static int watch_exclusively(int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLEXCLUSIVE };
+	int epfd = epoll_create1(EPOLL_CLOEXEC);
+
+	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) ? -1 : epfd;
+}
+
+/*
+ * A process that writes the number of its epoll set and waits there. Once woken, it says so and
+ * does not read.
+ */
+static pid_t start_idler(int fd, int to)
+{
+	struct epoll_event event;
+	pid_t pid = fork();
+	int epfd;
+
+	if (pid)
+		return pid;
+	epfd = watch_exclusively(fd);
+	if (epfd < 0 || write(to, &epfd, sizeof(epfd)) != sizeof(epfd) ||
+	    epoll_pwait(epfd, &event, 1, -1, NULL) != 1 || write(to, "", 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static void *wait_in_epoll(void *arg)
+{
+	struct blocked *b = arg;
+	struct epoll_event event;
+
+	__atomic_store_n(&b->tid, syscall(SYS_gettid), __ATOMIC_RELEASE);
+	b->ret = epoll_pwait(b->fd, &event, 1, EVENTUALLY / MSEC, NULL);
+	return NULL;
+}
+
+/* The event that a process was woken for is not left unread: another one is woken for it. */
+HTW_TEST(killed_before_it_reads)
+{
+	struct blocked b = { 0 };
+	struct htw_event ev;
+	pthread_t thread;
+	int to[2], epfd;
+	pid_t pid;
+	char c;
+
+	ASSERT_EQ(0, pipe(to));
+	pid = start_idler(self->fd, to[1]);
+	ASSERT_LT(0, pid);
+	ASSERT_EQ(sizeof(epfd), read(to[0], &epfd, sizeof(epfd)));
+	ASSERT_TRUE(htw_eventually(htw_sleeps_in(pid, SYS_epoll_pwait, epfd)));
+	/* Behind the other one on the queue. */
+	b.fd = watch_exclusively(self->fd);
+	ASSERT_LE(0, b.fd);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_in_epoll, &b));
+	ASSERT_TRUE(htw_eventually(__atomic_load_n(&b.tid, __ATOMIC_ACQUIRE) &&
+				   htw_sleeps_in(b.tid, SYS_epoll_pwait, b.fd)));
+	ASSERT_NE(0, htw_start(self->fd, 0, 1));
+	ASSERT_EQ(1, read(to[0], &c, 1));
+	EXPECT_TRUE(htw_sleeps_in(b.tid, SYS_epoll_pwait, b.fd));
+
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_EQ(1, b.ret);
+	EXPECT_EQ(1, htw_read(self->fd, &ev, 1));
+	close(b.fd);
+	close(to[0]);
+	close(to[1]);
 }
 
 HTW_TEST(open_by_many)
