@@ -27,8 +27,8 @@ static bool set(const char *name, const char *value)
 }
 
 /*
- * All allocations may fail, also those that may wait for memory, and a failure is not logged: what
- * is logged is htw's.
+ * All allocations may fail, also those that may wait for memory and those for each CPU, and a
+ * failure is not logged: what is logged is htw's.
  */
 bool fault_init(void)
 {
@@ -38,7 +38,9 @@ bool fault_init(void)
 	       set("fail_page_alloc/ignore-gfp-wait", "N") &&
 	       set("fail_page_alloc/ignore-gfp-highmem", "N") &&
 	       set("fail_page_alloc/min-order", "0") && set("fail_page_alloc/verbose", "0") &&
-	       set("fail_usercopy/verbose", "0");
+	       set("fail_usercopy/verbose", "0") &&
+	       set("fail_function/inject", "pcpu_alloc_noprof") &&
+	       set("fail_function/verbose", "0");
 }
 
 void fault_arm(unsigned int nth)
