@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A kernel of ARCH=um, linked with other objects of htw than its own.
 
-It is built once, by kunit.py. What changes from then on is only htw: its objects are
-compiled by the commands that the kernel was built with, from a copy of the sources, and linked
-with the rest in a second.
+It is built once. What changes from then on is only htw: its objects are compiled by the commands
+that the kernel was built with, from a copy of the sources, and linked with the rest in a second.
 """
 
 import os
@@ -21,16 +20,21 @@ HTW = "drivers/misc/htw"
 BOOT = ["mem=1G", "console=tty", "kunit.enable=1", "kunit_shutdown=halt", "time-travel=inf-cpu"]
 
 
-class Kernel:
-    """The kernel as kunit.py builds it, and how it is compiled and linked."""
+def kunit_kernel(build, *configs):
+    """Return the kernel as kunit.py builds it with these files of options."""
+    subprocess.run(
+        [sys.executable, source() / "tools/testing/kunit/kunit.py", "build", "--arch=um",
+         f"--build_dir={build}", f"--jobs={os.cpu_count()}",
+         *(f"--kunitconfig={TOP}/kunit/{name}.kunitconfig" for name in configs)],
+        check=True, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+    return Kernel(build, source())
 
-    def __init__(self, build, *configs):
-        self.build = build
-        subprocess.run(
-            [sys.executable, source() / "tools/testing/kunit/kunit.py", "build", "--arch=um",
-             f"--build_dir={build}", f"--jobs={os.cpu_count()}",
-             *(f"--kunitconfig={TOP}/kunit/{name}.kunitconfig" for name in configs)],
-            check=True, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+
+class Kernel:
+    """A kernel that has been built, and how it is compiled and linked."""
+
+    def __init__(self, build, tree):
+        self.build, self.tree = build, tree
         self.link = self.link_command()
         members = subprocess.run(["ar", "t", "vmlinux.a"], cwd=self.build, stdout=subprocess.PIPE, text=True, check=True)
         self.members = members.stdout.split()
@@ -39,12 +43,16 @@ class Kernel:
         """Learn how the kernel is linked, to do only that for a mutant: link it once more."""
         with tempfile.TemporaryDirectory() as tmp:
             log, shim = Path(tmp) / "log", Path(tmp) / "gcc"
+            # Linux 7 links the first, and makes the other one of it.
+            names = ("vmlinux.unstripped", "vmlinux")
+            outputs = "|".join(f"*' -o {name} '*" for name in names)
             shim.write_text("#!/bin/sh\n"
-                            f"case \" $* \" in *' -o vmlinux '*) printf '%s\\n' \"$@\" >{shlex.quote(str(log))} ;; esac\n"
+                            f"case \" $* \" in {outputs}) printf '%s\\n' \"$@\" >{shlex.quote(str(log))} ;; esac\n"
                             f"exec {shutil.which('gcc')} \"$@\"\n")
             shim.chmod(0o755)
-            (self.build / "vmlinux").unlink()
-            subprocess.run(["make", "-s", "ARCH=um", f"O={self.build}", "vmlinux"], cwd=source(), check=True,
+            for name in names:
+                (self.build / name).unlink(missing_ok=True)
+            subprocess.run(["make", "-s", "ARCH=um", f"O={self.build}", "vmlinux"], cwd=self.tree, check=True,
                            env={**os.environ, "PATH": f"{tmp}:{os.environ['PATH']}"},
                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
             return ["gcc", *log.read_text().splitlines()]
@@ -78,7 +86,7 @@ class Copy:
         own = self.dir / "objects" / name
         own.parent.mkdir(parents=True, exist_ok=True)
         own.unlink(missing_ok=True)
-        for tree in {source(), source().resolve()}:
+        for tree in {self.kernel.tree, self.kernel.tree.resolve()}:
             command = command.replace(str(tree / HTW), str(self.htw))
         command = command.replace(f"-o {name}", f"-o {own} {flags}")
         command = re.sub(r"-Wp,-MMD,\S+", "", command)

@@ -85,7 +85,7 @@ const struct call_type call_types[] = {
 	{ "epoll_wait", 6, { BELOW(4) }, run_epoll_wait, { EINTR } },
 	{ "async", 6, { FD, BELOW(2), BELOW(4), BELOW(4) }, run_async, { EPERM } },
 	{ "map_ring", 14, { FD, SIZE, BELOW(4), BELOW(8) }, run_map_ring,
-	  { ENXIO, EINVAL, EACCES } },
+	  { ENXIO, EINVAL, ENOMEM, EACCES } },
 	{ "map_table", 14, { FD, SIZE, BELOW(4), BELOW(8) }, run_map_table,
 	  { EINVAL, ENOMEM, EDQUOT, EACCES } },
 	{ "unmap", 6, { BELOW(MAPPINGS) }, run_unmap, { 0 } },
