@@ -153,6 +153,22 @@ static int mod(struct scene *s)
 	return htw_move(s->fd, s->ids[0], now_ns() + 2 * HOUR, HTW_F_ABS);
 }
 
+static int mod_special(struct scene *s)
+{
+	struct htw_mod mod = {
+		.id = s->ids[0], .deadline = 2 * HOUR, .interval = HOUR, .slack = SEC, .cookie = 2,
+		.flags = HTW_MOD_DEADLINE | HTW_MOD_INTERVAL | HTW_MOD_SLACK | HTW_MOD_COOKIE,
+	};
+
+	return htw_call(s->fd, HTW_MOD, &mod);
+}
+
+/* Arm a timer again whose event nobody has read. */
+static int take_back(struct scene *s)
+{
+	return htw_move(s->fd, s->ids[0], now_ns() + HOUR, HTW_F_ABS);
+}
+
 static int query(struct scene *s)
 {
 	struct htw_query query = { .id = s->ids[0] };
@@ -209,16 +225,27 @@ static int vector(struct scene *s, struct htw_vector v)
 	return v.done == v.count ? 0 : -EFAULT;
 }
 
-static int vector_add(struct scene *s)
+static int vector_add_some(struct scene *s, __u32 count)
 {
-	__u64 ids[600], deadlines[600];
+	static __u64 ids[TIMERS_MOST], deadlines[TIMERS_MOST];
 
-	for (int i = 0; i < 600; i++)
+	for (__u32 i = 0; i < count; i++)
 		deadlines[i] = HOUR + i;
 	return vector(s, (struct htw_vector){
-		.op = HTW_OP_ADD, .count = 600, .ids = (uintptr_t)ids,
+		.op = HTW_OP_ADD, .count = count, .ids = (uintptr_t)ids,
 		.deadlines = (uintptr_t)deadlines,
 	});
+}
+
+static int vector_add(struct scene *s)
+{
+	return vector_add_some(s, 600);
+}
+
+/* So many that pages are allocated ahead. */
+static int vector_add_many(struct scene *s)
+{
+	return vector_add_some(s, TIMERS_MOST);
 }
 
 static int vector_cancel(struct scene *s)
@@ -338,16 +365,23 @@ static int epoll(struct scene *s)
 static int fdinfo(struct scene *s)
 {
 	char path[64], buf[1024];
-	ssize_t n = -1;
-	int fd;
+	int fd, ret;
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", s->fd);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0)
-		n = read(fd, buf, sizeof(buf));
-	if (fd >= 0)
-		close(fd);
-	return n < 0 ? -ENOMEM : 0;
+	if (fd < 0)
+		return -errno;
+	ret = read(fd, buf, sizeof(buf)) < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+static int poll_it(struct scene *s)
+{
+	struct pollfd pfd = { .fd = s->fd, .events = POLLIN };
+	int n = poll(&pfd, 1, 0);
+
+	return n < 0 ? -errno : n == 1 ? 0 : -EIO;
 }
 
 const struct call calls[] = {
@@ -365,10 +399,13 @@ const struct call calls[] = {
 	{ "first add with a table", enable_table, add, 1, UNCHANGED, 3 },
 	{ "cancel", add_timers, cancel, TIMERS - 1, PARTLY, 2 },
 	{ "mod", add_timers, mod, TIMERS, UNCHANGED, 1 },
+	{ "special mod", add_timers, mod_special, TIMERS, UNCHANGED, 1 },
+	{ "taking back", expire_timers, take_back, TIMERS, UNCHANGED, 1 },
 	{ "query", add_timers, query, TIMERS, UNCHANGED, 2 },
 	{ "batch of adds", open_context, batch_add, 200, PARTLY, 5 },
 	{ "mixed batch", add_timers, batch_mixed, TIMERS, PARTLY, 3 },
 	{ "vector of adds", open_context, vector_add, 600, PARTLY, 5 },
+	{ "vector of many adds", open_context, vector_add_many, TIMERS_MOST, PARTLY, 100 },
 	{ "vector of cancels", add_timers, vector_cancel, 0, PARTLY, 2 },
 	{ "vector of mods", add_timers, vector_mod, TIMERS, PARTLY, 3 },
 	{ "cancel all", add_timers, cancel_all, 0, PARTLY, 1 },
@@ -382,9 +419,11 @@ const struct call calls[] = {
 	{ "mmap of the table", add_timers, map_table, TIMERS, UNCHANGED, 2 },
 	{ "flush", queue_for_ring, flush, 0, UNCHANGED, 0 },
 	{ "O_ASYNC", add_timers, async, TIMERS, UNCHANGED, 1 },
+	{ "poll", expire_timers, poll_it, TIMERS, UNCHANGED, 1 },
 	{ "epoll", add_timers, epoll, TIMERS, UNCHANGED, 2 },
 	{ "fdinfo", add_timers, fdinfo, TIMERS, UNCHANGED, 1 },
-	{ "open by a new user", become_new_user, open_it, 0, UNCHANGED, 5 },
+	/* One of the faults is that of an allocation for each CPU. */
+	{ "open by a new user", become_new_user, open_it, 0, UNCHANGED, 11 },
 };
 
 const unsigned int nr_calls = sizeof(calls) / sizeof(*calls);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #define TIMERS		8
+#define TIMERS_MOST	5000
 #define RING_ENTRIES	64
 
 /* What a call works on. */

@@ -43,11 +43,18 @@ bool fault_init(void)
 	       set("fail_function/verbose", "0");
 }
 
+/* How many faults a kind may still have: the kernel counts down, and does not stop at zero here. */
+#define COPIES_LEFT	DEBUGFS "fail_usercopy/times"
+
 void fault_arm(unsigned int nth)
 {
 	char text[16];
 	int n = snprintf(text, sizeof(text), "%u", nth);
 
+	if (!set("fail_usercopy/times", "1")) {
+		perror(COPIES_LEFT);
+		exit(3);
+	}
 	if (pwrite(fail_nth, text, n, 0) != n) {
 		perror("fail-nth");
 		exit(3);
@@ -58,10 +65,12 @@ void fault_arm(unsigned int nth)
  * Reading and writing the count are calls that can fail themselves, if the fault has not happened
  * yet.
  */
-bool fault_disarm(void)
+enum fault fault_disarm(void)
 {
 	char text[16] = "";
 	bool happened = true;
+	FILE *left;
+	int copies;
 
 	if (pread(fail_nth, text, sizeof(text) - 1, 0) < 0)
 		happened = false;
@@ -74,5 +83,13 @@ bool fault_disarm(void)
 			exit(3);
 		}
 	}
-	return happened;
+	if (!happened)
+		return FAULT_NONE;
+	left = fopen(COPIES_LEFT, "re");
+	if (!left || fscanf(left, "%d", &copies) != 1) {
+		perror(COPIES_LEFT);
+		exit(3);
+	}
+	fclose(left);
+	return copies ? FAULT_MEMORY : FAULT_COPY;
 }

@@ -7,10 +7,16 @@
 
 #include <stdbool.h>
 
+enum fault {
+	FAULT_NONE,
+	FAULT_MEMORY,	/* an allocation */
+	FAULT_COPY,	/* to or from this program's memory */
+};
+
 /* Return false if this kernel has no fault injection. */
 bool fault_init(void);
 void fault_arm(unsigned int nth);
-/* Disarm; return whether the fault has happened. */
-bool fault_disarm(void);
+/* Disarm; return which fault has happened. */
+enum fault fault_disarm(void);
 
 #endif /* FAULT_H */

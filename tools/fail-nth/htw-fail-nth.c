@@ -53,8 +53,8 @@ static __u64 armed(void)
 /* And those of them that a context lists. */
 static __u64 listed(int fd)
 {
-	static struct htw_query entries[1024];
-	struct htw_list list = htw_list_of(entries, 1024);
+	static struct htw_query entries[TIMERS_MOST];
+	struct htw_list list = htw_list_of(entries, TIMERS_MOST);
 
 	return htw_call(fd, HTW_LIST, &list) ? ~0ULL : list.done;
 }
@@ -91,7 +91,7 @@ static void end_scene(struct scene *s)
 static bool make_call(const struct call *call, unsigned int nth)
 {
 	struct scene s = { .fd = -1, .other = -1 };
-	bool happened = false;
+	enum fault happened = FAULT_NONE;
 	__u64 before = 0;
 	int ret;
 
@@ -104,10 +104,11 @@ static bool make_call(const struct call *call, unsigned int nth)
 	ret = call->call(&s);
 	if (nth)
 		happened = fault_disarm();
-	if (ret && !happened)
+	if (ret && happened == FAULT_NONE)
 		wrong("it failed without a fault: %s", strerror(-ret));
-	else if (ret && ret != -ENOMEM && ret != -EFAULT)
-		wrong("it failed with %s", strerror(-ret));
+	else if (ret && ret != (happened == FAULT_COPY ? -EFAULT : -ENOMEM))
+		wrong("%s failed, and it with %s", happened == FAULT_COPY ? "a copy" : "an allocation",
+		      strerror(-ret));
 	if (s.fd >= 0)
 		check_timers(call, &s, nth, ret, before);
 	if (ret && call->after == UNCHANGED) {
@@ -118,7 +119,7 @@ static bool make_call(const struct call *call, unsigned int nth)
 			check_timers(call, &s, nth, ret, before);
 	}
 	end_scene(&s);
-	return happened;
+	return happened != FAULT_NONE;
 }
 
 static bool test_call(const struct call *call)
