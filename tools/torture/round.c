@@ -261,16 +261,19 @@ static void disturb(struct round *r, const struct round_options *options,
 void round_run(const struct round_options *options)
 {
 	struct round *r = calloc(1, sizeof(*r));
+	struct round_options own = *options;
 	__u64 random = options->seed;
 	struct machine machine;
 	bool ok;
 
 	if (!r)
 		report_broken("no memory");
-	choose(r, options, &random);
+	/* In half of the rounds the real-time clock is not set, and its timers are exact, too. */
+	own.set_clock = options->set_clock && xorshift64(&random) % 2;
+	choose(r, &own, &random);
 	worker_stop_all(false);
 	start_players(r);
-	disturb(r, options, &machine, &random);
+	disturb(r, &own, &machine, &random);
 	/* After a violation there is nothing left to find out. */
 	ok = !report_violations() && join_workers(r) && !report_violations() &&
 	     drain_all(r->contexts, r->nr_contexts, options->stalled);
