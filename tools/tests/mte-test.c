@@ -135,6 +135,8 @@ MTE_TEST(argument)
 	struct htw_list list = htw_list_of(NULL, 0);
 	struct htw_next next = {};
 	struct htw_cancel cancel = htw_cancel_of(id, 0);
+	struct htw_cancel_all cancel_all = {};
+	struct htw_advance advance = { .ns = SEC };
 	struct htw_info info = {};
 	const struct {
 		const char *name;
@@ -153,6 +155,8 @@ MTE_TEST(argument)
 		{ "HTW_HARVEST", HTW_HARVEST, &list, sizeof(list) },
 		{ "HTW_NEXT", HTW_NEXT, &next, sizeof(next) },
 		{ "HTW_CANCEL", HTW_CANCEL, &cancel, sizeof(cancel) },
+		{ "HTW_ADVANCE", HTW_ADVANCE, &advance, sizeof(advance) },
+		{ "HTW_CANCEL_ALL", HTW_CANCEL_ALL, &cancel_all, sizeof(cancel_all) },
 	};
 	unsigned int i;
 	int fd;
@@ -162,8 +166,11 @@ MTE_TEST(argument)
 		__u64 timers = htw_timers(self->fd);
 
 		put(self->right, calls[i].arg, calls[i].size);
-		/* Only a context without timers is set up. */
-		fd = calls[i].cmd == HTW_SETUP ? htw_open(0) : self->fd;
+		/* Only a context without timers is set up, and only a manual clock advanced. */
+		fd = calls[i].cmd == HTW_SETUP || calls[i].cmd == HTW_ADVANCE ? htw_open(0) :
+										 self->fd;
+		if (calls[i].cmd == HTW_ADVANCE)
+			ASSERT_EQ(0, htw_setup_clock(fd, HTW_CLOCK_MANUAL));
 		EXPECT_EQ(-EFAULT, htw_call(fd, calls[i].cmd, self->wrong)) {
 			TH_LOG("%s", calls[i].name);
 		}
@@ -174,7 +181,7 @@ MTE_TEST(argument)
 		if (fd != self->fd)
 			close(fd);
 	}
-	EXPECT_EQ(1, htw_timers(self->fd));
+	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
 MTE_TEST(read)
@@ -229,7 +236,7 @@ MTE_TEST(batch)
 	EXPECT_EQ(2, htw_timers(self->fd));
 }
 
-/* Either array. */
+/* Each array. */
 MTE_TEST(vector)
 {
 	const __u64 deadline = now_ns() + HOUR;
@@ -243,6 +250,10 @@ MTE_TEST(vector)
 	vector.ids = (uintptr_t)ids;
 	vector.deadlines = (uintptr_t)self->wrong;
 	EXPECT_EQ(-EFAULT, htw_call(self->fd, HTW_VECTOR, &vector));
+	vector.deadlines = (uintptr_t)deadlines;
+	vector.cookies = (uintptr_t)self->wrong;
+	EXPECT_EQ(-EFAULT, htw_call(self->fd, HTW_VECTOR, &vector));
+	vector.cookies = 0;
 	EXPECT_EQ(0, htw_timers(self->fd));
 
 	two[0] = two[1] = deadline;
