@@ -63,12 +63,15 @@ help:
 	@echo 'From make demo on, all need Debian 12 or 13 on amd64 or arm64, and install missing packages.'
 	@echo 'arm64 lacks some: the bench, coverage, mutate, fail-nth, kcov-fuzz and torture-proof.'
 
+# For $SECONDS.
+demo: SHELL := /bin/bash
 demo:
 	@echo "The VM's clock counts instructions, one per nanosecond, so the figures below do not"
 	@echo "depend on the load of this machine."
 	@kernel=6.12; if ! tools/deps $$kernel; then \
 		kernel=6.1; echo "Linux $$kernel will do, too."; tools/deps $$kernel || exit; \
-	fi; tools/vm/run --kernel $$kernel --icount -- htw-demo --seconds 10
+	fi; prepared=$$SECONDS; tools/vm/run --kernel $$kernel --icount -- htw-demo --seconds 10 && \
+	echo "Preparing this machine took $$prepared s, the VM and what it runs $$((SECONDS - prepared)) s."
 
 kunit_kernels = $(if $(filter arm64,$(shell dpkg --print-architecture)),arm64,um x86_64)
 kunit:
