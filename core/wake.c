@@ -453,6 +453,14 @@ void htw_wake_init(struct htw_context *ctx)
 	htw_sigio_init(&ctx->sigio);
 }
 
+/* Neither htw_wake_pollers() nor the job begins or continues a walk from now on. */
+static void htw_wake_kill(struct htw_context *ctx)
+{
+	lockdep_assert_held(&ctx->wait.lock);
+
+	htw_job_kill(&ctx->wake_job);
+}
+
 /*
  * Stop waking on behalf of a context that is being closed and has neither
  * waiters nor recipients of SIGIO. What is under way goes on for up to a grace
@@ -461,7 +469,7 @@ void htw_wake_init(struct htw_context *ctx)
 void htw_wake_stop(struct htw_context *ctx)
 {
 	spin_lock_irq(&ctx->wait.lock);
-	htw_job_kill(&ctx->wake_job);
+	htw_wake_kill(ctx);
 	spin_unlock_irq(&ctx->wait.lock);
 	htw_job_cancel(&ctx->wake_job);
 	htw_sigio_stop(&ctx->sigio);

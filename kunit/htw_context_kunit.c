@@ -261,6 +261,22 @@ static void what_is_refused_takes_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_table_enable(other), 0);
 }
 
+/* As so many timers as it has entries, and no fewer than there are in a page. */
+static void rings_are_charged(struct kunit *test)
+{
+	static const u32 entries[] = { 4, 128 };
+
+	for (u32 i = 0; i < ARRAY_SIZE(entries); i++) {
+		const struct htw_setup setup = {
+			.flags = HTW_SETUP_RING, .ring_entries = entries[i],
+		};
+		struct htw_context *ctx = htw_test_context_of(test, USER + 7 + i);
+
+		KUNIT_EXPECT_EQ(test, htw_setup_context(ctx, &setup), 0);
+		KUNIT_EXPECT_EQ(test, atomic_read(&ctx->user->timers), i ? 128 : HTW_PAGE_TIMERS);
+	}
+}
+
 /* A timer that is about to be armed relies on what there is. */
 static void setup_is_too_late_while_timers_are_added(struct kunit *test)
 {
@@ -964,6 +980,7 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE(memory_of_a_user_is_limited),
 	KUNIT_CASE(rest_of_the_limit_is_used),
 	KUNIT_CASE(what_is_refused_takes_nothing),
+	KUNIT_CASE(rings_are_charged),
 	KUNIT_CASE(setup_is_too_late_while_timers_are_added),
 	KUNIT_CASE(waiting_for_closed_contexts_ends),
 	KUNIT_CASE(open_waits_while_very_many_are_closed),

@@ -28,12 +28,14 @@ struct waiters;
  * @wait: entry on the wait queue
  * @waiters: the array that it is in
  * @woken: number of times it was woken
+ * @idle: its task does not sleep, as that of an epoll set in which none waits
  * @last: when it was last woken, in ns
  */
 struct waiter {
 	wait_queue_entry_t wait;
 	struct waiters *waiters;
 	u32 woken;
+	bool idle;
 	u64 last;
 };
 
@@ -61,6 +63,8 @@ static int waiter_wake(wait_queue_entry_t *wait, unsigned int mode, int sync, vo
 	w->woken++;
 	w->last = htw_now();
 	WRITE_ONCE(w->waiters->calls, w->waiters->calls + 1);
+	if (w->idle)
+		return 0;
 	/* As a task does: leave the queue when woken. */
 	if (wait->flags & WQ_FLAG_EXCLUSIVE)
 		list_del_init(&wait->entry);
@@ -188,6 +192,24 @@ static void exclusive_waiters_pass_on_what_they_leave(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, all->calls, 4);
 	for (u32 i = 0; i < 4; i++)
 		KUNIT_EXPECT_EQ_MSG(test, all->waiter[i].woken, 1, "waiter %u", i);
+}
+
+/* One that is not asleep does not end the walk; none of them is woken alone. */
+static void idle_waiters_are_passed_over(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *all = waiters_make(test, ctx, 10, WQ_FLAG_EXCLUSIVE, 0);
+
+	for (u32 i = 0; i < 9; i++)
+		all->waiter[i].idle = true;
+	htw_test_start(test, ctx, 0, 1);
+	wait_for_calls(test, all, 10);
+	KUNIT_EXPECT_TRUE(test, READ_ONCE(ctx->wake_alone));
+	htw_test_start(test, ctx, 0, 2);
+	wait_for_calls(test, all, 19);
+	msleep(20);
+	KUNIT_EXPECT_EQ(test, all->calls, 19);
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(ctx->wake_alone));
 }
 
 /* All others have been woken before. */
@@ -700,6 +722,23 @@ static void expiration_in_a_walk_wakes_up_all_again(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, list_empty(&ctx->wake_mark.entry));
 }
 
+/* A walk that ends at one that is woken alone starts over as well. */
+static void expiration_in_a_walk_wakes_another_one_alone(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context(test);
+	struct waiters *alone = waiters_make(test, ctx, 10, WQ_FLAG_EXCLUSIVE, 0);
+	struct waiters *all = waiters_make(test, ctx, WAITERS, 0, WAKE_NS);
+
+	forget_slow_waiters(test);
+	htw_test_start(test, ctx, 0, 1);
+	htw_test_sleep_until(test, htw_now() + WALK_NS / 2);
+	KUNIT_ASSERT_GT(test, all->calls, WAITERS / 4);
+	KUNIT_ASSERT_EQ(test, alone->calls, 0);
+	htw_test_start(test, ctx, 0, 2);
+	htw_test_sleep_until(test, htw_now() + 3 * WALK_NS);
+	KUNIT_EXPECT_EQ(test, alone->calls, 2);
+}
+
 /* The walk reaches the last waiters, however fast expirations follow each other. */
 static void expirations_do_not_starve_the_last_waiters(struct kunit *test)
 {
@@ -862,6 +901,7 @@ static struct kunit_case htw_wake_cases[] = {
 	KUNIT_CASE(each_waiter_is_woken_once),
 	KUNIT_CASE(exclusive_waiters_are_woken_one_by_one),
 	KUNIT_CASE(exclusive_waiters_pass_on_what_they_leave),
+	KUNIT_CASE(idle_waiters_are_passed_over),
 	KUNIT_CASE(only_exclusive_waiters_are_woken_again),
 	KUNIT_CASE_SLOW(context_is_closed_in_the_middle_of_a_walk),
 	KUNIT_CASE(one_reader_is_woken),
@@ -878,6 +918,7 @@ static struct kunit_case htw_wake_cases[] = {
 	KUNIT_CASE(only_waking_proves_slow),
 	KUNIT_CASE(walk_is_continued_by_whoever_comes),
 	KUNIT_CASE(expiration_in_a_walk_wakes_up_all_again),
+	KUNIT_CASE(expiration_in_a_walk_wakes_another_one_alone),
 	KUNIT_CASE(expirations_do_not_starve_the_last_waiters),
 	KUNIT_CASE(walk_is_charged_to_the_user),
 	KUNIT_CASE(advance_leaves_slow_waiters_to_the_pacer),
