@@ -62,8 +62,9 @@ enum htw_wake_pace {
  * @wake_again: events came since the walk began (@wait.lock)
  * @wake_was_slow: in this walk, or in the last one, a waiter took long
  *	(@wait.lock)
- * @wake_alone: the last walk ended at a waiter that is woken alone: others may be
- *	asleep behind it (written under @wait.lock)
+ * @wake_rest: entry on @wait behind the waiter that the last walk has woken
+ *	alone: others may be asleep there; on no list if there was none (@wait.lock)
+ * @wake_alone: is @wake_rest on the list? (written under @wait.lock)
  * @wake_pace: what is known of its waiters (@wait.lock)
  * @wake_job: continues a long walk
  * @sigio: recipients of SIGIO
@@ -131,6 +132,7 @@ struct htw_context {
 	wait_queue_head_t wait;
 	wait_queue_head_t readers;
 	wait_queue_entry_t wake_mark;
+	wait_queue_entry_t wake_rest;
 	bool wake_again;
 	bool wake_was_slow;
 	bool wake_alone;

@@ -233,7 +233,7 @@ void htw_reader_pass_on(struct htw_context *ctx)
 	if (!htw_reader_can_return(ctx))
 		return;
 	htw_wake_reader(ctx);
-	if (READ_ONCE(ctx->wake_alone))
+	if (READ_ONCE(ctx->nr_expired) && READ_ONCE(ctx->wake_alone))
 		htw_wake_next_poller(ctx);
 }
 

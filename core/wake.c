@@ -110,7 +110,7 @@ static u64 htw_wake_next_lap(struct htw_wake_lap *lap)
 	return took - min(took, delay);
 }
 
-/* For wake_up(), which may find the mark: wake no task. */
+/* For walks and wake_up(), which may find our own entries: wake no task. */
 static int htw_wake_mark_func(wait_queue_entry_t *entry, unsigned int mode,
 			      int flags, void *key)
 {
@@ -125,14 +125,35 @@ static bool htw_wake_is_walking(const struct htw_context *ctx)
 	return !list_empty(&ctx->wake_mark.entry);
 }
 
-/* Put the mark before the first waiter. No walk is under way. */
-static void htw_wake_start(struct htw_context *ctx)
+/* Note that the next waiter is woken alone, if it sleeps; @next is the entry behind it. */
+static void htw_wake_note_alone(struct htw_context *ctx, wait_queue_entry_t *next)
+{
+	lockdep_assert_held(&ctx->wait.lock);
+
+	list_move_tail(&ctx->wake_rest.entry, &next->entry);
+	WRITE_ONCE(ctx->wake_alone, true);
+}
+
+/* None is, or what is behind it is walked on to. */
+static void htw_wake_forget_alone(struct htw_context *ctx)
+{
+	lockdep_assert_held(&ctx->wait.lock);
+
+	if (!ctx->wake_alone)
+		return;
+	list_del_init(&ctx->wake_rest.entry);
+	WRITE_ONCE(ctx->wake_alone, false);
+}
+
+/* Put the mark behind this entry, or the list's head. No walk is under way. */
+static void htw_wake_start(struct htw_context *ctx, struct list_head *behind)
 {
 	lockdep_assert_held(&ctx->wait.lock);
 
 	ctx->wake_again = false;
 	ctx->wake_was_slow = false;
-	list_add(&ctx->wake_mark.entry, &ctx->wait.head);
+	list_add(&ctx->wake_mark.entry, behind);
+	htw_wake_forget_alone(ctx);
 }
 
 /*
@@ -144,7 +165,7 @@ static void htw_wake_begin(struct htw_context *ctx)
 	if (htw_wake_is_walking(ctx))
 		ctx->wake_again = true;
 	else
-		htw_wake_start(ctx);
+		htw_wake_start(ctx, &ctx->wait.head);
 }
 
 /*
@@ -173,7 +194,7 @@ static bool htw_wake_walk_on(struct htw_context *ctx,
 		limit->count--;
 		/* Before it runs, and leaves events behind. */
 		if (flags & WQ_FLAG_EXCLUSIVE)
-			WRITE_ONCE(ctx->wake_alone, true);
+			htw_wake_note_alone(ctx, next);
 		ret = curr->func(curr, TASK_NORMAL, 0, key);
 		limit->woke = true;
 		limit->slow_ns = max(limit->slow_ns,
@@ -181,7 +202,7 @@ static bool htw_wake_walk_on(struct htw_context *ctx,
 		if (ret < 0 || (ret && flags & WQ_FLAG_EXCLUSIVE))
 			return true;
 	}
-	WRITE_ONCE(ctx->wake_alone, false);
+	htw_wake_forget_alone(ctx);
 	return true;
 }
 
@@ -230,7 +251,7 @@ static bool htw_wake_start_over(struct htw_context *ctx)
 {
 	if (!ctx->wake_again)
 		return false;
-	htw_wake_start(ctx);
+	htw_wake_start(ctx, &ctx->wait.head);
 	return true;
 }
 
@@ -372,17 +393,6 @@ void htw_wake_reader(struct htw_context *ctx)
 	spin_unlock_irqrestore(&ctx->readers.lock, flags);
 }
 
-/* What waking has taken is the turn's, or owed by the task. */
-static void htw_wake_account(struct htw_turn *turn, const struct htw_wake_lap *began)
-{
-	u64 took = htw_wake_took(began);
-
-	if (turn)
-		turn->wake_ns = took;
-	else if (took > HTW_WAKE_NS)
-		htw_pacer_owe_wake(took);
-}
-
 /**
  * htw_wake_contexts() - wake tasks that wait for events of some contexts
  * @contexts: the contexts
@@ -398,6 +408,7 @@ void htw_wake_contexts(struct htw_context *const *contexts, u32 nr,
 {
 	struct htw_wake_limit limit;
 	struct htw_wake_lap began;
+	u64 took;
 
 	/* Busy programs look for events without being woken: read no clock for them. */
 	for (; nr && !htw_wake_is_wanted(*contexts); nr--)
@@ -419,25 +430,36 @@ void htw_wake_contexts(struct htw_context *const *contexts, u32 nr,
 			htw_sigio_send(&ctx->sigio, &ctx->user->sigio);
 	}
 
-	htw_wake_account(turn, &began);
+	took = htw_wake_took(&began);
+	if (turn)
+		turn->wake_ns = took;
+	else if (took > HTW_WAKE_NS)
+		htw_pacer_owe_wake(took);
 }
 
 /**
  * htw_wake_next_poller() - wake the next of the tasks in poll() that are woken alone
- * @ctx: the context, with &htw_context.wake_alone; the calling task keeps it open
+ * @ctx: the context, which the calling task keeps open
+ *
+ * For a task that was woken alone and leaves events behind. Those behind it on
+ * the queue are woken by the pacer, at the expense of the context's user: this
+ * task may be another user's, who only closes a descriptor that it was given.
+ * Those before it were awake, and look for events before they sleep.
  *
  * Context: process context, without a lock.
  */
 void htw_wake_next_poller(struct htw_context *ctx)
 {
-	struct htw_wake_limit limit;
-	struct htw_wake_lap began;
+	unsigned long flags;
 
 	local_bh_disable();
-	began = htw_wake_lap();
-	limit = htw_wake_limit(NULL, &began);
-	htw_wake_pollers(ctx, NULL, &limit);
-	htw_wake_account(NULL, &began);
+	spin_lock_irqsave(&ctx->wait.lock, flags);
+	/* A walk that is under way will wake one of them. */
+	if (!htw_wake_is_walking(ctx) && !list_empty(&ctx->wake_rest.entry)) {
+		htw_wake_start(ctx, &ctx->wake_rest.entry);
+		htw_wake_schedule(ctx);
+	}
+	spin_unlock_irqrestore(&ctx->wait.lock, flags);
 	local_bh_enable();
 }
 
@@ -448,6 +470,8 @@ void htw_wake_init(struct htw_context *ctx)
 	init_waitqueue_head(&ctx->readers);
 	init_waitqueue_func_entry(&ctx->wake_mark, htw_wake_mark_func);
 	INIT_LIST_HEAD(&ctx->wake_mark.entry);
+	init_waitqueue_func_entry(&ctx->wake_rest, htw_wake_mark_func);
+	INIT_LIST_HEAD(&ctx->wake_rest.entry);
 	htw_job_init(&ctx->wake_job, htw_bases_flows(&ctx->user->bases),
 		     htw_wake_serve);
 	htw_sigio_init(&ctx->sigio);

@@ -181,17 +181,37 @@ static void exclusive_waiters_pass_on_what_they_leave(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, all->calls, 1);
 	KUNIT_EXPECT_EQ(test, htw_test_read(all->ctx, ev, 2), 2);
-	KUNIT_EXPECT_EQ(test, all->calls, 2);
+	wait_for_calls(test, all, 2);
 	htw_reader_pass_on(all->ctx);
-	KUNIT_EXPECT_EQ(test, all->calls, 3);
+	wait_for_calls(test, all, 3);
 	KUNIT_EXPECT_EQ(test, htw_test_read(all->ctx, ev, 1), 1);
-	KUNIT_EXPECT_EQ(test, all->calls, 4);
+	wait_for_calls(test, all, 4);
 	/* Nothing is left. */
 	KUNIT_EXPECT_EQ(test, htw_test_read(all->ctx, ev, 2), 1);
 	htw_reader_pass_on(all->ctx);
-	KUNIT_EXPECT_EQ(test, all->calls, 4);
+	msleep(20);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(all->calls), 4);
 	for (u32 i = 0; i < 4; i++)
 		KUNIT_EXPECT_EQ_MSG(test, all->waiter[i].woken, 1, "waiter %u", i);
+}
+
+/* Neither are others woken again, nor those that come before the one that leaves events. */
+static void only_those_behind_are_woken(struct kunit *test)
+{
+	struct waiters *all = waiters_woken(test, 10, WQ_FLAG_EXCLUSIVE, 2);
+	struct waiters *others = waiters_make(test, all->ctx, 10, 0, 0);
+	struct htw_event ev;
+
+	/* As if it had gone to sleep since. */
+	add_wait_queue(&all->ctx->wait, &all->waiter[0].wait);
+	all->waiter[1].idle = true;
+	KUNIT_EXPECT_EQ(test, htw_test_read(all->ctx, &ev, 1), 1);
+	wait_for_calls(test, all, 3);
+	msleep(20);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(all->calls), 3);
+	KUNIT_EXPECT_EQ(test, all->waiter[0].woken, 1);
+	KUNIT_EXPECT_EQ(test, all->waiter[2].woken, 1);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(others->calls), 0);
 }
 
 /* One that is not asleep does not end the walk; none of them is woken alone. */
@@ -901,6 +921,7 @@ static struct kunit_case htw_wake_cases[] = {
 	KUNIT_CASE(each_waiter_is_woken_once),
 	KUNIT_CASE(exclusive_waiters_are_woken_one_by_one),
 	KUNIT_CASE(exclusive_waiters_pass_on_what_they_leave),
+	KUNIT_CASE(only_those_behind_are_woken),
 	KUNIT_CASE(idle_waiters_are_passed_over),
 	KUNIT_CASE(only_exclusive_waiters_are_woken_again),
 	KUNIT_CASE_SLOW(context_is_closed_in_the_middle_of_a_walk),
