@@ -182,7 +182,11 @@ static void exclusive_waiters_pass_on_what_they_leave(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, all->calls, 1);
 	KUNIT_EXPECT_EQ(test, htw_test_read(all->ctx, ev, 2), 2);
 	wait_for_calls(test, all, 2);
+	/* Not at the expense of this task. */
+	local_bh_disable();
 	htw_reader_pass_on(all->ctx);
+	KUNIT_EXPECT_EQ(test, all->calls, 2);
+	local_bh_enable();
 	wait_for_calls(test, all, 3);
 	KUNIT_EXPECT_EQ(test, htw_test_read(all->ctx, ev, 1), 1);
 	wait_for_calls(test, all, 4);
