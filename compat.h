@@ -14,6 +14,7 @@
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/rcupdate.h>
 #include <linux/timer.h>
 #include <linux/version.h>
 
@@ -45,6 +46,11 @@ static inline void vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags)
 {
 	vma->vm_flags |= flags;
 }
+#endif
+
+/* For kunit/. */
+#ifndef HTW_HAS_RCU_GP_SEQ
+#define rcu_gp_seq		rcu_gp_oldstate
 #endif
 
 /* It takes one argument; before, it had the owner as another one. */

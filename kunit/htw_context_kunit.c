@@ -15,6 +15,7 @@
 
 #include "../core/info.h"
 #include "../core/table_enable.h"
+#include "../compat.h"
 #include "htw_kunit.h"
 
 #define US			((u64)NSEC_PER_USEC)
@@ -165,7 +166,7 @@ static void failed_setup_waits_for_its_memory(struct kunit *test)
 		.slots = { 60 }, .ring_entries = 8,
 	};
 	struct htw_context *ctx = htw_test_context_of(test, USER + 4);
-	struct rcu_gp_oldstate gp;
+	struct rcu_gp_seq gp;
 
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, restore_user_limit,
 							(void *)(unsigned long)htw_max_user_timers),
