@@ -19,9 +19,6 @@
 #include "core/vector.h"
 #include "htw_chardev.h"
 
-#define HTW_TICK_US_MIN		10u
-#define HTW_TICK_US_MAX		1000000u
-
 static unsigned int tick_us = 1000;
 module_param(tick_us, uint, 0444);
 MODULE_PARM_DESC(tick_us, "Tick of the wheels in microseconds, 10 to 1000000 (default 1000)");
@@ -118,9 +115,9 @@ static int __init htw_main_check_params(void)
 	const char *why;
 	int ret;
 
-	if (tick_us < HTW_TICK_US_MIN || tick_us > HTW_TICK_US_MAX) {
-		pr_err("tick_us=%u: must be from %u to %u (10 us to 1 s)\n",
-		       tick_us, HTW_TICK_US_MIN, HTW_TICK_US_MAX);
+	if (!htw_tick_is_valid((u64)tick_us * NSEC_PER_USEC, HTW_TICK_MIN_NS)) {
+		pr_err("tick_us=%u: must be from %lu to %lu (10 us to 1 s)\n", tick_us,
+		       HTW_TICK_MIN_NS / NSEC_PER_USEC, HTW_TICK_MAX_NS / NSEC_PER_USEC);
 		return -EINVAL;
 	}
 	htw_tick_ns = tick_us * NSEC_PER_USEC;

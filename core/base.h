@@ -109,6 +109,15 @@ struct htw_base {
 	struct rcu_head rcu;
 };
 
+/* The ticks that wheels can have. A manual clock has no hrtimer, so any from 1 ns will do. */
+#define HTW_TICK_MIN_NS		(10 * NSEC_PER_USEC)
+#define HTW_TICK_MAX_NS		NSEC_PER_SEC
+
+static inline bool htw_tick_is_valid(u64 tick_ns, u64 min_ns)
+{
+	return tick_ns >= min_ns && tick_ns <= HTW_TICK_MAX_NS;
+}
+
 /* Set before the first base is allocated; constant from then on. */
 extern struct htw_geometry htw_geometry;
 extern u32 htw_tick_ns;

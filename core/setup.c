@@ -15,9 +15,6 @@
 
 static_assert(sizeof(struct htw_setup) == 96);
 
-/* Tick of a private wheel. A manual clock has no hrtimer, so any tick from 1 ns will do. */
-#define HTW_TICK_MIN_NS		(10 * NSEC_PER_USEC)
-#define HTW_TICK_MAX_NS		NSEC_PER_SEC
 /* Limits of a private wheel without CAP_SYS_RESOURCE. */
 #define HTW_USER_TICK_MIN_NS	(100 * NSEC_PER_USEC)
 #define HTW_USER_SLOTS_MAX	4096
@@ -121,8 +118,8 @@ static int htw_setup_geometry(const struct htw_setup *setup,
 			return -EINVAL;
 	}
 
-	if (setup->tick_ns < (manual ? 1 : HTW_TICK_MIN_NS) ||
-	    setup->tick_ns > HTW_TICK_MAX_NS || setup->levels > HTW_MAX_LEVELS)
+	if (!htw_tick_is_valid(setup->tick_ns, manual ? 1 : HTW_TICK_MIN_NS) ||
+	    setup->levels > HTW_MAX_LEVELS)
 		return -ERANGE;
 	if (htw_geometry_check(geo, &why))
 		return -ERANGE;
