@@ -1443,7 +1443,7 @@ static void run_waits_for_a_gap_that_has_grown(struct kunit *test)
 	KUNIT_EXPECT_LE(test, notes->note[0].began, not_before + 100 * NSEC_PER_USEC);
 }
 
-/* What a job's interrupt has cost, a microsecond, is charged once, however often the job is passed on. */
+/* What a job's interrupt has cost, 1 us, is charged once, however often the job is passed on. */
 static void interrupt_is_charged_once(struct kunit *test)
 {
 	struct htw_pacer *first = other_pacer(test), *second = other_pacer(test);
