@@ -11,10 +11,12 @@
 #include <linux/mount.h>
 #include <linux/seq_file.h>
 #include <linux/user_namespace.h>
+#include <linux/version.h>
 #include <linux/workqueue.h>
 
 #include "../core/info.h"
 #include "../core/table_enable.h"
+#include "../core/vector.h"
 #include "../compat.h"
 #include "htw_kunit.h"
 
@@ -239,6 +241,7 @@ static void what_is_refused_takes_nothing(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, restore_user_limit,
 							(void *)(unsigned long)htw_max_user_timers),
 			0);
+	KUNIT_EXPECT_EQ(test, htw_op_setup(ctx, NULL), -EFAULT);
 	WRITE_ONCE(htw_max_user_timers, 10);
 	KUNIT_EXPECT_EQ(test, htw_setup_context(ctx, &setup), -EDQUOT);
 	KUNIT_EXPECT_EQ(test, atomic_read(&user->wheels), 0);
@@ -422,7 +425,15 @@ static void sections_make_bases(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, s.target);
 }
 
-#if defined(CONFIG_USER_NS) && !defined(MODULE)
+/*
+ * In Linux 7 the root of kernel threads is a file system of their own, and who looks like in a chroot
+ * may make no user namespace. container-test is for all kernels.
+ */
+#if defined(CONFIG_USER_NS) && !defined(MODULE) && LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#define CAN_MAKE_NAMESPACES
+#endif
+
+#ifdef CAN_MAKE_NAMESPACES
 /* A context that is opened in a new user namespace, which the user @uid has made. */
 static struct htw_context *context_in_namespace_of(struct kunit *test, uid_t uid)
 {
@@ -675,7 +686,8 @@ static void use_and_close(struct kunit *test)
 
 static unsigned long nr_free(void)
 {
-	drain_all_pages(NULL);
+	/* There is one CPU. */
+	drain_local_pages(NULL);
 	return global_zone_page_state(NR_FREE_PAGES);
 }
 
@@ -888,6 +900,73 @@ void expect_text(struct kunit *test, const char *text, const char *format, ...)
 	KUNIT_EXPECT_NOT_NULL_MSG(test, strstr(text, expected), "no %sin %s", expected, text);
 }
 
+#if defined(CONFIG_FAILSLAB) && defined(CONFIG_FAIL_PAGE_ALLOC)
+static void debugfs_set(struct kunit *test, const char *name, const char *value)
+{
+	char __user *from = (char __user *)htw_test_user_pages(test, 1);
+	struct vfsmount *mnt = kern_mount(get_fs_type("debugfs"));
+	struct file *file;
+	loff_t pos = 0;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mnt);
+	file = file_open_root_mnt(mnt, name, O_WRONLY, 0);
+	kern_unmount(mnt);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
+	KUNIT_ASSERT_EQ(test, copy_to_user(from, value, 1), 0);
+	KUNIT_EXPECT_EQ(test, file->f_op->write(file, from, 1, &pos), 1);
+	__fput_sync(file);
+}
+
+/* Whether fault injection leaves alone what may wait for memory, and single pages. */
+static void leave_alone(struct kunit *test, bool leaves)
+{
+	debugfs_set(test, "failslab/ignore-gfp-wait", leaves ? "Y" : "N");
+	debugfs_set(test, "failslab/verbose", leaves ? "2" : "0");
+	debugfs_set(test, "fail_page_alloc/ignore-gfp-wait", leaves ? "Y" : "N");
+	debugfs_set(test, "fail_page_alloc/min-order", leaves ? "1" : "0");
+	debugfs_set(test, "fail_page_alloc/verbose", leaves ? "2" : "0");
+}
+
+/* Make a call, whose argument is in the program's memory, with its @nth fault, if it has so many. */
+static int call_with_fault(struct htw_context *ctx, void __user *arg, bool is_vector, u32 nth)
+{
+	/* What a vector is worked on with is kept from one call to the next. */
+	htw_vector_exit();
+	current->fail_nth = nth;
+	return is_vector ? htw_op_vector(ctx, arg) : htw_op_add(ctx, arg);
+}
+
+/* In turn each allocation fails. Copies may, too, where the kernel injects that. */
+static void calls_say_that_memory_is_missing(struct kunit *test)
+{
+	const struct htw_add add = { .flags = HTW_F_ABS, .deadline = U64_MAX };
+	const struct htw_vector vector = { .op = HTW_OP_ADD };
+	void __user *arg = (void __user *)htw_test_user_pages(test, 1);
+	struct htw_context *ctx = htw_test_context(test);
+
+	leave_alone(test, false);
+	KUNIT_EXPECT_EQ(test, htw_table_enable(ctx), 0);
+	for (u32 i = 0; i < 2; i++) {
+		u32 missing = 0, left = 0;
+
+		KUNIT_ASSERT_EQ(test, i ? copy_to_user(arg, &vector, sizeof(vector)) :
+					  copy_to_user(arg, &add, sizeof(add)), 0);
+		for (u32 nth = 1; !left && nth < 100; nth++) {
+			int ret = call_with_fault(ctx, arg, i, nth);
+
+			left = current->fail_nth;
+			current->fail_nth = 0;
+			missing += ret == -ENOMEM;
+			KUNIT_EXPECT_EQ_MSG(test, ret != 0, !left, "call %u, fault %u: %d", i, nth,
+					    ret);
+		}
+		KUNIT_EXPECT_GT(test, missing, 0);
+		KUNIT_EXPECT_GT(test, left, 0);
+	}
+	leave_alone(test, true);
+}
+#endif
+
 /* What it says of a user and its wheels. */
 static void debugfs_counts(struct kunit *test)
 {
@@ -986,7 +1065,7 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE(waiting_for_closed_contexts_ends),
 	KUNIT_CASE(open_waits_while_very_many_are_closed),
 	KUNIT_CASE(users_are_told_apart),
-#if defined(CONFIG_USER_NS) && !defined(MODULE)
+#ifdef CAN_MAKE_NAMESPACES
 	KUNIT_CASE(namespaces_belong_to_users),
 #endif
 	KUNIT_CASE(timers_of_other_lists_are_taken),
@@ -1011,6 +1090,9 @@ static struct kunit_case htw_context_cases[] = {
 #ifdef CONFIG_DEBUG_FS
 	KUNIT_CASE(debugfs_counts),
 	KUNIT_CASE(debugfs_counts_of_pacers),
+#if defined(CONFIG_FAILSLAB) && defined(CONFIG_FAIL_PAGE_ALLOC)
+	KUNIT_CASE(calls_say_that_memory_is_missing),
+#endif
 #endif
 	{}
 };
