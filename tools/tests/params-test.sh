@@ -91,11 +91,11 @@ refused tick_us 2000000 2000000 10 1000000
 refused tick_us 4294967295 4294967295 10 1000000
 refused tick_us -1 -1
 refused tick_us one one
-refused geometry 1,64 '1,64' 2 2048
-refused geometry 256,0 '256,0' 2 2048
-refused geometry 256,4096 '256,4096' 2 2048
-refused geometry 1000000,64 '1000000,64' 2 2048
-refused geometry 2048,2048,2048,2048,2048,2048 '2048,2048,2048,2048,2048,2048'
+refused geometry 1,64 'geometry=1,64:' 2 2048
+refused geometry 256,0 'geometry=256,0:' 2 2048
+refused geometry 256,4096 'geometry=256,4096:' 2 2048
+refused geometry 1000000,64 'geometry=1000000,64:' 2 2048
+refused geometry 2048,2048,2048,2048,2048,2048 'geometry=2048,2048,2048,2048,2048,2048:'
 # The kernel refuses these, with its own message.
 refused geometry 2,2,2,2,2,2,2,2,2
 refused geometry 256,-1
