@@ -268,7 +268,7 @@ static void what_is_refused_takes_nothing(struct kunit *test)
 /* As so many timers as it has entries, and no fewer than there are in a page. */
 static void rings_are_charged(struct kunit *test)
 {
-	static const u32 entries[] = { 4, 128 };
+	static const u32 entries[] = { 4, 4096 };
 
 	for (u32 i = 0; i < ARRAY_SIZE(entries); i++) {
 		const struct htw_setup setup = {
@@ -277,7 +277,7 @@ static void rings_are_charged(struct kunit *test)
 		struct htw_context *ctx = htw_test_context_of(test, USER + 7 + i);
 
 		KUNIT_EXPECT_EQ(test, htw_setup_context(ctx, &setup), 0);
-		KUNIT_EXPECT_EQ(test, atomic_read(&ctx->user->timers), i ? 128 : HTW_PAGE_TIMERS);
+		KUNIT_EXPECT_EQ(test, atomic_read(&ctx->user->timers), i ? 4096 : HTW_PAGE_TIMERS);
 	}
 }
 
