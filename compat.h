@@ -11,6 +11,7 @@
 
 #include <linux/cpu.h>
 #include <linux/device.h>
+#include <linux/fs_struct.h>
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -46,6 +47,11 @@ static inline void vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags)
 {
 	vma->vm_flags |= flags;
 }
+#endif
+
+/* For kunit/: kernel threads have the root of other tasks. */
+#ifndef scoped_with_init_fs
+#define scoped_with_init_fs()
 #endif
 
 /* For kunit/. */

@@ -11,7 +11,6 @@
 #include <linux/mount.h>
 #include <linux/seq_file.h>
 #include <linux/user_namespace.h>
-#include <linux/version.h>
 #include <linux/workqueue.h>
 
 #include "../core/info.h"
@@ -425,15 +424,7 @@ static void sections_make_bases(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, s.target);
 }
 
-/*
- * In Linux 7 the root of kernel threads is a file system of their own, and who looks like in a chroot
- * may make no user namespace. container-test is for all kernels.
- */
-#if defined(CONFIG_USER_NS) && !defined(MODULE) && LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
-#define CAN_MAKE_NAMESPACES
-#endif
-
-#ifdef CAN_MAKE_NAMESPACES
+#if defined(CONFIG_USER_NS) && !defined(MODULE)
 /* A context that is opened in a new user namespace, which the user @uid has made. */
 static struct htw_context *context_in_namespace_of(struct kunit *test, uid_t uid)
 {
@@ -443,7 +434,9 @@ static struct htw_context *context_in_namespace_of(struct kunit *test, uid_t uid
 	int ret;
 
 	KUNIT_ASSERT_NOT_NULL(test, inner);
-	ret = create_user_ns(inner);
+	/* The root of a kernel thread may be one of its own, as in a chroot, where none is made. */
+	scoped_with_init_fs()
+		ret = create_user_ns(inner);
 	if (!ret) {
 		before = override_creds(inner);
 		ctx = htw_contexts_create(HTW_TEST_LIMIT);
@@ -927,7 +920,7 @@ static void leave_alone(struct kunit *test, bool leaves)
 	debugfs_set(test, "fail_page_alloc/verbose", leaves ? "2" : "0");
 }
 
-/* Make a call, whose argument is in the program's memory, with its @nth fault, if it has so many. */
+/* Make a call, whose argument is in the program's memory, with its @nth fault if it has one. */
 static int call_with_fault(struct htw_context *ctx, void __user *arg, bool is_vector, u32 nth)
 {
 	/* What a vector is worked on with is kept from one call to the next. */
@@ -1065,7 +1058,7 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE(waiting_for_closed_contexts_ends),
 	KUNIT_CASE(open_waits_while_very_many_are_closed),
 	KUNIT_CASE(users_are_told_apart),
-#ifdef CAN_MAKE_NAMESPACES
+#if defined(CONFIG_USER_NS) && !defined(MODULE)
 	KUNIT_CASE(namespaces_belong_to_users),
 #endif
 	KUNIT_CASE(timers_of_other_lists_are_taken),
