@@ -163,13 +163,13 @@ MTE_TEST(argument)
 
 	ASSERT_NE(0, id);
 	for (i = 0; i < ARRAY_SIZE(calls); i++) {
+		const bool advances = calls[i].cmd == HTW_ADVANCE;
 		__u64 timers = htw_timers(self->fd);
 
 		put(self->right, calls[i].arg, calls[i].size);
 		/* Only a context without timers is set up, and only a manual clock advanced. */
-		fd = calls[i].cmd == HTW_SETUP || calls[i].cmd == HTW_ADVANCE ? htw_open(0) :
-										 self->fd;
-		if (calls[i].cmd == HTW_ADVANCE)
+		fd = advances || calls[i].cmd == HTW_SETUP ? htw_open(0) : self->fd;
+		if (advances)
 			ASSERT_EQ(0, htw_setup_clock(fd, HTW_CLOCK_MANUAL));
 		EXPECT_EQ(-EFAULT, htw_call(fd, calls[i].cmd, self->wrong)) {
 			TH_LOG("%s", calls[i].name);

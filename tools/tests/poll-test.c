@@ -214,13 +214,28 @@ static void *wait_readable(void *arg)
  * /proc shows poll()'s first argument as an address, so compare only the call's
  * number.
  */
-static bool polls(pid_t tid)
+static bool polls(const struct waiter *w)
 {
 	char path[64], buf[256];
 
-	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
+	snprintf(path, sizeof(path), "/proc/%d/syscall", w->tid);
 	return !htw_read_file(path, buf, sizeof(buf)) && atol(buf) == SYS_OF_POLL &&
 	       buf[0] != 'r';
+}
+
+/* Start threads that wait, until all of them sleep. */
+static bool start_waiters(struct waiter *w, unsigned int count, int fd, void *(*wait)(void *arg),
+			  bool (*sleeps)(const struct waiter *w))
+{
+	for (unsigned int i = 0; i < count; i++) {
+		w[i] = (struct waiter){ .fd = fd };
+		if (pthread_create(&w[i].thread, NULL, wait, &w[i]))
+			return false;
+	}
+	for (unsigned int i = 0; i < count; i++)
+		if (!htw_eventually(__atomic_load_n(&w[i].tid, __ATOMIC_ACQUIRE) && sleeps(&w[i])))
+			return false;
+	return true;
 }
 
 HTW_TEST(every_waiter_wakes)
@@ -228,13 +243,7 @@ HTW_TEST(every_waiter_wakes)
 	struct waiter w[6];
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(w); i++) {
-		w[i] = (struct waiter){ .fd = self->fd };
-		ASSERT_EQ(0, pthread_create(&w[i].thread, NULL, wait_readable, &w[i]));
-	}
-	for (i = 0; i < ARRAY_SIZE(w); i++)
-		ASSERT_TRUE(htw_eventually(__atomic_load_n(&w[i].tid, __ATOMIC_ACQUIRE) &&
-					   polls(w[i].tid)));
+	ASSERT_TRUE(start_waiters(w, ARRAY_SIZE(w), self->fd, wait_readable, polls));
 	ASSERT_NE(0, htw_start(self->fd, MSEC, 1));
 	for (i = 0; i < ARRAY_SIZE(w); i++) {
 		ASSERT_EQ(0, pthread_join(w[i].thread, NULL));
@@ -247,14 +256,18 @@ static void *wait_exclusively(void *arg)
 	struct waiter *w = arg;
 	struct epoll_event event;
 	struct htw_event ev;
-	int epfd = htw_watch(w->fd, EPOLLIN | EPOLLEXCLUSIVE);
 
-	w->epfd = epfd;
+	w->epfd = htw_watch(w->fd, EPOLLIN | EPOLLEXCLUSIVE);
 	__atomic_store_n(&w->tid, syscall(SYS_gettid), __ATOMIC_RELEASE);
-	w->revents = epoll_pwait(epfd, &event, 1, EVENTUALLY / MSEC, NULL);
-	/* There is more, but this task has enough to do. */
+	w->revents = epoll_pwait(w->epfd, &event, 1, EVENTUALLY / MSEC, NULL);
+	/* Leave the other events unread. */
 	w->got = htw_read(w->fd, &ev, 1);
 	return NULL;
+}
+
+static bool waits_in_epoll(const struct waiter *w)
+{
+	return htw_sleeps_in(w->tid, SYS_epoll_pwait, w->epfd);
 }
 
 /* Of tasks that wait with EPOLLEXCLUSIVE, one is woken, and wakes the next if it leaves events. */
@@ -264,13 +277,7 @@ HTW_TEST(exclusive_waiters_wake_each_other)
 	__u64 deadline;
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(w); i++) {
-		w[i] = (struct waiter){ .fd = self->fd };
-		ASSERT_EQ(0, pthread_create(&w[i].thread, NULL, wait_exclusively, &w[i]));
-	}
-	for (i = 0; i < ARRAY_SIZE(w); i++)
-		ASSERT_TRUE(htw_eventually(__atomic_load_n(&w[i].tid, __ATOMIC_ACQUIRE) &&
-					   htw_sleeps_in(w[i].tid, SYS_epoll_pwait, w[i].epfd)));
+	ASSERT_TRUE(start_waiters(w, ARRAY_SIZE(w), self->fd, wait_exclusively, waits_in_epoll));
 	/* All expire together, most of them before any task runs. */
 	deadline = now_ns() + 20 * MSEC;
 	for (i = 0; i < ARRAY_SIZE(w); i++)

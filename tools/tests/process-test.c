@@ -3,12 +3,11 @@
  * fork(), dup(), descriptors passed on, close(): the context lives until its
  * last user closes it
  */
-#include "htw-test.h"
 #include "../common/pass-fd.h"
+#include "htw-epoll.h"
 
 #include <pthread.h>
 #include <signal.h>
-#include <sys/epoll.h>
 
 HTW_TEST(shared_over_fork)
 {
@@ -158,14 +157,6 @@ HTW_TEST(close_under_a_blocked_reader)
 	EXPECT_EQ(1, b.ret);
 }
 
-static int watch_exclusively(int fd)
-{
-	struct epoll_event event = { .events = EPOLLIN | EPOLLEXCLUSIVE };
-	int epfd = epoll_create1(EPOLL_CLOEXEC);
-
-	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) ? -1 : epfd;
-}
-
 /*
  * A process that writes the number of its epoll set and waits there. Once woken, it says so and
  * does not read.
@@ -178,7 +169,7 @@ static pid_t start_idler(int fd, int to)
 
 	if (pid)
 		return pid;
-	epfd = watch_exclusively(fd);
+	epfd = htw_watch(fd, EPOLLIN | EPOLLEXCLUSIVE);
 	if (epfd < 0 || write(to, &epfd, sizeof(epfd)) != sizeof(epfd) ||
 	    epoll_pwait(epfd, &event, 1, -1, NULL) != 1 || write(to, "", 1) != 1)
 		_exit(1);
@@ -212,7 +203,7 @@ HTW_TEST(killed_before_it_reads)
 	ASSERT_EQ(sizeof(epfd), read(to[0], &epfd, sizeof(epfd)));
 	ASSERT_TRUE(htw_eventually(htw_sleeps_in(pid, SYS_epoll_pwait, epfd)));
 	/* Behind the other one on the queue. */
-	b.fd = watch_exclusively(self->fd);
+	b.fd = htw_watch(self->fd, EPOLLIN | EPOLLEXCLUSIVE);
 	ASSERT_LE(0, b.fd);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_in_epoll, &b));
 	ASSERT_TRUE(htw_eventually(__atomic_load_n(&b.tid, __ATOMIC_ACQUIRE) &&
