@@ -264,7 +264,7 @@ static void what_is_refused_takes_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_table_enable(other), 0);
 }
 
-/* As so many timers as it has entries, and no fewer than there are in a page. */
+/* A ring of N entries is charged as N timers, but at least as a page of timers. */
 static void rings_are_charged(struct kunit *test)
 {
 	static const u32 entries[] = { 4, 4096 };
@@ -856,22 +856,31 @@ static void fdinfo_counts(struct kunit *test)
 }
 
 #ifdef CONFIG_DEBUG_FS
-/* Read a file of /sys/kernel/debug/htw. */
+/* Open a file of /sys/kernel/debug. */
+static struct file *debugfs_open(struct kunit *test, const char *name, int flags)
+{
+	struct vfsmount *mnt = kern_mount(get_fs_type("debugfs"));
+	struct file *file;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mnt);
+	file = file_open_root_mnt(mnt, name, flags, 0);
+	kern_unmount(mnt);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
+	return file;
+}
+
+/* Read a file of /sys/kernel/debug. */
 static char *debugfs_text(struct kunit *test, const char *name)
 {
 	const size_t size = 16 * PAGE_SIZE;
 	char __user *to = (char __user *)htw_test_user_pages(test, size / PAGE_SIZE);
 	char *text = kunit_kzalloc(test, size, GFP_KERNEL);
-	struct vfsmount *mnt = kern_mount(get_fs_type("debugfs"));
 	struct file *file;
 	loff_t pos = 0;
 	ssize_t ret;
 
 	KUNIT_ASSERT_NOT_NULL(test, text);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mnt);
-	file = file_open_root_mnt(mnt, name, O_RDONLY, 0);
-	kern_unmount(mnt);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
+	file = debugfs_open(test, name, O_RDONLY);
 	do {
 		ret = file->f_op->read(file, to + pos, size - 1 - pos, &pos);
 	} while (ret > 0);
@@ -894,17 +903,13 @@ void expect_text(struct kunit *test, const char *text, const char *format, ...)
 }
 
 #if defined(CONFIG_FAILSLAB) && defined(CONFIG_FAIL_PAGE_ALLOC)
+/* Write a letter to such a file. */
 static void debugfs_set(struct kunit *test, const char *name, const char *value)
 {
 	char __user *from = (char __user *)htw_test_user_pages(test, 1);
-	struct vfsmount *mnt = kern_mount(get_fs_type("debugfs"));
-	struct file *file;
+	struct file *file = debugfs_open(test, name, O_WRONLY);
 	loff_t pos = 0;
 
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mnt);
-	file = file_open_root_mnt(mnt, name, O_WRONLY, 0);
-	kern_unmount(mnt);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
 	KUNIT_ASSERT_EQ(test, copy_to_user(from, value, 1), 0);
 	KUNIT_EXPECT_EQ(test, file->f_op->write(file, from, 1, &pos), 1);
 	__fput_sync(file);
