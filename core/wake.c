@@ -125,7 +125,7 @@ static bool htw_wake_is_walking(const struct htw_context *ctx)
 	return !list_empty(&ctx->wake_mark.entry);
 }
 
-/* Note that the next waiter is woken alone, if it sleeps; @next is the entry behind it. */
+/* Note that a waiter is woken alone, if it sleeps; @next is the entry behind it. */
 static void htw_wake_note_alone(struct htw_context *ctx, wait_queue_entry_t *next)
 {
 	lockdep_assert_held(&ctx->wait.lock);
@@ -134,7 +134,7 @@ static void htw_wake_note_alone(struct htw_context *ctx, wait_queue_entry_t *nex
 	WRITE_ONCE(ctx->wake_alone, true);
 }
 
-/* None is, or what is behind it is walked on to. */
+/* No waiter was woken alone, or the walk goes on behind it. */
 static void htw_wake_forget_alone(struct htw_context *ctx)
 {
 	lockdep_assert_held(&ctx->wait.lock);
@@ -192,7 +192,7 @@ static bool htw_wake_walk_on(struct htw_context *ctx,
 		}
 
 		limit->count--;
-		/* Before it runs, and leaves events behind. */
+		/* Before its task runs, which may leave events behind and look for the note. */
 		if (flags & WQ_FLAG_EXCLUSIVE)
 			htw_wake_note_alone(ctx, next);
 		ret = curr->func(curr, TASK_NORMAL, 0, key);
@@ -441,10 +441,11 @@ void htw_wake_contexts(struct htw_context *const *contexts, u32 nr,
  * htw_wake_next_poller() - wake the next of the tasks in poll() that are woken alone
  * @ctx: the context, which the calling task keeps open
  *
- * For a task that was woken alone and leaves events behind. Those behind it on
- * the queue are woken by the pacer, at the expense of the context's user: this
- * task may be another user's, who only closes a descriptor that it was given.
- * Those before it were awake, and look for events before they sleep.
+ * For a task that was woken alone and leaves events unread. The pacer walks on to
+ * the waiters behind it on the queue and charges the context's user, not the
+ * calling task: that may belong to another user, who was passed the descriptor
+ * and only closes it. The waiters before it were awake, and look for events
+ * before they sleep.
  *
  * Context: process context, without a lock.
  */
@@ -455,7 +456,7 @@ void htw_wake_next_poller(struct htw_context *ctx)
 	local_bh_disable();
 	spin_lock_irqsave(&ctx->wait.lock, flags);
 	/* A walk that is under way will wake one of them. */
-	if (!htw_wake_is_walking(ctx) && !list_empty(&ctx->wake_rest.entry)) {
+	if (!htw_wake_is_walking(ctx) && ctx->wake_alone) {
 		htw_wake_start(ctx, &ctx->wake_rest.entry);
 		htw_wake_schedule(ctx);
 	}

@@ -173,7 +173,7 @@ static struct waiters *waiters_woken(struct kunit *test, u32 count, unsigned int
 	return all;
 }
 
-/* Whoever was woken alone wakes the next: when it has read and leaves events, or closes. */
+/* A task that was woken alone has the next one woken if it reads only some events, or closes. */
 static void exclusive_waiters_pass_on_what_they_leave(struct kunit *test)
 {
 	struct waiters *all = waiters_woken(test, 10, WQ_FLAG_EXCLUSIVE, 4);
@@ -199,7 +199,7 @@ static void exclusive_waiters_pass_on_what_they_leave(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, all->waiter[i].woken, 1, "waiter %u", i);
 }
 
-/* Neither are others woken again, nor those that come before the one that leaves events. */
+/* Waiters that are not exclusive, or before the one that left events, are not woken again. */
 static void only_those_behind_are_woken(struct kunit *test)
 {
 	struct waiters *all = waiters_woken(test, 10, WQ_FLAG_EXCLUSIVE, 2);
@@ -218,7 +218,7 @@ static void only_those_behind_are_woken(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, READ_ONCE(others->calls), 0);
 }
 
-/* One that is not asleep does not end the walk; none of them is woken alone. */
+/* A waiter whose task does not sleep does not end the walk, and does not count as woken alone. */
 static void idle_waiters_are_passed_over(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
@@ -236,7 +236,7 @@ static void idle_waiters_are_passed_over(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, READ_ONCE(ctx->wake_alone));
 }
 
-/* All others have been woken before. */
+/* Waiters that are not exclusive have all been woken by the expiration. */
 static void only_exclusive_waiters_are_woken_again(struct kunit *test)
 {
 	struct waiters *all = waiters_woken(test, 10, 0, 4);
@@ -746,7 +746,7 @@ static void expiration_in_a_walk_wakes_up_all_again(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, list_empty(&ctx->wake_mark.entry));
 }
 
-/* A walk that ends at one that is woken alone starts over as well. */
+/* A walk that ends at a waiter that it wakes alone starts over as well. */
 static void expiration_in_a_walk_wakes_another_one_alone(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
