@@ -70,7 +70,7 @@ static bool enable_table(struct scene *s)
 	return open_context(s) && map(s, 4096, HTW_OFF_TABLE);
 }
 
-/* By its real id, so that what root may do stays. */
+/* Change only the real uid: the effective one keeps root's capabilities. */
 static bool become_new_user(struct scene *s)
 {
 	static uid_t uid = 1000;
@@ -163,7 +163,7 @@ static int mod_special(struct scene *s)
 	return htw_call(s->fd, HTW_MOD, &mod);
 }
 
-/* Arm a timer again whose event nobody has read. */
+/* Move the deadline of a timer whose event is still queued: the event goes. */
 static int take_back(struct scene *s)
 {
 	return htw_move(s->fd, s->ids[0], now_ns() + HOUR, HTW_F_ABS);
@@ -242,7 +242,7 @@ static int vector_add(struct scene *s)
 	return vector_add_some(s, 600);
 }
 
-/* So many that pages are allocated ahead. */
+/* Long enough for htw_pool_alloc_ahead() to allocate pages before they are needed. */
 static int vector_add_many(struct scene *s)
 {
 	return vector_add_some(s, TIMERS_MOST);

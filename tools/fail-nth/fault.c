@@ -43,15 +43,15 @@ bool fault_init(void)
 	       set("fail_function/verbose", "0");
 }
 
-/* How many faults a kind may still have: the kernel counts down, and does not stop at zero here. */
-#define COPIES_LEFT	DEBUGFS "fail_usercopy/times"
+/* The kernel counts it down when a copy fails, and heeds it only for faults at random. */
+#define COPIES_LEFT	"fail_usercopy/times"
 
 void fault_arm(unsigned int nth)
 {
 	char text[16];
 	int n = snprintf(text, sizeof(text), "%u", nth);
 
-	if (!set("fail_usercopy/times", "1")) {
+	if (!set(COPIES_LEFT, "1")) {
 		perror(COPIES_LEFT);
 		exit(3);
 	}
@@ -85,7 +85,7 @@ enum fault fault_disarm(void)
 	}
 	if (!happened)
 		return FAULT_NONE;
-	left = fopen(COPIES_LEFT, "re");
+	left = fopen(DEBUGFS COPIES_LEFT, "re");
 	if (!left || fscanf(left, "%d", &copies) != 1) {
 		perror(COPIES_LEFT);
 		exit(3);

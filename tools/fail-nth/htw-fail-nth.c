@@ -107,8 +107,8 @@ static bool make_call(const struct call *call, unsigned int nth)
 	if (ret && happened == FAULT_NONE)
 		wrong("it failed without a fault: %s", strerror(-ret));
 	else if (ret && ret != (happened == FAULT_COPY ? -EFAULT : -ENOMEM))
-		wrong("%s failed, and it with %s", happened == FAULT_COPY ? "a copy" : "an allocation",
-		      strerror(-ret));
+		wrong("the call failed with %s because %s failed", strerror(-ret),
+		      happened == FAULT_COPY ? "a copy" : "an allocation");
 	if (s.fd >= 0)
 		check_timers(call, &s, nth, ret, before);
 	if (ret && call->after == UNCHANGED) {
