@@ -1,0 +1,1267 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A model of libhtw, to hold the library against in any order of steps
+ *
+ * It holds what libhtw.h and <linux/htw.h> promise of each timer: its id, state, deadline,
+ * phase, missed firings, firings left and its place among the events. Its clock is the manual
+ * one, so every result has one right answer.
+ */
+#include "model.h"
+#include "../libhtw.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#define TIMERS		400
+#define GRAVES		256
+#define SHARDS		4
+#define MANY		40
+#define READ_MOST	64
+#define CLOCK_END	((1ULL << 63) - 1)
+#define POISON		0xa5a5a5a5a5a5a5a5ULL
+/* A timerfd, or the device where it leaves waking to another context, may take a moment. */
+#define EVENTUALLY_MS	90000
+#define RING_ENTRIES	(1U << 15)
+
+enum state { FREE, PENDING, EXPIRED, LAST, DISARMED };
+
+struct timer {
+	uint64_t id, deadline, word, interval, cookie;
+	uint64_t seq;		/* order of arming */
+	uint64_t missed;	/* of LAST: up to the stop */
+	uint64_t before;	/* the interval, before the last firing */
+	uint32_t firings;
+	enum state state;
+	unsigned int shard;
+	bool kept, given_keep;
+};
+
+/* An event that is to be read: of a timer, or in a ring. */
+struct unread {
+	struct timer *timer;	/* NULL once it has ended; the event in a ring remains */
+	uint64_t fired;
+	struct htw_event event;	/* in a ring */
+};
+
+struct set {
+	struct htw *htw;
+	struct unread *queue;
+	unsigned int queued, room;
+	unsigned int timers;
+	int epoll;
+	bool edge;		/* what is queued now has been announced, or will be */
+};
+
+static const struct model_mode *mode;
+static struct timer timers[TIMERS];
+static struct set sets[SHARDS];
+static unsigned int nr_sets;
+static uint64_t graves[GRAVES];
+static uint64_t now, tick, limit, seq;
+static jmp_buf failed;
+
+#define CHECK(condition, ...) do {							\
+	if (!(condition)) {								\
+		printf("# %s:%d: %s\n#   ", __FILE__, __LINE__, #condition);		\
+		printf(__VA_ARGS__);							\
+		printf("\n# clock %" PRIu64 ", tick %" PRIu64 ", limit %" PRIu64 "\n",	\
+		       now, tick, limit);						\
+		longjmp(failed, 1);							\
+	}										\
+} while (0)
+
+#define EQUAL(expected, seen) do {							\
+	const uint64_t __e = (uint64_t)(expected), __s = (uint64_t)(seen);		\
+	CHECK(__e == __s, "expected %s = %" PRId64 ", seen %s = %" PRId64, #expected,	\
+	      (int64_t)__e, #seen, (int64_t)__s);					\
+} while (0)
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+	return a + b < a ? ~0ULL : a + b;
+}
+
+/* Ids are never used again: all that there were. */
+static uint64_t *ids_seen;
+static size_t ids_count, ids_room;
+
+static void insert_id(uint64_t id)
+{
+	size_t i = id * 0x9e3779b97f4a7c15ULL >> 20 & (ids_room - 1);
+
+	for (; ids_seen[i]; i = (i + 1) & (ids_room - 1))
+		CHECK(ids_seen[i] != id, "id %" PRIx64 " was used before", id);
+	ids_seen[i] = id;
+}
+
+static void new_id(uint64_t id)
+{
+	size_t i, room = ids_room;
+	uint64_t *seen = ids_seen;
+
+	CHECK(id && !HTW_ID_IS_ERROR(id), "id %" PRIx64, id);
+	if (++ids_count * 2 > ids_room) {
+		ids_room = room ? room * 2 : 1 << 12;
+		ids_seen = calloc(ids_room, sizeof(*ids_seen));
+		CHECK(ids_seen, "no memory");
+		for (i = 0; i < room; i++)
+			if (seen[i])
+				insert_id(seen[i]);
+		free(seen);
+	}
+	insert_id(id);
+}
+
+/* The model. */
+
+static struct timer *free_timer(void)
+{
+	struct timer *timer = &timers[below(TIMERS)];
+	unsigned int i;
+
+	for (i = 0; i < TIMERS && timer->state; i++)
+		timer = &timers[(timer - timers + 1) % TIMERS];
+	return timer->state ? NULL : timer;
+}
+
+static void end(struct timer *timer)
+{
+	graves[below(GRAVES)] = timer->id;
+	sets[timer->shard].timers--;
+	timer->state = FREE;
+	timer->id = 0;
+}
+
+static struct unread *unread_of(const struct timer *timer)
+{
+	struct set *set = &sets[timer->shard];
+	unsigned int i;
+
+	for (i = 0; i < set->queued; i++)
+		if (set->queue[i].timer == timer)
+			return &set->queue[i];
+	abort();
+}
+
+static void remove_unread(struct set *set, struct unread *unread)
+{
+	memmove(unread, unread + 1, (set->queue + --set->queued - unread) * sizeof(*unread));
+}
+
+/* Drop what is in the ring of a timer that was stopped, or only forget the timer. */
+static void forget_unread(struct timer *timer, bool drop)
+{
+	struct set *set = &sets[timer->shard];
+	struct unread *to = set->queue;
+	unsigned int i;
+
+	for (i = 0; i < set->queued; i++) {
+		if (set->queue[i].timer == timer) {
+			if (drop)
+				continue;
+			set->queue[i].timer = NULL;
+		}
+		*to++ = set->queue[i];
+	}
+	set->queued = to - set->queue;
+}
+
+static uint64_t missed_by_now(const struct timer *timer)
+{
+	uint64_t missed;
+
+	if (timer->state == LAST)
+		return timer->missed;
+	if (!timer->interval || timer->deadline > now)
+		return 0;
+	missed = (now - timer->deadline) / timer->interval;
+	return timer->firings && missed > timer->firings - 1 ? timer->firings - 1 : missed;
+}
+
+static void set_pending(struct timer *timer, uint64_t deadline)
+{
+	timer->deadline = deadline;
+	timer->seq = ++seq;
+	timer->state = PENDING;
+}
+
+/* Its event is read, or goes to the ring. */
+static void deliver(struct timer *timer, uint64_t fired, struct htw_event *event)
+{
+	const uint64_t missed = missed_by_now(timer);
+	bool more = timer->kept && timer->state != LAST;
+
+	*event = (struct htw_event){
+		.id = timer->id,
+		.cookie = timer->cookie,
+		.deadline = timer->deadline,
+		.fired = fired,
+		.missed = missed,
+	};
+	if (timer->state != LAST && timer->interval && timer->firings != missed + 1) {
+		if (timer->firings)
+			timer->firings -= missed + 1;
+		more = true;
+		set_pending(timer, sum(timer->deadline, sum(missed * timer->interval,
+							    timer->interval)));
+	} else if (more) {
+		timer->state = DISARMED;
+		timer->before = timer->interval;
+		timer->interval = 0;
+		timer->firings = 0;
+	} else {
+		forget_unread(timer, false);
+		end(timer);
+	}
+	if (more)
+		event->flags = HTW_EVENT_MORE;
+}
+
+static void expire(struct timer *timer)
+{
+	struct set *set = &sets[timer->shard];
+	struct unread *unread;
+
+	if (set->queued == set->room) {
+		set->room = set->room ? 2 * set->room : 64;
+		set->queue = realloc(set->queue, set->room * sizeof(*set->queue));
+		CHECK(set->queue, "no memory");
+	}
+	unread = &set->queue[set->queued++];
+	*unread = (struct unread){ .timer = timer, .fired = now };
+	timer->state = EXPIRED;
+	if (mode->ring) {
+		/* Not of this timer while it may be forgotten. */
+		unread->timer = NULL;
+		deliver(timer, now, &unread->event);
+		if (timer->state)
+			unread->timer = timer;
+	}
+}
+
+static void arm(struct timer *timer, uint64_t deadline)
+{
+	set_pending(timer, deadline);
+	if (deadline <= now)
+		expire(timer);
+}
+
+/* The deadline has come: what does the table say? */
+static void look(struct timer *timer)
+{
+	if (timer->word == HTW_DISARMED) {
+		timer->state = DISARMED;
+		timer->before = 0;
+		return;
+	}
+	if (timer->word > timer->deadline)
+		timer->deadline = timer->word;
+	arm(timer, timer->deadline);
+}
+
+static uint64_t due_tick(const struct timer *timer)
+{
+	const uint64_t deadline = timer->deadline;
+
+	return deadline > CLOCK_END ? ~0ULL : deadline / tick + !!(deadline % tick);
+}
+
+static int by_expiry(const void *a, const void *b)
+{
+	const struct timer *x = *(struct timer **)a, *y = *(struct timer **)b;
+	const uint64_t s = due_tick(x), t = due_tick(y);
+
+	return s != t ? (s > t) - (s < t) : (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+static unsigned int queued(void)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < nr_sets; i++)
+		n += sets[i].queued;
+	return n;
+}
+
+/* Move the clock of all sets. Returns how many timers expire. */
+static unsigned int model_advance(uint64_t to)
+{
+	struct timer *due[TIMERS];
+	unsigned int i, n = 0, expired = 0;
+
+	now = to;
+	for (i = 0; i < TIMERS; i++)
+		if (timers[i].state == PENDING && due_tick(&timers[i]) <= now / tick)
+			due[n++] = &timers[i];
+	qsort(due, n, sizeof(*due), by_expiry);
+	for (i = 0; i < n; i++) {
+		const unsigned int before = queued();
+
+		look(due[i]);
+		expired += queued() - before;
+	}
+	return expired;
+}
+
+static struct timer *find(uint64_t id)
+{
+	unsigned int i;
+
+	for (i = 0; i < TIMERS; i++)
+		if (timers[i].state && timers[i].id == id)
+			return &timers[i];
+	return NULL;
+}
+
+static int model_add(struct set *set, const struct htw_add *add, struct timer **timer)
+{
+	const uint64_t deadline = add->flags & HTW_F_ABS ? add->deadline : sum(now, add->deadline);
+
+	*timer = NULL;
+	if (add->reserved || add->flags & ~(HTW_F_ABS | HTW_F_KEEP) ||
+	    (add->interval && add->interval < tick) || (add->firings && !add->interval))
+		return -EINVAL;
+	if (set->timers >= limit)
+		return -ENOSPC;
+	*timer = free_timer();
+	CHECK(*timer, "the test's limit is too high");
+	set->timers++;
+	**timer = (struct timer){
+		.interval = add->interval,
+		.cookie = add->cookie,
+		.firings = add->firings,
+		.kept = mode->table || add->flags & HTW_F_KEEP,
+		.given_keep = add->flags & HTW_F_KEEP,
+		.shard = set - sets,
+	};
+	return deadline <= now ? 1 : 0;
+}
+
+/* After the id is known, as a ring's event has it. */
+static void model_start(struct timer *timer, const struct htw_add *add, uint64_t id)
+{
+	new_id(id);
+	timer->id = id;
+	arm(timer, add->flags & HTW_F_ABS ? add->deadline : sum(now, add->deadline));
+}
+
+static uint64_t effective(const struct timer *timer)
+{
+	return timer->state == PENDING && timer->word > timer->deadline ? timer->word :
+		timer->deadline;
+}
+
+/* The id has ended for the device. The library looks whether its events are in the ring. */
+static int model_cancel_in_ring(const struct htw_cancel *in, struct htw_cancel *out)
+{
+	struct unread *unread = sets[0].queue;
+	int result = -ENOENT;
+
+	while (mode->ring && unread < sets[0].queue + sets[0].queued) {
+		if (unread->event.id != in->id) {
+			unread++;
+			continue;
+		}
+		if (result == -ENOENT) {
+			out->remaining = 0;
+			out->cookie = unread->event.cookie;
+			out->missed = unread->event.missed;
+		}
+		result = -EALREADY;
+		if (in->flags & HTW_CANCEL_DISCARD)
+			remove_unread(&sets[0], unread);
+		else
+			unread++;
+	}
+	return result;
+}
+
+static int model_cancel(const struct htw_cancel *in, struct htw_cancel *out)
+{
+	struct timer *timer = find(in->id);
+	const bool discard = in->flags & HTW_CANCEL_DISCARD;
+
+	*out = *in;
+	if (!timer)
+		return model_cancel_in_ring(in, out);
+	out->cookie = timer->cookie;
+	out->missed = 0;
+	out->remaining = 0;
+	switch (timer->state) {
+	case PENDING:
+	case DISARMED:
+		if (timer->state == PENDING && timer->word != HTW_DISARMED &&
+		    effective(timer) > now)
+			out->remaining = effective(timer) - now;
+		forget_unread(timer, true);
+		end(timer);
+		return 0;
+	default:
+		out->missed = missed_by_now(timer);
+		if (discard) {
+			remove_unread(&sets[timer->shard], unread_of(timer));
+			end(timer);
+		} else if (timer->state == EXPIRED) {
+			timer->missed = out->missed;
+			timer->state = LAST;
+		}
+		return -EALREADY;
+	}
+}
+
+static int model_mod(const struct htw_mod *mod)
+{
+	struct timer *timer = find(mod->id);
+
+	if (!timer || timer->state == LAST)
+		return -ENOENT;
+	if (mod->flags & HTW_MOD_INTERVAL) {
+		timer->interval = mod->interval;
+		timer->firings = mod->firings;
+	}
+	if (mod->flags & HTW_MOD_COOKIE)
+		timer->cookie = mod->cookie;
+	if (mod->flags & HTW_MOD_DEADLINE) {
+		if (timer->state == EXPIRED)
+			remove_unread(&sets[timer->shard], unread_of(timer));
+		timer->word = 0;
+		arm(timer, mod->flags & HTW_F_ABS ? mod->deadline : sum(now, mod->deadline));
+	}
+	return 0;
+}
+
+static struct htw_query model_query(const struct timer *timer)
+{
+	struct htw_query query = {
+		.id = timer->id,
+		.deadline = effective(timer),
+		.interval = timer->interval,
+		.cookie = timer->cookie,
+		.firings = timer->firings,
+		.state = timer->state == LAST ? HTW_STATE_EXPIRED : timer->state - PENDING + 1,
+		.flags = timer->given_keep ? HTW_F_KEEP : 0,
+	};
+
+	if (timer->state == DISARMED)
+		query.state = HTW_STATE_DISARMED;
+	if (timer->state == PENDING && timer->word == HTW_DISARMED)
+		query.state = HTW_STATE_DISARMED;
+	if (query.state == HTW_STATE_PENDING && query.deadline > now)
+		query.remaining = query.deadline - now;
+	if (query.state == HTW_STATE_EXPIRED)
+		query.missed = missed_by_now(timer);
+	return query;
+}
+
+static void same_query(const struct htw_query *expected, const struct htw_query *seen)
+{
+	EQUAL(expected->id, seen->id);
+	EQUAL(expected->state, seen->state);
+	/* The texts do not say what the deadline of a disarmed timer is. */
+	if (expected->state != HTW_STATE_DISARMED)
+		EQUAL(expected->deadline, seen->deadline);
+	EQUAL(expected->remaining, seen->remaining);
+	EQUAL(expected->interval, seen->interval);
+	EQUAL(expected->cookie, seen->cookie);
+	EQUAL(expected->missed, seen->missed);
+	EQUAL(expected->firings, seen->firings);
+	EQUAL(expected->flags, seen->flags);
+}
+
+/* Has the timer expired at its word since the event? Then that is not its last one. */
+static bool word_has_come(const struct timer *timer, const struct htw_event *event)
+{
+	if (timer->state != PENDING)
+		return timer->word <= timer->deadline;
+	return timer->word < timer->deadline && timer->word <= now &&
+	       event->missed < UINT32_MAX - 1 &&
+	       timer->deadline - event->deadline != (event->missed + 1) * timer->interval;
+}
+
+/* An event is void: as if the word had been there in time. */
+static void take_back(struct timer *timer, const struct htw_event *event)
+{
+	if (timer->state == DISARMED && !timer->interval && timer->before) {
+		timer->interval = timer->before;
+		timer->firings = event->missed + 1;
+	} else if (timer->firings) {
+		timer->firings += event->missed + 1;
+	}
+	if (timer->word == HTW_DISARMED) {
+		timer->state = DISARMED;
+		timer->before = 0;
+	} else {
+		arm(timer, timer->word);
+	}
+}
+
+/* What htw_read() returns. Events are void only after all have been taken from the queue. */
+static unsigned int model_read(struct set *set, struct htw_event *events, unsigned int count)
+{
+	struct timer *timer[READ_MOST];
+	unsigned int i, left, got, total = 0;
+
+	do {
+		for (got = 0; got < count - total && set->queued; got++) {
+			const struct unread unread = set->queue[0];
+			struct htw_event *event = &events[total + got];
+
+			timer[got] = unread.timer;
+			remove_unread(set, set->queue);
+			if (mode->ring)
+				*event = unread.event;
+			else
+				deliver(unread.timer, unread.fired, event);
+		}
+		for (i = left = 0; i < got; i++) {
+			const struct htw_event event = events[total + i];
+
+			if (timer[i] && event.flags & HTW_EVENT_MORE &&
+			    timer[i]->word > event.deadline && !word_has_come(timer[i], &event))
+				take_back(timer[i], &event);
+			else
+				events[total + left++] = event;
+		}
+		total += left;
+	} while (left < got);
+	return total;
+}
+
+/* Random arguments. */
+
+/*
+ * A time to choose others within. With a table no two timers shall wait for the same tick, as
+ * the order in which the table and htw_read() arm them is not defined.
+ */
+static uint64_t some_ticks(unsigned int ticks)
+{
+	return mode->table ? below((uint64_t)ticks << 20) * tick : below(ticks * tick);
+}
+
+static uint64_t some_delay(void)
+{
+	switch (below(mode->table ? 8 : 12)) {
+	case 0:
+	case 8:
+		return 0;
+	case 9:
+	case 10:
+		return below(4) * tick;
+	case 1:
+	case 2:
+		return some_ticks(3);
+	case 3:
+	case 11:
+		return some_ticks(100);
+	case 4:
+		return below(1ULL << (mode->table ? 40 + below(23) : 10 + below(53)));
+	case 5:
+		return below(20) ? some_ticks(10000) : any();
+	default:
+		return some_ticks(1000);
+	}
+}
+
+static uint64_t some_time(void)
+{
+	uint64_t delay = some_delay();
+
+	switch (below(8)) {
+	case 0:
+		return now > delay ? now - delay : 0;
+	case 1:
+		return now;
+	default:
+		return sum(now, delay);
+	}
+}
+
+static uint64_t some_interval(void)
+{
+	uint64_t interval = some_delay();
+
+	return interval < tick ? interval + tick : interval;
+}
+
+static uint64_t some_id(void)
+{
+	unsigned int i, k = below(TIMERS);
+
+	if (!below(12))
+		return graves[below(GRAVES)];
+	if (mode->ring && sets[0].queued && !below(8))
+		return sets[0].queue[below(sets[0].queued)].event.id;
+	if (!below(100))
+		return any();
+	for (i = 0; i < TIMERS; i++)
+		if (timers[(k + i) % TIMERS].state)
+			return timers[(k + i) % TIMERS].id;
+	return graves[0];
+}
+
+static void some_add(struct htw_add *add)
+{
+	const bool absolute = below(2);
+
+	*add = (struct htw_add){
+		.id = POISON,
+		.deadline = absolute ? some_time() : some_delay(),
+		.cookie = any(),
+		.flags = absolute ? HTW_F_ABS : 0,
+	};
+	if (!below(4))
+		add->flags |= HTW_F_KEEP;
+	if (!below(3)) {
+		add->interval = some_interval();
+		if (below(2))
+			add->firings = 1 + below(5);
+	}
+	if (!below(50))
+		add->flags |= 1u << (3 + below(29));
+	if (!below(50))
+		add->reserved = 1ULL << below(64);
+	if (!below(50) && tick > 1)
+		add->interval = 1 + below(tick - 1);
+	if (!below(50) && !add->interval)
+		add->firings = 1;
+}
+
+static void some_mod(struct htw_mod *mod)
+{
+	*mod = (struct htw_mod){ .id = some_id() };
+	do {
+		mod->flags |= HTW_MOD_DEADLINE << below(3);
+	} while (below(2));
+	if (mod->flags & HTW_MOD_DEADLINE) {
+		if (below(2))
+			mod->flags |= HTW_F_ABS;
+		mod->deadline = mod->flags & HTW_F_ABS ? some_time() : some_delay();
+	}
+	if (mod->flags & HTW_MOD_INTERVAL && below(3)) {
+		mod->interval = some_interval();
+		mod->firings = below(4);
+	}
+	if (mod->flags & HTW_MOD_COOKIE)
+		mod->cookie = any();
+}
+
+static struct set *some_set(void)
+{
+	return &sets[below(nr_sets)];
+}
+
+/* The steps. */
+
+static void step_add(void)
+{
+	struct set *set = some_set();
+	struct timer *timer;
+	struct htw_add add;
+	int expected, seen;
+	uint64_t id = POISON;
+
+	some_add(&add);
+	switch (below(4)) {
+	case 0:
+		add = (struct htw_add){ .deadline = add.deadline, .cookie = add.cookie };
+		expected = model_add(set, &add, &timer);
+		seen = htw_after(set->htw, add.deadline, add.cookie, &id);
+		break;
+	case 1:
+		add = (struct htw_add){ .deadline = add.deadline, .cookie = add.cookie,
+			.flags = HTW_F_ABS };
+		expected = model_add(set, &add, &timer);
+		seen = htw_at(set->htw, add.deadline, add.cookie, &id);
+		break;
+	case 2:
+		add = (struct htw_add){ .deadline = add.deadline, .cookie = add.cookie,
+			.interval = add.interval };
+		if (!add.interval)
+			add.interval = below(4) ? some_interval() : 0;
+		if (!add.interval) {
+			EQUAL(-EINVAL, htw_every(set->htw, add.deadline, 0, add.cookie, &id));
+			EQUAL(0, id);
+			return;
+		}
+		expected = model_add(set, &add, &timer);
+		seen = htw_every(set->htw, add.deadline, add.interval, add.cookie, &id);
+		break;
+	default:
+		expected = model_add(set, &add, &timer);
+		seen = htw_add(set->htw, &add);
+		id = add.id;
+	}
+	if (expected < 0) {
+		EQUAL(expected, seen);
+		return;
+	}
+	EQUAL(0, seen);
+	model_start(timer, &add, id);
+}
+
+static void step_cancel(void)
+{
+	struct htw_cancel cancel = {
+		.id = some_id(), .remaining = POISON, .cookie = POISON, .missed = POISON,
+		.flags = below(2) ? HTW_CANCEL_DISCARD : 0,
+	}, out;
+	struct htw *htw = some_set()->htw;
+	int expected;
+
+	if (below(2)) {
+		cancel.flags = 0;
+		expected = model_cancel(&cancel, &out);
+		EQUAL(expected, htw_stop(htw, cancel.id));
+		return;
+	}
+	expected = model_cancel(&cancel, &out);
+	EQUAL(expected, htw_cancel(htw, &cancel));
+	EQUAL(out.id, cancel.id);
+	if (expected == -ENOENT)
+		return;
+	EQUAL(out.remaining, cancel.remaining);
+	EQUAL(out.cookie, cancel.cookie);
+	EQUAL(out.missed, cancel.missed);
+}
+
+static void step_mod(void)
+{
+	struct htw *htw = some_set()->htw;
+	struct htw_mod mod;
+	int expected;
+
+	some_mod(&mod);
+	if (below(2)) {
+		mod = (struct htw_mod){ .id = mod.id, .flags = HTW_MOD_DEADLINE,
+			.deadline = some_delay() };
+		expected = model_mod(&mod);
+		EQUAL(expected, htw_rearm(htw, mod.id, mod.deadline));
+		return;
+	}
+	expected = model_mod(&mod);
+	EQUAL(expected, htw_mod(htw, &mod));
+}
+
+static void step_query(void)
+{
+	struct htw_query query = { .id = some_id() }, expected;
+	struct timer *timer = find(query.id);
+
+	if (!timer) {
+		EQUAL(-ENOENT, htw_query(some_set()->htw, &query));
+		return;
+	}
+	expected = model_query(timer);
+	EQUAL(0, htw_query(some_set()->htw, &query));
+	same_query(&expected, &query);
+}
+
+static void step_next(void)
+{
+	struct set *set = some_set();
+	uint64_t earliest = ~0ULL;
+	struct htw_query next, expected;
+	struct timer *timer;
+	unsigned int i;
+	bool any = false;
+
+	for (i = 0; i < TIMERS; i++) {
+		timer = &timers[i];
+		if (timer->state != PENDING || &sets[timer->shard] != set ||
+		    timer->word == HTW_DISARMED)
+			continue;
+		any = true;
+		if (effective(timer) < earliest)
+			earliest = effective(timer);
+	}
+	if (!any) {
+		EQUAL(-ENOENT, htw_next(set->htw, &next));
+		return;
+	}
+	EQUAL(0, htw_next(set->htw, &next));
+	timer = find(next.id);
+	CHECK(timer, "id %" PRIx64, (uint64_t)next.id);
+	expected = model_query(timer);
+	same_query(&expected, &next);
+	EQUAL(set - sets, timer->shard);
+	if (earliest < CLOCK_END)
+		EQUAL(earliest / tick + !!(earliest % tick),
+		      next.deadline / tick + !!(next.deadline % tick));
+}
+
+static void step_add_many(void)
+{
+	uint64_t deadlines[MANY], cookies[MANY], ids[MANY];
+	int results[MANY], expected[MANY], failures = 0;
+	struct timer *timer[MANY];
+	unsigned int i, n = below(MANY) + 1;
+	const bool with_common = below(2);
+	struct set *set = some_set();
+	struct htw_add common, add;
+
+	some_add(&common);
+	common.reserved = 0;
+	if (!with_common)
+		common = (struct htw_add){ };
+	else if (common.flags & ~(HTW_F_ABS | HTW_F_KEEP) ||
+		 (common.interval && common.interval < tick) ||
+		 (common.firings && !common.interval)) {
+		EQUAL(-EINVAL, htw_add_many(set->htw, &common, deadlines, cookies, ids, n, NULL));
+		return;
+	}
+	for (i = 0; i < n; i++) {
+		deadlines[i] = common.flags & HTW_F_ABS ? some_time() : some_delay();
+		cookies[i] = any();
+		add = common;
+		add.deadline = deadlines[i];
+		add.cookie = cookies[i];
+		expected[i] = model_add(set, &add, &timer[i]);
+		failures += expected[i] < 0;
+		/* Reserve it. */
+		if (expected[i] >= 0)
+			timer[i]->state = DISARMED, timer[i]->id = 1;
+		/* A ring makes room at once. */
+		if (expected[i] > 0 && mode->ring) {
+			n = i + 1;
+			break;
+		}
+	}
+	common.id = common.deadline = common.cookie = POISON;
+	common.reserved = POISON;
+	memset(ids, 0xa5, sizeof(ids));
+	memset(results, 0xa5, sizeof(results));
+	EQUAL(failures, htw_add_many(set->htw, with_common ? &common : NULL, deadlines, cookies,
+				     ids, n, results));
+	for (i = 0; i < n; i++) {
+		if (expected[i] < 0) {
+			EQUAL(expected[i], results[i]);
+			EQUAL(0, ids[i]);
+			continue;
+		}
+		EQUAL(0, results[i]);
+		add = common;
+		add.deadline = deadlines[i];
+		model_start(timer[i], &add, ids[i]);
+	}
+}
+
+static void step_rearm_many(void)
+{
+	uint64_t ids[MANY] = { }, deadlines[MANY] = { };
+	int results[MANY], expected[MANY], failures = 0;
+	unsigned int i, n = below(MANY), flags = below(2) ? HTW_F_ABS : 0;
+
+	for (i = 0; i < n; i++) {
+		struct htw_mod mod = {
+			.id = ids[i] = some_id(),
+			.deadline = deadlines[i] = flags ? some_time() : some_delay(),
+			.flags = HTW_MOD_DEADLINE | flags,
+		};
+
+		expected[i] = model_mod(&mod);
+		failures += expected[i] < 0;
+	}
+	EQUAL(failures, htw_rearm_many(some_set()->htw, ids, deadlines, n, flags, results));
+	for (i = 0; i < n; i++)
+		EQUAL(expected[i], results[i]);
+}
+
+static void step_stop_many(void)
+{
+	int results[MANY], expected[MANY], failures = 0;
+	unsigned int i, n = below(MANY / 4);
+	uint64_t ids[MANY] = { };
+
+	for (i = 0; i < n; i++) {
+		struct htw_cancel cancel = { .id = ids[i] = some_id() }, out;
+
+		expected[i] = model_cancel(&cancel, &out);
+		failures += expected[i] < 0;
+	}
+	EQUAL(failures, htw_stop_many(some_set()->htw, ids, n, results));
+	for (i = 0; i < n; i++)
+		EQUAL(expected[i], results[i]);
+}
+
+static void step_batch(void)
+{
+	struct htw_op ops[MANY];
+	struct {
+		struct htw_cancel cancel;
+		struct htw_query query;
+		struct htw_add add;
+		int result;
+	} expected[MANY];
+	struct set *set = some_set();
+	struct timer *timer, *added = NULL;
+	unsigned int i, n = below(MANY), failures = 0;
+
+	memset(ops, 0, sizeof(ops));
+	memset(expected, 0, sizeof(expected));
+	for (i = 0; i < n; i++) {
+		switch (below(4)) {
+		case 0:
+			ops[i].op = HTW_OP_CANCEL;
+			ops[i].cancel.id = some_id();
+			ops[i].cancel.flags = below(2);
+			expected[i].result = model_cancel(&ops[i].cancel, &expected[i].cancel);
+			break;
+		case 1:
+			ops[i].op = HTW_OP_MOD;
+			some_mod(&ops[i].mod);
+			expected[i].result = model_mod(&ops[i].mod);
+			break;
+		case 2:
+			ops[i].op = HTW_OP_QUERY;
+			ops[i].query.id = some_id();
+			timer = find(ops[i].query.id);
+			expected[i].result = timer ? 0 : -ENOENT;
+			if (timer)
+				expected[i].query = model_query(timer);
+			break;
+		default:
+			/* Only as the last one is its id known to the model in time. */
+			ops[i].op = HTW_OP_ADD;
+			some_add(&ops[i].add);
+			expected[i].add = ops[i].add;
+			expected[i].result = model_add(set, &ops[i].add, &added);
+			if (expected[i].result > 0)
+				expected[i].result = 0;
+			n = i + 1;
+		}
+		if (!below(40)) {
+			i++;
+			if (i < n) {
+				ops[i].op = 5 + below(60000);
+				expected[i].result = -EINVAL;
+			}
+		}
+	}
+	for (i = 0; i < n; i++)
+		failures += expected[i].result < 0;
+	EQUAL(failures, htw_batch(set->htw, ops, n));
+	for (i = 0; i < n; i++) {
+		EQUAL(expected[i].result, ops[i].result);
+		if (ops[i].op == HTW_OP_QUERY && !ops[i].result)
+			same_query(&expected[i].query, &ops[i].query);
+		if (ops[i].op == HTW_OP_CANCEL && ops[i].result != -ENOENT) {
+			EQUAL(expected[i].cancel.remaining, ops[i].cancel.remaining);
+			EQUAL(expected[i].cancel.missed, ops[i].cancel.missed);
+			EQUAL(expected[i].cancel.cookie, ops[i].cancel.cookie);
+		}
+		if (ops[i].op == HTW_OP_ADD && !ops[i].result)
+			model_start(added, &expected[i].add, ops[i].add.id);
+	}
+}
+
+static void step_read(void)
+{
+	struct htw_event expected[READ_MOST], seen[READ_MOST];
+	const unsigned int count = below(4) ? 1 + below(READ_MOST) : 1 + below(3);
+	struct set *set = some_set();
+	unsigned int i, n;
+
+	memset(seen, 0xa5, sizeof(seen));
+	n = model_read(set, expected, count);
+	EQUAL(n, htw_read(set->htw, seen, count));
+	for (i = 0; i < n; i++) {
+		EQUAL(expected[i].id, seen[i].id);
+		EQUAL(expected[i].cookie, seen[i].cookie);
+		EQUAL(expected[i].deadline, seen[i].deadline);
+		EQUAL(expected[i].fired, seen[i].fired);
+		EQUAL(expected[i].missed, seen[i].missed);
+		EQUAL(expected[i].flags, seen[i].flags);
+		EQUAL(0, seen[i].reserved);
+	}
+	if (n < count)
+		set->edge = true;
+}
+
+static void step_announced(void)
+{
+	struct set *set = some_set();
+	struct pollfd pfd = { .fd = htw_fd(set->htw), .events = POLLIN };
+	struct epoll_event event;
+	unsigned int i;
+	bool some = false;
+
+	for (i = 0; i < set->queued; i++)
+		some |= !mode->table || !set->queue[i].timer ||
+			set->queue[i].timer->state == LAST || set->queue[i].timer->word <=
+			(mode->ring ? set->queue[i].event.deadline : set->queue[i].timer->deadline);
+	if (!some)
+		return;
+	EQUAL(1, poll(&pfd, 1, EVENTUALLY_MS));
+	EQUAL(POLLIN, pfd.revents);
+	EQUAL(1, htw_wait(set->htw, below(2) ? 0 : -1));
+	/* An edge for what has come since the last read of all. */
+	if (set->edge) {
+		EQUAL(1, epoll_wait(set->epoll, &event, 1, EVENTUALLY_MS));
+		set->edge = false;
+	}
+}
+
+static void step_info(void)
+{
+	struct set *set = some_set();
+	struct htw_info info;
+
+	memset(&info, 0xa5, sizeof(info));
+	EQUAL(0, htw_info(set->htw, &info));
+	EQUAL(set->timers, info.timers);
+	if (!mode->ring)
+		EQUAL(set->queued, info.expired);
+	EQUAL(limit, info.limit);
+	EQUAL(tick, info.tick_ns);
+	EQUAL(HTW_CLOCK_MANUAL, info.clock);
+	EQUAL(now, htw_now(set->htw));
+}
+
+static void step_list(void)
+{
+	const unsigned int states = below(8);
+	const unsigned int asked = states ? states : HTW_LIST_PENDING;
+	struct set *set = some_set();
+	struct htw_query entries[64], expected;
+	bool reported[TIMERS] = { };
+	uint64_t cursor = 0;
+	struct timer *timer;
+	unsigned int i, count;
+	int n;
+
+	do {
+		count = 1 + below(64);
+		if (!states && below(2))
+			n = htw_list(set->htw, &cursor, entries, count);
+		else
+			n = htw_list_in(set->htw, states, &cursor, entries, count);
+		CHECK(n >= 0 && n <= (int)count, "%d", n);
+		for (i = 0; i < (unsigned int)n; i++) {
+			timer = find(entries[i].id);
+			CHECK(timer, "id %" PRIx64, (uint64_t)entries[i].id);
+			CHECK(!reported[timer - timers], "twice");
+			reported[timer - timers] = true;
+			EQUAL(set - sets, timer->shard);
+			expected = model_query(timer);
+			same_query(&expected, &entries[i]);
+		}
+	} while (n);
+	for (i = 0; i < TIMERS; i++) {
+		if (!timers[i].state || &sets[timers[i].shard] != set)
+			continue;
+		expected = model_query(&timers[i]);
+		EQUAL(!!(asked & 1 << (expected.state - 1)), reported[i]);
+	}
+}
+
+static void step_harvest(void)
+{
+	struct set *set = some_set();
+	struct htw_query entries[8], expected;
+	struct timer *timer;
+	unsigned int i, pending = 0, count = below(8);
+	int n;
+
+	for (i = 0; i < TIMERS; i++)
+		pending += timers[i].state == PENDING && &sets[timers[i].shard] == set &&
+			   timers[i].word != HTW_DISARMED;
+	n = htw_harvest(set->htw, entries, count);
+	EQUAL(pending < count ? pending : count, n);
+	for (i = 0; i < (unsigned int)n; i++) {
+		timer = find(entries[i].id);
+		CHECK(timer, "id %" PRIx64, (uint64_t)entries[i].id);
+		EQUAL(PENDING, timer->state);
+		expected = model_query(timer);
+		same_query(&expected, &entries[i]);
+		forget_unread(timer, true);
+		end(timer);
+	}
+}
+
+static void step_cancel_all(void)
+{
+	const unsigned int flags = below(2) ? HTW_CANCEL_DISCARD : 0;
+	struct set *set = some_set();
+	struct htw_cancel cancel = { .flags = flags }, out;
+	unsigned int i, count = 0;
+
+	if (below(20))
+		return;
+	for (i = 0; i < TIMERS; i++) {
+		if (!timers[i].state || &sets[timers[i].shard] != set)
+			continue;
+		cancel.id = timers[i].id;
+		count += model_cancel(&cancel, &out) == 0;
+	}
+	if (mode->ring && flags)
+		set->queued = 0;
+	EQUAL(count, htw_cancel_all(set->htw, flags));
+}
+
+static void step_advance(void)
+{
+	const bool absolute = below(2);
+	struct set *set = some_set();
+	uint64_t ns = below(10) ? some_ticks(20) : some_delay();
+	unsigned int i, expected;
+	struct htw_info info;
+	int64_t n;
+
+	if (ns > CLOCK_END / 2 - now)
+		ns = below(tick);
+	if (!below(20) && now) {
+		EQUAL(-EINVAL, htw_advance(set->htw, now - 1, HTW_F_ABS));
+		EQUAL(-EINVAL, htw_advance(set->htw, CLOCK_END - now + 1, 0));
+		EQUAL(-EINVAL, htw_advance(set->htw, 1, 2));
+	}
+	expected = model_advance(now + ns);
+	n = htw_advance(set->htw, absolute ? now : ns, absolute ? HTW_F_ABS : 0);
+	EQUAL(expected, n);
+	/* In the process, a shard's timers expire when it is asked. */
+	for (i = 0; i < nr_sets; i++)
+		EQUAL(0, htw_info(sets[i].htw, &info));
+}
+
+static void step_put_off(void)
+{
+	struct timer *timer = find(some_id());
+	uint64_t when, *word;
+
+	if (!timer) {
+		return;
+	}
+	when = below(6) ? sum(effective(timer), below(2) ? some_delay() : some_ticks(50)) :
+		HTW_DISARMED;
+	if (timer->word == HTW_DISARMED && timer->state == PENDING)
+		when = sum(timer->deadline, some_delay());
+	if (below(2)) {
+		EQUAL(0, htw_put_off(some_set()->htw, timer->id, when));
+	} else {
+		word = htw_table_word(some_set()->htw, timer->id);
+		CHECK(word, "no word");
+		__atomic_store_n(word, when, __ATOMIC_RELAXED);
+	}
+	timer->word = when;
+}
+
+static const struct {
+	void (*run)(void);
+	unsigned int weight;
+} steps[] = {
+	{ step_add, 20 },
+	{ step_cancel, 8 },
+	{ step_mod, 12 },
+	{ step_query, 8 },
+	{ step_next, 2 },
+	{ step_add_many, 1 },
+	{ step_rearm_many, 2 },
+	{ step_stop_many, 1 },
+	{ step_batch, 3 },
+	{ step_read, 12 },
+	{ step_announced, 8 },
+	{ step_info, 4 },
+	{ step_list, 1 },
+	{ step_harvest, 1 },
+	{ step_cancel_all, 1 },
+	{ step_advance, 12 },
+	{ step_put_off, 20 },	/* only with a table: the last one */
+};
+
+static void open_sets(void)
+{
+	struct htw_setup setup = {
+		.flags = HTW_SETUP_CLOCK | HTW_SETUP_LIMIT,
+		.clock = HTW_CLOCK_MANUAL,
+		.limit = limit = 1 + below(mode->shards ? TIMERS / SHARDS : TIMERS),
+	};
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	struct htw_info info;
+	unsigned int i;
+
+	if (mode->table || below(3)) {
+		setup.flags |= HTW_SETUP_PRIVATE;
+		setup.tick_ns = mode->table ? 1 + below(2) : 1 + below(below(2) ? 10 : 1000000);
+		setup.levels = 1 + below(HTW_MAX_LEVELS);
+		for (i = 0; i < setup.levels; i++)
+			setup.slots[i] = 2 + below(99);
+	}
+	if (mode->ring) {
+		setup.flags |= HTW_SETUP_RING;
+		setup.ring_entries = RING_ENTRIES;
+	}
+	memset(timers, 0, sizeof(timers));
+	memset(graves, 0, sizeof(graves));
+	ids_count = 0;
+	if (ids_seen)
+		memset(ids_seen, 0, ids_room * sizeof(*ids_seen));
+	now = 0;
+	for (i = 0; i < (mode->shards ? SHARDS : 1); i++) {
+		struct set *set = &sets[i];
+
+		set->queued = set->timers = 0;
+		set->edge = true;
+		EQUAL(0, i ? htw_shard(&set->htw, sets[below(i)].htw) :
+		      htw_open(&set->htw, mode->backend, &setup));
+		if (mode->table)
+			EQUAL(0, htw_map_table(set->htw));
+		set->epoll = epoll_create1(EPOLL_CLOEXEC);
+		CHECK(set->epoll >= 0, "errno %d", errno);
+		EQUAL(0, epoll_ctl(set->epoll, EPOLL_CTL_ADD, htw_fd(set->htw), &event));
+		nr_sets++;
+	}
+	EQUAL(0, htw_info(sets[0].htw, &info));
+	tick = info.tick_ns;
+}
+
+void model_close(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_sets; i++)
+		close(sets[i].epoll);
+	if (nr_sets)
+		htw_close(sets[0].htw);
+	nr_sets = 0;
+}
+
+bool model_open(const struct model_mode *m)
+{
+	mode = m;
+	if (setjmp(failed)) {
+		model_close();
+		return false;
+	}
+	open_sets();
+	return true;
+}
+
+static void take_step(void)
+{
+	const unsigned int kinds = ARRAY_SIZE(steps) - !mode->table;
+	unsigned int i, total = 0, kind;
+
+	/* The ring has room for all. */
+	if (mode->ring && sets[0].queued > RING_ENTRIES / 2)
+		step_read();
+	for (i = 0; i < kinds; i++)
+		total += steps[i].weight;
+	kind = below(total);
+	for (i = 0; kind >= steps[i].weight; i++)
+		kind -= steps[i].weight;
+	steps[i].run();
+}
+
+bool model_step(void)
+{
+	if (setjmp(failed))
+		return false;
+	take_step();
+	return true;
+}
