@@ -8,7 +8,6 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/hash.h>
-#include <linux/mount.h>
 #include <linux/seq_file.h>
 #include <linux/user_namespace.h>
 #include <linux/workqueue.h>
@@ -17,6 +16,7 @@
 #include "../core/table_enable.h"
 #include "../core/vector.h"
 #include "../compat.h"
+#include "htw_debugfs.h"
 #include "htw_kunit.h"
 
 #define US			((u64)NSEC_PER_USEC)
@@ -856,40 +856,6 @@ static void fdinfo_counts(struct kunit *test)
 }
 
 #ifdef CONFIG_DEBUG_FS
-/* Open a file of /sys/kernel/debug. */
-static struct file *debugfs_open(struct kunit *test, const char *name, int flags)
-{
-	struct vfsmount *mnt = kern_mount(get_fs_type("debugfs"));
-	struct file *file;
-
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, mnt);
-	file = file_open_root_mnt(mnt, name, flags, 0);
-	kern_unmount(mnt);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
-	return file;
-}
-
-/* Read a file of /sys/kernel/debug. */
-static char *debugfs_text(struct kunit *test, const char *name)
-{
-	const size_t size = 16 * PAGE_SIZE;
-	char __user *to = (char __user *)htw_test_user_pages(test, size / PAGE_SIZE);
-	char *text = kunit_kzalloc(test, size, GFP_KERNEL);
-	struct file *file;
-	loff_t pos = 0;
-	ssize_t ret;
-
-	KUNIT_ASSERT_NOT_NULL(test, text);
-	file = debugfs_open(test, name, O_RDONLY);
-	do {
-		ret = file->f_op->read(file, to + pos, size - 1 - pos, &pos);
-	} while (ret > 0);
-	__fput_sync(file);
-	KUNIT_ASSERT_EQ(test, ret, 0);
-	KUNIT_ASSERT_EQ(test, copy_from_user(text, to, pos), 0);
-	return text;
-}
-
 static __printf(3, 4)
 void expect_text(struct kunit *test, const char *text, const char *format, ...)
 {
@@ -903,26 +869,14 @@ void expect_text(struct kunit *test, const char *text, const char *format, ...)
 }
 
 #if defined(CONFIG_FAILSLAB) && defined(CONFIG_FAIL_PAGE_ALLOC)
-/* Write a letter to such a file. */
-static void debugfs_set(struct kunit *test, const char *name, const char *value)
-{
-	char __user *from = (char __user *)htw_test_user_pages(test, 1);
-	struct file *file = debugfs_open(test, name, O_WRONLY);
-	loff_t pos = 0;
-
-	KUNIT_ASSERT_EQ(test, copy_to_user(from, value, 1), 0);
-	KUNIT_EXPECT_EQ(test, file->f_op->write(file, from, 1, &pos), 1);
-	__fput_sync(file);
-}
-
 /* Whether fault injection leaves alone what may wait for memory, and single pages. */
 static void leave_alone(struct kunit *test, bool leaves)
 {
-	debugfs_set(test, "failslab/ignore-gfp-wait", leaves ? "Y" : "N");
-	debugfs_set(test, "failslab/verbose", leaves ? "2" : "0");
-	debugfs_set(test, "fail_page_alloc/ignore-gfp-wait", leaves ? "Y" : "N");
-	debugfs_set(test, "fail_page_alloc/min-order", leaves ? "1" : "0");
-	debugfs_set(test, "fail_page_alloc/verbose", leaves ? "2" : "0");
+	htw_test_debugfs_set(test, "failslab/ignore-gfp-wait", leaves ? "Y" : "N");
+	htw_test_debugfs_set(test, "failslab/verbose", leaves ? "2" : "0");
+	htw_test_debugfs_set(test, "fail_page_alloc/ignore-gfp-wait", leaves ? "Y" : "N");
+	htw_test_debugfs_set(test, "fail_page_alloc/min-order", leaves ? "1" : "0");
+	htw_test_debugfs_set(test, "fail_page_alloc/verbose", leaves ? "2" : "0");
 }
 
 /* Make a call, whose argument is in the program's memory, with its @nth fault if it has one. */
@@ -983,7 +937,7 @@ static void debugfs_counts(struct kunit *test)
 	htw_test_start(test, ctx, U64_MAX, 1);
 	migrate_enable();
 	snprintf(line, sizeof(line), "user %u cpu ", uid);
-	text = debugfs_text(test, "htw/users");
+	text = htw_test_debugfs_text(test, "htw/users");
 	expect_text(test, text, "user %u contexts 1 timers %u private_wheels 1\n", uid,
 		    HTW_PAGE_TIMERS);
 	/* Only of CPUs that it has used. */
@@ -996,14 +950,14 @@ static void debugfs_counts(struct kunit *test)
 	flow->stalls.times = 5;
 	flow->stalls.ns = 6;
 	spin_unlock_bh(&p->lock);
-	text = debugfs_text(test, "htw/users");
+	text = htw_test_debugfs_text(test, "htw/users");
 	text = strstr(text, line);
 	KUNIT_ASSERT_NOT_NULL(test, text);
 	*strchrnul(text, '\n') = 0;
 	expect_text(test, text, "user %u cpu %u spent_ns 12345 tokens_ns ", uid, cpu);
 	expect_text(test, text, " throttled 3 throttled_ns 4 stalls 5 stalled_ns 6");
 
-	text = debugfs_text(test, "htw/wheels");
+	text = htw_test_debugfs_text(test, "htw/wheels");
 	snprintf(line, sizeof(line), "user %u private 1\n", uid);
 	text = strstr(text, line);
 	KUNIT_ASSERT_NOT_NULL(test, text);
@@ -1031,7 +985,7 @@ static void debugfs_counts_of_pacers(struct kunit *test)
 		p->misses += many;
 		spin_unlock_bh(&p->lock);
 	}
-	text = debugfs_text(test, "htw/pacers");
+	text = htw_test_debugfs_text(test, "htw/pacers");
 	for_each_online_cpu(cpu) {
 		struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
 		char line[32];

@@ -14,6 +14,7 @@
 #include <linux/slab.h>
 
 #include "../core/table_enable.h"
+#include "htw_debugfs.h"
 #include "htw_kunit.h"
 
 #define PAGES			200u
@@ -915,6 +916,20 @@ static void directories_of_freed_pages_count(struct kunit *test)
 	KUNIT_EXPECT_GE(test, entries, 30 * limit);
 }
 
+#ifdef CONFIG_DEBUG_KMEMLEAK
+/*
+ * Nothing points to what kmemleak reports. An object has to be 5 s old, and unchanged since the
+ * scan before. The last suite's last case: all others are over.
+ */
+static void no_memory_is_lost(struct kunit *test)
+{
+	msleep(6000);
+	htw_test_debugfs_set(test, "kmemleak", "scan");
+	htw_test_debugfs_set(test, "kmemleak", "scan");
+	KUNIT_EXPECT_STREQ(test, htw_test_debugfs_text(test, "kmemleak"), "");
+}
+#endif
+
 static struct kunit_case htw_shrink_cases[] = {
 	KUNIT_CASE(growing_early_loses_no_timer),
 	KUNIT_CASE(lists_are_divided_among_the_cpus),
@@ -939,6 +954,9 @@ static struct kunit_case htw_shrink_cases[] = {
 	KUNIT_CASE_SLOW(a_section_is_waited_for),
 	KUNIT_CASE_SLOW(a_page_that_was_found_stays_readable),
 	KUNIT_CASE_SLOW(threads_race_with_freeing),
+#endif
+#ifdef CONFIG_DEBUG_KMEMLEAK
+	KUNIT_CASE_SLOW(no_memory_is_lost),
 #endif
 	{}
 };
