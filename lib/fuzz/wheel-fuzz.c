@@ -6,21 +6,16 @@
  * following byte is an operation, with its arguments behind it. The model is an array that
  * is searched for its minimum. A difference ends in abort().
  *
- *	wheel-fuzz FILE...	runs each file
- *	wheel-fuzz -c FILE	runs each line of a file, an input in hexadecimal
- *	wheel-fuzz -r COUNT	runs COUNT pseudo-random inputs, the same ones each time
- *	wheel-fuzz		as called by afl-fuzz; without it, runs one input from stdin
+ * wheel-fuzz -r COUNT runs COUNT pseudo-random inputs, the same ones each time. For other
+ * arguments see input.h.
  */
 #include "../../htw_wheel.h"
+#include "input.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include <linux/numa.h>
 
 #define NODES		48
-#define INPUT_MAX	4096
 
 struct timer {
 	struct htw_node node;
@@ -28,12 +23,6 @@ struct timer {
 	u64 key;	/* the tick by which timers are ordered */
 	u64 serial;	/* orders timers of one key */
 	bool pending;
-};
-
-struct input {
-	const u8 *data;
-	size_t size;
-	size_t at;
 };
 
 static struct timer timers[NODES];
@@ -52,23 +41,6 @@ static bool mixed, disordered;
 		abort();							\
 	}									\
 } while (0)
-
-static u8 byte(struct input *in)
-{
-	return in->at < in->size ? in->data[in->at++] : 0;
-}
-
-/* A number of up to @most bits; the input says how many. */
-static u64 number(struct input *in, unsigned int most)
-{
-	const unsigned int bits = byte(in) % (most + 1);
-	u64 value = 0;
-	unsigned int i;
-
-	for (i = 0; i < bits; i += 8)
-		value = value << 8 | byte(in);
-	return bits < 64 ? value & ((1ULL << bits) - 1) : value;
-}
 
 /* The first timer to expire of those that are due by tick @by, or NULL. */
 static struct timer *first_due(u64 by)
@@ -363,58 +335,6 @@ static void run(const u8 *data, size_t size)
 	htw_wheel_destroy(&wheel);
 }
 
-static int run_file(const char *path)
-{
-	static u8 data[INPUT_MAX];
-	FILE *f = fopen(path, "rb");
-	size_t size;
-
-	if (!f) {
-		perror(path);
-		return 1;
-	}
-	size = fread(data, 1, sizeof(data), f);
-	fclose(f);
-	run(data, size);
-	return 0;
-}
-
-static int digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Run each line of a file that is not a comment. */
-static int run_lines(const char *path)
-{
-	static char line[2 * INPUT_MAX + 2];
-	static u8 data[INPUT_MAX];
-	FILE *f = fopen(path, "r");
-	unsigned int count = 0;
-	size_t n;
-
-	if (!f) {
-		perror(path);
-		return 1;
-	}
-	while (fgets(line, sizeof(line), f)) {
-		if (line[0] == '#')
-			continue;
-		for (n = 0; digit(line[2 * n]) >= 0 && digit(line[2 * n + 1]) >= 0; n++)
-			data[n] = digit(line[2 * n]) << 4 | digit(line[2 * n + 1]);
-		if (line[2 * n] != '\n') {
-			fprintf(stderr, "%s: not an input: %s", path, line);
-			fclose(f);
-			return 1;
-		}
-		run(data, n);
-		count++;
-	}
-	fclose(f);
-	printf("%u inputs\n", count);
-	return !count;
-}
-
 static void run_random(unsigned long count)
 {
 	static u8 data[INPUT_MAX];
@@ -436,48 +356,12 @@ static void run_random(unsigned long count)
 	}
 }
 
-#ifdef __AFL_FUZZ_TESTCASE_LEN
-__AFL_FUZZ_INIT();
-
-static int run_input(void)
-{
-	const u8 *data;
-
-	__AFL_INIT();
-	data = __AFL_FUZZ_TESTCASE_BUF;
-	while (__AFL_LOOP(10000))
-		run(data, __AFL_FUZZ_TESTCASE_LEN);
-	return 0;
-}
-#else
-static int run_input(void)
-{
-	static u8 data[INPUT_MAX];
-	ssize_t size = read(STDIN_FILENO, data, sizeof(data));
-
-	if (size < 0)
-		return 1;
-	run(data, size);
-	return 0;
-}
-#endif
-
 int main(int argc, char **argv)
 {
-	int i, failed = 0;
-
-	if (argc < 2)
-		return run_input();
-	if (argc == 3 && !strcmp(argv[1], "-c"))
-		return run_lines(argv[2]);
 	if (argc == 3 && !strcmp(argv[1], "-r")) {
 		run_random(strtoul(argv[2], NULL, 10));
 		printf("%s made-up inputs\n", argv[2]);
 		return 0;
 	}
-	for (i = 1; i < argc; i++)
-		failed |= run_file(argv[i]);
-	if (!failed)
-		printf("%d inputs\n", argc - 1);
-	return failed;
+	return run_inputs(argc, argv);
 }
