@@ -68,7 +68,10 @@ static void choose_wheel(struct context *c, __u64 *random)
 
 static void choose_readers(struct context *c, __u64 *random, const struct choices *choices)
 {
-	static const enum reader_kind for_ring[] = { READER_SPIN, READER_POLL, READER_EPOLL };
+	static const enum reader_kind for_ring[] = {
+		READER_SPIN, READER_POLL, READER_EPOLL, READER_EPOLL_EDGE, READER_EPOLL_EXCLUSIVE,
+		READER_SIGIO, READER_URING_POLL,
+	};
 	static const enum reader_kind nonblocking[] = {
 		READER_SPIN, READER_POLL, READER_EPOLL, READER_EPOLL_EDGE, READER_EPOLL_EXCLUSIVE,
 		READER_SIGIO, READER_URING_READ, READER_URING_POLL,
@@ -84,7 +87,7 @@ static void choose_readers(struct context *c, __u64 *random, const struct choice
 		__u64 n = xorshift64(random);
 
 		if (c->setup.ring_entries)
-			c->readers[i] = for_ring[n % 3];
+			c->readers[i] = for_ring[n % (choices->uring ? 7 : 6)];
 		else if (c->nonblock)
 			c->readers[i] = nonblocking[n % (choices->uring ? 8 : 6)];
 		else

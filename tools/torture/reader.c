@@ -99,7 +99,10 @@ static unsigned int take(struct context *c, struct batch *b, unsigned int room)
 	return n;
 }
 
-/* The ring has one program's side: readers of all processes take turns. */
+/*
+ * The ring has one program's side: readers of all processes take turns. Whoever has come for an
+ * edge or a signal waits for its turn, as the one before may have looked before that.
+ */
 static bool take_all(struct reader *r)
 {
 	struct context *c = r->context;
@@ -108,10 +111,8 @@ static bool take_all(struct reader *r)
 	bool end = false;
 
 	do {
-		if (__atomic_exchange_n(&c->state->consumer, 1, __ATOMIC_ACQUIRE)) {
+		while (__atomic_exchange_n(&c->state->consumer, 1, __ATOMIC_ACQUIRE))
 			sched_yield();
-			return false;
-		}
 		n = take(c, &b, 1 + below(r, EVENTS_MOST));
 		__atomic_store_n(&c->state->consumer, 0, __ATOMIC_RELEASE);
 		b.window = context_window(c, 0);
