@@ -38,6 +38,8 @@
  */
 #define CHURNERS		32
 #define CHURNS			8000
+/* With sanitizers, on a busy machine, all would take minutes. */
+#define CHURN_NS		(90 * SEC)
 #define CHURN_MOST		(16 * MIB)
 
 /* Private wheels of a user, most bytes of one, and how often HTW_SETUP makes one and fails. */
@@ -108,7 +110,9 @@ static bool hold(char shape)
 
 static void *churn(void *failed)
 {
-	for (int i = 0; i < CHURNS; i++) {
+	const __u64 end = now_ns() + CHURN_NS;
+
+	for (int i = 0; i < CHURNS && now_ns() < end; i++) {
 		int fd;
 
 		/* open() waits for ten seconds at most, which is too short on a busy machine. */
