@@ -403,6 +403,9 @@ static int htw_section_mod_locked(struct htw_section *s, struct htw_timer *t,
 	if (mod->flags & HTW_MOD_INTERVAL) {
 		t->interval = mod->interval;
 		t->firings = mod->firings;
+		/* What it was started with is not to be given back any more. */
+		if (state == HTW_IDLE)
+			t->node.idle_interval = 0;
 	}
 
 	if (mod->flags & HTW_MOD_DEADLINE) {

@@ -252,6 +252,30 @@ static void override_that_has_come_is_not_taken_back(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, event.deadline, 25 * TICK);
 }
 
+/* What the program has changed since the last firing is not given back. */
+static void interval_changed_since_is_not_given_back(struct kunit *test)
+{
+	const struct htw_add add = { .deadline = 10 * TICK, .interval = 10 * TICK, .firings = 1 };
+	struct htw_context *ctx = table_context(test, HTW_CLOCK_MANUAL);
+	struct htw_mod mod = { .id = htw_test_add(ctx, &add), .flags = HTW_MOD_INTERVAL };
+	struct htw_query query = { .id = mod.id };
+	struct htw_event event;
+
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 10 * TICK), 1);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &mod), 0);
+	*override_of(ctx, mod.id) = 50 * TICK;
+	mod.flags = HTW_MOD_UNREAD;
+	mod.deadline = event.deadline;
+	mod.firings = 1;
+	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &mod), 0);
+	KUNIT_ASSERT_EQ(test, htw_test_query(ctx, &query), 0);
+	KUNIT_EXPECT_EQ(test, query.deadline, 50 * TICK);
+	KUNIT_EXPECT_EQ(test, query.interval, 0);
+	KUNIT_EXPECT_EQ(test, query.firings, 0);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 100 * TICK), 1);
+}
+
 /*
  * No event can be taken back of a timer that has ended, or was cancelled while its next event is
  * queued.
@@ -677,6 +701,7 @@ static struct kunit_case htw_table_cases[] = {
 	KUNIT_CASE(taken_back_is_disarmed),
 	KUNIT_CASE_PARAM(taken_back_is_put_off, unread_gen_params),
 	KUNIT_CASE(override_that_has_come_is_not_taken_back),
+	KUNIT_CASE(interval_changed_since_is_not_given_back),
 	KUNIT_CASE(ended_is_not_taken_back),
 	KUNIT_CASE(disarmed_is_taken_back),
 	KUNIT_CASE(firings_given_back_are_limited),

@@ -425,6 +425,7 @@ static int model_mod(const struct htw_mod *mod)
 	if (mod->flags & HTW_MOD_INTERVAL) {
 		timer->interval = mod->interval;
 		timer->firings = mod->firings;
+		timer->before = 0;
 	}
 	if (mod->flags & HTW_MOD_COOKIE)
 		timer->cookie = mod->cookie;
