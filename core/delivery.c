@@ -154,6 +154,12 @@ static bool htw_delivery_defer_one(struct htw_delivery *d, struct htw_timer *t,
 		WRITE_ONCE(t->node.state, HTW_IDLE);
 		return true;
 	}
+	if (t->node.flags & HTW_TIMER_CLOCK_SET) {
+		list_del(&t->node.list);
+		htw_delivery_clock_set(d, t);
+		d->room = 0;
+		return true;
+	}
 	if (moved)
 		t->deadline = override;
 	if (t->deadline <= htw_context_from_host(ctx, now))
@@ -176,6 +182,8 @@ static bool htw_delivery_defer_one(struct htw_delivery *d, struct htw_timer *t,
  *   a tick at most, however often the program stores.
  * - They were started for a tick that had come, and CLOCK_REALTIME has been set
  *   back since.
+ * - They expire because the clock was set before they were armed once more:
+ *   these are queued here, as their deadlines may be in the future.
  *
  * Return: how many timers were taken off.
  */

@@ -218,6 +218,10 @@ static u64 htw_section_choose_tick(struct htw_section *s,
 	const u64 deadline = htw_context_to_host(s->ctx, t->deadline);
 	const u64 now = htw_context_to_host(s->ctx, s->now);
 
+	/* Delivery finds it: htw_section_unread_locked(). */
+	if (t->node.flags & HTW_TIMER_CLOCK_SET)
+		return htw_base_choose_tick(s->base, now, 0, now);
+
 	if (t->deadline <= s->now && s->base->clock != HTW_MANUAL &&
 	    !htw_section_make_way(s, now))
 		return htw_base_choose_tick(s->base, deadline, 0, 0);
@@ -474,6 +478,8 @@ static int htw_section_unread_locked(struct htw_section *s, struct htw_timer *t,
 
 	if (override != HTW_DISARMED)
 		t->deadline = override;
+	/* If the clock was set since, the timer would have expired then: it does now. */
+	htw_clock_sets_check(s->ctx, t);
 	trace_htw_mod(mod->id, t->cookie, t->deadline, t->interval);
 	return 0;
 }

@@ -264,6 +264,37 @@ static void told_though_the_event_before_is_taken_back(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, event.flags, HTW_EVENT_CLOCK_SET | HTW_EVENT_MORE);
 }
 
+/*
+ * If the clock was set before HTW_MOD_UNREAD puts the timer off, it would have expired then, had
+ * its entry been there in time: it does so now.
+ */
+static void told_when_an_event_is_taken_back(struct kunit *test)
+{
+	struct htw_context *ctx = realtime_context(test);
+	const u64 id = start_cancel_on_set(ctx, 0, 0, 0);
+	const struct htw_timer *t = htw_test_slot(ctx, id);
+	struct htw_mod unread = { .id = id, .firings = 1, .flags = HTW_MOD_UNREAD };
+	struct htw_event event;
+	u64 later;
+
+	KUNIT_ASSERT_EQ(test, htw_table_enable(ctx), 0);
+	htw_test_wait(test, ctx, 1);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, event.flags, HTW_EVENT_MORE);
+	unread.deadline = event.deadline;
+	set_by(HOUR);
+	wait_for_walk(test, ctx);
+	later = event.deadline + 2000 * HOUR;
+	htw_timer_page(t)->table[htw_timer_index(t)] = later;
+	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &unread), 0);
+	htw_test_wait(test, ctx, 1);
+	set_by(-(s64)HOUR);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, event.flags, HTW_EVENT_CLOCK_SET | HTW_EVENT_MORE);
+	KUNIT_EXPECT_EQ(test, event.deadline, later);
+	KUNIT_EXPECT_LT(test, event.fired, later);
+}
+
 /* A program that maps a ring is told there that events are queued. */
 static void told_by_the_ring(struct kunit *test)
 {
@@ -496,6 +527,7 @@ static struct kunit_case htw_clockset_cases[] = {
 	KUNIT_CASE(firings_count_though_the_clock_is_set),
 	KUNIT_CASE(not_told_of_what_is_disarmed),
 	KUNIT_CASE(told_though_the_event_before_is_taken_back),
+	KUNIT_CASE(told_when_an_event_is_taken_back),
 	KUNIT_CASE(told_by_the_ring),
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 	KUNIT_CASE(told_in_sections),

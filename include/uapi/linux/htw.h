@@ -230,15 +230,17 @@ struct htw_cancel {
  *
  * %HTW_MOD_UNREAD is for a program that finds, when it reads an event, that the timer's
  * entry in the table of deadlines is later than the event's deadline: it was stored after
- * the timer had expired. @deadline is the event's, @firings its &htw_event.missed plus one
- * (U32_MAX if that is more), all other fields are zero. If the entry is still later than
- * @deadline, and the timer has not expired at the entry since, the timer is armed for the
- * entry as if that had been there in time: the event is void, @firings are added to those
- * that a periodic timer with a limit has left, which after its last firing is periodic
- * again, and the entry stays as it is, so that a store at the same time is not lost. A timer
- * that the entry disarms is disarmed, until HTW_MOD arms it. Otherwise the call fails with
- * EALREADY, and the event stands. Events without %HTW_EVENT_MORE, or with
- * %HTW_EVENT_CLOCK_SET, always stand. Not in HTW_VECTOR.
+ * the timer had expired. @deadline is the event's, @firings its &htw_event.missed plus
+ * one (U32_MAX if that is more), all other fields are zero. If the entry is still later
+ * than @deadline, and the timer has not expired at the entry since, the timer is armed
+ * for the entry as if that had been there in time: the event is void, @firings are added
+ * to those that a periodic timer with a limit has left, which after its last firing is
+ * periodic again unless %HTW_MOD_INTERVAL has been used since; with %HTW_F_CANCEL_ON_SET
+ * it expires at once if the clock has been set since; and the entry stays as it is, so
+ * that a store at the same time is not lost. A timer that the entry disarms is disarmed,
+ * until HTW_MOD arms it. Otherwise the call fails with EALREADY, and the event stands.
+ * Events without %HTW_EVENT_MORE, or with %HTW_EVENT_CLOCK_SET, always stand. Not in
+ * HTW_VECTOR.
  *
  * Errors: EINVAL for flags and fields other than above, for what HTW_ADD would refuse, and
  * for %HTW_MOD_UNREAD without a table; ENOENT if the id has ended, or was cancelled and its
