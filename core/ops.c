@@ -113,6 +113,7 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
 	struct htw_add add;
 	struct htw_timer *t;
 	struct htw_section s;
+	struct htw_user_wait wait = HTW_USER_WAIT;
 	int ret;
 
 	if (copy_from_user(&add, arg, sizeof(add)))
@@ -120,7 +121,7 @@ long htw_op_add_slow(struct htw_context *ctx, struct htw_add __user *arg)
 	if (!htw_op_add_is_valid(ctx, &add))
 		return -EINVAL;
 
-	ret = htw_pool_reserve(ctx, &reserved, 1, NULL);
+	ret = htw_pool_reserve(ctx, &reserved, 1, NULL, &wait);
 	if (ret < 0)
 		return ret;
 
@@ -385,7 +386,8 @@ static u32 htw_op_batch_count_adds(const struct htw_op *ops, u32 count)
  */
 static int htw_op_batch_prepare(struct htw_context *ctx,
 				const struct htw_op *ops, u32 count,
-				struct list_head *reserved)
+				struct list_head *reserved,
+				struct htw_user_wait *wait)
 {
 	u32 adds = 0;
 	int got;
@@ -395,7 +397,7 @@ static int htw_op_batch_prepare(struct htw_context *ctx,
 	if (!adds)
 		return htw_context_is_settled(ctx) ? 0 : -ENOENT;
 
-	got = htw_pool_reserve(ctx, reserved, adds, NULL);
+	got = htw_pool_reserve(ctx, reserved, adds, NULL, wait);
 	if (got < 0)
 		return got;
 	htw_context_settle(ctx);
@@ -407,12 +409,13 @@ static int htw_op_batch_prepare(struct htw_context *ctx,
  * fails, and the next one is tried: a cancel between them may have made room.
  */
 static void htw_op_batch_submit_all(struct htw_context *ctx, struct htw_op *ops,
-				    u32 count, struct list_head *reserved)
+				    u32 count, struct list_head *reserved,
+				    struct htw_user_wait *wait)
 {
 	u32 i = 0;
 
 	while (i < count) {
-		int error = htw_op_batch_prepare(ctx, ops + i, count - i, reserved);
+		int error = htw_op_batch_prepare(ctx, ops + i, count - i, reserved, wait);
 
 		if (error) {
 			ops[i].result = htw_op_is_valid(ctx, &ops[i]) ? error : -EINVAL;
@@ -471,6 +474,7 @@ out:
 static int htw_op_batch_all(struct htw_context *ctx, struct htw_op __user *user,
 			    u32 count, struct htw_op *ops, u32 *done)
 {
+	struct htw_user_wait wait = HTW_USER_WAIT;
 	LIST_HEAD(reserved);
 	int ret = 0;
 
@@ -484,7 +488,7 @@ static int htw_op_batch_all(struct htw_context *ctx, struct htw_op __user *user,
 			break;
 		}
 		n = htw_copy_in(ops, user + *done, want, sizeof(*ops));
-		htw_op_batch_submit_all(ctx, ops, n, &reserved);
+		htw_op_batch_submit_all(ctx, ops, n, &reserved, &wait);
 		written = htw_op_batch_write_results(user + *done, ops, n,
 						     htw_context_ring_tail(ctx));
 		*done += written;

@@ -383,6 +383,7 @@ static int htw_pool_take(struct htw_context *ctx, struct list_head *timers,
  * @timers: list to append them to
  * @want: how many, at least 1
  * @ids: array for their ids, or NULL
+ * @wait: how long the call may wait at the user's limit
  *
  * Makes sure that there is a base to start them on, so that arming them cannot
  * fail.
@@ -394,17 +395,15 @@ static int htw_pool_take(struct htw_context *ctx, struct list_head *timers,
  * user's limit, -ENOMEM, -EINTR.
  */
 int htw_pool_reserve(struct htw_context *ctx, struct list_head *timers,
-		     u32 want, u64 *ids)
+		     u32 want, u64 *ids, struct htw_user_wait *wait)
 {
 	int got = htw_pool_take(ctx, timers, want, ids);
 
 	if (got == -EDQUOT) {
-		struct htw_user_wait wait;
-
-		htw_user_wait_begin(&wait, ctx->user);
+		htw_user_wait_begin(wait, ctx->user);
 		do {
 			got = htw_pool_take(ctx, timers, want, ids);
-		} while (got == -EDQUOT && htw_user_wait_again(&wait));
+		} while (got == -EDQUOT && htw_user_wait_again(wait));
 	}
 	if (got > 0 && !htw_context_create_base(ctx)) {
 		htw_pool_unreserve(ctx, timers);

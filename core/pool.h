@@ -9,7 +9,7 @@
 
 int htw_pool_grow(struct htw_context *ctx);
 int htw_pool_reserve(struct htw_context *ctx, struct list_head *timers,
-		     u32 want, u64 *ids);
+		     u32 want, u64 *ids, struct htw_user_wait *wait);
 void htw_pool_uncharge_all(struct htw_context *ctx);
 bool htw_pool_refill(struct htw_context *ctx);
 void htw_pool_unreserve(struct htw_context *ctx, struct list_head *timers);

@@ -49,7 +49,7 @@ static u32 htw_ring_cost(u32 entries)
 static bool htw_ring_charge(struct htw_user *user, u32 entries)
 {
 	u32 cost = htw_ring_cost(entries);
-	struct htw_user_wait wait;
+	struct htw_user_wait wait = HTW_USER_WAIT;
 
 	htw_user_wait_begin(&wait, user);
 	do {

@@ -141,7 +141,7 @@ static bool htw_setup_is_late(const struct htw_context *ctx)
 /* Charge a user for a private wheel; return false at the limit. */
 static bool htw_setup_charge_wheel(struct htw_user *user)
 {
-	struct htw_user_wait wait;
+	struct htw_user_wait wait = HTW_USER_WAIT;
 
 	htw_user_wait_begin(&wait, user);
 	do {

@@ -4,14 +4,22 @@
  */
 
 #include <linux/gfp.h>
+#include <linux/jiffies.h>
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
+#include <linux/sched.h>
 #include <linux/sched/signal.h>
 
 #include "pool.h"
 #include "table.h"
 #include "table_enable.h"
+
+/*
+ * How long to wait for closed contexts, in jiffies: not longer, as mmap() holds
+ * the address space's lock, for which others wait who look at the process.
+ */
+#define HTW_TABLE_WAIT		(HZ / 4)
 
 static void htw_table_enable_free(struct list_head *pages)
 {
@@ -71,7 +79,7 @@ static int htw_table_enable_pages(struct htw_context *ctx)
 	return ret;
 }
 
-static int htw_table_enable_try(struct htw_context *ctx)
+static int htw_table_enable_slow(struct htw_context *ctx)
 {
 	int ret;
 
@@ -106,21 +114,21 @@ static int htw_table_enable_try(struct htw_context *ctx)
  * From then on, all its timers are treated as if %HTW_F_KEEP were set.
  *
  * Context: may sleep, the first time for a grace period; charged to the
- * caller's cgroup. At the user's limit, waits until closed contexts have been
+ * caller's cgroup. At the user's limit, waits a moment for closed contexts to be
  * freed.
  * Return: 0, -EDQUOT, -ENOMEM or -EINTR.
  */
 int htw_table_enable(struct htw_context *ctx)
 {
-	struct htw_user_wait wait;
+	const unsigned long until = jiffies + HTW_TABLE_WAIT;
 	int ret;
 
-	/* Enabled, and seen by all sections; pairs with htw_table_enable_try(). */
+	/* Enabled, and seen by all sections; pairs with htw_table_enable_slow(). */
 	if (smp_load_acquire(&ctx->table_ready))
 		return 0;
-	htw_user_wait_begin(&wait, ctx->user);
 	do {
-		ret = htw_table_enable_try(ctx);
-	} while (ret == -EDQUOT && htw_user_wait_again(&wait));
+		ret = htw_table_enable_slow(ctx);
+	} while (ret == -EDQUOT && atomic_read(&ctx->user->closing) &&
+		 time_before(jiffies, until) && !schedule_timeout_killable(1));
 	return ret;
 }

@@ -31,8 +31,6 @@
 
 #include "user.h"
 
-/* How long to wait for closed contexts, in jiffies: a multiple of what freeing them takes. */
-#define HTW_USER_WAIT		(10 * HZ)
 /*
  * Closed contexts of a user from which on open() waits until one has been
  * freed. Closing only hands them to a work item, and tasks that open and close
@@ -459,7 +457,7 @@ void htw_user_closing_end(struct htw_user *user)
 
 /**
  * htw_user_wait_begin() - begin to wait for closed contexts of a user
- * @wait: the wait
+ * @wait: the wait of the call, which may have waited before; begins as %HTW_USER_WAIT
  * @user: the user
  *
  * Call this after a limit was met, and try again before htw_user_wait_again().
@@ -467,7 +465,6 @@ void htw_user_closing_end(struct htw_user *user)
 void htw_user_wait_begin(struct htw_user_wait *wait, struct htw_user *user)
 {
 	wait->user = user;
-	wait->until = jiffies + HTW_USER_WAIT;
 	wait->freed = atomic_read_acquire(&user->freed);
 }
 
@@ -486,7 +483,7 @@ static bool htw_user_may_try(const struct htw_user_wait *wait)
  *
  * Context: may sleep; no lock is held that freeing a context takes.
  * Return: true if another try may succeed; false if no context is being freed,
- * after ten seconds, or if the task is being killed.
+ * ten seconds after the call began, or if the task is being killed.
  */
 bool htw_user_wait_again(struct htw_user_wait *wait)
 {
@@ -519,7 +516,7 @@ bool htw_user_wait_again(struct htw_user_wait *wait)
  */
 bool htw_user_wait_for_closing(struct htw_user *user)
 {
-	struct htw_user_wait wait;
+	struct htw_user_wait wait = HTW_USER_WAIT;
 
 	htw_user_wait_begin(&wait, user);
 	while (atomic_read(&user->closing) >= HTW_USER_CLOSING_MAX) {

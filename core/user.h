@@ -121,16 +121,19 @@ void htw_user_uncharge_wheel(struct htw_user *user);
 void htw_user_throttled(struct htw_user *user, u64 *times, u64 *ns);
 
 /**
- * struct htw_user_wait - a wait for closed contexts of a user
- * @user: the user
+ * struct htw_user_wait - how long a call waits for closed contexts of a user, in all
  * @until: when to give up, in jiffies
+ * @user: the user
  * @freed: &htw_user.freed before the last try
  */
 struct htw_user_wait {
-	struct htw_user *user;
 	unsigned long until;
+	struct htw_user *user;
 	int freed;
 };
+
+/* A multiple of what freeing closed contexts takes. */
+#define HTW_USER_WAIT		{ .until = jiffies + 10 * HZ }
 
 void htw_user_closing_begin(struct htw_user *user);
 void htw_user_closing_end(struct htw_user *user);

@@ -130,13 +130,14 @@ static u32 htw_vector_get(const struct htw_vector *v, u64 *to, u64 array,
 /* Reserve a timer for each add; each for which there is none fails. Return how many did. */
 static u32 htw_vector_reserve(struct htw_context *ctx,
 			      struct htw_vector_batch *batch, u32 count,
-			      struct list_head *reserved)
+			      struct list_head *reserved,
+			      struct htw_user_wait *wait)
 {
 	u32 failed = 0;
 
 	for (u32 i = 0; i < count;) {
 		int got = htw_pool_reserve(ctx, reserved, count - i,
-					   batch->ids + i);
+					   batch->ids + i, wait);
 
 		if (got > 0) {
 			i += got;
@@ -234,10 +235,11 @@ static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
  * Return: how many adds were carried out.
  */
 static u32 htw_vector_add_batch(struct htw_context *ctx, struct htw_vector *v,
-				struct htw_vector_batch *batch, u32 want)
+				struct htw_vector_batch *batch, u32 want,
+				struct htw_user_wait *wait)
 {
 	LIST_HEAD(reserved);
-	u32 failed = htw_vector_reserve(ctx, batch, want, &reserved);
+	u32 failed = htw_vector_reserve(ctx, batch, want, &reserved, wait);
 	u32 count = htw_copy_out(htw_vector_at(v, v->ids), batch->ids, want,
 				 sizeof(*batch->ids));
 
@@ -440,7 +442,8 @@ static u32 htw_vector_write_errors(struct htw_vector *v,
  * Return: 0 if that was all of them, else -EFAULT.
  */
 static int htw_vector_submit(struct htw_context *ctx, struct htw_vector *v,
-			     struct htw_vector_batch *batch, u32 want)
+			     struct htw_vector_batch *batch, u32 want,
+			     struct htw_user_wait *wait)
 {
 	u32 count = want;
 
@@ -453,7 +456,7 @@ static int htw_vector_submit(struct htw_context *ctx, struct htw_vector *v,
 		 (v->op == HTW_OP_MOD && v->flags & HTW_MOD_COOKIE))
 		memset(batch->cookies, 0, count * sizeof(*batch->cookies));
 	if (v->op == HTW_OP_ADD) {
-		count = htw_vector_add_batch(ctx, v, batch, count);
+		count = htw_vector_add_batch(ctx, v, batch, count, wait);
 	} else {
 		u32 failed;
 
@@ -481,6 +484,7 @@ static int htw_vector_submit(struct htw_context *ctx, struct htw_vector *v,
  */
 long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 {
+	struct htw_user_wait wait = HTW_USER_WAIT;
 	struct htw_vector_batch *batch;
 	struct htw_vector v;
 	int ret = 0;
@@ -503,7 +507,8 @@ long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
 			break;
 		ret = htw_vector_submit(ctx, &v, batch,
 					min(v.count - v.done,
-					    htw_section_limit(ctx, HTW_VECTOR_BATCH)));
+					    htw_section_limit(ctx, HTW_VECTOR_BATCH)),
+					&wait);
 		cond_resched();
 	}
 

@@ -292,7 +292,7 @@ static void setup_is_too_late_while_timers_are_added(struct kunit *test)
 	LIST_HEAD(reserved);
 	int charged;
 
-	KUNIT_ASSERT_EQ(test, htw_pool_reserve(ctx, &reserved, 1, NULL), 1);
+	KUNIT_ASSERT_EQ(test, htw_test_reserve(ctx, &reserved, 1), 1);
 	charged = atomic_read(&ctx->user->timers);
 	KUNIT_EXPECT_EQ(test, htw_setup_context(ctx, &setup), -EBUSY);
 	KUNIT_EXPECT_NULL(test, ctx->private_base);
@@ -308,7 +308,7 @@ static void setup_is_too_late_while_timers_are_added(struct kunit *test)
 static void waiting_for_closed_contexts_ends(struct kunit *test)
 {
 	struct htw_user *user = htw_test_context_of(test, USER + 6)->user;
-	struct htw_user_wait wait;
+	struct htw_user_wait wait = HTW_USER_WAIT;
 
 	htw_user_wait_begin(&wait, user);
 	KUNIT_EXPECT_FALSE(test, htw_user_wait_again(&wait));
@@ -317,10 +317,50 @@ static void waiting_for_closed_contexts_ends(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, htw_user_wait_again(&wait));
 	wait.until = jiffies - 1;
 	KUNIT_EXPECT_FALSE(test, htw_user_wait_again(&wait));
+	/* The time is that of the whole call. */
 	htw_user_wait_begin(&wait, user);
+	KUNIT_EXPECT_FALSE(test, htw_user_wait_again(&wait));
+	wait.until = jiffies + 100 * HZ;
 	htw_user_closing_end(user);
 	KUNIT_EXPECT_TRUE(test, htw_user_wait_again(&wait));
 	KUNIT_EXPECT_FALSE(test, htw_user_wait_again(&wait));
+}
+
+/* A call waits once, however many of its entries meet the limit; mmap() waits for a moment only. */
+static void limit_is_waited_for_once(struct kunit *test)
+{
+	const u64 deadlines[3] = { U64_MAX, U64_MAX, U64_MAX };
+	char __user *user = (char __user *)htw_test_user_pages(test, 1);
+	struct htw_context *ctx = htw_test_context_of(test, USER + 7);
+	struct htw_vector v = {
+		.op = HTW_OP_ADD, .flags = HTW_F_ABS, .count = ARRAY_SIZE(deadlines),
+		.deadlines = (unsigned long)user, .ids = (unsigned long)user + sizeof(deadlines),
+	};
+	char __user *arg = user + 2 * sizeof(deadlines);
+	unsigned long before;
+
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, restore_user_limit,
+							(void *)(unsigned long)htw_max_user_timers),
+			0);
+	WRITE_ONCE(htw_max_user_timers, HTW_PAGE_TIMERS);
+	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++)
+		htw_test_start(test, ctx, U64_MAX, 1);
+	KUNIT_ASSERT_EQ(test, copy_to_user(user, deadlines, sizeof(deadlines)), 0);
+	KUNIT_ASSERT_EQ(test, copy_to_user(arg, &v, sizeof(v)), 0);
+
+	htw_user_closing_begin(ctx->user);
+	before = jiffies;
+	KUNIT_EXPECT_EQ(test, htw_table_enable(ctx), -EDQUOT);
+	KUNIT_EXPECT_GE(test, jiffies - before, HZ / 4);
+	KUNIT_EXPECT_LT(test, jiffies - before, 5 * HZ);
+	before = jiffies;
+	KUNIT_EXPECT_EQ(test, htw_op_vector(ctx, (void __user *)arg), 0);
+	KUNIT_EXPECT_GE(test, jiffies - before, 10 * HZ);
+	KUNIT_EXPECT_LT(test, jiffies - before, 15 * HZ);
+	htw_user_closing_end(ctx->user);
+	KUNIT_ASSERT_EQ(test, copy_from_user(&v, arg, sizeof(v)), 0);
+	KUNIT_EXPECT_EQ(test, v.done, 3);
+	KUNIT_EXPECT_EQ(test, v.failed, 3);
 }
 
 /* Closed contexts of a user that open() leaves behind, at most. */
@@ -404,7 +444,7 @@ static void timers_of_other_lists_are_taken(struct kunit *test)
 	list_splice_init(own, &ctx->free[other]);
 	ctx->free_groups = BIT(other);
 	spin_unlock_bh(&ctx->lock);
-	KUNIT_EXPECT_EQ(test, htw_pool_reserve(ctx, &reserved, WANTED, NULL), WANTED);
+	KUNIT_EXPECT_EQ(test, htw_test_reserve(ctx, &reserved, WANTED), WANTED);
 	KUNIT_EXPECT_EQ(test, ctx->nr_pages, 2);
 	KUNIT_EXPECT_EQ(test, list_count_nodes(&reserved), WANTED);
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, in_use + WANTED);
@@ -1015,6 +1055,7 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE(rings_are_charged),
 	KUNIT_CASE(setup_is_too_late_while_timers_are_added),
 	KUNIT_CASE(waiting_for_closed_contexts_ends),
+	KUNIT_CASE_SLOW(limit_is_waited_for_once),
 	KUNIT_CASE(open_waits_while_very_many_are_closed),
 	KUNIT_CASE(users_are_told_apart),
 #if defined(CONFIG_USER_NS) && !defined(MODULE)

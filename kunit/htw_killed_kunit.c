@@ -30,7 +30,7 @@ static void add_takes_no_more_memory(struct kunit *test)
 	int ret;
 
 	htw_test_be_killed();
-	ret = htw_pool_reserve(ctx, &reserved, 1, NULL);
+	ret = htw_test_reserve(ctx, &reserved, 1);
 	htw_test_spare();
 	KUNIT_EXPECT_EQ(test, ret, -EINTR);
 	KUNIT_EXPECT_TRUE(test, list_empty(&reserved));
@@ -173,7 +173,7 @@ static void limit_is_not_waited_for(struct kunit *test)
 	const struct cred *before = htw_test_become(test, USER + 1);
 	struct htw_context *ctx = htw_test_context(test);
 	struct htw_context *other;
-	struct htw_user_wait wait;
+	struct htw_user_wait wait = HTW_USER_WAIT;
 	bool again, few;
 
 	/* As if more contexts were being closed than are left alone. */

@@ -266,6 +266,14 @@ static inline u64 htw_test_add(struct htw_context *ctx, const struct htw_add *ad
 	return ret ? 0 : after.id;
 }
 
+/* htw_pool_reserve() by a call that has just begun. */
+static inline int htw_test_reserve(struct htw_context *ctx, struct list_head *timers, u32 want)
+{
+	struct htw_user_wait wait = HTW_USER_WAIT;
+
+	return htw_pool_reserve(ctx, timers, want, NULL, &wait);
+}
+
 /* Start a one-shot timer with an absolute deadline, or abort the case. */
 static inline u64 htw_test_start(struct kunit *test, struct htw_context *ctx,
 				 u64 deadline, u64 cookie)

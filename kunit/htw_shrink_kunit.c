@@ -283,7 +283,7 @@ static void pages_with_reserved_timers_stay(struct kunit *test)
 	start_all(test, ctx, ids);
 	cancel_but(test, ctx, ids, 0);
 	htw_shrink_mark(ctx);
-	KUNIT_ASSERT_EQ(test, htw_pool_reserve(ctx, &reserved, 1, NULL), 1);
+	KUNIT_ASSERT_EQ(test, htw_test_reserve(ctx, &reserved, 1), 1);
 	grace_period(ctx);
 	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), PAGES - 33);
 	KUNIT_EXPECT_EQ(test, shrink(ctx), 0);
@@ -820,7 +820,7 @@ static void timers_freed_by_other_cpus_are_used(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_PAGE_TIMERS);
 
 	/* In bulk, and one alone. */
-	KUNIT_EXPECT_EQ(test, htw_pool_reserve(ctx, &reserved, HTW_PAGE_TIMERS - 1, NULL),
+	KUNIT_EXPECT_EQ(test, htw_test_reserve(ctx, &reserved, HTW_PAGE_TIMERS - 1),
 			HTW_PAGE_TIMERS - 1);
 	free_elsewhere(ctx);
 	htw_test_start(test, ctx, NEVER, 0);
@@ -840,7 +840,7 @@ static int late_add_thread(void *data)
 {
 	struct late_add *add = data;
 
-	add->ret = htw_pool_reserve(add->ctx, &add->reserved, 1, NULL);
+	add->ret = htw_test_reserve(add->ctx, &add->reserved, 1);
 	return 0;
 }
 
@@ -903,7 +903,7 @@ static void directories_of_freed_pages_count(struct kunit *test)
 		ctx->shrinking = true;
 		spin_unlock_bh(&ctx->lock);
 		for (u32 n = 0; n < pages && got >= 0; n++)
-			got = htw_pool_reserve(ctx, &reserved, HTW_PAGE_TIMERS, NULL);
+			got = htw_test_reserve(ctx, &reserved, HTW_PAGE_TIMERS);
 		htw_pool_unreserve(ctx, &reserved);
 		shrink(ctx);
 		rcu_read_lock();

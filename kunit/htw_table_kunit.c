@@ -453,7 +453,7 @@ static void pages_beyond_a_lower_limit_have_overrides(struct kunit *test)
 	LIST_HEAD(reserved);
 	u64 id;
 
-	KUNIT_ASSERT_EQ(test, htw_pool_reserve(ctx, &reserved, page + 1, NULL), page + 1);
+	KUNIT_ASSERT_EQ(test, htw_test_reserve(ctx, &reserved, page + 1), page + 1);
 	htw_pool_unreserve(ctx, &reserved);
 	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
 	id = htw_test_start(test, ctx, U64_MAX - 1, 7);

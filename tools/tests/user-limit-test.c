@@ -255,6 +255,7 @@ HTW_TEST(one_timer_each)
 static bool table(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 {
 	const size_t size = PAGE;
+	const __u64 end = now_ns() + 60 * SEC;
 	struct htw_event ev;
 	int fd, other;
 	void *p;
@@ -274,7 +275,10 @@ static bool table(struct __test_metadata *_metadata, uid_t uid, __u64 limit)
 		STEP(htw_start_many(fd, 0, 0, 1, NULL) == 1 && htw_wait_readable(fd));
 		STEP(htw_read(fd, &ev, 1) == 1 && htw_timers(fd) == 1);
 		close(other);
-		p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, HTW_OFF_TABLE);
+		/* mmap() waits a moment only. */
+		do {
+			p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, HTW_OFF_TABLE);
+		} while (p == MAP_FAILED && errno == EDQUOT && now_ns() < end);
 	}
 	STEP(p != MAP_FAILED);
 	return true;

@@ -134,8 +134,8 @@ enum htw_flag {
  * * EDQUOT: there is no free timer, and no room for more in the module's max_user_timers.
  *   Memory counts: a page of 63 timers counts for all of them, used or not, until it is
  *   given back; so does a page of the table of deadlines. At the limit, the call waits
- *   until descriptors that the user has closed have given back theirs. Also if very many
- *   descriptors have had far more timers than they have now
+ *   until descriptors that the user has closed have given back theirs, for ten seconds at
+ *   most in all. Also if very many descriptors have had far more timers than they have now
  * * ENOMEM: no memory, or the cgroup's limit is reached
  * * EINTR: the process is being killed
  * * EFAULT: the argument could not be read, or @id could not be written
@@ -781,11 +781,12 @@ struct htw_ring {
  * with one atomic 64-bit access; no barrier is needed.
  *
  * mmap() maps it, MAP_SHARED, with any length up to &htw_info.table_size (or
- * HTW_TABLE_SIZE() of the context's limit, in whole pages); else EINVAL. ENOMEM; EDQUOT at
- * the user's limit, where each page counts as 63 timers; EINTR if the process is being
- * killed. The offset needs a 64-bit off_t (_FILE_OFFSET_BITS=64 in 32-bit programs). A page
- * exists once it has timers: an access before HTW_ADD has returned an id on it is SIGBUS.
- * fork() duplicates the mapping.
+ * HTW_TABLE_SIZE() of the context's limit, in whole pages); else EINVAL. ENOMEM; EDQUOT
+ * at the user's limit, where each page counts as 63 timers, after a wait of at most a
+ * quarter of a second for descriptors that have been closed; EINTR if the process is
+ * being killed. The offset needs a 64-bit off_t (_FILE_OFFSET_BITS=64 in 32-bit
+ * programs). A page exists once it has timers: an access before HTW_ADD has returned an
+ * id on it is SIGBUS. fork() duplicates the mapping.
  *
  * HTW_ADD, and HTW_MOD with %HTW_MOD_DEADLINE, write zero before they arm the timer. When
  * the deadline that the timer is armed for comes, the kernel reads the entry once:
