@@ -68,8 +68,11 @@
 
 /* 2^63 ticks plus two windows of the last level fit in a u64. */
 #define HTW_MAX_SPAN		BIT_ULL(61)
-/* Nodes that htw_wheel_make_due() looks at. */
+/* Nodes that htw_wheel_make_due() looks at, and ticks that htw_wheel_coalesce() does. */
 #define HTW_WHEEL_LOOKS		32
+#define HTW_WHEEL_LOOK_TICKS	512
+/* Words of bitmaps that are searched, several times, for a unit of a budget. */
+#define HTW_WHEEL_UNIT_WORDS	32
 
 /**
  * htw_geometry_check() - validate the shape of a wheel
@@ -132,6 +135,14 @@ static u64 htw_level_slot_start(const struct htw_wheel *w,
 	return htw_level_slot(w, lev, tick) * lev->span;
 }
 
+/* The slot with which level @l begins: where the level below ends. */
+static u64 htw_level_first_slot(const struct htw_wheel *w, unsigned int l)
+{
+	const struct htw_level *lev = &w->level[l];
+
+	return htw_level_slot(w, lev, l ? lev[-1].end : w->cursor);
+}
+
 /* The first tick of level @l's earliest bucket that holds a node. */
 static u64 htw_level_first_tick(const struct htw_wheel *w, unsigned int l)
 {
@@ -141,8 +152,7 @@ static u64 htw_level_first_tick(const struct htw_wheel *w, unsigned int l)
 
 	if (!lev->nonempty)
 		return HTW_NEVER;
-	/* A level begins where the one below ends. */
-	slot = htw_level_slot(w, lev, l ? lev[-1].end : w->cursor);
+	slot = htw_level_first_slot(w, l);
 	from = htw_level_bucket_index(w, lev, slot);
 	index = find_next_bit(lev->occupied, lev->nr_buckets, from);
 	if (index < lev->nr_buckets)
@@ -202,14 +212,25 @@ static void htw_wheel_advance_ends(struct htw_wheel *w)
 	w->next_window = htw_level_slot_start(w, &w->level[1], w->cursor) + w->level[1].span;
 }
 
-/* Advance the cursor to a tick before which nothing is due. */
-static void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
+/* Advance the cursor to a tick before which nothing is due. Return: were levels searched? */
+static bool htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
 {
+	const bool searched = cursor >= w->next_window;
+
 	w->cursor = cursor;
-	if (cursor >= w->next_window)
+	if (searched)
 		htw_wheel_advance_ends(w);
 	/* The cursor passes the end while a bucket above is moved down in parts. */
 	htw_level_set_end(w, &w->level[0], w->level[0].end);
+	return searched;
+}
+
+/* The same, at the expense of a budget. */
+static void htw_wheel_move_cursor(struct htw_wheel *w, u64 cursor,
+				  unsigned int *budget)
+{
+	if (htw_wheel_set_cursor(w, cursor))
+		*budget -= min(*budget, w->search);
 }
 
 /**
@@ -252,6 +273,7 @@ static bool htw_wheel_alloc_buckets(struct htw_wheel *w, gfp_t gfp, int node)
 	}
 
 	memset(map, 0, longs * sizeof(*map));
+	w->search = longs / HTW_WHEEL_UNIT_WORDS;
 	for (size_t i = 0; i < nr_buckets; i++)
 		INIT_LIST_HEAD(&buckets[i]);
 
@@ -400,8 +422,8 @@ bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires)
  * @first: the earliest tick allowed
  * @last: the latest tick allowed
  *
- * Prefer a tick of level 0 that holds a node already, then the roundest number
- * in the range, which others are likely to choose as well (as apply_slack() in
+ * Prefer a tick of level 0 that holds a node already and is near, then the
+ * roundest number in the range, which others are likely to choose as well (as apply_slack() in
  * kernel/time/timer.c did).
  *
  * Return: a tick from @first to @last; @first if @last is not later.
@@ -409,19 +431,21 @@ bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires)
 u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last)
 {
 	const struct htw_level *lev = &w->level[0];
-	u64 reach, end;
+	u64 reach = max(first, w->cursor), end = 0;
 
 	if (last <= first)
 		return first;
 	/* Without levels, level 0 is the overflow list: it has no bitmap to search. */
-	end = w->levels ? min(last + 1, lev->end) : 0;
+	if (w->levels)
+		end = min3(last + 1, lev->end, reach + HTW_WHEEL_LOOK_TICKS);
 	/* Each bucket of level 0 is a tick; the ring wraps, so search it in two parts. */
-	for (reach = max(first, w->cursor); reach < end;) {
+	while (reach < end) {
 		u32 from = htw_level_bucket_index(w, lev, reach);
-		u32 index = find_next_bit(lev->occupied, lev->nr_buckets, from);
+		u32 to = min_t(u64, lev->nr_buckets, from + (end - reach));
+		u32 index = find_next_bit(lev->occupied, to, from);
 
 		reach += index - from;
-		if (index < lev->nr_buckets && reach <= last)
+		if (index < to)
 			return reach;
 	}
 	return last & ~(BIT_ULL(fls64(first ^ last) - 1) - 1);
@@ -669,13 +693,13 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	/* A tick that has come has nodes. */
 	if (first <= now && first < lev->end) {
 		htw_level_take(lev, htw_level_bucket_index(w, lev, first), &w->due);
-		htw_wheel_set_cursor(w, first + 1);
+		htw_wheel_move_cursor(w, first + 1, budget);
 		return true;
 	}
 
 	/* None that has come does. */
 	if (now < lev->end) {
-		htw_wheel_set_cursor(w, now + 1);
+		htw_wheel_move_cursor(w, now + 1, budget);
 		return true;
 	}
 
@@ -684,7 +708,7 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	 * unless that moves the end on, a bucket has to be moved down first.
 	 */
 	to = min(first, htw_wheel_first_tick_above(w, now + 1));
-	htw_wheel_set_cursor(w, max(w->cursor, to));
+	htw_wheel_move_cursor(w, max(w->cursor, to), budget);
 	return w->cursor < lev->end || htw_wheel_cascade_to(w, 0, budget);
 }
 
@@ -848,18 +872,50 @@ struct htw_node *htw_wheel_evict(struct htw_wheel *w)
 	return n;
 }
 
+/*
+ * Append the buckets from @index up to @end behind @tail, the last entry of a
+ * list that is closed later. Return: the last entry.
+ */
+static struct list_head *htw_level_splice_part(struct htw_level *lev, u32 index,
+					       u32 end, struct list_head *tail)
+{
+	while (index < end) {
+		u32 first = round_down(index, BITS_PER_LONG);
+		unsigned long bits = lev->occupied[first / BITS_PER_LONG] &
+				     (~0UL << (index - first));
+
+		index = min(first + BITS_PER_LONG, end);
+		if (index - first < BITS_PER_LONG)
+			bits &= BIT(index - first) - 1;
+		for (; bits; bits &= bits - 1) {
+			struct list_head *bucket = &lev->buckets[first + __ffs(bits)];
+
+			tail->next = bucket->next;
+			tail->next->prev = tail;
+			tail = bucket->prev;
+			INIT_LIST_HEAD(bucket);
+		}
+	}
+	return tail;
+}
+
 /* Append all buckets of a level to @list, in the order of their ticks. */
 static void htw_level_splice(struct htw_wheel *w, unsigned int l,
 			     struct list_head *list)
 {
 	struct htw_level *lev = &w->level[l];
-	u64 first;
+	struct list_head *tail = list->prev;
+	u32 from;
 
-	while ((first = htw_level_first_tick(w, l)) != HTW_NEVER) {
-		u32 index = htw_level_bucket_index(w, lev, htw_level_slot(w, lev, first));
-
-		htw_level_take(lev, index, list);
-	}
+	if (!lev->nonempty)
+		return;
+	from = htw_level_bucket_index(w, lev, htw_level_first_slot(w, l));
+	tail = htw_level_splice_part(lev, from, lev->nr_buckets, tail);
+	tail = htw_level_splice_part(lev, 0, from, tail);
+	tail->next = list;
+	list->prev = tail;
+	memset(lev->occupied, 0, BITS_TO_LONGS(lev->nr_buckets) * sizeof(*lev->occupied));
+	lev->nonempty = 0;
 }
 
 /**
@@ -867,8 +923,9 @@ static void htw_level_splice(struct htw_wheel *w, unsigned int l,
  * @w: the wheel
  * @now: the present tick
  *
- * Splice all nodes into @overflow_scan, bucket by bucket; htw_wheel_expire()
- * and htw_wheel_cascade() then put them back within their budgets. Until that
+ * Splice all nodes into @overflow_scan, bucket by bucket, in time proportional
+ * to the number of buckets; htw_wheel_expire() and htw_wheel_cascade() then put
+ * them back within their budgets. Until that
  * is done none of them expires, and nodes that are started join the end of the
  * list, so order is kept. Only nodes that are started for a tick that has come
  * are due at once. Nodes that were due may have to wait again. &htw_wheel.next

@@ -71,6 +71,7 @@ struct htw_level {
  * @pending: number of nodes in the wheel, those that are due included
  * @levels: number of levels
  * @pow2: all spans are powers of two
+ * @search: what searching all levels takes of a budget
  * @due: nodes whose tick has come, in order
  * @overflow_scan: nodes of @overflow that are still to be looked at, see
  *	htw_wheel_overflow_cascade(); after htw_wheel_rewind() all nodes
@@ -87,6 +88,7 @@ struct htw_wheel {
 	u64 pending;
 	unsigned int levels;
 	bool pow2;
+	unsigned int search;
 	struct list_head due;
 	struct list_head overflow_scan;
 	u64 overflow_min;

@@ -133,6 +133,13 @@ void htw_base_double_unlock(struct htw_base *a, struct htw_base *b)
 	htw_unlock(&a->lock);
 }
 
+/* Have sections end. Unlike spin_is_contended(), they see this on PREEMPT_RT, too. */
+static void htw_base_want(struct htw_base *base)
+{
+	WRITE_ONCE(base->wanted_at, jiffies);
+	WRITE_ONCE(base->wanted, true);
+}
+
 /**
  * htw_base_check_clock() - rewind the wheel if its clock was set back
  * @base: the base
@@ -155,6 +162,8 @@ u64 htw_base_check_clock(struct htw_base *base, u64 now)
 		return now;
 	htw_wheel_rewind(&base->wheel, htw_base_tick(base, now));
 	base->rewinds++;
+	/* That was as much work as a section may do, and there is more for a turn. */
+	htw_base_want(base);
 	htw_base_reprogram(base);
 	return now;
 }
@@ -249,9 +258,7 @@ bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
 			 enum htw_served *served)
 {
 	if (!htw_trylock(&base->lock)) {
-		/* Unlike spin_is_contended(), sections see this on PREEMPT_RT, too. */
-		WRITE_ONCE(base->wanted_at, jiffies);
-		WRITE_ONCE(base->wanted, true);
+		htw_base_want(base);
 		*served = HTW_SERVED_BUSY;
 		return false;
 	}

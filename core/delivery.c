@@ -22,13 +22,10 @@
 #include "wake.h"
 
 /* Timers that HTW_ADVANCE handles before it drops the base's lock. */
-#define HTW_ADVANCE_UNITS	128u
+#define HTW_ADVANCE_UNITS	96u
 /* Units of a turn for a context other than the first. */
 #define HTW_CONTEXT_UNITS	16u
-/*
- * Queued events that each new expiration moves into the ring: two, so that the
- * backlog shrinks, with bounded work in softirq.
- */
+/* Queued events that each new expiration moves into the ring: two, so that the backlog shrinks. */
 #define HTW_DELIVERY_MOVES	2u
 
 /**
@@ -45,6 +42,7 @@ void htw_delivery_begin(struct htw_delivery *d, struct htw_base *base,
 	d->base = base;
 	d->contexts = 0;
 	d->expired = 0;
+	d->moved = 0;
 	d->busy = false;
 	d->nr_wake = 0;
 }
@@ -300,7 +298,7 @@ static void htw_delivery_refill_ring(struct htw_delivery *d, u64 fired, u32 max)
 
 	if (!ring)
 		return;
-	htw_event_move_to_ring(ctx, ring, max, fired, &d->freed, &rearm);
+	d->moved += htw_event_move_to_ring(ctx, ring, max, fired, &d->freed, &rearm);
 	while (!list_empty(&rearm))
 		htw_delivery_arm(d, ctx, htw_timer_pop(&rearm));
 	d->room = ctx->nr_expired ? 0 : htw_ring_room(ring);
@@ -332,7 +330,11 @@ static u32 htw_delivery_to_context(struct htw_delivery *d,
 		count = htw_delivery_to_ring(d, due, fired,
 					     min(max - deferred, d->room));
 	} else {
-		count = htw_delivery_to_queue(d, due, fired, max - deferred);
+		max -= deferred;
+		/* For each one so many others move, which takes as long. */
+		if (ctx->ring)
+			max = DIV_ROUND_UP(max, 1 + HTW_DELIVERY_MOVES);
+		count = htw_delivery_to_queue(d, due, fired, max);
 		htw_delivery_refill_ring(d, fired, HTW_DELIVERY_MOVES * count);
 	}
 	d->expired += count;
@@ -384,6 +386,7 @@ static bool htw_delivery_expire(struct htw_base *base,
 {
 	struct htw_wheel *w = &base->wheel;
 	u64 cascades = w->cascades;
+	u64 rewinds = base->rewinds;
 	u64 now = htw_base_turn_now(base, delivery->turn);
 	bool was_set_back;
 	bool done;
@@ -392,6 +395,9 @@ static bool htw_delivery_expire(struct htw_base *base,
 
 	if (base->clock == HTW_REALTIME)
 		now = htw_base_check_clock(base, now);
+	/* That took as long as a turn may. */
+	if (base->rewinds != rewinds)
+		budget = 0;
 	/* Nodes that were due when they were started may be due later now. */
 	was_set_back = now < base->due_ns;
 
@@ -402,7 +408,8 @@ static bool htw_delivery_expire(struct htw_base *base,
 						    was_set_back, budget);
 
 		w->pending -= taken;
-		budget -= taken;
+		budget -= min(budget, taken + delivery->moved);
+		delivery->moved = 0;
 		if (contexts && delivery->contexts != contexts)
 			budget -= min(budget, HTW_CONTEXT_UNITS);
 	}

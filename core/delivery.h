@@ -23,6 +23,7 @@
  * @fired: when @context was locked, in its time: so what other CPUs have
  *	delivered to it before does not have a later time
  * @expired: number of timers delivered
+ * @moved: queued events that were moved into the ring and not counted yet
  * @before: value of @expired when @context was set
  * @busy: the lock of a context was contended, so the turn has to end
  * @nr_wake: number of contexts in @wake
@@ -40,6 +41,7 @@ struct htw_delivery {
 	u64 fired;
 	u64 expired;
 	u64 before;
+	u32 moved;
 	bool busy;
 	u32 nr_wake;
 	struct htw_context *wake[HTW_DELIVERY_CONTEXTS + 1];

@@ -16,8 +16,6 @@
 #define HTW_UNITS_SWITCH	4
 #define HTW_UNITS_PROGRAM	8
 #define HTW_UNITS_MAKE_DUE	32
-/* Buckets of the first level that are searched in one unit. */
-#define HTW_UNIT_BUCKETS	512
 
 /* How long a section at most gives way to a turn: longer than most gaps between two runs. */
 #define HTW_GIVE_WAY_NS		(100 * NSEC_PER_USEC)
@@ -226,9 +224,6 @@ static u64 htw_section_choose_tick(struct htw_section *s,
 	    !htw_section_make_way(s, now))
 		return htw_base_choose_tick(s->base, deadline, 0, 0);
 
-	/* All of the first level may be searched for a timer to share a tick with. */
-	if (t->node.slack)
-		htw_section_count(s, s->base->wheel.level[0].nr_buckets / HTW_UNIT_BUCKETS);
 	return htw_base_choose_tick(s->base, deadline, htw_timer_slack(t), now);
 }
 

@@ -457,9 +457,12 @@ static void set_back_before_what_was_due_is_delivered(struct kunit *test)
 		}
 		set_by(-(s64)back[i]);
 		/*
-		 * A turn leaves them to their time, and has no more to do. On
-		 * another CPU the pacer may be taking one.
+		 * A turn leaves them to their time, and has no more to do. To
+		 * go back by a tick takes one of its own. On another CPU the
+		 * pacer may be taking them.
 		 */
+		if (!IS_ENABLED(CONFIG_SMP) && back[i] > NSEC_PER_SEC / 2)
+			KUNIT_EXPECT_EQ(test, htw_test_turn(ctx->private_base, 0), HTW_SERVED_MORE);
 		if (!IS_ENABLED(CONFIG_SMP))
 			KUNIT_EXPECT_EQ(test, htw_test_turn(ctx->private_base, 0), HTW_SERVED_DONE);
 		spin_lock_bh(&ctx->private_base->lock);

@@ -2,21 +2,12 @@
 /*
  * How long a call keeps softirqs waiting, whatever its operations are
  *
- * Timers of another descriptor interrupt the CPU all the time, and each
- * interrupt raises a softirq. The tracepoints irq:softirq_raise and
- * irq:softirq_entry show how long it waits while calls are made whose
- * operations cost as much as they can. Only means something where time is the
- * count of instructions.
+ * Calls are made whose operations cost as much as they can, see htw-softirqs.h. Only
+ * means something where time is the count of instructions.
  *
  * VM options: --icount --mem 2G
  */
-#include "htw-cpu.h"
-
-#define WAIT_MAX_US	100
-
-/* Interrupts while a call is measured: how many, and how far apart. */
-#define INTERRUPTS	10000
-#define INTERRUPT_NS	(100 * USEC)
+#include "htw-softirqs.h"
 
 #define CROWD		200000
 #define COUNT		1024
@@ -36,72 +27,6 @@ static const struct htw_setup odd_slots = {
 	.flags = HTW_SETUP_PRIVATE, .tick_ns = 100 * USEC, .levels = 8,
 	.slots = { 2047, 131, 3, 3, 3, 3, 3, 3 },
 };
-
-/* Have a descriptor's timers interrupt this CPU. */
-static int interrupts_start(void)
-{
-	const struct htw_setup setup = {
-		.flags = HTW_SETUP_PRIVATE, .tick_ns = INTERRUPT_NS, .levels = 3,
-		.slots = { 256, 64, 64 },
-	};
-	int fd = htw_open(O_NONBLOCK);
-	struct htw_op ops[BATCH];
-	__u64 when;
-
-	if (fd < 0 || htw_set_up(fd, setup))
-		return -1;
-	when = now_ns() + 10 * MSEC;
-	for (unsigned int i = 0; i < INTERRUPTS; i += BATCH) {
-		for (unsigned int j = 0; j < BATCH; j++)
-			ops[j] = htw_op_add(when + (i + j) * INTERRUPT_NS, 0);
-		if (htw_batch_all(fd, ops, BATCH))
-			return -1;
-	}
-	return fd;
-}
-
-/* Entries are traced first, so that none of those that were raised lacks its own. */
-static bool trace_softirqs(bool on)
-{
-	return (!on || (trace_clear() &&
-			!htw_write_file(TRACING "buffer_size_kb", "32768") &&
-			!htw_write_file(TRACING "events/irq/softirq_raise/filter", "vec == 8") &&
-			!htw_write_file(TRACING "events/irq/softirq_entry/filter", "vec == 8"))) &&
-	       !htw_write_file(TRACING "events/irq/softirq_entry/enable", on ? "1" : "0") &&
-	       !htw_write_file(TRACING "events/irq/softirq_raise/enable", on ? "1" : "0");
-}
-
-/*
- * The longest time from raising the softirq of hrtimers to running it, in us. An interrupt of
- * the softirq itself ('H') does not count: htw's own work is bounded elsewhere.
- */
-static unsigned int longest_wait(unsigned int *raised)
-{
-	FILE *file = fopen(TRACING "trace", "re");
-	unsigned int longest = 0;
-	double since = 0, at;
-	char line[512], flags[16], *event;
-
-	*raised = 0;
-	while (file && fgets(line, sizeof(line), file)) {
-		event = strstr(line, ": softirq_");
-		if (!event || sscanf(strchr(line, ']') + 1, "%15s %lf", flags, &at) != 2)
-			continue;
-		if (!strncmp(event, ": softirq_raise", 15)) {
-			if (!since && strchr(flags, 'h')) {
-				since = at;
-				++*raised;
-			}
-		} else if (since) {
-			if ((at - since) * 1e6 > longest)
-				longest = (at - since) * 1e6 + 0.5;
-			since = 0;
-		}
-	}
-	if (file)
-		fclose(file);
-	return longest;
-}
 
 /*
  * The calls that are measured: an HTW_BATCH or HTW_VECTOR with the same operation on all of
@@ -155,20 +80,6 @@ static int calls_make(void)
 static void add_all(struct __test_metadata *_metadata, int fd, __u64 deadline)
 {
 	ASSERT_EQ(COUNT, htw_start_many(fd, deadline, 0, COUNT, calls.ids));
-}
-
-/* Since trace_softirqs(), while @other, of interrupts_start(), had timers left. */
-static void expect_short_waits(struct __test_metadata *_metadata, int other)
-{
-	unsigned int longest, raised;
-
-	ASSERT_GT(htw_info(other).timers, htw_info(other).expired);
-	ASSERT_TRUE(trace_softirqs(false));
-	longest = longest_wait(&raised);
-	TH_LOG("%u softirqs waited for %u us at most", raised, longest);
-	EXPECT_LT(20, raised);
-	EXPECT_GE(WAIT_MAX_US, longest);
-	close(other);
 }
 
 /*

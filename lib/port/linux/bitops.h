@@ -16,6 +16,11 @@ static inline unsigned int fls64(u64 x)
 	return x ? 64 - (unsigned int)__builtin_clzll(x) : 0;
 }
 
+static inline unsigned int __ffs(unsigned long word)
+{
+	return (unsigned int)__builtin_ctzl(word);
+}
+
 static inline bool __test_and_set_bit(unsigned int bit, unsigned long *map)
 {
 	unsigned long *word = &map[bit / BITS_PER_LONG];
