@@ -454,7 +454,7 @@ static u32 htw_op_batch_write_results(struct htw_op __user *user,
 			unsafe_put_user(op->cancel.cookie, &user->cancel.cookie, out);
 			unsafe_put_user(op->cancel.missed, &user->cancel.missed, out);
 			unsafe_put_user(ring_tail, &user->cancel.ring_tail, out);
-		} else if (op->op == HTW_OP_QUERY) {
+		} else {
 			unsafe_copy_to_user((char __user *)&user->query,
 					    (const char *)&op->query,
 					    sizeof(op->query), out);

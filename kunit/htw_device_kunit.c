@@ -791,6 +791,22 @@ static void batch_in_a_fresh_context(struct kunit *test)
 	expect_nothing(test, d);
 }
 
+static void single_calls_in_a_fresh_context(struct kunit *test)
+{
+	const struct htw_cancel cancel = { .id = 1 };
+	const struct htw_mod mod = { .id = 1, .flags = HTW_MOD_DEADLINE };
+	const struct htw_query query = { .id = 1 };
+	struct device_test *d = device(test);
+
+	user_write(test, d->arg, &cancel, sizeof(cancel));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_CANCEL, d->arg), -ENOENT);
+	user_write(test, d->arg, &mod, sizeof(mod));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_MOD, d->arg), -ENOENT);
+	user_write(test, d->arg, &query, sizeof(query));
+	KUNIT_EXPECT_EQ(test, device_ioctl(d, HTW_QUERY, d->arg), -ENOENT);
+	expect_nothing(test, d);
+}
+
 /* What is passed is no address of a program's. */
 static void batch_of_the_kernels_memory(struct kunit *test)
 {
@@ -1374,6 +1390,7 @@ static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(batch_may_be_longer_than_memory),
 	KUNIT_CASE(signal_ends_a_batch),
 	KUNIT_CASE(batch_in_a_fresh_context),
+	KUNIT_CASE(single_calls_in_a_fresh_context),
 	KUNIT_CASE(batch_of_the_kernels_memory),
 	KUNIT_CASE(batch_without_room_for_the_count),
 	KUNIT_CASE(batch_goes_on_behind_what_fails),
