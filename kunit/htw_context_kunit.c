@@ -223,6 +223,9 @@ static void rest_of_the_limit_is_used(struct kunit *test)
 	for (u32 i = 0; i < 10; i++)
 		KUNIT_EXPECT_NE(test, htw_test_add(second, &add), 0);
 	KUNIT_EXPECT_EQ(test, htw_test_add(second, &add), 0);
+	WRITE_ONCE(htw_max_user_timers, HTW_PAGE_TIMERS + 11);
+	KUNIT_EXPECT_NE(test, htw_test_add(second, &add), 0);
+	KUNIT_EXPECT_EQ(test, htw_test_add(second, &add), 0);
 }
 
 /* Neither what was allocated before the user's limit was met, nor a part of a page. */

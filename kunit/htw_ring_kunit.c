@@ -285,22 +285,24 @@ static void expiry_moves_periodic_ones(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ctx->private_base->wheel.pending, 1);
 }
 
-/* More of them than are started in one section. */
+/* More of them than are started in one section, and in their order. */
 static void flush_starts_periodic_ones_again(struct kunit *test)
 {
 	const u32 count = 2 * HTW_PAGE_TIMERS;
 	struct htw_context *ctx = ring_context(test, roundup_pow_of_two(count), HTW_CLOCK_MANUAL);
-	const struct htw_add add = { .deadline = htw_tick_ns, .interval = 100 * htw_tick_ns };
+	struct htw_add add = { .deadline = htw_tick_ns, .interval = 100 * htw_tick_ns };
 
 	htw_reader_unmap_ring(ctx);
-	for (u32 i = 0; i < count; i++)
+	for (add.cookie = 0; add.cookie < count; add.cookie++)
 		KUNIT_ASSERT_NE(test, htw_test_add(ctx, &add), 0);
 	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, htw_tick_ns), count);
 	htw_reader_map_ring(ctx);
 	KUNIT_EXPECT_EQ(test, htw_reader_flush(ctx), count);
-	KUNIT_EXPECT_EQ(test, waiting(ctx), count);
+	expect_cookies(test, ctx, 0, count);
 	KUNIT_EXPECT_TRUE(test, list_empty(&ctx->rearm));
 	KUNIT_EXPECT_EQ(test, ctx->private_base->wheel.pending, count);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 101 * (u64)htw_tick_ns), count);
+	expect_cookies(test, ctx, 0, count);
 }
 
 /* With a table of deadlines a timer stays, though its event goes straight to the ring. */
