@@ -223,9 +223,19 @@ static void rest_of_the_limit_is_used(struct kunit *test)
 	for (u32 i = 0; i < 10; i++)
 		KUNIT_EXPECT_NE(test, htw_test_add(second, &add), 0);
 	KUNIT_EXPECT_EQ(test, htw_test_add(second, &add), 0);
-	WRITE_ONCE(htw_max_user_timers, HTW_PAGE_TIMERS + 11);
-	KUNIT_EXPECT_NE(test, htw_test_add(second, &add), 0);
-	KUNIT_EXPECT_EQ(test, htw_test_add(second, &add), 0);
+}
+
+static void last_timer_of_the_limit_is_used(struct kunit *test)
+{
+	const struct htw_add add = { .flags = HTW_F_ABS, .deadline = U64_MAX };
+	struct htw_context *ctx = htw_test_context_of(test, USER + 8);
+
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, restore_user_limit,
+							(void *)(unsigned long)htw_max_user_timers),
+			0);
+	WRITE_ONCE(htw_max_user_timers, 1);
+	KUNIT_EXPECT_NE(test, htw_test_add(ctx, &add), 0);
+	KUNIT_EXPECT_EQ(test, htw_test_add(ctx, &add), 0);
 }
 
 /* Neither what was allocated before the user's limit was met, nor a part of a page. */
@@ -359,7 +369,7 @@ static void limit_is_waited_for_once(struct kunit *test)
 	before = jiffies;
 	KUNIT_EXPECT_EQ(test, htw_op_vector(ctx, (void __user *)arg), 0);
 	KUNIT_EXPECT_GE(test, jiffies - before, 10 * HZ);
-	KUNIT_EXPECT_LT(test, jiffies - before, 15 * HZ);
+	KUNIT_EXPECT_LT(test, jiffies - before, IS_ENABLED(CONFIG_SMP) ? 15 * HZ : 11 * HZ);
 	htw_user_closing_end(ctx->user);
 	KUNIT_ASSERT_EQ(test, copy_from_user(&v, arg, sizeof(v)), 0);
 	KUNIT_EXPECT_EQ(test, v.done, 3);
@@ -898,6 +908,47 @@ static void fdinfo_counts(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, m.buf, expected);
 }
 
+/* A throttle that has not ended counts up to now. */
+static void throttled_time_counts_meanwhile(struct kunit *test)
+{
+	struct htw_context *ctx = htw_test_context_of(test, USER + 9);
+	const unsigned int cpu = cpumask_first(cpu_possible_mask);
+	struct htw_flow *flow = per_cpu_ptr(htw_bases_flows(&ctx->user->bases), cpu);
+	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
+	struct htw_flow_info info;
+
+	spin_lock_bh(&p->lock);
+	flow->throttled = true;
+	flow->throttled_at = ktime_get_ns() - MS;
+	flow->throttled_ns = 7;
+	spin_unlock_bh(&p->lock);
+	htw_pacer_flow_info(flow, cpu, &info);
+	spin_lock_bh(&p->lock);
+	flow->throttled = false;
+	flow->throttled_ns = 0;
+	spin_unlock_bh(&p->lock);
+	KUNIT_EXPECT_GE(test, info.throttled_ns, MS + 7);
+	KUNIT_EXPECT_LT(test, info.throttled_ns, 100 * SEC);
+}
+
+/* A timer need not be pending for that. */
+static void slack_of_an_expired_timer_changes(struct kunit *test)
+{
+	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	struct htw_context *ctx = htw_test_context(test);
+	const struct htw_add add = { .deadline = SEC };
+	struct htw_mod mod = { .flags = HTW_MOD_SLACK, .slack = 64 * MS };
+
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
+	mod.id = htw_test_add(ctx, &add);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, SEC), 1);
+	KUNIT_EXPECT_EQ(test, htw_timer_slack(htw_test_slot(ctx, mod.id)), 0);
+	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &mod), 0);
+	/* It is rounded down to what fits. */
+	KUNIT_EXPECT_GT(test, htw_timer_slack(htw_test_slot(ctx, mod.id)), 60 * MS);
+	KUNIT_EXPECT_LE(test, htw_timer_slack(htw_test_slot(ctx, mod.id)), 64 * MS);
+}
+
 #ifdef CONFIG_DEBUG_FS
 static __printf(3, 4)
 void expect_text(struct kunit *test, const char *text, const char *format, ...)
@@ -966,7 +1017,7 @@ static void calls_say_that_memory_is_missing(struct kunit *test)
 static void debugfs_counts(struct kunit *test)
 {
 	const u32 uid = USER + 6;
-	const struct htw_setup setup = { PRIVATE(MS, 2, 60, 50) };
+	const struct htw_setup setup = { PRIVATE(MS, 8, 60, 50, 2, 2, 2, 2, 2, 2) };
 	struct htw_context *ctx = htw_test_context_of(test, uid);
 	const unsigned int cpu = cpumask_first(cpu_possible_mask);
 	struct htw_flow *flow = per_cpu_ptr(htw_bases_flows(&ctx->user->bases), cpu);
@@ -1008,7 +1059,9 @@ static void debugfs_counts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, strncmp(text, line, strlen(line)), 0);
 	text = strstr(text, "\nlevel 1 span 60 ring 100 occupied ");
 	KUNIT_ASSERT_NOT_NULL(test, text);
-	/* It has two levels. */
+	text = strstr(text, "\nlevel 7 span 96000 ring 4 occupied ");
+	KUNIT_ASSERT_NOT_NULL(test, text);
+	/* It has eight levels. */
 	text = strchr(text + 1, '\n');
 	KUNIT_ASSERT_NOT_NULL(test, text);
 	KUNIT_EXPECT_EQ(test, strncmp(text, "\nlate_us ", 9), 0);
@@ -1054,11 +1107,14 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE(failed_setup_waits_for_its_memory),
 	KUNIT_CASE(memory_of_a_user_is_limited),
 	KUNIT_CASE(rest_of_the_limit_is_used),
+	KUNIT_CASE(last_timer_of_the_limit_is_used),
 	KUNIT_CASE(what_is_refused_takes_nothing),
 	KUNIT_CASE(rings_are_charged),
 	KUNIT_CASE(setup_is_too_late_while_timers_are_added),
 	KUNIT_CASE(waiting_for_closed_contexts_ends),
 	KUNIT_CASE_SLOW(limit_is_waited_for_once),
+	KUNIT_CASE(throttled_time_counts_meanwhile),
+	KUNIT_CASE(slack_of_an_expired_timer_changes),
 	KUNIT_CASE(open_waits_while_very_many_are_closed),
 	KUNIT_CASE(users_are_told_apart),
 #if defined(CONFIG_USER_NS) && !defined(MODULE)
