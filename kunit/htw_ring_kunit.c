@@ -97,6 +97,7 @@ static const struct room_param room_params[] = {
 	{ "behind by one too much", 9, 5, 0, 4 },
 	{ "behind by much", 8, 5, 8 - (1u << 31), 5 },
 	{ "backwards, and possible", 9, 5, 2, 1 },
+	{ "backwards, until it is full", 8, 1, 0, 0 },
 	{ "across the wrap", 2, -2u, -2u, 4 },
 	{ "across the wrap, all used", 2, -2u, 2, 8 },
 	{ "across the wrap, ahead", 2, -2u, 3, 4 },

@@ -748,6 +748,23 @@ static void relative_deadlines_are_from_now(struct kunit *test)
 	}
 }
 
+/* It says how much was done. */
+static void signal_ends_a_vector(struct kunit *test)
+{
+	struct vectors *t = vectors_of(test, htw_test_context(test));
+	struct htw_vector v = vector(t, HTW_OP_ADD, HTW_F_ABS, ENTRIES);
+
+	for (u32 i = 0; i < ENTRIES; i++)
+		t->array[DEADLINES][i] = U64_MAX;
+	set_thread_flag(TIF_SIGPENDING);
+	KUNIT_EXPECT_EQ(test, call(test, t, &v), 0);
+	clear_thread_flag(TIF_SIGPENDING);
+	KUNIT_EXPECT_GT(test, v.done, 0);
+	KUNIT_EXPECT_LT(test, v.done, ENTRIES);
+	KUNIT_EXPECT_EQ(test, v.failed, 0);
+	KUNIT_EXPECT_EQ(test, t->ctx->nr_timers, v.done);
+}
+
 static struct kunit_case htw_vector_cases[] = {
 	KUNIT_CASE_SLOW(as_one_by_one),
 	KUNIT_CASE_SLOW(as_one_by_one_in_sections),
@@ -765,6 +782,7 @@ static struct kunit_case htw_vector_cases[] = {
 	KUNIT_CASE(argument_that_is_not_there),
 	KUNIT_CASE(argument_that_is_read_only),
 	KUNIT_CASE(relative_deadlines_are_from_now),
+	KUNIT_CASE(signal_ends_a_vector),
 	{}
 };
 
