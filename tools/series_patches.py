@@ -108,7 +108,7 @@ the module.
 With ARCH=um's time travel the clock jumps to the next timer, so the suites
 assert lateness exactly. Some stage races between a call and an expiry,
 which programs cannot.
-""", files=("kunit/htw_kunit.h", "kunit/htw_base_kunit.c", "kunit/htw_flow_kunit.c",
+""", files=("kunit/htw_kunit.h", "kunit/htw_debugfs.h", "kunit/htw_base_kunit.c", "kunit/htw_flow_kunit.c",
             "kunit/htw_pacer_kunit.c", "kunit/htw_sigio_kunit.c", "kunit/htw_wake_kunit.c",
             "kunit/htw_device_kunit.c", "kunit/htw_shrink_kunit.c")),
     Patch("selftests: htw: Test /dev/htw", """\
