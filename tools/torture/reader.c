@@ -55,8 +55,8 @@ static int unread(int fd, const struct htw_event *ev)
 	});
 }
 
-/* Book events; true if the reader shall end. */
-static bool book(struct reader *r, struct batch *b, unsigned int n)
+/* Book events. Return the number of sentinels among them. */
+static unsigned int book(struct reader *r, struct batch *b, unsigned int n)
 {
 	struct context *c = r->context;
 	unsigned int sentinels = 0;
@@ -70,8 +70,14 @@ static bool book(struct reader *r, struct batch *b, unsigned int n)
 		sentinels += COOKIE_KIND(b->events[i].cookie) == COOKIE_SENTINEL;
 	}
 	__atomic_fetch_add(&c->state->events, n, __ATOMIC_RELAXED);
+	return sentinels;
+}
+
+/* A sentinel ends the reader that got it; others are for other readers. */
+static bool shall_end(const struct reader *r, unsigned int sentinels)
+{
 	if (sentinels)
-		reader_send_sentinels(c, sentinels - 1);
+		reader_send_sentinels(r->context, sentinels - 1);
 	return sentinels;
 }
 
@@ -101,14 +107,14 @@ static unsigned int take(struct context *c, struct batch *b, unsigned int room)
 
 /*
  * The ring has one program's side: readers of all processes take turns. Whoever has come for an
- * edge or a signal waits for its turn, as the one before may have looked before that.
+ * edge or a signal waits for its turn, as the one before may have looked before that. Nobody else
+ * need have been woken, so nothing is left behind. Return the number of sentinels.
  */
-static bool take_all(struct reader *r)
+static unsigned int empty_ring(struct reader *r)
 {
 	struct context *c = r->context;
-	unsigned int n;
+	unsigned int n, sentinels = 0;
 	struct batch b;
-	bool end = false;
 
 	do {
 		while (__atomic_exchange_n(&c->state->consumer, 1, __ATOMIC_ACQUIRE))
@@ -117,15 +123,33 @@ static bool take_all(struct reader *r)
 		__atomic_store_n(&c->state->consumer, 0, __ATOMIC_RELEASE);
 		b.window = context_window(c, 0);
 		b.window.in_ring = true;
-		end = book(r, &b, n);
-	} while (n && !end);
-	if (!end && __atomic_load_n(&c->ring->flags, __ATOMIC_RELAXED) & HTW_RING_OVERFLOW) {
-		int ret = htw_call(c->fd, HTW_FLUSH, NULL);
+		sentinels += book(r, &b, n);
+	} while (n);
+	return sentinels;
+}
 
-		if (ret < 0)
-			report_violation("context %u: HTW_FLUSH: %s", c->number, strerror(-ret));
-	}
-	return end;
+/* Move what is queued into the ring, of which no reader is told; true if something was. */
+static bool flush(const struct context *c)
+{
+	int ret;
+
+	if (!(__atomic_load_n(&c->ring->flags, __ATOMIC_RELAXED) & HTW_RING_OVERFLOW))
+		return false;
+	ret = htw_call(c->fd, HTW_FLUSH, NULL);
+	if (ret < 0)
+		report_violation("context %u: HTW_FLUSH: %s", c->number, strerror(-ret));
+	return ret > 0;
+}
+
+/* True if the reader shall end. */
+static bool take_all(struct reader *r)
+{
+	unsigned int sentinels = 0;
+
+	do {
+		sentinels += empty_ring(r);
+	} while (flush(r->context));
+	return shall_end(r, sentinels);
 }
 
 static ssize_t read_events(struct reader *r, struct htw_event *ev, unsigned int room)
@@ -148,7 +172,7 @@ static bool book_read(struct reader *r, struct batch *b, ssize_t size, __u64 bef
 		return false;
 	}
 	b->window = context_window(r->context, before);
-	return book(r, b, size / sizeof(*b->events));
+	return shall_end(r, book(r, b, size / sizeof(*b->events)));
 }
 
 /* Read once. Return 1 if the reader shall end, 0 if there may be more, else -EAGAIN. */
