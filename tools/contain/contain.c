@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Run an attack beside its victims and measure what they lose; see contain.h. */
-#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 #include "../common/clock.h"
 #include "../common/htw-client.h"
+#include "../common/ksoftirqd.h"
 #include "attackers.h"
 #include "contain.h"
 #include "victims.h"
@@ -74,45 +74,6 @@ static double loss(const struct share *s, const struct share *disarmed, double a
 		      (disarmed->attackers - s->attackers));
 }
 
-/* The pid of a kernel thread, or 0. */
-static pid_t find_thread(const char *wanted)
-{
-	char path[64], name[32];
-	struct dirent *entry;
-	DIR *proc = opendir("/proc");
-	pid_t pid = 0;
-	FILE *file;
-
-	while (proc && !pid && (entry = readdir(proc))) {
-		snprintf(path, sizeof(path), "/proc/%.32s/comm", entry->d_name);
-		file = fopen(path, "r");
-		if (!file)
-			continue;
-		if (fscanf(file, "%31s", name) == 1 && !strcmp(name, wanted))
-			pid = atoi(entry->d_name);
-		fclose(file);
-	}
-	if (proc)
-		closedir(proc);
-	return pid;
-}
-
-/*
- * Give ksoftirqd a priority above the attackers'. While it has something to do, 6.1 runs softirqs
- * nowhere else, and the attackers would keep it from the CPU. With PREEMPT_RT softirqs have
- * priorities of their own.
- */
-static void raise_ksoftirqd(void)
-{
-	const struct sched_param above = { .sched_priority = ATTACKER_PRIORITY + 1 };
-	const pid_t pid = find_thread("ksoftirqd/0");
-
-	if (!access("/sys/kernel/realtime", F_OK))
-		return;
-	if (!pid || sched_setscheduler(pid, SCHED_FIFO, &above))
-		die("cannot give ksoftirqd/0 a real-time priority");
-}
-
 static void note(struct victims *v, struct contain_result *result, enum phase phase)
 {
 	victims_note(v, result->late[phase], &result->delays[phase]);
@@ -135,7 +96,9 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 	CPU_SET(0, &set);
 	if (sched_setaffinity(0, sizeof(set), &set) || sched_setscheduler(0, SCHED_FIFO, &priority))
 		die("cannot take a real-time priority on CPU 0: %s", strerror(errno));
-	raise_ksoftirqd();
+	/* Else the attackers would keep it from the CPU. */
+	if (!raise_ksoftirqd(ATTACKER_PRIORITY + 1))
+		die("cannot give ksoftirqd a real-time priority");
 	if (chmod(HTW_DEVICE, 0666))
 		die("cannot change the mode of /dev/htw: %s", strerror(errno));
 

@@ -8,6 +8,7 @@
 #ifndef HTW_SOFTIRQS_TEST_H
 #define HTW_SOFTIRQS_TEST_H
 
+#include "../common/ksoftirqd.h"
 #include "htw-cpu.h"
 
 #define WAIT_MAX_US	100
@@ -27,7 +28,8 @@ static inline int interrupts_start(void)
 	struct htw_op ops[BATCH];
 	__u64 when;
 
-	if (fd < 0 || htw_set_up(fd, setup))
+	/* Softirqs that have to wait for it do not wait for htw alone. */
+	if (fd < 0 || htw_set_up(fd, setup) || !raise_ksoftirqd(1))
 		return -1;
 	when = now_ns() + 10 * MSEC;
 	for (unsigned int i = 0; i < INTERRUPTS; i += BATCH) {
