@@ -465,6 +465,59 @@ static void timers_of_other_lists_are_taken(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, in_use);
 }
 
+/* Ids are in the order of the timers, wherever these come from: freed ones, a page, new pages. */
+static void ids_are_those_of_the_timers(struct kunit *test)
+{
+	const u32 count = 3 * HTW_PAGE_TIMERS, freed = 5;
+	struct htw_context *ctx = htw_test_context(test);
+	/* With room in front that is not to be touched. */
+	u64 *ids = htw_test_array(test, 2 * count, sizeof(*ids));
+	struct htw_user_wait wait = HTW_USER_WAIT;
+	LIST_HEAD(reserved);
+	struct htw_timer *t;
+	u32 i = 0, first;
+	int got;
+
+	got = htw_test_reserve(ctx, &reserved, freed);
+	KUNIT_ASSERT_EQ(test, got, freed);
+	htw_pool_unreserve(ctx, &reserved);
+	for (first = 0; first < count; first += got) {
+		INIT_LIST_HEAD(&reserved);
+		got = htw_pool_reserve(ctx, &reserved, count - first, &ids[count + first], &wait);
+		KUNIT_ASSERT_GT(test, got, 0);
+		list_for_each_entry(t, &reserved, node.list)
+			KUNIT_EXPECT_EQ(test, ids[count + i++], htw_timer_id(t));
+		KUNIT_EXPECT_EQ(test, i, first + got);
+		htw_pool_unreserve(ctx, &reserved);
+		i = first + got;
+	}
+	for (i = 0; i < count; i++)
+		KUNIT_ASSERT_EQ(test, ids[i], 0);
+}
+
+/* A part of a page, at the user's limit, is one context's alone. */
+static void one_page_is_charged_in_part(struct kunit *test)
+{
+	const struct htw_add add = { .flags = HTW_F_ABS, .deadline = U64_MAX };
+	struct htw_context *ctx = htw_test_context_of(test, USER + 12);
+	struct htw_context *other = htw_test_context_of(test, USER + 12);
+	const u32 some = HTW_PAGE_TIMERS / 2;
+
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, restore_user_limit,
+							(void *)(unsigned long)htw_max_user_timers),
+			0);
+	WRITE_ONCE(htw_max_user_timers, some);
+	KUNIT_EXPECT_NE(test, htw_test_add(ctx, &add), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&ctx->user->timers), some);
+	KUNIT_EXPECT_EQ(test, atomic_read(&ctx->user->partial), 1);
+	/* There is room for more timers now, but no page for them. */
+	WRITE_ONCE(htw_max_user_timers, 2 * some);
+	KUNIT_EXPECT_EQ(test, htw_test_add(other, &add), 0);
+	KUNIT_EXPECT_EQ(test, other->nr_allocated, 0);
+	WRITE_ONCE(htw_max_user_timers, some + HTW_PAGE_TIMERS);
+	KUNIT_EXPECT_NE(test, htw_test_add(other, &add), 0);
+}
+
 /* Memory is allocated with bottom halves on, though a section has them off. */
 static void sections_make_bases(struct kunit *test)
 {
@@ -888,6 +941,29 @@ static void periodic_timers_stay_in_order(struct kunit *test)
 	}
 }
 
+/* It has no interval any more, and no limit of firings, which a new deadline would use up. */
+static void kept_timer_without_firings_is_a_one_shot_timer(struct kunit *test)
+{
+	const struct htw_add add = {
+		.deadline = 10, .interval = 10, .firings = 2, .flags = HTW_F_KEEP,
+	};
+	struct htw_context *ctx = manual(test);
+	struct htw_query query = { .id = htw_test_add(ctx, &add) };
+	struct htw_event event;
+
+	KUNIT_EXPECT_EQ(test, htw_test_query(ctx, &query), 0);
+	KUNIT_EXPECT_EQ(test, query.firings, 2);
+	for (u64 now = 10; now <= 20; now += 10) {
+		KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, now), 1);
+		KUNIT_ASSERT_EQ(test, htw_test_read(ctx, &event, 1), 1);
+	}
+	query = (struct htw_query) { .id = query.id };
+	KUNIT_EXPECT_EQ(test, htw_test_query(ctx, &query), 0);
+	KUNIT_EXPECT_EQ(test, query.state, HTW_STATE_DISARMED);
+	KUNIT_EXPECT_EQ(test, query.interval, 0);
+	KUNIT_EXPECT_EQ(test, query.firings, 0);
+}
+
 /* /proc/PID/fdinfo/FD */
 static void fdinfo_counts(struct kunit *test)
 {
@@ -916,17 +992,24 @@ static void throttled_time_counts_meanwhile(struct kunit *test)
 	struct htw_flow *flow = per_cpu_ptr(htw_bases_flows(&ctx->user->bases), cpu);
 	struct htw_pacer *p = per_cpu_ptr(&htw_pacers, cpu);
 	struct htw_flow_info info;
+	u64 times, ns;
 
 	spin_lock_bh(&p->lock);
 	flow->throttled = true;
 	flow->throttled_at = ktime_get_ns() - MS;
 	flow->throttled_ns = 7;
+	flow->throttles = 3;
 	spin_unlock_bh(&p->lock);
 	htw_pacer_flow_info(flow, cpu, &info);
+	htw_user_throttled(ctx->user, &times, &ns);
 	spin_lock_bh(&p->lock);
 	flow->throttled = false;
 	flow->throttled_ns = 0;
+	flow->throttles = 0;
 	spin_unlock_bh(&p->lock);
+	/* On all CPUs together; this user has used no other. */
+	KUNIT_EXPECT_EQ(test, times, 3);
+	KUNIT_EXPECT_GE(test, ns, info.throttled_ns);
 	KUNIT_EXPECT_GE(test, info.throttled_ns, MS + 7);
 	KUNIT_EXPECT_LT(test, info.throttled_ns, 100 * SEC);
 }
@@ -1121,6 +1204,8 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE(namespaces_belong_to_users),
 #endif
 	KUNIT_CASE(timers_of_other_lists_are_taken),
+	KUNIT_CASE(ids_are_those_of_the_timers),
+	KUNIT_CASE(one_page_is_charged_in_part),
 	KUNIT_CASE(sections_make_bases),
 	KUNIT_CASE(memory_of_a_privileged_user_is_not),
 	KUNIT_CASE(pages_are_numbered),
@@ -1138,6 +1223,7 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE(slot_that_ran_out_is_read),
 	KUNIT_CASE(advance_delivers_all),
 	KUNIT_CASE(periodic_timers_stay_in_order),
+	KUNIT_CASE(kept_timer_without_firings_is_a_one_shot_timer),
 	KUNIT_CASE(fdinfo_counts),
 #ifdef CONFIG_DEBUG_FS
 	KUNIT_CASE(debugfs_counts),

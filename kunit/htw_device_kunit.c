@@ -583,6 +583,49 @@ static void cancel_without_room_for_the_answer(struct kunit *test)
 	expect_nothing(test, d);
 }
 
+static void expect_refused(struct kunit *test, struct device_test *d, unsigned int cmd,
+			   const void *arg, size_t size)
+{
+	user_write(test, d->arg, arg, size);
+	KUNIT_EXPECT_EQ_MSG(test, device_ioctl(d, cmd, d->arg), -EINVAL, "command %u: %*phN",
+			    _IOC_NR(cmd), (int)size, arg);
+}
+
+/* Each bit that has no meaning yet is refused, in each field, before the id is looked up. */
+static void bits_without_a_meaning_are_refused(struct kunit *test)
+{
+	static const struct htw_cancel cancels[] = {
+		{ .flags = HTW_CANCEL_DISCARD << 1 }, { .ring_tail = 1 },
+		{ .reserved = { 1 } }, { .reserved = { 0, 1 } },
+	};
+	static const struct htw_mod mods[] = {
+		{ .flags = HTW_MOD_DEADLINE | 1U << 31 }, { .flags = HTW_F_ABS },
+		{ .flags = HTW_MOD_DEADLINE, .reserved = 1 }, { .flags = HTW_MOD_SLACK, .reserved = 1 },
+		{ .flags = HTW_MOD_DEADLINE, .interval = 1 }, { .flags = HTW_MOD_DEADLINE, .slack = 1 },
+		{ .flags = HTW_MOD_DEADLINE, .cookie = 1 }, { .flags = HTW_MOD_DEADLINE, .firings = 1 },
+		{ .flags = HTW_MOD_SLACK, .interval = 1 }, { .flags = HTW_MOD_SLACK, .cookie = 1 },
+		{ .flags = HTW_MOD_SLACK, .firings = 1 }, { .flags = HTW_MOD_SLACK, .deadline = 1 },
+		{ .flags = HTW_MOD_COOKIE, .slack = 1 },
+	};
+	static const struct htw_query queries[] = {
+		{ .deadline = 1 }, { .remaining = 1 }, { .interval = 1 }, { .cookie = 1 },
+		{ .missed = 1 }, { .firings = 1 }, { .state = 1 }, { .flags = 1 },
+	};
+	static const struct htw_advance advances[] = {
+		{ .flags = HTW_F_ABS << 1 }, { .reserved0 = 1 }, { .reserved = 1 },
+	};
+	struct device_test *d = device(test);
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(cancels); i++)
+		expect_refused(test, d, HTW_CANCEL, &cancels[i], sizeof(cancels[i]));
+	for (unsigned int i = 0; i < ARRAY_SIZE(mods); i++)
+		expect_refused(test, d, HTW_MOD, &mods[i], sizeof(mods[i]));
+	for (unsigned int i = 0; i < ARRAY_SIZE(queries); i++)
+		expect_refused(test, d, HTW_QUERY, &queries[i], sizeof(queries[i]));
+	for (unsigned int i = 0; i < ARRAY_SIZE(advances); i++)
+		expect_refused(test, d, HTW_ADVANCE, &advances[i], sizeof(advances[i]));
+}
+
 static void cancel_that_cannot_be_read(struct kunit *test)
 {
 	struct device_test *d = device(test);
@@ -1380,6 +1423,7 @@ static struct kunit_case htw_device_cases[] = {
 	KUNIT_CASE(add_that_is_invalid),
 	KUNIT_CASE(limit_recovers),
 	KUNIT_CASE(cancel_without_room_for_the_answer),
+	KUNIT_CASE(bits_without_a_meaning_are_refused),
 	KUNIT_CASE(cancel_that_cannot_be_read),
 	KUNIT_CASE(info_that_cannot_be_written),
 	KUNIT_CASE_PARAM(batch_ends_with_the_memory, batch_rooms_gen_params),

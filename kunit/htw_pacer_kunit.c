@@ -976,6 +976,46 @@ static void work_leaves_half_of_the_cpu(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_pacer_busy_ns(), 0);
 }
 
+/* A flow that was put off, and has had its turn since, has to wait as long the next time. */
+static void waiting_for_slow_waiters_ends_with_a_turn(struct kunit *test)
+{
+	struct toy *waker = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 5000, NULL);
+	struct toy *late = toy_make(test, toy_user(test, HTW_CLASS_PRIVILEGED), 1000, NULL);
+
+	idle_pacer(test);
+	sleep_ns(test, 60 * NSEC_PER_MSEC);
+	waker->wakes = true;
+	late->later = 1;
+	for (u32 i = 0; i < 3; i++) {
+		local_bh_disable();
+		/* Not when it is to have its turn: then it is alone. */
+		if (i != 1)
+			toy_give(waker, 5000);
+		/* The first turn of two new flows is short. */
+		toy_give(late, 2000);
+		local_bh_enable();
+		sleep_ns(test, 10 * NSEC_PER_MSEC);
+		KUNIT_ASSERT_EQ(test, late->served, 2 * (i + 1));
+		KUNIT_EXPECT_EQ_MSG(test, late->may_be_slow, i == 1, "run %u", i);
+	}
+	KUNIT_EXPECT_EQ(test, waker->served, 2);
+}
+
+/* Time in which the CPU was left alone before more work is not forgotten. */
+static void time_left_alone_before_work_counts(struct kunit *test)
+{
+	struct htw_flow __percpu *flows = toy_user(test, HTW_CLASS_PRIVILEGED);
+	struct htw_pacer *p = idle_pacer(test);
+
+	sleep_ns(test, 60 * NSEC_PER_MSEC);
+	KUNIT_ASSERT_EQ(test, htw_pacer_busy_ns(), 0);
+	htw_pacer_charge_work(flows, NSEC_PER_MSEC);
+	sleep_ns(test, 600 * NSEC_PER_USEC);
+	htw_pacer_charge_work(flows, 10 * NSEC_PER_USEC);
+	KUNIT_EXPECT_LT(test, p->owed_work_ns, 500 * NSEC_PER_USEC);
+	KUNIT_EXPECT_GT(test, p->owed_work_ns, 300 * NSEC_PER_USEC);
+}
+
 /* What work takes in the gap after a run is left alone later. */
 static void work_in_a_gap_is_owed(struct kunit *test)
 {
@@ -1971,6 +2011,8 @@ static struct kunit_case htw_pacer_cases[] = {
 	KUNIT_CASE(surprises_are_rare),
 	KUNIT_CASE(off_cpu_clock_runs_while_the_task_does_not),
 	KUNIT_CASE(work_leaves_half_of_the_cpu),
+	KUNIT_CASE(waiting_for_slow_waiters_ends_with_a_turn),
+	KUNIT_CASE(time_left_alone_before_work_counts),
 	KUNIT_CASE(work_in_a_gap_is_owed),
 	KUNIT_CASE(kick_that_does_not_come_delays_nobody),
 	KUNIT_CASE(work_is_charged_without_runs_in_it),
