@@ -600,9 +600,12 @@ static void bits_without_a_meaning_are_refused(struct kunit *test)
 	};
 	static const struct htw_mod mods[] = {
 		{ .flags = HTW_MOD_DEADLINE | 1U << 31 }, { .flags = HTW_F_ABS },
-		{ .flags = HTW_MOD_DEADLINE, .reserved = 1 }, { .flags = HTW_MOD_SLACK, .reserved = 1 },
-		{ .flags = HTW_MOD_DEADLINE, .interval = 1 }, { .flags = HTW_MOD_DEADLINE, .slack = 1 },
-		{ .flags = HTW_MOD_DEADLINE, .cookie = 1 }, { .flags = HTW_MOD_DEADLINE, .firings = 1 },
+		{ .flags = HTW_MOD_DEADLINE, .reserved = 1 },
+		{ .flags = HTW_MOD_DEADLINE, .interval = 1 },
+		{ .flags = HTW_MOD_DEADLINE, .slack = 1 },
+		{ .flags = HTW_MOD_DEADLINE, .cookie = 1 },
+		{ .flags = HTW_MOD_DEADLINE, .firings = 1 },
+		{ .flags = HTW_MOD_SLACK, .reserved = 1 },
 		{ .flags = HTW_MOD_SLACK, .interval = 1 }, { .flags = HTW_MOD_SLACK, .cookie = 1 },
 		{ .flags = HTW_MOD_SLACK, .firings = 1 }, { .flags = HTW_MOD_SLACK, .deadline = 1 },
 		{ .flags = HTW_MOD_COOKIE, .slack = 1 },

@@ -210,7 +210,7 @@ def test_limit(servers):
 
 def test_more_than_the_limit_are_loaded(servers):
     """What cannot be armed for lack of timers is delivered when there is room."""
-    server = servers.start("--appendonly", "yes", "--save", "")
+    server = servers.start("--appendonly", "yes", "--appendfsync", "always", "--save", "")
     htw = Htw(server.client())
     for n in range(30):
         htw.add("jobs", HOUR, n, "ID", n)
