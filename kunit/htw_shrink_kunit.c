@@ -174,6 +174,7 @@ static void freeing_waits_for_a_grace_period(struct kunit *test)
 {
 	struct htw_context *ctx = context_by_hand(test);
 	u64 *ids = new_ids(test);
+	unsigned long unlinked;
 
 	start_all(test, ctx, ids);
 	cancel_but(test, ctx, ids, 0);
@@ -181,7 +182,10 @@ static void freeing_waits_for_a_grace_period(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), -EAGAIN);
 	KUNIT_EXPECT_EQ(test, nr_empty(ctx), 0);
 	grace_period(ctx);
+	unlinked = get_state_synchronize_rcu();
 	KUNIT_EXPECT_EQ(test, htw_shrink_reclaim(ctx), PAGES - 32);
+	/* Nor before lookups are over that found the pages while they were linked. */
+	KUNIT_EXPECT_TRUE(test, poll_state_synchronize_rcu(unlinked));
 }
 #endif /* CONFIG_UML_TIME_TRAVEL_SUPPORT */
 
@@ -395,11 +399,13 @@ static void scans_in_vain_back_off(struct kunit *test)
 {
 	struct htw_context *ctx = htw_test_context(test);
 	u64 *ids = new_ids(test);
+	int least = 0;
 
 	start_all(test, ctx, ids);
 	for (u32 i = 0; i < TIMERS; i++) {
 		if (i % HTW_PAGE_TIMERS)
 			KUNIT_ASSERT_EQ(test, cancel(ctx, ids[i]), 0);
+		least = least ?: ctx->shrink_delay;
 	}
 	KUNIT_EXPECT_TRUE(test, finishes_work(ctx));
 	for (unsigned int i = 0; i < 3; i++) {
@@ -413,7 +419,12 @@ static void scans_in_vain_back_off(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, ctx->nr_allocated, PAGES);
 		KUNIT_EXPECT_EQ(test, ctx->shrink_delay, min(2 * delay, 8 * HZ));
 	}
-	for (u32 i = 0; i < TIMERS; i += HTW_PAGE_TIMERS)
+	/* A single page is not in vain: the next scan, which is, begins with the least delay. */
+	KUNIT_ASSERT_EQ(test, cancel(ctx, ids[TIMERS - HTW_PAGE_TIMERS]), 0);
+	KUNIT_EXPECT_TRUE(test, finishes_work(ctx));
+	KUNIT_EXPECT_EQ(test, ctx->nr_allocated, PAGES - 1);
+	KUNIT_EXPECT_EQ(test, ctx->shrink_delay, 2 * least);
+	for (u32 i = 0; i < TIMERS - HTW_PAGE_TIMERS; i += HTW_PAGE_TIMERS)
 		KUNIT_ASSERT_EQ(test, cancel(ctx, ids[i]), 0);
 	KUNIT_EXPECT_TRUE(test, shrinks_to(ctx, 64));
 }

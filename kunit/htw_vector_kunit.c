@@ -530,6 +530,34 @@ static void vector_makes_way(struct kunit *test)
 	}
 }
 
+/* Wheels whose levels are no powers of two make way after half as many operations. */
+static void sections_on_odd_wheels_are_shorter(struct kunit *test)
+{
+	static const struct htw_setup setups[] = {
+		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = NSEC_PER_MSEC, .levels = 3,
+		  .slots = { 64, 64, 64 } },
+		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = NSEC_PER_MSEC, .levels = 3,
+		  .slots = { 60, 60, 60 } },
+	};
+	u64 programs[ARRAY_SIZE(setups)];
+
+	for (u32 n = 0; n < ARRAY_SIZE(setups); n++) {
+		struct vectors *t = vectors_of(test, htw_test_context(test));
+		struct htw_vector v = vector(t, HTW_OP_ADD, 0, ENTRIES);
+
+		KUNIT_ASSERT_EQ(test, htw_setup_context(t->ctx, &setups[n]), 0);
+		/* Each section programs the hrtimer, once: its entries are ever earlier. */
+		for (u32 i = 0; i < ENTRIES; i++)
+			t->array[DEADLINES][i] = (ENTRIES + 20 - i) * 300 * (u64)NSEC_PER_MSEC;
+		programs[n] = t->ctx->private_base->programs;
+		KUNIT_EXPECT_EQ(test, call(test, t, &v), 0);
+		KUNIT_EXPECT_EQ(test, v.done, ENTRIES);
+		programs[n] = t->ctx->private_base->programs - programs[n];
+	}
+	KUNIT_EXPECT_GE(test, programs[0], 2);
+	KUNIT_EXPECT_GE(test, programs[1], 3 * programs[0] / 2);
+}
+
 /* It gets the base after 32 operations. */
 static void vector_looks_whether_a_turn_waits(struct kunit *test)
 {
@@ -774,6 +802,7 @@ static struct kunit_case htw_vector_cases[] = {
 	KUNIT_CASE(adds_wait_for_what_is_being_freed),
 #ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 	KUNIT_CASE(vector_makes_way),
+	KUNIT_CASE(sections_on_odd_wheels_are_shorter),
 	KUNIT_CASE(vector_looks_whether_a_turn_waits),
 #endif
 	KUNIT_CASE_PARAM(memory_that_ends_ends_the_vector, op_gen_params),
