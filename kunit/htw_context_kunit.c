@@ -433,9 +433,7 @@ static void timers_of_other_lists_are_taken(struct kunit *test)
 	enum { FREED = 40, UNUSED = 20, WANTED = 30 };
 	struct htw_context *ctx = htw_test_context(test);
 	u32 in_use = 2 * HTW_PAGE_TIMERS - UNUSED;
-	struct list_head *own;
 	LIST_HEAD(reserved);
-	unsigned int other;
 	u64 ids[FREED];
 
 	for (u32 i = 0; i < in_use; i++) {
@@ -450,13 +448,7 @@ static void timers_of_other_lists_are_taken(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, htw_test_cancel(ctx, &cancel), 0);
 	}
 	in_use -= FREED;
-	/* As if a CPU of another group had cancelled them. */
-	spin_lock_bh(&ctx->lock);
-	own = htw_pool_free_list(ctx);
-	other = own == &ctx->free[0];
-	list_splice_init(own, &ctx->free[other]);
-	ctx->free_groups = BIT(other);
-	spin_unlock_bh(&ctx->lock);
+	htw_test_free_elsewhere(ctx);
 	KUNIT_EXPECT_EQ(test, htw_test_reserve(ctx, &reserved, WANTED), WANTED);
 	KUNIT_EXPECT_EQ(test, ctx->nr_pages, 2);
 	KUNIT_EXPECT_EQ(test, list_count_nodes(&reserved), WANTED);
@@ -465,34 +457,41 @@ static void timers_of_other_lists_are_taken(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ctx->nr_timers, in_use);
 }
 
-/* Ids are in the order of the timers, wherever these come from: freed ones, a page, new pages. */
+/*
+ * Ids are in the order of the timers, wherever these come from: freed ones, also by other CPUs, a
+ * page, new pages.
+ */
 static void ids_are_those_of_the_timers(struct kunit *test)
 {
 	const u32 count = 3 * HTW_PAGE_TIMERS, freed = 5;
-	struct htw_context *ctx = htw_test_context(test);
-	/* With room in front that is not to be touched. */
-	u64 *ids = htw_test_array(test, 2 * count, sizeof(*ids));
-	struct htw_user_wait wait = HTW_USER_WAIT;
-	LIST_HEAD(reserved);
-	struct htw_timer *t;
-	u32 i = 0, first;
-	int got;
 
-	got = htw_test_reserve(ctx, &reserved, freed);
-	KUNIT_ASSERT_EQ(test, got, freed);
-	htw_pool_unreserve(ctx, &reserved);
-	for (first = 0; first < count; first += got) {
-		INIT_LIST_HEAD(&reserved);
-		got = htw_pool_reserve(ctx, &reserved, count - first, &ids[count + first], &wait);
-		KUNIT_ASSERT_GT(test, got, 0);
-		list_for_each_entry(t, &reserved, node.list)
-			KUNIT_EXPECT_EQ(test, ids[count + i++], htw_timer_id(t));
-		KUNIT_EXPECT_EQ(test, i, first + got);
+	for (u32 elsewhere = 0; elsewhere < 2; elsewhere++) {
+		struct htw_context *ctx = htw_test_context(test);
+		/* With room in front that is not to be touched. */
+		u64 *ids = htw_test_array(test, 2 * count, sizeof(*ids));
+		struct htw_user_wait wait = HTW_USER_WAIT;
+		LIST_HEAD(reserved);
+		struct htw_timer *t;
+		u32 i = 0, first;
+		int got;
+
+		KUNIT_ASSERT_EQ(test, htw_test_reserve(ctx, &reserved, freed), freed);
 		htw_pool_unreserve(ctx, &reserved);
-		i = first + got;
+		for (first = 0; first < count; first += got) {
+			if (elsewhere)
+				htw_test_free_elsewhere(ctx);
+			INIT_LIST_HEAD(&reserved);
+			got = htw_pool_reserve(ctx, &reserved, count - first, &ids[count + first],
+					       &wait);
+			KUNIT_ASSERT_GT(test, got, 0);
+			list_for_each_entry(t, &reserved, node.list)
+				KUNIT_EXPECT_EQ(test, ids[count + i++], htw_timer_id(t));
+			KUNIT_EXPECT_EQ(test, i, first + got);
+			htw_pool_unreserve(ctx, &reserved);
+		}
+		for (i = 0; i < count; i++)
+			KUNIT_ASSERT_EQ(test, ids[i], 0);
 	}
-	for (i = 0; i < count; i++)
-		KUNIT_ASSERT_EQ(test, ids[i], 0);
 }
 
 /* A part of a page, at the user's limit, is one context's alone. */

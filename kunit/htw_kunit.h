@@ -362,6 +362,21 @@ static inline size_t htw_test_nr_free(struct htw_context *ctx)
 	return free;
 }
 
+/* Put all free timers on the list of another CPU. */
+static inline void htw_test_free_elsewhere(struct htw_context *ctx)
+{
+	LIST_HEAD(all);
+	u32 other;
+
+	spin_lock_bh(&ctx->lock);
+	other = htw_pool_group(raw_smp_processor_id() + 1);
+	for (u32 i = 0; i < HTW_FREE_LISTS; i++)
+		list_splice_init(&ctx->free[i], &all);
+	list_splice(&all, &ctx->free[other]);
+	ctx->free_groups = BIT(other);
+	spin_unlock_bh(&ctx->lock);
+}
+
 /* read() into kernel memory, without waiting. Return the number of events. */
 static inline u32 htw_test_read(struct htw_context *ctx, struct htw_event *events, u32 count)
 {

@@ -803,21 +803,6 @@ static void lists_are_divided_among_the_cpus(struct kunit *test)
 		KUNIT_EXPECT_LT(test, htw_pool_group(cpu), HTW_FREE_LISTS);
 }
 
-/* Put all free timers on the list of another CPU. */
-static void free_elsewhere(struct htw_context *ctx)
-{
-	LIST_HEAD(all);
-	u32 other;
-
-	spin_lock_bh(&ctx->lock);
-	other = htw_pool_group(raw_smp_processor_id() + 1);
-	for (u32 i = 0; i < HTW_FREE_LISTS; i++)
-		list_splice_init(&ctx->free[i], &all);
-	list_splice(&all, &ctx->free[other]);
-	ctx->free_groups = BIT(other);
-	spin_unlock_bh(&ctx->lock);
-}
-
 /* No page is added while another CPU's list has free timers. */
 static void timers_freed_by_other_cpus_are_used(struct kunit *test)
 {
@@ -827,13 +812,13 @@ static void timers_freed_by_other_cpus_are_used(struct kunit *test)
 	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++)
 		htw_test_start(test, ctx, NEVER, i);
 	KUNIT_EXPECT_EQ(test, htw_walk_cancel(ctx, 0, 0), HTW_PAGE_TIMERS);
-	free_elsewhere(ctx);
+	htw_test_free_elsewhere(ctx);
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), HTW_PAGE_TIMERS);
 
 	/* In bulk, and one alone. */
 	KUNIT_EXPECT_EQ(test, htw_test_reserve(ctx, &reserved, HTW_PAGE_TIMERS - 1),
 			HTW_PAGE_TIMERS - 1);
-	free_elsewhere(ctx);
+	htw_test_free_elsewhere(ctx);
 	htw_test_start(test, ctx, NEVER, 0);
 	KUNIT_EXPECT_EQ(test, htw_test_nr_free(ctx), 0);
 	KUNIT_EXPECT_EQ(test, ctx->nr_allocated, 1);
@@ -877,7 +862,7 @@ static void timers_freed_meanwhile_are_used(struct kunit *test)
 	while (READ_ONCE(task->__state) != TASK_KILLABLE)
 		schedule_timeout_uninterruptible(1);
 	KUNIT_EXPECT_EQ(test, htw_walk_cancel(ctx, 0, 0), HTW_PAGE_TIMERS);
-	free_elsewhere(ctx);
+	htw_test_free_elsewhere(ctx);
 	mutex_unlock(&ctx->grow);
 	kthread_stop_put(task);
 	KUNIT_EXPECT_EQ(test, add->ret, 1);
