@@ -950,6 +950,8 @@ static void a_section_counts_what_it_does(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, s.units, 400 - 2 - 12);
 	htw_section_lock_base(&s, ctx->private_base);
 	KUNIT_EXPECT_EQ(test, s.units, 400 - 2 - 12 - 4);
+	KUNIT_EXPECT_FALSE(test, htw_section_should_end(&s, s.units - 1));
+	KUNIT_EXPECT_TRUE(test, htw_section_should_end(&s, 1));
 	htw_section_end(&s);
 }
 

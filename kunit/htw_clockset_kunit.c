@@ -96,6 +96,29 @@ static void told_when_the_clock_is_set(struct kunit *test)
 	}
 }
 
+/* Events that were queued before are read before. */
+static void told_behind_what_has_expired(struct kunit *test)
+{
+	struct htw_context *ctx = realtime_context(test);
+	const struct htw_add plain = { .cookie = 8 };
+	struct htw_event events[3];
+	u64 id[3];
+
+	id[2] = start_cancel_on_set(ctx, 1000 * HOUR, 0, 0);
+	for (u32 i = 0; i < 2; i++) {
+		id[i] = htw_test_add(ctx, &plain);
+		htw_test_wait(test, ctx, i + 1);
+	}
+	set_by(HOUR);
+	htw_test_wait(test, ctx, 3);
+	set_by(-(s64)HOUR);
+	KUNIT_ASSERT_EQ(test, htw_test_read(ctx, events, 3), 3);
+	for (u32 i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, events[i].id, id[i]);
+	KUNIT_EXPECT_EQ(test, events[2].flags, HTW_EVENT_CLOCK_SET);
+	KUNIT_EXPECT_GE(test, events[2].fired, events[1].fired);
+}
+
 /* All of a context's timers are, in whichever page. */
 static void each_timer_is_told(struct kunit *test)
 {
@@ -523,6 +546,7 @@ static struct kunit_case htw_clockset_cases[] = {
 	KUNIT_CASE_SLOW(set_back_before_what_came_within_the_tick_is_delivered),
 	KUNIT_CASE(listens_on_realtime_only),
 	KUNIT_CASE(told_when_the_clock_is_set),
+	KUNIT_CASE(told_behind_what_has_expired),
 	KUNIT_CASE(each_timer_is_told),
 	KUNIT_CASE(not_told_of_what_is_no_setting),
 	KUNIT_CASE(not_told_of_what_was_before),

@@ -9,6 +9,7 @@
 #include <linux/fs.h>
 #include <linux/hash.h>
 #include <linux/seq_file.h>
+#include <linux/swap.h>
 #include <linux/user_namespace.h>
 #include <linux/workqueue.h>
 
@@ -286,7 +287,7 @@ static void rings_are_charged(struct kunit *test)
 		const struct htw_setup setup = {
 			.flags = HTW_SETUP_RING, .ring_entries = entries[i],
 		};
-		struct htw_context *ctx = htw_test_context_of(test, USER + 7 + i);
+		struct htw_context *ctx = htw_test_context_of(test, USER + 13 + i);
 
 		KUNIT_EXPECT_EQ(test, htw_setup_context(ctx, &setup), 0);
 		KUNIT_EXPECT_EQ(test, atomic_read(&ctx->user->timers), i ? 4096 : HTW_PAGE_TIMERS);
@@ -983,6 +984,29 @@ static void fdinfo_counts(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, m.buf, expected);
 }
 
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+static void wheels_give_their_memory_back(struct kunit *test)
+{
+	const struct htw_setup setup = { PRIVATE(MS, 2, 2048, 2048) };
+	/* Of a wheel's pages, all but a few. */
+	const long rounds = 100, pages = 4096 * sizeof(struct list_head) / PAGE_SIZE - 4;
+	long before = 0;
+
+	/* What is allocated in the first round may stay. */
+	for (long i = 0; i <= rounds; i++) {
+		struct htw_context *ctx = htw_contexts_create(HTW_TEST_LIMIT);
+
+		KUNIT_ASSERT_NOT_NULL(test, ctx);
+		KUNIT_EXPECT_EQ(test, htw_setup_context(ctx, &setup), 0);
+		htw_test_close(ctx);
+		rcu_barrier();
+		if (!i)
+			before = nr_free_pages();
+	}
+	KUNIT_EXPECT_LT(test, before - (long)nr_free_pages(), rounds * pages);
+}
+#endif
+
 /* A throttle that has not ended counts up to now. */
 static void throttled_time_counts_meanwhile(struct kunit *test)
 {
@@ -1009,6 +1033,7 @@ static void throttled_time_counts_meanwhile(struct kunit *test)
 	/* On all CPUs together; this user has used no other. */
 	KUNIT_EXPECT_EQ(test, times, 3);
 	KUNIT_EXPECT_GE(test, ns, info.throttled_ns);
+	KUNIT_EXPECT_LT(test, ns, 100 * SEC);
 	KUNIT_EXPECT_GE(test, info.throttled_ns, MS + 7);
 	KUNIT_EXPECT_LT(test, info.throttled_ns, 100 * SEC);
 }
@@ -1070,20 +1095,26 @@ static void calls_say_that_memory_is_missing(struct kunit *test)
 	const struct htw_add add = { .flags = HTW_F_ABS, .deadline = U64_MAX };
 	const struct htw_vector vector = { .op = HTW_OP_ADD };
 	void __user *arg = (void __user *)htw_test_user_pages(test, 1);
-	struct htw_context *ctx = htw_test_context(test);
 
 	leave_alone(test, false);
-	KUNIT_EXPECT_EQ(test, htw_table_enable(ctx), 0);
 	for (u32 i = 0; i < 2; i++) {
 		u32 missing = 0, left = 0;
 
 		KUNIT_ASSERT_EQ(test, i ? copy_to_user(arg, &vector, sizeof(vector)) :
 					  copy_to_user(arg, &add, sizeof(add)), 0);
 		for (u32 nth = 1; !left && nth < 100; nth++) {
-			int ret = call_with_fault(ctx, arg, i, nth);
+			int ret = 0;
 
-			left = current->fail_nth;
-			current->fail_nth = 0;
+			/* The kernel's debugging, which does without, may have the fault once. */
+			for (u32 tries = 0; !ret && !left && tries < 3; tries++) {
+				/* A call that fails may leave to the next what it has allocated. */
+				struct htw_context *ctx = htw_test_context(test);
+
+				KUNIT_EXPECT_EQ(test, htw_table_enable(ctx), 0);
+				ret = call_with_fault(ctx, arg, i, nth);
+				left = current->fail_nth;
+				current->fail_nth = 0;
+			}
 			missing += ret == -ENOMEM;
 			KUNIT_EXPECT_EQ_MSG(test, ret != 0, !left, "call %u, fault %u: %d", i, nth,
 					    ret);
@@ -1195,6 +1226,9 @@ static struct kunit_case htw_context_cases[] = {
 	KUNIT_CASE(setup_is_too_late_while_timers_are_added),
 	KUNIT_CASE(waiting_for_closed_contexts_ends),
 	KUNIT_CASE_SLOW(limit_is_waited_for_once),
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE(wheels_give_their_memory_back),
+#endif
 	KUNIT_CASE(throttled_time_counts_meanwhile),
 	KUNIT_CASE(slack_of_an_expired_timer_changes),
 	KUNIT_CASE(open_waits_while_very_many_are_closed),

@@ -262,6 +262,53 @@ static void expiry_moves_two(struct kunit *test)
 	expect_cookies(test, ctx, RING + 10, 4);
 }
 
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+/* Timers of several contexts in a turn: each event goes where its context has it. */
+static void each_context_has_its_own_ring(struct kunit *test)
+{
+	struct htw_context *ctx[6];
+	u64 tick;
+
+	for (u32 i = 0; i < ARRAY_SIZE(ctx); i++)
+		ctx[i] = i % 3 == 1 ? ring_context(test, RING, CLOCK_MONOTONIC) :
+				      htw_test_context(test);
+	tick = htw_test_tick_up(htw_now() + 10 * NSEC_PER_MSEC);
+	for (u32 i = 0; i < ARRAY_SIZE(ctx); i++)
+		htw_test_start(test, ctx[i], tick, i);
+	htw_test_sleep_until(test, tick + NSEC_PER_MSEC);
+	for (u32 i = 0; i < ARRAY_SIZE(ctx); i++) {
+		KUNIT_EXPECT_EQ(test, ctx[i]->nr_expired, i % 3 != 1);
+		if (i % 3 == 1)
+			expect_cookies(test, ctx[i], i, 1);
+	}
+}
+
+/* Moving an event counts as much in a turn as delivering one. */
+static void moved_events_take_of_a_turn(struct kunit *test)
+{
+	const u32 entries = 1024, queued = 300, more = 200;
+	struct htw_context *ctx = ring_context(test, entries, CLOCK_MONOTONIC);
+	struct htw_base *base;
+	u64 tick, pending;
+
+	for (u32 i = 0; i < entries + queued; i++)
+		htw_test_start(test, ctx, 0, i);
+	htw_test_wait(test, ctx, queued);
+	use(ctx, entries);
+	tick = htw_test_tick_up(htw_now() + 10 * NSEC_PER_MSEC);
+	for (u32 i = 0; i < more; i++)
+		htw_test_start(test, ctx, tick, i);
+	base = htw_test_base(0);
+	local_bh_disable();
+	pending = base->wheel.pending;
+	KUNIT_EXPECT_EQ(test, htw_test_turn(base, tick), HTW_SERVED_MORE);
+	pending -= base->wheel.pending;
+	local_bh_enable();
+	KUNIT_EXPECT_GT(test, pending, 0);
+	KUNIT_EXPECT_LE(test, pending, DIV_ROUND_UP(HTW_TURN_UNITS, 3));
+}
+#endif
+
 /* Periodic ones are started again. */
 static void expiry_moves_periodic_ones(struct kunit *test)
 {
@@ -554,6 +601,10 @@ static struct kunit_case htw_ring_cases[] = {
 	KUNIT_CASE(events_have_no_remains),
 	KUNIT_CASE(mixed),
 	KUNIT_CASE(expiry_moves_two),
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+	KUNIT_CASE(each_context_has_its_own_ring),
+	KUNIT_CASE(moved_events_take_of_a_turn),
+#endif
 	KUNIT_CASE(expiry_moves_periodic_ones),
 	KUNIT_CASE(flush_starts_periodic_ones_again),
 	KUNIT_CASE(table_keeps_timers),

@@ -1755,6 +1755,30 @@ static void rewind_with_due_left_over(struct kunit *test)
 	wheel_done(t);
 }
 
+/* Nodes wait in the order of their ticks, also where the buckets wrap around. */
+static void rewind_keeps_the_order(struct kunit *test)
+{
+	static const struct htw_geometry geo = { 2, { 30, 30 } };
+	enum { NODES = 25 };
+	struct htw_node *nodes = test_kvcalloc(test, NODES, sizeof(*nodes));
+	const u64 from = 60 * 1000 + 40;
+	struct htw_wheel *w = &wheel_new(test, &geo, from)->w;
+	struct htw_node *n;
+	unsigned int i;
+
+	for (i = NODES; i--;) {
+		nodes[i].expires = from + 1 + i;
+		wheel_start(w, &nodes[i], from);
+	}
+	htw_wheel_rewind(w, from - 5);
+	i = 0;
+	list_for_each_entry(n, &w->overflow_scan, list)
+		KUNIT_EXPECT_PTR_EQ(test, n, &nodes[i++]);
+	KUNIT_EXPECT_EQ(test, i, NODES);
+	while (i--)
+		htw_wheel_stop(w, &nodes[i]);
+}
+
 static void rewind_within_budgets(struct kunit *test)
 {
 	rewind_by(test, 300, 7);
@@ -1973,6 +1997,7 @@ static struct kunit_case htw_wheel_cases[] = {
 	KUNIT_CASE(rewind_keeps_every_tick),
 	KUNIT_CASE(rewind_then_start_past),
 	KUNIT_CASE(rewind_with_due_left_over),
+	KUNIT_CASE(rewind_keeps_the_order),
 	KUNIT_CASE(rewind_within_budgets),
 	KUNIT_CASE_PARAM(random_against_model, random_gen_params),
 	{ }
