@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,24 @@ static void report_charges(void)
 		fclose(file);
 }
 
+/* An idle CPU keeps the address space of the task that it ran last, until it runs another. */
+static void run_on_each_cpu(void)
+{
+	cpu_set_t all, one;
+
+	if (sched_getaffinity(0, sizeof(all), &all))
+		report_broken("sched_getaffinity: %s", strerror(errno));
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &all))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		/* Fails if the CPU has gone off. */
+		sched_setaffinity(0, sizeof(one), &one);
+	}
+	sched_setaffinity(0, sizeof(all), &all);
+}
+
 void memory_end(bool is_unloaded)
 {
 	const __u64 end = now_ns() + EVENTUALLY;
@@ -153,6 +172,7 @@ void memory_end(bool is_unloaded)
 			report_charges();
 			break;
 		}
+		run_on_each_cpu();
 		sleep_until(now_ns() + 10 * MSEC);
 	}
 }
