@@ -3,8 +3,11 @@
 # Sourced by the scripts: paths, the kernels to test on, and --help.
 
 HTW_CACHE=${HTW_CACHE:-$HOME/.cache/htw}
-# shellcheck disable=SC2034 # used by the scripts
-htw_top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+htw_top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+# What is built from this checkout is its own; kernels and downloads are shared with others.
+htw_checkout=${htw_top#/}
+htw_checkout=${htw_checkout//\//+}
+htw_tree=$HTW_CACHE/trees/$htw_checkout
 # The suite of Debian that this machine runs.
 htw_suite=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
 case $htw_suite in
@@ -26,6 +29,24 @@ htw_built=${htw_built//.config/}
 die() {
 	echo "${0##*/}: $*" >&2
 	exit 1
+}
+
+# lock FILE: take a lock, until unlock or the end; if it must be waited for, say who has it.
+lock() {
+	local other
+
+	mkdir -p "${1%/*}"
+	exec {htw_locked}>>"$1"
+	flock --nonblock "$htw_locked" || {
+		other=$(cat "$1")
+		echo "${0##*/}: waiting for ${other:-another process}, which has $1" >&2
+		flock "$htw_locked"
+	}
+	printf 'process %s, %s in %s, since %s' $$ "${0##*/}" "$htw_top" "$(date +%H:%M)" >"$1"
+}
+
+unlock() {
+	exec {htw_locked}>&-
 }
 
 # passed_before NAME COMMAND...: print the file that exists if the check NAME has passed before with
@@ -74,12 +95,20 @@ kernel_root() {
 	[ "$suite" = "$htw_suite" ] || echo "$HTW_CACHE/roots/build-$suite"
 }
 
-# kernel_home KERNEL: the directory that has kernels/ and build/: that root, or the cache
+# kernel_home KERNEL: the directory that has kernels/: that root, or the cache
 kernel_home() {
 	local root
 
 	root=$(kernel_root "$1")
 	echo "${root:-$HTW_CACHE}"
+}
+
+# module_home KERNEL: the directory below which this checkout builds modules for it
+module_home() {
+	local root
+
+	root=$(kernel_root "$1")
+	if [ -n "$root" ]; then echo "$root/build/$htw_checkout"; else echo "$htw_tree/build"; fi
 }
 
 # kernel_dir KERNEL: where tools/deps has unpacked the kernel, as vmlinuz, and its headers; or where
@@ -103,7 +132,7 @@ privileged() {
 
 # build_module KERNEL DIR [MAKE-ARGUMENT]...: build DIR/htw.ko and, unless the arguments say
 # otherwise, the samples, the modules of the benchmark and of the tests, from a copy of the sources
-# in DIR, so that kernels do not mix. DIR is below kernel_home.
+# in DIR, so that kernels do not mix. DIR is below module_home.
 build_module() {
 	local headers root dir=$2 make=(make)
 

@@ -4,13 +4,13 @@
 import re
 import subprocess
 
-from kernel_tree import CACHE, TOP
+from kernel_tree import CACHE, TOP, TREE
 
 
 def build_program(name, to):
     """Build a program of tools/ and copy it, without its symbols."""
-    subprocess.run(["make", "-s", "-C", TOP / "tools", f"HTW_CACHE={CACHE}", name], check=True)
-    subprocess.run(["strip", "-o", to, CACHE / "bin" / name], check=True)
+    subprocess.run(["make", "-s", "-C", TOP / "tools", f"HTW_CACHE={CACHE}", f"HTW_TREE={TREE}", name], check=True)
+    subprocess.run(["strip", "-o", to, TREE / "bin" / name], check=True)
 
 
 def printed(log):

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kernel_tree import TOP, source
+from kernel_tree import TOP, progress, tree
 
 HTW = "drivers/misc/htw"
 BOOT = ["mem=1G", "console=tty", "kunit.enable=1", "kunit_shutdown=halt", "time-travel=inf-cpu"]
@@ -22,12 +22,13 @@ BOOT = ["mem=1G", "console=tty", "kunit.enable=1", "kunit_shutdown=halt", "time-
 
 def kunit_kernel(build, *configs):
     """Return the kernel as kunit.py builds it with these files of options."""
-    subprocess.run(
-        [sys.executable, source() / "tools/testing/kunit/kunit.py", "build", "--arch=um",
-         f"--build_dir={build}", f"--jobs={os.cpu_count()}",
-         *(f"--kunitconfig={TOP}/kunit/{name}.kunitconfig" for name in configs)],
-        check=True, stdin=subprocess.DEVNULL, stdout=sys.stderr)
-    return Kernel(build, source())
+    with progress(f"building {build.name}", 12, build):
+        subprocess.run(
+            [sys.executable, tree() / "tools/testing/kunit/kunit.py", "build", "--arch=um",
+             f"--build_dir={build}", f"--jobs={os.cpu_count()}",
+             *(f"--kunitconfig={TOP}/kunit/{name}.kunitconfig" for name in configs)],
+            check=True, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+    return Kernel(build, tree())
 
 
 class Kernel:

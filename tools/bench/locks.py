@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from kernel_tree import CACHE, TOP  # noqa: E402
+from kernel_tree import CACHE, TOP, TREE  # noqa: E402
 
 KERNEL = "6.12"
 # Locks under which less is done are left out.
@@ -37,7 +37,7 @@ def build_plugin(path):
 
 def lock_names(offsets):
     """Return, for offsets in the module's code, the lock that is taken there: base->lock."""
-    module = CACHE / f"build/{KERNEL}/htw.ko"
+    module = TREE / f"build/{KERNEL}/htw.ko"
     # The place is where the call returns to.
     calls = "\n".join(hex(offset - 1) for offset in offsets)
     text = subprocess.run(["addr2line", "-a", "-i", "-j", ".text", "-e", module], input=calls,
