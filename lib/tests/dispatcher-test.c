@@ -6,6 +6,7 @@
 #pragma GCC diagnostic ignored "-Wclobbered"
 
 #include "kselftest_harness.h"
+#include "../../tools/common/patience.h"
 #include "../libhtw.h"
 #include <poll.h>
 #include <pthread.h>
@@ -15,7 +16,7 @@
 #define SEC		1000000000ULL
 #define HOUR		(3600 * SEC)
 #define FOREVER		(~0ULL)
-#define EVENTUALLY	(90 * (int64_t)SEC)
+#define EVENTUALLY	(patience_seconds() * (int64_t)SEC)
 #define TEST_SECONDS	240
 
 FIXTURE(dispatcher) {

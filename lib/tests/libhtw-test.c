@@ -13,6 +13,7 @@
 #pragma GCC diagnostic ignored "-Wclobbered"
 
 #include "kselftest_harness.h"
+#include "../../tools/common/patience.h"
 #include "../libhtw.h"
 #include <fcntl.h>
 #include <poll.h>
@@ -33,7 +34,7 @@
 #define POISON		0xa5a5a5a5a5a5a5a5ULL
 
 /* A timeout for slow, emulated machines; never a measurement. */
-#define EVENTUALLY	(90 * (int64_t)SEC)
+#define EVENTUALLY	(patience_seconds() * (int64_t)SEC)
 #define TEST_SECONDS	240
 
 #define RING_ENTRIES	64

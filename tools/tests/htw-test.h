@@ -20,12 +20,12 @@
 #include <sys/syscall.h>
 #include "../common/clock.h"
 #include "../common/htw-client.h"
+#include "../common/patience.h"
 #include "../common/random.h"
 
 #define HTW_MODULE	"/sys/module/htw/parameters/"
 
-/* A timeout for slow, emulated machines; never a measurement. */
-#define EVENTUALLY	(90 * SEC)
+#define EVENTUALLY	(patience_seconds() * SEC)
 #define TEST_SECONDS	240
 
 #define HOUR		(3600 * SEC)
