@@ -39,6 +39,16 @@ const char *descriptor_line(const struct descriptor *d)
 	return line;
 }
 
+/* A counter's key is its name in fdinfo, with underscores. */
+static void add_counter(struct json_object *object, const struct counter *c)
+{
+	char key[sizeof(c->name)];
+
+	for (size_t i = 0; i < sizeof(key); i++)
+		key[i] = c->name[i] == '-' ? '_' : c->name[i];
+	json_add_u64(object, key, c->value);
+}
+
 struct json_object *descriptor_json(const struct descriptor *d)
 {
 	struct json_object *object = json_new();
@@ -54,7 +64,7 @@ struct json_object *descriptor_json(const struct descriptor *d)
 	json_add_u64(object, "timers", d->timers);
 	json_add_u64(object, "expired", d->expired);
 	json_add_u64(object, "limit", d->limit);
-	json_add_u64(object, "throttled", d->throttled);
-	json_add_u64(object, "throttled_ns", d->throttled_ns);
+	for (unsigned int i = 0; i < d->nr_counters; i++)
+		add_counter(object, &d->counters[i]);
 	return object;
 }

@@ -76,6 +76,16 @@ uint64_t clock_now(int clock)
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
+/* A line of fdinfo that has no member of its own. */
+static void take_counter(struct descriptor *d, const char *line)
+{
+	struct counter *c = &d->counters[d->nr_counters];
+
+	if (d->nr_counters < ARRAY_SIZE(d->counters) &&
+	    sscanf(line, "htw-%31[a-z-]: %" SCNu64, c->name, &c->value) == 2)
+		d->nr_counters++;
+}
+
 /* Whether fdinfo is that of /dev/htw: no other file has these fields. */
 static bool read_fdinfo(struct descriptor *d)
 {
@@ -83,6 +93,7 @@ static bool read_fdinfo(struct descriptor *d)
 	bool found = false;
 	FILE *file;
 
+	d->nr_counters = 0;
 	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d", d->pid, d->fd);
 	file = fopen(path, "re");
 	if (!file)
@@ -98,10 +109,8 @@ static bool read_fdinfo(struct descriptor *d)
 			continue;
 		else if (sscanf(line, "htw-limit: %" SCNu64, &d->limit) == 1)
 			continue;
-		else if (sscanf(line, "htw-throttled: %" SCNu64, &d->throttled) == 1)
-			continue;
-		else if (sscanf(line, "htw-throttled-ns: %" SCNu64, &d->throttled_ns) == 1)
-			continue;
+		else
+			take_counter(d, line);
 	}
 	fclose(file);
 	return found;

@@ -121,8 +121,11 @@ struct descriptor {
 	uint64_t timers;
 	uint64_t expired;
 	uint64_t limit;
-	uint64_t throttled;	/* times that its user's share of a CPU was used up */
-	uint64_t throttled_ns;	/* time that its timers waited for that */
+	unsigned int nr_counters;
+	struct counter {
+		char name[32];
+		uint64_t value;
+	} counters[16];		/* other lines of fdinfo, by their names */
 };
 
 struct descriptors {

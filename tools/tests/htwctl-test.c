@@ -677,6 +677,26 @@ HTW_TEST(list_of_a_process_with_several)
 	close(other);
 }
 
+/* How many numbers of fdinfo are not in the object, by their names. */
+static unsigned int fdinfo_missing(struct json_object *object, int fd)
+{
+	char path[64], text[4096], name[64];
+	unsigned int missing = 0, lines = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	if (htw_read_file(path, text, sizeof(text)))
+		return -1;
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		if (sscanf(line, "htw-%63[^:]", name) != 1 || !strcmp(name, "clock"))
+			continue;
+		for (char *c = name; *c; c++)
+			*c = *c == '-' ? '_' : *c;
+		lines++;
+		missing += number(object, name) == POISON;
+	}
+	return lines ? missing : -1;
+}
+
 HTW_TEST(list_descriptors)
 {
 	const int pid = getpid(), copy = fcntl(self->fd, F_DUPFD_CLOEXEC, 0);
@@ -703,6 +723,7 @@ HTW_TEST(list_descriptors)
 			EXPECT_STREQ("monotonic", string(object, "clock"));
 			/* Both descriptors are of one open file. */
 			EXPECT_EQ(2, number(object, "shared"));
+			EXPECT_EQ(0, fdinfo_missing(object, self->fd));
 		}
 		json_object_put(object);
 	}
