@@ -14,7 +14,7 @@ int htw_vector_fd(void)
 	return fd;
 }
 
-static void open_device(struct bench *b)
+static void open_context(struct bench *b)
 {
 	fd = htw_open_device(HTW_FEATURE_ADD | HTW_FEATURE_MOD | HTW_FEATURE_VECTOR, b->pending);
 	epfd = htw_epoll(fd);
@@ -153,7 +153,7 @@ const struct system system_htw = {
 	.name = "htw",
 	.missing = htw_missing,
 	.bound = bound_one,
-	.open = open_device,
+	.open = open_context,
 	.add = add_one,
 	.rearm = rearm_one,
 	.cancel = cancel_one,
@@ -164,7 +164,7 @@ const struct system system_htw = {
 const struct system system_htw_vector = {
 	.name = "htw-vector",
 	.missing = htw_missing,
-	.open = open_device,
+	.open = open_context,
 	.add = vector_add,
 	.rearm = vector_rearm,
 	.cancel = vector_cancel,
@@ -175,7 +175,7 @@ const struct system system_htw_vector = {
 const struct system system_htw_batch = {
 	.name = "htw-batch",
 	.missing = htw_missing,
-	.open = open_device,
+	.open = open_context,
 	.add = batch_add,
 	.rearm = batch_rearm,
 	.cancel = batch_cancel,

@@ -94,7 +94,7 @@ static void warm_up(void *arg)
 }
 
 /* Passes per second of @count threads together. */
-static double run(struct pinned *threads, unsigned int count, unsigned int kind)
+static double run_kind(struct pinned *threads, unsigned int count, unsigned int kind)
 {
 	const uint32_t pending = kinds[kind].pending;
 	struct htw *timers = libhtw_new(pending);
@@ -127,9 +127,9 @@ static void measure_shards(struct pinned *threads)
 
 	for (round = 0; round < ROUNDS; round++) {
 		for (kind = 0; kind < KINDS; kind++) {
-			const double first = run(threads, 1, kind);
-			const double both = run(threads, THREADS, kind);
-			const double second = run(threads + 1, 1, kind);
+			const double first = run_kind(threads, 1, kind);
+			const double both = run_kind(threads, THREADS, kind);
+			const double second = run_kind(threads + 1, 1, kind);
 
 			ratio[kind][round] = 2 * both / (first + second);
 			progress("%s %s at %u: %.1f and %.1f passes/s by one, %.1f by two: %.2f",

@@ -78,8 +78,8 @@ static void libev_loop(void)
 }
 
 /* Instructions for each re-arm, with @rearms of them for each timeout. */
-static double run(unsigned int rearms, double unit_cost,
-		  void (*touch)(uint32_t first, uint32_t count), void (*turn)(void))
+static double run_touches(unsigned int rearms, double unit_cost,
+			  void (*touch)(uint32_t first, uint32_t count), void (*turn)(void))
 {
 	const uint64_t turns = TIMEOUTS * TIMEOUT / LOOP;
 	const uint64_t events = (uint64_t)CONNECTIONS * rearms * TIMEOUTS;
@@ -159,7 +159,7 @@ static void htw_table(unsigned int rearms)
 	for (i = 0; i < CONNECTIONS; i++)
 		slots[i] = HTW_ID_SLOT(b.handles[b.rearm_order[i]]);
 	report_store(s->name);
-	report_run(s->name, rearms, run(rearms, unit_cost, htw_touch, htw_loop));
+	report_run(s->name, rearms, run_touches(rearms, unit_cost, htw_touch, htw_loop));
 	s->close(&b);
 	release(slots, CONNECTIONS, sizeof(*slots));
 	bench_exit(&b);
@@ -184,7 +184,7 @@ static void libev_activity(unsigned int rearms)
 		ev_timer_init(&timers[i], libev_due, TIMEOUT / 1e9, 0.);
 		ev_timer_start(loop, &timers[i]);
 	}
-	report_run("libev", rearms, run(rearms, unit_cost, libev_touch, libev_loop));
+	report_run("libev", rearms, run_touches(rearms, unit_cost, libev_touch, libev_loop));
 	ev_loop_destroy(loop);
 	release(timers, CONNECTIONS, sizeof(*timers));
 	release(active, CONNECTIONS, sizeof(*active));

@@ -104,7 +104,7 @@ static void warm_up(void *arg)
 }
 
 /* Passes per second of @count threads together. */
-static double run(struct pinned *threads, unsigned int count, enum shared shared)
+static double run_shared(struct pinned *threads, unsigned int count, enum shared shared)
 {
 	unsigned int i;
 	double rate;
@@ -125,7 +125,8 @@ static double run(struct pinned *threads, unsigned int count, enum shared shared
 }
 
 /* Compare @count threads with one, @runs times in turn; @ratio gets a figure for each kind. */
-static void compare(struct pinned *threads, unsigned int count, unsigned int runs, double *ratio)
+static void compare_in_turns(struct pinned *threads, unsigned int count, unsigned int runs,
+			     double *ratio)
 {
 	double one[KINDS] = {}, many[KINDS] = {};
 	enum shared kind;
@@ -133,8 +134,8 @@ static void compare(struct pinned *threads, unsigned int count, unsigned int run
 
 	for (i = 0; i < runs; i++) {
 		for (kind = 0; kind < KINDS; kind++) {
-			const double alone = run(threads, 1, kind);
-			const double together = run(threads, count, kind);
+			const double alone = run_shared(threads, 1, kind);
+			const double together = run_shared(threads, count, kind);
 
 			one[kind] += alone;
 			many[kind] += together;
@@ -193,7 +194,7 @@ void workload_threads(void)
 	enum shared kind;
 
 	if (threads) {
-		compare(threads, THREADS, RUNS, ratio);
+		compare_in_turns(threads, THREADS, RUNS, ratio);
 		free_threads(threads, THREADS);
 	}
 	for (kind = 0; kind < KINDS; kind++) {
@@ -225,7 +226,7 @@ void workload_scale(void)
 	if (!threads)
 		die("scale: %s", why);
 	for (count = THREADS; count <= most; count = next_count(count, most)) {
-		compare(threads, count, SCALE_RUNS, ratio);
+		compare_in_turns(threads, count, SCALE_RUNS, ratio);
 		for (kind = 0; kind < KINDS; kind++) {
 			snprintf(op, sizeof(op), "scale%s", strchr(kinds[kind].op, '-') ?: "");
 			report(kinds[kind].system, op, count, ratio[kind], "ratio");

@@ -50,7 +50,7 @@ struct way {
 
 static volatile uint32_t *got;
 
-static int open_htw(bool blocking)
+static int open_waiting(bool blocking)
 {
 	int fd = htw_open_device(HTW_FEATURE_ADD, 1);
 	struct htw_add add = {
@@ -68,12 +68,12 @@ static int open_htw(bool blocking)
 
 static int open_blocking(void)
 {
-	return open_htw(true);
+	return open_waiting(true);
 }
 
 static int open_nonblocking(void)
 {
-	return open_htw(false);
+	return open_waiting(false);
 }
 
 static int open_timerfd(int flags)

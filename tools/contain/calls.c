@@ -174,7 +174,7 @@ static void read_all(int fd)
 	start_all(fd);
 }
 
-static void advance(int fd)
+static void advance_clock(int fd)
 {
 	static uint64_t time;
 	struct htw_advance to = { .flags = HTW_F_ABS };
@@ -216,7 +216,7 @@ static const struct call calls[] = {
 	{ "HTW_NEXT", next, { 0 } },
 	{ "HTW_NEXT on a private wheel", next, PRIVATE_WHEEL },
 	{ "read()", read_all, { 0 } },
-	{ "HTW_ADVANCE", advance, { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL } },
+	{ "HTW_ADVANCE", advance_clock, { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL } },
 	{ "close()", open_and_close, { 0 } },
 };
 

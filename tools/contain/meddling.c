@@ -124,7 +124,7 @@ static void spin(volatile uint64_t *unused)
 		;
 }
 
-static pid_t start(void (*run)(volatile uint64_t *operations), volatile uint64_t *operations)
+static pid_t fork_loop(void (*run)(volatile uint64_t *operations), volatile uint64_t *operations)
 {
 	const struct sched_param ordinary = { 0 };
 	const pid_t pid = fork();
@@ -211,9 +211,9 @@ void contain_meddling(enum meddling how, struct meddling_result *result)
 		die("sched_setscheduler: %s", strerror(errno));
 	sleep_until(BOOTED);
 	v = victims_start();
-	spinner = start(spin, operations);
+	spinner = fork_loop(spin, operations);
 	kill(spinner, SIGSTOP);
-	meddler = start(how == MEDDLE_KICKS ? kick : move, operations);
+	meddler = fork_loop(how == MEDDLE_KICKS ? kick : move, operations);
 	while (!*operations) {
 		if (waitpid(meddler, NULL, WNOHANG))
 			die("the meddler has ended");

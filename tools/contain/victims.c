@@ -150,7 +150,7 @@ static int open_signals(int fd)
 	return sigfd;
 }
 
-static void watch(int epfd, int fd, enum victim victim)
+static void watch_victim(int epfd, int fd, enum victim victim)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u32 = victim };
 
@@ -211,7 +211,7 @@ static void read_timers(struct shared *s)
 		fds[readers[i]] = fd;
 		if (readers[i] == VICTIM_SIGNAL)
 			fd = sigfd = open_signals(fd);
-		watch(epfd, fd, readers[i]);
+		watch_victim(epfd, fd, readers[i]);
 	}
 	s->ready = true;
 	for (;;) {
@@ -234,7 +234,7 @@ static void read_timers(struct shared *s)
 				got = 0;
 				close(fds[victim]);
 				fds[victim] = open_timers(s, victim, s->next[victim][0]);
-				watch(epfd, fds[victim], victim);
+				watch_victim(epfd, fds[victim], victim);
 			}
 			for (got /= (ssize_t)sizeof(events[0]); got > 0; got--)
 				note_event(s, victim, &events[got - 1], now);
@@ -242,7 +242,7 @@ static void read_timers(struct shared *s)
 	}
 }
 
-static pid_t start(void (*run)(struct shared *s), struct shared *s, int policy, int priority)
+static pid_t fork_task(void (*run)(struct shared *s), struct shared *s, int policy, int priority)
 {
 	const struct sched_param param = { .sched_priority = priority };
 	const pid_t parent = getpid(), pid = fork();
@@ -304,9 +304,9 @@ struct victims *victims_start(void)
 			 MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (v->shared == MAP_FAILED)
 		die("mmap: %s", strerror(errno));
-	v->counter = start(count, v->shared, SCHED_OTHER, 0);
+	v->counter = fork_task(count, v->shared, SCHED_OTHER, 0);
 	victims_count(v, false);
-	v->reader = start(read_timers, v->shared, SCHED_FIFO, READER_PRIORITY);
+	v->reader = fork_task(read_timers, v->shared, SCHED_FIFO, READER_PRIORITY);
 	while (!v->shared->ready) {
 		if (now_ns() > deadline || waitpid(v->reader, NULL, WNOHANG))
 			die("the victims have not started");

@@ -18,7 +18,7 @@ static __u64 stalled;
 	for (struct account *a = account_get((c)->first);		\
 	     a < account_get((c)->first) + (c)->nr_accounts; a++)
 
-static void cancel(struct context *c, struct account *a, __u32 flags)
+static void cancel_left(struct context *c, struct account *a, __u32 flags)
 {
 	__u64 before = context_time_before(c);
 	struct htw_cancel cancel = htw_cancel_of(a->id, flags);
@@ -37,12 +37,12 @@ static void cancel_live(struct context *c, bool all)
 		account_lock(a);
 		m = account_current(a);
 		if (a->state == ACCOUNT_LIVE && (all || (m->interval && !m->firings)))
-			cancel(c, a, account_index(a) % 2 ? HTW_CANCEL_DISCARD : 0);
+			cancel_left(c, a, account_index(a) % 2 ? HTW_CANCEL_DISCARD : 0);
 		account_unlock(a);
 	}
 }
 
-static void harvest(struct context *c)
+static void harvest_left(struct context *c)
 {
 	struct htw_query entries[256];
 
@@ -142,7 +142,7 @@ static bool finish(struct context *c)
 	case DRAIN_EXPIRE:
 		if (!wait_for_events(c, c->horizon))
 			return false;
-		harvest(c);
+		harvest_left(c);
 		cancel_live(c, true);
 		return wait_for_events(c, ~0ULL);
 	case DRAIN_CANCEL:

@@ -22,7 +22,7 @@ static __u64 cookie(__u64 *random)
 }
 
 /* Calls on a context that is accounted for by others. */
-static void disturb(const struct context *c, __u64 *random)
+static void meddle(const struct context *c, __u64 *random)
 {
 	struct htw_query entries[16];
 	struct htw_op ops[16];
@@ -63,7 +63,7 @@ static void live_alone(const struct context *like, __u64 *random)
 	context_open(&own);
 	context_map(&own);
 	if (!fork())
-		disturb(&own, random);
+		meddle(&own, random);
 	for (;;) {
 		__u64 ids[256], now = context_time_before(&own);
 		__u64 n = htw_start_many(own.fd, now + xorshift64(random) % SOON, 0, 256, ids);
@@ -91,7 +91,7 @@ static void stranger_run(const struct strangers *s, __u64 random)
 		live_alone(c, &random);
 	if (c->uid && setresuid(c->uid, c->uid, c->uid))
 		_exit(1);
-	disturb(c, &random);
+	meddle(c, &random);
 }
 
 static void kill_one(struct strangers *s, pid_t *pid)
