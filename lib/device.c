@@ -7,7 +7,7 @@
  * in it; timers that were moved through the table while their event was on its
  * way; calls that did only a part of the work; and errors in place of ids.
  */
-#include "internal.h"
+#include "deadlines.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -344,13 +344,13 @@ static int device_query(struct htw *htw, struct htw_query *query)
 	return call(device_of(htw), HTW_QUERY, query);
 }
 
-static int device_next(struct htw *htw, struct htw_query *timer)
+static int device_next_time(struct htw *htw, uint64_t *when)
 {
 	struct htw_next next = { };
 	int ret = call(device_of(htw), HTW_NEXT, &next);
 
 	if (!ret)
-		*timer = next.timer;
+		*when = next.timer.deadline;
 	return ret;
 }
 
@@ -619,12 +619,11 @@ static int device_list(struct htw *htw, unsigned int states, uint64_t *cursor,
 	return list(htw, HTW_LIST, states, cursor, entries, count);
 }
 
-static int device_harvest(struct htw *htw, struct htw_query *entries,
+static int device_harvest(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
 			  unsigned int count)
 {
 	struct device *d = device_of(htw);
-	u64 cursor = 0;
-	int i, got = list(htw, HTW_HARVEST, 0, &cursor, entries, count);
+	int i, got = list(htw, HTW_HARVEST, 0, cursor, entries, count);
 
 	for (i = 0; d->ring && i < got && !ring_is_empty(d); i++)
 		ring_stopped(d, entries[i].id, 0, NULL);
@@ -717,7 +716,7 @@ static int device_map_ring(struct htw *htw)
 	return ret;
 }
 
-static int device_map_table(struct htw *htw)
+__attribute__((unused)) static int device_map_table(struct htw *htw)
 {
 	struct device *d = device_of(htw);
 	/* An older module does not report the size. */
@@ -777,12 +776,11 @@ static uint64_t *device_table_word(struct htw *htw, uint64_t id)
 
 static int device_put_off(struct htw *htw, uint64_t id, uint64_t when)
 {
+	(void)when;
+
 	uint64_t *word = device_table_word(htw, id);
 
-	if (unlikely(!word))
-		return device_of(htw)->table ? -ENOENT : -ENXIO;
-	__atomic_store_n(word, when, __ATOMIC_RELAXED);
-	return 0;
+	return word ? -ENOENT : -ENXIO;
 }
 
 static void device_close(struct htw *htw)
@@ -809,7 +807,7 @@ static const struct htw_backend_ops device_ops = {
 	.cancel		= device_cancel,
 	.mod		= device_mod,
 	.query		= device_query,
-	.next		= device_next,
+	.next_time	= device_next_time,
 	.add_many	= device_add_many,
 	.rearm_many	= device_rearm_many,
 	.stop_many	= device_stop_many,
@@ -820,10 +818,7 @@ static const struct htw_backend_ops device_ops = {
 	.list		= device_list,
 	.harvest	= device_harvest,
 	.advance	= device_advance,
-	.map_ring	= device_map_ring,
-	.map_table	= device_map_table,
 	.put_off	= device_put_off,
-	.table_word	= device_table_word,
 };
 
 static int non_blocking(int fd)
@@ -853,6 +848,7 @@ int htw_device_take(struct htw **htw, int fd)
 	if (!d)
 		return -ENOMEM;
 	d->htw.ops = &device_ops;
+	htw_deadlines_init(&d->htw);
 	d->htw.fd = fd;
 	d->page_slots = whole_pages(1) / 64;
 	ret = call(d, HTW_INFO, &d->info);

@@ -523,6 +523,11 @@ unlock:
 	return ret;
 }
 
+HTW_PUBLIC int htw_call_stop_wait(struct htw_dispatcher *d, uint64_t call)
+{
+	return htw_call_stop(d, call);
+}
+
 HTW_PUBLIC uint64_t htw_call_missed(struct htw_dispatcher *d, uint64_t call)
 {
 	const struct call *c;
@@ -702,15 +707,14 @@ HTW_PUBLIC int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw)
 }
 
 HTW_PUBLIC unsigned int
-htw_dispatcher_shutdown(struct htw_dispatcher *d,
+htw_dispatcher_shutdown(struct htw_dispatcher *d, uint64_t *cursor,
 			struct htw_pending_call *pending, unsigned int count)
 {
 	unsigned int stored = 0;
-	u32 i;
 
 	pthread_mutex_lock(&d->lock);
-	for (i = 0; i < d->nr_used && stored < count; i++) {
-		struct call *c = &d->calls[i];
+	for (; *cursor < d->nr_used && stored < count; ++*cursor) {
+		struct call *c = &d->calls[*cursor];
 
 		if (!c->fn || c->stopped ||
 		    (c->running && !c->timer && c->deferred == NONE))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Functions of libhtw.h that are the same on all backends. */
-#include "internal.h"
+#include "deadlines.h"
 
 #include <limits.h>
 #include <poll.h>
@@ -95,11 +95,12 @@ HTW_PUBLIC int htw_reserve(struct htw *htw, uint64_t count)
 	return htw->ops->reserve(htw, count);
 }
 
-static int start(struct htw *htw, struct htw_add *add, uint64_t *id)
+static int start_one(struct htw *htw, struct htw_add *add, uint64_t *id)
 {
 	int ret = htw->ops->add(htw, add);
 
-	*id = ret ? 0 : add->id;
+	if (!ret && id)
+		*id = add->id;
 	return ret;
 }
 
@@ -108,7 +109,15 @@ HTW_PUBLIC int htw_after(struct htw *htw, uint64_t ns, uint64_t cookie,
 {
 	struct htw_add add = { .deadline = ns, .cookie = cookie };
 
-	return start(htw, &add, id);
+	return start_one(htw, &add, id);
+}
+
+HTW_PUBLIC int htw_timeout(struct htw *htw, uint64_t ns, uint64_t cookie,
+			   uint64_t *id)
+{
+	struct htw_add add = { .deadline = ns, .cookie = cookie, .flags = HTW_F_PUT_OFF };
+
+	return start_one(htw, &add, id);
 }
 
 HTW_PUBLIC int htw_at(struct htw *htw, uint64_t when, uint64_t cookie,
@@ -116,7 +125,7 @@ HTW_PUBLIC int htw_at(struct htw *htw, uint64_t when, uint64_t cookie,
 {
 	struct htw_add add = { .deadline = when, .cookie = cookie, .flags = HTW_F_ABS };
 
-	return start(htw, &add, id);
+	return start_one(htw, &add, id);
 }
 
 HTW_PUBLIC int htw_every(struct htw *htw, uint64_t first, uint64_t interval,
@@ -124,9 +133,8 @@ HTW_PUBLIC int htw_every(struct htw *htw, uint64_t first, uint64_t interval,
 {
 	struct htw_add add = { .deadline = first, .interval = interval, .cookie = cookie };
 
-	*id = 0;
 	/* An interval of zero would mean a one-shot timer. */
-	return interval ? start(htw, &add, id) : -EINVAL;
+	return interval ? start_one(htw, &add, id) : -EINVAL;
 }
 
 HTW_PUBLIC int htw_rearm(struct htw *htw, uint64_t id, uint64_t ns)
@@ -161,9 +169,9 @@ HTW_PUBLIC int htw_query(struct htw *htw, struct htw_query *query)
 	return htw->ops->query(htw, query);
 }
 
-HTW_PUBLIC int htw_next(struct htw *htw, struct htw_query *timer)
+HTW_PUBLIC int htw_next_time(struct htw *htw, uint64_t *when)
 {
-	return htw->ops->next(htw, timer);
+	return htw->ops->next_time(htw, when);
 }
 
 HTW_PUBLIC int htw_add_many(struct htw *htw, const struct htw_add *common,
@@ -209,20 +217,19 @@ HTW_PUBLIC int htw_read(struct htw *htw, struct htw_event *events,
 	return htw->ops->read(htw, events, count);
 }
 
-/* Round up to whole ms, the unit of poll(). */
-static int poll_timeout(int64_t ns)
+/* What poll() says of a descriptor that something else has closed, or has put something else at. */
+static int poll_error(const struct pollfd *pfd)
 {
-	const int64_t ms = ns / 1000000 + !!(ns % 1000000);
-
-	return ns < 0 ? -1 : ms > INT_MAX ? INT_MAX : (int)ms;
+	return pfd->revents & (POLLNVAL | POLLERR | POLLHUP) ? -EBADF : 0;
 }
 
-HTW_PUBLIC int htw_wait(struct htw *htw, int64_t timeout)
+HTW_PUBLIC int htw_pwait(struct htw *htw, int64_t timeout, const sigset_t *mask)
 {
-	const uint64_t end = timeout > 0 ? htw_clock_ns(CLOCK_MONOTONIC) + timeout : 0;
+	const u64 end = timeout > 0 ? htw_sum(htw_clock_ns(CLOCK_MONOTONIC), timeout) : 0;
 	struct pollfd pfd = { .fd = htw->fd, .events = POLLIN };
 	const int error = errno;
-	uint64_t now;
+	struct timespec left;
+	u64 now;
 	int ret;
 
 	for (;;) {
@@ -230,12 +237,12 @@ HTW_PUBLIC int htw_wait(struct htw *htw, int64_t timeout)
 		if (ret || !timeout)
 			return ret;
 
-		ret = poll(&pfd, 1, poll_timeout(timeout));
-		if (ret < 0) {
-			ret = -errno;
-			errno = error;
+		left = (struct timespec){ .tv_sec = timeout / HTW_NS, .tv_nsec = timeout % HTW_NS };
+		ret = ppoll(&pfd, 1, timeout < 0 ? NULL : &left, mask);
+		ret = ret < 0 ? -errno : ret ? poll_error(&pfd) : 0;
+		errno = error;
+		if (ret)
 			return ret;
-		}
 
 		if (timeout > 0) {
 			now = htw_clock_ns(CLOCK_MONOTONIC);
@@ -243,6 +250,13 @@ HTW_PUBLIC int htw_wait(struct htw *htw, int64_t timeout)
 		}
 	}
 }
+
+HTW_PUBLIC int htw_wait(struct htw *htw, int64_t timeout)
+{
+	return htw_pwait(htw, timeout, NULL);
+}
+
+/* All timers. */
 
 HTW_PUBLIC int64_t htw_cancel_all(struct htw *htw, unsigned int flags)
 {
@@ -262,10 +276,10 @@ HTW_PUBLIC int htw_list_in(struct htw *htw, unsigned int states,
 	return htw->ops->list(htw, states, cursor, entries, count);
 }
 
-HTW_PUBLIC int htw_harvest(struct htw *htw, struct htw_query *entries,
-			   unsigned int count)
+HTW_PUBLIC int htw_harvest(struct htw *htw, uint64_t *cursor,
+			   struct htw_query *entries, unsigned int count)
 {
-	return htw->ops->harvest(htw, entries, count);
+	return htw->ops->harvest(htw, cursor, entries, count);
 }
 
 HTW_PUBLIC int64_t htw_advance(struct htw *htw, uint64_t ns, unsigned int flags)
@@ -273,22 +287,11 @@ HTW_PUBLIC int64_t htw_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 	return htw->ops->advance(htw, ns, flags);
 }
 
-HTW_PUBLIC int htw_map_ring(struct htw *htw)
-{
-	return htw->ops->map_ring ? htw->ops->map_ring(htw) : -ENOTSUP;
-}
-
-HTW_PUBLIC int htw_map_table(struct htw *htw)
-{
-	return htw->ops->map_table ? htw->ops->map_table(htw) : -ENOTSUP;
-}
-
 HTW_PUBLIC int htw_put_off(struct htw *htw, uint64_t id, uint64_t when)
 {
-	return htw->ops->put_off ? htw->ops->put_off(htw, id, when) : -ENOTSUP;
-}
+	struct htw_deadline *to = htw_deadline_at(htw, id);
 
-HTW_PUBLIC uint64_t *htw_table_word(struct htw *htw, uint64_t id)
-{
-	return htw->ops->table_word ? htw->ops->table_word(htw, id) : NULL;
+	if (likely(to && htw_deadline_store(to, id, when)))
+		return 0;
+	return htw->ops->put_off(htw, id, when);
 }

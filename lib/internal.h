@@ -27,7 +27,8 @@
  *
  * Each is the public function of its name, called with arguments that are not
  * NULL (@list: htw_list_in(), where 0 means pending timers; @ready: 1 if there
- * is something to read). Operations that a backend lacks are NULL; the public
+ * is something to read; @put_off: called by htw_put_off() after
+ * htw_deadline_store() has found no such timer, to look again, or say why). Operations that a backend lacks are NULL; the public
  * function then returns -ENOTSUP.
  */
 struct htw_backend_ops {
@@ -41,7 +42,7 @@ struct htw_backend_ops {
 	int (*cancel)(struct htw *htw, struct htw_cancel *cancel);
 	int (*mod)(struct htw *htw, const struct htw_mod *mod);
 	int (*query)(struct htw *htw, struct htw_query *query);
-	int (*next)(struct htw *htw, struct htw_query *query);
+	int (*next_time)(struct htw *htw, uint64_t *when);
 	int (*add_many)(struct htw *htw, const struct htw_add *common,
 			const uint64_t *deadlines, const uint64_t *cookies,
 			uint64_t *ids, unsigned int count, int *results);
@@ -57,23 +58,23 @@ struct htw_backend_ops {
 	int64_t (*cancel_all)(struct htw *htw, unsigned int flags);
 	int (*list)(struct htw *htw, unsigned int states, uint64_t *cursor,
 		    struct htw_query *entries, unsigned int count);
-	int (*harvest)(struct htw *htw, struct htw_query *entries,
-		       unsigned int count);
+	int (*harvest)(struct htw *htw, uint64_t *cursor,
+		       struct htw_query *entries, unsigned int count);
 	int64_t (*advance)(struct htw *htw, uint64_t ns, unsigned int flags);
 	int (*shard)(struct htw *htw, struct htw **shard);
-	int (*map_ring)(struct htw *htw);
-	int (*map_table)(struct htw *htw);
 	int (*put_off)(struct htw *htw, uint64_t id, uint64_t when);
-	uint64_t *(*table_word)(struct htw *htw, uint64_t id);
 };
 
 /**
  * struct htw - the part of a handle that is common to all backends, at its
  * start
+ * @deadlines: of timers that can be put off; first, for htw_put_off_inline().
+ *	See deadlines.h
  * @ops: the backend
  * @fd: descriptor to poll
  */
 struct htw {
+	struct htw_deadlines *deadlines;
 	const struct htw_backend_ops *ops;
 	int fd;
 };

@@ -22,41 +22,74 @@
  * negative errno on failure, and leave errno as it was and what they would have
  * stored through a pointer unwritten, unless they say otherwise. What only the
  * device can do fails with -ENOTSUP in the process backend. All functions may
- * be called by several threads at once unless they say otherwise. Pointers must
- * not be NULL where the description does not allow it, except arrays whose
- * count is zero: with that, nothing is done, and the result is 0 if the other
- * arguments are valid.
+ * be called by several threads at once unless they say otherwise; none may be
+ * called by a signal handler. Pointers must not be NULL where the description
+ * does not allow it, except arrays whose count is zero: with that, nothing is
+ * done, and the result is 0 if the other arguments are valid.
  *
- * In the process, a timer whose time has come stays pending until one of the
- * functions that report timers is called: htw_read(), htw_wait(), htw_info(),
- * htw_query(), htw_next(), htw_list(), htw_harvest(), htw_cancel_all(), or a
- * query in a batch. Then it has expired, as it would have on the device. To
- * start, move, stop or cancel timers by their ids reads no clock for that:
- * until then an overdue timer can still be moved, and stopping it returns 0.
+ * Any number may be given for an id. One that is not the id of a timer of that
+ * handle, or of one of its shards, is -ENOENT. In the process, the ids of all
+ * handles differ.
+ *
+ * In the process, a timer is pending until its event is read: until then it can
+ * be moved and stopped in time, however overdue it is. Functions that report
+ * timers compare deadlines with the time, and change nothing. On the device, a
+ * timer whose time has come has expired, and stopping it is -EALREADY until its
+ * event is read.
+ *
+ * No call stalls, however many timers there are: what a call does beyond the
+ * timers that it is asked to return, to start or to end is bounded. To move a
+ * long bucket of the wheel down takes several calls of htw_read(); the
+ * descriptor is readable until it is done.
  *
  * fork(): a handle, and a dispatcher on it, belong to the process that opened
- * it; a child may only close its copy (htw_dispatcher_free() of a copy would
- * stop the parent's calls on the device: leave it). To share timers of the
- * device, the child calls htw_open_fd() with a dup() of the descriptor. It
- * inherits the mappings of ring and table with the rest of its parent's memory,
- * and must not read from the ring, as both would move the same head.
- * Expirations go to the ring, and not to read(), while any process has it
- * mapped: a child that outlives its parent keeps them there until it closes its
- * copy of the handle, calls execve() or exits.
+ * it. A child may close its copies, in any order, and in the process backend
+ * all other functions fail with -EPERM there. To share timers of the device,
+ * the child calls htw_open_fd() with a dup() of the descriptor.
+ *
+ * If something else closes the descriptor of a handle, functions that need it
+ * fail with -EBADF.
  */
 #ifndef LIBHTW_H
 #define LIBHTW_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/select.h>		/* sigset_t */
 #include <linux/htw.h>
 
 #ifdef __cplusplus
 extern "C" {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"	/* functions and structures share names */
 #endif
 
 struct htw;
 struct htw_dispatcher;
+
+#define HTW_USEC	1000ULL			/* ns in a microsecond */
+#define HTW_MSEC	1000000ULL		/* ns in a millisecond */
+#define HTW_SEC		1000000000ULL		/* ns in a second */
+
+/* A cookie that is a pointer, and the pointer of such a cookie */
+#define HTW_COOKIE(pointer)	((uint64_t)(uintptr_t)(pointer))
+#define HTW_POINTER(cookie)	((void *)(uintptr_t)(cookie))
+
+/**
+ * HTW_SETUP_PI - flag of &htw_setup.flags: lock with priority inheritance
+ *
+ * In the process backend, a thread that holds the handle's lock then runs with
+ * the highest priority of those that wait for it (PTHREAD_PRIO_INHERIT). The
+ * device ignores it: its locks are the kernel's.
+ */
+#define HTW_SETUP_PI	0x80000000u
+
+/**
+ * HTW_F_PUT_OFF - flag of &htw_add.flags: the timer can be moved by htw_put_off()
+ *
+ * Not with an interval or %HTW_F_KEEP (-EINVAL).
+ */
+#define HTW_F_PUT_OFF	0x80000000u
 
 /**
  * enum htw_backend - where timers are kept
@@ -82,15 +115,14 @@ const char *htw_version(void);
  * htw_open() - create a set of timers
  * @htw: out: the handle; not written on failure
  * @backend: where to keep them
- * @setup: clock, tick, geometry, limit and ring as for HTW_SETUP; NULL for the
- *	defaults: CLOCK_MONOTONIC and the module's tick, or 1 ms in the process
+ * @setup: clock, tick, geometry and limit as for HTW_SETUP, and %HTW_SETUP_PI;
+ *	NULL for the defaults: CLOCK_MONOTONIC and the module's tick, or 1 ms in
+ *	the process
  *
- * With %HTW_SETUP_RING the ring is mapped as well, and htw_read() reads from
- * it.
- *
- * In the process backend a ring and a home CPU fail with -ENOTSUP; the limit is
- * at most 2^26, and 2^20 by default; and nothing needs a privilege, so none of
- * HTW_SETUP's causes of -EPERM exists.
+ * %HTW_SETUP_RING fails with -ENOTSUP: the library does not map the ring. In the
+ * process backend a home CPU does as well; the limit is at most 2^26, and 2^20
+ * by default; and nothing needs a privilege, so none of HTW_SETUP's causes of
+ * -EPERM exists.
  *
  * %HTW_BACKEND_ANY uses the process if the device does not exist, if the caller
  * may not open it, or if the module is older than the library needs. Other
@@ -99,8 +131,9 @@ const char *htw_version(void);
  *
  * Return: 0; the errors of opening the device (-ENOENT, -ENODEV, -EACCES, ...);
  * those of HTW_SETUP; -ENOSYS if the module is too old; -ENOTSUP; -EMFILE or
- * -ENFILE if there can be no more descriptors, with either backend; -ENOMEM;
- * -EINVAL for an unknown @backend.
+ * -ENFILE if there can be no more descriptors, with either backend, or if the
+ * process has 4,094 handles and shards in the process backend; -ENOMEM; -EINVAL
+ * for an unknown @backend.
  */
 int htw_open(struct htw **htw, enum htw_backend backend,
 	     const struct htw_setup *setup);
@@ -112,8 +145,8 @@ int htw_open(struct htw **htw, enum htw_backend backend,
  *	non-blocking, for all who share the open file, and on success belongs to
  *	the handle
  *
- * Its timers stay as they are; htw_list() reports them. Ring and table are not
- * mapped: see htw_map_ring() and htw_map_table().
+ * Its timers stay as they are; htw_list() reports them. Where several processes
+ * share a descriptor, each event goes to one of those that read it.
  *
  * Return: 0; -EINVAL if @fd is not a descriptor of the device; -EBADF; -ENOSYS
  * if the module is too old; -ENOMEM.
@@ -125,7 +158,9 @@ int htw_open_fd(struct htw **htw, int fd);
  * @htw: the handle, which no thread uses any more, or NULL
  *
  * Timers in the process end. Timers of the device end when its last descriptor
- * is closed, in whichever process.
+ * is closed, in whichever process. Take the descriptor out of an epoll set first
+ * (EPOLL_CTL_DEL) if another process has a copy of it, as after fork(): epoll
+ * forgets it only with the last copy.
  */
 void htw_close(struct htw *htw);
 
@@ -140,20 +175,18 @@ void htw_close(struct htw *htw);
  * waiting for others. What takes an id takes that of a timer of any shard: any
  * thread can stop, move or query any timer, at a higher cost where it is
  * another shard's. All other functions are about the shard that they are given:
- * htw_fd(), htw_read(), htw_wait(), htw_next(), htw_info(), htw_list(),
+ * htw_fd(), htw_read(), htw_wait(), htw_next_time(), htw_info(), htw_list(),
  * htw_harvest(), htw_cancel_all() and a dispatcher. Only a manual clock is
  * common: htw_advance() of one moves it for all.
  *
- * A handle has at most 255 shards, and the fewer the higher its limit: up to
- * 2^21 timers 255, with 2^26 seven. htw_close() of a shard ends its timers;
+ * htw_close() of a shard ends its timers;
  * htw_close() of the handle closes all its shards, which no thread uses any
  * more.
  *
  * The device needs no shards: its timers wait on the CPU that starts them.
  * Threads share a handle or have one each.
  *
- * Return: 0; -ENOSPC if there are as many as there can be; -EMFILE, -ENFILE;
- * -ENOMEM; -ENOTSUP on the device.
+ * Return: 0; -EMFILE or -ENFILE as htw_open(); -ENOMEM; -ENOTSUP on the device.
  */
 int htw_shard(struct htw **shard, struct htw *htw);
 
@@ -192,7 +225,8 @@ uint64_t htw_now(struct htw *htw);
 /**
  * htw_info() - get tick, geometry, clock, limit and number of timers
  * @htw: the handle
- * @info: out: as HTW_INFO
+ * @info: out: as HTW_INFO. In the process &htw_info.expired is zero: a timer is
+ *	pending until its event is read
  *
  * Return: 0.
  */
@@ -218,7 +252,7 @@ int htw_reserve(struct htw *htw, uint64_t count);
  * @htw: the handle
  * @ns: the delay in ns; zero expires at once
  * @cookie: returned with the event
- * @id: out: identifies the timer; never zero, except on failure
+ * @id: out: identifies the timer; never zero. May be NULL
  *
  * Return: 0; -ENOSPC if the handle is at its limit, until timers end; -EDQUOT
  * if the user is; -ENOMEM.
@@ -226,11 +260,25 @@ int htw_reserve(struct htw *htw, uint64_t count);
 int htw_after(struct htw *htw, uint64_t ns, uint64_t cookie, uint64_t *id);
 
 /**
+ * htw_timeout() - start a timeout that activity puts off
+ * @htw: the handle
+ * @ns: the delay in ns
+ * @cookie: returned with the event
+ * @id: out: identifies the timer. May be NULL
+ *
+ * For a connection's timeout: as htw_after(), and htw_put_off() moves it by a
+ * store.
+ *
+ * Return: as htw_after().
+ */
+int htw_timeout(struct htw *htw, uint64_t ns, uint64_t cookie, uint64_t *id);
+
+/**
  * htw_at() - start a timer that expires at a point in time
  * @htw: the handle
  * @when: on the handle's clock, see htw_now(); a past time expires at once
  * @cookie: returned with the event
- * @id: out: identifies the timer
+ * @id: out: identifies the timer. May be NULL
  *
  * Return: as htw_after().
  */
@@ -242,7 +290,7 @@ int htw_at(struct htw *htw, uint64_t when, uint64_t cookie, uint64_t *id);
  * @first: delay of the first firing in ns; zero is at once
  * @interval: period in ns; at least one tick, so not zero
  * @cookie: returned with each event
- * @id: out: identifies the timer until it is stopped; zero on failure
+ * @id: out: identifies the timer until it is stopped. May be NULL
  *
  * The timer keeps its phase, however late its events are read; firings that
  * came due meanwhile are counted in &htw_event.missed, but not those after it
@@ -259,12 +307,11 @@ int htw_every(struct htw *htw, uint64_t first, uint64_t interval,
  * @id: the timer: pending, expired and not read, or kept
  * @ns: delay from now in ns
  *
- * An expiration that was not read is withdrawn, unless it is in a ring. A
- * periodic timer keeps its period and continues from the new deadline. In the
- * process, an overdue timer that has not been reported as expired is pending.
+ * An expiration that was not read is withdrawn. A periodic timer keeps its
+ * period and continues from the new deadline. Counts as started anew: of equal
+ * deadlines, it comes after those that were started before.
  *
- * Return: 0; -ENOENT if the timer has ended, was stopped too late, or its last
- * event is in a ring.
+ * Return: 0; -ENOENT if the timer has ended or was stopped too late.
  */
 int htw_rearm(struct htw *htw, uint64_t id, uint64_t ns);
 
@@ -273,19 +320,14 @@ int htw_rearm(struct htw *htw, uint64_t id, uint64_t ns);
  * @htw: the handle
  * @id: the timer
  *
- * When it returns 0, htw_read() returns no event of this id any more, also with
- * a ring, and what the cookie refers to can be freed. When it returns
- * -EALREADY, a last event is still to be read, without %HTW_EVENT_MORE; it
- * comes even if the table has put the timer off, and its &htw_event.missed
- * counts firings up to the stop. With a ring there may be earlier events of the
- * id before it: free what the cookie refers to after the last one, or discard
- * them all, by htw_cancel() with %HTW_CANCEL_DISCARD.
+ * When it returns 0, htw_read() returns no event of this id any more, and what
+ * the cookie refers to can be freed, unless another thread has just read an
+ * event of a periodic or kept timer. After -EALREADY a last event is still to be
+ * read, without %HTW_EVENT_MORE, whose &htw_event.missed counts firings up to
+ * the stop; after -ENOENT the last event has been read, or the id is none.
  *
- * In the process, an overdue timer that has not been reported as expired is
- * pending, and is stopped with 0.
- *
- * Return: 0; -EALREADY if the timer has expired and its event is still to be
- * read; -ENOENT if the id has ended.
+ * Return: 0; -ENOENT; on the device, -EALREADY if the timer has expired and its
+ * event is still to be read.
  */
 int htw_stop(struct htw *htw, uint64_t id);
 
@@ -304,7 +346,8 @@ int htw_add(struct htw *htw, struct htw_add *add);
 /**
  * htw_cancel() - stop a timer and report what was left
  * @htw: the handle
- * @cancel: as HTW_CANCEL
+ * @cancel: as HTW_CANCEL. In the process an overdue timer is stopped with 0, and
+ *	&htw_cancel.missed counts the firings of a periodic one behind the first
  *
  * Return: 0, -EALREADY or -ENOENT as htw_stop(); -EINVAL.
  */
@@ -329,13 +372,17 @@ int htw_mod(struct htw *htw, const struct htw_mod *mod);
 int htw_query(struct htw *htw, struct htw_query *query);
 
 /**
- * htw_next() - report the pending timer that expires first
+ * htw_next_time() - get a time before which nothing is due
  * @htw: the handle
- * @timer: out: as HTW_NEXT
+ * @when: out: the time, on the handle's clock; one that has come if something is
+ *	due, or has to be done, now
+ *
+ * The first timer may be later: which of the timers in a long bucket of the
+ * wheel that is cannot be known quickly.
  *
  * Return: 0; -ENOENT if none is pending; -ENOTTY if the module is too old.
  */
-int htw_next(struct htw *htw, struct htw_query *timer);
+int htw_next_time(struct htw *htw, uint64_t *when);
 
 /* Many timers. */
 
@@ -346,7 +393,8 @@ int htw_next(struct htw *htw, struct htw_query *timer);
  *	ignored; NULL for one-shot timers with relative deadlines
  * @deadlines: array of deadlines
  * @cookies: array of cookies; NULL for zeroes
- * @ids: out: array of ids; zero where a timer could not be started
+ * @ids: out: array of ids; zero where a timer could not be started. May be the
+ *	same array as @deadlines or @cookies
  * @count: number of entries
  * @results: out: array of 0 or a negative errno, or NULL
  *
@@ -396,8 +444,6 @@ int htw_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count,
  * All are carried out, in order. If the system refuses to continue, the result
  * of each operation that was not carried out is -ECANCELED.
  *
- * In the process, only its queries expire what is due; see above.
- *
  * Return: number of failed operations; negative, -EINVAL, only if @count is
  * above INT_MAX, and none was carried out.
  */
@@ -411,14 +457,13 @@ int htw_batch(struct htw *htw, struct htw_op *ops, unsigned int count);
  * @events: out: in the order in which the timers fired
  * @count: size of the array
  *
- * Does not wait. With a ring it makes no system call unless the ring has
- * overflowed. With a table, an event whose deadline was moved after the timer
- * had expired is not returned; the timer is armed again instead, and has not
- * fired. A last event, without %HTW_EVENT_MORE, is always returned, as is one
- * after which the timer has expired at the deadline that it was moved to.
+ * Does not wait. Returns what was due when it began: a timer that is started
+ * meanwhile, by whomever, comes with a later call.
  *
- * Return: number of events; less than @count means that none is left. Never
- * negative.
+ * Return: number of events. Less than @count means that none is left; or, while
+ * a long bucket of the wheel moves down in the process, that the descriptor is
+ * readable anew. -EBADF if something else has closed the descriptor; -EPERM in a
+ * child of fork().
  */
 int htw_read(struct htw *htw, struct htw_event *events, unsigned int count);
 
@@ -428,10 +473,21 @@ int htw_read(struct htw *htw, struct htw_event *events, unsigned int count);
  * @timeout: maximum time in ns; negative for no limit. Real time, also with a
  *	manual clock: then it waits for another thread to advance that
  *
- * Return: 1 if there is something to read, though with a ring or a table
- * htw_read() may find it void; 0 after @timeout; -EINTR.
+ * Return: 1 if there is something to read; 0 after @timeout; -EINTR if a signal
+ * was handled; -EBADF if something else has closed the descriptor.
  */
 int htw_wait(struct htw *htw, int64_t timeout);
+
+/**
+ * htw_pwait() - the same, with other signals blocked meanwhile
+ * @htw: the handle
+ * @timeout: as for htw_wait()
+ * @mask: the signals that are blocked while it waits, as for ppoll(); NULL for
+ *	those that are blocked now
+ *
+ * Return: as htw_wait().
+ */
+int htw_pwait(struct htw *htw, int64_t timeout, const sigset_t *mask);
 
 /* All timers. */
 
@@ -440,12 +496,10 @@ int htw_wait(struct htw *htw, int64_t timeout);
  * @htw: the handle
  * @flags: %HTW_CANCEL_DISCARD to drop expirations that were not read as well
  *
- * Timers that have expired keep their last event otherwise, and are not
- * counted. Of those that are counted no event is read any more, also with a
- * ring.
+ * On the device, timers that have expired keep their last event otherwise, and
+ * are not counted. Of those that are counted no event is read any more.
  *
- * Return: number of timers that were pending or kept; -EINVAL; -ENOMEM, and
- * nothing was cancelled.
+ * Return: number of timers that were pending or kept; -EINVAL.
  */
 int64_t htw_cancel_all(struct htw *htw, unsigned int flags);
 
@@ -458,6 +512,9 @@ int64_t htw_cancel_all(struct htw *htw, unsigned int flags);
  *
  * A timer that stays pending throughout is reported exactly once, whatever
  * happens to others.
+ *
+ * In the process, timers are pending until their events are read, so those that
+ * are due are among them, as %HTW_STATE_EXPIRED.
  *
  * Return: number of entries; zero at the end; -EINVAL for a cursor above
  * 2^32 - 1.
@@ -476,7 +533,9 @@ int htw_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
  * With kept timers and %HTW_LIST_DISARMED, the successor of a process that died
  * finds the timers whose events that process had read but not handled.
  *
- * Return: as htw_list(); -EINVAL for an unknown state or an older module.
+ * Return: as htw_list(); -EINVAL for an unknown state or an older module;
+ * -EAGAIN if it has looked at many timers and found none in these states, to be
+ * called again with @cursor as it is then.
  */
 int htw_list_in(struct htw *htw, unsigned int states, uint64_t *cursor,
 		struct htw_query *entries, unsigned int count);
@@ -484,12 +543,18 @@ int htw_list_in(struct htw *htw, unsigned int states, uint64_t *cursor,
 /**
  * htw_harvest() - remove and report pending timers
  * @htw: the handle
+ * @cursor: zero for the first call, then as the previous call left it
  * @entries: out: the timers, whose ids have ended
  * @count: size of the array
  *
- * Return: number of entries; zero if no timer is pending.
+ * Timers that are started behind the cursor meanwhile are not among them: begin
+ * again with zero until that finds none.
+ *
+ * Return: number of entries; zero at the end; -EINVAL for a cursor above
+ * 2^32 - 1.
  */
-int htw_harvest(struct htw *htw, struct htw_query *entries, unsigned int count);
+int htw_harvest(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
+		unsigned int count);
 
 /**
  * htw_advance() - move a manual clock (%HTW_CLOCK_MANUAL) forward
@@ -497,67 +562,80 @@ int htw_harvest(struct htw *htw, struct htw_query *entries, unsigned int count);
  * @ns: by how much; with %HTW_F_ABS, the time to move to
  * @flags: %HTW_F_ABS or zero
  *
- * Return: number of timers that expired, in all shards; -EINVAL for another
- * clock or an earlier time.
+ * The clock of a handle is that of all its shards.
+ *
+ * Return: 1 if something is due, in whichever shard; 0 if not; -EINVAL for
+ * another clock or an earlier time.
  */
 int64_t htw_advance(struct htw *htw, uint64_t ns, unsigned int flags);
 
-/* What only the device has. */
-
-/**
- * htw_map_ring() - map the ring of expirations
- * @htw: the handle, from htw_open_fd(), of a device that was set up with a ring
- *
- * Afterwards htw_read() reads from the ring. Only one process may read from it
- * at a time; see above for fork().
- *
- * Return: 0, also if it is mapped already; -ENXIO without a ring; -ENOMEM;
- * -ENOTSUP in the process backend.
- */
-int htw_map_ring(struct htw *htw);
-
-/**
- * htw_map_table() - map the table of deadlines
- * @htw: the handle
- *
- * Afterwards htw_put_off() can move deadlines, and all timers are kept as with
- * %HTW_F_KEEP: their events have %HTW_EVENT_MORE, and an id ends with
- * htw_stop(). Several processes may map the table.
- *
- * Return: 0, also if it is mapped already; -ENOMEM; -ENOTSUP in the process
- * backend.
- */
-int htw_map_table(struct htw *htw);
+/* Putting timers off. */
 
 /**
  * htw_put_off() - move a deadline later by a store
- * @htw: the handle, after htw_map_table()
- * @id: the timer, which has not ended
- * @when: on the handle's clock, not before the timer's present deadline; or
- *	%HTW_DISARMED
+ * @htw: the handle
+ * @id: a pending timer that was started with %HTW_F_PUT_OFF, as by htw_timeout()
+ * @when: the new deadline, on the handle's clock
  *
- * Makes no system call, but for the first id on each page of the table. If the
- * timer has expired and its event was not read, htw_read() arms it again,
- * unless it was stopped too late. An earlier deadline takes effect only when
- * the present one comes; use htw_rearm() instead.
+ * For what happens at each message of a connection: it takes no lock and makes
+ * no system call. When the timer comes, the library sees that it was put off,
+ * and starts it again for the later time. So a later deadline counts from now
+ * on, and an earlier one when the timer comes, which is at the time that it was
+ * started, re-armed or last put off for; the last of several calls counts. It is
+ * as if the program kept the time of the last message in a field of its own, and
+ * looked at that when the timer comes. htw_stop(), htw_cancel(), htw_query() and
+ * htw_list() report the later deadline; htw_rearm(), and htw_mod() with a
+ * deadline, forget it.
  *
- * Return: 0; -ENOENT if no timer can have that id; -ENXIO without a table;
- * -ENOTSUP in the process backend.
+ * Only in the process that reads the handle's events: others that share the
+ * descriptor of a device re-arm by a call.
+ *
+ * Return: 0; -ENOENT, and nothing is changed, if @id is no such timer: it has
+ * expired, was stopped, was started without the flag, or is no id; -EPERM in a
+ * child of fork().
  */
 int htw_put_off(struct htw *htw, uint64_t id, uint64_t when);
 
+/* Private: what htw_put_off_inline() needs to know of a handle. */
+struct htw_deadline {
+	uint64_t tag;
+	uint64_t when;
+};
+
+struct htw_deadlines {
+	uint32_t first;
+	uint32_t count;
+	struct htw_deadline *blocks[1];
+};
+
 /**
- * htw_table_word() - get the address of a timer's entry in the table
- * @htw: the handle, after htw_map_table()
- * @id: the timer, which has not ended
+ * htw_put_off_inline() - htw_put_off() without a call
+ * @htw: as for htw_put_off()
+ * @id: as for htw_put_off()
+ * @when: as for htw_put_off()
  *
- * For loops in which a call of htw_put_off() is too expensive. The address is
- * valid until the timer is stopped. Only store to it, atomically:
- * __atomic_store_n(word, when, __ATOMIC_RELAXED).
- *
- * Return: the address; NULL where htw_put_off() would fail.
+ * Return: as htw_put_off().
  */
-uint64_t *htw_table_word(struct htw *htw, uint64_t id);
+static inline int htw_put_off_inline(struct htw *htw, uint64_t id, uint64_t when)
+{
+	/* A handle begins with a pointer to them. */
+	const struct htw_deadlines *d =
+		__atomic_load_n((struct htw_deadlines **)(void *)htw, __ATOMIC_ACQUIRE);
+	const uint32_t block = ((uint32_t)id >> 10) - d->first;
+	struct htw_deadline *to;
+
+	if (__builtin_expect(block >= d->count, 0))
+		return htw_put_off(htw, id, when);
+	to = &__atomic_load_n(&d->blocks[block], __ATOMIC_ACQUIRE)[(uint32_t)id & 1023];
+	/* The tag is the id, but for its last bits, which count the stores on their way. */
+	if (__builtin_expect((__atomic_fetch_add(&to->tag, 1, __ATOMIC_ACQUIRE) ^ id) >> 10, 0)) {
+		__atomic_fetch_sub(&to->tag, 1, __ATOMIC_RELEASE);
+		return htw_put_off(htw, id, when);
+	}
+	__atomic_store_n(&to->when, when, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&to->tag, 1, __ATOMIC_RELEASE);
+	return 0;
+}
 
 /*
  * The dispatcher: call functions at their time
@@ -625,7 +703,7 @@ struct htw_pending_call {
  *
  * Nothing else may start, move, stop or read timers of the handle; so a second
  * dispatcher needs another one. Any thread may ask it (htw_now(), htw_info(),
- * htw_query(), htw_list(), htw_next()), wait for it with htw_wait(), and
+ * htw_query(), htw_list(), htw_next_time()), wait for it with htw_wait(), and
  * advance a manual clock, also from within a call. After htw_cancel_all() or
  * htw_harvest() by others, the calls are not made, unless they are moved.
  *
@@ -645,11 +723,13 @@ void htw_dispatcher_free(struct htw_dispatcher *d);
 /**
  * htw_dispatcher_shutdown() - end pending calls and report them
  * @d: the dispatcher
+ * @cursor: zero for the first call, then as the previous call left it
  * @pending: out: the calls, in no particular order
  * @count: size of the array
  *
- * Call it again while it returns @count. A call that is running is among them
- * if it would have been made again.
+ * Call it again until it returns zero. A call that is running is among them if
+ * it would have been made again. Calls that are started behind the cursor
+ * meanwhile are not: begin again with zero until that finds none.
  *
  * The arguments of the calls that it reports can be freed, but for one that is
  * running: its function may use it until htw_call_stop() no longer returns
@@ -658,7 +738,7 @@ void htw_dispatcher_free(struct htw_dispatcher *d);
  *
  * Return: number of calls reported, which have ended.
  */
-unsigned int htw_dispatcher_shutdown(struct htw_dispatcher *d,
+unsigned int htw_dispatcher_shutdown(struct htw_dispatcher *d, uint64_t *cursor,
 				     struct htw_pending_call *pending,
 				     unsigned int count);
 
@@ -785,6 +865,19 @@ int htw_call_again(struct htw_dispatcher *d, uint64_t call, uint64_t ns);
 int htw_call_stop(struct htw_dispatcher *d, uint64_t call);
 
 /**
+ * htw_call_stop_wait() - stop a call, and wait until it is not running
+ * @d: the dispatcher
+ * @call: the call
+ *
+ * For a thread that is going to free what the call uses: when it returns 0, or
+ * -ENOENT, the function is not running, and its argument can be freed.
+ *
+ * Return: 0 if it will not be made again, and was not over when it was stopped;
+ * -ENOENT if it had ended; -EDEADLK from within that call.
+ */
+int htw_call_stop_wait(struct htw_dispatcher *d, uint64_t call);
+
+/**
  * htw_call_missed() - get the number of missed firings of a periodic call
  * @d: the dispatcher
  * @call: the call, from within its function
@@ -794,6 +887,7 @@ int htw_call_stop(struct htw_dispatcher *d, uint64_t call);
 uint64_t htw_call_missed(struct htw_dispatcher *d, uint64_t call);
 
 #ifdef __cplusplus
+#pragma GCC diagnostic pop
 }
 #endif
 

@@ -3,8 +3,17 @@
 #ifndef LIBHTW_PORT_MINMAX_H
 #define LIBHTW_PORT_MINMAX_H
 
-#define min(a, b) ({ __typeof__(a) _a = (a); __typeof__(b) _b = (b); _a < _b ? _a : _b; })
-#define max(a, b) ({ __typeof__(a) _a = (a); __typeof__(b) _b = (b); _a > _b ? _a : _b; })
+/* The names differ in each use, as one may be an argument of another (-Wshadow). */
+#define __PICK(a, op, b, n) ___PICK(a, op, b, n)
+#define ___PICK(a, op, b, n)						\
+({									\
+	__typeof__(a) _a##n = (a);					\
+	__typeof__(b) _b##n = (b);					\
+									\
+	_a##n op _b##n ? _a##n : _b##n;					\
+})
+#define min(a, b)		__PICK(a, <, b, __COUNTER__)
+#define max(a, b)		__PICK(a, >, b, __COUNTER__)
 #define min3(a, b, c)		min(min(a, b), c)
 #define min_t(type, a, b)	min((type)(a), (type)(b))
 #define max_t(type, a, b)	max((type)(a), (type)(b))

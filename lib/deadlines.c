@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+/* Memory of the deadlines of timers that can be put off; see deadlines.h. */
+#include "deadlines.h"
+
+#include <sys/mman.h>
+
+#define BLOCK_BYTES	(HTW_DEADLINE_BLOCK * sizeof(struct htw_deadline))
+#define COUNT_MIN	16u
+
+/*
+ * The pointers to the blocks, as stores see them. When a longer list takes its
+ * place it stays until the handle is closed, as a store may be looking at it.
+ */
+struct list {
+	struct list *older;
+	struct htw_deadlines d;
+};
+
+static struct list *list_of(struct htw_deadlines *d)
+{
+	return container_of(d, struct list, d);
+}
+
+/* Stands for blocks that do not exist, so that stores need not ask. No tag is an id's. */
+static struct htw_deadline nothing[HTW_DEADLINE_BLOCK];
+
+/* What a handle without such timers has. */
+static struct list none;
+
+/**
+ * htw_deadlines_init() - begin without entries
+ * @htw: the handle
+ */
+void htw_deadlines_init(struct htw *htw)
+{
+	htw->deadlines = &none.d;
+}
+
+static struct htw_deadline *new_block(bool wipe_on_fork)
+{
+	const int error = errno;
+	void *block = mmap(NULL, BLOCK_BYTES, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (block == MAP_FAILED) {
+		errno = error;
+		return NULL;
+	}
+	if (wipe_on_fork)
+		madvise(block, BLOCK_BYTES, MADV_WIPEONFORK);
+	return block;
+}
+
+/* Put a list of at least @count blocks in the place of the present one. */
+static int grow_list(struct htw *htw, u32 first, u32 count)
+{
+	struct htw_deadlines *old = htw->deadlines;
+	const int error = errno;
+	struct list *list;
+	u32 i;
+
+	count = max(max(count, old->count * 2), COUNT_MIN);
+	list = malloc(sizeof(*list) + (count - 1) * sizeof(list->d.blocks[0]));
+	errno = error;
+	if (!list)
+		return -ENOMEM;
+
+	list->older = old == &none.d ? NULL : list_of(old);
+	list->d.first = first;
+	list->d.count = count;
+	for (i = 0; i < count; i++)
+		list->d.blocks[i] = i < old->count ? old->blocks[i] : nothing;
+	__atomic_store_n(&htw->deadlines, &list->d, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/**
+ * htw_deadlines_reach() - make an entry for an id
+ * @htw: the handle, whose lock is held
+ * @first: number of the first block, always the same
+ * @id: the id
+ * @wipe_on_fork: a child of fork() shall find no timer in it
+ *
+ * Return: the entry; NULL if there is no memory.
+ */
+struct htw_deadline *htw_deadlines_reach(struct htw *htw, u32 first, u64 id, bool wipe_on_fork)
+{
+	const u32 number = (u32)id / HTW_DEADLINE_BLOCK - first;
+	struct htw_deadlines *d = htw->deadlines;
+	struct htw_deadline *block;
+
+	if (unlikely(number >= d->count)) {
+		if (grow_list(htw, first, number + 1))
+			return NULL;
+		d = htw->deadlines;
+	}
+
+	block = d->blocks[number];
+	if (unlikely(block == nothing)) {
+		block = new_block(wipe_on_fork);
+		if (!block)
+			return NULL;
+		__atomic_store_n(&d->blocks[number], block, __ATOMIC_RELEASE);
+	}
+	return &block[id % HTW_DEADLINE_BLOCK];
+}
+
+/**
+ * htw_deadlines_drop() - give the memory of a block's entries back
+ * @htw: the handle, whose lock is held; no timer has one of them
+ * @number: the block, counted from the first
+ *
+ * A store may still be on its way to one. Its tag is never zero then, and no
+ * timer is given it any more.
+ */
+void htw_deadlines_drop(struct htw *htw, u32 number)
+{
+	struct htw_deadlines *d = htw->deadlines;
+	const int error = errno;
+
+	if (number < d->count && d->blocks[number] != nothing)
+		madvise(d->blocks[number], BLOCK_BYTES, MADV_DONTNEED);
+	errno = error;
+}
+
+/**
+ * htw_deadlines_free() - free all entries
+ * @htw: the handle, which no thread uses any more
+ */
+void htw_deadlines_free(struct htw *htw)
+{
+	struct list *list = list_of(htw->deadlines), *older;
+	u32 i;
+
+	if (list == &none)
+		return;
+	for (i = 0; i < list->d.count; i++)
+		if (list->d.blocks[i] != nothing)
+			munmap(list->d.blocks[i], BLOCK_BYTES);
+	for (; list; list = older) {
+		older = list->older;
+		free(list);
+	}
+	htw->deadlines = &none.d;
+}

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: MIT
+/* Timers in the process: expiring, reading and waiting. See process.h. */
+#include "process.h"
+
+#include <sys/timerfd.h>
+
+/* The most seconds that a time_t holds; it may have 32 bits. */
+#define TIME_T_MAX		((u64)(sizeof(time_t) == 8 ? INT64_MAX : INT32_MAX))
+
+/* The timerfd. */
+
+/*
+ * Program the timerfd; zero: now, U64_MAX: never. Return: 0; -EBADF if something
+ * else has closed it.
+ */
+static int program(struct process *p, u64 when)
+{
+	struct itimerspec spec = { };
+	const int error = errno;
+
+	if (when != U64_MAX) {
+		/* Zero would disarm the timerfd. */
+		const u64 ns = max_t(u64, when, 1);
+
+		spec.it_value.tv_sec = min(ns / HTW_NS, TIME_T_MAX);
+		spec.it_value.tv_nsec = ns % HTW_NS;
+	}
+	if (timerfd_settime(p->htw.fd, TFD_TIMER_ABSTIME, &spec, NULL)) {
+		errno = error;
+		p->armed = U64_MAX;
+		return -EBADF;
+	}
+	p->armed = when;
+	return 0;
+}
+
+/* Make the timerfd silent, also for those who have inherited it. */
+void htw_disarm(struct process *p)
+{
+	program(p, U64_MAX);
+}
+
+/* The time of the first work of the wheel, or U64_MAX. */
+static u64 time_of_work(const struct process *p, u64 tick)
+{
+	u64 ns;
+
+	if (tick == HTW_NEVER || __builtin_mul_overflow(tick, p->tick_ns, &ns))
+		return U64_MAX;
+	return ns;
+}
+
+/* Program the timerfd for the wheel's next work, as nothing is due any more. */
+static int program_next(struct process *p, u64 now)
+{
+	u64 when;
+
+	p->wheel.next = htw_wheel_next(&p->wheel);
+	p->ahead = false;
+	when = p->clock == HTW_CLOCK_MANUAL ? U64_MAX : time_of_work(p, p->wheel.next);
+	/*
+	 * Reprogram the timerfd if it has expired, which makes it readable, or
+	 * is programmed too late; leave it if it is early. Setting
+	 * CLOCK_REALTIME may have expired it, too.
+	 */
+	if (p->armed <= now || when < p->armed || p->clock == CLOCK_REALTIME)
+		return program(p, when);
+	return 0;
+}
+
+/* Bringing the wheel up to the present. */
+
+/*
+ * Was the clock set back since a timer was armed that was due? Then its
+ * deadline may be later than its tick.
+ */
+static bool was_set_back(const struct process *p, u64 now)
+{
+	return unlikely(now < p->due_ns);
+}
+
+/*
+ * Has a timer been put off? Then arm it for the later time. If a store for it is
+ * on its way, look again at the next tick. Else the timer has expired, and
+ * cannot be put off any more.
+ */
+static bool wait_if_put_off(struct process *p, struct slot *t, u64 now)
+{
+	const u64 id = t->node.name;
+	struct htw_deadline *to = htw_deadline_at(&p->htw, id);
+	u64 when = htw_deadline_later(to, t->deadline);
+
+	if (when <= now) {
+		const bool taken = htw_deadline_end(to, id);
+
+		/* A store may have been faster than that. */
+		when = htw_deadline_later(to, t->deadline);
+		if (taken && when <= now) {
+			t->deadline = when;
+			return false;
+		}
+		htw_deadline_keep(to, id);
+	}
+
+	if (when > now) {
+		t->deadline = when;
+		arm(p, t, now);
+	} else {
+		t->node.expires = now / p->tick_ns + 1;
+		p->ahead |= htw_wheel_start(&p->wheel, &t->node);
+	}
+	return true;
+}
+
+/* Does a timer that the wheel has expired have to wait again? Then it is armed. */
+static bool has_to_wait(struct process *p, struct slot *t, u64 now)
+{
+	if (unlikely(can_be_put_off(t)))
+		return wait_if_put_off(p, t, now);
+	if (!was_set_back(p, now) || t->deadline <= now)
+		return false;
+	arm(p, t, now);
+	return true;
+}
+
+enum progress {
+	DUE,		/* a timer has expired */
+	NOTHING,	/* nothing is due, and nothing has to be moved down now */
+	GOES_ON,	/* the portion was too small */
+};
+
+/*
+ * Bring the wheel up to the present, a portion of the way.
+ *
+ * Return: %DUE with a timer that has expired in @expired, which is on no list
+ * and not ended yet; or another progress.
+ */
+static enum progress expire_next(struct process *p, u64 now, unsigned int *portion,
+				 struct slot **expired)
+{
+	struct htw_node *n;
+	struct slot *t;
+
+	while ((n = htw_wheel_expire(&p->wheel, now / p->tick_ns, portion))) {
+		t = container_of(n, struct slot, node);
+		if (!has_to_wait(p, t, now)) {
+			*expired = t;
+			return DUE;
+		}
+		*portion -= min(*portion, PORTION_PUT_OFF);
+	}
+	if (*portion && htw_wheel_cascade(&p->wheel, portion) && list_empty(&p->wheel.due))
+		return NOTHING;
+	return GOES_ON;
+}
+
+/* The same, but leave the timer where it is; it could be put off until now. */
+static enum progress look_for_due(struct process *p, u64 now, unsigned int *portion)
+{
+	struct list_head *const due = &p->wheel.due;
+	enum progress progress;
+	struct slot *t;
+
+	progress = expire_next(p, now, portion, &t);
+	if (progress != DUE)
+		return progress;
+
+	if (can_be_put_off(t))
+		htw_deadline_keep(htw_deadline_at(&p->htw, t->node.name), t->node.name);
+	list_add(&t->node.list, due);
+	p->wheel.pending++;
+	return DUE;
+}
+
+/* Let others have the lock, between portions. */
+static void give_way(struct process *p)
+{
+	unlock(p);
+	pthread_mutex_lock(&p->lock);
+}
+
+/* The time; the wheel is rewound if the clock was set back. */
+static u64 present(struct process *p)
+{
+	const u64 now = read_clock(p);
+
+	if (unlikely(p->clock == CLOCK_REALTIME))
+		htw_check_clock(p, now);
+	return now;
+}
+
+/* Reading. */
+
+static inline void fill_event(struct htw_event *ev, const struct slot *t, u64 id, u64 fired)
+{
+	ev->id = id;
+	ev->cookie = t->cookie;
+	ev->deadline = t->deadline;
+	ev->fired = fired;
+	ev->missed = 0;
+	ev->flags = 0;
+	ev->reserved = 0;
+}
+
+/* Fill in the event of an expired timer, which is on no list, and arm, keep or free the timer. */
+static void consume(struct process *p, struct slot *t, u64 now, struct htw_event *ev)
+{
+	const u64 id = t->node.name;
+	u64 spent;
+
+	fill_event(ev, t, id, now);
+	if (t->interval)
+		ev->missed = htw_arith_missed(t->deadline, t->interval, t->firings, now, false);
+	spent = ev->missed + 1;
+
+	if (htw_arith_continues(t->interval, t->firings, spent)) {
+		/* Keep the phase: the next start + k * interval after now. */
+		ev->flags = HTW_EVENT_MORE;
+		t->deadline = htw_arith_next(t->deadline, t->interval, spent);
+		if (t->firings)
+			t->firings -= spent;
+		arm(p, t, now);
+	} else if (is_kept(t)) {
+		ev->flags = HTW_EVENT_MORE;
+		/* After its last firing a periodic timer is a one-shot timer. */
+		t->interval = 0;
+		t->firings = 0;
+		t->node.name = id ^ NAME_IDLE;
+		chunk_of(t)->idle++;
+	} else {
+		p->nr_timers--;
+		free_slot(p, t, id);
+	}
+}
+
+/* Neither periodic, nor kept, nor can it be put off. */
+static inline bool is_plain(const struct slot *t)
+{
+	return !(t->interval | (t->slack & SLOT_STAYS));
+}
+
+/* Read plain timers from the front of the wheel's due list, without unlinking each. */
+static unsigned int read_plain(struct process *p, struct htw_event *events, unsigned int count,
+			       u64 now)
+{
+	struct list_head *const due = &p->wheel.due;
+	struct list_head *entry = due->next;
+	unsigned int got = 0;
+
+	while (got < count && entry != due) {
+		struct slot *t = list_entry(entry, struct slot, node.list);
+
+		if (unlikely(!is_plain(t)))
+			break;
+		entry = entry->next;
+		prefetchw(entry);
+		fill_event(&events[got++], t, t->node.name, now);
+		free_slot(p, t, t->node.name);
+	}
+
+	due->next = entry;
+	entry->prev = due;
+	p->wheel.pending -= got;
+	p->nr_timers -= got;
+	return got;
+}
+
+/* Read up to @count events, in one portion. */
+static enum progress read_portion(struct process *p, struct htw_event *events, unsigned int count,
+				  u64 now, unsigned int *got)
+{
+	unsigned int portion = count + PORTION;
+	enum progress progress;
+	struct slot *t;
+
+	for (;;) {
+		if (!was_set_back(p, now)) {
+			const unsigned int plain = read_plain(p, events + *got, count - *got, now);
+
+			*got += plain;
+			portion -= min(plain, portion);
+		}
+		if (*got == count)
+			return DUE;
+		progress = expire_next(p, now, &portion, &t);
+		if (progress != DUE)
+			return progress;
+		consume(p, t, now, &events[(*got)++]);
+	}
+}
+
+/* Say what a read has left: nothing, or something that the descriptor has to tell. */
+static int announce_rest(struct process *p, enum progress progress, u64 now)
+{
+	if (progress == NOTHING)
+		return program_next(p, now);
+	/* The caller reads on after a full array; else it waits for the descriptor to say so. */
+	if (progress == GOES_ON || p->armed > now)
+		return program(p, 0);
+	return 0;
+}
+
+int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int count)
+{
+	struct process *p = process_of(htw);
+	enum progress progress = GOES_ON;
+	unsigned int got = 0, i;
+	int ret;
+	u64 now;
+
+	count = min_t(unsigned int, count, INT_MAX);
+	if (!lock(p))
+		return -EPERM;
+	if (unlikely(!count)) {
+		unlock(p);
+		return 0;
+	}
+
+	now = present(p);
+	for (i = 0; progress == GOES_ON && i < PORTIONS; i++) {
+		if (i)
+			give_way(p);
+		progress = read_portion(p, events, count, now, &got);
+	}
+	ret = announce_rest(p, progress, now);
+	unlock(p);
+	return got ? (int)got : ret;
+}
+
+/**
+ * htw_process_ready() - look whether there is something to read
+ * @htw: the handle
+ *
+ * If there is not, the descriptor will say when there is.
+ *
+ * Return: 1 if there is; 0; or a negative errno.
+ */
+int htw_process_ready(struct htw *htw)
+{
+	struct process *p = process_of(htw);
+	enum progress progress = GOES_ON;
+	unsigned int i;
+	int ret;
+	u64 now;
+
+	if (!lock(p))
+		return -EPERM;
+
+	now = present(p);
+	for (i = 0; progress == GOES_ON && i < PORTIONS; i++) {
+		unsigned int portion = PORTION;
+
+		if (i)
+			give_way(p);
+		progress = look_for_due(p, now, &portion);
+	}
+	ret = announce_rest(p, progress, now);
+	unlock(p);
+	return ret ? ret : progress == DUE;
+}
+
+/**
+ * htw_is_due() - bring a wheel on a manual clock up to the present
+ * @p: the handle, locked
+ * @portion: nodes that may be looked at
+ *
+ * The descriptor is readable while something is due.
+ *
+ * Return: whether something is due; or may be, as a long bucket is moving down.
+ */
+bool htw_is_due(struct process *p, unsigned int portion)
+{
+	enum progress progress = look_for_due(p, p->manual_ns, &portion);
+
+	if (progress == NOTHING) {
+		p->wheel.next = htw_wheel_next(&p->wheel);
+		p->ahead = false;
+		if (p->armed != U64_MAX)
+			program(p, U64_MAX);
+	} else if (p->armed) {
+		program(p, 0);
+	}
+	return progress != NOTHING;
+}
+
+/**
+ * htw_announce() - have the descriptor tell of what a call has changed
+ * @p: the handle, locked
+ *
+ * Where something else has closed the descriptor, the next wait or read says so.
+ */
+void htw_announce(struct process *p)
+{
+	u64 when;
+
+	if (p->clock == HTW_CLOCK_MANUAL) {
+		htw_is_due(p, PORTION_MANUAL);
+		return;
+	}
+	p->ahead = false;
+	when = time_of_work(p, p->wheel.next);
+	if (when < p->armed)
+		program(p, when);
+}
+
+int htw_process_next_time(struct htw *htw, uint64_t *when)
+{
+	struct process *p = process_of(htw);
+	int ret = -ENOENT;
+
+	if (!lock(p))
+		return -EPERM;
+	if (p->wheel.pending) {
+		*when = time_of_work(p, htw_wheel_next(&p->wheel));
+		ret = 0;
+	}
+	unlock(p);
+	return ret;
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+/* Timers in the process: looking at all timers, and ending all. See process.h. */
+#include "process.h"
+
+#include <limits.h>
+
+/* Slots that are looked at while the lock is held; and how often it is taken before the call returns. */
+#define LOOKS		2048u
+#define WALKS		12u
+/* What it takes to pass over a chunk, and to see whether a timer was put off. */
+#define LOOKS_CHUNK	2u
+#define LOOKS_PUT_OFF	2u
+/* Timers that are ended while the lock is held. */
+#define ENDED_MOST	512u
+
+/* Could a chunk have timers in these states? */
+static bool may_have(const struct chunk *c, unsigned int states)
+{
+	return (states & HTW_LIST_DISARMED && c->idle) ||
+	       (states & (HTW_LIST_PENDING | HTW_LIST_EXPIRED) && c->used > c->idle);
+}
+
+/*
+ * Is a slot a timer in one of these states of &enum htw_list_flag? Until its
+ * event is read, one that is due is pending as well.
+ */
+static inline bool is_in(const struct process *p, const struct slot *t, u32 index,
+			 unsigned int states, u64 now)
+{
+	const u32 state = (t->node.name ^ index) % CHUNK_SLOTS;
+
+	if (likely(state == NAME_FREE))
+		return false;
+	if (state == NAME_IDLE)
+		return states & HTW_LIST_DISARMED;
+	return states & HTW_LIST_PENDING ||
+	       (states & HTW_LIST_EXPIRED && deadline_of(p, t) <= now);
+}
+
+/*
+ * Go through the slots from @cursor on, while the lock is held.
+ *
+ * Return: whether the end was reached.
+ */
+static bool walk_some(struct process *p, unsigned int states, u64 *cursor,
+		      struct htw_query *entries, unsigned int count, bool take, unsigned int *got)
+{
+	const u64 begin = max_t(u64, *cursor, (u64)p->first * CHUNK_SLOTS);
+	u32 chunk = begin / CHUNK_SLOTS - p->first, i = begin % CHUNK_SLOTS;
+	const u64 now = read_clock(p);
+	unsigned int looks = LOOKS;
+
+	for (; chunk < p->nr_numbers && looks; chunk++, i = 0) {
+		const struct chunk *c = p->chunks[chunk];
+		const u32 fresh = may_have(c, states) ? c->fresh : 0;
+		struct slot *t = chunk_slots(p->chunks[chunk]);
+
+		looks -= min(looks, LOOKS_CHUNK);
+		for (i = max(i, 1u); i < fresh; i++) {
+			if (unlikely(*got == count || !looks))
+				goto out;
+			looks -= min(looks, 1 + (can_be_put_off(&t[i]) ? LOOKS_PUT_OFF : 0));
+			if (!is_in(p, &t[i], i, states, now))
+				continue;
+			htw_fill_query(p, &t[i], now, &entries[(*got)++]);
+			if (!take)
+				continue;
+			htw_end_timer(p, &t[i]);
+			/* Without timers it may have been given back. */
+			if (p->chunks[chunk] != c)
+				break;
+		}
+	}
+out:
+	*cursor = (u64)(p->first + chunk) * CHUNK_SLOTS + i;
+	return chunk >= p->nr_numbers;
+}
+
+static int walk(struct process *p, unsigned int states, u64 *cursor, struct htw_query *entries,
+		unsigned int count, bool take)
+{
+	unsigned int got = 0, walks = 0;
+	bool end;
+
+	if (*cursor > UINT32_MAX)
+		return -EINVAL;
+	count = min_t(unsigned int, count, INT_MAX);
+	if (!count)
+		return 0;
+	do {
+		if (!lock(p))
+			return -EPERM;
+		end = walk_some(p, states, cursor, entries, count, take, &got);
+		finish(p);
+		unlock(p);
+	} while (!end && got < count && ++walks < WALKS);
+
+	return got || end ? (int)got : -EAGAIN;
+}
+
+int htw_process_list(struct htw *htw, unsigned int states, uint64_t *cursor,
+		     struct htw_query *entries, unsigned int count)
+{
+	if (states & ~(HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED))
+		return -EINVAL;
+	return walk(process_of(htw), states ? states : HTW_LIST_PENDING, cursor, entries, count,
+		    false);
+}
+
+int htw_process_harvest(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
+			unsigned int count)
+{
+	return walk(process_of(htw), HTW_LIST_PENDING, cursor, entries, count, true);
+}
+
+/* End timers of a chunk, from index @*i on, while the lock is held. Return: how many. */
+static unsigned int end_some(struct process *p, u32 chunk, u32 *i)
+{
+	const struct chunk *c = p->chunks[chunk];
+	const u32 fresh = c->fresh;
+	struct slot *t = chunk_slots(p->chunks[chunk]);
+	unsigned int ended = 0;
+
+	/* Without timers it may have been given back. */
+	for (; *i < fresh && p->chunks[chunk] == c && c->used && ended < ENDED_MOST; ++*i) {
+		if (!is_pending(&t[*i]) && !is_idle(&t[*i]))
+			continue;
+		htw_end_timer(p, &t[*i]);
+		ended++;
+	}
+	if (ended < ENDED_MOST)
+		*i = CHUNK_SLOTS;
+	return ended;
+}
+
+int64_t htw_process_cancel_all(struct htw *htw, unsigned int flags)
+{
+	struct process *p = process_of(htw);
+	int64_t ended = 0;
+	u32 chunk, i;
+
+	if (flags & ~HTW_CANCEL_DISCARD)
+		return -EINVAL;
+	if (!lock(p))
+		return -EPERM;
+
+	for (chunk = 0; p->nr_timers && chunk < p->nr_numbers; chunk++) {
+		for (i = 1; i < CHUNK_SLOTS; ) {
+			ended += end_some(p, chunk, &i);
+			unlock(p);
+			pthread_mutex_lock(&p->lock);
+		}
+	}
+	finish(p);
+	unlock(p);
+	return ended;
+}
