@@ -73,7 +73,7 @@ static void turn(RedisModuleCtx *ctx, void *data)
 		turn_timer = clock_call(PAUSE_MS, resume);
 		return;
 	}
-	for (n = 0; n < TURN_TIMERS && htw_read(clock_htw, &event, 1); n++) {
+	for (n = 0; n < TURN_TIMERS && htw_read(clock_htw, &event, 1) > 0; n++) {
 		const uint64_t what = event.cookie & ~(uint64_t)KIND_MASK;
 
 		handlers[event.cookie & KIND_MASK](ctx, (void *)(uintptr_t)what);
