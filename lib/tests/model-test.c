@@ -5,7 +5,7 @@
  *   model-test [-s SEED] [-n STEPS] [MODE]...
  *
  * The modes are the same steps with timers in the process (process, shards) and on the device
- * (device, ring, table, ring-table). TAP; a failure says which seed and step repeat it.
+ * (device). TAP; a failure says which seed and step repeat it.
  */
 #include "model.h"
 #include "kselftest.h"
@@ -18,9 +18,6 @@ static const struct model_mode modes[] = {
 	{ .name = "process", .backend = HTW_BACKEND_PROCESS },
 	{ .name = "shards", .backend = HTW_BACKEND_PROCESS, .shards = true },
 	{ .name = "device", .backend = HTW_BACKEND_DEVICE },
-	{ .name = "ring", .backend = HTW_BACKEND_DEVICE, .ring = true },
-	{ .name = "table", .backend = HTW_BACKEND_DEVICE, .table = true },
-	{ .name = "ring-table", .backend = HTW_BACKEND_DEVICE, .ring = true, .table = true },
 };
 
 static uint64_t seed, random_state;

@@ -4,7 +4,8 @@
  *
  * It holds what libhtw.h and <linux/htw.h> promise of each timer: its id, state, deadline,
  * phase, missed firings, firings left and its place among the events. Its clock is the manual
- * one, so every result has one right answer.
+ * one, so nearly every result has one right answer. On the device a timer that has come is
+ * queued as expired; in the process it is pending until a read takes it.
  */
 #include "model.h"
 #include "../libhtw.h"
@@ -28,26 +29,26 @@
 #define POISON		0xa5a5a5a5a5a5a5a5ULL
 /* A timerfd, or the device where it leaves waking to another context, may take a moment. */
 #define EVENTUALLY_MS	90000
-#define RING_ENTRIES	(1U << 15)
 
+/* EXPIRED and LAST, which was stopped after that, are of the device. */
 enum state { FREE, PENDING, EXPIRED, LAST, DISARMED };
 
 struct timer {
-	uint64_t id, deadline, word, interval, cookie;
+	uint64_t id, deadline, interval, cookie;
+	uint64_t word;		/* what it was put off to; zero: nothing */
 	uint64_t seq;		/* order of arming */
 	uint64_t missed;	/* of LAST: up to the stop */
-	uint64_t before;	/* the interval, before the last firing */
 	uint32_t firings;
 	enum state state;
 	unsigned int shard;
-	bool kept, given_keep;
+	bool kept, can_put_off;
+	bool was_due;		/* as it was armed */
 };
 
-/* An event that is to be read: of a timer, or in a ring. */
+/* An event that is to be read from the device. */
 struct unread {
-	struct timer *timer;	/* NULL once it has ended; the event in a ring remains */
+	struct timer *timer;
 	uint64_t fired;
-	struct htw_event event;	/* in a ring */
 };
 
 struct set {
@@ -56,7 +57,7 @@ struct set {
 	unsigned int queued, room;
 	unsigned int timers;
 	int epoll;
-	bool edge;		/* what is queued now has been announced, or will be */
+	bool edge;		/* what is due now has been announced, or will be */
 };
 
 static const struct model_mode *mode;
@@ -121,6 +122,11 @@ static void new_id(uint64_t id)
 
 /* The model. */
 
+static bool in_process(void)
+{
+	return mode->backend == HTW_BACKEND_PROCESS;
+}
+
 static struct timer *free_timer(void)
 {
 	struct timer *timer = &timers[below(TIMERS)];
@@ -155,22 +161,10 @@ static void remove_unread(struct set *set, struct unread *unread)
 	memmove(unread, unread + 1, (set->queue + --set->queued - unread) * sizeof(*unread));
 }
 
-/* Drop what is in the ring of a timer that was stopped, or only forget the timer. */
-static void forget_unread(struct timer *timer, bool drop)
+static uint64_t effective(const struct timer *timer)
 {
-	struct set *set = &sets[timer->shard];
-	struct unread *to = set->queue;
-	unsigned int i;
-
-	for (i = 0; i < set->queued; i++) {
-		if (set->queue[i].timer == timer) {
-			if (drop)
-				continue;
-			set->queue[i].timer = NULL;
-		}
-		*to++ = set->queue[i];
-	}
-	set->queued = to - set->queue;
+	return timer->state == PENDING && timer->word > timer->deadline ? timer->word :
+		timer->deadline;
 }
 
 static uint64_t missed_by_now(const struct timer *timer)
@@ -188,11 +182,13 @@ static uint64_t missed_by_now(const struct timer *timer)
 static void set_pending(struct timer *timer, uint64_t deadline)
 {
 	timer->deadline = deadline;
+	timer->word = 0;
 	timer->seq = ++seq;
 	timer->state = PENDING;
+	timer->was_due = deadline <= now;
 }
 
-/* Its event is read, or goes to the ring. */
+/* Its event is read. */
 static void deliver(struct timer *timer, uint64_t fired, struct htw_event *event)
 {
 	const uint64_t missed = missed_by_now(timer);
@@ -201,7 +197,7 @@ static void deliver(struct timer *timer, uint64_t fired, struct htw_event *event
 	*event = (struct htw_event){
 		.id = timer->id,
 		.cookie = timer->cookie,
-		.deadline = timer->deadline,
+		.deadline = effective(timer),
 		.fired = fired,
 		.missed = missed,
 	};
@@ -213,64 +209,76 @@ static void deliver(struct timer *timer, uint64_t fired, struct htw_event *event
 							    timer->interval)));
 	} else if (more) {
 		timer->state = DISARMED;
-		timer->before = timer->interval;
 		timer->interval = 0;
 		timer->firings = 0;
 	} else {
-		forget_unread(timer, false);
 		end(timer);
 	}
 	if (more)
 		event->flags = HTW_EVENT_MORE;
 }
 
+/* On the device. */
 static void expire(struct timer *timer)
 {
 	struct set *set = &sets[timer->shard];
-	struct unread *unread;
 
 	if (set->queued == set->room) {
 		set->room = set->room ? 2 * set->room : 64;
 		set->queue = realloc(set->queue, set->room * sizeof(*set->queue));
 		CHECK(set->queue, "no memory");
 	}
-	unread = &set->queue[set->queued++];
-	*unread = (struct unread){ .timer = timer, .fired = now };
+	set->queue[set->queued++] = (struct unread){ .timer = timer, .fired = now };
 	timer->state = EXPIRED;
-	if (mode->ring) {
-		/* Not of this timer while it may be forgotten. */
-		unread->timer = NULL;
-		deliver(timer, now, &unread->event);
-		if (timer->state)
-			unread->timer = timer;
-	}
 }
 
 static void arm(struct timer *timer, uint64_t deadline)
 {
 	set_pending(timer, deadline);
-	if (deadline <= now)
+	if (timer->was_due && !in_process())
 		expire(timer);
 }
 
-/* The deadline has come: what does the table say? */
-static void look(struct timer *timer)
+static uint64_t tick_up(uint64_t ns)
 {
-	if (timer->word == HTW_DISARMED) {
-		timer->state = DISARMED;
-		timer->before = 0;
-		return;
-	}
-	if (timer->word > timer->deadline)
-		timer->deadline = timer->word;
-	arm(timer, timer->deadline);
+	return ns > CLOCK_END ? ~0ULL : ns / tick + !!(ns % tick);
 }
 
+/* The tick at which it comes, as it was armed. */
 static uint64_t due_tick(const struct timer *timer)
 {
-	const uint64_t deadline = timer->deadline;
+	return tick_up(timer->deadline);
+}
 
-	return deadline > CLOCK_END ? ~0ULL : deadline / tick + !!(deadline % tick);
+/* It has come, but may have been put off. */
+static bool has_come(const struct timer *timer)
+{
+	return timer->state == PENDING && (timer->was_due || due_tick(timer) <= now / tick);
+}
+
+/*
+ * Is it due, for certain, and perhaps? One that was put off to a time within a tick that is not
+ * complete is due if it is looked at first now, and not if it was started again before.
+ */
+static bool must_be_due(const struct timer *timer)
+{
+	return has_come(timer) &&
+	       (timer->word <= timer->deadline || tick_up(timer->word) <= now / tick);
+}
+
+static bool may_be_due(const struct timer *timer)
+{
+	return has_come(timer) && effective(timer) <= now;
+}
+
+static bool any_of(bool (*is)(const struct timer *timer), const struct set *set)
+{
+	unsigned int i;
+
+	for (i = 0; i < TIMERS; i++)
+		if (timers[i].state && (!set || &sets[timers[i].shard] == set) && is(&timers[i]))
+			return true;
+	return false;
 }
 
 static int by_expiry(const void *a, const void *b)
@@ -281,33 +289,21 @@ static int by_expiry(const void *a, const void *b)
 	return s != t ? (s > t) - (s < t) : (x->seq > y->seq) - (x->seq < y->seq);
 }
 
-static unsigned int queued(void)
-{
-	unsigned int i, n = 0;
-
-	for (i = 0; i < nr_sets; i++)
-		n += sets[i].queued;
-	return n;
-}
-
-/* Move the clock of all sets. Returns how many timers expire. */
-static unsigned int model_advance(uint64_t to)
+/* Move the clock of all sets. */
+static void model_advance(uint64_t to)
 {
 	struct timer *due[TIMERS];
-	unsigned int i, n = 0, expired = 0;
+	unsigned int i, n = 0;
 
 	now = to;
+	if (in_process())
+		return;
 	for (i = 0; i < TIMERS; i++)
-		if (timers[i].state == PENDING && due_tick(&timers[i]) <= now / tick)
+		if (has_come(&timers[i]))
 			due[n++] = &timers[i];
 	qsort(due, n, sizeof(*due), by_expiry);
-	for (i = 0; i < n; i++) {
-		const unsigned int before = queued();
-
-		look(due[i]);
-		expired += queued() - before;
-	}
-	return expired;
+	for (i = 0; i < n; i++)
+		expire(due[i]);
 }
 
 static struct timer *find(uint64_t id)
@@ -320,13 +316,20 @@ static struct timer *find(uint64_t id)
 	return NULL;
 }
 
+static bool add_is_valid(const struct htw_add *add)
+{
+	const bool put_off = in_process() && add->flags & HTW_F_PUT_OFF;
+	const uint32_t known = HTW_F_ABS | HTW_F_KEEP | (put_off ? HTW_F_PUT_OFF : 0);
+
+	return !(add->flags & ~known) && !(add->interval && add->interval < tick) &&
+	       !(add->firings && !add->interval) &&
+	       !(put_off && (add->interval || add->flags & HTW_F_KEEP));
+}
+
 static int model_add(struct set *set, const struct htw_add *add, struct timer **timer)
 {
-	const uint64_t deadline = add->flags & HTW_F_ABS ? add->deadline : sum(now, add->deadline);
-
 	*timer = NULL;
-	if (add->reserved || add->flags & ~(HTW_F_ABS | HTW_F_KEEP) ||
-	    (add->interval && add->interval < tick) || (add->firings && !add->interval))
+	if (add->reserved || !add_is_valid(add))
 		return -EINVAL;
 	if (set->timers >= limit)
 		return -ENOSPC;
@@ -337,50 +340,19 @@ static int model_add(struct set *set, const struct htw_add *add, struct timer **
 		.interval = add->interval,
 		.cookie = add->cookie,
 		.firings = add->firings,
-		.kept = mode->table || add->flags & HTW_F_KEEP,
-		.given_keep = add->flags & HTW_F_KEEP,
+		.kept = add->flags & HTW_F_KEEP,
+		.can_put_off = add->flags & HTW_F_PUT_OFF,
 		.shard = set - sets,
 	};
-	return deadline <= now ? 1 : 0;
+	return 0;
 }
 
-/* After the id is known, as a ring's event has it. */
+/* After the id is known. */
 static void model_start(struct timer *timer, const struct htw_add *add, uint64_t id)
 {
 	new_id(id);
 	timer->id = id;
 	arm(timer, add->flags & HTW_F_ABS ? add->deadline : sum(now, add->deadline));
-}
-
-static uint64_t effective(const struct timer *timer)
-{
-	return timer->state == PENDING && timer->word > timer->deadline ? timer->word :
-		timer->deadline;
-}
-
-/* The id has ended for the device. The library looks whether its events are in the ring. */
-static int model_cancel_in_ring(const struct htw_cancel *in, struct htw_cancel *out)
-{
-	struct unread *unread = sets[0].queue;
-	int result = -ENOENT;
-
-	while (mode->ring && unread < sets[0].queue + sets[0].queued) {
-		if (unread->event.id != in->id) {
-			unread++;
-			continue;
-		}
-		if (result == -ENOENT) {
-			out->remaining = 0;
-			out->cookie = unread->event.cookie;
-			out->missed = unread->event.missed;
-		}
-		result = -EALREADY;
-		if (in->flags & HTW_CANCEL_DISCARD)
-			remove_unread(&sets[0], unread);
-		else
-			unread++;
-	}
-	return result;
 }
 
 static int model_cancel(const struct htw_cancel *in, struct htw_cancel *out)
@@ -390,17 +362,15 @@ static int model_cancel(const struct htw_cancel *in, struct htw_cancel *out)
 
 	*out = *in;
 	if (!timer)
-		return model_cancel_in_ring(in, out);
+		return -ENOENT;
 	out->cookie = timer->cookie;
 	out->missed = 0;
 	out->remaining = 0;
 	switch (timer->state) {
 	case PENDING:
 	case DISARMED:
-		if (timer->state == PENDING && timer->word != HTW_DISARMED &&
-		    effective(timer) > now)
+		if (timer->state == PENDING && effective(timer) > now)
 			out->remaining = effective(timer) - now;
-		forget_unread(timer, true);
 		end(timer);
 		return 0;
 	default:
@@ -425,14 +395,12 @@ static int model_mod(const struct htw_mod *mod)
 	if (mod->flags & HTW_MOD_INTERVAL) {
 		timer->interval = mod->interval;
 		timer->firings = mod->firings;
-		timer->before = 0;
 	}
 	if (mod->flags & HTW_MOD_COOKIE)
 		timer->cookie = mod->cookie;
 	if (mod->flags & HTW_MOD_DEADLINE) {
 		if (timer->state == EXPIRED)
 			remove_unread(&sets[timer->shard], unread_of(timer));
-		timer->word = 0;
 		arm(timer, mod->flags & HTW_F_ABS ? mod->deadline : sum(now, mod->deadline));
 	}
 	return 0;
@@ -446,14 +414,21 @@ static struct htw_query model_query(const struct timer *timer)
 		.interval = timer->interval,
 		.cookie = timer->cookie,
 		.firings = timer->firings,
-		.state = timer->state == LAST ? HTW_STATE_EXPIRED : timer->state - PENDING + 1,
-		.flags = timer->given_keep ? HTW_F_KEEP : 0,
+		.flags = timer->kept ? HTW_F_KEEP : 0,
 	};
 
-	if (timer->state == DISARMED)
+	switch (timer->state) {
+	case PENDING:
+		/* In the process, by the clock alone. */
+		query.state = in_process() && query.deadline <= now ? HTW_STATE_EXPIRED :
+			HTW_STATE_PENDING;
+		break;
+	case DISARMED:
 		query.state = HTW_STATE_DISARMED;
-	if (timer->state == PENDING && timer->word == HTW_DISARMED)
-		query.state = HTW_STATE_DISARMED;
+		break;
+	default:
+		query.state = HTW_STATE_EXPIRED;
+	}
 	if (query.state == HTW_STATE_PENDING && query.deadline > now)
 		query.remaining = query.deadline - now;
 	if (query.state == HTW_STATE_EXPIRED)
@@ -476,79 +451,80 @@ static void same_query(const struct htw_query *expected, const struct htw_query 
 	EQUAL(expected->flags, seen->flags);
 }
 
-/* Has the timer expired at its word since the event? Then that is not its last one. */
-static bool word_has_come(const struct timer *timer, const struct htw_event *event)
+static void same_event(const struct htw_event *expected, const struct htw_event *seen)
 {
-	if (timer->state != PENDING)
-		return timer->word <= timer->deadline;
-	return timer->word < timer->deadline && timer->word <= now &&
-	       event->missed < UINT32_MAX - 1 &&
-	       timer->deadline - event->deadline != (event->missed + 1) * timer->interval;
+	EQUAL(expected->id, seen->id);
+	EQUAL(expected->cookie, seen->cookie);
+	EQUAL(expected->deadline, seen->deadline);
+	EQUAL(expected->fired, seen->fired);
+	EQUAL(expected->missed, seen->missed);
+	EQUAL(expected->flags, seen->flags);
+	EQUAL(0, seen->reserved);
 }
 
-/* An event is void: as if the word had been there in time. */
-static void take_back(struct timer *timer, const struct htw_event *event)
+/*
+ * Must the event of @a come before that of @b? Of the same tick, if it was armed before; else
+ * if its tick is earlier, unless that had come already when it was armed. One that was put off
+ * is started again by some read.
+ */
+static bool comes_before(const struct timer *a, const struct timer *b)
 {
-	if (timer->state == DISARMED && !timer->interval && timer->before) {
-		timer->interval = timer->before;
-		timer->firings = event->missed + 1;
-	} else if (timer->firings) {
-		timer->firings += event->missed + 1;
-	}
-	if (timer->word == HTW_DISARMED) {
-		timer->state = DISARMED;
-		timer->before = 0;
-	} else {
-		arm(timer, timer->word);
-	}
+	if (a->word > a->deadline || b->word > b->deadline)
+		return false;
+	return a->seq < b->seq ? due_tick(a) <= due_tick(b) :
+	       due_tick(a) < due_tick(b) && !a->was_due;
 }
 
-/* What htw_read() returns. Events are void only after all have been taken from the queue. */
+/* In the process the events say what was read; were they due, in order, and all of them? */
+static void events_of_process(struct set *set, const struct htw_event *seen, unsigned int n,
+			      unsigned int count)
+{
+	struct htw_event expected;
+	struct timer *timer;
+	unsigned int i, k;
+
+	for (k = 0; k < n; k++) {
+		timer = find(seen[k].id);
+		CHECK(timer, "event %u of no timer: id %" PRIx64, k, (uint64_t)seen[k].id);
+		EQUAL(set - sets, timer->shard);
+		CHECK(may_be_due(timer), "event %u: deadline %" PRIu64 ", put off to %" PRIu64, k,
+		      timer->deadline, timer->word);
+		for (i = 0; i < TIMERS; i++)
+			CHECK(&timers[i] == timer || &sets[timers[i].shard] != set ||
+			      !must_be_due(&timers[i]) || !comes_before(&timers[i], timer),
+			      "event %u, deadline %" PRIu64 " armed as %" PRIu64 ", before deadline %"
+			      PRIu64 " armed as %" PRIu64, k, timer->deadline, timer->seq,
+			      timers[i].deadline, timers[i].seq);
+		deliver(timer, now, &expected);
+		same_event(&expected, &seen[k]);
+	}
+	if (n < count)
+		CHECK(!any_of(must_be_due, set), "a short read left something");
+}
+
 static unsigned int model_read(struct set *set, struct htw_event *events, unsigned int count)
 {
-	struct timer *timer[READ_MOST];
-	unsigned int i, left, got, total = 0;
+	unsigned int got;
 
-	do {
-		for (got = 0; got < count - total && set->queued; got++) {
-			const struct unread unread = set->queue[0];
-			struct htw_event *event = &events[total + got];
+	for (got = 0; got < count && set->queued; got++) {
+		const struct unread unread = set->queue[0];
 
-			timer[got] = unread.timer;
-			remove_unread(set, set->queue);
-			if (mode->ring)
-				*event = unread.event;
-			else
-				deliver(unread.timer, unread.fired, event);
-		}
-		for (i = left = 0; i < got; i++) {
-			const struct htw_event event = events[total + i];
-
-			if (timer[i] && event.flags & HTW_EVENT_MORE &&
-			    timer[i]->word > event.deadline && !word_has_come(timer[i], &event))
-				take_back(timer[i], &event);
-			else
-				events[total + left++] = event;
-		}
-		total += left;
-	} while (left < got);
-	return total;
+		remove_unread(set, set->queue);
+		deliver(unread.timer, unread.fired, &events[got]);
+	}
+	return got;
 }
 
 /* Random arguments. */
 
-/*
- * A time to choose others within. With a table no two timers shall wait for the same tick, as
- * the order in which the table and htw_read() arm them is not defined.
- */
 static uint64_t some_ticks(unsigned int ticks)
 {
-	return mode->table ? below((uint64_t)ticks << 20) * tick : below(ticks * tick);
+	return below(ticks * tick);
 }
 
 static uint64_t some_delay(void)
 {
-	switch (below(mode->table ? 8 : 12)) {
+	switch (below(12)) {
 	case 0:
 	case 8:
 		return 0;
@@ -562,7 +538,7 @@ static uint64_t some_delay(void)
 	case 11:
 		return some_ticks(100);
 	case 4:
-		return below(1ULL << (mode->table ? 40 + below(23) : 10 + below(53)));
+		return below(1ULL << (10 + below(53)));
 	case 5:
 		return below(20) ? some_ticks(10000) : any();
 	default:
@@ -591,20 +567,36 @@ static uint64_t some_interval(void)
 	return interval < tick ? interval + tick : interval;
 }
 
+/* An id, mostly of a timer; or any number, as those near one. */
 static uint64_t some_id(void)
 {
 	unsigned int i, k = below(TIMERS);
+	uint64_t id = graves[0];
 
 	if (!below(12))
 		return graves[below(GRAVES)];
-	if (mode->ring && sets[0].queued && !below(8))
-		return sets[0].queue[below(sets[0].queued)].event.id;
-	if (!below(100))
+	for (i = 0; i < TIMERS; i++) {
+		if (timers[(k + i) % TIMERS].state) {
+			id = timers[(k + i) % TIMERS].id;
+			break;
+		}
+	}
+	switch (below(60)) {
+	case 0:
 		return any();
-	for (i = 0; i < TIMERS; i++)
-		if (timers[(k + i) % TIMERS].state)
-			return timers[(k + i) % TIMERS].id;
-	return graves[0];
+	case 1:
+		return id ^ 1ULL << below(64);
+	case 2:
+		return id + (1ULL << below(64));
+	case 3:
+		return graves[below(GRAVES)] ^ 1ULL << below(64);
+	case 4:
+		return below(64);
+	case 5:
+		return -below(4200);
+	default:
+		return id;
+	}
 }
 
 static void some_add(struct htw_add *add)
@@ -617,29 +609,46 @@ static void some_add(struct htw_add *add)
 		.cookie = any(),
 		.flags = absolute ? HTW_F_ABS : 0,
 	};
-	if (!below(4))
+	switch (below(6)) {
+	case 0:
 		add->flags |= HTW_F_KEEP;
-	if (!below(3)) {
+		break;
+	case 1:
+	case 2:
+		if (in_process())
+			add->flags |= HTW_F_PUT_OFF;
+	}
+	if (!(add->flags & HTW_F_PUT_OFF) && !below(3)) {
 		add->interval = some_interval();
 		if (below(2))
 			add->firings = 1 + below(5);
 	}
 	if (!below(50))
-		add->flags |= 1u << (3 + below(29));
+		add->flags |= 1u << (3 + below(28));
 	if (!below(50))
 		add->reserved = 1ULL << below(64);
+	if (!below(50))
+		add->flags |= HTW_F_KEEP;
 	if (!below(50) && tick > 1)
 		add->interval = 1 + below(tick - 1);
+	if (!below(50))
+		add->interval = some_interval();
 	if (!below(50) && !add->interval)
 		add->firings = 1;
 }
 
 static void some_mod(struct htw_mod *mod)
 {
+	const struct timer *timer;
+
 	*mod = (struct htw_mod){ .id = some_id() };
+	timer = find(mod->id);
 	do {
 		mod->flags |= HTW_MOD_DEADLINE << below(3);
 	} while (below(2));
+	/* Nothing says what an interval would do to a timer that can be put off. */
+	if (timer && timer->can_put_off && mod->flags & HTW_MOD_INTERVAL)
+		mod->flags = HTW_MOD_COOKIE;
 	if (mod->flags & HTW_MOD_DEADLINE) {
 		if (below(2))
 			mod->flags |= HTW_F_ABS;
@@ -669,7 +678,7 @@ static void step_add(void)
 	uint64_t id = POISON;
 
 	some_add(&add);
-	switch (below(4)) {
+	switch (below(5)) {
 	case 0:
 		add = (struct htw_add){ .deadline = add.deadline, .cookie = add.cookie };
 		expected = model_add(set, &add, &timer);
@@ -688,12 +697,21 @@ static void step_add(void)
 			add.interval = below(4) ? some_interval() : 0;
 		if (!add.interval) {
 			EQUAL(-EINVAL, htw_every(set->htw, add.deadline, 0, add.cookie, &id));
-			EQUAL(0, id);
+			EQUAL(POISON, id);
 			return;
 		}
 		expected = model_add(set, &add, &timer);
 		seen = htw_every(set->htw, add.deadline, add.interval, add.cookie, &id);
 		break;
+	case 3:
+		if (in_process()) {
+			add = (struct htw_add){ .deadline = add.deadline, .cookie = add.cookie,
+				.flags = HTW_F_PUT_OFF };
+			expected = model_add(set, &add, &timer);
+			seen = htw_timeout(set->htw, add.deadline, add.cookie, &id);
+			break;
+		}
+		/* fallthrough */
 	default:
 		expected = model_add(set, &add, &timer);
 		seen = htw_add(set->htw, &add);
@@ -701,6 +719,7 @@ static void step_add(void)
 	}
 	if (expected < 0) {
 		EQUAL(expected, seen);
+		EQUAL(POISON, id);
 		return;
 	}
 	EQUAL(0, seen);
@@ -725,8 +744,12 @@ static void step_cancel(void)
 	expected = model_cancel(&cancel, &out);
 	EQUAL(expected, htw_cancel(htw, &cancel));
 	EQUAL(out.id, cancel.id);
-	if (expected == -ENOENT)
+	if (expected == -ENOENT) {
+		EQUAL(POISON, cancel.remaining);
+		EQUAL(POISON, cancel.cookie);
+		EQUAL(POISON, cancel.missed);
 		return;
+	}
 	EQUAL(out.remaining, cancel.remaining);
 	EQUAL(out.cookie, cancel.cookie);
 	EQUAL(out.missed, cancel.missed);
@@ -767,34 +790,34 @@ static void step_query(void)
 static void step_next(void)
 {
 	struct set *set = some_set();
-	uint64_t earliest = ~0ULL;
-	struct htw_query next, expected;
-	struct timer *timer;
+	uint64_t earliest = ~0ULL, when = POISON;
+	bool some = false, due = false;
 	unsigned int i;
-	bool any = false;
+	int ret;
 
 	for (i = 0; i < TIMERS; i++) {
-		timer = &timers[i];
-		if (timer->state != PENDING || &sets[timer->shard] != set ||
-		    timer->word == HTW_DISARMED)
+		const struct timer *timer = &timers[i];
+
+		if (timer->state == FREE || timer->state == DISARMED || &sets[timer->shard] != set)
 			continue;
-		any = true;
-		if (effective(timer) < earliest)
-			earliest = effective(timer);
+		/* The texts leave open whether those that the device has queued count. */
+		some |= timer->state == PENDING;
+		due |= timer->state != PENDING || must_be_due(timer);
+		if (tick_up(effective(timer)) < earliest)
+			earliest = tick_up(effective(timer));
 	}
-	if (!any) {
-		EQUAL(-ENOENT, htw_next(set->htw, &next));
+	ret = htw_next_time(set->htw, &when);
+	if (!some && !due) {
+		EQUAL(-ENOENT, ret);
+		EQUAL(POISON, when);
+	} else if (some) {
+		EQUAL(0, ret);
+	}
+	if (ret)
 		return;
-	}
-	EQUAL(0, htw_next(set->htw, &next));
-	timer = find(next.id);
-	CHECK(timer, "id %" PRIx64, (uint64_t)next.id);
-	expected = model_query(timer);
-	same_query(&expected, &next);
-	EQUAL(set - sets, timer->shard);
-	if (earliest < CLOCK_END)
-		EQUAL(earliest / tick + !!(earliest % tick),
-		      next.deadline / tick + !!(next.deadline % tick));
+	CHECK(when / tick <= earliest, "next %" PRIu64 ", but tick %" PRIu64, when, earliest);
+	if (due && in_process())
+		CHECK(when <= now, "next %" PRIu64, when);
 }
 
 static void step_add_many(void)
@@ -811,9 +834,7 @@ static void step_add_many(void)
 	common.reserved = 0;
 	if (!with_common)
 		common = (struct htw_add){ };
-	else if (common.flags & ~(HTW_F_ABS | HTW_F_KEEP) ||
-		 (common.interval && common.interval < tick) ||
-		 (common.firings && !common.interval)) {
+	else if (!add_is_valid(&common)) {
 		EQUAL(-EINVAL, htw_add_many(set->htw, &common, deadlines, cookies, ids, n, NULL));
 		return;
 	}
@@ -828,11 +849,6 @@ static void step_add_many(void)
 		/* Reserve it. */
 		if (expected[i] >= 0)
 			timer[i]->state = DISARMED, timer[i]->id = 1;
-		/* A ring makes room at once. */
-		if (expected[i] > 0 && mode->ring) {
-			n = i + 1;
-			break;
-		}
 	}
 	common.id = common.deadline = common.cookie = POISON;
 	common.reserved = POISON;
@@ -933,8 +949,6 @@ static void step_batch(void)
 			some_add(&ops[i].add);
 			expected[i].add = ops[i].add;
 			expected[i].result = model_add(set, &ops[i].add, &added);
-			if (expected[i].result > 0)
-				expected[i].result = 0;
 			n = i + 1;
 		}
 		if (!below(40)) {
@@ -967,21 +981,20 @@ static void step_read(void)
 	struct htw_event expected[READ_MOST], seen[READ_MOST];
 	const unsigned int count = below(4) ? 1 + below(READ_MOST) : 1 + below(3);
 	struct set *set = some_set();
-	unsigned int i, n;
+	unsigned int i;
+	int n;
 
 	memset(seen, 0xa5, sizeof(seen));
-	n = model_read(set, expected, count);
-	EQUAL(n, htw_read(set->htw, seen, count));
-	for (i = 0; i < n; i++) {
-		EQUAL(expected[i].id, seen[i].id);
-		EQUAL(expected[i].cookie, seen[i].cookie);
-		EQUAL(expected[i].deadline, seen[i].deadline);
-		EQUAL(expected[i].fired, seen[i].fired);
-		EQUAL(expected[i].missed, seen[i].missed);
-		EQUAL(expected[i].flags, seen[i].flags);
-		EQUAL(0, seen[i].reserved);
+	n = htw_read(set->htw, seen, count);
+	CHECK(n >= 0 && n <= (int)count, "%d", n);
+	if (in_process()) {
+		events_of_process(set, seen, n, count);
+	} else {
+		EQUAL(model_read(set, expected, count), n);
+		for (i = 0; i < (unsigned int)n; i++)
+			same_event(&expected[i], &seen[i]);
 	}
-	if (n < count)
+	if (n < (int)count)
 		set->edge = true;
 }
 
@@ -990,15 +1003,12 @@ static void step_announced(void)
 	struct set *set = some_set();
 	struct pollfd pfd = { .fd = htw_fd(set->htw), .events = POLLIN };
 	struct epoll_event event;
-	unsigned int i;
-	bool some = false;
 
-	for (i = 0; i < set->queued; i++)
-		some |= !mode->table || !set->queue[i].timer ||
-			set->queue[i].timer->state == LAST || set->queue[i].timer->word <=
-			(mode->ring ? set->queue[i].event.deadline : set->queue[i].timer->deadline);
-	if (!some)
+	if (!set->queued && !any_of(must_be_due, set)) {
+		if (!any_of(has_come, set))
+			EQUAL(0, htw_wait(set->htw, 0));
 		return;
+	}
 	EQUAL(1, poll(&pfd, 1, EVENTUALLY_MS));
 	EQUAL(POLLIN, pfd.revents);
 	EQUAL(1, htw_wait(set->htw, below(2) ? 0 : -1));
@@ -1017,8 +1027,7 @@ static void step_info(void)
 	memset(&info, 0xa5, sizeof(info));
 	EQUAL(0, htw_info(set->htw, &info));
 	EQUAL(set->timers, info.timers);
-	if (!mode->ring)
-		EQUAL(set->queued, info.expired);
+	EQUAL(set->queued, info.expired);
 	EQUAL(limit, info.limit);
 	EQUAL(tick, info.tick_ns);
 	EQUAL(HTW_CLOCK_MANUAL, info.clock);
@@ -1028,7 +1037,8 @@ static void step_info(void)
 static void step_list(void)
 {
 	const unsigned int states = below(8);
-	const unsigned int asked = states ? states : HTW_LIST_PENDING;
+	const unsigned int usual = HTW_LIST_PENDING | (in_process() ? HTW_LIST_EXPIRED : 0);
+	const unsigned int asked = states ? states : usual;
 	struct set *set = some_set();
 	struct htw_query entries[64], expected;
 	bool reported[TIMERS] = { };
@@ -1039,10 +1049,12 @@ static void step_list(void)
 
 	do {
 		count = 1 + below(64);
-		if (!states && below(2))
+		if (!states)
 			n = htw_list(set->htw, &cursor, entries, count);
 		else
 			n = htw_list_in(set->htw, states, &cursor, entries, count);
+		if (n == -EAGAIN && states)
+			continue;
 		CHECK(n >= 0 && n <= (int)count, "%d", n);
 		for (i = 0; i < (unsigned int)n; i++) {
 			timer = find(entries[i].id);
@@ -1066,23 +1078,29 @@ static void step_harvest(void)
 {
 	struct set *set = some_set();
 	struct htw_query entries[8], expected;
+	unsigned int i, parts = below(4), count;
 	struct timer *timer;
-	unsigned int i, pending = 0, count = below(8);
+	uint64_t cursor = 0;
 	int n;
 
-	for (i = 0; i < TIMERS; i++)
-		pending += timers[i].state == PENDING && &sets[timers[i].shard] == set &&
-			   timers[i].word != HTW_DISARMED;
-	n = htw_harvest(set->htw, entries, count);
-	EQUAL(pending < count ? pending : count, n);
-	for (i = 0; i < (unsigned int)n; i++) {
-		timer = find(entries[i].id);
-		CHECK(timer, "id %" PRIx64, (uint64_t)entries[i].id);
-		EQUAL(PENDING, timer->state);
-		expected = model_query(timer);
-		same_query(&expected, &entries[i]);
-		forget_unread(timer, true);
-		end(timer);
+	while (parts--) {
+		count = below(8);
+		n = htw_harvest(set->htw, &cursor, entries, count);
+		CHECK(n >= 0 && n <= (int)count, "%d", n);
+		for (i = 0; i < (unsigned int)n; i++) {
+			timer = find(entries[i].id);
+			CHECK(timer, "id %" PRIx64, (uint64_t)entries[i].id);
+			EQUAL(PENDING, timer->state);
+			EQUAL(set - sets, timer->shard);
+			expected = model_query(timer);
+			same_query(&expected, &entries[i]);
+			end(timer);
+		}
+		if (n || !count)
+			continue;
+		for (i = 0; i < TIMERS; i++)
+			CHECK(timers[i].state != PENDING || &sets[timers[i].shard] != set,
+			      "one is left");
 	}
 }
 
@@ -1101,8 +1119,6 @@ static void step_cancel_all(void)
 		cancel.id = timers[i].id;
 		count += model_cancel(&cancel, &out) == 0;
 	}
-	if (mode->ring && flags)
-		set->queued = 0;
 	EQUAL(count, htw_cancel_all(set->htw, flags));
 }
 
@@ -1111,8 +1127,6 @@ static void step_advance(void)
 	const bool absolute = below(2);
 	struct set *set = some_set();
 	uint64_t ns = below(10) ? some_ticks(20) : some_delay();
-	unsigned int i, expected;
-	struct htw_info info;
 	int64_t n;
 
 	if (ns > CLOCK_END / 2 - now)
@@ -1122,33 +1136,40 @@ static void step_advance(void)
 		EQUAL(-EINVAL, htw_advance(set->htw, CLOCK_END - now + 1, 0));
 		EQUAL(-EINVAL, htw_advance(set->htw, 1, 2));
 	}
-	expected = model_advance(now + ns);
+	model_advance(now + ns);
 	n = htw_advance(set->htw, absolute ? now : ns, absolute ? HTW_F_ABS : 0);
-	EQUAL(expected, n);
-	/* In the process, a shard's timers expire when it is asked. */
-	for (i = 0; i < nr_sets; i++)
-		EQUAL(0, htw_info(sets[i].htw, &info));
+	CHECK(n == 0 || n == 1, "%" PRId64, n);
+	if (in_process()) {
+		if (any_of(must_be_due, NULL))
+			EQUAL(1, n);
+		/* One that has come may have been put off: then a read finds out. */
+		if (!any_of(has_come, NULL))
+			EQUAL(0, n);
+	} else if (!sets[0].queued) {
+		EQUAL(0, n);
+	}
 }
 
 static void step_put_off(void)
 {
-	struct timer *timer = find(some_id());
-	uint64_t when, *word;
+	const uint64_t id = some_id();
+	struct timer *timer = find(id);
+	struct htw *htw = some_set()->htw;
+	uint64_t when = some_time();
+	int ret;
 
-	if (!timer) {
+	/*
+	 * An earlier time is for those that have not come: another may have been started again
+	 * for the later one.
+	 */
+	if (timer && has_come(timer))
+		when = sum(effective(timer), some_delay());
+	ret = below(2) ? htw_put_off(htw, id, when) : htw_put_off_inline(htw, id, when);
+	if (!timer || !timer->can_put_off) {
+		EQUAL(-ENOENT, ret);
 		return;
 	}
-	when = below(6) ? sum(effective(timer), below(2) ? some_delay() : some_ticks(50)) :
-		HTW_DISARMED;
-	if (timer->word == HTW_DISARMED && timer->state == PENDING)
-		when = sum(timer->deadline, some_delay());
-	if (below(2)) {
-		EQUAL(0, htw_put_off(some_set()->htw, timer->id, when));
-	} else {
-		word = htw_table_word(some_set()->htw, timer->id);
-		CHECK(word, "no word");
-		__atomic_store_n(word, when, __ATOMIC_RELAXED);
-	}
+	EQUAL(0, ret);
 	timer->word = when;
 }
 
@@ -1172,7 +1193,7 @@ static const struct {
 	{ step_harvest, 1 },
 	{ step_cancel_all, 1 },
 	{ step_advance, 12 },
-	{ step_put_off, 20 },	/* only with a table: the last one */
+	{ step_put_off, 20 },	/* only in the process: the last one */
 };
 
 static void open_sets(void)
@@ -1186,16 +1207,12 @@ static void open_sets(void)
 	struct htw_info info;
 	unsigned int i;
 
-	if (mode->table || below(3)) {
+	if (below(3)) {
 		setup.flags |= HTW_SETUP_PRIVATE;
-		setup.tick_ns = mode->table ? 1 + below(2) : 1 + below(below(2) ? 10 : 1000000);
+		setup.tick_ns = 1 + below(below(2) ? 10 : 1000000);
 		setup.levels = 1 + below(HTW_MAX_LEVELS);
 		for (i = 0; i < setup.levels; i++)
 			setup.slots[i] = 2 + below(99);
-	}
-	if (mode->ring) {
-		setup.flags |= HTW_SETUP_RING;
-		setup.ring_entries = RING_ENTRIES;
 	}
 	memset(timers, 0, sizeof(timers));
 	memset(graves, 0, sizeof(graves));
@@ -1210,8 +1227,6 @@ static void open_sets(void)
 		set->edge = true;
 		EQUAL(0, i ? htw_shard(&set->htw, sets[below(i)].htw) :
 		      htw_open(&set->htw, mode->backend, &setup));
-		if (mode->table)
-			EQUAL(0, htw_map_table(set->htw));
 		set->epoll = epoll_create1(EPOLL_CLOEXEC);
 		CHECK(set->epoll >= 0, "errno %d", errno);
 		EQUAL(0, epoll_ctl(set->epoll, EPOLL_CTL_ADD, htw_fd(set->htw), &event));
@@ -1245,12 +1260,9 @@ bool model_open(const struct model_mode *m)
 
 static void take_step(void)
 {
-	const unsigned int kinds = ARRAY_SIZE(steps) - !mode->table;
+	const unsigned int kinds = ARRAY_SIZE(steps) - !in_process();
 	unsigned int i, total = 0, kind;
 
-	/* The ring has room for all. */
-	if (mode->ring && sets[0].queued > RING_ENTRIES / 2)
-		step_read();
 	for (i = 0; i < kinds; i++)
 		total += steps[i].weight;
 	kind = below(total);

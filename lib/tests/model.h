@@ -15,7 +15,7 @@
 struct model_mode {
 	const char *name;
 	enum htw_backend backend;
-	bool ring, table, shards;
+	bool shards;
 };
 
 /* Chosen by the program: a number from 0 to @n - 1, and any number. */
