@@ -114,11 +114,13 @@ static int list(struct htw *htw, struct htw_list *l, int harvest)
 	uint64_t cursor = l->cursor;
 	int ret;
 
-	if ((harvest && l->flags) || l->reserved0 || l->reserved[0] || l->reserved[1] ||
-	    (harvest && cursor > UINT32_MAX))
+	if ((harvest && l->flags) || l->reserved0 || l->reserved[0] || l->reserved[1])
 		return -EINVAL;
-	ret = harvest ? htw_harvest(htw, entries, l->count) :
-			htw_list_in(htw, l->flags, &cursor, entries, l->count);
+	do {
+		ret = harvest ? htw_harvest(htw, &cursor, entries, l->count) :
+				htw_list_in(htw, l->flags ? l->flags : HTW_LIST_PENDING, &cursor,
+					    entries, l->count);
+	} while (ret == -EAGAIN);
 	if (ret < 0)
 		return ret;
 	l->cursor = cursor;
@@ -139,8 +141,27 @@ static int cancel_all(struct htw *htw, struct htw_cancel_all *all)
 	return 0;
 }
 
+/* How many timers in these states there are, and the earliest one of them. */
+static unsigned int count_in(struct htw *htw, unsigned int states, struct htw_query *first)
+{
+	struct htw_query entry;
+	unsigned int count = 0;
+	uint64_t cursor = 0;
+	int ret;
+
+	while ((ret = htw_list_in(htw, states, &cursor, &entry, 1))) {
+		if (ret < 0)
+			continue;
+		if (first && (!count || entry.deadline < first->deadline))
+			*first = entry;
+		count++;
+	}
+	return count;
+}
+
 static int advance(struct htw *htw, struct htw_advance *a)
 {
+	const unsigned int before = count_in(htw, HTW_LIST_EXPIRED, NULL);
 	int64_t ret;
 
 	if (a->reserved0 || a->reserved)
@@ -148,7 +169,7 @@ static int advance(struct htw *htw, struct htw_advance *a)
 	ret = htw_advance(htw, a->ns, a->flags);
 	if (ret < 0)
 		return ret;
-	a->expired = ret;
+	a->expired = count_in(htw, HTW_LIST_EXPIRED, NULL) - before;
 	return 0;
 }
 
@@ -156,7 +177,7 @@ static int next(struct htw *htw, struct htw_next *n)
 {
 	if (n->flags || n->reserved0 || n->reserved)
 		return -EINVAL;
-	return htw_next(htw, &n->timer);
+	return count_in(htw, HTW_LIST_PENDING, &n->timer) ? 0 : -ENOENT;
 }
 
 static int command(int fd, unsigned long number, void *arg)
