@@ -150,7 +150,8 @@ static unsigned int count_in(struct htw *htw, unsigned int states, struct htw_qu
 	int ret;
 
 	while ((ret = htw_list_in(htw, states, &cursor, &entry, 1))) {
-		if (ret < 0)
+		/* What is due is pending as well, and is not on the device. */
+		if (ret < 0 || (states == HTW_LIST_PENDING && entry.state != HTW_STATE_PENDING))
 			continue;
 		if (first && (!count || entry.deadline < first->deadline))
 			*first = entry;

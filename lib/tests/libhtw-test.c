@@ -989,7 +989,7 @@ LIB_TEST(only_the_device)
 	EXPECT_EQ(-ENOTSUP, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
 	EXPECT_EQ(-ENOTSUP, htw_map_ring(self->htw));
 	EXPECT_EQ(-ENOTSUP, htw_map_table(self->htw));
-	EXPECT_EQ(-ENOTSUP, htw_put_off(self->htw, 1, SEC));
+	EXPECT_EQ(-ENOENT, htw_put_off(self->htw, 1, SEC));
 	EXPECT_EQ(NULL, htw_table_word(self->htw, 1));
 	setup = (struct htw_setup){ .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
 	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
@@ -2016,7 +2016,8 @@ LIB_TEST(overdue_is_expired)
 			ASSERT_EQ(1, htw_list_in(htw, HTW_LIST_EXPIRED, &cursor, entries, 4));
 			EXPECT_EQ(id, entries[0].id);
 			cursor = 0;
-			ASSERT_EQ(1, htw_list_in(htw, HTW_LIST_PENDING, &cursor, entries, 4));
+			ASSERT_EQ(too_late(htw) ? 1 : 2,
+				  htw_list_in(htw, HTW_LIST_PENDING, &cursor, entries, 4));
 			EXPECT_EQ(other, entries[0].id);
 			break;
 		case 2:
