@@ -8,12 +8,39 @@
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #pragma GCC diagnostic ignored "-Wclobbered"
 
-#include "../process.c"
+#include "../process.h"
 #include "kselftest_harness.h"
+#include <poll.h>
 
 #define SEC		1000000000ULL
 #define HOUR		(3600 * SEC)
 #define FOREVER		(~0ULL)
+
+#define GENERATIONS	(ID_GENERATION * ((1ULL << 20) - 1))
+
+/* The library's clocks are ahead by this. The linker redirects clock_gettime() to here (--wrap). */
+static int64_t ahead;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ts);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+{
+	const int ret = __real_clock_gettime(clock, ts);
+	const uint64_t ns = ts->tv_sec * SEC + ts->tv_nsec + ahead;
+
+	ts->tv_sec = ns / SEC;
+	ts->tv_nsec = ns % SEC;
+	return ret;
+}
+
+/* Give all free slots of the chunk where timers are started their last generation. */
+static void age(struct process *p)
+{
+	struct slot *t;
+
+	for (t = p->from->free; t; t = (struct slot *)t->node.list.next)
+		t->node.name |= GENERATIONS;
+}
 
 /* A slot whose generations are used up is not reused, and the limit holds. */
 TEST(generations_run_out)
@@ -21,21 +48,21 @@ TEST(generations_run_out)
 	const struct htw_setup setup = {
 		.flags = HTW_SETUP_CLOCK | HTW_SETUP_LIMIT, .clock = HTW_CLOCK_MANUAL, .limit = 3,
 	};
-	uint64_t id, ids[3], deadlines[3] = { SEC, SEC, SEC };
+	uint64_t id, ids[3], deadlines[3] = { SEC, SEC, SEC }, cursor = 0;
 	int results[3], way, i;
+	struct htw_query entry;
 	struct htw_event ev;
 	struct process *p;
 	struct htw *htw;
 
-	for (way = 0; way < 3; way++) {
+	for (way = 0; way < 4; way++) {
 		ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
 		p = process_of(htw);
 		ASSERT_EQ(0, htw_after(htw, SEC, 1, &id));
 		ASSERT_EQ(0, htw_stop(htw, id));
-		/* The last generation of a free slot. */
-		p->free->node.name |= 0xffffffffULL << 32;
+		p->from->free->node.name |= GENERATIONS;
 		ASSERT_EQ(0, htw_after(htw, SEC, 1, &id));
-		EXPECT_EQ(0xffffffff, id >> 32);
+		EXPECT_EQ(GENERATIONS, id & GENERATIONS);
 		switch (way) {
 		case 0:
 			EXPECT_EQ(0, htw_stop(htw, id));
@@ -47,14 +74,15 @@ TEST(generations_run_out)
 			EXPECT_EQ(1, htw_advance(htw, SEC, 0));
 			EXPECT_EQ(1, htw_read(htw, &ev, 1));
 			break;
+		default:
+			EXPECT_EQ(1, htw_harvest(htw, &cursor, &entry, 1));
 		}
-		EXPECT_EQ(1, p->nr_retired);
+		EXPECT_EQ(0, p->from->used);
 		EXPECT_EQ(-ENOENT, htw_stop(htw, id));
-		EXPECT_EQ(-ENOENT, htw_stop(htw, (u32)id));
-		/*
-		 * It uses up a slot of the array, but not of the limit while
-		 * there is room.
-		 */
+		/* The generation that would come after the last one. */
+		EXPECT_EQ(-ENOENT, htw_stop(htw, id & (ID_GENERATION - 1)));
+		EXPECT_EQ(-ENOENT, htw_stop(htw, id + ID_GENERATION));
+		/* It uses up a slot, but not of the limit. */
 		EXPECT_EQ(0, htw_add_many(htw, NULL, deadlines, NULL, ids, 3, results));
 		for (i = 0; i < 3; i++)
 			EXPECT_NE((u32)id, (u32)ids[i]);
@@ -64,34 +92,99 @@ TEST(generations_run_out)
 	}
 }
 
-/* The array grows in steps, and its slots do not move. */
-TEST(growing)
+/* When the generations of all slots of a chunk are used up, its memory goes back, for good. */
+TEST(generations_of_a_chunk_run_out)
 {
-	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = 200000 };
-	uint64_t deadlines[1000], *ids = calloc(200000, sizeof(*ids));
+	enum { COUNT = 2 * CHUNK_SLOTS };
+	uint64_t ids[COUNT], deadlines[COUNT];
+	unsigned int i, round, before;
 	struct process *p;
 	struct htw *htw;
-	int i, usable;
 
-	ASSERT_NE(NULL, ids);
-	for (i = 0; i < 1000; i++)
+	for (i = 0; i < COUNT; i++)
+		deadlines[i] = HOUR;
+	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, NULL));
+	p = process_of(htw);
+	for (round = 0; round < 10; round++) {
+		/* Each timer is the last of its slot. */
+		for (i = 0; i < COUNT; i++) {
+			if (p->from->free)
+				age(p);
+			ASSERT_EQ(0, htw_after(htw, HOUR, i, &ids[i]));
+		}
+		before = p->nr_numbers;
+		EXPECT_EQ(0, htw_stop_many(htw, ids, COUNT, NULL));
+		EXPECT_EQ(0, p->nr_timers);
+		EXPECT_GE(3, p->nr_chunks);
+		for (i = 0; i < COUNT; i++)
+			EXPECT_EQ(-ENOENT, htw_stop(htw, ids[i]));
+		ASSERT_EQ(0, htw_add_many(htw, NULL, deadlines, NULL, ids, COUNT, NULL));
+		EXPECT_LE(before, p->nr_numbers);
+		EXPECT_EQ(0, htw_stop_many(htw, ids, COUNT, NULL));
+	}
+	htw_close(htw);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	const uint64_t x = *(uint64_t *)a, y = *(uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Chunks are made as needed, and given back; their numbers come again, and no id does. */
+TEST(growing_and_shrinking)
+{
+	enum { COUNT = 50000, ROUNDS = 12 };
+	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = COUNT };
+	static uint64_t ids[ROUNDS * COUNT], deadlines[COUNT];
+	struct process *p;
+	struct htw *htw;
+	int i, round;
+
+	for (i = 0; i < COUNT; i++)
 		deadlines[i] = HOUR;
 	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
 	p = process_of(htw);
-	for (i = 0; i < 200000; i += 1000) {
-		usable = p->nr_usable;
-		ASSERT_EQ(0, htw_add_many(htw, NULL, deadlines, NULL, ids + i, 1000, NULL));
-		EXPECT_LE(usable, p->nr_usable);
-		/* At most an eighth, or one step, more than needed. */
-		EXPECT_GE(i + 1000 + (i + 1000) / 8 + 2 * GROW_MIN / sizeof(struct slot),
-			  p->nr_usable);
+	for (round = 0; round < ROUNDS; round++) {
+		uint64_t *mine = ids + round * COUNT;
+
+		ASSERT_EQ(0, htw_add_many(htw, NULL, deadlines, NULL, mine, COUNT, NULL));
+		EXPECT_EQ(COUNT, p->nr_timers);
+		EXPECT_GE(COUNT / (CHUNK_SLOTS - 1) + 3, p->nr_chunks);
+		/* The numbers are those of the first round. */
+		EXPECT_GE(COUNT / (CHUNK_SLOTS - 1) + 4, p->nr_numbers);
+		EXPECT_EQ(0, htw_stop_many(htw, mine, COUNT, NULL));
+		EXPECT_EQ(0, p->nr_timers);
+		EXPECT_EQ(0, p->wheel.pending);
+		EXPECT_GE(3, p->nr_chunks);
 	}
-	EXPECT_EQ(200000, p->nr_timers);
-	EXPECT_EQ(0, htw_stop_many(htw, ids, 200000, NULL));
-	EXPECT_EQ(0, p->nr_timers);
-	EXPECT_EQ(0, p->wheel.pending);
 	htw_close(htw);
-	free(ids);
+	qsort(ids, ROUNDS * COUNT, sizeof(*ids), compare_ids);
+	for (i = 1; i < ROUNDS * COUNT; i++) {
+		ASSERT_NE(ids[i - 1], ids[i]);
+	}
+}
+
+/* Handles are more than there are numbers of them, one after the other; no id comes again. */
+TEST(more_handles_than_numbers)
+{
+	enum { COUNT = 2 * HANDLES + 100 };
+	static uint64_t ids[COUNT];
+	struct htw *htw;
+	int i;
+
+	for (i = 0; i < COUNT; i++) {
+		ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, NULL));
+		ASSERT_EQ(0, htw_after(htw, HOUR, 1, &ids[i]));
+		if (i)
+			EXPECT_EQ(-ENOENT, htw_stop(htw, ids[i / 2]));
+		htw_close(htw);
+	}
+	qsort(ids, COUNT, sizeof(*ids), compare_ids);
+	for (i = 1; i < COUNT; i++) {
+		ASSERT_NE(ids[i - 1], ids[i]);
+	}
 }
 
 /* A far deadline of CLOCK_REALTIME does not leave the timerfd readable: time_t may be 32 bits. */
@@ -187,34 +280,29 @@ TEST(clock_set_back_within_a_tick)
 		.clock = CLOCK_REALTIME,
 		.tick_ns = SEC, .levels = 2, .slots = { 64, 64 },
 	};
-	uint64_t now, id, ids[2];
+	uint64_t now, when, id;
 	struct htw_event ev[4];
-	struct process *p;
 	struct htw *htw;
-	bool idle, done;
 	int i;
 
 	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
-	p = process_of(htw);
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < 3; i++) {
+		ahead = 0;
 		now = realtime();
-		ASSERT_EQ(0, htw_at(htw, now, i, &ids[i]));
-		/* As if the clock had been set back to the beginning of the tick. */
-		ASSERT_EQ(0, read_wheel(p, ev, 4, now - now % SEC, &idle, &done));
-		if (i) {
-			EXPECT_EQ(true, expire(p, now - now % SEC));
-			EXPECT_EQ(0, p->nr_expired);
-		}
-		id = 0;
-		while (!id) {
-			ASSERT_EQ(1, htw_wait(htw, 60 * (int64_t)SEC));
-			if (htw_read(htw, ev, 4) == 1)
-				id = ev[0].id;
-		}
-		EXPECT_EQ(ids[i], id);
+		ASSERT_EQ(0, htw_at(htw, now, i, &id));
+		/* To the beginning of the tick, and before it. */
+		ahead = i < 2 ? -(int64_t)(now % SEC) : -(int64_t)(now % SEC + SEC / 2);
+		when = realtime();
+		EXPECT_EQ(0, when < now ? htw_read(htw, ev, 4) : 0);
+		if (i)
+			EXPECT_EQ(0, htw_wait(htw, 0));
+		ahead = 0;
+		ASSERT_EQ(1, htw_wait(htw, 60 * (int64_t)SEC));
+		ASSERT_EQ(1, htw_read(htw, ev, 4));
+		EXPECT_EQ(id, ev[0].id);
 		EXPECT_LE(ev[0].deadline, ev[0].fired);
 	}
-	EXPECT_EQ(0, p->nr_timers);
+	EXPECT_EQ(0, process_of(htw)->nr_timers);
 	htw_close(htw);
 }
 
