@@ -2591,6 +2591,81 @@ LIB_TEST(two_handles_of_one_descriptor)
 	EXPECT_EQ(0, htw_stop(self->htw, id));
 }
 
+/* The ids may take the place of the deadlines, or of the cookies; and nobody needs to have one. */
+LIB_TEST(arrays_that_are_the_same)
+{
+	enum { COUNT = 700 };
+	const struct htw_add commons[] = {
+		{ }, { .flags = HTW_F_PUT_OFF }, { .interval = HOUR }, { .slack = SEC },
+		{ .flags = HTW_F_ABS },
+	};
+	uint64_t ids[COUNT], others[COUNT];
+	struct htw_setup setup = manual();
+	struct htw_query query;
+	unsigned int i, c, way;
+	int results[COUNT];
+	struct htw *htw;
+
+	setup.flags |= HTW_SETUP_LIMIT;
+	setup.limit = COUNT - 20;
+	for (c = 0; c < ARRAY_SIZE(commons); c++) {
+		for (way = 0; way < 3; way++) {
+			ASSERT_EQ(0, open_as(variant, &htw, &setup));
+			for (i = 0; i < COUNT; i++) {
+				ids[i] = HOUR + i;
+				others[i] = way == 1 ? HOUR + i : i;
+			}
+			/* As deadlines; as cookies; as both. */
+			EXPECT_EQ(20, htw_add_many(htw, &commons[c], way == 1 ? others : ids,
+						   way == 0 ? others : ids, ids, COUNT, results));
+			for (i = 0; i < COUNT; i++) {
+				EXPECT_EQ(i < COUNT - 20 ? 0 : -ENOSPC, results[i]);
+				EXPECT_EQ(i < COUNT - 20, !!ids[i]);
+				if (!ids[i])
+					continue;
+				query = (struct htw_query){ .id = ids[i] };
+				ASSERT_EQ(0, htw_query(htw, &query));
+				EXPECT_EQ(HOUR + i, query.deadline);
+				EXPECT_EQ(way ? HOUR + i : i, query.cookie);
+			}
+			htw_close(htw);
+		}
+	}
+	EXPECT_EQ(0, htw_after(self->htw, HOUR, 1, NULL));
+	EXPECT_EQ(0, htw_at(self->htw, HOUR, 1, NULL));
+	EXPECT_EQ(0, htw_every(self->htw, HOUR, HOUR, 1, NULL));
+	EXPECT_EQ(0, htw_timeout(self->htw, HOUR, 1, NULL));
+	EXPECT_EQ(4, timers(self->htw));
+}
+
+/* A read returns what was due when it began, so that a loop over it ends. */
+LIB_TEST(a_read_ends)
+{
+	struct htw_event ev[64];
+	unsigned int i, round;
+	struct htw *htw;
+	int n;
+
+	for (round = 0; round < 2; round++) {
+		htw = self->htw;
+		if (round)
+			ASSERT_EQ(0, open_as(variant, &htw, NULL));
+		for (i = 0; i < 64; i++)
+			ASSERT_NE(0, start_after(htw, 0, i));
+		/* Each of them starts another one, at once; one that has ended does not come again. */
+		for (i = 0; i < 10; i++) {
+			ASSERT_EQ(1, htw_wait(htw, EVENTUALLY));
+			n = htw_read(htw, ev, 64);
+			EXPECT_GE(64, n);
+			while (n-- > 0)
+				ASSERT_NE(0, start_after(htw, 0, n));
+			EXPECT_EQ(64, timers(htw));
+		}
+		if (round)
+			htw_close(htw);
+	}
+}
+
 TEST(versions_and_choices)
 {
 	struct htw *htw;

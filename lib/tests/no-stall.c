@@ -9,6 +9,8 @@
  * to end that many timers. The program runs itself under valgrind's callgrind, which counts, and
  * reads what that has written. TAP: a test for each state; -v prints all counts.
  */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
 #include "../libhtw.h"
 #include <errno.h>
 #include <pthread.h>
@@ -420,28 +422,29 @@ static const struct {
 	const char *name;
 	void (*make)(void);
 	bool few;	/* little is left, so that ending all is no excuse */
+	bool closed;	/* try that as well */
 } states[] = {
-	{ "nothing is due", nothing_due, false },
-	{ "all are due", all_due, false },
-	{ "half are due", half_due, false },
-	{ "all are in one bucket", one_bucket, false },
-	{ "all are in one bucket and near", one_bucket_near, false },
-	{ "all are in one bucket and due", one_bucket_due, false },
-	{ "all are in one long bucket and near", one_long_bucket, false },
-	{ "all were started in the past", in_the_past, false },
-	{ "all are due by the real time", realtime_due, false },
-	{ "the clock was set back", set_back, false },
-	{ "one is left", one_left, true },
-	{ "none is left", none_left, true },
-	{ "few are left", few_left, true },
-	{ "all are kept and disarmed", all_disarmed, false },
-	{ "all are periodic and due", periodic_due, false },
-	{ "all have come and were put off", all_put_off, false },
-	{ "all were put off and are due", put_off_and_due, false },
-	{ "nothing is due by the manual clock", manual_nothing_due, false },
-	{ "all are due by the manual clock", manual_all_due, false },
-	{ "all are in one bucket and due by the manual clock", manual_one_bucket_due, false },
-	{ "all have come and were put off by the manual clock", manual_all_put_off, false },
+	{ "nothing is due", nothing_due, .closed = true },
+	{ "all are due", all_due },
+	{ "half are due", half_due },
+	{ "all are in one bucket", one_bucket },
+	{ "all are in one bucket and near", one_bucket_near },
+	{ "all are in one bucket and due", one_bucket_due },
+	{ "all are in one long bucket and near", one_long_bucket },
+	{ "all were started in the past", in_the_past },
+	{ "all are due by the real time", realtime_due },
+	{ "the clock was set back", set_back },
+	{ "one is left", one_left, .few = true, .closed = true },
+	{ "none is left", none_left, .few = true },
+	{ "few are left", few_left, .few = true, .closed = true },
+	{ "all are kept and disarmed", all_disarmed },
+	{ "all are periodic and due", periodic_due },
+	{ "all have come and were put off", all_put_off, .closed = true },
+	{ "all were put off and are due", put_off_and_due },
+	{ "nothing is due by the manual clock", manual_nothing_due },
+	{ "all are due by the manual clock", manual_all_due },
+	{ "all are in one bucket and due by the manual clock", manual_one_bucket_due },
+	{ "all have come and were put off by the manual clock", manual_all_put_off },
 };
 
 static void run_state(unsigned int i)
@@ -453,11 +456,13 @@ static void run_state(unsigned int i)
 	COUNT_AS(states[i].few ? CALL : MANY, htw_cancel_all(htw, 0));
 	CALLGRIND_STOP_INSTRUMENTATION;
 	htw_close(head);
+	if (!states[i].closed)
+		return;
 
 	states[i].make();
 	CALLGRIND_START_INSTRUMENTATION;
 	COUNT_AS(states[i].few ? CALL : MANY, htw_close(htw));
-	COUNT_AS(CALL, htw_close(head));
+	COUNT(htw_close(head));
 	CALLGRIND_STOP_INSTRUMENTATION;
 }
 
