@@ -108,6 +108,29 @@ static int batch(struct htw *htw, struct htw_batch *b)
 	return ret < 0 ? ret : 0;
 }
 
+/* Leave out what is due: in the process it is pending as well. */
+static int without_due(struct htw_query *entries, int count)
+{
+	int i, left = 0;
+
+	for (i = 0; i < count; i++)
+		if (entries[i].state != HTW_STATE_EXPIRED)
+			entries[left++] = entries[i];
+	return left;
+}
+
+static int list_in(struct htw *htw, unsigned int states, uint64_t *cursor,
+		   struct htw_query *entries, unsigned int count)
+{
+	int ret, got;
+
+	do {
+		ret = htw_list_in(htw, states, cursor, entries, count);
+		got = ret > 0 && !(states & HTW_LIST_EXPIRED) ? without_due(entries, ret) : ret;
+	} while (ret == -EAGAIN || (ret && !got));
+	return got;
+}
+
 static int list(struct htw *htw, struct htw_list *l, int harvest)
 {
 	struct htw_query *const entries = (struct htw_query *)(uintptr_t)l->entries;
@@ -116,11 +139,11 @@ static int list(struct htw *htw, struct htw_list *l, int harvest)
 
 	if ((harvest && l->flags) || l->reserved0 || l->reserved[0] || l->reserved[1])
 		return -EINVAL;
-	do {
-		ret = harvest ? htw_harvest(htw, &cursor, entries, l->count) :
-				htw_list_in(htw, l->flags ? l->flags : HTW_LIST_PENDING, &cursor,
-					    entries, l->count);
-	} while (ret == -EAGAIN);
+	if (harvest)
+		ret = htw_harvest(htw, &cursor, entries, l->count);
+	else
+		ret = list_in(htw, l->flags ? l->flags : HTW_LIST_PENDING, &cursor, entries,
+			      l->count);
 	if (ret < 0)
 		return ret;
 	l->cursor = cursor;
@@ -147,12 +170,8 @@ static unsigned int count_in(struct htw *htw, unsigned int states, struct htw_qu
 	struct htw_query entry;
 	unsigned int count = 0;
 	uint64_t cursor = 0;
-	int ret;
 
-	while ((ret = htw_list_in(htw, states, &cursor, &entry, 1))) {
-		/* What is due is pending as well, and is not on the device. */
-		if (ret < 0 || (states == HTW_LIST_PENDING && entry.state != HTW_STATE_PENDING))
-			continue;
+	while (list_in(htw, states, &cursor, &entry, 1) > 0) {
 		if (first && (!count || entry.deadline < first->deadline))
 			*first = entry;
 		count++;
