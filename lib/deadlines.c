@@ -21,7 +21,7 @@ static struct list *list_of(struct htw_deadlines *d)
 	return container_of(d, struct list, d);
 }
 
-/* Stands for blocks that do not exist, so that stores need not ask. No tag is an id's. */
+/* Stands for blocks that do not exist, so that stores need not ask. */
 static struct htw_deadline nothing[HTW_DEADLINE_BLOCK];
 
 /* What a handle without such timers has. */

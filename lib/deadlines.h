@@ -13,6 +13,10 @@
  * another timer: htw_deadline_start() fails, and the caller uses another slot.
  * Nobody waits. (tools/models/put_off.pml)
  *
+ * The tag of an entry that belongs to no timer is zero, but for those last bits.
+ * That of a timer is its id, rounded up and not down to where they end, because
+ * the device's first ids are 1, 2, 3, ....
+ *
  * Entries are in blocks, which stay where they are until the handle is closed,
  * as a store may look at any. All but the stores is called with the lock of the
  * handle held, or before others know the id.
@@ -31,7 +35,13 @@ void htw_deadlines_free(struct htw *htw);
 
 static inline u64 htw_deadline_tag(u64 id)
 {
-	return id & ~(u64)(HTW_DEADLINE_BLOCK - 1);
+	return (id | (HTW_DEADLINE_BLOCK - 1)) + 1;
+}
+
+/* Whether an entry with this tag belongs to the timer. */
+static inline bool htw_deadline_is_tag_of(u64 tag, u64 id)
+{
+	return (tag & ~(u64)(HTW_DEADLINE_BLOCK - 1)) == htw_deadline_tag(id);
 }
 
 /* The entry at the index of an id, whosever it is; NULL if there is none. */
@@ -50,7 +60,7 @@ static inline struct htw_deadline *htw_deadline_of(const struct htw *htw, u64 id
 {
 	struct htw_deadline *to = htw_deadline_at(htw, id);
 
-	return to && htw_deadline_tag(__atomic_load_n(&to->tag, __ATOMIC_RELAXED) ^ id) == 0 ?
+	return to && htw_deadline_is_tag_of(__atomic_load_n(&to->tag, __ATOMIC_RELAXED), id) ?
 		to : NULL;
 }
 
@@ -72,13 +82,23 @@ static inline bool htw_deadline_start(struct htw_deadline *to, u64 id)
 /* htw_put_off(), as htw_put_off_inline(). Return: false if the entry is not that timer's. */
 static inline bool htw_deadline_store(struct htw_deadline *to, u64 id, u64 when)
 {
-	const u64 tag = __atomic_fetch_add(&to->tag, 1, __ATOMIC_ACQUIRE);
-	const bool found = !htw_deadline_tag(tag ^ id);
+	const bool found = htw_deadline_is_tag_of(__atomic_fetch_add(&to->tag, 1, __ATOMIC_ACQUIRE),
+						  id);
 
 	if (found)
 		__atomic_store_n(&to->when, when, __ATOMIC_RELAXED);
 	__atomic_fetch_sub(&to->tag, 1, __ATOMIC_RELEASE);
 	return found;
+}
+
+/* Take the entry from the timer that it belongs to, whichever. Return: whether there was one. */
+static inline bool htw_deadline_clear(struct htw_deadline *to)
+{
+	const u64 tag = __atomic_load_n(&to->tag, __ATOMIC_RELAXED) & ~(u64)(HTW_DEADLINE_BLOCK - 1);
+
+	if (tag)
+		__atomic_fetch_sub(&to->tag, tag, __ATOMIC_ACQUIRE);
+	return tag;
 }
 
 /* Take the entry from a timer. Return: false if a store for it is on its way. */
