@@ -3,9 +3,22 @@
  * Timers in the kernel: /dev/htw
  *
  * Most calls are thin wrappers. The rest handles what is hard to get right by
- * hand: the ring's memory ordering, its overflow, and events of stopped timers
- * in it; timers that were moved through the table while their event was on its
- * way; calls that did only a part of the work; and errors in place of ids.
+ * hand: calls that did only a part of the work; errors in place of ids; and
+ * timers that are put off by a store.
+ *
+ * A timer with %HTW_F_PUT_OFF is a kept one in the kernel (%HTW_F_KEEP), so that
+ * its id and slot stay until the library has looked at its entry (deadlines.h).
+ * When its event is read, it is re-armed if it was put off. Otherwise the
+ * program gets the event, and the id has ended for the program; in the kernel it
+ * ends later, together with others: before the next call that would find it
+ * there.
+ *
+ * Once a handle has such timers, its calls take turns where an entry and the
+ * kernel's timer must agree: a stop must find a timer either before its event
+ * was read or after the entry was taken, and a read must find the entry of a
+ * timer that was started just now. The lock is held during the system calls, so
+ * long ones are split. A start that waits in the kernel, because the user is at
+ * a limit and memory is about to be given back, keeps the others waiting.
  */
 #include "deadlines.h"
 
@@ -22,35 +35,36 @@
 				 HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL | \
 				 HTW_FEATURE_VECTOR)
 
+/* Timers that a read re-arms at most, or a few more: so a read ends, and soon. */
+#define REARM_MOST		2048u
+
 /**
  * struct device - a handle
  * @htw: the part common to all backends
  * @info: HTW_INFO from when it was opened; only constant fields are used
- * @manual_ns: the manual clock, as advanced by this handle
- * @ring: the mapped ring, or NULL
- * @events: the ring's events
- * @mask: number of events, less one
- * @ring_size: bytes mapped
- * @table: the mapped table, or NULL
- * @words: entries of the table
- * @reach: entries below it are in memory: a page of the table exists once it
- *	has timers. Only grows; read and written without a lock
- * @page_slots: slots of a page of timers, of which the first is never an id's
- * @lock: guards the ring's head and events, and mapping it
+ * @clock_lock: guards moving the manual clock
+ * @manual_ns: the manual clock, as advanced by this handle; read without a lock
+ * @puts_off: timers have been started that can be put off. Set with @lock held,
+ *	and read without
+ * @lock: held exclusively while timers that can be put off are started, moved,
+ *	ended or read, and while others may be among them; shared by what reads
+ *	or ends timers before there have been any. Guards @deadlines, except
+ *	stores to entries, and what follows
+ * @live: entries that belong to timers
+ * @ended: timers whose events have been read, and that the kernel still has
+ * @nr_ended: number of those; written with @lock held, read without to see
+ *	whether there are any
  */
 struct device {
 	struct htw htw;
 	struct htw_info info;
+	pthread_mutex_t clock_lock;
 	u64 manual_ns;
-	struct htw_ring *ring;
-	struct htw_event *events;
-	u32 mask;
-	size_t ring_size;
-	u64 *table;
-	u64 words;
-	u64 reach;
-	u32 page_slots;
-	pthread_mutex_t lock;
+	bool puts_off;
+	pthread_rwlock_t lock;
+	u64 live;
+	u64 ended[HTW_MANY];
+	u32 nr_ended;
 };
 
 static struct device *device_of(struct htw *htw)
@@ -73,288 +87,11 @@ static int call(const struct device *d, unsigned long command, void *arg)
 	return ret;
 }
 
-/* The ring. */
-
-/* Number of events in the ring. Called with the lock held. */
-static u32 ring_waiting(const struct device *d, u32 *head)
+static u64 now_of(const struct device *d)
 {
-	*head = d->ring->head;		/* only we write it */
-	/* Pairs with the kernel's release: the events below the tail are visible. */
-	return __atomic_load_n(&d->ring->tail, __ATOMIC_ACQUIRE) - *head;
+	return d->info.clock == HTW_CLOCK_MANUAL ?
+		__atomic_load_n(&d->manual_ns, __ATOMIC_RELAXED) : htw_clock_ns(d->info.clock);
 }
-
-static bool ring_overflowed(const struct device *d)
-{
-	return __atomic_load_n(&d->ring->flags, __ATOMIC_RELAXED) &
-	       HTW_RING_OVERFLOW;
-}
-
-/* Let the kernel move queued events into the ring; true if it moved any. */
-static bool ring_flush(struct device *d)
-{
-	return ring_overflowed(d) && call(d, HTW_FLUSH, NULL) > 0;
-}
-
-static unsigned int ring_read(struct device *d, struct htw_event *events,
-			      unsigned int count)
-{
-	u32 head, waiting, i;
-	unsigned int got = 0;
-
-	pthread_mutex_lock(&d->lock);
-	do {
-		waiting = min(ring_waiting(d, &head), d->mask + 1);
-		for (i = 0; i < waiting && got < count; i++, head++) {
-			const struct htw_event *ev = &d->events[head & d->mask];
-
-			if (likely(ev->id))	/* otherwise the timer was stopped */
-				events[got++] = *ev;
-		}
-		/*
-		 * Pairs with the kernel's read of the head: the events were
-		 * copied before.
-		 */
-		__atomic_store_n(&d->ring->head, head, __ATOMIC_RELEASE);
-	} while (got < count && ring_flush(d));
-	pthread_mutex_unlock(&d->lock);
-	return got;
-}
-
-/* The first event of an id in the ring, or NULL. */
-static struct htw_event *ring_find(struct device *d, u64 id)
-{
-	u32 head, waiting = min(ring_waiting(d, &head), d->mask + 1);
-
-	for (; waiting; waiting--, head++)
-		if (d->events[head & d->mask].id == id)
-			return &d->events[head & d->mask];
-	return NULL;
-}
-
-/*
- * Clear the events of a timer that was stopped: they count as read for the
- * kernel, but must not be returned after the timer has ended. The kernel does
- * not read the events in the ring.
- *
- * If HTW_CANCEL says -EALREADY, earlier events of the timer may be in the ring,
- * and stay there unless its expiration was discarded.
- *
- * If HTW_CANCEL says -ENOENT, the ring may have the timer's last event. Then
- * the timer has expired, and its event is still unread for the program: fill in
- * @cancel, which may be NULL, as HTW_CANCEL does for unread timers.
- *
- * Return: the result of the stop.
- */
-static int ring_stopped(struct device *d, u64 id, int result,
-			struct htw_cancel *cancel)
-{
-	const bool discard = cancel && cancel->flags & HTW_CANCEL_DISCARD;
-	struct htw_event *ev;
-
-	if (result && result != -ENOENT && !(result == -EALREADY && discard))
-		return result;
-
-	/* Void events have no id. */
-	if (!id)
-		return result;
-
-	pthread_mutex_lock(&d->lock);
-	while ((ev = ring_find(d, id))) {
-		if (result == -ENOENT) {
-			result = -EALREADY;
-			if (cancel) {
-				cancel->cookie = ev->cookie;
-				cancel->remaining = 0;
-				cancel->missed = ev->missed;
-			}
-		}
-
-		if (result && !discard)
-			break;
-		ev->id = 0;
-	}
-	pthread_mutex_unlock(&d->lock);
-	return result;
-}
-
-static bool ring_is_empty(struct device *d)
-{
-	u32 head, waiting;
-
-	pthread_mutex_lock(&d->lock);
-	waiting = ring_waiting(d, &head);
-	pthread_mutex_unlock(&d->lock);
-	return !waiting;
-}
-
-/* The table. */
-
-/*
- * Was a timer put off through the table after it had expired? The id of a last
- * event may be another timer's slot by now, so it always stands; and so does
- * one for a clock that was set.
- */
-static bool was_put_off(const struct device *d, const struct htw_event *ev)
-{
-	const u32 slot = HTW_ID_SLOT(ev->id);
-
-	if (unlikely(slot >= d->words) ||
-	    (ev->flags & (HTW_EVENT_MORE | HTW_EVENT_CLOCK_SET)) != HTW_EVENT_MORE)
-		return false;
-	return __atomic_load_n(&d->table[slot], __ATOMIC_RELAXED) >
-	       ev->deadline;
-}
-
-/*
- * Drop the events of timers that were put off while their event was on its way,
- * and have the kernel arm them for their entries. It reads the entry again and
- * leaves it as it is, so what another thread stores or does meanwhile is not
- * lost: if the timer is not put off any more, the event stands. If it was
- * stopped, no event is wanted.
- *
- * Return: number of events left, in order.
- */
-static unsigned int drop_put_off(struct device *d, struct htw_event *events,
-				 unsigned int count)
-{
-	struct htw_op ops[HTW_MANY];
-	unsigned int which[HTW_MANY];
-	unsigned int i, nr = 0, kept, k = 0;
-
-	for (i = 0; i < count; i++) {
-		const struct htw_event *ev = &events[i];
-
-		if (likely(!was_put_off(d, ev)))
-			continue;
-		ops[nr] = (struct htw_op){
-			.op = HTW_OP_MOD,
-			.mod = {
-				.id = ev->id,
-				.deadline = ev->deadline,
-				.flags = HTW_MOD_UNREAD,
-				.firings = min(ev->missed, (u64)UINT32_MAX - 1) + 1,
-			},
-		};
-		which[nr++] = i;
-	}
-	if (likely(!nr))
-		return count;
-	d->htw.ops->batch(&d->htw, ops, nr);
-	for (kept = i = which[0]; i < count; i++) {
-		if (k < nr && which[k] == i) {
-			const int result = ops[k++].result;
-
-			if (!result || result == -ENOENT)
-				continue;
-		}
-		events[kept++] = events[i];
-	}
-	return kept;
-}
-
-/* Reading. */
-
-/* Events that one read() can return. */
-#define READ_MOST	(INT_MAX / (unsigned int)sizeof(struct htw_event))
-
-static unsigned int queue_read(struct device *d, struct htw_event *events,
-			       unsigned int count)
-{
-	const int error = errno;
-	ssize_t bytes;
-
-	do {
-		bytes = read(d->htw.fd, events,
-			     (size_t)count * sizeof(*events));
-	} while (bytes < 0 && errno == EINTR);
-	if (bytes >= 0)
-		return bytes / sizeof(*events);
-	errno = error;
-	return 0;
-}
-
-/* Fill @events: a result below @count means that no event was left. */
-static int device_read(struct htw *htw, struct htw_event *events,
-		       unsigned int count)
-{
-	struct device *d = device_of(htw);
-	unsigned int total = 0, most, got, left;
-
-	if (count > INT_MAX)
-		count = INT_MAX;
-	do {
-		most = min(count - total, d->table ? HTW_MANY : READ_MOST);
-		if (unlikely(!most))
-			break;
-		got = d->ring ? ring_read(d, events + total, most) :
-				queue_read(d, events + total, most);
-		left = d->table ? drop_put_off(d, events + total, got) : got;
-		total += left;
-		/* A timer that was put off may have expired again. */
-	} while (got == most || left < got);
-	return total;
-}
-
-static int device_ready(struct htw *htw)
-{
-	struct device *d = device_of(htw);
-	struct pollfd pfd = { .fd = htw->fd, .events = POLLIN };
-	const int error = errno;
-	int ret;
-
-	if (d->ring && !ring_is_empty(d))
-		return 1;
-	ret = poll(&pfd, 1, 0);
-	errno = error;
-	return ret > 0;
-}
-
-/* One timer. */
-
-static int device_add(struct htw *htw, struct htw_add *add)
-{
-	return call(device_of(htw), HTW_ADD, add);
-}
-
-static int device_cancel(struct htw *htw, struct htw_cancel *cancel)
-{
-	struct device *d = device_of(htw);
-	const u64 id = cancel->id;
-	int ret = call(d, HTW_CANCEL, cancel);
-
-	if (unlikely(d->ring))
-		ret = ring_stopped(d, id, ret, cancel);
-	return ret;
-}
-
-static int device_stop(struct htw *htw, uint64_t id)
-{
-	struct htw_cancel cancel = { .id = id };
-
-	return device_cancel(htw, &cancel);
-}
-
-static int device_mod(struct htw *htw, const struct htw_mod *mod)
-{
-	return call(device_of(htw), HTW_MOD, (void *)mod);
-}
-
-static int device_query(struct htw *htw, struct htw_query *query)
-{
-	return call(device_of(htw), HTW_QUERY, query);
-}
-
-static int device_next_time(struct htw *htw, uint64_t *when)
-{
-	struct htw_next next = { };
-	int ret = call(device_of(htw), HTW_NEXT, &next);
-
-	if (!ret)
-		*when = next.timer.deadline;
-	return ret;
-}
-
-/* Many timers. */
 
 /*
  * Do a vector completely. Failed entries hold an errno in place of their id, as
@@ -363,7 +100,7 @@ static int device_next_time(struct htw *htw, uint64_t *when)
  * Return: number of failed entries; -EINVAL for adds that are refused as a
  * whole, and nothing was written.
  */
-static int run_vector(struct device *d, struct htw_vector *v)
+static int run_vector(const struct device *d, struct htw_vector *v)
 {
 	const u32 count = v->count;
 	u32 done = 0, failed = 0, i;
@@ -394,10 +131,611 @@ static int run_vector(struct device *d, struct htw_vector *v)
 	return failed;
 }
 
-static int device_add_many(struct htw *htw, const struct htw_add *common,
-			   const uint64_t *deadlines, const uint64_t *cookies,
-			   uint64_t *ids, unsigned int count, int *results)
+/* Timers that can be put off. */
+
+static bool puts_off(const struct device *d)
 {
+	return unlikely(__atomic_load_n(&d->puts_off, __ATOMIC_ACQUIRE));
+}
+
+static u32 nr_ended(const struct device *d)
+{
+	return __atomic_load_n(&d->nr_ended, __ATOMIC_RELAXED);
+}
+
+/*
+ * End in the kernel the timers whose events have been read. They may be gone by
+ * now, if another process has ended them. Called with the lock held.
+ */
+static void flush_ended(struct device *d)
+{
+	struct htw_vector v = {
+		.ids = (uintptr_t)d->ended,
+		.count = d->nr_ended,
+		.flags = HTW_CANCEL_DISCARD,
+		.op = HTW_OP_CANCEL,
+	};
+
+	if (!d->nr_ended)
+		return;
+	run_vector(d, &v);
+	__atomic_store_n(&d->nr_ended, 0, __ATOMIC_RELAXED);
+}
+
+static void end_later(struct device *d, u64 id)
+{
+	if (d->nr_ended == ARRAY_SIZE(d->ended))
+		flush_ended(d);
+	d->ended[d->nr_ended] = id;
+	__atomic_store_n(&d->nr_ended, d->nr_ended + 1, __ATOMIC_RELAXED);
+}
+
+static void lock(struct device *d)
+{
+	pthread_rwlock_wrlock(&d->lock);
+}
+
+static void unlock(struct device *d)
+{
+	pthread_rwlock_unlock(&d->lock);
+}
+
+/*
+ * Begin a call that takes ids, or that reports or counts timers. Return: whether
+ * timers of the handle can be put off; then the lock is held, and the kernel has
+ * none that has ended.
+ */
+static bool begin(struct device *d)
+{
+	if (!puts_off(d))
+		return false;
+	lock(d);
+	flush_ended(d);
+	return true;
+}
+
+/*
+ * Begin a call that takes timers from the kernel, whichever they are. Return:
+ * whether some can be put off. The lock is held in any case, so that the answer
+ * stays true.
+ */
+static bool begin_taking(struct device *d)
+{
+	if (!puts_off(d)) {
+		pthread_rwlock_rdlock(&d->lock);
+		if (!puts_off(d))
+			return false;
+		unlock(d);
+	}
+	lock(d);
+	return true;
+}
+
+/* Begin to start timers that can be put off. The lock is held then. */
+static void begin_starting(struct device *d)
+{
+	lock(d);
+	if (!d->puts_off)
+		__atomic_store_n(&d->puts_off, true, __ATOMIC_RELEASE);
+}
+
+/* The entry of a timer; NULL if it cannot be put off, or has ended. */
+static struct htw_deadline *entry_of(const struct device *d, u64 id)
+{
+	return htw_deadline_of(&d->htw, id);
+}
+
+/*
+ * Give a timer that was started an entry. Called with the lock held.
+ *
+ * Return: 0; -ENOMEM; -EAGAIN if a store for an earlier timer in its slot is on
+ * its way.
+ */
+static int start_entry(struct device *d, u64 id)
+{
+	struct htw_deadline *to = htw_deadlines_reach(&d->htw, 0, id, false);
+
+	if (!to)
+		return -ENOMEM;
+
+	/* Left by a timer that another process has ended. */
+	d->live -= htw_deadline_clear(to);
+
+	if (!htw_deadline_start(to, id))
+		return -EAGAIN;
+	d->live++;
+	return 0;
+}
+
+/*
+ * Take the entry from a timer that has ended or is about to. Return: to when the
+ * timer was put off. Called with the lock held.
+ */
+static u64 end_entry(struct device *d, struct htw_deadline *to, u64 id)
+{
+	htw_deadline_end(to, id);
+	d->live--;
+	return __atomic_load_n(&to->when, __ATOMIC_RELAXED);
+}
+
+/* Give it back, as the timer could not be ended. */
+static void keep_entry(struct device *d, struct htw_deadline *to, u64 id)
+{
+	htw_deadline_keep(to, id);
+	d->live++;
+}
+
+/* May a timer, which had an entry, still be there after a cancel with this result? */
+static bool may_be_left(int result)
+{
+	return result && result != -EALREADY && result != -ENOENT;
+}
+
+/* Report a timer as it is with its entry. */
+static void apply(const struct htw_deadline *to, u64 now, struct htw_query *query)
+{
+	const u64 when = htw_deadline_later(to, query->deadline);
+
+	query->flags &= ~HTW_F_KEEP;
+	if (when == query->deadline)
+		return;
+	query->deadline = when;
+	query->remaining = when > now ? when - now : 0;
+	if (query->state == HTW_STATE_EXPIRED && when > now)
+		query->state = HTW_STATE_PENDING;
+}
+
+/* Has the kernel's timer expired, though it was put off? @query: as the kernel reports it. */
+static bool expired_early(const struct htw_deadline *to, u64 now, const struct htw_query *query)
+{
+	/* A timer that can expire because a clock is set may have. */
+	return to && query->state == HTW_STATE_EXPIRED && !(query->flags & HTW_F_CANCEL_ON_SET) &&
+	       htw_deadline_later(to, query->deadline) > now;
+}
+
+/**
+ * struct rearms - timers that are re-armed for their later deadline
+ * @count: number of them
+ * @ids: their ids; overwritten by errors
+ * @deadlines: when
+ */
+struct rearms {
+	u32 count;
+	u64 ids[HTW_MANY];
+	u64 deadlines[HTW_MANY];
+};
+
+/* Re-arm them. Called with the lock held. */
+static void rearm(struct device *d, struct rearms *r)
+{
+	struct htw_vector v = {
+		.ids = (uintptr_t)r->ids,
+		.deadlines = (uintptr_t)r->deadlines,
+		.count = r->count,
+		.flags = HTW_MOD_DEADLINE | HTW_F_ABS,
+		.op = HTW_OP_MOD,
+	};
+	u64 was[HTW_MANY];
+	u32 i;
+
+	if (!r->count)
+		return;
+	memcpy(was, r->ids, r->count * sizeof(*was));
+
+	/* Those that fail have been stopped by another process. */
+	if (unlikely(run_vector(d, &v)))
+		for (i = 0; i < r->count; i++)
+			if (HTW_ID_ERROR(r->ids[i]) == -ENOENT)
+				end_entry(d, entry_of(d, was[i]), was[i]);
+	r->count = 0;
+}
+
+/* Re-arm a timer with others. */
+static void rearm_at(struct device *d, struct rearms *r, u64 id, u64 deadline)
+{
+	r->ids[r->count] = id;
+	r->deadlines[r->count++] = deadline;
+	if (r->count == ARRAY_SIZE(r->ids))
+		rearm(d, r);
+}
+
+/* Reading. */
+
+/* Events that one read() can return. */
+#define READ_MOST	(INT_MAX / (unsigned int)sizeof(struct htw_event))
+
+static int queue_read(const struct device *d, struct htw_event *events, unsigned int count)
+{
+	const int error = errno;
+	ssize_t bytes;
+
+	do {
+		bytes = read(d->htw.fd, events, (size_t)count * sizeof(*events));
+	} while (bytes < 0 && errno == EINTR);
+	if (bytes < 0) {
+		bytes = errno == EAGAIN ? 0 : -errno;
+		errno = error;
+		return bytes;
+	}
+	return bytes / sizeof(*events);
+}
+
+/*
+ * Is the timer of an event put off? Otherwise its entry is taken. The event
+ * comes again at *@deadline.
+ */
+static bool is_put_off(const struct device *d, struct htw_deadline *to,
+		       const struct htw_event *ev, u64 now, u64 *deadline)
+{
+	bool quiet;
+
+	/* Ended by another process, or expired because the clock was set. */
+	if ((ev->flags & (HTW_EVENT_MORE | HTW_EVENT_CLOCK_SET)) != HTW_EVENT_MORE) {
+		htw_deadline_end(to, ev->id);
+		return false;
+	}
+
+	/* Also if that time has come: with a later event, those that are read stay in order. */
+	*deadline = htw_deadline_later(to, ev->deadline);
+	if (*deadline > ev->fired)
+		return true;
+
+	quiet = htw_deadline_end(to, ev->id);
+	*deadline = htw_deadline_later(to, ev->deadline);
+	if (likely(quiet && *deadline <= ev->fired))
+		return false;
+
+	/*
+	 * A store has come meanwhile, or is on its way. The thread that does it
+	 * may be waiting for this one's CPU, so look again a tick later.
+	 */
+	htw_deadline_keep(to, ev->id);
+	if (!quiet && d->info.clock != HTW_CLOCK_MANUAL)
+		*deadline = max(*deadline, htw_sum(now, d->info.tick_ns));
+	return true;
+}
+
+/**
+ * struct pass - what was done with some events that were read
+ * @left: number of those that the program gets
+ * @rearmed: number of timers that were re-armed
+ * @again: some of these are due already
+ */
+struct pass {
+	u32 left;
+	u32 rearmed;
+	bool again;
+};
+
+/*
+ * Re-arm timers that were put off, and take out their events; the ids of the
+ * others, of those with entries, end. @at_once: have one of the former come
+ * again at once, which makes the descriptor readable anew. Called with the lock
+ * held.
+ */
+static struct pass sort_out(struct device *d, struct htw_event *events, u32 count, bool at_once)
+{
+	const u64 now = now_of(d);
+	struct rearms r = { };		/* there is room for all of them */
+	struct pass pass = { };
+	u64 deadline, first = 0;
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		struct htw_event *ev = &events[i];
+		struct htw_deadline *to = entry_of(d, ev->id);
+
+		if (to && is_put_off(d, to, ev, now, &deadline)) {
+			if (!pass.rearmed++)
+				first = ev->deadline;
+			pass.again |= deadline <= now;
+			r.ids[r.count] = ev->id;
+			r.deadlines[r.count++] = deadline;
+			continue;
+		}
+
+		if (to) {
+			d->live--;
+			if (ev->flags & HTW_EVENT_MORE)
+				end_later(d, ev->id);
+			ev->flags &= ~HTW_EVENT_MORE;
+			if (!(ev->flags & HTW_EVENT_CLOCK_SET))
+				ev->deadline = htw_deadline_later(to, ev->deadline);
+		}
+		if (pass.left != i)
+			events[pass.left] = *ev;
+		pass.left++;
+	}
+
+	if (r.count && at_once)
+		r.deadlines[0] = first;
+	rearm(d, &r);
+	return pass;
+}
+
+/*
+ * Read while some timers can be put off. What was put off to a time that has
+ * come by now comes again at once and is read as well: less than @count means
+ * that nothing is left. But a call takes no more than a bounded time with timers
+ * that it does not return; then it leaves the descriptor readable.
+ */
+static int read_and_rearm(struct device *d, struct htw_event *events, unsigned int count)
+{
+	unsigned int total = 0, most, work = 0;
+	struct pass pass;
+	bool enough;
+	int got;
+
+	do {
+		most = min(count - total, HTW_MANY);
+		got = queue_read(d, events + total, most);
+		if (got <= 0)
+			return total ? (int)total : got;
+
+		/* A round costs as much as a few timers. */
+		work += 8;
+		enough = work + got >= REARM_MOST;
+		pass = sort_out(d, events + total, got, enough);
+		work += pass.rearmed;
+		total += pass.left;
+	} while (total < count && (got == (int)most || pass.again) && !(enough && pass.rearmed));
+	return total;
+}
+
+static int device_read(struct htw *htw, struct htw_event *events, unsigned int count)
+{
+	struct device *d = device_of(htw);
+	unsigned int total = 0, most;
+	int got, state;
+
+	count = min(count, (unsigned int)INT_MAX);
+	if (!count)
+		return 0;
+
+	/* A thread that is cancelled must neither keep the lock nor lose events. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	if (begin_taking(d)) {
+		got = read_and_rearm(d, events, count);
+		total = max(got, 0);
+	} else {
+		do {
+			most = min(count - total, READ_MOST);
+			got = queue_read(d, events + total, most);
+			total += max(got, 0);
+		} while (got == (int)most && total < count);
+	}
+	unlock(d);
+	pthread_setcancelstate(state, NULL);
+	return total ? (int)total : got;
+}
+
+/* Also if all events that are there belong to timers that were put off. */
+static int device_ready(struct htw *htw)
+{
+	struct pollfd pfd = { .fd = htw->fd, .events = POLLIN };
+	const int error = errno;
+	int ret, state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	ret = poll(&pfd, 1, 0);
+	pthread_setcancelstate(state, NULL);
+	errno = error;
+	if (ret <= 0)
+		return 0;
+	return pfd.revents & POLLIN ? 1 : -EBADF;
+}
+
+/* One timer. */
+
+static bool is_at_limit(int result)
+{
+	return result == -ENOSPC || result == -EDQUOT;
+}
+
+/* Timers that can be put off are neither periodic nor kept for the program. */
+static bool fits_put_off(const struct htw_add *add)
+{
+	return !add->interval && !(add->flags & HTW_F_KEEP);
+}
+
+/*
+ * Start a timer that can be put off. A timer whose slot cannot be used yet stays
+ * until another one has been found: the kernel would give the slot again. Called
+ * with the lock held.
+ */
+static int add_put_off(struct device *d, struct htw_add *add)
+{
+	struct htw_add a = *add;
+	bool refused = false;
+	int ret;
+
+	a.flags = (a.flags & ~HTW_F_PUT_OFF) | HTW_F_KEEP;
+	for (;;) {
+		ret = call(d, HTW_ADD, &a);
+		if (is_at_limit(ret) && d->nr_ended && !refused) {
+			flush_ended(d);
+			ret = call(d, HTW_ADD, &a);
+		}
+		if (ret)
+			break;
+		ret = start_entry(d, a.id);
+		if (likely(!ret)) {
+			add->id = a.id;
+			break;
+		}
+		end_later(d, a.id);
+		refused = true;
+		if (ret != -EAGAIN)
+			break;
+	}
+	if (unlikely(refused))
+		flush_ended(d);
+	return ret;
+}
+
+static int device_add(struct htw *htw, struct htw_add *add)
+{
+	struct device *d = device_of(htw);
+	int ret;
+
+	if (add->flags & HTW_F_PUT_OFF) {
+		if (!fits_put_off(add))
+			return -EINVAL;
+		begin_starting(d);
+		ret = add_put_off(d, add);
+		unlock(d);
+		return ret;
+	}
+
+	ret = call(d, HTW_ADD, add);
+	if (unlikely(is_at_limit(ret) && nr_ended(d)) && begin(d)) {
+		ret = call(d, HTW_ADD, add);
+		unlock(d);
+	}
+	return ret;
+}
+
+/* Stop a timer that can be put off. Called with the lock held. */
+static int cancel_put_off(struct device *d, struct htw_deadline *to, struct htw_cancel *cancel)
+{
+	const u64 now = now_of(d), when = end_entry(d, to, cancel->id);
+	struct htw_cancel c = *cancel;
+	int ret;
+
+	/* It is pending, also if the kernel's timer has expired. */
+	if (when > now)
+		c.flags |= HTW_CANCEL_DISCARD;
+	ret = call(d, HTW_CANCEL, &c);
+	if (may_be_left(ret)) {
+		keep_entry(d, to, cancel->id);
+		return ret;
+	}
+	if (ret == -ENOENT)
+		return ret;
+
+	if (when > now) {
+		ret = 0;
+		c.missed = 0;
+		c.remaining = max(c.remaining, when - now);
+	}
+	c.flags = cancel->flags;
+	*cancel = c;
+	return ret;
+}
+
+static int device_cancel(struct htw *htw, struct htw_cancel *cancel)
+{
+	struct device *d = device_of(htw);
+	struct htw_deadline *to;
+	int ret;
+
+	if (!begin(d))
+		return call(d, HTW_CANCEL, cancel);
+	to = entry_of(d, cancel->id);
+	ret = to ? cancel_put_off(d, to, cancel) : call(d, HTW_CANCEL, cancel);
+	unlock(d);
+	return ret;
+}
+
+static int device_stop(struct htw *htw, uint64_t id)
+{
+	struct htw_cancel cancel = { .id = id };
+
+	return device_cancel(htw, &cancel);
+}
+
+static int device_mod(struct htw *htw, const struct htw_mod *mod)
+{
+	struct device *d = device_of(htw);
+	struct htw_deadline *to;
+	int ret;
+
+	if (!begin(d))
+		return call(d, HTW_MOD, (void *)mod);
+	to = entry_of(d, mod->id);
+	ret = to && mod->interval ? -EINVAL : call(d, HTW_MOD, (void *)mod);
+	if (!ret && to && mod->flags & HTW_MOD_DEADLINE)
+		htw_deadline_forget(to);
+	unlock(d);
+	return ret;
+}
+
+static int device_query(struct htw *htw, struct htw_query *query)
+{
+	struct device *d = device_of(htw);
+	struct htw_deadline *to;
+	int ret;
+
+	if (!begin(d))
+		return call(d, HTW_QUERY, query);
+	to = entry_of(d, query->id);
+	ret = call(d, HTW_QUERY, query);
+	if (!ret && to)
+		apply(to, now_of(d), query);
+	unlock(d);
+	return ret;
+}
+
+/* A timer that was put off is pending in the kernel with its first deadline, which is no later. */
+static int device_next_time(struct htw *htw, uint64_t *when)
+{
+	struct device *d = device_of(htw);
+	struct htw_next next = { };
+	const bool locked = begin(d);
+	int ret = device_ready(htw);
+
+	if (ret > 0) {
+		*when = now_of(d);
+		ret = 0;
+	} else if (!ret) {
+		ret = call(d, HTW_NEXT, &next);
+		if (!ret)
+			*when = next.timer.deadline;
+	}
+	if (locked)
+		unlock(d);
+	return ret;
+}
+
+/* Many timers. */
+
+/*
+ * Give the timers of a vector entries; those that cannot have one are replaced,
+ * or hold an errno. Called with the lock held.
+ */
+static void start_entries(struct device *d, const struct htw_add *common, const u64 *deadlines,
+			  const u64 *cookies, u64 *ids, u32 count)
+{
+	bool refused = false;
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		int ret = HTW_ID_IS_ERROR(ids[i]) ? 0 : start_entry(d, ids[i]);
+
+		if (likely(!ret))
+			continue;
+		end_later(d, ids[i]);
+		refused = true;
+		if (ret == -EAGAIN) {
+			struct htw_add add = *common;
+
+			add.deadline = deadlines[i];
+			add.cookie = cookies ? cookies[i] : 0;
+			ret = add_put_off(d, &add);
+			ids[i] = add.id;
+		}
+		if (ret)
+			ids[i] = ret;
+	}
+	if (unlikely(refused))
+		flush_ended(d);
+}
+
+/* Start timers of a vector into @ids, which holds an errno where that fails. */
+static int add_part(struct device *d, const struct htw_add *common, const u64 *deadlines,
+		    const u64 *cookies, u64 *ids, unsigned int count)
+{
+	const bool put_off = common->flags & HTW_F_PUT_OFF;
 	struct htw_vector v = {
 		.ids = (uintptr_t)ids,
 		.deadlines = (uintptr_t)deadlines,
@@ -405,54 +743,111 @@ static int device_add_many(struct htw *htw, const struct htw_add *common,
 		.interval = common->interval,
 		.slack = common->slack,
 		.count = count,
-		.flags = common->flags,
+		.flags = put_off ? (common->flags & ~HTW_F_PUT_OFF) | HTW_F_KEEP : common->flags,
 		.firings = common->firings,
 		.op = HTW_OP_ADD,
 	};
-	unsigned int i;
 	int failed;
 
-	if (!count)
-		return call(device_of(htw), HTW_VECTOR, &v);
-
-	failed = run_vector(device_of(htw), &v);
-	if (failed < 0 || (!failed && !results))
-		return failed;
-
-	for (i = 0; i < count; i++) {
-		if (results)
-			results[i] = HTW_ID_ERROR(ids[i]);
-		if (HTW_ID_IS_ERROR(ids[i]))
-			ids[i] = 0;
+	if (put_off) {
+		begin_starting(d);
+		flush_ended(d);		/* makes room */
+	} else if (nr_ended(d) && begin(d)) {
+		unlock(d);
+	}
+	/* With no entries, this checks the rest. */
+	failed = count ? run_vector(d, &v) : call(d, HTW_VECTOR, &v);
+	if (put_off) {
+		if (failed >= 0)
+			start_entries(d, common, deadlines, cookies, ids, count);
+		unlock(d);
 	}
 	return failed;
 }
 
-/* Do an operation on existing timers in parts, because @ids must not be overwritten. */
-static int on_many(struct device *d, u16 op, u32 flags, const u64 *ids,
-		   const u64 *deadlines, unsigned int count, int *results)
+/* Report an add's result. Return: whether it failed. */
+static bool report_add(u64 from, uint64_t *id, int *result)
 {
-	unsigned int first, n, i, failed = 0;
-	u64 copy[HTW_MANY];
+	const int error = HTW_ID_ERROR(from);
 
-	for (first = 0; first < count; first += n) {
-		struct htw_vector v = {
-			.ids = (uintptr_t)copy,
-			.deadlines = deadlines ? (uintptr_t)(deadlines + first) : 0,
-			.flags = flags,
-			.op = op,
-		};
-		unsigned int bad;
+	*id = error ? 0 : from;
+	if (result)
+		*result = error;
+	return error;
+}
 
-		n = min(count - first, HTW_MANY);
-		memcpy(copy, ids + first, n * sizeof(*copy));
-		v.count = n;
-		bad = run_vector(d, &v);
-		failed += bad;
-		for (i = 0; results && i < n; i++)
-			results[first + i] = HTW_ID_IS_ERROR(ids[first + i]) ?
-				-ENOENT : HTW_ID_ERROR(copy[i]);
+static int device_add_many(struct htw *htw, const struct htw_add *common,
+			   const uint64_t *deadlines, const uint64_t *cookies,
+			   uint64_t *ids, unsigned int count, int *results)
+{
+	/* The kernel may write ids before it has read all deadlines. */
+	const bool shared = ids == deadlines || ids == cookies;
+	const bool put_off = common->flags & HTW_F_PUT_OFF;
+	struct device *d = device_of(htw);
+	unsigned int first = 0, n, i;
+	u64 own[HTW_MANY];
+	int ret, failed = 0;
+
+	if (put_off && !fits_put_off(common))
+		return -EINVAL;
+
+	if (!count || (!shared && !put_off)) {
+		ret = add_part(d, common, count ? deadlines : NULL, count ? cookies : NULL,
+			       count ? ids : NULL, count);
+		for (i = 0; ret >= 0 && (ret || results) && i < count; i++)
+			report_add(ids[i], &ids[i], results ? &results[i] : NULL);
+		return ret;
 	}
+
+	for (; first < count; first += n) {
+		n = min(count - first, HTW_MANY);
+		ret = add_part(d, common, deadlines + first, cookies ? cookies + first : NULL,
+			       own, n);
+		if (ret < 0 && !first)
+			return ret;
+		for (i = 0; i < n; i++)
+			failed += report_add(ret < 0 ? (u64)ret : own[i], &ids[first + i],
+					     results ? &results[first + i] : NULL);
+	}
+	return failed;
+}
+
+/*
+ * Do an operation on at most %HTW_MANY existing timers, whose @ids must not be
+ * overwritten. Results are written to @results.
+ */
+static void on_part(const struct device *d, u16 op, u32 flags, const u64 *ids,
+		    const u64 *deadlines, u32 count, int *results)
+{
+	u64 copy[HTW_MANY];
+	struct htw_vector v = {
+		.ids = (uintptr_t)copy,
+		.deadlines = (uintptr_t)deadlines,
+		.count = count,
+		.flags = flags,
+		.op = op,
+	};
+	u32 i;
+
+	if (!count)
+		return;
+	memcpy(copy, ids, count * sizeof(*copy));
+	run_vector(d, &v);
+	for (i = 0; i < count; i++)
+		results[i] = HTW_ID_IS_ERROR(ids[i]) && HTW_ID_ERROR(copy[i]) != -EBADF ?
+			-ENOENT : HTW_ID_ERROR(copy[i]);
+}
+
+/* Pass on the results of a part. Return: number of those that failed. */
+static unsigned int report_part(const int *part, int *results, u32 count)
+{
+	unsigned int failed = 0;
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		failed += !!part[i];
+	if (results)
+		memcpy(results, part, count * sizeof(*results));
 	return failed;
 }
 
@@ -460,37 +855,138 @@ static int device_rearm_many(struct htw *htw, const uint64_t *ids,
 			     const uint64_t *deadlines, unsigned int count,
 			     unsigned int flags, int *results)
 {
-	return on_many(device_of(htw), HTW_OP_MOD, HTW_MOD_DEADLINE | flags,
-		       ids, deadlines, count, results);
+	struct device *d = device_of(htw);
+	unsigned int first, n, i, failed = 0;
+	int part[HTW_MANY];
+
+	for (first = 0; first < count; first += n) {
+		const bool locked = begin(d);
+
+		n = min(count - first, HTW_MANY);
+		on_part(d, HTW_OP_MOD, HTW_MOD_DEADLINE | flags, ids + first, deadlines + first, n,
+			part);
+		for (i = 0; locked && i < n; i++) {
+			struct htw_deadline *to = part[i] ? NULL : entry_of(d, ids[first + i]);
+
+			if (to)
+				htw_deadline_forget(to);
+		}
+		if (locked)
+			unlock(d);
+		failed += report_part(part, results ? results + first : NULL, n);
+	}
+	return failed;
+}
+
+/**
+ * struct stops - timers that are stopped in the same way
+ * @count: number of them
+ * @ids: their ids
+ * @which: their indices
+ * @results: of the cancels
+ */
+struct stops {
+	u32 count;
+	u64 ids[HTW_MANY];
+	u16 which[HTW_MANY];
+	int results[HTW_MANY];
+};
+
+static void stop_with(struct stops *stops, u64 id, u32 index)
+{
+	stops->ids[stops->count] = id;
+	stops->which[stops->count++] = index;
+}
+
+/* Stop timers of which some can be put off. Called with the lock held. */
+static void stop_part(struct device *d, const u64 *ids, u32 count, int *results)
+{
+	struct stops pending = { .count = 0 }, others = { .count = 0 };
+	struct htw_deadline *entries[HTW_MANY];
+	const u64 now = now_of(d);
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		struct htw_deadline *to = entry_of(d, ids[i]);
+
+		entries[i] = to;
+		/* Pending, also if the kernel's timer has expired. */
+		if (to && end_entry(d, to, ids[i]) > now)
+			stop_with(&pending, ids[i], i);
+		else
+			stop_with(&others, ids[i], i);
+	}
+
+	/* These first: others may have the same id a second time. */
+	on_part(d, HTW_OP_CANCEL, HTW_CANCEL_DISCARD, pending.ids, NULL, pending.count,
+		pending.results);
+	on_part(d, HTW_OP_CANCEL, 0, others.ids, NULL, others.count, others.results);
+
+	for (i = 0; i < pending.count; i++)
+		results[pending.which[i]] = pending.results[i] == -EALREADY ? 0 : pending.results[i];
+	for (i = 0; i < others.count; i++)
+		results[others.which[i]] = others.results[i];
+	for (i = 0; i < count; i++)
+		if (entries[i] && may_be_left(results[i]))
+			keep_entry(d, entries[i], ids[i]);
 }
 
 static int device_stop_many(struct htw *htw, const uint64_t *ids,
 			    unsigned int count, int *results)
 {
 	struct device *d = device_of(htw);
-	unsigned int first, n, i, failed = 0;
-	int own[HTW_MANY];
+	unsigned int first, n, failed = 0;
+	int part[HTW_MANY];
 
-	if (likely(!d->ring))
-		return on_many(d, HTW_OP_CANCEL, 0, ids, NULL, count, results);
 	for (first = 0; first < count; first += n) {
-		int *const to = results ? results + first : own;
-
 		n = min(count - first, HTW_MANY);
-		on_many(d, HTW_OP_CANCEL, 0, ids + first, NULL, n, to);
-		/* Usually the ring is empty. */
-		for (i = 0; i < n && !ring_is_empty(d); i++)
-			to[i] = ring_stopped(d, ids[first + i], to[i], NULL);
-		for (i = 0; i < n; i++)
-			failed += !!to[i];
+		if (begin(d)) {
+			stop_part(d, ids + first, n, part);
+			unlock(d);
+		} else {
+			on_part(d, HTW_OP_CANCEL, 0, ids + first, NULL, n, part);
+		}
+		failed += report_part(part, results ? results + first : NULL, n);
 	}
 	return failed;
 }
 
-static int device_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
+/* Is an operation of a batch about a timer that can be put off? */
+static bool is_about_put_off(const struct device *d, const struct htw_op *op)
 {
-	struct device *d = device_of(htw);
-	unsigned int done = 0, failed = 0, i;
+	switch (op->reserved ? 0 : op->op) {
+	case HTW_OP_ADD:
+		return op->add.flags & HTW_F_PUT_OFF;
+	case HTW_OP_CANCEL:
+		return entry_of(d, op->cancel.id);
+	case HTW_OP_MOD:
+		return entry_of(d, op->mod.id);
+	case HTW_OP_QUERY:
+		return entry_of(d, op->query.id);
+	default:
+		return false;
+	}
+}
+
+/* Carry it out. */
+static int do_op(struct htw *htw, struct htw_op *op)
+{
+	switch (op->op) {
+	case HTW_OP_ADD:
+		return device_add(htw, &op->add);
+	case HTW_OP_CANCEL:
+		return device_cancel(htw, &op->cancel);
+	case HTW_OP_MOD:
+		return device_mod(htw, &op->mod);
+	default:
+		return device_query(htw, &op->query);
+	}
+}
+
+/* Return: the number of operations that the kernel has carried out. */
+static unsigned int run_batch(const struct device *d, struct htw_op *ops, unsigned int count)
+{
+	unsigned int done = 0;
 
 	while (done < count) {
 		struct htw_batch batch = {
@@ -502,13 +998,35 @@ static int device_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
 			break;
 		done += batch.done;
 	}
-	for (i = 0; i < done; i++) {
-		if (d->ring && ops[i].op == HTW_OP_CANCEL)
-			ops[i].result = ring_stopped(d, ops[i].cancel.id,
-						     ops[i].result,
-						     &ops[i].cancel);
-		failed += !!ops[i].result;
+	return done;
+}
+
+/* Operations on timers that can be put off are done one by one, between the others. */
+static int device_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
+{
+	struct device *d = device_of(htw);
+	unsigned int done = 0, failed = 0, n, ran, i;
+
+	while (done < count) {
+		const bool locked = begin(d);
+		const unsigned int most = locked ? min(count - done, HTW_MANY) : count - done;
+
+		for (n = 0; n < most && !is_about_put_off(d, &ops[done + n]); n++)
+			;
+		ran = run_batch(d, ops + done, n);
+		if (locked)
+			unlock(d);
+
+		done += ran;
+		if (ran < n)
+			break;
+		if (n < most) {
+			ops[done].result = do_op(htw, &ops[done]);
+			done++;
+		}
 	}
+	for (i = 0; i < done; i++)
+		failed += !!ops[i].result;
 	for (; i < count; i++)
 		ops[i].result = -ECANCELED;
 	return failed + count - done;
@@ -516,87 +1034,7 @@ static int device_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
 
 /* All timers. */
 
-static int compare_ids(const void *a, const void *b)
-{
-	const u64 x = *(const u64 *)a, y = *(const u64 *)b;
-
-	return (x > y) - (x < y);
-}
-
-/*
- * Clear the events of timers that HTW_CANCEL_ALL has stopped: the device does
- * not know them any more, and their last event is not in the ring. Those whose
- * last event is there had ended before, and those that another thread has
- * started meanwhile go on.
- *
- * @ended has room for the ids of all events in the ring; it is NULL to clear
- * last events as well.
- */
-static void ring_clear_stopped(struct device *d, u64 *ended)
-{
-	u32 head, waiting = min(ring_waiting(d, &head), d->mask + 1),
-		  nr_ended = 0, i;
-
-	for (i = 0; i < waiting; i++) {
-		struct htw_event *ev = &d->events[(head + i) & d->mask];
-
-		if (ev->flags & HTW_EVENT_MORE)
-			continue;
-		if (ended)
-			ended[nr_ended++] = ev->id;
-		else
-			ev->id = 0;
-	}
-	if (nr_ended)
-		qsort(ended, nr_ended, sizeof(*ended), compare_ids);
-	for (i = 0; i < waiting; i++) {
-		struct htw_event *ev = &d->events[(head + i) & d->mask];
-		struct htw_query query = { .id = ev->id };
-
-		if (!ev->id || !(ev->flags & HTW_EVENT_MORE) ||
-		    (nr_ended && bsearch(&ev->id, ended, nr_ended,
-					 sizeof(*ended), compare_ids)))
-			continue;
-		if (call(d, HTW_QUERY, &query) == -ENOENT)
-			ev->id = 0;
-	}
-}
-
-static int64_t ring_cancel_all(struct device *d, struct htw_cancel_all *all)
-{
-	const int error = errno;
-	u64 *ended = NULL;
-	int ret;
-
-	if (!(all->flags & HTW_CANCEL_DISCARD)) {
-		ended = malloc((d->mask + 1) * sizeof(*ended));
-		if (!ended) {
-			errno = error;
-			return -ENOMEM;
-		}
-	}
-	pthread_mutex_lock(&d->lock);
-	ret = call(d, HTW_CANCEL_ALL, all);
-	if (!ret)
-		ring_clear_stopped(d, ended);
-	pthread_mutex_unlock(&d->lock);
-	free(ended);
-	return ret ? ret : (int64_t)all->count;
-}
-
-static int64_t device_cancel_all(struct htw *htw, unsigned int flags)
-{
-	struct htw_cancel_all all = { .flags = flags };
-	struct device *d = device_of(htw);
-	int ret;
-
-	if (d->ring)
-		return ring_cancel_all(d, &all);
-	ret = call(d, HTW_CANCEL_ALL, &all);
-	return ret ? ret : (int64_t)all.count;
-}
-
-static int list(struct htw *htw, unsigned long command, u32 flags, u64 *cursor,
+static int list(const struct device *d, unsigned long command, u32 flags, u64 *cursor,
 		struct htw_query *entries, unsigned int count)
 {
 	struct htw_list l = {
@@ -605,63 +1043,253 @@ static int list(struct htw *htw, unsigned long command, u32 flags, u64 *cursor,
 		.count = count,
 		.flags = flags,
 	};
-	int ret = call(device_of(htw), command, &l);
+	int ret = call(d, command, &l);
 
 	if (ret)
 		return ret;
 	*cursor = l.cursor;
-	return l.done;
+	return min(l.done, (u32)INT_MAX);
+}
+
+static bool has_list_states(const struct device *d)
+{
+	return d->info.features & HTW_FEATURE_LIST_STATES;
+}
+
+/*
+ * Re-arm the timers that have expired though they were put off; an older module
+ * cannot report them. Called with the lock held.
+ *
+ * Return: whether anything else has expired; unless @all, then some may not have
+ * been re-armed.
+ */
+static bool rearm_expired(struct device *d, bool all)
+{
+	const u64 now = now_of(d);
+	struct htw_query entries[64];
+	struct rearms r = { };
+	bool due = false;
+	u64 cursor = 0;
+	int got, i;
+
+	if (!has_list_states(d))
+		return true;
+
+	do {
+		got = list(d, HTW_LIST, HTW_LIST_EXPIRED, &cursor, entries, ARRAY_SIZE(entries));
+		for (i = 0; i < got; i++) {
+			struct htw_deadline *to = entry_of(d, entries[i].id);
+
+			if (expired_early(to, now, &entries[i]))
+				rearm_at(d, &r, entries[i].id,
+					 htw_deadline_later(to, entries[i].deadline));
+			else
+				due = true;
+		}
+	} while (got > 0 && (all || !due));
+	rearm(d, &r);
+	return due || got < 0;
+}
+
+/* Take the entries from all timers. Called with the lock held. */
+static void end_all_entries(struct device *d)
+{
+	const struct htw_deadlines *deadlines = d->htw.deadlines;
+	u64 i, count = (u64)deadlines->count * HTW_DEADLINE_BLOCK;
+
+	for (i = 0; i < count && d->live; i++)
+		d->live -= htw_deadline_clear(htw_deadline_at(&d->htw, i));
+}
+
+static int64_t device_cancel_all(struct htw *htw, unsigned int flags)
+{
+	struct htw_cancel_all all = { .flags = flags };
+	struct device *d = device_of(htw);
+	int ret;
+
+	if (begin_taking(d)) {
+		flush_ended(d);
+		if (d->live)
+			rearm_expired(d, true);
+		ret = call(d, HTW_CANCEL_ALL, &all);
+		if (!ret)
+			end_all_entries(d);
+	} else {
+		ret = call(d, HTW_CANCEL_ALL, &all);
+	}
+	unlock(d);
+	return ret ? ret : (int64_t)all.count;
+}
+
+static u32 list_flag(const struct htw_query *query)
+{
+	return query->state == HTW_STATE_PENDING ? HTW_LIST_PENDING :
+	       query->state == HTW_STATE_EXPIRED ? HTW_LIST_EXPIRED : HTW_LIST_DISARMED;
+}
+
+/* Report timers in the states that they have with their entries. Called with the lock held. */
+static int list_put_off(struct device *d, u32 states, u64 *cursor, struct htw_query *entries,
+			unsigned int count)
+{
+	const u32 wanted = states ? states : HTW_LIST_PENDING;
+	const u64 now = now_of(d);
+	int got, i, left;
+
+	do {
+		left = 0;
+		got = list(d, HTW_LIST, wanted & HTW_LIST_PENDING ? wanted | HTW_LIST_EXPIRED : wanted,
+			   cursor, entries, count);
+		for (i = 0; i < got; i++) {
+			struct htw_deadline *to = entry_of(d, entries[i].id);
+
+			if (to)
+				apply(to, now, &entries[i]);
+			if (list_flag(&entries[i]) & wanted)
+				entries[left++] = entries[i];
+		}
+	} while (got > 0 && !left);
+	return got < 0 ? got : left;
 }
 
 static int device_list(struct htw *htw, unsigned int states, uint64_t *cursor,
 		       struct htw_query *entries, unsigned int count)
 {
-	return list(htw, HTW_LIST, states, cursor, entries, count);
+	struct device *d = device_of(htw);
+	int ret;
+
+	if (!begin(d))
+		return list(d, HTW_LIST, states, cursor, entries, count);
+	/* An older module knows pending timers only. */
+	ret = has_list_states(d) ? list_put_off(d, states, cursor, entries, count) :
+		list(d, HTW_LIST, states, cursor, entries, count);
+	unlock(d);
+	return ret;
+}
+
+/*
+ * Re-arm timers from @cursor on that have expired though they were put off, so
+ * that HTW_HARVEST takes them, too. *@end is behind the last that was looked at.
+ * @entries is a buffer. Called with the lock held.
+ *
+ * Return: number of timers up to *@end that are pending; negative if there are
+ * no more timers.
+ */
+static int prepare_harvest(struct device *d, u64 cursor, u64 *end, struct htw_query *entries,
+			   unsigned int count)
+{
+	const u64 now = now_of(d);
+	struct rearms r = { };
+	int got, i, pending = 0;
+
+	*end = cursor;
+	got = list(d, HTW_LIST, HTW_LIST_PENDING | HTW_LIST_EXPIRED, end, entries, count);
+	if (got <= 0)
+		return got ? got : -ENOENT;
+	for (i = 0; i < got; i++) {
+		struct htw_deadline *to = entry_of(d, entries[i].id);
+
+		if (expired_early(to, now, &entries[i])) {
+			rearm_at(d, &r, entries[i].id, htw_deadline_later(to, entries[i].deadline));
+			pending++;
+		} else {
+			pending += entries[i].state == HTW_STATE_PENDING;
+		}
+	}
+	rearm(d, &r);
+	return pending;
+}
+
+/* Called with the lock held. */
+static int harvest_put_off(struct device *d, u64 *cursor, struct htw_query *entries,
+			   unsigned int count)
+{
+	u64 begin = *cursor, end = begin;
+	int got, i;
+
+	do {
+		begin = end;
+		got = has_list_states(d) ? prepare_harvest(d, begin, &end, entries, count) : (int)count;
+		if (got == -ENOENT) {
+			*cursor = end;
+			return 0;
+		}
+		if (got > 0)
+			got = list(d, HTW_HARVEST, 0, &begin, entries, got);
+		if (got < 0)
+			return got;
+		/* All have expired meanwhile: go on behind them. */
+	} while (!got && has_list_states(d));
+	*cursor = begin;
+
+	for (i = 0; i < got; i++) {
+		struct htw_deadline *to = entry_of(d, entries[i].id);
+
+		if (to) {
+			apply(to, now_of(d), &entries[i]);
+			end_entry(d, to, entries[i].id);
+		}
+	}
+	return got;
 }
 
 static int device_harvest(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
 			  unsigned int count)
 {
 	struct device *d = device_of(htw);
-	int i, got = list(htw, HTW_HARVEST, 0, cursor, entries, count);
+	int ret;
 
-	for (i = 0; d->ring && i < got && !ring_is_empty(d); i++)
-		ring_stopped(d, entries[i].id, 0, NULL);
-	return got;
+	if (!count || !begin_taking(d)) {
+		ret = list(d, HTW_HARVEST, 0, cursor, entries, count);
+		if (!count)
+			return ret;
+	} else {
+		flush_ended(d);
+		ret = harvest_put_off(d, cursor, entries, min(count, (unsigned int)INT_MAX));
+	}
+	unlock(d);
+	return ret;
 }
 
 static int64_t device_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 {
 	struct htw_advance advance = { .ns = ns, .flags = flags };
 	struct device *d = device_of(htw);
-	int ret = call(d, HTW_ADVANCE, &advance);
+	int ret;
 
+	pthread_mutex_lock(&d->clock_lock);
+	ret = call(d, HTW_ADVANCE, &advance);
+	if (!ret)
+		__atomic_store_n(&d->manual_ns, flags & HTW_F_ABS ? ns : htw_sum(d->manual_ns, ns),
+				 __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&d->clock_lock);
 	if (ret)
 		return ret;
-	pthread_mutex_lock(&d->lock);
-	d->manual_ns = flags & HTW_F_ABS ? ns : htw_sum(d->manual_ns, ns);
-	pthread_mutex_unlock(&d->lock);
-	return advance.expired;
+
+	ret = device_ready(htw);
+	if (ret > 0 && begin(d)) {
+		ret = rearm_expired(d, false);
+		unlock(d);
+	}
+	return ret;
 }
 
 /* The handle. */
 
 static uint64_t device_now(struct htw *htw)
 {
-	struct device *d = device_of(htw);
-	u64 now;
-
-	if (d->info.clock != HTW_CLOCK_MANUAL)
-		return htw_clock_ns(d->info.clock);
-	pthread_mutex_lock(&d->lock);
-	now = d->manual_ns;
-	pthread_mutex_unlock(&d->lock);
-	return now;
+	return now_of(device_of(htw));
 }
 
 static int device_info(struct htw *htw, struct htw_info *info)
 {
-	return call(device_of(htw), HTW_INFO, info);
+	struct device *d = device_of(htw);
+	int ret;
+
+	if (!begin(d))
+		return call(d, HTW_INFO, info);
+	ret = call(d, HTW_INFO, info);
+	unlock(d);
+	return ret;
 }
 
 static int device_reserve(struct htw *htw, uint64_t count)
@@ -669,131 +1297,38 @@ static int device_reserve(struct htw *htw, uint64_t count)
 	return count > device_of(htw)->info.limit ? -ENOSPC : 0;
 }
 
-static size_t whole_pages(size_t size)
-{
-	const size_t page = sysconf(_SC_PAGESIZE);
-
-	return (size + page - 1) / page * page;
-}
-
-static void *map(const struct device *d, size_t size, u64 offset)
-{
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-		       d->htw.fd, offset);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
-static int device_map_ring(struct htw *htw)
-{
-	struct device *d = device_of(htw);
-	const u32 entries = d->info.ring_entries;
-	const int error = errno;
-	struct htw_ring *ring;
-	int ret = 0;
-
-	if (!entries)
-		return -ENXIO;
-
-	pthread_mutex_lock(&d->lock);
-	if (!d->ring) {
-		d->ring_size = whole_pages(HTW_RING_SIZE(entries));
-		ring = map(d, d->ring_size, HTW_OFF_RING);
-		if (ring) {
-			d->events = (struct htw_event *)(ring + 1);
-			d->mask = entries - 1;
-			d->ring = ring;
-		} else {
-			ret = -errno;
-			errno = error;
-		}
-	}
-	pthread_mutex_unlock(&d->lock);
-
-	/* Expirations from before the mapping are queued: move them into the ring. */
-	if (!ret)
-		call(d, HTW_FLUSH, NULL);
-	return ret;
-}
-
-__attribute__((unused)) static int device_map_table(struct htw *htw)
-{
-	struct device *d = device_of(htw);
-	/* An older module does not report the size. */
-	const u64 bytes = d->info.table_size ? d->info.table_size :
-					       HTW_TABLE_SIZE(d->info.limit);
-	const int error = errno;
-	u64 *table;
-	int ret = 0;
-
-	pthread_mutex_lock(&d->lock);
-	if (!d->table) {
-		table = map(d, whole_pages(bytes), HTW_OFF_TABLE);
-		if (table) {
-			d->words = bytes / sizeof(*table);
-			d->table = table;
-		} else {
-			ret = -errno;
-			errno = error;
-		}
-	}
-	pthread_mutex_unlock(&d->lock);
-	return ret;
-}
-
 /*
- * The entry of an id whose slot is beyond what is known to be in memory: it is
- * if the timer exists, as are the rest of its page and all pages before it.
+ * A store found no such timer. Only with the lock held is that certain: a read
+ * takes the entry from a timer and may give it back.
  */
-static __attribute__((noinline)) u64 *find_word(struct device *d, u64 id)
-{
-	const u64 words = whole_pages(1) / sizeof(u64);
-	const u32 slot = HTW_ID_SLOT(id);
-	struct htw_query query = { .id = id };
-	u64 reach = __atomic_load_n(&d->reach, __ATOMIC_RELAXED);
-	const u64 known = min((slot / words + 1) * words, d->words);
-
-	if (slot >= d->words || device_query(&d->htw, &query))
-		return NULL;
-	while (reach < known &&
-	       !__atomic_compare_exchange_n(&d->reach, &reach, known, false,
-					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		;
-	return &d->table[slot];
-}
-
-static uint64_t *device_table_word(struct htw *htw, uint64_t id)
-{
-	struct device *d = device_of(htw);
-	const u32 slot = HTW_ID_SLOT(id);
-
-	if (unlikely(!d->table || !(slot & (d->page_slots - 1))))
-		return NULL;
-	if (likely(slot < __atomic_load_n(&d->reach, __ATOMIC_RELAXED)))
-		return &d->table[slot];
-	return find_word(d, id);
-}
-
 static int device_put_off(struct htw *htw, uint64_t id, uint64_t when)
 {
-	(void)when;
+	struct device *d = device_of(htw);
+	struct htw_deadline *to;
 
-	uint64_t *word = device_table_word(htw, id);
-
-	return word ? -ENOENT : -ENXIO;
+	if (!puts_off(d))
+		return -ENOENT;
+	lock(d);
+	to = entry_of(d, id);
+	if (to)
+		htw_deadline_store(to, id, when);
+	unlock(d);
+	return to ? 0 : -ENOENT;
 }
 
 static void device_close(struct htw *htw)
 {
 	struct device *d = device_of(htw);
+	const int error = errno;
 
-	if (d->ring)
-		munmap(d->ring, d->ring_size);
-	if (d->table)
-		munmap(d->table, whole_pages(d->words * sizeof(*d->table)));
+	/* Another process may have the descriptor, too. */
+	flush_ended(d);
 	close(d->htw.fd);
-	pthread_mutex_destroy(&d->lock);
+	htw_deadlines_free(htw);
+	pthread_rwlock_destroy(&d->lock);
+	pthread_mutex_destroy(&d->clock_lock);
 	free(d);
+	errno = error;
 }
 
 static const struct htw_backend_ops device_ops = {
@@ -850,26 +1385,35 @@ int htw_device_take(struct htw **htw, int fd)
 	d->htw.ops = &device_ops;
 	htw_deadlines_init(&d->htw);
 	d->htw.fd = fd;
-	d->page_slots = whole_pages(1) / 64;
+
 	ret = call(d, HTW_INFO, &d->info);
 	if (ret) {
 		/* Another device, a file or a socket. */
 		ret = ret == -EBADF ? -EBADF : -EINVAL;
-		goto fail;
+		goto free;
 	}
 	ret = -ENOSYS;
 	if ((d->info.features & NEEDED) != NEEDED)
-		goto fail;
+		goto free;
+
+	ret = -pthread_mutex_init(&d->clock_lock, NULL);
+	if (ret)
+		goto free;
+	ret = -pthread_rwlock_init(&d->lock, NULL);
+	if (ret)
+		goto destroy_mutex;
+	/* Last: others that have the descriptor see it. */
 	ret = non_blocking(fd);
 	if (ret)
-		goto fail;
-	ret = -pthread_mutex_init(&d->lock, NULL);
-	if (ret)
-		goto fail;
+		goto destroy_lock;
 	*htw = &d->htw;
 	return 0;
 
-fail:
+destroy_lock:
+	pthread_rwlock_destroy(&d->lock);
+destroy_mutex:
+	pthread_mutex_destroy(&d->clock_lock);
+free:
 	free(d);
 	return ret;
 }
@@ -886,6 +1430,17 @@ int htw_device_open(void)
 	return fd < 0 ? -errno : fd;
 }
 
+static int set_up(int fd, const struct htw_setup *setup)
+{
+	struct htw_setup own = *setup;
+
+	/* Not for the kernel: its locks are its own. */
+	own.flags &= ~HTW_SETUP_PI;
+	if (own.flags & HTW_SETUP_RING)
+		return -ENOTSUP;
+	return ioctl(fd, HTW_SETUP, &own) ? -errno : 0;
+}
+
 /**
  * htw_device_set_up() - htw_open() on an open descriptor
  * @htw: out: the handle
@@ -896,20 +1451,11 @@ int htw_device_open(void)
  */
 int htw_device_set_up(struct htw **htw, int fd, const struct htw_setup *setup)
 {
-	int ret = 0;
+	int ret = setup ? set_up(fd, setup) : 0;
 
-	if (setup && ioctl(fd, HTW_SETUP, setup))
-		ret = -errno;
 	if (!ret)
 		ret = htw_device_take(htw, fd);
-	if (ret) {
+	if (ret)
 		close(fd);
-		return ret;
-	}
-	if (setup && setup->flags & HTW_SETUP_RING) {
-		ret = device_map_ring(*htw);
-		if (ret)
-			device_close(*htw);
-	}
 	return ret;
 }
