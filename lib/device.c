@@ -653,7 +653,7 @@ static int device_mod(struct htw *htw, const struct htw_mod *mod)
 	if (!begin(d))
 		return call(d, HTW_MOD, (void *)mod);
 	to = entry_of(d, mod->id);
-	ret = to && mod->interval ? -EINVAL : call(d, HTW_MOD, (void *)mod);
+	ret = to && mod->flags & HTW_MOD_INTERVAL ? -EINVAL : call(d, HTW_MOD, (void *)mod);
 	if (!ret && to && mod->flags & HTW_MOD_DEADLINE)
 		htw_deadline_forget(to);
 	unlock(d);
