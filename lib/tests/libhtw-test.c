@@ -2,10 +2,9 @@
 /*
  * libhtw: the same tests on each backend
  *
- * Each test runs with timers in the process, on the device, and on the device
- * with a ring; its expectations hold on all of them. Where time matters it is
- * the manual clock's, so the expectations are exact. Outside of a VM:
- * libhtw-test -v process.
+ * Each test runs with timers in the process and on the device; its expectations
+ * hold on both. Where time matters it is the manual clock's, so the expectations
+ * are exact. Outside of a VM: libhtw-test -v process.
  */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wsign-compare"
@@ -36,8 +35,6 @@
 /* A timeout for slow, emulated machines; never a measurement. */
 #define EVENTUALLY	(patience_seconds() * (int64_t)SEC)
 #define TEST_SECONDS	240
-
-#define RING_ENTRIES	64
 
 static uint64_t monotonic(void)
 {
@@ -70,7 +67,6 @@ FIXTURE(lib) {
 
 FIXTURE_VARIANT(lib) {
 	enum htw_backend backend;
-	bool ring;
 };
 
 FIXTURE_VARIANT_ADD(lib, process) {
@@ -81,24 +77,11 @@ FIXTURE_VARIANT_ADD(lib, device) {
 	.backend = HTW_BACKEND_DEVICE,
 };
 
-FIXTURE_VARIANT_ADD(lib, ring) {
-	.backend = HTW_BACKEND_DEVICE,
-	.ring = true,
-};
-
 /* Open a handle of the variant's kind; @setup may be NULL for defaults. */
 static int open_as(const FIXTURE_VARIANT(lib) *variant, struct htw **htw,
 		   const struct htw_setup *setup)
 {
-	struct htw_setup with = { };
-
-	if (setup)
-		with = *setup;
-	if (variant->ring) {
-		with.flags |= HTW_SETUP_RING;
-		with.ring_entries = RING_ENTRIES;
-	}
-	return htw_open(htw, variant->backend, setup || variant->ring ? &with : NULL);
+	return htw_open(htw, variant->backend, setup);
 }
 
 FIXTURE_SETUP(lib)
@@ -605,15 +588,12 @@ LIB_TEST(mod)
 		.id = id, .flags = HTW_MOD_COOKIE }));
 }
 
-/* Events in a ring count as read for the kernel. */
 LIB_TEST(rearmed_before_it_was_read)
 {
 	struct htw_event ev[4];
 	uint64_t id[3];
 	int i;
 
-	if (variant->ring)
-		SKIP(return, "events in a ring cannot be taken back");
 	for (i = 0; i < 3; i++)
 		id[i] = start_after(self->htw, (i + 1) * self->tick, i);
 	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
@@ -979,18 +959,11 @@ LIB_TEST(only_the_device)
 	struct htw *htw;
 	uint64_t id;
 
-	if (variant->backend == HTW_BACKEND_DEVICE) {
-		EXPECT_EQ(variant->ring ? 0 : -ENXIO, htw_map_ring(self->htw));
-		EXPECT_EQ(-ENXIO, htw_put_off(self->htw, 1, SEC));
+	EXPECT_EQ(-ENOTSUP, htw_open(&htw, variant->backend, &setup));
+	if (variant->backend == HTW_BACKEND_DEVICE)
 		return;
-	}
-	EXPECT_EQ(-ENOTSUP, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
 	setup = (struct htw_setup){ .flags = HTW_SETUP_HOME };
 	EXPECT_EQ(-ENOTSUP, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
-	EXPECT_EQ(-ENOTSUP, htw_map_ring(self->htw));
-	EXPECT_EQ(-ENOTSUP, htw_map_table(self->htw));
-	EXPECT_EQ(-ENOENT, htw_put_off(self->htw, 1, SEC));
-	EXPECT_EQ(NULL, htw_table_word(self->htw, 1));
 	setup = (struct htw_setup){ .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
 	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
 	EXPECT_EQ(-ENOTSUP, htw_add(htw, &(struct htw_add){ .flags = HTW_F_CANCEL_ON_SET }));
@@ -1408,7 +1381,7 @@ LIB_TEST(threads)
 	htw_close(htw);
 }
 
-/* Enough timers that the ring overflows and the process backend's array grows. */
+/* Enough timers that the process backend's array grows. */
 LIB_TEST(a_hundred_thousand)
 {
 	enum { COUNT = 100000 };
@@ -1715,8 +1688,6 @@ LIB_TEST(a_shard_for_each_thread)
 	htw_close(htw);
 }
 
-/* Features of the device: the table, and descriptors passed on. */
-
 /* A timer that was stopped too late keeps what it was started with, and what it had missed. */
 LIB_TEST(stopped_too_late_and_queried)
 {
@@ -1742,8 +1713,6 @@ LIB_TEST(stopped_too_late_and_queried)
 	unsigned int i, round;
 	struct htw *htw;
 
-	if (variant->ring)
-		SKIP(return, "what is in a ring has been read");
 	if (variant->backend == HTW_BACKEND_PROCESS)
 		SKIP(return, "in the process a timer is pending until it is read");
 	setup.flags |= HTW_SETUP_PRIVATE;
@@ -1937,8 +1906,6 @@ LIB_TEST(errno_is_left_alone)
 	EXPECT_LEAVES_ERRNO(htw_read(htw, ev, 2));
 	EXPECT_LEAVES_ERRNO(htw_wait(htw, 0));
 	EXPECT_LEAVES_ERRNO(htw_put_off(htw, id, 1));
-	if (!variant->ring)
-		EXPECT_LEAVES_ERRNO(htw_map_ring(htw));
 	EXPECT_LEAVES_ERRNO(htw_close(htw));
 
 	ASSERT_EQ(0, htw_dispatcher_new(&d, real));
@@ -1986,8 +1953,6 @@ LIB_TEST(overdue_is_expired)
 	bool listed;
 	int way, n;
 
-	if (variant->ring)
-		SKIP(return, "what is in a ring has been read");
 	for (way = 0; way < 6; way++) {
 		ASSERT_EQ(0, open_as(variant, &htw, NULL));
 		ASSERT_EQ(0, htw_after(htw, 2 * HOUR, 2, &other));
@@ -2079,8 +2044,8 @@ LIB_TEST(a_short_read_leaves_nothing)
 		ASSERT_EQ(0, htw_add_many(htw, &(struct htw_add){ .flags = HTW_F_ABS }, deadlines,
 					  NULL, ids, COUNT, NULL));
 		wait_until(htw, deadlines[0] + 10 * MSEC);
-		/* In the process nothing expires by itself; here, and with a ring, all has. */
-		if (variant->backend == HTW_BACKEND_DEVICE && !variant->ring)
+		/* In the process nothing expires by itself; here all has. */
+		if (variant->backend == HTW_BACKEND_DEVICE)
 			do {
 				ASSERT_EQ(0, htw_info(htw, &info));
 			} while (info.expired < COUNT);
@@ -2089,290 +2054,30 @@ LIB_TEST(a_short_read_leaves_nothing)
 			ASSERT_LE(0, n);
 			/* Nothing is left; or it has to be looked for, and the descriptor says so. */
 			if (n < room[r] && got + n < COUNT)
-				EXPECT_EQ(variant->ring || !too_late(htw) ? POLLIN : 0,
-					  poll_in(htw, 0));
+				EXPECT_EQ(too_late(htw) ? 0 : POLLIN, poll_in(htw, 0));
 		}
 		EXPECT_EQ(COUNT, got);
 		htw_close(htw);
 	}
 }
 
-static void expect_one(struct __test_metadata *_metadata, struct htw *htw, uint64_t id,
-		       uint64_t deadline)
-{
-	struct htw_event ev[2];
-
-	ASSERT_EQ(1, htw_read(htw, ev, 2));
-	EXPECT_EQ(id, ev[0].id);
-	EXPECT_EQ(deadline, ev[0].deadline);
-	EXPECT_EQ(HTW_EVENT_MORE, ev[0].flags);
-}
-
-LIB_TEST(put_off)
-{
-	struct htw_event ev[2];
-	uint64_t *word;
-	uint64_t id;
-
-	if (variant->backend != HTW_BACKEND_DEVICE)
-		SKIP(return, "the process backend has no table");
-	ASSERT_EQ(0, htw_map_table(self->htw));
-	EXPECT_EQ(0, htw_map_table(self->htw));
-	id = start_after(self->htw, SEC, 1);
-
-	/* Before the deadline: the kernel sees the store. */
-	EXPECT_EQ(0, htw_put_off(self->htw, id, 5 * SEC));
-	EXPECT_EQ(0, htw_advance(self->htw, 4 * SEC, HTW_F_ABS));
-	EXPECT_EQ(1, htw_advance(self->htw, 5 * SEC, HTW_F_ABS));
-	expect_one(_metadata, self->htw, id, 5 * SEC);
-
-	/* After the deadline, unread: the event is not returned. */
-	EXPECT_EQ(0, htw_rearm(self->htw, id, SEC));
-	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
-	EXPECT_EQ(0, htw_put_off(self->htw, id, 20 * SEC));
-	EXPECT_EQ(0, htw_read(self->htw, ev, 2));
-	EXPECT_EQ(0, htw_advance(self->htw, 19 * SEC, HTW_F_ABS));
-	EXPECT_EQ(0, htw_read(self->htw, ev, 2));
-	EXPECT_EQ(1, htw_advance(self->htw, 20 * SEC, HTW_F_ABS));
-	expect_one(_metadata, self->htw, id, 20 * SEC);
-
-	/* Disarmed, before and after the deadline. */
-	EXPECT_EQ(0, htw_rearm(self->htw, id, SEC));
-	EXPECT_EQ(0, htw_put_off(self->htw, id, HTW_DISARMED));
-	EXPECT_EQ(0, htw_advance(self->htw, HOUR, 0));
-	EXPECT_EQ(0, htw_read(self->htw, ev, 2));
-	EXPECT_EQ(0, htw_rearm(self->htw, id, SEC));
-	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
-	EXPECT_EQ(0, htw_put_off(self->htw, id, HTW_DISARMED));
-	EXPECT_EQ(0, htw_read(self->htw, ev, 2));
-	EXPECT_EQ(1, timers(self->htw));
-
-	/* A store by the program itself. */
-	word = htw_table_word(self->htw, id);
-	ASSERT_NE(NULL, word);
-	EXPECT_EQ(0, htw_rearm(self->htw, id, SEC));
-	__atomic_store_n(word, htw_now(self->htw) + 2 * SEC, __ATOMIC_RELAXED);
-	EXPECT_EQ(0, htw_advance(self->htw, SEC, 0));
-	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
-	EXPECT_EQ(1, htw_read(self->htw, ev, 2));
-
-	EXPECT_EQ(0, htw_stop(self->htw, id));
-	EXPECT_EQ(-ENOENT, htw_put_off(self->htw, 0xffffffff, 1));
-	EXPECT_EQ(NULL, htw_table_word(self->htw, 0xffffffff));
-}
-
-/* Many timers at once, moved too late for the kernel to see it. */
-LIB_TEST(put_off_by_the_thousand)
-{
-	enum { COUNT = 1000 };
-	uint64_t ids[COUNT], deadlines[COUNT], numbers[COUNT];
-	struct htw_event ev[100];
-	unsigned int seen[COUNT] = { };
-	int i, n;
-
-	if (variant->backend != HTW_BACKEND_DEVICE)
-		SKIP(return, "the process backend has no table");
-	ASSERT_EQ(0, htw_map_table(self->htw));
-	for (i = 0; i < COUNT; i++) {
-		deadlines[i] = SEC;
-		numbers[i] = i;
-	}
-	ASSERT_EQ(0, htw_add_many(self->htw, NULL, deadlines, numbers, ids, COUNT, NULL));
-	EXPECT_EQ(COUNT, htw_advance(self->htw, SEC, 0));
-	for (i = 0; i < COUNT; i++) {
-		const uint64_t words[] = { 0, HOUR, HTW_DISARMED };
-
-		EXPECT_EQ(0, htw_put_off(self->htw, ids[i], words[i % 3]));
-	}
-	while ((n = htw_read(self->htw, ev, 100)))
-		for (i = 0; i < n; i++)
-			seen[ev[i].cookie]++;
-	for (i = 0; i < COUNT; i++)
-		EXPECT_EQ(i % 3 == 0, seen[i]);
-	EXPECT_EQ((COUNT + 1) / 3, htw_advance(self->htw, HOUR, HTW_F_ABS));
-	while ((n = htw_read(self->htw, ev, 100)))
-		for (i = 0; i < n; i++)
-			seen[ev[i].cookie]++;
-	for (i = 0; i < COUNT; i++)
-		EXPECT_EQ(i % 3 != 2, seen[i]);
-	EXPECT_EQ(0, htw_stop_many(self->htw, ids, COUNT, NULL));
-	EXPECT_EQ(0, timers(self->htw));
-}
-
-/* With a table, a read fills the array as well, and less than that means that nothing is left. */
-LIB_TEST(put_off_and_read_full)
-{
-	enum { COUNT = 900 };
-	uint64_t ids[COUNT], deadlines[COUNT], numbers[COUNT];
-	struct htw_event ev[COUNT];
-	unsigned int i;
-
-	if (variant->backend != HTW_BACKEND_DEVICE)
-		SKIP(return, "the process backend has no table");
-	ASSERT_EQ(0, htw_map_table(self->htw));
-	for (i = 0; i < COUNT; i++) {
-		deadlines[i] = (1 + i) * self->tick;
-		numbers[i] = i;
-	}
-	ASSERT_EQ(0, htw_add_many(self->htw, NULL, deadlines, numbers, ids, COUNT, NULL));
-	EXPECT_EQ(COUNT, htw_advance(self->htw, SEC, 0));
-	/* A whole part of the array is put off, and some of the others. */
-	for (i = 0; i < COUNT; i++)
-		if (i < 256 || i % 3 == 0)
-			EXPECT_EQ(0, htw_put_off(self->htw, ids[i], HOUR));
-	ASSERT_EQ(430, htw_read(self->htw, ev, COUNT));
-	for (i = 0; i < 430; i++) {
-		EXPECT_NE(0, ev[i].cookie % 3);
-		if (i)
-			EXPECT_LT(ev[i - 1].cookie, ev[i].cookie);
-	}
-	EXPECT_EQ(0, htw_read(self->htw, ev, COUNT));
-	EXPECT_EQ(COUNT - 430, htw_advance(self->htw, HOUR, HTW_F_ABS));
-	EXPECT_EQ(COUNT - 430, htw_read(self->htw, ev, COUNT));
-	EXPECT_EQ(0, htw_stop_many(self->htw, ids, COUNT, NULL));
-}
-
-/* Putting an expired timer off loses none of its firings. */
-LIB_TEST(put_off_with_a_limit_of_firings)
-{
-	struct htw_add add = { .deadline = SEC, .interval = SEC, .cookie = 1 };
-	struct htw_event ev[8];
-	uint64_t firings, when;
-	unsigned int late;
-	int i, n;
-
-	if (variant->backend != HTW_BACKEND_DEVICE)
-		SKIP(return, "the process backend has no table");
-	ASSERT_EQ(0, htw_map_table(self->htw));
-	for (add.firings = 1; add.firings < 5; add.firings++) {
-		for (late = 0; late < 6; late++) {
-			ASSERT_EQ(0, htw_add(self->htw, &add));
-			when = htw_now(self->htw) + SEC + late * SEC / 2;
-			EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
-			if (late)
-				htw_advance(self->htw, when, HTW_F_ABS);
-			when += SEC / 4;
-			EXPECT_EQ(0, htw_put_off(self->htw, add.id, when));
-			/* In a ring, it may have fired several times by now. */
-			EXPECT_EQ(0, htw_read(self->htw, ev, 8));
-			EXPECT_LE(1, htw_advance(self->htw, when, HTW_F_ABS));
-			htw_advance(self->htw, HOUR, 0);
-			firings = 0;
-			while ((n = htw_read(self->htw, ev, 8)))
-				for (i = 0; i < n; i++) {
-					EXPECT_EQ(add.id, ev[i].id);
-					if (!firings)
-						EXPECT_EQ(when, ev[i].deadline);
-					firings += 1 + ev[i].missed;
-				}
-			EXPECT_EQ(add.firings, firings);
-			EXPECT_EQ(0, htw_stop(self->htw, add.id));
-		}
-	}
-	EXPECT_EQ(0, timers(self->htw));
-}
-
-/* An event that htw_stop() has announced comes, whatever the table says. */
-LIB_TEST(put_off_and_stopped_too_late)
-{
-	const uint64_t words[] = { HTW_DISARMED, HOUR, 0 };
-	struct htw_event ev[2];
-	unsigned int i;
-	uint64_t id;
-	int ret;
-
-	if (variant->backend != HTW_BACKEND_DEVICE)
-		SKIP(return, "the process backend has no table");
-	ASSERT_EQ(0, htw_map_table(self->htw));
-	for (i = 0; i < ARRAY_SIZE(words); i++) {
-		id = start_after(self->htw, SEC, 1);
-		EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
-		EXPECT_EQ(0, htw_put_off(self->htw, id, words[i]));
-		ret = htw_stop(self->htw, id);
-		/* In a ring it counts as read, and the timer is a kept one. */
-		EXPECT_EQ(variant->ring ? 0 : -EALREADY, ret);
-		ASSERT_EQ(ret ? 1 : 0, htw_read(self->htw, ev, 2));
-		if (ret) {
-			EXPECT_EQ(id, ev[0].id);
-			EXPECT_EQ(0, ev[0].flags);
-		}
-		EXPECT_EQ(-ENOENT, htw_stop(self->htw, id));
-	}
-	EXPECT_EQ(0, timers(self->htw));
-}
-
-struct storer {
-	struct htw *htw;
-	uint64_t id, first, last;
-	pthread_barrier_t *barrier;
-};
-
-static void *store_twice(void *arg)
-{
-	struct storer *s = arg;
-
-	pthread_barrier_wait(s->barrier);
-	htw_put_off(s->htw, s->id, s->first);
-	htw_put_off(s->htw, s->id, s->last);
-	return NULL;
-}
-
-/* What another thread stores while an event is dropped is not lost. */
-LIB_TEST(put_off_twice_while_it_is_read)
-{
-	struct htw_event ev[2];
-	pthread_barrier_t barrier;
-	unsigned int round, dropped = 0;
-	pthread_t thread;
-	struct storer s;
-	int n;
-
-	if (variant->backend != HTW_BACKEND_DEVICE)
-		SKIP(return, "the process backend has no table");
-	ASSERT_EQ(0, htw_map_table(self->htw));
-	ASSERT_EQ(0, pthread_barrier_init(&barrier, NULL, 2));
-	for (round = 0; round < 500; round++) {
-		s = (struct storer){ .htw = self->htw, .barrier = &barrier };
-		s.id = start_after(self->htw, SEC, 1);
-		EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
-		s.first = htw_now(self->htw) + SEC;
-		s.last = s.first + HOUR;
-		ASSERT_EQ(0, pthread_create(&thread, NULL, store_twice, &s));
-		pthread_barrier_wait(&barrier);
-		n = htw_read(self->htw, ev, 2);
-		ASSERT_EQ(0, pthread_join(thread, NULL));
-		if (!n) {
-			dropped++;
-			EXPECT_EQ(0, htw_advance(self->htw, s.last - 1, HTW_F_ABS));
-			EXPECT_EQ(1, htw_advance(self->htw, 1, 0));
-			ASSERT_EQ(1, htw_read(self->htw, ev, 2));
-			EXPECT_EQ(s.last, ev[0].deadline);
-		}
-		EXPECT_EQ(0, htw_stop(self->htw, s.id));
-		EXPECT_EQ(0, htw_read(self->htw, ev, 2));
-	}
-	TH_LOG("put off in time: %u of %u", dropped, round);
-	pthread_barrier_destroy(&barrier);
-}
-
-/* No event of a timer whose expiration was discarded is left in the ring. */
+/* No event of a timer whose expiration was discarded is left. */
 LIB_TEST(discarded_with_earlier_events)
 {
 	struct htw_cancel cancel = { .flags = HTW_CANCEL_DISCARD };
-	struct htw_event ev[2 * RING_ENTRIES + 4];
 	struct htw_op op = { .op = HTW_OP_CANCEL };
+	enum { OTHERS = 67 };
+	struct htw_event ev[2 * OTHERS];
 	int round, i, n, ret;
 	uint64_t id;
 
 	for (round = 0; round < 2; round++) {
 		ASSERT_EQ(0, htw_every(self->htw, SEC, SEC, 7, &id));
 		EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
-		/* Fills the ring, so that the next firing waits in the queue. */
-		for (i = 0; i < RING_ENTRIES + 3; i++)
+		for (i = 0; i < OTHERS; i++)
 			ASSERT_NE(0, start_after(self->htw, 0, i % 5));
 		htw_advance(self->htw, SEC, 0);
 		cancel.id = id;
-		cancel.ring_tail = 0;
 		if (round) {
 			op.cancel = cancel;
 			EXPECT_EQ(!!too_late(self->htw), htw_batch(self->htw, &op, 1));
@@ -2382,14 +2087,14 @@ LIB_TEST(discarded_with_earlier_events)
 		}
 		EXPECT_EQ(too_late(self->htw), ret);
 		n = htw_read(self->htw, ev, ARRAY_SIZE(ev));
-		EXPECT_EQ(RING_ENTRIES + 3, n);
+		EXPECT_EQ(OTHERS, n);
 		for (i = 0; i < n; i++)
 			EXPECT_NE(id, ev[i].id);
 		EXPECT_EQ(0, timers(self->htw));
 	}
 }
 
-/* Zero is no id, whatever is in the ring. */
+/* Zero is no id, whatever there is to be read. */
 LIB_TEST(no_id)
 {
 	struct htw_cancel cancel = { .flags = HTW_CANCEL_DISCARD };
@@ -2397,10 +2102,9 @@ LIB_TEST(no_id)
 	struct htw_event ev;
 	int results[2];
 
-	/* Leaves a void event in the ring. */
 	ASSERT_EQ(0, htw_every(self->htw, SEC, SEC, 7, &ids[1]));
 	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
-	EXPECT_EQ(variant->ring ? 0 : too_late(self->htw), htw_stop(self->htw, ids[1]));
+	EXPECT_EQ(too_late(self->htw), htw_stop(self->htw, ids[1]));
 	EXPECT_EQ(-ENOENT, htw_stop(self->htw, 0));
 	EXPECT_EQ(-ENOENT, htw_cancel(self->htw, &cancel));
 	EXPECT_EQ(0, cancel.cookie);
@@ -2408,44 +2112,24 @@ LIB_TEST(no_id)
 	EXPECT_EQ(2, htw_stop_many(self->htw, ids, 2, results));
 	EXPECT_EQ(-ENOENT, results[0]);
 	EXPECT_EQ(-ENOENT, results[1]);
-	EXPECT_EQ(variant->ring || !too_late(self->htw) ? 0 : 1, htw_read(self->htw, &ev, 1));
-}
-
-/* A timer that is put off to a time that has come expires again, and is read at once. */
-LIB_TEST(put_off_to_the_past)
-{
-	struct htw_event ev[4];
-	uint64_t id, other;
-
-	if (variant->backend != HTW_BACKEND_DEVICE)
-		SKIP(return, "the process backend has no table");
-	ASSERT_EQ(0, htw_map_table(self->htw));
-	ASSERT_EQ(0, htw_after(self->htw, SEC, 1, &id));
-	ASSERT_EQ(0, htw_after(self->htw, 2 * SEC, 2, &other));
-	EXPECT_EQ(2, htw_advance(self->htw, 9 * SEC, 0));
-	ASSERT_EQ(0, htw_put_off(self->htw, id, 3 * SEC));
-	ASSERT_EQ(2, htw_read(self->htw, ev, 4));
-	EXPECT_EQ(other, ev[0].id);
-	EXPECT_EQ(id, ev[1].id);
-	EXPECT_EQ(3 * SEC, ev[1].deadline);
-	EXPECT_EQ(0, htw_read(self->htw, ev, 4));
+	EXPECT_EQ(!!too_late(self->htw), htw_read(self->htw, &ev, 1));
 }
 
 /* htw_cancel_all() leaves the last event of a timer, and with it all firings before. */
 LIB_TEST(cancelled_with_earlier_events)
 {
-	struct htw_event ev[2 * RING_ENTRIES];
+	enum { OTHERS = 64 };
+	struct htw_event ev[2 * OTHERS];
 	struct htw_add add;
 	unsigned int firings, last, round;
 	int i, n;
 
 	for (round = 0; round < 2; round++) {
-		/* It ends by itself in the second round, and both its events are in the ring. */
+		/* It ends by itself in the second round. */
 		add = (struct htw_add){ .deadline = SEC, .interval = SEC, .firings = 2 * round };
 		ASSERT_EQ(0, htw_add(self->htw, &add));
 		EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
-		/* Fills the ring, so that the next firing waits in the queue. */
-		for (i = 0; i < RING_ENTRIES && !round; i++)
+		for (i = 0; i < OTHERS && !round; i++)
 			ASSERT_NE(0, start_after(self->htw, 0, i));
 		htw_advance(self->htw, SEC, 0);
 		if (variant->backend == HTW_BACKEND_PROCESS) {
@@ -2470,38 +2154,7 @@ LIB_TEST(cancelled_with_earlier_events)
 	}
 }
 
-/* Ids that no timer can have, also where the table has no memory yet. */
-LIB_TEST(put_off_what_cannot_be)
-{
-	const uint64_t wild[] = {
-		0, 1, 64, 1ULL << 32, 7ULL << 32 | 77, 500, 5000, 50000, 0xffffffff, FOREVER,
-		(uint64_t)-ENOENT, 1ULL << 31, 1ULL << 63,
-	};
-	unsigned int i, round;
-	uint64_t id, most = 0;
-
-	if (variant->backend != HTW_BACKEND_DEVICE)
-		SKIP(return, "the process backend has no table");
-	ASSERT_EQ(0, htw_map_table(self->htw));
-	for (i = 0; i < ARRAY_SIZE(wild); i++) {
-		EXPECT_EQ(-ENOENT, htw_put_off(self->htw, wild[i], SEC));
-		EXPECT_EQ(NULL, htw_table_word(self->htw, wild[i]));
-	}
-	for (round = 0; round < 3000; round++) {
-		id = start_after(self->htw, HOUR, 0);
-		ASSERT_NE(0, id);
-		EXPECT_EQ(0, htw_put_off(self->htw, id, 2 * HOUR));
-		if (HTW_ID_SLOT(id) > most)
-			most = HTW_ID_SLOT(id);
-	}
-	EXPECT_EQ(-ENOENT, htw_put_off(self->htw, 0, SEC));
-	EXPECT_EQ(-ENOENT, htw_put_off(self->htw, most + 600, SEC));
-	EXPECT_EQ(-ENOENT, htw_put_off(self->htw, 300000, SEC));
-	EXPECT_EQ(0, htw_advance(self->htw, HOUR, 0));
-	EXPECT_EQ(3000, htw_cancel_all(self->htw, 0));
-}
-
-/* An edge-triggered loop that goes to sleep on a short read, with a table and with signals. */
+/* An edge-triggered loop that goes to sleep on a short read, with signals. */
 LIB_TEST(edges_and_signals)
 {
 	enum { COUNT = 20000 };
@@ -2511,38 +2164,32 @@ LIB_TEST(edges_and_signals)
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
 	static uint64_t deadlines[COUNT], ids[COUNT];
 	static struct htw_event ev[1000];
-	int ep, n, got, table;
+	int ep, n, got;
 	struct htw *htw;
 	unsigned int i;
 
 	ASSERT_EQ(0, sigaction(SIGALRM, &act, NULL));
-	for (table = 0; table < 2; table++) {
-		if (table && variant->backend != HTW_BACKEND_DEVICE)
-			break;
-		ASSERT_EQ(0, open_as(variant, &htw, NULL));
-		if (table)
-			ASSERT_EQ(0, htw_map_table(htw));
-		ep = epoll_create1(EPOLL_CLOEXEC);
-		ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, htw_fd(htw), &event));
-		for (i = 0; i < COUNT; i++)
-			deadlines[i] = i % 7 * 3 * MSEC;
-		ASSERT_EQ(0, htw_add_many(htw, NULL, deadlines, NULL, ids, COUNT, NULL));
-		ASSERT_EQ(0, setitimer(ITIMER_REAL, &often, NULL));
-		for (got = 0; got < COUNT; ) {
-			n = epoll_wait(ep, &event, 1, EVENTUALLY / MSEC);
-			if (n < 0 && errno == EINTR)
-				continue;
-			ASSERT_EQ(1, n);
-			do {
-				n = htw_read(htw, ev, ARRAY_SIZE(ev));
-				got += n;
-			} while (n == ARRAY_SIZE(ev));
-		}
-		ASSERT_EQ(0, setitimer(ITIMER_REAL, &never, NULL));
-		EXPECT_EQ(COUNT, got);
-		close(ep);
-		htw_close(htw);
+	ASSERT_EQ(0, open_as(variant, &htw, NULL));
+	ep = epoll_create1(EPOLL_CLOEXEC);
+	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, htw_fd(htw), &event));
+	for (i = 0; i < COUNT; i++)
+		deadlines[i] = i % 7 * 3 * MSEC;
+	ASSERT_EQ(0, htw_add_many(htw, NULL, deadlines, NULL, ids, COUNT, NULL));
+	ASSERT_EQ(0, setitimer(ITIMER_REAL, &often, NULL));
+	for (got = 0; got < COUNT; ) {
+		n = epoll_wait(ep, &event, 1, EVENTUALLY / MSEC);
+		if (n < 0 && errno == EINTR)
+			continue;
+		ASSERT_EQ(1, n);
+		do {
+			n = htw_read(htw, ev, ARRAY_SIZE(ev));
+			got += n;
+		} while (n == ARRAY_SIZE(ev));
 	}
+	ASSERT_EQ(0, setitimer(ITIMER_REAL, &never, NULL));
+	EXPECT_EQ(COUNT, got);
+	close(ep);
+	htw_close(htw);
 }
 
 /* What is refused as a whole leaves the arrays as they were. */
@@ -2581,9 +2228,8 @@ LIB_TEST(two_handles_of_one_descriptor)
 	EXPECT_EQ(1, timers(other));
 	EXPECT_EQ(0, htw_rearm(other, id, 2 * SEC));
 	EXPECT_EQ(1, htw_advance(other, 2 * SEC, 0));
-	/* With a ring, the events are for the process that has it mapped. */
-	EXPECT_EQ(variant->ring ? 0 : 1, htw_read(other, ev, 2));
-	EXPECT_EQ(variant->ring ? 1 : 0, htw_read(self->htw, ev, 2));
+	EXPECT_EQ(1, htw_read(other, ev, 2));
+	EXPECT_EQ(0, htw_read(self->htw, ev, 2));
 	EXPECT_EQ(id, ev[0].id);
 	id = start_after(self->htw, SEC, 5);
 	htw_close(other);
