@@ -95,6 +95,7 @@ static int successor(int socket, unsigned int count)
 	static struct htw_query entries[SOME];
 	unsigned int soon = (count + SOON - 1) / SOON, came = 0, wrong = 0, kept = 0;
 	struct htw_event events[256];
+	uint64_t cursor = 0;
 	struct htw *timers;
 	int n, i, fd = receive_fd(socket);
 
@@ -106,15 +107,17 @@ static int successor(int socket, unsigned int count)
 		if (htw_wait(timers, 60 * (int64_t)SEC) != 1)
 			break;
 		n = htw_read(timers, events, 256);
+		check(n < 0 ? n : 0, "htw_read");
 		for (i = 0; i < n; i++, came++)
 			wrong += events[i].cookie % SOON || seen[events[i].cookie]++ ||
 				 events[i].fired < events[i].deadline;
 	}
 	/* Harvest the others to count them. */
-	while ((n = htw_harvest(timers, entries, SOME)) > 0)
+	while ((n = htw_harvest(timers, &cursor, entries, SOME)) > 0)
 		for (i = 0; i < n; i++, kept++)
 			wrong += entries[i].cookie >= count || seen[entries[i].cookie]++ ||
 				 entries[i].remaining > 3600 * SEC;
+	check(n, "htw_harvest");
 	printf("taken over: %u timers, %u of which have expired; %u wrong\n", came + kept,
 	       came, wrong);
 	htw_close(timers);

@@ -3,11 +3,12 @@
  * A prefork server: several processes share one descriptor and one set of
  * deadlines
  *
- * Each of them moves a connection's deadline by a store to the deadline table,
- * which all have mapped. Each expiration goes to one process and wakes only
- * it. A worker that is killed loses nothing: with a table, a timer exists
- * until it is stopped, so those that the worker had read and not dealt with are
- * found disarmed, and are armed again.
+ * Each of them moves the deadlines of many connections by one call: putting a
+ * timer off by a store (htw_put_off()) is for a process that reads all of its
+ * timers' events. Each expiration goes to one process and wakes only it. A
+ * worker that is killed loses nothing: a kept timer exists until it is stopped,
+ * so those that the worker had read and not dealt with are found disarmed, and
+ * are armed again.
  */
 #include <libhtw.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 #define MSEC		1000000ULL
 #define WORKERS		4
 #define CONNECTIONS	20000
+#define ACTIVE		2000	/* connections that a worker hears from in a turn */
 #define IDLE		(300 * MSEC)
 #define TALK		(1500 * MSEC)	/* how long connections are active */
 
@@ -30,7 +32,7 @@ struct worker {
 	/* Odd while the worker may hold events that it has not dealt with. */
 	unsigned int turns;
 	unsigned int ended;
-	unsigned long puts;
+	unsigned long moved;
 };
 
 /* Memory that the processes share besides the descriptor. */
@@ -67,11 +69,7 @@ static void end_connection(struct htw *timers, const struct htw_event *ev)
 	const uint64_t c = ev->cookie;
 	const uint64_t ns = left(timers, c);
 
-	/*
-	 * htw_read() arms timers again whose deadline was moved while their
-	 * event was on its way. A store by another process at the same moment
-	 * can be lost.
-	 */
+	/* Another worker has heard something, and is about to move the deadline, or died before. */
 	if (ns) {
 		__atomic_fetch_add(&shared->again, 1, __ATOMIC_RELAXED);
 		check(htw_rearm(timers, ev->id, ns), "htw_rearm");
@@ -88,15 +86,15 @@ static void end_connection(struct htw *timers, const struct htw_event *ev)
 static int work(int fd, struct worker *self, unsigned int number)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLEXCLUSIVE };
+	uint64_t ids[ACTIVE], delays[ACTIVE];
 	struct htw_event events[16];
-	unsigned int c = number, i;
+	unsigned int c = number, i, nr;
 	struct htw *timers;
 	uint64_t now;
 	int ep, n;
 
-	/* The same timers; the table is mapped here as well. */
+	/* The same timers. */
 	check(htw_open_fd(&timers, dup(fd)), "htw_open_fd");
-	check(htw_map_table(timers), "htw_map_table");
 	ep = epoll_create1(EPOLL_CLOEXEC);
 	/* EPOLLEXCLUSIVE: an expiration wakes one waiting process. */
 	if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, htw_fd(timers), &event))
@@ -104,14 +102,18 @@ static int work(int fd, struct worker *self, unsigned int number)
 	for (;;) {
 		/* All workers see activity on all connections. */
 		now = htw_now(timers);
-		for (i = 0; i < 2000 && now < shared->until; i++) {
+		for (i = nr = 0; i < ACTIVE && now < shared->until; i++) {
 			c = (c + 7) % CONNECTIONS;
 			if (__atomic_load_n(&shared->ended[c], __ATOMIC_RELAXED))
 				continue;
 			__atomic_store_n(&shared->heard[c], now, __ATOMIC_RELAXED);
-			htw_put_off(timers, shared->ids[c], now + IDLE);
-			self->puts++;
+			ids[nr] = shared->ids[c];
+			delays[nr++] = IDLE;
 		}
+		/* Some may have ended meanwhile, by another worker. */
+		n = htw_rearm_many(timers, ids, delays, nr, 0, NULL);
+		check(n < 0 ? n : 0, "htw_rearm_many");
+		self->moved += nr - n;
 		epoll_wait(ep, &event, 1, now < shared->until ? 1 : 100);
 		__atomic_fetch_add(&self->turns, 1, __ATOMIC_SEQ_CST);
 		n = htw_read(timers, events, 16);
@@ -182,10 +184,10 @@ static unsigned int rescue(struct htw *timers)
 
 int main(void)
 {
-	const struct htw_add common = { .flags = HTW_F_ABS };
+	const struct htw_add common = { .flags = HTW_F_ABS | HTW_F_KEEP };
 	static uint64_t deadlines[CONNECTIONS], numbers[CONNECTIONS];
 	unsigned int c, twice = 0, rescued = 0, i;
-	unsigned long puts = 0;
+	unsigned long moved = 0;
 	struct htw_info info;
 	struct htw *timers;
 	uint64_t now;
@@ -195,7 +197,6 @@ int main(void)
 	if (shared == MAP_FAILED)
 		return 1;
 	check(htw_open(&timers, HTW_BACKEND_DEVICE, NULL), "htw_open");
-	check(htw_map_table(timers), "htw_map_table");
 	now = htw_now(timers);
 	for (c = 0; c < CONNECTIONS; c++) {
 		deadlines[c] = now + IDLE;
@@ -226,14 +227,14 @@ int main(void)
 		kill(shared->workers[i].pid, SIGKILL);
 		waitpid(shared->workers[i].pid, NULL, 0);
 		shared->workers[i].turns &= ~1u;
-		puts += shared->workers[i].puts;
+		moved += shared->workers[i].moved;
 	}
 	rescued += rescue(timers);
 	for (c = 0; c < CONNECTIONS; c++)
 		twice += shared->ended[c] != 1;
 	check(htw_info(timers, &info), "htw_info");
 	printf("%u connections, moved %lu times by %d workers; %u did not end exactly once\n",
-	       CONNECTIONS, puts, WORKERS, twice);
+	       CONNECTIONS, moved, WORKERS, twice);
 	printf("%u rescued from dead workers, %u armed again, %llu timers left\n", rescued,
 	       shared->again, (unsigned long long)info.timers);
 	htw_close(timers);
