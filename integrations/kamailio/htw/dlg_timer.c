@@ -5,14 +5,14 @@
  * In place of the file of the same name in src/modules/dialog.
  *
  * The main process opens the device, and all processes that it forks share the
- * timers. Starting and removing one is a system call, in constant time. Moving
- * it later, as each request within a dialog does, is a store to the device's
- * table of deadlines, which every process maps.
+ * timers. Starting, moving and removing one is a system call, in constant time.
+ * Timers are kept ones: an id ends when its timer is removed, and not when a
+ * process reads its event, so that others can move the timer until that process
+ * deals with the event.
  *
  * Different dialogs have no lock in common, but for the few that share one of
  * LOCKS by their addresses. It keeps a timer's id and deadline in struct dlg_tl
- * consistent with the device: without it a process could store a deadline for
- * an id that has ended meanwhile, and whose entry another timer has.
+ * consistent with the device.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -63,12 +63,6 @@ static struct htw *handle(void)
 		LM_ERR("cannot use the dialogs' timers: %s\n", strerror(-ret));
 		if (fd >= 0)
 			close(fd);
-		return NULL;
-	}
-	ret = htw_map_table(timers);
-	if (ret) {
-		LM_ERR("cannot map the dialogs' deadlines: %s\n", strerror(-ret));
-		htw_close(timers);
 		return NULL;
 	}
 	own = timers;
@@ -164,18 +158,20 @@ void destroy_dlg_timer(void)
 
 int insert_dlg_timer(struct dlg_tl *tl, int interval)
 {
+	struct htw_add add = { .cookie = (uintptr_t)tl, .flags = HTW_F_ABS | HTW_F_KEEP };
 	struct htw *timers = handle();
-	uint64_t deadline;
 	int ret = -EEXIST;
 
 	if (!timers)
 		return -1;
-	deadline = after(timers, interval);
+	add.deadline = after(timers, interval);
 	lock(tl);
 	if (!tl->id)
-		ret = htw_at(timers, deadline, (uintptr_t)tl, &tl->id);
-	if (!ret)
-		set_deadline(tl, deadline, interval);
+		ret = htw_add(timers, &add);
+	if (!ret) {
+		tl->id = add.id;
+		set_deadline(tl, add.deadline, interval);
+	}
 	unlock(tl);
 	if (ret)
 		LM_CRIT("cannot start the timer of tl=%p: %s\n", tl, strerror(-ret));
@@ -218,8 +214,7 @@ int update_dlg_timer(struct dlg_tl *tl, int timeout)
 	lock(tl);
 	mod.id = tl->id;
 	if (tl->id)
-		ret = mod.deadline >= tl->deadline ?
-		      htw_put_off(timers, tl->id, mod.deadline) : htw_mod(timers, &mod);
+		ret = htw_mod(timers, &mod);
 	if (!ret)
 		set_deadline(tl, mod.deadline, timeout);
 	unlock(tl);
@@ -237,6 +232,7 @@ int update_dlg_timer(struct dlg_tl *tl, int timeout)
 static bool claim(struct htw *timers, const struct htw_event *event)
 {
 	struct dlg_tl *tl = (struct dlg_tl *)(uintptr_t)event->cookie;
+	struct htw_cancel cancel = { .id = event->id, .flags = HTW_CANCEL_DISCARD };
 	struct htw_query query = { .id = event->id };
 	bool is_due = false;
 
@@ -244,18 +240,11 @@ static bool claim(struct htw *timers, const struct htw_event *event)
 	/* If the timer was removed, the dialog's memory may have been freed: leave it alone. */
 	if (htw_query(timers, &query))
 		goto out;
-	if (tl->deadline != event->deadline) {
-		/* It was moved after the event had been read. */
-		struct htw_mod mod = {
-			.id = event->id,
-			.deadline = tl->deadline,
-			.flags = HTW_F_ABS | HTW_MOD_DEADLINE,
-		};
-
-		if (!htw_mod(timers, &mod))
-			goto out;
-	}
-	htw_stop(timers, event->id);
+	/* It was moved after the event had been read, so another one will come. */
+	if (tl->deadline != event->deadline)
+		goto out;
+	/* If it was moved to that deadline again, another one may have come. */
+	htw_cancel(timers, &cancel);
 	clear(tl);
 	is_due = true;
 out:
@@ -270,6 +259,8 @@ static void expire(struct htw *timers)
 
 	do {
 		n = htw_read(timers, events, EVENTS);
+		if (n < 0)
+			LM_CRIT("cannot read the dialogs' timers: %s\n", strerror(-n));
 		for (i = 0; i < n; i++)
 			if (claim(timers, &events[i]))
 				expired((struct dlg_tl *)(uintptr_t)events[i].cookie);
