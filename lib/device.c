@@ -434,12 +434,12 @@ static struct pass sort_out(struct device *d, struct htw_event *events, u32 coun
 			continue;
 		}
 
-		if (to) {
+		if (to)
 			d->live--;
-			if (ev->flags & HTW_EVENT_MORE)
-				end_later(d, ev->id);
+		if (to && ev->flags & HTW_EVENT_MORE) {
+			end_later(d, ev->id);
 			ev->flags &= ~HTW_EVENT_MORE;
-			if (!(ev->flags & HTW_EVENT_CLOCK_SET))
+			if (!ev->flags)
 				ev->deadline = htw_deadline_later(to, ev->deadline);
 		}
 		if (pass.left != i)
@@ -472,9 +472,7 @@ static int read_and_rearm(struct device *d, struct htw_event *events, unsigned i
 		if (got <= 0)
 			return total ? (int)total : got;
 
-		/* A round costs as much as a few timers. */
-		work += 8;
-		enough = work + got >= REARM_MOST;
+		enough = ++work + got >= REARM_MOST;
 		pass = sort_out(d, events + total, got, enough);
 		work += pass.rearmed;
 		total += pass.left;

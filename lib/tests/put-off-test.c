@@ -946,6 +946,8 @@ PUT_OFF_TEST(two_handles_of_one_descriptor)
 		EXPECT_EQ(-ENOENT, htw_stop(self->htw, id));
 		EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
 		expect_event(_metadata, self->htw, next, htw_now(self->htw));
+		/* It has ended for this handle, which then ends it for others. */
+		EXPECT_EQ(0, timers(self->htw));
 		EXPECT_EQ(0, timers(other));
 	}
 	/* What has been read and not been ended yet does not stay with the others. */
