@@ -1,28 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Connections whose timeout is moved by each event, and hardly ever expires
+ * Connections whose timeout is moved by each event, in the module's table
  *
- * The program is an event loop: it takes the events of a millisecond, 256 at a
- * time, reads the clock once for each 256, and moves the timeout of each
- * event's connection. With htw's table that is a store. libev's manual
- * recommends to store the time of the last activity and to look at it when the
- * timer expires ("Be smart about timeouts"): also a store, and a callback for
- * each timeout. All instructions of the guest are counted.
+ * With htw's table that is a store. libev's manual recommends to store the time
+ * of the last activity and to look at it when the timer expires ("Be smart about
+ * timeouts"): also a store, and a callback for each timeout.
  */
 #include <ev.h>
 #include <stdio.h>
 #include <string.h>
 #include "bench.h"
+#include "connections.h"
 #include "htw.h"
 #include "measure.h"
 #include "report.h"
-#include "spin.h"
 #include "workloads.h"
-
-#define CONNECTIONS	65536U
-#define TIMEOUT		(2 * SEC)
-#define TIMEOUTS	2U
-#define LOOP		MSEC
 
 static struct bench b;
 static uint64_t *table;		/* htw's table, by slot */
@@ -77,36 +69,6 @@ static void libev_loop(void)
 	ev_run(loop, EVRUN_NOWAIT);
 }
 
-/* Instructions for each re-arm, with @rearms of them for each timeout. */
-static double run_touches(unsigned int rearms, double unit_cost,
-			  void (*touch)(uint32_t first, uint32_t count), void (*turn)(void))
-{
-	const uint64_t turns = TIMEOUTS * TIMEOUT / LOOP;
-	const uint64_t events = (uint64_t)CONNECTIONS * rearms * TIMEOUTS;
-	uint64_t begin, units = 0, done = 0, start, t;
-	uint32_t at = 0;
-
-	start = spin_between_ticks(now_ns());
-	spin_until(start);
-	begin = instructions();
-	for (t = 0; t < turns; t++) {
-		const uint64_t until = events * (t + 1) / turns;
-
-		units += spin_until(start + t * LOOP);
-		while (done < until) {
-			uint32_t n = until - done < BATCH ? until - done : BATCH;
-
-			if (n > CONNECTIONS - at)
-				n = CONNECTIONS - at;
-			touch(at, n);
-			at = (at + n) % CONNECTIONS;
-			done += n;
-		}
-		turn();
-	}
-	return (double)(instructions() - begin - (uint64_t)(units * unit_cost)) / events;
-}
-
 static void report_run(const char *system, unsigned int rearms, double value)
 {
 	char op[32];
@@ -151,7 +113,7 @@ static void htw_table(unsigned int rearms)
 	fill_random(b.delay, CONNECTIONS, TIMEOUT, 1);
 	slots = allocate(CONNECTIONS, sizeof(*slots));
 	settle();
-	unit_cost = spin_calibrate(TIMEOUT);
+	unit_cost = connections_calibrate();
 	s->open(&b);
 	b.base = now_ns();
 	s->add(&b);
@@ -159,7 +121,7 @@ static void htw_table(unsigned int rearms)
 	for (i = 0; i < CONNECTIONS; i++)
 		slots[i] = HTW_ID_SLOT(b.handles[b.rearm_order[i]]);
 	report_store(s->name);
-	report_run(s->name, rearms, run_touches(rearms, unit_cost, htw_touch, htw_loop));
+	report_run(s->name, rearms, connections_run(rearms, unit_cost, htw_touch, htw_loop));
 	s->close(&b);
 	release(slots, CONNECTIONS, sizeof(*slots));
 	bench_exit(&b);
@@ -174,7 +136,7 @@ static void libev_activity(unsigned int rearms)
 	timers = allocate(CONNECTIONS, sizeof(*timers));
 	active = allocate(CONNECTIONS, sizeof(*active));
 	settle();
-	unit_cost = spin_calibrate(TIMEOUT);
+	unit_cost = connections_calibrate();
 	loop = ev_loop_new(EVBACKEND_EPOLL);
 	if (!loop)
 		die("table: libev cannot create a loop");
@@ -184,7 +146,7 @@ static void libev_activity(unsigned int rearms)
 		ev_timer_init(&timers[i], libev_due, TIMEOUT / 1e9, 0.);
 		ev_timer_start(loop, &timers[i]);
 	}
-	report_run("libev", rearms, run_touches(rearms, unit_cost, libev_touch, libev_loop));
+	report_run("libev", rearms, connections_run(rearms, unit_cost, libev_touch, libev_loop));
 	ev_loop_destroy(loop);
 	release(timers, CONNECTIONS, sizeof(*timers));
 	release(active, CONNECTIONS, sizeof(*active));

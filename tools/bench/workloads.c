@@ -131,6 +131,8 @@ static const struct workload workloads[] = {
 	{ "scale", "threads on all CPUs compared with one; no --icount", workload_scale },
 	{ "shards", "two threads in the process, at the machine's own speed", workload_shards },
 	{ "table", "65,536 connections, re-armed in the mapped table", workload_table },
+	{ "put-off", "65,536 connections, put off by htw_put_off() and by hand", workload_put_off },
+	{ "put-off-calls", "htw_put_off() alone", workload_put_off_calls },
 	{ "contain", "what users who take all they can cost others", workload_contain },
 	{ "meddling", "a user on one CPU, others' timers on another; needs two CPUs",
 	  workload_meddling },

@@ -16,6 +16,8 @@ void workload_meddling(void);
 void workload_quiet(void);
 void workload_lateness(void);
 void workload_locks(void);
+void workload_put_off(void);
+void workload_put_off_calls(void);
 void workload_scale(void);
 void workload_shards(void);
 void workload_table(void);
