@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The table of deadlines: the look again at an entry after the timer has expired
- * (core/delivery.c, core/event.c, core/section.c, lib/device.c)
+ * (core/delivery.c, core/event.c, core/section.c)
  *
  * Stands for htw_delivery_defer_one(), htw_event_consume(), htw_section_mod_locked(),
- * htw_section_unread_locked(), and on the program's side for htw_put_off(), htw_rearm() and
- * device_read() with drop_put_off().
+ * htw_section_unread_locked(), and a program that stores, moves the timer by HTW_MOD, and looks at
+ * the entry when it reads an event.
  *
  * One kept timer that fires twice, at 1 and 3 if nothing moves it; with -DRING its events go to a
  * ring, which counts as reading them. One thread stores later deadlines, one moves the timer by a
@@ -167,7 +167,7 @@ inline unread(w, event, drop)
 	fi
 }
 
-/* What the library did before: HTW_MOD with the entry that it had read. */
+/* HTW_MOD with the entry that the program had read. */
 inline mod(w, drop)
 {
 	drop = true;
