@@ -43,7 +43,7 @@ static void accept_connection(struct htw *timers, struct connection *c)
 static void message(struct htw *timers, struct connection *c, uint64_t now)
 {
 	c->heard = now;
-	/* -ENOENT: its timeout was read before, so it is gone. This program does not get here then. */
+	/* It would be -ENOENT if the timeout had been read before; the connection is gone then. */
 	check(htw_put_off_inline(timers, c->timeout, now + IDLE), "htw_put_off");
 }
 

@@ -94,8 +94,9 @@ static inline bool htw_deadline_store(struct htw_deadline *to, u64 id, u64 when)
 /* Take the entry from the timer that it belongs to, whichever. Return: whether there was one. */
 static inline bool htw_deadline_clear(struct htw_deadline *to)
 {
-	const u64 tag = __atomic_load_n(&to->tag, __ATOMIC_RELAXED) & ~(u64)(HTW_DEADLINE_BLOCK - 1);
+	u64 tag = __atomic_load_n(&to->tag, __ATOMIC_RELAXED);
 
+	tag &= ~(u64)(HTW_DEADLINE_BLOCK - 1);
 	if (tag)
 		__atomic_fetch_sub(&to->tag, tag, __ATOMIC_ACQUIRE);
 	return tag;

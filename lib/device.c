@@ -486,7 +486,7 @@ static int device_read(struct htw *htw, struct htw_event *events, unsigned int c
 	unsigned int total = 0, most;
 	int got, state;
 
-	count = min(count, (unsigned int)INT_MAX);
+	count = min_t(unsigned int, count, INT_MAX);
 	if (!count)
 		return 0;
 
@@ -920,8 +920,11 @@ static void stop_part(struct device *d, const u64 *ids, u32 count, int *results)
 		pending.results);
 	on_part(d, HTW_OP_CANCEL, 0, others.ids, NULL, others.count, others.results);
 
-	for (i = 0; i < pending.count; i++)
-		results[pending.which[i]] = pending.results[i] == -EALREADY ? 0 : pending.results[i];
+	for (i = 0; i < pending.count; i++) {
+		const int result = pending.results[i];
+
+		results[pending.which[i]] = result == -EALREADY ? 0 : result;
+	}
 	for (i = 0; i < others.count; i++)
 		results[others.which[i]] = others.results[i];
 	for (i = 0; i < count; i++)
@@ -1046,7 +1049,7 @@ static int list(const struct device *d, unsigned long command, u32 flags, u64 *c
 	if (ret)
 		return ret;
 	*cursor = l.cursor;
-	return min(l.done, (u32)INT_MAX);
+	return min_t(u32, l.done, INT_MAX);
 }
 
 static bool has_list_states(const struct device *d)
@@ -1130,13 +1133,13 @@ static int list_put_off(struct device *d, u32 states, u64 *cursor, struct htw_qu
 			unsigned int count)
 {
 	const u32 wanted = states ? states : HTW_LIST_PENDING;
+	const u32 asked = wanted & HTW_LIST_PENDING ? wanted | HTW_LIST_EXPIRED : wanted;
 	const u64 now = now_of(d);
 	int got, i, left;
 
 	do {
 		left = 0;
-		got = list(d, HTW_LIST, wanted & HTW_LIST_PENDING ? wanted | HTW_LIST_EXPIRED : wanted,
-			   cursor, entries, count);
+		got = list(d, HTW_LIST, asked, cursor, entries, count);
 		for (i = 0; i < got; i++) {
 			struct htw_deadline *to = entry_of(d, entries[i].id);
 
@@ -1202,11 +1205,12 @@ static int harvest_put_off(struct device *d, u64 *cursor, struct htw_query *entr
 			   unsigned int count)
 {
 	u64 begin = *cursor, end = begin;
-	int got, i;
+	int got = count, i;
 
 	do {
 		begin = end;
-		got = has_list_states(d) ? prepare_harvest(d, begin, &end, entries, count) : (int)count;
+		if (has_list_states(d))
+			got = prepare_harvest(d, begin, &end, entries, count);
 		if (got == -ENOENT) {
 			*cursor = end;
 			return 0;
@@ -1242,7 +1246,7 @@ static int device_harvest(struct htw *htw, uint64_t *cursor, struct htw_query *e
 			return ret;
 	} else {
 		flush_ended(d);
-		ret = harvest_put_off(d, cursor, entries, min(count, (unsigned int)INT_MAX));
+		ret = harvest_put_off(d, cursor, entries, min_t(u32, count, INT_MAX));
 	}
 	unlock(d);
 	return ret;

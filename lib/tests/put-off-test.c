@@ -85,7 +85,7 @@ static void expect_ended(struct __test_metadata *_metadata, struct htw *htw, uin
 {
 	struct htw_op ops[] = {
 		{ .op = HTW_OP_CANCEL, .cancel.id = id },
-		{ .op = HTW_OP_MOD, .mod = { .id = id, .deadline = SEC, .flags = HTW_MOD_DEADLINE } },
+		{ .op = HTW_OP_MOD, .mod = { .id = id, .flags = HTW_MOD_DEADLINE } },
 		{ .op = HTW_OP_QUERY, .query.id = id },
 	};
 	const uint64_t when = SEC;
@@ -332,7 +332,8 @@ PUT_OFF_TEST(refused)
 		wrong[i].id = 4711;
 		EXPECT_EQ(-EINVAL, htw_add(self->htw, &wrong[i]));
 		EXPECT_EQ(4711, wrong[i].id);
-		EXPECT_EQ(-EINVAL, htw_add_many(self->htw, &wrong[i], deadlines, NULL, ids, 2, NULL));
+		EXPECT_EQ(-EINVAL, htw_add_many(self->htw, &wrong[i], deadlines, NULL, ids, 2,
+						NULL));
 		EXPECT_EQ(1, ids[0]);
 		EXPECT_EQ(2, ids[1]);
 		op.add = wrong[i];

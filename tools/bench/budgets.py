@@ -70,7 +70,7 @@ BUDGETS = (
       for what, op, limit in (("htw_put_off_inline()", "put-off-inline", 20), ("htw_put_off()", "put-off", 30))),
     *((f"re-arm by htw_put_off(), 100 for each timeout, {where}", (system, "put-off-100-a-timeout", CONNECTIONS), "<=", limit, peer)
       for system, where in (("libhtw-device", "device"), ("libhtw", "in the process"))
-      for limit, peer in ((0.2, ("libev", "idle-connections", CONNECTIONS)), (1.2, (system, "by-hand-100-a-timeout", CONNECTIONS)))),
+      for limit, peer in ((0.2, ("libev", "idle-connections", CONNECTIONS)), (1.2, (f"{system}-by-hand", "put-off-100-a-timeout", CONNECTIONS)))),
     ("cancel, batches of 256", ("htw-vector", "cancel", MILLION), "<=", 1.0, ("libev", "cancel", MILLION)),
     ("expire and read", ("htw-vector", "expire", MILLION), "<=", 1.0, ("libev", "expire", MILLION)),
     ("expire, delivered by the ring", ("htw-ring", "expire", MILLION), "<=", 0.7, ("libev", "expire", MILLION)),

@@ -122,6 +122,14 @@ class Tables:
         return markdown(["re-arms for each timeout", "`htw-table`: a store",
                          "`libev`: a store, looked at when the timer expires"], rows)
 
+    def put_off(self):
+        """htw_put_off(), 65,536 connections: instructions of the call, and of the whole guest for a re-arm"""
+        rows = [[where, self.cell(s, "put-off-inline", CONNECTIONS, decimals=1), self.cell(s, "put-off", CONNECTIONS, decimals=1),
+                 *(self.cell(way, "put-off-100-a-timeout", CONNECTIONS, decimals=1) for way in (s, f"{s}-by-hand"))]
+                for s, where in (("libhtw-device", "device"), ("libhtw", "in the process"))]
+        return markdown(["timers", "`htw_put_off_inline()`", "`htw_put_off()`", "100 for each timeout, whole guest",
+                         "the same by hand"], rows)
+
     def workloads(self, *systems):
         """Instructions for an operation of a workload"""
         names = {"idle-connections": CONNECTIONS, "reconciliations": MILLION, "buffs": 100000}

@@ -8,7 +8,6 @@
  * libhtw's, 256 in a call.
  */
 #include "../../lib/libhtw.h"
-#include <stdio.h>
 #include <string.h>
 #include "bench.h"
 #include "connections.h"
@@ -16,7 +15,7 @@
 #include "report.h"
 #include "workloads.h"
 
-#define REARMS	100U		/* for each timeout */
+#define REARMS	100U		/* for each timeout, as the row's name says */
 
 static struct htw *timers;
 static struct bench b;
@@ -26,7 +25,8 @@ static uint64_t *active;	/* by hand: time of the last activity, by connection */
 static void check(int result, const char *what)
 {
 	if (unlikely(result))
-		die("put-off: %s: %d (%s)", what, result, result < 0 ? strerror(-result) : "failed");
+		die("put-off: %s: %d (%s)", what, result,
+		    result < 0 ? strerror(-result) : "failed");
 }
 
 static void open_timers(enum htw_backend backend, uint32_t flags)
@@ -44,8 +44,8 @@ static void open_timers(enum htw_backend backend, uint32_t flags)
 	for (first = 0; first < CONNECTIONS; first += BATCH) {
 		for (i = 0; i < BATCH; i++)
 			numbers[i] = first + i;
-		check(htw_add_many(timers, &common, b.delay + first, numbers, b.handles + first, BATCH,
-				   NULL), "htw_add_many");
+		check(htw_add_many(timers, &common, b.delay + first, numbers, b.handles + first,
+				   BATCH, NULL), "htw_add_many");
 	}
 	for (i = 0; i < CONNECTIONS; i++) {
 		ids[i] = b.handles[b.rearm_order[i]];
@@ -119,35 +119,29 @@ static void by_hand_turn(void)
 			if (unlikely(deadlines[i] <= now))
 				die("put-off: a connection timed out by hand");
 		}
-		check(htw_rearm_many(timers, again, deadlines, n, HTW_F_ABS, NULL), "htw_rearm_many");
+		check(htw_rearm_many(timers, again, deadlines, n, HTW_F_ABS, NULL),
+		      "htw_rearm_many");
 	} while (n == BATCH);
 }
 
 static const struct {
 	enum htw_backend backend;
-	const char *name;
+	const char *name, *by_hand;
 } systems[] = {
-	{ HTW_BACKEND_PROCESS, "libhtw" },
-	{ HTW_BACKEND_DEVICE, "libhtw-device" },
+	{ HTW_BACKEND_PROCESS, "libhtw", "libhtw-by-hand" },
+	{ HTW_BACKEND_DEVICE, "libhtw-device", "libhtw-device-by-hand" },
 };
 
-static void report_run(const char *system, const char *way, double value)
-{
-	char op[40];
-
-	snprintf(op, sizeof(op), "%s-%u-a-timeout", way, REARMS);
-	report(system, op, CONNECTIONS, value, "insn/op");
-}
-
-static void run(unsigned int system, const char *way, uint32_t flags,
+static void run(const char *name, enum htw_backend backend, uint32_t flags,
 		void (*touch)(uint32_t first, uint32_t count), void (*turn)(void))
 {
 	double unit_cost;
 
 	settle();
 	unit_cost = connections_calibrate();
-	open_timers(systems[system].backend, flags);
-	report_run(systems[system].name, way, connections_run(REARMS, unit_cost, touch, turn));
+	open_timers(backend, flags);
+	report(name, "put-off-100-a-timeout", CONNECTIONS,
+	       connections_run(REARMS, unit_cost, touch, turn), "insn/op");
 	close_timers();
 }
 
@@ -156,8 +150,8 @@ void workload_put_off(void)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(systems); i++) {
-		run(i, "put-off", HTW_F_PUT_OFF, put_off, put_off_turn);
-		run(i, "by-hand", HTW_F_KEEP, by_hand, by_hand_turn);
+		run(systems[i].name, systems[i].backend, HTW_F_PUT_OFF, put_off, put_off_turn);
+		run(systems[i].by_hand, systems[i].backend, HTW_F_KEEP, by_hand, by_hand_turn);
 	}
 }
 
