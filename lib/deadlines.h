@@ -14,8 +14,8 @@
  * Nobody waits. (tools/models/put_off.pml)
  *
  * The tag of an entry that belongs to no timer is zero, but for those last bits.
- * That of a timer is its id, rounded up and not down to where they end, because
- * the device's first ids are 1, 2, 3, ....
+ * That of a timer is its id inverted, because the device's first ids are 1, 2,
+ * 3, ....
  *
  * Entries are in blocks, which stay where they are until the handle is closed,
  * as a store may look at any. All but the stores is called with the lock of the
@@ -35,7 +35,7 @@ void htw_deadlines_free(struct htw *htw);
 
 static inline u64 htw_deadline_tag(u64 id)
 {
-	return (id | (HTW_DEADLINE_BLOCK - 1)) + 1;
+	return ~id & ~(u64)(HTW_DEADLINE_BLOCK - 1);
 }
 
 /* Whether an entry with this tag belongs to the timer. */

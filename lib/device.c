@@ -35,6 +35,9 @@
 				 HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL | \
 				 HTW_FEATURE_VECTOR)
 
+/* Blocks of entries that a handle keeps when none is used. */
+#define BLOCKS_KEPT		16u
+
 /* Timers that a read re-arms at most, or a few more: so a read ends, and soon. */
 #define REARM_MOST		2048u
 
@@ -51,6 +54,7 @@
  *	or ends timers before there have been any. Guards @deadlines, except
  *	stores to entries, and what follows
  * @live: entries that belong to timers
+ * @blocks: blocks of entries below it may have been used
  * @ended: timers whose events have been read, and that the kernel still has
  * @nr_ended: number of those; written with @lock held, read without to see
  *	whether there are any
@@ -63,6 +67,7 @@ struct device {
 	bool puts_off;
 	pthread_rwlock_t lock;
 	u64 live;
+	u32 blocks;
 	u64 ended[HTW_MANY];
 	u32 nr_ended;
 };
@@ -177,6 +182,10 @@ static void lock(struct device *d)
 
 static void unlock(struct device *d)
 {
+	/* After a burst, give the memory of the entries back. */
+	if (unlikely(!d->live && d->blocks > BLOCKS_KEPT))
+		while (d->blocks > BLOCKS_KEPT)
+			htw_deadlines_drop(&d->htw, --d->blocks);
 	pthread_rwlock_unlock(&d->lock);
 }
 
@@ -244,6 +253,7 @@ static int start_entry(struct device *d, u64 id)
 	if (!htw_deadline_start(to, id))
 		return -EAGAIN;
 	d->live++;
+	d->blocks = max(d->blocks, (u32)id / HTW_DEADLINE_BLOCK + 1);
 	return 0;
 }
 
@@ -715,10 +725,13 @@ static void start_entries(struct device *d, const struct htw_add *common, const 
 		end_later(d, ids[i]);
 		refused = true;
 		if (ret == -EAGAIN) {
-			struct htw_add add = *common;
+			struct htw_add add = {
+				.deadline = deadlines[i],
+				.slack = common->slack,
+				.cookie = cookies ? cookies[i] : 0,
+				.flags = common->flags,
+			};
 
-			add.deadline = deadlines[i];
-			add.cookie = cookies ? cookies[i] : 0;
 			ret = add_put_off(d, &add);
 			ids[i] = add.id;
 		}

@@ -627,9 +627,9 @@ static inline int htw_put_off_inline(struct htw *htw, uint64_t id, uint64_t when
 	if (__builtin_expect(block >= d->count, 0))
 		return htw_put_off(htw, id, when);
 	to = &__atomic_load_n(&d->blocks[block], __ATOMIC_ACQUIRE)[(uint32_t)id & 1023];
-	/* The tag is the id, rounded up; its last bits count the stores on their way. */
-	if (__builtin_expect(__atomic_fetch_add(&to->tag, 1, __ATOMIC_ACQUIRE) >> 10 !=
-			     (id >> 10) + 1, 0)) {
+	/* The tag is ~id, but for its last bits, which count the stores on their way. */
+	if (__builtin_expect((__atomic_fetch_add(&to->tag, 1, __ATOMIC_ACQUIRE) ^ id) <
+			     ~(uint64_t)1023, 0)) {
 		__atomic_fetch_sub(&to->tag, 1, __ATOMIC_RELEASE);
 		return htw_put_off(htw, id, when);
 	}

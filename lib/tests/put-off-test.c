@@ -701,6 +701,46 @@ PUT_OFF_TEST(a_store_on_its_way)
 	EXPECT_EQ(0, htw_advance(self->htw, 10 * HOUR, 0));
 }
 
+static uint64_t resident(void)
+{
+	unsigned long all = 0, pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	if (!f || fscanf(f, "%lu %lu", &all, &pages) != 2)
+		pages = 0;
+	if (f)
+		fclose(f);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
+/* After a burst, the program's memory is not what it was at its peak. */
+PUT_OFF_TEST(memory_comes_back)
+{
+	enum { COUNT = 500000 };
+	uint64_t *ids = calloc(COUNT, sizeof(*ids)), before, most;
+	uint64_t id = start(self->htw, HOUR, 1);
+	unsigned int i;
+
+	ASSERT_NE(NULL, ids);
+	for (i = 0; i < COUNT; i++)
+		ids[i] = HOUR;
+	before = resident();
+	ASSERT_NE(0, before);
+	ASSERT_EQ(0, htw_add_many(self->htw, &(struct htw_add){ .flags = HTW_F_PUT_OFF }, ids, NULL,
+				  ids, COUNT, NULL));
+	most = resident();
+	EXPECT_LE(before + COUNT * 15, most);
+	EXPECT_EQ(0, htw_stop_many(self->htw, ids, COUNT, NULL));
+	EXPECT_EQ(0, htw_stop(self->htw, id));
+	EXPECT_GE(before + (most - before) / 4, resident());
+	for (i = 0; i < COUNT; i += 1000)
+		EXPECT_EQ(-ENOENT, htw_put_off(self->htw, ids[i], HOUR));
+	ASSERT_NE(0, id = start(self->htw, HOUR, 1));
+	EXPECT_EQ(0, htw_put_off(self->htw, id, 2 * HOUR));
+	EXPECT_EQ(0, htw_stop(self->htw, id));
+	free(ids);
+}
+
 /* A descriptor that something else has closed. */
 PUT_OFF_TEST(closed_by_others)
 {
