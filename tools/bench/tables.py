@@ -265,7 +265,7 @@ class Tables:
         return shown(self.value(*key, int(last)) / factor, decimals)
 
 
-TABLES = ("cost", "growth", "lazy", "workloads", "lateness", "burst", "threads", "native", "waiters",
+TABLES = ("cost", "growth", "lazy", "put_off", "workloads", "lateness", "burst", "threads", "native", "waiters",
           "containment", "locks", "budgets")
 TABLE = re.compile(r"(?P<mark>^<!-- table: (?P<words>[^\n]*?) -->\n).*?^<!-- table end -->$", re.S | re.M)
 FIGURE = re.compile(r"[\d,.]*\d(?P<mark><!-- = (?P<words>[^>]*?) -->)")
