@@ -63,6 +63,12 @@ static inline void list_del(struct list_head *entry)
 	__list_del(entry->prev, entry->next);
 }
 
+static inline void list_del_init(struct list_head *entry)
+{
+	list_del(entry);
+	INIT_LIST_HEAD(entry);
+}
+
 static inline void list_move_tail(struct list_head *entry, struct list_head *head)
 {
 	list_del(entry);
