@@ -2,216 +2,155 @@
 /*
  * The dispatcher: call functions when they are due
  *
- * A call is a slot of an array, and its handle is the slot's number and
- * generation. Its timer's cookie is the slot's number and how often the call
- * had been armed. So an event never leads to freed memory, and one from before
- * the call was stopped or moved is void: its timer's id is not the call's any
- * more, or its cookie is not, or a request to move the call is deferred.
- * Deadlines cannot be compared instead: an overdue call may be moved to the
- * present, and CLOCK_REALTIME may be set back.
+ * A call's handle is its timer's cookie, and calls.c finds the call of any
+ * number. So an event never leads to freed memory, and that of a call which has
+ * ended is void. If a call is moved when an event of its old time has been read,
+ * that event is made void.
+ *
+ * What functions ask for is deferred, and passed to the backend in the order in
+ * which it was asked, by htw_batch(), after all functions of a dispatch have
+ * run. Requests that fail at a limit are kept, and tried again.
+ *
+ * Events are read into a queue of the dispatcher, which survives the run that
+ * has read them: a function may be left by an exception, by pthread_exit() or
+ * pthread_cancel(), for which abandon_run() is a cleanup handler, or by
+ * longjmp(). The latter is found when the same thread uses the dispatcher again
+ * and is not within a call: its stack does not reach down to where
+ * htw_dispatch() was. In each case the run is ended as if the function had
+ * returned, and the next one goes on with the queue.
  *
  * The lock guards everything but the backend's own state. It is not held while
- * functions run or htw_dispatch() waits. What functions ask for is deferred,
- * and passed to the backend in bulk after all functions of a round have run.
+ * functions run or htw_dispatch() waits, and not for longer than a batch takes.
+ * A thread that dispatches can be cancelled only then.
  */
-#include "internal.h"
+#include "calls.h"
+#include "fork.h"
+#include "stack.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-/* Events read at a time, and rounds after which htw_dispatch() returns if it made a call. */
-#define EVENTS			64
-#define ROUNDS			16
+/* Events read at a time, requests in a batch, and rounds after which htw_dispatch() returns. */
+#define EVENTS		64
+#define ROUNDS		16
 
-enum deferred {
-	NONE,
-	START,		/* start the timer */
-	MOVE,		/* move it */
-};
+/* How often a start that failed at a limit is tried again while htw_dispatch() waits. */
+#define RETRY_NS	(20 * HTW_MSEC)
 
-/**
- * struct call - a slot
- * @fn: function to call; NULL if the slot is free
- * @next: returns the time of the next call; NULL if there is none, or none any
- *	more
- * @arg: argument of both
- * @timer: the timer's id; zero if there is none
- * @deadline: when the next call is due
- * @interval: zero if not periodic
- * @missed: firings missed before the current call
- * @slack: slack of the dispatcher when the call was started
- * @generation: upper half of the handle
- * @armed: upper half of the timer's cookie; incremented when a timer is moved
- *	whose id may already have an event on the way
- * @next_free: next slot of the free list, plus one
- * @deferred: what to ask the backend for
- * @listed: on the list of deferred slots
- * @running: its function is running
- * @stopped: stopped by its own function
- */
-struct call {
-	htw_call_fn *fn;
-	htw_next_fn *next;
-	void *arg;
-	u64 timer;
-	u64 deadline;
-	u64 interval;
-	u64 missed;
-	u64 slack;
-	u32 generation;
-	u32 armed;
-	u32 next_free;
-	u8 deferred;
-	bool listed;
-	bool running;
-	bool stopped;
-};
+/* How many times in the past htw_call_schedule() passes over in one call. */
+#define PASSED_MAX	65536u
 
 /**
  * struct htw_dispatcher - a dispatcher
  * @htw: its timers
+ * @tick_ns: their tick
+ * @process: number of the process that may use it
  * @slack: for calls started from now on
- * @calls: the slots
- * @nr_calls: number of slots
- * @nr_used: number of slots that have been used
- * @free: head of the free list, plus one
- * @dirty: slots with deferred work; as long as @calls
- * @nr_dirty: entries of @dirty
- * @ended: timers to stop; as long as @calls
- * @nr_ended: entries of @ended
+ * @calls: the calls
+ * @asked: calls to be started or moved, in the order asked
+ * @blocked: calls that could not be started, in the same order
+ * @error: why
+ * @told: htw_dispatch() has returned @error for what is blocked now
+ * @ended: timers to be stopped
+ * @nr_ended: number of them
+ * @events: events that were read; the cookie of a void one is zero
+ * @nr_events: number of them
+ * @taken: how many of them have been taken
  * @running: htw_dispatch() is running
- * @calling: it is calling functions, in @thread
- * @thread: the thread that calls functions
+ * @run: its number, so that a run finds out that it was taken for abandoned
+ * @thread: its thread
+ * @tid: the kernel's number of that
+ * @frame: its place on the stack
+ * @current: the call whose function is running, or zero
+ * @current_stopped: that call was stopped
+ * @missed: firings missed before that call
+ * @nr_waiting: threads that wait until it has returned
+ * @returned: what they wait for
  * @lock: guards all fields
  */
 struct htw_dispatcher {
 	struct htw *htw;
+	u64 tick_ns;
+	u32 process;
 	u64 slack;
-	struct call *calls;
-	u32 nr_calls;
-	u32 nr_used;
-	u32 free;
-	u32 *dirty;
-	u32 nr_dirty;
-	u64 *ended;
+	struct calls calls;
+	struct list_head asked;
+	struct list_head blocked;
+	int error;
+	bool told;
+	u64 ended[EVENTS];
 	u32 nr_ended;
+	struct htw_event events[EVENTS];
+	u32 nr_events;
+	u32 taken;
 	bool running;
-	bool calling;
+	u64 run;
 	pthread_t thread;
+	pid_t tid;
+	struct stack_frame frame;
+	u64 current;
+	bool current_stopped;
+	u64 missed;
+	u32 nr_waiting;
+	pthread_cond_t returned;
 	pthread_mutex_t lock;
 };
 
-static u64 handle_of(const struct htw_dispatcher *d, const struct call *c)
+/* Passing requests to the backend. */
+
+/* Stop the timers of calls that have ended, and discard their unread events. */
+static void flush_ended(struct htw_dispatcher *d)
 {
-	return (u64)c->generation << 32 | (c - d->calls + 1);
+	struct htw_op ops[EVENTS];
+	u32 i;
+
+	for (i = 0; i < d->nr_ended; i++)
+		ops[i] = (struct htw_op){
+			.op = HTW_OP_CANCEL,
+			.cancel = { .id = d->ended[i], .flags = HTW_CANCEL_DISCARD },
+		};
+	if (d->nr_ended)
+		htw_batch(d->htw, ops, d->nr_ended);
+	for (i = 0; i < d->nr_ended; i++)
+		if (ops[i].result == -ECANCELED)	/* the system has refused to take many */
+			htw_cancel(d->htw, &ops[i].cancel);
+	d->nr_ended = 0;
 }
 
-static struct call *find(const struct htw_dispatcher *d, u64 handle)
+static void drop_timer(struct htw_dispatcher *d, u64 timer)
 {
-	const u32 slot = (u32)handle - 1;
-	struct call *c = slot < d->nr_used ? &d->calls[slot] : NULL;
-
-	return c && c->fn && c->generation == handle >> 32 ? c : NULL;
-}
-
-static u64 cookie_of(const struct htw_dispatcher *d, const struct call *c)
-{
-	return (u64)c->armed << 32 | (c - d->calls);
-}
-
-/* The call that an event is for; NULL if the event is void. */
-static struct call *find_event(const struct htw_dispatcher *d,
-			       const struct htw_event *ev)
-{
-	const u32 slot = (u32)ev->cookie;
-	struct call *c = slot < d->nr_used ? &d->calls[slot] : NULL;
-
-	if (!c || !c->fn || c->timer != ev->id || c->armed != ev->cookie >> 32)
-		return NULL;
-	return c;
-}
-
-/* Whether this thread is calling functions, so that requests are deferred. */
-static bool must_defer(const struct htw_dispatcher *d)
-{
-	return d->calling && pthread_equal(d->thread, pthread_self());
-}
-
-static int grow(struct htw_dispatcher *d)
-{
-	const u32 want = d->nr_calls ? d->nr_calls * 2 : EVENTS;
-	struct call *calls;
-	u32 *dirty;
-	u64 *ended;
-
-	if (want >= 1u << 31)
-		return -ENOMEM;
-
-	/* If an allocation fails, the arrays that have grown stay larger. */
-	calls = reallocarray(d->calls, want, sizeof(*calls));
-	if (!calls)
-		return -ENOMEM;
-	d->calls = calls;
-
-	dirty = reallocarray(d->dirty, want, sizeof(*dirty));
-	if (!dirty)
-		return -ENOMEM;
-	d->dirty = dirty;
-
-	ended = reallocarray(d->ended, want, sizeof(*ended));
-	if (!ended)
-		return -ENOMEM;
-	d->ended = ended;
-
-	memset(calls + d->nr_calls, 0, (want - d->nr_calls) * sizeof(*calls));
-	d->nr_calls = want;
-	return 0;
-}
-
-static struct call *new_call(struct htw_dispatcher *d)
-{
-	struct call *c;
-
-	if (d->free) {
-		c = &d->calls[d->free - 1];
-		d->free = c->next_free;
-		return c;
-	}
-	if (d->nr_used == d->nr_calls && grow(d))
-		return NULL;
-	return &d->calls[d->nr_used++];
-}
-
-/* End a call. Its timer has ended, or is dropped by the caller. */
-static void free_call(struct htw_dispatcher *d, struct call *c)
-{
-	c->fn = NULL;
-	c->timer = 0;
-	c->deferred = NONE;
-	/* A slot whose generations are used up is not used again. */
-	if (!++c->generation)
+	if (!timer)
 		return;
-	c->next_free = d->free;
-	d->free = c - d->calls + 1;
+	if (d->nr_ended == EVENTS)
+		flush_ended(d);
+	d->ended[d->nr_ended++] = timer;
 }
 
-static void defer(struct htw_dispatcher *d, struct call *c, enum deferred what)
+static struct htw_add add_of(const struct call *c)
 {
-	c->deferred = what;
-	if (!c->listed)
-		d->dirty[d->nr_dirty++] = c - d->calls;
-	c->listed = true;
-}
-
-/* Start the timer of a call. */
-static int start(struct htw_dispatcher *d, struct call *c)
-{
-	struct htw_add add = {
+	return (struct htw_add){
 		.deadline = c->deadline,
-		.interval = c->interval,
-		.slack = c->slack,
-		.cookie = cookie_of(d, c),
+		.interval = c->scheduled ? 0 : c->interval,
+		.slack = htw_arith_decode_slack(c->slack),
+		.cookie = c->handle,
 		.flags = HTW_F_ABS,
 	};
+}
+
+static struct htw_mod mod_of(const struct call *c)
+{
+	return (struct htw_mod){
+		.id = c->timer,
+		.deadline = c->deadline,
+		.flags = HTW_MOD_DEADLINE | HTW_F_ABS,
+	};
+}
+
+static int start_timer(struct htw_dispatcher *d, struct call *c)
+{
+	struct htw_add add = add_of(c);
 	int ret = htw_add(d->htw, &add);
 
 	if (!ret)
@@ -219,491 +158,708 @@ static int start(struct htw_dispatcher *d, struct call *c)
 	return ret;
 }
 
-/*
- * Move the timer; start another one if it has ended and its event is on its
- * way. By the cookie, an event of the old deadline that has been read already
- * differs from later ones.
- */
-static int move(struct htw_dispatcher *d, struct call *c)
+/* Move the timer of a call; start another one if it has ended. */
+static int move_timer(struct htw_dispatcher *d, struct call *c)
 {
 	int ret = -ENOENT;
 
-	c->armed++;
 	if (c->timer) {
-		const struct htw_mod mod = {
-			.id = c->timer,
-			.deadline = c->deadline,
-			.cookie = cookie_of(d, c),
-			.flags = HTW_MOD_DEADLINE | HTW_MOD_COOKIE | HTW_F_ABS,
-		};
+		const struct htw_mod mod = mod_of(c);
 
 		ret = htw_mod(d->htw, &mod);
 	}
-	if (ret == -ENOENT)
-		ret = start(d, c);
-	if (ret)
-		c->armed--;
-	return ret;
+	return ret == -ENOENT ? start_timer(d, c) : ret;
 }
 
-/* Stop a timer and discard its unread event. */
-static void drop_timer(struct htw_dispatcher *d, u64 timer)
+/*
+ * Start or move the timers of the first calls of a list, at most @most of them.
+ *
+ * Return: whether some failed; they are in @failed.
+ */
+static bool pass_on(struct htw_dispatcher *d, struct list_head *list, unsigned int most,
+		    struct list_head *failed)
 {
-	struct htw_cancel cancel = { .id = timer, .flags = HTW_CANCEL_DISCARD };
+	struct call *calls[EVENTS];
+	struct htw_op ops[EVENTS];
+	unsigned int n, i;
 
-	if (!timer)
-		return;
-	if (must_defer(d) && d->nr_ended < d->nr_calls)
-		d->ended[d->nr_ended++] = timer;
-	else
-		htw_cancel(d->htw, &cancel);
-}
+	for (n = 0; n < most && !list_empty(list); n++) {
+		struct call *c = list_first_entry(list, struct call, list);
 
-/* Stop the timers of calls that functions have stopped, and discard their unread events. */
-static void flush_ended(struct htw_dispatcher *d)
-{
-	u32 first, n, i;
+		list_del_init(&c->list);
+		calls[n] = c;
+		if (c->timer)
+			ops[n] = (struct htw_op){ .op = HTW_OP_MOD, .mod = mod_of(c) };
+		else
+			ops[n] = (struct htw_op){ .op = HTW_OP_ADD, .add = add_of(c) };
+	}
+	htw_batch(d->htw, ops, n);
+	for (i = 0; i < n; i++) {
+		struct call *c = calls[i];
+		int error = ops[i].result;
 
-	for (first = 0; first < d->nr_ended; first += n) {
-		const u64 *ended = d->ended + first;
-		int results[EVENTS];
-
-		n = min(d->nr_ended - first, (u32)EVENTS);
-		if (!htw_stop_many(d->htw, ended, n, results))
-			continue;
-		for (i = 0; i < n; i++) {
-			struct htw_cancel cancel = { .id = ended[i], .flags = HTW_CANCEL_DISCARD };
-
-			if (results[i] == -EALREADY)
-				htw_cancel(d->htw, &cancel);
+		if (ops[i].op == HTW_OP_MOD && error == -ENOENT) {
+			/* Something else has stopped it. */
+			c->timer = 0;
+			error = start_timer(d, c);
+		} else if (ops[i].op == HTW_OP_ADD && !error) {
+			c->timer = ops[i].add.id;
 		}
-	}
-	d->nr_ended = 0;
-}
-
-/* Start one-shot calls without slack, in bulk. */
-static int start_some(struct htw_dispatcher *d, const u32 *slots,
-		      unsigned int count)
-{
-	const struct htw_add common = { .flags = HTW_F_ABS };
-	u64 deadlines[EVENTS] = { }, cookies[EVENTS] = { }, ids[EVENTS];
-	int results[EVENTS], ret = 0;
-	unsigned int i;
-
-	for (i = 0; i < count; i++) {
-		deadlines[i] = d->calls[slots[i]].deadline;
-		cookies[i] = cookie_of(d, &d->calls[slots[i]]);
-	}
-	htw_add_many(d->htw, &common, deadlines, cookies, ids, count, results);
-	for (i = 0; i < count; i++) {
-		struct call *c = &d->calls[slots[i]];
-
-		if (results[i]) {
-			defer(d, c, START);	/* try again in the next round */
-			ret = results[i];
-		} else {
-			c->timer = ids[i];
-		}
-	}
-	return ret;
-}
-
-static int move_some(struct htw_dispatcher *d, const u32 *slots,
-		     unsigned int count)
-{
-	u64 deadlines[EVENTS] = { }, ids[EVENTS] = { };
-	int results[EVENTS], ret = 0;
-	unsigned int i;
-
-	for (i = 0; i < count; i++) {
-		ids[i] = d->calls[slots[i]].timer;
-		deadlines[i] = d->calls[slots[i]].deadline;
-	}
-	if (!htw_rearm_many(d->htw, ids, deadlines, count, HTW_F_ABS, results))
-		return 0;
-	for (i = 0; i < count; i++) {
-		struct call *c = &d->calls[slots[i]];
-		int error = results[i] ? start(d, c) : 0;
-
 		if (error) {
-			defer(d, c, START);
-			ret = error;
+			d->error = error;
+			list_add_tail(&c->list, failed);
 		}
 	}
-	return ret;
+	return !list_empty(failed);
 }
 
-/* Pass the deferred requests to the backend; those that fail stay deferred. */
-static int flush(struct htw_dispatcher *d)
+/* Let other threads have the lock. */
+static void relax_lock(struct htw_dispatcher *d)
 {
-	u32 starts[EVENTS], moves[EVENTS];
-	unsigned int nr_starts = 0, nr_moves = 0;
-	const u32 count = d->nr_dirty;
-	int ret = 0, error;
-	u32 i;
+	pthread_mutex_unlock(&d->lock);
+	pthread_mutex_lock(&d->lock);
+}
+
+/*
+ * Pass all requests to the backend. Those that fail are blocked; if one is still
+ * blocked, it is assumed that all are. The lock is released in between.
+ */
+static void flush_requests(struct htw_dispatcher *d)
+{
+	LIST_HEAD(failed);
+	unsigned int most;
 
 	flush_ended(d);
-	d->nr_dirty = 0;
-	/* Requests that fail are put back at the front, which has been read already. */
-	for (i = 0; i < count; i++) {
-		const u32 slot = d->dirty[i];
-		struct call *c = &d->calls[slot];
-		const enum deferred what = c->deferred;
-
-		c->deferred = NONE;
-		c->listed = false;
-		error = 0;
-		if (what == MOVE && !c->interval) {
-			moves[nr_moves++] = slot;
-		} else if (what == MOVE) {
-			error = move(d, c);
-			if (error)
-				defer(d, c, MOVE);
-		} else if (what == START && !c->interval && !c->slack) {
-			starts[nr_starts++] = slot;
-		} else if (what == START) {
-			error = start(d, c);
-			if (error)
-				defer(d, c, START);
+	for (most = 1; !list_empty(&d->blocked); most = EVENTS) {
+		if (pass_on(d, &d->blocked, most, &failed)) {
+			list_splice_init(&failed, &d->blocked);
+			break;
 		}
-		if (nr_starts == EVENTS) {
-			error = start_some(d, starts, nr_starts);
-			nr_starts = 0;
-		}
-		if (nr_moves == EVENTS) {
-			error = move_some(d, moves, nr_moves);
-			nr_moves = 0;
-		}
-		if (error)
-			ret = error;
+		relax_lock(d);
 	}
-	if (nr_starts) {
-		error = start_some(d, starts, nr_starts);
-		if (error)
-			ret = error;
+	while (!list_empty(&d->asked)) {
+		pass_on(d, &d->asked, EVENTS, &failed);
+		list_splice_tail_init(&failed, &d->blocked);
+		relax_lock(d);
 	}
-	if (nr_moves) {
-		error = move_some(d, moves, nr_moves);
-		if (error)
-			ret = error;
-	}
-	return ret;
+	if (list_empty(&d->blocked))
+		d->told = false;
 }
 
-static int start_call(struct htw_dispatcher *d, u64 deadline, u64 interval,
-		      htw_next_fn *next, htw_call_fn *fn, void *arg, u64 *call)
+/* Calls. */
+
+/* The function of the current call has returned, or was left. */
+static void end_current(struct htw_dispatcher *d)
 {
-	struct call *c;
+	struct call *c = calls_find(&d->calls, d->current);
+
+	if (d->current_stopped || (!c->timer && !c->due && list_empty(&c->list)))
+		calls_end(&d->calls, c);
+	d->current = 0;
+	if (d->nr_waiting)
+		pthread_cond_broadcast(&d->returned);
+}
+
+/* End a run, also one that was left. */
+static void end_run(struct htw_dispatcher *d)
+{
+	if (d->current)
+		end_current(d);
+	d->running = false;
+	d->run++;
+	flush_requests(d);
+}
+
+/*
+ * Lock the dispatcher for a request, and end a run that this thread has left by
+ * longjmp(). @frame is where the caller is on the stack.
+ *
+ * Return: 1 from within a call, so that the request is deferred; 0 otherwise; or
+ * -EPERM in a child of fork(), without the lock, which may never be released.
+ */
+static inline int enter_dispatcher(struct htw_dispatcher *d, const void *frame)
+{
+	if (htw_is_forked(d->process))
+		return -EPERM;
+	pthread_mutex_lock(&d->lock);
+	if (likely(!d->running || !pthread_equal(d->thread, pthread_self())))
+		return 0;
+	if (stack_is_within(&d->frame, frame))
+		return d->current != 0;
+	end_run(d);
+	return 0;
+}
+
+#define enter(d)	enter_dispatcher(d, __builtin_frame_address(0))
+
+static void leave_dispatcher(struct htw_dispatcher *d)
+{
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* Requests of a call count in the order of the last of them. */
+static void defer_request(struct htw_dispatcher *d, struct call *c)
+{
+	list_move_tail(&c->list, &d->asked);
+}
+
+/* Make the events void that were read of a call which is moved. */
+static void void_events(struct htw_dispatcher *d, struct call *c)
+{
+	u32 i;
+
+	for (i = d->taken; c->due && i < d->nr_events; i++) {
+		if (d->events[i].cookie == c->handle) {
+			d->events[i].cookie = 0;
+			c->due--;
+		}
+	}
+}
+
+/* End a call that is not running. */
+static void end_call(struct htw_dispatcher *d, struct call *c)
+{
+	drop_timer(d, c->timer);
+	list_del_init(&c->list);
+	calls_end(&d->calls, c);
+}
+
+/* Stop the call whose function is running. */
+static void stop_current(struct htw_dispatcher *d, struct call *c)
+{
+	drop_timer(d, c->timer);
+	c->timer = 0;
+	list_del_init(&c->list);
+	d->current_stopped = true;
+}
+
+static int start_call(struct htw_dispatcher *d, int within, const struct call *as, u64 *call)
+{
+	struct call *c = calls_new(&d->calls);
 	int ret = 0;
 
-	if (!fn)
-		return -EINVAL;
-
-	pthread_mutex_lock(&d->lock);
-	c = new_call(d);
-	if (!c) {
-		ret = -ENOMEM;
-		goto unlock;
-	}
-
-	c->fn = fn;
-	c->next = next;
-	c->arg = arg;
-	c->deadline = deadline;
-	c->interval = interval;
-	c->missed = 0;
-	c->slack = d->slack;
-	c->running = false;
-	c->stopped = false;
-
-	if (must_defer(d))
-		defer(d, c, START);
+	if (!c)
+		return -ENOMEM;
+	c->fn = as->fn;
+	c->arg = as->arg;
+	c->deadline = as->deadline;
+	c->scheduled = as->scheduled;
+	if (as->scheduled)
+		c->next = as->next;
 	else
-		ret = start(d, c);
+		c->interval = as->interval;
+	c->slack = htw_arith_encode_slack(d->slack);
 
-	if (!ret && call)
-		*call = handle_of(d, c);
+	if (within)
+		defer_request(d, c);
+	else
+		ret = start_timer(d, c);
+
 	if (ret)
-		free_call(d, c);
-unlock:
-	pthread_mutex_unlock(&d->lock);
+		calls_end(&d->calls, c);
+	else if (call)
+		*call = c->handle;
 	return ret;
 }
 
 HTW_PUBLIC int htw_call_at(struct htw_dispatcher *d, uint64_t when,
 			   htw_call_fn *fn, void *arg, uint64_t *call)
 {
-	return start_call(d, when, 0, NULL, fn, arg, call);
+	const struct call as = { .fn = fn, .arg = arg, .deadline = when };
+	int ret;
+
+	if (!fn)
+		return -EINVAL;
+	ret = enter(d);
+	if (ret < 0)
+		return ret;
+	ret = start_call(d, ret, &as, call);
+	leave_dispatcher(d);
+	return ret;
 }
 
 HTW_PUBLIC int htw_call_after(struct htw_dispatcher *d, uint64_t ns,
 			      htw_call_fn *fn, void *arg, uint64_t *call)
 {
-	return start_call(d, htw_sum(htw_now(d->htw), ns), 0, NULL, fn, arg, call);
+	return htw_call_at(d, htw_sum(htw_now(d->htw), ns), fn, arg, call);
 }
 
 HTW_PUBLIC int htw_call_every(struct htw_dispatcher *d, uint64_t first,
 			      uint64_t interval, htw_call_fn *fn, void *arg,
 			      uint64_t *call)
 {
-	struct htw_info info;
-	int ret = htw_info(d->htw, &info);
+	const struct call as = {
+		.fn = fn,
+		.arg = arg,
+		.deadline = htw_sum(htw_now(d->htw), first),
+		.interval = interval,
+	};
+	int ret;
 
-	if (ret)
-		return ret;
-	/* Check now: a deferred request could not report the error. */
-	if (interval < info.tick_ns)
+	/* A deferred request could not report the error. */
+	if (!fn || interval < d->tick_ns)
 		return -EINVAL;
-	return start_call(d, htw_sum(htw_now(d->htw), first), interval, NULL,
-			  fn, arg, call);
+	ret = enter(d);
+	if (ret < 0)
+		return ret;
+	ret = start_call(d, ret, &as, call);
+	leave_dispatcher(d);
+	return ret;
 }
 
 HTW_PUBLIC int htw_call_schedule(struct htw_dispatcher *d, htw_next_fn *next,
 				 htw_call_fn *fn, void *arg, uint64_t *call)
 {
-	const u64 first = next ? next(htw_now(d->htw), arg) : HTW_NO_MORE;
+	struct call as = { .fn = fn, .arg = arg, .next = next, .scheduled = true };
+	int ret;
 
-	if (first == HTW_NO_MORE)
+	if (!fn || !next)
 		return -EINVAL;
-	return start_call(d, first, 0, next, fn, arg, call);
+	if (htw_is_forked(d->process))
+		return -EPERM;
+	as.deadline = next(htw_now(d->htw), arg);
+	if (as.deadline == HTW_NO_MORE)
+		return -EINVAL;
+	ret = enter(d);
+	if (ret < 0)
+		return ret;
+	ret = start_call(d, ret, &as, call);
+	leave_dispatcher(d);
+	return ret;
 }
 
 HTW_PUBLIC int htw_call_again(struct htw_dispatcher *d, uint64_t call,
 			      uint64_t ns)
 {
-	const u64 deadline = htw_sum(htw_now(d->htw), ns);
+	const int within = enter(d);
 	struct call *c;
 	u64 before;
 	int ret = 0;
 
-	pthread_mutex_lock(&d->lock);
-	c = find(d, call);
+	if (within < 0)
+		return within;
 
-	if (!c || c->stopped) {
-		ret = -ENOENT;
-	} else {
-		before = c->deadline;
-		c->deadline = deadline;
-		if (must_defer(d))
-			defer(d, c, c->timer ? MOVE : START);
-		else if (c->deferred == NONE)	/* a deferred request uses the new deadline */
-			ret = move(d, c);
-		if (ret)
-			c->deadline = before;
+	c = calls_find(&d->calls, call);
+	if (!c || (call == d->current && d->current_stopped)) {
+		leave_dispatcher(d);
+		return -ENOENT;
 	}
 
-	pthread_mutex_unlock(&d->lock);
+	before = c->deadline;
+	c->deadline = htw_sum(htw_now(d->htw), ns);
+	if (within)
+		defer_request(d, c);
+	else if (list_empty(&c->list))	/* a deferred request uses the new deadline */
+		ret = move_timer(d, c);
+	if (ret)
+		c->deadline = before;
+	else
+		void_events(d, c);
+	leave_dispatcher(d);
 	return ret;
+}
+
+/* Stop a call: 0, -EALREADY if it is running, or -ENOENT. */
+static int stop_call(struct htw_dispatcher *d, int within, u64 call)
+{
+	struct call *c = calls_find(&d->calls, call);
+
+	if (!c)
+		return -ENOENT;
+
+	if (call == d->current) {
+		/* Until it returns, its function still uses its argument. */
+		stop_current(d, c);
+	} else {
+		end_call(d, c);
+		c = NULL;
+	}
+	if (!within) {
+		flush_ended(d);
+		/* There may be room for one that is blocked. */
+		if (!list_empty(&d->blocked))
+			flush_requests(d);
+	}
+	return c ? -EALREADY : 0;
 }
 
 HTW_PUBLIC int htw_call_stop(struct htw_dispatcher *d, uint64_t call)
 {
-	struct call *c;
-	int ret = 0;
+	int ret = enter(d);
 
-	pthread_mutex_lock(&d->lock);
-	c = find(d, call);
-	if (!c || c->stopped) {
-		/* Until it returns, a stopped function still uses its argument. */
-		ret = c ? -EALREADY : -ENOENT;
-		goto unlock;
-	}
-
-	drop_timer(d, c->timer);
-	if (c->running) {
-		c->timer = 0;
-		c->deferred = NONE;
-		c->stopped = true;
-		ret = -EALREADY;
-	} else {
-		free_call(d, c);
-	}
-unlock:
-	pthread_mutex_unlock(&d->lock);
+	if (ret < 0)
+		return ret;
+	ret = stop_call(d, ret, call);
+	leave_dispatcher(d);
 	return ret;
+}
+
+/* A thread that waited until a call had returned does not any more, or was cancelled. */
+static void end_wait(void *dispatcher)
+{
+	struct htw_dispatcher *d = dispatcher;
+
+	d->nr_waiting--;
+	leave_dispatcher(d);
 }
 
 HTW_PUBLIC int htw_call_stop_wait(struct htw_dispatcher *d, uint64_t call)
 {
-	return htw_call_stop(d, call);
+	const int within = enter(d);
+	int ret = -EDEADLK;
+
+	if (within < 0)
+		return within;
+
+	if (!within || call != d->current)
+		ret = stop_call(d, within, call);
+	if (ret != -EALREADY) {
+		leave_dispatcher(d);
+		return ret;
+	}
+
+	d->nr_waiting++;
+	pthread_cleanup_push(end_wait, d);
+	while (d->current == call)
+		pthread_cond_wait(&d->returned, &d->lock);
+	pthread_cleanup_pop(true);
+	return 0;
 }
 
 HTW_PUBLIC uint64_t htw_call_missed(struct htw_dispatcher *d, uint64_t call)
 {
-	const struct call *c;
 	u64 missed;
 
-	pthread_mutex_lock(&d->lock);
-	c = find(d, call);
-	missed = c && c->running ? c->missed : 0;
-	pthread_mutex_unlock(&d->lock);
+	if (enter(d) < 0)
+		return 0;
+	missed = call && call == d->current ? d->missed : 0;
+	leave_dispatcher(d);
 	return missed;
 }
 
-/*
- * Ask for the time of the call after the present one, and start its timer
- * later. The lock is held on entry and return, but not while the function runs.
- *
- * Return: the call; the array may have moved.
+/* Dispatching. */
+
+/**
+ * struct run - a htw_dispatch() that is running, on its stack
+ * @d: the dispatcher
+ * @number: &htw_dispatcher.run; another one is there if this run was ended
+ * @cancel_state: of the thread while it is not in the dispatcher
+ * @made: number of calls made
+ * @over: the run was ended, or is in a child of fork(); the lock is not held
  */
-static struct call *ask_next(struct htw_dispatcher *d, u64 handle, u64 previous)
+struct run {
+	struct htw_dispatcher *d;
+	u64 number;
+	int cancel_state;
+	int made;
+	bool over;
+};
+
+/* Before a function of the program is called, or the thread waits. */
+static void release_lock(struct run *r)
 {
-	struct call *c = find(d, handle);
+	pthread_mutex_unlock(&r->d->lock);
+	pthread_setcancelstate(r->cancel_state, NULL);
+}
+
+/* Afterwards. Return: whether the run goes on. */
+static bool retake_lock(struct run *r)
+{
+	/* The function may have set it. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &r->cancel_state);
+	/* A child of fork() has come back from the call. */
+	r->over = htw_is_forked(r->d->process);
+	if (r->over)
+		return false;
+	pthread_mutex_lock(&r->d->lock);
+	r->over = r->d->run != r->number;
+	if (r->over)
+		pthread_mutex_unlock(&r->d->lock);
+	return !r->over;
+}
+
+/* Cleanup handler: a function, or the wait, was left by an exception or because the thread ends. */
+static void abandon_run(void *run)
+{
+	struct run *r = run;
+
+	if (!retake_lock(r))
+		return;
+	end_run(r->d);
+	release_lock(r);
+}
+
+/*
+ * Ask for the time of the call after the present one, due at @previous, and
+ * request its timer. Times that have passed by now are passed over, and count as
+ * missed. The lock is not held meanwhile.
+ *
+ * Return: whether the run goes on.
+ */
+static bool ask_next(struct run *r, struct call *c, u64 previous)
+{
+	struct htw_dispatcher *d = r->d;
 	htw_next_fn *next = c->next;
 	void *arg = c->arg;
-	u64 when;
+	u64 now, when, missed = 0;
 
-	pthread_mutex_unlock(&d->lock);
+	release_lock(r);
+	now = htw_now(d->htw);
 	when = next(previous, arg);
-	pthread_mutex_lock(&d->lock);
-	c = find(d, handle);
+	/* One that is not after the previous one was not missed: it asks for a call at once. */
+	while (when > previous && when <= now && missed < PASSED_MAX) {
+		missed++;
+		previous = when;
+		when = next(previous, arg);
+	}
+	if (!retake_lock(r))
+		return false;
+
+	c = calls_find(&d->calls, d->current);
+	d->missed = missed;
 	if (when == HTW_NO_MORE) {
 		c->next = NULL;		/* if the call is moved, it is made once more */
-	} else if (!c->stopped && !c->timer && c->deferred == NONE) {
+	} else if (!d->current_stopped && !c->timer && list_empty(&c->list)) {
 		/* Otherwise it has been moved meanwhile, which decides. */
 		c->deadline = when;
-		defer(d, c, START);
+		defer_request(d, c);
 	}
-	return c;
+	return true;
 }
 
-/*
- * Call the function of an event. The lock is held on entry and return, but not
- * while the function runs.
- *
- * Return: whether a function was called.
- */
-static bool make_call(struct htw_dispatcher *d, const struct htw_event *ev)
+/* Call the function of an event. The lock is not held meanwhile. */
+static void make_call(struct run *r, const struct htw_event *ev)
 {
-	struct call *c = find_event(d, ev);
-	bool made = false;
-	u64 handle;
+	struct htw_dispatcher *d = r->d;
+	struct call *c = calls_find(&d->calls, ev->cookie);
+	htw_call_fn *fn;
+	void *arg;
 
 	if (!c)
-		return false;
-	if (!(ev->flags & HTW_EVENT_MORE)) {
-		c->timer = 0;
-	} else if (!c->interval) {
-		/* With a table of deadlines, the timer is kept. */
-		if (c->deferred == NONE && ev->deadline < c->deadline)
-			return false;	/* moved in bulk with this event in the ring */
-		drop_timer(d, c->timer);
-		c->timer = 0;
-	}
-	/* Moved by a function, and the request is deferred: it is made at its new time. */
-	if (c->deferred != NONE)
-		return false;
+		return;
 
-	if (c->interval)
-		c->deadline = htw_sum(ev->deadline + ev->missed * c->interval,
-				      c->interval);
-	c->missed = ev->missed;
-	c->running = true;
-	handle = handle_of(d, c);
-	if (c->next)
-		c = ask_next(d, handle, ev->deadline);
-	if (!c->stopped) {
-		htw_call_fn *fn = c->fn;
-		void *arg = c->arg;
+	c->due--;
+	if (c->interval && !c->scheduled)
+		c->deadline = htw_sum(ev->deadline + ev->missed * c->interval, c->interval);
+	d->missed = ev->missed;
+	d->current = c->handle;
+	d->current_stopped = false;
+	fn = c->fn;
+	arg = c->arg;
+	if (c->scheduled && c->next && !ask_next(r, c, ev->deadline))
+		return;
+	if (!d->current_stopped) {
+		const u64 handle = d->current;
 
-		pthread_mutex_unlock(&d->lock);
+		release_lock(r);
 		fn(d, handle, arg);
-		pthread_mutex_lock(&d->lock);
-		c = find(d, handle);
-		made = true;
+		r->made++;
+		if (!retake_lock(r))
+			return;
 	}
-	c->running = false;
-	if (c->stopped || (!c->timer && c->deferred == NONE))
-		free_call(d, c);
-	return made;
+	end_current(d);
+}
+
+/* Read events into the queue, which is empty. Return: number of them, or a negative errno. */
+static int read_events(struct htw_dispatcher *d)
+{
+	int n = htw_read(d->htw, d->events, EVENTS), i;
+
+	d->taken = 0;
+	d->nr_events = max(n, 0);
+	for (i = 0; i < n; i++) {
+		struct htw_event *ev = &d->events[i];
+		struct call *c = calls_find(&d->calls, ev->cookie);
+
+		/* Another timer's: of a call that has ended, or has been moved. */
+		if (!c || c->timer != ev->id) {
+			ev->cookie = 0;
+			continue;
+		}
+		if (!(ev->flags & HTW_EVENT_MORE))
+			c->timer = 0;
+		/* Moved by a function, and the request is deferred: it is made at its new time. */
+		if (list_empty(&c->list))
+			c->due++;
+		else
+			ev->cookie = 0;
+	}
+	return n;
 }
 
 /*
- * Call functions that are due, in the dispatching thread, until nothing is due
- * or ROUNDS have passed. Events of calls that have ended do not count: a
- * dispatch that makes no call has left none that is due. Called with the lock
- * held.
+ * Call functions that are due, until nothing is due or ROUNDS have passed, first
+ * those whose events an abandoned run has left. Events of calls that have ended
+ * do not count: a run that makes no call has left none that is due.
  *
- * Return: number of calls; *left: more may be due.
+ * Return: 1 if more may be due; 0 if not, or the run is over; or a negative
+ * errno.
  */
-static int make_calls(struct htw_dispatcher *d, bool *left)
+static int make_calls(struct run *r)
 {
-	struct htw_event events[EVENTS];
-	unsigned int round, made = 0;
-	int n, i;
+	struct htw_dispatcher *d = r->d;
+	int round, n = EVENTS;
 
-	d->thread = pthread_self();
-	d->calling = true;
 	for (round = 1; ; round++) {
-		n = htw_read(d->htw, events, EVENTS);
-		for (i = 0; i < n; i++)
-			made += make_call(d, &events[i]);
-		*left = n == EVENTS;
-		if (!*left || (made && round >= ROUNDS))
-			break;
+		if (d->taken == d->nr_events)
+			n = read_events(d);
+		while (d->taken < d->nr_events) {
+			const struct htw_event ev = d->events[d->taken++];
+
+			make_call(r, &ev);
+			if (r->over)
+				return 0;
+		}
+		if (n < 0 || n < EVENTS)
+			return min(n, 0);
+		if (r->made && round >= ROUNDS)
+			return 1;
+		relax_lock(d);
 	}
-	d->calling = false;
-	return made;
 }
 
-HTW_PUBLIC int htw_dispatch(struct htw_dispatcher *d, int64_t timeout)
+/* Wait for events, or until blocked requests are to be tried again. */
+static int wait_for_events(struct run *r, int64_t timeout)
+{
+	struct htw_dispatcher *d = r->d;
+	int ret;
+
+	if (!list_empty(&d->blocked) && (timeout < 0 || timeout > (int64_t)RETRY_NS))
+		timeout = RETRY_NS;
+	release_lock(r);
+	ret = htw_wait(d->htw, timeout);
+	return retake_lock(r) ? min(ret, 0) : 0;
+}
+
+static int dispatch(struct run *r, int64_t timeout)
 {
 	const u64 end = timeout > 0 ? htw_clock_ns(CLOCK_MONOTONIC) + timeout : 0;
-	int made, error, ret;
-	bool left;
+	struct htw_dispatcher *d = r->d;
+	u64 now;
+	int ret;
 
-	pthread_mutex_lock(&d->lock);
-	if (d->running) {
-		pthread_mutex_unlock(&d->lock);
-		return -EBUSY;
-	}
-	d->running = true;
 	for (;;) {
-		error = flush(d);	/* what failed the last time */
-		made = make_calls(d, &left);
-		ret = flush(d);
-		if (ret)
-			error = ret;
-		else if (!d->nr_dirty)
-			error = 0;	/* a later attempt has succeeded */
-		/* Unless the result is positive nothing is due. What failed is tried again. */
-		if (left)
-			error = 0;
-		if (made || error || !timeout)
-			break;
-		pthread_mutex_unlock(&d->lock);
-		ret = htw_wait(d->htw, timeout);
-		pthread_mutex_lock(&d->lock);
-		if (ret < 0) {
-			error = ret;
-			break;
-		}
-		if (timeout > 0) {
-			const u64 now = htw_clock_ns(CLOCK_MONOTONIC);
+		flush_requests(d);
+		ret = make_calls(r);
+		if (r->over)
+			return r->made;
+		flush_requests(d);
 
+		/* The error is told once, and then only if there is nothing else to tell. */
+		if (!ret && !list_empty(&d->blocked) && !d->told) {
+			d->told = true;
+			return d->error;
+		}
+		if (r->made || ret < 0)
+			return r->made ? r->made : ret;
+		if (!timeout)
+			return list_empty(&d->blocked) ? 0 : d->error;
+
+		ret = wait_for_events(r, timeout);
+		if (r->over || ret < 0)
+			return ret;
+		if (timeout > 0) {
+			now = htw_clock_ns(CLOCK_MONOTONIC);
 			timeout = now < end ? end - now : 0;
 		}
 	}
-	d->running = false;
-	pthread_mutex_unlock(&d->lock);
-	return error ? error : made;
 }
+
+/* The thread's number: unlike a pthread_t, it can be asked for when the thread may have ended. */
+static pid_t this_thread(void)
+{
+	return syscall(SYS_gettid);
+}
+
+/* Was the present run left by longjmp(), or its thread ended without a cleanup? */
+static bool is_abandoned(const struct htw_dispatcher *d, const void *frame)
+{
+	const int error = errno;
+	bool ended;
+
+	if (d->tid == this_thread())
+		return !stack_is_within(&d->frame, frame) || !stack_is_live(&d->frame);
+	ended = syscall(SYS_tgkill, getpid(), d->tid, 0) && errno == ESRCH;
+	errno = error;
+	return ended;
+}
+
+/* The address of a public function may be one in the program, that leads here. */
+static int own_htw_dispatch(struct htw_dispatcher *d, int64_t timeout)
+	__attribute__((alias("htw_dispatch")));
+
+HTW_PUBLIC STACK_OWN_FRAME int htw_dispatch(struct htw_dispatcher *d, int64_t timeout)
+{
+	struct run r = { .d = d };
+	int ret;
+
+	if (htw_is_forked(d->process))
+		return -EPERM;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &r.cancel_state);
+	pthread_mutex_lock(&d->lock);
+	/* While one is ended, which releases the lock in between, another may begin. */
+	while (d->running) {
+		if (!is_abandoned(d, __builtin_frame_address(0))) {
+			release_lock(&r);
+			return -EBUSY;
+		}
+		end_run(d);
+	}
+	d->running = true;
+	r.number = ++d->run;
+	d->thread = pthread_self();
+	d->tid = this_thread();
+	d->frame = stack_here(own_htw_dispatch);
+
+	pthread_cleanup_push(abandon_run, &r);
+	ret = dispatch(&r, timeout);
+	pthread_cleanup_pop(false);
+
+	if (r.over) {
+		pthread_setcancelstate(r.cancel_state, NULL);
+		return htw_is_forked(d->process) ? -EPERM : ret;
+	}
+	d->running = false;
+	release_lock(&r);
+	return ret;
+}
+
+/* The dispatcher. */
 
 HTW_PUBLIC int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw)
 {
-	struct htw_dispatcher *made = calloc(1, sizeof(*made));
-	int ret;
+	struct htw_dispatcher *made;
+	struct htw_info info;
+	int ret = htw_info(htw, &info);
 
+	if (ret)
+		return ret;
+	made = calloc(1, sizeof(*made));
 	if (!made)
 		return -ENOMEM;
+
 	made->htw = htw;
+	made->tick_ns = info.tick_ns;
+	calls_init(&made->calls);
+	INIT_LIST_HEAD(&made->asked);
+	INIT_LIST_HEAD(&made->blocked);
+	ret = htw_process_number(&made->process);
+	if (ret)
+		goto fail;
+	ret = -pthread_cond_init(&made->returned, NULL);
+	if (ret)
+		goto fail;
 	ret = -pthread_mutex_init(&made->lock, NULL);
-	if (ret) {
-		free(made);
-		return ret;
-	}
+	if (ret)
+		goto fail_mutex;
 	*d = made;
 	return 0;
+
+fail_mutex:
+	pthread_cond_destroy(&made->returned);
+fail:
+	free(made);
+	return ret;
 }
 
 HTW_PUBLIC unsigned int
@@ -711,56 +867,65 @@ htw_dispatcher_shutdown(struct htw_dispatcher *d, uint64_t *cursor,
 			struct htw_pending_call *pending, unsigned int count)
 {
 	unsigned int stored = 0;
+	const int within = enter(d);
+	struct call *c;
 
-	pthread_mutex_lock(&d->lock);
-	for (; *cursor < d->nr_used && stored < count; ++*cursor) {
-		struct call *c = &d->calls[*cursor];
-
-		if (!c->fn || c->stopped ||
-		    (c->running && !c->timer && c->deferred == NONE))
+	if (within < 0)
+		return 0;
+	while (stored < count) {
+		c = calls_next(&d->calls, cursor);
+		if (!c)
+			break;
+		/* The running one is not among them if it is not made again. */
+		if (c->handle == d->current && (d->current_stopped ||
+						(!c->timer && !c->due && list_empty(&c->list))))
 			continue;
 		pending[stored++] = (struct htw_pending_call){
 			.fn = c->fn,
 			.arg = c->arg,
-			.call = handle_of(d, c),
+			.call = c->handle,
 			.deadline = c->deadline,
-			.interval = c->interval,
+			.interval = c->scheduled ? 0 : c->interval,
 		};
-		drop_timer(d, c->timer);
-		if (c->running) {
-			c->timer = 0;
-			c->deferred = NONE;
-			c->stopped = true;
-		} else {
-			free_call(d, c);
-		}
+		if (c->handle == d->current)
+			stop_current(d, c);
+		else
+			end_call(d, c);
+		if (!(stored % EVENTS))
+			relax_lock(d);
 	}
-	pthread_mutex_unlock(&d->lock);
+	if (!within)
+		flush_ended(d);
+	leave_dispatcher(d);
 	return stored;
 }
 
 HTW_PUBLIC void htw_dispatcher_free(struct htw_dispatcher *d)
 {
-	u32 i;
+	struct call *c;
+	u64 cursor = 0;
 
 	if (!d)
 		return;
-	for (i = 0; i < d->nr_used; i++)
-		if (d->calls[i].fn)
-			drop_timer(d, d->calls[i].timer);
-	pthread_mutex_destroy(&d->lock);
-	free(d->calls);
-	free(d->dirty);
-	free(d->ended);
+	/* The timers are the parent's, who may also have held the lock, or waited, at the fork. */
+	if (!htw_is_forked(d->process)) {
+		while ((c = calls_next(&d->calls, &cursor)))
+			drop_timer(d, c->timer);
+		flush_ended(d);
+		pthread_cond_destroy(&d->returned);
+		pthread_mutex_destroy(&d->lock);
+	}
+	calls_free(&d->calls);
 	free(d);
 }
 
 HTW_PUBLIC void htw_dispatcher_set_slack(struct htw_dispatcher *d,
 					 uint64_t slack)
 {
-	pthread_mutex_lock(&d->lock);
+	if (enter(d) < 0)
+		return;
 	d->slack = slack;
-	pthread_mutex_unlock(&d->lock);
+	leave_dispatcher(d);
 }
 
 HTW_PUBLIC int htw_dispatcher_fd(const struct htw_dispatcher *d)

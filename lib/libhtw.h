@@ -650,8 +650,25 @@ static inline int htw_put_off_inline(struct htw *htw, uint64_t id, uint64_t when
  * start, move or stop is collected and passed to the backend in a few system
  * calls afterwards. So a call that is started or moved from within a call, even
  * to now, is made by a later htw_dispatch(): calls that start each other cannot
- * keep one from returning. Other threads may start, move and stop calls
+ * keep one from returning. Those of equal deadlines are made in the order in
+ * which they were asked for. Other threads may start, move and stop calls
  * meanwhile.
+ *
+ * A call may be left by a C++ exception, pthread_exit(), pthread_cancel() or
+ * longjmp(): that counts as if it had returned, and htw_dispatch() is over. What
+ * was due with it is kept, and the next htw_dispatch(), which should follow
+ * soon because the descriptor need not be readable, goes on with it. A thread
+ * can be cancelled while it waits in htw_dispatch() or is in a call. After
+ * longjmp(), that next htw_dispatch() has to be the same thread's, unless that
+ * has ended; what it asks for before, from deeper in its stack than the
+ * htw_dispatch() that was left, counts as asked from within the call. Functions
+ * run on the stack of htw_dispatch(): on another one they are taken for having
+ * been left by longjmp().
+ *
+ * In a child of fork(), only htw_dispatcher_free() and htw_dispatcher_fd() do
+ * anything, with either backend: functions that return an error return -EPERM,
+ * also htw_dispatch() in a child that was made from within a call and returns
+ * from that, and others zero.
  */
 
 /**
@@ -671,7 +688,15 @@ typedef void htw_call_fn(struct htw_dispatcher *d, uint64_t call, void *arg);
  * Runs in the thread of htw_call_schedule() for the first call, and then in
  * that of htw_dispatch(). May do what a call may do. Is not asked again after
  * %HTW_NO_MORE, also if the last call is moved. If the call is moved while this
- * runs, its result is not used.
+ * runs, its result is not used. If it is left by an exception, or as else a call
+ * may be left, the call has ended.
+ *
+ * If the program is too late for several times, it is asked for each, and one
+ * call is made for all, as of a periodic call: htw_call_missed() tells how many
+ * were passed over. To skip them instead, return a time after htw_now(). To have
+ * each handled, note them here, or let the function repeat itself. In one call
+ * at most 65,536 are passed over. A result that is not after @previous is no
+ * such time: the call is made again at once, by the next htw_dispatch().
  *
  * Return: when to call next, or %HTW_NO_MORE.
  */
@@ -708,7 +733,7 @@ struct htw_pending_call {
  * advance a manual clock, also from within a call. After htw_cancel_all() or
  * htw_harvest() by others, the calls are not made, unless they are moved.
  *
- * Return: 0; -ENOMEM.
+ * Return: 0; -ENOMEM; an error of htw_info().
  */
 int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw);
 
@@ -717,7 +742,8 @@ int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw);
  * @d: the dispatcher, or NULL. Not from within one of its calls
  *
  * Pending calls are not made. The handle stays open, without the dispatcher's
- * timers and their events. No other thread uses the dispatcher any more.
+ * timers and their events. No other thread uses the dispatcher any more. In a
+ * child of fork() it frees the memory of the copy, and the timers stay.
  */
 void htw_dispatcher_free(struct htw_dispatcher *d);
 
@@ -765,17 +791,24 @@ int htw_dispatcher_fd(const struct htw_dispatcher *d);
  *	negative for no limit. Real time, as for htw_wait()
  *
  * Makes at most 1,024 calls. While the result is positive, more may be due;
- * otherwise nothing was, when it looked. So an edge-triggered loop calls it
- * with a timeout of zero until the result is not positive. A level-triggered
- * one may call it once.
+ * otherwise nothing was, when it looked, or the descriptor is readable anew as
+ * after htw_read(). So an edge-triggered loop calls it with a timeout of zero
+ * until the result is not positive. A level-triggered one may call it once.
  *
  * If a call that was started or moved from within a call cannot be because of a
- * limit, it is not lost: each htw_dispatch() tries again, and does not wait
- * until that succeeds or the call is stopped. It returns the error, also if it
- * has made calls, once nothing is due.
+ * limit, it is not lost: each htw_dispatch() tries again, and so does a
+ * htw_call_stop() that has made room. The htw_dispatch() in which it occurs
+ * returns the error, also if it has made calls, once nothing is due. Later ones
+ * wait as usual, try again every 20 ms meanwhile, and return the error only if
+ * @timeout is over and they have made no call. After all such calls have been
+ * started or stopped, the next failure is returned at once again. A program that
+ * dispatches with a timeout of zero when the descriptor is readable should, after
+ * such an error, do so again some time later.
  *
  * Return: number of calls made; -EINTR; -EBUSY if it is running already, also
- * from within a call; -ENOSPC, -EDQUOT or -ENOMEM as above.
+ * from within a call; -ENOSPC, -EDQUOT or -ENOMEM as above; -ECANCELED in their
+ * place if the device has refused many at once; -EBADF if something else has
+ * closed the descriptor; -EPERM in a child of fork().
  */
 int htw_dispatch(struct htw_dispatcher *d, int64_t timeout);
 
@@ -828,7 +861,7 @@ int htw_call_every(struct htw_dispatcher *d, uint64_t first, uint64_t interval,
  * htw_call_schedule() - call a function at times that another function determines
  * @d: the dispatcher
  * @next: called now for the first time, and before each call for the one after
- *	it
+ *	it; see &htw_next_fn, also for what happens after a stall
  * @fn: the function
  * @arg: argument of both
  * @call: out: identifies the call until @next has returned %HTW_NO_MORE; or
@@ -871,15 +904,19 @@ int htw_call_stop(struct htw_dispatcher *d, uint64_t call);
  * @call: the call
  *
  * For a thread that is going to free what the call uses: when it returns 0, or
- * -ENOENT, the function is not running, and its argument can be freed.
+ * -ENOENT, the function is not running, and its argument can be freed. A thread
+ * that waits here can be cancelled. If the call is left, as by an exception, or
+ * its thread is cancelled, that ends the wait; by longjmp(), the next use of the
+ * dispatcher in that thread does.
  *
  * Return: 0 if it will not be made again, and was not over when it was stopped;
- * -ENOENT if it had ended; -EDEADLK from within that call.
+ * -ENOENT if it had ended; -EDEADLK from within that call, which is not stopped
+ * then.
  */
 int htw_call_stop_wait(struct htw_dispatcher *d, uint64_t call);
 
 /**
- * htw_call_missed() - get the number of missed firings of a periodic call
+ * htw_call_missed() - get the number of missed firings of a periodic or scheduled call
  * @d: the dispatcher
  * @call: the call, from within its function
  *

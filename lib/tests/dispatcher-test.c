@@ -10,7 +10,11 @@
 #include "../libhtw.h"
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #define MSEC		1000000ULL
 #define SEC		1000000000ULL
@@ -26,7 +30,6 @@ FIXTURE(dispatcher) {
 
 FIXTURE_VARIANT(dispatcher) {
 	enum htw_backend backend;
-	uint32_t ring;
 };
 
 FIXTURE_VARIANT_ADD(dispatcher, process) {
@@ -37,20 +40,13 @@ FIXTURE_VARIANT_ADD(dispatcher, device) {
 	.backend = HTW_BACKEND_DEVICE,
 };
 
-FIXTURE_VARIANT_ADD(dispatcher, ring) {
-	.backend = HTW_BACKEND_DEVICE,
-	.ring = 64,
-};
-
 static int open_as(const FIXTURE_VARIANT(dispatcher) *variant, struct htw **htw, bool manual,
 		   uint64_t limit)
 {
 	const struct htw_setup setup = {
-		.flags = (manual ? HTW_SETUP_CLOCK : 0) | (limit ? HTW_SETUP_LIMIT : 0) |
-			 (variant->ring ? HTW_SETUP_RING : 0),
+		.flags = (manual ? HTW_SETUP_CLOCK : 0) | (limit ? HTW_SETUP_LIMIT : 0),
 		.clock = manual ? HTW_CLOCK_MANUAL : 0,
 		.limit = limit,
-		.ring_entries = variant->ring,
 	};
 
 	return htw_open(htw, variant->backend, &setup);
@@ -393,7 +389,7 @@ DISPATCHER_TEST(shutdown)
 	struct htw_pending_call pending[300];
 	struct log a = { .htw = self->htw };
 	bool seen[250] = { };
-	uint64_t call[250];
+	uint64_t call[250], cursor = 0;
 	unsigned int i, n;
 
 	for (i = 0; i < 250; i++) {
@@ -406,8 +402,8 @@ DISPATCHER_TEST(shutdown)
 	}
 	htw_advance(self->htw, 50 * SEC, 0);
 	EXPECT_EQ(50, htw_dispatch(self->d, 0));
-	EXPECT_EQ(100, htw_dispatcher_shutdown(self->d, pending, 100));
-	n = 100 + htw_dispatcher_shutdown(self->d, pending + 100, 200);
+	EXPECT_EQ(100, htw_dispatcher_shutdown(self->d, &cursor, pending, 100));
+	n = 100 + htw_dispatcher_shutdown(self->d, &cursor, pending + 100, 200);
 	EXPECT_EQ(225, n);	/* among those called, the periodic ones go on */
 	for (i = 0; i < n; i++) {
 		unsigned int k;
@@ -435,12 +431,13 @@ static void shut_down(struct htw_dispatcher *d, uint64_t call, void *arg)
 {
 	struct htw_pending_call pending[4];
 	struct log *log = arg;
+	uint64_t cursor = 0;
 
 	note(d, call, arg);
 	if (log->ns)
 		htw_call_again(d, call, log->ns);
 	log->other = 0;
-	log->result = htw_dispatcher_shutdown(d, pending, 4);
+	log->result = htw_dispatcher_shutdown(d, &cursor, pending, 4);
 	if (log->result == 1 && pending[0].call == call && pending[0].arg == arg)
 		log->other = pending[0].deadline;
 	else if (log->result)
@@ -496,12 +493,13 @@ DISPATCHER_TEST(handle_used_by_others)
 	struct log a = { .htw = self->htw, .ns = SEC }, b = a;
 	uint64_t call, every;
 	struct htw_query query;
+	uint64_t next;
 
 	/* Ask, wait and advance the clock, also from within a call. */
 	ASSERT_EQ(0, htw_call_after(self->d, SEC, advance, &a, NULL));
 	ASSERT_EQ(0, htw_call_after(self->d, 2 * SEC, note, &b, NULL));
-	EXPECT_EQ(0, htw_next(self->htw, &query));
-	EXPECT_EQ(SEC, query.deadline);
+	EXPECT_EQ(0, htw_next_time(self->htw, &next));
+	EXPECT_GE(SEC, next);
 	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
 	EXPECT_EQ(1, htw_wait(self->htw, -1));
 	EXPECT_LE(1, htw_dispatch(self->d, 0));
@@ -512,7 +510,8 @@ DISPATCHER_TEST(handle_used_by_others)
 
 	/* Calls whose timers others have taken are not made, unless they are moved. */
 	ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &b, &call));
-	EXPECT_EQ(1, htw_harvest(self->htw, &query, 1));
+	next = 0;
+	EXPECT_EQ(1, htw_harvest(self->htw, &next, &query, 1));
 	ASSERT_EQ(0, htw_call_every(self->d, SEC, SEC, note, &b, &every));
 	EXPECT_EQ(1, htw_cancel_all(self->htw, 0));
 	htw_advance(self->htw, 2 * SEC, 0);
@@ -1057,42 +1056,734 @@ DISPATCHER_TEST(threads)
 	htw_close(htw);
 }
 
-/*
- * With a table of deadlines timers are kept, so that a call can be moved while its event is in the
- * ring. That event is void.
- */
-DISPATCHER_TEST(moved_while_in_a_ring)
+/* Whatever number is given for a call, it is a live one or there is none. */
+DISPATCHER_TEST(numbers_that_are_no_call)
 {
-	const FIXTURE_VARIANT(dispatcher) large = {
-		.backend = variant->backend,
-		.ring = variant->ring ? 4096 : 0,
-	};
-	struct htw_dispatcher *d;
-	struct log a = { .ns = HOUR }, b = { };
-	struct htw *htw;
-	unsigned int i;
-	int n;
+	struct log a = { .htw = self->htw };
+	uint64_t live[3], ended, number;
+	struct htw_pending_call pending;
+	unsigned int i, k;
 
-	ASSERT_EQ(0, open_as(&large, &htw, true, 0));
-	EXPECT_EQ(variant->backend == HTW_BACKEND_PROCESS ? -ENOTSUP : 0, htw_map_table(htw));
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, 1));
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(0, htw_call_after(self->d, HOUR, note, &a, &live[i]));
+	ASSERT_EQ(0, htw_call_after(self->d, HOUR, note, &a, &ended));
+	EXPECT_EQ(0, htw_call_stop(self->d, ended));
+	srandom(1);
+	for (i = 0; i < 100000; i++) {
+		number = i % 2 ? live[i % 3] : ended;
+		if (i < 128)
+			number += 1ULL << i / 2;
+		else if (i < 256)
+			number -= 1ULL << i / 2 % 64;
+		else if (i < 100256)
+			number = (uint64_t)random() << 33 ^ (uint64_t)random() << i % 34;
+		for (k = 0; k < 3; k++)
+			if (number == live[k])
+				number = 0;
+		ASSERT_EQ(-ENOENT, htw_call_again(self->d, number, 0));
+		ASSERT_EQ(-ENOENT, htw_call_stop(self->d, number));
+		ASSERT_EQ(-ENOENT, htw_call_stop_wait(self->d, number));
+		ASSERT_EQ(0, htw_call_missed(self->d, number));
+		number |= 1 << 20;	/* a cursor behind all */
+		ASSERT_EQ(0, htw_dispatcher_shutdown(self->d, &number, &pending, 1));
+	}
+	for (k = 0; k < 3; k++)
+		EXPECT_EQ(0, htw_call_stop(self->d, live[k]));
+}
+
+/* Calls of equal deadlines are made in the order in which they were asked for, however that was. */
+struct order {
+	struct htw *htw;
+	uint64_t call[16];
+	unsigned int asked[64], nr_asked;	/* who was asked for, in order */
+	unsigned int made[64], nr_made;
+	unsigned int seed;
+	int result;
+};
+
+struct in_order {
+	struct order *order;
+	unsigned int who;
+};
+
+static void note_order(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct in_order *in = arg;
+
+	if (in->order->nr_made < 64)
+		in->order->made[in->order->nr_made++] = in->who;
+	htw_call_stop(d, call);
+}
+
+static void asks_in_order(struct order *o, unsigned int who)
+{
+	unsigned int i, kept = 0;
+
+	for (i = 0; i < o->nr_asked; i++)
+		if (o->asked[i] != who)
+			o->asked[kept++] = o->asked[i];
+	o->asked[kept++] = who;
+	o->nr_asked = kept;
+}
+
+static struct in_order ins[16];
+
+static void ask_for_equal_deadlines(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct order *o = arg;
+	unsigned int i;
+
+	for (i = 0; i < 40; i++) {
+		const unsigned int who = rand_r(&o->seed) % 16;
+
+		if (o->call[who]) {
+			if (rand_r(&o->seed) % 4) {
+				o->result |= htw_call_again(d, o->call[who], SEC);
+				asks_in_order(o, who);
+			}
+			continue;
+		}
+		switch (rand_r(&o->seed) % 3) {
+		case 0:
+			o->result |= htw_call_after(d, SEC, note_order, &ins[who], &o->call[who]);
+			break;
+		case 1:
+			o->result |= htw_call_every(d, SEC, HOUR, note_order, &ins[who],
+						    &o->call[who]);
+			break;
+		case 2:
+			/* Slack that has no effect: no other deadline is near. */
+			htw_dispatcher_set_slack(d, 1);
+			o->result |= htw_call_after(d, SEC, note_order, &ins[who], &o->call[who]);
+			htw_dispatcher_set_slack(d, 0);
+			break;
+		}
+		asks_in_order(o, who);
+	}
+}
+
+DISPATCHER_TEST(order_asked_for_from_within)
+{
+	unsigned int round, i;
+	struct order o;
+
+	for (round = 0; round < 300; round++) {
+		o = (struct order){ .htw = self->htw, .seed = round };
+		for (i = 0; i < 16; i++) {
+			ins[i] = (struct in_order){ &o, i };
+			/* Some are there already. */
+			if (i % 3 == 0) {
+				ASSERT_EQ(0, htw_call_after(self->d, 2 * SEC, note_order, &ins[i],
+							    &o.call[i]));
+				asks_in_order(&o, i);
+			}
+		}
+		ASSERT_EQ(0, htw_call_after(self->d, SEC, ask_for_equal_deadlines, &o, NULL));
+		htw_advance(self->htw, SEC, 0);
+		EXPECT_EQ(1, htw_dispatch(self->d, 0));
+		EXPECT_EQ(0, o.result);
+		htw_advance(self->htw, SEC, 0);
+		EXPECT_EQ(o.nr_asked, htw_dispatch(self->d, 0));
+		ASSERT_EQ(o.nr_asked, o.nr_made);
+		for (i = 0; i < o.nr_made; i++)
+			ASSERT_EQ(o.asked[i], o.made[i]) {
+				TH_LOG("round %u, call %u", round, i);
+			}
+	}
+}
+
+/* How a call may be left, other than by returning. C++ exceptions: exceptions.cc. */
+enum leave { BY_EXIT, BY_CANCEL, BY_LONGJMP, BY_LONGJMP_AND_THREAD_END, LEAVES };
+
+struct leaving {
+	struct htw_dispatcher *d;
+	struct htw *htw;
+	enum leave how;
+	jmp_buf env;
+	unsigned int made[40], nr_made, leaves_at;
+	uint64_t asked;			/* by the one that leaves */
+	int again;
+};
+
+static struct leaving leaving;
+
+static void note_asked(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	leaving.made[leaving.nr_made++] = 100;
+}
+
+static void leave(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	const unsigned int who = (uintptr_t)arg;
+
+	leaving.made[leaving.nr_made++] = who;
+	if (who != leaving.leaves_at)
+		return;
+	leaving.again |= htw_call_after(d, SEC, note_asked, NULL, &leaving.asked);
+	switch (leaving.how) {
+	case BY_EXIT:
+		pthread_exit(NULL);
+	case BY_CANCEL:
+		pthread_cancel(pthread_self());
+		pthread_testcancel();
+		abort();
+	default:
+		longjmp(leaving.env, 1);
+	}
+}
+
+static void *dispatch_and_leave(void *arg)
+{
+	if (!setjmp(leaving.env))
+		htw_dispatch(leaving.d, -1);
+	else if (leaving.how == BY_LONGJMP)
+		leaving.again |= htw_call_stop(leaving.d, leaving.asked) ||
+				 htw_call_after(leaving.d, SEC, note_asked, NULL, NULL);
+	return NULL;
+}
+
+DISPATCHER_TEST(left_from_within)
+{
+	unsigned int at, i;
+	pthread_t thread;
+
+	for (leaving.how = 0; leaving.how < LEAVES; leaving.how++) {
+		for (at = 0; at < 21; at += 5) {
+			leaving.d = self->d;
+			leaving.htw = self->htw;
+			leaving.leaves_at = at;
+			leaving.nr_made = 0;
+			for (i = 0; i < 21; i++)
+				ASSERT_EQ(0, htw_call_after(self->d, SEC, leave,
+							    (void *)(uintptr_t)i, NULL));
+			htw_advance(self->htw, SEC, 0);
+			ASSERT_EQ(0, pthread_create(&thread, NULL, dispatch_and_leave, NULL));
+			ASSERT_EQ(0, pthread_join(thread, NULL));
+			EXPECT_EQ(at + 1, leaving.nr_made);
+			EXPECT_EQ(0, leaving.again);
+			/* What was read is made, and nothing twice. */
+			EXPECT_EQ(20 - at, htw_dispatch(self->d, 0));
+			EXPECT_EQ(21, leaving.nr_made);
+			for (i = 0; i < leaving.nr_made; i++)
+				EXPECT_EQ(i, leaving.made[i]);
+			/* What was asked for is done. */
+			htw_advance(self->htw, SEC, 0);
+			EXPECT_EQ(1, htw_dispatch(self->d, 0));
+			EXPECT_EQ(100, leaving.made[21]);
+			EXPECT_EQ(0, htw_dispatch(self->d, 0));
+		}
+	}
+}
+
+struct jump {
+	jmp_buf env;
+	struct htw_dispatcher *d;
+	uint64_t call;
+	unsigned int jumps;
+	int nested, stop;
+};
+
+static void jump_out(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct jump *j = arg;
+
+	j->call = call;
+	j->jumps++;
+	j->nested = htw_dispatch(d, 0);
+	longjmp(j->env, 1);
+}
+
+/* Dispatch from so many functions below. */
+static __attribute__((noinline)) int dispatch_deeper(struct htw_dispatcher *d, int depth)
+{
+	volatile int ret;	/* not a tail call */
+
+	ret = depth ? dispatch_deeper(d, depth - 1) : htw_dispatch(d, 0);
+	return ret;
+}
+
+/* The thread that has left by longjmp() dispatches on, from deeper in the stack or not. */
+DISPATCHER_TEST(left_by_longjmp)
+{
+	struct log a = { .htw = self->htw };
+	struct htw_info info;
+	static struct jump j;
+	volatile int depth;
+	uint64_t call;
+
+	for (depth = 0; depth < 20; depth++) {
+		memset(&j, 0, sizeof(j));
+		a.calls = 0;
+		ASSERT_EQ(0, htw_call_every(self->d, SEC, SEC, jump_out, &j, NULL));
+		ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &a, NULL));
+		htw_advance(self->htw, SEC, 0);
+		if (!setjmp(j.env))
+			dispatch_deeper(self->d, 10);
+		EXPECT_EQ(1, j.jumps);
+		EXPECT_EQ(-EBUSY, j.nested);
+		if (depth < 10) {
+			/* It is not running any more, and this is not within a call. */
+			EXPECT_EQ(0, htw_call_after(self->d, HOUR, note, &a, &call));
+			EXPECT_EQ(0, htw_info(self->htw, &info));
+			EXPECT_EQ(3 - 1, info.timers);
+			EXPECT_EQ(0, htw_call_stop(self->d, call));
+		}
+		EXPECT_EQ(1, dispatch_deeper(self->d, depth));
+		EXPECT_EQ(1, a.calls);
+		EXPECT_EQ(0, htw_call_stop(self->d, j.call));
+		EXPECT_EQ(0, dispatch_deeper(self->d, depth));
+	}
+}
+
+static void *dispatch_for_ever(void *arg)
+{
+	while (htw_dispatch(arg, -1) >= 0)
+		;
+	return NULL;
+}
+
+/* A thread that waits, or that is in a call, is cancelled; the lock is not held then. */
+DISPATCHER_TEST(cancelled)
+{
+	struct log a = { };
+	struct htw_dispatcher *d;
+	struct htw *htw;
+	pthread_t thread;
+	unsigned int i;
+	uint64_t call;
+
+	ASSERT_EQ(0, open_as(variant, &htw, false, 0));
 	ASSERT_EQ(0, htw_dispatcher_new(&d, htw));
-	a.htw = b.htw = htw;
-	ASSERT_EQ(0, htw_call_after(d, 0, move_other, &a, NULL));
-	/* More than one htw_dispatch() makes. */
-	for (i = 0; i < 1100; i++)
-		ASSERT_EQ(0, htw_call_after(d, 0, note, &b, NULL));
-	ASSERT_EQ(0, htw_call_after(d, 0, note, &b, &a.other));
-	do {
-		n = htw_dispatch(d, 0);
-		EXPECT_LE(0, n);
-	} while (n > 0);
-	EXPECT_EQ(0, a.result);
-	EXPECT_EQ(1100, b.calls);
-	htw_advance(htw, HOUR, 0);
-	EXPECT_EQ(1, htw_dispatch(d, 0));
-	EXPECT_EQ(1101, b.calls);
-	EXPECT_EQ(a.other, b.call);
+	a.htw = htw;
+	ASSERT_EQ(0, htw_call_every(d, 0, MSEC, note, &a, &call));
+	for (i = 0; i < 300; i++) {
+		ASSERT_EQ(0, pthread_create(&thread, NULL, dispatch_for_ever, d));
+		if (i % 2)
+			usleep(rand() % 3000);	/* at whatever it does then */
+		ASSERT_EQ(0, pthread_cancel(thread));
+		ASSERT_EQ(0, pthread_join(thread, NULL));
+		EXPECT_EQ(0, htw_call_again(d, call, 0));
+		EXPECT_LE(0, htw_dispatch(d, EVENTUALLY));
+	}
+	EXPECT_LE(300, a.calls);
+	EXPECT_EQ(0, htw_call_stop(d, call));
+	htw_dispatcher_free(d);
+	htw_close(htw);
+}
+
+/* A call that runs until it is let go, or its thread is cancelled. */
+struct held {
+	struct htw_dispatcher *d;
+	uint64_t call;
+	sem_t runs, go;
+	bool over;
+	int dispatched;
+};
+
+static void hold(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct held *h = arg;
+
+	sem_post(&h->runs);
+	/* Not cancelled in sem_wait(): TSan would miss locks that the thread takes afterwards. */
+	while (sem_trywait(&h->go)) {
+		pthread_testcancel();
+		sched_yield();
+	}
+	__atomic_store_n(&h->over, true, __ATOMIC_RELAXED);
+}
+
+static void *dispatch_held(void *arg)
+{
+	struct held *h = arg;
+
+	h->dispatched = htw_dispatch(h->d, EVENTUALLY);
+	return NULL;
+}
+
+static void *wait_for_held(void *arg)
+{
+	struct held *h = arg;
+	intptr_t ret = htw_call_stop_wait(h->d, h->call);
+
+	if (!__atomic_load_n(&h->over, __ATOMIC_RELAXED))
+		ret = 1;
+	return (void *)ret;
+}
+
+static void stop_wait_within(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct log *log = arg;
+
+	note(d, call, arg);
+	log->result = htw_call_stop_wait(d, call) == -EDEADLK &&
+		      htw_call_stop_wait(d, log->other) == 0 &&
+		      htw_call_stop_wait(d, log->other) == -ENOENT;
+}
+
+DISPATCHER_TEST(stop_wait)
+{
+	struct log a = { .htw = self->htw };
+	pthread_t dispatching, waiting[3];
+	struct held h = { .d = self->d };
+	unsigned int way, i;
+	uint64_t call;
+	void *result;
+
+	/* Not running. */
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &a, &call));
+	EXPECT_EQ(0, htw_call_stop_wait(self->d, call));
+	EXPECT_EQ(-ENOENT, htw_call_stop_wait(self->d, call));
+
+	/* From within: itself, when nothing is changed, and others. */
+	ASSERT_EQ(0, htw_call_every(self->d, SEC, SEC, stop_wait_within, &a, &call));
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &a, &a.other));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(1, a.result);
+	EXPECT_EQ(0, htw_call_stop(self->d, call));
+
+	/* Running: it returns; its thread is cancelled; a waiting one is. */
+	for (way = 0; way < 3; way++) {
+		sem_init(&h.runs, 0, 0);
+		sem_init(&h.go, 0, 0);
+		h.over = way == 1;
+		ASSERT_EQ(0, htw_call_every(self->d, 0, SEC, hold, &h, &h.call));
+		ASSERT_EQ(0, pthread_create(&dispatching, NULL, dispatch_held, &h));
+		sem_wait(&h.runs);
+		EXPECT_EQ(-EALREADY, htw_call_stop(self->d, h.call));
+		ASSERT_EQ(0, pthread_create(&waiting[0], NULL, wait_for_held, &h));
+		usleep(10000);		/* it probably waits then; either way is right */
+		if (way == 2) {
+			pthread_cancel(waiting[0]);
+			ASSERT_EQ(0, pthread_join(waiting[0], &result));
+			EXPECT_EQ(PTHREAD_CANCELED, result);
+		}
+		/* Nobody holds the lock. */
+		EXPECT_EQ(-ENOENT, htw_call_stop(self->d, 1));
+		if (way == 1)
+			pthread_cancel(dispatching);
+		else
+			sem_post(&h.go);
+		ASSERT_EQ(0, pthread_join(dispatching, NULL));
+		if (way != 2) {
+			ASSERT_EQ(0, pthread_join(waiting[0], &result));
+			EXPECT_TRUE(!result || (intptr_t)result == -ENOENT);
+		}
+		EXPECT_EQ(-ENOENT, htw_call_stop_wait(self->d, h.call));
+		EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	}
+
+	/* Several wait at once, also for one that is not made again anyway. */
+	h.over = false;
+	ASSERT_EQ(0, htw_call_after(self->d, 0, hold, &h, &h.call));
+	ASSERT_EQ(0, pthread_create(&dispatching, NULL, dispatch_held, &h));
+	sem_wait(&h.runs);
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(0, pthread_create(&waiting[i], NULL, wait_for_held, &h));
+	sem_post(&h.go);
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, pthread_join(waiting[i], &result));
+		EXPECT_TRUE(!result || (intptr_t)result == -ENOENT);
+	}
+	ASSERT_EQ(0, pthread_join(dispatching, NULL));
+}
+
+/* A schedule with a period, that can skip what has passed. */
+struct scheduled {
+	struct log log;
+	uint64_t period, asked, most;
+	bool skips;
+};
+
+static uint64_t each_period(uint64_t previous, void *arg)
+{
+	struct scheduled *s = arg;
+
+	s->asked++;
+	if (s->most && s->asked > s->most)
+		return HTW_NO_MORE;
+	if (s->skips && previous + s->period <= htw_now(s->log.htw))
+		return htw_now(s->log.htw) + 1;
+	return previous + s->period;
+}
+
+static void note_scheduled(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct scheduled *s = arg;
+
+	note(d, call, &s->log);
+}
+
+/* One call for all times that have passed, as of a periodic call. */
+DISPATCHER_TEST(schedule_after_a_stall)
+{
+	struct scheduled s = { .log = { .htw = self->htw }, .period = MSEC };
+	uint64_t call, asked;
+
+	ASSERT_EQ(0, htw_call_schedule(self->d, each_period, note_scheduled, &s, &call));
+	htw_advance(self->htw, MSEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, s.log.missed);
+	htw_advance(self->htw, 10 * SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(2, s.log.calls);
+	EXPECT_EQ(9999, s.log.missed);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	/* It keeps its phase. */
+	htw_advance(self->htw, MSEC - 1, 0);
+	EXPECT_EQ(0, htw_dispatch(self->d, 0));
+	htw_advance(self->htw, 1, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, s.log.missed);
+	EXPECT_EQ(0, htw_call_stop(self->d, call));
+
+	/* One that skips misses nothing. */
+	s = (struct scheduled){ .log = { .htw = self->htw }, .period = MSEC, .skips = true };
+	ASSERT_EQ(0, htw_call_schedule(self->d, each_period, note_scheduled, &s, &call));
+	htw_advance(self->htw, 10 * SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(0, s.log.missed);
+	EXPECT_EQ(0, htw_call_stop(self->d, call));
+
+	/* One that ends meanwhile: all its times have passed. */
+	s = (struct scheduled){ .log = { .htw = self->htw }, .period = MSEC, .most = 5 };
+	ASSERT_EQ(0, htw_call_schedule(self->d, each_period, note_scheduled, &s, &call));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(4, s.log.missed);
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, call));
+
+	/* Times that never reach the present do not keep a dispatch from returning. */
+	for (s.period = 0; s.period < 2; s.period++) {
+		s.log.calls = s.most = s.skips = 0;
+		htw_advance(self->htw, SEC, 0);
+		ASSERT_EQ(0, htw_call_schedule(self->d, each_period, note_scheduled, &s, &call));
+		htw_advance(self->htw, HOUR, 0);
+		asked = s.asked;
+		EXPECT_EQ(1, htw_dispatch(self->d, -1));
+		EXPECT_EQ(s.period ? 65536 : 0, s.log.missed);
+		EXPECT_EQ(1 + s.log.missed, s.asked - asked);
+		EXPECT_EQ(1, htw_dispatch(self->d, -1));
+		EXPECT_EQ(0, htw_call_stop(self->d, call));
+	}
+}
+
+struct stopper {
+	struct htw_dispatcher *d;
+	uint64_t call;
+};
+
+static void *stop_soon(void *arg)
+{
+	struct stopper *s = arg;
+
+	usleep(100000);
+	return (void *)(intptr_t)htw_call_stop(s->d, s->call);
+}
+
+/* How often this thread has slept. */
+static long sleeps(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_nvcsw;
+}
+
+/* At a limit it waits, and tells why once. */
+DISPATCHER_TEST(waits_at_a_limit)
+{
+	struct htw_dispatcher *d;
+	struct stopper stopper;
+	struct two two = { };
+	uint64_t start;
+	long slept;
+	struct htw_info info;
+	struct htw *htw;
+	pthread_t thread;
+	void *result;
+
+	ASSERT_EQ(0, open_as(variant, &htw, false, 2));
+	ASSERT_EQ(0, htw_dispatcher_new(&d, htw));
+	two.log.htw = htw;
+	ASSERT_EQ(0, htw_call_after(d, 0, start_two, &two, NULL));
+	stopper.d = d;
+	ASSERT_EQ(0, htw_call_after(d, HOUR, note, &two.log, &stopper.call));
+	EXPECT_EQ(-ENOSPC, htw_dispatch(d, -1));
+	EXPECT_EQ(1, two.log.calls);
+	/* One of the two has a timer. The other is tried again, and a timeout tells the error. */
+	htw_call_again(d, two.call[0], HOUR);
+	htw_call_again(d, two.call[1], 0);
+	start = htw_now(htw);
+	slept = sleeps();
+	EXPECT_EQ(-ENOSPC, htw_dispatch(d, 200 * MSEC));
+	EXPECT_LE(start + 200 * MSEC, htw_now(htw));
+	slept = sleeps() - slept;
+	EXPECT_LE(2, slept);
+	EXPECT_GE(100, slept);
+	/* Without a timeout it waits until there is room, and then makes the call. */
+	ASSERT_EQ(0, pthread_create(&thread, NULL, stop_soon, &stopper));
+	start = htw_now(htw);
+	EXPECT_EQ(1, htw_dispatch(d, -1));
+	EXPECT_EQ(2, two.log.calls);
+	EXPECT_EQ(two.call[1], two.log.call);
+	ASSERT_EQ(0, pthread_join(thread, &result));
+	EXPECT_EQ(NULL, result);
 	EXPECT_EQ(0, htw_dispatch(d, 0));
+
+	/* A stop makes room at once. */
+	ASSERT_EQ(0, htw_call_after(d, 0, start_two, &two, NULL));
+	stopper.call = two.call[0];
+	EXPECT_EQ(-ENOSPC, htw_dispatch(d, -1));
+	EXPECT_EQ(0, htw_call_stop(d, stopper.call));
+	EXPECT_EQ(0, htw_info(htw, &info));
+	EXPECT_EQ(2, info.timers);
+	EXPECT_EQ(0, htw_dispatch(d, 0));
+	htw_dispatcher_free(d);
+	htw_close(htw);
+}
+
+/* Shutting down in portions, while others start calls. */
+DISPATCHER_TEST(shutdown_in_portions)
+{
+	static uint64_t calls[10000];
+	static unsigned char seen[10000];
+	struct htw_pending_call pending[64];
+	struct log a = { .htw = self->htw };
+	unsigned int i, n, found = 0;
+	uint64_t cursor = 0, call;
+
+	memset(seen, 0, sizeof(seen));
+	for (i = 0; i < 10000; i++)
+		ASSERT_EQ(0, htw_call_after(self->d, HOUR, note, (void *)(uintptr_t)i, &calls[i]));
+	for (i = 0; i < 10000; i += 3)
+		EXPECT_EQ(0, htw_call_stop(self->d, calls[i]));
+	while ((n = htw_dispatcher_shutdown(self->d, &cursor, pending, 64))) {
+		for (i = 0; i < n; i++)
+			if (pending[i].arg != &a)
+				seen[(uintptr_t)pending[i].arg]++;
+		found += n;
+		if (found < 640)
+			ASSERT_EQ(0, htw_call_after(self->d, HOUR, note, &a, &call));
+	}
+	for (i = 0; i < 10000; i++)
+		EXPECT_EQ(i % 3 ? 1 : 0, seen[i]);
+	/* Those that were started behind the cursor are left. */
+	cursor = 0;
+	n = htw_dispatcher_shutdown(self->d, &cursor, pending, 64);
+	EXPECT_GE(10, n);
+	EXPECT_EQ(0, htw_dispatcher_shutdown(self->d, &cursor, pending, 64));
+}
+
+static void *use_and_use(void *arg)
+{
+	struct shared *s = arg;
+	uint64_t call;
+
+	while (!__atomic_load_n(&s->wrong, __ATOMIC_RELAXED)) {
+		htw_call_after(s->d, 0, count, s, &call);
+		htw_call_after(s->d, HOUR, count, s, &call);
+		htw_call_stop_wait(s->d, call);
+	}
+	return NULL;
+}
+
+/* Not cancelled: TSan would miss the locks of a thread that is cancelled in poll(). */
+static void *dispatch_until_told(void *arg)
+{
+	struct shared *s = arg;
+
+	while (!__atomic_load_n(&s->wrong, __ATOMIC_RELAXED))
+		htw_dispatch(s->d, 10 * MSEC);
+	return NULL;
+}
+
+/* What a child of fork() may do with its copy. Exits with the number of the first fault. */
+static void be_a_child(struct htw_dispatcher *d, struct htw *htw, uint64_t call)
+{
+	struct htw_pending_call pending;
+	uint64_t cursor = 0;
+	int fault = 0;
+
+	alarm(TEST_SECONDS / 2);
+	if (htw_call_stop(d, call) != -EPERM)
+		fault = 1;
+	else if (htw_call_stop_wait(d, call) != -EPERM)
+		fault = 2;
+	else if (htw_call_again(d, call, 0) != -EPERM)
+		fault = 3;
+	else if (htw_call_after(d, 0, note, NULL, NULL) != -EPERM)
+		fault = 4;
+	else if (htw_call_every(d, 0, SEC, note, NULL, NULL) != -EPERM)
+		fault = 5;
+	else if (htw_call_schedule(d, each_period, note, NULL, NULL) != -EPERM)
+		fault = 6;
+	else if (htw_dispatch(d, 0) != -EPERM)
+		fault = 7;
+	else if (htw_dispatcher_shutdown(d, &cursor, &pending, 1))
+		fault = 8;
+	else if (htw_call_missed(d, call))
+		fault = 9;
+	htw_dispatcher_set_slack(d, 1);
+	htw_dispatcher_free(d);
+	_exit(fault);
+}
+
+static void fork_within(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	struct log *log = arg;
+
+	note(d, call, arg);
+	log->other = fork();
+}
+
+DISPATCHER_TEST(forked)
+{
+	struct htw_dispatcher *d;
+	struct shared s = { };
+	struct log a = { };
+	struct htw *htw;
+	pthread_t user, dispatching;
+	unsigned int i;
+	uint64_t call;
+	int status;
+	pid_t pid;
+
+	ASSERT_EQ(0, open_as(variant, &htw, false, 0));
+	ASSERT_EQ(0, htw_dispatcher_new(&d, htw));
+	a.htw = htw;
+	s.d = d;
+	ASSERT_EQ(0, htw_call_after(d, HOUR, note, &a, &call));
+	ASSERT_EQ(0, pthread_create(&user, NULL, use_and_use, &s));
+	ASSERT_EQ(0, pthread_create(&dispatching, NULL, dispatch_until_told, &s));
+	/* Others hold the lock, or wait, at some of the forks. */
+	for (i = 0; i < 100; i++) {
+		pid = fork();
+		if (!pid)
+			be_a_child(d, htw, call);
+		ASSERT_LT(0, pid);
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_EQ(0, status);
+	}
+	__atomic_store_n(&s.wrong, 1, __ATOMIC_RELAXED);
+	pthread_join(user, NULL);
+	pthread_join(dispatching, NULL);
+	/* The parent's calls are as before. */
+	EXPECT_EQ(0, htw_call_stop(d, call));
+	while (htw_dispatch(d, 0) > 0)
+		;
+
+	/* Forked from within a call: htw_dispatch() comes back in the child as well. */
+	ASSERT_EQ(0, htw_call_after(d, 0, fork_within, &a, NULL));
+	ASSERT_EQ(0, htw_call_after(d, 0, note, &a, NULL));
+	status = htw_dispatch(d, EVENTUALLY);
+	if (!a.other)
+		_exit(status == -EPERM && a.calls == 1 ? 0 : 1);
+	EXPECT_LE(1, status);
+	ASSERT_EQ(a.other, waitpid(a.other, &status, 0));
+	EXPECT_EQ(0, status);
 	htw_dispatcher_free(d);
 	htw_close(htw);
 }
