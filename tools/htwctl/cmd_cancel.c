@@ -26,7 +26,8 @@ static void add_id(const char *arg, struct argp_state *state)
 		argp_failure(state, HTWCTL_LIMIT, ENOMEM, "too many ids");
 	cancel.ids = more;
 	if (!parse_number(arg, &cancel.ids[cancel.count++]))
-		argp_error(state, "'%s' is not an id; htwctl list --pid prints ids", arg);
+		argp_error(state, "'%s' is not an id; htwctl list --pid prints ids",
+			   show_text(arg));
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)

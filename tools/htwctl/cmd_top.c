@@ -658,7 +658,7 @@ int cmd_top(int argc, char **argv)
 	screen = newterm(NULL, stdout, stdin);
 	if (!screen)
 		return fail_with(HTWCTL_FAILED, "unknown terminal %s (TERM)",
-				 getenv("TERM") ?: "");
+				 show_text(getenv("TERM") ?: ""));
 	init_colours();
 	cbreak();
 	noecho();

@@ -134,8 +134,8 @@ static int print_fields(struct tep_event *event, struct tep_record *record,
 	unsigned long long value;
 
 	for (unsigned int i = 0; all && all[i]; i++) {
+		const char *name = show_text(all[i]->name), *json = name;
 		enum kind kind = NUMBER;
-		const char *json = all[i]->name;
 
 		if (tep_read_number_field(all[i], record->data, &value))
 			continue;
@@ -149,7 +149,7 @@ static int print_fields(struct tep_event *event, struct tep_record *record,
 		if (all[i]->flags & TEP_FIELD_IS_SIGNED && all[i]->size == 4)
 			value = (int32_t)value;
 		if (!object)
-			field_text(kind, all[i]->name, value);
+			field_text(kind, name, value);
 		else if (kind == HEX)
 			json_add_hex(object, json, value);
 		else if (all[i]->flags & TEP_FIELD_IS_SIGNED)

@@ -10,12 +10,19 @@
 
 #define LINE_SIZE	256
 
+/*
+ * 65 columns before the name of 15, so that nothing of it is missing on a
+ * terminal of 80. The name is last: what a process has chosen as its own moves
+ * or hides no other column.
+ */
+#define LINE		"%7s %3s %-8s %-9s %6s %9s %6s %5s %3s %s"
+
 const char *descriptor_head(void)
 {
 	static char line[LINE_SIZE];
 
-	snprintf(line, sizeof(line), "%7s %4s %-15s %-10s %-9s %7s %10s %7s %10s %6s", "PID", "FD",
-		 "COMMAND", "USER", "CLOCK", "TICK", "TIMERS", "UNREAD", "LIMIT", "SHARED");
+	snprintf(line, sizeof(line), LINE, "PID", "FD", "USER", "CLOCK", "TICK", "TIMERS",
+		 "UNREAD", "LIMIT", "FDS", "COMMAND");
 	return line;
 }
 
@@ -30,12 +37,13 @@ static const char *show_uid(uid_t uid)
 const char *descriptor_line(const struct descriptor *d)
 {
 	static char line[LINE_SIZE];
+	char pid[16], fd[16];
 
-	snprintf(line, sizeof(line),
-		 "%7d %4d %-15s %-10s %-9s %7s %10s %7s %10s %6u", d->pid, d->fd, d->comm,
-		 show_uid(d->uid), show_clock(d->clock), show_duration(d->tick_ns),
-		 show_grouped(d->timers), show_grouped(d->expired), show_grouped(d->limit),
-		 d->holders);
+	snprintf(pid, sizeof(pid), "%d", d->pid);
+	snprintf(fd, sizeof(fd), "%d", d->fd);
+	snprintf(line, sizeof(line), LINE, pid, fd, show_uid(d->uid), show_clock(d->clock),
+		 show_duration(d->tick_ns), show_grouped(d->timers), show_short(d->expired),
+		 show_short(d->limit), show_short(d->holders), d->comm);
 	return line;
 }
 

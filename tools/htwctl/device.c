@@ -47,7 +47,8 @@ int open_device(void)
 		return fd;
 	if (fd >= 0) {
 		close(fd);
-		return -fail_with(HTWCTL_NO_DEVICE, "%s is not a device of htw", opt.device);
+		return -fail_with(HTWCTL_NO_DEVICE, "%s is not a device of htw",
+				  show_text(opt.device));
 	}
 	switch (errno) {
 	case ENOENT:
@@ -55,14 +56,14 @@ int open_device(void)
 	case ENODEV:
 		return -fail_with(HTWCTL_NO_DEVICE,
 				  "%s: no such device; is the module loaded (modprobe htw)?",
-				  opt.device);
+				  show_text(opt.device));
 	case EACCES:
 	case EPERM:
 		return -fail_with(HTWCTL_DENIED,
 				  "%s: permission denied; members of the device's group may open it (ls -l %s)",
-				  opt.device, opt.device);
+				  show_text(opt.device), show_text(opt.device));
 	default:
-		return -fail(errno, "%s", opt.device);
+		return -fail(errno, "%s", show_text(opt.device));
 	}
 }
 
@@ -273,7 +274,25 @@ static int add_descriptor(struct descriptors *found, const struct descriptor *d)
 	return 0;
 }
 
-static void read_owner(struct descriptor *d)
+/* A process's name, which it has chosen itself: any bytes but NUL, at most 15. */
+static void read_comm(struct descriptor *d)
+{
+	char path[64], comm[17];
+	FILE *file;
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", d->pid);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	n = fread(comm, 1, sizeof(comm) - 1, file);
+	fclose(file);
+	/* The kernel's newline, which is not part of the name. */
+	comm[n ? n - 1 : 0] = '\0';
+	make_printable(d->comm, sizeof(d->comm), comm);
+}
+
+static void read_uid(struct descriptor *d)
 {
 	char path[64], line[128];
 	FILE *file;
@@ -282,12 +301,10 @@ static void read_owner(struct descriptor *d)
 	file = fopen(path, "re");
 	if (!file)
 		return;
-	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "Name: %16[^\n]", d->comm) == 1)
-			continue;
+	/* The kernel has escaped newlines in the name, which comes before. */
+	while (fgets(line, sizeof(line), file))
 		if (sscanf(line, "Uid: %u", &d->uid) == 1)
 			break;
-	}
 	fclose(file);
 }
 
@@ -298,9 +315,10 @@ static void read_owner(struct descriptor *d)
 static int find_in_process(pid_t pid, dev_t device, struct descriptors *found)
 {
 	struct descriptor d = { .pid = pid };
+	bool found_any = false;
 	struct dirent *entry;
 	char path[320];
-	struct stat st;
+	struct statx st;
 	int err = 0;
 	DIR *dir;
 
@@ -312,14 +330,20 @@ static int find_in_process(pid_t pid, dev_t device, struct descriptors *found)
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
 		snprintf(path, sizeof(path), "/proc/%d/fd/%s", pid, entry->d_name);
-		if (stat(path, &st) || !S_ISCHR(st.st_mode) || st.st_rdev != device)
+		/* Another user's file system may never answer: do not ask it. */
+		if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE, &st) ||
+		    !S_ISCHR(st.stx_mode) ||
+		    makedev(st.stx_rdev_major, st.stx_rdev_minor) != device)
 			continue;
 		d.fd = atoi(entry->d_name);
 		d.holders = 1;
 		if (!read_fdinfo(&d))
 			continue;
-		if (!d.comm[0])
-			read_owner(&d);
+		if (!found_any) {
+			read_comm(&d);
+			read_uid(&d);
+			found_any = true;
+		}
 		err = add_descriptor(found, &d);
 	}
 	closedir(dir);

@@ -72,6 +72,10 @@ uint64_t parse_duration_arg(const char *what, const char *text, struct argp_stat
 uint64_t parse_number_arg(const char *what, const char *text, uint64_t min, uint64_t max,
 			  struct argp_state *state);
 
+/* text.c: text from outside, made printable. */
+void make_printable(char *to, size_t size, const char *from);
+char *printable_copy(const char *from);
+
 /* units.c: parse and print durations and numbers. */
 bool parse_duration(const char *text, uint64_t *ns);
 bool parse_number(const char *text, uint64_t *number);
@@ -83,6 +87,7 @@ const char *show_hex(uint64_t number);
 const char *show_clock(int clock);
 const char *show_slots(const uint32_t *slots, unsigned int levels);
 const char *show_user(const char *user);
+const char *show_text(const char *text);
 const char *show_features(uint64_t features, const char *separator);
 const char *feature_name(unsigned int bit);
 
@@ -115,7 +120,7 @@ struct descriptor {
 	int fd;
 	unsigned int holders;	/* descriptors of the same open file, this one included */
 	uid_t uid;
-	char comm[17];
+	char comm[4 * 15 + 1];	/* printable */
 	int clock;
 	uint64_t tick_ns;
 	uint64_t timers;
@@ -143,7 +148,7 @@ int find_descriptors(pid_t pid, struct descriptors *found);
 int find_failed(pid_t pid, int err);
 void free_descriptors(struct descriptors *found);
 
-/* stats.c: /sys/kernel/debug/htw, whose lines are names and values in turn. */
+/* stats.c: /sys/kernel/debug/htw, whose lines are names and values in turn, made printable. */
 struct fields {
 	unsigned int count;
 	char *line;

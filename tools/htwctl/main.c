@@ -41,7 +41,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			if (!strcmp(arg, commands[i].name))
 				command = &commands[i];
 		if (!command)
-			argp_error(state, "unknown command '%s'", arg);
+			argp_error(state, "unknown command '%s'; see --help", show_text(arg));
 		/* The remaining words are the subcommand's. */
 		command_argv = state->argv + state->next - 1;
 		command_argc = state->argc - state->next + 1;

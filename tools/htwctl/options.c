@@ -33,7 +33,7 @@ uint64_t parse_number_arg(const char *what, const char *text, uint64_t min, uint
 
 	if (!parse_number(text, &number) || number < min || number > max)
 		argp_error(state, "%s: '%s' is not a number from %" PRIu64 " to %" PRIu64,
-			   what, text, min, max);
+			   what, show_text(text), min, max);
 	return number;
 }
 
@@ -43,7 +43,7 @@ static error_t parse_format(int key, char *arg, struct argp_state *state)
 		return ARGP_ERR_UNKNOWN;
 	opt.json = !strcmp(arg, "json");
 	if (!opt.json && strcmp(arg, "text"))
-		argp_error(state, "--format: '%s' is neither text nor json", arg);
+		argp_error(state, "--format: '%s' is neither text nor json", show_text(arg));
 	return 0;
 }
 
@@ -94,7 +94,8 @@ static void parse_clock(const char *arg, struct argp_state *state)
 			return;
 		}
 	}
-	argp_error(state, "--clock: '%s' is not monotonic, boottime or realtime", arg);
+	argp_error(state, "--clock: '%s' is not monotonic, boottime or realtime",
+		   show_text(arg));
 }
 
 static void parse_geometry(char *arg, struct argp_state *state)

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 
 #define DEBUGFS		"/sys/kernel/debug/htw/"
 #define PARAMETERS	"/sys/module/htw/parameters"
-#define BLANKS		"\t\n "
+#define BLANKS		" "
 
 /* Split @line, which becomes part of @fields, into names and values. */
 static void cut_fields(struct fields *fields, char *line)
@@ -125,7 +126,7 @@ static int read_lines(const char *path, struct stats *stats, struct records *rec
 	if (!file)
 		return errno;
 	while (!err) {
-		char *line = NULL;
+		char *line = NULL, *printable;
 		size_t size = 0;
 
 		if (getline(&line, &size, file) < 0) {
@@ -134,7 +135,15 @@ static int read_lines(const char *path, struct stats *stats, struct records *rec
 				err = errno;
 			break;
 		}
-		err = records ? take_record(records, line) : take_wheel_line(stats, line);
+		line[strcspn(line, "\n")] = '\0';
+		printable = printable_copy(line);
+		free(line);
+		if (!printable)
+			err = ENOMEM;
+		else if (records)
+			err = take_record(records, printable);
+		else
+			err = take_wheel_line(stats, printable);
 	}
 	fclose(file);
 	return err;
@@ -286,10 +295,10 @@ uint64_t sum_exhausted(const struct stats *stats)
 				     sum_wheels(stats, "exhausted");
 }
 
-/* Read a file of /sys/module/htw, without its newline. */
+/* Read a file of /sys/module/htw, without its newline, and make it printable. */
 bool read_module_file(const char *name, char *buf, size_t size)
 {
-	char path[512];
+	char path[512], line[256];
 	bool read;
 	FILE *file;
 
@@ -297,18 +306,20 @@ bool read_module_file(const char *name, char *buf, size_t size)
 	file = fopen(path, "re");
 	if (!file)
 		return false;
-	read = fgets(buf, size, file);
+	read = fgets(line, sizeof(line), file);
 	fclose(file);
-	if (read)
-		buf[strcspn(buf, "\n")] = '\0';
-	return read;
+	if (!read)
+		return false;
+	line[strcspn(line, "\n")] = '\0';
+	make_printable(buf, size, line);
+	return true;
 }
 
 /* Call @each for each of the module's parameters, in order. Return 0 or an errno. */
 int each_parameter(void (*each)(const char *name, const char *value, void *arg), void *arg)
 {
+	char name[4 * NAME_MAX + 1], value[256];
 	struct dirent **names;
-	char value[256];
 	int count;
 
 	count = scandir(PARAMETERS, &names, NULL, alphasort);
@@ -318,8 +329,9 @@ int each_parameter(void (*each)(const char *name, const char *value, void *arg),
 		char file[sizeof("parameters/") + sizeof(names[i]->d_name)];
 
 		snprintf(file, sizeof(file), "parameters/%s", names[i]->d_name);
+		make_printable(name, sizeof(name), names[i]->d_name);
 		if (names[i]->d_name[0] != '.' && read_module_file(file, value, sizeof(value)))
-			each(names[i]->d_name, value, arg);
+			each(name, value, arg);
 		free(names[i]);
 	}
 	free(names);

@@ -213,14 +213,23 @@ const char *show_slots(const uint32_t *slots, unsigned int levels)
 	return buf;
 }
 
+/* Make a word of the command line printable. */
+const char *show_text(const char *text)
+{
+	char *buf = show_buffer();
+
+	make_printable(buf, SHOW_SIZE, text);
+	return buf;
+}
+
 /*
  * Replace a uid by the user's name if it has one. ":privileged" marks contexts
  * that the user opened with CAP_SYS_RESOURCE; root's are not marked.
  */
 const char *show_user(const char *user)
 {
+	char number[32], name[SHOW_SIZE - 1], *buf;
 	const struct passwd *entry;
-	char number[32], *buf;
 	const char *mark;
 	uint64_t uid;
 
@@ -228,9 +237,10 @@ const char *show_user(const char *user)
 	if (!parse_number(number, &uid))
 		return user;
 	entry = getpwuid(uid);
+	make_printable(name, sizeof(name), entry ? entry->pw_name : number);
 	mark = uid && strchr(user, ':') ? "+" : "";
 	buf = show_buffer();
-	snprintf(buf, SHOW_SIZE, "%s%s", entry ? entry->pw_name : number, mark);
+	snprintf(buf, SHOW_SIZE, "%s%s", name, mark);
 	return buf;
 }
 
