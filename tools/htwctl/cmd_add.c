@@ -105,7 +105,7 @@ static void print_added(const struct htw_add *timer)
 		json_add_hex(object, "id", timer->id);
 		json_add_hex(object, "cookie", timer->cookie);
 		json_add_u64(object, "deadline_ns", timer->deadline);
-		json_add(object, "absolute", json_object_new_boolean(timer->flags & HTW_F_ABS));
+		json_add_bool(object, "absolute", timer->flags & HTW_F_ABS);
 		json_add_u64(object, "interval_ns", timer->interval);
 		json_add_u64(object, "firings", timer->firings);
 		json_print(object);

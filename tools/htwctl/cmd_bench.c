@@ -57,7 +57,7 @@ static void print_result(const char *operation, const char *how, uint64_t count,
 		json_add_str(object, "how", how);
 		json_add_u64(object, "count", count);
 		json_add_u64(object, "total_ns", ns);
-		json_add(object, "ns", json_object_new_double_s((double)ns / count, each));
+		json_add_str(object, "each_ns", each);
 		json_print(object);
 		return;
 	}

@@ -44,17 +44,17 @@ static void print_json(const struct htw_info *info)
 	array = json_new_array();
 	for (unsigned int bit = 0; bit < 64; bit++)
 		if (info->features >> bit & 1)
-			json_append(array, json_object_new_string(feature_name(bit)));
+			json_append_str(array, feature_name(bit));
 	json_add(root, "features", array);
 	json_add_str(root, "clock", show_clock(info->clock));
 	json_add_u64(root, "tick_ns", info->tick_ns);
 	array = json_new_array();
 	for (unsigned int l = 0; l < info->levels; l++)
-		json_append(array, json_object_new_int64(info->slots[l]));
+		json_append_u64(array, info->slots[l]);
 	json_add(root, "slots", array);
 	json_add_u64(root, "reach_ns", reach(info));
-	json_add(root, "private", json_object_new_boolean(info->flags & HTW_SETUP_PRIVATE));
-	json_add(root, "home_cpu", json_object_new_int64(info->home_cpu));
+	json_add_bool(root, "private", info->flags & HTW_SETUP_PRIVATE);
+	json_add_i64(root, "home_cpu", info->home_cpu);
 	json_add_u64(root, "ring_entries", info->ring_entries);
 	json_add_u64(root, "limit", info->limit);
 	json_add_u64(root, "timers", info->timers);

@@ -61,8 +61,8 @@ static void print_timer_json(const struct htw_query *timer, const struct listing
 	struct json_object *object = json_new();
 
 	if (listing->pid)
-		json_add(object, "pid", json_object_new_int64(listing->pid));
-	json_add(object, "fd", json_object_new_int64(listing->fd));
+		json_add_i64(object, "pid", listing->pid);
+	json_add_i64(object, "fd", listing->fd);
 	json_add_hex(object, "id", timer->id);
 	json_add_hex(object, "cookie", timer->cookie);
 	json_add_str(object, "state", show_state(timer->state));
@@ -71,9 +71,8 @@ static void print_timer_json(const struct htw_query *timer, const struct listing
 	json_add_u64(object, "interval_ns", timer->interval);
 	json_add_u64(object, "firings", timer->firings);
 	json_add_u64(object, "missed", timer->missed);
-	json_add(object, "keep", json_object_new_boolean(timer->flags & HTW_F_KEEP));
-	json_add(object, "cancel_on_set",
-		 json_object_new_boolean(timer->flags & HTW_F_CANCEL_ON_SET));
+	json_add_bool(object, "keep", timer->flags & HTW_F_KEEP);
+	json_add_bool(object, "cancel_on_set", timer->flags & HTW_F_CANCEL_ON_SET);
 	json_print(object);
 }
 

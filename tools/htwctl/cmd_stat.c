@@ -52,8 +52,7 @@ static void add_fields(struct json_object *to, const struct fields *fields)
 		if (field_is_number(value))
 			json_add_u64(to, fields->f[i].name, strtoull(value, NULL, 10));
 		else if (*value == '-' && field_is_number(value + 1))
-			json_add(to, fields->f[i].name,
-				 json_object_new_int64(strtoll(value, NULL, 10)));
+			json_add_i64(to, fields->f[i].name, strtoll(value, NULL, 10));
 		else
 			json_add_str(to, fields->f[i].name, value);
 	}

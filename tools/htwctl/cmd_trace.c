@@ -43,7 +43,7 @@ static const struct {
 	{ "cpu", "on_cpu", NUMBER },
 	{ "moved", "moved", NUMBER },
 	{ "expires", "expires_ns", TIME },
-	{ "ns", "ns", DURATION },
+	{ "ns", "throttled_ns", DURATION },
 };
 
 static struct {
@@ -153,7 +153,7 @@ static int print_fields(struct tep_event *event, struct tep_record *record,
 		else if (kind == HEX)
 			json_add_hex(object, json, value);
 		else if (all[i]->flags & TEP_FIELD_IS_SIGNED)
-			json_add(object, json, json_object_new_int64(value));
+			json_add_i64(object, json, value);
 		else
 			json_add_u64(object, json, value);
 	}

@@ -61,8 +61,8 @@ struct json_object *descriptor_json(const struct descriptor *d)
 {
 	struct json_object *object = json_new();
 
-	json_add(object, "pid", json_object_new_int64(d->pid));
-	json_add(object, "fd", json_object_new_int64(d->fd));
+	json_add_i64(object, "pid", d->pid);
+	json_add_i64(object, "fd", d->fd);
 	json_add_u64(object, "shared", d->holders);
 	json_add_str(object, "command", d->comm);
 	json_add_u64(object, "uid", d->uid);

@@ -20,8 +20,8 @@ static void print_json(const struct htw_event *ev)
 	json_add_u64(object, "deadline_ns", ev->deadline);
 	json_add_u64(object, "fired_ns", ev->fired);
 	json_add_u64(object, "missed", ev->missed);
-	json_add(object, "more", json_object_new_boolean(ev->flags & HTW_EVENT_MORE));
-	json_add(object, "clock_set", json_object_new_boolean(ev->flags & HTW_EVENT_CLOCK_SET));
+	json_add_bool(object, "more", ev->flags & HTW_EVENT_MORE);
+	json_add_bool(object, "clock_set", ev->flags & HTW_EVENT_CLOCK_SET);
 	json_print(object);
 }
 

@@ -97,11 +97,15 @@ int fail_with(int code, const char *format, ...) __attribute__((format(printf, 2
 int exit_code_of(int err);
 void json_add(struct json_object *to, const char *key, struct json_object *value);
 void json_add_u64(struct json_object *to, const char *key, uint64_t value);
+void json_add_i64(struct json_object *to, const char *key, int64_t value);
+void json_add_bool(struct json_object *to, const char *key, bool value);
 void json_add_hex(struct json_object *to, const char *key, uint64_t value);
 void json_add_str(struct json_object *to, const char *key, const char *value);
 struct json_object *json_new(void);
 struct json_object *json_new_array(void);
 void json_append(struct json_object *to, struct json_object *value);
+void json_append_str(struct json_object *to, const char *value);
+void json_append_u64(struct json_object *to, uint64_t value);
 void json_print(struct json_object *object);
 int finish_output(int code);
 

@@ -50,7 +50,7 @@ static error_t parse_format(int key, char *arg, struct argp_state *state)
 const struct argp format_argp = {
 	.options = (const struct argp_option[]){
 		{ "format", 'f', "FORMAT", 0,
-		  "text (default) or json: one document on each line, times in ns, ids as strings",
+		  "text (default) or json: one document on each line; ids and times in ns are strings",
 		  90 },
 		{ 0 }
 	},

@@ -6,6 +6,9 @@
  * printed then, so the wrappers exit.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,15 +112,49 @@ void json_append(struct json_object *to, struct json_object *value)
 		checked(NULL);
 }
 
-void json_add_u64(struct json_object *to, const char *key, uint64_t value)
+/*
+ * Many JSON readers round numbers above 2^53. What may be above is a string,
+ * always: times in ns, whose names end with _ns, and these. Everything else
+ * counts timers, calls and CPUs.
+ */
+static bool may_be_rounded(const char *key)
 {
-	json_add(to, key, checked(json_object_new_uint64(value)));
+	const size_t length = strlen(key);
+
+	return (length > 3 && !strcmp(key + length - 3, "_ns")) || !strcmp(key, "missed") ||
+	       !strcmp(key, "span");
 }
 
-/*
- * Ids and cookies are strings: they are often above 2^53, where many JSON
- * readers round numbers.
- */
+void json_add_u64(struct json_object *to, const char *key, uint64_t value)
+{
+	char text[24];
+
+	if (!may_be_rounded(key)) {
+		json_add(to, key, checked(json_object_new_uint64(value)));
+		return;
+	}
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	json_add_str(to, key, text);
+}
+
+void json_add_i64(struct json_object *to, const char *key, int64_t value)
+{
+	char text[24];
+
+	if (!may_be_rounded(key)) {
+		json_add(to, key, checked(json_object_new_int64(value)));
+		return;
+	}
+	snprintf(text, sizeof(text), "%" PRId64, value);
+	json_add_str(to, key, text);
+}
+
+void json_add_bool(struct json_object *to, const char *key, bool value)
+{
+	json_add(to, key, checked(json_object_new_boolean(value)));
+}
+
+/* Ids and cookies are always strings, too. */
 void json_add_hex(struct json_object *to, const char *key, uint64_t value)
 {
 	json_add_str(to, key, show_hex(value));
@@ -126,6 +163,16 @@ void json_add_hex(struct json_object *to, const char *key, uint64_t value)
 void json_add_str(struct json_object *to, const char *key, const char *value)
 {
 	json_add(to, key, checked(json_object_new_string(value)));
+}
+
+void json_append_str(struct json_object *to, const char *value)
+{
+	json_append(to, checked(json_object_new_string(value)));
+}
+
+void json_append_u64(struct json_object *to, uint64_t value)
+{
+	json_append(to, checked(json_object_new_uint64(value)));
 }
 
 /* Print @object on a line of its own, flush, and free it. */
