@@ -189,7 +189,7 @@ int cmd_add(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
 		{ &setup_argp, 0, NULL, 0 }, { &target_argp, 0, NULL, 0 },
-		{ &format_argp, 0, NULL, 0 }, { 0 }
+		{ &format_argp, 0, NULL, 0 }, { &help_argp, 0, NULL, 0 }, { 0 }
 	};
 	static const struct argp argp = {
 		.options = options,

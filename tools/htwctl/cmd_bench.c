@@ -238,7 +238,7 @@ static int bench_expire(void)
 int cmd_bench(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
-		{ &format_argp, 0, NULL, 0 }, { 0 }
+		{ &format_argp, 0, NULL, 0 }, { &help_argp, 0, NULL, 0 }, { 0 }
 	};
 	static const struct argp argp = {
 		.options = options,

@@ -127,7 +127,8 @@ static int cancel_one(int fd, uint64_t id)
 int cmd_cancel(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
-		{ &target_argp, 0, NULL, 0 }, { &format_argp, 0, NULL, 0 }, { 0 }
+		{ &target_argp, 0, NULL, 0 }, { &format_argp, 0, NULL, 0 },
+		{ &help_argp, 0, NULL, 0 }, { 0 }
 	};
 	static const struct argp argp = {
 		.options = options,

@@ -89,7 +89,8 @@ static void print_text(const struct htw_info *info)
 int cmd_info(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
-		{ &target_argp, 0, NULL, 0 }, { &format_argp, 0, NULL, 0 }, { 0 }
+		{ &target_argp, 0, NULL, 0 }, { &format_argp, 0, NULL, 0 },
+		{ &help_argp, 0, NULL, 0 }, { 0 }
 	};
 	static const struct argp argp = {
 		.doc = "Show the module's version, features and parameters, and a context's "

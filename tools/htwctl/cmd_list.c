@@ -175,7 +175,8 @@ static int list_all(void)
 int cmd_list(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
-		{ &target_argp, 0, NULL, 0 }, { &format_argp, 0, NULL, 0 }, { 0 }
+		{ &target_argp, 0, NULL, 0 }, { &format_argp, 0, NULL, 0 },
+		{ &help_argp, 0, NULL, 0 }, { 0 }
 	};
 	static const struct argp argp = {
 		.options = options,

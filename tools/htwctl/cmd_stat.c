@@ -352,7 +352,7 @@ static int print_at_interval(void)
 int cmd_stat(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
-		{ &format_argp, 0, NULL, 0 }, { 0 }
+		{ &format_argp, 0, NULL, 0 }, { &help_argp, 0, NULL, 0 }, { 0 }
 	};
 	static const struct argp argp = {
 		.options = options,

@@ -632,9 +632,13 @@ static int refresh_until_quit(void)
 
 int cmd_top(int argc, char **argv)
 {
+	static const struct argp_child children[] = {
+		{ &help_argp, 0, NULL, 0 }, { 0 }
+	};
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
+		.children = children,
 		.doc = "Show the wheels of each CPU with a bar of the buckets in use on each level, "
 		       "lateness of expirations, users and their shares of CPU time, and the descriptors "
 		       "that hold most timers. Needs root.\v"

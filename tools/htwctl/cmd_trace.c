@@ -302,7 +302,7 @@ static int trace_failed(void)
 int cmd_trace(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
-		{ &format_argp, 0, NULL, 0 }, { 0 }
+		{ &format_argp, 0, NULL, 0 }, { &help_argp, 0, NULL, 0 }, { 0 }
 	};
 	static const struct argp argp = {
 		.options = options,

@@ -64,6 +64,7 @@ int cmd_top(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 
 /* options.c: argp children for the subcommands, and parsing of option values. */
+extern const struct argp help_argp;
 extern const struct argp format_argp;
 extern const struct argp target_argp;
 extern const struct argp setup_argp;

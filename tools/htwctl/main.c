@@ -71,7 +71,7 @@ static char *help_filter(int key, const char *text, void *input)
 	fputs("Commands:\n", out);
 	for (unsigned int i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
-	fputs("\n\"htwctl COMMAND --help\" describes a command and shows examples. "
+	fputs("\n\"htwctl COMMAND -h\" describes a command and shows examples. "
 	      "Durations: 250us, 10ms, 1.5s, 30m, 2h, 1d; seconds without a unit.\n\n"
 	      "Examples:\n"
 	      "  htwctl add 5s --every 1s --count 3\n"
@@ -90,12 +90,16 @@ int main(int argc, char **argv)
 		{ "device", 'D', "PATH", 0, "the device (default /dev/htw)", 0 },
 		{ 0 }
 	};
+	static const struct argp_child children[] = {
+		{ &help_argp, 0, NULL, 0 }, { 0 }
+	};
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
 		.args_doc = "COMMAND [ARGUMENT...]",
 		.doc = "Inspect and use htw, the timers of /dev/htw, from the command line.\v ",
 		.help_filter = help_filter,
+		.children = children,
 	};
 	char name[32];
 

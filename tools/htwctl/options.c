@@ -37,6 +37,24 @@ uint64_t parse_number_arg(const char *what, const char *text, uint64_t min, uint
 	return number;
 }
 
+static error_t parse_help(int key, char *arg, struct argp_state *state)
+{
+	(void)arg;
+	if (key != 'h')
+		return ARGP_ERR_UNKNOWN;
+	argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+	return 0;
+}
+
+/* argp has --help and -?, but what people try first is -h. */
+const struct argp help_argp = {
+	.options = (const struct argp_option[]){
+		{ NULL, 'h', NULL, 0, "the same as --help", -1 },
+		{ 0 }
+	},
+	.parser = parse_help,
+};
+
 static error_t parse_format(int key, char *arg, struct argp_state *state)
 {
 	if (key != 'f')
