@@ -12,8 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 
 #include "events.h"
+
+/* What htw(4) documents, for messages. */
+#define TICK_MIN_NS		(10 * NSEC_PER_USEC)
+#define TICK_MAX_NS		NSEC_PER_SEC
+#define USER_TICK_MIN_NS	(100 * NSEC_PER_USEC)
+#define USER_SLOTS_MAX		4096
+#define USER_WHEELS_MAX		16
 
 static struct {
 	struct htw_add timer;
@@ -121,27 +129,23 @@ static void print_added(const struct htw_add *timer)
 	fflush(stdout);
 }
 
-/* Explain errors in terms of the options. */
-static int add_failed(int err)
-{
-	const bool cancel = add.timer.flags & HTW_F_CANCEL_ON_SET;
-	const bool every = add.timer.interval;
+/*
+ * What the kernel refuses is explained in terms of the options. What is allowed
+ * is not checked before, because another version of the module may allow more.
+ */
 
-	switch (err) {
-	case ENOSPC:
-		return fail_with(HTWCTL_LIMIT, "cannot add a timer: the context's limit is reached");
-	case EDQUOT:
-		return fail_with(HTWCTL_LIMIT,
-				 "cannot add a timer: the user's limit is reached (max_user_timers)");
-	case EINVAL:
-		return fail_with(HTWCTL_FAILED, "cannot add a timer: %s%s%s",
-				 every ? "--every is below one tick" : "",
-				 every && cancel ? ", or " : "",
-				 cancel ? "--cancel-on-set without --clock=realtime" :
-				 every ? "" : strerror(err));
-	default:
-		return fail(err, "cannot add a timer");
-	}
+static int add_failed(int fd, int err)
+{
+	struct htw_info info;
+
+	if (err != EINVAL || get_info(fd, &info))
+		return add_refused(fd, err);
+	if (add.timer.interval && add.timer.interval < info.tick_ns)
+		return fail_with(HTWCTL_FAILED, "--every %s: must be at least one tick, %s",
+				 show_duration(add.timer.interval), show_duration(info.tick_ns));
+	if (add.timer.flags & HTW_F_CANCEL_ON_SET && info.clock != CLOCK_REALTIME)
+		return fail_with(HTWCTL_FAILED, "--cancel-on-set needs --clock=realtime");
+	return add_refused(fd, err);
 }
 
 static int add_timers(int fd)
@@ -151,7 +155,7 @@ static int add_timers(int fd)
 
 		timer.deadline = add.deadlines[i];
 		if (ioctl(fd, HTW_ADD, &timer))
-			return add_failed(errno);
+			return add_failed(fd, errno);
 		print_added(&timer);
 	}
 	return HTWCTL_OK;
@@ -178,11 +182,72 @@ static int wait_for_all(int fd)
 	return HTWCTL_OK;
 }
 
+/* The CPUs that are online, as the kernel lists them: "0-3,8". */
+static const char *online_cpus(void)
+{
+	static char cpus[256] = "?";
+	FILE *file = fopen("/sys/devices/system/cpu/online", "re");
+	char line[sizeof(cpus)];
+
+	if (file && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = '\0';
+		make_printable(cpus, sizeof(cpus), line);
+	}
+	if (file)
+		fclose(file);
+	return cpus;
+}
+
+static int not_permitted(uint64_t slots)
+{
+	if (opt.setup.flags & HTW_SETUP_HOME)
+		return fail_with(HTWCTL_DENIED,
+				 "--home %d: a CPU that is isolated, or outside of this process's affinity, needs CAP_SYS_NICE",
+				 opt.setup.home_cpu);
+	if (opt.setup.tick_ns < USER_TICK_MIN_NS)
+		return fail_with(HTWCTL_DENIED, "--tick %s: below %s needs CAP_SYS_RESOURCE",
+				 show_duration(opt.setup.tick_ns), show_duration(USER_TICK_MIN_NS));
+	if (slots > USER_SLOTS_MAX)
+		return fail_with(HTWCTL_DENIED,
+				 "--geometry: more than %u slots in all need CAP_SYS_RESOURCE",
+				 USER_SLOTS_MAX);
+	return fail_with(HTWCTL_DENIED,
+			 "--tick: more than %u private wheels of a user need CAP_SYS_RESOURCE",
+			 USER_WHEELS_MAX);
+}
+
+static int set_up_failed(int err)
+{
+	uint64_t slots = 0;
+
+	for (unsigned int l = 0; l < opt.setup.levels; l++)
+		slots += opt.setup.slots[l];
+	switch (err) {
+	case EINVAL:
+		if (opt.setup.flags & HTW_SETUP_HOME)
+			return fail_with(HTWCTL_FAILED,
+					 "--home %d: must be a CPU that is online: %s",
+					 opt.setup.home_cpu, online_cpus());
+		break;
+	case ERANGE:
+		if (opt.setup.tick_ns < TICK_MIN_NS || opt.setup.tick_ns > TICK_MAX_NS)
+			return fail_with(HTWCTL_FAILED, "--tick %s: must be from %s to %s",
+					 show_duration(opt.setup.tick_ns),
+					 show_duration(TICK_MIN_NS), show_duration(TICK_MAX_NS));
+		return fail_with(HTWCTL_FAILED,
+				 "--geometry: must be at most %u levels of 2 to 2048 slots, with a product of at most 2^61",
+				 HTW_MAX_LEVELS);
+	case EPERM:
+		return not_permitted(slots);
+	}
+	return fail(err, "cannot set up the context (--clock, --tick, --geometry, --home)");
+}
+
 static int set_up(int fd)
 {
 	if (!opt.setup.flags || !ioctl(fd, HTW_SETUP, &opt.setup))
 		return HTWCTL_OK;
-	return fail(errno, "cannot set up the context (--clock, --tick, --geometry, --home)");
+	return set_up_failed(errno);
 }
 
 int cmd_add(int argc, char **argv)

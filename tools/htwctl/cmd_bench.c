@@ -109,7 +109,7 @@ static int single_add(void)
 		struct htw_add add = { .deadline = far_deadline(i), .cookie = i };
 
 		if (ioctl(bench.fd, HTW_ADD, &add))
-			return fail(errno, "HTW_ADD of %" PRIu64 " timers", i);
+			return add_refused(bench.fd, errno);
 		bench.ids[i] = add.id;
 	}
 	print_result("add", "HTW_ADD, one per call", bench.timers, now_ns() - begin);
@@ -264,7 +264,7 @@ int cmd_bench(int argc, char **argv)
 	bench.ids = calloc(bench.timers, sizeof(*bench.ids));
 	bench.deadlines = calloc(bench.timers, sizeof(*bench.deadlines));
 	if (!bench.ids || !bench.deadlines)
-		return fail(ENOMEM, "%" PRIu64 " timers", bench.timers);
+		return fail(ENOMEM, "--timers %" PRIu64, bench.timers);
 	for (unsigned int i = 0; i < ARRAY_SIZE(steps) && code == HTWCTL_OK; i++)
 		code = steps[i]();
 	free(bench.ids);

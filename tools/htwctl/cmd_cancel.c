@@ -65,7 +65,7 @@ static int cancel_all(int fd)
 	struct json_object *object;
 
 	if (ioctl(fd, HTW_CANCEL_ALL, &all))
-		return fail(errno, "HTW_CANCEL_ALL");
+		return fail(errno, "cannot cancel the timers");
 	if (opt.json) {
 		object = json_new();
 		json_add_u64(object, "cancelled", all.count);
@@ -120,7 +120,7 @@ static int cancel_one(int fd, uint64_t id)
 		print_result(&one, "unknown", false);
 		return HTWCTL_NOT_FOUND;
 	default:
-		return fail(err, "HTW_CANCEL of %s", show_hex(id));
+		return fail(err, "cannot cancel %s", show_hex(id));
 	}
 }
 

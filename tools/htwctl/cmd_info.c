@@ -110,7 +110,7 @@ int cmd_info(int argc, char **argv)
 		return code;
 	err = get_info(fd, &info);
 	if (err)
-		return fail(err, "HTW_INFO");
+		return fail(err, "cannot read the context's settings");
 	if (opt.json)
 		print_json(&info);
 	else

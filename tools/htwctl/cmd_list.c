@@ -106,14 +106,14 @@ static int list_descriptor(int fd, struct listing *listing)
 	int err = get_info(fd, &info);
 
 	if (err)
-		return fail(err, "HTW_INFO");
+		return fail(err, "cannot read the context's settings");
 	if (flags && !(info.features & HTW_FEATURE_LIST_STATES))
 		return fail_with(HTWCTL_UNSUPPORTED, "this module can list only pending timers");
 	err = list_timers(fd, flags, print_timer, listing);
 
 	/* An error of stdout itself is reported by finish_output(). */
 	if (err && !ferror(stdout))
-		return fail(err, "HTW_LIST");
+		return fail(err, "cannot list the timers");
 	if (!listing->head && !opt.json)
 		puts(all_states ? "no timer" : "no pending timer");
 	return HTWCTL_OK;
@@ -184,8 +184,9 @@ int cmd_list(int argc, char **argv)
 		.doc = "Without --pid and --fd, list all open files of /dev/htw and their timers' number. "
 		       "With them, list the pending timers: of all contexts of a process, or of "
 		       "one.\v"
-		       "PID and FD are one descriptor of an open file; SHARED is the number of its "
-		       "descriptors in all processes that htwctl may look into.\n\n"
+		       "PID and FD are one descriptor of an open file; FDS is the number of its "
+		       "descriptors in all processes that htwctl may look into. Timers in a "
+		       "process, without /dev/htw, cannot be seen.\n\n"
 		       "Examples:\n"
 		       "  sudo htwctl list\n"
 		       "  htwctl list --pid 4711 --fd 5\n"

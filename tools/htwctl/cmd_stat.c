@@ -22,9 +22,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
 	case 'i':
-		stat_opt.interval = parse_duration_arg("--interval", arg, state);
-		if (stat_opt.interval < NSEC_PER_MSEC)
-			argp_error(state, "--interval: must be at least 1ms");
+		stat_opt.interval = parse_interval_arg(arg, NSEC_PER_MSEC, 86400 * NSEC_PER_SEC,
+						       state);
 		return 0;
 	case 'n':
 		stat_opt.count = parse_number_arg("--count", arg, 1, UINT64_MAX - 1, state);
@@ -39,7 +38,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{ "interval", 'i', "DURATION", 0, "print a line of rates every DURATION", 1 },
+	{ "interval", 'i', "DURATION", 0, "print a line of rates every DURATION, 1ms to 1d",
+	  1 },
 	{ "count", 'n', "N", 0, "with --interval: exit after N lines", 1 },
 	{ 0 }
 };

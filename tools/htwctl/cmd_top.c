@@ -78,9 +78,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
 	case 'i':
-		top.interval = parse_duration_arg("--interval", arg, state);
-		if (top.interval < 100 * NSEC_PER_MSEC)
-			argp_error(state, "--interval: must be at least 100ms");
+		top.interval = parse_interval_arg(arg, 100 * NSEC_PER_MSEC, 3600 * NSEC_PER_SEC,
+						  state);
 		return 0;
 	case 'n':
 		top.count = parse_number_arg("--count", arg, 1, UINT64_MAX - 1, state);
@@ -95,7 +94,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ "interval", 'i', "DURATION", 0,
-	  "time between refreshes, at least 100ms (default 1s)", 1 },
+	  "time between refreshes, 100ms to 1h (default 1s)", 1 },
 	{ "count", 'n', "N", 0, "exit after N refreshes", 1 },
 	{ "wheels", 'w', NULL, 0, "start with a line for each wheel instead of each CPU", 1 },
 	{ 0 }

@@ -64,6 +64,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'e':
 		trace_opt.events = arg;
+		if (strspn(arg, ",") == strlen(arg))
+			argp_error(state, "--event: no name of an event");
 		return 0;
 	case 'n':
 		trace_opt.count = parse_number_arg("--count", arg, 1, UINT64_MAX - 1, state);
@@ -193,7 +195,8 @@ static int print_event(struct tep_event *event, struct tep_record *record, int c
 }
 
 /* Enable the @events of a list without prefixes. */
-static int enable_events(struct tracefs_instance *instance, const char *events)
+static int enable_events(struct tracefs_instance *instance, struct tep_handle *tep,
+			 const char *events)
 {
 	char *list = strdup(events), *name, *save;
 	int code = HTWCTL_OK;
@@ -204,8 +207,11 @@ static int enable_events(struct tracefs_instance *instance, const char *events)
 	for (name = strtok_r(list, ",", &save); name && code == HTWCTL_OK;
 	     name = strtok_r(NULL, ",", &save)) {
 		snprintf(full, sizeof(full), SYSTEM "_%s", name);
-		if (tracefs_event_enable(instance, SYSTEM, full))
-			code = fail_with(HTWCTL_UNSUPPORTED, "no event %s; see --help", name);
+		/* libtracefs takes names as regular expressions, and crashes at some. */
+		if (!tep_find_event_by_name(tep, SYSTEM, full) ||
+		    tracefs_event_enable(instance, SYSTEM, full))
+			code = fail_with(HTWCTL_UNSUPPORTED, "no event %s; see --help",
+					 show_text(name));
 	}
 	free(list);
 	return code;
@@ -231,6 +237,8 @@ static int set_filters(struct tracefs_instance *instance)
 	char text[64];
 
 	if (trace_opt.pid) {
+		if (kill(trace_opt.pid, 0) && errno == ESRCH)
+			return fail_with(HTWCTL_NOT_FOUND, "no process %d", trace_opt.pid);
 		snprintf(text, sizeof(text), "%d", trace_opt.pid);
 		if (tracefs_instance_file_write(instance, "set_event_pid", text) < 0)
 			return fail(errno, "cannot filter by pid");
@@ -277,7 +285,7 @@ static int trace_in(struct tracefs_instance *instance, struct tep_handle *tep)
 		code = fail(errno, "cannot set the trace clock");
 	if (code == HTWCTL_OK) {
 		if (events)
-			code = enable_events(instance, events);
+			code = enable_events(instance, tep, events);
 		else if (tracefs_event_enable(instance, SYSTEM, NULL))
 			code = fail(errno, "cannot enable the events");
 	}

@@ -38,6 +38,31 @@ static bool is_htw(int fd)
 	return !get_info(fd, &info);
 }
 
+/*
+ * Print why a timer cannot be added, for an errno that does not depend on the
+ * timer; return the exit code.
+ */
+int add_refused(int fd, int err)
+{
+	char users[32] = "?";
+	struct htw_info info;
+
+	switch (err) {
+	case ENOSPC:
+		if (get_info(fd, &info))
+			break;
+		return fail_with(HTWCTL_LIMIT,
+				 "cannot add a timer: the context's limit is reached, %s timers; reading and cancelling make room",
+				 show_grouped(info.limit));
+	case EDQUOT:
+		read_module_file("parameters/max_user_timers", users, sizeof(users));
+		return fail_with(HTWCTL_LIMIT,
+				 "cannot add a timer: the user's limit is reached (max_user_timers, %s)",
+				 users);
+	}
+	return fail(err, "cannot add a timer");
+}
+
 /* Open a new context; after an error is printed, return the negative exit code. */
 int open_device(void)
 {

@@ -70,6 +70,7 @@ extern const struct argp target_argp;
 extern const struct argp setup_argp;
 
 uint64_t parse_duration_arg(const char *what, const char *text, struct argp_state *state);
+uint64_t parse_interval_arg(const char *text, uint64_t min, uint64_t max, struct argp_state *state);
 uint64_t parse_number_arg(const char *what, const char *text, uint64_t min, uint64_t max,
 			  struct argp_state *state);
 
@@ -115,6 +116,7 @@ int open_device(void);
 int open_target(int *code);
 int take_descriptor(pid_t pid, int fd, int *code);
 int get_info(int fd, struct htw_info *info);
+int add_refused(int fd, int err);
 uint64_t clock_now(int clock);
 int list_timers(int fd, uint32_t flags,
 		int (*each)(const struct htw_query *timer, void *arg), void *arg);

@@ -22,7 +22,18 @@ uint64_t parse_duration_arg(const char *what, const char *text, struct argp_stat
 
 	if (!parse_duration(text, &ns))
 		argp_error(state, "%s: '%s' is not a duration; examples: 250us, 10ms, 1.5s, 30m, 2h",
-			   what, text);
+			   what, show_text(text));
+	return ns;
+}
+
+/* A duration of a limited range, so that a time plus it is one, too. */
+uint64_t parse_interval_arg(const char *text, uint64_t min, uint64_t max, struct argp_state *state)
+{
+	const uint64_t ns = parse_duration_arg("--interval", text, state);
+
+	if (ns < min || ns > max)
+		argp_error(state, "--interval: '%s' is not from %s to %s", show_text(text),
+			   show_duration(min), show_duration(max));
 	return ns;
 }
 
@@ -151,6 +162,9 @@ static error_t parse_setup(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (opt.setup.levels && !(opt.setup.flags & HTW_SETUP_PRIVATE))
 			argp_error(state, "--geometry needs --tick");
+		if (opt.setup.flags & HTW_SETUP_HOME && opt.setup.flags & HTW_SETUP_PRIVATE)
+			argp_error(state,
+				   "--home and --tick exclude each other: a private wheel is on the CPU that creates it");
 		/* Default to the levels of the module's own default. */
 		if (opt.setup.flags & HTW_SETUP_PRIVATE && !opt.setup.levels) {
 			opt.setup.levels = 5;

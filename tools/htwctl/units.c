@@ -113,11 +113,14 @@ static const char *show_time(uint64_t ns, int digits)
 	char *buf = show_buffer();
 	unsigned int i = 0;
 
-	if (ns == UINT64_MAX)
+	/* As the kernel sees it. */
+	if (ns > INT64_MAX)
 		return "never";
 	while (i < ARRAY_SIZE(shown) - 1 && ns < shown[i].ns)
 		i++;
 	if (ns % shown[i].ns == 0)
+		snprintf(buf, SHOW_SIZE, "%" PRIu64 " %s", ns / shown[i].ns, shown[i].name);
+	else if (ns / shown[i].ns >= 1000)
 		snprintf(buf, SHOW_SIZE, "%" PRIu64 " %s", ns / shown[i].ns, shown[i].name);
 	else
 		snprintf(buf, SHOW_SIZE, "%.*g %s", digits, (double)ns / shown[i].ns,
@@ -125,7 +128,7 @@ static const char *show_time(uint64_t ns, int digits)
 	return buf;
 }
 
-/* "5 s", "1.25 ms": at most four digits of a fraction; U64_MAX is "never". */
+/* "5 s", "1.25 ms": at most four digits, but all days; above 2^63 - 1 is "never". */
 const char *show_duration(uint64_t ns)
 {
 	return show_time(ns, 4);
