@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <langinfo.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,14 +232,14 @@ static int draw_head(int line)
 	printw("  %s  every %s%s", when, show_duration(top.interval),
 	       top.paused ? "  paused" : "");
 	line++;
-	mvprintw(line++, 0,
-		 "Pending %s  Expired %s/s  Callbacks %s/s  Cascades %s/s  Out of budget %s/s",
+	mvprintw(line++, 0, "Pending %s  Expired %s/s  Callbacks %s/s",
 		 show_grouped(sum_wheels(&top.now, "pending")), show_short(per_second(expired)),
-		 show_short(rate_of("callbacks")), show_short(rate_of("cascades")),
+		 show_short(rate_of("callbacks")));
+	mvprintw(line++, 0, "Cascades %s/s  Out of budget %s/s", show_short(rate_of("cascades")),
 		 show_short(per_second(difference(sum_exhausted(&top.now),
 						  sum_exhausted(&top.before)))));
 	if (expired)
-		mvprintw(line, 0, "Late    half below %s, 99%% below %s, all below %s",
+		mvprintw(line, 0, "Late    half <%s  99%% <%s  all <%s",
 			 show_rough(late_percentile(late, 50)),
 			 show_rough(late_percentile(late, 99)),
 			 show_rough(late_percentile(late, 100)));
@@ -526,14 +527,15 @@ static void draw(void)
 	end = LINES - 1;
 	line = draw_head(0);
 	line = draw_wheels(line, line + 1 + (end - line) / 3);
-	half = COLS >= 88 ? COLS / 2 : COLS - 52;
+	/* The users' columns are as wide as they are; lateness gets the rest. */
+	half = COLS / 2 < COLS - 52 ? COLS / 2 : COLS - 52;
 	late = draw_late(line, line + 1 + LATE_ROWS < end ? line + 1 + LATE_ROWS : end,
 			 half > 24 ? half : COLS);
 	users = half > 24 ? draw_users(line, late > line + 4 ? late : line + 4, half + 1) : line;
 	draw_descriptors((late > users ? late : users) + 1, end);
 	colour(FAINT);
 	mvaddnstr(LINES - 1, 0,
-		  "q quit  space pause  + - interval  w each wheel  l lateness since load", COLS);
+		  "q quit  space pause  +- interval  w wheels  l since load", COLS);
 	colour(PLAIN);
 	refresh();
 }
@@ -593,29 +595,55 @@ static bool take_key(int key)
 	return true;
 }
 
-/* Handle keys until the next reading is due. Return false to quit. */
-static bool wait_for_next(uint64_t begin)
-{
-	for (;;) {
-		uint64_t now = now_ns(), end = begin + top.interval;
-		int key;
+enum next {
+	READ_AGAIN,
+	QUIT,
+	TERMINAL_GONE,
+};
 
-		if (!top.paused && now >= end)
-			return true;
-		timeout(top.paused ? -1 : (int)((end - now - 1) / NSEC_PER_MSEC + 1));
-		key = getch();
-		if (key == ERR && !top.paused)
-			continue;
-		/* The terminal is gone. */
-		if (key == ERR)
-			return false;
-		if (!take_key(key))
-			return false;
-		draw();
-	}
+/*
+ * Wait for a key until @end, or without end while paused. getch() alone would
+ * not do: it returns the same for a terminal that is gone, where every call
+ * returns at once, as for none.
+ */
+static enum next wait_for_key(uint64_t end, int *key)
+{
+	struct pollfd fds[] = {
+		{ .fd = STDIN_FILENO, .events = POLLIN },
+		{ .fd = STDOUT_FILENO },
+	};
+	const uint64_t now = now_ns();
+	int ready, wait = -1;
+
+	if (!top.paused)
+		wait = now < end ? (int)((end - now - 1) / NSEC_PER_MSEC + 1) : 0;
+	ready = poll(fds, ARRAY_SIZE(fds), wait);
+	/* After a signal, which may be about the size of the screen, a key may be pending. */
+	*key = getch();
+	if (ready > 0 && ((fds[0].revents | fds[1].revents) & (POLLERR | POLLHUP | POLLNVAL) ||
+			  *key == ERR))
+		return TERMINAL_GONE;
+	return READ_AGAIN;
 }
 
-static int refresh_until_quit(void)
+/* Handle keys until the next reading is due. */
+static enum next wait_for_next(uint64_t begin)
+{
+	int key;
+
+	while (top.paused || now_ns() < begin + top.interval) {
+		if (wait_for_key(begin + top.interval, &key) == TERMINAL_GONE)
+			return TERMINAL_GONE;
+		if (key == ERR)
+			continue;
+		if (!take_key(key))
+			return QUIT;
+		draw();
+	}
+	return READ_AGAIN;
+}
+
+static int refresh_until_quit(enum next *next)
 {
 	for (uint64_t n = 0; ; n++) {
 		uint64_t begin = now_ns();
@@ -624,7 +652,8 @@ static int refresh_until_quit(void)
 		if (err)
 			return err;
 		draw();
-		if (n + 1 >= top.count || !wait_for_next(begin))
+		*next = n + 1 < top.count ? wait_for_next(begin) : QUIT;
+		if (*next != READ_AGAIN)
 			return 0;
 	}
 }
@@ -647,6 +676,7 @@ int cmd_top(int argc, char **argv)
 		       "  sudo htwctl top\n"
 		       "  sudo htwctl top --interval 250ms --wheels\n",
 	};
+	enum next next = QUIT;
 	SCREEN *screen;
 	int err;
 
@@ -666,12 +696,15 @@ int cmd_top(int argc, char **argv)
 	cbreak();
 	noecho();
 	keypad(stdscr, TRUE);
+	nodelay(stdscr, TRUE);
 	curs_set(0);
-	err = refresh_until_quit();
+	err = refresh_until_quit(&next);
 	endwin();
 	delscreen(screen);
 	free_stats(&top.before);
 	free_stats(&top.now);
 	free_descriptors(&top.found);
+	if (next == TERMINAL_GONE)
+		return fail_with(HTWCTL_FAILED, "the terminal is gone");
 	return err ? stats_failed(err) : HTWCTL_OK;
 }
