@@ -170,7 +170,7 @@ static int wait_for_all(int fd)
 		int err = wait_events(fd, UINT64_MAX, events, ARRAY_SIZE(events), &n);
 
 		if (err)
-			return fail(err, "cannot read expirations");
+			return wait_failed(err);
 		for (unsigned int i = 0; i < n; i++) {
 			print_event(&events[i]);
 			if (!(events[i].flags & HTW_EVENT_MORE))

@@ -223,7 +223,7 @@ static int bench_expire(void)
 		int err = wait_events(bench.fd, UINT64_MAX, events, BATCH, &n);
 
 		if (err)
-			return fail(err, "read");
+			return wait_failed(err);
 		for (unsigned int i = 0; i < n; i++)
 			if (events[i].fired < events[i].deadline)
 				code = fail_with(HTWCTL_FAILED, "a timer expired early");

@@ -3,9 +3,13 @@
  * htwctl trace: print the module's tracepoints, decoded
  *
  * In a tracing instance of its own, so that other users of tracing are not
- * disturbed.
+ * disturbed. Its events cost every timer something as long as it exists, so it
+ * is removed however this program ends: also by a signal, and when nobody reads
+ * the output any more. What is left after SIGKILL the next one removes.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,6 +23,12 @@
 #include "htwctl.h"
 
 #define SYSTEM		"htw"
+
+/* Instances are called so, and the process's number. */
+#define INSTANCE	"htwctl-"
+
+/* Attempts to create one, if others remove it each time before it is in use. */
+#define TRIES		10
 
 /* How to print a field. */
 enum kind {
@@ -57,6 +67,7 @@ static struct {
 	.duration = UINT64_MAX,
 };
 
+/* The signal that asks this program to end, or 0. */
 static volatile sig_atomic_t interrupted;
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -98,8 +109,39 @@ static const struct argp_option options[] = {
 
 static void on_signal(int number)
 {
-	(void)number;
-	interrupted = 1;
+	interrupted = number;
+}
+
+static const int signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM };
+
+static void catch_signals(void)
+{
+	/* Without SA_RESTART, so that a write to a full pipe ends, too. */
+	const struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction before;
+
+	/* nohup(1) and shells ignore some for the programs that they start. */
+	for (unsigned int i = 0; i < ARRAY_SIZE(signals); i++)
+		if (!sigaction(signals[i], NULL, &before) && before.sa_handler != SIG_IGN)
+			sigaction(signals[i], &action, NULL);
+}
+
+/* End by a signal that was caught, so that the parent sees which it was. */
+static void release_signals(void)
+{
+	struct sigaction now;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(signals); i++)
+		if (!sigaction(signals[i], NULL, &now) && now.sa_handler == on_signal)
+			signal(signals[i], SIG_DFL);
+	if (interrupted)
+		raise(interrupted);
+}
+
+static bool shall_end(uint64_t begin, uint64_t left)
+{
+	return interrupted || !left || ferror(stdout) ||
+	       now_ns() - begin >= trace_opt.duration;
 }
 
 static void field_text(enum kind kind, const char *name, unsigned long long value)
@@ -129,8 +171,8 @@ static void field_text(enum kind kind, const char *name, unsigned long long valu
 }
 
 /* Print the event's other fields under their own names. */
-static int print_fields(struct tep_event *event, struct tep_record *record,
-			struct json_object *object)
+static void print_fields(struct tep_event *event, struct tep_record *record,
+			 struct json_object *object)
 {
 	struct tep_format_field **all = tep_event_fields(event);
 	unsigned long long value;
@@ -160,18 +202,23 @@ static int print_fields(struct tep_event *event, struct tep_record *record,
 			json_add_u64(object, json, value);
 	}
 	free(all);
-	return 0;
 }
+
+struct following {
+	uint64_t begin;
+	uint64_t left;		/* events to print */
+};
 
 static int print_event(struct tep_event *event, struct tep_record *record, int cpu, void *context)
 {
-	const char *name = event->name;
-	uint64_t *left = context;
+	const char *name = show_text(event->name);
+	struct following *following = context;
 	struct json_object *object;
 
-	if (!*left)
+	/* Where events come faster than they are printed, nobody else asks. */
+	if (shall_end(following->begin, following->left))
 		return -1;
-	--*left;
+	following->left--;
 	/* Drop the common prefix. */
 	if (!strncmp(name, SYSTEM "_", strlen(SYSTEM "_")))
 		name += strlen(SYSTEM "_");
@@ -191,7 +238,7 @@ static int print_event(struct tep_event *event, struct tep_record *record, int c
 		putchar('\n');
 		fflush(stdout);
 	}
-	return *left && !ferror(stdout) ? 0 : -1;
+	return shall_end(following->begin, following->left) ? -1 : 0;
 }
 
 /* Enable the @events of a list without prefixes. */
@@ -253,20 +300,20 @@ static int set_filters(struct tracefs_instance *instance)
 
 static int follow(struct tracefs_instance *instance, struct tep_handle *tep)
 {
-	uint64_t left = trace_opt.count, begin = now_ns();
+	struct following following = { .begin = now_ns(), .left = trace_opt.count };
+	/*
+	 * The raw trace pipes cannot be polled for all CPUs at once: look again
+	 * soon, or at once when nobody reads the output any more.
+	 */
+	struct pollfd out = { .fd = STDOUT_FILENO };
 
-	while (!interrupted && left && !ferror(stdout)) {
-		if (now_ns() - begin >= trace_opt.duration)
-			break;
-		if (tracefs_iterate_raw_events(tep, instance, NULL, 0, print_event, &left) < 0 &&
-		    left && !ferror(stdout))
+	while (!shall_end(following.begin, following.left)) {
+		if (tracefs_iterate_raw_events(tep, instance, NULL, 0, print_event,
+					       &following) < 0 &&
+		    !shall_end(following.begin, following.left))
 			return fail(errno ?: EIO, "cannot read the trace");
-		/*
-		 * The raw trace pipes cannot be polled for all CPUs at once:
-		 * try again soon.
-		 */
-		if (left)
-			poll(NULL, 0, 50);
+		if (following.left && poll(&out, 1, 50) > 0)
+			break;
 	}
 	return HTWCTL_OK;
 }
@@ -293,6 +340,53 @@ static int trace_in(struct tracefs_instance *instance, struct tep_handle *tep)
 		code = follow(instance, tep);
 	tracefs_event_disable(instance, SYSTEM, NULL);
 	return code;
+}
+
+/*
+ * Remove instances of other runs that were killed. Those in use, whose process
+ * has a file of it open, cannot be removed. The number in the name says less: it
+ * may be of another PID namespace, or have been given to another process.
+ */
+static void remove_left_behind(void)
+{
+	char *path = tracefs_get_tracing_file("instances");
+	DIR *dir = path ? opendir(path) : NULL;
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)))
+		if (!strncmp(entry->d_name, INSTANCE, strlen(INSTANCE)))
+			unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+	if (dir)
+		closedir(dir);
+	tracefs_put_tracing_file(path);
+}
+
+/*
+ * Create an instance that stays ours, as *@in_use is an open file of it. Return
+ * NULL with errno set if that is not possible.
+ */
+static struct tracefs_instance *create_instance(int *in_use)
+{
+	struct tracefs_instance *instance;
+	char name[32];
+
+	for (int i = 0; i < TRIES; i++) {
+		remove_left_behind();
+		snprintf(name, sizeof(name), INSTANCE "%d.%d", getpid(), i);
+		instance = tracefs_instance_create(name);
+		if (!instance)
+			return NULL;
+		*in_use = -1;
+		/* Unless it is of a process with this number in another namespace. */
+		if (tracefs_instance_is_new(instance))
+			*in_use = tracefs_instance_file_open(instance, "tracing_on", O_RDONLY);
+		if (*in_use >= 0)
+			return instance;
+		/* Or another run has removed it, as if it had been left behind. */
+		tracefs_instance_free(instance);
+	}
+	errno = EAGAIN;
+	return NULL;
 }
 
 static int trace_failed(void)
@@ -323,12 +417,10 @@ int cmd_trace(int argc, char **argv)
 		       "  sudo htwctl trace --id 0x100000001 --duration 1m --format=json\n",
 		.children = children,
 	};
-	const struct sigaction action = { .sa_handler = on_signal };
 	static const char * const systems[] = { SYSTEM, NULL };
 	struct tracefs_instance *instance;
 	struct tep_handle *tep;
-	char name[32];
-	int code;
+	int code, in_use;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	/* libtraceevent would print its own messages to stderr. */
@@ -339,20 +431,22 @@ int cmd_trace(int argc, char **argv)
 		tep_free(tep);
 		return trace_failed();
 	}
-	snprintf(name, sizeof(name), "htwctl-%d", getpid());
-	instance = tracefs_instance_create(name);
+	catch_signals();
+	instance = create_instance(&in_use);
 	if (!instance) {
 		code = errno == ENOENT || errno == EACCES ? trace_failed() :
 			fail(errno, "cannot create a tracing instance");
 		tep_free(tep);
 		return code;
 	}
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
 	code = trace_in(instance, tep);
-	tracefs_instance_destroy(instance);
+	close(in_use);
+	/* By now another run may have removed it. */
+	if (tracefs_instance_destroy(instance) && errno != ENOENT && code == HTWCTL_OK)
+		code = fail(errno, "cannot remove the tracing instance %s",
+			    tracefs_instance_get_name(instance));
 	tracefs_instance_free(instance);
 	tep_free(tep);
-	return code;
+	release_signals();
+	return output_lost() ? end_without_output() : code;
 }

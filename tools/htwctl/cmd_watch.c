@@ -5,7 +5,6 @@
  * Each expiration goes to one reader, so this takes them away from another
  * process that reads the descriptor; --take must allow it.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -85,11 +84,8 @@ int cmd_watch(int argc, char **argv)
 		n = left < ARRAY_SIZE(events) ? left : ARRAY_SIZE(events);
 		end = watch.timeout < UINT64_MAX - now ? now + watch.timeout : UINT64_MAX;
 		err = wait_events(fd, end, events, n, &n);
-		if (err == EBUSY)
-			return fail_with(HTWCTL_FAILED,
-					 "a ring is mapped: expirations go there and cannot be read");
 		if (err)
-			return fail(err, "cannot read expirations");
+			return wait_failed(err);
 		if (!n)
 			return HTWCTL_OK;
 		for (unsigned int i = 0; i < n; i++)

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "events.h"
 
@@ -46,13 +47,18 @@ void print_event(const struct htw_event *ev)
 
 /*
  * Wait until @end for the first event and read what is available, at most
- * @room. Set *count, which is zero on a timeout. Return 0 or an errno.
+ * @room. Set *count, which is zero on a timeout. Return 0 or an errno, which is
+ * EPIPE if nobody reads the output any more: an event that is taken and cannot
+ * be printed would be lost.
  */
 int wait_events(int fd, uint64_t end, struct htw_event *events, unsigned int room,
 		unsigned int *count)
 {
 	const struct iovec to = { .iov_base = events, .iov_len = room * sizeof(*events) };
-	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+	struct pollfd fds[] = {
+		{ .fd = fd, .events = POLLIN },
+		{ .fd = STDOUT_FILENO },
+	};
 
 	*count = 0;
 	for (;;) {
@@ -69,12 +75,14 @@ int wait_events(int fd, uint64_t end, struct htw_event *events, unsigned int roo
 
 			timeout = left < INT32_MAX ? (int)left : INT32_MAX;
 		}
-		if (poll(&poll_fd, 1, timeout) < 0) {
+		if (poll(fds, ARRAY_SIZE(fds), timeout) < 0) {
 			if (errno == EINTR)
 				continue;
 			return errno;
 		}
-		if (!(poll_fd.revents & POLLIN)) {
+		if (fds[1].revents & (POLLERR | POLLHUP))
+			return EPIPE;
+		if (!(fds[0].revents & POLLIN)) {
 			if (now_ns() >= end)
 				return 0;
 			continue;
@@ -87,5 +95,19 @@ int wait_events(int fd, uint64_t end, struct htw_event *events, unsigned int roo
 		}
 		if (errno != EINTR && errno != EAGAIN)
 			return errno;
+	}
+}
+
+/* Print why wait_events() failed; return the exit code. */
+int wait_failed(int err)
+{
+	switch (err) {
+	case EPIPE:
+		return end_without_output();
+	case EBUSY:
+		return fail_with(HTWCTL_FAILED,
+				 "a ring is mapped: expirations go there and cannot be read");
+	default:
+		return fail(err, "cannot read expirations");
 	}
 }

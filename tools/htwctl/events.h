@@ -8,5 +8,6 @@
 void print_event(const struct htw_event *ev);
 int wait_events(int fd, uint64_t end, struct htw_event *events, unsigned int room,
 		unsigned int *count);
+int wait_failed(int err);
 
 #endif /* HTWCTL_EVENTS_H */

@@ -109,7 +109,9 @@ void json_append(struct json_object *to, struct json_object *value);
 void json_append_str(struct json_object *to, const char *value);
 void json_append_u64(struct json_object *to, uint64_t value);
 void json_print(struct json_object *object);
-int finish_output(int code);
+bool output_lost(void);
+int end_without_output(void);
+void check_output(int code, void *unused);
 
 /* device.c: descriptors of /dev/htw, own and other processes'. */
 int open_device(void);

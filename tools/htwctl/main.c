@@ -5,10 +5,13 @@
  * See htwctl(1). The first word that is not an option is the subcommand; the
  * words after it are the subcommand's.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "htwctl.h"
 
@@ -84,6 +87,19 @@ static char *help_filter(int key, const char *text, void *input)
 	return help;
 }
 
+/*
+ * Without a standard descriptor the next file that is opened would get its
+ * number, and what is printed would go to a device or a control file. Open
+ * stand-ins that cannot be written, or read, so that an error is reported.
+ */
+static void hold_standard_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+			_exit(HTWCTL_FAILED);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
@@ -103,10 +119,13 @@ int main(int argc, char **argv)
 	};
 	char name[32];
 
-	setlocale(LC_ALL, "");
+	hold_standard_descriptors();
+	on_exit(check_output, NULL);
+	/* For the screen of top. Numbers keep their decimal point, also in JSON. */
+	setlocale(LC_CTYPE, "");
 	argp_err_exit_status = HTWCTL_USAGE;
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
 	snprintf(name, sizeof(name), "htwctl %s", command->name);
 	command_argv[0] = name;
-	return finish_output(command->run(command_argc, command_argv));
+	return command->run(command_argc, command_argv);
 }

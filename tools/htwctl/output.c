@@ -185,14 +185,41 @@ void json_print(struct json_object *object)
 	json_object_put(object);
 }
 
-/* Output that could not be written is a failure, even if all else succeeded. */
-int finish_output(int code)
+/*
+ * Whether nobody reads what is printed: the pipe's other end is closed, or the
+ * terminal is gone. Asked before events are taken, and by what would otherwise
+ * go on until there is something to print.
+ */
+bool output_lost(void)
 {
-	const bool failed = ferror(stdout);
+	struct pollfd out = { .fd = STDOUT_FILENO };
 
-	if ((fflush(stdout) || failed) && code == HTWCTL_OK) {
-		fail(errno ?: EIO, "cannot write the output");
-		return HTWCTL_FAILED;
-	}
-	return code;
+	return poll(&out, 1, 0) > 0 && out.revents & (POLLERR | POLLHUP);
+}
+
+/* End as if it had been printed: by SIGPIPE or, if that is ignored, as a failure. */
+int end_without_output(void)
+{
+	raise(SIGPIPE);
+	return fail(EPIPE, "cannot write the output");
+}
+
+/*
+ * At the end of the program, on_exit(): output that could not be written is a
+ * failure, even if all else succeeded.
+ */
+void check_output(int code, void *unused)
+{
+	/* An error of an earlier call, whose errno is gone. */
+	const bool failed = ferror(stdout);
+	const int err = fflush(stdout) ? errno : 0;
+
+	(void)unused;
+	if (code != HTWCTL_OK || !(err || failed))
+		return;
+	if (err)
+		fail(err, "cannot write the output");
+	else
+		fail_with(HTWCTL_FAILED, "cannot write the output");
+	_exit(HTWCTL_FAILED);
 }
