@@ -3,10 +3,12 @@
  * htwctl as people and scripts use it: each subcommand, its JSON (parsed with
  * json-c), exit codes, invalid arguments, and top on a terminal
  */
+#include <dirent.h>
 #include <json-c/json.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "../common/screen.h"
@@ -25,6 +27,13 @@ enum {
 	NOT_FOUND	= 5,
 	LIMIT		= 6,
 	TOO_LATE	= 8,
+};
+
+/* What run() returns instead, as no run may ever print this. */
+enum {
+	NOT_PRINTABLE	= -2,	/* text that a terminal might take for something else */
+	INEXACT_JSON	= -3,	/* a line that is no document, or a number that readers round */
+	BARE_ERRNO	= -4,	/* an error's name in place of what is allowed */
 };
 
 static char out[OUTPUT], err[OUTPUT];
@@ -79,6 +88,114 @@ static pid_t start(struct words *words, int to, int errors, bool nobody)
 	_exit(127);
 }
 
+/* Only printable ASCII, in lines. */
+static bool is_printable(const char *text)
+{
+	for (; *text; text++)
+		if ((*text < ' ' || *text > '~') && *text != '\n')
+			return false;
+	return true;
+}
+
+/* These say that something is wrong, and leave open what is right. */
+static bool has_bare_errno(const char *text)
+{
+	static const int errors[] = { EINVAL, ERANGE, ENOSPC, EDQUOT, EBADF, ENOTTY, EBUSY };
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(errors); i++)
+		if (strstr(text, strerror(errors[i])))
+			return true;
+	return false;
+}
+
+/* Parse one line strictly; NULL if it is not exactly one JSON document. */
+static struct json_object *parse(const char *line, size_t length)
+{
+	struct json_tokener *tokener = json_tokener_new();
+	struct json_object *object;
+
+	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+	object = json_tokener_parse_ex(tokener, line, length);
+	if (json_tokener_get_error(tokener) != json_tokener_success ||
+	    json_tokener_get_parse_end(tokener) != length) {
+		json_object_put(object);
+		object = NULL;
+	}
+	json_tokener_free(tokener);
+	return object;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	return strlen(text) >= strlen(end) && !strcmp(text + strlen(text) - strlen(end), end);
+}
+
+/* The manual's rule: what may be above 2^53, where many readers round, is a string. */
+static bool is_exact(const char *key, struct json_object *value)
+{
+	const char *text = json_object_get_string(value);
+
+	if (json_object_is_type(value, json_type_object)) {
+		json_object_object_foreach(value, name, member)
+			if (!is_exact(name, member))
+				return false;
+		return true;
+	}
+	if (json_object_is_type(value, json_type_array)) {
+		for (size_t i = 0; i < json_object_array_length(value); i++)
+			if (!is_exact(key, json_object_array_get_idx(value, i)))
+				return false;
+		return true;
+	}
+	if (!strcmp(key, "id") || !strcmp(key, "cookie"))
+		return json_object_is_type(value, json_type_string) &&
+		       !strncmp(text, "0x", 2) && strspn(text + 2, "0123456789abcdef") ==
+		       strlen(text + 2);
+	if (ends_with(key, "_ns") || !strcmp(key, "missed") || !strcmp(key, "span")) {
+		text += *text == '-';
+		return json_object_is_type(value, json_type_string) && *text &&
+		       strspn(text, "0123456789.") == strlen(text);
+	}
+	return !json_object_is_type(value, json_type_double) &&
+	       (!json_object_is_type(value, json_type_int) ||
+		json_object_get_uint64(value) <= 1ULL << 53) &&
+	       /* Its name must say so. */
+	       strcmp(key, "ns");
+}
+
+static bool is_exact_json(const char *text)
+{
+	const char *end;
+
+	for (; (end = strchr(text, '\n')); text = end + 1) {
+		struct json_object *object = parse(text, end - text);
+		const bool exact = object && is_exact("", object);
+
+		json_object_put(object);
+		if (!exact)
+			return false;
+	}
+	return !*text;
+}
+
+/* The exit code, if the output is as all output has to be. */
+static int judge(int code, bool json)
+{
+	if (!is_printable(out) || !is_printable(err))
+		return NOT_PRINTABLE;
+	if (json && !is_exact_json(out))
+		return INEXACT_JSON;
+	return has_bare_errno(err) ? BARE_ERRNO : code;
+}
+
+static bool asks_for_json(char * const argv[])
+{
+	for (; *argv; argv++)
+		if (!strcmp(*argv, "--format=json"))
+			return true;
+	return false;
+}
+
 static int vrun(bool nobody, const char *format, va_list args)
 {
 	int to[2], errors[2], status = -1;
@@ -105,9 +222,9 @@ static int vrun(bool nobody, const char *format, va_list args)
 	err[e] = '\0';
 	close(to[0]);
 	close(errors[0]);
-	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
 		return -1;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	return judge(WEXITSTATUS(status), asks_for_json(words.argv));
 }
 
 /* Run htwctl and return its exit code; its output is in @out and @err. */
@@ -133,23 +250,6 @@ static int __attribute__((format(printf, 1, 2))) run_as_nobody(const char *forma
 	return code;
 }
 
-/* Parse one line strictly; NULL if it is not exactly one JSON document. */
-static struct json_object *parse(const char *line, size_t length)
-{
-	struct json_tokener *tokener = json_tokener_new();
-	struct json_object *object;
-
-	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
-	object = json_tokener_parse_ex(tokener, line, length);
-	if (json_tokener_get_error(tokener) != json_tokener_success ||
-	    json_tokener_get_parse_end(tokener) != length) {
-		json_object_put(object);
-		object = NULL;
-	}
-	json_tokener_free(tokener);
-	return object;
-}
-
 /* Parse line @n of @out; the caller frees the result. */
 static struct json_object *json_line(unsigned int n)
 {
@@ -173,17 +273,18 @@ static unsigned int count_lines(const char *text)
 	return n;
 }
 
+/* A number, or one that is a string because it may be large. */
 static __u64 number(struct json_object *object, const char *key)
 {
 	struct json_object *value;
 
-	if (!json_object_object_get_ex(object, key, &value) ||
-	    !json_object_is_type(value, json_type_int))
+	if (!json_object_object_get_ex(object, key, &value))
 		return POISON;
-	return json_object_get_uint64(value);
+	if (json_object_is_type(value, json_type_string))
+		return strtoull(json_object_get_string(value), NULL, 10);
+	return json_object_is_type(value, json_type_int) ? json_object_get_uint64(value) : POISON;
 }
 
-/* Ids and cookies are strings: many JSON readers are exact only up to 2^53. */
 static __u64 hex(struct json_object *object, const char *key)
 {
 	struct json_object *value;
@@ -257,6 +358,27 @@ HTW_TEST(help_of_all)
 	EXPECT_EQ(0, strncmp(out, "htwctl ", 7));
 }
 
+/* -h is what people try first. */
+HTW_TEST(short_help)
+{
+	static const char * const commands[] = {
+		"", " info", " add", " watch", " list", " cancel", " stat", " trace", " top",
+		" bench",
+	};
+	static char help[OUTPUT];
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(commands); i++) {
+		EXPECT_EQ(DONE, run("htwctl%s --help", commands[i]));
+		memcpy(help, out, strlen(out) + 1);
+		EXPECT_EQ(DONE, run("htwctl%s -h", commands[i])) {
+			TH_LOG("htwctl%s -h: %s", commands[i], err);
+		}
+		EXPECT_STREQ(help, out);
+		EXPECT_STREQ("", err);
+		EXPECT_NE(NULL, strstr(help, " -h "));
+	}
+}
+
 HTW_TEST(wrong_usage)
 {
 	static const char * const wrong[] = {
@@ -272,14 +394,19 @@ HTW_TEST(wrong_usage)
 		"htwctl add 1s --keep", "htwctl add 1s --clock manual",
 		"htwctl add 1s --geometry 60,60", "htwctl add 1s --tick 1ms --geometry 1,2",
 		"htwctl add 1s --tick 1ms --geometry 2,2,2,2,2,2,2,2,2",
-		"htwctl add 1s --fd 0 --clock boottime",
+		"htwctl add 1s --fd 0 --clock boottime", "htwctl add 1s --tick 1ms --home 0",
+		"htwctl \033[31mred", "htwctl add \033[31m", "htwctl add 1s --every \377",
+		"htwctl add 1s --clock \x9b", "htwctl info --format \r\a",
+		"htwctl cancel --fd 0 \a",
 		"htwctl watch", "htwctl watch --pid 1", "htwctl watch --fd 0 --count 0",
 		"htwctl list everything",
 		"htwctl cancel", "htwctl cancel 0x1", "htwctl cancel --fd 0",
 		"htwctl cancel --fd 0 --all 0x1", "htwctl cancel --fd 0 first",
 		"htwctl stat now", "htwctl stat --count 1", "htwctl stat --interval 1us",
 		"htwctl trace --count 0", "htwctl trace --id none",
-		"htwctl top --interval 1ms", "htwctl top now", "htwctl bench --timers 0",
+		"htwctl top --interval 1ms",
+		"htwctl top --interval 18446744073s", "htwctl stat --interval 18446744073s",
+		"htwctl trace --event ,", "htwctl top now", "htwctl bench --timers 0",
 	};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(wrong); i++) {
@@ -350,17 +477,222 @@ HTW_TEST(no_such_process_or_descriptor)
 	EXPECT_EQ(NOT_FOUND, run("htwctl list --pid %d --fd 1000", getpid()));
 }
 
-HTW_TEST(output_that_cannot_be_written)
+/*
+ * Run htwctl with stdout to @to, which may be -1 for none; return its exit code.
+ * Its messages are in @err.
+ */
+static int __attribute__((format(printf, 2, 3))) run_to(int to, const char *format, ...)
 {
-	struct words words = { .argv = { "htwctl", "info", NULL } };
-	int full = open("/dev/full", O_WRONLY), status;
+	const int errors = memfd_create("errors", MFD_CLOEXEC);
+	struct words words;
+	int status = -1;
+	va_list args;
+	ssize_t n;
 	pid_t pid;
 
+	va_start(args, format);
+	cut(&words, format, args);
+	va_end(args);
+	pid = fork();
+	if (!pid) {
+		dup2(errors, STDERR_FILENO);
+		if (to < 0)
+			close(STDOUT_FILENO);
+		else
+			dup2(to, STDOUT_FILENO);
+		execvp(words.argv[0], words.argv);
+		_exit(127);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return -1;
+	n = pread(errors, err, OUTPUT - 1, 0);
+	err[n > 0 ? n : 0] = '\0';
+	close(errors);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* On a full disk, and without a stdout: whatever it prints, it says that it could not. */
+HTW_TEST(output_that_cannot_be_written)
+{
+	const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	const int fd = inherited();
+	static const char * const commands[] = {
+		"htwctl --help", "htwctl --version", "htwctl stat --help", "htwctl info",
+		"htwctl info --format=json", "htwctl add 0", "htwctl add 0 --format=json",
+		"htwctl list", "htwctl list --format=json", "htwctl stat",
+		"htwctl stat --format=json",
+		"htwctl stat --interval 1ms", "htwctl bench --timers 1",
+		"htwctl list --fd %d", "htwctl watch --fd %d", "htwctl cancel --all --fd %d",
+	};
+
 	ASSERT_LE(0, full);
-	pid = start(&words, full, full, false);
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	EXPECT_TRUE(WIFEXITED(status));
-	EXPECT_EQ(FAILED, WEXITSTATUS(status));
+	ASSERT_NE(0, htw_start(fd, HOUR, 1));
+	for (unsigned int i = 0; i < ARRAY_SIZE(commands); i++) {
+		char command[64];
+
+		snprintf(command, sizeof(command), commands[i], fd);
+		for (int closed = 0; closed < 2; closed++) {
+			/* For watch. */
+			ASSERT_NE(0, htw_start(fd, 0, 2));
+			EXPECT_EQ(FAILED, run_to(closed ? -1 : full, "%s", command)) {
+				TH_LOG("%s, %s", command, closed ? "closed" : "full");
+			}
+			EXPECT_NE(NULL, strstr(err, "cannot write the output"));
+			/* What it opened did not take the place of stdout. */
+			EXPECT_EQ(NULL, strstr(err, strerror(EINVAL))) {
+				TH_LOG("%s: %s", command, err);
+			}
+		}
+	}
+	close(full);
+	close(fd);
+}
+
+/*
+ * Text that others have chosen
+ */
+
+static const struct {
+	const char *name;
+	const char *shown;
+} hostile[] = {
+	{ "\033[2J\033]0;x\a", "\\033[2J\\033]0;x\\007" },
+	{ "a\n  1   3 root", "a\\012  1   3 root" },
+	{ "\x9b[31m", "\\233[31m" },
+	{ "\xff\xfe\xc0\x80", "\\377\\376\\300\\200" },
+	{ "\xed\xa0\x80", "\\355\\240\\200" },
+	/* A right-to-left override, a line separator, a letter with an accent. */
+	{ "\xe2\x80\xaegnp", "\\342\\200\\256gnp" },
+	{ "\xe2\x80\xa8", "\\342\\200\\250" },
+	{ "\xc3\xa9", "\\303\\251" },
+	{ "\"}'`$(id)%s%n", "\"}'`$(id)%s%n" },
+	{ "\\033\\u001b\\n", "\\\\033\\\\u001b\\\\n" },
+	{ "\r\b\t\v\177", "\\015\\010\\011\\013\\177" },
+	{ "\377\377\377\377\377\377\377\377\377\377\377\377\377\377\377",
+	  "\\377\\377\\377\\377\\377\\377\\377\\377\\377\\377\\377\\377\\377\\377\\377" },
+	{ "", "" },
+};
+
+/* The command of this process's descriptor, in a document or an array of them. */
+static const char *command_of(struct json_object *descriptors)
+{
+	for (size_t i = 0; i < json_object_array_length(descriptors); i++) {
+		struct json_object *d = json_object_array_get_idx(descriptors, i);
+
+		if (number(d, "pid") == (__u64)getpid())
+			return string(d, "command");
+	}
+	return "none";
+}
+
+HTW_TEST(names_of_processes)
+{
+	static const char * const top[] = { "htwctl", "top", NULL };
+	struct json_object *object, *list;
+	struct screen screen;
+	unsigned int lines;
+	char end[128];
+
+	ASSERT_EQ(DONE, run("htwctl list"));
+	lines = count_lines(out);
+	for (unsigned int i = 0; i < ARRAY_SIZE(hostile); i++) {
+		ASSERT_EQ(0, prctl(PR_SET_NAME, hostile[i].name));
+		EXPECT_EQ(DONE, run("htwctl list")) {
+			TH_LOG("%s", hostile[i].shown);
+		}
+		EXPECT_EQ(lines, count_lines(out));
+		snprintf(end, sizeof(end), " %s\n", hostile[i].shown);
+		EXPECT_NE(NULL, strstr(out, end)) {
+			TH_LOG("no %s", hostile[i].shown);
+		}
+		EXPECT_EQ(DONE, run("htwctl stat"));
+		EXPECT_NE(NULL, strstr(out, end));
+		EXPECT_EQ(DONE, run("htwctl list --pid %d", getpid()));
+
+		/* JSON has the same text. */
+		ASSERT_EQ(DONE, run("htwctl list --format=json")) {
+			TH_LOG("%s", hostile[i].shown);
+		}
+		list = json_object_new_array();
+		for (unsigned int n = 0; n < count_lines(out); n++)
+			json_object_array_add(list, json_line(n));
+		EXPECT_STREQ(hostile[i].shown, command_of(list));
+		json_object_put(list);
+		ASSERT_EQ(DONE, run("htwctl stat --format=json"));
+		object = json_line(0);
+		EXPECT_STREQ(hostile[i].shown, command_of(array(object, "descriptors")));
+		json_object_put(object);
+	}
+	ASSERT_EQ(0, prctl(PR_SET_NAME, hostile[0].name));
+	ASSERT_TRUE(screen_start(&screen, 24, 100, "xterm-256color", top));
+	EXPECT_TRUE(screen_until(&screen, screen_find(&screen, 0, hostile[0].shown) > 0));
+	EXPECT_TRUE(screen_type(&screen, "q"));
+	EXPECT_EQ(DONE, screen_end(&screen));
+}
+
+static void write_file(const char *directory, const char *name, const char *text)
+{
+	char path[512];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	file = fopen(path, "w");
+	if (!file)
+		return;
+	fputs(text, file);
+	fclose(file);
+}
+
+/* Files in the place of the kernel's and of /etc/passwd, as if all of them were hostile. */
+HTW_TEST(text_of_files)
+{
+	static const char * const top[] = { "htwctl", "top", "--wheels", NULL };
+	static const char passwd[] = "/tmp/htwctl-test.passwd";
+	struct json_object *object;
+	struct screen screen;
+
+	ASSERT_EQ(0, unshare(CLONE_NEWNS));
+	ASSERT_EQ(0, mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	write_file("/tmp", "htwctl-test.passwd", "ro\033[31m\377ot:x:0:0::/:/bin/sh\n");
+	ASSERT_EQ(0, mount(passwd, "/etc/passwd", NULL, MS_BIND, NULL));
+	ASSERT_EQ(0, mount("none", "/sys/kernel/debug/htw", "tmpfs", 0, NULL));
+	write_file("/sys/kernel/debug/htw", "wheels",
+		   "cpu 0 clock mono\033[31m tick_ns 1000000 pending 1 user \x9b[1m a\377b \a\n"
+		   "level 0 span 1 ring 256 occupied 1 x\033[31m \xe2\x80\xae\n"
+		   "late_us 1 2\033[31m\n");
+	write_file("/sys/kernel/debug/htw", "pacers", "cpu 0 x \033[31m \377\377 \a\n");
+	write_file("/sys/kernel/debug/htw", "users",
+		   "user \033]0;x\a contexts 1\nuser 0:\033[31m cpu \033[31m spent_ns 1\n");
+	EXPECT_EQ(DONE, run("htwctl stat"));
+	EXPECT_NE(NULL, strstr(out, "mono\\033[31m"));
+	EXPECT_NE(NULL, strstr(out, " ro\\033[31m\\377ot "));
+	EXPECT_EQ(DONE, run("htwctl stat --format=json"));
+	EXPECT_EQ(DONE, run("htwctl stat --interval 1ms --count 1"));
+	EXPECT_EQ(DONE, run("htwctl stat --interval 1ms --count 1 --format=json"));
+	EXPECT_EQ(DONE, run("htwctl list"));
+	EXPECT_NE(NULL, strstr(out, " ro\\033[31m\\377ot "));
+	EXPECT_EQ(DONE, run("htwctl list --format=json"));
+	ASSERT_TRUE(screen_start(&screen, 24, 120, "xterm-256color", top));
+	EXPECT_TRUE(screen_until(&screen, screen_find(&screen, 0, "mono\\033[31m") > 0));
+	EXPECT_TRUE(screen_type(&screen, "q"));
+	EXPECT_EQ(DONE, screen_end(&screen));
+
+	ASSERT_EQ(0, mount("none", "/sys/module/htw", "tmpfs", 0, NULL));
+	ASSERT_EQ(0, mkdir("/sys/module/htw/parameters", 0755));
+	write_file("/sys/module/htw", "version", "1\033[31m\377\n");
+	write_file("/sys/module/htw/parameters", "tick\n\033[31m\377", "\xc3\x28\033[31m\n");
+	EXPECT_EQ(DONE, run("htwctl info"));
+	EXPECT_NE(NULL, strstr(out, "parameter  tick\\012\\033[31m\\377=\\303(\\033[31m\n"));
+	ASSERT_EQ(DONE, run("htwctl info --format=json"));
+	object = json_line(0);
+	EXPECT_STREQ("1\\033[31m\\377", string(object, "module_version"));
+	json_object_put(object);
+
+	/* Words of the command line, which scripts may have from others. */
+	EXPECT_EQ(NO_DEVICE, run("htwctl --device /tmp/\033[31m info"));
+	EXPECT_EQ(NO_DEVICE, run("htwctl --device %s info", passwd));
+	EXPECT_EQ(7, run("htwctl trace --event \033[31m --count 1"));
+	unlink(passwd);
 }
 
 /*
@@ -482,13 +814,45 @@ HTW_TEST(add_on_a_wheel_of_its_own)
 	EXPECT_EQ(DONE, run("htwctl add 1ms 20ms --tick 500us --geometry 16,16"));
 	EXPECT_EQ(DONE, run("htwctl add 1ms --tick 1ms"));
 	EXPECT_EQ(DONE, run("htwctl add 1ms --home 0 --clock realtime --cancel-on-set"));
-	/* An error from the kernel is not a usage error. */
-	EXPECT_EQ(FAILED, run("htwctl add 1ms --tick 1ns"));
-	EXPECT_EQ(FAILED, run("htwctl add 1ms --cancel-on-set"));
-	EXPECT_NE(NULL, strstr(err, ": --cancel-on-set"));
-	EXPECT_EQ(FAILED, run("htwctl add 1ms --every 1ns"));
-	EXPECT_NE(NULL, strstr(err, ": --every is below one tick\n"));
-	EXPECT_EQ(FAILED, run("htwctl add 1ms --every 1ns"));
+}
+
+/* An error from the kernel is not a usage error. It is explained by what is allowed. */
+HTW_TEST(add_what_the_kernel_refuses)
+{
+	static const struct {
+		int code;
+		const char *options;
+		const char *allowed;
+	} refused[] = {
+		{ FAILED, "--tick 1ns", "from 10 us to 1 s" },
+		{ FAILED, "--tick 2s", "from 10 us to 1 s" },
+		{ FAILED, "--tick 0", "from 10 us to 1 s" },
+		{ FAILED, "--tick 1ms --geometry 2048,2048,2048,2048,2048,2048",
+		  "2 to 2048 slots" },
+		{ FAILED, "--home 99", "online: 0" },
+		{ FAILED, "--home 2147483647", "online: 0" },
+		{ FAILED, "--cancel-on-set", "needs --clock=realtime" },
+		{ FAILED, "--cancel-on-set --clock boottime", "needs --clock=realtime" },
+		{ FAILED, "--every 1ns", "at least one tick, 1 ms" },
+		{ FAILED, "--every 1ms --tick 2ms", "at least one tick, 2 ms" },
+		{ DENIED, "--tick 20us", "below 100 us needs CAP_SYS_RESOURCE" },
+		{ DENIED, "--tick 1ms --geometry 2048,2048,2", "4096 slots" },
+	};
+
+	ASSERT_EQ(0, chmod(HTW_DEVICE, 0666));
+	for (unsigned int i = 0; i < ARRAY_SIZE(refused); i++) {
+		const char *command = "htwctl add 1ms %s";
+
+		EXPECT_EQ(refused[i].code, refused[i].code == DENIED ?
+			  run_as_nobody(command, refused[i].options) :
+			  run(command, refused[i].options)) {
+			TH_LOG("%s: %s", refused[i].options, err);
+		}
+		EXPECT_NE(NULL, strstr(err, refused[i].allowed)) {
+			TH_LOG("%s: %s", refused[i].options, err);
+		}
+	}
+	ASSERT_EQ(0, chmod(HTW_DEVICE, 0660));
 }
 
 HTW_TEST(add_at_a_point_in_time)
@@ -578,6 +942,34 @@ HTW_TEST(watch_takes_from_another_process)
 			    self->fd));
 	EXPECT_EQ(1, count_lines(out));
 	EXPECT_EQ(0, htw_info(self->fd).expired);
+}
+
+/* Events that nobody can read any more stay where they are. */
+HTW_TEST(watch_without_a_reader)
+{
+	int fd = inherited(), to[2], status;
+	struct words words;
+	pid_t pid;
+
+	for (int ignored = 0; ignored < 2; ignored++) {
+		ASSERT_EQ(0, pipe2(to, O_CLOEXEC));
+		memset(&words, 0, sizeof(words));
+		snprintf(words.text, sizeof(words.text), "%d", fd);
+		words.argv[0] = "htwctl";
+		words.argv[1] = "watch";
+		words.argv[2] = "--fd";
+		words.argv[3] = words.text;
+		signal(SIGPIPE, ignored ? SIG_IGN : SIG_DFL);
+		pid = start(&words, to[1], 2, false);
+		close(to[1]);
+		close(to[0]);
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_EQ(ignored ? 0 : SIGPIPE, WTERMSIG(status));
+		EXPECT_EQ(ignored ? FAILED : 0, WEXITSTATUS(status));
+		ASSERT_NE(0, htw_start(fd, 0, 1));
+	}
+	ASSERT_TRUE(htw_eventually(htw_info(fd).expired == 2));
+	close(fd);
 }
 
 HTW_TEST(watch_where_a_ring_is_mapped)
@@ -733,6 +1125,22 @@ HTW_TEST(list_descriptors)
 	/* Or htwctl-test-32. */
 	EXPECT_NE(NULL, strstr(out, " htwctl-test"));
 	close(copy);
+}
+
+/* The largest deadlines are as far away as the kernel says. */
+HTW_TEST(list_of_far_deadlines)
+{
+	const int fd = inherited();
+
+	ASSERT_EQ(DONE, run("htwctl add --fd %d 18446744073.709551615s 100000d", fd));
+	EXPECT_NE(NULL, strstr(out, " in never\n"));
+	EXPECT_NE(NULL, strstr(out, " in 100000 d\n"));
+	ASSERT_EQ(DONE, run("htwctl list --fd %d", fd));
+	EXPECT_NE(NULL, strstr(out, " never "));
+	EXPECT_NE(NULL, strstr(out, " 99999 d "));
+	ASSERT_EQ(DONE, run("htwctl list --fd %d --format=json", fd));
+	EXPECT_NE(NULL, strstr(out, "\"deadline_ns\":\"18446744073709551615\""));
+	close(fd);
 }
 
 HTW_TEST(cancel_by_id)
@@ -946,9 +1354,24 @@ static int traced(const char *options, void (*do_it)(int fd), int fd)
 	}
 	n = pread(file, out, OUTPUT - 1, 0);
 	out[n > 0 ? n : 0] = '\0';
+	err[0] = '\0';
 	close(file);
 	unlink(name);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	return WIFEXITED(status) ? judge(WEXITSTATUS(status), asks_for_json(words.argv)) : -1;
+}
+
+/* Tracing instances of htwctl. */
+static int instances(void)
+{
+	DIR *dir = opendir("/sys/kernel/tracing/instances");
+	struct dirent *entry;
+	int n = 0;
+
+	while (dir && (entry = readdir(dir)))
+		n += !strncmp(entry->d_name, "htwctl-", 7);
+	if (dir)
+		closedir(dir);
+	return dir ? n : -1;
 }
 
 static void expire_one(int fd)
@@ -981,7 +1404,116 @@ HTW_TEST(trace_expirations)
 		EXPECT_GT(now_ns(), number(object, "trace_ns"));
 		json_object_put(object);
 	}
-	EXPECT_EQ(0, system("ls /sys/kernel/tracing/instances | grep -q htwctl && exit 1; exit 0"));
+	EXPECT_EQ(0, instances());
+}
+
+/* Start htwctl trace with stdout to a pipe, and wait until it prints. */
+static pid_t start_trace(int to[2], int fd)
+{
+	struct words words = { .argv = { "htwctl", "trace", "--event", "add", NULL } };
+	struct pollfd from;
+	pid_t pid;
+
+	if (pipe2(to, O_CLOEXEC))
+		return -1;
+	pid = start(&words, to[1], 2, false);
+	close(to[1]);
+	from = (struct pollfd){ .fd = to[0], .events = POLLIN };
+	if (!htw_eventually((expire_one(fd), poll(&from, 1, 0) == 1)))
+		return -1;
+	return pid;
+}
+
+static int end_trace(pid_t pid)
+{
+	int status;
+
+	if (!htw_eventually(waitpid(pid, &status, WNOHANG) == pid)) {
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		return -1;
+	}
+	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* However it ends, nothing of it stays in the kernel. */
+HTW_TEST(trace_ends)
+{
+	static const int signals[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE };
+	int to[2];
+	pid_t pid;
+
+	if (access("/sys/kernel/tracing/events/htw", R_OK))
+		SKIP(return, "no tracing");
+	for (unsigned int i = 0; i < ARRAY_SIZE(signals); i++) {
+		pid = start_trace(to, self->fd);
+		ASSERT_LT(0, pid);
+		EXPECT_EQ(1, instances());
+		ASSERT_EQ(0, kill(pid, signals[i]));
+		EXPECT_EQ(-signals[i], end_trace(pid));
+		EXPECT_EQ(0, instances());
+		close(to[0]);
+	}
+
+	/* Nobody reads: while nothing happens, too, and with SIGPIPE ignored. */
+	for (int ignored = 0; ignored < 2; ignored++) {
+		signal(SIGPIPE, ignored ? SIG_IGN : SIG_DFL);
+		pid = start_trace(to, self->fd);
+		ASSERT_LT(0, pid);
+		close(to[0]);
+		EXPECT_EQ(ignored ? FAILED : -SIGPIPE, end_trace(pid));
+		EXPECT_EQ(0, instances());
+	}
+	signal(SIGPIPE, SIG_DFL);
+
+	/* The reader has stopped, and the pipe is full. */
+	pid = start_trace(to, self->fd);
+	ASSERT_LT(0, pid);
+	ASSERT_LE(0, fcntl(to[0], F_SETPIPE_SZ, PAGE));
+	for (int i = 0; i < 1000; i++)
+		expire_one(self->fd);
+	ASSERT_EQ(0, kill(pid, SIGTERM));
+	EXPECT_EQ(-SIGTERM, end_trace(pid));
+	EXPECT_EQ(0, instances());
+	close(to[0]);
+
+	/* nohup(1) */
+	signal(SIGHUP, SIG_IGN);
+	pid = start_trace(to, self->fd);
+	signal(SIGHUP, SIG_DFL);
+	ASSERT_LT(0, pid);
+	ASSERT_EQ(0, kill(pid, SIGHUP));
+	ASSERT_EQ(0, kill(pid, SIGTERM));
+	EXPECT_EQ(-SIGTERM, end_trace(pid));
+	close(to[0]);
+}
+
+/* After SIGKILL the next one cleans up, and disturbs none that runs. */
+HTW_TEST(trace_left_behind)
+{
+	int to[2], other[2];
+	pid_t pid, killed;
+
+	if (access("/sys/kernel/tracing/events/htw", R_OK))
+		SKIP(return, "no tracing");
+	pid = start_trace(to, self->fd);
+	ASSERT_LT(0, pid);
+	for (int i = 0; i < 2; i++) {
+		killed = start_trace(other, self->fd);
+		ASSERT_LT(0, killed);
+		EXPECT_EQ(2, instances());
+		ASSERT_EQ(0, kill(killed, SIGKILL));
+		EXPECT_EQ(-SIGKILL, end_trace(killed));
+		close(other[0]);
+		EXPECT_EQ(2, instances());
+	}
+	EXPECT_EQ(DONE, run("htwctl trace --duration 1ms"));
+	EXPECT_EQ(1, instances());
+	EXPECT_EQ(0, waitpid(pid, NULL, WNOHANG));
+	ASSERT_EQ(0, kill(pid, SIGTERM));
+	EXPECT_EQ(-SIGTERM, end_trace(pid));
+	EXPECT_EQ(0, instances());
+	close(to[0]);
 }
 
 static __u64 traced_id;
@@ -1017,6 +1549,10 @@ HTW_TEST(trace_of_what_is_not_there)
 	if (access("/sys/kernel/tracing/events/htw", R_OK))
 		SKIP(return, "no tracing");
 	EXPECT_EQ(7, run("htwctl trace --event explode --count 1"));
+	/* Not a regular expression. */
+	EXPECT_EQ(7, run("htwctl trace --event ex.ire --count 1"));
+	EXPECT_EQ(7, run("htwctl trace --event [ --count 1"));
+	EXPECT_EQ(NOT_FOUND, run("htwctl trace --pid 2147483647 --count 1"));
 	EXPECT_EQ(DONE, run("htwctl trace --duration 10ms"));
 }
 
@@ -1029,7 +1565,7 @@ HTW_TEST(bench_results)
 	static const char * const operations[] = {
 		"syscall", "rearm", "add", "rearm", "cancel", "add", "rearm", "cancel", "expire",
 	};
-	struct json_object *object, *ns;
+	struct json_object *object;
 
 	ASSERT_EQ(DONE, run("htwctl bench --timers 1000 --format=json"));
 	ASSERT_EQ(ARRAY_SIZE(operations), count_lines(out));
@@ -1039,8 +1575,7 @@ HTW_TEST(bench_results)
 		EXPECT_STREQ(operations[i], string(object, "operation"));
 		EXPECT_EQ(1000, number(object, "count"));
 		EXPECT_LT(0, number(object, "total_ns"));
-		ASSERT_TRUE(json_object_object_get_ex(object, "ns", &ns));
-		EXPECT_LT(0, json_object_get_double(ns));
+		EXPECT_LT(0, strtod(string(object, "each_ns"), NULL));
 		json_object_put(object);
 	}
 }
@@ -1098,6 +1633,82 @@ HTW_TEST(top_on_a_terminal)
 	EXPECT_TRUE(screen_until(&screen, screen_find(&screen, 0, "q quit") == 23));
 	EXPECT_TRUE(screen_type(&screen, "q"));
 	EXPECT_EQ(DONE, screen_end(&screen));
+}
+
+/* Whatever the width, no column that is shown is cut, and no line is continued on the next. */
+HTW_TEST(top_columns)
+{
+	static const char * const command[] = { "htwctl", "top", "--interval", "100ms", NULL };
+	static const int widths[] = { 60, 77, 80, 88, 97, 100, 132 };
+	char row[256], buf[1024], *end;
+	struct screen screen;
+	int line;
+
+	ASSERT_EQ(0, prctl(PR_SET_NAME, "fifteen-letters"));
+	for (int i = 0; i < 100000; i++)
+		ASSERT_NE(0, htw_start(self->fd, HOUR, i));
+	ASSERT_EQ(DONE, run("htwctl list"));
+	end = strstr(out, " fifteen-letters");
+	ASSERT_NE(NULL, end);
+	*end = '\0';
+	snprintf(row, sizeof(row), "%s", strrchr(out, '\n') + 1);
+	for (unsigned int i = 0; i < ARRAY_SIZE(widths); i++) {
+		ASSERT_TRUE(screen_start(&screen, 30, widths[i], "xterm-256color", command));
+		ASSERT_TRUE(screen_until(&screen, screen_find(&screen, 0, "q quit") == 29));
+		EXPECT_LE(0, screen_find(&screen, 29, " since load"));
+		EXPECT_EQ(2, screen_find(&screen, 0, "Cascades "));
+		EXPECT_EQ(3, screen_find(&screen, 0, "Late "));
+		/* Up to the limit, or the name as well. */
+		line = screen_find(&screen, 0, " LIMIT");
+		ASSERT_LT(0, line);
+		if (widths[i] < 80)
+			row[strlen(row) - strlen("   1 ")] = '\0';
+		EXPECT_LT(line, screen_find(&screen, line, row)) {
+			TH_LOG("%d columns: no %s", widths[i], row);
+		}
+		if (widths[i] < 80)
+			snprintf(row, sizeof(row), "%s", strrchr(out, '\n') + 1);
+		else
+			EXPECT_LT(line, screen_find(&screen, line, "fifteen-letters"));
+		line = screen_find(&screen, 0, " SHARE");
+		if (widths[i] >= 77) {
+			ASSERT_LT(0, line);
+			EXPECT_EQ(line, screen_find(&screen, line, " WAITED"));
+			screen_line(&screen, line + 1, buf, sizeof(buf));
+			EXPECT_TRUE(ends_with(buf, "%")) {
+				TH_LOG("%d columns: %s", widths[i], buf);
+			}
+		}
+		EXPECT_TRUE(screen_type(&screen, "q"));
+		EXPECT_EQ(DONE, screen_end(&screen));
+	}
+}
+
+/* It ends, and does not ask a terminal that is gone for keys without pause. */
+HTW_TEST(top_whose_terminal_is_gone)
+{
+	static const char * const command[] = { "htwctl", "top", "--interval", "100ms", NULL };
+	struct screen screen;
+	int status;
+
+	/* As with sudo, and with nohup. */
+	signal(SIGHUP, SIG_IGN);
+	for (int paused = 0; paused < 2; paused++) {
+		ASSERT_TRUE(screen_start(&screen, 24, 80, "xterm-256color", command));
+		ASSERT_TRUE(screen_until(&screen, screen_find(&screen, 0, "q quit") == 23));
+		if (paused) {
+			EXPECT_TRUE(screen_type(&screen, " "));
+			EXPECT_TRUE(screen_until(&screen, screen_find(&screen, 0, "paused") == 0));
+		}
+		close(screen.pty);
+		vterm_free(screen.vt);
+		EXPECT_TRUE(htw_eventually(waitpid(screen.pid, &status, WNOHANG) == screen.pid)) {
+			kill(screen.pid, SIGKILL);
+			waitpid(screen.pid, &status, 0);
+		}
+		EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == FAILED);
+	}
+	signal(SIGHUP, SIG_DFL);
 }
 
 HTW_TEST(top_without_colours)
