@@ -18,14 +18,34 @@ endif
 .DEFAULT_GOAL := all
 include dist/install.mk
 
-.PHONY: all clean help demo kunit vm-test bench bench-scale bench-check torture torture-proof fail-nth \
-	kcov-fuzz mutate coverage check check-all check-arch kdir
+.PHONY: all module lib htwctl look clean help demo kunit vm-test bench bench-scale bench-check torture \
+	torture-proof fail-nth kcov-fuzz mutate coverage check check-all check-arch kdir
 
-all: kdir
+# dkms's copy of the sources has the module alone.
+has_all := $(wildcard tools/htwctl/Makefile)
+all: module $(if $(has_all),lib htwctl)
+
+# Before anything is built, so that nothing is built in vain.
+module lib htwctl: | look
+look:
+	@CC='$(CC)' dist/look $(if $(filter all htwctl,$(or $(MAKECMDGOALS),all)),htwctl)
+
+module: kdir
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
 
-clean: kdir
-	$(MAKE) -C $(KDIR) M=$(CURDIR) clean
+lib:
+	$(MAKE) -C lib
+
+htwctl:
+	$(MAKE) -C tools/htwctl
+
+# kbuild's own clean removes *.mod everywhere, go.mod included, and wants a directory of each
+# object; and it needs a kernel's headers.
+built_by_kbuild := *.o .*.o *.ko *.mod *.mod.c *.gcno *.i *.s .*.cmd .*.d .tmp_* modules.order Module.symvers
+clean:
+	rm -f $(foreach dir,. core kunit samples tools/bench/kernel tools/tests/kernel,\
+		$(addprefix $(dir)/,$(built_by_kbuild)))
+	rm -rf build/lib build/htwctl
 
 kdir:
 ifeq ($(KDIR),)
@@ -37,9 +57,10 @@ ifdef fallback
 endif
 
 help:
-	@echo 'make            build htw.ko for the running kernel, or for KDIR=directory'
+	@echo 'make            build htw.ko for the running kernel, or for KDIR=directory, the library'
+	@echo '                and htwctl; or one of them: make module, make lib, make htwctl'
 	@echo 'make clean      remove the built files'
-	@echo 'make install    install the module, htwctl, the header, manuals; DESTDIR, prefix'
+	@echo 'make install    install what make has built, the header, manuals; DESTDIR, prefix'
 	@echo '                ($(prefix)); with dkms: make install-dkms-extras; make uninstall'
 	@echo 'make deb        Debian packages, in build/deb'
 	@echo 'make demo       demonstrate htw in a disposable VM'

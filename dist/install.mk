@@ -10,7 +10,7 @@ includedir ?= $(prefix)/include
 mandir ?= $(prefix)/share/man
 completionsdir ?= $(prefix)/share/bash-completion/completions
 udevrulesdir ?= /usr/lib/udev/rules.d
-modulesloaddir ?= /usr/lib/modules-load.d
+systemunitdir ?= /usr/lib/systemd/system
 sysusersdir ?= /usr/lib/sysusers.d
 # Passed on if set; the parts have the same defaults.
 dirs := $(foreach d,prefix bindir includedir libdir pkgconfigdir,\
@@ -18,43 +18,81 @@ dirs := $(foreach d,prefix bindir includedir libdir pkgconfigdir,\
 
 version := $(shell cat $(CURDIR)/VERSION)
 dkms-source = $(DESTDIR)/usr/src/htw-$(version)
+# As uname -r says and modules are built for; Debian 12's make kernelrelease says 6.1.192 for
+# 6.1.0-56-amd64, and so does include/config/kernel.release.
+release = $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' $(KDIR)/include/generated/utsrelease.h)
+# Modes depend neither on the caller's umask nor on those of the sources.
+put = umask 022 && install -D -m 644
 
 .PHONY: install uninstall install-module uninstall-module install-dkms-extras \
 	install-dkms-source install-system install-header install-tools install-lib \
-	install-man uninstall-extras
+	install-man uninstall-dkms uninstall-extras built-module built-lib built-htwctl no-package
 
-install: install-module install-dkms-extras
-uninstall: uninstall-module uninstall-extras
+# Nothing is compiled here: make install is for root, and what root has written no later make of the
+# user's can replace. All parts are looked for before the first of them is installed.
+install: no-package built-module built-lib built-htwctl
+	@$(MAKE) --no-print-directory install-module install-parts
+uninstall: no-package uninstall-module uninstall-dkms uninstall-extras
 
 # All but the module, which dkms builds and installs.
-install-dkms-extras: install-system install-header install-lib install-tools install-man
+install-dkms-extras: no-package built-lib built-htwctl
+	@$(MAKE) --no-print-directory install-parts
+
+.PHONY: install-parts
+install-parts: install-system install-header install-lib install-tools install-man
+
+# What dpkg has installed it also removes.
+no-package:
+	$(if $(DESTDIR),,@! dpkg-query -W -f '$${db:Status-Status}\n' htw-dkms 2>/dev/null | \
+		grep -qx installed || { echo "The Debian package htw-dkms is installed: first" \
+		"apt purge '*htw*'" >&2; exit 1; })
+
+# That htw.ko is newer than its sources, and for this kernel.
+built-module: kdir
+	@test -e htw.ko && [ -z "$$(find *.[ch] core include -name '*.[ch]' -newer htw.ko)" ] || \
+		{ echo 'The module has not been built since its sources changed: first run make.' >&2; exit 1; }
+	@LC_ALL=C tr '\0' '\n' <htw.ko | LC_ALL=C grep -aq '^vermagic=$(release) ' || \
+		{ echo 'htw.ko is for another kernel than $(release): first run make.' >&2; exit 1; }
+
+built-lib:
+	@$(MAKE) --no-print-directory -C lib built
+
+built-htwctl:
+	@$(MAKE) --no-print-directory -C tools/htwctl built
 
 # Run depmod only for this machine, not for a staged install.
-install-module: kdir
-	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
-	$(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(DESTDIR) INSTALL_MOD_DIR=updates \
-		modules_install
-	$(if $(DESTDIR),,depmod $$($(MAKE) -s --no-print-directory -C $(KDIR) kernelrelease))
+install-module: built-module
+	rm -f $(DESTDIR)/lib/modules/$(release)/updates/htw.ko*
+	$(put) htw.ko $(DESTDIR)/lib/modules/$(release)/updates/htw.ko
+	$(if $(DESTDIR),,depmod $(release))
 
-uninstall-module: kdir
-	release=$$($(MAKE) -s --no-print-directory -C $(KDIR) kernelrelease) && \
-	rm -f $(DESTDIR)/lib/modules/$$release/updates/htw.ko* && \
-	$(if $(DESTDIR),:,depmod $$release)
+# For all kernels: the one that it was built for need not be the one that runs, or be there.
+uninstall-module:
+	set -e; for file in $(DESTDIR)/lib/modules/*/updates/htw.ko*; do \
+		[ -e "$$file" ] || continue; \
+		rm "$$file"; \
+		$(if $(DESTDIR),:,release=$${file#/lib/modules/} && depmod "$${release%%/*}"); \
+	done
+
+uninstall-dkms:
+	$(if $(DESTDIR),,! command -v dkms >/dev/null || \
+		! dkms status htw/$(version) | grep -q . || dkms remove htw/$(version) --all)
+	rm -rf $(dkms-source)
 
 install-system:
-	install -D -m 644 dist/60-htw.rules $(DESTDIR)$(udevrulesdir)/60-htw.rules
-	install -D -m 644 dist/htw-modules-load.conf $(DESTDIR)$(modulesloaddir)/htw.conf
-	install -D -m 644 dist/htw-sysusers.conf $(DESTDIR)$(sysusersdir)/htw.conf
+	$(put) dist/60-htw.rules $(DESTDIR)$(udevrulesdir)/60-htw.rules
+	$(put) dist/htw-sysusers.conf $(DESTDIR)$(sysusersdir)/htw.conf
+	$(put) dist/htw-sysinit.conf $(DESTDIR)$(systemunitdir)/sysinit.target.d/htw.conf
 
 install-header:
-	install -D -m 644 include/uapi/linux/htw.h $(DESTDIR)$(includedir)/linux/htw.h
+	$(put) include/uapi/linux/htw.h $(DESTDIR)$(includedir)/linux/htw.h
 
-install-lib: $(wildcard lib/Makefile)
-	$(if $^,$(MAKE) -C lib DESTDIR=$(DESTDIR) $(dirs) install)
+install-lib:
+	$(MAKE) -C lib $(dirs) install
 
 install-tools:
-	$(MAKE) -C tools/htwctl DESTDIR=$(DESTDIR) $(dirs) install
-	install -D -m 644 dist/htwctl.bash-completion $(DESTDIR)$(completionsdir)/htwctl
+	$(MAKE) -C tools/htwctl $(dirs) install
+	$(put) dist/htwctl.bash-completion $(DESTDIR)$(completionsdir)/htwctl
 
 # Each page into its section, with a link for each further name.
 install-man:
@@ -62,17 +100,18 @@ install-man:
 
 # The sources for dkms add or dkms install htw/VERSION.
 install-dkms-source:
-	tools/sync --dkms $(dkms-source)
+	umask 022 && tools/sync --dkms $(dkms-source)
 
 uninstall-extras:
-	rm -f $(DESTDIR)$(udevrulesdir)/60-htw.rules $(DESTDIR)$(modulesloaddir)/htw.conf \
+	rm -f $(DESTDIR)$(udevrulesdir)/60-htw.rules \
+		$(DESTDIR)$(systemunitdir)/sysinit.target.d/htw.conf \
 		$(DESTDIR)$(sysusersdir)/htw.conf $(DESTDIR)$(includedir)/linux/htw.h \
 		$(DESTDIR)$(completionsdir)/htwctl
 	DESTDIR=$(DESTDIR) man/install --remove $(mandir)
-	$(MAKE) -C tools/htwctl DESTDIR=$(DESTDIR) $(dirs) uninstall
-	$(if $(wildcard lib/Makefile),$(MAKE) -C lib DESTDIR=$(DESTDIR) $(dirs) uninstall)
+	$(MAKE) -C tools/htwctl $(dirs) uninstall
+	$(MAKE) -C lib $(dirs) uninstall
 
-# Debian packages, built from a copy of the sources, in build/deb/. Needs the packages
+# Debian packages, and their source package, built from a copy of the sources, in build/deb/. Needs the packages
 # that debian/control names; tools/deps packages installs them. With REDISMODULE=directory, where
 # redismodule.h is, also redis-htw.
 .PHONY: deb
@@ -83,5 +122,5 @@ deb:
 	$(if $(REDISMODULE),install -D -m 644 $(REDISMODULE)/redismodule.h \
 		build/deb/htw-$(version)/debian/redismodule/redismodule.h)
 	cd build/deb/htw-$(version) && \
-		dpkg-buildpackage -us -uc -b $(if $(REDISMODULE),-Ppkg.htw.redis)
+		dpkg-buildpackage -us -uc $(if $(REDISMODULE),-Ppkg.htw.redis)
 	@ls build/deb/*.deb
