@@ -25,10 +25,12 @@ include dist/install.mk
 has_all := $(wildcard tools/htwctl/Makefile)
 all: module $(if $(has_all),lib htwctl)
 
+goals := $(or $(MAKECMDGOALS),all)
 # Before anything is built, so that nothing is built in vain.
 module lib htwctl: | look
 look:
-	@CC='$(CC)' dist/look $(if $(filter all htwctl,$(or $(MAKECMDGOALS),all)),htwctl)
+	@CC='$(CC)' KDIR='$(KDIR)' dist/look $(if $(filter all module,$(goals)),module) \
+		$(if $(filter $(if $(has_all),all) htwctl,$(goals)),htwctl)
 
 module: kdir
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules

@@ -49,7 +49,7 @@ no-package:
 
 # That htw.ko is newer than its sources, and for this kernel.
 built-module: kdir
-	@test -e htw.ko && [ -z "$$(find *.[ch] core include -name '*.[ch]' -newer htw.ko)" ] || \
+	@test -e htw.ko && [ -z "$$(find Kbuild *.[ch] core include \( -name '*.[ch]' -o -name Kbuild \) -newer htw.ko)" ] || \
 		{ echo 'The module has not been built since its sources changed: first run make.' >&2; exit 1; }
 	@LC_ALL=C tr '\0' '\n' <htw.ko | LC_ALL=C grep -aq '^vermagic=$(release) ' || \
 		{ echo 'htw.ko is for another kernel than $(release): first run make.' >&2; exit 1; }
