@@ -12,6 +12,8 @@ completionsdir ?= $(prefix)/share/bash-completion/completions
 udevrulesdir ?= /usr/lib/udev/rules.d
 systemunitdir ?= /usr/lib/systemd/system
 sysusersdir ?= /usr/lib/sysusers.d
+# Where the python3 in the path looks below prefix.
+pythondir ?= $(shell python3 dist/python-dir $(prefix))
 # Passed on if set; the parts have the same defaults.
 dirs := $(foreach d,prefix bindir includedir libdir pkgconfigdir,\
 	$(if $($(d)),$(d)=$($(d))))
@@ -26,7 +28,7 @@ put = umask 022 && install -D -m 644
 
 .PHONY: install uninstall install-module uninstall-module install-dkms-extras \
 	install-dkms-source install-system install-header install-tools install-lib \
-	install-man uninstall-dkms uninstall-extras built-module built-lib built-htwctl no-package
+	install-man install-python uninstall-dkms uninstall-extras built-module built-lib built-htwctl no-package
 
 # Nothing is compiled here: make install is for root, and what root has written no later make of the
 # user's can replace. All parts are looked for before the first of them is installed.
@@ -39,7 +41,8 @@ install-dkms-extras: no-package built-lib built-htwctl
 	@$(MAKE) --no-print-directory install-parts
 
 .PHONY: install-parts
-install-parts: install-system install-header install-lib install-tools install-man
+install-parts: install-system install-header install-lib install-tools install-man \
+	install-python
 
 # What dpkg has installed it also removes.
 no-package:
@@ -98,6 +101,11 @@ install-tools:
 install-man:
 	DESTDIR=$(DESTDIR) man/install $(mandir)
 
+# Without python3 nobody can use it.
+install-python: $(wildcard lib/python/htw)
+	$(if $(and $^,$(pythondir)),install -d $(DESTDIR)$(pythondir)/htw && \
+		install -m 644 lib/python/htw/*.py lib/python/htw/py.typed $(DESTDIR)$(pythondir)/htw/)
+
 # The sources for dkms add or dkms install htw/VERSION.
 install-dkms-source:
 	umask 022 && tools/sync --dkms $(dkms-source)
@@ -110,6 +118,7 @@ uninstall-extras:
 	DESTDIR=$(DESTDIR) man/install --remove $(mandir)
 	$(MAKE) -C tools/htwctl $(dirs) uninstall
 	$(MAKE) -C lib $(dirs) uninstall
+	$(if $(wildcard lib/python/htw),$(if $(pythondir),rm -rf $(DESTDIR)$(pythondir)/htw))
 
 # Debian packages, and their source package, built from a copy of the sources, in build/deb/. Needs the packages
 # that debian/control names; tools/deps packages installs them. With REDISMODULE=directory, where
