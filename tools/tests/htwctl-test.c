@@ -1407,10 +1407,17 @@ HTW_TEST(trace_expirations)
 	EXPECT_EQ(0, instances());
 }
 
-/* Start htwctl trace with stdout to a pipe, and wait until it prints. */
-static pid_t start_trace(int to[2], int fd)
+static __u64 traced_id;
+
+static void move_one(int fd)
 {
-	struct words words = { .argv = { "htwctl", "trace", "--event", "add", NULL } };
+	htw_move(fd, traced_id, 2 * HOUR, 0);
+}
+
+/* Start htwctl trace with stdout to a pipe, and do what it traces until it prints. */
+static pid_t start_trace(int to[2], char *event, void (*do_it)(int fd), int fd)
+{
+	struct words words = { .argv = { "htwctl", "trace", "--event", event, NULL } };
 	struct pollfd from;
 	pid_t pid;
 
@@ -1419,7 +1426,7 @@ static pid_t start_trace(int to[2], int fd)
 	pid = start(&words, to[1], 2, false);
 	close(to[1]);
 	from = (struct pollfd){ .fd = to[0], .events = POLLIN };
-	if (!htw_eventually((expire_one(fd), poll(&from, 1, 0) == 1)))
+	if (!htw_eventually((do_it(fd), poll(&from, 1, 0) == 1)))
 		return -1;
 	return pid;
 }
@@ -1446,7 +1453,7 @@ HTW_TEST(trace_ends)
 	if (access("/sys/kernel/tracing/events/htw", R_OK))
 		SKIP(return, "no tracing");
 	for (unsigned int i = 0; i < ARRAY_SIZE(signals); i++) {
-		pid = start_trace(to, self->fd);
+		pid = start_trace(to, "add", expire_one, self->fd);
 		ASSERT_LT(0, pid);
 		EXPECT_EQ(1, instances());
 		ASSERT_EQ(0, kill(pid, signals[i]));
@@ -1458,7 +1465,7 @@ HTW_TEST(trace_ends)
 	/* Nobody reads: while nothing happens, too, and with SIGPIPE ignored. */
 	for (int ignored = 0; ignored < 2; ignored++) {
 		signal(SIGPIPE, ignored ? SIG_IGN : SIG_DFL);
-		pid = start_trace(to, self->fd);
+		pid = start_trace(to, "add", expire_one, self->fd);
 		ASSERT_LT(0, pid);
 		close(to[0]);
 		EXPECT_EQ(ignored ? FAILED : -SIGPIPE, end_trace(pid));
@@ -1467,7 +1474,7 @@ HTW_TEST(trace_ends)
 	signal(SIGPIPE, SIG_DFL);
 
 	/* The reader has stopped, and the pipe is full. */
-	pid = start_trace(to, self->fd);
+	pid = start_trace(to, "add", expire_one, self->fd);
 	ASSERT_LT(0, pid);
 	ASSERT_LE(0, fcntl(to[0], F_SETPIPE_SZ, PAGE));
 	for (int i = 0; i < 1000; i++)
@@ -1479,7 +1486,7 @@ HTW_TEST(trace_ends)
 
 	/* nohup(1) */
 	signal(SIGHUP, SIG_IGN);
-	pid = start_trace(to, self->fd);
+	pid = start_trace(to, "add", expire_one, self->fd);
 	signal(SIGHUP, SIG_DFL);
 	ASSERT_LT(0, pid);
 	ASSERT_EQ(0, kill(pid, SIGHUP));
@@ -1496,10 +1503,12 @@ HTW_TEST(trace_left_behind)
 
 	if (access("/sys/kernel/tracing/events/htw", R_OK))
 		SKIP(return, "no tracing");
-	pid = start_trace(to, self->fd);
+	traced_id = htw_start(self->fd, HOUR, 1);
+	pid = start_trace(to, "add", expire_one, self->fd);
 	ASSERT_LT(0, pid);
+	/* From here on that one has nothing to do, and between its looks no file of events open. */
 	for (int i = 0; i < 2; i++) {
-		killed = start_trace(other, self->fd);
+		killed = start_trace(other, "mod", move_one, self->fd);
 		ASSERT_LT(0, killed);
 		EXPECT_EQ(2, instances());
 		ASSERT_EQ(0, kill(killed, SIGKILL));
@@ -1515,8 +1524,6 @@ HTW_TEST(trace_left_behind)
 	EXPECT_EQ(0, instances());
 	close(to[0]);
 }
-
-static __u64 traced_id;
 
 static void move_and_cancel_another(int fd)
 {
