@@ -81,16 +81,16 @@ static int vacant_entry(struct calls *t)
 
 static struct chunk *new_chunk(struct calls *t)
 {
+	const int error = errno;
 	const int index = vacant_entry(t);
+	struct chunk *chunk = MAP_FAILED;
 	struct directory_entry *entry;
-	struct chunk *chunk;
-
-	if (index < 0)
-		return NULL;
 
 	/* Not by malloc(), which may keep what is freed. Pages are not touched before use. */
-	chunk = mmap(NULL, sizeof(*chunk), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		     -1, 0);
+	if (index >= 0)
+		chunk = mmap(NULL, sizeof(*chunk), PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	errno = error;
 	if (chunk == MAP_FAILED)
 		return NULL;
 

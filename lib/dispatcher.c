@@ -828,6 +828,7 @@ HTW_PUBLIC STACK_OWN_FRAME int htw_dispatch(struct htw_dispatcher *d, int64_t ti
 
 HTW_PUBLIC int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw)
 {
+	const int error = errno;
 	struct htw_dispatcher *made;
 	struct htw_info info;
 	int ret = htw_info(htw, &info);
@@ -835,6 +836,7 @@ HTW_PUBLIC int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw)
 	if (ret)
 		return ret;
 	made = calloc(1, sizeof(*made));
+	errno = error;
 	if (!made)
 		return -ENOMEM;
 
