@@ -44,7 +44,7 @@ struct directory_entry {
 	u32 next_vacant;
 };
 
-static struct chunk *chunk_of(const struct calls *t, const struct call *c)
+static struct chunk *chunk_of_call(const struct calls *t, const struct call *c)
 {
 	return t->directory[((u32)c->handle - 1) / CHUNK_CALLS].chunk;
 }
@@ -192,7 +192,7 @@ struct call *calls_new(struct calls *t)
  */
 void calls_end(struct calls *t, struct call *c)
 {
-	struct chunk *chunk = chunk_of(t, c);
+	struct chunk *chunk = chunk_of_call(t, c);
 	const u32 generation = (c->handle >> 32) + 1;
 
 	c->fn = NULL;

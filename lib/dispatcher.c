@@ -101,7 +101,7 @@ struct htw_dispatcher {
 /* Passing requests to the backend. */
 
 /* Stop the timers of calls that have ended, and discard their unread events. */
-static void flush_ended(struct htw_dispatcher *d)
+static void stop_ended(struct htw_dispatcher *d)
 {
 	struct htw_op ops[EVENTS];
 	u32 i;
@@ -124,7 +124,7 @@ static void drop_timer(struct htw_dispatcher *d, u64 timer)
 	if (!timer)
 		return;
 	if (d->nr_ended == EVENTS)
-		flush_ended(d);
+		stop_ended(d);
 	d->ended[d->nr_ended++] = timer;
 }
 
@@ -229,7 +229,7 @@ static void flush_requests(struct htw_dispatcher *d)
 	LIST_HEAD(failed);
 	unsigned int most;
 
-	flush_ended(d);
+	stop_ended(d);
 	for (most = 1; !list_empty(&d->blocked); most = EVENTS) {
 		if (pass_on(d, &d->blocked, most, &failed)) {
 			list_splice_init(&failed, &d->blocked);
@@ -475,7 +475,7 @@ static int stop_call(struct htw_dispatcher *d, int within, u64 call)
 		c = NULL;
 	}
 	if (!within) {
-		flush_ended(d);
+		stop_ended(d);
 		/* There may be room for one that is blocked. */
 		if (!list_empty(&d->blocked))
 			flush_requests(d);
@@ -897,7 +897,7 @@ htw_dispatcher_shutdown(struct htw_dispatcher *d, uint64_t *cursor,
 			relax_lock(d);
 	}
 	if (!within)
-		flush_ended(d);
+		stop_ended(d);
 	leave_dispatcher(d);
 	return stored;
 }
@@ -913,7 +913,7 @@ HTW_PUBLIC void htw_dispatcher_free(struct htw_dispatcher *d)
 	if (!htw_is_forked(d->process)) {
 		while ((c = calls_next(&d->calls, &cursor)))
 			drop_timer(d, c->timer);
-		flush_ended(d);
+		stop_ended(d);
 		pthread_cond_destroy(&d->returned);
 		pthread_mutex_destroy(&d->lock);
 	}

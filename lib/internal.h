@@ -28,8 +28,9 @@
  * Each is the public function of its name, called with arguments that are not
  * NULL (@list: htw_list_in(), where 0 means pending timers; @ready: 1 if there
  * is something to read; @put_off: called by htw_put_off() after
- * htw_deadline_store() has found no such timer, to look again, or say why). Operations that a backend lacks are NULL; the public
- * function then returns -ENOTSUP.
+ * htw_deadline_store() has found no such timer, to look again, or say why).
+ * Operations that a backend lacks are NULL; the public function then returns
+ * -ENOTSUP.
  */
 struct htw_backend_ops {
 	enum htw_backend backend;

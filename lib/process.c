@@ -317,7 +317,7 @@ static bool advance_shard(struct process *p, bool *known)
 	p->manual_ns = p->family->manual_ns;
 	due = htw_is_due(p, PORTION);
 	*known = !due || !list_empty(&p->wheel.due);
-	unlock(p);
+	process_unlock(p);
 	return due;
 }
 
@@ -376,10 +376,10 @@ static uint64_t process_now(struct htw *htw)
 	u64 now;
 
 	/* In a child of fork(), the manual clock is as it was. */
-	if (p->clock != HTW_CLOCK_MANUAL || !lock(p))
+	if (p->clock != HTW_CLOCK_MANUAL || !process_lock(p))
 		return read_clock(p);
 	now = p->manual_ns;
-	unlock(p);
+	process_unlock(p);
 	return now;
 }
 
@@ -390,7 +390,7 @@ static int process_info(struct htw *htw, struct htw_info *info)
 	struct process *p = process_of(htw);
 	unsigned int l;
 
-	if (!lock(p))
+	if (!process_lock(p))
 		return -EPERM;
 
 	*info = (struct htw_info){
@@ -408,7 +408,7 @@ static int process_info(struct htw *htw, struct htw_info *info)
 	};
 	for (l = 0; l < p->geometry.levels; l++)
 		info->slots[l] = p->geometry.slots[l];
-	unlock(p);
+	process_unlock(p);
 	return 0;
 }
 
@@ -419,10 +419,10 @@ static int process_reserve(struct htw *htw, uint64_t count)
 
 	if (count > p->limit)
 		return -ENOSPC;
-	if (!lock(p))
+	if (!process_lock(p))
 		return -EPERM;
 	ret = htw_slots_reserve(p, count);
-	unlock(p);
+	process_unlock(p);
 	return ret;
 }
 

@@ -234,7 +234,7 @@ static inline struct process *process_of(struct htw *htw)
 }
 
 /* Lock a handle. Return: false in a child of fork(), which has no timers of it. */
-static inline bool lock(struct process *p)
+static inline bool process_lock(struct process *p)
 {
 	if (htw_is_forked(p->process))
 		return false;
@@ -242,7 +242,7 @@ static inline bool lock(struct process *p)
 	return true;
 }
 
-static inline void unlock(struct process *p)
+static inline void process_unlock(struct process *p)
 {
 	pthread_mutex_unlock(&p->lock);
 }
@@ -397,7 +397,7 @@ static inline void arm(struct process *p, struct slot *t, u64 now)
 }
 
 /* Read the clock and bring an idle wheel up to it, before timers are started. */
-static inline u64 begin(struct process *p)
+static inline u64 process_begin(struct process *p)
 {
 	const u64 now = read_clock(p);
 

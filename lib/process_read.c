@@ -175,7 +175,7 @@ static enum progress look_for_due(struct process *p, u64 now, unsigned int *port
 /* Let others have the lock, between portions. */
 static void give_way(struct process *p)
 {
-	unlock(p);
+	process_unlock(p);
 	pthread_mutex_lock(&p->lock);
 }
 
@@ -309,10 +309,10 @@ int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int cou
 	u64 now;
 
 	count = min_t(unsigned int, count, INT_MAX);
-	if (!lock(p))
+	if (!process_lock(p))
 		return -EPERM;
 	if (unlikely(!count)) {
-		unlock(p);
+		process_unlock(p);
 		return 0;
 	}
 
@@ -323,7 +323,7 @@ int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int cou
 		progress = read_portion(p, events, count, now, &got);
 	}
 	ret = announce_rest(p, progress, now);
-	unlock(p);
+	process_unlock(p);
 	return got ? (int)got : ret;
 }
 
@@ -343,7 +343,7 @@ int htw_process_ready(struct htw *htw)
 	int ret;
 	u64 now;
 
-	if (!lock(p))
+	if (!process_lock(p))
 		return -EPERM;
 
 	now = present(p);
@@ -355,7 +355,7 @@ int htw_process_ready(struct htw *htw)
 		progress = look_for_due(p, now, &portion);
 	}
 	ret = announce_rest(p, progress, now);
-	unlock(p);
+	process_unlock(p);
 	return ret ? ret : progress == DUE;
 }
 
@@ -408,12 +408,12 @@ int htw_process_next_time(struct htw *htw, uint64_t *when)
 	struct process *p = process_of(htw);
 	int ret = -ENOENT;
 
-	if (!lock(p))
+	if (!process_lock(p))
 		return -EPERM;
 	if (p->wheel.pending) {
 		*when = time_of_work(p, htw_wheel_next(&p->wheel));
 		ret = 0;
 	}
-	unlock(p);
+	process_unlock(p);
 	return ret;
 }

@@ -28,7 +28,7 @@ static struct process *enter(struct process *p, u64 id)
 	struct process *owner;
 
 	if (likely(!is_foreign(p, id)))
-		return lock(p) ? p : NULL;
+		return process_lock(p) ? p : NULL;
 	if (htw_is_forked(p->process))
 		return NULL;
 
@@ -45,7 +45,7 @@ static struct process *enter(struct process *p, u64 id)
 
 static void leave(struct process *p, struct process *owner)
 {
-	unlock(owner);
+	process_unlock(owner);
 	if (unlikely(owner != p))
 		pthread_mutex_unlock(&p->family->lock);
 }
@@ -236,11 +236,11 @@ int htw_process_add(struct htw *htw, struct htw_add *add)
 	struct process *p = process_of(htw);
 	int ret;
 
-	if (!lock(p))
+	if (!process_lock(p))
 		return -EPERM;
-	ret = add_one(p, add, begin(p));
+	ret = add_one(p, add, process_begin(p));
 	finish(p);
-	unlock(p);
+	process_unlock(p);
 	return ret;
 }
 
@@ -321,10 +321,10 @@ int htw_process_add_many(struct htw *htw, const struct htw_add *common, const ui
 
 	if (error)
 		return error;
-	if (!lock(p))
+	if (!process_lock(p))
 		return -EPERM;
 
-	all.now = begin(p);
+	all.now = process_begin(p);
 	all.from = common->flags & HTW_F_ABS ? 0 : all.now;
 	most = min_t(u64, count, p->limit - p->nr_timers);
 	if (likely(!all.interval && all.slack <= SLOT_STAYS && !all.firings))
@@ -333,7 +333,7 @@ int htw_process_add_many(struct htw *htw, const struct htw_add *common, const ui
 		added = add_some(p, &all, false, common->flags & HTW_F_PUT_OFF,
 				 deadlines, cookies, ids, most);
 	finish(p);
-	unlock(p);
+	process_unlock(p);
 
 	set_results(results, added, 0);
 	if (unlikely(added < count)) {
@@ -413,7 +413,7 @@ int htw_process_mod(struct htw *htw, const struct htw_mod *mod)
 
 	if (!owner)
 		return -EPERM;
-	ret = mod_one(owner, mod, begin(owner));
+	ret = mod_one(owner, mod, process_begin(owner));
 	finish(owner);
 	leave(p, owner);
 	return ret;
@@ -461,11 +461,11 @@ int htw_process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64_t 
 
 	if (flags & ~HTW_F_ABS)
 		return -EINVAL;
-	if (!lock(p))
+	if (!process_lock(p))
 		return -EPERM;
 
 	set_results(results, count, 0);
-	now = begin(p);
+	now = process_begin(p);
 	from = flags & HTW_F_ABS ? 0 : now;
 	for (i = 0; i < count; i++) {
 		const u64 id = ids[i];
@@ -480,7 +480,7 @@ int htw_process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64_t 
 					     rearm_slow(p, id, deadlines[i], flags, now));
 	}
 	finish(p);
-	unlock(p);
+	process_unlock(p);
 
 	if (unlikely(foreign))
 		failed += rearm_foreign(p, ids, deadlines, count, flags, results);
@@ -606,7 +606,7 @@ int htw_process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int cou
 	struct process *p = process_of(htw);
 	unsigned int i, failed = 0, stopped = 0, foreign = 0;
 
-	if (!lock(p))
+	if (!process_lock(p))
 		return -EPERM;
 
 	set_results(results, count, 0);
@@ -628,7 +628,7 @@ int htw_process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int cou
 	p->wheel.pending -= stopped;
 	p->nr_timers -= stopped;
 	finish(p);
-	unlock(p);
+	process_unlock(p);
 
 	if (unlikely(foreign))
 		failed += stop_foreign(p, ids, count, results);
@@ -738,10 +738,10 @@ int htw_process_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
 	unsigned int i, failed = 0;
 	u64 now;
 
-	if (!lock(p))
+	if (!process_lock(p))
 		return -EPERM;
 
-	now = begin(p);
+	now = process_begin(p);
 	for (i = 0; i < count; i++) {
 		struct htw_op *op = &ops[i];
 
@@ -749,16 +749,16 @@ int htw_process_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
 			op->result = -EINVAL;
 		} else if (unlikely(id_of_op(op) && is_foreign(p, id_of_op(op)))) {
 			finish(p);
-			unlock(p);
+			process_unlock(p);
 			op->result = do_foreign(p, op);
 			pthread_mutex_lock(&p->lock);
-			now = begin(p);
+			now = process_begin(p);
 		} else {
 			op->result = do_own(p, op, now);
 		}
 		failed += !!op->result;
 	}
 	finish(p);
-	unlock(p);
+	process_unlock(p);
 	return failed;
 }

@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-/* Slots that are looked at while the lock is held; and how often it is taken before the call returns. */
+/* Slots that are looked at while the lock is held, and how often a call takes it. */
 #define LOOKS		2048u
 #define WALKS		12u
 /* What it takes to pass over a chunk, and to see whether a timer was put off. */
@@ -88,11 +88,11 @@ static int walk(struct process *p, unsigned int states, u64 *cursor, struct htw_
 	if (!count)
 		return 0;
 	do {
-		if (!lock(p))
+		if (!process_lock(p))
 			return -EPERM;
 		end = walk_some(p, states, cursor, entries, count, take, &got);
 		finish(p);
-		unlock(p);
+		process_unlock(p);
 	} while (!end && got < count && ++walks < WALKS);
 
 	return got || end ? (int)got : -EAGAIN;
@@ -141,17 +141,17 @@ int64_t htw_process_cancel_all(struct htw *htw, unsigned int flags)
 
 	if (flags & ~HTW_CANCEL_DISCARD)
 		return -EINVAL;
-	if (!lock(p))
+	if (!process_lock(p))
 		return -EPERM;
 
 	for (chunk = 0; p->nr_timers && chunk < p->nr_numbers; chunk++) {
 		for (i = 1; i < CHUNK_SLOTS; ) {
 			ended += end_some(p, chunk, &i);
-			unlock(p);
+			process_unlock(p);
 			pthread_mutex_lock(&p->lock);
 		}
 	}
 	finish(p);
-	unlock(p);
+	process_unlock(p);
 	return ended;
 }
