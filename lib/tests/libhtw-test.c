@@ -2052,7 +2052,7 @@ LIB_TEST(a_short_read_leaves_nothing)
 		for (got = 0; got < COUNT; got += n) {
 			n = htw_read(htw, ev, room[r]);
 			ASSERT_LE(0, n);
-			/* Nothing is left; or it has to be looked for, and the descriptor says so. */
+			/* Nothing is left, or the descriptor says that it has to be looked for. */
 			if (n < room[r] && got + n < COUNT)
 				EXPECT_EQ(too_late(htw) ? 0 : POLLIN, poll_in(htw, 0));
 		}
