@@ -571,6 +571,49 @@ TEST_F_TIMEOUT(any_id, of_another_handle, TEST_SECONDS)
 	}
 }
 
+/* Any number may be given for a cursor, too: what is reported from there are timers, once each. */
+TEST_F_TIMEOUT(any_id, for_a_cursor, TEST_SECONDS)
+{
+	enum { COUNT = 64 };
+	struct handle *handle = &self->handles[1];
+	struct htw_query entries[COUNT];
+	unsigned int step, i, way, left = 0;
+	struct handle *owner;
+	struct timer *timer;
+	uint64_t cursor;
+	int n;
+
+	for (step = 0; step < STEPS / 2; step++) {
+		start(_metadata, self, variant, handle);
+		way = below(self, 20);
+		cursor = below(self, 2) ? any(self) >> below(self, 64) : some_number(self, handle);
+		left = 0;
+		do {
+			const bool too_large = cursor > UINT32_MAX;
+
+			if (!way)
+				n = htw_harvest(handle->htw, &cursor, entries, COUNT);
+			else if (way < 10)
+				n = htw_list(handle->htw, &cursor, entries, COUNT);
+			else
+				n = htw_list_in(handle->htw, below(self, 8), &cursor, entries,
+						1 + below(self, COUNT));
+			ASSERT_EQ(too_large, n == -EINVAL) TH_LOG("%llx, %d", cursor, n);
+			ASSERT_LE(n, COUNT);
+			ASSERT_GE(TIMERS, left += n > 0 ? n : 0);
+			for (i = 0; (int)i < n; i++) {
+				timer = find(self, handle, entries[i].id, &owner);
+				ASSERT_NE(NULL, timer);
+				ASSERT_EQ(handle, owner);
+				ASSERT_EQ(timer->cookie, entries[i].cookie);
+				if (!way)
+					end(self, handle, timer);
+			}
+		} while (n > 0 || n == -EAGAIN);
+		check(_metadata, self);
+	}
+}
+
 static void called(struct htw_dispatcher *d, uint64_t call, void *arg)
 {
 	++*(unsigned int *)arg;
@@ -627,6 +670,26 @@ TEST_F_TIMEOUT(any_id, among_calls, TEST_SECONDS)
 			ASSERT_EQ(0, htw_info(handle->htw, &info));
 			ASSERT_EQ(handle->count, info.timers);
 		}
+	}
+	/* And none for a cursor. */
+	for (step = 0; step < STEPS / 10; step++) {
+		struct htw_pending_call pending[8];
+		uint64_t cursor = any(self) >> below(self, 64);
+		unsigned int n = htw_dispatcher_shutdown(d, &cursor, pending, below(self, 9));
+
+		ASSERT_GE(8, n);
+		while (n--) {
+			for (i = 0; i < CALLS && ids[i] != pending[n].call; i++)
+				;
+			ASSERT_GT(CALLS, i);
+			ids[i] = 0;
+			handle->count--;
+		}
+		i = below(self, CALLS);
+		if (ids[i])
+			continue;
+		ASSERT_EQ(0, htw_call_after(d, HOUR, called, &made, &ids[i]));
+		handle->count++;
 	}
 	ASSERT_LE(0, htw_advance(handle->htw, 3 * HOUR, 0));
 	while ((ret = htw_dispatch(d, 0)) > 0)
