@@ -179,7 +179,7 @@ void htw_close(struct htw *htw);
  * htw_harvest(), htw_cancel_all() and a dispatcher. Only a manual clock is
  * common: htw_advance() of one moves it for all.
  *
- * htw_close() of a shard ends its timers;
+ * htw_close() of a shard ends its timers, while others may be using their ids;
  * htw_close() of the handle closes all its shards, which no thread uses any
  * more.
  *
@@ -252,7 +252,8 @@ int htw_reserve(struct htw *htw, uint64_t count);
  * @htw: the handle
  * @ns: the delay in ns; zero expires at once
  * @cookie: returned with the event
- * @id: out: identifies the timer; never zero. May be NULL
+ * @id: out: identifies the timer; never zero. May be NULL. With several threads,
+ *	the event may be read before it is stored
  *
  * Return: 0; -ENOSPC if the handle is at its limit, until timers end; -EDQUOT
  * if the user is; -ENOMEM.
@@ -321,10 +322,12 @@ int htw_rearm(struct htw *htw, uint64_t id, uint64_t ns);
  * @id: the timer
  *
  * When it returns 0, htw_read() returns no event of this id any more, and what
- * the cookie refers to can be freed, unless another thread has just read an
- * event of a periodic or kept timer. After -EALREADY a last event is still to be
- * read, without %HTW_EVENT_MORE, whose &htw_event.missed counts firings up to
- * the stop; after -ENOENT the last event has been read, or the id is none.
+ * the cookie refers to can be freed, unless an event of a periodic or kept timer
+ * has been read and is still to be handled: by another thread, or further on in
+ * the array that this one is going through. After -EALREADY a last event is
+ * still to be read, without %HTW_EVENT_MORE, whose &htw_event.missed counts
+ * firings up to the stop; after -ENOENT the last event has been read, and may be
+ * in that array, or the id is none.
  *
  * Return: 0; -ENOENT; on the device, -EALREADY if the timer has expired and its
  * event is still to be read.
