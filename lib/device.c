@@ -37,6 +37,8 @@
 
 /* Blocks of entries that a handle keeps when none is used. */
 #define BLOCKS_KEPT		16u
+/* Blocks of entries whose memory one call gives back. */
+#define BLOCKS_DROPPED		8u
 
 /* Timers that a read re-arms at most, or a few more: so a read ends, and soon. */
 #define REARM_MOST		2048u
@@ -182,10 +184,11 @@ static void lock(struct device *d)
 
 static void unlock(struct device *d)
 {
-	/* After a burst, give the memory of the entries back. */
-	if (unlikely(!d->live && d->blocks > BLOCKS_KEPT))
-		while (d->blocks > BLOCKS_KEPT)
-			htw_deadlines_drop(&d->htw, --d->blocks);
+	u32 most;
+
+	/* After a burst, give the memory of the entries back, some with each call. */
+	for (most = BLOCKS_DROPPED; unlikely(!d->live && d->blocks > BLOCKS_KEPT) && most; most--)
+		htw_deadlines_drop(&d->htw, --d->blocks);
 	pthread_rwlock_unlock(&d->lock);
 }
 

@@ -266,7 +266,13 @@ HTW_PUBLIC int64_t htw_cancel_all(struct htw *htw, unsigned int flags)
 HTW_PUBLIC int htw_list(struct htw *htw, uint64_t *cursor,
 			struct htw_query *entries, unsigned int count)
 {
-	return htw->ops->list(htw, 0, cursor, entries, count);
+	int ret;
+
+	/* To pass over very many timers that have ended may take several calls. */
+	do {
+		ret = htw->ops->list(htw, 0, cursor, entries, count);
+	} while (ret == -EAGAIN);
+	return ret;
 }
 
 HTW_PUBLIC int htw_list_in(struct htw *htw, unsigned int states,
@@ -279,7 +285,12 @@ HTW_PUBLIC int htw_list_in(struct htw *htw, unsigned int states,
 HTW_PUBLIC int htw_harvest(struct htw *htw, uint64_t *cursor,
 			   struct htw_query *entries, unsigned int count)
 {
-	return htw->ops->harvest(htw, cursor, entries, count);
+	int ret;
+
+	do {
+		ret = htw->ops->harvest(htw, cursor, entries, count);
+	} while (ret == -EAGAIN);
+	return ret;
 }
 
 HTW_PUBLIC int64_t htw_advance(struct htw *htw, uint64_t ns, unsigned int flags)

@@ -238,7 +238,8 @@ int htw_info(struct htw *htw, struct htw_info *info);
  * @count: total number of timers that there shall be room for
  *
  * Afterwards, adds within @count neither fail for lack of memory nor take page
- * faults. The device allocates in the kernel; there, this only compares @count
+ * faults, but for timers that can be put off, whose deadlines take memory of
+ * their own. The device allocates in the kernel; there, this only compares @count
  * with the limit.
  *
  * Return: 0; -ENOSPC if @count is above the limit; -ENOMEM.
@@ -460,8 +461,8 @@ int htw_batch(struct htw *htw, struct htw_op *ops, unsigned int count);
  * @events: out: in the order in which the timers fired
  * @count: size of the array
  *
- * Does not wait. Returns what was due when it began: a timer that is started
- * meanwhile, by whomever, comes with a later call.
+ * Does not wait, and ends: what other threads start meanwhile, or what comes due,
+ * may be among the events, but does not keep it from returning.
  *
  * Return: number of events. Less than @count means that none is left; or, while
  * a long bucket of the wheel moves down in the process, that the descriptor is
@@ -567,8 +568,9 @@ int htw_harvest(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
  *
  * The clock of a handle is that of all its shards.
  *
- * Return: 1 if something is due, in whichever shard; 0 if not; -EINVAL for
- * another clock or an earlier time.
+ * Return: 1 if something is due, in whichever shard, or may be, as a long bucket
+ * of the wheel is moving down; 0 if not; -EINVAL for another clock or an earlier
+ * time.
  */
 int64_t htw_advance(struct htw *htw, uint64_t ns, unsigned int flags);
 

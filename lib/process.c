@@ -31,10 +31,12 @@ static u32 last_handle;
 /* Return: a handle's number, with its first chunk's; or zero. */
 static u32 take_handle_number(u32 *first)
 {
+	const u32 start = __atomic_add_fetch(&last_handle, 1, __ATOMIC_RELAXED);
 	u32 i, number, state;
 
-	for (i = 0; i < HANDLES; i++) {
-		number = __atomic_add_fetch(&last_handle, 1, __ATOMIC_RELAXED) % HANDLES;
+	/* More than once around: while others open and close, one may be free behind. */
+	for (i = 0; i < 4 * HANDLES; i++) {
+		number = (start + i) % HANDLES;
 		state = __atomic_load_n(&handle_numbers[number], __ATOMIC_RELAXED);
 		*first = max(state >> 1, 1u);
 		if (!number || number == HANDLES - 1 || state & NUMBER_IN_USE ||
@@ -309,13 +311,13 @@ static int process_shard(struct htw *htw, struct htw **shard)
  * whether something is due; *@known: it is known, as no long bucket is moving
  * down.
  */
-static bool advance_shard(struct process *p, bool *known)
+static bool advance_shard(struct process *p, unsigned int portion, bool *known)
 {
 	bool due;
 
 	pthread_mutex_lock(&p->lock);
 	p->manual_ns = p->family->manual_ns;
-	due = htw_is_due(p, PORTION);
+	due = htw_is_due(p, portion);
 	*known = !due || !list_empty(&p->wheel.due);
 	process_unlock(p);
 	return due;
@@ -333,6 +335,7 @@ static int64_t process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 {
 	struct process *p = process_of(htw), *shard;
 	struct family *family = p->family;
+	unsigned int portions = PORTIONS;
 	bool any = false;
 	u64 to;
 	u32 i;
@@ -352,18 +355,20 @@ static int64_t process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 	family->manual_ns = to;
 
 	for (i = 0; i < HANDLES; i++) {
-		bool due = false, known = false;
-		unsigned int portion;
+		bool due = false, known;
 
-		for (portion = 0; !known && portion < PORTIONS; portion++) {
+		do {
 			shard = shard_of(family, i);
 			if (!shard)
 				break;
-			due = advance_shard(shard, &known);
+			/* All together have what one handle has; then they are set, and no more. */
+			due = advance_shard(shard, portions ? PORTION : 0, &known);
+			if (!known && portions)
+				portions--;
 			/* Others may be waiting for a timer of another shard. */
 			pthread_mutex_unlock(&family->lock);
 			pthread_mutex_lock(&family->lock);
-		}
+		} while (!known && portions);
 		any |= due;
 	}
 	pthread_mutex_unlock(&family->lock);

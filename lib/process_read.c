@@ -269,22 +269,20 @@ static unsigned int read_plain(struct process *p, struct htw_event *events, unsi
 static enum progress read_portion(struct process *p, struct htw_event *events, unsigned int count,
 				  u64 now, unsigned int *got)
 {
-	unsigned int portion = count + PORTION;
+	unsigned int portion = PORTION;
 	enum progress progress;
 	struct slot *t;
 
 	for (;;) {
-		if (!was_set_back(p, now)) {
-			const unsigned int plain = read_plain(p, events + *got, count - *got, now);
-
-			*got += plain;
-			portion -= min(plain, portion);
-		}
+		if (!was_set_back(p, now))
+			*got += read_plain(p, events + *got, count - *got, now);
 		if (*got == count)
 			return DUE;
 		progress = expire_next(p, now, &portion, &t);
 		if (progress != DUE)
 			return progress;
+		/* What is returned was asked for, and takes nothing of the portion. */
+		portion++;
 		consume(p, t, now, &events[(*got)++]);
 	}
 }
@@ -318,8 +316,10 @@ int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int cou
 
 	now = present(p);
 	for (i = 0; progress == GOES_ON && i < PORTIONS; i++) {
-		if (i)
+		if (i) {
 			give_way(p);
+			now = present(p);
+		}
 		progress = read_portion(p, events, count, now, &got);
 	}
 	ret = announce_rest(p, progress, now);

@@ -7,9 +7,10 @@
 /* Slots that are looked at while the lock is held, and how often a call takes it. */
 #define LOOKS		2048u
 #define WALKS		12u
-/* What it takes to pass over a chunk, and to see whether a timer was put off. */
-#define LOOKS_CHUNK	2u
+/* What it takes to see whether a timer was put off. */
 #define LOOKS_PUT_OFF	2u
+/* Chunks that are passed over for a look. */
+#define CHUNKS_LOOK	4u
 /* Timers that are ended while the lock is held. */
 #define ENDED_MOST	512u
 
@@ -52,10 +53,15 @@ static bool walk_some(struct process *p, unsigned int states, u64 *cursor,
 
 	for (; chunk < p->nr_numbers && looks; chunk++, i = 0) {
 		const struct chunk *c = p->chunks[chunk];
-		const u32 fresh = may_have(c, states) ? c->fresh : 0;
 		struct slot *t = chunk_slots(p->chunks[chunk]);
+		u32 fresh;
 
-		looks -= min(looks, LOOKS_CHUNK);
+		if (!may_have(c, states)) {
+			looks -= !(chunk % CHUNKS_LOOK);
+			continue;
+		}
+		looks--;
+		fresh = c->fresh;
 		for (i = max(i, 1u); i < fresh; i++) {
 			if (unlikely(*got == count || !looks))
 				goto out;
