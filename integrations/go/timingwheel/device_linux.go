@@ -49,9 +49,7 @@ const (
 	featureSlack = 1 << 4
 	needed       = featureAdd | featureKeep | featureMod | featureSlack
 
-	flagKeep      = 1 << 1
-	modDeadline   = 1 << 8
-	cancelDiscard = 1 << 0
+	modDeadline = 1 << 8
 )
 
 // request computes an ioctl's number, as _IOC() does on these architectures.
@@ -71,37 +69,34 @@ var (
 	requestMod    = request(ioctlWrite, 4, unsafe.Sizeof(htwMod{}))
 )
 
-// device is an open /dev/htw. The caller makes sure that nothing but read is called with or after
-// close.
+// device is an open /dev/htw.
 type device struct {
 	file   *os.File
 	fd     uintptr
-	tick   time.Duration
 	events [256]event // for read
 }
 
-func openDevice() (*device, error) {
+func openDevice() (backend, time.Duration, error) {
 	fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, refusal(&os.PathError{Op: "open", Path: path, Err: err})
+		return nil, 0, refusal(&os.PathError{Op: "open", Path: path, Err: err})
 	}
 	d := &device{file: os.NewFile(uintptr(fd), path), fd: uintptr(fd)}
 	var info htwInfo
 	if err := d.ioctl(requestInfo, unsafe.Pointer(&info)); err != nil {
 		d.close()
-		return nil, fmt.Errorf("%s is not a device of htw: %w", path, err)
+		return nil, 0, fmt.Errorf("%s is not a device of htw: %w", path, err)
 	}
 	if missing := needed &^ info.features; missing != 0 {
 		d.close()
-		return nil, fmt.Errorf("the module htw is too old: it lacks features %#x", missing)
+		return nil, 0, fmt.Errorf("%w: the module htw is too old, and lacks features %#x", errNoDevice, missing)
 	}
 	// Fails if the runtime's poller has not taken the descriptor; then close would not end a read.
 	if err := d.file.SetReadDeadline(time.Time{}); err != nil {
 		d.close()
-		return nil, fmt.Errorf("cannot wait for %s: %w", path, err)
+		return nil, 0, fmt.Errorf("cannot wait for %s: %w", path, err)
 	}
-	d.tick = time.Duration(info.tick)
-	return d, nil
+	return d, time.Duration(info.tick), nil
 }
 
 // refusal says what to do about an error of open.
@@ -133,7 +128,6 @@ func (d *device) ioctl(request uintptr, argument unsafe.Pointer) error {
 	}
 }
 
-// add starts a timer that expires in so many ns, and returns its id.
 func (d *device) add(ns, slack, cookie uint64, flags uint32) (uint64, error) {
 	add := htwAdd{deadline: ns, slack: slack, cookie: cookie, flags: flags}
 	err := d.ioctl(requestAdd, unsafe.Pointer(&add))
@@ -146,20 +140,6 @@ func (d *device) add(ns, slack, cookie uint64, flags uint32) (uint64, error) {
 	return add.id, err
 }
 
-// cancel ends an id, and an expiration of it that was not read.
-func (d *device) cancel(id uint64) error {
-	cancel := htwCancel{id: id, flags: cancelDiscard}
-	err := d.ioctl(requestCancel, unsafe.Pointer(&cancel))
-	switch err {
-	case syscall.EALREADY:
-		return nil
-	case syscall.ENOENT:
-		return errUnknown
-	}
-	return err
-}
-
-// rearm arms a timer that was kept.
 func (d *device) rearm(id, ns uint64) error {
 	mod := htwMod{id: id, deadline: ns, flags: modDeadline}
 	err := d.ioctl(requestMod, unsafe.Pointer(&mod))
@@ -169,7 +149,12 @@ func (d *device) rearm(id, ns uint64) error {
 	return err
 }
 
-// read waits for events. They are valid until the next call.
+func (d *device) cancel(id uint64) {
+	cancel := htwCancel{id: id}
+	// If it has expired, its event is on its way; if its id has ended, there is nothing to do.
+	_ = d.ioctl(requestCancel, unsafe.Pointer(&cancel))
+}
+
 func (d *device) read() ([]event, error) {
 	buffer := unsafe.Slice((*byte)(unsafe.Pointer(&d.events)), unsafe.Sizeof(d.events))
 	n, err := d.file.Read(buffer)

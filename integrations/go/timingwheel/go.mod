@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
 
-module htw/timingwheel
+module a-seed-e8171de7.example/htw/integrations/go/timingwheel
 
 go 1.19

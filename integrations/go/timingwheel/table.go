@@ -2,60 +2,65 @@
 
 package timingwheel
 
-// key is the index of an entry in a table, with the entry's generation in the upper half. An
-// entry that is used again has another generation, so an old key finds nothing.
-type key uint64
-
-func (k key) entry(t *table) *entry {
-	return &t.pages[uint32(k)/pageSize][uint32(k)%pageSize]
-}
-
 const pageSize = 256
 
-// entry holds a timer, or the key of the next free entry.
+// entry holds a timer, or is free.
 type entry struct {
 	timer *Timer
-	key   key
+	next  uint32 // the next free one, plus one
 }
 
-// table holds the timers that have not ended. Pages stay where they are and are not given back.
+// table holds the timers that the backend has. An index is used again, and an id is not: so an
+// event is for the timer at its index only if it has that timer's id. Pages stay where they are,
+// until no timer is left.
 type table struct {
 	pages []*[pageSize]entry
 	used  uint32 // entries that have been used
-	free  key    // the last one that was freed, if spare is not zero
-	spare uint32 // free entries among those used
+	free  uint32 // the one that was freed last, plus one
+	count uint32 // timers
 }
 
-// put stores a timer, and returns its key.
-func (t *table) put(timer *Timer) key {
-	if t.spare == 0 {
-		if t.used%pageSize == 0 {
-			t.pages = append(t.pages, new([pageSize]entry))
-		}
-		k := key(t.used)
-		t.used++
-		*k.entry(t) = entry{timer: timer, key: k}
-		return k
+func (t *table) entry(index uint32) *entry {
+	return &t.pages[index/pageSize][index%pageSize]
+}
+
+// put stores a timer, and returns its index.
+func (t *table) put(timer *Timer) uint32 {
+	t.count++
+	if t.free != 0 {
+		index := t.free - 1
+		e := t.entry(index)
+		t.free = e.next
+		*e = entry{timer: timer}
+		return index
 	}
-	k := t.free
-	e := k.entry(t)
-	t.free = e.key
-	t.spare--
-	*e = entry{timer: timer, key: k}
-	return k
-}
-
-// get returns the key's timer, or nil if it has been dropped.
-func (t *table) get(k key) *Timer {
-	if e := k.entry(t); e.key == k {
-		return e.timer
+	if t.used == uint32(len(t.pages))*pageSize {
+		t.pages = append(t.pages, new([pageSize]entry))
 	}
-	return nil
+	index := t.used
+	t.used++
+	t.entry(index).timer = timer
+	return index
 }
 
-// drop frees the entry of a key that get finds.
-func (t *table) drop(k key) {
-	*k.entry(t) = entry{key: t.free}
-	t.free = k + 1<<32
-	t.spare++
+// find returns the timer with this index, which may be any number, or nil.
+func (t *table) find(index uint64) *Timer {
+	if index >= uint64(t.used) {
+		return nil
+	}
+	return t.entry(uint32(index)).timer
+}
+
+// drop frees the timer's entry, if it is still there.
+func (t *table) drop(index uint32, timer *Timer) {
+	if t.find(uint64(index)) != timer {
+		return
+	}
+	*t.entry(index) = entry{next: t.free}
+	t.free = index + 1
+	t.count--
+	if t.count == 0 && len(t.pages) > 1 {
+		// After a burst, give its memory back.
+		*t = table{pages: []*[pageSize]entry{t.pages[0]}}
+	}
 }

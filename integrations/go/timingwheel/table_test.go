@@ -11,81 +11,51 @@ func TestTable(t *testing.T) {
 	var table table
 	const n = 3*pageSize + 1
 	timers := make([]Timer, n)
-	keys := make([]key, n)
+	indexes := make([]uint32, n)
 
 	for i := range timers {
-		keys[i] = table.put(&timers[i])
+		indexes[i] = table.put(&timers[i])
 	}
-	for i, k := range keys {
-		if table.get(k) != &timers[i] {
+	for i, index := range indexes {
+		if table.find(uint64(index)) != &timers[i] {
 			t.Fatalf("entry %d has another timer", i)
 		}
 	}
-	for _, k := range keys[:n/2] {
-		table.drop(k)
+	for _, number := range []uint64{n, pageSize * 4, math.MaxUint32, 1 << 32, 1<<32 | 1, math.MaxUint64} {
+		if table.find(number) != nil {
+			t.Errorf("%#x has a timer", number)
+		}
 	}
-	seen := make(map[key]bool)
+	for i, index := range indexes[:n/2] {
+		table.drop(index, &timers[n-1]) // not that one
+		if table.find(uint64(index)) != &timers[i] {
+			t.Fatalf("entry %d was dropped for another timer", i)
+		}
+		table.drop(index, &timers[i])
+		table.drop(index, &timers[i])
+		if table.find(uint64(index)) != nil {
+			t.Fatalf("entry %d was not dropped", i)
+		}
+	}
 	for i := range timers[:n/2] {
-		k := table.put(&timers[i])
-		if seen[k] {
-			t.Fatalf("key %#x was given twice", k)
-		}
-		seen[k] = true
-		if table.get(k) != &timers[i] {
-			t.Fatalf("key %#x has another timer", k)
-		}
+		indexes[i] = table.put(&timers[i])
 	}
-	for i, k := range keys {
-		if i < n/2 && (seen[k] || table.get(k) != nil) {
-			t.Fatalf("the old key %#x is known", k)
-		}
-		if i >= n/2 && table.get(k) != &timers[i] {
+	for i, index := range indexes {
+		if table.find(uint64(index)) != &timers[i] {
 			t.Fatalf("entry %d was lost", i)
 		}
 	}
-	if table.used != n || table.spare != 0 || len(table.pages) != 4 {
-		t.Fatalf("%d entries used, %d free, %d pages", table.used, table.spare, len(table.pages))
+	if table.used != n || table.count != n || len(table.pages) != 4 {
+		t.Fatalf("%d entries used, %d timers, %d pages", table.used, table.count, len(table.pages))
 	}
-}
-
-// A key's generation may overflow; the index stays.
-func TestTableGeneration(t *testing.T) {
-	var table table
-	var timer Timer
-
-	table.put(&timer)
-	table.drop(table.put(&timer))
-	last := key(math.MaxUint32<<32 | 1)
-	table.free = last
-	if k := table.put(&timer); k != last {
-		t.Fatalf("key %#x instead of %#x", k, last)
+	for i, index := range indexes {
+		table.drop(index, &timers[i])
 	}
-	table.drop(last)
-	if k := table.put(&timer); k != 1 {
-		t.Fatalf("key %#x after the last one", k)
+	if table.used != 0 || table.count != 0 || len(table.pages) != 1 {
+		t.Fatalf("%d entries used, %d timers, %d pages are left", table.used, table.count, len(table.pages))
 	}
-}
-
-// An event that was read before its plan was stopped must not call another timer's function.
-func TestStaleEvent(t *testing.T) {
-	var tw TimingWheel
-	old := &Timer{wheel: &tw, plan: &plan{}, f: func() { panic("the stopped timer was called") }}
-	old.key = tw.table.put(old)
-	tw.forget(old.key)
-
-	called := make(chan bool)
-	other := &Timer{wheel: &tw, f: func() { called <- true }}
-	other.key = tw.table.put(other)
-	if uint32(other.key) != uint32(old.key) {
-		t.Fatal("the entry is not used again")
-	}
-	tw.expire(&event{cookie: uint64(old.key)})
-	if tw.table.get(other.key) != other {
-		t.Fatal("the stale event has ended another timer")
-	}
-	tw.expire(&event{cookie: uint64(other.key)})
-	<-called
-	if tw.forget(other.key) {
-		t.Fatal("a timer that expired is still known")
+	table.drop(indexes[0], &timers[0])
+	if index := table.put(&timers[1]); table.find(uint64(index)) != &timers[1] || table.count != 1 {
+		t.Fatal("the empty table cannot be used again")
 	}
 }

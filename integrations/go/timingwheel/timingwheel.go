@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
 
-// Package timingwheel calls functions when their time has come, by the timing wheels of the
-// kernel module htw. It has the interface of github.com/RussellLuo/timingwheel, and takes that
-// package's place by a replace directive in go.mod.
+// Package timingwheel calls functions when their time has come, by the timing wheels of htw. It has
+// the interface of github.com/RussellLuo/timingwheel, and takes that package's place by a replace
+// directive in go.mod.
 //
-// The timers are in the kernel, behind one open /dev/htw for each TimingWheel. Starting and
-// stopping one takes the same time whether a thousand are pending or a million. No timer is
-// early, and none is more than a tick late on a CPU that is free for it.
-//
-// Where /dev/htw cannot be opened there are no timers: NewTimingWheel panics with the reason, and
-// Open returns it.
+// The timers are in the kernel, behind one open /dev/htw for each TimingWheel; where there is no
+// such device they are in the process, by libhtw, if the program is built with cgo. Starting,
+// moving and stopping one takes the same time whether a thousand are pending or a million. No timer
+// is early. None is more than a tick late, plus the time until a CPU, and the Go scheduler, run
+// what is due.
 package timingwheel
 
 import (
@@ -22,26 +21,29 @@ import (
 // TimingWheel is a set of timers. All methods may be called by several goroutines at a time.
 type TimingWheel struct {
 	slack uint64
+	kind  Backend
+	gate  gate
 
-	// Held for reading while the descriptor is used: its number may be another file's once it
-	// is closed.
+	// Held for reading while the backend is used: it is gone once the wheel is stopped.
 	open    sync.RWMutex
-	device  *device
+	backend backend
 	started bool
 	stopped bool
 	reader  sync.WaitGroup
 
-	// Guards the table, and what a plan's goroutines share.
+	// Guards the table.
 	mutex sync.Mutex
 	table table
 }
 
-// NewTimingWheel opens /dev/htw. Timers expire at most tick late, at the first tick of the module
-// (1 ms by default) that is not before their time or, with a longer tick, at one that suits others
-// as well. wheelSize must be positive and has no other meaning: the wheels are the module's.
+var errNoFunction = errors.New("timingwheel: the function is nil")
+
+// NewTimingWheel returns a wheel whose timers expire at most tick late, at the first tick of htw (1
+// ms by default) that is not before their time or, with a longer tick, at one that suits others as
+// well. wheelSize must be positive and has no other meaning: the wheels are htw's.
 //
-// It panics with an error if the tick is shorter than 1 ms or than the module's, and where
-// the device cannot be opened: without the module, or without permission. Open returns that error.
+// It panics with an error if the tick is shorter than 1 ms or than htw's, and if timers can be
+// neither in the kernel nor in the process. Open returns that error.
 func NewTimingWheel(tick time.Duration, wheelSize int64) *TimingWheel {
 	tw, err := Open(tick, wheelSize)
 	if err != nil {
@@ -53,22 +55,39 @@ func NewTimingWheel(tick time.Duration, wheelSize int64) *TimingWheel {
 // Open is NewTimingWheel, but returns an error. If the device cannot be opened, errors.Is says
 // why: fs.ErrNotExist, fs.ErrPermission, or a syscall.Errno.
 func Open(tick time.Duration, wheelSize int64) (*TimingWheel, error) {
+	return OpenBackend(Any, tick, wheelSize)
+}
+
+// OpenBackend is Open for a program that decides where its timers are. With Any they are in the
+// process if the device does not exist, may not be opened, or is of a module that is too old; other
+// errors are returned.
+func OpenBackend(b Backend, tick time.Duration, wheelSize int64) (*TimingWheel, error) {
 	if tick < time.Millisecond {
 		return nil, fmt.Errorf("timingwheel: a tick of %v is shorter than 1ms", tick)
 	}
 	if wheelSize <= 0 {
 		return nil, fmt.Errorf("timingwheel: wheelSize is %d and must be positive", wheelSize)
 	}
-	d, err := openDevice()
+	backend, htw, kind, err := openBackend(b)
 	if err != nil {
 		return nil, fmt.Errorf("timingwheel: %w", err)
 	}
-	if tick < d.tick {
-		d.close()
+	if tick < htw {
+		backend.close()
 		return nil, fmt.Errorf("timingwheel: a tick of %v is shorter than htw's of %v (see its tick_us)",
-			tick, d.tick)
+			tick, htw)
 	}
-	return &TimingWheel{device: d, slack: uint64(tick - d.tick)}, nil
+	return &TimingWheel{
+		slack:   uint64(tick - htw),
+		kind:    kind,
+		gate:    gate{idle: make(chan struct{})},
+		backend: backend,
+	}, nil
+}
+
+// Backend returns where the wheel's timers are: Device or Process.
+func (tw *TimingWheel) Backend() Backend {
+	return tw.kind
 }
 
 // Start lets expired timers call their functions, those that expired before included. Without
@@ -84,29 +103,52 @@ func (tw *TimingWheel) Start() {
 	go tw.read()
 }
 
-// Stop ends all timers and closes the descriptor. Once it returns, no further function is called;
-// those that are running go on, and Stop does not wait for them. Timers that are started
-// afterwards never expire. Stopping a wheel again has no effect.
+// A function that may begin has not yet: its goroutine may be kept from the CPU in between, and
+// nobody can tell it from one that has. So Stop waits for this long, unless all return before.
+const beginning = 100 * time.Millisecond
+
+// Stop ends all timers, and frees what the wheel has in the kernel or by libhtw. Once it returns,
+// no function begins any more, and it asks no Scheduler; those that are running go on. Stop waits
+// at most 100 ms for them, for the sake of those that were about to begin, and may be called by
+// one.
+//
+// Timers that are started afterwards never expire. Stopping a wheel again has no effect.
 func (tw *TimingWheel) Stop() {
 	tw.open.Lock()
 	if !tw.stopped {
 		tw.stopped = true
+		tw.gate.close()
 		// Ends the reader's wait.
-		tw.device.close()
+		tw.backend.close()
+		tw.mutex.Lock()
+		tw.table = table{}
+		tw.mutex.Unlock()
 	}
 	tw.open.Unlock()
 	tw.reader.Wait()
+	tw.gate.wait(beginning)
 }
 
 // AfterFunc calls f in its own goroutine after the duration d: at once if d is not positive. The
-// timer's Stop prevents the call.
+// timer's Stop prevents the call, its Reset moves it.
 //
-// It panics with an error if the kernel refuses the timer: at the limits of the module
-// (max_timers, max_user_timers) or of the cgroup's memory.
+// It panics with an error where TryAfterFunc returns one.
 func (tw *TimingWheel) AfterFunc(d time.Duration, f func()) *Timer {
-	t := &Timer{wheel: tw, f: f}
-	tw.add(t, d, 0)
+	t, err := tw.TryAfterFunc(d, f)
+	if err != nil {
+		panic(err)
+	}
 	return t
+}
+
+// TryAfterFunc is AfterFunc, but returns an error: if f is nil; if the kernel refuses the timer at
+// the limits of the module (max_timers, max_user_timers: syscall.ENOSPC, syscall.EDQUOT) or of the
+// cgroup's memory (syscall.ENOMEM); in the process, beyond 2^26 timers or without memory.
+func (tw *TimingWheel) TryAfterFunc(d time.Duration, f func()) (*Timer, error) {
+	if f == nil {
+		return nil, errNoFunction
+	}
+	return tw.add(&Timer{wheel: tw, f: f}, d)
 }
 
 // Scheduler is a plan: when a function is to be called.
@@ -116,116 +158,65 @@ type Scheduler interface {
 	Next(prev time.Time) time.Time
 }
 
-// ScheduleFunc calls f in its own goroutine at each of the times that s returns. It returns nil
-// if there is no first one. Before each call of f, s.Next is called in the same goroutine, and the
-// timer is armed for the time it returns, at once if that has passed; so calls overlap if f takes
-// longer than that.
+// ScheduleFunc calls f in its own goroutine at the times that s returns. It returns nil if there is
+// no first one. Before each call of f, s.Next is called in the same goroutine, and the timer is
+// started for the time it returns; so calls overlap if f takes longer than that.
+//
+// A program that was too late for several times calls f once for all of them: before that call, s
+// is asked until it returns one that is still to come. A time that is not later than the one before
+// gets a call of its own, at once.
 //
 // The timer's Stop ends the plan. There is no time between two calls at which it fails to.
 //
 // Times with a monotonic clock reading, as prev.Add() has, are exact whatever happens to the
-// system's clock. For others the remaining time is computed when the timer is armed; setting the
+// system's clock. For others the remaining time is computed when the timer is started; setting the
 // clock later does not move it.
 //
-// It panics as AfterFunc does.
+// It panics with an error where TryScheduleFunc returns one.
 func (tw *TimingWheel) ScheduleFunc(s Scheduler, f func()) *Timer {
-	next := s.Next(time.Now().UTC())
-	if next.IsZero() {
-		return nil
+	t, err := tw.TryScheduleFunc(s, f)
+	if err != nil {
+		panic(err)
 	}
-	t := &Timer{wheel: tw, f: f, plan: &plan{scheduler: s, next: next}}
-	tw.add(t, time.Until(next), flagKeep)
 	return t
 }
 
-// Timer is a call, or the calls of a plan, to come.
-type Timer struct {
-	wheel *TimingWheel
-	f     func()
-	plan  *plan
-	// The kernel's name for it; zero if the wheel had been stopped. For Stop, which cannot be
-	// called before the timer has been returned.
-	id  uint64
-	key key
+// TryScheduleFunc is ScheduleFunc, but returns an error: if s or f is nil, and as TryAfterFunc.
+// Without a first time, it returns nil and no error.
+func (tw *TimingWheel) TryScheduleFunc(s Scheduler, f func()) (*Timer, error) {
+	if s == nil {
+		return nil, errors.New("timingwheel: the scheduler is nil")
+	}
+	if f == nil {
+		return nil, errNoFunction
+	}
+	next := s.Next(time.Now().UTC())
+	if next.IsZero() {
+		return nil, nil
+	}
+	return tw.add(&Timer{wheel: tw, f: f, plan: &plan{scheduler: s, next: next}}, time.Until(next))
 }
 
-type plan struct {
-	scheduler Scheduler
-	next      time.Time
+func (tw *TimingWheel) add(t *Timer, d time.Duration) (*Timer, error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if err := t.arm(d); err != nil {
+		return nil, fmt.Errorf("timingwheel: cannot start a timer: %w", err)
+	}
+	return t, nil
 }
 
-// Stop prevents the call. It returns true if it did so: the function will not be called. It returns
-// false if the function has been called, or is about to be in another goroutine, or if the timer
-// had been stopped before. Each timer of AfterFunc ends in one of two ways: its function is called
-// once, or one Stop returns true.
-//
-// For a timer of ScheduleFunc, true means that this call ended the plan. A call whose time has come
-// may still be about to begin.
-//
-// Timers of a wheel that was stopped have not been called, and Stop returns true for each once.
-func (t *Timer) Stop() bool {
-	if t == nil || t.wheel == nil {
-		// A plan without a call, or a timer that nobody has started.
-		return false
-	}
-	tw := t.wheel
-	tw.open.RLock()
-	defer tw.open.RUnlock()
-	if !tw.stopped {
-		// An expiration that was not read is dropped.
-		err := tw.device.cancel(t.id)
-		if errors.Is(err, errUnknown) {
-			return false
-		}
-		if err != nil {
-			panic(fmt.Errorf("timingwheel: cannot stop a timer: %w", err))
-		}
-	}
-	return tw.forget(t.key)
-}
-
-func (tw *TimingWheel) add(t *Timer, d time.Duration, flags uint32) {
-	if t.f == nil {
-		panic(errors.New("timingwheel: the function is nil"))
-	}
-	// The timer may expire before its id is known here, so events bring the key.
-	tw.mutex.Lock()
-	t.key = tw.table.put(t)
-	tw.mutex.Unlock()
-
-	tw.open.RLock()
-	defer tw.open.RUnlock()
-	if tw.stopped {
-		return
-	}
-	id, err := tw.device.add(nanoseconds(d), tw.slack, uint64(t.key), flags)
-	if err != nil {
-		tw.forget(t.key)
-		panic(fmt.Errorf("timingwheel: cannot start a timer: %w", err))
-	}
-	t.id = id
-}
-
-// forget frees the timer's entry, and returns false if it had been freed.
-func (tw *TimingWheel) forget(k key) bool {
-	tw.mutex.Lock()
-	defer tw.mutex.Unlock()
-	if tw.table.get(k) == nil {
-		return false
-	}
-	tw.table.drop(k)
-	return true
-}
-
-// read calls the functions of timers that expire, until the device is closed.
+// read has timers that expire call their functions, until the backend is closed.
 func (tw *TimingWheel) read() {
 	defer tw.reader.Done()
 	for {
-		events, err := tw.device.read()
+		events, err := tw.backend.read()
 		if errors.Is(err, errClosed) {
 			return
 		}
 		if err != nil {
+			// As if somebody else has closed the descriptor. No function would be called
+			// any more, and nobody would learn of it.
 			panic(fmt.Errorf("timingwheel: cannot read expirations: %w", err))
 		}
 		for i := range events {
@@ -234,54 +225,22 @@ func (tw *TimingWheel) read() {
 	}
 }
 
-// expire starts the goroutine of an expired timer.
+// expire starts the goroutine of an expired timer. An event of no timer is ignored: one of a timer
+// that was stopped or moved after it had expired, or that another process has started.
 func (tw *TimingWheel) expire(ev *event) {
-	k := key(ev.cookie)
+	tw.mutex.Lock()
+	t := tw.table.find(ev.cookie)
+	tw.mutex.Unlock()
+	if t != nil && t.expire(ev.id) {
+		go t.run()
+	}
+}
+
+// drop frees a timer's entry.
+func (tw *TimingWheel) drop(index uint32, t *Timer) {
 	tw.mutex.Lock()
 	defer tw.mutex.Unlock()
-	t := tw.table.get(k)
-	if t == nil {
-		// A plan that was stopped after its event had been read.
-		return
-	}
-	if t.plan == nil {
-		tw.table.drop(k)
-		go t.f()
-		return
-	}
-	// With the id of the event: ScheduleFunc may not have stored it yet.
-	go t.proceed(ev.id, t.plan.next)
-}
-
-// proceed arms the timer of a plan for the call after prev, and makes this one.
-func (t *Timer) proceed(id uint64, prev time.Time) {
-	next := t.plan.scheduler.Next(prev)
-	t.wheel.rearm(t, id, next)
-	t.f()
-}
-
-func (tw *TimingWheel) rearm(t *Timer, id uint64, next time.Time) {
-	tw.open.RLock()
-	defer tw.open.RUnlock()
-	if tw.stopped {
-		return
-	}
-	if next.IsZero() {
-		if err := tw.device.cancel(id); err == nil {
-			tw.forget(t.key)
-		} else if !errors.Is(err, errUnknown) {
-			panic(fmt.Errorf("timingwheel: cannot end a plan: %w", err))
-		}
-		return
-	}
-	// Before the timer can expire.
-	tw.mutex.Lock()
-	t.plan.next = next
-	tw.mutex.Unlock()
-	err := tw.device.rearm(id, nanoseconds(time.Until(next)))
-	if err != nil && !errors.Is(err, errUnknown) {
-		panic(fmt.Errorf("timingwheel: cannot go on with a plan: %w", err))
-	}
+	tw.table.drop(index, t)
 }
 
 func nanoseconds(d time.Duration) uint64 {

@@ -4,6 +4,7 @@ package timingwheel
 
 import (
 	"errors"
+	"flag"
 	"io/fs"
 	"math"
 	"math/rand"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,19 +21,29 @@ import (
 	"time"
 )
 
+var backendFlag = flag.String("backend", "any", "where the timers are: device, process, or any")
+
+// where is the flag's backend.
+func where(t testing.TB) Backend {
+	for _, b := range []Backend{Any, Device, Process} {
+		if b.String() == *backendFlag {
+			return b
+		}
+	}
+	t.Fatalf("no backend %q", *backendFlag)
+	return Any
+}
+
 // start returns a wheel that was started, and that must have no timers when the test ends.
-func start(t *testing.T, tick time.Duration) *TimingWheel {
+func start(t testing.TB, tick time.Duration) *TimingWheel {
 	tw := open(t, tick)
 	tw.Start()
 	return tw
 }
 
-func open(t *testing.T, tick time.Duration) *TimingWheel {
+func open(t testing.TB, tick time.Duration) *TimingWheel {
 	t.Helper()
-	tw, err := Open(tick, 20)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("no /dev/htw")
-	}
+	tw, err := OpenBackend(where(t), tick, 20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +59,7 @@ func open(t *testing.T, tick time.Duration) *TimingWheel {
 func pending(tw *TimingWheel) uint32 {
 	tw.mutex.Lock()
 	defer tw.mutex.Unlock()
-	return tw.table.used - tw.table.spare
+	return tw.table.count
 }
 
 // caught returns the error that f panics with.
@@ -57,18 +69,61 @@ func caught(f func()) (err error) {
 	return nil
 }
 
-// On a machine without the device.
+// without has the tests' process find no usable device at this path.
+func without(t *testing.T, name string) {
+	before := path
+	t.Cleanup(func() { path = before })
+	path = name
+}
+
+// The program may not open the device, or there is none, or it is something else.
 func TestRefused(t *testing.T) {
-	if _, err := os.Stat(path); err == nil {
-		t.Skip("there is a /dev/htw")
+	directory := t.TempDir()
+	private := filepath.Join(directory, "private")
+	if err := os.WriteFile(private, nil, 0); err != nil {
+		t.Fatal(err)
 	}
-	err := caught(func() { NewTimingWheel(time.Millisecond, 20) })
-	const want = "timingwheel: open /dev/htw: no such file or directory (load the kernel module: modprobe htw)"
-	if !errors.Is(err, fs.ErrNotExist) || err.Error() != want {
-		t.Errorf("panicked with %v", err)
+	for _, c := range []struct {
+		path, want string
+		is         error
+		absent     bool
+	}{
+		{filepath.Join(directory, "none"), "no such file or directory (load the kernel module: modprobe htw)",
+			fs.ErrNotExist, true},
+		{private, "is not a device of htw: inappropriate ioctl for device", syscall.ENOTTY, false},
+		{directory, "is a directory", syscall.EISDIR, false},
+	} {
+		without(t, c.path)
+		check := func(what string, err error) {
+			if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "timingwheel: ") {
+				t.Errorf("%s: %s: %v", c.path, what, err)
+			}
+		}
+		tw, err := OpenBackend(Device, time.Millisecond, 20)
+		if tw != nil {
+			t.Fatalf("%s: opened", c.path)
+		}
+		check("OpenBackend", err)
+		if c.absent && hasProcess {
+			// The process takes its place.
+			tw := NewTimingWheel(time.Millisecond, 20)
+			if tw.Backend() != Process {
+				t.Errorf("%s: the timers are in the %v", c.path, tw.Backend())
+			}
+			tw.Stop()
+			continue
+		}
+		check("NewTimingWheel", caught(func() { NewTimingWheel(time.Millisecond, 20) }))
+		_, err = Open(time.Millisecond, 20)
+		check("Open", err)
+		if c.absent && !strings.HasSuffix(err.Error(), "built without cgo, by which its timers could be in the process") {
+			t.Errorf("%s: nothing is said of cgo: %v", c.path, err)
+		}
 	}
-	if tw, err := Open(time.Millisecond, 20); tw != nil || !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("returned %v, %v", tw, err)
+	if !hasProcess {
+		if _, err := OpenBackend(Process, time.Millisecond, 20); err == nil || !strings.Contains(err.Error(), "cgo") {
+			t.Errorf("the process without cgo: %v", err)
+		}
 	}
 }
 
@@ -89,27 +144,41 @@ func TestArguments(t *testing.T) {
 			t.Errorf("NewTimingWheel(%v, %d) panicked with %v", c.tick, c.size, err)
 		}
 	}
+	for _, b := range []Backend{-1, 3, math.MaxInt32} {
+		if _, err := OpenBackend(b, time.Millisecond, 20); err == nil {
+			t.Errorf("%v was opened", b)
+		}
+	}
 }
 
 // Tests that need a program of their own run this one again, with the name of a function.
 var children = map[string]func(){
 	"refused": func() {
-		_, err := Open(time.Millisecond, 20)
+		path = os.Getenv("TIMINGWHEEL_TEST_PATH")
+		_, err := OpenBackend(Device, time.Millisecond, 20)
 		os.Stdout.WriteString(err.Error())
 		if !errors.Is(err, fs.ErrPermission) {
 			os.Exit(1)
+		}
+		tw, err := Open(time.Millisecond, 20)
+		if hasProcess != (err == nil) || (hasProcess && tw.Backend() != Process) {
+			os.Exit(2)
 		}
 	},
 	"descriptors": func() {
 		links, _ := filepath.Glob("/proc/self/fd/*")
 		for _, link := range links {
-			if target, _ := os.Readlink(link); target == path {
+			if target, _ := os.Readlink(link); target == path || strings.Contains(target, "timerfd") {
 				os.Stdout.WriteString(target)
 			}
 		}
 	},
+	"nothing": func() {},
 	"panic": func() {
-		tw := NewTimingWheel(time.Millisecond, 20)
+		tw, err := OpenBackend(where(nil), time.Millisecond, 20)
+		if err != nil {
+			panic(err)
+		}
 		tw.Start()
 		tw.AfterFunc(0, func() { panic("from a function") })
 		select {}
@@ -117,6 +186,7 @@ var children = map[string]func(){
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	if child := children[os.Getenv("TIMINGWHEEL_TEST_CHILD")]; child != nil {
 		child()
 		os.Exit(0)
@@ -125,30 +195,38 @@ func TestMain(m *testing.M) {
 }
 
 func child(name string) *exec.Cmd {
-	command := exec.Command("/proc/self/exe")
+	command := exec.Command("/proc/self/exe", "-backend", *backendFlag)
 	command.Env = []string{"TIMINGWHEEL_TEST_CHILD=" + name}
 	return command
 }
 
 func TestPermission(t *testing.T) {
-	open(t, time.Millisecond)
-	if os.Getuid() != 0 {
-		t.Skip("not root")
-	}
-	// A directory that it may not search is none that it can execute from.
 	command := child("refused")
-	program, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
+	device := path
+	if _, err := os.Stat(device); err != nil {
+		// Without the device, a file stands for it.
+		device = filepath.Join("/tmp", "timingwheel-device")
+		defer os.Remove(device)
+		if err := os.WriteFile(device, nil, 0); err != nil {
+			t.Fatal(err)
+		}
 	}
-	command.Path = filepath.Join("/tmp", "timingwheel-refused")
-	defer os.Remove(command.Path)
-	if err := os.WriteFile(command.Path, program, 0755); err != nil {
-		t.Fatal(err)
+	command.Env = append(command.Env, "TIMINGWHEEL_TEST_PATH="+device)
+	if os.Getuid() == 0 {
+		// A directory that it may not search is none that it can execute from.
+		program, err := os.ReadFile("/proc/self/exe")
+		if err != nil {
+			t.Fatal(err)
+		}
+		command.Path = filepath.Join("/tmp", "timingwheel-refused")
+		defer os.Remove(command.Path)
+		if err := os.WriteFile(command.Path, program, 0755); err != nil {
+			t.Fatal(err)
+		}
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
-	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := command.CombinedOutput()
-	const want = "timingwheel: open /dev/htw: permission denied (may be opened by members of the group htw)"
+	want := "timingwheel: open " + device + ": permission denied (may be opened by members of the group htw)"
 	if err != nil || string(out) != want {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -268,15 +346,38 @@ func TestStop(t *testing.T) {
 	}
 }
 
-func TestFunctionIsNil(t *testing.T) {
+func TestNil(t *testing.T) {
 	tw := start(t, time.Millisecond)
-	for _, f := range []func(){
-		func() { tw.AfterFunc(0, nil) },
-		func() { tw.ScheduleFunc(&every{}, nil) },
+	const function, scheduler = "timingwheel: the function is nil", "timingwheel: the scheduler is nil"
+	const timer = "timingwheel: Reset of a timer that was not started"
+	for i, c := range []struct {
+		f    func()
+		want string
+	}{
+		{func() { tw.AfterFunc(0, nil) }, function},
+		{func() { tw.ScheduleFunc(&every{}, nil) }, function},
+		{func() { tw.ScheduleFunc(nil, func() {}) }, scheduler},
+		{func() { (*Timer)(nil).Reset(0) }, timer},
+		{func() { new(Timer).Reset(0) }, timer},
 	} {
-		if err := caught(f); err == nil || err.Error() != "timingwheel: the function is nil" {
-			t.Errorf("panicked with %v", err)
+		if err := caught(c.f); err == nil || err.Error() != c.want {
+			t.Errorf("%d: panicked with %v", i, err)
 		}
+	}
+	for i, try := range []func() (*Timer, error){
+		func() (*Timer, error) { return tw.TryAfterFunc(0, nil) },
+		func() (*Timer, error) { return tw.TryScheduleFunc(&every{}, nil) },
+		func() (*Timer, error) { return tw.TryScheduleFunc(nil, func() {}) },
+	} {
+		if timer, err := try(); timer != nil || err == nil {
+			t.Errorf("%d: returned %v, %v", i, timer, err)
+		}
+	}
+	if _, err := new(Timer).TryReset(0); err == nil || err.Error() != timer {
+		t.Errorf("TryReset returned %v", err)
+	}
+	if timer, err := tw.TryScheduleFunc(&intervals{}, func() {}); timer != nil || err != nil {
+		t.Errorf("a plan without a time: %v, %v", timer, err)
 	}
 }
 
@@ -367,8 +468,9 @@ func (s *intervals) Next(prev time.Time) time.Time {
 func TestScheduleFunc(t *testing.T) {
 	tw := start(t, time.Millisecond)
 	const ms = time.Millisecond
-	// The third is due before the second has been called.
-	s := &intervals{next: []time.Duration{ms, 20 * ms, -10 * ms, 30 * ms, 0, 15 * ms}}
+	// The third is due before the second has been called. So long that no stall of this machine
+	// makes one call of two.
+	s := &intervals{next: []time.Duration{ms, 800 * ms, -10 * ms, 900 * ms, 0, 700 * ms}}
 	called := make(chan time.Time)
 	timer := tw.ScheduleFunc(s, func() { called <- time.Now() })
 	var calls []time.Time
@@ -606,9 +708,11 @@ func TestDroppedWheel(t *testing.T) {
 	start(t, time.Millisecond).Stop()
 	files := descriptors(t)
 	for i := 0; i < 10; i++ {
-		if _, err := Open(time.Millisecond, 20); err != nil {
+		tw, err := OpenBackend(where(t), time.Millisecond, 20)
+		if err != nil {
 			t.Fatal(err)
 		}
+		tw.AfterFunc(time.Hour, func() {})
 	}
 	// The finalizers run some time after the collection.
 	for descriptors(t) != files {
@@ -616,40 +720,581 @@ func TestDroppedWheel(t *testing.T) {
 	}
 }
 
-// The module's limits cannot be returned by AfterFunc.
-func TestLimit(t *testing.T) {
-	const limit = "/sys/module/htw/parameters/max_timers"
-	open(t, time.Millisecond)
-	before, err := os.ReadFile(limit)
+// limited makes a wheel take no more than n timers.
+func limited(t *testing.T, n uint64) *TimingWheel {
+	if tw := open(t, time.Millisecond); tw.Backend() == Process {
+		setProcessLimit(t, n)
+		return start(t, time.Millisecond)
+	}
+	const parameter = "/sys/module/htw/parameters/max_timers"
+	before, err := os.ReadFile(parameter)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(limit, []byte("10"), 0); err != nil {
+	if err := os.WriteFile(parameter, []byte(strconv.FormatUint(n, 10)), 0); err != nil {
 		t.Skip(err)
 	}
-	defer os.WriteFile(limit, before, 0)
-	tw := start(t, time.Millisecond)
+	t.Cleanup(func() { os.WriteFile(parameter, before, 0) })
+	return start(t, time.Millisecond)
+}
+
+// A wheel that is full refuses timers, and is as it was.
+func TestLimit(t *testing.T) {
+	tw := limited(t, 10)
+	called := make(chan bool)
+	fired := tw.AfterFunc(0, func() { called <- true })
+	<-called
 	var timers []*Timer
 	for i := 0; i < 10; i++ {
 		timers = append(timers, tw.AfterFunc(time.Hour, func() {}))
 	}
+	refused := func() { t.Error("a refused timer was called") }
 	for i := 0; i < 3; i++ {
-		err := caught(func() { tw.AfterFunc(0, func() { t.Error("a refused timer was called") }) })
-		if !errors.Is(err, syscall.ENOSPC) || !strings.HasSuffix(err.Error(), "(the limit is htw's max_timers)") {
-			t.Errorf("panicked with %v", err)
-		}
-		err = caught(func() { tw.ScheduleFunc(&every{}, func() { t.Error("a refused plan was called") }) })
-		if !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("panicked with %v", err)
+		for j, err := range []error{
+			caught(func() { tw.AfterFunc(0, refused) }),
+			caught(func() { tw.ScheduleFunc(&every{}, refused) }),
+			caught(func() { fired.Reset(0) }),
+			func() error { _, err := tw.TryAfterFunc(0, refused); return err }(),
+			func() error { _, err := tw.TryScheduleFunc(&every{}, refused); return err }(),
+			func() error { _, err := fired.TryReset(0); return err }(),
+		} {
+			if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "(the limit ") {
+				t.Errorf("%d: refused with %v", j, err)
+			}
 		}
 	}
 	if n := pending(tw); n != 10 {
 		t.Errorf("%d timers are known", n)
 	}
-	for _, timer := range timers {
-		timer.Stop()
+	if fired.Stop() {
+		t.Error("a timer that could not be started again was stopped")
 	}
-	called := make(chan bool)
+	for _, timer := range timers {
+		// Those that are pending can be moved.
+		if !timer.Reset(2*time.Hour) || !timer.Stop() {
+			t.Error("a timer was lost")
+		}
+	}
 	tw.AfterFunc(0, func() { called <- true })
 	<-called
+}
+
+// fence returns after the reader has seen all that was due before.
+func fence(tw *TimingWheel) {
+	called := make(chan bool)
+	tw.AfterFunc(5*time.Millisecond, func() { called <- true })
+	<-called
+}
+
+// Timers that somebody else starts, moves and ends by the same descriptor.
+func TestForeignEvents(t *testing.T) {
+	tw := start(t, time.Millisecond)
+	never := func() { t.Error("an event that was not its own called a function") }
+	timer := tw.AfterFunc(time.Hour, never)
+	plan := tw.ScheduleFunc(&every{interval: time.Hour}, never)
+	for _, cookie := range []uint64{
+		uint64(timer.index), uint64(plan.index), 2, 3, pageSize, 1 << 31, math.MaxUint32,
+		1 << 32, 1<<32 | uint64(timer.index), math.MaxUint64,
+	} {
+		for i := 0; i < 2; i++ {
+			if _, err := tw.backend.add(0, 0, cookie, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fence(tw)
+	if !timer.Stop() || !plan.Stop() {
+		t.Error("an event that was not its own has ended a timer")
+	}
+
+	// Ended by somebody else: not called, and can be stopped, or started again.
+	timer = tw.AfterFunc(time.Hour, never)
+	tw.backend.cancel(timer.id)
+	if !timer.Stop() || timer.Stop() {
+		t.Error("a timer that somebody else has ended could not be stopped once")
+	}
+	called := make(chan bool)
+	timer = tw.AfterFunc(time.Hour, func() { called <- true })
+	tw.backend.cancel(timer.id)
+	if !timer.Reset(0) {
+		t.Error("a timer that somebody else has ended was not waiting for its time")
+	}
+	<-called
+	plan = tw.ScheduleFunc(&every{interval: time.Hour}, never)
+	tw.backend.cancel(plan.id)
+	if !plan.Stop() {
+		t.Error("a plan that somebody else has ended could not be stopped")
+	}
+}
+
+// An event that had been read when its timer was moved or stopped, and its index used again.
+func TestStaleEvents(t *testing.T) {
+	tw := start(t, time.Millisecond)
+	never := func() { t.Error("an event of the past called a function") }
+	timer := tw.AfterFunc(time.Hour, never)
+	plan := tw.ScheduleFunc(&every{interval: time.Hour}, never)
+	stopped := tw.AfterFunc(time.Hour, never)
+	var stale []event
+	for _, t := range []*Timer{timer, plan, stopped} {
+		stale = append(stale, event{id: t.id, cookie: uint64(t.index)})
+	}
+	// What reading the event of a timer that is not kept does.
+	tw.backend.cancel(timer.id)
+	if !timer.Reset(time.Hour) || !plan.Reset(time.Hour) || !stopped.Stop() {
+		t.Fatal("a timer was not pending")
+	}
+	other := tw.AfterFunc(time.Hour, never)
+	if other.index != uint32(stale[2].cookie) {
+		t.Fatal("the entry is not used again")
+	}
+	for i := range stale {
+		tw.expire(&stale[i])
+	}
+	fence(tw)
+	if !timer.Stop() || !plan.Stop() || !other.Stop() {
+		t.Error("an event of the past has ended a timer")
+	}
+}
+
+// Once Stop of the wheel has returned, no function begins, no plan is asked, however many were
+// about to, and whatever their goroutines are waiting for.
+func TestNothingBeginsAfterStop(t *testing.T) {
+	rounds := 60
+	if testing.Short() {
+		rounds = 10
+	}
+	for round := 0; round < rounds; round++ {
+		tw := open(t, time.Millisecond)
+		var stopped, late, begun, asked int32
+		f := func() {
+			if atomic.LoadInt32(&stopped) != 0 {
+				atomic.AddInt32(&late, 1)
+			}
+			atomic.AddInt32(&begun, 1)
+		}
+		var timers []*Timer
+		for i := 0; i < 3000; i++ {
+			timers = append(timers, tw.AfterFunc(time.Duration(i%5)*time.Millisecond, f))
+		}
+		for i := 0; i < 20; i++ {
+			tw.ScheduleFunc(nextFunc(func(prev time.Time) time.Time {
+				if atomic.LoadInt32(&stopped) != 0 {
+					atomic.AddInt32(&asked, 1)
+				}
+				return prev.Add(time.Millisecond)
+			}), f)
+		}
+		tw.Start()
+		// At any moment of the storm.
+		for spin := round * 20; atomic.LoadInt32(&begun) < int32(spin); {
+			runtime.Gosched()
+		}
+		tw.Stop()
+		atomic.StoreInt32(&stopped, 1)
+		ended := int(atomic.LoadInt32(&begun))
+		for _, timer := range timers {
+			if timer.Stop() {
+				ended++
+			}
+		}
+		// All goroutines that were started have had their turn.
+		for i := 0; i < 100; i++ {
+			runtime.Gosched()
+		}
+		if late != 0 || asked != 0 {
+			t.Fatalf("round %d: %d functions began after Stop, %d plans were asked", round, late, asked)
+		}
+		if ended < len(timers) {
+			t.Fatalf("round %d: of %d timers, %d were called or stopped", round, len(timers), ended)
+		}
+	}
+}
+
+type nextFunc func(prev time.Time) time.Time
+
+func (f nextFunc) Next(prev time.Time) time.Time { return f(prev) }
+
+// Next is running when the wheel, or the timer, is stopped, or the timer moved.
+func TestNextIsRunning(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		act  func(*TimingWheel, *Timer) bool
+		want bool
+	}{
+		{"wheel", func(tw *TimingWheel, _ *Timer) bool { tw.Stop(); return true }, true},
+		{"timer", func(_ *TimingWheel, timer *Timer) bool { return timer.Stop() }, true},
+		{"moved", func(_ *TimingWheel, timer *Timer) bool { return timer.Reset(time.Hour) }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tw := start(t, time.Millisecond)
+			asked, release, returned := make(chan bool), make(chan bool), make(chan bool)
+			first := true
+			timer := tw.ScheduleFunc(nextFunc(func(prev time.Time) time.Time {
+				if first {
+					first = false
+					return prev
+				}
+				asked <- true
+				<-release
+				defer close(returned)
+				return prev.Add(time.Millisecond)
+			}), func() { t.Error("the function was called") })
+			goroutines := runtime.NumGoroutine()
+			<-asked
+			if got := c.act(tw, timer); got != c.want {
+				t.Errorf("returned %v", got)
+			}
+			close(release)
+			<-returned
+			// The plan's goroutine is one of those.
+			settle(goroutines)
+			if !tw.gate.closed() {
+				fence(tw)
+			}
+			timer.Stop()
+		})
+	}
+}
+
+// Stop does not wait for functions that do not return, and may be called by one.
+func TestStopBesideFunctions(t *testing.T) {
+	tw := start(t, time.Millisecond)
+	begun, release, ended := make(chan bool), make(chan bool), make(chan bool)
+	tw.AfterFunc(0, func() {
+		begun <- true
+		<-release
+		ended <- true
+	})
+	<-begun
+	tw.Stop()
+	close(release)
+	<-ended
+
+	tw = start(t, time.Millisecond)
+	tw.AfterFunc(0, func() {
+		defer close(begun)
+		tw.Stop()
+		// Not the end of the program, nor of the wheel's counting.
+		runtime.Goexit()
+	})
+	<-begun
+	<-tw.gate.idle
+}
+
+// Neither a stopped wheel, nor timers that have ended, keep what functions refer to.
+func TestNothingIsKept(t *testing.T) {
+	var collected int32
+	captured := func() func() {
+		object := new([1 << 16]byte)
+		runtime.SetFinalizer(object, func(*[1 << 16]byte) { atomic.AddInt32(&collected, 1) })
+		return func() { object[0]++ }
+	}
+	await := func(n int32) {
+		for atomic.LoadInt32(&collected) != n {
+			runtime.GC()
+		}
+	}
+	tw := start(t, time.Millisecond)
+	tw.AfterFunc(0, captured())
+	tw.AfterFunc(time.Hour, captured()).Stop()
+	tw.ScheduleFunc(&every{interval: time.Hour}, captured()).Stop()
+	await(3)
+
+	tw.AfterFunc(time.Hour, captured())
+	tw.ScheduleFunc(&every{interval: time.Hour}, captured())
+	tw.Stop()
+	tw.AfterFunc(time.Hour, captured())
+	await(6)
+	runtime.KeepAlive(tw)
+}
+
+func TestReset(t *testing.T) {
+	tw := start(t, time.Millisecond)
+	called := make(chan bool, 1)
+	timer := tw.AfterFunc(time.Hour, func() { called <- true })
+	id := timer.id
+	if !timer.Reset(2*time.Hour) || timer.id != id {
+		t.Error("a pending timer was not moved")
+	}
+	if !timer.Reset(time.Millisecond) {
+		t.Error("a pending timer was not moved to the present")
+	}
+	<-called
+	for _, d := range []time.Duration{0, -1, math.MinInt64, time.Millisecond} {
+		if timer.Reset(d) {
+			t.Errorf("a timer that was called was pending, %v", d)
+		}
+		<-called
+	}
+	if timer.Reset(time.Hour) || !timer.Stop() || timer.Stop() {
+		t.Error("a timer that was started again could not be stopped once")
+	}
+	if timer.Reset(math.MaxInt64) || !timer.Reset(0) {
+		t.Error("a stopped timer was not started again")
+	}
+	<-called
+	fence(tw)
+	if len(called) != 0 || pending(tw) != 0 {
+		t.Errorf("called %d times too often, %d timers are left", len(called), pending(tw))
+	}
+	tw.Stop()
+	if timer.Reset(0) || !timer.Reset(0) || !timer.Stop() || timer.Stop() {
+		t.Error("a timer of a stopped wheel")
+	}
+}
+
+func TestResetOfAPlan(t *testing.T) {
+	tw := start(t, time.Millisecond)
+	s := &intervals{next: []time.Duration{time.Hour, time.Hour}}
+	called := make(chan time.Time)
+	timer := tw.ScheduleFunc(s, func() { called <- time.Now() })
+	before := time.Now()
+	if !timer.Reset(3 * time.Millisecond) {
+		t.Error("a plan could not be moved")
+	}
+	if at := <-called; at.Sub(before) < 3*time.Millisecond {
+		t.Error("a plan that was moved was early")
+	}
+	timer.mutex.Lock()
+	next := timer.plan.next
+	timer.mutex.Unlock()
+	if asked := s.asked[1]; asked.Before(before) || next != asked.Add(time.Hour) {
+		t.Errorf("the plan goes on from %v to %v", asked, next)
+	}
+	// The plan ends with this call, and goes on with the one after.
+	timer.Reset(0)
+	<-called
+	if timer.Stop() {
+		t.Error("a plan that had ended was stopped")
+	}
+	if timer.Reset(0) {
+		t.Error("a plan that had ended was not")
+	}
+	<-called
+	fence(tw)
+	if len(s.asked) != 4 {
+		t.Errorf("the plan was asked %d times", len(s.asked))
+	}
+}
+
+// Timers that are moved and stopped about when they expire: what Reset and Stop return says how
+// often each is called, and none is early.
+func TestResetOrCall(t *testing.T) {
+	tw := start(t, time.Millisecond)
+	const goroutines, each = 8, 800
+	var wait sync.WaitGroup
+	var moved, again, early int32
+	for g := 0; g < goroutines; g++ {
+		wait.Add(1)
+		go func(g int) {
+			defer wait.Done()
+			random := rand.New(rand.NewSource(int64(g)))
+			some := func() time.Duration { return time.Duration(random.Int63n(int64(3 * time.Millisecond))) }
+			for i := 0; i < each; i++ {
+				var calls, want int32 = 0, 1
+				var due int64
+				begin := time.Now()
+				arm := func(d time.Duration) {
+					// The earliest that is not withdrawn; once it may run, it stays.
+					atomic.StoreInt64(&due, int64(time.Since(begin)+d))
+				}
+				d := some()
+				arm(d)
+				timer := tw.AfterFunc(d, func() {
+					if want := atomic.LoadInt64(&due); int64(time.Since(begin)) < want && want != 0 {
+						atomic.AddInt32(&early, 1)
+					}
+					atomic.AddInt32(&calls, 1)
+				})
+				for j := 0; j < 4; j++ {
+					for limit := time.Now().Add(some()); time.Now().Before(limit); {
+						runtime.Gosched()
+					}
+					d := some()
+					atomic.StoreInt64(&due, 0)
+					if timer.Reset(d) {
+						atomic.AddInt32(&moved, 1)
+					} else {
+						atomic.AddInt32(&again, 1)
+						want++
+					}
+				}
+				if timer.Stop() {
+					want--
+				}
+				for atomic.LoadInt32(&calls) < want {
+					runtime.Gosched()
+				}
+				if n := atomic.LoadInt32(&calls); n != want {
+					t.Errorf("called %d times instead of %d", n, want)
+				}
+			}
+		}(g)
+	}
+	wait.Wait()
+	if moved == 0 || again == 0 || early != 0 {
+		t.Errorf("%d moved, %d started again, %d early", moved, again, early)
+	}
+	t.Logf("%d moved, %d started again", moved, again)
+}
+
+// A timer that is moved ahead of its time all the while is never called, though it gets close.
+func TestResetIsNeverEarly(t *testing.T) {
+	tw := start(t, time.Millisecond)
+	const timers, distance = 200, 20 * time.Millisecond
+	var early int32
+	var wait sync.WaitGroup
+	for i := 0; i < timers; i++ {
+		wait.Add(1)
+		go func(i int) {
+			defer wait.Done()
+			called := make(chan time.Time, 1)
+			f := func() { called <- time.Now() }
+			var timer *Timer
+			if i%2 == 0 {
+				timer = tw.AfterFunc(distance, f)
+			} else {
+				timer = tw.ScheduleFunc(nextFunc(func(prev time.Time) time.Time {
+					return prev.Add(distance)
+				}), f)
+			}
+			for j := 0; j < 20; j++ {
+				// Close to its expiration.
+				for limit := time.Now().Add(distance * time.Duration(i) / timers); time.Now().Before(limit); {
+					runtime.Gosched()
+				}
+				before := time.Now()
+				if timer.Reset(distance) {
+					// Whatever comes now is due by this.
+					select {
+					case at := <-called:
+						if !at.Before(before) && at.Sub(before) < distance && i%2 == 0 {
+							atomic.AddInt32(&early, 1)
+						}
+					default:
+					}
+				}
+			}
+			timer.Stop()
+		}(i)
+	}
+	wait.Wait()
+	if early != 0 {
+		t.Errorf("%d were early", early)
+	}
+}
+
+// A plan that is behind is asked for all times that have passed, and called once.
+func TestPlanThatIsBehind(t *testing.T) {
+	tw := start(t, time.Millisecond)
+	begin := time.Now().Add(-10 * time.Second)
+	for _, ends := range []bool{false, true} {
+		var asked, calls int32
+		called := make(chan int32, 16)
+		timer := tw.ScheduleFunc(nextFunc(func(prev time.Time) time.Time {
+			n := atomic.AddInt32(&asked, 1)
+			if n <= 10000 {
+				return begin.Add(time.Duration(n) * time.Millisecond / 2)
+			}
+			if ends {
+				return time.Time{}
+			}
+			return prev.Add(time.Hour)
+		}), func() { called <- atomic.AddInt32(&calls, 1) })
+		<-called
+		fence(tw)
+		if n := atomic.LoadInt32(&asked); n != 10001 || len(called) != 0 {
+			t.Errorf("asked %d times, called %d times too often", n, len(called))
+		}
+		if timer.Stop() == ends {
+			t.Errorf("stopped: %v", !ends)
+		}
+	}
+	// It is not asked any more once it has been stopped.
+	var asked int32
+	timers := make(chan *Timer, 1)
+	timers <- tw.ScheduleFunc(nextFunc(func(prev time.Time) time.Time {
+		n := atomic.AddInt32(&asked, 1)
+		if n == 5 {
+			(<-timers).Stop()
+		}
+		if n > 10000 {
+			return time.Time{}
+		}
+		return begin.Add(time.Duration(n) * time.Millisecond / 2)
+	}), func() { t.Error("a plan that was stopped was called") })
+	fence(tw)
+	if n := atomic.LoadInt32(&asked); n != 5 {
+		t.Errorf("a plan that was stopped after 5 questions was asked %d times", n)
+	}
+	// A plan that does not get ahead has one call for each time, and can be stopped.
+	for _, interval := range []time.Duration{0, -time.Second} {
+		called := make(chan bool)
+		timer := tw.ScheduleFunc(&every{interval: interval}, func() { called <- true })
+		for i := 0; i < 50; i++ {
+			<-called
+		}
+		if !timer.Stop() {
+			t.Error("a plan that does not get ahead could not be stopped")
+		}
+		for more := true; more; {
+			select {
+			case <-called:
+			case <-time.After(20 * time.Millisecond):
+				more = false
+			}
+		}
+	}
+}
+
+// Many timers at once: all are called, and what they took is given back.
+func TestMany(t *testing.T) {
+	n := 1000000
+	if raceEnabled || testing.Short() {
+		n = 50000
+	}
+	tw := start(t, time.Millisecond)
+	var calls int32
+	timers := make([]*Timer, n)
+	for i := range timers {
+		timers[i] = tw.AfterFunc(time.Hour, func() { atomic.AddInt32(&calls, 1) })
+	}
+	stopped := 0
+	for i, timer := range timers {
+		if i%10 != 0 && timer.Stop() {
+			stopped++
+		} else if i%10 == 0 && !timer.Reset(time.Duration(i%1000)*time.Millisecond) {
+			t.Fatal("a pending timer was not")
+		}
+	}
+	for int(atomic.LoadInt32(&calls)) != n/10 {
+		runtime.Gosched()
+	}
+	if stopped != n-n/10 {
+		t.Errorf("%d were stopped", stopped)
+	}
+	if len(tw.table.pages) != 1 {
+		t.Errorf("%d pages are left", len(tw.table.pages))
+	}
+}
+
+// A program that is executed meanwhile, from many goroutines, does not disturb timers.
+func TestExec(t *testing.T) {
+	tw := start(t, time.Millisecond)
+	var wait sync.WaitGroup
+	for i := 0; i < 4; i++ {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for j := 0; j < 5; j++ {
+				called := make(chan bool)
+				tw.AfterFunc(2*time.Millisecond, func() { close(called) })
+				if err := child("nothing").Run(); err != nil {
+					t.Error(err)
+				}
+				<-called
+			}
+		}()
+	}
+	wait.Wait()
 }

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+
+//go:build cgo
+
+package timingwheel
+
+import "testing"
+
+func setProcessLimit(t *testing.T, n uint64) {
+	before := processLimit
+	t.Cleanup(func() { processLimit = before })
+	processLimit = n
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+
+//go:build !linux || !cgo
+
+package timingwheel
+
+import (
+	"errors"
+	"time"
+)
+
+const hasProcess = false
+
+func openProcess() (backend, time.Duration, error) {
+	return nil, 0, errors.New("no timers in the process: that needs Linux, and a program built with cgo")
+}
