@@ -323,7 +323,7 @@ class Unread(unittest.TestCase):
                         events = []
                         try:
                             armed, attempt = True, attempt + 37
-                            signal.setitimer(signal.ITIMER_REAL, 0.00005 + 0.00004 * (attempt % 100))
+                            signal.setitimer(signal.ITIMER_REAL, 0.00004 * (attempt % 100) + 0.00001 * attempt)
                             if use == "read":
                                 came.extend(self.timers.read())
                             else:
@@ -339,6 +339,41 @@ class Unread(unittest.TestCase):
                     signal.setitimer(signal.ITIMER_REAL, 0)
                     self.assertEqual(sorted(e.id for e in came), sorted(ids), use)
                 self.assertGreater(interrupted, ROUNDS / 10)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def test_harvest_that_is_interrupted(self):
+        class Boom(Exception):
+            pass
+
+        def boom(*_):
+            if armed:
+                raise Boom
+
+        armed, interrupted = False, 0
+        before = signal.signal(signal.SIGALRM, boom)
+        try:
+            for round_ in range(ROUNDS):
+                things = [Thing() for _ in range(3000)]
+                self.timers.after_many([1] * 1000 + [2] * 2000, things)
+                self.timers.advance(1)
+                next(self.timers.read())
+                found, attempt = [], round_
+                while not found:
+                    attempt += 7        # longer each time, for slow machines
+                    try:
+                        armed = True
+                        signal.setitimer(signal.ITIMER_REAL, 0.0002 * attempt)
+                        found = self.timers.harvest()
+                        armed = False
+                    except Boom:
+                        armed = False
+                        interrupted += 1
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                self.assertEqual({id(p.cookie) for p in found}, {id(t) for t in things[1:]})
+                self.assertEqual((len(found), len(self.timers), self.timers._cookies), (2999, 0, {}))
+            self.assertGreater(interrupted, ROUNDS / 10)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)

@@ -156,6 +156,9 @@ class Timers:
         self._wake: Tuple[int, ...] = ()        # a pipe; to write to it ends waits
         self._batches: List[_Batch] = []
         self._reading: Optional[_Batch] = None  # the one that htw_read() writes to
+        self._portion: Any = None               # what htw_harvest() writes to
+        self._portions: List[int] = []          # its result
+        self._harvested: Dict[int, Pending] = {}
         # By id, not by a number given to the library as the cookie: other processes can
         # start timers on a descriptor, with any cookie.
         self._cookies: Dict[int, Any] = {}
@@ -414,37 +417,58 @@ class Timers:
 
     def list(self) -> List[Pending]:
         """Report all timers: pending, due and not read, and kept."""
-        return self._all_of(lambda cursor, entries: self._lib.htw_list_in(
-            self._open(), LIST_ALL, cursor, entries, _ENTRIES))
-
-    def harvest(self) -> List[Pending]:
-        """Stop all timers but disarmed ones, and return a list of them, for a shutdown.
-
-        Those that are due and whose events were not handed out are among them.
-        """
-        with self._lock:
-            found = self._all_of(lambda cursor, entries: self._lib.htw_harvest(
-                self._open(), cursor, entries, _ENTRIES))
-            # On the device, what has expired is not pending.
-            ids = {timer.id for timer in found}
-            found += [_expired(event) for event in self.read() if event.id not in ids]
-            for timer in found:
-                self._cookies.pop(timer.id, None)
-            return found
-
-    def _all_of(self, portion: Any) -> List[Pending]:
-        """Call a function with a cursor for one portion after the other."""
         cursor, entries, found = U64(0), (Query * _ENTRIES)(), []
         with self._lock:
             unread = self._unread()
             while True:
-                count = portion(cursor, entries)
+                count = self._lib.htw_list_in(self._open(), LIST_ALL, cursor, entries, _ENTRIES)
                 if count == -errno.EAGAIN:      # it has looked at many, and found none
                     continue
                 if not self._check(count):
                     break
                 found += [self._pending(q, unread.pop(q.id, None)) for q in entries[:count]]
             return found + [_expired(event) for event in unread.values()]
+
+    def harvest(self) -> List[Pending]:
+        """Stop all timers but disarmed ones, and return a list of them, for a shutdown.
+
+        Those that are due and whose events were not handed out are among them. If an exception
+        ends it, as that of a signal handler, the next harvest() has all of them.
+        """
+        with self._lock:
+            self._note_harvested()
+            if self._portion is None:
+                self._portion = (Query * _ENTRIES)()
+            cursor, count = U64(0), 1
+            while count:
+                arguments = (self._open(),), (cursor,), (self._portion,), (_ENTRIES,)
+                self._portions.extend(map(self._lib.htw_harvest, *arguments))
+                count = self._portions[0]
+                self._note_harvested()
+                self._check(count)
+            # On the device, what has expired is not pending.
+            self._fetch(NEVER)
+            for event in self._unread().values():
+                timer = self._harvested.get(event.id)
+                self._harvested[event.id] = _expired(event) if timer is None else _expired(event)._replace(
+                    interval=timer.interval, firings=timer.firings)
+            found = list(self._harvested.values())
+            try:
+                for timer in found:
+                    self._cookies.pop(timer.id, None)
+                self._drop_unread()
+                self._harvested.clear()
+                return found
+            except BaseException:
+                self._harvested.update({timer.id: timer for timer in found})
+                raise
+
+    def _note_harvested(self) -> None:
+        """Keep what htw_harvest() has returned, maybe to a call that was interrupted."""
+        for count in self._portions:
+            for q in self._portion[:max(count, 0)]:
+                self._harvested[q.id] = self._pending(q, None)
+        self._portions.clear()
 
     def _pending(self, query: Query, unread: Optional[Event]) -> Pending:
         cookie = self._cookies.get(query.id, query.cookie)
@@ -498,11 +522,11 @@ class Timers:
         me = object()
         try:
             with self._lock:
-                self._waiting.add(me)
-                handle, fd = self._open(), self._lib.htw_fd(self._open())
                 if not self._wake:
                     self._wake = os.pipe()
                 wake = self._wake[0]
+                self._waiting.add(me)
+                handle, fd = self._open(), self._lib.htw_fd(self._open())
             if 0 <= ns < _MSEC:
                 result = self._lib.htw_wait(handle, ns)
                 if result != -errno.EINTR:
