@@ -36,6 +36,15 @@ static void check(int ok, const char *what)
 	exit(1);
 }
 
+/* For functions of libhtw, which leave errno alone. */
+static void check_htw(int result, const char *what)
+{
+	if (!result)
+		return;
+	fprintf(stderr, "%s: %s\n", what, strerror(-result));
+	exit(1);
+}
+
 /* The client sends a word, or nothing any more. */
 static void client_says(struct connection *c)
 {
@@ -51,7 +60,7 @@ static void serve(struct htw *timers, struct connection *c)
 
 	check(n > 0, "read");
 	c->heard = htw_now(timers);
-	check(!htw_rearm(timers, c->timer, IDLE), "htw_rearm");
+	check_htw(htw_rearm(timers, c->timer, IDLE), "htw_rearm");
 	check(write(c->server, buf, n) == n, "write");
 	/* The client reads the echo and continues. */
 	check(read(c->client, answer, sizeof(answer)) == n && !memcmp(buf, answer, n), "echo");
@@ -64,10 +73,10 @@ int main(void)
 	unsigned int open = CLIENTS, early = 0, i;
 	struct htw_event expired[64];
 	struct htw *timers;
-	int ep, n, k;
+	int ep, n;
 
 	/* With the module if it is loaded, else with timers in this process. */
-	check(!htw_open(&timers, HTW_BACKEND_ANY, NULL), "htw_open");
+	check_htw(htw_open(&timers, HTW_BACKEND_ANY, NULL), "htw_open");
 	ep = epoll_create1(EPOLL_CLOEXEC);
 	check(ep >= 0, "epoll_create1");
 	event = (struct epoll_event){ .events = EPOLLIN, .data.ptr = NULL };
@@ -83,7 +92,7 @@ int main(void)
 		c->words = i % WORDS;
 		c->heard = htw_now(timers);
 		/* The cookie is returned when the timer expires. */
-		check(!htw_after(timers, IDLE, (uintptr_t)c, &c->timer), "htw_after");
+		check_htw(htw_after(timers, IDLE, HTW_COOKIE(c), &c->timer), "htw_after");
 		event = (struct epoll_event){ .events = EPOLLIN, .data.ptr = c };
 		check(!epoll_ctl(ep, EPOLL_CTL_ADD, c->server, &event), "epoll_ctl");
 		client_says(c);
@@ -96,15 +105,15 @@ int main(void)
 			if (ready[i].data.ptr)
 				serve(timers, ready[i].data.ptr);
 		/* Last, so that a client that has just sent something is not closed. */
-		while ((k = htw_read(timers, expired, 64)) > 0) {
-			while (k--) {
-				struct connection *c = (void *)(uintptr_t)expired[k].cookie;
+		n = htw_read(timers, expired, 64);
+		check_htw(n < 0 ? n : 0, "htw_read");
+		for (i = 0; i < (unsigned int)n; i++) {
+			struct connection *c = HTW_POINTER(expired[i].cookie);
 
-				early += htw_now(timers) < c->heard + IDLE;
-				close(c->server);
-				close(c->client);
-				open--;
-			}
+			early += htw_now(timers) < c->heard + IDLE;
+			close(c->server);
+			close(c->client);
+			open--;
 		}
 	}
 	printf("%d clients served, closed when idle, %u too early; timers kept by %s\n", CLIENTS,

@@ -9,6 +9,7 @@
 #include <libhtw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define MSEC		1000000ULL
@@ -26,6 +27,15 @@ static void check(int ok, const char *what)
 	if (ok)
 		return;
 	perror(what);
+	exit(1);
+}
+
+/* For functions of libhtw, which leave errno alone. */
+static void check_htw(int result, const char *what)
+{
+	if (!result)
+		return;
+	fprintf(stderr, "%s: %s\n", what, strerror(-result));
 	exit(1);
 }
 
@@ -75,8 +85,8 @@ int main(void)
 	ev_io on_timer, on_word;
 
 	check(!pipe(pipe_fd), "pipe");
-	check(!htw_open(&timers, HTW_BACKEND_ANY, NULL), "htw_open");
-	check(!htw_dispatcher_new(&dispatcher, timers), "htw_dispatcher_new");
+	check_htw(htw_open(&timers, HTW_BACKEND_ANY, NULL), "htw_open");
+	check_htw(htw_dispatcher_new(&dispatcher, timers), "htw_dispatcher_new");
 	loop = ev_default_loop(0);
 	check(loop != NULL, "ev_default_loop");
 	ev_io_init(&on_timer, on_timers, htw_dispatcher_fd(dispatcher), EV_READ);
@@ -84,9 +94,9 @@ int main(void)
 	ev_io_start(loop, &on_timer);
 	ev_io_start(loop, &on_word);
 
-	check(!htw_call_every(dispatcher, 10 * MSEC, 10 * MSEC, beat, NULL, NULL),
+	check_htw(htw_call_every(dispatcher, 10 * MSEC, 10 * MSEC, beat, NULL, NULL),
 	      "htw_call_every");
-	check(!htw_call_after(dispatcher, 50 * MSEC, on_quiet, NULL, &quiet), "htw_call_after");
+	check_htw(htw_call_after(dispatcher, 50 * MSEC, on_quiet, NULL, &quiet), "htw_call_after");
 	ev_run(loop, 0);
 
 	printf("libev: %u periodic calls, %u messages, then quiet\n", beats, words);

@@ -9,6 +9,7 @@
 #include <libhtw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define MSEC		1000000ULL
@@ -25,6 +26,15 @@ static void check(int ok, const char *what)
 	if (ok)
 		return;
 	perror(what);
+	exit(1);
+}
+
+/* For functions of libhtw, which leave errno alone. */
+static void check_htw(int result, const char *what)
+{
+	if (!result)
+		return;
+	fprintf(stderr, "%s: %s\n", what, strerror(-result));
 	exit(1);
 }
 
@@ -73,8 +83,8 @@ int main(void)
 	struct event *on_timer, *on_word;
 
 	check(!pipe(pipe_fd), "pipe");
-	check(!htw_open(&timers, HTW_BACKEND_ANY, NULL), "htw_open");
-	check(!htw_dispatcher_new(&d, timers), "htw_dispatcher_new");
+	check_htw(htw_open(&timers, HTW_BACKEND_ANY, NULL), "htw_open");
+	check_htw(htw_dispatcher_new(&d, timers), "htw_dispatcher_new");
 	base = event_base_new();
 	check(base != NULL, "event_base_new");
 	on_timer = event_new(base, htw_dispatcher_fd(d), EV_READ | EV_PERSIST, on_timers, d);
@@ -82,8 +92,8 @@ int main(void)
 	check(on_timer && on_word && !event_add(on_timer, NULL) && !event_add(on_word, NULL),
 	      "event_add");
 
-	check(!htw_call_every(d, 10 * MSEC, 10 * MSEC, beat, NULL, NULL), "htw_call_every");
-	check(!htw_call_after(d, 50 * MSEC, on_quiet, NULL, &quiet), "htw_call_after");
+	check_htw(htw_call_every(d, 10 * MSEC, 10 * MSEC, beat, NULL, NULL), "htw_call_every");
+	check_htw(htw_call_after(d, 50 * MSEC, on_quiet, NULL, &quiet), "htw_call_after");
 	event_base_dispatch(base);
 
 	printf("libevent: %u periodic calls, %u messages, then quiet\n", beats, words);

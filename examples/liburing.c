@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define MSEC		1000000ULL
@@ -29,6 +30,15 @@ static void check(int ok, const char *what)
 	if (ok)
 		return;
 	perror(what);
+	exit(1);
+}
+
+/* For functions of libhtw, which leave errno alone. */
+static void check_htw(int result, const char *what)
+{
+	if (!result)
+		return;
+	fprintf(stderr, "%s: %s\n", what, strerror(-result));
 	exit(1);
 }
 
@@ -79,15 +89,15 @@ int main(void)
 	struct io_uring_cqe *cqe;
 
 	check(!pipe(pipe_fd), "pipe");
-	check(!htw_open(&timers, HTW_BACKEND_ANY, NULL), "htw_open");
-	check(!htw_dispatcher_new(&d, timers), "htw_dispatcher_new");
+	check_htw(htw_open(&timers, HTW_BACKEND_ANY, NULL), "htw_open");
+	check_htw(htw_dispatcher_new(&d, timers), "htw_dispatcher_new");
 	errno = -io_uring_queue_init(8, &uring, 0);
 	check(!errno, "io_uring_queue_init");
 	watch(htw_dispatcher_fd(d));
 	watch(pipe_fd[0]);
 
-	check(!htw_call_every(d, 10 * MSEC, 10 * MSEC, beat, NULL, NULL), "htw_call_every");
-	check(!htw_call_after(d, 50 * MSEC, on_quiet, NULL, &quiet), "htw_call_after");
+	check_htw(htw_call_every(d, 10 * MSEC, 10 * MSEC, beat, NULL, NULL), "htw_call_every");
+	check_htw(htw_call_after(d, 50 * MSEC, on_quiet, NULL, &quiet), "htw_call_after");
 	while (!over) {
 		int fd;
 

@@ -8,6 +8,7 @@
 #include <libhtw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -25,6 +26,15 @@ static void check(int ok, const char *what)
 	if (ok)
 		return;
 	perror(what);
+	exit(1);
+}
+
+/* For functions of libhtw, which leave errno alone. */
+static void check_htw(int result, const char *what)
+{
+	if (!result)
+		return;
+	fprintf(stderr, "%s: %s\n", what, strerror(-result));
 	exit(1);
 }
 
@@ -74,16 +84,16 @@ int main(void)
 	uv_poll_t on_timer, on_word;
 
 	check(!pipe(pipe_fd), "pipe");
-	check(!htw_open(&timers, HTW_BACKEND_ANY, NULL), "htw_open");
-	check(!htw_dispatcher_new(&dispatcher, timers), "htw_dispatcher_new");
+	check_htw(htw_open(&timers, HTW_BACKEND_ANY, NULL), "htw_open");
+	check_htw(htw_dispatcher_new(&dispatcher, timers), "htw_dispatcher_new");
 	check(!uv_poll_init(loop, &on_timer, htw_dispatcher_fd(dispatcher)) &&
 	      !uv_poll_init(loop, &on_word, pipe_fd[0]) &&
 	      !uv_poll_start(&on_timer, UV_READABLE, on_timers) &&
 	      !uv_poll_start(&on_word, UV_READABLE, on_pipe), "uv_poll");
 
-	check(!htw_call_every(dispatcher, 10 * MSEC, 10 * MSEC, beat, NULL, NULL),
+	check_htw(htw_call_every(dispatcher, 10 * MSEC, 10 * MSEC, beat, NULL, NULL),
 	      "htw_call_every");
-	check(!htw_call_after(dispatcher, 50 * MSEC, on_quiet, NULL, &quiet), "htw_call_after");
+	check_htw(htw_call_after(dispatcher, 50 * MSEC, on_quiet, NULL, &quiet), "htw_call_after");
 	uv_run(loop, UV_RUN_DEFAULT);
 
 	printf("libuv: %u periodic calls, %u messages, then quiet\n", beats, words);

@@ -829,7 +829,7 @@ HTW_PUBLIC STACK_OWN_FRAME int htw_dispatch(struct htw_dispatcher *d, int64_t ti
 HTW_PUBLIC int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw)
 {
 	const int error = errno;
-	struct htw_dispatcher *made;
+	struct htw_dispatcher *made, *none = NULL;
 	struct htw_info info;
 	int ret = htw_info(htw, &info);
 
@@ -854,9 +854,16 @@ HTW_PUBLIC int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw)
 	ret = -pthread_mutex_init(&made->lock, NULL);
 	if (ret)
 		goto fail_mutex;
+
+	ret = -EBUSY;
+	if (!__atomic_compare_exchange_n(&htw->dispatcher, &none, made, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED))
+		goto fail_dispatcher;
 	*d = made;
 	return 0;
 
+fail_dispatcher:
+	pthread_mutex_destroy(&made->lock);
 fail_mutex:
 	pthread_cond_destroy(&made->returned);
 fail:
@@ -914,6 +921,7 @@ HTW_PUBLIC void htw_dispatcher_free(struct htw_dispatcher *d)
 		while ((c = calls_next(&d->calls, &cursor)))
 			drop_timer(d, c->timer);
 		stop_ended(d);
+		__atomic_store_n(&d->htw->dispatcher, NULL, __ATOMIC_RELEASE);
 		pthread_cond_destroy(&d->returned);
 		pthread_mutex_destroy(&d->lock);
 	}

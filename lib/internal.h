@@ -71,11 +71,14 @@ struct htw_backend_ops {
  * start
  * @deadlines: of timers that can be put off; first, for htw_put_off_inline().
  *	See deadlines.h
+ * @dispatcher: the one that its timers are for, or NULL; read and written
+ *	atomically
  * @ops: the backend
  * @fd: descriptor to poll
  */
 struct htw {
 	struct htw_deadlines *deadlines;
+	struct htw_dispatcher *dispatcher;
 	const struct htw_backend_ops *ops;
 	int fd;
 };

@@ -72,8 +72,13 @@ struct htw_dispatcher;
 #define HTW_SEC		1000000000ULL		/* ns in a second */
 
 /* A cookie that is a pointer, and the pointer of such a cookie */
+#ifdef __cplusplus
+#define HTW_COOKIE(pointer)	(static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pointer)))
+#define HTW_POINTER(cookie)	(reinterpret_cast<void *>(static_cast<uintptr_t>(cookie)))
+#else
 #define HTW_COOKIE(pointer)	((uint64_t)(uintptr_t)(pointer))
 #define HTW_POINTER(cookie)	((void *)(uintptr_t)(cookie))
+#endif
 
 /**
  * HTW_SETUP_PI - flag of &htw_setup.flags: lock with priority inheritance
@@ -155,7 +160,8 @@ int htw_open_fd(struct htw **htw, int fd);
 
 /**
  * htw_close() - free a handle
- * @htw: the handle, which no thread uses any more, or NULL
+ * @htw: the handle, which no thread uses any more, or NULL. A dispatcher on it, or
+ *	on one of its shards, is freed first
  *
  * Timers in the process end. Timers of the device end when its last descriptor
  * is closed, in whichever process. Take the descriptor out of an epoll set first
@@ -733,12 +739,13 @@ struct htw_pending_call {
  * @htw: the handle for its timers, or a shard
  *
  * Nothing else may start, move, stop or read timers of the handle; so a second
- * dispatcher needs another one. Any thread may ask it (htw_now(), htw_info(),
+ * dispatcher needs another one (-EBUSY). Any thread may ask it (htw_now(), htw_info(),
  * htw_query(), htw_list(), htw_next_time()), wait for it with htw_wait(), and
  * advance a manual clock, also from within a call. After htw_cancel_all() or
  * htw_harvest() by others, the calls are not made, unless they are moved.
  *
- * Return: 0; -ENOMEM; an error of htw_info().
+ * Return: 0; -EBUSY if the handle has a dispatcher; -ENOMEM; an error of
+ * htw_info().
  */
 int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw);
 
@@ -909,7 +916,8 @@ int htw_call_stop(struct htw_dispatcher *d, uint64_t call);
  * @call: the call
  *
  * For a thread that is going to free what the call uses: when it returns 0, or
- * -ENOENT, the function is not running, and its argument can be freed. A thread
+ * -ENOENT, the function is not running, and its argument can be freed, unless
+ * the function has freed it. Hold no lock that the function takes. A thread
  * that waits here can be cancelled. If the call is left, as by an exception, or
  * its thread is cancelled, that ends the wait; by longjmp(), the next use of the
  * dispatcher in that thread does.
