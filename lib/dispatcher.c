@@ -660,10 +660,20 @@ static void make_call(struct run *r, const struct htw_event *ev)
 	end_current(d);
 }
 
-/* Read events into the queue, which is empty. Return: number of them, or a negative errno. */
+/*
+ * Read events into the queue, which is empty and the run's. The lock is not held
+ * meanwhile, as a long bucket may have to be moved down: a call that is stopped
+ * or moved then has another timer, or none.
+ *
+ * Return: number of events, or a negative errno.
+ */
 static int read_events(struct htw_dispatcher *d)
 {
-	int n = htw_read(d->htw, d->events, EVENTS), i;
+	int n, i;
+
+	pthread_mutex_unlock(&d->lock);
+	n = htw_read(d->htw, d->events, EVENTS);
+	pthread_mutex_lock(&d->lock);
 
 	d->taken = 0;
 	d->nr_events = max(n, 0);
