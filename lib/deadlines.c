@@ -10,19 +10,16 @@
 /* Blocks among which one is looked for that can be used again. */
 #define LOOKS		4u
 
-/* A block whose memory was given back, while a store may still be looking at it. */
-struct dropped {
-	struct dropped *next;
-	struct htw_deadline *block;
-};
-
 /*
- * The pointers to the blocks, as stores see them. When a longer list takes its
- * place it stays until the handle is closed, as a store may be looking at it.
+ * The pointers to the blocks, as stores see them, and behind them to those that
+ * were dropped, while a store may still be looking at one. When a longer list
+ * takes its place it stays until the handle is closed, as a store may be looking
+ * at it.
  */
 struct list {
 	struct list *older;
-	struct dropped *dropped;
+	struct htw_deadline **dropped;
+	u32 nr_dropped;
 	struct htw_deadlines d;
 };
 
@@ -64,17 +61,14 @@ static bool is_quiet(const struct htw_deadline *block)
  */
 static struct htw_deadline *dropped_block(struct list *list)
 {
-	struct dropped **at = &list->dropped, *dropped;
 	struct htw_deadline *block;
-	u32 looks;
+	u32 i, looks;
 
-	for (looks = 0; *at && looks < LOOKS; looks++, at = &(*at)->next) {
-		dropped = *at;
-		if (!is_quiet(dropped->block))
+	for (i = list->nr_dropped, looks = LOOKS; i && looks; i--, looks--) {
+		block = list->dropped[i - 1];
+		if (!is_quiet(block))
 			continue;
-		block = dropped->block;
-		*at = dropped->next;
-		free(dropped);
+		list->dropped[i - 1] = list->dropped[--list->nr_dropped];
 		return block;
 	}
 	return NULL;
@@ -107,13 +101,16 @@ static int grow_list(struct htw *htw, u32 first, u32 count)
 	u32 i;
 
 	count = max(max(count, old->count * 2), COUNT_MIN);
-	list = malloc(sizeof(*list) + (count - 1) * sizeof(list->d.blocks[0]));
+	list = malloc(sizeof(*list) + (2 * count - 1) * sizeof(list->d.blocks[0]));
 	errno = error;
 	if (!list)
 		return -ENOMEM;
 
 	list->older = old == &none.d ? NULL : list_of(old);
-	list->dropped = list_of(old)->dropped;
+	list->dropped = &list->d.blocks[count];
+	list->nr_dropped = list_of(old)->nr_dropped;
+	for (i = 0; i < list->nr_dropped; i++)
+		list->dropped[i] = list_of(old)->dropped[i];
 	list->d.first = first;
 	list->d.count = count;
 	for (i = 0; i < count; i++)
@@ -165,21 +162,19 @@ struct htw_deadline *htw_deadlines_reach(struct htw *htw, u32 first, u64 id, boo
  */
 void htw_deadlines_drop(struct htw *htw, u32 number)
 {
-	struct htw_deadlines *d = htw->deadlines;
+	struct list *list = list_of(htw->deadlines);
 	const int error = errno;
-	struct dropped *dropped;
+	struct htw_deadline *block;
 
-	if (number >= d->count || d->blocks[number] == nothing)
+	if (number >= list->d.count || list->d.blocks[number] == nothing ||
+	    list->nr_dropped == list->d.count)
 		return;
-	dropped = malloc(sizeof(*dropped));
-	if (dropped) {
-		dropped->block = d->blocks[number];
-		dropped->next = list_of(d)->dropped;
-		list_of(d)->dropped = dropped;
-		__atomic_store_n(&d->blocks[number], nothing, __ATOMIC_RELEASE);
-		if (is_quiet(dropped->block))
-			madvise(dropped->block, BLOCK_BYTES, MADV_DONTNEED);
-	}
+
+	block = list->d.blocks[number];
+	list->dropped[list->nr_dropped++] = block;
+	__atomic_store_n(&list->d.blocks[number], nothing, __ATOMIC_RELEASE);
+	if (is_quiet(block))
+		madvise(block, BLOCK_BYTES, MADV_DONTNEED);
 	errno = error;
 }
 
@@ -190,16 +185,12 @@ void htw_deadlines_drop(struct htw *htw, u32 number)
 void htw_deadlines_free(struct htw *htw)
 {
 	struct list *list = list_of(htw->deadlines), *older;
-	struct dropped *dropped, *next;
 	u32 i;
 
 	if (list == &none)
 		return;
-	for (dropped = list->dropped; dropped; dropped = next) {
-		next = dropped->next;
-		munmap(dropped->block, BLOCK_BYTES);
-		free(dropped);
-	}
+	for (i = 0; i < list->nr_dropped; i++)
+		munmap(list->dropped[i], BLOCK_BYTES);
 	for (i = 0; i < list->d.count; i++)
 		if (list->d.blocks[i] != nothing)
 			munmap(list->d.blocks[i], BLOCK_BYTES);

@@ -4,7 +4,7 @@
  *
  * A timer that is started with %HTW_F_PUT_OFF has an entry, at the index that
  * its id's lower half is: the id, and the time to which it was put off. When the
- * timer comes, the reader compares: htw_deadline_end(), then &htw_deadline.when.
+ * timer comes, the reader compares: htw_deadline_take(), then &htw_deadline.when.
  *
  * A store takes no lock, and must not reach the timer that uses the entry after
  * a stop. So a tag counts, in its last bits, the stores on their way: a store
@@ -102,11 +102,31 @@ static inline bool htw_deadline_clear(struct htw_deadline *to)
 	return tag;
 }
 
-/* Take the entry from a timer. Return: false if a store for it is on its way. */
-static inline bool htw_deadline_end(struct htw_deadline *to, u64 id)
+/* Take the entry from a timer that ends. A store for it may be on its way. */
+static inline void htw_deadline_end(struct htw_deadline *to, u64 id)
 {
-	return __atomic_fetch_sub(&to->tag, htw_deadline_tag(id), __ATOMIC_ACQUIRE) ==
-	       htw_deadline_tag(id);
+	__atomic_fetch_sub(&to->tag, htw_deadline_tag(id), __ATOMIC_ACQUIRE);
+}
+
+/* Looks at an entry until no store is on its way: more than a store takes that is not interrupted. */
+#define HTW_DEADLINE_LOOKS	200
+
+/*
+ * Take the entry from a timer that may have expired. Return: false, and nothing
+ * has changed, if a store is on its way, for whichever timer.
+ */
+static inline bool htw_deadline_take(struct htw_deadline *to, u64 id)
+{
+	unsigned int looks;
+
+	for (looks = 0; looks < HTW_DEADLINE_LOOKS; looks++) {
+		u64 tag = htw_deadline_tag(id);
+
+		if (__atomic_compare_exchange_n(&to->tag, &tag, 0, false, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return true;
+	}
+	return false;
 }
 
 /* Give it back to the timer from which it was taken. */

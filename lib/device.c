@@ -38,7 +38,7 @@
 /* Blocks of entries that a handle keeps when none is used. */
 #define BLOCKS_KEPT		16u
 /* Blocks of entries whose memory one call gives back. */
-#define BLOCKS_DROPPED		8u
+#define BLOCKS_DROPPED		16u
 
 /* Timers that a read re-arms at most, or a few more: so a read ends, and soon. */
 #define REARM_MOST		2048u
@@ -393,17 +393,21 @@ static bool is_put_off(const struct device *d, struct htw_deadline *to,
 	if (*deadline > ev->fired)
 		return true;
 
-	quiet = htw_deadline_end(to, ev->id);
-	*deadline = htw_deadline_later(to, ev->deadline);
-	if (likely(quiet && *deadline <= ev->fired))
-		return false;
+	quiet = htw_deadline_take(to, ev->id);
+	if (quiet) {
+		*deadline = htw_deadline_later(to, ev->deadline);
+		if (likely(*deadline <= ev->fired))
+			return false;
+		/* A store was faster than that. */
+		htw_deadline_keep(to, ev->id);
+		return true;
+	}
 
 	/*
-	 * A store has come meanwhile, or is on its way. The thread that does it
-	 * may be waiting for this one's CPU, so look again a tick later.
+	 * A store is on its way. The thread that does it may be waiting for this
+	 * one's CPU, so look again a tick later.
 	 */
-	htw_deadline_keep(to, ev->id);
-	if (!quiet && d->info.clock != HTW_CLOCK_MANUAL)
+	if (d->info.clock != HTW_CLOCK_MANUAL)
 		*deadline = max(*deadline, htw_sum(now, d->info.tick_ns));
 	return true;
 }
@@ -521,7 +525,7 @@ static int device_read(struct htw *htw, struct htw_event *events, unsigned int c
 }
 
 /* Also if all events that are there belong to timers that were put off. */
-static int device_ready(struct htw *htw)
+static int has_events(struct htw *htw)
 {
 	struct pollfd pfd = { .fd = htw->fd, .events = POLLIN };
 	const int error = errno;
@@ -534,6 +538,11 @@ static int device_ready(struct htw *htw)
 	if (ret <= 0)
 		return 0;
 	return pfd.revents & POLLIN ? 1 : -EBADF;
+}
+
+static int device_ready(struct htw *htw, bool readable)
+{
+	return readable ? 1 : has_events(htw);
 }
 
 /* One timer. */
@@ -693,7 +702,7 @@ static int device_next_time(struct htw *htw, uint64_t *when)
 	struct device *d = device_of(htw);
 	struct htw_next next = { };
 	const bool locked = begin(d);
-	int ret = device_ready(htw);
+	int ret = has_events(htw);
 
 	if (ret > 0) {
 		*when = now_of(d);
@@ -1283,7 +1292,7 @@ static int64_t device_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 	if (ret)
 		return ret;
 
-	ret = device_ready(htw);
+	ret = has_events(htw);
 	if (ret > 0 && begin(d)) {
 		ret = rearm_expired(d, false);
 		unlock(d);

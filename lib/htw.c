@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 
 HTW_PUBLIC const char *htw_version(void)
 {
@@ -61,8 +62,14 @@ HTW_PUBLIC int htw_open_fd(struct htw **htw, int fd)
 
 HTW_PUBLIC void htw_close(struct htw *htw)
 {
-	if (htw)
-		htw->ops->close(htw);
+	int state;
+
+	if (!htw)
+		return;
+	/* A thread that is cancelled in close() would leave the rest. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	htw->ops->close(htw);
+	pthread_setcancelstate(state, NULL);
 }
 
 HTW_PUBLIC int htw_shard(struct htw **shard, struct htw *htw)
@@ -228,17 +235,19 @@ HTW_PUBLIC int htw_pwait(struct htw *htw, int64_t timeout, const sigset_t *mask)
 	const u64 end = timeout > 0 ? htw_sum(htw_clock_ns(CLOCK_MONOTONIC), timeout) : 0;
 	struct pollfd pfd = { .fd = htw->fd, .events = POLLIN };
 	const int error = errno;
+	bool readable = false;
 	struct timespec left;
 	u64 now;
 	int ret;
 
 	for (;;) {
-		ret = htw->ops->ready(htw);
+		ret = htw->ops->ready(htw, readable);
 		if (ret || !timeout)
 			return ret;
 
 		left = (struct timespec){ .tv_sec = timeout / HTW_NS, .tv_nsec = timeout % HTW_NS };
 		ret = ppoll(&pfd, 1, timeout < 0 ? NULL : &left, mask);
+		readable = ret > 0;
 		ret = ret < 0 ? -errno : ret ? poll_error(&pfd) : 0;
 		errno = error;
 		if (ret)

@@ -27,7 +27,7 @@
  *
  * Each is the public function of its name, called with arguments that are not
  * NULL (@list: htw_list_in(), where 0 means pending timers; @ready: 1 if there
- * is something to read; @put_off: called by htw_put_off() after
+ * is something to read, @readable: poll() says so; @put_off: called by htw_put_off() after
  * htw_deadline_store() has found no such timer, to look again, or say why).
  * Operations that a backend lacks are NULL; the public function then returns
  * -ENOTSUP.
@@ -55,7 +55,7 @@ struct htw_backend_ops {
 	int (*batch)(struct htw *htw, struct htw_op *ops, unsigned int count);
 	int (*read)(struct htw *htw, struct htw_event *events,
 		    unsigned int count);
-	int (*ready)(struct htw *htw);
+	int (*ready)(struct htw *htw, bool readable);
 	int64_t (*cancel_all)(struct htw *htw, unsigned int flags);
 	int (*list)(struct htw *htw, unsigned int states, uint64_t *cursor,
 		    struct htw_query *entries, unsigned int count);

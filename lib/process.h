@@ -116,6 +116,7 @@ _Static_assert(sizeof(struct slot) == 64, "a timer has 64 bytes");
  *	have
  * @idle: timers in it that are idle
  * @listed: on a list
+ * @populated: its pages are there, by htw_reserve()
  */
 struct chunk {
 	struct htw_node node;
@@ -126,6 +127,7 @@ struct chunk {
 	u16 fresh;
 	u16 idle;
 	bool listed;
+	bool populated;
 };
 
 _Static_assert(sizeof(struct chunk) <= sizeof(struct slot), "a header takes a slot's place");
@@ -412,7 +414,7 @@ static inline u64 process_begin(struct process *p)
 void htw_announce(struct process *p);
 bool htw_is_due(struct process *p, unsigned int portion);
 int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int count);
-int htw_process_ready(struct htw *htw);
+int htw_process_ready(struct htw *htw, bool readable);
 int htw_process_next_time(struct htw *htw, uint64_t *when);
 void htw_disarm(struct process *p);
 

@@ -90,12 +90,10 @@ static bool wait_if_put_off(struct process *p, struct slot *t, u64 now)
 	struct htw_deadline *to = htw_deadline_at(&p->htw, id);
 	u64 when = htw_deadline_later(to, t->deadline);
 
-	if (when <= now) {
-		const bool taken = htw_deadline_end(to, id);
-
+	if (when <= now && htw_deadline_take(to, id)) {
 		/* A store may have been faster than that. */
 		when = htw_deadline_later(to, t->deadline);
-		if (taken && when <= now) {
+		if (when <= now) {
 			t->deadline = when;
 			return false;
 		}
@@ -330,12 +328,13 @@ int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int cou
 /**
  * htw_process_ready() - look whether there is something to read
  * @htw: the handle
+ * @readable: the descriptor is
  *
  * If there is not, the descriptor will say when there is.
  *
  * Return: 1 if there is; 0; or a negative errno.
  */
-int htw_process_ready(struct htw *htw)
+int htw_process_ready(struct htw *htw, bool readable)
 {
 	struct process *p = process_of(htw);
 	enum progress progress = GOES_ON;
@@ -347,6 +346,9 @@ int htw_process_ready(struct htw *htw)
 		return -EPERM;
 
 	now = present(p);
+	/* If it has nothing to say, program it anew; what else may be there now cannot be. */
+	if (readable)
+		p->armed = 0;
 	for (i = 0; progress == GOES_ON && i < PORTIONS; i++) {
 		unsigned int portion = PORTION;
 

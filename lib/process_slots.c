@@ -342,13 +342,14 @@ int htw_slots_reserve(struct process *p, u64 count)
 	for (i = 0; i < p->nr_numbers; i++) {
 		bool full;
 
-		if (p->chunks[i] == no_chunk())
+		if (p->chunks[i] == no_chunk() || p->chunks[i]->populated)
 			continue;
 		/* Leaves pages that are populated as they are. Before Linux 5.14: EINVAL. */
 		full = madvise(p->chunks[i], CHUNK_BYTES, MADV_POPULATE_WRITE) && errno == ENOMEM;
 		errno = error;
 		if (full)
 			return -ENOMEM;
+		p->chunks[i]->populated = true;
 	}
 	return 0;
 }

@@ -10,10 +10,12 @@
 #include "../libhtw.h"
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define MSEC		1000000ULL
@@ -712,6 +714,9 @@ DISPATCHER_TEST(free_leaves_no_event)
 	unsigned int i;
 
 	many = (struct many){ .log = { .htw = self->htw } };
+	EXPECT_EQ(-EBUSY, htw_dispatcher_new(&d, self->htw));
+	htw_dispatcher_free(self->d);
+	self->d = NULL;
 	ASSERT_EQ(0, htw_dispatcher_new(&d, self->htw));
 	ASSERT_EQ(0, htw_call_after(d, SEC, wait_and_stop_others, &many, NULL));
 	for (i = 0; i < 2400; i++)
@@ -1200,6 +1205,7 @@ struct leaving {
 	struct htw_dispatcher *d;
 	struct htw *htw;
 	enum leave how;
+	pid_t tid;
 	jmp_buf env;
 	unsigned int made[40], nr_made, leaves_at;
 	uint64_t asked;			/* by the one that leaves */
@@ -1207,6 +1213,13 @@ struct leaving {
 };
 
 static struct leaving leaving;
+
+/* pthread_join() comes back a little earlier than the thread is gone for the system. */
+static void wait_until_gone(pid_t tid)
+{
+	while (!syscall(SYS_tgkill, getpid(), tid, 0))
+		sched_yield();
+}
 
 static void note_asked(struct htw_dispatcher *d, uint64_t call, void *arg)
 {
@@ -1235,6 +1248,7 @@ static void leave(struct htw_dispatcher *d, uint64_t call, void *arg)
 
 static void *dispatch_and_leave(void *arg)
 {
+	leaving.tid = gettid();
 	if (!setjmp(leaving.env))
 		htw_dispatch(leaving.d, -1);
 	else if (leaving.how == BY_LONGJMP)
@@ -1260,6 +1274,7 @@ DISPATCHER_TEST(left_from_within)
 			htw_advance(self->htw, SEC, 0);
 			ASSERT_EQ(0, pthread_create(&thread, NULL, dispatch_and_leave, NULL));
 			ASSERT_EQ(0, pthread_join(thread, NULL));
+			wait_until_gone(leaving.tid);
 			EXPECT_EQ(at + 1, leaving.nr_made);
 			EXPECT_EQ(0, leaving.again);
 			/* What was read is made, and nothing twice. */

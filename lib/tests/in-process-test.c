@@ -283,15 +283,19 @@ TEST(clock_set_back_within_a_tick)
 	uint64_t now, when, id;
 	struct htw_event ev[4];
 	struct htw *htw;
+	int64_t base;
 	int i;
 
 	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
+	ahead = 0;
+	/* Well within a tick. */
+	base = SEC + 8 * (int64_t)SEC / 10 - realtime() % SEC;
 	for (i = 0; i < 3; i++) {
-		ahead = 0;
+		ahead = base;
 		now = realtime();
 		ASSERT_EQ(0, htw_at(htw, now, i, &id));
 		/* To the beginning of the tick, and before it. */
-		ahead = i < 2 ? -(int64_t)(now % SEC) : -(int64_t)(now % SEC + SEC / 2);
+		ahead = base - (i < 2 ? (int64_t)(now % SEC) : (int64_t)(now % SEC + SEC / 2));
 		when = realtime();
 		EXPECT_EQ(0, when < now ? htw_read(htw, ev, 4) : 0);
 		if (i)
