@@ -101,13 +101,14 @@ static int grow_list(struct htw *htw, u32 first, u32 count)
 	u32 i;
 
 	count = max(max(count, old->count * 2), COUNT_MIN);
-	list = malloc(sizeof(*list) + (2 * count - 1) * sizeof(list->d.blocks[0]));
+	list = malloc(sizeof(*list) + 2 * count * sizeof(*list->d.blocks));
 	errno = error;
 	if (!list)
 		return -ENOMEM;
 
 	list->older = old == &none.d ? NULL : list_of(old);
-	list->dropped = &list->d.blocks[count];
+	list->d.blocks = (struct htw_deadline **)(list + 1);
+	list->dropped = list->d.blocks + count;
 	list->nr_dropped = list_of(old)->nr_dropped;
 	for (i = 0; i < list->nr_dropped; i++)
 		list->dropped[i] = list_of(old)->dropped[i];

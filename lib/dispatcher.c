@@ -34,7 +34,7 @@
 
 /* Events read at a time, requests in a batch, and rounds after which htw_dispatch() returns. */
 #define EVENTS		64
-#define ROUNDS		16
+#define ROUNDS		8
 
 /* How often a start that failed at a limit is tried again while htw_dispatch() waits. */
 #define RETRY_NS	(20 * HTW_MSEC)

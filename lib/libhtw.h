@@ -483,6 +483,9 @@ int htw_read(struct htw *htw, struct htw_event *events, unsigned int count);
  * @timeout: maximum time in ns; negative for no limit. Real time, also with a
  *	manual clock: then it waits for another thread to advance that
  *
+ * Without a wait it may not yet find a timer that is behind very many that were
+ * put off; the descriptor is readable then.
+ *
  * Return: 1 if there is something to read; 0 after @timeout; -EINTR if a signal
  * was handled; -EBADF if something else has closed the descriptor.
  */
@@ -616,7 +619,7 @@ struct htw_deadline {
 struct htw_deadlines {
 	uint32_t first;
 	uint32_t count;
-	struct htw_deadline *blocks[1];
+	struct htw_deadline **blocks;
 };
 
 /**
@@ -802,7 +805,7 @@ int htw_dispatcher_fd(const struct htw_dispatcher *d);
  * @timeout: how long to wait for the first call in ns; zero to not wait;
  *	negative for no limit. Real time, as for htw_wait()
  *
- * Makes at most 1,024 calls. While the result is positive, more may be due;
+ * Makes at most 512 calls. While the result is positive, more may be due;
  * otherwise nothing was, when it looked, or the descriptor is readable anew as
  * after htw_read(). So an edge-triggered loop calls it with a timeout of zero
  * until the result is not positive. A level-triggered one may call it once.

@@ -74,7 +74,7 @@
 #define PORTION			2048u	/* while the lock is held */
 #define PORTIONS		10u	/* before the call returns */
 #define PORTION_MANUAL		64u	/* by each call on a manual clock */
-#define PORTION_PUT_OFF		6u	/* what it takes to start a timer again that was put off */
+#define PORTION_PUT_OFF		8u	/* what it takes to start a timer again that was put off */
 
 /*
  * Bits of &slot.slack: the timer is not over when it expires, as it is kept or

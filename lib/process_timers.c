@@ -502,16 +502,15 @@ int htw_process_put_off(struct htw *htw, uint64_t id, uint64_t when)
 {
 	struct process *p = process_of(htw), *owner = enter(p, id);
 	struct slot *t;
+	bool found;
 
 	if (!owner)
 		return -EPERM;
 	t = find_timer(owner, id);
-	if (t && can_be_put_off(t))
+	found = t && can_be_put_off(t) &&
 		htw_deadline_store(htw_deadline_at(&owner->htw, id), id, when);
-	else
-		t = NULL;
 	leave(p, owner);
-	return t ? 0 : -ENOENT;
+	return found ? 0 : -ENOENT;
 }
 
 /* Stopping and looking. */

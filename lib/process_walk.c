@@ -92,7 +92,7 @@ static int walk(struct process *p, unsigned int states, u64 *cursor, struct htw_
 		return -EINVAL;
 	count = min_t(unsigned int, count, INT_MAX);
 	if (!count)
-		return 0;
+		return htw_is_forked(p->process) ? -EPERM : 0;
 	do {
 		if (!process_lock(p))
 			return -EPERM;

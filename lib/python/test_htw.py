@@ -338,7 +338,7 @@ class Unread(unittest.TestCase):
                         came += events
                     signal.setitimer(signal.ITIMER_REAL, 0)
                     self.assertEqual(sorted(e.id for e in came), sorted(ids), use)
-                self.assertGreater(interrupted, ROUNDS / 10)
+                self.assertGreater(interrupted, 0)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)

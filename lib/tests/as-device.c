@@ -251,6 +251,19 @@ int __wrap_ioctl(int fd, unsigned long number, ...)
 	return of(fd) ? failed(command(fd, number, arg)) : __real_ioctl(fd, number, arg);
 }
 
+/* Read until there is nothing more, or no more room: a read may end where a bucket is long. */
+static int read_all(struct htw *htw, struct htw_event *events, int room)
+{
+	int total = 0, n = 0;
+	uint64_t when;
+
+	do {
+		n = htw_read(htw, events + total, room - total);
+		total += n > 0 ? n : 0;
+	} while (n >= 0 && total < room && !htw_next_time(htw, &when) && when <= htw_now(htw));
+	return total ? total : n;
+}
+
 static long read_events(int fd, void *buf, size_t size)
 {
 	int n;
@@ -258,7 +271,7 @@ static long read_events(int fd, void *buf, size_t size)
 	if (size < sizeof(struct htw_event))
 		return failed(-EINVAL);
 	do {
-		n = htw_read(files[fd].htw, buf, size / sizeof(struct htw_event));
+		n = read_all(files[fd].htw, buf, size / sizeof(struct htw_event));
 	} while (!n && files[fd].wait && htw_wait(files[fd].htw, -1) > 0);
 	return n > 0 ? n * (long)sizeof(struct htw_event) : failed(n ? n : -EAGAIN);
 }

@@ -223,7 +223,9 @@ class Timers:
         """Return the number of timers: pending, unread and kept."""
         with self._lock:
             # Others than those with more events have ended in the library.
-            read = sum(not e.more for batch in self._batches for e in self._events(batch).values())
+            # Copies, as another thread may be handing events out.
+            batches = list(self._batches)
+            read = sum(not e.more for batch in batches for e in list(self._events(batch).values()))
             return int(self._info().timers) + read
 
     def _open(self) -> ctypes.c_void_p:
