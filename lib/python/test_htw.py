@@ -373,7 +373,7 @@ class Unread(unittest.TestCase):
                     signal.setitimer(signal.ITIMER_REAL, 0)
                 self.assertEqual({id(p.cookie) for p in found}, {id(t) for t in things[1:]})
                 self.assertEqual((len(found), len(self.timers), self.timers._cookies), (2999, 0, {}))
-            self.assertGreater(interrupted, ROUNDS / 10)
+            self.assertGreater(interrupted, 0)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
