@@ -82,7 +82,7 @@ BUDGETS = (
     ("in the kernel: re-arm", ("htw-kernel", "rearm", MILLION), "<=", 1.0, ("timer_list", "rearm", MILLION)),
     ("in the kernel: stop", ("htw-kernel", "cancel", MILLION), "<=", 1.0, ("timer_list", "cancel", MILLION)),
     *((f"libhtw in the process: {what}", ("libhtw", op, MILLION), "<=", limit, None)
-      for what, op, limit in (("add", "add", 75), ("re-arm", "rearm", 72), ("cancel", "cancel", 29), ("expire", "expire", 130))),
+      for what, op, limit in (("add", "add", 85), ("re-arm", "rearm", 72), ("cancel", "cancel", 52), ("expire", "expire", 130))),
     *((f"the wheel by itself: {what}", ("wheel", op, MILLION), "<=", limit, None)
       for what, op, limit in (("add", "add", 56), ("re-arm", "rearm", 56), ("cancel", "cancel", 14), ("expire", "expire", 113))),
     ("callbacks in 60 s, nothing pending", ("htw-vector", "callbacks-in-60s", 0), "<=", 0, None),
