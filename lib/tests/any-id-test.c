@@ -311,6 +311,8 @@ static void one(struct __test_metadata *_metadata, any_id_t *self, struct handle
 	const uint64_t id = some_number(self, handle), when = new_deadline(self);
 	struct htw_cancel cancel = { .id = id, .remaining = POISON, .cookie = POISON,
 				     .missed = POISON, .flags = below(self, 2) };
+	const struct htw_mod mod = { .id = id, .deadline = when,
+				     .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
 	struct htw_query query = { .id = id };
 	struct handle *owner = NULL;
 	const struct timer *timer = find(self, handle, id, &owner);
@@ -333,8 +335,7 @@ static void one(struct __test_metadata *_metadata, any_id_t *self, struct handle
 		ret = htw_rearm(htw, id, when - self->now);
 		break;
 	case MOD:
-		ret = htw_mod(htw, &(struct htw_mod){ .id = id, .deadline = when,
-				      .flags = HTW_MOD_DEADLINE | HTW_F_ABS });
+		ret = htw_mod(htw, &mod);
 		break;
 	case QUERY:
 		ret = htw_query(htw, &query);

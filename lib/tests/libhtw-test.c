@@ -2052,7 +2052,7 @@ LIB_TEST(a_short_read_leaves_nothing)
 		for (got = 0; got < COUNT; got += n) {
 			n = htw_read(htw, ev, room[r]);
 			ASSERT_LE(0, n);
-			/* Nothing is left, or the descriptor says that it has to be looked for. */
+			/* Nothing is left; or the descriptor says that there may be more. */
 			if (n < room[r] && got + n < COUNT)
 				EXPECT_EQ(too_late(htw) ? 0 : POLLIN,
 					  poll_in(htw, too_late(htw) ? 0 : 10000));
@@ -2299,7 +2299,7 @@ LIB_TEST(a_read_ends)
 			ASSERT_EQ(0, open_as(variant, &htw, NULL));
 		for (i = 0; i < 64; i++)
 			ASSERT_NE(0, start_after(htw, 0, i));
-		/* Each of them starts another one, at once; one that has ended does not come again. */
+		/* Each of them starts another one, at once. */
 		for (i = 0; i < 10; i++) {
 			ASSERT_EQ(1, htw_wait(htw, EVENTUALLY));
 			n = htw_read(htw, ev, 64);

@@ -246,7 +246,7 @@ static uint64_t tick_up(uint64_t ns)
 	return ns > CLOCK_END ? ~0ULL : ns / tick + !!(ns % tick);
 }
 
-/* The tick at which it comes, as it was armed: if it was due then, it does not wait for the next. */
+/* The tick at which it comes. If it was due when it was armed, it does not wait for the next. */
 static uint64_t due_tick(const struct timer *timer)
 {
 	const uint64_t due = tick_up(timer->deadline), present = timer->armed / tick;
@@ -495,8 +495,8 @@ static void events_of_process(struct set *set, const struct htw_event *seen, uns
 		for (i = 0; i < TIMERS; i++)
 			CHECK(&timers[i] == timer || &sets[timers[i].shard] != set ||
 			      !must_be_due(&timers[i]) || !comes_before(&timers[i], timer),
-			      "event %u, deadline %" PRIu64 " armed as %" PRIu64 ", before deadline %"
-			      PRIu64 " armed as %" PRIu64, k, timer->deadline, timer->seq,
+			      "event %u, %" PRIu64 " armed as %" PRIu64 ", before %" PRIu64
+			      " armed as %" PRIu64, k, timer->deadline, timer->seq,
 			      timers[i].deadline, timers[i].seq);
 		deliver(timer, now, &expected);
 		same_event(&expected, &seen[k]);
@@ -714,7 +714,7 @@ static void step_add(void)
 			seen = htw_timeout(set->htw, add.deadline, add.cookie, &id);
 			break;
 		}
-		/* fallthrough */
+		__attribute__((fallthrough));
 	default:
 		expected = model_add(set, &add, &timer);
 		seen = htw_add(set->htw, &add);
@@ -818,7 +818,8 @@ static void step_next(void)
 	}
 	if (ret)
 		return;
-	CHECK(when <= now || when / tick <= earliest, "next %" PRIu64 ", but tick %" PRIu64, when, earliest);
+	CHECK(when <= now || when / tick <= earliest, "next %" PRIu64 ", but tick %" PRIu64, when,
+	      earliest);
 	if (due && in_process())
 		CHECK(when <= now, "next %" PRIu64, when);
 }

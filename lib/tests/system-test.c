@@ -421,11 +421,9 @@ static int prepare(struct given *g, unsigned int i)
 
 static void release(struct given *g)
 {
-	const struct htw *no_handle = (struct htw *)POISON;
-
-	if ((struct htw_dispatcher *)POISON != g->made_d)
+	if ((uintptr_t)g->made_d != POISON)
 		htw_dispatcher_free(g->made_d);
-	if (no_handle != g->made)
+	if ((uintptr_t)g->made != POISON)
 		htw_close(g->made);
 	htw_dispatcher_free(g->d);
 	htw_close(g->htw);
@@ -474,7 +472,8 @@ SYS_TEST(no_memory)
 				EXPECT_TRUE(calls[i].many);
 				expect_part(_metadata, &g, ret);
 			} else if (ret) {
-				EXPECT_EQ(-ENOMEM, ret) TH_LOG("%s, allocation %u", calls[i].name, n);
+				EXPECT_EQ(-ENOMEM, ret)
+					TH_LOG("%s, allocation %u", calls[i].name, n);
 				EXPECT_EQ(0, memcmp(&g, &before, sizeof(g)))
 					TH_LOG("%s, allocation %u", calls[i].name, n);
 				EXPECT_EQ(g.had, timers(g.htw));
@@ -806,7 +805,9 @@ static long memory(bool resident)
 
 	close(fd);
 	line[n > 0 ? n : 0] = 0;
-	return sscanf(line, "%ld %ld", &size, &touched) == 2 ? (resident ? touched : size) * kib : -1;
+	if (sscanf(line, "%ld %ld", &size, &touched) != 2)
+		return -1;
+	return (resident ? touched : size) * kib;
 }
 
 /* The VM has less memory. */
