@@ -95,7 +95,7 @@ int main(void)
 	ev_io_start(loop, &on_word);
 
 	check_htw(htw_call_every(dispatcher, 10 * MSEC, 10 * MSEC, beat, NULL, NULL),
-	      "htw_call_every");
+		  "htw_call_every");
 	check_htw(htw_call_after(dispatcher, 50 * MSEC, on_quiet, NULL, &quiet), "htw_call_after");
 	ev_run(loop, 0);
 

@@ -92,7 +92,7 @@ int main(void)
 	      !uv_poll_start(&on_word, UV_READABLE, on_pipe), "uv_poll");
 
 	check_htw(htw_call_every(dispatcher, 10 * MSEC, 10 * MSEC, beat, NULL, NULL),
-	      "htw_call_every");
+		  "htw_call_every");
 	check_htw(htw_call_after(dispatcher, 50 * MSEC, on_quiet, NULL, &quiet), "htw_call_after");
 	uv_run(loop, UV_RUN_DEFAULT);
 

@@ -108,7 +108,7 @@ static inline void htw_deadline_end(struct htw_deadline *to, u64 id)
 	__atomic_fetch_sub(&to->tag, htw_deadline_tag(id), __ATOMIC_ACQUIRE);
 }
 
-/* Looks at an entry until no store is on its way: more than a store takes that is not interrupted. */
+/* Looks at an entry, until no store is on its way: more than a store takes. */
 #define HTW_DEADLINE_LOOKS	200
 
 /*

@@ -435,7 +435,8 @@ static inline u64 deadline_of(const struct process *p, const struct slot *t)
 	return htw_deadline_later(htw_deadline_at(&p->htw, id_of(t)), t->deadline);
 }
 
-void htw_fill_query(const struct process *p, const struct slot *t, u64 now, struct htw_query *query);
+void htw_fill_query(const struct process *p, const struct slot *t, u64 now,
+		    struct htw_query *query);
 void htw_end_timer(struct process *p, struct slot *t);
 int htw_process_add(struct htw *htw, struct htw_add *add);
 int htw_process_stop(struct htw *htw, uint64_t id);

@@ -286,12 +286,12 @@ static enum progress read_portion(struct process *p, struct htw_event *events, u
 }
 
 /* Say what a read has left: nothing, or something that the descriptor has to tell. */
-static int announce_rest(struct process *p, enum progress progress, u64 now)
+static int announce_rest(struct process *p, enum progress how, u64 now)
 {
-	if (progress == NOTHING)
+	if (how == NOTHING)
 		return program_next(p, now);
 	/* The caller reads on after a full array; else it waits for the descriptor to say so. */
-	if (progress == GOES_ON || p->armed > now)
+	if (how == GOES_ON || p->armed > now)
 		return program(p, 0);
 	return 0;
 }

@@ -641,7 +641,8 @@ int htw_process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int cou
  * @now: the time
  * @query: out: what is to be reported of it
  */
-void htw_fill_query(const struct process *p, const struct slot *t, u64 now, struct htw_query *query)
+void htw_fill_query(const struct process *p, const struct slot *t, u64 now,
+		    struct htw_query *query)
 {
 	const bool pending = is_pending(t);
 	const u64 deadline = deadline_of(p, t);
