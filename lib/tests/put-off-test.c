@@ -702,6 +702,43 @@ PUT_OFF_TEST(a_store_on_its_way)
 	EXPECT_EQ(0, htw_advance(self->htw, 10 * HOUR, 0));
 }
 
+/* The memory of its entry goes back meanwhile: the next timers there keep their deadlines. */
+PUT_OFF_TEST(a_store_on_its_way_as_memory_goes_back)
+{
+	enum { COUNT = 1023 * 40, SAMPLE = 1023 };
+	static uint64_t ids[COUNT], deadlines[COUNT];
+	struct htw_deadline *to[COUNT / SAMPLE];
+	struct htw_event ev[64];
+	unsigned int i, came = 0;
+	int n;
+
+	for (i = 0; i < COUNT; i++)
+		deadlines[i] = HOUR;
+	ASSERT_EQ(0, htw_add_many(self->htw, &(struct htw_add){ .flags = HTW_F_PUT_OFF }, deadlines,
+				  NULL, ids, COUNT, NULL));
+	for (i = 0; i < COUNT / SAMPLE; i++) {
+		to[i] = entry_of(self->htw, ids[i * SAMPLE + 7]);
+		__atomic_fetch_add(&to[i]->tag, 1, __ATOMIC_ACQUIRE);
+	}
+	EXPECT_EQ(0, htw_stop_many(self->htw, ids, COUNT, NULL));
+
+	for (i = 0; i < COUNT; i++)
+		deadlines[i] = SEC;
+	ASSERT_EQ(0, htw_add_many(self->htw, &(struct htw_add){ .flags = HTW_F_PUT_OFF }, deadlines,
+				  NULL, ids, COUNT, NULL));
+	for (i = 0; i < COUNT / SAMPLE; i++) {
+		__atomic_store_n(&to[i]->when, 9 * HOUR, __ATOMIC_RELAXED);
+		__atomic_fetch_sub(&to[i]->tag, 1, __ATOMIC_RELEASE);
+	}
+
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	while ((n = htw_read(self->htw, ev, 64)) > 0)
+		came += n;
+	EXPECT_EQ(0, n);
+	EXPECT_EQ(COUNT, came);
+	EXPECT_EQ(0, timers(self->htw));
+}
+
 /* A sanitizer's own memory counts as the program's, and does not come back. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED	1
