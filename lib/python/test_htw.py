@@ -4,10 +4,12 @@
 
 import asyncio
 import contextvars
+import copy
 import ctypes
 import errno
 import gc
 import os
+import pickle
 import selectors
 import signal
 import sys
@@ -16,7 +18,7 @@ import time
 import unittest
 import weakref
 from datetime import timedelta
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
 
@@ -175,6 +177,14 @@ class ManualClock(unittest.TestCase):
         self.assertIsNone(references(self.timers.stop))
         self.assertIsNone(references(lambda _: (self.timers.advance(1), list(self.timers.read()))))
         self.assertIsNotNone(references(lambda _: None))
+
+    def test_copies(self):
+        """Two owners of what the library has allocated would free it twice."""
+        for use in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.assertRaisesRegex(TypeError, "cannot be copied"):
+                use(self.timers)
+            gc.collect()
+        self.assertEqual(len(self.timers), 0)
 
     def test_closed(self):
         self.timers.close()
@@ -597,6 +607,36 @@ class Numbers(unittest.TestCase):
         for seconds in ("1", None, [1], 1j):
             with self.assertRaises(TypeError):
                 self.timers.after(seconds)
+        self.assertEqual(len(self.timers), 0)
+
+    def test_numbers_of_very_many_digits(self):
+        """They neither take long nor make Python complain of their length."""
+        longs = [sign * n for n in (10**5000, 10**10**6, Fraction(10**5000, 3)) for sign in (1, -1)]
+        longs += [Decimal(text) for text in ("1e999999", "-1e999999", "1e999999999999999999",
+                                             "-1." + "1" * 10**6, "-1e-8", "1" * 10**6, "sNaN", "-sNaN", "NaN123")]
+        durations = (self.timers.every, self.timers.advance, lambda n: self.timers.after(1, slack=n),
+                     lambda n: htw.Timers(BACKEND, tick=n))
+        whole = (self.timers.stop, self.timers.query, self.timers.at, lambda n: htw.Timers(BACKEND, limit=n),
+                 lambda n: self.timers.rearm(n, 1), lambda n: self.timers.rearm_many([n], [1]))
+        begin = time.process_time()
+        for index, value in enumerate(longs):
+            for use in durations + (whole if isinstance(value, int) else ()):
+                with self.subTest(index), self.assertRaisesRegex(ValueError, "not (between|a number)") as caught:
+                    use(value)
+                self.assertLess(len(str(caught.exception)), 200)
+        ns = htw._library.exact_ns
+        for text, expected in (("1e-999999", 1), ("-1e-999999", 0), ("0e999999", 0), ("0e-999999", 0),
+                               ("1e-999999999999999999", 1), ("0." + "3" * 10**6, 333333334),
+                               ("-0." + "3" * 10**6, -333333333), ("18446744073.709551615", 2**64 - 1),
+                               ("99999999999999999999.9999999991", 10**29)):
+            self.assertEqual(ns(Decimal(text)), expected, text[:30])
+        for value, expected in ((Decimal("1e999999"), 2**64 - 1), (Decimal("-1e999999"), 0), (10**10**6, 2**64 - 1),
+                                (Fraction(-10**5000, 3), 0)):
+            self.assertEqual(htw._library.delay(value), expected)
+        with localcontext() as context:
+            context.prec = 3
+            self.assertEqual(ns(Decimal("1.23456789")), 1234567890)
+        self.assertLess(time.process_time() - begin, 5)
         self.assertEqual(len(self.timers), 0)
 
     def test_a_timer_comes_at_its_time(self):

@@ -7,7 +7,7 @@ import math
 import operator
 import os
 from datetime import timedelta
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any, Dict, Optional, SupportsIndex, Union
 
@@ -139,28 +139,52 @@ def number(value: SupportsIndex, bits: int, name: str) -> int:
     """Return an integer that fits into an unsigned field; ctypes would truncate it."""
     value = operator.index(value)
     if not 0 <= value < 1 << bits:
-        raise ValueError(f"{name} is {value}: not between 0 and 2**{bits} - 1")
+        raise ValueError(f"{name} is {_shown(value)}: not between 0 and 2**{bits} - 1")
     return value
+
+
+def _shown(value: Any) -> str:
+    """Return a number for a message. To print a very long one takes long, and Python may refuse to."""
+    if isinstance(value, (int, Fraction)):
+        if max(value.numerator.bit_length(), value.denominator.bit_length()) > 256:
+            return "a number of very many digits"
+    return str(value)[:80]
 
 
 def exact_ns(seconds: Seconds) -> int:
     """Convert seconds to ns, rounding up, so that no timer is early.
 
     A float stands for the shortest decimal number that it is printed as, which is what was
-    written. Raise OverflowError if it is infinite, ValueError for NaN.
+    written. Raise OverflowError if it is infinite or far beyond every clock, ValueError for NaN.
     """
     if isinstance(seconds, float):
         if not abs(seconds) < 1e6:
             if math.isinf(seconds):
                 raise OverflowError("infinite")
-            return _round_up(Decimal(repr(float(seconds))))
+            return _round_up_decimal(Decimal(repr(float(seconds))))
         # Decimals of at most 15 digits survive the way to a float and back, so this one is
         # the shortest.
         ns = round(seconds * SECOND)
-        return ns if ns / SECOND == seconds else _round_up(Decimal(repr(float(seconds))))
+        return ns if ns / SECOND == seconds else _round_up_decimal(Decimal(repr(float(seconds))))
     if isinstance(seconds, timedelta):
         return seconds // timedelta(microseconds=1) * 1000
+    if isinstance(seconds, Decimal):
+        return _round_up_decimal(seconds)
     return _round_up(seconds)
+
+
+# Enough digits for what _round_up_decimal() leaves, whatever the program's own context is.
+_DIGITS = Context(prec=40, rounding=ROUND_CEILING, traps=[])
+_NS = Decimal("1e-9")
+
+
+def _round_up_decimal(seconds: Decimal) -> int:
+    """Round without the whole number as an integer, which may have 10**18 digits."""
+    if seconds.is_nan():
+        raise ValueError("not a number")
+    if seconds.is_infinite() or seconds and seconds.adjusted() > 20:
+        raise OverflowError("infinite")
+    return int(seconds.quantize(_NS, context=_DIGITS).scaleb(9, context=_DIGITS))
 
 
 def _round_up(seconds: Any) -> int:
@@ -187,5 +211,5 @@ def duration(seconds: Seconds, name: str) -> int:
     except OverflowError:
         pass
     if ns is None or not 0 <= ns <= NEVER:
-        raise ValueError(f"{name} is {seconds}: not between 0 and 2**64 - 1 ns")
+        raise ValueError(f"{name} is {_shown(seconds)}: not between 0 and 2**64 - 1 ns")
     return ns

@@ -212,6 +212,10 @@ class Timers:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __reduce__(self) -> Any:
+        """A copy would be a second owner of what the library has allocated."""
+        raise TypeError("timers cannot be copied or pickled")
+
     def __del__(self) -> None:
         if getattr(self, "_handle", None):
             self.close()
@@ -321,7 +325,10 @@ class Timers:
                            cookie)
 
     def put_off(self, id_: int, delay: Seconds) -> None:
-        """Move the deadline of a timeout() to @delay seconds from now; not before the old one.
+        """Move the deadline of a timeout() to @delay seconds from now.
+
+        Of several calls the last counts, but the timer does not expire before the time that it
+        was started or rearmed for.
 
         Makes no system call. Raise KeyError if the timeout has ended, or its event was read,
         or @id_ is that of another timer.
