@@ -7,6 +7,7 @@ import contextvars
 import copy
 import ctypes
 import errno
+import functools
 import gc
 import os
 import pickle
@@ -1002,6 +1003,50 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
             self.timers.call_after(0, "x")
         self.assertEqual(len(self.timers), 0)
 
+    async def test_what_the_loop_would_refuse(self):
+        """It is refused at once, whether the loop is in debug mode or not."""
+        async def coroutine():
+            pass
+
+        begun = coroutine()
+        for debug in (True, False):
+            asyncio.get_running_loop().set_debug(debug)
+            for wrong in (coroutine, begun, functools.partial(coroutine), 7, None):
+                for start in (self.timers.call_after, self.timers.call_every):
+                    with self.assertRaises(TypeError):
+                        start(1, wrong)
+            for wrong in ({}, "x", 0):
+                with self.assertRaises(TypeError):
+                    self.timers.call_after(1, print, context=wrong)
+        begun.close()
+        self.assertEqual(len(self.timers), 0)
+
+    async def test_names_in_debug_mode(self):
+        """The loop names the function in its messages, and where it is."""
+        def fail_here():
+            raise ValueError
+
+        problems, loop = [], asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: problems.append(context))
+        self.timers.call_after(0, fail_here)
+        while not problems:
+            await asyncio.sleep(0)
+        self.assertIn("fail_here", repr(problems[0]["handle"]) + problems[0]["message"])
+
+    async def test_repr(self):
+        states, over = [], asyncio.Event()
+        call = self.timers.call_after(0.001, lambda: (states.append(repr(call)), over.set()))
+        beat = self.timers.call_every(0.001, lambda: states.append(repr(beat)), first=3600)
+        states += [repr(call), repr(beat)]
+        await asyncio.wait_for(over.wait(), 60)
+        call.rearm(3600)
+        states.append(repr(call))
+        call.cancel()
+        self.timers.close()
+        states += [repr(call), repr(beat)]
+        self.assertEqual([s.split()[1] for s in states],
+                         ["pending", "pending", "made", "pending", "cancelled", "closed"])
+
     async def test_descriptor_closed_by_somebody_else(self):
         problems = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
@@ -1062,6 +1107,81 @@ class AsyncioInterrupted(unittest.TestCase):
                              (Own, False), (KeyboardInterrupt, True), (SystemExit, True)):
             with self.subTest(kind):
                 self.try_one(kind, leaves)
+
+    def test_interrupted_as_the_loop_gets_a_call(self):
+        """The call is made once, even if an exception comes when the loop has got it."""
+        class Base(BaseException):
+            pass
+
+        class Plain(Exception):
+            pass
+
+        for kind in (Base, Plain, TimeoutError):
+            for early in (True, False):
+                loop, came = asyncio.new_event_loop(), []
+                loop.set_exception_handler(lambda *_: None)
+                before, left = loop.call_soon, {"a", "b", "beat"}
+
+                def call_soon(function, *args, context=None):
+                    fails = args and args[0] in left
+                    left.difference_update(args)
+                    if fails and early:
+                        raise kind
+                    handle = before(function, *args, context=context)
+                    if fails:
+                        raise kind
+                    return handle
+
+                async def begin():
+                    timers = htw.AsyncTimers(BACKEND, clock=htw.MANUAL)
+                    for name in "ab":
+                        timers.call_after(1, came.append, name)
+                    timers.call_every(1, came.append, "beat")
+                    timers.call_after(1, came.append, "end")
+                    return timers
+
+                timers = loop.run_until_complete(begin())
+                timers.timers.advance(1)
+                loop.call_soon = call_soon
+                while "end" not in came:
+                    try:
+                        loop.run_until_complete(asyncio.sleep(0))
+                    except Base:
+                        pass
+                loop.run_until_complete(asyncio.sleep(0))
+                self.assertEqual((sorted(came), left), (["a", "b", "beat", "end"], set()), (kind, early))
+                timers.close()
+                loop.close()
+
+    def test_loops(self):
+        """Timers of a closed loop, or of another one than runs, are refused at once."""
+        async def begin():
+            timers = htw.AsyncTimers(BACKEND)
+            return timers, timers.call_after(3600, print), timers.call_every(3600, print)
+
+        async def use():
+            for start in (lambda: timers.call_after(1, print), lambda: timers.call_every(1, print),
+                          lambda: call.rearm(1), lambda: beat.rearm(1)):
+                with self.assertRaisesRegex(RuntimeError, words):
+                    start()
+            with self.assertRaisesRegex(RuntimeError, words):
+                await timers.sleep(1)
+            self.assertEqual(len(timers), 2)
+
+        loop, other = asyncio.new_event_loop(), asyncio.new_event_loop()
+        timers, call, beat = loop.run_until_complete(begin())
+        timers.call_after(3600, print).cancel()         # its loop does not run, but will
+        words = "another event loop"
+        other.run_until_complete(use())
+        loop.close()
+        words = "Event loop is closed"
+        other.run_until_complete(use())
+        with self.assertRaisesRegex(RuntimeError, words):
+            call.rearm(1)
+        call.cancel()
+        self.assertEqual(len(timers), 1)
+        timers.close()
+        other.close()
 
     def test_interrupted_reader(self):
         """A signal handler that raises at any step of the loop's reader loses no call."""
@@ -1167,6 +1287,63 @@ class AsyncioManualClock(unittest.IsolatedAsyncioTestCase):
         for _ in range(1000):
             again()
         await asyncio.wait_for(others(), 60)
+
+    async def test_calls_that_were_made_are_let_go(self):
+        things = []
+        for count in (1, 200, 300):
+            for start in (self.timers.call_after, self.timers.call_every):
+                for _ in range(count):
+                    thing, out = Thing(), []
+                    out.append(start(1, lambda thing, out: out[0].cancel() if start != self.timers.call_after
+                                     else out.clear(), thing, out))
+                    things.append(weakref.ref(thing))
+                del thing, out
+                self.timers.timers.advance(1)
+                while len(self.timers):
+                    await asyncio.sleep(0)
+                for _ in range(3):      # until the loop has dropped its handles
+                    await asyncio.sleep(0)
+                gc.collect()
+                self.assertEqual(sum(1 for thing in things if thing() is not None), 0)
+
+    async def test_one_that_cannot_be_given_to_the_loop(self):
+        """The others are made, and the error is reported, not for ever."""
+        def call_soon(function, *args, context=None):
+            if context is wrong:
+                raise ValueError("no")
+            return before(function, *args, context=context)
+
+        loop, problems, wrong = asyncio.get_running_loop(), [], contextvars.copy_context()
+        before = loop.call_soon
+        loop.set_exception_handler(lambda _, context: problems.append(context["exception"]))
+        for i in range(300):
+            self.timers.call_after(1, self.called.append, i, context=wrong if i in (0, 7, 8, 299) else None)
+        self.timers.timers.after(1, [])         # a cookie that cannot be hashed
+        over = asyncio.Event()
+        self.timers.call_after(2, over.set)
+        self.timers.timers.advance(2)
+        loop.call_soon = call_soon
+        try:
+            await asyncio.wait_for(over.wait(), 60)
+            for _ in range(10):
+                await asyncio.sleep(0)
+        finally:
+            del loop.call_soon
+        self.assertEqual(self.called, [i for i in range(300) if i not in (0, 7, 8, 299)])
+        self.assertLessEqual(len(problems), 8)
+        self.assertEqual({type(p) for p in problems}, {ValueError})
+
+    async def test_repr_when_due(self):
+        states = []
+        self.timers.call_after(1, lambda: states.extend(map(repr, (call, beat))))
+        call = self.timers.call_after(1, print)
+        beat = self.timers.call_every(1, print)
+        self.timers.timers.advance(1)
+        while not states:
+            await asyncio.sleep(0)
+        call.cancel()
+        beat.cancel()
+        self.assertEqual([s.split()[1] for s in states], ["due", "due"])
 
     async def test_missed(self):
         over, missed = asyncio.Event(), []
