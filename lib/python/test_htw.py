@@ -450,6 +450,56 @@ class Unread(unittest.TestCase):
             with self.assertRaises(KeyError):
                 self.timers.query(id_)
 
+    def test_len_of_mixed_ones(self):
+        """len() counts each timer once, whatever was handed out, stopped or moved meanwhile."""
+        for _ in range(2):
+            ids = [start(1, i) for i in range(400) for start in
+                   (self.timers.after, self.timers.every, lambda s, i: self.timers.after(s, i, keep=True))]
+            self.timers.advance(1)
+            events = self.timers.read()
+            for count, event in enumerate(events):
+                if count % 7 == 0:
+                    self.timers.stop(ids[-count])
+                    self.timers.stop(ids[count + 1])
+                elif count % 11 == 0 and event.more:
+                    self.timers.rearm(event.id, 10)
+                    self.timers.rearm(ids[count // 3 * 3 + 4], 10)
+                if count % 3:
+                    self.assertEqual(len(self.timers), len(self.timers.list()), count)
+                if count == 300:
+                    break
+            for event in self.timers.read():
+                self.assertEqual(len(self.timers), len(self.timers.list()))
+            self.assertEqual(len(self.timers), len(self.timers.list()))
+            for id_ in ids:
+                self.timers.stop(id_)
+            self.assertEqual((len(self.timers), self.timers._cookies), (0, {}))
+
+    def test_cost_within_a_loop(self):
+        """Of each event it is the same, however many there are."""
+        def cost(count, use):
+            best = None
+            for _ in range(3):
+                self.timers.after_many([1] * count)
+                beats = [self.timers.every(1) for _ in range(count)]
+                self.timers.advance(1)
+                begin = time.process_time()
+                for event in self.timers.read():
+                    use(event, beats)
+                taken = time.process_time() - begin
+                best = taken if best is None else min(best, taken)
+                self.timers.harvest()
+            return best / count
+
+        for name, use in (("len", lambda event, _: len(self.timers)),
+                          ("query", lambda _, beats: self.timers.query(beats[-1])),
+                          ("stop", lambda event, beats: self.timers.stop(beats[event.id % len(beats)]))):
+            ratios = []
+            # What disturbs it on a busy machine does not do so five times in a row.
+            while not ratios or min(ratios) > 5 and len(ratios) < 5:
+                ratios.append(cost(50 * ROUNDS, use) / cost(2 * ROUNDS, use))
+            self.assertLess(min(ratios), 5, name)
+
     def test_closed(self):
         self.due(600)
         came = []

@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from itertools import chain, islice, repeat
+from operator import length_hint
 from typing import (Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set,
                     SupportsIndex, Tuple)
 
@@ -74,12 +75,15 @@ class _Batch:
     single such call takes an event and hands it out.
     """
 
-    __slots__ = ("raw", "counts", "made", "ended")
+    __slots__ = ("raw", "counts", "made", "ended", "passed")
 
     def __init__(self, size: int) -> None:
         self.raw: Any = ctypes.create_string_buffer(size * _ROW.size)
         self.counts: List[int] = []     # the result of htw_read()
-        self.made: Dict[int, Tuple[Dict[int, Event], Iterator[int]]] = {}   # events, and ids in order
+        # At 0: events; an iterator over ids, which is where the handing out is; these ids; and
+        # those of events with more, of which some may have been handed out.
+        self.made: Dict[int, Tuple[Dict[int, Event], Iterator[int], List[int], Set[int]]] = {}
+        self.passed = 0                 # so many ids were looked at for that
         self.ended: List[int] = []      # ids whose cookies are still to be dropped
 
     def __len__(self) -> int:
@@ -97,8 +101,28 @@ class _Batch:
                 event = first._replace(missed=first.missed + 1 + event.missed, more=event.more)
             kept[event.id] = event
         self.ended = [event.id for event in kept.values() if not event.more]
-        self.made.setdefault(0, (kept, iter(list(kept))))
+        ids = list(kept)
+        self.made.setdefault(0, (kept, iter(ids), ids, {event.id for event in kept.values() if event.more}))
         self.raw = None
+
+    def count_ended(self) -> int:
+        """Return how many events are the last of their timers.
+
+        Each id is looked at once, however often this is called. Whatever interrupts it, to do
+        a part once more changes nothing. What is handed out meanwhile still counts.
+        """
+        events, rest, ids, more = self.made[0]
+        left = len(events)
+        now = len(ids) - length_hint(rest)
+        more.difference_update(ids[self.passed:now])
+        self.passed = now
+        return left - len(more)
+
+    def withdraw(self, id_: int) -> bool:
+        """Drop the event of a timer; return whether there was one."""
+        events, _, _, more = self.made[0]
+        more.discard(id_)
+        return events.pop(id_, None) is not None
 
 
 class Timers:
@@ -203,6 +227,7 @@ class Timers:
         for batch in self._batches:
             batch.counts[:] = [0]
             if batch.made:
+                batch.made[0][3].clear()
                 batch.made[0][0].clear()
         self._batches.clear()
 
@@ -227,9 +252,10 @@ class Timers:
         """Return the number of timers: pending, unread and kept."""
         with self._lock:
             # Others than those with more events have ended in the library.
-            # Copies, as another thread may be handing events out.
-            batches = list(self._batches)
-            read = sum(not e.more for batch in batches for e in list(self._events(batch).values()))
+            read = 0
+            for batch in list(self._batches):
+                self._events(batch)
+                read += batch.count_ended()
             return int(self._info().timers) + read
 
     def _open(self) -> ctypes.c_void_p:
@@ -375,7 +401,8 @@ class Timers:
         """Report a timer. Raise KeyError if it has ended."""
         query = Query(id=number(id_, 64, "id_"))
         with self._lock:
-            unread = self._unread().get(query.id)
+            found = (self._events(batch).get(query.id) for batch in self._batches)
+            unread = next(filter(None, found), None)
             result = self._lib.htw_query(self._open(), query)
             if result == -errno.ENOENT and unread is not None:
                 return _expired(unread)
@@ -632,8 +659,9 @@ class Timers:
         """Drop events of a timer that were not handed out; return whether there were any."""
         found = False
         for batch in self._batches:
-            events = batch.made[0][0] if batch.made else self._events(batch)
-            if events.pop(id_, None):
+            if not batch.made:
+                self._events(batch)
+            if batch.withdraw(id_):
                 found = True
         return found
 
