@@ -975,6 +975,34 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
     async def asyncTearDown(self):
         self.timers.close()
 
+    async def test_copies(self):
+        call = self.timers.call_after(1, print)
+        for what in (self.timers, call):
+            for use in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(TypeError, "cannot be copied"):
+                    use(what)
+
+    async def test_cancel_of_what_cannot_begin(self):
+        """As in a finally clause, where an error would take the place of another."""
+        call = self.timers.call_after(1, print)
+        self.timers.timers.close()
+        call.cancel()
+        self.assertTrue(call.cancelled())
+
+        other = htw.AsyncTimers(htw.PROCESS)
+        call = other.call_after(1, print)
+        pid = os.fork()
+        if not pid:
+            wrong = 1
+            try:
+                call.cancel()
+                wrong = 0
+            finally:
+                os._exit(wrong)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        self.assertEqual(len(other), 1)
+        other.close()
+
     async def test_sleep(self):
         begin = time.monotonic()
         self.assertEqual(await self.timers.sleep(0.02, "rested"), "rested")

@@ -3,6 +3,7 @@
 
 import asyncio
 import collections
+import contextlib
 import contextvars
 import inspect
 import os
@@ -92,6 +93,10 @@ class Call:
             state = "due" if self._firing else "pending"
         return f"<htw.Call {state} {self._function!r}>"
 
+    def __reduce__(self) -> Any:
+        """A copy would have the same timer."""
+        raise TypeError("calls cannot be copied or pickled")
+
     def _start(self, delay: Seconds) -> None:
         timers = self._timers._usable()
         if self._interval is None:
@@ -107,9 +112,12 @@ class Call:
         """Cancel the call: it does not begin any more. Does nothing if it was made."""
         self._cancelled = True
         self._forget_due()
-        if self._id and self._timers._timers is not None:
-            self._timers._timers.stop(self._id)
-        self._id = 0
+        timers, id_, self._id = self._timers._timers, self._id, 0
+        # It cannot begin where the timers are closed, nor in a child of fork(), whose parent's it
+        # is: an error here would take the place of what a finally clause is there for.
+        if id_ and timers is not None:
+            with contextlib.suppress(ValueError, PermissionError):
+                timers.stop(id_)
         self._function, self._args = _nothing, ()
 
     def cancelled(self) -> bool:
@@ -159,7 +167,8 @@ class AsyncTimers:
         self._failed: Any = None                # what could not be given to the loop
         self._sleeps: Set["asyncio.Future[None]"] = set()
         self._timers: Optional[Timers] = Timers(backend, **setup)
-        self._loop.add_reader(self._timers.fileno(), self._expired)
+        self._fd = self._timers.fileno()        # also if somebody closes the timers first
+        self._loop.add_reader(self._fd, self._expired)
 
     async def __aenter__(self) -> "AsyncTimers":
         return self
@@ -174,13 +183,17 @@ class AsyncTimers:
             return
         # What a child of fork() does to the loop's epoll set, it does to its parent's.
         if os.getpid() == self._pid and not self._loop.is_closed():
-            self._loop.remove_reader(timers.fileno())
+            self._loop.remove_reader(self._fd)
         timers.close()
         self._due.clear()
         self._failed = None
         for sleep in self._sleeps:
             if not self._loop.is_closed():
                 sleep.cancel()
+
+    def __reduce__(self) -> Any:
+        """A copy would be a second owner of the timers."""
+        raise TypeError("timers cannot be copied or pickled")
 
     def __bool__(self) -> bool:
         return True

@@ -91,7 +91,7 @@ def library() -> Any:
     """Return the shared library; load it on first use."""
     global _lib
     if _lib is None:
-        name = os.environ.get("LIBHTW", "libhtw.so.0")
+        name = os.environ.get("LIBHTW") or "libhtw.so.0"
         try:
             lib = ctypes.CDLL(name)
         except OSError as problem:
