@@ -29,7 +29,7 @@ type Timer struct {
 	f     func()
 	plan  *plan
 
-	// Guards the fields below, and plan.next. Held while the backend starts or moves the timer,
+	// Guards the fields below, and those of the plan that change. Held while the backend starts or moves the timer,
 	// so that an event that comes at once waits for the id.
 	mutex sync.Mutex
 	// The backend's name for it, zero if there is none. A plan's is kept until the plan ends.
@@ -41,6 +41,8 @@ type Timer struct {
 type plan struct {
 	scheduler Scheduler
 	next      time.Time
+	// Next is running: nobody else calls it until it returns.
+	asked bool
 }
 
 // Stop prevents the call. It returns true if it did so: the function will not be called. It returns
@@ -69,7 +71,9 @@ func (t *Timer) Stop() bool {
 // returns true if it had not been called or stopped before: then it is called once. If it returns
 // false, the timer was started again, and the function may be running.
 //
-// The plan of a timer of ScheduleFunc goes on from there: its Next is asked with the new time.
+// The plan of a timer of ScheduleFunc goes on from there: its Next is asked with the new time. If
+// Next is running, what it returns does not count, and the call before which it was asked is not
+// made. A call whose time comes before Next has returned is made after that.
 //
 // It panics with an error where TryReset returns one.
 func (t *Timer) Reset(d time.Duration) bool {
@@ -208,7 +212,7 @@ func (t *Timer) run() {
 func (t *Timer) begin() bool {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	if t.state != due || !t.wheel.gate.enter() {
+	if t.state != due || (t.plan != nil && t.plan.asked) || !t.wheel.gate.enter() {
 		return false
 	}
 	t.state = ended
@@ -222,14 +226,9 @@ func (t *Timer) begin() bool {
 // the plan was stopped or moved meanwhile, or the wheel stopped.
 func (t *Timer) proceed() bool {
 	t.mutex.Lock()
-	prev := t.plan.next
-	t.mutex.Unlock()
-
-	next := t.following(prev)
-
-	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	if t.state != asking || t.wheel.gate.closed() {
+	next := t.following()
+	if !t.goesOn() {
 		return false
 	}
 	if next.IsZero() {
@@ -244,19 +243,35 @@ func (t *Timer) proceed() bool {
 	return true
 }
 
-// following asks the plan for the time after prev; if that has passed, for the first that has not.
-func (t *Timer) following(prev time.Time) time.Time {
+// following asks the plan for its next time; if that has passed, for the first that has not. The
+// mutex is held, but not while Next runs.
+func (t *Timer) following() time.Time {
 	now := time.Now()
-	next := t.plan.scheduler.Next(prev)
+	prev := t.plan.next
+	next := t.ask(prev)
 	for next.After(prev) && !next.After(now) && t.goesOn() {
-		prev, next = next, t.plan.scheduler.Next(next)
+		prev, next = next, t.ask(next)
 	}
 	return next
 }
 
-// goesOn says whether what the plan is being asked is still wanted.
+// ask calls Next without the mutex, which is held before and after. If the plan is moved meanwhile,
+// and expires again, that call waits for this one: begin refuses it, and it is made up for here.
+func (t *Timer) ask(prev time.Time) time.Time {
+	t.plan.asked = true
+	t.mutex.Unlock()
+	// Also if Next ends its goroutine.
+	defer func() {
+		t.mutex.Lock()
+		t.plan.asked = false
+		if t.state == due {
+			go t.run()
+		}
+	}()
+	return t.plan.scheduler.Next(prev)
+}
+
+// goesOn says whether what the plan is being asked is still wanted. The mutex is held.
 func (t *Timer) goesOn() bool {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
 	return t.state == asking && !t.wheel.gate.closed()
 }

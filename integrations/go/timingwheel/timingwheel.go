@@ -154,7 +154,12 @@ func (tw *TimingWheel) TryAfterFunc(d time.Duration, f func()) (*Timer, error) {
 // Scheduler is a plan: when a function is to be called.
 type Scheduler interface {
 	// Next returns the time of the call after prev, or the zero time to end the plan. It is
-	// called first with the current time, and then with each time that it returned.
+	// called first with the current time, and then with each time that it returned, or, after a
+	// Reset of the plan's timer, with the time that this moved it to.
+	//
+	// One goroutine at a time calls the Next of a plan, and each sees what the one before did:
+	// so it needs no lock for what it alone uses. Two plans with the same Scheduler may call it
+	// at the same time. Next may call methods of the timer and of the wheel.
 	Next(prev time.Time) time.Time
 }
 

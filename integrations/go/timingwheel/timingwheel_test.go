@@ -956,6 +956,138 @@ func TestNextIsRunning(t *testing.T) {
 	}
 }
 
+// A plan that is moved, or stopped and started again, while its Next runs: Next is not called again
+// until it has returned, and what it returns does not count. Its own goroutine may be what moves
+// it, and may end in it.
+func TestNextIsCalledByOne(t *testing.T) {
+	again := func(timer *Timer) {
+		timer.Stop()
+		timer.Reset(0)
+	}
+	for _, c := range []struct {
+		name   string
+		move   func(*Timer)
+		within bool
+		end    func()
+	}{
+		{"moved", func(timer *Timer) { timer.Reset(0) }, false, func() {}},
+		{"started again", again, false, func() {}},
+		{"moved by Next", func(timer *Timer) { timer.Reset(0) }, true, func() {}},
+		{"started again by Next", again, true, func() {}},
+		{"moved, Next does not return", func(timer *Timer) { timer.Reset(0) }, false, runtime.Goexit},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tw := start(t, time.Millisecond)
+			var running, together int32
+			// Without a lock: the race detector looks after it.
+			asked := 0
+			begun, release := make(chan bool), make(chan bool)
+			prevs, called := make(chan time.Time, 100), make(chan bool, 100)
+			timers := make(chan *Timer, 1)
+			timer := tw.ScheduleFunc(nextFunc(func(prev time.Time) time.Time {
+				if atomic.AddInt32(&running, 1) != 1 {
+					atomic.AddInt32(&together, 1)
+				}
+				defer atomic.AddInt32(&running, -1)
+				asked++
+				switch asked {
+				case 1:
+					return prev
+				case 2:
+					if c.within {
+						c.move(<-timers)
+					}
+					begun <- true
+					<-release
+					prevs <- prev
+					c.end()
+					return prev.Add(2 * time.Hour)
+				}
+				prevs <- prev
+				return prev.Add(time.Hour)
+			}), func() { called <- true })
+			timers <- timer
+			<-begun
+			var moved time.Time
+			// Many expire meanwhile.
+			for i := 0; i < 5; i++ {
+				if !c.within {
+					c.move(timer)
+				}
+				timer.mutex.Lock()
+				moved = timer.plan.next
+				timer.mutex.Unlock()
+				fence(tw)
+			}
+			if len(prevs) != 0 || len(called) != 0 {
+				t.Error("the plan was asked, or called, while it was being asked")
+			}
+			close(release)
+			<-called
+			if atomic.LoadInt32(&together) != 0 {
+				t.Error("two goroutines asked the plan at a time")
+			}
+			<-prevs
+			if prev := <-prevs; !prev.Equal(moved) {
+				t.Errorf("asked with %v, moved to %v", prev, moved)
+			}
+			timer.mutex.Lock()
+			next := timer.plan.next
+			timer.mutex.Unlock()
+			if !next.Equal(moved.Add(time.Hour)) {
+				t.Errorf("moved to %v, it goes on with %v", moved, next)
+			}
+			fence(tw)
+			if len(prevs) != 0 || len(called) != 0 || !timer.Stop() {
+				t.Errorf("asked %d and called %d times too often, or has ended", len(prevs), len(called))
+			}
+		})
+	}
+}
+
+// A plan without locks of its own that many goroutines move, stop and start again: each question is
+// answered before the next one.
+func TestNextNeedsNoLock(t *testing.T) {
+	tw := start(t, time.Millisecond)
+	var running, together, asked int32
+	count := 0
+	timer := tw.ScheduleFunc(nextFunc(func(prev time.Time) time.Time {
+		if atomic.AddInt32(&running, 1) != 1 {
+			atomic.AddInt32(&together, 1)
+		}
+		// Longer than the way from Reset to the next question.
+		for limit := time.Now().Add(3 * time.Millisecond); time.Now().Before(limit); {
+			runtime.Gosched()
+		}
+		count++
+		atomic.AddInt32(&asked, 1)
+		atomic.AddInt32(&running, -1)
+		return prev.Add(time.Millisecond)
+	}), func() {})
+	var wait sync.WaitGroup
+	for g := 0; g < 3; g++ {
+		wait.Add(1)
+		go func(g int) {
+			defer wait.Done()
+			random := rand.New(rand.NewSource(int64(g)))
+			for atomic.LoadInt32(&asked) < 50 {
+				if random.Intn(3) == 0 {
+					timer.Stop()
+				}
+				timer.Reset(time.Duration(random.Int63n(int64(2 * time.Millisecond))))
+				for limit := time.Now().Add(time.Duration(random.Int63n(int64(8 * time.Millisecond)))); time.Now().Before(limit); {
+					runtime.Gosched()
+				}
+			}
+		}(g)
+	}
+	wait.Wait()
+	timer.Stop()
+	if n := atomic.LoadInt32(&together); n != 0 {
+		t.Errorf("Next was called %d times while it ran", n)
+	}
+}
+
 // Stop does not wait for functions that do not return, and may be called by one.
 func TestStopBesideFunctions(t *testing.T) {
 	tw := start(t, time.Millisecond)
