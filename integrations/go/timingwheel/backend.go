@@ -18,7 +18,8 @@ const (
 	Any Backend = iota
 	// Device is the kernel, behind an open /dev/htw for each wheel.
 	Device
-	// Process is this process, by libhtw. It needs a program that was built with cgo.
+	// Process is this process, by libhtw. It needs a program that was built with cgo,
+	// and without the tag nolibhtw.
 	Process
 )
 
@@ -86,8 +87,8 @@ func openBackend(b Backend) (backend, time.Duration, Backend, error) {
 			return d, tick, Device, err
 		}
 		if !hasProcess {
-			return nil, 0, Any, fmt.Errorf("%w, and the program was built without cgo, "+
-				"by which its timers could be in the process", err)
+			return nil, 0, Any, fmt.Errorf("%w, and the program was built without cgo or with "+
+				"the tag nolibhtw, else its timers could be in the process", err)
 		}
 		return openBackend(Process)
 	}

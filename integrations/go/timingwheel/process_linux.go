@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//go:build cgo
+//go:build cgo && !nolibhtw
 
 package timingwheel
 

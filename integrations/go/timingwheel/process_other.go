@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-//go:build !linux || !cgo
+//go:build !linux || !cgo || nolibhtw
 
 package timingwheel
 
@@ -12,5 +12,6 @@ import (
 const hasProcess = false
 
 func openProcess() (backend, time.Duration, error) {
-	return nil, 0, errors.New("no timers in the process: that needs Linux, and a program built with cgo")
+	return nil, 0, errors.New("no timers in the process: that needs Linux, and a program built with cgo " +
+		"and without the tag nolibhtw")
 }

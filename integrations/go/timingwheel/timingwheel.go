@@ -5,10 +5,10 @@
 // directive in go.mod.
 //
 // The timers are in the kernel, behind one open /dev/htw for each TimingWheel; where there is no
-// such device they are in the process, by libhtw, if the program is built with cgo. Starting,
-// moving and stopping one takes the same time whether a thousand are pending or a million. No timer
-// is early. None is more than a tick late, plus the time until a CPU, and the Go scheduler, run
-// what is due.
+// such device they are in the process, by libhtw, if the program is built with cgo. The build tag
+// nolibhtw leaves libhtw out. Starting, moving and stopping one takes the same time whether a
+// thousand are pending or a million. No timer is early. None is more than a tick late, plus the
+// time until a CPU, and the Go scheduler, run what is due.
 package timingwheel
 
 import (
