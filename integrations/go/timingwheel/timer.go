@@ -116,6 +116,9 @@ func (t *Timer) arm(d time.Duration) error {
 		t.state = armed
 		return nil
 	}
+	if tw.backend == nil {
+		return errNotOpened
+	}
 	if t.id != 0 {
 		err := tw.backend.rearm(t.id, nanoseconds(d))
 		if err == nil {

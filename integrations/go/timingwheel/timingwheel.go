@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// TimingWheel is a set of timers. All methods may be called by several goroutines at a time.
+// TimingWheel is a set of timers; NewTimingWheel, Open and OpenBackend make one. All methods may be
+// called by several goroutines at a time.
 type TimingWheel struct {
 	slack uint64
 	kind  Backend
@@ -36,7 +37,10 @@ type TimingWheel struct {
 	table table
 }
 
-var errNoFunction = errors.New("timingwheel: the function is nil")
+var (
+	errNoFunction = errors.New("timingwheel: the function is nil")
+	errNotOpened  = errors.New("this wheel is none that NewTimingWheel or Open has returned")
+)
 
 // NewTimingWheel returns a wheel whose timers expire at most tick late, at the first tick of htw (1
 // ms by default) that is not before their time or, with a longer tick, at one that suits others as
@@ -98,6 +102,9 @@ func (tw *TimingWheel) Start() {
 	if tw.started || tw.stopped {
 		return
 	}
+	if tw.backend == nil {
+		panic(fmt.Errorf("timingwheel: cannot start a wheel: %w", errNotOpened))
+	}
 	tw.started = true
 	tw.reader.Add(1)
 	go tw.read()
@@ -114,6 +121,9 @@ const beginning = 100 * time.Millisecond
 //
 // Timers that are started afterwards never expire. Stopping a wheel again has no effect.
 func (tw *TimingWheel) Stop() {
+	if tw.backend == nil {
+		return
+	}
 	tw.open.Lock()
 	if !tw.stopped {
 		tw.stopped = true

@@ -381,6 +381,30 @@ func TestNil(t *testing.T) {
 	}
 }
 
+// A wheel that nobody has opened says so to its caller, and not in a goroutine of its own.
+func TestZeroWheel(t *testing.T) {
+	var tw TimingWheel
+	f := func() { t.Error("called") }
+	for i, act := range []func(){
+		tw.Start,
+		func() { tw.AfterFunc(0, f) },
+		func() { tw.ScheduleFunc(&every{}, f) },
+	} {
+		if err := caught(act); !errors.Is(err, errNotOpened) {
+			t.Errorf("%d: panicked with %v", i, err)
+		}
+	}
+	for i, try := range []func() (*Timer, error){
+		func() (*Timer, error) { return tw.TryAfterFunc(0, f) },
+		func() (*Timer, error) { return tw.TryScheduleFunc(&every{}, f) },
+	} {
+		if timer, err := try(); timer != nil || !errors.Is(err, errNotOpened) {
+			t.Errorf("%d: returned %v, %v", i, timer, err)
+		}
+	}
+	tw.Stop()
+}
+
 // Timers that are stopped about when they expire: each is either called, or stopped.
 func TestStopOrCall(t *testing.T) {
 	tw := start(t, time.Millisecond)
