@@ -50,7 +50,7 @@ type plan struct {
 // AfterFunc ends in one of two ways: its function is called once, or one Stop returns true.
 //
 // For a timer of ScheduleFunc, true means that this call ended the plan. A call whose time has come
-// may still be about to begin.
+// may still be about to begin, and a Next that is running goes on until it returns.
 //
 // Timers of a wheel that was stopped have not been called, and Stop returns true for each once.
 func (t *Timer) Stop() bool {
