@@ -26,10 +26,12 @@ has_all := $(wildcard tools/htwctl/Makefile)
 all: module $(if $(has_all),lib htwctl)
 
 goals := $(or $(MAKECMDGOALS),all)
-# Before anything is built, so that nothing is built in vain.
-module lib htwctl: | look
+# Before anything is built, so that nothing is built in vain. Not by dkms, which looks itself, and
+# whose CC is not a compiler's name if dkms was started by a make.
+module lib htwctl: | $(if $(has_all),look)
+look: export KDIR := $(KDIR)
 look:
-	@CC='$(CC)' KDIR='$(KDIR)' dist/look $(if $(filter all module,$(goals)),module) \
+	@dist/look $(if $(filter all module,$(goals)),module) \
 		$(if $(filter $(if $(has_all),all) htwctl,$(goals)),htwctl)
 
 module: kdir
