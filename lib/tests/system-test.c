@@ -61,43 +61,34 @@ static struct {
 
 static bool memory_fails(void)
 {
-	return ++sys.allocations == sys.fail_at;
+	if (++sys.allocations != sys.fail_at)
+		return false;
+	errno = ENOMEM;
+	return true;
+}
+
+static void *counted(void *block)
+{
+	sys.blocks += !!block;
+	return block;
 }
 
 void *__wrap_malloc(size_t size)
 {
-	void *block;
-
-	if (memory_fails()) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	block = __real_malloc(size);
-	sys.blocks += !!block;
-	return block;
+	return memory_fails() ? NULL : counted(__real_malloc(size));
 }
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-	void *block;
-
-	if (memory_fails()) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	block = __real_calloc(count, size);
-	sys.blocks += !!block;
-	return block;
+	return memory_fails() ? NULL : counted(__real_calloc(count, size));
 }
 
 void *__wrap_realloc(void *block, size_t size)
 {
 	const bool had = block;
 
-	if (memory_fails()) {
-		errno = ENOMEM;
+	if (memory_fails())
 		return NULL;
-	}
 	block = __real_realloc(block, size);
 	sys.blocks += !!block - (had && block);
 	return block;
@@ -107,10 +98,8 @@ void *__wrap_reallocarray(void *block, size_t count, size_t size)
 {
 	const bool had = block;
 
-	if (memory_fails()) {
-		errno = ENOMEM;
+	if (memory_fails())
 		return NULL;
-	}
 	block = __real_reallocarray(block, count, size);
 	sys.blocks += !!block - (had && block);
 	return block;
@@ -118,15 +107,7 @@ void *__wrap_reallocarray(void *block, size_t count, size_t size)
 
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
-	void *block;
-
-	if (memory_fails()) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	block = __real_aligned_alloc(alignment, size);
-	sys.blocks += !!block;
-	return block;
+	return memory_fails() ? NULL : counted(__real_aligned_alloc(alignment, size));
 }
 
 void __wrap_free(void *block)
@@ -147,10 +128,8 @@ void *__wrap_mmap64(void *at, size_t size, int prot, int flags, int fd, off_t of
 {
 	void *map;
 
-	if (memory_fails()) {
-		errno = ENOMEM;
+	if (memory_fails())
 		return MAP_FAILED;
-	}
 	map = __real_mmap64(at, size, prot, flags, fd, offset);
 	if (map != MAP_FAILED)
 		sys.mapped += pages(size);
