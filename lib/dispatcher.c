@@ -52,7 +52,7 @@
  * @asked: calls to be started or moved, in the order asked
  * @blocked: calls that could not be started, in the same order
  * @error: why
- * @told: htw_dispatch() has returned @error for what is blocked now
+ * @told: htw_dispatch() has returned @error since the first request was blocked
  * @ended: timers to be stopped
  * @nr_ended: number of them
  * @events: events that were read; the cookie of a void one is zero

@@ -706,7 +706,7 @@ typedef void htw_call_fn(struct htw_dispatcher *d, uint64_t call, void *arg);
  * may be left, the call has ended.
  *
  * If the program is too late for several times, it is asked for each, and one
- * call is made for all, as of a periodic call: htw_call_missed() tells how many
+ * call is made for all, as of a periodic call: htw_call_missed() returns how many
  * were passed over. To skip them instead, return a time after htw_now(). To have
  * each handled, note them here, or let the function repeat itself. In one call
  * at most 65,536 are passed over. A result that is not after @previous is no

@@ -249,6 +249,13 @@ static inline void process_unlock(struct process *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/* Let other threads have the lock, between parts of a call. */
+static inline void give_way(struct process *p)
+{
+	process_unlock(p);
+	pthread_mutex_lock(&p->lock);
+}
+
 /* Ids, names and slots. */
 
 /* A chunk where there is none: the names of its slots are zero. */
@@ -418,7 +425,7 @@ int htw_process_ready(struct htw *htw, bool readable);
 int htw_process_next_time(struct htw *htw, uint64_t *when);
 void htw_disarm(struct process *p);
 
-/* End a call that has started, moved or stopped timers: the descriptor has to tell. */
+/* End a call that has started, moved or stopped timers: program the timerfd if it is too late. */
 static inline void finish(struct process *p)
 {
 	if (unlikely(p->ahead || p->clock == HTW_CLOCK_MANUAL))

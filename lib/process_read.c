@@ -34,7 +34,7 @@ static int program(struct process *p, u64 when)
 	return 0;
 }
 
-/* Make the timerfd silent, also for those who have inherited it. */
+/* Disarm the timerfd: a child of fork() may keep its open file. */
 void htw_disarm(struct process *p)
 {
 	program(p, U64_MAX);
@@ -170,13 +170,6 @@ static enum progress look_for_due(struct process *p, u64 now, unsigned int *port
 	return DUE;
 }
 
-/* Let others have the lock, between portions. */
-static void give_way(struct process *p)
-{
-	process_unlock(p);
-	pthread_mutex_lock(&p->lock);
-}
-
 /* The time; the wheel is rewound if the clock was set back. */
 static u64 present(struct process *p)
 {
@@ -285,7 +278,7 @@ static enum progress read_portion(struct process *p, struct htw_event *events, u
 	}
 }
 
-/* Say what a read has left: nothing, or something that the descriptor has to tell. */
+/* Program the timerfd after a read: for the next work, or to be readable if something is left. */
 static int announce_rest(struct process *p, enum progress how, u64 now)
 {
 	if (how == NOTHING)
@@ -374,19 +367,15 @@ bool htw_is_due(struct process *p, unsigned int portion)
 {
 	enum progress progress = look_for_due(p, p->manual_ns, &portion);
 
-	if (progress == NOTHING) {
-		p->wheel.next = htw_wheel_next(&p->wheel);
-		p->ahead = false;
-		if (p->armed != U64_MAX)
-			program(p, U64_MAX);
-	} else if (p->armed) {
+	if (progress == NOTHING)
+		program_next(p, p->manual_ns);
+	else if (p->armed)
 		program(p, 0);
-	}
 	return progress != NOTHING;
 }
 
 /**
- * htw_announce() - have the descriptor tell of what a call has changed
+ * htw_announce() - program the timerfd after a call that has changed the wheel
  * @p: the handle, locked
  *
  * Where something else has closed the descriptor, the next wait or read says so.

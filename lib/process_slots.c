@@ -296,7 +296,6 @@ struct slot *htw_slot_open_chunk(struct process *p, u64 *id)
 {
 	const int error = errno;
 	struct chunk *c = p->from;
-	struct slot *t;
 
 	if (c == no_chunk() || !can_start(c))
 		c = next_chunk(p);
@@ -305,12 +304,7 @@ struct slot *htw_slot_open_chunk(struct process *p, u64 *id)
 		return NULL;
 	if (!c->free)
 		make_ready(p, c);
-
-	t = c->free;
-	c->free = (struct slot *)t->node.list.next;
-	c->used++;
-	*id = t->node.name ^ NAME_FREE;
-	return t;
+	return take_slot(p, id);
 }
 
 /**

@@ -153,8 +153,7 @@ int64_t htw_process_cancel_all(struct htw *htw, unsigned int flags)
 	for (chunk = 0; p->nr_timers && chunk < p->nr_numbers; chunk++) {
 		for (i = 1; i < CHUNK_SLOTS; ) {
 			ended += end_some(p, chunk, &i);
-			process_unlock(p);
-			pthread_mutex_lock(&p->lock);
+			give_way(p);
 		}
 	}
 	finish(p);
