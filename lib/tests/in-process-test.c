@@ -209,6 +209,37 @@ TEST(quiet_until_then)
 	htw_close(htw);
 }
 
+/* On a manual clock the descriptor is readable while something is due, whichever call ends that. */
+TEST(readable_while_due)
+{
+	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	struct pollfd pfd = { .events = POLLIN };
+	struct htw *htw;
+	uint64_t id;
+	int i;
+
+	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
+	pfd.fd = htw_fd(htw);
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ(0, poll(&pfd, 1, 0));
+		ASSERT_EQ(0, htw_after(htw, 0, 1, &id));
+		EXPECT_EQ(1, poll(&pfd, 1, 10000));
+		switch (i) {
+		case 0:
+			EXPECT_EQ(0, htw_stop(htw, id));
+			break;
+		case 1:
+			EXPECT_EQ(0, htw_rearm(htw, id, HOUR));
+			break;
+		default:
+			EXPECT_EQ(2, htw_cancel_all(htw, 0));
+			break;
+		}
+		EXPECT_EQ(0, poll(&pfd, 1, 0));
+	}
+	htw_close(htw);
+}
+
 /* Set the clock only in the VM. */
 static bool in_vm(void)
 {
