@@ -98,7 +98,7 @@ static int shape(struct process *p, const struct htw_setup *setup)
 		p->limit = setup->limit;
 	else if (setup->limit)
 		return -EINVAL;
-	if (!p->limit || p->limit > LIMIT_MAX || p->limit > SIZE_MAX / 4 / sizeof(struct slot))
+	if (!p->limit || p->limit > LIMIT_MAX)
 		return -ERANGE;
 
 	p->setup_flags = setup->flags;
