@@ -327,14 +327,19 @@ class Unread(unittest.TestCase):
         before = signal.signal(signal.SIGALRM, boom)
         try:
             for use in ("read", "wait"):
-                interrupted = 0
+                self.due(2000)
+                start, interrupted = time.perf_counter(), 0
+                came = list(self.timers.read()) if use == "read" else self.timers.wait(0)
+                took = time.perf_counter() - start
                 for round_ in range(ROUNDS):
-                    ids, came, attempt = self.due(2000), [], round_
+                    ids, came, tries = self.due(2000), [], 0
                     while len(came) < 2000:
                         events = []
+                        # From the first step to behind the last; later each time, for slow machines.
+                        delay = took * ((round_ + 37 * tries) % 100 + 1) / 80 + 0.00001 * tries
                         try:
-                            armed, attempt = True, attempt + 37
-                            signal.setitimer(signal.ITIMER_REAL, 0.00004 * (attempt % 100) + 0.00001 * attempt)
+                            armed, tries = True, tries + 1
+                            signal.setitimer(signal.ITIMER_REAL, delay)
                             if use == "read":
                                 came.extend(self.timers.read())
                             else:
@@ -363,6 +368,10 @@ class Unread(unittest.TestCase):
                 raise Boom
 
         armed, interrupted = False, 0
+        self.timers.after_many([2] * 3000, range(3000))
+        start = time.perf_counter()
+        self.timers.harvest()
+        took = time.perf_counter() - start
         before = signal.signal(signal.SIGALRM, boom)
         try:
             for round_ in range(ROUNDS):
@@ -370,12 +379,12 @@ class Unread(unittest.TestCase):
                 self.timers.after_many([1] * 1000 + [2] * 2000, things)
                 self.timers.advance(1)
                 next(self.timers.read())
-                found, attempt = [], round_
+                found, tries = [], 0
                 while not found:
-                    attempt += 7        # longer each time, for slow machines
+                    delay = took * ((round_ + 37 * tries) % 100 + 1) / 80 + 0.00001 * tries
                     try:
-                        armed = True
-                        signal.setitimer(signal.ITIMER_REAL, 0.0002 * attempt)
+                        armed, tries = True, tries + 1
+                        signal.setitimer(signal.ITIMER_REAL, delay)
                         found = self.timers.harvest()
                         armed = False
                     except Boom:
