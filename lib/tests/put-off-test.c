@@ -829,7 +829,8 @@ struct race {
 	struct htw *htw;
 	pthread_barrier_t *barrier;
 	bool over;
-	uint64_t started, stopped, stores, bad;
+	/* Aligned for i386 as well, where an unaligned atomic access may lock the bus, or trap. */
+	uint64_t started __attribute__((__aligned__(8))), stopped, stores, bad;
 	/* By the timers' cookies. */
 	uint64_t id[SLOTS];
 };
