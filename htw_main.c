@@ -112,8 +112,7 @@ static int __init htw_main_check_params(void)
 {
 	struct htw_geometry geo = { .levels = geometry_levels };
 	char buf[HTW_WHEEL_MAX_LEVELS * sizeof("4294967295")];
-	const char *why;
-	int ret;
+	const char *error;
 
 	if (!htw_tick_is_valid((u64)tick_us * NSEC_PER_USEC, HTW_TICK_MIN_NS)) {
 		pr_err("tick_us=%u: must be from %lu to %lu (10 us to 1 s)\n", tick_us,
@@ -124,11 +123,11 @@ static int __init htw_main_check_params(void)
 
 	for (unsigned int l = 0; l < geometry_levels; l++)
 		geo.slots[l] = geometry[l];
-	ret = htw_geometry_check(&geo, &why);
-	if (ret) {
+	error = htw_geometry_error(&geo);
+	if (error) {
 		pr_err("geometry=%s: %s\n",
-		       htw_main_print_geometry(&geo, buf, sizeof(buf)), why);
-		return ret;
+		       htw_main_print_geometry(&geo, buf, sizeof(buf)), error);
+		return -EINVAL;
 	}
 	htw_geometry = geo;
 	return 0;

@@ -38,9 +38,28 @@
  * and taken from its front, and a tick is in two buckets only while one is
  * moved into the other.
  *
- * Ticks beyond the last level wait in the overflow list, which is the only
- * bucket of one more level. It is searched when the window of the last level
- * moves on, unless @overflow_min shows that all of it is still beyond.
+ * Beyond the levels
+ * -----------------
+ * Ticks that no level holds wait in lists that form a radix heap (R. K. Ahuja,
+ * K. Mehlhorn, J. Orlin and R. E. Tarjan, "Faster Algorithms for the Shortest
+ * Path Problem", JACM 1990): the list is chosen by the highest digit, of two
+ * bits, in which a tick differs from @base, a tick that is not later than any of
+ * them. So all of a list comes before all of the next. @base moves on as windows
+ * of the last level do. Then the lists that lie otherwise as seen from the new
+ * base are joined to @unsorted, without looking at their nodes, and in batches
+ * each node goes down to the last level or to a list below its old one, but for
+ * at most two rounds in each list. Nodes that are started in the meantime, for
+ * ticks beyond the levels, are appended to @unsorted, so that they come behind
+ * older ones of their tick. A node is looked at O(log) times, however far it is
+ * and whatever the levels span.
+ *
+ * Without levels
+ * --------------
+ * Levels are memory that the caller adds when the wheel holds many nodes. They
+ * change what a start and an expiry cost, and nothing else. Few nodes, as most
+ * programs have, are best kept in a sorted list: nothing is moved, and the first
+ * is the next to expire. If there are more, and yet no levels, as when there was
+ * no memory for them, all are in the lists of the radix heap.
  *
  * Cost
  * ----
@@ -54,53 +73,126 @@
 
 #include <linux/bitmap.h>
 #include <linux/bits.h>
-#include <linux/bug.h>
-#include <linux/errno.h>
 #include <linux/log2.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
-#include <linux/mm.h>
 #include <linux/prefetch.h>
-#include <linux/slab.h>
 #include <linux/string.h>
 
 #include "htw_wheel.h"
 
 /* 2^63 ticks plus two windows of the last level fit in a u64. */
 #define HTW_MAX_SPAN		BIT_ULL(61)
-/* Nodes that htw_wheel_make_due() looks at, and ticks that htw_wheel_coalesce() does. */
+/* Nodes that htw_wheel_make_due() looks at. */
 #define HTW_WHEEL_LOOKS		32
-#define HTW_WHEEL_LOOK_TICKS	512
+/* Most nodes in the sorted list. */
+#define HTW_WHEEL_FEW		63
+/* Nodes beyond the levels, and without levels, that are looked at for the first of them. */
+#define HTW_SHORT_LIST		8
+#define HTW_LONG_LIST		1024
 /* Words of bitmaps that are searched, several times, for a unit of a budget. */
 #define HTW_WHEEL_UNIT_WORDS	32
+/* How far ahead of its first tick a bucket of level 1 can at least be moved down, in ns. */
+#define HTW_AHEAD_NS		20000000
 
 /**
- * htw_geometry_check() - validate the shape of a wheel
+ * htw_geometry_error() - validate the shape of a wheel's levels
  * @geo: the shape
- * @why: out: if it is not valid, the reason as text
  *
- * Return: 0 or -EINVAL.
+ * Return: NULL if it is valid, else the reason as text.
  */
-int htw_geometry_check(const struct htw_geometry *geo, const char **why)
+const char *htw_geometry_error(const struct htw_geometry *geo)
 {
 	u64 span = 1;
 
-	if (geo->levels < 1 || geo->levels > HTW_WHEEL_MAX_LEVELS) {
-		*why = "a wheel has 1 to 8 levels";
-		return -EINVAL;
-	}
+	if (geo->levels < 1 || geo->levels > HTW_WHEEL_MAX_LEVELS)
+		return "a wheel has 1 to 8 levels";
 	for (unsigned int l = 0; l < geo->levels; l++) {
-		if (geo->slots[l] < 2 || geo->slots[l] > HTW_WHEEL_MAX_SLOTS) {
-			*why = "a level has 2 to 2048 slots";
-			return -EINVAL;
-		}
-		if (span > div_u64(HTW_MAX_SPAN, geo->slots[l])) {
-			*why = "all levels together span more than 2^61 ticks";
-			return -EINVAL;
-		}
+		if (geo->slots[l] < 2 || geo->slots[l] > HTW_WHEEL_MAX_SLOTS)
+			return "a level has 2 to 2048 slots";
+		if (span > div_u64(HTW_MAX_SPAN, geo->slots[l]))
+			return "all levels together span more than 2^61 ticks";
 		span *= geo->slots[l];
 	}
-	return 0;
+	return NULL;
+}
+
+/**
+ * htw_geometry_default() - a shape for many timers
+ * @geo: out: the shape
+ * @tick_ns: what a tick is, in ns
+ *
+ * Level 0 spans 20 ms, from 256 to %HTW_WHEEL_MAX_SLOTS slots. That is how long a
+ * bucket, of a million nodes for instance, can be moved down ahead of its time.
+ */
+void htw_geometry_default(struct htw_geometry *geo, u64 tick_ns)
+{
+	unsigned int slots = 256;
+
+	while (slots < HTW_WHEEL_MAX_SLOTS && tick_ns < HTW_AHEAD_NS / slots)
+		slots *= 2;
+	geo->levels = 5;
+	geo->slots[0] = slots;
+	for (unsigned int l = 1; l < HTW_WHEEL_MAX_LEVELS; l++)
+		geo->slots[l] = l < geo->levels ? 64 : 0;
+}
+
+/**
+ * htw_geometry_bytes() - what the levels of a wheel take
+ * @geo: their shape, which htw_geometry_error() has passed
+ *
+ * Return: the size of the memory for htw_wheel_add_levels().
+ */
+size_t htw_geometry_bytes(const struct htw_geometry *geo)
+{
+	size_t buckets = 0, longs = 0;
+
+	for (unsigned int l = 0; l < geo->levels; l++) {
+		buckets += 2 * geo->slots[l];
+		longs += BITS_TO_LONGS(2 * geo->slots[l]);
+	}
+	return (geo->levels + 1) * sizeof(struct htw_level) +
+	       buckets * sizeof(struct list_head) + longs * sizeof(long);
+}
+
+/**
+ * htw_coalesce() - choose a time that timers which may be late can share
+ * @first: the earliest time allowed
+ * @last: the latest
+ *
+ * It depends on no wheel, so timers of different wheels, and processes, meet (as
+ * apply_slack() of kernel/time/timer.c had timers of one CPU do).
+ *
+ * Return: of the times from @first to @last the one that ends in most zero bits;
+ * @first if @last is not later.
+ */
+u64 htw_coalesce(u64 first, u64 last)
+{
+	if (last <= first || !first)
+		return first;
+	return last & ~(BIT_ULL(fls64((first - 1) ^ last) - 1) - 1);
+}
+
+/**
+ * htw_tick_within() - choose a tick that timers which may be late can share
+ * @deadline: when the timer is due, in ns
+ * @slack: how much later it may expire, in ns
+ * @tick_ns: what a tick is; with less slack than that, there is none
+ *
+ * Of the times that are allowed the one that ends in most zero bits is rounded
+ * up to a tick. So timers meet whatever the ticks of their wheels.
+ *
+ * Return: the tick, which is not before @deadline, nor after @deadline + @slack
+ * if a tick is in between.
+ */
+u64 htw_tick_within(u64 deadline, u64 slack, u64 tick_ns)
+{
+	u64 last = deadline + slack, tick;
+
+	if (slack < tick_ns || last < deadline)
+		return htw_tick_up(deadline, tick_ns);
+	tick = htw_tick_up(htw_coalesce(deadline, last), tick_ns);
+	return min(tick, div64_u64(last, tick_ns));
 }
 
 /* The slot of a tick, counted from tick 0. */
@@ -161,22 +253,135 @@ static u64 htw_level_first_tick(const struct htw_wheel *w, unsigned int l)
 	return (slot + lev->nr_buckets + index - from) * lev->span;
 }
 
-/* The same for the overflow list, whose nodes are in no order. */
-static u64 htw_wheel_overflow_first_tick(const struct htw_wheel *w)
+static void htw_level_set(struct htw_level *lev, u32 index)
 {
-	const struct htw_level *overflow = &w->level[w->levels];
-
-	if (!list_empty(&w->overflow_scan))
-		return overflow[-1].end;
-	if (list_empty(&w->overflow) || w->overflow_min == HTW_NEVER)
-		return HTW_NEVER;
-	return htw_level_slot_start(w, overflow, w->overflow_min);
+	if (!__test_and_set_bit(index, lev->occupied))
+		lev->nonempty++;
 }
 
+static void htw_level_clear(struct htw_level *lev, u32 index)
+{
+	if (__test_and_clear_bit(index, lev->occupied))
+		lev->nonempty--;
+}
+
+/* Append all of a bucket to @list. */
+static void htw_level_take(struct htw_level *lev, u32 index,
+			   struct list_head *list)
+{
+	list_splice_tail_init(&lev->buckets[index], list);
+	htw_level_clear(lev, index);
+}
+
+/* Is a tick late enough to be in, or before, list @i of &htw_wheel.beyond? */
+static u64 htw_beyond_list_start(const struct htw_wheel *w, unsigned int i)
+{
+	unsigned int shift = HTW_DIGIT_BITS * (i - 1);
+
+	return i ? ((w->base >> shift) + 1) << shift : w->base;
+}
+
+/* The list of &htw_wheel.beyond for a tick that is not before the base. */
+static unsigned int htw_beyond_index(const struct htw_wheel *w, u64 tick)
+{
+	return (fls64(tick ^ w->base) + HTW_DIGIT_BITS - 1) / HTW_DIGIT_BITS;
+}
+
+/* The first list of &htw_wheel.beyond that holds a node. */
+static unsigned int htw_beyond_first_list(const struct htw_wheel *w)
+{
+	return __ffs64(w->used);
+}
+
+/* The earliest tick of a list's nodes; false if there are more than @most. */
+static bool htw_list_first_tick(const struct list_head *list, unsigned int most,
+				u64 *first)
+{
+	const struct list_head *at;
+
+	*first = HTW_NEVER;
+	list_for_each(at, list) {
+		if (!most--)
+			return false;
+		*first = min(*first, list_entry(at, struct htw_node, list)->expires);
+	}
+	return true;
+}
+
+/* A tick before which no node is beyond the levels, exact if the first list has @most nodes. */
+static u64 htw_beyond_first_tick(const struct htw_wheel *w, unsigned int most)
+{
+	unsigned int i;
+	u64 first;
+
+	/* Not before what the last level may hold. */
+	if (!list_empty(&w->unsorted))
+		return w->levels ? w->level[w->levels - 1].end : w->cursor;
+	if (!w->used)
+		return HTW_NEVER;
+	i = htw_beyond_first_list(w);
+	if (htw_list_first_tick(&w->beyond[i], most, &first))
+		return first;
+	return htw_beyond_list_start(w, i);
+}
+
+/* Put a node into its list beyond the levels. */
+static void htw_beyond_append(struct htw_wheel *w, struct htw_node *n)
+{
+	unsigned int i = htw_beyond_index(w, n->expires);
+
+	if (htw_level_append(&w->beyond[i], n))
+		w->used |= BIT_ULL(i);
+}
+
+/*
+ * Start a node beyond the levels. While there are unsorted nodes, an older one
+ * of the same tick may be among them. The base is ahead of what the last level
+ * holds if all of them were stopped.
+ */
+static void htw_beyond_add(struct htw_wheel *w, struct htw_node *n)
+{
+	if (!list_empty(&w->unsorted)) {
+		__htw_list_add_tail(&n->list, &w->unsorted);
+		return;
+	}
+	if (!w->used)
+		w->base = w->levels ? w->level[w->levels - 1].last + 1 : w->cursor;
+	if (n->expires < w->base)
+		__htw_list_add_tail(&n->list, &w->unsorted);
+	else
+		htw_beyond_append(w, n);
+}
+
+/*
+ * Move the base on, to a tick before which nothing is beyond the levels that
+ * does not come down now. Lists whose nodes may belong elsewhere, as seen from
+ * there, become unsorted.
+ */
+static void htw_beyond_set_base(struct htw_wheel *w, u64 base)
+{
+	unsigned int last = htw_beyond_index(w, base);
+	LIST_HEAD(all);
+
+	for (; w->used && htw_beyond_first_list(w) <= last; w->used &= w->used - 1)
+		list_splice_tail_init(&w->beyond[htw_beyond_first_list(w)], &all);
+	/* In front, as what is unsorted already was started later. */
+	list_splice(&all, &w->unsorted);
+	w->base = base;
+}
+
+/* The first tick of level @l's earliest bucket; above the last level, of a window in its place. */
 static u64 htw_wheel_upper_first_tick(const struct htw_wheel *w, unsigned int l)
 {
-	return l < w->levels ? htw_level_first_tick(w, l) :
-			       htw_wheel_overflow_first_tick(w);
+	u64 first;
+
+	if (l < w->levels)
+		return htw_level_first_tick(w, l);
+	first = htw_beyond_first_tick(w, HTW_SHORT_LIST);
+	if (first == HTW_NEVER)
+		return HTW_NEVER;
+	first = htw_level_slot_start(w, &w->level[l], first);
+	return max(first, w->level[l - 1].end);
 }
 
 /* Where level @l should end: two windows after the start of the cursor's. */
@@ -218,6 +423,8 @@ static bool htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
 	const bool searched = cursor >= w->next_window;
 
 	w->cursor = cursor;
+	if (!w->levels)
+		return false;
 	if (searched)
 		htw_wheel_advance_ends(w);
 	/* The cursor passes the end while a bucket above is moved down in parts. */
@@ -248,151 +455,10 @@ void htw_wheel_forward(struct htw_wheel *w, u64 now)
 		htw_wheel_set_cursor(w, idle);
 }
 
-/*
- * Allocate the buckets of all levels, and their bitmaps. Apart: large
- * allocations are rounded up to a power of two, which the buckets of most
- * wheels are without the bitmaps.
- */
-static bool htw_wheel_alloc_buckets(struct htw_wheel *w, gfp_t gfp, int node)
+/* Are there no levels, and all nodes that are not due in the sorted list? */
+static bool htw_wheel_is_sorted(const struct htw_wheel *w)
 {
-	struct list_head *buckets;
-	size_t nr_buckets = 0, longs = 0;
-	unsigned long *map;
-
-	for (unsigned int l = 0; l < w->levels; l++) {
-		nr_buckets += w->level[l].nr_buckets;
-		longs += BITS_TO_LONGS(w->level[l].nr_buckets);
-	}
-
-	buckets = kvmalloc_node(nr_buckets * sizeof(*buckets), gfp, node);
-	map = kvmalloc_node(longs * sizeof(*map), gfp, node);
-	if (!buckets || !map) {
-		kvfree(buckets);
-		kvfree(map);
-		return false;
-	}
-
-	memset(map, 0, longs * sizeof(*map));
-	w->search = longs / HTW_WHEEL_UNIT_WORDS;
-	for (size_t i = 0; i < nr_buckets; i++)
-		INIT_LIST_HEAD(&buckets[i]);
-
-	for (unsigned int l = 0; l < w->levels; l++) {
-		w->level[l].buckets = buckets;
-		w->level[l].occupied = map;
-		buckets += w->level[l].nr_buckets;
-		map += BITS_TO_LONGS(w->level[l].nr_buckets);
-	}
-	return true;
-}
-
-/**
- * htw_wheel_init() - initialize an empty wheel and allocate its buckets
- * @w: the wheel
- * @geo: its shape, which htw_geometry_check() has passed
- * @now: the present tick
- * @gfp: flags of the allocation
- * @node: the NUMA node, or NUMA_NO_NODE
- *
- * Context: may sleep if @gfp may.
- * Return: 0, or -ENOMEM with nothing to destroy.
- */
-int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now,
-		   gfp_t gfp, int node)
-{
-	u64 span = 1;
-
-	memset(w, 0, sizeof(*w));
-	INIT_LIST_HEAD(&w->due);
-	INIT_LIST_HEAD(&w->overflow_scan);
-	INIT_LIST_HEAD(&w->overflow);
-	w->levels = geo->levels;
-	w->pow2 = true;
-	w->next = HTW_NEVER;
-	w->overflow_min = HTW_NEVER;
-	for (unsigned int l = 0; l < geo->levels; l++) {
-		struct htw_level *lev = &w->level[l];
-
-		lev->span = span;
-		lev->shift = ilog2(span);
-		lev->nr_buckets = 2 * geo->slots[l];
-		w->pow2 &= is_power_of_2(geo->slots[l]);
-		span *= geo->slots[l];
-	}
-	for (unsigned int l = 0; l < geo->levels && w->pow2; l++)
-		w->level[l].mask = w->level[l].nr_buckets - 1;
-	w->level[w->levels] = (struct htw_level) {
-		.buckets = &w->overflow,
-		.span = span,
-		.shift = ilog2(span),
-		.nr_buckets = 1,
-		.last = HTW_NEVER,
-		.end = HTW_NEVER,
-	};
-	if (!htw_wheel_alloc_buckets(w, gfp, node))
-		return -ENOMEM;
-	htw_wheel_set_cursor(w, now + 1);
-	return 0;
-}
-
-/* Free the buckets of an empty wheel, and their bitmaps. */
-void htw_wheel_destroy(struct htw_wheel *w)
-{
-	WARN_ON(w->pending);
-	/* Of all levels. */
-	kvfree(w->level[0].buckets);
-	kvfree(w->level[0].occupied);
-}
-
-static void htw_level_set(struct htw_level *lev, u32 index)
-{
-	if (!__test_and_set_bit(index, lev->occupied))
-		lev->nonempty++;
-}
-
-static void htw_level_clear(struct htw_level *lev, u32 index)
-{
-	if (__test_and_clear_bit(index, lev->occupied))
-		lev->nonempty--;
-}
-
-/* Append all of a bucket to @list. */
-static void htw_level_take(struct htw_level *lev, u32 index,
-			   struct list_head *list)
-{
-	list_splice_tail_init(&lev->buckets[index], list);
-	htw_level_clear(lev, index);
-}
-
-/* Clear the bit of @list if it is a bucket: it has lost its last node. */
-void htw_level_emptied(struct htw_wheel *w, const struct list_head *list)
-{
-	for (unsigned int l = 0; l < w->levels; l++) {
-		struct htw_level *lev = &w->level[l];
-
-		if (list >= lev->buckets &&
-		    list < lev->buckets + lev->nr_buckets) {
-			htw_level_clear(lev, list - lev->buckets);
-			return;
-		}
-	}
-}
-
-/*
- * Append a node to the overflow list. While the list is being searched, to the
- * part that has not been looked at: an older node of the same tick may be
- * there.
- */
-static void htw_wheel_overflow_add(struct htw_wheel *w, struct htw_node *n)
-{
-	if (!list_empty(&w->overflow_scan)) {
-		__htw_list_add_tail(&n->list, &w->overflow_scan);
-		return;
-	}
-	if (list_empty(&w->overflow))
-		w->overflow_min = HTW_NEVER;
-	__htw_list_add_tail(&n->list, &w->overflow);
-	w->overflow_min = min(w->overflow_min, n->expires);
+	return w->level == w->none;
 }
 
 /*
@@ -407,6 +473,45 @@ static u64 htw_wheel_work_at(const struct htw_wheel *w, unsigned int l,
 	return first - min(first, w->level[l].span);
 }
 
+/* A tick before which no node is to expire, nor a bucket to be moved down. */
+static u64 htw_wheel_next_work(const struct htw_wheel *w)
+{
+	u64 next;
+
+	if (!list_empty(&w->due))
+		return w->cursor - 1;
+	if (htw_wheel_is_sorted(w))
+		return list_empty(&w->sorted) ? HTW_NEVER :
+		       list_first_entry(&w->sorted, struct htw_node, list)->expires;
+	if (!w->levels)
+		return list_empty(&w->unsorted) ? htw_beyond_first_tick(w, HTW_LONG_LIST) :
+						  w->cursor - 1;
+	next = htw_level_first_tick(w, 0);
+	for (unsigned int l = 1; l <= w->levels; l++)
+		next = min(next, htw_wheel_work_at(w, l, htw_wheel_upper_first_tick(w, l)));
+	return next;
+}
+
+/**
+ * htw_wheel_next() - the next tick with work
+ * @w: the wheel
+ *
+ * Work is a node to expire or a bucket to move down, so this is never later than
+ * the first node. Without levels it is that node's tick, unless more than 1,024
+ * nodes would have to be looked at for it.
+ *
+ * Sets &htw_wheel.next, by which htw_wheel_start() says whether the caller's
+ * timer is to be programmed earlier.
+ *
+ * Return: the tick; one that has come if there is work now, %HTW_NEVER if there
+ * will be none.
+ */
+u64 htw_wheel_next(struct htw_wheel *w)
+{
+	w->next = htw_wheel_next_work(w);
+	return w->next;
+}
+
 /* Would starting a node at tick @expires make &htw_wheel.next earlier? */
 bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires)
 {
@@ -414,41 +519,6 @@ bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires)
 
 	expires = htw_level_slot_start(w, lev, expires);
 	return htw_wheel_work_at(w, lev - w->level, expires) < w->next;
-}
-
-/**
- * htw_wheel_coalesce() - choose a tick that a node can share with others
- * @w: the wheel
- * @first: the earliest tick allowed
- * @last: the latest tick allowed
- *
- * Prefer a tick of level 0 that holds a node already and is near, then the
- * roundest number in the range, which others are likely to choose as well (as apply_slack() in
- * kernel/time/timer.c did).
- *
- * Return: a tick from @first to @last; @first if @last is not later.
- */
-u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last)
-{
-	const struct htw_level *lev = &w->level[0];
-	u64 reach = max(first, w->cursor), end = 0;
-
-	if (last <= first)
-		return first;
-	/* Without levels, level 0 is the overflow list: it has no bitmap to search. */
-	if (w->levels)
-		end = min3(last + 1, lev->end, reach + HTW_WHEEL_LOOK_TICKS);
-	/* Each bucket of level 0 is a tick; the ring wraps, so search it in two parts. */
-	while (reach < end) {
-		u32 from = htw_level_bucket_index(w, lev, reach);
-		u32 to = min_t(u64, lev->nr_buckets, from + (end - reach));
-		u32 index = find_next_bit(lev->occupied, to, from);
-
-		reach += index - from;
-		if (index < to)
-			return reach;
-	}
-	return last & ~(BIT_ULL(fls64(first ^ last) - 1) - 1);
 }
 
 /* Note that there is work at a tick. Return: true if @next has become earlier. */
@@ -460,26 +530,181 @@ static bool htw_wheel_note_work(struct htw_wheel *w, u64 work)
 	return true;
 }
 
+/* What stands above the last level, for nodes beyond it. */
+static void htw_level_init_above(struct htw_level *lev, u64 span)
+{
+	memset(lev, 0, sizeof(*lev));
+	lev->last = HTW_NEVER;
+	lev->end = HTW_NEVER;
+	lev->span = span;
+	lev->shift = ilog2(span);
+}
+
+/**
+ * htw_wheel_init() - initialize an empty wheel without levels
+ * @w: the wheel
+ * @now: the present tick
+ *
+ * Nothing has to be undone when the wheel is empty again and has no levels.
+ */
+void htw_wheel_init(struct htw_wheel *w, u64 now)
+{
+	memset(w, 0, sizeof(*w));
+	INIT_LIST_HEAD(&w->due);
+	INIT_LIST_HEAD(&w->unsorted);
+	for (unsigned int i = 0; i < HTW_WHEEL_LISTS; i++)
+		INIT_LIST_HEAD(&w->beyond[i]);
+	INIT_LIST_HEAD(&w->sorted);
+	htw_level_init_above(&w->none[0], 1);
+	htw_level_init_above(&w->none[1], 1);
+	w->level = w->none;
+	w->pow2 = true;
+	w->next = HTW_NEVER;
+	w->next_window = HTW_NEVER;
+	w->cursor = now + 1;
+}
+
+/* There are more than a few nodes, or levels are to be added: use the radix heap. */
+static void htw_wheel_spread(struct htw_wheel *w)
+{
+	struct list_head *entry, *following;
+
+	w->level = &w->none[1];
+	w->base = w->cursor;
+	list_for_each_safe(entry, following, &w->sorted)
+		htw_beyond_append(w, list_entry(entry, struct htw_node, list));
+	INIT_LIST_HEAD(&w->sorted);
+}
+
+/* Have all levels end where the cursor's window of the last one starts: they hold nothing. */
+static void htw_wheel_reset_ends(struct htw_wheel *w)
+{
+	u64 end = htw_level_slot_start(w, &w->level[w->levels], w->cursor);
+
+	for (unsigned int l = 0; l < w->levels; l++)
+		htw_level_set_end(w, &w->level[l], end);
+}
+
+/**
+ * htw_wheel_add_levels() - have a wheel work as well with many nodes
+ * @w: a wheel without levels
+ * @geo: the levels' shape, which htw_geometry_error() has passed
+ * @memory: htw_geometry_bytes() of memory, aligned as malloc() does; the wheel's
+ *	until htw_wheel_remove_levels()
+ *
+ * Nodes that are in the wheel are not moved: those of the first windows come
+ * down from beyond the levels in batches, before they expire.
+ *
+ * Return: as htw_wheel_start().
+ */
+bool htw_wheel_add_levels(struct htw_wheel *w, const struct htw_geometry *geo,
+			  void *memory)
+{
+	struct htw_level *level = (struct htw_level *)memory;
+	struct list_head *buckets = (struct list_head *)(level + geo->levels + 1);
+	size_t nr_buckets = 0, longs = 0;
+	unsigned long *map;
+	u64 span = 1;
+
+	HTW_ASSERT(!w->levels && !htw_geometry_error(geo));
+	if (htw_wheel_is_sorted(w))
+		htw_wheel_spread(w);
+	w->level = level;
+	w->levels = geo->levels;
+	for (unsigned int l = 0; l < geo->levels; l++) {
+		struct htw_level *lev = &level[l];
+
+		memset(lev, 0, sizeof(*lev));
+		lev->span = span;
+		lev->shift = ilog2(span);
+		lev->nr_buckets = 2 * geo->slots[l];
+		lev->buckets = buckets + nr_buckets;
+		nr_buckets += lev->nr_buckets;
+		w->pow2 &= is_power_of_2(geo->slots[l]);
+		span *= geo->slots[l];
+	}
+	htw_level_init_above(&level[geo->levels], span);
+
+	map = (unsigned long *)(buckets + nr_buckets);
+	for (unsigned int l = 0; l < geo->levels; l++) {
+		level[l].occupied = map + longs;
+		longs += BITS_TO_LONGS(level[l].nr_buckets);
+		if (w->pow2)
+			level[l].mask = level[l].nr_buckets - 1;
+	}
+	memset(map, 0, longs * sizeof(*map));
+	for (size_t i = 0; i < nr_buckets; i++)
+		INIT_LIST_HEAD(&buckets[i]);
+
+	w->search = longs / HTW_WHEEL_UNIT_WORDS;
+	w->next_window = 0;
+	htw_wheel_reset_ends(w);
+	htw_wheel_set_cursor(w, w->cursor);
+	return htw_wheel_note_work(w, htw_wheel_next_work(w));
+}
+
+/**
+ * htw_wheel_remove_levels() - have a wheel work without levels again
+ * @w: an empty wheel
+ *
+ * Return: the memory of its levels, or NULL if it has none.
+ */
+void *htw_wheel_remove_levels(struct htw_wheel *w)
+{
+	struct htw_level *level = w->level;
+
+	HTW_ASSERT(!w->pending);
+	if (!w->levels)
+		return NULL;
+	w->level = w->none;
+	w->levels = 0;
+	w->search = 0;
+	w->pow2 = true;
+	w->next_window = HTW_NEVER;
+	return level;
+}
+
+/* Note that a list, or a bucket, has lost its last node. */
+void htw_wheel_emptied(struct htw_wheel *w, const struct list_head *list)
+{
+	if (list >= w->beyond && list < w->beyond + HTW_WHEEL_LISTS) {
+		w->used &= ~BIT_ULL(list - w->beyond);
+		return;
+	}
+	if (list == &w->unsorted)
+		w->rewound = false;
+	for (unsigned int l = 0; l < w->levels; l++) {
+		struct htw_level *lev = &w->level[l];
+
+		if (list >= lev->buckets &&
+		    list < lev->buckets + lev->nr_buckets) {
+			htw_level_clear(lev, list - lev->buckets);
+			return;
+		}
+	}
+}
+
 /* htw_wheel_link() for a tick that has come. */
 bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n)
 {
-	__htw_list_add_tail(&n->list, &w->due);
+	/* After a rewind an older one of the same tick may be among the unsorted nodes. */
+	if (unlikely(w->rewound))
+		__htw_list_add_tail(&n->list, &w->unsorted);
+	else
+		__htw_list_add_tail(&n->list, &w->due);
 	return htw_wheel_note_work(w, n->expires);
 }
 
-/* htw_wheel_link() for a level without a mask. */
-bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev,
-			 struct htw_node *n)
+/* htw_wheel_link() for the sorted list. */
+static bool htw_sorted_link(struct htw_wheel *w, struct htw_node *n)
 {
-	unsigned int l = lev - w->level;
+	struct list_head *after = w->sorted.prev;
 
-	if (l == w->levels) {
-		htw_wheel_overflow_add(w, n);
-		return htw_wheel_note_work(w, htw_wheel_work_at(w, l,
-								htw_wheel_overflow_first_tick(w)));
-	}
-	return htw_level_append(htw_level_bucket(w, lev, n->expires), n) &&
-	       htw_level_mark_bucket(w, lev, n);
+	while (after != &w->sorted &&
+	       list_entry(after, struct htw_node, list)->expires > n->expires)
+		after = after->prev;
+	__htw_list_add(&n->list, after);
+	return htw_wheel_note_work(w, n->expires);
 }
 
 /* Set the bit of a bucket that has got its first node. Return: as htw_wheel_start(). */
@@ -489,6 +714,27 @@ bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev,
 	htw_level_set(lev, n->list.prev - lev->buckets);
 	return htw_wheel_note_work(w, htw_wheel_work_at(w, lev - w->level,
 					     htw_level_slot_start(w, lev, n->expires)));
+}
+
+/* htw_wheel_link() for a level without a mask, and for what is no level. */
+bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev,
+			 struct htw_node *n)
+{
+	unsigned int l = lev - w->level;
+
+	if (lev == w->none) {
+		if (likely(w->pending <= HTW_WHEEL_FEW))
+			return htw_sorted_link(w, n);
+		htw_wheel_spread(w);
+		lev = w->level;
+	}
+	if (l == w->levels) {
+		htw_beyond_add(w, n);
+		return htw_wheel_note_work(w, htw_wheel_work_at(w, l,
+						htw_level_slot_start(w, lev, n->expires)));
+	}
+	return htw_level_append(htw_level_bucket(w, lev, n->expires), n) &&
+	       htw_level_mark_bucket(w, lev, n);
 }
 
 /**
@@ -505,24 +751,33 @@ bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev,
  * it does not overtake them.
  *
  * Return: false if the node has to wait for the next tick as well, to stay in
- * order: there are more nodes than are looked at and the last of them is due,
- * or some may still be on an upper level.
+ * order: there are more nodes than are looked at, or some may still be on an
+ * upper level.
  */
 bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due,
 			u64 time, bool *ahead)
 {
-	const struct htw_level *lev = &w->level[0];
 	unsigned int looks = HTW_WHEEL_LOOKS;
+	struct list_head *list;
 	struct htw_node *n, *next;
-	struct list_head *bucket;
 
-	if (now + 1 >= lev->end)
-		return false;
-	bucket = htw_level_bucket(w, lev, now + 1);
-	list_for_each_entry_safe(n, next, bucket, list) {
+	if (htw_wheel_is_sorted(w)) {
+		list = &w->sorted;
+	} else if (!w->levels) {
+		if (!list_empty(&w->unsorted) || now + 1 < w->base)
+			return false;
+		list = &w->beyond[htw_beyond_index(w, now + 1)];
+	} else {
+		if (now + 1 >= w->level[0].end)
+			return false;
+		list = htw_level_bucket(w, &w->level[0], now + 1);
+	}
+	list_for_each_entry_safe(n, next, list, list) {
+		if (n->expires > now + 1 && list == &w->sorted)
+			break;
 		if (!looks--)
-			return !is_due(list_last_entry(bucket, struct htw_node, list), time);
-		if (!is_due(n, time))
+			return false;
+		if (n->expires != now + 1 || !is_due(n, time))
 			continue;
 		htw_wheel_unlink(w, n);
 		n->expires = now;
@@ -584,42 +839,48 @@ static bool htw_level_cascade(struct htw_wheel *w, unsigned int l,
 }
 
 /*
- * Search the overflow list: nodes that belong to the next window of the last
- * level move down, the others go back. If the budget runs out, the rest stays
- * on @overflow_scan.
- *
- * Return: false if the budget was too small.
+ * Put unsorted nodes where they belong: before @end on the last level, else in a
+ * list beyond it. Return: false if the budget was too small.
  */
-static bool htw_wheel_overflow_cascade(struct htw_wheel *w,
-				       unsigned int *budget)
+static bool htw_beyond_sort(struct htw_wheel *w, u64 end, unsigned int *budget)
 {
-	struct htw_level *lev = &w->level[w->levels - 1];
-	u64 end = lev->end + w->level[w->levels].span;
-	struct htw_node *n;
+	struct htw_level *lev = w->level + w->levels - 1;
+	struct list_head *entry;
 
-	if (list_empty(&w->overflow_scan)) {
-		list_splice_init(&w->overflow, &w->overflow_scan);
-		w->overflow_min = HTW_NEVER;
-	}
-	while ((n = list_first_entry_or_null(&w->overflow_scan, struct htw_node, list))) {
+	while ((entry = w->unsorted.next) != &w->unsorted) {
+		struct htw_node *n = list_entry(entry, struct htw_node, list);
+
 		if (!*budget)
 			return false;
 		--*budget;
+		__htw_list_del(entry);
 		if (n->expires < w->cursor) {
-			__htw_list_del(&n->list);
 			__htw_list_add_tail(&n->list, &w->due);
 		} else if (n->expires < end) {
 			struct list_head *down = htw_level_bucket(w, lev, n->expires);
 
-			__htw_list_del(&n->list);
 			w->cascades++;
 			if (htw_level_append(down, n))
 				htw_level_set(lev, down - lev->buckets);
 		} else {
-			list_move_tail(&n->list, &w->overflow);
-			w->overflow_min = min(w->overflow_min, n->expires);
+			htw_beyond_append(w, n);
 		}
 	}
+	w->rewound = false;
+	return true;
+}
+
+/* Move what is in the window behind the last level down. Return: false if some of it is left. */
+static bool htw_beyond_cascade(struct htw_wheel *w, unsigned int *budget)
+{
+	struct htw_level *lev = &w->level[w->levels - 1];
+	u64 end = lev->end + w->level[w->levels].span;
+
+	if (w->base < end)
+		htw_beyond_set_base(w, end);
+	if (!htw_beyond_sort(w, end, budget))
+		return false;
+	htw_level_set_end(w, lev, end);
 	return true;
 }
 
@@ -640,7 +901,7 @@ static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l,
 	if (l + 1 < w->levels)
 		filled = htw_level_cascade(w, l, budget);
 	else
-		filled = htw_wheel_overflow_cascade(w, budget);
+		filled = htw_beyond_cascade(w, budget);
 	if (filled)
 		htw_level_advance_end(w, l);
 	return filled;
@@ -657,6 +918,8 @@ static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l,
  */
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget)
 {
+	if (!w->levels)
+		return htw_beyond_sort(w, 0, budget);
 	for (unsigned int l = 0; l < w->levels; l++) {
 		while (w->level[l].end < htw_level_end_wanted(w, l)) {
 			if (!htw_wheel_cascade_to(w, l, budget))
@@ -684,7 +947,7 @@ static u64 htw_wheel_first_tick_above(const struct htw_wheel *w, u64 limit)
  *
  * Return: false if the budget was too small.
  */
-static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
+static bool htw_level_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 {
 	struct htw_level *lev = &w->level[0];
 	u64 first = htw_level_first_tick(w, 0);
@@ -712,15 +975,79 @@ static bool htw_wheel_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	return w->cursor < lev->end || htw_wheel_cascade_to(w, 0, budget);
 }
 
-/* Inline for htw_wheel_expire(), which callouts call once for each node. */
-static inline bool __htw_wheel_collect_due(struct htw_wheel *w, u64 now,
-					   unsigned int *budget)
+/* The same for the sorted list. Return: false if nothing is due. */
+static bool htw_sorted_step(struct htw_wheel *w, u64 now)
 {
-	while (*budget) {
-		if (!list_empty(&w->due))
-			return true;
-		if (w->cursor > now || !htw_wheel_step(w, now, budget))
+	struct list_head *head = &w->sorted, *entry = head->next, *last;
+	u64 first;
+
+	if (entry == head || list_entry(entry, struct htw_node, list)->expires > now) {
+		w->cursor = now + 1;
+		return false;
+	}
+
+	/* Cut the nodes of the first tick off. */
+	first = list_entry(entry, struct htw_node, list)->expires;
+	w->cursor = first + 1;
+	w->due.next = entry;
+	entry->prev = &w->due;
+	do {
+		last = entry;
+		entry = entry->next;
+	} while (entry != head &&
+		 list_entry(entry, struct htw_node, list)->expires == first);
+	w->due.prev = last;
+	last->next = &w->due;
+	head->next = entry;
+	entry->prev = head;
+	return true;
+}
+
+/* The same for the radix heap, if there are no levels. */
+static bool htw_beyond_step(struct htw_wheel *w, u64 now, unsigned int *budget)
+{
+	unsigned int i;
+	u64 start;
+
+	if (!htw_beyond_sort(w, 0, budget))
+		return false;
+	if (!list_empty(&w->due))
+		return true;
+
+	if (!w->used) {
+		w->level = w->none;
+		w->cursor = now + 1;
+		return true;
+	}
+	i = htw_beyond_first_list(w);
+	start = htw_beyond_list_start(w, i);
+	if (start > now) {
+		w->cursor = now + 1;
+		return true;
+	}
+
+	/* All nodes of list 0 are of one tick. Others are distributed as their time comes. */
+	if (i) {
+		w->cursor = max(w->cursor, start);
+		htw_beyond_set_base(w, w->cursor);
+		return htw_beyond_sort(w, 0, budget);
+	}
+	list_splice_tail_init(&w->beyond[0], &w->due);
+	w->used &= ~BIT_ULL(0);
+	w->cursor = start + 1;
+	return true;
+}
+
+/* htw_wheel_collect_due() if there are more than a few nodes, and none is due yet. */
+static noinline bool htw_wheel_fill_due(struct htw_wheel *w, u64 now,
+					unsigned int *budget)
+{
+	while (*budget && w->cursor <= now) {
+		if (w->levels ? !htw_level_step(w, now, budget) :
+				!htw_beyond_step(w, now, budget))
 			return false;
+		if (!list_empty(&w->due))
+			return *budget;
 	}
 	return false;
 }
@@ -740,7 +1067,13 @@ static inline bool __htw_wheel_collect_due(struct htw_wheel *w, u64 now,
  */
 bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget)
 {
-	return __htw_wheel_collect_due(w, now, budget);
+	if (!list_empty(&w->due))
+		return *budget;
+	if (w->cursor > now)
+		return false;
+	if (htw_wheel_is_sorted(w))
+		return htw_sorted_step(w, now) && *budget;
+	return htw_wheel_fill_due(w, now, budget);
 }
 
 /**
@@ -757,35 +1090,40 @@ struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now,
 {
 	struct htw_node *n;
 
-	if (!__htw_wheel_collect_due(w, now, budget))
+	if (!htw_wheel_collect_due(w, now, budget))
 		return NULL;
 	n = list_first_entry(&w->due, struct htw_node, list);
 	--*budget;
 	w->pending--;
 	__htw_list_del(&n->list);
+	htw_node_init(n);
 	return n;
 }
 
 /**
- * htw_wheel_next() - the earliest tick with work
+ * htw_wheel_advance() - expire what is due, then move nodes down
  * @w: the wheel
+ * @now: as for htw_wheel_collect_due()
+ * @budget: nodes that may be expired or looked at; decremented for each one
+ * @expired: called for each node that has expired, which is in no wheel any more
+ * @arg: for @expired
  *
- * Work is a node to expire or a bucket to move down. The caller stores the
- * result in &htw_wheel.next when it programs its timer.
+ * @expired may start, stop and free any node, the one that it is called for
+ * included. What it starts for a tick that has come is expired by the same call.
  *
- * Return: the tick; one that has come if there is work now, %HTW_NEVER if there
- * will be none.
+ * Return: true if nothing is left to do before htw_wheel_next(); false if the
+ * budget was too small.
  */
-u64 htw_wheel_next(const struct htw_wheel *w)
+bool htw_wheel_advance(struct htw_wheel *w, u64 now, unsigned int *budget,
+		       htw_node_fn_t *expired, void *arg)
 {
-	u64 next;
+	struct htw_node *n;
 
-	if (!list_empty(&w->due))
-		return w->cursor - 1;
-	next = htw_level_first_tick(w, 0);
-	for (unsigned int l = 1; l <= w->levels; l++)
-		next = min(next, htw_wheel_work_at(w, l, htw_wheel_upper_first_tick(w, l)));
-	return next;
+	while ((n = htw_wheel_expire(w, now, budget)))
+		expired(n, arg);
+	if (!*budget)
+		return false;
+	return htw_wheel_is_sorted(w) || (htw_wheel_cascade(w, budget) && list_empty(&w->due));
 }
 
 /* Set @first to a list's earliest node if that is earlier; false if it has more than @most. */
@@ -816,6 +1154,8 @@ bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most,
 			  struct htw_node **first)
 {
 	*first = list_first_entry_or_null(&w->due, struct htw_node, list);
+	if (!*first)
+		*first = list_first_entry_or_null(&w->sorted, struct htw_node, list);
 	if (*first)
 		return true;
 
@@ -835,10 +1175,10 @@ bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most,
 			return false;
 	}
 
-	if (*first && (*first)->expires < htw_wheel_overflow_first_tick(w))
+	if (*first && (*first)->expires < htw_beyond_first_tick(w, HTW_SHORT_LIST))
 		return true;
-	return htw_wheel_earliest(&w->overflow_scan, &most, first) &&
-	       htw_wheel_earliest(&w->overflow, &most, first);
+	return htw_wheel_earliest(&w->unsorted, &most, first) &&
+	       (!w->used || htw_wheel_earliest(&w->beyond[htw_beyond_first_list(w)], &most, first));
 }
 
 /**
@@ -856,6 +1196,8 @@ struct htw_node *htw_wheel_evict(struct htw_wheel *w)
 
 	if (!list_empty(&w->due))
 		from = &w->due;
+	else if (!list_empty(&w->sorted))
+		from = &w->sorted;
 	for (unsigned int l = 0; l < w->levels && !from; l++) {
 		u64 first = htw_level_first_tick(w, l);
 		struct htw_level *lev = &w->level[l];
@@ -864,12 +1206,38 @@ struct htw_node *htw_wheel_evict(struct htw_wheel *w)
 			from = htw_level_bucket(w, lev, first);
 	}
 	if (!from)
-		from = list_empty(&w->overflow) ? &w->overflow_scan : &w->overflow;
+		from = w->used ? &w->beyond[htw_beyond_first_list(w)] : &w->unsorted;
 
 	n = list_first_entry_or_null(from, struct htw_node, list);
 	if (n)
 		htw_wheel_stop(w, n);
 	return n;
+}
+
+static void htw_list_walk(struct list_head *list, htw_node_fn_t *visit, void *arg)
+{
+	struct list_head *entry;
+
+	list_for_each(entry, list)
+		visit(list_entry(entry, struct htw_node, list), arg);
+}
+
+/**
+ * htw_wheel_walk() - look at all nodes
+ * @w: the wheel
+ * @visit: called for each node, in no order; it must not change the wheel
+ * @arg: for @visit
+ */
+void htw_wheel_walk(struct htw_wheel *w, htw_node_fn_t *visit, void *arg)
+{
+	htw_list_walk(&w->due, visit, arg);
+	htw_list_walk(&w->sorted, visit, arg);
+	htw_list_walk(&w->unsorted, visit, arg);
+	for (unsigned int l = 0; l < w->levels; l++)
+		for (u32 i = 0; i < w->level[l].nr_buckets; i++)
+			htw_list_walk(&w->level[l].buckets[i], visit, arg);
+	for (unsigned int i = 0; i < HTW_WHEEL_LISTS; i++)
+		htw_list_walk(&w->beyond[i], visit, arg);
 }
 
 /*
@@ -923,32 +1291,42 @@ static void htw_level_splice(struct htw_wheel *w, unsigned int l,
  * @w: the wheel
  * @now: the present tick
  *
- * Splice all nodes into @overflow_scan, bucket by bucket, in time proportional
- * to the number of buckets; htw_wheel_expire() and htw_wheel_cascade() then put
- * them back within their budgets. Until that
- * is done none of them expires, and nodes that are started join the end of the
- * list, so order is kept. Only nodes that are started for a tick that has come
- * are due at once. Nodes that were due may have to wait again. &htw_wheel.next
- * becomes zero: the caller has work to do at once.
+ * All nodes become unsorted, bucket by bucket, in time proportional to the
+ * number of buckets; htw_wheel_expire() and htw_wheel_cascade() then put them
+ * back within their budgets. Until that is done none of them expires, and nodes
+ * that are started join the end of the list, so order is kept. Nodes that were
+ * due may have to wait again. &htw_wheel.next becomes zero: the caller has work
+ * to do at once. Nothing is done if the wheel was not advanced beyond @now.
  */
 void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 {
-	const struct htw_level *overflow = &w->level[w->levels];
+	struct list_head *entry, *following;
 	LIST_HEAD(all);
 
+	if (now + 1 >= w->cursor)
+		return;
+	w->next = 0;
 	list_splice_init(&w->due, &all);
+	if (htw_wheel_is_sorted(w)) {
+		/* These are few. */
+		w->cursor = now + 1;
+		list_for_each_safe(entry, following, &all)
+			htw_wheel_link(w, list_entry(entry, struct htw_node, list));
+		return;
+	}
 	for (unsigned int l = 0; l < w->levels; l++)
 		htw_level_splice(w, l, &all);
-	list_splice_tail_init(&w->overflow, &all);
-	list_splice_tail_init(&w->overflow_scan, &all);
-	list_splice(&all, &w->overflow_scan);
-	w->overflow_min = HTW_NEVER;
-
+	for (; w->used; w->used &= w->used - 1)
+		list_splice_tail_init(&w->beyond[htw_beyond_first_list(w)], &all);
+	list_splice(&all, &w->unsorted);
+	w->rewound = !list_empty(&w->unsorted);
 	w->cursor = now + 1;
-	for (unsigned int l = 0; l < w->levels; l++)
-		htw_level_set_end(w, &w->level[l],
-				  htw_level_slot_start(w, overflow, w->cursor));
+	if (!w->levels) {
+		w->base = w->cursor;
+		return;
+	}
+	htw_wheel_reset_ends(w);
+	w->base = w->level[0].end + w->level[w->levels].span;
 	w->next_window = 0;
-	w->next = 0;
 	htw_wheel_set_cursor(w, w->cursor);
 }

@@ -2,29 +2,38 @@
 /*
  * Hierarchical timing wheel
  *
- * A data structure without a clock or a lock. Ticks are plain numbers, and the
- * caller serializes all calls on one wheel. It also compiles as part of a
- * program, for libhtw's timers in the process, with lib/port for what it uses
- * of the kernel.
+ * A data structure without a clock, a lock or memory of its own. Ticks are plain
+ * numbers, and the caller serializes all calls on one wheel. It also compiles as
+ * part of a program, for libhtw's timers in the process and as two files by
+ * itself, with lib/port for what it uses of the kernel.
  */
 #ifndef _HTW_WHEEL_H
 #define _HTW_WHEEL_H
 
 #include <linux/compiler.h>
-#include <linux/gfp_types.h>
 #include <linux/htw_node.h>
 #include <linux/limits.h>
 #include <linux/list.h>
+#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/types.h>
 
 #define HTW_WHEEL_MAX_LEVELS	8
 #define HTW_WHEEL_MAX_SLOTS	2048
 
+/* What callers must see to. A program may define it, as assert() for instance. */
+#ifndef HTW_ASSERT
+#define HTW_ASSERT(condition)	((void)0)
+#endif
+
 #define HTW_NEVER		U64_MAX		/* a tick that never comes */
 
+/* Bits of a tick that choose the list of a node beyond the levels; lists for 64 bits. */
+#define HTW_DIGIT_BITS		2
+#define HTW_WHEEL_LISTS		(64 / HTW_DIGIT_BITS + 1)
+
 /**
- * struct htw_geometry - the shape of a wheel
+ * struct htw_geometry - the shape of a wheel's levels
  * @levels: number of levels, at least 1
  * @slots: slots of each level, finest first, from 2 to %HTW_WHEEL_MAX_SLOTS
  *	each; they need not be powers of two
@@ -37,8 +46,8 @@ struct htw_geometry {
 /**
  * struct htw_level - one level of a wheel
  * @last: the last tick whose nodes are put on this level or below: @end - 1, or
- *	the last tick that has come if that is later, as it may be until a
- *	rewind is complete
+ *	the last tick that has come if that is later, as it may be until nodes
+ *	that were there before the levels, or before a rewind, have been sorted
  * @end: the first tick that belongs to a level above; a multiple of that
  *	level's @span
  * @buckets: the ring of buckets, with room for two windows
@@ -63,48 +72,65 @@ struct htw_level {
 
 /**
  * struct htw_wheel - a hierarchical timing wheel
+ * @level: the levels, finest first, and one above the last that stands for
+ *	@beyond; without levels in @none
  * @cursor: the first tick that has not been expired
- * @next: no work before this tick, see htw_wheel_next(). While the caller
- *	expires nodes it sets this to zero, so that htw_wheel_start() returns
- *	false
+ * @next: no work before this tick, see htw_wheel_next(). A caller that expires
+ *	nodes may set it to zero, so that htw_wheel_start() returns false until
+ *	htw_wheel_next() is called
  * @next_window: the cursor's value at which the windows of level 0 move on
  * @pending: number of nodes in the wheel, those that are due included
  * @levels: number of levels
- * @pow2: all spans are powers of two
  * @search: what searching all levels takes of a budget
+ * @pow2: all spans are powers of two
+ * @rewound: some of @unsorted may be nodes whose tick has come
  * @due: nodes whose tick has come, in order
- * @overflow_scan: nodes of @overflow that are still to be looked at, see
- *	htw_wheel_overflow_cascade(); after htw_wheel_rewind() all nodes
- * @overflow_min: no node in @overflow is earlier; %HTW_NEVER while it is empty
  * @cascades: nodes moved down a level so far
- * @level: the levels, finest first, and one above the last whose only bucket is
- *	@overflow
- * @overflow: nodes beyond the last level
+ * @base: the lists of @beyond are relative to this tick, and no node in them is
+ *	earlier
+ * @used: a bit for each list of @beyond, set if it holds a node
+ * @unsorted: nodes that are to be put where they belong, in order
+ * @beyond: nodes beyond the last level, by the highest digit, of
+ *	%HTW_DIGIT_BITS, in which their tick differs from @base
+ * @sorted: few nodes without levels, by their ticks
+ * @none: in place of levels: one that stands for @sorted, one for @beyond
  */
 struct htw_wheel {
+	struct htw_level *level;
 	u64 cursor;
 	u64 next;
 	u64 next_window;
 	u64 pending;
 	unsigned int levels;
-	bool pow2;
 	unsigned int search;
+	bool pow2;
+	bool rewound;
 	struct list_head due;
-	struct list_head overflow_scan;
-	u64 overflow_min;
 	u64 cascades;
-	struct htw_level level[HTW_WHEEL_MAX_LEVELS + 1];
-	struct list_head overflow;
+	u64 base;
+	u64 used;
+	struct list_head unsorted;
+	struct list_head beyond[HTW_WHEEL_LISTS];
+	struct list_head sorted;
+	struct htw_level none[2];
 };
 
 /* Has the deadline of a node come at @time? */
 typedef bool htw_is_due_t(const struct htw_node *n, u64 time);
+/* A function for each node; @arg is the caller's. */
+typedef void htw_node_fn_t(struct htw_node *n, void *arg);
 
-int htw_geometry_check(const struct htw_geometry *geo, const char **why);
+const char *htw_geometry_error(const struct htw_geometry *geo);
+void htw_geometry_default(struct htw_geometry *geo, u64 tick_ns);
+size_t htw_geometry_bytes(const struct htw_geometry *geo);
 
-int htw_wheel_init(struct htw_wheel *w, const struct htw_geometry *geo, u64 now,
-		   gfp_t gfp, int node);
-void htw_wheel_destroy(struct htw_wheel *w);
+u64 htw_coalesce(u64 first, u64 last);
+u64 htw_tick_within(u64 deadline, u64 slack, u64 tick_ns);
+
+void htw_wheel_init(struct htw_wheel *w, u64 now);
+bool htw_wheel_add_levels(struct htw_wheel *w, const struct htw_geometry *geo,
+			  void *memory);
+void *htw_wheel_remove_levels(struct htw_wheel *w);
 
 bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n);
 bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due,
@@ -113,19 +139,33 @@ bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev,
 			 struct htw_node *n);
 bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev,
 			   struct htw_node *n);
-void htw_level_emptied(struct htw_wheel *w, const struct list_head *list);
+void htw_wheel_emptied(struct htw_wheel *w, const struct list_head *list);
 void htw_wheel_forward(struct htw_wheel *w, u64 now);
 bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires);
-u64 htw_wheel_coalesce(const struct htw_wheel *w, u64 first, u64 last);
 bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget);
 struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now,
 				  unsigned int *budget);
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget);
-u64 htw_wheel_next(const struct htw_wheel *w);
+bool htw_wheel_advance(struct htw_wheel *w, u64 now, unsigned int *budget,
+		       htw_node_fn_t *expired, void *arg);
+u64 htw_wheel_next(struct htw_wheel *w);
 bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most,
 			  struct htw_node **first);
 void htw_wheel_rewind(struct htw_wheel *w, u64 now);
 struct htw_node *htw_wheel_evict(struct htw_wheel *w);
+void htw_wheel_walk(struct htw_wheel *w, htw_node_fn_t *visit, void *arg);
+
+/**
+ * htw_tick_up() - round a deadline up to a tick, so that nothing is early
+ * @deadline: a time, from 0
+ * @tick_ns: what a tick is of it
+ */
+static inline u64 htw_tick_up(u64 deadline, u64 tick_ns)
+{
+	u64 tick = div64_u64(deadline, tick_ns);
+
+	return tick + (tick * tick_ns != deadline);
+}
 
 /*
  * Lists on the hot path skip the hardening of CONFIG_DEBUG_LIST, which
@@ -179,7 +219,25 @@ static inline void __htw_list_del(struct list_head *entry)
 		__list_del(entry->prev, entry->next);
 }
 
-/* The level of a tick that has not come; the search ends at the overflow list. */
+/* Make a node one that is not pending, before its first start. */
+static inline void htw_node_init(struct htw_node *n)
+{
+	n->list.next = NULL;
+}
+
+/* Is a node in a wheel? After htw_node_init(). */
+static inline bool htw_node_pending(const struct htw_node *n)
+{
+	return n->list.next;
+}
+
+/* The number of nodes in a wheel, those that are due included. */
+static inline u64 htw_wheel_count(const struct htw_wheel *w)
+{
+	return w->pending;
+}
+
+/* The level of a tick that has not come; the search ends above the last. */
 static inline struct htw_level *htw_wheel_level(struct htw_wheel *w,
 						u64 expires)
 {
@@ -190,12 +248,11 @@ static inline struct htw_level *htw_wheel_level(struct htw_wheel *w,
 	return lev;
 }
 
-/* Append a node to a bucket. Return: true if it was empty, so that its bit has to be set. */
-static inline bool htw_level_append(struct list_head *bucket,
-				    struct htw_node *n)
+/* Append a node to a list. Return: true if it was empty, so that its bit has to be set. */
+static inline bool htw_level_append(struct list_head *list, struct htw_node *n)
 {
-	__htw_list_add_tail(&n->list, bucket);
-	return n->list.prev == bucket;
+	__htw_list_add_tail(&n->list, list);
+	return n->list.prev == list;
 }
 
 /* Link a node into its bucket on a level. Return: as htw_wheel_start(). */
@@ -210,7 +267,10 @@ htw_level_link(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
 	       htw_level_mark_bucket(w, lev, n);
 }
 
-/* Link a node where its tick belongs. Return: as htw_wheel_start(). */
+/*
+ * Link a node where its tick, &htw_node.expires, belongs. Return: as
+ * htw_wheel_start().
+ */
 static inline bool htw_wheel_link(struct htw_wheel *w, struct htw_node *n)
 {
 	struct htw_level *lev = w->level;
@@ -233,26 +293,29 @@ static inline void htw_wheel_unlink(struct htw_wheel *w, struct htw_node *n)
 
 	__htw_list_del(&n->list);
 	if (unlikely(prev == next))	/* both are the list's head */
-		htw_level_emptied(w, prev);
+		htw_wheel_emptied(w, prev);
 }
 
 /**
  * htw_wheel_start() - start a node (START_TIMER)
- * @w: the wheel, after htw_wheel_forward()
- * @n: the node, on no list, with &htw_node.expires set
+ * @w: the wheel
+ * @n: the node, in no wheel; after htw_node_init(), or zeroed
+ * @tick: when it expires
  *
  * A node whose tick has come is due at once. Nodes of one tick expire in the
- * order in which they were started.
+ * order in which they were started. On a wheel that has been idle, call
+ * htw_wheel_forward() first.
  *
  * Return: true if &htw_wheel.next has become earlier, so that the caller has to
  * reprogram its timer.
  */
-static inline bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n)
+static inline bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n,
+				   u64 tick)
 {
-	bool ahead = htw_wheel_link(w, n);
-
+	HTW_ASSERT(!htw_node_pending(n));
 	w->pending++;
-	return ahead;
+	n->expires = tick;
+	return htw_wheel_link(w, n);
 }
 
 /**
@@ -264,8 +327,31 @@ static inline bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n)
  */
 static inline void htw_wheel_stop(struct htw_wheel *w, struct htw_node *n)
 {
+	HTW_ASSERT(htw_node_pending(n));
 	w->pending--;
 	htw_wheel_unlink(w, n);
+	htw_node_init(n);
+}
+
+/**
+ * htw_wheel_restart() - start a node, or move one that is in the wheel
+ * @w: the wheel
+ * @n: the node, after htw_node_init()
+ * @tick: when it expires
+ *
+ * It comes after all nodes that were started for the same tick before.
+ *
+ * Return: as htw_wheel_start().
+ */
+static inline bool htw_wheel_restart(struct htw_wheel *w, struct htw_node *n,
+				     u64 tick)
+{
+	if (htw_node_pending(n))
+		htw_wheel_unlink(w, n);
+	else
+		w->pending++;
+	n->expires = tick;
+	return htw_wheel_link(w, n);
 }
 
 #endif /* _HTW_WHEEL_H */

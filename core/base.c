@@ -11,8 +11,11 @@
  * has it deliver what is due in turns of bounded length: see pacer.c.
  */
 
+#include <linux/kmemleak.h>
+#include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
+#include <linux/vmalloc.h>
 
 #include "compat.h"
 #include "base.h"
@@ -214,8 +217,6 @@ void htw_base_note_due(struct htw_base *base, u64 now)
 u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack,
 			      u64 now)
 {
-	u64 first, last;
-
 	lockdep_assert_held(&base->lock);
 
 	if (deadline <= now) {
@@ -225,11 +226,7 @@ u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack,
 		return min(htw_base_tick_up(base, deadline),
 			   htw_base_tick(base, now));
 	}
-	first = htw_base_tick_up(base, deadline);
-	if (check_add_overflow(deadline, slack, &last))
-		return first;
-	return htw_wheel_coalesce(&base->wheel, first,
-				  htw_base_tick(base, last));
+	return htw_tick_within(deadline, slack, base->tick_ns);
 }
 
 /*
@@ -283,12 +280,14 @@ bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
  */
 enum htw_served htw_base_end_turn(struct htw_base *base, bool done)
 {
+	u64 next;
+
 	lockdep_assert_held(&base->lock);
 
 	if (done) {
-		base->wheel.next = htw_wheel_next(&base->wheel);
+		next = htw_wheel_next(&base->wheel);
 		htw_job_done(&base->job);
-		if (base->wheel.next != HTW_NEVER)
+		if (next != HTW_NEVER)
 			/* The gap after this run, which sets @not_before only at its end. */
 			htw_base_program(base,
 					 htw_base_now(base) + HTW_GAP_MIN_NS);
@@ -309,6 +308,43 @@ static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
 	return HRTIMER_NORESTART;
 }
 
+/*
+ * Allocate the memory of a wheel's levels. Most wheels need a little more than a
+ * power of two, to which kmalloc() rounds up, so return the pages that would not
+ * be used. vmalloc() would need none of that, but frees by interrupts to all CPUs:
+ * it is for fragmented memory.
+ */
+static void *htw_base_alloc_levels(size_t bytes, gfp_t gfp, int node)
+{
+	const unsigned int order = get_order(bytes);
+	struct page *page;
+	void *memory;
+
+	if (bytes <= PAGE_SIZE)
+		return kmalloc_node(bytes, gfp, node);
+	page = alloc_pages_node(node, gfp | __GFP_NORETRY | __GFP_NOWARN, order);
+	if (!page)
+		return __vmalloc(bytes, gfp);
+
+	split_page(page, order);
+	for (unsigned long i = PFN_UP(bytes); i < 1UL << order; i++)
+		__free_page(page + i);
+	memory = page_address(page);
+	/* What is in a wheel may be referenced from nowhere else. */
+	kmemleak_alloc(memory, bytes, 1, gfp);
+	return memory;
+}
+
+static void htw_base_free_levels(void *memory, size_t bytes)
+{
+	if (!memory || bytes <= PAGE_SIZE || is_vmalloc_addr(memory)) {
+		kvfree(memory);
+		return;
+	}
+	kmemleak_free(memory);
+	free_pages_exact(memory, bytes);
+}
+
 /**
  * htw_base_alloc() - allocate a base
  * @init: what it is to be
@@ -318,10 +354,15 @@ static enum hrtimer_restart htw_base_callback(struct hrtimer *hrtimer)
  */
 struct htw_base *htw_base_alloc(const struct htw_base_init *init)
 {
+	const size_t bytes = htw_geometry_bytes(init->geo);
 	struct htw_base *base = kzalloc_node(sizeof(*base), init->gfp, init->node);
+	void *levels = htw_base_alloc_levels(bytes, init->gfp, init->node);
 
-	if (!base)
+	if (!base || !levels) {
+		htw_base_free_levels(levels, bytes);
+		kfree(base);
 		return NULL;
+	}
 
 	spin_lock_init(&base->lock);
 	spin_lock_init(&base->expiry_lock);
@@ -330,6 +371,7 @@ struct htw_base *htw_base_alloc(const struct htw_base_init *init)
 	base->clock = init->clock;
 	base->tick_ns = init->tick_ns;
 	base->private = init->private;
+	base->levels_bytes = bytes;
 	base->forwarded_at = jiffies - 1;
 	htw_job_init(&base->job, init->flows, init->serve);
 	if (base->clock != HTW_MANUAL)
@@ -337,19 +379,16 @@ struct htw_base *htw_base_alloc(const struct htw_base_init *init)
 			      htw_clock_ids[base->clock],
 			      HRTIMER_MODE_ABS_SOFT);
 
-	if (htw_wheel_init(&base->wheel, init->geo,
-			   htw_base_tick(base, htw_base_now(base)), init->gfp,
-			   init->node)) {
-		kfree(base);
-		return NULL;
-	}
+	htw_wheel_init(&base->wheel, htw_base_tick(base, htw_base_now(base)));
+	htw_wheel_add_levels(&base->wheel, init->geo, levels);
 	return base;
 }
 
 /* Free a base to which no reference is left. */
 void htw_base_destroy(struct htw_base *base)
 {
-	htw_wheel_destroy(&base->wheel);
+	WARN_ON(base->wheel.pending);
+	htw_base_free_levels(htw_wheel_remove_levels(&base->wheel), base->levels_bytes);
 	kfree(base);
 }
 

@@ -6,6 +6,7 @@
 #define _HTW_BASE_H
 
 #include <linux/hrtimer.h>
+#include <linux/htw_entry.h>
 #include <linux/jiffies.h>
 #include <linux/math64.h>
 #include <linux/overflow.h>
@@ -67,6 +68,7 @@ struct htw_bases;
  *	pacer serves the base; constant
  * @private: belongs to one context and not to all of its owner's; constant
  * @owner: the set that it belongs to; constant
+ * @levels_bytes: size of the memory of the wheel's levels; constant
  * @link: on the list of its CPU's bases (htw_bases_lock; read under RCU)
  * @gone: on the list of a set's bases that are being freed
  * @forwarded_at: jiffies when a callout's start last brought the base up to the
@@ -88,7 +90,7 @@ struct htw_base {
 	bool wanted;
 	spinlock_t expiry_lock;	/* taken before @lock */
 	unsigned long wanted_at;
-	struct htw_node *running;
+	struct htw_entry *running;
 	struct htw_job job;
 	struct hrtimer hrtimer;
 	enum htw_clock clock;
@@ -96,6 +98,7 @@ struct htw_base {
 	unsigned int cpu;
 	bool private;
 	struct htw_bases *owner;
+	size_t levels_bytes;
 	struct list_head link;
 	struct list_head gone;
 	unsigned long forwarded_at;
@@ -198,8 +201,8 @@ static inline u64 htw_base_forward(struct htw_base *base, u64 now)
 
 /*
  * The tick at which a node with this deadline expires: the first one that is
- * not early, or with @slack one that other nodes share. If the deadline is not
- * after @now (zero if unknown), a tick that has come.
+ * not early, or with @slack one that others with slack choose as well. If the
+ * deadline is not after @now (zero if unknown), a tick that has come.
  */
 static inline u64 htw_base_choose_tick(struct htw_base *base, u64 deadline,
 				       u64 slack, u64 now)
@@ -210,43 +213,42 @@ static inline u64 htw_base_choose_tick(struct htw_base *base, u64 deadline,
 }
 
 /*
- * Start a node, which is in no wheel, at a tick from htw_base_choose_tick().
+ * Start an entry, which is in no wheel, at a tick from htw_base_choose_tick().
  * The base has been brought up to the present by htw_base_forward(). This
- * cannot fail and expires nothing: a node that is due is delivered by the
+ * cannot fail and expires nothing: an entry that is due is delivered by the
  * base's pacer.
  *
  * Return: true if the caller has to call htw_base_reprogram() before it drops
  * the lock.
  */
 static inline bool __must_check htw_base_start(struct htw_base *base,
-					       struct htw_node *n, u64 tick)
+					       struct htw_entry *n, u64 tick)
 {
 	lockdep_assert_held(&base->lock);
 
-	n->expires = tick;
 	WRITE_ONCE(n->cpu, base->cpu);
-	return htw_wheel_start(&base->wheel, n);
+	return htw_wheel_start(&base->wheel, &n->node, tick);
 }
 
-static inline void htw_base_stop(struct htw_base *base, struct htw_node *n)
+static inline void htw_base_stop(struct htw_base *base, struct htw_entry *n)
 {
 	lockdep_assert_held(&base->lock);
 
-	htw_wheel_stop(&base->wheel, n);
+	htw_wheel_stop(&base->wheel, &n->node);
 }
 
 /*
- * Move a pending node to a tick that has not come; drop the lock by
+ * Move a pending entry to a tick that has not come; drop the lock by
  * htw_base_unlock(). Costs less than htw_base_stop() and htw_base_start().
  */
-static inline void htw_base_restart(struct htw_base *base, struct htw_node *n,
+static inline void htw_base_restart(struct htw_base *base, struct htw_entry *n,
 				    u64 tick)
 {
 	lockdep_assert_held(&base->lock);
 
-	htw_wheel_unlink(&base->wheel, n);
+	htw_wheel_unlink(&base->wheel, &n->node);
 	n->expires = tick;
-	if (htw_level_link(&base->wheel, htw_wheel_level(&base->wheel, tick), n))
+	if (htw_level_link(&base->wheel, htw_wheel_level(&base->wheel, tick), &n->node))
 		base->reprogram = true;
 }
 

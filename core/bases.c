@@ -72,7 +72,7 @@ static void htw_bases_detach(struct htw_base *base)
  * htw_bases_create_private() - create a base for one context
  * @set: the bases of the context's user
  * @clock: the clock
- * @geo: the geometry, which htw_geometry_check() has passed
+ * @geo: the geometry, which htw_geometry_error() has passed
  * @tick_ns: the tick
  *
  * Context: may sleep; charged to the caller's cgroup.

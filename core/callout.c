@@ -3,7 +3,7 @@
  * Callouts: functions of other kernel modules, called after a delay
  *
  * A callout is guarded by the lock of the base that it was last on
- * (&htw_node.cpu). Starting it moves it to the caller's CPU under the locks of
+ * (&htw_entry.cpu). Starting it moves it to the caller's CPU under the locks of
  * both bases, so it is always in one wheel or in none. A callout whose function
  * is running stays on its base, so that the function never runs on two CPUs at
  * once.
@@ -22,24 +22,16 @@
 /* Units of a turn for a callout's function, which may run for longer than a delivery takes. */
 #define HTW_CALLOUT_UNITS	4u
 
-/* &htw_node.cpu of callouts that were started before htw_callouts_init(). */
+/* &htw_entry.cpu of callouts that were started before htw_callouts_init(). */
 #define HTW_CPU_EARLY		U16_MAX
 
 /*
  * Holds the callouts that are started before htw_callouts_init(), which takes
- * them over; only kernels with htw built in have any. Its wheel has no levels,
- * only the overflow list. Its tick is 1 ns, and it has no hrtimer: nothing
- * expires there.
+ * them over; only kernels with htw built in have any. Its wheel has no levels.
+ * Its tick is 1 ns, and it has no hrtimer: nothing expires there. Before it is
+ * used, htw_callouts_init_early() has been called.
  */
 struct htw_base htw_early_base = {
-	.wheel = {
-		.due = LIST_HEAD_INIT(htw_early_base.wheel.due),
-		.overflow = LIST_HEAD_INIT(htw_early_base.wheel.overflow),
-		.overflow_scan = LIST_HEAD_INIT(htw_early_base.wheel.overflow_scan),
-		.overflow_min = HTW_NEVER,
-		.pow2 = true,
-		.level[0] = { .last = HTW_NEVER, .end = HTW_NEVER },
-	},
 	.lock = __SPIN_LOCK_UNLOCKED(htw_early_base.lock),
 	.expiry_lock = __SPIN_LOCK_UNLOCKED(htw_early_base.expiry_lock),
 	.tick_ns = 1,
@@ -62,6 +54,15 @@ static struct htw_bases htw_callout_set = {
 };
 
 static int htw_callouts_cpuhp;
+
+/* Initialize the wheel of #htw_early_base, unless that has been done. */
+static noinline void htw_callouts_init_early(void)
+{
+	spin_lock_bh(&htw_early_base.lock);
+	if (!htw_early_base.wheel.level)
+		htw_wheel_init(&htw_early_base.wheel, 0);
+	spin_unlock_bh(&htw_early_base.lock);
+}
 
 static struct htw_base *htw_callout_base(const struct htw_callout *callout)
 {
@@ -105,16 +106,18 @@ static void htw_callout_unlock(struct htw_base *base)
 void htw_callout_init(struct htw_callout *callout,
 		      void (*function)(struct htw_callout *callout))
 {
-	callout->node = (struct htw_node) {
+	callout->node = (struct htw_entry) {
 		/* HTW_CPU_EARLY until htw_callouts_init() has run. */
 		.cpu = raw_cpu_read(htw_callout_bases)->cpu,
 		.state = HTW_IDLE,
 	};
+	if (unlikely(callout->node.cpu == HTW_CPU_EARLY))
+		htw_callouts_init_early();
 	callout->function = function;
 }
 EXPORT_SYMBOL_GPL(htw_callout_init);
 
-static void htw_callout_link(struct htw_base *base, struct htw_node *n,
+static void htw_callout_link(struct htw_base *base, struct htw_entry *n,
 			     u64 deadline, u64 slack)
 {
 	/* Reading the clock takes as long as all the rest, and once a jiffy is accurate enough. */
@@ -133,7 +136,7 @@ static void htw_callout_link(struct htw_base *base, struct htw_node *n,
  * false. This takes one lock instead of two in order.
  */
 static bool htw_callout_start_on_target(struct htw_base *target,
-					struct htw_node *n, u64 deadline,
+					struct htw_entry *n, u64 deadline,
 					u64 slack, bool *pending)
 {
 	bool on_target;
@@ -155,7 +158,7 @@ static noinline bool htw_callout_start_migrating(struct htw_base *target,
 						 struct htw_callout *callout,
 						 u64 deadline, u64 slack)
 {
-	struct htw_node *n = &callout->node;
+	struct htw_entry *n = &callout->node;
 	struct htw_base *source;
 	bool pending;
 
@@ -297,7 +300,7 @@ bool htw_callout_pending(const struct htw_callout *callout)
 EXPORT_SYMBOL_GPL(htw_callout_pending);
 
 /* Call the function of an expired callout; the base's lock is dropped meanwhile. */
-static void htw_callout_call(struct htw_base *base, struct htw_node *n)
+static void htw_callout_call(struct htw_base *base, struct htw_entry *n)
 {
 	struct htw_callout *callout = container_of(n, struct htw_callout, node);
 	void (*function)(struct htw_callout *callout) = callout->function;
@@ -327,7 +330,7 @@ static enum htw_served htw_callout_serve(struct htw_job *job,
 	if (htw_base_begin_turn(base, turn, &served)) {
 		now = htw_base_tick(base, htw_base_turn_now(base, turn));
 		while ((n = htw_wheel_expire(&base->wheel, now, &units))) {
-			htw_callout_call(base, n);
+			htw_callout_call(base, container_of(n, struct htw_entry, node));
 			units -= min(units, HTW_CALLOUT_UNITS);
 		}
 		served = htw_base_end_turn(base, units && htw_wheel_cascade(&base->wheel, &units));
@@ -355,12 +358,14 @@ static void __init htw_callouts_take_early(void)
 	struct htw_base *base;
 	struct htw_node *n;
 
+	htw_callouts_init_early();
 	local_bh_disable();
 	base = this_cpu_read(htw_callout_bases);
 	htw_base_double_lock(base, &htw_early_base);
 	while ((n = htw_wheel_evict(&htw_early_base.wheel))) {
 		htw_base_forward(base, htw_base_now(base));
-		if (htw_base_start(base, n, htw_base_choose_tick(base, n->expires, 0, 0)))
+		if (htw_base_start(base, container_of(n, struct htw_entry, node),
+				   htw_base_choose_tick(base, n->expires, 0, 0)))
 			htw_base_reprogram(base);
 	}
 	htw_base_double_unlock(base, &htw_early_base);

@@ -168,7 +168,7 @@ void htw_section_unlock_timer(struct htw_section *s, enum htw_timer_state state)
 /* Is a timer due, whichever context it belongs to? */
 static bool htw_section_node_is_due(const struct htw_node *n, u64 now)
 {
-	const struct htw_timer *t = container_of(n, struct htw_timer, node);
+	const struct htw_timer *t = container_of(n, struct htw_timer, node.node);
 
 	return htw_context_to_host(htw_timer_page(t)->ctx, t->deadline) <= now;
 }

@@ -45,7 +45,7 @@
  * @ctx: the context
  * @base: the base whose lock is held
  * @target: the base on which timers are started
- * @cancel_key: the fast path cancels timers with this &htw_node.key, flags left
+ * @cancel_key: the fast path cancels timers with this &htw_entry.key, flags left
  *	out: those that are pending on @base
  * @mod_key: the fast path of mod changes timers with this one: the same timers
  *	if @base is @target and the section is @direct, else none (%HTW_NO_KEY)

@@ -94,7 +94,6 @@ static int htw_setup_geometry(const struct htw_setup *setup,
 			      struct htw_geometry *geo, u32 *tick_ns)
 {
 	bool manual = new->clock == HTW_MANUAL;
-	const char *why;
 	u64 slots = 0;
 
 	*geo = htw_geometry;
@@ -121,7 +120,7 @@ static int htw_setup_geometry(const struct htw_setup *setup,
 	if (!htw_tick_is_valid(setup->tick_ns, manual ? 1 : HTW_TICK_MIN_NS) ||
 	    setup->levels > HTW_MAX_LEVELS)
 		return -ERANGE;
-	if (htw_geometry_check(geo, &why))
+	if (htw_geometry_error(geo))
 		return -ERANGE;
 
 	*tick_ns = setup->tick_ns;

@@ -28,21 +28,21 @@
 struct htw_context;
 
 /**
- * enum htw_timer_state - values of &htw_node.state of a timer
+ * enum htw_timer_state - values of &htw_entry.state of a timer
  * @HTW_FREE: on a free list, or on the way there, or never used
  * @HTW_RESERVED: owned by an add that has not armed it yet, or by close;
  *	nothing else touches it
- * @HTW_PENDING: in the wheel of &htw_node.cpu, guarded by that base's lock
+ * @HTW_PENDING: in the wheel of &htw_entry.cpu, guarded by that base's lock
  * @HTW_EXPIRED: on &htw_context.expired, guarded by the context's lock
  * @HTW_REARM: to be armed: on &htw_context.rearm or on the way into a wheel,
  *	guarded by the context's lock
  * @HTW_IDLE: kept and disarmed, guarded by the context's lock;
- *	&htw_node.idle_interval is the interval that it had until its last
+ *	&htw_entry.idle_interval is the interval that it had until its last
  *	firing, or zero
  *
  * A timer leaves a state under the lock that guards it, and becomes
  * %HTW_PENDING under the lock of its new base. With the locks of
- * &htw_node.cpu's base and of the context held, the state does not change,
+ * &htw_entry.cpu's base and of the context held, the state does not change,
  * unless it is %HTW_RESERVED.
  */
 enum htw_timer_state {
@@ -55,14 +55,14 @@ enum htw_timer_state {
 };
 
 /**
- * enum htw_timer_flag - bits of &htw_node.flags
+ * enum htw_timer_flag - bits of &htw_entry.flags
  * @HTW_TIMER_KEEP: %HTW_F_KEEP
  * @HTW_TIMER_STOPPED: cancelled after it expired: the queued expiration is the
  *	last, and its missed count is fixed: see htw_timer_fix_missed()
  * @HTW_TIMER_CANCEL_ON_SET: %HTW_F_CANCEL_ON_SET
  * @HTW_TIMER_CLOCK_SET: its event gets %HTW_EVENT_CLOCK_SET
  * @HTW_TIMER_SETS: low bits of htw_clock_sets_count() when it was armed
- * @HTW_TIMER_SLACK: &htw_node.slack is not zero
+ * @HTW_TIMER_SLACK: &htw_entry.slack is not zero
  * @HTW_TIMER_ENDLESS: %HTW_TIMER_STOPPED, and it had no limit of firings
  */
 enum htw_timer_flag {
@@ -77,7 +77,7 @@ enum htw_timer_flag {
 
 /**
  * struct htw_timer - a timer of a context, 64 bytes
- * @node: the wheel's part; its list also links the context's lists
+ * @node: the base's part; its list also links the context's lists
  * @deadline: when it expires or expired, in ns
  * @cookie: the program's
  * @interval: ns, zero for a one-shot timer
@@ -90,7 +90,7 @@ enum htw_timer_flag {
  * state becomes %HTW_FREE.
  */
 struct htw_timer {
-	struct htw_node node;
+	struct htw_entry node;
 	u64 deadline;
 	u64 cookie;
 	u64 interval;
@@ -111,7 +111,7 @@ struct htw_timer {
  * @slot: number of the header's slot, which is never an id; never changes
  * @table: the overrides of its slots in the table of deadlines, or NULL; set
  *	once, and read without a lock
- * @zero: never written; contains the &htw_node.key of @header
+ * @zero: never written; contains the &htw_entry.key of @header
  * @sum: of the generations when no timer was in use, or zero (shrink.c's)
  * @gone: next of the pages that have been given back and wait to be freed
  *	(shrink.c's)
@@ -242,7 +242,7 @@ static inline void htw_page_free(struct htw_page *page)
 	free_page((unsigned long)page);
 }
 
-/* &htw_node.key by shifts: compilers would build the struct in memory. */
+/* &htw_entry.key by shifts: compilers would build the struct in memory. */
 static inline u32 htw_timer_key(unsigned int cpu, u8 state, u8 flags)
 {
 #ifdef __LITTLE_ENDIAN

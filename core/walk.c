@@ -403,7 +403,7 @@ static bool htw_walk_next_in_wheel(struct htw_context *ctx,
 	found = found &&
 		htw_wheel_first_node(&s.base->wheel, HTW_NEXT_LOOKS, &n);
 	if (found && n)
-		htw_timer_fill_query(container_of(n, struct htw_timer, node),
+		htw_timer_fill_query(container_of(n, struct htw_timer, node.node),
 				     HTW_PENDING, 0, s.now, next);
 	htw_section_end(&s);
 	return found;

@@ -4,7 +4,6 @@
 
 #include <sys/timerfd.h>
 #include <unistd.h>
-#include <linux/numa.h>
 
 #define LIMIT_DEFAULT		(1u << 20)
 #define LIMIT_MAX		(1u << 26)
@@ -12,6 +11,9 @@
 #define TICK_DEFAULT		1000000u
 #define TICK_MIN		10000u
 #define TICK_MAX		1000000000u
+
+/* The largest levels that are made with a lock held; larger ones are made with the handle. */
+#define LEVELS_LATER_MOST	65536u
 
 /* Memory of different shards is on different cache lines, of which CPUs may fetch two at a time. */
 #define APART			128
@@ -57,24 +59,18 @@ static void give_handle_number_back(u32 number, u32 next_first)
 
 /* Set-up. */
 
-static const struct htw_geometry default_geometry = {
-	.levels = 5,
-	.slots = { 256, 64, 64, 64, 64 },
-};
-
 /* Set clock, tick, limit and geometry, with the checks of HTW_SETUP. */
 static int shape(struct process *p, const struct htw_setup *setup)
 {
 	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT |
 			  HTW_SETUP_HOME | HTW_SETUP_RING | HTW_SETUP_PI;
 	struct htw_geometry *geo = &p->geometry;
-	const char *why;
 	u32 l;
 
 	p->clock = CLOCK_MONOTONIC;
 	p->tick_ns = TICK_DEFAULT;
 	p->limit = LIMIT_DEFAULT;
-	*geo = default_geometry;
+	htw_geometry_default(geo, p->tick_ns);
 	if (!setup)
 		return 0;
 
@@ -119,7 +115,7 @@ static int shape(struct process *p, const struct htw_setup *setup)
 		if (l >= setup->levels && setup->slots[l])
 			return -EINVAL;
 	}
-	return htw_geometry_check(geo, &why) ? -ERANGE : 0;
+	return htw_geometry_error(geo) ? -ERANGE : 0;
 }
 
 static int init_lock(pthread_mutex_t *lock, u32 setup_flags)
@@ -137,15 +133,45 @@ static int init_lock(pthread_mutex_t *lock, u32 setup_flags)
 	return -ret;
 }
 
+/* Memory that shares no cache line with that of another shard. */
+static void *allocate_apart(size_t bytes)
+{
+	return aligned_alloc(APART, (bytes + APART - 1) / APART * APART);
+}
+
+/**
+ * htw_add_levels() - give the wheel levels, if there is memory
+ * @p: the handle, locked, whose wheel has none
+ */
+void htw_add_levels(struct process *p)
+{
+	const int error = errno;
+	void *memory;
+
+	if (p->levels_wait) {
+		p->levels_wait--;
+		return;
+	}
+
+	memory = allocate_apart(htw_geometry_bytes(&p->geometry));
+	errno = error;
+	if (!memory) {
+		p->levels_wait = LEVELS_RETRY;
+		return;
+	}
+	p->few = U64_MAX;
+	p->ahead |= htw_wheel_add_levels(&p->wheel, &p->geometry, memory);
+}
+
 static const struct htw_backend_ops process_ops;
 
 /*
- * Make a handle or a shard.
+ * Make a handle or a shard, at the beginning of the manual clock.
  * @with: a handle with clock, tick, limit, geometry and family
  */
 static int create(struct process **made, const struct process *with)
 {
-	struct process *p = aligned_alloc(APART, (sizeof(*p) + APART - 1) / APART * APART);
+	struct process *p = allocate_apart(sizeof(*p));
 	int ret;
 
 	if (!p)
@@ -157,9 +183,9 @@ static int create(struct process **made, const struct process *with)
 		.clock = with->clock,
 		.tick_ns = with->tick_ns,
 		.limit = with->limit,
+		.few = FEW_TIMERS,
 		.setup_flags = with->setup_flags,
 		.geometry = with->geometry,
-		.manual_ns = with->family->manual_ns,
 		.family = with->family,
 	};
 	htw_deadlines_init(&p->htw);
@@ -177,16 +203,18 @@ static int create(struct process **made, const struct process *with)
 	if (ret)
 		goto free_slots;
 
-	ret = htw_wheel_init(&p->wheel, &p->geometry, read_clock(p) / p->tick_ns, GFP_KERNEL,
-			     NUMA_NO_NODE);
-	if (ret)
-		goto free_slots;
-
+	htw_wheel_init(&p->wheel, read_clock(p) / p->tick_ns);
+	if (htw_geometry_bytes(&p->geometry) > LEVELS_LATER_MOST) {
+		htw_add_levels(p);
+		ret = -ENOMEM;
+		if (!p->wheel.levels)
+			goto free_slots;
+	}
 	p->htw.fd = timerfd_create(p->clock == HTW_CLOCK_MANUAL ? CLOCK_MONOTONIC : p->clock,
 				   TFD_NONBLOCK | TFD_CLOEXEC);
 	if (p->htw.fd < 0) {
 		ret = -errno;
-		goto free_wheel;
+		goto free_levels;
 	}
 
 	ret = init_lock(&p->lock, p->setup_flags);
@@ -197,8 +225,8 @@ static int create(struct process **made, const struct process *with)
 
 close_fd:
 	close(p->htw.fd);
-free_wheel:
-	htw_wheel_destroy(&p->wheel);
+free_levels:
+	free(htw_wheel_remove_levels(&p->wheel));
 free_slots:
 	htw_slots_free(p);
 	give_handle_number_back(p->number, p->first);
@@ -212,7 +240,7 @@ static void destroy(struct process *p)
 {
 	/* The nodes are freed with their chunks, so the wheel need not be emptied. */
 	p->wheel.pending = 0;
-	htw_wheel_destroy(&p->wheel);
+	free(htw_wheel_remove_levels(&p->wheel));
 	htw_deadlines_free(&p->htw);
 	htw_slots_free(p);
 	/* Silent also for a child that has a copy. */
@@ -264,12 +292,10 @@ static void process_close(struct htw *htw)
 	errno = error;
 }
 
-/* Make a shard, with the lock of the family held. */
-static int add_shard(struct process *p, struct process **made)
+/* Make a shard one of its family, whose lock is held. */
+static int add_shard(struct family *family, struct process *made)
 {
-	struct family *family = p->family;
 	struct process **shards = family->shards;
-	int ret;
 
 	if (!shards) {
 		shards = calloc(HANDLES, sizeof(*shards));
@@ -278,12 +304,11 @@ static int add_shard(struct process *p, struct process **made)
 		shards[family->head->number] = family->head;
 	}
 
-	ret = create(made, p);
-	if (!ret)
-		shards[(*made)->number] = *made;
+	made->manual_ns = family->manual_ns;
+	shards[made->number] = made;
 	if (!family->shards)
 		__atomic_store_n(&family->shards, shards, __ATOMIC_RELEASE);
-	return ret;
+	return 0;
 }
 
 static int process_shard(struct htw *htw, struct htw **shard)
@@ -295,11 +320,16 @@ static int process_shard(struct htw *htw, struct htw **shard)
 	if (htw_is_forked(p->process))
 		return -EPERM;
 
-	pthread_mutex_lock(&p->family->lock);
-	ret = add_shard(p, &made);
-	if (!ret)
-		*shard = &made->htw;
-	pthread_mutex_unlock(&p->family->lock);
+	ret = create(&made, p);
+	if (!ret) {
+		pthread_mutex_lock(&p->family->lock);
+		ret = add_shard(p->family, made);
+		pthread_mutex_unlock(&p->family->lock);
+		if (ret)
+			destroy(made);
+		else
+			*shard = &made->htw;
+	}
 	errno = error;
 	return ret;
 }
@@ -427,6 +457,12 @@ static int process_reserve(struct htw *htw, uint64_t count)
 	if (!process_lock(p))
 		return -EPERM;
 	ret = htw_slots_reserve(p, count);
+	if (!ret && count > p->few) {
+		p->levels_wait = 0;
+		htw_add_levels(p);
+		ret = p->wheel.levels ? 0 : -ENOMEM;
+	}
+	finish(p);
 	process_unlock(p);
 	return ret;
 }

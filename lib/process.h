@@ -14,7 +14,7 @@
  *	bits	63 .. 44	43 .. 32	31 .. 10	9 .. 0
  *		generation	handle		chunk		index
  *
- * The name of a slot's node is, depending on the timer's state:
+ * The name of a slot is, depending on the timer's state:
  *
  *	state		name		deadline, cookie	on a list
  *	pending		the id		valid			of the wheel
@@ -31,6 +31,13 @@
  * background. So only a read, a wait, and advancing a manual clock bring the
  * wheel up to the present; they take it in portions, and let others have the
  * lock in between.
+ *
+ * The wheel has levels only after the handle has held more timers than the
+ * wheel's sorted list: most handles never do, and levels take more memory than
+ * all that those have. Levels stay until the handle is closed: a handle that
+ * holds many timers at times would else make and free them each time, for a
+ * quarter of what a chunk takes, of which one stays as well. Without memory for
+ * them the wheel goes on as it is.
  *
  * The timerfd is reprogrammed when the wheel has work earlier than programmed,
  * and when a read has left nothing behind. Stopping a timer leaves it as it is,
@@ -76,6 +83,11 @@
 #define PORTION_MANUAL		64u	/* by each call on a manual clock */
 #define PORTION_PUT_OFF		8u	/* what it takes to start a timer again that was put off */
 
+/* Most timers in a handle whose wheel does as well without levels: its sorted list has as many. */
+#define FEW_TIMERS		63u
+/* Attempts to start timers before memory for levels is asked for again. */
+#define LEVELS_RETRY		1000u
+
 /*
  * Bits of &slot.slack: the timer is not over when it expires, as it is kept or
  * can be put off; above it the slack, from htw_arith_encode_slack().
@@ -85,7 +97,8 @@
 
 /**
  * struct slot - a timer
- * @node: the wheel's part, and the name
+ * @node: the wheel's part
+ * @name: says what the slot is
  * @deadline: when it expires, in ns
  * @cookie: the program's
  * @interval: in ns, zero for a one-shot timer
@@ -95,6 +108,7 @@
  */
 struct slot {
 	struct htw_node node;
+	u64 name;
 	u64 deadline;
 	u64 cookie;
 	u64 interval;
@@ -106,8 +120,8 @@ _Static_assert(sizeof(struct slot) == 64, "a timer has 64 bytes");
 
 /**
  * struct chunk - the header of a chunk, in the place of its first slot
- * @node: its list is &process.open or &process.spare if @listed; its name is
- *	never that of an id
+ * @node: its list is &process.open or &process.spare if @listed
+ * @name: never that of an id
  * @free: free slots, linked by node.list.next alone
  * @number: its number, and bits 10 to 31 of the ids
  * @used: timers in it
@@ -120,6 +134,7 @@ _Static_assert(sizeof(struct slot) == 64, "a timer has 64 bytes");
  */
 struct chunk {
 	struct htw_node node;
+	u64 name;
 	struct slot *free;
 	u32 number;
 	u32 used;
@@ -131,6 +146,7 @@ struct chunk {
 };
 
 _Static_assert(sizeof(struct chunk) <= sizeof(struct slot), "a header takes a slot's place");
+_Static_assert(offsetof(struct chunk, name) == offsetof(struct slot, name), "each has its name");
 
 /**
  * struct number - a chunk's number without a chunk
@@ -183,15 +199,18 @@ struct family {
  * @ahead: the wheel has work earlier than the timerfd is programmed for
  * @tick_ns: length of a tick
  * @wheel: the wheel
+ * @few: most timers without levels; U64_MAX with them
+ * @levels_wait: attempts to start timers before memory for levels is asked for
  * @nr_timers: number of timers, pending or idle
  * @limit: bound of @nr_timers
  * @armed: what the timerfd is programmed for; zero: it is readable; U64_MAX:
  *	never
  * @manual_ns: the time of the manual clock, as &family.manual_ns
- * @due_ns: the latest time at which a timer was armed that was due already
+ * @due_ns: the latest time at which a timer was armed that was due and does not
+ *	wait for its tick
  * @clock: CLOCK_MONOTONIC, ... or %HTW_CLOCK_MANUAL
  * @setup_flags: &htw_setup.flags
- * @geometry: shape of the wheel
+ * @geometry: shape of the wheel's levels
  * @family: the handle and its shards
  * @lock: guards all of the above but what never changes: @number, @first,
  *	@nowhere, @process, @tick_ns, @limit, @clock, @setup_flags, @geometry and @family
@@ -218,6 +237,8 @@ struct process {
 	bool ahead;
 	u64 tick_ns;
 	struct htw_wheel wheel;
+	u64 few;
+	u32 levels_wait;
 	u64 nr_timers;
 	u64 limit;
 	u64 armed;
@@ -288,18 +309,18 @@ static inline struct slot *slot_of(struct process *p, u64 id)
 
 static inline bool is_pending(const struct slot *t)
 {
-	return t->node.name % CHUNK_SLOTS == index_of(t);
+	return t->name % CHUNK_SLOTS == index_of(t);
 }
 
 static inline bool is_idle(const struct slot *t)
 {
-	return t->node.name % CHUNK_SLOTS == (index_of(t) ^ NAME_IDLE);
+	return t->name % CHUNK_SLOTS == (index_of(t) ^ NAME_IDLE);
 }
 
 /* The id of a timer that is pending or idle. */
 static inline u64 id_of(const struct slot *t)
 {
-	return t->node.name ^ (is_pending(t) ? 0 : NAME_IDLE);
+	return t->name ^ (is_pending(t) ? 0 : NAME_IDLE);
 }
 
 /* The timer of an id, pending or idle, or NULL. */
@@ -307,7 +328,7 @@ static inline struct slot *find_timer(struct process *p, u64 id)
 {
 	struct slot *t = slot_of(p, id);
 
-	return t->node.name == id || t->node.name == (id ^ NAME_IDLE) ? t : NULL;
+	return t->name == id || t->name == (id ^ NAME_IDLE) ? t : NULL;
 }
 
 static inline bool is_kept(const struct slot *t)
@@ -323,6 +344,17 @@ static inline bool can_be_put_off(const struct slot *t)
 static inline u32 slack_bits(u64 slack)
 {
 	return htw_arith_encode_slack(slack) << SLACK_SHIFT;
+}
+
+/* process.c */
+
+void htw_add_levels(struct process *p);
+
+/* Have the wheel get its levels before @count timers are started, if that makes them many. */
+static inline void prepare_wheel(struct process *p, u64 count)
+{
+	if (unlikely(p->nr_timers + count > p->few))
+		htw_add_levels(p);
 }
 
 /* process_slots.c */
@@ -349,7 +381,7 @@ static inline struct slot *take_slot(struct process *p, u64 *id)
 		return htw_slot_open_chunk(p, id);
 	c->free = (struct slot *)t->node.list.next;
 	c->used++;
-	*id = t->node.name ^ NAME_FREE;
+	*id = t->name ^ NAME_FREE;
 	return t;
 }
 
@@ -364,7 +396,7 @@ static inline void free_slot(struct process *p, struct slot *t, u64 id)
 		htw_slot_retire(p, t);
 		return;
 	}
-	t->node.name = next ^ NAME_FREE;
+	t->name = next ^ NAME_FREE;
 	t->node.list.next = (struct list_head *)free;
 	c->free = t;
 	if (unlikely(!--c->used || !free))
@@ -399,9 +431,10 @@ static inline u64 tick_for(struct process *p, u64 deadline, u64 now)
 /* Start a timer that is on no list. */
 static inline void arm(struct process *p, struct slot *t, u64 now)
 {
-	t->node.expires = likely(t->slack <= SLOT_STAYS) ? tick_for(p, t->deadline, now) :
-							   htw_tick_with_slack(p, t, now);
-	if (unlikely(htw_wheel_start(&p->wheel, &t->node)))
+	const u64 tick = likely(t->slack <= SLOT_STAYS) ? tick_for(p, t->deadline, now) :
+							  htw_tick_with_slack(p, t, now);
+
+	if (unlikely(htw_wheel_start(&p->wheel, &t->node, tick)))
 		p->ahead = true;
 }
 

@@ -50,14 +50,20 @@ static u64 time_of_work(const struct process *p, u64 tick)
 	return ns;
 }
 
-/* Program the timerfd for the wheel's next work, as nothing is due any more. */
+/*
+ * Program the timerfd for the wheel's next work, as nothing is due any more. What
+ * the wheel has expired nevertheless waits for the clock: see waits_for_clock().
+ */
 static int program_next(struct process *p, u64 now)
 {
 	u64 when;
 
-	p->wheel.next = htw_wheel_next(&p->wheel);
+	when = time_of_work(p, htw_wheel_next(&p->wheel));
 	p->ahead = false;
-	when = p->clock == HTW_CLOCK_MANUAL ? U64_MAX : time_of_work(p, p->wheel.next);
+	if (unlikely(!list_empty(&p->wheel.due)))
+		when = list_first_entry(&p->wheel.due, struct slot, node.list)->deadline;
+	if (p->clock == HTW_CLOCK_MANUAL)
+		when = U64_MAX;
 	/*
 	 * Reprogram the timerfd if it has expired, which makes it readable, or
 	 * is programmed too late; leave it if it is early. Setting
@@ -71,12 +77,29 @@ static int program_next(struct process *p, u64 now)
 /* Bringing the wheel up to the present. */
 
 /*
- * Was the clock set back since a timer was armed that was due? Then its
- * deadline may be later than its tick.
+ * Was the clock set back, within the tick, since a timer was armed that was due?
+ * Then its deadline may be later than its tick.
  */
 static bool was_set_back(const struct process *p, u64 now)
 {
 	return unlikely(now < p->due_ns);
+}
+
+/*
+ * Does a timer that the wheel has expired have to wait, as the clock was set
+ * back? For less than a tick, at the front of the wheel's due list: started again
+ * it would come behind others of its deadline that were started since.
+ */
+static bool waits_for_clock(const struct process *p, const struct slot *t, u64 now)
+{
+	return was_set_back(p, now) && t->deadline > now;
+}
+
+/* Put a timer that the wheel has expired back, as the next to expire. */
+static void put_back(struct process *p, struct slot *t)
+{
+	list_add(&t->node.list, &p->wheel.due);
+	p->wheel.pending++;
 }
 
 /*
@@ -86,7 +109,7 @@ static bool was_set_back(const struct process *p, u64 now)
  */
 static bool wait_if_put_off(struct process *p, struct slot *t, u64 now)
 {
-	const u64 id = t->node.name;
+	const u64 id = t->name;
 	struct htw_deadline *to = htw_deadline_at(&p->htw, id);
 	u64 when = htw_deadline_later(to, t->deadline);
 
@@ -104,20 +127,8 @@ static bool wait_if_put_off(struct process *p, struct slot *t, u64 now)
 		t->deadline = when;
 		arm(p, t, now);
 	} else {
-		t->node.expires = now / p->tick_ns + 1;
-		p->ahead |= htw_wheel_start(&p->wheel, &t->node);
+		p->ahead |= htw_wheel_start(&p->wheel, &t->node, now / p->tick_ns + 1);
 	}
-	return true;
-}
-
-/* Does a timer that the wheel has expired have to wait again? Then it is armed. */
-static bool has_to_wait(struct process *p, struct slot *t, u64 now)
-{
-	if (unlikely(can_be_put_off(t)))
-		return wait_if_put_off(p, t, now);
-	if (!was_set_back(p, now) || t->deadline <= now)
-		return false;
-	arm(p, t, now);
 	return true;
 }
 
@@ -141,7 +152,11 @@ static enum progress expire_next(struct process *p, u64 now, unsigned int *porti
 
 	while ((n = htw_wheel_expire(&p->wheel, now / p->tick_ns, portion))) {
 		t = container_of(n, struct slot, node);
-		if (!has_to_wait(p, t, now)) {
+		if (waits_for_clock(p, t, now)) {
+			put_back(p, t);
+			return NOTHING;
+		}
+		if (likely(!can_be_put_off(t)) || !wait_if_put_off(p, t, now)) {
 			*expired = t;
 			return DUE;
 		}
@@ -155,7 +170,6 @@ static enum progress expire_next(struct process *p, u64 now, unsigned int *porti
 /* The same, but leave the timer where it is; it could be put off until now. */
 static enum progress look_for_due(struct process *p, u64 now, unsigned int *portion)
 {
-	struct list_head *const due = &p->wheel.due;
 	enum progress progress;
 	struct slot *t;
 
@@ -164,9 +178,8 @@ static enum progress look_for_due(struct process *p, u64 now, unsigned int *port
 		return progress;
 
 	if (can_be_put_off(t))
-		htw_deadline_keep(htw_deadline_at(&p->htw, t->node.name), t->node.name);
-	list_add(&t->node.list, due);
-	p->wheel.pending++;
+		htw_deadline_keep(htw_deadline_at(&p->htw, t->name), t->name);
+	put_back(p, t);
 	return DUE;
 }
 
@@ -196,7 +209,7 @@ static inline void fill_event(struct htw_event *ev, const struct slot *t, u64 id
 /* Fill in the event of an expired timer, which is on no list, and arm, keep or free the timer. */
 static void consume(struct process *p, struct slot *t, u64 now, struct htw_event *ev)
 {
-	const u64 id = t->node.name;
+	const u64 id = t->name;
 	u64 spent;
 
 	fill_event(ev, t, id, now);
@@ -216,7 +229,7 @@ static void consume(struct process *p, struct slot *t, u64 now, struct htw_event
 		/* After its last firing a periodic timer is a one-shot timer. */
 		t->interval = 0;
 		t->firings = 0;
-		t->node.name = id ^ NAME_IDLE;
+		t->name = id ^ NAME_IDLE;
 		chunk_of(t)->idle++;
 	} else {
 		p->nr_timers--;
@@ -245,8 +258,8 @@ static unsigned int read_plain(struct process *p, struct htw_event *events, unsi
 			break;
 		entry = entry->next;
 		prefetchw(entry);
-		fill_event(&events[got++], t, t->node.name, now);
-		free_slot(p, t, t->node.name);
+		fill_event(&events[got++], t, t->name, now);
+		free_slot(p, t, t->name);
 	}
 
 	due->next = entry;
@@ -402,7 +415,11 @@ int htw_process_next_time(struct htw *htw, uint64_t *when)
 	if (!process_lock(p))
 		return -EPERM;
 	if (p->wheel.pending) {
+		const u64 next = p->wheel.next;
+
+		/* This only looks: the timerfd is programmed for what was found last. */
 		*when = time_of_work(p, htw_wheel_next(&p->wheel));
+		p->wheel.next = next;
 		ret = 0;
 	}
 	process_unlock(p);

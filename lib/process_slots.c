@@ -118,7 +118,7 @@ static struct chunk *make_chunk(struct process *p)
 	p->room += CHUNK_BYTES;
 	p->room_bytes -= CHUNK_BYTES;
 	*c = (struct chunk){
-		.node.name = NAME_NOWHERE(p),
+		.name = NAME_NOWHERE(p),
 		.number = p->first + number,
 		.fresh = 1,
 		.generation = generation,
@@ -142,7 +142,7 @@ static bool give_chunk_back(struct process *p, struct chunk *c)
 	u32 i;
 
 	for (i = 1; i < c->fresh; i++) {
-		const u32 next = t[i].node.name / ID_GENERATION;
+		const u32 next = t[i].name / ID_GENERATION;
 
 		used_up |= !next;	/* retired */
 		generation = max(generation, next);
@@ -241,7 +241,7 @@ void htw_slot_retire(struct process *p, struct slot *t)
 {
 	struct chunk *c = chunk_of(t);
 
-	t->node.name = index_of(t) ^ NAME_FREE;
+	t->name = index_of(t) ^ NAME_FREE;
 	if (!--c->used)
 		htw_slot_chunk_changed(p, c);
 }
@@ -256,7 +256,7 @@ static void make_ready(const struct process *p, struct chunk *c)
 	u32 i;
 
 	for (i = end - 1; i >= c->fresh; i--) {
-		t[i].node.name = (id | i) ^ NAME_FREE;
+		t[i].name = (id | i) ^ NAME_FREE;
 		t[i].node.list.next = (struct list_head *)next;
 		next = &t[i];
 	}
@@ -359,7 +359,7 @@ int htw_slots_init(struct process *p)
 	INIT_LIST_HEAD(&p->open);
 	INIT_LIST_HEAD(&p->spare);
 	p->from = no_chunk();
-	p->nowhere.node.name = NAME_NOWHERE(p);
+	p->nowhere.name = NAME_NOWHERE(p);
 	return grow_numbers(p);
 }
 

@@ -57,27 +57,36 @@ static bool node_is_due(const struct htw_node *n, u64 now)
 	return container_of(n, struct slot, node)->deadline <= now;
 }
 
+static bool node_has_deadline(const struct htw_node *n, u64 deadline)
+{
+	return container_of(n, struct slot, node)->deadline == deadline;
+}
+
 /**
  * htw_tick_of_due() - tick_for() of a deadline that has come
  * @p: the handle, locked
  * @deadline: the deadline
  * @now: the time
  *
- * Such a timer does not wait for the next tick, unless it would overtake others.
- * On a manual clock those wait.
+ * Such a timer does not wait for the next tick, and nor do those any more that
+ * do and are due as well; unless they are many: then it waits behind them. On a
+ * manual clock, which expires timers as its ticks come, only those of the same
+ * deadline go with it.
  *
  * Return: the tick.
  */
 u64 htw_tick_of_due(struct process *p, u64 deadline, u64 now)
 {
-	const u64 first = deadline ? tick_up(p, deadline) : 0;
+	const u64 first = htw_tick_up(deadline, p->tick_ns);
 	const u64 tick = now / p->tick_ns;
+	const bool manual = p->clock == HTW_CLOCK_MANUAL;
 
-	p->due_ns = max(p->due_ns, now);
-	if (p->clock != HTW_CLOCK_MANUAL &&
-	    !htw_wheel_make_due(&p->wheel, tick, node_is_due, now, &p->ahead))
+	if (first <= tick ||
+	    !htw_wheel_make_due(&p->wheel, tick, manual ? node_has_deadline : node_is_due,
+				manual ? deadline : now, &p->ahead))
 		return first;
-	return min(first, tick);
+	p->due_ns = max(p->due_ns, now);
+	return tick;
 }
 
 /**
@@ -86,17 +95,19 @@ u64 htw_tick_of_due(struct process *p, u64 deadline, u64 now)
  * @t: the timer
  * @now: the time
  *
+ * The tick follows from deadline and slack alone: if it depended on the time as
+ * well, a timer that was due when it was started would overtake an earlier one
+ * of the same deadline.
+ *
  * Return: the tick.
  */
 u64 htw_tick_with_slack(struct process *p, const struct slot *t, u64 now)
 {
 	const u64 slack = htw_arith_decode_slack(t->slack >> SLACK_SHIFT);
-	const u64 first = tick_for(p, t->deadline, now);
-	u64 last;
 
-	if (t->deadline <= now || __builtin_add_overflow(t->deadline, slack, &last))
-		return first;
-	return htw_wheel_coalesce(&p->wheel, first, last / p->tick_ns);
+	if (slack < p->tick_ns)
+		return tick_for(p, t->deadline, now);
+	return htw_tick_within(t->deadline, slack, p->tick_ns);
 }
 
 /**
@@ -190,7 +201,7 @@ static struct slot *take_slot_with_deadline(struct process *p, u64 *id)
 		done = to && htw_deadline_start(to, *id);
 		if (done)
 			break;
-		t->node.name = *id;
+		t->name = *id;
 		t->node.list.next = (struct list_head *)passed_over;
 		passed_over = t;
 		t = NULL;
@@ -199,7 +210,7 @@ static struct slot *take_slot_with_deadline(struct process *p, u64 *id)
 	while (passed_over) {
 		struct slot *next = (struct slot *)passed_over->node.list.next;
 
-		free_slot(p, passed_over, passed_over->node.name);
+		free_slot(p, passed_over, passed_over->name);
 		passed_over = next;
 	}
 	return t;
@@ -215,11 +226,12 @@ static int add_one(struct process *p, struct htw_add *add, u64 now)
 		return ret;
 	if (p->nr_timers >= p->limit)
 		return -ENOSPC;
+	prepare_wheel(p, 1);
 	t = add->flags & HTW_F_PUT_OFF ? take_slot_with_deadline(p, &id) : take_slot(p, &id);
 	if (!t)
 		return -ENOMEM;
 
-	t->node.name = id;
+	t->name = id;
 	t->deadline = add->flags & HTW_F_ABS ? add->deadline : htw_sum(now, add->deadline);
 	t->cookie = add->cookie;
 	t->interval = add->interval;
@@ -269,7 +281,8 @@ struct common {
 };
 
 /*
- * Start timers until there is no memory. The constant @simple: one-shot timers
+ * Start timers until there is no memory. The wheel's count is ahead of them, as
+ * it bounds the length of the wheel's sorted list. The constant @simple: one-shot timers
  * without slack. @ids may be the same array as @deadlines or @cookies.
  *
  * Return: how many were started.
@@ -283,13 +296,14 @@ add_some(struct process *p, const struct common *common, bool simple, bool put_o
 	const unsigned int step = !!cookies;
 	unsigned int i;
 
+	p->wheel.pending += count;
 	for (i = 0; i < count; i++, cookie += step) {
 		u64 id;
 		struct slot *t = put_off ? take_slot_with_deadline(p, &id) : take_slot(p, &id);
 
 		if (unlikely(!t))
 			break;
-		t->node.name = id;
+		t->name = id;
 		t->deadline = htw_sum(deadlines[i], common->from);
 		t->cookie = *cookie;
 		ids[i] = id;
@@ -302,7 +316,7 @@ add_some(struct process *p, const struct common *common, bool simple, bool put_o
 			p->ahead = true;
 	}
 
-	p->wheel.pending += i;
+	p->wheel.pending -= count - i;
 	p->nr_timers += i;
 	return i;
 }
@@ -327,6 +341,7 @@ int htw_process_add_many(struct htw *htw, const struct htw_add *common, const ui
 	all.now = process_begin(p);
 	all.from = common->flags & HTW_F_ABS ? 0 : all.now;
 	most = min_t(u64, count, p->limit - p->nr_timers);
+	prepare_wheel(p, most);
 	if (likely(!all.interval && all.slack <= SLOT_STAYS && !all.firings))
 		added = add_some(p, &all, true, false, deadlines, cookies, ids, most);
 	else
@@ -400,7 +415,7 @@ static int mod_one(struct process *p, const struct htw_mod *mod, u64 now)
 	}
 
 	chunk_of(t)->idle--;
-	t->node.name = mod->id;
+	t->name = mod->id;
 	t->deadline = deadline;
 	arm(p, t, now);
 	return 0;
@@ -428,7 +443,7 @@ static struct htw_mod new_deadline(u64 id, u64 deadline, u32 flags)
 	};
 }
 
-static __attribute__((noinline)) int
+static noinline int
 rearm_slow(struct process *p, u64 id, u64 deadline, u32 flags, u64 now)
 {
 	const struct htw_mod mod = new_deadline(id, deadline, flags);
@@ -437,7 +452,7 @@ rearm_slow(struct process *p, u64 id, u64 deadline, u32 flags, u64 now)
 }
 
 /* Move the timers of other shards, one by one, as no lock is held that they wait for. */
-static __attribute__((noinline)) unsigned int
+static noinline unsigned int
 rearm_foreign(struct process *p, const u64 *ids, const u64 *deadlines, unsigned int count,
 	      u32 flags, int *results)
 {
@@ -471,7 +486,7 @@ int htw_process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64_t 
 		const u64 id = ids[i];
 		struct slot *t = slot_of(p, id);
 
-		if (likely(t->node.name == id))
+		if (likely(t->name == id))
 			move_pending(p, t, htw_sum(deadlines[i], from), now);
 		else if (is_foreign(p, id))
 			foreign++;
@@ -565,7 +580,7 @@ int htw_process_cancel(struct htw *htw, struct htw_cancel *cancel)
 }
 
 /* Stop a timer that is pending or idle. */
-static __attribute__((noinline)) int stop_slow(struct process *p, u64 id)
+static noinline int stop_slow(struct process *p, u64 id)
 {
 	struct slot *t = find_timer(p, id);
 
@@ -589,7 +604,7 @@ int htw_process_stop(struct htw *htw, uint64_t id)
 }
 
 /* Stop the timers of other shards; see rearm_foreign(). */
-static __attribute__((noinline)) unsigned int
+static noinline unsigned int
 stop_foreign(struct process *p, const u64 *ids, unsigned int count, int *results)
 {
 	unsigned int i, failed = 0;
@@ -613,7 +628,7 @@ int htw_process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int cou
 		const u64 id = ids[i];
 		struct slot *t = slot_of(p, id);
 
-		if (likely(t->node.name == id)) {
+		if (likely(t->name == id)) {
 			htw_wheel_unlink(&p->wheel, &t->node);
 			end_id(p, t, id);
 			stopped++;

@@ -28,7 +28,7 @@ static bool may_have(const struct chunk *c, unsigned int states)
 static inline bool is_in(const struct process *p, const struct slot *t, u32 index,
 			 unsigned int states, u64 now)
 {
-	const u32 state = (t->node.name ^ index) % CHUNK_SLOTS;
+	const u32 state = (t->name ^ index) % CHUNK_SLOTS;
 
 	if (likely(state == NAME_FREE))
 		return false;

@@ -35,6 +35,10 @@ ahead of its first tick, a few nodes at a time and behind those that are
 due, so moving nodes down delays no expiry. The comment in htw_wheel.c
 describes this.
 
+What no level holds is in a radix heap, so that a node is looked at O(log)
+times however far away it is. Levels are memory of the caller, and the wheel
+works without: few nodes are in a sorted list, many in the heap.
+
 The KUnit suites compare the wheel with a sorted list, in every geometry
 that they can think of.
 """, files=("include/linux/htw_node.h", "htw_wheel.c", "htw_wheel.h", "kunit/htw_geometry_kunit.c",
@@ -56,7 +60,7 @@ one for each CPU and clock, made when it is first used.
 
 When a CPU goes down, another CPU's pacer adopts its bases as they are and
 returns them when it comes back: no timer is moved and nothing is allocated.
-""", core="base bases"),
+""", core="base bases", files=("include/linux/htw_entry.h",)),
     Patch("misc: htw: Limit what a user may hold", """\
 Memory is charged to the cgroup. Beyond that a user without CAP_SYS_RESOURCE
 is limited in timers, counted as pages that hold them. A user's record

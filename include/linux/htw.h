@@ -9,7 +9,7 @@
 #ifndef _LINUX_HTW_H
 #define _LINUX_HTW_H
 
-#include <linux/htw_node.h>
+#include <linux/htw_entry.h>
 #include <linux/types.h>
 
 /**
@@ -22,7 +22,7 @@
  * htw_callout_cancel_sync().
  */
 struct htw_callout {
-	struct htw_node node;
+	struct htw_entry node;
 	void (*function)(struct htw_callout *callout);
 };
 

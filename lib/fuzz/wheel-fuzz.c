@@ -2,18 +2,20 @@
 /*
  * Fuzz target: compares the wheel with a sorted list, for afl++ (tools/fuzz)
  *
- * The first bytes of an input are the geometry of a wheel and its initial tick; each
+ * The first bytes of an input are the geometry of the levels that a wheel has, or may be given
+ * later, and its initial tick; each
  * following byte is an operation, with its arguments behind it. The model is an array that
  * is searched for its minimum. A difference ends in abort().
  *
  * wheel-fuzz -r COUNT runs COUNT pseudo-random inputs, the same ones each time. For other
  * arguments see input.h.
  */
+#include <assert.h>
+#define HTW_ASSERT(condition)	assert(condition)
 #include "../../htw_wheel.h"
 #include "input.h"
 
 #include <stdlib.h>
-#include <linux/numa.h>
 
 #define NODES		48
 
@@ -28,11 +30,8 @@ struct timer {
 static struct timer timers[NODES];
 static struct htw_wheel wheel;
 static u64 now, serials, pending;
-/*
- * @mixed: since a rewind, timers that had been due may expire in another order.
- * @disordered: after a second rewind before that was over, all pending timers may.
- */
-static bool mixed, disordered;
+static struct htw_geometry geometry;
+static void *memory;
 
 #define CHECK(condition) do {							\
 	if (!(condition)) {							\
@@ -74,12 +73,13 @@ static void start(struct timer *t, u64 tick)
 	const u64 next = wheel.next;
 	bool ahead;
 
+	CHECK(!htw_node_pending(&t->node));
 	t->tick = tick;
-	t->node.expires = tick;
 	set_key(t);
 	t->pending = true;
 	pending++;
-	ahead = htw_wheel_start(&wheel, &t->node);
+	ahead = htw_wheel_start(&wheel, &t->node, tick);
+	CHECK(htw_node_pending(&t->node));
 	/* A start that makes the next work earlier has to say so. */
 	CHECK(ahead == (wheel.next < next));
 	CHECK(wheel.next <= t->key || wheel.next <= tick);
@@ -88,6 +88,7 @@ static void start(struct timer *t, u64 tick)
 static void stop(struct timer *t)
 {
 	htw_wheel_stop(&wheel, &t->node);
+	CHECK(!htw_node_pending(&t->node));
 	t->pending = false;
 	pending--;
 }
@@ -95,15 +96,13 @@ static void stop(struct timer *t)
 static void restart(struct timer *t, u64 tick)
 {
 	t->tick = tick;
-	htw_wheel_unlink(&wheel, &t->node);
-	t->node.expires = tick;
 	set_key(t);
-	htw_wheel_link(&wheel, &t->node);
+	htw_wheel_restart(&wheel, &t->node, tick);
 }
 
 /*
- * Expire within a budget and compare with the model's order. During a rewind, timers may
- * be due that the wheel has not found yet.
+ * Expire within a budget and compare with the model's order. As long as there are unsorted
+ * timers, some may be due that the wheel has not found yet.
  */
 static void expire(unsigned int budget)
 {
@@ -115,22 +114,20 @@ static void expire(unsigned int budget)
 
 		CHECK(t->pending);
 		CHECK(t->tick <= now);
-		CHECK(mixed || disordered || t == first_due(now));
+		CHECK(t == first_due(now));
+		CHECK(!htw_node_pending(n));
 		t->pending = false;
 		pending--;
 	}
-	if (list_empty(&wheel.due) && list_empty(&wheel.overflow_scan))
-		mixed = false;
-	if (!pending)
-		disordered = false;
 	if (!budget)
 		return;
-	looking = !list_empty(&wheel.overflow_scan);
+	looking = !list_empty(&wheel.unsorted);
 	CHECK(looking || !first_due(now));
 	if (htw_wheel_cascade(&wheel, &budget) && !(looking && first_due(now))) {
-		wheel.next = htw_wheel_next(&wheel);
-		/* In time for the first timer, and only if there is one. */
+		htw_wheel_next(&wheel);
+		/* In time for the first timer, and only if there is one; without levels, just then. */
 		CHECK(wheel.next <= earliest());
+		CHECK(wheel.levels || wheel.next == earliest());
 		CHECK(wheel.next > now);
 		CHECK(pending || wheel.next == HTW_NEVER);
 	} else {
@@ -153,14 +150,17 @@ static void rewind_to(u64 to)
 	struct timer *order[NODES], *t;
 	unsigned int count = 0, i;
 
+	if (to + 1 >= wheel.cursor) {
+		now = to;
+		htw_wheel_rewind(&wheel, now);
+		return;
+	}
 	while ((t = first_due(U64_MAX))) {
 		order[count++] = t;
 		t->pending = false;
 	}
 	now = to;
 	htw_wheel_rewind(&wheel, now);
-	disordered |= mixed;
-	mixed = true;
 	for (i = 0; i < count; i++) {
 		order[i]->pending = true;
 		set_key(order[i]);
@@ -181,12 +181,45 @@ static void evict_all(void)
 	CHECK(!pending);
 }
 
+static void count_pending(struct htw_node *n, void *count)
+{
+	CHECK(container_of(n, struct timer, node)->pending);
+	++*(u64 *)count;
+}
+
+/* Levels are added to a wheel with timers, and taken from one without. */
+static void add_or_remove_levels(void)
+{
+	const u64 next = wheel.next;
+	u64 count = 0;
+
+	if (!wheel.levels) {
+		CHECK(htw_wheel_add_levels(&wheel, &geometry, memory) == (wheel.next < next));
+		CHECK(wheel.next <= max(earliest(), now) || wheel.next <= next);
+	} else if (!pending) {
+		CHECK(htw_wheel_remove_levels(&wheel) == memory);
+	}
+	htw_wheel_walk(&wheel, count_pending, &count);
+	CHECK(count == pending);
+}
+
+static unsigned int zeros(u64 x)
+{
+	return x ? (unsigned int)__builtin_ctzll(x) : 64;
+}
+
 static void coalesce(struct input *in)
 {
 	const u64 first = now + number(in, 20), last = first + number(in, 20);
-	const u64 tick = htw_wheel_coalesce(&wheel, first, last);
+	const u64 tick_ns = 1 + number(in, 20), time = htw_coalesce(first, last);
+	const u64 tick = htw_tick_within(first, last - first, tick_ns);
+	u64 other;
 
-	CHECK(tick >= first && tick <= last);
+	CHECK(time >= first && time <= last);
+	for (other = first; other <= last && other < first + 100; other++)
+		CHECK(zeros(other) <= zeros(time));
+	CHECK(tick * tick_ns >= first);
+	CHECK(tick * tick_ns <= max(last, first + tick_ns - 1));
 }
 
 /*
@@ -207,7 +240,7 @@ static void start_due(struct timer *t)
 	const u64 time = (t - timers) / 8, next = wheel.next;
 	struct timer *order[NODES], *o;
 	unsigned int count = 0, i;
-	bool ahead = false, in_order, last_is_due;
+	bool ahead = false, in_order;
 
 	/* The next tick's timers in the order in which they were started. */
 	for (o = timers; o < timers + NODES; o++) {
@@ -217,21 +250,23 @@ static void start_due(struct timer *t)
 			order[i] = order[i - 1];
 		order[i] = o;
 	}
-	last_is_due = count && has_come(&order[count - 1]->node, time);
 	in_order = htw_wheel_make_due(&wheel, now, has_come, time, &ahead);
 	CHECK(ahead == (wheel.next < next));
-	if (now + 1 >= wheel.level[0].end) {
-		CHECK(!in_order);
-	} else {
-		CHECK(in_order == (count <= 32 || !last_is_due));
-		/* Those that were made due, in their order. */
-		for (i = 0; i < count && i < 32; i++) {
-			if (!has_come(&order[i]->node, time))
-				continue;
-			order[i]->tick = now;
-			set_key(order[i]);
+	/* Those that were made due, in their order: all that are, or the first of them. */
+	for (i = 0; i < count; i++) {
+		o = order[i];
+		if (o->node.expires == now + 1) {
+			CHECK(!in_order || !has_come(&o->node, time));
+			continue;
 		}
+		CHECK(o->node.expires == now && has_come(&o->node, time));
+		o->tick = now;
+		set_key(o);
 	}
+	if (wheel.levels)
+		CHECK(in_order == (now + 1 < wheel.level[0].end && count <= 32));
+	else
+		CHECK(in_order || count || !list_empty(&wheel.unsorted));
 	start(t, in_order ? now : now + 1);
 }
 
@@ -290,6 +325,8 @@ static void operation(struct input *in)
 		expire(1 + byte(in));
 		if (op & 16)
 			evict_all();
+		if (op & 32)
+			add_or_remove_levels();
 		break;
 	}
 	CHECK(wheel.pending == pending);
@@ -301,27 +338,28 @@ static void operation(struct input *in)
 static void run(const u8 *data, size_t size)
 {
 	struct input in = { .data = data, .size = size };
-	struct htw_geometry geo;
-	const char *why;
+	const u8 shape = byte(&in);
 	unsigned int l;
 
-	memset(&geo, 0, sizeof(geo));
-	geo.levels = 1 + byte(&in) % HTW_WHEEL_MAX_LEVELS;
-	for (l = 0; l < geo.levels; l++) {
+	memset(&geometry, 0, sizeof(geometry));
+	geometry.levels = 1 + shape % HTW_WHEEL_MAX_LEVELS;
+	for (l = 0; l < geometry.levels; l++) {
 		const u8 slots = byte(&in);
 
-		geo.slots[l] = slots < 8 ? 1u << (slots + 1) : slots;
+		geometry.slots[l] = slots < 8 ? 1u << (slots + 1) : slots;
 	}
-	if (htw_geometry_check(&geo, &why))
+	if (htw_geometry_error(&geometry))
 		return;
+	memory = malloc(htw_geometry_bytes(&geometry));
+	if (!memory)
+		abort();
 	memset(timers, 0, sizeof(timers));
 	pending = 0;
 	serials = 0;
-	mixed = false;
-	disordered = false;
 	now = number(&in, 48);
-	if (htw_wheel_init(&wheel, &geo, now, GFP_KERNEL, NUMA_NO_NODE))
-		abort();
+	htw_wheel_init(&wheel, now);
+	if (shape & 128)
+		htw_wheel_add_levels(&wheel, &geometry, memory);
 	while (in.at < in.size)
 		operation(&in);
 	/* Expire all that is left, but for ticks that are too far away. */
@@ -332,7 +370,8 @@ static void run(const u8 *data, size_t size)
 	}
 	CHECK(wheel.pending == pending);
 	evict_all();
-	htw_wheel_destroy(&wheel);
+	htw_wheel_remove_levels(&wheel);
+	free(memory);
 }
 
 static void run_random(unsigned long count)

@@ -923,16 +923,18 @@ DISPATCHER_TEST(not_from_within)
 DISPATCHER_TEST(slack)
 {
 	struct log a = { .htw = self->htw };
-	int i;
+	int i, n = 0;
 
-	ASSERT_EQ(0, htw_call_after(self->d, 128 * MSEC, note, &a, NULL));
 	htw_dispatcher_set_slack(self->d, 50 * MSEC);
 	for (i = 0; i < 10; i++)
 		ASSERT_EQ(0, htw_call_after(self->d, (100 + i) * MSEC, note, &a, NULL));
-	htw_advance(self->htw, 127 * MSEC, 0);
+	htw_advance(self->htw, 99 * MSEC, 0);
 	EXPECT_EQ(0, htw_dispatch(self->d, 0));
-	htw_advance(self->htw, MSEC, 0);
-	EXPECT_EQ(11, htw_dispatch(self->d, 0));
+	for (i = 0; !n && i <= 51; i++) {
+		htw_advance(self->htw, MSEC, 0);
+		n = htw_dispatch(self->d, 0);
+	}
+	EXPECT_EQ(10, n);
 }
 
 struct ticker {

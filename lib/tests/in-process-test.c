@@ -14,19 +14,24 @@
 
 #define SEC		1000000000ULL
 #define HOUR		(3600 * SEC)
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define FOREVER		(~0ULL)
 
 #define GENERATIONS	(ID_GENERATION * ((1ULL << 20) - 1))
 
-/* The library's clocks are ahead by this. The linker redirects clock_gettime() to here (--wrap). */
+/*
+ * The library's clocks are ahead by this, or stand still at a time if there is one. The linker
+ * redirects clock_gettime() to here (--wrap).
+ */
 static int64_t ahead;
+static uint64_t still;
 
 int __real_clock_gettime(clockid_t clock, struct timespec *ts);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
 {
 	const int ret = __real_clock_gettime(clock, ts);
-	const uint64_t ns = ts->tv_sec * SEC + ts->tv_nsec + ahead;
+	const uint64_t ns = still ? still : ts->tv_sec * SEC + ts->tv_nsec + ahead;
 
 	ts->tv_sec = ns / SEC;
 	ts->tv_nsec = ns % SEC;
@@ -39,7 +44,7 @@ static void age(struct process *p)
 	struct slot *t;
 
 	for (t = p->from->free; t; t = (struct slot *)t->node.list.next)
-		t->node.name |= GENERATIONS;
+		t->name |= GENERATIONS;
 }
 
 /* A slot whose generations are used up is not reused, and the limit holds. */
@@ -60,7 +65,7 @@ TEST(generations_run_out)
 		p = process_of(htw);
 		ASSERT_EQ(0, htw_after(htw, SEC, 1, &id));
 		ASSERT_EQ(0, htw_stop(htw, id));
-		p->from->free->node.name |= GENERATIONS;
+		p->from->free->name |= GENERATIONS;
 		ASSERT_EQ(0, htw_after(htw, SEC, 1, &id));
 		EXPECT_EQ(GENERATIONS, id & GENERATIONS);
 		switch (way) {
@@ -339,6 +344,395 @@ TEST(clock_set_back_within_a_tick)
 	}
 	EXPECT_EQ(0, process_of(htw)->nr_timers);
 	htw_close(htw);
+}
+
+/* Levels. */
+
+static const struct htw_setup manual = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+
+/* Few timers need no levels, however they are started and however far they are. */
+TEST(levels_for_many)
+{
+	static const uint64_t soon[FEW_TIMERS + 1];
+	struct htw_add add = { .flags = HTW_F_KEEP };
+	uint64_t ids[FEW_TIMERS + 1], id;
+	struct htw_event ev[FEW_TIMERS];
+	struct htw *htw, *shard;
+	struct htw_info info;
+	unsigned int i, way;
+	struct process *p;
+
+	for (way = 0; way < 4; way++) {
+		ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &manual));
+		ASSERT_EQ(0, htw_shard(&shard, htw));
+		p = process_of(htw);
+		for (i = 0; i < FEW_TIMERS; i++) {
+			/* Those that are idle count: they may all be started again. */
+			add.deadline = way ? i * HOUR : 0;
+			ASSERT_EQ(0, htw_add(htw, &add));
+			if (!way)
+				ASSERT_EQ(1, htw_read(htw, ev, 2));
+			ids[i] = add.id;
+		}
+		EXPECT_EQ(0, p->wheel.levels);
+		for (i = 0; i < FEW_TIMERS; i++)
+			ASSERT_EQ(0, htw_rearm(htw, ids[i], SEC));
+		EXPECT_EQ(0, p->wheel.levels);
+
+		switch (way) {
+		case 0:
+		case 1:
+			ASSERT_EQ(0, htw_after(htw, HOUR, 1, &id));
+			break;
+		case 2:
+			/* One vector of many. */
+			ASSERT_EQ(FEW_TIMERS, htw_cancel_all(htw, 0));
+			ASSERT_EQ(0, htw_add_many(htw, NULL, soon, NULL, ids, FEW_TIMERS, NULL));
+			EXPECT_EQ(0, p->wheel.levels);
+			ASSERT_EQ(FEW_TIMERS, htw_cancel_all(htw, 0));
+			ASSERT_EQ(0, htw_add_many(htw, NULL, soon, NULL, ids, FEW_TIMERS + 1, NULL));
+			break;
+		default: {
+			struct htw_op op = { .op = HTW_OP_ADD, .add = { .deadline = SEC } };
+
+			ASSERT_EQ(0, htw_batch(htw, &op, 1));
+		}
+		}
+		EXPECT_EQ(5, p->wheel.levels);
+		EXPECT_EQ(256, p->wheel.level[0].nr_buckets / 2);
+		/* Each handle has its own. */
+		EXPECT_EQ(0, process_of(shard)->wheel.levels);
+		/* The manual says what a handle has, not what its wheel needs at present. */
+		ASSERT_EQ(0, htw_info(shard, &info));
+		EXPECT_EQ(5, info.levels);
+		EXPECT_EQ(256, info.slots[0]);
+		htw_close(htw);
+	}
+}
+
+/* What is reserved has them as well: adding takes no page faults then. */
+TEST(levels_reserved)
+{
+	struct htw *htw;
+
+	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, NULL));
+	ASSERT_EQ(0, htw_reserve(htw, FEW_TIMERS));
+	EXPECT_EQ(0, process_of(htw)->wheel.levels);
+	ASSERT_EQ(0, htw_reserve(htw, FEW_TIMERS + 1));
+	EXPECT_EQ(5, process_of(htw)->wheel.levels);
+	ASSERT_EQ(0, htw_reserve(htw, 2 * FEW_TIMERS));
+	htw_close(htw);
+}
+
+TEST(levels_as_asked_for)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_PRIVATE, .tick_ns = SEC, .levels = 3, .slots = { 60, 60, 12 },
+	};
+	struct htw_info info;
+	struct process *p;
+	struct htw *htw;
+	unsigned int i;
+	uint64_t id;
+
+	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
+	p = process_of(htw);
+	ASSERT_EQ(0, htw_info(htw, &info));
+	EXPECT_EQ(3, info.levels);
+	for (i = 0; i <= FEW_TIMERS; i++)
+		ASSERT_EQ(0, htw_after(htw, HOUR, i, &id));
+	ASSERT_EQ(3, p->wheel.levels);
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(2 * setup.slots[i], p->wheel.level[i].nr_buckets);
+	htw_close(htw);
+}
+
+/* Without memory for levels, the wheel's sorted list stays short, however many start at once. */
+TEST(many_without_levels)
+{
+	enum { COUNT = 1000 };
+	uint64_t ids[COUNT], deadlines[COUNT];
+	const struct list_head *entry;
+	unsigned int i, sorted = 0;
+	struct process *p;
+	struct htw *htw;
+
+	for (i = 0; i < COUNT; i++)
+		deadlines[i] = HOUR + (COUNT - i) * SEC;
+	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &manual));
+	p = process_of(htw);
+	p->levels_wait = COUNT;
+	ASSERT_EQ(0, htw_add_many(htw, NULL, deadlines, NULL, ids, COUNT, NULL));
+	EXPECT_EQ(COUNT, p->wheel.pending);
+	EXPECT_EQ(0, p->wheel.levels);
+	list_for_each(entry, &p->wheel.sorted)
+		sorted++;
+	EXPECT_GE(FEW_TIMERS, sorted);
+	htw_close(htw);
+}
+
+/* Levels may have work before the first timer: the descriptor wakes the program in time for it. */
+TEST(levels_are_in_time)
+{
+	const uint64_t beyond = 20 * SEC;
+	struct pollfd pfd = { .events = POLLIN };
+	struct htw_event ev[2];
+	struct process *p;
+	struct htw *htw;
+	unsigned int i;
+	uint64_t id;
+
+	still = 1000 * HOUR;
+	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, NULL));
+	p = process_of(htw);
+	for (i = 0; i < FEW_TIMERS; i++)
+		ASSERT_EQ(0, htw_after(htw, beyond, i, &id));
+	EXPECT_EQ(still + beyond, p->armed);
+	ASSERT_EQ(0, htw_after(htw, HOUR, i, &id));
+	ASSERT_EQ(5, p->wheel.levels);
+	/* Not later than the wheel's next work, and that is not later than the first timer. */
+	EXPECT_LE(p->armed, p->wheel.next * p->tick_ns);
+	pfd.fd = htw_fd(htw);
+	EXPECT_EQ(1, poll(&pfd, 1, 10000));
+	/* Once, without an event. */
+	EXPECT_EQ(0, htw_read(htw, ev, 2));
+	EXPECT_EQ(0, poll(&pfd, 1, 0));
+	EXPECT_GE(still + beyond, p->armed);
+	EXPECT_LT(still, p->armed);
+	still += beyond;
+	EXPECT_EQ(2, htw_read(htw, ev, 2));
+	EXPECT_EQ(0, ev[0].cookie);
+	still = 0;
+	htw_close(htw);
+}
+
+/* Order. */
+
+/* Start a timer, whose cookie says in which order they were asked for. */
+static uint64_t serial;
+
+static int ask(struct htw *htw, uint64_t deadline)
+{
+	return htw_at(htw, deadline, serial++, NULL);
+}
+
+/* Read all that has come. Those of equal deadlines must be in order. Return: how many. */
+static unsigned int read_in_order(struct __test_metadata *_metadata, struct htw *htw)
+{
+	enum { MOST = 1000 };
+	static struct htw_event ev[MOST];
+	unsigned int got = 0, i, k;
+	int n;
+
+	do {
+		n = htw_read(htw, ev + got, MOST - got);
+		got += n < 0 ? 0 : n;
+	} while (n > 0 || (got < MOST && htw_wait(htw, 0) == 1));
+	for (i = 0; i < got; i++)
+		for (k = 0; k < i; k++)
+			if (ev[k].deadline == ev[i].deadline)
+				EXPECT_LT(ev[k].cookie, ev[i].cookie);
+	return got;
+}
+
+/* Equal deadlines come in order, though levels are added in between, and wherever they are. */
+TEST(order_as_levels_are_added)
+{
+	static const uint64_t deadlines[] = {
+		10 * HTW_MSEC, 300 * HTW_MSEC, 20 * SEC, HOUR, 10000 * HOUR,
+	};
+	static const struct htw_add absolute = { .flags = HTW_F_ABS };
+	uint64_t ids[100], many[100], cookies[100];
+	unsigned int i, k, before, round, asked;
+	struct htw *htw;
+
+	for (round = 0; round < 5 * ARRAY_SIZE(deadlines); round++) {
+		const uint64_t deadline = deadlines[round % ARRAY_SIZE(deadlines)];
+
+		asked = 0;
+		before = round / ARRAY_SIZE(deadlines) * 15;
+		ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &manual));
+		for (i = 0; i < before; i++, asked++) {
+			ASSERT_EQ(0, ask(htw, deadline));
+			if (i == before / 2)
+				htw_advance(htw, deadline / 2, HTW_F_ABS);
+		}
+		EXPECT_EQ(0, process_of(htw)->wheel.levels);
+		for (k = 0; k < 3; k++, asked += 100) {
+			for (i = 0; i < 100; i++) {
+				many[i] = deadline;
+				cookies[i] = serial++;
+			}
+			ASSERT_EQ(0, htw_add_many(htw, &absolute, many, cookies, ids, 100, NULL));
+			EXPECT_EQ(5, process_of(htw)->wheel.levels);
+			htw_advance(htw, deadline - (3 - k) * HTW_MSEC, HTW_F_ABS);
+		}
+		ASSERT_EQ(0, ask(htw, deadline));
+		htw_advance(htw, deadline, HTW_F_ABS);
+		EXPECT_EQ(asked + 1, read_in_order(_metadata, htw));
+		htw_close(htw);
+	}
+}
+
+/*
+ * A timer that is due as it is started, within a tick for which others wait, does not overtake
+ * those of its deadline, on a manual clock either.
+ */
+TEST(order_on_a_manual_clock)
+{
+	struct htw_setup setup = manual;
+	unsigned int i, others;
+	struct htw_event ev;
+	struct htw *htw;
+
+	setup.flags |= HTW_SETUP_PRIVATE;
+	setup.tick_ns = 1000;
+	setup.levels = 1;
+	setup.slots[0] = 64;
+	for (others = 0; others < 100; others += 33) {
+		ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
+		for (i = 0; i < others; i++)
+			ASSERT_EQ(0, ask(htw, 1900));
+		ASSERT_EQ(0, ask(htw, 1500));
+		ASSERT_EQ(0, ask(htw, 1900));
+		EXPECT_EQ(0, htw_advance(htw, 1600, HTW_F_ABS));
+		EXPECT_EQ(0, htw_read(htw, &ev, 1));
+		/* If they are few, it is due at once, and takes the other one of its deadline along. */
+		ASSERT_EQ(0, ask(htw, 1500));
+		EXPECT_EQ(others ? 0 : 2, read_in_order(_metadata, htw));
+		ASSERT_EQ(0, ask(htw, 1500));
+		htw_advance(htw, 2000, HTW_F_ABS);
+		EXPECT_EQ(others + (others ? 4 : 2), read_in_order(_metadata, htw));
+		htw_close(htw);
+	}
+}
+
+/* The same on another clock, where many wait for the tick, and not the last of them is due. */
+TEST(order_among_many_that_wait)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_PRIVATE, .tick_ns = SEC, .levels = 2, .slots = { 64, 64 },
+	};
+	const uint64_t start = 1000 * HOUR, deadline = start + SEC / 2;
+	unsigned int i, others;
+	struct htw *htw;
+
+	for (others = 0; others < 100; others += 20) {
+		still = start + SEC / 4;
+		ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
+		for (i = 0; i < others; i++)
+			ASSERT_EQ(0, ask(htw, start + SEC - 1));
+		ASSERT_EQ(0, ask(htw, deadline));
+		ASSERT_EQ(0, ask(htw, start + SEC - 1));
+		still = deadline + 1;
+		ASSERT_EQ(0, ask(htw, deadline));
+		still = start + SEC;
+		EXPECT_EQ(others + 3, read_in_order(_metadata, htw));
+		htw_close(htw);
+	}
+	still = 0;
+}
+
+/*
+ * The clock is set back, within a tick or further, after timers were started that were due. Until
+ * its deadline comes again such a timer waits, and others of that deadline that are started
+ * meanwhile come behind it; as do those that are due all the time.
+ */
+TEST(order_after_the_clock_was_set_back)
+{
+	static const uint64_t back[] = { SEC / 4, SEC * 3 / 4, 100 * SEC };
+	static const unsigned int others[] = { 0, 100, 5000 };
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE, .clock = CLOCK_REALTIME,
+		.tick_ns = SEC, .levels = 2, .slots = { 64, 64 },
+	};
+	const uint64_t start = 1000 * HOUR, deadline = start + SEC / 2, past = start - 150 * SEC;
+	unsigned int i, k, read_between;
+	struct htw_event ev;
+	struct htw *htw;
+
+	for (i = 0; i < ARRAY_SIZE(back) * ARRAY_SIZE(others) * 2; i++) {
+		const unsigned int filled = others[i / 2 % ARRAY_SIZE(others)];
+		const uint64_t by = back[i / 2 / ARRAY_SIZE(others)];
+
+		read_between = i % 2;
+		still = deadline + 1;
+		ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
+		for (k = 0; k < filled; k++)
+			ASSERT_EQ(0, ask(htw, start + HOUR + k * SEC));
+		EXPECT_EQ(filled ? 2 : 0, process_of(htw)->wheel.levels);
+		if (!read_between)
+			ASSERT_EQ(0, ask(htw, past));
+		ASSERT_EQ(0, ask(htw, deadline));
+		ASSERT_EQ(0, ask(htw, deadline));
+
+		still -= by;
+		ASSERT_EQ(0, ask(htw, deadline));
+		if (!read_between)
+			ASSERT_EQ(0, ask(htw, past));
+		if (read_between) {
+			EXPECT_EQ(0, htw_read(htw, &ev, 1));
+			/* The program is woken at the deadline, if that is within the tick. */
+			if (by < SEC / 2)
+				EXPECT_EQ(deadline, process_of(htw)->armed);
+			EXPECT_EQ(0, htw_wait(htw, 0));
+		}
+		ASSERT_EQ(0, ask(htw, deadline));
+
+		still = deadline + 2;
+		ASSERT_EQ(0, ask(htw, deadline));
+		still = start + SEC;
+		EXPECT_EQ(read_between ? 5 : 7, read_in_order(_metadata, htw));
+		htw_close(htw);
+	}
+	still = 0;
+}
+
+/*
+ * Timers far beyond what the levels span are looked at a few times each: the calls that it takes
+ * to expire them are counted, each of which looks at a bounded number.
+ */
+TEST(years_beyond_the_levels)
+{
+	enum { COUNT = 100000, MONTHS = 24 * 12 };
+	static const struct htw_setup setups[] = {
+		{ .levels = 1, .slots = { 2 } },
+		{ .levels = 3, .slots = { 60, 60, 12 } },
+	};
+	/* At most two rounds in each of the heap's lists. */
+	const unsigned int most = 2 * HTW_WHEEL_LISTS * (COUNT / PORTION + 1) + 4 * MONTHS;
+	const uint64_t month = 30 * 24 * HOUR;
+	static uint64_t ids[COUNT], deadlines[COUNT];
+	static struct htw_event ev[PORTION];
+	unsigned int i, k, month_nr, got, calls;
+	struct htw_setup setup;
+	struct htw *htw;
+	int n;
+
+	for (k = 0; k < ARRAY_SIZE(setups); k++) {
+		setup = setups[k];
+		setup.flags = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE;
+		setup.clock = HTW_CLOCK_MANUAL;
+		setup.tick_ns = SEC;
+		ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
+		for (i = 0; i < COUNT; i++)
+			deadlines[i] = i * 7919ULL % COUNT * (MONTHS * month / COUNT);
+		ASSERT_EQ(0, htw_add_many(htw, NULL, deadlines, NULL, ids, COUNT, NULL));
+		EXPECT_EQ(setup.levels, process_of(htw)->wheel.levels);
+
+		got = calls = 0;
+		for (month_nr = 1; month_nr <= MONTHS; month_nr++) {
+			htw_advance(htw, month_nr * month, HTW_F_ABS);
+			do {
+				calls++;
+				n = htw_read(htw, ev, PORTION);
+				got += n;
+			} while ((n || htw_advance(htw, 0, 0)) && calls < most);
+		}
+		EXPECT_EQ(COUNT, got);
+		EXPECT_GT(most, calls) TH_LOG("%u of at most %u calls", calls, most);
+		htw_close(htw);
+	}
 }
 
 TEST_HARNESS_MAIN

@@ -29,6 +29,9 @@
 #define POISON		0xa5a5a5a5a5a5a5a5ULL
 /* A timerfd, or the device where it leaves waking to another context, may take a moment. */
 #define EVENTUALLY_MS	90000
+/* In the process: timers that are all looked at, and most without levels. */
+#define SURELY_FEW	32
+#define WITHOUT_LEVELS	63
 
 /* EXPIRED and LAST, which was stopped after that, are of the device. */
 enum state { FREE, PENDING, EXPIRED, LAST, DISARMED };
@@ -43,7 +46,8 @@ struct timer {
 	enum state state;
 	unsigned int shard;
 	bool kept, can_put_off;
-	bool was_due;		/* as it was armed */
+	bool was_due;		/* as it was armed, or as another one of its deadline was */
+	bool unsure;		/* if so, it may still have to wait for its tick */
 };
 
 /* An event that is to be read from the device. */
@@ -57,6 +61,7 @@ struct set {
 	struct unread *queue;
 	unsigned int queued, room;
 	unsigned int timers;
+	unsigned int most;	/* of @timers, ever */
 	int epoll;
 	bool edge;		/* what is due now has been announced, or will be */
 };
@@ -188,6 +193,7 @@ static void set_pending(struct timer *timer, uint64_t deadline)
 	timer->armed = now;
 	timer->state = PENDING;
 	timer->was_due = deadline <= now;
+	timer->unsure = false;
 }
 
 /* Its event is read. */
@@ -234,16 +240,51 @@ static void expire(struct timer *timer)
 	timer->state = EXPIRED;
 }
 
-static void arm(struct timer *timer, uint64_t deadline)
-{
-	set_pending(timer, deadline);
-	if (timer->was_due && !in_process())
-		expire(timer);
-}
-
 static uint64_t tick_up(uint64_t ns)
 {
 	return ns > CLOCK_END ? ~0ULL : ns / tick + !!(ns % tick);
+}
+
+/* The first of those that wait for their tick in a set and have the deadline of @timer, or NULL. */
+static struct timer *first_waiting_equal(const struct timer *timer)
+{
+	struct timer *first = NULL, *other;
+
+	for (other = timers; other < timers + TIMERS; other++)
+		if (other->state == PENDING && !other->was_due && other->shard == timer->shard &&
+		    other->deadline == timer->deadline && (!first || other->seq < first->seq))
+			first = other;
+	return first;
+}
+
+/*
+ * In the process, a timer that was due within the present tick takes those of its deadline along
+ * that wait for the next one, or waits behind them if the wheel holds many, or once did.
+ */
+static void take_equals_along(struct timer *timer)
+{
+	const struct set *set = &sets[timer->shard];
+	struct timer *equal;
+
+	if (!timer->was_due || tick_up(timer->deadline) <= now / tick)
+		return;
+	timer->unsure = set->timers > SURELY_FEW || set->most > WITHOUT_LEVELS;
+	while ((equal = first_waiting_equal(timer))) {
+		equal->was_due = true;
+		equal->unsure = timer->unsure;
+		equal->armed = now;
+		equal->seq = ++seq;
+	}
+	timer->seq = ++seq;
+}
+
+static void arm(struct timer *timer, uint64_t deadline)
+{
+	set_pending(timer, deadline);
+	if (in_process())
+		take_equals_along(timer);
+	else if (timer->was_due)
+		expire(timer);
 }
 
 /* The tick at which it comes. If it was due when it was armed, it does not wait for the next. */
@@ -266,7 +307,7 @@ static bool has_come(const struct timer *timer)
  */
 static bool must_be_due(const struct timer *timer)
 {
-	return has_come(timer) &&
+	return has_come(timer) && !(timer->unsure && tick_up(timer->deadline) > now / tick) &&
 	       (timer->word <= timer->deadline || tick_up(timer->word) <= now / tick);
 }
 
@@ -340,6 +381,7 @@ static int model_add(struct set *set, const struct htw_add *add, struct timer **
 	*timer = free_timer();
 	CHECK(*timer, "the test's limit is too high");
 	set->timers++;
+	set->most = set->most > set->timers ? set->most : set->timers;
 	**timer = (struct timer){
 		.interval = add->interval,
 		.cookie = add->cookie,
@@ -466,13 +508,17 @@ static void same_event(const struct htw_event *expected, const struct htw_event 
 }
 
 /*
- * Must the event of @a come before that of @b? Of the same tick, if it was armed before; else
- * if its tick is earlier, unless that had come already when it was armed. One that was put off
- * is started again by some read.
+ * Must the event of @a come before that of @b? Of the same deadline or tick, if it was armed
+ * before; else if its tick is earlier, unless that had come already when it was armed. One that
+ * was put off is started again by some read.
  */
 static bool comes_before(const struct timer *a, const struct timer *b)
 {
 	if (a->word > a->deadline || b->word > b->deadline)
+		return false;
+	if (in_process() && a->deadline == b->deadline)
+		return a->seq < b->seq;
+	if (a->unsure || b->unsure)
 		return false;
 	return a->seq < b->seq ? due_tick(a) <= due_tick(b) :
 	       due_tick(a) < due_tick(b) && !a->was_due;
@@ -1228,7 +1274,7 @@ static void open_sets(void)
 	for (i = 0; i < (mode->shards ? SHARDS : 1); i++) {
 		struct set *set = &sets[i];
 
-		set->queued = set->timers = 0;
+		set->queued = set->timers = set->most = 0;
 		set->edge = true;
 		EQUAL(0, i ? htw_shard(&set->htw, sets[below(i)].htw) :
 		      htw_open(&set->htw, mode->backend, &setup));

@@ -151,6 +151,10 @@ static const struct htw_add put_off = { .flags = HTW_F_ABS | HTW_F_PUT_OFF };
 static const struct htw_add kept = { .flags = HTW_F_ABS | HTW_F_KEEP };
 static const struct htw_add periodic = { .flags = HTW_F_ABS, .interval = HOUR };
 static const struct htw_setup manual = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+static const struct htw_setup widest = {
+	.flags = HTW_SETUP_PRIVATE, .tick_ns = 1000000,
+	.levels = 6, .slots = { 2048, 2048, 2048, 2048, 2048, 64 },
+};
 static const struct htw_setup realtime = { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
 
 static uint64_t spread(void)
@@ -174,6 +178,13 @@ static void half_due(void)
 {
 	nothing_due();
 	ahead = HOUR + HOUR / 2;
+}
+
+/* As many buckets as a wheel can have. */
+static void widest_levels(void)
+{
+	open_handles(&widest);
+	start_all(&absolute, htw_now(htw) + HOUR, spread());
 }
 
 static void one_bucket(void)
@@ -399,6 +410,11 @@ static void each_call(void)
 	COUNT(htw_batch(other, ops, 4));
 	COUNT(htw_shard(&shard, htw));
 	COUNT(htw_after(shard, HOUR, 1, &id));
+	/* The one with which the wheel gets its levels. */
+	for (i = 1; i < 63; i++)
+		MUST(!htw_after(shard, i * HOUR, 1, &id));
+	COUNT(htw_after(shard, HOUR, 1, &id));
+	COUNT(htw_read(shard, events, 64));
 	COUNT(htw_cancel_all(shard, 0));
 	COUNT(htw_close(shard));
 	COUNT(htw_cancel_all(other, 0));
@@ -426,6 +442,7 @@ static const struct {
 } states[] = {
 	{ "nothing is due", nothing_due, .closed = true },
 	{ "all are due", all_due },
+	{ "the levels are the widest", widest_levels },
 	{ "half are due", half_due },
 	{ "all are in one bucket", one_bucket },
 	{ "all are in one bucket and near", one_bucket_near },

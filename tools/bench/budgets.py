@@ -84,7 +84,7 @@ BUDGETS = (
     *((f"libhtw in the process: {what}", ("libhtw", op, MILLION), "<=", limit, None)
       for what, op, limit in (("add", "add", 85), ("re-arm", "rearm", 72), ("cancel", "cancel", 52), ("expire", "expire", 130))),
     *((f"the wheel by itself: {what}", ("wheel", op, MILLION), "<=", limit, None)
-      for what, op, limit in (("add", "add", 56), ("re-arm", "rearm", 56), ("cancel", "cancel", 14), ("expire", "expire", 113))),
+      for what, op, limit in (("add", "add", 42), ("re-arm", "rearm", 48), ("cancel", "cancel", 13), ("expire", "expire", 75))),
     ("callbacks in 60 s, nothing pending", ("htw-vector", "callbacks-in-60s", 0), "<=", 0, None),
     ("callbacks in 60 s, a million timers half an hour away", ("htw-vector", "callbacks-in-60s", MILLION), "<=", 4, None),
     ("two threads on one descriptor, compared with one", ("htw-vector", "threads-one-fd", CONNECTIONS), ">=", 1.7, None),

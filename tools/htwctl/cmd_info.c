@@ -8,7 +8,7 @@
 
 #include "htwctl.h"
 
-/* Range of the levels in ns; later timers wait on the overflow list. */
+/* Range of the levels in ns; later timers wait beyond the levels. */
 static uint64_t reach(const struct htw_info *info)
 {
 	uint64_t ns = info->tick_ns;

@@ -412,10 +412,7 @@ HTW_TEST(debugfs_counts)
 	ids[2] = htw_start(self->fd, ~0ULL, 3);
 	ASSERT_TRUE(look_at_wheel(0, "monotonic", &after));
 	EXPECT_EQ(before.pending + 3, after.pending);
-	/*
-	 * Two are on levels, in different buckets; the third is on the overflow
-	 * list.
-	 */
+	/* Two are on levels, in different buckets; the third is beyond them. */
 	EXPECT_EQ(before.occupied + 2, after.occupied);
 	for (i = 0; i < 3; i++)
 		ASSERT_EQ(0, htw_stop(self->fd, ids[i]));

@@ -8,11 +8,12 @@
 
 _Static_assert(sizeof(struct htw_node) == sizeof(struct wheel_node), "a node fits its room");
 
+/* With levels from the beginning, as it is one wheel for all dialogs. */
 struct wheel {
 	struct htw_wheel wheel;
+	void *levels;
 };
 
-/* The node's name says whether it is in the wheel. */
 static struct htw_node *node_of(struct wheel_node *n)
 {
 	return (struct htw_node *)n;
@@ -23,10 +24,15 @@ struct wheel *wheel_new(uint64_t now)
 	static const struct htw_geometry geometry = { .levels = 4, .slots = { 256, 64, 64, 64 } };
 	struct wheel *w = wheel_alloc(sizeof(*w));
 
-	if (w && htw_wheel_init(&w->wheel, &geometry, now, GFP_KERNEL, 0)) {
+	if (!w)
+		return NULL;
+	w->levels = wheel_alloc(htw_geometry_bytes(&geometry));
+	if (!w->levels) {
 		wheel_free(w);
 		return NULL;
 	}
+	htw_wheel_init(&w->wheel, now);
+	htw_wheel_add_levels(&w->wheel, &geometry, w->levels);
 	return w;
 }
 
@@ -34,31 +40,24 @@ void wheel_delete(struct wheel *w)
 {
 	while (htw_wheel_evict(&w->wheel))
 		;
-	htw_wheel_destroy(&w->wheel);
+	wheel_free(w->levels);
 	wheel_free(w);
 }
 
 bool wheel_has(const struct wheel_node *n)
 {
-	return ((const struct htw_node *)n)->name;
+	return htw_node_pending((const struct htw_node *)n);
 }
 
-void wheel_start(struct wheel *w, struct wheel_node *node, uint64_t now, uint64_t tick)
+void wheel_start(struct wheel *w, struct wheel_node *n, uint64_t now, uint64_t tick)
 {
-	struct htw_node *n = node_of(node);
-
 	htw_wheel_forward(&w->wheel, now);
-	n->expires = tick;
-	n->name = 1;
-	htw_wheel_start(&w->wheel, n);
+	htw_wheel_start(&w->wheel, node_of(n), tick);
 }
 
-void wheel_stop(struct wheel *w, struct wheel_node *node)
+void wheel_stop(struct wheel *w, struct wheel_node *n)
 {
-	struct htw_node *n = node_of(node);
-
-	htw_wheel_stop(&w->wheel, n);
-	n->name = 0;
+	htw_wheel_stop(&w->wheel, node_of(n));
 }
 
 unsigned int wheel_expire(struct wheel *w, uint64_t now, struct wheel_node **nodes,
@@ -67,12 +66,9 @@ unsigned int wheel_expire(struct wheel *w, uint64_t now, struct wheel_node **nod
 	unsigned int budget = BUDGET, got = 0;
 	struct htw_node *n;
 
-	w->wheel.next = 0;
-	while (got < count && (n = htw_wheel_expire(&w->wheel, now, &budget))) {
-		n->name = 0;
+	while (got < count && (n = htw_wheel_expire(&w->wheel, now, &budget)))
 		nodes[got++] = (struct wheel_node *)n;
-	}
 	htw_wheel_cascade(&w->wheel, &budget);
-	w->wheel.next = htw_wheel_next(&w->wheel);
+	htw_wheel_next(&w->wheel);
 	return got;
 }

@@ -11,9 +11,9 @@
 
 struct wheel;
 
-/* Room for a struct htw_node. */
+/* Room for a struct htw_node; zero before its first start. */
 struct wheel_node {
-	_Alignas(8) unsigned char room[32];
+	_Alignas(8) unsigned char room[24];
 };
 
 /* The wheel's memory is from here, shared by all processes. */

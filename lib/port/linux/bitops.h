@@ -21,6 +21,11 @@ static inline unsigned int __ffs(unsigned long word)
 	return (unsigned int)__builtin_ctzl(word);
 }
 
+static inline unsigned int __ffs64(u64 word)
+{
+	return (unsigned int)__builtin_ctzll(word);
+}
+
 static inline bool __test_and_set_bit(unsigned int bit, unsigned long *map)
 {
 	unsigned long *word = &map[bit / BITS_PER_LONG];

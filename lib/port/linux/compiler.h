@@ -6,6 +6,7 @@
 #ifndef __always_inline
 #define __always_inline		inline __attribute__((__always_inline__))
 #endif
+#define noinline		__attribute__((__noinline__))
 #define likely(x)		__builtin_expect(!!(x), 1)
 #define unlikely(x)		__builtin_expect(!!(x), 0)
 #define WRITE_ONCE(x, value)	(*(volatile __typeof__(x) *)&(x) = (value))

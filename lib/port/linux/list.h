@@ -12,6 +12,11 @@
 #define list_last_entry(head, type, member)	list_entry((head)->prev, type, member)
 #define list_first_entry_or_null(head, type, member) \
 	(list_empty(head) ? NULL : list_first_entry(head, type, member))
+#define list_for_each(pos, head) \
+	for (pos = (head)->next; pos != (head); pos = pos->next)
+#define list_for_each_safe(pos, following, head)			\
+	for (pos = (head)->next, following = pos->next; pos != (head);	\
+	     pos = following, following = pos->next)
 #define list_for_each_entry(pos, head, member)				\
 	for (pos = list_first_entry(head, __typeof__(*pos), member);	\
 	     &pos->member != (head);					\
