@@ -902,9 +902,16 @@ static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l,
 		filled = htw_level_cascade(w, l, budget);
 	else
 		filled = htw_beyond_cascade(w, budget);
-	if (filled)
+	if (!filled)
+		return false;
+	/*
+	 * Levels below follow at once. After a rewind they end before the cursor, and a level that
+	 * holds more than its two windows would take one slot for another.
+	 */
+	do {
 		htw_level_advance_end(w, l);
-	return filled;
+	} while (l--);
+	return true;
 }
 
 /**
