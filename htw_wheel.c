@@ -253,6 +253,23 @@ static u64 htw_level_first_tick(const struct htw_wheel *w, unsigned int l)
 	return (slot + lev->nr_buckets + index - from) * lev->span;
 }
 
+/*
+ * The same for level 0, if that bucket is in the cursor's word of the bitmap, as it mostly
+ * is while there is much to do; else %HTW_NEVER.
+ */
+static u64 htw_wheel_near_tick(const struct htw_wheel *w)
+{
+	const struct htw_level *lev = w->level;
+	unsigned long bits;
+	u32 from;
+
+	if (unlikely(!lev->mask))
+		return HTW_NEVER;
+	from = w->cursor & lev->mask;
+	bits = lev->occupied[from / BITS_PER_LONG] >> (from % BITS_PER_LONG);
+	return bits ? w->cursor + __ffs(bits) : HTW_NEVER;
+}
+
 static void htw_level_set(struct htw_level *lev, u32 index)
 {
 	if (!__test_and_set_bit(index, lev->occupied))
@@ -403,9 +420,12 @@ static void htw_level_set_end(struct htw_wheel *w, struct htw_level *lev,
 /* Advance the end of level @l, at most to the first bucket above that is not moved down yet. */
 static void htw_level_advance_end(struct htw_wheel *w, unsigned int l)
 {
-	u64 end = min(htw_level_end_wanted(w, l),
-		      htw_wheel_upper_first_tick(w, l + 1));
+	u64 end = htw_level_end_wanted(w, l);
 
+	/* Most windows of upper levels are longer, and have not moved. */
+	if (w->level[l].end >= end)
+		return;
+	end = min(end, htw_wheel_upper_first_tick(w, l + 1));
 	htw_level_set_end(w, &w->level[l], min(end, w->level[l + 1].end));
 }
 
@@ -473,6 +493,13 @@ static u64 htw_wheel_work_at(const struct htw_wheel *w, unsigned int l,
 	return first - min(first, w->level[l].span);
 }
 
+/* The tick of the first node, if all are in the sorted list. */
+static u64 htw_sorted_first_tick(const struct htw_wheel *w)
+{
+	return list_empty(&w->sorted) ? HTW_NEVER :
+	       list_first_entry(&w->sorted, struct htw_node, list)->expires;
+}
+
 /* A tick before which no node is to expire, nor a bucket to be moved down. */
 static u64 htw_wheel_next_work(const struct htw_wheel *w)
 {
@@ -481,15 +508,24 @@ static u64 htw_wheel_next_work(const struct htw_wheel *w)
 	if (!list_empty(&w->due))
 		return w->cursor - 1;
 	if (htw_wheel_is_sorted(w))
-		return list_empty(&w->sorted) ? HTW_NEVER :
-		       list_first_entry(&w->sorted, struct htw_node, list)->expires;
+		return htw_sorted_first_tick(w);
 	if (!w->levels)
 		return list_empty(&w->unsorted) ? htw_beyond_first_tick(w, HTW_LONG_LIST) :
 						  w->cursor - 1;
 	next = htw_level_first_tick(w, 0);
+	/* All other work is in later windows. */
+	if (next < w->settled)
+		return next;
 	for (unsigned int l = 1; l <= w->levels; l++)
 		next = min(next, htw_wheel_work_at(w, l, htw_wheel_upper_first_tick(w, l)));
 	return next;
+}
+
+/* htw_wheel_next() if it is not found at once. */
+static noinline u64 htw_wheel_find_next(struct htw_wheel *w)
+{
+	w->next = htw_wheel_next_work(w);
+	return w->next;
 }
 
 /**
@@ -508,8 +544,19 @@ static u64 htw_wheel_next_work(const struct htw_wheel *w)
  */
 u64 htw_wheel_next(struct htw_wheel *w)
 {
-	w->next = htw_wheel_next_work(w);
-	return w->next;
+	u64 near;
+
+	if (!list_empty(&w->due))
+		return htw_wheel_find_next(w);
+	if (htw_wheel_is_sorted(w)) {
+		w->next = htw_sorted_first_tick(w);
+		return w->next;
+	}
+	near = htw_wheel_near_tick(w);
+	if (near >= w->settled)
+		return htw_wheel_find_next(w);
+	w->next = near;
+	return near;
 }
 
 /* Would starting a node at tick @expires make &htw_wheel.next earlier? */
@@ -661,6 +708,7 @@ void *htw_wheel_remove_levels(struct htw_wheel *w)
 	w->search = 0;
 	w->pow2 = true;
 	w->next_window = HTW_NEVER;
+	w->settled = 0;
 	return level;
 }
 
@@ -925,6 +973,8 @@ static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l,
  */
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget)
 {
+	if (w->cursor < w->settled)
+		return true;
 	if (!w->levels)
 		return htw_beyond_sort(w, 0, budget);
 	for (unsigned int l = 0; l < w->levels; l++) {
@@ -933,6 +983,7 @@ bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget)
 				return false;
 		}
 	}
+	w->settled = w->next_window;
 	return true;
 }
 
@@ -1045,6 +1096,22 @@ static bool htw_beyond_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	return true;
 }
 
+/*
+ * Make the nodes of the next tick due, and advance the cursor past it, if that tick has come and
+ * is found at once, and no window moves. Return: was it so?
+ */
+static inline bool htw_wheel_near_step(struct htw_wheel *w, u64 now)
+{
+	struct htw_level *lev = w->level;
+	u64 first = htw_wheel_near_tick(w);
+
+	if (first > now || first >= lev->end || first + 1 >= w->next_window)
+		return false;
+	htw_level_take(lev, first & lev->mask, &w->due);
+	w->cursor = first + 1;
+	return true;
+}
+
 /* htw_wheel_collect_due() if there are more than a few nodes, and none is due yet. */
 static noinline bool htw_wheel_fill_due(struct htw_wheel *w, u64 now,
 					unsigned int *budget)
@@ -1057,6 +1124,21 @@ static noinline bool htw_wheel_fill_due(struct htw_wheel *w, u64 now,
 			return *budget;
 	}
 	return false;
+}
+
+/* Is any node due? */
+static inline bool htw_wheel_has_due(struct htw_wheel *w, u64 now,
+				     unsigned int *budget)
+{
+	if (!list_empty(&w->due))
+		return *budget;
+	if (w->cursor > now)
+		return false;
+	if (htw_wheel_near_step(w, now))
+		return *budget;
+	if (htw_wheel_is_sorted(w))
+		return htw_sorted_step(w, now) && *budget;
+	return htw_wheel_fill_due(w, now, budget);
 }
 
 /**
@@ -1074,13 +1156,20 @@ static noinline bool htw_wheel_fill_due(struct htw_wheel *w, u64 now,
  */
 bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget)
 {
-	if (!list_empty(&w->due))
-		return *budget;
-	if (w->cursor > now)
-		return false;
-	if (htw_wheel_is_sorted(w))
-		return htw_sorted_step(w, now) && *budget;
-	return htw_wheel_fill_due(w, now, budget);
+	return htw_wheel_has_due(w, now, budget);
+}
+
+/* Take out the first node that is due. */
+static struct htw_node *htw_wheel_take_due(struct htw_wheel *w,
+					   unsigned int *budget)
+{
+	struct htw_node *n = list_first_entry(&w->due, struct htw_node, list);
+
+	--*budget;
+	w->pending--;
+	__htw_list_del(&n->list);
+	htw_node_init(n);
+	return n;
 }
 
 /**
@@ -1095,16 +1184,7 @@ bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget)
 struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now,
 				  unsigned int *budget)
 {
-	struct htw_node *n;
-
-	if (!htw_wheel_collect_due(w, now, budget))
-		return NULL;
-	n = list_first_entry(&w->due, struct htw_node, list);
-	--*budget;
-	w->pending--;
-	__htw_list_del(&n->list);
-	htw_node_init(n);
-	return n;
+	return htw_wheel_has_due(w, now, budget) ? htw_wheel_take_due(w, budget) : NULL;
 }
 
 /**
@@ -1124,13 +1204,18 @@ struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now,
 bool htw_wheel_advance(struct htw_wheel *w, u64 now, unsigned int *budget,
 		       htw_node_fn_t *expired, void *arg)
 {
-	struct htw_node *n;
-
-	while ((n = htw_wheel_expire(w, now, budget)))
-		expired(n, arg);
+	while (htw_wheel_has_due(w, now, budget)) {
+		do {
+			expired(htw_wheel_take_due(w, budget), arg);
+		} while (*budget && !list_empty(&w->due));
+		if (w->cursor > now)
+			break;
+	}
 	if (!*budget)
 		return false;
-	return htw_wheel_is_sorted(w) || (htw_wheel_cascade(w, budget) && list_empty(&w->due));
+	if (htw_wheel_is_sorted(w) || w->cursor < w->settled)
+		return true;
+	return htw_wheel_cascade(w, budget) && list_empty(&w->due);
 }
 
 /* Set @first to a list's earliest node if that is earlier; false if it has more than @most. */
@@ -1335,5 +1420,6 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 	htw_wheel_reset_ends(w);
 	w->base = w->level[0].end + w->level[w->levels].span;
 	w->next_window = 0;
+	w->settled = 0;
 	htw_wheel_set_cursor(w, w->cursor);
 }

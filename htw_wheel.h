@@ -79,6 +79,7 @@ struct htw_level {
  *	nodes may set it to zero, so that htw_wheel_start() returns false until
  *	htw_wheel_next() is called
  * @next_window: the cursor's value at which the windows of level 0 move on
+ * @settled: as long as the cursor is before this, no bucket has to be moved down
  * @pending: number of nodes in the wheel, those that are due included
  * @levels: number of levels
  * @search: what searching all levels takes of a budget
@@ -100,6 +101,7 @@ struct htw_wheel {
 	u64 cursor;
 	u64 next;
 	u64 next_window;
+	u64 settled;
 	u64 pending;
 	unsigned int levels;
 	unsigned int search;
