@@ -746,11 +746,15 @@ bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n)
 /* htw_wheel_link() for the sorted list. */
 static bool htw_sorted_link(struct htw_wheel *w, struct htw_node *n)
 {
-	struct list_head *after = w->sorted.prev;
+	struct list_head *after = &w->sorted;
 
-	while (after != &w->sorted &&
-	       list_entry(after, struct htw_node, list)->expires > n->expires)
-		after = after->prev;
+	/* A list that starts with an earlier node has an end for the search. */
+	if (!list_empty(after) &&
+	    list_first_entry(after, struct htw_node, list)->expires <= n->expires) {
+		do {
+			after = after->prev;
+		} while (list_entry(after, struct htw_node, list)->expires > n->expires);
+	}
 	__htw_list_add(&n->list, after);
 	return htw_wheel_note_work(w, n->expires);
 }
