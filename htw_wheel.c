@@ -1222,16 +1222,22 @@ bool htw_wheel_advance(struct htw_wheel *w, u64 now, unsigned int *budget,
 	return htw_wheel_cascade(w, budget) && list_empty(&w->due);
 }
 
-/* Set @first to a list's earliest node if that is earlier; false if it has more than @most. */
-static bool htw_wheel_earliest(const struct list_head *list, unsigned int *most,
+/*
+ * Set @first to a list's earliest node if that is earlier; false if it has more
+ * than @most. Unsorted nodes whose tick has come expire in the order of the list.
+ */
+static bool htw_wheel_earliest(const struct htw_wheel *w,
+			       const struct list_head *list, unsigned int *most,
 			       struct htw_node **first)
 {
 	struct htw_node *n;
+	u64 tick;
 
 	list_for_each_entry(n, list, list) {
 		if (!(*most)--)
 			return false;
-		if (!*first || n->expires < (*first)->expires)
+		tick = max(n->expires, w->cursor - 1);
+		if (!*first || tick < max((*first)->expires, w->cursor - 1))
 			*first = n;
 	}
 	return true;
@@ -1267,14 +1273,17 @@ bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most,
 		bucket = htw_level_bucket(w, lev, tick);
 		if (!l)
 			*first = list_first_entry(bucket, struct htw_node, list);
-		else if (!htw_wheel_earliest(bucket, &most, first))
+		else if (!htw_wheel_earliest(w, bucket, &most, first))
 			return false;
 	}
 
 	if (*first && (*first)->expires < htw_beyond_first_tick(w, HTW_SHORT_LIST))
 		return true;
-	return htw_wheel_earliest(&w->unsorted, &most, first) &&
-	       (!w->used || htw_wheel_earliest(&w->beyond[htw_beyond_first_list(w)], &most, first));
+	/* Of one tick, unsorted nodes were started last. */
+	if (w->used &&
+	    !htw_wheel_earliest(w, &w->beyond[htw_beyond_first_list(w)], &most, first))
+		return false;
+	return htw_wheel_earliest(w, &w->unsorted, &most, first);
 }
 
 /**
