@@ -85,8 +85,10 @@
 #define HTW_MAX_SPAN		BIT_ULL(61)
 /* Nodes that htw_wheel_make_due() looks at. */
 #define HTW_WHEEL_LOOKS		32
-/* Most nodes in the sorted list. */
+/* Most nodes in the sorted list. A test may have fewer, to reach the radix heap with them. */
+#ifndef HTW_WHEEL_FEW
 #define HTW_WHEEL_FEW		63
+#endif
 /* Nodes beyond the levels, and without levels, that are looked at for the first of them. */
 #define HTW_SHORT_LIST		8
 #define HTW_LONG_LIST		1024
