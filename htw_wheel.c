@@ -272,10 +272,11 @@ static u64 htw_wheel_near_tick(const struct htw_wheel *w)
 	return bits ? w->cursor + __ffs(bits) : HTW_NEVER;
 }
 
-static void htw_level_set(struct htw_level *lev, u32 index)
+/* A bucket that was empty has got a node. */
+static inline void htw_level_set(struct htw_level *lev, u32 index)
 {
-	if (!__test_and_set_bit(index, lev->occupied))
-		lev->nonempty++;
+	__set_bit(index, lev->occupied);
+	lev->nonempty++;
 }
 
 static void htw_level_clear(struct htw_level *lev, u32 index)
@@ -422,19 +423,21 @@ static void htw_level_set_end(struct htw_wheel *w, struct htw_level *lev,
 /* Advance the end of level @l, at most to the first bucket above that is not moved down yet. */
 static void htw_level_advance_end(struct htw_wheel *w, unsigned int l)
 {
-	u64 end = htw_level_end_wanted(w, l);
+	u64 end = min(htw_level_end_wanted(w, l),
+		      htw_wheel_upper_first_tick(w, l + 1));
 
-	/* Most windows of upper levels are longer, and have not moved. */
-	if (w->level[l].end >= end)
-		return;
-	end = min(end, htw_wheel_upper_first_tick(w, l + 1));
 	htw_level_set_end(w, &w->level[l], min(end, w->level[l + 1].end));
 }
 
 /* The cursor has entered another window of level 0, and possibly of levels above. */
 static void htw_wheel_advance_ends(struct htw_wheel *w)
 {
-	for (unsigned int l = w->levels; l-- > 0;)
+	unsigned int l = 0;
+
+	/* A window of an upper level ends where one of each level below does. */
+	while (l < w->levels && w->level[l].end < htw_level_end_wanted(w, l))
+		l++;
+	while (l-- > 0)
 		htw_level_advance_end(w, l);
 	w->next_window = htw_level_slot_start(w, &w->level[1], w->cursor) + w->level[1].span;
 }
@@ -1110,10 +1113,14 @@ static inline bool htw_wheel_near_step(struct htw_wheel *w, u64 now)
 {
 	struct htw_level *lev = w->level;
 	u64 first = htw_wheel_near_tick(w);
+	u32 index;
 
 	if (first > now || first >= lev->end || first + 1 >= w->next_window)
 		return false;
-	htw_level_take(lev, first & lev->mask, &w->due);
+	index = first & lev->mask;
+	list_replace_init(&lev->buckets[index], &w->due);
+	__clear_bit(index, lev->occupied);
+	lev->nonempty--;
 	w->cursor = first + 1;
 	return true;
 }

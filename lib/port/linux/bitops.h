@@ -26,14 +26,14 @@ static inline unsigned int __ffs64(u64 word)
 	return (unsigned int)__builtin_ctzll(word);
 }
 
-static inline bool __test_and_set_bit(unsigned int bit, unsigned long *map)
+static inline void __set_bit(unsigned int bit, unsigned long *map)
 {
-	unsigned long *word = &map[bit / BITS_PER_LONG];
-	const unsigned long mask = 1UL << bit % BITS_PER_LONG;
-	const bool was = *word & mask;
+	map[bit / BITS_PER_LONG] |= 1UL << bit % BITS_PER_LONG;
+}
 
-	*word |= mask;
-	return was;
+static inline void __clear_bit(unsigned int bit, unsigned long *map)
+{
+	map[bit / BITS_PER_LONG] &= ~(1UL << bit % BITS_PER_LONG);
 }
 
 static inline bool __test_and_clear_bit(unsigned int bit, unsigned long *map)

@@ -103,6 +103,16 @@ static inline void list_splice_init(struct list_head *list, struct list_head *he
 	INIT_LIST_HEAD(list);
 }
 
+/* Give all entries of a list that is not empty another head. */
+static inline void list_replace_init(struct list_head *from, struct list_head *to)
+{
+	to->next = from->next;
+	to->next->prev = to;
+	to->prev = from->prev;
+	to->prev->next = to;
+	INIT_LIST_HEAD(from);
+}
+
 static inline void list_splice_tail_init(struct list_head *list, struct list_head *head)
 {
 	if (!list_empty(list))
