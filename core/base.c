@@ -12,6 +12,7 @@
  */
 
 #include <linux/kmemleak.h>
+#include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
@@ -211,12 +212,20 @@ void htw_base_note_due(struct htw_base *base, u64 now)
  * @slack: how much later it may expire if it shares a tick then, in ns
  * @now: what htw_base_now() returned a short while ago; zero if unknown
  *
+ * Slack is used as by htw_tick_within(), on a clock that is ahead of the base's by
+ * the owner's skew: so timers of one owner meet, and those of different owners,
+ * whose skews are random, do not all come at once. The skew is less than an eighth
+ * of the slack. The more slack there is, the more of the same bits it has, so that
+ * timers with about the same slack have the same skew.
+ *
  * Return: the tick. That of a node that is due has come, so the node is
  * delivered next, in the order of deadlines with others that are late.
  */
 u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack,
 			      u64 now)
 {
+	u64 last, skew, time;
+
 	lockdep_assert_held(&base->lock);
 
 	if (deadline <= now) {
@@ -226,7 +235,12 @@ u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack,
 		return min(htw_base_tick_up(base, deadline),
 			   htw_base_tick(base, now));
 	}
-	return htw_tick_within(deadline, slack, base->tick_ns);
+	if (slack < base->tick_ns || check_add_overflow(deadline, slack, &last))
+		return htw_tick_up(deadline, base->tick_ns);
+
+	skew = base->skew & ((BIT_ULL(ilog2(slack)) - 1) / 8);
+	time = htw_coalesce(deadline + skew, last) - skew;
+	return min(htw_tick_up(time, base->tick_ns), htw_base_tick(base, last));
 }
 
 /*
@@ -372,6 +386,8 @@ struct htw_base *htw_base_alloc(const struct htw_base_init *init)
 	base->tick_ns = init->tick_ns;
 	base->private = init->private;
 	base->levels_bytes = bytes;
+	/* A manual clock wakes nobody, and is to do the same each time. */
+	base->skew = init->clock == HTW_MANUAL ? 0 : init->skew;
 	base->forwarded_at = jiffies - 1;
 	htw_job_init(&base->job, init->flows, init->serve);
 	if (base->clock != HTW_MANUAL)

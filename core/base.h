@@ -69,6 +69,8 @@ struct htw_bases;
  * @private: belongs to one context and not to all of its owner's; constant
  * @owner: the set that it belongs to; constant
  * @levels_bytes: size of the memory of the wheel's levels; constant
+ * @skew: its owner's, see htw_base_choose_tick_slow(); zero for %HTW_MANUAL;
+ *	constant
  * @link: on the list of its CPU's bases (htw_bases_lock; read under RCU)
  * @gone: on the list of a set's bases that are being freed
  * @forwarded_at: jiffies when a callout's start last brought the base up to the
@@ -99,6 +101,7 @@ struct htw_base {
 	bool private;
 	struct htw_bases *owner;
 	size_t levels_bytes;
+	u64 skew;
 	struct list_head link;
 	struct list_head gone;
 	unsigned long forwarded_at;
@@ -134,6 +137,7 @@ extern u32 htw_tick_ns;
  * @private: belongs to one context
  * @flows: its owner's flows, of which its job is part
  * @serve: serves it
+ * @skew: random bits of its owner
  * @gfp: to allocate it with
  * @node: NUMA node to allocate it on
  */
@@ -145,6 +149,7 @@ struct htw_base_init {
 	bool private;
 	struct htw_flow __percpu *flows;
 	htw_serve_t *serve;
+	u64 skew;
 	gfp_t gfp;
 	int node;
 };

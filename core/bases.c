@@ -89,6 +89,7 @@ struct htw_base *htw_bases_create_private(struct htw_bases *set, enum htw_clock 
 		.private = true,
 		.flows = htw_bases_flows(set),
 		.serve = set->serve,
+		.skew = set->skew,
 		.gfp = set->gfp,
 		.node = NUMA_NO_NODE,
 	};
@@ -131,6 +132,7 @@ static struct htw_base *htw_bases_alloc(struct htw_bases *set,
 		.tick_ns = htw_tick_ns,
 		.flows = htw_bases_flows(set),
 		.serve = set->serve,
+		.skew = set->skew,
 		.gfp = set->gfp,
 		.node = cpu_to_node(cpu),
 	};

@@ -27,6 +27,8 @@ struct htw_bases_cpu {
  *	(written under htw_bases_lock)
  * @class: of its flows; constant
  * @serve: serves its bases; constant
+ * @skew: random bits, by which slack is used at other times than by other owners;
+ *	constant
  * @gfp: to allocate them with; constant
  */
 struct htw_bases {
@@ -34,6 +36,7 @@ struct htw_bases {
 	struct htw_base *fallback[HTW_CLOCKS];
 	enum htw_class class;
 	htw_serve_t *serve;
+	u64 skew;
 	gfp_t gfp;
 };
 

@@ -24,6 +24,7 @@
 #include <linux/hashtable.h>
 #include <linux/kcov.h>
 #include <linux/minmax.h>
+#include <linux/random.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <linux/user_namespace.h>
@@ -121,6 +122,7 @@ static struct htw_user *htw_user_alloc(kuid_t uid, struct user_namespace *ns,
 					 GFP_KERNEL_ACCOUNT | __GFP_ZERO),
 		.class = class,
 		.serve = ops->serve,
+		.skew = get_random_u64(),
 		.gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN,
 	};
 	if (!user->bases.cpus) {

@@ -279,20 +279,179 @@ static void slack_is_rounded_down(struct kunit *test)
 	}
 }
 
-/* A timer with slack that is moved joins another one's tick, as at an add. */
+/*
+ * A timer with slack that is moved waits for the time that ends in most zero bits, as at an add,
+ * whether or not others wait for another one. On a manual clock there is no skew.
+ */
 static void moved_timer_keeps_its_slack(struct kunit *test)
 {
 	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
 	const struct htw_add add = { .deadline = 100 * htw_tick_ns, .slack = 30 * htw_tick_ns };
 	struct htw_context *ctx = htw_test_context(test);
 	struct htw_mod mod = { .flags = HTW_MOD_DEADLINE, .deadline = 10 * htw_tick_ns };
+	const u64 tick = htw_tick_within(mod.deadline, add.slack, htw_tick_ns);
 
 	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
+	KUNIT_EXPECT_EQ(test, ctx->private_base->skew, 0);
+	KUNIT_ASSERT_GT(test, tick, 20);
 	htw_test_start(test, ctx, 20 * htw_tick_ns, 1);
 	mod.id = htw_test_add(ctx, &add);
 	KUNIT_EXPECT_EQ(test, htw_test_mod(ctx, &mod), 0);
-	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 19 * htw_tick_ns), 0);
-	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 20 * htw_tick_ns), 2);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, 20 * htw_tick_ns), 1);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, (tick - 1) * htw_tick_ns), 0);
+	KUNIT_EXPECT_EQ(test, htw_advance_context(ctx, tick * htw_tick_ns), 1);
+}
+
+/* All bases of a user have its skew, on whatever clock they wait; it is no address. */
+static void bases_have_their_users_skew(struct kunit *test)
+{
+	const struct htw_setup setup = {
+		.flags = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE, .clock = CLOCK_BOOTTIME,
+		.tick_ns = 7 * NSEC_PER_MSEC, .levels = 1, .slots = { 8 },
+	};
+	struct htw_context *ctx = htw_test_context(test), *other = htw_test_context(test);
+	struct htw_timer *t;
+
+	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
+	t = htw_test_slot(other, htw_test_start(test, other, KTIME_MAX, 1));
+	KUNIT_ASSERT_PTR_EQ(test, ctx->user, other->user);
+	KUNIT_EXPECT_EQ(test, ctx->private_base->skew, ctx->user->bases.skew);
+	KUNIT_EXPECT_EQ(test, htw_test_base(t->node.cpu)->skew, ctx->user->bases.skew);
+	KUNIT_EXPECT_NE(test, ctx->user->bases.skew, 0);
+	KUNIT_EXPECT_NE(test, ctx->user->bases.skew, (u64)(unsigned long)ctx->user);
+}
+
+/* Of @bits bits at most, all lengths equally likely. */
+static u64 random_ns(struct rnd_state *rnd, unsigned int bits)
+{
+	u64 r = (u64)prandom_u32_state(rnd) << 32 | prandom_u32_state(rnd);
+
+	return r >> (64 - bits + prandom_u32_state(rnd) % bits);
+}
+
+/*
+ * The tick of a timer with slack, whatever its user's skew. A wheel whose tick is 1 ns shows the
+ * time that is chosen, which other wheels round up.
+ */
+static void slack_with_a_skew(struct kunit *test)
+{
+	static const struct htw_geometry geo = { 1, { 8 } };
+	static const u32 ticks[] = { 1, 100000, NSEC_PER_MSEC, 7777777, 10 * NSEC_PER_MSEC };
+	struct htw_bases *set = &htw_test_context(test)->user->bases;
+	struct htw_base *bases[ARRAY_SIZE(ticks)];
+	unsigned int apart = 0, tried = 0;
+	struct rnd_state rnd;
+
+	prandom_seed_state(&rnd, 3);
+	for (unsigned int b = 0; b < ARRAY_SIZE(ticks); b++) {
+		bases[b] = htw_bases_create_private(set, HTW_MANUAL, &geo, ticks[b]);
+		KUNIT_ASSERT_NOT_NULL(test, bases[b]);
+	}
+	for (unsigned int i = 0; i < HTW_TEST_MANY / 10; i++) {
+		const u64 deadline = 1 + random_ns(&rnd, 60), slack = 1 + random_ns(&rnd, 40);
+		const u64 skew = i % 8 ? random_ns(&rnd, 64) : i % 16 ? U64_MAX : 0;
+		const u64 most = BIT_ULL(ilog2(slack)) / 8, zeros = max(most * 4, 1);
+		u64 time = 0, tick, plain;
+
+		for (unsigned int b = 0; b < ARRAY_SIZE(ticks); b++) {
+			struct htw_base *base = bases[b];
+			const u64 first = htw_tick_up(deadline, ticks[b]);
+
+			base->skew = skew;
+			spin_lock_bh(&base->lock);
+			tick = htw_base_choose_tick(base, deadline, slack, 0);
+			base->skew = 0;
+			plain = htw_base_choose_tick(base, deadline, slack, 0);
+			spin_unlock_bh(&base->lock);
+
+			KUNIT_ASSERT_EQ(test, plain, htw_tick_within(deadline, slack, ticks[b]));
+			if (slack < ticks[b]) {
+				KUNIT_ASSERT_EQ(test, tick, first);
+				continue;
+			}
+			/* Never early, never later than allowed. */
+			KUNIT_ASSERT_GE(test, tick, first);
+			KUNIT_ASSERT_LE(test, tick * ticks[b], deadline + slack);
+			if (!b) {
+				const u64 part = most ? skew % most : 0;
+
+				/* The time ends in zeros, less the skew: an eighth of the slack. */
+				time = tick;
+				KUNIT_ASSERT_EQ(test, (time + part) % zeros, 0);
+				apart += time != plain;
+				tried += part && most;
+			}
+			KUNIT_ASSERT_EQ(test, tick, min(htw_tick_up(time, ticks[b]),
+							div64_u64(deadline + slack, ticks[b])));
+		}
+	}
+	/* Users whose skews differ do not meet. */
+	KUNIT_EXPECT_GE(test, apart, tried * 9 / 10);
+	KUNIT_EXPECT_GT(test, tried, HTW_TEST_MANY / 20);
+	for (unsigned int b = 0; b < ARRAY_SIZE(ticks); b++)
+		htw_bases_free_private(bases[b]);
+}
+
+/* Timers of a user with about the same slack, and windows that meet, have the same time. */
+static void slack_of_a_user_meets(struct kunit *test)
+{
+	static const struct htw_geometry geo = { 1, { 8 } };
+	struct htw_bases *set = &htw_test_context(test)->user->bases;
+	struct htw_base *base = htw_bases_create_private(set, HTW_MANUAL, &geo, 1);
+
+	KUNIT_ASSERT_NOT_NULL(test, base);
+	for (unsigned int i = 0; i < 64; i++) {
+		const u64 common = (i + 100) * BIT_ULL(28), skew = i * 0x123456789abcdef;
+		const u64 part = skew % BIT_ULL(24);
+
+		base->skew = skew;
+		spin_lock_bh(&base->lock);
+		for (u64 k = 0; k < 100; k++) {
+			const u64 deadline = common - BIT_ULL(24) - k * NSEC_PER_MSEC;
+			const u64 slack = BIT_ULL(27) + k * NSEC_PER_MSEC;
+
+			KUNIT_ASSERT_EQ(test, htw_base_choose_tick(base, deadline, slack, 0),
+					common - part);
+		}
+		spin_unlock_bh(&base->lock);
+	}
+	htw_bases_free_private(base);
+}
+
+/* Levels that are larger than a page, that end in the middle of one, and that are tiny. */
+static void base_has_memory_for_its_levels(struct kunit *test)
+{
+	static const struct htw_geometry geos[] = {
+		{ 1, { 2 } }, { 1, { 100 } }, { 2, { 64, 64 } }, { 5, { 256, 64, 64, 64, 64 } },
+		{ 3, { 60, 60, 12 } }, { 2, { 2048, 2048 } },
+	};
+	struct htw_bases *set = &htw_test_context(test)->user->bases;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(geos); i++) {
+		struct htw_base *base = htw_bases_create_private(set, HTW_MANUAL, &geos[i], 1000);
+		const struct htw_level *last;
+		unsigned long *end;
+
+		KUNIT_ASSERT_NOT_NULL(test, base);
+		KUNIT_EXPECT_EQ(test, base->wheel.levels, geos[i].levels);
+		KUNIT_EXPECT_EQ(test, base->levels_bytes, htw_geometry_bytes(&geos[i]));
+		/* The bitmaps are the end of it. */
+		last = &base->wheel.level[geos[i].levels - 1];
+		end = last->occupied + BITS_TO_LONGS(last->nr_buckets);
+		KUNIT_EXPECT_PTR_EQ(test, (void *)end,
+				    (void *)base->wheel.level + base->levels_bytes);
+		set_bit(last->nr_buckets - 1, last->occupied);
+		htw_bases_free_private(base);
+	}
+}
+
+/* A level of more bytes than the kernel allocates at once. */
+static void base_without_memory_is_not_made(struct kunit *test)
+{
+	static const struct htw_geometry geo = { .levels = 1, .slots = { BIT(26) } };
+	struct htw_bases *set = &htw_test_context(test)->user->bases;
+
+	KUNIT_EXPECT_NULL(test, htw_bases_create_private(set, HTW_MANUAL, &geo, 1000));
 }
 
 /*
@@ -2561,6 +2720,11 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE(past_deadline_expires_at_once),
 	KUNIT_CASE(slack_is_rounded_down),
 	KUNIT_CASE(moved_timer_keeps_its_slack),
+	KUNIT_CASE(bases_have_their_users_skew),
+	KUNIT_CASE(slack_with_a_skew),
+	KUNIT_CASE(slack_of_a_user_meets),
+	KUNIT_CASE(base_has_memory_for_its_levels),
+	KUNIT_CASE(base_without_memory_is_not_made),
 	KUNIT_CASE(turn_of_a_former_pacer_does_nothing),
 	KUNIT_CASE_SLOW(equal_deadlines_expire_in_order),
 	KUNIT_CASE(due_timers_stay_in_order_behind_others),

@@ -1,8 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Slack: never early, never later than allowed, and coalesced where possible
+ * Slack: never early, never later than allowed, and at the time that others choose as well
  */
 #include "htw-test.h"
+
+/*
+ * The tick that is chosen on a manual clock: of the times allowed the one that ends in most zero
+ * bits, rounded up.
+ */
+static __u64 slack_tick(__u64 deadline, __u64 slack, __u64 tick)
+{
+	__u64 bit = 1ULL << 63, time;
+
+	do {
+		time = deadline & ~(bit - 1);
+		time += time < deadline ? bit : 0;
+		bit >>= 1;
+	} while (time < deadline || time > deadline + slack);
+	return (time + tick - 1) / tick;
+}
 
 /* Round @ns down to its tick. */
 static __u64 tick_down(__u64 ns, __u64 tick)
@@ -59,20 +75,21 @@ HTW_TEST(within_its_window)
 	EXPECT_GT(without, wakeups);
 }
 
-/* All windows have a time in common: one wakeup. */
+/* All windows have the time in common that ends in most zero bits: one wakeup. */
 HTW_TEST(windows_that_meet_share_a_time)
 {
 	enum { COUNT = 100 };
-	const __u64 now = now_ns(), common = now + 300 * MSEC;
+	/* No window is as long as that, and the skew of a user is less than their overlap. */
+	const __u64 step = 1ULL << 28, common = (now_ns() + 300 * MSEC) / step * step + step;
 	struct htw_event ev[COUNT];
 	__u64 last = 0, different = 0;
 	int i;
 
 	NEEDS(HTW_FEATURE_SLACK);
 	for (i = 0; i < COUNT; i++) {
-		struct htw_add add = htw_abs(common - i * MSEC, i);
+		struct htw_add add = htw_abs(common - (60 + i) * MSEC, i);
 
-		add.slack = 128 * MSEC + i * MSEC;
+		add.slack = (140 + i) * MSEC;
 		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
 	}
 	ASSERT_EQ(COUNT, htw_collect(self->fd, ev, COUNT));
@@ -85,29 +102,71 @@ HTW_TEST(windows_that_meet_share_a_time)
 	EXPECT_GE(4, different);
 }
 
-/* A timer joins an existing wakeup, whether or not that timer has slack. */
-HTW_TEST(joins_one_that_is_there)
+/* The time depends on no other timer, and on a manual clock on no user: expire alone. */
+HTW_TEST(asks_no_other_timer)
 {
-	const __u64 tick = self->tick;
+	const __u64 tick = self->tick, chosen = slack_tick(20 * tick, 30 * tick, tick);
 	struct htw_event ev[4];
 	struct htw_add add;
 
 	NEEDS(HTW_FEATURE_SLACK | HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
 	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
-	ASSERT_NE(0, htw_start_abs(self->fd, 37 * tick, 1));
+	ASSERT_LE(20, chosen);
+	ASSERT_GE(50, chosen);
+	ASSERT_NE(0, htw_start_abs(self->fd, (chosen - 1) * tick, 1));
+	ASSERT_NE(0, htw_start_abs(self->fd, (chosen + 1) * tick, 1));
 	add = htw_abs(20 * tick, 2);
 	add.slack = 30 * tick;
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
-	EXPECT_EQ(0, htw_advance(self->fd, 37 * tick - 1, HTW_F_ABS));
-	EXPECT_EQ(2, htw_advance(self->fd, 37 * tick, HTW_F_ABS));
+	EXPECT_EQ(1, htw_advance(self->fd, chosen * tick - 1, HTW_F_ABS));
+	EXPECT_EQ(1, htw_advance(self->fd, chosen * tick, HTW_F_ABS));
 	EXPECT_EQ(2, htw_read(self->fd, ev, 4));
-	/* But not one after its window. */
-	ASSERT_NE(0, htw_start_abs(self->fd, 101 * tick, 1));
-	add = htw_abs(60 * tick, 2);
-	add.slack = 40 * tick;
+	EXPECT_EQ(2, ev[1].cookie);
+	EXPECT_EQ(1, htw_advance(self->fd, (chosen + 1) * tick, HTW_F_ABS));
+}
+
+/* Wheels with other ticks choose the same time, and round it up. */
+HTW_TEST(meets_on_any_tick)
+{
+	static const __u32 ticks[] = { 1, 1000, 250000, 1000000, 7000000, 10000000 };
+	const __u64 deadline = 12345 * MSEC + 678, slack = 90 * MSEC;
+	struct htw_event ev[2];
+	unsigned int i;
+
+	NEEDS(HTW_FEATURE_SLACK | HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
+	for (i = 0; i < ARRAY_SIZE(ticks); i++) {
+		const __u64 expires = slack_tick(deadline, slack, ticks[i]) * ticks[i];
+		struct htw_setup setup = {
+			.flags = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE, .clock = HTW_CLOCK_MANUAL,
+			.tick_ns = ticks[i], .levels = 2, .slots = { 16, 16 },
+		};
+		struct htw_add add = htw_abs(deadline, i);
+		int fd = htw_open(O_NONBLOCK);
+
+		add.slack = slack;
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, htw_call(fd, HTW_SETUP, &setup));
+		ASSERT_EQ(0, htw_call(fd, HTW_ADD, &add));
+		EXPECT_EQ(0, htw_advance(fd, expires - 1, HTW_F_ABS));
+		EXPECT_EQ(1, htw_advance(fd, expires, HTW_F_ABS));
+		EXPECT_EQ(1, htw_read(fd, ev, 2));
+		EXPECT_EQ(deadline, ev[0].deadline);
+		close(fd);
+	}
+}
+
+/* Slack below a tick is none: there may be no tick in it. */
+HTW_TEST(less_than_a_tick_is_none)
+{
+	const __u64 tick = self->tick;
+	struct htw_add add = htw_abs(10 * tick + 1, 1);
+
+	NEEDS(HTW_FEATURE_SLACK | HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
+	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
+	add.slack = tick - 2;
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
-	EXPECT_EQ(1, htw_advance(self->fd, 100 * tick, HTW_F_ABS));
-	EXPECT_EQ(1, htw_advance(self->fd, 101 * tick, HTW_F_ABS));
+	EXPECT_EQ(0, htw_advance(self->fd, 11 * tick - 1, HTW_F_ABS));
+	EXPECT_EQ(1, htw_advance(self->fd, 11 * tick, HTW_F_ABS));
 }
 
 /* A slack beyond the end of time is unlimited and does not wrap. */
@@ -132,7 +191,7 @@ HTW_TEST(huge)
 	}
 }
 
-/* A periodic timer has its slack at each firing, and keeps its phase. */
+/* A periodic timer has its slack at each firing, and keeps the phase of its deadlines. */
 HTW_TEST(periodic)
 {
 	const __u64 tick = self->tick;
@@ -163,19 +222,20 @@ HTW_TEST(periodic)
 /* HTW_MOD sets and clears slack. */
 HTW_TEST(modified)
 {
-	const __u64 tick = self->tick;
+	const __u64 tick = self->tick, chosen = slack_tick(30 * tick, 32 * tick, tick);
 	struct htw_event ev[2];
 	__u64 id;
 
 	NEEDS(HTW_FEATURE_SLACK | HTW_FEATURE_MOD | HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL);
 	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
-	ASSERT_NE(0, htw_start_abs(self->fd, 50 * tick, 1));
+	ASSERT_LT(30, chosen);
+	ASSERT_NE(0, htw_start_abs(self->fd, chosen * tick, 1));
 	id = htw_start_abs(self->fd, 10 * tick, 2);
 	ASSERT_EQ(0, htw_mod(self->fd, (struct htw_mod){
 		.id = id, .deadline = 30 * tick, .slack = 32 * tick,
 		.flags = HTW_MOD_DEADLINE | HTW_MOD_SLACK | HTW_F_ABS }));
-	EXPECT_EQ(0, htw_advance(self->fd, 50 * tick - 1, HTW_F_ABS));
-	EXPECT_EQ(2, htw_advance(self->fd, 50 * tick, HTW_F_ABS));
+	EXPECT_EQ(0, htw_advance(self->fd, chosen * tick - 1, HTW_F_ABS));
+	EXPECT_EQ(2, htw_advance(self->fd, chosen * tick, HTW_F_ABS));
 	EXPECT_EQ(2, htw_read(self->fd, ev, 2));
 	ASSERT_NE(0, htw_start_abs(self->fd, 100 * tick, 1));
 	id = htw_start_abs(self->fd, 110 * tick, 2);

@@ -106,7 +106,12 @@ enum htw_flag {
  * @interval: period in ns, at least one tick: the timer expires at deadline +
  *	k * interval. Zero for a one-shot timer
  * @slack: how much later than @deadline the timer may expire to share a wakeup with
- *	others, in ns; rounded down to 26 significant bits. Never makes it early
+ *	others, in ns; rounded down to 26 significant bits. Never makes it early. Of the times
+ *	from @deadline to @deadline + @slack the one that ends in most zero bits is chosen, and
+ *	rounded up to a tick, whatever other timers there are; so those of a user meet, of
+ *	whatever context, CPU and tick. For each user it is less by another part of @slack, below
+ *	an eighth, but not on the manual clock. Less than a tick has no effect. A periodic
+ *	timer's next deadline does not depend on it
  * @cookie: returned with each expiration; HTW_MOD can change it
  * @flags: %HTW_F_ABS, %HTW_F_KEEP, %HTW_F_CANCEL_ON_SET
  * @firings: number of firings of a periodic timer, missed ones included; zero for no
@@ -116,10 +121,9 @@ enum htw_flag {
  * A timer expires at the first tick of its wheel that is not before its deadline. One
  * whose deadline has come when it is armed is due at once and does not wait for a tick.
  * Timers that wait for the end of the current tick, and whose deadline has come as well,
- * then expire before it. No more than 32 are looked at: if there are more, and the deadline
- * of the last one has come, or if delivery is far behind, the new timer waits with them, and
- * so may others that are armed by the same call. On the manual clock they go on waiting, and
- * it does not.
+ * then expire before it. No more than 32 are looked at: if there are more, or if delivery is
+ * far behind, the new timer waits with them, and so may others that are armed by the same
+ * call. On the manual clock they go on waiting, and it does not.
  *
  * Timers that expire at the same tick and were armed on the same CPU expire in the
  * order in which they were armed; on a private wheel or the manual clock always.
