@@ -1,0 +1,1134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Explores every state that htw_wheel.c can reach, for small wheels
+ *
+ * This is model checking of the code itself: wheel, nodes and the memory of the levels lie in one
+ * arena, so a state is a copy of it that can be put back. From each state each call is made with
+ * each argument, breadth first, and what it does is held against the definition: an array that is
+ * searched for its minimum. If a check fails, the shortest sequence of calls that leads there is
+ * printed.
+ *
+ * Time
+ * ----
+ * A wheel has no clock, so a state has no time either: a call may be made with any tick that is
+ * not before the last that the wheel has passed, &htw_wheel.cursor - 1. All nodes on the list of
+ * those that are due are earlier than the cursor, so none of them is early then. That includes
+ * what htw_wheel_collect_due() asks for, a time that is not before that of an earlier call.
+ *
+ * Which states are one
+ * --------------------
+ * Ticks count as seen from the cursor, and two states are one if one of them is the other, moved
+ * in time by a multiple of PERIOD. That is sound because of what the code reads of a tick:
+ *
+ * - differences and comparisons, which do not change;
+ * - slots of levels, modulo rings of two windows. PERIOD is a multiple of the ring of the last
+ *   level, so it is one of each ring below, and of each level's span;
+ * - the highest digit in which a tick differs from the base of the radix heap, and where a list of
+ *   it starts. PERIOD is a multiple of 4^DIGITS, and no tick beyond the levels is further ahead of
+ *   the base than that, nor will the base move further; key() looks at that, and where it does
+ *   not hold is not explored. So a tick has the base's block of 4^DIGITS ticks, and differs in
+ *   the lower digits, which do not change; or it has the following block. Then it differs in a
+ *   higher digit. Which that is depends on the block. But all ticks of that block have that digit
+ *   in common, so all are in one list, which is the last, and which starts where the block does.
+ *   In a key all of these are one list.
+ *
+ * A base that nothing is relative to is left out: a list that gets a node sets it first.
+ * &htw_wheel.next is left out as well. A start compares its work with it, and
+ * htw_wheel_forward() goes no further, which is what it does with an earlier time. It is checked
+ * after each call and then made exact, so that a start that has to make it earlier does so. Of
+ * &htw_wheel.settled it only matters how much later it is than the cursor. Counters are left out.
+ *
+ * Nodes are interchangeable, so they are named by the order in which they are to expire. Of the
+ * nodes that are in no wheel, one is started. All else is compared as it is: lists with the order
+ * of their nodes, bitmaps, the ends of levels.
+ *
+ * What is bounded
+ * ---------------
+ * The number of nodes, how far their ticks are ahead of the cursor (&scene.ahead): starts go
+ * no further, and a wheel is rewound only so far that all of its nodes stay within. And how far
+ * ticks are ahead of the base, as said; the output has the number of calls that led beyond that.
+ * Within these bounds nothing is left out, unless a scene limits the number of states: then all
+ * that so many calls can reach are explored, and some that take one more.
+ */
+static void failed(const char *what);
+
+#define HTW_ASSERT(condition)	((condition) ? (void)0 : failed("asserts " #condition))
+#include "htw_wheel.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHECK(condition)	((condition) ? (void)0 : failed(#condition))
+
+#define NODES		3
+#define PAST		2		/* how long ago a node may be due that is started */
+#define ORIGIN		(1U << 20)	/* a multiple of each PERIOD, far from tick 0 */
+#define ALL		1000		/* a budget for all there is */
+#define MEMORY		512		/* bytes for levels */
+#define STEPS		200		/* calls that suffice to empty a wheel, or to catch up */
+
+#define NONE		UINT32_MAX		/* no limit: all states are explored */
+
+/* A wheel to explore. */
+static const struct scene {
+	const char *name;
+	struct htw_geometry geo;	/* no levels: they are never added */
+	unsigned int few;		/* HTW_WHEEL_FEW; 0 if it is as in the source */
+	unsigned int nodes;
+	unsigned int ahead;
+	unsigned int digits;		/* how far a base may be behind: 4^digits ticks */
+	u32 limits[2];			/* of states: in a quick run, and in a full one */
+} scenes[] = {
+	{ "sorted list", { 0 }, 0, 3, 8, 0, { NONE, NONE } },
+	{ "{2,2}", { 2, { 2, 2 } }, 0, 2, 8, 2, { 40000, NONE } },
+	{ "{2,2}", { 2, { 2, 2 } }, 0, 3, 5, 2, { 0, 300000 } },
+	{ "{2,2}", { 2, { 2, 2 } }, 0, 3, 8, 2, { 40000, 300000 } },
+	{ "{3,2}", { 2, { 3, 2 } }, 0, 2, 7, 2, { 0, NONE } },
+	{ "{3,2}", { 2, { 3, 2 } }, 0, 2, 12, 3, { 40000, 200000 } },
+	{ "{2,2,2}", { 3, { 2, 2, 2 } }, 0, 2, 12, 2, { 40000, 300000 } },
+	{ "{2,2,2}", { 3, { 2, 2, 2 } }, 0, 2, 16, 3, { 0, 200000 } },
+	{ "radix heap", { 0 }, 1, 3, 4, 2, { 40000, NONE } },
+	{ "radix heap", { 0 }, 1, 3, 8, 3, { 0, 200000 } },
+	{ "{2,2}", { 2, { 2, 2 } }, 1, 2, 8, 2, { 40000, NONE } },
+	{ "{2,2,2}", { 3, { 2, 2, 2 } }, 1, 2, 16, 3, { 0, 100000 } },
+};
+
+#ifdef HTW_WHEEL_FEW
+#define FEW	HTW_WHEEL_FEW
+#else
+#define FEW	0
+#endif
+
+/* A node and the model of it. */
+struct timer {
+	struct htw_node node;
+	u64 tick;	/* when it has to expire */
+	u64 key;	/* by which timers are ordered: not before the cursor when it was started */
+	u64 serial;	/* orders timers of one key, as they were started */
+	u64 pending;
+};
+
+/* All that a state is. */
+struct arena {
+	struct htw_wheel wheel;
+	struct timer timers[NODES];
+	u64 pending;
+	u64 serials;
+	u64 memory[MEMORY / sizeof(u64)];
+};
+
+#define WORDS	(sizeof(struct arena) / sizeof(u64))
+_Static_assert(WORDS < 256, "the index of a word is a byte");
+
+static struct arena arena;
+static struct htw_wheel *const w = &arena.wheel;
+static struct timer *const timers = arena.timers;
+static const struct scene *scene;
+static unsigned int period, block, digits;
+static u32 limit;
+static bool too_far;
+static u64 cut;
+
+/* Calls. Ticks are as seen from the cursor, nodes by the order in which they are to expire. */
+enum kind {
+	START,		/* tick */
+	RESTART,	/* node, tick */
+	STOP,		/* node */
+	EXPIRE,		/* now, budget: htw_wheel_expire() once */
+	ADVANCE,	/* now, budget, what the function does, once */
+	CASCADE,	/* budget */
+	FORWARD,	/* now */
+	REWIND,		/* now, so long ago */
+	EVICT,
+	ADD_LEVELS,
+	REMOVE_LEVELS,
+	KINDS
+};
+
+/* What the function that htw_wheel_advance() calls does with the first node that expires. */
+enum act {
+	NOTHING,
+	AGAIN_PAST,		/* start the same node, for the tick at which it expired */
+	AGAIN_NOW,
+	AGAIN_NEXT,
+	AGAIN_FAR,
+	STOP_FIRST,
+	STOP_LAST,
+	RESTART_FIRST_PAST,	/* restart another node */
+	RESTART_FIRST_FAR,
+	RESTART_LAST_PAST,
+	RESTART_LAST_NOW,
+	START_PAST,		/* start another node */
+	START_NOW,
+	START_NEXT,
+	ACTS
+};
+
+struct call {
+	u8 kind, a, b, c;
+};
+
+/* ---- States ---- */
+
+/* A place in the wheel; nodes of one place are told apart by their rank in it. */
+struct place {
+	u8 list, rank, tick;
+};
+
+struct key {
+	u8 phase, next_window, settled, base, used, flags;
+	u8 end[HTW_WHEEL_MAX_LEVELS / 2], last[HTW_WHEEL_MAX_LEVELS / 2];
+	u8 nonempty[HTW_WHEEL_MAX_LEVELS / 2], occupied[HTW_WHEEL_MAX_LEVELS / 2];
+	struct place nodes[NODES];
+};
+
+struct state {
+	struct key key;
+	struct call call;	/* that has led here */
+	u32 parent;
+};
+
+static struct state *states;
+static u32 nr_states, room;
+static u32 *table;		/* of states by the hash of their key, plus 1 */
+static u32 table_size;
+static u64 calls[KINDS], calls_made;
+static unsigned int depth;
+
+/* Copies of the arena: of this depth, and of the next. What differs from @origin is kept. */
+static struct copies {
+	u8 *data;
+	size_t size, room;
+} present, following;
+static struct arena origin, levels_added;
+
+static jmp_buf broken;
+static const char *failure;
+static volatile sig_atomic_t exploring;
+
+static void failed(const char *what)
+{
+	failure = what;
+	longjmp(broken, 1);
+}
+
+static void *grow(void *memory, size_t size)
+{
+	memory = realloc(memory, size);
+	if (!memory) {
+		perror("states");
+		exit(2);
+	}
+	return memory;
+}
+
+/* Keep a copy of the arena: the words in which it differs from one of two. */
+static void keep(struct copies *c)
+{
+	const u64 *now = (const u64 *)&arena;
+	const u64 *from = (const u64 *)(w->levels ? &levels_added : &origin);
+	u8 *at, *count;
+
+	if (c->room - c->size < 2 + WORDS * 9) {
+		c->room = 2 * c->room + (1 << 16);
+		c->data = grow(c->data, c->room);
+	}
+	at = c->data + c->size;
+	*at++ = !!w->levels;
+	count = at++;
+	*count = 0;
+	for (unsigned int i = 0; i < WORDS; i++) {
+		if (now[i] == from[i])
+			continue;
+		++*count;
+		*at++ = i;
+		memcpy(at, &now[i], sizeof(u64));
+		at += sizeof(u64);
+	}
+	c->size = at - c->data;
+}
+
+/* Put a copy back. Return: where the following one is. */
+static size_t put_back(const struct copies *c, size_t offset)
+{
+	const u8 *at = c->data + offset;
+	u64 *to = (u64 *)&arena;
+	unsigned int count;
+
+	arena = *at++ ? levels_added : origin;
+	for (count = *at++; count; count--, at += 1 + sizeof(u64))
+		memcpy(&to[*at], at + 1, sizeof(u64));
+	return at - c->data;
+}
+
+/* A tick as seen from the cursor. */
+static u8 relative(u64 tick)
+{
+	const u64 from = tick - w->cursor + 100;
+
+	if (tick == HTW_NEVER)
+		return 255;
+	CHECK(from < 250);
+	return from;
+}
+
+/* Is a timer to expire before another one? */
+static bool before(const struct timer *a, const struct timer *b)
+{
+	return a->key < b->key || (a->key == b->key && a->serial < b->serial);
+}
+
+/* The first timer to expire of those that are due by tick @by, or NULL. */
+static struct timer *first_due(u64 by)
+{
+	struct timer *best = NULL;
+
+	for (struct timer *t = timers; t < timers + NODES; t++)
+		if (t->pending && t->key <= by && (!best || before(t, best)))
+			best = t;
+	return best;
+}
+
+static u64 earliest(void)
+{
+	const struct timer *t = first_due(HTW_NEVER);
+
+	return t ? t->key : HTW_NEVER;
+}
+
+/* Timers that are in the wheel, in the order in which they are to expire. */
+static unsigned int in_order(struct timer **order)
+{
+	unsigned int count = 0, i;
+
+	for (struct timer *t = timers; t < timers + NODES; t++) {
+		if (!t->pending)
+			continue;
+		for (i = count++; i && before(t, order[i - 1]); i--)
+			order[i] = order[i - 1];
+		order[i] = t;
+	}
+	return count;
+}
+
+/* Note the nodes of a list in a key. Return: how many there are. */
+static unsigned int key_list(struct key *k, const struct list_head *head, u8 list)
+{
+	struct timer *order[NODES];
+	const unsigned int count = in_order(order);
+	const struct list_head *at;
+	unsigned int rank = 0, i;
+
+	list_for_each(at, head) {
+		const struct timer *t = (const struct timer *)at;
+
+		CHECK(at->next->prev == at && at->prev->next == at);
+		for (i = 0; i < count && order[i] != t; i++)
+			;
+		/* What is in a list is in the wheel, and only there. */
+		CHECK(i < count && !k->nodes[i].list);
+		k->nodes[i].list = list;
+		k->nodes[i].rank = ++rank;
+	}
+	return rank;
+}
+
+/* Note a tick that is, or may be, relative to the base. */
+static void reach(u64 tick)
+{
+	const bool heap = w->used || !list_empty(&w->unsorted);
+
+	if (heap && tick > w->base && tick - w->base > block)
+		too_far = true;
+}
+
+/* The key of the arena's state. Sets @too_far if it does not stand for it in all that follows. */
+static void key(struct key *k)
+{
+	struct timer *order[NODES];
+	const unsigned int count = in_order(order);
+	unsigned int found = 0, list = 4 + digits + 1;
+	const bool heap = w->used || !list_empty(&w->unsorted);
+	const u64 base = w->base;
+
+	memset(k, 0, sizeof(*k));
+	too_far = false;
+	k->phase = w->cursor % period;
+	k->flags = w->rewound | w->pow2 << 1 | (w->level == w->none) << 2 | w->levels << 3;
+	if (heap) {
+		k->base = relative(base);
+		k->used = w->used & ((1 << (digits + 1)) - 1);
+		if (w->used >> (digits + 1))
+			k->used |= 1 << (digits + 1);
+		reach(w->cursor);
+	}
+
+	if (!list_empty(&w->due))
+		found += key_list(k, &w->due, 1);
+	if (!list_empty(&w->sorted))
+		found += key_list(k, &w->sorted, 2);
+	if (!list_empty(&w->unsorted))
+		found += key_list(k, &w->unsorted, 3);
+	for (unsigned int i = 0; i < HTW_WHEEL_LISTS; i++)
+		if (!list_empty(&w->beyond[i]))
+			found += key_list(k, &w->beyond[i], 4 + min(i, digits + 1));
+
+	k->settled = w->settled <= w->cursor ? 0 : relative(w->settled);
+	if (w->levels)
+		k->next_window = relative(w->next_window);
+	for (unsigned int l = 0; l < w->levels; l++) {
+		const struct htw_level *lev = &w->level[l];
+
+		k->end[l] = relative(lev->end);
+		k->last[l] = relative(lev->last);
+		k->nonempty[l] = lev->nonempty;
+		k->occupied[l] = lev->occupied[0];
+		reach(lev->end);
+		for (unsigned int i = 0; i < lev->nr_buckets; i++)
+			if (!list_empty(&lev->buckets[i]))
+				found += key_list(k, &lev->buckets[i], list + i);
+		list += lev->nr_buckets;
+	}
+
+	/* None is lost. */
+	CHECK(found == count);
+	for (unsigned int i = 0; i < count; i++) {
+		CHECK(order[i]->node.expires == order[i]->tick);
+		k->nodes[i].tick = relative(order[i]->tick);
+		if (k->nodes[i].list >= 3 && k->nodes[i].list <= 4 + digits + 1)
+			reach(order[i]->tick);
+	}
+}
+
+static u32 hash(const struct key *k)
+{
+	const u8 *at = (const u8 *)k;
+	u64 h = 0, word;
+
+	for (size_t i = 0; i < sizeof(*k); i += sizeof(word)) {
+		word = 0;
+		memcpy(&word, at + i, min(sizeof(word), sizeof(*k) - i));
+		h = (h ^ word) * 0x9e3779b97f4a7c15ULL;
+		h ^= h >> 29;
+	}
+	return h >> 16;
+}
+
+static void insert(u32 number)
+{
+	u32 at = hash(&states[number].key) & (table_size - 1);
+
+	while (table[at])
+		at = (at + 1) & (table_size - 1);
+	table[at] = number + 1;
+}
+
+static bool is_known(const struct key *k)
+{
+	u32 at = hash(k) & (table_size - 1);
+
+	for (; table[at]; at = (at + 1) & (table_size - 1))
+		if (!memcmp(&states[table[at] - 1].key, k, sizeof(*k)))
+			return true;
+	return false;
+}
+
+static void new_state(const struct key *k, u32 parent, struct call call)
+{
+	if (nr_states == room) {
+		room = room ? 2 * room : 1 << 16;
+		states = grow(states, room * sizeof(*states));
+		table_size = 2 * room;
+		table = grow(table, table_size * sizeof(*table));
+		memset(table, 0, table_size * sizeof(*table));
+		for (u32 i = 0; i < nr_states; i++)
+			insert(i);
+	}
+	states[nr_states] = (struct state){ .key = *k, .call = call, .parent = parent };
+	insert(nr_states++);
+}
+
+/* ---- Calls, and what they must do ---- */
+
+static void model_start(struct timer *t, u64 tick)
+{
+	t->tick = tick;
+	t->key = max(tick, w->cursor - 1);
+	t->serial = ++arena.serials;
+	if (!t->pending)
+		arena.pending++;
+	t->pending = true;
+}
+
+static void model_remove(struct timer *t)
+{
+	CHECK(t->pending);
+	t->pending = false;
+	arena.pending--;
+}
+
+/* A call that has said whether it made the next work earlier; a start says so by it. */
+static void check_ahead(bool ahead, u64 next_before)
+{
+	CHECK(ahead == (w->next < next_before));
+}
+
+static void start(struct timer *t, u64 tick)
+{
+	const u64 next = w->next;
+
+	CHECK(!htw_node_pending(&t->node));
+	model_start(t, tick);
+	check_ahead(htw_wheel_start(w, &t->node, tick), next);
+	CHECK(htw_node_pending(&t->node));
+}
+
+static void restart(struct timer *t, u64 tick)
+{
+	const u64 next = w->next;
+
+	model_start(t, tick);
+	check_ahead(htw_wheel_restart(w, &t->node, tick), next);
+	CHECK(htw_node_pending(&t->node));
+}
+
+static void stop(struct timer *t)
+{
+	model_remove(t);
+	htw_wheel_stop(w, &t->node);
+	CHECK(!htw_node_pending(&t->node));
+}
+
+/* A node has expired: it is the one that had to, and not early. */
+static struct timer *check_expired(struct htw_node *n, u64 now)
+{
+	struct timer *t = (struct timer *)n;
+
+	CHECK(t >= timers && t < timers + NODES);
+	CHECK(t->tick <= now);
+	CHECK(t == first_due(now));
+	CHECK(!htw_node_pending(n));
+	model_remove(t);
+	return t;
+}
+
+/* For functions that htw_wheel_advance() calls. */
+struct turn {
+	u64 now;
+	enum act act;
+};
+
+static struct timer *idle_timer(const struct timer *but)
+{
+	for (struct timer *t = timers; t < timers + scene->nodes; t++)
+		if (!t->pending && t != but)
+			return t;
+	return NULL;
+}
+
+static void expired(struct htw_node *n, void *arg)
+{
+	struct turn *turn = arg;
+	struct timer *t = check_expired(n, turn->now), *order[NODES], *first, *last, *other;
+	const unsigned int count = in_order(order);
+	const u64 past = t->tick, far = w->cursor + scene->ahead - 1;
+	const enum act act = turn->act;
+
+	turn->act = NOTHING;
+	first = count ? order[0] : NULL;
+	last = count ? order[count - 1] : NULL;
+	other = idle_timer(t);
+	switch (act) {
+	case AGAIN_PAST:
+		start(t, past);
+		break;
+	case AGAIN_NOW:
+		restart(t, turn->now);
+		break;
+	case AGAIN_NEXT:
+		start(t, turn->now + 1);
+		break;
+	case AGAIN_FAR:
+		start(t, far);
+		break;
+	case STOP_FIRST:
+		if (first)
+			stop(first);
+		break;
+	case STOP_LAST:
+		if (last)
+			stop(last);
+		break;
+	case RESTART_FIRST_PAST:
+		if (first)
+			restart(first, past);
+		break;
+	case RESTART_FIRST_FAR:
+		if (first)
+			restart(first, far);
+		break;
+	case RESTART_LAST_PAST:
+		if (last)
+			restart(last, past);
+		break;
+	case RESTART_LAST_NOW:
+		if (last)
+			restart(last, turn->now);
+		break;
+	case START_PAST:
+		if (other)
+			start(other, past);
+		break;
+	case START_NOW:
+		if (other)
+			start(other, turn->now);
+		break;
+	case START_NEXT:
+		if (other)
+			start(other, turn->now + 1);
+		break;
+	default:
+		break;
+	}
+}
+
+static void expire(u64 now, unsigned int budget)
+{
+	const unsigned int given = budget;
+	/* Until a wheel that was set back is sorted, none of its nodes expires. */
+	const bool looking = w->rewound;
+	struct htw_node *n = htw_wheel_expire(w, now, &budget);
+
+	CHECK(budget <= given);
+	if (n) {
+		CHECK(budget < given);
+		check_expired(n, now);
+	} else {
+		CHECK(!budget || looking || !first_due(now));
+	}
+}
+
+/* After an advance that was complete. */
+static void check_complete(u64 now)
+{
+	/* None is late. */
+	CHECK(!first_due(now));
+	htw_wheel_next(w);
+	CHECK(w->next > now);
+}
+
+static bool advance(u64 now, unsigned int budget, enum act act)
+{
+	struct turn turn = { .now = now, .act = act };
+	const unsigned int given = budget;
+	const bool done = htw_wheel_advance(w, now, &budget, expired, &turn);
+
+	CHECK(budget <= given);
+	/* A budget that was enough is not used up, unless something was started meanwhile. */
+	CHECK(done || given < ALL || budget);
+	return done;
+}
+
+static unsigned int length(const struct list_head *head)
+{
+	const struct list_head *at;
+	unsigned int count = 0;
+
+	list_for_each(at, head)
+		count++;
+	return count;
+}
+
+static void cascade(unsigned int budget)
+{
+	const unsigned int given = budget, unsorted = length(&w->unsorted);
+	const bool done = htw_wheel_cascade(w, &budget);
+
+	CHECK(budget <= given);
+	CHECK(done || !budget);
+	/* Each node that is looked at costs one of the budget. */
+	CHECK(unsorted <= length(&w->unsorted) + given - budget);
+}
+
+/* Nodes keep their order; what was due and has not come any more waits for its tick. */
+static void rewind_to(u64 now)
+{
+	struct timer *order[NODES];
+	const unsigned int count = in_order(order);
+
+	htw_wheel_rewind(w, now);
+	CHECK(w->cursor == now + 1);
+	CHECK(!w->next);
+	for (unsigned int i = 0; i < count; i++)
+		model_start(order[i], order[i]->tick);
+}
+
+static void evict(void)
+{
+	struct timer *t = (struct timer *)htw_wheel_evict(w);
+
+	CHECK(t >= timers && t < timers + NODES);
+	CHECK(!htw_node_pending(&t->node));
+	for (struct timer *o = timers; o < timers + NODES; o++)
+		CHECK(!o->pending || o->tick != t->tick || o->serial >= t->serial);
+	model_remove(t);
+}
+
+static void add_levels(void)
+{
+	const u64 next = w->next;
+
+	check_ahead(htw_wheel_add_levels(w, &scene->geo, arena.memory), next);
+	CHECK(w->levels == scene->geo.levels);
+}
+
+/* The memory is the caller's again. */
+static void remove_levels(void)
+{
+	CHECK(htw_wheel_remove_levels(w) == arena.memory);
+	memcpy(arena.memory, origin.memory, sizeof(arena.memory));
+}
+
+static void make(struct call call)
+{
+	struct timer *order[NODES], *idle;
+	/* The first tick that may be started; a time, from the last that has passed. */
+	const u64 tick = w->cursor - PAST, now = w->cursor - 1 + call.a;
+
+	in_order(order);
+	switch (call.kind) {
+	case START:
+		idle = idle_timer(NULL);
+		start(idle, tick + call.a);
+		break;
+	case RESTART:
+		restart(order[call.a], tick + call.b);
+		break;
+	case STOP:
+		stop(order[call.a]);
+		break;
+	case EXPIRE:
+		expire(now, call.b ?: ALL);
+		break;
+	case ADVANCE:
+		if (advance(now, call.b ?: ALL, call.c))
+			check_complete(now);
+		break;
+	case CASCADE:
+		cascade(call.a ?: ALL);
+		break;
+	case FORWARD:
+		htw_wheel_forward(w, now);
+		break;
+	case REWIND:
+		rewind_to(w->cursor - 1 - call.a);
+		break;
+	case EVICT:
+		evict();
+		break;
+	case ADD_LEVELS:
+		add_levels();
+		break;
+	case REMOVE_LEVELS:
+		remove_levels();
+		break;
+	}
+}
+
+/* After each call; leaves the exact next work in the wheel. */
+static void check_next(void)
+{
+	const u64 stored = w->next, first = earliest(), next = htw_wheel_next(w);
+	const bool sorting = !list_empty(&w->unsorted);
+
+	/* A lower bound of what is next: the first node, and work before it. */
+	CHECK(next == w->next);
+	CHECK(next <= first);
+	CHECK(stored <= first);
+	/*
+	 * Unsorted nodes are work at once, of which the caller knows: a budget was too small. So is
+	 * what should have been done before.
+	 */
+	CHECK(stored <= next || stored < w->cursor || sorting);
+
+	CHECK(arena.pending || next == HTW_NEVER);
+	CHECK(!arena.pending || next < HTW_NEVER);
+	if (!w->levels && list_empty(&w->due) && !sorting)
+		CHECK(next == first);
+}
+
+static void count_node(struct htw_node *n, void *count)
+{
+	CHECK(((struct timer *)n)->pending);
+	++*(unsigned int *)count;
+}
+
+/* What must hold in each state. */
+static void check_state(void)
+{
+	unsigned int count = 0;
+	struct htw_node *n;
+	struct timer *t;
+
+	CHECK(htw_wheel_count(w) == arena.pending);
+	htw_wheel_walk(w, count_node, &count);
+	CHECK(count == arena.pending);
+	for (t = timers; t < timers + NODES; t++)
+		CHECK(htw_node_pending(&t->node) == t->pending);
+
+	CHECK(htw_wheel_first_node(w, ALL, &n));
+	t = first_due(HTW_NEVER);
+	/* Of several whose tick has come, after a rewind, any will do until they are sorted. */
+	CHECK((struct timer *)n == t ||
+	      (n && w->rewound && t->key < w->cursor && ((struct timer *)n)->key == t->key));
+}
+
+/* Let time pass from one work to the next until the wheel is empty: each makes progress. */
+static void drain(unsigned int budget)
+{
+	unsigned int steps = 0;
+	u64 next, now;
+
+	while ((next = htw_wheel_next(w)) != HTW_NEVER) {
+		CHECK(next <= earliest());
+		now = max(next, w->cursor - 1);
+		while (!advance(now, budget, NOTHING))
+			CHECK(++steps < STEPS);
+		check_complete(now);
+		CHECK(++steps < STEPS);
+	}
+	CHECK(!arena.pending);
+	CHECK(!htw_wheel_count(w));
+}
+
+static void drain_all(void)
+{
+	static const unsigned int budgets[] = { 1, 2, ALL };
+	const struct arena copy = arena;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		drain(budgets[i]);
+		arena = copy;
+	}
+}
+
+/* ---- Exploring ---- */
+
+static struct arena expanded;	/* the state whose calls are made */
+static u32 expanded_number;
+static struct call last_call;
+static bool last_was_new;
+
+/* Make a call in the state that is being expanded, and look at where it leads. */
+static void try(struct call call)
+{
+	struct key k;
+
+	arena = expanded;
+	last_call = call;
+	last_was_new = false;
+	calls[call.kind]++;
+	calls_made++;
+	make(call);
+	check_next();
+	w->cascades = 0;
+	key(&k);
+	if (too_far) {
+		cut++;
+		return;
+	}
+	if (is_known(&k))
+		return;
+	last_was_new = true;
+	check_state();
+	drain_all();
+	new_state(&k, expanded_number, call);
+	keep(&following);
+}
+
+#define TRY(...)	try((struct call){ __VA_ARGS__ })
+
+static void expand(void)
+{
+	static const u8 budgets[] = { 1, 2, 0 };
+	struct timer *order[NODES];
+	const unsigned int count = in_order(order);
+	const unsigned int ticks = PAST + scene->ahead;
+	const u64 latest = count ? order[count - 1]->tick : 0;
+	const u64 cursor = w->cursor;
+	const bool may_cascade = list_empty(&w->due);
+	const unsigned int levels = w->levels;
+
+	expanded = arena;
+	for (unsigned int d = 0; d < ticks; d++) {
+		if (count < scene->nodes)
+			TRY(START, d);
+		for (unsigned int k = 0; k < count; k++)
+			TRY(RESTART, k, d);
+	}
+	for (unsigned int k = 0; k < count; k++)
+		TRY(STOP, k);
+	for (unsigned int t = 0; t <= scene->ahead; t++) {
+		for (unsigned int b = 0; b < 3; b++) {
+			TRY(EXPIRE, t, budgets[b]);
+			for (unsigned int act = 0; act < (count ? ACTS : 1); act++)
+				TRY(ADVANCE, t, budgets[b], act);
+		}
+		TRY(FORWARD, t);
+	}
+	for (unsigned int b = 0; b < 3 && may_cascade; b++)
+		TRY(CASCADE, budgets[b]);
+	for (unsigned int r = 1; r <= scene->ahead && latest < cursor - r + scene->ahead; r++)
+		TRY(REWIND, r);
+	if (count)
+		TRY(EVICT);
+	if (levels && !count)
+		TRY(REMOVE_LEVELS);
+	if (!levels && scene->geo.levels)
+		TRY(ADD_LEVELS);
+}
+
+/* ---- What led to a failure ---- */
+
+static char letter(const struct timer *t)
+{
+	return 'A' + (t - timers);
+}
+
+static void print_call(struct call call)
+{
+	static const char * const acts[ACTS] = {
+		[NOTHING] = "",
+		[AGAIN_PAST] = "; the first is started again for its tick",
+		[AGAIN_NOW] = "; the first is started again for now",
+		[AGAIN_NEXT] = "; the first is started again for the tick after now",
+		[AGAIN_FAR] = "; the first is started again as far as possible",
+		[STOP_FIRST] = "; then stop the next",
+		[STOP_LAST] = "; then stop the last",
+		[RESTART_FIRST_PAST] = "; then restart the next for the tick that has expired",
+		[RESTART_FIRST_FAR] = "; then restart the next as far as possible",
+		[RESTART_LAST_PAST] = "; then restart the last for the tick that has expired",
+		[RESTART_LAST_NOW] = "; then restart the last for now",
+		[START_PAST] = "; then start another for the tick that has expired",
+		[START_NOW] = "; then start another for now",
+		[START_NEXT] = "; then start another for the tick after now",
+	};
+	struct timer *order[NODES];
+	const long cursor = (long)(w->cursor - ORIGIN);
+	const long tick = cursor - PAST, now = cursor - 1 + call.a;
+
+	in_order(order);
+	switch (call.kind) {
+	case START:
+		printf("start %c for %ld\n", letter(idle_timer(NULL)), tick + call.a);
+		break;
+	case RESTART:
+		printf("restart %c for %ld\n", letter(order[call.a]), tick + call.b);
+		break;
+	case STOP:
+		printf("stop %c\n", letter(order[call.a]));
+		break;
+	case EXPIRE:
+		printf("expire one by %ld, budget %u\n", now, call.b ?: ALL);
+		break;
+	case ADVANCE:
+		printf("advance to %ld, budget %u%s\n", now, call.b ?: ALL, acts[call.c]);
+		break;
+	case CASCADE:
+		printf("cascade, budget %u\n", call.a ?: ALL);
+		break;
+	case FORWARD:
+		printf("forward to %ld\n", now);
+		break;
+	case REWIND:
+		printf("rewind to %ld\n", cursor - 1 - call.a);
+		break;
+	case EVICT:
+		printf("evict one\n");
+		break;
+	case ADD_LEVELS:
+		printf("add levels\n");
+		break;
+	case REMOVE_LEVELS:
+		printf("remove levels\n");
+		break;
+	}
+}
+
+/* Print the calls that led to the failure; ticks count from where the wheel begins. */
+static void print_trace(void)
+{
+	static struct call trace[1024];
+	unsigned int count = 0;
+
+	trace[count++] = last_call;
+	for (u32 s = expanded_number; s && count < 1024; s = states[s].parent)
+		trace[count++] = states[s].call;
+	printf("    a wheel is initialized at %d\n", -1);
+	arena = origin;
+	while (count--) {
+		printf("    ");
+		print_call(trace[count]);
+		if (count) {
+			make(trace[count]);
+			htw_wheel_next(w);
+		}
+	}
+	if (last_was_new)
+		printf("    the state is checked, and the wheel is emptied\n");
+	printf("    FAILED: %s\n", failure);
+}
+
+/* A wrong pointer, or a call that does not end. */
+static void on_signal(int signal)
+{
+	static u64 calls_before;
+
+	if (signal == SIGVTALRM && (!exploring || calls_made != calls_before)) {
+		calls_before = calls_made;
+		return;
+	}
+	failure = signal == SIGVTALRM ? "a call does not end" : "memory access";
+	print_trace();
+	printf("0 passed, 1 failed\n");
+	fflush(stdout);
+	_exit(1);
+}
+
+static unsigned int common_multiple(unsigned int a, unsigned int b)
+{
+	unsigned int m = a;
+
+	while (m % b)
+		m += a;
+	return m;
+}
+
+static void begin(void)
+{
+	const u64 kinds = sizeof(calls);
+
+	digits = scene->digits;
+	block = 1U << (HTW_DIGIT_BITS * digits);
+	period = block;
+	if (scene->geo.levels) {
+		unsigned int ring = 2;
+
+		for (unsigned int l = 0; l < scene->geo.levels; l++)
+			ring *= scene->geo.slots[l];
+		period = common_multiple(period, ring);
+		CHECK(htw_geometry_bytes(&scene->geo) <= MEMORY);
+	}
+	memset(calls, 0, kinds);
+	nr_states = 0;
+	cut = 0;
+	if (table)
+		memset(table, 0, table_size * sizeof(*table));
+	depth = 0;
+	memset(&arena, 0, sizeof(arena));
+	memset(arena.memory, 0xa5, sizeof(arena.memory));
+	htw_wheel_init(w, ORIGIN / period * period - 1);
+	origin = arena;
+	levels_added = arena;
+	if (scene->geo.levels) {
+		htw_wheel_add_levels(w, &scene->geo, arena.memory);
+		levels_added = arena;
+		arena = origin;
+	}
+}
+
+static void explore(void)
+{
+	struct key k;
+
+	key(&k);
+	check_state();
+	new_state(&k, 0, (struct call){ 0 });
+	present.size = 0;
+	following.size = 0;
+	keep(&following);
+	expanded_number = 0;
+	while (following.size && nr_states < limit) {
+		const struct copies swap = present;
+
+		present = following;
+		following = swap;
+		following.size = 0;
+		for (size_t at = 0; at < present.size && nr_states < limit; expanded_number++) {
+			at = put_back(&present, at);
+			expand();
+		}
+		depth++;
+	}
+}
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+/* Return: did all checks hold? */
+static bool explore_scene(void)
+{
+	const double began = seconds();
+	volatile bool ok = false;
+	u64 made = 0;
+
+	failure = NULL;
+	if (!setjmp(broken)) {
+		begin();
+		exploring = true;
+		explore();
+		ok = true;
+	}
+	exploring = false;
+	for (unsigned int i = 0; i < KINDS; i++)
+		made += calls[i];
+	printf("%s %s, %u nodes, ticks up to %u ahead: %u states", ok ? "ok" : "not ok",
+	       scene->name, scene->nodes, scene->ahead, nr_states);
+	if (ok && following.size)
+		printf(", all after %u calls and some after %u", depth - 1, depth);
+	else if (ok)
+		printf(", which are all (no more after %u calls)", depth - 1);
+	printf("; %llu calls, %llu beyond the bound of the base, %.1f s\n",
+	       (unsigned long long)made, (unsigned long long)cut, seconds() - began);
+	if (!ok) {
+		if (!setjmp(broken))
+			print_trace();
+	}
+	fflush(stdout);
+	return ok;
+}
+
+int main(int argc, char **argv)
+{
+	const bool all = argc > 1 && !strcmp(argv[1], "all");
+	/* By CPU time: the machine may be busy. */
+	const struct itimerval watch = { { 1, 0 }, { 1, 0 } };
+	unsigned int passed = 0, failures = 0;
+
+	signal(SIGSEGV, on_signal);
+	signal(SIGVTALRM, on_signal);
+	setitimer(ITIMER_VIRTUAL, &watch, NULL);
+	for (scene = scenes; scene < scenes + sizeof(scenes) / sizeof(*scenes); scene++) {
+		if (scene->few != FEW || !scene->limits[all])
+			continue;
+		limit = scene->limits[all];
+		if (explore_scene())
+			passed++;
+		else
+			failures++;
+	}
+	printf("%u passed, %u failed\n", passed, failures);
+	return failures || !passed;
+}
