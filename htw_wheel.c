@@ -162,8 +162,7 @@ size_t htw_geometry_bytes(const struct htw_geometry *geo)
  * @first: the earliest time allowed
  * @last: the latest
  *
- * It depends on no wheel, so timers of different wheels, and processes, meet (as
- * apply_slack() of kernel/time/timer.c had timers of one CPU do).
+ * It depends on no wheel, so timers of different wheels, and processes, meet.
  *
  * Return: of the times from @first to @last the one that ends in most zero bits;
  * @first if @last is not later.

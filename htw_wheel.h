@@ -117,6 +117,16 @@ struct htw_wheel {
 	struct htw_level none[2];
 };
 
+/*
+ * What the memory of levels takes, for an array: uint64_t words, as many as
+ * htw_geometry_bytes() needs, or a few more. @slots is the sum of those of all
+ * @levels. A slot takes two buckets, and two bits.
+ */
+#define HTW_GEOMETRY_WORDS(levels, slots)				\
+	((sizeof(struct htw_level) +					\
+	  (levels) * (sizeof(struct htw_level) + sizeof(long)) +	\
+	  (slots) * (8 * sizeof(struct list_head) + 1) / 4 + 7) / 8)
+
 /* Has the deadline of a node come at @time? */
 typedef bool htw_is_due_t(const struct htw_node *n, u64 time);
 /* A function for each node; @arg is the caller's. */
@@ -177,20 +187,28 @@ static inline u64 htw_tick_up(u64 deadline, u64 tick_ns)
  * of the tests, keep the checks.
  */
 #if defined(CONFIG_PROVE_LOCKING) || defined(CONFIG_KASAN)
-#define HTW_DEBUG_LIST		true
-#else
-#define HTW_DEBUG_LIST		false
-#endif
+static inline void __htw_list_add(struct list_head *entry,
+				  struct list_head *head)
+{
+	list_add(entry, head);
+}
 
+static inline void __htw_list_add_tail(struct list_head *entry,
+				       struct list_head *head)
+{
+	list_add_tail(entry, head);
+}
+
+static inline void __htw_list_del(struct list_head *entry)
+{
+	list_del(entry);
+}
+#else
 static inline void __htw_list_add(struct list_head *entry,
 				  struct list_head *head)
 {
 	struct list_head *first = head->next;
 
-	if (HTW_DEBUG_LIST) {
-		list_add(entry, head);
-		return;
-	}
 	entry->next = first;
 	entry->prev = head;
 	first->prev = entry;
@@ -202,10 +220,6 @@ static inline void __htw_list_add_tail(struct list_head *entry,
 {
 	struct list_head *last = head->prev;
 
-	if (HTW_DEBUG_LIST) {
-		list_add_tail(entry, head);
-		return;
-	}
 	entry->next = head;
 	entry->prev = last;
 	head->prev = entry;
@@ -215,11 +229,9 @@ static inline void __htw_list_add_tail(struct list_head *entry,
 /* Leaves the entry's own links stale, where list_del() poisons them. */
 static inline void __htw_list_del(struct list_head *entry)
 {
-	if (HTW_DEBUG_LIST)
-		list_del(entry);
-	else
-		__list_del(entry->prev, entry->next);
+	__list_del(entry->prev, entry->next);
 }
+#endif
 
 /* Make a node one that is not pending, before its first start. */
 static inline void htw_node_init(struct htw_node *n)
