@@ -4,7 +4,6 @@
 #define LIBHTW_PORT_BITMAP_H
 
 #include <linux/bitops.h>
-#include <linux/minmax.h>
 
 static inline unsigned int find_next_bit(const unsigned long *map, unsigned int size,
 					 unsigned int from)
@@ -20,7 +19,8 @@ static inline unsigned int find_next_bit(const unsigned long *map, unsigned int 
 			return size;
 		bits = map[word];
 	}
-	return min(word * BITS_PER_LONG + (unsigned int)__builtin_ctzl(bits), size);
+	from = word * BITS_PER_LONG + __ffs(bits);
+	return from < size ? from : size;
 }
 
 static inline unsigned int find_first_bit(const unsigned long *map, unsigned int size)

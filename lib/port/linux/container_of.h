@@ -4,8 +4,10 @@
 #define LIBHTW_PORT_CONTAINER_OF_H
 
 #include <stddef.h>
+#include <stdint.h>
 
+/* By a number, which has no const that a cast could lose (-Wcast-qual). */
 #define container_of(p, type, member) \
-	((type *)((char *)(p) - offsetof(type, member)))
+	((type *)((uintptr_t)(p) - offsetof(type, member)))
 
 #endif /* LIBHTW_PORT_CONTAINER_OF_H */

@@ -4,6 +4,7 @@
 #define LIBHTW_PORT_LIMITS_H
 
 #include_next <linux/limits.h>
+#include <limits.h>
 #include <stdint.h>
 
 #define U64_MAX			UINT64_MAX

@@ -3,6 +3,19 @@
 #ifndef LIBHTW_PORT_MINMAX_H
 #define LIBHTW_PORT_MINMAX_H
 
+#include <linux/types.h>
+
+/* min() and max() of the wheel by itself, in C99 and C++: what it compares is unsigned. */
+static inline u64 min_u64(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+static inline u64 max_u64(u64 a, u64 b)
+{
+	return a > b ? a : b;
+}
+
 /* The names differ in each use, as one may be an argument of another (-Wshadow). */
 #define __PICK(a, op, b, n) ___PICK(a, op, b, n)
 #define ___PICK(a, op, b, n)						\
