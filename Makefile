@@ -18,12 +18,12 @@ endif
 .DEFAULT_GOAL := all
 include dist/install.mk
 
-.PHONY: all module lib htwctl look clean help demo kunit vm-test bench bench-scale bench-check torture \
+.PHONY: all module lib htwctl wheel look clean help demo kunit vm-test bench bench-scale bench-check torture \
 	torture-proof fail-nth kcov-fuzz mutate coverage check check-all check-arch kdir
 
 # dkms's copy of the sources has the module alone.
 has_all := $(wildcard tools/htwctl/Makefile)
-all: module $(if $(has_all),lib htwctl)
+all: module $(if $(has_all),lib htwctl $(if $(shell command -v python3),wheel))
 
 goals := $(or $(MAKECMDGOALS),all)
 # Before anything is built, so that nothing is built in vain. Not by dkms, which looks itself, and
@@ -43,13 +43,17 @@ lib:
 htwctl:
 	$(MAKE) -C tools/htwctl
 
+# The wheel for any program. From files alone: no git, and no kernel's headers.
+wheel:
+	wheel/amalgamate build/wheel
+
 # kbuild's own clean removes *.mod everywhere, go.mod included, and wants a directory of each
 # object; and it needs a kernel's headers.
 built_by_kbuild := *.o .*.o *.ko *.mod *.mod.c *.gcno *.i *.s .*.cmd .*.d .tmp_* modules.order Module.symvers
 clean:
 	rm -f $(foreach dir,. core kunit samples tools/bench/kernel tools/tests/kernel,\
 		$(addprefix $(dir)/,$(built_by_kbuild)))
-	rm -rf build/lib build/htwctl
+	rm -rf build/lib build/htwctl build/wheel
 
 kdir:
 ifeq ($(KDIR),)
@@ -63,6 +67,7 @@ endif
 help:
 	@echo 'make            build htw.ko for the running kernel, or for KDIR=directory, the library'
 	@echo '                and htwctl; or one of them: make module, make lib, make htwctl'
+	@echo 'make wheel      the timing wheel as two files for any program: build/wheel/htw_wheel.[hc]'
 	@echo 'make clean      remove the built files'
 	@echo 'make install    install what make has built, the header, manuals; DESTDIR, prefix'
 	@echo '                ($(prefix)); with dkms: make install-dkms-extras; make uninstall'

@@ -1187,7 +1187,7 @@ static struct htw_node *htw_wheel_take_due(struct htw_wheel *w,
 /**
  * htw_wheel_expire() - take out the next node that is due
  * @w: the wheel
- * @now: as for htw_wheel_collect_due()
+ * @now: the present tick; not before that of an earlier call
  * @budget: nodes that may be taken out or looked at; decremented for each one
  *
  * Return: the node, which is on no list any more; NULL if none is due or the
@@ -1202,7 +1202,7 @@ struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now,
 /**
  * htw_wheel_advance() - expire what is due, then move nodes down
  * @w: the wheel
- * @now: as for htw_wheel_collect_due()
+ * @now: the present tick; not before that of an earlier call
  * @budget: nodes that may be expired or looked at; decremented for each one
  * @expired: called for each node that has expired, which is in no wheel any more
  * @arg: for @expired

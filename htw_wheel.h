@@ -226,7 +226,7 @@ static inline void __htw_list_add_tail(struct list_head *entry,
 	WRITE_ONCE(last->next, entry);
 }
 
-/* Leaves the entry's own links stale, where list_del() poisons them. */
+/* Leaves the entry's own links as they are. */
 static inline void __htw_list_del(struct list_head *entry)
 {
 	__list_del(entry->prev, entry->next);

@@ -28,7 +28,7 @@ put = umask 022 && install -D -m 644
 
 .PHONY: install uninstall install-module uninstall-module install-dkms-extras \
 	install-dkms-source install-system install-header install-tools install-lib \
-	install-man install-python uninstall-dkms uninstall-extras built-module built-lib built-htwctl no-package
+	install-man install-python install-wheel uninstall-dkms uninstall-extras built-module built-lib built-htwctl no-package
 
 # Nothing is compiled here: make install is for root, and what root has written no later make of the
 # user's can replace. All parts are looked for before the first of them is installed.
@@ -42,7 +42,7 @@ install-dkms-extras: no-package built-lib built-htwctl
 
 .PHONY: install-parts
 install-parts: install-system install-header install-lib install-tools install-man \
-	install-python
+	install-python install-wheel
 
 # What dpkg has installed it also removes.
 no-package:
@@ -106,6 +106,15 @@ install-python: $(wildcard lib/python/htw)
 	$(if $(and $^,$(pythondir)),install -d $(DESTDIR)$(pythondir)/htw && \
 		install -m 644 lib/python/htw/*.py lib/python/htw/py.typed $(DESTDIR)$(pythondir)/htw/)
 
+# Made by make where there is python3.
+wheeldir = $(DESTDIR)$(prefix)/share/htw/wheel
+install-wheel: $(wildcard build/wheel/htw_wheel.[ch])
+	@[ -z "$^" ] || [ -z "$$(find VERSION htw_wheel.[ch] include/linux/htw_node.h lib/port wheel -type f \
+		-newer build/wheel/htw_wheel.c)" ] || \
+		{ echo 'build/wheel is not from these sources: first run make.' >&2; exit 1; }
+	$(if $^,umask 022 && install -d $(wheeldir)/examples && install -m 644 $^ $(wheeldir) && \
+		install -m 644 wheel/examples/*.c $(wheeldir)/examples)
+
 # The sources for dkms add or dkms install htw/VERSION.
 install-dkms-source:
 	umask 022 && tools/sync --dkms $(dkms-source)
@@ -115,6 +124,8 @@ uninstall-extras:
 		$(DESTDIR)$(systemunitdir)/sysinit.target.d/htw.conf \
 		$(DESTDIR)$(sysusersdir)/htw.conf $(DESTDIR)$(includedir)/linux/htw.h \
 		$(DESTDIR)$(completionsdir)/htwctl
+	rm -rf $(wheeldir)
+	! [ -d $(dir $(wheeldir)) ] || rmdir --ignore-fail-on-non-empty $(dir $(wheeldir))
 	DESTDIR=$(DESTDIR) man/install --remove $(mandir)
 	$(MAKE) -C tools/htwctl $(dirs) uninstall
 	$(MAKE) -C lib $(dirs) uninstall

@@ -6,7 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* By a number, which has no const that a cast could lose (-Wcast-qual). */
+/*
+ * The structure of @type whose @member *@p is. By a number, which has no const that
+ * a cast could lose (-Wcast-qual).
+ */
 #define container_of(p, type, member) \
 	((type *)((uintptr_t)(p) - offsetof(type, member)))
 

@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-/* min() and max() of the wheel by itself, in C99 and C++: what it compares is unsigned. */
+/* In C99 and C++, which have no statement expressions, these are min() and max() of the wheel. */
 static inline u64 min_u64(u64 a, u64 b)
 {
 	return a < b ? a : b;

@@ -14,6 +14,7 @@ typedef uint32_t u32;
 typedef uint64_t u64;
 typedef unsigned int gfp_t;
 
+/* A list, or an entry of one */
 struct list_head {
 	struct list_head *next, *prev;
 };
