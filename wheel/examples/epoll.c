@@ -7,7 +7,7 @@
  * timerfd is set only when the next tick with work has become earlier, or has
  * come.
  *
- *	cc -o epoll epoll.c htw_wheel.c
+ *	cc epoll.c htw_wheel.c -o epoll
  */
 #include "htw_wheel.h"
 #include <errno.h>

@@ -2,7 +2,7 @@
 /*
  * The first program with the wheel: three timeouts, one of which is stopped
  *
- *	cc -o first first.c htw_wheel.c
+ *	cc first.c htw_wheel.c -o first
  */
 #include "htw_wheel.h"
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * back a second after it was killed. When the game pauses, or a replay runs at ten
  * times the speed, the timers do as well, and each run gives the same result.
  *
- *	cc -o game game.c htw_wheel.c
+ *	cc game.c htw_wheel.c -o game
  */
 #include "htw_wheel.h"
 #include <stdio.h>

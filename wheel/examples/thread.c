@@ -5,7 +5,7 @@
  * The wheel has no lock, so the mutex guards it. A job is taken out under the mutex
  * and runs without, so it may start and stop others, and itself.
  *
- *	cc -pthread -o thread thread.c htw_wheel.c
+ *	cc -pthread thread.c htw_wheel.c -o thread
  */
 #include "htw_wheel.h"
 #include <pthread.h>
@@ -22,7 +22,7 @@ struct job {
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t earlier;		/* the wheel's next tick has become earlier, or it is to end */
+static pthread_cond_t earlier;		/* there is work earlier, or @end is set */
 static struct htw_wheel wheel;		/* under the mutex, as all nodes in it */
 static bool end;			/* run what is pending, then end */
 
@@ -85,7 +85,9 @@ static void *run_jobs(void *arg)
 			job->run(job);
 			pthread_mutex_lock(&mutex);
 		}
-		if (budget && htw_wheel_cascade(&wheel, &budget) && (!end || htw_wheel_count(&wheel)))
+		if (!budget || !htw_wheel_cascade(&wheel, &budget))
+			continue;
+		if (!end || htw_wheel_count(&wheel))
 			wait_for_work();
 	}
 	pthread_mutex_unlock(&mutex);

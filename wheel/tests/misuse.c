@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Misuse that HTW_ASSERT finds, as the program defines it. Both files are built with it.
+ */
+#include "misuse.h"
+#include "htw_wheel.h"
+#include <stdio.h>
+
+int broken;
+
+#define CHECK(condition) do {						\
+	if (!(condition)) {						\
+		printf("# %s:%d: %s\n", __FILE__, __LINE__, #condition);	\
+		return 1;						\
+	}								\
+} while (0)
+
+int main(void)
+{
+	static const struct htw_geometry geometry = { 1, { 64 } };
+	static uint64_t memory[HTW_GEOMETRY_WORDS(1, 64)];
+	struct htw_node a = { { NULL, NULL }, 0 }, b = { { NULL, NULL }, 0 };
+	struct htw_wheel wheel;
+
+	htw_wheel_init(&wheel, 0);
+	htw_wheel_start(&wheel, &a, 1);
+	htw_wheel_start(&wheel, &b, 1);
+	CHECK(!broken);
+	htw_wheel_stop(&wheel, &a);
+	htw_wheel_stop(&wheel, &b);
+	htw_wheel_add_levels(&wheel, &geometry, memory);
+	CHECK(!broken);
+
+	htw_wheel_start(&wheel, &a, 1);
+	htw_wheel_remove_levels(&wheel);
+	CHECK(broken == 1);
+
+	htw_wheel_init(&wheel, 0);
+	htw_node_init(&a);
+	htw_wheel_start(&wheel, &a, 1);
+	htw_wheel_start(&wheel, &a, 2);
+	CHECK(broken == 2);
+	return 0;
+}
