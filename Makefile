@@ -18,7 +18,7 @@ endif
 .DEFAULT_GOAL := all
 include dist/install.mk
 
-.PHONY: all module lib htwctl wheel look clean help demo kunit vm-test bench bench-scale bench-check torture \
+.PHONY: all module lib htwctl wheel look clean help demo kunit vm-test bench bench-scale bench-check bench-wheel torture \
 	torture-proof fail-nth kcov-fuzz mutate coverage check check-all check-arch kdir
 
 # dkms's copy of the sources has the module alone.
@@ -78,6 +78,8 @@ help:
 	@echo 'make bench      benchmark htw and its peers: build/bench/report.json, plots (an hour)'
 	@echo 'make bench-scale  how much more all CPUs of this machine do than one: minutes'
 	@echo 'make bench-check  a quick part of the benchmark, against the committed report'
+	@echo 'make bench-wheel  compare the wheel by itself with other timer data structures (half an hour):'
+	@echo '                PEERS=directory has sources of others, see wheel/bench/run --help'
 	@echo 'make torture    use htw in every way at once and account for each timer, in a VM:'
 	@echo '                TORTURE="--seconds N --seed S", see tools/torture/run --help'
 	@echo 'make torture-proof  show that the torture and the tests find what is broken on purpose'
@@ -122,6 +124,11 @@ bench-scale:
 bench-check:
 	tools/deps 6.12 bench
 	tools/bench/run --check
+
+# With sources of others from the directory PEERS.
+bench-wheel:
+	tools/deps wheel-peers plots
+	wheel/bench/run $(if $(PEERS),--peers $(PEERS))
 
 torture:
 	tools/deps 6.12 tests

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interrupts of many wheels: one alarm is set to the earliest work of all wheels, as the
+ * timer of a CPU is. Each time that it fires is an interrupt. Wheels have different ticks, and
+ * their timers the slack of htw_tick_within().
+ *
+ * slack [--check]: print a table; with --check, exit with 1 if a timer is early or later than
+ * its slack, or if more slack does not save interrupts.
+ */
+#include <limits.h>
+#include "htw_wheel.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHEELS		1000
+#define TIMERS		8		/* of each wheel */
+#define SECONDS		60
+#define NS_IN_SEC	1000000000ULL
+#define NS_IN_MS	1000000ULL
+/* A wheel in ten has levels, which have to be moved down now and then. */
+#define WITH_LEVELS	10
+
+struct timer {
+	struct htw_node node;
+	u64 deadline;		/* in ns */
+};
+
+struct clock {
+	struct htw_wheel wheel;
+	u64 tick_ns;
+	struct timer timers[TIMERS];
+};
+
+/* What was counted with one slack. */
+struct result {
+	u64 interrupts;
+	u64 expirations;
+	u64 early;
+	u64 latest;		/* in ns */
+	u64 beyond;		/* expirations later than the slack, or a tick if that is more */
+};
+
+static const u64 ticks[] = { NS_IN_MS, NS_IN_MS / 4, 10 * NS_IN_MS, 4 * NS_IN_MS, NS_IN_MS / 10 };
+static const u64 slacks[] = { 0, NS_IN_MS, 100 * NS_IN_MS };
+
+static struct clock *clocks;
+static u64 random_state;
+static u64 now, slack;
+static struct result result;
+
+/* splitmix64 */
+static u64 random_number(void)
+{
+	u64 z = (random_state += 0x9e3779b97f4a7c15);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+	return z ^ (z >> 31);
+}
+
+/* From 10 ms to 10 s, to the ns. */
+static void start(struct clock *c, struct timer *t)
+{
+	t->deadline = now + 10 * NS_IN_MS + random_number() % (10 * NS_IN_SEC);
+	htw_wheel_start(&c->wheel, &t->node, htw_tick_within(t->deadline, slack, c->tick_ns));
+}
+
+/* A timer that has expired is started again. */
+static void expired(struct htw_node *n, void *arg)
+{
+	struct timer *t = container_of(n, struct timer, node);
+	struct clock *c = arg;
+	u64 late = now - t->deadline;
+
+	result.expirations++;
+	if (now < t->deadline) {
+		result.early++;
+	} else {
+		result.latest = max(result.latest, late);
+		result.beyond += late > slack && late >= c->tick_ns;
+	}
+	start(c, t);
+}
+
+static void open_clock(struct clock *c, unsigned int i)
+{
+	struct htw_geometry geo;
+	void *memory;
+
+	c->tick_ns = ticks[i % (sizeof(ticks) / sizeof(*ticks))];
+	htw_wheel_init(&c->wheel, now / c->tick_ns);
+	if (!(i % WITH_LEVELS)) {
+		htw_geometry_default(&geo, c->tick_ns);
+		memory = malloc(htw_geometry_bytes(&geo));
+		if (!memory)
+			abort();
+		htw_wheel_add_levels(&c->wheel, &geo, memory);
+	}
+	memset(c->timers, 0, sizeof(c->timers));
+	for (unsigned int k = 0; k < TIMERS; k++)
+		start(c, &c->timers[k]);
+}
+
+static void close_clock(struct clock *c)
+{
+	while (htw_wheel_evict(&c->wheel))
+		;
+	free(htw_wheel_remove_levels(&c->wheel));
+}
+
+/* The time of a wheel's next work. */
+static u64 next_ns(struct clock *c)
+{
+	u64 tick = htw_wheel_next(&c->wheel);
+
+	return tick == HTW_NEVER ? HTW_NEVER : tick * c->tick_ns;
+}
+
+static void simulate(u64 with_slack)
+{
+	static u64 next[WHEELS];
+	const u64 begin = 1000 * NS_IN_SEC;
+	u64 alarm = 0;
+
+	memset(&result, 0, sizeof(result));
+	random_state = 1;
+	slack = with_slack;
+	now = begin;
+	for (unsigned int i = 0; i < WHEELS; i++) {
+		open_clock(&clocks[i], i);
+		next[i] = next_ns(&clocks[i]);
+	}
+
+	while (alarm < begin + SECONDS * NS_IN_SEC) {
+		alarm = HTW_NEVER;
+		for (unsigned int i = 0; i < WHEELS; i++)
+			alarm = min(alarm, next[i]);
+		now = max(now, alarm);
+		result.interrupts++;
+
+		for (unsigned int i = 0; i < WHEELS; i++) {
+			struct clock *c = &clocks[i];
+			unsigned int budget = UINT_MAX;
+
+			if (next[i] > now)
+				continue;
+			htw_wheel_advance(&c->wheel, now / c->tick_ns, &budget, expired, c);
+			next[i] = next_ns(c);
+		}
+	}
+	for (unsigned int i = 0; i < WHEELS; i++)
+		close_clock(&clocks[i]);
+}
+
+int main(int argc, char **argv)
+{
+	const bool checks = argc == 2 && !strcmp(argv[1], "--check");
+	u64 fewer_than = U64_MAX;
+	bool good = true;
+
+	if (argc > 1 && !checks) {
+		fputs("usage: slack [--check]\n", stderr);
+		return 2;
+	}
+	clocks = calloc(WHEELS, sizeof(*clocks));
+	if (!clocks)
+		return 1;
+
+	printf("%u wheels, %u timers, %u s\n", WHEELS, WHEELS * TIMERS, SECONDS);
+	printf("%8s  %10s  %11s  %10s\n", "slack", "interrupts", "expirations", "latest");
+	for (unsigned int i = 0; i < sizeof(slacks) / sizeof(*slacks); i++) {
+		simulate(slacks[i]);
+		printf("%5llu ms  %10llu  %11llu  %7.3f ms\n", (unsigned long long)(slacks[i] / NS_IN_MS),
+		       (unsigned long long)result.interrupts,
+		       (unsigned long long)result.expirations, (double)result.latest / NS_IN_MS);
+		if (result.early || result.beyond || !result.expirations) {
+			printf("%llu timers were early, and %llu later than their slack\n",
+			       (unsigned long long)result.early, (unsigned long long)result.beyond);
+			good = false;
+		}
+		if (result.interrupts >= fewer_than) {
+			puts("more slack does not save interrupts");
+			good = false;
+		}
+		fewer_than = result.interrupts;
+	}
+	free(clocks);
+	return checks && !good;
+}
