@@ -104,20 +104,38 @@ static void restart(struct timer *t, u64 tick)
  * Expire within a budget and compare with the model's order. As long as there are unsorted
  * timers, some may be due that the wheel has not found yet.
  */
+static void expired(struct htw_node *n, void *arg)
+{
+	struct timer *t = container_of(n, struct timer, node);
+
+	(void)arg;
+	CHECK(t->pending);
+	CHECK(t->tick <= now);
+	CHECK(t == first_due(now));
+	CHECK(!htw_node_pending(n));
+	t->pending = false;
+	pending--;
+}
+
+/* Either one timer a call, or all in one call. */
 static void expire(unsigned int budget)
 {
+	const u64 next = wheel.next;
 	struct htw_node *n;
 	bool looking;
 
-	while ((n = htw_wheel_expire(&wheel, now, &budget))) {
-		struct timer *t = container_of(n, struct timer, node);
-
-		CHECK(t->pending);
-		CHECK(t->tick <= now);
-		CHECK(t == first_due(now));
-		CHECK(!htw_node_pending(n));
-		t->pending = false;
-		pending--;
+	if (budget % 2) {
+		if (!htw_wheel_advance(&wheel, now, &budget, expired, NULL)) {
+			/* There is more to do at once. */
+			CHECK(!list_empty(&wheel.unsorted) || !first_due(now) ||
+			      htw_wheel_next(&wheel) <= now);
+			wheel.next = budget ? 0 : next;
+			return;
+		}
+		CHECK(!first_due(now));
+	} else {
+		while ((n = htw_wheel_expire(&wheel, now, &budget)))
+			expired(n, NULL);
 	}
 	if (!budget)
 		return;
