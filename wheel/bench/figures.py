@@ -12,6 +12,9 @@ import plots  # noqa: E402
 DELAYS = ("uniform", "exponential")
 FEW = (1, 8, 32, 63)
 MILLION = 1000000
+# Timers of all wheels of slack.c, and what a timer there may be late.
+SLACK_TIMERS = 8000
+SLACKS = ("slack-0ms", "slack-1ms", "slack-100ms")
 # Head of a column, operation and mix.
 COLUMNS = (("start", "start", "expire"), ("restart", "restart", "expire"), ("stop", "stop", "cancel"),
            ("expire", "expire", "expire"), ("expire, 95% stopped", "expire", "cancel"))
@@ -34,7 +37,7 @@ class Report:
     def __init__(self, rows):
         self.values = {(r["system"], r["op"], r["pending"], r["delays"], r["mix"], r["unit"]): r["value"] for r in rows}
         self.systems = [s for s in NAMES if any(k[0] == s for k in self.values)]
-        self.pendings = sorted({k[2] for k in self.values})
+        self.pendings = sorted({k[2] for k in self.values if k[1] == "start"})
 
     def get(self, system, op, pending, delays, mix, unit="instructions"):
         return self.values.get((system, op, pending, delays, mix, unit))
@@ -42,6 +45,16 @@ class Report:
     def late(self, system):
         """The largest lateness, in ticks."""
         return max((v for k, v in self.values.items() if k[0] == system and k[1] == "late"), default=None)
+
+    def slack(self):
+        """A row for each slack: ms, interrupts, expirations, the largest lateness in ms."""
+        rows = []
+        for mix in SLACKS:
+            get = [self.get("htw", op, SLACK_TIMERS, "uniform", mix, unit)
+                   for op, unit in (("interrupts", "interrupts"), ("expirations", "timers"), ("latest_ns", "ns"))]
+            if None not in get:
+                rows.append([mix[6:-2], *map(shown, get[:2]), f"{get[2] / 1e6:.3f}"])
+        return rows
 
     def table(self, pending, delays, unit="instructions"):
         """A row for each system: its name, the columns, and bytes if it is of instructions."""
@@ -82,6 +95,9 @@ def print_tables(rows, out):
                     heads += ["bytes"] if unit == "instructions" else []
                     budgets.print_rows([heads, *([NAMES[r[0]], *map(shown, r[1:])] for r in table)], out)
                     print(file=out)
+    budgets.print_rows([["slack of 8,000 timers in 1,000 wheels, ms", "interrupts in 60 s", "expirations", "latest, ms"],
+                        *report.slack()], out)
+    print(file=out)
     for pending, delays, head, s, own, other in report.dearer():
         print(f"{pending:,} pending, {delays}: {head} takes {shown(own)}, and {NAMES[s]} {shown(other)}", file=out)
 

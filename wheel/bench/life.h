@@ -11,7 +11,7 @@
  *	INSTANCES	how many instances there can be
  *	LEAST, MOST	timers with which it is measured
  *	TIMER_BYTES	what the system needs in a timer
- *	HAS_NEXT	whether next() can be asked; otherwise the times at which timers expire are given
+ *	HAS_NEXT	whether next() can be asked; otherwise the ticks with timers are given
  *	SUBTRACT_PASS	whether advance() does more than timers need, as the turn of a loop: what it
  *			takes with nothing due is measured, and subtracted
  *	OWN_CLOCK	whether it has a clock that cannot be set: wait_for() waits
@@ -102,8 +102,8 @@ static __attribute__((__noinline__)) uint64_t expire_asked(struct instance *s)
 }
 
 /* The same, if the ticks with a timer to expire are given. */
-static __attribute__((__noinline__)) uint64_t expire_given(struct instance *s, const uint64_t *ticks,
-						       uint32_t nr_ticks)
+static __attribute__((__noinline__)) uint64_t
+expire_given(struct instance *s, const uint64_t *ticks, uint32_t nr_ticks)
 {
 	for (uint32_t i = 0; i < nr_ticks; i++) {
 		bench_now = ticks[i];
@@ -124,8 +124,11 @@ static __attribute__((__noinline__)) uint64_t expire_all(struct bench *b)
 
 	for (uint32_t i = 0; i < b->instances; i++) {
 		bench_now = BENCH_START;
-		passes += HAS_NEXT ? expire_asked(&instances[i]) :
-			  expire_given(&instances[i], b->ticks + (size_t)i * b->pending, b->nr_ticks[i]);
+		if (HAS_NEXT)
+			passes += expire_asked(&instances[i]);
+		else
+			passes += expire_given(&instances[i], b->ticks + (size_t)i * b->pending,
+					       b->nr_ticks[i]);
 	}
 	return passes;
 }
@@ -196,7 +199,8 @@ static void life(struct bench *b)
 		bench_begin();
 	start_all(b, b->first_counted, b->pending);
 	if (b->counts_starts)
-		bench_end(b, "start", (uint64_t)b->instances * (b->pending - b->first_counted), 0);
+		bench_end(b, "start",
+			  (uint64_t)b->instances * (b->pending - b->first_counted), 0);
 	heap = bench_heap() - heap + b->instances * sizeof(*instances);
 	if (b->counts_starts)
 		bench_bytes(b, TIMER_BYTES + (heap + total - 1) / total);
@@ -212,7 +216,8 @@ static void life(struct bench *b)
 		bench_begin();
 	stop_all(b, b->first_counted_stop, b->stops);
 	if (b->stops > b->first_counted_stop)
-		bench_end(b, "stop", (uint64_t)b->instances * (b->stops - b->first_counted_stop), 0);
+		bench_end(b, "stop",
+			  (uint64_t)b->instances * (b->stops - b->first_counted_stop), 0);
 
 	if (SUBTRACT_PASS) {
 		if (!OWN_CLOCK)

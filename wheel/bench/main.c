@@ -21,8 +21,10 @@
 
 extern const struct system system_htw, system_htw_plain, system_multimap, system_pqueue;
 /* Those that this program was built with. */
-extern const struct system system_wahern __attribute__((weak)), system_sysprog21 __attribute__((weak));
-extern const struct system system_libev __attribute__((weak)), system_libevent __attribute__((weak));
+extern const struct system system_wahern __attribute__((weak));
+extern const struct system system_sysprog21 __attribute__((weak));
+extern const struct system system_libev __attribute__((weak));
+extern const struct system system_libevent __attribute__((weak));
 extern const struct system system_dpdk __attribute__((weak));
 
 static const struct system *const all_systems[] = {
@@ -119,8 +121,8 @@ void bench_pause(void)
 
 static void print_key(const struct bench *b, const char *op)
 {
-	printf("{\"system\": \"%s\", \"op\": \"%s\", \"pending\": %u, \"delays\": \"%s\", \"mix\": \"%s\"",
-	       b->system, op, b->pending, b->delays, b->mix);
+	printf("{\"system\": \"%s\", \"op\": \"%s\", \"pending\": %u, ", b->system, op, b->pending);
+	printf("\"delays\": \"%s\", \"mix\": \"%s\"", b->delays, b->mix);
 }
 
 /* Report what was counted, of @count operations in @passes turns. */
@@ -130,8 +132,8 @@ void bench_end(const struct bench *b, const char *op, uint64_t count, uint64_t p
 
 	bench_pause();
 	if (RUNNING_ON_VALGRIND) {
-		snprintf(label, sizeof(label), "%s %s %u %s %s", b->system, op, b->pending, b->delays,
-			 b->mix);
+		snprintf(label, sizeof(label), "%s %s %u %s %s", b->system, op, b->pending,
+			 b->delays, b->mix);
 		CALLGRIND_DUMP_STATS_AT(label);
 		CALLGRIND_STOP_INSTRUMENTATION;
 		instrumenting = false;

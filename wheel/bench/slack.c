@@ -4,8 +4,8 @@
  * timer of a CPU is. Each time that it fires is an interrupt. Wheels have different ticks, and
  * their timers the slack of htw_tick_within().
  *
- * slack [--check]: print a table; with --check, exit with 1 if a timer is early or later than
- * its slack, or if more slack does not save interrupts.
+ * slack [--json]: print a table, or lines of JSON. Exits with 1 if a timer is early or later
+ * than its slack, or if more slack does not save interrupts.
  */
 #include <limits.h>
 #include "htw_wheel.h"
@@ -153,38 +153,53 @@ static void simulate(u64 with_slack)
 		close_clock(&clocks[i]);
 }
 
+static void print(bool json)
+{
+	const unsigned long long interrupts = result.interrupts, expirations = result.expirations;
+	const unsigned long long latest = result.latest, ms = slack / NS_IN_MS;
+
+	if (json) {
+		printf("{\"slack_ms\": %llu, \"interrupts\": %llu, ", ms, interrupts);
+		printf("\"expirations\": %llu, \"latest_ns\": %llu}\n", expirations, latest);
+		return;
+	}
+	printf("%5llu ms  %10llu  %11llu  %7.3f ms\n", ms, interrupts, expirations,
+	       (double)latest / NS_IN_MS);
+}
+
 int main(int argc, char **argv)
 {
-	const bool checks = argc == 2 && !strcmp(argv[1], "--check");
+	const bool json = argc == 2 && !strcmp(argv[1], "--json");
 	u64 fewer_than = U64_MAX;
-	bool good = true;
+	int status = 0;
 
-	if (argc > 1 && !checks) {
-		fputs("usage: slack [--check]\n", stderr);
+	if (argc > 1 && !json) {
+		fputs("usage: slack [--json]\n", stderr);
 		return 2;
 	}
 	clocks = calloc(WHEELS, sizeof(*clocks));
 	if (!clocks)
 		return 1;
 
-	printf("%u wheels, %u timers, %u s\n", WHEELS, WHEELS * TIMERS, SECONDS);
-	printf("%8s  %10s  %11s  %10s\n", "slack", "interrupts", "expirations", "latest");
+	if (!json) {
+		printf("%u wheels, %u timers, %u s\n", WHEELS, WHEELS * TIMERS, SECONDS);
+		printf("%8s  %10s  %11s  %10s\n", "slack", "interrupts", "expirations", "latest");
+	}
 	for (unsigned int i = 0; i < sizeof(slacks) / sizeof(*slacks); i++) {
 		simulate(slacks[i]);
-		printf("%5llu ms  %10llu  %11llu  %7.3f ms\n", (unsigned long long)(slacks[i] / NS_IN_MS),
-		       (unsigned long long)result.interrupts,
-		       (unsigned long long)result.expirations, (double)result.latest / NS_IN_MS);
+		print(json);
 		if (result.early || result.beyond || !result.expirations) {
-			printf("%llu timers were early, and %llu later than their slack\n",
-			       (unsigned long long)result.early, (unsigned long long)result.beyond);
-			good = false;
+			fprintf(stderr, "slack: %llu timers were early, %llu too late\n",
+				(unsigned long long)result.early,
+				(unsigned long long)result.beyond);
+			status = 1;
 		}
 		if (result.interrupts >= fewer_than) {
-			puts("more slack does not save interrupts");
-			good = false;
+			fputs("slack: more slack does not save interrupts\n", stderr);
+			status = 1;
 		}
 		fewer_than = result.interrupts;
 	}
 	free(clocks);
-	return checks && !good;
+	return status;
 }

@@ -34,13 +34,17 @@ static struct instance *instances;
 static void prepare(void)
 {
 	/* No memory but malloc()'s, no devices, and quiet. */
-	static char *arguments[] = {
+	static char arguments[][32] = {
 		"wheel-bench", "--no-huge", "--no-shconf", "-l", "0", "--no-pci", "--no-telemetry",
-		"--log-level=lib.eal:error", NULL
+		"--log-level=lib.eal:error"
 	};
+	enum { COUNT = sizeof(arguments) / sizeof(*arguments) };
+	char *pointers[COUNT + 1] = { NULL };
 	static bool ready;
 
-	if (!ready && (rte_eal_init(8, arguments) < 0 || rte_timer_subsystem_init()))
+	for (int i = 0; i < COUNT; i++)
+		pointers[i] = arguments[i];
+	if (!ready && (rte_eal_init(COUNT, pointers) < 0 || rte_timer_subsystem_init()))
 		bench_die("dpdk: cannot be initialized");
 	ready = true;
 }
@@ -48,8 +52,9 @@ static void prepare(void)
 static void open_instance(struct instance *s, const struct bench *b)
 {
 	/* How many ns a tick needs, and the starts, restarts and stops before the first one. */
-	const uint64_t tick_ns = RUNNING_ON_VALGRIND ? 20000 + b->pending / 2 : 3000 + b->pending / 50;
-	const uint64_t lead_ns = 100000000 + b->pending * (RUNNING_ON_VALGRIND ? 300000ULL : 60000ULL);
+	const bool slow = RUNNING_ON_VALGRIND;
+	const uint64_t tick_ns = slow ? 20000 + b->pending / 2 : 3000 + b->pending / 50;
+	const uint64_t lead_ns = 100000000 + b->pending * (slow ? 300000ULL : 60000ULL);
 
 	s->tick = rte_get_timer_hz() * tick_ns / 1000000000;
 	s->base = rte_rdtsc() + rte_get_timer_hz() / 1000 * (lead_ns / 1000000);
