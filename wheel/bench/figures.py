@@ -151,7 +151,7 @@ def draw(rows, out):
             panels.append((head, lines))
     if not panels:
         return
-    script += (f"set multiplot layout 3,2 margins 0.08,0.97,{50 / height:.3f},{1 - 40 / height:.3f} "
+    script += (f"set multiplot layout 3,2 margins 0.08,0.97,{62 / height:.3f},{1 - 40 / height:.3f} "
                f"spacing 0.07,{85 / height:.3f}\n"
                "set logscale xy\nset xrange [700:6e6]\nset yrange [4:20000]\n"
                'set xtics ("1,000" 1000, "10,000" 10000, "100,000" 100000, "1 million" 1000000)\n'

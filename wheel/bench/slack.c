@@ -7,8 +7,11 @@
  * slack [--json]: print a table, or lines of JSON. Exits with 1 if a timer is early or later
  * than its slack, or if more slack does not save interrupts.
  */
-#include <limits.h>
 #include "htw_wheel.h"
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,36 +26,36 @@
 
 struct timer {
 	struct htw_node node;
-	u64 deadline;		/* in ns */
+	uint64_t deadline;		/* in ns */
 };
 
 struct clock {
 	struct htw_wheel wheel;
-	u64 tick_ns;
+	uint64_t tick_ns;
 	struct timer timers[TIMERS];
 };
 
 /* What was counted with one slack. */
 struct result {
-	u64 interrupts;
-	u64 expirations;
-	u64 early;
-	u64 latest;		/* in ns */
-	u64 beyond;		/* expirations later than the slack, or a tick if that is more */
+	uint64_t interrupts;
+	uint64_t expirations;
+	uint64_t early;
+	uint64_t latest;		/* in ns */
+	uint64_t beyond;		/* expirations later than the slack, or a tick if that is more */
 };
 
-static const u64 ticks[] = { NS_IN_MS, NS_IN_MS / 4, 10 * NS_IN_MS, 4 * NS_IN_MS, NS_IN_MS / 10 };
-static const u64 slacks[] = { 0, NS_IN_MS, 100 * NS_IN_MS };
+static const uint64_t ticks[] = { NS_IN_MS, NS_IN_MS / 4, 10 * NS_IN_MS, 4 * NS_IN_MS, NS_IN_MS / 10 };
+static const uint64_t slacks[] = { 0, NS_IN_MS, 100 * NS_IN_MS };
 
 static struct clock *clocks;
-static u64 random_state;
-static u64 now, slack;
+static uint64_t random_state;
+static uint64_t now, slack;
 static struct result result;
 
 /* splitmix64 */
-static u64 random_number(void)
+static uint64_t random_number(void)
 {
-	u64 z = (random_state += 0x9e3779b97f4a7c15);
+	uint64_t z = (random_state += 0x9e3779b97f4a7c15);
 
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
@@ -69,15 +72,16 @@ static void start(struct clock *c, struct timer *t)
 /* A timer that has expired is started again. */
 static void expired(struct htw_node *n, void *arg)
 {
-	struct timer *t = container_of(n, struct timer, node);
+	struct timer *t = (struct timer *)((char *)n - offsetof(struct timer, node));
 	struct clock *c = arg;
-	u64 late = now - t->deadline;
+	uint64_t late = now - t->deadline;
 
 	result.expirations++;
 	if (now < t->deadline) {
 		result.early++;
 	} else {
-		result.latest = max(result.latest, late);
+		if (late > result.latest)
+			result.latest = late;
 		result.beyond += late > slack && late >= c->tick_ns;
 	}
 	start(c, t);
@@ -110,18 +114,18 @@ static void close_clock(struct clock *c)
 }
 
 /* The time of a wheel's next work. */
-static u64 next_ns(struct clock *c)
+static uint64_t next_ns(struct clock *c)
 {
-	u64 tick = htw_wheel_next(&c->wheel);
+	uint64_t tick = htw_wheel_next(&c->wheel);
 
 	return tick == HTW_NEVER ? HTW_NEVER : tick * c->tick_ns;
 }
 
-static void simulate(u64 with_slack)
+static void simulate(uint64_t with_slack)
 {
-	static u64 next[WHEELS];
-	const u64 begin = 1000 * NS_IN_SEC;
-	u64 alarm = 0;
+	static uint64_t next[WHEELS];
+	const uint64_t begin = 1000 * NS_IN_SEC;
+	uint64_t alarm = 0;
 
 	memset(&result, 0, sizeof(result));
 	random_state = 1;
@@ -135,8 +139,10 @@ static void simulate(u64 with_slack)
 	while (alarm < begin + SECONDS * NS_IN_SEC) {
 		alarm = HTW_NEVER;
 		for (unsigned int i = 0; i < WHEELS; i++)
-			alarm = min(alarm, next[i]);
-		now = max(now, alarm);
+			if (next[i] < alarm)
+				alarm = next[i];
+		if (alarm > now)
+			now = alarm;
 		result.interrupts++;
 
 		for (unsigned int i = 0; i < WHEELS; i++) {
@@ -170,7 +176,7 @@ static void print(bool json)
 int main(int argc, char **argv)
 {
 	const bool json = argc == 2 && !strcmp(argv[1], "--json");
-	u64 fewer_than = U64_MAX;
+	uint64_t fewer_than = UINT64_MAX;
 	int status = 0;
 
 	if (argc > 1 && !json) {

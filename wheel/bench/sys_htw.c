@@ -47,7 +47,7 @@ static inline uint64_t next(struct instance *s)
 
 static void expired(struct htw_node *n, void *arg)
 {
-	struct timer *t = container_of(n, struct timer, node);
+	struct timer *t = (struct timer *)((char *)n - offsetof(struct timer, node));
 
 	(void)arg;
 	t->fired = bench_now;
