@@ -151,7 +151,7 @@ void bench_bytes(const struct bench *b, size_t bytes)
 	printf(", \"bytes\": %zu}\n", bytes);
 }
 
-/* The largest lateness, in ticks; main.c has been told of no timer that was early. */
+/* The largest lateness, in ticks. None was early. */
 void bench_lateness(const struct bench *b, uint64_t late)
 {
 	print_key(b, "late");

@@ -26,7 +26,7 @@
 
 struct timer {
 	struct htw_node node;
-	uint64_t deadline;		/* in ns */
+	uint64_t deadline;	/* in ns */
 };
 
 struct clock {
@@ -40,11 +40,13 @@ struct result {
 	uint64_t interrupts;
 	uint64_t expirations;
 	uint64_t early;
-	uint64_t latest;		/* in ns */
-	uint64_t beyond;		/* expirations later than the slack, or a tick if that is more */
+	uint64_t latest;	/* in ns */
+	uint64_t beyond;	/* expirations later than the slack, and a tick */
 };
 
-static const uint64_t ticks[] = { NS_IN_MS, NS_IN_MS / 4, 10 * NS_IN_MS, 4 * NS_IN_MS, NS_IN_MS / 10 };
+static const uint64_t ticks[] = {
+	NS_IN_MS, NS_IN_MS / 4, 10 * NS_IN_MS, 4 * NS_IN_MS, NS_IN_MS / 10
+};
 static const uint64_t slacks[] = { 0, NS_IN_MS, 100 * NS_IN_MS };
 
 static struct clock *clocks;
