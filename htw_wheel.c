@@ -977,22 +977,25 @@ static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l,
  *
  * To be called when htw_wheel_expire() has nothing that is due.
  *
- * Return: true if nothing is left to do now, false if the budget was too small.
+ * Return: true if nothing is left to do now, false if the budget was too small
+ * or a node is due.
  */
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget)
 {
 	if (w->cursor < w->settled)
 		return true;
-	if (!w->levels)
-		return htw_beyond_sort(w, 0, budget);
+	if (!w->levels && !htw_beyond_sort(w, 0, budget))
+		return false;
 	for (unsigned int l = 0; l < w->levels; l++) {
 		while (w->level[l].end < htw_level_end_wanted(w, l)) {
 			if (!htw_wheel_cascade_to(w, l, budget))
 				return false;
 		}
 	}
-	w->settled = w->next_window;
-	return true;
+	if (w->levels)
+		w->settled = w->next_window;
+	/* After a rewind, sorting finds nodes that are due. */
+	return list_empty(&w->due);
 }
 
 /* The first tick of any bucket above level 0 that holds a node, at most @limit. */
@@ -1227,7 +1230,7 @@ bool htw_wheel_advance(struct htw_wheel *w, u64 now, unsigned int *budget,
 		return false;
 	if (htw_wheel_is_sorted(w) || w->cursor < w->settled)
 		return true;
-	return htw_wheel_cascade(w, budget) && list_empty(&w->due);
+	return htw_wheel_cascade(w, budget);
 }
 
 /*

@@ -23,7 +23,7 @@
 
 /* What callers must see to. A program may define it, as assert() for instance. */
 #ifndef HTW_ASSERT
-#define HTW_ASSERT(condition)	((void)0)
+#define HTW_ASSERT(condition)	do { if (0) (void)(condition); } while (0)
 #endif
 
 #define HTW_NEVER		U64_MAX		/* a tick that never comes */

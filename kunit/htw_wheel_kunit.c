@@ -2436,7 +2436,7 @@ static void far_ticks_in_order_when_set_back(struct kunit *test)
 		for (unsigned int turn = 0; turn < 40; turn++) {
 			wheel_run(t, t->now + range, 3);
 			wheel_rewind(t, t->now - range * (turn % 4) - 1);
-			/* During the rewind: a passed tick, the present one, and an older timer's. */
+			/* During the rewind: a passed tick, the present one, an older timer's. */
 			for (unsigned int i = 0; i < 3; i++)
 				wheel_run(t, t->now, 3);
 			started += t->w.rewound;

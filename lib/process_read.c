@@ -162,7 +162,7 @@ static enum progress expire_next(struct process *p, u64 now, unsigned int *porti
 		}
 		*portion -= min(*portion, PORTION_PUT_OFF);
 	}
-	if (*portion && htw_wheel_cascade(&p->wheel, portion) && list_empty(&p->wheel.due))
+	if (*portion && htw_wheel_cascade(&p->wheel, portion))
 		return NOTHING;
 	return GOES_ON;
 }

@@ -652,7 +652,7 @@ static void cascade(unsigned int budget)
 	const bool done = htw_wheel_cascade(w, &budget);
 
 	CHECK(budget <= given);
-	CHECK(done || !budget);
+	CHECK(done || !budget || !list_empty(&w->due));
 	/* Each node that is looked at costs one of the budget. */
 	CHECK(unsorted <= length(&w->unsorted) + given - budget);
 }

@@ -143,7 +143,7 @@ static void expire(unsigned int budget)
 	CHECK(looking || !first_due(now));
 	if (htw_wheel_cascade(&wheel, &budget) && !(looking && first_due(now))) {
 		htw_wheel_next(&wheel);
-		/* In time for the first timer, and only if there is one; without levels, just then. */
+		/* In time for the first timer, if there is one; without levels, just then. */
 		CHECK(wheel.next <= earliest());
 		CHECK(wheel.levels || wheel.next == earliest());
 		CHECK(wheel.next > now);

@@ -390,7 +390,8 @@ TEST(levels_for_many)
 			ASSERT_EQ(0, htw_add_many(htw, NULL, soon, NULL, ids, FEW_TIMERS, NULL));
 			EXPECT_EQ(0, p->wheel.levels);
 			ASSERT_EQ(FEW_TIMERS, htw_cancel_all(htw, 0));
-			ASSERT_EQ(0, htw_add_many(htw, NULL, soon, NULL, ids, FEW_TIMERS + 1, NULL));
+			ASSERT_EQ(0, htw_add_many(htw, NULL, soon, NULL, ids, FEW_TIMERS + 1,
+						  NULL));
 			break;
 		default: {
 			struct htw_op op = { .op = HTW_OP_ADD, .add = { .deadline = SEC } };
@@ -597,7 +598,7 @@ TEST(order_on_a_manual_clock)
 		ASSERT_EQ(0, ask(htw, 1900));
 		EXPECT_EQ(0, htw_advance(htw, 1600, HTW_F_ABS));
 		EXPECT_EQ(0, htw_read(htw, &ev, 1));
-		/* If they are few, it is due at once, and takes the other one of its deadline along. */
+		/* If they are few, it is due at once, and takes the one of its deadline along. */
 		ASSERT_EQ(0, ask(htw, 1500));
 		EXPECT_EQ(others ? 0 : 2, read_in_order(_metadata, htw));
 		ASSERT_EQ(0, ask(htw, 1500));

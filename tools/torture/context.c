@@ -47,7 +47,7 @@ static void choose_clock(struct context *c, __u64 *random, const struct choices 
 
 static void choose_wheel(struct context *c, __u64 *random)
 {
-	/* Within what everybody may have; some with many cascades, some with timers beyond the levels. */
+	/* Within what everybody may have; some with timers beyond the levels. */
 	static const struct {
 		__u64 tick;
 		__u32 levels, slots[4];

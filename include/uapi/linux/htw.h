@@ -109,7 +109,7 @@ enum htw_flag {
  *	others, in ns; rounded down to 26 significant bits. Never makes it early. Of the times
  *	from @deadline to @deadline + @slack the one that ends in most zero bits is chosen, and
  *	rounded up to a tick, whatever other timers there are; so those of a user meet, of
- *	whatever context, CPU and tick. For each user it is less by another part of @slack, below
+ *	whatever context, CPU and tick. Each user has it earlier by another part of @slack, below
  *	an eighth, but not on the manual clock. Less than a tick has no effect. A periodic
  *	timer's next deadline does not depend on it
  * @cookie: returned with each expiration; HTW_MOD can change it
