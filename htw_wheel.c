@@ -1114,12 +1114,17 @@ static bool htw_beyond_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 static inline bool htw_wheel_near_step(struct htw_wheel *w, u64 now)
 {
 	struct htw_level *lev = w->level;
-	u64 first = htw_wheel_near_tick(w);
-	u32 index;
+	u64 first = w->next;
+	u32 index = first & lev->mask;
 
+	/* Mostly that is the tick which htw_wheel_next() has found. */
+	if (!lev->mask || first < w->cursor || first >= lev->end ||
+	    list_empty(&lev->buckets[index])) {
+		first = htw_wheel_near_tick(w);
+		index = first & lev->mask;
+	}
 	if (first > now || first >= lev->end || first + 1 >= w->next_window)
 		return false;
-	index = first & lev->mask;
 	list_replace_init(&lev->buckets[index], &w->due);
 	__clear_bit(index, lev->occupied);
 	lev->nonempty--;

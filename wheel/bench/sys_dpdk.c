@@ -14,7 +14,7 @@
 #define MOST		100000
 #define TIMER_BYTES	sizeof(struct rte_timer)
 #define HAS_NEXT	0
-#define SUBTRACT_PASS	1
+#define SUBTRACT_PASS	0
 #define OWN_CLOCK	1
 #define PREPARE()	prepare()
 #define FIRED(t)	fired_tick(t)
