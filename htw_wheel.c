@@ -68,7 +68,8 @@
  * Empty ticks and windows cost nothing: the bitmaps give the next tick with
  * work in O(levels), and the cursor jumps there.
  *
- * The cursor may be advanced up to tick 2^63; a node may expire at any u64.
+ * A node may expire at any u64. Time ends at %HTW_LAST_TICK: a later one counts
+ * as that, and nodes of later ticks stay in the wheel.
  */
 
 #include <linux/bitmap.h>
@@ -473,7 +474,7 @@ static void htw_wheel_move_cursor(struct htw_wheel *w, u64 cursor,
  */
 void htw_wheel_forward(struct htw_wheel *w, u64 now)
 {
-	u64 idle = min(now + 1, w->next);
+	u64 idle = min(min_t(u64, now, HTW_LAST_TICK) + 1, w->next);
 
 	if (idle > w->cursor)
 		htw_wheel_set_cursor(w, idle);
@@ -612,7 +613,7 @@ void htw_wheel_init(struct htw_wheel *w, u64 now)
 	w->pow2 = true;
 	w->next = HTW_NEVER;
 	w->next_window = HTW_NEVER;
-	w->cursor = now + 1;
+	w->cursor = min_t(u64, now, HTW_LAST_TICK) + 1;
 }
 
 /* There are more than a few nodes, or levels are to be added: use the radix heap. */
@@ -1152,6 +1153,7 @@ static inline bool htw_wheel_has_due(struct htw_wheel *w, u64 now,
 {
 	if (!list_empty(&w->due))
 		return *budget;
+	now = min_t(u64, now, HTW_LAST_TICK);
 	if (w->cursor > now)
 		return false;
 	if (htw_wheel_near_step(w, now))

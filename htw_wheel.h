@@ -27,6 +27,7 @@
 #endif
 
 #define HTW_NEVER		U64_MAX		/* a tick that never comes */
+#define HTW_LAST_TICK		((u64)1 << 63)	/* the last tick that can come */
 
 /* Bits of a tick that choose the list of a node beyond the levels; lists for 64 bits. */
 #define HTW_DIGIT_BITS		2
@@ -341,7 +342,7 @@ static inline bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n,
  */
 static inline void htw_wheel_stop(struct htw_wheel *w, struct htw_node *n)
 {
-	HTW_ASSERT(htw_node_pending(n));
+	HTW_ASSERT(w->pending && htw_node_pending(n));
 	w->pending--;
 	htw_wheel_unlink(w, n);
 	htw_node_init(n);
