@@ -91,10 +91,16 @@
 #define HTW_WHEEL_FEW		63
 #endif
 /* Nodes beyond the levels, and without levels, that are looked at for the first of them. */
+#ifndef HTW_SHORT_LIST
 #define HTW_SHORT_LIST		8
 #define HTW_LONG_LIST		1024
-/* Words of bitmaps that are searched, several times, for a unit of a budget. */
-#define HTW_WHEEL_UNIT_WORDS	32
+#endif
+/*
+ * Words of bitmaps that are searched, several times, for a unit of a budget; and words that are
+ * searched for nothing, as those of the default geometry.
+ */
+#define HTW_WHEEL_UNIT_WORDS	8
+#define HTW_WHEEL_FREE_WORDS	32
 /* How far ahead of its first tick a bucket of level 1 can at least be moved down, in ns. */
 #define HTW_AHEAD_NS		20000000
 
@@ -342,7 +348,8 @@ static u64 htw_beyond_first_tick(const struct htw_wheel *w, unsigned int most)
 	i = htw_beyond_first_list(w);
 	if (htw_list_first_tick(&w->beyond[i], most, &first))
 		return first;
-	return htw_beyond_list_start(w, i);
+	/* The cursor may have passed that: a start names the tick itself. */
+	return max(htw_beyond_list_start(w, i), w->cursor);
 }
 
 /* Put a node into its list beyond the levels. */
@@ -688,7 +695,7 @@ bool htw_wheel_add_levels(struct htw_wheel *w, const struct htw_geometry *geo,
 	for (size_t i = 0; i < nr_buckets; i++)
 		INIT_LIST_HEAD(&buckets[i]);
 
-	w->search = longs / HTW_WHEEL_UNIT_WORDS;
+	w->search = longs < HTW_WHEEL_FREE_WORDS ? 0 : longs / HTW_WHEEL_UNIT_WORDS;
 	w->next_window = 0;
 	htw_wheel_reset_ends(w);
 	htw_wheel_set_cursor(w, w->cursor);
@@ -818,6 +825,9 @@ bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due,
 	struct list_head *list;
 	struct htw_node *n, *next;
 
+	/* A node that is made due must not have it spread below. */
+	if (htw_wheel_is_sorted(w) && w->pending > HTW_WHEEL_FEW)
+		htw_wheel_spread(w);
 	if (htw_wheel_is_sorted(w)) {
 		list = &w->sorted;
 	} else if (!w->levels) {
@@ -1201,12 +1211,25 @@ static struct htw_node *htw_wheel_take_due(struct htw_wheel *w,
  * @budget: nodes that may be taken out or looked at; decremented for each one
  *
  * Return: the node, which is on no list any more; NULL if none is due or the
- * budget is used up.
+ * budget is used up. After a rewind htw_wheel_cascade() may find more.
  */
 struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now,
 				  unsigned int *budget)
 {
 	return htw_wheel_has_due(w, now, budget) ? htw_wheel_take_due(w, budget) : NULL;
+}
+
+static inline void htw_wheel_expire_due(struct htw_wheel *w, u64 now,
+					unsigned int *budget,
+					htw_node_fn_t *expired, void *arg)
+{
+	while (htw_wheel_has_due(w, now, budget)) {
+		do {
+			expired(htw_wheel_take_due(w, budget), arg);
+		} while (*budget && !list_empty(&w->due));
+		if (w->cursor > now)
+			break;
+	}
 }
 
 /**
@@ -1226,18 +1249,15 @@ struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now,
 bool htw_wheel_advance(struct htw_wheel *w, u64 now, unsigned int *budget,
 		       htw_node_fn_t *expired, void *arg)
 {
-	while (htw_wheel_has_due(w, now, budget)) {
-		do {
-			expired(htw_wheel_take_due(w, budget), arg);
-		} while (*budget && !list_empty(&w->due));
-		if (w->cursor > now)
-			break;
-	}
-	if (!*budget)
-		return false;
-	if (htw_wheel_is_sorted(w) || w->cursor < w->settled)
-		return true;
-	return htw_wheel_cascade(w, budget);
+	do {
+		htw_wheel_expire_due(w, now, budget, expired, arg);
+		if (!*budget)
+			return false;
+		if (htw_wheel_is_sorted(w) || w->cursor < w->settled ||
+		    htw_wheel_cascade(w, budget))
+			return true;
+	} while (!list_empty(&w->due));
+	return false;
 }
 
 /*
@@ -1430,8 +1450,10 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 		return;
 	w->next = 0;
 	list_splice_init(&w->due, &all);
+	/* Any number can be due. */
+	if (htw_wheel_is_sorted(w) && w->pending > HTW_WHEEL_FEW)
+		htw_wheel_spread(w);
 	if (htw_wheel_is_sorted(w)) {
-		/* These are few. */
 		w->cursor = now + 1;
 		list_for_each_safe(entry, following, &all)
 			htw_wheel_link(w, list_entry(entry, struct htw_node, list));

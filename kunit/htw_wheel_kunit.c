@@ -230,10 +230,10 @@ static unsigned int wheel_run(struct wheel_test *t, u64 now, unsigned int budget
 	/* The cursor is one tick ahead, so cascades may begin one tick early. */
 	if (!done)
 		KUNIT_ASSERT_LE(test, t->w.next, now + 1);
-	if (!done && list_empty(&t->w.due))
-		KUNIT_ASSERT_EQ(test, left, 0);
-	else if (left)
+	if (done && left)
 		KUNIT_ASSERT_GT(test, t->w.next, now);
+	else if (list_empty(&t->w.due))
+		KUNIT_ASSERT_EQ(test, left, 0);
 	/* The levels are where they should be: no start is put on a higher one than it could. */
 	if (done && left && t->w.levels)
 		KUNIT_ASSERT_GE(test, t->w.level[0].end, t->w.cursor + t->w.level[1].span);
@@ -553,7 +553,8 @@ static u64 start_tick(const struct start_case *c)
 	case START_NEAR_2_TO_32:
 		return BIT_ULL(32) - 3;
 	case START_NEAR_2_TO_63:
-		return BIT_ULL(63) - 5 * range - 3;
+		/* Up to the end of time. */
+		return HTW_LAST_TICK - BIT_ULL(32) - 5 * range - 3;
 	default:
 		return 0;
 	}
@@ -2479,6 +2480,71 @@ static void rewind_without_need_does_nothing(struct kunit *test)
 	wheel_done(t);
 }
 
+static void node_counted(struct htw_node *n, void *count)
+{
+	++*(unsigned int *)count;
+}
+
+/* An advance expires what sorting after a rewind has found. */
+static void rewind_then_advance(struct kunit *test)
+{
+	static const struct htw_geometry geo = { .levels = 2, .slots = { 4, 4 } };
+	struct wheel_test *t = wheel_new(test, &geo, 100);
+	struct htw_node due = {}, far = {};
+	unsigned int left = HTW_ALL, count = 0;
+
+	wheel_start(&t->w, &far, 1000, 100);
+	wheel_start(&t->w, &due, 50, 100);
+	htw_wheel_rewind(&t->w, 80);
+	KUNIT_EXPECT_TRUE(test, htw_wheel_advance(&t->w, 80, &left, node_counted, &count));
+	KUNIT_EXPECT_EQ(test, count, 1);
+	KUNIT_EXPECT_FALSE(test, htw_node_pending(&due));
+	htw_wheel_stop(&t->w, &far);
+	wheel_done(t);
+}
+
+/*
+ * Where a list is too long to be searched for its first node, the next work is not before the
+ * cursor: a caller that goes by it makes progress.
+ */
+static void next_is_not_passed(struct kunit *test)
+{
+	const unsigned int many = 1100;
+	struct wheel_test *t = wheel_new(test, NULL, 0);
+	struct htw_node *nodes = test_kvcalloc(test, many, sizeof(*nodes));
+	unsigned int left, count = 0;
+	u64 now = 500000;
+
+	for (unsigned int i = 0; i < many; i++)
+		wheel_start(&t->w, &nodes[i], 1000000 + i, 0);
+	htw_wheel_forward(&t->w, now);
+	for (unsigned int turns = 0; count < many; turns++) {
+		left = HTW_ALL;
+		KUNIT_ASSERT_TRUE(test, htw_wheel_advance(&t->w, now, &left, node_counted, &count));
+		if (count < many)
+			KUNIT_ASSERT_GT(test, htw_wheel_next(&t->w), now);
+		KUNIT_ASSERT_LT(test, turns, many + 100);
+		now = t->w.next;
+	}
+	wheel_done(t);
+}
+
+/* Time ends, whatever the caller says. */
+static void time_ends(struct kunit *test)
+{
+	struct wheel_test *t = wheel_new(test, &geo_default, 0);
+	struct htw_node last = {}, never = {};
+	unsigned int left = HTW_ALL, count = 0;
+
+	wheel_start(&t->w, &last, HTW_LAST_TICK, 0);
+	wheel_start(&t->w, &never, HTW_LAST_TICK + 1, 0);
+	KUNIT_EXPECT_TRUE(test, htw_wheel_advance(&t->w, HTW_NEVER, &left, node_counted, &count));
+	KUNIT_EXPECT_EQ(test, count, 1);
+	KUNIT_EXPECT_TRUE(test, htw_node_pending(&never));
+	htw_wheel_stop(&t->w, &never);
+	wheel_done(t);
+}
+
 /* --------------------------- looks, years ahead --------------------------- */
 
 #define YEARS_24	(24 * 365 * 86400ULL)
@@ -2950,6 +3016,9 @@ static struct kunit_case htw_wheel_cases[] = {
 	KUNIT_CASE_PARAM(far_ticks_in_order_of_start, wheel_gen_params),
 	KUNIT_CASE_PARAM(far_ticks_in_order_when_set_back, wheel_gen_params),
 	KUNIT_CASE(rewind_without_need_does_nothing),
+	KUNIT_CASE(rewind_then_advance),
+	KUNIT_CASE(next_is_not_passed),
+	KUNIT_CASE(time_ends),
 	KUNIT_CASE(years_ahead_cost_few_looks),
 	KUNIT_CASE_PARAM(coalesce_most_zero_bits, coalesce_gen_params),
 	KUNIT_CASE(coalesce_finds_the_best),

@@ -341,7 +341,7 @@ static int process_shard(struct htw *htw, struct htw **shard)
  * whether something is due; *@known: it is known, as no long bucket is moving
  * down.
  */
-static bool advance_shard(struct process *p, unsigned int portion, bool *known)
+static bool advance_shard(struct process *p, unsigned int *portion, bool *known)
 {
 	bool due;
 
@@ -365,7 +365,7 @@ static int64_t process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 {
 	struct process *p = process_of(htw), *shard;
 	struct family *family = p->family;
-	unsigned int portions = PORTIONS;
+	unsigned int left = PORTIONS * PORTION;
 	bool any = false;
 	u64 to;
 	u32 i;
@@ -385,6 +385,7 @@ static int64_t process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 	family->manual_ns = to;
 
 	for (i = 0; i < HANDLES; i++) {
+		unsigned int portion, given;
 		bool due = false, known;
 
 		do {
@@ -392,13 +393,13 @@ static int64_t process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 			if (!shard)
 				break;
 			/* All together have what one handle has; then they are set, and no more. */
-			due = advance_shard(shard, portions ? PORTION : 0, &known);
-			if (!known && portions)
-				portions--;
+			given = portion = min(left, PORTION);
+			due = advance_shard(shard, &portion, &known);
+			left -= given - portion;
 			/* Others may be waiting for a timer of another shard. */
 			pthread_mutex_unlock(&family->lock);
 			pthread_mutex_lock(&family->lock);
-		} while (!known && portions);
+		} while (!known && left);
 		any |= due;
 	}
 	pthread_mutex_unlock(&family->lock);

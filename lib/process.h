@@ -452,7 +452,7 @@ static inline u64 process_begin(struct process *p)
 /* process_read.c */
 
 void htw_announce(struct process *p);
-bool htw_is_due(struct process *p, unsigned int portion);
+bool htw_is_due(struct process *p, unsigned int *portion);
 int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int count);
 int htw_process_ready(struct htw *htw, bool readable);
 int htw_process_next_time(struct htw *htw, uint64_t *when);

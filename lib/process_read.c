@@ -370,15 +370,15 @@ int htw_process_ready(struct htw *htw, bool readable)
 /**
  * htw_is_due() - bring a wheel on a manual clock up to the present
  * @p: the handle, locked
- * @portion: nodes that may be looked at
+ * @portion: nodes that may be looked at; decremented for each one
  *
  * The descriptor is readable while something is due.
  *
  * Return: whether something is due; or may be, as a long bucket is moving down.
  */
-bool htw_is_due(struct process *p, unsigned int portion)
+bool htw_is_due(struct process *p, unsigned int *portion)
 {
-	enum progress progress = look_for_due(p, p->manual_ns, &portion);
+	enum progress progress = look_for_due(p, p->manual_ns, portion);
 
 	if (progress == NOTHING)
 		program_next(p, p->manual_ns);
@@ -395,10 +395,11 @@ bool htw_is_due(struct process *p, unsigned int portion)
  */
 void htw_announce(struct process *p)
 {
+	unsigned int portion = PORTION_MANUAL;
 	u64 when;
 
 	if (p->clock == HTW_CLOCK_MANUAL) {
-		htw_is_due(p, PORTION_MANUAL);
+		htw_is_due(p, &portion);
 		return;
 	}
 	p->ahead = false;
