@@ -131,8 +131,9 @@ const char *htw_geometry_error(const struct htw_geometry *geo)
  * @geo: out: the shape
  * @tick_ns: what a tick is, in ns
  *
- * Level 0 spans 20 ms, from 256 to %HTW_WHEEL_MAX_SLOTS slots. That is how long a
- * bucket, of a million nodes for instance, can be moved down ahead of its time.
+ * Level 0 has 256 slots, or as many as span 20 ms, but not more than
+ * %HTW_WHEEL_MAX_SLOTS: with ticks of less than about 10 us it spans less. The
+ * nodes of a slot above, a million for instance, have that long to be moved down.
  */
 void htw_geometry_default(struct htw_geometry *geo, u64 tick_ns)
 {
@@ -477,7 +478,9 @@ static void htw_wheel_move_cursor(struct htw_wheel *w, u64 cursor,
  * @w: the wheel
  * @now: the present tick
  *
- * Nothing is due before &htw_wheel.next, so the cursor can jump there.
+ * A node goes to the level where it belongs as seen from the latest tick that the
+ * wheel knows of. Nothing expires by this call: there is no work before
+ * &htw_wheel.next, and it does not go beyond that.
  */
 void htw_wheel_forward(struct htw_wheel *w, u64 now)
 {
@@ -544,15 +547,16 @@ static noinline u64 htw_wheel_find_next(struct htw_wheel *w)
  * htw_wheel_next() - the next tick with work
  * @w: the wheel
  *
- * Work is a node to expire or a bucket to move down, so this is never later than
- * the first node. Without levels it is that node's tick, unless more than 1,024
- * nodes would have to be looked at for it.
+ * Work is a node to expire, or nodes to move to a finer level, so this is never
+ * later than the first node. Without levels it is that node's tick, unless more
+ * than 1,024 nodes would have to be looked at for it.
  *
  * Sets &htw_wheel.next, by which htw_wheel_start() says whether the caller's
  * timer is to be programmed earlier.
  *
- * Return: the tick; one that has come if there is work now, %HTW_NEVER if there
- * will be none.
+ * Return: the tick; one that has come if there is work now; %HTW_NEVER if there
+ * will be none. After %HTW_LAST_TICK there is none either: that is the tick of a
+ * node that never expires.
  */
 u64 htw_wheel_next(struct htw_wheel *w)
 {
@@ -601,7 +605,7 @@ static void htw_level_init_above(struct htw_level *lev, u64 span)
 
 /**
  * htw_wheel_init() - initialize an empty wheel without levels
- * @w: the wheel
+ * @w: the wheel; it must not be moved or copied from now on, as lists lead to it
  * @now: the present tick
  *
  * Nothing has to be undone when the wheel is empty again and has no levels.
@@ -648,11 +652,12 @@ static void htw_wheel_reset_ends(struct htw_wheel *w)
  * htw_wheel_add_levels() - have a wheel work as well with many nodes
  * @w: a wheel without levels
  * @geo: the levels' shape, which htw_geometry_error() has passed
- * @memory: htw_geometry_bytes() of memory, aligned as malloc() does; the wheel's
- *	until htw_wheel_remove_levels()
+ * @memory: htw_geometry_bytes() of memory, aligned for u64 and pointers, as an
+ *	array of u64 is, or what malloc() gives; the wheel's until
+ *	htw_wheel_remove_levels()
  *
- * Nodes that are in the wheel are not moved: those of the first windows come
- * down from beyond the levels in batches, before they expire.
+ * Nodes that are in the wheel are not moved by this call: those that expire first
+ * are put on levels in batches, before their time.
  *
  * Return: as htw_wheel_start().
  */
@@ -982,14 +987,14 @@ static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l,
 }
 
 /**
- * htw_wheel_cascade() - move nodes down ahead of the windows that need them
+ * htw_wheel_cascade() - move nodes to finer levels, ahead of their time
  * @w: the wheel
  * @budget: nodes that may be looked at; decremented for each one
  *
  * To be called when htw_wheel_expire() has nothing that is due.
  *
- * Return: true if nothing is left to do now, false if the budget was too small
- * or a node is due.
+ * Return: true if nothing is left to do now; false if the budget was too small,
+ * then call it again with a new one, or if a node is due.
  */
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget)
 {
@@ -1174,7 +1179,7 @@ static inline bool htw_wheel_has_due(struct htw_wheel *w, u64 now,
 }
 
 /**
- * htw_wheel_collect_due() - fill the list of due nodes (PER_TICK_BOOKKEEPING)
+ * htw_wheel_collect_due() - fill the list of due nodes
  * @w: the wheel
  * @now: the present tick; not before that of an earlier call
  * @budget: nodes that may be looked at; decremented for each one
@@ -1207,7 +1212,7 @@ static struct htw_node *htw_wheel_take_due(struct htw_wheel *w,
 /**
  * htw_wheel_expire() - take out the next node that is due
  * @w: the wheel
- * @now: the present tick; not before that of an earlier call
+ * @now: the present tick, as for htw_wheel_advance()
  * @budget: nodes that may be taken out or looked at; decremented for each one
  *
  * Return: the node, which is on no list any more; NULL if none is due or the
@@ -1233,18 +1238,24 @@ static inline void htw_wheel_expire_due(struct htw_wheel *w, u64 now,
 }
 
 /**
- * htw_wheel_advance() - expire what is due, then move nodes down
+ * htw_wheel_advance() - expire what is due, then move nodes to finer levels
  * @w: the wheel
- * @now: the present tick; not before that of an earlier call
+ * @now: the present tick; a later one than %HTW_LAST_TICK counts as that
  * @budget: nodes that may be expired or looked at; decremented for each one
  * @expired: called for each node that has expired, which is in no wheel any more
  * @arg: for @expired
  *
+ * Ticks go forward: with an earlier one than in a call before, only what is due
+ * already expires. htw_wheel_rewind() is for a clock that was set back.
+ *
  * @expired may start, stop and free any node, the one that it is called for
- * included. What it starts for a tick that has come is expired by the same call.
+ * included, and may call htw_wheel_next(), and this function. It must not rewind
+ * the wheel, nor end its life. What it starts for a tick that has come is expired
+ * by the same call, within the budget.
  *
  * Return: true if nothing is left to do before htw_wheel_next(); false if the
- * budget was too small.
+ * budget is used up, so that there may be more to do, with a new one. It need not
+ * be looked at: htw_wheel_next() is a tick that has come as long as there is work.
  */
 bool htw_wheel_advance(struct htw_wheel *w, u64 now, unsigned int *budget,
 		       htw_node_fn_t *expired, void *arg)
@@ -1434,12 +1445,14 @@ static void htw_level_splice(struct htw_wheel *w, unsigned int l,
  * @w: the wheel
  * @now: the present tick
  *
- * All nodes become unsorted, bucket by bucket, in time proportional to the
- * number of buckets; htw_wheel_expire() and htw_wheel_cascade() then put them
- * back within their budgets. Until that is done none of them expires, and nodes
+ * All nodes become unsorted, list by list, in time proportional to the number of
+ * slots; htw_wheel_advance(), or htw_wheel_expire() and htw_wheel_cascade(), then
+ * put them back within their budgets. Until that is done none of them expires, and nodes
  * that are started join the end of the list, so order is kept. Nodes that were
  * due may have to wait again. &htw_wheel.next becomes zero: the caller has work
- * to do at once. Nothing is done if the wheel was not advanced beyond @now.
+ * to do at once. Nothing is done if the wheel was not advanced beyond @now. Not
+ * to be called by a function that htw_wheel_advance() calls, as that goes on with
+ * the later tick.
  */
 void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 {

@@ -121,7 +121,7 @@ struct htw_wheel {
 /*
  * What the memory of levels takes, for an array: uint64_t words, as many as
  * htw_geometry_bytes() needs, or a few more. @slots is the sum of those of all
- * @levels. A slot takes two buckets, and two bits.
+ * @levels. A slot takes two lists, and two bits.
  */
 #define HTW_GEOMETRY_WORDS(levels, slots)				\
 	((sizeof(struct htw_level) +					\
@@ -312,10 +312,10 @@ static inline void htw_wheel_unlink(struct htw_wheel *w, struct htw_node *n)
 }
 
 /**
- * htw_wheel_start() - start a node (START_TIMER)
+ * htw_wheel_start() - start a node
  * @w: the wheel
  * @n: the node, in no wheel; after htw_node_init(), or zeroed
- * @tick: when it expires
+ * @tick: when it expires; never, if that is later than %HTW_LAST_TICK
  *
  * A node whose tick has come is due at once. Nodes of one tick expire in the
  * order in which they were started. On a wheel that has been idle, call
@@ -334,7 +334,7 @@ static inline bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n,
 }
 
 /**
- * htw_wheel_stop() - stop a node (STOP_TIMER)
+ * htw_wheel_stop() - stop a node
  * @w: the wheel
  * @n: a node in the wheel
  *

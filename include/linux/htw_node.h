@@ -10,10 +10,11 @@
 /**
  * struct htw_node - a timer in a wheel, as its owner embeds it
  * @list: in a list of the wheel; else for the owner's use
- * @expires: the tick at which the node expires, while it is in a wheel; else
- *	for the owner's use
+ * @expires: the tick at which the node expires, while it is in a wheel; left as
+ *	it is when the node expires or is stopped, and then for the owner's use
  *
  * What serializes the calls on the wheel guards both while the node is in it.
+ * It must not be moved or copied then, as lists lead to it.
  */
 struct htw_node {
 	struct list_head list;
