@@ -4,8 +4,8 @@
  *
  * Connections that are silent for 400 ms are closed. One of them hears something
  * every 20 ms, ten times, so its timeout moves each time, and comes last. The
- * timerfd is set only when the next tick with work has become earlier, or has
- * come.
+ * timerfd is set once in each round of the loop; outside of it, only if the next
+ * tick with work has become earlier.
  *
  *	cc epoll.c htw_wheel.c -o epoll
  */
@@ -84,6 +84,7 @@ static void expired(struct htw_node *n, void *arg)
 {
 	struct connection *c;
 	int *open = (int *)arg;
+	char unread;
 
 	if (n == &beat) {
 		if (write(connections[1].peer, "x", 1) != 1)
@@ -94,6 +95,11 @@ static void expired(struct htw_node *n, void *arg)
 	}
 	c = HTW_CONTAINER_OF(n, struct connection, timeout);
 	early |= now_ns() < c->deadline;
+	/* If we are late ourselves, something may have come in the meantime. */
+	if (recv(c->fd, &unread, 1, MSG_PEEK | MSG_DONTWAIT) > 0) {
+		set_silence(c);
+		return;
+	}
 	printf("connection %d closed after %d messages\n", (int)(c - connections), c->received);
 	close(c->fd);
 	--*open;
@@ -142,6 +148,8 @@ int main(void)
 		unsigned int budget = MOST;
 		int n = epoll_wait(epoll_fd, events, 16, -1);
 
+		/* Starts need not set the timerfd until it is set below. */
+		wheel.next = 0;
 		for (int i = 0; i < n; i++) {
 			struct connection *c = (struct connection *)events[i].data.ptr;
 			uint64_t count;
@@ -152,12 +160,9 @@ int main(void)
 				die("timerfd");
 		}
 
-		/* Starts need not set the timer until it is set below. */
-		wheel.next = 0;
-		if (htw_wheel_advance(&wheel, now_ns() / TICK_NS, &budget, expired, &open))
-			set_timer(htw_wheel_next(&wheel));
-		else
-			set_timer(0);	/* there is more: come back at once */
+		htw_wheel_advance(&wheel, now_ns() / TICK_NS, &budget, expired, &open);
+		/* If the budget was too small, that tick has come, and we are back at once. */
+		set_timer(htw_wheel_next(&wheel));
 	}
 	return early;
 }
