@@ -9,6 +9,7 @@
  */
 #include "htw_wheel.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <time.h>
@@ -85,10 +86,15 @@ static void *run_jobs(void *arg)
 			job->run(job);
 			pthread_mutex_lock(&mutex);
 		}
-		if (!budget || !htw_wheel_cascade(&wheel, &budget))
+		if (budget && htw_wheel_cascade(&wheel, &budget)) {
+			if (!end || htw_wheel_count(&wheel))
+				wait_for_work();
 			continue;
-		if (!end || htw_wheel_count(&wheel))
-			wait_for_work();
+		}
+		/* There may be more: others get the mutex before that. */
+		pthread_mutex_unlock(&mutex);
+		sched_yield();
+		pthread_mutex_lock(&mutex);
 	}
 	pthread_mutex_unlock(&mutex);
 	return arg;
@@ -108,9 +114,11 @@ int main(void)
 	pthread_t thread;
 	uint64_t begin = now_ns();
 
+	/* The clock of now_ns(): by another one, waits would end too early, again and again. */
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&earlier, &monotonic);
+
 	htw_wheel_init(&wheel, begin / TICK_NS);
 	for (int i = 0; i < JOBS; i++)
 		jobs[i].run = say;
