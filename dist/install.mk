@@ -113,7 +113,7 @@ install-wheel: $(wildcard build/wheel/htw_wheel.[ch])
 		-newer build/wheel/htw_wheel.c)" ] || \
 		{ echo 'build/wheel is not from these sources: first run make.' >&2; exit 1; }
 	$(if $^,umask 022 && install -d $(wheeldir)/examples && install -m 644 $^ $(wheeldir) && \
-		install -m 644 wheel/examples/*.c $(wheeldir)/examples)
+		install -m 644 wheel/examples/* $(wheeldir)/examples)
 
 # The sources for dkms add or dkms install htw/VERSION.
 install-dkms-source:
