@@ -66,6 +66,15 @@ class Report:
                 rows.append([s, *values, *more])
         return rows
 
+    def life(self, system, pending, delays):
+        """Instructions of a timer's whole life, if 95% are stopped: a start, a restart and its end."""
+        parts = [self.get(system, op, pending, delays, mix)
+                 for op, mix in (("start", "expire"), ("restart", "expire"), ("stop", "cancel"), ("expire", "cancel"))]
+        if None in parts:
+            return None
+        start, restart, stop, expire = parts
+        return start + restart + 0.95 * stop + 0.05 * expire
+
     def dearer(self, least=100000):
         """Where a peer takes fewer instructions than the wheel: pending, delays, column, peer, both values."""
         found = []

@@ -55,6 +55,14 @@ class Tables:
                 for pending in figures.FEW]
         return markdown(["pending: htw_wheel / std::multimap", *self.heads], rows)
 
+    def life(self, *pendings):
+        """Instructions of a timer's whole life, if 95% are stopped"""
+        heads = [f"{int(p):,}, {delays}" for p in pendings for delays in figures.DELAYS]
+        rows = [[figures.NAMES[s], *(figures.shown(self.report.life(s, int(p), delays))
+                                     for p in pendings for delays in figures.DELAYS)]
+                for s in self.report.systems]
+        return markdown(["", *heads], rows)
+
     def growth(self, delays):
         """Instructions with levels at each number of timers"""
         rows = [[f"{pending:,}", *(figures.shown(self.report.get("htw", op, pending, delays, mix))
@@ -81,7 +89,7 @@ def rewritten(text, tables):
         nonlocal found
         found += 1
         name, *arguments = m["words"].split()
-        if name not in ("cost", "ns", "few", "growth", "dearer", "slack"):
+        if name not in ("cost", "ns", "few", "life", "growth", "dearer", "slack"):
             raise SystemExit(f"there is no table {name}")
         return m["mark"] + getattr(tables, name)(*arguments) + "<!-- wheel end -->"
 
