@@ -111,7 +111,7 @@ static void advance(struct __test_metadata *_metadata, struct _test_data_geometr
 		    const struct _fixture_variant_geometry *variant, __u64 spacing)
 {
 	/* A tick that holds a timer is quickly found: many, or it takes no time. */
-	enum { TIMERS = 4 * COUNT };
+	enum { TIMERS = 2 * COUNT };
 	struct htw_advance to = { .flags = HTW_F_ABS };
 	int fd = open_wheel(variant, (struct htw_setup){
 		.clock = HTW_CLOCK_MANUAL, .tick_ns = 1,
