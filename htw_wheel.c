@@ -976,13 +976,13 @@ static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l,
 		filled = htw_beyond_cascade(w, budget);
 	if (!filled)
 		return false;
+	htw_level_advance_end(w, l);
 	/*
-	 * Levels below follow at once. After a rewind they end before the cursor, and a level that
+	 * After a rewind levels below end before the cursor, and follow at once: a level that
 	 * holds more than its two windows would take one slot for another.
 	 */
-	do {
+	while (l-- && w->level[l].end <= w->cursor)
 		htw_level_advance_end(w, l);
-	} while (l--);
 	return true;
 }
 

@@ -22,7 +22,7 @@
 #include "wake.h"
 
 /* Timers that HTW_ADVANCE handles before it drops the base's lock. */
-#define HTW_ADVANCE_UNITS	96u
+#define HTW_ADVANCE_UNITS	64u
 /* Units of a turn for a context other than the first. */
 #define HTW_CONTEXT_UNITS	16u
 /* Queued events that each new expiration moves into the ring: two, so that the backlog shrinks. */
