@@ -26,13 +26,12 @@ import argparse
 import json
 import re
 import sys
-from pathlib import Path
 
 sys.dont_write_bytecode = True
 import budgets  # noqa: E402
 import locks  # noqa: E402
+from documents import TOP, Unknown, keep_equal, markdown  # noqa: E402
 
-TOP = Path(__file__).resolve().parent.parent.parent
 REPORT = TOP / "docs/bench/report.json"
 ATTACKS = TOP / "tools/contain/attacks.c"
 DOCUMENTS = sorted([*TOP.glob("*.md"), *TOP.glob("docs/*.md")])
@@ -49,22 +48,12 @@ MET = {True: "met", False: "**missed**"}
 NS = {"ns": 1, "us": 1000, "ms": 1000000}
 
 
-class Unknown(Exception):
-    """A mark that asks for something that is not there."""
-
-
 def code(system):
     return f"`{system}`"
 
 
 def shown(value, decimals=0):
     return f"{value:,.{decimals}f}"
-
-
-def markdown(head, rows):
-    rule = ["---"] + ["---:" if i else "---" for i in range(1, len(head))]
-    lines = [head, rule, *rows]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
 class Tables:
@@ -307,26 +296,8 @@ def main():
         for name in TABLES:
             print(f"{name}: {getattr(Tables, name).__doc__}\n\n{getattr(tables, name)()}")
         return 0
-    wrong = total = 0
-    for path in DOCUMENTS:
-        name, text = path.relative_to(TOP), path.read_text()
-        try:
-            new, found = rewritten(text, tables)
-        except Unknown as problem:
-            print(f"{name}: {problem}")
-            wrong += 1
-            continue
-        total += found
-        if new != text:
-            if args.check:
-                wrong += 1
-                print(f"{name}: differs from docs/bench/report.json; run tools/bench/tables.py")
-            else:
-                path.write_text(new)
-                print(f"{name}: rewritten")
-    if not total:
-        print("no document has a table of the report")
-    return 1 if wrong or not total else 0
+    return keep_equal(DOCUMENTS, lambda text: rewritten(text, tables), args.check,
+                      "docs/bench/report.json", "tools/bench/tables.py")
 
 
 if __name__ == "__main__":

@@ -15,20 +15,14 @@ import argparse
 import json
 import re
 import sys
-from pathlib import Path
 
 sys.dont_write_bytecode = True
 import figures  # noqa: E402
+from documents import TOP, Unknown, keep_equal, markdown  # noqa: E402
 
-TOP = Path(__file__).resolve().parent.parent.parent
 REPORT = TOP / "docs/bench/wheel.json"
 DOCUMENTS = (TOP / "docs/wheel.md", TOP / "docs/bench/wheel.md")
 TABLE = re.compile(r"(?P<mark>^<!-- wheel: (?P<words>[^\n]*?) -->\n).*?^<!-- wheel end -->$", re.S | re.M)
-
-
-def markdown(head, rows):
-    rule = ["---"] + ["---:"] * (len(head) - 1)
-    return "".join("| " + " | ".join(line) + " |\n" for line in (head, rule, *rows))
 
 
 class Tables:
@@ -90,12 +84,12 @@ def rewritten(text, tables):
         found += 1
         name, *arguments = m["words"].split()
         if name not in ("cost", "ns", "few", "life", "growth", "dearer", "slack"):
-            raise SystemExit(f"there is no table {name}")
+            raise Unknown(f"there is no table {name}")
         return m["mark"] + getattr(tables, name)(*arguments) + "<!-- wheel end -->"
 
     text = TABLE.sub(table, text)
     if len(re.findall("<!-- wheel: ", text)) != found:
-        raise SystemExit("a mark has no end")
+        raise Unknown("a mark has no end")
     return text, found
 
 
@@ -104,22 +98,8 @@ def main():
     parser.add_argument("--check", action="store_true", help="report documents that differ; change nothing")
     args = parser.parse_args()
     tables = Tables(json.loads(REPORT.read_text()))
-    wrong = total = 0
-    for path in DOCUMENTS:
-        if not path.exists():
-            continue
-        text = path.read_text()
-        new, found = rewritten(text, tables)
-        total += found
-        if new != text and args.check:
-            wrong += 1
-            print(f"{path.relative_to(TOP)}: differs from docs/bench/wheel.json; run wheel/bench/tables.py")
-        elif new != text:
-            path.write_text(new)
-            print(f"{path.relative_to(TOP)}: rewritten")
-    if not total:
-        print("no document has a table of the wheel's report")
-    return 1 if wrong or not total else 0
+    return keep_equal(DOCUMENTS, lambda text: rewritten(text, tables), args.check,
+                      "docs/bench/wheel.json", "wheel/bench/tables.py")
 
 
 if __name__ == "__main__":
