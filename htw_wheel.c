@@ -300,7 +300,7 @@ static void htw_level_take(struct htw_level *lev, u32 index,
 	htw_level_clear(lev, index);
 }
 
-/* Is a tick late enough to be in, or before, list @i of &htw_wheel.beyond? */
+/* The first tick that can be in list @i of &htw_wheel.beyond. */
 static u64 htw_beyond_list_start(const struct htw_wheel *w, unsigned int i)
 {
 	unsigned int shift = HTW_DIGIT_BITS * (i - 1);
@@ -381,6 +381,14 @@ static void htw_beyond_add(struct htw_wheel *w, struct htw_node *n)
 		htw_beyond_append(w, n);
 }
 
+/* Append the lists of &htw_wheel.beyond up to @last to @all, in the order of their ticks. */
+static void htw_beyond_splice(struct htw_wheel *w, unsigned int last,
+			      struct list_head *all)
+{
+	for (; w->used && htw_beyond_first_list(w) <= last; w->used &= w->used - 1)
+		list_splice_tail_init(&w->beyond[htw_beyond_first_list(w)], all);
+}
+
 /*
  * Move the base on, to a tick before which nothing is beyond the levels that
  * does not come down now. Lists whose nodes may belong elsewhere, as seen from
@@ -391,8 +399,7 @@ static void htw_beyond_set_base(struct htw_wheel *w, u64 base)
 	unsigned int last = htw_beyond_index(w, base);
 	LIST_HEAD(all);
 
-	for (; w->used && htw_beyond_first_list(w) <= last; w->used &= w->used - 1)
-		list_splice_tail_init(&w->beyond[htw_beyond_first_list(w)], &all);
+	htw_beyond_splice(w, last, &all);
 	/* In front, as what is unsorted already was started later. */
 	list_splice(&all, &w->unsorted);
 	w->base = base;
@@ -515,15 +522,16 @@ static u64 htw_sorted_first_tick(const struct htw_wheel *w)
 	       list_first_entry(&w->sorted, struct htw_node, list)->expires;
 }
 
-/* A tick before which no node is to expire, nor a bucket to be moved down. */
+/*
+ * A tick before which no node is to expire, nor a bucket to be moved down; for
+ * nodes that are due, or not in the sorted list.
+ */
 static u64 htw_wheel_next_work(const struct htw_wheel *w)
 {
 	u64 next;
 
 	if (!list_empty(&w->due))
 		return w->cursor - 1;
-	if (htw_wheel_is_sorted(w))
-		return htw_sorted_first_tick(w);
 	if (!w->levels)
 		return list_empty(&w->unsorted) ? htw_beyond_first_tick(w, HTW_LONG_LIST) :
 						  w->cursor - 1;
@@ -637,6 +645,17 @@ static void htw_wheel_spread(struct htw_wheel *w)
 	list_for_each_safe(entry, following, &w->sorted)
 		htw_beyond_append(w, list_entry(entry, struct htw_node, list));
 	INIT_LIST_HEAD(&w->sorted);
+}
+
+/*
+ * Are all nodes that are not due in the sorted list, and few? More than that are
+ * spread first: any number can have been due as they were started.
+ */
+static bool htw_wheel_is_few(struct htw_wheel *w)
+{
+	if (htw_wheel_is_sorted(w) && w->pending > HTW_WHEEL_FEW)
+		htw_wheel_spread(w);
+	return htw_wheel_is_sorted(w);
 }
 
 /* Have all levels end where the cursor's window of the last one starts: they hold nothing. */
@@ -830,10 +849,8 @@ bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due,
 	struct list_head *list;
 	struct htw_node *n, *next;
 
-	/* A node that is made due must not have it spread below. */
-	if (htw_wheel_is_sorted(w) && w->pending > HTW_WHEEL_FEW)
-		htw_wheel_spread(w);
-	if (htw_wheel_is_sorted(w)) {
+	/* Linking a node that is made due must not spread the list that is walked. */
+	if (htw_wheel_is_few(w)) {
 		list = &w->sorted;
 	} else if (!w->levels) {
 		if (!list_empty(&w->unsorted) || now + 1 < w->base)
@@ -1224,6 +1241,7 @@ struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now,
 	return htw_wheel_has_due(w, now, budget) ? htw_wheel_take_due(w, budget) : NULL;
 }
 
+/* Hand all nodes that are due to @expired, within the budget. */
 static inline void htw_wheel_expire_due(struct htw_wheel *w, u64 now,
 					unsigned int *budget,
 					htw_node_fn_t *expired, void *arg)
@@ -1463,10 +1481,7 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 		return;
 	w->next = 0;
 	list_splice_init(&w->due, &all);
-	/* Any number can be due. */
-	if (htw_wheel_is_sorted(w) && w->pending > HTW_WHEEL_FEW)
-		htw_wheel_spread(w);
-	if (htw_wheel_is_sorted(w)) {
+	if (htw_wheel_is_few(w)) {
 		w->cursor = now + 1;
 		list_for_each_safe(entry, following, &all)
 			htw_wheel_link(w, list_entry(entry, struct htw_node, list));
@@ -1474,8 +1489,7 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 	}
 	for (unsigned int l = 0; l < w->levels; l++)
 		htw_level_splice(w, l, &all);
-	for (; w->used; w->used &= w->used - 1)
-		list_splice_tail_init(&w->beyond[htw_beyond_first_list(w)], &all);
+	htw_beyond_splice(w, HTW_WHEEL_LISTS - 1, &all);
 	list_splice(&all, &w->unsorted);
 	w->rewound = !list_empty(&w->unsorted);
 	w->cursor = now + 1;
