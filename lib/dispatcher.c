@@ -52,7 +52,8 @@
  * @asked: calls to be started or moved, in the order asked
  * @blocked: calls that could not be started, in the same order
  * @error: why
- * @told: htw_dispatch() has returned @error since the first request was blocked
+ * @told: htw_dispatch() has returned @error already; it does so once, until all of @blocked have
+ *	been started
  * @ended: timers to be stopped
  * @nr_ended: number of them
  * @events: events that were read; the cookie of a void one is zero

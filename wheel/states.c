@@ -47,8 +47,9 @@
  * The number of nodes, how far their ticks are ahead of the cursor (&scene.ahead): starts go
  * no further, and a wheel is rewound only so far that all of its nodes stay within. And how far
  * ticks are ahead of the base, as said; the output has the number of calls that led beyond that.
- * Within these bounds nothing is left out, unless a scene limits the number of states: then all
- * that so many calls can reach are explored, and some that take one more.
+ * Within these bounds nothing is left out, unless a scene limits the number of states: as states
+ * come in the order of the calls that lead to them, it then has all states of up to N calls, and
+ * some of N + 1.
  */
 static void failed(const char *what);
 
@@ -177,7 +178,7 @@ struct call {
 
 /* ---- States ---- */
 
-/* A place in the wheel; nodes of one place are told apart by their rank in it. */
+/* Where a node is: the list, its rank in that list from the front, and the tick. */
 struct place {
 	u8 list, rank, tick;
 };

@@ -54,7 +54,10 @@ static void wheel_open(struct bench *b)
 	}
 }
 
-/* Not inline: a loop before it is compiled as if nobody asked afterwards. */
+/*
+ * Not inline, or the compiler would keep the count in a register over the loop before it,
+ * which is measured.
+ */
 static noinline void expect_pending(uint32_t count)
 {
 	if (htw_wheel_count(&wheel) != count)

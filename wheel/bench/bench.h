@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* The tick at which all timers are started. A tick is 1 ms to those who count otherwise. */
+/* The tick at which all timers are started. For systems with a time of their own a tick is 1 ms. */
 #define BENCH_START	1000000
 #define BENCH_NEVER	UINT64_MAX
 

@@ -278,7 +278,7 @@ static bool listed(const char *list, const char *word)
 	return false;
 }
 
-/* Measure the systems with so many timers. Distribution and mix are those named. */
+/* Measure the named systems with @pending timers, one distribution of delays and one mix. */
 static void measure(const char *systems, uint32_t pending, bool exponential, bool cancels,
 		    bool counts_starts)
 {

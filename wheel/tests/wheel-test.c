@@ -266,7 +266,7 @@ static void expired_at(struct htw_node *n, void *arg)
 	*(struct htw_node **)arg = n;
 }
 
-/* Who sleeps until htw_wheel_next() expires each node at its tick, from wherever. */
+/* A caller that only wakes at htw_wheel_next() expires each node at its tick, from any start. */
 static void next_is_enough(void)
 {
 	for (unsigned int i = 0; i < SHAPES; i++) {
@@ -386,7 +386,7 @@ static void feeding_itself_ends(void)
 	}
 }
 
-/* At most so many, and the others in the next calls, in order. */
+/* An advance expires as many nodes as its budget has, and later ones the rest, in order. */
 static void at_most_so_many(void)
 {
 	for (unsigned int i = 0; i < SHAPES; i++) {
