@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 /* For a function that is looked for: it is not inlined or cloned, even with -flto. */
-#if __has_attribute(noipa)
-#define STACK_OWN_FRAME	__attribute__((noipa))
+#if __has_attribute(__noipa__)
+#define STACK_OWN_FRAME	__attribute__((__noipa__))
 #else
-#define STACK_OWN_FRAME	__attribute__((noinline))
+#define STACK_OWN_FRAME	__attribute__((__noinline__))
 #endif
 
 /**
