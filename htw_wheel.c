@@ -263,20 +263,30 @@ static u64 htw_level_first_tick(const struct htw_wheel *w, unsigned int l)
 }
 
 /*
- * The same for level 0, if that bucket is in the cursor's word of the bitmap, as it mostly
- * is while there is much to do; else %HTW_NEVER.
+ * The same for level 0, if that tick is before &htw_wheel.settled, as it mostly is while there
+ * is much to do; else a later one, or %HTW_NEVER.
  */
-static u64 htw_wheel_near_tick(const struct htw_wheel *w)
+static inline u64 htw_wheel_near_tick(const struct htw_wheel *w)
 {
 	const struct htw_level *lev = w->level;
+	u64 tick = w->cursor;
+	const unsigned long *word;
 	unsigned long bits;
-	u32 from;
 
-	if (unlikely(!lev->mask))
+	if (unlikely(!lev->mask || tick >= w->settled))
 		return HTW_NEVER;
-	from = w->cursor & lev->mask;
-	bits = lev->occupied[from / BITS_PER_LONG] >> (from % BITS_PER_LONG);
-	return bits ? w->cursor + __ffs(bits) : HTW_NEVER;
+	word = &lev->occupied[(tick & lev->mask) / BITS_PER_LONG];
+	bits = *word >> (tick % BITS_PER_LONG);
+	if (bits)
+		return tick + __ffs(bits);
+	/* The ring does not turn before that: a window is half of it. */
+	for (tick = round_down(tick, BITS_PER_LONG) + BITS_PER_LONG; tick < w->settled;
+	     tick += BITS_PER_LONG) {
+		bits = *++word;
+		if (bits)
+			return tick + __ffs(bits);
+	}
+	return HTW_NEVER;
 }
 
 /* A bucket that was empty has got a node. */
@@ -572,18 +582,17 @@ u64 htw_wheel_next(struct htw_wheel *w)
 
 	if (!list_empty(&w->due))
 		return htw_wheel_find_next(w);
-	if (htw_wheel_is_sorted(w)) {
-		w->next = htw_sorted_first_tick(w);
-		return w->next;
-	}
 	near = htw_wheel_near_tick(w);
-	if (near >= w->settled)
-		return htw_wheel_find_next(w);
+	if (near >= w->settled) {
+		if (!htw_wheel_is_sorted(w))
+			return htw_wheel_find_next(w);
+		near = htw_sorted_first_tick(w);
+	}
 	w->next = near;
 	return near;
 }
 
-/* Would starting a node at tick @expires make &htw_wheel.next earlier? */
+/* Could starting a node at tick @expires make &htw_wheel.next earlier? */
 bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires)
 {
 	const struct htw_level *lev = htw_wheel_level(w, expires);
@@ -1026,7 +1035,7 @@ bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget)
 		}
 	}
 	if (w->levels)
-		w->settled = w->next_window;
+		w->settled = min_t(u64, w->next_window, HTW_LAST_TICK + 1);
 	/* After a rewind, sorting finds nodes that are due. */
 	return list_empty(&w->due);
 }
@@ -1151,12 +1160,11 @@ static inline bool htw_wheel_near_step(struct htw_wheel *w, u64 now)
 	u32 index = first & lev->mask;
 
 	/* Mostly that is the tick which htw_wheel_next() has found. */
-	if (!lev->mask || first < w->cursor || first >= lev->end ||
-	    list_empty(&lev->buckets[index])) {
+	if (first < w->cursor || !lev->mask || list_empty(&lev->buckets[index])) {
 		first = htw_wheel_near_tick(w);
 		index = first & lev->mask;
 	}
-	if (first > now || first >= lev->end || first + 1 >= w->next_window)
+	if (first > now || first + 1 >= w->settled)
 		return false;
 	list_replace_init(&lev->buckets[index], &w->due);
 	__clear_bit(index, lev->occupied);
@@ -1185,11 +1193,11 @@ static inline bool htw_wheel_has_due(struct htw_wheel *w, u64 now,
 {
 	if (!list_empty(&w->due))
 		return *budget;
+	if (htw_wheel_near_step(w, now))
+		return *budget;
 	now = min_t(u64, now, HTW_LAST_TICK);
 	if (w->cursor > now)
 		return false;
-	if (htw_wheel_near_step(w, now))
-		return *budget;
 	if (htw_wheel_is_sorted(w))
 		return htw_sorted_step(w, now) && *budget;
 	return htw_wheel_fill_due(w, now, budget);

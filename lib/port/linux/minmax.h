@@ -31,6 +31,6 @@ static inline u64 max_u64(u64 a, u64 b)
 #define min_t(type, a, b)	min((type)(a), (type)(b))
 #define max_t(type, a, b)	max((type)(a), (type)(b))
 /* @to is a power of two. */
-#define round_down(n, to)	((n) & -(to))
+#define round_down(n, to)	((n) & ~((__typeof__(n))(to) - 1))
 
 #endif /* LIBHTW_PORT_MINMAX_H */
