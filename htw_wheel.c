@@ -103,6 +103,8 @@
 #define HTW_WHEEL_FREE_WORDS	32
 /* How far ahead of its first tick a bucket of level 1 can at least be moved down, in ns. */
 #define HTW_AHEAD_NS		20000000
+/* Of how many nodes level 0 has a slot. */
+#define HTW_SLOT_NODES		64
 
 /**
  * htw_geometry_error() - validate the shape of a wheel's levels
@@ -130,16 +132,20 @@ const char *htw_geometry_error(const struct htw_geometry *geo)
  * htw_geometry_default() - a shape for many timers
  * @geo: out: the shape
  * @tick_ns: what a tick is, in ns
+ * @nodes: about how many nodes there will be; 0 if that is not known
  *
- * Level 0 has 256 slots, or as many as span 20 ms, but not more than
- * %HTW_WHEEL_MAX_SLOTS: with ticks of less than about 10 us it spans less. The
- * nodes of a slot above, a million for instance, have that long to be moved down.
+ * Level 0 has 256 slots, or as many as span 20 ms, or one for each 64 nodes, but
+ * not more than %HTW_WHEEL_MAX_SLOTS: with ticks of less than about 10 us it
+ * spans less. The nodes of a slot above, a million for instance, have that long
+ * to be moved down. More slots are fewer windows to enter, which counts when few
+ * nodes share one, and at most a byte a node.
  */
-void htw_geometry_default(struct htw_geometry *geo, u64 tick_ns)
+void htw_geometry_default(struct htw_geometry *geo, u64 tick_ns, u64 nodes)
 {
 	unsigned int slots = 256;
 
-	while (slots < HTW_WHEEL_MAX_SLOTS && tick_ns < HTW_AHEAD_NS / slots)
+	while (slots < HTW_WHEEL_MAX_SLOTS &&
+	       (tick_ns < HTW_AHEAD_NS / slots || nodes / HTW_SLOT_NODES > slots))
 		slots *= 2;
 	geo->levels = 5;
 	geo->slots[0] = slots;

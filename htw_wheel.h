@@ -134,7 +134,7 @@ typedef bool htw_is_due_t(const struct htw_node *n, u64 time);
 typedef void htw_node_fn_t(struct htw_node *n, void *arg);
 
 const char *htw_geometry_error(const struct htw_geometry *geo);
-void htw_geometry_default(struct htw_geometry *geo, u64 tick_ns);
+void htw_geometry_default(struct htw_geometry *geo, u64 tick_ns, u64 nodes);
 size_t htw_geometry_bytes(const struct htw_geometry *geo);
 
 u64 htw_coalesce(u64 first, u64 last);

@@ -70,7 +70,7 @@ static int shape(struct process *p, const struct htw_setup *setup)
 	p->clock = CLOCK_MONOTONIC;
 	p->tick_ns = TICK_DEFAULT;
 	p->limit = LIMIT_DEFAULT;
-	htw_geometry_default(geo, p->tick_ns);
+	htw_geometry_default(geo, p->tick_ns, 0);
 	if (!setup)
 		return 0;
 

@@ -41,7 +41,7 @@ static void wheel_open(struct bench *b)
 	void *memory;
 	uint32_t i;
 
-	htw_geometry_default(&geometry, MSEC);
+	htw_geometry_default(&geometry, MSEC, 0);
 	memory = malloc(htw_geometry_bytes(&geometry));
 	if (!memory)
 		die("wheel: no memory");

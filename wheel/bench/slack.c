@@ -97,7 +97,7 @@ static void open_clock(struct clock *c, unsigned int i)
 	c->tick_ns = ticks[i % (sizeof(ticks) / sizeof(*ticks))];
 	htw_wheel_init(&c->wheel, now / c->tick_ns);
 	if (!(i % WITH_LEVELS)) {
-		htw_geometry_default(&geo, c->tick_ns);
+		htw_geometry_default(&geo, c->tick_ns, 0);
 		memory = malloc(htw_geometry_bytes(&geo));
 		if (!memory)
 			abort();

@@ -67,11 +67,10 @@ static void open_instance(struct instance *s, const struct bench *b)
 {
 	struct htw_geometry geo;
 
-	(void)b;
 	htw_wheel_init(&s->wheel, BENCH_START);
 	if (!LEVELS)
 		return;
-	htw_geometry_default(&geo, 1000000);
+	htw_geometry_default(&geo, 1000000, b->pending);
 	htw_wheel_add_levels(&s->wheel, &geo, bench_allocate(1, htw_geometry_bytes(&geo)));
 }
 

@@ -131,8 +131,12 @@ static void wrong_geometries(void)
 		geo.slots[l] = 2048;
 	CHECK(htw_geometry_error(&geo));
 	for (uint64_t tick_ns = 1000; tick_ns <= 1000000000; tick_ns *= 10) {
-		htw_geometry_default(&geo, tick_ns);
-		CHECK(!htw_geometry_error(&geo));
+		for (uint64_t nodes = 1; nodes <= 1000000000; nodes *= 10) {
+			htw_geometry_default(&geo, tick_ns, nodes);
+			CHECK(!htw_geometry_error(&geo));
+			CHECK(geo.slots[0] == 2048 || (geo.slots[0] >= nodes / 64 &&
+						       geo.slots[0] >= 20000000 / tick_ns));
+		}
 	}
 }
 
