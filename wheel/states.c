@@ -85,26 +85,31 @@ static const struct scene {
 	unsigned int nodes;
 	unsigned int ahead;
 	unsigned int digits;		/* how far a base may be behind: 4^digits ticks */
+	unsigned int search;		/* what searching the levels takes of a budget */
 	u32 limits[2];			/* of states: in a quick run, and in a full one */
 } scenes[] = {
-	{ "sorted list", { 0 }, 0, 3, 8, 0, { NONE, NONE } },
-	{ "{2,2}", { 2, { 2, 2 } }, 0, 2, 8, 2, { 40000, NONE } },
-	{ "{2,2}", { 2, { 2, 2 } }, 0, 3, 5, 2, { 0, 300000 } },
-	{ "{2,2}", { 2, { 2, 2 } }, 0, 3, 8, 2, { 40000, 300000 } },
-	{ "{3,2}", { 2, { 3, 2 } }, 0, 2, 7, 2, { 0, NONE } },
-	{ "{3,2}", { 2, { 3, 2 } }, 0, 2, 12, 3, { 40000, 200000 } },
-	{ "{2,2,2}", { 3, { 2, 2, 2 } }, 0, 2, 12, 2, { 40000, 300000 } },
-	{ "{2,2,2}", { 3, { 2, 2, 2 } }, 0, 2, 16, 3, { 0, 200000 } },
-	{ "radix heap", { 0 }, 1, 3, 4, 2, { 40000, NONE } },
-	{ "radix heap", { 0 }, 1, 3, 8, 3, { 0, 200000 } },
-	{ "{2,2}", { 2, { 2, 2 } }, 1, 2, 8, 2, { 40000, NONE } },
-	{ "{2,2,2}", { 3, { 2, 2, 2 } }, 1, 2, 16, 3, { 0, 100000 } },
+	{ "sorted list", { 0 }, 0, 3, 8, 0, 0, { NONE, NONE } },
+	{ "{2,2}", { 2, { 2, 2 } }, 0, 2, 8, 2, 0, { 40000, NONE } },
+	{ "{2,2}", { 2, { 2, 2 } }, 0, 3, 5, 2, 0, { 0, NONE } },
+	{ "{2,2}", { 2, { 2, 2 } }, 0, 3, 8, 2, 0, { 40000, 300000 } },
+	{ "{3,2}", { 2, { 3, 2 } }, 0, 2, 7, 2, 0, { 0, NONE } },
+	{ "{3,2}", { 2, { 3, 2 } }, 0, 2, 12, 3, 0, { 40000, 200000 } },
+	{ "{3,2}", { 2, { 3, 2 } }, 0, 3, 7, 2, 0, { 0, NONE } },
+	{ "{2,2,2}", { 3, { 2, 2, 2 } }, 0, 2, 12, 2, 0, { 40000, NONE } },
+	{ "{2,2,2}", { 3, { 2, 2, 2 } }, 0, 2, 16, 3, 0, { 0, 200000 } },
+	{ "{2,2,2}", { 3, { 2, 2, 2 } }, 0, 3, 8, 2, 0, { 0, NONE } },
+	{ "radix heap", { 0 }, 1, 3, 4, 2, 0, { 40000, NONE } },
+	{ "radix heap", { 0 }, 1, 3, 8, 3, 0, { 0, 200000 } },
+	{ "{2,2}", { 2, { 2, 2 } }, 1, 2, 8, 2, 1, { 40000, NONE } },
+	{ "{2,2,2}", { 3, { 2, 2, 2 } }, 1, 2, 16, 3, 1, { 0, 100000 } },
 };
 
 #ifdef HTW_WHEEL_FEW
 #define FEW	HTW_WHEEL_FEW
 #else
 #define FEW	0
+#define HTW_SHORT_LIST	NODES
+#define HTW_LONG_LIST	NODES
 #endif
 
 /* A node and the model of it. */
@@ -143,6 +148,8 @@ enum kind {
 	RESTART,	/* node, tick */
 	STOP,		/* node */
 	EXPIRE,		/* now, budget: htw_wheel_expire() once */
+	COLLECT,	/* now, budget: the same by htw_wheel_collect_due() */
+	MAKE_DUE,	/* now, a bit for each node whose deadline has come */
 	ADVANCE,	/* now, budget, what the function does, once */
 	CASCADE,	/* budget */
 	FORWARD,	/* now */
@@ -484,10 +491,12 @@ static void check_ahead(bool ahead, u64 next_before)
 static void start(struct timer *t, u64 tick)
 {
 	const u64 next = w->next;
+	const bool is_ahead = htw_wheel_is_ahead(w, tick);
 
 	CHECK(!htw_node_pending(&t->node));
 	model_start(t, tick);
 	check_ahead(htw_wheel_start(w, &t->node, tick), next);
+	CHECK(is_ahead || w->next == next);
 	CHECK(htw_node_pending(&t->node));
 }
 
@@ -616,6 +625,65 @@ static void expire(u64 now, unsigned int budget)
 	}
 }
 
+/* The same as the module does it, which takes nodes off the list itself. */
+static void collect(u64 now, unsigned int budget)
+{
+	const bool looking = w->rewound;
+	struct htw_node *n;
+
+	if (!htw_wheel_collect_due(w, now, &budget)) {
+		CHECK(!budget || looking || !first_due(now));
+		return;
+	}
+	CHECK(budget);
+	n = list_first_entry(&w->due, struct htw_node, list);
+	__htw_list_del(&n->list);
+	htw_node_init(n);
+	w->pending--;
+	check_expired(n, now);
+}
+
+/* The nodes whose deadlines have come, within the tick after the present one. */
+struct deadlines {
+	struct timer *order[NODES];
+	unsigned int come;
+};
+
+static const struct deadlines *deadlines;
+
+static bool has_come(const struct htw_node *n, u64 now)
+{
+	unsigned int i = 0;
+
+	CHECK(n->expires == now + 1);
+	while (&deadlines->order[i]->node != n)
+		i++;
+	return deadlines->come >> i & 1;
+}
+
+static void make_due(u64 now, unsigned int come)
+{
+	struct deadlines d = { .come = come };
+	const unsigned int count = in_order(d.order);
+	const u64 next = w->next;
+	bool ahead = false, made;
+
+	deadlines = &d;
+	htw_wheel_forward(w, now);
+	made = htw_wheel_make_due(w, now, has_come, now, &ahead);
+	check_ahead(ahead, next);
+	for (unsigned int i = 0; i < count; i++) {
+		struct timer *t = d.order[i];
+
+		/* All of them, or none: there are fewer than it looks at. */
+		if (made && t->tick == now + 1 && (come >> i & 1))
+			model_start(t, now);
+		CHECK(t->node.expires == t->tick);
+	}
+	/* It gives up only where a node may be elsewhere. */
+	CHECK(made || !list_empty(&w->unsorted) || now + 1 >= w->level[0].end || now + 1 < w->base);
+}
+
 /* After an advance that was complete. */
 static void check_complete(u64 now)
 {
@@ -688,6 +756,7 @@ static void add_levels(void)
 
 	check_ahead(htw_wheel_add_levels(w, &scene->geo, arena.memory), next);
 	CHECK(w->levels == scene->geo.levels);
+	w->search = scene->search;
 }
 
 /* The memory is the caller's again. */
@@ -717,6 +786,12 @@ static void make(struct call call)
 		break;
 	case EXPIRE:
 		expire(now, call.b ?: ALL);
+		break;
+	case COLLECT:
+		collect(now, call.b ?: ALL);
+		break;
+	case MAKE_DUE:
+		make_due(now, call.b);
 		break;
 	case ADVANCE:
 		if (advance(now, call.b ?: ALL, call.c))
@@ -755,13 +830,14 @@ static void check_next(void)
 	CHECK(stored <= first);
 	/*
 	 * Unsorted nodes are work at once, of which the caller knows: a budget was too small. So is
-	 * what should have been done before.
+	 * what should have been done before. And a list beyond the levels that is too long to be
+	 * looked at is work when it begins, which may be before a tick that is known.
 	 */
-	CHECK(stored <= next || stored < w->cursor || sorting);
+	CHECK(stored <= next || stored < w->cursor || sorting || arena.pending > HTW_SHORT_LIST);
 
 	CHECK(arena.pending || next == HTW_NEVER);
 	CHECK(!arena.pending || next < HTW_NEVER);
-	if (!w->levels && list_empty(&w->due) && !sorting)
+	if (!w->levels && list_empty(&w->due) && !sorting && arena.pending <= HTW_LONG_LIST)
 		CHECK(next == first);
 }
 
@@ -785,6 +861,11 @@ static void check_state(void)
 		CHECK(htw_node_pending(&t->node) == t->pending);
 
 	CHECK(htw_wheel_first_node(w, ALL, &n));
+	for (unsigned int most = 0; most <= NODES; most++) {
+		struct htw_node *same;
+
+		CHECK(!htw_wheel_first_node(w, most, &same) || same == n);
+	}
 	t = first_due(HTW_NEVER);
 	/* Of several whose tick has come, after a rewind, any will do until they are sorted. */
 	CHECK((struct timer *)n == t ||
@@ -879,10 +960,13 @@ static void expand(void)
 	for (unsigned int t = 0; t <= scene->ahead; t++) {
 		for (unsigned int b = 0; b < 3; b++) {
 			TRY(EXPIRE, t, budgets[b]);
+			TRY(COLLECT, t, budgets[b]);
 			for (unsigned int act = 0; act < (count ? ACTS : 1); act++)
 				TRY(ADVANCE, t, budgets[b], act);
 		}
 		TRY(FORWARD, t);
+		for (unsigned int come = 1; come < 1U << count; come++)
+			TRY(MAKE_DUE, t, come);
 	}
 	for (unsigned int b = 0; b < 3 && may_cascade; b++)
 		TRY(CASCADE, budgets[b]);
@@ -938,6 +1022,16 @@ static void print_call(struct call call)
 		break;
 	case EXPIRE:
 		printf("expire one by %ld, budget %u\n", now, call.b ?: ALL);
+		break;
+	case COLLECT:
+		printf("collect one by %ld, budget %u\n", now, call.b ?: ALL);
+		break;
+	case MAKE_DUE:
+		printf("make due at %ld:", now);
+		for (unsigned int i = 0; i < NODES; i++)
+			if (call.b >> i & 1)
+				printf(" %c", letter(order[i]));
+		printf("\n");
 		break;
 	case ADVANCE:
 		printf("advance to %ld, budget %u%s\n", now, call.b ?: ALL, acts[call.c]);
@@ -1040,6 +1134,7 @@ static void begin(void)
 	levels_added = arena;
 	if (scene->geo.levels) {
 		htw_wheel_add_levels(w, &scene->geo, arena.memory);
+		w->search = scene->search;
 		levels_added = arena;
 		arena = origin;
 	}
