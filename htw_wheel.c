@@ -598,6 +598,28 @@ u64 htw_wheel_next(struct htw_wheel *w)
 	return near;
 }
 
+/**
+ * htw_wheel_first_tick() - a tick before which no node expires
+ * @w: the wheel
+ *
+ * As htw_wheel_next(), but without what is to be moved down before that: the first
+ * tick of the earliest bucket with a node. Changes nothing.
+ *
+ * Return: the tick; %HTW_NEVER if there is none.
+ */
+u64 htw_wheel_first_tick(const struct htw_wheel *w)
+{
+	u64 first = HTW_NEVER;
+
+	if (!list_empty(&w->due))
+		return w->cursor - 1;
+	if (htw_wheel_is_sorted(w))
+		return htw_sorted_first_tick(w);
+	for (unsigned int l = 0; l < w->levels; l++)
+		first = min(first, htw_level_first_tick(w, l));
+	return min(first, htw_beyond_first_tick(w, HTW_SHORT_LIST));
+}
+
 /* Could starting a node at tick @expires make &htw_wheel.next earlier? */
 bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires)
 {

@@ -162,6 +162,7 @@ bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget);
 bool htw_wheel_advance(struct htw_wheel *w, u64 now, unsigned int *budget,
 		       htw_node_fn_t *expired, void *arg);
 u64 htw_wheel_next(struct htw_wheel *w);
+u64 htw_wheel_first_tick(const struct htw_wheel *w);
 bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most,
 			  struct htw_node **first);
 void htw_wheel_rewind(struct htw_wheel *w, u64 now);
@@ -299,6 +300,25 @@ static inline bool htw_wheel_link(struct htw_wheel *w, struct htw_node *n)
 		return htw_wheel_link_due(w, n);
 	}
 	return htw_level_link(w, lev, n);
+}
+
+/*
+ * Is &htw_wheel.next another one than @known, or has its node been stopped? On
+ * upper levels a bucket that has been emptied is not noticed: then there is no
+ * work at that tick.
+ */
+static inline bool htw_wheel_next_is_stale(const struct htw_wheel *w, u64 known)
+{
+	const struct htw_level *lev = w->level;
+
+	if (w->next != known || (!w->pending && known != HTW_NEVER))
+		return true;
+	if (!lev->mask)
+		return lev == w->none && known != HTW_NEVER && list_empty(&w->due) &&
+		       (list_empty(&w->sorted) ||
+			list_first_entry(&w->sorted, struct htw_node, list)->expires != known);
+	return known >= w->cursor && known < w->settled &&
+	       list_empty(&lev->buckets[known & lev->mask]);
 }
 
 /* Take a node out of its bucket or list. */
