@@ -39,6 +39,7 @@ static const char usage[] =
 "  --pending LIST   numbers of pending timers (default: 1000,100000,1000000)\n"
 "  --workload NAME  run a workload; may be repeated. Without --systems and --ops,\n"
 "                   only workloads are run\n"
+"  --attacks LIST   of --workload contain only these (../contain/attacks.c)\n"
 "  --json           print each figure as a JSON object\n"
 "  --list           list the systems and workloads\n"
 "  --help           print this help\n"
@@ -153,6 +154,7 @@ int main(int argc, char **argv)
 		{ "ops", required_argument, NULL, 'o' },
 		{ "pending", required_argument, NULL, 'p' },
 		{ "workload", required_argument, NULL, 'w' },
+		{ "attacks", required_argument, NULL, 'a' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "list", no_argument, NULL, 'l' },
 		{ "help", no_argument, NULL, 'h' },
@@ -175,6 +177,9 @@ int main(int argc, char **argv)
 			break;
 		case 'w':
 			choose_workload(optarg);
+			break;
+		case 'a':
+			contain_choose(optarg);
 			break;
 		case 'j':
 			json = true;

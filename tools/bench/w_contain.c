@@ -6,6 +6,7 @@
  * The attacks and the measurement: ../contain/contain.h.
  */
 #include <stdio.h>
+#include <string.h>
 #include <sys/sysinfo.h>
 #include "../contain/contain.h"
 #include "bench.h"
@@ -21,6 +22,11 @@ static void report_of(const struct attack *a, const char *what, double value, co
 
 	snprintf(op, sizeof(op), "%s-%s", a->name, what);
 	report(SYSTEM, op, users * a->contexts * a->timers, value, unit);
+}
+
+static void report_of_missing(const struct attack *a, const char *why)
+{
+	report_missing(SYSTEM, a->name, a->contexts * a->timers, why);
 }
 
 /* The latest timer of all victims that are not exempt, with and without a busy task. */
@@ -77,21 +83,68 @@ static uint64_t broken(const struct contain_result *r)
 	return sum;
 }
 
+/* Whose timers were how late in which phase, in us. */
+static void progress_phases(const struct contain_result *r)
+{
+	unsigned int phase, victim;
+	char line[256];
+	int n;
+
+	for (phase = 0; phase < PHASES; phase++) {
+		n = snprintf(line, sizeof(line), "%s:", phase_names[phase]);
+		for (victim = 0; victim < VICTIMS; victim++)
+			n += snprintf(line + n, sizeof(line) - n, " %s %llu", victim_names[victim],
+				      (unsigned long long)r->late[phase][victim].read / 1000);
+		progress("%s", line);
+	}
+}
+
 static void attack(const struct attack *a)
 {
 	struct contain_result r;
 
+	const char *why = attack_missing(a);
+
 	progress("%s", a->what);
+	if (why) {
+		report_of_missing(a, why);
+		return;
+	}
 	contain_measure(a, &contain_long, &r);
+	progress_phases(&r);
 	report_of(a, "loss-burst", r.loss[PHASE_BURST], "%");
 	report_of(a, "loss", r.loss[PHASE_SUSTAINED], "%");
 	report_of(a, "late", latest(a, &r, false), "ns");
 	report_of(a, "late-read", latest(a, &r, true), "ns");
-	report_of(a, "late-callout", latest_callout(&r), "ns");
+	if (r.callouts)
+		report_of(a, "late-callout", latest_callout(&r), "ns");
 	report_of(a, "broken", broken(&r), "count");
 	report_of(a, "left", r.left[PHASE_SUSTAINED], "%");
+	report_of(a, "left-burst", r.left[PHASE_BURST], "%");
+	report_of(a, "left-disarmed", r.disarmed, "%");
+	report_of(a, "readers", r.readers, "count");
+	report_of(a, "expired", r.expired, "count");
 	report_of(a, "interrupts-off", longest(&r, true), "ns");
 	report_of(a, "softirqs-off", longest(&r, false), "ns");
+}
+
+static const char *chosen;
+
+void contain_choose(const char *list)
+{
+	chosen = list;
+}
+
+/* Is a name in the list of --attacks, or is there none? */
+static bool is_chosen(const char *name)
+{
+	const size_t length = strlen(name);
+	const char *at;
+
+	for (at = chosen; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+		if (!strncmp(at, name, length) && (!at[length] || at[length] == ','))
+			return true;
+	return !chosen;
 }
 
 void workload_contain(void)
@@ -99,7 +152,8 @@ void workload_contain(void)
 	unsigned int i;
 
 	for (i = 0; i < attack_count; i++)
-		attack(&attacks[i]);
+		if (is_chosen(attacks[i].name))
+			attack(&attacks[i]);
 }
 
 static void meddle(enum meddling how)
@@ -132,6 +186,8 @@ void workload_meddling(void)
 	for (how = 0; how < MEDDLINGS; how++) {
 		if (get_nprocs() < 2)
 			report_missing(SYSTEM, meddling_names[how], 0, "there is only one CPU");
+		else if (meddling_missing())
+			report_missing(SYSTEM, meddling_names[how], 0, meddling_missing());
 		else
 			meddle(how);
 	}

@@ -141,7 +141,8 @@ static void htw_lateness(uint32_t count, uint64_t range, const char *what)
 	settle();
 	from = now_ns() + SEC;
 	if (!range) {
-		range = info.tick_ns * info.slots[0] * info.slots[1];
+		/* The new core does not say: its first levels have 256 and 64 slots. */
+		range = info.tick_ns * (info.levels ? info.slots[0] * info.slots[1] : 256 * 64);
 		from = (from / range + 2) * range;
 	}
 	fill_random(l.due, count, from, range);

@@ -126,6 +126,8 @@ static const struct workload workloads[] = {
 	{ "burst", "a million timers due on one tick", workload_burst },
 	{ "quiet", "hrtimer callbacks in a minute without expirations", workload_quiet },
 	{ "lateness", "time from deadline to expiration and to the read", workload_lateness },
+	{ "exact", "2,000 deadlines on a tick of 10 us beside a million timers", workload_exact },
+	{ "contexts", "100,000 descriptors, a timer each on one tick", workload_contexts },
 	{ "locks", "what is done under each lock; needs the plugin that tools/bench/run loads",
 	  workload_locks },
 	{ "scale", "threads on all CPUs compared with one; no --icount", workload_scale },

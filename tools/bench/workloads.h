@@ -12,7 +12,11 @@ struct workload {
 void workload_buffs(void);
 void workload_burst(void);
 void workload_contain(void);
+/* Of the attacks only those in a list, separated by commas. */
+void contain_choose(const char *list);
 void workload_meddling(void);
+void workload_contexts(void);
+void workload_exact(void);
 void workload_quiet(void);
 void workload_lateness(void);
 void workload_locks(void);

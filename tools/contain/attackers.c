@@ -8,7 +8,7 @@
  * between two looks at a ring does not depend on the scheduler. For longer work
  * it drops that priority: it would otherwise keep softirqs waiting where they
  * run in threads (PREEMPT_RT). Tasks that wait for descriptors are in processes
- * of their own (waiting.c).
+ * of their own (waiting.c), and so are those that read all the time.
  */
 #include <linux/htw.h>
 #include <errno.h>
@@ -19,9 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,8 +36,10 @@
 #define PAGE			4096UL
 /* Timers in each call. */
 #define BATCH			4096U
-/* Rings emptied in each millisecond, and events checked in each of them. */
+/* Rings emptied, or read, in each millisecond, and events checked in each of them. */
 #define RINGS_AT_ONCE		128U
+/* Events of each read(). */
+#define READ_EVENTS		1024U
 #define EVENTS_CHECKED		4U
 /* More than starting or moving a timer takes, at one instruction per ns. */
 #define START_NS		300U
@@ -87,6 +91,16 @@ struct attacker {
 };
 
 /**
+ * struct attackers_read - what the processes that read have got
+ * @expired: expirations
+ * @early: expirations that were early
+ */
+struct attackers_read {
+	uint64_t expired;
+	uint64_t early;
+};
+
+/**
  * struct attackers - all contexts of an attack
  * @a: the attack
  * @count: number of contexts
@@ -100,6 +114,11 @@ struct attacker {
  * @early: expirations that were early
  * @waiting: who waits for the contexts
  * @pids: the processes that get SIGIO; the first one leads their group
+ * @ring_entries: ring of each context; 0 if this htw has no rings
+ * @polled: this process reads in place of emptying a ring
+ * @readers: processes that read, one for each user
+ * @reader_count: number of those
+ * @read: what they have read; shared with them
  */
 struct attackers {
 	const struct attack *a;
@@ -114,6 +133,11 @@ struct attackers {
 	uint64_t early;
 	struct waiting *waiting;
 	pid_t *pids;
+	uint32_t ring_entries;
+	bool polled;
+	pid_t *readers;
+	unsigned int reader_count;
+	struct attackers_read *read;
 };
 
 static void become(uid_t uid)
@@ -251,6 +275,43 @@ static bool is_manual(const struct attacker *at)
 	return at->shape.clock == (int)HTW_CLOCK_MANUAL;
 }
 
+/* What this htw can do. */
+static uint64_t features(void)
+{
+	const int fd = htw_open(O_NONBLOCK);
+	struct htw_info info;
+
+	if (fd < 0)
+		die("cannot open /dev/htw: %s", strerror(errno));
+	info = htw_info(fd);
+	close(fd);
+	return info.features;
+}
+
+static bool is_prime(uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 2; i * i <= n; i++)
+		if (!(n % i))
+			return false;
+	return true;
+}
+
+/* A tick of its own for each context. */
+static void choose_primes(struct attackers *all)
+{
+	uint32_t tick = all->count ? all->each[0].shape.tick_ns : 0;
+	unsigned int i;
+
+	for (i = 0; i < all->count; i++) {
+		while (!is_prime(++tick))
+			;
+		all->each[i].shape.tick_ns = tick;
+		all->each[i].shape.interval_ns = tick * 1000ULL;
+	}
+}
+
 struct attackers *attackers_prepare(const struct attack *a)
 {
 	const struct rlimit files = { 1 << 17, 1 << 17 };
@@ -280,6 +341,15 @@ struct attackers *attackers_prepare(const struct attack *a)
 		at->fd = -1;
 		at->write_fd = -1;
 	}
+	if (a->traits & ATTACK_PRIMES)
+		choose_primes(all);
+	all->ring_entries = features() & HTW_FEATURE_RING ? a->ring_entries : 0;
+	all->polled = a->source != ATTACK_HTW || (a->ring_entries && !all->ring_entries);
+	all->readers = calloc(users, sizeof(*all->readers));
+	all->read = mmap(NULL, sizeof(*all->read), PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (!all->readers || all->read == MAP_FAILED)
+		die("no memory");
 	start_group(all);
 	return all;
 }
@@ -337,26 +407,34 @@ static void attacker_open_other(const struct attack *a, struct attacker *at)
 		die("cannot open a timerfd or a pipe: %s", strerror(errno));
 }
 
-static void attacker_open(const struct attack *a, struct attacker *at)
+static struct htw_setup setup_of(const struct attack_context *shape, uint32_t ring_entries)
 {
 	struct htw_setup setup = {
 		.flags = HTW_SETUP_CLOCK,
-		.clock = at->shape.clock,
-		.ring_entries = a->ring_entries,
+		.clock = shape->clock,
+		.ring_entries = ring_entries,
 	};
+
+	if (ring_entries)
+		setup.flags |= HTW_SETUP_RING;
+	if (shape->tick_ns) {
+		setup.flags |= HTW_SETUP_PRIVATE;
+		setup.tick_ns = shape->tick_ns;
+		setup.levels = 2;
+		setup.slots[0] = 64;
+		setup.slots[1] = 64;
+	}
+	return setup;
+}
+
+static void attacker_open(const struct attackers *all, struct attacker *at)
+{
+	const struct attack *a = all->a;
+	struct htw_setup setup = setup_of(&at->shape, all->ring_entries);
 
 	if (a->source != ATTACK_HTW) {
 		attacker_open_other(a, at);
 		return;
-	}
-	if (a->ring_entries)
-		setup.flags |= HTW_SETUP_RING;
-	if (at->shape.tick_ns) {
-		setup.flags |= HTW_SETUP_PRIVATE;
-		setup.tick_ns = at->shape.tick_ns;
-		setup.levels = 2;
-		setup.slots[0] = 64;
-		setup.slots[1] = 64;
 	}
 	if (at->uid)
 		become(at->uid);
@@ -371,8 +449,8 @@ static void attacker_open(const struct attack *a, struct attacker *at)
 		die("cannot return to root: %s", strerror(errno));
 	if (is_manual(at))
 		advance(at);
-	if (a->ring_entries)
-		at->ring = map(at->fd, ring_bytes(a->ring_entries), HTW_OFF_RING);
+	if (all->ring_entries)
+		at->ring = map(at->fd, ring_bytes(all->ring_entries), HTW_OFF_RING);
 	at->head = 0;
 	if (a->traits & ATTACK_TABLE) {
 		/* 64 entries for each page of 63 timers. */
@@ -453,6 +531,185 @@ static void start_waiting(const struct attackers *all)
 	waiting_begin(all->waiting);
 }
 
+static void note_events(struct attackers_read *read, const struct htw_event *events, int n)
+{
+	int i;
+
+	read->expired += n;
+	for (i = 0; i < n; i++)
+		read->early += events[i].fired < events[i].deadline;
+}
+
+/* Read a descriptor; is there perhaps more? */
+static bool read_once(const struct attackers *all, int fd)
+{
+	static struct htw_event events[READ_EVENTS];
+	const ssize_t got = read(fd, events, sizeof(events));
+
+	if (got < 0 && errno != EAGAIN)
+		die("read: %s", strerror(errno));
+	if (got <= 0)
+		return false;
+	if (all->a->source != ATTACK_HTW) {
+		all->read->expired++;
+		return false;
+	}
+	note_events(all->read, events, got / sizeof(*events));
+	return got == sizeof(events);
+}
+
+/*
+ * In a process of its own: read contexts @first to @last - 1 whenever they become ready.
+ * Edge-triggered: a set of 100,000 level-triggered entries is searched in vain after they were
+ * read, which takes 20 ms without a preemption point.
+ */
+static void read_forever(const struct attackers *all, unsigned int first, unsigned int last)
+{
+	const struct sched_param none = { 0 };
+	const uid_t uid = all->each[first].uid;
+	struct epoll_event ready[64];
+	const int epfd = epoll_create1(EPOLL_CLOEXEC);
+	unsigned int i;
+	int n, k;
+
+	for (i = first; i < last; i++) {
+		struct epoll_event event = {
+			.events = EPOLLIN | EPOLLET, .data.fd = all->each[i].fd,
+		};
+
+		if (epfd < 0 || epoll_ctl(epfd, EPOLL_CTL_ADD, all->each[i].fd, &event))
+			die("epoll: %s", strerror(errno));
+	}
+	if (sched_setscheduler(0, SCHED_OTHER, &none) || setresuid(uid, uid, uid))
+		die("a reader cannot become ordinary: %s", strerror(errno));
+	/* Changing the uid has cleared it. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;) {
+		n = epoll_wait(epfd, ready, 64, -1);
+		for (k = 0; k < n; k++)
+			while (read_once(all, ready[k].data.fd))
+				;
+	}
+}
+
+/* Who reads all the time: a process for each user. */
+static void start_readers(struct attackers *all)
+{
+	const struct attack *a = all->a;
+	const bool waited = a->waiting.entries || a->waiting.tasks || a->waiting.requests ||
+			    a->group;
+	unsigned int first;
+	pid_t pid;
+
+	/* A reader would keep what is closed and opened again: nobody reads that. */
+	if (a->traits & ATTACK_REOPEN)
+		all->polled = false;
+	if (!(a->traits & ATTACK_READ) &&
+	    (!a->ring_entries || all->ring_entries || waited || a->traits & ATTACK_REOPEN))
+		return;
+	all->polled = false;
+	for (first = 0; first < all->count; first += a->contexts) {
+		pid = fork();
+		if (pid < 0)
+			die("cannot fork: %s", strerror(errno));
+		if (!pid) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			read_forever(all, first, first + a->contexts);
+		}
+		all->readers[all->reader_count++] = pid;
+	}
+}
+
+static void end_readers(struct attackers *all)
+{
+	unsigned int i;
+
+	for (i = 0; i < all->reader_count; i++)
+		kill(all->readers[i], SIGKILL);
+	for (i = 0; i < all->reader_count; i++)
+		waitpid(all->readers[i], NULL, 0);
+	munmap(all->read, sizeof(*all->read));
+	free(all->readers);
+}
+
+static uint64_t readers_worked(const struct attackers *all)
+{
+	uint64_t sum = 0;
+	clockid_t clock;
+	unsigned int i;
+
+	for (i = 0; i < all->reader_count; i++) {
+		if (clock_getcpuclockid(all->readers[i], &clock))
+			die("a reader has ended");
+		sum += clock_ns(clock);
+	}
+	return sum;
+}
+
+unsigned int attackers_readers(const struct attackers *all)
+{
+	return all->reader_count;
+}
+
+/* Can a user set up contexts of these shapes, as many as there are, but not more than 32? */
+static const char *shape_missing(const struct attack *a)
+{
+	static char why[128];
+	int fds[32], ret = 0;
+	unsigned int n, i;
+
+	if (chmod(HTW_DEVICE, 0666))
+		die("cannot change the mode of /dev/htw: %s", strerror(errno));
+	if (a->users)
+		become(FIRST_UID - 1);
+	for (n = 0; n < a->contexts && n < 32 && !ret; n++) {
+		const struct htw_setup setup = setup_of(&a->shape[n % a->shapes], 0);
+
+		fds[n] = htw_open(O_NONBLOCK);
+		if (fds[n] < 0)
+			die("cannot open /dev/htw: %s", strerror(errno));
+		ret = htw_set_up(fds[n], setup);
+	}
+	for (i = 0; i < n; i++)
+		close(fds[i]);
+	if (a->users && setresuid(0, 0, 0))
+		die("cannot return to root: %s", strerror(errno));
+	if (!ret)
+		return NULL;
+	snprintf(why, sizeof(why), "a user cannot set up context %u: %s", n, strerror(-ret));
+	return why;
+}
+
+/* The module's parameter, or 0. */
+static unsigned long long max_user_timers(void)
+{
+	FILE *file = fopen("/sys/module/htw/parameters/max_user_timers", "re");
+	unsigned long long value = 0;
+
+	if (file) {
+		if (fscanf(file, "%llu", &value) != 1)
+			value = 0;
+		fclose(file);
+	}
+	return value;
+}
+
+const char *attack_missing(const struct attack *a)
+{
+	static char why[128];
+	const unsigned long long slots = a->contexts * 64ULL;
+
+	if (a->source != ATTACK_HTW)
+		return NULL;
+	if (a->traits & ATTACK_TABLE && !(features() & HTW_FEATURE_TABLE))
+		return "this htw has no table of deadlines";
+	if (max_user_timers() < slots) {
+		snprintf(why, sizeof(why), "needs max_user_timers=%llu", slots);
+		return why;
+	}
+	return a->shape ? shape_missing(a) : NULL;
+}
+
 uint64_t attackers_start(struct attackers *all)
 {
 	const struct attack *a = all->a;
@@ -464,7 +721,7 @@ uint64_t attackers_start(struct attackers *all)
 	for (i = 0; i < all->count; i++) {
 		struct attacker *at = &all->each[i];
 
-		attacker_open(a, at);
+		attacker_open(all, at);
 		if (!(a->traits & ATTACK_REOPEN)) {
 			at->ids = calloc(a->timers, sizeof(*at->ids));
 			if (!at->ids)
@@ -476,6 +733,7 @@ uint64_t attackers_start(struct attackers *all)
 	ask_for_sigio(all);
 	if (a->waiting.entries || a->waiting.tasks || a->waiting.requests)
 		start_waiting(all);
+	start_readers(all);
 	/* Leave time for work that the kernel has deferred. */
 	due = now_ns() + SETTLE + (uint64_t)all->count * (a->timers * START_NS + 5 * USEC);
 	due += MSEC - due % MSEC;
@@ -483,7 +741,7 @@ uint64_t attackers_start(struct attackers *all)
 		due += STORM_PERIOD - due % STORM_PERIOD;
 	for (i = 0; i < all->count; i++)
 		attacker_vector(a, &all->each[i], HTW_OP_ADD,
-				a->traits & ATTACK_STORM ? due + FAR : due);
+				(a->traits & ATTACK_STORM ? due + FAR : due) + i * a->stagger_ns);
 	if (all->count && now_ns() > due)
 		die("starting %u timers took too long", all->count * a->timers);
 	all->again = a->traits & ATTACK_STORM ? due : due + attackers_period(all);
@@ -501,6 +759,21 @@ static void take_other(const struct attackers *all, const struct attacker *at)
 		die("read: %s", strerror(errno));
 }
 
+/* In place of emptying a ring: read once. */
+static void take_events(struct attackers *all, struct attacker *at)
+{
+	static struct htw_event events[READ_EVENTS];
+	struct attackers_read got = { 0 };
+	const int n = htw_read(at->fd, events, READ_EVENTS);
+
+	if (n < 0 && n != -EAGAIN)
+		die("read: %s", strerror(-n));
+	if (n > 0)
+		note_events(&got, events, n);
+	all->expired += got.expired;
+	all->early += got.early;
+}
+
 static void take_ring(struct attackers *all, struct attacker *at)
 {
 	const uint32_t tail = __atomic_load_n(&at->ring->tail, __ATOMIC_ACQUIRE);
@@ -509,7 +782,7 @@ static void take_ring(struct attackers *all, struct attacker *at)
 
 	all->expired += tail - at->head;
 	for (i = at->head; i != tail && i - at->head < EVENTS_CHECKED; i++) {
-		const struct htw_event *ev = &events[i & (all->a->ring_entries - 1)];
+		const struct htw_event *ev = &events[i & (all->ring_entries - 1)];
 
 		all->early += ev->fired < ev->deadline;
 	}
@@ -533,10 +806,11 @@ static void reopen(struct attackers *all)
 {
 	struct attacker *at = &all->each[0];
 
-	munmap(at->ring, ring_bytes(all->a->ring_entries));
+	if (at->ring)
+		munmap(at->ring, ring_bytes(all->ring_entries));
 	close(at->fd);
 	at->fd = -1;
-	attacker_open(all->a, at);
+	attacker_open(all, at);
 	attacker_vector(all->a, at, HTW_OP_ADD, all->armed ? now_ns() + MSEC : now_ns() + FAR);
 }
 
@@ -610,12 +884,17 @@ static void run_once(struct attackers *all, uint64_t now)
 	/* Tasks that wait, and are not idle, do this themselves. */
 	if (!a->ring_entries || (a->waiting.tasks && !a->waiting.idle) || a->waiting.requests)
 		rings = 0;
+	if (!all->ring_entries && !(all->polled && a->source == ATTACK_HTW))
+		rings = 0;
 	for (; rings; rings--) {
-		take_ring(all, &all->each[all->next]);
+		if (all->ring_entries)
+			take_ring(all, &all->each[all->next]);
+		else
+			take_events(all, &all->each[all->next]);
 		all->next = all->next + 1 == all->count ? 0 : all->next + 1;
 	}
 	for (i = 0; i < all->count; i++) {
-		if (a->source != ATTACK_HTW)
+		if (a->source != ATTACK_HTW && all->polled)
 			take_other(all, &all->each[i]);
 		if (a->traits & ATTACK_TABLE)
 			store_table(&all->each[i], now);
@@ -626,7 +905,7 @@ static void run_once(struct attackers *all, uint64_t now)
 
 uint64_t attackers_worked(const struct attackers *all)
 {
-	return all->worked + waiting_worked(all->waiting);
+	return all->worked + waiting_worked(all->waiting) + readers_worked(all);
 }
 
 uint64_t attackers_period(const struct attackers *all)
@@ -668,12 +947,26 @@ void attackers_disarm(struct attackers *all)
 
 uint64_t attackers_expired(const struct attackers *all)
 {
-	return all->expired;
+	return all->expired + all->read->expired;
 }
 
 uint64_t attackers_early(const struct attackers *all)
 {
-	return all->early;
+	return all->early + all->read->early;
+}
+
+/* Cancel all of a context's timers, if this htw can do that by one call; return how many it had. */
+static uint64_t attacker_stop(const struct attack *a, const struct attacker *at)
+{
+	struct htw_cancel_all cancel = { 0 };
+
+	if (a->source != ATTACK_HTW)
+		return a->timers;
+	if (!ioctl(at->fd, HTW_CANCEL_ALL, &cancel))
+		return cancel.count;
+	if (errno != ENOTTY)
+		die("HTW_CANCEL_ALL: %s", strerror(errno));
+	return htw_timers(at->fd);
 }
 
 int64_t attackers_end(struct attackers *all)
@@ -683,17 +976,13 @@ int64_t attackers_end(struct attackers *all)
 
 	end_group(all);
 	waiting_end(all->waiting);
+	end_readers(all);
 	for (i = 0; i < all->count; i++) {
-		struct htw_cancel_all cancel = { 0 };
 		struct attacker *at = &all->each[i];
 
-		if (all->a->source != ATTACK_HTW)
-			lost -= all->a->timers;
-		else if (ioctl(at->fd, HTW_CANCEL_ALL, &cancel))
-			die("HTW_CANCEL_ALL: %s", strerror(errno));
-		lost -= cancel.count;
+		lost -= attacker_stop(all->a, at);
 		if (at->ring)
-			munmap(at->ring, ring_bytes(all->a->ring_entries));
+			munmap(at->ring, ring_bytes(all->ring_entries));
 		if (at->table)
 			munmap(at->table, at->words * 8);
 		close(at->fd);

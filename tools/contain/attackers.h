@@ -31,11 +31,14 @@ uint64_t attackers_period(const struct attackers *all);
 void attackers_disarm(struct attackers *all);
 
 /*
- * Expirations seen in the rings so far, and how many of those that were checked
+ * Expirations seen in the rings, or read, so far, and how many of those that were checked
  * were early.
  */
 uint64_t attackers_expired(const struct attackers *all);
 uint64_t attackers_early(const struct attackers *all);
+
+/* Tasks of ordinary priority that read. */
+unsigned int attackers_readers(const struct attackers *all);
 
 /* Processes of the attack's group that have got no SIGIO so far. */
 unsigned int attackers_unsignalled(const struct attackers *all);

@@ -85,6 +85,19 @@ static const struct attack_context one_second[] = {
 /* At least the time in which io_uring completes 10,000 requests for a task that waits for them. */
 #define REQUESTS_NS	(4 * MSEC)
 
+/* Prime numbers of ns from here on, see ATTACK_PRIMES. */
+static const struct attack_context fine[] = {
+	PRIVATE(10 * USEC),
+};
+
+static const struct attack_context fine_1s[] = {
+	{ .clock = CLOCK_MONOTONIC, .tick_ns = 10 * USEC, .interval_ns = SEC },
+};
+
+static const struct attack_context each_1s[] = {
+	{ .clock = CLOCK_MONOTONIC, .interval_ns = SEC },
+};
+
 #define CONTEXTS(s)	.contexts = ARRAY_SIZE(s), .shape = s, .shapes = ARRAY_SIZE(s)
 
 const struct attack attacks[] = {
@@ -344,6 +357,113 @@ const struct attack attacks[] = {
 		.name = "million",
 		.what = "one descriptor with a million timers",
 		.users = 1, .contexts = 1, .timers = 1000000, .ring_entries = 65536,
+	},
+	{
+		.name = "million_read",
+		.what = "a million periodic timers of 1 ms, read all the time",
+		.users = 1, .contexts = 1, .timers = 1000000, .traits = ATTACK_READ,
+	},
+	{
+		.name = "million_unread",
+		.what = "a million periodic timers of 1 ms that nobody reads",
+		.users = 1, .contexts = 1, .timers = 1000000,
+	},
+	{
+		.name = "timerfds_read",
+		.what = "10,000 timerfds of 1 ms, read all the time, for comparison",
+		.source = ATTACK_TIMERFD,
+		.users = 1, .contexts = 10000, .timers = 1, .traits = ATTACK_READ,
+	},
+	{
+		.name = "one_fine",
+		.what = "one descriptor with a tick and a timer of 10 us, read all the time",
+		.users = 1, .contexts = 1, .shape = fine, .shapes = 1, .timers = 1,
+		.traits = ATTACK_READ,
+	},
+	{
+		.name = "one_fine_timerfd",
+		.what = "a timerfd of 10 us, read all the time, for comparison",
+		.source = ATTACK_TIMERFD,
+		.users = 1, .contexts = 1, .shape = fine, .shapes = 1, .timers = 1,
+		.traits = ATTACK_READ,
+	},
+	{
+		.name = "primes",
+		.what = "1,000 descriptors with prime ticks of 10 to 19.5 us, read all the time",
+		.users = 1, .contexts = 1000, .shape = fine, .shapes = 1, .timers = 1,
+		.traits = ATTACK_READ | ATTACK_PRIMES,
+	},
+	{
+		.name = "primes_timerfd",
+		.what = "1,000 timerfds of the same intervals, for comparison",
+		.source = ATTACK_TIMERFD,
+		.users = 1, .contexts = 1000, .shape = fine, .shapes = 1, .timers = 1,
+		.traits = ATTACK_READ | ATTACK_PRIMES,
+	},
+	{
+		.name = "staggered",
+		.what = "50,000 descriptors, ticks of 10 us, one due each 20 us, that nobody reads",
+		.users = 1, .contexts = 50000, .shape = fine_1s, .shapes = 1, .timers = 1,
+		.stagger_ns = 20 * USEC,
+	},
+	{
+		.name = "aligned_read",
+		.what = "64 users, 16 descriptors each, due together each 47 ms, read by each",
+		.users = 64, .contexts = 16, .shape = each_47_ms, .shapes = 1, .timers = 1,
+		.traits = ATTACK_READ,
+	},
+	{
+		.name = "aligned_timerfd",
+		.what = "the same with timerfds, for comparison",
+		.source = ATTACK_TIMERFD,
+		.users = 64, .contexts = 16, .shape = each_47_ms, .shapes = 1, .timers = 1,
+		.traits = ATTACK_READ,
+	},
+	{
+		.name = "contexts_100000",
+		.what = "100,000 descriptors, due together each second, read by one task",
+		.users = 1, .contexts = 100000, .shape = each_1s, .shapes = 1, .timers = 1,
+		.traits = ATTACK_READ,
+	},
+	{
+		.name = "timerfds_100000",
+		.what = "the same with timerfds, for comparison",
+		.source = ATTACK_TIMERFD,
+		.users = 1, .contexts = 100000, .shape = each_1s, .shapes = 1, .timers = 1,
+		.traits = ATTACK_READ,
+	},
+	{
+		.name = "waiters_timerfd",
+		.what = "a timerfd of 1 ms, 10,000 epoll entries that watch it, for comparison",
+		.source = ATTACK_TIMERFD,
+		.users = 1, .contexts = 1, .timers = 1,
+		.waiting = { .entries = 10000 },
+	},
+	{
+		.name = "light_timerfd",
+		.what = "64 users, a timerfd of 1 ms each that a task of the user reads",
+		.source = ATTACK_TIMERFD,
+		.users = 64, .contexts = 1, .timers = 1, .traits = ATTACK_READ,
+	},
+	{
+		.name = "co_prime_timerfd",
+		.what = "16 timerfds of co-prime intervals of about 100 us, read by one task",
+		.source = ATTACK_TIMERFD,
+		.users = 1, CONTEXTS(co_prime), .timers = 1, .traits = ATTACK_READ,
+	},
+	{
+		.name = "nested_timerfd",
+		.what = "64 timerfds of 1 ms, 500 sets that watch the epoll set of each",
+		.source = ATTACK_TIMERFD,
+		.users = 1, .contexts = 64, .timers = 1,
+		.waiting = { .entries = 1, .sets = 500 },
+	},
+	{
+		.name = "polled_timerfd",
+		.what = "64 users, a timerfd of 47 ms each, for which 64 tasks wait in poll()",
+		.source = ATTACK_TIMERFD,
+		.users = 64, CONTEXTS(each_47_ms), .timers = 1,
+		.waiting = { .tasks = 64, .polls = 1 },
 	},
 };
 

@@ -29,11 +29,13 @@ static struct htw_event events[4096];
  * @name: what it is
  * @run: makes it, with all timers started, and starts them again
  * @setup: settings of the context
+ * @needs: of &enum htw_feature
  */
 struct call {
 	const char *name;
 	void (*run)(int fd);
 	struct htw_setup setup;
+	uint64_t needs;
 };
 
 static void do_call(int fd, unsigned long cmd, void *arg)
@@ -47,8 +49,9 @@ static void vector(int fd, unsigned int op, uint32_t first, uint32_t count, uint
 	struct htw_vector v = {
 		.op = op,
 		.ids = (uintptr_t)(ids + first),
-		.deadlines = (uintptr_t)deadlines,
-		.flags = HTW_F_ABS | (op == HTW_OP_MOD ? HTW_MOD_DEADLINE : 0),
+		.deadlines = op == HTW_OP_CANCEL ? 0 : (uintptr_t)deadlines,
+		.flags = op == HTW_OP_CANCEL ? 0 :
+			 HTW_F_ABS | (op == HTW_OP_MOD ? HTW_MOD_DEADLINE : 0),
 		.slack = slack,
 		.count = count,
 	};
@@ -76,10 +79,8 @@ static void start_all(int fd)
 
 static void add_with_slack(int fd)
 {
-	struct htw_cancel_all cancel = { 0 };
-
 	vectors(fd, HTW_OP_ADD, now_ns() + SEC, FAR);
-	do_call(fd, HTW_CANCEL_ALL, &cancel);
+	vectors(fd, HTW_OP_CANCEL, 0, 0);
 }
 
 /* Each deadline is earlier than the one before, so the hrtimer is programmed again and again. */
@@ -207,17 +208,18 @@ static void open_and_close(int fd)
 	}
 
 static const struct call calls[] = {
-	{ "vectors of deadlines that decrease", move_ahead, { 0 } },
-	{ "batches of deadlines that decrease", move_ahead_in_batches, { 0 } },
-	{ "adding with slack", add_with_slack, PRIVATE_WHEEL },
-	{ "HTW_CANCEL_ALL", cancel_all, { 0 } },
-	{ "HTW_LIST", list, { 0 } },
-	{ "HTW_HARVEST", harvest, { 0 } },
-	{ "HTW_NEXT", next, { 0 } },
-	{ "HTW_NEXT on a private wheel", next, PRIVATE_WHEEL },
-	{ "read()", read_all, { 0 } },
-	{ "HTW_ADVANCE", advance_clock, { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL } },
-	{ "close()", open_and_close, { 0 } },
+	{ "vectors of deadlines that decrease", move_ahead, { 0 }, 0 },
+	{ "batches of deadlines that decrease", move_ahead_in_batches, { 0 }, HTW_FEATURE_RING },
+	{ "adding with slack", add_with_slack, PRIVATE_WHEEL, 0 },
+	{ "HTW_CANCEL_ALL", cancel_all, { 0 }, HTW_FEATURE_ALL },
+	{ "HTW_LIST", list, { 0 }, HTW_FEATURE_ALL },
+	{ "HTW_HARVEST", harvest, { 0 }, HTW_FEATURE_ALL },
+	{ "HTW_NEXT", next, { 0 }, HTW_FEATURE_NEXT },
+	{ "HTW_NEXT on a private wheel", next, PRIVATE_WHEEL, HTW_FEATURE_NEXT },
+	{ "read()", read_all, { 0 }, 0 },
+	{ "HTW_ADVANCE", advance_clock, { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL },
+	  HTW_FEATURE_MANUAL },
+	{ "close()", open_and_close, { 0 }, 0 },
 };
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
@@ -233,7 +235,16 @@ static void measure(struct victims *v, const struct call *call, struct call_resu
 
 	if (setresuid(CALLS_UID, CALLS_UID, 0))
 		die("cannot become user %u: %s", CALLS_UID, strerror(errno));
+	result->name = call->name;
 	fd = htw_open(O_NONBLOCK);
+	/* HTW_BATCH is there where rings are, and has no feature of its own. */
+	result->missing = fd >= 0 && (htw_info(fd).features & call->needs) != call->needs;
+	if (result->missing) {
+		close(fd);
+		if (setresuid(0, 0, 0))
+			die("cannot return to root: %s", strerror(errno));
+		return;
+	}
 	if (fd < 0 || (setup.flags && ioctl(fd, HTW_SETUP, &setup)))
 		die("%s: open or HTW_SETUP: %s", call->name, strerror(errno));
 	if (setresuid(0, 0, 0))
@@ -243,7 +254,6 @@ static void measure(struct victims *v, const struct call *call, struct call_resu
 	for (until = now_ns() + CALL_NS; now_ns() < until; )
 		call->run(fd);
 	victims_note(v, late, &result->delays);
-	result->name = call->name;
 	close(fd);
 }
 

@@ -105,6 +105,7 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 	sleep_until(BOOTED);
 	v = victims_start();
 	all = attackers_prepare(a);
+	result->callouts = victims_have_callouts();
 	/* Let deferred work of the kernel finish. */
 	sleep_until(now_ns() + SEC / 4);
 
@@ -118,6 +119,7 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 	victims_count(v, false);
 
 	begin = attackers_start(all);
+	result->readers = attackers_readers(all);
 	sleep_until(begin);
 	victims_count(v, true);
 	victims_begin(v);

@@ -28,6 +28,10 @@ void die(const char *format, ...);
  * @ATTACK_SUBUIDS: each context is opened under another uid of one user's namespace
  * @ATTACK_STORM: one-shot timers whose deadlines come within a tick, and then vectors with
  *	deadlines that have come, every second
+ * @ATTACK_READ: a task of ordinary priority of each user waits for its contexts in
+ *	epoll_wait(), and reads all that comes
+ * @ATTACK_PRIMES: ticks of the contexts are prime numbers of ns from that of their shape on, and
+ *	intervals a thousand of them
  */
 enum attack_trait {
 	ATTACK_REOPEN	= 1 << 0,
@@ -35,6 +39,8 @@ enum attack_trait {
 	ATTACK_BURST	= 1 << 2,
 	ATTACK_SUBUIDS	= 1 << 3,
 	ATTACK_STORM	= 1 << 4,
+	ATTACK_READ	= 1 << 5,
+	ATTACK_PRIMES	= 1 << 6,
 };
 
 /**
@@ -113,7 +119,10 @@ enum victim {
  *	and shared wheels
  * @shapes: entries of @shape
  * @timers: periodic timers of each context
- * @ring_entries: ring of each context; 0 to leave expirations in the queue
+ * @stagger_ns: how much later each context's timers are due than those of the one before
+ * @ring_entries: ring of each context; 0 to leave expirations in the queue. Where htw has no
+ *	rings, an attack that nobody waits for is as with %ATTACK_READ; otherwise who would
+ *	empty the ring reads
  * @source: what its contexts are
  * @waiting: who waits for them
  * @group: processes of the group that SIGIO goes to, for all contexts; 0 for no SIGIO
@@ -134,6 +143,7 @@ struct attack {
 	const struct attack_context *shape;
 	unsigned int shapes;
 	uint32_t timers;
+	uint64_t stagger_ns;
 	uint32_t ring_entries;
 	enum attack_source source;
 	struct attack_waiting waiting;
@@ -149,6 +159,9 @@ extern const unsigned int attack_count;
 
 /* Find an attack by its name, or NULL. */
 const struct attack *attack_find(const char *name);
+
+/* NULL, or why this htw does not have what an attack needs. */
+const char *attack_missing(const struct attack *a);
 
 extern const char * const victim_names[VICTIMS];
 
@@ -225,7 +238,9 @@ struct delays {
  * @disarmed: the task's rate beside the disarmed attack, in per cent of its rate alone
  * @late: the victims' timers
  * @delays: interrupts and softirqs
- * @expired: the attack's own expirations in %PHASE_SUSTAINED, if it has rings
+ * @expired: the attack's own expirations in %PHASE_SUSTAINED, if they are read
+ * @readers: tasks of ordinary priority that read them
+ * @callouts: htw has callouts
  * @early: early ones among those that were checked; must be zero
  * @lost: timers that were missing at the end
  * @unsignalled: processes of its group that got no SIGIO; must be zero
@@ -237,6 +252,8 @@ struct contain_result {
 	struct lateness late[PHASES][VICTIMS];
 	struct delays delays[PHASES];
 	uint64_t expired;
+	unsigned int readers;
+	bool callouts;
 	uint64_t early;
 	int64_t lost;
 	unsigned int unsignalled;
@@ -252,10 +269,12 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 /**
  * struct call_result - how long a system call keeps others waiting
  * @name: the call
+ * @missing: this htw does not have it
  * @delays: the longest times
  */
 struct call_result {
 	const char *name;
+	bool missing;
 	struct delays delays;
 };
 
@@ -297,6 +316,9 @@ struct meddling_result {
 	double kicks;
 	double misses;
 };
+
+/* NULL, or why this htw cannot be measured. */
+const char *meddling_missing(void);
 
 /* Measure both in turn, by the wall clock; needs two CPUs. */
 void contain_meddling(enum meddling how, struct meddling_result *result);

@@ -190,6 +190,19 @@ static unsigned int run_round(struct victims *v, pid_t beside, uint32_t *ns, uns
 	return count;
 }
 
+const char *meddling_missing(void)
+{
+	const int fd = htw_open(O_NONBLOCK);
+	struct htw_setup setup = { .flags = HTW_SETUP_HOME, .home_cpu = VICTIM_CPU };
+	int ret;
+
+	if (fd < 0)
+		return "cannot open /dev/htw";
+	ret = htw_set_up(fd, setup);
+	close(fd);
+	return ret ? "this htw has no home CPUs: timers of one CPU cannot be put on another" : NULL;
+}
+
 void contain_meddling(enum meddling how, struct meddling_result *result)
 {
 	static uint32_t alone[SAMPLES], beside[SAMPLES];

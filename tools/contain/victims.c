@@ -293,6 +293,11 @@ static void pulse_load(void)
 	close(fd);
 }
 
+bool victims_have_callouts(void)
+{
+	return pulse_get("callouts");
+}
+
 struct victims *victims_start(void)
 {
 	struct victims *v = calloc(1, sizeof(*v));
@@ -377,6 +382,7 @@ void victims_note(struct victims *v, struct lateness late[VICTIMS], struct delay
 			grow(&late[victim].read, s->next[victim][i], now);
 		}
 	}
+	/* Zero where htw has no callouts. */
 	late[VICTIM_CALLOUT] = (struct lateness){
 		.fired = pulse_get("late_max_ns"),
 		.count = pulse_get("fired"),

@@ -13,6 +13,9 @@ struct victims;
 struct victims *victims_start(void);
 void victims_end(struct victims *v);
 
+/* Does htw have callouts? To be asked between victims_start() and victims_end(). */
+bool victims_have_callouts(void);
+
 /* Stop or continue the counting task; return its progress. */
 void victims_count(struct victims *v, bool run);
 uint64_t victims_counted(const struct victims *v);

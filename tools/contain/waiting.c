@@ -51,6 +51,7 @@ struct waiting {
  * @fds: entries of poll()
  * @count: number of those
  * @ring: ring to empty, or NULL
+ * @fd: descriptor to read, or -1
  * @tids: where the tasks put their ids
  * @started: tasks that have done so
  */
@@ -58,6 +59,7 @@ struct waiter {
 	struct pollfd *fds;
 	unsigned int count;
 	struct htw_ring *ring;
+	int fd;
 	volatile pid_t *tids;
 	unsigned int started;
 };
@@ -119,6 +121,20 @@ static int add_set(struct waiting *w, int fd)
 	return epfd;
 }
 
+/* Empty the ring, or else read. */
+static void take_all(const struct waiter *me)
+{
+	struct htw_event events[64];
+
+	if (me->ring)
+		__atomic_store_n(&me->ring->head,
+				 __atomic_load_n(&me->ring->tail, __ATOMIC_ACQUIRE),
+				 __ATOMIC_RELEASE);
+	else if (me->fd >= 0)
+		while (read(me->fd, events, sizeof(events)) == sizeof(events))
+			;
+}
+
 static void *wait_forever(void *arg)
 {
 	struct waiter *me = arg;
@@ -126,10 +142,7 @@ static void *wait_forever(void *arg)
 	me->tids[__atomic_fetch_add(&me->started, 1, __ATOMIC_RELAXED)] = syscall(SYS_gettid);
 	for (;;) {
 		poll(me->fds, me->count, -1);
-		if (me->ring)
-			__atomic_store_n(&me->ring->head,
-					 __atomic_load_n(&me->ring->tail, __ATOMIC_ACQUIRE),
-					 __ATOMIC_RELEASE);
+		take_all(me);
 	}
 	return NULL;
 }
@@ -193,9 +206,7 @@ static void wait_by_requests(const struct waiter *me, uid_t uid, int fd, unsigne
 		ret = io_uring_wait_cqe(&uring, &cqe);
 		if (ret)
 			die("io_uring_wait_cqe: %s", strerror(-ret));
-		__atomic_store_n(&me->ring->head,
-				 __atomic_load_n(&me->ring->tail, __ATOMIC_ACQUIRE),
-				 __ATOMIC_RELEASE);
+		take_all(me);
 		if (cqe->res < 0)
 			die("a poll request failed: %s", strerror(-cqe->res));
 		/* The kernel ends requests for which it has no room in the completion queue. */
@@ -209,7 +220,8 @@ static void wait_by_requests(const struct waiter *me, uid_t uid, int fd, unsigne
 
 void waiting_add(struct waiting *w, uid_t uid, int fd, struct htw_ring *ring)
 {
-	struct waiter me = { .ring = ring };
+	/* Idle tasks stay in poll(): another process reads. */
+	struct waiter me = { .ring = ring, .fd = w->how.idle ? -1 : fd };
 	pid_t pid;
 
 	if (w->how.entries)

@@ -15,7 +15,7 @@ struct waiting *waiting_prepare(const struct attack_waiting *how, unsigned int c
 
 /*
  * Let epoll sets and tasks of user @uid wait for a descriptor. The tasks empty the ring,
- * which may be NULL.
+ * which may be NULL: then they read, unless they are idle.
  */
 void waiting_add(struct waiting *w, uid_t uid, int fd, struct htw_ring *ring);
 

@@ -203,6 +203,8 @@ static unsigned int measure(struct __test_metadata *_metadata, const struct atta
 	EXPECT_EQ(0, r.unsignalled);
 	for (phase = 0; phase < PHASES; phase++) {
 		for (victim = 0; victim < VICTIMS; victim++) {
+			if (victim == VICTIM_CALLOUT && !r.callouts)
+				continue;
 			EXPECT_LT(0, r.late[phase][victim].count);
 			EXPECT_EQ(0, r.late[phase][victim].early);
 			EXPECT_EQ(0, r.late[phase][victim].wrong);
@@ -222,6 +224,8 @@ TEST_F_TIMEOUT(contain, attack, TEST_SECONDS)
 	unsigned int excesses;
 
 	ASSERT_NE(NULL, a);
+	if (attack_missing(a))
+		SKIP(return, "%s", attack_missing(a));
 	excesses = measure(_metadata, a, variant->share, &usual);
 	if (excesses) {
 		TH_LOG("again, for longer");
@@ -238,6 +242,10 @@ TEST_F_TIMEOUT(htw, calls_keep_nobody_waiting, TEST_SECONDS)
 
 	contain_calls(results);
 	for (i = 0; i < call_count; i++) {
+		if (results[i].missing) {
+			TH_LOG("%s: this htw does not have it", results[i].name);
+			continue;
+		}
 		TH_LOG("%s: interrupts off for %.3f ms, softirqs for %.3f ms", results[i].name,
 		       results[i].delays.irqs / 1e6, results[i].delays.softirqs / 1e6);
 		EXPECT_GE(INTERRUPTS, results[i].delays.irqs);
@@ -308,6 +316,15 @@ static bool start_periodic(struct periodic *p, int fd, __u64 due)
 	return true;
 }
 
+static bool has_rings(void)
+{
+	const int fd = htw_open(O_NONBLOCK);
+	const bool has = htw_info(fd).features & HTW_FEATURE_RING;
+
+	close(fd);
+	return has;
+}
+
 /* Timers that wait for their user's share are late, but not lost. */
 TEST_F_TIMEOUT(htw, what_is_held_back_is_not_lost, TEST_SECONDS)
 {
@@ -319,6 +336,8 @@ TEST_F_TIMEOUT(htw, what_is_held_back_is_not_lost, TEST_SECONDS)
 	struct ring ring;
 	int greedy, burst, n, i, ret;
 
+	if (!has_rings())
+		SKIP(return, "this htw has no rings, and holds nothing back");
 	ASSERT_EQ(0, chmod(HTW_DEVICE, 0666));
 	ASSERT_EQ(0, setresuid(GREEDY_UID, GREEDY_UID, 0));
 	greedy = htw_open(O_NONBLOCK);

@@ -13,7 +13,9 @@
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#ifndef HTW_NEXT
 #include <linux/htw.h>
+#endif
 #include <linux/interrupt.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
@@ -41,7 +43,9 @@ MODULE_PARM_DESC(period_us, "Period of each callout in us, 2000 to 1000000 (defa
  * @due: next deadline, in ns of CLOCK_MONOTONIC (pulse_lock)
  */
 struct pulse {
+#ifndef HTW_NEXT
 	struct htw_callout callout;
+#endif
 	u64 due;
 };
 
@@ -109,6 +113,21 @@ MODULE_PARM_DESC(irqs_off_max_ns, "Longest time that interrupts had to wait sinc
 module_param_cb(softirqs_off_max_ns, &pulse_probe_ops, &probe.softirqs_max, 0444);
 MODULE_PARM_DESC(softirqs_off_max_ns, "Longest time that a task kept softirqs waiting since then");
 
+#ifdef HTW_NEXT
+/* With make NEXT=1 htw has no callouts: only the probe is left. */
+static const bool has_callouts;
+
+static void pulse_start(struct pulse *p, u64 due)
+{
+	p->due = U64_MAX;
+}
+
+static void pulse_stop(struct pulse *p)
+{
+}
+#else
+static const bool has_callouts = true;
+
 static void pulse_expired(struct htw_callout *callout)
 {
 	struct pulse *p = container_of(callout, struct pulse, callout);
@@ -128,6 +147,29 @@ static void pulse_expired(struct htw_callout *callout)
 		htw_callout_start_at(&p->callout, p->due, 0);
 	spin_unlock(&pulse_lock);
 }
+
+static void pulse_start(struct pulse *p, u64 due)
+{
+	p->due = due;
+	htw_callout_init(&p->callout, pulse_expired);
+	htw_callout_start_at(&p->callout, p->due, 0);
+}
+
+static void pulse_stop(struct pulse *p)
+{
+	htw_callout_cancel_sync(&p->callout);
+}
+#endif
+
+static int pulse_has_get(char *buf, const struct kernel_param *kp)
+{
+	return sysfs_emit(buf, "%d\n", has_callouts);
+}
+
+static const struct kernel_param_ops pulse_has_ops = { .get = pulse_has_get };
+
+module_param_cb(callouts, &pulse_has_ops, NULL, 0444);
+MODULE_PARM_DESC(callouts, "1 if htw has callouts; else only interrupts and softirqs are measured");
 
 static int pulse_count_get(char *buf, const struct kernel_param *kp)
 {
@@ -202,11 +244,8 @@ static int __init pulse_init(void)
 	local_bh_disable();
 	first = ktime_get_ns() + period;
 	first = (div_u64(first, NSEC_PER_MSEC) + 1) * NSEC_PER_MSEC + AFTER_TICK_NS;
-	for (unsigned int i = 0; i < PULSES; i++) {
-		pulses[i].due = first + i * div_u64(period, PULSES);
-		htw_callout_init(&pulses[i].callout, pulse_expired);
-		htw_callout_start_at(&pulses[i].callout, pulses[i].due, 0);
-	}
+	for (unsigned int i = 0; i < PULSES; i++)
+		pulse_start(&pulses[i], first + i * div_u64(period, PULSES));
 	tasklet_setup(&probe.tasklet, pulse_softirq);
 	hrtimer_setup(&probe.hrtimer, pulse_interrupt, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_HARD);
 	hrtimer_start(&probe.hrtimer, ns_to_ktime(first), HRTIMER_MODE_ABS_PINNED_HARD);
@@ -222,7 +261,7 @@ static void __exit pulse_exit(void)
 	stopping = true;
 	spin_unlock_bh(&pulse_lock);
 	for (unsigned int i = 0; i < PULSES; i++)
-		htw_callout_cancel_sync(&pulses[i].callout);
+		pulse_stop(&pulses[i]);
 }
 
 module_init(pulse_init);
