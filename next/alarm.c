@@ -118,8 +118,8 @@ static void htw_alarm_queue(struct htw_alarm *a, struct htw_base *base, u64 at)
  * htw_alarm_set() - have a base's alarm ring when there is work
  * @base: the base; its lock need not be held
  *
- * An alarm that rings before that stays: it then sets itself anew, and wakes
- * nobody.
+ * An alarm that rings earlier stays as it is: when it rings and there is no
+ * work yet, htw_alarm_decide() queues the base for its work and wakes no task.
  */
 void htw_alarm_set(struct htw_base *base)
 {
@@ -135,8 +135,10 @@ void htw_alarm_set(struct htw_base *base)
 }
 
 /*
- * Have a base ring again, which was told of: of which nothing may be taken, as
- * who was woken may not run. Each time later, until something is taken.
+ * Have the alarm ring again for a base with something due that waiters have
+ * been woken for: the task that was woken may be stopped or get no CPU, and then
+ * another one has to be woken. Each time after twice as long, until a timer of
+ * the base is taken.
  */
 static void htw_alarm_queue_again(struct htw_alarm *a, struct htw_base *base, u64 now)
 {
@@ -153,8 +155,8 @@ static void htw_alarm_queue_again(struct htw_alarm *a, struct htw_base *base, u6
 }
 
 /*
- * Have a base's alarm ring if nobody looks at it: more wait than have been
- * woken.
+ * Have a base's alarm ring again in case the task that was woken does not run:
+ * others wait as well.
  */
 void htw_alarm_again(struct htw_base *base)
 {
@@ -189,8 +191,8 @@ struct htw_rung {
 };
 
 /*
- * Decide what a base rings for whose time has come. Return: zero if nobody is
- * to be woken.
+ * The alarm's time for a base has come: decide why tasks are to be woken.
+ * Return: the reason, or zero if no task is to be woken.
  */
 static enum htw_why htw_alarm_decide(struct htw_alarm *a, struct htw_base *base, u64 now)
 {
@@ -231,7 +233,7 @@ static enum htw_why htw_alarm_decide(struct htw_alarm *a, struct htw_base *base,
 		htw_base_mark(base);
 		return HTW_WHY_MOVE;
 	}
-	/* In this order: see htw_base_unlock(). */
+	/* In this order: htw_collect_looked() has the other one. */
 	WRITE_ONCE(base->told, true);
 	htw_delay_atomic();
 	htw_base_mark(base);

@@ -173,7 +173,7 @@ void htw_base_tell(struct htw_base *base, u64 now)
 
 	htw_base_publish(base);
 	if (tell) {
-		/* In this order: htw_collect_look() has the other one. */
+		/* In this order: htw_collect_looked() has the other one. */
 		WRITE_ONCE(base->told, true);
 		htw_delay_atomic();
 		htw_base_mark(base);

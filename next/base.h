@@ -4,20 +4,21 @@
  *
  * Only tasks take the lock. A base has two times. @next, before which there is
  * no work, is written under the base's lock; @armed, when its alarm rings,
- * under the alarm's. Whoever drops the base's lock sets the alarm if @armed is
- * later than @next, also for what somebody else has published and did not get
- * to set, as a task may be throttled between the two locks. The alarm marks a
- * base as not armed before it reads @next, so that one of the two sees what the
- * other has written:
+ * under the alarm's. A task that has dropped the base's lock sets the alarm if
+ * @armed is later than @next. It may not be the one that wrote @next: that may
+ * have been preempted, or throttled, after it dropped the lock. The alarm writes
+ * that a base is not armed before it reads @next, so that one of the two sees
+ * what the other has written:
  *
  *	task				alarm
  *	WRITE @next			WRITE @armed = never
  *	smp_mb()			smp_mb()
  *	READ @armed			READ @next
  *
- * What is due is told to who waits once, until somebody has looked: @told. So
- * what nobody reads costs nothing: a base that was told of is not armed. Who
- * begins to wait looks first.
+ * When a timer is due, waiters are woken once and @told is set. Until a task has
+ * read or polled the base, nothing else wakes them and the alarm is not set for
+ * it, so timers that nobody reads cost nothing. A task that begins to wait looks
+ * at the base first.
  */
 #ifndef _HTW_BASE_H
 #define _HTW_BASE_H

@@ -228,9 +228,7 @@ static int htw_ids_grow(struct htw_context *ctx)
 	page = htw_ids_alloc_page(ctx, nr, slots);
 	if (IS_ERR(page))
 		return PTR_ERR(page);
-	page->ctx = ctx;
 	page->slot = nr * HTW_PAGE_SLOTS;
-	page->slots = slots;
 	if (nr)
 		rcu_assign_pointer(rcu_dereference_protected(ids->dir, true)->pages[nr], page);
 	else

@@ -22,8 +22,6 @@
 #include "htw_arith.h"
 #include "htw_wheel.h"
 
-struct htw_context;
-
 /**
  * enum htw_timer_state - values of &htw_timer.state
  * @HTW_FREE: on a free list, or on the way there, or never used
@@ -90,9 +88,7 @@ struct htw_timer {
 
 /**
  * struct htw_page - a page of timers, or the beginning of one
- * @ctx: the context that owns it; never changes
  * @slot: number of the header's slot, which is never an id; never changes
- * @slots: how many it has, with the header; never changes
  * @header: the above as a timer, %HTW_FREE for ever, so that an id with its
  *	slot matches nothing
  * @timers: the timers
@@ -101,18 +97,14 @@ struct htw_timer {
  */
 struct htw_page {
 	union {
-		struct {
-			struct htw_context *ctx;
-			u32 slot;
-			u32 slots;
-		};
+		u32 slot;
 		struct htw_timer header;
 	};
 	struct htw_timer timers[];
 };
 
 static_assert(sizeof(struct htw_timer) == 64);
-static_assert(offsetofend(struct htw_page, slots) <= offsetof(struct htw_timer, key));
+static_assert(offsetofend(struct htw_page, slot) <= offsetof(struct htw_timer, key));
 
 /* The id by which programs name a timer in a slot; never zero. */
 static inline u64 htw_timer_id_at(const struct htw_timer *t, u32 slot)
