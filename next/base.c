@@ -178,10 +178,7 @@ void htw_base_tell(struct htw_base *base, u64 now)
 		htw_delay_atomic();
 		htw_base_mark(base);
 	}
-	spin_unlock(&base->lock);
-	htw_delay();
-	/* Pairs with htw_alarm_decide(). */
-	smp_mb();
+	htw_base_drop_lock(base);
 	if (tell) {
 		htw_delay();
 		htw_wait_wake(base->ctx);

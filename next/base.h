@@ -173,6 +173,18 @@ static inline void htw_base_check_alarm(struct htw_base *base)
 }
 
 /*
+ * Drop a base's lock: others see what was published before this task reads when
+ * the alarm rings.
+ */
+static inline void htw_base_drop_lock(struct htw_base *base)
+{
+	spin_unlock(&base->lock);
+	htw_delay();
+	/* Pairs with htw_alarm_decide(). */
+	smp_mb();
+}
+
+/*
  * Unlock a base after operations on its timers, at the time @now. Tells who
  * waits if something is due, and sets the alarm for what is not.
  */
@@ -184,10 +196,7 @@ static inline void htw_base_unlock(struct htw_base *base, u64 now)
 		htw_base_tell(base, now);
 		return;
 	}
-	spin_unlock(&base->lock);
-	htw_delay();
-	/* Pairs with htw_alarm_decide(). */
-	smp_mb();
+	htw_base_drop_lock(base);
 	htw_base_check_alarm(base);
 }
 

@@ -232,10 +232,7 @@ static u32 htw_collect_base(struct htw_base *base, struct iov_iter *to, u64 now,
 	if (copied)
 		WRITE_ONCE(base->again, 0);
 	htw_base_publish(base);
-	spin_unlock(&base->lock);
-	htw_delay();
-	/* Pairs with htw_alarm_decide(). */
-	smp_mb();
+	htw_base_drop_lock(base);
 	htw_base_check_alarm(base);
 	/* Who is woken next may not run. */
 	if (*left == HTW_LEFT_DUE && htw_wait_has_others(base->ctx))
@@ -429,9 +426,8 @@ static bool htw_collect_look_at(struct htw_base *base, unsigned int *budget)
 	due = htw_base_look(base, now, budget);
 	htw_collect_looked(base, due);
 	htw_base_publish(base);
-	spin_unlock(&base->lock);
-	htw_delay();
 	/* Its alarm is set by the caller. */
+	htw_base_drop_lock(base);
 	return due;
 }
 
