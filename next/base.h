@@ -15,10 +15,10 @@
  *	smp_mb()			smp_mb()
  *	READ @armed			READ @next
  *
- * When a timer is due, waiters are woken once and @told is set. Until a task has
- * read or polled the base, nothing else wakes them and the alarm is not set for
- * it, so timers that nobody reads cost nothing. A task that begins to wait looks
- * at the base first.
+ * When a timer is due, the tasks that wait are woken and @told is set. While it
+ * is set, the alarm is not set for the base, but by htw_alarm_again(): timers
+ * that no task reads cost nothing. read() and poll() clear it when they find no
+ * timer due. A task checks for due timers itself before it sleeps.
  */
 #ifndef _HTW_BASE_H
 #define _HTW_BASE_H
