@@ -9,15 +9,15 @@
 #ifndef _HTW_COMPAT_H
 #define _HTW_COMPAT_H
 
-#include <linux/cpu.h>
 #include <linux/device.h>
-#include <linux/fs_struct.h>
 #include <linux/hrtimer.h>
-#include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/rcupdate.h>
-#include <linux/timer.h>
 #include <linux/version.h>
+#ifdef HTW_HAS_IO_URING_CMD_H
+#include <linux/io_uring/cmd.h>
+#else
+#include <linux/io_uring.h>
+#endif
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
 #error "htw needs Linux 6.1 or newer"
@@ -42,23 +42,6 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 }
 #endif
 
-#ifndef HTW_HAS_VM_FLAGS_SET
-static inline void vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags)
-{
-	vma->vm_flags |= flags;
-}
-#endif
-
-/* For kunit/: kernel threads have the root of other tasks. */
-#ifndef scoped_with_init_fs
-#define scoped_with_init_fs()
-#endif
-
-/* For kunit/. */
-#ifndef HTW_HAS_RCU_GP_SEQ
-#define rcu_gp_seq		rcu_gp_oldstate
-#endif
-
 /* It takes one argument; before, it had the owner as another one. */
 #ifndef HTW_HAS_CLASS_CREATE
 #undef class_create
@@ -70,23 +53,16 @@ static inline void vm_flags_set(struct vm_area_struct *vma, vm_flags_t flags)
 })
 #endif
 
-#ifndef HTW_HAS_TIMER_DELETE
-static inline int timer_delete(struct timer_list *timer)
-{
-	return del_timer(timer);
-}
-
-static inline int timer_delete_sync(struct timer_list *timer)
-{
-	return del_timer_sync(timer);
-}
+/* The part of an SQE that is the command's own; Linux 6.1 has no pointer to the SQE. */
+#if defined(HTW_HAS_IO_URING_CMD_H) || defined(HTW_HAS_IO_URING_CMD_SQE)
+#define htw_uring_cmd(ioucmd)		((const void *)(ioucmd)->sqe->cmd)
+#else
+#define htw_uring_cmd(ioucmd)		((ioucmd)->cmd)
 #endif
 
-/* Not exported to modules: checked in kernels that have htw built in. */
-#ifdef MODULE
-#define htw_assert_cpus_held()	do { } while (0)
-#else
-#define htw_assert_cpus_held()	lockdep_assert_cpus_held()
+/* Set when a worker takes a command over, by kernels that have it as well. */
+#ifndef IORING_URING_CMD_REISSUE
+#define IORING_URING_CMD_REISSUE	BIT(31)
 #endif
 
 #endif /* _HTW_COMPAT_H */

@@ -24,7 +24,8 @@ static inline u64 htw_arith_sum(u64 a, u64 b)
 }
 
 /**
- * htw_arith_missed() - count the firings that came due after the one that is reported
+ * htw_arith_missed() - count the firings that came due after the one that is
+ * reported
  * @deadline: deadline of that one
  * @interval: the timer's interval, not zero
  * @firings: firings that it has left, that one included; zero for no limit
@@ -48,7 +49,10 @@ static inline bool htw_arith_continues(u64 interval, u32 firings, u64 consumed)
 	return interval && (!firings || firings > consumed);
 }
 
-/* The deadline @consumed periods, at least one, after @deadline: in phase with it. */
+/*
+ * The deadline @consumed periods, at least one, after @deadline: in phase with
+ * it.
+ */
 static inline u64 htw_arith_next(u64 deadline, u64 interval, u64 consumed)
 {
 	/* The product does not overflow: up to here, time has passed. */
@@ -79,8 +83,11 @@ static inline u64 htw_arith_decode_slack(u32 code)
 	return exponent ? (digits | BIT(HTW_SLACK_DIGITS)) << (exponent - 1) : digits;
 }
 
-/* Has a request only fields that its flags name? The period is to be checked as well. */
-static __always_inline bool htw_arith_mod_is_valid(const struct htw_mod *mod)
+/*
+ * Has a request only fields that its flags name? The period is to be checked as
+ * well.
+ */
+static __always_inline bool htw_arith_mod_is_valid(const struct htw_mod_args *mod)
 {
 	const u32 fields = HTW_MOD_DEADLINE | HTW_MOD_INTERVAL |
 			   HTW_MOD_COOKIE | HTW_MOD_SLACK;
@@ -88,11 +95,15 @@ static __always_inline bool htw_arith_mod_is_valid(const struct htw_mod *mod)
 	if (mod->flags & ~(fields | HTW_F_ABS) || !(mod->flags & fields) ||
 	    mod->reserved)
 		return false;
+
 	if (!(mod->flags & HTW_MOD_DEADLINE) &&
 	    (mod->deadline || mod->flags & HTW_F_ABS))
 		return false;
 	if (!(mod->flags & HTW_MOD_INTERVAL) && (mod->interval || mod->firings))
 		return false;
+	if (mod->firings && !mod->interval)
+		return false;
+
 	if (!(mod->flags & HTW_MOD_COOKIE) && mod->cookie)
 		return false;
 	if (!(mod->flags & HTW_MOD_SLACK) && mod->slack)

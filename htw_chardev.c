@@ -1,81 +1,164 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/htw: open, release, ioctl, read, poll, mmap
+ * /dev/htw: open, release, ioctl, read, poll
  *
  * Each call is one function of core/, which checks all that comes from user
- * space before it uses any of it: unknown flags and non-zero reserved fields
- * are -EINVAL, so that they can be given a meaning later. All structures are
- * the same for 32- and 64-bit programs: without padding, and a multiple of 8
- * bytes long.
+ * space before it uses any of it. All structures are the same for 32- and
+ * 64-bit programs: without padding, and a multiple of 8 bytes long.
  */
 
-#include <linux/cdev.h>
 #include <linux/device.h>
 #include <linux/fs.h>
 #include <linux/module.h>
 #include <linux/poll.h>
-#include <linux/seq_file.h>
+#include <linux/uaccess.h>
 #include <linux/uio.h>
+#include <linux/wait_bit.h>
 
-#include "core/advance.h"
-#include "core/contexts.h"
-#include "core/info.h"
-#include "core/mmap.h"
-#include "core/ops.h"
-#include "core/reader.h"
+#include "core/calls.h"
+#include "core/collect.h"
 #include "core/setup.h"
-#include "core/vector.h"
-#include "core/walk.h"
+#include "core/show.h"
+#include "core/wait.h"
 #include "compat.h"
 #include "htw_chardev.h"
 
-static long htw_chardev_ioctl(struct file *file, unsigned int cmd,
-			      unsigned long parm)
+static long htw_chardev_call(struct file *file, unsigned int cmd, void __user *arg, gfp_t gfp);
+
+/*
+ * A command of a newer header, whose structure is larger than the one that this
+ * kernel knows: what is beyond that must be zero, or becomes zero if the
+ * command only writes.
+ */
+static noinline long htw_chardev_larger(struct file *file, unsigned int cmd, void __user *arg,
+					gfp_t gfp)
 {
+	static const unsigned int commands[] = {
+		HTW_SETUP, HTW_INFO, HTW_ADD, HTW_CANCEL, HTW_MOD, HTW_QUERY, HTW_VECTOR,
+		HTW_CANCEL_ALL, HTW_LIST, HTW_HARVEST, HTW_ADVANCE,
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(commands); i++) {
+		unsigned int known = commands[i], size = _IOC_SIZE(known);
+		int ret;
+
+		if (((cmd ^ known) & ~IOCSIZE_MASK) || _IOC_SIZE(cmd) <= size)
+			continue;
+		if (_IOC_DIR(known) & _IOC_WRITE)
+			ret = check_zeroed_user(arg + size, _IOC_SIZE(cmd) - size);
+		else
+			ret = clear_user(arg + size, _IOC_SIZE(cmd) - size) ? -EFAULT : 1;
+		if (ret <= 0)
+			return ret ?: -E2BIG;
+		return htw_chardev_call(file, known, arg, gfp);
+	}
+	return -ENOTTY;
+}
+
+static __always_inline long __htw_chardev_call(struct file *file, unsigned int cmd,
+					       void __user *arg, gfp_t gfp)
+{
+	bool reads = file->f_mode & FMODE_READ, writes = file->f_mode & FMODE_WRITE;
 	struct htw_context *ctx = file->private_data;
-	void __user *arg = (void __user *)parm;
 
 	switch (cmd) {
 	case HTW_ADD:
-		return htw_op_add(ctx, arg);
+		return writes ? htw_call_add_one(ctx, arg, gfp) : -EBADF;
 	case HTW_CANCEL:
-		return htw_op_cancel(ctx, arg);
+		return writes ? htw_call_cancel_one(ctx, arg) : -EBADF;
 	case HTW_MOD:
-		return htw_op_mod(ctx, arg);
-	case HTW_QUERY:
-		return htw_op_query(ctx, arg);
-	case HTW_BATCH:
-		return htw_op_batch(ctx, arg);
+		return writes ? htw_call_mod_one(ctx, arg) : -EBADF;
 	case HTW_VECTOR:
-		return htw_op_vector(ctx, arg);
-	case HTW_CANCEL_ALL:
-		return htw_op_cancel_all(ctx, arg);
-	case HTW_LIST:
-		return htw_op_list(ctx, arg, false);
-	case HTW_HARVEST:
-		return htw_op_list(ctx, arg, true);
-	case HTW_NEXT:
-		return htw_op_next(ctx, arg);
+		return writes ? htw_call_vector(ctx, arg, gfp) : -EBADF;
 	case HTW_SETUP:
-		return htw_op_setup(ctx, arg);
+		return writes ? htw_setup(ctx, arg) : -EBADF;
 	case HTW_ADVANCE:
-		return htw_op_advance(ctx, arg);
+		return writes ? htw_setup_advance(ctx, arg) : -EBADF;
+	case HTW_CANCEL_ALL:
+		return writes ? htw_walk_cancel_all(ctx, arg) : -EBADF;
+	case HTW_HARVEST:
+		return writes ? htw_walk_list(ctx, arg, true) : -EBADF;
+	case HTW_LIST:
+		return reads ? htw_walk_list(ctx, arg, false) : -EBADF;
+	case HTW_QUERY:
+		return reads ? htw_call_query_one(ctx, arg) : -EBADF;
 	case HTW_INFO:
-		return htw_op_info(ctx, arg);
-	case HTW_FLUSH:
-		return htw_reader_flush(ctx);
+		return reads ? htw_setup_info(ctx, arg) : -EBADF;
+	default:
+		return htw_chardev_larger(file, cmd, arg, gfp);
+	}
+}
+
+static long htw_chardev_ioctl(struct file *file, unsigned int cmd, unsigned long parm)
+{
+	return __htw_chardev_call(file, cmd, (void __user *)parm, HTW_GFP);
+}
+
+static long htw_chardev_call(struct file *file, unsigned int cmd, void __user *arg, gfp_t gfp)
+{
+	return __htw_chardev_call(file, cmd, arg, gfp);
+}
+
+/* Flags that a program can set in an SQE; those above are the kernel's. */
+#define HTW_URING_FLAGS		GENMASK(23, 0)
+
+/*
+ * Commands of io_uring, for which a task waits that also submits others. It is
+ * asked first not to sleep; after EAGAIN a worker makes the call.
+ */
+static int htw_chardev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
+{
+	const struct htw_uring_args *args = htw_uring_cmd(cmd);
+	bool nowait = issue_flags & IO_URING_F_NONBLOCK;
+	u64 *saved = (u64 *)cmd->pdu, arg;
+	int ret;
+
+	static_assert(sizeof(*args) == 16);
+
+	/* Of any size: see htw_chardev_larger(). */
+	switch (cmd->cmd_op & ~IOCSIZE_MASK) {
+	case HTW_ADD & ~IOCSIZE_MASK:
+	case HTW_CANCEL & ~IOCSIZE_MASK:
+	case HTW_MOD & ~IOCSIZE_MASK:
+	case HTW_VECTOR & ~IOCSIZE_MASK:
+		break;
 	default:
 		return -ENOTTY;
 	}
+
+	/*
+	 * The program can write to the SQE at any time: it is read once. What
+	 * the kernel gives the worker may still be the SQE in the ring, where
+	 * there is another one meanwhile.
+	 */
+	if (cmd->flags & IORING_URING_CMD_REISSUE) {
+		arg = *saved;
+	} else {
+		arg = READ_ONCE(args->arg);
+		if (READ_ONCE(args->reserved) || cmd->flags & HTW_URING_FLAGS)
+			return -EINVAL;
+		if (issue_flags & IO_URING_F_SQE128 &&
+		    memchr_inv(args + 1, 0, sizeof(struct io_uring_sqe)))
+			return -EINVAL;
+	}
+
+	ret = htw_chardev_call(cmd->file, cmd->cmd_op, u64_to_user_ptr(arg),
+			       nowait ? HTW_GFP_NOWAIT : HTW_GFP);
+	if (ret == -EAGAIN) {
+		*saved = arg;
+		cmd->flags |= IORING_URING_CMD_REISSUE;
+	}
+	/* There may be thousands in a submission, between which io_uring does not look. */
+	cond_resched();
+	return ret;
 }
 
 static ssize_t htw_chardev_read_iter(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct file *file = iocb->ki_filp;
 
-	return htw_reader_read(file->private_data, to,
-			       file->f_flags & O_NONBLOCK ||
-				       iocb->ki_flags & IOCB_NOWAIT);
+	return htw_collect_read(file->private_data, to,
+				file->f_flags & O_NONBLOCK || iocb->ki_flags & IOCB_NOWAIT);
 }
 
 static __poll_t htw_chardev_poll(struct file *file, poll_table *wait)
@@ -83,14 +166,18 @@ static __poll_t htw_chardev_poll(struct file *file, poll_table *wait)
 	struct htw_context *ctx = file->private_data;
 
 	poll_wait(file, &ctx->wait, wait);
-	/* Pairs with wq_has_sleeper() in htw_wake_contexts(). */
+	/* Pairs with wq_has_sleeper(): who waits is queued, and then looks. */
 	smp_mb();
-	return htw_reader_is_readable(ctx) ? EPOLLIN | EPOLLRDNORM : 0;
+	htw_delay();
+	if (htw_collect_poll(ctx))
+		return EPOLLIN | EPOLLRDNORM;
+	htw_pages_shrink(ctx, 0);
+	return 0;
 }
 
 static int htw_chardev_open(struct inode *inode, struct file *file)
 {
-	struct htw_context *ctx = htw_contexts_create(READ_ONCE(htw_max_timers));
+	struct htw_context *ctx = htw_context_open();
 
 	if (!ctx)
 		return -ENOMEM;
@@ -99,31 +186,57 @@ static int htw_chardev_open(struct inode *inode, struct file *file)
 	return stream_open(inode, file);
 }
 
-/* A process closes a descriptor, perhaps because it was killed: others may wait for the events. */
+/*
+ * A process closes a descriptor, perhaps because it was killed: others may wait
+ * for the events.
+ */
 static int htw_chardev_flush(struct file *file, fl_owner_t id)
 {
-	htw_reader_pass_on(file->private_data);
+	struct htw_context *ctx = file->private_data;
+
+	htw_collect_pass_on(ctx);
+	/* Without a key: they look, as nothing may be due. */
+	if (htw_context_has_work(ctx) && wq_has_sleeper(&ctx->wait))
+		wake_up(&ctx->wait);
 	return 0;
 }
 
 static int htw_chardev_fasync(int fd, struct file *file, int on)
 {
 	struct htw_context *ctx = file->private_data;
-	int ret = fasync_helper(fd, file, on, &ctx->sigio.fasync);
+	int ret = fasync_helper(fd, file, on, &ctx->fasync);
 
-	/* A program may now look at its ring: pairs with htw_wake_is_wanted(). */
+	/*
+	 * Who waits for SIGIO is queued, and has the alarm set that others did
+	 * not get to set.
+	 */
 	smp_mb();
+	htw_collect_poll(ctx);
 	return ret;
 }
 
-static void htw_chardev_show_fdinfo(struct seq_file *m, struct file *file)
-{
-	htw_info_show(file->private_data, m);
-}
-
+/*
+ * The file is closed: no task uses the context. An alarm's callback and a work
+ * item may, for as long as they have it pinned.
+ */
 static int htw_chardev_release(struct inode *inode, struct file *file)
 {
-	htw_contexts_close(file->private_data);
+	struct htw_context *ctx = file->private_data;
+	struct htw_base *base;
+
+	/* A work item that has the context pinned may look, and set an alarm. */
+	htw_wait_take_out(ctx);
+	htw_context_unpin(ctx);
+	wait_var_event(&ctx->pins, !atomic_read(&ctx->pins));
+
+	/* Nobody sets one any more. One that was set may have rung just now. */
+	htw_context_for_each_base(ctx, base)
+		htw_alarm_take_out(base);
+	wait_var_event(&ctx->pins, !atomic_read(&ctx->pins));
+
+	htw_bases_free(ctx);
+	htw_pages_exit(ctx);
+	htw_context_free(ctx);
 	return 0;
 }
 
@@ -134,11 +247,11 @@ const struct file_operations htw_fops = {
 	.release	= htw_chardev_release,
 	.read_iter	= htw_chardev_read_iter,
 	.poll		= htw_chardev_poll,
-	.mmap		= htw_mmap,
 	.fasync		= htw_chardev_fasync,
-	.show_fdinfo	= htw_chardev_show_fdinfo,
+	.show_fdinfo	= htw_fdinfo_show,
 	.unlocked_ioctl	= htw_chardev_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
+	.uring_cmd	= htw_chardev_uring_cmd,
 };
 
 /*
@@ -146,12 +259,7 @@ const struct file_operations htw_fops = {
  * calls the driver's open(), and ours allocates memory, in tasks of any
  * priority.
  */
-static dev_t htw_devt;
-/*
- * Allocated, as its kobject may be released only after the module is unloaded, with
- * CONFIG_DEBUG_KOBJECT_RELEASE: a cdev in the module's own memory would be gone by then.
- */
-static struct cdev *htw_cdev;
+static unsigned int htw_major;
 static struct class *htw_class;
 
 /**
@@ -165,40 +273,28 @@ int htw_chardev_init(void)
 	struct device *device;
 	int ret;
 
-	ret = alloc_chrdev_region(&htw_devt, 0, 1, "htw");
-	if (ret)
+	ret = __register_chrdev(0, 0, 1, "htw", &htw_fops);
+	if (ret < 0)
 		return ret;
+	htw_major = ret;
 
 	htw_class = class_create("htw");
 	if (IS_ERR(htw_class)) {
 		ret = PTR_ERR(htw_class);
-		goto err_region;
+		goto err_chrdev;
 	}
 
-	htw_cdev = cdev_alloc();
-	if (!htw_cdev) {
-		ret = -ENOMEM;
-		goto err_class;
-	}
-	htw_cdev->ops = &htw_fops;
-	htw_cdev->owner = THIS_MODULE;
-	ret = cdev_add(htw_cdev, htw_devt, 1);
-	if (ret)
-		goto err_cdev;
-
-	device = device_create(htw_class, NULL, htw_devt, NULL, "htw");
+	device = device_create(htw_class, NULL, MKDEV(htw_major, 0), NULL, "htw");
 	if (IS_ERR(device)) {
 		ret = PTR_ERR(device);
-		goto err_cdev;
+		goto err_class;
 	}
 	return 0;
 
-err_cdev:
-	cdev_del(htw_cdev);
 err_class:
 	class_destroy(htw_class);
-err_region:
-	unregister_chrdev_region(htw_devt, 1);
+err_chrdev:
+	__unregister_chrdev(htw_major, 0, 1, "htw");
 	return ret;
 }
 
@@ -209,8 +305,7 @@ err_region:
  */
 void htw_chardev_exit(void)
 {
-	device_destroy(htw_class, htw_devt);
-	cdev_del(htw_cdev);
+	device_destroy(htw_class, MKDEV(htw_major, 0));
 	class_destroy(htw_class);
-	unregister_chrdev_region(htw_devt, 1);
+	__unregister_chrdev(htw_major, 0, 1, "htw");
 }

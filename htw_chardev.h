@@ -2,8 +2,7 @@
 #ifndef _HTW_CHARDEV_H
 #define _HTW_CHARDEV_H
 
-struct file;
-struct vm_area_struct;
+#include <linux/fs.h>
 
 extern const struct file_operations htw_fops;
 

@@ -2,10 +2,11 @@
 /*
  * Hierarchical timing wheel
  *
- * A data structure without a clock, a lock or memory of its own. Ticks are plain
- * numbers, and the caller serializes all calls on one wheel. It also compiles as
- * part of a program, for libhtw's timers in the process and as two files by
- * itself, with lib/port for what it uses of the kernel.
+ * A data structure without a clock, a lock or memory of its own. Ticks are
+ * plain numbers, and the caller serializes all calls on one wheel. It also
+ * compiles as part of a program, for libhtw's timers in the process and as two
+ * files by itself, with lib/port for what it uses of the kernel. What only such
+ * programs call is in wheel/more.c.
  */
 #ifndef _HTW_WHEEL_H
 #define _HTW_WHEEL_H
@@ -21,7 +22,9 @@
 #define HTW_WHEEL_MAX_LEVELS	8
 #define HTW_WHEEL_MAX_SLOTS	2048
 
-/* What callers must see to. A program may define it, as assert() for instance. */
+/*
+ * What callers must see to. A program may define it, as assert() for instance.
+ */
 #ifndef HTW_ASSERT
 #define HTW_ASSERT(condition)	do { if (0) (void)(condition); } while (0)
 #endif
@@ -29,7 +32,10 @@
 #define HTW_NEVER		U64_MAX		/* a tick that never comes */
 #define HTW_LAST_TICK		((u64)1 << 63)	/* the last tick that can come */
 
-/* Bits of a tick that choose the list of a node beyond the levels; lists for 64 bits. */
+/*
+ * Bits of a tick that choose the list of a node beyond the levels; lists for 64
+ * bits.
+ */
 #define HTW_DIGIT_BITS		2
 #define HTW_WHEEL_LISTS		(64 / HTW_DIGIT_BITS + 1)
 
@@ -52,8 +58,8 @@ struct htw_geometry {
  * @end: the first tick that belongs to a level above; a multiple of that
  *	level's @span
  * @buckets: the ring of buckets, with room for two windows
- * @mask: @nr_buckets - 1 if all spans are powers of two, else zero
- * @shift: log2 of @span if all spans are powers of two
+ * @mask: @nr_buckets - 1 if that number and @span are powers of two, else zero
+ * @shift: log2 of @span if there is a @mask
  * @nonempty: number of buckets that hold a node
  * @span: ticks in a slot
  * @occupied: a bit for each bucket, set if it holds a node
@@ -80,11 +86,11 @@ struct htw_level {
  *	nodes may set it to zero, so that htw_wheel_start() returns false until
  *	htw_wheel_next() is called
  * @next_window: the cursor's value at which the windows of level 0 move on
- * @settled: as long as the cursor is before this, no bucket has to be moved down
+ * @settled: as long as the cursor is before this, no bucket has to be moved
+ *	down
  * @pending: number of nodes in the wheel, those that are due included
  * @levels: number of levels
  * @search: what searching all levels takes of a budget
- * @pow2: all spans are powers of two
  * @rewound: some of @unsorted may be nodes whose tick has come
  * @due: nodes whose tick has come, in order
  * @cascades: nodes moved down a level so far
@@ -106,7 +112,6 @@ struct htw_wheel {
 	u64 pending;
 	unsigned int levels;
 	unsigned int search;
-	bool pow2;
 	bool rewound;
 	struct list_head due;
 	u64 cascades;
@@ -118,20 +123,8 @@ struct htw_wheel {
 	struct htw_level none[2];
 };
 
-/*
- * What the memory of levels takes, for an array: uint64_t words, as many as
- * htw_geometry_bytes() needs, or a few more. @slots is the sum of those of all
- * @levels. A slot takes two lists, and two bits.
- */
-#define HTW_GEOMETRY_WORDS(levels, slots)				\
-	((sizeof(struct htw_level) +					\
-	  (levels) * (sizeof(struct htw_level) + sizeof(long)) +	\
-	  (slots) * (8 * sizeof(struct list_head) + 1) / 4 + 7) / 8)
-
 /* Has the deadline of a node come at @time? */
 typedef bool htw_is_due_t(const struct htw_node *n, u64 time);
-/* A function for each node; @arg is the caller's. */
-typedef void htw_node_fn_t(struct htw_node *n, void *arg);
 
 const char *htw_geometry_error(const struct htw_geometry *geo);
 void htw_geometry_default(struct htw_geometry *geo, u64 tick_ns, u64 nodes);
@@ -141,6 +134,9 @@ u64 htw_coalesce(u64 first, u64 last);
 u64 htw_tick_within(u64 deadline, u64 slack, u64 tick_ns);
 
 void htw_wheel_init(struct htw_wheel *w, u64 now);
+void htw_levels_init(const struct htw_geometry *geo, void *memory);
+bool htw_wheel_attach_levels(struct htw_wheel *w, const struct htw_geometry *geo,
+			     void *memory);
 bool htw_wheel_add_levels(struct htw_wheel *w, const struct htw_geometry *geo,
 			  void *memory);
 void *htw_wheel_remove_levels(struct htw_wheel *w);
@@ -154,20 +150,15 @@ bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev,
 			   struct htw_node *n);
 void htw_wheel_emptied(struct htw_wheel *w, const struct list_head *list);
 void htw_wheel_forward(struct htw_wheel *w, u64 now);
-bool htw_wheel_is_ahead(struct htw_wheel *w, u64 expires);
 bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget);
 struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now,
 				  unsigned int *budget);
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget);
-bool htw_wheel_advance(struct htw_wheel *w, u64 now, unsigned int *budget,
-		       htw_node_fn_t *expired, void *arg);
 u64 htw_wheel_next(struct htw_wheel *w);
 u64 htw_wheel_first_tick(const struct htw_wheel *w);
-bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most,
-			  struct htw_node **first);
+u64 htw_level_first_tick(const struct htw_wheel *w, unsigned int l);
+u64 htw_beyond_first_tick(const struct htw_wheel *w, unsigned int most);
 void htw_wheel_rewind(struct htw_wheel *w, u64 now);
-struct htw_node *htw_wheel_evict(struct htw_wheel *w);
-void htw_wheel_walk(struct htw_wheel *w, htw_node_fn_t *visit, void *arg);
 
 /**
  * htw_tick_up() - round a deadline up to a tick, so that nothing is early
@@ -189,34 +180,9 @@ static inline u64 htw_tick_up(u64 deadline, u64 tick_ns)
  * of the tests, keep the checks.
  */
 #if defined(CONFIG_PROVE_LOCKING) || defined(CONFIG_KASAN)
-static inline void __htw_list_add(struct list_head *entry,
-				  struct list_head *head)
-{
-	list_add(entry, head);
-}
-
-static inline void __htw_list_add_tail(struct list_head *entry,
-				       struct list_head *head)
-{
-	list_add_tail(entry, head);
-}
-
-static inline void __htw_list_del(struct list_head *entry)
-{
-	list_del(entry);
-}
+#define __htw_list_add_tail(entry, head)	list_add_tail(entry, head)
+#define __htw_list_del(entry)			list_del(entry)
 #else
-static inline void __htw_list_add(struct list_head *entry,
-				  struct list_head *head)
-{
-	struct list_head *first = head->next;
-
-	entry->next = first;
-	entry->prev = head;
-	first->prev = entry;
-	WRITE_ONCE(head->next, entry);
-}
-
 static inline void __htw_list_add_tail(struct list_head *entry,
 				       struct list_head *head)
 {
@@ -253,18 +219,10 @@ static inline u64 htw_wheel_count(const struct htw_wheel *w)
 	return w->pending;
 }
 
-/* The level of a tick that has not come; the search ends above the last. */
-static inline struct htw_level *htw_wheel_level(struct htw_wheel *w,
-						u64 expires)
-{
-	struct htw_level *lev = w->level;
-
-	while (expires > lev->last)
-		lev++;
-	return lev;
-}
-
-/* Append a node to a list. Return: true if it was empty, so that its bit has to be set. */
+/*
+ * Append a node to a list. Return: true if it was empty, so that its bit has to
+ * be set.
+ */
 static inline bool htw_level_append(struct list_head *list, struct htw_node *n)
 {
 	__htw_list_add_tail(&n->list, list);
@@ -291,7 +249,7 @@ static inline bool htw_wheel_link(struct htw_wheel *w, struct htw_node *n)
 {
 	struct htw_level *lev = w->level;
 
-	/* As htw_wheel_level(). Only a search that ends on level 0 checks for a past tick. */
+	/* Only a search that ends on level 0 checks for a past tick. */
 	if (n->expires > lev->last) {
 		do {
 			lev++;
@@ -300,6 +258,13 @@ static inline bool htw_wheel_link(struct htw_wheel *w, struct htw_node *n)
 		return htw_wheel_link_due(w, n);
 	}
 	return htw_level_link(w, lev, n);
+}
+
+/* The tick of the first node in the sorted list. */
+static inline u64 htw_sorted_first_tick(const struct htw_wheel *w)
+{
+	return list_empty(&w->sorted) ? HTW_NEVER :
+	       list_first_entry(&w->sorted, struct htw_node, list)->expires;
 }
 
 /*
@@ -315,8 +280,7 @@ static inline bool htw_wheel_next_is_stale(const struct htw_wheel *w, u64 known)
 		return true;
 	if (!lev->mask)
 		return lev == w->none && known != HTW_NEVER && list_empty(&w->due) &&
-		       (list_empty(&w->sorted) ||
-			list_first_entry(&w->sorted, struct htw_node, list)->expires != known);
+		       htw_sorted_first_tick(w) != known;
 	return known >= w->cursor && known < w->settled &&
 	       list_empty(&lev->buckets[known & lev->mask]);
 }

@@ -1,272 +1,207 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A base: a wheel, its lock and its hrtimer
+ * A base: a context's wheel on a CPU, with its lock
+ *
+ * Only tasks take the lock. A base has two times. @next, before which there is
+ * no work, is written under the base's lock; @armed, when its alarm rings,
+ * under the alarm's. A task that has dropped the base's lock sets the alarm if
+ * @armed is later than @next. It may not be the one that wrote @next: that may
+ * have been preempted, or throttled, after it dropped the lock. The alarm
+ * writes that a base is not armed before it reads @next, so that one of the two
+ * sees what the other has written:
+ *
+ *	task				alarm
+ *	WRITE @next			WRITE @armed = never
+ *	smp_mb()			smp_mb()
+ *	READ @armed			READ @next
+ *
+ * When a timer is due, the tasks that wait are woken and @told is set. While it
+ * is set, the alarm is not set for the base, but by htw_ring_again(): timers
+ * that no task reads cost nothing. read() and poll() clear it when they find no
+ * timer due. A task checks for due timers itself before it sleeps.
  */
 #ifndef _HTW_BASE_H
 #define _HTW_BASE_H
 
-#include <linux/hrtimer.h>
-#include <linux/htw_entry.h>
-#include <linux/jiffies.h>
-#include <linux/math64.h>
-#include <linux/overflow.h>
-#include <linux/percpu.h>
-#include <linux/smp.h>
 #include <linux/spinlock.h>
-#include <linux/timekeeping.h>
+#include <linux/timerqueue.h>
 
 #include "clock.h"
-#include "htw_wheel.h"
-#include "isolation.h"
-#include "pacer.h"
+#include "delay.h"
+#include "timer.h"
 
-struct htw_bases;
+struct htw_alarm;
+struct htw_alarms;
+struct htw_context;
 
 /*
- * Hide locks that are chosen at run time, or tried on PREEMPT_RT, from sparse,
- * which cannot follow them.
+ * Nodes that are looked at while a base's lock is held, so that it is for no
+ * more than 50 us.
  */
-#ifdef __CHECKER__
-#define htw_lock(lock)		((void)(lock))
-#define htw_lock_nested(lock, subclass)	((void)(lock), (void)(subclass))
-#define htw_trylock(lock)	((void)(lock), true)
-#define htw_unlock(lock)	((void)(lock))
-#define htw_trylock_irqsave(lock, flags)	((void)(lock), (flags) = 0, true)
-#define htw_unlock_irqrestore(lock, flags)	((void)(lock), (void)(flags))
-#else
-#define htw_lock(lock)		spin_lock(lock)
-#define htw_lock_nested(lock, subclass)	spin_lock_nested(lock, subclass)
-#define htw_trylock(lock)	spin_trylock(lock)
-#define htw_unlock(lock)	spin_unlock(lock)
-#define htw_trylock_irqsave(lock, flags)	spin_trylock_irqsave(lock, flags)
-#define htw_unlock_irqrestore(lock, flags)	spin_unlock_irqrestore(lock, flags)
-#endif
+#define HTW_BASE_LOOKS		1024u
+/* As how many of those a step to the next tick with timers counts. */
+#define HTW_BASE_STEP		48u
+/* As how many a step into the next window counts, for each level. */
+#define HTW_BASE_WINDOW		64u
 
-#define HTW_LATE_BINS	24
+#define HTW_LATE_BINS		20
 
 /**
- * struct htw_base - a wheel and what drives it
- * @wheel: the timers, in ticks since the clock's zero; first, so that the hot
- *	path needs no offset
- * @lock: guards @wheel, its nodes and all fields below that are not said to be
- *	constant; taken with bottom halves off. Lock order: the base's, then a
- *	context's. Two bases are locked by htw_base_double_lock()
- * @reprogram: the hrtimer has to be reprogrammed when @lock is dropped
- * @wanted: a turn found @lock held and goes on without the base: sections give
- *	way until a turn has had it (set without @lock)
- * @wanted_at: jiffies when @wanted was set (written without @lock)
- * @expiry_lock: held while the functions of callouts run, so that a cancel can
- *	wait for them; taken before @lock
- * @running: the callout whose function runs, or NULL
- * @job: schedules the base with a pacer
- * @hrtimer: programmed for @wheel.next on the CPU of @job.pacer; not running
- *	while there is no work or @job is scheduled
- * @clock: constant
- * @tick_ns: length of a tick; 64 bits, so that no division has to convert it;
- *	constant
- * @cpu: the CPU on which its timers wait; while it is offline, another CPU's
- *	pacer serves the base; constant
- * @private: belongs to one context and not to all of its owner's; constant
- * @owner: the set that it belongs to; constant
- * @levels_bytes: size of the memory of the wheel's levels; constant
- * @skew: its owner's, see htw_base_choose_tick_slow(); zero for %HTW_MANUAL;
- *	constant
- * @link: on the list of its CPU's bases (htw_bases_lock; read under RCU)
- * @gone: on the list of a set's bases that are being freed
- * @forwarded_at: jiffies when a callout's start last brought the base up to the
- *	present
- * @manual_ns: the time of %HTW_MANUAL; written under @lock, read without
- * @due_ns: CLOCK_REALTIME only: the latest time as of which a node was due that
- *	did not wait for its tick
- * @callbacks: runs of the hrtimer's callback, which takes no lock
- * @programs: times that the hrtimer was programmed
- * @exhausted: turns that ended before the work did
- * @rewinds: times that the clock was found to have been set back
- * @late: expirations by how late they were: below 1, 2, 4, ... times 1024 ns
- * @rcu: frees it
+ * struct htw_late - a histogram of lateness
+ * @bins: below 1, 2, 4, ... times 1024 ns; the last one all that is later
+ */
+struct htw_late {
+	u64 bins[HTW_LATE_BINS];
+};
+
+/**
+ * struct htw_base - a context's wheel on a CPU
+ * @lock: guards @wheel and all timers that belong to this base; taken by tasks
+ *	alone. Order: this, the context's, the alarm's
+ * @index: of the CPU; never changes
+ * @told: the tasks that wait have been woken for a timer that is due; set by
+ *	the alarm as well, without the lock, and cleared under it
+ * @again: how often the alarm has woken them once more since an event was taken
+ *	(alarm's lock; cleared without)
+ * @is_again: it is in the alarm's queue for waking them once more (written
+ *	under the alarm's lock)
+ * @is_for_all: the same, for all of them, not for one reader (alarm's lock)
+ * @clock: of all times here; never changes
+ * @ctx: whose it is; never changes
+ * @tick_ns: a tick of @wheel; never changes
+ * @next_tick: &htw_wheel.next when @next was written
+ * @next: no work before this time, in ns of the clock (written under @lock)
+ * @first_tick: the tick of @first, or that of a timer which was started since
+ *	for an earlier one
+ * @first: nothing is due before this time; later than @next if a bucket is to
+ *	be moved down before it (written under @lock)
+ * @is_guess: @first is of a bucket that has not been moved down: perhaps
+ *	nothing is due then (written under @lock)
+ * @is_stale: a timer was started that may be due before @first
+ * @alarms: of the user, one of which its alarm is; never changes
+ * @armed: when the alarm rings, or %HTW_NEVER (alarm's lock). On the manual
+ *	clock zero, for ever
+ * @alarm: in whose queue it is, or was (that alarm's lock)
+ * @node: in &htw_alarm.queue (alarm's lock)
+ * @wheel: the timers, in ticks of the clock
+ * @taken: events that were taken (written under @lock)
+ * @cancelled: timers that calls have ended (written under @lock)
+ * @alarm_late: how late the alarm rang, after @next (alarm's lock)
+ * @taken_late: how late events were taken, after their ticks (written under
+ *	@lock)
  */
 struct htw_base {
-	struct htw_wheel wheel;
-	spinlock_t lock;	/* taken before a context's */
-	bool reprogram;
-	bool wanted;
-	spinlock_t expiry_lock;	/* taken before @lock */
-	unsigned long wanted_at;
-	struct htw_entry *running;
-	struct htw_job job;
-	struct hrtimer hrtimer;
-	enum htw_clock clock;
+	spinlock_t lock;	/* order: this, the context's, the alarm's */
+	u16 index;
+	bool told;
+	u8 again;
+	bool is_again;
+	bool is_for_all;
+	bool is_guess;
+	bool is_stale;
+	u8 clock;
+	struct htw_context *ctx;
 	u64 tick_ns;
-	unsigned int cpu;
-	bool private;
-	struct htw_bases *owner;
-	size_t levels_bytes;
-	u64 skew;
-	struct list_head link;
-	struct list_head gone;
-	unsigned long forwarded_at;
-	atomic64_t manual_ns;
-	u64 due_ns;
-	u64 callbacks;
-	u64 programs;
-	u64 exhausted;
-	u64 rewinds;
-	u64 late[HTW_LATE_BINS];
-	struct rcu_head rcu;
+	u64 next_tick;
+	u64 next;
+	u64 first_tick;
+	u64 first;
+	struct htw_alarms __percpu *alarms;
+	u64 armed;
+	struct htw_alarm *alarm;
+	struct timerqueue_node node;
+	struct htw_wheel wheel;
+	u64 taken;
+	u64 cancelled;
+	struct htw_late alarm_late;
+	struct htw_late taken_late;
 };
 
-/* The ticks that wheels can have. A manual clock has no hrtimer, so any from 1 ns will do. */
-#define HTW_TICK_MIN_NS		(10 * NSEC_PER_USEC)
-#define HTW_TICK_MAX_NS		NSEC_PER_SEC
+u64 htw_base_bring_up(struct htw_base *base, u64 *now);
+bool htw_base_collect_due(struct htw_base *base, u64 tick, unsigned int *budget);
+bool htw_base_look(struct htw_base *base, u64 now, unsigned int *budget);
+bool htw_base_catch_up(struct htw_base *base, u64 now, unsigned int *budget);
+void htw_base_publish(struct htw_base *base);
+unsigned int htw_late_bin(u64 ns);
+void htw_late_count(struct htw_late *late, u64 ns, u32 count);
 
-static inline bool htw_tick_is_valid(u64 tick_ns, u64 min_ns)
+/* The tick that a time is in. */
+static inline u64 htw_base_tick(const struct htw_base *base, u64 now)
 {
-	return tick_ns >= min_ns && tick_ns <= HTW_TICK_MAX_NS;
+	return div64_u64(now, base->tick_ns);
 }
 
-/* Set before the first base is allocated; constant from then on. */
-extern struct htw_geometry htw_geometry;
-extern u32 htw_tick_ns;
-
-/**
- * struct htw_base_init - what a base is to be
- * @owner: see &struct htw_base, as for the other fields of the same names
- * @clock: its clock
- * @geo: geometry of its wheel
- * @tick_ns: its tick
- * @private: belongs to one context
- * @flows: its owner's flows, of which its job is part
- * @serve: serves it
- * @skew: random bits of its owner
- * @gfp: to allocate it with
- * @node: NUMA node to allocate it on
- */
-struct htw_base_init {
-	struct htw_bases *owner;
-	enum htw_clock clock;
-	const struct htw_geometry *geo;
-	u32 tick_ns;
-	bool private;
-	struct htw_flow __percpu *flows;
-	htw_serve_t *serve;
-	u64 skew;
-	gfp_t gfp;
-	int node;
-};
-
-struct htw_base *htw_base_alloc(const struct htw_base_init *init);
-void htw_base_destroy(struct htw_base *base);
-void htw_base_free(struct htw_base *base);
-
-void htw_base_double_lock(struct htw_base *a, struct htw_base *b);
-void htw_base_double_unlock(struct htw_base *a, struct htw_base *b);
-
-u64 htw_base_now(const struct htw_base *base);
-u64 htw_base_turn_now(const struct htw_base *base, const struct htw_turn *turn);
-u64 htw_base_forward_slow(struct htw_base *base, u64 now);
-u64 htw_base_check_clock(struct htw_base *base, u64 now);
-void htw_base_note_due(struct htw_base *base, u64 now);
-u64 htw_base_choose_tick_slow(struct htw_base *base, u64 deadline, u64 slack,
-			      u64 now);
-bool htw_base_wakes_remote(struct htw_base *base, u64 tick);
-void htw_base_reprogram(struct htw_base *base);
-bool htw_base_begin_turn(struct htw_base *base, const struct htw_turn *turn,
-			 enum htw_served *served);
-enum htw_served htw_base_end_turn(struct htw_base *base, bool done);
-
-/* The tick of the time @ns. */
-static inline u64 htw_base_tick(const struct htw_base *base, u64 ns)
+/* The first tick that is not before a time, which is not zero. */
+static inline u64 htw_base_tick_up(const struct htw_base *base, u64 time)
 {
-	return div64_u64(ns, base->tick_ns);
-}
-
-/* The first tick that is not earlier than @ns, which is not zero. */
-static inline u64 htw_base_tick_up(const struct htw_base *base, u64 ns)
-{
-	return htw_base_tick(base, ns - 1) + 1;
-}
-
-/**
- * htw_base_forward() - bring a base up to the present
- * @base: the base, whose lock has just been taken to start nodes
- * @now: what htw_base_now() returned a short while ago
- *
- * Inline, as each section and each start of a callout calls it.
- *
- * Return: the time: @now, or later if the wheel's cursor is ahead of @now.
- */
-static inline u64 htw_base_forward(struct htw_base *base, u64 now)
-{
-	lockdep_assert_held(&base->lock);
-
-	if (base->wheel.cursor == htw_base_tick(base, now) + 1)
-		return now;
-	return htw_base_forward_slow(base, now);
+	return htw_base_tick(base, time - 1) + 1;
 }
 
 /*
- * The tick at which a node with this deadline expires: the first one that is
- * not early, or with @slack one that others with slack choose as well. If the
- * deadline is not after @now (zero if unknown), a tick that has come.
+ * Lock a base, and bring it up to the present: *@now, which becomes later if
+ * another task has read a later clock. Return: the tick of that.
  */
-static inline u64 htw_base_choose_tick(struct htw_base *base, u64 deadline,
-				       u64 slack, u64 now)
+static inline u64 htw_base_lock(struct htw_base *base, u64 *now) __acquires(&base->lock)
 {
-	if (deadline <= now || slack)
-		return htw_base_choose_tick_slow(base, deadline, slack, now);
-	return htw_base_tick_up(base, deadline);
+	u64 tick = htw_base_tick(base, *now);
+
+	spin_lock(&base->lock);
+	if (base->wheel.cursor != tick + 1)
+		return htw_base_bring_up(base, now);
+	return tick;
+}
+
+/* A timer is started for a tick. */
+static inline void htw_base_note_tick(struct htw_base *base, u64 tick)
+{
+	if (unlikely(tick < base->first_tick)) {
+		base->first_tick = tick;
+		base->is_stale = true;
+	}
 }
 
 /*
- * Start an entry, which is in no wheel, at a tick from htw_base_choose_tick().
- * The base has been brought up to the present by htw_base_forward(). This
- * cannot fail and expires nothing: an entry that is due is delivered by the
- * base's pacer.
- *
- * Return: true if the caller has to call htw_base_reprogram() before it drops
- * the lock.
+ * Start a timer that is in no wheel; it belongs to the base from then on.
+ * @flags: &htw_timer.flags.
  */
-static inline bool __must_check htw_base_start(struct htw_base *base,
-					       struct htw_entry *n, u64 tick)
+static inline void htw_base_start(struct htw_base *base, struct htw_timer *t, u64 tick, u8 flags)
 {
 	lockdep_assert_held(&base->lock);
 
-	WRITE_ONCE(n->cpu, base->cpu);
-	return htw_wheel_start(&base->wheel, &n->node, tick);
-}
-
-static inline void htw_base_stop(struct htw_base *base, struct htw_entry *n)
-{
-	lockdep_assert_held(&base->lock);
-
-	htw_wheel_stop(&base->wheel, &n->node);
+	htw_node_init(&t->node);
+	htw_wheel_start(&base->wheel, &t->node, tick);
+	htw_base_note_tick(base, tick);
+	/*
+	 * With the index, by which others find the lock that guards it. Pairs
+	 * with htw_call_is_at().
+	 */
+	smp_store_release(&t->key.all, htw_timer_key(base->index, HTW_PENDING, flags));
 }
 
 /*
- * Move a pending entry to a tick that has not come; drop the lock by
- * htw_base_unlock(). Costs less than htw_base_stop() and htw_base_start().
+ * Move a timer that is in the wheel: htw_wheel_restart() would look whether it
+ * is.
  */
-static inline void htw_base_restart(struct htw_base *base, struct htw_entry *n,
-				    u64 tick)
+static inline void htw_base_move(struct htw_base *base, struct htw_timer *t, u64 tick)
 {
 	lockdep_assert_held(&base->lock);
 
-	htw_wheel_unlink(&base->wheel, &n->node);
-	n->expires = tick;
-	if (htw_level_link(&base->wheel, htw_wheel_level(&base->wheel, tick), &n->node))
-		base->reprogram = true;
+	htw_wheel_unlink(&base->wheel, &t->node);
+	t->node.expires = tick;
+	htw_wheel_link(&base->wheel, &t->node);
+	htw_base_note_tick(base, tick);
 }
 
 /*
- * Drop the lock of a base on which timers may have been started. The hrtimer is
- * programmed here, and so only once, however many of them came ahead of all
- * others.
+ * Drop a base's lock: others see what was published before this task reads when
+ * the alarm rings.
  */
-static inline void htw_base_unlock(struct htw_base *base)
+static inline void htw_base_drop_lock(struct htw_base *base) __releases(&base->lock)
 {
-	if (base->reprogram)
-		htw_base_reprogram(base);
-	htw_unlock(&base->lock);
+	spin_unlock(&base->lock);
+	htw_delay();
+	/* Pairs with htw_ring_decide(). */
+	smp_mb();
 }
 
 #endif /* _HTW_BASE_H */

@@ -2,207 +2,388 @@
 /*
  * Callouts: functions of other kernel modules, called after a delay
  *
- * A callout is guarded by the lock of the base that it was last on
- * (&htw_entry.cpu). Starting it moves it to the caller's CPU under the locks of
- * both bases, so it is always in one wheel or in none. A callout whose function
- * is running stays on its base, so that the function never runs on two CPUs at
- * once.
+ * Each CPU has a base: a wheel, a lock and an hrtimer that expires in softirq
+ * at the wheel's next tick with work. A start puts the callout into the base of
+ * the CPU that it runs on. The hrtimer core moves hrtimers away from CPUs that
+ * are idle, isolated or go offline, so a base's functions may be called on any
+ * CPU, but never two of them at once. A base outlives its CPU's going offline.
+ *
+ * &htw_callout.cpu names the base whose lock guards the callout. It changes
+ * under both locks, taken one after the other: in between the callout is in no
+ * wheel, and @cpu is %HTW_CALLOUT_MOVING, for which others wait. While its
+ * function runs it stays where it is, so that the function does not run on two
+ * CPUs.
+ *
+ * A base is set up when it is first used, so that drivers may start callouts
+ * before htw_init().
  */
 
-#include <linux/cpu.h>
-#include <linux/cpuhotplug.h>
 #include <linux/export.h>
+#include <linux/hrtimer.h>
 #include <linux/htw.h>
-#include <linux/sched.h>
+#include <linux/jiffies.h>
+#include <linux/percpu.h>
+#include <linux/ratelimit.h>
+#include <linux/slab.h>
+#include <linux/workqueue.h>
 
-#include "bases.h"
+#define CREATE_TRACE_POINTS
+#include <trace/events/htw_callout.h>
+
 #include "callout.h"
-#include "timer.h"
-
-/* Units of a turn for a callout's function, which may run for longer than a delivery takes. */
-#define HTW_CALLOUT_UNITS	4u
-
-/* &htw_entry.cpu of callouts that were started before htw_callouts_init(). */
-#define HTW_CPU_EARLY		U16_MAX
+#include "callout_debug.h"
+#include "compat.h"
+#include "context.h"
+#include "setup.h"
 
 /*
- * Holds the callouts that are started before htw_callouts_init(), which takes
- * them over; only kernels with htw built in have any. Its wheel has no levels.
- * Its tick is 1 ns, and it has no hrtimer: nothing expires there. Before it is
- * used, htw_callouts_init_early() has been called.
+ * A softirq calls functions for this long; what is left is due at once, in
+ * another one.
  */
-struct htw_base htw_early_base = {
-	.lock = __SPIN_LOCK_UNLOCKED(htw_early_base.lock),
-	.expiry_lock = __SPIN_LOCK_UNLOCKED(htw_early_base.expiry_lock),
-	.tick_ns = 1,
-	.clock = HTW_MONOTONIC,
-	.cpu = HTW_CPU_EARLY,
-};
+#define HTW_CALLOUT_BUDGET_NS	(200 * NSEC_PER_USEC)
+/* Nodes that are looked at while interrupts are off. */
+#define HTW_CALLOUT_LOOKS	256u
+/*
+ * Callouts beyond which a base is given levels: those of the wheel's sorted
+ * list.
+ */
+#define HTW_CALLOUT_FEW		63u
 
-/* Each CPU's base for callouts; never NULL. */
-DEFINE_PER_CPU(struct htw_base *, htw_callout_bases) = &htw_early_base;
+/* &htw_callout.cpu on its way from one base to another. */
+#define HTW_CALLOUT_MOVING	U32_MAX
 
-static enum htw_served htw_callout_serve(struct htw_job *job,
-					 struct htw_turn *turn);
-
-static DEFINE_PER_CPU(struct htw_bases_cpu, htw_callout_cpus);
-static struct htw_bases htw_callout_set = {
-	.cpus = &htw_callout_cpus,
-	.class = HTW_CLASS_CALLOUTS,
-	.serve = htw_callout_serve,
-	.gfp = GFP_KERNEL,
-};
-
-static int htw_callouts_cpuhp;
-
-/* Initialize the wheel of #htw_early_base, unless that has been done. */
-static noinline void htw_callouts_init_early(void)
-{
-	spin_lock_bh(&htw_early_base.lock);
-	if (!htw_early_base.wheel.level)
-		htw_wheel_init(&htw_early_base.wheel, 0);
-	spin_unlock_bh(&htw_early_base.lock);
-}
-
-static struct htw_base *htw_callout_base(const struct htw_callout *callout)
-{
-	unsigned int cpu = READ_ONCE(callout->node.cpu);
-
-	if (cpu == HTW_CPU_EARLY)
-		return &htw_early_base;
-	/* Pairs with htw_callouts_cpu_prepare(). */
-	return smp_load_acquire(per_cpu_ptr(&htw_callout_bases, cpu));
-}
-
-/* Disable bottom halves and lock the base that guards a callout. */
-static struct htw_base *htw_callout_lock(const struct htw_callout *callout)
-{
-	struct htw_base *base;
-
-	local_bh_disable();
-	for (;;) {
-		base = htw_callout_base(callout);
-		htw_lock(&base->lock);
-		if (likely(READ_ONCE(callout->node.cpu) == base->cpu))
-			return base;
-		htw_unlock(&base->lock);
-	}
-}
-
-static void htw_callout_unlock(struct htw_base *base)
-{
-	htw_unlock(&base->lock);
-	local_bh_enable();
-}
+/* Functions of a base that tasks can be waiting for, on PREEMPT_RT. */
+#define HTW_CALLOUT_RUNS	8u
 
 /**
- * htw_callout_init() - initialise a callout
- * @callout: the callout, not pending
- * @function: called in softirq with no lock held; may start the callout again,
- *	or free it
+ * struct htw_callout_run - what is held while a function runs, on PREEMPT_RT
+ * @lock: the lock
+ * @waiters: tasks that wait, or are about to, for what ran when they looked
+ *	(&htw_callout_base.lock)
  *
- * Context: any but hardirq and NMI.
+ * Functions can be preempted on PREEMPT_RT, by the task that waits for one as
+ * well, so that has to sleep, and to lend the function its priority. The task
+ * may hold a lock that the next function takes, so it must not wait for that
+ * one, too, not even if it gets no CPU between finding its callout running and
+ * taking @lock. Therefore the next function runs with another lock as long as
+ * there are waiters. If no lock is left, functions wait for the next tick: the
+ * tasks need nothing but a CPU.
  */
-void htw_callout_init(struct htw_callout *callout,
-		      void (*function)(struct htw_callout *callout))
-{
-	callout->node = (struct htw_entry) {
-		/* HTW_CPU_EARLY until htw_callouts_init() has run. */
-		.cpu = raw_cpu_read(htw_callout_bases)->cpu,
-		.state = HTW_IDLE,
-	};
-	if (unlikely(callout->node.cpu == HTW_CPU_EARLY))
-		htw_callouts_init_early();
-	callout->function = function;
-}
-EXPORT_SYMBOL_GPL(htw_callout_init);
+struct htw_callout_run {
+	spinlock_t lock;	/* order: before htw_callout_base.lock */
+	unsigned int waiters;
+};
 
-static void htw_callout_link(struct htw_base *base, struct htw_entry *n,
-			     u64 deadline, u64 slack)
+/**
+ * struct htw_callout_base - the callouts of a CPU
+ * @lock: guards all that follows, and the callouts; as that of a timer_list's
+ *	base
+ * @tick_ns: a tick of @wheel; zero until the base is set up
+ * @updated: when the wheel was last brought up to the present, in jiffies
+ * @running: whose function is being called
+ * @hrtimer: expires at &htw_wheel.next
+ * @add_levels: work that gives @wheel its levels
+ * @wheel: the callouts, in ticks of CLOCK_MONOTONIC
+ * @runs: see &struct htw_callout_run
+ * @run: the one of the function that runs
+ */
+struct htw_callout_base {
+	raw_spinlock_t lock;
+	u64 tick_ns;
+	unsigned long updated;
+	struct htw_callout *running;
+	struct hrtimer hrtimer;
+	struct work_struct add_levels;
+	struct htw_wheel wheel;
+#ifdef CONFIG_PREEMPT_RT
+	struct htw_callout_run runs[HTW_CALLOUT_RUNS];
+	struct htw_callout_run *run;
+#endif
+};
+
+static DEFINE_PER_CPU(struct htw_callout_base, htw_callout_bases) = {
+	.lock = __RAW_SPIN_LOCK_UNLOCKED(htw_callout_bases.lock),
+};
+
+#ifdef CONFIG_PREEMPT_RT
+static void htw_callout_init_runs(struct htw_callout_base *base)
 {
-	/* Reading the clock takes as long as all the rest, and once a jiffy is accurate enough. */
-	if (time_before(base->forwarded_at, jiffies)) {
-		base->forwarded_at = jiffies;
-		htw_base_forward(base, htw_base_now(base));
-	}
-	if (htw_base_start(base, n,
-			   htw_base_choose_tick(base, deadline, slack, 0)))
-		htw_base_reprogram(base);
-	WRITE_ONCE(n->state, HTW_PENDING);
+	for (unsigned int i = 0; i < HTW_CALLOUT_RUNS; i++)
+		spin_lock_init(&base->runs[i].lock);
 }
 
 /*
- * Start a callout on @target if it was last there, as most were; else return
- * false. This takes one lock instead of two in order.
+ * A function may be called, until htw_callout_leave(): choose a lock for that,
+ * which no task waits for. Return: false if there is none.
  */
-static bool htw_callout_start_on_target(struct htw_base *target,
-					struct htw_entry *n, u64 deadline,
-					u64 slack, bool *pending)
+static bool htw_callout_enter(struct htw_callout_base *base)
 {
-	bool on_target;
+	struct htw_callout_run *run = base->runs;
 
-	htw_lock(&target->lock);
-	on_target = READ_ONCE(n->cpu) == target->cpu;
-	if (likely(on_target)) {
-		*pending = n->state == HTW_PENDING;
-		if (*pending)
-			htw_base_stop(target, n);
-		htw_callout_link(target, n, deadline, slack);
-	}
-	htw_unlock(&target->lock);
-	return on_target;
+	raw_spin_lock_irq(&base->lock);
+	while (run < base->runs + HTW_CALLOUT_RUNS && run->waiters)
+		run++;
+	base->run = run;
+	raw_spin_unlock_irq(&base->lock);
+	if (run == base->runs + HTW_CALLOUT_RUNS)
+		return false;
+
+	spin_lock(&run->lock);
+	/*
+	 * Lockdep knows functions by their callouts' maps; sparse does not
+	 * follow this.
+	 */
+	spin_release(&run->lock.dep_map, _THIS_IP_);
+	__release(&run->lock);
+	return true;
 }
 
-/* Start a callout that was last on another base, under the locks of both. */
-static noinline bool htw_callout_start_migrating(struct htw_base *target,
-						 struct htw_callout *callout,
-						 u64 deadline, u64 slack)
+static void htw_callout_leave(struct htw_callout_base *base)
 {
-	struct htw_entry *n = &callout->node;
-	struct htw_base *source;
-	bool pending;
+	struct htw_callout_run *run = base->run;
+
+	__acquire(&run->lock);
+	spin_acquire(&run->lock.dep_map, 0, 1, _THIS_IP_);
+	spin_unlock(&run->lock);
+}
+
+/* A task that has found its callout running will wait for that. */
+static struct htw_callout_run *htw_callout_note(struct htw_callout_base *base)
+{
+	lockdep_assert_held(&base->lock);
+
+	base->run->waiters++;
+	return base->run;
+}
+
+static void htw_callout_wait(struct htw_callout_base *base, struct htw_callout_run *run)
+{
+	/*
+	 * Not with bottom halves disabled: those of this CPU may be the ones
+	 * that call functions, the next as well.
+	 */
+	lockdep_off();
+	spin_lock(&run->lock);
+	spin_unlock(&run->lock);
+	lockdep_on();
+
+	raw_spin_lock_irq(&base->lock);
+	run->waiters--;
+	raw_spin_unlock_irq(&base->lock);
+}
+#else
+static void htw_callout_init_runs(struct htw_callout_base *base) {}
+static bool htw_callout_enter(struct htw_callout_base *base) { return true; }
+static void htw_callout_leave(struct htw_callout_base *base) {}
+static struct htw_callout_run *htw_callout_note(struct htw_callout_base *base) { return NULL; }
+
+static void htw_callout_wait(struct htw_callout_base *base, struct htw_callout_run *run)
+{
+	cpu_relax();
+}
+#endif
+
+static enum hrtimer_restart htw_callouts_expire(struct hrtimer *hrtimer);
+static void htw_callouts_add_levels(struct work_struct *work);
+
+/* The tick that a time is in. */
+static u64 htw_callout_tick(const struct htw_callout_base *base, u64 now)
+{
+	return div64_u64(now, base->tick_ns);
+}
+
+static void htw_callout_setup_base(struct htw_callout_base *base)
+{
+	/* htw_init() may not have checked it yet. */
+	base->tick_ns = clamp_t(u64, (u64)htw_tick_us * NSEC_PER_USEC, HTW_TICK_MIN_NS,
+				HTW_TICK_MAX_NS);
+	hrtimer_setup(&base->hrtimer, htw_callouts_expire, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+	INIT_WORK(&base->add_levels, htw_callouts_add_levels);
+	htw_callout_init_runs(base);
+	htw_wheel_init(&base->wheel, htw_callout_tick(base, ktime_get_ns()));
+}
+
+static bool htw_callout_needs_levels(const struct htw_callout_base *base)
+{
+	return base->wheel.pending > HTW_CALLOUT_FEW && !base->wheel.levels;
+}
+
+/*
+ * Bring a base up to the present, so that a start finds the right level. Once a
+ * jiffy is often enough; reading the clock takes as long as all the rest.
+ */
+static noinline void htw_callout_update(struct htw_callout_base *base)
+{
+	lockdep_assert_held(&base->lock);
+
+	if (!base->tick_ns)
+		htw_callout_setup_base(base);
+	base->updated = jiffies;
+	htw_wheel_forward(&base->wheel, htw_callout_tick(base, ktime_get_ns()));
+	/*
+	 * The hrtimer's function asks for levels: a start may be made with locks
+	 * of the scheduler or of workqueues held, so it does not queue work.
+	 */
+	if (htw_callout_needs_levels(base))
+		hrtimer_start(&base->hrtimer, 0, HRTIMER_MODE_ABS_SOFT);
+}
+
+/* Have the hrtimer expire at &htw_wheel.next, but not before a time. */
+static noinline void htw_callout_program(struct htw_callout_base *base, u64 earliest)
+{
+	u64 next;
+
+	lockdep_assert_held(&base->lock);
+
+	/* hrtimers end at KTIME_MAX; so does the clock. */
+	if (check_mul_overflow(base->wheel.next, base->tick_ns, &next) || next >= KTIME_MAX)
+		return;
+	hrtimer_start(&base->hrtimer, ns_to_ktime(max(next, earliest)), HRTIMER_MODE_ABS_SOFT);
+}
+
+/*
+ * Give a base levels, as it has many callouts. Without memory, a later start
+ * asks again.
+ */
+static void htw_callouts_add_levels(struct work_struct *work)
+{
+	struct htw_callout_base *base = container_of(work, struct htw_callout_base, add_levels);
+	struct htw_geometry geo;
+	void *memory;
+
+	htw_geometry_default(&geo, base->tick_ns, 0);
+	memory = kvzalloc(htw_geometry_bytes(&geo), GFP_KERNEL | __GFP_NOWARN);
+	if (!memory)
+		return;
+
+	raw_spin_lock_irq(&base->lock);
+	if (!base->wheel.levels) {
+		if (htw_wheel_add_levels(&base->wheel, &geo, memory))
+			htw_callout_program(base, 0);
+		memory = NULL;
+	}
+	raw_spin_unlock_irq(&base->lock);
+	kvfree(memory);
+}
+
+/* Lock the base that guards a callout. */
+static struct htw_callout_base *htw_callout_lock(const struct htw_callout *callout,
+						 unsigned long *flags)
+	__acquires(&htw_callout_bases.lock)
+{
+	struct htw_callout_base *base;
+	u32 cpu;
 
 	for (;;) {
-		source = htw_callout_base(callout);
-		htw_base_double_lock(target, source);
-		if (READ_ONCE(n->cpu) == source->cpu)
-			break;
-		htw_base_double_unlock(target, source);
+		cpu = READ_ONCE(callout->cpu);
+		if (cpu != HTW_CALLOUT_MOVING) {
+			base = per_cpu_ptr(&htw_callout_bases, cpu);
+			raw_spin_lock_irqsave(&base->lock, *flags);
+			if (READ_ONCE(callout->cpu) == cpu)
+				return base;
+			raw_spin_unlock_irqrestore(&base->lock, *flags);
+		}
+		cpu_relax();
 	}
-	pending = n->state == HTW_PENDING;
+}
+
+/*
+ * Take a callout out of the wheel that it is in, if it is in one. Return: was
+ * it?
+ */
+static bool htw_callout_detach(struct htw_callout_base *base, struct htw_callout *callout)
+{
+	lockdep_assert_held(&base->lock);
+
+	if (!htw_node_pending(&callout->node))
+		return false;
+	debug_object_deactivate(callout, &htw_callout_debug_descr);
+	htw_wheel_stop(&base->wheel, &callout->node);
+	return true;
+}
+
+static bool htw_callout_cancel_locked(struct htw_callout_base *base, struct htw_callout *callout)
+{
+	bool pending = htw_callout_detach(base, callout);
+
 	if (pending)
-		htw_base_stop(source, n);
-	/* While its function runs, it stays on its base. */
-	htw_callout_link(source->running == n ? source : target, n, deadline, slack);
-	htw_base_double_unlock(target, source);
+		trace_htw_callout_cancel(callout);
 	return pending;
+}
+
+/*
+ * Move a callout, which is not running, from the base that is locked to this
+ * CPU's, which is locked instead. Return: that one.
+ */
+static noinline struct htw_callout_base *
+htw_callout_move(struct htw_callout_base *from, struct htw_callout *callout)
+{
+	struct htw_callout_base *to = this_cpu_ptr(&htw_callout_bases);
+
+	htw_callout_detach(from, callout);
+	WRITE_ONCE(callout->cpu, HTW_CALLOUT_MOVING);
+	raw_spin_unlock(&from->lock);
+	htw_delay_atomic();
+	raw_spin_lock(&to->lock);
+	WRITE_ONCE(callout->cpu, smp_processor_id());
+	return to;
 }
 
 /**
  * htw_callout_start_at() - start or move a callout, with an absolute deadline
  * @callout: the callout, pending or not
- * @deadline_ns: when to call its function, in ns of CLOCK_MONOTONIC. If this
- *	has passed, the function is called soon, but never from within this call
- * @slack_ns: how much later it may be called in order to share an interrupt
+ * @deadline_ns: when to call its function, in ns of CLOCK_MONOTONIC. If that
+ *	has passed, the function is called soon, but never from within this
+ *	call, and while it is running not before the next tick
+ * @slack_ns: how much later it may be called in order to share an interrupt;
+ *	see &htw_add_args.slack
  *
- * Context: process or softirq; sleeps only on PREEMPT_RT.
- * Return: true if it was pending.
+ * The function is called once for each start that finds the callout not
+ * pending, unless it is cancelled.
+ *
+ * Context: any but NMI.
+ * Return: true if it was pending; false also if it was shut down, and nothing
+ * has been done.
  */
-bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns,
-			  u64 slack_ns)
+bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns, u64 slack_ns)
 {
-	struct htw_base *target;
+	struct htw_callout_base *base;
+	unsigned long flags;
 	bool pending;
+	u64 tick;
 
-	WARN_ON_ONCE(in_hardirq() || in_nmi());
-	local_bh_disable();
-	/* Pairs with htw_callouts_cpu_prepare(). */
-	target = smp_load_acquire(per_cpu_ptr(&htw_callout_bases, htw_isolation_target_cpu()));
-	if (!htw_callout_start_on_target(target, &callout->node, deadline_ns,
-					 slack_ns, &pending))
-		pending = htw_callout_start_migrating(target, callout,
-						      deadline_ns, slack_ns);
-	local_bh_enable();
+	debug_object_assert_init(callout, &htw_callout_debug_descr);
+	base = htw_callout_lock(callout, &flags);
+	if (!callout->function) {
+		bool shut_down = callout->shut_down;
+
+		raw_spin_unlock_irqrestore(&base->lock, flags);
+		WARN_RATELIMIT(!shut_down, "htw: callout %p is not initialised\n", callout);
+		return false;
+	}
+	pending = htw_node_pending(&callout->node);
+	if (base != this_cpu_ptr(&htw_callout_bases) && READ_ONCE(base->running) != callout)
+		base = htw_callout_move(base, callout);
+	if (time_before(base->updated, jiffies) || !base->tick_ns)
+		htw_callout_update(base);
+
+	if (likely(slack_ns < base->tick_ns))
+		tick = htw_tick_up(deadline_ns, base->tick_ns);
+	else
+		tick = htw_tick_within(deadline_ns, slack_ns, base->tick_ns);
+	/*
+	 * One that keeps starting itself lets others run, and can be cancelled.
+	 */
+	if (READ_ONCE(base->running) == callout)
+		tick = max(tick, htw_callout_tick(base, ktime_get_ns()) + 1);
+
+	if (htw_node_pending(&callout->node))
+		debug_object_deactivate(callout, &htw_callout_debug_descr);
+	debug_object_activate(callout, &htw_callout_debug_descr);
+	trace_htw_callout_start(callout, deadline_ns, slack_ns, tick * base->tick_ns);
+	if (htw_wheel_restart(&base->wheel, &callout->node, tick))
+		htw_callout_program(base, 0);
+	raw_spin_unlock_irqrestore(&base->lock, flags);
 	return pending;
 }
 EXPORT_SYMBOL_GPL(htw_callout_start_at);
@@ -213,31 +394,14 @@ EXPORT_SYMBOL_GPL(htw_callout_start_at);
  * @delay_ns: time from now, in ns
  * @slack_ns: as for htw_callout_start_at()
  *
- * Context: as for htw_callout_start_at().
- * Return: true if it was pending.
+ * Context: any but NMI.
+ * Return: as htw_callout_start_at().
  */
 bool htw_callout_start(struct htw_callout *callout, u64 delay_ns, u64 slack_ns)
 {
-	u64 now = ktime_get_ns();
-
-	return htw_callout_start_at(callout, htw_arith_sum(now, delay_ns), slack_ns);
+	return htw_callout_start_at(callout, htw_arith_sum(ktime_get_ns(), delay_ns), slack_ns);
 }
 EXPORT_SYMBOL_GPL(htw_callout_start);
-
-static bool htw_callout_try_cancel(struct htw_callout *callout,
-				   struct htw_base **running)
-{
-	struct htw_base *base = htw_callout_lock(callout);
-	bool pending = callout->node.state == HTW_PENDING;
-
-	if (pending) {
-		htw_base_stop(base, &callout->node);
-		WRITE_ONCE(callout->node.state, HTW_IDLE);
-	}
-	*running = base->running == &callout->node ? base : NULL;
-	htw_callout_unlock(base);
-	return pending;
-}
 
 /**
  * htw_callout_cancel() - cancel a callout
@@ -245,166 +409,253 @@ static bool htw_callout_try_cancel(struct htw_callout *callout,
  *
  * Its function may still be running on another CPU.
  *
- * Context: process or softirq; sleeps only on PREEMPT_RT.
- * Return: true if it was pending.
+ * Context: any but NMI.
+ * Return: true if it was pending, and its function is not called for that
+ * start.
  */
 bool htw_callout_cancel(struct htw_callout *callout)
 {
-	struct htw_base *running;
+	struct htw_callout_base *base;
+	unsigned long flags;
+	bool pending;
 
-	return htw_callout_try_cancel(callout, &running);
+	debug_object_assert_init(callout, &htw_callout_debug_descr);
+	base = htw_callout_lock(callout, &flags);
+	pending = htw_callout_cancel_locked(base, callout);
+	raw_spin_unlock_irqrestore(&base->lock, flags);
+	return pending;
 }
 EXPORT_SYMBOL_GPL(htw_callout_cancel);
 
+/*
+ * Cancel a callout, and wait until its function does not run. With @shut_down
+ * it cannot be started again, by its function neither, so it is cancelled in
+ * any case; else when its function is not running.
+ */
+static bool htw_callout_stop_sync(struct htw_callout *callout, bool shut_down)
+{
+	struct htw_callout_run *run = NULL;
+	struct htw_callout_base *base;
+	bool pending = false, running;
+	unsigned long flags;
+
+	WARN_ON_ONCE(in_hardirq());
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		lockdep_assert_preemption_enabled();
+	debug_object_assert_init(callout, &htw_callout_debug_descr);
+	htw_callout_lockdep_wait(callout);
+
+	for (;;) {
+		base = htw_callout_lock(callout, &flags);
+		/* Pairs with htw_callout_call(). */
+		running = smp_load_acquire(&base->running) == callout;
+		if (shut_down) {
+			callout->function = NULL;
+			callout->shut_down = true;
+		}
+		if (!running || shut_down)
+			pending |= htw_callout_cancel_locked(base, callout);
+		if (running)
+			run = htw_callout_note(base);
+		raw_spin_unlock_irqrestore(&base->lock, flags);
+
+		if (!running)
+			return pending;
+		htw_callout_wait(base, run);
+	}
+}
+
 /**
- * htw_callout_cancel_sync() - cancel a callout and wait until its function has returned
+ * htw_callout_cancel_sync() - cancel a callout and wait until its function has
+ * returned
  * @callout: the callout, pending or not
  *
- * Afterwards the callout is neither pending nor running, and can be freed,
- * provided that it is not started again concurrently; only its own function may
- * do that. The caller must hold no lock that the function takes, and must not
- * be the function. On PREEMPT_RT the function inherits the priority of the
- * caller while it waits.
+ * Waits for no other function than that of @callout, so the caller may hold a
+ * lock that others take. Must not be called by the function itself, nor with a
+ * lock held that it takes.
  *
- * Context: process.
- * Return: true if it was pending.
+ * Afterwards the callout is neither pending nor running, provided that nothing
+ * but its own function starts it meanwhile. If the callout is to be freed, and
+ * others may start it, htw_callout_shutdown_sync() makes sure of that.
+ *
+ * Context: process or softirq; on PREEMPT_RT it may sleep, and lends the
+ * function the caller's priority.
+ * Return: true if it was pending once the function did not run, so that exactly
+ * one start has been cancelled.
  */
 bool htw_callout_cancel_sync(struct htw_callout *callout)
 {
-	struct htw_base *running;
-	bool pending = false;
-
-	WARN_ON_ONCE(in_interrupt());
-	for (;;) {
-		pending |= htw_callout_try_cancel(callout, &running);
-		if (!running)
-			return pending;
-		spin_lock_bh(&running->expiry_lock);
-		spin_unlock_bh(&running->expiry_lock);
-	}
+	return htw_callout_stop_sync(callout, false);
 }
 EXPORT_SYMBOL_GPL(htw_callout_cancel_sync);
+
+/**
+ * htw_callout_shutdown_sync() - cancel a callout for ever
+ * @callout: the callout, pending or not
+ *
+ * As htw_callout_cancel_sync(), and from the beginning of this call on,
+ * starting the callout does nothing and returns false, until it is initialised
+ * again. So it can be freed although others, its function as well, may still
+ * try to start it.
+ *
+ * Context: as htw_callout_cancel_sync().
+ * Return: true if it was pending, so that exactly one start has been cancelled.
+ */
+bool htw_callout_shutdown_sync(struct htw_callout *callout)
+{
+	return htw_callout_stop_sync(callout, true);
+}
+EXPORT_SYMBOL_GPL(htw_callout_shutdown_sync);
 
 /**
  * htw_callout_pending() - check whether a callout is pending
  * @callout: the callout
  *
- * Context: any. The answer may be stale at once unless the caller serialises
- * this with starting and cancelling.
+ * Context: any. The answer may be out of date at once, and while another CPU
+ * moves a pending callout it may be false, unless the caller serialises this
+ * with starting and cancelling.
  * Return: true if it is pending.
  */
 bool htw_callout_pending(const struct htw_callout *callout)
 {
-	return READ_ONCE(callout->node.state) == HTW_PENDING;
+	/* The answer may be out of date anyhow. */
+	return data_race(htw_node_pending(&callout->node));
 }
 EXPORT_SYMBOL_GPL(htw_callout_pending);
 
-/* Call the function of an expired callout; the base's lock is dropped meanwhile. */
-static void htw_callout_call(struct htw_base *base, struct htw_entry *n)
+/* See htw_callout_init() and htw_callout_init_on_stack(). */
+void __htw_callout_init(struct htw_callout *callout,
+			void (*function)(struct htw_callout *callout), bool on_stack,
+			const char *name, struct lock_class_key *key)
 {
-	struct htw_callout *callout = container_of(n, struct htw_callout, node);
-	void (*function)(struct htw_callout *callout) = callout->function;
+	if (on_stack)
+		debug_object_init_on_stack(callout, &htw_callout_debug_descr);
+	else
+		debug_object_init(callout, &htw_callout_debug_descr);
+	htw_node_init(&callout->node);
+	callout->function = function;
+	callout->cpu = raw_smp_processor_id();
+	callout->shut_down = false;
+	lockdep_init_map(&callout->lockdep_map, name, key, 0);
+	trace_htw_callout_init(callout);
+}
+EXPORT_SYMBOL_GPL(__htw_callout_init);
 
-	lockdep_assert_held(&base->expiry_lock);
+/**
+ * htw_callout_destroy_on_stack() - end the life of a callout on the stack
+ * @callout: the callout, after htw_callout_cancel_sync()
+ *
+ * Context: process.
+ */
+void htw_callout_destroy_on_stack(struct htw_callout *callout)
+{
+	debug_object_free(callout, &htw_callout_debug_descr);
+}
+EXPORT_SYMBOL_GPL(htw_callout_destroy_on_stack);
 
-	WRITE_ONCE(n->state, HTW_IDLE);
-	base->running = n;
-	htw_unlock(&base->lock);
-	function(callout);
-	/* The function may have freed the callout. */
-	htw_lock(&base->lock);
-	base->running = NULL;
+static void htw_callout_call(struct htw_callout_base *base, struct htw_callout *callout,
+			     void (*function)(struct htw_callout *), u64 now)
+{
+	int count = preempt_count();
+
+	trace_htw_callout_expire_entry(callout, function, now);
+	htw_callout_lockdep_call(callout, function);
+	/* From here on the callout may not exist any more. */
+	trace_htw_callout_expire_exit(callout);
+	htw_delay_atomic();
+	if (count != preempt_count()) {
+		WARN_ONCE(1, "htw: %pS changed the preempt count from %08x to %08x\n", function,
+			  count, preempt_count());
+		preempt_count_set(count);
+	}
+	/*
+	 * Pairs with htw_callout_stop_sync(): then all is seen that the function
+	 * has done.
+	 */
+	smp_store_release(&base->running, NULL);
 }
 
-/* Call the functions of callouts that are due; see &htw_job.serve. */
-static enum htw_served htw_callout_serve(struct htw_job *job,
-					 struct htw_turn *turn)
+/*
+ * Call the function of the next callout that is due, or move others to finer
+ * levels. Return: false if there was nothing to do.
+ */
+static bool htw_callouts_serve(struct htw_callout_base *base, u64 now)
 {
-	struct htw_base *base = container_of(job, struct htw_base, job);
-	unsigned int units = turn->units;
-	enum htw_served served;
+	void (*function)(struct htw_callout *callout) = NULL;
+	unsigned int looks = HTW_CALLOUT_LOOKS;
+	struct htw_callout *callout = NULL;
 	struct htw_node *n;
-	u64 now;
+	bool more = true;
 
-	spin_lock(&base->expiry_lock);
-	if (htw_base_begin_turn(base, turn, &served)) {
-		now = htw_base_tick(base, htw_base_turn_now(base, turn));
-		while ((n = htw_wheel_expire(&base->wheel, now, &units))) {
-			htw_callout_call(base, container_of(n, struct htw_entry, node));
-			units -= min(units, HTW_CALLOUT_UNITS);
+	raw_spin_lock_irq(&base->lock);
+	/* What is started from now on is seen when this is set again. */
+	base->wheel.next = 0;
+	n = htw_wheel_expire(&base->wheel, htw_callout_tick(base, now), &looks);
+	if (n) {
+		callout = container_of(n, struct htw_callout, node);
+		function = callout->function;
+		WRITE_ONCE(base->running, callout);
+		debug_object_deactivate(callout, &htw_callout_debug_descr);
+	} else if (looks) {
+		more = !htw_wheel_cascade(&base->wheel, &looks);
+	}
+	raw_spin_unlock_irq(&base->lock);
+
+	if (callout)
+		htw_callout_call(base, callout, function, now);
+	return more;
+}
+
+static enum hrtimer_restart htw_callouts_expire(struct hrtimer *hrtimer)
+{
+	struct htw_callout_base *base = container_of(hrtimer, struct htw_callout_base, hrtimer);
+	u64 now = ktime_get_ns();
+	u64 end = now + HTW_CALLOUT_BUDGET_NS;
+	bool more, needs_levels;
+
+	do {
+		if (!htw_callout_enter(base)) {
+			now += base->tick_ns;
+			break;
 		}
-		served = htw_base_end_turn(base, units && htw_wheel_cascade(&base->wheel, &units));
-	}
-	spin_unlock(&base->expiry_lock);
-	return served;
-}
+		more = htw_callouts_serve(base, now);
+		htw_callout_leave(base);
+		now = ktime_get_ns();
+	} while (more && now < end);
 
-/* A CPU is about to come online: create its base for callouts, at the first time. */
-static int htw_callouts_cpu_prepare(unsigned int cpu)
-{
-	struct htw_base *base = htw_bases_create_cpuslocked(&htw_callout_set,
-							    HTW_MONOTONIC, cpu);
-
-	if (!base)
-		return -ENOMEM;
-	/* Pairs with htw_callout_base(). */
-	smp_store_release(per_cpu_ptr(&htw_callout_bases, cpu), base);
-	return 0;
-}
-
-/* Move the callouts that were started before htw_callouts_init(). */
-static void __init htw_callouts_take_early(void)
-{
-	struct htw_base *base;
-	struct htw_node *n;
-
-	htw_callouts_init_early();
-	local_bh_disable();
-	base = this_cpu_read(htw_callout_bases);
-	htw_base_double_lock(base, &htw_early_base);
-	while ((n = htw_wheel_evict(&htw_early_base.wheel))) {
-		htw_base_forward(base, htw_base_now(base));
-		if (htw_base_start(base, container_of(n, struct htw_entry, node),
-				   htw_base_choose_tick(base, n->expires, 0, 0)))
-			htw_base_reprogram(base);
-	}
-	htw_base_double_unlock(base, &htw_early_base);
-	local_bh_enable();
+	raw_spin_lock_irq(&base->lock);
+	htw_wheel_next(&base->wheel);
+	/*
+	 * For an earlier time the hrtimer core would call this again before all
+	 * others.
+	 */
+	htw_callout_program(base, now);
+	needs_levels = htw_callout_needs_levels(base);
+	raw_spin_unlock_irq(&base->lock);
+	if (needs_levels)
+		schedule_work(&base->add_levels);
+	return HRTIMER_NORESTART;
 }
 
 /**
- * htw_callouts_init() - make the bases for callouts, and take over early ones
+ * htw_callouts_exit() - free the bases
  *
- * Context: process, may sleep; htw_bases_init() has been called.
- * Return: 0 or a negative error.
+ * No callout is pending: modules that use them hold a reference to this one.
+ *
+ * Context: process, may sleep.
  */
-int __init htw_callouts_init(void)
-{
-	int ret;
-
-	htw_bases_init_set(&htw_callout_set, 0);
-	ret = cpuhp_setup_state(CPUHP_BP_PREPARE_DYN, "htw:prepare",
-				htw_callouts_cpu_prepare, NULL);
-	if (ret < 0) {
-		htw_callouts_exit();
-		return ret;
-	}
-	htw_callouts_cpuhp = ret;
-	htw_callouts_take_early();
-	return 0;
-}
-
-/* Undo htw_callouts_init(). No callout is left. May sleep. */
 void htw_callouts_exit(void)
 {
 	unsigned int cpu;
-	LIST_HEAD(gone);
 
-	if (htw_callouts_cpuhp)
-		cpuhp_remove_state_nocalls(htw_callouts_cpuhp);
-	/* If htw is built in and htw_callouts_init() has failed, callouts can still be started. */
-	for_each_possible_cpu(cpu)
-		WRITE_ONCE(per_cpu(htw_callout_bases, cpu), &htw_early_base);
-	htw_bases_take(&htw_callout_set, &gone);
-	htw_bases_free(&gone);
+	for_each_possible_cpu(cpu) {
+		struct htw_callout_base *base = per_cpu_ptr(&htw_callout_bases, cpu);
+
+		if (!base->tick_ns)
+			continue;
+		hrtimer_cancel(&base->hrtimer);
+		cancel_work_sync(&base->add_levels);
+		if (!WARN_ON(base->wheel.pending))
+			kvfree(htw_wheel_remove_levels(&base->wheel));
+	}
 }

@@ -1,67 +1,198 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A context: functions that several files use
+ * A context: what one open of /dev/htw has
  */
+
+#include <linux/init.h>
+#include <linux/slab.h>
+#include <linux/wait_bit.h>
 
 #include "context.h"
+#include "user.h"
 
-u32 htw_context_tick_ns(const struct htw_context *ctx)
+unsigned int htw_tick_us = 1000;
+unsigned int htw_max_timers = 1048576;
+
+/* Both are between the sizes of kmalloc(): a program may have 100,000. */
+static struct kmem_cache *htw_context_cache;
+struct kmem_cache *htw_base_cache;
+
+int __init htw_contexts_init(void)
 {
-	return ctx->private_base ? ctx->private_base->tick_ns : htw_tick_ns;
+	size_t size = struct_size((struct htw_context *)NULL, work, BITS_TO_LONGS(nr_cpu_ids));
+
+	htw_context_cache = kmem_cache_create("htw_context", size,
+					      __alignof__(struct htw_context), SLAB_ACCOUNT, NULL);
+	htw_base_cache = KMEM_CACHE(htw_base, SLAB_ACCOUNT);
+	if (htw_context_cache && htw_base_cache)
+		return 0;
+	htw_contexts_exit();
+	return -ENOMEM;
 }
 
-/* Add the offset of a time namespace; U64_MAX (never) stays. */
-u64 htw_context_shift_time(u64 ns, s64 by)
+/* There is no context, and no base. */
+void htw_contexts_exit(void)
 {
-	if (by < 0)
-		return ns == U64_MAX ? ns : ns - min(ns, (u64)-by);
-	return htw_arith_sum(ns, by);
+	kmem_cache_destroy(htw_base_cache);
+	kmem_cache_destroy(htw_context_cache);
 }
 
-/* May the context have timers with %HTW_TIMER_CANCEL_ON_SET? */
-bool htw_context_listens(const struct htw_context *ctx)
+/**
+ * htw_context_open() - make a context for a file that is opened
+ *
+ * Context: may sleep.
+ * Return: the context, or NULL without memory.
+ */
+struct htw_context *htw_context_open(void)
 {
-	/* Pairs with htw_cancel_on_set_listen(). */
-	return smp_load_acquire(&ctx->listens);
+	struct htw_context *ctx = kmem_cache_zalloc(htw_context_cache, GFP_KERNEL_ACCOUNT);
+
+	if (!ctx)
+		return NULL;
+
+	ctx->user = htw_user_get();
+	if (!ctx->user) {
+		kmem_cache_free(htw_context_cache, ctx);
+		return NULL;
+	}
+
+	ctx->tick_ns = htw_tick_us * NSEC_PER_USEC;
+	htw_geometry_default(&ctx->geo, ctx->tick_ns, 0);
+	htw_ids_init(&ctx->ids, READ_ONCE(htw_max_timers));
+	mutex_init(&ctx->mutex);
+	init_waitqueue_head(&ctx->wait);
+	init_waitqueue_head(&ctx->readers);
+	INIT_LIST_HEAD(&ctx->wake);
+	atomic_set(&ctx->pins, 1);
+	return ctx;
 }
 
-/* The directory's entry for a page below htw_context_pages(); @ctx->grow is held. */
-struct htw_page __rcu **htw_context_entry(const struct htw_context *ctx,
-					  u32 page)
+/* A number of bytes as slots of timers. */
+static u32 htw_context_slots(size_t bytes)
 {
-	return &rcu_dereference_protected(ctx->dir, lockdep_is_held(&ctx->grow))->pages[page];
+	return DIV_ROUND_UP(bytes, sizeof(struct htw_timer));
 }
 
-/* A page below htw_context_pages(), or &htw_no_page. The caller keeps the page from being freed. */
-struct htw_page *htw_context_page(const struct htw_context *ctx, u32 page)
+/**
+ * htw_context_charge() - charge a context's user for memory
+ * @ctx: the context
+ * @bytes: how much; as many timers as it would have room for
+ *
+ * Return: false at the limit, which is logged then.
+ */
+bool htw_context_charge(struct htw_context *ctx, size_t bytes)
 {
-	const struct htw_directory *dir;
-	struct htw_page *found;
+	if (htw_context_try_charge(ctx, bytes))
+		return true;
+	htw_user_refuse(ctx->user);
+	return false;
+}
 
-	/* htw_pool_grow() may replace the directory at any time. */
-	rcu_read_lock();
-	dir = rcu_dereference(ctx->dir);
-	found = rcu_dereference(dir->pages[page & dir->mask]);
-	rcu_read_unlock();
-	return found;
+/* htw_context_charge() for what one can do without. */
+bool htw_context_try_charge(struct htw_context *ctx, size_t bytes)
+{
+	if (!htw_user_charge(ctx->user, htw_context_slots(bytes)))
+		return false;
+	atomic_add(htw_context_slots(bytes), &ctx->charged);
+	return true;
+}
+
+void htw_context_uncharge(struct htw_context *ctx, size_t bytes)
+{
+	atomic_sub(htw_context_slots(bytes), &ctx->charged);
+	htw_user_uncharge(ctx->user, htw_context_slots(bytes));
+}
+
+/* The base of an index that a timer or a bit has, or NULL. */
+struct htw_base *htw_context_base_of(const struct htw_context *ctx, unsigned int index)
+{
+	struct htw_base **others = READ_ONCE(ctx->others);
+
+	return others ? READ_ONCE(others[index]) : READ_ONCE(ctx->first);
 }
 
 /*
- * Return the base on which a timer should be started, and make it if there is
- * none; without memory another base of the user's, or NULL. May sleep.
+ * The first base from an index on, which becomes its index; NULL if there is
+ * none.
  */
-struct htw_base *htw_context_create_base(const struct htw_context *ctx)
+struct htw_base *htw_context_base_from(const struct htw_context *ctx, unsigned int *index)
 {
-	return ctx->private_base ?:
-	       htw_bases_create(&ctx->user->bases, ctx->clock, htw_context_cpu(ctx));
+	struct htw_base **others = READ_ONCE(ctx->others), *base;
+
+	if (!others) {
+		base = *index ? NULL : READ_ONCE(ctx->first);
+		*index = nr_cpu_ids;
+		return base;
+	}
+	for (; *index < nr_cpu_ids; ++*index) {
+		base = READ_ONCE(others[*index]);
+		if (base)
+			return base;
+	}
+	return NULL;
+}
+
+/* Has a base something due, or buckets to be moved down? Perhaps not any more. */
+bool htw_context_has_work(const struct htw_context *ctx)
+{
+	/* Others set and clear bits meanwhile. */
+	return !data_race(bitmap_empty(ctx->work, nr_cpu_ids));
+}
+
+/* The next base that is marked as one with work, from @ctx->turn on, or NULL. */
+struct htw_base *htw_context_next_work(struct htw_context *ctx)
+{
+	struct htw_base *first = READ_ONCE(ctx->first);
+	unsigned int turn, index;
+
+	if (!READ_ONCE(ctx->others))
+		return first && test_bit(first->index, ctx->work) ? first : NULL;
+	turn = min(READ_ONCE(ctx->turn), nr_cpu_ids);
+	/* Others set and clear bits meanwhile. */
+	index = data_race(find_next_bit_wrap(ctx->work, nr_cpu_ids, turn));
+	if (index >= nr_cpu_ids)
+		return NULL;
+	WRITE_ONCE(ctx->turn, index);
+	return htw_context_base_of(ctx, index);
 }
 
 /*
- * The base whose lock guards a timer while it is pending. Check with
- * htw_timer_pending_on() once the lock is held: the timer may have moved.
+ * A time before which no timer of a context is due; %HTW_NEVER if none is
+ * armed.
  */
-struct htw_base *htw_context_base_of(const struct htw_context *ctx,
-				     const struct htw_timer *t)
+u64 htw_context_next(const struct htw_context *ctx)
 {
-	return ctx->private_base ?: READ_ONCE(*per_cpu_ptr(ctx->bases, READ_ONCE(t->node.cpu)));
+	const struct htw_base *base;
+	u64 next = HTW_NEVER;
+
+	htw_context_for_each_base(ctx, base)
+		next = min(next, READ_ONCE(base->first));
+	return next;
+}
+
+/*
+ * Mark a base as one that has something due, or buckets to be moved down: after
+ * &htw_base.told is set, and before tasks are woken.
+ */
+void htw_base_mark(struct htw_base *base)
+{
+	smp_mb__before_atomic();	/* see htw_collect_looked() */
+	set_bit(base->index, base->ctx->work);
+}
+
+/* Free a context of which bases and pages are gone. */
+void htw_context_free(struct htw_context *ctx)
+{
+	WARN_ON_ONCE(atomic_read(&ctx->charged));
+	htw_user_put(ctx->user);
+	kmem_cache_free(htw_context_cache, ctx);
+}
+
+void htw_context_unpin(struct htw_context *ctx)
+{
+	atomic_t *pins = &ctx->pins;
+
+	/* The context may be gone after that; the address is only compared. */
+	if (atomic_dec_and_test(pins))
+		wake_up_var(pins);
 }

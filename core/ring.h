@@ -1,46 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The ring of events that a program maps
+ * What is due is told to who waits: by an alarm that rings, or by a task that
+ * finds it
  */
 #ifndef _HTW_RING_H
 #define _HTW_RING_H
 
-#include <linux/types.h>
-#include <uapi/linux/htw.h>
+#include "alarm.h"
+#include "context.h"
 
-struct htw_user;
+enum hrtimer_restart htw_ring(struct hrtimer *timer);
+void htw_ring_again(struct htw_base *base);
+void htw_ring_tell(struct htw_base *base, u64 now, unsigned int budget) __releases(&base->lock);
+void htw_ring_unlock_told(struct htw_base *base, u64 now) __releases(&base->lock);
 
-/**
- * struct htw_event_ring - the kernel's side of a ring of events
- * @header: memory that programs map and may overwrite. The kernel reads only
- *	its head, once for each decision
- * @events: the events, after @header
- * @entries: number of events, a power of two; constant
- * @tail: number of the next event to write (the context's lock)
- * @head: the last valid head that the program stored (the context's lock)
- * @maps: number of mappings; the ring takes no events while there are none
- *	(written under the context's lock)
+/*
+ * Unlock a base after operations on its timers, at the time @now. Tells who
+ * waits if something is due, and sets the alarm for what is not. @budget: nodes
+ * that may be looked at for that, while the lock is held.
  */
-struct htw_event_ring {
-	struct htw_ring *header;
-	struct htw_event *events;
-	u32 entries;
-	u32 tail;
-	u32 head;
-	u32 maps;
-};
-
-/* The next event to write, if there is room; the context's lock is held. */
-static inline struct htw_event *htw_ring_next(struct htw_event_ring *ring)
+static inline void htw_ring_unlock(struct htw_base *base, u64 now, unsigned int budget)
+	__releases(&base->lock)
 {
-	return &ring->events[ring->tail++ & (ring->entries - 1)];
+	if (unlikely(READ_ONCE(base->told))) {
+		htw_ring_unlock_told(base, now);
+		return;
+	}
+	if (unlikely(base->is_stale || htw_wheel_next_is_stale(&base->wheel, base->next_tick)))
+		htw_base_publish(base);
+	if (unlikely(base->next <= now)) {
+		htw_ring_tell(base, now, budget);
+		return;
+	}
+	htw_base_drop_lock(base);
+	htw_alarm_check(base);
 }
-
-int htw_ring_check(u32 entries);
-struct htw_event_ring *htw_ring_alloc(struct htw_user *user, u32 entries);
-void htw_ring_free(struct htw_event_ring *ring, struct htw_user *user);
-size_t htw_ring_size(const struct htw_event_ring *ring);
-u32 htw_ring_room(struct htw_event_ring *ring);
-void htw_ring_publish(struct htw_event_ring *ring, bool queued);
 
 #endif /* _HTW_RING_H */

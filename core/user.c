@@ -1,63 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Users: limits and CPU shares that all contexts of a user have in common
+ * Users: limits and alarms that all contexts of a user have in common
  *
  * A context is charged to the user who opened it, even after the descriptor was
- * passed on. A user's contexts that were opened with CAP_SYS_RESOURCE belong to
- * a separate struct htw_user, which has no limits and counts nothing.
- *
- * In the initial user namespace a user is a uid. Anybody can create user
- * namespaces with subordinate uids, which would multiply limits and shares. So
- * all uids below the initial namespace count as the owner of the outermost
+ * passed on. In the initial user namespace a user is a uid. Anybody can create
+ * user namespaces with subordinate uids, which would multiply limits. So all
+ * uids below the initial namespace count as the owner of the outermost
  * namespace; if that is root, as with container managers, the namespace itself
  * is the user.
- *
- * A user outlives its last context until its token buckets are full: closing
- * and opening again gives no new tokens.
- *
- * All users share one lock, so it is a spinlock that is held for a few
- * instructions: a task that is throttled, or waits for memory, never holds it.
  */
+
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/hashtable.h>
-#include <linux/kcov.h>
-#include <linux/minmax.h>
 #include <linux/random.h>
-#include <linux/rcupdate.h>
+#include <linux/ratelimit.h>
 #include <linux/slab.h>
-#include <linux/user_namespace.h>
-#include <linux/workqueue.h>
 
+#include "alarm.h"
 #include "user.h"
 
-/*
- * Closed contexts of a user from which on open() waits until one has been
- * freed. Closing only hands them to a work item, and tasks that open and close
- * at once would be ahead of it.
- */
-#define HTW_USER_CLOSING_MAX	1024
-/* Limit of private wheels of a user. */
-#define HTW_USER_WHEELS_MAX	16
-/* Entries of a directory that is not counted: it takes no more than the context itself. */
-#define HTW_DIRECTORY_SMALL	64u
-/* Interval in which to look for users that can be freed: a quarter of what a full bucket takes. */
-#define HTW_REAP_DELAY		(HZ / 4)
-
 unsigned int htw_max_user_timers = 4194304;
+/* How often memory was refused to any user. */
+atomic_t htw_users_refused;
 
-struct workqueue_struct *htw_wq;
-
-/* Guards the following and the contexts of users. Taken before htw_bases_lock; not in softirq. */
 static DEFINE_SPINLOCK(htw_users_lock);
 static DEFINE_HASHTABLE(htw_users, 8);		/* by uid */
-static LIST_HEAD(htw_unused_users);		/* without contexts */
 
-static void htw_users_reap(struct work_struct *work);
-static DECLARE_DELAYED_WORK(htw_users_work, htw_users_reap);
+/* A user's number, in the initial user namespace. */
+u32 htw_user_uid(const struct htw_user *user)
+{
+	return from_kuid_munged(&init_user_ns, user->uid);
+}
 
-/* Return the outermost user namespace below the initial one; NULL for the initial one. */
+/*
+ * The outermost user namespace below the initial one; NULL for the initial one.
+ */
 static struct user_namespace *htw_user_ns(void)
 {
 	struct user_namespace *ns = current_user_ns();
@@ -70,96 +50,71 @@ static struct user_namespace *htw_user_ns(void)
 }
 
 /* Find a user and count a context of it. */
-static struct htw_user *htw_user_find(kuid_t uid, const struct user_namespace *ns,
-				      enum htw_class class)
+static struct htw_user *htw_user_find(kuid_t uid, const struct user_namespace *ns, bool privileged)
 {
 	struct htw_user *user;
 
 	lockdep_assert_held(&htw_users_lock);
 
 	hash_for_each_possible(htw_users, user, node, __kuid_val(uid)) {
-		if (!uid_eq(user->uid, uid) || user->ns != ns ||
-		    user->bases.class != class)
+		if (!uid_eq(user->uid, uid) || user->ns != ns || user->privileged != privileged)
 			continue;
-		if (!user->contexts++)
-			list_del_init(&user->unused);
+		user->contexts++;
 		return user;
 	}
 	return NULL;
 }
 
-static void htw_user_free_rcu(struct rcu_head *rcu)
+static void htw_user_free(struct htw_user *user)
 {
-	struct htw_user *user = container_of(rcu, struct htw_user, rcu);
-
+	htw_alarms_free(user->alarms);
+	WARN_ON_ONCE(atomic64_read(&user->timers));
 	if (user->ns)
 		put_user_ns(user->ns);
-	free_percpu(user->bases.cpus);
 	kfree(user);
 }
 
-/* Free a user that is in no list; none of its work is queued again. */
-static void htw_user_free(struct htw_user *user)
-{
-	WARN_ON_ONCE(atomic_read(&user->timers) || atomic_read(&user->entries) ||
-		     atomic_read(&user->wheels));
-	htw_sigio_sender_exit(&user->sigio);
-	cancel_work_sync(&user->clock_work);
-	cancel_work_sync(&user->free_work);
-	call_rcu(&user->rcu, htw_user_free_rcu);
-}
-
-static struct htw_user *htw_user_alloc(kuid_t uid, struct user_namespace *ns,
-				       enum htw_class class,
-				       const struct htw_user_ops *ops)
+static struct htw_user *htw_user_alloc(kuid_t uid, struct user_namespace *ns, bool privileged)
 {
 	struct htw_user *user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
 
 	if (!user)
 		return NULL;
-	user->bases = (struct htw_bases){
-		.cpus = alloc_percpu_gfp(struct htw_bases_cpu,
-					 GFP_KERNEL_ACCOUNT | __GFP_ZERO),
-		.class = class,
-		.serve = ops->serve,
-		.skew = get_random_u64(),
-		.gfp = GFP_KERNEL_ACCOUNT | __GFP_NOWARN,
-	};
-	if (!user->bases.cpus) {
+
+	user->alarms = htw_alarms_alloc(user);
+	if (!user->alarms) {
 		kfree(user);
 		return NULL;
 	}
 
-	htw_bases_init_set(&user->bases, from_kuid(&init_user_ns, uid));
+	for (unsigned int nr = 0; nr < HTW_LANES; nr++) {
+		INIT_LIST_HEAD(&user->lane[nr]);
+		INIT_LIST_HEAD(&user->waiting[nr]);
+	}
+
 	user->uid = uid;
 	user->ns = ns ? get_user_ns(ns) : NULL;
-	user->ops = ops;
+	user->privileged = privileged;
 	user->contexts = 1;
-	INIT_LIST_HEAD(&user->unused);
-	htw_sigio_sender_init(&user->sigio, htw_bases_flows(&user->bases));
-	mutex_init(&user->listeners_mutex);
-	INIT_LIST_HEAD(&user->listeners);
-	INIT_WORK(&user->clock_work, ops->cancel_on_set);
-	init_llist_head(&user->closed);
-	INIT_WORK(&user->free_work, ops->free_contexts);
-	init_waitqueue_head(&user->wait);
-	mutex_init(&user->wait_mutex);
+	user->skew = get_random_u64();
 	user->kcov_handle = kcov_common_handle();
 	return user;
 }
 
 /**
- * htw_user_get() - get the user to whom a context opened by this task is charged
- * @ops: &htw_user.ops, the same for all users
+ * htw_user_get() - get the user to whom a context opened by this task is
+ * charged
  *
  * Context: may sleep; charged to the caller's cgroup.
  * Return: the user, or NULL without memory.
  */
-struct htw_user *htw_user_get(const struct htw_user_ops *ops)
+struct htw_user *htw_user_get(void)
 {
-	/* Nothing is refused without the capability, so that is not logged as a denial. */
+	/*
+	 * Nothing is refused without the capability, so that is not logged as a
+	 * denial.
+	 */
 	bool privileged = ns_capable_noaudit(&init_user_ns, CAP_SYS_RESOURCE);
-	enum htw_class class = privileged ? HTW_CLASS_PRIVILEGED : HTW_CLASS_OTHERS;
 	struct user_namespace *ns = htw_user_ns();
 	kuid_t uid = ns ? ns->owner : current_uid();
 	struct htw_user *user, *made;
@@ -169,362 +124,128 @@ struct htw_user *htw_user_get(const struct htw_user_ops *ops)
 		ns = NULL;
 
 	spin_lock(&htw_users_lock);
-	user = htw_user_find(uid, ns, class);
+	user = htw_user_find(uid, ns, privileged);
 	spin_unlock(&htw_users_lock);
 	if (user)
 		return user;
 
-	made = htw_user_alloc(uid, ns, class, ops);
+	made = htw_user_alloc(uid, ns, privileged);
 	if (!made)
 		return NULL;
-
 	spin_lock(&htw_users_lock);
-	user = htw_user_find(uid, ns, class);
+	user = htw_user_find(uid, ns, privileged);
 	if (!user)
-		hash_add_rcu(htw_users, &made->node, __kuid_val(uid));
+		hash_add(htw_users, &made->node, __kuid_val(uid));
 	spin_unlock(&htw_users_lock);
 	if (!user)
 		return made;
-
 	/* Another task was faster. */
 	htw_user_free(made);
 	return user;
 }
 
-/* Drop a context's reference, unless it is the last one and the user has bases: take those. */
-static bool htw_user_try_put(struct htw_user *user, struct list_head *gone)
-{
-	lockdep_assert_held(&htw_users_lock);
-
-	if (user->contexts == 1) {
-		/* Under the lock: a new context makes bases of its own. */
-		htw_bases_take(&user->bases, gone);
-		if (!list_empty(gone))
-			return false;
-		list_add_tail(&user->unused, &htw_unused_users);
-		queue_delayed_work(htw_wq, &htw_users_work, HTW_REAP_DELAY);
-	}
-	user->contexts--;
-	return true;
-}
-
-/**
- * htw_user_put() - drop a context's reference to its user
- * @user: the user, whose bases are freed if this was its last context
- *
- * Context: may sleep.
+/*
+ * Drop a context's reference to its user, who goes with the last one. May
+ * sleep.
  */
 void htw_user_put(struct htw_user *user)
 {
-	for (;;) {
-		LIST_HEAD(gone);
-		bool done;
-
-		spin_lock(&htw_users_lock);
-		done = htw_user_try_put(user, &gone);
-		spin_unlock(&htw_users_lock);
-		if (done)
-			return;
-		/* While the user counts as used: the bases refer to its flows. */
-		htw_bases_free(&gone);
-	}
-}
-
-static bool htw_user_is_idle(struct htw_user *user)
-{
-	unsigned int cpu;
-
-	for_each_possible_cpu(cpu) {
-		if (!htw_pacer_flow_is_idle(per_cpu_ptr(htw_bases_flows(&user->bases), cpu), cpu))
-			return false;
-	}
-	return true;
-}
-
-static struct htw_user *htw_users_first(struct list_head *users)
-{
-	lockdep_assert_held(&htw_users_lock);
-
-	return list_first_entry_or_null(users, struct htw_user, unused);
-}
-
-/* Free users without contexts whose token buckets are full; look at the others again later. */
-static void htw_users_reap(struct work_struct *work)
-{
-	struct htw_user *user;
-	LIST_HEAD(users);
-	bool again;
+	bool last;
 
 	spin_lock(&htw_users_lock);
-	list_splice_init(&htw_unused_users, &users);
-	while ((user = htw_users_first(&users))) {
-		bool idle;
-
-		/*
-		 * Only this work item frees users. One that is found meanwhile
-		 * leaves the list. It may be unused again, but what was looked
-		 * at says nothing of it any more: its flows may be throttled.
-		 */
-		spin_unlock(&htw_users_lock);
-		idle = htw_user_is_idle(user);
-		cond_resched();
-		spin_lock(&htw_users_lock);
-
-		if (htw_users_first(&users) != user)
-			continue;
-		if (!idle) {
-			list_move_tail(&user->unused, &htw_unused_users);
-			continue;
-		}
-		list_del(&user->unused);
-		hash_del_rcu(&user->node);
-		spin_unlock(&htw_users_lock);
-		htw_user_free(user);
-		spin_lock(&htw_users_lock);
-	}
-	again = !list_empty(&htw_unused_users);
+	last = !--user->contexts;
+	if (last)
+		hash_del(&user->node);
 	spin_unlock(&htw_users_lock);
-	if (again)
-		queue_delayed_work(htw_wq, &htw_users_work, HTW_REAP_DELAY);
-}
-
-/* Call a function, which must not sleep, for each user. */
-void htw_users_for_each(void (*fn)(struct htw_user *user, void *data),
-			void *data)
-{
-	struct htw_user *user;
-	int i;
-
-	rcu_read_lock();
-	hash_for_each_rcu(htw_users, i, user, node)
-		fn(user, data);
-	rcu_read_unlock();
-}
-
-int htw_users_init(void)
-{
-	int ret = htw_sigio_init_queues();
-
-	if (ret)
-		return ret;
-
-	htw_wq = alloc_workqueue("htw", WQ_UNBOUND, 0);
-	if (!htw_wq) {
-		htw_sigio_exit_queues();
-		return -ENOMEM;
-	}
-	return 0;
-}
-
-/*
- * Free all users and the work queue: no context is left, and the pacers, which
- * have their flows, have stopped. May sleep.
- */
-void htw_users_exit(void)
-{
-	struct hlist_node *next;
-	struct htw_user *user;
-	int i;
-
-	cancel_delayed_work_sync(&htw_users_work);
-	hash_for_each_safe(htw_users, i, next, user, node) {
-		hash_del_rcu(&user->node);
+	if (last)
 		htw_user_free(user);
-	}
-	destroy_workqueue(htw_wq);
-	htw_sigio_exit_queues();
-	rcu_barrier();	/* for htw_user_free_rcu() */
-}
-
-/* Sum up how often, and for how many ns, a user was throttled on all CPUs. */
-void htw_user_throttled(struct htw_user *user, u64 *times, u64 *ns)
-{
-	unsigned int cpu;
-
-	*times = 0;
-	*ns = 0;
-	for_each_possible_cpu(cpu) {
-		struct htw_flow_info info;
-
-		htw_pacer_flow_info(per_cpu_ptr(htw_bases_flows(&user->bases), cpu), cpu, &info);
-		*times += info.throttles;
-		*ns += info.throttled_ns;
-	}
-}
-
-/**
- * htw_user_charge() - charge a user for timers
- * @user: the user
- * @least: charge for at least as many, or for none
- * @most: charge for as many if the limit allows
- *
- * What is charged is memory, in units of a timer: a page of timers, a page of
- * the table of deadlines, a ring.
- *
- * Return: the number, or zero at the limit.
- */
-u32 htw_user_charge(struct htw_user *user, u32 least, u32 most)
-{
-	u32 limit = READ_ONCE(htw_max_user_timers);
-	int timers = atomic_read(&user->timers);
-	u32 count;
-
-	if (htw_user_is_unlimited(user))
-		return most;
-	do {
-		count = min(most, limit - min_t(u32, timers, limit));
-		if (count < least)
-			return 0;
-	} while (!atomic_try_cmpxchg(&user->timers, &timers, timers + count));
-	return count;
-}
-
-void htw_user_uncharge(struct htw_user *user, u32 count)
-{
-	if (!htw_user_is_unlimited(user))
-		atomic_sub(count, &user->timers);
-}
-
-/* Is a directory not counted, as one that each context may have? */
-static bool htw_user_ignores_directory(const struct htw_user *user, u32 entries)
-{
-	return htw_user_is_unlimited(user) || entries <= HTW_DIRECTORY_SMALL;
-}
-
-/**
- * htw_user_charge_directory() - charge a user for the directory of a context
- * @user: the user
- * @entries: its length
- * @limit: most entries of a user
- *
- * Return: false at the limit.
- */
-bool htw_user_charge_directory(struct htw_user *user, u32 entries, u32 limit)
-{
-	int charged = atomic_read(&user->entries);
-
-	if (htw_user_ignores_directory(user, entries))
-		return true;
-	do {
-		if (charged + entries > limit)
-			return false;
-	} while (!atomic_try_cmpxchg(&user->entries, &charged,
-				     charged + entries));
-	return true;
-}
-
-void htw_user_uncharge_directory(struct htw_user *user, u32 entries)
-{
-	if (!htw_user_ignores_directory(user, entries))
-		atomic_sub(entries, &user->entries);
-}
-
-/* Charge a user for a private wheel; return false at the limit. */
-bool htw_user_charge_wheel(struct htw_user *user)
-{
-	return htw_user_is_unlimited(user) ||
-	       atomic_add_unless(&user->wheels, 1, HTW_USER_WHEELS_MAX);
-}
-
-void htw_user_uncharge_wheel(struct htw_user *user)
-{
-	if (!htw_user_is_unlimited(user))
-		atomic_dec(&user->wheels);
 }
 
 /*
- * Closing
- *
- * Pages, rings and private wheels are freed, and uncharged, a grace period
- * after the last close. A program that closes a descriptor and opens another
- * one must not fail at a limit meanwhile, so an open() or add at the limit
- * waits for what is being freed.
+ * The user after @user, which has a reference, or the first one; NULL if there
+ * is none. It has a reference then.
  */
-
-/* A context has been closed, and will be freed. */
-void htw_user_closing_begin(struct htw_user *user)
+static struct htw_user *htw_user_next(const struct htw_user *user)
 {
-	atomic_inc(&user->closing);
-}
+	struct hlist_node *node = NULL;
+	unsigned int bucket = 0;
 
-/* What it held has been uncharged. */
-void htw_user_closing_end(struct htw_user *user)
-{
-	/* In this order, with full barriers: see htw_user_may_try(). */
-	atomic_inc_return(&user->freed);
-	atomic_dec_return(&user->closing);
-	if (wq_has_sleeper(&user->wait))
-		wake_up(&user->wait);
-}
-
-/**
- * htw_user_wait_begin() - begin to wait for closed contexts of a user
- * @wait: the wait of the call, which may have waited before; begins as %HTW_USER_WAIT
- * @user: the user
- *
- * Call this after a limit was met, and try again before htw_user_wait_again().
- */
-void htw_user_wait_begin(struct htw_user_wait *wait, struct htw_user *user)
-{
-	wait->user = user;
-	wait->freed = atomic_read_acquire(&user->freed);
-}
-
-/* Has something been freed since the last try, or is nothing left to wait for? */
-static bool htw_user_may_try(const struct htw_user_wait *wait)
-{
-	/* The one before the other: the last context counts as freed before it is not closing. */
-	bool closing = atomic_read_acquire(&wait->user->closing);
-
-	return !closing || atomic_read(&wait->user->freed) != wait->freed;
-}
-
-/**
- * htw_user_wait_again() - wait until a closed context of the user has been freed
- * @wait: the wait
- *
- * Context: may sleep; no lock is held that freeing a context takes.
- * Return: true if another try may succeed; false if no context is being freed,
- * ten seconds after the call began, or if the task is being killed.
- */
-bool htw_user_wait_again(struct htw_user_wait *wait)
-{
-	struct htw_user *user = wait->user;
-	int freed = wait->freed;
-	long left;
-
-	/* Other threads may go on closing, without leaving room. */
-	if (time_after(jiffies, wait->until))
-		return false;
-	if (!htw_user_may_try(wait)) {
-		if (mutex_lock_killable(&user->wait_mutex))
-			return false;
-		left = max_t(long, wait->until - jiffies, 0);
-		left = wait_event_killable_timeout(user->wait, htw_user_may_try(wait), left);
-		mutex_unlock(&user->wait_mutex);
-		if (left <= 0)
-			return false;
+	spin_lock(&htw_users_lock);
+	if (user) {
+		node = user->node.next;
+		bucket = hash_min(__kuid_val(user->uid), HASH_BITS(htw_users)) + 1;
 	}
-	wait->freed = atomic_read_acquire(&user->freed);
-	return wait->freed != freed;
+	while (!node && bucket < HASH_SIZE(htw_users))
+		node = htw_users[bucket++].first;
+	if (node)
+		hlist_entry(node, struct htw_user, node)->contexts++;
+	spin_unlock(&htw_users_lock);
+	return hlist_entry_safe(node, struct htw_user, node);
 }
 
 /**
- * htw_user_wait_for_closing() - wait while many closed contexts of the user are not freed yet
- * @user: the user
+ * htw_users_for_each() - call a function for each user
+ * @fn: the function; no lock is held, and &htw_user.contexts is one too many
+ * @data: passed to it
  *
- * Context: may sleep; no lock is held.
- * Return: false after ten seconds, or if the task is being killed.
+ * Context: may sleep.
  */
-bool htw_user_wait_for_closing(struct htw_user *user)
+void htw_users_for_each(void (*fn)(struct htw_user *user, void *data), void *data)
 {
-	struct htw_user_wait wait = HTW_USER_WAIT;
+	struct htw_user *user = htw_user_next(NULL), *next;
 
-	htw_user_wait_begin(&wait, user);
-	while (atomic_read(&user->closing) >= HTW_USER_CLOSING_MAX) {
-		if (!htw_user_wait_again(&wait))
-			return atomic_read(&user->closing) <
-			       HTW_USER_CLOSING_MAX;
+	for (; user; user = next) {
+		fn(user, data);
+		next = htw_user_next(user);
+		htw_user_put(user);
+		cond_resched();
 	}
+}
+
+/* For how many timers a user may have memory. */
+u64 htw_user_limit(const struct htw_user *user)
+{
+	return user->privileged ? U64_MAX : READ_ONCE(htw_max_user_timers);
+}
+
+/* Charge a user for memory of so many slots. Return: false at the limit. */
+bool htw_user_charge(struct htw_user *user, u32 slots)
+{
+	s64 held = atomic64_read(&user->timers);
+
+	/*
+	 * Exact: what one call cannot have is not missing to another one
+	 * meanwhile.
+	 */
+	do {
+		if (held + (u64)slots > htw_user_limit(user))
+			return false;
+	} while (!atomic64_try_cmpxchg(&user->timers, &held, held + slots));
 	return true;
+}
+
+void htw_user_uncharge(struct htw_user *user, u32 slots)
+{
+	atomic64_sub(slots, &user->timers);
+}
+
+/**
+ * htw_user_refuse() - a user is refused memory at its limit
+ * @user: the user
+ *
+ * That is counted, and logged now and then.
+ */
+void htw_user_refuse(struct htw_user *user)
+{
+	static DEFINE_RATELIMIT_STATE(limit, 60 * HZ, 3);
+
+	atomic_inc(&user->refused);
+	atomic_inc(&htw_users_refused);
+	/* Lines that are left out are not counted: there is a counter. */
+	ratelimit_set_flags(&limit, RATELIMIT_MSG_ON_RELEASE);
+	if (__ratelimit(&limit))
+		pr_warn("uid %u%s has memory for %lld timers, and may not have more: max_user_timers=%u in /sys/module/htw/parameters/ can be raised\n",
+			htw_user_uid(user),
+			user->ns ? " (in a user namespace)" : "",
+			atomic64_read(&user->timers), READ_ONCE(htw_max_user_timers));
 }

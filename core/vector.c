@@ -13,41 +13,49 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "calls.h"
 #include "compat.h"
 #include "copied.h"
-#include "ops.h"
-#include "pool.h"
-#include "section.h"
-#include "vector.h"
 
-/* Operations that are copied in at a time, in most vectors for one section. */
+/* Operations that are copied in at a time. */
 #define HTW_VECTOR_BATCH	256u
+/* Operations after which a loop looks at the lock. */
+#define HTW_VECTOR_GROUP	64u
+/* In place of &enum htw_op: each entry by htw_vector_change_slow(). */
+#define HTW_VECTOR_SLOW		U16_MAX
 
-static_assert(sizeof(struct htw_vector) == 72);
+static_assert(sizeof(struct htw_vector_args) == 64);
 
 /**
  * struct htw_vector_batch - some entries of a vector
  * @ids: ids, or on return negative errors
  * @deadlines: deadlines, if the vector has any
  * @cookies: cookies, or zeroes
+ * @timers: the timers that are added, or that the ids may be of
  */
 struct htw_vector_batch {
 	u64 ids[HTW_VECTOR_BATCH];
 	u64 deadlines[HTW_VECTOR_BATCH];
 	u64 cookies[HTW_VECTOR_BATCH];
+	struct htw_timer *timers[HTW_VECTOR_BATCH];
 };
 
 /*
- * Memory of the last vector on a CPU, for the next one, or NULL: distributions
- * have kmalloc() clear what it returns (init_on_alloc), which takes longer than
- * a short vector. A vector takes it by xchg and then owns it.
+ * Memory that a CPU keeps for vectors, or NULL before the first one:
+ * distributions have kmalloc() clear what it returns, which takes longer than a
+ * short vector. It is not charged to a cgroup. While a vector uses it, perhaps
+ * asleep, others on that CPU allocate memory that is, and free it.
  */
 static DEFINE_PER_CPU(struct htw_vector_batch *, htw_vector_cache);
+/* In its place while a vector uses it. */
+#define HTW_VECTOR_IN_USE	ERR_PTR(-EBUSY)
 
-/* The request that all entries of a vector share, but for deadline and cookie. */
-static struct htw_add htw_vector_add(const struct htw_vector *v)
+/*
+ * The request that all entries of a vector share, but for deadline and cookie.
+ */
+static struct htw_add_args htw_vector_add(const struct htw_vector_args *v)
 {
-	return (struct htw_add) {
+	return (struct htw_add_args){
 		.interval = v->interval,
 		.slack = v->slack,
 		.flags = v->flags,
@@ -55,9 +63,9 @@ static struct htw_add htw_vector_add(const struct htw_vector *v)
 	};
 }
 
-static struct htw_mod htw_vector_mod(const struct htw_vector *v)
+static struct htw_mod_args htw_vector_mod(const struct htw_vector_args *v)
 {
-	return (struct htw_mod) {
+	return (struct htw_mod_args){
 		.interval = v->interval,
 		.slack = v->slack,
 		.flags = v->flags,
@@ -65,368 +73,292 @@ static struct htw_mod htw_vector_mod(const struct htw_vector *v)
 	};
 }
 
-/* @ring_tail, which has fewer bits than the vector's, is only checked for being zero. */
-static struct htw_cancel htw_vector_cancel(const struct htw_vector *v)
-{
-	return (struct htw_cancel) {
-		.flags = v->flags,
-		.ring_tail = !!v->ring_tail,
-	};
-}
-
-/* Check that an array is passed if and only if it is wanted. It may be absent if empty. */
-static bool htw_vector_array_is_valid(const struct htw_vector *v, u64 array,
-				      bool wanted)
+/*
+ * Check that an array is passed if and only if it is wanted. It may be absent
+ * if empty.
+ */
+static bool htw_vector_array_is_valid(const struct htw_vector_args *v, u64 array, bool wanted)
 {
 	return array ? wanted : !wanted || !v->count;
 }
 
-static bool htw_vector_is_valid(const struct htw_context *ctx,
-				const struct htw_vector *v)
+static bool htw_vector_is_valid(const struct htw_vector_args *v)
 {
-	const struct htw_add add = htw_vector_add(v);
-	const struct htw_mod mod = htw_vector_mod(v);
-	const struct htw_cancel cancel = htw_vector_cancel(v);
+	const struct htw_add_args add = htw_vector_add(v);
+	const struct htw_mod_args mod = htw_vector_mod(v);
 
-	if (v->reserved0 || (v->reserved && v->op != HTW_OP_CANCEL) ||
-	    !htw_vector_array_is_valid(v, v->ids, true))
+	if (!htw_vector_array_is_valid(v, v->ids, true))
 		return false;
 
 	switch (v->op) {
 	case HTW_OP_ADD:
 		return htw_vector_array_is_valid(v, v->deadlines, true) &&
-		       htw_op_add_is_valid(ctx, &add);
+		       htw_call_add_is_valid(&add);
 	case HTW_OP_MOD:
 		return htw_vector_array_is_valid(v, v->deadlines, v->flags & HTW_MOD_DEADLINE) &&
-		       !(v->flags & HTW_MOD_UNREAD) &&
-		       (!v->cookies || v->flags & HTW_MOD_COOKIE) && htw_op_mod_is_valid(ctx, &mod);
+		       (!v->cookies || v->flags & HTW_MOD_COOKIE) &&
+		       htw_arith_mod_is_valid(&mod);
 	case HTW_OP_CANCEL:
-		return !v->deadlines && !v->cookies && !v->interval &&
-		       !v->slack && !v->firings &&
-		       htw_op_cancel_is_valid(ctx, &cancel);
+		return !v->deadlines && !v->cookies && !v->interval && !v->slack && !v->firings &&
+		       !v->flags;
 	default:
 		return false;
 	}
 }
 
-/* Is this the error of an operation, in place of its id? */
-static bool htw_vector_is_error(u64 id)
-{
-	return id >= (u64)-MAX_ERRNO;
-}
-
-static void __user *htw_vector_at(const struct htw_vector *v, u64 array)
+static void __user *htw_vector_at(const struct htw_vector_args *v, u64 array)
 {
 	return u64_to_user_ptr(array) + v->done * sizeof(u64);
 }
 
 /* Copy in the next entries of an array. Return how many could be read. */
-static u32 htw_vector_get(const struct htw_vector *v, u64 *to, u64 array,
-			  u32 count)
+static u32 htw_vector_get(const struct htw_vector_args *v, u64 *to, u64 array, u32 count)
 {
 	return htw_copy_in(to, htw_vector_at(v, array), count, sizeof(*to));
 }
 
-/* Reserve a timer for each add; each for which there is none fails. Return how many did. */
-static u32 htw_vector_reserve(struct htw_context *ctx,
-			      struct htw_vector_batch *batch, u32 count,
-			      struct list_head *reserved,
-			      struct htw_user_wait *wait)
+/* Has enough been done with the lock held, or does somebody wait for it? */
+static bool htw_vector_should_pause(struct htw_call *c, int units)
 {
-	u32 failed = 0;
-
-	for (u32 i = 0; i < count;) {
-		int got = htw_pool_reserve(ctx, reserved, count - i,
-					   batch->ids + i, wait);
-
-		if (got > 0) {
-			i += got;
-			continue;
-		}
-		batch->ids[i++] = got;
-		failed++;
-	}
-	return failed;
-}
-
-static void htw_vector_begin(struct htw_section *s, struct htw_context *ctx)
-{
-	htw_section_begin(s, ctx);
-	/* Where other wheels shift, these divide: fewer operations for the same cost. */
-	if (!s->base->wheel.pow2)
-		htw_section_count(s, HTW_SECTION_UNITS / 2);
+	c->units -= units;
+	return c->units <= 0 || spin_is_contended(&c->base->lock);
 }
 
 /*
- * Arm reserved timers in order, from entry @i on; @add is what all adds have in
- * common.
- *
- * Return: the first entry that is left to another section; @count if none is.
+ * Start timers in order, from entry @i on. Return: the first entry that is
+ * left.
  */
 static __always_inline u32
-htw_vector_arm_each(struct htw_section *s, const struct htw_vector_batch *batch,
-		    u32 i, u32 count, struct list_head *reserved,
-		    struct htw_add add, bool direct, bool some_failed)
+htw_vector_start(struct htw_call *c, const struct htw_vector_batch *batch, u32 i, u32 count,
+		 struct htw_add_args add)
 {
-	struct list_head *entry = reserved->next;
-
 	do {
-		u32 end = min(i + HTW_SECTION_GROUP, count);
+		u32 end = min(i + HTW_VECTOR_GROUP, count);
 
-		while (i < end) {
-			struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
-
-			if (some_failed && htw_vector_is_error(batch->ids[i])) {
-				i++;
-				continue;
-			}
-			entry = entry->next;
+		for (; i < end; i++) {
 			add.deadline = batch->deadlines[i];
 			add.cookie = batch->cookies[i];
-			i++;
-			if (!htw_section_add(s, t, &add, direct))
-				break;
+			htw_call_add(c, batch->timers[i], &add);
 		}
-	} while (i < count && !htw_section_should_end(s, HTW_SECTION_GROUP));
-	/* Cut those before @entry off; their links are the wheel's now. */
-	reserved->next = entry;
-	entry->prev = reserved;
+	} while (i < count && !htw_vector_should_pause(c, HTW_VECTOR_GROUP));
 	return i;
 }
 
-static void htw_vector_arm(struct htw_context *ctx, const struct htw_vector *v,
-			   const struct htw_vector_batch *batch, u32 count,
-			   struct list_head *reserved, bool some_failed)
+/*
+ * Start timers. The most common vectors have loops of their own, with constant
+ * flags and zeroes.
+ */
+static void htw_vector_start_all(struct htw_context *ctx, struct htw_base *base,
+				 const struct htw_vector_args *v,
+				 const struct htw_vector_batch *batch, u32 count, gfp_t gfp)
 {
-	const struct htw_add relative = {}, absolute = { .flags = HTW_F_ABS };
-	bool simple = !(v->interval | v->slack | v->firings) && !some_failed;
-	struct htw_section s;
-	u32 i = 0;
-
-	htw_context_settle(ctx);
+	const struct htw_add_args relative = {}, absolute = { .flags = HTW_F_ABS };
+	bool simple = !(v->interval | v->slack | v->firings);
+	void *levels = htw_base_alloc_levels(base, count, gfp);
+	u32 i = 0, traced;
+	struct htw_call c;
 
 	while (i < count) {
-		htw_vector_begin(&s, ctx);
-		/*
-		 * Loops of their own for the most common vectors, with constant
-		 * flags and fields that are zero: see docs/performance.md.
-		 */
-		if (simple && s.direct && v->flags == 0)
-			i = htw_vector_arm_each(&s, batch, i, count, reserved,
-						relative, true, false);
-		else if (simple && s.direct && v->flags == HTW_F_ABS)
-			i = htw_vector_arm_each(&s, batch, i, count, reserved,
-						absolute, true, false);
-		else if (simple && v->flags == 0)
-			i = htw_vector_arm_each(&s, batch, i, count, reserved,
-						relative, false, false);
+		htw_call_begin(&c, ctx, base);
+		if (levels)
+			htw_base_add_levels(base, &levels);
+
+		traced = i;
+		if (simple && !v->flags)
+			i = htw_vector_start(&c, batch, i, count, relative);
+		else if (simple && v->flags == HTW_F_ABS)
+			i = htw_vector_start(&c, batch, i, count, absolute);
 		else
-			i = htw_vector_arm_each(&s, batch, i, count, reserved,
-						htw_vector_add(v), s.direct,
-						some_failed);
-		htw_section_end(&s);
+			i = htw_vector_start(&c, batch, i, count, htw_vector_add(v));
+		for (; trace_htw_add_enabled() && traced < i; traced++)
+			trace_htw_add(ctx, batch->timers[traced]);
+
+		htw_call_unlock(&c);
+		cond_resched();
 	}
+	htw_base_free_levels(base, levels);
 }
 
 /*
  * Add some timers. As with a single add, ids are written before timers are
- * armed, so that no timer is left behind whose id the program does not have.
+ * started, so that no timer is left behind whose id the program does not have.
  *
- * Return: how many adds were carried out.
+ * Return: how many adds were carried out, those that failed included; -EAGAIN,
+ * and none was, if that would have to sleep.
  */
-static u32 htw_vector_add_batch(struct htw_context *ctx, struct htw_vector *v,
-				struct htw_vector_batch *batch, u32 want,
-				struct htw_user_wait *wait)
+static int htw_vector_add_batch(struct htw_context *ctx, struct htw_vector_args *v,
+				struct htw_vector_batch *batch, u32 want, gfp_t gfp)
 {
-	LIST_HEAD(reserved);
-	u32 failed = htw_vector_reserve(ctx, batch, want, &reserved, wait);
-	u32 count = htw_copy_out(htw_vector_at(v, v->ids), batch->ids, want,
-				 sizeof(*batch->ids));
+	struct htw_base *base = htw_bases_get(ctx, gfp);
+	int ret = PTR_ERR_OR_ZERO(base);
+	u32 got = 0, written, started;
 
-	/* Count only errors that the program has got. */
-	if (failed && count < want) {
-		failed = 0;
-		for (u32 i = 0; i < count; i++)
-			failed += htw_vector_is_error(batch->ids[i]);
+	while (got < want && !ret) {
+		ret = htw_pages_reserve(ctx, batch->timers + got, want - got,
+					batch->ids + got, gfp);
+		if (ret > 0) {
+			got += ret;
+			ret = 0;
+		}
 	}
-	v->failed += failed;
-	if (count > failed)
-		htw_vector_arm(ctx, v, batch, count, &reserved, failed);
-	if (!list_empty(&reserved))
-		htw_pool_unreserve(ctx, &reserved);
-	return count;
+	if (ret == -EAGAIN) {
+		while (got)
+			htw_ids_give_up(&ctx->ids, batch->timers[--got]);
+		return ret;
+	}
+	for (u32 n = got; n < want; n++)
+		batch->ids[n] = ret;
+
+	written = htw_copy_out(htw_vector_at(v, v->ids), batch->ids, want, sizeof(*batch->ids));
+	started = min(written, got);
+	v->failed += written - started;
+	if (started)
+		htw_vector_start_all(ctx, base, v, batch, started, gfp);
+
+	/* The program may have seen the others' ids. */
+	while (got > started)
+		htw_ids_give_up(&ctx->ids, batch->timers[--got]);
+	return written;
 }
 
 /*
- * Find some timers and prefetch them all: with millions pending, one cache miss
- * after the other takes longer than everything else.
+ * Find timers and prefetch them: with millions, one cache miss after the other
+ * takes longest.
  */
-static __always_inline void htw_vector_find_batch(const struct htw_section *s,
-						  const u64 *ids, u32 count,
-						  struct htw_timer **found)
+static __always_inline void htw_vector_find(const struct htw_ids *ids,
+					    struct htw_vector_batch *batch, u32 i, u32 end)
 {
+	const struct htw_lookup lookup = htw_ids_lookup(ids);
+
 #pragma GCC unroll 4
-	for (u32 i = 0; i < count; i++) {
-		found[i] = htw_section_find(s, ids[i]);
-		prefetchw(found[i]);
+	for (; i < end; i++) {
+		batch->timers[i] = htw_lookup_find(&lookup, batch->ids[i]);
+		prefetchw(batch->timers[i]);
 	}
-}
-
-/* The slow path; @mod is a copy, so that the loop can keep its own in registers. */
-static noinline u32 htw_vector_mod_slow(struct htw_section *s,
-					struct htw_timer *t, struct htw_mod mod,
-					u64 *id)
-{
-	int ret = htw_section_mod_slow(s, t, &mod);
-
-	if (!ret)
-		return 0;
-	*id = ret;
-	return 1;
 }
 
 /*
- * Change timers, from entry @i on; @mod is what all have in common. Add the
- * number of those that failed to @failed.
- *
- * Return: the first entry that is left to another section; @count if none is.
+ * Cancel or change a timer in any state, of any base. Return: false if there is
+ * none.
  */
-static __always_inline u32 htw_vector_mod_each(struct htw_section *s,
-					       struct htw_vector_batch *batch,
-					       u32 i, u32 count,
-					       struct htw_mod mod, u32 *failed)
+static noinline bool htw_vector_change_slow(struct htw_call *c, const struct htw_vector_args *v,
+					    const struct htw_vector_batch *batch, u32 i)
 {
-	struct htw_timer *found[HTW_SECTION_GROUP] __uninitialized;
+	struct htw_mod_args mod = htw_vector_mod(v);
+	struct htw_timer *t;
 
-	do {
-		u32 end = min(i + HTW_SECTION_GROUP, count);
-		struct htw_timer **t = found;
-
-		htw_vector_find_batch(s, batch->ids + i, end - i, found);
-		for (; i < end; i++, t++) {
-			mod.id = batch->ids[i];
-			if (mod.flags & HTW_MOD_DEADLINE)
-				mod.deadline = batch->deadlines[i];
-			if (mod.flags & HTW_MOD_COOKIE)
-				mod.cookie = batch->cookies[i];
-			if (htw_section_mod_fast(s, *t, &mod))
-				continue;
-			*failed += htw_vector_mod_slow(s, *t, mod, &batch->ids[i]);
-			if (htw_section_is_used_up(s)) {
-				i++;
-				break;
-			}
-		}
-	} while (i < count && !htw_section_should_end(s, HTW_SECTION_GROUP));
-	return i;
-}
-
-/* Return how many failed. */
-static u32 htw_vector_mod_batch(struct htw_context *ctx,
-				const struct htw_vector *v,
-				struct htw_vector_batch *batch, u32 count)
-{
-	const struct htw_mod relative = { .flags = HTW_MOD_DEADLINE };
-	const struct htw_mod absolute = { .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
-	struct htw_section s;
-	u32 failed = 0, i = 0;
-
-	while (i < count) {
-		htw_vector_begin(&s, ctx);
-		/*
-		 * Constant flags for re-arming, as in htw_vector_arm().
-		 */
-		if (v->flags == relative.flags)
-			i = htw_vector_mod_each(&s, batch, i, count, relative, &failed);
-		else if (v->flags == absolute.flags)
-			i = htw_vector_mod_each(&s, batch, i, count, absolute, &failed);
-		else
-			i = htw_vector_mod_each(&s, batch, i, count,
-						htw_vector_mod(v), &failed);
-		htw_section_end(&s);
+	c->units -= HTW_CALL_DUE_UNITS;
+	t = htw_call_lock_timer(c, batch->timers[i], batch->ids[i]);
+	if (v->op == HTW_OP_CANCEL)
+		trace_htw_cancel(c->ctx, batch->ids[i], t ? 0 : -ENOENT);
+	if (!t)
+		return false;
+	if (v->op == HTW_OP_CANCEL) {
+		htw_call_cancel(c, t);
+		return true;
 	}
-	return failed;
+
+	if (v->flags & HTW_MOD_DEADLINE)
+		mod.deadline = batch->deadlines[i];
+	if (v->flags & HTW_MOD_COOKIE)
+		mod.cookie = batch->cookies[i];
+	htw_call_mod(c, t, &mod);
+	trace_htw_mod(c->ctx, t);
+	return true;
 }
 
-/* The slow path, as htw_vector_mod_slow(). */
-static noinline u32 htw_vector_cancel_slow(struct htw_section *s,
-					   struct htw_timer *t, u32 flags,
-					   u64 *id)
+/*
+ * Cancel or change timers, from entry @i on. @op and @flags, those of @v, are
+ * constants in the most common vectors; others, and those that are traced, have
+ * %HTW_VECTOR_SLOW for @op. Return: the first entry that is left.
+ */
+static __always_inline u32
+htw_vector_change(struct htw_call *c, const struct htw_vector_args *v,
+		  struct htw_vector_batch *batch, u32 i, u32 count, u16 op, u32 flags, u32 *failed)
 {
-	struct htw_cancel cancel = { .id = *id, .flags = flags };
-	int ret = htw_section_cancel_slow(s, t, &cancel);
-
-	if (!ret)
-		return 0;
-	*id = ret;
-	return 1;
-}
-
-/* As htw_vector_mod_each(). */
-static u32 htw_vector_cancel_each(struct htw_section *s, const struct htw_vector *v,
-				  struct htw_vector_batch *batch, u32 i, u32 count, u32 *failed)
-{
-	struct htw_timer *found[HTW_SECTION_GROUP] __uninitialized;
-	struct htw_cancel cancel = {};
+	u64 now = c->now;
 
 	do {
-		u32 end = min(i + HTW_SECTION_GROUP, count);
-		struct htw_timer **t = found;
+		u32 end = min(i + HTW_VECTOR_GROUP, count);
 
-		htw_vector_find_batch(s, batch->ids + i, end - i, found);
-		for (; i < end; i++, t++) {
-			cancel.id = batch->ids[i];
-			if (htw_section_cancel_fast(s, *t, &cancel, false))
+		htw_vector_find(&c->ctx->ids, batch, i, end);
+		for (; i < end; i++) {
+			struct htw_timer *t = batch->timers[i];
+			u64 id = batch->ids[i];
+
+			if (op == HTW_OP_CANCEL && htw_call_is_at(c, t, id, 0)) {
+				htw_call_cancel(c, t);
 				continue;
-			*failed += htw_vector_cancel_slow(s, *t, v->flags, &batch->ids[i]);
-			if (htw_section_is_used_up(s)) {
-				i++;
-				break;
 			}
+			if (op == HTW_OP_MOD && htw_call_is_at(c, t, id, HTW_TIMER_SLACK) &&
+			    htw_call_move(c->base, t, now, batch->deadlines[i], flags))
+				continue;
+
+			c->relocked = false;
+			if (!htw_vector_change_slow(c, v, batch, i)) {
+				batch->ids[i] = -ENOENT;
+				++*failed;
+			}
+			/*
+			 * What was found was valid as long as the lock was
+			 * held, and taking another may have moved nodes down:
+			 * let others run.
+			 */
+			if (c->relocked)
+				return i + 1;
 		}
-	} while (i < count && !htw_section_should_end(s, HTW_SECTION_GROUP));
+	} while (i < count && !htw_vector_should_pause(c, HTW_VECTOR_GROUP));
 	return i;
 }
 
 /* Return how many failed. */
-static u32 htw_vector_cancel_batch(struct htw_context *ctx,
-				   const struct htw_vector *v,
+static u32 htw_vector_change_batch(struct htw_context *ctx, const struct htw_vector_args *v,
 				   struct htw_vector_batch *batch, u32 count)
 {
-	struct htw_section s;
+	u32 relative = HTW_MOD_DEADLINE, absolute = HTW_MOD_DEADLINE | HTW_F_ABS;
+	u16 cancel = HTW_OP_CANCEL, mod = HTW_OP_MOD;
+	struct htw_base *base = htw_context_guess(ctx);
+	struct htw_call c;
 	u32 failed = 0, i = 0;
+	bool traced;
+
+	if (!base) {
+		for (i = 0; i < count; i++)
+			batch->ids[i] = -ENOENT;
+		return count;
+	}
 
 	while (i < count) {
-		htw_vector_begin(&s, ctx);
-		i = htw_vector_cancel_each(&s, v, batch, i, count, &failed);
-		htw_section_end(&s);
+		htw_call_begin(&c, ctx, base);
+		traced = trace_htw_cancel_enabled() || trace_htw_mod_enabled();
+		if (!traced && v->op == cancel)
+			i = htw_vector_change(&c, v, batch, i, count, cancel, 0, &failed);
+		else if (!traced && v->flags == relative)
+			i = htw_vector_change(&c, v, batch, i, count, mod, relative, &failed);
+		else if (!traced && v->flags == absolute)
+			i = htw_vector_change(&c, v, batch, i, count, mod, absolute, &failed);
+		else
+			i = htw_vector_change(&c, v, batch, i, count, HTW_VECTOR_SLOW, 0, &failed);
+
+		/* Those that follow are probably there as well. */
+		base = c.base;
+		htw_call_unlock(&c);
+		cond_resched();
 	}
 	return failed;
 }
 
-/* Cancel or change timers of a context in which none has been armed. Return how many failed. */
-static u32 htw_vector_find_none(struct htw_vector_batch *batch, u32 count)
-{
-	for (u32 i = 0; i < count; i++)
-		batch->ids[i] = -ENOENT;
-	return count;
-}
-
 /*
- * Write errors in place of the ids of operations that failed. An entry that was
- * an error when it was passed in is not a valid id, so it has failed as well.
- *
- * Return: the number of entries up to the first error that could not be
- * written.
+ * Write errors in place of the ids of what failed. Return: entries up to one
+ * that could not be written.
  */
-static u32 htw_vector_write_errors(struct htw_vector *v,
-				   const struct htw_vector_batch *batch,
+static u32 htw_vector_write_errors(struct htw_vector_args *v, const struct htw_vector_batch *batch,
 				   u32 count)
 {
 	u64 __user *ids = htw_vector_at(v, v->ids);
 
 	for (u32 i = 0; i < count; i++) {
-		if (!htw_vector_is_error(batch->ids[i]))
+		if (!HTW_ID_IS_ERROR(batch->ids[i]))
 			continue;
 		if (put_user(batch->ids[i], ids + i))
 			return i;
@@ -436,88 +368,121 @@ static u32 htw_vector_write_errors(struct htw_vector *v,
 }
 
 /*
- * Carry out some entries, as far as they can be read and their results can be
- * written.
- *
- * Return: 0 if that was all of them, else -EFAULT.
+ * Carry out some entries, as far as they can be read. Return: 0 if that was all
+ * of them, -EFAULT, or that of htw_vector_add_batch().
  */
-static int htw_vector_submit(struct htw_context *ctx, struct htw_vector *v,
-			     struct htw_vector_batch *batch, u32 want,
-			     struct htw_user_wait *wait)
+static int htw_vector_submit(struct htw_context *ctx, struct htw_vector_args *v,
+			     struct htw_vector_batch *batch, u32 want, gfp_t gfp)
 {
+	s64 offset = v->flags & HTW_F_ABS ? htw_clock_offset(ctx->clock) : 0;
 	u32 count = want;
+	int ret;
 
-	/* Deadlines have an array if they are wanted; cookies are zero without one. */
+	/*
+	 * Deadlines have an array if they are wanted; cookies are zero without
+	 * one.
+	 */
 	if (v->deadlines)
 		count = htw_vector_get(v, batch->deadlines, v->deadlines, count);
+	if (offset)
+		for (u32 i = 0; i < count; i++)
+			batch->deadlines[i] = htw_clock_from_user(batch->deadlines[i], offset);
+
 	if (v->cookies)
 		count = htw_vector_get(v, batch->cookies, v->cookies, count);
-	else if (v->op == HTW_OP_ADD ||
-		 (v->op == HTW_OP_MOD && v->flags & HTW_MOD_COOKIE))
+	else if (v->op == HTW_OP_ADD || (v->op == HTW_OP_MOD && v->flags & HTW_MOD_COOKIE))
 		memset(batch->cookies, 0, count * sizeof(*batch->cookies));
-	if (v->op == HTW_OP_ADD) {
-		count = htw_vector_add_batch(ctx, v, batch, count, wait);
-	} else {
-		u32 failed;
 
+	if (v->op == HTW_OP_ADD) {
+		ret = htw_vector_add_batch(ctx, v, batch, count, gfp);
+		if (ret < 0)
+			return ret;
+		count = ret;
+	} else {
 		count = htw_vector_get(v, batch->ids, v->ids, count);
-		if (!htw_context_is_settled(ctx))
-			failed = htw_vector_find_none(batch, count);
-		else if (v->op == HTW_OP_MOD)
-			failed = htw_vector_mod_batch(ctx, v, batch, count);
-		else
-			failed = htw_vector_cancel_batch(ctx, v, batch, count);
-		if (failed)
+		if (htw_vector_change_batch(ctx, v, batch, count))
 			count = htw_vector_write_errors(v, batch, count);
 	}
+
 	v->done += count;
 	return count == want ? 0 : -EFAULT;
 }
 
+/*
+ * Get memory for a vector. @home: out: where the CPU keeps it; NULL if it is
+ * charged, and to be freed.
+ */
+static struct htw_vector_batch *htw_vector_alloc(struct htw_vector_batch ***home, gfp_t gfp)
+{
+	struct htw_vector_batch *batch;
+
+	*home = raw_cpu_ptr(&htw_vector_cache);
+	batch = xchg(*home, HTW_VECTOR_IN_USE);
+	if (batch == HTW_VECTOR_IN_USE) {
+		*home = NULL;
+		return kmalloc(sizeof(*batch), gfp);
+	}
+
+	if (!batch)
+		batch = kmalloc(sizeof(*batch), gfp & ~__GFP_ACCOUNT);
+	if (!batch)
+		WRITE_ONCE(**home, NULL);
+	return batch;
+}
+
+static void htw_vector_free(struct htw_vector_batch *batch, struct htw_vector_batch **home)
+{
+	if (home)
+		/* Pairs with the xchg() in htw_vector_alloc(). */
+		smp_store_release(home, batch);
+	else
+		kfree(batch);
+}
+
 /**
- * htw_op_vector() - HTW_VECTOR
+ * htw_call_vector() - HTW_VECTOR
  * @ctx: the context
  * @arg: the program's vector
+ * @gfp: %HTW_GFP or %HTW_GFP_NOWAIT
  *
- * Context: may sleep.
- * Return: as described at &struct htw_vector.
+ * Context: may sleep if @gfp may.
+ * Return: as described at &struct htw_vector_args; -EAGAIN, and nothing was
+ * done, if it would have to sleep.
  */
-long htw_op_vector(struct htw_context *ctx, struct htw_vector __user *arg)
+long htw_call_vector(struct htw_context *ctx, struct htw_vector_args __user *arg, gfp_t gfp)
 {
-	struct htw_user_wait wait = HTW_USER_WAIT;
-	struct htw_vector_batch *batch;
-	struct htw_vector v;
+	struct htw_vector_batch *batch, **home;
+	struct htw_vector_args v;
 	int ret = 0;
 
 	if (copy_from_user(&v, arg, sizeof(v)))
 		return -EFAULT;
-	if (!htw_vector_is_valid(ctx, &v))
+	if (!htw_vector_is_valid(&v))
 		return -EINVAL;
+	/* Of several batches one that is not the first may need memory. */
+	if (v.op == HTW_OP_ADD && v.count > HTW_VECTOR_BATCH && !gfpflags_allow_blocking(gfp))
+		return -EAGAIN;
+	/* Before an operation is carried out. */
+	if (put_user(0, &arg->done) || put_user(0, &arg->failed))
+		return -EFAULT;
 
-	batch = this_cpu_xchg(htw_vector_cache, NULL) ?:
-			kmalloc(sizeof(*batch), GFP_KERNEL);
+	batch = htw_vector_alloc(&home, gfp);
 	if (!batch)
-		return -ENOMEM;
+		return htw_no_memory(gfp);
 
 	v.done = 0;
 	v.failed = 0;
-
 	while (v.done < v.count && !ret) {
 		if (v.done && signal_pending(current))
 			break;
-		ret = htw_vector_submit(ctx, &v, batch,
-					min(v.count - v.done,
-					    htw_section_limit(ctx, HTW_VECTOR_BATCH)),
-					&wait);
+		ret = htw_vector_submit(ctx, &v, batch, min(v.count - v.done, HTW_VECTOR_BATCH),
+					gfp);
+		htw_pages_shrink(ctx, HTW_VECTOR_BATCH);
 		cond_resched();
 	}
 
-	kfree(this_cpu_xchg(htw_vector_cache, batch));
-
+	htw_vector_free(batch, home);
 	if (put_user(v.done, &arg->done) || put_user(v.failed, &arg->failed))
-		return -EFAULT;
-	if (v.op == HTW_OP_CANCEL &&
-	    put_user((u64)htw_context_ring_tail(ctx), &arg->ring_tail))
 		return -EFAULT;
 	return v.done ? 0 : ret;
 }
@@ -527,6 +492,8 @@ void htw_vector_exit(void)
 {
 	unsigned int cpu;
 
-	for_each_possible_cpu(cpu)
+	for_each_possible_cpu(cpu) {
 		kfree(per_cpu(htw_vector_cache, cpu));
+		per_cpu(htw_vector_cache, cpu) = NULL;
+	}
 }

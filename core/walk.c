@@ -1,450 +1,245 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Operations on all timers of a context: HTW_CANCEL_ALL, HTW_LIST, HTW_HARVEST
- * and HTW_NEXT
+ * HTW_CANCEL_ALL, HTW_LIST and HTW_HARVEST: walks over all timers of a context
  *
- * Pages are walked in order, each in a separate section, and each slot is
- * visited once: a timer that exists throughout is met exactly once, even while
- * others are added, cancelled and moved.
+ * A walk goes over the slots in the order of their numbers, up to those that
+ * there were when it began, with the lock of one base held for some timers at a
+ * time. What was started before stays in its slot until its id ends, so a walk
+ * meets it. A slot that is used again during the walk may be met or not.
  */
 
 #include <linux/sched/signal.h>
-#include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "calls.h"
 #include "copied.h"
-#include "ops.h"
-#include "pool.h"
-#include "section.h"
-#include "walk.h"
 
-/* Timers in the first bucket that HTW_NEXT looks at, before it looks at all timers instead. */
-#define HTW_NEXT_LOOKS		63u
+static_assert(sizeof(struct htw_cancel_all_args) == 16);
+static_assert(sizeof(struct htw_list_args) == 32);
 
-static_assert(sizeof(struct htw_cancel_all) == 32);
-static_assert(sizeof(struct htw_list) == 48);
-static_assert(sizeof(struct htw_next) == 72);
+/*
+ * Timers that are visited, and slots, or pages that were given back, that are
+ * looked at while a base's lock is held.
+ */
+#define HTW_WALK_TIMERS		16u
+#define HTW_WALK_LOOKS		256u
 
 /**
- * htw_walk_cancel() - cancel all timers of a page
- * @ctx: the context, settled
- * @page: number of the page, below htw_context_pages()
- * @flags: as &htw_cancel.flags
- *
- * Return: how many were pending, or kept and disarmed.
+ * struct htw_walk - a walk in progress; on the stack of its task
+ * @call: what it does with timers; a base is locked
+ * @base: the base that is locked first in the next step, probably that of the
+ *	next timer
+ * @slot: the next one
+ * @end: where it ends
+ * @states: of &enum htw_list_flag: timers that it visits
+ * @most: as many at most
+ * @done: those that it has reported, or ended
+ * @reports: it writes them to @to
+ * @ends: it ends them
+ * @to: the program's array
+ * @found: timers of one base, the one that is locked
  */
-u64 htw_walk_cancel(struct htw_context *ctx, u32 page, u32 flags)
+struct htw_walk {
+	struct htw_call call;
+	struct htw_base *base;
+	u32 slot;
+	u32 end;
+	u32 states;
+	u32 most;
+	u32 done;
+	bool reports;
+	bool ends;
+	struct htw_timer_info __user *to;
+	struct htw_timer *found[HTW_WALK_TIMERS];
+};
+
+static void htw_walk_init(struct htw_walk *w, struct htw_context *ctx, u32 slot, u32 states)
 {
-	struct htw_timer *timers;
-	struct htw_section s;
-	u64 count = 0;
-	u32 i = 0;
-
-	while (i < HTW_PAGE_TIMERS) {
-		htw_section_begin(&s, ctx);
-		timers = htw_section_page(&s, page)->timers;
-		do {
-			struct htw_cancel cancel = { .flags = flags };
-			struct htw_timer *t = &timers[i];
-
-			if (!htw_timer_is_live(t))
-				continue;
-			/* If the slot is reused from here on, this id is stale. */
-			cancel.id = htw_timer_id(t);
-			count += !htw_section_cancel(&s, t, &cancel, false);
-		} while (++i < HTW_PAGE_TIMERS &&
-			 !htw_section_should_end(&s, 1));
-		htw_section_end(&s);
-	}
-	return count;
+	*w = (struct htw_walk){};
+	w->base = htw_context_guess(ctx);
+	w->slot = slot;
+	w->end = w->base ? htw_ids_pages(&ctx->ids) * HTW_PAGE_SLOTS : 0;
+	w->states = states;
 }
 
-/**
- * htw_op_cancel_all() - HTW_CANCEL_ALL
- * @ctx: the context
- * @arg: the program's &struct htw_cancel_all
- *
- * Context: may sleep.
- * Return: as described at &struct htw_cancel_all.
- */
-long htw_op_cancel_all(struct htw_context *ctx,
-		       struct htw_cancel_all __user *arg)
+/* Is a timer, whose base is locked, in a state that the walk is for? */
+static bool htw_walk_wants(const struct htw_walk *w, const struct htw_timer *t)
 {
-	struct htw_cancel_all all;
-	u64 count = 0;
-
-	if (copy_from_user(&all, arg, sizeof(all)))
-		return -EFAULT;
-	if (all.flags & ~HTW_CANCEL_DISCARD || all.reserved[0] ||
-	    all.reserved[1] || !htw_op_ring_tail_is_valid(ctx, all.ring_tail))
-		return -EINVAL;
-
-	/* Fail before any timer is cancelled if the result cannot be written. */
-	if (put_user(all.count, &arg->count))
-		return -EFAULT;
-
-	for (u32 page = 0; page < htw_section_pages(ctx); page++) {
-		count += htw_walk_cancel(ctx, page, all.flags);
-		if (fatal_signal_pending(current))
-			return -EINTR;
-		cond_resched();
-	}
-
-	if (put_user(count, &arg->count) ||
-	    put_user(htw_context_ring_tail(ctx), &arg->ring_tail))
-		return -EFAULT;
-	return 0;
-}
-
-/* Stop and free a pending timer. */
-static void htw_walk_take(struct htw_section *s, struct htw_timer *t,
-			  enum htw_timer_state state)
-{
-	if (state == HTW_PENDING)
-		htw_base_stop(s->base, &t->node);
-	else
-		list_del(&t->node.list);
-	htw_section_free(s, t);
-}
-
-/* The &enum htw_list_flag that selects an entry. */
-static u32 htw_walk_flag(const struct htw_query *query)
-{
-	switch (query->state) {
-	case HTW_STATE_PENDING:
-		return HTW_LIST_PENDING;
-	case HTW_STATE_EXPIRED:
-		return HTW_LIST_EXPIRED;
-	default:
-		return HTW_LIST_DISARMED;
-	}
+	return w->states & BIT(htw_call_state(&w->call, t) - HTW_STATE_PENDING);
 }
 
 /*
- * Lock the timer in a slot and describe it in @entry.
- *
- * Return: the timer; NULL, and nothing is locked, if there is none.
+ * The timer in the next slot, if it is alive, with its base locked. Return:
+ * NULL if it is not, or if it is of another base than those that have been
+ * found: then @other is set.
  */
-static struct htw_timer *htw_walk_lock(struct htw_section *s, u32 slot,
-				       enum htw_timer_state *state,
-				       struct htw_query *entry)
+static struct htw_timer *htw_walk_lock(struct htw_walk *w, bool found, bool *other)
 {
-	struct htw_timer *t = htw_section_find(s, slot);
+	struct htw_timer *t = htw_call_look_up(&w->call, w->slot);
+	/* Pairs with htw_base_start(). */
+	union htw_key key = { .all = smp_load_acquire(&t->key.all) };
 
-	if (!htw_timer_is_live(t))
-		return NULL;
-	*state = htw_section_lock_timer(s, t);
-	if (*state == HTW_FREE || *state == HTW_RESERVED) {
-		htw_section_unlock_timer(s, *state);
+	if (htw_ids_page(&w->call.ctx->ids, t) == htw_pages_hole()) {
+		/* Its last slot. */
+		w->slot |= HTW_PAGE_SLOTS - 1;
 		return NULL;
 	}
-	htw_timer_fill_query(t, *state, htw_context_override(s->ctx, t), s->now, entry);
-	return t;
+	if (key.state != HTW_PENDING && key.state != HTW_IDLE)
+		return NULL;
+	if (key.base == w->call.base->index)
+		return t;
+	*other = found;
+	return found ? NULL :
+		       htw_call_lock_timer(&w->call, t, htw_ids_number(&w->call.ctx->ids, t));
 }
 
-/**
- * htw_walk_list() - list timers of a page, as many as one section may look at
- * @ctx: the context, settled
- * @slot: first slot, in a page below htw_context_pages(); on return, where to
- *	go on
- * @entries: output
- * @room: size of @entries, at least 1
- * @which: of &enum htw_list_flag
- *
- * Return: the number of entries.
+/*
+ * Find the next timers that are of one base, and leave that locked. Return: how
+ * many, up to @most; perhaps none, though there are more.
  */
-u32 htw_walk_list(struct htw_context *ctx, u32 *slot, struct htw_query *entries,
-		  u32 room, u32 which)
+static u32 htw_walk_step(struct htw_walk *w, struct htw_context *ctx, u32 most)
 {
-	u32 end = round_down(*slot, HTW_PAGE_SLOTS) + HTW_PAGE_SLOTS;
-	struct htw_section s;
-	u32 n = 0;
+	u32 looks = HTW_WALK_LOOKS, n = 0;
+	bool other = false;
 
-	htw_section_begin(&s, ctx);
-	do {
-		enum htw_timer_state state;
+	htw_call_begin(&w->call, ctx, w->base);
+	w->call.relocked = false;
+	/* Taking another lock may have moved nodes down: the step ends, and others run. */
+	for (; w->slot < w->end && n < most && looks && !w->call.relocked; w->slot++, looks--) {
+		struct htw_timer *t = htw_walk_lock(w, n, &other);
 
-		if (!htw_walk_lock(&s, *slot, &state, &entries[n]))
-			continue;
-		htw_section_unlock_timer(&s, state);
-		n += !!(htw_walk_flag(&entries[n]) & which);
-	} while (++*slot < end && n < room && !htw_section_should_end(&s, 1));
-	htw_section_end(&s);
+		if (t && htw_walk_wants(w, t))
+			w->found[n++] = t;
+		if (other)
+			break;
+	}
 	return n;
 }
 
-/* Write an entry without sleeping; false if that would fault. */
-static bool htw_walk_put(struct htw_query __user *to,
-			 const struct htw_query *entry)
+static void htw_walk_cancel(struct htw_walk *w, struct htw_timer *t)
 {
-	bool written;
+	if (trace_htw_cancel_enabled())
+		trace_htw_cancel(w->call.ctx, htw_ids_number(&w->call.ctx->ids, t), 0);
+	htw_call_cancel(&w->call, t);
+}
 
+/*
+ * Report the timers that a step has found. Memory that is not present is not
+ * waited for. Return: how many have been written; the walk goes on at the first
+ * that has not.
+ */
+static u32 htw_walk_report(struct htw_walk *w, u32 n)
+{
+	struct htw_timer_info entries[HTW_WALK_TIMERS];
+	u32 written;
+
+	for (u32 i = 0; i < n; i++)
+		htw_call_report(&w->call, w->found[i], &entries[i]);
 	pagefault_disable();
-	written = !copy_to_user(to, entry, sizeof(*entry));
+	written = htw_copy_out(w->to + w->done, entries, n, sizeof(*entries));
 	pagefault_enable();
+	if (written < n)
+		w->slot = lower_32_bits(htw_ids_number(&w->call.ctx->ids, w->found[written]));
 	return written;
 }
 
 /*
- * Take pending timers out of a page. *@slot is as for htw_walk_list(). Entries
- * are written to @entries of the program, which has room for @room, at least 1.
- * *@stuck says whether writing the next one would fault.
- *
- * A timer is taken out only after its entry has been written, and under the
- * same lock, so it never has to be put back.
- *
- * Return: how many were taken out.
+ * Walk: report timers, end those whose entries have been written, or do either.
+ * Return: 0 or a negative error; @w->done says what has been done.
  */
-static u32 htw_walk_harvest(struct htw_context *ctx, u32 *slot,
-			    struct htw_query __user *entries, u32 room,
-			    bool *stuck)
+static int htw_walk_run(struct htw_walk *w, struct htw_context *ctx)
 {
-	u32 end = round_down(*slot, HTW_PAGE_SLOTS) + HTW_PAGE_SLOTS;
-	struct htw_section s;
-	u32 n = 0;
+	while (w->done < w->most && w->slot < w->end) {
+		u32 n = htw_walk_step(w, ctx, min(w->most - w->done, HTW_WALK_TIMERS));
+		u32 written = w->reports ? htw_walk_report(w, n) : n;
 
-	*stuck = false;
-	htw_section_begin(&s, ctx);
-	do {
-		enum htw_timer_state state;
-		struct htw_query entry;
-		struct htw_timer *t;
-
-		t = htw_walk_lock(&s, *slot, &state, &entry);
-		if (!t)
-			continue;
-		if (entry.state == HTW_STATE_PENDING) {
-			*stuck = !htw_walk_put(entries + n, &entry);
-			if (!*stuck) {
-				htw_walk_take(&s, t, state);
-				n++;
-			}
-		}
-		htw_section_unlock_timer(&s, state);
-		if (*stuck)
-			break;
-	} while (++*slot < end && n < room && !htw_section_should_end(&s, 2));
-	htw_section_end(&s);
-	return n;
-}
-
-/*
- * List some timers from *@slot on, through the buffer @entries.
- *
- * Return: how many were written to @user; -EFAULT if none could be, though
- * there are some.
- */
-static int htw_walk_list_batch(struct htw_context *ctx, u32 *slot,
-			       struct htw_query __user *user, u32 room,
-			       u32 which, struct htw_query *entries)
-{
-	u32 n = htw_walk_list(ctx, slot, entries, room, which);
-	u32 written = htw_copy_out(user, entries, n, sizeof(*entries));
-
-	if (written == n)
-		return n;
-	*slot = HTW_ID_SLOT(entries[written].id);
-	return written ?: -EFAULT;
-}
-
-/*
- * The same for HTW_HARVEST. Memory is faulted in by writing to it, which fails
- * for any reason that keeps an entry from being written.
- */
-static int htw_walk_harvest_batch(struct htw_context *ctx, u32 *slot,
-				  struct htw_query __user *user, u32 room)
-{
-	bool stuck;
-	u32 n;
-
-	n = htw_walk_harvest(ctx, slot, user, room, &stuck);
-	if (stuck && !n && clear_user(user, sizeof(*user)))
-		return -EFAULT;
-	return n;
-}
-
-/*
- * List or harvest timers from @list->cursor on, as many as there is room for.
- * To list them, @entries is a buffer for a page's.
- *
- * Return: 0; -EFAULT or -EINTR if no entry was written.
- */
-static int htw_walk_list_all(struct htw_context *ctx, struct htw_list *list,
-			     bool harvest, struct htw_query *entries)
-{
-	struct htw_query __user *user = u64_to_user_ptr(list->entries);
-	u32 which = list->flags ?: HTW_LIST_PENDING;
-
-	list->done = 0;
-	while (list->done < list->count &&
-	       list->cursor / HTW_PAGE_SLOTS < htw_section_pages(ctx)) {
-		u32 room = min(list->count - list->done, HTW_PAGE_TIMERS);
-		u32 slot = list->cursor;
-		int n;
-
-		if (harvest)
-			n = htw_walk_harvest_batch(ctx, &slot,
-						   user + list->done, room);
-		else
-			n = htw_walk_list_batch(ctx, &slot, user + list->done,
-						room, which, entries);
-		if (n < 0)
-			return list->done ? 0 : n;
-		list->done += n;
-		list->cursor = slot;
-		/* Without an entry, -EINTR would lose the cursor: go on unless killed. */
-		if (list->done ? signal_pending(current) : fatal_signal_pending(current))
-			return list->done ? 0 : -EINTR;
+		for (u32 i = 0; w->ends && i < written; i++)
+			htw_walk_cancel(w, w->found[i]);
+		w->done += written;
+		w->base = w->call.base;
+		htw_call_unlock(&w->call);
+		htw_pages_shrink(ctx, HTW_WALK_TIMERS);
 		cond_resched();
+
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		/* Have the memory present, or know that it cannot be. */
+		if (written < n && clear_user(w->to + w->done, sizeof(*w->to)))
+			return -EFAULT;
+		if (w->reports && signal_pending(current))
+			return -EINTR;
 	}
 	return 0;
 }
 
 /**
- * htw_op_list() - HTW_LIST and HTW_HARVEST
+ * htw_walk_cancel_all() - HTW_CANCEL_ALL
  * @ctx: the context
- * @arg: the program's &struct htw_list
- * @harvest: which of the two
+ * @arg: out: how many timers have ended
  *
  * Context: may sleep.
- * Return: as described at &struct htw_list.
+ * Return: as described at &struct htw_cancel_all_args.
  */
-long htw_op_list(struct htw_context *ctx, struct htw_list __user *arg,
-		 bool harvest)
+long htw_walk_cancel_all(struct htw_context *ctx, struct htw_cancel_all_args __user *arg)
 {
-	u32 known = harvest ? 0 : HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED;
-	struct htw_query *entries = NULL;
-	struct htw_list list;
+	struct htw_cancel_all_args all;
+	struct htw_walk w;
+	int ret;
+
+	if (copy_from_user(&all, arg, sizeof(all)))
+		return -EFAULT;
+	if (all.flags | all.reserved)
+		return -EINVAL;
+	if (put_user(0, &arg->count))
+		return -EFAULT;
+	htw_walk_init(&w, ctx, 0, HTW_LIST_PENDING | HTW_LIST_DUE | HTW_LIST_DISARMED);
+	w.most = U32_MAX;
+	w.ends = true;
+	ret = htw_walk_run(&w, ctx);
+	if (ret)
+		return ret;
+	return put_user((u64)w.done, &arg->count) ? -EFAULT : 0;
+}
+
+/**
+ * htw_walk_list() - HTW_LIST and HTW_HARVEST
+ * @ctx: the context
+ * @arg: the program's array and where to go on
+ * @harvest: end the timers
+ *
+ * Context: may sleep.
+ * Return: as described at &struct htw_list_args.
+ */
+long htw_walk_list(struct htw_context *ctx, struct htw_list_args __user *arg, bool harvest)
+{
+	u32 all = HTW_LIST_PENDING | HTW_LIST_DUE | HTW_LIST_DISARMED;
+	struct htw_list_args list;
+	struct htw_walk w;
 	int ret;
 
 	if (copy_from_user(&list, arg, sizeof(list)))
 		return -EFAULT;
-	if (list.cursor > U32_MAX || list.flags & ~known || list.reserved[0] ||
-	    list.reserved[1])
-		return -EINVAL;
-	if (harvest ? !htw_op_ring_tail_is_valid(ctx, list.ring_tail) : list.reserved0)
+	if (list.flags & ~all || list.reserved || list.cursor > U32_MAX)
 		return -EINVAL;
 
-	/* Fail before any timer is taken out if the result cannot be written. */
-	if (copy_to_user(arg, &list, sizeof(list)))
+	/* Before a harvest ends a timer. */
+	if (put_user(0, &arg->done) || put_user(list.cursor, &arg->cursor))
 		return -EFAULT;
 
-	if (!harvest) {
-		entries = kmalloc_array(HTW_PAGE_TIMERS, sizeof(*entries),
-					GFP_KERNEL);
-		if (!entries)
-			return -ENOMEM;
-	}
-
-	ret = htw_walk_list_all(ctx, &list, harvest, entries);
-	kfree(entries);
-	if (ret)
+	htw_walk_init(&w, ctx, list.cursor, list.flags ?: all);
+	w.most = list.count;
+	w.reports = true;
+	w.ends = harvest;
+	w.to = u64_to_user_ptr(list.entries);
+	ret = htw_walk_run(&w, ctx);
+	if (ret == -EFAULT && !w.done)
 		return ret;
 
-	if (harvest)
-		list.ring_tail = htw_context_ring_tail(ctx);
-	return copy_to_user(arg, &list, sizeof(list)) ? -EFAULT : 0;
-}
-
-/* Copy the timer of a page that expires first to @next, if it does so before @next. */
-static void htw_walk_next_in_page(struct htw_context *ctx, u32 page,
-				  struct htw_query *next)
-{
-	u32 end = (page + 1) * HTW_PAGE_SLOTS;
-	u32 slot = end - HTW_PAGE_TIMERS;
-	struct htw_section s;
-
-	while (slot < end) {
-		htw_section_begin(&s, ctx);
-		do {
-			enum htw_timer_state state;
-			struct htw_query entry;
-
-			if (!htw_walk_lock(&s, slot, &state, &entry))
-				continue;
-			htw_section_unlock_timer(&s, state);
-			if (entry.state == HTW_STATE_PENDING &&
-			    (!next->id || entry.deadline < next->deadline))
-				*next = entry;
-		} while (++slot < end && !htw_section_should_end(&s, 1));
-		htw_section_end(&s);
-	}
-}
-
-/* Are all pending timers in the private wheel, with the deadlines that count? */
-static bool htw_walk_wheel_has_all(const struct htw_context *ctx)
-{
-	lockdep_assert_held(&ctx->lock);
-
-	/* Timers on @rearm are pending, but not in the wheel yet. */
-	return list_empty(&ctx->rearm) && !ctx->table;
-}
-
-/*
- * Look up the first timer in the context's private wheel, without visiting all
- * pages.
- *
- * Return: false if that is not possible: there is none, a table of deadlines
- * overrides it, or its first bucket holds too many timers.
- */
-static bool htw_walk_next_in_wheel(struct htw_context *ctx,
-				   struct htw_query *next)
-{
-	struct htw_node *n;
-	struct htw_section s;
-	bool found;
-
-	if (!ctx->private_base || READ_ONCE(ctx->table))
-		return false;
-	htw_section_begin(&s, ctx);
-	spin_lock(&ctx->lock);
-	found = htw_walk_wheel_has_all(ctx);
-	spin_unlock(&ctx->lock);
-	found = found &&
-		htw_wheel_first_node(&s.base->wheel, HTW_NEXT_LOOKS, &n);
-	if (found && n)
-		htw_timer_fill_query(container_of(n, struct htw_timer, node.node),
-				     HTW_PENDING, 0, s.now, next);
-	htw_section_end(&s);
-	return found;
-}
-
-/* Fill in the pending timer that expires first. Return 0, -ENOENT or -EINTR. */
-static int htw_walk_next(struct htw_context *ctx, struct htw_query *next)
-{
-	next->id = 0;
-	if (!htw_context_is_settled(ctx))
-		return -ENOENT;
-	if (htw_walk_next_in_wheel(ctx, next))
-		return next->id ? 0 : -ENOENT;
-	for (u32 page = 0; page < htw_section_pages(ctx); page++) {
-		htw_walk_next_in_page(ctx, page, next);
-		if (fatal_signal_pending(current))
-			return -EINTR;
-		cond_resched();
-	}
-	return next->id ? 0 : -ENOENT;
-}
-
-/**
- * htw_op_next() - HTW_NEXT
- * @ctx: the context
- * @arg: the program's &struct htw_next
- *
- * Context: may sleep.
- * Return: as described at &struct htw_next.
- */
-long htw_op_next(struct htw_context *ctx, struct htw_next __user *arg)
-{
-	struct htw_next next;
-	int ret;
-
-	if (copy_from_user(&next, arg, sizeof(next)))
+	/*
+	 * Also if a signal has ended it before it found a timer: the next call
+	 * goes on there.
+	 */
+	if (put_user(w.done, &arg->done) || put_user((u64)w.slot, &arg->cursor))
 		return -EFAULT;
-	if (next.flags || next.reserved0 || next.reserved)
-		return -EINVAL;
-	ret = htw_walk_next(ctx, &next.timer);
-	if (ret)
-		return ret;
-	return copy_to_user(arg, &next, sizeof(next)) ? -EFAULT : 0;
+	return w.done ? 0 : ret;
 }

@@ -96,7 +96,7 @@ static void start_jobs(struct htw *timers)
 	uint64_t job;
 
 	for (job = 0; job < JOBS; job++) {
-		struct htw_add add = {
+		struct htw_add_args add = {
 			.deadline = 2 * SEC + job * SEC / JOBS,
 			.cookie = job,
 			.flags = HTW_F_KEEP,
@@ -109,7 +109,7 @@ static void start_jobs(struct htw *timers)
 /* A disarmed timer was read by a process that died before the job was done. */
 static void arm_unfinished_jobs(struct htw *timers)
 {
-	struct htw_query job;
+	struct htw_timer_info job;
 	uint64_t cursor = 0;
 
 	while (htw_list_in(timers, HTW_LIST_DISARMED, &cursor, &job, 1) > 0)
@@ -119,7 +119,7 @@ static void arm_unfinished_jobs(struct htw *timers)
 int main(void)
 {
 	struct htw_event events[16];
-	struct htw_info info;
+	struct htw_info_args info;
 	struct htw *timers;
 	int n, i, fd = stored_fd("timers");
 
@@ -144,7 +144,7 @@ int main(void)
 		n = htw_read(timers, events, 16);
 		for (i = 0; i < n; i++) {
 			printf("job %llu%s\n", (unsigned long long)events[i].cookie,
-			       events[i].fired < events[i].deadline ? " too early" : "");
+			       events[i].taken < events[i].deadline ? " too early" : "");
 			check(htw_stop(timers, events[i].id), "htw_stop");
 		}
 		check(htw_info(timers, &info), "htw_info");

@@ -70,7 +70,7 @@ static int receive_fd(int socket)
 static void predecessor(int socket, unsigned int count)
 {
 	static uint64_t deadlines[SOME], cookies[SOME], ids[SOME];
-	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = count };
+	const struct htw_setup_args setup = { .limit = count };
 	unsigned int first, n, i;
 	struct htw *timers;
 
@@ -92,7 +92,7 @@ static void predecessor(int socket, unsigned int count)
 static int successor(int socket, unsigned int count)
 {
 	unsigned char *seen = calloc(count, 1);
-	static struct htw_query entries[SOME];
+	static struct htw_timer_info entries[SOME];
 	unsigned int soon = (count + SOON - 1) / SOON, came = 0, wrong = 0, kept = 0;
 	struct htw_event events[256];
 	uint64_t cursor = 0;
@@ -110,7 +110,7 @@ static int successor(int socket, unsigned int count)
 		check(n < 0 ? n : 0, "htw_read");
 		for (i = 0; i < n; i++, came++)
 			wrong += events[i].cookie % SOON || seen[events[i].cookie]++ ||
-				 events[i].fired < events[i].deadline;
+				 events[i].taken < events[i].deadline;
 	}
 	/* Harvest the others to count them. */
 	while ((n = htw_harvest(timers, &cursor, entries, SOME)) > 0)

@@ -152,7 +152,7 @@ static unsigned int all_ended(void)
  */
 static unsigned int rescue(struct htw *timers)
 {
-	static struct htw_query then[CONNECTIONS];
+	static struct htw_timer_info then[CONNECTIONS];
 	unsigned int count = 0, rescued = 0, i, before;
 	uint64_t cursor = 0;
 	int n;
@@ -168,7 +168,7 @@ static unsigned int rescue(struct htw *timers)
 			usleep(1000);
 	}
 	for (i = 0; i < count; i++) {
-		struct htw_query now = { .id = then[i].id };
+		struct htw_timer_info now = { .id = then[i].id };
 
 		if (htw_query(timers, &now) || now.state != HTW_STATE_DISARMED)
 			continue;
@@ -184,11 +184,11 @@ static unsigned int rescue(struct htw *timers)
 
 int main(void)
 {
-	const struct htw_add common = { .flags = HTW_F_ABS | HTW_F_KEEP };
+	const struct htw_add_args common = { .flags = HTW_F_ABS | HTW_F_KEEP };
 	static uint64_t deadlines[CONNECTIONS], numbers[CONNECTIONS];
 	unsigned int c, twice = 0, rescued = 0, i;
 	unsigned long moved = 0;
-	struct htw_info info;
+	struct htw_info_args info;
 	struct htw *timers;
 	uint64_t now;
 

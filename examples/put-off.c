@@ -6,7 +6,6 @@
  * Most connections stay active, some are closed by their peers, and a few fall
  * silent and time out.
  */
-#include <errno.h>
 #include <libhtw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,24 +48,19 @@ static void message(struct htw *timers, struct connection *c, uint64_t now)
 
 static void peer_has_closed(struct htw *timers, struct connection *c)
 {
-	int ret = htw_stop(timers, c->timeout);
-
 	/*
-	 * 0: it does not time out any more, and c could be freed. On the
-	 * device, the timeout may have expired, so that its event is still to
-	 * be read; then the event frees c.
+	 * It does not time out any more, also if it was due, and c could be freed.
+	 * It would be -ENOENT if the timeout had been read before, as above.
 	 */
-	if (!ret)
-		c->timeout = 0;
-	else
-		check(ret == -EALREADY ? 0 : ret, "htw_stop");
+	check(htw_stop(timers, c->timeout), "htw_stop");
+	c->timeout = 0;
 }
 
 static void time_out(const struct htw_event *event, unsigned long *wrong)
 {
 	struct connection *c = (struct connection *)(uintptr_t)event->cookie;
 
-	*wrong += c->timeout != event->id || event->fired < c->heard + IDLE;
+	*wrong += c->timeout != event->id || event->taken < c->heard + IDLE;
 	c->timeout = 0;
 }
 

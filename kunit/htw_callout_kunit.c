@@ -1,463 +1,349 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit: callouts
+ * KUnit: when callouts come
+ *
+ * On ARCH=um time is virtual, so that this is exact. What they share with timer_list is in
+ * htw_timers_kunit.c.
  */
 
 #include <kunit/test.h>
 #include <linux/completion.h>
-#include <linux/cpu.h>
 #include <linux/delay.h>
 #include <linux/htw.h>
 #include <linux/interrupt.h>
-#include <linux/kthread.h>
+#include <linux/math64.h>
+#include <linux/prandom.h>
 #include <linux/slab.h>
-#include <linux/workqueue.h>
 
-#include "../core/callout.h"
-#include "htw_kunit.h"
+#include "../core/context.h"
 
-#define MS NSEC_PER_MSEC
+#define MS		((u64)NSEC_PER_MSEC)
+#define SECOND		((u64)NSEC_PER_SEC)
+/* With virtual time, reading the clock takes some, and so does setting an hrtimer. */
+#define VIRTUAL		IS_ENABLED(CONFIG_UML_TIME_TRAVEL_SUPPORT)
+#define EXACT_NS	(VIRTUAL ? 10 * NSEC_PER_USEC : HZ * SECOND)
 
 /**
  * struct probe - a callout that records its calls
  * @callout: the callout
- * @calls: number of calls
- * @due: last deadline, in ns of CLOCK_MONOTONIC
- * @fired: time of the last call, in ns of CLOCK_MONOTONIC
- * @again: number of times that the function starts the callout again
- * @busy_ms: duration of the function
+ * @due: its deadline, in ns of CLOCK_MONOTONIC
+ * @fired: when it was called last
+ * @calls: how often it was
+ * @number: how many others of the case were called before
+ * @busy_us: how long its function takes
  * @begun: completed when the function begins
- * @done: set at the end of the function
  */
 struct probe {
 	struct htw_callout callout;
-	atomic_t calls;
 	u64 due;
 	u64 fired;
-	unsigned int again;
-	unsigned int busy_ms;
+	unsigned int calls;
+	unsigned int number;
+	unsigned int busy_us;
 	struct completion begun;
-	bool done;
 };
+
+static atomic_t called;
 
 static void probe_called(struct htw_callout *callout)
 {
 	struct probe *p = container_of(callout, struct probe, callout);
 
 	p->fired = ktime_get_ns();
+	p->calls++;
+	p->number = atomic_fetch_inc(&called);
+	if (p->busy_us)
+		mdelay(p->busy_us / 1000);
+	udelay(p->busy_us % 1000);
 	complete(&p->begun);
-	mdelay(p->busy_ms);
-	atomic_inc(&p->calls);
-	if (p->again) {
-		p->again--;
-		p->due += MS;
-		htw_callout_start_at(callout, p->due, 0);
-	}
-	/* Pairs with cancel_sync_waits_for_the_function(). */
-	smp_store_release(&p->done, true);
 }
 
-static void probe_stop(void *data)
+/**
+ * struct probes - what a case uses
+ * @count: number of @all
+ * @all: the callouts
+ */
+struct probes {
+	u32 count;
+	struct probe all[];
+};
+
+static void probes_stop(void *data)
 {
-	struct probe *p = data;
+	struct probes *probes = data;
 
-	htw_callout_cancel_sync(&p->callout);
+	for (u32 i = 0; i < probes->count; i++)
+		htw_callout_shutdown_sync(&probes->all[i].callout);
 }
 
-/* Started and cancelled before htw_init(), as another built-in driver may do. */
-static struct probe early_fires, early_slack, early_stopped, early_moved, early_never;
-static struct probe early_idle;
-static bool early_was_pending;
+static struct probe *probes_new(struct kunit *test, u32 count)
+{
+	struct probes *probes = kunit_kzalloc(test, struct_size(probes, all, count), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, probes);
+	probes->count = count;
+	for (u32 i = 0; i < count; i++) {
+		init_completion(&probes->all[i].begun);
+		htw_callout_init(&probes->all[i].callout, probe_called);
+	}
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, probes_stop, probes));
+	atomic_set(&called, 0);
+	return probes->all;
+}
+
+static void probe_start_at(struct probe *p, u64 due)
+{
+	p->due = due;
+	htw_callout_start_at(&p->callout, due, 0);
+}
+
+static void probe_comes(struct kunit *test, struct probe *p)
+{
+	KUNIT_ASSERT_NE(test, 0, wait_for_completion_timeout(&p->begun, 3600 * HZ));
+}
+
+static u64 tick_ns(void)
+{
+	return htw_tick_us * NSEC_PER_USEC;
+}
+
+/* Has a callout come not before its deadline, and at its tick? */
+static void expect_at_tick(struct kunit *test, const struct probe *p)
+{
+	KUNIT_EXPECT_GE(test, p->fired, p->due);
+	KUNIT_EXPECT_LE(test, p->fired, roundup_u64(p->due, tick_ns()) + EXACT_NS);
+}
+
+/* Started and cancelled before htw_init(), as by other drivers that are built in. */
+static struct probe early_fires, early_stopped, early_moved;
+static bool early_was_right;
 
 static int __init start_early(void)
 {
-	struct probe *const probes[] = {
-		&early_fires, &early_slack, &early_stopped, &early_moved, &early_never,
-	};
+	struct probe *const probes[] = { &early_fires, &early_stopped, &early_moved };
+	const u64 now = ktime_get_ns();
 
-	for (unsigned int i = 0; i < ARRAY_SIZE(probes); i++) {
+	for (u32 i = 0; i < ARRAY_SIZE(probes); i++) {
 		init_completion(&probes[i]->begun);
-		probes[i]->due = ktime_get_ns() + 10 * MS;
 		htw_callout_init(&probes[i]->callout, probe_called);
-		htw_callout_start_at(&probes[i]->callout, probes[i]->due, 0);
+		probe_start_at(probes[i], now + 10 * MS);
 	}
-	init_completion(&early_idle.begun);
-	htw_callout_init(&early_idle.callout, probe_called);
-	early_was_pending = htw_callout_cancel(&early_stopped.callout);
-	early_was_pending &= htw_callout_start_at(&early_slack.callout, early_slack.due,
-						  10 * NSEC_PER_SEC);
-	/* In a hundred years, as in virtual time days may pass before this suite runs. */
-	early_moved.due += (u64)NSEC_PER_SEC * 36500 * 86400;
-	early_was_pending &= htw_callout_start_at(&early_moved.callout, early_moved.due, 0);
-	early_was_pending &= htw_callout_start_at(&early_never.callout, U64_MAX, 0);
+	early_was_right = htw_callout_cancel(&early_stopped.callout) &&
+			  !htw_callout_cancel(&early_stopped.callout);
+	/* In a hundred years: in virtual time days may pass before this suite runs. */
+	probe_start_at(&early_moved, now + SECOND * 86400 * 36500);
 	return 0;
 }
-core_initcall(start_early);
+early_initcall(start_early);
 
-static void callout_may_be_started_before_htw(struct kunit *test)
+static void may_be_started_before_htw(struct kunit *test)
 {
-	KUNIT_EXPECT_TRUE(test, early_was_pending);
-	KUNIT_ASSERT_NE(test, wait_for_completion_timeout(&early_fires.begun, 100 * HZ), 0);
-	htw_callout_cancel_sync(&early_fires.callout);
-	KUNIT_EXPECT_EQ(test, atomic_read(&early_fires.calls), 1);
+	KUNIT_EXPECT_TRUE(test, early_was_right);
+	probe_comes(test, &early_fires);
+	KUNIT_EXPECT_FALSE(test, htw_callout_cancel_sync(&early_fires.callout));
+	KUNIT_EXPECT_EQ(test, early_fires.calls, 1);
 	KUNIT_EXPECT_GE(test, early_fires.fired, early_fires.due);
-	KUNIT_ASSERT_NE(test, wait_for_completion_timeout(&early_slack.begun, 100 * HZ), 0);
-	htw_callout_cancel_sync(&early_slack.callout);
-	KUNIT_EXPECT_EQ(test, atomic_read(&early_slack.calls), 1);
-	KUNIT_EXPECT_GE(test, early_slack.fired, early_slack.due);
-	KUNIT_EXPECT_EQ(test, atomic_read(&early_stopped.calls), 0);
-	KUNIT_EXPECT_FALSE(test, htw_callout_pending(&early_stopped.callout));
-	/* It was moved to a wheel. */
-	KUNIT_EXPECT_EQ(test, atomic_read(&early_moved.calls), 0);
+	KUNIT_EXPECT_EQ(test, early_stopped.calls, 0);
 	KUNIT_EXPECT_TRUE(test, htw_callout_cancel(&early_moved.callout));
-	KUNIT_EXPECT_EQ(test, atomic_read(&early_never.calls), 0);
-	KUNIT_EXPECT_TRUE(test, htw_callout_cancel(&early_never.callout));
+	KUNIT_EXPECT_EQ(test, early_moved.calls, 0);
 }
 
-/* It is not on the base of any CPU yet. */
-static void callout_may_be_initialised_before_htw(struct kunit *test)
-{
-	const u64 due = ktime_get_ns() + MS;
-
-	KUNIT_EXPECT_FALSE(test, htw_callout_start_at(&early_idle.callout, due, 0));
-	KUNIT_ASSERT_NE(test, wait_for_completion_timeout(&early_idle.begun, 100 * HZ), 0);
-	htw_callout_cancel_sync(&early_idle.callout);
-	KUNIT_EXPECT_EQ(test, atomic_read(&early_idle.calls), 1);
-	KUNIT_EXPECT_GE(test, early_idle.fired, due);
-}
-
-static struct probe *probe_new(struct kunit *test)
-{
-	struct probe *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
-
-	KUNIT_ASSERT_NOT_NULL(test, p);
-	init_completion(&p->begun);
-	htw_callout_init(&p->callout, probe_called);
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, probe_stop, p));
-	return p;
-}
-
-static void probe_start(struct probe *p, u64 delay)
-{
-	p->due = ktime_get_ns() + delay;
-	htw_callout_start_at(&p->callout, p->due, 0);
-}
-
-/* Wait for a call, with a timeout. */
-static void probe_wait(struct kunit *test, struct probe *p)
-{
-	KUNIT_ASSERT_NE(test, 0, wait_for_completion_timeout(&p->begun, 30 * HZ));
-}
-
-static void called_once_and_not_early(struct kunit *test)
-{
-	struct probe *p = probe_new(test);
-
-	probe_start(p, 20 * MS + 1);
-	KUNIT_EXPECT_TRUE(test, htw_callout_pending(&p->callout));
-	probe_wait(test, p);
-	KUNIT_EXPECT_GE(test, p->fired, p->due);
-	KUNIT_EXPECT_FALSE(test, htw_callout_cancel_sync(&p->callout));
-	msleep(50);
-	KUNIT_EXPECT_EQ(test, 1, atomic_read(&p->calls));
-	KUNIT_EXPECT_FALSE(test, htw_callout_pending(&p->callout));
-}
-
-static void past_is_called_but_not_from_within_start(struct kunit *test)
-{
-	struct probe *p = probe_new(test);
-
-	local_bh_disable();
-	htw_callout_start_at(&p->callout, 0, 0);
-	KUNIT_EXPECT_EQ(test, 0, atomic_read(&p->calls));
-	KUNIT_EXPECT_TRUE(test, htw_callout_pending(&p->callout));
-	local_bh_enable();
-	probe_wait(test, p);
-}
-
-static void start_says_whether_it_was_pending(struct kunit *test)
-{
-	struct probe *p = probe_new(test);
-
-	KUNIT_EXPECT_FALSE(test, htw_callout_start(&p->callout, 3600 * NSEC_PER_SEC, 0));
-	KUNIT_EXPECT_TRUE(test, htw_callout_start(&p->callout, 7200 * NSEC_PER_SEC, 0));
-	KUNIT_EXPECT_TRUE(test, htw_callout_cancel(&p->callout));
-	KUNIT_EXPECT_FALSE(test, htw_callout_cancel(&p->callout));
-	KUNIT_EXPECT_FALSE(test, htw_callout_start(&p->callout, U64_MAX, U64_MAX));
-	KUNIT_EXPECT_TRUE(test, htw_callout_cancel_sync(&p->callout));
-	KUNIT_EXPECT_EQ(test, 0, atomic_read(&p->calls));
-}
-
-static void restart_moves_it_both_ways(struct kunit *test)
-{
-	struct probe *p = probe_new(test);
-
-	probe_start(p, 5 * MS);
-	probe_start(p, 80 * MS);
-	probe_wait(test, p);
-	KUNIT_EXPECT_GE(test, p->fired, p->due);
-
-	reinit_completion(&p->begun);
-	probe_start(p, 3600 * NSEC_PER_SEC);
-	probe_start(p, 5 * MS);
-	probe_wait(test, p);
-	KUNIT_EXPECT_GE(test, p->fired, p->due);
-	KUNIT_EXPECT_FALSE(test, htw_callout_cancel_sync(&p->callout));
-	KUNIT_EXPECT_EQ(test, 2, atomic_read(&p->calls));
-}
-
-static void function_starts_it_again(struct kunit *test)
-{
-	struct probe *p = probe_new(test);
-
-	p->again = 20;
-	probe_start(p, MS);
-	for (int i = 0; i < 21; i++)
-		probe_wait(test, p);
-	KUNIT_EXPECT_FALSE(test, htw_callout_cancel_sync(&p->callout));
-	KUNIT_EXPECT_EQ(test, 21, atomic_read(&p->calls));
-}
-
-static void cancel_sync_beats_a_function_that_restarts(struct kunit *test)
-{
-	struct probe *p = probe_new(test);
-	int calls;
-
-	p->again = UINT_MAX;
-	probe_start(p, MS);
-	probe_wait(test, p);
-	probe_wait(test, p);
-	htw_callout_cancel_sync(&p->callout);
-	calls = atomic_read(&p->calls);
-	msleep(20);
-	KUNIT_EXPECT_EQ(test, calls, atomic_read(&p->calls));
-	KUNIT_EXPECT_FALSE(test, htw_callout_pending(&p->callout));
-}
-
-static struct completion freed;
-
-static void free_called(struct htw_callout *callout)
-{
-	kfree(callout);
-	complete(&freed);
-}
-
-static void function_may_free_it(struct kunit *test)
-{
-	struct htw_callout *callout = kzalloc(sizeof(*callout), GFP_KERNEL);
-
-	KUNIT_ASSERT_NOT_NULL(test, callout);
-	init_completion(&freed);
-	htw_callout_init(callout, free_called);
-	htw_callout_start(callout, MS, 0);
-	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&freed, 30 * HZ));
-}
-
-#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
-/* One that is pending where callouts are before htw starts stands for one on another CPU's base. */
-static void restart_moves_it_to_this_cpu(struct kunit *test)
-{
-	struct htw_base *base = per_cpu(htw_callout_bases, 0);
-	struct probe *p = probe_new(test);
-
-	per_cpu(htw_callout_bases, 0) = &htw_early_base;
-	htw_callout_init(&p->callout, probe_called);
-	KUNIT_EXPECT_FALSE(test, htw_callout_start_at(&p->callout, U64_MAX, 0));
-	per_cpu(htw_callout_bases, 0) = base;
-	KUNIT_EXPECT_EQ(test, htw_early_base.wheel.pending, 1);
-	p->due = ktime_get_ns() + MS;
-	KUNIT_EXPECT_TRUE(test, htw_callout_start_at(&p->callout, p->due, 0));
-	KUNIT_EXPECT_EQ(test, htw_early_base.wheel.pending, 0);
-	KUNIT_ASSERT_NE(test, wait_for_completion_timeout(&p->begun, 100 * HZ), 0);
-	htw_callout_cancel_sync(&p->callout);
-	KUNIT_EXPECT_EQ(test, atomic_read(&p->calls), 1);
-	KUNIT_EXPECT_GE(test, p->fired, p->due);
-}
-
-static void function_returns(struct tasklet_struct *tasklet)
-{
-	per_cpu(htw_callout_bases, 0)->running = NULL;
-}
-
-/*
- * As if the function had started it again, and returned on another CPU only after it was first
- * looked at: a softirq comes when that drops the lock.
- */
-static void cancel_sync_says_that_a_running_one_was_pending(struct kunit *test)
-{
-	DECLARE_TASKLET(tasklet, function_returns);
-	struct probe *p = probe_new(test);
-
-	probe_start(p, 3600 * NSEC_PER_SEC);
-	per_cpu(htw_callout_bases, 0)->running = &p->callout.node;
-	tasklet_schedule(&tasklet);
-	KUNIT_EXPECT_TRUE(test, htw_callout_cancel_sync(&p->callout));
-	KUNIT_EXPECT_NULL(test, per_cpu(htw_callout_bases, 0)->running);
-	KUNIT_EXPECT_FALSE(test, htw_callout_pending(&p->callout));
-}
-
-static u32 called;
-
-static void count_call(struct htw_callout *callout)
-{
-	called++;
-}
-
-/* A turn of 128 units: a callout takes one, and its function four. */
-static void turn_has_units(struct kunit *test)
-{
-	struct htw_callout *callouts = kunit_kcalloc(test, 100, sizeof(*callouts), GFP_KERNEL);
-	struct htw_base *base = per_cpu(htw_callout_bases, 0);
-	const u64 due = ktime_get_ns() + 10 * MS;
-	u32 in_turn;
-
-	KUNIT_ASSERT_NOT_NULL(test, callouts);
-	called = 0;
-	for (u32 i = 0; i < 100; i++) {
-		htw_callout_init(&callouts[i], count_call);
-		htw_callout_start_at(&callouts[i], due, 0);
-	}
-	local_bh_disable();
-	htw_test_turn(base, due + MS);
-	in_turn = called;
-	local_bh_enable();
-	KUNIT_EXPECT_EQ(test, in_turn, DIV_ROUND_UP(128, 1 + 4));
-	msleep(50);
-	KUNIT_EXPECT_EQ(test, called, 100);
-	for (u32 i = 0; i < 100; i++)
-		KUNIT_EXPECT_FALSE(test, htw_callout_cancel_sync(&callouts[i]));
-}
-
-static void at_its_tick(struct kunit *test)
+static void comes_at_its_tick(struct kunit *test)
 {
 	static const u64 delays[] = {
-		1, MS - 1, MS, MS + 1, 255 * MS, 256 * MS, 511 * MS, 512 * MS, 513 * MS,
-		16384 * MS, 150 * NSEC_PER_SEC,
+		0, 1, MS - 1, MS, MS + 1, 255 * MS, 256 * MS, 511 * MS, 512 * MS, 513 * MS,
+		16384 * MS, 150 * SECOND,
 	};
-	struct probe *p = probe_new(test);
+	const u32 count = ARRAY_SIZE(delays) - (VIRTUAL ? 0 : 2);
+	struct probe *p = probes_new(test, 1);
 
-	for (int i = 0; i < ARRAY_SIZE(delays); i++) {
-		reinit_completion(&p->begun);
-		probe_start(p, delays[i]);
-		wait_for_completion(&p->begun);
-		/* With time travel, only reading the clock takes time. */
-		KUNIT_EXPECT_GE(test, p->fired, roundup_u64(p->due, htw_tick_ns));
-		KUNIT_EXPECT_LT(test, p->fired, roundup_u64(p->due, htw_tick_ns) + NSEC_PER_USEC);
-	}
-}
-#endif
-
-#ifdef CONFIG_SMP
-static long probe_start_soon(void *data)
-{
-	probe_start(data, 2 * MS);
-	return 0;
-}
-
-static long probe_start_later(void *data)
-{
-	probe_start(data, 300 * MS);
-	return 0;
-}
-
-static void cancel_sync_waits_for_the_function(struct kunit *test)
-{
-	struct probe *p = probe_new(test);
-
-	p->busy_ms = 50;
-	for (int i = 0; i < 5; i++) {
-		p->done = false;
-		reinit_completion(&p->begun);
-		work_on_cpu(cpumask_last(cpu_online_mask), probe_start_soon, p);
-		probe_wait(test, p);
-		KUNIT_EXPECT_FALSE(test, htw_callout_cancel_sync(&p->callout));
-		/* Pairs with probe_called(). */
-		KUNIT_EXPECT_TRUE(test, smp_load_acquire(&p->done));
+	for (u32 i = 0; i < count; i++) {
+		probe_start_at(p, ktime_get_ns() + delays[i]);
+		probe_comes(test, p);
+		expect_at_tick(test, p);
 	}
 }
 
-/* kthread_stop() would keep a thread that has not begun from running its function. */
-static DECLARE_COMPLETION(thread_begun);
-
-static int start_and_cancel(void *data)
+/* So many that the wheel is given levels, and moves them down. */
+static void many_come_at_their_ticks(struct kunit *test)
 {
-	struct probe *p = data;
-	u64 delay = (u64)raw_smp_processor_id() * 500 * NSEC_PER_USEC;
+	const u64 spread = VIRTUAL ? 100 * SECOND : 3 * SECOND;
+	enum { COUNT = 2000 };
+	struct probe *probes = probes_new(test, COUNT);
+	const u64 now = ktime_get_ns();
+	struct rnd_state random;
 
-	complete(&thread_begun);
-	for (int i = 0; i < 5000; i++) {
-		htw_callout_start(&p->callout, delay, 0);
-		if (i % 3 == 0)
-			htw_callout_cancel(&p->callout);
-		if (i % 501 == 0)
-			htw_callout_cancel_sync(&p->callout);
-		cond_resched();
+	prandom_seed_state(&random, 1);
+	for (u32 i = 0; i < COUNT; i++)
+		probe_start_at(&probes[i], now + prandom_u32_state(&random) % MS * spread / MS);
+	/* After a jiffy, each third is moved, later or earlier, and each seventh stopped. */
+	msleep(50);
+	for (u32 i = 0; i < COUNT; i += 3) {
+		probes[i].due = now + SECOND + prandom_u32_state(&random) % MS * spread / MS;
+		if (htw_callout_start_at(&probes[i].callout, probes[i].due, 0))
+			continue;
+		reinit_completion(&probes[i].begun);
+		probes[i].calls = 0;
 	}
-	while (!kthread_should_stop())
-		schedule_timeout_interruptible(1);
-	return 0;
-}
-
-static void started_from_all_cpus_at_once(struct kunit *test)
-{
-	static struct task_struct *tasks[NR_CPUS];
-	struct probe *p = probe_new(test);
-	unsigned int cpu;
-	int calls;
-
-	for_each_online_cpu(cpu) {
-		tasks[cpu] = kthread_create(start_and_cancel, p, "htw_kunit/%u", cpu);
-		KUNIT_ASSERT_FALSE(test, IS_ERR(tasks[cpu]));
-		kthread_bind(tasks[cpu], cpu);
-		wake_up_process(tasks[cpu]);
+	for (u32 i = 0; i < COUNT; i += 7) {
+		if (htw_callout_cancel(&probes[i].callout))
+			probes[i].due = U64_MAX;
 	}
-	for_each_online_cpu(cpu)
-		wait_for_completion(&thread_begun);
-	for_each_online_cpu(cpu)
-		KUNIT_EXPECT_EQ(test, 0, kthread_stop(tasks[cpu]));
-	htw_callout_cancel_sync(&p->callout);
-	calls = atomic_read(&p->calls);
-	msleep(20);
-	KUNIT_EXPECT_EQ(test, calls, atomic_read(&p->calls));
-	KUNIT_EXPECT_FALSE(test, htw_callout_pending(&p->callout));
+	for (u32 i = 0; i < COUNT; i++) {
+		if (probes[i].due == U64_MAX) {
+			KUNIT_EXPECT_EQ(test, probes[i].calls, 0);
+			continue;
+		}
+		probe_comes(test, &probes[i]);
+		KUNIT_EXPECT_FALSE(test, htw_callout_cancel_sync(&probes[i].callout));
+		KUNIT_EXPECT_EQ(test, probes[i].calls, 1);
+		expect_at_tick(test, &probes[i]);
+	}
 }
 
-static void called_though_its_cpu_has_gone(struct kunit *test)
+static void equal_ticks_come_in_order(struct kunit *test)
 {
-	unsigned int cpu = cpumask_last(cpu_online_mask);
-	struct probe *p = probe_new(test);
+	enum { COUNT = 100 };
+	struct probe *probes = probes_new(test, COUNT);
+	const u64 due = ktime_get_ns() + 20 * MS;
 
-	work_on_cpu(cpu, probe_start_later, p);
-	KUNIT_ASSERT_EQ(test, 0, remove_cpu(cpu));
-	probe_wait(test, p);
-	KUNIT_EXPECT_GE(test, p->fired, p->due);
-	KUNIT_EXPECT_EQ(test, 0, add_cpu(cpu));
-	htw_callout_cancel_sync(&p->callout);
-	KUNIT_EXPECT_EQ(test, 1, atomic_read(&p->calls));
+	/* All on one CPU. */
+	local_bh_disable();
+	for (u32 i = 0; i < COUNT; i++)
+		probe_start_at(&probes[i], due);
+	local_bh_enable();
+	for (u32 i = 0; i < COUNT; i++) {
+		probe_comes(test, &probes[i]);
+		KUNIT_EXPECT_EQ(test, probes[i].number, i);
+	}
 }
-#endif
+
+static void far_deadlines_never_come(struct kunit *test)
+{
+	static const u64 never[] = { U64_MAX, U64_MAX - 1, (u64)S64_MAX + 1, S64_MAX, S64_MAX - 1 };
+	struct probe *probes = probes_new(test, ARRAY_SIZE(never) + 2);
+	struct probe *delayed = &probes[ARRAY_SIZE(never)], *soon = delayed + 1;
+
+	for (u32 i = 0; i < ARRAY_SIZE(never); i++)
+		probe_start_at(&probes[i], never[i]);
+	KUNIT_EXPECT_FALSE(test, htw_callout_start(&delayed->callout, U64_MAX, U64_MAX));
+	/* One that comes earlier is not held up. */
+	probe_start_at(soon, ktime_get_ns() + 5 * MS);
+	probe_comes(test, soon);
+	expect_at_tick(test, soon);
+	for (u32 i = 0; i <= ARRAY_SIZE(never); i++) {
+		KUNIT_EXPECT_TRUE(test, htw_callout_cancel(&probes[i].callout));
+		KUNIT_EXPECT_EQ(test, probes[i].calls, 0);
+	}
+}
+
+static void slack_lets_two_share_a_tick(struct kunit *test)
+{
+	struct probe *probes = probes_new(test, 2);
+	/* 2^28 ns ends in more zero bits than what is between. */
+	const u64 shared = roundup_u64(ktime_get_ns() + 10 * MS, BIT_ULL(28));
+
+	for (u32 i = 0; i < 2; i++) {
+		probes[i].due = shared - (i + 1) * 5 * MS;
+		htw_callout_start_at(&probes[i].callout, probes[i].due, 20 * MS);
+	}
+	for (u32 i = 0; i < 2; i++) {
+		probe_comes(test, &probes[i]);
+		KUNIT_EXPECT_GE(test, probes[i].fired, shared);
+		KUNIT_EXPECT_LE(test, probes[i].fired, roundup_u64(shared, tick_ns()) + EXACT_NS);
+	}
+}
+
+/* One that is due while another's function runs comes as soon as that has returned. */
+static void comes_after_a_long_function(struct kunit *test)
+{
+	struct probe *probes = probes_new(test, 2);
+	const u64 due = ktime_get_ns() + 10 * MS;
+
+	probes[0].busy_us = 20000;
+	local_bh_disable();
+	probe_start_at(&probes[0], due);
+	probe_start_at(&probes[1], due + 5 * MS);
+	local_bh_enable();
+	probe_comes(test, &probes[1]);
+	KUNIT_EXPECT_GE(test, probes[1].fired, probes[1].due);
+	KUNIT_EXPECT_LE(test, probes[1].fired, probes[0].fired + 20 * MS + tick_ns() + EXACT_NS);
+}
+
+static unsigned int called_before_tasklet;
+static struct tasklet_struct tasklet;
+
+static void tasklet_runs(struct tasklet_struct *unused)
+{
+	called_before_tasklet = atomic_read(&called);
+}
+
+static void schedules_tasklet(struct htw_callout *callout)
+{
+	tasklet_schedule(&tasklet);
+	probe_called(callout);
+}
+
+/* Functions take 200 us at a time; then others of the CPU's softirqs run. */
+static void other_softirqs_run_between_functions(struct kunit *test)
+{
+	enum { COUNT = 100 };
+	struct probe *probes = probes_new(test, COUNT);
+	const u64 due = ktime_get_ns() + 20 * MS;
+
+	called_before_tasklet = COUNT;
+	tasklet_setup(&tasklet, tasklet_runs);
+	htw_callout_init(&probes[0].callout, schedules_tasklet);
+	local_bh_disable();
+	for (u32 i = 0; i < COUNT; i++) {
+		probes[i].busy_us = 50;
+		probe_start_at(&probes[i], due);
+	}
+	local_bh_enable();
+	for (u32 i = 0; i < COUNT; i++)
+		probe_comes(test, &probes[i]);
+	tasklet_kill(&tasklet);
+	KUNIT_EXPECT_LE(test, called_before_tasklet, 5);
+}
+
+static void on_the_stack(struct kunit *test)
+{
+	struct probe p = {};
+
+	init_completion(&p.begun);
+	htw_callout_init_on_stack(&p.callout, probe_called);
+	probe_start_at(&p, ktime_get_ns() + MS);
+	probe_comes(test, &p);
+	htw_callout_cancel_sync(&p.callout);
+	htw_callout_destroy_on_stack(&p.callout);
+	expect_at_tick(test, &p);
+}
+
+static struct probe defined = {
+	.callout = HTW_CALLOUT_INITIALIZER(probe_called),
+	.begun = COMPLETION_INITIALIZER(defined.begun),
+};
+
+static void initialised_when_compiled(struct kunit *test)
+{
+	probe_start_at(&defined, ktime_get_ns() + MS);
+	KUNIT_EXPECT_TRUE(test, htw_callout_pending(&defined.callout));
+	probe_comes(test, &defined);
+	KUNIT_EXPECT_FALSE(test, htw_callout_cancel_sync(&defined.callout));
+	expect_at_tick(test, &defined);
+}
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(callout_may_be_started_before_htw),
-	KUNIT_CASE(callout_may_be_initialised_before_htw),
-	KUNIT_CASE(called_once_and_not_early),
-	KUNIT_CASE(past_is_called_but_not_from_within_start),
-	KUNIT_CASE(start_says_whether_it_was_pending),
-	KUNIT_CASE(restart_moves_it_both_ways),
-	KUNIT_CASE(function_starts_it_again),
-	KUNIT_CASE(cancel_sync_beats_a_function_that_restarts),
-	KUNIT_CASE(function_may_free_it),
-#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
-	KUNIT_CASE(restart_moves_it_to_this_cpu),
-	KUNIT_CASE(cancel_sync_says_that_a_running_one_was_pending),
-	KUNIT_CASE(turn_has_units),
-	KUNIT_CASE(at_its_tick),
-#endif
-#ifdef CONFIG_SMP
-	KUNIT_CASE(cancel_sync_waits_for_the_function),
-	KUNIT_CASE(started_from_all_cpus_at_once),
-	KUNIT_CASE(called_though_its_cpu_has_gone),
-#endif
+	KUNIT_CASE(may_be_started_before_htw),
+	KUNIT_CASE(comes_at_its_tick),
+	KUNIT_CASE(many_come_at_their_ticks),
+	KUNIT_CASE(equal_ticks_come_in_order),
+	KUNIT_CASE(far_deadlines_never_come),
+	KUNIT_CASE(slack_lets_two_share_a_tick),
+	KUNIT_CASE(comes_after_a_long_function),
+	KUNIT_CASE(other_softirqs_run_between_functions),
+	KUNIT_CASE(on_the_stack),
+	KUNIT_CASE(initialised_when_compiled),
 	{}
 };
 
@@ -468,5 +354,5 @@ static struct kunit_suite suite = {
 
 kunit_test_suite(suite);
 
-MODULE_DESCRIPTION("KUnit: callouts");
+MODULE_DESCRIPTION("KUnit: when callouts come");
 MODULE_LICENSE("GPL");

@@ -24,27 +24,6 @@ static inline struct file *htw_test_debugfs_open(struct kunit *test, const char 
 	return file;
 }
 
-/* Read a file. */
-static inline char *htw_test_debugfs_text(struct kunit *test, const char *name)
-{
-	const size_t size = 16 * PAGE_SIZE;
-	char __user *to = (char __user *)htw_test_user_pages(test, size / PAGE_SIZE);
-	char *text = kunit_kzalloc(test, size, GFP_KERNEL);
-	struct file *file;
-	loff_t pos = 0;
-	ssize_t ret;
-
-	KUNIT_ASSERT_NOT_NULL(test, text);
-	file = htw_test_debugfs_open(test, name, O_RDONLY);
-	do {
-		ret = file->f_op->read(file, to + pos, size - 1 - pos, &pos);
-	} while (ret > 0);
-	__fput_sync(file);
-	KUNIT_ASSERT_EQ(test, ret, 0);
-	KUNIT_ASSERT_EQ(test, copy_from_user(text, to, pos), 0);
-	return text;
-}
-
 /* Write a word to a file. */
 static inline void htw_test_debugfs_set(struct kunit *test, const char *name, const char *value)
 {

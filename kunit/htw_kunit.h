@@ -1,55 +1,77 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Helpers of the suites that use contexts
+ *
+ * The cases call the file's operations as system calls do, with arguments in a
+ * program's memory.
  */
 #ifndef _HTW_KUNIT_H
 #define _HTW_KUNIT_H
 
 #include <kunit/test.h>
-#include <linux/cpumask.h>
+#include <linux/anon_inodes.h>
 #include <linux/cred.h>
 #include <linux/delay.h>
-#include <linux/interrupt.h>
+#include <linux/file.h>
+#include <linux/fs.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
+#include <linux/poll.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
-#include <linux/wait.h>
 
-#include "../core/base.h"
-#include "../core/contexts.h"
-#include "../core/delivery.h"
-#include "../core/ops.h"
-#include "../core/pool.h"
-#include "../core/reader.h"
-#include "../core/ring.h"
-#include "../core/section.h"
-#include "../core/setup.h"
-#include "../core/shrink.h"
-#include "../core/table.h"
-#include "../core/wake.h"
-#include "../core/walk.h"
+#include "../core/alarm.h"
+#include "../core/context.h"
+#include "../core/user.h"
+#include "../htw_chardev.h"
 
 /* Kernels for other than ARCH=um run in QEMU, some fifty times slower. */
 #define HTW_TEST_MANY		(IS_ENABLED(CONFIG_UML) ? 100000u : 6000u)
 
-#define HTW_TEST_LIMIT		1048576
+/* Pages for events and arrays. */
+#define HTW_TEST_PAGES		8u
+/* What out fields hold before a call. */
+#define HTW_TEST_POISON		0xa5a5a5a5a5a5a5a5ull
+/* A relative deadline that does not come during a case. */
+#define HTW_TEST_LATER		(3600 * (u64)NSEC_PER_SEC)
+
+/**
+ * struct htw_test_file - an open device
+ * @test: the case, at whose end it is closed
+ * @file: the file; opened with O_NONBLOCK
+ * @ctx: its context
+ * @arg: a page of the program's memory for arguments
+ * @to: more of them, for events and arrays
+ */
+struct htw_test_file {
+	struct kunit *test;
+	struct file *file;
+	struct htw_context *ctx;
+	unsigned long arg;
+	unsigned long to;
+};
 
 static inline u64 htw_now(void)
 {
 	return htw_clock_now(HTW_MONOTONIC);
 }
 
-#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
 /*
- * The accuracy of clock events with time travel, in ns: the clock is read in steps of 256 ns,
- * and the next event is at least 500 ns away, so an hrtimer may be two steps late.
+ * After some time has passed: KUnit stops a case after five minutes, which are virtual with
+ * time travel.
  */
-#define CLOCK_NS	512
+static inline void htw_test_forgive_time(struct kunit *test)
+{
+	if (!IS_ENABLED(CONFIG_UML_TIME_TRAVEL_SUPPORT))
+		return;
+	clear_notify_signal();
+	if (test->try_catch.try_result == -ETIMEDOUT)
+		test->try_catch.try_result = -EINTR;
+}
 
-/* Let virtual time pass. */
+/* Sleep, with time travel until virtual time has come there. */
 static inline void htw_test_sleep_until(struct kunit *test, u64 ns)
 {
 	ktime_t expires = ns_to_ktime(ns);
@@ -58,13 +80,20 @@ static inline void htw_test_sleep_until(struct kunit *test, u64 ns)
 		set_current_state(TASK_UNINTERRUPTIBLE);
 		schedule_hrtimeout(&expires, HRTIMER_MODE_ABS);
 	}
-	/* KUnit limits a case to five minutes, which were virtual here. */
-	if (test->try_catch.try_result == -ETIMEDOUT)
-		test->try_catch.try_result = -EINTR;
+	htw_test_forgive_time(test);
 }
-#endif
 
-/* Allocate an array that is freed at the end of the case. */
+/* Wait until a condition holds, for at most 20 s. */
+#define htw_test_wait_for(test, condition)				\
+do {									\
+	unsigned int __tries = 2000;					\
+									\
+	while (!(condition) && --__tries)				\
+		schedule_timeout_uninterruptible(HZ / 100 ?: 1);	\
+	KUNIT_ASSERT_NE_MSG(test, __tries, 0, #condition);		\
+} while (0)
+
+/* Allocate an array of zeroes that is freed at the end of the case. */
 static inline void *htw_test_array(struct kunit *test, size_t n, size_t size)
 {
 	void *array = kvcalloc(n, size, GFP_KERNEL);
@@ -72,47 +101,6 @@ static inline void *htw_test_array(struct kunit *test, size_t n, size_t size)
 	KUNIT_ASSERT_NOT_NULL(test, array);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, (kunit_action_t *)kvfree, array), 0);
 	return array;
-}
-
-/* Close a context, and wait until its timers have been stopped. */
-static inline void htw_test_close(void *ctx)
-{
-	htw_contexts_close(ctx);
-	flush_workqueue(htw_wq);
-}
-
-static inline void htw_test_put_user(void *user)
-{
-	htw_user_put(user);
-}
-
-/* The user of this task. Its wheels stay until the end of the case. */
-static inline struct htw_user *htw_test_user(struct kunit *test)
-{
-	struct htw_user *user = htw_user_get(&htw_user_ops);
-
-	KUNIT_ASSERT_NOT_NULL(test, user);
-	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_put_user, user), 0);
-	return user;
-}
-
-/*
- * A page of a program's memory, for the arguments of calls. Tasks of a case share it, 64 bytes
- * for each call in progress.
- *
- * @mm: the address space that KUnit gave to the case
- * @page: its address, or zero
- * @busy: which parts are in use
- */
-static struct {
-	struct mm_struct *mm;
-	unsigned long page;
-	DECLARE_BITMAP(busy, 64);
-} htw_test_memory;
-
-static inline void htw_test_forget_memory(void *unused)
-{
-	htw_test_memory.page = 0;
 }
 
 /* Map memory that is faulted in when it is used. */
@@ -127,97 +115,63 @@ static inline unsigned long htw_test_user_pages(struct kunit *test, unsigned int
 	return addr;
 }
 
-/* Map the page, unless the case has done so. */
-static inline void htw_test_map_memory(struct kunit *test)
+/* Replace a page by one of zeroes with protection @prot; %PROT_NONE is as if there were none. */
+static inline void htw_test_protect(struct kunit *test, unsigned long page, unsigned long prot)
 {
-	if (htw_test_memory.page)
-		return;
-	htw_test_memory.page = htw_test_user_pages(test, 1);
-	htw_test_memory.mm = current->mm;
-	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_forget_memory, NULL), 0);
+	KUNIT_ASSERT_EQ(test, page,
+			kunit_vm_mmap(test, NULL, page, PAGE_SIZE, prot,
+				      MAP_ANONYMOUS | MAP_PRIVATE | MAP_FIXED, 0));
 }
 
-/* A call in progress: its argument, and whether the thread borrows the case's address space. */
-struct htw_test_call {
-	void __user *arg;
-	unsigned int part;
-	bool borrows;
-};
-
-/* Copy an argument to where a program would have it. For threads that have no memory as well. */
-static inline void htw_test_call_begin(struct htw_test_call *call, const void *arg, size_t size)
+/* Map @pages that are followed by memory that is not there. Return: where they end. */
+static inline unsigned long htw_test_pages_end(struct kunit *test, unsigned int pages)
 {
-	WARN_ON(!htw_test_memory.page || size > PAGE_SIZE / 64);
-	call->borrows = !current->mm;
-	if (call->borrows)
-		kthread_use_mm(htw_test_memory.mm);
-	call->part = 0;
-	while (test_and_set_bit(call->part, htw_test_memory.busy))
-		call->part = (call->part + 1) % 64;
-	call->arg = (void __user *)(htw_test_memory.page + call->part * (PAGE_SIZE / 64));
-	WARN_ON(copy_to_user(call->arg, arg, size));
+	const unsigned long end = htw_test_user_pages(test, pages + 1) + pages * PAGE_SIZE;
+
+	htw_test_protect(test, end, PROT_NONE);
+	return end;
 }
 
-/* Copy the argument back as the call left it. */
-static inline void htw_test_call_end(struct htw_test_call *call, void *arg, size_t size)
+static inline void htw_test_write(struct kunit *test, unsigned long to, const void *from,
+				  size_t size)
 {
-	WARN_ON(copy_from_user(arg, call->arg, size));
-	clear_bit(call->part, htw_test_memory.busy);
-	if (call->borrows)
-		kthread_unuse_mm(htw_test_memory.mm);
+	KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)to, from, size), 0);
 }
 
-/* For suites. Keeps the user's wheels, which cases look at after closing its last context. */
-static inline int htw_test_init(struct kunit *test)
+static inline void htw_test_read(struct kunit *test, void *to, unsigned long from, size_t size)
 {
-	htw_test_user(test);
-	htw_test_map_memory(test);
-	return 0;
+	KUNIT_ASSERT_EQ(test, copy_from_user(to, (void __user *)from, size), 0);
 }
 
-/*
- * The wheel of this task's user on a CPU, or NULL if there is none. It stays as long as the
- * user is held, as by htw_test_init().
- */
-static inline struct htw_base *htw_test_base(unsigned int cpu)
-{
-	struct htw_user *user = htw_user_get(&htw_user_ops);
-	struct htw_base *base;
+KUNIT_DEFINE_ACTION_WRAPPER(htw_test_fput, __fput_sync, struct file *);
 
-	if (!user)
-		return NULL;
-	base = htw_bases_on(htw_bases_by_clock(&user->bases, HTW_MONOTONIC), cpu);
-	htw_test_put_user(user);
-	return base;
+/* Open the device with these flags; it is closed at the end of the case. */
+static inline struct htw_test_file *htw_test_open_flags(struct kunit *test, int flags)
+{
+	struct htw_test_file *f = kunit_kzalloc(test, sizeof(*f), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, f);
+	f->test = test;
+	f->ctx = htw_context_open();
+	KUNIT_ASSERT_NOT_NULL(test, f->ctx);
+	/* Does not call ->open. From here on the file owns the context. */
+	f->file = anon_inode_getfile("[htw]", &htw_fops, f->ctx, flags);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, f->file);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_fput, f->file), 0);
+	f->arg = htw_test_user_pages(test, 1);
+	f->to = htw_test_user_pages(test, HTW_TEST_PAGES);
+	return f;
 }
 
-/* As if somebody had sent this task SIGKILL, until htw_test_spare(). */
-static inline void htw_test_be_killed(void)
+static inline struct htw_test_file *htw_test_open(struct kunit *test)
 {
-	spin_lock_irq(&current->sighand->siglock);
-	sigaddset(&current->pending.signal, SIGKILL);
-	set_thread_flag(TIF_SIGPENDING);
-	spin_unlock_irq(&current->sighand->siglock);
+	return htw_test_open_flags(test, O_RDWR | O_NONBLOCK);
 }
 
-static inline void htw_test_spare(void)
+/* Close the device before the end of the case. */
+static inline void htw_test_close(struct htw_test_file *f)
 {
-	flush_signals(current);
-}
-
-/* Close a context that was made, if it is not NULL, at the end of the case. */
-static inline struct htw_context *htw_test_own(struct kunit *test, struct htw_context *ctx)
-{
-	htw_test_map_memory(test);
-	KUNIT_ASSERT_NOT_NULL(test, ctx);
-	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, htw_test_close, ctx), 0);
-	return ctx;
-}
-
-/* A context, which is closed at the end of the case. */
-static inline struct htw_context *htw_test_context(struct kunit *test)
-{
-	return htw_test_own(test, htw_contexts_create(HTW_TEST_LIMIT));
+	kunit_release_action(f->test, htw_test_fput, f->file);
 }
 
 /* Run this task as an unprivileged user until htw_test_become_again(). */
@@ -241,249 +195,259 @@ static inline void htw_test_become_again(const struct cred *before)
 	put_cred(cred);
 }
 
-/* A context of another user, which is closed at the end of the case. */
-static inline struct htw_context *htw_test_context_of(struct kunit *test, uid_t uid)
+/* Open the device as an unprivileged user. */
+static inline struct htw_test_file *htw_test_open_as(struct kunit *test, uid_t uid)
 {
 	const struct cred *before = htw_test_become(test, uid);
-	struct htw_context *ctx = htw_contexts_create(HTW_TEST_LIMIT);
+	struct htw_test_file *f = htw_test_open(test);
 
 	htw_test_become_again(before);
-	htw_test_own(test, ctx);
-	KUNIT_ASSERT_EQ(test, ctx->user->bases.class, HTW_CLASS_OTHERS);
-	return ctx;
+	return f;
 }
 
-/* HTW_ADD. Returns the id, or zero if that failed. */
-static inline u64 htw_test_add(struct htw_context *ctx, const struct htw_add *add)
+/* ioctl() */
+static inline long htw_test_ioctl(struct htw_test_file *f, unsigned int cmd, unsigned long arg)
 {
-	struct htw_add after;
-	struct htw_test_call call;
+	return f->file->f_op->unlocked_ioctl(f->file, cmd, arg);
+}
+
+/* Make a call; its argument is afterwards as the call left it. */
+static inline long htw_test_call(struct htw_test_file *f, unsigned int cmd, void *arg)
+{
 	long ret;
 
-	htw_test_call_begin(&call, add, sizeof(*add));
-	ret = htw_op_add(ctx, call.arg);
-	htw_test_call_end(&call, &after, sizeof(after));
-	return ret ? 0 : after.id;
+	htw_test_write(f->test, f->arg, arg, _IOC_SIZE(cmd));
+	ret = htw_test_ioctl(f, cmd, f->arg);
+	htw_test_read(f->test, arg, f->arg, _IOC_SIZE(cmd));
+	return ret;
 }
 
-/* htw_pool_reserve() by a call that has just begun. */
-static inline int htw_test_reserve(struct htw_context *ctx, struct list_head *timers, u32 want)
+/* HTW_SETUP, which succeeds. */
+static inline void htw_test_setup(struct htw_test_file *f, const struct htw_setup_args *setup)
 {
-	struct htw_user_wait wait = HTW_USER_WAIT;
+	struct htw_setup_args arg = *setup;
 
-	return htw_pool_reserve(ctx, timers, want, NULL, &wait);
+	KUNIT_ASSERT_EQ(f->test, htw_test_call(f, HTW_SETUP, &arg), 0);
 }
 
-/* Start a one-shot timer with an absolute deadline, or abort the case. */
-static inline u64 htw_test_start(struct kunit *test, struct htw_context *ctx,
-				 u64 deadline, u64 cookie)
+/* Open the device with a limit of timers. */
+static inline struct htw_test_file *htw_test_limited(struct kunit *test, u64 limit)
 {
-	const struct htw_add add = {
-		.flags = HTW_F_ABS,
-		.deadline = deadline,
-		.cookie = cookie,
+	const struct htw_setup_args setup = { .limit = limit };
+	struct htw_test_file *f = htw_test_open(test);
+
+	htw_test_setup(f, &setup);
+	return f;
+}
+
+/* Open the device with the manual clock. */
+static inline struct htw_test_file *htw_test_manual(struct kunit *test, u64 tick_ns)
+{
+	const struct htw_setup_args setup = {
+		.flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL, .tick_ns = tick_ns,
 	};
-	const u64 id = htw_test_add(ctx, &add);
+	struct htw_test_file *f = htw_test_open(test);
 
-	KUNIT_ASSERT_NE(test, id, 0);
-	return id;
+	htw_test_setup(f, &setup);
+	return f;
 }
 
-/* HTW_CANCEL */
-static inline int htw_test_cancel(struct htw_context *ctx, struct htw_cancel *cancel)
+/* Move the manual clock to a time. Return: is a timer due? */
+static inline u32 htw_test_advance_to(struct htw_test_file *f, u64 ns)
 {
-	struct htw_test_call call;
-	int ret;
+	struct htw_advance_args arg = { .ns = ns, .flags = HTW_F_ABS, .due = 77 };
 
-	htw_test_call_begin(&call, cancel, sizeof(*cancel));
-	ret = htw_op_cancel(ctx, call.arg);
-	htw_test_call_end(&call, cancel, sizeof(*cancel));
-	return ret;
+	KUNIT_ASSERT_EQ(f->test, htw_test_call(f, HTW_ADVANCE, &arg), 0);
+	return arg.due;
 }
 
-/* HTW_MOD */
-static inline int htw_test_mod(struct htw_context *ctx, const struct htw_mod *mod)
+/* HTW_ADD, which succeeds. Return: the id. */
+static inline u64 htw_test_add(struct htw_test_file *f, const struct htw_add_args *add)
 {
-	struct htw_mod after;
-	struct htw_test_call call;
-	int ret;
+	struct htw_add_args arg = *add;
 
-	htw_test_call_begin(&call, mod, sizeof(*mod));
-	ret = htw_op_mod(ctx, call.arg);
-	htw_test_call_end(&call, &after, sizeof(after));
-	return ret;
+	arg.id = HTW_TEST_POISON;
+	KUNIT_ASSERT_EQ(f->test, htw_test_call(f, HTW_ADD, &arg), 0);
+	KUNIT_EXPECT_NE(f->test, arg.id, 0);
+	KUNIT_EXPECT_NE(f->test, arg.id, HTW_TEST_POISON);
+	KUNIT_EXPECT_FALSE(f->test, HTW_ID_IS_ERROR(arg.id));
+	return arg.id;
 }
 
-/* HTW_QUERY; fills in all but the id, or nothing. */
-static inline int htw_test_query(struct htw_context *ctx, struct htw_query *query)
+/* Start a one-shot timer with an absolute deadline. Return: the id. */
+static inline u64 htw_test_start(struct htw_test_file *f, u64 deadline, u64 cookie)
 {
-	struct htw_test_call call;
-	int ret;
+	const struct htw_add_args add = {
+		.flags = HTW_F_ABS, .deadline = deadline, .cookie = cookie,
+	};
 
-	htw_test_call_begin(&call, query, sizeof(*query));
-	ret = htw_op_query(ctx, call.arg);
-	htw_test_call_end(&call, query, sizeof(*query));
-	return ret;
+	return htw_test_add(f, &add);
 }
 
-/* The timer in an id's slot, whatever the slot holds now. */
-static inline struct htw_timer *htw_test_slot(struct htw_context *ctx, u64 id)
+/* HTW_CANCEL; out fields are poisoned before. */
+static inline int htw_test_cancel(struct htw_test_file *f, u64 id, struct htw_cancel_args *out)
 {
-	struct htw_timer *t;
-	struct htw_section s;
-
-	htw_section_begin(&s, ctx);
-	t = htw_section_find(&s, id);
-	htw_section_end(&s);
-	return t;
+	*out = (struct htw_cancel_args) {
+		.id = id, .remaining = HTW_TEST_POISON, .cookie = HTW_TEST_POISON,
+		.missed = HTW_TEST_POISON, .state = (u32)HTW_TEST_POISON,
+	};
+	return htw_test_call(f, HTW_CANCEL, out);
 }
 
-/* Timers of a context that others use at the same time. */
-static inline u32 htw_test_nr_timers(struct htw_context *ctx)
+/* HTW_MOD; @mod->state is out. */
+static inline int htw_test_mod(struct htw_test_file *f, struct htw_mod_args *mod)
 {
-	u32 nr;
-
-	spin_lock_bh(&ctx->lock);
-	nr = ctx->nr_timers;
-	spin_unlock_bh(&ctx->lock);
-	return nr;
+	mod->state = (u32)HTW_TEST_POISON;
+	return htw_test_call(f, HTW_MOD, mod);
 }
 
-/* Free timers in the context's pages. */
-static inline size_t htw_test_nr_free(struct htw_context *ctx)
+/* HTW_QUERY */
+static inline int htw_test_query(struct htw_test_file *f, u64 id, struct htw_timer_info *info)
 {
-	size_t free;
-
-	spin_lock_bh(&ctx->lock);
-	free = ctx->nr_unused;
-	for (u32 i = 0; i < HTW_FREE_LISTS; i++)
-		free += list_count_nodes(&ctx->free[i]);
-	spin_unlock_bh(&ctx->lock);
-	return free;
+	memset(info, 0xa5, sizeof(*info));
+	info->id = id;
+	return htw_test_call(f, HTW_QUERY, info);
 }
 
-/* Put all free timers on the list of another CPU. */
-static inline void htw_test_free_elsewhere(struct htw_context *ctx)
+/* HTW_QUERY of a timer that there is. */
+static inline struct htw_timer_info htw_test_info_of(struct htw_test_file *f, u64 id)
 {
-	LIST_HEAD(all);
-	u32 other;
+	struct htw_timer_info info;
 
-	spin_lock_bh(&ctx->lock);
-	other = htw_pool_group(raw_smp_processor_id() + 1);
-	for (u32 i = 0; i < HTW_FREE_LISTS; i++)
-		list_splice_init(&ctx->free[i], &all);
-	list_splice(&all, &ctx->free[other]);
-	ctx->free_groups = BIT(other);
-	spin_unlock_bh(&ctx->lock);
+	KUNIT_ASSERT_EQ(f->test, htw_test_query(f, id, &info), 0);
+	KUNIT_EXPECT_EQ(f->test, info.id, id);
+	return info;
 }
 
-/* read() into kernel memory, without waiting. Return the number of events. */
-static inline u32 htw_test_read(struct htw_context *ctx, struct htw_event *events, u32 count)
+/* There is no such timer, for any call. */
+static inline void htw_test_expect_no_timer(struct htw_test_file *f, u64 id)
 {
-	struct kvec kvec = { .iov_base = events, .iov_len = count * sizeof(*events) };
-	struct iov_iter to;
-	ssize_t ret;
+	struct htw_mod_args mod = { .id = id, .flags = HTW_MOD_COOKIE };
+	struct htw_cancel_args cancel;
+	struct htw_timer_info info;
 
-	iov_iter_kvec(&to, ITER_DEST, &kvec, 1, kvec.iov_len);
-	ret = htw_reader_read(ctx, &to, true);
-	return ret < 0 ? 0 : ret / sizeof(*events);
+	KUNIT_EXPECT_EQ_MSG(f->test, htw_test_query(f, id, &info), -ENOENT, "%llx", id);
+	KUNIT_EXPECT_EQ(f->test, htw_test_mod(f, &mod), -ENOENT);
+	KUNIT_EXPECT_EQ(f->test, htw_test_cancel(f, id, &cancel), -ENOENT);
 }
 
-/* Wait until @count events are queued. */
-static inline void htw_test_wait(struct kunit *test, struct htw_context *ctx, u32 count)
+/* HTW_INFO */
+static inline struct htw_info_args htw_test_info(struct htw_test_file *f)
 {
-	KUNIT_ASSERT_NE_MSG(test, wait_event_timeout(ctx->wait,
-						     READ_ONCE(ctx->nr_expired) >= count, 100 * HZ),
-			    0, "%u of %u expired", READ_ONCE(ctx->nr_expired), count);
+	struct htw_info_args info;
+
+	memset(&info, 0xa5, sizeof(info));
+	KUNIT_ASSERT_EQ(f->test, htw_test_call(f, HTW_INFO, &info), 0);
+	return info;
 }
 
-/*
- * Take a turn of a base at the time @from, ahead of the pacer, which takes its own when softirqs go
- * on: to look at what this one did, a caller disables them around it. With several CPUs the pacer
- * may take one at the same time.
- */
-static inline enum htw_served htw_test_turn(struct htw_base *base, u64 from)
+/* read() to an address of the program's. */
+static inline ssize_t htw_test_vfs_read(struct htw_test_file *f, unsigned long to, size_t size)
 {
-	struct htw_turn turn = { .pacer = base->job.pacer, .units = HTW_TURN_UNITS };
-	enum htw_served served;
+	loff_t pos = 0;
 
-	local_bh_disable();
-	rcu_read_lock();
-	while (htw_now() < from)
-		udelay(1);
-	turn.flow = this_cpu_ptr(base->job.flows);
-	turn.began = htw_now();
-	served = base->job.serve(&base->job, &turn);
-	rcu_read_unlock();
-	local_bh_enable();
-	return served;
+	return vfs_read(f->file, (char __user *)to, size, &pos);
 }
 
-#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
-/*
- * Notes how many timers were started in a section, in a softirq that comes when it drops the lock.
- *
- * @base: where they are started
- * @before: timers that were pending before
- * @started: those that were started
- */
-struct htw_test_section_end {
-	struct tasklet_struct tasklet;
-	struct htw_base *base;
-	u64 before;
-	u64 started;
-};
-
-static inline void htw_test_note_section_end(struct tasklet_struct *tasklet)
+/* Read up to @count events without waiting. Return: how many there were. */
+static inline u32 htw_test_take(struct htw_test_file *f, struct htw_event *events, u32 count)
 {
-	struct htw_test_section_end *end = from_tasklet(end, tasklet, tasklet);
+	const size_t size = sizeof(*events);
+	u32 done = 0;
 
-	end->started = end->base->wheel.pending - end->before;
-	if (end->started)
-		WRITE_ONCE(end->base->wanted, false);
+	while (done < count) {
+		const u32 want = min_t(u32, count - done, HTW_TEST_PAGES * PAGE_SIZE / size);
+		const ssize_t ret = htw_test_vfs_read(f, f->to, want * size);
+
+		if (ret == -EAGAIN)
+			break;
+		KUNIT_ASSERT_GT(f->test, ret, 0);
+		KUNIT_ASSERT_EQ(f->test, ret % size, 0);
+		htw_test_read(f->test, events + done, f->to, ret);
+		done += ret / size;
+	}
+	return done;
+}
+
+/* read() to the kernel's memory, which may wait; for threads without memory of a program. */
+static inline ssize_t htw_test_read_one(struct file *file, struct htw_event *event)
+{
+	loff_t pos = 0;
+
+	return kernel_read(file, event, sizeof(*event), &pos);
+}
+
+/* Have reads wait for an event, or not. */
+static inline void htw_test_set_nonblock(struct htw_test_file *f, bool nonblock)
+{
+	if (nonblock)
+		f->file->f_flags |= O_NONBLOCK;
 	else
-		tasklet_schedule(tasklet);
+		f->file->f_flags &= ~O_NONBLOCK;
 }
 
-/* Have a turn wait for the base until the next section ends; then call tasklet_kill(). */
-static inline void htw_test_section_end(struct htw_test_section_end *end, struct htw_base *base)
+/* The alarm of a device's user on a CPU, for its clock. */
+static inline struct htw_alarm *htw_test_alarm(struct htw_test_file *f, unsigned int cpu)
 {
-	*end = (struct htw_test_section_end) { .base = base, .before = base->wheel.pending };
-	tasklet_setup(&end->tasklet, htw_test_note_section_end);
-	WRITE_ONCE(base->wanted_at, jiffies);
-	WRITE_ONCE(base->wanted, true);
-	tasklet_schedule(&end->tasklet);
-}
-#endif
-
-static inline u64 htw_test_pending(unsigned int cpu)
-{
-	struct htw_base *base = htw_test_base(cpu);
-	u64 pending;
-
-	if (!base)
-		return 0;
-	spin_lock_bh(&base->lock);
-	pending = base->wheel.pending;
-	spin_unlock_bh(&base->lock);
-	return pending;
+	return &per_cpu_ptr(f->ctx->user->alarms, cpu)->on[f->ctx->clock];
 }
 
-/* None of the user's wheels has a timer pending. May sleep. */
-static inline void htw_test_expect_empty(struct kunit *test)
+/* poll() that asks for no wake-up. */
+static inline bool htw_test_is_readable(struct htw_test_file *f)
 {
-	unsigned int cpu;
-
-	/* The timers of closed contexts, of earlier cases, too, are stopped there. */
-	flush_workqueue(htw_wq);
-	for_each_possible_cpu(cpu)
-		KUNIT_EXPECT_EQ_MSG(test, htw_test_pending(cpu), 0, "CPU %u", cpu);
+	return vfs_poll(f->file, NULL) & EPOLLIN;
 }
 
-/* The time of the tick at which a deadline fires, in ns. */
-static inline u64 htw_test_tick_up(u64 ns)
+/* There is no timer, and no event. */
+static inline void htw_test_expect_nothing(struct htw_test_file *f)
 {
-	return DIV64_U64_ROUND_UP(ns, htw_tick_ns) * htw_tick_ns;
+	struct htw_event event;
+
+	KUNIT_EXPECT_EQ(f->test, htw_test_info(f).timers, 0);
+	KUNIT_EXPECT_EQ(f->test, htw_test_take(f, &event, 1), 0);
+	KUNIT_EXPECT_FALSE(f->test, htw_test_is_readable(f));
+}
+
+/* Slack is kept in 26 bits, rounded down. */
+static inline u64 htw_test_round_slack(u64 slack)
+{
+	const int extra = fls64(slack) - 26;
+
+	return extra > 0 ? slack >> extra << extra : slack;
+}
+
+/*
+ * When a timer with slack is due on the manual clock: at the time from its deadline to the
+ * end of its slack that ends in most zero bits, rounded up to a tick.
+ */
+static inline u64 htw_test_due_with_slack(u64 deadline, u64 slack, u64 tick)
+{
+	u64 best = deadline, last = deadline + htw_test_round_slack(slack);
+
+	if (last - deadline < tick || last < deadline)
+		return htw_tick_up(deadline, tick) * tick;
+	/* By the rule alone: the highest bit that some time has all zeroes below. */
+	for (u32 bit = 0; bit < 63; bit++) {
+		const u64 time = ((deadline - 1) >> bit << bit) + (1ull << bit);
+
+		if (time >= deadline && time <= last)
+			best = time;
+	}
+	return min(htw_tick_up(best, tick), last / tick) * tick;
+}
+
+/* As if somebody had sent this task SIGKILL, until htw_test_spare(). */
+static inline void htw_test_be_killed(void)
+{
+	spin_lock_irq(&current->sighand->siglock);
+	sigaddset(&current->pending.signal, SIGKILL);
+	set_thread_flag(TIF_SIGPENDING);
+	spin_unlock_irq(&current->sighand->siglock);
+}
+
+static inline void htw_test_spare(void)
+{
+	flush_signals(current);
 }
 
 #endif /* _HTW_KUNIT_H */

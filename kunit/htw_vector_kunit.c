@@ -1,364 +1,202 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit: HTW_VECTOR has the effect of its operations one by one
+ * KUnit: HTW_VECTOR
  *
- * Random vectors on one context, and the same operations as single calls on
- * another one: results, timers and events must be the same. On manual clocks
- * they are exactly the same, but there each entry has a section of its own. On
- * CLOCK_MONOTONIC entries share sections; timers expire only with time travel.
+ * What the operations do is compared with single calls in htw_model_kunit.c; here is
+ * what only a vector has: arrays, partial progress, and errors in the place of ids.
  */
 #include <kunit/test.h>
-#include <linux/hash.h>
-#include <linux/mm.h>
-#include <linux/mman.h>
-#include <linux/prandom.h>
-#include <linux/uaccess.h>
 
-#include "../core/advance.h"
-#include "../core/vector.h"
 #include "htw_kunit.h"
 
-#define TIMERS			700u
-/* More than two batches of a vector. */
-#define ENTRIES			600u
-#define ARRAY_SIZE_BYTES	PAGE_ALIGN(ENTRIES * sizeof(u64))
-#define TICK			htw_tick_ns
+#define TICK			1000u
+/* More than are copied in at a time. */
+#define ENTRIES			700u
+#define ARRAY_BYTES		(ENTRIES * sizeof(u64))
+#define ARRAY_PAGES		DIV_ROUND_UP(ARRAY_BYTES, PAGE_SIZE)
 
+/* The arrays of a vector. */
 enum { IDS, DEADLINES, COOKIES, ARRAYS };
 
-/*
- * @ctx: the context
- * @array: what is in memory before a call; the ids also after it
- * @user: where that is, and at the end a page for the argument
+/**
+ * struct vectors - a device, and arrays for its vectors
+ * @f: the device, on the manual clock
+ * @user: the arrays in the program's memory, each followed by memory that is not there
+ * @array: the same in the kernel's
  */
 struct vectors {
-	struct htw_context *ctx;
+	struct htw_test_file *f;
+	unsigned long user[ARRAYS];
 	u64 array[ARRAYS][ENTRIES];
-	unsigned long user[ARRAYS + 1];
 };
 
-static struct htw_context *manual_context(struct kunit *test)
-{
-	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
-	struct htw_context *ctx = htw_test_context(test);
-
-	KUNIT_ASSERT_EQ(test, htw_setup_context(ctx, &setup), 0);
-	return ctx;
-}
-
-/* Each array is followed by a page that can be unmapped. */
-static struct vectors *vectors_of(struct kunit *test, struct htw_context *ctx)
+static struct vectors *vectors_of(struct kunit *test, struct htw_test_file *f)
 {
 	struct vectors *t = htw_test_array(test, 1, sizeof(*t));
 
-	t->ctx = ctx;
-	for (u32 i = 0; i <= ARRAYS; i++)
-		t->user[i] = htw_test_user_pages(test, ARRAY_SIZE_BYTES / PAGE_SIZE + 1);
+	t->f = f;
+	for (u32 i = 0; i < ARRAYS; i++)
+		t->user[i] = htw_test_pages_end(test, ARRAY_PAGES) - ARRAY_PAGES * PAGE_SIZE;
+	for (u32 i = 0; i < ENTRIES; i++) {
+		t->array[DEADLINES][i] = HTW_TEST_LATER;
+		t->array[COOKIES][i] = 5000 + i;
+	}
 	return t;
 }
 
 static struct vectors *vectors(struct kunit *test)
 {
-	return vectors_of(test, manual_context(test));
+	return vectors_of(test, htw_test_manual(test, TICK));
 }
 
-/* A vector of @count entries of the arrays from the first one on. */
-static struct htw_vector vector(const struct vectors *t, u16 op, u32 flags, u32 count)
+/* A vector with the arrays that its operation takes. */
+static struct htw_vector_args vector(const struct vectors *t, u32 op, u32 flags, u32 count)
 {
-	struct htw_vector v = {
-		.ids = t->user[IDS], .op = op, .flags = flags, .count = count,
-		/* The call must not count on from these. */
-		.done = 77, .failed = 77,
+	const bool add = op == HTW_OP_ADD;
+
+	return (struct htw_vector_args) {
+		.ids = t->user[IDS],
+		.deadlines = add || flags & HTW_MOD_DEADLINE ? t->user[DEADLINES] : 0,
+		.cookies = add || flags & HTW_MOD_COOKIE ? t->user[COOKIES] : 0,
+		.count = count, .op = op, .flags = flags,
+		.done = 0xa5a5a5a5, .failed = 0xa5a5a5a5,
 	};
-
-	if (op == HTW_OP_ADD || flags & HTW_MOD_DEADLINE)
-		v.deadlines = t->user[DEADLINES];
-	if (op == HTW_OP_ADD || flags & HTW_MOD_COOKIE)
-		v.cookies = t->user[COOKIES];
-	return v;
 }
 
-static long call(struct kunit *test, struct vectors *t, struct htw_vector *v)
+/* Make a call with the arrays as they are here, and have them as it left them. */
+static long call(struct vectors *t, struct htw_vector_args *v)
 {
-	void __user *arg = (void __user *)t->user[ARRAYS];
+	struct kunit *test = t->f->test;
 	long ret;
 
 	for (u32 i = 0; i < ARRAYS; i++)
-		KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)t->user[i], t->array[i],
-						   sizeof(t->array[i])), 0);
-	KUNIT_ASSERT_EQ(test, copy_to_user(arg, v, sizeof(*v)), 0);
-	ret = htw_op_vector(t->ctx, arg);
-	KUNIT_ASSERT_EQ(test, copy_from_user(v, arg, sizeof(*v)), 0);
-	KUNIT_ASSERT_EQ(test, copy_from_user(t->array[IDS], (void __user *)t->user[IDS],
-					     sizeof(t->array[IDS])), 0);
+		htw_test_write(test, t->user[i], t->array[i], ARRAY_BYTES);
+	ret = htw_test_call(t->f, HTW_VECTOR, v);
+	for (u32 i = 0; i < ARRAYS; i++)
+		htw_test_read(test, t->array[i], t->user[i], ARRAY_BYTES);
 	return ret;
 }
 
-/* The same as a single call. Return its result; an add sets @id. */
-static long single(struct htw_context *ctx, const struct htw_vector *v, u64 *id, u64 deadline,
-		   u64 cookie)
+/* Start a timer for each entry. */
+static void start_all(struct vectors *t)
 {
-	struct htw_add add = {
-		.deadline = deadline, .cookie = cookie, .interval = v->interval,
-		.slack = v->slack, .flags = v->flags, .firings = v->firings,
-	};
-	struct htw_mod mod = {
-		.id = *id, .deadline = v->flags & HTW_MOD_DEADLINE ? deadline : 0,
-		.cookie = v->flags & HTW_MOD_COOKIE ? cookie : 0, .interval = v->interval,
-		.slack = v->slack, .flags = v->flags, .firings = v->firings,
-	};
-	struct htw_cancel cancel = { .id = *id, .flags = v->flags };
-	struct htw_test_call c;
-	long ret;
+	struct htw_vector_args v = vector(t, HTW_OP_ADD, 0, ENTRIES);
 
-	if (v->op == HTW_OP_MOD)
-		return htw_test_mod(ctx, &mod);
-	if (v->op == HTW_OP_CANCEL)
-		return htw_test_cancel(ctx, &cancel);
-	htw_test_call_begin(&c, &add, sizeof(add));
-	ret = htw_op_add(ctx, c.arg);
-	htw_test_call_end(&c, &add, sizeof(add));
-	*id = add.id;
-	return ret;
+	KUNIT_ASSERT_EQ(t->f->test, call(t, &v), 0);
+	KUNIT_ASSERT_EQ(t->f->test, v.done, ENTRIES);
+	KUNIT_ASSERT_EQ(t->f->test, v.failed, 0);
+	KUNIT_ASSERT_EQ(t->f->test, htw_test_info(t->f).timers, ENTRIES);
 }
 
-/*
- * @v: the context of the vectors, and their arrays
- * @singles: the context of the single calls
- * @manual: are their clocks manual?
- * @ids: the ids of each timer, in both; zero before it is added
- * @time: of both clocks, a multiple of GRID ticks; without time travel, far from now
- */
-struct pair {
-	struct vectors *v;
-	struct htw_context *singles;
-	bool manual;
-	u64 ids[2][TIMERS];
-	u32 timer[ENTRIES];
-	u64 time;
-	struct rnd_state rnd;
-};
-
-/* On CLOCK_MONOTONIC timers expire in the middle between two times at which the test looks. */
-#define GRID			8u
-#define LATER			(3600 * (u64)NSEC_PER_SEC)
-
-static bool expires(const struct pair *p)
+static void each_entry_is_a_timer(struct kunit *test)
 {
-	return p->manual || IS_ENABLED(CONFIG_UML_TIME_TRAVEL_SUPPORT);
-}
+	struct vectors *t = vectors(test);
+	struct htw_event *events = htw_test_array(test, ENTRIES, sizeof(*events));
+	struct htw_vector_args v;
 
-static u32 below(struct pair *p, u32 n)
-{
-	return prandom_u32_state(&p->rnd) % n;
-}
+	htw_test_advance_to(t->f, 12345);
+	for (u32 i = 0; i < ENTRIES; i++)
+		t->array[DEADLINES][i] = 1 + i * TICK;
+	start_all(t);
+	for (u32 i = 0; i < ENTRIES; i++) {
+		const struct htw_timer_info info = htw_test_info_of(t->f, t->array[IDS][i]);
 
-static void expect_same_timers(struct kunit *test, struct pair *p)
-{
-	for (u32 i = 0; i < TIMERS; i++) {
-		struct htw_query a = { .id = p->ids[0][i] }, b = { .id = p->ids[1][i] };
-		const int ret = htw_test_query(p->v->ctx, &a);
-
-		KUNIT_ASSERT_EQ(test, ret, htw_test_query(p->singles, &b));
-		if (ret)
-			continue;
-		KUNIT_ASSERT_EQ(test, a.state, b.state);
-		if (p->manual) {
-			KUNIT_ASSERT_EQ(test, a.deadline, b.deadline);
-			KUNIT_ASSERT_EQ(test, a.remaining, b.remaining);
-		} else {
-			/* The clock goes on between the calls. */
-			KUNIT_ASSERT_LT(test, abs((s64)(a.deadline - b.deadline)), TICK / 4);
-		}
-		KUNIT_ASSERT_EQ(test, a.interval, b.interval);
-		KUNIT_ASSERT_EQ(test, a.cookie, b.cookie);
-		KUNIT_ASSERT_EQ(test, a.missed, b.missed);
-		KUNIT_ASSERT_EQ(test, a.firings, b.firings);
-		KUNIT_ASSERT_EQ(test, a.flags, b.flags);
+		KUNIT_ASSERT_EQ(test, info.deadline, 12345 + 1 + i * TICK);
+		KUNIT_ASSERT_EQ(test, info.cookie, 5000 + i);
+		KUNIT_ASSERT_EQ(test, info.state, HTW_STATE_PENDING);
 	}
-	KUNIT_ASSERT_EQ(test, htw_test_nr_timers(p->v->ctx), htw_test_nr_timers(p->singles));
-}
-
-/* On a manual clock, read some events of each; there they come in the order of arming. */
-static void expect_same_events(struct kunit *test, struct pair *p, u32 most)
-{
-	struct htw_event a[8], b[8];
-	u32 n;
-
-	for (; most; most--) {
-		n = htw_test_read(p->v->ctx, a, ARRAY_SIZE(a));
-		KUNIT_ASSERT_EQ(test, n, htw_test_read(p->singles, b, ARRAY_SIZE(b)));
-		for (u32 i = 0; i < n; i++) {
-			KUNIT_ASSERT_EQ(test, a[i].cookie, b[i].cookie);
-			KUNIT_ASSERT_EQ(test, a[i].deadline, b[i].deadline);
-			KUNIT_ASSERT_EQ(test, a[i].fired, b[i].fired);
-			KUNIT_ASSERT_EQ(test, a[i].missed, b[i].missed);
-			KUNIT_ASSERT_EQ(test, a[i].flags, b[i].flags);
-		}
-		if (n < ARRAY_SIZE(a))
-			return;
+	/* The other way round. */
+	for (u32 i = 0; i < ENTRIES; i++) {
+		t->array[DEADLINES][i] = 100000 + (ENTRIES - i) * TICK;
+		t->array[COOKIES][i] = i;
 	}
-}
-
-/* Read all events. Return a sum in which their order does not matter. */
-static u64 sum_of_events(struct htw_context *ctx)
-{
-	struct htw_event events[8];
-	u64 sum = 0;
-	u32 n;
-
-	do {
-		n = htw_test_read(ctx, events, ARRAY_SIZE(events));
-		for (u32 i = 0; i < n; i++)
-			sum += hash_64(events[i].cookie ^ events[i].missed << 40 ^
-				       (u64)events[i].flags << 56, 64);
-	} while (n);
-	return sum;
-}
-
-/* Flags and fields that all entries share, as often as not none. */
-static void choose_fields(struct pair *p, struct htw_vector *v)
-{
-	const bool some = below(p, 2);
-
-	switch (v->op) {
-	case HTW_OP_ADD:
-		v->flags = some ? below(p, 4) : below(p, 2) ? HTW_F_ABS : 0;
-		if (some && below(p, 2))
-			v->interval = (1 + below(p, 9)) * GRID * TICK;
-		if (v->interval && below(p, 2))
-			v->firings = 1 + below(p, 3);
-		if (some && below(p, 2))
-			v->slack = below(p, 3) * TICK;
-		break;
-	case HTW_OP_MOD:
-		v->flags = some ? (1 + below(p, 15)) * HTW_MOD_DEADLINE : HTW_MOD_DEADLINE;
-		if (v->flags & HTW_MOD_DEADLINE && below(p, 2))
-			v->flags |= HTW_F_ABS;
-		if (v->flags & HTW_MOD_INTERVAL)
-			v->interval = (1 + below(p, 9)) * GRID * TICK;
-		if (v->flags & HTW_MOD_SLACK)
-			v->slack = below(p, 3) * TICK;
-		break;
-	case HTW_OP_CANCEL:
-		v->flags = some ? HTW_CANCEL_DISCARD : 0;
-		break;
+	v = vector(t, HTW_OP_MOD, HTW_MOD_DEADLINE | HTW_MOD_COOKIE | HTW_F_ABS, ENTRIES);
+	KUNIT_ASSERT_EQ(test, call(t, &v), 0);
+	KUNIT_EXPECT_EQ(test, v.done, ENTRIES);
+	KUNIT_EXPECT_EQ(test, v.failed, 0);
+	htw_test_advance_to(t->f, 100000 + ENTRIES * TICK);
+	KUNIT_ASSERT_EQ(test, htw_test_take(t->f, events, ENTRIES), ENTRIES);
+	for (u32 i = 0; i < ENTRIES; i++) {
+		KUNIT_ASSERT_EQ(test, events[i].cookie, ENTRIES - 1 - i);
+		KUNIT_ASSERT_EQ(test, events[i].id, t->array[IDS][ENTRIES - 1 - i]);
 	}
-	if (!expires(p) && (v->op == HTW_OP_ADD || v->flags & HTW_MOD_DEADLINE))
-		v->flags |= HTW_F_ABS;
+	htw_test_expect_nothing(t->f);
 }
 
-/* Within some hundred revolutions of the first level; on a manual clock also now. */
-static u64 choose_delay(struct pair *p)
+/* The fields that all have in common, and cookies of zero where there is no array. */
+static void entries_share_fields(struct kunit *test)
 {
-	if (p->manual && !below(p, 20))
-		return 0;
-	return (1 + below(p, 150)) * (u64)GRID * TICK - GRID / 2 * TICK + TICK / 4 +
-	       below(p, TICK / 2);
-}
+	struct vectors *t = vectors(test);
+	struct htw_vector_args v = vector(t, HTW_OP_ADD, HTW_F_KEEP, 2);
 
-/* Most of the timers are known; some were never, and some have ended. */
-static void choose_timers(struct pair *p, struct htw_vector *v)
-{
-	const u64 from = v->flags & HTW_F_ABS ? p->time : 0;
+	v.cookies = 0;
+	v.interval = 5000;
+	v.firings = 7;
+	v.slack = 50000;
+	KUNIT_ASSERT_EQ(test, call(t, &v), 0);
+	for (u32 i = 0; i < 2; i++) {
+		const struct htw_timer_info info = htw_test_info_of(t->f, t->array[IDS][i]);
 
-	for (u32 i = 0; i < v->count; i++) {
-		p->timer[i] = v->op == HTW_OP_ADD ? (p->timer[0] + i) % TIMERS : below(p, TIMERS);
-		p->v->array[IDS][i] = v->op == HTW_OP_ADD ? ~0ULL : p->ids[0][p->timer[i]];
-		p->v->array[DEADLINES][i] = from + choose_delay(p);
-		p->v->array[COOKIES][i] = prandom_u32_state(&p->rnd);
+		KUNIT_EXPECT_EQ(test, info.interval, 5000);
+		KUNIT_EXPECT_EQ(test, info.firings, 7);
+		KUNIT_EXPECT_EQ(test, info.cookie, 0);
+		KUNIT_EXPECT_EQ(test, info.flags, HTW_F_KEEP);
 	}
+	/* The time in their slack that ends in most zero bits is not the first. */
+	KUNIT_EXPECT_EQ(test, htw_test_advance_to(t->f, HTW_TEST_LATER), 0);
+	KUNIT_EXPECT_EQ(test, htw_test_advance_to(t->f, HTW_TEST_LATER + 50000), 1);
+
+	v = vector(t, HTW_OP_MOD, HTW_MOD_INTERVAL | HTW_MOD_COOKIE, 2);
+	v.cookies = 0;
+	v.interval = 1;
+	v.firings = 3;
+	KUNIT_ASSERT_EQ(test, call(t, &v), 0);
+	KUNIT_EXPECT_EQ(test, htw_test_info_of(t->f, t->array[IDS][1]).interval, TICK);
+	KUNIT_EXPECT_EQ(test, htw_test_info_of(t->f, t->array[IDS][1]).firings, 3);
+	KUNIT_EXPECT_EQ(test, htw_test_info_of(t->f, t->array[IDS][1]).state, HTW_STATE_DUE);
 }
 
-static void random_vector(struct kunit *test, struct pair *p, u16 op)
+/* The same timer more than once. */
+static void entries_are_in_order(struct kunit *test)
 {
-	static const u32 counts[] = { 1, 2, 7, 8, 9, 255, 256, 257, ENTRIES };
-	const u32 count = counts[below(p, ARRAY_SIZE(counts))];
-	struct htw_vector v = { .op = op };
-	struct htw_vector passed;
-	u32 failed = 0;
+	struct vectors *t = vectors(test);
+	struct htw_vector_args v;
+	u64 id;
 
-	choose_fields(p, &v);
-	passed = vector(p->v, op, v.flags, count);
-	passed.interval = v.interval;
-	passed.slack = v.slack;
-	passed.firings = v.firings;
-	if (op != HTW_OP_CANCEL && !below(p, 4))
-		passed.cookies = 0;
-	p->timer[0] = below(p, TIMERS);
-	choose_timers(p, &passed);
-	v = passed;
-	KUNIT_ASSERT_EQ(test, call(test, p->v, &v), 0);
-	KUNIT_ASSERT_EQ(test, v.done, count);
-	for (u32 i = 0; i < count; i++) {
-		u64 *ids = p->v->array[IDS], *id = &p->ids[1][p->timer[i]];
-		const long ret = single(p->singles, &passed, id, p->v->array[DEADLINES][i],
-					passed.cookies ? p->v->array[COOKIES][i] : 0);
-
-		failed += !!ret;
-		KUNIT_ASSERT_EQ(test, HTW_ID_ERROR(ids[i]), ret);
-		if (op == HTW_OP_ADD)
-			p->ids[0][p->timer[i]] = ids[i];
-		else if (!ret)
-			KUNIT_ASSERT_EQ(test, ids[i], p->ids[0][p->timer[i]]);
-	}
-	KUNIT_ASSERT_EQ(test, v.failed, failed);
-	/* Nothing is written behind the entries. */
-	if (count < ENTRIES)
-		KUNIT_ASSERT_EQ(test, p->v->array[IDS][count], 0);
-	memset(p->v->array[IDS], 0, sizeof(p->v->array[IDS]));
+	start_all(t);
+	id = t->array[IDS][0];
+	t->array[IDS][1] = id;
+	for (u32 i = 0; i < 2; i++)
+		t->array[DEADLINES][i] = 2000 + i;
+	v = vector(t, HTW_OP_MOD, HTW_MOD_DEADLINE, 2);
+	KUNIT_EXPECT_EQ(test, call(t, &v), 0);
+	KUNIT_EXPECT_EQ(test, v.failed, 0);
+	KUNIT_EXPECT_EQ(test, htw_test_info_of(t->f, id).deadline, 2001);
+	v = vector(t, HTW_OP_CANCEL, 0, 2);
+	KUNIT_EXPECT_EQ(test, call(t, &v), 0);
+	KUNIT_EXPECT_EQ(test, v.done, 2);
+	KUNIT_EXPECT_EQ(test, v.failed, 1);
+	KUNIT_EXPECT_EQ(test, t->array[IDS][0], id);
+	KUNIT_EXPECT_EQ(test, HTW_ID_ERROR(t->array[IDS][1]), -ENOENT);
+	KUNIT_EXPECT_EQ(test, htw_test_info(t->f).timers, ENTRIES - 1);
 }
 
-/* Let timers expire, if they do. */
-static void pass_time(struct kunit *test, struct pair *p)
+/* Of timers in each state. */
+static void cancels_in_any_state(struct kunit *test)
 {
-	p->time += below(p, 40) * (u64)GRID * TICK;
-	if (p->manual)
-		KUNIT_ASSERT_EQ(test, htw_advance_context(p->v->ctx, p->time),
-				htw_advance_context(p->singles, p->time));
-#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
-	else
-		htw_test_sleep_until(test, p->time);
-#endif
-}
+	const struct htw_add_args kept = { .flags = HTW_F_KEEP };
+	struct vectors *t = vectors(test);
+	struct htw_vector_args v = vector(t, HTW_OP_CANCEL, 0, 3);
+	struct htw_event event;
 
-static void compare_with_single_calls(struct kunit *test, bool manual)
-{
-	static const u16 ops[] = { HTW_OP_ADD, HTW_OP_MOD, HTW_OP_MOD, HTW_OP_CANCEL };
-	const u32 rounds = IS_ENABLED(CONFIG_UML) ? 200 : 30;
-	struct pair *p = htw_test_array(test, 1, sizeof(*p));
-
-	p->manual = manual;
-	p->v = vectors_of(test, manual ? manual_context(test) : htw_test_context(test));
-	p->singles = manual ? manual_context(test) : htw_test_context(test);
-	p->time = manual ? 0 : roundup(htw_now() + TICK, (u64)GRID * TICK);
-	if (!expires(p))
-		p->time += LATER;
-	prandom_seed_state(&p->rnd, 1);
-	pass_time(test, p);
-	random_vector(test, p, HTW_OP_ADD);
-	for (u32 round = 0; round < rounds; round++) {
-		random_vector(test, p, ops[below(p, ARRAY_SIZE(ops))]);
-		expect_same_timers(test, p);
-		pass_time(test, p);
-		expect_same_timers(test, p);
-		/* Expirations that are not read are cancelled and put off as well. */
-		if (manual)
-			expect_same_events(test, p, below(p, 6));
-		else if (!below(p, 3))
-			KUNIT_ASSERT_EQ(test, sum_of_events(p->v->ctx), sum_of_events(p->singles));
-	}
-	KUNIT_EXPECT_EQ(test, sum_of_events(p->v->ctx), sum_of_events(p->singles));
-}
-
-static void as_one_by_one(struct kunit *test)
-{
-	compare_with_single_calls(test, true);
-}
-
-static void as_one_by_one_in_sections(struct kunit *test)
-{
-	compare_with_single_calls(test, false);
+	t->array[IDS][0] = htw_test_add(t->f, &kept);
+	KUNIT_ASSERT_EQ(test, htw_test_take(t->f, &event, 1), 1);
+	t->array[IDS][1] = htw_test_start(t->f, 0, 1);
+	t->array[IDS][2] = htw_test_start(t->f, HTW_TEST_LATER, 2);
+	KUNIT_EXPECT_EQ(test, call(t, &v), 0);
+	KUNIT_EXPECT_EQ(test, v.done, 3);
+	KUNIT_EXPECT_EQ(test, v.failed, 0);
+	htw_test_expect_nothing(t->f);
 }
 
 /*
@@ -367,9 +205,9 @@ static void as_one_by_one_in_sections(struct kunit *test)
  */
 struct wrong {
 	const char *name;
-	struct htw_vector v;	/* an address of one stands for the array */
+	struct htw_vector_args v;	/* an address of one stands for the array */
 	long ret;
-	bool needs_array;	/* and without entries it is not wrong */
+	bool needs_array;		/* and without entries it is not wrong */
 };
 
 static const struct wrong wrongs[] = {
@@ -380,8 +218,6 @@ static const struct wrong wrongs[] = {
 	{ "add, unknown flag", { 1, 1, 1, .op = HTW_OP_ADD, .flags = 1 << 3 }, -EINVAL },
 	{ "add, flag of a mod", { 1, 1, .op = HTW_OP_ADD, .flags = HTW_MOD_DEADLINE }, -EINVAL },
 	{ "add, firings without interval", { 1, 1, .op = HTW_OP_ADD, .firings = 1 }, -EINVAL },
-	{ "add, reserved", { 1, 1, .op = HTW_OP_ADD, .reserved0 = 1 }, -EINVAL },
-	{ "add, a ring's tail", { 1, 1, .op = HTW_OP_ADD, .ring_tail = 1 }, -EINVAL },
 	{ "mod", { 1, 1, .op = HTW_OP_MOD, .flags = HTW_MOD_DEADLINE }, 0 },
 	{ "mod of the cookie", { 1, 0, 1, .op = HTW_OP_MOD, .flags = HTW_MOD_COOKIE }, 0 },
 	{ "mod to a cookie of zero", { 1, .op = HTW_OP_MOD, .flags = HTW_MOD_COOKIE }, 0 },
@@ -394,11 +230,14 @@ static const struct wrong wrongs[] = {
 	  -EINVAL },
 	{ "mod, cookies for nothing", { 1, 1, 1, .op = HTW_OP_MOD, .flags = HTW_MOD_DEADLINE },
 	  -EINVAL },
-	{ "mod of what was read", { 1, .op = HTW_OP_MOD, .flags = HTW_MOD_UNREAD }, -EINVAL },
+	{ "mod, kept", { 1, 1, .op = HTW_OP_MOD, .flags = HTW_MOD_DEADLINE | HTW_F_KEEP },
+	  -EINVAL },
+	{ "mod, absolute cookies", { 1, .op = HTW_OP_MOD, .flags = HTW_MOD_COOKIE | HTW_F_ABS },
+	  -EINVAL },
 	{ "mod, interval for nothing",
 	  { 1, 1, .op = HTW_OP_MOD, .flags = HTW_MOD_DEADLINE, .interval = 1 }, -EINVAL },
-	{ "mod, a ring's tail",
-	  { 1, 1, .op = HTW_OP_MOD, .flags = HTW_MOD_DEADLINE, .ring_tail = 1 }, -EINVAL },
+	{ "mod, slack for nothing",
+	  { 1, 1, .op = HTW_OP_MOD, .flags = HTW_MOD_DEADLINE, .slack = 1 }, -EINVAL },
 	{ "cancel", { 1, .op = HTW_OP_CANCEL }, 0 },
 	{ "cancel without ids", { .op = HTW_OP_CANCEL }, -EINVAL, true },
 	{ "cancel, deadlines", { 1, 1, .op = HTW_OP_CANCEL }, -EINVAL },
@@ -406,10 +245,8 @@ static const struct wrong wrongs[] = {
 	{ "cancel, interval", { 1, .op = HTW_OP_CANCEL, .interval = 1 }, -EINVAL },
 	{ "cancel, slack", { 1, .op = HTW_OP_CANCEL, .slack = 1 }, -EINVAL },
 	{ "cancel, firings", { 1, .op = HTW_OP_CANCEL, .firings = 1 }, -EINVAL },
-	{ "cancel, unknown flag", { 1, .op = HTW_OP_CANCEL, .flags = 2 }, -EINVAL },
-	{ "cancel, a tail without a ring", { 1, .op = HTW_OP_CANCEL, .ring_tail = 1ULL << 32 },
-	  -EINVAL },
-	{ "query", { 1, .op = HTW_OP_QUERY }, -EINVAL },
+	{ "cancel, unknown flag", { 1, .op = HTW_OP_CANCEL, .flags = 1 }, -EINVAL },
+	{ "unknown operation", { 1, .op = HTW_OP_MOD + 1 }, -EINVAL },
 	{ "no operation", { 1 }, -EINVAL },
 };
 
@@ -424,25 +261,26 @@ static void arguments_are_checked(struct kunit *test)
 {
 	const struct wrong *w = test->param_value;
 	struct vectors *t = vectors(test);
-	struct htw_vector v = vector(t, HTW_OP_ADD, 0, 2), passed;
+	struct htw_vector_args v, passed;
 	u64 ids[2];
 
-	t->array[DEADLINES][0] = TICK;
-	t->array[DEADLINES][1] = TICK;
-	KUNIT_ASSERT_EQ(test, call(test, t, &v), 0);
+	start_all(t);
 	memcpy(ids, t->array[IDS], sizeof(ids));
-
 	passed = w->v;
 	passed.ids = w->v.ids ? t->user[IDS] : 0;
 	passed.deadlines = w->v.deadlines ? t->user[DEADLINES] : 0;
 	passed.cookies = w->v.cookies ? t->user[COOKIES] : 0;
+	passed.done = 77;
+	passed.failed = 88;
 	passed.count = 1;
 	v = passed;
-	KUNIT_EXPECT_EQ(test, call(test, t, &v), w->ret);
+	KUNIT_EXPECT_EQ(test, call(t, &v), w->ret);
 	if (w->ret) {
 		KUNIT_EXPECT_MEMEQ(test, &v, &passed, sizeof(v));
 		KUNIT_EXPECT_MEMEQ(test, t->array[IDS], ids, sizeof(ids));
-		KUNIT_EXPECT_EQ(test, htw_test_nr_timers(t->ctx), 2);
+		KUNIT_EXPECT_EQ(test, htw_test_info(t->f).timers, ENTRIES);
+		KUNIT_EXPECT_EQ(test, htw_test_info_of(t->f, ids[0]).cookie, 5000);
+		KUNIT_EXPECT_EQ(test, htw_test_info_of(t->f, ids[0]).deadline, HTW_TEST_LATER);
 	} else {
 		KUNIT_EXPECT_EQ(test, v.done, 1);
 		KUNIT_EXPECT_EQ(test, v.failed, 0);
@@ -451,174 +289,86 @@ static void arguments_are_checked(struct kunit *test)
 	/* Without entries no array is needed, but those that are not taken are still refused. */
 	passed.count = 0;
 	v = passed;
-	KUNIT_EXPECT_EQ(test, call(test, t, &v), w->needs_array ? 0 : w->ret);
+	KUNIT_EXPECT_EQ(test, call(t, &v), w->needs_array ? 0 : w->ret);
 }
 
 /* Before anything has been armed no id is known. */
 static void nothing_is_found_in_a_fresh_context(struct kunit *test)
 {
-	struct vectors *t = vectors_of(test, htw_test_context(test));
-	struct htw_vector v;
+	struct vectors *t = vectors(test);
+	struct htw_vector_args v;
 
-	for (u16 op = HTW_OP_CANCEL; op <= HTW_OP_MOD; op++) {
+	for (u32 op = HTW_OP_CANCEL; op <= HTW_OP_MOD; op++) {
 		for (u32 i = 0; i < ENTRIES; i++)
 			t->array[IDS][i] = i ? i : (u64)-EIO;
 		v = vector(t, op, op == HTW_OP_MOD ? HTW_MOD_DEADLINE : 0, ENTRIES);
-		KUNIT_EXPECT_EQ(test, call(test, t, &v), 0);
+		KUNIT_EXPECT_EQ(test, call(t, &v), 0);
 		KUNIT_EXPECT_EQ(test, v.done, ENTRIES);
 		KUNIT_EXPECT_EQ(test, v.failed, ENTRIES);
 		for (u32 i = 0; i < ENTRIES; i++)
 			KUNIT_ASSERT_EQ(test, HTW_ID_ERROR(t->array[IDS][i]), -ENOENT);
 	}
+	htw_test_expect_nothing(t->f);
 }
 
-/* What is beyond a limit fails, entry by entry; the others are armed. */
+/* Failing entries are marked, and nothing else is written; those behind are carried out. */
+static void what_fails_does_not_end_a_vector(struct kunit *test)
+{
+	struct vectors *t = vectors(test);
+	u64 *ids = htw_test_array(test, ENTRIES, sizeof(*ids));
+	struct htw_cancel_args cancel;
+	struct htw_vector_args v;
+	u32 gone = 0;
+
+	start_all(t);
+	memcpy(ids, t->array[IDS], ARRAY_BYTES);
+	for (u32 i = 0; i < ENTRIES; i += 1 + i % 7, gone++)
+		KUNIT_ASSERT_EQ(test, htw_test_cancel(t->f, ids[i], &cancel), 0);
+	for (u32 op = HTW_OP_MOD; op >= HTW_OP_CANCEL; op--) {
+		u32 next = 0;
+
+		memcpy(t->array[IDS], ids, ARRAY_BYTES);
+		v = vector(t, op, op == HTW_OP_MOD ? HTW_MOD_DEADLINE : 0, ENTRIES);
+		KUNIT_EXPECT_EQ(test, call(t, &v), 0);
+		KUNIT_EXPECT_EQ(test, v.done, ENTRIES);
+		KUNIT_EXPECT_EQ(test, v.failed, gone);
+		for (u32 i = 0; i < ENTRIES; i++) {
+			const bool fails = i == next;
+
+			if (fails)
+				next += 1 + i % 7;
+			KUNIT_ASSERT_EQ(test, t->array[IDS][i], fails ? (u64)-ENOENT : ids[i]);
+		}
+	}
+	htw_test_expect_nothing(t->f);
+}
+
+/* What is beyond a limit fails, entry by entry; the others are armed, and none is lost. */
 static void adds_beyond_the_limit_fail(struct kunit *test)
 {
 	const u32 limit = 300;
-	struct vectors *t = vectors_of(test, htw_test_context(test));
-	struct htw_vector v = vector(t, HTW_OP_ADD, 0, ENTRIES);
-	size_t nr_free;
+	struct vectors *t = vectors_of(test, htw_test_limited(test, limit));
+	struct htw_vector_args v;
 
-	t->ctx->limit = limit;
-	for (u32 i = 0; i < ENTRIES; i++)
-		t->array[DEADLINES][i] = LATER;
-	KUNIT_EXPECT_EQ(test, call(test, t, &v), 0);
-	KUNIT_EXPECT_EQ(test, v.done, ENTRIES);
-	KUNIT_EXPECT_EQ(test, v.failed, ENTRIES - limit);
-	for (u32 i = 0; i < ENTRIES; i++)
-		KUNIT_ASSERT_EQ(test, HTW_ID_ERROR(t->array[IDS][i]), i < limit ? 0 : -ENOSPC);
-	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(t->ctx), limit);
-	nr_free = htw_test_nr_free(t->ctx);
-
-	/* No timer was reserved in vain. */
-	v = vector(t, HTW_OP_CANCEL, 0, limit);
-	KUNIT_EXPECT_EQ(test, call(test, t, &v), 0);
-	KUNIT_EXPECT_EQ(test, v.failed, 0);
-	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(t->ctx), 0);
-	KUNIT_EXPECT_EQ(test, htw_test_nr_free(t->ctx), nr_free + limit);
-}
-
-#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
-/*
- * A section ends early, and another one goes on, if a turn wants the base: each of them programs
- * the hrtimer, as their deadlines are earlier than all others.
- */
-static void vector_makes_way(struct kunit *test)
-{
-	const u32 count = 256;
-	struct vectors *t = vectors_of(test, htw_test_context(test));
-	struct htw_vector v = vector(t, HTW_OP_ADD, 0, count);
-	/* Of a bucket of the third level, and of the window of all of these. */
-	const u64 bucket = (TICK << (8 + 6)), window = bucket << 6;
-	struct htw_base *base;
-	u64 programs;
-
-	htw_test_sleep_until(test, (div64_u64(htw_now(), window) + 1) * window + TICK);
-	htw_test_start(test, t->ctx, U64_MAX, 1);
-	base = htw_test_base(0);
-	for (u32 wanted = 0; wanted < 2; wanted++) {
-		for (u32 i = 0; i < count; i++)
-			t->array[DEADLINES][i] = (40 - 20 * wanted - i / 32) * bucket;
-		WRITE_ONCE(base->wanted_at, jiffies);
-		WRITE_ONCE(base->wanted, wanted);
-		programs = base->programs;
-		KUNIT_EXPECT_EQ(test, call(test, t, &v), 0);
-		KUNIT_EXPECT_EQ(test, v.done, count);
-		KUNIT_EXPECT_EQ(test, base->programs - programs, 1 + wanted);
-		WRITE_ONCE(base->wanted, false);
-	}
-}
-
-/* Wheels whose levels are no powers of two make way after half as many operations. */
-static void sections_on_odd_wheels_are_shorter(struct kunit *test)
-{
-	static const struct htw_setup setups[] = {
-		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = NSEC_PER_MSEC, .levels = 3,
-		  .slots = { 64, 64, 64 } },
-		{ .flags = HTW_SETUP_PRIVATE, .tick_ns = NSEC_PER_MSEC, .levels = 3,
-		  .slots = { 60, 60, 60 } },
-	};
-	u64 programs[ARRAY_SIZE(setups)];
-
-	for (u32 n = 0; n < ARRAY_SIZE(setups); n++) {
-		struct vectors *t = vectors_of(test, htw_test_context(test));
-		struct htw_vector v = vector(t, HTW_OP_ADD, 0, ENTRIES);
-
-		KUNIT_ASSERT_EQ(test, htw_setup_context(t->ctx, &setups[n]), 0);
-		/* Each section programs the hrtimer, once: its entries are ever earlier. */
-		for (u32 i = 0; i < ENTRIES; i++)
-			t->array[DEADLINES][i] = (ENTRIES + 20 - i) * 300 * (u64)NSEC_PER_MSEC;
-		programs[n] = t->ctx->private_base->programs;
-		KUNIT_EXPECT_EQ(test, call(test, t, &v), 0);
+	for (u32 round = 0; round < 3; round++) {
+		v = vector(t, HTW_OP_ADD, 0, ENTRIES);
+		KUNIT_EXPECT_EQ(test, call(t, &v), 0);
 		KUNIT_EXPECT_EQ(test, v.done, ENTRIES);
-		programs[n] = t->ctx->private_base->programs - programs[n];
-	}
-	KUNIT_EXPECT_GE(test, programs[0], 2);
-	KUNIT_EXPECT_GE(test, programs[1], 3 * programs[0] / 2);
-}
-
-/* It gets the base after 32 operations. */
-static void vector_looks_whether_a_turn_waits(struct kunit *test)
-{
-	const u32 count = 64;
-	struct vectors *t = vectors_of(test, htw_test_context(test));
-	struct htw_vector v = vector(t, HTW_OP_ADD, 0, count);
-	struct htw_test_section_end end;
-
-	htw_test_start(test, t->ctx, U64_MAX, 1);
-	for (u32 i = 0; i < count; i++)
-		t->array[DEADLINES][i] = LATER;
-	htw_test_section_end(&end, htw_test_base(0));
-	KUNIT_EXPECT_EQ(test, call(test, t, &v), 0);
-	tasklet_kill(&end.tasklet);
-	KUNIT_EXPECT_EQ(test, v.done, count);
-	KUNIT_EXPECT_EQ(test, end.started, 32);
-}
-#endif
-
-static void restore_limit(void *limit)
-{
-	WRITE_ONCE(htw_max_user_timers, (unsigned long)limit);
-}
-
-/* Those for which there is no room yet, as a closed context has not been freed, wait for that. */
-static void adds_wait_for_what_is_being_freed(struct kunit *test)
-{
-	const u32 count = 256, pages = 5;
-	struct htw_context *closed = htw_test_context_of(test, 4711);
-	struct vectors *t = vectors_of(test, htw_test_context_of(test, 4711));
-	struct htw_vector v = vector(t, HTW_OP_ADD, HTW_F_ABS, count);
-	const u64 from = htw_now() + LATER;
-
-	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, restore_limit,
-							(void *)(unsigned long)htw_max_user_timers),
-			0);
-	WRITE_ONCE(htw_max_user_timers, pages * HTW_PAGE_TIMERS);
-	for (u32 i = 0; i < 3 * HTW_PAGE_TIMERS; i++)
-		htw_test_start(test, closed, from, i);
-	for (u32 i = 0; i < count; i++) {
-		t->array[DEADLINES][i] = from + i;
-		t->array[COOKIES][i] = i;
-	}
-	kunit_remove_action(test, htw_test_close, closed);
-	htw_contexts_close(closed);
-	KUNIT_EXPECT_EQ(test, call(test, t, &v), 0);
-	KUNIT_EXPECT_EQ(test, v.done, count);
-	KUNIT_EXPECT_EQ(test, v.failed, 0);
-	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(t->ctx), count);
-	for (u32 i = 0; i < count; i++) {
-		struct htw_query query = { .id = t->array[IDS][i] };
-
-		KUNIT_ASSERT_EQ(test, htw_test_query(t->ctx, &query), 0);
-		KUNIT_ASSERT_EQ(test, query.deadline, from + i);
-		KUNIT_ASSERT_EQ(test, query.cookie, i);
+		KUNIT_EXPECT_EQ(test, v.failed, ENTRIES - limit);
+		for (u32 i = 0; i < ENTRIES; i++)
+			KUNIT_ASSERT_EQ(test, HTW_ID_ERROR(t->array[IDS][i]),
+					i < limit ? 0 : -ENOSPC);
+		KUNIT_EXPECT_EQ(test, htw_test_info(t->f).timers, limit);
+		v = vector(t, HTW_OP_CANCEL, 0, limit);
+		KUNIT_EXPECT_EQ(test, call(t, &v), 0);
+		KUNIT_EXPECT_EQ(test, v.failed, 0);
+		htw_test_expect_nothing(t->f);
 	}
 }
 
-static const u16 all_ops[] = { HTW_OP_ADD, HTW_OP_CANCEL, HTW_OP_MOD };
+static const u32 all_ops[] = { HTW_OP_ADD, HTW_OP_CANCEL, HTW_OP_MOD };
 
-static void op_desc(const u16 *op, char *desc)
+static void op_desc(const u32 *op, char *desc)
 {
 	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "operation %u", *op);
 }
@@ -628,51 +378,69 @@ KUNIT_ARRAY_PARAM(op, all_ops, op_desc);
 /* Where an array's memory ends, so does the vector, and goes on from there when called again. */
 static void memory_that_ends_ends_the_vector(struct kunit *test)
 {
-	const u16 op = *(const u16 *)test->param_value;
+	const u32 op = *(const u32 *)test->param_value;
 	const u32 flags = op == HTW_OP_MOD ? HTW_MOD_DEADLINE | HTW_MOD_COOKIE : 0;
 	const u32 last = 5, fit = ENTRIES - last;
 
 	for (u32 array = 0; array < ARRAYS; array++) {
-		struct vectors *t = vectors_of(test, htw_test_context(test));
-		struct htw_vector v = vector(t, HTW_OP_ADD, 0, ENTRIES), passed;
-		u64 *entries[] = { &passed.ids, &passed.deadlines, &passed.cookies };
-		const unsigned long end = t->user[array] + ARRAY_SIZE_BYTES;
-		u32 before;
+		struct vectors *t = vectors(test);
+		const unsigned long end = t->user[array] + ARRAY_PAGES * PAGE_SIZE;
+		struct htw_vector_args v;
+		u64 *entries[] = { &v.ids, &v.deadlines, &v.cookies };
+		u64 before;
 
-		for (u32 i = 0; i < ENTRIES; i++)
-			t->array[DEADLINES][i] = LATER;
-		KUNIT_ASSERT_EQ(test, call(test, t, &v), 0);
-		before = htw_test_nr_timers(t->ctx);
-
-		passed = vector(t, op, flags, ENTRIES);
+		start_all(t);
+		before = ENTRIES;
+		v = vector(t, op, flags, ENTRIES);
 		if (!*entries[array])
 			continue;
 		/* So that the array's last entries are in memory that is not mapped. */
-		KUNIT_ASSERT_EQ(test, vm_munmap(end, PAGE_SIZE), 0);
 		*entries[array] = end - fit * sizeof(u64);
-		KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)(unsigned long)*entries[array],
-						   t->array[array], fit * sizeof(u64)), 0);
-		KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)t->user[ARRAYS], &passed,
-						   sizeof(passed)), 0);
-		KUNIT_EXPECT_EQ(test, htw_op_vector(t->ctx, (void __user *)t->user[ARRAYS]), 0);
-		KUNIT_ASSERT_EQ(test, copy_from_user(&v, (void __user *)t->user[ARRAYS],
-						     sizeof(v)), 0);
+		htw_test_write(test, *entries[array], t->array[array], fit * sizeof(u64));
+		KUNIT_EXPECT_EQ(test, htw_test_call(t->f, HTW_VECTOR, &v), 0);
 		KUNIT_EXPECT_EQ(test, v.done, fit);
 		KUNIT_EXPECT_EQ(test, v.failed, 0);
-		KUNIT_EXPECT_EQ(test, htw_test_nr_timers(t->ctx),
-				op == HTW_OP_ADD ? before + fit :
-				op == HTW_OP_CANCEL ? before - fit : before);
+		if (op == HTW_OP_ADD)
+			before += fit;
+		else if (op == HTW_OP_CANCEL)
+			before -= fit;
+		KUNIT_EXPECT_EQ(test, htw_test_info(t->f).timers, before);
 
 		/* The rest alone: nothing of it can be done. */
-		passed.ids += fit * sizeof(u64);
+		v.ids += fit * sizeof(u64);
 		*entries[array] = end;
-		passed.count = last;
-		KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)t->user[ARRAYS], &passed,
-						   sizeof(passed)), 0);
-		before = htw_test_nr_timers(t->ctx);
-		KUNIT_EXPECT_EQ(test, htw_op_vector(t->ctx, (void __user *)t->user[ARRAYS]),
-				-EFAULT);
-		KUNIT_EXPECT_EQ(test, htw_test_nr_timers(t->ctx), before);
+		v.count = last;
+		KUNIT_EXPECT_EQ(test, htw_test_call(t->f, HTW_VECTOR, &v), -EFAULT);
+		KUNIT_EXPECT_EQ(test, v.done, 0);
+		KUNIT_EXPECT_EQ(test, htw_test_info(t->f).timers, before);
+	}
+}
+
+/* No timer is armed whose id could not be written: each that there is has its id in the array. */
+static void adds_end_where_ids_cannot_be_written(struct kunit *test)
+{
+	static const u32 fits[] = { 1, 31, 32, 33, 255, 256, 257, 512, ENTRIES - 1 };
+
+	for (u32 i = 0; i < ARRAY_SIZE(fits); i++) {
+		struct vectors *t = vectors(test);
+		struct htw_vector_args v = vector(t, HTW_OP_ADD, 0, ENTRIES);
+		u32 found = 0;
+		u64 id;
+
+		htw_test_write(test, t->user[DEADLINES], t->array[DEADLINES], ARRAY_BYTES);
+		/* Half of one more. */
+		v.ids = t->user[IDS] + ARRAY_PAGES * PAGE_SIZE - fits[i] * sizeof(u64) - 4;
+		KUNIT_EXPECT_EQ(test, htw_test_call(t->f, HTW_VECTOR, &v), 0);
+		KUNIT_EXPECT_EQ(test, v.done, fits[i]);
+		KUNIT_EXPECT_EQ(test, htw_test_info(t->f).timers, fits[i]);
+		for (u32 k = 0; k < fits[i]; k++) {
+			struct htw_cancel_args cancel;
+
+			htw_test_read(test, &id, v.ids + k * sizeof(u64), sizeof(id));
+			found += !htw_test_cancel(t->f, id, &cancel);
+		}
+		KUNIT_EXPECT_EQ(test, found, fits[i]);
+		htw_test_expect_nothing(t->f);
 	}
 }
 
@@ -680,144 +448,106 @@ static void memory_that_ends_ends_the_vector(struct kunit *test)
 static void failed_adds_count_where_memory_ends(struct kunit *test)
 {
 	const u32 limit = 10, fit = 12, count = 20;
-	struct vectors *t = vectors_of(test, htw_test_context(test));
-	struct htw_vector v = vector(t, HTW_OP_ADD, 0, count);
-	void __user *arg = (void __user *)t->user[ARRAYS];
-	const unsigned long end = t->user[IDS] + ARRAY_SIZE_BYTES;
+	struct vectors *t = vectors_of(test, htw_test_limited(test, limit));
+	struct htw_vector_args v = vector(t, HTW_OP_ADD, 0, count);
 
-	t->ctx->limit = limit;
-	KUNIT_ASSERT_EQ(test, vm_munmap(end, PAGE_SIZE), 0);
-	v.ids = end - fit * sizeof(u64);
-	for (u32 i = 0; i < count; i++)
-		t->array[DEADLINES][i] = LATER;
-	KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)t->user[DEADLINES], t->array[DEADLINES],
-					   sizeof(t->array[DEADLINES])), 0);
-	KUNIT_ASSERT_EQ(test, copy_to_user(arg, &v, sizeof(v)), 0);
-	KUNIT_EXPECT_EQ(test, htw_op_vector(t->ctx, arg), 0);
-	KUNIT_ASSERT_EQ(test, copy_from_user(&v, arg, sizeof(v)), 0);
+	v.ids = t->user[IDS] + ARRAY_PAGES * PAGE_SIZE - fit * sizeof(u64);
+	htw_test_write(test, t->user[DEADLINES], t->array[DEADLINES], ARRAY_BYTES);
+	KUNIT_EXPECT_EQ(test, htw_test_call(t->f, HTW_VECTOR, &v), 0);
 	KUNIT_EXPECT_EQ(test, v.done, fit);
 	KUNIT_EXPECT_EQ(test, v.failed, fit - limit);
-	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(t->ctx), limit);
+	KUNIT_EXPECT_EQ(test, htw_test_info(t->f).timers, limit);
 }
 
 /* Errors are written in the same way: what follows one that cannot be is not counted as done. */
 static void failed_cancels_end_where_memory_is_read_only(struct kunit *test)
 {
-	struct vectors *t = vectors_of(test, htw_test_context(test));
-	struct htw_vector v = vector(t, HTW_OP_CANCEL, 0, 3);
-	void __user *arg = (void __user *)t->user[ARRAYS];
+	struct vectors *t = vectors(test);
+	struct htw_vector_args v = vector(t, HTW_OP_CANCEL, 0, 3);
 	const unsigned long page = kunit_vm_mmap(test, NULL, 0, PAGE_SIZE, PROT_READ,
 						 MAP_ANONYMOUS | MAP_PRIVATE, 0);
 
 	KUNIT_ASSERT_NE(test, page, 0);
 	KUNIT_ASSERT_FALSE(test, IS_ERR_VALUE(page));
-	htw_test_start(test, t->ctx, U64_MAX, 1);
+	htw_test_start(t->f, U64_MAX, 1);
 	/* Zeroes, which are no ids. */
 	v.ids = page;
-	KUNIT_ASSERT_EQ(test, copy_to_user(arg, &v, sizeof(v)), 0);
-	KUNIT_EXPECT_EQ(test, htw_op_vector(t->ctx, arg), -EFAULT);
-	KUNIT_ASSERT_EQ(test, copy_from_user(&v, arg, sizeof(v)), 0);
+	KUNIT_EXPECT_EQ(test, htw_test_call(t->f, HTW_VECTOR, &v), -EFAULT);
 	KUNIT_EXPECT_EQ(test, v.done, 0);
 	KUNIT_EXPECT_EQ(test, v.failed, 0);
-	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(t->ctx), 1);
+	KUNIT_EXPECT_EQ(test, htw_test_info(t->f).timers, 1);
 }
 
-/* The argument itself. */
-static void argument_that_is_not_there(struct kunit *test)
+/* Where no operation fails, the ids stay as they are. */
+static void ids_of_cancels_stay(struct kunit *test)
 {
 	struct vectors *t = vectors(test);
-	const unsigned long end = t->user[ARRAYS] + ARRAY_SIZE_BYTES;
+	struct htw_vector_args v = vector(t, HTW_OP_CANCEL, 0, ENTRIES);
 
-	KUNIT_ASSERT_EQ(test, vm_munmap(end, PAGE_SIZE), 0);
-	KUNIT_EXPECT_EQ(test, htw_op_vector(t->ctx, (void __user *)end), -EFAULT);
-	KUNIT_EXPECT_EQ(test, htw_op_vector(t->ctx, (void __user *)(end - 8)), -EFAULT);
+	start_all(t);
+	htw_test_write(test, t->user[IDS], t->array[IDS], ARRAY_BYTES);
+	KUNIT_EXPECT_EQ(test, htw_test_call(t->f, HTW_VECTOR, &v), 0);
+	KUNIT_EXPECT_EQ(test, v.done, ENTRIES);
+	KUNIT_EXPECT_EQ(test, v.failed, 0);
+	htw_test_read(test, t->array[COOKIES], t->user[IDS], ARRAY_BYTES);
+	KUNIT_EXPECT_MEMEQ(test, t->array[COOKIES], t->array[IDS], ARRAY_BYTES);
 }
 
-/* Nor one of which a part cannot be written. */
+/* @done and @failed are in memory that cannot be written. */
 static void argument_that_is_read_only(struct kunit *test)
 {
-	const struct htw_vector v = { .op = HTW_OP_CANCEL };
+	const struct htw_vector_args v = { .op = HTW_OP_CANCEL };
 	struct vectors *t = vectors(test);
-	const unsigned long first = htw_test_user_pages(test, 3);
-	const unsigned long middle = first + PAGE_SIZE, last = middle + PAGE_SIZE;
-	unsigned long from;
+	const unsigned long first = htw_test_user_pages(test, 2), second = first + PAGE_SIZE;
+	const unsigned long arg = second - offsetof(struct htw_vector_args, failed);
+	const size_t rest = sizeof(v) - offsetof(struct htw_vector_args, failed);
 
-	KUNIT_ASSERT_EQ(test, middle,
-			kunit_vm_mmap(test, NULL, middle, PAGE_SIZE, PROT_READ,
-				      MAP_ANONYMOUS | MAP_PRIVATE | MAP_FIXED, 0));
 	/* What precedes @failed is in the read-only page, whose zeroes are valid. */
-	from = last - offsetof(struct htw_vector, failed);
-	KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)last, &v.failed,
-					   sizeof(v) - offsetof(struct htw_vector, failed)), 0);
-	KUNIT_EXPECT_EQ(test, htw_op_vector(t->ctx, (void __user *)from), -EFAULT);
-	/* @ring_tail is. */
-	from = middle - offsetof(struct htw_vector, ring_tail);
-	KUNIT_ASSERT_EQ(test, copy_to_user((void __user *)from, &v,
-					   offsetof(struct htw_vector, ring_tail)), 0);
-	KUNIT_EXPECT_EQ(test, htw_op_vector(t->ctx, (void __user *)from), -EFAULT);
+	KUNIT_ASSERT_EQ(test, first,
+			kunit_vm_mmap(test, NULL, first, PAGE_SIZE, PROT_READ,
+				      MAP_ANONYMOUS | MAP_PRIVATE | MAP_FIXED, 0));
+	htw_test_write(test, second, &v.failed, rest);
+	KUNIT_EXPECT_EQ(test, htw_test_ioctl(t->f, HTW_VECTOR, arg), -EFAULT);
 }
 
-/* Relative deadlines count from the call, of each entry. */
-static void relative_deadlines_are_from_now(struct kunit *test)
-{
-	struct vectors *t = vectors(test);
-	struct htw_vector v = vector(t, HTW_OP_ADD, 0, 3);
-
-	KUNIT_ASSERT_EQ(test, htw_advance_context(t->ctx, 1000 * (u64)TICK), 0);
-	for (u32 i = 0; i < 3; i++)
-		t->array[DEADLINES][i] = i * TICK + 1;
-	KUNIT_ASSERT_EQ(test, call(test, t, &v), 0);
-	for (u32 i = 1; i < 3; i++) {
-		struct htw_query query = { .id = t->array[IDS][i] };
-
-		KUNIT_ASSERT_EQ(test, htw_test_query(t->ctx, &query), 0);
-		KUNIT_EXPECT_EQ(test, query.deadline, (1000 + i) * (u64)TICK + 1);
-		KUNIT_EXPECT_EQ(test, query.remaining, i * TICK + 1);
-	}
-}
-
-/* It says how much was done. */
+/* A signal ends it behind what was done; the program goes on from there. */
 static void signal_ends_a_vector(struct kunit *test)
 {
-	struct vectors *t = vectors_of(test, htw_test_context(test));
-	struct htw_vector v = vector(t, HTW_OP_ADD, HTW_F_ABS, ENTRIES);
+	struct vectors *t = vectors(test);
+	struct htw_vector_args v = vector(t, HTW_OP_ADD, HTW_F_ABS, ENTRIES);
+	long ret;
 
-	for (u32 i = 0; i < ENTRIES; i++)
-		t->array[DEADLINES][i] = U64_MAX;
 	set_thread_flag(TIF_SIGPENDING);
-	KUNIT_EXPECT_EQ(test, call(test, t, &v), 0);
+	ret = call(t, &v);
 	clear_thread_flag(TIF_SIGPENDING);
+	KUNIT_EXPECT_EQ(test, ret, 0);
 	KUNIT_EXPECT_GT(test, v.done, 0);
 	KUNIT_EXPECT_LT(test, v.done, ENTRIES);
 	KUNIT_EXPECT_EQ(test, v.failed, 0);
-	KUNIT_EXPECT_EQ(test, t->ctx->nr_timers, v.done);
+	KUNIT_EXPECT_EQ(test, htw_test_info(t->f).timers, v.done);
 }
 
 static struct kunit_case htw_vector_cases[] = {
-	KUNIT_CASE_SLOW(as_one_by_one),
-	KUNIT_CASE_SLOW(as_one_by_one_in_sections),
+	KUNIT_CASE(each_entry_is_a_timer),
+	KUNIT_CASE(entries_share_fields),
+	KUNIT_CASE(entries_are_in_order),
+	KUNIT_CASE(cancels_in_any_state),
 	KUNIT_CASE_PARAM(arguments_are_checked, wrong_gen_params),
 	KUNIT_CASE(nothing_is_found_in_a_fresh_context),
+	KUNIT_CASE(what_fails_does_not_end_a_vector),
 	KUNIT_CASE(adds_beyond_the_limit_fail),
-	KUNIT_CASE(adds_wait_for_what_is_being_freed),
-#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
-	KUNIT_CASE(vector_makes_way),
-	KUNIT_CASE(sections_on_odd_wheels_are_shorter),
-	KUNIT_CASE(vector_looks_whether_a_turn_waits),
-#endif
 	KUNIT_CASE_PARAM(memory_that_ends_ends_the_vector, op_gen_params),
+	KUNIT_CASE(adds_end_where_ids_cannot_be_written),
 	KUNIT_CASE(failed_adds_count_where_memory_ends),
 	KUNIT_CASE(failed_cancels_end_where_memory_is_read_only),
-	KUNIT_CASE(argument_that_is_not_there),
+	KUNIT_CASE(ids_of_cancels_stay),
 	KUNIT_CASE(argument_that_is_read_only),
-	KUNIT_CASE(relative_deadlines_are_from_now),
 	KUNIT_CASE(signal_ends_a_vector),
 	{}
 };
 
 static struct kunit_suite htw_vector_suite = {
 	.name = "htw_vector",
-	.init = htw_test_init,
 	.test_cases = htw_vector_cases,
 };
 

@@ -1,530 +1,435 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit: calls on all timers of a context: HTW_LIST, HTW_HARVEST, HTW_CANCEL_ALL, HTW_NEXT
- *
- * Each page of timers has pending, expired and disarmed ones next to each other, and a call must
- * take only those in the states that it was asked for.
+ * KUnit: HTW_CANCEL_ALL, HTW_LIST and HTW_HARVEST
  */
 #include <kunit/test.h>
 
-#include "../core/table_enable.h"
 #include "htw_kunit.h"
 
-/* A relative deadline that does not expire during a case. */
-#define LATER			(3600 * (u64)NSEC_PER_SEC)
-/* A few pages of timers. */
-#define TIMERS			(3 * HTW_PAGE_TIMERS)
-#define STATES			3
+#define TICK			1000u
+/* Several pages of timers. */
+#define TIMERS			300u
+#define ENTRY			sizeof(struct htw_timer_info)
 
-/*
- * @ctx: has TIMERS timers; the cookie is a timer's number
- * @ids: their ids
- * @arg: the program's memory for arguments
- * @user: and for entries
+static const u16 states[] = { HTW_STATE_PENDING, HTW_STATE_DUE, HTW_STATE_DISARMED };
+static const u32 flags_of[] = { 0, HTW_LIST_PENDING, HTW_LIST_DUE, HTW_LIST_DISARMED };
+
+/**
+ * struct walk - a device with timers in all states, and what a list says of them
+ * @f: the device, on the manual clock
+ * @id: the timers; cookies are the index
+ * @state: what they do
+ * @entries: what a call has reported
+ * @seen: how often each was
  */
-struct walk_test {
-	struct htw_context *ctx;
-	u64 *ids;
-	void __user *arg;
-	struct htw_query __user *user;
+struct walk {
+	struct htw_test_file *f;
+	u64 id[TIMERS];
+	u16 state[TIMERS];
+	struct htw_timer_info entries[TIMERS];
+	u32 seen[TIMERS];
 };
 
-static void free_page_action(void *page)
+static struct walk *walk_of(struct kunit *test, struct htw_test_file *f)
 {
-	free_page((unsigned long)page);
-}
+	struct walk *w = htw_test_array(test, 1, sizeof(*w));
+	struct htw_event event;
 
-/* Timer @i of walk_mixed() is in this state. */
-static u16 walk_state(u64 i)
-{
-	static const u16 states[STATES] = {
-		HTW_STATE_PENDING, HTW_STATE_EXPIRED, HTW_STATE_DISARMED,
-	};
+	w->f = f;
+	for (u32 i = 0; i < TIMERS; i++) {
+		struct htw_add_args add = { .cookie = i, .deadline = HTW_TEST_LATER + i };
 
-	return states[i % STATES];
-}
-
-static struct walk_test *walk_test(struct kunit *test)
-{
-	struct walk_test *w = htw_test_array(test, 1, sizeof(*w));
-
-	w->ctx = htw_test_context(test);
-	w->ids = htw_test_array(test, TIMERS, sizeof(*w->ids));
-	w->arg = (void __user *)htw_test_user_pages(test, 1);
-	w->user = (void __user *)htw_test_user_pages(test, DIV_ROUND_UP(TIMERS * sizeof(*w->user),
-									PAGE_SIZE));
+		w->state[i] = states[i % 7 % 3];
+		if (w->state[i] != HTW_STATE_PENDING)
+			add.deadline = 0;
+		if (w->state[i] == HTW_STATE_DISARMED)
+			add.flags = HTW_F_KEEP;
+		if (i % 5 == 0)
+			add.interval = w->state[i] == HTW_STATE_DISARMED ? 0 : HTW_TEST_LATER;
+		/* What is due now is taken, so those that are due come last. */
+		if (w->state[i] != HTW_STATE_DUE)
+			w->id[i] = htw_test_add(f, &add);
+		if (w->state[i] == HTW_STATE_DISARMED)
+			KUNIT_ASSERT_EQ(test, htw_test_take(f, &event, 1), 1);
+	}
+	for (u32 i = 0; i < TIMERS; i++)
+		if (w->state[i] == HTW_STATE_DUE)
+			w->id[i] = htw_test_start(f, 0, i);
 	return w;
 }
 
-/* Let each timer in state @state expire that is pending now. */
-static void walk_expire(struct kunit *test, struct walk_test *w, u16 state)
+static struct walk *walk(struct kunit *test)
 {
-	u32 count = READ_ONCE(w->ctx->nr_expired);
-
-	for (u32 i = 0; i < TIMERS; i++) {
-		const struct htw_mod mod = { .id = w->ids[i], .flags = HTW_MOD_DEADLINE };
-
-		if (walk_state(i) != state)
-			continue;
-		KUNIT_ASSERT_EQ(test, htw_test_mod(w->ctx, &mod), 0);
-		count++;
-	}
-	htw_test_wait(test, w->ctx, count);
+	return walk_of(test, htw_test_manual(test, TICK));
 }
 
-/* Neighbours are in different states. */
-static struct walk_test *walk_mixed(struct kunit *test)
-{
-	struct walk_test *w = walk_test(test);
-	struct htw_event *events = htw_test_array(test, TIMERS, sizeof(*events));
-	struct htw_add add = { .deadline = LATER };
-
-	for (u32 i = 0; i < TIMERS; i++) {
-		add.cookie = i;
-		add.flags = walk_state(i) == HTW_STATE_DISARMED ? HTW_F_KEEP : 0;
-		w->ids[i] = htw_test_add(w->ctx, &add);
-		KUNIT_ASSERT_NE(test, w->ids[i], 0);
-	}
-	walk_expire(test, w, HTW_STATE_DISARMED);
-	KUNIT_ASSERT_EQ(test, htw_test_read(w->ctx, events, TIMERS), TIMERS / STATES);
-	walk_expire(test, w, HTW_STATE_EXPIRED);
-	return w;
-}
-
-/* HTW_LIST or HTW_HARVEST of all; returns the result, and in @entries what was written. */
-static int walk_list(struct kunit *test, struct walk_test *w, struct htw_list *list, bool harvest,
-		     struct htw_query *entries)
+/* Make a call for up to @count entries. Return how many there were, or an error. */
+static int call(struct walk *w, unsigned int cmd, struct htw_list_args *list)
 {
 	int ret;
 
-	list->entries = (unsigned long)w->user;
-	KUNIT_ASSERT_EQ(test, copy_to_user(w->arg, list, sizeof(*list)), 0);
-	ret = htw_op_list(w->ctx, w->arg, harvest);
-	KUNIT_ASSERT_EQ(test, copy_from_user(list, w->arg, sizeof(*list)), 0);
-	if (!ret)
-		KUNIT_ASSERT_EQ(test, copy_from_user(entries, w->user,
-						     list->done * sizeof(*entries)), 0);
-	return ret;
+	list->entries = w->f->to;
+	list->done = 0xa5a5a5a5;
+	ret = htw_test_call(w->f, cmd, list);
+	if (ret)
+		return ret;
+	htw_test_read(w->f->test, w->entries, w->f->to, list->done * ENTRY);
+	return list->done;
 }
 
-/* Is a timer in state @state selected by @flags? */
-static bool walk_selects(u32 flags, u16 state)
+/* Make calls until there are no more, and count what they report. Return: the calls. */
+static u32 call_all(struct walk *w, unsigned int cmd, u32 flags, u32 count)
 {
-	switch (state) {
-	case HTW_STATE_PENDING:
-		return !flags || flags & HTW_LIST_PENDING;
-	case HTW_STATE_EXPIRED:
-		return flags & HTW_LIST_EXPIRED;
-	default:
-		return flags & HTW_LIST_DISARMED;
-	}
-}
+	struct htw_list_args list = { .flags = flags, .count = count };
+	struct kunit *test = w->f->test;
+	u32 calls = 0;
+	int n;
 
-static void list_selects_states(struct kunit *test)
-{
-	struct walk_test *w = walk_mixed(test);
-	struct htw_query *entries = htw_test_array(test, TIMERS, sizeof(*entries));
+	memset(w->seen, 0, sizeof(w->seen));
+	while ((n = call(w, cmd, &list)) > 0) {
+		KUNIT_ASSERT_LE(test, n, count);
+		for (u32 i = 0; i < n; i++) {
+			const struct htw_timer_info *info = &w->entries[i];
+			const u64 cookie = info->cookie;
 
-	for (u32 flags = 0; flags < 8; flags++) {
-		struct htw_list list = { .count = TIMERS, .flags = flags };
-		u32 n = 0;
-
-		KUNIT_ASSERT_EQ(test, walk_list(test, w, &list, false, entries), 0);
-		for (u32 i = 0; i < TIMERS; i++) {
-			const u16 state = walk_state(i);
-			const struct htw_query *entry = &entries[n];
-
-			if (!walk_selects(flags, state))
-				continue;
-			KUNIT_ASSERT_LT(test, n++, list.done);
-			KUNIT_ASSERT_EQ(test, entry->id, w->ids[i]);
-			KUNIT_EXPECT_EQ(test, entry->cookie, i);
-			KUNIT_EXPECT_EQ(test, entry->state, state);
-			KUNIT_EXPECT_EQ(test, entry->flags,
-					state == HTW_STATE_DISARMED ? HTW_F_KEEP : 0);
-			KUNIT_EXPECT_EQ(test, entry->remaining > 0, state == HTW_STATE_PENDING);
+			KUNIT_ASSERT_LT(test, cookie, TIMERS);
+			KUNIT_EXPECT_EQ(test, info->id, w->id[cookie]);
+			KUNIT_EXPECT_EQ(test, info->state, w->state[cookie]);
+			w->seen[cookie]++;
 		}
-		KUNIT_EXPECT_EQ(test, list.done, n);
+		KUNIT_ASSERT_LT(test, calls++, 2 * TIMERS);
 	}
+	KUNIT_EXPECT_EQ(test, n, 0);
+	return calls;
 }
 
-/* In pieces of any size, each timer is listed once. */
-static void list_goes_on_at_its_cursor(struct kunit *test)
+static bool selects(u32 flags, u16 state)
 {
-	struct walk_test *w = walk_mixed(test);
-	struct htw_query *entries = htw_test_array(test, TIMERS, sizeof(*entries));
-
-	for (u32 size = 1; size < HTW_PAGE_TIMERS + 2; size += 7) {
-		struct htw_list list = {
-			.flags = HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED,
-			.count = size,
-		};
-		u32 n = 0;
-
-		do {
-			KUNIT_ASSERT_EQ(test, walk_list(test, w, &list, false, entries), 0);
-			for (u32 i = 0; i < list.done; i++)
-				KUNIT_ASSERT_EQ(test, entries[i].id, w->ids[n + i]);
-			n += list.done;
-			KUNIT_ASSERT_EQ(test, list.done, min(size, TIMERS - (n - list.done)));
-		} while (n < TIMERS);
-		KUNIT_ASSERT_EQ(test, walk_list(test, w, &list, false, entries), 0);
-		KUNIT_EXPECT_EQ(test, list.done, 0);
-	}
+	return !flags || flags & BIT(state - 1);
 }
 
-/* What has expired is read, and what is kept stays. */
-static void harvest_takes_what_is_pending(struct kunit *test)
+/* Expect that those in some states were reported once, and no others. */
+static void expect_seen(struct walk *w, u32 flags)
 {
-	struct walk_test *w = walk_mixed(test);
-	struct htw_query *entries = htw_test_array(test, TIMERS, sizeof(*entries));
-	struct htw_event *events = htw_test_array(test, TIMERS, sizeof(*events));
-	struct htw_list list = { .count = TIMERS };
+	for (u32 i = 0; i < TIMERS; i++)
+		KUNIT_EXPECT_EQ_MSG(w->f->test, w->seen[i], selects(flags, w->state[i]),
+				    "number %u, state %u", i, w->state[i]);
+}
 
-	KUNIT_ASSERT_EQ(test, walk_list(test, w, &list, true, entries), 0);
-	KUNIT_EXPECT_EQ(test, list.done, TIMERS / STATES);
-	for (u32 i = 0; i < list.done; i++) {
-		struct htw_query query = { .id = entries[i].id };
+static void list_reports_each_once(struct kunit *test)
+{
+	static const u32 counts[] = { 1, 2, 15, 16, 17, 63, 64, TIMERS - 1, TIMERS };
+	struct walk *w = walk(test);
 
-		KUNIT_EXPECT_EQ(test, entries[i].id, w->ids[STATES * i]);
-		KUNIT_EXPECT_EQ(test, entries[i].state, HTW_STATE_PENDING);
-		KUNIT_EXPECT_EQ(test, htw_test_query(w->ctx, &query), -ENOENT);
+	for (u32 k = 0; k < ARRAY_SIZE(counts); k++) {
+		for (u32 m = 0; m < 8; m++) {
+			call_all(w, HTW_LIST, m, counts[k]);
+			expect_seen(w, m);
+		}
 	}
-	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(w->ctx), TIMERS - list.done);
-	htw_test_expect_empty(test);
-	/* All slots that it took out are free. */
-	KUNIT_EXPECT_EQ(test, htw_test_nr_free(w->ctx) % HTW_PAGE_TIMERS,
-			list.done % HTW_PAGE_TIMERS);
-	KUNIT_EXPECT_EQ(test, htw_test_read(w->ctx, events, TIMERS), TIMERS / STATES);
-	list = (struct htw_list) { .count = TIMERS };
-	KUNIT_ASSERT_EQ(test, walk_list(test, w, &list, true, entries), 0);
+	KUNIT_EXPECT_EQ(test, htw_test_info(w->f).timers, TIMERS);
+}
+
+/* Entries say what HTW_QUERY does. */
+static void entries_tell_all(struct kunit *test)
+{
+	struct htw_test_file *f = htw_test_manual(test, TICK);
+	const struct htw_add_args add = {
+		.deadline = 5000, .interval = 2500, .firings = 9, .cookie = ~0ull,
+		.flags = HTW_F_KEEP,
+	};
+	struct htw_list_args list = { .entries = f->to, .count = 5 };
+	struct htw_timer_info entry, info;
+	const u64 id = htw_test_add(f, &add);
+
+	for (u64 now = 1000; now < 30000; now += 7000) {
+		htw_test_advance_to(f, now);
+		info = htw_test_info_of(f, id);
+		list.cursor = 0;
+		KUNIT_ASSERT_EQ(test, htw_test_call(f, HTW_LIST, &list), 0);
+		KUNIT_ASSERT_EQ(test, list.done, 1);
+		htw_test_read(test, &entry, f->to, ENTRY);
+		KUNIT_EXPECT_MEMEQ(test, &entry, &info, ENTRY);
+	}
+	/* And what there was last, where it ends. */
+	list.cursor = 0;
+	KUNIT_ASSERT_EQ(test, htw_test_call(f, HTW_HARVEST, &list), 0);
+	KUNIT_ASSERT_EQ(test, list.done, 1);
+	htw_test_read(test, &entry, f->to, ENTRY);
+	KUNIT_EXPECT_MEMEQ(test, &entry, &info, ENTRY);
+	htw_test_expect_no_timer(f, id);
+}
+
+/* Whatever happens to others between two calls. */
+static void list_goes_on_while_others_change(struct kunit *test)
+{
+	struct walk *w = walk(test);
+	struct htw_list_args list = { .flags = HTW_LIST_PENDING, .count = 3 };
+	struct htw_cancel_args cancel;
+	u32 stays = 0, next = 0;
+	int n;
+
+	while ((n = call(w, HTW_LIST, &list)) > 0) {
+		for (u32 i = 0; i < n; i++)
+			if (w->entries[i].cookie < TIMERS)
+				w->seen[w->entries[i].cookie]++;
+		/* One is started, one ends, one moves, and one becomes due. */
+		htw_test_start(w->f, HTW_TEST_LATER, TIMERS);
+		while (next < TIMERS && (next % 4 || w->state[next] != HTW_STATE_PENDING))
+			next++;
+		if (next < TIMERS) {
+			KUNIT_EXPECT_EQ(test, htw_test_cancel(w->f, w->id[next], &cancel), 0);
+			w->state[next++] = 0;
+		}
+		htw_test_start(w->f, 0, TIMERS);
+	}
+	KUNIT_EXPECT_EQ(test, n, 0);
+	for (u32 i = 0; i < TIMERS; i++) {
+		if (w->state[i] == HTW_STATE_PENDING) {
+			KUNIT_EXPECT_EQ_MSG(test, w->seen[i], 1, "number %u", i);
+			stays++;
+		} else {
+			KUNIT_EXPECT_LE(test, w->seen[i], w->state[i] == 0);
+		}
+	}
+	KUNIT_EXPECT_GT(test, stays, 50);
+}
+
+static void states_desc(const u32 *flags, char *desc)
+{
+	snprintf(desc, KUNIT_PARAM_DESC_SIZE, "states %x", *flags);
+}
+
+KUNIT_ARRAY_PARAM(flags, flags_of, states_desc);
+
+/* The timers in some states end, and the others go on. */
+static void harvest_takes_what_is_asked_for(struct kunit *test)
+{
+	const u32 flags = *(const u32 *)test->param_value;
+	struct walk *w = walk(test);
+	u32 left = TIMERS;
+
+	call_all(w, HTW_HARVEST, flags, 50);
+	expect_seen(w, flags);
+	for (u32 i = 0; i < TIMERS; i++) {
+		if (selects(flags, w->state[i])) {
+			htw_test_expect_no_timer(w->f, w->id[i]);
+			left--;
+		} else {
+			KUNIT_EXPECT_EQ(test, htw_test_info_of(w->f, w->id[i]).state, w->state[i]);
+		}
+	}
+	KUNIT_EXPECT_EQ(test, htw_test_info(w->f).timers, left);
+	KUNIT_EXPECT_EQ(test, htw_test_is_readable(w->f), flags && !(flags & HTW_LIST_DUE));
+	/* There is room for as many again. */
+	for (u32 i = 0; i < TIMERS; i++)
+		htw_test_start(w->f, HTW_TEST_LATER, i);
+}
+
+static void cancel_all_ends_all(struct kunit *test)
+{
+	struct walk *w = walk(test);
+	struct htw_cancel_all_args all = { .count = HTW_TEST_POISON };
+
+	KUNIT_EXPECT_EQ(test, htw_test_call(w->f, HTW_CANCEL_ALL, &all), 0);
+	KUNIT_EXPECT_EQ(test, all.count, TIMERS);
+	htw_test_expect_nothing(w->f);
+	for (u32 i = 0; i < TIMERS; i++)
+		htw_test_expect_no_timer(w->f, w->id[i]);
+	KUNIT_EXPECT_EQ(test, htw_test_advance_to(w->f, 10 * HTW_TEST_LATER), 0);
+	KUNIT_EXPECT_EQ(test, htw_test_call(w->f, HTW_CANCEL_ALL, &all), 0);
+	KUNIT_EXPECT_EQ(test, all.count, 0);
+}
+
+/* Before the first timer. */
+static void nothing_in_a_fresh_context(struct kunit *test)
+{
+	struct htw_test_file *f = htw_test_open(test);
+	struct htw_cancel_all_args all = { .count = HTW_TEST_POISON };
+	struct htw_list_args list = { .entries = f->to, .count = 5, .done = 5 };
+
+	KUNIT_EXPECT_EQ(test, htw_test_call(f, HTW_CANCEL_ALL, &all), 0);
+	KUNIT_EXPECT_EQ(test, all.count, 0);
+	KUNIT_EXPECT_EQ(test, htw_test_call(f, HTW_LIST, &list), 0);
 	KUNIT_EXPECT_EQ(test, list.done, 0);
-	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(w->ctx), TIMERS / STATES);
+	KUNIT_EXPECT_EQ(test, htw_test_call(f, HTW_HARVEST, &list), 0);
+	KUNIT_EXPECT_EQ(test, list.done, 0);
 }
 
-/* What has expired can still be read, unless it is discarded, too. */
-static void cancel_all_counts_what_was_not_expired(struct kunit *test)
-{
-	for (u32 flags = 0; flags <= HTW_CANCEL_DISCARD; flags += HTW_CANCEL_DISCARD) {
-		struct walk_test *w = walk_mixed(test);
-		struct htw_event *events = htw_test_array(test, TIMERS, sizeof(*events));
-		struct htw_cancel_all all = { .flags = flags };
-		const u32 expired = flags ? 0 : TIMERS / STATES;
-
-		KUNIT_ASSERT_EQ(test, copy_to_user(w->arg, &all, sizeof(all)), 0);
-		KUNIT_ASSERT_EQ(test, htw_op_cancel_all(w->ctx, w->arg), 0);
-		KUNIT_ASSERT_EQ(test, copy_from_user(&all, w->arg, sizeof(all)), 0);
-		KUNIT_EXPECT_EQ(test, all.count, TIMERS - TIMERS / STATES);
-		KUNIT_EXPECT_EQ(test, htw_test_nr_timers(w->ctx), expired);
-		KUNIT_EXPECT_EQ(test, htw_test_read(w->ctx, events, TIMERS), expired);
-		KUNIT_EXPECT_EQ(test, htw_test_nr_timers(w->ctx), 0);
-		htw_test_expect_empty(test);
-	}
-}
-
-/* Calls whose arguments are valid but for one field do nothing. */
 static void invalid_calls_do_nothing(struct kunit *test)
 {
-	static const struct htw_list lists[] = {
-		{ .count = 1, .flags = HTW_LIST_DISARMED << 1 },
-		{ .count = 1, .cursor = U32_MAX + 1ull },
-		{ .count = 1, .reserved = { 1, 0 } },
-		{ .count = 1, .reserved = { 0, 1 } },
-		{ .count = 1, .ring_tail = 1 },
+	static const struct htw_list_args lists[] = {
+		{ .count = 9, .flags = 1 << 3 }, { .count = 9, .flags = 1u << 31 },
+		{ .count = 9, .reserved = 1 }, { .count = 9, .cursor = U64_MAX },
+		{ .count = 9, .cursor = 1ull << 40 },
 	};
-	static const struct htw_cancel_all alls[] = {
-		{ .flags = HTW_CANCEL_DISCARD << 1 },
-		{ .ring_tail = 1 },
-		{ .reserved = { 1, 0 } },
-		{ .reserved = { 0, 1 } },
-	};
-	static const struct htw_next nexts[] = {
-		{ .flags = 1 },
-		{ .reserved0 = 1 },
-		{ .reserved = 1 },
-	};
-	struct walk_test *w = walk_mixed(test);
-	struct htw_query *entries = htw_test_array(test, TIMERS, sizeof(*entries));
+	static const struct htw_cancel_all_args alls[] = { { .flags = 1 }, { .reserved = 1 } };
+	struct walk *w = walk(test);
 
 	for (u32 i = 0; i < ARRAY_SIZE(lists); i++) {
-		for (u32 harvest = 0; harvest < 2; harvest++) {
-			struct htw_list list = lists[i];
+		struct htw_list_args list = lists[i];
 
-			KUNIT_EXPECT_EQ_MSG(test, walk_list(test, w, &list, harvest, entries),
-					    -EINVAL, "number %u", i);
-		}
+		list.entries = w->f->to;
+		list.done = 5;
+		KUNIT_EXPECT_EQ_MSG(test, htw_test_call(w->f, HTW_LIST, &list), -EINVAL,
+				    "number %u", i);
+		KUNIT_EXPECT_EQ(test, htw_test_call(w->f, HTW_HARVEST, &list), -EINVAL);
+		KUNIT_EXPECT_EQ(test, list.done, 5);
 	}
 	for (u32 i = 0; i < ARRAY_SIZE(alls); i++) {
-		KUNIT_ASSERT_EQ(test, copy_to_user(w->arg, &alls[i], sizeof(alls[i])), 0);
-		KUNIT_EXPECT_EQ_MSG(test, htw_op_cancel_all(w->ctx, w->arg), -EINVAL,
-				    "number %u", i);
+		struct htw_cancel_all_args all = alls[i];
+
+		KUNIT_EXPECT_EQ(test, htw_test_call(w->f, HTW_CANCEL_ALL, &all), -EINVAL);
 	}
-	for (u32 i = 0; i < ARRAY_SIZE(nexts); i++) {
-		KUNIT_ASSERT_EQ(test, copy_to_user(w->arg, &nexts[i], sizeof(nexts[i])), 0);
-		KUNIT_EXPECT_EQ_MSG(test, htw_op_next(w->ctx, w->arg), -EINVAL, "number %u", i);
-	}
-	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(w->ctx), TIMERS);
+	call_all(w, HTW_LIST, 0, 100);
+	expect_seen(w, 0);
 }
 
-static const struct kind {
-	const char *name;
-	struct htw_setup setup;
-} kinds[] = {
-	{ "shared wheel" },
-	{ "private wheel", { .flags = HTW_SETUP_PRIVATE, .tick_ns = NSEC_PER_MSEC, .levels = 2,
-			     .slots = { 64, 64 } } },
-	{ "manual clock", { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL } },
-};
-
-static void get_kind_desc(const struct kind *kind, char *desc)
+/* An array without room for entries is one of none. */
+static void no_room_for_entries(struct kunit *test)
 {
-	strscpy(desc, kind->name, KUNIT_PARAM_DESC_SIZE);
+	struct walk *w = walk(test);
+	struct htw_list_args list = {};
+
+	KUNIT_EXPECT_EQ(test, call(w, HTW_LIST, &list), 0);
+	KUNIT_EXPECT_EQ(test, call(w, HTW_HARVEST, &list), 0);
+	KUNIT_EXPECT_EQ(test, htw_test_info(w->f).timers, TIMERS);
 }
 
-KUNIT_ARRAY_PARAM(kinds, kinds, get_kind_desc);
-
-/* HTW_NEXT */
-static int walk_next(struct kunit *test, struct walk_test *w, struct htw_query *timer)
-{
-	struct htw_next next = {};
-	int ret;
-
-	KUNIT_ASSERT_EQ(test, copy_to_user(w->arg, &next, sizeof(next)), 0);
-	ret = htw_op_next(w->ctx, w->arg);
-	KUNIT_ASSERT_EQ(test, copy_from_user(&next, w->arg, sizeof(next)), 0);
-	*timer = next.timer;
-	return ret;
-}
-
-/* Start timers in another order than that of their deadlines, then cancel each that is next. */
-static void next_is_the_first_to_expire(struct kunit *test)
-{
-	const struct kind *kind = test->param_value;
-	struct walk_test *w = walk_test(test);
-	struct htw_query next;
-	u64 from;
-
-	KUNIT_ASSERT_EQ(test, htw_setup_context(w->ctx, &kind->setup), 0);
-	KUNIT_EXPECT_EQ(test, walk_next(test, w, &next), -ENOENT);
-	from = htw_context_now(w->ctx) + LATER;
-	/* 100 has no divisor in common with TIMERS. */
-	for (u32 i = 0; i < TIMERS; i++) {
-		const u32 nth = i * 100 % TIMERS;
-
-		w->ids[nth] = htw_test_start(test, w->ctx, from + nth * NSEC_PER_SEC, nth);
-	}
-	for (u32 nth = 0; nth < TIMERS; nth++) {
-		struct htw_cancel cancel = {};
-
-		KUNIT_ASSERT_EQ(test, walk_next(test, w, &next), 0);
-		KUNIT_ASSERT_EQ(test, next.id, w->ids[nth]);
-		KUNIT_EXPECT_EQ(test, next.cookie, nth);
-		KUNIT_EXPECT_EQ(test, next.deadline, from + nth * NSEC_PER_SEC);
-		KUNIT_EXPECT_EQ(test, next.state, HTW_STATE_PENDING);
-		KUNIT_EXPECT_GT(test, next.remaining, LATER / 2);
-		cancel.id = next.id;
-		KUNIT_ASSERT_EQ(test, htw_test_cancel(w->ctx, &cancel), 0);
-	}
-	KUNIT_EXPECT_EQ(test, walk_next(test, w, &next), -ENOENT);
-}
-
-/* The first of many that wait for the same ticks of a wheel. */
-static void next_is_found_in_a_crowd(struct kunit *test)
-{
-	const struct kind *kind = test->param_value;
-	struct walk_test *w = walk_test(test);
-	struct htw_query next;
-	u64 from;
-
-	KUNIT_ASSERT_EQ(test, htw_setup_context(w->ctx, &kind->setup), 0);
-	from = htw_context_now(w->ctx) + LATER;
-	for (u32 i = 0; i < TIMERS; i++)
-		w->ids[i] = htw_test_start(test, w->ctx, from + NSEC_PER_SEC - i, i);
-	w->ids[5] = htw_test_start(test, w->ctx, from, TIMERS);
-	KUNIT_ASSERT_EQ(test, walk_next(test, w, &next), 0);
-	KUNIT_EXPECT_EQ(test, next.id, w->ids[5]);
-	KUNIT_EXPECT_EQ(test, next.deadline, from);
-}
-
-/* In a table of deadlines a program may have put off what is first in a private wheel. */
-static void next_is_the_first_by_the_table(struct kunit *test)
-{
-	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
-	struct walk_test *w = walk_test(test);
-	const struct htw_timer *t;
-	struct htw_query next;
-
-	KUNIT_ASSERT_EQ(test, htw_setup_context(w->ctx, &setup), 0);
-	for (u32 i = 0; i < 3; i++)
-		w->ids[i] = htw_test_start(test, w->ctx, LATER + i * NSEC_PER_SEC, i);
-	KUNIT_ASSERT_EQ(test, htw_table_enable(w->ctx), 0);
-	t = htw_test_slot(w->ctx, w->ids[0]);
-	htw_timer_page(t)->table[htw_timer_index(t)] = 2 * LATER;
-	KUNIT_EXPECT_EQ(test, walk_next(test, w, &next), 0);
-	KUNIT_EXPECT_EQ(test, next.id, w->ids[1]);
-	htw_timer_page(t)->table[htw_timer_index(t)] = 0;
-	KUNIT_EXPECT_EQ(test, walk_next(test, w, &next), 0);
-	KUNIT_EXPECT_EQ(test, next.id, w->ids[0]);
-}
-
-/* What has expired, or is disarmed, does not expire next. */
-static void next_is_pending(struct kunit *test)
-{
-	struct walk_test *w = walk_mixed(test);
-	struct htw_query next;
-
-	KUNIT_ASSERT_EQ(test, walk_next(test, w, &next), 0);
-	KUNIT_EXPECT_EQ(test, next.state, HTW_STATE_PENDING);
-	KUNIT_EXPECT_EQ(test, next.id, w->ids[0]);
-}
+/* Entries that fit before the memory ends. */
+#define THERE			20u
 
 /*
- * What follows a page in memory is left alone, even if it looks like one of the context's timers.
+ * Where memory ends, the call does, and goes on from there; a harvest takes those whose
+ * entries were written, and leaves the others.
  */
-static void page_ends_with_its_last_timer(struct kunit *test)
+static void walk_ends_with_the_memory(struct kunit *test, unsigned int cmd)
 {
-	struct htw_context *ctx = htw_test_context(test);
-	struct page *pages = alloc_pages(GFP_KERNEL | __GFP_ZERO, 1);
-	struct htw_timer *behind;
+	struct walk *w = walk(test);
+	const unsigned long end = htw_test_pages_end(test, 1);
+	struct htw_list_args list = { .count = 200 };
+	u64 timers = TIMERS;
+
+	for (u32 reported = 0; reported < TIMERS; reported += THERE) {
+		list.entries = end - THERE * ENTRY - ENTRY / 2;
+		KUNIT_ASSERT_EQ(test, htw_test_call(w->f, cmd, &list), 0);
+		KUNIT_ASSERT_EQ(test, list.done, THERE);
+		for (u32 i = 0; i < THERE; i++) {
+			struct htw_timer_info entry;
+
+			htw_test_read(test, &entry, list.entries + i * ENTRY, ENTRY);
+			KUNIT_ASSERT_LT(test, entry.cookie, TIMERS);
+			w->seen[entry.cookie]++;
+		}
+		if (cmd == HTW_HARVEST)
+			timers -= THERE;
+		KUNIT_EXPECT_EQ(test, htw_test_info(w->f).timers, timers);
+
+		/* No room for any entry: no timer is touched, also if the memory is read-only. */
+		if (reported)
+			continue;
+		for (u32 k = 0; k < 2; k++) {
+			struct htw_list_args none = { .count = 200, .cursor = list.cursor };
+			const unsigned long page = htw_test_user_pages(test, 1);
+
+			htw_test_protect(test, page, PROT_READ);
+			none.entries = k ? page : end;
+			KUNIT_EXPECT_EQ(test, htw_test_call(w->f, cmd, &none), -EFAULT);
+			KUNIT_EXPECT_EQ(test, htw_test_info(w->f).timers, timers);
+		}
+	}
+	for (u32 i = 0; i < TIMERS; i++)
+		KUNIT_EXPECT_EQ(test, w->seen[i], 1);
+}
+
+static void list_ends_with_the_memory(struct kunit *test)
+{
+	walk_ends_with_the_memory(test, HTW_LIST);
+}
+
+static void harvest_ends_with_the_memory(struct kunit *test)
+{
+	walk_ends_with_the_memory(test, HTW_HARVEST);
+}
+
+/* The results cannot be written: nothing ends. */
+static void walks_without_room_for_the_answer(struct kunit *test)
+{
+	struct walk *w = walk(test);
+	const unsigned long first = htw_test_user_pages(test, 2), second = first + PAGE_SIZE;
+	struct htw_list_args list = { .entries = w->f->to, .count = 9 };
+	unsigned long arg;
+
+	/* Zeroes, which are valid. */
+	htw_test_protect(test, second, PROT_READ);
+	KUNIT_EXPECT_EQ(test, htw_test_ioctl(w->f, HTW_CANCEL_ALL, second), -EFAULT);
+	arg = second - offsetof(struct htw_list_args, done);
+	htw_test_write(test, arg, &list, offsetof(struct htw_list_args, done));
+	KUNIT_EXPECT_EQ(test, htw_test_ioctl(w->f, HTW_HARVEST, arg), -EFAULT);
+	/* The cursor is in a page that is read-only, and @done in one that is not. */
+	htw_test_protect(test, first, PROT_READ);
+	htw_test_protect(test, second, PROT_READ | PROT_WRITE);
+	list.entries = 0;
+	arg = second - offsetof(struct htw_list_args, count);
+	htw_test_write(test, second, &list.count,
+		       sizeof(list) - offsetof(struct htw_list_args, count));
+	KUNIT_EXPECT_EQ(test, htw_test_ioctl(w->f, HTW_HARVEST, arg), -EFAULT);
+	KUNIT_EXPECT_EQ(test, htw_test_info(w->f).timers, TIMERS);
+	call_all(w, HTW_LIST, 0, 100);
+	expect_seen(w, 0);
+}
+
+/* A signal ends a walk that has entries, a fatal one each; what was done holds. */
+static void signals_end_walks(struct kunit *test)
+{
+	struct walk *w = walk(test);
+	struct htw_cancel_all_args all = {};
+	struct htw_list_args list = { .count = 100 };
+	u32 done;
 	int ret;
 
-	KUNIT_ASSERT_NOT_NULL(test, pages);
-	split_page(pages, 1);
-	behind = page_address(pages + 1);
-	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, free_page_action, behind), 0);
-	mutex_lock(&ctx->grow);
-	ctx->prealloc = page_address(pages);
-	ctx->nr_prealloc = 1;
-	ret = htw_pool_grow(ctx);
-	mutex_unlock(&ctx->grow);
-	KUNIT_ASSERT_EQ(test, ret, 0);
-	for (u32 i = 0; i < HTW_PAGE_TIMERS; i++)
-		htw_test_start(test, ctx, U64_MAX, i);
-	behind->generation = 1;
-	behind->node.cpu = raw_smp_processor_id();
-	behind->node.state = HTW_IDLE;
-	KUNIT_EXPECT_EQ(test, htw_walk_cancel(ctx, 0, 0), HTW_PAGE_TIMERS);
-	KUNIT_EXPECT_EQ(test, behind->node.state, HTW_IDLE);
-	KUNIT_EXPECT_EQ(test, ctx->nr_timers, 0);
-	/* Closing stops what is pending. */
-	behind->node.state = HTW_PENDING;
-	INIT_LIST_HEAD(&behind->node.list);
-	kunit_release_action(test, htw_test_close, ctx);
-	KUNIT_EXPECT_EQ(test, behind->node.state, HTW_PENDING);
+	set_thread_flag(TIF_SIGPENDING);
+	ret = call(w, HTW_HARVEST, &list);
+	clear_thread_flag(TIF_SIGPENDING);
+	KUNIT_EXPECT_GT(test, ret, 0);
+	KUNIT_EXPECT_LT(test, ret, 100);
+	done = ret;
+	KUNIT_EXPECT_EQ(test, htw_test_info(w->f).timers, TIMERS - done);
+
+	htw_test_be_killed();
+	ret = htw_test_call(w->f, HTW_CANCEL_ALL, &all);
+	htw_test_spare();
+	KUNIT_EXPECT_EQ(test, ret, -EINTR);
+	done = TIMERS - htw_test_info(w->f).timers;
+	KUNIT_EXPECT_LT(test, done, TIMERS);
+
+	KUNIT_EXPECT_EQ(test, htw_test_call(w->f, HTW_CANCEL_ALL, &all), 0);
+	KUNIT_EXPECT_EQ(test, all.count, TIMERS - done);
+	htw_test_expect_nothing(w->f);
 }
-
-/* With a ring the calls say up to where events of the timers that they end may be in it. */
-static void ring_tail_comes_after_the_events(struct kunit *test)
-{
-	const struct htw_setup setup = {
-		.flags = HTW_SETUP_RING | HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL,
-		.ring_entries = 8,
-	};
-	struct walk_test *w = walk_test(test);
-	struct htw_list list = { .count = 1 };
-	struct htw_cancel_all all = {};
-	struct htw_query entry;
-
-	KUNIT_ASSERT_EQ(test, htw_setup_context(w->ctx, &setup), 0);
-	htw_reader_map_ring(w->ctx);
-	for (u64 i = 1; i <= 5; i++)
-		htw_test_start(test, w->ctx, i, i);
-	KUNIT_ASSERT_EQ(test, htw_advance_context(w->ctx, htw_tick_ns), 5);
-	for (u64 i = 0; i < 2; i++)
-		htw_test_start(test, w->ctx, U64_MAX, i);
-	KUNIT_EXPECT_EQ(test, walk_list(test, w, &list, true, &entry), 0);
-	KUNIT_EXPECT_EQ(test, list.done, 1);
-	KUNIT_EXPECT_EQ(test, list.ring_tail, 5);
-	KUNIT_ASSERT_EQ(test, copy_to_user(w->arg, &all, sizeof(all)), 0);
-	KUNIT_EXPECT_EQ(test, htw_op_cancel_all(w->ctx, w->arg), 0);
-	KUNIT_ASSERT_EQ(test, copy_from_user(&all, w->arg, sizeof(all)), 0);
-	KUNIT_EXPECT_EQ(test, all.count, 1);
-	KUNIT_EXPECT_EQ(test, all.ring_tail, 5);
-	htw_reader_unmap_ring(w->ctx);
-}
-
-#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
-/* While a turn wants the base, each timer has a section of its own, and each section makes way. */
-static void walks_make_way(struct kunit *test)
-{
-	struct walk_test *w = walk_mixed(test);
-	struct htw_query *entries = htw_test_array(test, TIMERS, sizeof(*entries)), next;
-	struct htw_list list = {
-		.flags = HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED, .count = TIMERS,
-	};
-	struct htw_cancel_all all = {};
-	struct htw_base *base = htw_test_base(0);
-	u64 times[5];
-
-	WRITE_ONCE(base->wanted_at, jiffies + 1000 * HZ);
-	WRITE_ONCE(base->wanted, true);
-	times[0] = htw_now();
-	KUNIT_EXPECT_EQ(test, walk_list(test, w, &list, false, entries), 0);
-	KUNIT_EXPECT_EQ(test, list.done, TIMERS);
-	for (u32 i = 0; i < TIMERS; i++)
-		KUNIT_ASSERT_EQ(test, entries[i].id, w->ids[i]);
-	times[1] = htw_now();
-	KUNIT_EXPECT_EQ(test, walk_next(test, w, &next), 0);
-	KUNIT_EXPECT_EQ(test, next.id, w->ids[0]);
-	times[2] = htw_now();
-	list = (struct htw_list) { .count = TIMERS };
-	KUNIT_EXPECT_EQ(test, walk_list(test, w, &list, true, entries), 0);
-	KUNIT_EXPECT_EQ(test, list.done, TIMERS / STATES);
-	times[3] = htw_now();
-	KUNIT_ASSERT_EQ(test, copy_to_user(w->arg, &all, sizeof(all)), 0);
-	KUNIT_EXPECT_EQ(test, htw_op_cancel_all(w->ctx, w->arg), 0);
-	KUNIT_ASSERT_EQ(test, copy_from_user(&all, w->arg, sizeof(all)), 0);
-	KUNIT_EXPECT_EQ(test, all.count, TIMERS / STATES);
-	times[4] = htw_now();
-	WRITE_ONCE(base->wanted, false);
-	for (u32 i = 0; i < ARRAY_SIZE(times) - 1; i++)
-		KUNIT_EXPECT_GT_MSG(test, times[i + 1] - times[i],
-				    TIMERS / STATES * 50 * NSEC_PER_USEC, "call %u", i);
-	KUNIT_EXPECT_EQ(test, htw_test_nr_timers(w->ctx), TIMERS / STATES);
-}
-
-/* So does closing a context. */
-static void close_makes_way(struct kunit *test)
-{
-	struct walk_test *w = walk_mixed(test);
-	struct htw_base *base = htw_test_base(0);
-	const u64 began = htw_now();
-
-	WRITE_ONCE(base->wanted_at, jiffies + 1000 * HZ);
-	WRITE_ONCE(base->wanted, true);
-	kunit_release_action(test, htw_test_close, w->ctx);
-	WRITE_ONCE(base->wanted, false);
-	KUNIT_EXPECT_GT(test, htw_now() - began, TIMERS * 50 * NSEC_PER_USEC);
-	htw_test_expect_empty(test);
-}
-#endif
 
 static struct kunit_case htw_walk_cases[] = {
-	KUNIT_CASE(list_selects_states),
-	KUNIT_CASE(list_goes_on_at_its_cursor),
-	KUNIT_CASE(harvest_takes_what_is_pending),
-	KUNIT_CASE(cancel_all_counts_what_was_not_expired),
+	KUNIT_CASE(list_reports_each_once),
+	KUNIT_CASE(entries_tell_all),
+	KUNIT_CASE(list_goes_on_while_others_change),
+	KUNIT_CASE_PARAM(harvest_takes_what_is_asked_for, flags_gen_params),
+	KUNIT_CASE(cancel_all_ends_all),
+	KUNIT_CASE(nothing_in_a_fresh_context),
 	KUNIT_CASE(invalid_calls_do_nothing),
-	KUNIT_CASE_PARAM(next_is_the_first_to_expire, kinds_gen_params),
-	KUNIT_CASE_PARAM(next_is_found_in_a_crowd, kinds_gen_params),
-	KUNIT_CASE(next_is_the_first_by_the_table),
-	KUNIT_CASE(next_is_pending),
-	KUNIT_CASE(page_ends_with_its_last_timer),
-	KUNIT_CASE(ring_tail_comes_after_the_events),
-#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
-	KUNIT_CASE(walks_make_way),
-	KUNIT_CASE(close_makes_way),
-#endif
+	KUNIT_CASE(no_room_for_entries),
+	KUNIT_CASE(list_ends_with_the_memory),
+	KUNIT_CASE(harvest_ends_with_the_memory),
+	KUNIT_CASE(walks_without_room_for_the_answer),
+	KUNIT_CASE(signals_end_walks),
 	{}
 };
 
 static struct kunit_suite htw_walk_suite = {
 	.name = "htw_walk",
-	.init = htw_test_init,
 	.test_cases = htw_walk_cases,
 };
 
 kunit_test_suite(htw_walk_suite);
 
-MODULE_DESCRIPTION("KUnit: calls on all timers of a context");
+MODULE_DESCRIPTION("KUnit: calls that walk over all timers");
 MODULE_LICENSE("GPL");

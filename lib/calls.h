@@ -14,6 +14,7 @@
 #include "internal.h"
 
 #include <linux/list.h>
+#include <pthread.h>
 
 /**
  * struct call - a slot
@@ -25,10 +26,12 @@
  * @interval: zero if not periodic
  * @next: with @scheduled, in place of @interval: returns the time of the next
  *	call; NULL after it has returned %HTW_NO_MORE
+ * @releaser: with @ended, in place of both: the thread that does
  * @list: on a list of the dispatcher, or of free slots
  * @slack: of the dispatcher when the call was started, encoded
  * @due: events in the dispatcher's queue
  * @scheduled: by htw_call_schedule()
+ * @ended: the call has ended, and its argument is being given back
  */
 struct call {
 	u64 handle;
@@ -39,11 +42,13 @@ struct call {
 	union {
 		u64 interval;
 		htw_next_fn *next;
+		pthread_t releaser;
 	};
 	struct list_head list;
 	u32 slack;
 	u8 due;
 	bool scheduled;
+	bool ended;
 };
 
 /**

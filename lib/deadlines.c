@@ -74,7 +74,7 @@ static struct htw_deadline *dropped_block(struct list *list)
 	return NULL;
 }
 
-static struct htw_deadline *new_block(struct list *list, bool wipe_on_fork)
+static struct htw_deadline *new_block(struct list *list)
 {
 	const int error = errno;
 	void *block = dropped_block(list);
@@ -87,8 +87,8 @@ static struct htw_deadline *new_block(struct list *list, bool wipe_on_fork)
 		errno = error;
 		return NULL;
 	}
-	if (wipe_on_fork)
-		madvise(block, BLOCK_BYTES, MADV_WIPEONFORK);
+	madvise(block, BLOCK_BYTES, MADV_WIPEONFORK);
+	errno = error;
 	return block;
 }
 
@@ -125,11 +125,10 @@ static int grow_list(struct htw *htw, u32 first, u32 count)
  * @htw: the handle, whose lock is held
  * @first: number of the first block, always the same
  * @id: the id
- * @wipe_on_fork: a child of fork() shall find no timer in it
  *
  * Return: the entry; NULL if there is no memory.
  */
-struct htw_deadline *htw_deadlines_reach(struct htw *htw, u32 first, u64 id, bool wipe_on_fork)
+struct htw_deadline *htw_deadlines_reach(struct htw *htw, u32 first, u64 id)
 {
 	const u32 number = (u32)id / HTW_DEADLINE_BLOCK - first;
 	struct htw_deadlines *d = htw->deadlines;
@@ -143,7 +142,7 @@ struct htw_deadline *htw_deadlines_reach(struct htw *htw, u32 first, u64 id, boo
 
 	block = d->blocks[number];
 	if (unlikely(block == nothing)) {
-		block = new_block(list_of(d), wipe_on_fork);
+		block = new_block(list_of(d));
 		if (!block)
 			return NULL;
 		__atomic_store_n(&d->blocks[number], block, __ATOMIC_RELEASE);

@@ -17,6 +17,9 @@
  * That of a timer is its id inverted, because the device's first ids are 1, 2,
  * 3, ....
  *
+ * In a child of fork() all entries are zero (MADV_WIPEONFORK): stores find no
+ * timer there, and htw_put_off() then returns -EPERM.
+ *
  * Entries are in blocks, which stay where they are until the handle is closed,
  * as a store may look at any. All but the stores is called with the lock of the
  * handle held, or before others know the id.
@@ -29,7 +32,7 @@
 #define HTW_DEADLINE_BLOCK	1024u
 
 void htw_deadlines_init(struct htw *htw);
-struct htw_deadline *htw_deadlines_reach(struct htw *htw, u32 first, u64 id, bool wipe_on_fork);
+struct htw_deadline *htw_deadlines_reach(struct htw *htw, u32 first, u64 id);
 void htw_deadlines_drop(struct htw *htw, u32 number);
 void htw_deadlines_free(struct htw *htw);
 
@@ -112,7 +115,7 @@ static inline void htw_deadline_end(struct htw_deadline *to, u64 id)
 #define HTW_DEADLINE_LOOKS	200
 
 /*
- * Take the entry from a timer that may have expired. Return: false, and nothing
+ * Take the entry from a timer that may be due. Return: false, and nothing
  * has changed, if a store is on its way, for whichever timer.
  */
 static inline bool htw_deadline_take(struct htw_deadline *to, u64 id)

@@ -17,8 +17,7 @@
  * kernel's timer must agree: a stop must find a timer either before its event
  * was read or after the entry was taken, and a read must find the entry of a
  * timer that was started just now. The lock is held during the system calls, so
- * long ones are split. A start that waits in the kernel, because the user is at
- * a limit and memory is about to be given back, keeps the others waiting.
+ * long ones are split.
  */
 #include "deadlines.h"
 
@@ -27,13 +26,10 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define DEVICE			"/dev/htw"
-#define NEEDED			(HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS | \
-				 HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL | \
-				 HTW_FEATURE_VECTOR)
+#define NEEDED			HTW_FEATURE_FIRST
 
 /* Blocks of entries that a handle keeps when none is used. */
 #define BLOCKS_KEPT		16u
@@ -63,7 +59,7 @@
  */
 struct device {
 	struct htw htw;
-	struct htw_info info;
+	struct htw_info_args info;
 	pthread_mutex_t clock_lock;
 	u64 manual_ns;
 	bool puts_off;
@@ -107,7 +103,7 @@ static u64 now_of(const struct device *d)
  * Return: number of failed entries; -EINVAL for adds that are refused as a
  * whole, and nothing was written.
  */
-static int run_vector(const struct device *d, struct htw_vector *v)
+static int run_vector(const struct device *d, struct htw_vector_args *v)
 {
 	const u32 count = v->count;
 	u32 done = 0, failed = 0, i;
@@ -156,10 +152,9 @@ static u32 nr_ended(const struct device *d)
  */
 static void flush_ended(struct device *d)
 {
-	struct htw_vector v = {
+	struct htw_vector_args v = {
 		.ids = (uintptr_t)d->ended,
 		.count = d->nr_ended,
-		.flags = HTW_CANCEL_DISCARD,
 		.op = HTW_OP_CANCEL,
 	};
 
@@ -245,7 +240,7 @@ static struct htw_deadline *entry_of(const struct device *d, u64 id)
  */
 static int start_entry(struct device *d, u64 id)
 {
-	struct htw_deadline *to = htw_deadlines_reach(&d->htw, 0, id, false);
+	struct htw_deadline *to = htw_deadlines_reach(&d->htw, 0, id);
 
 	if (!to)
 		return -ENOMEM;
@@ -281,11 +276,11 @@ static void keep_entry(struct device *d, struct htw_deadline *to, u64 id)
 /* May a timer, which had an entry, still be there after a cancel with this result? */
 static bool may_be_left(int result)
 {
-	return result && result != -EALREADY && result != -ENOENT;
+	return result && result != -ENOENT;
 }
 
 /* Report a timer as it is with its entry. */
-static void apply(const struct htw_deadline *to, u64 now, struct htw_query *query)
+static void apply(const struct htw_deadline *to, u64 now, struct htw_timer_info *query)
 {
 	const u64 when = htw_deadline_later(to, query->deadline);
 
@@ -294,15 +289,14 @@ static void apply(const struct htw_deadline *to, u64 now, struct htw_query *quer
 		return;
 	query->deadline = when;
 	query->remaining = when > now ? when - now : 0;
-	if (query->state == HTW_STATE_EXPIRED && when > now)
+	if (query->state == HTW_STATE_DUE && when > now)
 		query->state = HTW_STATE_PENDING;
 }
 
-/* Has the kernel's timer expired, though it was put off? @query: as the kernel reports it. */
-static bool expired_early(const struct htw_deadline *to, u64 now, const struct htw_query *query)
+/* Is the kernel's timer due, though it was put off? @query: as the kernel reports it. */
+static bool is_due_early(const struct htw_deadline *to, u64 now, const struct htw_timer_info *query)
 {
-	/* A timer that can expire because a clock is set may have. */
-	return to && query->state == HTW_STATE_EXPIRED && !(query->flags & HTW_F_CANCEL_ON_SET) &&
+	return to && query->state == HTW_STATE_DUE &&
 	       htw_deadline_later(to, query->deadline) > now;
 }
 
@@ -321,7 +315,7 @@ struct rearms {
 /* Re-arm them. Called with the lock held. */
 static void rearm(struct device *d, struct rearms *r)
 {
-	struct htw_vector v = {
+	struct htw_vector_args v = {
 		.ids = (uintptr_t)r->ids,
 		.deadlines = (uintptr_t)r->deadlines,
 		.count = r->count,
@@ -357,7 +351,7 @@ static void rearm_at(struct device *d, struct rearms *r, u64 id, u64 deadline)
 /* Events that one read() can return. */
 #define READ_MOST	(INT_MAX / (unsigned int)sizeof(struct htw_event))
 
-static int queue_read(const struct device *d, struct htw_event *events, unsigned int count)
+static int read_some(const struct device *d, struct htw_event *events, unsigned int count)
 {
 	const int error = errno;
 	ssize_t bytes;
@@ -382,21 +376,21 @@ static bool is_put_off(const struct device *d, struct htw_deadline *to,
 {
 	bool quiet;
 
-	/* Ended by another process, or expired because the clock was set. */
-	if ((ev->flags & (HTW_EVENT_MORE | HTW_EVENT_CLOCK_SET)) != HTW_EVENT_MORE) {
+	/* Ended by another process. */
+	if (!(ev->flags & HTW_EVENT_MORE)) {
 		htw_deadline_end(to, ev->id);
 		return false;
 	}
 
 	/* Also if that time has come: with a later event, those that are read stay in order. */
 	*deadline = htw_deadline_later(to, ev->deadline);
-	if (*deadline > ev->fired)
+	if (*deadline > ev->taken)
 		return true;
 
 	quiet = htw_deadline_take(to, ev->id);
 	if (quiet) {
 		*deadline = htw_deadline_later(to, ev->deadline);
-		if (likely(*deadline <= ev->fired))
+		if (likely(*deadline <= ev->taken))
 			return false;
 		/* A store was faster than that. */
 		htw_deadline_keep(to, ev->id);
@@ -456,8 +450,7 @@ static struct pass sort_out(struct device *d, struct htw_event *events, u32 coun
 		if (to && ev->flags & HTW_EVENT_MORE) {
 			end_later(d, ev->id);
 			ev->flags &= ~HTW_EVENT_MORE;
-			if (!ev->flags)
-				ev->deadline = htw_deadline_later(to, ev->deadline);
+			ev->deadline = htw_deadline_later(to, ev->deadline);
 		}
 		if (pass.left != i)
 			events[pass.left] = *ev;
@@ -485,7 +478,7 @@ static int read_and_rearm(struct device *d, struct htw_event *events, unsigned i
 
 	do {
 		most = min(count - total, HTW_MANY);
-		got = queue_read(d, events + total, most);
+		got = read_some(d, events + total, most);
 		if (got <= 0)
 			return total ? (int)total : got;
 
@@ -515,7 +508,7 @@ static int device_read(struct htw *htw, struct htw_event *events, unsigned int c
 	} else {
 		do {
 			most = min(count - total, READ_MOST);
-			got = queue_read(d, events + total, most);
+			got = read_some(d, events + total, most);
 			total += max(got, 0);
 		} while (got == (int)most && total < count);
 	}
@@ -553,7 +546,7 @@ static bool is_at_limit(int result)
 }
 
 /* Timers that can be put off are neither periodic nor kept for the program. */
-static bool fits_put_off(const struct htw_add *add)
+static bool fits_put_off(const struct htw_add_args *add)
 {
 	return !add->interval && !(add->flags & HTW_F_KEEP);
 }
@@ -563,9 +556,9 @@ static bool fits_put_off(const struct htw_add *add)
  * until another one has been found: the kernel would give the slot again. Called
  * with the lock held.
  */
-static int add_put_off(struct device *d, struct htw_add *add)
+static int add_put_off(struct device *d, struct htw_add_args *add)
 {
-	struct htw_add a = *add;
+	struct htw_add_args a = *add;
 	bool refused = false;
 	int ret;
 
@@ -593,7 +586,7 @@ static int add_put_off(struct device *d, struct htw_add *add)
 	return ret;
 }
 
-static int device_add(struct htw *htw, struct htw_add *add)
+static int device_add(struct htw *htw, struct htw_add_args *add)
 {
 	struct device *d = device_of(htw);
 	int ret;
@@ -616,34 +609,22 @@ static int device_add(struct htw *htw, struct htw_add *add)
 }
 
 /* Stop a timer that can be put off. Called with the lock held. */
-static int cancel_put_off(struct device *d, struct htw_deadline *to, struct htw_cancel *cancel)
+static int cancel_put_off(struct device *d, struct htw_deadline *to, struct htw_cancel_args *cancel)
 {
 	const u64 now = now_of(d), when = end_entry(d, to, cancel->id);
-	struct htw_cancel c = *cancel;
-	int ret;
+	int ret = call(d, HTW_CANCEL, cancel);
 
-	/* It is pending, also if the kernel's timer has expired. */
-	if (when > now)
-		c.flags |= HTW_CANCEL_DISCARD;
-	ret = call(d, HTW_CANCEL, &c);
-	if (may_be_left(ret)) {
+	if (may_be_left(ret))
 		keep_entry(d, to, cancel->id);
-		return ret;
+	/* It is pending, also if the kernel's timer is due. */
+	if (!ret && when > now) {
+		cancel->state = HTW_STATE_PENDING;
+		cancel->remaining = max(cancel->remaining, when - now);
 	}
-	if (ret == -ENOENT)
-		return ret;
-
-	if (when > now) {
-		ret = 0;
-		c.missed = 0;
-		c.remaining = max(c.remaining, when - now);
-	}
-	c.flags = cancel->flags;
-	*cancel = c;
 	return ret;
 }
 
-static int device_cancel(struct htw *htw, struct htw_cancel *cancel)
+static int device_cancel(struct htw *htw, struct htw_cancel_args *cancel)
 {
 	struct device *d = device_of(htw);
 	struct htw_deadline *to;
@@ -659,28 +640,32 @@ static int device_cancel(struct htw *htw, struct htw_cancel *cancel)
 
 static int device_stop(struct htw *htw, uint64_t id)
 {
-	struct htw_cancel cancel = { .id = id };
+	struct htw_cancel_args cancel = { .id = id };
 
 	return device_cancel(htw, &cancel);
 }
 
-static int device_mod(struct htw *htw, const struct htw_mod *mod)
+static int device_mod(struct htw *htw, struct htw_mod_args *mod)
 {
 	struct device *d = device_of(htw);
 	struct htw_deadline *to;
+	u64 when;
 	int ret;
 
 	if (!begin(d))
-		return call(d, HTW_MOD, (void *)mod);
+		return call(d, HTW_MOD, mod);
 	to = entry_of(d, mod->id);
-	ret = to && mod->flags & HTW_MOD_INTERVAL ? -EINVAL : call(d, HTW_MOD, (void *)mod);
+	when = to ? __atomic_load_n(&to->when, __ATOMIC_RELAXED) : 0;
+	ret = to && mod->flags & HTW_MOD_INTERVAL ? -EINVAL : call(d, HTW_MOD, mod);
+	if (!ret && mod->state == HTW_STATE_DUE && when > now_of(d))
+		mod->state = HTW_STATE_PENDING;
 	if (!ret && to && mod->flags & HTW_MOD_DEADLINE)
 		htw_deadline_forget(to);
 	unlock(d);
 	return ret;
 }
 
-static int device_query(struct htw *htw, struct htw_query *query)
+static int device_query(struct htw *htw, struct htw_timer_info *query)
 {
 	struct device *d = device_of(htw);
 	struct htw_deadline *to;
@@ -696,25 +681,30 @@ static int device_query(struct htw *htw, struct htw_query *query)
 	return ret;
 }
 
+static int device_info(struct htw *htw, struct htw_info_args *info)
+{
+	struct device *d = device_of(htw);
+	int ret;
+
+	if (!begin(d))
+		return call(d, HTW_INFO, info);
+	ret = call(d, HTW_INFO, info);
+	unlock(d);
+	return ret;
+}
+
 /* A timer that was put off is pending in the kernel with its first deadline, which is no later. */
 static int device_next_time(struct htw *htw, uint64_t *when)
 {
-	struct device *d = device_of(htw);
-	struct htw_next next = { };
-	const bool locked = begin(d);
-	int ret = has_events(htw);
+	struct htw_info_args info;
+	int ret = device_info(htw, &info);
 
-	if (ret > 0) {
-		*when = now_of(d);
-		ret = 0;
-	} else if (!ret) {
-		ret = call(d, HTW_NEXT, &next);
-		if (!ret)
-			*when = next.timer.deadline;
-	}
-	if (locked)
-		unlock(d);
-	return ret;
+	if (ret)
+		return ret;
+	if (info.next == UINT64_MAX)
+		return -ENOENT;
+	*when = info.next;
+	return 0;
 }
 
 /* Many timers. */
@@ -723,7 +713,7 @@ static int device_next_time(struct htw *htw, uint64_t *when)
  * Give the timers of a vector entries; those that cannot have one are replaced,
  * or hold an errno. Called with the lock held.
  */
-static void start_entries(struct device *d, const struct htw_add *common, const u64 *deadlines,
+static void start_entries(struct device *d, const struct htw_add_args *common, const u64 *deadlines,
 			  const u64 *cookies, u64 *ids, u32 count)
 {
 	bool refused = false;
@@ -737,7 +727,7 @@ static void start_entries(struct device *d, const struct htw_add *common, const 
 		end_later(d, ids[i]);
 		refused = true;
 		if (ret == -EAGAIN) {
-			struct htw_add add = {
+			struct htw_add_args add = {
 				.deadline = deadlines[i],
 				.slack = common->slack,
 				.cookie = cookies ? cookies[i] : 0,
@@ -755,11 +745,11 @@ static void start_entries(struct device *d, const struct htw_add *common, const 
 }
 
 /* Start timers of a vector into @ids, which holds an errno where that fails. */
-static int add_part(struct device *d, const struct htw_add *common, const u64 *deadlines,
+static int add_part(struct device *d, const struct htw_add_args *common, const u64 *deadlines,
 		    const u64 *cookies, u64 *ids, unsigned int count)
 {
 	const bool put_off = common->flags & HTW_F_PUT_OFF;
-	struct htw_vector v = {
+	struct htw_vector_args v = {
 		.ids = (uintptr_t)ids,
 		.deadlines = (uintptr_t)deadlines,
 		.cookies = (uintptr_t)cookies,
@@ -799,7 +789,7 @@ static bool report_add(u64 from, uint64_t *id, int *result)
 	return error;
 }
 
-static int device_add_many(struct htw *htw, const struct htw_add *common,
+static int device_add_many(struct htw *htw, const struct htw_add_args *common,
 			   const uint64_t *deadlines, const uint64_t *cookies,
 			   uint64_t *ids, unsigned int count, int *results)
 {
@@ -843,7 +833,7 @@ static void on_part(const struct device *d, u16 op, u32 flags, const u64 *ids,
 		    const u64 *deadlines, u32 count, int *results)
 {
 	u64 copy[HTW_MANY];
-	struct htw_vector v = {
+	struct htw_vector_args v = {
 		.ids = (uintptr_t)copy,
 		.deadlines = (uintptr_t)deadlines,
 		.count = count,
@@ -901,57 +891,18 @@ static int device_rearm_many(struct htw *htw, const uint64_t *ids,
 	return failed;
 }
 
-/**
- * struct stops - timers that are stopped in the same way
- * @count: number of them
- * @ids: their ids
- * @which: their indices
- * @results: of the cancels
- */
-struct stops {
-	u32 count;
-	u64 ids[HTW_MANY];
-	u16 which[HTW_MANY];
-	int results[HTW_MANY];
-};
-
-static void stop_with(struct stops *stops, u64 id, u32 index)
-{
-	stops->ids[stops->count] = id;
-	stops->which[stops->count++] = index;
-}
-
 /* Stop timers of which some can be put off. Called with the lock held. */
 static void stop_part(struct device *d, const u64 *ids, u32 count, int *results)
 {
-	struct stops pending = { .count = 0 }, others = { .count = 0 };
 	struct htw_deadline *entries[HTW_MANY];
-	const u64 now = now_of(d);
 	u32 i;
 
 	for (i = 0; i < count; i++) {
-		struct htw_deadline *to = entry_of(d, ids[i]);
-
-		entries[i] = to;
-		/* Pending, also if the kernel's timer has expired. */
-		if (to && end_entry(d, to, ids[i]) > now)
-			stop_with(&pending, ids[i], i);
-		else
-			stop_with(&others, ids[i], i);
+		entries[i] = entry_of(d, ids[i]);
+		if (entries[i])
+			end_entry(d, entries[i], ids[i]);
 	}
-
-	/* These first: others may have the same id a second time. */
-	on_part(d, HTW_OP_CANCEL, HTW_CANCEL_DISCARD, pending.ids, NULL, pending.count,
-		pending.results);
-	on_part(d, HTW_OP_CANCEL, 0, others.ids, NULL, others.count, others.results);
-
-	for (i = 0; i < pending.count; i++) {
-		const int result = pending.results[i];
-
-		results[pending.which[i]] = result == -EALREADY ? 0 : result;
-	}
-	for (i = 0; i < others.count; i++)
-		results[others.which[i]] = others.results[i];
+	on_part(d, HTW_OP_CANCEL, 0, ids, NULL, count, results);
 	for (i = 0; i < count; i++)
 		if (entries[i] && may_be_left(results[i]))
 			keep_entry(d, entries[i], ids[i]);
@@ -977,93 +928,12 @@ static int device_stop_many(struct htw *htw, const uint64_t *ids,
 	return failed;
 }
 
-/* Is an operation of a batch about a timer that can be put off? */
-static bool is_about_put_off(const struct device *d, const struct htw_op *op)
-{
-	switch (op->reserved ? 0 : op->op) {
-	case HTW_OP_ADD:
-		return op->add.flags & HTW_F_PUT_OFF;
-	case HTW_OP_CANCEL:
-		return entry_of(d, op->cancel.id);
-	case HTW_OP_MOD:
-		return entry_of(d, op->mod.id);
-	case HTW_OP_QUERY:
-		return entry_of(d, op->query.id);
-	default:
-		return false;
-	}
-}
-
-/* Carry it out. */
-static int do_op(struct htw *htw, struct htw_op *op)
-{
-	switch (op->op) {
-	case HTW_OP_ADD:
-		return device_add(htw, &op->add);
-	case HTW_OP_CANCEL:
-		return device_cancel(htw, &op->cancel);
-	case HTW_OP_MOD:
-		return device_mod(htw, &op->mod);
-	default:
-		return device_query(htw, &op->query);
-	}
-}
-
-/* Return: the number of operations that the kernel has carried out. */
-static unsigned int run_batch(const struct device *d, struct htw_op *ops, unsigned int count)
-{
-	unsigned int done = 0;
-
-	while (done < count) {
-		struct htw_batch batch = {
-			.ops = (uintptr_t)(ops + done),
-			.count = count - done,
-		};
-
-		if (call(d, HTW_BATCH, &batch) || !batch.done)
-			break;
-		done += batch.done;
-	}
-	return done;
-}
-
-/* Operations on timers that can be put off are done one by one, between the others. */
-static int device_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
-{
-	struct device *d = device_of(htw);
-	unsigned int done = 0, failed = 0, n, ran, i;
-
-	while (done < count) {
-		const bool locked = begin(d);
-		const unsigned int most = locked ? min(count - done, HTW_MANY) : count - done;
-
-		for (n = 0; n < most && !is_about_put_off(d, &ops[done + n]); n++)
-			;
-		ran = run_batch(d, ops + done, n);
-		if (locked)
-			unlock(d);
-
-		done += ran;
-		if (ran < n)
-			break;
-		if (n < most) {
-			ops[done].result = do_op(htw, &ops[done]);
-			done++;
-		}
-	}
-	for (i = 0; i < done; i++)
-		failed += !!ops[i].result;
-	for (; i < count; i++)
-		ops[i].result = -ECANCELED;
-	return failed + count - done;
-}
-
 /* All timers. */
 
 static int list(const struct device *d, unsigned long command, u32 flags, u64 *cursor,
-		struct htw_query *entries, unsigned int count)
+		struct htw_timer_info *entries, unsigned int count)
 {
-	struct htw_list l = {
+	struct htw_list_args l = {
 		.entries = (uintptr_t)entries,
 		.cursor = *cursor,
 		.count = count,
@@ -1077,42 +947,33 @@ static int list(const struct device *d, unsigned long command, u32 flags, u64 *c
 	return min_t(u32, l.done, INT_MAX);
 }
 
-static bool has_list_states(const struct device *d)
-{
-	return d->info.features & HTW_FEATURE_LIST_STATES;
-}
-
 /*
- * Re-arm the timers that have expired though they were put off; an older module
- * cannot report them. Called with the lock held.
+ * Re-arm the timers that are due in the kernel though they were put off. Called with
+ * the lock held.
  *
- * Return: whether anything else has expired; unless @all, then some may not have
- * been re-armed.
+ * Return: whether anything else is due; then some may not have been re-armed.
  */
-static bool rearm_expired(struct device *d, bool all)
+static bool rearm_due(struct device *d)
 {
 	const u64 now = now_of(d);
-	struct htw_query entries[64];
+	struct htw_timer_info entries[64];
 	struct rearms r = { };
 	bool due = false;
 	u64 cursor = 0;
 	int got, i;
 
-	if (!has_list_states(d))
-		return true;
-
 	do {
-		got = list(d, HTW_LIST, HTW_LIST_EXPIRED, &cursor, entries, ARRAY_SIZE(entries));
+		got = list(d, HTW_LIST, HTW_LIST_DUE, &cursor, entries, ARRAY_SIZE(entries));
 		for (i = 0; i < got; i++) {
 			struct htw_deadline *to = entry_of(d, entries[i].id);
 
-			if (expired_early(to, now, &entries[i]))
+			if (is_due_early(to, now, &entries[i]))
 				rearm_at(d, &r, entries[i].id,
 					 htw_deadline_later(to, entries[i].deadline));
 			else
 				due = true;
 		}
-	} while (got > 0 && (all || !due));
+	} while (got > 0 && !due);
 	rearm(d, &r);
 	return due || got < 0;
 }
@@ -1127,16 +988,14 @@ static void end_all_entries(struct device *d)
 		d->live -= htw_deadline_clear(htw_deadline_at(&d->htw, i));
 }
 
-static int64_t device_cancel_all(struct htw *htw, unsigned int flags)
+static int64_t device_cancel_all(struct htw *htw)
 {
-	struct htw_cancel_all all = { .flags = flags };
+	struct htw_cancel_all_args all = { };
 	struct device *d = device_of(htw);
 	int ret;
 
 	if (begin_taking(d)) {
 		flush_ended(d);
-		if (d->live)
-			rearm_expired(d, true);
 		ret = call(d, HTW_CANCEL_ALL, &all);
 		if (!ret)
 			end_all_entries(d);
@@ -1147,18 +1006,18 @@ static int64_t device_cancel_all(struct htw *htw, unsigned int flags)
 	return ret ? ret : (int64_t)all.count;
 }
 
-static u32 list_flag(const struct htw_query *query)
+static u32 list_flag(const struct htw_timer_info *query)
 {
 	return query->state == HTW_STATE_PENDING ? HTW_LIST_PENDING :
-	       query->state == HTW_STATE_EXPIRED ? HTW_LIST_EXPIRED : HTW_LIST_DISARMED;
+	       query->state == HTW_STATE_DUE ? HTW_LIST_DUE : HTW_LIST_DISARMED;
 }
 
 /* Report timers in the states that they have with their entries. Called with the lock held. */
-static int list_put_off(struct device *d, u32 states, u64 *cursor, struct htw_query *entries,
+static int list_put_off(struct device *d, u32 states, u64 *cursor, struct htw_timer_info *entries,
 			unsigned int count)
 {
-	const u32 wanted = states ? states : HTW_LIST_PENDING;
-	const u32 asked = wanted & HTW_LIST_PENDING ? wanted | HTW_LIST_EXPIRED : wanted;
+	const u32 wanted = states ? states : HTW_LIST_PENDING | HTW_LIST_DUE | HTW_LIST_DISARMED;
+	const u32 asked = wanted & HTW_LIST_PENDING ? wanted | HTW_LIST_DUE : wanted;
 	const u64 now = now_of(d);
 	int got, i, left;
 
@@ -1178,88 +1037,38 @@ static int list_put_off(struct device *d, u32 states, u64 *cursor, struct htw_qu
 }
 
 static int device_list(struct htw *htw, unsigned int states, uint64_t *cursor,
-		       struct htw_query *entries, unsigned int count)
+		       struct htw_timer_info *entries, unsigned int count)
 {
 	struct device *d = device_of(htw);
 	int ret;
 
 	if (!begin(d))
 		return list(d, HTW_LIST, states, cursor, entries, count);
-	/* An older module knows pending timers only. */
-	ret = has_list_states(d) ? list_put_off(d, states, cursor, entries, count) :
-		list(d, HTW_LIST, states, cursor, entries, count);
+	ret = list_put_off(d, states, cursor, entries, count);
 	unlock(d);
 	return ret;
 }
 
-/*
- * Re-arm timers from @cursor on that have expired though they were put off, so
- * that HTW_HARVEST takes them, too. *@end is behind the last that was looked at.
- * @entries is a buffer. Called with the lock held.
- *
- * Return: number of timers up to *@end that are pending; negative if there are
- * no more timers.
- */
-static int prepare_harvest(struct device *d, u64 cursor, u64 *end, struct htw_query *entries,
-			   unsigned int count)
-{
-	const u64 now = now_of(d);
-	struct rearms r = { };
-	int got, i, pending = 0;
-
-	*end = cursor;
-	got = list(d, HTW_LIST, HTW_LIST_PENDING | HTW_LIST_EXPIRED, end, entries, count);
-	if (got <= 0)
-		return got ? got : -ENOENT;
-	for (i = 0; i < got; i++) {
-		struct htw_deadline *to = entry_of(d, entries[i].id);
-
-		if (expired_early(to, now, &entries[i])) {
-			rearm_at(d, &r, entries[i].id, htw_deadline_later(to, entries[i].deadline));
-			pending++;
-		} else {
-			pending += entries[i].state == HTW_STATE_PENDING;
-		}
-	}
-	rearm(d, &r);
-	return pending;
-}
-
 /* Called with the lock held. */
-static int harvest_put_off(struct device *d, u64 *cursor, struct htw_query *entries,
+static int harvest_put_off(struct device *d, u64 *cursor, struct htw_timer_info *entries,
 			   unsigned int count)
 {
-	u64 begin = *cursor, end = begin;
-	int got = count, i;
-
-	do {
-		begin = end;
-		if (has_list_states(d))
-			got = prepare_harvest(d, begin, &end, entries, count);
-		if (got == -ENOENT) {
-			*cursor = end;
-			return 0;
-		}
-		if (got > 0)
-			got = list(d, HTW_HARVEST, 0, &begin, entries, got);
-		if (got < 0)
-			return got;
-		/* All have expired meanwhile: go on behind them. */
-	} while (!got && has_list_states(d));
-	*cursor = begin;
+	const int got = list(d, HTW_HARVEST, 0, cursor, entries, count);
+	const u64 now = now_of(d);
+	int i;
 
 	for (i = 0; i < got; i++) {
 		struct htw_deadline *to = entry_of(d, entries[i].id);
 
 		if (to) {
-			apply(to, now_of(d), &entries[i]);
+			apply(to, now, &entries[i]);
 			end_entry(d, to, entries[i].id);
 		}
 	}
 	return got;
 }
 
-static int device_harvest(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
+static int device_harvest(struct htw *htw, uint64_t *cursor, struct htw_timer_info *entries,
 			  unsigned int count)
 {
 	struct device *d = device_of(htw);
@@ -1277,9 +1086,9 @@ static int device_harvest(struct htw *htw, uint64_t *cursor, struct htw_query *e
 	return ret;
 }
 
-static int64_t device_advance(struct htw *htw, uint64_t ns, unsigned int flags)
+static int device_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 {
-	struct htw_advance advance = { .ns = ns, .flags = flags };
+	struct htw_advance_args advance = { .ns = ns, .flags = flags };
 	struct device *d = device_of(htw);
 	int ret;
 
@@ -1292,9 +1101,9 @@ static int64_t device_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 	if (ret)
 		return ret;
 
-	ret = has_events(htw);
-	if (ret > 0 && begin(d)) {
-		ret = rearm_expired(d, false);
+	ret = advance.due;
+	if (ret && begin(d)) {
+		ret = rearm_due(d);
 		unlock(d);
 	}
 	return ret;
@@ -1305,18 +1114,6 @@ static int64_t device_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 static uint64_t device_now(struct htw *htw)
 {
 	return now_of(device_of(htw));
-}
-
-static int device_info(struct htw *htw, struct htw_info *info)
-{
-	struct device *d = device_of(htw);
-	int ret;
-
-	if (!begin(d))
-		return call(d, HTW_INFO, info);
-	ret = call(d, HTW_INFO, info);
-	unlock(d);
-	return ret;
 }
 
 static int device_reserve(struct htw *htw, uint64_t count)
@@ -1343,10 +1140,28 @@ static int device_put_off(struct htw *htw, uint64_t id, uint64_t when)
 	return to ? 0 : -ENOENT;
 }
 
+/*
+ * In a child of fork() only the copy of the descriptor is closed. Another thread
+ * may have held the lock, or changed the list of entries, and what has ended but
+ * not in the kernel is the parent's; a dispatcher may still refer to the handle.
+ */
+static void close_descriptor(struct device *d)
+{
+	if (d->htw.fd >= 0)
+		close(d->htw.fd);
+	d->htw.fd = -1;
+}
+
 static void device_close(struct htw *htw)
 {
 	struct device *d = device_of(htw);
 	const int error = errno;
+
+	if (htw_is_forked(htw->process)) {
+		close_descriptor(d);
+		errno = error;
+		return;
+	}
 
 	/* Another process may have the descriptor, too. */
 	flush_ended(d);
@@ -1373,7 +1188,6 @@ static const struct htw_backend_ops device_ops = {
 	.add_many	= device_add_many,
 	.rearm_many	= device_rearm_many,
 	.stop_many	= device_stop_many,
-	.batch		= device_batch,
 	.read		= device_read,
 	.ready		= device_ready,
 	.cancel_all	= device_cancel_all,
@@ -1412,6 +1226,9 @@ int htw_device_take(struct htw **htw, int fd)
 	d->htw.ops = &device_ops;
 	htw_deadlines_init(&d->htw);
 	d->htw.fd = fd;
+	ret = htw_process_number(&d->htw.process);
+	if (ret)
+		goto free;
 
 	ret = call(d, HTW_INFO, &d->info);
 	if (ret) {
@@ -1421,6 +1238,10 @@ int htw_device_take(struct htw **htw, int fd)
 	}
 	ret = -ENOSYS;
 	if ((d->info.features & NEEDED) != NEEDED)
+		goto free;
+	/* Another program has set it up for larger ones. */
+	ret = -EINVAL;
+	if (d->info.event_size != sizeof(struct htw_event))
 		goto free;
 
 	ret = -pthread_mutex_init(&d->clock_lock, NULL);
@@ -1457,14 +1278,14 @@ int htw_device_open(void)
 	return fd < 0 ? -errno : fd;
 }
 
-static int set_up(int fd, const struct htw_setup *setup)
+static int set_up(int fd, const struct htw_setup_args *setup)
 {
-	struct htw_setup own = *setup;
+	struct htw_setup_args own = *setup;
 
 	/* Not for the kernel: its locks are its own. */
 	own.flags &= ~HTW_SETUP_PI;
-	if (own.flags & HTW_SETUP_RING)
-		return -ENOTSUP;
+	if (own.event_size && own.event_size != sizeof(struct htw_event))
+		return -EINVAL;
 	return ioctl(fd, HTW_SETUP, &own) ? -errno : 0;
 }
 
@@ -1476,7 +1297,7 @@ static int set_up(int fd, const struct htw_setup *setup)
  *
  * Return: as htw_open().
  */
-int htw_device_set_up(struct htw **htw, int fd, const struct htw_setup *setup)
+int htw_device_set_up(struct htw **htw, int fd, const struct htw_setup_args *setup)
 {
 	int ret = setup ? set_up(fd, setup) : 0;
 

@@ -8,7 +8,7 @@
  * that event is made void.
  *
  * What functions ask for is deferred, and passed to the backend in the order in
- * which it was asked, by htw_batch(), after all functions of a dispatch have
+ * which it was asked, in vectors, after all functions of a dispatch have
  * run. Requests that fail at a limit are kept, and tried again.
  *
  * Events are read into a queue of the dispatcher, which survives the run that
@@ -22,6 +22,10 @@
  * The lock guards everything but the backend's own state. It is not held while
  * functions run or htw_dispatch() waits, and not for longer than a batch takes.
  * A thread that dispatches can be cancelled only then.
+ *
+ * A call that has ended stays in the table, marked as ended, while its argument
+ * is given back, which is done without the lock: htw_call_stop_wait() waits for
+ * that, too. To all others there is no such call any more.
  */
 #include "calls.h"
 #include "fork.h"
@@ -48,6 +52,7 @@
  * @tick_ns: their tick
  * @process: number of the process that may use it
  * @slack: for calls started from now on
+ * @release: gives back the arguments of calls that have ended, or NULL
  * @calls: the calls
  * @asked: calls to be started or moved, in the order asked
  * @blocked: calls that could not be started, in the same order
@@ -68,7 +73,7 @@
  * @current_stopped: that call was stopped
  * @missed: firings missed before that call
  * @nr_waiting: threads that wait until it has returned
- * @returned: what they wait for
+ * @returned: what they wait for, and that arguments have been given back
  * @lock: guards all fields
  */
 struct htw_dispatcher {
@@ -76,6 +81,7 @@ struct htw_dispatcher {
 	u64 tick_ns;
 	u32 process;
 	u64 slack;
+	htw_release_fn *release;
 	struct calls calls;
 	struct list_head asked;
 	struct list_head blocked;
@@ -101,22 +107,17 @@ struct htw_dispatcher {
 
 /* Passing requests to the backend. */
 
-/* Stop the timers of calls that have ended, and discard their unread events. */
+/* Stop the timers of calls that have ended. */
 static void stop_ended(struct htw_dispatcher *d)
 {
-	struct htw_op ops[EVENTS];
+	int results[EVENTS];
 	u32 i;
 
+	htw_stop_many(d->htw, d->ended, d->nr_ended, results);
 	for (i = 0; i < d->nr_ended; i++)
-		ops[i] = (struct htw_op){
-			.op = HTW_OP_CANCEL,
-			.cancel = { .id = d->ended[i], .flags = HTW_CANCEL_DISCARD },
-		};
-	if (d->nr_ended)
-		htw_batch(d->htw, ops, d->nr_ended);
-	for (i = 0; i < d->nr_ended; i++)
-		if (ops[i].result == -ECANCELED)	/* the system has refused to take many */
-			htw_cancel(d->htw, &ops[i].cancel);
+		/* Or the system has refused to take many. */
+		if (results[i] && results[i] != -ENOENT)
+			htw_stop(d->htw, d->ended[i]);
 	d->nr_ended = 0;
 }
 
@@ -129,9 +130,9 @@ static void drop_timer(struct htw_dispatcher *d, u64 timer)
 	d->ended[d->nr_ended++] = timer;
 }
 
-static struct htw_add add_of(const struct call *c)
+static struct htw_add_args add_of(const struct call *c)
 {
-	return (struct htw_add){
+	return (struct htw_add_args){
 		.deadline = c->deadline,
 		.interval = c->scheduled ? 0 : c->interval,
 		.slack = htw_arith_decode_slack(c->slack),
@@ -140,9 +141,9 @@ static struct htw_add add_of(const struct call *c)
 	};
 }
 
-static struct htw_mod mod_of(const struct call *c)
+static struct htw_mod_args mod_of(const struct call *c)
 {
-	return (struct htw_mod){
+	return (struct htw_mod_args){
 		.id = c->timer,
 		.deadline = c->deadline,
 		.flags = HTW_MOD_DEADLINE | HTW_F_ABS,
@@ -151,7 +152,7 @@ static struct htw_mod mod_of(const struct call *c)
 
 static int start_timer(struct htw_dispatcher *d, struct call *c)
 {
-	struct htw_add add = add_of(c);
+	struct htw_add_args add = add_of(c);
 	int ret = htw_add(d->htw, &add);
 
 	if (!ret)
@@ -165,11 +166,46 @@ static int move_timer(struct htw_dispatcher *d, struct call *c)
 	int ret = -ENOENT;
 
 	if (c->timer) {
-		const struct htw_mod mod = mod_of(c);
+		struct htw_mod_args mod = mod_of(c);
 
 		ret = htw_mod(d->htw, &mod);
 	}
 	return ret == -ENOENT ? start_timer(d, c) : ret;
+}
+
+/* Can the timer of a call be started or moved in one vector with that of another one? */
+static bool is_alike(const struct call *c, const struct call *other)
+{
+	if (c->timer || other->timer)
+		return c->timer && other->timer;
+	return add_of(c).interval == add_of(other).interval && c->slack == other->slack;
+}
+
+/* Start or move the timers of calls that are alike. */
+static void pass_on_alike(struct htw_dispatcher *d, struct call *const *calls, unsigned int count,
+			  int *results)
+{
+	u64 ids[EVENTS], deadlines[EVENTS], cookies[EVENTS];
+	const struct htw_add_args common = add_of(calls[0]);
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < count; i++) {
+		ids[i] = calls[i]->timer;
+		deadlines[i] = calls[i]->deadline;
+		cookies[i] = calls[i]->handle;
+	}
+	if (calls[0]->timer) {
+		htw_rearm_many(d->htw, ids, deadlines, count, HTW_F_ABS, results);
+		return;
+	}
+	ret = htw_add_many(d->htw, &common, deadlines, cookies, ids, count, results);
+	for (i = 0; i < count; i++) {
+		if (ret < 0)
+			results[i] = ret;
+		else if (!results[i])
+			calls[i]->timer = ids[i];
+	}
 }
 
 /*
@@ -181,30 +217,28 @@ static bool pass_on(struct htw_dispatcher *d, struct list_head *list, unsigned i
 		    struct list_head *failed)
 {
 	struct call *calls[EVENTS];
-	struct htw_op ops[EVENTS];
-	unsigned int n, i;
+	bool moved[EVENTS];
+	int results[EVENTS];
+	unsigned int n, i, end;
 
 	for (n = 0; n < most && !list_empty(list); n++) {
-		struct call *c = list_first_entry(list, struct call, list);
-
-		list_del_init(&c->list);
-		calls[n] = c;
-		if (c->timer)
-			ops[n] = (struct htw_op){ .op = HTW_OP_MOD, .mod = mod_of(c) };
-		else
-			ops[n] = (struct htw_op){ .op = HTW_OP_ADD, .add = add_of(c) };
+		calls[n] = list_first_entry(list, struct call, list);
+		moved[n] = calls[n]->timer;
+		list_del_init(&calls[n]->list);
 	}
-	htw_batch(d->htw, ops, n);
+	for (i = 0; i < n; i = end) {
+		for (end = i + 1; end < n && is_alike(calls[i], calls[end]); end++)
+			;
+		pass_on_alike(d, calls + i, end - i, results + i);
+	}
 	for (i = 0; i < n; i++) {
 		struct call *c = calls[i];
-		int error = ops[i].result;
+		int error = results[i];
 
-		if (ops[i].op == HTW_OP_MOD && error == -ENOENT) {
+		if (moved[i] && error == -ENOENT) {
 			/* Something else has stopped it. */
 			c->timer = 0;
 			error = start_timer(d, c);
-		} else if (ops[i].op == HTW_OP_ADD && !error) {
-			c->timer = ops[i].add.id;
 		}
 		if (error) {
 			d->error = error;
@@ -249,25 +283,53 @@ static void flush_requests(struct htw_dispatcher *d)
 
 /* Calls. */
 
+/* Find a call that has not ended. */
+static struct call *find_call(const struct htw_dispatcher *d, u64 handle)
+{
+	struct call *c = calls_find(&d->calls, handle);
+
+	return c && !c->ended ? c : NULL;
+}
+
+/*
+ * End a call that has no timer, and give its argument back. The lock is released
+ * meanwhile, as that may use the dispatcher.
+ */
+static void finish_call(struct htw_dispatcher *d, struct call *c)
+{
+	int cancel_state;
+
+	if (d->release) {
+		c->ended = true;
+		c->releaser = pthread_self();
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+		pthread_mutex_unlock(&d->lock);
+		d->release(c->arg);
+		pthread_mutex_lock(&d->lock);
+		pthread_setcancelstate(cancel_state, NULL);
+	}
+	calls_end(&d->calls, c);
+	if (d->nr_waiting)
+		pthread_cond_broadcast(&d->returned);
+}
+
 /* The function of the current call has returned, or was left. */
 static void end_current(struct htw_dispatcher *d)
 {
 	struct call *c = calls_find(&d->calls, d->current);
 
-	if (d->current_stopped || (!c->timer && !c->due && list_empty(&c->list)))
-		calls_end(&d->calls, c);
 	d->current = 0;
-	if (d->nr_waiting)
-		pthread_cond_broadcast(&d->returned);
+	if (d->current_stopped || (!c->timer && !c->due && list_empty(&c->list)))
+		finish_call(d, c);
 }
 
-/* End a run, also one that was left. */
+/* End a run, also one that was left. Another one may begin while an argument is given back. */
 static void end_run(struct htw_dispatcher *d)
 {
-	if (d->current)
-		end_current(d);
 	d->running = false;
 	d->run++;
+	if (d->current)
+		end_current(d);
 	flush_requests(d);
 }
 
@@ -322,7 +384,7 @@ static void end_call(struct htw_dispatcher *d, struct call *c)
 {
 	drop_timer(d, c->timer);
 	list_del_init(&c->list);
-	calls_end(&d->calls, c);
+	finish_call(d, c);
 }
 
 /* Stop the call whose function is running. */
@@ -393,12 +455,12 @@ HTW_PUBLIC int htw_call_every(struct htw_dispatcher *d, uint64_t first,
 		.fn = fn,
 		.arg = arg,
 		.deadline = htw_sum(htw_now(d->htw), first),
-		.interval = interval,
+		.interval = max(interval, d->tick_ns),
 	};
 	int ret;
 
 	/* A deferred request could not report the error. */
-	if (!fn || interval < d->tick_ns)
+	if (!fn || !interval)
 		return -EINVAL;
 	ret = enter(d);
 	if (ret < 0)
@@ -440,7 +502,7 @@ HTW_PUBLIC int htw_call_again(struct htw_dispatcher *d, uint64_t call,
 	if (within < 0)
 		return within;
 
-	c = calls_find(&d->calls, call);
+	c = find_call(d, call);
 	if (!c || (call == d->current && d->current_stopped)) {
 		leave_dispatcher(d);
 		return -ENOENT;
@@ -463,7 +525,7 @@ HTW_PUBLIC int htw_call_again(struct htw_dispatcher *d, uint64_t call,
 /* Stop a call: 0, -EALREADY if it is running, or -ENOENT. */
 static int stop_call(struct htw_dispatcher *d, int within, u64 call)
 {
-	struct call *c = calls_find(&d->calls, call);
+	struct call *c = find_call(d, call);
 
 	if (!c)
 		return -ENOENT;
@@ -495,6 +557,14 @@ HTW_PUBLIC int htw_call_stop(struct htw_dispatcher *d, uint64_t call)
 	return ret;
 }
 
+/* Is a call running, or is another thread giving its argument back? */
+static bool is_in_use(const struct htw_dispatcher *d, u64 call)
+{
+	const struct call *c = calls_find(&d->calls, call);
+
+	return c && !(c->ended && pthread_equal(c->releaser, pthread_self()));
+}
+
 /* A thread that waited until a call had returned does not any more, or was cancelled. */
 static void end_wait(void *dispatcher)
 {
@@ -507,24 +577,23 @@ static void end_wait(void *dispatcher)
 HTW_PUBLIC int htw_call_stop_wait(struct htw_dispatcher *d, uint64_t call)
 {
 	const int within = enter(d);
-	int ret = -EDEADLK;
+	int ret;
 
 	if (within < 0)
 		return within;
 
-	if (!within || call != d->current)
-		ret = stop_call(d, within, call);
-	if (ret != -EALREADY) {
+	if (within && call == d->current) {
 		leave_dispatcher(d);
-		return ret;
+		return -EDEADLK;
 	}
+	ret = stop_call(d, within, call);
 
 	d->nr_waiting++;
 	pthread_cleanup_push(end_wait, d);
-	while (d->current == call)
+	while (is_in_use(d, call))
 		pthread_cond_wait(&d->returned, &d->lock);
 	pthread_cleanup_pop(true);
-	return 0;
+	return ret == -EALREADY ? 0 : ret;
 }
 
 HTW_PUBLIC uint64_t htw_call_missed(struct htw_dispatcher *d, uint64_t call)
@@ -632,7 +701,7 @@ static bool ask_next(struct run *r, struct call *c, u64 previous)
 static void make_call(struct run *r, const struct htw_event *ev)
 {
 	struct htw_dispatcher *d = r->d;
-	struct call *c = calls_find(&d->calls, ev->cookie);
+	struct call *c = find_call(d, ev->cookie);
 	htw_call_fn *fn;
 	void *arg;
 
@@ -680,7 +749,7 @@ static int read_events(struct htw_dispatcher *d)
 	d->nr_events = max(n, 0);
 	for (i = 0; i < n; i++) {
 		struct htw_event *ev = &d->events[i];
-		struct call *c = calls_find(&d->calls, ev->cookie);
+		struct call *c = find_call(d, ev->cookie);
 
 		/* Another timer's: of a call that has ended, or has been moved. */
 		if (!c || c->timer != ev->id) {
@@ -841,7 +910,7 @@ HTW_PUBLIC int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw)
 {
 	const int error = errno;
 	struct htw_dispatcher *made, *none = NULL;
-	struct htw_info info;
+	struct htw_info_args info;
 	int ret = htw_info(htw, &info);
 
 	if (ret)
@@ -896,6 +965,8 @@ htw_dispatcher_shutdown(struct htw_dispatcher *d, uint64_t *cursor,
 		c = calls_next(&d->calls, cursor);
 		if (!c)
 			break;
+		if (c->ended)
+			continue;
 		/* The running one is not among them if it is not made again. */
 		if (c->handle == d->current && (d->current_stopped ||
 						(!c->timer && !c->due && list_empty(&c->list))))
@@ -920,24 +991,48 @@ htw_dispatcher_shutdown(struct htw_dispatcher *d, uint64_t *cursor,
 	return stored;
 }
 
+/* End all calls, also those that are started while arguments are given back. */
+static void end_all_calls(struct htw_dispatcher *d)
+{
+	u64 cursor;
+	struct call *c;
+
+	pthread_mutex_lock(&d->lock);
+	/* A run that was left is over. */
+	d->running = false;
+	d->current = 0;
+	do {
+		cursor = 0;
+		while ((c = calls_next(&d->calls, &cursor)))
+			end_call(d, c);
+		cursor = 0;
+	} while (calls_next(&d->calls, &cursor));
+	stop_ended(d);
+	leave_dispatcher(d);
+}
+
 HTW_PUBLIC void htw_dispatcher_free(struct htw_dispatcher *d)
 {
-	struct call *c;
-	u64 cursor = 0;
-
 	if (!d)
 		return;
 	/* The timers are the parent's, who may also have held the lock, or waited, at the fork. */
 	if (!htw_is_forked(d->process)) {
-		while ((c = calls_next(&d->calls, &cursor)))
-			drop_timer(d, c->timer);
-		stop_ended(d);
+		end_all_calls(d);
 		__atomic_store_n(&d->htw->dispatcher, NULL, __ATOMIC_RELEASE);
 		pthread_cond_destroy(&d->returned);
 		pthread_mutex_destroy(&d->lock);
 	}
 	calls_free(&d->calls);
 	free(d);
+}
+
+HTW_PUBLIC void htw_dispatcher_set_release(struct htw_dispatcher *d,
+					   htw_release_fn *release)
+{
+	if (enter(d) < 0)
+		return;
+	d->release = release;
+	leave_dispatcher(d);
 }
 
 HTW_PUBLIC void htw_dispatcher_set_slack(struct htw_dispatcher *d,

@@ -11,6 +11,15 @@ HTW_PUBLIC const char *htw_version(void)
 	return LIBHTW_VERSION;
 }
 
+/*
+ * Is this a child of the process that opened the handle? Nothing of it may be
+ * used there, not even a lock: another thread may have held it at the fork.
+ */
+static bool is_forked(const struct htw *htw)
+{
+	return htw_is_forked(htw->process);
+}
+
 /* Whether the device is missing, or not permitted. */
 static bool is_absent(int error)
 {
@@ -19,7 +28,7 @@ static bool is_absent(int error)
 }
 
 static int open_any(struct htw **htw, enum htw_backend backend,
-		    const struct htw_setup *setup)
+		    const struct htw_setup_args *setup)
 {
 	int fd, ret;
 
@@ -42,7 +51,7 @@ static int open_any(struct htw **htw, enum htw_backend backend,
 }
 
 HTW_PUBLIC int htw_open(struct htw **htw, enum htw_backend backend,
-			const struct htw_setup *setup)
+			const struct htw_setup_args *setup)
 {
 	const int error = errno;
 	int ret = open_any(htw, backend, setup);
@@ -74,6 +83,8 @@ HTW_PUBLIC void htw_close(struct htw *htw)
 
 HTW_PUBLIC int htw_shard(struct htw **shard, struct htw *htw)
 {
+	if (is_forked(htw))
+		return -EPERM;
 	return htw->ops->shard ? htw->ops->shard(htw, shard) : -ENOTSUP;
 }
 
@@ -92,19 +103,23 @@ HTW_PUBLIC uint64_t htw_now(struct htw *htw)
 	return htw->ops->now(htw);
 }
 
-HTW_PUBLIC int htw_info(struct htw *htw, struct htw_info *info)
+HTW_PUBLIC int htw_info(struct htw *htw, struct htw_info_args *info)
 {
+	if (is_forked(htw))
+		return -EPERM;
 	return htw->ops->info(htw, info);
 }
 
 HTW_PUBLIC int htw_reserve(struct htw *htw, uint64_t count)
 {
+	if (is_forked(htw))
+		return -EPERM;
 	return htw->ops->reserve(htw, count);
 }
 
-static int start_one(struct htw *htw, struct htw_add *add, uint64_t *id)
+static int start_one(struct htw *htw, struct htw_add_args *add, uint64_t *id)
 {
-	int ret = htw->ops->add(htw, add);
+	int ret = is_forked(htw) ? -EPERM : htw->ops->add(htw, add);
 
 	if (!ret && id)
 		*id = add->id;
@@ -114,7 +129,7 @@ static int start_one(struct htw *htw, struct htw_add *add, uint64_t *id)
 HTW_PUBLIC int htw_after(struct htw *htw, uint64_t ns, uint64_t cookie,
 			 uint64_t *id)
 {
-	struct htw_add add = { .deadline = ns, .cookie = cookie };
+	struct htw_add_args add = { .deadline = ns, .cookie = cookie };
 
 	return start_one(htw, &add, id);
 }
@@ -122,7 +137,7 @@ HTW_PUBLIC int htw_after(struct htw *htw, uint64_t ns, uint64_t cookie,
 HTW_PUBLIC int htw_timeout(struct htw *htw, uint64_t ns, uint64_t cookie,
 			   uint64_t *id)
 {
-	struct htw_add add = { .deadline = ns, .cookie = cookie, .flags = HTW_F_PUT_OFF };
+	struct htw_add_args add = { .deadline = ns, .cookie = cookie, .flags = HTW_F_PUT_OFF };
 
 	return start_one(htw, &add, id);
 }
@@ -130,7 +145,7 @@ HTW_PUBLIC int htw_timeout(struct htw *htw, uint64_t ns, uint64_t cookie,
 HTW_PUBLIC int htw_at(struct htw *htw, uint64_t when, uint64_t cookie,
 		      uint64_t *id)
 {
-	struct htw_add add = { .deadline = when, .cookie = cookie, .flags = HTW_F_ABS };
+	struct htw_add_args add = { .deadline = when, .cookie = cookie, .flags = HTW_F_ABS };
 
 	return start_one(htw, &add, id);
 }
@@ -138,7 +153,7 @@ HTW_PUBLIC int htw_at(struct htw *htw, uint64_t when, uint64_t cookie,
 HTW_PUBLIC int htw_every(struct htw *htw, uint64_t first, uint64_t interval,
 			 uint64_t cookie, uint64_t *id)
 {
-	struct htw_add add = { .deadline = first, .interval = interval, .cookie = cookie };
+	struct htw_add_args add = { .deadline = first, .interval = interval, .cookie = cookie };
 
 	/* An interval of zero would mean a one-shot timer. */
 	return interval ? start_one(htw, &add, id) : -EINVAL;
@@ -146,47 +161,63 @@ HTW_PUBLIC int htw_every(struct htw *htw, uint64_t first, uint64_t interval,
 
 HTW_PUBLIC int htw_rearm(struct htw *htw, uint64_t id, uint64_t ns)
 {
-	const struct htw_mod mod = { .id = id, .deadline = ns, .flags = HTW_MOD_DEADLINE };
+	struct htw_mod_args mod = { .id = id, .deadline = ns, .flags = HTW_MOD_DEADLINE };
 
+	if (is_forked(htw))
+		return -EPERM;
 	return htw->ops->mod(htw, &mod);
 }
 
 HTW_PUBLIC int htw_stop(struct htw *htw, uint64_t id)
 {
+	if (is_forked(htw))
+		return -EPERM;
 	return htw->ops->stop(htw, id);
 }
 
-HTW_PUBLIC int htw_add(struct htw *htw, struct htw_add *add)
+HTW_PUBLIC int htw_add(struct htw *htw, struct htw_add_args *add)
 {
+	if (is_forked(htw))
+		return -EPERM;
 	return htw->ops->add(htw, add);
 }
 
-HTW_PUBLIC int htw_cancel(struct htw *htw, struct htw_cancel *cancel)
+HTW_PUBLIC int htw_cancel(struct htw *htw, struct htw_cancel_args *cancel)
 {
+	if (is_forked(htw))
+		return -EPERM;
 	return htw->ops->cancel(htw, cancel);
 }
 
-HTW_PUBLIC int htw_mod(struct htw *htw, const struct htw_mod *mod)
+HTW_PUBLIC int htw_mod(struct htw *htw, struct htw_mod_args *mod)
 {
+	if (is_forked(htw))
+		return -EPERM;
 	return htw->ops->mod(htw, mod);
 }
 
-HTW_PUBLIC int htw_query(struct htw *htw, struct htw_query *query)
+HTW_PUBLIC int htw_query(struct htw *htw, struct htw_timer_info *query)
 {
+	if (is_forked(htw))
+		return -EPERM;
 	return htw->ops->query(htw, query);
 }
 
 HTW_PUBLIC int htw_next_time(struct htw *htw, uint64_t *when)
 {
+	if (is_forked(htw))
+		return -EPERM;
 	return htw->ops->next_time(htw, when);
 }
 
-HTW_PUBLIC int htw_add_many(struct htw *htw, const struct htw_add *common,
+HTW_PUBLIC int htw_add_many(struct htw *htw, const struct htw_add_args *common,
 			    const uint64_t *deadlines, const uint64_t *cookies,
 			    uint64_t *ids, unsigned int count, int *results)
 {
-	static const struct htw_add one_shot;
+	static const struct htw_add_args one_shot;
 
+	if (is_forked(htw))
+		return -EPERM;
 	if (count > INT_MAX)
 		return -EINVAL;
 	return htw->ops->add_many(htw, common ? common : &one_shot, deadlines,
@@ -197,6 +228,8 @@ HTW_PUBLIC int htw_rearm_many(struct htw *htw, const uint64_t *ids,
 			      const uint64_t *deadlines, unsigned int count,
 			      unsigned int flags, int *results)
 {
+	if (is_forked(htw))
+		return -EPERM;
 	if (count > INT_MAX || flags & ~HTW_F_ABS)
 		return -EINVAL;
 	return htw->ops->rearm_many(htw, ids, deadlines, count, flags, results);
@@ -205,22 +238,18 @@ HTW_PUBLIC int htw_rearm_many(struct htw *htw, const uint64_t *ids,
 HTW_PUBLIC int htw_stop_many(struct htw *htw, const uint64_t *ids,
 			     unsigned int count, int *results)
 {
+	if (is_forked(htw))
+		return -EPERM;
 	if (count > INT_MAX)
 		return -EINVAL;
 	return htw->ops->stop_many(htw, ids, count, results);
 }
 
-HTW_PUBLIC int htw_batch(struct htw *htw, struct htw_op *ops,
-			 unsigned int count)
-{
-	if (count > INT_MAX)
-		return -EINVAL;
-	return htw->ops->batch(htw, ops, count);
-}
-
 HTW_PUBLIC int htw_read(struct htw *htw, struct htw_event *events,
 			unsigned int count)
 {
+	if (is_forked(htw))
+		return -EPERM;
 	return htw->ops->read(htw, events, count);
 }
 
@@ -239,6 +268,9 @@ HTW_PUBLIC int htw_pwait(struct htw *htw, int64_t timeout, const sigset_t *mask)
 	struct timespec left;
 	u64 now;
 	int ret;
+
+	if (is_forked(htw))
+		return -EPERM;
 
 	for (;;) {
 		ret = htw->ops->ready(htw, readable);
@@ -267,15 +299,20 @@ HTW_PUBLIC int htw_wait(struct htw *htw, int64_t timeout)
 
 /* All timers. */
 
-HTW_PUBLIC int64_t htw_cancel_all(struct htw *htw, unsigned int flags)
+HTW_PUBLIC int64_t htw_cancel_all(struct htw *htw)
 {
-	return htw->ops->cancel_all(htw, flags);
+	if (is_forked(htw))
+		return -EPERM;
+	return htw->ops->cancel_all(htw);
 }
 
 HTW_PUBLIC int htw_list(struct htw *htw, uint64_t *cursor,
-			struct htw_query *entries, unsigned int count)
+			struct htw_timer_info *entries, unsigned int count)
 {
 	int ret;
+
+	if (is_forked(htw))
+		return -EPERM;
 
 	/* To pass over very many timers that have ended may take several calls. */
 	do {
@@ -285,16 +322,21 @@ HTW_PUBLIC int htw_list(struct htw *htw, uint64_t *cursor,
 }
 
 HTW_PUBLIC int htw_list_in(struct htw *htw, unsigned int states,
-			   uint64_t *cursor, struct htw_query *entries,
+			   uint64_t *cursor, struct htw_timer_info *entries,
 			   unsigned int count)
 {
+	if (is_forked(htw))
+		return -EPERM;
 	return htw->ops->list(htw, states, cursor, entries, count);
 }
 
 HTW_PUBLIC int htw_harvest(struct htw *htw, uint64_t *cursor,
-			   struct htw_query *entries, unsigned int count)
+			   struct htw_timer_info *entries, unsigned int count)
 {
 	int ret;
+
+	if (is_forked(htw))
+		return -EPERM;
 
 	do {
 		ret = htw->ops->harvest(htw, cursor, entries, count);
@@ -302,8 +344,10 @@ HTW_PUBLIC int htw_harvest(struct htw *htw, uint64_t *cursor,
 	return ret;
 }
 
-HTW_PUBLIC int64_t htw_advance(struct htw *htw, uint64_t ns, unsigned int flags)
+HTW_PUBLIC int htw_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 {
+	if (is_forked(htw))
+		return -EPERM;
 	return htw->ops->advance(htw, ns, flags);
 }
 
@@ -313,5 +357,7 @@ HTW_PUBLIC int htw_put_off(struct htw *htw, uint64_t id, uint64_t when)
 
 	if (likely(to && htw_deadline_store(to, id, when)))
 		return 0;
+	if (is_forked(htw))
+		return -EPERM;
 	return htw->ops->put_off(htw, id, when);
 }

@@ -14,6 +14,7 @@
 #include <linux/minmax.h>
 
 #include "../htw_arith.h"
+#include "fork.h"
 
 #define HTW_PUBLIC		__attribute__((visibility("default")))
 #define HTW_NS			1000000000ULL
@@ -26,9 +27,10 @@
  * Operations of a backend
  *
  * Each is the public function of its name, called with arguments that are not
- * NULL (@list: htw_list_in(), where 0 means pending timers; @ready: 1 if there
- * is something to read, @readable: poll() says so; @put_off: called by htw_put_off() after
- * htw_deadline_store() has found no such timer, to look again, or say why).
+ * NULL, and but for @close and @now not in a child of fork() (@list:
+ * htw_list_in(); @ready: 1 if there is something to read, @readable: poll() says
+ * so; @put_off: called by htw_put_off() after htw_deadline_store() has found no
+ * such timer, to look again, or say why).
  * Operations that a backend lacks are NULL; the public function then returns
  * -ENOTSUP.
  */
@@ -36,15 +38,15 @@ struct htw_backend_ops {
 	enum htw_backend backend;
 	void (*close)(struct htw *htw);
 	uint64_t (*now)(struct htw *htw);
-	int (*info)(struct htw *htw, struct htw_info *info);
+	int (*info)(struct htw *htw, struct htw_info_args *info);
 	int (*reserve)(struct htw *htw, uint64_t count);
-	int (*add)(struct htw *htw, struct htw_add *add);
+	int (*add)(struct htw *htw, struct htw_add_args *add);
 	int (*stop)(struct htw *htw, uint64_t id);
-	int (*cancel)(struct htw *htw, struct htw_cancel *cancel);
-	int (*mod)(struct htw *htw, const struct htw_mod *mod);
-	int (*query)(struct htw *htw, struct htw_query *query);
+	int (*cancel)(struct htw *htw, struct htw_cancel_args *cancel);
+	int (*mod)(struct htw *htw, struct htw_mod_args *mod);
+	int (*query)(struct htw *htw, struct htw_timer_info *query);
 	int (*next_time)(struct htw *htw, uint64_t *when);
-	int (*add_many)(struct htw *htw, const struct htw_add *common,
+	int (*add_many)(struct htw *htw, const struct htw_add_args *common,
 			const uint64_t *deadlines, const uint64_t *cookies,
 			uint64_t *ids, unsigned int count, int *results);
 	int (*rearm_many)(struct htw *htw, const uint64_t *ids,
@@ -52,16 +54,15 @@ struct htw_backend_ops {
 			  unsigned int flags, int *results);
 	int (*stop_many)(struct htw *htw, const uint64_t *ids,
 			 unsigned int count, int *results);
-	int (*batch)(struct htw *htw, struct htw_op *ops, unsigned int count);
 	int (*read)(struct htw *htw, struct htw_event *events,
 		    unsigned int count);
 	int (*ready)(struct htw *htw, bool readable);
-	int64_t (*cancel_all)(struct htw *htw, unsigned int flags);
+	int64_t (*cancel_all)(struct htw *htw);
 	int (*list)(struct htw *htw, unsigned int states, uint64_t *cursor,
-		    struct htw_query *entries, unsigned int count);
+		    struct htw_timer_info *entries, unsigned int count);
 	int (*harvest)(struct htw *htw, uint64_t *cursor,
-		       struct htw_query *entries, unsigned int count);
-	int64_t (*advance)(struct htw *htw, uint64_t ns, unsigned int flags);
+		       struct htw_timer_info *entries, unsigned int count);
+	int (*advance)(struct htw *htw, uint64_t ns, unsigned int flags);
 	int (*shard)(struct htw *htw, struct htw **shard);
 	int (*put_off)(struct htw *htw, uint64_t id, uint64_t when);
 };
@@ -75,18 +76,20 @@ struct htw_backend_ops {
  *	atomically
  * @ops: the backend
  * @fd: descriptor to poll
+ * @process: number of the process that may use it; see fork.h
  */
 struct htw {
 	struct htw_deadlines *deadlines;
 	struct htw_dispatcher *dispatcher;
 	const struct htw_backend_ops *ops;
 	int fd;
+	u32 process;
 };
 
 int htw_device_open(void);
-int htw_device_set_up(struct htw **htw, int fd, const struct htw_setup *setup);
+int htw_device_set_up(struct htw **htw, int fd, const struct htw_setup_args *setup);
 int htw_device_take(struct htw **htw, int fd);
-int htw_process_open(struct htw **htw, const struct htw_setup *setup);
+int htw_process_open(struct htw **htw, const struct htw_setup_args *setup);
 
 static inline uint64_t htw_clock_ns(clockid_t clock)
 {

@@ -4,19 +4,15 @@
  *
  * One interface with two backends. The device backend keeps the timers in the
  * kernel, by /dev/htw: several processes can share them, they survive the
- * process that started them, and the program sleeps until one has expired. The
+ * process that started them, and the program sleeps until one is due. The
  * process backend compiles the same timing wheel into the program and drives it
  * with one timerfd: it needs no module and no system call per operation, and
  * serves one process. The caller chooses.
  *
  * With both, a timer is never early, expires exactly once each time it is
  * armed, and has an id that is never reused. It is late by at most one tick,
- * plus the time for which the CPU was kept from it (by other work; in the
- * kernel also when its user's share is used up), and plus the delivery of
- * timers that were due no later. In the process it is late, in addition, until
- * the program looks: nothing expires there before htw_read(), htw_wait() or
- * another function that reports timers is called. Structures and flags are
- * those of <linux/htw.h>.
+ * plus the time until the program looks, and plus the delivery of timers that
+ * were due no later. Structures and flags are those of <linux/htw.h>.
  *
  * Times are in nanoseconds. Functions that return int or int64_t return a
  * negative errno on failure, and leave errno as it was and what they would have
@@ -31,11 +27,9 @@
  * handle, or of one of its shards, is -ENOENT. In the process, the ids of all
  * handles differ.
  *
- * In the process, a timer is pending until its event is read: until then it can
- * be moved and stopped in time, however overdue it is. Functions that report
- * timers compare deadlines with the time, and change nothing. On the device, a
- * timer whose time has come has expired, and stopping it is -EALREADY until its
- * event is read.
+ * A timer is pending until its event is read: until then it can be moved and
+ * stopped in time, however overdue it is. Functions that report timers compare
+ * them with the time, and change nothing.
  *
  * No call stalls, however many timers there are: what a call does beyond the
  * timers that it is asked to return, to start or to end is bounded. To move a
@@ -43,12 +37,20 @@
  * descriptor is readable until it is done.
  *
  * fork(): a handle, and a dispatcher on it, belong to the process that opened
- * it. A child may close its copies, in any order, and in the process backend
- * all other functions fail with -EPERM there. To share timers of the device,
- * the child calls htw_open_fd() with a dup() of the descriptor.
+ * it. A child may close its copies, in any order, and the parent's timers go on.
+ * With either backend all other functions fail with -EPERM there, except
+ * htw_backend(), htw_fd() and htw_now(), which of a manual clock returns the time
+ * of the fork. To share timers of the device, the child calls htw_open_fd() with
+ * a dup() of the descriptor.
  *
- * If something else closes the descriptor of a handle, functions that need it
- * fail with -EBADF.
+ * Only htw_close() may close the descriptor of a handle. If something else has
+ * closed it, functions that need it fail with -EBADF: on the device all but
+ * htw_backend(), htw_fd(), htw_now(), htw_reserve() and htw_put_off(), and the
+ * timers have ended, if there is no other copy of the descriptor; in the process
+ * htw_read() and htw_wait(), perhaps only when nothing is due, and the timers
+ * stay. If its number has gone to another file, it is that which is used: on the
+ * device errors are that file's, such as -ENOTTY, and htw_read() takes its data;
+ * in the process a timerfd is set; and htw_close() closes it.
  */
 #ifndef LIBHTW_H
 #define LIBHTW_H
@@ -60,8 +62,6 @@
 
 #ifdef __cplusplus
 extern "C" {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"	/* functions and structures share names */
 #endif
 
 struct htw;
@@ -81,7 +81,7 @@ struct htw_dispatcher;
 #endif
 
 /**
- * HTW_SETUP_PI - flag of &htw_setup.flags: lock with priority inheritance
+ * HTW_SETUP_PI - flag of &htw_setup_args.flags: lock with priority inheritance
  *
  * In the process backend, a thread that holds the handle's lock then runs with
  * the highest priority of those that wait for it (PTHREAD_PRIO_INHERIT). The
@@ -90,7 +90,7 @@ struct htw_dispatcher;
 #define HTW_SETUP_PI	0x80000000u
 
 /**
- * HTW_F_PUT_OFF - flag of &htw_add.flags: the timer can be moved by htw_put_off()
+ * HTW_F_PUT_OFF - flag of &htw_add_args.flags: the timer can be moved by htw_put_off()
  *
  * Not with an interval or %HTW_F_KEEP (-EINVAL).
  */
@@ -120,14 +120,17 @@ const char *htw_version(void);
  * htw_open() - create a set of timers
  * @htw: out: the handle; not written on failure
  * @backend: where to keep them
- * @setup: clock, tick, geometry and limit as for HTW_SETUP, and %HTW_SETUP_PI;
- *	NULL for the defaults: CLOCK_MONOTONIC and the module's tick, or 1 ms in
- *	the process
+ * @setup: as for HTW_SETUP, and %HTW_SETUP_PI; NULL for the defaults:
+ *	CLOCK_MONOTONIC and the module's tick, or 1 ms in the process
  *
- * %HTW_SETUP_RING fails with -ENOTSUP: the library does not map the ring. In the
- * process backend a home CPU does as well; the limit is at most 2^26, and 2^20
- * by default; and nothing needs a privilege, so none of HTW_SETUP's causes of
- * -EPERM exists.
+ * For timers that must not be late, %HTW_SETUP_EXACT in @setup->flags is a tick of
+ * 10 us, with either backend. Coarse timers are better kept by a handle of their
+ * own: each tick of which a timer comes wakes the program.
+ *
+ * The library reads events of the first version's size: @setup->event_size is
+ * that, or zero (-EINVAL). In the process backend the limit is at most 2^26, and
+ * 2^20 by default; events are always in order; and nothing needs a privilege, so
+ * none of HTW_SETUP's causes of -EPERM exists.
  *
  * %HTW_BACKEND_ANY uses the process if the device does not exist, if the caller
  * may not open it, or if the module is older than the library needs. Other
@@ -135,26 +138,32 @@ const char *htw_version(void);
  * timers into the process.
  *
  * Return: 0; the errors of opening the device (-ENOENT, -ENODEV, -EACCES, ...);
- * those of HTW_SETUP; -ENOSYS if the module is too old; -ENOTSUP; -EMFILE or
- * -ENFILE if there can be no more descriptors, with either backend, or if the
- * process has 4,094 handles and shards in the process backend; -ENOMEM; -EINVAL
- * for an unknown @backend.
+ * those of HTW_SETUP, with either backend: -EINVAL, -ERANGE, and -EOPNOTSUPP for
+ * a clock that timers cannot be on, or that is none; -ENOSYS if the module is too
+ * old; -EMFILE or -ENFILE if there can be no more descriptors, with either
+ * backend, or if the process has 4,094 handles and shards in the process backend;
+ * -ENOMEM; -EINVAL for an unknown @backend.
  */
 int htw_open(struct htw **htw, enum htw_backend backend,
-	     const struct htw_setup *setup);
+	     const struct htw_setup_args *setup);
 
 /**
  * htw_open_fd() - take over a descriptor of the device
  * @htw: out: the handle; not written on failure
- * @fd: the descriptor, inherited or received from another process. It is made
- *	non-blocking, for all who share the open file, and on success belongs to
- *	the handle
+ * @fd: the descriptor, inherited or received from another process, and opened
+ *	for reading and writing. It is made non-blocking, for all who share the
+ *	open file, and on success belongs to the handle
+ *
+ * With one that was opened for reading only, what changes something fails with
+ * -EBADF; one that was opened for writing only is refused.
  *
  * Its timers stay as they are; htw_list() reports them. Where several processes
  * share a descriptor, each event goes to one of those that read it.
  *
- * Return: 0; -EINVAL if @fd is not a descriptor of the device; -EBADF; -ENOSYS
- * if the module is too old; -ENOMEM.
+ * Return: 0; -EINVAL if @fd is not a descriptor of the device, or if larger
+ * events have been set up for it; -EBADF if it is not open, or not for reading;
+ * -ENOSYS if the module is too old;
+ * -ENOMEM.
  */
 int htw_open_fd(struct htw **htw, int fd);
 
@@ -208,11 +217,11 @@ enum htw_backend htw_backend(const struct htw *htw);
  * htw_fd() - get the descriptor for poll(), epoll or an event loop
  * @htw: the handle
  *
- * It becomes readable when htw_read() should be called, which may then find
- * nothing. Use it for nothing else, except to pass a device's descriptor to
- * another process. An edge-triggered loop calls htw_read() until it returns
- * less than there was room for: then nothing is left, and what expires later
- * makes it readable anew.
+ * It becomes readable when htw_read() should be called, which may then return
+ * nothing, also while events are left. Use it for nothing else, except to pass a
+ * device's descriptor to another process. An edge-triggered loop calls htw_read()
+ * until it returns less than there was room for: what is left then, or is due
+ * later, makes it readable anew.
  *
  * Return: the descriptor, which still belongs to the handle.
  */
@@ -231,12 +240,11 @@ uint64_t htw_now(struct htw *htw);
 /**
  * htw_info() - get tick, geometry, clock, limit and number of timers
  * @htw: the handle
- * @info: out: as HTW_INFO. In the process &htw_info.expired is zero: a timer is
- *	pending until its event is read
+ * @info: out: as HTW_INFO. In the process there is no limit of a user
  *
  * Return: 0.
  */
-int htw_info(struct htw *htw, struct htw_info *info);
+int htw_info(struct htw *htw, struct htw_info_args *info);
 
 /**
  * htw_reserve() - allocate memory in advance
@@ -296,7 +304,7 @@ int htw_at(struct htw *htw, uint64_t when, uint64_t cookie, uint64_t *id);
  * htw_every() - start a periodic timer
  * @htw: the handle
  * @first: delay of the first firing in ns; zero is at once
- * @interval: period in ns; at least one tick, so not zero
+ * @interval: period in ns, not zero; less than a tick is rounded up to one
  * @cookie: returned with each event
  * @id: out: identifies the timer until it is stopped. May be NULL
  *
@@ -304,7 +312,7 @@ int htw_at(struct htw *htw, uint64_t when, uint64_t cookie, uint64_t *id);
  * came due meanwhile are counted in &htw_event.missed, but not those after it
  * was stopped.
  *
- * Return: as htw_after(); -EINVAL for an interval below one tick.
+ * Return: as htw_after(); -EINVAL for an interval of zero.
  */
 int htw_every(struct htw *htw, uint64_t first, uint64_t interval,
 	      uint64_t cookie, uint64_t *id);
@@ -312,14 +320,14 @@ int htw_every(struct htw *htw, uint64_t first, uint64_t interval,
 /**
  * htw_rearm() - give a timer a new deadline
  * @htw: the handle
- * @id: the timer: pending, expired and not read, or kept
+ * @id: the timer: pending, due or kept
  * @ns: delay from now in ns
  *
- * An expiration that was not read is withdrawn. A periodic timer keeps its
+ * If it was due, no event comes for that. A periodic timer keeps its
  * period and continues from the new deadline. Counts as started anew: of equal
  * deadlines, it comes after those that were started before.
  *
- * Return: 0; -ENOENT if the timer has ended or was stopped too late.
+ * Return: 0; -ENOENT if the timer has ended.
  */
 int htw_rearm(struct htw *htw, uint64_t id, uint64_t ns);
 
@@ -328,16 +336,14 @@ int htw_rearm(struct htw *htw, uint64_t id, uint64_t ns);
  * @htw: the handle
  * @id: the timer
  *
- * When it returns 0, htw_read() returns no event of this id any more, and what
- * the cookie refers to can be freed, unless an event of a periodic or kept timer
- * has been read and is still to be handled: by another thread, or further on in
- * the array that this one is going through. After -EALREADY a last event is
- * still to be read, without %HTW_EVENT_MORE, whose &htw_event.missed counts
- * firings up to the stop; after -ENOENT the last event has been read, and may be
- * in that array, or the id is none.
+ * When it returns 0, htw_read() returns no event of this id any more, also if the
+ * timer was due, and what the cookie refers to can be freed, unless an event of a
+ * periodic or kept timer has been read and is still to be handled: by another
+ * thread, or further on in the array that this one is going through. After
+ * -ENOENT the last event has been read, and may be in that array, or the id is
+ * none.
  *
- * Return: 0; -ENOENT; on the device, -EALREADY if the timer has expired and its
- * event is still to be read.
+ * Return: 0; -ENOENT.
  */
 int htw_stop(struct htw *htw, uint64_t id);
 
@@ -346,40 +352,36 @@ int htw_stop(struct htw *htw, uint64_t id);
  * @htw: the handle
  * @add: as HTW_ADD; @add->id is out
  *
- * In the process backend %HTW_F_CANCEL_ON_SET fails with -ENOTSUP, on every
- * clock.
- *
  * Return: 0, or an error of HTW_ADD.
  */
-int htw_add(struct htw *htw, struct htw_add *add);
+int htw_add(struct htw *htw, struct htw_add_args *add);
 
 /**
  * htw_cancel() - stop a timer and report what was left
  * @htw: the handle
- * @cancel: as HTW_CANCEL. In the process an overdue timer is stopped with 0, and
- *	&htw_cancel.missed counts the firings of a periodic one behind the first
+ * @cancel: as HTW_CANCEL
  *
- * Return: 0, -EALREADY or -ENOENT as htw_stop(); -EINVAL.
+ * Return: 0 or -ENOENT as htw_stop(); -EINVAL.
  */
-int htw_cancel(struct htw *htw, struct htw_cancel *cancel);
+int htw_cancel(struct htw *htw, struct htw_cancel_args *cancel);
 
 /**
  * htw_mod() - change deadline, interval, slack or cookie
  * @htw: the handle
- * @mod: as HTW_MOD
+ * @mod: as HTW_MOD; @mod->state is out
  *
  * Return: 0; -ENOENT; -EINVAL.
  */
-int htw_mod(struct htw *htw, const struct htw_mod *mod);
+int htw_mod(struct htw *htw, struct htw_mod_args *mod);
 
 /**
  * htw_query() - report a timer
  * @htw: the handle
  * @query: as HTW_QUERY
  *
- * Return: 0; -ENOENT; -EINVAL.
+ * Return: 0; -ENOENT.
  */
-int htw_query(struct htw *htw, struct htw_query *query);
+int htw_query(struct htw *htw, struct htw_timer_info *query);
 
 /**
  * htw_next_time() - get a time before which nothing is due
@@ -388,9 +390,11 @@ int htw_query(struct htw *htw, struct htw_query *query);
  *	due, or has to be done, now
  *
  * The first timer may be later: which of the timers in a long bucket of the
- * wheel that is cannot be known quickly.
+ * wheel that is cannot be known quickly. The time is never beyond 2^63 - 1, where
+ * clocks end.
  *
- * Return: 0; -ENOENT if none is pending; -ENOTTY if the module is too old.
+ * Return: 0; -ENOENT if none is pending, and perhaps also if those that are never
+ * come, as their deadlines are beyond the clock's end.
  */
 int htw_next_time(struct htw *htw, uint64_t *when);
 
@@ -410,10 +414,9 @@ int htw_next_time(struct htw *htw, uint64_t *when);
  *
  * A failing entry does not prevent the others from being started.
  *
- * Return: number of failed entries; or -EINVAL or -ENOTSUP, and none was
- * started.
+ * Return: number of failed entries; or -EINVAL, and none was started.
  */
-int htw_add_many(struct htw *htw, const struct htw_add *common,
+int htw_add_many(struct htw *htw, const struct htw_add_args *common,
 		 const uint64_t *deadlines, const uint64_t *cookies,
 		 uint64_t *ids, unsigned int count, int *results);
 
@@ -445,40 +448,28 @@ int htw_rearm_many(struct htw *htw, const uint64_t *ids,
 int htw_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count,
 		  int *results);
 
-/**
- * htw_batch() - carry out operations of different kinds
- * @htw: the handle
- * @ops: as HTW_BATCH; each operation has its own result
- * @count: number of operations
- *
- * All are carried out, in order. If the system refuses to continue, the result
- * of each operation that was not carried out is -ECANCELED.
- *
- * Return: number of failed operations; negative, -EINVAL, only if @count is
- * above INT_MAX, and none was carried out.
- */
-int htw_batch(struct htw *htw, struct htw_op *ops, unsigned int count);
-
 /* Events. */
 
 /**
- * htw_read() - read expirations
+ * htw_read() - take events of timers that are due
  * @htw: the handle
- * @events: out: in the order in which the timers fired
+ * @events: out: in the order in which the timers were due; on the device, unless
+ *	it is ordered (%HTW_SETUP_ORDERED), those of each CPU
  * @count: size of the array
  *
  * Does not wait, and ends: what other threads start meanwhile, or what comes due,
  * may be among the events, but does not keep it from returning.
  *
- * Return: number of events. Less than @count means that none is left; or, while
- * a long bucket of the wheel moves down in the process, that the descriptor is
- * readable anew. -EBADF if something else has closed the descriptor; -EPERM in a
- * child of fork().
+ * Return: number of events. Less than @count, or 0, means that none is left, or
+ * that the descriptor is readable anew, as a call does only a part of what may be
+ * long: it starts some 2,000 timers again that were put off, with either backend,
+ * and in the process moves a part of a long bucket of the wheel down. -EBADF if
+ * something else has closed the descriptor; -EPERM in a child of fork().
  */
 int htw_read(struct htw *htw, struct htw_event *events, unsigned int count);
 
 /**
- * htw_wait() - wait until a timer has expired
+ * htw_wait() - wait until a timer is due
  * @htw: the handle
  * @timeout: maximum time in ns; negative for no limit. Real time, also with a
  *	manual clock: then it waits for another thread to advance that
@@ -486,8 +477,10 @@ int htw_read(struct htw *htw, struct htw_event *events, unsigned int count);
  * Without a wait it may not yet find a timer that is behind very many that were
  * put off; the descriptor is readable then.
  *
- * Return: 1 if there is something to read; 0 after @timeout; -EINTR if a signal
- * was handled; -EBADF if something else has closed the descriptor.
+ * Return: 1 if there is something to read; on the device also if all that is due
+ * there was put off, and htw_read() starts it again and returns 0; 0 after
+ * @timeout; -EINTR if a signal was handled; -EBADF if something else has closed
+ * the descriptor; -EPERM in a child of fork().
  */
 int htw_wait(struct htw *htw, int64_t timeout);
 
@@ -505,40 +498,37 @@ int htw_pwait(struct htw *htw, int64_t timeout, const sigset_t *mask);
 /* All timers. */
 
 /**
- * htw_cancel_all() - cancel every timer
+ * htw_cancel_all() - end every timer
  * @htw: the handle
- * @flags: %HTW_CANCEL_DISCARD to drop expirations that were not read as well
  *
- * On the device, timers that have expired keep their last event otherwise, and
- * are not counted. Of those that are counted no event is read any more.
+ * All that were started before have ended then, and no event of them is read any
+ * more.
  *
- * Return: number of timers that were pending or kept; -EINVAL.
+ * Return: number of timers.
  */
-int64_t htw_cancel_all(struct htw *htw, unsigned int flags);
+int64_t htw_cancel_all(struct htw *htw);
 
 /**
- * htw_list() - report pending timers
+ * htw_list() - report timers
  * @htw: the handle
- * @cursor: zero for the first call, then as the previous call left it
+ * @cursor: zero for the first call, then as the previous call left it; another
+ *	number below 2^32 begins somewhere among the timers, or behind them
  * @entries: out: the timers
  * @count: size of the array
  *
- * A timer that stays pending throughout is reported exactly once, whatever
- * happens to others.
- *
- * In the process, timers are pending until their events are read, so those that
- * are due are among them, as %HTW_STATE_EXPIRED.
+ * A timer that stays throughout is reported exactly once, whatever happens to
+ * others.
  *
  * Return: number of entries; zero at the end; -EINVAL for a cursor above
  * 2^32 - 1.
  */
-int htw_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
+int htw_list(struct htw *htw, uint64_t *cursor, struct htw_timer_info *entries,
 	     unsigned int count);
 
 /**
  * htw_list_in() - report timers in given states
  * @htw: the handle
- * @states: of &enum htw_list_flag: pending, expired and not read, disarmed
+ * @states: of &enum htw_list_flag: pending, due, disarmed; zero for all
  * @cursor: as for htw_list()
  * @entries: out: the timers
  * @count: size of the array
@@ -546,15 +536,15 @@ int htw_list(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
  * With kept timers and %HTW_LIST_DISARMED, the successor of a process that died
  * finds the timers whose events that process had read but not handled.
  *
- * Return: as htw_list(); -EINVAL for an unknown state or an older module;
+ * Return: as htw_list(); -EINVAL for an unknown state;
  * -EAGAIN if it has looked at many timers and found none in these states, to be
  * called again with @cursor as it is then.
  */
 int htw_list_in(struct htw *htw, unsigned int states, uint64_t *cursor,
-		struct htw_query *entries, unsigned int count);
+		struct htw_timer_info *entries, unsigned int count);
 
 /**
- * htw_harvest() - remove and report pending timers
+ * htw_harvest() - end timers, and report them
  * @htw: the handle
  * @cursor: zero for the first call, then as the previous call left it
  * @entries: out: the timers, whose ids have ended
@@ -566,7 +556,7 @@ int htw_list_in(struct htw *htw, unsigned int states, uint64_t *cursor,
  * Return: number of entries; zero at the end; -EINVAL for a cursor above
  * 2^32 - 1.
  */
-int htw_harvest(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
+int htw_harvest(struct htw *htw, uint64_t *cursor, struct htw_timer_info *entries,
 		unsigned int count);
 
 /**
@@ -581,7 +571,7 @@ int htw_harvest(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
  * of the wheel is moving down; 0 if not; -EINVAL for another clock or an earlier
  * time.
  */
-int64_t htw_advance(struct htw *htw, uint64_t ns, unsigned int flags);
+int htw_advance(struct htw *htw, uint64_t ns, unsigned int flags);
 
 /* Putting timers off. */
 
@@ -604,9 +594,9 @@ int64_t htw_advance(struct htw *htw, uint64_t ns, unsigned int flags);
  * Only in the process that reads the handle's events: others that share the
  * descriptor of a device re-arm by a call.
  *
- * Return: 0; -ENOENT, and nothing is changed, if @id is no such timer: it has
- * expired, was stopped, was started without the flag, or is no id; -EPERM in a
- * child of fork().
+ * Return: 0; -ENOENT, and nothing is changed, if @id is no such timer: its event
+ * was read, it was stopped, was started without the flag, or is no id; -EPERM in
+ * a child of fork().
  */
 int htw_put_off(struct htw *htw, uint64_t id, uint64_t when);
 
@@ -665,8 +655,8 @@ static inline int htw_put_off_inline(struct htw *htw, uint64_t id, uint64_t when
  * calls afterwards. So a call that is started or moved from within a call, even
  * to now, is made by a later htw_dispatch(): calls that start each other cannot
  * keep one from returning. Those of equal deadlines are made in the order in
- * which they were asked for. Other threads may start, move and stop calls
- * meanwhile.
+ * which they were asked for, on the device with %HTW_SETUP_ORDERED. Other
+ * threads may start, move and stop calls meanwhile.
  *
  * A call may be left by a C++ exception, pthread_exit(), pthread_cancel() or
  * longjmp(): that counts as if it had returned, and htw_dispatch() is over. What
@@ -716,6 +706,15 @@ typedef void htw_call_fn(struct htw_dispatcher *d, uint64_t call, void *arg);
  */
 typedef uint64_t htw_next_fn(uint64_t previous, void *arg);
 
+/**
+ * typedef htw_release_fn - function that frees the argument of a call that has ended
+ * @arg: argument given when the call was started
+ *
+ * May do what a call may do, but not free the dispatcher; must return, and in the
+ * same process.
+ */
+typedef void htw_release_fn(void *arg);
+
 /** HTW_NO_MORE - return value of a htw_next_fn that ends the call */
 #define HTW_NO_MORE		(~0ULL)
 
@@ -756,7 +755,8 @@ int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw);
  * htw_dispatcher_free() - free a dispatcher
  * @d: the dispatcher, or NULL. Not from within one of its calls
  *
- * Pending calls are not made. The handle stays open, without the dispatcher's
+ * Pending calls are not made, and their arguments are given to the function of
+ * htw_dispatcher_set_release(). The handle stays open, without the dispatcher's
  * timers and their events. No other thread uses the dispatcher any more. In a
  * child of fork() it frees the memory of the copy, and the timers stay.
  */
@@ -775,14 +775,30 @@ void htw_dispatcher_free(struct htw_dispatcher *d);
  *
  * The arguments of the calls that it reports can be freed, but for one that is
  * running: its function may use it until htw_call_stop() no longer returns
- * -EALREADY. A call that is running and not reported is as before. The
- * dispatcher can be used afterwards as before.
+ * -EALREADY. After htw_dispatcher_set_release() they are released instead, and
+ * those that are reported may have been freed. A call that is running and not
+ * reported is as before. The dispatcher can be used afterwards as before.
  *
  * Return: number of calls reported, which have ended.
  */
 unsigned int htw_dispatcher_shutdown(struct htw_dispatcher *d, uint64_t *cursor,
 				     struct htw_pending_call *pending,
 				     unsigned int count);
+
+/**
+ * htw_dispatcher_set_release() - have the arguments of calls freed as they end
+ * @d: the dispatcher, on which no call has been started
+ * @release: called once with the argument of each call that has ended
+ *
+ * For programs and languages where a call owns its argument. It is called when no
+ * function uses the argument any more: in htw_dispatch() after the function has
+ * returned or was left, unless the call is to be made again, and after a &htw_next_fn
+ * that has ended a call; in what stops a call that is not running, before that
+ * returns; and in htw_dispatcher_free(). Not for a start that fails, and not in a child
+ * of fork(). htw_call_stop_wait() waits for it as for the function, unless @release
+ * itself asks. The call has ended when it runs, and no lock is held.
+ */
+void htw_dispatcher_set_release(struct htw_dispatcher *d, htw_release_fn *release);
 
 /**
  * htw_dispatcher_set_slack() - allow calls to be later, to share wakeups
@@ -859,7 +875,7 @@ int htw_call_at(struct htw_dispatcher *d, uint64_t when, htw_call_fn *fn,
  * htw_call_every() - call a function periodically
  * @d: the dispatcher
  * @first: delay of the first call in ns
- * @interval: period in ns; at least one tick
+ * @interval: period in ns, not zero; less than a tick is rounded up to one
  * @fn: the function
  * @arg: its argument
  * @call: out: identifies the call until it is stopped; or NULL
@@ -867,7 +883,7 @@ int htw_call_at(struct htw_dispatcher *d, uint64_t when, htw_call_fn *fn,
  * The call keeps its phase. If the program was too late for several, it is
  * called once for all of them: see htw_call_missed().
  *
- * Return: as htw_call_after(); -EINVAL for an interval below one tick.
+ * Return: as htw_call_after(); -EINVAL for an interval of zero.
  */
 int htw_call_every(struct htw_dispatcher *d, uint64_t first, uint64_t interval,
 		   htw_call_fn *fn, void *arg, uint64_t *call);
@@ -941,7 +957,6 @@ int htw_call_stop_wait(struct htw_dispatcher *d, uint64_t call);
 uint64_t htw_call_missed(struct htw_dispatcher *d, uint64_t call);
 
 #ifdef __cplusplus
-#pragma GCC diagnostic pop
 }
 #endif
 

@@ -9,7 +9,8 @@
 #define LIMIT_MAX		(1u << 26)
 
 #define TICK_DEFAULT		1000000u
-#define TICK_MIN		10000u
+#define TICK_EXACT		10000u
+#define TICK_MIN		1000u
 #define TICK_MAX		1000000000u
 
 /* The largest levels that are made with a lock held; larger ones are made with the handle. */
@@ -60,10 +61,9 @@ static void give_handle_number_back(u32 number, u32 next_first)
 /* Set-up. */
 
 /* Set clock, tick, limit and geometry, with the checks of HTW_SETUP. */
-static int shape(struct process *p, const struct htw_setup *setup)
+static int shape(struct process *p, const struct htw_setup_args *setup)
 {
-	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE | HTW_SETUP_LIMIT |
-			  HTW_SETUP_HOME | HTW_SETUP_RING | HTW_SETUP_PI;
+	const u32 known = HTW_SETUP_CLOCK | HTW_SETUP_EXACT | HTW_SETUP_ORDERED | HTW_SETUP_PI;
 	struct htw_geometry *geo = &p->geometry;
 	u32 l;
 
@@ -74,12 +74,8 @@ static int shape(struct process *p, const struct htw_setup *setup)
 	if (!setup)
 		return 0;
 
-	if (setup->flags & ~known || setup->reserved0 || setup->reserved[0] ||
-	    setup->reserved[1] || setup->reserved[2])
-		return -EINVAL;
-	if (setup->flags & (HTW_SETUP_HOME | HTW_SETUP_RING))
-		return -ENOTSUP;
-	if (setup->home_cpu || setup->ring_entries)
+	if (setup->flags & ~known ||
+	    (setup->event_size && setup->event_size != sizeof(struct htw_event)))
 		return -EINVAL;
 
 	if (setup->flags & HTW_SETUP_CLOCK)
@@ -90,31 +86,35 @@ static int shape(struct process *p, const struct htw_setup *setup)
 	    p->clock != CLOCK_REALTIME && p->clock != HTW_CLOCK_MANUAL)
 		return -EOPNOTSUPP;
 
-	if (setup->flags & HTW_SETUP_LIMIT)
+	if (setup->limit > LIMIT_MAX)
+		return -ERANGE;
+	if (setup->limit)
 		p->limit = setup->limit;
-	else if (setup->limit)
-		return -EINVAL;
-	if (!p->limit || p->limit > LIMIT_MAX)
-		return -ERANGE;
-
 	p->setup_flags = setup->flags;
-	if (!(setup->flags & HTW_SETUP_PRIVATE)) {
-		for (l = 0; l < HTW_MAX_LEVELS; l++)
-			if (setup->slots[l])
-				return -EINVAL;
-		return setup->tick_ns || setup->levels ? -EINVAL : 0;
+
+	if (setup->flags & HTW_SETUP_EXACT) {
+		if (setup->tick_ns)
+			return -EINVAL;
+		p->tick_ns = TICK_EXACT;
+	} else if (setup->tick_ns) {
+		if (setup->tick_ns < (p->clock == HTW_CLOCK_MANUAL ? 1 : TICK_MIN) ||
+		    setup->tick_ns > TICK_MAX)
+			return -ERANGE;
+		p->tick_ns = setup->tick_ns;
 	}
 
-	if (setup->tick_ns < (p->clock == HTW_CLOCK_MANUAL ? 1 : TICK_MIN) ||
-	    setup->tick_ns > TICK_MAX || setup->levels > HTW_MAX_LEVELS)
+	if (setup->levels > HTW_MAX_LEVELS)
 		return -ERANGE;
-	p->tick_ns = setup->tick_ns;
-	geo->levels = setup->levels;
-	for (l = 0; l < HTW_MAX_LEVELS; l++) {
-		geo->slots[l] = setup->slots[l];
-		if (l >= setup->levels && setup->slots[l])
+	for (l = setup->levels; l < HTW_MAX_LEVELS; l++)
+		if (setup->slots[l])
 			return -EINVAL;
+	if (!setup->levels) {
+		htw_geometry_default(geo, p->tick_ns, 0);
+		return 0;
 	}
+	*geo = (struct htw_geometry){ .levels = setup->levels };
+	for (l = 0; l < setup->levels; l++)
+		geo->slots[l] = setup->slots[l];
 	return htw_geometry_error(geo) ? -ERANGE : 0;
 }
 
@@ -190,7 +190,7 @@ static int create(struct process **made, const struct process *with)
 	};
 	htw_deadlines_init(&p->htw);
 
-	ret = htw_process_number(&p->process);
+	ret = htw_process_number(&p->htw.process);
 	if (ret)
 		goto free_handle;
 
@@ -269,7 +269,7 @@ static void process_close(struct htw *htw)
 	const int error = errno;
 	u32 i;
 
-	if (htw_is_forked(p->process)) {
+	if (htw_is_forked(htw->process)) {
 		close_copy(p);
 		for (i = 0; p == family->head && family->shards && i < HANDLES; i++)
 			if (family->shards[i])
@@ -317,9 +317,6 @@ static int process_shard(struct htw *htw, struct htw **shard)
 	const int error = errno;
 	int ret;
 
-	if (htw_is_forked(p->process))
-		return -EPERM;
-
 	ret = create(&made, p);
 	if (!ret) {
 		pthread_mutex_lock(&p->family->lock);
@@ -361,7 +358,7 @@ static struct process *shard_of(const struct family *family, u32 number)
 	return number == family->head->number ? family->head : NULL;
 }
 
-static int64_t process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
+static int process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 {
 	struct process *p = process_of(htw), *shard;
 	struct family *family = p->family;
@@ -372,8 +369,6 @@ static int64_t process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 
 	if (flags & ~HTW_F_ABS || p->clock != HTW_CLOCK_MANUAL)
 		return -EINVAL;
-	if (htw_is_forked(p->process))
-		return -EPERM;
 
 	pthread_mutex_lock(&family->lock);
 	to = flags & HTW_F_ABS ? ns : htw_sum(family->manual_ns, ns);
@@ -411,9 +406,10 @@ static uint64_t process_now(struct htw *htw)
 	struct process *p = process_of(htw);
 	u64 now;
 
-	/* In a child of fork(), the manual clock is as it was. */
-	if (p->clock != HTW_CLOCK_MANUAL || !process_lock(p))
+	/* A child of fork() must not wait for the lock; its manual clock is as it was. */
+	if (p->clock != HTW_CLOCK_MANUAL || htw_is_forked(htw->process))
 		return read_clock(p);
+	process_lock(p);
 	now = p->manual_ns;
 	process_unlock(p);
 	return now;
@@ -421,25 +417,26 @@ static uint64_t process_now(struct htw *htw)
 
 /* The handle. */
 
-static int process_info(struct htw *htw, struct htw_info *info)
+static int process_info(struct htw *htw, struct htw_info_args *info)
 {
 	struct process *p = process_of(htw);
 	unsigned int l;
 
-	if (!process_lock(p))
-		return -EPERM;
+	process_lock(p);
 
-	*info = (struct htw_info){
-		.features = HTW_FEATURE_ADD | HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS |
-			    HTW_FEATURE_MOD | HTW_FEATURE_SLACK | HTW_FEATURE_ALL |
-			    HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL | HTW_FEATURE_VECTOR |
-			    HTW_FEATURE_NEXT | HTW_FEATURE_LIST_STATES,
+	*info = (struct htw_info_args){
+		.features = HTW_FEATURE_FIRST,
 		.tick_ns = p->tick_ns,
 		.limit = p->limit,
 		.timers = p->nr_timers,
+		.bytes = sizeof(*p) + p->nr_chunks * CHUNK_BYTES +
+			 (p->wheel.levels ? htw_geometry_bytes(&p->geometry) : 0),
+		.user_limit = UINT64_MAX,
+		.user_timers = p->nr_timers,
+		.next = htw_next_of(p),
 		.clock = p->clock,
-		.home_cpu = -1,
-		.flags = p->setup_flags,
+		.flags = p->setup_flags & ~HTW_SETUP_PI,
+		.event_size = sizeof(struct htw_event),
 		.levels = p->geometry.levels,
 	};
 	for (l = 0; l < p->geometry.levels; l++)
@@ -455,8 +452,7 @@ static int process_reserve(struct htw *htw, uint64_t count)
 
 	if (count > p->limit)
 		return -ENOSPC;
-	if (!process_lock(p))
-		return -EPERM;
+	process_lock(p);
 	ret = htw_slots_reserve(p, count);
 	if (!ret && count > p->few) {
 		p->levels_wait = 0;
@@ -483,7 +479,6 @@ static const struct htw_backend_ops process_ops = {
 	.add_many	= htw_process_add_many,
 	.rearm_many	= htw_process_rearm_many,
 	.stop_many	= htw_process_stop_many,
-	.batch		= htw_process_batch,
 	.read		= htw_process_read,
 	.ready		= htw_process_ready,
 	.cancel_all	= htw_process_cancel_all,
@@ -501,7 +496,7 @@ static const struct htw_backend_ops process_ops = {
  *
  * Return: as htw_open().
  */
-int htw_process_open(struct htw **htw, const struct htw_setup *setup)
+int htw_process_open(struct htw **htw, const struct htw_setup_args *setup)
 {
 	struct process with = { }, *p;
 	struct family *family;

@@ -51,7 +51,6 @@
 #define LIBHTW_PROCESS_H
 
 #include "deadlines.h"
-#include "fork.h"
 
 #include <pthread.h>
 #include <linux/bitops.h>
@@ -195,7 +194,6 @@ struct family {
  * @room: memory for chunks that have not been made
  * @room_bytes: how much
  * @nowhere: where numbers lead that are no id of this handle
- * @process: the process that opened it
  * @ahead: the wheel has work earlier than the timerfd is programmed for
  * @tick_ns: length of a tick
  * @wheel: the wheel
@@ -209,11 +207,11 @@ struct family {
  * @due_ns: the latest time at which a timer was armed that was due and does not
  *	wait for its tick
  * @clock: CLOCK_MONOTONIC, ... or %HTW_CLOCK_MANUAL
- * @setup_flags: &htw_setup.flags
+ * @setup_flags: &htw_setup_args.flags
  * @geometry: shape of the wheel's levels
  * @family: the handle and its shards
  * @lock: guards all of the above but what never changes: @number, @first,
- *	@nowhere, @process, @tick_ns, @limit, @clock, @setup_flags, @geometry and @family
+ *	@nowhere, @tick_ns, @limit, @clock, @setup_flags, @geometry and @family
  */
 struct process {
 	struct htw htw;
@@ -233,7 +231,6 @@ struct process {
 	char *room;
 	size_t room_bytes;
 	struct slot nowhere;
-	u32 process;
 	bool ahead;
 	u64 tick_ns;
 	struct htw_wheel wheel;
@@ -256,13 +253,9 @@ static inline struct process *process_of(struct htw *htw)
 	return container_of(htw, struct process, htw);
 }
 
-/* Lock a handle. Return: false in a child of fork(), which has no timers of it. */
-static inline bool process_lock(struct process *p)
+static inline void process_lock(struct process *p)
 {
-	if (htw_is_forked(p->process))
-		return false;
 	pthread_mutex_lock(&p->lock);
-	return true;
 }
 
 static inline void process_unlock(struct process *p)
@@ -455,6 +448,7 @@ void htw_announce(struct process *p);
 bool htw_is_due(struct process *p, unsigned int *portion);
 int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int count);
 int htw_process_ready(struct htw *htw, bool readable);
+u64 htw_next_of(struct process *p);
 int htw_process_next_time(struct htw *htw, uint64_t *when);
 void htw_disarm(struct process *p);
 
@@ -475,28 +469,40 @@ static inline u64 deadline_of(const struct process *p, const struct slot *t)
 	return htw_deadline_later(htw_deadline_at(&p->htw, id_of(t)), t->deadline);
 }
 
+/*
+ * What a timer is doing, of &enum htw_state. It is due from its tick on, unless it was put off.
+ * Here, as a walk asks it of each timer.
+ */
+static inline u32 state_of(const struct process *p, const struct slot *t, u64 now)
+{
+	if (!is_pending(t))
+		return HTW_STATE_DISARMED;
+	return t->node.expires <= now / p->tick_ns && deadline_of(p, t) <= now ?
+		HTW_STATE_DUE : HTW_STATE_PENDING;
+}
+
 void htw_fill_query(const struct process *p, const struct slot *t, u64 now,
-		    struct htw_query *query);
+		    struct htw_timer_info *query);
 void htw_end_timer(struct process *p, struct slot *t);
-int htw_process_add(struct htw *htw, struct htw_add *add);
+int htw_process_add(struct htw *htw, struct htw_add_args *add);
 int htw_process_stop(struct htw *htw, uint64_t id);
-int htw_process_cancel(struct htw *htw, struct htw_cancel *cancel);
-int htw_process_mod(struct htw *htw, const struct htw_mod *mod);
-int htw_process_query(struct htw *htw, struct htw_query *query);
+int htw_process_cancel(struct htw *htw, struct htw_cancel_args *cancel);
+int htw_process_mod(struct htw *htw, struct htw_mod_args *mod);
+int htw_process_query(struct htw *htw, struct htw_timer_info *query);
 int htw_process_put_off(struct htw *htw, uint64_t id, uint64_t when);
-int htw_process_add_many(struct htw *htw, const struct htw_add *common, const uint64_t *deadlines,
-			 const uint64_t *cookies, uint64_t *ids, unsigned int count, int *results);
+int htw_process_add_many(struct htw *htw, const struct htw_add_args *common,
+			 const uint64_t *deadlines, const uint64_t *cookies, uint64_t *ids,
+			 unsigned int count, int *results);
 int htw_process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64_t *deadlines,
 			   unsigned int count, unsigned int flags, int *results);
 int htw_process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count, int *results);
-int htw_process_batch(struct htw *htw, struct htw_op *ops, unsigned int count);
 
 /* process_walk.c */
 
-int64_t htw_process_cancel_all(struct htw *htw, unsigned int flags);
+int64_t htw_process_cancel_all(struct htw *htw);
 int htw_process_list(struct htw *htw, unsigned int states, uint64_t *cursor,
-		     struct htw_query *entries, unsigned int count);
-int htw_process_harvest(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
+		     struct htw_timer_info *entries, unsigned int count);
+int htw_process_harvest(struct htw *htw, uint64_t *cursor, struct htw_timer_info *entries,
 			unsigned int count);
 
 #endif /* LIBHTW_PROCESS_H */

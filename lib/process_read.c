@@ -195,12 +195,12 @@ static u64 present(struct process *p)
 
 /* Reading. */
 
-static inline void fill_event(struct htw_event *ev, const struct slot *t, u64 id, u64 fired)
+static inline void fill_event(struct htw_event *ev, const struct slot *t, u64 id, u64 taken)
 {
 	ev->id = id;
 	ev->cookie = t->cookie;
 	ev->deadline = t->deadline;
-	ev->fired = fired;
+	ev->taken = taken;
 	ev->missed = 0;
 	ev->flags = 0;
 	ev->reserved = 0;
@@ -311,8 +311,7 @@ int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int cou
 	u64 now;
 
 	count = min_t(unsigned int, count, INT_MAX);
-	if (!process_lock(p))
-		return -EPERM;
+	process_lock(p);
 	if (unlikely(!count)) {
 		process_unlock(p);
 		return 0;
@@ -348,8 +347,7 @@ int htw_process_ready(struct htw *htw, bool readable)
 	int ret;
 	u64 now;
 
-	if (!process_lock(p))
-		return -EPERM;
+	process_lock(p);
 
 	now = present(p);
 	/* If it has nothing to say, program it anew; what else may be there now cannot be. */
@@ -408,21 +406,35 @@ void htw_announce(struct process *p)
 		program(p, when);
 }
 
+/**
+ * htw_next_of() - a time before which nothing is due
+ * @p: the handle, locked
+ *
+ * Return: the time; U64_MAX if no timer is pending, or none before clocks end.
+ */
+u64 htw_next_of(struct process *p)
+{
+	const u64 next = p->wheel.next;
+	u64 when;
+
+	if (!p->wheel.pending)
+		return U64_MAX;
+	/* This only looks: the timerfd is programmed for what was found last. */
+	when = time_of_work(p, htw_wheel_next(&p->wheel));
+	p->wheel.next = next;
+	return when > INT64_MAX ? U64_MAX : when;
+}
+
 int htw_process_next_time(struct htw *htw, uint64_t *when)
 {
 	struct process *p = process_of(htw);
-	int ret = -ENOENT;
+	u64 next;
 
-	if (!process_lock(p))
-		return -EPERM;
-	if (p->wheel.pending) {
-		const u64 next = p->wheel.next;
-
-		/* This only looks: the timerfd is programmed for what was found last. */
-		*when = time_of_work(p, htw_wheel_next(&p->wheel));
-		p->wheel.next = next;
-		ret = 0;
-	}
+	process_lock(p);
+	next = htw_next_of(p);
 	process_unlock(p);
-	return ret;
+	if (next == U64_MAX)
+		return -ENOENT;
+	*when = next;
+	return 0;
 }

@@ -20,17 +20,17 @@ static bool is_foreign(const struct process *p, u64 id)
  * Lock the shard of an id, which may have been closed.
  *
  * Return: the shard, and leave() unlocks it; @p if there is none, with its lock
- * held; NULL in a child of fork().
+ * held.
  */
 static struct process *enter(struct process *p, u64 id)
 {
 	struct family *family = p->family;
 	struct process *owner;
 
-	if (likely(!is_foreign(p, id)))
-		return process_lock(p) ? p : NULL;
-	if (htw_is_forked(p->process))
-		return NULL;
+	if (likely(!is_foreign(p, id))) {
+		process_lock(p);
+		return p;
+	}
 
 	pthread_mutex_lock(&family->lock);
 	owner = family->shards[handle_number(id)];
@@ -154,31 +154,32 @@ void htw_end_timer(struct process *p, struct slot *t)
 
 /* Starting. */
 
-static bool interval_is_valid(const struct process *p, u64 interval, u32 firings)
-{
-	return interval ? interval >= p->tick_ns : !firings;
-}
-
 /* Check what is common to the timers of htw_add_many(). */
-static int check_common(const struct process *p, const struct htw_add *add)
+static int check_common(const struct htw_add_args *add)
 {
-	if (add->flags & ~(HTW_F_ABS | HTW_F_KEEP | HTW_F_CANCEL_ON_SET | HTW_F_PUT_OFF) ||
-	    !interval_is_valid(p, add->interval, add->firings))
+	if (add->flags & ~(HTW_F_ABS | HTW_F_KEEP | HTW_F_PUT_OFF) ||
+	    (add->firings && !add->interval))
 		return -EINVAL;
 	if (add->flags & HTW_F_PUT_OFF && (add->flags & HTW_F_KEEP || add->interval))
 		return -EINVAL;
-	return add->flags & HTW_F_CANCEL_ON_SET ? -ENOTSUP : 0;
+	return 0;
 }
 
 /* &slot.slack of a timer */
-static u32 slot_slack(const struct htw_add *add)
+static u32 slot_slack(const struct htw_add_args *add)
 {
 	return slack_bits(add->slack) |
 	       (add->flags & (HTW_F_KEEP | HTW_F_PUT_OFF) ? SLOT_STAYS : 0);
 }
 
+/* &slot.interval of a timer: not below a tick */
+static u64 slot_interval(const struct process *p, u64 interval)
+{
+	return interval ? max(interval, p->tick_ns) : 0;
+}
+
 /* &slot.firings of a timer */
-static u32 slot_firings(const struct htw_add *add)
+static u32 slot_firings(const struct htw_add_args *add)
 {
 	return add->flags & HTW_F_PUT_OFF ? 1 : add->firings;
 }
@@ -197,7 +198,7 @@ static struct slot *take_slot_with_deadline(struct process *p, u64 *id)
 		t = take_slot(p, id);
 		if (!t)
 			break;
-		to = htw_deadlines_reach(&p->htw, p->first, *id, true);
+		to = htw_deadlines_reach(&p->htw, p->first, *id);
 		done = to && htw_deadline_start(to, *id);
 		if (done)
 			break;
@@ -216,9 +217,9 @@ static struct slot *take_slot_with_deadline(struct process *p, u64 *id)
 	return t;
 }
 
-static int add_one(struct process *p, struct htw_add *add, u64 now)
+static int add_one(struct process *p, struct htw_add_args *add, u64 now)
 {
-	int ret = add->reserved ? -EINVAL : check_common(p, add);
+	int ret = check_common(add);
 	struct slot *t;
 	u64 id;
 
@@ -234,7 +235,7 @@ static int add_one(struct process *p, struct htw_add *add, u64 now)
 	t->name = id;
 	t->deadline = add->flags & HTW_F_ABS ? add->deadline : htw_sum(now, add->deadline);
 	t->cookie = add->cookie;
-	t->interval = add->interval;
+	t->interval = slot_interval(p, add->interval);
 	t->firings = slot_firings(add);
 	t->slack = slot_slack(add);
 	p->nr_timers++;
@@ -243,13 +244,12 @@ static int add_one(struct process *p, struct htw_add *add, u64 now)
 	return 0;
 }
 
-int htw_process_add(struct htw *htw, struct htw_add *add)
+int htw_process_add(struct htw *htw, struct htw_add_args *add)
 {
 	struct process *p = process_of(htw);
 	int ret;
 
-	if (!process_lock(p))
-		return -EPERM;
+	process_lock(p);
 	ret = add_one(p, add, process_begin(p));
 	finish(p);
 	process_unlock(p);
@@ -321,22 +321,22 @@ add_some(struct process *p, const struct common *common, bool simple, bool put_o
 	return i;
 }
 
-int htw_process_add_many(struct htw *htw, const struct htw_add *common, const uint64_t *deadlines,
-			 const uint64_t *cookies, uint64_t *ids, unsigned int count, int *results)
+int htw_process_add_many(struct htw *htw, const struct htw_add_args *common,
+			 const uint64_t *deadlines, const uint64_t *cookies, uint64_t *ids,
+			 unsigned int count, int *results)
 {
 	struct process *p = process_of(htw);
 	struct common all = {
-		.interval = common->interval,
+		.interval = slot_interval(p, common->interval),
 		.firings = slot_firings(common),
 		.slack = slot_slack(common),
 	};
-	int error = check_common(p, common);
+	int error = check_common(common);
 	unsigned int most, added;
 
 	if (error)
 		return error;
-	if (!process_lock(p))
-		return -EPERM;
+	process_lock(p);
 
 	all.now = process_begin(p);
 	all.from = common->flags & HTW_F_ABS ? 0 : all.now;
@@ -383,26 +383,26 @@ static inline void move_pending(struct process *p, struct slot *t, u64 deadline,
 		p->ahead = true;
 }
 
-static int mod_one(struct process *p, const struct htw_mod *mod, u64 now)
+static int mod_one(struct process *p, struct htw_mod_args *mod, u64 now)
 {
 	struct slot *t;
 	u64 deadline;
 
-	if (!htw_arith_mod_is_valid(mod) ||
-	    !interval_is_valid(p, mod->interval, mod->firings))
+	if (!htw_arith_mod_is_valid(mod))
 		return -EINVAL;
 	t = find_timer(p, mod->id);
 	if (!t)
 		return -ENOENT;
 	if (mod->flags & HTW_MOD_INTERVAL && can_be_put_off(t))
 		return -EINVAL;
+	mod->state = state_of(p, t, now);
 
 	if (mod->flags & HTW_MOD_COOKIE)
 		t->cookie = mod->cookie;
 	if (mod->flags & HTW_MOD_SLACK)
 		set_slack(t, mod->slack);
 	if (mod->flags & HTW_MOD_INTERVAL) {
-		t->interval = mod->interval;
+		t->interval = slot_interval(p, mod->interval);
 		t->firings = mod->firings;
 	}
 
@@ -421,22 +421,20 @@ static int mod_one(struct process *p, const struct htw_mod *mod, u64 now)
 	return 0;
 }
 
-int htw_process_mod(struct htw *htw, const struct htw_mod *mod)
+int htw_process_mod(struct htw *htw, struct htw_mod_args *mod)
 {
 	struct process *p = process_of(htw), *owner = enter(p, mod->id);
 	int ret;
 
-	if (!owner)
-		return -EPERM;
 	ret = mod_one(owner, mod, process_begin(owner));
 	finish(owner);
 	leave(p, owner);
 	return ret;
 }
 
-static struct htw_mod new_deadline(u64 id, u64 deadline, u32 flags)
+static struct htw_mod_args new_deadline(u64 id, u64 deadline, u32 flags)
 {
-	return (struct htw_mod){
+	return (struct htw_mod_args){
 		.id = id,
 		.deadline = deadline,
 		.flags = HTW_MOD_DEADLINE | flags,
@@ -446,7 +444,7 @@ static struct htw_mod new_deadline(u64 id, u64 deadline, u32 flags)
 static noinline int
 rearm_slow(struct process *p, u64 id, u64 deadline, u32 flags, u64 now)
 {
-	const struct htw_mod mod = new_deadline(id, deadline, flags);
+	struct htw_mod_args mod = new_deadline(id, deadline, flags);
 
 	return mod_one(p, &mod, now);
 }
@@ -459,7 +457,7 @@ rearm_foreign(struct process *p, const u64 *ids, const u64 *deadlines, unsigned 
 	unsigned int i, failed = 0;
 
 	for (i = 0; i < count; i++) {
-		const struct htw_mod mod = new_deadline(ids[i], deadlines[i], flags);
+		struct htw_mod_args mod = new_deadline(ids[i], deadlines[i], flags);
 
 		if (is_foreign(p, ids[i]))
 			failed += set_result(results, i, htw_process_mod(&p->htw, &mod));
@@ -476,8 +474,7 @@ int htw_process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64_t 
 
 	if (flags & ~HTW_F_ABS)
 		return -EINVAL;
-	if (!process_lock(p))
-		return -EPERM;
+	process_lock(p);
 
 	set_results(results, count, 0);
 	now = process_begin(p);
@@ -519,8 +516,6 @@ int htw_process_put_off(struct htw *htw, uint64_t id, uint64_t when)
 	struct slot *t;
 	bool found;
 
-	if (!owner)
-		return -EPERM;
 	t = find_timer(owner, id);
 	found = t && can_be_put_off(t) &&
 		htw_deadline_store(htw_deadline_at(&owner->htw, id), id, when);
@@ -541,18 +536,12 @@ static u64 missed_of(const struct slot *t, u64 now)
 	return t->interval ? htw_arith_missed(t->deadline, t->interval, t->firings, now, false) : 0;
 }
 
-static bool cancel_is_valid(const struct htw_cancel *cancel)
-{
-	return !(cancel->flags & ~HTW_CANCEL_DISCARD) && !cancel->reserved0 &&
-	       !cancel->reserved[0] && !cancel->reserved[1];
-}
-
-static int cancel_one(struct process *p, struct htw_cancel *cancel)
+static int cancel_one(struct process *p, struct htw_cancel_args *cancel)
 {
 	struct slot *t;
 	u64 now;
 
-	if (!cancel_is_valid(cancel))
+	if (cancel->flags)
 		return -EINVAL;
 	t = find_timer(p, cancel->id);
 	if (!t)
@@ -560,19 +549,18 @@ static int cancel_one(struct process *p, struct htw_cancel *cancel)
 
 	now = read_clock(p);
 	cancel->cookie = t->cookie;
+	cancel->state = state_of(p, t, now);
 	cancel->remaining = is_pending(t) ? remaining(deadline_of(p, t), now) : 0;
-	cancel->missed = is_pending(t) ? missed_of(t, now) : 0;
+	cancel->missed = cancel->state == HTW_STATE_DUE ? missed_of(t, now) : 0;
 	htw_end_timer(p, t);
 	return 0;
 }
 
-int htw_process_cancel(struct htw *htw, struct htw_cancel *cancel)
+int htw_process_cancel(struct htw *htw, struct htw_cancel_args *cancel)
 {
 	struct process *p = process_of(htw), *owner = enter(p, cancel->id);
 	int ret;
 
-	if (!owner)
-		return -EPERM;
 	ret = cancel_one(owner, cancel);
 	finish(owner);
 	leave(p, owner);
@@ -595,8 +583,6 @@ int htw_process_stop(struct htw *htw, uint64_t id)
 	struct process *p = process_of(htw), *owner = enter(p, id);
 	int ret;
 
-	if (!owner)
-		return -EPERM;
 	ret = stop_slow(owner, id);
 	finish(owner);
 	leave(p, owner);
@@ -620,8 +606,7 @@ int htw_process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int cou
 	struct process *p = process_of(htw);
 	unsigned int i, failed = 0, stopped = 0, foreign = 0;
 
-	if (!process_lock(p))
-		return -EPERM;
+	process_lock(p);
 
 	set_results(results, count, 0);
 	for (i = 0; i < count; i++) {
@@ -657,123 +642,40 @@ int htw_process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int cou
  * @query: out: what is to be reported of it
  */
 void htw_fill_query(const struct process *p, const struct slot *t, u64 now,
-		    struct htw_query *query)
+		    struct htw_timer_info *query)
 {
-	const bool pending = is_pending(t);
+	const u32 state = state_of(p, t, now);
 	const u64 deadline = deadline_of(p, t);
 
-	*query = (struct htw_query){
+	*query = (struct htw_timer_info){
 		.id = id_of(t),
 		.deadline = deadline,
-		.remaining = pending ? remaining(deadline, now) : 0,
+		.remaining = state != HTW_STATE_DISARMED ? remaining(deadline, now) : 0,
 		.interval = t->interval,
 		.cookie = t->cookie,
-		.missed = pending ? missed_of(t, now) : 0,
+		.missed = state == HTW_STATE_DUE ? missed_of(t, now) : 0,
 		.firings = t->interval ? t->firings : 0,
-		.state = !pending ? HTW_STATE_DISARMED :
-			 deadline > now ? HTW_STATE_PENDING : HTW_STATE_EXPIRED,
+		.state = state,
 		.flags = is_kept(t) ? HTW_F_KEEP : 0,
 	};
 }
 
-static int query_one(struct process *p, struct htw_query *query)
+static int query_one(struct process *p, struct htw_timer_info *query)
 {
 	const struct slot *t = find_timer(p, query->id);
 
-	if (query->deadline | query->remaining | query->interval | query->cookie |
-	    query->missed | query->firings | query->state | query->flags)
-		return -EINVAL;
 	if (!t)
 		return -ENOENT;
 	htw_fill_query(p, t, read_clock(p), query);
 	return 0;
 }
 
-int htw_process_query(struct htw *htw, struct htw_query *query)
+int htw_process_query(struct htw *htw, struct htw_timer_info *query)
 {
 	struct process *p = process_of(htw), *owner = enter(p, query->id);
 	int ret;
 
-	if (!owner)
-		return -EPERM;
 	ret = query_one(owner, query);
 	leave(p, owner);
 	return ret;
-}
-
-/* Operations of different kinds. */
-
-/* The id of an operation on an existing timer; else zero. */
-static u64 id_of_op(const struct htw_op *op)
-{
-	switch (op->op) {
-	case HTW_OP_CANCEL:
-		return op->cancel.id;
-	case HTW_OP_MOD:
-		return op->mod.id;
-	case HTW_OP_QUERY:
-		return op->query.id;
-	default:
-		return 0;
-	}
-}
-
-/* Carry out an operation on a timer of another shard; no lock is held. */
-static int do_foreign(struct process *p, struct htw_op *op)
-{
-	switch (op->op) {
-	case HTW_OP_CANCEL:
-		return htw_process_cancel(&p->htw, &op->cancel);
-	case HTW_OP_MOD:
-		return htw_process_mod(&p->htw, &op->mod);
-	default:
-		return htw_process_query(&p->htw, &op->query);
-	}
-}
-
-static int do_own(struct process *p, struct htw_op *op, u64 now)
-{
-	switch (op->op) {
-	case HTW_OP_ADD:
-		return add_one(p, &op->add, now);
-	case HTW_OP_CANCEL:
-		return cancel_one(p, &op->cancel);
-	case HTW_OP_MOD:
-		return mod_one(p, &op->mod, now);
-	case HTW_OP_QUERY:
-		return query_one(p, &op->query);
-	default:
-		return -EINVAL;
-	}
-}
-
-int htw_process_batch(struct htw *htw, struct htw_op *ops, unsigned int count)
-{
-	struct process *p = process_of(htw);
-	unsigned int i, failed = 0;
-	u64 now;
-
-	if (!process_lock(p))
-		return -EPERM;
-
-	now = process_begin(p);
-	for (i = 0; i < count; i++) {
-		struct htw_op *op = &ops[i];
-
-		if (op->reserved) {
-			op->result = -EINVAL;
-		} else if (unlikely(id_of_op(op) && is_foreign(p, id_of_op(op)))) {
-			finish(p);
-			process_unlock(p);
-			op->result = do_foreign(p, op);
-			pthread_mutex_lock(&p->lock);
-			now = process_begin(p);
-		} else {
-			op->result = do_own(p, op, now);
-		}
-		failed += !!op->result;
-	}
-	finish(p);
-	process_unlock(p);
-	return failed;
 }

@@ -5,8 +5,8 @@
 #include <limits.h>
 
 /* Slots that are looked at while the lock is held, and how often a call takes it. */
-#define LOOKS		2048u
-#define WALKS		12u
+#define LOOKS		1536u
+#define WALKS		10u
 /* What it takes to see whether a timer was put off. */
 #define LOOKS_PUT_OFF	2u
 /* Chunks that are passed over for a look. */
@@ -14,17 +14,17 @@
 /* Timers that are ended while the lock is held. */
 #define ENDED_MOST	512u
 
+/* Timers in any state. */
+#define ALL	(HTW_LIST_PENDING | HTW_LIST_DUE | HTW_LIST_DISARMED)
+
 /* Could a chunk have timers in these states? */
 static bool may_have(const struct chunk *c, unsigned int states)
 {
 	return (states & HTW_LIST_DISARMED && c->idle) ||
-	       (states & (HTW_LIST_PENDING | HTW_LIST_EXPIRED) && c->used > c->idle);
+	       (states & (HTW_LIST_PENDING | HTW_LIST_DUE) && c->used > c->idle);
 }
 
-/*
- * Is a slot a timer in one of these states of &enum htw_list_flag? Until its
- * event is read, one that is due is pending as well.
- */
+/* Is a slot a timer in one of these states of &enum htw_list_flag? */
 static inline bool is_in(const struct process *p, const struct slot *t, u32 index,
 			 unsigned int states, u64 now)
 {
@@ -34,8 +34,7 @@ static inline bool is_in(const struct process *p, const struct slot *t, u32 inde
 		return false;
 	if (state == NAME_IDLE)
 		return states & HTW_LIST_DISARMED;
-	return states & HTW_LIST_PENDING ||
-	       (states & HTW_LIST_EXPIRED && deadline_of(p, t) <= now);
+	return states & (state_of(p, t, now) == HTW_STATE_DUE ? HTW_LIST_DUE : HTW_LIST_PENDING);
 }
 
 /*
@@ -44,7 +43,8 @@ static inline bool is_in(const struct process *p, const struct slot *t, u32 inde
  * Return: whether the end was reached.
  */
 static bool walk_some(struct process *p, unsigned int states, u64 *cursor,
-		      struct htw_query *entries, unsigned int count, bool take, unsigned int *got)
+		      struct htw_timer_info *entries, unsigned int count, bool take,
+		      unsigned int *got)
 {
 	const u64 begin = max_t(u64, *cursor, (u64)p->first * CHUNK_SLOTS);
 	u32 chunk = begin / CHUNK_SLOTS - p->first, i = begin % CHUNK_SLOTS;
@@ -82,7 +82,7 @@ out:
 	return chunk >= p->nr_numbers;
 }
 
-static int walk(struct process *p, unsigned int states, u64 *cursor, struct htw_query *entries,
+static int walk(struct process *p, unsigned int states, u64 *cursor, struct htw_timer_info *entries,
 		unsigned int count, bool take)
 {
 	unsigned int got = 0, walks = 0;
@@ -92,10 +92,9 @@ static int walk(struct process *p, unsigned int states, u64 *cursor, struct htw_
 		return -EINVAL;
 	count = min_t(unsigned int, count, INT_MAX);
 	if (!count)
-		return htw_is_forked(p->process) ? -EPERM : 0;
+		return 0;
 	do {
-		if (!process_lock(p))
-			return -EPERM;
+		process_lock(p);
 		end = walk_some(p, states, cursor, entries, count, take, &got);
 		finish(p);
 		process_unlock(p);
@@ -105,18 +104,17 @@ static int walk(struct process *p, unsigned int states, u64 *cursor, struct htw_
 }
 
 int htw_process_list(struct htw *htw, unsigned int states, uint64_t *cursor,
-		     struct htw_query *entries, unsigned int count)
+		     struct htw_timer_info *entries, unsigned int count)
 {
-	if (states & ~(HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED))
+	if (states & ~ALL)
 		return -EINVAL;
-	return walk(process_of(htw), states ? states : HTW_LIST_PENDING, cursor, entries, count,
-		    false);
+	return walk(process_of(htw), states ? states : ALL, cursor, entries, count, false);
 }
 
-int htw_process_harvest(struct htw *htw, uint64_t *cursor, struct htw_query *entries,
+int htw_process_harvest(struct htw *htw, uint64_t *cursor, struct htw_timer_info *entries,
 			unsigned int count)
 {
-	return walk(process_of(htw), HTW_LIST_PENDING, cursor, entries, count, true);
+	return walk(process_of(htw), ALL, cursor, entries, count, true);
 }
 
 /* End timers of a chunk, from index @*i on, while the lock is held. Return: how many. */
@@ -139,16 +137,13 @@ static unsigned int end_some(struct process *p, u32 chunk, u32 *i)
 	return ended;
 }
 
-int64_t htw_process_cancel_all(struct htw *htw, unsigned int flags)
+int64_t htw_process_cancel_all(struct htw *htw)
 {
 	struct process *p = process_of(htw);
 	int64_t ended = 0;
 	u32 chunk, i;
 
-	if (flags & ~HTW_CANCEL_DISCARD)
-		return -EINVAL;
-	if (!process_lock(p))
-		return -EPERM;
+	process_lock(p);
 
 	for (chunk = 0; p->nr_timers && chunk < p->nr_numbers; chunk++) {
 		for (i = 1; i < CHUNK_SLOTS; ) {

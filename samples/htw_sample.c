@@ -92,9 +92,9 @@ static int __init htw_sample_init(void)
 
 static void __exit htw_sample_exit(void)
 {
-	/* In order, as only the function of the previous session can start a session again. */
+	/* The function of a session may still try to start the next one. */
 	for (unsigned int i = 0; i < sessions; i++)
-		htw_callout_cancel_sync(&table[i].deadline);
+		htw_callout_shutdown_sync(&table[i].deadline);
 	vfree(table);
 }
 

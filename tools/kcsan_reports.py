@@ -2,11 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Print those of KCSAN's reports in a kernel's log that concern htw; exit with 1 if there are any.
 
-A report is ours if a function of ours is in either stack, or if the memory is ours, whatever
-functions raced there: the kernel's helpers leave serialising to their callers (for example
-smp_call_function_single_async()), so their races on our objects are our mistakes. Of a stack,
-only what runs in the context of the access counts, not what an interrupt or a softirq
-interrupted.
+A report is ours if a function of ours is in either stack. Of a stack, only what runs in the
+context of the access counts, not what an interrupt or a softirq interrupted.
 
 What the kernel does with its own objects on our behalf, when we take a lock or wait for a
 grace period, is its own affair. These are the EXCEPTIONS, each with its reason.
@@ -31,10 +28,6 @@ EXCEPTIONS = (
     (r"do_settimeofday64", "looks at the hrtimers of all CPUs without their locks, to interrupt fewer of them"),
 )
 
-# Functions that write events to the ring's memory: its program may store there at any time, which KCSAN
-# sees only as another value. htw never reads them back.
-RING_WRITERS = re.compile(r"(htw_event_(fill|report)|htw_delivery_(special|to_ring|to_context|expire|serve))( \[htw\])?")
-
 TIME = re.compile(r"^\[\s*\d+\.\d+\](\[\s*[TC]\d+\])? ?")
 TITLE = re.compile(r"BUG: KCSAN: (.*)")
 ACCESS = re.compile(r"(?:race at unknown origin, with )?((?:assert|read|write).*) to 0x([0-9a-f]+) of (\d+) bytes by ")
@@ -43,7 +36,6 @@ FRAME = re.compile(r" (?:\? )?([\w.]+)\+0x[0-9a-f]+/0x[0-9a-f]+( \[\w+\])?")
 MODULE = re.compile(r".* \[htw\w*\]")
 # The outermost function of an interrupt or a softirq, in a stack from inside to outside.
 CONTEXT = re.compile(r"(asm_)?(sysvec|common_interrupt|exc)_\w+|handle_softirqs|__do_softirq")
-RANGE = re.compile(r"htw-object: (\S+) 0x([0-9a-f]+) (\d+)")
 
 
 def parse(text):
@@ -90,32 +82,10 @@ def stack_is_ours(stack, ours):
     return False
 
 
-def is_a_programs_store(report):
-    """Return whether nobody but a program can have changed what a function of ours was writing."""
-    return (len(report.accesses) == 1 and report.accesses[0].kind == "write" and
-            any("race at unknown origin" in line for line in report.lines) and
-            bool(report.accesses[0].stack and RING_WRITERS.fullmatch(report.accesses[0].stack[0])))
-
-
-def ranges(text):
-    """Return the addresses of our objects that the test kernel has logged, as (name, from, to)."""
-    return [(name, int(at, 16), int(at, 16) + int(size)) for name, at, size in RANGE.findall(text)]
-
-
-def object_of(access, objects):
-    """Return the name of our object that an access was made to, or None."""
-    for name, start, end in objects:
-        if start < access.address + access.size and access.address < end:
-            return name
-    return None
-
-
 def find(text, ours):
     """Return the reports that concern htw; ours is the set of the names of its functions that are built in."""
-    objects = ranges(text)
     return [report for report in parse(text)
-            if not is_a_programs_store(report) and (not report.accesses or any(stack_is_ours(access.stack, ours) or object_of(access, objects)
-                                                for access in report.accesses))]
+            if not report.accesses or any(stack_is_ours(access.stack, ours) for access in report.accesses)]
 
 
 def main():

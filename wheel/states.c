@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Explores every state that htw_wheel.c can reach, for small wheels
+ * Explores every state that htw_wheel.c and wheel/more.c can reach, for small wheels
  *
  * This is model checking of the code itself: wheel, nodes and the memory of the levels lie in one
  * arena, so a state is a copy of it that can be put back. From each state each call is made with
@@ -54,7 +54,7 @@
 static void failed(const char *what);
 
 #define HTW_ASSERT(condition)	((condition) ? (void)0 : failed("asserts " #condition))
-#include "htw_wheel.h"
+#include "wheel/more.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -369,7 +369,7 @@ static void key(struct key *k)
 	memset(k, 0, sizeof(*k));
 	too_far = false;
 	k->phase = w->cursor % period;
-	k->flags = w->rewound | w->pow2 << 1 | (w->level == w->none) << 2 | w->levels << 3;
+	k->flags = w->rewound | (w->level == w->none) << 1 | w->levels << 2;
 	if (heap) {
 		k->base = relative(base);
 		k->used = w->used & ((1 << (digits + 1)) - 1);

@@ -12,7 +12,7 @@
  */
 #include <assert.h>
 #define HTW_ASSERT(condition)	assert(condition)
-#include "../../htw_wheel.h"
+#include "../../wheel/more.h"
 #include "input.h"
 
 #include <stdlib.h>

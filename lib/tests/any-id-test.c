@@ -72,7 +72,7 @@ static uint64_t below(any_id_t *self, uint64_t n)
 
 static int open_one(any_id_t *self, const FIXTURE_VARIANT(any_id) *variant, struct handle *handle)
 {
-	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	const struct htw_setup_args setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
 	const unsigned int i = handle - self->handles;
 	int ret;
 
@@ -217,7 +217,7 @@ static void start(struct __test_metadata *_metadata, any_id_t *self,
 	uint64_t ids[4], deadlines[4], cookies[4];
 	unsigned int i, k = 0, n = 1 + below(self, 4);
 	const bool can_put_off = below(self, 2);
-	const struct htw_add common = { .flags = can_put_off ? HTW_F_PUT_OFF : 0 };
+	const struct htw_add_args common = { .flags = can_put_off ? HTW_F_PUT_OFF : 0 };
 
 	if (handle->count + n > TIMERS)
 		return;
@@ -251,24 +251,23 @@ static void check(struct __test_metadata *_metadata, any_id_t *self)
 {
 	struct handle *handle = &self->handles[below(self, HANDLES)];
 	const struct timer *timer = some_timer(self, handle);
-	struct htw_query query;
-	struct htw_info info;
+	struct htw_timer_info query;
+	struct htw_info_args info;
 	unsigned int i;
 
 	for (i = 0; i < HANDLES; i++) {
 		ASSERT_EQ(0, htw_info(self->handles[i].htw, &info));
 		ASSERT_EQ(self->handles[i].count, info.timers) TH_LOG("handle %u", i);
-		ASSERT_EQ(0, info.expired);
 	}
 	if (!timer)
 		return;
-	query = (struct htw_query){ .id = timer->id };
+	query = (struct htw_timer_info){ .id = timer->id };
 	ASSERT_EQ(0, htw_query(handle->htw, &query));
 	ASSERT_EQ(timer->cookie, query.cookie);
 	ASSERT_EQ(timer->deadline, query.deadline);
 }
 
-/* Operations of a batch, or by themselves. */
+/* What is done with an id. */
 enum { STOP, CANCEL, REARM, MOD, QUERY, PUT_OFF, INLINE, OPERATIONS };
 
 /* What it shall return, and does to the test's timers. */
@@ -309,11 +308,11 @@ static void one(struct __test_metadata *_metadata, any_id_t *self, struct handle
 {
 	const unsigned int operation = below(self, OPERATIONS);
 	const uint64_t id = some_number(self, handle), when = new_deadline(self);
-	struct htw_cancel cancel = { .id = id, .remaining = POISON, .cookie = POISON,
-				     .missed = POISON, .flags = below(self, 2) };
-	const struct htw_mod mod = { .id = id, .deadline = when,
+	struct htw_cancel_args cancel = { .id = id, .remaining = POISON, .cookie = POISON,
+				     .missed = POISON };
+	struct htw_mod_args mod = { .id = id, .deadline = when,
 				     .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
-	struct htw_query query = { .id = id };
+	struct htw_timer_info query = { .id = id };
 	struct handle *owner = NULL;
 	const struct timer *timer = find(self, handle, id, &owner);
 	const uint64_t cookie = timer ? timer->cookie : 0;
@@ -352,47 +351,26 @@ static void one(struct __test_metadata *_metadata, any_id_t *self, struct handle
 
 static void many(struct __test_metadata *_metadata, any_id_t *self, struct handle *handle)
 {
-	const unsigned int n = 1 + below(self, MANY), operation = below(self, 3);
+	const unsigned int n = 1 + below(self, MANY), operation = below(self, 2);
 	uint64_t ids[MANY], deadlines[MANY];
 	int expected[MANY], results[MANY], failed = 0, kind[MANY];
-	struct htw_op ops[MANY] = { };
 	unsigned int i;
 
 	for (i = 0; i < n; i++) {
 		ids[i] = some_number(self, handle);
 		deadlines[i] = new_deadline(self);
-		kind[i] = operation == 0 ? STOP : operation == 1 ? REARM : CANCEL + below(self, 4);
-		if (kind[i] == REARM && operation == 2)
-			kind[i] = MOD;
+		kind[i] = operation == 0 ? STOP : REARM;
 		expected[i] = expect(self, handle, kind[i], ids[i], deadlines[i]);
 		failed += expected[i] < 0;
-		switch (kind[i]) {
-		case CANCEL:
-			ops[i].op = HTW_OP_CANCEL;
-			ops[i].cancel.id = ids[i];
-			break;
-		case MOD:
-			ops[i].op = HTW_OP_MOD;
-			ops[i].mod = (struct htw_mod){ .id = ids[i], .deadline = deadlines[i],
-						       .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
-			break;
-		case QUERY:
-			ops[i].op = HTW_OP_QUERY;
-			ops[i].query.id = ids[i];
-		}
 	}
 	switch (operation) {
 	case 0:
 		ASSERT_EQ(failed, htw_stop_many(handle->htw, ids, n, results));
 		break;
-	case 1:
+	default:
 		ASSERT_EQ(failed, htw_rearm_many(handle->htw, ids, deadlines, n, HTW_F_ABS,
 						 results));
 		break;
-	default:
-		ASSERT_EQ(failed, htw_batch(handle->htw, ops, n));
-		for (i = 0; i < n; i++)
-			results[i] = ops[i].result;
 	}
 	for (i = 0; i < n; i++) {
 		ASSERT_EQ(expected[i], results[i]) TH_LOG("operation %u, %llx", kind[i], ids[i]);
@@ -475,14 +453,10 @@ TEST_F_TIMEOUT(any_id, among_timers, TEST_SECONDS)
 /* Every call that takes an id refuses a number. */
 static void refuses(struct __test_metadata *_metadata, struct htw *htw, uint64_t id)
 {
-	struct htw_cancel cancel = { .id = id, .flags = HTW_CANCEL_DISCARD };
-	struct htw_query query = { .id = id };
+	struct htw_cancel_args cancel = { .id = id };
+	struct htw_timer_info query = { .id = id };
 	uint64_t deadline = 1;
-	struct htw_op ops[3] = {
-		{ .op = HTW_OP_CANCEL, .cancel = { .id = id } },
-		{ .op = HTW_OP_MOD, .mod = { .id = id, .flags = HTW_MOD_COOKIE } },
-		{ .op = HTW_OP_QUERY, .query = { .id = id } },
-	};
+	struct htw_mod_args mod = { .id = id, .flags = HTW_MOD_COOKIE };
 	int result = 0;
 
 	ASSERT_EQ(-ENOENT, htw_stop(htw, id)) TH_LOG("%llx", id);
@@ -495,18 +469,18 @@ static void refuses(struct __test_metadata *_metadata, struct htw *htw, uint64_t
 	ASSERT_EQ(-ENOENT, result);
 	ASSERT_EQ(1, htw_rearm_many(htw, &id, &deadline, 1, 0, &result)) TH_LOG("%llx", id);
 	ASSERT_EQ(-ENOENT, result);
-	ASSERT_EQ(3, htw_batch(htw, ops, 3)) TH_LOG("%llx", id);
+	ASSERT_EQ(-ENOENT, htw_mod(htw, &mod)) TH_LOG("%llx", id);
 }
 
 /* Each number of one or two bits, on a handle that has nothing, had something, has something. */
 TEST_F_TIMEOUT(any_id, of_two_bits, TEST_SECONDS)
 {
 	struct htw *htw = self->handles[3].htw;
-	struct htw_query query;
+	struct htw_timer_info query;
 	unsigned int round, a, b;
 	uint64_t ids[2] = { };
 	struct htw_event ev;
-	struct htw_info info;
+	struct htw_info_args info;
 
 	for (round = 0; round < 3; round++) {
 		const uint64_t bases[] = { 0, ids[0], ids[1] };
@@ -534,7 +508,7 @@ TEST_F_TIMEOUT(any_id, of_two_bits, TEST_SECONDS)
 			ASSERT_EQ(0, htw_after(htw, HOUR, 8, &ids[1]));
 		}
 	}
-	query = (struct htw_query){ .id = ids[1] };
+	query = (struct htw_timer_info){ .id = ids[1] };
 	ASSERT_EQ(0, htw_query(htw, &query));
 	ASSERT_EQ(8, query.cookie);
 	ASSERT_EQ(HOUR, query.remaining);
@@ -544,7 +518,7 @@ TEST_F_TIMEOUT(any_id, of_two_bits, TEST_SECONDS)
 TEST_F_TIMEOUT(any_id, of_another_handle, TEST_SECONDS)
 {
 	uint64_t ids[HANDLES][100];
-	struct htw_query query;
+	struct htw_timer_info query;
 	unsigned int h, k, i;
 
 	if (variant->backend == HTW_BACKEND_DEVICE)
@@ -559,7 +533,7 @@ TEST_F_TIMEOUT(any_id, of_another_handle, TEST_SECONDS)
 			const bool same = self->handles[h].family == self->handles[k].family;
 
 			for (i = 0; i < 100; i++) {
-				query = (struct htw_query){ .id = ids[k][i] };
+				query = (struct htw_timer_info){ .id = ids[k][i] };
 				if (!same) {
 					refuses(_metadata, self->handles[h].htw, ids[k][i]);
 					continue;
@@ -577,7 +551,7 @@ TEST_F_TIMEOUT(any_id, for_a_cursor, TEST_SECONDS)
 {
 	enum { COUNT = 64 };
 	struct handle *handle = &self->handles[1];
-	struct htw_query entries[COUNT];
+	struct htw_timer_info entries[COUNT];
 	unsigned int step, i, way, left = 0;
 	struct handle *owner;
 	struct timer *timer;
@@ -627,7 +601,7 @@ TEST_F_TIMEOUT(any_id, among_calls, TEST_SECONDS)
 	unsigned int step, i, made = 0;
 	struct htw_dispatcher *d;
 	uint64_t ids[CALLS] = { };
-	struct htw_info info;
+	struct htw_info_args info;
 	uint64_t id;
 	int ret;
 

@@ -79,71 +79,86 @@ int __wrap_close(int fd)
 	return __real_close(fd);
 }
 
-static int set_up(int fd, const struct htw_setup *setup)
+static int set_up(int fd, const struct htw_setup_args *setup)
 {
+	static const struct htw_setup_args nothing;
 	struct htw *htw;
 	int ret;
 
+	if (files[fd].settled)
+		return -EBUSY;
 	ret = htw_open(&htw, HTW_BACKEND_PROCESS, setup);
 	if (ret)
 		return ret;
-	if (files[fd].settled || !setup->flags) {
-		htw_close(htw);
-		return setup->flags ? -EBUSY : 0;
-	}
 	htw_close(files[fd].htw);
 	files[fd].htw = htw;
-	files[fd].settled = 1;
+	files[fd].settled = memcmp(setup, &nothing, sizeof(nothing)) != 0;
 	return dup2(htw_fd(htw), fd) < 0 ? -errno : 0;
 }
 
-static int batch(struct htw *htw, struct htw_batch *b)
+/* One operation of a vector, by the single call. */
+static int operate(struct htw *htw, const struct htw_vector_args *v, uint64_t *id,
+		   uint64_t deadline, uint64_t cookie)
 {
+	struct htw_cancel_args cancel = { .id = *id, .flags = v->flags };
+	struct htw_mod_args mod = {
+		.id = *id, .deadline = deadline, .interval = v->interval, .slack = v->slack,
+		.cookie = cookie, .flags = v->flags, .firings = v->firings,
+	};
+	struct htw_add_args add = {
+		.deadline = deadline, .interval = v->interval, .slack = v->slack,
+		.cookie = cookie, .flags = v->flags, .firings = v->firings,
+	};
 	int ret;
 
-	if (b->flags || b->reserved0 || b->reserved)
+	switch (v->op) {
+	case HTW_OP_ADD:
+		ret = htw_add(htw, &add);
+		if (!ret)
+			*id = add.id;
+		return ret;
+	case HTW_OP_CANCEL:
+		return htw_cancel(htw, &cancel);
+	case HTW_OP_MOD:
+		return htw_mod(htw, &mod);
+	default:
 		return -EINVAL;
-	ret = htw_batch(htw, (struct htw_op *)(uintptr_t)b->ops, b->count);
-	b->done = b->count;
-	return ret < 0 ? ret : 0;
+	}
 }
 
-/* Leave out what is due: in the process it is pending as well. */
-static int without_due(struct htw_query *entries, int count)
+static int vector(struct htw *htw, struct htw_vector_args *v)
 {
-	int i, left = 0;
+	const uint64_t *const deadlines = (const uint64_t *)(uintptr_t)v->deadlines;
+	const uint64_t *const cookies = (const uint64_t *)(uintptr_t)v->cookies;
+	uint64_t *const ids = (uint64_t *)(uintptr_t)v->ids;
+	int ret;
 
-	for (i = 0; i < count; i++)
-		if (entries[i].state != HTW_STATE_EXPIRED)
-			entries[left++] = entries[i];
-	return left;
+	v->failed = 0;
+	for (v->done = 0; v->done < v->count; v->done++) {
+		ret = operate(htw, v, &ids[v->done], deadlines ? deadlines[v->done] : 0,
+			      cookies ? cookies[v->done] : 0);
+		if (ret) {
+			ids[v->done] = ret;
+			v->failed++;
+		}
+	}
+	return 0;
 }
 
-static int list_in(struct htw *htw, unsigned int states, uint64_t *cursor,
-		   struct htw_query *entries, unsigned int count)
+static int list(struct htw *htw, struct htw_list_args *l, int harvest)
 {
-	int ret, got;
-
-	do {
-		ret = htw_list_in(htw, states, cursor, entries, count);
-		got = ret > 0 && !(states & HTW_LIST_EXPIRED) ? without_due(entries, ret) : ret;
-	} while (ret == -EAGAIN || (ret && !got));
-	return got;
-}
-
-static int list(struct htw *htw, struct htw_list *l, int harvest)
-{
-	struct htw_query *const entries = (struct htw_query *)(uintptr_t)l->entries;
+	struct htw_timer_info *const entries = (struct htw_timer_info *)(uintptr_t)l->entries;
 	uint64_t cursor = l->cursor;
 	int ret;
 
-	if ((harvest && l->flags) || l->reserved0 || l->reserved[0] || l->reserved[1])
+	if ((harvest && l->flags) || l->reserved)
 		return -EINVAL;
-	if (harvest)
-		ret = htw_harvest(htw, &cursor, entries, l->count);
-	else
-		ret = list_in(htw, l->flags ? l->flags : HTW_LIST_PENDING, &cursor, entries,
-			      l->count);
+	do {
+		if (harvest)
+			ret = htw_harvest(htw, &cursor, entries, l->count);
+		else
+			ret = htw_list_in(htw, l->flags, &cursor, entries, l->count);
+	} while (ret == -EAGAIN);
 	if (ret < 0)
 		return ret;
 	l->cursor = cursor;
@@ -151,53 +166,28 @@ static int list(struct htw *htw, struct htw_list *l, int harvest)
 	return 0;
 }
 
-static int cancel_all(struct htw *htw, struct htw_cancel_all *all)
+static int cancel_all(struct htw *htw, struct htw_cancel_all_args *all)
 {
 	int64_t ret;
 
-	if (all->reserved0 || all->reserved[0] || all->reserved[1])
+	if (all->flags || all->reserved)
 		return -EINVAL;
-	ret = htw_cancel_all(htw, all->flags);
+	ret = htw_cancel_all(htw);
 	if (ret < 0)
 		return ret;
 	all->count = ret;
 	return 0;
 }
 
-/* How many timers in these states there are, and the earliest one of them. */
-static unsigned int count_in(struct htw *htw, unsigned int states, struct htw_query *first)
+static int advance(struct htw *htw, struct htw_advance_args *a)
 {
-	struct htw_query entry;
-	unsigned int count = 0;
-	uint64_t cursor = 0;
+	int ret;
 
-	while (list_in(htw, states, &cursor, &entry, 1) > 0) {
-		if (first && (!count || entry.deadline < first->deadline))
-			*first = entry;
-		count++;
-	}
-	return count;
-}
-
-static int advance(struct htw *htw, struct htw_advance *a)
-{
-	const unsigned int before = count_in(htw, HTW_LIST_EXPIRED, NULL);
-	int64_t ret;
-
-	if (a->reserved0 || a->reserved)
-		return -EINVAL;
 	ret = htw_advance(htw, a->ns, a->flags);
 	if (ret < 0)
 		return ret;
-	a->expired = count_in(htw, HTW_LIST_EXPIRED, NULL) - before;
+	a->due = ret;
 	return 0;
-}
-
-static int next(struct htw *htw, struct htw_next *n)
-{
-	if (n->flags || n->reserved0 || n->reserved)
-		return -EINVAL;
-	return count_in(htw, HTW_LIST_PENDING, &n->timer) ? 0 : -ENOENT;
 }
 
 static int command(int fd, unsigned long number, void *arg)
@@ -220,9 +210,9 @@ static int command(int fd, unsigned long number, void *arg)
 		return htw_mod(htw, arg);
 	case HTW_QUERY:
 		return htw_query(htw, arg);
-	case HTW_BATCH:
+	case HTW_VECTOR:
 		files[fd].settled = 1;
-		return batch(htw, arg);
+		return vector(htw, arg);
 	case HTW_CANCEL_ALL:
 		return cancel_all(htw, arg);
 	case HTW_LIST:
@@ -231,10 +221,6 @@ static int command(int fd, unsigned long number, void *arg)
 		return list(htw, arg, 1);
 	case HTW_ADVANCE:
 		return advance(htw, arg);
-	case HTW_NEXT:
-		return next(htw, arg);
-	case HTW_FLUSH:
-		return -ENXIO;
 	default:
 		return -ENOTTY;
 	}

@@ -45,8 +45,8 @@ FIXTURE_VARIANT_ADD(dispatcher, device) {
 static int open_as(const FIXTURE_VARIANT(dispatcher) *variant, struct htw **htw, bool manual,
 		   uint64_t limit)
 {
-	const struct htw_setup setup = {
-		.flags = (manual ? HTW_SETUP_CLOCK : 0) | (limit ? HTW_SETUP_LIMIT : 0),
+	const struct htw_setup_args setup = {
+		.flags = manual ? HTW_SETUP_CLOCK : 0,
 		.clock = manual ? HTW_CLOCK_MANUAL : 0,
 		.limit = limit,
 	};
@@ -62,7 +62,7 @@ FIXTURE_SETUP(dispatcher)
 
 FIXTURE_TEARDOWN(dispatcher)
 {
-	struct htw_info info;
+	struct htw_info_args info;
 
 	htw_dispatcher_free(self->d);
 	/* The dispatcher leaves no timer behind. */
@@ -119,6 +119,23 @@ static void stop_other(struct htw_dispatcher *d, uint64_t call, void *arg)
 	log->result = htw_call_stop(d, log->other);
 }
 
+/* One htw_dispatch() makes at most the number of calls in the manual; a loop makes the others. */
+DISPATCHER_TEST(most_calls)
+{
+	struct log log = { .htw = self->htw };
+	int i, n;
+
+	for (i = 0; i < 2000; i++)
+		ASSERT_EQ(0, htw_call_after(self->d, SEC, note, &log, NULL));
+	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
+	EXPECT_EQ(512, htw_dispatch(self->d, 0));
+	EXPECT_EQ(512, log.calls);
+	while ((n = htw_dispatch(self->d, 0)) > 0)
+		EXPECT_GE(512, n);
+	EXPECT_EQ(0, n);
+	EXPECT_EQ(2000, log.calls);
+}
+
 DISPATCHER_TEST(after_and_at)
 {
 	struct log a = { .htw = self->htw }, b = a;
@@ -153,7 +170,6 @@ DISPATCHER_TEST(every)
 	uint64_t call, i;
 
 	EXPECT_EQ(-EINVAL, htw_call_every(self->d, 0, 0, note, &a, &call));
-	EXPECT_EQ(-EINVAL, htw_call_every(self->d, 0, 1, note, &a, &call));
 	EXPECT_EQ(-EINVAL, htw_call_every(self->d, 0, SEC, NULL, &a, &call));
 	ASSERT_EQ(0, htw_call_every(self->d, SEC, 2 * SEC, note, &a, &call));
 	for (i = 0; i < 10; i++) {
@@ -328,7 +344,7 @@ static void breed(struct htw_dispatcher *d, uint64_t call, void *arg)
 DISPATCHER_TEST(calls_that_make_calls)
 {
 	struct log a = { .htw = self->htw };
-	struct htw_info info;
+	struct htw_info_args info;
 	unsigned int i;
 
 	for (i = 0; i < 100; i++)
@@ -494,7 +510,7 @@ DISPATCHER_TEST(handle_used_by_others)
 {
 	struct log a = { .htw = self->htw, .ns = SEC }, b = a;
 	uint64_t call, every;
-	struct htw_query query;
+	struct htw_timer_info query;
 	uint64_t next;
 
 	/* Ask, wait and advance the clock, also from within a call. */
@@ -515,7 +531,7 @@ DISPATCHER_TEST(handle_used_by_others)
 	next = 0;
 	EXPECT_EQ(1, htw_harvest(self->htw, &next, &query, 1));
 	ASSERT_EQ(0, htw_call_every(self->d, SEC, SEC, note, &b, &every));
-	EXPECT_EQ(1, htw_cancel_all(self->htw, 0));
+	EXPECT_EQ(1, htw_cancel_all(self->htw));
 	htw_advance(self->htw, 2 * SEC, 0);
 	EXPECT_EQ(0, htw_dispatch(self->d, 0));
 	EXPECT_EQ(0, htw_call_again(self->d, call, SEC));
@@ -709,7 +725,7 @@ DISPATCHER_TEST(free_leaves_no_event)
 {
 	static struct many many;
 	struct htw_dispatcher *d;
-	struct htw_info info;
+	struct htw_info_args info;
 	struct htw_event ev;
 	unsigned int i;
 
@@ -1324,7 +1340,7 @@ static __attribute__((noinline)) int dispatch_deeper(struct htw_dispatcher *d, i
 DISPATCHER_TEST(left_by_longjmp)
 {
 	struct log a = { .htw = self->htw };
-	struct htw_info info;
+	struct htw_info_args info;
 	static struct jump j;
 	volatile int depth;
 	uint64_t call;
@@ -1617,7 +1633,7 @@ DISPATCHER_TEST(waits_at_a_limit)
 	struct two two = { };
 	uint64_t start;
 	long slept;
-	struct htw_info info;
+	struct htw_info_args info;
 	struct htw *htw;
 	pthread_t thread;
 	void *result;
@@ -1803,6 +1819,67 @@ DISPATCHER_TEST(forked)
 	EXPECT_EQ(0, status);
 	htw_dispatcher_free(d);
 	htw_close(htw);
+}
+
+static unsigned int released[8];
+static struct htw *released_on;
+
+static void release(void *arg)
+{
+	released[(uintptr_t)arg]++;
+}
+
+static void once_more(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	/* Its second run is at the time that the first one asked for. */
+	if (htw_now(released_on) < 2 * SEC)
+		htw_call_again(d, call, SEC);
+	(void)arg;
+}
+
+static void stop_self(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+	(void)arg;
+	htw_call_stop(d, call);
+}
+
+static void nothing(struct htw_dispatcher *d, uint64_t call, void *arg)
+{
+}
+
+/* An argument is released once, when the call has ended, however it ends. */
+DISPATCHER_TEST(release)
+{
+	uint64_t call[8], cursor = 0;
+	struct htw_pending_call pending;
+	int i;
+
+	released_on = self->htw;
+	memset(released, 0, sizeof(released));
+	htw_dispatcher_set_release(self->d, release);
+	EXPECT_EQ(-EINVAL, htw_call_every(self->d, SEC, 0, nothing, NULL, NULL));
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, nothing, NULL, &call[0]));
+	ASSERT_EQ(0, htw_call_after(self->d, SEC, once_more, (void *)1, &call[1]));
+	ASSERT_EQ(0, htw_call_every(self->d, SEC, SEC, stop_self, (void *)2, &call[2]));
+	for (i = 3; i < 6; i++)
+		ASSERT_EQ(0, htw_call_after(self->d, HOUR, nothing, HTW_POINTER(i), &call[i]));
+	EXPECT_EQ(0, htw_call_stop(self->d, call[3]));
+	EXPECT_EQ(1, released[3]);
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(3, htw_dispatch(self->d, 0));
+	EXPECT_EQ(1, released[0]);
+	EXPECT_EQ(0, released[1]);
+	EXPECT_EQ(1, released[2]);
+	EXPECT_EQ(-ENOENT, htw_call_stop(self->d, call[2]));
+	htw_advance(self->htw, SEC, 0);
+	EXPECT_EQ(1, htw_dispatch(self->d, 0));
+	EXPECT_EQ(1, released[1]);
+	EXPECT_EQ(1, htw_dispatcher_shutdown(self->d, &cursor, &pending, 1));
+	EXPECT_EQ(1, released[4] + released[5]);
+	htw_dispatcher_free(self->d);
+	for (i = 0; i < 6; i++)
+		EXPECT_EQ(1, released[i]);
+	ASSERT_EQ(0, htw_dispatcher_new(&self->d, self->htw));
 }
 
 TEST_HARNESS_MAIN

@@ -35,15 +35,15 @@ FIXTURE_TEARDOWN(example)
 {
 }
 
-/* Run a program from the search path; return its exit status. */
-static int run(const char *program)
+/* Run a program from the search path, with an argument or NULL; return its exit status. */
+static int run_with(const char *program, const char *argument)
 {
 	int status;
 	pid_t pid = fork();
 
 	if (!pid) {
 		dup2(STDERR_FILENO, STDOUT_FILENO);
-		execlp(program, program, NULL);
+		execlp(program, program, argument, NULL);
 		_exit(127);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
@@ -51,19 +51,22 @@ static int run(const char *program)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-#define EXAMPLE_NAMED(test, name)						\
+#define EXAMPLE_WITH(test, name, argument)					\
 TEST_F_TIMEOUT(example, test, TEST_SECONDS)					\
 {										\
-	EXPECT_EQ(0, run("example-" name));					\
+	EXPECT_EQ(0, run_with("example-" name, argument));			\
 }
+#define EXAMPLE_NAMED(test, name) EXAMPLE_WITH(test, name, NULL)
 #define EXAMPLE(name)	EXAMPLE_NAMED(name, #name)
 
 EXAMPLE(epoll)
+EXAMPLE(pacing)
 EXAMPLE_NAMED(put_off, "put-off")
 EXAMPLE(libevent)
 EXAMPLE(libev)
 EXAMPLE(libuv)
 EXAMPLE(liburing)
+EXAMPLE_WITH(liburing_by_ioctl, "liburing", "--ioctl")
 EXAMPLE(prefork)
 EXAMPLE(handover)
 

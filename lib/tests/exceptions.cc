@@ -18,7 +18,7 @@ struct Fixture {
 
 	Fixture()
 	{
-		htw_setup setup = {};
+		htw_setup_args setup = {};
 
 		setup.flags = HTW_SETUP_CLOCK;
 		setup.clock = HTW_CLOCK_MANUAL;

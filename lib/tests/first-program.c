@@ -17,7 +17,7 @@ int main(void)
 		return 1;
 	printf("libhtw %s: timer %llx with cookie %llu came %llu ns after its time\n",
 	       htw_version(), (unsigned long long)event.id, (unsigned long long)event.cookie,
-	       (unsigned long long)(event.fired - event.deadline));
+	       (unsigned long long)(event.taken - event.deadline));
 	htw_close(timers);
 	return event.id == id && event.cookie == 42 ? 0 : 1;
 }

@@ -25,7 +25,10 @@
 
 enum { CHILDREN = 200, COPIES = 5 };
 
-/* What a test forks: a handle with shards, and a dispatcher on one of them. */
+/*
+ * What a test forks: a handle with shards, or on the device with others of their own, and a
+ * dispatcher on one of them.
+ */
 struct copies {
 	struct htw *htw, *shard[3];
 	struct htw_dispatcher *d;
@@ -35,31 +38,60 @@ FIXTURE(forked) {
 	struct copies c;
 };
 
+FIXTURE_VARIANT(forked) {
+	enum htw_backend backend;
+};
+
+FIXTURE_VARIANT_ADD(forked, process) { HTW_BACKEND_PROCESS };
+FIXTURE_VARIANT_ADD(forked, device) { HTW_BACKEND_DEVICE };
+
 FIXTURE_SETUP(forked)
 {
+	if (variant->backend == HTW_BACKEND_DEVICE && access("/dev/htw", R_OK | W_OK))
+		SKIP(return, "no device");
 }
 
 FIXTURE_TEARDOWN(forked)
 {
 }
 
-static struct htw_setup manual(void)
+/* What is so with one of the backends. */
+FIXTURE(one_backend) {
+};
+
+FIXTURE_SETUP(one_backend)
 {
-	return (struct htw_setup){ .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+}
+
+FIXTURE_TEARDOWN(one_backend)
+{
+}
+
+static struct htw_setup_args manual(void)
+{
+	return (struct htw_setup_args){ .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
 }
 
 static void nothing(struct htw_dispatcher *d, uint64_t call, void *arg)
 {
 }
 
-static bool open_copies(struct copies *c, const struct htw_setup *setup)
+/* Timers beside those of a handle. */
+static int open_shard(struct htw **shard, struct htw *htw, const struct htw_setup_args *setup)
+{
+	return htw_backend(htw) == HTW_BACKEND_PROCESS ? htw_shard(shard, htw) :
+		htw_open(shard, HTW_BACKEND_DEVICE, setup);
+}
+
+static bool open_copies(struct copies *c, enum htw_backend backend,
+			const struct htw_setup_args *setup)
 {
 	int i;
 
-	if (htw_open(&c->htw, HTW_BACKEND_PROCESS, setup))
+	if (htw_open(&c->htw, backend, setup))
 		return false;
 	for (i = 0; i < 3; i++)
-		if (htw_shard(&c->shard[i], c->htw))
+		if (open_shard(&c->shard[i], c->htw, setup))
 			return false;
 	return !htw_dispatcher_new(&c->d, c->shard[2]);
 }
@@ -128,7 +160,7 @@ static bool goes_on(void)
 static void *use_timers(void *arg)
 {
 	struct copies *c = busy.c;
-	struct htw_query entries[8];
+	struct htw_timer_info entries[8];
 	struct htw_event ev[8];
 	uint64_t id[3], cursor;
 	int i;
@@ -141,7 +173,7 @@ static void *use_timers(void *arg)
 		cursor = 0;
 		htw_list(c->htw, &cursor, entries, 8);
 		htw_advance(c->htw, 1, 0);
-		/* Those of other shards take the lock of the family. */
+		/* Those of other shards take the lock of the family; the device has none. */
 		for (i = 0; i < 3; i++)
 			htw_stop(c->shard[i], id[i]);
 		htw_stop(c->shard[1], id[0]);
@@ -157,7 +189,7 @@ static void *use_shards(void *arg)
 	uint64_t id;
 
 	while (goes_on()) {
-		if (htw_shard(&shard, busy.c->shard[1]))
+		if (open_shard(&shard, busy.c->shard[1], NULL))
 			continue;
 		htw_after(shard, HOUR, 1, &id);
 		htw_close(shard);
@@ -182,13 +214,13 @@ static void *use_dispatcher(void *arg)
 TEST_F_TIMEOUT(forked, closed_in_any_order_beside_threads, TEST_SECONDS)
 {
 	void *(*const uses[])(void *) = { use_timers, use_timers, use_shards, use_dispatcher };
-	const struct htw_setup setup = manual();
+	const struct htw_setup_args setup = manual();
 	pthread_t threads[ARRAY_SIZE(uses)];
 	unsigned int number, i;
 	pid_t child;
 	int failed;
 
-	ASSERT_TRUE(open_copies(&self->c, &setup));
+	ASSERT_TRUE(open_copies(&self->c, variant->backend, &setup));
 	busy.c = &self->c;
 	busy.stop = false;
 	for (i = 0; i < ARRAY_SIZE(uses); i++) {
@@ -228,15 +260,14 @@ static unsigned int wrong;
 static void every_call(struct htw *htw, uint64_t id, bool manual_clock)
 {
 	uint64_t out = POISON, cursor = 0, ids[2] = { id, id }, deadlines[2] = { 1, 1 };
-	struct htw_cancel cancel = { .id = id }, cancel_before = cancel;
-	struct htw_query query = { .id = id }, query_before = query;
-	struct htw_add add = { .id = POISON };
+	struct htw_cancel_args cancel = { .id = id }, cancel_before = cancel;
+	struct htw_timer_info query = { .id = id }, query_before = query;
+	struct htw_add_args add = { .id = POISON };
 	struct htw *shard = (struct htw *)&out;
-	struct htw_op op = { .op = HTW_OP_CANCEL, .cancel.id = id };
 	struct htw_dispatcher *d = NULL;
 	int results[2] = { 4711, 4711 };
 	struct htw_event ev[2];
-	struct htw_info info;
+	struct htw_info_args info;
 
 	memset(&info, 0xa5, sizeof(info));
 	IS_REFUSED(htw_shard(&shard, htw));
@@ -251,20 +282,19 @@ static void every_call(struct htw *htw, uint64_t id, bool manual_clock)
 	IS_REFUSED(htw_stop(htw, id));
 	IS_REFUSED(htw_add(htw, &add));
 	IS_REFUSED(htw_cancel(htw, &cancel));
-	IS_REFUSED(htw_mod(htw, &(struct htw_mod){ .id = id, .flags = HTW_MOD_DEADLINE }));
+	IS_REFUSED(htw_mod(htw, &(struct htw_mod_args){ .id = id, .flags = HTW_MOD_DEADLINE }));
 	IS_REFUSED(htw_query(htw, &query));
 	IS_REFUSED(htw_next_time(htw, &out));
 	IS_REFUSED(htw_add_many(htw, NULL, deadlines, NULL, ids, 2, results));
 	IS_REFUSED(htw_rearm_many(htw, ids, deadlines, 2, 0, results));
 	IS_REFUSED(htw_stop_many(htw, ids, 2, results));
-	IS_REFUSED(htw_batch(htw, &op, 1));
 	IS_REFUSED(htw_read(htw, ev, 2));
 	IS_REFUSED(htw_wait(htw, 0));
 	IS_REFUSED(htw_wait(htw, -1));
 	IS_REFUSED(htw_pwait(htw, HTW_SEC, NULL));
-	IS_REFUSED(htw_cancel_all(htw, 0));
+	IS_REFUSED(htw_cancel_all(htw));
 	IS_REFUSED(htw_list(htw, &cursor, &query, 1));
-	IS_REFUSED(htw_list_in(htw, HTW_LIST_EXPIRED, &cursor, &query, 1));
+	IS_REFUSED(htw_list_in(htw, HTW_LIST_DUE, &cursor, &query, 1));
 	IS_REFUSED(htw_harvest(htw, &cursor, &query, 1));
 	if (manual_clock)
 		IS_REFUSED(htw_advance(htw, 1, 0));
@@ -297,11 +327,14 @@ static void every_call_of_dispatcher(struct htw_dispatcher *d, uint64_t call)
 	wrong += htw_dispatcher_shutdown(d, &cursor, &pending, 1) != 0;
 }
 
-static int64_t left_of(int fd)
+/* Time left until the timerfd of a handle in the process expires. */
+static int64_t left_of(const struct htw *htw)
 {
 	struct itimerspec spec;
 
-	if (timerfd_gettime(fd, &spec))
+	if (htw_backend(htw) != HTW_BACKEND_PROCESS)
+		return 0;
+	if (timerfd_gettime(htw_fd(htw), &spec))
 		return -1;
 	return spec.it_value.tv_sec * (int64_t)HTW_SEC + spec.it_value.tv_nsec;
 }
@@ -309,19 +342,19 @@ static int64_t left_of(int fd)
 /* In a child, nothing but closing works, whatever the clock, and the parent does not notice. */
 TEST_F_TIMEOUT(forked, all_else_is_refused, TEST_SECONDS)
 {
-	const struct htw_setup setups[] = { { }, manual() };
+	const struct htw_setup_args setups[] = { { }, manual() };
 	unsigned int s, i;
 
 	for (s = 0; s < ARRAY_SIZE(setups); s++) {
 		struct htw *handles[3], *own;
 		uint64_t ids[3], own_id, call;
 		int64_t left[3];
-		struct htw_query query;
+		struct htw_timer_info query;
 		struct htw_event ev;
 		struct copies c;
 		pid_t child;
 
-		ASSERT_TRUE(open_copies(&self->c, &setups[s]));
+		ASSERT_TRUE(open_copies(&self->c, variant->backend, &setups[s]));
 		c = self->c;
 		handles[0] = c.htw;
 		handles[1] = c.shard[0];
@@ -331,7 +364,7 @@ TEST_F_TIMEOUT(forked, all_else_is_refused, TEST_SECONDS)
 		}
 		ASSERT_EQ(0, htw_call_after(c.d, HOUR, nothing, NULL, &call));
 		for (i = 0; i < 3; i++)
-			left[i] = left_of(htw_fd(handles[i]));
+			left[i] = left_of(handles[i]);
 
 		fflush(stdout);
 		child = fork();
@@ -344,15 +377,15 @@ TEST_F_TIMEOUT(forked, all_else_is_refused, TEST_SECONDS)
 			every_call(c.htw, 0, s);
 			every_call_of_dispatcher(c.d, call);
 			/* What does not use the timers does not fail. */
-			wrong += htw_backend(c.htw) != HTW_BACKEND_PROCESS;
+			wrong += htw_backend(c.htw) != variant->backend;
 			wrong += htw_fd(c.htw) < 0;
 			htw_now(c.htw);
 			/* A handle of its own. */
-			wrong += htw_open(&own, HTW_BACKEND_PROCESS, NULL) != 0;
+			wrong += htw_open(&own, variant->backend, NULL) != 0;
 			wrong += htw_after(own, 0, 5, &own_id) != 0;
 			wrong += htw_wait(own, EVENTUALLY) != 1;
 			wrong += htw_read(own, &ev, 1) != 1 || ev.id != own_id;
-			for (i = 0; i < 3; i++)
+			for (i = 0; i < 3 && variant->backend == HTW_BACKEND_PROCESS; i++)
 				wrong += own_id == ids[i];
 			/* And a child of its own has neither. */
 			fflush(stdout);
@@ -379,10 +412,10 @@ TEST_F_TIMEOUT(forked, all_else_is_refused, TEST_SECONDS)
 			struct pollfd pfd = { .fd = htw_fd(handles[i]), .events = POLLIN };
 
 			EXPECT_EQ(0, poll(&pfd, 1, 0));
-			EXPECT_LE(left_of(htw_fd(handles[i])), left[i]);
-			EXPECT_LE(left[i] - 60 * (int64_t)HTW_SEC, left_of(htw_fd(handles[i])));
-			query = (struct htw_query){ .id = ids[i] };
-			EXPECT_EQ(0, htw_query(c.htw, &query));
+			EXPECT_LE(left_of(handles[i]), left[i]);
+			EXPECT_LE(left[i] - 60 * (int64_t)HTW_SEC, left_of(handles[i]));
+			query = (struct htw_timer_info){ .id = ids[i] };
+			EXPECT_EQ(0, htw_query(handles[i], &query));
 			EXPECT_EQ(i, query.cookie);
 			EXPECT_LE(query.remaining, HOUR);
 			EXPECT_EQ(0, htw_put_off(handles[i], ids[i], HOUR));
@@ -394,10 +427,70 @@ TEST_F_TIMEOUT(forked, all_else_is_refused, TEST_SECONDS)
 }
 
 /*
+ * At the fork the parent has events to read, timers that are put off, and timers that it has ended
+ * but not told the kernel of yet. A child takes no event and ends no timer, also if it closes its
+ * copy of the handle.
+ */
+TEST_F_TIMEOUT(forked, events_are_the_parents, TEST_SECONDS)
+{
+	enum { TIMERS = 20, READ = 5, PUT_OFF = 5 };
+	const struct htw_setup_args setup = manual();
+	struct htw_event ev[TIMERS];
+	unsigned int i, closes;
+	uint64_t ids[TIMERS];
+	struct htw *htw;
+	pid_t child;
+
+	for (closes = 0; closes < 2; closes++) {
+		ASSERT_EQ(0, htw_open(&htw, variant->backend, &setup));
+		for (i = 0; i < TIMERS; i++) {
+			ASSERT_EQ(0, htw_timeout(htw, HTW_SEC, i, &ids[i]));
+		}
+		for (i = 0; i < PUT_OFF; i++) {
+			ASSERT_EQ(0, htw_put_off(htw, ids[i], 2 * HTW_SEC));
+		}
+		ASSERT_EQ(1, htw_advance(htw, HTW_SEC, 0));
+		ASSERT_EQ(READ, htw_read(htw, ev, READ));
+		EXPECT_EQ(PUT_OFF, ev[0].cookie);
+
+		fflush(stdout);
+		child = fork();
+		if (!child) {
+			alarm(CHILD_SECONDS);
+			wrong = 0;
+			IS_REFUSED(htw_wait(htw, 0));
+			IS_REFUSED(htw_read(htw, ev, 1));
+			IS_REFUSED(htw_read(htw, ev, 0));
+			for (i = 0; i < TIMERS; i++) {
+				IS_REFUSED(htw_put_off(htw, ids[i], HOUR));
+				IS_REFUSED(htw_put_off_inline(htw, ids[i], HOUR));
+				IS_REFUSED(htw_stop(htw, ids[i]));
+			}
+			IS_REFUSED(htw_cancel_all(htw));
+			wrong += htw_now(htw) != HTW_SEC;
+			if (closes)
+				htw_close(htw);
+			fflush(stdout);
+			_exit(wrong > 100 ? 100 : wrong);
+		}
+		EXPECT_EQ(0, exit_of(child));
+
+		ASSERT_EQ(TIMERS - READ - PUT_OFF, htw_read(htw, ev, TIMERS));
+		EXPECT_EQ(READ + PUT_OFF, ev[0].cookie);
+		EXPECT_EQ(1, htw_advance(htw, HTW_SEC, 0));
+		ASSERT_EQ(PUT_OFF, htw_read(htw, ev, TIMERS));
+		EXPECT_EQ(0, ev[0].cookie);
+		EXPECT_EQ(2 * HTW_SEC, ev[0].deadline);
+		EXPECT_EQ(0, htw_cancel_all(htw));
+		htw_close(htw);
+	}
+}
+
+/*
  * epoll forgets a descriptor only with its last copy: that of a handle that the opener has
  * closed is silent, although a child still has it.
  */
-TEST_F_TIMEOUT(forked, closed_by_the_opener, TEST_SECONDS)
+TEST_F_TIMEOUT(one_backend, closed_by_the_opener, TEST_SECONDS)
 {
 	static const uint64_t delays[] = { 0, HTW_MSEC, 20 * HTW_MSEC };
 	struct epoll_event event = { .events = EPOLLIN };
@@ -442,9 +535,9 @@ TEST_F_TIMEOUT(forked, closed_by_the_opener, TEST_SECONDS)
 }
 
 /* The timers of the device are shared, by a handle for a copy of the descriptor. */
-TEST_F_TIMEOUT(forked, shared_by_the_device, TEST_SECONDS)
+TEST_F_TIMEOUT(one_backend, shared_by_the_device, TEST_SECONDS)
 {
-	const struct htw_setup setup = manual();
+	const struct htw_setup_args setup = manual();
 	struct htw *htw, *other;
 	struct htw_event ev;
 	uint64_t id, byte = 0;

@@ -50,12 +50,12 @@ static void age(struct process *p)
 /* A slot whose generations are used up is not reused, and the limit holds. */
 TEST(generations_run_out)
 {
-	const struct htw_setup setup = {
-		.flags = HTW_SETUP_CLOCK | HTW_SETUP_LIMIT, .clock = HTW_CLOCK_MANUAL, .limit = 3,
+	const struct htw_setup_args setup = {
+		.flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL, .limit = 3,
 	};
 	uint64_t id, ids[3], deadlines[3] = { SEC, SEC, SEC }, cursor = 0;
 	int results[3], way, i;
-	struct htw_query entry;
+	struct htw_timer_info entry;
 	struct htw_event ev;
 	struct process *p;
 	struct htw *htw;
@@ -141,7 +141,7 @@ static int compare_ids(const void *a, const void *b)
 TEST(growing_and_shrinking)
 {
 	enum { COUNT = 50000, ROUNDS = 12 };
-	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = COUNT };
+	const struct htw_setup_args setup = { .limit = COUNT };
 	static uint64_t ids[ROUNDS * COUNT], deadlines[COUNT];
 	struct process *p;
 	struct htw *htw;
@@ -195,7 +195,7 @@ TEST(more_handles_than_numbers)
 /* A far deadline of CLOCK_REALTIME does not leave the timerfd readable: time_t may be 32 bits. */
 TEST(quiet_until_then)
 {
-	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
+	const struct htw_setup_args setup = { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
 	struct pollfd pfd = { .events = POLLIN };
 	struct htw_event ev;
 	int i, readable = 0;
@@ -217,7 +217,7 @@ TEST(quiet_until_then)
 /* On a manual clock the descriptor is readable while something is due, whichever call ends that. */
 TEST(readable_while_due)
 {
-	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	const struct htw_setup_args setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
 	struct pollfd pfd = { .events = POLLIN };
 	struct htw *htw;
 	uint64_t id;
@@ -237,7 +237,7 @@ TEST(readable_while_due)
 			EXPECT_EQ(0, htw_rearm(htw, id, HOUR));
 			break;
 		default:
-			EXPECT_EQ(2, htw_cancel_all(htw, 0));
+			EXPECT_EQ(2, htw_cancel_all(htw));
 			break;
 		}
 		EXPECT_EQ(0, poll(&pfd, 1, 0));
@@ -266,7 +266,7 @@ static int set_realtime(uint64_t ns)
 /* Set back by various amounts, some over several hours. */
 TEST(clock_set_back)
 {
-	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
+	const struct htw_setup_args setup = { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
 	const uint64_t starts[] = { 1000000 * HOUR / 3, 50 * HOUR, 1000000 * HOUR / 3 };
 	const uint64_t backs[] = { 2 * HOUR, 49 * HOUR, 1000000 * HOUR / 3 - HOUR };
 	uint64_t before, near_id, far_id;
@@ -292,14 +292,14 @@ TEST(clock_set_back)
 		ASSERT_EQ(1, htw_wait(htw, 60 * (int64_t)SEC));
 		ASSERT_EQ(1, htw_read(htw, ev, 4));
 		EXPECT_EQ(near_id, ev[0].id);
-		EXPECT_LE(ev[0].deadline, ev[0].fired);
-		EXPECT_GE(realtime(), ev[0].fired);
+		EXPECT_LE(ev[0].deadline, ev[0].taken);
+		EXPECT_GE(realtime(), ev[0].taken);
 		/* And forward over its deadline. */
 		ASSERT_EQ(0, set_realtime(before + 2 * HOUR));
 		ASSERT_EQ(1, htw_wait(htw, 60 * (int64_t)SEC));
 		ASSERT_EQ(1, htw_read(htw, ev, 4));
 		EXPECT_EQ(far_id, ev[0].id);
-		EXPECT_LE(ev[0].deadline, ev[0].fired);
+		EXPECT_LE(ev[0].deadline, ev[0].taken);
 		EXPECT_EQ(0, htw_wait(htw, SEC / 100));
 		htw_close(htw);
 	}
@@ -311,8 +311,8 @@ TEST(clock_set_back)
  */
 TEST(clock_set_back_within_a_tick)
 {
-	const struct htw_setup setup = {
-		.flags = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE,
+	const struct htw_setup_args setup = {
+		.flags = HTW_SETUP_CLOCK,
 		.clock = CLOCK_REALTIME,
 		.tick_ns = SEC, .levels = 2, .slots = { 64, 64 },
 	};
@@ -340,7 +340,7 @@ TEST(clock_set_back_within_a_tick)
 		ASSERT_EQ(1, htw_wait(htw, 60 * (int64_t)SEC));
 		ASSERT_EQ(1, htw_read(htw, ev, 4));
 		EXPECT_EQ(id, ev[0].id);
-		EXPECT_LE(ev[0].deadline, ev[0].fired);
+		EXPECT_LE(ev[0].deadline, ev[0].taken);
 	}
 	EXPECT_EQ(0, process_of(htw)->nr_timers);
 	htw_close(htw);
@@ -348,17 +348,17 @@ TEST(clock_set_back_within_a_tick)
 
 /* Levels. */
 
-static const struct htw_setup manual = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+static const struct htw_setup_args manual = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
 
 /* Few timers need no levels, however they are started and however far they are. */
 TEST(levels_for_many)
 {
 	static const uint64_t soon[FEW_TIMERS + 1];
-	struct htw_add add = { .flags = HTW_F_KEEP };
+	struct htw_add_args add = { .flags = HTW_F_KEEP };
 	uint64_t ids[FEW_TIMERS + 1], id;
 	struct htw_event ev[FEW_TIMERS];
 	struct htw *htw, *shard;
-	struct htw_info info;
+	struct htw_info_args info;
 	unsigned int i, way;
 	struct process *p;
 
@@ -386,18 +386,15 @@ TEST(levels_for_many)
 			break;
 		case 2:
 			/* One vector of many. */
-			ASSERT_EQ(FEW_TIMERS, htw_cancel_all(htw, 0));
+			ASSERT_EQ(FEW_TIMERS, htw_cancel_all(htw));
 			ASSERT_EQ(0, htw_add_many(htw, NULL, soon, NULL, ids, FEW_TIMERS, NULL));
 			EXPECT_EQ(0, p->wheel.levels);
-			ASSERT_EQ(FEW_TIMERS, htw_cancel_all(htw, 0));
+			ASSERT_EQ(FEW_TIMERS, htw_cancel_all(htw));
 			ASSERT_EQ(0, htw_add_many(htw, NULL, soon, NULL, ids, FEW_TIMERS + 1,
 						  NULL));
 			break;
-		default: {
-			struct htw_op op = { .op = HTW_OP_ADD, .add = { .deadline = SEC } };
-
-			ASSERT_EQ(0, htw_batch(htw, &op, 1));
-		}
+		default:
+			ASSERT_EQ(0, htw_add(htw, &(struct htw_add_args){ .deadline = SEC }));
 		}
 		EXPECT_EQ(5, p->wheel.levels);
 		EXPECT_EQ(256, p->wheel.level[0].nr_buckets / 2);
@@ -427,10 +424,10 @@ TEST(levels_reserved)
 
 TEST(levels_as_asked_for)
 {
-	const struct htw_setup setup = {
-		.flags = HTW_SETUP_PRIVATE, .tick_ns = SEC, .levels = 3, .slots = { 60, 60, 12 },
+	const struct htw_setup_args setup = {
+		.tick_ns = SEC, .levels = 3, .slots = { 60, 60, 12 },
 	};
-	struct htw_info info;
+	struct htw_info_args info;
 	struct process *p;
 	struct htw *htw;
 	unsigned int i;
@@ -542,7 +539,7 @@ TEST(order_as_levels_are_added)
 	static const uint64_t deadlines[] = {
 		10 * HTW_MSEC, 300 * HTW_MSEC, 20 * SEC, HOUR, 10000 * HOUR,
 	};
-	static const struct htw_add absolute = { .flags = HTW_F_ABS };
+	static const struct htw_add_args absolute = { .flags = HTW_F_ABS };
 	uint64_t ids[100], many[100], cookies[100];
 	unsigned int i, k, before, round, asked;
 	struct htw *htw;
@@ -581,12 +578,11 @@ TEST(order_as_levels_are_added)
  */
 TEST(order_on_a_manual_clock)
 {
-	struct htw_setup setup = manual;
+	struct htw_setup_args setup = manual;
 	unsigned int i, others;
 	struct htw_event ev;
 	struct htw *htw;
 
-	setup.flags |= HTW_SETUP_PRIVATE;
 	setup.tick_ns = 1000;
 	setup.levels = 1;
 	setup.slots[0] = 64;
@@ -611,8 +607,8 @@ TEST(order_on_a_manual_clock)
 /* The same on another clock, where many wait for the tick, and not the last of them is due. */
 TEST(order_among_many_that_wait)
 {
-	const struct htw_setup setup = {
-		.flags = HTW_SETUP_PRIVATE, .tick_ns = SEC, .levels = 2, .slots = { 64, 64 },
+	const struct htw_setup_args setup = {
+		.tick_ns = SEC, .levels = 2, .slots = { 64, 64 },
 	};
 	const uint64_t start = 1000 * HOUR, deadline = start + SEC / 2;
 	unsigned int i, others;
@@ -643,8 +639,8 @@ TEST(order_after_the_clock_was_set_back)
 {
 	static const uint64_t back[] = { SEC / 4, SEC * 3 / 4, 100 * SEC };
 	static const unsigned int others[] = { 0, 100, 5000 };
-	const struct htw_setup setup = {
-		.flags = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE, .clock = CLOCK_REALTIME,
+	const struct htw_setup_args setup = {
+		.flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME,
 		.tick_ns = SEC, .levels = 2, .slots = { 64, 64 },
 	};
 	const uint64_t start = 1000 * HOUR, deadline = start + SEC / 2, past = start - 150 * SEC;
@@ -696,7 +692,7 @@ TEST(order_after_the_clock_was_set_back)
 TEST(years_beyond_the_levels)
 {
 	enum { COUNT = 100000, MONTHS = 24 * 12 };
-	static const struct htw_setup setups[] = {
+	static const struct htw_setup_args setups[] = {
 		{ .levels = 1, .slots = { 2 } },
 		{ .levels = 3, .slots = { 60, 60, 12 } },
 	};
@@ -706,13 +702,13 @@ TEST(years_beyond_the_levels)
 	static uint64_t ids[COUNT], deadlines[COUNT];
 	static struct htw_event ev[PORTION];
 	unsigned int i, k, month_nr, got, calls;
-	struct htw_setup setup;
+	struct htw_setup_args setup;
 	struct htw *htw;
 	int n;
 
 	for (k = 0; k < ARRAY_SIZE(setups); k++) {
 		setup = setups[k];
-		setup.flags = HTW_SETUP_CLOCK | HTW_SETUP_PRIVATE;
+		setup.flags = HTW_SETUP_CLOCK;
 		setup.clock = HTW_CLOCK_MANUAL;
 		setup.tick_ns = SEC;
 		ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));

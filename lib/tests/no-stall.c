@@ -118,15 +118,14 @@ static struct htw *head, *htw, *other;
 static uint64_t *ids;
 static uint64_t deadlines[STEP];
 static struct htw_event events[1024];
-static struct htw_query entries[1024];
+static struct htw_timer_info entries[1024];
 
-static void open_handles(const struct htw_setup *with)
+static void open_handles(const struct htw_setup_args *with)
 {
-	struct htw_setup setup = { };
+	struct htw_setup_args setup = { };
 
 	if (with)
 		setup = *with;
-	setup.flags |= HTW_SETUP_LIMIT;
 	setup.limit = timers + 10000;
 	ahead = 0;
 	MUST(!htw_open(&head, HTW_BACKEND_PROCESS, &setup));
@@ -135,7 +134,7 @@ static void open_handles(const struct htw_setup *with)
 }
 
 /* Start them; the deadline of the n-th is @first + n * @step. */
-static void start_all(const struct htw_add *common, uint64_t first, uint64_t step)
+static void start_all(const struct htw_add_args *common, uint64_t first, uint64_t step)
 {
 	unsigned int i, k;
 
@@ -146,16 +145,16 @@ static void start_all(const struct htw_add *common, uint64_t first, uint64_t ste
 	}
 }
 
-static const struct htw_add absolute = { .flags = HTW_F_ABS };
-static const struct htw_add put_off = { .flags = HTW_F_ABS | HTW_F_PUT_OFF };
-static const struct htw_add kept = { .flags = HTW_F_ABS | HTW_F_KEEP };
-static const struct htw_add periodic = { .flags = HTW_F_ABS, .interval = HOUR };
-static const struct htw_setup manual = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
-static const struct htw_setup widest = {
-	.flags = HTW_SETUP_PRIVATE, .tick_ns = 1000000,
+static const struct htw_add_args absolute = { .flags = HTW_F_ABS };
+static const struct htw_add_args put_off = { .flags = HTW_F_ABS | HTW_F_PUT_OFF };
+static const struct htw_add_args kept = { .flags = HTW_F_ABS | HTW_F_KEEP };
+static const struct htw_add_args periodic = { .flags = HTW_F_ABS, .interval = HOUR };
+static const struct htw_setup_args manual = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+static const struct htw_setup_args widest = {
+	.tick_ns = 1000000,
 	.levels = 6, .slots = { 2048, 2048, 2048, 2048, 2048, 64 },
 };
-static const struct htw_setup realtime = { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
+static const struct htw_setup_args realtime = { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
 
 static uint64_t spread(void)
 {
@@ -346,13 +345,12 @@ static void manual_all_put_off(void)
 /* Each function. The handle is a shard, so that the others' calls are tried as well. */
 static void each_call(void)
 {
-	struct htw_op ops[4];
 	uint64_t id, when, last = ids[timers - 1], mine[64], times[64], cursor;
 	const uint64_t live = last, now = htw_now(htw);
-	struct htw_cancel cancel;
-	struct htw_query query;
-	struct htw_info info;
-	struct htw_add add;
+	struct htw_cancel_args cancel;
+	struct htw_timer_info query;
+	struct htw_info_args info;
+	struct htw_add_args add;
 	struct htw *shard;
 	unsigned int i;
 
@@ -360,9 +358,9 @@ static void each_call(void)
 		times[i] = 2 * HOUR;
 	COUNT(htw_info(htw, &info));
 	COUNT(htw_now(htw));
-	query = (struct htw_query){ .id = live };
+	query = (struct htw_timer_info){ .id = live };
 	COUNT(htw_query(htw, &query));
-	query = (struct htw_query){ .id = live };
+	query = (struct htw_timer_info){ .id = live };
 	COUNT(htw_query(other, &query));
 	COUNT(htw_next_time(htw, &when));
 	cursor = 0;
@@ -371,7 +369,7 @@ static void each_call(void)
 	cursor = 0;
 	COUNT(htw_list_in(htw, HTW_LIST_PENDING, &cursor, entries, 1));
 	cursor = 0;
-	COUNT(htw_list_in(htw, HTW_LIST_EXPIRED, &cursor, entries, 1));
+	COUNT(htw_list_in(htw, HTW_LIST_DUE, &cursor, entries, 1));
 	cursor = 0;
 	COUNT(htw_list_in(htw, HTW_LIST_DISARMED, &cursor, entries, 1));
 	COUNT(htw_after(htw, 2 * HOUR, 1, &id));
@@ -386,28 +384,18 @@ static void each_call(void)
 	COUNT(htw_at(htw, now + 2 * HOUR, 1, &id));
 	COUNT(htw_stop(other, id));
 	COUNT(htw_every(htw, HOUR, HOUR, 1, &id));
-	cancel = (struct htw_cancel){ .id = id };
+	cancel = (struct htw_cancel_args){ .id = id };
 	COUNT(htw_cancel(htw, &cancel));
-	add = (struct htw_add){ .deadline = HOUR, .slack = HOUR };
+	add = (struct htw_add_args){ .deadline = HOUR, .slack = HOUR };
 	COUNT(htw_add(htw, &add));
 	COUNT(htw_rearm(htw, add.id, 3 * HOUR));
 	COUNT(htw_rearm(other, add.id, 0));
-	COUNT(htw_mod(htw, &(struct htw_mod){ .id = live, .flags = HTW_MOD_COOKIE }));
+	COUNT(htw_mod(htw, &(struct htw_mod_args){ .id = live, .flags = HTW_MOD_COOKIE }));
 	COUNT(htw_add_many(htw, NULL, times, NULL, mine, 64, NULL));
 	COUNT(htw_rearm_many(htw, mine, times, 64, 0, NULL));
 	COUNT(htw_rearm_many(other, mine, times, 64, 0, NULL));
 	COUNT(htw_stop_many(htw, mine, 32, NULL));
 	COUNT(htw_stop_many(other, mine + 32, 32, NULL));
-	memset(ops, 0, sizeof(ops));
-	ops[0].op = HTW_OP_ADD;
-	ops[1].op = HTW_OP_QUERY;
-	ops[1].query.id = live;
-	ops[2].op = HTW_OP_MOD;
-	ops[2].mod = (struct htw_mod){ .id = live, .flags = HTW_MOD_COOKIE };
-	ops[3].op = HTW_OP_CANCEL;
-	ops[3].cancel.id = 12345;
-	COUNT(htw_batch(htw, ops, 4));
-	COUNT(htw_batch(other, ops, 4));
 	COUNT(htw_shard(&shard, htw));
 	COUNT(htw_after(shard, HOUR, 1, &id));
 	/* The one with which the wheel gets its levels. */
@@ -415,9 +403,9 @@ static void each_call(void)
 		MUST(!htw_after(shard, i * HOUR, 1, &id));
 	COUNT(htw_after(shard, HOUR, 1, &id));
 	COUNT(htw_read(shard, events, 64));
-	COUNT(htw_cancel_all(shard, 0));
+	COUNT(htw_cancel_all(shard));
 	COUNT(htw_close(shard));
-	COUNT(htw_cancel_all(other, 0));
+	COUNT(htw_cancel_all(other));
 	COUNT(htw_wait(htw, 0));
 	COUNT(htw_wait(htw, 0));
 	COUNT(htw_rearm(htw, live, 0));
@@ -470,7 +458,7 @@ static void run_state(unsigned int i)
 	CALLGRIND_START_INSTRUMENTATION;
 	each_call();
 	/* Others wait for none of it. */
-	COUNT_AS(states[i].few ? CALL : MANY, htw_cancel_all(htw, 0));
+	COUNT_AS(states[i].few ? CALL : MANY, htw_cancel_all(htw));
 	CALLGRIND_STOP_INSTRUMENTATION;
 	htw_close(head);
 	if (!states[i].closed)
@@ -516,7 +504,7 @@ static void portions(void)
 	/* The same for each state: those that are not asked for are many. */
 	cursor = done = 0;
 	do {
-		PORTION(htw_list_in(htw, HTW_LIST_EXPIRED, &cursor, entries, 64));
+		PORTION(htw_list_in(htw, HTW_LIST_DUE, &cursor, entries, 64));
 		MUST(n == 0 || n == -EAGAIN);
 	} while (n);
 	cursor = done = 0;

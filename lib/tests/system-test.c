@@ -190,14 +190,14 @@ static int descriptors(void)
 	return count;
 }
 
-static struct htw_setup manual(void)
+static struct htw_setup_args manual(void)
 {
-	return (struct htw_setup){ .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	return (struct htw_setup_args){ .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
 }
 
 static uint64_t timers(struct htw *htw)
 {
-	struct htw_info info;
+	struct htw_info_args info;
 
 	return htw_info(htw, &info) ? POISON : info.timers;
 }
@@ -246,7 +246,7 @@ struct given {
 
 static int call_open(struct given *g)
 {
-	const struct htw_setup setup = manual();
+	const struct htw_setup_args setup = manual();
 
 	return htw_open(&g->made, HTW_BACKEND_PROCESS, &setup);
 }
@@ -258,8 +258,8 @@ static int call_open_default(struct given *g)
 
 static int call_open_wide(struct given *g)
 {
-	const struct htw_setup setup = {
-		.flags = HTW_SETUP_PRIVATE | HTW_SETUP_PI | HTW_SETUP_LIMIT, .limit = 1 << 26,
+	const struct htw_setup_args setup = {
+		.flags = HTW_SETUP_PI, .limit = 1 << 26,
 		.tick_ns = HTW_MSEC, .levels = 3, .slots = { 2048, 2048, 2048 },
 	};
 
@@ -298,20 +298,11 @@ static int call_timeout(struct given *g)
 
 static int call_add(struct given *g)
 {
-	struct htw_add add = { .id = POISON, .deadline = HOUR, .flags = HTW_F_KEEP };
+	struct htw_add_args add = { .id = POISON, .deadline = HOUR, .flags = HTW_F_KEEP };
 	int ret = htw_add(g->htw, &add);
 
 	g->out = add.id;
 	return ret;
-}
-
-static int call_batch(struct given *g)
-{
-	struct htw_op op = { .op = HTW_OP_ADD, .add = { .id = POISON, .deadline = HOUR } };
-	int ret = htw_batch(g->htw, &op, 1);
-
-	g->out = op.add.id;
-	return ret == 1 ? op.result : ret;
 }
 
 static int call_reserve(struct given *g)
@@ -326,7 +317,7 @@ static int call_add_many(struct given *g)
 
 static int call_add_many_put_off(struct given *g)
 {
-	const struct htw_add common = { .flags = HTW_F_PUT_OFF };
+	const struct htw_add_args common = { .flags = HTW_F_PUT_OFF };
 
 	return htw_add_many(g->htw, &common, g->deadlines, NULL, g->ids, SOME, g->results);
 }
@@ -370,7 +361,6 @@ static const struct {
 	{ "htw_timeout", .call = call_timeout },
 	{ "htw_timeout, full", 1023, .call = call_timeout },
 	{ "htw_add", .call = call_add },
-	{ "htw_batch", .call = call_batch },
 	{ "htw_reserve", .call = call_reserve },
 	{ "htw_reserve, filled", FILLED, .call = call_reserve },
 	{ "htw_add_many", .many = true, .call = call_add_many },
@@ -418,13 +408,13 @@ static void release(struct given *g)
 /* Some entries of a htw_add_many() could not be started; the others are timers. */
 static void expect_part(struct __test_metadata *_metadata, struct given *g, int failed)
 {
-	struct htw_query query;
+	struct htw_timer_info query;
 	unsigned int i;
 
 	EXPECT_LT(0, failed);
 	EXPECT_EQ(g->had + SOME - failed, timers(g->htw));
 	for (i = 0; i < SOME; i++) {
-		query = (struct htw_query){ .id = g->ids[i] };
+		query = (struct htw_timer_info){ .id = g->ids[i] };
 		EXPECT_EQ(i < SOME - failed ? 0 : -ENOMEM, g->results[i]);
 		EXPECT_EQ(i < SOME - failed, !!g->ids[i]);
 		if (g->ids[i])
@@ -501,7 +491,7 @@ SYS_TEST(no_memory_for_levels)
 	enum { FEW = 63, MANY = 20000, ROUNDS = 3000 };
 	static uint64_t ids[MANY], deadlines[MANY], cookies[MANY];
 	static struct htw_event ev[MANY];
-	const struct htw_setup setup = manual();
+	const struct htw_setup_args setup = manual();
 	unsigned int i, round, got, asked, now, n;
 	long blocks = sys.blocks, without;
 	struct htw *htw;
@@ -523,7 +513,7 @@ SYS_TEST(no_memory_for_levels)
 	EXPECT_LT(1, asked);
 	EXPECT_GT(10, asked);
 	EXPECT_EQ(without, sys.blocks);
-	ASSERT_EQ(FEW + 1, htw_cancel_all(htw, 0));
+	ASSERT_EQ(FEW + 1, htw_cancel_all(htw));
 
 	/* Without levels, and as they come with many timers, which stay in order. */
 	for (round = 0; round < 3; round++) {
@@ -535,7 +525,7 @@ SYS_TEST(no_memory_for_levels)
 		}
 		sys.fail_aligned = round < 2;
 		for (i = 0; i < MANY; i += STEP) {
-			const struct htw_add common = { .flags = HTW_F_ABS };
+			const struct htw_add_args common = { .flags = HTW_F_ABS };
 
 			sys.fail_aligned &= round != 1 || i < MANY / 2;
 			ASSERT_EQ(0, htw_add_many(htw, &common, deadlines + i, cookies + i, ids + i,
@@ -569,8 +559,8 @@ SYS_TEST(ending_needs_no_memory)
 	enum { COUNT = 20000 };
 	static uint64_t ids[COUNT], deadlines[COUNT];
 	static struct htw_event ev[COUNT];
-	static struct htw_query entries[COUNT];
-	const struct htw_setup setup = manual();
+	static struct htw_timer_info entries[COUNT];
+	const struct htw_setup_args setup = manual();
 	unsigned int way, i, got;
 	uint64_t cursor;
 	struct htw *htw;
@@ -579,7 +569,7 @@ SYS_TEST(ending_needs_no_memory)
 	for (i = 0; i < COUNT; i++)
 		deadlines[i] = 1 + i;
 	for (way = 0; way < 6; way++) {
-		const struct htw_add common = { .flags = way % 2 ? HTW_F_PUT_OFF : 0 };
+		const struct htw_add_args common = { .flags = way % 2 ? HTW_F_PUT_OFF : 0 };
 
 		ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
 		ASSERT_EQ(0, htw_add_many(htw, &common, deadlines, NULL, ids, COUNT, NULL));
@@ -657,17 +647,17 @@ static uint64_t monotonic(void)
 /* What needs the descriptor says so; the rest does not. Nothing aborts, and nothing spins. */
 SYS_TEST(descriptor_closed_by_others)
 {
-	const struct htw_setup setups[] = { { }, manual() };
+	const struct htw_setup_args setups[] = { { }, manual() };
 	static const char *const others[] = { NULL, "/dev/null", "/dev/zero", "pipe" };
 	unsigned int s, o, due;
 
 	for (s = 0; s < 2 * ARRAY_SIZE(others) * ARRAY_SIZE(setups); s++) {
 		const bool is_manual = s % 2;
 		uint64_t ids[4], deadlines[2] = { HOUR, 0 }, when, cursor = 0, begin, cpu;
-		struct htw_query query, entries[4];
-		struct htw_cancel cancel;
+		struct htw_timer_info query, entries[4];
+		struct htw_cancel_args cancel;
 		struct htw_event ev[4];
-		struct htw_info info;
+		struct htw_info_args info;
 		struct htw *htw, *shard;
 		int fd, saved, other[2] = { -1, -1 }, ret;
 
@@ -720,7 +710,7 @@ SYS_TEST(descriptor_closed_by_others)
 		IS_CALM(htw_rearm(htw, ids[3], 10));
 		IS_CALM(htw_rearm(shard, ids[3], 1));
 		IS_CALM(htw_info(htw, &info));
-		query = (struct htw_query){ .id = ids[0] };
+		query = (struct htw_timer_info){ .id = ids[0] };
 		IS_CALM(htw_query(htw, &query));
 		IS_CALM(htw_next_time(htw, &when));
 		IS_CALM(htw_add_many(htw, NULL, deadlines, NULL, &ids[2], 2, NULL));
@@ -729,7 +719,7 @@ SYS_TEST(descriptor_closed_by_others)
 		IS_CALM(htw_put_off(htw, ids[0], HOUR));
 		IS_CALM(htw_stop(htw, ids[3]));
 		IS_CALM(htw_stop_many(htw, &ids[3], 1, NULL));
-		cancel = (struct htw_cancel){ .id = ids[2] };
+		cancel = (struct htw_cancel_args){ .id = ids[2] };
 		IS_CALM(htw_cancel(htw, &cancel));
 		if (is_manual)
 			IS_CALM(htw_advance(htw, HTW_SEC, 0));
@@ -738,7 +728,7 @@ SYS_TEST(descriptor_closed_by_others)
 		IS_CALM(htw_read(htw, ev, 4));
 		if (!others[o])
 			EXPECT_EQ(-EBADF, htw_wait(htw, -1));
-		IS_CALM(htw_cancel_all(htw, 0));
+		IS_CALM(htw_cancel_all(htw));
 		cursor = 0;
 		IS_CALM(htw_harvest(htw, &cursor, entries, 4));
 
@@ -833,9 +823,9 @@ SYS_TEST(waits_with_a_mask)
 
 SYS_TEST(locks_with_priority_inheritance)
 {
-	struct htw_setup setup = { .flags = HTW_SETUP_PI };
+	struct htw_setup_args setup = { .flags = HTW_SETUP_PI };
 	struct htw *htw, *shard;
-	struct htw_info info;
+	struct htw_info_args info;
 
 	ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
 	ASSERT_EQ(0, htw_shard(&shard, htw));
@@ -888,7 +878,7 @@ enum { LEFT = 64 };
 static void end_all(struct __test_metadata *_metadata, struct htw *htw, unsigned int way,
 		    uint64_t *ids, unsigned int n)
 {
-	static struct htw_query entries[STEP];
+	static struct htw_timer_info entries[STEP];
 	static struct htw_event ev[STEP];
 	uint64_t cursor = 0;
 	unsigned int i;
@@ -912,7 +902,7 @@ static void end_all(struct __test_metadata *_metadata, struct htw *htw, unsigned
 			;
 		break;
 	case 4:
-		EXPECT_EQ(n, htw_cancel_all(htw, 0));
+		EXPECT_EQ(n, htw_cancel_all(htw));
 		break;
 	default:
 		/* Few are left, here and there; they are ended by the caller. */
@@ -925,7 +915,7 @@ static void end_all(struct __test_metadata *_metadata, struct htw *htw, unsigned
 SYS_TEST(memory_comes_back)
 {
 	const unsigned int n = many();
-	struct htw_setup setup = manual();
+	struct htw_setup_args setup = manual();
 	uint64_t deadlines[STEP], *ids;
 	unsigned int way, put_off, i, left;
 	long before, burst, after;
@@ -933,7 +923,6 @@ SYS_TEST(memory_comes_back)
 
 	if (SANITIZED)
 		SKIP(return, "sanitizers keep memory");
-	setup.flags |= HTW_SETUP_LIMIT;
 	setup.limit = n;
 	ids = calloc(n, sizeof(*ids));
 	ASSERT_NE(NULL, ids);
@@ -941,7 +930,7 @@ SYS_TEST(memory_comes_back)
 	for (i = 0; i < STEP; i++)
 		deadlines[i] = HOUR + i * HTW_SEC;
 	for (put_off = 0; put_off < 2; put_off++) {
-		const struct htw_add common = { .flags = put_off ? HTW_F_PUT_OFF : 0 };
+		const struct htw_add_args common = { .flags = put_off ? HTW_F_PUT_OFF : 0 };
 
 		for (way = 0; way < 6; way++) {
 			ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
@@ -972,7 +961,7 @@ SYS_TEST(memory_of_calls_comes_back)
 {
 	const unsigned int n = many() / 4;
 	struct htw_pending_call *pending;
-	struct htw_setup setup = manual();
+	struct htw_setup_args setup = manual();
 	long before, burst, after;
 	struct htw_dispatcher *d;
 	uint64_t *ids, cursor = 0;
@@ -981,7 +970,6 @@ SYS_TEST(memory_of_calls_comes_back)
 
 	if (SANITIZED)
 		SKIP(return, "sanitizers keep memory");
-	setup.flags |= HTW_SETUP_LIMIT;
 	setup.limit = n;
 	ids = calloc(n, sizeof(*ids));
 	pending = calloc(STEP, sizeof(*pending));
@@ -1025,7 +1013,7 @@ SYS_TEST(memory_of_calls_comes_back)
 /* An open handle touches little, and takes little address space. */
 SYS_TEST(takes_little)
 {
-	struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = 1 << 26 };
+	struct htw_setup_args setup = { .limit = 1 << 26 };
 	enum { HANDLES = 16 };
 	struct htw *htw[HANDLES];
 	long touched, size;

@@ -68,8 +68,7 @@ static int unless(int ret, int error)
 
 static int ended(int ret)
 {
-	/* On the device, what has expired. */
-	return unless(unless(ret, -ENOENT), -EALREADY);
+	return unless(ret, -ENOENT);
 }
 
 static int do_after(struct thread *t)
@@ -106,7 +105,9 @@ static int do_every(struct thread *t)
 
 static int do_add(struct thread *t)
 {
-	struct htw_add add = { .deadline = some_delay(t), .slack = HTW_MSEC, .flags = HTW_F_KEEP };
+	struct htw_add_args add = {
+		.deadline = some_delay(t), .slack = HTW_MSEC, .flags = HTW_F_KEEP,
+	};
 	int ret = htw_add(t->htw, &add);
 
 	return publish(t, add.id, ret);
@@ -124,21 +125,21 @@ static int do_stop(struct thread *t)
 
 static int do_cancel(struct thread *t)
 {
-	struct htw_cancel cancel = { .id = some_id(t), .flags = below(t, 2) };
+	struct htw_cancel_args cancel = { .id = some_id(t) };
 
 	return ended(htw_cancel(t->htw, &cancel));
 }
 
 static int do_mod(struct thread *t)
 {
-	struct htw_mod mod = { .id = some_id(t), .flags = HTW_MOD_COOKIE, .cookie = 5 };
+	struct htw_mod_args mod = { .id = some_id(t), .flags = HTW_MOD_COOKIE, .cookie = 5 };
 
 	return ended(htw_mod(t->htw, &mod));
 }
 
 static int do_query(struct thread *t)
 {
-	struct htw_query query = { .id = some_id(t) };
+	struct htw_timer_info query = { .id = some_id(t) };
 
 	return ended(htw_query(t->htw, &query));
 }
@@ -153,7 +154,7 @@ static int do_next_time(struct thread *t)
 static int do_add_many(struct thread *t)
 {
 	uint64_t ids[8], deadlines[8];
-	const struct htw_add common = { .flags = below(t, 2) ? HTW_F_PUT_OFF : 0 };
+	const struct htw_add_args common = { .flags = below(t, 2) ? HTW_F_PUT_OFF : 0 };
 	unsigned int i;
 	int ret;
 
@@ -191,29 +192,13 @@ static int do_stop_many(struct thread *t)
 	return ret > 0 ? 0 : ret;
 }
 
-static int do_batch(struct thread *t)
-{
-	struct htw_op ops[4] = {
-		{ .op = HTW_OP_ADD, .add = { .deadline = some_delay(t) } },
-		{ .op = HTW_OP_QUERY, .query = { .id = some_id(t) } },
-		{ .op = HTW_OP_MOD, .mod = { .id = some_id(t), .flags = HTW_MOD_DEADLINE,
-					     .deadline = some_delay(t) } },
-		{ .op = HTW_OP_CANCEL, .cancel = { .id = some_id(t) } },
-	};
-	int ret = htw_batch(t->htw, ops, 4);
-
-	if (ret >= 0)
-		publish(t, ops[0].add.id, ops[0].result);
-	return ret < 0 ? ret : ops[0].result;
-}
-
 static int do_read(struct thread *t)
 {
 	struct htw_event ev[16];
 	int n = htw_read(t->htw, ev, 16), i;
 
 	for (i = 0; i < n; i++)
-		if (ev[i].fired < ev[i].deadline)
+		if (ev[i].taken < ev[i].deadline)
 			return -ETIME;
 	return n;
 }
@@ -225,7 +210,7 @@ static int do_wait(struct thread *t)
 
 static int do_info(struct thread *t)
 {
-	struct htw_info info;
+	struct htw_info_args info;
 
 	htw_fd(t->htw);
 	htw_backend(t->htw);
@@ -240,12 +225,12 @@ static int do_reserve(struct thread *t)
 
 static int do_cancel_all(struct thread *t)
 {
-	return htw_cancel_all(t->htw, 0);
+	return htw_cancel_all(t->htw);
 }
 
 static int do_list(struct thread *t)
 {
-	struct htw_query entries[8];
+	struct htw_timer_info entries[8];
 	uint64_t cursor = 0;
 
 	return htw_list(t->htw, &cursor, entries, 8);
@@ -253,7 +238,7 @@ static int do_list(struct thread *t)
 
 static int do_list_in(struct thread *t)
 {
-	struct htw_query entries[8];
+	struct htw_timer_info entries[8];
 	uint64_t cursor = 0;
 
 	return unless(htw_list_in(t->htw, 1 + below(t, 7), &cursor, entries, 8), -EAGAIN);
@@ -261,7 +246,7 @@ static int do_list_in(struct thread *t)
 
 static int do_harvest(struct thread *t)
 {
-	struct htw_query entries[8];
+	struct htw_timer_info entries[8];
 	uint64_t cursor = 0;
 
 	return htw_harvest(t->htw, &cursor, entries, 8);
@@ -315,7 +300,7 @@ static int do_open(struct thread *t)
 
 static int (*const calls[])(struct thread *t) = {
 	do_after, do_timeout, do_at, do_every, do_add, do_rearm, do_stop, do_cancel, do_mod,
-	do_query, do_next_time, do_add_many, do_rearm_many, do_stop_many, do_batch, do_read,
+	do_query, do_next_time, do_add_many, do_rearm_many, do_stop_many, do_read,
 	do_wait, do_info, do_reserve, do_cancel_all, do_list, do_list_in, do_harvest, do_advance,
 	do_put_off, do_put_off_inline, do_shard, do_open,
 };
@@ -457,7 +442,7 @@ FIXTURE_VARIANT_ADD(threads, device) {
 
 static int open_shared(const FIXTURE_VARIANT(threads) *variant)
 {
-	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	const struct htw_setup_args setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
 	int ret;
 
 	memset(shared.ids, 0, sizeof(shared.ids));
@@ -512,7 +497,7 @@ TEST_F_TIMEOUT(threads, each_pair, TEST_SECONDS)
 	struct thread t[2] = {
 		{ .htw = shared.htw[0], .random = 7 }, { .htw = shared.htw[1], .random = 9 },
 	};
-	struct htw_info info;
+	struct htw_info_args info;
 	unsigned int i, k;
 
 	for (i = 0; i < ARRAY_SIZE(calls); i++) {
@@ -521,8 +506,8 @@ TEST_F_TIMEOUT(threads, each_pair, TEST_SECONDS)
 			fill(&t[0]);
 			fill(&t[1]);
 			run_pair(_metadata, calls[i], calls[k], i, k);
-			htw_cancel_all(shared.htw[0], HTW_CANCEL_DISCARD);
-			htw_cancel_all(shared.htw[1], HTW_CANCEL_DISCARD);
+			htw_cancel_all(shared.htw[0]);
+			htw_cancel_all(shared.htw[1]);
 			EXPECT_EQ(0, htw_info(shared.htw[1], &info));
 			EXPECT_EQ(0, info.timers);
 		}
@@ -531,7 +516,7 @@ TEST_F_TIMEOUT(threads, each_pair, TEST_SECONDS)
 
 TEST_F_TIMEOUT(threads, each_pair_of_the_dispatcher, TEST_SECONDS)
 {
-	struct htw_info info;
+	struct htw_info_args info;
 	unsigned int i, k;
 
 	ASSERT_EQ(0, htw_dispatcher_new(&shared.d, shared.htw[1]));
@@ -563,13 +548,13 @@ static int end_and_start(struct thread *t)
 		return ret;
 	/* Nobody has its id yet. */
 	if (below(t, 2)) {
-		struct htw_query query = { .id = id };
+		struct htw_timer_info query = { .id = id };
 
 		ret = htw_query(t->htw, &query);
 		if (!ret && query.remaining > HOUR)
 			return -ERANGE;
 	}
-	return publish(t, id, ret == -ENOENT || ret == -EALREADY ? 0 : ret);
+	return publish(t, id, ret == -ENOENT ? 0 : ret);
 }
 
 TEST_F_TIMEOUT(threads, stores_beside_the_end, TEST_SECONDS)
@@ -600,7 +585,7 @@ static void *advance(void *arg)
 
 TEST_F_TIMEOUT(threads, first_shard_beside_the_clock, TEST_SECONDS)
 {
-	const struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
+	const struct htw_setup_args setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
 	unsigned int round, i;
 
 	if (variant->backend == HTW_BACKEND_DEVICE || variant->manual || variant->shards)

@@ -95,11 +95,10 @@ struct system {
 	bool closes;
 };
 
-extern const struct system system_htw, system_htw_vector, system_htw_batch;
-extern const struct system system_htw_ring, system_htw_table;
+extern const struct system system_htw, system_htw_vector, system_htw_uring, system_htw_uring_16;
 extern const struct system system_timerfd, system_posix, system_io_uring;
 extern const struct system system_libevent, system_libev, system_libuv;
-extern const struct system system_libhtw, system_wheel;
+extern const struct system system_libhtw, system_wheel, system_rte_timer;
 extern const struct system system_htw_kernel, system_timer_list, system_hrtimer;
 
 /* Allocate memory with all pages present, so that no page fault is counted later. */

@@ -19,10 +19,10 @@
 #define BOOTED		(5 * SEC)
 
 static const struct system * const systems[] = {
-	&system_htw, &system_htw_vector, &system_htw_batch, &system_htw_ring, &system_htw_table,
+	&system_htw, &system_htw_vector, &system_htw_uring, &system_htw_uring_16,
 	&system_timerfd, &system_posix, &system_io_uring,
 	&system_libevent, &system_libev, &system_libuv, &system_libhtw, &system_wheel,
-	&system_htw_kernel, &system_timer_list, &system_hrtimer,
+	&system_rte_timer, &system_htw_kernel, &system_timer_list, &system_hrtimer,
 };
 
 static const char usage[] =

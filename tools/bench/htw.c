@@ -6,7 +6,7 @@
 #include "htw.h"
 
 /* Return -1 if the device cannot be opened. */
-static int open_device(struct htw_info *info)
+static int open_device(struct htw_info_args *info)
 {
 	int fd = htw_open(O_NONBLOCK), ret;
 
@@ -18,10 +18,10 @@ static int open_device(struct htw_info *info)
 	return fd;
 }
 
-const char *htw_missing_feature(uint64_t features, const char *what, uint32_t pending)
+const char *htw_missing(uint32_t pending)
 {
 	static char why[128];
-	struct htw_info info;
+	struct htw_info_args info;
 	int fd = open_device(&info);
 
 	if (fd < 0) {
@@ -29,10 +29,6 @@ const char *htw_missing_feature(uint64_t features, const char *what, uint32_t pe
 		return why;
 	}
 	close(fd);
-	if ((info.features & features) != features) {
-		snprintf(why, sizeof(why), "this htw has no %s", what);
-		return why;
-	}
 	if (info.limit < pending) {
 		snprintf(why, sizeof(why), "the module's max_timers is %llu", info.limit);
 		return why;
@@ -40,21 +36,15 @@ const char *htw_missing_feature(uint64_t features, const char *what, uint32_t pe
 	return NULL;
 }
 
-const char *htw_missing(uint32_t pending)
+int htw_open_device(uint32_t pending)
 {
-	return htw_missing_feature(HTW_FEATURE_ADD | HTW_FEATURE_MOD | HTW_FEATURE_VECTOR,
-				   "HTW_VECTOR", pending);
-}
-
-int htw_open_device(uint64_t features, uint32_t pending)
-{
-	struct htw_info info;
+	struct htw_info_args info;
 	int fd = open_device(&info);
 
 	if (fd < 0)
 		die("cannot open /dev/htw: %s", strerror(errno));
-	if ((info.features & features) != features || info.limit < pending)
-		die("this htw lacks a feature, or its limit is %llu", info.limit);
+	if (info.limit < pending)
+		die("the module's max_timers is %llu", info.limit);
 	return fd;
 }
 
@@ -68,20 +58,12 @@ int htw_epoll(int fd)
 	return epfd;
 }
 
-static void run_batch(int fd, struct htw_op *ops, uint32_t count)
-{
-	int ret = htw_batch_all(fd, ops, count);
-
-	if (unlikely(ret))
-		die("HTW_BATCH: %s", strerror(-ret));
-}
-
 static uint32_t batch_of(uint32_t done, uint32_t count)
 {
 	return count - done < BATCH ? count - done : BATCH;
 }
 
-static void run_vector(int fd, struct htw_vector *v)
+static void run_vector(int fd, struct htw_vector_args *v)
 {
 	int ret = htw_call(fd, HTW_VECTOR, v);
 
@@ -90,8 +72,8 @@ static void run_vector(int fd, struct htw_vector *v)
 		    strerror(-ret));
 }
 
-void htw_vector_start(int fd, struct htw_vector v, const uint64_t *deadlines, uint32_t count,
-		      uint64_t *ids)
+void htw_many_start(int fd, struct htw_vector_args v, const uint64_t *deadlines, uint32_t count,
+		    uint64_t *ids)
 {
 	uint64_t entries[BATCH], cookies[BATCH];
 	uint32_t first, i;
@@ -110,15 +92,15 @@ void htw_vector_start(int fd, struct htw_vector v, const uint64_t *deadlines, ui
 	}
 }
 
-void htw_vector_add(int fd, const struct bench *b)
+void htw_many_add(int fd, const struct bench *b)
 {
-	htw_vector_start(fd, (struct htw_vector){}, b->delay, b->pending, b->handles);
+	htw_many_start(fd, (struct htw_vector_args){}, b->delay, b->pending, b->handles);
 }
 
-void htw_vector_rearm(int fd, const struct bench *b, uint32_t count)
+void htw_many_rearm(int fd, const struct bench *b, uint32_t count)
 {
 	uint64_t ids[BATCH], deadlines[BATCH];
-	struct htw_vector v = {
+	struct htw_vector_args v = {
 		.op = HTW_OP_MOD,
 		.flags = HTW_MOD_DEADLINE,
 		.ids = (uintptr_t)ids,
@@ -136,10 +118,10 @@ void htw_vector_rearm(int fd, const struct bench *b, uint32_t count)
 	}
 }
 
-void htw_vector_cancel(int fd, const struct bench *b, uint32_t count)
+void htw_many_cancel(int fd, const struct bench *b, uint32_t count)
 {
 	uint64_t ids[BATCH];
-	struct htw_vector v = {
+	struct htw_vector_args v = {
 		.op = HTW_OP_CANCEL,
 		.ids = (uintptr_t)ids,
 	};
@@ -150,75 +132,5 @@ void htw_vector_cancel(int fd, const struct bench *b, uint32_t count)
 		for (i = 0; i < v.count; i++)
 			ids[i] = b->handles[b->cancel_order[first + i]];
 		run_vector(fd, &v);
-	}
-}
-
-void htw_batch_add(int fd, const struct bench *b)
-{
-	struct htw_op ops[BATCH];
-	uint32_t first, n, i;
-
-	for (first = 0; first < b->pending; first += n) {
-		n = batch_of(first, b->pending);
-		for (i = 0; i < n; i++)
-			ops[i] = (struct htw_op){
-				.op = HTW_OP_ADD,
-				.add = {
-					.deadline = b->delay[first + i],
-					.cookie = first + i,
-				},
-			};
-		run_batch(fd, ops, n);
-		for (i = 0; i < n; i++) {
-			if (unlikely(ops[i].result || !ops[i].add.id))
-				die("HTW_BATCH: adding timer %u: %s", first + i,
-				    strerror(-ops[i].result));
-			b->handles[first + i] = ops[i].add.id;
-		}
-	}
-}
-
-void htw_batch_rearm(int fd, const struct bench *b, uint32_t count)
-{
-	struct htw_op ops[BATCH];
-	uint32_t first, n, i;
-
-	for (first = 0; first < count; first += n) {
-		n = batch_of(first, count);
-		for (i = 0; i < n; i++)
-			ops[i] = (struct htw_op){
-				.op = HTW_OP_MOD,
-				.mod = {
-					.id = b->handles[b->rearm_order[first + i]],
-					.deadline = b->later[first + i],
-					.flags = HTW_MOD_DEADLINE,
-				},
-			};
-		run_batch(fd, ops, n);
-		for (i = 0; i < n; i++)
-			if (unlikely(ops[i].result))
-				die("HTW_BATCH: re-arming number %u: %s", first + i,
-				    strerror(-ops[i].result));
-	}
-}
-
-void htw_batch_cancel(int fd, const struct bench *b, uint32_t count)
-{
-	struct htw_op ops[BATCH];
-	uint32_t first, n, i;
-
-	for (first = 0; first < count; first += n) {
-		n = batch_of(first, count);
-		for (i = 0; i < n; i++)
-			ops[i] = (struct htw_op){
-				.op = HTW_OP_CANCEL,
-				.cancel.id = b->handles[b->cancel_order[first + i]],
-			};
-		run_batch(fd, ops, n);
-		for (i = 0; i < n; i++)
-			if (unlikely(ops[i].result ||
-				     ops[i].cancel.cookie != b->cancel_order[first + i]))
-				die("HTW_BATCH: cancelling number %u: %s", first + i,
-				    strerror(-ops[i].result));
 	}
 }

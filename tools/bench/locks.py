@@ -15,12 +15,19 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from kernel_tree import CACHE, TOP, TREE  # noqa: E402
+from kernel_tree import TOP  # noqa: E402
 
-KERNEL = "6.12"
 # Locks under which less is done are left out.
 LEAST_INSNS = 0.05
 NO_LOCK = "no lock"
+
+
+def where(function, kernel):
+    """Call a function of tools/common.sh that prints a kernel's directory; return that, or the machine's root."""
+    script = f'. "$0" && {function} "$1"'
+    text = subprocess.run(["bash", "-c", script, TOP / "tools/common.sh", kernel],
+                          stdout=subprocess.PIPE, text=True, check=True).stdout
+    return Path(text.strip() or "/")
 
 
 def plugin_version():
@@ -35,50 +42,51 @@ def build_plugin(path):
                     f"-DPLUGIN_VERSION={plugin_version()}", "-o", path, TOP / "tools/bench/qemu/locks.c"], check=True)
 
 
-def lock_names(offsets):
+def lock_names(offsets, kernel):
     """Return, for offsets in the module's code, the lock that is taken there: base->lock."""
-    module = TREE / f"build/{KERNEL}/htw.ko"
+    module, root = where("module_home", kernel) / kernel / "htw.ko", where("kernel_root", kernel)
     # The place is where the call returns to.
     calls = "\n".join(hex(offset - 1) for offset in offsets)
     text = subprocess.run(["addr2line", "-a", "-i", "-j", ".text", "-e", module], input=calls,
                           stdout=subprocess.PIPE, text=True, check=True).stdout
     # Each address is followed by the places that its functions are inlined at, innermost first.
     places = [chunk.splitlines()[1:] for chunk in re.split(r"^(?=0x)", text, flags=re.MULTILINE) if chunk]
-    return {offset: lock_at(chain) for offset, chain in zip(offsets, places)}
+    return {offset: lock_at(chain, root) for offset, chain in zip(offsets, places)}
 
 
-def lock_at(places):
-    """Return the lock that the innermost place in htw's sources, FILE:LINE, takes."""
+def lock_at(places, root):
+    """Return the lock that the innermost place in htw's sources, FILE:LINE in the root, takes."""
     for place in places:
         path, line = re.match(r"(.*):(\d+|\?)", place).groups()
-        if not line.isdigit() or "/include/linux/" in path or not Path(path).exists():
+        path = root / path.lstrip("/")
+        if not line.isdigit() or "/include/linux/" in str(path) or not path.exists():
             continue
-        source = Path(path).read_text().splitlines()[int(line) - 1]
+        source = path.read_text().splitlines()[int(line) - 1]
         found = re.search(r"(?:spin|htw)_(?:try)?lock\w*\(&?([\w>.-]+)", source)
-        return found.group(1) if found else f"{Path(path).name}: {source.strip()}"
+        return found.group(1) if found else f"{path.name}: {source.strip()}"
     return "?"
 
 
 def lock_name(text):
     """Return the name of a lock as docs/architecture.md has it."""
-    return text.replace("s->target->", "base->").replace("p->lock", "pacer->lock")
+    return text.replace("ctx->ids.lock", "ids->lock").replace("a->lock", "alarm->lock")
 
 
-def count(cpus, run):
+def count(cpus, run, kernel):
     """Run the workload in a VM with so many CPUs; return what the plugin wrote."""
     with tempfile.TemporaryDirectory() as directory:
         plugin, out = Path(directory, "locks.so"), Path(directory, "locks.json")
         build_plugin(plugin)
-        run(["--kernel", KERNEL, "--icount", "--cpus", str(cpus), "--append", "nokaslr mitigations=off",
+        run(["--kernel", kernel, "--icount", "--cpus", str(cpus), "--append", "nokaslr mitigations=off",
              "--plugin", f"{plugin},out={out}"])
         return [json.loads(line) for line in out.read_text().splitlines()]
 
 
-def rows(phases):
+def rows(phases, kernel):
     """Yield the report's rows for what the plugin wrote."""
-    release = (CACHE / f"kernels/{KERNEL}/release").read_text().strip()
+    release = (where("kernel_dir", kernel) / "release").read_text().strip()
     offsets = sorted({s["offset"] for p in phases for s in p["sites"] if s["place"] == "module"})
-    names = lock_names(offsets)
+    names = lock_names(offsets, kernel)
     for phase in phases:
         operation, shared, cpus = phase["name"].split()
         ops = phase["ops"]
@@ -108,8 +116,8 @@ class Scale:
     # An instruction and the transfer of a cache line between CPUs, in ns: a CPU of 3 GHz that
     # executes one in each cycle, and two sockets.
     INSN_NS, LINE_NS = 0.33, 100
-    # What all users of a descriptor share. Bases and pacers belong to a CPU.
-    SHARED = ("ctx->lock", "ctx->wait.lock", NO_LOCK)
+    # What all users of a descriptor share. Bases and alarms belong to a CPU.
+    SHARED = ("ids->lock", "ctx->wait.lock", NO_LOCK)
 
     def __init__(self, report):
         self.values = {(r["op"], r["pending"]): r["value"] for r in report if r["system"] == "locks-one-fd"}

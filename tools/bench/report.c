@@ -38,6 +38,28 @@ void report(const char *system, const char *op, uint32_t pending, double value, 
 	fflush(stdout);
 }
 
+static int compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+void report_percentiles(const char *system, const char *what, uint64_t *ns, uint32_t count)
+{
+	static const double percents[] = { 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 99.99 };
+	char op[64];
+	unsigned int i;
+
+	qsort(ns, count, sizeof(*ns), compare);
+	for (i = 0; i < sizeof(percents) / sizeof(*percents); i++) {
+		snprintf(op, sizeof(op), "%s-p%g", what, percents[i]);
+		report(system, op, count, ns[(uint32_t)((count - 1) * percents[i] / 100)], "ns");
+	}
+	snprintf(op, sizeof(op), "%s-max", what);
+	report(system, op, count, ns[count - 1], "ns");
+}
+
 void report_missing(const char *system, const char *op, uint32_t pending, const char *why)
 {
 	print_key(system, op, pending);

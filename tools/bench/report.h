@@ -8,6 +8,8 @@
 
 void report_init(bool json);
 void report(const char *system, const char *op, uint32_t pending, double value, const char *unit);
+/* Times in ns, which are sorted: WHAT-p50 and other percentiles, and WHAT-max. */
+void report_percentiles(const char *system, const char *what, uint64_t *ns, uint32_t count);
 /* A figure that cannot be measured, and why. */
 void report_missing(const char *system, const char *op, uint32_t pending, const char *why);
 /* Progress messages; not part of the report. */

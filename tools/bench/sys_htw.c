@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * htw through its calls: one ioctl and one read() for each timer (htw),
- * HTW_VECTOR (htw-vector), HTW_BATCH (htw-batch)
+ * HTW_VECTOR (htw-vector)
  */
 #include <sys/epoll.h>
 #include "bench.h"
@@ -16,7 +16,7 @@ int htw_vector_fd(void)
 
 static void open_context(struct bench *b)
 {
-	fd = htw_open_device(HTW_FEATURE_ADD | HTW_FEATURE_MOD | HTW_FEATURE_VECTOR, b->pending);
+	fd = htw_open_device(b->pending);
 	epfd = htw_epoll(fd);
 }
 
@@ -40,7 +40,7 @@ static void add_one(struct bench *b)
 	int ret;
 
 	for (i = 0; i < b->pending; i++) {
-		struct htw_add add = {
+		struct htw_add_args add = {
 			.deadline = b->delay[i],
 			.cookie = i,
 		};
@@ -58,7 +58,7 @@ static void rearm_one(struct bench *b, uint32_t count)
 	int ret;
 
 	for (k = 0; k < count; k++) {
-		struct htw_mod mod = {
+		struct htw_mod_args mod = {
 			.id = b->handles[b->rearm_order[k]],
 			.deadline = b->later[k],
 			.flags = HTW_MOD_DEADLINE,
@@ -76,7 +76,7 @@ static void cancel_one(struct bench *b, uint32_t count)
 	int ret;
 
 	for (k = 0; k < count; k++) {
-		struct htw_cancel cancel = { .id = b->handles[b->cancel_order[k]] };
+		struct htw_cancel_args cancel = { .id = b->handles[b->cancel_order[k]] };
 
 		ret = htw_call(fd, HTW_CANCEL, &cancel);
 		if (unlikely(ret || cancel.cookie != b->cancel_order[k]))
@@ -102,7 +102,7 @@ static void collect(struct bench *b, uint32_t most)
 			die("htw: read: %s", strerror(-n));
 		now = now_ns();
 		for (i = 0; i < n; i++)
-			htw_take(b, &events[i], now, false);
+			htw_take(b, &events[i], now);
 		/* A short read was the last one: epoll is level-triggered. */
 		if (n < (int)most)
 			return;
@@ -116,32 +116,17 @@ static void collect_one(struct bench *b)
 
 static void vector_add(struct bench *b)
 {
-	htw_vector_add(fd, b);
+	htw_many_add(fd, b);
 }
 
 static void vector_rearm(struct bench *b, uint32_t count)
 {
-	htw_vector_rearm(fd, b, count);
+	htw_many_rearm(fd, b, count);
 }
 
 static void vector_cancel(struct bench *b, uint32_t count)
 {
-	htw_vector_cancel(fd, b, count);
-}
-
-static void batch_add(struct bench *b)
-{
-	htw_batch_add(fd, b);
-}
-
-static void batch_rearm(struct bench *b, uint32_t count)
-{
-	htw_batch_rearm(fd, b, count);
-}
-
-static void batch_cancel(struct bench *b, uint32_t count)
-{
-	htw_batch_cancel(fd, b, count);
+	htw_many_cancel(fd, b, count);
 }
 
 static void collect_many(struct bench *b)
@@ -168,17 +153,6 @@ const struct system system_htw_vector = {
 	.add = vector_add,
 	.rearm = vector_rearm,
 	.cancel = vector_cancel,
-	.collect = collect_many,
-	.close = close_device,
-};
-
-const struct system system_htw_batch = {
-	.name = "htw-batch",
-	.missing = htw_missing,
-	.open = open_context,
-	.add = batch_add,
-	.rearm = batch_rearm,
-	.cancel = batch_cancel,
 	.collect = collect_many,
 	.close = close_device,
 };

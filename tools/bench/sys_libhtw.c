@@ -26,7 +26,7 @@ static uint32_t some(uint32_t done, uint32_t count)
 /* Allocate memory for all timers beforehand, as the other libraries' systems do. */
 struct htw *libhtw_new(uint32_t pending)
 {
-	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = pending };
+	const struct htw_setup_args setup = { .limit = pending };
 	struct htw *htw;
 
 	check(htw_open(&htw, HTW_BACKEND_PROCESS, &setup), "htw_open");
@@ -131,7 +131,7 @@ static void libhtw_collect(struct bench *b)
 
 			if (unlikely(ev->cookie >= b->pending ||
 				     ev->id != b->handles[ev->cookie] ||
-				     ev->fired < ev->deadline || ev->missed || ev->flags))
+				     ev->taken < ev->deadline || ev->missed || ev->flags))
 				die("libhtw: wrong event: cookie %llu", ev->cookie);
 			bench_expired(b, ev->cookie, now);
 		}

@@ -122,8 +122,11 @@ static void wheel_collect(struct bench *b)
 
 static void wheel_close(struct bench *b)
 {
-	while (htw_wheel_evict(&wheel))
-		;
+	uint32_t i;
+
+	for (i = 0; i < b->pending; i++)
+		if (htw_node_pending(&nodes[i]))
+			htw_wheel_stop(&wheel, &nodes[i]);
 	free(htw_wheel_remove_levels(&wheel));
 	release(nodes, b->pending, sizeof(*nodes));
 }

@@ -18,8 +18,8 @@ A figure within a sentence precedes a mark that names its row of the report, by
 system, operation and number of pending timers; another unit and a number of
 decimals may follow ("0.1 us", "0.01 ms"):
 
-  A re-arm takes 89<!-- = htw-vector rearm 1000000 --> instructions, a burst
-  stalls a task for 207<!-- = htw-vector burst-longest-stall 1000000 us --> us.
+  A re-arm takes 90<!-- = htw-vector rearm 1000000 --> instructions, a burst
+  stalls a task for 14<!-- = htw-vector burst-longest-stall 1000000 us --> us.
 """
 
 import argparse
@@ -33,14 +33,18 @@ import locks  # noqa: E402
 from documents import TOP, Unknown, keep_equal, markdown  # noqa: E402
 
 REPORT = TOP / "docs/bench/report.json"
+# A part of it, measured on Linux 7.
+REPORT_7 = TOP / "docs/bench/report-7.json"
 ATTACKS = TOP / "tools/contain/attacks.c"
 DOCUMENTS = sorted([*TOP.glob("*.md"), *TOP.glob("docs/*.md")])
 
 MILLION = budgets.MILLION
 CONNECTIONS = budgets.CONNECTIONS
 OPERATIONS = {"add": "add", "rearm": "re-arm", "cancel": "cancel", "expire": "expire"}
-IN_PROCESS = ("wheel", "libhtw", "libev", "libevent", "libuv")
-MODULE = ("htw", "htw-batch", "htw-vector", "htw-ring", "htw-table")
+IN_PROCESS = ("wheel", "libhtw", "libev", "libevent", "libuv", "rte_timer")
+# Measured where its packages are installed.
+OPTIONAL = ("rte_timer",)
+MODULE = ("htw", "htw-vector")
 KERNEL = ("timerfd", "posix", "io_uring")
 CALLOUTS = ("htw-kernel", "timer_list", "hrtimer")
 SYSTEMS = (*MODULE, *IN_PROCESS, *KERNEL, *CALLOUTS)
@@ -57,9 +61,10 @@ def shown(value, decimals=0):
 
 
 class Tables:
-    """The tables of one report."""
+    """The tables of one report; @newer has those of a newer kernel's."""
 
-    def __init__(self, report):
+    def __init__(self, report, newer=None):
+        self.newer = newer
         self.values = {(r["system"], r["op"], r["pending"]): r["value"] for r in report}
         self.report = report
         self.units = {(r["system"], r["op"], r["pending"]): r["unit"] for r in report}
@@ -79,9 +84,9 @@ class Tables:
 
     def known(self, systems, op="add"):
         for system in systems:
-            if not self.pendings(system, op):
+            if not self.pendings(system, op) and system not in OPTIONAL:
                 raise Unknown(f"the report has no rows of {system} {op}")
-        return systems
+        return [s for s in systems if self.pendings(s, op)]
 
     def cost(self, *systems):
         """Instructions for each operation and bytes of a timer, a million pending"""
@@ -95,8 +100,7 @@ class Tables:
     def growth(self, *systems):
         """Instructions at the fewest and at the most pending timers"""
         rows = []
-        systems = systems or ("htw", "htw-vector", "htw-ring", "htw-table", "libev", "libevent", "libuv",
-                              "timerfd", "io_uring")
+        systems = systems or ("htw", "htw-vector", "libev", "libevent", "libuv", "timerfd", "io_uring")
         for s in self.known(systems):
             counts = self.pendings(s, "add")
             few, many = counts[0], counts[-1]
@@ -104,12 +108,24 @@ class Tables:
                          *(f"{self.cell(s, op, few)} → {self.cell(s, op, many)}" for op in OPERATIONS)])
         return markdown(["system", "pending", *OPERATIONS.values()], rows)
 
-    def lazy(self):
-        """Moving a deadline later without a call, 65,536 connections: instructions for a re-arm"""
-        rows = [[f"{n:,}", *(shown(self.value(s, f"rearm-{n}-a-timeout", CONNECTIONS), 1)
-                             for s in ("htw-table", "libev"))] for n in (10, 100, 1000)]
-        return markdown(["re-arms for each timeout", "`htw-table`: a store",
-                         "`libev`: a store, looked at when the timer expires"], rows)
+    def kernels(self):
+        """Instructions and bytes on Linux 6.12 and 7, 100,000 pending"""
+        rows = [[code(s), *(" → ".join(shown(t.value(s, op, 100000)) for t in (self, self.newer))
+                            for op in (*OPERATIONS, "memory"))]
+                for s in ("timerfd", "io_uring", "hrtimer", "timer_list", *MODULE, "htw-kernel")]
+        return markdown(["6.12 → 7", *OPERATIONS.values(), "bytes"], rows)
+
+    def kernels_late(self):
+        """From the deadline until the program has the event, on Linux 6.12 and 7, in us"""
+        rows = [[code(s), what, *(" → ".join(shown(t.value(s, f"{op}-{p}", count) / 1000, 1)
+                                             for t in (self, self.newer)) for p in ("p50", "p99.9", "max"))]
+                for op, count, what, systems in (
+                    ("lateness", 100000, "100,000 in 10 s", ("timerfd", "htw-vector")),
+                    ("exact-ordinary-coarse-far", 2000, "exact, 2,000 in 4 s", ("timerfd", "htw")),
+                    ("exact-ordinary-coarse-due", 2000, "the same, a million others due", ("timerfd", "htw")),
+                    ("exact-together", 2000, "exact, 200 within 10 us", ("timerfd", "htw")))
+                for s in systems]
+        return markdown(["6.12 → 7", "timers", "median", "99.9%", "longest"], rows)
 
     def put_off(self):
         """htw_put_off(), 65,536 connections: instructions of the call, and of the whole guest for a re-arm"""
@@ -122,8 +138,7 @@ class Tables:
     def workloads(self, *systems):
         """Instructions for an operation of a workload"""
         names = {"idle-connections": CONNECTIONS, "reconciliations": MILLION, "buffs": 100000}
-        systems = self.known(systems or ("htw-vector", "htw-table", "libev", "libevent", "libuv", "timerfd"),
-                             "idle-connections")
+        systems = self.known(systems or ("htw-vector", "libev", "libevent", "libuv", "timerfd"), "idle-connections")
         rows = [[code(s), *(self.cell(s, op, count) for op, count in names.items())] for s in systems]
         return markdown(["system", *(f"`{n}`" for n in names)], rows)
 
@@ -135,23 +150,44 @@ class Tables:
         return markdown(["system", "pending", *ops.values()], rows)
 
     def lateness(self):
-        """From the deadline until the event is noted, and until the program has it, in us"""
+        """From the deadline until the program has the event, in us"""
         series = (("htw-vector", "lateness", 100000, "100,000 in 10 s"),
-                  ("htw-vector", "lateness-delivered", 100000, "100,000 in 10 s, as read"),
                   ("htw-vector", "lateness-bucket", MILLION, "a million in one bucket"),
-                  ("htw-vector", "lateness-bucket-delivered", MILLION, "a million in one bucket, as read"),
-                  ("timerfd", "lateness-delivered", 100000, "100,000 in 10 s, as read"))
+                  ("timerfd", "lateness", 100000, "100,000 in 10 s"))
         points = ("p50", "p99", "p99.9", "max")
         rows = [[code(s), what, *(shown(self.value(s, f"{op}-{p}", count) / 1000) for p in points)]
                 for s, op, count, what in series]
         return markdown(["system", "timers", "median", "99%", "99.9%", "longest"], rows)
 
+    def exact(self):
+        """2,000 deadlines on a tick of 10 us, beside a million coarse timers, in us"""
+        far, due, ordinary = "an hour away", "due meanwhile, read by an ordinary task", "ordinary"
+        rows = [[deadlines, coarse, reader, *(
+            " / ".join(shown(self.value(s, f"exact-{op}-{p}", 2000) / 1000, 1) for p in ("p50", "p99.9", "max"))
+            for s in ("htw", "timerfd"))] for op, deadlines, coarse, reader in (
+                ("ordinary-coarse-far", "random", far, ordinary), ("fifo-coarse-far", "random", far, "`SCHED_FIFO` 1"),
+                ("ordinary-coarse-due", "random", due, ordinary), ("fifo-coarse-due", "random", due, "`SCHED_FIFO` 1"),
+                ("together", "200 within 10 us", far, ordinary))]
+        return markdown(["deadlines", "the million", "reader", "htw: median / 99.9% / latest", "timerfds"], rows)
+
+    def contexts(self):
+        """100,000 descriptors of a program, a timer each, on one tick"""
+        rows = [[what, *(shown(self.value(s, f"contexts-{op}", 100000) / scale, decimals) for s in ("htw", "timerfd"))]
+                for what, op, scale, decimals in (
+                    ("first read, ms", "first-read", 1e6, 2), ("all read, ms", "all-read", 1e6, 0),
+                    ("exit of the program, ms", "exit", 1e6, 0), ("bytes each", "memory", 1, 0),
+                    ("with the entry of the epoll set", "memory-watched", 1, 0))]
+        return markdown(["", "`/dev/htw`", "timerfds"], rows)
+
     def burst(self):
         """A million timers due on one tick"""
         def get(op):
             return self.value("htw-vector", f"burst-{op}", MILLION)
-        rows = [["longest stall of a task on that CPU", self.quantity(get("longest-stall"), "ns")],
-                ["longest callback", self.quantity(get("longest-callback"), "ns")],
+        rows = [["nobody reads: longest time that a task is kept from the CPU", self.quantity(get("longest-stall"), "ns")],
+                ["an ordinary task reads: longest wait of one with a real-time priority", self.quantity(get("longest-wait"), "ns")],
+                ["their memory is given back: the same", self.quantity(get("give-back-wait"), "ns")],
+                ["64 MiB are unmapped: the same", self.quantity(self.value("munmap", "burst-give-back-wait", MILLION), "ns")],
+                ["longest callback, traced", self.quantity(get("longest-callback"), "ns")],
                 ["callbacks", shown(get("callbacks"))],
                 ["instructions to read one event", shown(get("collect"))]]
         return markdown(["a million timers due on one tick", "`htw-vector`"], rows)
@@ -179,19 +215,31 @@ class Tables:
         return markdown(["64 processes wait for", "in `read()`", "in `epoll_wait()`, `EPOLLEXCLUSIVE`"], rows)
 
     def containment(self):
-        """What a task and other users lose beside users who take all they can get"""
+        """What is left to a task, and how late others' timers are, beside users who take all they can get"""
         rows = []
         for name, what in re.findall(r'\.name = "(\w+)",\n\t*\.what = "([^"]+)"', ATTACKS.read_text()):
-            counts = self.pendings("htw-contain", f"{name}-loss")
-            # Attacks that read are for the core in next/: docs/next.md has them.
+            counts = self.pendings("htw-contain", f"{name}-left")
             if not counts:
                 continue
             get = {op: self.value("htw-contain", f"{name}-{op}", counts[0])
-                   for op in ("loss-burst", "loss", "late", "late-read", "late-callout")}
-            rows.append([what, *(f"{shown(abs(get[op]), 1)}%" for op in ("loss-burst", "loss")),
-                         *(shown(get[op] / 1e6, 2) for op in ("late", "late-read", "late-callout"))])
-        return markdown(["attack", "task's loss in the burst", "sustained", "late, ms", "as read, ms",
-                         "callouts late, ms"], rows)
+                   for op in ("loss", "left", "left-least", "late", "late-bound")}
+            rows.append([what, *(f"{shown(max(get[op], 0), 1)}%" for op in ("loss", "left", "left-least")),
+                         *(shown(get[op] / 1e6, 2) for op in ("late", "late-bound"))])
+        return markdown(["attack", "its timers take", "left to a task", "at least", "others late, ms", "at most"], rows)
+
+    def interrupts(self):
+        """Interrupts of a CPU beside users with ticks of 10 us, a second"""
+        rows = [[what, *(shown(self.value("htw-contain", f"{name}{of}-{op}", count))
+                         for op, of in (("interrupts", ""), ("interrupts", "_timerfd"), ("interrupts-alone", ""),
+                                        ("interrupts-disarmed", ""))),
+                 shown(self.value("htw-contain", f"{name}-late", count) / 1e6, 2)]
+                for name, count, what in (
+                    ("one_fine", 1, "one descriptor with a timer of 10 us"),
+                    ("fine_16", 16, "16 descriptors, one due each 10 us"),
+                    ("primes", 1000, "1,000 descriptors, one due each 15 us"),
+                    ("fine_users_16", 1024, "64 users with 16 each"), ("fine_users_1000", 64000, "64 users with 1,000 each"))]
+        return markdown(["prime ticks of 10 us and more, read all the time", "interrupts", "of timerfds", "without them",
+                         "with none due", "others late, ms"], rows)
 
     def locks(self):
         """What is done under the locks of one descriptor that two CPUs use, and the bound for more"""
@@ -199,11 +247,11 @@ class Tables:
         rows = []
         for op in model.operations():
             most, what = model.most(op)
-            rows.append([f"`{op}`", shown(model.value(f"{op} all"), 1), *(shown(model.value(f"{op} {lock}"), 1) for lock in ("ctx->lock", "ctx->wait.lock")),
+            rows.append([f"`{op}`", shown(model.value(f"{op} all"), 1), *(shown(model.value(f"{op} {lock}"), 1) for lock in ("ids->lock", "ctx->wait.lock")),
                          shown(sum(model.value(f"{op} {where} lines") for where in model.SHARED), 3),
                          *(shown(min(n, most), 1) for n in (16, 64, 256)),
                          "lines that no lock guards" if what == locks.NO_LOCK else f"`{what}`"])
-        return markdown(["operation", "instructions", "under `ctx->lock`", "under `ctx->wait.lock`", "shared lines",
+        return markdown(["operation", "instructions", "under `ids->lock`", "under `ctx->wait.lock`", "shared lines",
                          "16 CPUs", "64", "256", "limited by"], rows)
 
     def budgets(self):
@@ -241,6 +289,8 @@ class Tables:
 
     def figure(self, words):
         """A single value, as the words of its mark ask for it."""
+        if words.startswith("7 "):
+            return self.newer.figure(words[2:])
         *key, last = words.split()
         factor, decimals = 1, 0
         if last in NS:
@@ -254,8 +304,8 @@ class Tables:
         return shown(self.value(*key, int(last)) / factor, decimals)
 
 
-TABLES = ("cost", "growth", "lazy", "put_off", "workloads", "lateness", "burst", "threads", "native", "waiters",
-          "containment", "locks", "budgets")
+TABLES = ("cost", "growth", "kernels", "kernels_late", "put_off", "workloads", "lateness", "exact", "contexts", "burst", "threads", "native",
+          "waiters", "containment", "interrupts", "locks", "budgets")
 TABLE = re.compile(r"(?P<mark>^<!-- table: (?P<words>[^\n]*?) -->\n).*?^<!-- table end -->$", re.S | re.M)
 FIGURE = re.compile(r"[\d,.]*\d(?P<mark><!-- = (?P<words>[^>]*?) -->)")
 
@@ -291,7 +341,7 @@ def main():
     parser.add_argument("--list", action="store_true", help="print all tables")
     args = parser.parse_args()
 
-    tables = Tables(json.loads(REPORT.read_text()))
+    tables = Tables(json.loads(REPORT.read_text()), Tables(json.loads(REPORT_7.read_text())))
     if args.list:
         for name in TABLES:
             print(f"{name}: {getattr(Tables, name).__doc__}\n\n{getattr(tables, name)()}")

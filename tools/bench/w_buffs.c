@@ -80,7 +80,7 @@ static void htw_look(void)
 			die("buffs: read: %s", strerror(-n));
 		now = now_ns();
 		for (i = 0; i < n; i++) {
-			if (unlikely(events[i].missed || events[i].fired < events[i].deadline))
+			if (unlikely(events[i].missed || events[i].taken < events[i].deadline))
 				die("buffs: %llu missed, or an early one", events[i].missed);
 			buff_fired(events[i].cookie, now);
 		}
@@ -89,17 +89,17 @@ static void htw_look(void)
 
 static void htw_buffs(void)
 {
-	const struct htw_vector periodic = { .interval = INTERVAL, .flags = HTW_F_ABS };
+	const struct htw_vector_args periodic = { .interval = INTERVAL, .flags = HTW_F_ABS };
 	uint64_t *deadlines = allocate(BUFFS, sizeof(*deadlines));
 	uint64_t *ids = allocate(BUFFS, sizeof(*ids));
 	uint32_t i;
 
 	buffs_init();
-	fd = htw_open_device(HTW_FEATURE_VECTOR, BUFFS);
+	fd = htw_open_device(BUFFS);
 	start = now_ns();
 	for (i = 0; i < BUFFS; i++)
 		deadlines[i] = start + phase[i];
-	htw_vector_start(fd, periodic, deadlines, BUFFS, ids);
+	htw_many_start(fd, periodic, deadlines, BUFFS, ids);
 	report("htw-vector", "buffs", BUFFS, look(htw_look), "insn/op");
 	close(fd);
 	release(ids, BUFFS, sizeof(*ids));

@@ -14,46 +14,47 @@
 #include "workloads.h"
 
 #define SYSTEM	"htw-contain"
+/* In per cent of the CPU. */
+#define UNFAIR	2
+
+static uint32_t timers_of(const struct attack *a)
+{
+	return (a->users ? a->users : 1) * a->contexts * a->timers;
+}
 
 static void report_of(const struct attack *a, const char *what, double value, const char *unit)
 {
-	const unsigned int users = a->users ? a->users : 1;
 	char op[80];
 
 	snprintf(op, sizeof(op), "%s-%s", a->name, what);
-	report(SYSTEM, op, users * a->contexts * a->timers, value, unit);
+	report(SYSTEM, op, timers_of(a), value, unit);
 }
 
-static void report_of_missing(const struct attack *a, const char *why)
+/*
+ * The latest timer of the victims, but for modules, those that are exempt, and those that are told
+ * by SIGIO.
+ */
+static uint64_t latest(const struct attack *a, const struct contain_result *r)
 {
-	report_missing(SYSTEM, a->name, a->contexts * a->timers, why);
-}
-
-/* The latest timer of all victims that are not exempt, with and without a busy task. */
-static uint64_t latest(const struct attack *a, const struct contain_result *r, bool read)
-{
-	uint64_t most = 0, late;
+	const unsigned int apart = a->exempt | 1 << VICTIM_CALLOUT | 1 << VICTIM_SIGNAL;
+	uint64_t most = 0;
 	unsigned int phase, victim;
 
-	for (phase = PHASE_BURST; phase < PHASES; phase++)
-		for (victim = 0; victim < VICTIM_CALLOUT; victim++) {
-			if (a->exempt & 1 << victim)
-				continue;
-			late = read ? r->late[phase][victim].read : r->late[phase][victim].fired;
-			if (late > most)
-				most = late;
-		}
+	for (phase = PHASE_BESIDE; phase < PHASES; phase++)
+		for (victim = 0; victim < VICTIMS; victim++)
+			if (!(apart & 1 << victim) && r->late[phase][victim].late > most)
+				most = r->late[phase][victim].late;
 	return most;
 }
 
-static uint64_t latest_callout(const struct contain_result *r)
+static uint64_t latest_of(const struct contain_result *r, enum victim victim)
 {
 	uint64_t most = 0;
 	unsigned int phase;
 
-	for (phase = PHASE_BURST; phase < PHASES; phase++)
-		if (r->late[phase][VICTIM_CALLOUT].fired > most)
-			most = r->late[phase][VICTIM_CALLOUT].fired;
+	for (phase = PHASE_BESIDE; phase < PHASES; phase++)
+		if (r->late[phase][victim].late > most)
+			most = r->late[phase][victim].late;
 	return most;
 }
 
@@ -63,7 +64,7 @@ static uint64_t longest(const struct contain_result *r, bool interrupts)
 	uint64_t most = 0, off;
 	unsigned int phase;
 
-	for (phase = PHASE_BURST; phase < PHASES; phase++) {
+	for (phase = PHASE_BESIDE; phase < PHASES; phase++) {
 		off = interrupts ? r->delays[phase].irqs : r->delays[phase].softirqs;
 		if (off > most)
 			most = off;
@@ -94,37 +95,47 @@ static void progress_phases(const struct contain_result *r)
 		n = snprintf(line, sizeof(line), "%s:", phase_names[phase]);
 		for (victim = 0; victim < VICTIMS; victim++)
 			n += snprintf(line + n, sizeof(line) - n, " %s %llu", victim_names[victim],
-				      (unsigned long long)r->late[phase][victim].read / 1000);
+				      (unsigned long long)r->late[phase][victim].late / 1000);
 		progress("%s", line);
 	}
 }
 
+/* Two points less than a fair share of what the attackers' own process leaves. */
+static double least_left(const struct attack *a, const struct contain_result *r)
+{
+	const double least = attack_fair(a) * (100 - r->own) / 100 - UNFAIR;
+
+	return least > 0 ? least : 0;
+}
+
 static void attack(const struct attack *a)
 {
-	struct contain_result r;
-
 	const char *why = attack_missing(a);
+	struct contain_result r;
 
 	progress("%s", a->what);
 	if (why) {
-		report_of_missing(a, why);
+		report_missing(SYSTEM, a->name, timers_of(a), why);
 		return;
 	}
 	contain_measure(a, &contain_long, &r);
 	progress_phases(&r);
-	report_of(a, "loss-burst", r.loss[PHASE_BURST], "%");
-	report_of(a, "loss", r.loss[PHASE_SUSTAINED], "%");
-	report_of(a, "late", latest(a, &r, false), "ns");
-	report_of(a, "late-read", latest(a, &r, true), "ns");
-	if (r.callouts)
-		report_of(a, "late-callout", latest_callout(&r), "ns");
-	report_of(a, "broken", broken(&r), "count");
-	report_of(a, "left", r.left[PHASE_SUSTAINED], "%");
-	report_of(a, "left-burst", r.left[PHASE_BURST], "%");
+	report_of(a, "loss", r.loss, "%");
+	if (a->costly)
+		report_of(a, "loss-most", attack_most_loss(a, r.beside), "%");
+	report_of(a, "left", r.left, "%");
 	report_of(a, "left-disarmed", r.disarmed, "%");
-	report_of(a, "readers", r.readers, "count");
+	report_of(a, "left-least", least_left(a, &r), "%");
+	report_of(a, "late", latest(a, &r), "ns");
+	report_of(a, "late-bound", attack_late_ns(a), "ns");
+	report_of(a, "late-signal", latest_of(&r, VICTIM_SIGNAL), "ns");
+	report_of(a, "late-callout", latest_of(&r, VICTIM_CALLOUT), "ns");
+	report_of(a, "broken", broken(&r), "count");
 	report_of(a, "expired", r.expired, "count");
 	report_of(a, "interrupts-off", longest(&r, true), "ns");
+	report_of(a, "interrupts-alone", r.interrupts, "1/s");
+	report_of(a, "interrupts", r.interrupts_beside, "1/s");
+	report_of(a, "interrupts-disarmed", r.interrupts_disarmed, "1/s");
 	report_of(a, "softirqs-off", longest(&r, false), "ns");
 }
 
@@ -169,14 +180,8 @@ static void meddle(enum meddling how)
 	report(SYSTEM, op, 0, r.beside, "ns");
 	snprintf(op, sizeof(op), "meddling-%s-operations", meddling_names[how]);
 	report(SYSTEM, op, 0, r.operations, "1/s");
-	snprintf(op, sizeof(op), "meddling-%s-kicks", meddling_names[how]);
-	if (r.kicks < 0) {
-		report_missing(SYSTEM, op, 0, "debugfs does not show it");
-		return;
-	}
-	report(SYSTEM, op, 0, r.kicks, "1/s");
-	snprintf(op, sizeof(op), "meddling-%s-lock-misses", meddling_names[how]);
-	report(SYSTEM, op, 0, r.misses, "1/s");
+	snprintf(op, sizeof(op), "meddling-%s-interrupts", meddling_names[how]);
+	report(SYSTEM, op, 0, r.interrupts, "1/s");
 }
 
 void workload_meddling(void)
@@ -186,8 +191,6 @@ void workload_meddling(void)
 	for (how = 0; how < MEDDLINGS; how++) {
 		if (get_nprocs() < 2)
 			report_missing(SYSTEM, meddling_names[how], 0, "there is only one CPU");
-		else if (meddling_missing())
-			report_missing(SYSTEM, meddling_names[how], 0, meddling_missing());
 		else
 			meddle(how);
 	}

@@ -55,7 +55,7 @@ static struct contexts_times *times;
 
 static int open_htw(void)
 {
-	return htw_open_device(HTW_FEATURE_ADD, 1);
+	return htw_open_device(1);
 }
 
 static void start_htw(int fd, uint64_t due)
@@ -70,7 +70,7 @@ static bool take_htw(int fd, uint64_t due)
 
 	if (read(fd, &ev, sizeof(ev)) != sizeof(ev))
 		return false;
-	if (ev.fired < due)
+	if (ev.taken < due)
 		die("contexts: an early event");
 	return true;
 }

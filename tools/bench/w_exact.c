@@ -2,8 +2,8 @@
 /*
  * Exact timers: 2,000 deadlines at odd ns on a tick of 10 us, of an unprivileged
  * user, beside a million coarse timers of another one: far away, or due meanwhile
- * and read by a task of ordinary priority. The same with a timerfd for each
- * deadline.
+ * and read by a task of ordinary priority; and 200 deadlines at a time, within
+ * 10 us. The same with a timerfd for each deadline.
  */
 #include <errno.h>
 #include <sched.h>
@@ -26,7 +26,6 @@
 
 #define EXACT		2000U
 #define COARSE		1000000U
-#define TICK		(10 * USEC)
 /* The deadlines are in that time, ... */
 #define RANGE		(4 * SEC)
 /* ... which begins that much later. */
@@ -46,12 +45,27 @@ static void return_to_root(void)
 		die("exact: cannot return to root: %s", strerror(errno));
 }
 
-static int compare(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
+/**
+ * struct shape - how exact timers are measured
+ * @name: the operation's name in the report
+ * @coarse_due: the coarse timers are due meanwhile
+ * @fifo: the reader has SCHED_FIFO 1
+ * @together: number of deadlines within 10 us of each other; 0: all are random
+ */
+struct shape {
+	const char *name;
+	bool coarse_due;
+	bool fifo;
+	uint32_t together;
+};
 
-	return *x < *y ? -1 : *x > *y;
-}
+static const struct shape shapes[] = {
+	{ .name = "exact-ordinary-coarse-far" },
+	{ .name = "exact-ordinary-coarse-due", .coarse_due = true },
+	{ .name = "exact-fifo-coarse-far", .fifo = true },
+	{ .name = "exact-fifo-coarse-due", .coarse_due = true, .fifo = true },
+	{ .name = "exact-together", .together = 200 },
+};
 
 /* The other user: start a million timers, and read what is due. */
 static void read_coarse(uint64_t from, uint64_t range)
@@ -63,11 +77,11 @@ static void read_coarse(uint64_t from, uint64_t range)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	become(COARSE_UID);
-	fd = htw_open_device(HTW_FEATURE_VECTOR, COARSE);
+	fd = htw_open_device(COARSE);
 	epfd = htw_epoll(fd);
 	random_seed(COARSE);
 	fill_random(due, COARSE, from, range);
-	htw_vector_start(fd, (struct htw_vector){ .flags = HTW_F_ABS }, due, COARSE, ids);
+	htw_many_start(fd, (struct htw_vector_args){ .flags = HTW_F_ABS }, due, COARSE, ids);
 	if (now_ns() > from)
 		die("exact: starting a million timers took too long");
 	for (;;) {
@@ -77,27 +91,15 @@ static void read_coarse(uint64_t from, uint64_t range)
 	}
 }
 
-/* Open the device with a tick of 10 us; *@as is who could. */
-static int open_exact(const char **as)
+/* Open the device as an unprivileged user, with the finest tick that one may have. */
+static int open_exact(void)
 {
-	struct htw_setup setup = {
-		.flags = HTW_SETUP_PRIVATE, .tick_ns = TICK,
-		.levels = 5, .slots = { 2048, 64, 64, 64, 64 },
-	};
 	int fd, ret;
 
-	*as = "user";
 	become(EXACT_UID);
-	fd = htw_open_device(HTW_FEATURE_SETUP, EXACT);
-	ret = htw_set_up(fd, setup);
+	fd = htw_open_device(EXACT);
+	ret = htw_set_up(fd, (struct htw_setup_args){ .flags = HTW_SETUP_EXACT });
 	return_to_root();
-	if (ret != -EPERM)
-		goto out;
-	close(fd);
-	*as = "root";
-	fd = htw_open_device(HTW_FEATURE_SETUP, EXACT);
-	ret = htw_set_up(fd, setup);
-out:
 	if (ret)
 		die("exact: HTW_SETUP: %s", strerror(-ret));
 	return fd;
@@ -111,13 +113,13 @@ static void note(uint64_t *late, uint32_t *got, uint32_t *early, uint64_t due, u
 
 static void read_exact(int fd, uint64_t *late, uint32_t *early)
 {
-	struct htw_event events[16];
+	struct htw_event events[BATCH];
 	uint32_t got = 0;
 	uint64_t now;
 	int n, i;
 
 	while (got < EXACT) {
-		n = htw_read(fd, events, 16);
+		n = htw_read(fd, events, BATCH);
 		now = now_ns();
 		if (n < 0)
 			die("exact: read: %s", strerror(-n));
@@ -129,15 +131,20 @@ static void read_exact(int fd, uint64_t *late, uint32_t *early)
 static void read_timerfds(const int *fds, const uint64_t *due, int epfd, uint64_t *late,
 			  uint32_t *early)
 {
-	struct epoll_event ready;
+	struct epoll_event ready[BATCH];
 	uint64_t times;
 	uint32_t got = 0;
+	int n, i;
 
 	while (got < EXACT) {
-		if (epoll_wait(epfd, &ready, 1, -1) != 1 ||
-		    read(fds[ready.data.u64], &times, sizeof(times)) != sizeof(times))
-			die("exact: a timerfd: %s", strerror(errno));
-		note(late, &got, early, due[ready.data.u64], now_ns());
+		n = epoll_wait(epfd, ready, BATCH, -1);
+		if (n <= 0)
+			die("exact: epoll_wait: %s", strerror(errno));
+		for (i = 0; i < n; i++) {
+			if (read(fds[ready[i].data.u64], &times, sizeof(times)) != sizeof(times))
+				die("exact: a timerfd: %s", strerror(errno));
+			note(late, &got, early, due[ready[i].data.u64], now_ns());
+		}
 	}
 }
 
@@ -158,16 +165,30 @@ static void open_timerfds(int *fds, const uint64_t *due, int epfd)
 	}
 }
 
-static void exact(bool timerfd, bool coarse_due, bool fifo)
+static void choose_deadlines(const struct shape *shape, uint64_t *due, uint64_t from)
 {
-	const struct sched_param param = { .sched_priority = fifo };
+	uint32_t i;
+
+	random_seed(EXACT);
+	fill_random(due, EXACT, from, RANGE);
+	for (i = 0; i < EXACT; i++) {
+		if (shape->together)
+			due[i] = from + i / shape->together * (RANGE * shape->together / EXACT) +
+				 due[i] % (10 * USEC);
+		due[i] |= 1;
+	}
+}
+
+static void exact(const struct shape *shape, bool timerfd)
+{
+	const struct sched_param param = { .sched_priority = shape->fifo };
 	static uint64_t due[EXACT], ids[EXACT], late[EXACT];
+	const char *system = timerfd ? "timerfd" : "htw";
 	static int fds[EXACT];
-	const char *as = "user";
 	uint32_t early = 0, i;
 	int fd = -1, epfd = -1;
-	char what[64], op[96];
 	uint64_t from;
+	char op[64];
 	pid_t pid;
 
 	settle();
@@ -176,27 +197,27 @@ static void exact(bool timerfd, bool coarse_due, bool fifo)
 	if (pid < 0)
 		die("exact: fork: %s", strerror(errno));
 	if (!pid)
-		read_coarse(coarse_due ? from : from + 3600 * SEC, RANGE);
-	random_seed(EXACT);
-	fill_random(due, EXACT, from, RANGE);
-	for (i = 0; i < EXACT; i++)
-		due[i] |= 1;
+		read_coarse(shape->coarse_due ? from : from + 3600 * SEC, RANGE);
+
+	choose_deadlines(shape, due, from);
 	if (timerfd) {
 		epfd = epoll_create1(EPOLL_CLOEXEC);
 		open_timerfds(fds, due, epfd);
 	} else {
-		fd = open_exact(&as);
+		fd = open_exact();
 		if (fcntl(fd, F_SETFL, O_RDWR))
 			die("exact: F_SETFL: %s", strerror(errno));
-		htw_vector_start(fd, (struct htw_vector){ .flags = HTW_F_ABS }, due, EXACT, ids);
+		htw_many_start(fd, (struct htw_vector_args){ .flags = HTW_F_ABS }, due, EXACT, ids);
 	}
-	if (sched_setscheduler(0, fifo ? SCHED_FIFO : SCHED_OTHER, &param))
+
+	if (sched_setscheduler(0, shape->fifo ? SCHED_FIFO : SCHED_OTHER, &param))
 		die("exact: sched_setscheduler: %s", strerror(errno));
 	if (timerfd)
 		read_timerfds(fds, due, epfd, late, &early);
 	else
 		read_exact(fd, late, &early);
 	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 });
+
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	if (timerfd)
@@ -204,24 +225,15 @@ static void exact(bool timerfd, bool coarse_due, bool fifo)
 			close(fds[i]);
 	close(timerfd ? epfd : fd);
 
-	qsort(late, EXACT, sizeof(*late), compare);
-	snprintf(what, sizeof(what), "exact-%s-%s-%s", as, fifo ? "fifo" : "ordinary",
-		 coarse_due ? "coarse-due" : "coarse-far");
-	snprintf(op, sizeof(op), "%s-median", what);
-	report(timerfd ? "timerfd" : "htw", op, EXACT, late[EXACT / 2], "ns");
-	snprintf(op, sizeof(op), "%s-p99.9", what);
-	report(timerfd ? "timerfd" : "htw", op, EXACT, late[(EXACT - 1) * 999 / 1000], "ns");
-	snprintf(op, sizeof(op), "%s-max", what);
-	report(timerfd ? "timerfd" : "htw", op, EXACT, late[EXACT - 1], "ns");
-	snprintf(op, sizeof(op), "%s-early", what);
-	report(timerfd ? "timerfd" : "htw", op, EXACT, early, "count");
+	report_percentiles(system, shape->name, late, EXACT);
+	snprintf(op, sizeof(op), "%s-early", shape->name);
+	report(system, op, EXACT, early, "count");
 }
 
 void workload_exact(void)
 {
-	const char *why = htw_missing_feature(HTW_FEATURE_SETUP | HTW_FEATURE_VECTOR, "HTW_SETUP",
-					      COARSE);
-	unsigned int how;
+	const char *why = htw_missing(COARSE);
+	unsigned int i;
 
 	if (why) {
 		report_missing("htw", "exact", EXACT, why);
@@ -229,6 +241,8 @@ void workload_exact(void)
 	}
 	if (chmod(HTW_DEVICE, 0666))
 		die("exact: cannot change the mode of /dev/htw: %s", strerror(errno));
-	for (how = 0; how < 8; how++)
-		exact(how & 4, how & 1, how & 2);
+	for (i = 0; i < ARRAY_SIZE(shapes); i++)
+		exact(&shapes[i], false);
+	for (i = 0; i < ARRAY_SIZE(shapes); i++)
+		exact(&shapes[i], true);
 }

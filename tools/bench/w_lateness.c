@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Lateness on an idle guest, whose clock stands still while nothing runs: from
- * the deadline to the expiration, and to the event being read
+ * the deadline to the event being read
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,35 +21,12 @@
 #define LOST		(60 * SEC)
 
 struct lateness {
-	uint64_t *fired;
-	uint64_t *delivered;
+	uint64_t *ns;
 	uint64_t *due;
 	uint32_t count;
 	uint32_t got;
 	uint32_t early;
 };
-
-static int compare(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
-static void report_distribution(const char *system, const char *what, uint64_t *ns, uint32_t count)
-{
-	static const double percents[] = { 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 99.99 };
-	char op[64];
-	unsigned int i;
-
-	qsort(ns, count, sizeof(*ns), compare);
-	for (i = 0; i < ARRAY_SIZE(percents); i++) {
-		snprintf(op, sizeof(op), "%s-p%g", what, percents[i]);
-		report(system, op, count, ns[(uint32_t)((count - 1) * percents[i] / 100)], "ns");
-	}
-	snprintf(op, sizeof(op), "%s-max", what);
-	report(system, op, count, ns[count - 1], "ns");
-}
 
 static void report_lateness(struct lateness *l, const char *system, const char *what)
 {
@@ -57,17 +34,13 @@ static void report_lateness(struct lateness *l, const char *system, const char *
 
 	snprintf(op, sizeof(op), "%s-early", what);
 	report(system, op, l->count, l->early, "count");
-	if (l->fired)
-		report_distribution(system, what, l->fired, l->count);
-	snprintf(op, sizeof(op), "%s-delivered", what);
-	report_distribution(system, op, l->delivered, l->count);
+	report_percentiles(system, what, l->ns, l->count);
 }
 
-static void lateness_init(struct lateness *l, uint32_t count, bool fired)
+static void lateness_init(struct lateness *l, uint32_t count)
 {
 	*l = (struct lateness) {
-		.fired = fired ? allocate(count, sizeof(*l->fired)) : NULL,
-		.delivered = allocate(count, sizeof(*l->delivered)),
+		.ns = allocate(count, sizeof(*l->ns)),
 		.due = allocate(count, sizeof(*l->due)),
 		.count = count,
 	};
@@ -75,21 +48,17 @@ static void lateness_init(struct lateness *l, uint32_t count, bool fired)
 
 static void lateness_exit(struct lateness *l)
 {
-	if (l->fired)
-		release(l->fired, l->count, sizeof(*l->fired));
-	release(l->delivered, l->count, sizeof(*l->delivered));
+	release(l->ns, l->count, sizeof(*l->ns));
 	release(l->due, l->count, sizeof(*l->due));
 }
 
-static void note(struct lateness *l, uint64_t timer, uint64_t fired, uint64_t now)
+static void note(struct lateness *l, uint64_t timer, uint64_t taken, uint64_t now)
 {
 	if (timer >= l->count || l->got == l->count || !l->due[timer])
 		die("lateness: timer %llu expired twice, or is unknown", (unsigned long long)timer);
-	if (fired < l->due[timer] || now < l->due[timer])
+	if (taken < l->due[timer] || now < l->due[timer])
 		l->early++;
-	if (l->fired)
-		l->fired[l->got] = fired > l->due[timer] ? fired - l->due[timer] : 0;
-	l->delivered[l->got++] = now > l->due[timer] ? now - l->due[timer] : 0;
+	l->ns[l->got++] = now > l->due[timer] ? now - l->due[timer] : 0;
 	l->due[timer] = 0;
 }
 
@@ -118,17 +87,17 @@ static void read_all(struct lateness *l, int fd, int epfd)
 			die("lateness: read: %s", strerror(-n));
 		now = now_ns();
 		for (i = 0; i < n; i++)
-			note(l, events[i].cookie, events[i].fired, now);
+			note(l, events[i].cookie, events[i].taken, now);
 	}
 }
 
 /* With @range zero all timers are in one bucket of level 2. */
 static void htw_lateness(uint32_t count, uint64_t range, const char *what)
 {
-	int fd = htw_open_device(HTW_FEATURE_ADD, count);
+	int fd = htw_open_device(count);
 	int epfd = htw_epoll(fd);
 	uint64_t *ids = allocate(count, sizeof(*ids));
-	struct htw_info info;
+	struct htw_info_args info;
 	struct lateness l;
 	uint64_t from;
 	int ret;
@@ -136,17 +105,18 @@ static void htw_lateness(uint32_t count, uint64_t range, const char *what)
 	ret = htw_call(fd, HTW_INFO, &info);
 	if (ret)
 		die("HTW_INFO: %s", strerror(-ret));
-	lateness_init(&l, count, true);
+	lateness_init(&l, count);
 	random_seed(count);
 	settle();
 	from = now_ns() + SEC;
 	if (!range) {
-		/* The new core does not say: its first levels have 256 and 64 slots. */
-		range = info.tick_ns * (info.levels ? info.slots[0] * info.slots[1] : 256 * 64);
+		if (info.levels < 2)
+			die("HTW_INFO: %u levels", info.levels);
+		range = info.tick_ns * info.slots[0] * info.slots[1];
 		from = (from / range + 2) * range;
 	}
 	fill_random(l.due, count, from, range);
-	htw_vector_start(fd, (struct htw_vector){ .flags = HTW_F_ABS }, l.due, count, ids);
+	htw_many_start(fd, (struct htw_vector_args){ .flags = HTW_F_ABS }, l.due, count, ids);
 	read_all(&l, fd, epfd);
 	report_lateness(&l, "htw-vector", what);
 	lateness_exit(&l);
@@ -188,7 +158,7 @@ static void timerfd_lateness(uint32_t count, uint64_t range, const char *what)
 	if (epfd < 0)
 		die("epoll_create1: %s", strerror(errno));
 	bench_init(&b, count);
-	lateness_init(&l, count, false);
+	lateness_init(&l, count);
 	random_seed(count);
 	settle();
 	fill_random(l.due, count, now_ns() + 2 * SEC, range);

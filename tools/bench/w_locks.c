@@ -127,17 +127,17 @@ static void nothing(struct worker *w)
 
 static void add(struct worker *w)
 {
-	htw_vector_add(w->fd, &w->b);
+	htw_many_add(w->fd, &w->b);
 }
 
 static void rearm(struct worker *w)
 {
-	htw_vector_rearm(w->fd, &w->b, TIMERS);
+	htw_many_rearm(w->fd, &w->b, TIMERS);
 }
 
 static void cancel(struct worker *w)
 {
-	htw_vector_cancel(w->fd, &w->b, TIMERS);
+	htw_many_cancel(w->fd, &w->b, TIMERS);
 }
 
 static void rearm_each(struct worker *w)
@@ -154,8 +154,8 @@ static void add_due(struct worker *w)
 
 	for (unsigned int i = 0; i < TIMERS; i++)
 		w->due[i] = now + (i + 1) * (EXPIRE_NS / TIMERS);
-	htw_vector_start(w->fd, (struct htw_vector){ .flags = HTW_F_ABS }, w->due, TIMERS,
-			 w->b.handles);
+	htw_many_start(w->fd, (struct htw_vector_args){ .flags = HTW_F_ABS }, w->due, TIMERS,
+		       w->b.handles);
 }
 
 static void expire(struct worker *w)
@@ -242,7 +242,7 @@ static void run(void)
 		struct worker *w = &workers[i];
 
 		w->fd = one_fd && i ? workers[0].fd :
-			htw_open_device(HTW_FEATURE_MOD, TIMERS * nr_workers);
+			htw_open_device(TIMERS * nr_workers);
 		w->left = one_fd ? &left : &w->own_left;
 		if (i && pthread_create(&w->thread, NULL, work, w))
 			die("locks: pthread_create failed");

@@ -31,8 +31,8 @@ static void check(int result, const char *what)
 
 static void open_timers(enum htw_backend backend, uint32_t flags)
 {
-	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = CONNECTIONS + 1024 };
-	const struct htw_add common = { .flags = flags };
+	const struct htw_setup_args setup = { .limit = CONNECTIONS + 1024 };
+	const struct htw_add_args common = { .flags = flags };
 	uint64_t numbers[BATCH];
 	uint32_t first, i;
 

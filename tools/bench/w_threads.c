@@ -80,9 +80,9 @@ static void work_once(struct worker *w, int fd)
 		return;
 	}
 	flush_translations();
-	htw_vector_add(fd, &w->b);
-	htw_vector_rearm(fd, &w->b, w->b.pending);
-	htw_vector_cancel(fd, &w->b, w->b.pending);
+	htw_many_add(fd, &w->b);
+	htw_many_rearm(fd, &w->b, w->b.pending);
+	htw_many_cancel(fd, &w->b, w->b.pending);
 }
 
 static void pass(void *arg)
@@ -95,7 +95,7 @@ static void pass(void *arg)
 static void warm_up(void *arg)
 {
 	struct worker *w = arg;
-	const int fd = htw_open_device(HTW_FEATURE_MOD, w->b.pending);
+	const int fd = htw_open_device(w->b.pending);
 	uint32_t i;
 
 	for (i = 0; i < WARM_UPS; i++)
@@ -114,7 +114,7 @@ static double run_shared(struct pinned *threads, unsigned int count, enum shared
 		struct worker *w = threads[i].arg;
 
 		if (!i || shared != ONE_FD)
-			fd = htw_open_device(HTW_FEATURE_MOD, count * w->b.pending);
+			fd = htw_open_device(count * w->b.pending);
 		w->shared = shared;
 		w->fd = fd;
 	}

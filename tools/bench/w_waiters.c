@@ -52,8 +52,8 @@ static volatile uint32_t *got;
 
 static int open_waiting(bool blocking)
 {
-	int fd = htw_open_device(HTW_FEATURE_ADD, 1);
-	struct htw_add add = {
+	int fd = htw_open_device(1);
+	struct htw_add_args add = {
 		.deadline = AFTER,
 		.interval = PERIOD,
 		.firings = FIRINGS,
@@ -76,15 +76,19 @@ static int open_nonblocking(void)
 	return open_waiting(false);
 }
 
+/* When the processes are started: all timerfds count from there. */
+static uint64_t begin;
+
 static int open_timerfd(int flags)
 {
+	const uint64_t first = begin + AFTER;
 	const struct itimerspec when = {
-		.it_value.tv_nsec = AFTER,
+		.it_value = { .tv_sec = first / SEC, .tv_nsec = first % SEC },
 		.it_interval.tv_nsec = PERIOD,
 	};
 	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | flags);
 
-	if (fd < 0 || timerfd_settime(fd, 0, &when, NULL))
+	if (fd < 0 || timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, NULL))
 		die("waiters: timerfd: %s", strerror(errno));
 	return fd;
 }
@@ -224,14 +228,14 @@ static void measure_way(const struct way *way)
 {
 	const bool all_get_it = way->wait == wait_timerfd;
 	pid_t pids[PROCESSES];
-	uint64_t begin, before;
+	uint64_t before;
 	unsigned int i;
 	int fd;
 
 	settle();
 	*got = 0;
-	fd = way->open();
 	begin = now_ns();
+	fd = way->open();
 	for (i = 0; i < PROCESSES; i++)
 		pids[i] = start(way, fd);
 	sleep_until(begin + AFTER - 2 * PERIOD);

@@ -17,8 +17,7 @@
 
 /* Systems that re-arm and cancel without walking all timers. */
 static const struct system * const candidates[] = {
-	&system_htw_vector, &system_htw_table, &system_timerfd,
-	&system_libevent, &system_libev, &system_libuv,
+	&system_htw_vector, &system_timerfd, &system_libevent, &system_libev, &system_libuv,
 };
 
 static bool can(const struct system *s, const char *op, uint32_t pending)
@@ -132,7 +131,6 @@ static const struct workload workloads[] = {
 	  workload_locks },
 	{ "scale", "threads on all CPUs compared with one; no --icount", workload_scale },
 	{ "shards", "two threads in the process, at the machine's own speed", workload_shards },
-	{ "table", "65,536 connections, re-armed in the mapped table", workload_table },
 	{ "put-off", "65,536 connections, put off by htw_put_off() and by hand", workload_put_off },
 	{ "put-off-calls", "htw_put_off() alone", workload_put_off_calls },
 	{ "contain", "what users who take all they can cost others", workload_contain },

@@ -24,7 +24,6 @@ void workload_put_off(void);
 void workload_put_off_calls(void);
 void workload_scale(void);
 void workload_shards(void);
-void workload_table(void);
 void workload_threads(void);
 void workload_waiters(void);
 

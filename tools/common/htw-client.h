@@ -25,8 +25,8 @@
 #define POISON		0xa5a5a5a5a5a5a5a5ULL
 #define POISON32	0xa5a5a5a5U
 
-/* Operations in each HTW_BATCH of the functions below. */
-#define HTW_CLIENT_BATCH	256U
+/* Operations in each HTW_VECTOR of the functions below. */
+#define HTW_CLIENT_MANY		256U
 
 static inline int htw_call(int fd, unsigned long cmd, void *arg)
 {
@@ -41,9 +41,9 @@ static inline int htw_open(int flags)
 }
 
 /* All bytes are 0xff if the call fails. */
-static inline struct htw_info htw_info(int fd)
+static inline struct htw_info_args htw_info(int fd)
 {
-	struct htw_info info;
+	struct htw_info_args info;
 
 	memset(&info, 0xff, sizeof(info));
 	if (ioctl(fd, HTW_INFO, &info))
@@ -56,9 +56,9 @@ static inline __u64 htw_timers(int fd)
 	return htw_info(fd).timers;
 }
 
-static inline struct htw_add htw_abs(__u64 deadline, __u64 cookie)
+static inline struct htw_add_args htw_abs(__u64 deadline, __u64 cookie)
 {
-	return (struct htw_add){
+	return (struct htw_add_args){
 		.id = POISON,
 		.deadline = deadline,
 		.cookie = cookie,
@@ -66,16 +66,16 @@ static inline struct htw_add htw_abs(__u64 deadline, __u64 cookie)
 	};
 }
 
-static inline struct htw_add htw_rel(__u64 ns, __u64 cookie)
+static inline struct htw_add_args htw_rel(__u64 ns, __u64 cookie)
 {
-	struct htw_add add = htw_abs(ns, cookie);
+	struct htw_add_args add = htw_abs(ns, cookie);
 
 	add.flags = 0;
 	return add;
 }
 
 /* The id, or zero, which is never a valid id. */
-static inline __u64 htw_start_as(int fd, struct htw_add add)
+static inline __u64 htw_start_as(int fd, struct htw_add_args add)
 {
 	return htw_call(fd, HTW_ADD, &add) ? 0 : add.id;
 }
@@ -90,73 +90,68 @@ static inline __u64 htw_start_abs(int fd, __u64 deadline, __u64 cookie)
 	return htw_start_as(fd, htw_abs(deadline, cookie));
 }
 
-static inline struct htw_cancel htw_cancel_of(__u64 id, __u32 flags)
+static inline struct htw_cancel_args htw_cancel_of(__u64 id)
 {
-	return (struct htw_cancel){
+	return (struct htw_cancel_args){
 		.id = id,
 		.remaining = POISON,
 		.cookie = POISON,
 		.missed = POISON,
-		.flags = flags,
+		.state = POISON32,
 	};
-}
-
-static inline int htw_stop_flags(int fd, __u64 id, __u32 flags)
-{
-	struct htw_cancel cancel = htw_cancel_of(id, flags);
-
-	return htw_call(fd, HTW_CANCEL, &cancel);
 }
 
 static inline int htw_stop(int fd, __u64 id)
 {
-	return htw_stop_flags(fd, id, 0);
+	struct htw_cancel_args cancel = htw_cancel_of(id);
+
+	return htw_call(fd, HTW_CANCEL, &cancel);
 }
 
-static inline int htw_set_up(int fd, struct htw_setup setup)
+static inline int htw_set_up(int fd, struct htw_setup_args setup)
 {
 	return htw_call(fd, HTW_SETUP, &setup);
 }
 
 static inline int htw_setup_clock(int fd, int clock)
 {
-	return htw_set_up(fd, (struct htw_setup){ .flags = HTW_SETUP_CLOCK, .clock = clock });
+	return htw_set_up(fd, (struct htw_setup_args){ .flags = HTW_SETUP_CLOCK, .clock = clock });
 }
 
-/* Return how many timers expired, or a negative errno. */
-static inline long long htw_advance(int fd, __u64 ns, __u32 flags)
+/* Return whether a timer is due, or a negative errno. */
+static inline int htw_advance(int fd, __u64 ns, __u32 flags)
 {
-	struct htw_advance advance = { .ns = ns, .expired = POISON, .flags = flags };
+	struct htw_advance_args advance = { .ns = ns, .flags = flags, .due = POISON32 };
 	int ret = htw_call(fd, HTW_ADVANCE, &advance);
 
-	return ret ? ret : (long long)advance.expired;
+	return ret ? ret : (int)advance.due;
 }
 
 /* State is zero, which no timer has, if the id is unknown. */
-static inline struct htw_query htw_query(int fd, __u64 id)
+static inline struct htw_timer_info htw_query(int fd, __u64 id)
 {
-	struct htw_query query = { .id = id };
+	struct htw_timer_info query = { .id = id };
 
 	if (htw_call(fd, HTW_QUERY, &query))
 		query.state = 0;
 	return query;
 }
 
-static inline int htw_mod(int fd, struct htw_mod mod)
+static inline int htw_mod(int fd, struct htw_mod_args mod)
 {
 	return htw_call(fd, HTW_MOD, &mod);
 }
 
 static inline int htw_move(int fd, __u64 id, __u64 deadline, __u32 flags)
 {
-	return htw_mod(fd, (struct htw_mod){
+	return htw_mod(fd, (struct htw_mod_args){
 		.id = id, .deadline = deadline, .flags = HTW_MOD_DEADLINE | flags,
 	});
 }
 
-static inline struct htw_list htw_list_of(const struct htw_query *entries, __u32 count)
+static inline struct htw_list_args htw_list_of(const struct htw_timer_info *entries, __u32 count)
 {
-	return (struct htw_list){
+	return (struct htw_list_args){
 		.entries = (uintptr_t)entries,
 		.count = count,
 		.done = POISON32,
@@ -185,98 +180,100 @@ static inline int htw_read(int fd, struct htw_event *ev, size_t room)
 	return ret % sizeof(*ev) ? -EIO : (int)(ret / sizeof(*ev));
 }
 
-static inline struct htw_op htw_op_add(__u64 deadline, __u64 cookie)
+/* A vector of additions; the ids go to @ids. */
+static inline struct htw_vector_args htw_vector_add(__u64 *ids, const __u64 *deadlines,
+						    const __u64 *cookies, __u32 count)
 {
-	return (struct htw_op){
-		.op = HTW_OP_ADD,
-		.result = POISON32,
-		.add = htw_abs(deadline, cookie),
-	};
-}
-
-static inline struct htw_op htw_op_cancel(__u64 id, __u32 flags)
-{
-	return (struct htw_op){
-		.op = HTW_OP_CANCEL,
-		.result = POISON32,
-		.cancel = htw_cancel_of(id, flags),
-	};
-}
-
-static inline struct htw_batch htw_batch_of(const struct htw_op *ops, __u32 count)
-{
-	return (struct htw_batch){
-		.ops = (uintptr_t)ops,
+	return (struct htw_vector_args){
+		.ids = (uintptr_t)ids,
+		.deadlines = (uintptr_t)deadlines,
+		.cookies = (uintptr_t)cookies,
 		.count = count,
 		.done = POISON32,
+		.failed = POISON32,
+		.op = HTW_OP_ADD,
 	};
 }
 
-/* Do all operations; continue if a signal interrupts the batch. */
-static inline int htw_batch_all(int fd, struct htw_op *ops, __u32 count)
+static inline struct htw_vector_args htw_vector_cancel(__u64 *ids, __u32 count)
 {
-	struct htw_batch batch;
+	struct htw_vector_args vector = htw_vector_add(ids, NULL, NULL, count);
+
+	vector.op = HTW_OP_CANCEL;
+	return vector;
+}
+
+/* Do all of a vector; continue if a signal interrupts it. */
+static inline int htw_vector_all(int fd, struct htw_vector_args v)
+{
+	__u32 left = v.count;
 	int ret;
 
-	while (count) {
-		batch = htw_batch_of(ops, count);
-		ret = htw_call(fd, HTW_BATCH, &batch);
+	while (left) {
+		v.count = left;
+		ret = htw_call(fd, HTW_VECTOR, &v);
 		if (ret == -EINTR)
 			continue;
 		if (ret)
 			return ret;
-		if (!batch.done || batch.done > count)
+		if (!v.done || v.done > left)
 			return -EIO;
-		ops += batch.done;
-		count -= batch.done;
+		left -= v.done;
+		v.ids += v.done * sizeof(__u64);
+		v.deadlines += v.deadlines ? v.done * sizeof(__u64) : 0;
+		v.cookies += v.cookies ? v.done * sizeof(__u64) : 0;
 	}
 	return 0;
 }
 
 /*
- * Start @count timers at @deadline in batches; cookies count up from @cookie,
+ * Start @count timers at @deadline in vectors; cookies count up from @cookie,
  * ids go to @ids unless that is NULL. Return the number started before the
  * first failure.
  */
 static inline __u64 htw_start_many(int fd, __u64 deadline, __u64 cookie,
 				   __u64 count, __u64 *ids)
 {
-	struct htw_op ops[HTW_CLIENT_BATCH];
+	__u64 deadlines[HTW_CLIENT_MANY], cookies[HTW_CLIENT_MANY], new_ids[HTW_CLIENT_MANY];
 	__u64 started = 0;
 	unsigned int i, n;
 
 	while (started < count) {
-		n = count - started < HTW_CLIENT_BATCH ? count - started : HTW_CLIENT_BATCH;
-		for (i = 0; i < n; i++)
-			ops[i] = htw_op_add(deadline, cookie + started + i);
-		if (htw_batch_all(fd, ops, n))
+		struct htw_vector_args v;
+
+		n = count - started < HTW_CLIENT_MANY ? count - started : HTW_CLIENT_MANY;
+		for (i = 0; i < n; i++) {
+			deadlines[i] = deadline;
+			cookies[i] = cookie + started + i;
+		}
+		v = htw_vector_add(new_ids, deadlines, cookies, n);
+		v.flags = HTW_F_ABS;
+		if (htw_vector_all(fd, v))
 			return started;
 		for (i = 0; i < n; i++) {
-			if (ops[i].result)
+			if (HTW_ID_IS_ERROR(new_ids[i]))
 				return started;
 			if (ids)
-				ids[started] = ops[i].add.id;
+				ids[started] = new_ids[i];
 			started++;
 		}
 	}
 	return started;
 }
 
-/* Stop all @ids; return how many were pending. */
+/* Stop all @ids; return how many there were. */
 static inline __u64 htw_stop_many(int fd, const __u64 *ids, __u64 count)
 {
-	struct htw_op ops[HTW_CLIENT_BATCH];
-	__u64 stopped = 0, at = 0;
+	__u64 some[HTW_CLIENT_MANY], stopped = 0, at = 0;
 	unsigned int i, n;
 
 	while (at < count) {
-		n = count - at < HTW_CLIENT_BATCH ? count - at : HTW_CLIENT_BATCH;
-		for (i = 0; i < n; i++)
-			ops[i] = htw_op_cancel(ids[at + i], 0);
-		if (htw_batch_all(fd, ops, n))
+		n = count - at < HTW_CLIENT_MANY ? count - at : HTW_CLIENT_MANY;
+		memcpy(some, ids + at, n * sizeof(*some));
+		if (htw_vector_all(fd, htw_vector_cancel(some, n)))
 			break;
 		for (i = 0; i < n; i++)
-			stopped += !ops[i].result;
+			stopped += !HTW_ID_IS_ERROR(some[i]);
 		at += n;
 	}
 	return stopped;

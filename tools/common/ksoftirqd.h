@@ -40,15 +40,17 @@ static inline pid_t find_thread(const char *wanted)
 	return pid;
 }
 
-/* Give CPU 0's a real-time priority, except with PREEMPT_RT. */
+/*
+ * Give CPU 0's a real-time priority. On PREEMPT_RT that is a thread of its own, since Linux
+ * 6.2, in which timers expire: a task of a higher priority keeps it from running.
+ */
 static inline bool raise_ksoftirqd(int priority)
 {
 	const struct sched_param param = { .sched_priority = priority };
-	pid_t pid;
+	pid_t pid = find_thread("ktimers/0");
 
-	if (!access("/sys/kernel/realtime", F_OK))
-		return true;
-	pid = find_thread("ksoftirqd/0");
+	if (!pid)
+		pid = find_thread("ksoftirqd/0");
 	return pid && !sched_setscheduler(pid, SCHED_FIFO, &param);
 }
 

@@ -10,13 +10,10 @@ void check_add(void);
 void check_cancel(void);
 void check_mod(void);
 void check_query(void);
-void check_batch(void);
 void check_vector(void);
 void check_list(void);
 void check_advance(void);
 void check_read(void);
-void check_mmap(void);
-void check_ring(void);
-void check_table(void);
+void check_uring(void);
 
 #endif /* AREAS_H */

@@ -65,12 +65,6 @@ void group(const char *name)
 	checks.group = name;
 }
 
-void note(const char *what)
-{
-	end();
-	ksft_print_msg("%s: %s\n", checks.group, what);
-}
-
 void begin(const char *format, ...)
 {
 	va_list args;

@@ -19,8 +19,6 @@ __attribute__((noreturn)) void finish_checks(void);
 
 /* Set the first part of the names of the checks that follow. */
 void group(const char *name);
-/* Print a comment. */
-void note(const char *what);
 
 PRINTF(1, 2) void begin(const char *format, ...);
 void end(void);

@@ -7,8 +7,7 @@
 
 static const char *device;
 
-struct htw_info announced;
-size_t page;
+struct htw_info_args announced;
 
 const uintptr_t bad_addresses[BAD_ADDRESSES] = {
 	0, 1, -1UL, -4096UL,
@@ -21,7 +20,7 @@ const uintptr_t bad_addresses[BAD_ADDRESSES] = {
 
 bool choose_device(const char *path)
 {
-	struct htw_info info;
+	struct htw_info_args info;
 	int fd = open(path, O_RDWR | O_CLOEXEC), ret;
 
 	if (fd < 0) {
@@ -36,18 +35,12 @@ bool choose_device(const char *path)
 	}
 	device = path;
 	announced = info;
-	page = sysconf(_SC_PAGESIZE);
 	return true;
 }
 
-bool has(__u64 feature)
+int open_device(int mode)
 {
-	return (announced.features & feature) == feature;
-}
-
-static int open_device(void)
-{
-	int fd = open(device, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	int fd = open(device, mode | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0) {
 		fprintf(stderr, "htw-compliance: %s: %s\n", device, strerror(errno));
@@ -58,26 +51,21 @@ static int open_device(void)
 
 struct subject open_fresh(void)
 {
-	return (struct subject){ .fd = open_device() };
+	return (struct subject){ .fd = open_device(O_RDWR) };
 }
 
 struct subject open_subject(void)
 {
-	struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL };
 	struct subject s = open_fresh();
-	struct htw_query query;
-	__u64 id;
+	int ret = htw_setup_clock(s.fd, HTW_CLOCK_MANUAL);
 
-	if (has(HTW_FEATURE_SETUP | HTW_FEATURE_MANUAL))
-		s.manual = !htw_call(s.fd, HTW_SETUP, &setup);
+	if (ret) {
+		fprintf(stderr, "htw-compliance: %s: no manual clock: %s\n", device,
+			strerror(-ret));
+		exit(1);
+	}
+	s.manual = true;
 	s.tick = info_of(&s).tick_ns;
-	if (!s.manual)
-		return s;
-	/* The interface does not define where a manual clock starts. */
-	id = start(&s, 0);
-	query = query_of(&s, id);
-	s.now = query.deadline - HOUR;
-	stop(&s, id, 0);
 	return s;
 }
 
@@ -85,7 +73,7 @@ struct subject open_witnessed(void)
 {
 	struct subject s = open_subject();
 
-	s.witness = started(&s, (struct htw_add){
+	s.witness = started(&s, (struct htw_add_args){
 		.deadline = 1000 * HOUR, .interval = HOUR, .cookie = ~COOKIE,
 	});
 	return s;
@@ -97,34 +85,76 @@ void close_subject(struct subject *s)
 	close(s->fd);
 }
 
-int perform(const struct subject *s, const struct call *call, void *arg)
+static int perform_vector(const struct subject *s, struct htw_vector_args *v)
 {
-	struct htw_op op = { .op = call->op, .result = POISON32 };
-	struct htw_batch batch = {
-		.ops = (uintptr_t)&op,
-		.count = 1,
-		.done = POISON32,
-	};
 	int ret;
 
-	if (!call->op)
-		return htw_call(s->fd, call->cmd, arg);
-	memcpy(&op.add, arg, call->size);
-	ret = htw_call(s->fd, HTW_BATCH, &batch);
-	if (ret || batch.done != 1)
+	v->count = 1;
+	v->done = v->failed = POISON32;
+	ret = make_call(s->fd, HTW_VECTOR, v);
+	if (ret || v->done != 1)
 		return ret ?: -EPROTO;
-	memcpy(arg, &op.add, call->size);
-	return op.result;
+	ret = HTW_ID_ERROR(*(__u64 *)(uintptr_t)v->ids);
+	return v->failed == !!ret ? ret : -EPROTO;
 }
 
-struct htw_info info_of(const struct subject *s)
+static int perform_add(const struct subject *s, struct htw_add_args *add)
+{
+	__u64 id = add->id;
+	struct htw_vector_args v = {
+		.ids = (uintptr_t)&id,
+		.deadlines = (uintptr_t)&add->deadline,
+		.cookies = (uintptr_t)&add->cookie,
+		.interval = add->interval,
+		.slack = add->slack,
+		.flags = add->flags,
+		.firings = add->firings,
+		.op = HTW_OP_ADD,
+	};
+	int ret = perform_vector(s, &v);
+
+	if (!ret)
+		add->id = id;
+	return ret;
+}
+
+static int perform_mod(const struct subject *s, struct htw_mod_args *mod)
+{
+	__u64 id = mod->id;
+	const bool deadline = mod->deadline || mod->flags & HTW_MOD_DEADLINE;
+	struct htw_vector_args v = {
+		.ids = (uintptr_t)&id,
+		.deadlines = deadline ? (uintptr_t)&mod->deadline : 0,
+		.cookies = mod->cookie ? (uintptr_t)&mod->cookie : 0,
+		.interval = mod->interval,
+		.slack = mod->slack,
+		.flags = mod->flags,
+		.firings = mod->firings,
+		.op = HTW_OP_MOD,
+	};
+
+	return perform_vector(s, &v);
+}
+
+int perform(const struct subject *s, const struct call *call, void *arg)
+{
+	switch (call->op) {
+	case HTW_OP_ADD:
+		return perform_add(s, arg);
+	case HTW_OP_MOD:
+		return perform_mod(s, arg);
+	}
+	return make_call(s->fd, call->cmd, arg);
+}
+
+struct htw_info_args info_of(const struct subject *s)
 {
 	return htw_info(s->fd);
 }
 
-struct htw_query query_of(const struct subject *s, __u64 id)
+struct htw_timer_info query_of(const struct subject *s, __u64 id)
 {
-	struct htw_query query = { .id = id };
+	struct htw_timer_info query = { .id = id };
 
 	if (ioctl(s->fd, HTW_QUERY, &query))
 		query.state = 0;
@@ -134,22 +164,39 @@ struct htw_query query_of(const struct subject *s, __u64 id)
 	return query;
 }
 
+__u32 state_of(const struct subject *s, __u64 id)
+{
+	return query_of(s, id).state;
+}
+
+/*
+ * HTW_INFO without what other descriptors change, or any call may: memory, and the time
+ * before which nothing is due.
+ */
+static struct htw_info_args lasting_info(const struct subject *s)
+{
+	struct htw_info_args info = info_of(s);
+
+	info.bytes = info.user_timers = info.next = 0;
+	return info;
+}
+
 void remember(struct subject *s)
 {
-	s->info = info_of(s);
-	if (s->witness && has(HTW_FEATURE_MOD))
+	s->info = lasting_info(s);
+	if (s->witness)
 		s->query = query_of(s, s->witness);
 }
 
 void expect_same_state(const struct subject *s, const char *what)
 {
-	const struct htw_info info = info_of(s);
-	struct htw_query query;
+	const struct htw_info_args info = lasting_info(s);
+	struct htw_timer_info query;
 
 	expect(!memcmp(&info, &s->info, sizeof(info)),
-	       "%s: HTW_INFO was %llu timers, %llu expired, is %llu, %llu, or differs elsewhere",
-	       what, s->info.timers, s->info.expired, info.timers, info.expired);
-	if (!s->witness || !has(HTW_FEATURE_MOD))
+	       "%s: HTW_INFO was %llu timers, is %llu, or differs elsewhere", what,
+	       s->info.timers, info.timers);
+	if (!s->witness)
 		return;
 	query = query_of(s, s->witness);
 	expect(!memcmp(&query, &s->query, sizeof(query)),
@@ -206,22 +253,28 @@ void *read_only(const void *src, size_t size)
 	return allocated(htw_read_only(src, size));
 }
 
-void fails_with_pointers(struct subject *s, const struct call *call, const void *valid)
+void fails_without_memory(struct subject *s, const struct call *call)
 {
-	char what[64], *p = before_hole(call->size - 1);
+	char what[64];
 
 	begin("argument: EFAULT at NULL and other invalid addresses");
 	remember(s);
 	for (size_t i = 0; i < ARRAY_SIZE(bad_addresses); i++) {
 		snprintf(what, sizeof(what), "at %#lx", (unsigned long)bad_addresses[i]);
 		expect_result(what, -EFAULT,
-			      htw_call(s->fd, call->cmd, (void *)bad_addresses[i]));
+			      make_call(s->fd, call->cmd, (void *)bad_addresses[i]));
 		expect_same_state(s, what);
 	}
+}
+
+void fails_with_pointers(struct subject *s, const struct call *call, const void *valid)
+{
+	char *p = before_hole(call->size - 1);
+
+	fails_without_memory(s, call);
 	begin("argument: EFAULT if its last byte is inaccessible");
 	memcpy(p, valid, call->size - 1);
-	expect_result("the call", -EFAULT, htw_call(s->fd, call->cmd, p));
-	expect(!memcmp(p, valid, call->size - 1), "the argument was written to");
+	expect_result("the call", -EFAULT, make_call(s->fd, call->cmd, p));
 	expect_same_state(s, "after it");
 }
 
@@ -230,7 +283,7 @@ void fails_read_only(struct subject *s, const struct call *call, const void *val
 	begin("argument: EFAULT if it cannot be written, and nothing is done");
 	remember(s);
 	expect_result("the call", -EFAULT,
-		      htw_call(s->fd, call->cmd, read_only(valid, call->size)));
+		      make_call(s->fd, call->cmd, read_only(valid, call->size)));
 	expect_same_state(s, "after it");
 }
 
@@ -249,45 +302,30 @@ bool is_unknown(struct subject *s, unsigned long cmd, const char *what)
 	return right;
 }
 
-bool supported(const char *name, unsigned long cmd, __u64 feature)
+struct htw_add_args valid_add(void)
 {
-	struct subject s;
-
-	group(name);
-	if (has(feature))
-		return true;
-	note("not supported");
-	s = open_witnessed();
-	begin("ENOTTY without the feature");
-	is_unknown(&s, cmd, "the call");
-	close_subject(&s);
-	return false;
-}
-
-struct htw_add valid_add(void)
-{
-	return (struct htw_add){
+	return (struct htw_add_args){
 		.id = POISON,
 		.deadline = HOUR,
 		.cookie = COOKIE,
 	};
 }
 
-__u64 started(const struct subject *s, struct htw_add add)
+__u64 started(const struct subject *s, struct htw_add_args add)
 {
 	return htw_start_as(s->fd, add);
 }
 
 __u64 start(const struct subject *s, __u32 flags)
 {
-	return started(s, (struct htw_add){
+	return started(s, (struct htw_add_args){
 		.deadline = HOUR, .cookie = COOKIE, .flags = flags,
 	});
 }
 
-int stop(const struct subject *s, __u64 id, __u32 flags)
+int stop(const struct subject *s, __u64 id)
 {
-	return htw_stop_flags(s->fd, id, flags);
+	return htw_stop(s->fd, id);
 }
 
 int poll_fd(const struct subject *s, int timeout_ms)
@@ -295,14 +333,12 @@ int poll_fd(const struct subject *s, int timeout_ms)
 	return htw_poll(s->fd, timeout_ms);
 }
 
-bool pass(struct subject *s, __u64 ns)
+void pass(struct subject *s, __u64 ns)
 {
-	struct htw_advance advance = { .ns = ns, .expired = POISON };
+	struct htw_advance_args advance = { .ns = ns, .due = POISON32 };
 
-	if (!s->manual)
-		return poll_fd(s, FOREVER_MS) > 0;
 	s->now += ns;
-	return !htw_call(s->fd, HTW_ADVANCE, &advance);
+	expect_result("HTW_ADVANCE", 0, htw_call(s->fd, HTW_ADVANCE, &advance));
 }
 
 int get(const struct subject *s, struct htw_event *ev, size_t room)
@@ -311,16 +347,12 @@ int get(const struct subject *s, struct htw_event *ev, size_t room)
 	return htw_read(s->fd, ev, room);
 }
 
-__u64 start_expired(struct subject *s, struct htw_add add)
+__u64 start_due(struct subject *s, struct htw_add_args add)
 {
-	const __u64 expired = info_of(s).expired;
 	__u64 id = started(s, add);
 
-	if (!id || !pass(s, s->manual ? s->tick : 0))
-		return 0;
-	for (int i = 0; i < FOREVER_MS && info_of(s).expired == expired; i++)
-		usleep(1000);
-	return info_of(s).expired > expired ? id : 0;
+	pass(s, s->tick);
+	return state_of(s, id) == HTW_STATE_DUE ? id : 0;
 }
 
 void expect_event(const struct subject *s, const struct htw_event *ev, __u64 id,
@@ -328,25 +360,9 @@ void expect_event(const struct subject *s, const struct htw_event *ev, __u64 id,
 {
 	expect_number("id of the event", id, ev->id);
 	expect_number("cookie of the event", cookie, ev->cookie);
-	expect(ev->fired >= ev->deadline, "fired %llu before the deadline %llu",
-	       ev->fired, ev->deadline);
-	if (s->manual)
-		expect(ev->fired <= s->now, "fired %llu after now, %llu", ev->fired, s->now);
+	expect(ev->deadline <= ev->taken, "taken %llu before the deadline %llu", ev->taken,
+	       ev->deadline);
+	expect_number("taken of the event", s->now, ev->taken);
 	expect_number("flags of the event", flags, ev->flags);
 	expect_number("reserved of the event", 0, ev->reserved);
-}
-
-long map(const struct subject *s, size_t size, int prot, int flags, off_t offset)
-{
-	void *p = mmap(NULL, size, prot, flags, s->fd, offset);
-
-	return p == MAP_FAILED ? -errno : (long)p;
-}
-
-void map_fails(struct subject *s, size_t size, int prot, int flags, off_t offset,
-	       int error, const char *what)
-{
-	remember(s);
-	expect_result(what, -error, map(s, size, prot, flags, offset));
-	expect_same_state(s, what);
 }

@@ -5,7 +5,7 @@
  * All attackers are one process, which opens the device under each user's uid
  * in turn: timers are charged to the opener. So their work in user space takes
  * next to no CPU time. The process has a real-time priority, so that the time
- * between two looks at a ring does not depend on the scheduler. For longer work
+ * between two reads does not depend on the scheduler. For longer work
  * it drops that priority: it would otherwise keep softirqs waiting where they
  * run in threads (PREEMPT_RT). Tasks that wait for descriptors are in processes
  * of their own (waiting.c), and so are those that read all the time.
@@ -33,14 +33,12 @@
 #include "attackers.h"
 #include "waiting.h"
 
-#define PAGE			4096UL
 /* Timers in each call. */
 #define BATCH			4096U
-/* Rings emptied, or read, in each millisecond, and events checked in each of them. */
-#define RINGS_AT_ONCE		128U
+/* Contexts that the attackers' own process reads in each millisecond. */
+#define TAKE_AT_ONCE		128U
 /* Events of each read(). */
 #define READ_EVENTS		1024U
-#define EVENTS_CHECKED		4U
 /* More than starting or moving a timer takes, at one instruction per ns. */
 #define START_NS		300U
 #define SETTLE			(150 * MSEC)
@@ -53,29 +51,24 @@
 #define BURST_AHEAD		(900 * MSEC)
 #define BURST_PERIOD		(1500 * MSEC)
 #define REOPEN_PERIOD		(500 * MSEC)
+/* Longer than 100,000 contexts are opened, beside a busy task, and closed. */
+#define EXIT_PERIOD		(4 * SEC)
 /* Also the tick: deadlines come in the middle of it. */
 #define STORM_PERIOD		SEC
-/* Vectors after that, of as many entries as htw takes at once. */
+/* Vectors after that. */
 #define STORM_CALLS		64U
 #define STORM_BATCH		256U
 
-/*
- * Uids that no other process uses. Each attack has its own: a user's share may be
- * used up.
- */
+/* Uids that no other process uses. Each attack has its own. */
 #define FIRST_UID		20000U
 #define FIRST_SUBUID		100000U
 
 /**
  * struct attacker - a context
  * @uid: the user who opens it
- * @shape: its clock and wheel
+ * @shape: its clock, tick and interval
  * @fd: its descriptor
  * @write_fd: the other end of a pipe, or -1
- * @ring: its ring, or NULL
- * @head: head of the ring
- * @table: its deadline table, or NULL
- * @words: entries of the table
  * @ids: ids of its timers
  */
 struct attacker {
@@ -83,15 +76,11 @@ struct attacker {
 	struct attack_context shape;
 	int fd;
 	int write_fd;
-	struct htw_ring *ring;
-	uint32_t head;
-	uint64_t *table;
-	uint64_t words;
 	uint64_t *ids;
 };
 
 /**
- * struct attackers_read - what the processes that read have got
+ * struct attackers_read - what has been read
  * @expired: expirations
  * @early: expirations that were early
  */
@@ -107,18 +96,16 @@ struct attackers_read {
  * @each: the contexts
  * @armed: whether timers that are started are due soon
  * @manual: whether there is a manual clock to advance
- * @next: the next ring to empty
+ * @next: the next context to read
  * @again: time of the next periodic action (reopening, bursts)
  * @worked: CPU time that this process has used so far, in ns
- * @expired: expirations seen
- * @early: expirations that were early
  * @waiting: who waits for the contexts
  * @pids: the processes that get SIGIO; the first one leads their group
- * @ring_entries: ring of each context; 0 if this htw has no rings
- * @polled: this process reads in place of emptying a ring
  * @readers: processes that read, one for each user
  * @reader_count: number of those
- * @read: what they have read; shared with them
+ * @holder: the process that has the contexts open (%ATTACK_EXIT)
+ * @held_ns: CPU time of those before it
+ * @read: what this process and those have read; shared with them
  */
 struct attackers {
 	const struct attack *a;
@@ -129,14 +116,12 @@ struct attackers {
 	unsigned int next;
 	uint64_t again;
 	uint64_t worked;
-	uint64_t expired;
-	uint64_t early;
 	struct waiting *waiting;
 	pid_t *pids;
-	uint32_t ring_entries;
-	bool polled;
 	pid_t *readers;
 	unsigned int reader_count;
+	pid_t holder;
+	uint64_t held_ns;
 	struct attackers_read *read;
 };
 
@@ -275,19 +260,6 @@ static bool is_manual(const struct attacker *at)
 	return at->shape.clock == (int)HTW_CLOCK_MANUAL;
 }
 
-/* What this htw can do. */
-static uint64_t features(void)
-{
-	const int fd = htw_open(O_NONBLOCK);
-	struct htw_info info;
-
-	if (fd < 0)
-		die("cannot open /dev/htw: %s", strerror(errno));
-	info = htw_info(fd);
-	close(fd);
-	return info.features;
-}
-
 static bool is_prime(uint32_t n)
 {
 	uint32_t i;
@@ -298,17 +270,21 @@ static bool is_prime(uint32_t n)
 	return true;
 }
 
-/* A tick of its own for each context. */
+/* A tick of its own for each context of a user, of which one is due in about each tick. */
 static void choose_primes(struct attackers *all)
 {
-	uint32_t tick = all->count ? all->each[0].shape.tick_ns : 0;
+	uint32_t tick = 0;
 	unsigned int i;
 
 	for (i = 0; i < all->count; i++) {
+		struct attack_context *shape = &all->each[i].shape;
+
+		if (!(i % all->a->contexts))
+			tick = shape->tick_ns;
 		while (!is_prime(++tick))
 			;
-		all->each[i].shape.tick_ns = tick;
-		all->each[i].shape.interval_ns = tick * 1000ULL;
+		shape->tick_ns = tick;
+		shape->interval_ns = (uint64_t)tick * all->a->contexts;
 	}
 }
 
@@ -343,8 +319,6 @@ struct attackers *attackers_prepare(const struct attack *a)
 	}
 	if (a->traits & ATTACK_PRIMES)
 		choose_primes(all);
-	all->ring_entries = features() & HTW_FEATURE_RING ? a->ring_entries : 0;
-	all->polled = a->source != ATTACK_HTW || (a->ring_entries && !all->ring_entries);
 	all->readers = calloc(users, sizeof(*all->readers));
 	all->read = mmap(NULL, sizeof(*all->read), PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -362,21 +336,6 @@ static uint64_t on_clock(const struct attacker *at, uint64_t when)
 	return clock_ns(at->shape.clock) - now_ns() + when;
 }
 
-static size_t ring_bytes(uint32_t entries)
-{
-	return (sizeof(struct htw_ring) + entries * sizeof(struct htw_event) + PAGE - 1) & -PAGE;
-}
-
-static void *map(int fd, size_t size, uint64_t offset)
-{
-	/* Populate the mapping now, not while the attack is measured. */
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, offset);
-
-	if (p == MAP_FAILED)
-		die("cannot map %zu bytes of /dev/htw: %s", size, strerror(errno));
-	return p;
-}
-
 static uint64_t interval_of(const struct attacker *at)
 {
 	if (at->shape.interval_ns)
@@ -386,7 +345,7 @@ static uint64_t interval_of(const struct attacker *at)
 
 static void advance(const struct attacker *at)
 {
-	struct htw_advance to = { .ns = now_ns(), .flags = HTW_F_ABS };
+	struct htw_advance_args to = { .ns = now_ns(), .flags = HTW_F_ABS };
 
 	if (ioctl(at->fd, HTW_ADVANCE, &to))
 		die("HTW_ADVANCE: %s", strerror(errno));
@@ -407,30 +366,14 @@ static void attacker_open_other(const struct attack *a, struct attacker *at)
 		die("cannot open a timerfd or a pipe: %s", strerror(errno));
 }
 
-static struct htw_setup setup_of(const struct attack_context *shape, uint32_t ring_entries)
-{
-	struct htw_setup setup = {
-		.flags = HTW_SETUP_CLOCK,
-		.clock = shape->clock,
-		.ring_entries = ring_entries,
-	};
-
-	if (ring_entries)
-		setup.flags |= HTW_SETUP_RING;
-	if (shape->tick_ns) {
-		setup.flags |= HTW_SETUP_PRIVATE;
-		setup.tick_ns = shape->tick_ns;
-		setup.levels = 2;
-		setup.slots[0] = 64;
-		setup.slots[1] = 64;
-	}
-	return setup;
-}
-
 static void attacker_open(const struct attackers *all, struct attacker *at)
 {
 	const struct attack *a = all->a;
-	struct htw_setup setup = setup_of(&at->shape, all->ring_entries);
+	struct htw_setup_args setup = {
+		.flags = HTW_SETUP_CLOCK,
+		.clock = at->shape.clock,
+		.tick_ns = at->shape.tick_ns,
+	};
 
 	if (a->source != ATTACK_HTW) {
 		attacker_open_other(a, at);
@@ -449,20 +392,11 @@ static void attacker_open(const struct attackers *all, struct attacker *at)
 		die("cannot return to root: %s", strerror(errno));
 	if (is_manual(at))
 		advance(at);
-	if (all->ring_entries)
-		at->ring = map(at->fd, ring_bytes(all->ring_entries), HTW_OFF_RING);
-	at->head = 0;
-	if (a->traits & ATTACK_TABLE) {
-		/* 64 entries for each page of 63 timers. */
-		at->words = (a->timers + 62) / 63 * 64;
-		at->words = (at->words * 8 + PAGE - 1) / PAGE * PAGE / 8;
-		at->table = map(at->fd, at->words * 8, HTW_OFF_TABLE);
-	}
 }
 
-static void arm_timerfd(const struct attacker *at, uint64_t due)
+static void arm_timerfd(const struct attack *a, const struct attacker *at, uint64_t due)
 {
-	const uint64_t interval = interval_of(at);
+	const uint64_t interval = a->traits & ATTACK_LOOP ? 0 : interval_of(at);
 	const struct itimerspec when = {
 		.it_value = { due / SEC, due % SEC },
 		.it_interval = { interval / SEC, interval % SEC },
@@ -476,7 +410,7 @@ static void attacker_vector(const struct attack *a, const struct attacker *at, u
 			    uint64_t due)
 {
 	static uint64_t deadlines[BATCH], spare[BATCH];
-	struct htw_vector v = {
+	struct htw_vector_args v = {
 		.op = op,
 		.deadlines = (uintptr_t)deadlines,
 		.flags = HTW_F_ABS,
@@ -485,7 +419,7 @@ static void attacker_vector(const struct attack *a, const struct attacker *at, u
 	uint32_t first, i;
 
 	if (a->source == ATTACK_TIMERFD)
-		arm_timerfd(at, due);
+		arm_timerfd(a, at, due);
 	if (a->source != ATTACK_HTW)
 		return;
 	if (op == HTW_OP_MOD)
@@ -526,8 +460,7 @@ static void start_waiting(const struct attackers *all)
 
 	for (i = 0; i < all->count; i++)
 		if (!how->contexts || i % all->a->contexts < how->contexts)
-			waiting_add(all->waiting, all->each[i].uid, all->each[i].fd,
-				    all->each[i].ring);
+			waiting_add(all->waiting, all->each[i].uid, all->each[i].fd);
 	waiting_begin(all->waiting);
 }
 
@@ -537,7 +470,7 @@ static void note_events(struct attackers_read *read, const struct htw_event *eve
 
 	read->expired += n;
 	for (i = 0; i < n; i++)
-		read->early += events[i].fired < events[i].deadline;
+		read->early += events[i].taken < events[i].deadline;
 }
 
 /* Read a descriptor; is there perhaps more? */
@@ -592,28 +525,42 @@ static void read_forever(const struct attackers *all, unsigned int first, unsign
 	}
 }
 
+/* In a process of its own: let a context become readable, and read it, again and again. */
+static void loop_forever(const struct attackers *all, const struct attacker *at)
+{
+	const struct sched_param none = { 0 };
+
+	if (sched_setscheduler(0, SCHED_OTHER, &none) || setresuid(at->uid, at->uid, at->uid))
+		die("a reader cannot become ordinary: %s", strerror(errno));
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;) {
+		if (all->a->source == ATTACK_HTW && !htw_start(at->fd, 0, 0))
+			die("HTW_ADD: %s", strerror(errno));
+		if (all->a->source == ATTACK_TIMERFD)
+			arm_timerfd(all->a, at, 1);
+		if (all->a->source == ATTACK_PIPE && write(at->write_fd, "12345678", 8) != 8)
+			die("write: %s", strerror(errno));
+		read_once(all, at->fd);
+	}
+}
+
 /* Who reads all the time: a process for each user. */
 static void start_readers(struct attackers *all)
 {
 	const struct attack *a = all->a;
-	const bool waited = a->waiting.entries || a->waiting.tasks || a->waiting.requests ||
-			    a->group;
 	unsigned int first;
 	pid_t pid;
 
-	/* A reader would keep what is closed and opened again: nobody reads that. */
-	if (a->traits & ATTACK_REOPEN)
-		all->polled = false;
-	if (!(a->traits & ATTACK_READ) &&
-	    (!a->ring_entries || all->ring_entries || waited || a->traits & ATTACK_REOPEN))
+	if (!(a->traits & (ATTACK_READ | ATTACK_LOOP)))
 		return;
-	all->polled = false;
 	for (first = 0; first < all->count; first += a->contexts) {
 		pid = fork();
 		if (pid < 0)
 			die("cannot fork: %s", strerror(errno));
 		if (!pid) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			if (a->traits & ATTACK_LOOP)
+				loop_forever(all, &all->each[first]);
 			read_forever(all, first, first + a->contexts);
 		}
 		all->readers[all->reader_count++] = pid;
@@ -628,56 +575,26 @@ static void end_readers(struct attackers *all)
 		kill(all->readers[i], SIGKILL);
 	for (i = 0; i < all->reader_count; i++)
 		waitpid(all->readers[i], NULL, 0);
-	munmap(all->read, sizeof(*all->read));
 	free(all->readers);
+}
+
+static uint64_t process_worked(pid_t pid)
+{
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock))
+		die("a process of the attack has ended");
+	return clock_ns(clock);
 }
 
 static uint64_t readers_worked(const struct attackers *all)
 {
 	uint64_t sum = 0;
-	clockid_t clock;
 	unsigned int i;
 
-	for (i = 0; i < all->reader_count; i++) {
-		if (clock_getcpuclockid(all->readers[i], &clock))
-			die("a reader has ended");
-		sum += clock_ns(clock);
-	}
+	for (i = 0; i < all->reader_count; i++)
+		sum += process_worked(all->readers[i]);
 	return sum;
-}
-
-unsigned int attackers_readers(const struct attackers *all)
-{
-	return all->reader_count;
-}
-
-/* Can a user set up contexts of these shapes, as many as there are, but not more than 32? */
-static const char *shape_missing(const struct attack *a)
-{
-	static char why[128];
-	int fds[32], ret = 0;
-	unsigned int n, i;
-
-	if (chmod(HTW_DEVICE, 0666))
-		die("cannot change the mode of /dev/htw: %s", strerror(errno));
-	if (a->users)
-		become(FIRST_UID - 1);
-	for (n = 0; n < a->contexts && n < 32 && !ret; n++) {
-		const struct htw_setup setup = setup_of(&a->shape[n % a->shapes], 0);
-
-		fds[n] = htw_open(O_NONBLOCK);
-		if (fds[n] < 0)
-			die("cannot open /dev/htw: %s", strerror(errno));
-		ret = htw_set_up(fds[n], setup);
-	}
-	for (i = 0; i < n; i++)
-		close(fds[i]);
-	if (a->users && setresuid(0, 0, 0))
-		die("cannot return to root: %s", strerror(errno));
-	if (!ret)
-		return NULL;
-	snprintf(why, sizeof(why), "a user cannot set up context %u: %s", n, strerror(-ret));
-	return why;
 }
 
 /* The module's parameter, or 0. */
@@ -697,17 +614,67 @@ static unsigned long long max_user_timers(void)
 const char *attack_missing(const struct attack *a)
 {
 	static char why[128];
-	const unsigned long long slots = a->contexts * 64ULL;
+	/* A context's first page of timers, or what all of its timers take. */
+	const unsigned long long each = a->timers < 16 ? 16 : a->timers / 63 * 64 + 64;
+	const unsigned long long slots = a->contexts * each;
 
 	if (a->source != ATTACK_HTW)
 		return NULL;
-	if (a->traits & ATTACK_TABLE && !(features() & HTW_FEATURE_TABLE))
-		return "this htw has no table of deadlines";
 	if (max_user_timers() < slots) {
 		snprintf(why, sizeof(why), "needs max_user_timers=%llu", slots);
 		return why;
 	}
-	return a->shape ? shape_missing(a) : NULL;
+	return NULL;
+}
+
+/* In a process of its own: open all contexts, start their timers, and keep them. */
+static void hold_forever(struct attackers *all, int tell)
+{
+	const struct sched_param none = { 0 };
+	unsigned int i;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (sched_setscheduler(0, SCHED_OTHER, &none))
+		die("cannot become ordinary: %s", strerror(errno));
+	for (i = 0; i < all->count; i++) {
+		attacker_open(all, &all->each[i]);
+		attacker_vector(all->a, &all->each[i], HTW_OP_ADD,
+				now_ns() + (all->armed ? SEC : FAR));
+	}
+	if (write(tell, "", 1) != 1)
+		die("write: %s", strerror(errno));
+	for (;;)
+		pause();
+}
+
+/* Start the process that holds the contexts; with @wait return when it has opened them. */
+static void start_holder(struct attackers *all, bool wait)
+{
+	int ends[2];
+	char byte;
+
+	if (pipe2(ends, O_CLOEXEC))
+		die("pipe: %s", strerror(errno));
+	all->holder = fork();
+	if (all->holder < 0)
+		die("cannot fork: %s", strerror(errno));
+	if (!all->holder)
+		hold_forever(all, ends[1]);
+	close(ends[1]);
+	if (wait && read(ends[0], &byte, 1) != 1)
+		die("the process that holds the contexts has ended");
+	close(ends[0]);
+}
+
+static void end_holder(struct attackers *all)
+{
+	struct rusage used;
+
+	kill(all->holder, SIGKILL);
+	if (wait4(all->holder, NULL, 0, &used) != all->holder)
+		die("wait4: %s", strerror(errno));
+	all->held_ns += (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * SEC +
+			(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * USEC;
 }
 
 uint64_t attackers_start(struct attackers *all)
@@ -716,6 +683,11 @@ uint64_t attackers_start(struct attackers *all)
 	uint64_t due;
 	unsigned int i;
 
+	if (a->traits & ATTACK_EXIT) {
+		start_holder(all, true);
+		all->again = now_ns() + EXIT_PERIOD;
+		return now_ns();
+	}
 	if (a->traits & ATTACK_SUBUIDS)
 		open_subuids(all);
 	for (i = 0; i < all->count; i++) {
@@ -748,66 +720,18 @@ uint64_t attackers_start(struct attackers *all)
 	return due;
 }
 
-/* For comparison: write to a pipe, and empty it, or a timerfd. */
-static void take_other(const struct attackers *all, const struct attacker *at)
+/* Read a context once. A pipe is written to first. */
+static void take(const struct attackers *all, const struct attacker *at)
 {
-	char bytes[8];
-
 	if (at->write_fd >= 0 && all->armed && write(at->write_fd, "", 1) != 1)
 		die("write: %s", strerror(errno));
-	if (read(at->fd, bytes, sizeof(bytes)) < 0 && errno != EAGAIN)
-		die("read: %s", strerror(errno));
-}
-
-/* In place of emptying a ring: read once. */
-static void take_events(struct attackers *all, struct attacker *at)
-{
-	static struct htw_event events[READ_EVENTS];
-	struct attackers_read got = { 0 };
-	const int n = htw_read(at->fd, events, READ_EVENTS);
-
-	if (n < 0 && n != -EAGAIN)
-		die("read: %s", strerror(-n));
-	if (n > 0)
-		note_events(&got, events, n);
-	all->expired += got.expired;
-	all->early += got.early;
-}
-
-static void take_ring(struct attackers *all, struct attacker *at)
-{
-	const uint32_t tail = __atomic_load_n(&at->ring->tail, __ATOMIC_ACQUIRE);
-	const struct htw_event *events = (const struct htw_event *)(at->ring + 1);
-	uint32_t i;
-
-	all->expired += tail - at->head;
-	for (i = at->head; i != tail && i - at->head < EVENTS_CHECKED; i++) {
-		const struct htw_event *ev = &events[i & (all->ring_entries - 1)];
-
-		all->early += ev->fired < ev->deadline;
-	}
-	at->head = tail;
-	__atomic_store_n(&at->ring->head, tail, __ATOMIC_RELEASE);
-}
-
-/* Make all timers due at the next tick. */
-static void store_table(struct attacker *at, uint64_t now)
-{
-	typedef uint64_t words __attribute__((vector_size(64), aligned(8), may_alias));
-	const uint64_t due = now - now % MSEC + 2 * MSEC;
-	const words all_due = { due, due, due, due, due, due, due, due };
-	uint64_t i;
-
-	for (i = 0; i < at->words; i += 8)
-		*(volatile words *)(at->table + i) = all_due;
+	read_once(all, at->fd);
 }
 
 static void reopen(struct attackers *all)
 {
 	struct attacker *at = &all->each[0];
 
-	if (at->ring)
-		munmap(at->ring, ring_bytes(all->ring_entries));
 	close(at->fd);
 	at->fd = -1;
 	attacker_open(all, at);
@@ -830,7 +754,7 @@ static void storm(const struct attackers *all, uint64_t now)
 		die("moving %u timers took too long", all->a->timers);
 	sleep_until(due);
 	for (i = 0; i < STORM_CALLS && all->armed; i++) {
-		struct htw_vector v = {
+		struct htw_vector_args v = {
 			.op = HTW_OP_MOD,
 			.ids = (uintptr_t)at->ids,
 			.deadlines = (uintptr_t)deadlines,
@@ -846,13 +770,17 @@ static void storm(const struct attackers *all, uint64_t now)
 /* The periodic action. */
 static void repeat(struct attackers *all, uint64_t now)
 {
-	if (all->a->traits & ATTACK_REOPEN)
+	if (all->a->traits & ATTACK_REOPEN) {
 		reopen(all);
-	else if (all->a->traits & ATTACK_STORM)
+	} else if (all->a->traits & ATTACK_EXIT) {
+		end_holder(all);
+		start_holder(all, false);
+	} else if (all->a->traits & ATTACK_STORM) {
 		storm(all, now);
-	else
+	} else {
 		attacker_vector(all->a, &all->each[0], HTW_OP_MOD,
 				now + (all->armed ? BURST_AHEAD : FAR));
+	}
 }
 
 /* What may take long, at normal priority. */
@@ -877,35 +805,30 @@ static void run_slowly(struct attackers *all, uint64_t now)
 
 static void run_once(struct attackers *all, uint64_t now)
 {
-	const struct attack *a = all->a;
-	unsigned int rings = all->count < RINGS_AT_ONCE ? all->count : RINGS_AT_ONCE;
-	unsigned int i;
+	unsigned int count = all->count < TAKE_AT_ONCE ? all->count : TAKE_AT_ONCE;
+	const bool is_woken = waiting_is_woken(all->waiting);
 
-	/* Tasks that wait, and are not idle, do this themselves. */
-	if (!a->ring_entries || (a->waiting.tasks && !a->waiting.idle) || a->waiting.requests)
-		rings = 0;
-	if (!all->ring_entries && !(all->polled && a->source == ATTACK_HTW))
-		rings = 0;
-	for (; rings; rings--) {
-		if (all->ring_entries)
-			take_ring(all, &all->each[all->next]);
-		else
-			take_events(all, &all->each[all->next]);
+	if (!(all->a->traits & ATTACK_TAKE))
+		count = 0;
+	for (; count; count--) {
+		take(all, &all->each[all->next]);
 		all->next = all->next + 1 == all->count ? 0 : all->next + 1;
 	}
-	for (i = 0; i < all->count; i++) {
-		if (a->source != ATTACK_HTW && all->polled)
-			take_other(all, &all->each[i]);
-		if (a->traits & ATTACK_TABLE)
-			store_table(&all->each[i], now);
-	}
+	if (is_woken)
+		waiting_exchange(all->waiting);
 	if (all->manual || (attackers_period(all) && now >= all->again))
 		run_slowly(all, now);
 }
 
+uint64_t attackers_own(const struct attackers *all)
+{
+	return all->worked;
+}
+
 uint64_t attackers_worked(const struct attackers *all)
 {
-	return all->worked + waiting_worked(all->waiting) + readers_worked(all);
+	return all->worked + waiting_worked(all->waiting) + readers_worked(all) + all->held_ns +
+	       (all->holder ? process_worked(all->holder) : 0);
 }
 
 uint64_t attackers_period(const struct attackers *all)
@@ -914,6 +837,8 @@ uint64_t attackers_period(const struct attackers *all)
 		return BURST_PERIOD;
 	if (all->a->traits & ATTACK_STORM)
 		return STORM_PERIOD;
+	if (all->a->traits & ATTACK_EXIT)
+		return EXIT_PERIOD;
 	return all->a->traits & ATTACK_REOPEN ? REOPEN_PERIOD : 0;
 }
 
@@ -936,60 +861,61 @@ void attackers_disarm(struct attackers *all)
 	unsigned int i;
 
 	all->armed = false;
-	for (i = 0; i < all->count; i++) {
-		if (all->a->traits & ATTACK_REOPEN)
-			continue;
-		attacker_vector(all->a, &all->each[i], HTW_OP_MOD, now_ns() + FAR);
-	}
-	if (all->a->traits & ATTACK_REOPEN)
+	for (i = 0; i < all->reader_count && all->a->traits & ATTACK_LOOP; i++)
+		kill(all->readers[i], SIGSTOP);
+	if (all->a->traits & ATTACK_REOPEN) {
 		reopen(all);
+	} else if (!(all->a->traits & ATTACK_EXIT)) {
+		for (i = 0; i < all->count; i++)
+			attacker_vector(all->a, &all->each[i], HTW_OP_MOD, now_ns() + FAR);
+	}
 }
 
 uint64_t attackers_expired(const struct attackers *all)
 {
-	return all->expired + all->read->expired;
+	return all->read->expired;
 }
 
 uint64_t attackers_early(const struct attackers *all)
 {
-	return all->early + all->read->early;
+	return all->read->early;
 }
 
-/* Cancel all of a context's timers, if this htw can do that by one call; return how many it had. */
+/* Cancel all of a context's timers; return how many it had. */
 static uint64_t attacker_stop(const struct attack *a, const struct attacker *at)
 {
-	struct htw_cancel_all cancel = { 0 };
+	struct htw_cancel_all_args cancel = { 0 };
 
 	if (a->source != ATTACK_HTW)
 		return a->timers;
-	if (!ioctl(at->fd, HTW_CANCEL_ALL, &cancel))
-		return cancel.count;
-	if (errno != ENOTTY)
+	if (ioctl(at->fd, HTW_CANCEL_ALL, &cancel))
 		die("HTW_CANCEL_ALL: %s", strerror(errno));
-	return htw_timers(at->fd);
+	return cancel.count;
 }
 
 int64_t attackers_end(struct attackers *all)
 {
-	int64_t lost = (int64_t)all->count * all->a->timers;
+	int64_t lost = all->holder ? 0 : (int64_t)all->count * all->a->timers;
 	unsigned int i;
 
 	end_group(all);
 	waiting_end(all->waiting);
 	end_readers(all);
-	for (i = 0; i < all->count; i++) {
+	if (all->holder)
+		end_holder(all);
+	for (i = 0; i < all->count && !all->holder; i++) {
 		struct attacker *at = &all->each[i];
 
+		/* What was started and not read when its reader ended. */
+		if (all->a->traits & ATTACK_LOOP)
+			read_once(all, at->fd);
 		lost -= attacker_stop(all->a, at);
-		if (at->ring)
-			munmap(at->ring, ring_bytes(all->ring_entries));
-		if (at->table)
-			munmap(at->table, at->words * 8);
 		close(at->fd);
 		if (at->write_fd >= 0)
 			close(at->write_fd);
 		free(at->ids);
 	}
+	munmap(all->read, sizeof(*all->read));
 	free(all->each);
 	free(all);
 	return lost;

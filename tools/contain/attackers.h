@@ -15,13 +15,12 @@ struct attackers *attackers_prepare(const struct attack *a);
 /* Open all contexts and start all timers; return when the first are due. */
 uint64_t attackers_start(struct attackers *all);
 
-/*
- * Act until @until: each millisecond set the heads of the rings to their tails,
- * and do what the attack's traits ask for.
- */
+/* Act until @until: do each millisecond what the attack's traits ask for. */
 void attackers_run(struct attackers *all, uint64_t until);
 
 /* CPU time used in attackers_run(), in ns. */
+uint64_t attackers_own(const struct attackers *all);
+/* The same with that of all other processes of the attack. */
 uint64_t attackers_worked(const struct attackers *all);
 
 /* Period of the periodic action, in ns; 0 if there is none. */
@@ -30,15 +29,9 @@ uint64_t attackers_period(const struct attackers *all);
 /* Move all timers, and those started from now on, an hour ahead. */
 void attackers_disarm(struct attackers *all);
 
-/*
- * Expirations seen in the rings, or read, so far, and how many of those that were checked
- * were early.
- */
+/* Expirations read so far, and how many of those were early. */
 uint64_t attackers_expired(const struct attackers *all);
 uint64_t attackers_early(const struct attackers *all);
-
-/* Tasks of ordinary priority that read. */
-unsigned int attackers_readers(const struct attackers *all);
 
 /* Processes of the attack's group that have got no SIGIO so far. */
 unsigned int attackers_unsignalled(const struct attackers *all);

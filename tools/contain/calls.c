@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* System calls that might keep softirqs waiting; see contain.h. */
+/* System calls that might keep others waiting; see contain.h. */
 #include <linux/htw.h>
 #include <errno.h>
 #include <sched.h>
@@ -11,6 +11,7 @@
 #include "../common/htw-client.h"
 #include "contain.h"
 #include "victims.h"
+#include "watcher.h"
 
 #define TIMERS		50000U
 #define BATCH		256U
@@ -20,8 +21,7 @@
 #define CALLS_UID	28000U
 
 static uint64_t ids[TIMERS], deadlines[BATCH];
-static struct htw_op ops[BATCH];
-static struct htw_query entries[4096];
+static struct htw_timer_info entries[4096];
 static struct htw_event events[4096];
 
 /**
@@ -29,13 +29,11 @@ static struct htw_event events[4096];
  * @name: what it is
  * @run: makes it, with all timers started, and starts them again
  * @setup: settings of the context
- * @needs: of &enum htw_feature
  */
 struct call {
 	const char *name;
 	void (*run)(int fd);
-	struct htw_setup setup;
-	uint64_t needs;
+	struct htw_setup_args setup;
 };
 
 static void do_call(int fd, unsigned long cmd, void *arg)
@@ -46,7 +44,7 @@ static void do_call(int fd, unsigned long cmd, void *arg)
 
 static void vector(int fd, unsigned int op, uint32_t first, uint32_t count, uint64_t slack)
 {
-	struct htw_vector v = {
+	struct htw_vector_args v = {
 		.op = op,
 		.ids = (uintptr_t)(ids + first),
 		.deadlines = op == HTW_OP_CANCEL ? 0 : (uintptr_t)deadlines,
@@ -100,29 +98,9 @@ static void move_ahead(int fd)
 	vector(fd, HTW_OP_MOD, 0, BATCH, 0);
 }
 
-static void move_ahead_in_batches(int fd)
-{
-	unsigned int round, i;
-
-	decrease(now_ns());
-	for (round = 0; round < 2; round++) {
-		for (i = 0; i < BATCH; i++)
-			ops[i] = (struct htw_op){
-				.op = HTW_OP_MOD,
-				.mod = {
-					.id = ids[i],
-					.deadline = deadlines[i] + round * FAR,
-					.flags = HTW_MOD_DEADLINE | HTW_F_ABS,
-				},
-			};
-		if (htw_batch_all(fd, ops, BATCH))
-			die("HTW_BATCH failed");
-	}
-}
-
 static void cancel_all(int fd)
 {
-	struct htw_cancel_all cancel = { 0 };
+	struct htw_cancel_all_args cancel = { 0 };
 
 	do_call(fd, HTW_CANCEL_ALL, &cancel);
 	start_all(fd);
@@ -130,7 +108,7 @@ static void cancel_all(int fd)
 
 static void list_by(int fd, unsigned long cmd)
 {
-	struct htw_list list = { .entries = (uintptr_t)entries, .count = 4096 };
+	struct htw_list_args list = { .entries = (uintptr_t)entries, .count = 4096 };
 
 	do {
 		list.done = 0;
@@ -147,13 +125,6 @@ static void harvest(int fd)
 {
 	list_by(fd, HTW_HARVEST);
 	start_all(fd);
-}
-
-static void next(int fd)
-{
-	struct htw_next earliest = { .flags = 0 };
-
-	do_call(fd, HTW_NEXT, &earliest);
 }
 
 static void read_all(int fd)
@@ -178,8 +149,8 @@ static void read_all(int fd)
 static void advance_clock(int fd)
 {
 	static uint64_t time;
-	struct htw_advance to = { .flags = HTW_F_ABS };
-	struct htw_cancel_all cancel = { .flags = HTW_CANCEL_DISCARD };
+	struct htw_advance_args to = { .flags = HTW_F_ABS };
+	struct htw_cancel_all_args cancel = { 0 };
 
 	time += SEC;
 	to.ns = time;
@@ -200,65 +171,54 @@ static void open_and_close(int fd)
 	close(other);
 }
 
-/* Of as many slots as a user may have. */
-#define PRIVATE_WHEEL							\
-	{								\
-		.flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC,		\
-		.levels = 2, .slots = { 2048, 2048 },			\
-	}
+/* Of as many slots as a context may have on two levels. */
+#define MANY_SLOTS	{ .tick_ns = MSEC, .levels = 2, .slots = { 2048, 2048 } }
 
 static const struct call calls[] = {
-	{ "vectors of deadlines that decrease", move_ahead, { 0 }, 0 },
-	{ "batches of deadlines that decrease", move_ahead_in_batches, { 0 }, HTW_FEATURE_RING },
-	{ "adding with slack", add_with_slack, PRIVATE_WHEEL, 0 },
-	{ "HTW_CANCEL_ALL", cancel_all, { 0 }, HTW_FEATURE_ALL },
-	{ "HTW_LIST", list, { 0 }, HTW_FEATURE_ALL },
-	{ "HTW_HARVEST", harvest, { 0 }, HTW_FEATURE_ALL },
-	{ "HTW_NEXT", next, { 0 }, HTW_FEATURE_NEXT },
-	{ "HTW_NEXT on a private wheel", next, PRIVATE_WHEEL, HTW_FEATURE_NEXT },
-	{ "read()", read_all, { 0 }, 0 },
-	{ "HTW_ADVANCE", advance_clock, { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL },
-	  HTW_FEATURE_MANUAL },
-	{ "close()", open_and_close, { 0 }, 0 },
+	{ "vectors of deadlines that decrease", move_ahead, { 0 } },
+	{ "adding with slack", add_with_slack, MANY_SLOTS },
+	{ "HTW_CANCEL_ALL", cancel_all, { 0 } },
+	{ "HTW_LIST", list, { 0 } },
+	{ "HTW_HARVEST", harvest, { 0 } },
+	{ "read()", read_all, { 0 } },
+	{ "HTW_ADVANCE", advance_clock, { .flags = HTW_SETUP_CLOCK, .clock = HTW_CLOCK_MANUAL } },
+	{ "close()", open_and_close, { 0 } },
 };
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 const unsigned int call_count = ARRAY_SIZE(calls);
 
-static void measure(struct victims *v, const struct call *call, struct call_result *result)
+static void measure(struct victims *v, struct watcher *watcher, const struct call *call,
+		    struct call_result *result)
 {
 	struct lateness late[VICTIMS];
-	struct htw_setup setup = call->setup;
+	struct htw_setup_args setup = call->setup;
 	uint64_t until;
-	int fd;
+	int fd, ret;
 
 	if (setresuid(CALLS_UID, CALLS_UID, 0))
 		die("cannot become user %u: %s", CALLS_UID, strerror(errno));
 	result->name = call->name;
 	fd = htw_open(O_NONBLOCK);
-	/* HTW_BATCH is there where rings are, and has no feature of its own. */
-	result->missing = fd >= 0 && (htw_info(fd).features & call->needs) != call->needs;
-	if (result->missing) {
-		close(fd);
-		if (setresuid(0, 0, 0))
-			die("cannot return to root: %s", strerror(errno));
-		return;
-	}
-	if (fd < 0 || (setup.flags && ioctl(fd, HTW_SETUP, &setup)))
-		die("%s: open or HTW_SETUP: %s", call->name, strerror(errno));
+	ret = fd < 0 ? -errno : htw_set_up(fd, setup);
+	if (ret)
+		die("%s: open or HTW_SETUP: %s", call->name, strerror(-ret));
 	if (setresuid(0, 0, 0))
 		die("cannot return to root: %s", strerror(errno));
 	start_all(fd);
 	victims_begin(v);
+	watcher_begin(watcher);
 	for (until = now_ns() + CALL_NS; now_ns() < until; )
 		call->run(fd);
+	result->task = watcher_longest(watcher);
 	victims_note(v, late, &result->delays);
 	close(fd);
 }
 
 void contain_calls(struct call_result *results)
 {
+	struct watcher *watcher;
 	struct victims *v;
 	unsigned int i;
 	cpu_set_t set;
@@ -267,8 +227,11 @@ void contain_calls(struct call_result *results)
 	CPU_SET(0, &set);
 	if (sched_setaffinity(0, sizeof(set), &set) || chmod(HTW_DEVICE, 0666))
 		die("cannot stay on CPU 0, or change the mode of /dev/htw: %s", strerror(errno));
+	sleep_until(CONTAIN_BOOTED);
 	v = victims_start();
+	watcher = watcher_start();
 	for (i = 0; i < call_count; i++)
-		measure(v, &calls[i], &results[i]);
+		measure(v, watcher, &calls[i], &results[i]);
+	watcher_end(watcher);
 	victims_end(v);
 }

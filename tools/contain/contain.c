@@ -16,45 +16,61 @@
 
 /* Below the reader's priority, above the counting task's. */
 #define ATTACKER_PRIORITY	40
-/*
- * More than a work item of a context takes, and waking one entry of a poll(), twice and with the
- * wait for the user's share.
- */
+/* More than a work item of a context takes. */
 #define WORK_NS			(20 * USEC)
-#define WAKE_NS			1200ULL
-/* By then the kernel has finished its boot work. */
-#define BOOTED			(6 * SEC)
+/* For how many wakeups of costly waiters a phase has time: they rest for 32 after each. */
+#define COSTLY_WAKEUPS		64
+/* The same of the time before, for the first two. */
+#define COSTLY_FIRST		4
 
 const char * const phase_names[PHASES] = {
 	[PHASE_ALONE] = "alone",
-	[PHASE_BURST] = "burst",
-	[PHASE_SUSTAINED] = "sustained",
+	[PHASE_BESIDE] = "beside",
 	[PHASE_IDLE] = "idle",
 };
 
 const struct contain_times contain_long = {
 	.alone = SEC,
-	.burst = SEC / 2,
-	.settle = 2 * SEC,
-	.sustained = 3 * SEC,
+	.settle = SEC,
+	.beside = 3 * SEC,
 	.idle = SEC,
 	.disarmed = 3 * SEC,
 };
+
+uint64_t contain_interrupts(void)
+{
+	unsigned long long value, sum = 0;
+	char line[1024], name[64];
+	FILE *file = fopen("/proc/interrupts", "re");
+
+	if (!file)
+		die("/proc/interrupts: %s", strerror(errno));
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, " %63[^:]: %llu", name, &value) == 2)
+			sum += value;
+	fclose(file);
+	return sum;
+}
 
 /**
  * struct share - use of the CPU during a phase
  * @counted: counts per second of the counting task
  * @attackers: the attackers' part of the time
+ * @own: that of their own process
+ * @interrupts: interrupts per second
  */
 struct share {
 	double counted;
 	double attackers;
+	double own;
+	double interrupts;
 };
 
 static struct share count_for(struct victims *v, struct attackers *all, uint64_t ns)
 {
-	const uint64_t period = attackers_period(all);
+	const uint64_t period = attackers_period(all), interrupts = contain_interrupts();
 	const uint64_t begin = now_ns(), from = victims_counted(v), worked = attackers_worked(all);
+	const uint64_t own = attackers_own(all);
 	uint64_t took;
 
 	if (period)
@@ -64,6 +80,8 @@ static struct share count_for(struct victims *v, struct attackers *all, uint64_t
 	return (struct share){
 		.counted = (double)(victims_counted(v) - from) * SEC / took,
 		.attackers = (double)(attackers_worked(all) - worked) / took,
+		.own = (double)(attackers_own(all) - own) / took,
+		.interrupts = (double)(contain_interrupts() - interrupts) * SEC / took,
 	};
 }
 
@@ -74,21 +92,49 @@ static double loss(const struct share *s, const struct share *disarmed, double a
 		      (disarmed->attackers - s->attackers));
 }
 
+static uint64_t longer(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * Timers that nobody reads are due once. Where they are staggered, the phase in which the counting
+ * task runs lies between the first of them and the last. Where waiters cost much it
+ * begins when the first wakeups are over, after which there is no rest yet, and is long enough for
+ * several.
+ */
+static struct contain_times adapted(const struct attack *a, const struct contain_times *times)
+{
+	const uint64_t all = a->contexts * a->stagger_ns, wakeup = attack_wakeup_ns(a);
+	struct contain_times t = *times;
+
+	if (all) {
+		t.settle = all / 4;
+		t.beside = all / 2;
+	}
+	if (a->costly) {
+		t.settle = longer(t.settle, COSTLY_FIRST * wakeup);
+		t.beside = longer(t.beside, COSTLY_WAKEUPS * wakeup);
+	}
+	return t;
+}
+
 static void note(struct victims *v, struct contain_result *result, enum phase phase)
 {
 	victims_note(v, result->late[phase], &result->delays[phase]);
 }
 
-void contain_measure(const struct attack *a, const struct contain_times *times,
+void contain_measure(const struct attack *a, const struct contain_times *usual,
 		     struct contain_result *result)
 {
 	const struct sched_param priority = { .sched_priority = ATTACKER_PRIORITY };
 	const struct sched_param none = { 0 };
-	struct share burst, sustained, disarmed;
+	const struct contain_times times = adapted(a, usual);
+	struct share beside, disarmed;
 	double alone;
 	struct attackers *all;
 	struct victims *v;
-	uint64_t begin, expired;
+	uint64_t begin, interrupts, expired;
 	cpu_set_t set;
 
 	*result = (struct contain_result){ 0 };
@@ -102,55 +148,53 @@ void contain_measure(const struct attack *a, const struct contain_times *times,
 	if (chmod(HTW_DEVICE, 0666))
 		die("cannot change the mode of /dev/htw: %s", strerror(errno));
 
-	sleep_until(BOOTED);
+	sleep_until(CONTAIN_BOOTED);
 	v = victims_start();
 	all = attackers_prepare(a);
-	result->callouts = victims_have_callouts();
 	/* Let deferred work of the kernel finish. */
 	sleep_until(now_ns() + SEC / 4);
 
 	victims_count(v, true);
 	victims_begin(v);
+	interrupts = contain_interrupts();
 	begin = now_ns();
 	alone = victims_counted(v);
-	sleep_until(begin + times->alone);
+	sleep_until(begin + times.alone);
 	alone = (victims_counted(v) - alone) * SEC / (now_ns() - begin);
+	result->interrupts = (double)(contain_interrupts() - interrupts) * SEC / times.alone;
 	note(v, result, PHASE_ALONE);
 	victims_count(v, false);
 
 	begin = attackers_start(all);
-	result->readers = attackers_readers(all);
 	sleep_until(begin);
 	victims_count(v, true);
-	victims_begin(v);
-	burst = count_for(v, all, times->burst);
-	note(v, result, PHASE_BURST);
-
-	attackers_run(all, begin + times->settle);
+	attackers_run(all, begin + times.settle);
 
 	victims_begin(v);
 	expired = attackers_expired(all);
-	sustained = count_for(v, all, times->sustained);
+	beside = count_for(v, all, times.beside);
 	result->expired = attackers_expired(all) - expired;
-	note(v, result, PHASE_SUSTAINED);
+	result->beside = times.beside;
+	note(v, result, PHASE_BESIDE);
 
 	victims_count(v, false);
 	victims_begin(v);
-	attackers_run(all, now_ns() + times->idle);
+	attackers_run(all, now_ns() + times.idle);
 	note(v, result, PHASE_IDLE);
 
 	attackers_disarm(all);
-	/* Let work items finish, and walks of waiters. */
-	attackers_run(all, now_ns() + 10 * MSEC + a->contexts * WORK_NS +
-		      a->waiting.entries * a->waiting.tasks * a->waiting.polls * WAKE_NS);
+	/* Let work items finish, and wakeups. */
+	attackers_run(all, now_ns() + 10 * MSEC +
+		      (a->users ? a->users : 1) * a->contexts * WORK_NS + 2 * attack_wakeup_ns(a));
 	victims_count(v, true);
-	disarmed = count_for(v, all, times->disarmed);
+	disarmed = count_for(v, all, times.disarmed);
 
-	result->loss[PHASE_BURST] = loss(&burst, &disarmed, alone);
-	result->loss[PHASE_SUSTAINED] = loss(&sustained, &disarmed, alone);
-	result->left[PHASE_BURST] = 100 * burst.counted / alone;
-	result->left[PHASE_SUSTAINED] = 100 * sustained.counted / alone;
+	result->loss = loss(&beside, &disarmed, alone);
+	result->left = 100 * beside.counted / alone;
+	result->own = 100 * beside.own;
 	result->disarmed = 100 * disarmed.counted / alone;
+	result->interrupts_beside = beside.interrupts;
+	result->interrupts_disarmed = disarmed.interrupts;
 	result->early = attackers_early(all);
 	result->unsignalled = attackers_unsignalled(all);
 	result->lost = attackers_end(all);

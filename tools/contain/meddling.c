@@ -36,51 +36,57 @@
 /* By then the kernel has finished its boot work. */
 #define BOOTED			(10 * SEC)
 
-#define PACERS			"/sys/kernel/debug/htw/pacers"
-
 const char * const meddling_names[MEDDLINGS] = {
-	[MEDDLE_KICKS] = "kicks",
+	[MEDDLE_NOW] = "now",
+	[MEDDLE_LATER] = "later",
 	[MEDDLE_VECTORS] = "vectors",
 };
 
-static void allow_cpus(int first, int last)
+static void stay_on_cpu(int cpu)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
-	CPU_SET(first, &set);
-	CPU_SET(last, &set);
+	CPU_SET(cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set))
 		die("sched_setaffinity: %s", strerror(errno));
 }
 
-/* Open a context whose timers wait on the victims' CPU. */
-static int open_on_victim_cpu(void)
+/* Start timers on the victims' CPU, so that they are in its base; then leave it. */
+static int start_there(uint64_t *ids, unsigned int count, uint64_t interval)
 {
-	struct htw_setup setup = {
-		.flags = HTW_SETUP_HOME,
-		.home_cpu = VICTIM_CPU,
+	static uint64_t deadlines[BATCH];
+	struct htw_vector_args v = {
+		.op = HTW_OP_ADD,
+		.deadlines = (uintptr_t)deadlines,
+		.interval = interval,
 	};
+	unsigned int first, i;
 	int fd;
 
-	/* A home CPU must be in the affinity mask. */
-	allow_cpus(VICTIM_CPU, MEDDLER_CPU);
+	stay_on_cpu(VICTIM_CPU);
 	fd = htw_open(O_NONBLOCK);
-	if (fd < 0 || ioctl(fd, HTW_SETUP, &setup))
-		die("HTW_SETUP_HOME: %s", strerror(errno));
-	allow_cpus(MEDDLER_CPU, MEDDLER_CPU);
+	if (fd < 0)
+		die("cannot open /dev/htw: %s", strerror(errno));
+	for (i = 0; i < BATCH; i++)
+		deadlines[i] = MSEC;
+	for (first = 0; first < count; first += v.done) {
+		v.count = count - first < BATCH ? count - first : BATCH;
+		v.ids = (uintptr_t)(ids + first);
+		if (ioctl(fd, HTW_VECTOR, &v) || v.failed || !v.done)
+			die("HTW_VECTOR: %s", strerror(errno));
+	}
+	stay_on_cpu(MEDDLER_CPU);
 	return fd;
 }
 
-static void kick(volatile uint64_t *operations)
+/* Move one timer to @ns from now, again and again. */
+static void move_one(volatile uint64_t *operations, uint64_t ns)
 {
-	const int fd = open_on_victim_cpu();
-	struct htw_add add = { .deadline = SEC };
-	struct htw_mod mod = { .flags = HTW_MOD_DEADLINE | HTW_F_ABS };
+	uint64_t id;
+	const int fd = start_there(&id, 1, 0);
+	struct htw_mod_args mod = { .id = id, .deadline = ns, .flags = HTW_MOD_DEADLINE };
 
-	if (ioctl(fd, HTW_ADD, &add))
-		die("HTW_ADD: %s", strerror(errno));
-	mod.id = add.id;
 	for (;;) {
 		if (ioctl(fd, HTW_MOD, &mod))
 			die("HTW_MOD: %s", strerror(errno));
@@ -88,14 +94,24 @@ static void kick(volatile uint64_t *operations)
 	}
 }
 
-static void move(volatile uint64_t *operations)
+static void move_to_now(volatile uint64_t *operations)
+{
+	move_one(operations, 0);
+}
+
+static void move_later(volatile uint64_t *operations)
+{
+	move_one(operations, 10 * MSEC);
+}
+
+static void move_vectors(volatile uint64_t *operations)
 {
 	static uint64_t ids[TIMERS], deadlines[BATCH];
-	const int fd = open_on_victim_cpu();
-	struct htw_vector v = {
-		.op = HTW_OP_ADD,
+	const int fd = start_there(ids, TIMERS, MSEC);
+	struct htw_vector_args v = {
+		.op = HTW_OP_MOD,
 		.deadlines = (uintptr_t)deadlines,
-		.interval = MSEC,
+		.flags = HTW_MOD_DEADLINE,
 	};
 	uint32_t first, i;
 
@@ -109,9 +125,6 @@ static void move(volatile uint64_t *operations)
 				die("HTW_VECTOR: %s", strerror(errno));
 			*operations += v.done;
 		}
-		v.op = HTW_OP_MOD;
-		v.flags = HTW_MOD_DEADLINE;
-		v.interval = 0;
 	}
 }
 
@@ -119,7 +132,7 @@ static void move(volatile uint64_t *operations)
 static void spin(volatile uint64_t *unused)
 {
 	(void)unused;
-	allow_cpus(MEDDLER_CPU, MEDDLER_CPU);
+	stay_on_cpu(MEDDLER_CPU);
 	for (;;)
 		;
 }
@@ -139,27 +152,6 @@ static pid_t fork_loop(void (*run)(volatile uint64_t *operations), volatile uint
 		die("cannot become an ordinary user: %s", strerror(errno));
 	run(operations);
 	_exit(1);
-}
-
-/* A counter of the pacer of the victims' CPU; negative if debugfs does not show it. */
-static double pacer_number(const char *name)
-{
-	char line[1024], *at, key[64];
-	unsigned long long value;
-	double found = -1;
-	unsigned int cpu;
-	FILE *file = fopen(PACERS, "re");
-
-	snprintf(key, sizeof(key), " %s ", name);
-	while (file && fgets(line, sizeof(line), file)) {
-		at = strstr(line, key);
-		if (sscanf(line, "cpu %u ", &cpu) == 1 && cpu == VICTIM_CPU && at &&
-		    sscanf(at + strlen(key), "%llu", &value) == 1)
-			found = value;
-	}
-	if (file)
-		fclose(file);
-	return found;
 }
 
 static int compare(const void *a, const void *b)
@@ -190,28 +182,21 @@ static unsigned int run_round(struct victims *v, pid_t beside, uint32_t *ns, uns
 	return count;
 }
 
-const char *meddling_missing(void)
-{
-	const int fd = htw_open(O_NONBLOCK);
-	struct htw_setup setup = { .flags = HTW_SETUP_HOME, .home_cpu = VICTIM_CPU };
-	int ret;
-
-	if (fd < 0)
-		return "cannot open /dev/htw";
-	ret = htw_set_up(fd, setup);
-	close(fd);
-	return ret ? "this htw has no home CPUs: timers of one CPU cannot be put on another" : NULL;
-}
-
 void contain_meddling(enum meddling how, struct meddling_result *result)
 {
+	static void (* const loops[])(volatile uint64_t *operations) = {
+		[MEDDLE_NOW] = move_to_now,
+		[MEDDLE_LATER] = move_later,
+		[MEDDLE_VECTORS] = move_vectors,
+	};
 	static uint32_t alone[SAMPLES], beside[SAMPLES];
 	const struct sched_param priority = { .sched_priority = PRIORITY }, ordinary = { 0 };
-	double kicks = 0, misses = 0, begun_kicks, begun_misses;
 	unsigned int alone_count = 0, beside_count = 0, round;
 	volatile uint64_t *operations;
 	struct victims *v;
 	pid_t meddler, spinner;
+	uint64_t before;
+	int64_t more = 0;
 
 	operations = mmap(NULL, sizeof(*operations), PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -219,26 +204,26 @@ void contain_meddling(enum meddling how, struct meddling_result *result)
 		die("mmap: %s", strerror(errno));
 	if (chmod(HTW_DEVICE, 0666))
 		die("cannot change the mode of /dev/htw: %s", strerror(errno));
-	allow_cpus(VICTIM_CPU, VICTIM_CPU);
+	stay_on_cpu(VICTIM_CPU);
 	if (sched_setscheduler(0, SCHED_FIFO, &priority))
 		die("sched_setscheduler: %s", strerror(errno));
 	sleep_until(BOOTED);
 	v = victims_start();
 	spinner = fork_loop(spin, operations);
 	kill(spinner, SIGSTOP);
-	meddler = fork_loop(how == MEDDLE_KICKS ? kick : move, operations);
+	meddler = fork_loop(loops[how], operations);
 	while (!*operations) {
 		if (waitpid(meddler, NULL, WNOHANG))
 			die("the meddler has ended");
 		sleep_until(now_ns() + MSEC);
 	}
 	for (round = 0; round < ROUNDS; round++) {
-		begun_kicks = pacer_number("kicks");
-		begun_misses = pacer_number("lock_misses");
+		before = contain_interrupts();
 		beside_count = run_round(v, meddler, beside, beside_count);
-		kicks += pacer_number("kicks") - begun_kicks;
-		misses += pacer_number("lock_misses") - begun_misses;
+		more += contain_interrupts() - before;
+		before = contain_interrupts();
 		alone_count = run_round(v, spinner, alone, alone_count);
+		more -= contain_interrupts() - before;
 	}
 	if (waitpid(meddler, NULL, WNOHANG) || waitpid(spinner, NULL, WNOHANG))
 		die("the meddler has ended");
@@ -253,8 +238,7 @@ void contain_meddling(enum meddling how, struct meddling_result *result)
 		.beside = percentile_99_9(beside, beside_count),
 		.count = alone_count < beside_count ? alone_count : beside_count,
 		.operations = (double)*operations / ROUNDS * SEC / ROUND,
-		.kicks = pacer_number("kicks") < 0 ? -1 : kicks / ROUNDS * SEC / ROUND,
-		.misses = misses / ROUNDS * SEC / ROUND,
+		.interrupts = (double)more / ROUNDS * SEC / ROUND,
 	};
 	munmap((void *)operations, sizeof(*operations));
 }

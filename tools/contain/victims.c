@@ -24,6 +24,7 @@
 #include <unistd.h>
 #include "../common/clock.h"
 #include "../common/htw-client.h"
+#include "../common/huge-pages.h"
 #include "victims.h"
 
 #define PULSE_MODULE	"/lib/htw/htw_pulse.ko"
@@ -63,7 +64,7 @@ static const enum victim readers[] = {
  * @generation: number of calls of victims_begin()
  * @seen: the last generation that the reader has begun
  * @late: lateness in this generation
- * @samples: lateness of each event in this generation, by its expiration, in ns
+ * @samples: lateness of each event in this generation, in ns
  * @sampled: entries of @samples
  * @next: next deadline of each timer
  * @ready: whether the reader has started its timers
@@ -111,7 +112,7 @@ static int open_timers(struct shared *s, enum victim owner, uint64_t first)
 	if (fd < 0)
 		die("the victim's user cannot open /dev/htw: %s", strerror(errno));
 	for (i = 0; i < (fresh ? 1 : TIMERS); i++) {
-		struct htw_add add = {
+		struct htw_add_args add = {
 			.deadline = first + i * spread,
 			.interval = fresh ? 0 : PERIOD,
 			.cookie = i,
@@ -175,11 +176,10 @@ static void note_event(struct shared *s, enum victim owner, const struct htw_eve
 		l->wrong++;
 		return;
 	}
-	l->early += ev->fired < ev->deadline || now < ev->fired;
-	grow(&l->fired, ev->deadline, ev->fired);
-	grow(&l->read, ev->deadline, now);
+	l->early += ev->taken < ev->deadline || now < ev->taken;
+	grow(&l->late, ev->deadline, now);
 	if (s->sampled < SAMPLES)
-		s->samples[s->sampled++] = ev->fired - ev->deadline;
+		s->samples[s->sampled++] = now - ev->deadline;
 	s->next[owner][i] = ev->deadline + (1 + ev->missed) * PERIOD;
 	/* It is only armed now, and must not be due when it is. */
 	while (owner == VICTIM_FRESH && s->next[owner][i] <= now + MSEC)
@@ -293,11 +293,6 @@ static void pulse_load(void)
 	close(fd);
 }
 
-bool victims_have_callouts(void)
-{
-	return pulse_get("callouts");
-}
-
 struct victims *victims_start(void)
 {
 	struct victims *v = calloc(1, sizeof(*v));
@@ -305,6 +300,8 @@ struct victims *victims_start(void)
 
 	if (!v)
 		die("no memory");
+	if (!stop_khugepaged())
+		die("cannot stop khugepaged: %s", strerror(errno));
 	v->shared = mmap(NULL, sizeof(*v->shared), PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (v->shared == MAP_FAILED)
@@ -377,18 +374,14 @@ void victims_note(struct victims *v, struct lateness late[VICTIMS], struct delay
 		else
 			late[victim] = (struct lateness){ 0 };
 		now = now_ns();
-		for (i = 0; i < TIMERS && s->next[victim][i]; i++) {
-			grow(&late[victim].fired, s->next[victim][i], now);
-			grow(&late[victim].read, s->next[victim][i], now);
-		}
+		for (i = 0; i < TIMERS && s->next[victim][i]; i++)
+			grow(&late[victim].late, s->next[victim][i], now);
 	}
-	/* Zero where htw has no callouts. */
 	late[VICTIM_CALLOUT] = (struct lateness){
-		.fired = pulse_get("late_max_ns"),
+		.late = pulse_get("late_max_ns"),
 		.count = pulse_get("fired"),
 		.early = pulse_get("early"),
 	};
-	late[VICTIM_CALLOUT].read = late[VICTIM_CALLOUT].fired;
 	delays->irqs = pulse_get("irqs_off_max_ns");
 	delays->softirqs = pulse_get("softirqs_off_max_ns");
 	if (waitpid(v->reader, NULL, WNOHANG) || waitpid(v->counter, NULL, WNOHANG))

@@ -13,9 +13,6 @@ struct victims;
 struct victims *victims_start(void);
 void victims_end(struct victims *v);
 
-/* Does htw have callouts? To be asked between victims_start() and victims_end(). */
-bool victims_have_callouts(void);
-
 /* Stop or continue the counting task; return its progress. */
 void victims_count(struct victims *v, bool run);
 uint64_t victims_counted(const struct victims *v);
@@ -24,7 +21,7 @@ uint64_t victims_counted(const struct victims *v);
 void victims_begin(struct victims *v);
 /* Return the notes. Overdue timers count with their lateness so far. */
 void victims_note(struct victims *v, struct lateness late[VICTIMS], struct delays *delays);
-/* Lateness of each event of both users, by its expiration; return their number. */
+/* Lateness of each event of all users; return their number. */
 unsigned int victims_samples(const struct victims *v, uint32_t *ns, unsigned int room);
 
 #endif /* CONTAIN_VICTIMS_H */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Epoll sets and tasks that wait for the contexts of an attack; see contain.h. */
+#include <linux/htw.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
@@ -34,6 +35,9 @@
  * @pid_count: number of those
  * @tids: their tasks, once they have started; shared with the processes
  * @tids_size: bytes of @tids
+ * @exchanged: two sets, of which only one watches @exchanged_fd
+ * @exchanged_fd: a context
+ * @turn: which of the two it is
  */
 struct waiting {
 	struct attack_waiting how;
@@ -44,13 +48,15 @@ struct waiting {
 	unsigned int pid_count;
 	volatile pid_t *tids;
 	size_t tids_size;
+	int exchanged[2];
+	int exchanged_fd;
+	unsigned int turn;
 };
 
 /**
  * struct waiter - what all tasks of a process wait for
  * @fds: entries of poll()
  * @count: number of those
- * @ring: ring to empty, or NULL
  * @fd: descriptor to read, or -1
  * @tids: where the tasks put their ids
  * @started: tasks that have done so
@@ -58,7 +64,6 @@ struct waiting {
 struct waiter {
 	struct pollfd *fds;
 	unsigned int count;
-	struct htw_ring *ring;
 	int fd;
 	volatile pid_t *tids;
 	unsigned int started;
@@ -73,7 +78,7 @@ struct waiting *waiting_prepare(const struct attack_waiting *how, unsigned int c
 	w->how = *how;
 	if (how->requests)
 		w->how.tasks = 1;
-	w->fds = calloc(contexts * (1 + how->entries) + how->sets + 1, sizeof(*w->fds));
+	w->fds = calloc(contexts * (1 + how->entries) + how->sets + 2, sizeof(*w->fds));
 	w->pids = calloc(contexts + 1, sizeof(*w->pids));
 	w->tids_size = (contexts * w->how.tasks + 1) * sizeof(*w->tids);
 	w->tids = mmap(NULL, w->tids_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
@@ -121,18 +126,12 @@ static int add_set(struct waiting *w, int fd)
 	return epfd;
 }
 
-/* Empty the ring, or else read. */
 static void take_all(const struct waiter *me)
 {
 	struct htw_event events[64];
 
-	if (me->ring)
-		__atomic_store_n(&me->ring->head,
-				 __atomic_load_n(&me->ring->tail, __ATOMIC_ACQUIRE),
-				 __ATOMIC_RELEASE);
-	else if (me->fd >= 0)
-		while (read(me->fd, events, sizeof(events)) == sizeof(events))
-			;
+	while (me->fd >= 0 && read(me->fd, events, sizeof(events)) == sizeof(events))
+		;
 }
 
 static void *wait_forever(void *arg)
@@ -218,14 +217,35 @@ static void wait_by_requests(const struct waiter *me, uid_t uid, int fd, unsigne
 	}
 }
 
-void waiting_add(struct waiting *w, uid_t uid, int fd, struct htw_ring *ring)
+bool waiting_is_woken(const struct waiting *w)
 {
-	/* Idle tasks stay in poll(): another process reads. */
-	struct waiter me = { .ring = ring, .fd = w->how.idle ? -1 : fd };
+	struct epoll_event event;
+
+	return w->how.exchanged && epoll_wait(w->exchanged[w->turn], &event, 1, 0) == 1;
+}
+
+void waiting_exchange(struct waiting *w)
+{
+	if (epoll_ctl(w->exchanged[w->turn], EPOLL_CTL_DEL, w->exchanged_fd, NULL))
+		die("epoll_ctl: %s", strerror(errno));
+	w->turn = !w->turn;
+	watch(w->exchanged[w->turn], w->exchanged_fd);
+}
+
+void waiting_add(struct waiting *w, uid_t uid, int fd)
+{
+	struct waiter me = { .fd = w->how.idle || w->how.deaf ? -1 : fd };
 	pid_t pid;
 
+	if (w->how.exchanged)
+		w->exchanged_fd = fd;
 	if (w->how.entries)
 		fd = add_set(w, fd);
+	if (w->how.exchanged) {
+		w->exchanged[0] = fd;
+		w->exchanged[1] = new_set();
+		w->fds[w->fd_count++] = w->exchanged[1];
+	}
 	if (!w->how.tasks)
 		return;
 	me.tids = w->tids + w->pid_count * w->how.tasks;

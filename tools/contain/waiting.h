@@ -3,7 +3,7 @@
 #ifndef CONTAIN_WAITING_H
 #define CONTAIN_WAITING_H
 
-#include <linux/htw.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include "contain.h"
@@ -13,14 +13,19 @@ struct waiting;
 /* Room for what waits for @contexts contexts; no memory is needed later. */
 struct waiting *waiting_prepare(const struct attack_waiting *how, unsigned int contexts);
 
-/*
- * Let epoll sets and tasks of user @uid wait for a descriptor. The tasks empty the ring,
- * which may be NULL: then they read, unless they are idle.
- */
-void waiting_add(struct waiting *w, uid_t uid, int fd, struct htw_ring *ring);
+/* Let epoll sets and tasks of user @uid wait for a descriptor. */
+void waiting_add(struct waiting *w, uid_t uid, int fd);
 
 /* Let the outer epoll sets watch the others; return when all tasks wait. */
 void waiting_begin(struct waiting *w);
+
+/*
+ * Has the set that watches been woken, if sets are exchanged? To be asked before the context is
+ * read.
+ */
+bool waiting_is_woken(const struct waiting *w);
+/* Let the other one watch. */
+void waiting_exchange(struct waiting *w);
 
 /*
  * CPU time that the tasks have used, in ns; zero if they are idle, as they get next to none. It

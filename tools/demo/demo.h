@@ -26,21 +26,19 @@ struct options {
 	bool json;
 };
 
-/* One level of the wheels, summed over all CPUs. */
+/* One level of the context's wheels. */
 struct level {
 	uint64_t span;
-	uint64_t ring;
+	uint64_t buckets;
 	uint64_t occupied;
 };
 
 struct wheels {
-	bool known;
 	unsigned int levels;
 	struct level level[HTW_MAX_LEVELS];
 	uint64_t tick_ns;
 	uint64_t pending;
-	uint64_t callbacks;
-	uint64_t cascades;
+	uint64_t rings;
 };
 
 struct lateness {
@@ -50,7 +48,7 @@ struct lateness {
 
 struct demo {
 	int fd, epfd;
-	uint64_t *id;		/* id of each order's timeout */
+	__u64 *id;		/* id of each order's timeout */
 	uint64_t *due;		/* deadline of each order */
 	uint8_t *end;		/* how each order ended, enum end */
 	bool *settles;		/* whether each order is to settle before its deadline */
@@ -67,7 +65,7 @@ struct demo {
 	uint64_t add_ns, cancel_ns, read_ns, reads;
 	uint64_t memory;
 	struct wheels fullest;
-	uint64_t callbacks;
+	uint64_t rings;
 };
 
 extern struct options opt;

@@ -90,48 +90,49 @@ static uint64_t free_memory(void)
 	return kib << 10;
 }
 
-/* The number after " key " in a line of "key number" pairs; zero if there is none. */
-static uint64_t value_of(const char *line, const char *key)
+/* A level of the wheel, from a line of fdinfo. */
+static void take_level(struct wheels *w, const char *line)
 {
-	char word[32];
-	const char *at;
+	struct level level;
+	unsigned int number;
 
-	snprintf(word, sizeof(word), " %s ", key);
-	at = strstr(line, word);
-	return at ? strtoull(at + strlen(word), NULL, 10) : 0;
+	if (sscanf(line, "htw-level-%u: span %" SCNu64 " buckets %" SCNu64 " occupied %" SCNu64,
+		   &number, &level.span, &level.buckets, &level.occupied) != 4 ||
+	    number >= HTW_MAX_LEVELS)
+		return;
+	w->level[number] = level;
+	if (number >= w->levels)
+		w->levels = number + 1;
+}
+
+/* How often the alarm rang: the sum of all that it was late. */
+static uint64_t rings_of(const char *numbers)
+{
+	uint64_t sum = 0, n;
+	char *end;
+
+	for (; n = strtoull(numbers, &end, 10), end != numbers; numbers = end)
+		sum += n;
+	return sum;
 }
 
 static struct wheels read_wheels(void)
 {
-	struct wheels w = { .known = false };
-	unsigned int number;
-	char line[512];
-	bool ours = false;
-	FILE *f = fopen("/sys/kernel/debug/htw/wheels", "r");
+	static const char rings[] = "htw-alarm-late:";
+	struct wheels w = { .levels = 0 };
+	char path[64], line[1024];
+	FILE *f;
 
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", demo.fd);
+	f = fopen(path, "r");
 	while (f && fgets(line, sizeof(line), f)) {
-		struct level *level = NULL;
-
-		if (!strncmp(line, "cpu ", 4)) {
-			ours = strstr(line, " clock monotonic ");
-			if (ours) {
-				w.known = true;
-				w.tick_ns = value_of(line, "tick_ns");
-				w.pending += value_of(line, "pending");
-				w.callbacks += value_of(line, "callbacks");
-				w.cascades += value_of(line, "cascades");
-			}
-		} else if (ours && sscanf(line, "level %u", &number) == 1) {
-			if (number < HTW_MAX_LEVELS)
-				level = &w.level[number];
-			if (number < HTW_MAX_LEVELS && number >= w.levels)
-				w.levels = number + 1;
-		}
-		if (level) {
-			level->span = value_of(line, "span");
-			level->ring += value_of(line, "ring");
-			level->occupied += value_of(line, "occupied");
-		}
+		if (sscanf(line, "htw-tick-ns: %" SCNu64, &w.tick_ns) == 1 ||
+		    sscanf(line, "htw-pending: %" SCNu64, &w.pending) == 1)
+			continue;
+		if (!strncmp(line, rings, strlen(rings)))
+			w.rings = rings_of(line + strlen(rings));
+		else
+			take_level(&w, line);
 	}
 	if (f)
 		fclose(f);
@@ -144,7 +145,7 @@ static void add_recurring(void)
 	int ret;
 
 	for (i = 0; i < opt.recurring; i++) {
-		struct htw_add add = {
+		struct htw_add_args add = {
 			.deadline = (1 + random_below(250)) * MSEC,
 			.interval = (250 + random_below(250)) * MSEC,
 			.cookie = RECURRING + i,
@@ -157,12 +158,12 @@ static void add_recurring(void)
 	}
 }
 
-static void run_batch(struct htw_op *ops, uint32_t count)
+static void run_vector(struct htw_vector_args vector)
 {
-	int ret = htw_batch_all(demo.fd, ops, count);
+	int ret = htw_vector_all(demo.fd, vector);
 
 	if (ret)
-		die("HTW_BATCH: %s", strerror(-ret));
+		die("HTW_VECTOR: %s", strerror(-ret));
 }
 
 /*
@@ -183,7 +184,8 @@ static uint64_t time_of_order(bool settles)
 
 static void add_orders(void)
 {
-	struct htw_op ops[BATCH];
+	uint64_t deadlines[BATCH], cookies[BATCH];
+	struct htw_vector_args vector;
 	uint64_t first, t;
 	uint32_t i, n;
 
@@ -193,24 +195,20 @@ static void add_orders(void)
 		for (i = 0; i < n; i++) {
 			demo.settles[first + i] = random_below(100) < opt.settle;
 			demo.due[first + i] = t + time_of_order(demo.settles[first + i]);
-			ops[i] = (struct htw_op){
-				.op = HTW_OP_ADD,
-				.add = {
-					.deadline = demo.due[first + i],
-					.cookie = first + i,
-					.flags = HTW_F_ABS,
-				},
-			};
+			deadlines[i] = demo.due[first + i];
+			cookies[i] = first + i;
 		}
-		run_batch(ops, n);
+		vector = htw_vector_add(&demo.id[first], deadlines, cookies, n);
+		vector.flags = HTW_F_ABS;
+		run_vector(vector);
 		demo.add_ns += now_ns() - t;
 		for (i = 0; i < n; i++) {
-			if (ops[i].result)
+			const int error = HTW_ID_ERROR(demo.id[first + i]);
+
+			if (error)
 				die("cannot add order %" PRIu64 ": %s%s", first + i,
-				    strerror(-ops[i].result),
-				    ops[i].result != -ENOSPC ? "" :
+				    strerror(-error), error != -ENOSPC ? "" :
 				    " (the module's max_timers is the limit)");
-			demo.id[first + i] = ops[i].add.id;
 		}
 		demo.added += n;
 		demo.open += n;
@@ -262,37 +260,31 @@ static void end_order(uint64_t order, enum end how)
 /* Settle up to a batch of the orders planned before @until. */
 static bool settle(uint64_t until)
 {
-	struct htw_op ops[BATCH];
+	__u64 ids[BATCH];
 	uint32_t i, n = 0;
 	uint64_t t = now_ns();
 
 	while (n < BATCH && demo.settled + n < until) {
-		ops[n] = (struct htw_op){
-			.op = HTW_OP_CANCEL,
-			.cancel.id = demo.id[demo.plan[demo.settled + n]],
-		};
+		ids[n] = demo.id[demo.plan[demo.settled + n]];
 		n++;
 	}
 	if (!n)
 		return false;
-	run_batch(ops, n);
+	run_vector(htw_vector_cancel(ids, n));
 	demo.cancel_ns += now_ns() - t;
 	for (i = 0; i < n; i++) {
 		uint64_t order = demo.plan[demo.settled + i];
 
-		switch (ops[i].result) {
+		switch (HTW_ID_ERROR(ids[i])) {
 		case 0:
 			demo.cancelled++;
-			if (ops[i].cancel.cookie != order)
-				demo.stray++;
 			end_order(order, CANCELLED);
 			break;
-		case -EALREADY:	/* expired, but not read yet */
 		case -ENOENT:	/* read already */
 			demo.too_late++;
 			break;
 		default:
-			die("cannot cancel: %s", strerror(-ops[i].result));
+			die("cannot cancel: %s", strerror(-HTW_ID_ERROR(ids[i])));
 		}
 	}
 	demo.settled += n;
@@ -301,10 +293,10 @@ static bool settle(uint64_t until)
 
 static void take_event(const struct htw_event *ev, uint64_t now)
 {
-	if (ev->fired < ev->deadline || now < ev->deadline)
+	if (ev->taken < ev->deadline || now < ev->deadline)
 		demo.early++;
 	else if (demo.late.count < opt.orders)
-		demo.late.ns[demo.late.count++] = ev->fired - ev->deadline;
+		demo.late.ns[demo.late.count++] = ev->taken - ev->deadline;
 	demo.missed += ev->missed;
 	if (ev->cookie >= RECURRING && ev->cookie < RECURRING + opt.recurring) {
 		demo.recurred++;
@@ -368,20 +360,12 @@ static void stop_recurring(void)
 	uint64_t i;
 
 	for (i = 0; i < opt.recurring; i++) {
-		struct htw_cancel cancel = {
-			.id = demo.recurring_id[i],
-			.flags = HTW_CANCEL_DISCARD,
-		};
+		struct htw_cancel_args cancel = htw_cancel_of(demo.recurring_id[i]);
 
-		switch (htw_call(demo.fd, HTW_CANCEL, &cancel)) {
-		case 0:
-			break;
-		case -EALREADY:
-			demo.missed += cancel.missed;
-			break;
-		default:
+		if (htw_call(demo.fd, HTW_CANCEL, &cancel))
 			demo.stray++;
-		}
+		else
+			demo.missed += cancel.missed;
 	}
 }
 
@@ -480,7 +464,7 @@ static void parse(int argc, char **argv)
 static void prepare(void)
 {
 	struct epoll_event event = { .events = EPOLLIN };
-	struct htw_info info;
+	struct htw_info_args info;
 	int ret;
 
 	demo.fd = open(opt.device, O_RDWR | O_NONBLOCK | O_CLOEXEC);
@@ -513,7 +497,7 @@ static void prepare(void)
 static int verdict(void)
 {
 	FILE *out = opt.json ? stderr : stdout;
-	struct htw_info info;
+	struct htw_info_args info;
 	int ret;
 
 	if (!opt.json)
@@ -545,7 +529,7 @@ static int verdict(void)
 
 int main(int argc, char **argv)
 {
-	uint64_t callbacks, before, after;
+	uint64_t before, after;
 
 	parse(argc, argv);
 	prepare();
@@ -554,7 +538,6 @@ int main(int argc, char **argv)
 		       "minutes or half an hour. %u%% of the orders will settle before that.\n\n",
 		       grouped(opt.orders), opt.seconds, opt.settle);
 
-	callbacks = read_wheels().callbacks;
 	before = free_memory();
 	demo.begin = now_ns();
 	add_recurring();
@@ -567,7 +550,7 @@ int main(int argc, char **argv)
 	run();
 	print_progress("done", true);
 	stop_recurring();
-	demo.callbacks = read_wheels().callbacks - callbacks;
+	demo.rings = read_wheels().rings;
 
 	qsort(demo.late.ns, demo.late.count, sizeof(*demo.late.ns), compare);
 	if (opt.json) {

@@ -65,7 +65,7 @@ static uint64_t random_below(uint64_t limit)
 
 static void add_timer(int fd, const struct load *load)
 {
-	struct htw_add add = {
+	struct htw_add_args add = {
 		.deadline = load->first + random_below(load->last - load->first),
 		.interval = load->interval,
 	};

@@ -104,18 +104,14 @@ void print_picture(void)
 	unsigned int i;
 	char slot[32];
 
-	if (!w->known) {
-		printf("\nNo picture: /sys/kernel/debug/htw/wheels cannot be read.\n");
-		return;
-	}
 	printf("\nThe wheels at their fullest: %s timers pending\n\n", grouped(w->pending));
 	for (i = 0; i < w->levels; i++) {
 		const struct level *l = &w->level[i];
 
 		snprintf(slot, sizeof(slot), "%s/slot", duration(l->span * w->tick_ns));
 		printf("  level %u  %-13s ", i, slot);
-		draw_bar(l->occupied, l->ring, 28);
-		printf(" %4s of %s buckets in use\n", grouped(l->occupied), grouped(l->ring));
+		draw_bar(l->occupied, l->buckets, 28);
+		printf(" %4s of %s buckets in use\n", grouped(l->occupied), grouped(l->buckets));
 	}
 }
 
@@ -151,8 +147,7 @@ void print_table(void)
 	row("cancels per second", grouped(per_second(demo.settled, demo.cancel_ns)), "");
 	row("reads per second", grouped(per_second(demo.reads, demo.read_ns)), "");
 	row("bytes per timer", grouped(bytes_each()), "from the machine's free memory");
-	if (demo.fullest.known)
-		row("hrtimer callbacks", grouped(demo.callbacks), "");
+	row("alarms", grouped(demo.rings), "hrtimer callbacks that woke the program");
 }
 
 void print_json(void)
@@ -180,17 +175,15 @@ void print_json(void)
 	FIELD("cancels_per_second", per_second(demo.settled, demo.cancel_ns));
 	FIELD("reads_per_second", per_second(demo.reads, demo.read_ns));
 	FIELD("bytes_per_timer", bytes_each());
-	if (w->known) {
-		FIELD("hrtimer_callbacks", demo.callbacks);
-		FIELD("tick_ns", w->tick_ns);
-		FIELD("fullest_pending", w->pending);
-	}
+	FIELD("alarms", demo.rings);
+	FIELD("tick_ns", w->tick_ns);
+	FIELD("fullest_pending", w->pending);
 #undef FIELD
 	printf("  \"fullest_levels\": [");
 	for (i = 0; i < w->levels; i++)
 		printf("%s\n    { \"span_ns\": %" PRIu64 ", \"buckets\": %" PRIu64
 		       ", \"in_use\": %" PRIu64 " }", i ? "," : "",
-		       w->level[i].span * w->tick_ns, w->level[i].ring,
+		       w->level[i].span * w->tick_ns, w->level[i].buckets,
 		       w->level[i].occupied);
 	printf("%s]\n}\n", w->levels ? "\n  " : "");
 }

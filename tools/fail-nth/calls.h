@@ -10,15 +10,14 @@
 
 #define TIMERS		8
 #define TIMERS_MOST	5000
-#define RING_ENTRIES	64
+/* Of several pages. */
+#define TIMERS_SOME	300
 
 /* What a call works on. */
 struct scene {
 	int fd;
 	__u64 ids[TIMERS];	/* an hour away */
 	int other;		/* another descriptor that the call needs, or -1 */
-	void *mapped;
-	unsigned long size;
 };
 
 enum after {

@@ -33,36 +33,37 @@
 #define wrong(format, ...)						\
 	report_violation("%s, fault %u: " format, call->name, nth, ##__VA_ARGS__)
 
-/* Timers that wheels other than those of manual clocks hold, according to the module. */
-static __u64 armed(void)
+/* Timers that a context's wheels hold, according to the module. */
+static __u64 pending(int fd)
 {
-	FILE *file = fopen(DEBUGFS "htw/wheels", "re");
-	__u64 sum = 0, tick, pending;
-	char line[512];
+	char path[64], line[256];
+	__u64 count = ~0ULL;
+	FILE *file;
 
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	file = fopen(path, "re");
 	if (!file)
-		report_broken("htw/wheels: %s", strerror(errno));
+		report_broken("%s: %s", path, strerror(errno));
 	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "cpu %*d clock %*s tick_ns %llu pending %llu", &tick,
-			   &pending) == 2)
-			sum += pending;
+		sscanf(line, "htw-pending:\t%llu", &count);
 	fclose(file);
-	return sum;
+	return count;
 }
 
 /* And those of them that a context lists. */
 static __u64 listed(int fd)
 {
-	static struct htw_query entries[TIMERS_MOST];
-	struct htw_list list = htw_list_of(entries, TIMERS_MOST);
+	static struct htw_timer_info entries[TIMERS_MOST];
+	struct htw_list_args list = htw_list_of(entries, TIMERS_MOST);
 
+	list.flags = HTW_LIST_PENDING | HTW_LIST_DUE;
 	return htw_call(fd, HTW_LIST, &list) ? ~0ULL : list.done;
 }
 
 static void check_timers(const struct call *call, const struct scene *s, unsigned int nth, int ret,
 			 __u64 before)
 {
-	const struct htw_info info = htw_info(s->fd);
+	const struct htw_info_args info = htw_info(s->fd);
 	const __u64 low = before < call->timers ? before : call->timers;
 	const __u64 high = before > call->timers ? before : call->timers;
 
@@ -72,14 +73,12 @@ static void check_timers(const struct call *call, const struct scene *s, unsigne
 		wrong("it failed, but there are %llu timers instead of %llu", info.timers, before);
 	if (info.timers < low || info.timers > high)
 		wrong("there are %llu timers", info.timers);
-	if (info.clock != (int)HTW_CLOCK_MANUAL && armed() != listed(s->fd))
-		wrong("%llu timers are armed, %llu are listed", armed(), listed(s->fd));
+	if (pending(s->fd) != listed(s->fd))
+		wrong("%llu timers are pending, %llu are listed", pending(s->fd), listed(s->fd));
 }
 
 static void end_scene(struct scene *s)
 {
-	if (s->mapped && s->mapped != MAP_FAILED)
-		munmap(s->mapped, s->size);
 	if (s->other >= 0)
 		close(s->other);
 	if (s->fd >= 0)

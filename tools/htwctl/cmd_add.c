@@ -19,19 +19,13 @@
 /* What htw(4) documents, for messages. */
 #define TICK_MIN_NS		(10 * NSEC_PER_USEC)
 #define TICK_MAX_NS		NSEC_PER_SEC
-#define USER_TICK_MIN_NS	(100 * NSEC_PER_USEC)
-#define USER_SLOTS_MAX		4096
-#define USER_WHEELS_MAX		16
+#define ROOT_TICK_MIN_NS	NSEC_PER_USEC
 
 static struct {
-	struct htw_add timer;
+	struct htw_add_args timer;
 	uint64_t *deadlines;
 	unsigned int count;
 } add;
-
-enum {
-	KEY_CLOCK_SET = 0x100,
-};
 
 static void add_deadline(const char *arg, struct argp_state *state)
 {
@@ -49,7 +43,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'e':
 		add.timer.interval = parse_duration_arg("--every", arg, state);
 		if (!add.timer.interval)
-			argp_error(state, "--every: must be at least one tick");
+			argp_error(state, "--every: must be more than zero");
 		return 0;
 	case 'n':
 		add.timer.firings = parse_number_arg("--count", arg, 1, UINT32_MAX, state);
@@ -66,9 +60,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'k':
 		add.timer.flags |= HTW_F_KEEP;
 		return 0;
-	case KEY_CLOCK_SET:
-		add.timer.flags |= HTW_F_CANCEL_ON_SET;
-		return 0;
 	case ARGP_KEY_ARG:
 		add_deadline(arg, state);
 		return 0;
@@ -78,9 +69,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_SUCCESS:
 		if (add.timer.firings && !add.timer.interval)
 			argp_error(state, "--count needs --every");
-		if (opt.setup.flags && (opt.pid || opt.fd >= 0))
+		if (wants_setup() && (opt.pid || opt.fd >= 0))
 			argp_error(state,
-				   "--clock, --tick, --geometry and --home need a new context: no --pid, no --fd");
+				   "--clock, --tick, --exact, --ordered and --geometry need a new context: no --pid, no --fd");
 		if (add.timer.flags & HTW_F_KEEP && !opt.pid && opt.fd < 0)
 			argp_error(state, "--keep needs a descriptor that stays open: --pid or --fd");
 		return 0;
@@ -91,19 +82,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ "every", 'e', "DURATION", 0,
-	  "periodic timer: expire again every DURATION, at least one tick", 1 },
+	  "periodic timer: expire again every DURATION, which is rounded up to a tick", 1 },
 	{ "count", 'n', "N", 0, "with --every: expire N times in all (default: without end)", 1 },
 	{ "slack", 's', "DURATION", 0, "may expire this much later, to share wakeups", 1 },
 	{ "cookie", 'c', "NUMBER", 0,
 	  "number returned with each expiration; 0x for hexadecimal", 1 },
 	{ "abs", 'a', NULL, 0, "DELAY is an absolute time on the clock", 1 },
 	{ "keep", 'k', NULL, 0, "keep the id after the last expiration, until it is cancelled", 1 },
-	{ "cancel-on-set", KEY_CLOCK_SET, NULL, 0,
-	  "with --clock=realtime: expire when that clock is set", 1 },
 	{ 0 }
 };
 
-static void print_added(const struct htw_add *timer)
+static void print_added(const struct htw_add_args *timer)
 {
 	struct json_object *object;
 
@@ -129,33 +118,14 @@ static void print_added(const struct htw_add *timer)
 	fflush(stdout);
 }
 
-/*
- * What the kernel refuses is explained in terms of the options. What is allowed
- * is not checked before, because another version of the module may allow more.
- */
-
-static int add_failed(int fd, int err)
-{
-	struct htw_info info;
-
-	if (err != EINVAL || get_info(fd, &info))
-		return add_refused(fd, err);
-	if (add.timer.interval && add.timer.interval < info.tick_ns)
-		return fail_with(HTWCTL_FAILED, "--every %s: must be at least one tick, %s",
-				 show_duration(add.timer.interval), show_duration(info.tick_ns));
-	if (add.timer.flags & HTW_F_CANCEL_ON_SET && info.clock != CLOCK_REALTIME)
-		return fail_with(HTWCTL_FAILED, "--cancel-on-set needs --clock=realtime");
-	return add_refused(fd, err);
-}
-
 static int add_timers(int fd)
 {
 	for (unsigned int i = 0; i < add.count; i++) {
-		struct htw_add timer = add.timer;
+		struct htw_add_args timer = add.timer;
 
 		timer.deadline = add.deadlines[i];
 		if (ioctl(fd, HTW_ADD, &timer))
-			return add_failed(fd, errno);
+			return add_refused(fd, errno);
 		print_added(&timer);
 	}
 	return HTWCTL_OK;
@@ -182,70 +152,33 @@ static int wait_for_all(int fd)
 	return HTWCTL_OK;
 }
 
-/* The CPUs that are online, as the kernel lists them: "0-3,8". */
-static const char *online_cpus(void)
-{
-	static char cpus[256] = "?";
-	FILE *file = fopen("/sys/devices/system/cpu/online", "re");
-	char line[sizeof(cpus)];
-
-	if (file && fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = '\0';
-		make_printable(cpus, sizeof(cpus), line);
-	}
-	if (file)
-		fclose(file);
-	return cpus;
-}
-
-static int not_permitted(uint64_t slots)
-{
-	if (opt.setup.flags & HTW_SETUP_HOME)
-		return fail_with(HTWCTL_DENIED,
-				 "--home %d: a CPU that is isolated, or outside of this process's affinity, needs CAP_SYS_NICE",
-				 opt.setup.home_cpu);
-	if (opt.setup.tick_ns < USER_TICK_MIN_NS)
-		return fail_with(HTWCTL_DENIED, "--tick %s: below %s needs CAP_SYS_RESOURCE",
-				 show_duration(opt.setup.tick_ns), show_duration(USER_TICK_MIN_NS));
-	if (slots > USER_SLOTS_MAX)
-		return fail_with(HTWCTL_DENIED,
-				 "--geometry: more than %u slots in all need CAP_SYS_RESOURCE",
-				 USER_SLOTS_MAX);
-	return fail_with(HTWCTL_DENIED,
-			 "--tick: more than %u private wheels of a user need CAP_SYS_RESOURCE",
-			 USER_WHEELS_MAX);
-}
-
+/*
+ * What the kernel refuses is explained in terms of the options. What is allowed
+ * is not checked before, because another version of the module may allow more.
+ */
 static int set_up_failed(int err)
 {
-	uint64_t slots = 0;
+	const uint64_t tick = opt.setup.tick_ns;
 
-	for (unsigned int l = 0; l < opt.setup.levels; l++)
-		slots += opt.setup.slots[l];
 	switch (err) {
-	case EINVAL:
-		if (opt.setup.flags & HTW_SETUP_HOME)
-			return fail_with(HTWCTL_FAILED,
-					 "--home %d: must be a CPU that is online: %s",
-					 opt.setup.home_cpu, online_cpus());
-		break;
 	case ERANGE:
-		if (opt.setup.tick_ns < TICK_MIN_NS || opt.setup.tick_ns > TICK_MAX_NS)
+		if (tick && (tick < ROOT_TICK_MIN_NS || tick > TICK_MAX_NS))
 			return fail_with(HTWCTL_FAILED, "--tick %s: must be from %s to %s",
-					 show_duration(opt.setup.tick_ns),
-					 show_duration(TICK_MIN_NS), show_duration(TICK_MAX_NS));
+					 show_duration(tick), show_duration(TICK_MIN_NS),
+					 show_duration(TICK_MAX_NS));
 		return fail_with(HTWCTL_FAILED,
 				 "--geometry: must be at most %u levels of 2 to 2048 slots, with a product of at most 2^61",
 				 HTW_MAX_LEVELS);
 	case EPERM:
-		return not_permitted(slots);
+		return fail_with(HTWCTL_DENIED, "--tick %s: below %s needs CAP_SYS_RESOURCE",
+				 show_duration(tick), show_duration(TICK_MIN_NS));
 	}
-	return fail(err, "cannot set up the context (--clock, --tick, --geometry, --home)");
+	return fail(err, "cannot set up the context (--clock, --tick, --exact, --ordered, --geometry)");
 }
 
 static int set_up(int fd)
 {
-	if (!opt.setup.flags || !ioctl(fd, HTW_SETUP, &opt.setup))
+	if (!wants_setup() || !ioctl(fd, HTW_SETUP, &opt.setup))
 		return HTWCTL_OK;
 	return set_up_failed(errno);
 }

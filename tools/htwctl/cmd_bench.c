@@ -106,7 +106,7 @@ static int single_add(void)
 	uint64_t begin = now_ns();
 
 	for (uint64_t i = 0; i < bench.timers; i++) {
-		struct htw_add add = { .deadline = far_deadline(i), .cookie = i };
+		struct htw_add_args add = { .deadline = far_deadline(i), .cookie = i };
 
 		if (ioctl(bench.fd, HTW_ADD, &add))
 			return add_refused(bench.fd, errno);
@@ -121,7 +121,7 @@ static int single_rearm(void)
 	uint64_t begin = now_ns();
 
 	for (uint64_t i = 0; i < bench.timers; i++) {
-		struct htw_mod mod = {
+		struct htw_mod_args mod = {
 			.id = bench.ids[i],
 			.deadline = far_deadline(i + 1),
 			.flags = HTW_MOD_DEADLINE,
@@ -139,7 +139,7 @@ static int single_cancel(void)
 	uint64_t begin = now_ns();
 
 	for (uint64_t i = 0; i < bench.timers; i++) {
-		struct htw_cancel cancel = { .id = bench.ids[i] };
+		struct htw_cancel_args cancel = { .id = bench.ids[i] };
 
 		if (ioctl(bench.fd, HTW_CANCEL, &cancel))
 			return fail(errno, "HTW_CANCEL");
@@ -151,9 +151,9 @@ static int single_cancel(void)
 }
 
 /* Do @vector for all timers, BATCH in each call; its arrays are filled in here. */
-static int vector_all(struct htw_vector vector)
+static int vector_all(struct htw_vector_args vector)
 {
-	struct htw_vector part;
+	struct htw_vector_args part;
 
 	for (uint64_t at = 0; at < bench.timers; at += part.done) {
 		part = vector;
@@ -175,7 +175,7 @@ static int vector_all(struct htw_vector vector)
 
 static int bench_vectors(void)
 {
-	struct htw_vector vector = { .op = HTW_OP_ADD };
+	struct htw_vector_args vector = { .op = HTW_OP_ADD };
 	uint64_t begin;
 	int code;
 
@@ -197,7 +197,7 @@ static int bench_vectors(void)
 		return code;
 	print_result("rearm", "HTW_VECTOR, 256 per call", bench.timers, now_ns() - begin);
 
-	vector = (struct htw_vector){ .op = HTW_OP_CANCEL };
+	vector = (struct htw_vector_args){ .op = HTW_OP_CANCEL };
 	begin = now_ns();
 	code = vector_all(vector);
 	if (code)
@@ -209,7 +209,7 @@ static int bench_vectors(void)
 /* All are due at once; each must be read once, not before its deadline. */
 static int bench_expire(void)
 {
-	struct htw_vector vector = { .op = HTW_OP_ADD };
+	struct htw_vector_args vector = { .op = HTW_OP_ADD };
 	struct htw_event events[BATCH];
 	uint64_t begin, left;
 	int code;
@@ -225,7 +225,7 @@ static int bench_expire(void)
 		if (err)
 			return wait_failed(err);
 		for (unsigned int i = 0; i < n; i++)
-			if (events[i].fired < events[i].deadline)
+			if (events[i].taken < events[i].deadline)
 				code = fail_with(HTWCTL_FAILED, "a timer expired early");
 		left -= n;
 	}

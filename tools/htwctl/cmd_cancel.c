@@ -14,7 +14,6 @@
 static struct {
 	uint64_t *ids;
 	unsigned int count;
-	uint32_t flags;
 	bool all;
 } cancel;
 
@@ -36,9 +35,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'A':
 		cancel.all = true;
 		return 0;
-	case 'x':
-		cancel.flags |= HTW_CANCEL_DISCARD;
-		return 0;
 	case ARGP_KEY_ARG:
 		add_id(arg, state);
 		return 0;
@@ -55,17 +51,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ "all", 'A', NULL, 0, "all timers of the context", 1 },
-	{ "discard", 'x', NULL, 0, "also drop unread expirations", 1 },
 	{ 0 }
 };
 
 static int cancel_all(int fd)
 {
-	struct htw_cancel_all all = { .flags = cancel.flags };
+	struct htw_cancel_all_args all = { 0 };
 	struct json_object *object;
 
 	if (ioctl(fd, HTW_CANCEL_ALL, &all))
-		return fail(errno, "cannot cancel the timers");
+		return call_failed(errno, "writing", "cannot cancel the timers");
 	if (opt.json) {
 		object = json_new();
 		json_add_u64(object, "cancelled", all.count);
@@ -76,52 +71,54 @@ static int cancel_all(int fd)
 	return HTWCTL_OK;
 }
 
-static void print_result(const struct htw_cancel *one, const char *result, bool known)
+static void print_cancelled(const struct htw_cancel_args *one)
 {
 	struct json_object *object;
 
 	if (opt.json) {
 		object = json_new();
 		json_add_hex(object, "id", one->id);
-		json_add_str(object, "result", result);
-		if (known) {
-			json_add_hex(object, "cookie", one->cookie);
-			json_add_u64(object, "remaining_ns", one->remaining);
-			json_add_u64(object, "missed", one->missed);
-		}
+		json_add_str(object, "result", "cancelled");
+		json_add_hex(object, "cookie", one->cookie);
+		json_add_str(object, "state", show_state(one->state));
+		json_add_u64(object, "remaining_ns", one->remaining);
+		json_add_u64(object, "missed", one->missed);
 		json_print(object);
 		return;
 	}
-	printf("%-9s  %s", result, show_hex(one->id));
-	if (known)
-		printf("  cookie %s", show_hex(one->cookie));
-	if (known && one->remaining)
-		printf("  %s left", show_duration(one->remaining));
-	putchar('\n');
+	printf("cancelled  %s  cookie %s", show_hex(one->id), show_hex(one->cookie));
+	if (one->state == HTW_STATE_PENDING)
+		printf("  %s left\n", show_duration(one->remaining));
+	else
+		printf("  was %s\n", show_state(one->state));
+}
+
+static void print_unknown(uint64_t id)
+{
+	struct json_object *object;
+
+	if (opt.json) {
+		object = json_new();
+		json_add_hex(object, "id", id);
+		json_add_str(object, "result", "unknown");
+		json_print(object);
+	} else {
+		printf("unknown    %s\n", show_hex(id));
+	}
 }
 
 static int cancel_one(int fd, uint64_t id)
 {
-	struct htw_cancel one = { .id = id, .flags = cancel.flags };
-	int err = ioctl(fd, HTW_CANCEL, &one) ? errno : 0;
+	struct htw_cancel_args one = { .id = id };
 
-	switch (err) {
-	case 0:
-		print_result(&one, "cancelled", true);
+	if (!ioctl(fd, HTW_CANCEL, &one)) {
+		print_cancelled(&one);
 		return HTWCTL_OK;
-	case EALREADY:
-		if (cancel.flags & HTW_CANCEL_DISCARD) {
-			print_result(&one, "discarded", true);
-			return HTWCTL_OK;
-		}
-		print_result(&one, "too-late", true);
-		return HTWCTL_TOO_LATE;
-	case ENOENT:
-		print_result(&one, "unknown", false);
-		return HTWCTL_NOT_FOUND;
-	default:
-		return fail(err, "cannot cancel %s", show_hex(id));
 	}
+	if (errno != ENOENT)
+		return call_failed(errno, "writing", "cannot cancel the timer");
+	print_unknown(id);
+	return HTWCTL_NOT_FOUND;
 }
 
 int cmd_cancel(int argc, char **argv)
@@ -135,12 +132,12 @@ int cmd_cancel(int argc, char **argv)
 		.parser = parse,
 		.args_doc = "ID...\n--all",
 		.doc = "Stop timers of another process's descriptor, or of an inherited one.\v"
-		       "It is too late to stop a timer that has expired and was not read: its "
-		       "expiration can still be read, unless --discard drops it. If several ids "
-		       "are given, the exit status is that of the first failure.\n\n"
+		       "A timer whose expiration has not been read can be stopped: no expiration "
+		       "comes then. If several ids are given, the exit status is that of the "
+		       "first failure.\n\n"
 		       "Examples:\n"
 		       "  htwctl cancel --pid 4711 0x100000001\n"
-		       "  htwctl cancel --fd 3 --all --discard\n",
+		       "  htwctl cancel --fd 3 --all\n",
 		.children = children,
 	};
 	int fd, code, result = HTWCTL_OK;

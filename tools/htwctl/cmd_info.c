@@ -9,7 +9,7 @@
 #include "htwctl.h"
 
 /* Range of the levels in ns; later timers wait beyond the levels. */
-static uint64_t reach(const struct htw_info *info)
+static uint64_t reach(const struct htw_info_args *info)
 {
 	uint64_t ns = info->tick_ns;
 
@@ -33,7 +33,7 @@ static void print_parameter(const char *name, const char *value, void *arg)
 	printf("parameter  %s=%s\n", name, value);
 }
 
-static void print_json(const struct htw_info *info)
+static void print_json(const struct htw_info_args *info)
 {
 	struct json_object *root = json_new(), *array;
 	char value[128];
@@ -53,19 +53,24 @@ static void print_json(const struct htw_info *info)
 		json_append_u64(array, info->slots[l]);
 	json_add(root, "slots", array);
 	json_add_u64(root, "reach_ns", reach(info));
-	json_add_bool(root, "private", info->flags & HTW_SETUP_PRIVATE);
-	json_add_i64(root, "home_cpu", info->home_cpu);
-	json_add_u64(root, "ring_entries", info->ring_entries);
+	json_add_bool(root, "ordered", info->flags & HTW_SETUP_ORDERED);
+	json_add_u64(root, "event_size", info->event_size);
 	json_add_u64(root, "limit", info->limit);
 	json_add_u64(root, "timers", info->timers);
-	json_add_u64(root, "expired", info->expired);
+	json_add_u64(root, "bytes", info->bytes);
+	/* Both are absent if there is none. */
+	if (info->user_limit != UINT64_MAX)
+		json_add_u64(root, "user_limit", info->user_limit);
+	json_add_u64(root, "user_timers", info->user_timers);
+	if (info->next != UINT64_MAX)
+		json_add_u64(root, "next_ns", info->next);
 	array = json_new();
 	each_parameter(add_parameter, array);
 	json_add(root, "parameters", array);
 	json_print(root);
 }
 
-static void print_text(const struct htw_info *info)
+static void print_text(const struct htw_info_args *info)
 {
 	char value[128];
 
@@ -74,15 +79,15 @@ static void print_text(const struct htw_info *info)
 	printf("features   %s\n", show_features(info->features, " "));
 	printf("clock      %s\n", show_clock(info->clock));
 	printf("tick       %s%s\n", show_duration(info->tick_ns),
-	       info->flags & HTW_SETUP_PRIVATE ? ", private wheel" : "");
+	       info->flags & HTW_SETUP_ORDERED ? ", ordered" : "");
 	printf("geometry   %s, range %s\n", show_slots(info->slots, info->levels),
 	       show_duration(reach(info)));
-	if (info->home_cpu >= 0)
-		printf("home       CPU %d\n", info->home_cpu);
-	if (info->ring_entries)
-		printf("ring       %s events\n", show_grouped(info->ring_entries));
-	printf("timers     %s of %s, %s unread\n", show_grouped(info->timers),
-	       show_grouped(info->limit), show_grouped(info->expired));
+	printf("timers     %s of %s, %s bytes\n", show_grouped(info->timers),
+	       show_grouped(info->limit), show_grouped(info->bytes));
+	printf("user       has memory for %s timers", show_grouped(info->user_timers));
+	if (info->user_limit != UINT64_MAX)
+		printf(" of %s", show_grouped(info->user_limit));
+	putchar('\n');
 	each_parameter(print_parameter, NULL);
 }
 
@@ -101,7 +106,7 @@ int cmd_info(int argc, char **argv)
 		       "  htwctl info --pid 4711 --fd 5 --format=json\n",
 		.children = children,
 	};
-	struct htw_info info;
+	struct htw_info_args info;
 	int fd, code, err;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
@@ -110,7 +115,7 @@ int cmd_info(int argc, char **argv)
 		return code;
 	err = get_info(fd, &info);
 	if (err)
-		return fail(err, "cannot read the context's settings");
+		return call_failed(err, "reading", "cannot read the context's settings");
 	if (opt.json)
 		print_json(&info);
 	else

@@ -10,31 +10,6 @@
 
 #include "descriptors.h"
 
-static bool all_states;
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	(void)arg;
-	switch (key) {
-	case 'A':
-		all_states = true;
-		return 0;
-	case ARGP_KEY_SUCCESS:
-		if (all_states && !opt.pid && opt.fd < 0)
-			argp_error(state, "--all needs --pid or --fd");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_option options[] = {
-	{ "all", 'A', NULL, 0,
-	  "with --pid or --fd: also list expired, unread timers and kept, disarmed "
-	  "timers", 1 },
-	{ 0 }
-};
-
 /* The descriptor whose timers are printed; zeroes for an inherited one. */
 struct listing {
 	pid_t pid;
@@ -42,21 +17,7 @@ struct listing {
 	bool head;
 };
 
-static const char *show_state(unsigned int state)
-{
-	switch (state) {
-	case HTW_STATE_PENDING:
-		return "pending";
-	case HTW_STATE_EXPIRED:
-		return "expired";
-	case HTW_STATE_DISARMED:
-		return "disarmed";
-	default:
-		return "unknown";
-	}
-}
-
-static void print_timer_json(const struct htw_query *timer, const struct listing *listing)
+static void print_timer_json(const struct htw_timer_info *timer, const struct listing *listing)
 {
 	struct json_object *object = json_new();
 
@@ -72,11 +33,10 @@ static void print_timer_json(const struct htw_query *timer, const struct listing
 	json_add_u64(object, "firings", timer->firings);
 	json_add_u64(object, "missed", timer->missed);
 	json_add_bool(object, "keep", timer->flags & HTW_F_KEEP);
-	json_add_bool(object, "cancel_on_set", timer->flags & HTW_F_CANCEL_ON_SET);
 	json_print(object);
 }
 
-static int print_timer(const struct htw_query *timer, void *arg)
+static int print_timer(const struct htw_timer_info *timer, void *arg)
 {
 	struct listing *listing = arg;
 
@@ -88,34 +48,24 @@ static int print_timer(const struct htw_query *timer, void *arg)
 		printf("%-20s %-20s %-8s %12s %12s %10s  %s\n", "ID", "COOKIE", "STATE", "IN",
 		       "EVERY", "FIRINGS", "FLAGS");
 	listing->head = true;
-	printf("%-20s %-20s %-8s %12s %12s %10s  %s%s\n", show_hex(timer->id),
+	printf("%-20s %-20s %-8s %12s %12s %10s  %s\n", show_hex(timer->id),
 	       show_hex(timer->cookie), show_state(timer->state),
 	       timer->state == HTW_STATE_PENDING ? show_duration(timer->remaining) : "-",
 	       timer->interval ? show_duration(timer->interval) : "-",
 	       timer->interval && timer->firings ? show_grouped(timer->firings) : "-",
-	       timer->flags & HTW_F_KEEP ? "keep " : "",
-	       timer->flags & HTW_F_CANCEL_ON_SET ? "cancel-on-set" : "");
+	       timer->flags & HTW_F_KEEP ? "keep" : "");
 	return ferror(stdout);
 }
 
 static int list_descriptor(int fd, struct listing *listing)
 {
-	const uint32_t flags = all_states ?
-		HTW_LIST_PENDING | HTW_LIST_EXPIRED | HTW_LIST_DISARMED : 0;
-	struct htw_info info;
-	int err = get_info(fd, &info);
-
-	if (err)
-		return fail(err, "cannot read the context's settings");
-	if (flags && !(info.features & HTW_FEATURE_LIST_STATES))
-		return fail_with(HTWCTL_UNSUPPORTED, "this module can list only pending timers");
-	err = list_timers(fd, flags, print_timer, listing);
+	int err = list_timers(fd, print_timer, listing);
 
 	/* An error of stdout itself is reported by finish_output(). */
 	if (err && !ferror(stdout))
-		return fail(err, "cannot list the timers");
+		return call_failed(err, "reading", "cannot list the timers");
 	if (!listing->head && !opt.json)
-		puts(all_states ? "no timer" : "no pending timer");
+		puts("no timer");
 	return HTWCTL_OK;
 }
 
@@ -139,9 +89,8 @@ static int list_process(void)
 		if (fd < 0)
 			break;
 		if (!opt.json)
-			printf("%sdescriptor %d, %s, tick %s, %s unread\n", i ? "\n" : "", d->fd,
-			       show_clock(d->clock), show_duration(d->tick_ns),
-			       show_grouped(d->expired));
+			printf("%sdescriptor %d, %s, tick %s\n", i ? "\n" : "", d->fd,
+			       show_clock(d->clock), show_duration(d->tick_ns));
 		code = list_descriptor(fd, &listing);
 		close(fd);
 	}
@@ -179,11 +128,8 @@ int cmd_list(int argc, char **argv)
 		{ &help_argp, 0, NULL, 0 }, { 0 }
 	};
 	static const struct argp argp = {
-		.options = options,
-		.parser = parse,
 		.doc = "Without --pid and --fd, list all open files of /dev/htw and their timers' number. "
-		       "With them, list the pending timers: of all contexts of a process, or of "
-		       "one.\v"
+		       "With them, list the timers: of all contexts of a process, or of one.\v"
 		       "PID and FD are one descriptor of an open file; FDS is the number of its "
 		       "descriptors in all processes that htwctl may look into. Timers in a "
 		       "process, without /dev/htw, cannot be seen.\n\n"

@@ -58,30 +58,6 @@ static void add_fields(struct json_object *to, const struct fields *fields)
 	}
 }
 
-static struct json_object *wheel_json(const struct wheel *wheel)
-{
-	struct json_object *object = json_new(), *array = json_new_array(), *entry;
-
-	add_fields(object, &wheel->fields);
-	for (unsigned int l = 0; l < wheel->levels; l++) {
-		entry = json_new();
-		add_fields(entry, &wheel->level[l]);
-		json_append(array, entry);
-	}
-	json_add(object, "levels", array);
-	array = json_new_array();
-	for (unsigned int b = 0; b < wheel->late_buckets; b++) {
-		entry = json_new();
-		/* The last bucket has no upper bound. */
-		if (b < wheel->late_buckets - 1)
-			json_add_u64(entry, "below_ns", late_bucket_ns(b));
-		json_add_u64(entry, "count", wheel->late[b]);
-		json_append(array, entry);
-	}
-	json_add(object, "late", array);
-	return object;
-}
-
 static struct json_object *records_json(const struct records *records)
 {
 	struct json_object *array = json_new_array();
@@ -95,19 +71,15 @@ static struct json_object *records_json(const struct records *records)
 	return array;
 }
 
-static void print_json(const struct stats *stats, const struct descriptors *found)
+static void print_json(const struct stats *stats)
 {
 	struct json_object *root = json_new(), *array = json_new_array();
 
 	json_add_u64(root, "monotonic_ns", stats->when);
-	for (unsigned int i = 0; i < stats->count; i++)
-		json_append(array, wheel_json(&stats->wheels[i]));
-	json_add(root, "wheels", array);
-	json_add(root, "pacers", records_json(&stats->pacers));
 	json_add(root, "users", records_json(&stats->users));
-	array = json_new_array();
-	for (unsigned int i = 0; i < found->count; i++)
-		json_append(array, descriptor_json(&found->d[i]));
+	json_add(root, "lanes", records_json(&stats->lanes));
+	for (unsigned int i = 0; i < stats->found.count; i++)
+		json_append(array, descriptor_json(&stats->found.d[i]));
 	json_add(root, "descriptors", array);
 	json_print(root);
 }
@@ -177,147 +149,110 @@ static void print_records(const char *title, const struct records *records, bool
 	free(rows);
 }
 
-static void print_late(const struct stats *stats)
+static void print_late(const char *title, const uint64_t late[LATE_BUCKETS])
 {
-	uint64_t late[LATE_BUCKETS], reached = 0;
-	const uint64_t sum = sum_late(stats, late);
+	uint64_t sum = 0, reached = 0;
 
+	for (unsigned int b = 0; b < LATE_BUCKETS; b++)
+		sum += late[b];
 	if (!sum)
 		return;
-	puts("\nlateness");
+	printf("\n%s\n", title);
 	for (unsigned int b = 0; b < LATE_BUCKETS; b++) {
 		if (!late[b])
 			continue;
 		reached += late[b];
-		printf("  below %-9s %14s  %6.2f%%\n", show_rough(late_bucket_ns(b)),
+		printf("  %s %-9s %14s  %6.2f%%\n", b < LATE_BUCKETS - 1 ? "below" : "from ",
+		       show_rough(late_bucket_ns(b) >> (b == LATE_BUCKETS - 1)),
 		       show_grouped(late[b]), 100.0 * reached / sum);
 	}
 }
 
-static void print_text(const struct stats *stats, const struct descriptors *found)
+static void print_text(const struct stats *stats)
 {
-	const struct fields **rows = calloc(stats->count + 1, sizeof(*rows));
+	struct counts counts;
 
-	printf("%s timers pending, %s callbacks\n", show_grouped(sum_wheels(stats, "pending")),
-	       show_grouped(sum_wheels(stats, "callbacks")));
-	for (unsigned int i = 0; rows && i < stats->count; i++)
-		rows[i] = &stats->wheels[i].fields;
-	if (rows)
-		print_fields("wheels", rows, stats->count);
-	free(rows);
-	for (unsigned int i = 0; i < stats->count; i++) {
-		const struct wheel *wheel = &stats->wheels[i];
-
-		if (!field_u64(&wheel->fields, "pending"))
-			continue;
-		printf("\nlevels of CPU %s, %s", field(&wheel->fields, "cpu"),
-		       field(&wheel->fields, "clock") ?: "?");
-		if (field(&wheel->fields, "user"))
-			printf(", user %s", show_user(field(&wheel->fields, "user")));
-		puts(": buckets in use");
-		for (unsigned int l = 0; l < wheel->levels; l++)
-			printf("  %" PRIu64 "  a bucket is %-10s %5s of %s\n",
-			       field_u64(&wheel->level[l], "level"),
-			       show_duration(field_u64(&wheel->level[l], "span") *
-					     field_u64(&wheel->fields, "tick_ns")),
-			       show_grouped(field_u64(&wheel->level[l], "occupied")),
-			       show_grouped(field_u64(&wheel->level[l], "ring")));
-	}
-	print_late(stats);
-	print_records("pacers", &stats->pacers, true);
+	count_since(&counts, stats, NULL);
+	printf("%s timers pending, %s expirations taken, %s timers cancelled\n",
+	       show_grouped(counts.pending), show_grouped(counts.taken),
+	       show_grouped(counts.cancelled));
+	if (counts.oldest_due)
+		printf("the oldest expiration that nobody has taken is %s late\n",
+		       show_rough(counts.oldest_due));
+	print_late("lateness of alarms, which is the kernel's", counts.alarm_late);
+	print_late("lateness of expirations as taken by programs", counts.taken_late);
 	print_records("users", &stats->users, false);
-	print_records("users on each CPU", &stats->users, true);
-	if (found->count)
+	print_records("alarms of users", &stats->users, true);
+	print_records("wake-ups by the kernel threads", &stats->lanes, false);
+	if (stats->found.count)
 		printf("\ndescriptors\n%s\n", descriptor_head());
-	for (unsigned int i = 0; i < found->count; i++)
-		puts(descriptor_line(&found->d[i]));
+	for (unsigned int i = 0; i < stats->found.count; i++)
+		puts(descriptor_line(&stats->found.d[i]));
 }
 
 static int print_once(void)
 {
-	struct descriptors found;
 	struct stats stats;
 	int err;
 
 	err = read_stats(&stats);
 	if (err)
 		return stats_failed(err);
-	err = find_descriptors(0, &found);
-	if (err) {
-		free_stats(&stats);
-		return find_failed(0, err);
-	}
 	if (opt.json)
-		print_json(&stats, &found);
+		print_json(&stats);
 	else
-		print_text(&stats, &found);
-	free_descriptors(&found);
+		print_text(&stats);
 	free_stats(&stats);
 	return HTWCTL_OK;
 }
 
-/* Counts between two readings. A reloaded module counts from 0 again. */
-static uint64_t difference(uint64_t now, uint64_t before)
+/* A bound of lateness, or a dash if nothing has expired. */
+static const char *show_late(const uint64_t late[LATE_BUCKETS], double percent)
 {
-	return now >= before ? now - before : now;
+	const uint64_t ns = late_percentile(late, percent);
+
+	return ns ? show_rough(ns) : "-";
 }
 
 static void print_rates(const struct stats *now, const struct stats *before, uint64_t line)
 {
-	static const char * const names[] = { "callbacks", "cascades" };
-	uint64_t late[LATE_BUCKETS], old[LATE_BUCKETS], rates[3], expired = 0, spent;
 	const double seconds = (now->when - before->when) / 1e9;
+	const uint64_t rings = records_since(&before->users, &now->users, "rings");
+	const uint64_t wakes = records_since(&before->lanes, &now->lanes, "wakes");
 	struct json_object *object;
-	unsigned int i;
+	struct counts counts;
 
-	sum_late(now, late);
-	sum_late(before, old);
-	for (i = 0; i < LATE_BUCKETS; i++) {
-		late[i] = difference(late[i], old[i]);
-		expired += late[i];
-	}
-	for (i = 0; i < ARRAY_SIZE(names); i++)
-		rates[i] = difference(sum_wheels(now, names[i]), sum_wheels(before, names[i])) /
-			   seconds;
-	rates[i] = difference(sum_exhausted(now), sum_exhausted(before)) / seconds;
-	spent = difference(sum_records(&now->pacers, "spent_ns"),
-			   sum_records(&before->pacers, "spent_ns"));
+	count_since(&counts, now, before);
 	if (opt.json) {
 		object = json_new();
 		json_add_u64(object, "monotonic_ns", now->when);
 		json_add_u64(object, "interval_ns", now->when - before->when);
-		json_add_u64(object, "pending", sum_wheels(now, "pending"));
-		json_add_u64(object, "expired", expired);
-		json_add_u64(object, "expired_per_s", expired / seconds);
-		json_add_u64(object, "callbacks_per_s", rates[0]);
-		json_add_u64(object, "cascades_per_s", rates[1]);
-		json_add_u64(object, "exhausted_per_s", rates[2]);
-		if (now->pacers.count)
-			json_add_u64(object, "spent_ns", spent);
-		json_add_u64(object, "late_p50_below_ns", late_percentile(late, 50));
-		json_add_u64(object, "late_p99_below_ns", late_percentile(late, 99));
-		json_add_u64(object, "late_max_below_ns", late_percentile(late, 100));
+		json_add_u64(object, "pending", counts.pending);
+		json_add_u64(object, "oldest_due_ns", counts.oldest_due);
+		json_add_u64(object, "taken", counts.taken);
+		json_add_u64(object, "taken_per_s", counts.taken / seconds);
+		json_add_u64(object, "cancelled_per_s", counts.cancelled / seconds);
+		json_add_u64(object, "cascades_per_s", counts.cascades / seconds);
+		json_add_u64(object, "rings_per_s", rings / seconds);
+		json_add_u64(object, "deferred_wakes_per_s", wakes / seconds);
+		json_add_u64(object, "alarm_late_p99_below_ns",
+			     late_percentile(counts.alarm_late, 99));
+		json_add_u64(object, "late_p50_below_ns", late_percentile(counts.taken_late, 50));
+		json_add_u64(object, "late_p99_below_ns", late_percentile(counts.taken_late, 99));
+		json_add_u64(object, "late_max_below_ns", late_percentile(counts.taken_late, 100));
 		json_print(object);
 		return;
 	}
 	if (line % 20 == 0)
-		printf("%13s %10s %10s %10s %10s %6s %9s %9s %9s\n", "PENDING", "EXPIRED/S",
-		       "CALLS/S", "CASCADES/S", "EXHAUST/S", "CPU%", "LATE P50<", "P99<",
+		printf("%13s %10s %10s %10s %10s %9s %9s %9s %9s\n", "PENDING", "TAKEN/S",
+		       "CANCEL/S", "CASCADES/S", "RINGS/S", "ALARM99<", "TAKEN50<", "99<",
 		       "MAX<");
-	printf("%13s %10s %10s %10s %10s", show_grouped(sum_wheels(now, "pending")),
-	       show_grouped(expired / seconds), show_grouped(rates[0]), show_grouped(rates[1]),
-	       show_grouped(rates[2]));
-	if (now->pacers.count)
-		printf(" %6.1f", 100.0 * spent / (now->when - before->when));
-	else
-		printf(" %6s", "-");
-	if (expired)
-		printf(" %9s %9s %9s", show_rough(late_percentile(late, 50)),
-		       show_rough(late_percentile(late, 99)),
-		       show_rough(late_percentile(late, 100)));
-	else
-		printf(" %9s %9s %9s", "-", "-", "-");
-	putchar('\n');
+	printf("%13s %10s %10s %10s %10s", show_grouped(counts.pending),
+	       show_grouped(counts.taken / seconds), show_grouped(counts.cancelled / seconds),
+	       show_grouped(counts.cascades / seconds), show_grouped(rings / seconds));
+	printf(" %9s %9s %9s %9s\n", show_late(counts.alarm_late, 99),
+	       show_late(counts.taken_late, 50), show_late(counts.taken_late, 99),
+	       show_late(counts.taken_late, 100));
 	fflush(stdout);
 }
 
@@ -357,13 +292,13 @@ int cmd_stat(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
-		.doc = "Show the module's counters: wheels and their levels, lateness of expirations, "
-		       "users, and open descriptors. With --interval, print a line of rates in each "
+		.doc = "Show the module's counters: how late alarms rang and expirations were taken, "
+		       "users and their alarms, and open descriptors. With --interval, print a line of rates in each "
 		       "interval. Needs root.\v"
 		       "Examples:\n"
 		       "  sudo htwctl stat\n"
 		       "  sudo htwctl stat --interval 1s --count 10\n"
-		       "  sudo htwctl stat --format=json | jq '.wheels[] | {cpu, pending}'\n",
+		       "  sudo htwctl stat --format=json | jq '.descriptors[] | {pid, fd, pending}'\n",
 		.children = children,
 	};
 

@@ -50,10 +50,9 @@ static const struct {
 	{ "interval", "interval_ns", DURATION },
 	{ "late", "late_ns", DURATION },
 	{ "result", "result", RESULT },
-	{ "cpu", "on_cpu", NUMBER },
-	{ "moved", "moved", NUMBER },
+	{ "context", "context", HEX },
 	{ "expires", "expires_ns", TIME },
-	{ "ns", "throttled_ns", DURATION },
+	{ "took", "took_ns", DURATION },
 };
 
 static struct {
@@ -97,11 +96,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ "event", 'e', "NAME,...", 0,
-	  "events to print: add, mod, cancel, expire, cascade, throttle, program, ... "
+	  "events to print: add, mod, cancel, expire, cascade, alarm_ring, wake, ... "
 	  "(default: all)", 1 },
 	{ "id", 'I', "ID", 0, "only events of this timer", 1 },
-	{ "pid", 'p', "PID", 0, "only events caused by this task; a timer expires in whichever task the "
-	  "interrupt hit", 1 },
+	{ "pid", 'p', "PID", 0, "only events in this task; alarms ring in whichever task the interrupt hit",
+	  1 },
 	{ "count", 'n', "N", 0, "exit after N events", 1 },
 	{ "duration", 't', "DURATION", 0, "exit after DURATION", 1 },
 	{ 0 }

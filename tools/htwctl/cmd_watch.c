@@ -68,6 +68,7 @@ int cmd_watch(int argc, char **argv)
 		.children = children,
 	};
 	struct htw_event events[64];
+	struct htw_info_args info;
 	uint64_t left;
 	int fd, code;
 
@@ -75,6 +76,10 @@ int cmd_watch(int argc, char **argv)
 	fd = open_target(&code);
 	if (fd < 0)
 		return code;
+	/* Before it waits for what it cannot read. */
+	code = get_info(fd, &info);
+	if (code)
+		return call_failed(code, "reading", "cannot read expirations");
 	for (left = watch.count; left && !ferror(stdout); ) {
 		uint64_t end, now = now_ns();
 		unsigned int n;

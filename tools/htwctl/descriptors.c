@@ -22,7 +22,7 @@ const char *descriptor_head(void)
 	static char line[LINE_SIZE];
 
 	snprintf(line, sizeof(line), LINE, "PID", "FD", "USER", "CLOCK", "TICK", "TIMERS",
-		 "UNREAD", "LIMIT", "FDS", "COMMAND");
+		 "OLDEST", "LIMIT", "FDS", "COMMAND");
 	return line;
 }
 
@@ -42,19 +42,41 @@ const char *descriptor_line(const struct descriptor *d)
 	snprintf(pid, sizeof(pid), "%d", d->pid);
 	snprintf(fd, sizeof(fd), "%d", d->fd);
 	snprintf(line, sizeof(line), LINE, pid, fd, show_uid(d->uid), show_clock(d->clock),
-		 show_duration(d->tick_ns), show_grouped(d->timers), show_short(d->expired),
-		 show_short(d->limit), show_short(d->holders), d->comm);
+		 show_duration(d->tick_ns), show_grouped(d->timers),
+		 d->oldest_due ? show_rough(d->oldest_due) : "-", show_short(d->limit),
+		 show_short(d->holders), d->comm);
 	return line;
 }
 
-/* A counter's key is its name in fdinfo, with underscores. */
-static void add_counter(struct json_object *object, const struct counter *c)
+static struct json_object *late_json(const uint64_t late[LATE_BUCKETS])
 {
-	char key[sizeof(c->name)];
+	struct json_object *array = json_new_array();
 
-	for (size_t i = 0; i < sizeof(key); i++)
-		key[i] = c->name[i] == '-' ? '_' : c->name[i];
-	json_add_u64(object, key, c->value);
+	for (unsigned int b = 0; b < LATE_BUCKETS; b++) {
+		struct json_object *entry = json_new();
+
+		/* The last bucket has no upper bound. */
+		if (b < LATE_BUCKETS - 1)
+			json_add_u64(entry, "below_ns", late_bucket_ns(b));
+		json_add_u64(entry, "count", late[b]);
+		json_append(array, entry);
+	}
+	return array;
+}
+
+static struct json_object *levels_json(const struct descriptor *d)
+{
+	struct json_object *array = json_new_array();
+
+	for (unsigned int l = 0; l < d->levels; l++) {
+		struct json_object *entry = json_new();
+
+		json_add_u64(entry, "span", d->level[l].span);
+		json_add_u64(entry, "buckets", d->level[l].buckets);
+		json_add_u64(entry, "occupied", d->level[l].occupied);
+		json_append(array, entry);
+	}
+	return array;
 }
 
 struct json_object *descriptor_json(const struct descriptor *d)
@@ -70,9 +92,19 @@ struct json_object *descriptor_json(const struct descriptor *d)
 	json_add_str(object, "clock", show_clock(d->clock));
 	json_add_u64(object, "tick_ns", d->tick_ns);
 	json_add_u64(object, "timers", d->timers);
-	json_add_u64(object, "expired", d->expired);
 	json_add_u64(object, "limit", d->limit);
+	json_add_u64(object, "bytes", d->bytes);
+	json_add_u64(object, "refused", d->refused);
+	json_add_u64(object, "pending", d->pending);
+	json_add_u64(object, "oldest_due_ns", d->oldest_due);
+	json_add_u64(object, "taken", d->taken);
+	json_add_u64(object, "cancelled", d->cancelled);
+	json_add_u64(object, "cascades", d->cascades);
+	json_add_u64(object, "flags", d->flags);
 	for (unsigned int i = 0; i < d->nr_counters; i++)
-		add_counter(object, &d->counters[i]);
+		json_add_u64(object, d->counters[i].name, d->counters[i].value);
+	json_add(object, "levels", levels_json(d));
+	json_add(object, "alarm_late", late_json(d->alarm_late));
+	json_add(object, "taken_late", late_json(d->taken_late));
 	return object;
 }

@@ -26,16 +26,18 @@
 #define DEVICE_NUMBER	"/sys/class/htw/htw/dev"
 
 /* Return 0 or an errno. */
-int get_info(int fd, struct htw_info *info)
+int get_info(int fd, struct htw_info_args *info)
 {
 	return ioctl(fd, HTW_INFO, info) ? errno : 0;
 }
 
-static bool is_htw(int fd)
+/* Print why a call on a descriptor failed that needs one opened for @mode; return the exit code. */
+int call_failed(int err, const char *mode, const char *what)
 {
-	struct htw_info info;
-
-	return !get_info(fd, &info);
+	if (err == EBADF)
+		return fail_with(HTWCTL_DENIED, "%s: the descriptor was not opened for %s", what,
+				 mode);
+	return fail(err, "%s", what);
 }
 
 /*
@@ -45,7 +47,7 @@ static bool is_htw(int fd)
 int add_refused(int fd, int err)
 {
 	char users[32] = "?";
-	struct htw_info info;
+	struct htw_info_args info;
 
 	switch (err) {
 	case ENOSPC:
@@ -60,7 +62,120 @@ int add_refused(int fd, int err)
 				 "cannot add a timer: the user's limit is reached (max_user_timers, %s)",
 				 users);
 	}
-	return fail(err, "cannot add a timer");
+	return call_failed(err, "writing", "cannot add a timer");
+}
+
+static void take_late(uint64_t late[LATE_BUCKETS], const char *at)
+{
+	char *end;
+
+	for (unsigned int b = 0; b < LATE_BUCKETS; b++, at = end) {
+		late[b] = strtoull(at, &end, 10);
+		if (end == at)
+			return;
+	}
+}
+
+static void take_level(struct descriptor *d, unsigned int level, const char *value)
+{
+	struct level *l;
+
+	if (level >= HTW_MAX_LEVELS)
+		return;
+	l = &d->level[level];
+	if (sscanf(value, "span %" SCNu64 " buckets %" SCNu64 " occupied %" SCNu64, &l->span,
+		   &l->buckets, &l->occupied) == 3 && level >= d->levels)
+		d->levels = level + 1;
+}
+
+/* A line of fdinfo that has no member of its own. */
+static void take_counter(struct descriptor *d, const char *name, const char *value)
+{
+	struct counter *c = &d->counters[d->nr_counters];
+
+	if (d->nr_counters == ARRAY_SIZE(d->counters) || !isdigit((unsigned char)*value))
+		return;
+	/* Its key in JSON. */
+	snprintf(c->name, sizeof(c->name), "%.*s", (int)sizeof(c->name) - 1, name);
+	for (char *at = c->name; *at; at++)
+		if (*at == '-')
+			*at = '_';
+	c->value = strtoull(value, NULL, 10);
+	d->nr_counters++;
+}
+
+/* A line of fdinfo, without its "htw-": a name, a colon, a tab, and a value. */
+static void take_line(struct descriptor *d, const char *name, const char *value)
+{
+	const struct {
+		const char *name;
+		uint64_t *to;
+	} numbers[] = {
+		{ "tick-ns", &d->tick_ns },
+		{ "timers", &d->timers },
+		{ "limit", &d->limit },
+		{ "bytes", &d->bytes },
+		{ "refused", &d->refused },
+		{ "pending", &d->pending },
+		{ "oldest-due-ns", &d->oldest_due },
+		{ "taken", &d->taken },
+		{ "cancelled", &d->cancelled },
+		{ "cascades", &d->cascades },
+	};
+	unsigned int level;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(numbers); i++) {
+		if (!strcmp(name, numbers[i].name)) {
+			*numbers[i].to = strtoull(value, NULL, 10);
+			return;
+		}
+	}
+	if (!strcmp(name, "clock"))
+		d->clock = atoi(value);
+	else if (!strcmp(name, "flags"))
+		d->flags = strtoul(value, NULL, 0);
+	else if (!strcmp(name, "alarm-late"))
+		take_late(d->alarm_late, value);
+	else if (!strcmp(name, "taken-late"))
+		take_late(d->taken_late, value);
+	else if (sscanf(name, "level-%u", &level) == 1)
+		take_level(d, level, value);
+	else
+		take_counter(d, name, value);
+}
+
+/* Whether fdinfo is that of /dev/htw: no other file has these fields. */
+static bool read_fdinfo(struct descriptor *d)
+{
+	char path[64], line[1024];
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d", d->pid, d->fd);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (fgets(line, sizeof(line), file)) {
+		char *colon = strchr(line, ':');
+
+		if (strncmp(line, "htw-", 4) || !colon)
+			continue;
+		*colon = '\0';
+		if (line[4 + strspn(line + 4, "abcdefghijklmnopqrstuvwxyz0123456789-")])
+			continue;
+		found = true;
+		take_line(d, line + 4, colon + 1 + strspn(colon + 1, "\t "));
+	}
+	fclose(file);
+	return found;
+}
+
+/* HTW_INFO would not do: it needs a descriptor that was opened for reading. */
+static bool is_htw(int fd)
+{
+	struct descriptor d = { .pid = getpid(), .fd = fd };
+
+	return read_fdinfo(&d);
 }
 
 /* Open a new context; after an error is printed, return the negative exit code. */
@@ -92,56 +207,6 @@ int open_device(void)
 	}
 }
 
-/* The present on a context's clock, if a program can read that clock. */
-uint64_t clock_now(int clock)
-{
-	struct timespec ts;
-
-	if (clock_gettime(clock, &ts))
-		return 0;
-	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
-}
-
-/* A line of fdinfo that has no member of its own. */
-static void take_counter(struct descriptor *d, const char *line)
-{
-	struct counter *c = &d->counters[d->nr_counters];
-
-	if (d->nr_counters < ARRAY_SIZE(d->counters) &&
-	    sscanf(line, "htw-%31[a-z-]: %" SCNu64, c->name, &c->value) == 2)
-		d->nr_counters++;
-}
-
-/* Whether fdinfo is that of /dev/htw: no other file has these fields. */
-static bool read_fdinfo(struct descriptor *d)
-{
-	char path[64], line[128];
-	bool found = false;
-	FILE *file;
-
-	d->nr_counters = 0;
-	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d", d->pid, d->fd);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "htw-clock: %d", &d->clock) == 1)
-			found = true;
-		else if (sscanf(line, "htw-tick-ns: %" SCNu64, &d->tick_ns) == 1)
-			continue;
-		else if (sscanf(line, "htw-timers: %" SCNu64, &d->timers) == 1)
-			continue;
-		else if (sscanf(line, "htw-expired: %" SCNu64, &d->expired) == 1)
-			continue;
-		else if (sscanf(line, "htw-limit: %" SCNu64, &d->limit) == 1)
-			continue;
-		else
-			take_counter(d, line);
-	}
-	fclose(file);
-	return found;
-}
-
 /* The device's number, to skip other files without opening anything. */
 static bool device_number(dev_t *number)
 {
@@ -163,7 +228,6 @@ static bool device_number(dev_t *number)
  */
 int take_descriptor(pid_t pid, int fd, int *code)
 {
-	struct descriptor d = { .pid = pid, .fd = fd };
 	int pidfd, taken, err;
 
 	pidfd = syscall(SYS_pidfd_open, pid, 0);
@@ -192,7 +256,7 @@ int take_descriptor(pid_t pid, int fd, int *code)
 		return -1;
 	}
 	/* Check the duplicate: the number may have been reused in the meantime. */
-	if (!read_fdinfo(&d) || !is_htw(taken)) {
+	if (!is_htw(taken)) {
 		close(taken);
 		*code = fail_with(HTWCTL_NOT_FOUND,
 				  "descriptor %d of process %d is not one of /dev/htw", fd, pid);
@@ -251,18 +315,13 @@ int open_target(int *code)
 	return fd < 0 ? -1 : fd;
 }
 
-/*
- * Call @each for each timer until it returns other than 0. @flags are of enum
- * htw_list_flag; 0 means pending timers. Return 0 or an errno.
- */
-int list_timers(int fd, uint32_t flags,
-		int (*each)(const struct htw_query *timer, void *arg), void *arg)
+/* Call @each for each timer until it returns other than 0. Return 0 or an errno. */
+int list_timers(int fd, int (*each)(const struct htw_timer_info *timer, void *arg), void *arg)
 {
-	struct htw_query timers[256];
-	struct htw_list list = {
+	struct htw_timer_info timers[256];
+	struct htw_list_args list = {
 		.entries = (uintptr_t)timers,
 		.count = ARRAY_SIZE(timers),
-		.flags = flags,
 	};
 
 	for (;;) {
@@ -339,7 +398,7 @@ static void read_uid(struct descriptor *d)
  */
 static int find_in_process(pid_t pid, dev_t device, struct descriptors *found)
 {
-	struct descriptor d = { .pid = pid };
+	struct descriptor process = { .pid = pid, .holders = 1 }, d;
 	bool found_any = false;
 	struct dirent *entry;
 	char path[320];
@@ -360,14 +419,16 @@ static int find_in_process(pid_t pid, dev_t device, struct descriptors *found)
 		    !S_ISCHR(st.stx_mode) ||
 		    makedev(st.stx_rdev_major, st.stx_rdev_minor) != device)
 			continue;
+		d = process;
 		d.fd = atoi(entry->d_name);
-		d.holders = 1;
 		if (!read_fdinfo(&d))
 			continue;
 		if (!found_any) {
-			read_comm(&d);
-			read_uid(&d);
+			read_comm(&process);
+			read_uid(&process);
 			found_any = true;
+			memcpy(d.comm, process.comm, sizeof(d.comm));
+			d.uid = process.uid;
 		}
 		err = add_descriptor(found, &d);
 	}
@@ -479,6 +540,20 @@ int find_failed(pid_t pid, int err)
 	if (err == ENODEV)
 		return fail_with(HTWCTL_NO_DEVICE, "the module is not loaded (modprobe htw)");
 	return pid ? fail(err, "process %d", pid) : fail(err, "/proc");
+}
+
+/* The same descriptor in an earlier reading, or NULL if it is new. */
+const struct descriptor *same_descriptor(const struct descriptors *before,
+					 const struct descriptor *d)
+{
+	const struct descriptor *same;
+
+	if (!before->count)
+		return NULL;
+	same = bsearch(d, before->d, before->count, sizeof(*d), compare_numbers);
+	/* What counts less was opened since. */
+	return same && same->taken <= d->taken && same->cancelled <= d->cancelled &&
+	       same->cascades <= d->cascades ? same : NULL;
 }
 
 void free_descriptors(struct descriptors *found)

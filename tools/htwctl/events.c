@@ -19,10 +19,9 @@ static void print_json(const struct htw_event *ev)
 	json_add_hex(object, "id", ev->id);
 	json_add_hex(object, "cookie", ev->cookie);
 	json_add_u64(object, "deadline_ns", ev->deadline);
-	json_add_u64(object, "fired_ns", ev->fired);
+	json_add_u64(object, "taken_ns", ev->taken);
 	json_add_u64(object, "missed", ev->missed);
 	json_add_bool(object, "more", ev->flags & HTW_EVENT_MORE);
-	json_add_bool(object, "clock_set", ev->flags & HTW_EVENT_CLOCK_SET);
 	json_print(object);
 }
 
@@ -33,12 +32,9 @@ void print_event(const struct htw_event *ev)
 		return;
 	}
 	printf("expired  %s  cookie %s", show_hex(ev->id), show_hex(ev->cookie));
-	if (ev->fired >= ev->deadline)
-		printf("  %s late", show_duration(ev->fired - ev->deadline));
+	printf("  %s late", show_duration(ev->taken - ev->deadline));
 	if (ev->missed)
 		printf("  %s missed", show_grouped(ev->missed));
-	if (ev->flags & HTW_EVENT_CLOCK_SET)
-		printf("  the clock was set");
 	if (!(ev->flags & HTW_EVENT_MORE))
 		printf("  last");
 	putchar('\n');
@@ -101,13 +97,7 @@ int wait_events(int fd, uint64_t end, struct htw_event *events, unsigned int roo
 /* Print why wait_events() failed; return the exit code. */
 int wait_failed(int err)
 {
-	switch (err) {
-	case EPIPE:
+	if (err == EPIPE)
 		return end_without_output();
-	case EBUSY:
-		return fail_with(HTWCTL_FAILED,
-				 "a ring is mapped: expirations go there and cannot be read");
-	default:
-		return fail(err, "cannot read expirations");
-	}
+	return call_failed(err, "reading", "cannot read expirations");
 }

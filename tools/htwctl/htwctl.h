@@ -33,7 +33,6 @@ enum htwctl_exit {
 	HTWCTL_NOT_FOUND	= 5,	/* no such timer, process or descriptor */
 	HTWCTL_LIMIT		= 6,	/* a limit was reached, or no memory */
 	HTWCTL_UNSUPPORTED	= 7,	/* not supported by this kernel */
-	HTWCTL_TOO_LATE		= 8,	/* cancel: the timer had expired already */
 };
 
 /* Options that several subcommands have. */
@@ -42,7 +41,7 @@ struct htwctl_options {
 	bool json;
 	pid_t pid;			/* 0 if not given */
 	int fd;				/* -1 if not given */
-	struct htw_setup setup;		/* its flags say which options were given */
+	struct htw_setup_args setup;
 };
 
 extern struct htwctl_options opt;
@@ -68,6 +67,7 @@ extern const struct argp help_argp;
 extern const struct argp format_argp;
 extern const struct argp target_argp;
 extern const struct argp setup_argp;
+bool wants_setup(void);
 
 uint64_t parse_duration_arg(const char *what, const char *text, struct argp_state *state);
 uint64_t parse_interval_arg(const char *text, uint64_t min, uint64_t max, struct argp_state *state);
@@ -87,6 +87,7 @@ const char *show_grouped(uint64_t number);
 const char *show_short(uint64_t number);
 const char *show_hex(uint64_t number);
 const char *show_clock(int clock);
+const char *show_state(unsigned int state);
 const char *show_slots(const uint32_t *slots, unsigned int levels);
 const char *show_user(const char *user);
 const char *show_text(const char *text);
@@ -117,13 +118,15 @@ void check_output(int code, void *unused);
 int open_device(void);
 int open_target(int *code);
 int take_descriptor(pid_t pid, int fd, int *code);
-int get_info(int fd, struct htw_info *info);
+int get_info(int fd, struct htw_info_args *info);
+int call_failed(int err, const char *mode, const char *what);
 int add_refused(int fd, int err);
-uint64_t clock_now(int clock);
-int list_timers(int fd, uint32_t flags,
-		int (*each)(const struct htw_query *timer, void *arg), void *arg);
+int list_timers(int fd, int (*each)(const struct htw_timer_info *timer, void *arg), void *arg);
 
-/* An open file of /dev/htw, from /proc. */
+/* Buckets of a histogram of lateness in fdinfo. */
+#define LATE_BUCKETS	20
+
+/* An open file of /dev/htw, from /proc; numbers are those of its fdinfo, see htw(4). */
 struct descriptor {
 	pid_t pid;
 	int fd;
@@ -131,15 +134,30 @@ struct descriptor {
 	uid_t uid;
 	char comm[4 * 15 + 1];	/* printable */
 	int clock;
+	unsigned int flags;
 	uint64_t tick_ns;
 	uint64_t timers;
-	uint64_t expired;
 	uint64_t limit;
+	uint64_t bytes;
+	uint64_t refused;
+	uint64_t pending;
+	uint64_t oldest_due;	/* ns; 0 if none is due */
+	uint64_t taken;
+	uint64_t cancelled;
+	uint64_t cascades;
+	uint64_t alarm_late[LATE_BUCKETS];
+	uint64_t taken_late[LATE_BUCKETS];
+	unsigned int levels;
+	struct level {
+		uint64_t span;
+		uint64_t buckets;
+		uint64_t occupied;
+	} level[HTW_MAX_LEVELS];
 	unsigned int nr_counters;
 	struct counter {
 		char name[32];
 		uint64_t value;
-	} counters[16];		/* other lines of fdinfo, by their names */
+	} counters[16];		/* other lines of fdinfo, by their keys in JSON */
 };
 
 struct descriptors {
@@ -155,6 +173,8 @@ struct descriptors {
 int find_descriptors(pid_t pid, struct descriptors *found);
 /* Print why find_descriptors() failed; return the exit code. */
 int find_failed(pid_t pid, int err);
+const struct descriptor *same_descriptor(const struct descriptors *before,
+					 const struct descriptor *d);
 void free_descriptors(struct descriptors *found);
 
 /* stats.c: /sys/kernel/debug/htw, whose lines are names and values in turn, made printable. */
@@ -167,16 +187,6 @@ struct fields {
 	} f[32];
 };
 
-#define LATE_BUCKETS	64
-
-struct wheel {
-	struct fields fields;
-	struct fields level[HTW_MAX_LEVELS];
-	unsigned int levels;
-	uint64_t late[LATE_BUCKETS];
-	unsigned int late_buckets;
-};
-
 struct records {
 	struct fields *r;
 	unsigned int count;
@@ -184,10 +194,20 @@ struct records {
 
 struct stats {
 	uint64_t when;		/* CLOCK_MONOTONIC */
-	struct wheel *wheels;
-	unsigned int count;
-	struct records pacers;	/* empty if this module has no pacers */
-	struct records users;
+	struct records users;	/* users, and their alarms, which have a cpu */
+	struct records lanes;
+	struct descriptors found;
+};
+
+/* What all descriptors have counted, or what they have since another reading. */
+struct counts {
+	uint64_t pending;
+	uint64_t oldest_due;
+	uint64_t taken;
+	uint64_t cancelled;
+	uint64_t cascades;
+	uint64_t alarm_late[LATE_BUCKETS];
+	uint64_t taken_late[LATE_BUCKETS];
 };
 
 /* Both return 0 or an errno. */
@@ -197,15 +217,11 @@ void free_stats(struct stats *stats);
 const char *field(const struct fields *fields, const char *name);
 uint64_t field_u64(const struct fields *fields, const char *name);
 bool field_is_number(const char *value);
-uint64_t sum_wheels(const struct stats *stats, const char *name);
-uint64_t sum_late(const struct stats *stats, uint64_t late[LATE_BUCKETS]);
+void count_since(struct counts *counts, const struct stats *now, const struct stats *before);
 uint64_t late_bucket_ns(unsigned int bucket);
 uint64_t late_percentile(const uint64_t late[LATE_BUCKETS], double percent);
-uint64_t sum_records(const struct records *records, const char *name);
-uint64_t sum_exhausted(const struct stats *stats);
-const struct wheel *same_wheel(const struct stats *before, const struct stats *now,
-			       unsigned int number);
-const struct fields *same_record(const struct records *before, const struct fields *record);
+uint64_t record_since(const struct records *before, const struct fields *record, const char *name);
+uint64_t records_since(const struct records *before, const struct records *now, const char *name);
 int each_parameter(void (*each)(const char *name, const char *value, void *arg), void *arg);
 bool read_module_file(const char *name, char *buf, size_t size);
 

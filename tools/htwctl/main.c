@@ -21,9 +21,9 @@ static const struct command commands[] = {
 	{ "watch", "print the expirations of a descriptor", cmd_watch },
 	{ "list", "list descriptors of all processes, or timers of some", cmd_list },
 	{ "cancel", "stop timers of a descriptor", cmd_cancel },
-	{ "stat", "show counters of wheels and users, or rates (root)", cmd_stat },
+	{ "stat", "show counters of users and descriptors, or rates (root)", cmd_stat },
 	{ "trace", "print timer events as they happen (root)", cmd_trace },
-	{ "top", "show wheels, users and descriptors on a screen (root)", cmd_top },
+	{ "top", "show users and descriptors on a screen (root)", cmd_top },
 	{ "bench", "measure operations on this machine, in ns", cmd_bench },
 };
 
@@ -82,7 +82,7 @@ static char *help_filter(int key, const char *text, void *input)
 	      "  sudo htwctl top\n\n"
 	      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 no device, 4 permission denied, "
 	      "5 no such timer, process or descriptor, 6 a limit was reached, "
-	      "7 not supported by this kernel, 8 too late to cancel.", out);
+	      "7 not supported by this kernel.", out);
 	fclose(out);
 	return help;
 }

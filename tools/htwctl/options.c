@@ -150,32 +150,31 @@ static error_t parse_setup(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'T':
 		opt.setup.tick_ns = parse_duration_arg("--tick", arg, state);
-		opt.setup.flags |= HTW_SETUP_PRIVATE;
+		if (!opt.setup.tick_ns)
+			argp_error(state, "--tick: must be from 10us to 1s");
 		return 0;
 	case 'G':
 		parse_geometry(arg, state);
 		return 0;
-	case 'H':
-		opt.setup.home_cpu = parse_number_arg("--home", arg, 0, INT32_MAX, state);
-		opt.setup.flags |= HTW_SETUP_HOME;
+	case 'X':
+		opt.setup.flags |= HTW_SETUP_EXACT;
+		return 0;
+	case 'O':
+		opt.setup.flags |= HTW_SETUP_ORDERED;
 		return 0;
 	case ARGP_KEY_END:
-		if (opt.setup.levels && !(opt.setup.flags & HTW_SETUP_PRIVATE))
-			argp_error(state, "--geometry needs --tick");
-		if (opt.setup.flags & HTW_SETUP_HOME && opt.setup.flags & HTW_SETUP_PRIVATE)
-			argp_error(state,
-				   "--home and --tick exclude each other: a private wheel is on the CPU that creates it");
-		/* Default to the levels of the module's own default. */
-		if (opt.setup.flags & HTW_SETUP_PRIVATE && !opt.setup.levels) {
-			opt.setup.levels = 5;
-			opt.setup.slots[0] = 256;
-			for (unsigned int l = 1; l < opt.setup.levels; l++)
-				opt.setup.slots[l] = 64;
-		}
+		if (opt.setup.flags & HTW_SETUP_EXACT && opt.setup.tick_ns)
+			argp_error(state, "--exact and --tick exclude each other");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
+}
+
+/* Has any of these options been given? */
+bool wants_setup(void)
+{
+	return opt.setup.flags || opt.setup.tick_ns || opt.setup.levels;
 }
 
 const struct argp setup_argp = {
@@ -183,11 +182,13 @@ const struct argp setup_argp = {
 		{ "clock", 'C', "CLOCK", 0,
 		  "monotonic (default), boottime or realtime", 20 },
 		{ "tick", 'T', "DURATION", 0,
-		  "use a private wheel with this tick, 10us to 1s; below 100us needs "
-		  "CAP_SYS_RESOURCE", 20 },
+		  "the tick, 10us to 1s; from 1us with CAP_SYS_RESOURCE (default: the module's)",
+		  20 },
+		{ "exact", 'X', NULL, 0, "the finest tick that needs no privilege, 10us", 20 },
+		{ "ordered", 'O', NULL, 0,
+		  "one wheel for all CPUs, so that expirations come in order", 20 },
 		{ "geometry", 'G', "SLOTS,...", 0,
-		  "with --tick: slots of each level, finest first (default 256,64,64,64,64)", 20 },
-		{ "home", 'H', "CPU", 0, "let the timers wait on this CPU", 20 },
+		  "slots of each level, finest first (default: as suits the tick)", 20 },
 		{ 0 }
 	},
 	.parser = parse_setup,

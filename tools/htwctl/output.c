@@ -42,8 +42,6 @@ int exit_code_of(int err)
 	case ENOSYS:
 	case EOPNOTSUPP:
 		return HTWCTL_UNSUPPORTED;
-	case EALREADY:
-		return HTWCTL_TOO_LATE;
 	default:
 		return HTWCTL_FAILED;
 	}

@@ -3,7 +3,8 @@
  * Read /sys/kernel/debug/htw
  *
  * Each line is names and values in turn. Fields unknown to this program are
- * kept by their names; missing fields count as zero.
+ * kept by their names; missing fields count as zero. What belongs to one context
+ * is in its fdinfo.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -58,52 +59,6 @@ bool field_is_number(const char *value)
 	return *value && strspn(value, "0123456789") == strlen(value) && strlen(value) <= 19;
 }
 
-static int add_wheel(struct stats *stats, char *line)
-{
-	struct wheel *more = reallocarray(stats->wheels, stats->count + 1, sizeof(*more));
-
-	if (!more)
-		return ENOMEM;
-	stats->wheels = more;
-	more += stats->count++;
-	memset(more, 0, sizeof(*more));
-	cut_fields(&more->fields, line);
-	return 0;
-}
-
-static void cut_late(struct wheel *wheel, const char *at)
-{
-	char *end;
-
-	for (; wheel->late_buckets < LATE_BUCKETS; at = end) {
-		uint64_t count = strtoull(at, &end, 10);
-
-		if (end == at)
-			return;
-		wheel->late[wheel->late_buckets++] = count;
-	}
-}
-
-/* Consume @line: keep or free it. Return 0 or an errno. */
-static int take_wheel_line(struct stats *stats, char *line)
-{
-	struct wheel *wheel = stats->count ? &stats->wheels[stats->count - 1] : NULL;
-	int err = 0;
-
-	if (!strncmp(line, "cpu ", 4)) {
-		err = add_wheel(stats, line);
-		if (!err)
-			return 0;
-	} else if (wheel && !strncmp(line, "level ", 6) && wheel->levels < HTW_MAX_LEVELS) {
-		cut_fields(&wheel->level[wheel->levels++], line);
-		return 0;
-	} else if (wheel && !strncmp(line, "late_us ", 8)) {
-		cut_late(wheel, line + 8);
-	}
-	free(line);
-	return err;
-}
-
 static int take_record(struct records *records, char *line)
 {
 	struct fields *more = reallocarray(records->r, records->count + 1, sizeof(*more));
@@ -117,8 +72,8 @@ static int take_record(struct records *records, char *line)
 	return 0;
 }
 
-/* Pass each line of a file to @stats or to @records. */
-static int read_lines(const char *path, struct stats *stats, struct records *records)
+/* Add each line of a file to @records. */
+static int read_lines(const char *path, struct records *records)
 {
 	FILE *file = fopen(path, "re");
 	int err = 0;
@@ -138,12 +93,7 @@ static int read_lines(const char *path, struct stats *stats, struct records *rec
 		line[strcspn(line, "\n")] = '\0';
 		printable = printable_copy(line);
 		free(line);
-		if (!printable)
-			err = ENOMEM;
-		else if (records)
-			err = take_record(records, printable);
-		else
-			err = take_wheel_line(stats, printable);
+		err = printable ? take_record(records, printable) : ENOMEM;
 	}
 	fclose(file);
 	return err;
@@ -154,11 +104,11 @@ int read_stats(struct stats *stats)
 	int err;
 
 	*stats = (struct stats){ .when = now_ns() };
-	err = read_lines(DEBUGFS "wheels", stats, NULL);
+	err = read_lines(DEBUGFS "users", &stats->users);
 	if (!err)
-		err = read_lines(DEBUGFS "pacers", NULL, &stats->pacers);
+		err = read_lines(DEBUGFS "lanes", &stats->lanes);
 	if (!err)
-		err = read_lines(DEBUGFS "users", NULL, &stats->users);
+		err = find_descriptors(0, &stats->found);
 	if (err)
 		free_stats(stats);
 	return err;
@@ -173,44 +123,42 @@ static void free_records(struct records *records)
 
 void free_stats(struct stats *stats)
 {
-	for (unsigned int i = 0; i < stats->count; i++) {
-		struct wheel *wheel = &stats->wheels[i];
-
-		free(wheel->fields.line);
-		for (unsigned int l = 0; l < wheel->levels; l++)
-			free(wheel->level[l].line);
-	}
-	free(stats->wheels);
-	free_records(&stats->pacers);
 	free_records(&stats->users);
+	free_records(&stats->lanes);
+	free_descriptors(&stats->found);
 	*stats = (struct stats){ 0 };
 }
 
-uint64_t sum_wheels(const struct stats *stats, const char *name)
+/*
+ * Add up what all descriptors of @now have counted since @before, which may be
+ * NULL; a descriptor that was not there counts from its beginning.
+ */
+void count_since(struct counts *counts, const struct stats *now, const struct stats *before)
 {
-	uint64_t sum = 0;
+	static const struct descriptor none;
 
-	for (unsigned int i = 0; i < stats->count; i++)
-		sum += field_u64(&stats->wheels[i].fields, name);
-	return sum;
-}
+	*counts = (struct counts){ 0 };
+	for (unsigned int i = 0; i < now->found.count; i++) {
+		const struct descriptor *d = &now->found.d[i], *old = NULL;
 
-/* Sum of all wheels' histograms; return the number of expirations in it. */
-uint64_t sum_late(const struct stats *stats, uint64_t late[LATE_BUCKETS])
-{
-	uint64_t sum = 0;
-
-	memset(late, 0, LATE_BUCKETS * sizeof(*late));
-	for (unsigned int i = 0; i < stats->count; i++) {
-		for (unsigned int b = 0; b < stats->wheels[i].late_buckets; b++) {
-			late[b] += stats->wheels[i].late[b];
-			sum += stats->wheels[i].late[b];
+		if (before)
+			old = same_descriptor(&before->found, d);
+		if (!old)
+			old = &none;
+		counts->pending += d->pending;
+		if (d->oldest_due > counts->oldest_due)
+			counts->oldest_due = d->oldest_due;
+		counts->taken += d->taken - old->taken;
+		counts->cancelled += d->cancelled - old->cancelled;
+		counts->cascades += d->cascades - old->cascades;
+		for (unsigned int b = 0; b < LATE_BUCKETS; b++) {
+			counts->alarm_late[b] += d->alarm_late[b] - old->alarm_late[b];
+			counts->taken_late[b] += d->taken_late[b] - old->taken_late[b];
 		}
 	}
-	return sum;
 }
 
-/* Upper bound of a bucket; half of it is the lower bound. */
+/* Upper bound of a bucket; half of it is the lower bound. The last one has no bound. */
 uint64_t late_bucket_ns(unsigned int bucket)
 {
 	return 1024ULL << bucket;
@@ -244,55 +192,39 @@ static bool same_field(const struct fields *a, const struct fields *b, const cha
 	return left && right ? !strcmp(left, right) : left == right;
 }
 
-static bool same_key(const struct fields *a, const struct fields *b)
+/* The line of the same user, CPU and clock, or lane, in another reading, or NULL. */
+static const struct fields *same_record(const struct records *before, const struct fields *record)
 {
-	return same_field(a, b, "cpu") && same_field(a, b, "clock") &&
-	       same_field(a, b, "user") && same_field(a, b, "private") &&
-	       same_field(a, b, "tick_ns");
-}
+	static const char * const keys[] = { "user", "cpu", "clock", "lane" };
 
-/*
- * Wheel number @number of @now as it was in @before, or NULL. A user's private
- * wheels have no names; their order identifies them.
- */
-const struct wheel *same_wheel(const struct stats *before, const struct stats *now,
-			       unsigned int number)
-{
-	const struct fields *key = &now->wheels[number].fields;
-	unsigned int skip = 0;
+	for (unsigned int i = 0; i < before->count; i++) {
+		bool same = true;
 
-	for (unsigned int i = 0; i < number; i++)
-		skip += same_key(&now->wheels[i].fields, key);
-	for (unsigned int i = 0; i < before->count; i++)
-		if (same_key(&before->wheels[i].fields, key) && !skip--)
-			return &before->wheels[i];
-	return NULL;
-}
-
-/* The line of the same user and CPU in another reading, or NULL. */
-const struct fields *same_record(const struct records *before, const struct fields *record)
-{
-	for (unsigned int i = 0; i < before->count; i++)
-		if (same_field(&before->r[i], record, "user") &&
-		    same_field(&before->r[i], record, "cpu"))
+		for (unsigned int k = 0; k < ARRAY_SIZE(keys) && same; k++)
+			same = same_field(&before->r[i], record, keys[k]);
+		if (same)
 			return &before->r[i];
+	}
 	return NULL;
 }
 
-uint64_t sum_records(const struct records *records, const char *name)
+/* By how much a field of a line has grown. A module that was reloaded counts from 0 again. */
+uint64_t record_since(const struct records *before, const struct fields *record, const char *name)
+{
+	const struct fields *old = same_record(before, record);
+	const uint64_t now = field_u64(record, name), then = old ? field_u64(old, name) : 0;
+
+	return now >= then ? now - then : now;
+}
+
+/* The same of all lines. */
+uint64_t records_since(const struct records *before, const struct records *now, const char *name)
 {
 	uint64_t sum = 0;
 
-	for (unsigned int i = 0; i < records->count; i++)
-		sum += field_u64(&records->r[i], name);
+	for (unsigned int i = 0; i < now->count; i++)
+		sum += record_since(before, &now->r[i], name);
 	return sum;
-}
-
-/* Times that the budget of a run was used up. Modules with pacers count it there. */
-uint64_t sum_exhausted(const struct stats *stats)
-{
-	return stats->pacers.count ? sum_records(&stats->pacers, "exhausted") :
-				     sum_wheels(stats, "exhausted");
 }
 
 /* Read a file of /sys/module/htw, without its newline, and make it printable. */

@@ -248,12 +248,27 @@ const char *show_user(const char *user)
 }
 
 static const char * const features[] = {
-	"add", "keep", "firings", "mod", "slack", "all", "setup", "manual", "ring", "table",
-	"cancel-on-set", "vector", "ring-tail", "next", "list-states", "unread",
+	"first",
+	"uring",
 };
 
+/* A timer's state, of enum htw_state. */
+const char *show_state(unsigned int state)
+{
+	switch (state) {
+	case HTW_STATE_PENDING:
+		return "pending";
+	case HTW_STATE_DUE:
+		return "due";
+	case HTW_STATE_DISARMED:
+		return "disarmed";
+	default:
+		return "unknown";
+	}
+}
+
 /*
- * Name of a bit of htw_info.features; a number if the bit is newer than this
+ * Name of a bit of htw_info_args.features; a number if the bit is newer than this
  * program.
  */
 const char *feature_name(unsigned int bit)

@@ -24,7 +24,7 @@ bool buffer_is_good(__u64 kind)
 	return kind <= BUFFER_ODD || kind >= BUFFER_KINDS;
 }
 
-void *buffer_fill(const struct buffer *b, __u64 kind, const void *data, size_t size, void *mapped)
+void *buffer_fill(const struct buffer *b, __u64 kind, const void *data, size_t size)
 {
 	char *end = b->pages + BUFFER_SIZE, *to = b->pages;
 
@@ -42,11 +42,6 @@ void *buffer_fill(const struct buffer *b, __u64 kind, const void *data, size_t s
 	case BUFFER_READ_ONLY:
 		memcpy(b->pages, data, size);
 		return b->read_only;
-	case BUFFER_MAPPED:
-		/* Not filled: the program may have stored there, or it may not be accessible. */
-		if (mapped)
-			return (char *)mapped + 128;
-		break;
 	case BUFFER_NULL:
 		return NULL;
 	case BUFFER_KERNEL:

@@ -19,15 +19,9 @@ struct buffer {
 };
 
 void buffer_init(struct buffer *b);
-/*
- * Copy @data to where @kind says, as far as possible. @mapped: memory of the device, or NULL.
- * Return the address to pass.
- */
-void *buffer_fill(const struct buffer *b, __u64 kind, const void *data, size_t size, void *mapped);
-/*
- * Can a call read and write all of it, and is it not memory of the device, which other calls write
- * to? Then what the call wrote can be checked.
- */
+/* Copy @data to where @kind says, as far as possible. Return the address to pass. */
+void *buffer_fill(const struct buffer *b, __u64 kind, const void *data, size_t size);
+/* Can a call read and write all of it? Then what the call wrote can be checked. */
 bool buffer_is_good(__u64 kind);
 
 #endif /* BUFFER_H */

@@ -6,12 +6,15 @@
 #include <unistd.h>
 
 #include "../common/clock.h"
+#include "ring.h"
 #include "runs.h"
 #include "scene.h"
+#include "uring.h"
 
 void calls_init(void)
 {
 	scene_init();
+	uring_init();
 	files_init();
 }
 
@@ -25,6 +28,11 @@ static long run_fork(const __u64 *a)
 	scene.children = pid ? 1 : 0;
 	scene.has_shared = true;
 	scene.child_calls = 1 + a[0] % 8;
+	if (!pid) {
+		/* Both are shared: its parent may wait for a command while it runs. */
+		scene_init();
+		ring_forget();
+	}
 	return pid ? 0 : 1;
 }
 
@@ -41,63 +49,62 @@ static long run_fork(const __u64 *a)
 #define FLAGS(most)	{ ARG_FLAGS, most }
 #define BELOW(most)	{ ARG_BELOW, most }
 
-/* The errors are those that htw.h and the manuals name; EINTR only for calls that sleep. */
+/*
+ * The errors are those that htw.h and the manuals name; EINTR only for calls that sleep, or
+ * that end early when io_uring has work for this task.
+ */
 const struct call_type call_types[] = {
 	{ "open", 20, { FD, BELOW(8), BELOW(2) }, run_open, { ENOMEM } },
 	{ "close", 8, { FD }, run_close, { 0 } },
 	{ "dup", 4, { FD, FD }, run_dup, { 0 } },
 	{ "setup", 20,
-	  { FD, FLAGS(SETUP_FLAGS), { ARG_CLOCK, 0 }, BELOW(7), { ARG_SLOTS, 0 }, COUNT, BELOW(4),
-	    BELOW(64), RESERVED, BUFFER }, run_setup,
-	  { EINVAL, EOPNOTSUPP, ERANGE, EPERM, EBUSY, EDQUOT, ENOMEM, EFAULT } },
-	{ "info", 4, { FD, BUFFER }, run_info, { EFAULT } },
-	{ "add", 60, { FD, TIME, PERIOD, PERIOD, ANY, FLAGS(ADD_FLAGS), RARE, RESERVED, BUFFER },
-	  run_add, { EINVAL, ENOSPC, EDQUOT, ENOMEM, EFAULT } },
-	{ "cancel", 30, { FD, ID, FLAGS(HTW_CANCEL_DISCARD), RESERVED, BUFFER }, run_cancel,
-	  { EALREADY, ENOENT, EINVAL, EFAULT } },
+	  { FD, FLAGS(SETUP_FLAGS), { ARG_CLOCK, 0 }, BELOW(7), { ARG_SLOTS, 0 }, COUNT, BELOW(8),
+	    BUFFER }, run_setup, { EINVAL, EOPNOTSUPP, ERANGE, EPERM, EBUSY, EFAULT, EBADF } },
+	{ "info", 4, { FD, BUFFER }, run_info, { EFAULT, EBADF } },
+	{ "add", 60, { FD, TIME, PERIOD, PERIOD, ANY, FLAGS(ADD_FLAGS), RARE, BUFFER }, run_add,
+	  { EINVAL, ENOSPC, EDQUOT, ENOMEM, EFAULT, EBADF } },
+	{ "cancel", 30, { FD, ID, FLAGS(0), BUFFER }, run_cancel,
+	  { ENOENT, EINVAL, EFAULT, EBADF } },
 	{ "mod", 40,
 	  { FD, ID, TIME, PERIOD, PERIOD, ANY, FLAGS(MOD_FLAGS), RARE, RESERVED, BUFFER },
-	  run_mod, { EINVAL, ENOENT, EALREADY, EFAULT } },
-	{ "query", 12, { FD, ID, RESERVED, BUFFER }, run_query, { ENOENT, EINVAL, EFAULT } },
-	{ "next", 12, { FD, FLAGS(0), RESERVED, BUFFER }, run_next, { ENOENT, EINVAL, EFAULT } },
-	{ "batch", 30, { FD, COUNT, ANY, FLAGS(0), RESERVED, BUFFER, BUFFER }, run_batch,
-	  { EINVAL, ENOMEM, EFAULT } },
+	  run_mod, { EINVAL, ENOENT, EFAULT, EBADF } },
+	{ "query", 12, { FD, ID, BUFFER }, run_query, { ENOENT, EFAULT, EBADF } },
 	{ "vector", 30,
-	  { FD, BELOW(64), COUNT, ANY, PERIOD, PERIOD, FLAGS(ADD_FLAGS | MOD_FLAGS), RESERVED,
-	    BUFFER, BUFFER, BUFFER, BUFFER }, run_vector, { EINVAL, ENOMEM, EFAULT } },
-	{ "cancel_all", 6, { FD, FLAGS(HTW_CANCEL_DISCARD), RESERVED, BUFFER }, run_cancel_all,
-	  { EINVAL, EFAULT } },
+	  { FD, BELOW(64), COUNT, ANY, PERIOD, PERIOD, FLAGS(ADD_FLAGS | MOD_FLAGS), RARE,
+	    BUFFER, BUFFER, BUFFER, BUFFER }, run_vector, { EINVAL, ENOMEM, EFAULT, EBADF } },
+	{ "cancel_all", 6, { FD, FLAGS(0), RESERVED, BUFFER }, run_cancel_all,
+	  { EINVAL, EFAULT, EBADF } },
 	{ "list", 12,
 	  { FD, COUNT, { ARG_CURSOR, 0 }, FLAGS(7), RESERVED, BUFFER, BUFFER }, run_list,
-	  { EINVAL, EFAULT, ENOMEM } },
+	  { EINVAL, EINTR, EFAULT, EBADF } },
 	{ "harvest", 8,
-	  { FD, COUNT, { ARG_CURSOR, 0 }, FLAGS(0), RESERVED, BUFFER, BUFFER }, run_harvest,
-	  { EINVAL, EFAULT } },
-	{ "advance", 12, { FD, TIME, FLAGS(HTW_F_ABS), RESERVED, BUFFER }, run_advance,
-	  { EINVAL, EFAULT } },
-	{ "flush", 6, { FD, RESERVED }, run_flush, { ENXIO } },
+	  { FD, COUNT, { ARG_CURSOR, 0 }, FLAGS(7), RESERVED, BUFFER, BUFFER }, run_harvest,
+	  { EINVAL, EINTR, EFAULT, EBADF } },
+	{ "advance", 12, { FD, TIME, FLAGS(HTW_F_ABS), BUFFER }, run_advance,
+	  { EINVAL, EFAULT, EBADF } },
+	{ "larger", 4, { FD, BELOW(11), BELOW(64), BELOW(16), BUFFER }, run_larger,
+	  { E2BIG, EINVAL, ENOENT, ENOSPC, EDQUOT, ENOMEM, EBUSY, EFAULT, EBADF } },
 	{ "ioctl", 2, { FD, BELOW(32), BELOW(1 << 16) }, run_ioctl, { ENOTTY } },
 	{ "read", 24, { FD, SIZE, BUFFER }, run_read,
-	  { EINVAL, EBUSY, EAGAIN, EINTR, EFAULT, EBADF } },
-	{ "readv", 4, { FD, ANY }, run_readv, { EINVAL, EBUSY, EAGAIN, EINTR, EBADF } },
+	  { EINVAL, EAGAIN, EINTR, EFAULT, EBADF } },
+	{ "readv", 4, { FD, ANY }, run_readv, { EINVAL, EAGAIN, EINTR, EBADF } },
 	{ "poll", 8, { FD, BELOW(4) }, run_poll, { EINTR } },
 	{ "epoll", 8, { FD, BELOW(4), BELOW(4) }, run_epoll, { EEXIST, ENOENT } },
 	{ "epoll_wait", 6, { BELOW(4) }, run_epoll_wait, { EINTR } },
 	{ "async", 6, { FD, BELOW(2), BELOW(4), BELOW(4) }, run_async, { EPERM } },
-	{ "map_ring", 14, { FD, SIZE, BELOW(4), BELOW(8) }, run_map_ring,
-	  { ENXIO, EINVAL, ENOMEM, EACCES } },
-	{ "map_table", 14, { FD, SIZE, BELOW(4), BELOW(8) }, run_map_table,
-	  { EINVAL, ENOMEM, EDQUOT, EACCES } },
-	{ "unmap", 6, { BELOW(MAPPINGS) }, run_unmap, { 0 } },
-	{ "advise", 2, { BELOW(MAPPINGS), BELOW(4) }, run_advise, { EINVAL } },
-	{ "store", 10, { BELOW(MAPPINGS), ANY, ANY }, run_store, { 0 } },
-	{ "head", 10, { BELOW(MAPPINGS), COUNT }, run_head, { 0 } },
-	{ "put", 16, { BELOW(MAPPINGS), ID, TIME, BELOW(2) }, run_put, { 0 } },
+	{ "mmap", 1, { FD, BELOW(1 << 16) }, run_mmap, { ENODEV, EACCES } },
 	{ "fdinfo", 2, { FD }, run_fdinfo, { EACCES } },
-	{ "debugfs", 1, { BELOW(3) }, run_debugfs, { EACCES } },
+	{ "debugfs", 1, { BELOW(2) }, run_debugfs, { EACCES } },
 	{ "sleep", 24, { BELOW(3 * MSEC) }, run_sleep, { EINTR } },
 	{ "set_clock", 3, { BELOW(6) }, run_set_clock, { EPERM, EINVAL } },
 	{ "become", 4, { BELOW(4) }, run_become, { EPERM } },
+	{ "ring", 8, { FLAGS(RING_FLAGS), BELOW(64), BELOW(64) }, run_ring,
+	  { EINVAL, EOVERFLOW, ENOMEM } },
+	{ "ring_close", 1, { { ARG_NONE, 0 } }, run_ring_close, { 0 } },
+	{ "way", 12, { FLAGS(WAYS) }, run_way, { 0 } },
+	{ "sqe", 3, { FD, BELOW(32), BELOW(1 << 16) }, run_sqe, { ENOTTY } },
+	{ "submit", 8, { FD, COUNT, ANY, BELOW(10) }, run_submit, { 0 } },
+	{ "reap", 3, { { ARG_NONE, 0 } }, run_reap, { 0 } },
 	{ "fork", 3, { BELOW(8) }, run_fork, { 0 } },
 };
 

@@ -14,7 +14,6 @@ enum buffer_kind {
 	BUFFER_ODD,		/* at an odd address */
 	BUFFER_CUT,		/* its second half is not mapped */
 	BUFFER_READ_ONLY,
-	BUFFER_MAPPED,		/* in a ring or table, if one is mapped */
 	BUFFER_NULL,
 	BUFFER_KERNEL,
 	BUFFER_NOT_CANONICAL,

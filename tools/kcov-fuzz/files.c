@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Calls that other files have, too, and what programs do to mapped memory
+ * Calls that other files have, too
  */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -18,19 +18,6 @@
 #include "../common/random.h"
 #include "runs.h"
 #include "scene.h"
-
-static sigjmp_buf fault;
-static volatile sig_atomic_t may_fault;
-
-static void on_fault(int number)
-{
-	if (!may_fault) {
-		signal(number, SIG_DFL);
-		return;
-	}
-	may_fault = 0;
-	siglongjmp(fault, 1);
-}
 
 static void on_signal(int number)
 {
@@ -45,9 +32,6 @@ void files_init(void)
 	for (unsigned int i = 0; i < sizeof(ignored) / sizeof(*ignored); i++)
 		sigaction(ignored[i], &action, NULL);
 	sigaction(SIGRTMIN + 1, &action, NULL);
-	action.sa_handler = on_fault;
-	sigaction(SIGBUS, &action, NULL);
-	sigaction(SIGSEGV, &action, NULL);
 }
 
 long run_open(const __u64 *a)
@@ -123,7 +107,7 @@ long run_read(const __u64 *a)
 
 	if (size > BUFFER_SIZE / 2)
 		size = BUFFER_SIZE / 2;
-	at = buffer_fill(&array_buffers[0], a[2], array_buffers[1].pages, size, mapped());
+	at = buffer_fill(&array_buffers[0], a[2], array_buffers[1].pages, size);
 	if (blocks)
 		interrupt_every(5000);
 	ret = read(fd_of(a[0]), at, size);
@@ -202,110 +186,12 @@ long run_async(const __u64 *a)
 	return fcntl(fd, F_SETFL, a[1] & 1 ? flags | O_ASYNC : flags & ~O_ASYNC) ? -errno : 0;
 }
 
-static long map(const __u64 *a, size_t right, __u64 offset)
+long run_mmap(const __u64 *a)
 {
-	static const int protections[] = {
-		PROT_READ | PROT_WRITE, PROT_READ | PROT_WRITE, PROT_READ, PROT_NONE,
-	};
-	size_t size = size_of(a[1], right);
-	struct mapping *m = scene.mappings;
-	char *at;
+	void *at = mmap(NULL, 4096, PROT_READ, a[1] & 1 ? MAP_PRIVATE : MAP_SHARED, fd_of(a[0]),
+			a[1] / 2 * 4096);
 
-	while (m->at)
-		if (++m == scene.mappings + MAPPINGS)
-			return SKIPPED;
-	at = mmap(NULL, size, protections[a[2] % 4], a[3] == 7 ? MAP_PRIVATE : MAP_SHARED,
-		  fd_of(a[0]), offset + (a[3] == 6 ? 4096 : 0));
-	if (at == MAP_FAILED)
-		return -errno;
-	*m = (struct mapping){ at, size };
-	return 0;
-}
-
-long run_map_ring(const __u64 *a)
-{
-	size_t entries = scene.contexts[context_of(a[0])].ring_entries;
-
-	return map(a, HTW_RING_SIZE(entries), HTW_OFF_RING);
-}
-
-long run_map_table(const __u64 *a)
-{
-	return map(a, 4 * 4096, HTW_OFF_TABLE);
-}
-
-long run_unmap(const __u64 *a)
-{
-	struct mapping *m = &scene.mappings[a[0] % MAPPINGS];
-	long ret;
-
-	if (!m->at)
-		return SKIPPED;
-	ret = munmap(m->at, m->size);
-	m->at = NULL;
-	return ret ? -errno : 0;
-}
-
-long run_advise(const __u64 *a)
-{
-	static const int advice[] = { MADV_DONTNEED, MADV_DONTFORK, MADV_DOFORK, MADV_WILLNEED };
-	const struct mapping *m = &scene.mappings[a[0] % MAPPINGS];
-
-	if (!m->at)
-		return SKIPPED;
-	return madvise(m->at, m->size, advice[a[1] % 4]) ? -errno : 0;
-}
-
-/* Memory that may not be there, or not writable. */
-static void poke(void *to, __u64 value, bool wide)
-{
-	if (sigsetjmp(fault, 1))
-		return;
-	may_fault = 1;
-	if (wide)
-		__atomic_store_n((__u64 *)to, value, __ATOMIC_RELAXED);
-	else
-		__atomic_store_n((__u32 *)to, value, __ATOMIC_RELEASE);
-	may_fault = 0;
-}
-
-long run_store(const __u64 *a)
-{
-	const struct mapping *m = &scene.mappings[a[0] % MAPPINGS];
-
-	if (!m->at || m->size < 8)
-		return SKIPPED;
-	poke(m->at + a[1] % (m->size / 8) * 8, a[2], true);
-	return 0;
-}
-
-/* Let the ring have room, or say that more has been used than there is. */
-long run_head(const __u64 *a)
-{
-	struct htw_ring *ring = (struct htw_ring *)scene.mappings[a[0] % MAPPINGS].at;
-	__u32 tail;
-
-	if (!ring)
-		return SKIPPED;
-	if (sigsetjmp(fault, 1))
-		return 0;
-	may_fault = 1;
-	tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
-	may_fault = 0;
-	poke(&ring->head, tail - a[1], false);
-	return 0;
-}
-
-/* Store to the table. */
-long run_put(const __u64 *a)
-{
-	const struct mapping *m = &scene.mappings[a[0] % MAPPINGS];
-	__u64 at = HTW_ID_SLOT(id_of(a[1])) * 8ULL;
-
-	if (!m->at || at + 8 > m->size)
-		return SKIPPED;
-	poke(m->at + at, a[3] & 1 ? time_of(0, a[2], HTW_F_ABS) : a[2], true);
-	return 0;
+	return at == MAP_FAILED ? -errno : 0;
 }
 
 long run_fdinfo(const __u64 *a)
@@ -326,10 +212,9 @@ long run_fdinfo(const __u64 *a)
 long run_debugfs(const __u64 *a)
 {
 	static const char * const paths[] = {
-		"/sys/kernel/debug/htw/wheels", "/sys/kernel/debug/htw/pacers",
-		"/sys/kernel/debug/htw/users",
+		"/sys/kernel/debug/htw/users", "/sys/kernel/debug/htw/lanes",
 	};
-	int fd = open(paths[a[0] % 3], O_RDONLY | O_CLOEXEC);
+	int fd = open(paths[a[0] % 2], O_RDONLY | O_CLOEXEC);
 	char buf[4096];
 
 	if (fd < 0)

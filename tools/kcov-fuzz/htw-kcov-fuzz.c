@@ -93,7 +93,7 @@ static void wait_for(pid_t pid)
 	worker_report_program();
 }
 
-/* Every other round of users has limits that programs meet: of timers, and of private wheels. */
+/* Every other round of users has a limit that programs meet. */
 static bool is_limited(unsigned int round)
 {
 	return round % 4 == 3;
@@ -103,21 +103,6 @@ static void limit_timers(unsigned int round)
 {
 	write_to("/sys/module/htw/parameters/max_user_timers",
 		 is_limited(round) ? "1000" : "4194304");
-}
-
-/* All but one of the private wheels that a user may have, until this process ends. */
-static void hold_wheels(void)
-{
-	const struct htw_setup setup = {
-		.flags = HTW_SETUP_PRIVATE, .tick_ns = MSEC, .levels = 1, .slots = { 64 },
-	};
-
-	for (int i = 0; i < 15; i++) {
-		int fd = open(HTW_DEVICE, O_RDWR | O_CLOEXEC);
-
-		if (fd < 0 || htw_call(fd, HTW_SETUP, (void *)&setup))
-			report_broken("private wheel %d: %s", i, strerror(errno));
-	}
 }
 
 static void run_round(unsigned int round, __u64 calls, bool only_replay)
@@ -134,8 +119,6 @@ static void run_round(unsigned int round, __u64 calls, bool only_replay)
 		memory_join();
 		/* Every other time, one of three users. */
 		become_user(round % 2 ? 1 + round / 2 % 3 : 0);
-		if (is_limited(round))
-			hold_wheels();
 		if (only_replay)
 			worker_replay();
 		else

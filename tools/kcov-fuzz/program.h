@@ -28,8 +28,8 @@ enum arg_kind {
 	ARG_CLOCK,
 	ARG_COUNT,	/* small as a rule */
 	ARG_BELOW,	/* 0 to @most - 1 */
-	ARG_SIZE,	/* of a buffer or mapping: see size_of() */
-	ARG_SLOTS,	/* geometry of a private wheel: see slots_of() */
+	ARG_SIZE,	/* of a buffer: see size_of() */
+	ARG_SLOTS,	/* geometry of the wheels: see slots_of() */
 	ARG_RESERVED,	/* zero, or now and then not */
 	ARG_ANY,
 };

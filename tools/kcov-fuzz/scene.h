@@ -14,15 +14,9 @@
 #include "calls.h"
 
 #define FDS		4
-#define MAPPINGS	4
 #define IDS		64
 /* Users without privileges have the ids that follow this one. */
 #define USERS_FIRST	1000
-
-struct mapping {
-	char *at;
-	size_t size;
-};
 
 struct scene {
 	struct {
@@ -33,10 +27,8 @@ struct scene {
 	/* By context; a descriptor may have been duplicated. */
 	struct {
 		__u32 clock;
-		__u32 ring_entries;
 	} contexts[PROGRAM_CALLS + 1];
 	unsigned int nr_contexts;
-	struct mapping mappings[MAPPINGS];
 	struct { __u64 id; unsigned int context; } ids[IDS];
 	unsigned int nr_ids;
 	/* Ids that a cancel has ended: none must answer again. */
@@ -75,9 +67,10 @@ void scene_end(void);
 
 int fd_of(__u64 arg);
 unsigned int context_of(__u64 fd);
-/* A mapping of the device, or NULL. */
-void *mapped(void);
-/* Call with a structure where @kind says, and get it back if that is accessible. */
+/*
+ * Call with a structure where @kind says, and get it back if that is accessible. The call must fail
+ * if the descriptor was opened for what it does not need.
+ */
 long call_with(__u64 fd, unsigned long command, __u64 kind, void *arg, size_t size);
 
 void note_id(__u64 fd, __u64 id);
@@ -92,6 +85,6 @@ void note_ended(__u64 fd, __u64 id);
 /* Of all calls that name an id: one that has ended is unknown. */
 void check_id(__u64 fd, __u64 id, long ret);
 void check_event(__u64 fd, const struct htw_event *ev);
-void check_entry(__u64 fd, const struct htw_query *q);
+void check_entry(__u64 fd, const struct htw_timer_info *q);
 
 #endif /* SCENE_H */

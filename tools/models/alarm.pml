@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * When a base's alarm rings and who is woken: @next, @armed, @told and the work bit (next/)
+ * When a base's alarm rings and who is woken: @next, @armed, @told and the work bit (core/)
  *
- * Stands for htw_base_unlock(), _tell() and _check_alarm(), htw_alarm_set() and _ring(), and for what
- * waits and collects (next/collect.c). One base, two timers: each belongs to a task that starts it, or
- * with READY both are pending from the beginning. With AGAIN there is one task, which may put its timer
- * off or stop it. A waiter is a reader that blocks in read() (woken one at a time) or, with POLLS, a task
+ * Stands for htw_ring_unlock(), htw_ring_tell() and htw_alarm_check(), htw_alarm_set() and
+ * htw_ring() with htw_ring_decide(), htw_lane_work(), and for what waits
+ * and collects (core/collect.c). One base, two timers: each belongs to a task that starts it, or
+ * with READY both are pending from the beginning, at one time or, with APART, one after the other. With AGAIN there is one task, which may put its timer
+ * off or stop it; with PAIR another one starts its timer beside that. A waiter is a reader that blocks in read() (woken one at a time) or, with POLLS, a task
  * that polls and then reads (all are woken, and in the queue all the time); it takes one event at a time.
  * With TWO there are two of them. THIEF is a reader that takes one event and never waits.
+ *
+ * With LANE the alarm leaves the waking to the work item.
  *
  * With STALL task 0 may stop for good between its unlock and the setting of the alarm, as if it was
  * throttled. With KILL the first reader may die while it waits. With ONCE a waiter is busy for good
@@ -16,8 +19,8 @@
  * Every step is seen by all in the order of the program: where a barrier or an atomic operation is
  * what makes that so, a broken variant has the steps the other way round.
  *
- * Not here: buckets that are moved down (@first), a ring that is repeated (@again), more bases, the
- * work item: it wakes as the alarm does, later.
+ * Not here: buckets that are moved down (@first: told.pml), a ring that is repeated (@again: stopped.pml), and
+ * more bases.
  *
  * Promised: when nothing but the clock can happen any more, no waiter sleeps although a timer is due;
  * and if a timer is pending, the alarm rings no later than @next, or it is told, nobody sleeps, and
@@ -32,6 +35,9 @@
  * check: -DREADY -DONCE -DTHIEF -DTWO
  * check: -DREADY -DONCE -DTHIEF -DTWO -DPOLLS
  * check: -DREADY -DONCE -DKILL -DTWO
+ * check: -DAGAIN -DPAIR -DONCE
+ * check: -DREADY -DONCE -DTHIEF -DLANE
+ * check: -DREADY -DONCE -DTWO -DPOLLS -DLANE
  * reject: -DREADY -DONCE -DTHIEF -DEARLY_CLEAR	a look takes the bit before it knows that nothing stays
  * reject: -DREADY -DONCE -DTHIEF -DPOLLS -DEARLY_CLEAR	the same, and who polls misses what is left
  * reject: -DUNMARKED	the alarm reads when there is work, and then marks the base as not armed
@@ -53,11 +59,20 @@
 #ifndef END
 #define END	2	/* of time; no deadline is later */
 #endif
+#ifdef APART
+#define SOON	(END - 1)
+#else
+#define SOON	END
+#endif
 #ifdef READY
 #define TASKS	0
 #elif defined(AGAIN)
 #define TASKS	1
 #else
+#define TASKS	2
+#endif
+#ifdef PAIR
+#undef TASKS
 #define TASKS	2
 #endif
 #ifdef TWO
@@ -78,7 +93,9 @@ bool base_lock, alarm_lock;
 byte when[2];			/* deadlines of its timers; 0: not pending */
 byte next = NEVER;
 byte armed = NEVER;
-bool told, work;
+bool told;
+bool work;			/* the bit */
+byte lane;			/* wake-ups that the work item is to make */
 
 /* Of the context. */
 byte queue;			/* waiters in it, a bit for each */
@@ -92,6 +109,24 @@ bool owed;			/* the stopped task did not set the alarm, and nobody came after it
 #define PENDING		(when[0] || when[1])
 #define FIRST		(when[0] && (!when[1] || when[0] <= when[1]) -> when[0] : \
 			 (when[1] -> when[1] : NEVER))
+
+/* htw_base_mark() */
+inline mark()
+{
+	work = true
+}
+
+/* Take it away. */
+inline unmark()
+{
+	work = false
+}
+
+/* htw_context_has_work(), which leaves the answer in @any. */
+inline has_work()
+{
+	any = work
+}
 
 /* A reader that is woken leaves the queue, who polls stays in it. */
 inline wake()
@@ -145,7 +180,7 @@ inline settle()
 	}
 }
 
-/* htw_base_unlock(), at the time @t that the task has read. */
+/* htw_ring_unlock(), at the time @t that the task has read. */
 inline unlock_base()
 {
 #ifdef TASK_BARRIER
@@ -158,7 +193,8 @@ inline unlock_base()
 	if
 	:: next <= t && !told ->
 		told = true;
-		atomic { work = true; base_lock = false };
+		mark();
+		base_lock = false;
 #ifndef TELL_NOBODY
 		wake()
 #endif
@@ -202,7 +238,11 @@ proctype task(byte me)
 		!base_lock -> base_lock = true;
 		t = now;
 		if
+#ifdef PAIR
+		:: !me || t == END -> when[me] = t
+#else
 		:: when[me] = t		/* its deadline has come */
+#endif
 		:: t < END -> when[me] = t + 1
 		fi
 	};
@@ -211,7 +251,7 @@ proctype task(byte me)
 	if
 	:: true
 	:: atomic {
-			!base_lock -> base_lock = true;
+			!me && !base_lock -> base_lock = true;
 			t = now;
 			if
 			:: when[me] -> when[me] = 0
@@ -226,7 +266,7 @@ stop:	atomic { t = 0; own = false; late = false; seen = false; busy-- }
 }
 
 /*
- * htw_collect_base(), and htw_collect_look_at() with @take false: take an event, and see whether
+ * htw_collect_base(), without @to when @take is false: take an event, and see whether
  * something due is left.
  */
 inline look(take)
@@ -241,18 +281,18 @@ inline look(take)
 		left = DUE_AT(now)
 	};
 #ifdef EARLY_CLEAR
-	work = false;
+	unmark();
 	told = false;
 #endif
 	if
 #ifdef EARLY_CLEAR
-	:: left -> told = true; work = true
+	:: left -> told = true; mark()
 #elif defined(CLEAR_ORDER)
-	:: !left -> told = false; work = false
+	:: !left -> told = false; unmark()
 #elif defined(TOLD_FOR_GOOD)
-	:: !left -> work = false
+	:: !left -> unmark()
 #else
-	:: !left -> work = false; told = false
+	:: !left -> unmark(); told = false
 #endif
 	:: else
 	fi;
@@ -264,24 +304,27 @@ inline look(take)
 
 inline pass_on()
 {
+	has_work();
 	if
 #ifndef NO_PASS_ON
-	:: work -> wake()
+	:: any -> wake()
 #endif
 	:: else
-	fi
+	fi;
+	any = false
 }
 
 /* A reader that does not wait, and has room for one event. */
 proctype thief()
 {
-	bool got, left;
+	bool got, left, any;
 
+	has_work();
 	if
-	:: work -> look(true)
-	:: !work
+	:: any -> look(true)
+	:: !any
 	fi;
-	atomic { got = false; left = false; busy-- }
+	atomic { got = false; left = false; any = false; busy-- }
 }
 
 inline sleep()
@@ -305,12 +348,13 @@ inline join()
 inline begin_to_wait()
 {
 #ifdef WAITER_BARRIER
-	wait = !work;
+	has_work();
 	join();
 #else
 	join();
-	wait = !work;
+	has_work();
 #endif
+	atomic { wait = !any; any = false };
 	if
 	:: wait ->
 #ifdef STALL
@@ -330,7 +374,7 @@ inline begin_to_wait()
 
 proctype waiter(byte me)
 {
-	bool got, left, wait, seen;
+	bool got, left, wait, seen, any;
 
 #ifdef POLLS
 	do
@@ -354,10 +398,12 @@ proctype waiter(byte me)
 	od;
 #else
 	do
-	:: if
-		:: work -> look(true)
-		:: !work
+	:: has_work();
+		if
+		:: any -> look(true)
+		:: !any
 		fi;
+		any = false;
 		if
 		:: got ->
 			atomic { got = false; left = false };
@@ -384,7 +430,7 @@ proctype waiter(byte me)
 	atomic { queue = queue & ~me; got = false; left = false; wait = false; busy-- }
 }
 
-/* htw_alarm_ring() with htw_alarm_decide(). */
+/* htw_ring() with htw_ring_decide(). */
 proctype alarm()
 {
 	byte t, n;
@@ -416,11 +462,11 @@ end:	do
 				any = queue != 0;
 #endif
 #ifdef TELL_ORDER
-				work = true;
+				mark();
 				told = true;
 #else
 				told = true;
-				work = true;
+				mark();
 #endif
 #ifndef RING_BARRIER
 				any = queue != 0;
@@ -430,10 +476,24 @@ end:	do
 		/* It is queued anew, or not in the queue. */
 		atomic { armed = n; alarm_lock = false };
 		if
-		:: any -> wake()	/* or the work item does */
+#ifdef LANE
+		:: any -> atomic { lane++; busy++ }
+#else
+		:: any -> wake()
+#endif
 		:: !any
 		fi;
 		atomic { t = 0; n = 0; any = false; busy-- }
+	od
+}
+
+/* htw_lane_work() */
+proctype worker()
+{
+end:	do
+	:: lane > 0 ->
+		wake();
+		atomic { lane--; busy-- }
 	od
 }
 
@@ -460,20 +520,23 @@ proctype clock()
 init
 {
 	atomic {
-		#ifdef READY
-		when[0] = END;
+	#ifdef READY
+		when[0] = SOON;
 		when[1] = END;
-		next = END;
-		armed = END;
+		next = SOON;
+		armed = SOON;
 #else
 		run task(0);
-#ifndef AGAIN
+#if TASKS == 2
 		run task(1);
 #endif
 #endif
 		busy = TASKS + THIEVES + WAITERS;
 		run clock();
 		run alarm();
+#ifdef LANE
+		run worker();
+#endif
 #ifdef THIEF
 		run thief();
 #endif

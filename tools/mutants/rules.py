@@ -33,7 +33,7 @@ LOCK = re.compile(r"(\w*_)?(un)?lock(_\w+)?$|local_bh_(dis|en)able$|preempt_(dis
 UNLOCK = {"lock": "unlock", "disable": "enable"}
 # Calls without effect on what a program or another module can see.
 QUIET = re.compile(r"(trace_\w+|lockdep_\w+|prefetchw?|might_sleep|might_lock\w*|cond_resched|WARN\w*|"
-                   r"BUILD_BUG_ON\w*|static_assert|cpu_relax|touch_\w+|pr_\w+|instrument_\w+|htw_assert_\w+)$")
+                   r"BUILD_BUG_ON\w*|static_assert|cpu_relax|touch_\w+|pr_\w+|instrument_\w+|htw_delay(_atomic)?)$")
 NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9]\d*)([uUlL]*)$")
 ASSIGN = {"=", "+=", "-=", "|=", "&=", "<<=", ">>=", "*=", "/=", "^="}
 

@@ -6,6 +6,7 @@
  * points.
  */
 #include <pthread.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 
 #include "htw-test.h"
@@ -82,6 +83,7 @@ HTW_TEST(setsig)
 
 HTW_TEST(off_again)
 {
+	struct htw_event ev;
 	siginfo_t info;
 
 	ASSERT_TRUE(block(SIGIO));
@@ -92,6 +94,8 @@ HTW_TEST(off_again)
 	ASSERT_TRUE(htw_wait_readable(self->fd));
 	ASSERT_TRUE(htw_quiet_for(htw_open(O_NONBLOCK), 10 * MSEC));
 	EXPECT_EQ(-EAGAIN, wait_signal(SIGIO, &info, 0));
+	/* The signal is for becoming readable. */
+	ASSERT_EQ(1, htw_read(self->fd, &ev, 1));
 	ASSERT_EQ(0, set_async(self->fd, true));
 	ASSERT_NE(0, htw_start(self->fd, 0, 2));
 	EXPECT_EQ(SIGIO, wait_signal(SIGIO, &info, EVENTUALLY));
@@ -148,6 +152,59 @@ HTW_TEST(closed)
 	ASSERT_NE(0, htw_start(fd, 20 * MSEC, 1));
 	close(fd);
 	EXPECT_EQ(-EAGAIN, wait_signal(SIGIO, &info, 60 * MSEC));
+}
+
+/* How many bases stand in queues of alarms, of all users. */
+static __u64 queued_bases(void)
+{
+	FILE *users = fopen("/sys/kernel/debug/htw/users", "r");
+	__u64 sum = 0;
+	char line[512];
+
+	if (!users)
+		return POISON;
+	while (fgets(line, sizeof(line), users)) {
+		const char *queued = strstr(line, " queued ");
+
+		if (queued)
+			sum += strtoull(queued + strlen(" queued "), NULL, 10);
+	}
+	fclose(users);
+	return sum;
+}
+
+/*
+ * Closed while the kernel thread looks whether there is to be a signal, and sets an alarm:
+ * nothing of what is gone stays in its queue.
+ */
+HTW_TEST(closed_while_it_is_looked_at)
+{
+	const __u64 end = now_ns() + 8 * SEC;
+	__u64 rounds = 0, before, deadline;
+	struct htw_event ev[4];
+
+	mount("debugfs", "/sys/kernel/debug", "debugfs", 0, NULL);
+	before = queued_bases();
+	if (before == POISON)
+		SKIP(return, "no debugfs");
+	signal(SIGIO, SIG_IGN);
+	for (; now_ns() < end; rounds++) {
+		int fd = htw_open(O_NONBLOCK | O_CLOEXEC);
+
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, fcntl(fd, F_SETOWN, getpid()));
+		ASSERT_EQ(0, set_async(fd, true));
+		ASSERT_NE(0, htw_start(fd, HOUR, 1));
+		deadline = now_ns() + MSEC;
+		ASSERT_NE(0, htw_start_abs(fd, deadline, 2));
+		while (now_ns() < deadline + MSEC + rounds % 16 * 100 * USEC)
+			;
+		htw_read(fd, ev, 4);
+		close(fd);
+		ASSERT_EQ(before, queued_bases()) {
+			TH_LOG("after %llu rounds", rounds);
+		}
+	}
 }
 
 TEST_HARNESS_MAIN

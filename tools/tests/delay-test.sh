@@ -15,8 +15,7 @@
 . ./tap.sh
 module=/lib/htw/htw_delay.ko
 points=/sys/kernel/debug/htw_delay
-[ $# -gt 0 ] || set -- torture-test hotplug-test setup-race-test process-test home-test \
-	poll-test async-test ring-test table-test private-test clock-set-test
+[ $# -gt 0 ] || set -- torture-test hotplug-test process-test poll-test async-test clock-test
 
 # delays: how many calls were delayed until now
 delays() { cat /sys/module/htw_delay/parameters/delays; }

@@ -6,7 +6,7 @@
 
 #define MOST	4096
 
-static struct htw_add adds[MOST];
+static struct htw_add_args adds[MOST];
 static struct htw_event events[MOST];
 
 /* Read @count events: one for each of @adds, none of them early. */
@@ -36,7 +36,7 @@ static void expect_all(struct __test_metadata *_metadata, int fd, unsigned int c
 HTW_TEST(around_the_spans_of_the_levels)
 {
 	static const int around[] = { -2, -1, 0, 1, 2 };
-	struct htw_info info = htw_info(self->fd);
+	struct htw_info_args info = htw_info(self->fd);
 	__u64 span = self->tick;
 	unsigned int level, k, i, n = 0;
 	int ns;
@@ -65,7 +65,7 @@ HTW_TEST(around_the_spans_of_the_levels)
 HTW_TEST(around_the_windows_of_the_levels)
 {
 	static const int around[] = { -1, 0, 1 };
-	struct htw_info info = htw_info(self->fd);
+	struct htw_info_args info = htw_info(self->fd);
 	__u64 start = now_ns(), span = self->tick;
 	unsigned int level, k, i, n = 0;
 	int ns;
@@ -111,6 +111,7 @@ HTW_TEST(order)
 	__u64 random = 0x2545f4914f6cdd1dULL, margin, start;
 	unsigned int i;
 
+	ASSERT_EQ(0, htw_set_up(self->fd, (struct htw_setup_args){ .flags = HTW_SETUP_ORDERED }));
 	for (margin = 200 * MSEC; ; margin *= 2) {
 		start = now_ns() + margin;
 		for (i = 0; i < MOST; i++) {
@@ -124,7 +125,7 @@ HTW_TEST(order)
 	}
 	expect_all(_metadata, self->fd, MOST);
 	for (i = 1; i < MOST; i++) {
-		EXPECT_LE(events[i - 1].fired, events[i].fired);
+		EXPECT_LE(events[i - 1].taken, events[i].taken);
 		EXPECT_LE(events[i - 1].deadline, events[i].deadline);
 		if (events[i - 1].deadline == events[i].deadline)
 			EXPECT_LT(events[i - 1].cookie, events[i].cookie);

@@ -14,7 +14,7 @@
 
 struct race {
 	int fd;
-	struct htw_query *page;
+	struct htw_timer_info *page;
 	atomic_uint round;	/* the round that has begun */
 	atomic_uint done;	/* the last round that the harvester has finished */
 	__u32 harvested;
@@ -39,7 +39,7 @@ static void *harvest(void *arg)
 	struct race *r = arg;
 
 	for (unsigned int round = 1; round <= ROUNDS; round++) {
-		struct htw_list list = htw_list_of(r->page, 8);
+		struct htw_list_args list = htw_list_of(r->page, 8);
 		int ret;
 
 		while (atomic_load(&r->round) < round)
@@ -60,7 +60,6 @@ HTW_TEST(cancel_says_enoent_only_of_what_was_told)
 	pthread_t protector, harvester;
 	unsigned int cancelled = 0, harvested = 0;
 
-	NEEDS(HTW_FEATURE_ALL);
 	r.page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, (void *)r.page);
 	ASSERT_EQ(0, pthread_create(&protector, NULL, protect, &r));
@@ -85,7 +84,7 @@ HTW_TEST(cancel_says_enoent_only_of_what_was_told)
 		cancelled += !ret;
 		harvested += r.harvested;
 		EXPECT_EQ(0, htw_timers(self->fd));
-		htw_call(self->fd, HTW_CANCEL_ALL, &(struct htw_cancel_all){});
+		htw_call(self->fd, HTW_CANCEL_ALL, &(struct htw_cancel_all_args){});
 	}
 	atomic_store(&r.stop, true);
 	ASSERT_EQ(0, pthread_join(protector, NULL));

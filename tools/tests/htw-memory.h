@@ -8,9 +8,8 @@
 #ifndef HTW_MEMORY_H
 #define HTW_MEMORY_H
 
-#include "htw-test.h"
+#include "htw-cgroup.h"
 
-#include <mntent.h>
 #include <sys/stat.h>
 
 #define MIB		(1ULL << 20)
@@ -22,25 +21,7 @@
 /* Mount point of cgroup2, with the memory controller enabled for children. */
 static inline bool memory_cgroup(char *path, size_t size)
 {
-	FILE *mounts = setmntent("/proc/mounts", "r");
-	char file[256], buf[256];
-	struct mntent *m;
-	bool found = false;
-
-	while (mounts && !found && (m = getmntent(mounts))) {
-		found = !strcmp(m->mnt_type, "cgroup2");
-		if (found)
-			snprintf(path, size, "%s", m->mnt_dir);
-	}
-	if (mounts)
-		endmntent(mounts);
-	if (!found)
-		return false;
-	snprintf(file, sizeof(file), "%s/cgroup.controllers", path);
-	if (htw_read_file(file, buf, sizeof(buf)) || !strstr(buf, "memory"))
-		return false;
-	snprintf(file, sizeof(file), "%s/cgroup.subtree_control", path);
-	return !htw_write_file(file, "+memory");
+	return htw_cgroup_root(path, size, "memory");
 }
 
 #endif /* HTW_MEMORY_H */

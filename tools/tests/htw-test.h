@@ -46,10 +46,26 @@
 })
 
 /* The output fields of a failed call are unchanged. */
-static inline bool htw_cancel_untouched(const struct htw_cancel *cancel)
+static inline bool htw_cancel_untouched(const struct htw_cancel_args *cancel)
 {
 	return cancel->remaining == POISON && cancel->cookie == POISON &&
-	       cancel->missed == POISON;
+	       cancel->missed == POISON && cancel->state == POISON32;
+}
+
+/* How many timers are due. */
+static inline __u64 htw_due(int fd)
+{
+	struct htw_timer_info entries[64];
+	struct htw_list_args list = htw_list_of(entries, 64);
+	__u64 due = 0;
+
+	list.flags = HTW_LIST_DUE;
+	do {
+		if (htw_call(fd, HTW_LIST, &list))
+			return POISON;
+		due += list.done;
+	} while (list.done);
+	return due;
 }
 
 static inline bool htw_wait_readable(int fd)
@@ -165,6 +181,18 @@ static inline bool htw_sleeps_in(pid_t tid, long nr, int fd)
 	       number == nr && (int)arg == fd;
 }
 
+/* What a process is doing, as ps(1) has it: R, S, T, ... */
+static inline char htw_state_of(pid_t pid)
+{
+	char path[40], buf[300], *at;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (htw_read_file(path, buf, sizeof(buf)))
+		return '?';
+	at = strrchr(buf, ')');
+	return at ? at[2] : '?';
+}
+
 /* Run the expression in a child; true if it was true there. */
 #define htw_in_child(condition) ({					\
 	int __status = -1;						\
@@ -189,7 +217,7 @@ static inline bool open_to_all(void)
 }
 
 /* The result of HTW_SETUP for a user without privileges. */
-static inline int setup_as_nobody(struct htw_setup setup)
+static inline int setup_as_nobody(struct htw_setup_args setup)
 {
 	int status;
 	pid_t pid = fork();
@@ -209,8 +237,8 @@ static inline int setup_as_nobody(struct htw_setup setup)
 
 /* Two promises that each event can show. */
 #define EXPECT_NOT_EARLY_BY(clock, event) do {				\
-	EXPECT_GE((event)->fired, (event)->deadline);			\
-	EXPECT_GE(clock_ns(clock), (event)->fired);			\
+	EXPECT_GE((event)->taken, (event)->deadline);			\
+	EXPECT_GE(clock_ns(clock), (event)->taken);			\
 } while (0)
 
 #define EXPECT_NOT_EARLY(event)	EXPECT_NOT_EARLY_BY(CLOCK_MONOTONIC, event)
@@ -219,12 +247,11 @@ FIXTURE(htw) {
 	int fd;
 	__u64 tick;
 	__u64 limit;
-	__u64 features;
 };
 
 FIXTURE_SETUP(htw)
 {
-	struct htw_info info;
+	struct htw_info_args info;
 
 	ASSERT_EQ(0, htw_pin(0));
 	self->fd = htw_open(O_NONBLOCK);
@@ -234,19 +261,12 @@ FIXTURE_SETUP(htw)
 	ASSERT_EQ(0, ioctl(self->fd, HTW_INFO, &info));
 	self->tick = info.tick_ns;
 	self->limit = info.limit;
-	self->features = info.features;
 }
 
 FIXTURE_TEARDOWN(htw)
 {
 	close(self->fd);
 }
-
-/* For tests of features that an older module may lack. */
-#define NEEDS(feature) do {						\
-	if ((self->features & (feature)) != (feature))			\
-		SKIP(return, "no " #feature);				\
-} while (0)
 
 #define HTW_TEST(name) TEST_F_TIMEOUT(htw, name, TEST_SECONDS)
 

@@ -20,7 +20,7 @@ static bool fill(int fd, __u64 limit)
 
 static int add_one(int fd, __u64 *id)
 {
-	struct htw_add add = htw_abs(~0ULL, 1);
+	struct htw_add_args add = htw_abs(~0ULL, 1);
 	int ret = htw_call(fd, HTW_ADD, &add);
 
 	if (id)
@@ -35,8 +35,8 @@ static int add_one(int fd, __u64 *id)
 
 HTW_TEST(is_exact)
 {
-	struct htw_batch batch;
-	struct htw_op ops[3];
+	__u64 deadlines[3] = { ~0ULL, ~0ULL, ~0ULL }, got[3];
+	struct htw_vector_args v = htw_vector_add(got, deadlines, NULL, 3);
 	__u64 id;
 	int i;
 
@@ -45,17 +45,14 @@ HTW_TEST(is_exact)
 	EXPECT_EQ(-ENOSPC, add_one(self->fd, &id));
 	EXPECT_EQ(POISON, id);
 
-	/* Between two adds that fail, one that fits. */
-	ops[0] = htw_op_add(~0ULL, 1);
-	ops[1] = htw_op_cancel(ids[0], 0);
-	ops[2] = htw_op_add(~0ULL, 1);
-	batch = htw_batch_of(ops, 3);
-	ASSERT_EQ(0, htw_call(self->fd, HTW_BATCH, &batch));
-	EXPECT_EQ(3, batch.done);
-	EXPECT_EQ(-ENOSPC, ops[0].result);
-	EXPECT_EQ(POISON, ops[0].add.id);
-	EXPECT_EQ(0, ops[1].result);
-	EXPECT_EQ(0, ops[2].result);
+	/* Of three, the one that fits. */
+	ASSERT_EQ(0, htw_stop(self->fd, ids[0]));
+	ASSERT_EQ(0, htw_call(self->fd, HTW_VECTOR, &v));
+	EXPECT_EQ(3, v.done);
+	EXPECT_EQ(2, v.failed);
+	EXPECT_EQ(0, HTW_ID_ERROR(got[0]));
+	EXPECT_EQ(-ENOSPC, HTW_ID_ERROR(got[1]));
+	EXPECT_EQ(-ENOSPC, HTW_ID_ERROR(got[2]));
 
 	for (i = 0; i < 3; i++)
 		EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
@@ -82,7 +79,7 @@ HTW_TEST(recovers_after_reading)
 
 	for (i = 0; i < 10; i++)
 		ASSERT_NE(0, htw_start(self->fd, 0, i));
-	ASSERT_TRUE(htw_eventually(htw_info(self->fd).expired == 10));
+	ASSERT_TRUE(htw_eventually(htw_due(self->fd) == 10));
 	ASSERT_TRUE(fill(self->fd, self->limit));
 	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
 
@@ -101,22 +98,43 @@ HTW_TEST(recovers_after_reading)
 	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
 }
 
-HTW_TEST(recovers_after_discarding)
+/* A timer that is due counts until its event is taken, or it is cancelled. */
+HTW_TEST(recovers_after_cancel_of_what_is_due)
 {
-	struct htw_cancel cancel;
 	__u64 id = htw_start(self->fd, 0, 1);
 
 	ASSERT_TRUE(htw_wait_readable(self->fd));
 	ASSERT_TRUE(fill(self->fd, self->limit));
 	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
-	cancel = htw_cancel_of(id, HTW_CANCEL_DISCARD);
-	ASSERT_EQ(-EALREADY, htw_call(self->fd, HTW_CANCEL, &cancel));
+	ASSERT_EQ(0, htw_stop(self->fd, id));
 	EXPECT_ROOM_FOR_ONE(self->fd);
+}
+
+HTW_TEST(recovers_after_harvest)
+{
+	struct htw_timer_info entry;
+	struct htw_list_args list = htw_list_of(&entry, 1);
+
+	ASSERT_TRUE(fill(self->fd, self->limit));
+	ASSERT_EQ(0, htw_call(self->fd, HTW_HARVEST, &list));
+	ASSERT_EQ(1, list.done);
+	EXPECT_ROOM_FOR_ONE(self->fd);
+}
+
+HTW_TEST(recovers_after_cancel_all)
+{
+	struct htw_cancel_all_args all = { 0 };
+
+	ASSERT_TRUE(fill(self->fd, self->limit));
+	ASSERT_EQ(0, htw_call(self->fd, HTW_CANCEL_ALL, &all));
+	EXPECT_EQ(self->limit, all.count);
+	EXPECT_TRUE(fill(self->fd, self->limit));
+	EXPECT_EQ(-ENOSPC, add_one(self->fd, NULL));
 }
 
 /* A timer that lives on after its event was read counts as one, until it is cancelled. */
 static void expect_counts_once(struct __test_metadata *_metadata, int fd, __u64 limit,
-			       struct htw_add *add)
+			       struct htw_add_args *add)
 {
 	struct htw_event ev;
 
@@ -131,7 +149,7 @@ static void expect_counts_once(struct __test_metadata *_metadata, int fd, __u64 
 
 HTW_TEST(counts_periodic_once)
 {
-	struct htw_add add = htw_abs(0, 1);
+	struct htw_add_args add = htw_abs(0, 1);
 
 	add.interval = HOUR;
 	expect_counts_once(_metadata, self->fd, self->limit, &add);
@@ -139,9 +157,8 @@ HTW_TEST(counts_periodic_once)
 
 HTW_TEST(counts_kept)
 {
-	struct htw_add add = htw_abs(0, 1);
+	struct htw_add_args add = htw_abs(0, 1);
 
-	NEEDS(HTW_FEATURE_KEEP);
 	add.flags |= HTW_F_KEEP;
 	expect_counts_once(_metadata, self->fd, self->limit, &add);
 }
@@ -149,10 +166,10 @@ HTW_TEST(counts_kept)
 /* A failed call leaves no timer, so it must not use up the limit, either. */
 HTW_TEST(spared_by_failed_calls)
 {
-	struct htw_add good = htw_rel(0, 1), bad = good, *unwritable;
+	struct htw_add_args good = htw_rel(0, 1), bad = good, *unwritable;
 	int i;
 
-	bad.reserved = 1;
+	bad.flags = 1U << 31;
 	unwritable = htw_read_only(&good, sizeof(good));
 	ASSERT_NE(NULL, unwritable);
 	for (i = 0; i < 1000; i++) {

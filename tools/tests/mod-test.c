@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HTW_MOD: to all deadlines, in all states, alone, in a batch, and while the
+ * HTW_MOD: to all deadlines, in all states, alone, in a vector, and while the
  * timer expires on another CPU
  */
 #include "htw-test.h"
@@ -10,28 +10,25 @@
 FIXTURE(mod) {
 	int fd;
 	__u64 tick;
-	__u64 features;
 };
 
 FIXTURE_VARIANT(mod) {
-	bool batch;
+	bool vector;
 };
 
-FIXTURE_VARIANT_ADD(mod, single) { .batch = false };
-FIXTURE_VARIANT_ADD(mod, batch) { .batch = true };
+FIXTURE_VARIANT_ADD(mod, single) { .vector = false };
+FIXTURE_VARIANT_ADD(mod, vector) { .vector = true };
 
 /* On the manual clock, which starts at zero. */
 FIXTURE_SETUP(mod)
 {
-	struct htw_info info;
+	struct htw_info_args info;
 
 	ASSERT_EQ(0, htw_pin(0));
 	self->fd = htw_open(O_NONBLOCK);
 	ASSERT_LE(0, self->fd);
 	info = htw_info(self->fd);
-	self->features = info.features;
 	self->tick = info.tick_ns;
-	NEEDS(HTW_FEATURE_MOD | HTW_FEATURE_MANUAL | HTW_FEATURE_SETUP);
 	ASSERT_EQ(0, htw_setup_clock(self->fd, HTW_CLOCK_MANUAL));
 }
 
@@ -42,22 +39,31 @@ FIXTURE_TEARDOWN(mod)
 
 #define MOD_TEST(name) TEST_F_TIMEOUT(mod, name, TEST_SECONDS)
 
-/* HTW_MOD alone, or as the only entry of a batch. */
-static int carry_out(int fd, bool batch, struct htw_mod mod)
+/* HTW_MOD alone, or as the only entry of a vector. */
+static int carry_out(int fd, bool vector, struct htw_mod_args mod)
 {
-	struct htw_op op = { .op = HTW_OP_MOD, .result = POISON32, .mod = mod };
-	struct htw_batch b = htw_batch_of(&op, 1);
+	struct htw_vector_args v = {
+		.op = HTW_OP_MOD,
+		.count = 1,
+		.ids = (uintptr_t)&mod.id,
+		.deadlines = mod.flags & HTW_MOD_DEADLINE ? (uintptr_t)&mod.deadline : 0,
+		.cookies = mod.flags & HTW_MOD_COOKIE ? (uintptr_t)&mod.cookie : 0,
+		.interval = mod.interval,
+		.slack = mod.slack,
+		.firings = mod.firings,
+		.flags = mod.flags,
+	};
 	int ret;
 
-	if (!batch)
+	if (!vector)
 		return htw_mod(fd, mod);
-	ret = htw_call(fd, HTW_BATCH, &b);
-	if (ret || b.done != 1)
+	ret = htw_call(fd, HTW_VECTOR, &v);
+	if (ret || v.done != 1)
 		return ret ? ret : -EIO;
-	return op.result;
+	return v.failed ? HTW_ID_ERROR(mod.id) : 0;
 }
 
-#define MOD(...)	carry_out(self->fd, variant->batch, (struct htw_mod){ __VA_ARGS__ })
+#define MOD(...)	carry_out(self->fd, variant->vector, (struct htw_mod_args){ __VA_ARGS__ })
 
 /* The timer fires exactly at @when, and then no more. */
 #define EXPECT_FIRES_AT(the_id, when, the_cookie) do {			\
@@ -70,7 +76,7 @@ static int carry_out(int fd, bool batch, struct htw_mod mod)
 	EXPECT_EQ(the_id, __ev[0].id);					\
 	EXPECT_EQ(the_cookie, __ev[0].cookie);				\
 	EXPECT_EQ(when, __ev[0].deadline);				\
-	EXPECT_EQ(when, __ev[0].fired);					\
+	EXPECT_EQ(when, __ev[0].taken);					\
 	EXPECT_EQ(0, __ev[0].missed);					\
 } while (0)
 
@@ -120,7 +126,7 @@ MOD_TEST(to_the_past)
 		ASSERT_EQ(1, htw_read(self->fd, ev, 2));
 		EXPECT_EQ(id, ev[0].id);
 		EXPECT_EQ(past[i], ev[0].deadline);
-		EXPECT_EQ(HOUR, ev[0].fired);
+		EXPECT_EQ(HOUR, ev[0].taken);
 	}
 	EXPECT_EQ(0, htw_advance(self->fd, HOUR, 0));
 	EXPECT_EQ(0, htw_timers(self->fd));
@@ -146,7 +152,7 @@ MOD_TEST(far_future_and_back)
 MOD_TEST(to_and_from_periodic)
 {
 	const __u64 interval = 5 * self->tick;
-	struct htw_query query;
+	struct htw_timer_info query;
 	struct htw_event ev[2];
 	__u64 now = 0, id;
 	int i;
@@ -208,7 +214,7 @@ MOD_TEST(cookie)
 	id = htw_start(self->fd, SEC, 1);
 	EXPECT_EQ(1, htw_advance(self->fd, SEC, 0));
 	ASSERT_EQ(0, MOD(.id = id, .cookie = 2, .flags = HTW_MOD_COOKIE));
-	EXPECT_EQ(HTW_STATE_EXPIRED, htw_query(self->fd, id).state);
+	EXPECT_EQ(HTW_STATE_DUE, htw_query(self->fd, id).state);
 	ASSERT_EQ(1, htw_read(self->fd, ev, 2));
 	EXPECT_EQ(2, ev[0].cookie);
 }
@@ -221,10 +227,10 @@ MOD_TEST(expired_and_not_read)
 
 	for (i = 0; i < 3; i++)
 		id[i] = htw_start(self->fd, (i + 1) * self->tick, i);
-	EXPECT_EQ(3, htw_advance(self->fd, SEC, HTW_F_ABS));
+	EXPECT_EQ(1, htw_advance(self->fd, SEC, HTW_F_ABS));
 	now = SEC;
 	ASSERT_EQ(0, MOD(.id = id[1], .deadline = SEC, .flags = HTW_MOD_DEADLINE));
-	EXPECT_EQ(2, htw_info(self->fd).expired);
+	EXPECT_EQ(2, htw_due(self->fd));
 	EXPECT_EQ(3, htw_timers(self->fd));
 	ASSERT_EQ(2, htw_read(self->fd, ev, 4));
 	EXPECT_EQ(id[0], ev[0].id);
@@ -241,20 +247,19 @@ MOD_TEST(expired_and_not_read)
 	EXPECT_EQ(0, htw_poll(self->fd, 0));
 	EXPECT_EQ(0, htw_stop(self->fd, id[0]));
 
-	/* Cancelled, with its last expiration unread: the timer is gone. */
+	/* Cancelled while it was due: the timer is gone. */
 	id[0] = htw_start(self->fd, 1, 8);
 	EXPECT_EQ(1, htw_advance(self->fd, SEC, 0));
-	EXPECT_EQ(-EALREADY, htw_stop(self->fd, id[0]));
+	EXPECT_EQ(0, htw_stop(self->fd, id[0]));
 	EXPECT_EQ(-ENOENT, MOD(.id = id[0], .deadline = 1, .flags = HTW_MOD_DEADLINE));
-	ASSERT_EQ(1, htw_read(self->fd, ev, 4));
-	EXPECT_EQ(8, ev[0].cookie);
+	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev, 4));
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
 /* An unread periodic timer: its expiration and its missed count are dropped. */
 MOD_TEST(expired_periodic)
 {
-	struct htw_add add = htw_abs(self->tick, 1);
+	struct htw_add_args add = htw_abs(self->tick, 1);
 	struct htw_event ev[2];
 
 	add.interval = self->tick;
@@ -270,12 +275,11 @@ MOD_TEST(expired_periodic)
 
 MOD_TEST(kept)
 {
-	struct htw_add add = htw_rel(SEC, 1);
+	struct htw_add_args add = htw_rel(SEC, 1);
 	struct htw_event ev[2];
 	__u64 now = 0;
 	int i;
 
-	NEEDS(HTW_FEATURE_KEEP);
 	add.flags |= HTW_F_KEEP;
 	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
 	now = SEC;
@@ -306,11 +310,10 @@ MOD_TEST(kept)
 /* On a kept timer, HTW_MOD_FIRINGS starts a new count. */
 MOD_TEST(kept_after_its_last_firing)
 {
-	struct htw_add add = htw_rel(SEC, 1);
+	struct htw_add_args add = htw_rel(SEC, 1);
 	struct htw_event ev[2];
 	int i, round;
 
-	NEEDS(HTW_FEATURE_KEEP | HTW_FEATURE_FIRINGS);
 	add.flags |= HTW_F_KEEP;
 	add.interval = SEC;
 	add.firings = 3;
@@ -338,7 +341,7 @@ MOD_TEST(equal_deadlines_in_the_order_they_were_moved)
 		ids[i] = htw_start(self->fd, (i + 1) * SEC, i);
 	for (i = COUNT; i-- > 0;)
 		ASSERT_EQ(0, MOD(.id = ids[i], .deadline = 100 * SEC, .flags = HTW_MOD_DEADLINE));
-	EXPECT_EQ(COUNT, htw_advance(self->fd, 100 * SEC, 0));
+	EXPECT_EQ(1, htw_advance(self->fd, 100 * SEC, 0));
 	for (i = 0; i < COUNT;) {
 		int n = htw_read(self->fd, ev, COUNT + 1);
 
@@ -348,32 +351,26 @@ MOD_TEST(equal_deadlines_in_the_order_they_were_moved)
 	}
 }
 
-/* One batch that adds, moves, queries and cancels. */
-HTW_TEST(batch_of_everything)
+/* What the timer was doing. */
+HTW_TEST(says_what_it_found)
 {
-	struct htw_op ops[6];
-	__u64 id = htw_start(self->fd, HOUR, 1);
+	struct htw_mod_args mod = { .deadline = HOUR, .flags = HTW_MOD_DEADLINE };
+	struct htw_add_args add = htw_rel(0, 1);
+	struct htw_event ev;
 
-	NEEDS(HTW_FEATURE_MOD);
-	ops[0] = (struct htw_op){ .op = HTW_OP_MOD, .result = POISON32, .mod = {
-		.id = id, .deadline = 2 * HOUR, .flags = HTW_MOD_DEADLINE } };
-	ops[1] = (struct htw_op){ .op = HTW_OP_QUERY, .result = POISON32, .query = { .id = id } };
-	ops[2] = htw_op_cancel(id, 0);
-	ops[3] = (struct htw_op){ .op = HTW_OP_MOD, .result = POISON32, .mod = {
-		.id = id, .deadline = 2 * HOUR, .flags = HTW_MOD_DEADLINE } };
-	ops[4] = (struct htw_op){ .op = HTW_OP_QUERY, .result = POISON32, .query = { .id = id } };
-	ops[5] = htw_op_add(~0ULL, 2);
-	ASSERT_EQ(0, htw_batch_all(self->fd, ops, 6));
-	EXPECT_EQ(0, ops[0].result);
-	EXPECT_EQ(0, ops[1].result);
-	EXPECT_EQ(1, ops[1].query.cookie);
-	EXPECT_LT(HOUR, ops[1].query.remaining);
-	EXPECT_EQ(0, ops[2].result);
-	EXPECT_LT(HOUR, ops[2].cancel.remaining);
-	EXPECT_EQ(-ENOENT, ops[3].result);
-	EXPECT_EQ(-ENOENT, ops[4].result);
-	EXPECT_EQ(0, ops[5].result);
-	EXPECT_EQ(1, htw_timers(self->fd));
+	add.flags |= HTW_F_KEEP;
+	ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
+	mod.id = add.id;
+	ASSERT_TRUE(htw_wait_readable(self->fd));
+	ASSERT_EQ(0, htw_call(self->fd, HTW_MOD, &mod));
+	EXPECT_EQ(HTW_STATE_DUE, mod.state);
+	mod.deadline = 0;
+	mod.state = POISON32;
+	ASSERT_EQ(0, htw_call(self->fd, HTW_MOD, &mod));
+	EXPECT_EQ(HTW_STATE_PENDING, mod.state);
+	ASSERT_EQ(1, htw_collect(self->fd, &ev, 1));
+	ASSERT_EQ(0, htw_call(self->fd, HTW_MOD, &mod));
+	EXPECT_EQ(HTW_STATE_DISARMED, mod.state);
 }
 
 /* Started on one CPU, moved on the other, earlier and later. */
@@ -383,7 +380,6 @@ HTW_TEST(from_another_cpu)
 	__u64 id, when;
 	int i;
 
-	NEEDS(HTW_FEATURE_MOD);
 	for (i = 0; i < 50; i++) {
 		ASSERT_EQ(0, htw_pin(0));
 		id = htw_start(self->fd, i % 2 ? HOUR : 5 * MSEC, i);
@@ -442,9 +438,8 @@ HTW_TEST(against_expiry_on_another_cpu)
 	pthread_t thread;
 	int n, k;
 
-	NEEDS(HTW_FEATURE_MOD | HTW_FEATURE_KEEP);
 	for (i = 0; i < COUNT; i++) {
-		struct htw_add add = htw_rel(0, i);
+		struct htw_add_args add = htw_rel(0, i);
 
 		add.flags |= HTW_F_KEEP;
 		ASSERT_EQ(0, htw_call(self->fd, HTW_ADD, &add));
@@ -479,7 +474,7 @@ HTW_TEST(against_expiry_on_another_cpu)
 		ASSERT_EQ(0, htw_move(self->fd, ids[i], ~0ULL, 0));
 	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev, 1));
 	EXPECT_EQ(COUNT, htw_timers(self->fd));
-	EXPECT_EQ(0, htw_info(self->fd).expired);
+	EXPECT_EQ(0, htw_due(self->fd));
 	for (i = 0; i < COUNT; i++)
 		ASSERT_EQ(0, htw_move(self->fd, ids[i], MSEC, 0));
 	for (i = 0; i < COUNT; i += n) {
@@ -507,7 +502,6 @@ HTW_TEST(each_arming_has_one_record)
 	__u64 id, found = 0, late = 0, when;
 	int i, ret, cpu;
 
-	NEEDS(HTW_FEATURE_MOD);
 	for (i = 0; i < ROUNDS; i++) {
 		cpu = i % 2 ? htw_other_cpu() : 0;
 		ASSERT_EQ(0, htw_pin(cpu));

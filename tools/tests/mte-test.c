@@ -119,25 +119,23 @@ FIXTURE_TEARDOWN(mte)
 static bool expire(int fd, unsigned int count)
 {
 	return htw_start_many(fd, 1, 1, count, NULL) == count &&
-	       htw_eventually(htw_info(fd).expired == count);
+	       htw_eventually(htw_due(fd) == count);
 }
 
 /* An argument of each call; the calls succeed with it. */
 MTE_TEST(argument)
 {
 	__u64 id = htw_start(self->fd, HOUR, 1);
-	struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = 1000 };
-	struct htw_add add = htw_rel(HOUR, 2);
-	struct htw_mod mod = { .id = id, .deadline = HOUR, .flags = HTW_MOD_DEADLINE };
-	struct htw_query query = { .id = id };
-	struct htw_batch batch = htw_batch_of(NULL, 0);
-	struct htw_vector vector = { .op = HTW_OP_ADD };
-	struct htw_list list = htw_list_of(NULL, 0);
-	struct htw_next next = {};
-	struct htw_cancel cancel = htw_cancel_of(id, 0);
-	struct htw_cancel_all cancel_all = {};
-	struct htw_advance advance = { .ns = SEC };
-	struct htw_info info = {};
+	struct htw_setup_args setup = { .limit = 1000 };
+	struct htw_add_args add = htw_rel(HOUR, 2);
+	struct htw_mod_args mod = { .id = id, .deadline = HOUR, .flags = HTW_MOD_DEADLINE };
+	struct htw_timer_info query = { .id = id };
+	struct htw_vector_args vector = { .op = HTW_OP_ADD };
+	struct htw_list_args list = htw_list_of(NULL, 0);
+	struct htw_cancel_args cancel = htw_cancel_of(id);
+	struct htw_cancel_all_args cancel_all = {};
+	struct htw_advance_args advance = { .ns = SEC };
+	struct htw_info_args info = {};
 	const struct {
 		const char *name;
 		unsigned long cmd;
@@ -149,11 +147,9 @@ MTE_TEST(argument)
 		{ "HTW_ADD", HTW_ADD, &add, sizeof(add) },
 		{ "HTW_MOD", HTW_MOD, &mod, sizeof(mod) },
 		{ "HTW_QUERY", HTW_QUERY, &query, sizeof(query) },
-		{ "HTW_BATCH", HTW_BATCH, &batch, sizeof(batch) },
 		{ "HTW_VECTOR", HTW_VECTOR, &vector, sizeof(vector) },
 		{ "HTW_LIST", HTW_LIST, &list, sizeof(list) },
 		{ "HTW_HARVEST", HTW_HARVEST, &list, sizeof(list) },
-		{ "HTW_NEXT", HTW_NEXT, &next, sizeof(next) },
 		{ "HTW_CANCEL", HTW_CANCEL, &cancel, sizeof(cancel) },
 		{ "HTW_ADVANCE", HTW_ADVANCE, &advance, sizeof(advance) },
 		{ "HTW_CANCEL_ALL", HTW_CANCEL_ALL, &cancel_all, sizeof(cancel_all) },
@@ -192,7 +188,7 @@ MTE_TEST(read)
 	ASSERT_TRUE(expire(self->fd, 3));
 	EXPECT_EQ(-EFAULT, htw_read(self->fd, (void *)self->wrong, 3));
 	EXPECT_EQ(-EFAULT, htw_read(self->fd, part, 1));
-	EXPECT_EQ(3, htw_info(self->fd).expired);
+	EXPECT_EQ(3, htw_due(self->fd));
 
 	EXPECT_EQ(2, htw_read(self->fd, two, 3));
 	EXPECT_EQ(1, two[0].cookie);
@@ -217,32 +213,13 @@ MTE_TEST(readv)
 	EXPECT_EQ(2, right[0].cookie);
 }
 
-MTE_TEST(batch)
-{
-	struct htw_op *ops = (void *)(self->end - 2 * sizeof(*ops));
-	const struct htw_op op = htw_op_add(now_ns() + HOUR, 1);
-	struct htw_batch batch = htw_batch_of((void *)self->wrong, 3);
-
-	EXPECT_EQ(-EFAULT, htw_call(self->fd, HTW_BATCH, &batch));
-	EXPECT_EQ(0, htw_timers(self->fd));
-
-	put(&ops[0], &op, sizeof(op));
-	put(&ops[1], &op, sizeof(op));
-	batch = htw_batch_of(ops, 3);
-	EXPECT_EQ(0, htw_call(self->fd, HTW_BATCH, &batch));
-	EXPECT_EQ(2, batch.done);
-	EXPECT_EQ(0, ops[0].result);
-	EXPECT_EQ(0, ops[1].result);
-	EXPECT_EQ(2, htw_timers(self->fd));
-}
-
 /* Each array. */
 MTE_TEST(vector)
 {
 	const __u64 deadline = now_ns() + HOUR;
 	__u64 ids[4], deadlines[4] = { deadline, deadline, deadline, deadline };
 	__u64 *two = (void *)(self->end - 2 * sizeof(*two));
-	struct htw_vector vector = { .count = 4, .flags = HTW_F_ABS, .op = HTW_OP_ADD };
+	struct htw_vector_args vector = { .count = 4, .flags = HTW_F_ABS, .op = HTW_OP_ADD };
 
 	vector.ids = (uintptr_t)self->wrong;
 	vector.deadlines = (uintptr_t)deadlines;
@@ -270,8 +247,8 @@ MTE_TEST(vector)
 static void list_in_part(struct __test_metadata *_metadata, int fd, unsigned long cmd,
 			 void *wrong, char *end)
 {
-	struct htw_query *two = (void *)(end - 2 * sizeof(*two));
-	struct htw_list list = htw_list_of(wrong, 3);
+	struct htw_timer_info *two = (void *)(end - 2 * sizeof(*two));
+	struct htw_list_args list = htw_list_of(wrong, 3);
 	const bool harvest = cmd == HTW_HARVEST;
 
 	EXPECT_EQ(-EFAULT, htw_call(fd, cmd, &list));
@@ -283,7 +260,6 @@ static void list_in_part(struct __test_metadata *_metadata, int fd, unsigned lon
 	EXPECT_EQ(harvest ? 1 : 3, htw_timers(fd));
 
 	/* The one that could not be written. */
-	list.ring_tail = 0;
 	EXPECT_EQ(0, htw_call(fd, cmd, &list));
 	EXPECT_EQ(1, list.done);
 	EXPECT_EQ(3, two[0].cookie);
@@ -300,23 +276,6 @@ MTE_TEST(harvest)
 {
 	ASSERT_EQ(3, htw_start_many(self->fd, now_ns() + HOUR, 1, 3, NULL));
 	list_in_part(_metadata, self->fd, HTW_HARVEST, self->wrong, self->end);
-}
-
-/* The ring and the table are the kernel's memory, which has no tags. */
-MTE_TEST(mapped_memory_has_no_tags)
-{
-	struct htw_setup setup = { .flags = HTW_SETUP_RING, .ring_entries = 8 };
-	const size_t size = sysconf(_SC_PAGESIZE);
-	void *p;
-
-	ASSERT_EQ(0, htw_set_up(self->fd, setup));
-	p = mmap(NULL, size, PROT_READ | PROT_WRITE | PROT_MTE, MAP_SHARED, self->fd, HTW_OFF_RING);
-	EXPECT_EQ(MAP_FAILED, p);
-	EXPECT_EQ(EINVAL, errno);
-	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd, HTW_OFF_RING);
-	ASSERT_NE(MAP_FAILED, p);
-	EXPECT_EQ(-1, mprotect(p, size, PROT_READ | PROT_WRITE | PROT_MTE));
-	EXPECT_EQ(EINVAL, errno);
 }
 
 TEST_HARNESS_MAIN

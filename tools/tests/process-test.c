@@ -106,7 +106,7 @@ HTW_TEST(one_context_for_each_open)
 /* The last close removes timers that are due at the same moment, in whatever state. */
 HTW_TEST(close_while_timers_expire)
 {
-	struct htw_add add;
+	struct htw_add_args add;
 	int round, i, fd;
 
 	for (round = 0; round < 100; round++) {

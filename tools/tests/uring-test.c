@@ -5,6 +5,7 @@
  */
 #include <liburing.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/uio.h>
 
 #include "htw-test.h"
@@ -128,7 +129,7 @@ URING_TEST(read_of_what_waits_already)
 
 	for (i = 0; i < 3; i++)
 		ASSERT_NE(0, htw_start(self->fd, 0, i));
-	ASSERT_TRUE(htw_eventually(htw_info(self->fd).expired == 3));
+	ASSERT_TRUE(htw_eventually(htw_due(self->fd) == 3));
 	prep_read(&self->ring, self->fd, ev, 2, 1);
 	prep_read(&self->ring, self->fd, ev + 2, 2, 2);
 	ASSERT_EQ(2, io_uring_submit(&self->ring));
@@ -370,6 +371,81 @@ URING_TEST(poll_multishot_in_time_for_the_last)
 		ASSERT_EQ(1, io_uring_submit(&self->ring));
 	}
 	EXPECT_EQ(0, htw_timers(self->fd));
+}
+
+enum { RINGS = 5 };
+
+/* Take what has completed; return how many rings have. */
+static int complete(struct io_uring *ring)
+{
+	struct io_uring_cqe cqe;
+	int i, count = 0;
+
+	for (i = 0; i < RINGS; i++)
+		count += completion(&ring[i], &cqe, 0) && cqe.res & POLLIN;
+	return count;
+}
+
+/*
+ * Have rings poll, start a timer, and return how many of them complete before its event is read;
+ * negative if something fails.
+ */
+static int rings_that_complete(int fd, unsigned int mask, bool multishot, int want)
+{
+	const __u64 end = now_ns() + EVENTUALLY;
+	struct io_uring ring[RINGS];
+	struct htw_event ev;
+	int i, count = 0;
+
+	for (i = 0; i < RINGS; i++) {
+		struct io_uring_sqe *sqe;
+
+		if (io_uring_queue_init(8, &ring[i], 0))
+			return -1;
+		sqe = next_sqe(&ring[i], 0);
+		if (multishot)
+			io_uring_prep_poll_multishot(sqe, fd, mask);
+		else
+			io_uring_prep_poll_add(sqe, fd, mask);
+		if (io_uring_submit(&ring[i]) != 1)
+			return -1;
+	}
+	if (!htw_start(fd, 5 * MSEC, 1))
+		return -1;
+	do {
+		sleep_until(now_ns() + MSEC);
+		count += complete(ring);
+	} while (count < want && now_ns() < end);
+	if (htw_read(fd, &ev, 1) != 1)
+		count = -RINGS;
+	sleep_until(now_ns() + 10 * MSEC);
+	count += complete(ring);
+
+	/* The next event is told as well. */
+	if (multishot && (!htw_start(fd, MSEC, 2) || !htw_eventually(complete(ring)) ||
+			  htw_read(fd, &ev, 1) != 1))
+		count = -RINGS;
+	for (i = 0; i < RINGS; i++)
+		io_uring_queue_exit(&ring[i]);
+	return count;
+}
+
+URING_TEST(poll_wakes_all_rings)
+{
+	EXPECT_EQ(RINGS, rings_that_complete(self->fd, POLLIN, false, RINGS));
+	EXPECT_EQ(RINGS, rings_that_complete(self->fd, POLLIN, true, RINGS));
+}
+
+/* With EPOLLEXCLUSIVE in the SQE's mask; another one if this task is kept from reading. */
+URING_TEST(exclusive_poll_wakes_one_ring)
+{
+	int i, tries, count;
+
+	for (i = 0; i < 2; i++) {
+		for (tries = 0, count = 0; tries < 10 && count != 1; tries++)
+			count = rings_that_complete(self->fd, POLLIN | EPOLLEXCLUSIVE, i, 1);
+		EXPECT_EQ(1, count);
+	}
 }
 
 static bool has_op(struct io_uring *ring, int op)

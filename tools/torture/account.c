@@ -13,9 +13,6 @@
 #define VERSION_SHIFT	(INDEX_BITS + REUSE_BITS)
 #define LOW_BITS(n)	((1ULL << (n)) - 1)
 
-/* A missed count that is not known, as vectors do not report it. */
-#define UNKNOWN		(~0ULL)
-
 static struct account *accounts;
 static __u32 nr_accounts;
 
@@ -114,21 +111,17 @@ static struct arming arming_of(__u64 start, __u64 interval, __u32 firings)
 		.interval = interval,
 		.firings = firings,
 		.until = ~0ULL,
-		.stored = ~0ULL,
 	};
 }
 
 /* Prepare an unused account for an add, whose cookie and deadline are set by the caller. */
-void account_prepare_add(struct account *a, __u8 context, const struct htw_add *add, bool table)
+void account_prepare_add(struct account *a, __u8 context, const struct htw_add_args *add)
 {
 	a->context = context;
-	a->kept = table || add->flags & HTW_F_KEEP;
-	a->on_set = add->flags & HTW_F_CANCEL_ON_SET;
+	a->kept = add->flags & HTW_F_KEEP;
 	a->relative = !(add->flags & HTW_F_ABS);
-	a->parked = false;
-	a->has_tail = false;
+	a->slack = add->slack;
 	a->armings = 1;
-	a->chain = 0;
 	a->id = 0;
 	a->arming[0] = arming_of(add->deadline, add->interval, add->firings);
 	a->state = ACCOUNT_LIVE;
@@ -154,6 +147,7 @@ void account_added(struct account *a, int result, __u64 id, const struct window 
 	if (!id)
 		violation(a, "an add returned no id");
 	a->id = id;
+	a->arming[0].asked = w->after;
 	if (a->relative) {
 		/* The deadline is in between. */
 		a->arming[0].end = w->after == ~0ULL ? ~0ULL : w->after + a->arming[0].start;
@@ -161,25 +155,46 @@ void account_added(struct account *a, int result, __u64 id, const struct window 
 	}
 }
 
-/* Requests that a call has replaced or ended do not fire later. */
-static void close_armings(struct account *a, const struct window *w, bool void_)
+/* A call has found it in a state: may that be? */
+static void check_state(struct account *a, __u32 state, const struct window *w)
 {
-	for (int i = a->chain; i < a->armings; i++) {
-		struct arming *m = &a->arming[i];
+	const struct arming *m = current_arming(a);
+	/* One that was due at once may have had to wait for a tick all the same. */
+	const __u64 from = m->start > m->asked ? m->start : m->asked;
 
-		if (m->until == ~0ULL)
-			m->until = w->after;
-		/* An event would have ended the id, and the call would have failed. */
-		m->void_ = void_ && !m->interval && !a->kept;
+	switch (state) {
+	case HTW_STATE_PENDING:
+		if (!m->interval && !a->relative && w->after != ~0ULL &&
+		    w->before > from && w->before - from > a->slack + w->tick)
+			violation(a, "not due, %llu ns after its deadline", w->before - from);
+		break;
+	case HTW_STATE_DUE:
+		if (w->after < m->start)
+			violation(a, "EARLY: due %llu ns before its deadline", m->start - w->after);
+		break;
+	case HTW_STATE_DISARMED:
+		if (!a->kept || (m->interval && !m->firings))
+			violation(a, "disarmed");
+		break;
+	default:
+		violation(a, "its state is %u", state);
 	}
 }
 
-static bool chain_fired(const struct account *a)
+/*
+ * A call has replaced or ended the request: it does not fire later. @state: in which it was, zero
+ * if that is not known.
+ */
+static void close_arming(struct account *a, __u32 state, const struct window *w)
 {
-	for (int i = a->chain; i < a->armings; i++)
-		if (a->arming[i].events)
-			return true;
-	return false;
+	struct arming *m = account_current(a);
+
+	m->until = w->after;
+	if (state == HTW_STATE_DISARMED)
+		m->known = ARMING_DONE;
+	/* An event would have ended the id, and the call would have failed. */
+	else if (!m->interval && (state || !a->kept))
+		m->known = ARMING_VOID;
 }
 
 /* A call for a live timer has not found it. */
@@ -191,14 +206,15 @@ static void not_found(struct account *a, const struct window *w, const char *cal
 		return;
 	if (!w->harvests && (a->kept || (m->interval && !m->firings)))
 		violation(a, "%s did not find it, and nothing has ended it", call);
-	else if (!w->harvests && !a->on_set && w->after != ~0ULL && m->start > w->after)
+	else if (!w->harvests && m->start > w->after)
 		violation(a, "%s did not find it, %llu ns ahead of its deadline", call,
 			  m->start - w->after);
-	close_armings(a, w, false);
+	account_current(a)->until = w->after;
 	a->state = ACCOUNT_GONE;
 }
 
-void account_cancelled(struct account *a, int result, const struct htw_cancel *c, bool has_output,
+/* @c: the argument; NULL if a vector did it. */
+void account_cancelled(struct account *a, int result, const struct htw_cancel_args *c,
 		       const struct window *w)
 {
 	const struct arming *m = current_arming(a);
@@ -207,48 +223,30 @@ void account_cancelled(struct account *a, int result, const struct htw_cancel *c
 		not_found(a, w, "a cancel");
 		return;
 	}
-	if (result && result != -EALREADY) {
+	if (result) {
 		violation(a, "a cancel failed: %d", result);
 		return;
 	}
-	if (a->state != ACCOUNT_LIVE && !(result && a->state == ACCOUNT_LAST)) {
-		violation(a, "a cancel returned %d for an id that has ended", result);
+	if (a->state != ACCOUNT_LIVE) {
+		violation(a, "a cancel found an id that has ended");
 		return;
 	}
-	if (has_output && c->cookie != account_cookie(a))
-		violation(a, "a cancel returned the cookie %#llx", c->cookie);
-	if (!result) {
-		if (has_output && !m->interval && !w->table && w->after != ~0ULL && !a->relative &&
-		    c->remaining && (c->remaining + w->after < m->start ||
-				     c->remaining + w->before > m->start))
+	if (c) {
+		check_state(a, c->state, w);
+		if (c->cookie != account_cookie(a))
+			violation(a, "a cancel returned the cookie %#llx", c->cookie);
+		if (c->missed && (!m->interval || c->state != HTW_STATE_DUE))
+			violation(a, "a cancel says that it missed %llu firings", c->missed);
+		if (!m->interval && w->after != ~0ULL && !a->relative && c->remaining &&
+		    (c->remaining + w->after < m->start || c->remaining + w->before > m->start))
 			violation(a, "a cancel returned the remaining time %llu", c->remaining);
-		close_armings(a, w, true);
-		a->ring_tail = c->ring_tail;
-		a->has_tail = true;
-		a->state = ACCOUNT_ENDED;
-		return;
 	}
-	if (!m->interval && !a->on_set && !w->table && w->after != ~0ULL && m->start > w->after)
-		violation(a, "a cancel says it expired, %llu ns early", m->start - w->after);
-	if (a->state == ACCOUNT_LAST && has_output && a->last_missed != UNKNOWN &&
-	    c->missed != a->last_missed)
-		violation(a, "missed %llu, after an earlier cancel said %llu", c->missed,
-			  a->last_missed);
-	if (c->flags & HTW_CANCEL_DISCARD) {
-		close_armings(a, w, true);
-		a->ring_tail = c->ring_tail;
-		a->has_tail = true;
-		a->state = ACCOUNT_ENDED;
-		return;
-	}
-	if (a->state == ACCOUNT_LIVE) {
-		close_armings(a, w, false);
-		a->last_missed = has_output ? c->missed : UNKNOWN;
-		a->state = ACCOUNT_LAST;
-	}
+	close_arming(a, c ? c->state : 0, w);
+	a->state = ACCOUNT_ENDED;
 }
 
-void account_moved(struct account *a, int result, const struct htw_mod *mod,
+/* @has_output: @mod->state is valid. */
+void account_moved(struct account *a, int result, const struct htw_mod_args *mod, bool has_output,
 		   const struct window *w)
 {
 	const struct arming *m = current_arming(a);
@@ -263,11 +261,15 @@ void account_moved(struct account *a, int result, const struct htw_mod *mod,
 		return;
 	}
 	if (a->state != ACCOUNT_LIVE) {
-		violation(a, "a mod succeeded for an id that has ended");
+		violation(a, "a mod found an id that has ended");
 		return;
 	}
+	if (has_output)
+		check_state(a, mod->state, w);
 	if (mod->flags & HTW_MOD_COOKIE)
 		a->version++;
+	if (mod->flags & HTW_MOD_SLACK && mod->slack > a->slack)
+		a->slack = mod->slack;
 	if (!(mod->flags & HTW_MOD_DEADLINE))
 		return;
 	next = arming_of(mod->deadline, m->interval, m->firings);
@@ -275,30 +277,12 @@ void account_moved(struct account *a, int result, const struct htw_mod *mod,
 		next.interval = mod->interval;
 		next.firings = mod->firings;
 	}
-	close_armings(a, w, true);
-	a->chain = a->armings;
-	a->arming[a->armings++] = next;
-	a->parked = false;
-}
-
-/* A store to the table of deadlines: a later deadline, or HTW_DISARMED. */
-void account_stored(struct account *a, __u64 word, const struct window *w)
-{
-	const struct arming *m = current_arming(a);
-	struct arming next = arming_of(word, m->interval, m->firings);
-
-	for (int i = a->chain; i < a->armings; i++)
-		if (a->arming[i].stored == ~0ULL)
-			a->arming[i].stored = w->after;
-	if (word == HTW_DISARMED) {
-		a->parked = true;
-		return;
-	}
-	next.by_store = true;
+	next.asked = w->after;
+	close_arming(a, has_output ? mod->state : 0, w);
 	a->arming[a->armings++] = next;
 }
 
-void account_queried(struct account *a, int result, const struct htw_query *q,
+void account_queried(struct account *a, int result, const struct htw_timer_info *q,
 		     const struct window *w)
 {
 	const struct arming *m = current_arming(a);
@@ -311,11 +295,14 @@ void account_queried(struct account *a, int result, const struct htw_query *q,
 		violation(a, "a query failed: %d", result);
 		return;
 	}
-	if (a->state != ACCOUNT_LIVE && a->state != ACCOUNT_LAST)
+	if (a->state != ACCOUNT_LIVE) {
 		violation(a, "a query found an id that has ended");
-	else if (q->cookie != account_cookie(a))
+		return;
+	}
+	check_state(a, q->state, w);
+	if (q->cookie != account_cookie(a))
 		violation(a, "a query returned the cookie %#llx", q->cookie);
-	else if (!m->interval && !w->table && !a->relative && q->deadline != m->start)
+	else if (!m->interval && !a->relative && q->deadline != m->start)
 		violation(a, "a query returned the deadline %llu", q->deadline);
 }
 
@@ -345,65 +332,36 @@ static struct arming *find_arming(struct account *a, const struct htw_event *ev)
 static void check_missed(struct account *a, const struct arming *m, const struct htw_event *ev,
 			 const struct window *w)
 {
-	const bool ahead = ev->fired < ev->deadline;
-	__u64 least = ev->fired, count;
+	__u64 least = ev->taken, count;
 
 	if (!m->interval) {
 		if (ev->missed)
 			violation(a, "a one-shot timer missed %llu firings", ev->missed);
 		return;
 	}
-	/* The cancel has fixed it. */
-	if (a->state == ACCOUNT_EITHER && !(ev->flags & HTW_EVENT_MORE))
-		return;
-	if (a->state == ACCOUNT_LAST && !(ev->flags & HTW_EVENT_MORE)) {
-		if (a->last_missed != UNKNOWN && ev->missed != a->last_missed)
-			violation(a, "missed %llu, after a cancel said %llu", ev->missed,
-				  a->last_missed);
-		return;
-	}
-	if (m->firings && ev->missed + !ahead > m->firings)
+	if (m->firings && ev->missed >= m->firings)
 		violation(a, "missed %llu firings", ev->missed);
-	if (!w->in_ring && w->after != ~0ULL && w->before > least)
+	if (w->after != ~0ULL && w->before > least)
 		least = w->before;
-	count = least < ev->deadline ? 0 : (least - ev->deadline) / m->interval + ahead;
-	if (!m->firings && ev->flags & HTW_EVENT_MORE && ev->missed < count)
+	count = least < ev->deadline ? 0 : (least - ev->deadline) / m->interval;
+	if (!m->firings && ev->missed < count)
 		violation(a, "missed %llu firings, at least %llu passed", ev->missed, count);
 	if (w->after == ~0ULL)
 		return;
-	count = w->after < ev->deadline ? 0 : (w->after - ev->deadline) / m->interval + ahead;
+	count = w->after < ev->deadline ? 0 : (w->after - ev->deadline) / m->interval;
 	if (ev->missed > count)
 		violation(a, "missed %llu firings, only %llu passed", ev->missed, count);
 }
 
-/* A one-shot timer fires once, whichever of the stores to the table it has seen. */
-static bool has_fired(const struct account *a, const struct arming *m)
-{
-	int i = m - a->arming;
-
-	while (a->arming[i].by_store)
-		i--;
-	do {
-		if (a->arming[i].events)
-			return true;
-	} while (++i < a->armings && a->arming[i].by_store);
-	return false;
-}
-
 static void check_arming(struct account *a, const struct arming *m, const struct htw_event *ev)
 {
-	if (m->void_)
+	if (m->known == ARMING_VOID)
 		violation(a, "an event of a request that had been replaced or cancelled");
-	if (m->until != ~0ULL && ev->fired > m->until)
-		violation(a, "fired at %llu, after it was replaced or cancelled at %llu",
-			  ev->fired, m->until);
-	if (m->interval)
-		return;
-	if (has_fired(a, m))
+	if (m->until != ~0ULL && ev->taken > m->until)
+		violation(a, "taken at %llu, after it was replaced or cancelled at %llu",
+			  ev->taken, m->until);
+	if (!m->interval && m->events)
 		violation(a, "a one-shot timer fired twice");
-	if (m->stored < m->start)
-		violation(a, "fired at %llu for %llu, though a store at %llu put it off",
-			  ev->fired, m->start, m->stored);
 }
 
 static void book_end(struct account *a, const struct arming *m, const struct htw_event *ev)
@@ -415,62 +373,35 @@ static void book_end(struct account *a, const struct arming *m, const struct htw
 	}
 	if (a->state == ACCOUNT_ENDED)
 		violation(a, "it ended twice");
-	else if (a->state == ACCOUNT_LIVE && a->kept)
+	else if (a->kept)
 		violation(a, "a kept timer has ended");
-	else if (a->state == ACCOUNT_LIVE && m->interval && !m->firings)
+	else if (m->interval && !m->firings)
 		violation(a, "a periodic timer without limit has ended");
-	else if (a->state == ACCOUNT_LIVE && m != current_arming(a))
+	else if (m != current_arming(a))
 		violation(a, "it ended with an event of a request that had been replaced");
 	a->state = ACCOUNT_ENDED;
-}
-
-/*
- * Take back the event of a one-shot timer that was put off after it had fired. Nothing is stored
- * meanwhile, as the account is locked. Return whether the event is void.
- */
-static bool take_back(struct account *a, const struct arming *m, const struct htw_event *ev,
-		      const struct window *w)
-{
-	int ret;
-
-	if (!w->unread || a->state != ACCOUNT_LIVE || m->interval || m - a->arming < a->chain ||
-	    !(ev->flags & HTW_EVENT_MORE) || ev->flags & HTW_EVENT_CLOCK_SET ||
-	    (!a->parked && m == current_arming(a)))
-		return false;
-	ret = w->unread(w->fd, ev);
-	if (ret && !(ret == -ENOENT && w->harvests))
-		violation(a, "HTW_MOD_UNREAD of the event for %llu failed: %d", ev->deadline, ret);
-	return !ret;
 }
 
 /* With the lock. */
 static void book_event(struct account *a, const struct htw_event *ev, const struct window *w)
 {
-	const bool ahead = ev->fired < ev->deadline;
 	struct arming *m;
 	__u64 end;
 
-	if (ahead && !(ev->flags & HTW_EVENT_CLOCK_SET))
-		violation(a, "EARLY: fired at %llu for %llu", ev->fired, ev->deadline);
-	if (ev->flags & HTW_EVENT_CLOCK_SET && !a->on_set)
-		violation(a, "an event because the clock was set");
-	if (ev->fired > w->after)
-		violation(a, "fired at %llu, but it was %llu", ev->fired, w->after);
+	if (ev->taken < ev->deadline)
+		violation(a, "EARLY: taken at %llu for %llu", ev->taken, ev->deadline);
+	if (ev->taken > w->after)
+		violation(a, "taken at %llu, but it was %llu", ev->taken, w->after);
 	m = find_arming(a, ev);
 	if (!m) {
 		violation(a, "an event with deadline %llu", ev->deadline);
 		return;
 	}
-	if (a->has_tail && w->in_ring && (__s32)(w->number - a->ring_tail) >= 0)
-		violation(a, "event %u of the ring, though a cancel said that all are before %u",
-			  w->number, a->ring_tail);
 	check_arming(a, m, ev);
 	check_missed(a, m, ev, w);
-	if (take_back(a, m, ev, w))
-		return;
 	m->events++;
-	m->covered += ev->missed + !ahead;
-	end = ev->deadline + (ev->missed + !ahead) * m->interval;
+	m->covered += ev->missed + 1;
+	end = ev->deadline + (ev->missed + 1) * m->interval;
 	m->sum += hash(ev->deadline) - hash(end);
 	if (m->interval && end > m->end)
 		m->end = end;
@@ -482,16 +413,16 @@ void account_event(__u8 context, const struct htw_event *ev, const struct window
 	struct account *a = account_of_cookie(ev->cookie);
 	__u8 version = ev->cookie >> VERSION_SHIFT;
 
-	if (ev->reserved || ev->flags & ~(HTW_EVENT_MORE | HTW_EVENT_CLOCK_SET)) {
+	if (ev->reserved || ev->flags & ~HTW_EVENT_MORE) {
 		report_violation("context %u: event of id %#llx with flags %#x, reserved %#x",
 				 context, ev->id, ev->flags, ev->reserved);
 		return;
 	}
 	if (COOKIE_KIND(ev->cookie) == COOKIE_STRANGER ||
 	    COOKIE_KIND(ev->cookie) == COOKIE_SENTINEL) {
-		if (ev->fired < ev->deadline)
-			report_violation("context %u: EARLY: another process's timer fired at %llu"
-					 " for %llu", context, ev->fired, ev->deadline);
+		if (ev->taken < ev->deadline)
+			report_violation("context %u: EARLY: another process's timer taken at %llu"
+					 " for %llu", context, ev->taken, ev->deadline);
 		return;
 	}
 	if (!a) {
@@ -510,8 +441,7 @@ void account_event(__u8 context, const struct htw_event *ev, const struct window
 	account_unlock(a);
 }
 
-void account_harvested(__u8 context, const struct htw_query *q, __u32 ring_tail,
-		       const struct window *w)
+void account_harvested(__u8 context, const struct htw_timer_info *q, const struct window *w)
 {
 	struct account *a = account_of_cookie(q->cookie);
 
@@ -523,20 +453,19 @@ void account_harvested(__u8 context, const struct htw_query *q, __u32 ring_tail,
 		return;
 	}
 	account_lock(a);
-	if (a->context != context || a->id != q->id)
+	if (a->context != context || a->id != q->id) {
 		report_violation("context %u: harvested id %#llx, whose cookie is that of id %#llx now",
 				 context, q->id, a->id);
-	else if (a->state != ACCOUNT_LIVE && a->state != ACCOUNT_GONE)
+	} else if (a->state != ACCOUNT_LIVE && a->state != ACCOUNT_GONE) {
 		violation(a, "harvested, though it had ended");
-	else if (!a->kept && !current_arming(a)->interval && chain_fired(a))
-		violation(a, "harvested, though it had fired");
-	else if (!w->table && !current_arming(a)->interval && !a->relative &&
-		 q->deadline != current_arming(a)->start)
-		violation(a, "harvested with the deadline %llu", q->deadline);
-	close_armings(a, w, true);
-	a->ring_tail = ring_tail;
-	a->has_tail = true;
-	a->state = ACCOUNT_ENDED;
+	} else {
+		if (!current_arming(a)->interval && !a->relative &&
+		    q->deadline != current_arming(a)->start)
+			violation(a, "harvested with the deadline %llu", q->deadline);
+		check_state(a, q->state, w);
+		close_arming(a, q->state, w);
+		a->state = ACCOUNT_ENDED;
+	}
 	account_unlock(a);
 }
 
@@ -545,7 +474,6 @@ bool account_owes(const struct account *a, __u64 horizon)
 	const struct arming *m = current_arming(a);
 
 	switch (a->state) {
-	case ACCOUNT_LAST:
 	case ACCOUNT_GONE:
 		return true;
 	case ACCOUNT_LIVE:
@@ -553,14 +481,12 @@ bool account_owes(const struct account *a, __u64 horizon)
 	default:
 		return false;
 	}
-	if (a->parked)
-		return false;
 	if (a->relative)
 		return m->end <= horizon && !m->events;
 	if (m->start > horizon)
 		return false;
 	if (!m->interval)
-		return !chain_fired(a);
+		return !m->events;
 	return m->firings && m->covered < m->firings &&
 	       m->firings <= (horizon - m->start) / m->interval;
 }
@@ -568,8 +494,28 @@ bool account_owes(const struct account *a, __u64 horizon)
 /* The context has been closed: that ends what is live. */
 void account_close(struct account *a)
 {
-	if (a->state == ACCOUNT_LIVE || a->state == ACCOUNT_LAST)
+	if (a->state == ACCOUNT_LIVE)
 		a->state = ACCOUNT_ENDED;
+}
+
+/* Is what is known of a request's events true? */
+static void verify_arming(struct account *a, const struct arming *m)
+{
+	const int number = m - a->arming;
+
+	if (m->known == ARMING_VOID && m->events)
+		violation(a, "request %d: %u events, though it was replaced or cancelled before",
+			  number, m->events);
+	if (m->known == ARMING_DONE && m->covered < (m->firings ? m->firings : 1))
+		violation(a, "request %d: an event was lost: it was disarmed, after %u firings",
+			  number, m->covered);
+	if (!m->interval)
+		return;
+	if (m->covered && m->sum != hash(m->start) - hash(m->end))
+		violation(a, "request %d: its %u firings, in %u events, up to %llu, are not one after the other",
+			  number, m->covered, m->events, m->end);
+	if (m->firings && m->covered > m->firings)
+		violation(a, "request %d: %u firings", number, m->covered);
 }
 
 void account_verify(struct account *a)
@@ -579,15 +525,6 @@ void account_verify(struct account *a)
 	if (a->state != ACCOUNT_ENDED)
 		violation(a, "it was lost: %s", a->state == ACCOUNT_LIVE ? "no end came" :
 			  "its last event did not come");
-	for (int i = 0; i < a->armings; i++) {
-		const struct arming *m = &a->arming[i];
-
-		if (!m->interval)
-			continue;
-		if (m->covered && m->sum != hash(m->start) - hash(m->end))
-			violation(a, "request %d: its %u firings, in %u events, up to %llu, are not one after the other",
-				  i, m->covered, m->events, m->end);
-		if (m->firings && m->covered > m->firings)
-			violation(a, "request %d: %u firings", i, m->covered);
-	}
+	for (int i = 0; i < a->armings; i++)
+		verify_arming(a, &a->arming[i]);
 }

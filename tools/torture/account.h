@@ -29,38 +29,42 @@
 enum account_state {
 	ACCOUNT_UNUSED = 0,
 	ACCOUNT_LIVE,		/* the id is valid */
-	ACCOUNT_LAST,		/* cancelled when it had expired: one event is to be read */
-	ACCOUNT_EITHER,		/* cancelled with all others, or its last event is to be read */
-	ACCOUNT_GONE,		/* a call has not found it: somebody has, or will have, its end */
+	ACCOUNT_EITHER,		/* cancelled with all others, or its last event was taken */
+	ACCOUNT_GONE,		/* a call has not found it: its last event was taken */
 	ACCOUNT_ENDED,
+};
+
+/* What is known of the events of a request that has been replaced, or has ended. */
+enum arming_end {
+	ARMING_OPEN = 0,	/* nothing */
+	ARMING_VOID,		/* a one-shot timer that was still pending: there is none */
+	ARMING_DONE,		/* a kept timer that was disarmed: all of them have been taken */
 };
 
 /**
  * struct arming - one request for an expiration, or for a series of them
  * @start: deadline that was asked for
+ * @asked: time after the call
  * @interval: of a periodic timer, else zero
  * @until: time after the call that replaced or ended it, else U64_MAX: nothing fires later
- * @stored: time after a store to the table of deadlines that put it off, or U64_MAX
  * @end: end of the last firing that an event stands for
  * @sum: see above
  * @firings: limit, or zero
  * @covered: firings that events stand for
  * @events: number of events
- * @by_store: asked for by a store to the table of deadlines
- * @void_: its event cannot come any more: the call that replaced it came first
+ * @known: of &enum arming_end
  */
 struct arming {
 	__u64 start;
+	__u64 asked;
 	__u64 interval;
 	__u64 until;
-	__u64 stored;
 	__u64 end;
 	__u64 sum;
 	__u32 firings;
 	__u32 covered;
 	__u32 events;
-	bool by_store;
-	bool void_;
+	enum arming_end known;
 };
 
 /**
@@ -69,18 +73,12 @@ struct arming {
  * @state: of &enum account_state
  * @context: number of its context
  * @kept: an event does not end the id
- * @on_set: %HTW_F_CANCEL_ON_SET
  * @relative: started with a relative deadline, so the arming's number is not known: it is 0
- * @parked: disarmed by a store to the table
- * @has_tail: @ring_tail is valid
  * @version: of the cookie, incremented by each change
- * @reuse: how often the account has been used before
  * @armings: number of valid entries of @arming
- * @chain: first of those that were asked for since the last call: the others by stores, and of
- *	all these, one takes effect
- * @ring_tail: all its events in the ring are before this one
+ * @reuse: how often the account has been used before
+ * @slack: the most that it was ever given
  * @id: its id
- * @last_missed: missed count that the last event must have, in %ACCOUNT_LAST
  * @arming: what was asked for
  */
 struct account {
@@ -88,17 +86,12 @@ struct account {
 	__u8 state;
 	__u8 context;
 	bool kept;
-	bool on_set;
 	bool relative;
-	bool parked;
-	bool has_tail;
 	__u8 version;
-	__u32 reuse;
 	__u8 armings;
-	__u8 chain;
-	__u32 ring_tail;
+	__u32 reuse;
+	__u64 slack;
 	__u64 id;
-	__u64 last_missed;
 	struct arming arming[ARMINGS];
 };
 
@@ -106,16 +99,8 @@ struct account {
 struct window {
 	__u64 before;		/* the context's time before the call */
 	__u64 after;		/* and after it; U64_MAX if the clock may have been set */
-	bool table;		/* the context has a table of deadlines */
 	bool harvests;		/* others may harvest it */
-	bool in_ring;		/* an event from the ring: */
-	__u32 number;		/* its number there */
-	/*
-	 * With a table: take back the event of a one-shot timer that a later store has put off;
-	 * a negative errno if that fails. NULL: do not.
-	 */
-	int (*unread)(int fd, const struct htw_event *ev);
-	int fd;
+	__u64 tick;		/* the context's */
 };
 
 /* Cookies that belong to no account: any other process's, and those that end readers. */
@@ -139,24 +124,22 @@ struct arming *account_current(struct account *a);
 bool account_is_reusable(const struct account *a);
 
 /* Before a call: note what is asked for. */
-void account_prepare_add(struct account *a, __u8 context, const struct htw_add *add, bool table);
+void account_prepare_add(struct account *a, __u8 context, const struct htw_add_args *add);
 bool account_can_arm(const struct account *a);
 __u64 account_next_deadline(const struct account *a, __u64 deadline);
 
 /* After a call: book its result; all need the lock. */
 void account_added(struct account *a, int result, __u64 id, const struct window *w);
-void account_cancelled(struct account *a, int result, const struct htw_cancel *c, bool has_output,
+void account_cancelled(struct account *a, int result, const struct htw_cancel_args *c,
 		       const struct window *w);
-void account_moved(struct account *a, int result, const struct htw_mod *mod,
+void account_moved(struct account *a, int result, const struct htw_mod_args *mod, bool has_output,
 		   const struct window *w);
-void account_stored(struct account *a, __u64 word, const struct window *w);
-void account_queried(struct account *a, int result, const struct htw_query *q,
+void account_queried(struct account *a, int result, const struct htw_timer_info *q,
 		     const struct window *w);
 
 /* These take the lock. */
 void account_event(__u8 context, const struct htw_event *ev, const struct window *w);
-void account_harvested(__u8 context, const struct htw_query *q, __u32 ring_tail,
-		       const struct window *w);
+void account_harvested(__u8 context, const struct htw_timer_info *q, const struct window *w);
 
 /* With the lock: is an event to come, if the context's time goes on to @horizon? */
 bool account_owes(const struct account *a, __u64 horizon);

@@ -60,7 +60,6 @@ static void choose_wheel(struct context *c, __u64 *random)
 	};
 	unsigned int i = xorshift64(random) % (sizeof(wheels) / sizeof(*wheels));
 
-	c->setup.flags |= HTW_SETUP_PRIVATE;
 	c->setup.tick_ns = wheels[i].tick;
 	c->setup.levels = wheels[i].levels;
 	memcpy(c->setup.slots, wheels[i].slots, sizeof(wheels[i].slots));
@@ -68,10 +67,6 @@ static void choose_wheel(struct context *c, __u64 *random)
 
 static void choose_readers(struct context *c, __u64 *random, const struct choices *choices)
 {
-	static const enum reader_kind for_ring[] = {
-		READER_SPIN, READER_POLL, READER_EPOLL, READER_EPOLL_EDGE, READER_EPOLL_EXCLUSIVE,
-		READER_SIGIO, READER_URING_POLL,
-	};
 	static const enum reader_kind nonblocking[] = {
 		READER_SPIN, READER_POLL, READER_EPOLL, READER_EPOLL_EDGE, READER_EPOLL_EXCLUSIVE,
 		READER_SIGIO, READER_URING_READ, READER_URING_POLL,
@@ -86,9 +81,7 @@ static void choose_readers(struct context *c, __u64 *random, const struct choice
 	for (unsigned int i = 0; i < c->nr_readers; i++) {
 		__u64 n = xorshift64(random);
 
-		if (c->setup.ring_entries)
-			c->readers[i] = for_ring[n % (choices->uring ? 7 : 6)];
-		else if (c->nonblock)
+		if (c->nonblock)
 			c->readers[i] = nonblocking[n % (choices->uring ? 8 : 6)];
 		else
 			c->readers[i] = blocking[n % (choices->uring ? 5 : 4)];
@@ -109,28 +102,20 @@ void context_choose(struct context *c, __u8 number, __u64 *random, const struct 
 		choose_clock(c, random, choices);
 	else
 		c->clock = CLOCK_MONOTONIC;
-	if (one_in(random, 4)) {
+	if (one_in(random, 4))
 		choose_wheel(c, random);
-	} else if (one_in(random, 4) && c->clock != (int)HTW_CLOCK_MANUAL && !c->uid) {
-		c->setup.flags |= HTW_SETUP_HOME;
-		c->setup.home_cpu = xorshift64(random) % choices->cpus;
-	}
-	if (one_in(random, 3)) {
-		c->setup.flags |= HTW_SETUP_RING;
-		c->setup.ring_entries = 4U << xorshift64(random) % 8;
-	}
-	if (one_in(random, 8)) {
-		c->setup.flags |= HTW_SETUP_LIMIT;
+	else if (one_in(random, 4))
+		c->setup.flags |= HTW_SETUP_EXACT;
+	if (one_in(random, 4))
+		c->setup.flags |= HTW_SETUP_ORDERED;
+	if (one_in(random, 8))
 		c->setup.limit = 50 + xorshift64(random) % 200;
-	}
-	c->table = one_in(random, 4);
 	c->harvests = one_in(random, 6);
 	c->drain = xorshift64(random) % 4 ? DRAIN_EXPIRE : xorshift64(random) % DRAINS;
 	/* At its limit it has no room for the timers that end its readers. */
 	if (c->setup.limit)
 		c->drain = DRAIN_EXPIRE;
-	c->strangers = !c->setup.limit && c->drain == DRAIN_EXPIRE && !c->table &&
-		       one_in(random, 2);
+	c->strangers = !c->setup.limit && c->drain == DRAIN_EXPIRE && one_in(random, 2);
 	c->workers = 1 + xorshift64(random) % 3;
 	c->most_ns = MSEC << xorshift64(random) % 12;
 	choose_readers(c, random, choices);
@@ -146,10 +131,10 @@ void context_describe(const struct context *c, char *buf, size_t size)
 	int n;
 
 	n = snprintf(buf, size,
-		     "context %u: uid %u, clock %d, flags %#x, ring %u, table %d, nonblock %d, harvests %d, strangers %d, workers %u, within %llu us, end %s, readers",
-		     c->number, c->uid, c->clock, c->setup.flags, c->setup.ring_entries, c->table,
-		     c->nonblock, c->harvests, c->strangers, c->workers, c->most_ns / USEC,
-		     drains[c->drain]);
+		     "context %u: uid %u, clock %d, flags %#x, tick %llu, levels %u, limit %llu, nonblock %d, harvests %d, strangers %d, workers %u, within %llu us, end %s, readers",
+		     c->number, c->uid, c->clock, c->setup.flags, c->setup.tick_ns, c->setup.levels,
+		     c->setup.limit, c->nonblock, c->harvests, c->strangers, c->workers,
+		     c->most_ns / USEC, drains[c->drain]);
 	for (unsigned int i = 0; i < c->nr_readers && n < (int)size; i++)
 		n += snprintf(buf + n, size - n, " %s", readers[c->readers[i]]);
 }
@@ -157,7 +142,7 @@ void context_describe(const struct context *c, char *buf, size_t size)
 /* Open it as its user, to whom it is charged, and set it up. */
 void context_open(struct context *c)
 {
-	struct htw_info info;
+	struct htw_info_args info;
 	int ret;
 
 	/* The system call changes this thread's user alone. */
@@ -166,52 +151,24 @@ void context_open(struct context *c)
 	c->fd = htw_open(c->nonblock ? O_NONBLOCK : 0);
 	if (c->fd < 0)
 		report_broken("context %u: %s: %s", c->number, HTW_DEVICE, strerror(errno));
-	if (c->setup.flags) {
-		ret = htw_set_up(c->fd, c->setup);
-		/* A home CPU may be off. */
-		if (ret == -EINVAL && c->setup.flags & HTW_SETUP_HOME) {
-			c->setup.flags &= ~HTW_SETUP_HOME;
-			c->setup.home_cpu = 0;
-			ret = c->setup.flags ? htw_set_up(c->fd, c->setup) : 0;
-		}
-		if (ret)
-			report_violation("context %u: HTW_SETUP: %s", c->number, strerror(-ret));
-	}
+	ret = htw_set_up(c->fd, c->setup);
+	if (ret)
+		report_violation("context %u: HTW_SETUP: %s", c->number, strerror(-ret));
 	if (c->uid && syscall(SYS_setresuid, -1, 0, -1))
 		report_broken("context %u: setresuid: %s", c->number, strerror(errno));
 	info = htw_info(c->fd);
 	if (info.timers || info.clock != c->clock)
 		report_violation("context %u: a new one has %llu timers, clock %d", c->number,
 				 info.timers, info.clock);
+	c->tick = info.tick_ns;
 }
 
-/* Map the ring or the table; NULL if that fails. */
-static void *map(const struct context *c, const char *what, size_t size, off_t offset)
+void context_use(struct context *c, int fd)
 {
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, offset);
-
-	if (p != MAP_FAILED)
-		return p;
-	report_violation("context %u: mmap of the %s: %s", c->number, what, strerror(errno));
-	return NULL;
-}
-
-/* In each process that uses it. */
-void context_map(struct context *c)
-{
-	size_t size = HTW_RING_SIZE(c->setup.ring_entries);
-
-	c->tick = htw_info(c->fd).tick_ns;
-	if (c->setup.ring_entries) {
-		size = (size + getpagesize() - 1) & -getpagesize();
-		c->ring = map(c, "ring", size, HTW_OFF_RING);
-	}
-	if (c->table) {
-		size = htw_info(c->fd).table_size;
-		if (size > TABLE_BYTES)
-			size = TABLE_BYTES;
-		c->words = map(c, "table", size, HTW_OFF_TABLE);
-	}
+	if (fd < 0)
+		report_broken("context %u: no descriptor came", c->number);
+	c->fd = fd;
+	c->tick = htw_info(fd).tick_ns;
 }
 
 __u64 context_time_before(const struct context *c)
@@ -234,8 +191,8 @@ struct window context_window(const struct context *c, __u64 before)
 	return (struct window){
 		.before = before,
 		.after = c->loose ? ~0ULL : context_time_after(c),
-		.table = c->table,
 		.harvests = c->harvests,
+		.tick = c->tick,
 	};
 }
 
@@ -262,9 +219,9 @@ void context_advance(struct context *c, __u64 to)
 	raise_to(&c->state->manual_done, to);
 }
 
-__u32 context_harvest(const struct context *c, struct htw_query *entries, __u32 room)
+__u32 context_harvest(const struct context *c, struct htw_timer_info *entries, __u32 room)
 {
-	struct htw_list list = htw_list_of(entries, room);
+	struct htw_list_args list = htw_list_of(entries, room);
 	__u64 before = context_time_before(c);
 	struct window window;
 	int ret;
@@ -276,6 +233,6 @@ __u32 context_harvest(const struct context *c, struct htw_query *entries, __u32 
 	}
 	window = context_window(c, before);
 	for (__u32 i = 0; i < list.done; i++)
-		account_harvested(c->number, &entries[i], list.ring_tail, &window);
+		account_harvested(c->number, &entries[i], &window);
 	return list.done;
 }

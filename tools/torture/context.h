@@ -14,11 +14,8 @@
 #define CONTEXTS_MOST	24
 #define READERS_MOST	3
 
-/* Room for the pages of timers of one context in the table of deadlines. */
-#define TABLE_BYTES	(1UL << 20)
-
 enum reader_kind {
-	READER_SPIN,		/* read() that never waits, or looking at the ring */
+	READER_SPIN,		/* read() that never waits */
 	READER_POLL,
 	READER_BLOCKING,	/* read() that waits, exclusively */
 	READER_EPOLL,
@@ -43,7 +40,6 @@ enum drain {
  * struct context_state - shared by all processes
  * @manual_begun: time that a manual clock is being moved to
  * @manual_done: time that it has reached
- * @consumer: lock of the program's side of the ring
  * @sentinels: sentinels that have been read
  * @readers_ended: readers that have ended, each for a sentinel
  * @events: events that readers have taken
@@ -51,7 +47,6 @@ enum drain {
 struct context_state {
 	__u64 manual_begun;
 	__u64 manual_done;
-	int consumer;
 	unsigned int sentinels;
 	unsigned int readers_ended;
 	__u64 events;
@@ -60,12 +55,11 @@ struct context_state {
 /**
  * struct context - one descriptor
  * @number: its number
- * @setup: argument of HTW_SETUP; nothing is set up if @setup.flags is zero
+ * @setup: argument of HTW_SETUP
  * @clock: its clock
  * @tick: tick of its wheel
  * @uid: who opens it
  * @nonblock: O_NONBLOCK
- * @table: the table of deadlines is mapped
  * @harvests: workers harvest it
  * @strangers: processes that are killed start timers on it
  * @loose: the clock may be set
@@ -79,18 +73,15 @@ struct context_state {
  * @horizon: at its end, timers are awaited that are due by then
  * @cancelled: count that HTW_CANCEL_ALL returned
  * @fd: the descriptor
- * @ring: the mapped ring, or NULL
- * @words: the mapped table, or NULL
  * @state: shared by all processes
  */
 struct context {
 	__u8 number;
-	struct htw_setup setup;
+	struct htw_setup_args setup;
 	int clock;
 	__u64 tick;
 	uid_t uid;
 	bool nonblock;
-	bool table;
 	bool harvests;
 	bool strangers;
 	bool loose;
@@ -104,14 +95,11 @@ struct context {
 	__u64 horizon;
 	__u64 cancelled;
 	int fd;
-	struct htw_ring *ring;
-	__u64 *words;
 	struct context_state *state;
 };
 
 /* What a round may do besides; see htw-torture's options. */
 struct choices {
-	unsigned int cpus;
 	bool set_clock;
 	bool uring;
 };
@@ -120,7 +108,8 @@ bool context_init(void);
 void context_choose(struct context *c, __u8 number, __u64 *random, const struct choices *choices);
 void context_describe(const struct context *c, char *buf, size_t size);
 void context_open(struct context *c);
-void context_map(struct context *c);
+/* In a process that has got its descriptor. */
+void context_use(struct context *c, int fd);
 
 /* The context's time: no later, and no earlier than it is. */
 __u64 context_time_before(const struct context *c);
@@ -129,6 +118,6 @@ struct window context_window(const struct context *c, __u64 before);
 /* Move a manual clock to a time. */
 void context_advance(struct context *c, __u64 to);
 /* Harvest up to @room timers and account for them. Return how many; zero also for a failure. */
-__u32 context_harvest(const struct context *c, struct htw_query *entries, __u32 room);
+__u32 context_harvest(const struct context *c, struct htw_timer_info *entries, __u32 room);
 
 #endif /* TORTURE_CONTEXT_H */

@@ -18,14 +18,14 @@ static __u64 stalled;
 	for (struct account *a = account_get((c)->first);		\
 	     a < account_get((c)->first) + (c)->nr_accounts; a++)
 
-static void cancel_left(struct context *c, struct account *a, __u32 flags)
+static void cancel_left(struct context *c, struct account *a)
 {
 	__u64 before = context_time_before(c);
-	struct htw_cancel cancel = htw_cancel_of(a->id, flags);
+	struct htw_cancel_args cancel = htw_cancel_of(a->id);
 	int ret = htw_call(c->fd, HTW_CANCEL, &cancel);
 	struct window window = context_window(c, before);
 
-	account_cancelled(a, ret, &cancel, true, &window);
+	account_cancelled(a, ret, &cancel, &window);
 }
 
 /* Cancel those that would go on for ever, or all. */
@@ -37,14 +37,14 @@ static void cancel_live(struct context *c, bool all)
 		account_lock(a);
 		m = account_current(a);
 		if (a->state == ACCOUNT_LIVE && (all || (m->interval && !m->firings)))
-			cancel_left(c, a, account_index(a) % 2 ? HTW_CANCEL_DISCARD : 0);
+			cancel_left(c, a);
 		account_unlock(a);
 	}
 }
 
 static void harvest_left(struct context *c)
 {
-	struct htw_query entries[256];
+	struct htw_timer_info entries[256];
 
 	while (context_harvest(c, entries, 256))
 		;
@@ -52,7 +52,7 @@ static void harvest_left(struct context *c)
 
 static void cancel_all(struct context *c)
 {
-	struct htw_cancel_all all = { .count = POISON };
+	struct htw_cancel_all_args all = { .count = POISON };
 	int ret;
 
 	for_each_account(a, c) {
@@ -114,7 +114,7 @@ static bool wait_for_events(struct context *c, __u64 horizon)
 	struct account *a;
 
 	while ((a = find_owing(c, horizon))) {
-		struct htw_info info;
+		struct htw_info_args info;
 
 		if (report_violations())
 			return false;
@@ -126,9 +126,9 @@ static bool wait_for_events(struct context *c, __u64 horizon)
 		if (now_ns() - last < stalled)
 			continue;
 		info = htw_info(c->fd);
-		report_violation("context %u: LOST: no event for %llu s; it has %llu timers, %llu events are unread: %s",
-				 c->number, stalled / SEC, info.timers, info.expired,
-				 info.expired ? "a wake-up was lost" : "a timer was lost");
+		report_violation("context %u: LOST: no event for %llu s; it has %llu timers: %s",
+				 c->number, stalled / SEC, info.timers,
+				 htw_poll(c->fd, 0) ? "a wake-up was lost" : "a timer was lost");
 		account_verify(a);
 		return false;
 	}
@@ -162,9 +162,9 @@ static bool end_readers(struct context *c)
 		if (report_violations())
 			return false;
 		if (now_ns() - start > stalled) {
-			report_violation("context %u: LOST: a reader was not woken; %u of %u ended, %llu events are unread",
+			report_violation("context %u: LOST: a reader was not woken; %u of %u ended, %llu timers are left",
 					 c->number, c->state->readers_ended, c->nr_readers,
-					 htw_info(c->fd).expired);
+					 htw_timers(c->fd));
 			return false;
 		}
 	}
@@ -204,18 +204,18 @@ void drain_verify(struct context *contexts, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++) {
 		struct context *c = &contexts[i];
-		struct htw_cancel_all all = { .flags = HTW_CANCEL_DISCARD };
-		struct htw_info info;
+		struct htw_cancel_all_args all = { 0 };
+		struct htw_info_args info;
 
 		if (c->drain == DRAIN_CANCEL_ALL)
 			check_cancelled(c);
-		/* The sentinels, if all timers are kept, and what strangers have left. */
-		if (c->drain != DRAIN_CLOSE && (c->table || c->strangers))
+		/* What strangers have left. */
+		if (c->drain != DRAIN_CLOSE && c->strangers)
 			htw_call(c->fd, HTW_CANCEL_ALL, &all);
 		info = htw_info(c->fd);
-		if (c->drain != DRAIN_CLOSE && (info.timers || info.expired))
-			report_violation("context %u: %llu timers are left, %llu events", c->number,
-					 info.timers, info.expired);
+		if (c->drain != DRAIN_CLOSE && info.timers)
+			report_violation("context %u: %llu timers are left", c->number,
+					 info.timers);
 		for_each_account(a, c) {
 			if (c->drain == DRAIN_CLOSE)
 				account_close(a);

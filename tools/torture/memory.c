@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,14 +50,14 @@ void memory_join(void)
 static void find_holder(char *line, size_t size)
 {
 	FILE *file = fopen(USERS, "re");
-	unsigned int contexts, wheels;
+	unsigned int contexts;
 	int timers;
 
 	if (!file)
 		report_broken("%s: %s", USERS, strerror(errno));
 	while (fgets(line, size, file)) {
-		if (sscanf(line, "user %*s contexts %u timers %d private_wheels %u", &contexts,
-			   &timers, &wheels) == 3 && (contexts || timers || wheels)) {
+		if (sscanf(line, "user %*s contexts %u timers %d", &contexts, &timers) == 2 &&
+		    (contexts || timers)) {
 			fclose(file);
 			line[strcspn(line, "\n")] = '\0';
 			return;
@@ -109,7 +110,8 @@ static __u64 charged(void)
 
 /*
  * Bytes that are charged for objects, which are counted exactly, and for pages, but not for the
- * names and inodes of files that the processes have looked at, which the kernel keeps for later.
+ * names and inodes of files that the processes have looked at, which the kernel keeps for later,
+ * and memory that they share, which is there until they end.
  *
  * Pages are charged for small objects in advance. When these are gone, up to a page for each CPU
  * may stay charged, and one for the cgroup, for as long as this exists. It is the same one in all
@@ -119,7 +121,8 @@ static __u64 held(void)
 {
 	const __u64 page = getpagesize();
 	const __u64 ahead = (sysconf(_SC_NPROCESSORS_CONF) + 1) * page;
-	const __u64 files = (stat_of("slab_reclaimable") + page - 1) / page * page;
+	const __u64 files = (stat_of("slab_reclaimable") + page - 1) / page * page +
+			    stat_of("shmem");
 	const __u64 all = charged();
 
 	return all > files + ahead ? all - files :
@@ -140,10 +143,16 @@ static void report_charges(void)
 		fclose(file);
 }
 
-/* An idle CPU keeps the address space of the task that it ran last, until it runs another. */
+/*
+ * An idle CPU keeps the address space of the task that it ran last, until it runs another; and in
+ * a batch the pages that it is to add to the lists of reclaim, charged though nobody uses them any
+ * more and no count has them, until something is unmapped there.
+ */
 static void run_on_each_cpu(void)
 {
+	const size_t page = getpagesize();
 	cpu_set_t all, one;
+	void *unused;
 
 	if (sched_getaffinity(0, sizeof(all), &all))
 		report_broken("sched_getaffinity: %s", strerror(errno));
@@ -154,6 +163,9 @@ static void run_on_each_cpu(void)
 		CPU_SET(cpu, &one);
 		/* Fails if the CPU has gone off. */
 		sched_setaffinity(0, sizeof(one), &one);
+		unused = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (unused == MAP_FAILED || munmap(unused, page))
+			report_broken("mmap: %s", strerror(errno));
 	}
 	sched_setaffinity(0, sizeof(all), &all);
 }

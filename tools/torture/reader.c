@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -21,7 +22,6 @@
 /* A batch of events and what a reader knows about it. */
 struct batch {
 	struct htw_event events[EVENTS_MOST];
-	__u32 first;		/* number of the first one in the ring */
 	struct window window;
 };
 
@@ -38,21 +38,18 @@ void reader_send_sentinels(struct context *c, unsigned int n)
 				      strerror(errno));
 }
 
-/* Events that are read one after the other have fired one after the other. */
+/* Events that are taken one after the other from one wheel. */
 static void check_order(const struct context *c, const struct batch *b, unsigned int n)
 {
-	for (unsigned int i = 1; i < n && !c->loose; i++)
-		if (b->events[i].fired < b->events[i - 1].fired)
-			report_violation("context %u: an event that fired at %llu is before one that fired at %llu",
-					 c->number, b->events[i - 1].fired, b->events[i].fired);
-}
+	const bool has_one_wheel = c->clock == (int)HTW_CLOCK_MANUAL ||
+				   c->setup.flags & HTW_SETUP_ORDERED;
 
-static int unread(int fd, const struct htw_event *ev)
-{
-	return htw_mod(fd, (struct htw_mod){
-		.id = ev->id, .deadline = ev->deadline, .firings = ev->missed + 1,
-		.flags = HTW_MOD_UNREAD,
-	});
+	if (c->loose || !has_one_wheel)
+		return;
+	for (unsigned int i = 1; i < n; i++)
+		if (b->events[i].taken < b->events[i - 1].taken)
+			report_violation("context %u: an event that was taken at %llu is before one that was taken at %llu",
+					 c->number, b->events[i - 1].taken, b->events[i].taken);
 }
 
 /* Book events. Return the number of sentinels among them. */
@@ -63,9 +60,6 @@ static unsigned int book(struct reader *r, struct batch *b, unsigned int n)
 
 	check_order(c, b, n);
 	for (unsigned int i = 0; i < n; i++) {
-		b->window.number = b->first + i;
-		b->window.fd = c->fd;
-		b->window.unread = c->table && below(r, 2) ? unread : NULL;
 		account_event(c->number, &b->events[i], &b->window);
 		sentinels += COOKIE_KIND(b->events[i].cookie) == COOKIE_SENTINEL;
 	}
@@ -81,75 +75,24 @@ static bool shall_end(const struct reader *r, unsigned int sentinels)
 	return sentinels;
 }
 
-static unsigned int take(struct context *c, struct batch *b, unsigned int room)
+/* Read to memory that ends before @room events, and may not be present: what does not fit stays. */
+static ssize_t read_to_edge(struct reader *r, struct htw_event *ev, unsigned int room)
 {
-	const __u32 entries = c->setup.ring_entries;
-	__u32 tail, head = c->ring->head;
-	unsigned int n = 0;
+	const size_t most = EVENTS_MOST * sizeof(*ev), fits = below(r, room) * sizeof(*ev);
+	ssize_t size;
 
-	tail = __atomic_load_n(&c->ring->tail, __ATOMIC_ACQUIRE);
-	if (tail - head > entries) {
-		report_violation("context %u: the ring's tail is %u, its head %u", c->number, tail,
-				 head);
-		return 0;
+	if (!r->edge) {
+		r->edge = htw_before_page(most, PROT_NONE);
+		if (!r->edge)
+			report_broken("no memory");
+		r->edge += most;
 	}
-	b->first = head;
-	for (; head != tail && n < room; head++) {
-		struct htw_event *ev = HTW_RING_EVENT(c->ring, entries, head);
-
-		b->events[n++] = *ev;
-		/* If the tail came before the entry, what is found has no cookie of ours. */
-		memset(ev, 0, sizeof(*ev));
-	}
-	__atomic_store_n(&c->ring->head, head, __ATOMIC_RELEASE);
-	return n;
-}
-
-/*
- * The ring has one program's side: readers of all processes take turns. Whoever has come for an
- * edge or a signal waits for its turn, as the one before may have looked before that. Nobody else
- * need have been woken, so nothing is left behind. Return the number of sentinels.
- */
-static unsigned int empty_ring(struct reader *r)
-{
-	struct context *c = r->context;
-	unsigned int n, sentinels = 0;
-	struct batch b;
-
-	do {
-		while (__atomic_exchange_n(&c->state->consumer, 1, __ATOMIC_ACQUIRE))
-			sched_yield();
-		n = take(c, &b, 1 + below(r, EVENTS_MOST));
-		__atomic_store_n(&c->state->consumer, 0, __ATOMIC_RELEASE);
-		b.window = context_window(c, 0);
-		b.window.in_ring = true;
-		sentinels += book(r, &b, n);
-	} while (n);
-	return sentinels;
-}
-
-/* Move what is queued into the ring, of which no reader is told; true if something was. */
-static bool flush(const struct context *c)
-{
-	int ret;
-
-	if (!(__atomic_load_n(&c->ring->flags, __ATOMIC_RELAXED) & HTW_RING_OVERFLOW))
-		return false;
-	ret = htw_call(c->fd, HTW_FLUSH, NULL);
-	if (ret < 0)
-		report_violation("context %u: HTW_FLUSH: %s", c->number, strerror(-ret));
-	return ret > 0;
-}
-
-/* True if the reader shall end. */
-static bool take_all(struct reader *r)
-{
-	unsigned int sentinels = 0;
-
-	do {
-		sentinels += empty_ring(r);
-	} while (flush(r->context));
-	return shall_end(r, sentinels);
+	if (below(r, 2))
+		madvise(r->edge - getpagesize(), getpagesize(), MADV_DONTNEED);
+	size = read(r->context->fd, r->edge - fits, room * sizeof(*ev));
+	if (size > 0 && (size_t)size <= fits)
+		memcpy(ev, r->edge - fits, size);
+	return size;
 }
 
 static ssize_t read_events(struct reader *r, struct htw_event *ev, unsigned int room)
@@ -159,6 +102,8 @@ static ssize_t read_events(struct reader *r, struct htw_event *ev, unsigned int 
 		{ ev + room / 2, (room - room / 2) * sizeof(*ev) },
 	};
 
+	if (!below(r, 16))
+		return read_to_edge(r, ev, room);
 	if (room > 1 && !below(r, 4))
 		return readv(r->context->fd, parts, 2);
 	return read(r->context->fd, ev, room * sizeof(*ev));
@@ -182,12 +127,11 @@ static int read_once(struct reader *r)
 	struct batch b;
 	ssize_t size;
 
-	if (r->context->ring)
-		return take_all(r) ? 1 : -EAGAIN;
 	size = read_events(r, b.events, 1 + below(r, EVENTS_MOST));
 	if (size < 0 && errno == EAGAIN && r->context->nonblock)
 		return -EAGAIN;
-	if (size < 0 && errno == EINTR)
+	/* EFAULT if the first event did not fit: it is still there. */
+	if (size < 0 && (errno == EINTR || errno == EFAULT))
 		return 0;
 	if (size < 0) {
 		report_violation("context %u: read: %s", r->context->number, strerror(errno));

@@ -14,11 +14,13 @@
  * @context: its context
  * @kind: how it waits
  * @random: state of its random numbers
+ * @edge: end of memory behind which there is none; NULL before the first use
  */
 struct reader {
 	struct context *context;
 	enum reader_kind kind;
 	__u64 random;
+	char *edge;
 };
 
 /* Ends when it has read a sentinel. */

@@ -98,7 +98,6 @@ static void choose_threads(struct round *r, struct context *c, __u64 *random, __
 static void choose(struct round *r, const struct round_options *options, __u64 *random)
 {
 	const struct choices choices = {
-		.cpus = machine_cpus(),
 		.set_clock = options->set_clock,
 		.uring = options->uring,
 	};
@@ -145,12 +144,8 @@ static void play(struct round *r, unsigned int number)
 	sigemptyset(&set);
 	sigaddset(&set, SIGIO);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	for (i = 0; i < r->nr_contexts; i++) {
-		r->contexts[i].fd = htw_receive_fd(socket);
-		if (r->contexts[i].fd < 0)
-			report_broken("no descriptor came");
-		context_map(&r->contexts[i]);
-	}
+	for (i = 0; i < r->nr_contexts; i++)
+		context_use(&r->contexts[i], htw_receive_fd(socket));
 	for (i = number; i < r->nr_readers; i += r->nr_players)
 		readers[i] = start_thread(reader_run, &r->readers[i]);
 	for (i = number; i < r->nr_workers; i += r->nr_players)
@@ -183,8 +178,6 @@ static void start_players(struct round *r)
 	}
 	for (unsigned int i = 0; i < r->nr_contexts; i++) {
 		context_open(&r->contexts[i]);
-		/* Before the first timer: the table makes all timers kept ones. */
-		context_map(&r->contexts[i]);
 		for (unsigned int k = 0; k < r->nr_players; k++)
 			if (!htw_send_fd(r->players[k].socket, r->contexts[i].fd))
 				report_broken("a descriptor could not be sent: %s",

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,30 +23,20 @@ static __u64 cookie(__u64 *random)
 /* Calls on a context that is accounted for by others. */
 static void meddle(const struct context *c, __u64 *random)
 {
-	struct htw_query entries[16];
-	struct htw_op ops[16];
+	struct htw_timer_info entries[16];
+	__u64 ids[16];
 
 	for (;;) {
-		unsigned int n = 1 + xorshift64(random) % 16;
-		struct htw_list list = htw_list_of(entries, 16);
+		const __u64 n = 1 + xorshift64(random) % 16;
+		struct htw_list_args list = htw_list_of(entries, 16);
+		__u64 started = 0;
 
-		for (unsigned int i = 0; c->strangers && i < n; i++)
-			ops[i] = htw_op_add(context_time_before(c) + xorshift64(random) % SOON,
-					    cookie(random));
-		if (c->strangers && !htw_batch_all(c->fd, ops, n)) {
-			for (unsigned int i = 0; i < n; i += 2)
-				if (!ops[i].result)
-					htw_stop_flags(c->fd, ops[i].add.id, HTW_CANCEL_DISCARD);
-		}
+		if (c->strangers)
+			started = htw_start_many(c->fd, context_time_before(c) +
+						 xorshift64(random) % SOON, cookie(random), n, ids);
+		htw_stop_many(c->fd, ids, started / 2);
 		htw_call(c->fd, HTW_LIST, &list);
 		htw_poll(c->fd, xorshift64(random) % 3);
-		if (c->setup.ring_entries) {
-			size_t size = (HTW_RING_SIZE(c->setup.ring_entries) + 4095) & -4096UL;
-			void *p = mmap(NULL, size, PROT_READ, MAP_SHARED, c->fd, HTW_OFF_RING);
-
-			if (p != MAP_FAILED && xorshift64(random) % 2)
-				munmap(p, size);
-		}
 	}
 }
 
@@ -58,27 +47,21 @@ static void live_alone(const struct context *like, __u64 *random)
 	struct context own = *like;
 
 	own.fd = -1;
-	own.ring = NULL;
-	own.words = NULL;
 	context_open(&own);
-	context_map(&own);
 	if (!fork())
 		meddle(&own, random);
 	for (;;) {
+		struct htw_cancel_all_args all = { 0 };
 		__u64 ids[256], now = context_time_before(&own);
 		__u64 n = htw_start_many(own.fd, now + xorshift64(random) % SOON, 0, 256, ids);
 
 		htw_stop_many(own.fd, ids, xorshift64(random) % (n + 1));
-		if (own.words)
-			for (__u64 i = 0; i < n; i++)
-				own.words[HTW_ID_SLOT(ids[i]) % 64] = now + SOON;
-		if (own.ring)
-			own.ring->head = xorshift64(random) % 4 ? own.ring->tail :
-								  xorshift64(random);
-		else if (htw_poll(own.fd, 1) == POLLIN)
+		if (htw_poll(own.fd, 1) == POLLIN)
 			htw_read(own.fd, events, 64);
 		if (own.clock == (int)HTW_CLOCK_MANUAL)
 			htw_advance(own.fd, SOON / 8, 0);
+		if (xorshift64(random) % 64 == 0)
+			htw_call(own.fd, HTW_CANCEL_ALL, &all);
 	}
 }
 

@@ -1,97 +1,170 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "submit.h"
 
+#include <liburing.h>
+#include <stdlib.h>
+
 #include "../common/htw-client.h"
+#include "report.h"
 
-static int submit_one(int fd, struct htw_op *op)
+/* &io_uring_sqe.cmd, which the header of liburing 2.3 does not name. */
+#define SQE_CMD		48
+
+/* This thread's, once it has made a command. */
+static __thread struct io_uring *ring;
+
+static void make_ring(void)
 {
-	static const unsigned long commands[] = {
-		[HTW_OP_ADD] = HTW_ADD,
-		[HTW_OP_CANCEL] = HTW_CANCEL,
-		[HTW_OP_MOD] = HTW_MOD,
-		[HTW_OP_QUERY] = HTW_QUERY,
-	};
+	int ret;
 
-	return htw_call(fd, commands[op->op], &op->add);
+	if (ring)
+		return;
+	ring = calloc(1, sizeof(*ring));
+	ret = ring ? io_uring_queue_init(SUBMIT_MOST, ring, 0) : -ENOMEM;
+	if (ret)
+		report_broken("io_uring_queue_init: %s", strerror(-ret));
+}
+
+void submit_exit(void)
+{
+	if (!ring)
+		return;
+	io_uring_queue_exit(ring);
+	free(ring);
+	ring = NULL;
+}
+
+static void prepare(int fd, unsigned long command, void *arg, int *result, unsigned char flags)
+{
+	const struct htw_uring_args args = { .arg = (uintptr_t)arg };
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+	io_uring_prep_rw(IORING_OP_URING_CMD, sqe, fd, NULL, 0, 0);
+	sqe->cmd_op = command;
+	memcpy((char *)sqe + SQE_CMD, &args, sizeof(args));
+	sqe->flags = flags;
+	io_uring_sqe_set_data(sqe, result);
+}
+
+/* Submit what has been prepared, and store each result. */
+static void complete(unsigned int n)
+{
+	while (n) {
+		struct io_uring_cqe *cqe;
+		int ret = io_uring_submit_and_wait(ring, 1);
+
+		if (ret < 0 && ret != -EINTR)
+			report_broken("io_uring: %s", strerror(-ret));
+		while (!io_uring_peek_cqe(ring, &cqe)) {
+			*(int *)io_uring_cqe_get_data(cqe) = cqe->res;
+			io_uring_cqe_seen(ring, cqe);
+			if (!n--)
+				report_broken("io_uring: more completions than commands");
+		}
+	}
+}
+
+static int call(int fd, unsigned long command, void *arg, const struct submit_way *way)
+{
+	int ret;
+
+	if (!way->uring)
+		return htw_call(fd, command, arg);
+	make_ring();
+	prepare(fd, command, arg, &ret, way->sqe_flags);
+	complete(1);
+	return ret;
 }
 
 /* What the operations have in common. */
-static struct htw_vector vector_of(const struct htw_op *op)
+static struct htw_vector_args vector_of(const struct submit_op *op)
 {
-	struct htw_vector v = { .op = op->op };
-
-	switch (op->op) {
-	case HTW_OP_ADD:
-		v.flags = op->add.flags;
-		v.interval = op->add.interval;
-		v.firings = op->add.firings;
-		v.slack = op->add.slack;
-		break;
-	case HTW_OP_CANCEL:
-		v.flags = op->cancel.flags;
-		break;
+	switch (op->command) {
+	case HTW_ADD:
+		return (struct htw_vector_args){
+			.op = HTW_OP_ADD,
+			.flags = op->add.flags,
+			.interval = op->add.interval,
+			.firings = op->add.firings,
+			.slack = op->add.slack,
+		};
+	case HTW_CANCEL:
+		return (struct htw_vector_args){ .op = HTW_OP_CANCEL, .flags = op->cancel.flags };
 	default:
-		v.flags = op->mod.flags;
-		v.interval = op->mod.interval;
-		v.firings = op->mod.firings;
-		v.slack = op->mod.slack;
-		break;
+		return (struct htw_vector_args){
+			.op = HTW_OP_MOD,
+			.flags = op->mod.flags,
+			.interval = op->mod.interval,
+			.firings = op->mod.firings,
+			.slack = op->mod.slack,
+		};
 	}
-	return v;
 }
 
-static void take_result(struct htw_op *op, __u64 id, __u64 ring_tail)
-{
-	op->result = HTW_ID_ERROR(id);
-	if (op->op == HTW_OP_ADD)
-		op->add.id = id;
-	else if (op->op == HTW_OP_CANCEL)
-		op->cancel.ring_tail = ring_tail;
-}
-
-static int submit_vector(int fd, struct htw_op *ops, unsigned int n)
+static int submit_vector(int fd, struct submit_op *ops, unsigned int n,
+			 const struct submit_way *way)
 {
 	__u64 ids[SUBMIT_MOST], deadlines[SUBMIT_MOST], cookies[SUBMIT_MOST];
-	struct htw_vector all = vector_of(ops), v;
-	const bool has_deadlines = all.op == HTW_OP_ADD ||
-				   (all.op == HTW_OP_MOD && all.flags & HTW_MOD_DEADLINE);
-	const bool has_cookies = all.op == HTW_OP_ADD ||
-				 (all.op == HTW_OP_MOD && all.flags & HTW_MOD_COOKIE);
+	const struct htw_vector_args all = vector_of(ops);
+	const bool adds = all.op == HTW_OP_ADD, mods = all.op == HTW_OP_MOD;
+	const bool has_deadlines = adds || (mods && all.flags & HTW_MOD_DEADLINE);
+	const bool has_cookies = adds || (mods && all.flags & HTW_MOD_COOKIE);
 	unsigned int i, done = 0;
-	int ret;
 
 	for (i = 0; i < n; i++) {
-		ids[i] = all.op == HTW_OP_ADD ? POISON : ops[i].cancel.id;
-		deadlines[i] = all.op == HTW_OP_ADD ? ops[i].add.deadline : ops[i].mod.deadline;
-		cookies[i] = all.op == HTW_OP_ADD ? ops[i].add.cookie : ops[i].mod.cookie;
+		/* The id is the first field of all arguments. */
+		ids[i] = adds ? POISON : ops[i].cancel.id;
+		deadlines[i] = adds ? ops[i].add.deadline : ops[i].mod.deadline;
+		cookies[i] = adds ? ops[i].add.cookie : ops[i].mod.cookie;
 	}
 	while (done < n) {
-		v = all;
+		struct htw_vector_args v = all;
+		int ret;
+
 		v.ids = (uintptr_t)(ids + done);
 		v.deadlines = has_deadlines ? (uintptr_t)(deadlines + done) : 0;
 		v.cookies = has_cookies ? (uintptr_t)(cookies + done) : 0;
 		v.count = n - done;
-		ret = htw_call(fd, HTW_VECTOR, &v);
+		v.done = POISON32;
+		v.failed = POISON32;
+		ret = call(fd, HTW_VECTOR, &v, way);
 		if (ret == -EINTR)
 			continue;
 		if (ret)
 			return ret;
 		if (!v.done || v.done > n - done)
 			return -EIO;
-		for (i = done; i < done + v.done; i++)
-			take_result(&ops[i], ids[i], v.ring_tail);
+		for (i = done; i < done + v.done; i++) {
+			ops[i].result = HTW_ID_ERROR(ids[i]);
+			v.failed -= !!ops[i].result;
+			if (adds)
+				ops[i].add.id = ids[i];
+		}
+		if (v.failed)
+			return -EBADMSG;
 		done += v.done;
 	}
 	return 0;
 }
 
-int submit(int fd, struct htw_op *ops, unsigned int n, enum submit_form form)
+int submit(int fd, struct submit_op *ops, unsigned int n, const struct submit_way *way)
 {
-	if (form == SUBMIT_VECTOR && ops->op != HTW_OP_QUERY)
-		return submit_vector(fd, ops, n);
-	if (form != SUBMIT_SINGLE)
-		return htw_batch_all(fd, ops, n);
-	for (unsigned int i = 0; i < n; i++)
-		ops[i].result = submit_one(fd, &ops[i]);
+	const bool uring = way->uring && ops->command != HTW_QUERY;
+	unsigned int i;
+
+	if (way->vector && ops->command != HTW_QUERY)
+		return submit_vector(fd, ops, n, way);
+	if (uring)
+		make_ring();
+	for (i = 0; i < n; i++) {
+		if (uring)
+			prepare(fd, ops[i].command, &ops[i].add, &ops[i].result, way->sqe_flags);
+		else
+			ops[i].result = htw_call(fd, ops[i].command, &ops[i].add);
+	}
+	if (uring)
+		complete(n);
+	for (i = 0; i < n; i++)
+		ops[i].has_output = !ops[i].result;
 	return 0;
 }

@@ -2,6 +2,7 @@
 #include "worker.h"
 
 #include <errno.h>
+#include <linux/io_uring.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "report.h"
 #include "submit.h"
 
-/* Timers that take more than the 64 pages from which on a context shrinks. */
+/* Timers that take many more pages than those that a context keeps. */
 #define SWELL		5000u
 
 struct worker_counts *worker_counts;
@@ -27,7 +28,7 @@ static int *stop;
  */
 struct call {
 	struct account *a[SUBMIT_MOST];
-	struct htw_op ops[SUBMIT_MOST];
+	struct submit_op ops[SUBMIT_MOST];
 	unsigned int n;
 };
 
@@ -131,30 +132,44 @@ static unsigned int choose_number(struct worker *w)
 	return below(w, 3) ? 1 + below(w, 8) : 1 + below(w, SUBMIT_MOST);
 }
 
+/* Every other time as a vector; now and then by io_uring, of which a worker may make the calls. */
+static struct submit_way choose_way(struct worker *w)
+{
+	struct submit_way way = { .vector = below(w, 2), .uring = !below(w, 3) };
+
+	if (!below(w, 4))
+		way.sqe_flags |= IOSQE_ASYNC;
+	/* Not IOSQE_IO_LINK: that one ends with the first call that fails. */
+	if (!below(w, 4))
+		way.sqe_flags |= IOSQE_IO_HARDLINK;
+	return way;
+}
+
 /* Carry out the call; false if it failed as a whole. */
-static bool carry_out(struct worker *w, struct call *call, enum submit_form form, __u64 *before)
+static bool carry_out(struct worker *w, struct call *call, const struct submit_way *way,
+		      __u64 *before)
 {
 	int ret;
 
 	*before = context_time_before(w->context);
-	ret = submit(w->context->fd, call->ops, call->n, form);
+	ret = submit(w->context->fd, call->ops, call->n, way);
 	if (ret)
-		report_violation("context %u: a call of form %u for %u operations %u failed: %s",
-				 w->context->number, form, call->n, call->ops->op, strerror(-ret));
+		report_violation("context %u: a vector of %u operations %#lx failed: %s",
+				 w->context->number, call->n, call->ops->command, strerror(-ret));
 	return !ret;
 }
 
 static bool may_refuse(const struct context *c, int result)
 {
-	return result == -ENOSPC ? c->setup.flags & HTW_SETUP_LIMIT :
+	return result == -ENOSPC ? c->setup.limit :
 	       result == -EDQUOT && c->uid;
 }
 
 static void add(struct worker *w, struct call *call)
 {
 	const struct context *c = w->context;
-	const enum submit_form form = below(w, SUBMIT_FORMS);
-	struct htw_add common = { .flags = HTW_F_ABS };
+	const struct submit_way way = choose_way(w);
+	struct htw_add_args common = { .flags = HTW_F_ABS };
 	struct window window;
 	__u64 before;
 
@@ -166,15 +181,13 @@ static void add(struct worker *w, struct call *call)
 		common.flags |= HTW_F_KEEP;
 	if (!below(w, 6))
 		common.slack = below(w, c->most_ns);
-	if (c->clock == CLOCK_REALTIME && !below(w, 4))
-		common.flags |= HTW_F_CANCEL_ON_SET;
 	/* A relative deadline tells no number, so there can be one request only. */
 	if (!common.interval && !below(w, 4))
 		common.flags &= ~HTW_F_ABS;
 
 	for (unsigned int want = choose_number(w); call->n < want; call->n++) {
 		struct account *a = find_free(w);
-		struct htw_add next = common;
+		struct htw_add_args next = common;
 
 		if (!a)
 			break;
@@ -184,17 +197,17 @@ static void add(struct worker *w, struct call *call)
 		a->version = 0;
 		a->reuse++;
 		next.cookie = account_cookie(a);
-		account_prepare_add(a, c->number, &next, c->table);
+		account_prepare_add(a, c->number, &next);
 		call->a[call->n] = a;
-		call->ops[call->n] = (struct htw_op){
-			.op = HTW_OP_ADD, .result = POISON32, .add = next,
+		call->ops[call->n] = (struct submit_op){
+			.command = HTW_ADD, .result = POISON32, .add = next,
 		};
 	}
-	if (!call->n || !carry_out(w, call, form, &before))
+	if (!call->n || !carry_out(w, call, &way, &before))
 		return;
 	window = context_window(c, before);
 	for (unsigned int i = 0; i < call->n; i++) {
-		const struct htw_op *op = &call->ops[i];
+		const struct submit_op *op = &call->ops[i];
 
 		if (op->result && !may_refuse(c, op->result))
 			report_violation("context %u: an add failed: %s", c->number,
@@ -206,8 +219,7 @@ static void add(struct worker *w, struct call *call)
 
 static void cancel(struct worker *w, struct call *call)
 {
-	const enum submit_form form = below(w, SUBMIT_FORMS);
-	const __u32 flags = below(w, 2) ? HTW_CANCEL_DISCARD : 0;
+	const struct submit_way way = choose_way(w);
 	struct window window;
 	__u64 before;
 
@@ -217,22 +229,27 @@ static void cancel(struct worker *w, struct call *call)
 		if (!a)
 			break;
 		call->a[call->n] = a;
-		call->ops[call->n] = htw_op_cancel(a->id, flags);
+		call->ops[call->n] = (struct submit_op){
+			.command = HTW_CANCEL, .result = POISON32, .cancel = htw_cancel_of(a->id),
+		};
 	}
-	if (!call->n || !carry_out(w, call, form, &before))
+	if (!call->n || !carry_out(w, call, &way, &before))
 		return;
 	window = context_window(w->context, before);
-	for (unsigned int i = 0; i < call->n; i++)
-		account_cancelled(call->a[i], call->ops[i].result, &call->ops[i].cancel,
-				  form != SUBMIT_VECTOR, &window);
+	for (unsigned int i = 0; i < call->n; i++) {
+		const struct submit_op *op = &call->ops[i];
+
+		account_cancelled(call->a[i], op->result, op->has_output ? &op->cancel : NULL,
+				  &window);
+	}
 	count(&worker_counts->cancels, call->n);
 }
 
 static void mod(struct worker *w, struct call *call)
 {
 	const struct context *c = w->context;
-	const enum submit_form form = below(w, SUBMIT_FORMS);
-	struct htw_mod common = { 0 };
+	const struct submit_way way = choose_way(w);
+	struct htw_mod_args common = { 0 };
 	struct window window;
 	__u64 before;
 
@@ -252,7 +269,7 @@ static void mod(struct worker *w, struct call *call)
 
 	for (unsigned int want = choose_number(w); call->n < want; call->n++) {
 		struct account *a = find_used(w);
-		struct htw_mod next = common;
+		struct htw_mod_args next = common;
 
 		if (!a)
 			break;
@@ -264,6 +281,7 @@ static void mod(struct worker *w, struct call *call)
 			break;
 		}
 		next.id = a->id;
+		next.state = POISON32;
 		if (common.flags & HTW_MOD_DEADLINE)
 			next.deadline = account_next_deadline(a, choose_deadline(w));
 		if (common.flags & HTW_MOD_COOKIE) {
@@ -272,21 +290,23 @@ static void mod(struct worker *w, struct call *call)
 			a->version--;
 		}
 		call->a[call->n] = a;
-		call->ops[call->n] = (struct htw_op){
-			.op = HTW_OP_MOD, .result = POISON32, .mod = next,
+		call->ops[call->n] = (struct submit_op){
+			.command = HTW_MOD, .result = POISON32, .mod = next,
 		};
 	}
-	if (!call->n || !carry_out(w, call, form, &before))
+	if (!call->n || !carry_out(w, call, &way, &before))
 		return;
 	window = context_window(c, before);
-	for (unsigned int i = 0; i < call->n; i++)
-		account_moved(call->a[i], call->ops[i].result, &call->ops[i].mod, &window);
+	for (unsigned int i = 0; i < call->n; i++) {
+		const struct submit_op *op = &call->ops[i];
+
+		account_moved(call->a[i], op->result, &op->mod, op->has_output, &window);
+	}
 	count(&worker_counts->mods, call->n);
 }
 
 static void query(struct worker *w, struct call *call)
 {
-	const enum submit_form form = below(w, 2) ? SUBMIT_SINGLE : SUBMIT_BATCH;
 	struct window window;
 	__u64 before;
 
@@ -296,11 +316,11 @@ static void query(struct worker *w, struct call *call)
 		if (!a)
 			break;
 		call->a[call->n] = a;
-		call->ops[call->n] = (struct htw_op){
-			.op = HTW_OP_QUERY, .result = POISON32, .query.id = a->id,
+		call->ops[call->n] = (struct submit_op){
+			.command = HTW_QUERY, .result = POISON32, .query.id = a->id,
 		};
 	}
-	if (!call->n || !carry_out(w, call, form, &before))
+	if (!call->n || !carry_out(w, call, &(struct submit_way){ 0 }, &before))
 		return;
 	window = context_window(w->context, before);
 	for (unsigned int i = 0; i < call->n; i++)
@@ -308,55 +328,30 @@ static void query(struct worker *w, struct call *call)
 	count(&worker_counts->queries, call->n);
 }
 
-/* Half of the stores put a timer off by less than this: within the tick it is due in, mostly. */
-#define STORE_NEAR	(100 * 1000)
-
-/* Put timers off, or disarm them, by stores to the table of deadlines. */
-static void store(struct worker *w, struct call *call)
-{
-	const struct context *c = w->context;
-
-	for (unsigned int want = choose_number(w); call->n < want; call->n++) {
-		struct account *a = find_used(w);
-		__u64 before, deadline, word;
-		struct window window;
-
-		if (!a)
-			break;
-		call->a[call->n] = a;
-		if (!account_can_arm(a) || a->parked || account_current(a)->firings ||
-		    HTW_ID_SLOT(a->id) >= TABLE_BYTES / sizeof(*c->words))
-			continue;
-		before = context_time_before(c);
-		deadline = account_current(a)->start;
-		if (deadline < before)
-			deadline = before;
-		word = account_next_deadline(a, deadline + ARMINGS +
-					     below(w, below(w, 2) ? c->most_ns : STORE_NEAR));
-		if (!below(w, 8))
-			word = HTW_DISARMED;
-		__atomic_store_n(&c->words[HTW_ID_SLOT(a->id)], word, __ATOMIC_SEQ_CST);
-		window = context_window(c, before);
-		account_stored(a, word, &window);
-		count(&worker_counts->stores, 1);
-	}
-}
-
 static void harvest(struct worker *w)
 {
-	struct htw_query entries[SUBMIT_MOST];
+	struct htw_timer_info entries[SUBMIT_MOST];
 	__u32 room = 1 + below(w, SUBMIT_MOST);
 
 	count(&worker_counts->harvested, context_harvest(w->context, entries, room));
+}
+
+/* Each timer is reported once. */
+static void check_list(const struct context *c, const struct htw_timer_info *entries, __u32 n)
+{
+	for (__u32 i = 0; i < n; i++)
+		for (__u32 k = 0; k < i; k++)
+			if (entries[i].id == entries[k].id)
+				report_violation("context %u: HTW_LIST reported id %#llx twice",
+						 c->number, entries[i].id);
 }
 
 /* Calls that only look; what they find may change at once. */
 static void look(struct worker *w)
 {
 	const struct context *c = w->context;
-	struct htw_query entries[SUBMIT_MOST];
-	struct htw_list list = htw_list_of(entries, SUBMIT_MOST);
-	struct htw_next next = { 0 };
+	struct htw_timer_info entries[SUBMIT_MOST];
+	struct htw_list_args list = htw_list_of(entries, SUBMIT_MOST);
 	int ret;
 
 	list.flags = below(w, 8);
@@ -367,10 +362,8 @@ static void look(struct worker *w)
 					 list.done);
 			return;
 		}
+		check_list(c, entries, list.done);
 	} while (list.done && below(w, 8));
-	ret = htw_call(c->fd, HTW_NEXT, &next);
-	if (ret && ret != -ENOENT)
-		report_violation("context %u: HTW_NEXT: %s", c->number, strerror(-ret));
 	if (htw_info(c->fd).clock != c->clock)
 		report_violation("context %u: HTW_INFO failed", c->number);
 }
@@ -445,12 +438,6 @@ static void act(struct worker *w)
 	case 10 ... 16:
 		mod(w, &call);
 		break;
-	case 17 ... 19:
-		if (c->words) {
-			store(w, &call);
-			break;
-		}
-		__attribute__((fallthrough));
 	default:
 		add(w, &call);
 		break;
@@ -469,5 +456,6 @@ void *worker_run(void *arg)
 			sleep_until(now_ns() + below(w, 2 * MSEC));
 	}
 	free(w->swollen);
+	submit_exit();
 	return NULL;
 }

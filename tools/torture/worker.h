@@ -12,7 +12,6 @@ struct worker_counts {
 	__u64 adds;
 	__u64 cancels;
 	__u64 mods;
-	__u64 stores;
 	__u64 queries;
 	__u64 harvested;
 };

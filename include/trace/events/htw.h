@@ -7,14 +7,25 @@
 
 #include <linux/tracepoint.h>
 
-/* Deadlines and intervals are in ns, on the context's clock. */
+struct htw_alarm;
+struct htw_base;
+struct htw_context;
+struct htw_timer;
+
+/*
+ * Ids are unique within a context, which is an open file of /dev/htw; @context tells
+ * contexts apart, and is the same number for all events of one. Times are in ns on the
+ * context's clock, without the offsets of time namespaces.
+ */
+
 DECLARE_EVENT_CLASS(htw_timer_class,
 
-	TP_PROTO(u64 id, u64 cookie, u64 deadline, u64 interval),
+	TP_PROTO(const struct htw_context *context, const struct htw_timer *timer),
 
-	TP_ARGS(id, cookie, deadline, interval),
+	TP_ARGS(context, timer),
 
 	TP_STRUCT__entry(
+		__field(const void *, context)
 		__field(u64, id)
 		__field(u64, cookie)
 		__field(u64, deadline)
@@ -22,133 +33,176 @@ DECLARE_EVENT_CLASS(htw_timer_class,
 	),
 
 	TP_fast_assign(
-		__entry->id = id;
-		__entry->cookie = cookie;
-		__entry->deadline = deadline;
-		__entry->interval = interval;
+		__entry->context = context;
+		__entry->id = htw_ids_number(&context->ids, timer);
+		__entry->cookie = timer->cookie;
+		__entry->deadline = timer->deadline;
+		__entry->interval = timer->interval;
 	),
 
-	TP_printk("id=%#llx cookie=%#llx deadline=%llu interval=%llu",
-		  __entry->id, __entry->cookie, __entry->deadline, __entry->interval)
+	TP_printk("context=%p id=%#llx cookie=%#llx deadline=%llu interval=%llu",
+		  __entry->context, __entry->id, __entry->cookie, __entry->deadline,
+		  __entry->interval)
 );
 
 DEFINE_EVENT(htw_timer_class, htw_add,
-	TP_PROTO(u64 id, u64 cookie, u64 deadline, u64 interval),
-	TP_ARGS(id, cookie, deadline, interval));
+	TP_PROTO(const struct htw_context *context, const struct htw_timer *timer),
+	TP_ARGS(context, timer));
 
 /* A timer was changed; the fields hold the new values. */
 DEFINE_EVENT(htw_timer_class, htw_mod,
-	TP_PROTO(u64 id, u64 cookie, u64 deadline, u64 interval),
-	TP_ARGS(id, cookie, deadline, interval));
+	TP_PROTO(const struct htw_context *context, const struct htw_timer *timer),
+	TP_ARGS(context, timer));
 
-/* A cancel returned 0 or a negative error. */
+/* A timer was cancelled: zero; or there was none: a negative error. */
 TRACE_EVENT(htw_cancel,
 
-	TP_PROTO(u64 id, int result),
+	TP_PROTO(const void *context, u64 id, int result),
 
-	TP_ARGS(id, result),
+	TP_ARGS(context, id, result),
 
 	TP_STRUCT__entry(
+		__field(const void *, context)
 		__field(u64, id)
 		__field(int, result)
 	),
 
 	TP_fast_assign(
+		__entry->context = context;
 		__entry->id = id;
 		__entry->result = result;
 	),
 
-	TP_printk("id=%#llx result=%d", __entry->id, __entry->result)
+	TP_printk("context=%p id=%#llx result=%d",
+		  __entry->context, __entry->id, __entry->result)
 );
 
-/*
- * A timer expired. @late is in ns; negative only if the timer has HTW_F_CANCEL_ON_SET and the
- * clock was set.
- */
+/* The event of a timer was taken at @now; @late: ns since the deadline. */
 TRACE_EVENT(htw_expire,
 
-	TP_PROTO(u64 id, u64 cookie, u64 deadline, u64 now),
+	TP_PROTO(const struct htw_context *context, const struct htw_timer *timer, u64 now),
 
-	TP_ARGS(id, cookie, deadline, now),
+	TP_ARGS(context, timer, now),
 
 	TP_STRUCT__entry(
+		__field(const void *, context)
 		__field(u64, id)
 		__field(u64, cookie)
 		__field(u64, deadline)
-		__field(s64, late)
+		__field(u64, late)
 	),
 
 	TP_fast_assign(
-		__entry->id = id;
-		__entry->cookie = cookie;
-		__entry->deadline = deadline;
-		__entry->late = now - deadline;
+		__entry->context = context;
+		__entry->id = htw_ids_number(&context->ids, timer);
+		__entry->cookie = timer->cookie;
+		__entry->deadline = timer->deadline;
+		__entry->late = now - min(now, timer->deadline);
 	),
 
-	TP_printk("id=%#llx cookie=%#llx deadline=%llu late=%lld",
-		  __entry->id, __entry->cookie, __entry->deadline, __entry->late)
+	TP_printk("context=%p id=%#llx cookie=%#llx deadline=%llu late=%llu",
+		  __entry->context, __entry->id, __entry->cookie, __entry->deadline,
+		  __entry->late)
 );
 
-/* @moved timers of a wheel were moved to finer levels. */
+/* Timers of a wheel were moved to finer levels: @before had been so far. */
 TRACE_EVENT(htw_cascade,
 
-	TP_PROTO(unsigned int cpu, u64 moved),
+	TP_PROTO(const struct htw_base *base, u64 before),
 
-	TP_ARGS(cpu, moved),
+	TP_ARGS(base, before),
 
 	TP_STRUCT__entry(
-		__field(unsigned int, cpu)
+		__field(const void *, context)
+		__field(unsigned int, wheel)
 		__field(u64, moved)
 	),
 
 	TP_fast_assign(
-		__entry->cpu = cpu;
-		__entry->moved = moved;
+		__entry->context = base->ctx;
+		__entry->wheel = base->index;
+		__entry->moved = base->wheel.cascades - before;
 	),
 
-	TP_printk("cpu=%u moved=%llu", __entry->cpu, __entry->moved)
+	TP_printk("context=%p wheel=%u moved=%llu",
+		  __entry->context, __entry->wheel, __entry->moved)
 );
 
-/* A user has used up its share of a CPU: its timers there wait for @ns. */
-TRACE_EVENT(htw_throttle,
+/* The alarm of a user was set, to ring at @expires. */
+TRACE_EVENT(htw_alarm_program,
 
-	TP_PROTO(unsigned int cpu, u32 uid, u64 ns),
+	TP_PROTO(const struct htw_alarm *alarm, u64 expires),
 
-	TP_ARGS(cpu, uid, ns),
+	TP_ARGS(alarm, expires),
 
 	TP_STRUCT__entry(
-		__field(unsigned int, cpu)
 		__field(u32, uid)
-		__field(u64, ns)
-	),
-
-	TP_fast_assign(
-		__entry->cpu = cpu;
-		__entry->uid = uid;
-		__entry->ns = ns;
-	),
-
-	TP_printk("cpu=%u uid=%u ns=%llu", __entry->cpu, __entry->uid, __entry->ns)
-);
-
-/* A wheel's hrtimer was programmed; @expires is in ns on the wheel's clock. */
-TRACE_EVENT(htw_program,
-
-	TP_PROTO(unsigned int cpu, u64 expires),
-
-	TP_ARGS(cpu, expires),
-
-	TP_STRUCT__entry(
-		__field(unsigned int, cpu)
+		__field(int, clock)
 		__field(u64, expires)
 	),
 
 	TP_fast_assign(
-		__entry->cpu = cpu;
+		__entry->uid = htw_user_uid(alarm->user);
+		__entry->clock = htw_clock_id(alarm->clock);
 		__entry->expires = expires;
 	),
 
-	TP_printk("cpu=%u expires=%llu", __entry->cpu, __entry->expires)
+	TP_printk("uid=%u clock=%d expires=%llu",
+		  __entry->uid, __entry->clock, __entry->expires)
+);
+
+/*
+ * The alarm of a user rang, @late ns after the time for which it was set, for @contexts of
+ * which somebody is to be woken.
+ */
+TRACE_EVENT(htw_alarm_ring,
+
+	TP_PROTO(const struct htw_alarm *alarm, u64 late, unsigned int contexts),
+
+	TP_ARGS(alarm, late, contexts),
+
+	TP_STRUCT__entry(
+		__field(u32, uid)
+		__field(int, clock)
+		__field(u64, late)
+		__field(unsigned int, contexts)
+	),
+
+	TP_fast_assign(
+		__entry->uid = htw_user_uid(alarm->user);
+		__entry->clock = htw_clock_id(alarm->clock);
+		__entry->late = late;
+		__entry->contexts = contexts;
+	),
+
+	TP_printk("uid=%u clock=%d late=%llu contexts=%u",
+		  __entry->uid, __entry->clock, __entry->late, __entry->contexts)
+);
+
+/*
+ * Who waits for a context was woken: by the alarm or by a task that found or made a timer
+ * due, @deferred is 0; by a kernel thread, 1. It took @took ns.
+ */
+TRACE_EVENT(htw_wake,
+
+	TP_PROTO(const void *context, bool deferred, u64 took),
+
+	TP_ARGS(context, deferred, took),
+
+	TP_STRUCT__entry(
+		__field(const void *, context)
+		__field(u64, took)
+		__field(unsigned int, deferred)
+	),
+
+	TP_fast_assign(
+		__entry->context = context;
+		__entry->took = took;
+		__entry->deferred = deferred;
+	),
+
+	TP_printk("context=%p deferred=%u took=%llu",
+		  __entry->context, __entry->deferred, __entry->took)
 );
 
 #endif /* _TRACE_HTW_H */

@@ -43,10 +43,10 @@ type backend interface {
 	// add starts a timer that expires in so many ns, and returns its id, which is never zero and
 	// never used again.
 	add(ns, slack, cookie uint64, flags uint32) (uint64, error)
-	// rearm moves a timer; an expiration that was not read is withdrawn. It returns errUnknown
-	// if that was read, unless the timer was kept.
+	// rearm moves a timer, which is pending until its event is read. It returns errUnknown if
+	// that was read, unless the timer is kept.
 	rearm(id, ns uint64) error
-	// cancel ends an id, of which an event may come nevertheless.
+	// cancel ends an id. An event of it that read has returned may still be to be handled.
 	cancel(id uint64)
 	// read waits for events, which are valid until the next call. It returns errClosed after close.
 	read() ([]event, error)
@@ -72,17 +72,20 @@ type event struct {
 // The timer's id survives its expiration (HTW_F_KEEP).
 const flagKeep = 1 << 1
 
-// openBackend returns the backend and its tick.
-func openBackend(b Backend) (backend, time.Duration, Backend, error) {
+// The finest tick (HTW_SETUP_EXACT).
+const setupExact = 1 << 1
+
+// openBackend returns the backend and its tick, which is Exact or htw's.
+func openBackend(b Backend, exact bool) (backend, time.Duration, Backend, error) {
 	switch b {
 	case Device:
-		d, tick, err := openDevice()
+		d, tick, err := openDevice(exact)
 		return d, tick, Device, err
 	case Process:
-		p, tick, err := openProcess()
+		p, tick, err := openProcess(exact)
 		return p, tick, Process, err
 	case Any:
-		d, tick, err := openDevice()
+		d, tick, err := openDevice(exact)
 		if err == nil || !absent(err) {
 			return d, tick, Device, err
 		}
@@ -90,7 +93,7 @@ func openBackend(b Backend) (backend, time.Duration, Backend, error) {
 			return nil, 0, Any, fmt.Errorf("%w, and the program was built without cgo or with "+
 				"the tag nolibhtw, else its timers could be in the process", err)
 		}
-		return openBackend(Process)
+		return openBackend(Process, exact)
 	}
 	return nil, 0, b, fmt.Errorf("there is no backend %d", int(b))
 }

@@ -16,40 +16,37 @@ import (
 
 // The structures of <linux/htw.h> have no padding on any architecture.
 type (
+	htwSetup struct {
+		flags             uint32
+		clock             int32
+		tick, limit       uint64
+		eventSize, levels uint32
+		slots             [8]uint32
+	}
 	htwInfo struct {
-		features, tick, limit, timers, expired uint64
-		clock, homeCPU                         int32
-		flags, levels                          uint32
-		slots                                  [8]uint32
-		ringEntries, reserved0                 uint32
-		tableSize                              uint64
-		reserved                               [4]uint32
+		features, tick, limit, timers, bytes uint64
+		userLimit, userTimers, next          uint64
+		clock                                int32
+		flags, eventSize, levels             uint32
+		slots                                [8]uint32
 	}
 	htwAdd struct {
 		id, deadline, interval, slack, cookie uint64
 		flags, firings                        uint32
-		reserved                              uint64
 	}
 	htwCancel struct {
 		id, remaining, cookie, missed uint64
-		flags, ringTail               uint32
-		reserved                      [2]uint64
+		flags, state                  uint32
 	}
 	htwMod struct {
 		id, deadline, interval, slack, cookie uint64
-		flags, firings                        uint32
-		reserved                              uint64
+		flags, firings, state, reserved       uint32
 	}
 )
 
 const (
-	featureAdd   = 1 << 0
-	featureKeep  = 1 << 1
-	featureMod   = 1 << 3
-	featureSlack = 1 << 4
-	needed       = featureAdd | featureKeep | featureMod | featureSlack
-
-	modDeadline = 1 << 8
+	featureFirst = 1 << 0
+	modDeadline  = 1 << 8
 )
 
 // request computes an ioctl's number, as _IOC() does on these architectures.
@@ -63,10 +60,11 @@ const (
 )
 
 var (
+	requestSetup  = request(ioctlWrite, 0, unsafe.Sizeof(htwSetup{}))
 	requestInfo   = request(ioctlRead, 1, unsafe.Sizeof(htwInfo{}))
 	requestAdd    = request(ioctlRead|ioctlWrite, 2, unsafe.Sizeof(htwAdd{}))
 	requestCancel = request(ioctlRead|ioctlWrite, 3, unsafe.Sizeof(htwCancel{}))
-	requestMod    = request(ioctlWrite, 4, unsafe.Sizeof(htwMod{}))
+	requestMod    = request(ioctlRead|ioctlWrite, 4, unsafe.Sizeof(htwMod{}))
 )
 
 // device is an open /dev/htw.
@@ -76,20 +74,26 @@ type device struct {
 	events [256]event // for read
 }
 
-func openDevice() (backend, time.Duration, error) {
+func openDevice(exact bool) (backend, time.Duration, error) {
 	fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, 0, refusal(&os.PathError{Op: "open", Path: path, Err: err})
 	}
 	d := &device{file: os.NewFile(uintptr(fd), path), fd: uintptr(fd)}
+	if exact {
+		err = d.ioctl(requestSetup, unsafe.Pointer(&htwSetup{flags: setupExact}))
+	}
 	var info htwInfo
-	if err := d.ioctl(requestInfo, unsafe.Pointer(&info)); err != nil {
+	if err == nil {
+		err = d.ioctl(requestInfo, unsafe.Pointer(&info))
+	}
+	if err != nil {
 		d.close()
 		return nil, 0, fmt.Errorf("%s is not a device of htw: %w", path, err)
 	}
-	if missing := needed &^ info.features; missing != 0 {
+	if info.features&featureFirst == 0 {
 		d.close()
-		return nil, 0, fmt.Errorf("%w: the module htw is too old, and lacks features %#x", errNoDevice, missing)
+		return nil, 0, fmt.Errorf("%w: the module htw is too old", errNoDevice)
 	}
 	// Fails if the runtime's poller has not taken the descriptor; then close would not end a read.
 	if err := d.file.SetReadDeadline(time.Time{}); err != nil {
@@ -151,7 +155,7 @@ func (d *device) rearm(id, ns uint64) error {
 
 func (d *device) cancel(id uint64) {
 	cancel := htwCancel{id: id}
-	// If it has expired, its event is on its way; if its id has ended, there is nothing to do.
+	// If the id has ended, there is nothing to do.
 	_ = d.ioctl(requestCancel, unsafe.Pointer(&cancel))
 }
 

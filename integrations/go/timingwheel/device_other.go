@@ -10,6 +10,6 @@ import (
 	"time"
 )
 
-func openDevice() (backend, time.Duration, error) {
+func openDevice(exact bool) (backend, time.Duration, error) {
 	return nil, 0, fmt.Errorf("%w on %s/%s", errNoDevice, runtime.GOOS, runtime.GOARCH)
 }

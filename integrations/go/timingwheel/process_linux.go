@@ -23,10 +23,10 @@ struct opened {
 	int error;
 };
 
-static struct opened open_process(uint64_t limit)
+static struct opened open_process(uint64_t limit, uint32_t flags)
 {
-	const struct htw_setup setup = { .flags = HTW_SETUP_LIMIT, .limit = limit };
-	struct htw_info info;
+	const struct htw_setup_args setup = { .flags = flags, .limit = limit };
+	struct htw_info_args info;
 	struct htw *htw;
 	int ret = htw_open(&htw, HTW_BACKEND_PROCESS, &setup);
 
@@ -55,7 +55,7 @@ struct added {
 static struct added add(uintptr_t htw, uint64_t ns, uint64_t slack, uint64_t cookie,
 			uint32_t flags)
 {
-	struct htw_add add = {
+	struct htw_add_args add = {
 		.deadline = ns, .slack = slack, .cookie = cookie, .flags = flags,
 	};
 	int ret = htw_add(handle(htw), &add);
@@ -105,8 +105,12 @@ type process struct {
 	events [256]event // for read
 }
 
-func openProcess() (backend, time.Duration, error) {
-	opened := C.open_process(C.uint64_t(processLimit))
+func openProcess(exact bool) (backend, time.Duration, error) {
+	var flags C.uint32_t
+	if exact {
+		flags = setupExact
+	}
+	opened := C.open_process(C.uint64_t(processLimit), flags)
 	if opened.error != 0 {
 		return nil, 0, fmt.Errorf("cannot have timers in the process: %w", syscall.Errno(opened.error))
 	}

@@ -11,7 +11,7 @@ import (
 
 const hasProcess = false
 
-func openProcess() (backend, time.Duration, error) {
+func openProcess(exact bool) (backend, time.Duration, error) {
 	return nil, 0, errors.New("no timers in the process: that needs Linux, and a program built with cgo " +
 		"and without the tag nolibhtw")
 }

@@ -42,12 +42,15 @@ var (
 	errNotOpened  = errors.New("this wheel is none that NewTimingWheel or Open has returned")
 )
 
+// Exact is a tick for timers that must not be late: 10 us, the finest that needs no privilege.
+const Exact = 10 * time.Microsecond
+
 // NewTimingWheel returns a wheel whose timers expire at most tick late, at the first tick of htw (1
 // ms by default) that is not before their time or, with a longer tick, at one that suits others as
 // well. wheelSize must be positive and has no other meaning: the wheels are htw's.
 //
-// It panics with an error if the tick is shorter than 1 ms or than htw's, and if timers can be
-// neither in the kernel nor in the process. Open returns that error.
+// The tick is Exact, or at least 1 ms and htw's. NewTimingWheel panics with an error if it is
+// neither, and if timers can be neither in the kernel nor in the process. Open returns that error.
 func NewTimingWheel(tick time.Duration, wheelSize int64) *TimingWheel {
 	tw, err := Open(tick, wheelSize)
 	if err != nil {
@@ -66,13 +69,13 @@ func Open(tick time.Duration, wheelSize int64) (*TimingWheel, error) {
 // process if the device does not exist, may not be opened, or is of a module that is too old; other
 // errors are returned.
 func OpenBackend(b Backend, tick time.Duration, wheelSize int64) (*TimingWheel, error) {
-	if tick < time.Millisecond {
+	if tick < time.Millisecond && tick != Exact {
 		return nil, fmt.Errorf("timingwheel: a tick of %v is shorter than 1ms", tick)
 	}
 	if wheelSize <= 0 {
 		return nil, fmt.Errorf("timingwheel: wheelSize is %d and must be positive", wheelSize)
 	}
-	backend, htw, kind, err := openBackend(b)
+	backend, htw, kind, err := openBackend(b, tick == Exact)
 	if err != nil {
 		return nil, fmt.Errorf("timingwheel: %w", err)
 	}
@@ -241,7 +244,7 @@ func (tw *TimingWheel) read() {
 }
 
 // expire starts the goroutine of an expired timer. An event of no timer is ignored: one of a timer
-// that was stopped or moved after it had expired, or that another process has started.
+// that was stopped or moved after the event had been read, or that another process has started.
 func (tw *TimingWheel) expire(ev *event) {
 	tw.mutex.Lock()
 	t := tw.table.find(ev.cookie)

@@ -136,6 +136,8 @@ func TestArguments(t *testing.T) {
 		{0, 20, "a tick of 0s is shorter than 1ms"},
 		{-time.Second, 20, "a tick of -1s is shorter than 1ms"},
 		{time.Millisecond - 1, 20, "a tick of 999.999µs is shorter than 1ms"},
+		{Exact - 1, 20, "a tick of 9.999µs is shorter than 1ms"},
+		{Exact + 1, 20, "a tick of 10.001µs is shorter than 1ms"},
 		{time.Millisecond, 0, "wheelSize is 0 and must be positive"},
 		{time.Millisecond, -1, "wheelSize is -1 and must be positive"},
 	} {
@@ -251,7 +253,7 @@ func TestPanicEndsTheProgram(t *testing.T) {
 
 // Many timers of many goroutines: each is called once, and none is early.
 func TestAfterFunc(t *testing.T) {
-	for _, tick := range []time.Duration{time.Millisecond, 50 * time.Millisecond} {
+	for _, tick := range []time.Duration{Exact, time.Millisecond, 50 * time.Millisecond} {
 		t.Run(tick.String(), func(t *testing.T) {
 			tw := start(t, tick)
 			const goroutines, each = 16, 1000
@@ -286,6 +288,18 @@ func TestAfterFunc(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Exact is the tick of the wheel itself.
+func TestExact(t *testing.T) {
+	backend, tick, _, err := openBackend(where(t), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend.close()
+	if tick != Exact {
+		t.Errorf("the tick is %v", tick)
 	}
 }
 

@@ -11,8 +11,7 @@
  * deals with the event.
  *
  * Different dialogs have no lock in common, but for the few that share one of
- * LOCKS by their addresses. It keeps a timer's id and deadline in struct dlg_tl
- * consistent with the device.
+ * LOCKS by their addresses. It keeps struct dlg_tl consistent with the device.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -85,15 +84,9 @@ static void unlock(const struct dlg_tl *tl)
 	lock_set_release(locks, lock_of(tl));
 }
 
-static uint64_t after(struct htw *timers, int seconds)
+static uint64_t ns(int seconds)
 {
-	return htw_now(timers) + (seconds > 0 ? seconds * SECOND : 0);
-}
-
-static void set_deadline(struct dlg_tl *tl, uint64_t deadline, int seconds)
-{
-	tl->deadline = deadline;
-	tl->timeout = get_ticks() + seconds;
+	return seconds > 0 ? seconds * SECOND : 0;
 }
 
 static void clear(struct dlg_tl *tl)
@@ -158,19 +151,22 @@ void destroy_dlg_timer(void)
 
 int insert_dlg_timer(struct dlg_tl *tl, int interval)
 {
-	struct htw_add add = { .cookie = (uintptr_t)tl, .flags = HTW_F_ABS | HTW_F_KEEP };
+	struct htw_add_args add = {
+		.deadline = ns(interval),
+		.cookie = (uintptr_t)tl,
+		.flags = HTW_F_KEEP,
+	};
 	struct htw *timers = handle();
 	int ret = -EEXIST;
 
 	if (!timers)
 		return -1;
-	add.deadline = after(timers, interval);
 	lock(tl);
 	if (!tl->id)
 		ret = htw_add(timers, &add);
 	if (!ret) {
 		tl->id = add.id;
-		set_deadline(tl, add.deadline, interval);
+		tl->timeout = get_ticks() + interval;
 	}
 	unlock(tl);
 	if (ret)
@@ -180,7 +176,6 @@ int insert_dlg_timer(struct dlg_tl *tl, int interval)
 
 int remove_dialog_timer(struct dlg_tl *tl)
 {
-	struct htw_cancel cancel = { .flags = HTW_CANCEL_DISCARD };
 	struct htw *timers = handle();
 	int ret = -ENOENT;
 
@@ -188,13 +183,11 @@ int remove_dialog_timer(struct dlg_tl *tl)
 		return -1;
 	lock(tl);
 	if (tl->id) {
-		cancel.id = tl->id;
-		ret = htw_cancel(timers, &cancel);
+		ret = htw_stop(timers, tl->id);
 		clear(tl);
 	}
 	unlock(tl);
-	/* With EALREADY it had expired, and the event is dropped. */
-	if (!ret || ret == -EALREADY)
+	if (!ret)
 		return 0;
 	if (ret == -ENOENT)
 		return 1;
@@ -204,19 +197,16 @@ int remove_dialog_timer(struct dlg_tl *tl)
 
 int update_dlg_timer(struct dlg_tl *tl, int timeout)
 {
-	struct htw_mod mod = { .flags = HTW_F_ABS | HTW_MOD_DEADLINE };
 	struct htw *timers = handle();
 	int ret = -ENOENT;
 
 	if (!timers)
 		return -1;
-	mod.deadline = after(timers, timeout);
 	lock(tl);
-	mod.id = tl->id;
 	if (tl->id)
-		ret = htw_mod(timers, &mod);
+		ret = htw_rearm(timers, tl->id, ns(timeout));
 	if (!ret)
-		set_deadline(tl, mod.deadline, timeout);
+		tl->timeout = get_ticks() + timeout;
 	unlock(tl);
 	if (ret)
 		LM_CRIT("cannot update the timer of tl=%p: %s\n", tl, strerror(-ret));
@@ -232,19 +222,18 @@ int update_dlg_timer(struct dlg_tl *tl, int timeout)
 static bool claim(struct htw *timers, const struct htw_event *event)
 {
 	struct dlg_tl *tl = (struct dlg_tl *)(uintptr_t)event->cookie;
-	struct htw_cancel cancel = { .id = event->id, .flags = HTW_CANCEL_DISCARD };
-	struct htw_query query = { .id = event->id };
+	struct htw_timer_info query = { .id = event->id };
 	bool is_due = false;
 
 	lock(tl);
 	/* If the timer was removed, the dialog's memory may have been freed: leave it alone. */
 	if (htw_query(timers, &query))
 		goto out;
-	/* It was moved after the event had been read, so another one will come. */
-	if (tl->deadline != event->deadline)
+	/* It was moved after the event had been read, and another one will come. */
+	if (query.state != HTW_STATE_DISARMED)
 		goto out;
-	/* If it was moved to that deadline again, another one may have come. */
-	htw_cancel(timers, &cancel);
+	/* If that has been read as well, it finds no timer any more. */
+	htw_stop(timers, event->id);
 	clear(tl);
 	is_due = true;
 out:

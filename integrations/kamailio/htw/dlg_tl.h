@@ -7,12 +7,11 @@
 /**
  * struct dlg_tl - a timer in /dev/htw
  * @id: the device's timer; zero if there is none
- * @deadline: when it expires, in ns on the monotonic clock
- * @timeout: the same in Kamailio's seconds, which other files read; zero if it is not armed
+ * @timeout: when it expires, in Kamailio's seconds, which other files read; zero if it is not
+ *	armed
  */
 typedef struct dlg_tl {
 	uint64_t id;
-	uint64_t deadline;
 	volatile unsigned int timeout;
 } dlg_tl_t;
 

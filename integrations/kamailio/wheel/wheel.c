@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "wheel.h"
 
-#include "../../../htw_wheel.h"
+#include "../../../wheel/more.h"
 
 /* No bound: it is seconds between two expirations, and a bucket is a second or more. */
 #define BUDGET	(~0u)

@@ -23,9 +23,16 @@ static inline unsigned int find_next_bit(const unsigned long *map, unsigned int 
 	return from < size ? from : size;
 }
 
-static inline unsigned int find_first_bit(const unsigned long *map, unsigned int size)
+/* The same; behind the last bit the search goes on with the first. */
+static inline unsigned int find_next_bit_wrap(const unsigned long *map, unsigned int size,
+					      unsigned int from)
 {
-	return find_next_bit(map, size, 0);
+	unsigned int bit = find_next_bit(map, size, from);
+
+	if (bit < size)
+		return bit;
+	bit = find_next_bit(map, from, 0);
+	return bit < from ? bit : size;
 }
 
 #endif /* LIBHTW_PORT_BITMAP_H */

@@ -113,6 +113,20 @@ static inline void list_replace_init(struct list_head *from, struct list_head *t
 	INIT_LIST_HEAD(from);
 }
 
+/* Move the entries before @entry, which may be the head itself, to a list without any. */
+static inline void list_cut_before(struct list_head *list, struct list_head *head,
+				   struct list_head *entry)
+{
+	if (head->next == entry)
+		return;
+	list->next = head->next;
+	list->next->prev = list;
+	list->prev = entry->prev;
+	list->prev->next = list;
+	head->next = entry;
+	entry->prev = head;
+}
+
 static inline void list_splice_tail_init(struct list_head *list, struct list_head *head)
 {
 	if (!list_empty(list))

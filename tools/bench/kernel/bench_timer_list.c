@@ -4,7 +4,7 @@
 #include <linux/timer.h>
 
 #include "bench_set.h"
-#include "compat.h"
+#include "kunit/compat_tests.h"
 
 static u64 units(u64 ns)
 {

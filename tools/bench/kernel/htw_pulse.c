@@ -13,9 +13,7 @@
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#ifndef HTW_NEXT
 #include <linux/htw.h>
-#endif
 #include <linux/interrupt.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
@@ -43,9 +41,7 @@ MODULE_PARM_DESC(period_us, "Period of each callout in us, 2000 to 1000000 (defa
  * @due: next deadline, in ns of CLOCK_MONOTONIC (pulse_lock)
  */
 struct pulse {
-#ifndef HTW_NEXT
 	struct htw_callout callout;
-#endif
 	u64 due;
 };
 
@@ -113,21 +109,6 @@ MODULE_PARM_DESC(irqs_off_max_ns, "Longest time that interrupts had to wait sinc
 module_param_cb(softirqs_off_max_ns, &pulse_probe_ops, &probe.softirqs_max, 0444);
 MODULE_PARM_DESC(softirqs_off_max_ns, "Longest time that a task kept softirqs waiting since then");
 
-#ifdef HTW_NEXT
-/* With make NEXT=1 htw has no callouts: only the probe is left. */
-static const bool has_callouts;
-
-static void pulse_start(struct pulse *p, u64 due)
-{
-	p->due = U64_MAX;
-}
-
-static void pulse_stop(struct pulse *p)
-{
-}
-#else
-static const bool has_callouts = true;
-
 static void pulse_expired(struct htw_callout *callout)
 {
 	struct pulse *p = container_of(callout, struct pulse, callout);
@@ -159,17 +140,6 @@ static void pulse_stop(struct pulse *p)
 {
 	htw_callout_cancel_sync(&p->callout);
 }
-#endif
-
-static int pulse_has_get(char *buf, const struct kernel_param *kp)
-{
-	return sysfs_emit(buf, "%d\n", has_callouts);
-}
-
-static const struct kernel_param_ops pulse_has_ops = { .get = pulse_has_get };
-
-module_param_cb(callouts, &pulse_has_ops, NULL, 0444);
-MODULE_PARM_DESC(callouts, "1 if htw has callouts; else only interrupts and softirqs are measured");
 
 static int pulse_count_get(char *buf, const struct kernel_param *kp)
 {

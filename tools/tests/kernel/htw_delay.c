@@ -36,38 +36,32 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
-/* Longest delay: a run of the pacer with more than a few would count as a stall. */
+/* Longest delay. */
 #define MAX_US		200u
 /* Calls of a function that may wait for their return at a time; those beyond are not delayed. */
 #define MAX_ACTIVE	64
 
 /*
  * Functions that the compiler cannot inline, because other files call them or they are called
- * by pointer: where jobs and kicks are passed on, timers change hands, and things end.
+ * by pointer: where wake-ups are passed on, timers change hands, and things end.
  */
 static const char *const default_functions[] = {
-	/* the pacer */
-	"htw_job_schedule", "htw_job_fired", "htw_job_cancel", "htw_pacer_callback",
-	"htw_pacer_kicked", "htw_pacer_migrate", "smp_call_function_single_async:",
-	"htw_flow_next", "htw_flow_charge", "htw_flow_requeue",
-	/* bases and their CPUs */
-	"htw_base_callback", "htw_base_reprogram", "htw_base_begin_turn", "htw_base_end_turn",
-	"htw_bases_create", "htw_base_free", "htw_bases_cpu_online", "htw_bases_cpu_offline",
-	/* expiry and waking */
-	"htw_delivery_serve", "htw_delivery_serve%return", "htw_wheel_collect_due%return",
-	"htw_wake_contexts", "htw_wake_serve", "htw_wake_serve%return", "htw_wake_reader",
-	"htw_sigio_work", "htw_wake_stop",
+	/* alarms and waking */
+	"htw_alarm_set", "htw_ring_again", "htw_alarm_take_out", "htw_ring",
+	"htw_wait_ring", "htw_wait_ring%return", "htw_wait_wake", "htw_wait_take_out",
+	"htw_lane_work",
+	/* bases */
+	"htw_bases_free", "htw_base_add_levels", "htw_base_publish", "htw_base_publish%return",
+	"htw_ring_tell", "htw_ring_unlock_told", "htw_base_remove_levels", "htw_bases_make",
+	/* collecting */
+	"htw_collect_read", "htw_collect_poll", "htw_collect_pass_on",
+	"htw_wheel_collect_due%return",
 	/* operations */
-	"htw_section_begin", "htw_section_switch_base", "htw_section_lock_timer",
-	"htw_section_lock_timer%return", "htw_section_arm", "htw_section_return_freed",
-	"htw_pool_grow", "htw_pool_reserve%return", "htw_event_consumed",
-	"htw_reader_flush", "htw_reader_map_ring", "htw_event_move_to_ring",
-	/* shrinking, the clock being set, callouts, close */
-	"htw_shrink_work", "htw_shrink_mark%return", "htw_shrink_reclaim",
-	"htw_base_free_rcu", "htw_cancel_on_set_notify_all", "htw_cancel_on_set_walk_user",
-	"htw_delivery_clock_set", "htw_callout_serve", "htw_callout_start_at",
-	"htw_callout_cancel_sync", "htw_contexts_close", "htw_contexts_free_closed", "htw_user_get",
-	"htw_user_put", "htw_users_reap",
+	"htw_call_lock_timer", "htw_call_lock_timer%return", "htw_call_choose_tick",
+	"htw_pages_reserve%return", "htw_ids_return", "__htw_pages_shrink",
+	/* close, users, callouts */
+	"htw_chardev_release", "htw_context_unpin", "htw_user_get", "htw_user_put",
+	"htw_callouts_expire", "htw_callout_start_at", "htw_callout_cancel_sync",
 };
 
 static char *functions;

@@ -1,0 +1,556 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Collecting: the one loop that expires timers, in the task that reads
+ *
+ * Events are written to the reader's memory under the base's lock, and only
+ * timers whose events are there leave the wheel: there is no queue of expired
+ * timers, and nothing to be given back. The copy must not sleep: it stops at a
+ * page that is not present, which is then faulted in without the lock.
+ */
+
+#include <linux/sched/signal.h>
+#include <linux/uaccess.h>
+
+#include <trace/events/htw.h>
+
+#include "bases.h"
+#include "collect.h"
+#include "compat.h"
+#include "pages.h"
+#include "ring.h"
+#include "wait.h"
+
+static_assert(sizeof(struct htw_event) == 48);
+
+/* Events that are taken while a base's lock is held. */
+#define HTW_COLLECT_EVENTS	32u
+/* Nodes that a call which waits looks at, to move buckets down. */
+#define HTW_COLLECT_LOOKS	4096u
+
+/* Is a timer neither periodic nor kept? */
+static bool htw_timer_is_plain(const struct htw_timer *t)
+{
+	return !(t->interval | (t->flags & HTW_TIMER_KEEP));
+}
+
+/*
+ * Fill in an event field by field: a compound literal would be cleared first,
+ * and then written. Return: may the timer go on?
+ */
+static __always_inline bool htw_event_fill(struct htw_event *ev, const struct htw_ids *ids,
+					   const struct htw_timer *t, u64 now)
+{
+	ev->id = htw_ids_number(ids, t);
+	ev->cookie = t->cookie;
+	ev->deadline = t->deadline;
+	/* The clock may have been set back, by less than a tick. */
+	ev->taken = max(now, t->deadline);
+	ev->missed = 0;
+	ev->flags = 0;
+	ev->reserved = 0;
+	if (likely(htw_timer_is_plain(t)))
+		return false;
+	ev->missed = htw_timer_missed(t, now);
+	if (t->flags & HTW_TIMER_KEEP ||
+	    htw_arith_continues(t->interval, t->firings, ev->missed + 1))
+		ev->flags = HTW_EVENT_MORE;
+	return true;
+}
+
+/*
+ * Take up to @room events of timers that are due at @tick, in order, and put
+ * the timers on @taken. @now: the time, read with the base's lock held.
+ * @some_go_on: out: some may.
+ */
+static u32 htw_collect_take(struct htw_base *base, struct htw_event *events, u32 room, u64 tick,
+			    u64 now, struct list_head *taken, unsigned int *budget,
+			    bool *some_go_on)
+{
+	const struct htw_ids *ids = &base->ctx->ids;
+	struct htw_wheel *w = &base->wheel;
+	u32 n = 0;
+
+	lockdep_assert_held(&base->lock);
+
+	while (n < room && htw_base_collect_due(base, tick, budget)) {
+		struct list_head *entry = &w->due;
+		LIST_HEAD(part);
+
+		do {
+			entry = entry->next;
+			if (htw_event_fill(&events[n++], ids,
+					   list_entry(entry, struct htw_timer, node.list), now))
+				*some_go_on = true;
+		} while (n < room && entry->next != &w->due);
+		list_cut_position(&part, &w->due, entry);
+		list_splice_tail(&part, taken);
+	}
+	w->pending -= n;
+	return n;
+}
+
+/*
+ * Start a periodic timer for its next firing; disarm a kept one. Return: false
+ * if it has ended.
+ */
+static bool htw_collect_go_on(struct htw_base *base, struct htw_timer *t, u64 missed)
+{
+	u64 fired = missed + 1;
+
+	lockdep_assert_held(&base->lock);
+
+	if (htw_arith_continues(t->interval, t->firings, fired)) {
+		t->deadline = htw_arith_next(t->deadline, t->interval, fired);
+		if (t->firings)
+			t->firings -= fired;
+		htw_base_start(base, t, htw_base_tick_up(base, t->deadline), t->flags);
+		return true;
+	}
+	if (!(t->flags & HTW_TIMER_KEEP))
+		return false;
+	t->interval = 0;
+	t->firings = 0;
+	htw_node_init(&t->node);
+	WRITE_ONCE(t->state, HTW_IDLE);
+	return true;
+}
+
+/*
+ * Start those of the first @count timers taken that go on, and put back what
+ * follows them.
+ * Return: links of those that end; @freed: out: how many.
+ */
+static struct list_head *htw_collect_part(struct htw_base *base, const struct htw_event *events,
+					  u32 count, struct list_head *taken, u32 *freed)
+{
+	struct list_head *entry = taken->next, *ended = NULL, *next;
+
+	lockdep_assert_held(&base->lock);
+
+	*freed = 0;
+	for (u32 i = 0; i < count; i++, entry = next) {
+		struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
+
+		next = entry->next;
+		if (!htw_timer_is_plain(t) && htw_collect_go_on(base, t, events[i].missed))
+			continue;
+		entry->next = ended;
+		ended = entry;
+		++*freed;
+	}
+	taken->next = entry;
+	entry->prev = taken;
+	list_splice(taken, &base->wheel.due);
+	return ended;
+}
+
+/*
+ * End the first @count of @n timers taken, unless they go on, and put the
+ * others back.
+ */
+static void htw_collect_end(struct htw_base *base, const struct htw_event *events, u32 count,
+			    u32 n, struct list_head *taken, bool some_go_on)
+{
+	struct list_head *ended = taken->next;
+	u32 freed = n;
+
+	lockdep_assert_held(&base->lock);
+
+	if (likely(count == n && !some_go_on))
+		taken->prev->next = NULL;
+	else
+		ended = htw_collect_part(base, events, count, taken, &freed);
+	base->wheel.pending += n - count;
+	if (freed)
+		htw_ids_return(&base->ctx->ids, ended, freed);
+}
+
+/*
+ * When a timer was due: its tick, or when it was armed with its deadline
+ * passed.
+ */
+static u64 htw_collect_due(const struct htw_base *base, const struct htw_timer *t)
+{
+	return max(t->node.expires * base->tick_ns, t->deadline);
+}
+
+/*
+ * Count and trace how late the first @count of the timers taken are. They are
+ * in the order of ticks, so if the first and the last are about as late, all
+ * are.
+ */
+static void htw_collect_count(struct htw_base *base, const struct list_head *taken, u32 count,
+			      u64 now)
+{
+	const struct htw_timer *t = list_first_entry(taken, struct htw_timer, node.list);
+	const struct htw_timer *last = list_last_entry(taken, struct htw_timer, node.list);
+	u64 late, least;
+
+	lockdep_assert_held(&base->lock);
+
+	base->taken += count;
+	late = now - min(now, htw_collect_due(base, t));
+	least = now - min(now, htw_collect_due(base, last));
+	if (htw_late_bin(late) == htw_late_bin(least) && !trace_htw_expire_enabled()) {
+		htw_late_count(&base->taken_late, late, count);
+		return;
+	}
+	list_for_each_entry(t, taken, node.list) {
+		if (!count--)
+			break;
+		late = now - min(now, htw_collect_due(base, t));
+		htw_late_count(&base->taken_late, late, 1);
+		trace_htw_expire(base->ctx, t, now);
+	}
+}
+
+/*
+ * Copy @count events, as the reader's time namespace has them: @offset. Return:
+ * how many have been copied as a whole; @to has advanced by these.
+ */
+static u32 htw_collect_copy(struct htw_event *events, u32 count, s64 offset, struct iov_iter *to)
+{
+	size_t size = sizeof(*events);
+	size_t bytes;
+	u32 n;
+
+	for (n = 0; offset && n < count; n++) {
+		events[n].deadline = htw_clock_to_user(events[n].deadline, offset);
+		events[n].taken = htw_clock_to_user(events[n].taken, offset);
+	}
+
+	pagefault_disable();
+	bytes = copy_to_iter(events, count * size, to);
+	n = bytes / size;
+	iov_iter_revert(to, bytes % size);
+
+	/* arm64 stops at the widest access that does not fit. */
+	for (; n < count; n++) {
+		bytes = copy_to_iter(&events[n], size, to);
+		if (bytes < size) {
+			iov_iter_revert(to, bytes);
+			break;
+		}
+	}
+	pagefault_enable();
+	return n;
+}
+
+/*
+ * A task has looked at a base. If nothing is due, clear the base's bit and
+ * @told, so that the alarm wakes tasks for the next timer. If a timer is due,
+ * the bit must be set all the time: a task that queues itself now, and looks at
+ * the bits, must not go to sleep. @told stays as it is: the timer may have
+ * become due just now, and then the tasks that sleep have not been woken for
+ * it.
+ */
+static void htw_collect_looked(struct htw_base *base, bool due)
+{
+	lockdep_assert_held(&base->lock);
+
+	if (due) {
+		htw_base_mark(base);
+		return;
+	}
+	/* In this order: htw_ring_note_told() has the other one. */
+	clear_bit(base->index, base->ctx->work);
+	smp_mb__after_atomic();	/* see above */
+	htw_delay_atomic();
+	WRITE_ONCE(base->told, false);
+	WRITE_ONCE(base->again, 0);
+}
+
+/* What is left of a base. */
+enum htw_left {
+	HTW_LEFT_NONE,
+	HTW_LEFT_DUE,		/* more that is due */
+	HTW_LEFT_FAULT,		/* the same, but its event could not be copied */
+	HTW_LEFT_MOVE,		/* buckets to be moved down */
+};
+
+/*
+ * Take events of a base; without @to only look whether some are due. @now: the
+ * time at which the call has begun, and for how long it goes on. The caller
+ * checks the alarm when it is done.
+ * Return: how many were read.
+ */
+static u32 htw_collect_base(struct htw_base *base, struct iov_iter *to, u64 now, s64 offset,
+			    enum htw_left *left)
+{
+	struct htw_event events[HTW_COLLECT_EVENTS] __uninitialized;
+	unsigned int budget = HTW_BASE_LOOKS;
+	u32 room = 0, n, copied = 0;
+	bool some_go_on = false;
+	void *levels = NULL;
+	LIST_HEAD(taken);
+	u64 tick, at;
+
+	if (to)
+		room = min_t(size_t, iov_iter_count(to) / sizeof(*events), HTW_COLLECT_EVENTS);
+	tick = htw_base_lock(base, &now);
+
+	/*
+	 * Another task may have read a later clock, and found timers due, or
+	 * taken some.
+	 */
+	at = htw_context_now(base->ctx);
+	if (at < now) {
+		/* CLOCK_REALTIME was set back after the call had begun. */
+		now = at;
+		tick = htw_base_bring_up(base, &now);
+	}
+	n = htw_collect_take(base, events, room, tick, at, &taken, &budget, &some_go_on);
+	if (n) {
+		copied = htw_collect_copy(events, n, offset, to);
+		htw_collect_count(base, &taken, copied, at);
+		htw_collect_end(base, events, copied, n, &taken, some_go_on);
+		/*
+		 * What is to be moved down does not delay events that have been
+		 * taken.
+		 */
+		budget = min(budget, HTW_COLLECT_EVENTS);
+	}
+	if (copied)
+		WRITE_ONCE(base->again, 0);
+
+	*left = HTW_LEFT_NONE;
+	if (copied < n)
+		*left = HTW_LEFT_FAULT;
+	else if (htw_base_look(base, now, &budget))
+		*left = HTW_LEFT_DUE;
+	else if (!budget)
+		*left = HTW_LEFT_MOVE;
+	htw_collect_looked(base, *left == HTW_LEFT_DUE || *left == HTW_LEFT_FAULT);
+	if (!base->wheel.pending)
+		levels = htw_base_remove_levels(base);
+	htw_base_publish(base);
+
+	/*
+	 * It is not known whether a timer is due. This task goes on to look,
+	 * but if it is killed others have to, and on the manual clock no alarm
+	 * tells them.
+	 */
+	if (*left == HTW_LEFT_MOVE && base->first <= at)
+		htw_base_mark(base);
+	htw_base_drop_lock(base);
+	htw_base_free_levels(base, levels);
+	return copied;
+}
+
+/*
+ * Fault in the memory for an event by writing to it.
+ * fault_in_iov_iter_writeable() only checks that there is a page: if the write
+ * fails for another reason, such as a wrong MTE tag on arm64, the caller would
+ * try for ever.
+ */
+static bool htw_collect_fault_in(struct iov_iter *to)
+{
+	static const struct htw_event none;
+	size_t written = copy_to_iter(&none, sizeof(none), to);
+
+	iov_iter_revert(to, written);
+	return written == sizeof(none);
+}
+
+/**
+ * htw_collect_pass_on() - wake another reader if something is due
+ * @ctx: the context; no lock is held
+ *
+ * For a task that may have been woken alone, and does not take all.
+ */
+void htw_collect_pass_on(struct htw_context *ctx)
+{
+	htw_delay();
+	if (htw_context_has_work(ctx) && wq_has_sleeper(&ctx->readers))
+		wake_up(&ctx->readers);
+}
+
+/*
+ * Read what is due. The bases take turns: one that has more than fits comes
+ * last in the next call.
+ *
+ * Return: bytes read; 0 if nothing is due; a negative error if nothing was
+ * read.
+ */
+static ssize_t htw_collect_available(struct htw_context *ctx, struct iov_iter *to)
+{
+	size_t size = sizeof(struct htw_event);
+	u32 looks = HTW_COLLECT_LOOKS / HTW_BASE_LOOKS;
+	s64 offset = htw_clock_offset(ctx->clock);
+	struct htw_base *base;
+	u64 now = htw_context_now(ctx);
+	ssize_t done = 0;
+
+	while (iov_iter_count(to) >= size && (base = htw_context_next_work(ctx))) {
+		enum htw_left left;
+
+		for (;;) {
+			u32 n = htw_collect_base(base, to, now, offset, &left);
+
+			done += n * size;
+			/* An alarm may have rung since the clock was read. */
+			if (!n)
+				now = htw_context_now(ctx);
+			/*
+			 * What is to be moved down later need not be, but a
+			 * bucket that has come may have what is due.
+			 */
+			if (left != HTW_LEFT_MOVE || fatal_signal_pending(current) ||
+			    ((!looks || done) && READ_ONCE(base->first) > now))
+				break;
+			looks -= !!looks;
+			cond_resched();
+		}
+
+		htw_alarm_check(base);
+		if (left == HTW_LEFT_FAULT) {
+			/*
+			 * Where memory is another program's, that may take for
+			 * ever.
+			 */
+			htw_collect_pass_on(ctx);
+			if (!htw_collect_fault_in(to))
+				return done ?: -EFAULT;
+		}
+		if (fatal_signal_pending(current))
+			return done ?: -EINTR;
+		cond_resched();
+	}
+
+	WRITE_ONCE(ctx->turn, READ_ONCE(ctx->turn) + 1);
+	/*
+	 * Who polls is not told again of what is left; if nobody comes for it,
+	 * the alarm does.
+	 */
+	base = htw_context_next_work(ctx);
+	if (base && htw_wait_is_waiting(ctx))
+		htw_ring_again(base);
+	/* Not before events are returned, which would be late by that. */
+	if (!done)
+		htw_pages_shrink(ctx, 0);
+	return done;
+}
+
+/*
+ * Who begins to wait, and has queued himself, sets what others did not get to
+ * set.
+ */
+static void htw_collect_check_alarms(struct htw_context *ctx)
+{
+	struct htw_base *base;
+
+	htw_context_for_each_base(ctx, base)
+		htw_alarm_check(base);
+}
+
+/*
+ * Wake a reader. One that a signal has woken already counts as well: it reads,
+ * or passes the wake-up on. So softirq does not go on to the next.
+ */
+static int htw_collect_wake(struct wait_queue_entry *wait, unsigned int mode, int flags, void *key)
+{
+	default_wake_function(wait, mode, flags, key);
+	list_del_init_careful(&wait->entry);
+	return 1;
+}
+
+/* Wait until there is a base at which somebody should look. */
+static int htw_collect_wait(struct htw_context *ctx)
+{
+	DEFINE_WAIT_FUNC(wait, htw_collect_wake);
+	int ret = 0;
+
+	for (;;) {
+		htw_delay();
+		prepare_to_wait_exclusive(&ctx->readers, &wait, TASK_INTERRUPTIBLE);
+		htw_delay_atomic();
+		if (htw_context_has_work(ctx))
+			break;
+
+		htw_collect_check_alarms(ctx);
+		if (signal_pending(current)) {
+			ret = -ERESTARTSYS;
+			break;
+		}
+		schedule();
+	}
+
+	finish_wait(&ctx->readers, &wait);
+	return ret;
+}
+
+/**
+ * htw_collect_read() - read whole events
+ * @ctx: the context
+ * @to: destination
+ * @nonblock: do not wait for an event
+ *
+ * Context: may sleep.
+ * Return: bytes read; -EAGAIN, -EINVAL if there is no room for an event,
+ * -EFAULT or -ERESTARTSYS.
+ */
+ssize_t htw_collect_read(struct htw_context *ctx, struct iov_iter *to, bool nonblock)
+{
+	bool waited = false;
+	ssize_t ret;
+
+	if (iov_iter_count(to) < sizeof(struct htw_event))
+		return -EINVAL;
+
+	for (;;) {
+		/* A task that is dying takes nothing: nobody would see it. */
+		if (fatal_signal_pending(current)) {
+			ret = -EINTR;
+			break;
+		}
+		ret = htw_collect_available(ctx, to);
+		if (ret)
+			break;
+		if (nonblock) {
+			/* Edge-triggered, this is how one begins to wait. */
+			htw_collect_check_alarms(ctx);
+			ret = -EAGAIN;
+			break;
+		}
+		waited = true;
+		ret = htw_collect_wait(ctx);
+		if (ret)
+			break;
+	}
+	if (waited)
+		htw_collect_pass_on(ctx);
+	return ret;
+}
+
+/**
+ * htw_collect_poll() - is a timer due?
+ * @ctx: the context; who waits is queued
+ *
+ * Moves some of what is to be moved down: that is work of who waits. If that is
+ * not all, the alarm rings at once for the rest; of who is woken less often for
+ * that the more is moved each time.
+ *
+ * Context: may sleep.
+ */
+bool htw_collect_poll(struct htw_context *ctx)
+{
+	u32 looks = HTW_COLLECT_LOOKS / HTW_BASE_LOOKS * htw_wait_rests(ctx);
+	struct htw_base *base;
+	enum htw_left left;
+
+	htw_context_for_each_base(ctx, base) {
+		while (test_bit(base->index, ctx->work)) {
+			htw_collect_base(base, NULL, htw_context_now(ctx), 0, &left);
+			if (left == HTW_LEFT_DUE)
+				return true;
+			/* On the manual clock no alarm rings for the rest. */
+			if (left != HTW_LEFT_MOVE || (!looks && ctx->clock != HTW_MANUAL))
+				break;
+			looks -= !!looks;
+			cond_resched();
+		}
+		htw_alarm_check(base);
+		cond_resched();
+	}
+	return false;
+}
