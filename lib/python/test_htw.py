@@ -2,12 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of the module htw: on the device if $HTW_BACKEND is "device", or else in the process."""
 
-import asyncio
-import contextvars
 import copy
 import ctypes
 import errno
-import functools
 import gc
 import os
 import pickle
@@ -113,10 +110,6 @@ class ManualClock(unittest.TestCase):
         with self.assertRaises(ValueError):
             self.timers.rearm_many(ids, [1])
 
-    def test_slots_without_a_tick(self):
-        with self.assertRaises(ValueError):
-            htw.Timers(htw.PROCESS, slots=(60, 60))
-
     def test_every(self):
         id_ = self.timers.every(2, "beat")
         for _ in range(3):
@@ -126,9 +119,13 @@ class ManualClock(unittest.TestCase):
         self.assertTrue(self.timers.stop(id_))
         with self.assertRaises(ValueError):
             self.timers.every(0)
-        with self.assertRaises(OSError) as caught:
-            self.timers.every(1e-9)
-        self.assertEqual(caught.exception.errno, errno.EINVAL)
+
+    def test_interval_below_a_tick(self):
+        id_ = self.timers.every(1e-9, first=0)
+        self.assertEqual(self.timers.query(id_).interval, self.timers.tick)
+        self.timers.advance(3 * self.timers.tick)
+        event, = self.timers.read()
+        self.assertEqual(event.missed, 3)
 
     def test_firings(self):
         self.timers.every(1, "x", firings=2)
@@ -161,8 +158,12 @@ class ManualClock(unittest.TestCase):
     def test_harvest(self):
         self.timers.after_many([i + 1 for i in range(600)], range(600))
         self.timers.every(7, "beat")
+        kept = self.timers.after(0, "kept", keep=True)
+        self.assertEqual([event.id for event in self.timers.read()], [kept])
+        self.timers.after(0, "due")
         pending = {p.cookie: p for p in self.timers.harvest()}
-        self.assertEqual(set(pending), {*range(600), "beat"})
+        self.assertEqual(set(pending), {*range(600), "beat", "kept", "due"})
+        self.assertEqual((pending["kept"].state, pending["due"].state), ("disarmed", "due"))
         self.assertEqual((pending[9].remaining, pending["beat"].interval), (10, 7))
         self.assertEqual((len(self.timers), self.timers._cookies), (0, {}))
 
@@ -194,11 +195,49 @@ class ManualClock(unittest.TestCase):
             self.timers.after(1)
 
     def test_wrong_setup(self):
-        for setup in ({"clock": time.CLOCK_TAI}, {"limit": 0}, {"tick": 100}, {"tick": 1, "slots": (1,)}):
+        for setup in ({"clock": time.CLOCK_TAI}, {"limit": 2**40}, {"tick": 100}, {"slots": (1,)},
+                      {"tick": 1, "slots": (1,)}, {"tick": 1, "exact": True}):
             with self.assertRaises(OSError):
+                htw.Timers(BACKEND, **setup)
+        for setup in ({"limit": 0}, {"tick": 0}, {"slots": ()}, {"slots": (2,) * 9}):
+            with self.assertRaises(ValueError):
                 htw.Timers(BACKEND, **setup)
         with self.assertRaises(OSError):
             htw.Timers.from_fd(0)
+
+
+class Setup(unittest.TestCase):
+    """What Timers() is asked for is what it gets."""
+
+    def info(self, **setup):
+        with htw.Timers(BACKEND, **setup) as timers:
+            info = timers._info()
+            return timers.tick, info.limit, info.clock, info.flags, tuple(info.slots[:info.levels])
+
+    def test_one_by_one(self):
+        tick, limit, clock, flags, slots = self.info()
+        self.assertEqual((clock, flags), (time.CLOCK_MONOTONIC, 0))
+        self.assertEqual(self.info(limit=7), (tick, 7, clock, flags, slots))
+        self.assertEqual(self.info(slots=(60, 50, 40)), (tick, limit, clock, flags, (60, 50, 40)))
+        self.assertEqual(self.info(ordered=True), (tick, limit, clock, 4, slots))
+        self.assertEqual(self.info(clock=time.CLOCK_BOOTTIME), (tick, limit, time.CLOCK_BOOTTIME, 1, slots))
+        self.assertEqual(self.info(exact=True)[0], 1e-5)
+        self.assertEqual(self.info(tick=0.25)[0], 0.25)
+
+    def test_all(self):
+        self.assertEqual(self.info(clock=htw.MANUAL, tick=1e-9, limit=3, ordered=True, slots=[4] * 8),
+                         (1e-9, 3, htw.MANUAL, 5, (4,) * 8))
+
+    def test_ordered(self):
+        with htw.Timers(BACKEND, ordered=True) as timers:
+            order = [i * 37 % 100 for i in range(100)]
+            begin = timers.now() + 10**8        # until then all have been started
+            for i in order:
+                timers.at(begin + int(2 * timers.tick * 10**9) * i, i)
+            came = []
+            while len(came) < 100:
+                came += [event.cookie for event in timers.wait(60)]
+            self.assertEqual(came, list(range(100)))
 
 
 class RealClock(unittest.TestCase):
@@ -391,6 +430,7 @@ class Unread(unittest.TestCase):
                         armed = False
                         interrupted += 1
                     signal.setitimer(signal.ITIMER_REAL, 0)
+                    self.assertLess(tries, 1000, "lost")
                 self.assertEqual({id(p.cookie) for p in found}, {id(t) for t in things[1:]})
                 self.assertEqual((len(found), len(self.timers), self.timers._cookies), (2999, 0, {}))
             self.assertGreater(interrupted, 0)
@@ -449,8 +489,8 @@ class Unread(unittest.TestCase):
         self.timers.after(0)
         self.timers.advance(1)
         self.assertIsNone(next(self.timers.read()).cookie)
-        self.assertEqual((self.timers.query(once).state, self.timers.query(beat).state), ("expired", "expired"))
-        states = {"once": ("expired", 0, 0), "beat": ("expired", 0, 1), "later": ("pending", 2, 0)}
+        self.assertEqual((self.timers.query(once).state, self.timers.query(beat).state), ("due", "due"))
+        states = {"once": ("due", 0, 0), "beat": ("due", 0, 1), "later": ("pending", 2, 0)}
         self.assertEqual({p.cookie: (p.state, p.remaining, p.interval) for p in self.timers.list()}, states)
         self.assertEqual(len(self.timers), 3)
         self.assertEqual({p.cookie: (p.state, p.remaining, p.interval) for p in self.timers.harvest()}, states)
@@ -548,7 +588,7 @@ class ReadEnds(unittest.TestCase):
             for _ in range(50 * ROUNDS):
                 timers.every(timers.tick, first=0)
             for event in timers.read():
-                begin = event.fired_ns
+                begin = event.taken_ns
                 break
             for _ in range(3):
                 count, began = 0, timers.now()
@@ -768,7 +808,7 @@ class Errors(unittest.TestCase):
     def test_a_failed_start_leaves_nothing(self):
         with htw.Timers(BACKEND, clock=htw.MANUAL, limit=5) as timers:
             timers.after_many([1] * 3)
-            for use in (lambda: timers.after_many([0] * 3), lambda: timers.every(1e-9),
+            for use in (lambda: timers.after_many([0] * 3), lambda: timers.every(0),
                         lambda: timers.after_many([1, "x"]), lambda: timers.after_many([1], [])):
                 with self.assertRaises((OSError, TypeError, ValueError)):
                     use()
@@ -817,20 +857,19 @@ class Fork(unittest.TestCase):
             self.assertEqual((status, came), (11, list(range(600))))
 
     def test_child(self):
-        """A child can close its copies; in the process, all else is an error."""
+        """A child can close its copies; all else is an error."""
         with htw.Timers(BACKEND) as timers, htw.Timers(BACKEND) as second:
             timers.after(0, "x")
 
             def child():
                 nonlocal timers
-                if BACKEND == htw.PROCESS:
-                    for use in (timers.read, lambda: timers.after(1), lambda: timers.wait(0), lambda: len(timers)):
-                        try:
-                            use()
-                        except PermissionError as problem:
-                            if "fork" in str(problem):
-                                continue
-                        return 1
+                for use in (timers.read, lambda: timers.after(1), lambda: timers.wait(0), lambda: len(timers)):
+                    try:
+                        use()
+                    except PermissionError as problem:
+                        if "fork" in str(problem):
+                            continue
+                    return 1
                 second.close()
                 timers.close()
                 del timers
@@ -859,28 +898,6 @@ class Fork(unittest.TestCase):
                 over.set()
                 for thread in threads:
                     thread.join()
-
-    def test_loop(self):
-        """A child that leaves by an exception takes nothing away from its parent's loop."""
-        async def parent():
-            status = None
-            timers = htw.AsyncTimers(BACKEND)
-            async with timers:
-                pid = os.fork()
-                if not pid:
-                    raise SystemExit(7)
-                status = os.waitpid(pid, 0)[1]
-                await asyncio.wait_for(timers.sleep(0.01), 60)
-                return status
-
-        loop = asyncio.new_event_loop()
-        me = os.getpid()
-        try:
-            status = loop.run_until_complete(parent())
-        except SystemExit:
-            os._exit(7 if os.getpid() != me else 99)
-        loop.close()
-        self.assertEqual(os.waitstatus_to_exitcode(status), 7)
 
 
 class Waiting(unittest.TestCase):
@@ -974,518 +991,6 @@ class Waiting(unittest.TestCase):
             self.assertEqual(caught.exception.errno, errno.EBADF)
             os.dup2(copy, fd)
             os.close(copy)
-
-
-class Asyncio(unittest.IsolatedAsyncioTestCase):
-    async def asyncSetUp(self):
-        asyncio.get_running_loop().set_debug(False)
-        self.timers = htw.AsyncTimers(BACKEND)
-
-    async def asyncTearDown(self):
-        self.timers.close()
-
-    async def test_copies(self):
-        call = self.timers.call_after(1, print)
-        for what in (self.timers, call):
-            for use in (copy.copy, copy.deepcopy, pickle.dumps):
-                with self.assertRaisesRegex(TypeError, "cannot be copied"):
-                    use(what)
-
-    async def test_cancel_of_what_cannot_begin(self):
-        """As in a finally clause, where an error would take the place of another."""
-        call = self.timers.call_after(1, print)
-        self.timers.timers.close()
-        call.cancel()
-        self.assertTrue(call.cancelled())
-
-        other = htw.AsyncTimers(htw.PROCESS)
-        call = other.call_after(1, print)
-        pid = os.fork()
-        if not pid:
-            wrong = 1
-            try:
-                call.cancel()
-                wrong = 0
-            finally:
-                os._exit(wrong)
-        self.assertEqual(os.waitpid(pid, 0)[1], 0)
-        self.assertEqual(len(other), 1)
-        other.close()
-
-    async def test_sleep(self):
-        begin = time.monotonic()
-        self.assertEqual(await self.timers.sleep(0.02, "rested"), "rested")
-        self.assertGreaterEqual(time.monotonic(), begin + 0.02)
-        await asyncio.gather(*(self.timers.sleep(0.001 * (i % 20)) for i in range(300)))
-        self.assertEqual(len(self.timers), 0)
-
-    async def test_cancelled_sleep(self):
-        task = asyncio.create_task(self.timers.sleep(3600))
-        await asyncio.sleep(0)
-        self.assertEqual(len(self.timers), 1)
-        task.cancel()
-        with self.assertRaises(asyncio.CancelledError):
-            await task
-        self.assertEqual(len(self.timers), 0)
-        with self.assertRaises(asyncio.TimeoutError):
-            await asyncio.wait_for(self.timers.sleep(3600), 0.01)
-        self.assertEqual(len(self.timers), 0)
-
-    async def test_calls(self):
-        called, over = [], asyncio.Event()
-        beat = self.timers.call_every(0.005, lambda: (called.append("beat"), len(called) >= 5 and over.set()))
-        never = self.timers.call_after(0.001, called.append, "never")
-        never.cancel()
-        never.cancel()
-        await asyncio.wait_for(over.wait(), 60)
-        beat.cancel()
-        self.assertEqual(set(called), {"beat"})
-        self.assertEqual(len(self.timers), 0)
-
-    async def test_exception(self):
-        problems, done = [], asyncio.Event()
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
-        self.timers.call_after(0, lambda: 1 / 0)
-        self.timers.call_after(0.001, done.set)
-        await asyncio.wait_for(done.wait(), 60)
-        self.assertIsInstance(problems[0]["exception"], ZeroDivisionError)
-
-    async def test_close_with_sleepers(self):
-        task = asyncio.create_task(self.timers.sleep(3600))
-        await asyncio.sleep(0)
-        self.timers.close()
-        with self.assertRaises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 60)
-
-    async def test_contexts(self):
-        variable, seen, over = contextvars.ContextVar("variable", default=0), [], asyncio.Event()
-        for value in (1, 2, 3):
-            variable.set(value)
-            self.timers.call_after(0.001 * value, lambda: (seen.append(variable.get()), variable.set(9)))
-        other = contextvars.copy_context()
-        other.run(variable.set, 4)
-        self.timers.call_after(0.004, lambda: seen.append(variable.get()), context=other)
-        variable.set(5)
-        self.timers.call_after(0.005, over.set)
-        await asyncio.wait_for(over.wait(), 60)
-        self.assertEqual((seen, variable.get()), ([1, 2, 3, 4], 5))
-
-    async def test_rearm(self):
-        came, over = [], asyncio.Event()
-        call = self.timers.call_after(3600, lambda: (came.append("x"), over.set()))
-        for again in range(3):
-            call.rearm(0.001)
-            await asyncio.wait_for(over.wait(), 60)
-            over.clear()
-        self.assertEqual(came, ["x"] * 3)
-        call.cancel()
-        with self.assertRaises(RuntimeError):
-            call.rearm(1)
-        self.timers.close()
-        with self.assertRaises(ValueError):
-            self.timers.call_after(1, print)
-
-    async def test_not_callable(self):
-        with self.assertRaises(TypeError):
-            self.timers.call_after(0, "x")
-        self.assertEqual(len(self.timers), 0)
-
-    async def test_what_the_loop_would_refuse(self):
-        """It is refused at once, whether the loop is in debug mode or not."""
-        async def coroutine():
-            pass
-
-        begun = coroutine()
-        for debug in (True, False):
-            asyncio.get_running_loop().set_debug(debug)
-            for wrong in (coroutine, begun, functools.partial(coroutine), 7, None):
-                for start in (self.timers.call_after, self.timers.call_every):
-                    with self.assertRaises(TypeError):
-                        start(1, wrong)
-            for wrong in ({}, "x", 0):
-                with self.assertRaises(TypeError):
-                    self.timers.call_after(1, print, context=wrong)
-        begun.close()
-        self.assertEqual(len(self.timers), 0)
-
-    async def test_names_in_debug_mode(self):
-        """The loop names the function in its messages, and where it is."""
-        def fail_here():
-            raise ValueError
-
-        problems, loop = [], asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: problems.append(context))
-        self.timers.call_after(0, fail_here)
-        while not problems:
-            await asyncio.sleep(0)
-        self.assertIn("fail_here", repr(problems[0]["handle"]) + problems[0]["message"])
-
-    async def test_repr(self):
-        states, over = [], asyncio.Event()
-        call = self.timers.call_after(0.001, lambda: (states.append(repr(call)), over.set()))
-        beat = self.timers.call_every(0.001, lambda: states.append(repr(beat)), first=3600)
-        states += [repr(call), repr(beat)]
-        await asyncio.wait_for(over.wait(), 60)
-        call.rearm(3600)
-        states.append(repr(call))
-        call.cancel()
-        self.timers.close()
-        states += [repr(call), repr(beat)]
-        self.assertEqual([s.split()[1] for s in states],
-                         ["pending", "pending", "made", "pending", "cancelled", "closed"])
-
-    async def test_descriptor_closed_by_somebody_else(self):
-        problems = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
-        sleeper = asyncio.create_task(self.timers.sleep(3600))
-        await asyncio.sleep(0)
-        self.timers.timers.read = lambda limit: (_ for _ in ()).throw(OSError(errno.EBADF, "closed"))
-        self.timers.call_after(0, print)
-        with self.assertRaises(asyncio.CancelledError):
-            await asyncio.wait_for(sleeper, 60)
-        self.assertEqual([type(p["exception"]) for p in problems], [OSError])
-
-
-class AsyncioInterrupted(unittest.TestCase):
-    """A call that ends by an exception of any kind takes nothing away from the others."""
-
-    def try_one(self, kind, leaves):
-        loop, problems, came = asyncio.new_event_loop(), [], []
-        loop.set_exception_handler(lambda _, context: problems.append(context["exception"]))
-
-        def fail():
-            raise kind
-
-        async def begin():
-            timers = htw.AsyncTimers(BACKEND, clock=htw.MANUAL)
-            for i in range(600):
-                timers.call_after(1, fail if i % 100 == 50 else came.append, *([] if i % 100 == 50 else [i]))
-            sleeps = [asyncio.ensure_future(timers.sleep(1)) for _ in range(10)]
-            await asyncio.sleep(0)
-            timers.timers.advance(1)
-            return timers, sleeps
-
-        timers, sleeps = loop.run_until_complete(begin())
-        left = 0
-        while True:
-            try:
-                loop.run_until_complete(asyncio.wait_for(asyncio.gather(*sleeps), 60))
-                break
-            except BaseException as problem:
-                self.assertIs(type(problem), kind)
-                left += 1
-        # The loop may have been left with calls that it has not made.
-        while len(came) < 594:
-            try:
-                loop.run_until_complete(asyncio.sleep(0))
-            except kind:
-                left += 1
-        self.assertEqual(came, [i for i in range(600) if i % 100 != 50])
-        self.assertEqual((left, len(problems)), (6, 0) if leaves else (0, 6))
-        self.assertEqual(len(timers), 0)
-        timers.close()
-        loop.close()
-
-    def test_kinds(self):
-        class Own(BaseException):
-            pass
-
-        for kind, leaves in ((ValueError, False), (asyncio.CancelledError, False), (GeneratorExit, False),
-                             (Own, False), (KeyboardInterrupt, True), (SystemExit, True)):
-            with self.subTest(kind):
-                self.try_one(kind, leaves)
-
-    def test_interrupted_as_the_loop_gets_a_call(self):
-        """The call is made once, even if an exception comes when the loop has got it."""
-        class Base(BaseException):
-            pass
-
-        class Plain(Exception):
-            pass
-
-        for kind in (Base, Plain, TimeoutError):
-            for early in (True, False):
-                loop, came = asyncio.new_event_loop(), []
-                loop.set_exception_handler(lambda *_: None)
-                before, left = loop.call_soon, {"a", "b", "beat"}
-
-                def call_soon(function, *args, context=None):
-                    fails = args and args[0] in left
-                    left.difference_update(args)
-                    if fails and early:
-                        raise kind
-                    handle = before(function, *args, context=context)
-                    if fails:
-                        raise kind
-                    return handle
-
-                async def begin():
-                    timers = htw.AsyncTimers(BACKEND, clock=htw.MANUAL)
-                    for name in "ab":
-                        timers.call_after(1, came.append, name)
-                    timers.call_every(1, came.append, "beat")
-                    timers.call_after(1, came.append, "end")
-                    return timers
-
-                timers = loop.run_until_complete(begin())
-                timers.timers.advance(1)
-                loop.call_soon = call_soon
-                while "end" not in came:
-                    try:
-                        loop.run_until_complete(asyncio.sleep(0))
-                    except Base:
-                        pass
-                loop.run_until_complete(asyncio.sleep(0))
-                self.assertEqual((sorted(came), left), (["a", "b", "beat", "end"], set()), (kind, early))
-                timers.close()
-                loop.close()
-
-    def test_loops(self):
-        """Timers of a closed loop, or of another one than runs, are refused at once."""
-        async def begin():
-            timers = htw.AsyncTimers(BACKEND)
-            return timers, timers.call_after(3600, print), timers.call_every(3600, print)
-
-        async def use():
-            for start in (lambda: timers.call_after(1, print), lambda: timers.call_every(1, print),
-                          lambda: call.rearm(1), lambda: beat.rearm(1)):
-                with self.assertRaisesRegex(RuntimeError, words):
-                    start()
-            with self.assertRaisesRegex(RuntimeError, words):
-                await timers.sleep(1)
-            self.assertEqual(len(timers), 2)
-
-        loop, other = asyncio.new_event_loop(), asyncio.new_event_loop()
-        timers, call, beat = loop.run_until_complete(begin())
-        timers.call_after(3600, print).cancel()         # its loop does not run, but will
-        words = "another event loop"
-        other.run_until_complete(use())
-        loop.close()
-        words = "Event loop is closed"
-        other.run_until_complete(use())
-        with self.assertRaisesRegex(RuntimeError, words):
-            call.rearm(1)
-        call.cancel()
-        self.assertEqual(len(timers), 1)
-        timers.close()
-        other.close()
-
-    def test_interrupted_reader(self):
-        """A signal handler that raises at any step of the loop's reader loses no call."""
-        class Boom(BaseException):
-            pass
-
-        def boom(*_):
-            if armed:
-                raise Boom
-
-        async def begin(called):
-            timers = htw.AsyncTimers(BACKEND, clock=htw.MANUAL)
-            for i in range(300):
-                timers.call_after(1, called, i)
-            timers.timers.advance(1)
-            return timers
-
-        async def end():
-            while len(came) < 300:
-                await asyncio.sleep(0)
-
-        armed = False
-        before = signal.signal(signal.SIGALRM, boom)
-        loop = asyncio.new_event_loop()
-        try:
-            for round_ in range(ROUNDS):
-                came = set()
-                timers = loop.run_until_complete(begin(came.add))
-                reader = timers._expired
-                try:
-                    armed = True
-                    signal.setitimer(signal.ITIMER_REAL, 0.00002 * (round_ + 1))
-                    for _ in range(3):
-                        reader()
-                    armed = False
-                except Boom:
-                    armed = False
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                loop.run_until_complete(asyncio.wait_for(end(), 60))
-                timers.close()
-                timers = reader = None
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-            loop.close()
-
-
-class AsyncioManualClock(unittest.IsolatedAsyncioTestCase):
-    """Timers that have expired before the loop reads them."""
-
-    async def asyncSetUp(self):
-        asyncio.get_running_loop().set_debug(False)
-        self.timers = htw.AsyncTimers(BACKEND, clock=htw.MANUAL)
-        self.called = []
-
-    async def asyncTearDown(self):
-        self.timers.close()
-
-    async def test_cancelled_unread(self):
-        handles = [self.timers.call_after(1, self.called.append, "call"),
-                   self.timers.call_every(1, self.called.append, "beat")]
-        self.assertTrue(self.timers.timers.advance(1))
-        for handle in handles:
-            handle.cancel()
-        self.assertEqual((len(self.timers), self.timers.timers._cookies), (0, {}))
-        over = asyncio.Event()
-        self.timers.call_after(1, over.set)
-        self.timers.timers.advance(1)
-        await asyncio.wait_for(over.wait(), 60)
-        self.assertEqual(self.called, [])
-
-    async def test_cancelled_by_another_call(self):
-        self.timers.call_after(1, lambda: handle.cancel())
-        handle = self.timers.call_after(2, self.called.append, "call")
-        over = asyncio.Event()
-        self.timers.call_after(3, over.set)
-        self.assertTrue(self.timers.timers.advance(3))
-        await asyncio.wait_for(over.wait(), 60)
-        self.assertEqual(self.called, [])
-
-    async def test_a_batch_in_each_turn(self):
-        turns = []
-        for _ in range(2000):
-            self.timers.call_after(1, lambda: turns.append(turn))
-        self.timers.timers.advance(1)
-        turn = 0
-        while len(turns) < 2000:
-            await asyncio.sleep(0)
-            turn += 1
-        most = max(turns.count(t) for t in set(turns))
-        self.assertLessEqual(most, 256)
-        self.assertGreater(most, 100)
-        self.assertEqual(turns, sorted(turns))
-
-    async def test_calls_that_start_each_other(self):
-        async def others():
-            for _ in range(50):
-                await asyncio.sleep(0)
-
-        def again():
-            self.timers.call_after(0, again)
-
-        for _ in range(1000):
-            again()
-        await asyncio.wait_for(others(), 60)
-
-    async def test_calls_that_were_made_are_let_go(self):
-        things = []
-        for count in (1, 200, 300):
-            for start in (self.timers.call_after, self.timers.call_every):
-                for _ in range(count):
-                    thing, out = Thing(), []
-                    out.append(start(1, lambda thing, out: out[0].cancel() if start != self.timers.call_after
-                                     else out.clear(), thing, out))
-                    things.append(weakref.ref(thing))
-                del thing, out
-                self.timers.timers.advance(1)
-                while len(self.timers):
-                    await asyncio.sleep(0)
-                for _ in range(3):      # until the loop has dropped its handles
-                    await asyncio.sleep(0)
-                gc.collect()
-                self.assertEqual(sum(1 for thing in things if thing() is not None), 0)
-
-    async def test_one_that_cannot_be_given_to_the_loop(self):
-        """The others are made, and the error is reported, not for ever."""
-        def call_soon(function, *args, context=None):
-            if context is wrong:
-                raise ValueError("no")
-            return before(function, *args, context=context)
-
-        loop, problems, wrong = asyncio.get_running_loop(), [], contextvars.copy_context()
-        before = loop.call_soon
-        loop.set_exception_handler(lambda _, context: problems.append(context["exception"]))
-        for i in range(300):
-            self.timers.call_after(1, self.called.append, i, context=wrong if i in (0, 7, 8, 299) else None)
-        self.timers.timers.after(1, [])         # a cookie that cannot be hashed
-        over = asyncio.Event()
-        self.timers.call_after(2, over.set)
-        self.timers.timers.advance(2)
-        loop.call_soon = call_soon
-        try:
-            await asyncio.wait_for(over.wait(), 60)
-            for _ in range(10):
-                await asyncio.sleep(0)
-        finally:
-            del loop.call_soon
-        self.assertEqual(self.called, [i for i in range(300) if i not in (0, 7, 8, 299)])
-        self.assertLessEqual(len(problems), 8)
-        self.assertEqual({type(p) for p in problems}, {ValueError})
-
-    async def test_repr_when_due(self):
-        states = []
-        self.timers.call_after(1, lambda: states.extend(map(repr, (call, beat))))
-        call = self.timers.call_after(1, print)
-        beat = self.timers.call_every(1, print)
-        self.timers.timers.advance(1)
-        while not states:
-            await asyncio.sleep(0)
-        call.cancel()
-        beat.cancel()
-        self.assertEqual([s.split()[1] for s in states], ["due", "due"])
-
-    async def test_missed(self):
-        over, missed = asyncio.Event(), []
-        beat = self.timers.call_every(1, lambda: (missed.append(beat.missed), over.set()), first=2)
-        for seconds, expected in ((2, 0), (3, 2), (1, 0)):
-            over.clear()
-            self.timers.timers.advance(seconds)
-            await asyncio.wait_for(over.wait(), 60)
-            self.assertEqual(missed.pop(), expected)
-
-    async def test_moved_when_due(self):
-        """cancel() and rearm() of a call that is in the loop's hands, and has not begun."""
-        def move():
-            late.rearm(10)
-            gone.cancel()
-            beat.rearm(10)
-
-        self.timers.call_after(1, move)
-        late = self.timers.call_after(1, self.called.append, "late")
-        gone = self.timers.call_after(1, self.called.append, "gone")
-        beat = self.timers.call_every(1, self.called.append, "beat")
-        self.timers.timers.advance(5)
-        for _ in range(10):
-            await asyncio.sleep(0)
-        self.assertEqual((self.called, len(self.timers)), ([], 2))
-        self.timers.timers.advance(10)
-        while len(self.called) < 2:
-            await asyncio.sleep(0)
-        self.assertEqual(self.called, ["late", "beat"])
-
-    async def test_events_of_others(self):
-        add = htw._timers.Add(deadline=0, cookie=1)
-        self.assertEqual(self.timers.timers._lib.htw_add(self.timers.timers._handle, add), 0)
-        self.timers.timers.after(0, "x")
-        over = asyncio.Event()
-        self.timers.call_after(0, over.set)
-        await asyncio.wait_for(over.wait(), 60)
-
-    async def test_closed_unread(self):
-        task = asyncio.create_task(self.timers.sleep(1))
-        await asyncio.sleep(0)
-        self.assertEqual(self.timers.timers.advance(1), 1)
-        self.timers.close()
-        with self.assertRaises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 60)
-
-    async def test_closed_by_another_call(self):
-        self.timers.call_after(1, self.timers.close)
-        task = asyncio.create_task(self.timers.sleep(2))
-        await asyncio.sleep(0)
-        self.timers.call_after(3, self.called.append, "call")
-        self.assertTrue(self.timers.timers.advance(3))
-        with self.assertRaises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 60)
-        self.assertEqual(self.called, [])
 
 
 if __name__ == "__main__":

@@ -13,17 +13,16 @@ float counts as the decimal number that Python prints for it, so 0.067 is 67,000
 Times on the clock are in nanoseconds, as int, because a float is not precise enough:
 Timers.now(), Event.deadline_ns.
 
-In an asyncio loop all timers share one file descriptor:
+htw.aio has timers for asyncio programs, which share one file descriptor:
 
-    async with htw.AsyncTimers() as timers:
-        timers.call_after(0.5, print, "half a second")
+    async with htw.aio.Timers() as timers:
+        timers.call_later(0.5, print, "half a second")
         await timers.sleep(1.0)
 
 The shared library is libhtw.so.0, or what $LIBHTW names.
 """
 
-from ._asyncio import AsyncTimers, Call
 from ._library import ANY, DEVICE, MANUAL, PROCESS
 from ._timers import Event, Pending, Timers
 
-__all__ = ["Timers", "AsyncTimers", "Call", "Event", "Pending", "DEVICE", "PROCESS", "ANY", "MANUAL"]
+__all__ = ["Timers", "Event", "Pending", "DEVICE", "PROCESS", "ANY", "MANUAL"]

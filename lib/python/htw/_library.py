@@ -17,10 +17,8 @@ DEVICE, PROCESS, ANY = 1, 2, 3
 MANUAL = 0x68747700
 
 F_ABS, F_KEEP, F_PUT_OFF = 1, 2, 0x80000000
-CANCEL_DISCARD = 1
 EVENT_MORE = 1
-SETUP_CLOCK, SETUP_PRIVATE, SETUP_LIMIT = 1, 2, 4
-LIST_ALL = 1 | 2 | 4
+SETUP_CLOCK, SETUP_EXACT, SETUP_ORDERED = 1, 2, 4
 LEVELS = 8
 SECOND = 1000000000
 NEVER = 2**64 - 1
@@ -29,26 +27,24 @@ U32, U64, I32 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32
 
 
 class Setup(ctypes.Structure):
-    _fields_ = [("flags", U32), ("clock", I32), ("tick_ns", U64), ("limit", U64), ("home_cpu", I32),
-                ("levels", U32), ("slots", U32 * LEVELS), ("ring_entries", U32), ("reserved0", U32),
-                ("reserved", U64 * 3)]
+    _fields_ = [("flags", U32), ("clock", I32), ("tick_ns", U64), ("limit", U64), ("event_size", U32),
+                ("levels", U32), ("slots", U32 * LEVELS)]
 
 
 class Info(ctypes.Structure):
-    _fields_ = [("features", U64), ("tick_ns", U64), ("limit", U64), ("timers", U64), ("expired", U64),
-                ("clock", I32), ("home_cpu", I32), ("flags", U32), ("levels", U32),
-                ("slots", U32 * LEVELS), ("ring_entries", U32), ("reserved0", U32), ("table_size", U64),
-                ("reserved", U32 * 4)]
+    _fields_ = [("features", U64), ("tick_ns", U64), ("limit", U64), ("timers", U64), ("bytes", U64),
+                ("user_limit", U64), ("user_timers", U64), ("next", U64), ("clock", I32), ("flags", U32),
+                ("event_size", U32), ("levels", U32), ("slots", U32 * LEVELS)]
 
 
 class Add(ctypes.Structure):
     _fields_ = [("id", U64), ("deadline", U64), ("interval", U64), ("slack", U64), ("cookie", U64),
-                ("flags", U32), ("firings", U32), ("reserved", U64)]
+                ("flags", U32), ("firings", U32)]
 
 
 class Cancel(ctypes.Structure):
     _fields_ = [("id", U64), ("remaining", U64), ("cookie", U64), ("missed", U64), ("flags", U32),
-                ("ring_tail", U32), ("reserved", U64 * 2)]
+                ("state", U32)]
 
 
 class Query(ctypes.Structure):
@@ -56,7 +52,7 @@ class Query(ctypes.Structure):
                 ("missed", U64), ("firings", U32), ("state", ctypes.c_uint16), ("flags", ctypes.c_uint16)]
 
 
-# struct htw_event: id, cookie, deadline, fired, missed, flags, reserved
+# struct htw_event: id, cookie, deadline, taken, missed, flags, reserved
 EVENT = "QQQQQII"
 
 _HANDLE, _ARRAY = ctypes.c_void_p, ctypes.c_void_p
@@ -72,6 +68,7 @@ _FUNCTIONS: Dict[str, Any] = {
     "htw_rearm": (ctypes.c_int, _HANDLE, U64, U64),
     "htw_put_off": (ctypes.c_int, _HANDLE, U64, U64),
     "htw_cancel": (ctypes.c_int, _HANDLE, ctypes.POINTER(Cancel)),
+    "htw_stop": (ctypes.c_int, _HANDLE, U64),
     "htw_query": (ctypes.c_int, _HANDLE, ctypes.POINTER(Query)),
     "htw_next_time": (ctypes.c_int, _HANDLE, ctypes.POINTER(U64)),
     "htw_add_many": (ctypes.c_int, _HANDLE, ctypes.POINTER(Add), _ARRAY, _ARRAY, _ARRAY, ctypes.c_uint,
@@ -82,7 +79,7 @@ _FUNCTIONS: Dict[str, Any] = {
     "htw_list_in": (ctypes.c_int, _HANDLE, ctypes.c_uint, ctypes.POINTER(U64), ctypes.POINTER(Query),
                     ctypes.c_uint),
     "htw_harvest": (ctypes.c_int, _HANDLE, ctypes.POINTER(U64), ctypes.POINTER(Query), ctypes.c_uint),
-    "htw_advance": (ctypes.c_int64, _HANDLE, U64, ctypes.c_uint),
+    "htw_advance": (ctypes.c_int, _HANDLE, U64, ctypes.c_uint),
 }
 _lib: Any = None
 
@@ -113,7 +110,7 @@ WORDS_OF_OPEN = {
     errno.ENODEV: NO_DEVICE,
     errno.ENXIO: NO_DEVICE,
     errno.EACCES: "permission denied: the members of the group htw may open it",
-    errno.EPERM: "a tick below 100 us, more than 4096 slots and a 17th private wheel need CAP_SYS_RESOURCE",
+    errno.EPERM: "a tick below 10 us needs CAP_SYS_RESOURCE",
     errno.ENOSYS: "the module is older than the library needs",
     errno.EOPNOTSUPP: "timers cannot be on this clock",
     errno.ERANGE: "limit, tick or slots are out of range",
@@ -122,7 +119,7 @@ WORDS_OF_OPEN = {
 WORDS = {
     errno.ENOSPC: "there are as many timers as the limit allows",
     errno.EDQUOT: "the user has as many timers as the module's max_user_timers allows",
-    errno.EINVAL: "not possible for these timers, as an interval below a tick",
+    errno.EINVAL: "not possible for these timers",
     errno.EPERM: "the timers belong to the process that opened them; a child of fork() opens its own",
     errno.EBADF: "something else has closed the descriptor",
     errno.EOPNOTSUPP: "these timers cannot do that",
@@ -135,11 +132,11 @@ def error(result: int, device: bool, words: Dict[int, str] = WORDS) -> OSError:
     return OSError(-result, cause, "/dev/htw") if device else OSError(-result, cause)
 
 
-def number(value: SupportsIndex, bits: int, name: str) -> int:
+def number(value: SupportsIndex, bits: int, name: str, least: int = 0) -> int:
     """Return an integer that fits into an unsigned field; ctypes would truncate it."""
     value = operator.index(value)
-    if not 0 <= value < 1 << bits:
-        raise ValueError(f"{name} is {_shown(value)}: not between 0 and 2**{bits} - 1")
+    if not least <= value < 1 << bits:
+        raise ValueError(f"{name} is {_shown(value)}: not between {least} and 2**{bits} - 1")
     return value
 
 

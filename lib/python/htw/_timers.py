@@ -15,21 +15,21 @@ from operator import length_hint
 from typing import (Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set,
                     SupportsIndex, Tuple)
 
-from ._library import (ANY, CANCEL_DISCARD, DEVICE, EVENT, EVENT_MORE, F_ABS, F_KEEP, F_PUT_OFF, LEVELS,
-                       LIST_ALL, NEVER, PROCESS, SECOND, SETUP_CLOCK, SETUP_LIMIT, SETUP_PRIVATE, U64,
-                       WORDS_OF_OPEN, Add, Cancel, Info, Query, Seconds, Setup, delay as delay_ns,
-                       duration, error, library, number)
+from ._library import (ANY, DEVICE, EVENT, EVENT_MORE, F_ABS, F_KEEP, F_PUT_OFF, LEVELS, NEVER, PROCESS,
+                       SECOND, SETUP_CLOCK, SETUP_EXACT, SETUP_ORDERED, U64, WORDS_OF_OPEN, Add, Cancel,
+                       Info, Query, Seconds, Setup, delay as delay_ns, duration, error, library, number)
 
 _ROW = struct.Struct(EVENT)
 _FIRST, _MOST = 256, 16384      # events that one call of htw_read() asks for
 _ENTRIES = 1024                 # of htw_list_in() and htw_harvest()
 _MSEC = 1000000
-_STATES = {1: "pending", 2: "expired", 3: "disarmed"}
+_STATES = {1: "pending", 2: "due", 3: "disarmed"}
 
 
 class Event(NamedTuple):
-    """An expiration.
+    """A timer has fired.
 
+    taken_ns: when the event was taken from the library.
     missed: further firings of a periodic timer that came due before this one was read.
     more: the timer is periodic or kept, and its id stays valid.
     """
@@ -37,14 +37,14 @@ class Event(NamedTuple):
     id: int
     cookie: Any
     deadline_ns: int
-    fired_ns: int
+    taken_ns: int
     missed: int
     more: bool
 
     @property
     def late(self) -> float:
-        """Time from the deadline to the expiration, in seconds."""
-        return (self.fired_ns - self.deadline_ns) / SECOND
+        """Time from the deadline until the event was taken, in seconds."""
+        return (self.taken_ns - self.deadline_ns) / SECOND
 
 
 class Pending(NamedTuple):
@@ -53,7 +53,7 @@ class Pending(NamedTuple):
     remaining, interval: in seconds; zero if it is due, and if it is not periodic.
     missed: firings that came due after the one that is still to be read.
     firings: how many are left, with those; zero for no limit.
-    state: "pending"; "expired": due, and its event was not read; or "disarmed": kept.
+    state: "pending"; "due", and its event was not handed out; or "disarmed": kept.
     """
 
     id: int
@@ -130,35 +130,34 @@ class Timers:
 
     backend: DEVICE, PROCESS, or ANY: the device if it can be opened, or else this process.
     clock: time.CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME, or MANUAL, which only
-    advance() moves. limit: most timers. tick: tick of a private wheel in seconds, with
-    slots for each level.
+    advance() moves. limit: most timers. tick: in seconds; or exact: the finest that needs no
+    privilege, 10 us. ordered: one wheel for all CPUs, so that events of the device come in the
+    order of ticks. slots: of each level of the wheels.
 
     All methods may be called by several threads at once, and by signal handlers.
     """
 
     def __init__(self, backend: int = ANY, *, clock: Optional[int] = None, limit: Optional[int] = None,
-                 tick: Optional[Seconds] = None, slots: Optional[Sequence[int]] = None) -> None:
+                 tick: Optional[Seconds] = None, exact: bool = False, ordered: bool = False,
+                 slots: Optional[Sequence[int]] = None) -> None:
         if backend not in (DEVICE, PROCESS, ANY):
             raise ValueError("backend is none of htw.DEVICE, htw.PROCESS and htw.ANY")
-        setup = Setup()
+        setup = Setup(flags=(SETUP_EXACT if exact else 0) | (SETUP_ORDERED if ordered else 0))
         if clock is not None:
             setup.flags |= SETUP_CLOCK
             setup.clock = number(clock, 31, "clock")
         if limit is not None:
-            setup.flags |= SETUP_LIMIT
-            setup.limit = number(limit, 64, "limit")
-        if slots is not None and tick is None:
-            raise ValueError("slots are those of a private wheel, which needs a tick")
+            setup.limit = number(limit, 64, "limit", 1)
         if tick is not None:
-            slots = (256, 64, 64, 64, 64) if slots is None else tuple(slots)
-            if len(slots) > LEVELS:
-                raise ValueError(f"slots are those of at most {LEVELS} levels")
-            setup.flags |= SETUP_PRIVATE
-            setup.tick_ns = duration(tick, "tick")
+            setup.tick_ns = number(duration(tick, "tick"), 64, "tick", 1)
+        if slots is not None:
+            slots = tuple(slots)
+            if not 1 <= len(slots) <= LEVELS:
+                raise ValueError(f"slots are those of 1 to {LEVELS} levels")
             setup.levels = len(slots)
             for level, count in enumerate(slots):
                 setup.slots[level] = number(count, 32, "slots")
-        self._open_by("htw_open", backend == DEVICE, backend, setup if setup.flags else None)
+        self._open_by("htw_open", backend == DEVICE, backend, setup)
 
     @classmethod
     def from_fd(cls, fd: int) -> "Timers":
@@ -249,7 +248,7 @@ class Timers:
         return True
 
     def __len__(self) -> int:
-        """Return the number of timers: pending, unread and kept."""
+        """Return the number of timers: pending, due and not handed out, and kept."""
         with self._lock:
             # Others than those with more events have ended in the library.
             read = 0
@@ -315,7 +314,7 @@ class Timers:
     def _undo(self, ids: Iterable[int]) -> None:
         """Stop timers whose ids nobody has got."""
         for id_ in filter(None, ids):
-            self._lib.htw_cancel(self._handle, Cancel(id=id_, flags=CANCEL_DISCARD))
+            self._lib.htw_cancel(self._handle, Cancel(id=id_))
             self._cookies.pop(id_, None)
 
     def after(self, delay: Seconds, cookie: Any = None, *, slack: Seconds = 0, keep: bool = False) -> int:
@@ -336,11 +335,11 @@ class Timers:
         """Start a periodic timer, which keeps its phase; return its id.
 
         It expires after @first seconds, or @interval, and then every @interval; in all
-        @firings times, or for ever.
+        @firings times, or for ever. An interval below a tick is rounded up to one.
         """
         ns = duration(interval, "interval")
         if not ns:
-            raise ValueError("an interval is at least one tick")
+            raise ValueError("an interval of zero")
         return self._start(Add(deadline=delay_ns(interval if first is None else first), interval=ns,
                                firings=number(firings, 32, "firings"), slack=duration(slack, "slack")),
                            cookie)
@@ -386,16 +385,15 @@ class Timers:
         Return False if it had ended: its last event has been handed out, or there is no such
         timer.
         """
-        cancel = Cancel(id=number(id_, 64, "id_"), flags=CANCEL_DISCARD)
+        cancel = Cancel(id=number(id_, 64, "id_"))
         with self._lock:
             result = self._lib.htw_cancel(self._open(), cancel)
             withdrawn = self._withdraw(cancel.id)
-            if result in (0, -errno.EALREADY):
-                self._cookies.pop(cancel.id, None)
-                return True
-            if result != -errno.ENOENT:
-                self._check(result)
-            return withdrawn
+            if result == -errno.ENOENT:
+                return withdrawn
+            self._check(result)
+            self._cookies.pop(cancel.id, None)
+            return True
 
     def query(self, id_: int) -> Pending:
         """Report a timer. Raise KeyError if it has ended."""
@@ -405,7 +403,7 @@ class Timers:
             unread = next(filter(None, found), None)
             result = self._lib.htw_query(self._open(), query)
             if result == -errno.ENOENT and unread is not None:
-                return _expired(unread)
+                return _due(unread)
             self._ended(result, query.id)
             return self._pending(query, unread)
 
@@ -452,52 +450,54 @@ class Timers:
         return [id_ for id_, result in zip(timers, results) if result]
 
     def list(self) -> List[Pending]:
-        """Report all timers: pending, due and not read, and kept."""
+        """Report all timers: pending, due and not handed out, and kept."""
         cursor, entries, found = U64(0), (Query * _ENTRIES)(), []
         with self._lock:
             unread = self._unread()
             while True:
-                count = self._lib.htw_list_in(self._open(), LIST_ALL, cursor, entries, _ENTRIES)
+                count = self._lib.htw_list_in(self._open(), 0, cursor, entries, _ENTRIES)
                 if count == -errno.EAGAIN:      # it has looked at many, and found none
                     continue
                 if not self._check(count):
                     break
                 found += [self._pending(q, unread.pop(q.id, None)) for q in entries[:count]]
-            return found + [_expired(event) for event in unread.values()]
+            return found + [_due(event) for event in unread.values()]
 
     def harvest(self) -> List[Pending]:
-        """Stop all timers but disarmed ones, and return a list of them, for a shutdown.
+        """Stop all timers, and return a list of them, for a shutdown.
 
         Those that are due and whose events were not handed out are among them. If an exception
         ends it, as that of a signal handler, the next harvest() has all of them.
         """
-        with self._lock:
-            self._note_harvested()
-            if self._portion is None:
-                self._portion = (Query * _ENTRIES)()
-            cursor, count = U64(0), 1
-            while count:
-                arguments = (self._open(),), (cursor,), (self._portion,), (_ENTRIES,)
-                self._portions.extend(map(self._lib.htw_harvest, *arguments))
-                count = self._portions[0]
+        found: List[Pending] = []
+        try:
+            with self._lock:
                 self._note_harvested()
-                self._check(count)
-            # On the device, what has expired is not pending.
-            self._fetch(NEVER)
-            for event in self._unread().values():
-                timer = self._harvested.get(event.id)
-                self._harvested[event.id] = _expired(event) if timer is None else _expired(event)._replace(
-                    interval=timer.interval, firings=timer.firings)
-            found = list(self._harvested.values())
-            try:
+                if self._portion is None:
+                    self._portion = (Query * _ENTRIES)()
+                cursor, count = U64(0), 1
+                while count:
+                    arguments = (self._open(),), (cursor,), (self._portion,), (_ENTRIES,)
+                    self._portions.extend(map(self._lib.htw_harvest, *arguments))
+                    count = self._portions[0]
+                    self._note_harvested()
+                    self._check(count)
+                self._adopt(self._reading)
+                for event in self._unread().values():
+                    timer = self._harvested.get(event.id)
+                    self._harvested[event.id] = _due(event) if timer is None else _due(event)._replace(
+                        interval=timer.interval, firings=timer.firings)
+                found = list(self._harvested.values())
                 for timer in found:
                     self._cookies.pop(timer.id, None)
                 self._drop_unread()
                 self._harvested.clear()
                 return found
-            except BaseException:
+        except BaseException:
+            # Also in the end of the block above, where nothing is held any more.
+            with self._lock:
                 self._harvested.update({timer.id: timer for timer in found})
-                raise
+            raise
 
     def _note_harvested(self) -> None:
         """Keep what htw_harvest() has returned, maybe to a call that was interrupted."""
@@ -510,7 +510,7 @@ class Timers:
         cookie = self._cookies.get(query.id, query.cookie)
         interval = query.interval / SECOND
         if unread is not None:
-            return _expired(unread)._replace(interval=interval, firings=query.firings)
+            return _due(unread)._replace(interval=interval, firings=query.firings)
         return Pending(query.id, cookie, query.deadline, query.remaining / SECOND, interval, query.missed,
                        query.firings, _STATES[query.state])
 
@@ -583,8 +583,8 @@ class Timers:
     def _fetch(self, limit: int) -> None:
         """Read what is due into batches, until @limit events are there.
 
-        Ends, however fast timers are started meanwhile: after what was due when it began, or
-        as many events as there were timers.
+        Ends, however fast timers are started meanwhile: after as many events as there were
+        timers, or in the process, where they are in order, after what was due when it began.
         """
         self._adopt(self._reading)
         left, size, begin, due = limit - sum(map(len, self._batches)), _FIRST, None, U64()
@@ -602,7 +602,7 @@ class Timers:
                 break
             if begin is None:
                 begin, left = self.now(), min(left, int(self._info().timers))
-            elif count and _ROW.unpack_from(raw, (count - 1) * _ROW.size)[2] > begin:
+            elif not self._device and count and _ROW.unpack_from(raw, (count - 1) * _ROW.size)[2] > begin:
                 break
             # In the process, to move a long bucket down takes several calls.
             if count < want and (self._lib.htw_next_time(self._open(), due) < 0 or due.value > begin):
@@ -621,8 +621,8 @@ class Timers:
             if not batch.made:
                 rows = _ROW.iter_unpack(memoryview(raw)[:batch.counts[0] * _ROW.size])
                 find = self._cookies.get
-                batch.keep([Event(id_, find(id_, cookie), deadline, fired, missed, bool(flags & EVENT_MORE))
-                            for id_, cookie, deadline, fired, missed, flags, _ in rows])
+                batch.keep([Event(id_, find(id_, cookie), deadline, taken, missed, bool(flags & EVENT_MORE))
+                            for id_, cookie, deadline, taken, missed, flags, _ in rows])
             for id_ in batch.ended:
                 self._cookies.pop(id_, None)
             batch.ended = []
@@ -681,8 +681,8 @@ def _ids(values: Iterable[SupportsIndex]) -> "array.array[int]":
     return array.array("Q", (number(value, 64, "id") for value in values))
 
 
-def _expired(event: Event) -> Pending:
-    return Pending(event.id, event.cookie, event.deadline_ns, 0.0, 0.0, event.missed, 0, "expired")
+def _due(event: Event) -> Pending:
+    return Pending(event.id, event.cookie, event.deadline_ns, 0.0, 0.0, event.missed, 0, "due")
 
 
 _all: "weakref.WeakSet[Timers]" = weakref.WeakSet()
