@@ -14,7 +14,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Clients wait while timers are handled: bounds of one turn. */
 #define TURN_TIMERS	1000
@@ -24,11 +26,12 @@
 
 #define LIMIT_PROCESS	(1u << 26)
 
-#define KIND_MASK	1u
+#define KIND_MASK	3u
 
 static struct htw *clock_htw;
 static RedisModuleCtx *clock_ctx;
 static clock_due_fn *handlers[KIND_MASK + 1];
+static bool (*make_room)(void);
 static RedisModuleTimerID turn_timer;
 static bool turn_is_due;
 
@@ -93,16 +96,47 @@ static void readable(int fd, void *data, int mask)
 	turn_timer = clock_call(0, turn);
 }
 
+/*
+ * The server's account. The process's timers are in memory that libhtw has from the system; the
+ * server would not see it in used_memory and maxmemory. So as much is allocated from the server
+ * and never touched: it counts, and takes no memory but addresses.
+ */
+#define BLOCK_BYTES	(1u << 20)
+
+static void **blocks;
+static size_t nr_blocks;
+
+static void *block_new(void)
+{
+	const uintptr_t page = sysconf(_SC_PAGESIZE);
+	char *block = RedisModule_Alloc(BLOCK_BYTES);
+	const uintptr_t begin = ((uintptr_t)block + page - 1) & -page;
+	const uintptr_t end = ((uintptr_t)block + BLOCK_BYTES) & -page;
+
+	/* The allocator may have had something there before. */
+	madvise((void *)begin, end - begin, MADV_DONTNEED);
+	return block;
+}
+
+static void set_blocks(size_t count)
+{
+	if (nr_blocks == count)
+		return;
+	while (nr_blocks > count)
+		RedisModule_Free(blocks[--nr_blocks]);
+	blocks = RedisModule_Realloc(blocks, (count + 1) * sizeof(*blocks));
+	while (nr_blocks < count)
+		blocks[nr_blocks++] = block_new();
+}
+
 static int open_backend(enum htw_backend backend, uint64_t limit)
 {
-	struct htw_setup setup = { .flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME };
+	struct htw_setup_args setup = {
+		.flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME, .limit = limit,
+	};
 
 	if (!limit && backend == HTW_BACKEND_PROCESS)
-		limit = LIMIT_PROCESS;
-	if (limit) {
-		setup.flags |= HTW_SETUP_LIMIT;
-		setup.limit = limit;
-	}
+		setup.limit = LIMIT_PROCESS;
 	return htw_open(&clock_htw, backend, &setup);
 }
 
@@ -130,10 +164,18 @@ void clock_close(void)
 		clock_call_off(turn_timer);
 	turn_is_due = false;
 	unwatch();
+	set_blocks(0);
+	RedisModule_Free(blocks);
+	blocks = NULL;
 	htw_close(clock_htw);
 	clock_htw = NULL;
 	RedisModule_FreeThreadSafeContext(clock_ctx);
 	clock_ctx = NULL;
+}
+
+void clock_handle_limit(bool (*make)(void))
+{
+	make_room = make;
 }
 
 void clock_handle(enum clock_kind kind, clock_due_fn *due)
@@ -148,12 +190,18 @@ static uint64_t ns(int64_t ms)
 
 int clock_start(enum clock_kind kind, void *what, int64_t due, uint64_t *timer)
 {
-	return htw_at(clock_htw, ns(due), (uintptr_t)what | kind, timer);
+	const uint64_t cookie = (uintptr_t)what | kind;
+	int ret;
+
+	do
+		ret = htw_at(clock_htw, ns(due), cookie, timer);
+	while ((ret == -ENOSPC || ret == -EDQUOT) && make_room && make_room());
+	return ret;
 }
 
 void clock_move(uint64_t timer, int64_t due)
 {
-	const struct htw_mod mod = {
+	struct htw_mod_args mod = {
 		.id = timer,
 		.deadline = ns(due),
 		.flags = HTW_F_ABS | HTW_MOD_DEADLINE,
@@ -165,14 +213,23 @@ void clock_move(uint64_t timer, int64_t due)
 
 void clock_stop(uint64_t *timer)
 {
-	struct htw_cancel cancel = { .id = *timer, .flags = HTW_CANCEL_DISCARD };
-	int ret;
-
 	if (!*timer)
 		return;
-	ret = htw_cancel(clock_htw, &cancel);
-	RedisModule_Assert(!ret || ret == -EALREADY);
+	RedisModule_Assert(!htw_stop(clock_htw, *timer));
 	*timer = 0;
+}
+
+void clock_stop_many(uint64_t *timers[], unsigned int count)
+{
+	uint64_t ids[CLOCK_MANY];
+	unsigned int n;
+
+	RedisModule_Assert(count <= CLOCK_MANY);
+	for (n = 0; n < count; n++) {
+		ids[n] = *timers[n];
+		*timers[n] = 0;
+	}
+	RedisModule_Assert(!htw_stop_many(clock_htw, ids, count, NULL));
 }
 
 RedisModuleTimerID clock_call(int64_t ms, RedisModuleTimerProc call)
@@ -185,12 +242,23 @@ void clock_call_off(RedisModuleTimerID id)
 	RedisModule_Assert(RedisModule_StopTimer(clock_ctx, id, NULL) == REDISMODULE_OK);
 }
 
+void clock_account(void)
+{
+	struct htw_info_args info = { 0 };
+
+	if (htw_backend(clock_htw) != HTW_BACKEND_PROCESS)
+		return;
+	htw_info(clock_htw, &info);
+	set_blocks(info.bytes / BLOCK_BYTES);
+}
+
 void clock_status(struct clock_status *status)
 {
-	struct htw_info info = { 0 };
+	struct htw_info_args info = { 0 };
 
 	htw_info(clock_htw, &info);
 	status->backend = htw_backend(clock_htw) == HTW_BACKEND_DEVICE ? "device" : "process";
 	status->timers = info.timers;
 	status->limit = info.limit;
+	status->bytes = info.bytes;
 }

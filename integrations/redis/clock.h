@@ -13,10 +13,11 @@
 
 #include "redismodule.h"
 
-/* What a timer is for; at most two, as it is kept in a bit of its cookie. */
+/* What a timer is for; at most four, as it is kept in two bits of its cookie. */
 enum clock_kind {
 	CLOCK_TIMEOUT,		/* a pending timeout of a stream */
 	CLOCK_KEY,		/* a key with a TTL */
+	CLOCK_LEASE,		/* an entry that a worker has taken */
 };
 
 /* Handle a timer that has expired; @what is as in clock_start(). */
@@ -30,6 +31,7 @@ struct clock_status {
 	const char *backend;
 	uint64_t timers;
 	uint64_t limit;
+	uint64_t bytes;		/* memory of the timers */
 };
 
 /**
@@ -48,10 +50,13 @@ void clock_close(void);
 /* Set what handles timers of @kind. */
 void clock_handle(enum clock_kind kind, clock_due_fn *due);
 
+/* What ends timers that nobody needs when there is no room for one; false if there are none. */
+void clock_handle_limit(bool (*make_room)(void));
+
 /**
  * clock_start() - start a timer
  * @kind: who handles it
- * @what: aligned to two bytes
+ * @what: aligned to four bytes
  * @due: in ms since 1970, up to %CLOCK_MAX_MS; a past time expires at once
  * @timer: out: never zero, except on failure
  *
@@ -65,6 +70,10 @@ void clock_move(uint64_t timer, int64_t due);
 /* Stop a timer and zero it; it is not handled any more. Zero is no timer. */
 void clock_stop(uint64_t *timer);
 
+/* Stop and zero up to %CLOCK_MANY timers, none of which is zero. */
+#define CLOCK_MANY	64
+void clock_stop_many(uint64_t *timers[], unsigned int count);
+
 /**
  * clock_call() - have the server call a function, without a timer of the clock's
  * @ms: after this time
@@ -76,6 +85,9 @@ RedisModuleTimerID clock_call(int64_t ms, RedisModuleTimerProc call);
 
 /* Take back a call that has not been made. */
 void clock_call_off(RedisModuleTimerID id);
+
+/* Have the server count the memory of timers in this process; call it from time to time. */
+void clock_account(void);
 
 void clock_status(struct clock_status *status);
 

@@ -31,6 +31,7 @@ int command_create(RedisModuleCtx *ctx, const struct command *c)
 		.summary = c->summary,
 		.arity = c->arity,
 		.key_specs = c->key ? keys : NULL,
+		.args = c->args,
 	};
 	const int key = c->key ? 1 : 0;
 	RedisModuleCommand *command;

@@ -16,6 +16,7 @@
  * @summary: for COMMAND DOCS
  * @arity: the number of words, or minus the least number
  * @key: what it does with the key that is its first argument; zero if it has none
+ * @args: its arguments, for COMMAND DOCS
  */
 struct command {
 	const char *name;
@@ -25,7 +26,19 @@ struct command {
 	const char *summary;
 	int arity;
 	uint64_t key;
+	RedisModuleCommandArg *args;
 };
+
+/* The argument that is the key. */
+#define ARG_STREAM	\
+	{ .name = "stream", .type = REDISMODULE_ARG_TYPE_KEY, .key_spec_index = 0 }
+
+/* Another one: its type without its prefix, the word before it or NULL, and flags. */
+#define ARG(its_name, its_type, its_token, its_flags)						\
+	{ .name = (its_name), .type = REDISMODULE_ARG_TYPE_##its_type, .key_spec_index = -1,	\
+	  .token = (its_token), .flags = (its_flags) }
+#define ARG_OPTIONAL	REDISMODULE_CMD_ARG_OPTIONAL
+#define ARG_MULTIPLE	REDISMODULE_CMD_ARG_MULTIPLE
 
 /* While the module is loaded. Return: REDISMODULE_OK or REDISMODULE_ERR. */
 int command_create(RedisModuleCtx *ctx, const struct command *c);

@@ -11,7 +11,11 @@
 #include "clock.h"
 #include "command.h"
 #include "keys.h"
+#include "lease.h"
+#include "list.h"
+#include "places.h"
 #include "queue.h"
+#include "settings.h"
 
 #define EXPORT	__attribute__((visibility("default")))
 
@@ -28,6 +32,9 @@ struct options {
 static bool is_master, is_loading;
 static struct options options;
 
+/* The clock is open, and the data type and the commands are there. */
+static bool is_open;
+
 static void update_active(RedisModuleCtx *ctx)
 {
 	static bool was_active;
@@ -38,6 +45,32 @@ static void update_active(RedisModuleCtx *ctx)
 	was_active = active;
 	timeouts_set_active(ctx, active);
 	keys_set_active(active);
+}
+
+/*
+ * Is this server a master? A cluster's replica that has been started has no master yet, until it
+ * hears of it; but it knows that it is a replica.
+ */
+static bool ask_is_master(RedisModuleCtx *ctx)
+{
+	const char *id = RedisModule_GetMyClusterID();
+	char name[REDISMODULE_NODE_ID_LEN + 1] = "";
+	int flags;
+
+	if (!(RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_MASTER))
+		return false;
+	if (!id)
+		return true;
+	/* It is not terminated. */
+	memcpy(name, id, REDISMODULE_NODE_ID_LEN);
+	return RedisModule_GetClusterNodeInfo(ctx, name, NULL, NULL, NULL, &flags) ==
+	       REDISMODULE_OK && flags & REDISMODULE_NODE_MASTER;
+}
+
+static void update_role(RedisModuleCtx *ctx)
+{
+	is_master = ask_is_master(ctx);
+	update_active(ctx);
 }
 
 /* What the server notifies of. */
@@ -82,9 +115,17 @@ static int on_key_event(RedisModuleCtx *ctx, int type, const char *event, RedisM
 static void on_role(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t sub, void *data)
 {
 	(void)event;
+	(void)sub;
 	(void)data;
-	is_master = sub == REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER;
-	update_active(ctx);
+	update_role(ctx);
+}
+
+/* A node of a cluster that had no master yet changes its role without that event. */
+static void on_cron(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t sub, void *data)
+{
+	clock_account();
+	if (RedisModule_GetMyClusterID())
+		on_role(ctx, event, sub, data);
 }
 
 static void on_loading(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t sub, void *data)
@@ -108,6 +149,18 @@ static void on_flush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t sub, 
 	keys_flush(info->dbnum);
 }
 
+/* A replica may load its master's data beside its own. */
+static void on_async_load(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t sub, void *data)
+{
+	(void)ctx;
+	(void)event;
+	(void)data;
+	if (sub == REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED)
+		timeouts_arrive();
+	else
+		timeouts_arrived(sub == REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED);
+}
+
 static void on_swap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t sub, void *data)
 {
 	const RedisModuleSwapDbInfo *info = data;
@@ -121,6 +174,168 @@ static void on_swap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t sub, v
 
 /* Commands. */
 
+/* A field of HTW.INFO and of the server's INFO: a text, or a number. */
+struct field {
+	const char *name;
+	const char *text;
+	long long number;
+};
+
+#define FIELDS_MAX	24
+
+/* Return: "on", or why nothing is delivered at present. */
+static const char *deliveries(const struct timeouts_status *timeouts)
+{
+	if (is_loading)
+		return "loading";
+	if (!is_master)
+		return "replica";
+	if (RedisModule_AvoidReplicaTraffic())
+		return "paused";
+	return timeouts->refused ? timeouts->refused : "on";
+}
+
+/* Return: how many fields there are. */
+static int get_fields(struct field *fields)
+{
+	struct timeouts_status timeouts;
+	struct clock_status clock;
+	struct keys_status keys;
+	struct field *f = fields;
+
+	timeouts_status(&timeouts);
+	clock_status(&clock);
+	keys_status(&keys);
+	*f++ = (struct field){ "version", htw_version(), 0 };
+	*f++ = (struct field){ "backend", clock.backend, 0 };
+	*f++ = (struct field){ "timers", NULL, clock.timers };
+	*f++ = (struct field){ "ending", NULL, timeouts.ending };
+	*f++ = (struct field){ "limit", NULL, clock.limit };
+	*f++ = (struct field){ "memory", NULL, clock.bytes };
+	*f++ = (struct field){ "streams", NULL, timeouts.streams };
+	*f++ = (struct field){ "pending", NULL, timeouts.pending };
+	*f++ = (struct field){ "armed", NULL, timeouts.armed };
+	*f++ = (struct field){ "waiting", NULL, timeouts.waiting };
+	*f++ = (struct field){ "parked", NULL, timeouts.parked };
+	*f++ = (struct field){ "deliveries", deliveries(&timeouts), 0 };
+	*f++ = (struct field){ "delivered", NULL, timeouts.delivered };
+	*f++ = (struct field){ "failed", NULL, timeouts.failed };
+	*f++ = (struct field){ "failing", NULL, timeouts.failing };
+	*f++ = (struct field){ "max-late", NULL, timeouts.max_late };
+	*f++ = (struct field){ "expire", !keys.on ? "off" : keys.scanning ? "scanning" : "on", 0 };
+	*f++ = (struct field){ "keys", NULL, keys.tracked };
+	*f++ = (struct field){ "expired", NULL, keys.expired };
+	*f++ = (struct field){ "untracked", NULL, keys.untracked };
+	return f - fields;
+}
+
+/* HTW.INFO [stream [id]] */
+static int command_info(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
+{
+	struct field fields[FIELDS_MAX];
+	int count, n;
+
+	if (argc > 3)
+		return RedisModule_WrongArity(ctx);
+	RedisModule_AutoMemory(ctx);
+	if (argc > 1 && !options.timeouts)
+		return RedisModule_ReplyWithError(ctx, "ERR htw was loaded with EXPIRE only");
+	if (argc > 1)
+		return commands_reply_info(ctx, argv, argc);
+	count = get_fields(fields);
+	RedisModule_ReplyWithMap(ctx, count);
+	for (n = 0; n < count; n++) {
+		RedisModule_ReplyWithCString(ctx, fields[n].name);
+		if (fields[n].text)
+			RedisModule_ReplyWithCString(ctx, fields[n].text);
+		else
+			RedisModule_ReplyWithLongLong(ctx, fields[n].number);
+	}
+	return REDISMODULE_OK;
+}
+
+/* The server's INFO, as exporters read it. */
+static void on_info(RedisModuleInfoCtx *ctx, int for_crash_report)
+{
+	struct field fields[FIELDS_MAX];
+	char name[32];
+	int count, n;
+	char *c;
+
+	/* A lock may be held. */
+	if (for_crash_report || RedisModule_InfoAddSection(ctx, NULL) != REDISMODULE_OK)
+		return;
+	count = get_fields(fields);
+	for (n = 0; n < count; n++) {
+		strcpy(name, fields[n].name);
+		for (c = name; *c; c++)
+			if (*c == '-')
+				*c = '_';
+		if (fields[n].text)
+			RedisModule_InfoAddFieldCString(ctx, name, fields[n].text);
+		else
+			RedisModule_InfoAddFieldLongLong(ctx, name, fields[n].number);
+	}
+}
+
+/* Configuration. */
+
+static void set_expire(bool on)
+{
+	options.expire = on;
+	if (is_open)
+		keys_set_on(on);
+}
+
+static int config_get_expire(const char *name, void *data)
+{
+	(void)name;
+	(void)data;
+	return options.expire;
+}
+
+static int config_set_expire(const char *name, int value, void *data, RedisModuleString **error)
+{
+	(void)name;
+	(void)data;
+	(void)error;
+	set_expire(value);
+	return REDISMODULE_OK;
+}
+
+static int config_get_backend(const char *name, void *data)
+{
+	(void)name;
+	(void)data;
+	return options.backend;
+}
+
+static int config_set_backend(const char *name, int value, void *data, RedisModuleString **error)
+{
+	(void)name;
+	(void)data;
+	(void)error;
+	options.backend = value;
+	return REDISMODULE_OK;
+}
+
+static long long config_get_limit(const char *name, void *data)
+{
+	(void)name;
+	(void)data;
+	return options.limit;
+}
+
+static int config_set_limit(const char *name, long long value, void *data,
+			    RedisModuleString **error)
+{
+	(void)name;
+	(void)data;
+	(void)error;
+	options.limit = value;
+	return REDISMODULE_OK;
+}
+
 /* HTW.EXPIRE on|off */
 static int command_expire(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 {
@@ -131,53 +346,32 @@ static int command_expire(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
 	s = RedisModule_StringPtrLen(argv[1], NULL);
 	if (strcasecmp(s, "on") && strcasecmp(s, "off"))
 		return RedisModule_ReplyWithError(ctx, "ERR argument must be 'on' or 'off'");
-	keys_set_on(!strcasecmp(s, "on"));
+	set_expire(!strcasecmp(s, "on"));
 	return RedisModule_ReplyWithSimpleString(ctx, "OK");
 }
 
-static void reply_field(RedisModuleCtx *ctx, const char *name, long long value)
+/* What the configuration file has, which the module's arguments overrule. */
+static int load_configuration(RedisModuleCtx *ctx)
 {
-	RedisModule_ReplyWithCString(ctx, name);
-	RedisModule_ReplyWithLongLong(ctx, value);
-}
+	static const char * const backends[] = { "process", "device", "any" };
+	static const int values[] = {
+		HTW_BACKEND_PROCESS, HTW_BACKEND_DEVICE, HTW_BACKEND_ANY
+	};
 
-/* HTW.INFO [stream [id]] */
-static int command_info(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
-{
-	struct timeouts_status timeouts;
-	struct clock_status clock;
-	struct keys_status keys;
-
-	if (argc > 3)
-		return RedisModule_WrongArity(ctx);
-	RedisModule_AutoMemory(ctx);
-	if (argc > 1 && !options.timeouts)
-		return RedisModule_ReplyWithError(ctx, "ERR htw was loaded with EXPIRE only");
-	if (argc > 1)
-		return commands_reply_info(ctx, argv, argc);
-	timeouts_status(&timeouts);
-	clock_status(&clock);
-	keys_status(&keys);
-	RedisModule_ReplyWithMap(ctx, 15);
-	RedisModule_ReplyWithCString(ctx, "version");
-	RedisModule_ReplyWithCString(ctx, htw_version());
-	RedisModule_ReplyWithCString(ctx, "backend");
-	RedisModule_ReplyWithCString(ctx, clock.backend);
-	reply_field(ctx, "timers", clock.timers);
-	reply_field(ctx, "limit", clock.limit);
-	reply_field(ctx, "streams", timeouts.streams);
-	reply_field(ctx, "pending", timeouts.pending);
-	reply_field(ctx, "armed", timeouts.armed);
-	reply_field(ctx, "parked", timeouts.parked);
-	reply_field(ctx, "delivered", timeouts.delivered);
-	reply_field(ctx, "failed", timeouts.failed);
-	reply_field(ctx, "max-late", timeouts.max_late);
-	RedisModule_ReplyWithCString(ctx, "expire");
-	RedisModule_ReplyWithCString(ctx, !keys.on ? "off" : keys.scanning ? "scanning" : "on");
-	reply_field(ctx, "keys", keys.tracked);
-	reply_field(ctx, "expired", keys.expired);
-	reply_field(ctx, "untracked", keys.untracked);
-	return REDISMODULE_OK;
+	if (RedisModule_RegisterBoolConfig(ctx, "expire", 0, REDISMODULE_CONFIG_DEFAULT,
+					   config_get_expire, config_set_expire, NULL, NULL) !=
+	    REDISMODULE_OK)
+		return REDISMODULE_ERR;
+	if (RedisModule_RegisterEnumConfig(ctx, "backend", HTW_BACKEND_PROCESS,
+					   REDISMODULE_CONFIG_IMMUTABLE, (const char **)backends,
+					   values, 3, config_get_backend, config_set_backend, NULL,
+					   NULL) != REDISMODULE_OK)
+		return REDISMODULE_ERR;
+	if (RedisModule_RegisterNumericConfig(ctx, "limit", 0, REDISMODULE_CONFIG_IMMUTABLE, 0,
+					      UINT32_MAX, config_get_limit, config_set_limit, NULL,
+					      NULL) != REDISMODULE_OK)
+		return REDISMODULE_ERR;
+	return RedisModule_LoadConfigs(ctx);
 }
 
 /* Loading. */
@@ -239,9 +433,11 @@ static bool subscribe(RedisModuleCtx *ctx)
 		RedisModuleEventCallback callback;
 	} events[] = {
 		{ RedisModuleEvent_ReplicationRoleChanged, on_role },
+		{ RedisModuleEvent_CronLoop, on_cron },
 		{ RedisModuleEvent_Loading, on_loading },
 		{ RedisModuleEvent_FlushDB, on_flush },
 		{ RedisModuleEvent_SwapDB, on_swap },
+		{ RedisModuleEvent_ReplAsyncLoad, on_async_load },
 		{ .callback = NULL },
 	}, *e;
 
@@ -257,14 +453,38 @@ static bool subscribe(RedisModuleCtx *ctx)
 
 static bool create_commands(RedisModuleCtx *ctx)
 {
+	static RedisModuleCommandArg values[] = {
+		{ .name = "on", .type = REDISMODULE_ARG_TYPE_PURE_TOKEN, .key_spec_index = -1,
+		  .token = "ON" },
+		{ .name = "off", .type = REDISMODULE_ARG_TYPE_PURE_TOKEN, .key_spec_index = -1,
+		  .token = "OFF" },
+		{ 0 },
+	};
+	static RedisModuleCommandArg expire_args[] = {
+		{ .name = "value", .type = REDISMODULE_ARG_TYPE_ONEOF, .key_spec_index = -1,
+		  .subargs = values },
+		{ 0 },
+	};
+	static RedisModuleCommandArg id_args[] = {
+		ARG_STREAM,
+		{ .name = "id", .type = REDISMODULE_ARG_TYPE_STRING, .key_spec_index = -1,
+		  .flags = REDISMODULE_CMD_ARG_OPTIONAL },
+		{ 0 },
+	};
+	static RedisModuleCommandArg info_args[] = {
+		{ .name = "which", .type = REDISMODULE_ARG_TYPE_BLOCK, .key_spec_index = -1,
+		  .flags = REDISMODULE_CMD_ARG_OPTIONAL, .subargs = id_args },
+		{ 0 },
+	};
 	static const struct command expire = {
 		"htw.expire", command_expire, "admin deny-script fast", "admin dangerous fast",
-		"Delete keys when their TTL ends, or leave them to the server.", 2, 0
+		"Delete keys when their TTL ends, or leave them to the server.", 2, 0,
+		expire_args
 	};
 	static const struct command info = {
 		"htw.info", command_info, "readonly fast no-mandatory-keys", "read fast",
 		"Show the module, a stream's timeouts, or one of them.", -1,
-		REDISMODULE_CMD_KEY_RO | REDISMODULE_CMD_KEY_ACCESS
+		REDISMODULE_CMD_KEY_RO | REDISMODULE_CMD_KEY_ACCESS, info_args
 	};
 
 	return command_create(ctx, &expire) == REDISMODULE_OK &&
@@ -273,19 +493,21 @@ static bool create_commands(RedisModuleCtx *ctx)
 
 static int init(RedisModuleCtx *ctx)
 {
-	const int flags = RedisModule_GetContextFlags(ctx);
-
 	if (options.timeouts &&
-	    (type_init(ctx) != REDISMODULE_OK || commands_init(ctx) != REDISMODULE_OK))
+	    (type_init(ctx) != REDISMODULE_OK || commands_init(ctx) != REDISMODULE_OK ||
+	     take_init(ctx) != REDISMODULE_OK || settings_init(ctx) != REDISMODULE_OK ||
+	     list_init(ctx) != REDISMODULE_OK))
 		return REDISMODULE_ERR;
+	clock_handle_limit(place_make_room);
 	deliver_init();
 	keys_init();
-	if (!create_commands(ctx) || !subscribe(ctx))
+	if (!create_commands(ctx) || !subscribe(ctx) ||
+	    RedisModule_RegisterInfoFunc(ctx, on_info) != REDISMODULE_OK)
 		return REDISMODULE_ERR;
-	is_master = flags & REDISMODULE_CTX_FLAGS_MASTER;
-	is_loading = flags & REDISMODULE_CTX_FLAGS_LOADING;
-	keys_set_on(options.expire);
-	update_active(ctx);
+	is_loading = RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_LOADING;
+	is_open = true;
+	set_expire(options.expire);
+	update_role(ctx);
 	return REDISMODULE_OK;
 }
 
@@ -303,10 +525,11 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 		return REDISMODULE_ERR;
 	}
 	options = (struct options){ .backend = HTW_BACKEND_PROCESS, .timeouts = true };
-	if (!parse(ctx, &options, argv, argc))
+	if (load_configuration(ctx) != REDISMODULE_OK || !parse(ctx, &options, argv, argc))
 		return REDISMODULE_ERR;
 	/* A key that was opened to write and left alone has not changed for who watches it. */
 	RedisModule_SetModuleOptions(ctx, REDISMODULE_OPTIONS_HANDLE_IO_ERRORS |
+				     REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD |
 				     REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED);
 	ret = clock_open(ctx, options.backend, options.limit);
 	if (ret) {
@@ -328,6 +551,7 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 int RedisModule_OnUnload(RedisModuleCtx *ctx)
 {
 	is_master = false;
+	is_open = false;
 	update_active(ctx);
 	clock_close();
 	return REDISMODULE_OK;

@@ -11,37 +11,38 @@
  *
  * A queue is placed while we know which key it is in: from loading, a command, or a notification
  * on. The server tells us before it deletes the key, by unlink() or the event of a flush; only
- * then does the value go, perhaps in another thread. So the timers of a queue are stopped when it
- * loses its place, and free() touches memory alone.
+ * then does the value go, perhaps in another thread. Its timers are stopped later, see places.c.
  *
  * Each pending timeout of a placed queue is armed while this server is active, which is: a
  * master, and not loading. A timeout that could not be armed because the clock is at its limit is
- * tried again each second. What is due is delivered by deliver.c.
+ * tried again each second. What is due stands in its queue's line until it is delivered by
+ * deliver.c: as the clock has it, and what was due before it could be armed, by its time. Equal
+ * times come as they were added; files have the timeouts in that order.
  */
 #include "queue.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
+#include "extra.h"
+#include "lease.h"
+#include "places.h"
 
 #define PREFIX		"htw:{"
 #define RETRY_MS	1000
+#define LINE_MIN	8
 
-static struct queue *placed;
+/* The queue with a line whose turn it is, or NULL for the first of another database's. */
+static struct queue *turn_of;
+static int turn_db;
+static uint64_t last_order;
 static pthread_t main_thread;
 static bool active;
 static bool rearm_is_due;
 /* The log has said that the clock is at its limit, and not all has been armed since. */
 static bool is_logged;
-
-/* Of all placed queues. */
-static struct {
-	uint64_t streams;
-	uint64_t pending;
-	uint64_t armed;
-	uint64_t parked;
-} totals;
 
 /* Names. */
 
@@ -117,29 +118,18 @@ struct timeout *timeout_new(const char *id, size_t id_len, int64_t due, const ch
 	t->queue = NULL;
 	t->due = due;
 	t->timer = 0;
+	t->order = ++last_order;
 	t->id_len = id_len;
+	t->in_line = 0;
 	t->payload_len = payload_len;
 	memcpy(t->bytes, id, id_len);
 	memcpy(t->bytes + id_len, payload, payload_len);
 	return t;
 }
 
-static void count_pending(const struct queue *q, int64_t count)
-{
-	totals.pending += count;
-	if (!q->stream)
-		totals.parked += count;
-}
-
-static void count_armed(struct queue *q, int count)
-{
-	q->armed += count;
-	totals.armed += count;
-}
-
 static void rearm(RedisModuleCtx *ctx, void *data);
 
-static void rearm_later(RedisModuleCtx *ctx)
+void timeouts_rearm_later(RedisModuleCtx *ctx)
 {
 	if (rearm_is_due)
 		return;
@@ -147,9 +137,10 @@ static void rearm_later(RedisModuleCtx *ctx)
 	RedisModule_CreateTimer(ctx, RETRY_MS, rearm, NULL);
 }
 
-bool timeout_retry(RedisModuleCtx *ctx, struct timeout *t, int64_t when)
+/* Arm a timeout; later, if the clock is at its limit. Return: false if so. */
+static bool arm(RedisModuleCtx *ctx, struct timeout *t)
 {
-	if (!clock_start(CLOCK_TIMEOUT, t, when, &t->timer)) {
+	if (!clock_start(CLOCK_TIMEOUT, t, t->due, &t->timer)) {
 		count_armed(t->queue, 1);
 		return true;
 	}
@@ -157,14 +148,8 @@ bool timeout_retry(RedisModuleCtx *ctx, struct timeout *t, int64_t when)
 		RedisModule_Log(ctx, "warning",
 				"the clock is at its limit: timeouts wait for room");
 	is_logged = true;
-	rearm_later(ctx);
+	timeouts_rearm_later(ctx);
 	return false;
-}
-
-void timeout_expired(struct timeout *t)
-{
-	t->timer = 0;
-	count_armed(t->queue, -1);
 }
 
 int timeout_arm_new(struct timeout *t)
@@ -172,11 +157,148 @@ int timeout_arm_new(struct timeout *t)
 	return active ? clock_start(CLOCK_TIMEOUT, t, t->due, &t->timer) : 0;
 }
 
+/* Lines. */
+
+/* Its line is delivered, if it has one. */
+static void due_enter(struct queue *q)
+{
+	struct database *home = q->home;
+
+	if (q->due_link || !q->waiting || !q->stream)
+		return;
+	q->next_due = home->first_due;
+	if (q->next_due)
+		q->next_due->due_link = &q->next_due;
+	home->first_due = q;
+	q->due_link = &home->first_due;
+	home->counts.due++;
+}
+
+static void due_leave(struct queue *q)
+{
+	if (!q->due_link)
+		return;
+	if (turn_of == q)
+		turn_of = q->next_due;
+	*q->due_link = q->next_due;
+	if (q->next_due)
+		q->next_due->due_link = q->due_link;
+	q->due_link = NULL;
+	q->home->counts.due--;
+}
+
+/* Make room for one more: over those that have left, or in more memory. */
+static void line_grow(struct queue *q)
+{
+	const uint64_t left = q->line_begin - q->line_first;
+
+	if (left && left >= q->line_size / 2) {
+		memmove(q->line, q->line + left, (q->line_size - left) * sizeof(*q->line));
+		q->line_first = q->line_begin;
+		return;
+	}
+	q->line_size = q->line_size ? 2 * q->line_size : LINE_MIN;
+	q->line = RedisModule_Realloc(q->line, q->line_size * sizeof(*q->line));
+}
+
+static void line_drop(struct queue *q)
+{
+	RedisModule_Free(q->line);
+	q->line = NULL;
+	q->line_size = 0;
+}
+
+static void line_enter(struct timeout *t)
+{
+	struct queue *q = t->queue;
+
+	if (q->line_end - q->line_first == q->line_size)
+		line_grow(q);
+	q->line[q->line_end - q->line_first] = t;
+	t->timer = q->line_end++;
+	t->in_line = 1;
+	count_waiting(q, 1);
+	due_enter(q);
+}
+
+static void line_leave(struct timeout *t)
+{
+	struct queue *q = t->queue;
+
+	q->line[t->timer - q->line_first] = NULL;
+	t->timer = 0;
+	t->in_line = 0;
+	count_waiting(q, -1);
+	if (q->waiting)
+		return;
+	q->line_first = q->line_begin = q->line_end = 0;
+	if (q->line_size > LINE_MIN)
+		line_drop(q);
+	due_leave(q);
+}
+
+struct timeout *queue_first_due(struct queue *q)
+{
+	if (!q->waiting)
+		return NULL;
+	while (!q->line[q->line_begin - q->line_first])
+		q->line_begin++;
+	return q->line[q->line_begin - q->line_first];
+}
+
+struct queue *queue_next_due(void)
+{
+	struct queue *q;
+	int n;
+
+	for (n = 0; !turn_of && n < nr_places(); n++) {
+		turn_db = (turn_db + 1) % nr_places();
+		if (place_at(turn_db))
+			turn_of = place_at(turn_db)->first_due;
+	}
+	q = turn_of;
+	if (q)
+		turn_of = q->next_due;
+	return q;
+}
+
+uint64_t queues_due(void)
+{
+	return places_counts().due;
+}
+
+bool timeout_expired(struct timeout *t)
+{
+	t->timer = 0;
+	count_armed(t->queue, -1);
+	/* It is gone or parked, and its timers have not been stopped. */
+	if (!place_is_live(t->queue) || !t->queue->stream)
+		return false;
+	line_enter(t);
+	return true;
+}
+
 static void disarm(struct timeout *t)
 {
+	if (t->in_line) {
+		line_leave(t);
+		return;
+	}
 	if (t->timer)
 		count_armed(t->queue, -1);
 	clock_stop(&t->timer);
+}
+
+void timeout_move(RedisModuleCtx *ctx, struct timeout *t, int64_t due)
+{
+	t->due = due;
+	t->order = ++last_order;
+	if (t->in_line) {
+		line_leave(t);
+		arm(ctx, t);
+	} else if (t->timer) {
+		clock_move(t->timer, due);
+	}
 }
 
 /* Queues. */
@@ -186,12 +308,23 @@ struct queue *queue_new(void)
 	struct queue *q = RedisModule_Calloc(1, sizeof(*q));
 
 	q->by_id = RedisModule_CreateDict(NULL);
+	atomic_init(&q->ended, STOPPED);
 	return q;
 }
 
 uint64_t queue_size(const struct queue *q)
 {
 	return RedisModule_DictSize(q->by_id);
+}
+
+bool queue_is_empty(const struct queue *q)
+{
+	return !queue_size(q) && !q->leases && !q->settings;
+}
+
+bool queue_is_active(const struct queue *q)
+{
+	return active && q->stream;
 }
 
 struct timeout *queue_find(struct queue *q, const char *id, size_t id_len)
@@ -205,8 +338,7 @@ bool queue_insert(struct queue *q, struct timeout *t)
 		return false;
 	t->queue = q;
 	q->bytes += RedisModule_MallocSize(t);
-	if (q->link)
-		count_pending(q, 1);
+	count_pending(q, 1);
 	if (t->timer)
 		count_armed(q, 1);
 	return true;
@@ -215,28 +347,72 @@ bool queue_insert(struct queue *q, struct timeout *t)
 void queue_remove(struct queue *q, struct timeout *t)
 {
 	disarm(t);
-	if (q->link)
-		count_pending(q, -1);
+	extra_remove(t);
+	count_pending(q, -1);
 	RedisModule_DictDelC(q->by_id, t->bytes, t->id_len, NULL);
 	q->bytes -= RedisModule_MallocSize(t);
 	RedisModule_Free(t);
 }
 
-/* Arm what is not armed and shall be. Return: false if the clock is at its limit. */
-static bool queue_arm(RedisModuleCtx *ctx, struct queue *q)
+static int compare(const void *first, const void *second)
 {
+	const struct in_order *a = first, *b = second;
+
+	if (a->due != b->due)
+		return a->due < b->due ? -1 : 1;
+	return a->order < b->order ? -1 : a->order > b->order;
+}
+
+struct in_order *queue_in_order(const struct queue *q)
+{
+	struct in_order *all = RedisModule_Alloc(queue_size(q) * sizeof(*all)), *next = all;
 	RedisModuleDictIter *i;
 	struct timeout *t;
 
-	if (!active || !q->stream || q->armed == queue_size(q))
-		return true;
-	for_each_timeout(t, q, i) {
-		if (t->timer || timeout_retry(ctx, t, t->due))
-			continue;
-		RedisModule_DictIteratorStop(i);
-		return false;
+	for_each_timeout(t, q, i)
+		*next++ = (struct in_order){ t->due, t->order, t };
+	qsort(all, next - all, sizeof(*all), compare);
+	return all;
+}
+
+/*
+ * Arm what is not armed. What is due enters the line, by its time; so does what was armed and has
+ * become due meanwhile, and what was in line already.
+ */
+static bool arm_rest(RedisModuleCtx *ctx, struct queue *q)
+{
+	const uint64_t size = queue_size(q);
+	const int64_t now = RedisModule_Milliseconds();
+	struct in_order *all = queue_in_order(q);
+	uint64_t n;
+	bool ok = true;
+
+	for (n = 0; n < size && all[n].due <= now; n++)
+		disarm(all[n].timeout);
+	for (n = 0; ok && n < size; n++) {
+		struct timeout *t = all[n].timeout;
+
+		if (t->due <= now)
+			line_enter(t);
+		else if (!t->timer && !t->in_line)
+			ok = arm(ctx, t);
 	}
-	return true;
+	RedisModule_Free(all);
+	return ok;
+}
+
+/* Arm what is not armed and shall be. Return: false if the clock is at its limit. */
+static bool queue_arm(RedisModuleCtx *ctx, struct queue *q)
+{
+	bool ok = true;
+
+	if (!active || !q->stream)
+		return true;
+	if (q->armed + q->waiting != queue_size(q))
+		ok = arm_rest(ctx, q);
+	if (q->waiting)
+		deliver_soon();
+	return ok && leases_arm(q);
 }
 
 static void queue_disarm(struct queue *q)
@@ -244,55 +420,52 @@ static void queue_disarm(struct queue *q)
 	RedisModuleDictIter *i;
 	struct timeout *t;
 
-	if (!q->armed)
+	leases_disarm(q);
+	if (!q->armed && !q->waiting)
 		return;
 	for_each_timeout(t, q, i)
 		disarm(t);
 }
 
-void queue_place(struct queue *q, int db, const RedisModuleString *key)
+void queue_place(struct queue *q, int db, const RedisModuleString *name)
 {
+	RedisModuleString *key = RedisModule_CreateStringFromString(NULL, name);
+
 	main_thread = pthread_self();
-	q->db = db;
-	q->key = RedisModule_CreateStringFromString(NULL, key);
-	q->stream = stream_name(q->key);
-	q->next = placed;
-	if (q->next)
-		q->next->link = &q->next;
-	placed = q;
-	q->link = &placed;
-	totals.streams += q->stream ? 1 : 0;
-	count_pending(q, queue_size(q));
+	place_enter(q, db, key, stream_name(key));
+	due_enter(q);
 }
 
 void queue_displace(struct queue *q)
 {
-	if (!q->link)
+	if (!place_is_live(q))
 		return;
-	/* A queue that was placed still when the server frees it in the background. */
-	RedisModule_Assert(pthread_equal(pthread_self(), main_thread));
-	queue_disarm(q);
-	totals.streams -= q->stream ? 1 : 0;
-	count_pending(q, -(int64_t)queue_size(q));
-	*q->link = q->next;
-	if (q->next)
-		q->next->link = q->link;
-	q->link = NULL;
-	RedisModule_FreeString(NULL, q->key);
-	if (q->stream)
-		RedisModule_FreeString(NULL, q->stream);
-	q->stream = NULL;
+	due_leave(q);
+	deliver_ok(q);
+	place_leave(q);
 }
 
 /* Arm what had to wait, in all queues, until the clock is at its limit again. */
 static void arm_all(RedisModuleCtx *ctx)
 {
 	struct queue *q;
+	int n;
 
-	for (q = placed; q; q = q->next)
-		if (!queue_arm(ctx, q))
-			return;
+	for (n = 0; n < nr_places(); n++)
+		for (q = place_at(n) ? place_at(n)->placed : NULL; q; q = q->next)
+			if (!queue_arm(ctx, q))
+				return;
 	is_logged = false;
+}
+
+static void disarm_all(void)
+{
+	struct queue *q;
+	int n;
+
+	for (n = 0; n < nr_places(); n++)
+		for (q = place_at(n) ? place_at(n)->placed : NULL; q; q = q->next)
+			queue_disarm(q);
 }
 
 static void rearm(RedisModuleCtx *ctx, void *data)
@@ -305,20 +478,35 @@ static void rearm(RedisModuleCtx *ctx, void *data)
 	if (status.timers < status.limit)
 		arm_all(ctx);
 	else
-		rearm_later(ctx);
+		timeouts_rearm_later(ctx);
 }
 
 void queue_free(void *value)
 {
 	struct queue *q = value;
+
+	/*
+	 * A value that was loaded and never became a key's is placed still. In another thread
+	 * nothing but the mark is touched: the memory stays until the main thread is done.
+	 */
+	if (pthread_equal(pthread_self(), main_thread))
+		queue_displace(q);
+	place_freed(q);
+}
+
+void queue_free_memory(struct queue *q)
+{
 	RedisModuleDictIter *i;
 	struct timeout *t;
 
-	/* Only a value that was loaded and never became a key's is placed still. */
-	queue_displace(q);
 	for_each_timeout(t, q, i)
 		RedisModule_Free(t);
+	leases_free(q);
+	extras_free(q);
+	RedisModule_Free(q->settings);
 	RedisModule_FreeDict(NULL, q->by_id);
+	RedisModule_Free(q->line);
+	RedisModule_Free(q->reason);
 	RedisModule_Free(q);
 }
 
@@ -329,41 +517,53 @@ struct queue *queue_in(RedisModuleKey *key)
 	return RedisModule_ModuleTypeGetValue(key);
 }
 
+struct queue *queue_make(RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name)
+{
+	struct queue *q = queue_in(key);
+
+	if (q)
+		return q;
+	q = queue_new();
+	RedisModule_ModuleTypeSetValue(key, queue_type, q);
+	queue_place(q, RedisModule_GetSelectedDb(ctx), name);
+	return q;
+}
+
 /* The module's side. */
 
 void timeouts_set_active(RedisModuleCtx *ctx, bool on)
 {
-	struct queue *q;
-
 	active = on;
 	if (on)
 		arm_all(ctx);
 	else
-		for (q = placed; q; q = q->next)
-			queue_disarm(q);
+		disarm_all();
 }
 
 void timeouts_flush(int db)
 {
-	struct queue *q, *next;
+	int n;
 
-	for (q = placed; q; q = next) {
-		next = q->next;
-		if (db == -1 || q->db == db)
-			queue_displace(q);
-	}
+	turn_of = NULL;
+	for (n = 0; n < nr_places(); n++)
+		if (db == -1 || db == n)
+			place_flush(n);
 }
 
 void timeouts_swap(int db, int other)
 {
-	struct queue *q;
+	place_swap(db, other);
+}
 
-	for (q = placed; q; q = q->next) {
-		if (q->db == db)
-			q->db = other;
-		else if (q->db == other)
-			q->db = db;
-	}
+void timeouts_arrive(void)
+{
+	place_arrive();
+}
+
+void timeouts_arrived(bool completed)
+{
+	turn_of = NULL;
+	place_arrived(completed);
 }
 
 void timeouts_moved(RedisModuleCtx *ctx, RedisModuleString *name)
@@ -382,9 +582,14 @@ void timeouts_moved(RedisModuleCtx *ctx, RedisModuleString *name)
 
 void timeouts_status(struct timeouts_status *status)
 {
-	status->streams = totals.streams;
-	status->pending = totals.pending;
-	status->armed = totals.armed;
-	status->parked = totals.parked;
+	const struct counts counts = places_counts();
+
+	status->streams = counts.streams;
+	status->pending = counts.pending;
+	status->armed = counts.armed;
+	status->waiting = counts.waiting;
+	status->parked = counts.parked;
+	status->failing = counts.failing;
+	status->ending = timers_ending();
 	deliver_status(status);
 }

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import redis
 
@@ -84,6 +85,8 @@ class Server:
         if self.sentinel:
             arguments = [self.inside(self.directory / "sentinel.conf"), "--sentinel", *arguments[:-4]]
         elif self.module is not None:
+            # Not into the same file: a child of a server that was killed may still run it.
+            (self.directory / "htw.so").unlink(missing_ok=True)
             shutil.copy(MODULE, self.directory / "htw.so")
             arguments += ["--loadmodule", self.inside(self.directory / "htw.so"),
                           *[word for word in self.module if word]]
@@ -192,3 +195,39 @@ class Htw:
     def now(self):
         seconds, micros = self.r.time()
         return seconds * 1000 + micros // 1000
+
+
+class Job(NamedTuple):
+    """A job that was taken."""
+
+    entry: str
+    attempts: int
+    fields: dict
+
+
+class Jobs:
+    """The commands for workers on a stream, by one connection."""
+
+    def __init__(self, client, stream="jobs", group="g"):
+        self.r = client
+        self.stream = stream
+        self.group = group
+
+    def take(self, consumer, *words):
+        taken = self.r.execute_command("HTW.TAKE", self.stream, self.group, consumer, *words)
+        return [Job(entry, attempts, pairs(fields)) for entry, attempts, fields in taken]
+
+    def done(self, *jobs):
+        return self.r.execute_command("HTW.DONE", self.stream, self.group, *(job.entry for job in jobs))
+
+    def extend(self, consumer, ms, *jobs):
+        return self.r.execute_command("HTW.EXTEND", self.stream, self.group, consumer, ms, *(job.entry for job in jobs))
+
+    def fail(self, consumer, job, *words):
+        return self.r.execute_command("HTW.FAIL", self.stream, self.group, consumer, job.entry, *words)
+
+    def set(self, *words):
+        return self.r.execute_command("HTW.SET", self.stream, *words)
+
+    def ended(self):
+        return pairs(self.r.execute_command("HTW.INFO", self.stream))["ended"]

@@ -16,7 +16,7 @@ def fill(htw, stream="jobs", count=100):
 
 def armed(htw):
     info = htw.info()
-    assert info["armed"] == info["timers"]
+    assert info["armed"] + info["ending"] == info["timers"]
     return info["armed"]
 
 
@@ -206,14 +206,35 @@ def crc64(data):
     return crc
 
 
-def test_memory(r, htw):
-    htw.add("jobs", HOUR, "x" * 100, "ID", "first")
-    one = r.memory_usage(QUEUE)
-    assert one > 100
-    for n in range(1000):
-        htw.add("jobs", HOUR, "x" * 100)
-    assert r.memory_usage(QUEUE) > 1000 * 150
-    assert htw.info("jobs")["memory"] <= r.memory_usage(QUEUE)
+IDS = {"made": "", "numbers": ", 'ID', n", "digests": ", 'ID', redis.sha1hex(n)",
+       "paths": ", 'ID', 'some/path/that/all/have/' .. n .. '/and/an/end'"}
+
+
+@pytest.mark.parametrize("word", IDS.values(), ids=IDS.keys())
+def test_memory(r, htw, word):
+    """The server knows what a queue takes, its timers as well, and gets it back."""
+    count = 200_000
+
+    def memory():
+        return r.info("memory")["used_memory"]
+
+    def resident():
+        with open(f"/proc/{r.info('server')['process_id']}/status", encoding="utf-8") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
+
+    r.eval(f"for n = 1, 2 do redis.call('HTW.ADD', 'warm', '{HOUR}', n) end", 0)
+    before, before_rss = memory(), resident()
+    r.eval(f"for n = 1, {count} do redis.call('HTW.ADD', 'jobs', '{HOUR}', 'payload'{word}) end", 0)
+    # The timers have 64 bytes each, and are counted in a moment, in units of a MiB.
+    wait(lambda: memory() - before >= r.memory_usage(QUEUE) * 0.93, "account of the timers")
+    held = memory() - before
+    for said in (r.memory_usage(QUEUE), r.memory_usage(QUEUE, samples=0), htw.info("jobs")["memory"]):
+        assert 0.9 < said / held < 1.1
+    assert 0.9 < held / (resident() - before_rss) < 1.15
+    r.flushall(asynchronous=True)
+    wait(lambda: memory() < before + (2 << 20), "memory that is freed")
+    r.memory_purge()
+    wait(lambda: resident() < before_rss + (12 << 20), "memory that is given back")
 
 
 def test_eviction(r, htw):

@@ -84,6 +84,50 @@ def test_restart(servers, options, rewrite):
     assert server.client().xlen("due") == 1
 
 
+# Times in ms from a first one, as they are added; the ids are in another order.
+DUES = [500, 0, 100, 0, 100, 7, 0, 500, 100, 0] * 20
+IN_ORDER = sorted(range(len(DUES)), key=lambda n: DUES[n])
+
+
+def add_in_no_order(r, htw, ms=1000):
+    """Add timeouts that are due after @ms and more. Return when all are."""
+    first = htw.now() + ms
+    at_once(r, *(("HTW.AT", "jobs", first + due, n, "ID", 5000 - n * 7 % 200) for n, due in enumerate(DUES)))
+    return first + max(DUES)
+
+
+@pytest.mark.parametrize("options, rewrite", RESTARTS.values(), ids=RESTARTS.keys())
+@pytest.mark.parametrize("overdue", [True, False], ids=["overdue", "not yet due"])
+def test_order_after_a_restart(servers, options, rewrite, overdue):
+    """By time, and equal times as they were added."""
+    server = servers.start(*options)
+    r = server.client()
+    htw = Htw(r)
+    end = add_in_no_order(r, htw) if overdue else add_in_no_order(r, htw, 6000)
+    if rewrite:
+        r.bgrewriteaof()
+        wait(lambda: not r.info("persistence")["aof_rewrite_in_progress"] and
+             not r.info("persistence")["aof_rewrite_scheduled"], "end of the rewrite")
+    assert r.execute_command("CLIENT", "PAUSE", 600000, "WRITE") and not r.exists("jobs")
+    server.stop()
+    wait(lambda: not overdue or time.time() * 1000 > end + 10, "time at which all are due")
+    server.start()
+    got = [int(e["payload"]) for e in Htw(server.client()).delivered("jobs", len(DUES))]
+    assert got == IN_ORDER
+
+
+def test_order_after_restore_and_copy(r, htw):
+    end = add_in_no_order(r, htw)
+    dump = redis.Redis(port=r.connection_pool.connection_kwargs["port"]).dump(QUEUE)
+    assert r.copy(QUEUE, "htw:{copy}:copy") and r.rename("htw:{copy}:copy", "parked")
+    r.delete(QUEUE)
+    wait(lambda: htw.now() > end, "time at which all are due")
+    r.restore(QUEUE, 0, dump)
+    r.rename("parked", "htw:{copy}:copy")
+    for stream in ("jobs", "copy"):
+        assert [int(e["payload"]) for e in htw.delivered(stream, len(DUES))] == IN_ORDER
+
+
 def test_reload(server, r, htw):
     fill(htw)
     digest = r.execute_command("DEBUG", "DIGEST-VALUE", QUEUE)

@@ -2,6 +2,7 @@
 """Replicas, failover, and a cluster."""
 
 import subprocess
+import time
 
 import pytest
 import redis
@@ -70,6 +71,55 @@ def test_full_synchronisation(servers):
     info = Htw(replica.client()).info()
     assert (info["pending"], info["armed"], info["timers"]) == (100, 0, 0)
     assert same(master, replica)
+
+
+def test_synchronisation_beside_the_old_data(servers):
+    """repl-diskless-load swapdb: a replica serves what it has until all of the master's is there."""
+    options = ("--save", "", "--repl-diskless-load", "swapdb", "--repl-backlog-size", "16384")
+    master, replica = servers.start(*options), servers.start(*options)
+    htw, copy = Htw(master.client()), Htw(replica.client())
+    for n in range(100):
+        copy.add("mine", HOUR, n)
+    link(master, replica)
+    wait(lambda: not copy.info()["timers"], "end of the timers")
+    for round_ in range(3):
+        for n in range(100):
+            htw.add("jobs", HOUR, "p", "ID", f"{round_}-{n}")
+            Htw(master.client(db=3)).add("jobs", HOUR, "p", "ID", f"{round_}-{n}")
+        in_step(master, replica)
+        # Without the link, more is written than the backlog holds.
+        replica.client().replicaof("127.0.0.1", 1)
+        master.client().set("large", "x" * 100000)
+        htw.cancel("jobs", f"{round_}-0")
+        link(master, replica)
+        in_step(master, replica)
+        assert same(master, replica)
+        info = copy.info()
+        assert (info["pending"], info["armed"], info["timers"]) == (200 * round_ + 199 - round_, 0, 0)
+    assert "Skipping diskless-load" not in replica.text()
+    assert master.client().info()["sync_full"] == 4
+    replica.client().replicaof("NO", "ONE")
+    wait(lambda: copy.info()["armed"] == copy.info()["timers"] == 597, "promotion")
+    replica.client().flushall(asynchronous=True)
+    wait(lambda: not copy.info()["timers"], "end of the timers")
+
+
+def test_replica_without_the_module(servers):
+    """What the page says of it: the server's doing, which the module cannot help."""
+    master, replica = servers.start("--save", ""), servers.make("--save", "")
+    replica.module = None
+    replica.start()
+    link(master, replica)
+    htw = Htw(master.client())
+    htw.add("jobs", HOUR, "p")
+    htw.add("jobs", 0, "p")
+    htw.delivered("jobs", 1)
+    in_step(master, replica)
+    assert "CRITICAL" in replica.text() and replica.client().keys() == []
+    replica.client().replicaof("no", "one")
+    replica.client().replicaof("127.0.0.1", master.port)
+    wait(lambda: replica.process.poll() is not None, "end of the replica")
+    assert "no matching module type 'htw-queue'" in replica.text()
 
 
 def test_keyspace_on_a_replica(pair):
@@ -160,6 +210,25 @@ def test_sentinel(servers):
     assert sorted(ids) == sorted(added) and before <= set(ids)
 
 
+def test_order_after_promotion(pair):
+    """What is overdue comes by its time, and equal times as they were added."""
+    master, replica = pair
+    htw = Htw(master.client())
+    first = htw.now() + 4000
+    dues = [first + n % 3 for n in range(100)]
+    for n, due in enumerate(dues):
+        htw.at("jobs", due, n, "ID", 1000 - n)
+    # Again at the same time: now they come in this order.
+    for n in range(0, 100, 9):
+        htw.mod("jobs", 1000 - n, dues[n], "ABSTTL")
+    assert htw.r.wait(1, 60000) == 1 and htw.now() < first
+    master.kill()
+    wait(lambda: Htw(replica.client()).now() > first + 10, "time at which all are due")
+    replica.client().replicaof("no", "one")
+    got = [int(e["payload"]) for e in Htw(replica.client()).delivered("jobs", 100)]
+    assert got == sorted(range(100), key=lambda n: (n % 3, n % 9 == 0, n))
+
+
 @pytest.fixture
 def cluster(servers):
     nodes = [servers.start("--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout",
@@ -236,6 +305,63 @@ def test_slot_moves(cluster):
     Htw(target.client()).add("{jobs}other", 0, "p")
 
 
+MOVING = "slot is being moved"
+
+COMMANDS = (
+    ("HTW.ADD", "jobs", HOUR, "p", "ID", "b"),
+    ("HTW.MOD", "jobs", "a", HOUR),
+    ("HTW.INFO", "jobs", "a"),
+    ("HTW.INFO", "jobs"),
+    ("HTW.CANCEL", "jobs", "a"),
+)
+
+
+@pytest.mark.parametrize("moved_first", ["queue", "stream", "queue, no stream", "nothing, no stream"])
+def test_no_answer_while_a_slot_moves(cluster, moved_first):
+    """That a timeout is not pending is said only by a node that knows."""
+    client = redis.RedisCluster(host="127.0.0.1", port=cluster[0].port, decode_responses=True)
+    slot = client.keyslot("jobs")
+    source = next(n for n in cluster if has_slot(n, slot))
+    target = next(n for n in cluster if n is not source)
+    Htw(source.client()).add("jobs", HOUR, "p", "ID", "a")
+    if "no stream" not in moved_first:
+        source.client().xadd("jobs", {"payload": "earlier"})
+    ids = {n: n.client().execute_command("CLUSTER", "MYID") for n in cluster}
+    target.client().execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
+    source.client().execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
+    moved = {"queue": "htw:{jobs}:jobs", "stream": "jobs"}.get(moved_first.split(",")[0])
+    if moved:
+        source.client().migrate("127.0.0.1", target.port, [moved], 0, 60000)
+    asking = redis.Redis(port=target.port, decode_responses=True, single_connection_client=True)
+
+    def ask(*words):
+        """As clients of clusters do: at the old node first, and where it sends them then."""
+        try:
+            return source.client().execute_command(*words)
+        except redis.ResponseError as error:
+            if not str(error).startswith("ASK "):
+                raise
+        asking.execute_command("ASKING")
+        return asking.execute_command(*words)
+
+    for words in COMMANDS:
+        if moved_first == "queue, no stream":
+            assert ask(*words) not in (0, None)
+        else:
+            with pytest.raises(redis.ResponseError, match=MOVING):
+                ask(*words)
+    for key in {"jobs", "htw:{jobs}:jobs"} - {moved}:
+        source.client().migrate("127.0.0.1", target.port, [key], 0, 60000)
+    for node in (target, source, *cluster):
+        node.client().execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[target])
+    # Now the answer is true: also of a stream that has none.
+    htw = Htw(target.client())
+    assert htw.cancel("{jobs}other", "a") == htw.mod("{jobs}other", "a", 0) == 0
+    assert htw.info("{jobs}other", "a") is None and htw.info("{jobs}other")["pending"] == 0
+    if moved_first != "queue, no stream":
+        assert htw.cancel("jobs", "a") == 1
+
+
 def has_slot(node, slot):
     me = node.client().execute_command("CLUSTER", "MYID")
     for shard in node.client().execute_command("CLUSTER", "SLOTS"):
@@ -271,5 +397,67 @@ def test_cluster_promotion(servers, cluster):
     source.kill()
     wait(lambda: replica.client().info("replication")["role"] == "master", "promotion")
     assert sorted(e["id"] for e in Htw(replica.client()).delivered(stream, 100)) == sorted(added)
+
+
+def test_cluster_replica_is_restarted(servers, cluster):
+    """A replica that has not heard of its master since it was started is none itself."""
+    replica = servers.start("--save", "3600 1", "--cluster-enabled", "yes", "--cluster-node-timeout",
+                            "2000", "--cluster-replica-no-failover", "yes", module=("EXPIRE", "on"))
+    source = cluster[0]
+    ids = {n: n.client().execute_command("CLUSTER", "MYID") for n in (source, replica)}
+    manage("add-node", f"127.0.0.1:{replica.port}", f"127.0.0.1:{source.port}", "--cluster-slave",
+           "--cluster-master-id", ids[source])
+    wait(lambda: replica.client().info("replication").get("master_link_status") == "up", "link")
+    client = redis.RedisCluster(host="127.0.0.1", port=source.port, decode_responses=True)
+    stream = next(f"jobs-{n}" for n in range(1000) if has_slot(source, client.keyslot(f"jobs-{n}")))
+    htw = Htw(source.client())
+    for n in range(20):
+        htw.add(stream, 1000, n)
+    htw.r.set(f"{{{stream}}}:ttl", "v", px=1000)
+    due = htw.now() + 1000
+    assert htw.r.wait(1, 60000) == 1
+    source.kill()
+    replica.stop()
+    wait(lambda: time.time() * 1000 > due + 100, "time at which all are due")
+    replica.start()
+    r = replica.client()
+    time.sleep(1)
+    info = Htw(r).info()
+    assert r.dbsize() == 2 and info["failed"] == 0
+    assert (info["pending"], info["armed"], info["waiting"]) == (20, 0, 0)
+    assert info["deliveries"] == "replica"
+    # It becomes one by a failover.
+    r.execute_command("CLUSTER", "FAILOVER", "TAKEOVER")
+    assert len(Htw(r).delivered(stream, 20)) == 20
+    wait(lambda: r.dbsize() == 1, "end of the key with a TTL")
+
+
+def test_cluster_is_down(cluster):
+    """Nothing is delivered where no client may write; what is due then waits, and is told."""
+    client = redis.RedisCluster(host="127.0.0.1", port=cluster[0].port, decode_responses=True)
+    stream = next(f"jobs-{n}" for n in range(1000) if has_slot(cluster[0], client.keyslot(f"jobs-{n}")))
+    r = cluster[0].client()
+    htw = Htw(r)
+    r.config_set("cluster-allow-reads-when-down", "yes")
+    for node in cluster[1:]:
+        node.kill()
+    wait(lambda: "cluster_state:fail" in r.execute_command("CLUSTER", "INFO"), "failure")
+    with pytest.raises(redis.ResponseError):
+        htw.add(stream, 0, "p")
+    r.config_set("cluster-require-full-coverage", "no")
+    for node in cluster[1:]:
+        node.start()
+    wait(lambda: "cluster_state:ok" in r.execute_command("CLUSTER", "INFO"), "recovery")
+    for n in range(10):
+        htw.add(stream, 12000, n)
+    for node in cluster[1:]:
+        node.kill()
+    wait(lambda: "cluster_state:fail" in r.execute_command("CLUSTER", "INFO"), "failure")
+    wait(lambda: htw.info()["waiting"] == 10, "time at which they are due")
+    info = htw.info()
+    assert "down" in info["deliveries"] and info["failed"] == info["delivered"] == 0
+    for node in cluster[1:]:
+        node.start()
+    assert [int(e["payload"]) for e in htw.delivered(stream, 10)] == list(range(10))
 
 

@@ -2,13 +2,17 @@
 """Timeouts of streams on one server."""
 
 import random
+import re
+import socket
 import time
+from pathlib import Path
 
 import pytest
 import redis
 from server import Htw, at_once, pairs, wait
 
 HOUR = 3600 * 1000
+PAGE = Path(__file__).resolve().parents[3] / "docs/many-machines.md"
 
 
 def nothing_is_armed(htw):
@@ -31,7 +35,7 @@ def test_due(r, htw):
 
 def test_reader_is_woken(r, htw):
     """A consumer that waits for the stream gets the entry."""
-    r.xgroup_create("jobs", "workers", mkstream=True)
+    r.xgroup_create("jobs", "workers", id="0", mkstream=True)
     htw.add("jobs", 20, "a")
     [[_, [[entry, fields]]]] = r.xreadgroup("workers", "w1", {"jobs": ">"}, block=60000)
     assert fields["payload"] == "a"
@@ -41,8 +45,18 @@ def test_reader_is_woken(r, htw):
     assert claimed == entry and r.xack("jobs", "workers", entry) == 1
 
 
+def test_group_of_the_page(r, htw):
+    """The group that the page makes gets the page's first timeout, which came before it."""
+    [words] = re.findall("`(XGROUP CREATE .*?)`", PAGE.read_text(encoding="utf-8"))
+    htw.add("jobs", 0, "send mail 7")
+    htw.delivered("jobs", 1)
+    r.execute_command(*words.split())
+    [[_, [[_, fields]]]] = r.xreadgroup("workers", "w1", {"jobs": ">"}, block=1000)
+    assert fields["payload"] == "send mail 7"
+
+
 def test_each_goes_to_one_worker(r, htw):
-    r.xgroup_create("jobs", "workers", mkstream=True)
+    r.xgroup_create("jobs", "workers", id="0", mkstream=True)
     for n in range(200):
         htw.add("jobs", n % 20, n)
     got = []
@@ -62,6 +76,18 @@ def test_past_is_due_at_once(htw):
     first, second = htw.delivered("jobs", 2)
     assert [first["payload"], second["payload"]] == ["a", "b"]
     assert first["due"] == 0 and second["late"] >= 5000
+
+
+@pytest.mark.parametrize("ms", [-1, -HOUR, -2**63])
+def test_negative_is_due_at_once(r, htw, ms):
+    """A delay that was computed from a time that has passed; -1 before it, and -2^63."""
+    before = htw.now()
+    htw.add("jobs", ms, "added")
+    htw.at("jobs", ms, "at")
+    htw.add("jobs", HOUR, "moved", "ID", "a")
+    assert htw.mod("jobs", "a", ms) == 1
+    dues = {e["payload"]: e["due"] for e in htw.delivered("jobs", 3)}
+    assert dues["at"] == 0 and before <= dues["added"] <= dues["moved"] <= htw.now()
 
 
 def test_order_and_count(r, htw):
@@ -144,19 +170,18 @@ LATEST = (2**63 - 1) // 10**6
 
 BAD = {
     "no payload": (("HTW.ADD", "jobs", "1"), "ERR wrong number of arguments"),
-    "id without value": (("HTW.ADD", "jobs", "1", "p", "ID"), "ERR wrong number of arguments"),
-    "too many": (("HTW.ADD", "jobs", "1", "p", "ID", "a", "b"), "ERR wrong number of arguments"),
+    "id without value": (("HTW.ADD", "jobs", "1", "p", "ID"), "ERR syntax error"),
+    "too many": (("HTW.ADD", "jobs", "1", "p", "ID", "a", "b"), "ERR syntax error"),
     "other word": (("HTW.ADD", "jobs", "1", "p", "IDS", "a"), "ERR syntax error"),
     "empty id": (("HTW.ADD", "jobs", "1", "p", "ID", ""), "ERR the id of a timeout"),
     "long id": (("HTW.ADD", "jobs", "1", "p", "ID", "x" * 1025), "ERR the id of a timeout"),
     "no number": (("HTW.ADD", "jobs", "1s", "p"), "ERR invalid time"),
     "fraction": (("HTW.ADD", "jobs", "1.5", "p"), "ERR invalid time"),
-    "negative": (("HTW.ADD", "jobs", "-1", "p"), "ERR invalid time"),
     "too large": (("HTW.ADD", "jobs", str(LATEST), "p"), "ERR invalid time"),
     "beyond 64 bits": (("HTW.ADD", "jobs", str(2**64), "p"), "ERR invalid time"),
+    "below 64 bits": (("HTW.ADD", "jobs", str(-2**63 - 1), "p"), "ERR invalid time"),
     "largest": (("HTW.ADD", "jobs", str(2**63 - 1), "p"), "ERR invalid time"),
     "at too large": (("HTW.AT", "jobs", str(LATEST + 1), "p"), "ERR invalid time"),
-    "at negative": (("HTW.AT", "jobs", "-1", "p"), "ERR invalid time"),
     "empty stream": (("HTW.ADD", "", "1", "p"), "ERR the stream's name"),
     "brace": (("HTW.ADD", "a}b", "1", "p"), "ERR the stream's name"),
     "empty tag": (("HTW.ADD", "{}b", "1", "p"), "ERR the stream's name"),
@@ -166,7 +191,6 @@ BAD = {
     "cancel, other type": (("HTW.CANCEL", "taken", "a"), "WRONGTYPE"),
     "mod without time": (("HTW.MOD", "jobs", "a"), "ERR wrong number of arguments"),
     "mod, no number": (("HTW.MOD", "jobs", "kept", "soon"), "ERR invalid time"),
-    "mod, negative": (("HTW.MOD", "jobs", "kept", "-5"), "ERR invalid time"),
     "mod, other word": (("HTW.MOD", "jobs", "kept", "5", "ABS"), "ERR syntax error"),
     "mod, other type": (("HTW.MOD", "taken", "a", "5"), "WRONGTYPE"),
     "info, other type": (("HTW.INFO", "taken"), "WRONGTYPE"),
@@ -229,10 +253,102 @@ def test_stream_becomes_another_type(r, htw):
     """What cannot be appended stays pending, and is tried again."""
     at_once(r, ("HTW.ADD", "late", 0, "p", "ID", "a"), ("SET", "late", "x"))
     wait(lambda: htw.info()["failed"], "failed attempt")
-    assert htw.info("late")["pending"] == htw.info("late")["armed"] == 1
+    info = htw.info("late")
+    assert info["pending"] == info["waiting"] == 1 and info["armed"] == 0
+    assert info["attempts"] >= 1 and info["reason"].startswith("WRONGTYPE")
+    assert htw.now() - 1000 < info["next-try"] <= htw.now() + 1000
+    assert htw.info()["failing"] == htw.info()["waiting"] == 1
     r.delete("late")
     [entry] = htw.delivered("late", 1)
     assert entry["late"] > 0 and entry["id"] == "a"
+    assert htw.info()["failing"] == htw.info()["waiting"] == 0
+
+
+def test_payload_that_no_stream_takes(server, r, htw):
+    """What XADD would refuse is refused when it is added, and holds nothing up."""
+    r.config_set("proto-max-bulk-len", 2**31)
+    r.config_set("client-query-buffer-limit", 2**31)
+    size, piece = 2**30, bytes(2**20)
+    with socket.create_connection(("127.0.0.1", server.port)) as s:
+        s.sendall(f"*4\r\n$7\r\nHTW.ADD\r\n$4\r\njobs\r\n$1\r\n0\r\n${size}\r\n".encode())
+        for _ in range(size // len(piece)):
+            s.sendall(piece)
+        s.sendall(b"\r\n")
+        assert s.recv(100).startswith(b"-ERR the payload is too long")
+    htw.add("jobs", 0, "p")
+    assert len(htw.delivered("jobs", 1)) == 1 and htw.info()["failed"] == 0
+
+
+def test_failures_are_logged(server, r, htw):
+    """The log says which stream takes nothing, and why; seldom, however many there are."""
+    streams = [f"late-{n}" for n in range(50)]
+    at_once(r, *(("HTW.ADD", stream, 0, "p") for stream in streams),
+            *(("SET", stream, "x") for stream in streams))
+    wait(lambda: htw.info()["failed"] >= 100, "failed attempts")
+    assert htw.info()["failing"] == 50
+    lines = [line for line in server.text().splitlines() if "cannot append to the stream 'late-" in line]
+    assert len(lines) == 1 and "WRONGTYPE" in lines[0], lines
+
+
+def test_moved_and_cancelled_while_they_wait(r, htw):
+    """What is due and cannot be delivered is pending, as anything else."""
+    at_once(r, ("SET", "other", "x"), *(("HTW.AT", "jobs", n, n, "ID", n) for n in range(100)),
+            ("RENAME", "other", "jobs"))
+    wait(lambda: htw.info("jobs")["waiting"] == 100, "all in line")
+    assert htw.cancel("jobs", *range(0, 100, 2)) == 50
+    for n in range(1, 100, 4):
+        assert htw.mod("jobs", n, HOUR) == 1
+    info = htw.info("jobs")
+    assert (info["pending"], info["waiting"], info["armed"]) == (50, 25, 25)
+    r.delete("jobs")
+    assert [int(e["payload"]) for e in htw.delivered("jobs", 25)] == list(range(3, 100, 4))
+    r.delete("htw:{jobs}:jobs")
+    assert nothing_is_armed(htw)
+
+
+def test_order_of_what_waits(r, htw):
+    """What comes due when a stream is tried again follows what was due before."""
+    at_once(r, ("SET", "jobs", "x"), ("RENAME", "jobs", "other"), ("HTW.AT", "jobs", 1, 0),
+            ("RENAME", "other", "jobs"))
+    wait(lambda: htw.info("jobs")["attempts"], "an attempt")
+    again = htw.info("jobs").get("next-try")
+    dues = [again + n for n in range(-50, 5)]
+    assert htw.now() < dues[0]
+    at_once(r, ("RENAME", "jobs", "other"), *(("HTW.AT", "jobs", due, due) for due in dues))
+    assert [int(e["payload"]) for e in htw.delivered("jobs", 56)] == [0, *dues]
+
+
+REFUSALS = {
+    "too few replicas": "NOREPLICAS",
+    "error of the disk": "MISCONF",
+}
+
+
+@pytest.mark.parametrize("error", REFUSALS.values(), ids=REFUSALS.keys())
+def test_no_deliveries_where_writes_are_refused(server, r, htw, error):
+    """While the server refuses clients' writes, what is due waits, and HTW.INFO says so."""
+    due = htw.now() + 2000
+    at_once(r, *(("HTW.AT", "jobs", due, n) for n in range(1000)))
+    if error == "MISCONF":
+        (server.directory / "dump.rdb").mkdir()
+        r.config_set("save", "3600 1000000")
+        r.bgsave()
+        wait(lambda: r.info("persistence")["rdb_last_bgsave_status"] == "err", "error of a save")
+    else:
+        r.config_set("min-replicas-to-write", 1)
+    assert htw.now() < due
+    wait(lambda: htw.info()["waiting"] == 1000, "timeouts in line")
+    time.sleep(0.3)
+    info = htw.info()
+    assert info["deliveries"].startswith(error), info
+    assert (info["pending"], info["failed"], info["delivered"], r.exists("jobs")) == (1000, 0, 0, 0)
+    with pytest.raises(redis.ResponseError):
+        r.set("k", "v")
+    r.config_set("stop-writes-on-bgsave-error", "no")
+    r.config_set("min-replicas-to-write", 0)
+    assert [int(e["payload"]) for e in htw.delivered("jobs", 1000)] == list(range(1000))
+    assert htw.info()["deliveries"] == "on" and htw.info()["waiting"] == 0
+
 
 
 def test_many_for_a_stream_of_another_type(r, htw):

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""What may be asked for when a job is added: repetition, ids that are kept, fields, many at once."""
+
+import random
+
+import pytest
+import redis
+from server import Htw, wait
+from test_replication import in_step, link, same
+
+HOUR = 3600 * 1000
+QUEUE = "htw:{jobs}:jobs"
+
+AOF = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
+COMMANDS = (*AOF, "--aof-use-rdb-preamble", "no")
+
+
+def entries(r, stream="jobs"):
+    return [fields for _, fields in r.xrange(stream)]
+
+
+def test_replace(r, htw):
+    """A debounce: of all that were added only the last comes, at its time."""
+    assert htw.add("jobs", 1, "first", "ID", "a", "REPLACE") == "a"
+    wait(lambda: r.xlen("jobs") == 1)
+    for n in range(20):
+        htw.add("jobs", 300, n, "ID", "a", "REPLACE")
+    [_, entry] = htw.delivered("jobs", 2)
+    assert entry["payload"] == "19" and htw.info()["timers"] == 0
+    with pytest.raises(redis.ResponseError, match="ID"):
+        htw.add("jobs", 1, "p", "REPLACE")
+
+
+def test_replace_leaves_nothing_of_the_old(r, htw):
+    htw.add("jobs", HOUR, "p", "ID", "a", "EVERY", 1000, "FIELDS", "x", "y")
+    htw.add("jobs", 0, "q", "ID", "a", "REPLACE")
+    wait(lambda: r.xlen("jobs") == 1)
+    [fields] = entries(r)
+    assert set(fields) == {"id", "due", "late", "payload"} and not r.exists(QUEUE)
+
+
+def test_once(r, htw):
+    """An id that is pending, or was delivered a while ago, is not added again."""
+    assert htw.add("jobs", 50, "p", "ID", "a", "ONCE", 1000) == "a"
+    assert htw.add("jobs", 0, "q", "ID", "a", "ONCE", 300) is None
+    [entry] = htw.delivered("jobs", 1)
+    assert htw.add("jobs", 0, "q", "ID", "a", "ONCE", 300) is None
+    with pytest.raises(redis.ResponseError, match="^BUSYID"):
+        htw.add("jobs", 0, "q", "ID", "a")
+    # It is no job.
+    assert htw.info("jobs", "a") is None and htw.mod("jobs", "a", 0) == 0
+    assert r.execute_command("HTW.LIST", "jobs", "PENDING") == r.execute_command("HTW.LIST", "jobs", "PENDING", "BY", "ID") == ["", []]
+    wait(lambda: not r.exists(QUEUE), "end of the id")
+    assert htw.now() >= entry["at"] + 1000
+    assert htw.add("jobs", 0, "q", "ID", "a", "ONCE", HOUR) == "a"
+    wait(lambda: r.xlen("jobs") == 2)
+    # It is given free.
+    assert htw.cancel("jobs", "a") == 0 and not r.exists(QUEUE)
+    assert [fields["payload"] for fields in entries(r)] == ["p", "q"] and htw.info()["delivered"] == 2
+
+
+def test_every(r, htw):
+    """In phase with the first, whatever the lateness of each."""
+    first = htw.now() + 20
+    htw.at("jobs", first, "p", "ID", "a", "EVERY", 50)
+    got = htw.delivered("jobs", 8)
+    assert htw.cancel("jobs", "a") == 1
+    due = first
+    for entry in got:
+        assert entry["due"] == due
+        due += 50 * (1 + int(entry["missed"]))
+        assert entry["due"] + 50 * int(entry["missed"]) <= entry["at"] < due
+    count = r.xlen("jobs")
+    assert htw.add("jobs", 60, "end") and htw.delivered("jobs", count + 1)[-1]["payload"] == "end"
+
+
+def test_every_misses(r, htw):
+    """What was missed while nothing was delivered is counted, and not made up for."""
+    r.execute_command("HTW.SET", "jobs", "PAUSED", 1)
+    first = htw.now() + 20
+    htw.at("jobs", first, "p", "ID", "a", "EVERY", 10)
+    wait(lambda: htw.now() > first + 400)
+    r.execute_command("HTW.SET", "jobs", "PAUSED", 0)
+    entry = htw.delivered("jobs", 1)[0]
+    assert entry["due"] == first and int(entry["missed"]) >= 39
+    assert htw.delivered("jobs", 2)[1]["due"] == first + 10 * (int(entry["missed"]) + 1)
+
+
+def test_every_ends_with_the_clock(r, htw):
+    htw.add("jobs", 0, "p", "EVERY", 2**62 // 1000000)
+    htw.delivered("jobs", 1)
+    wait(lambda: htw.info("jobs")["pending"] == 1)
+
+
+def test_fields(r, htw):
+    htw.add("jobs", 0, "", "ID", "a", "FIELDS", "to", "you", "text", "a b")
+    htw.add("jobs", 0, "p", "ID", "b", "FIELDS", "to", "")
+    wait(lambda: r.xlen("jobs") == 2)
+    for fields in (first := entries(r)):
+        del fields["due"], fields["late"]
+    assert first == [{"id": "a", "to": "you", "text": "a b"}, {"id": "b", "payload": "p", "to": ""}]
+
+
+def test_madd(r, htw):
+    """Many in one command, or none."""
+    got = r.execute_command("HTW.MADD", "jobs", 0, "a", HOUR, "b", 0, "c")
+    assert len(set(got)) == 3
+    assert [entry["payload"] for entry in htw.delivered("jobs", 2)] == ["a", "c"]
+    assert htw.info("jobs", got[1])["payload"] == "b"
+    with pytest.raises(redis.ResponseError, match="time"):
+        r.execute_command("HTW.MADD", "jobs", 1, "a", "x", "b")
+    assert htw.info("jobs")["pending"] == htw.info()["timers"] == 1
+
+
+def test_madd_at_the_limit(servers):
+    server = servers.start("--save", "", module=("LIMIT", "5"))
+    htw = Htw(server.client())
+    with pytest.raises(redis.ResponseError, match="^LIMIT"):
+        htw.r.execute_command("HTW.MADD", "jobs", *[HOUR, "p"] * 6)
+    assert htw.info()["timers"] == 0 and not htw.r.exists(QUEUE)
+    assert len(htw.r.execute_command("HTW.MADD", "jobs", *[HOUR, "p"] * 5)) == 5
+    # A lease that finds no room is there all the same, and ends when there is.
+    htw.r.xadd("jobs", {"a": "b"})
+    assert len(htw.r.execute_command("HTW.TAKE", "jobs", "g", "one", "LEASE", 1)) == 1
+    assert htw.info("jobs")["leased"] == 1
+    htw.cancel("jobs", *[row[0] for row in htw.r.execute_command("HTW.LIST", "jobs", "PENDING")[1]])
+    assert htw.r.execute_command("HTW.TAKE", "jobs", "g", "two", "BLOCK", 0)[0][1] == 2
+
+
+def test_trim(r, htw):
+    """The stream is trimmed at each job that comes due."""
+    r.execute_command("HTW.SET", "jobs", "MAXLEN", 100)
+    with r.pipeline(transaction=False) as pipe:
+        for n in range(1000):
+            pipe.xadd("jobs", {"n": n})
+        pipe.execute()
+    htw.add("jobs", 0, "p")
+    wait(lambda: htw.info()["delivered"] == 1)
+    assert 100 <= r.xlen("jobs") <= 300
+    r.execute_command("HTW.SET", "jobs", "MAXLEN", 0, "MAXAGE", 1)
+    last = htw.now()
+    wait(lambda: htw.now() > last + 2)
+    htw.add("jobs", 0, "q")
+    wait(lambda: htw.info()["delivered"] == 2)
+    assert r.xlen("jobs") <= 100
+
+
+BAD = {"EVERY 0": "time", "EVERY": "syntax", "ONCE 5": "ID", "ID a ONCE 5 REPLACE": "ONCE", "ID a ONCE 5 EVERY 5": "ONCE",
+       "FIELDS a": "syntax", "ID a NEVER": "syntax", "EVERY 9223372036854775807": "time", "ID": "syntax"}
+
+
+@pytest.mark.parametrize("words, error", BAD.items())
+def test_errors(r, words, error):
+    with pytest.raises(redis.ResponseError, match=error):
+        r.execute_command("HTW.ADD", "jobs", 1, "p", *words.split())
+    assert r.dbsize() == 0
+
+
+@pytest.mark.parametrize("options, rewrite", [(AOF, False), (AOF, True), (COMMANDS, True), (("--save", "3600 1"), False)],
+                         ids=["aof", "aof rewritten", "commands", "rdb"])
+def test_restart(servers, options, rewrite):
+    server = servers.start(*options)
+    replica = servers.start("--save", "")
+    link(server, replica)
+    r, htw = server.client(), Htw(server.client())
+    htw.add("jobs", 0, "p", "ID", "kept", "ONCE", HOUR)
+    htw.add("jobs", HOUR, "p", "ID", "once", "ONCE", HOUR)
+    htw.add("jobs", 0, "p", "ID", "every", "EVERY", HOUR, "FIELDS", "a", "b")
+    redis.Redis(port=server.port).execute_command("HTW.ADD", "jobs", HOUR, "", "FIELDS", *[bytes(range(256))] * 20)
+    htw.delivered("jobs", 2)
+    in_step(server, replica)
+    assert same(server, replica)
+    digest = r.execute_command("DEBUG", "DIGEST-VALUE", QUEUE)
+    if rewrite:
+        r.bgrewriteaof()
+        wait(lambda: not r.info("persistence")["aof_rewrite_in_progress"] and
+             not r.info("persistence")["aof_rewrite_scheduled"], "end of the rewrite")
+    server.stop()
+    server.start()
+    r, htw = server.client(), Htw(server.client())
+    assert r.execute_command("DEBUG", "DIGEST-VALUE", QUEUE) == digest
+    assert htw.add("jobs", 0, "q", "ID", "kept", "ONCE", 1) is None
+    assert r.copy(QUEUE, "parked") and r.execute_command("DEBUG", "DIGEST-VALUE", "parked") == digest
+    dump = redis.Redis(port=server.port).dump(QUEUE)
+    r.restore("again", 0, dump)
+    assert r.execute_command("DEBUG", "DIGEST-VALUE", "again") == digest
+
+
+def test_dump_that_is_broken(r, htw):
+    """No byte of a dump that is changed or missing does any harm, whatever is loaded of it."""
+    htw.add("jobs", HOUR, "p", "ID", "a", "EVERY", 5000, "FIELDS", "x", "y")
+    htw.add("jobs", HOUR, "p", "ID", "b", "ONCE", 5000)
+    r.execute_command("HTW.SET", "jobs", "LEASE", 5)
+    r.xadd("jobs", {"a": "b"})
+    r.execute_command("HTW.TAKE", "jobs", "g", "c")
+    raw = redis.Redis(port=r.connection_pool.connection_kwargs["port"])
+    raw.execute_command("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1)
+    dump = raw.dump(QUEUE)
+    # The last eight bytes are a checksum, before them is a version.
+    body, loaded = dump[:-8], 0
+    for at in range(len(body) - 2):
+        for change in (body[:at] + bytes([random.randrange(256)]) + body[at + 1:], body[:at] + body[-2:]):
+            try:
+                raw.restore("again", 0, change + bytes(8), replace=True)
+                loaded += 1
+            except redis.ResponseError:
+                pass
+    assert raw.ping() and loaded > 0

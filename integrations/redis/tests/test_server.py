@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""What the server shows of the module: notifications, INFO, CONFIG, COMMAND DOCS, tracking."""
+
+import pytest
+import redis
+from server import Htw, pairs
+
+HOUR = 3600 * 1000
+QUEUE = "htw:{jobs}:jobs"
+
+
+def notified(r, classes):
+    """Have the server notify, and return a function that gets the next events."""
+    r.config_set("notify-keyspace-events", classes)
+    channel = r.pubsub()
+    channel.psubscribe("__keyevent@*")
+    assert channel.get_message(timeout=60)["type"] == "psubscribe"
+
+    def events(count):
+        messages = [channel.get_message(timeout=60) for _ in range(count)]
+        return [(m["channel"].partition("__:")[2], m["data"]) for m in messages]
+
+    return events
+
+
+def test_notifications(server, r, htw):
+    events = notified(r, "Egd")
+    htw.add("jobs", HOUR, "p", "ID", "a")
+    htw.add("jobs", HOUR, "p", "ID", "b")
+    htw.mod("jobs", "a", 2 * HOUR)
+    htw.cancel("jobs", "b", "none")
+    htw.cancel("jobs", "none")
+    htw.mod("jobs", "none", 1)
+    assert events(4) == [("htw.add", QUEUE), ("htw.add", QUEUE), ("htw.mod", QUEUE), ("htw.cancel", QUEUE)]
+    htw.cancel("jobs", "a")
+    assert events(2) == [("htw.cancel", QUEUE), ("del", QUEUE)]
+    htw.add("jobs", 1, "p")
+    htw.add("jobs", 50, "p")
+    assert events(5) == [("htw.add", QUEUE), ("htw.add", QUEUE), ("htw.fire", QUEUE), ("htw.fire", QUEUE),
+                         ("del", QUEUE)]
+    r.config_set("notify-keyspace-events", "Et")
+    in_5 = Htw(server.client(db=5))
+    in_5.add("jobs", 1, "p")
+    assert events(1) == [("xadd", "jobs")]
+
+
+def test_info(r, htw):
+    """All of HTW.INFO is in INFO, with names that exporters can use."""
+    htw.add("jobs", HOUR, "p")
+    htw.add("jobs", 1, "p")
+    htw.delivered("jobs", 1)
+    section = r.info("htw")
+    assert section == {f"htw_{name.replace('-', '_')}": value for name, value in htw.info().items()}
+    assert (section["htw_pending"], section["htw_armed"], section["htw_delivered"]) == (1, 1, 1)
+    assert "htw_pending" in r.info("everything") and section["htw_memory"] > 1000
+
+
+def test_config(r, htw):
+    assert r.config_get("htw.*") == {"htw.expire": "no", "htw.backend": "process", "htw.limit": "0"}
+    r.config_set("htw.expire", "yes")
+    assert htw.info()["expire"] in ("on", "scanning")
+    htw.expire("off")
+    assert r.config_get("htw.expire") == {"htw.expire": "no"}
+    for name, value in (("htw.limit", 100), ("htw.backend", "any"), ("htw.expire", "only")):
+        with pytest.raises(redis.ResponseError):
+            r.config_set(name, value)
+
+
+def test_config_of_a_file(servers):
+    """The file's values count from the start, and arguments overrule them; CONFIG REWRITE keeps what was set."""
+    server = servers.make("--save", "", "--htw.expire", "yes", "--htw.limit", "1000")
+    htw = Htw(server.start().client())
+    assert (htw.info()["expire"], htw.info()["limit"]) in (("on", 1000), ("scanning", 1000))
+    server.stop()
+    server.module = ("LIMIT", "2000", "EXPIRE", "off")
+    htw = Htw(server.start().client())
+    assert (htw.info()["expire"], htw.info()["limit"]) == ("off", 2000)
+    assert htw.r.config_get("htw.limit") == {"htw.limit": "2000"}
+    server.stop()
+    with pytest.raises(ChildProcessError):
+        servers.start("--htw.backend", "disk")
+
+
+def test_docs(server):
+    """COMMAND DOCS has the arguments, as redis-cli shows them."""
+    connection = redis.Connection(port=server.port, decode_responses=True)
+    connection.send_command("COMMAND", "DOCS", "htw.add", "htw.at", "htw.madd", "htw.cancel", "htw.mod", "htw.take", "htw.list", "htw.set",
+                            "htw.info", "htw.expire")
+    docs = pairs(connection.read_response())
+
+    def words(arguments):
+        return " ".join(word(pairs(a)) for a in arguments)
+
+    def word(a):
+        if a["type"] == "oneof":
+            text = "|".join(word(pairs(sub)) for sub in a["arguments"])
+        elif a["type"] == "block":
+            text = words(a["arguments"])
+        else:
+            text = a["name"] if a["type"] != "pure-token" else ""
+        if "multiple" in a.get("flags", ()):
+            text += f" [{text} ...]"
+        text = " ".join(filter(None, [a.get("token"), text]))
+        return f"[{text}]" if "optional" in a.get("flags", ()) else text
+
+    options = "[ID id] [REPLACE] [ONCE once] [EVERY every] [FIELDS name value [name value ...]]"
+    assert {name: words(pairs(doc)["arguments"]) for name, doc in docs.items()} == {
+        "htw.add": f"stream milliseconds payload {options}",
+        "htw.at": f"stream unix-time-milliseconds payload {options}",
+        "htw.madd": "stream milliseconds payload [milliseconds payload ...]",
+        "htw.cancel": "stream id [id ...]",
+        "htw.mod": "stream id milliseconds [ABSTTL]",
+        "htw.take": "stream group consumer [COUNT count] [LEASE lease] [BLOCK block]",
+        "htw.list": "stream PENDING [BY TIME|ID]|LEASED group [CURSOR cursor] [COUNT count]",
+        "htw.set": "stream name value [name value ...]",
+        "htw.info": "[stream [id]]",
+        "htw.expire": "ON|OFF",
+    }
+
+
+def test_tracking(server, r, htw):
+    """A client that has read a queue or its stream is told when that changes, also by a timeout."""
+    htw.add("jobs", HOUR, "p", "ID", "a")
+    listener = redis.Connection(port=server.port, decode_responses=True)
+    listener.connect()
+    listener.send_command("CLIENT", "ID")
+    number = listener.read_response()
+    reader = redis.Connection(port=server.port, decode_responses=True)
+
+    def ask(*command):
+        reader.send_command(*command)
+        return reader.read_response()
+
+    def told():
+        """Wait for the next message, and return the keys in it."""
+        assert listener.can_read(60)
+        return listener.read_response()[2]
+
+    listener.send_command("SUBSCRIBE", "__redis__:invalidate")
+    listener.read_response()
+    ask("CLIENT", "TRACKING", "ON", "REDIRECT", number)
+    for read, key in (("HTW.INFO", "jobs"), ("TYPE", QUEUE)):
+        for change in (["HTW.MOD", "jobs", "a", 2 * HOUR], ["HTW.ADD", "jobs", HOUR, "p", "ID", "b"],
+                       ["HTW.CANCEL", "jobs", "b"]):
+            ask(read, key)
+            r.execute_command(*change)
+            assert told() == [key], change
+    ask("TYPE", QUEUE)
+    r.rename(QUEUE, "parked")
+    assert told() == [QUEUE]
+    r.rename("parked", QUEUE)
+    at = htw.now() + 100
+    htw.mod("jobs", "a", 100)
+    for read, key in (("XLEN", "jobs"), ("TYPE", QUEUE), ("HTW.INFO", "jobs")):
+        ask(read, key)
+    assert {*told(), *told()} == {"jobs", QUEUE} and htw.now() >= at
