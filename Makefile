@@ -75,7 +75,8 @@ help:
 	@echo 'make demo       demonstrate htw in a disposable VM'
 	@echo 'make kunit      unit tests, on ARCH=um and x86_64 kernels built for them; on arm64 on its own'
 	@echo 'make vm-test    device tests, on Debian kernels in disposable VMs'
-	@echo 'make bench      benchmark htw and its peers: build/bench/report.json, plots (an hour)'
+	@echo 'make bench      benchmark htw and its peers: build/bench/report.json, plots (an hour);'
+	@echo '                KERNEL=7 on Linux 7 instead of 6.12'
 	@echo 'make bench-scale  how much more all CPUs of this machine do than one: minutes'
 	@echo 'make bench-check  a quick part of the benchmark, against the committed report'
 	@echo 'make bench-wheel  compare the wheel by itself with other timer data structures (half an hour):'
@@ -113,9 +114,10 @@ kunit:
 vm-test:
 	tools/device-tests 6.1 6.12
 
+bench: KERNEL ?= 6.12
 bench:
-	tools/deps 6.12 bench kunit plots
-	tools/bench/run
+	tools/deps $(KERNEL) bench kunit plots
+	tools/bench/run --kernel $(KERNEL)
 
 bench-scale:
 	tools/deps 6.12 bench plots

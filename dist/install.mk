@@ -28,7 +28,7 @@ put = umask 022 && install -D -m 644
 
 .PHONY: install uninstall install-module uninstall-module install-dkms-extras \
 	install-dkms-source install-system install-header install-tools install-lib \
-	install-man install-python install-wheel uninstall-dkms uninstall-extras built-module built-lib built-htwctl no-package
+	install-man install-python install-wheel install-rust uninstall-dkms uninstall-extras built-module built-lib built-htwctl no-package
 
 # Nothing is compiled here: make install is for root, and what root has written no later make of the
 # user's can replace. All parts are looked for before the first of them is installed.
@@ -113,7 +113,21 @@ install-wheel: $(wildcard build/wheel/htw_wheel.[ch])
 		-newer build/wheel/htw_wheel.c)" ] || \
 		{ echo 'build/wheel is not from these sources: first run make.' >&2; exit 1; }
 	$(if $^,umask 022 && install -d $(wheeldir)/examples && install -m 644 $^ $(wheeldir) && \
-		install -m 644 wheel/examples/* $(wheeldir)/examples)
+		install -d $(wheeldir)/examples/controller && \
+		install -m 644 wheel/examples/*.c* $(wheeldir)/examples && \
+		install -m 644 wheel/examples/controller/* $(wheeldir)/examples/controller)
+
+# Not a part of make install. Where Debian's cargo finds crates: a directory there is a crate if it has a file of checksums.
+cratesdir = $(DESTDIR)$(prefix)/share/cargo/registry
+install-rust: $(wildcard integrations/rust/htw*/Cargo.toml)
+	umask 022; set -e; for crate in $(notdir $(patsubst %/Cargo.toml,%,$^)); do \
+		rm -rf "$(cratesdir)/$$crate-$(version)"; \
+		for file in $$(cd integrations/rust/$$crate && find Cargo.toml build.rs src -type f); do \
+			install -D -m 644 integrations/rust/$$crate/$$file "$(cratesdir)/$$crate-$(version)/$$file"; \
+		done; \
+		sed '/^# For the tests/,$$d' integrations/rust/$$crate/Cargo.toml >"$(cratesdir)/$$crate-$(version)/Cargo.toml"; \
+		echo '{"package":null,"files":{}}' >"$(cratesdir)/$$crate-$(version)/.cargo-checksum.json"; \
+	done
 
 # The sources for dkms add or dkms install htw/VERSION.
 install-dkms-source:
@@ -124,7 +138,7 @@ uninstall-extras:
 		$(DESTDIR)$(systemunitdir)/sysinit.target.d/htw.conf \
 		$(DESTDIR)$(sysusersdir)/htw.conf $(DESTDIR)$(includedir)/linux/htw.h \
 		$(DESTDIR)$(completionsdir)/htwctl
-	rm -rf $(wheeldir)
+	rm -rf $(wheeldir) $(cratesdir)/htw-$(version) $(cratesdir)/htw-sys-$(version)
 	! [ -d $(dir $(wheeldir)) ] || rmdir --ignore-fail-on-non-empty $(dir $(wheeldir))
 	DESTDIR=$(DESTDIR) man/install --remove $(mandir)
 	$(MAKE) -C tools/htwctl $(dirs) uninstall
@@ -133,7 +147,10 @@ uninstall-extras:
 
 # Debian packages, and their source package, built from a copy of the sources, in build/deb/. Needs the packages
 # that debian/control names; tools/deps packages installs them. With REDISMODULE=directory, where
-# redismodule.h is, also redis-htw.
+# redismodule.h is, also redis-htw; with JAVA=yes, which needs default-jdk-headless, also libhtw-java and libhtw-jni.
+comma := ,
+empty :=
+space := $(empty) $(empty)
 .PHONY: deb
 deb:
 	rm -rf build/deb
@@ -142,5 +159,6 @@ deb:
 	$(if $(REDISMODULE),install -D -m 644 $(REDISMODULE)/redismodule.h \
 		build/deb/htw-$(version)/debian/redismodule/redismodule.h)
 	cd build/deb/htw-$(version) && \
-		dpkg-buildpackage -us -uc $(if $(REDISMODULE),-Ppkg.htw.redis)
+		dpkg-buildpackage -us -uc $(addprefix -P,$(subst $(space),$(comma),$(strip \
+			$(if $(REDISMODULE),pkg.htw.redis) $(if $(JAVA),pkg.htw.java))))
 	@ls build/deb/*.deb

@@ -103,6 +103,6 @@ clean_root() {
 # Into $debs: another run may build in build/deb, which is for one at a time.
 debs=$tmp/debs
 build_packages() {
-	lock "$htw_tree/lock.packages" && mkdir "$debs" && make deb REDISMODULE="$HTW_CACHE/redis-source" &&
+	lock "$htw_tree/lock.packages" && mkdir "$debs" && make deb JAVA=yes REDISMODULE="$HTW_CACHE/redis-source" &&
 		find build/deb -maxdepth 1 -type f -exec cp -t "$debs" {} + && unlock
 }
