@@ -59,6 +59,19 @@ passed_before() {
 	echo "$HTW_CACHE/$1/${sum:0:32}"
 }
 
+# result PROGRAM CASE VERDICT REASON SOURCE COMMAND...: report a test to tools/check: tools/results.py
+result() {
+	local IFS=' ' i fields=("${HTW_AREA-}" "${@:1:5}" "${*:6}")
+
+	[ -n "${HTW_RESULTS-}" ] || return 0
+	for i in "${!fields[@]}"; do
+		fields[i]=${fields[i]//[$'\t\n\r']/ }
+		fields[i]=${fields[i]:0:300}
+	done
+	IFS=$'\t'
+	printf '%s\n' "${fields[*]}" >>"$HTW_RESULTS"
+}
+
 # need_amd64 REASON: end the script if this machine has another architecture
 need_amd64() {
 	[ "$htw_arch" = amd64 ] || die "this needs a machine with amd64: $*"

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Commands that have a limit of time, and say where they stood when they are ended."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+# How long a process may take to end its own VMs and files.
+GRACE = 20
+
+
+def members(session):
+    """Return the processes of a session: (pid, words of the command)."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = (entry / "stat").read_text(errors="replace")
+            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+        except OSError:
+            continue
+        if int(stat.rpartition(")")[2].split()[3]) == session and words:
+            found.append((int(entry.name), words))
+    return found
+
+
+def kill(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def last_lines(path, number=8):
+    try:
+        lines = Path(path).read_text(errors="replace").splitlines()
+    except OSError as problem:
+        return [str(problem)]
+    return [line.rstrip("\r")[:160] for line in lines if line.strip()][-number:]
+
+
+class Command:
+    """A command that runs in a session of its own, with its output in a file.
+
+    Python programs in it print where they are when they get SIGABRT.
+    """
+
+    def __init__(self, words, log, seconds, env=(), cwd=None):
+        self.words, self.log, self.limit = words, Path(log), seconds
+        self.began, self.ended, self.status, self.stood = time.monotonic(), None, None, []
+        with open(self.log, "wb") as output:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, cwd=cwd,
+                env={**os.environ, "PYTHONFAULTHANDLER": "1", **dict(env)})
+
+    def seconds(self):
+        return int((self.ended or time.monotonic()) - self.began)
+
+    def is_over(self):
+        """Return whether it has ended, after ending it if its time is up."""
+        if self.ended is None:
+            self.status = self._process.poll()
+            if self.status is None and self.seconds() >= self.limit:
+                self.end()
+            elif self.status is not None:
+                self.ended = time.monotonic()
+        return self.ended is not None
+
+    def wait(self):
+        try:
+            self.status = self._process.wait(max(0.0, self.limit - (time.monotonic() - self.began)))
+            self.ended = time.monotonic()
+        except subprocess.TimeoutExpired:
+            self.end()
+        return self.status
+
+    def end(self):
+        """End all of its processes, and note where they stood."""
+        session = self._process.pid
+        running = members(session)
+        self.stood = [f"ended after {self.seconds()} s, its limit; it stood at:"]
+        for _, words in running:
+            self.stood.append(f"  {' '.join(words)[:140]}")
+            if "qemu-system" in words[0] and (console := re.search(r"file,id=log,path=(\S+)", " ".join(words))):
+                self.stood += [f"    | {line}" for line in last_lines(console[1])]
+        # Programs first, then the scripts that wait for them.
+        for pid, words in reversed(running):
+            kill(pid, signal.SIGABRT if "python" in words[0] else signal.SIGTERM)
+        over = time.monotonic() + GRACE
+        while self._process.poll() is None and time.monotonic() < over:
+            for pid, _ in members(session):
+                kill(pid, signal.SIGTERM)
+            time.sleep(0.2)
+        for pid, _ in members(session):
+            kill(pid, signal.SIGKILL)
+        self.status = self._process.wait()
+        self.ended = time.monotonic()
+        with open(self.log, "a", encoding="utf-8") as log:
+            log.write("\n".join(["", *self.stood, ""]))
