@@ -24,6 +24,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import htw  # noqa: E402
 from htw import aio  # noqa: E402
+from test_htw import BACKEND, ROUNDS, Case, Limited, join, until  # noqa: E402
 
 try:
     from test.test_asyncio import test_timeouts as peer
@@ -34,16 +35,16 @@ try:
 except ImportError:
     uvloop = None
 
-BACKEND = {"device": htw.DEVICE, "process": htw.PROCESS}[os.environ.get("HTW_BACKEND", "process")]
-# Machines with the device are emulated.
-ROUNDS = 20 if BACKEND == htw.DEVICE else 100
+
+class AsyncCase(Limited, unittest.IsolatedAsyncioTestCase):
+    """A test in a loop that has a limit."""
 
 
 class Thing:
     """An object that can be weakly referenced."""
 
 
-class Asyncio(unittest.IsolatedAsyncioTestCase):
+class Asyncio(AsyncCase):
     async def asyncSetUp(self):
         asyncio.get_running_loop().set_debug(False)
         self.timers = aio.Timers(backend=BACKEND)
@@ -183,7 +184,7 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         problems, loop = [], asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: problems.append(context))
         self.timers.call_later(0, fail_here)
-        while not problems:
+        for _ in until(lambda: problems):
             await asyncio.sleep(0)
         self.assertIn("fail_here", repr(problems[0]["handle"]) + problems[0]["message"])
 
@@ -213,7 +214,7 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         self.assertEqual([type(p["exception"]) for p in problems], [OSError])
 
 
-class AsyncioInterrupted(unittest.TestCase):
+class AsyncioInterrupted(Case):
     """A call that ends by an exception of any kind takes nothing away from the others."""
 
     def try_one(self, kind, leaves):
@@ -234,7 +235,7 @@ class AsyncioInterrupted(unittest.TestCase):
 
         timers, sleeps = loop.run_until_complete(begin())
         left = 0
-        while True:
+        while left <= 600:
             try:
                 loop.run_until_complete(asyncio.wait_for(asyncio.gather(*sleeps), 60))
                 break
@@ -242,7 +243,7 @@ class AsyncioInterrupted(unittest.TestCase):
                 self.assertIs(type(problem), kind)
                 left += 1
         # The loop may have been left with calls that it has not made.
-        while len(came) < 594:
+        for _ in until(lambda: len(came) >= 594):
             try:
                 loop.run_until_complete(asyncio.sleep(0))
             except kind:
@@ -297,7 +298,7 @@ class AsyncioInterrupted(unittest.TestCase):
                 timers = loop.run_until_complete(begin())
                 timers.advance(1)
                 loop.call_soon = call_soon
-                while "end" not in came:
+                for _ in until(lambda: "end" in came):
                     try:
                         loop.run_until_complete(asyncio.sleep(0))
                     except Base:
@@ -354,7 +355,7 @@ class AsyncioInterrupted(unittest.TestCase):
             return timers
 
         async def end():
-            while len(came) < 300:
+            for _ in until(lambda: len(came) >= 300):
                 await asyncio.sleep(0)
 
         armed = False
@@ -383,7 +384,7 @@ class AsyncioInterrupted(unittest.TestCase):
             loop.close()
 
 
-class AsyncioManualClock(unittest.IsolatedAsyncioTestCase):
+class AsyncioManualClock(AsyncCase):
     """Timers that have expired before the loop reads them."""
 
     async def asyncSetUp(self):
@@ -422,7 +423,7 @@ class AsyncioManualClock(unittest.IsolatedAsyncioTestCase):
             self.timers.call_later(1, lambda: turns.append(turn))
         self.timers.advance(1)
         turn = 0
-        while len(turns) < 2000:
+        for _ in until(lambda: len(turns) >= 2000):
             await asyncio.sleep(0)
             turn += 1
         most = max(turns.count(t) for t in set(turns))
@@ -453,7 +454,7 @@ class AsyncioManualClock(unittest.IsolatedAsyncioTestCase):
                     things.append(weakref.ref(thing))
                 del thing, out
                 self.timers.advance(1)
-                while len(self.timers):
+                for _ in until(lambda: not len(self.timers)):
                     await asyncio.sleep(0)
                 for _ in range(3):      # until the loop has dropped its handles
                     await asyncio.sleep(0)
@@ -493,7 +494,7 @@ class AsyncioManualClock(unittest.IsolatedAsyncioTestCase):
         call = self.timers.call_later(1, print)
         beat = self.timers.call_every(1, print)
         self.timers.advance(1)
-        while not states:
+        for _ in until(lambda: states):
             await asyncio.sleep(0)
         call.cancel()
         beat.cancel()
@@ -524,7 +525,7 @@ class AsyncioManualClock(unittest.IsolatedAsyncioTestCase):
             await asyncio.sleep(0)
         self.assertEqual((self.called, len(self.timers)), ([], 2))
         self.timers.advance(10)
-        while len(self.called) < 2:
+        for _ in until(lambda: len(self.called) >= 2):
             await asyncio.sleep(0)
         self.assertEqual(self.called, ["late", "beat"])
 
@@ -555,7 +556,7 @@ class AsyncioManualClock(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(self.called, [])
 
 
-class Semantics(unittest.IsolatedAsyncioTestCase):
+class Semantics(AsyncCase):
     """Handles and timeouts, on asyncio's loop."""
 
     async def asyncSetUp(self):
@@ -602,13 +603,13 @@ class Semantics(unittest.IsolatedAsyncioTestCase):
         handle.rearm(3600)
         handle.rearm(0.03)
         due = handle.when()
-        while not came:
+        for _ in until(lambda: came):
             await asyncio.sleep(0.001)
         self.assertGreaterEqual(came[0], due)
         handle.rearm(0.03)      # once it was made
         handle.rearm(0.05)
         due = handle.when()
-        while len(came) < 2:
+        for _ in until(lambda: len(came) >= 2):
             await asyncio.sleep(0.001)
         self.assertGreaterEqual(came[1], due)
         self.assertEqual(len(self.timers), 0)
@@ -617,7 +618,7 @@ class Semantics(unittest.IsolatedAsyncioTestCase):
         came = []
         begin = self.timers.time()
         beat = self.timers.call_every(0.02, lambda: (came.append(self.timers.time()), time.sleep(0.005)))
-        while len(came) < 5:
+        for _ in until(lambda: len(came) >= 5):
             await asyncio.sleep(0.001)
         beat.cancel()
         number = 0
@@ -642,7 +643,7 @@ class Semantics(unittest.IsolatedAsyncioTestCase):
 
         thread = threading.Thread(target=use)
         thread.start()
-        while thread.is_alive():
+        for _ in until(lambda: not thread.is_alive()):
             await asyncio.sleep(0.001)
         self.assertEqual(len(said), 8)
         for words in said:
@@ -714,7 +715,7 @@ class Semantics(unittest.IsolatedAsyncioTestCase):
                 try:
                     await asyncio.sleep(3600)
                 finally:
-                    while not limit.expired():
+                    for _ in until(lambda: limit.expired()):
                         time.sleep(0.001)
                         await asyncio.sleep(0)
 
@@ -749,7 +750,7 @@ class Semantics(unittest.IsolatedAsyncioTestCase):
         self.assertIsInstance(caught.exception.__context__, TimeoutError)
 
 
-class Loops(unittest.TestCase):
+class Loops(Case):
     """Where timers are not closed, and loops of others."""
 
     def test_unclosed(self):
@@ -810,7 +811,7 @@ class Loops(unittest.TestCase):
 
 
 if peer:
-    class PeerTimeouts(peer.TimeoutTests):
+    class PeerTimeouts(Limited, peer.TimeoutTests):
         """CPython's own tests of asyncio.timeout(), with these timers instead."""
 
         async def asyncSetUp(self):
@@ -823,13 +824,13 @@ if peer:
         async def asyncTearDown(self):
             self.timers.close()
 else:
-    class PeerTimeouts(unittest.TestCase):
+    class PeerTimeouts(Case):
         @unittest.skip("CPython's tests are not installed (libpython3.*-testsuite)")
         def test_all(self):
             """CPython's own tests of asyncio.timeout()."""
 
 
-class Fork(unittest.TestCase):
+class Fork(Case):
     def test_loop(self):
         """A child that leaves by an exception takes nothing away from its parent's loop."""
         async def parent():

@@ -5,6 +5,7 @@
 import copy
 import ctypes
 import errno
+import faulthandler
 import gc
 import os
 import pickle
@@ -29,11 +30,49 @@ BACKEND = {"device": htw.DEVICE, "process": htw.PROCESS}[os.environ.get("HTW_BAC
 ROUNDS = 20 if BACKEND == htw.DEVICE else 100
 
 
+# Seconds after which what a test waits for will not come, and after which a test does not end.
+PATIENCE, LIMIT = (300, 900) if BACKEND == htw.DEVICE else (60, 300)
+
+
+class Limited:
+    """A test that does not end is ended, and what its threads were at is printed."""
+
+    def run(self, result=None):
+        faulthandler.dump_traceback_later(LIMIT, exit=True)
+        try:
+            return super().run(result)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
+class Case(Limited, unittest.TestCase):
+    """A test that has a limit."""
+
+
+def until(condition):
+    """Iterate until a condition is true; fail if it does not become true."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            faulthandler.dump_traceback()
+            raise AssertionError(f"not within {PATIENCE} s")
+        yield
+
+
+def join(*threads):
+    """Wait for threads; fail if they do not end."""
+    for thread in threads:
+        thread.join(PATIENCE)
+        if thread.is_alive():
+            faulthandler.dump_traceback()
+            raise AssertionError(f"{thread.name} does not end")
+
+
 class Thing:
     """An object that can be a cookie and be weakly referenced."""
 
 
-class ManualClock(unittest.TestCase):
+class ManualClock(Case):
     def setUp(self):
         self.timers = htw.Timers(BACKEND, clock=htw.MANUAL)
 
@@ -206,7 +245,7 @@ class ManualClock(unittest.TestCase):
             htw.Timers.from_fd(0)
 
 
-class Setup(unittest.TestCase):
+class Setup(Case):
     """What Timers() is asked for is what it gets."""
 
     def info(self, **setup):
@@ -235,12 +274,12 @@ class Setup(unittest.TestCase):
             for i in order:
                 timers.at(begin + int(2 * timers.tick * 10**9) * i, i)
             came = []
-            while len(came) < 100:
+            for _ in until(lambda: len(came) >= 100):
                 came += [event.cookie for event in timers.wait(60)]
             self.assertEqual(came, list(range(100)))
 
 
-class RealClock(unittest.TestCase):
+class RealClock(Case):
     def test_wait(self):
         with htw.Timers(BACKEND) as timers:
             begin = time.monotonic()
@@ -255,7 +294,7 @@ class RealClock(unittest.TestCase):
             selector.register(timers, selectors.EVENT_READ)
             timers.after_many([0.001 * i for i in range(50)], range(50))
             came = []
-            while len(came) < 50:
+            for _ in until(lambda: len(came) >= 50):
                 self.assertTrue(selector.select(60))
                 came += timers.read()
             self.assertEqual({e.cookie for e in came}, set(range(50)))
@@ -266,7 +305,7 @@ class RealClock(unittest.TestCase):
             self.assertIn(timers.backend, (htw.DEVICE, htw.PROCESS))
 
 
-class Unread(unittest.TestCase):
+class Unread(Case):
     """Events that were read from the library, and not handed out, are in the timers."""
 
     def setUp(self):
@@ -332,7 +371,7 @@ class Unread(unittest.TestCase):
 
         def reader(mine, read):
             together.wait()
-            while len(self.timers):
+            for _ in until(lambda: not len(self.timers)):
                 mine.extend(e.id for e in read())
                 mine.extend(e.id for e in self.timers.read(1))
 
@@ -347,8 +386,7 @@ class Unread(unittest.TestCase):
         try:
             for thread in threads:
                 thread.start()
-            for thread in threads:
-                thread.join()
+            join(*threads)
         finally:
             sys.setswitchinterval(interval)
         self.assertEqual(sorted(sum(came, [])), sorted(ids))
@@ -372,7 +410,7 @@ class Unread(unittest.TestCase):
                 took = time.perf_counter() - start
                 for round_ in range(ROUNDS):
                     ids, came, tries = self.due(2000), [], 0
-                    while len(came) < 2000:
+                    for _ in until(lambda: len(came) >= 2000):
                         events = []
                         # From the first step to behind the last; later each time, for slow machines.
                         delay = took * ((round_ + 37 * tries) % 100 + 1) / 80 + 0.00001 * tries
@@ -418,19 +456,21 @@ class Unread(unittest.TestCase):
                 self.timers.after_many([1] * 1000 + [2] * 2000, things)
                 self.timers.advance(1)
                 next(self.timers.read())
-                found, tries = [], 0
-                while not found:
+                found, tries, ended = [], 0, False
+                for _ in until(lambda: ended):
                     delay = took * ((round_ + 37 * tries) % 100 + 1) / 80 + 0.00001 * tries
                     try:
                         armed, tries = True, tries + 1
                         signal.setitimer(signal.ITIMER_REAL, delay)
                         found = self.timers.harvest()
-                        armed = False
+                        ended, armed = True, False
                     except Boom:
                         armed = False
                         interrupted += 1
                     signal.setitimer(signal.ITIMER_REAL, 0)
-                    self.assertLess(tries, 1000, "lost")
+                # Or it came between the call and the variable, and took the list along.
+                if not found and not len(self.timers):
+                    continue
                 self.assertEqual({id(p.cookie) for p in found}, {id(t) for t in things[1:]})
                 self.assertEqual((len(found), len(self.timers), self.timers._cookies), (2999, 0, {}))
             self.assertGreater(interrupted, 0)
@@ -445,7 +485,7 @@ class Unread(unittest.TestCase):
             for round_ in range(ROUNDS):
                 ids = self.due(1000)
                 signal.setitimer(signal.ITIMER_REAL, 0.00003 * (round_ + 1))
-                while len(self.timers):
+                for _ in until(lambda: not len(self.timers)):
                     came.extend(self.timers.read())
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 self.assertEqual(sorted(e.id for e in came), sorted(ids))
@@ -569,7 +609,7 @@ class Unread(unittest.TestCase):
         self.assertEqual(self.cookies(), ["mine"])
 
 
-class ReadEnds(unittest.TestCase):
+class ReadEnds(Case):
     """What read() returns was due when it began."""
 
     def test_restarted_at_once(self):
@@ -615,11 +655,11 @@ class ReadEnds(unittest.TestCase):
                 thread.start()
                 try:
                     came = 0
-                    while came < 100 * ROUNDS:
+                    for _ in until(lambda: came >= 100 * ROUNDS):
                         came += sum(1 for _ in timers.read())
                 finally:
                     over.set()
-                    thread.join()
+                    join(thread)
 
     def test_long_bucket(self):
         """read() finds all that is due, also if very many timers come near at once."""
@@ -633,7 +673,7 @@ class ReadEnds(unittest.TestCase):
             self.assertEqual(came, list(range(500 * ROUNDS)))
 
 
-class Numbers(unittest.TestCase):
+class Numbers(Case):
     def setUp(self):
         self.timers = htw.Timers(BACKEND, clock=htw.MANUAL)
 
@@ -718,7 +758,6 @@ class Numbers(unittest.TestCase):
                      lambda n: htw.Timers(BACKEND, tick=n))
         whole = (self.timers.stop, self.timers.query, self.timers.at, lambda n: htw.Timers(BACKEND, limit=n),
                  lambda n: self.timers.rearm(n, 1), lambda n: self.timers.rearm_many([n], [1]))
-        begin = time.process_time()
         for index, value in enumerate(longs):
             for use in durations + (whole if isinstance(value, int) else ()):
                 with self.subTest(index), self.assertRaisesRegex(ValueError, "not (between|a number)") as caught:
@@ -736,7 +775,6 @@ class Numbers(unittest.TestCase):
         with localcontext() as context:
             context.prec = 3
             self.assertEqual(ns(Decimal("1.23456789")), 1234567890)
-        self.assertLess(time.process_time() - begin, 5)
         self.assertEqual(len(self.timers), 0)
 
     def test_a_timer_comes_at_its_time(self):
@@ -754,7 +792,7 @@ class Numbers(unittest.TestCase):
             self.assertIs(self.timers.query(query.id).cookie, cookie)
 
 
-class PutOff(unittest.TestCase):
+class PutOff(Case):
     def test_put_off(self):
         with htw.Timers(BACKEND, clock=htw.MANUAL) as timers:
             id_ = timers.timeout(2, "x")
@@ -777,7 +815,7 @@ class PutOff(unittest.TestCase):
             self.assertTrue(timers.stop(id_))
 
 
-class Errors(unittest.TestCase):
+class Errors(Case):
     """An error names the device, if it is the device's, and the cause."""
 
     def test_words(self):
@@ -827,18 +865,18 @@ def in_child(function):
             sys.excepthook(*sys.exc_info())
         finally:
             os._exit(status)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.002)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    raise AssertionError("the child hung")
+    try:
+        for _ in until(lambda: os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)):
+            time.sleep(0.002)
+    except AssertionError:
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        status = os.waitpid(pid, 0)[1]
+    return os.waitstatus_to_exitcode(status)
 
 
-class Fork(unittest.TestCase):
+class Fork(Case):
     def test_unread_events_are_the_parents(self):
         with htw.Timers(BACKEND, clock=htw.MANUAL) as timers:
             timers.after_many([1] * 600, range(600))
@@ -896,11 +934,10 @@ class Fork(unittest.TestCase):
                     self.assertEqual(in_child(timers.close), 0)
             finally:
                 over.set()
-                for thread in threads:
-                    thread.join()
+                join(*threads)
 
 
-class Waiting(unittest.TestCase):
+class Waiting(Case):
     def test_signals(self):
         """A handled signal does not end wait(); one whose handler raises does."""
         handled = []
@@ -940,11 +977,10 @@ class Waiting(unittest.TestCase):
             threads = [threading.Thread(target=waiter, daemon=True) for _ in range(3)]
             for thread in threads:
                 thread.start()
-            while len(timers._waiting) < 3:
+            for _ in until(lambda: len(timers._waiting) >= 3):
                 time.sleep(0.001)
             timers.close()
-            for thread in threads:
-                thread.join(60)
+            join(*threads)
             self.assertEqual(len(ended), 3)
             with self.assertRaises(OSError):
                 os.fstat(fd)
@@ -967,8 +1003,7 @@ class Waiting(unittest.TestCase):
                 thread.start()
             time.sleep(0.001)
             timers.close()
-            for thread in threads:
-                thread.join(60)
+            join(*threads)
             self.assertEqual(len(ended), 3)
 
     def test_by_another_thread(self):
@@ -976,7 +1011,7 @@ class Waiting(unittest.TestCase):
             thread = threading.Timer(0.02, timers.after, (0, "x"))
             thread.start()
             self.assertEqual([e.cookie for e in timers.wait(60)], ["x"])
-            thread.join()
+            join(thread)
 
     @unittest.skipIf(BACKEND == htw.DEVICE, "a descriptor that is closed is free for the next file")
     def test_closed_by_somebody_else(self):
