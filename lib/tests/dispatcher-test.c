@@ -1782,7 +1782,7 @@ DISPATCHER_TEST(forked)
 	unsigned int i;
 	uint64_t call;
 	int status;
-	pid_t pid;
+	pid_t pid, parent;
 
 	ASSERT_EQ(0, open_as(variant, &htw, false, 0));
 	ASSERT_EQ(0, htw_dispatcher_new(&d, htw));
@@ -1808,13 +1808,19 @@ DISPATCHER_TEST(forked)
 	while (htw_dispatch(d, 0) > 0)
 		;
 
-	/* Forked from within a call: htw_dispatch() comes back in the child as well. */
+	/*
+	 * Forked from within a call: htw_dispatch() comes back in the child as well. Calls of the threads may
+	 * be left, so that an htw_dispatch() makes these, or none.
+	 */
 	ASSERT_EQ(0, htw_call_after(d, 0, fork_within, &a, NULL));
 	ASSERT_EQ(0, htw_call_after(d, 0, note, &a, NULL));
-	status = htw_dispatch(d, EVENTUALLY);
-	if (!a.other)
+	parent = getpid();
+	do {
+		status = htw_dispatch(d, EVENTUALLY);
+	} while (status >= 0 && getpid() == parent && !a.other);
+	if (getpid() != parent)
 		_exit(status == -EPERM && a.calls == 1 ? 0 : 1);
-	EXPECT_LE(1, status);
+	ASSERT_LE(1, status);
 	ASSERT_EQ(a.other, waitpid(a.other, &status, 0));
 	EXPECT_EQ(0, status);
 	htw_dispatcher_free(d);
