@@ -8,6 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from results import one_line
+
 # How long a process may take to end its own VMs and files.
 GRACE = 20
 
@@ -84,7 +86,7 @@ class Command:
         running = members(session)
         self.stood = [f"ended after {self.seconds()} s, its limit; it stood at:"]
         for _, words in running:
-            self.stood.append(f"  {' '.join(words)[:140]}")
+            self.stood.append(f"  {one_line(' '.join(words))[:140]}")
             if "qemu-system" in words[0] and (console := re.search(r"file,id=log,path=(\S+)", " ".join(words))):
                 self.stood += [f"    | {line}" for line in last_lines(console[1])]
         # Programs first, then the scripts that wait for them.
