@@ -1809,8 +1809,8 @@ DISPATCHER_TEST(forked)
 		;
 
 	/*
-	 * Forked from within a call: htw_dispatch() comes back in the child as well. Calls of the threads may
-	 * be left, so that an htw_dispatch() makes these, or none.
+	 * Forked from within a call: htw_dispatch() comes back in the child as well. Calls of the
+	 * threads may be left, so that an htw_dispatch() makes these, or none.
 	 */
 	ASSERT_EQ(0, htw_call_after(d, 0, fork_within, &a, NULL));
 	ASSERT_EQ(0, htw_call_after(d, 0, note, &a, NULL));
