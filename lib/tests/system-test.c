@@ -628,14 +628,6 @@ SYS_TEST(no_descriptor)
 	EXPECT_EQ(mapped, sys.mapped);
 }
 
-static uint64_t cpu_time(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return ts.tv_sec * HTW_SEC + ts.tv_nsec;
-}
-
 static uint64_t monotonic(void)
 {
 	struct timespec ts;
@@ -653,7 +645,7 @@ SYS_TEST(descriptor_closed_by_others)
 
 	for (s = 0; s < 2 * ARRAY_SIZE(others) * ARRAY_SIZE(setups); s++) {
 		const bool is_manual = s % 2;
-		uint64_t ids[4], deadlines[2] = { HOUR, 0 }, when, cursor = 0, begin, cpu;
+		uint64_t ids[4], deadlines[2] = { HOUR, 0 }, when, cursor = 0;
 		struct htw_timer_info query, entries[4];
 		struct htw_cancel_args cancel;
 		struct htw_event ev[4];
@@ -690,8 +682,7 @@ SYS_TEST(descriptor_closed_by_others)
 	EXPECT_TRUE(__ret >= 0 || __ret == -EBADF) TH_LOG("%lld", (long long)__ret);	\
 	EXPECT_EQ(4711, errno);							\
 } while (0)
-		begin = monotonic();
-		cpu = cpu_time();
+		sys.polls = 0;
 		if (!due) {
 			ret = htw_wait(htw, 200 * HTW_MSEC);
 			/* A pipe that is not readable is as a descriptor with nothing to say. */
@@ -701,9 +692,8 @@ SYS_TEST(descriptor_closed_by_others)
 			} else {
 				EXPECT_TRUE(ret == 0 || ret == -EBADF) TH_LOG("%d", ret);
 			}
-			/* Much less than what it has waited. */
-			EXPECT_GT(100 * HTW_MSEC, cpu_time() - cpu);
-			EXPECT_GT(10 * HTW_SEC, monotonic() - begin);
+			/* It slept, or ended at once. */
+			EXPECT_GE(4, sys.polls);
 		}
 		IS_CALM(htw_after(htw, 0, 1, &ids[2]));
 		IS_CALM(htw_after(htw, HOUR, 1, &ids[3]));
