@@ -68,8 +68,10 @@
  * Empty ticks and windows cost nothing: the bitmaps give the next tick with
  * work in O(levels), and the cursor jumps there.
  *
- * A node may expire at any u64. Time ends at %HTW_LAST_TICK: a later one counts
- * as that, and nodes of later ticks stay in the wheel.
+ * A node may have any u64 for its tick. Time ends at %HTW_LAST_TICK: a later one
+ * counts as that. Nodes of later ticks never expire, and are in a list of their
+ * own, so that nothing looks for them: no level, and nothing beyond the levels,
+ * holds a tick after %HTW_LAST_TICK.
  */
 
 #include <linux/bitmap.h>
@@ -283,7 +285,7 @@ u64 htw_level_first_tick(const struct htw_wheel *w, unsigned int l)
 
 /*
  * The same for level 0, if that tick is before &htw_wheel.settled, as it mostly
- * is while there is much to do; else a later one, or %HTW_NEVER.
+ * is while there is much to do; else &htw_wheel.settled, to which 1 can be added.
  */
 static inline u64 htw_wheel_near_tick(const struct htw_wheel *w)
 {
@@ -293,7 +295,7 @@ static inline u64 htw_wheel_near_tick(const struct htw_wheel *w)
 	unsigned long bits;
 
 	if (HTW_WHEEL_SMALL || unlikely(!lev->mask || tick >= w->settled))
-		return HTW_NEVER;
+		return w->settled;
 
 	word = &lev->occupied[(tick & lev->mask) / BITS_PER_LONG];
 	bits = *word >> (tick % BITS_PER_LONG);
@@ -307,7 +309,7 @@ static inline u64 htw_wheel_near_tick(const struct htw_wheel *w)
 		if (bits)
 			return tick + __ffs(bits);
 	}
-	return HTW_NEVER;
+	return w->settled;
 }
 
 /* A bucket that was empty has got a node. */
@@ -449,9 +451,9 @@ static void htw_level_set_end(struct htw_wheel *w, struct htw_level *lev,
 	lev->end = end;
 	/*
 	 * After a rewind the end may be before the cursor: ticks that have come
-	 * stay below.
+	 * stay below. Ticks that never come stay above.
 	 */
-	lev->last = max(end, w->cursor) - 1;
+	lev->last = min_t(u64, max(end, w->cursor) - 1, HTW_LAST_TICK);
 }
 
 /*
@@ -568,9 +570,8 @@ static noinline u64 htw_wheel_next_work(const struct htw_wheel *w)
  * Sets &htw_wheel.next, by which htw_wheel_start() says whether the caller's
  * timer is to be programmed earlier.
  *
- * Return: the tick; one that has come if there is work now; %HTW_NEVER if there
- * will be none. After %HTW_LAST_TICK there is none either: that is the tick of
- * a node that never expires.
+ * Return: the tick, up to %HTW_LAST_TICK; one that has come if there is work
+ * now; %HTW_NEVER if no node in the wheel expires any more.
  */
 u64 htw_wheel_next(struct htw_wheel *w)
 {
@@ -642,6 +643,7 @@ void htw_wheel_init(struct htw_wheel *w, u64 now)
 	for (unsigned int i = 0; i < HTW_WHEEL_LISTS; i++)
 		INIT_LIST_HEAD(&w->beyond[i]);
 	INIT_LIST_HEAD(&w->sorted);
+	INIT_LIST_HEAD(&w->never);
 	for (unsigned int i = 0; i < 2; i++)
 		htw_level_init_above(&w->none[i], 1);
 	w->level = &w->none[!HTW_WHEEL_FEW];
@@ -867,6 +869,10 @@ bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev,
 bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev,
 			 struct htw_node *n)
 {
+	if (unlikely(n->expires > HTW_LAST_TICK)) {
+		__htw_list_add_tail(&n->list, &w->never);
+		return false;
+	}
 	if (htw_wheel_is_sorted(w)) {
 		if (likely(w->pending <= HTW_WHEEL_FEW))
 			return htw_sorted_link(w, n);
@@ -906,6 +912,9 @@ bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due,
 	struct list_head *list;
 	struct htw_node *n, *next;
 
+	/* There is no next tick for which nodes could wait. */
+	if (now >= HTW_LAST_TICK)
+		return true;
 	/*
 	 * Linking a node that is made due must not spread the list that is
 	 * walked.
@@ -1332,7 +1341,7 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 	struct list_head *entry, *following;
 	LIST_HEAD(all);
 
-	if (now + 1 >= w->cursor)
+	if (now >= w->cursor - 1)
 		return;
 
 	w->next = 0;

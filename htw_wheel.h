@@ -54,7 +54,8 @@ struct htw_geometry {
  * struct htw_level - one level of a wheel
  * @last: the last tick whose nodes are put on this level or below: @end - 1, or
  *	the last tick that has come if that is later, as it may be until nodes
- *	that were there before the levels, or before a rewind, have been sorted
+ *	that were there before the levels, or before a rewind, have been sorted;
+ *	never later than %HTW_LAST_TICK
  * @end: the first tick that belongs to a level above; a multiple of that
  *	level's @span
  * @buckets: the ring of buckets, with room for two windows
@@ -101,6 +102,7 @@ struct htw_level {
  * @beyond: nodes beyond the last level, by the highest digit, of
  *	%HTW_DIGIT_BITS, in which their tick differs from @base
  * @sorted: few nodes without levels, by their ticks
+ * @never: nodes of ticks after %HTW_LAST_TICK, in the order of their starts
  * @none: in place of levels: one that stands for @sorted, one for @beyond
  */
 struct htw_wheel {
@@ -120,6 +122,7 @@ struct htw_wheel {
 	struct list_head unsorted;
 	struct list_head beyond[HTW_WHEEL_LISTS];
 	struct list_head sorted;
+	struct list_head never;
 	struct htw_level none[2];
 };
 

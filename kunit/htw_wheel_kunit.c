@@ -73,11 +73,20 @@ static bool timer_before(struct rb_node *a, const struct rb_node *b)
 	return x->due != y->due ? x->due < y->due : x->seq < y->seq;
 }
 
+/* The timer that expires first, or NULL: none does after the last tick. */
 static struct timer *model_first(struct wheel_test *t)
 {
 	struct rb_node *first = rb_first_cached(&t->model);
 
-	return first ? rb_entry(first, struct timer, rb) : NULL;
+	if (!first || rb_entry(first, struct timer, rb)->due > HTW_LAST_TICK)
+		return NULL;
+	return rb_entry(first, struct timer, rb);
+}
+
+/* A present after the last tick counts as that. */
+static u64 present(u64 now)
+{
+	return min(now, (u64)HTW_LAST_TICK);
 }
 
 static bool wheel_start(struct htw_wheel *w, struct htw_node *n, u64 tick, u64 now)
@@ -103,8 +112,9 @@ static void timer_started(struct wheel_test *t, struct timer *tm, u64 expires, u
 
 	KUNIT_ASSERT_EQ(test, earlier, t->w.next < before);
 	KUNIT_ASSERT_LE(test, t->w.next, before);
-	KUNIT_ASSERT_LE(test, t->w.next, max(tm->due, t->now));
-	KUNIT_ASSERT_LE(test, t->w.cursor, t->now + 1);
+	if (tm->due <= HTW_LAST_TICK)
+		KUNIT_ASSERT_LE(test, t->w.next, max(tm->due, t->now));
+	KUNIT_ASSERT_LE(test, t->w.cursor - 1, t->now);
 	KUNIT_ASSERT_EQ(test, htw_wheel_count(&t->w), t->count);
 	KUNIT_ASSERT_TRUE(test, htw_node_pending(&tm->node));
 }
@@ -189,9 +199,9 @@ static bool wheel_turn(struct wheel_test *t, u64 now, unsigned int *left)
 	if (*left && !rewound) {
 		if (first)
 			KUNIT_ASSERT_GT_MSG(test, first->due, now, "late or lost");
-		KUNIT_ASSERT_EQ(test, t->w.cursor, now + 1);
+		KUNIT_ASSERT_EQ(test, t->w.cursor, present(now) + 1);
 	}
-	KUNIT_ASSERT_LE(test, t->w.cursor, now + 1);
+	KUNIT_ASSERT_LE(test, t->w.cursor - 1, now);
 
 	before = *left;
 	done = htw_wheel_cascade(&t->w, left);
@@ -229,9 +239,9 @@ static unsigned int wheel_run(struct wheel_test *t, u64 now, unsigned int budget
 		KUNIT_ASSERT_LE(test, t->w.next, max(first->due, now));
 	/* The cursor is one tick ahead, so cascades may begin one tick early. */
 	if (!done)
-		KUNIT_ASSERT_LE(test, t->w.next, now + 1);
+		KUNIT_ASSERT_LE(test, t->w.next, max(now, now + 1));
 	if (done && left)
-		KUNIT_ASSERT_GT(test, t->w.next, now);
+		KUNIT_ASSERT_GT(test, t->w.next, present(now));
 	else if (list_empty(&t->w.due))
 		KUNIT_ASSERT_EQ(test, left, 0);
 	/* The levels are where they should be: no start is put on a higher one than it could. */
@@ -271,7 +281,7 @@ static void wheel_until_empty(struct wheel_test *t)
 /* The clock is set back: the model's timers keep their order, but for those that wait again. */
 static void wheel_rewind(struct wheel_test *t, u64 now)
 {
-	const bool back = now + 1 < t->w.cursor;
+	const bool back = now < t->w.cursor - 1;
 	struct rb_root_cached old = t->model;
 	struct rb_node *rb;
 
@@ -289,7 +299,7 @@ static void wheel_rewind(struct wheel_test *t, u64 now)
 		tm->seq = t->seq++;
 		rb_add_cached(rb, &t->model, timer_before);
 	}
-	if (t->count)
+	if (model_first(t))
 		KUNIT_ASSERT_LE(t->test, t->w.next, max(model_first(t)->due, now));
 }
 
@@ -308,12 +318,14 @@ static u64 wheel_check_beyond(struct wheel_test *t)
 				    "list %u", i);
 		list_for_each_entry(n, &w->beyond[i], list) {
 			KUNIT_ASSERT_GE(test, n->expires, max(w->base, end));
+			KUNIT_ASSERT_LE(test, n->expires, HTW_LAST_TICK);
 			KUNIT_ASSERT_EQ(test, DIV_ROUND_UP(fls64(n->expires ^ w->base), 2), i);
 			count++;
 		}
 	}
 
 	list_for_each_entry(n, &w->sorted, list) {
+		KUNIT_ASSERT_LE(test, n->expires, HTW_LAST_TICK);
 		KUNIT_ASSERT_GE(test, n->expires, max(last, w->cursor));
 		last = n->expires;
 		count++;
@@ -322,7 +334,9 @@ static u64 wheel_check_beyond(struct wheel_test *t)
 		KUNIT_ASSERT_EQ(test, count, list_count_nodes(&w->sorted));
 	else
 		KUNIT_ASSERT_TRUE(test, list_empty(&w->sorted));
-	return count;
+	list_for_each_entry(n, &w->never, list)
+		KUNIT_ASSERT_GT(test, n->expires, HTW_LAST_TICK);
+	return count + list_count_nodes(&w->never);
 }
 
 /* Check counts and bitmaps against the lists, and nodes against the bounds of their level. */
@@ -345,6 +359,7 @@ static void wheel_check(struct wheel_test *t)
 			used += !list_empty(&lev->buckets[i]);
 			list_for_each_entry(n, &lev->buckets[i], list) {
 				KUNIT_ASSERT_GE(test, n->expires, max(from, w->cursor));
+				KUNIT_ASSERT_LE(test, n->expires, HTW_LAST_TICK);
 				count++;
 			}
 		}
@@ -371,7 +386,7 @@ static u64 level_count(const struct htw_wheel *w, unsigned int l)
 	u64 count = l ? 0 : list_length(&w->due);
 
 	if (l == w->levels) {
-		count = list_length(&w->unsorted);
+		count = list_length(&w->unsorted) + list_length(&w->never);
 		for (unsigned int i = 0; i < HTW_WHEEL_LISTS; i++)
 			count += list_length(&w->beyond[i]);
 		return count;
@@ -404,7 +419,7 @@ static void wheel_add_levels(struct wheel_test *t, const struct htw_geometry *ge
 	KUNIT_EXPECT_EQ(test, htw_wheel_add_levels(&t->w, geo, memory), t->w.next < before);
 	KUNIT_ASSERT_EQ(test, t->w.levels, geo->levels);
 	KUNIT_ASSERT_LE(test, t->w.next, before);
-	if (t->count)
+	if (model_first(t))
 		KUNIT_ASSERT_LE(test, t->w.next, max(model_first(t)->due, t->now));
 	/* Of a budget these cases expect that it counts nodes. */
 	t->w.search = 0;
@@ -2167,7 +2182,7 @@ static void without_levels_next_exact(struct kunit *test)
 	for (unsigned int i = 0; i < count; i++) {
 		timer_stop(t, &tm[(i * 919ULL) % count]);
 		KUNIT_ASSERT_EQ(test, htw_wheel_next(&t->w),
-				t->count ? model_first(t)->due : HTW_NEVER);
+				model_first(t) ? model_first(t)->due : HTW_NEVER);
 	}
 	wheel_done(t);
 }
@@ -2461,6 +2476,18 @@ static void far_ticks_in_order_when_set_back(struct kunit *test)
 	}
 }
 
+/* A tick at the end of its range, or near the present. */
+#define NR_ENDS		8
+static u64 end_tick(const struct wheel_test *t, unsigned int i)
+{
+	const u64 ticks[NR_ENDS] = {
+		0, t->w.cursor - 1, t->w.cursor, HTW_LAST_TICK - 1, HTW_LAST_TICK, HTW_LAST_TICK + 1,
+		HTW_NEVER - 1, HTW_NEVER,
+	};
+
+	return ticks[i];
+}
+
 /* Nothing was advanced beyond the time, so it was not set back for the wheel. */
 static void rewind_without_need_does_nothing(struct kunit *test)
 {
@@ -2476,6 +2503,8 @@ static void rewind_without_need_does_nothing(struct kunit *test)
 	htw_wheel_rewind(&t->w, 1000);
 	htw_wheel_rewind(&t->w, 1001);
 	htw_wheel_rewind(&t->w, BIT_ULL(40));
+	for (unsigned int i = 2; i < NR_ENDS; i++)
+		htw_wheel_rewind(&t->w, end_tick(t, i));
 	KUNIT_EXPECT_EQ(test, t->w.next, next);
 	KUNIT_EXPECT_EQ(test, t->w.cursor, 1001);
 	KUNIT_EXPECT_TRUE(test, list_empty(&t->w.unsorted));
@@ -2483,6 +2512,11 @@ static void rewind_without_need_does_nothing(struct kunit *test)
 	timer_stop(t, &tm[3]);
 	wheel_until_empty(t);
 	wheel_done(t);
+}
+
+static bool nothing_is_due(const struct htw_node *n, u64 time)
+{
+	return false;
 }
 
 static void node_counted(struct htw_node *n, void *count)
@@ -2531,6 +2565,118 @@ static void next_is_not_passed(struct kunit *test)
 		KUNIT_ASSERT_LT(test, turns, many + 100);
 		now = t->w.next;
 	}
+	wheel_done(t);
+}
+
+/* Expire all that ever does; stop the rest. */
+static void wheel_until_the_end(struct wheel_test *t, struct timer *tm, unsigned int n)
+{
+	while (t->w.next != HTW_NEVER)
+		wheel_run(t, max(t->now, t->w.next), HTW_ALL);
+	for (unsigned int i = 0; i < n; i++) {
+		KUNIT_ASSERT_EQ(t->test, tm[i].armed, tm[i].armed && tm[i].expires > HTW_LAST_TICK);
+		if (tm[i].armed)
+			timer_stop(t, &tm[i]);
+	}
+	wheel_done(t);
+}
+
+/*
+ * Any tick in the place of any other, on a wheel whose levels have moved: the present, a start, a
+ * restart, a time that was set back.
+ */
+static void any_tick_anywhere(struct kunit *test)
+{
+	const struct wheel_case *c = test->param_value;
+	const u64 range = geo_range(c->geo);
+
+	for (unsigned int at = 0; at < 2 * 4 * NR_ENDS * NR_ENDS; at++) {
+		const unsigned int first = at / 2 % NR_ENDS, second = at / 2 / NR_ENDS % NR_ENDS;
+		struct wheel_test *t = wheel_new(test, at % 2 ? NULL : c->geo, 1000);
+		const unsigned int call = at / 2 / NR_ENDS / NR_ENDS;
+		struct timer tm[12 + NR_ENDS] = {};
+		unsigned int n = 0;
+
+		for (; n < 10; n++)
+			timer_start(t, &tm[n], t->now + 1 + n * n * range / 20);
+		for (unsigned int i = 0; i < NR_ENDS; i++)
+			timer_start(t, &tm[n++], end_tick(t, i));
+		t->prompt = false;
+		wheel_run(t, t->now + range / 3, HTW_ALL);
+
+		wheel_run(t, max(t->now, end_tick(t, first)), call & 1 ? 3 : HTW_ALL);
+		wheel_check(t);
+		switch (call) {
+		case 0:
+			timer_start(t, &tm[n++], end_tick(t, second));
+			break;
+		case 1:
+			timer_restart(t, &tm[2], end_tick(t, second));
+			timer_restart(t, &tm[9], end_tick(t, second));
+			break;
+		case 2:
+			wheel_rewind(t, end_tick(t, second));
+			break;
+		case 3:
+			timer_start(t, &tm[n++], end_tick(t, second));
+			wheel_rewind(t, end_tick(t, first));
+			htw_wheel_forward(&t->w, max(t->now, end_tick(t, second)));
+			t->now = max(t->now, end_tick(t, second));
+			break;
+		}
+		wheel_check(t);
+		wheel_run(t, t->now, 1);
+		timer_start(t, &tm[n++], HTW_NEVER);
+		wheel_until_the_end(t, tm, n);
+	}
+}
+
+/* Nodes that never expire are neither due nor next, and are found by all that look at nodes. */
+static void never_is_counted(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	struct wheel_test *t = wheel_new(test, c->wheel->geo, start_tick(c));
+	unsigned int left = HTW_ALL, count = 0;
+	struct timer tm[4] = {};
+	struct htw_node *n;
+
+	for (unsigned int i = 0; i < 3; i++)
+		timer_start(t, &tm[i], HTW_LAST_TICK + 1 + i);
+	timer_start(t, &tm[3], HTW_LAST_TICK);
+	KUNIT_EXPECT_LE(test, htw_wheel_next(&t->w), HTW_LAST_TICK);
+	timer_stop(t, &tm[3]);
+	KUNIT_EXPECT_EQ(test, htw_wheel_next(&t->w), HTW_NEVER);
+	KUNIT_EXPECT_EQ(test, htw_wheel_first_tick(&t->w), HTW_NEVER);
+	KUNIT_EXPECT_TRUE(test, htw_wheel_first_node(&t->w, 0, &n));
+	KUNIT_EXPECT_NULL(test, n);
+
+	KUNIT_EXPECT_TRUE(test, htw_wheel_advance(&t->w, HTW_NEVER, &left, node_counted, &count));
+	KUNIT_EXPECT_EQ(test, count, 0);
+	htw_wheel_walk(&t->w, node_counted, &count);
+	KUNIT_EXPECT_EQ(test, count, 3);
+	KUNIT_EXPECT_EQ(test, htw_wheel_count(&t->w), 3);
+	for (unsigned int i = 0; i < 3; i++) {
+		KUNIT_EXPECT_PTR_EQ(test, htw_wheel_evict(&t->w), &tm[i].node);
+		timer_gone(t, &tm[i]);
+	}
+	KUNIT_EXPECT_NULL(test, htw_wheel_evict(&t->w));
+	wheel_done(t);
+}
+
+/* There is no tick after the last for which another node could wait. */
+static void way_is_made_at_the_end(struct kunit *test)
+{
+	struct wheel_test *t = wheel_new(test, &geo_default, HTW_LAST_TICK - 1);
+	struct timer tm[2] = {};
+	bool ahead = false;
+
+	timer_start(t, &tm[0], HTW_LAST_TICK + 1);
+	for (unsigned int i = 4; i < NR_ENDS; i++) {
+		htw_wheel_forward(&t->w, end_tick(t, i));
+		KUNIT_EXPECT_TRUE(test, htw_wheel_make_due(&t->w, end_tick(t, i), nothing_is_due, 0, &ahead));
+	}
+	KUNIT_EXPECT_FALSE(test, ahead);
+	timer_stop(t, &tm[0]);
 	wheel_done(t);
 }
 
@@ -3024,6 +3170,9 @@ static struct kunit_case htw_wheel_cases[] = {
 	KUNIT_CASE(rewind_then_advance),
 	KUNIT_CASE(next_is_not_passed),
 	KUNIT_CASE(time_ends),
+	KUNIT_CASE_PARAM(any_tick_anywhere, wheel_gen_params),
+	KUNIT_CASE_PARAM(never_is_counted, start_gen_params),
+	KUNIT_CASE(way_is_made_at_the_end),
 	KUNIT_CASE(years_ahead_cost_few_looks),
 	KUNIT_CASE_PARAM(coalesce_most_zero_bits, coalesce_gen_params),
 	KUNIT_CASE(coalesce_finds_the_best),

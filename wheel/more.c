@@ -95,8 +95,8 @@ static bool htw_wheel_earliest(const struct htw_wheel *w,
  * htw_wheel_first_node() - find the node that expires next
  * @w: the wheel
  * @most: nodes that may be looked at
- * @first: out: the node, which stays in the wheel, or NULL if the wheel is
- *	empty
+ * @first: out: the node, which stays in the wheel, or NULL if none in it
+ *	expires
  *
  * Return: false if more than @most nodes would have to be looked at.
  */
@@ -158,8 +158,10 @@ struct htw_node *htw_wheel_evict(struct htw_wheel *w)
 		if (first != HTW_NEVER)
 			from = htw_level_bucket_of(lev, first);
 	}
-	if (!from)
-		from = w->used ? &w->beyond[__ffs64(w->used)] : &w->unsorted;
+	if (!from && w->used)
+		from = &w->beyond[__ffs64(w->used)];
+	else if (!from)
+		from = list_empty(&w->unsorted) ? &w->never : &w->unsorted;
 
 	n = list_first_entry_or_null(from, struct htw_node, list);
 	if (n)
@@ -186,6 +188,7 @@ void htw_wheel_walk(struct htw_wheel *w, htw_node_fn_t *visit, void *arg)
 	htw_list_walk(&w->due, visit, arg);
 	htw_list_walk(&w->sorted, visit, arg);
 	htw_list_walk(&w->unsorted, visit, arg);
+	htw_list_walk(&w->never, visit, arg);
 	for (unsigned int l = 0; l < w->levels; l++)
 		for (u32 i = 0; i < w->level[l].nr_buckets; i++)
 			htw_list_walk(&w->level[l].buckets[i], visit, arg);
@@ -201,7 +204,7 @@ void htw_wheel_walk(struct htw_wheel *w, htw_node_fn_t *visit, void *arg)
  * A bucket above level 0 is work a window before it starts, when it can be
  * moved down.
  *
- * Return: false if it could not.
+ * Return: false if it could not, nor if the tick never comes.
  */
 bool htw_wheel_is_ahead(const struct htw_wheel *w, u64 tick)
 {
@@ -210,5 +213,5 @@ bool htw_wheel_is_ahead(const struct htw_wheel *w, u64 tick)
 
 	if (lev != w->level)
 		work -= min(work, lev->span);
-	return work < w->next;
+	return tick <= HTW_LAST_TICK && work < w->next;
 }

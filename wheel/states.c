@@ -47,6 +47,13 @@
  * The number of nodes, how far their ticks are ahead of the cursor (&scene.ahead): starts go
  * no further, and a wheel is rewound only so far that all of its nodes stay within. And how far
  * ticks are ahead of the base, as said; the output has the number of calls that led beyond that.
+ * Arguments at the end of their range
+ * -----------------------------------
+ * Ticks far beyond these bounds lead to states that are not explored, but they are tried: in each
+ * state, or in each one of some, each call that takes a tick is made with 0, the present, the tick
+ * after it, and those around the end of time and of the range (end_tick()). Then the wheel is
+ * emptied as it is; and by another such call first, for each of them.
+ *
  * Within these bounds nothing is left out, unless a scene limits the number of states: as states
  * come in the order of the calls that lead to them, it then has all states of up to N calls, and
  * some of N + 1.
@@ -73,7 +80,11 @@ static void failed(const char *what);
 #define ORIGIN		(1U << 20)	/* a multiple of each PERIOD, far from tick 0 */
 #define ALL		1000		/* a budget for all there is */
 #define MEMORY		512		/* bytes for levels */
-#define STEPS		200		/* calls that suffice to empty a wheel, or to catch up */
+#define STEPS		1000		/* calls that suffice to empty a wheel, or to catch up */
+#define ENDS		8		/* ticks at the ends of ranges, see end_tick() */
+/* In a quick run: of how many states one is tried with such ticks, and with two of them. */
+#define END_OF		16
+#define ENDS_OF		512
 
 #define NONE		UINT32_MAX		/* no limit: all states are explored */
 
@@ -141,6 +152,7 @@ static unsigned int period, block, digits;
 static u32 limit;
 static bool too_far;
 static u64 cut;
+static bool all;		/* a full run */
 
 /* Calls. Ticks are as seen from the cursor, nodes by the order in which they are to expire. */
 enum kind {
@@ -179,8 +191,9 @@ enum act {
 	ACTS
 };
 
+/* With @end, its tick is end_tick(@end - 1), and @a is of no use. */
 struct call {
-	u8 kind, a, b, c;
+	u8 kind, a, b, c, end;
 };
 
 /* ---- States ---- */
@@ -293,11 +306,15 @@ static bool before(const struct timer *a, const struct timer *b)
 	return a->key < b->key || (a->key == b->key && a->serial < b->serial);
 }
 
-/* The first timer to expire of those that are due by tick @by, or NULL. */
+/*
+ * The first timer to expire of those that are due by tick @by, or NULL. After HTW_LAST_TICK none
+ * expires.
+ */
 static struct timer *first_due(u64 by)
 {
 	struct timer *best = NULL;
 
+	by = min(by, (u64)HTW_LAST_TICK);
 	for (struct timer *t = timers; t < timers + NODES; t++)
 		if (t->pending && t->key <= by && (!best || before(t, best)))
 			best = t;
@@ -609,12 +626,22 @@ static void expired(struct htw_node *n, void *arg)
 	}
 }
 
+/* With a tick before the present, what is due by that expires, and nothing else. */
+static u64 counted(u64 now)
+{
+	return max(now, w->cursor - 1);
+}
+
 static void expire(u64 now, unsigned int budget)
 {
 	const unsigned int given = budget;
 	/* Until a wheel that was set back is sorted, none of its nodes expires. */
 	const bool looking = w->rewound;
-	struct htw_node *n = htw_wheel_expire(w, now, &budget);
+	const u64 asked = now;
+	struct htw_node *n;
+
+	now = counted(now);
+	n = htw_wheel_expire(w, asked, &budget);
 
 	CHECK(budget <= given);
 	if (n) {
@@ -629,9 +656,11 @@ static void expire(u64 now, unsigned int budget)
 static void collect(u64 now, unsigned int budget)
 {
 	const bool looking = w->rewound;
+	const u64 asked = now;
 	struct htw_node *n;
 
-	if (!htw_wheel_collect_due(w, now, &budget)) {
+	now = counted(now);
+	if (!htw_wheel_collect_due(w, asked, &budget)) {
 		CHECK(!budget || looking || !first_due(now));
 		return;
 	}
@@ -655,7 +684,7 @@ static bool has_come(const struct htw_node *n, u64 now)
 {
 	unsigned int i = 0;
 
-	CHECK(n->expires == now + 1);
+	CHECK(n->expires == now + 1 && now < HTW_LAST_TICK);
 	while (&deadlines->order[i]->node != n)
 		i++;
 	return deadlines->come >> i & 1;
@@ -666,20 +695,22 @@ static void make_due(u64 now, unsigned int come)
 	struct deadlines d = { .come = come };
 	const unsigned int count = in_order(d.order);
 	const u64 next = w->next;
-	bool ahead = false, made;
+	bool ahead = false, made, waits;
 
 	deadlines = &d;
 	htw_wheel_forward(w, now);
+	waits = now < HTW_LAST_TICK && now >= w->cursor - 1;
 	made = htw_wheel_make_due(w, now, has_come, now, &ahead);
 	check_ahead(ahead, next);
 	for (unsigned int i = 0; i < count; i++) {
 		struct timer *t = d.order[i];
 
 		/* All of them, or none: there are fewer than it looks at. */
-		if (made && t->tick == now + 1 && (come >> i & 1))
+		if (made && waits && t->tick == now + 1 && (come >> i & 1))
 			model_start(t, now);
 		CHECK(t->node.expires == t->tick);
 	}
+	CHECK(made || now < HTW_LAST_TICK);
 	/* It gives up only where a node may be elsewhere. */
 	CHECK(made || !list_empty(&w->unsorted) || now + 1 >= w->level[0].end || now + 1 < w->base);
 }
@@ -690,12 +721,12 @@ static void check_complete(u64 now)
 	/* None is late. */
 	CHECK(!first_due(now));
 	htw_wheel_next(w);
-	CHECK(w->next > now);
+	CHECK(w->next > min(now, (u64)HTW_LAST_TICK));
 }
 
 static bool advance(u64 now, unsigned int budget, enum act act)
 {
-	struct turn turn = { .now = now, .act = act };
+	struct turn turn = { .now = counted(now), .act = act };
 	const unsigned int given = budget;
 	const bool done = htw_wheel_advance(w, now, &budget, expired, &turn);
 
@@ -731,8 +762,14 @@ static void rewind_to(u64 now)
 {
 	struct timer *order[NODES];
 	const unsigned int count = in_order(order);
+	const struct arena copy = arena;
+	const bool back = now < w->cursor - 1;
 
 	htw_wheel_rewind(w, now);
+	if (!back) {
+		CHECK(!memcmp(&arena, &copy, sizeof(arena)));
+		return;
+	}
 	CHECK(w->cursor == now + 1);
 	CHECK(!w->next);
 	for (unsigned int i = 0; i < count; i++)
@@ -766,20 +803,50 @@ static void remove_levels(void)
 	memcpy(arena.memory, origin.memory, sizeof(arena.memory));
 }
 
+/* A tick at the end of its range, or near the present. */
+static u64 end_tick(unsigned int i)
+{
+	const u64 ticks[ENDS] = {
+		0, w->cursor - 1, w->cursor, HTW_LAST_TICK - 1, HTW_LAST_TICK, HTW_LAST_TICK + 1,
+		HTW_NEVER - 1, HTW_NEVER,
+	};
+
+	return ticks[i];
+}
+
+/* The tick of a call, if it has one. */
+static u64 tick_of(struct call call)
+{
+	/* The first tick that may be started; a time, from the last that has passed. */
+	const u64 tick = w->cursor - PAST, now = w->cursor - 1 + call.a;
+
+	if (call.end)
+		return end_tick(call.end - 1);
+	switch (call.kind) {
+	case START:
+		return tick + call.a;
+	case RESTART:
+		return tick + call.b;
+	case REWIND:
+		return w->cursor - 1 - call.a;
+	default:
+		return now;
+	}
+}
+
 static void make(struct call call)
 {
 	struct timer *order[NODES], *idle;
-	/* The first tick that may be started; a time, from the last that has passed. */
-	const u64 tick = w->cursor - PAST, now = w->cursor - 1 + call.a;
+	const u64 now = tick_of(call);
 
 	in_order(order);
 	switch (call.kind) {
 	case START:
 		idle = idle_timer(NULL);
-		start(idle, tick + call.a);
+		start(idle, now);
 		break;
 	case RESTART:
-		restart(order[call.a], tick + call.b);
+		restart(order[call.a], now);
 		break;
 	case STOP:
 		stop(order[call.a]);
@@ -795,7 +862,7 @@ static void make(struct call call)
 		break;
 	case ADVANCE:
 		if (advance(now, call.b ?: ALL, call.c))
-			check_complete(now);
+			check_complete(counted(now));
 		break;
 	case CASCADE:
 		cascade(call.a ?: ALL);
@@ -804,7 +871,7 @@ static void make(struct call call)
 		htw_wheel_forward(w, now);
 		break;
 	case REWIND:
-		rewind_to(w->cursor - 1 - call.a);
+		rewind_to(now);
 		break;
 	case EVICT:
 		evict();
@@ -835,8 +902,8 @@ static void check_next(void)
 	 */
 	CHECK(stored <= next || stored < w->cursor || sorting || arena.pending > HTW_SHORT_LIST);
 
-	CHECK(arena.pending || next == HTW_NEVER);
-	CHECK(!arena.pending || next < HTW_NEVER);
+	CHECK(next <= HTW_LAST_TICK || next == HTW_NEVER);
+	CHECK((next == HTW_NEVER) == (first == HTW_NEVER));
 	if (!w->levels && list_empty(&w->due) && !sorting && arena.pending <= HTW_LONG_LIST)
 		CHECK(next == first);
 }
@@ -872,7 +939,17 @@ static void check_state(void)
 	      (n && w->rewound && t->key < w->cursor && ((struct timer *)n)->key == t->key));
 }
 
-/* Let time pass from one work to the next until the wheel is empty: each makes progress. */
+/* Nodes that never expire: all that are left as time has passed. */
+static void evict_never(void)
+{
+	for (struct timer *t = timers; t < timers + NODES; t++)
+		CHECK(!t->pending || t->tick > HTW_LAST_TICK);
+	while (arena.pending)
+		evict();
+	CHECK(!htw_wheel_evict(w));
+}
+
+/* Let time pass from one work to the next until there is none: each makes progress. */
 static void drain(unsigned int budget)
 {
 	unsigned int steps = 0;
@@ -886,7 +963,7 @@ static void drain(unsigned int budget)
 		check_complete(now);
 		CHECK(++steps < STEPS);
 	}
-	CHECK(!arena.pending);
+	evict_never();
 	CHECK(!htw_wheel_count(w));
 }
 
@@ -937,6 +1014,67 @@ static void try(struct call call)
 
 #define TRY(...)	try((struct call){ __VA_ARGS__ })
 
+static struct call first_call;		/* of two at the ends of ranges */
+static bool two_calls;
+static u64 end_calls;
+
+/*
+ * Make a call with a tick at the end of its range, and empty the wheel; if @two, by each other such
+ * call first.
+ */
+static void try_end(struct call call, bool two);
+
+static void try_ends(bool two)
+{
+	static const u8 budgets[] = { 1, 0 };
+	struct timer *order[NODES];
+	const unsigned int count = in_order(order);
+	const bool may_start = idle_timer(NULL), levels = w->levels;
+
+	for (unsigned int end = 1; end <= ENDS; end++) {
+		if (may_start)
+			try_end((struct call){ .kind = START, .end = end }, two);
+		for (unsigned int k = 0; k < count; k++)
+			try_end((struct call){ .kind = RESTART, .a = k, .end = end }, two);
+		for (unsigned int b = 0; b < 2; b++) {
+			const u8 budget = budgets[b];
+
+			try_end((struct call){ .kind = EXPIRE, .b = budget, .end = end }, two);
+			try_end((struct call){ .kind = COLLECT, .b = budget, .end = end }, two);
+			for (unsigned int act = 0; act <= (count ? AGAIN_NOW : NOTHING); act++)
+				try_end((struct call){ .kind = ADVANCE, .b = budget, .c = act,
+						       .end = end }, two);
+		}
+		try_end((struct call){ .kind = FORWARD, .end = end }, two);
+		try_end((struct call){ .kind = MAKE_DUE, .b = (1U << count) - 1, .end = end }, two);
+		try_end((struct call){ .kind = REWIND, .end = end }, two);
+	}
+	if (!levels && scene->geo.levels)
+		try_end((struct call){ .kind = ADD_LEVELS }, two);
+}
+
+static void try_end(struct call call, bool two)
+{
+	const struct arena before = arena;
+
+	last_call = call;
+	last_was_new = false;
+	end_calls++;
+	calls_made++;
+	make(call);
+	check_next();
+	check_state();
+	if (two) {
+		first_call = call;
+		two_calls = true;
+		try_ends(false);
+		two_calls = false;
+	}
+	last_was_new = true;
+	drain(end_calls % 2 ? ALL : 1);
+	arena = before;
+}
+
 static void expand(void)
 {
 	static const u8 budgets[] = { 1, 2, 0 };
@@ -978,6 +1116,10 @@ static void expand(void)
 		TRY(REMOVE_LEVELS);
 	if (!levels && scene->geo.levels)
 		TRY(ADD_LEVELS);
+
+	arena = expanded;
+	if (all || expanded_number % END_OF == 0)
+		try_ends(expanded_number % ENDS_OF == 0);
 }
 
 /* ---- What led to a failure ---- */
@@ -985,6 +1127,20 @@ static void expand(void)
 static char letter(const struct timer *t)
 {
 	return 'A' + (t - timers);
+}
+
+/* Ticks count from where the wheel begins. */
+static const char *tick_text(u64 tick)
+{
+	static char text[40];
+
+	if (tick > HTW_NEVER - 10)
+		snprintf(text, sizeof(text), "HTW_NEVER - %d", (int)(HTW_NEVER - tick));
+	else if (tick > HTW_LAST_TICK - 10)
+		snprintf(text, sizeof(text), "HTW_LAST_TICK + %d", (int)(tick - HTW_LAST_TICK));
+	else
+		snprintf(text, sizeof(text), "%lld", (long long)(tick - ORIGIN));
+	return text;
 }
 
 static void print_call(struct call call)
@@ -1006,44 +1162,43 @@ static void print_call(struct call call)
 		[START_NEXT] = "; then start another for the tick after now",
 	};
 	struct timer *order[NODES];
-	const long cursor = (long)(w->cursor - ORIGIN);
-	const long tick = cursor - PAST, now = cursor - 1 + call.a;
+	const char *now = tick_text(tick_of(call));
 
 	in_order(order);
 	switch (call.kind) {
 	case START:
-		printf("start %c for %ld\n", letter(idle_timer(NULL)), tick + call.a);
+		printf("start %c for %s\n", letter(idle_timer(NULL)), now);
 		break;
 	case RESTART:
-		printf("restart %c for %ld\n", letter(order[call.a]), tick + call.b);
+		printf("restart %c for %s\n", letter(order[call.a]), now);
 		break;
 	case STOP:
 		printf("stop %c\n", letter(order[call.a]));
 		break;
 	case EXPIRE:
-		printf("expire one by %ld, budget %u\n", now, call.b ?: ALL);
+		printf("expire one by %s, budget %u\n", now, call.b ?: ALL);
 		break;
 	case COLLECT:
-		printf("collect one by %ld, budget %u\n", now, call.b ?: ALL);
+		printf("collect one by %s, budget %u\n", now, call.b ?: ALL);
 		break;
 	case MAKE_DUE:
-		printf("make due at %ld:", now);
+		printf("make due at %s:", now);
 		for (unsigned int i = 0; i < NODES; i++)
 			if (call.b >> i & 1)
 				printf(" %c", letter(order[i]));
 		printf("\n");
 		break;
 	case ADVANCE:
-		printf("advance to %ld, budget %u%s\n", now, call.b ?: ALL, acts[call.c]);
+		printf("advance to %s, budget %u%s\n", now, call.b ?: ALL, acts[call.c]);
 		break;
 	case CASCADE:
 		printf("cascade, budget %u\n", call.a ?: ALL);
 		break;
 	case FORWARD:
-		printf("forward to %ld\n", now);
+		printf("forward to %s\n", now);
 		break;
 	case REWIND:
-		printf("rewind to %ld\n", cursor - 1 - call.a);
+		printf("rewind to %s\n", now);
 		break;
 	case EVICT:
 		printf("evict one\n");
@@ -1057,13 +1212,15 @@ static void print_call(struct call call)
 	}
 }
 
-/* Print the calls that led to the failure; ticks count from where the wheel begins. */
+/* Print the calls that led to the failure. */
 static void print_trace(void)
 {
 	static struct call trace[1024];
 	unsigned int count = 0;
 
 	trace[count++] = last_call;
+	if (two_calls)
+		trace[count++] = first_call;
 	for (u32 s = expanded_number; s && count < 1024; s = states[s].parent)
 		trace[count++] = states[s].call;
 	printf("    a wheel is initialized at %d\n", -1);
@@ -1124,6 +1281,8 @@ static void begin(void)
 	memset(calls, 0, kinds);
 	nr_states = 0;
 	cut = 0;
+	end_calls = 0;
+	two_calls = false;
 	if (table)
 		memset(table, 0, table_size * sizeof(*table));
 	depth = 0;
@@ -1196,8 +1355,9 @@ static bool explore_scene(void)
 		printf(", all after %u calls and some after %u", depth - 1, depth);
 	else if (ok)
 		printf(", which are all (no more after %u calls)", depth - 1);
-	printf("; %llu calls, %llu beyond the bound of the base, %.1f s\n",
-	       (unsigned long long)made, (unsigned long long)cut, seconds() - began);
+	printf("; %llu calls, %llu beyond the bound of the base, %llu with ticks at an end, %.1f s\n",
+	       (unsigned long long)made, (unsigned long long)cut, (unsigned long long)end_calls,
+	       seconds() - began);
 	if (!ok) {
 		if (!setjmp(broken))
 			print_trace();
@@ -1208,11 +1368,11 @@ static bool explore_scene(void)
 
 int main(int argc, char **argv)
 {
-	const bool all = argc > 1 && !strcmp(argv[1], "all");
 	/* By CPU time: the machine may be busy. */
 	const struct itimerval watch = { { 1, 0 }, { 1, 0 } };
 	unsigned int passed = 0, failures = 0;
 
+	all = argc > 1 && !strcmp(argv[1], "all");
 	signal(SIGSEGV, on_signal);
 	signal(SIGVTALRM, on_signal);
 	setitimer(ITIMER_VIRTUAL, &watch, NULL);

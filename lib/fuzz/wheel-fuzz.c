@@ -41,11 +41,15 @@ static void *memory;
 	}									\
 } while (0)
 
-/* The first timer to expire of those that are due by tick @by, or NULL. */
+/*
+ * The first timer to expire of those that are due by tick @by, or NULL. After HTW_LAST_TICK none
+ * expires.
+ */
 static struct timer *first_due(u64 by)
 {
 	struct timer *best = NULL, *t;
 
+	by = min(by, (u64)HTW_LAST_TICK);
 	for (t = timers; t < timers + NODES; t++)
 		if (t->pending && t->key <= by &&
 		    (!best || t->key < best->key ||
@@ -82,7 +86,22 @@ static void start(struct timer *t, u64 tick)
 	CHECK(htw_node_pending(&t->node));
 	/* A start that makes the next work earlier has to say so. */
 	CHECK(ahead == (wheel.next < next));
-	CHECK(wheel.next <= t->key || wheel.next <= tick);
+	CHECK(tick > HTW_LAST_TICK || wheel.next <= t->key || wheel.next <= tick);
+}
+
+/* A later tick, up to the last there is. */
+static u64 later(u64 tick, u64 distance)
+{
+	return tick + distance < tick ? HTW_NEVER : tick + distance;
+}
+
+/* A tick at the end of its range, or near the present. */
+static u64 end_tick(struct input *in)
+{
+	const u64 ticks[] = { 0, wheel.cursor - 1, wheel.cursor, HTW_LAST_TICK - 1, HTW_LAST_TICK,
+			      HTW_LAST_TICK + 1, HTW_NEVER - 1, HTW_NEVER };
+
+	return ticks[byte(in) % 8];
 }
 
 static void stop(struct timer *t)
@@ -146,8 +165,8 @@ static void expire(unsigned int budget)
 		/* In time for the first timer, if there is one; without levels, just then. */
 		CHECK(wheel.next <= earliest());
 		CHECK(wheel.levels || wheel.next == earliest());
-		CHECK(wheel.next > now);
-		CHECK(pending || wheel.next == HTW_NEVER);
+		CHECK(wheel.next > min(now, (u64)HTW_LAST_TICK));
+		CHECK((earliest() == HTW_NEVER) == (wheel.next == HTW_NEVER));
 	} else {
 		wheel.next = 0;
 	}
@@ -168,9 +187,12 @@ static void rewind_to(u64 to)
 	struct timer *order[NODES], *t;
 	unsigned int count = 0, i;
 
-	if (to + 1 >= wheel.cursor) {
+	if (to >= wheel.cursor - 1) {
+		const struct htw_wheel before = wheel;
+
 		now = to;
 		htw_wheel_rewind(&wheel, now);
+		CHECK(!memcmp(&wheel, &before, sizeof(wheel)));
 		return;
 	}
 	while ((t = first_due(U64_MAX))) {
@@ -228,7 +250,7 @@ static unsigned int zeros(u64 x)
 
 static void coalesce(struct input *in)
 {
-	const u64 first = now + number(in, 20), last = first + number(in, 20);
+	const u64 first = min(now, (u64)(1ULL << 62)) + number(in, 20), last = first + number(in, 20);
 	const u64 tick_ns = 1 + number(in, 20), time = htw_coalesce(first, last);
 	const u64 tick = htw_tick_within(first, last - first, tick_ns);
 	u64 other;
@@ -261,7 +283,7 @@ static void start_due(struct timer *t)
 	bool ahead = false, in_order;
 
 	/* The next tick's timers in the order in which they were started. */
-	for (o = timers; o < timers + NODES; o++) {
+	for (o = timers; o < timers + NODES && now < HTW_LAST_TICK; o++) {
 		if (!o->pending || o->tick != now + 1)
 			continue;
 		for (i = count++; i && order[i - 1]->serial > o->serial; i--)
@@ -270,6 +292,8 @@ static void start_due(struct timer *t)
 	}
 	in_order = htw_wheel_make_due(&wheel, now, has_come, time, &ahead);
 	CHECK(ahead == (wheel.next < next));
+	/* None waits for a tick that does not come. */
+	CHECK(in_order || now < HTW_LAST_TICK);
 	/* Those that were made due, in their order: all that are, or the first of them. */
 	for (i = 0; i < count; i++) {
 		o = order[i];
@@ -281,7 +305,7 @@ static void start_due(struct timer *t)
 		o->tick = now;
 		set_key(o);
 	}
-	if (wheel.levels)
+	if (wheel.levels && now < HTW_LAST_TICK)
 		CHECK(in_order == (now + 1 < wheel.level[0].end && count <= 32));
 	else
 		/* A list may have nodes of other ticks in front: no more than 32 are looked at. */
@@ -297,7 +321,7 @@ static void operation(struct input *in)
 
 	switch (op % 16) {
 	case 0 ... 4:
-		to = now + number(in, 40);
+		to = (op & 0xf0) == 0xf0 ? end_tick(in) : later(now, number(in, 40));
 		if (t->pending)
 			restart(t, to);
 		else
@@ -314,28 +338,30 @@ static void operation(struct input *in)
 			start(t, to);
 		break;
 	case 7 ... 9:
-		now += number(in, 12);
+		now = (op & 0xf0) == 0xf0 ? max(now, end_tick(in)) : later(now, number(in, 12));
 		expire(1 + byte(in) % 8);
 		break;
 	case 10:
-		now += number(in, 40);
+		now = (op & 0xf0) == 0xf0 ? max(now, end_tick(in)) : later(now, number(in, 40));
 		expire_all();
 		break;
 	case 11:
 		/* Sleep until the next work. */
 		expire_all();
-		if (wheel.next != HTW_NEVER && wheel.next < 1ULL << 62) {
+		if (wheel.next != HTW_NEVER) {
 			now = max(now, wheel.next);
 			expire_all();
 		}
 		break;
 	case 12:
+		if ((op & 0xf0) == 0xf0)
+			now = max(now, end_tick(in));
 		htw_wheel_forward(&wheel, now);
 		if ((op & 48) == 48 && !t->pending)
 			start_due(t);
 		break;
 	case 13:
-		rewind_to(now - min(now, number(in, 30)));
+		rewind_to((op & 0xf0) == 0xf0 ? end_tick(in) : now - min(now, number(in, 30)));
 		break;
 	case 14:
 		coalesce(in);
@@ -349,9 +375,6 @@ static void operation(struct input *in)
 		break;
 	}
 	CHECK(wheel.pending == pending);
-	/* Stay away from the last ticks. */
-	if (now > 1ULL << 62)
-		in->at = in->size;
 }
 
 static void run(const u8 *data, size_t size)
@@ -376,17 +399,21 @@ static void run(const u8 *data, size_t size)
 	pending = 0;
 	serials = 0;
 	now = number(&in, 48);
+	/* Or soon before time ends. */
+	if (shape & 64)
+		now = HTW_LAST_TICK - now % 4096;
 	htw_wheel_init(&wheel, now);
 	if (shape & 128)
 		htw_wheel_add_levels(&wheel, &geometry, memory);
 	while (in.at < in.size)
 		operation(&in);
-	/* Expire all that is left, but for ticks that are too far away. */
+	/* Expire all that ever does. */
 	expire_all();
-	while (wheel.next < 1ULL << 62) {
+	while (wheel.next != HTW_NEVER) {
 		now = max(now, wheel.next);
 		expire_all();
 	}
+	CHECK(!first_due(HTW_NEVER));
 	CHECK(wheel.pending == pending);
 	evict_all();
 	htw_wheel_remove_levels(&wheel);
@@ -408,8 +435,8 @@ static void run_random(unsigned long count)
 			state ^= state << 17;
 			data[n] = state >> 32;
 		}
-		/* Wheels of up to five levels. */
-		data[0] = i % 5;
+		/* Wheels of up to five levels, at any time and soon before it ends. */
+		data[0] = i % 5 | (i % 16 == 7 ? 64 : 0);
 		run(data, size);
 	}
 }
