@@ -285,20 +285,22 @@ u64 htw_level_first_tick(const struct htw_wheel *w, unsigned int l)
 
 /*
  * The same for level 0, if that tick is before &htw_wheel.settled, as it mostly
- * is while there is much to do; else &htw_wheel.settled, to which 1 can be added.
+ * is while there is much to do; else that, or a later one, to which 1 can be
+ * added.
  */
 static inline u64 htw_wheel_near_tick(const struct htw_wheel *w)
 {
 	const struct htw_level *lev = w->level;
 	u64 tick = w->cursor;
 	const unsigned long *word;
+	u32 index = tick & lev->mask;
 	unsigned long bits;
 
 	if (HTW_WHEEL_SMALL || unlikely(!lev->mask || tick >= w->settled))
 		return w->settled;
 
-	word = &lev->occupied[(tick & lev->mask) / BITS_PER_LONG];
-	bits = *word >> (tick % BITS_PER_LONG);
+	word = &lev->occupied[index / BITS_PER_LONG];
+	bits = *word >> (index % BITS_PER_LONG);
 	if (bits)
 		return tick + __ffs(bits);
 
@@ -483,7 +485,8 @@ static void htw_wheel_advance_ends(struct htw_wheel *w)
 		l++;
 	while (l-- > 0)
 		htw_level_advance_end(w, l);
-	w->next_window = htw_level_end_wanted(w, 0) - w->level[1].span;
+	w->next_window = min_t(u64, htw_level_end_wanted(w, 0) - w->level[1].span,
+			       HTW_LAST_TICK + 1);
 }
 
 /* Advance the cursor to a tick before which nothing is due. */
@@ -507,12 +510,12 @@ static void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
  * @now: the present tick
  *
  * A node goes to the level where it belongs as seen from the latest tick that
- * the wheel knows of. Nothing expires by this call: there is no work before
- * &htw_wheel.next, and it does not go beyond that.
+ * the wheel knows of. Nothing expires by this call: it does not go beyond a tick
+ * with work.
  */
 void htw_wheel_forward(struct htw_wheel *w, u64 now)
 {
-	u64 idle = min(min_t(u64, now, HTW_LAST_TICK) + 1, w->next);
+	u64 idle = min(min_t(u64, now, HTW_LAST_TICK) + 1, w->quiet);
 
 	if (idle > w->cursor)
 		htw_wheel_set_cursor(w, idle);
@@ -578,13 +581,33 @@ u64 htw_wheel_next(struct htw_wheel *w)
 	u64 next = w->cursor - 1;
 
 	if (list_empty(&w->due)) {
-		next = htw_wheel_near_tick(w);
-		if (next >= w->settled)
-			next = htw_wheel_is_sorted(w) ? htw_sorted_first_tick(w) :
-							htw_wheel_next_work(w);
+		if (htw_wheel_is_sorted(w)) {
+			next = htw_sorted_first_tick(w);
+		} else {
+			next = htw_wheel_near_tick(w);
+			if (next >= w->settled)
+				next = htw_wheel_next_work(w);
+		}
 	}
 	w->next = next;
+	w->quiet = next;
 	return next;
+}
+
+/*
+ * Note how long there is no work, after an advance that has found none: the next
+ * ones need not look. Finds no more than what is near.
+ */
+void htw_wheel_set_quiet(struct htw_wheel *w)
+{
+	if (htw_wheel_is_sorted(w))
+		w->quiet = htw_sorted_first_tick(w);
+	else if (!w->levels)
+		w->quiet = htw_beyond_first_tick(w, HTW_SHORT_LIST);
+	else if (!HTW_WHEEL_SMALL && w->level->mask)
+		w->quiet = min(w->settled, htw_wheel_near_tick(w));
+	else
+		w->quiet = min(w->settled, htw_level_first_tick(w, 0));
 }
 
 /**
@@ -612,6 +635,7 @@ u64 htw_wheel_first_tick(const struct htw_wheel *w)
  */
 static bool htw_wheel_note_work(struct htw_wheel *w, u64 work)
 {
+	w->quiet = min(w->quiet, work);
 	if (work >= w->next)
 		return false;
 	w->next = work;
@@ -648,7 +672,8 @@ void htw_wheel_init(struct htw_wheel *w, u64 now)
 		htw_level_init_above(&w->none[i], 1);
 	w->level = &w->none[!HTW_WHEEL_FEW];
 	w->next = HTW_NEVER;
-	w->next_window = HTW_NEVER;
+	w->quiet = HTW_NEVER;
+	w->next_window = HTW_LAST_TICK + 1;
 	w->cursor = min_t(u64, now, HTW_LAST_TICK) + 1;
 }
 
@@ -1069,8 +1094,11 @@ static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l,
 		filled = htw_level_cascade(w, l, budget);
 	else
 		filled = htw_beyond_cascade(w, budget);
-	if (!filled)
+	if (!filled) {
+		/* What is half done is work at once. */
+		w->quiet = 0;
 		return false;
+	}
 
 	htw_level_advance_end(w, l);
 	/*
@@ -1088,7 +1116,8 @@ static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l,
  * @w: the wheel
  * @budget: nodes that may be looked at; decremented for each one
  *
- * To be called when htw_wheel_expire() has nothing that is due.
+ * To be called when htw_wheel_collect_due() has found nothing that is due.
+ * htw_wheel_expire() and htw_wheel_advance() do that.
  *
  * Return: true if nothing is left to do now; false if the budget was too small,
  * then call it again with a new one, or if a node is due.
@@ -1106,7 +1135,7 @@ bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget)
 		}
 	}
 	if (w->levels)
-		w->settled = min_t(u64, w->next_window, HTW_LAST_TICK + 1);
+		w->settled = w->next_window;
 	/* After a rewind, sorting finds nodes that are due. */
 	return list_empty(&w->due);
 }
@@ -1209,10 +1238,10 @@ static inline bool htw_wheel_near_step(struct htw_wheel *w, u64 now)
 	u64 first = w->next;
 	u32 index = first & lev->mask;
 
-	if (HTW_WHEEL_SMALL)
+	if (HTW_WHEEL_SMALL || !lev->mask)
 		return false;
 	/* Mostly that is the tick which htw_wheel_next() has found. */
-	if (first < w->cursor || !lev->mask || list_empty(&lev->buckets[index])) {
+	if (first < w->cursor || list_empty(&lev->buckets[index])) {
 		first = htw_wheel_near_tick(w);
 		index = first & lev->mask;
 	}
@@ -1251,7 +1280,9 @@ static noinline bool htw_wheel_fill_due(struct htw_wheel *w, u64 now,
  * htw_wheel_collect_due() - fill the list of due nodes
  * @w: the wheel
  * @now: the present tick; not before that of an earlier call
- * @budget: nodes that may be looked at; decremented for each one
+ * @budget: nodes that may be looked at; decremented for each one, and by a 256th
+ *	of the slots of all levels, if these are 1,024 or more, where a window is
+ *	entered
  *
  * The caller takes nodes off the front of &htw_wheel.due and subtracts their
  * number from &htw_wheel.pending. They are in the order of their ticks, those
@@ -1278,20 +1309,30 @@ bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget)
  * htw_wheel_expire() - take out the next node that is due
  * @w: the wheel
  * @now: the present tick, as for htw_wheel_collect_due()
- * @budget: nodes that may be taken out or looked at; decremented for each one
+ * @budget: nodes that may be taken out or looked at; decremented for each one, as
+ *	for htw_wheel_collect_due()
  *
- * Return: the node, which is on no list any more; NULL if none is due or the
- * budget is used up. After a rewind htw_wheel_cascade() may find more.
+ * Before it finds that no node is due, it moves nodes to finer levels ahead of
+ * their time, as htw_wheel_advance() does.
+ *
+ * Return: the node, which is on no list any more; NULL if nothing is left to do
+ * before htw_wheel_next(), or the budget is used up, so that there may be.
  */
 struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now,
 				  unsigned int *budget)
 {
 	struct htw_node *n;
 
-	if (list_empty(&w->due) && !htw_wheel_collect_due(w, now, budget))
+	if (list_empty(&w->due) && htw_wheel_pass(w, now))
 		return NULL;
-	if (!*budget)
-		return NULL;
+	while (!htw_wheel_collect_due(w, now, budget)) {
+		if (!*budget)
+			return NULL;
+		if (htw_wheel_cascade(w, budget)) {
+			htw_wheel_set_quiet(w);
+			return NULL;
+		}
+	}
 	n = list_first_entry(&w->due, struct htw_node, list);
 	--*budget;
 	w->pending--;
@@ -1345,6 +1386,7 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 		return;
 
 	w->next = 0;
+	w->quiet = 0;
 	list_splice_init(&w->due, &all);
 	if (htw_wheel_is_few(w)) {
 		w->cursor = now + 1;

@@ -31,6 +31,7 @@
 
 #define HTW_NEVER		U64_MAX		/* a tick that never comes */
 #define HTW_LAST_TICK		((u64)1 << 63)	/* the last tick that can come */
+#define HTW_ALL			(~0U)		/* a budget that is never used up */
 
 /*
  * Bits of a tick that choose the list of a node beyond the levels; lists for 64
@@ -86,7 +87,8 @@ struct htw_level {
  * @next: no work before this tick, see htw_wheel_next(). A caller that expires
  *	nodes may set it to zero, so that htw_wheel_start() returns false until
  *	htw_wheel_next() is called
- * @next_window: the cursor's value at which the windows of level 0 move on
+ * @next_window: the cursor's value at which the windows of level 0 move on, or
+ *	the end of time
  * @settled: as long as the cursor is before this, no bucket has to be moved
  *	down
  * @pending: number of nodes in the wheel, those that are due included
@@ -94,6 +96,9 @@ struct htw_level {
  * @search: what searching all levels takes of a budget
  * @rewound: some of @unsorted may be nodes whose tick has come
  * @due: nodes whose tick has come, in order
+ * @quiet: no work before this tick, if the cursor is not beyond it: what
+ *	@next is, but nobody else sets it, and an advance that has found nothing
+ *	to do has it later
  * @cascades: nodes moved down a level so far
  * @base: the lists of @beyond are relative to this tick, and no node in them is
  *	earlier
@@ -116,6 +121,7 @@ struct htw_wheel {
 	unsigned int search;
 	bool rewound;
 	struct list_head due;
+	u64 quiet;
 	u64 cascades;
 	u64 base;
 	u64 used;
@@ -157,6 +163,7 @@ bool htw_wheel_collect_due(struct htw_wheel *w, u64 now, unsigned int *budget);
 struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now,
 				  unsigned int *budget);
 bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget);
+void htw_wheel_set_quiet(struct htw_wheel *w);
 u64 htw_wheel_next(struct htw_wheel *w);
 u64 htw_wheel_first_tick(const struct htw_wheel *w);
 u64 htw_level_first_tick(const struct htw_wheel *w, unsigned int l);
@@ -167,11 +174,16 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now);
  * htw_tick_up() - round a deadline up to a tick, so that nothing is early
  * @deadline: a time, from 0
  * @tick_ns: what a tick is of it
+ *
+ * Return: the tick; %HTW_NEVER for the last u64, which is a time that never
+ * comes.
  */
 static inline u64 htw_tick_up(u64 deadline, u64 tick_ns)
 {
 	u64 tick = div64_u64(deadline, tick_ns);
 
+	if (unlikely(deadline == U64_MAX))
+		return HTW_NEVER;
 	return tick + (tick * tick_ns != deadline);
 }
 
@@ -288,6 +300,28 @@ static inline bool htw_wheel_next_is_stale(const struct htw_wheel *w, u64 known)
 	       list_empty(&lev->buckets[known & lev->mask]);
 }
 
+/*
+ * Is there no work up to the present? Then the cursor advances past it, and
+ * nothing else is to be done. A node that is due is before the cursor, and work
+ * before @quiet: so none is due here.
+ */
+static inline bool htw_wheel_pass(struct htw_wheel *w, u64 now)
+{
+	u64 cursor = now + 1;
+
+	if (now >= w->quiet || cursor < w->cursor)
+		return false;
+	/*
+	 * Mostly no window moves, nor does what follows the cursor; the end of time
+	 * is a window's.
+	 */
+	if (likely(cursor < w->next_window && cursor <= w->level->end))
+		w->cursor = cursor;
+	else
+		htw_wheel_forward(w, now);
+	return true;
+}
+
 /* Take a node out of its bucket or list. */
 static inline void htw_wheel_unlink(struct htw_wheel *w, struct htw_node *n)
 {
@@ -308,8 +342,12 @@ static inline void htw_wheel_unlink(struct htw_wheel *w, struct htw_node *n)
  * order in which they were started. On a wheel that has been idle, call
  * htw_wheel_forward() first.
  *
- * Return: true if &htw_wheel.next has become earlier, so that the caller has to
- * reprogram its timer.
+ * Return: true if there is work before &htw_wheel.next, the tick that
+ * htw_wheel_next() has returned last, so that the caller has to wake up earlier
+ * than that; &htw_wheel.next is the earlier tick now. If it is false, what the
+ * caller has planned is early enough for all nodes. That does not mean that
+ * htw_wheel_next() would return the same again: a list may have become too long
+ * to be searched, and after a stop it can be later.
  */
 static inline bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n,
 				   u64 tick)

@@ -596,8 +596,8 @@ static bool htw_callouts_serve(struct htw_callout_base *base, u64 now)
 		function = callout->function;
 		WRITE_ONCE(base->running, callout);
 		debug_object_deactivate(callout, &htw_callout_debug_descr);
-	} else if (looks) {
-		more = !htw_wheel_cascade(&base->wheel, &looks);
+	} else {
+		more = !looks;
 	}
 	raw_spin_unlock_irq(&base->lock);
 

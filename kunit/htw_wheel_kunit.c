@@ -28,9 +28,10 @@
 #define HTW_POOL		(IS_ENABLED(CONFIG_UML) ? 8192 : 1024)
 #define HTW_TICK_BY_TICK	(IS_ENABLED(CONFIG_UML) ? 20000 : 1500)
 
-/* The budget of one turn; HTW_ALL is never used up. */
+#define MS			((u64)NSEC_PER_MSEC)
+
+/* The budget of one turn. */
 #define HTW_BUDGET		128
-#define HTW_ALL			UINT_MAX
 
 /* Most nodes in the sorted list; up to how many nodes without levels the next tick is exact. */
 #define HTW_FEW			63
@@ -178,7 +179,6 @@ static void timer_expired(struct wheel_test *t, struct htw_node *n)
 /* Expire what is due, and move nodes down. Return: was the budget enough? */
 static bool wheel_turn(struct wheel_test *t, u64 now, unsigned int *left)
 {
-	const bool rewound = t->w.rewound;
 	struct kunit *test = t->test;
 	unsigned int before;
 	struct timer *first;
@@ -196,7 +196,7 @@ static bool wheel_turn(struct wheel_test *t, u64 now, unsigned int *left)
 	}
 
 	first = model_first(t);
-	if (*left && !rewound) {
+	if (*left) {
 		if (first)
 			KUNIT_ASSERT_GT_MSG(test, first->due, now, "late or lost");
 		KUNIT_ASSERT_EQ(test, t->w.cursor, present(now) + 1);
@@ -207,10 +207,7 @@ static bool wheel_turn(struct wheel_test *t, u64 now, unsigned int *left)
 	done = htw_wheel_cascade(&t->w, left);
 	KUNIT_ASSERT_LE(test, *left, before);
 	if (!list_empty(&t->w.due)) {
-		/* After a rewind only: some that are due were among the unsorted nodes. */
-		KUNIT_ASSERT_TRUE(test, rewound || !*left);
-		if (done && *left)
-			return wheel_turn(t, now, left);
+		KUNIT_ASSERT_EQ(test, *left, 0);
 		return false;
 	}
 	return done;
@@ -1724,13 +1721,12 @@ static void half_moved_and_the_rest_stopped(struct kunit *test)
 	struct wheel_test *t = wheel_new(test, &geo, 0);
 	struct htw_wheel *w = &t->w;
 	struct htw_node nodes[4] = {};
-	unsigned int budget = UINT_MAX;
+	unsigned int budget = 2;
 
 	for (int i = 0; i < ARRAY_SIZE(nodes); i++)
 		wheel_start(w, &nodes[i], 9, 0);
 	KUNIT_ASSERT_NULL(test, htw_wheel_expire(w, 4, &budget));
-	budget = 2;
-	KUNIT_ASSERT_FALSE(test, htw_wheel_cascade(w, &budget));
+	KUNIT_ASSERT_EQ(test, budget, 0);
 	KUNIT_ASSERT_EQ(test, level_count(w, 0), 2);
 	htw_wheel_stop(w, &nodes[2]);
 	htw_wheel_stop(w, &nodes[3]);
@@ -1802,7 +1798,6 @@ static void rewind_by(struct kunit *test, u64 back, unsigned int budget)
 			last = n->expires;
 			fired++;
 		}
-		htw_wheel_cascade(w, &left);
 		htw_wheel_next(w);
 		/* Time stands still while more is to be done. */
 		if (left)
@@ -1837,10 +1832,7 @@ static void rewind_then_start_past(struct kunit *test)
 	htw_wheel_rewind(&t->w, from - 50);
 	wheel_start(&t->w, &past, from - 60, from - 50);
 	KUNIT_EXPECT_EQ(test, t->w.next, 0);
-	/* Not yet, as older ones of its tick may be unsorted; one is. */
-	KUNIT_EXPECT_NULL(test, htw_wheel_expire(&t->w, from - 50, &left));
-	KUNIT_EXPECT_FALSE(test, htw_wheel_cascade(&t->w, &left));
-	KUNIT_EXPECT_LE(test, htw_wheel_next(&t->w), from - 50);
+	/* Older ones of its tick may be unsorted; one is. */
 	KUNIT_EXPECT_PTR_EQ(test, htw_wheel_expire(&t->w, from - 50, &left), &due);
 	KUNIT_EXPECT_PTR_EQ(test, htw_wheel_expire(&t->w, from - 50, &left), &past);
 	KUNIT_EXPECT_NULL(test, htw_wheel_expire(&t->w, from - 50, &left));
@@ -2631,6 +2623,99 @@ static void any_tick_anywhere(struct kunit *test)
 	}
 }
 
+/* What programs do with deadlines and ticks does not wrap. */
+static void sums_do_not_wrap(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, htw_tick_up(U64_MAX, 1), HTW_NEVER);
+	KUNIT_EXPECT_EQ(test, htw_tick_up(U64_MAX, MS), HTW_NEVER);
+	KUNIT_EXPECT_EQ(test, htw_tick_up(U64_MAX - 1, MS), div64_u64(U64_MAX, MS) + 1);
+	KUNIT_EXPECT_EQ(test, htw_tick_up(0, MS), 0);
+	KUNIT_EXPECT_EQ(test, htw_tick_within(U64_MAX, 0, MS), HTW_NEVER);
+	KUNIT_EXPECT_EQ(test, htw_tick_within(U64_MAX, 5 * MS, MS), HTW_NEVER);
+
+	KUNIT_EXPECT_EQ(test, htw_tick_time(0, MS), 0);
+	KUNIT_EXPECT_EQ(test, htw_tick_time(7, MS), 7 * MS);
+	KUNIT_EXPECT_EQ(test, htw_tick_time(HTW_NEVER, MS), HTW_NEVER);
+	KUNIT_EXPECT_EQ(test, htw_tick_time(HTW_NEVER, 1), HTW_NEVER);
+	KUNIT_EXPECT_EQ(test, htw_tick_time(div64_u64(U64_MAX, MS), MS),
+			div64_u64(U64_MAX, MS) * MS);
+	KUNIT_EXPECT_EQ(test, htw_tick_time(div64_u64(U64_MAX, MS) + 1, MS), HTW_NEVER);
+
+	KUNIT_EXPECT_EQ(test, htw_deadline(5, 6), 11);
+	KUNIT_EXPECT_EQ(test, htw_deadline(U64_MAX - 5, 5), U64_MAX);
+	KUNIT_EXPECT_EQ(test, htw_deadline(U64_MAX - 5, 6), HTW_NEVER);
+	KUNIT_EXPECT_EQ(test, htw_deadline(1, U64_MAX), HTW_NEVER);
+
+	KUNIT_EXPECT_EQ(test, htw_timeout(HTW_NEVER, MS, 0), -1);
+	KUNIT_EXPECT_EQ(test, htw_timeout(HTW_LAST_TICK, MS, 5), -1);
+	KUNIT_EXPECT_EQ(test, htw_timeout(7, MS, 7 * MS), 0);
+	KUNIT_EXPECT_EQ(test, htw_timeout(7, MS, U64_MAX), 0);
+	KUNIT_EXPECT_EQ(test, htw_timeout(7, MS, 7 * MS - 1), 1);
+	KUNIT_EXPECT_EQ(test, htw_timeout(7, MS, 6 * MS), 1);
+	KUNIT_EXPECT_EQ(test, htw_timeout(7, MS, 6 * MS - 1), 2);
+	KUNIT_EXPECT_EQ(test, htw_timeout(BIT_ULL(44), MS, 0), INT_MAX);
+}
+
+/* A loop that takes nodes out and sleeps until the next work ends, and is not back for nothing. */
+static void expire_does_all_work(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	struct wheel_test *t = wheel_new(test, c->wheel->geo, start_tick(c));
+	const u64 range = geo_range(c->wheel->geo), from = t->now;
+	struct htw_node nodes[20] = {};
+	unsigned int count = 0;
+	u64 now = from;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(nodes); i++)
+		wheel_start(&t->w, &nodes[i], from + 1 + i * range / 7, from);
+	for (unsigned int turns = 0; count < ARRAY_SIZE(nodes); turns++) {
+		unsigned int left = HTW_ALL;
+		struct htw_node *n;
+
+		now = htw_wheel_next(&t->w);
+		while ((n = htw_wheel_expire(&t->w, now, &left))) {
+			KUNIT_ASSERT_EQ(test, n->expires, now);
+			count++;
+		}
+		KUNIT_ASSERT_GT(test, htw_wheel_next(&t->w), now);
+		KUNIT_ASSERT_LT(test, turns, 20 * ARRAY_SIZE(nodes));
+	}
+	wheel_done(t);
+}
+
+/* An advance that has nothing to do looks at nothing, and is no reason to be late. */
+static void quiet_until_work(struct kunit *test)
+{
+	const struct start_case *c = test->param_value;
+	struct wheel_test *t = wheel_new(test, c->wheel->geo, start_tick(c));
+	const u64 from = t->now;
+	struct htw_node nodes[2] = {};
+	unsigned int left, count = 0;
+
+	wheel_start(&t->w, &nodes[0], from + 500, from);
+	for (u64 now = from; now < from + 500; now++) {
+		left = HTW_ALL;
+		KUNIT_ASSERT_TRUE(test, htw_wheel_advance(&t->w, now, &left, node_counted, &count));
+		KUNIT_ASSERT_EQ(test, count, 0);
+		KUNIT_ASSERT_EQ(test, t->w.cursor, now + 1);
+		/* What is started meanwhile is not passed. */
+		if (now == from + 200)
+			htw_wheel_start(&t->w, &nodes[1], from + 203);
+		if (now == from + 202) {
+			left = HTW_ALL;
+			htw_wheel_advance(&t->w, now + 1, &left, node_counted, &count);
+			KUNIT_ASSERT_EQ(test, count, 1);
+			KUNIT_ASSERT_FALSE(test, htw_node_pending(&nodes[1]));
+			count = 0;
+			now++;
+		}
+	}
+	left = HTW_ALL;
+	htw_wheel_advance(&t->w, from + 500, &left, node_counted, &count);
+	KUNIT_EXPECT_EQ(test, count, 1);
+	wheel_done(t);
+}
+
 /* Nodes that never expire are neither due nor next, and are found by all that look at nodes. */
 static void never_is_counted(struct kunit *test)
 {
@@ -2796,7 +2881,6 @@ struct within_case {
 	u64 deadline, slack, tick_ns, expected;
 };
 
-#define MS	((u64)NSEC_PER_MSEC)
 
 static const struct within_case within_cases[] = {
 	/* 2^27 ns are 134.2 ms, 2^28 are 268.4. */
@@ -3172,6 +3256,9 @@ static struct kunit_case htw_wheel_cases[] = {
 	KUNIT_CASE(time_ends),
 	KUNIT_CASE_PARAM(any_tick_anywhere, wheel_gen_params),
 	KUNIT_CASE_PARAM(never_is_counted, start_gen_params),
+	KUNIT_CASE(sums_do_not_wrap),
+	KUNIT_CASE_PARAM(expire_does_all_work, start_gen_params),
+	KUNIT_CASE_PARAM(quiet_until_work, start_gen_params),
 	KUNIT_CASE(way_is_made_at_the_end),
 	KUNIT_CASE(years_ahead_cost_few_looks),
 	KUNIT_CASE_PARAM(coalesce_most_zero_bits, coalesce_gen_params),

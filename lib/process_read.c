@@ -162,9 +162,7 @@ static enum progress expire_next(struct process *p, u64 now, unsigned int *porti
 		}
 		*portion -= min(*portion, PORTION_PUT_OFF);
 	}
-	if (*portion && htw_wheel_cascade(&p->wheel, portion))
-		return NOTHING;
-	return GOES_ON;
+	return *portion ? NOTHING : GOES_ON;
 }
 
 /* The same, but leave the timer where it is; it could be put off until now. */

@@ -10,31 +10,12 @@
 
 #include "more.h"
 
-/**
- * htw_wheel_advance() - expire what is due, then move nodes to finer levels
- * @w: the wheel
- * @now: the present tick; a later one than %HTW_LAST_TICK counts as that
- * @budget: nodes that may be expired or looked at; decremented for each one
- * @expired: called for each node that has expired, which is in no wheel any
- *	more
- * @arg: for @expired
- *
- * Ticks go forward: with an earlier one than in a call before, only what is due
- * already expires. htw_wheel_rewind() is for a clock that was set back.
- *
- * @expired may start, stop and free any node, the one that it is called for
- * included, and may call htw_wheel_next(), and this function. It must not
- * rewind the wheel, nor end its life. What it starts for a tick that has come
- * is expired by the same call, within the budget.
- *
- * Return: true if nothing is left to do before htw_wheel_next(); false if the
- * budget is used up, so that there may be more to do, with a new one. It need
- * not be looked at: htw_wheel_next() is a tick that has come as long as there
- * is work.
- */
-bool htw_wheel_advance(struct htw_wheel *w, u64 now, unsigned int *budget,
-		       htw_node_fn_t *expired, void *arg)
+/* htw_wheel_advance() if there may be work. */
+static noinline bool htw_wheel_work(struct htw_wheel *w, u64 now,
+				    unsigned int *budget,
+				    htw_node_fn_t *expired, void *arg)
 {
+	const unsigned int given = *budget;
 	struct htw_node *n;
 
 	do {
@@ -54,10 +35,42 @@ bool htw_wheel_advance(struct htw_wheel *w, u64 now, unsigned int *budget,
 			return false;
 		/* Mostly there is nothing to move down. */
 		if (w->level == w->none || w->cursor < w->settled ||
-		    htw_wheel_cascade(w, budget))
+		    htw_wheel_cascade(w, budget)) {
+			if (*budget == given)
+				htw_wheel_set_quiet(w);
 			return true;
+		}
 	} while (!list_empty(&w->due));
 	return false;
+}
+
+/**
+ * htw_wheel_advance() - expire what is due, then move nodes to finer levels
+ * @w: the wheel
+ * @now: the present tick; a later one than %HTW_LAST_TICK counts as that
+ * @budget: nodes that may be expired or looked at; decremented for each one, and
+ *	where a window of levels with many slots is entered
+ * @expired: called for each node that has expired, which is in no wheel any
+ *	more
+ * @arg: for @expired
+ *
+ * Ticks go forward: with an earlier one than in a call before, only what is due
+ * already expires. htw_wheel_rewind() is for a clock that was set back.
+ *
+ * @expired may start, stop and free any node, the one that it is called for
+ * included, and may call htw_wheel_next(), and this function. It must not
+ * rewind the wheel, nor end its life. What it starts for a tick that has come
+ * is expired by the same call, within the budget.
+ *
+ * Return: true if nothing is left to do before htw_wheel_next(), with any budget
+ * if there was nothing to do; false if the budget is used up, so that there may
+ * be more to do, with a new one. It need not be looked at: htw_wheel_next() is a
+ * tick that has come as long as there is work.
+ */
+bool htw_wheel_advance(struct htw_wheel *w, u64 now, unsigned int *budget,
+		       htw_node_fn_t *expired, void *arg)
+{
+	return htw_wheel_pass(w, now) || htw_wheel_work(w, now, budget, expired, arg);
 }
 
 /* The bucket of a tick that the level holds. */

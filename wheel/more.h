@@ -40,6 +40,52 @@ struct htw_node *htw_wheel_evict(struct htw_wheel *w);
 void htw_wheel_walk(struct htw_wheel *w, htw_node_fn_t *visit, void *arg);
 bool htw_wheel_is_ahead(const struct htw_wheel *w, u64 tick);
 
+/**
+ * htw_tick_time() - the time at which a tick comes
+ * @tick: the tick, as htw_wheel_next() returns it
+ * @tick_ns: what a tick is, as for htw_tick_up()
+ *
+ * Return: the time; %HTW_NEVER for a tick whose time is no u64, as for a tick
+ * that never comes.
+ */
+static inline u64 htw_tick_time(u64 tick, u64 tick_ns)
+{
+	return tick > div64_u64(U64_MAX, tick_ns) ? HTW_NEVER : tick * tick_ns;
+}
+
+/**
+ * htw_deadline() - the end of a delay
+ * @now: the present, a time or a tick
+ * @delay: the delay, in the same unit
+ *
+ * Return: the sum; %HTW_NEVER if it is no u64.
+ */
+static inline u64 htw_deadline(u64 now, u64 delay)
+{
+	return delay > U64_MAX - now ? HTW_NEVER : now + delay;
+}
+
+/**
+ * htw_timeout() - how long poll() and its like are to wait for a tick
+ * @tick: the tick, as htw_wheel_next() returns it
+ * @tick_ns: what a tick is, in ns
+ * @now_ns: the present time, of the clock whose ticks these are
+ *
+ * Return: ms, rounded up, so that a program is not back too early; 0 if the tick
+ * has come; -1, which is "for ever", if it never does.
+ */
+static inline int htw_timeout(u64 tick, u64 tick_ns, u64 now_ns)
+{
+	u64 time = htw_tick_time(tick, tick_ns), ms;
+
+	if (time == HTW_NEVER)
+		return -1;
+	if (time <= now_ns)
+		return 0;
+	ms = div_u64(time - now_ns - 1, 1000000) + 1;
+	return ms < 0x7fffffff ? (int)ms : 0x7fffffff;
+}
+
 /* The level of a tick that has not come; the search ends above the last. */
 static inline const struct htw_level *htw_wheel_level(const struct htw_wheel *w,
 						      u64 tick)

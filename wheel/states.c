@@ -33,9 +33,10 @@
  *   In a key all of these are one list.
  *
  * A base that nothing is relative to is left out: a list that gets a node sets it first.
- * &htw_wheel.next is left out as well. A start compares its work with it, and
- * htw_wheel_forward() goes no further, which is what it does with an earlier time. It is checked
- * after each call and then made exact, so that a start that has to make it earlier does so. Of
+ * &htw_wheel.next and &htw_wheel.quiet are left out as well. A start compares its work with them.
+ * htw_wheel_forward() goes no further, which is what it does with an earlier time, and before it an
+ * advance looks for no work, which is tried with and without. Both are checked after each call and
+ * then made exact, so that a start that has to make them earlier does so. Of
  * &htw_wheel.settled it only matters how much later it is than the cursor. Counters are left out.
  *
  * Nodes are interchangeable, so they are named by the order in which they are to expire. Of the
@@ -163,6 +164,7 @@ enum kind {
 	COLLECT,	/* now, budget: the same by htw_wheel_collect_due() */
 	MAKE_DUE,	/* now, a bit for each node whose deadline has come */
 	ADVANCE,	/* now, budget, what the function does, once */
+	ADVANCE_LOOKING,	/* the same, where it is not known that there is no work */
 	CASCADE,	/* budget */
 	FORWARD,	/* now */
 	REWIND,		/* now, so long ago */
@@ -626,6 +628,15 @@ static void expired(struct htw_node *n, void *arg)
 	}
 }
 
+/* After an advance that was complete. */
+static void check_complete(u64 now)
+{
+	/* None is late. */
+	CHECK(!first_due(now));
+	htw_wheel_next(w);
+	CHECK(w->next > min(now, (u64)HTW_LAST_TICK));
+}
+
 /* With a tick before the present, what is due by that expires, and nothing else. */
 static u64 counted(u64 now)
 {
@@ -635,8 +646,6 @@ static u64 counted(u64 now)
 static void expire(u64 now, unsigned int budget)
 {
 	const unsigned int given = budget;
-	/* Until a wheel that was set back is sorted, none of its nodes expires. */
-	const bool looking = w->rewound;
 	const u64 asked = now;
 	struct htw_node *n;
 
@@ -647,14 +656,15 @@ static void expire(u64 now, unsigned int budget)
 	if (n) {
 		CHECK(budget < given);
 		check_expired(n, now);
-	} else {
-		CHECK(!budget || looking || !first_due(now));
+	} else if (budget) {
+		check_complete(now);
 	}
 }
 
 /* The same as the module does it, which takes nodes off the list itself. */
 static void collect(u64 now, unsigned int budget)
 {
+	/* Until a wheel that was set back is sorted, none of its nodes expires. */
 	const bool looking = w->rewound;
 	const u64 asked = now;
 	struct htw_node *n;
@@ -713,15 +723,6 @@ static void make_due(u64 now, unsigned int come)
 	CHECK(made || now < HTW_LAST_TICK);
 	/* It gives up only where a node may be elsewhere. */
 	CHECK(made || !list_empty(&w->unsorted) || now + 1 >= w->level[0].end || now + 1 < w->base);
-}
-
-/* After an advance that was complete. */
-static void check_complete(u64 now)
-{
-	/* None is late. */
-	CHECK(!first_due(now));
-	htw_wheel_next(w);
-	CHECK(w->next > min(now, (u64)HTW_LAST_TICK));
 }
 
 static bool advance(u64 now, unsigned int budget, enum act act)
@@ -864,6 +865,11 @@ static void make(struct call call)
 		if (advance(now, call.b ?: ALL, call.c))
 			check_complete(counted(now));
 		break;
+	case ADVANCE_LOOKING:
+		w->quiet = 0;
+		if (advance(now, call.b ?: ALL, call.c))
+			check_complete(counted(now));
+		break;
 	case CASCADE:
 		cascade(call.a ?: ALL);
 		break;
@@ -888,19 +894,21 @@ static void make(struct call call)
 /* After each call; leaves the exact next work in the wheel. */
 static void check_next(void)
 {
-	const u64 stored = w->next, first = earliest(), next = htw_wheel_next(w);
+	const u64 stored = w->next, quiet = w->quiet, first = earliest(), next = htw_wheel_next(w);
 	const bool sorting = !list_empty(&w->unsorted);
 
 	/* A lower bound of what is next: the first node, and work before it. */
 	CHECK(next == w->next);
 	CHECK(next <= first);
 	CHECK(stored <= first);
+	CHECK(quiet <= first);
 	/*
 	 * Unsorted nodes are work at once, of which the caller knows: a budget was too small. So is
 	 * what should have been done before. And a list beyond the levels that is too long to be
 	 * looked at is work when it begins, which may be before a tick that is known.
 	 */
 	CHECK(stored <= next || stored < w->cursor || sorting || arena.pending > HTW_SHORT_LIST);
+	CHECK(quiet <= next || quiet < w->cursor || arena.pending > HTW_SHORT_LIST);
 
 	CHECK(next <= HTW_LAST_TICK || next == HTW_NEVER);
 	CHECK((next == HTW_NEVER) == (first == HTW_NEVER));
@@ -922,6 +930,8 @@ static void check_state(void)
 	struct timer *t;
 
 	CHECK(htw_wheel_count(w) == arena.pending);
+	if (w->levels)
+		CHECK(w->level[0].last == min(max(w->level[0].end, w->cursor) - 1, (u64)HTW_LAST_TICK));
 	htw_wheel_walk(w, count_node, &count);
 	CHECK(count == arena.pending);
 	for (t = timers; t < timers + NODES; t++)
@@ -1082,7 +1092,7 @@ static void expand(void)
 	const unsigned int count = in_order(order);
 	const unsigned int ticks = PAST + scene->ahead;
 	const u64 latest = count ? order[count - 1]->tick : 0;
-	const u64 cursor = w->cursor;
+	const u64 cursor = w->cursor, quiet = w->quiet;
 	const bool may_cascade = list_empty(&w->due);
 	const unsigned int levels = w->levels;
 
@@ -1101,6 +1111,8 @@ static void expand(void)
 			TRY(COLLECT, t, budgets[b]);
 			for (unsigned int act = 0; act < (count ? ACTS : 1); act++)
 				TRY(ADVANCE, t, budgets[b], act);
+			if (cursor - 1 + t < quiet)
+				TRY(ADVANCE_LOOKING, t, budgets[b]);
 		}
 		TRY(FORWARD, t);
 		for (unsigned int come = 1; come < 1U << count; come++)
@@ -1190,6 +1202,10 @@ static void print_call(struct call call)
 		break;
 	case ADVANCE:
 		printf("advance to %s, budget %u%s\n", now, call.b ?: ALL, acts[call.c]);
+		break;
+	case ADVANCE_LOOKING:
+		printf("advance to %s, looking for work, budget %u%s\n", now, call.b ?: ALL,
+		       acts[call.c]);
 		break;
 	case CASCADE:
 		printf("cascade, budget %u\n", call.a ?: ALL);

@@ -9,7 +9,8 @@
 
 /**
  * struct htw_node - a timer in a wheel, as its owner embeds it
- * @list: in a list of the wheel; else for the owner's use
+ * @list: in a list of the wheel; @list.next is NULL if the node is in none, by
+ *	which the wheel knows it. Not for other lists
  * @expires: the tick at which the node expires, while it is in a wheel; left as
  *	it is when the node expires or is stopped, and then for the owner's use
  *

@@ -51,13 +51,13 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Have the timerfd wake us at a tick; not at all if that never comes. */
+/* Have the timerfd wake us at a tick; not at all if its time never comes. */
 static void set_timer(uint64_t tick)
 {
 	struct itimerspec at = { { 0, 0 }, { 0, 0 } };
-	uint64_t ns = tick * TICK_NS;
+	uint64_t ns = htw_tick_time(tick, TICK_NS);
 
-	if (tick != HTW_NEVER) {
+	if (ns != HTW_NEVER) {
 		at.it_value.tv_sec = (time_t)(ns / 1000000000);
 		at.it_value.tv_nsec = (long)(ns % 1000000000);
 		if (!ns)

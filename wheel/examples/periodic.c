@@ -8,36 +8,24 @@
  *	cc periodic.c htw_wheel.c -o periodic
  */
 #include "htw_wheel.h"
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <time.h>
 
+#define TICK_NS	1000000	/* a tick is 1 ms */
 #define BEATS	5
-#define PERIOD	20	/* ticks, of 1 ms */
+#define PERIOD	20	/* ticks */
 
 static struct htw_wheel wheel;
 static uint64_t begin;
 static int beats;
 
-static uint64_t now_ms(void)
+static uint64_t now_ns(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-/* The timeout for poll() or epoll_wait(), in ms, until a tick of 1 ms. */
-static int timeout_until(uint64_t tick)
-{
-	uint64_t now = now_ms();
-
-	if (tick == HTW_NEVER)
-		return -1;
-	if (tick <= now)
-		return 0;
-	return tick - now < INT_MAX ? (int)(tick - now) : INT_MAX;
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static void beat(struct htw_node *n, void *arg)
@@ -52,7 +40,7 @@ int main(void)
 {
 	struct htw_node node;
 
-	begin = now_ms();
+	begin = now_ns() / TICK_NS;
 	htw_wheel_init(&wheel, begin);
 	htw_node_init(&node);
 	htw_wheel_start(&wheel, &node, begin + PERIOD);
@@ -61,8 +49,8 @@ int main(void)
 		unsigned int budget = 64;
 
 		/* Other programs have descriptors here. */
-		poll(NULL, 0, timeout_until(htw_wheel_next(&wheel)));
-		htw_wheel_advance(&wheel, now_ms(), &budget, beat, NULL);
+		poll(NULL, 0, htw_timeout(htw_wheel_next(&wheel), TICK_NS, now_ns()));
+		htw_wheel_advance(&wheel, now_ns() / TICK_NS, &budget, beat, NULL);
 	}
-	return now_ms() < begin + BEATS * PERIOD;
+	return now_ns() / TICK_NS < begin + BEATS * PERIOD;
 }

@@ -38,7 +38,7 @@ static uint64_t now_ns(void)
 static void job_start(struct job *job, uint64_t delay_ns)
 {
 	pthread_mutex_lock(&mutex);
-	if (htw_wheel_restart(&wheel, &job->node, htw_tick_up(now_ns() + delay_ns, TICK_NS)))
+	if (htw_wheel_restart(&wheel, &job->node, htw_tick_up(htw_deadline(now_ns(), delay_ns), TICK_NS)))
 		pthread_cond_signal(&earlier);
 	pthread_mutex_unlock(&mutex);
 }
@@ -59,14 +59,13 @@ static bool job_stop(struct job *job)
 /* Wait for the wheel's next tick with work, or until that has become earlier. */
 static void wait_for_work(void)
 {
-	uint64_t ns, next = htw_wheel_next(&wheel);
+	uint64_t ns = htw_tick_time(htw_wheel_next(&wheel), TICK_NS);
 	struct timespec at;
 
-	if (next == HTW_NEVER) {
+	if (ns == HTW_NEVER) {
 		pthread_cond_wait(&earlier, &mutex);
 		return;
 	}
-	ns = next * TICK_NS;
 	at.tv_sec = (time_t)(ns / 1000000000);
 	at.tv_nsec = (long)(ns % 1000000000);
 	pthread_cond_timedwait(&earlier, &mutex, &at);
@@ -86,7 +85,7 @@ static void *run_jobs(void *arg)
 			job->run(job);
 			pthread_mutex_lock(&mutex);
 		}
-		if (budget && htw_wheel_cascade(&wheel, &budget)) {
+		if (budget) {
 			if (!end || htw_wheel_count(&wheel))
 				wait_for_work();
 			continue;
