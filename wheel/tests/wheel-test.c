@@ -14,7 +14,7 @@
 #define STATIC_ASSERT(name, condition)	typedef char name[(condition) ? 1 : -1]
 
 STATIC_ASSERT(node_is_two_links_and_a_tick, sizeof(struct htw_node) == 2 * sizeof(void *) + 8);
-STATIC_ASSERT(wheel_is_small, sizeof(struct htw_wheel) <= (sizeof(void *) == 8 ? 800 : 528));
+STATIC_ASSERT(wheel_is_small, sizeof(struct htw_wheel) <= (sizeof(void *) == 8 ? 816 : 528));
 
 #define FAIL(...) do {							\
 	printf("# %s:%d: ", __FILE__, __LINE__);			\
