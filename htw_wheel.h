@@ -166,6 +166,7 @@ bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget);
 void htw_wheel_set_quiet(struct htw_wheel *w);
 u64 htw_wheel_next(struct htw_wheel *w);
 u64 htw_wheel_first_tick(const struct htw_wheel *w);
+bool htw_wheel_holds(const struct htw_wheel *w, const struct htw_node *n);
 u64 htw_level_first_tick(const struct htw_wheel *w, unsigned int l);
 u64 htw_beyond_first_tick(const struct htw_wheel *w, unsigned int most);
 void htw_wheel_rewind(struct htw_wheel *w, u64 now);
@@ -367,7 +368,7 @@ static inline bool htw_wheel_start(struct htw_wheel *w, struct htw_node *n,
  */
 static inline void htw_wheel_stop(struct htw_wheel *w, struct htw_node *n)
 {
-	HTW_ASSERT(w->pending && htw_node_pending(n));
+	HTW_ASSERT(htw_wheel_holds(w, n));
 	w->pending--;
 	htw_wheel_unlink(w, n);
 	htw_node_init(n);
@@ -386,6 +387,7 @@ static inline void htw_wheel_stop(struct htw_wheel *w, struct htw_node *n)
 static inline bool htw_wheel_restart(struct htw_wheel *w, struct htw_node *n,
 				     u64 tick)
 {
+	HTW_ASSERT(!htw_node_pending(n) || htw_wheel_holds(w, n));
 	if (htw_node_pending(n))
 		htw_wheel_unlink(w, n);
 	else

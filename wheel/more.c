@@ -184,16 +184,17 @@ struct htw_node *htw_wheel_evict(struct htw_wheel *w)
 
 static void htw_list_walk(struct list_head *list, htw_node_fn_t *visit, void *arg)
 {
-	struct list_head *entry;
+	struct list_head *entry, *following;
 
-	list_for_each(entry, list)
+	list_for_each_safe(entry, following, list)
 		visit(list_entry(entry, struct htw_node, list), arg);
 }
 
 /**
  * htw_wheel_walk() - look at all nodes
  * @w: the wheel
- * @visit: called for each node, in no order; it must not change the wheel
+ * @visit: called for each node, in no order; it may stop that node, and free it,
+ *	but not change the wheel in other ways
  * @arg: for @visit
  */
 void htw_wheel_walk(struct htw_wheel *w, htw_node_fn_t *visit, void *arg)
@@ -207,6 +208,48 @@ void htw_wheel_walk(struct htw_wheel *w, htw_node_fn_t *visit, void *arg)
 			htw_list_walk(&w->level[l].buckets[i], visit, arg);
 	for (unsigned int i = 0; i < HTW_WHEEL_LISTS; i++)
 		htw_list_walk(&w->beyond[i], visit, arg);
+}
+
+/* Is this the head of one of the wheel's lists? */
+static bool htw_wheel_has_list(const struct htw_wheel *w, const struct list_head *list)
+{
+	if (list == &w->due || list == &w->sorted || list == &w->unsorted || list == &w->never ||
+	    (list >= w->beyond && list < w->beyond + HTW_WHEEL_LISTS))
+		return true;
+	for (unsigned int l = 0; l < w->levels; l++) {
+		const struct htw_level *lev = &w->level[l];
+
+		if (list >= lev->buckets && list < lev->buckets + lev->nr_buckets)
+			return true;
+	}
+	return false;
+}
+
+/**
+ * htw_wheel_holds() - is a node in this wheel?
+ * @w: the wheel
+ * @n: a node, after htw_node_init()
+ *
+ * For assertions and tests: it looks at the nodes beside it until it comes to the
+ * end of their list.
+ *
+ * Return: true if it is; false if it is in no wheel, or in another one.
+ */
+bool htw_wheel_holds(const struct htw_wheel *w, const struct htw_node *n)
+{
+	const struct list_head *forward = n->list.next, *back = n->list.prev;
+
+	if (!htw_node_pending(n))
+		return false;
+	for (;;) {
+		if (htw_wheel_has_list(w, forward) || htw_wheel_has_list(w, back))
+			return true;
+		/* From both sides they have met. */
+		if (forward == back || forward->next == back)
+			return false;
+		forward = forward->next;
+		back = back->prev;
+	}
 }
 
 /**

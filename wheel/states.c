@@ -959,6 +959,22 @@ static void evict_never(void)
 	CHECK(!htw_wheel_evict(w));
 }
 
+static void stop_visited(struct htw_node *n, void *arg)
+{
+	(void)arg;
+	CHECK(htw_wheel_holds(w, n));
+	stop((struct timer *)n);
+	CHECK(!htw_wheel_holds(w, n));
+}
+
+/* A walk may stop the node that it is at. */
+static void stop_all(void)
+{
+	htw_wheel_walk(w, stop_visited, NULL);
+	CHECK(!htw_wheel_count(w));
+	CHECK(htw_wheel_next(w) == HTW_NEVER);
+}
+
 /* Let time pass from one work to the next until there is none: each makes progress. */
 static void drain(unsigned int budget)
 {
@@ -986,6 +1002,7 @@ static void drain_all(void)
 		drain(budgets[i]);
 		arena = copy;
 	}
+	stop_all();
 }
 
 /* ---- Exploring ---- */

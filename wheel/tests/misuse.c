@@ -20,7 +20,7 @@ int main(void)
 	static const struct htw_geometry geometry = { 1, { 64 } };
 	static uint64_t memory[HTW_GEOMETRY_WORDS(1, 64)];
 	struct htw_node a = { { NULL, NULL }, 0 }, b = { { NULL, NULL }, 0 };
-	struct htw_wheel wheel;
+	struct htw_wheel wheel, other;
 
 	htw_wheel_init(&wheel, 0);
 	htw_wheel_start(&wheel, &a, 1);
@@ -39,6 +39,19 @@ int main(void)
 	htw_node_init(&a);
 	htw_wheel_start(&wheel, &a, 1);
 	htw_wheel_start(&wheel, &a, 2);
+	CHECK(broken == 2);
+
+	broken = 0;
+	htw_wheel_init(&wheel, 0);
+	htw_wheel_init(&other, 0);
+	htw_node_init(&a);
+	htw_node_init(&b);
+	htw_wheel_start(&wheel, &a, 1);
+	htw_wheel_start(&other, &b, 1);
+	CHECK(htw_wheel_holds(&wheel, &a) && !htw_wheel_holds(&other, &a));
+	htw_wheel_restart(&other, &a, 1);
+	CHECK(broken == 1);
+	htw_wheel_stop(&wheel, &b);
 	CHECK(broken == 2);
 	return 0;
 }
