@@ -36,8 +36,8 @@
 /* Blocks of entries whose memory one call gives back. */
 #define BLOCKS_DROPPED		16u
 
-/* Timers that a read re-arms at most, or a few more: so a read ends, and soon. */
-#define REARM_MOST		2048u
+/* What re-arming a timer takes of the looks of a read. */
+#define LOOKS_REARM		2u
 
 /**
  * struct device - a handle
@@ -469,9 +469,10 @@ static struct pass sort_out(struct device *d, struct htw_event *events, u32 coun
  * that nothing is left. But a call takes no more than a bounded time with timers
  * that it does not return; then it leaves the descriptor readable.
  */
-static int read_and_rearm(struct device *d, struct htw_event *events, unsigned int count)
+static int read_and_rearm(struct device *d, struct htw_event *events, unsigned int count,
+			  unsigned int *looks)
 {
-	unsigned int total = 0, most, work = 0;
+	unsigned int total = 0, most, work;
 	struct pass pass;
 	bool enough;
 	int got;
@@ -482,15 +483,17 @@ static int read_and_rearm(struct device *d, struct htw_event *events, unsigned i
 		if (got <= 0)
 			return total ? (int)total : got;
 
-		enough = ++work + got >= REARM_MOST;
+		enough = (got + 1) * LOOKS_REARM >= *looks;
 		pass = sort_out(d, events + total, got, enough);
-		work += pass.rearmed;
+		work = (pass.rearmed + 1) * LOOKS_REARM;
+		*looks -= min(*looks, work);
 		total += pass.left;
 	} while (total < count && (got == (int)most || pass.again) && !(enough && pass.rearmed));
 	return total;
 }
 
-static int device_read(struct htw *htw, struct htw_event *events, unsigned int count)
+static int device_read(struct htw *htw, struct htw_event *events, unsigned int count,
+		       unsigned int *looks)
 {
 	struct device *d = device_of(htw);
 	unsigned int total = 0, most;
@@ -503,7 +506,7 @@ static int device_read(struct htw *htw, struct htw_event *events, unsigned int c
 	/* A thread that is cancelled must neither keep the lock nor lose events. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (begin_taking(d)) {
-		got = read_and_rearm(d, events, count);
+		got = read_and_rearm(d, events, count, looks);
 		total = max(got, 0);
 	} else {
 		do {

@@ -29,6 +29,7 @@
  */
 #include "calls.h"
 #include "fork.h"
+#include "lock.h"
 #include "stack.h"
 
 #include <pthread.h>
@@ -74,6 +75,7 @@
  * @missed: firings missed before that call
  * @nr_waiting: threads that wait until it has returned
  * @returned: what they wait for, and that arguments have been given back
+ * @return_lock: for @returned; taken with @lock held
  * @lock: guards all fields
  */
 struct htw_dispatcher {
@@ -102,7 +104,8 @@ struct htw_dispatcher {
 	u64 missed;
 	u32 nr_waiting;
 	pthread_cond_t returned;
-	pthread_mutex_t lock;
+	pthread_mutex_t return_lock;
+	struct htw_lock lock;
 };
 
 /* Passing requests to the backend. */
@@ -251,8 +254,7 @@ static bool pass_on(struct htw_dispatcher *d, struct list_head *list, unsigned i
 /* Let other threads have the lock. */
 static void relax_lock(struct htw_dispatcher *d)
 {
-	pthread_mutex_unlock(&d->lock);
-	pthread_mutex_lock(&d->lock);
+	htw_lock_give_way(&d->lock);
 }
 
 /*
@@ -303,14 +305,17 @@ static void finish_call(struct htw_dispatcher *d, struct call *c)
 		c->ended = true;
 		c->releaser = pthread_self();
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-		pthread_mutex_unlock(&d->lock);
+		htw_lock_give(&d->lock);
 		d->release(c->arg);
-		pthread_mutex_lock(&d->lock);
+		htw_lock_take(&d->lock);
 		pthread_setcancelstate(cancel_state, NULL);
 	}
 	calls_end(&d->calls, c);
-	if (d->nr_waiting)
+	if (d->nr_waiting) {
+		pthread_mutex_lock(&d->return_lock);
 		pthread_cond_broadcast(&d->returned);
+		pthread_mutex_unlock(&d->return_lock);
+	}
 }
 
 /* The function of the current call has returned, or was left. */
@@ -344,7 +349,7 @@ static inline int enter_dispatcher(struct htw_dispatcher *d, const void *frame)
 {
 	if (htw_is_forked(d->process))
 		return -EPERM;
-	pthread_mutex_lock(&d->lock);
+	htw_lock_take(&d->lock);
 	if (likely(!d->running || !pthread_equal(d->thread, pthread_self())))
 		return 0;
 	if (stack_is_within(&d->frame, frame))
@@ -357,7 +362,7 @@ static inline int enter_dispatcher(struct htw_dispatcher *d, const void *frame)
 
 static void leave_dispatcher(struct htw_dispatcher *d)
 {
-	pthread_mutex_unlock(&d->lock);
+	htw_lock_give(&d->lock);
 }
 
 /* Requests of a call count in the order of the last of them. */
@@ -565,13 +570,31 @@ static bool is_in_use(const struct htw_dispatcher *d, u64 call)
 	return c && !(c->ended && pthread_equal(c->releaser, pthread_self()));
 }
 
-/* A thread that waited until a call had returned does not any more, or was cancelled. */
+/* A thread was cancelled that waited until a call has returned. */
 static void end_wait(void *dispatcher)
 {
 	struct htw_dispatcher *d = dispatcher;
 
+	htw_lock_take(&d->lock);
 	d->nr_waiting--;
 	leave_dispatcher(d);
+}
+
+static void unlock_mutex(void *mutex)
+{
+	pthread_mutex_unlock(mutex);
+}
+
+/* Wait until a call has returned, or others have. The lock is held, but not meanwhile. */
+static void wait_for_return(struct htw_dispatcher *d)
+{
+	/* Before the lock is given: a call that returns then waits for this mutex. */
+	pthread_mutex_lock(&d->return_lock);
+	leave_dispatcher(d);
+	pthread_cleanup_push(unlock_mutex, &d->return_lock);
+	pthread_cond_wait(&d->returned, &d->return_lock);
+	pthread_cleanup_pop(true);
+	htw_lock_take(&d->lock);
 }
 
 HTW_PUBLIC int htw_call_stop_wait(struct htw_dispatcher *d, uint64_t call)
@@ -591,8 +614,10 @@ HTW_PUBLIC int htw_call_stop_wait(struct htw_dispatcher *d, uint64_t call)
 	d->nr_waiting++;
 	pthread_cleanup_push(end_wait, d);
 	while (is_in_use(d, call))
-		pthread_cond_wait(&d->returned, &d->lock);
-	pthread_cleanup_pop(true);
+		wait_for_return(d);
+	pthread_cleanup_pop(false);
+	d->nr_waiting--;
+	leave_dispatcher(d);
 	return ret == -EALREADY ? 0 : ret;
 }
 
@@ -628,7 +653,7 @@ struct run {
 /* Before a function of the program is called, or the thread waits. */
 static void release_lock(struct run *r)
 {
-	pthread_mutex_unlock(&r->d->lock);
+	htw_lock_give(&r->d->lock);
 	pthread_setcancelstate(r->cancel_state, NULL);
 }
 
@@ -641,10 +666,10 @@ static bool retake_lock(struct run *r)
 	r->over = htw_is_forked(r->d->process);
 	if (r->over)
 		return false;
-	pthread_mutex_lock(&r->d->lock);
+	htw_lock_take(&r->d->lock);
 	r->over = r->d->run != r->number;
 	if (r->over)
-		pthread_mutex_unlock(&r->d->lock);
+		htw_lock_give(&r->d->lock);
 	return !r->over;
 }
 
@@ -735,15 +760,17 @@ static void make_call(struct run *r, const struct htw_event *ev)
  * meanwhile, as a long bucket may have to be moved down: a call that is stopped
  * or moved then has another timer, or none.
  *
+ * @looks: what is left of those of the dispatch
+ *
  * Return: number of events, or a negative errno.
  */
-static int read_events(struct htw_dispatcher *d)
+static int read_events(struct htw_dispatcher *d, unsigned int *looks)
 {
 	int n, i;
 
-	pthread_mutex_unlock(&d->lock);
-	n = htw_read(d->htw, d->events, EVENTS);
-	pthread_mutex_lock(&d->lock);
+	htw_lock_give(&d->lock);
+	n = d->htw->ops->read(d->htw, d->events, EVENTS, looks);
+	htw_lock_take(&d->lock);
 
 	d->taken = 0;
 	d->nr_events = max(n, 0);
@@ -778,11 +805,12 @@ static int read_events(struct htw_dispatcher *d)
 static int make_calls(struct run *r)
 {
 	struct htw_dispatcher *d = r->d;
+	unsigned int looks = HTW_LOOKS;
 	int round, n = EVENTS;
 
 	for (round = 1; ; round++) {
 		if (d->taken == d->nr_events)
-			n = read_events(d);
+			n = read_events(d, &looks);
 		while (d->taken < d->nr_events) {
 			const struct htw_event ev = d->events[d->taken++];
 
@@ -876,7 +904,7 @@ HTW_PUBLIC STACK_OWN_FRAME int htw_dispatch(struct htw_dispatcher *d, int64_t ti
 	if (htw_is_forked(d->process))
 		return -EPERM;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &r.cancel_state);
-	pthread_mutex_lock(&d->lock);
+	htw_lock_take(&d->lock);
 	/* While one is ended, which releases the lock in between, another may begin. */
 	while (d->running) {
 		if (!is_abandoned(d, __builtin_frame_address(0))) {
@@ -931,9 +959,12 @@ HTW_PUBLIC int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw)
 	ret = -pthread_cond_init(&made->returned, NULL);
 	if (ret)
 		goto fail;
-	ret = -pthread_mutex_init(&made->lock, NULL);
+	ret = -pthread_mutex_init(&made->return_lock, NULL);
 	if (ret)
-		goto fail_mutex;
+		goto fail_return_lock;
+	ret = htw_lock_init(&made->lock, false);
+	if (ret)
+		goto fail_lock;
 
 	ret = -EBUSY;
 	if (!__atomic_compare_exchange_n(&htw->dispatcher, &none, made, false, __ATOMIC_ACQ_REL,
@@ -943,8 +974,10 @@ HTW_PUBLIC int htw_dispatcher_new(struct htw_dispatcher **d, struct htw *htw)
 	return 0;
 
 fail_dispatcher:
-	pthread_mutex_destroy(&made->lock);
-fail_mutex:
+	htw_lock_destroy(&made->lock);
+fail_lock:
+	pthread_mutex_destroy(&made->return_lock);
+fail_return_lock:
 	pthread_cond_destroy(&made->returned);
 fail:
 	free(made);
@@ -997,7 +1030,7 @@ static void end_all_calls(struct htw_dispatcher *d)
 	u64 cursor;
 	struct call *c;
 
-	pthread_mutex_lock(&d->lock);
+	htw_lock_take(&d->lock);
 	/* A run that was left is over. */
 	d->running = false;
 	d->current = 0;
@@ -1020,7 +1053,8 @@ HTW_PUBLIC void htw_dispatcher_free(struct htw_dispatcher *d)
 		end_all_calls(d);
 		__atomic_store_n(&d->htw->dispatcher, NULL, __ATOMIC_RELEASE);
 		pthread_cond_destroy(&d->returned);
-		pthread_mutex_destroy(&d->lock);
+		pthread_mutex_destroy(&d->return_lock);
+		htw_lock_destroy(&d->lock);
 	}
 	calls_free(&d->calls);
 	free(d);

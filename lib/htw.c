@@ -248,9 +248,11 @@ HTW_PUBLIC int htw_stop_many(struct htw *htw, const uint64_t *ids,
 HTW_PUBLIC int htw_read(struct htw *htw, struct htw_event *events,
 			unsigned int count)
 {
+	unsigned int looks = HTW_LOOKS;
+
 	if (is_forked(htw))
 		return -EPERM;
-	return htw->ops->read(htw, events, count);
+	return htw->ops->read(htw, events, count, &looks);
 }
 
 /* What poll() says of a descriptor that something else has closed, or has put something else at. */

@@ -24,12 +24,19 @@
 #define HTW_MANY		256u
 
 /*
+ * Timers that a call may look at, to move them or to start them again, beyond
+ * those that it returns or is asked to start or to end. Each takes two or three
+ * cache misses, so their number bounds the time, and not that of instructions.
+ */
+#define HTW_LOOKS		4096u
+
+/*
  * Operations of a backend
  *
  * Each is the public function of its name, called with arguments that are not
  * NULL, and but for @close and @now not in a child of fork() (@list:
  * htw_list_in(); @ready: 1 if there is something to read, @readable: poll() says
- * so; @put_off: called by htw_put_off() after htw_deadline_store() has found no
+ * so; @read: @looks is how many timers it may look at, and is decremented; @put_off: called by htw_put_off() after htw_deadline_store() has found no
  * such timer, to look again, or say why).
  * Operations that a backend lacks are NULL; the public function then returns
  * -ENOTSUP.
@@ -55,7 +62,7 @@ struct htw_backend_ops {
 	int (*stop_many)(struct htw *htw, const uint64_t *ids,
 			 unsigned int count, int *results);
 	int (*read)(struct htw *htw, struct htw_event *events,
-		    unsigned int count);
+		    unsigned int count, unsigned int *looks);
 	int (*ready)(struct htw *htw, bool readable);
 	int64_t (*cancel_all)(struct htw *htw);
 	int (*list)(struct htw *htw, unsigned int states, uint64_t *cursor,

@@ -31,10 +31,12 @@
  * stopped in time, however overdue it is. Functions that report timers compare
  * them with the time, and change nothing.
  *
- * No call stalls, however many timers there are: what a call does beyond the
- * timers that it is asked to return, to start or to end is bounded. To move a
+ * No call stalls, however many timers there are: beyond those that it is asked
+ * to return, to start or to end, it looks at some thousand at most. To move a
  * long bucket of the wheel down takes several calls of htw_read(); the
- * descriptor is readable until it is done.
+ * descriptor is readable until it is done. Nor does a thread wait long for
+ * another one's call: in the process it has the handle after the next 512 timers
+ * of that, in the order in which threads came.
  *
  * fork(): a handle, and a dispatcher on it, belong to the process that opened
  * it. A child may close its copies, in any order, and the parent's timers go on.
@@ -84,8 +86,8 @@ struct htw_dispatcher;
  * HTW_SETUP_PI - flag of &htw_setup_args.flags: lock with priority inheritance
  *
  * In the process backend, a thread that holds the handle's lock then runs with
- * the highest priority of those that wait for it (PTHREAD_PRIO_INHERIT). The
- * device ignores it: its locks are the kernel's.
+ * the highest priority of those that wait for it (PTHREAD_PRIO_INHERIT), which
+ * has it next. The device ignores it: its locks are the kernel's.
  */
 #define HTW_SETUP_PI	0x80000000u
 
@@ -462,7 +464,7 @@ int htw_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count,
  *
  * Return: number of events. Less than @count, or 0, means that none is left, or
  * that the descriptor is readable anew, as a call does only a part of what may be
- * long: it starts some 2,000 timers again that were put off, with either backend,
+ * long: it starts some 1,000 timers again that were put off, with either backend,
  * and in the process moves a part of a long bucket of the wheel down. -EBADF if
  * something else has closed the descriptor; -EPERM in a child of fork().
  */

@@ -118,21 +118,6 @@ static int shape(struct process *p, const struct htw_setup_args *setup)
 	return htw_geometry_error(geo) ? -ERANGE : 0;
 }
 
-static int init_lock(pthread_mutex_t *lock, u32 setup_flags)
-{
-	pthread_mutexattr_t attr;
-	int ret = pthread_mutexattr_init(&attr);
-
-	if (ret)
-		return -ret;
-	if (setup_flags & HTW_SETUP_PI)
-		ret = pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
-	if (!ret)
-		ret = pthread_mutex_init(lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-	return -ret;
-}
-
 /* Memory that shares no cache line with that of another shard. */
 static void *allocate_apart(size_t bytes)
 {
@@ -217,7 +202,7 @@ static int create(struct process **made, const struct process *with)
 		goto free_levels;
 	}
 
-	ret = init_lock(&p->lock, p->setup_flags);
+	ret = htw_lock_init(&p->lock, p->setup_flags & HTW_SETUP_PI);
 	if (ret)
 		goto close_fd;
 	*made = p;
@@ -247,7 +232,7 @@ static void destroy(struct process *p)
 	htw_disarm(p);
 	close(p->htw.fd);
 	give_handle_number_back(p->number, p->first + p->nr_numbers);
-	pthread_mutex_destroy(&p->lock);
+	htw_lock_destroy(&p->lock);
 	free(p);
 }
 
@@ -276,16 +261,16 @@ static void process_close(struct htw *htw)
 				close_copy(family->shards[i]);
 	} else if (p != family->head) {
 		/* Waits for those that use one of its ids. */
-		pthread_mutex_lock(&family->lock);
+		htw_lock_take(&family->lock);
 		family->shards[p->number] = NULL;
-		pthread_mutex_unlock(&family->lock);
+		htw_lock_give(&family->lock);
 		destroy(p);
 	} else {
 		for (i = 0; family->shards && i < HANDLES; i++)
 			if (family->shards[i] && family->shards[i] != p)
 				destroy(family->shards[i]);
 		destroy(p);
-		pthread_mutex_destroy(&family->lock);
+		htw_lock_destroy(&family->lock);
 		free(family->shards);
 		free(family);
 	}
@@ -319,9 +304,9 @@ static int process_shard(struct htw *htw, struct htw **shard)
 
 	ret = create(&made, p);
 	if (!ret) {
-		pthread_mutex_lock(&p->family->lock);
+		htw_lock_take(&p->family->lock);
 		ret = add_shard(p->family, made);
-		pthread_mutex_unlock(&p->family->lock);
+		htw_lock_give(&p->family->lock);
 		if (ret)
 			destroy(made);
 		else
@@ -342,7 +327,7 @@ static bool advance_shard(struct process *p, unsigned int *portion, bool *known)
 {
 	bool due;
 
-	pthread_mutex_lock(&p->lock);
+	htw_lock_take(&p->lock);
 	p->manual_ns = p->family->manual_ns;
 	due = htw_is_due(p, portion);
 	*known = !due || !list_empty(&p->wheel.due);
@@ -362,7 +347,7 @@ static int process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 {
 	struct process *p = process_of(htw), *shard;
 	struct family *family = p->family;
-	unsigned int left = PORTIONS * PORTION;
+	unsigned int left = HTW_LOOKS;
 	bool any = false;
 	u64 to;
 	u32 i;
@@ -370,11 +355,11 @@ static int process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 	if (flags & ~HTW_F_ABS || p->clock != HTW_CLOCK_MANUAL)
 		return -EINVAL;
 
-	pthread_mutex_lock(&family->lock);
+	htw_lock_take(&family->lock);
 	to = flags & HTW_F_ABS ? ns : htw_sum(family->manual_ns, ns);
 	/* Times end at INT64_MAX, as those of the device. */
 	if (to < family->manual_ns || to > INT64_MAX) {
-		pthread_mutex_unlock(&family->lock);
+		htw_lock_give(&family->lock);
 		return -EINVAL;
 	}
 	family->manual_ns = to;
@@ -392,12 +377,11 @@ static int process_advance(struct htw *htw, uint64_t ns, unsigned int flags)
 			due = advance_shard(shard, &portion, &known);
 			left -= given - portion;
 			/* Others may be waiting for a timer of another shard. */
-			pthread_mutex_unlock(&family->lock);
-			pthread_mutex_lock(&family->lock);
+			htw_lock_give_way(&family->lock);
 		} while (!known && left);
 		any |= due;
 	}
-	pthread_mutex_unlock(&family->lock);
+	htw_lock_give(&family->lock);
 	return any;
 }
 
@@ -507,7 +491,7 @@ int htw_process_open(struct htw **htw, const struct htw_setup_args *setup)
 	family = calloc(1, sizeof(*family));
 	if (!family)
 		return -ENOMEM;
-	ret = init_lock(&family->lock, with.setup_flags);
+	ret = htw_lock_init(&family->lock, with.setup_flags & HTW_SETUP_PI);
 	if (ret)
 		goto free_family;
 
@@ -520,7 +504,7 @@ int htw_process_open(struct htw **htw, const struct htw_setup_args *setup)
 	return 0;
 
 destroy_lock:
-	pthread_mutex_destroy(&family->lock);
+	htw_lock_destroy(&family->lock);
 free_family:
 	free(family);
 	return ret;

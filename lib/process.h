@@ -51,8 +51,8 @@
 #define LIBHTW_PROCESS_H
 
 #include "deadlines.h"
+#include "lock.h"
 
-#include <pthread.h>
 #include <linux/bitops.h>
 #include <linux/prefetch.h>
 
@@ -74,13 +74,12 @@
 #define NAME_NOWHERE(p)		((u64)(p)->first * CHUNK_SLOTS + 5)
 
 /*
- * Parts of the work of a call that brings the wheel up to the present, in nodes
- * that are looked at, of 20 to 40 instructions each
+ * Timers that are looked at while the lock is held; a call looks at %HTW_LOOKS
+ * in all
  */
-#define PORTION			2048u	/* while the lock is held */
-#define PORTIONS		10u	/* before the call returns */
+#define PORTION			512u
 #define PORTION_MANUAL		64u	/* by each call on a manual clock */
-#define PORTION_PUT_OFF		8u	/* what it takes to start a timer again that was put off */
+#define PORTION_PUT_OFF		3u	/* more, to start a timer again that was put off */
 
 /* Most timers in a handle whose wheel does as well without levels: its sorted list has as many. */
 #define FEW_TIMERS		63u
@@ -169,7 +168,7 @@ struct process;
  *	held in turn
  */
 struct family {
-	pthread_mutex_t lock;
+	struct htw_lock lock;
 	struct process *head;
 	struct process **shards;
 	u64 manual_ns;
@@ -245,7 +244,7 @@ struct process {
 	u32 setup_flags;
 	struct htw_geometry geometry;
 	struct family *family;
-	pthread_mutex_t lock;
+	struct htw_lock lock;
 };
 
 static inline struct process *process_of(struct htw *htw)
@@ -255,19 +254,18 @@ static inline struct process *process_of(struct htw *htw)
 
 static inline void process_lock(struct process *p)
 {
-	pthread_mutex_lock(&p->lock);
+	htw_lock_take(&p->lock);
 }
 
 static inline void process_unlock(struct process *p)
 {
-	pthread_mutex_unlock(&p->lock);
+	htw_lock_give(&p->lock);
 }
 
 /* Let other threads have the lock, between parts of a call. */
 static inline void give_way(struct process *p)
 {
-	process_unlock(p);
-	pthread_mutex_lock(&p->lock);
+	htw_lock_give_way(&p->lock);
 }
 
 /* Ids, names and slots. */
@@ -446,7 +444,8 @@ static inline u64 process_begin(struct process *p)
 
 void htw_announce(struct process *p);
 bool htw_is_due(struct process *p, unsigned int *portion);
-int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int count);
+int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int count,
+		     unsigned int *looks);
 int htw_process_ready(struct htw *htw, bool readable);
 u64 htw_next_of(struct process *p);
 int htw_process_next_time(struct htw *htw, uint64_t *when);

@@ -267,26 +267,33 @@ static unsigned int read_plain(struct process *p, struct htw_event *events, unsi
 	return got;
 }
 
-/* Read up to @count events, in one portion. */
+/*
+ * Read up to @count events, while the lock is held: in one portion of timers that
+ * are returned or looked at, of which the latter take from @looks.
+ */
 static enum progress read_portion(struct process *p, struct htw_event *events, unsigned int count,
-				  u64 now, unsigned int *got)
+				  u64 now, unsigned int *got, unsigned int *looks)
 {
-	unsigned int portion = PORTION;
-	enum progress progress;
+	const unsigned int given = min(*looks, PORTION), before = *got;
+	unsigned int portion = given, plain;
+	enum progress progress = DUE;
 	struct slot *t;
 
-	for (;;) {
-		if (!was_set_back(p, now))
-			*got += read_plain(p, events + *got, count - *got, now);
-		if (*got == count)
-			return DUE;
+	while (*got < count) {
+		if (!was_set_back(p, now)) {
+			plain = read_plain(p, events + *got, min(count - *got, portion), now);
+			*got += plain;
+			portion -= plain;
+			if (*got == count)
+				break;
+		}
 		progress = expire_next(p, now, &portion, &t);
 		if (progress != DUE)
-			return progress;
-		/* What is returned was asked for, and takes nothing of the portion. */
-		portion++;
+			break;
 		consume(p, t, now, &events[(*got)++]);
 	}
+	*looks -= given - portion - (*got - before);
+	return progress;
 }
 
 /* Program the timerfd after a read: for the next work, or to be readable if something is left. */
@@ -300,28 +307,28 @@ static int announce_rest(struct process *p, enum progress how, u64 now)
 	return 0;
 }
 
-int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int count)
+int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int count,
+		     unsigned int *looks)
 {
 	struct process *p = process_of(htw);
-	enum progress progress = GOES_ON;
-	unsigned int got = 0, i;
+	enum progress progress;
+	unsigned int got = 0;
+	u64 now, pending;
 	int ret;
-	u64 now;
 
 	count = min_t(unsigned int, count, INT_MAX);
-	process_lock(p);
-	if (unlikely(!count)) {
-		process_unlock(p);
+	if (unlikely(!count))
 		return 0;
-	}
+	process_lock(p);
 
-	now = present(p);
-	for (i = 0; progress == GOES_ON && i < PORTIONS; i++) {
-		if (i) {
-			give_way(p);
-			now = present(p);
-		}
-		progress = read_portion(p, events, count, now, &got);
+	pending = p->wheel.pending;
+	for (;;) {
+		now = present(p);
+		progress = read_portion(p, events, count, now, &got, looks);
+		/* It ends, also if others start timers as quickly as it reads them. */
+		if (progress != GOES_ON || !*looks || got >= pending)
+			break;
+		give_way(p);
 	}
 	ret = announce_rest(p, progress, now);
 	process_unlock(p);
@@ -340,8 +347,8 @@ int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int cou
 int htw_process_ready(struct htw *htw, bool readable)
 {
 	struct process *p = process_of(htw);
-	enum progress progress = GOES_ON;
-	unsigned int i;
+	unsigned int looks = HTW_LOOKS, given, portion;
+	enum progress progress;
 	int ret;
 	u64 now;
 
@@ -351,12 +358,13 @@ int htw_process_ready(struct htw *htw, bool readable)
 	/* If it has nothing to say, program it anew; what else may be there now cannot be. */
 	if (readable)
 		p->armed = 0;
-	for (i = 0; progress == GOES_ON && i < PORTIONS; i++) {
-		unsigned int portion = PORTION;
-
-		if (i)
-			give_way(p);
+	for (;;) {
+		given = portion = min(looks, PORTION);
 		progress = look_for_due(p, now, &portion);
+		looks -= given - portion;
+		if (progress != GOES_ON || !looks)
+			break;
+		give_way(p);
 	}
 	ret = announce_rest(p, progress, now);
 	process_unlock(p);

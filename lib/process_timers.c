@@ -32,14 +32,14 @@ static struct process *enter(struct process *p, u64 id)
 		return p;
 	}
 
-	pthread_mutex_lock(&family->lock);
+	htw_lock_take(&family->lock);
 	owner = family->shards[handle_number(id)];
 	if (owner) {
-		pthread_mutex_lock(&owner->lock);
+		htw_lock_take(&owner->lock);
 		return owner;
 	}
-	pthread_mutex_unlock(&family->lock);
-	pthread_mutex_lock(&p->lock);
+	htw_lock_give(&family->lock);
+	htw_lock_take(&p->lock);
 	return p;
 }
 
@@ -47,7 +47,7 @@ static void leave(struct process *p, struct process *owner)
 {
 	process_unlock(owner);
 	if (unlikely(owner != p))
-		pthread_mutex_unlock(&p->family->lock);
+		htw_lock_give(&p->family->lock);
 }
 
 /* Ticks. */
@@ -321,6 +321,20 @@ add_some(struct process *p, const struct common *common, bool simple, bool put_o
 	return i;
 }
 
+/* Start at most %PORTION timers. Return: how many were started; fewer if there was an @error. */
+static inline unsigned int
+add_portion(struct process *p, const struct common *common, bool put_off, const u64 *deadlines,
+	    const u64 *cookies, u64 *ids, unsigned int count, int *error)
+{
+	const unsigned int most = min_t(u64, count, p->limit - p->nr_timers);
+
+	*error = most < count ? -ENOSPC : -ENOMEM;
+	prepare_wheel(p, most);
+	if (likely(!common->interval && common->slack <= SLOT_STAYS && !common->firings))
+		return add_some(p, common, true, false, deadlines, cookies, ids, most);
+	return add_some(p, common, false, put_off, deadlines, cookies, ids, most);
+}
+
 int htw_process_add_many(struct htw *htw, const struct htw_add_args *common,
 			 const uint64_t *deadlines, const uint64_t *cookies, uint64_t *ids,
 			 unsigned int count, int *results)
@@ -332,7 +346,7 @@ int htw_process_add_many(struct htw *htw, const struct htw_add_args *common,
 		.slack = slot_slack(common),
 	};
 	int error = check_common(common);
-	unsigned int most, added;
+	unsigned int added = 0, most, done;
 
 	if (error)
 		return error;
@@ -340,13 +354,16 @@ int htw_process_add_many(struct htw *htw, const struct htw_add_args *common,
 
 	all.now = process_begin(p);
 	all.from = common->flags & HTW_F_ABS ? 0 : all.now;
-	most = min_t(u64, count, p->limit - p->nr_timers);
-	prepare_wheel(p, most);
-	if (likely(!all.interval && all.slack <= SLOT_STAYS && !all.firings))
-		added = add_some(p, &all, true, false, deadlines, cookies, ids, most);
-	else
-		added = add_some(p, &all, false, common->flags & HTW_F_PUT_OFF,
-				 deadlines, cookies, ids, most);
+	for (;;) {
+		most = min(count - added, PORTION);
+		done = add_portion(p, &all, common->flags & HTW_F_PUT_OFF, deadlines + added,
+				   cookies ? cookies + added : NULL, ids + added, most, &error);
+		added += done;
+		if (likely(done < most || added == count))
+			break;
+		give_way(p);
+		all.now = process_begin(p);
+	}
 	finish(p);
 	process_unlock(p);
 
@@ -354,8 +371,7 @@ int htw_process_add_many(struct htw *htw, const struct htw_add_args *common,
 	if (unlikely(added < count)) {
 		memset(ids + added, 0, (count - added) * sizeof(*ids));
 		if (results)
-			set_results(results + added, count - added,
-				    added < most ? -ENOMEM : -ENOSPC);
+			set_results(results + added, count - added, error);
 	}
 	return count - added;
 }
@@ -442,9 +458,9 @@ static struct htw_mod_args new_deadline(u64 id, u64 deadline, u32 flags)
 }
 
 static noinline int
-rearm_slow(struct process *p, u64 id, u64 deadline, u32 flags, u64 now)
+rearm_slow(struct process *p, u64 id, u64 deadline, u64 now)
 {
-	struct htw_mod_args mod = new_deadline(id, deadline, flags);
+	struct htw_mod_args mod = new_deadline(id, deadline, HTW_F_ABS);
 
 	return mod_one(p, &mod, now);
 }
@@ -465,31 +481,53 @@ rearm_foreign(struct process *p, const u64 *ids, const u64 *deadlines, unsigned 
 	return failed;
 }
 
+/*
+ * Move at most %PORTION timers; @from is added to their deadlines. Return: how
+ * many failed; not those of other shards.
+ */
+static inline unsigned int
+rearm_portion(struct process *p, const u64 *ids, const u64 *deadlines, unsigned int count,
+	      u64 from, u64 now, int *results, unsigned int *foreign)
+{
+	unsigned int i, failed = 0, others = 0;
+
+	for (i = 0; i < count; i++) {
+		const u64 id = ids[i], deadline = htw_sum(deadlines[i], from);
+		struct slot *t = slot_of(p, id);
+
+		if (likely(t->name == id))
+			move_pending(p, t, deadline, now);
+		else if (is_foreign(p, id))
+			others++;
+		else
+			failed += set_result(results, i, rearm_slow(p, id, deadline, now));
+	}
+	*foreign += others;
+	return failed;
+}
+
 int htw_process_rearm_many(struct htw *htw, const uint64_t *ids, const uint64_t *deadlines,
 			   unsigned int count, unsigned int flags, int *results)
 {
 	struct process *p = process_of(htw);
-	unsigned int i, failed = 0, foreign = 0;
+	unsigned int first, n, failed = 0, foreign = 0;
 	u64 now, from;
 
 	if (flags & ~HTW_F_ABS)
 		return -EINVAL;
+	set_results(results, count, 0);
 	process_lock(p);
 
-	set_results(results, count, 0);
 	now = process_begin(p);
 	from = flags & HTW_F_ABS ? 0 : now;
-	for (i = 0; i < count; i++) {
-		const u64 id = ids[i];
-		struct slot *t = slot_of(p, id);
-
-		if (likely(t->name == id))
-			move_pending(p, t, htw_sum(deadlines[i], from), now);
-		else if (is_foreign(p, id))
-			foreign++;
-		else
-			failed += set_result(results, i,
-					     rearm_slow(p, id, deadlines[i], flags, now));
+	for (first = 0; first < count; first += n) {
+		if (first) {
+			give_way(p);
+			now = process_begin(p);
+		}
+		n = min(count - first, PORTION);
+		failed += rearm_portion(p, ids + first, deadlines + first, n, from, now,
+					results ? results + first : NULL, &foreign);
 	}
 	finish(p);
 	process_unlock(p);
@@ -601,14 +639,13 @@ stop_foreign(struct process *p, const u64 *ids, unsigned int count, int *results
 	return failed;
 }
 
-int htw_process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count, int *results)
+/* Stop at most %PORTION timers. Return: how many failed; not those of other shards. */
+static inline unsigned int
+stop_portion(struct process *p, const u64 *ids, unsigned int count, int *results,
+	     unsigned int *foreign)
 {
-	struct process *p = process_of(htw);
-	unsigned int i, failed = 0, stopped = 0, foreign = 0;
+	unsigned int i, failed = 0, stopped = 0;
 
-	process_lock(p);
-
-	set_results(results, count, 0);
 	for (i = 0; i < count; i++) {
 		const u64 id = ids[i];
 		struct slot *t = slot_of(p, id);
@@ -618,14 +655,30 @@ int htw_process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int cou
 			end_id(p, t, id);
 			stopped++;
 		} else if (is_foreign(p, id)) {
-			foreign++;
+			++*foreign;
 		} else {
 			failed += set_result(results, i, stop_slow(p, id));
 		}
 	}
-
 	p->wheel.pending -= stopped;
 	p->nr_timers -= stopped;
+	return failed;
+}
+
+int htw_process_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count, int *results)
+{
+	struct process *p = process_of(htw);
+	unsigned int first, n, failed = 0, foreign = 0;
+
+	set_results(results, count, 0);
+	process_lock(p);
+	for (first = 0; first < count; first += n) {
+		if (first)
+			give_way(p);
+		n = min(count - first, PORTION);
+		failed += stop_portion(p, ids + first, n, results ? results + first : NULL,
+				       &foreign);
+	}
 	finish(p);
 	process_unlock(p);
 

@@ -4,15 +4,10 @@
 
 #include <limits.h>
 
-/* Slots that are looked at while the lock is held, and how often a call takes it. */
-#define LOOKS		1536u
-#define WALKS		10u
-/* What it takes to see whether a timer was put off. */
-#define LOOKS_PUT_OFF	2u
+/* What it takes more to see whether a timer was put off. */
+#define LOOKS_PUT_OFF	1u
 /* Chunks that are passed over for a look. */
 #define CHUNKS_LOOK	4u
-/* Timers that are ended while the lock is held. */
-#define ENDED_MOST	512u
 
 /* Timers in any state. */
 #define ALL	(HTW_LIST_PENDING | HTW_LIST_DUE | HTW_LIST_DISARMED)
@@ -49,7 +44,7 @@ static bool walk_some(struct process *p, unsigned int states, u64 *cursor,
 	const u64 begin = max_t(u64, *cursor, (u64)p->first * CHUNK_SLOTS);
 	u32 chunk = begin / CHUNK_SLOTS - p->first, i = begin % CHUNK_SLOTS;
 	const u64 now = read_clock(p);
-	unsigned int looks = LOOKS;
+	unsigned int looks = PORTION;
 
 	for (; chunk < p->nr_numbers && looks; chunk++, i = 0) {
 		const struct chunk *c = p->chunks[chunk];
@@ -85,7 +80,7 @@ out:
 static int walk(struct process *p, unsigned int states, u64 *cursor, struct htw_timer_info *entries,
 		unsigned int count, bool take)
 {
-	unsigned int got = 0, walks = 0;
+	unsigned int got = 0, looks = 0;
 	bool end;
 
 	if (*cursor > UINT32_MAX)
@@ -93,12 +88,16 @@ static int walk(struct process *p, unsigned int states, u64 *cursor, struct htw_
 	count = min_t(unsigned int, count, INT_MAX);
 	if (!count)
 		return 0;
-	do {
-		process_lock(p);
+	process_lock(p);
+	for (;;) {
 		end = walk_some(p, states, cursor, entries, count, take, &got);
-		finish(p);
-		process_unlock(p);
-	} while (!end && got < count && ++walks < WALKS);
+		looks += PORTION;
+		if (end || got == count || looks >= HTW_LOOKS)
+			break;
+		give_way(p);
+	}
+	finish(p);
+	process_unlock(p);
 
 	return got || end ? (int)got : -EAGAIN;
 }
@@ -117,23 +116,21 @@ int htw_process_harvest(struct htw *htw, uint64_t *cursor, struct htw_timer_info
 	return walk(process_of(htw), ALL, cursor, entries, count, true);
 }
 
-/* End timers of a chunk, from index @*i on, while the lock is held. Return: how many. */
-static unsigned int end_some(struct process *p, u32 chunk, u32 *i)
+/* End timers of a chunk, from index @i on, while the lock is held. Return: how many. */
+static unsigned int end_some(struct process *p, u32 chunk, u32 i)
 {
 	const struct chunk *c = p->chunks[chunk];
-	const u32 fresh = c->fresh;
+	const u32 end = min_t(u32, i + PORTION, c->fresh);
 	struct slot *t = chunk_slots(p->chunks[chunk]);
 	unsigned int ended = 0;
 
 	/* Without timers it may have been given back. */
-	for (; *i < fresh && p->chunks[chunk] == c && c->used && ended < ENDED_MOST; ++*i) {
-		if (!is_pending(&t[*i]) && !is_idle(&t[*i]))
+	for (; i < end && p->chunks[chunk] == c && c->used; i++) {
+		if (!is_pending(&t[i]) && !is_idle(&t[i]))
 			continue;
-		htw_end_timer(p, &t[*i]);
+		htw_end_timer(p, &t[i]);
 		ended++;
 	}
-	if (ended < ENDED_MOST)
-		*i = CHUNK_SLOTS;
 	return ended;
 }
 
@@ -146,8 +143,8 @@ int64_t htw_process_cancel_all(struct htw *htw)
 	process_lock(p);
 
 	for (chunk = 0; p->nr_timers && chunk < p->nr_numbers; chunk++) {
-		for (i = 1; i < CHUNK_SLOTS; ) {
-			ended += end_some(p, chunk, &i);
+		for (i = 1; i < CHUNK_SLOTS; i += PORTION) {
+			ended += end_some(p, chunk, i);
 			give_way(p);
 		}
 	}

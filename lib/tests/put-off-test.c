@@ -695,8 +695,11 @@ PUT_OFF_TEST(a_store_on_its_way_as_memory_goes_back)
 	}
 
 	EXPECT_EQ(1, htw_advance(self->htw, SEC, 0));
-	while ((n = htw_read(self->htw, ev, 64)) > 0)
-		came += n;
+	/* A long bucket is moved down in several calls. */
+	do {
+		n = htw_read(self->htw, ev, 64);
+		came += max(n, 0);
+	} while (n > 0 || (!n && htw_advance(self->htw, 0, 0) == 1));
 	EXPECT_EQ(0, n);
 	EXPECT_EQ(COUNT, came);
 	EXPECT_EQ(0, timers(self->htw));
