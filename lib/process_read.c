@@ -50,6 +50,21 @@ static u64 time_of_work(const struct process *p, u64 tick)
 	return ns;
 }
 
+/* The first deadline of what the wheel has expired; of a part of that, if it is much. */
+static u64 first_waiting(const struct process *p)
+{
+	unsigned int looks = PORTION;
+	u64 first = U64_MAX;
+	struct slot *t;
+
+	list_for_each_entry(t, &p->wheel.due, node.list) {
+		if (!looks--)
+			break;
+		first = min(first, t->deadline);
+	}
+	return first;
+}
+
 /*
  * Program the timerfd for the wheel's next work, as nothing is due any more. What
  * the wheel has expired nevertheless waits for the clock: see waits_for_clock().
@@ -61,7 +76,7 @@ static int program_next(struct process *p, u64 now)
 	when = time_of_work(p, htw_wheel_next(&p->wheel));
 	p->ahead = false;
 	if (unlikely(!list_empty(&p->wheel.due)))
-		when = list_first_entry(&p->wheel.due, struct slot, node.list)->deadline;
+		when = first_waiting(p);
 	if (p->clock == HTW_CLOCK_MANUAL)
 		when = U64_MAX;
 	/*
@@ -88,7 +103,8 @@ static bool was_set_back(const struct process *p, u64 now)
 /*
  * Does a timer that the wheel has expired have to wait, as the clock was set
  * back? For less than a tick, at the front of the wheel's due list: started again
- * it would come behind others of its deadline that were started since.
+ * it would come behind others of its deadline that were started since. Those of
+ * its tick that are due do not wait for it.
  */
 static bool waits_for_clock(const struct process *p, const struct slot *t, u64 now)
 {
@@ -136,7 +152,62 @@ enum progress {
 	DUE,		/* a timer has expired */
 	NOTHING,	/* nothing is due, and nothing has to be moved down now */
 	GOES_ON,	/* the portion was too small */
+	WAITS,		/* for the clock, which was set back */
 };
+
+/*
+ * Take what is due out of the wheel, but for timers that wait for the clock: those
+ * are taken out as well, to @waiting; or the first of them is @expired, if that is
+ * NULL. Return: as expire_next().
+ */
+static __always_inline enum progress
+expire_some(struct process *p, u64 now, unsigned int *portion, struct list_head *waiting,
+	    struct slot **expired)
+{
+	struct htw_node *n;
+	struct slot *t;
+
+	while ((n = htw_wheel_expire(&p->wheel, now / p->tick_ns, portion))) {
+		t = container_of(n, struct slot, node);
+		if (waits_for_clock(p, t, now)) {
+			if (waiting) {
+				list_add_tail(&t->node.list, waiting);
+				continue;
+			}
+			*expired = t;
+			return WAITS;
+		}
+		if (likely(!can_be_put_off(t)) || !wait_if_put_off(p, t, now)) {
+			*expired = t;
+			return DUE;
+		}
+		*portion -= min(*portion, PORTION_PUT_OFF);
+	}
+	return *portion ? NOTHING : GOES_ON;
+}
+
+/*
+ * Go on behind the first timer that waits for the clock, and put all of those back.
+ * If they alone are more than a portion, what is behind them waits as well.
+ */
+static noinline enum progress
+expire_behind(struct process *p, u64 now, unsigned int *portion, struct slot *first,
+	      struct slot **expired)
+{
+	unsigned int given = *portion + 1, waited = 0;
+	enum progress progress;
+	LIST_HEAD(waiting);
+	struct slot *t;
+
+	list_add(&first->node.list, &waiting);
+	progress = expire_some(p, now, portion, &waiting, expired);
+	for (; !list_empty(&waiting); waited++) {
+		t = list_last_entry(&waiting, struct slot, node.list);
+		list_del(&t->node.list);
+		put_back(p, t);
+	}
+	return waited == given ? NOTHING : progress;
+}
 
 /*
  * Bring the wheel up to the present, a portion of the way.
@@ -147,22 +218,11 @@ enum progress {
 static enum progress expire_next(struct process *p, u64 now, unsigned int *portion,
 				 struct slot **expired)
 {
-	struct htw_node *n;
-	struct slot *t;
+	const enum progress progress = expire_some(p, now, portion, NULL, expired);
 
-	while ((n = htw_wheel_expire(&p->wheel, now / p->tick_ns, portion))) {
-		t = container_of(n, struct slot, node);
-		if (waits_for_clock(p, t, now)) {
-			put_back(p, t);
-			return NOTHING;
-		}
-		if (likely(!can_be_put_off(t)) || !wait_if_put_off(p, t, now)) {
-			*expired = t;
-			return DUE;
-		}
-		*portion -= min(*portion, PORTION_PUT_OFF);
-	}
-	return *portion ? NOTHING : GOES_ON;
+	if (unlikely(progress == WAITS))
+		return expire_behind(p, now, portion, *expired, expired);
+	return progress;
 }
 
 /* The same, but leave the timer where it is; it could be put off until now. */
@@ -391,6 +451,21 @@ bool htw_is_due(struct process *p, unsigned int *portion)
 	return progress != NOTHING;
 }
 
+/*
+ * Have the descriptor say whether something is due, on a manual clock, and leave what was put off
+ * as it is: that is for those to find out that take events, or wait for them.
+ */
+static void announce_manual(struct process *p)
+{
+	unsigned int portion = PORTION_MANUAL;
+
+	if (!htw_wheel_collect_due(&p->wheel, p->manual_ns / p->tick_ns, &portion) && portion &&
+	    htw_wheel_cascade(&p->wheel, &portion))
+		program_next(p, p->manual_ns);
+	else if (p->armed)
+		program(p, 0);
+}
+
 /**
  * htw_announce() - program the timerfd after a call that has changed the wheel
  * @p: the handle, locked
@@ -399,11 +474,10 @@ bool htw_is_due(struct process *p, unsigned int *portion)
  */
 void htw_announce(struct process *p)
 {
-	unsigned int portion = PORTION_MANUAL;
 	u64 when;
 
 	if (p->clock == HTW_CLOCK_MANUAL) {
-		htw_is_due(p, &portion);
+		announce_manual(p);
 		return;
 	}
 	p->ahead = false;

@@ -71,7 +71,8 @@ static bool node_has_deadline(const struct htw_node *n, u64 deadline)
  * Such a timer does not wait for the next tick, and nor do those any more that
  * do and are due as well; unless they are many: then it waits behind them. On a
  * manual clock, which expires timers as its ticks come, only those of the same
- * deadline go with it.
+ * deadline go with it; and it goes without them if they are not found, as that
+ * clock may not move before it has come.
  *
  * Return: the tick.
  */
@@ -81,9 +82,10 @@ u64 htw_tick_of_due(struct process *p, u64 deadline, u64 now)
 	const u64 tick = now / p->tick_ns;
 	const bool manual = p->clock == HTW_CLOCK_MANUAL;
 
-	if (first <= tick ||
-	    !htw_wheel_make_due(&p->wheel, tick, manual ? node_has_deadline : node_is_due,
-				manual ? deadline : now, &p->ahead))
+	if (first <= tick)
+		return first;
+	if (!htw_wheel_make_due(&p->wheel, tick, manual ? node_has_deadline : node_is_due,
+				manual ? deadline : now, &p->ahead) && !manual)
 		return first;
 	p->due_ns = max(p->due_ns, now);
 	return tick;
@@ -409,7 +411,7 @@ static int mod_one(struct process *p, struct htw_mod_args *mod, u64 now)
 	t = find_timer(p, mod->id);
 	if (!t)
 		return -ENOENT;
-	if (mod->flags & HTW_MOD_INTERVAL && can_be_put_off(t))
+	if (mod->flags & HTW_MOD_INTERVAL && mod->interval && can_be_put_off(t))
 		return -EINVAL;
 	mod->state = state_of(p, t, now);
 
@@ -417,7 +419,8 @@ static int mod_one(struct process *p, struct htw_mod_args *mod, u64 now)
 		t->cookie = mod->cookie;
 	if (mod->flags & HTW_MOD_SLACK)
 		set_slack(t, mod->slack);
-	if (mod->flags & HTW_MOD_INTERVAL) {
+	/* One that can be put off has none. */
+	if (mod->flags & HTW_MOD_INTERVAL && !can_be_put_off(t)) {
 		t->interval = slot_interval(p, mod->interval);
 		t->firings = mod->firings;
 	}

@@ -574,12 +574,13 @@ TEST(order_as_levels_are_added)
 
 /*
  * A timer that is due as it is started, within a tick for which others wait, does not overtake
- * those of its deadline, on a manual clock either.
+ * those of its deadline on a manual clock either, if they are few.
  */
 TEST(order_on_a_manual_clock)
 {
 	struct htw_setup_args setup = manual;
 	unsigned int i, others;
+	uint64_t last;
 	struct htw_event ev;
 	struct htw *htw;
 
@@ -594,12 +595,52 @@ TEST(order_on_a_manual_clock)
 		ASSERT_EQ(0, ask(htw, 1900));
 		EXPECT_EQ(0, htw_advance(htw, 1600, HTW_F_ABS));
 		EXPECT_EQ(0, htw_read(htw, &ev, 1));
-		/* If they are few, it is due at once, and takes the one of its deadline along. */
-		ASSERT_EQ(0, ask(htw, 1500));
-		EXPECT_EQ(others ? 0 : 2, read_in_order(_metadata, htw));
-		ASSERT_EQ(0, ask(htw, 1500));
+		/* It is due at once, and takes the one of its deadline along. */
+		if (!others) {
+			ASSERT_EQ(0, ask(htw, 1500));
+			EXPECT_EQ(2, read_in_order(_metadata, htw));
+		}
+		/* If they are many it goes alone. */
+		ASSERT_EQ(0, htw_at(htw, 1500, 0, &last));
+		EXPECT_EQ(1, htw_read(htw, &ev, 1));
+		EXPECT_EQ(last, ev.id);
+		EXPECT_EQ(0, htw_read(htw, &ev, 1));
 		htw_advance(htw, 2000, HTW_F_ABS);
-		EXPECT_EQ(others + (others ? 4 : 2), read_in_order(_metadata, htw));
+		EXPECT_EQ(others + (others ? 2 : 1), read_in_order(_metadata, htw));
+		htw_close(htw);
+	}
+}
+
+/*
+ * A deadline of zero is at once on a manual clock, which may stand still for ever, whatever else
+ * waits, and however far the wheel is behind.
+ */
+TEST(zero_on_a_manual_clock)
+{
+	static const unsigned int others[] = { 0, 1, 31, 33, 100, 3000 };
+	static const uint64_t steps[] = { 1, 100, 100000 };
+	static struct htw_event ev[4000];
+	unsigned int i, k, step, zeros;
+	uint64_t id;
+	struct htw *htw;
+
+	for (i = 0; i < ARRAY_SIZE(others) * ARRAY_SIZE(steps) * 2; i++) {
+		const unsigned int waiting = others[i / 2 % ARRAY_SIZE(others)];
+
+		step = steps[i / 2 / ARRAY_SIZE(others)];
+		ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &manual));
+		for (k = 0; k < waiting; k++)
+			ASSERT_EQ(0, htw_after(htw, (1 + k * step) * HTW_MSEC + k, 1, &id));
+		/* All of them have come, or none; within a tick. */
+		htw_advance(htw, (i % 2 ? waiting * step + 2 : 0) * HTW_MSEC + HTW_MSEC / 2, 0);
+		for (zeros = 0; zeros < 50; zeros++) {
+			ASSERT_EQ(0, htw_after(htw, 0, 2, &id));
+			EXPECT_EQ(1, htw_wait(htw, 0));
+			EXPECT_EQ(1, htw_advance(htw, 0, 0));
+		}
+		for (k = 0; htw_advance(htw, 0, 0) == 1 && k <= waiting + zeros; )
+			k += htw_read(htw, ev, 4000);
+		EXPECT_EQ(zeros + (i % 2 ? waiting : 0), k);
 		htw_close(htw);
 	}
 }
@@ -631,6 +672,45 @@ TEST(order_among_many_that_wait)
 }
 
 /*
+ * The clock is set back after timers were started that were due, which wait for it then. One of
+ * their tick whose deadline comes earlier does not wait for them.
+ */
+TEST(not_late_after_the_clock_was_set_back)
+{
+	static const unsigned int others[] = { 1, 40, 400 };
+	const struct htw_setup_args setup = {
+		.flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME,
+		.tick_ns = SEC, .levels = 2, .slots = { 64, 64 },
+	};
+	const uint64_t start = 1000 * HOUR;
+	static struct htw_event ev[4000];
+	unsigned int i, k;
+	uint64_t id;
+	struct htw *htw;
+
+	for (i = 0; i < ARRAY_SIZE(others); i++) {
+		still = start + SEC * 9 / 10;
+		ASSERT_EQ(0, htw_open(&htw, HTW_BACKEND_PROCESS, &setup));
+		for (k = 0; k < others[i]; k++)
+			ASSERT_EQ(0, htw_at(htw, still - k, 1, NULL));
+		still = start - SEC * 3 / 2;
+		EXPECT_EQ(0, htw_read(htw, ev, 4000));
+		ASSERT_EQ(0, htw_at(htw, start - SEC / 3, 2, &id));
+		still = start;
+		EXPECT_EQ(1, htw_wait(htw, 0));
+		EXPECT_EQ(1, htw_read(htw, ev, 4000));
+		EXPECT_EQ(id, ev[0].id);
+		/* It is woken for the first of the others. */
+		EXPECT_EQ(0, htw_wait(htw, 0));
+		EXPECT_EQ(start + SEC * 9 / 10 - (others[i] - 1), process_of(htw)->armed);
+		still = start + SEC * 9 / 10;
+		EXPECT_EQ(others[i], htw_read(htw, ev, 4000));
+		htw_close(htw);
+	}
+	still = 0;
+}
+
+/*
  * The clock is set back, within a tick or further, after timers were started that were due. Until
  * its deadline comes again such a timer waits, and others of that deadline that are started
  * meanwhile come behind it; as do those that are due all the time.
@@ -638,7 +718,7 @@ TEST(order_among_many_that_wait)
 TEST(order_after_the_clock_was_set_back)
 {
 	static const uint64_t back[] = { SEC / 4, SEC * 3 / 4, 100 * SEC };
-	static const unsigned int others[] = { 0, 100, 5000 };
+	static const unsigned int others[] = { 0, 100, 3000 };
 	const struct htw_setup_args setup = {
 		.flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME,
 		.tick_ns = SEC, .levels = 2, .slots = { 64, 64 },

@@ -216,7 +216,8 @@ static struct timer *first_waiting_equal(const struct timer *timer)
 
 /*
  * A timer that was due within the present tick takes those of its deadline along that wait for
- * the next one, or waits behind them if the wheel holds many, or once did.
+ * the next one, or goes without them if the wheel holds many, or once did. On the device it may
+ * wait behind them.
  */
 static void take_equals_along(struct timer *timer)
 {
@@ -225,10 +226,11 @@ static void take_equals_along(struct timer *timer)
 
 	if (!timer->was_due || tick_up(timer->deadline) <= now / tick)
 		return;
-	timer->unsure = !in_process() || set->timers > SURELY_FEW || set->most > WITHOUT_LEVELS;
+	timer->unsure = !in_process();
 	while ((equal = first_waiting_equal(timer))) {
 		equal->was_due = true;
-		equal->unsure = timer->unsure;
+		equal->unsure = timer->unsure || set->timers > SURELY_FEW ||
+				set->most > WITHOUT_LEVELS;
 		equal->armed = now;
 		equal->seq = ++seq;
 	}
@@ -620,15 +622,13 @@ static void some_mod(struct htw_mod_args *mod)
 	do {
 		mod->flags |= HTW_MOD_DEADLINE << below(3);
 	} while (below(2));
-	/* Nothing says what an interval would do to a timer that can be put off. */
-	if (timer && timer->can_put_off && mod->flags & HTW_MOD_INTERVAL)
-		mod->flags = HTW_MOD_COOKIE;
 	if (mod->flags & HTW_MOD_DEADLINE) {
 		if (below(2))
 			mod->flags |= HTW_F_ABS;
 		mod->deadline = mod->flags & HTW_F_ABS ? some_time() : some_delay();
 	}
-	if (mod->flags & HTW_MOD_INTERVAL && below(3)) {
+	/* One that can be put off has none, and is not given one. */
+	if (mod->flags & HTW_MOD_INTERVAL && !(timer && timer->can_put_off) && below(3)) {
 		mod->interval = some_interval();
 		mod->firings = below(4);
 	}

@@ -113,6 +113,69 @@ static void expect_event(struct __test_metadata *_metadata, struct htw *htw, uin
 	EXPECT_EQ(0, htw_wait(htw, 0));
 }
 
+/* Only what takes events finds out that one has come: the last of several calls counts until then. */
+PUT_OFF_TEST(the_last_call_counts_whatever_looks)
+{
+	enum { ASKS = 9 };
+	uint64_t id, other, cursor, when;
+	struct htw_timer_info info;
+	struct htw_info_args all;
+	struct htw_event ev[2];
+	unsigned int ask, zero;
+	int ret = 0;
+
+	other = start(self->htw, HOUR, 1);
+	ASSERT_NE(0, other);
+	EXPECT_EQ(0, htw_advance(self->htw, HTW_MSEC / 2, 0));
+	for (ask = 0; ask < 2 * ASKS; ask++) {
+		zero = ask / ASKS;
+		id = start(self->htw, zero ? 0 : SEC, 1);
+		ASSERT_NE(0, id);
+		if (!zero)
+			EXPECT_EQ(1, htw_advance(self->htw, 2 * SEC, 0));
+		when = htw_now(self->htw);
+		EXPECT_EQ(0, htw_put_off(self->htw, id, when + 100 * SEC));
+		info.id = id;
+		cursor = 0;
+		switch (ask % ASKS) {
+		case 0:
+			ret = htw_query(self->htw, &info);
+			break;
+		case 1:
+			ret = htw_list(self->htw, &cursor, &info, 1);
+			break;
+		case 2:
+			ret = htw_list_in(self->htw, HTW_LIST_DUE, &cursor, &info, 1);
+			break;
+		case 3:
+			ret = htw_info(self->htw, &all);
+			break;
+		case 4:
+			ret = htw_next_time(self->htw, &when);
+			break;
+		case 5:
+			ret = htw_rearm(self->htw, other, HOUR);
+			break;
+		case 6:
+			ret = htw_mod(self->htw, &(struct htw_mod_args){
+				.id = id, .flags = HTW_MOD_COOKIE });
+			break;
+		case 7:
+			ret = htw_reserve(self->htw, 1000);
+			break;
+		default:
+			ret = htw_stop(self->htw, start(self->htw, HOUR, 1));
+		}
+		EXPECT_LE(0, ret);
+		when = htw_now(self->htw);
+		EXPECT_EQ(0, htw_put_off(self->htw, id, when + 10 * SEC));
+		EXPECT_EQ(1, htw_advance(self->htw, 11 * SEC, 0));
+		EXPECT_EQ(1, htw_read(self->htw, ev, 2));
+		EXPECT_EQ(when + 10 * SEC, ev[0].deadline);
+	}
+	EXPECT_EQ(0, htw_stop(self->htw, other));
+}
+
 PUT_OFF_TEST(the_later_deadline_counts)
 {
 	struct htw_event ev[2];
@@ -295,6 +358,10 @@ PUT_OFF_TEST(refused)
 	}));
 	EXPECT_EQ(-EINVAL, htw_mod(self->htw, &(struct htw_mod_args){
 		.id = id, .flags = HTW_MOD_INTERVAL, .interval = HOUR }));
+	/* None is what it has. */
+	EXPECT_EQ(0, htw_mod(self->htw, &(struct htw_mod_args){
+		.id = id, .flags = HTW_MOD_INTERVAL }));
+	EXPECT_EQ(0, htw_put_off(self->htw, id, 2 * SEC));
 	EXPECT_EQ(0, htw_advance(self->htw, SEC, 0));
 
 	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
@@ -698,7 +765,7 @@ PUT_OFF_TEST(a_store_on_its_way_as_memory_goes_back)
 	/* A long bucket is moved down in several calls. */
 	do {
 		n = htw_read(self->htw, ev, 64);
-		came += max(n, 0);
+		came += n > 0 ? n : 0;
 	} while (n > 0 || (!n && htw_advance(self->htw, 0, 0) == 1));
 	EXPECT_EQ(0, n);
 	EXPECT_EQ(COUNT, came);
