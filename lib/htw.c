@@ -203,6 +203,16 @@ HTW_PUBLIC int htw_query(struct htw *htw, struct htw_timer_info *query)
 	return htw->ops->query(htw, query);
 }
 
+HTW_PUBLIC int htw_remaining(struct htw *htw, uint64_t id, uint64_t *ns)
+{
+	struct htw_timer_info query = { .id = id };
+	int ret = htw_query(htw, &query);
+
+	if (!ret)
+		*ns = query.remaining;
+	return ret;
+}
+
 HTW_PUBLIC int htw_next_time(struct htw *htw, uint64_t *when)
 {
 	if (is_forked(htw))

@@ -49,7 +49,7 @@
  * closed it, functions that need it fail with -EBADF: on the device all but
  * htw_backend(), htw_fd(), htw_now(), htw_reserve() and htw_put_off(), and the
  * timers have ended, if there is no other copy of the descriptor; in the process
- * htw_read() and htw_wait(), perhaps only when nothing is due, and the timers
+ * htw_read() and htw_wait() when they find nothing that is due, and the timers
  * stay. If its number has gone to another file, it is that which is used: on the
  * device errors are that file's, such as -ENOTTY, and htw_read() takes its data;
  * in the process a timerfd is set; and htw_close() closes it.
@@ -310,9 +310,10 @@ int htw_at(struct htw *htw, uint64_t when, uint64_t cookie, uint64_t *id);
  * @cookie: returned with each event
  * @id: out: identifies the timer until it is stopped. May be NULL
  *
- * The timer keeps its phase, however late its events are read; firings that
- * came due meanwhile are counted in &htw_event.missed, but not those after it
- * was stopped.
+ * The timer keeps its phase, however late its events are read; firings whose
+ * time has come meanwhile are counted in &htw_event.missed, but not those after
+ * it was stopped. They are counted by the clock: of one that has come the tick
+ * need not have.
  *
  * Return: as htw_after(); -EINVAL for an interval of zero.
  */
@@ -384,6 +385,17 @@ int htw_mod(struct htw *htw, struct htw_mod_args *mod);
  * Return: 0; -ENOENT.
  */
 int htw_query(struct htw *htw, struct htw_timer_info *query);
+
+/**
+ * htw_remaining() - get the time that is left to a timer
+ * @htw: the handle
+ * @id: the timer
+ * @ns: out: until its deadline, or the later one to which it was put off; zero
+ *	if that has come, and for a kept timer that is disarmed
+ *
+ * Return: 0; -ENOENT.
+ */
+int htw_remaining(struct htw *htw, uint64_t id, uint64_t *ns);
 
 /**
  * htw_next_time() - get a time before which nothing is due
@@ -477,7 +489,8 @@ int htw_read(struct htw *htw, struct htw_event *events, unsigned int count);
  *	manual clock: then it waits for another thread to advance that
  *
  * Without a wait it may not yet find a timer that is behind very many that were
- * put off; the descriptor is readable then.
+ * put off; the descriptor is readable then. When another thread stops the last
+ * timer, the wait goes on: for a timer that is started later, or @timeout.
  *
  * Return: 1 if there is something to read; on the device also if all that is due
  * there was put off, and htw_read() starts it again and returns 0; 0 after
@@ -584,12 +597,16 @@ int htw_advance(struct htw *htw, uint64_t ns, unsigned int flags);
  * @when: the new deadline, on the handle's clock
  *
  * For what happens at each message of a connection: it takes no lock and makes
- * no system call. When the timer comes, the library sees that it was put off,
- * and starts it again for the later time. So a later deadline counts from now
- * on, and an earlier one when the timer comes, which is at the time that it was
- * started, re-armed or last put off for; the last of several calls counts. It is
- * as if the program kept the time of the last message in a field of its own, and
- * looked at that when the timer comes. htw_stop(), htw_cancel(), htw_query() and
+ * no system call. It is as if the program kept the time in a field of its own,
+ * and looked at that when the timer comes: so of several calls the last counts.
+ * If that is later, the timer is started again for it, and comes then, at the
+ * earliest. A timer that was started for 10 s, then put off to 60 s and, before
+ * its 10 s are over, to 30 s, expires at 30 s. If it is put off to 30 s when it
+ * has been started again for 60 s, it expires at 60 s; to shorten that, use
+ * htw_rearm(). It comes when htw_read(), htw_wait() or, with a manual clock,
+ * htw_advance() finds that its time is over; no other function changes it.
+ *
+ * htw_stop(), htw_cancel(), htw_query() and
  * htw_list() report the later deadline; htw_rearm(), and htw_mod() with a
  * deadline, forget it.
  *

@@ -2,6 +2,7 @@
 /* Timers in the process: expiring, reading and waiting. See process.h. */
 #include "process.h"
 
+#include <fcntl.h>
 #include <sys/timerfd.h>
 
 /* The most seconds that a time_t holds; it may have 32 bits. */
@@ -32,6 +33,16 @@ static int program(struct process *p, u64 when)
 	}
 	p->armed = when;
 	return 0;
+}
+
+/* Has something else closed the descriptor? For what finds nothing, and need not program it. */
+static int check_open(const struct process *p)
+{
+	const int error = errno;
+	const bool closed = fcntl(p->htw.fd, F_GETFD) < 0;
+
+	errno = error;
+	return closed ? -EBADF : 0;
 }
 
 /* Disarm the timerfd: a child of fork() may keep its open file. */
@@ -392,7 +403,9 @@ int htw_process_read(struct htw *htw, struct htw_event *events, unsigned int cou
 	}
 	ret = announce_rest(p, progress, now);
 	process_unlock(p);
-	return got ? (int)got : ret;
+	if (got)
+		return got;
+	return ret ? ret : check_open(p);
 }
 
 /**
@@ -428,7 +441,9 @@ int htw_process_ready(struct htw *htw, bool readable)
 	}
 	ret = announce_rest(p, progress, now);
 	process_unlock(p);
-	return ret ? ret : progress == DUE;
+	if (!ret && progress == DUE)
+		return 1;
+	return ret ? ret : check_open(p);
 }
 
 /**

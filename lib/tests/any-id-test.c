@@ -253,6 +253,7 @@ static void check(struct __test_metadata *_metadata, any_id_t *self)
 	const struct timer *timer = some_timer(self, handle);
 	struct htw_timer_info query;
 	struct htw_info_args info;
+	uint64_t remaining;
 	unsigned int i;
 
 	for (i = 0; i < HANDLES; i++) {
@@ -263,6 +264,8 @@ static void check(struct __test_metadata *_metadata, any_id_t *self)
 		return;
 	query = (struct htw_timer_info){ .id = timer->id };
 	ASSERT_EQ(0, htw_query(handle->htw, &query));
+	ASSERT_EQ(0, htw_remaining(handle->htw, timer->id, &remaining));
+	ASSERT_GE(query.remaining, remaining);
 	ASSERT_EQ(timer->cookie, query.cookie);
 	ASSERT_EQ(timer->deadline, query.deadline);
 }
@@ -457,12 +460,15 @@ static void refuses(struct __test_metadata *_metadata, struct htw *htw, uint64_t
 	struct htw_timer_info query = { .id = id };
 	uint64_t deadline = 1;
 	struct htw_mod_args mod = { .id = id, .flags = HTW_MOD_COOKIE };
+	uint64_t left = 4711;
 	int result = 0;
 
 	ASSERT_EQ(-ENOENT, htw_stop(htw, id)) TH_LOG("%llx", id);
 	ASSERT_EQ(-ENOENT, htw_rearm(htw, id, 1)) TH_LOG("%llx", id);
 	ASSERT_EQ(-ENOENT, htw_cancel(htw, &cancel)) TH_LOG("%llx", id);
 	ASSERT_EQ(-ENOENT, htw_query(htw, &query)) TH_LOG("%llx", id);
+	ASSERT_EQ(-ENOENT, htw_remaining(htw, id, &left)) TH_LOG("%llx", id);
+	ASSERT_EQ(4711, left);
 	ASSERT_EQ(-ENOENT, htw_put_off(htw, id, 1)) TH_LOG("%llx", id);
 	ASSERT_EQ(-ENOENT, htw_put_off_inline(htw, id, 1)) TH_LOG("%llx", id);
 	ASSERT_EQ(1, htw_stop_many(htw, &id, 1, &result)) TH_LOG("%llx", id);

@@ -284,6 +284,7 @@ static void every_call(struct htw *htw, uint64_t id, bool manual_clock)
 	IS_REFUSED(htw_cancel(htw, &cancel));
 	IS_REFUSED(htw_mod(htw, &(struct htw_mod_args){ .id = id, .flags = HTW_MOD_DEADLINE }));
 	IS_REFUSED(htw_query(htw, &query));
+	IS_REFUSED(htw_remaining(htw, id, &out));
 	IS_REFUSED(htw_next_time(htw, &out));
 	IS_REFUSED(htw_add_many(htw, NULL, deadlines, NULL, ids, 2, results));
 	IS_REFUSED(htw_rearm_many(htw, ids, deadlines, 2, 0, results));

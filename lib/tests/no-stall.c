@@ -403,6 +403,7 @@ static void each_call(void)
 	COUNT(htw_query(htw, &query));
 	query = (struct htw_timer_info){ .id = live };
 	COUNT(htw_query(other, &query));
+	COUNT(htw_remaining(htw, live, &when));
 	COUNT(htw_next_time(htw, &when));
 	cursor = 0;
 	COUNT(htw_list(htw, &cursor, entries, 1));

@@ -179,12 +179,16 @@ PUT_OFF_TEST(the_last_call_counts_whatever_looks)
 PUT_OFF_TEST(the_later_deadline_counts)
 {
 	struct htw_event ev[2];
-	uint64_t id = start(self->htw, SEC, 1);
+	uint64_t id = start(self->htw, SEC, 1), left;
 
 	ASSERT_NE(0, id);
 	EXPECT_EQ(0, htw_put_off(self->htw, id, 9 * SEC));
 	EXPECT_EQ(0, htw_put_off_inline(self->htw, id, 5 * SEC));
+	EXPECT_EQ(0, htw_remaining(self->htw, id, &left));
+	EXPECT_EQ(5 * SEC, left);
 	EXPECT_EQ(0, htw_advance(self->htw, 4 * SEC, HTW_F_ABS));
+	EXPECT_EQ(0, htw_remaining(self->htw, id, &left));
+	EXPECT_EQ(SEC, left);
 	EXPECT_EQ(0, htw_wait(self->htw, 0));
 	EXPECT_EQ(0, htw_read(self->htw, ev, 2));
 	EXPECT_EQ(1, timers(self->htw));
@@ -193,6 +197,8 @@ PUT_OFF_TEST(the_later_deadline_counts)
 	EXPECT_EQ(0, htw_put_off(self->htw, id, 20 * SEC));
 	EXPECT_EQ(0, htw_advance(self->htw, 20 * SEC - 1, HTW_F_ABS));
 	EXPECT_EQ(1, htw_advance(self->htw, 1, 0));
+	EXPECT_EQ(0, htw_remaining(self->htw, id, &left));
+	EXPECT_EQ(0, left);
 	expect_event(_metadata, self->htw, id, 20 * SEC);
 	expect_ended(_metadata, self->htw, id);
 	EXPECT_EQ(0, timers(self->htw));

@@ -641,7 +641,7 @@ SYS_TEST(descriptor_closed_by_others)
 {
 	const struct htw_setup_args setups[] = { { }, manual() };
 	static const char *const others[] = { NULL, "/dev/null", "/dev/zero", "pipe" };
-	unsigned int s, o, due;
+	unsigned int s, o, due, i;
 
 	for (s = 0; s < 2 * ARRAY_SIZE(others) * ARRAY_SIZE(setups); s++) {
 		const bool is_manual = s % 2;
@@ -689,6 +689,11 @@ SYS_TEST(descriptor_closed_by_others)
 			if (!others[o]) {
 				EXPECT_EQ(-EBADF, ret);
 				EXPECT_EQ(-EBADF, htw_wait(htw, -1));
+				/* Also where it need not be armed. */
+				for (i = 0; i < 2; i++) {
+					EXPECT_EQ(-EBADF, htw_wait(htw, 0));
+					EXPECT_EQ(-EBADF, htw_read(htw, ev, 4));
+				}
 			} else {
 				EXPECT_TRUE(ret == 0 || ret == -EBADF) TH_LOG("%d", ret);
 			}
@@ -702,6 +707,7 @@ SYS_TEST(descriptor_closed_by_others)
 		IS_CALM(htw_info(htw, &info));
 		query = (struct htw_timer_info){ .id = ids[0] };
 		IS_CALM(htw_query(htw, &query));
+		IS_CALM(htw_remaining(htw, ids[0], &when));
 		IS_CALM(htw_next_time(htw, &when));
 		IS_CALM(htw_add_many(htw, NULL, deadlines, NULL, &ids[2], 2, NULL));
 		IS_CALM(htw_rearm_many(htw, &ids[2], deadlines, 2, 0, NULL));

@@ -140,8 +140,10 @@ static int do_mod(struct thread *t)
 static int do_query(struct thread *t)
 {
 	struct htw_timer_info query = { .id = some_id(t) };
+	uint64_t left;
+	int ret = ended(htw_query(t->htw, &query));
 
-	return ended(htw_query(t->htw, &query));
+	return ret ? ret : ended(htw_remaining(t->htw, query.id, &left));
 }
 
 static int do_next_time(struct thread *t)
