@@ -24,7 +24,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import htw  # noqa: E402
 from htw import aio  # noqa: E402
-from test_htw import BACKEND, ROUNDS, Case, Limited, join, until  # noqa: E402
+from test_htw import BACKEND, ROUNDS, Case, Limited, Steps, join, until  # noqa: E402
 
 try:
     from test.test_asyncio import test_timeouts as peer
@@ -595,7 +595,7 @@ class Semantics(AsyncCase):
             handle.cancel()
         del thing
         self.assertEqual([r() for r, _ in things if r()], [])
-        self.assertEqual((len(self.timers), self.timers._handles), (0, {}))
+        self.assertEqual((len(self.timers), self.timers._core._cookies), (0, {}))
 
     async def test_rearm_earlier_and_later(self):
         came = []
@@ -651,6 +651,31 @@ class Semantics(AsyncCase):
         self.assertFalse(handle.cancelled())
         self.assertEqual(len(self.timers), 1)
 
+    async def test_another_thread_in_debug_mode(self):
+        """As by the loop's call_later()."""
+        handle, limit, said = self.timers.call_later(3600, print), self.timers.timeout(3600), []
+
+        def use():
+            for wrong in (lambda: self.loop.call_later(1, print), lambda: self.timers.call_later(1, print),
+                          lambda: self.timers.call_every(1, print), lambda: self.timers.call_at(1, print),
+                          lambda: handle.rearm(1), lambda: handle.rearm_at(1), lambda: handle.rearm(7200),
+                          handle.cancel, lambda: limit.reschedule(1), lambda: limit.reschedule(None),
+                          lambda: limit.reschedule(0), lambda: self.timers.sleep(1).send(None), self.timers.close):
+                try:
+                    wrong()
+                    said.append("nothing")
+                except Exception as problem:
+                    said.append(type(problem).__name__)
+
+        self.loop.set_debug(True)
+        async with limit:
+            thread = threading.Thread(target=use)
+            thread.start()
+            for _ in until(lambda: not thread.is_alive()):
+                await asyncio.sleep(0.001)
+            self.assertEqual(said, ["RuntimeError"] * 13)
+            self.assertEqual(len(self.timers), 2)
+
     async def test_forked(self):
         handle = self.timers.call_later(3600, print)
         pid = os.fork()
@@ -683,7 +708,7 @@ class Semantics(AsyncCase):
         for _ in range(100):
             async with self.timers.timeout(3600):
                 await asyncio.sleep(0)
-        self.assertEqual((len(self.timers), self.timers._handles, self.timers._waits), (0, {}, set()))
+        self.assertEqual((len(self.timers), self.timers._core._cookies, self.timers._waits), (0, {}, set()))
 
     async def test_timeout_states(self):
         limit = self.timers.timeout(3600)
@@ -748,6 +773,101 @@ class Semantics(AsyncCase):
                 finally:
                     raise KeyError
         self.assertIsInstance(caught.exception.__context__, TimeoutError)
+
+
+class Handlers(Case):
+    """Signal handlers that come between any two steps of a method."""
+
+    def setUp(self):
+        self.loop = asyncio.new_event_loop()
+        self.addCleanup(self.loop.close)
+        self.loop.set_exception_handler(lambda *_: None)
+
+    def timers(self, came):
+        """Return timers, and calls in all states."""
+        t = aio.Timers(self.loop, BACKEND, clock=htw.MANUAL)
+        self.addCleanup(t.close)
+        calls = {name: t.call_later(1, came.append, name) for name in ("due", "stopped", "later")}
+        calls["beat"] = t.call_every(1, came.append, "beat")
+        calls["later"].rearm(1000)
+        t.advance(1)
+        return t, calls
+
+    USES = {
+        "call_later": lambda t, _: t.call_later(1000, print).cancel(),
+        "call_every": lambda t, _: t.call_every(1000, print),
+        "rearm": lambda t, calls: calls["later"].rearm(2000),
+        "rearm earlier": lambda t, calls: calls["later"].rearm(500),
+        "rearm beat": lambda t, calls: calls["beat"].rearm(1000),
+        "cancel": lambda t, calls: calls["stopped"].cancel(),
+        "len": lambda t, _: len(t),
+        "time": lambda t, _: t.time(),
+        "reader": lambda t, _: t._expired(),
+    }
+
+    def at_each(self, handle):
+        for use, call in self.USES.items():
+            t, calls = self.timers([])
+            steps = Steps()
+            steps.run(call, t, calls)
+            self.assertGreater(steps.count, 20, use)
+            t.close()
+            for step in range(1, steps.count + 2, 100 // ROUNDS):
+                with self.subTest(use=use, step=step):
+                    came = []
+                    t, calls = self.timers(came)
+                    ended = None
+                    try:
+                        Steps(step, lambda: handle(t, calls, step)).run(call, t, calls)
+                    except (ValueError, RuntimeError) as problem:
+                        ended = problem
+                    yield use, t, calls, came, ended
+                    t.close()
+
+    def run_loop(self):
+        for _ in range(5):
+            self.loop.run_until_complete(asyncio.sleep(0))
+
+    def test_close(self):
+        closed = 0
+        for _, t, _, came, ended in self.at_each(lambda t, *_: t.close()):
+            t.close()
+            closed += ended is not None
+            if ended is not None:
+                self.assertIn("closed", str(ended))
+            self.run_loop()
+            self.assertEqual(came, [])
+            with self.assertRaises(ValueError):
+                t.call_later(1, print)
+        self.assertGreater(closed, ROUNDS)
+
+    def test_each(self):
+        """Calls that are due are made once, if they were not cancelled, whatever a handler does."""
+        def handle(t, calls, step):
+            name, use = list(self.USES.items())[step % (len(self.USES) - 1)]
+            try:
+                use(t, calls)
+                done.append(name)
+            except RuntimeError as problem:
+                self.assertIn("signal handler", str(problem))
+                refused.append(name)
+
+        refused, done, all_done = [], [], 0
+        for use, _, calls, came, ended in self.at_each(handle):
+            self.assertIsNone(ended)
+            self.run_loop()
+            wanted = {"due", "beat", "stopped"}
+            if "rearm beat" in (use, *done):
+                wanted.discard("beat")
+                came = [name for name in came if name != "beat"]
+            if "cancel" in (use, *done):
+                wanted.discard("stopped")
+                came = [name for name in came if name != "stopped" or not calls["stopped"].cancelled()]
+            self.assertEqual(sorted(came), sorted(wanted))
+            all_done += len(done)
+            done.clear()
+        self.assertGreater(len(refused), ROUNDS)
+        self.assertGreater(all_done, ROUNDS)
 
 
 class Loops(Case):

@@ -4,6 +4,7 @@
 
 import copy
 import ctypes
+import dis
 import errno
 import faulthandler
 import gc
@@ -15,10 +16,12 @@ import sys
 import threading
 import time
 import unittest
+import warnings
 import weakref
 from datetime import timedelta
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -31,7 +34,7 @@ ROUNDS = 20 if BACKEND == htw.DEVICE else 100
 
 
 # Seconds after which what a test waits for will not come, and after which a test does not end.
-PATIENCE, LIMIT = (300, 900) if BACKEND == htw.DEVICE else (60, 300)
+PATIENCE, LIMIT = (300, 900) if BACKEND == htw.DEVICE else (120, 600)
 
 
 class Limited:
@@ -66,6 +69,44 @@ def join(*threads):
         if thread.is_alive():
             faulthandler.dump_traceback()
             raise AssertionError(f"{thread.name} does not end")
+
+
+class Steps:
+    """Runs functions, and calls a handler before one of the steps that the module makes in them.
+
+    That is where a signal handler can come. Those that raise an exception are called only where
+    the interpreter looks for signals, as no "with" is safe elsewhere.
+    """
+
+    PLACE = str(Path(htw.__file__).parent)
+    LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
+
+    def __init__(self, step=0, handler=None, raises=False):
+        self.count, self.step, self.handler, self.raises = 0, step, handler, raises
+        self.before, self.codes = "", {}
+
+    def trace(self, frame, event, _):
+        code = frame.f_code
+        if not code.co_filename.startswith(self.PLACE):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            looks = self.before.startswith(self.LOOKS)
+            if self.raises:
+                opcodes = self.codes.setdefault(code, code.co_code)
+                self.before = dis.opname[opcodes[frame.f_lasti]]
+            if looks or not self.raises:
+                self.count += 1
+                if self.count == self.step:
+                    self.handler()
+        return self.trace
+
+    def run(self, function, *args):
+        sys.settrace(self.trace)
+        try:
+            return function(*args)
+        finally:
+            sys.settrace(None)
 
 
 class Thing:
@@ -244,6 +285,29 @@ class ManualClock(Case):
         with self.assertRaises(OSError):
             htw.Timers.from_fd(0)
 
+    def test_descriptors(self):
+        """All are closed, also of those that could not be opened."""
+        before = os.listdir("/proc/self/fd")
+        with htw.Timers(BACKEND) as timers:
+            timers.wait(0.002)
+        with self.assertRaises(OSError):
+            htw.Timers(BACKEND, clock=time.CLOCK_TAI)
+        self.assertEqual(os.listdir("/proc/self/fd"), before)
+
+    def test_unclosed(self):
+        for close, expected in ((False, [ResourceWarning]), (True, [])):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                timers = htw.Timers(BACKEND)
+                fd = timers.fileno()
+                if close:
+                    timers.close()
+                del timers
+                gc.collect()
+            self.assertEqual([w.category for w in caught], expected)
+            with self.assertRaises(OSError):
+                os.fstat(fd)
+
 
 class Setup(Case):
     """What Timers() is asked for is what it gets."""
@@ -391,108 +455,6 @@ class Unread(Case):
             sys.setswitchinterval(interval)
         self.assertEqual(sorted(sum(came, [])), sorted(ids))
 
-    def test_signal_handlers_that_raise(self):
-        """Neither read() nor wait() loses an event, at whichever step a handler runs."""
-        class Boom(Exception):
-            pass
-
-        def boom(*_):
-            if armed:
-                raise Boom
-
-        armed = False
-        before = signal.signal(signal.SIGALRM, boom)
-        try:
-            for use in ("read", "wait"):
-                self.due(2000)
-                start, interrupted = time.perf_counter(), 0
-                came = list(self.timers.read()) if use == "read" else self.timers.wait(0)
-                took = time.perf_counter() - start
-                for round_ in range(ROUNDS):
-                    ids, came, tries = self.due(2000), [], 0
-                    for _ in until(lambda: len(came) >= 2000):
-                        events = []
-                        # From the first step to behind the last; later each time, for slow machines.
-                        delay = took * ((round_ + 37 * tries) % 100 + 1) / 80 + 0.00001 * tries
-                        try:
-                            armed, tries = True, tries + 1
-                            signal.setitimer(signal.ITIMER_REAL, delay)
-                            if use == "read":
-                                came.extend(self.timers.read())
-                            else:
-                                events = self.timers.wait(0)
-                            armed = False
-                        except Boom:
-                            armed = False
-                            interrupted += 1
-                            signal.setitimer(signal.ITIMER_REAL, 0)
-                            if not events and not len(self.timers):
-                                break
-                        came += events
-                    signal.setitimer(signal.ITIMER_REAL, 0)
-                    self.assertEqual(sorted(e.id for e in came), sorted(ids), use)
-                self.assertGreater(interrupted, 0)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-
-    def test_harvest_that_is_interrupted(self):
-        class Boom(Exception):
-            pass
-
-        def boom(*_):
-            if armed:
-                raise Boom
-
-        armed, interrupted = False, 0
-        self.timers.after_many([2] * 3000, range(3000))
-        start = time.perf_counter()
-        self.timers.harvest()
-        took = time.perf_counter() - start
-        before = signal.signal(signal.SIGALRM, boom)
-        try:
-            for round_ in range(ROUNDS):
-                things = [Thing() for _ in range(3000)]
-                self.timers.after_many([1] * 1000 + [2] * 2000, things)
-                self.timers.advance(1)
-                next(self.timers.read())
-                found, tries, ended = [], 0, False
-                for _ in until(lambda: ended):
-                    delay = took * ((round_ + 37 * tries) % 100 + 1) / 80 + 0.00001 * tries
-                    try:
-                        armed, tries = True, tries + 1
-                        signal.setitimer(signal.ITIMER_REAL, delay)
-                        found = self.timers.harvest()
-                        ended, armed = True, False
-                    except Boom:
-                        armed = False
-                        interrupted += 1
-                    signal.setitimer(signal.ITIMER_REAL, 0)
-                # Or it came between the call and the variable, and took the list along.
-                if not found and not len(self.timers):
-                    continue
-                self.assertEqual({id(p.cookie) for p in found}, {id(t) for t in things[1:]})
-                self.assertEqual((len(found), len(self.timers), self.timers._cookies), (2999, 0, {}))
-            self.assertGreater(interrupted, 0)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-
-    def test_calls_by_a_signal_handler(self):
-        came = []
-        before = signal.signal(signal.SIGALRM, lambda *_: came.extend(self.timers.read()))
-        try:
-            for round_ in range(ROUNDS):
-                ids = self.due(1000)
-                signal.setitimer(signal.ITIMER_REAL, 0.00003 * (round_ + 1))
-                for _ in until(lambda: not len(self.timers)):
-                    came.extend(self.timers.read())
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                self.assertEqual(sorted(e.id for e in came), sorted(ids))
-                came.clear()
-        finally:
-            signal.signal(signal.SIGALRM, before)
-
     def test_stop(self):
         ids = self.due(600)
         for event in self.timers.read():
@@ -565,29 +527,28 @@ class Unread(Case):
             self.assertEqual((len(self.timers), self.timers._cookies), (0, {}))
 
     def test_cost_within_a_loop(self):
-        """Of each event it is the same, however many there are."""
+        """Of each event it is the same, however many there are: counted in steps of the module."""
         def cost(count, use):
-            best = None
-            for _ in range(3):
-                self.timers.after_many([1] * count)
-                beats = [self.timers.every(1) for _ in range(count)]
-                self.timers.advance(1)
-                begin = time.process_time()
-                for event in self.timers.read():
+            self.timers.after_many([1] * count)
+            beats = [self.timers.every(1) for _ in range(count)]
+            self.timers.advance(1)
+            steps = Steps()
+            for number, event in enumerate(self.timers.read()):
+                # From the first to the last, as what comes late may cost more.
+                if number % (count // 10) == 0:
+                    steps.run(use, event, beats)
+                else:
                     use(event, beats)
-                taken = time.process_time() - begin
-                best = taken if best is None else min(best, taken)
-                self.timers.harvest()
-            return best / count
+            self.timers.harvest()
+            return steps.count
 
         for name, use in (("len", lambda event, _: len(self.timers)),
                           ("query", lambda _, beats: self.timers.query(beats[-1])),
-                          ("stop", lambda event, beats: self.timers.stop(beats[event.id % len(beats)]))):
-            ratios = []
-            # What disturbs it on a busy machine does not do so five times in a row.
-            while not ratios or min(ratios) > 5 and len(ratios) < 5:
-                ratios.append(cost(50 * ROUNDS, use) / cost(2 * ROUNDS, use))
-            self.assertLess(min(ratios), 5, name)
+                          ("stop", lambda event, beats: self.timers.stop(beats[event.id % len(beats)])),
+                          ("read", lambda event, beats: next(self.timers.read(), None))):
+            few, many = cost(20, use), cost(1000, use)
+            self.assertGreater(few, 100, name)
+            self.assertLess(many, 2 * few, name)
 
     def test_closed(self):
         self.due(600)
@@ -607,6 +568,352 @@ class Unread(Case):
         self.assertEqual(self.cookies(), [0, 1, mine, 2**64 - 1])
         self.timers.advance(1)
         self.assertEqual(self.cookies(), ["mine"])
+
+
+class Boom(Exception):
+    """A signal handler's."""
+
+
+# Each returns the ids of the timers that it took, and that no other call has any more.
+USES = {
+    "after": lambda t, _: [t.after(100)][1:],
+    "at": lambda t, _: [t.at(10**12)][1:],
+    "every": lambda t, _: [t.every(100)][1:],
+    "timeout": lambda t, _: [t.timeout(100)][1:],
+    "after_many": lambda t, _: t.after_many([100, 200])[2:],
+    "rearm": lambda t, ids: t.rearm(ids["later"], 50) or [],
+    "rearm_many": lambda t, ids: t.rearm_many([ids["later"], ids["beat"]], [50, 60])[2:],
+    "put_off": lambda t, ids: t.put_off(ids["timeout"], 70) or [],
+    "stop": lambda t, ids: [id_ for id_ in (ids["due"], ids["unread"], ids["stopped"]) if t.stop(id_)],
+    "query": lambda t, ids: [t.query(ids["later"]).id, t.query(ids["beat"]).id][2:],
+    "list": lambda t, _: t.list()[:0],
+    "len": lambda t, _: [len(t)][1:],
+    "now": lambda t, _: [t.now(), t.tick, t.fileno()][3:],
+    "advance": lambda t, _: [t.advance(0)][1:],
+    "next": lambda t, _: [event.id for event in islice(t.read(), 1)],
+    "read": lambda t, _: [event.id for event in t.read()],
+    "wait": lambda t, _: [event.id for event in t.wait(0)],
+    "sleep": lambda t, _: [event.id for event in t.wait(0.0011)],
+    "harvest": lambda t, _: [timer.id for timer in t.harvest()],
+}
+
+
+class Handlers(Case):
+    """Signal handlers that come between any two steps of a method."""
+
+    def timers(self):
+        """Return timers in all states, and their ids."""
+        t = htw.Timers(BACKEND, clock=htw.MANUAL)
+        self.addCleanup(t.close)
+        ids = {"first": t.after(0), "unread": t.after(0), "unread beat": t.every(1, first=0)}
+        self.assertEqual(next(t.read()).id, ids.pop("first"))
+        ids.update(due=t.after(0), second=t.after(0), beat=t.every(2, first=0), later=t.after(1000),
+                   stopped=t.after(1000), timeout=t.timeout(1000), kept=t.after(1000, keep=True))
+        return t, ids
+
+    def steps(self, use, raises=False):
+        t, ids = self.timers()
+        steps = Steps(raises=raises)
+        steps.run(USES[use], t, ids)
+        self.assertGreater(steps.count, 5 if raises else 50, use)
+        return range(1, steps.count + 2, 1 if raises else 200 // ROUNDS)
+
+    def check(self, t, ids, *taken):
+        """Each timer was taken once, or is left."""
+        taken = [list(part) for part in taken] + [[timer.id for timer in t.harvest()]]
+        for name, id_ in ids.items():
+            times = sum(part.count(id_) for part in taken)
+            # An event of a periodic timer does not end it.
+            self.assertIn(times, (1, 2, 3) if "beat" in name else (1,), name)
+        self.assertEqual((len(t), t._cookies), (0, {}))
+
+    def test_each_in_each(self):
+        refused = allowed = 0
+        for use in USES:
+            for step in self.steps(use):
+                handler = list(USES)[step // 2 % len(USES)]
+                with self.subTest(use=use, step=step, handler=handler):
+                    t, ids = self.timers()
+                    inner = None
+
+                    def handle():
+                        nonlocal inner
+                        try:
+                            inner = USES[handler](t, ids)
+                        except KeyError:
+                            inner = []
+                        except RuntimeError as problem:
+                            self.assertIn("signal handler", str(problem))
+
+                    try:
+                        outer = Steps(step, handle).run(USES[use], t, ids)
+                    except KeyError:        # what the handler took
+                        outer = []
+                    refused, allowed = refused + (inner is None), allowed + (inner is not None)
+                    self.check(t, ids, outer, inner or [])
+                    t.close()
+        self.assertGreater(refused, 5 * ROUNDS)
+        self.assertGreater(allowed, 5 * ROUNDS)
+
+    def test_iterators_in_each(self):
+        """A loop over events may go on at any step of a method, in a handler or another thread."""
+        for use in ("read", "wait", "harvest", "list", "len", "stop", "rearm_many"):
+            for step in self.steps(use):
+                with self.subTest(use=use, step=step):
+                    t, ids = self.timers()
+                    events, inner = t.read(), []
+                    next(t.read())      # so that the first comes to the end of what there is
+                    ids.pop("unread")
+                    ids["third"] = t.after(0)
+                    outer = Steps(step, lambda: inner.extend(e.id for e in events)).run(USES[use], t, dict(
+                        ids, unread=0))
+                    self.check(t, ids, outer, inner)
+                    t.close()
+
+    def test_close_in_each(self):
+        for use in USES:
+            ended = 0
+            for step in self.steps(use):
+                with self.subTest(use=use, step=step):
+                    t, ids = self.timers()
+                    descriptors = [t.fileno(), *t._wake]
+                    try:
+                        Steps(step, t.close).run(USES[use], t, ids)
+                    except ValueError as problem:
+                        self.assertIn("closed", str(problem))
+                        ended += 1
+                    t.close()
+                    for fd in descriptors:
+                        with self.assertRaises(OSError):
+                            os.fstat(fd)
+                    self.assertEqual((t._cookies, len(t._unread)), ({}, 0))
+            self.assertGreater(ended, 5, use)
+
+    def test_exceptions_in_each(self):
+        """They take along at most what the method was about to return."""
+        def boom():
+            raise Boom
+
+        for use in USES:
+            raised = 0
+            for step in self.steps(use, True):
+                with self.subTest(use=use, step=step):
+                    t, ids = self.timers()
+                    taken = []
+                    try:
+                        taken = Steps(step, boom, True).run(USES[use], t, ids)
+                    except Boom:
+                        raised += 1
+                        self.assertFalse(t._lock._is_owned() or t._waiting)
+                        if use in ("stop", "next", "wait", "sleep", "harvest"):
+                            left = {timer.id for timer in t.list()}
+                            taken = [id_ for id_ in ids.values() if id_ not in left]
+                        elif use == "read":
+                            # Of one loop, as this is no function of C, the event at hand.
+                            left = {timer.id for timer in t.list()}
+                            taken = [id_ for id_ in ids.values() if id_ not in left]
+                            self.assertLessEqual(len(taken), 1)
+                    self.check(t, ids, taken)
+                    t.close()
+            self.assertGreater(raised, 3, use)
+
+    def test_storm(self):
+        """Each event is taken once, by the program, by handlers, and by another thread."""
+        def handle(*_):
+            nonlocal turn
+            turn += 1
+            handler = names[turn % len(names)]
+            try:
+                mine.extend(USES[handler](t, ids))
+                allowed.append(handler)
+            except KeyError:
+                pass
+            except RuntimeError:
+                refused.append(handler)
+
+        def other():
+            while not over.is_set():
+                try:
+                    theirs.extend(e.cookie for e in t.read(3))
+                    t.stop(t.after(100))
+                    len(t)
+                except Exception as problem:
+                    problems.append(problem)
+
+        names = ["after", "rearm", "put_off", "query", "list", "len", "now", "advance"]
+        turn, mine, refused, allowed, theirs, problems, came = 0, [], [], [], [], [], []
+        over, started, before = threading.Event(), 0, signal.signal(signal.SIGALRM, handle)
+        t, ids = self.timers()
+        list(t.read())
+        thread = threading.Thread(target=other)
+        thread.start()
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+            for _ in until(lambda: len(refused) > ROUNDS and len(allowed) > ROUNDS):
+                t.after_many([0] * 10, range(started, started + 10))
+                started += 10
+                came.extend(e.cookie for e in t.read())
+                came.extend(e.cookie for e in t.wait(0.0005))
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            over.set()
+            join(thread)
+        came.extend(e.cookie for e in t.read())
+        self.assertEqual(problems, [])
+        self.assertEqual(sorted(c for c in came + theirs if c is not None), list(range(started)))
+
+    def test_storm_of_reads(self):
+        """Each event is taken once, whether the program or a handler reads or harvests."""
+        def handle(*_):
+            nonlocal turn
+            turn += 1
+            try:
+                mine.extend(x.cookie for x in (t.harvest() if turn % 5 == 0 else t.read(3)))
+                allowed.append(1)
+            except RuntimeError:
+                refused.append(1)
+
+        turn, mine, refused, allowed, came, started = 0, [], [], [], [], 0
+        t = htw.Timers(BACKEND)
+        before = signal.signal(signal.SIGALRM, handle)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+            for _ in until(lambda: len(refused) > ROUNDS and len(allowed) > ROUNDS):
+                t.after_many([0] * 300 + [100], range(started, started + 301))
+                started += 301
+                came.extend(e.cookie for e in t.read())
+                if started % 7 == 0:
+                    came.extend(p.cookie for p in t.harvest())
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        came.extend(p.cookie for p in t.harvest())
+        t.close()
+        self.assertEqual(sorted(came + mine), list(range(started)))
+
+    def test_close_by_signals(self):
+        before = signal.getsignal(signal.SIGALRM)
+        try:
+            for use in USES:
+                for round_ in range(ROUNDS // 5):
+                    t, ids = self.timers()
+                    signal.signal(signal.SIGALRM, lambda *_, t=t: t.close())
+                    signal.setitimer(signal.ITIMER_REAL, 0.00005 + 0.00001 * round_)
+                    with self.assertRaisesRegex(ValueError, "closed"):
+                        for _ in until(lambda: False):
+                            try:
+                                USES[use](t, ids)
+                            except KeyError:
+                                pass
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def test_within_wait(self):
+        """wait() sleeps: its thread's handlers are refused, close() ends it, others may call."""
+        def handle(*_):
+            for use in USES:
+                try:
+                    USES[use](t, ids)
+                    said.append(use)
+                except RuntimeError as problem:
+                    said.append(str(problem)[:11])
+            t.close()
+
+        def other():
+            for _ in until(lambda: t._waiting):
+                pass
+            for use in USES:
+                if use not in ("harvest", "close"):
+                    USES[use](t, ids)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
+
+        said, before = [], signal.signal(signal.SIGALRM, handle)
+        try:
+            for timeout in (None, PATIENCE):
+                said.clear()
+                t, ids = self.timers()
+                list(t.read())
+                thread = threading.Thread(target=other)
+                thread.start()
+                fd = t.fileno()
+                with self.assertRaisesRegex(ValueError, "closed"):
+                    while True:
+                        t.wait(timeout)
+                join(thread)
+                self.assertEqual(said, ["this thread"] * len(USES))
+                with self.assertRaises(OSError):
+                    os.fstat(fd)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+
+    def test_raising_storm(self):
+        """What read() has not handed out stays; wait() and harvest() lose at most what they return."""
+        def handle(*_):
+            if armed:
+                raise Boom
+
+        armed, before = False, signal.signal(signal.SIGALRM, handle)
+        uses = {"read": lambda: came.extend(t.read()), "wait": lambda: came.extend(t.wait(0)),
+                "harvest": lambda: came.extend(t.harvest())}
+        try:
+            for use in uses:
+                interrupted = 0
+                for round_ in range(ROUNDS):
+                    with htw.Timers(BACKEND, clock=htw.MANUAL) as t:
+                        ids = t.after_many([1] * 2000)
+                        t.advance(1)
+                        came, tries, lost = [], 0, 0
+                        for _ in until(lambda: not len(t)):
+                            had = len(came) + len(t)
+                            try:
+                                armed, tries = True, tries + 1
+                                signal.setitimer(signal.ITIMER_REAL, 0.00002 * (round_ + 37 * tries % 100 + 1))
+                                uses[use]()
+                                armed = False
+                            except Boom:
+                                armed = False
+                                interrupted += 1
+                            signal.setitimer(signal.ITIMER_REAL, 0)
+                            lost += had - len(came) - len(t)
+                        self.assertEqual(len({x.id for x in came}), len(came))
+                        self.assertEqual(len(came) + lost, len(ids))
+                        if use == "read":
+                            self.assertEqual(lost, 0)
+                self.assertGreater(interrupted, 0, use)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def test_cookies_that_call(self):
+        """__del__() of a cookie may call, unless an object's is called in between by a collection."""
+        class Caller:
+            def __init__(self, t):
+                self.t = t
+
+            def __del__(self):
+                try:
+                    len(self.t)
+                    said.append("called")
+                except Exception as problem:
+                    said.append(type(problem).__name__)
+
+        said, t = [], htw.Timers(BACKEND, clock=htw.MANUAL)
+        t.stop(t.after(1, Caller(t)))
+        t.after(1, Caller(t))
+        t.advance(1)
+        list(t.read())
+        for start in (t.after, t.every):
+            start(1, Caller(t))
+        t.advance(1)
+        next(t.read())
+        t.harvest()
+        self.assertEqual(said, ["called"] * 4)
+        t.after(1, Caller(t))
+        t.close()
+        self.assertEqual(said[4:], ["ValueError"])
 
 
 class ReadEnds(Case):
@@ -1013,11 +1320,9 @@ class Waiting(Case):
             self.assertEqual([e.cookie for e in timers.wait(60)], ["x"])
             join(thread)
 
-    @unittest.skipIf(BACKEND == htw.DEVICE, "a descriptor that is closed is free for the next file")
     def test_closed_by_somebody_else(self):
+        """No descriptor of these takes its number."""
         with htw.Timers(BACKEND) as timers:
-            timers.after(60)
-            timers.wait(0.002)      # opens what it needs
             fd = timers.fileno()
             copy = os.dup(fd)
             os.close(fd)

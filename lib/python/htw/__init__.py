@@ -22,7 +22,8 @@ htw.aio has timers for asyncio programs, which share one file descriptor:
 The shared library is libhtw.so.0, or what $LIBHTW names.
 """
 
+from ._events import Event, Pending
 from ._library import ANY, DEVICE, MANUAL, PROCESS
-from ._timers import Event, Pending, Timers
+from ._timers import Timers
 
 __all__ = ["Timers", "Event", "Pending", "DEVICE", "PROCESS", "ANY", "MANUAL"]

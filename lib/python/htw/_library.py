@@ -9,7 +9,7 @@ import os
 from datetime import timedelta
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import Any, Dict, Optional, SupportsIndex, Union
+from typing import Any, Dict, Optional, Sequence, SupportsIndex, Union
 
 Seconds = Union[int, float, Fraction, Decimal, timedelta]
 
@@ -54,6 +54,8 @@ class Query(ctypes.Structure):
 
 # struct htw_event: id, cookie, deadline, taken, missed, flags, reserved
 EVENT = "QQQQQII"
+# as Add
+ADD = "QQQQQII"
 
 _HANDLE, _ARRAY = ctypes.c_void_p, ctypes.c_void_p
 _FUNCTIONS: Dict[str, Any] = {
@@ -140,6 +142,11 @@ def number(value: SupportsIndex, bits: int, name: str, least: int = 0) -> int:
     return value
 
 
+def raw_cookie(cookie: Any) -> int:
+    """Return what other processes see of a cookie."""
+    return cookie if type(cookie) is int and 0 <= cookie <= NEVER else 0
+
+
 def _shown(value: Any) -> str:
     """Return a number for a message. To print a very long one takes long, and Python may refuse to."""
     if isinstance(value, (int, Fraction)):
@@ -154,6 +161,8 @@ def exact_ns(seconds: Seconds) -> int:
     A float stands for the shortest decimal number that it is printed as, which is what was
     written. Raise OverflowError if it is infinite or far beyond every clock, ValueError for NaN.
     """
+    if type(seconds) is int:
+        return seconds * SECOND
     if isinstance(seconds, float):
         if not abs(seconds) < 1e6:
             if math.isinf(seconds):
@@ -195,7 +204,8 @@ def _round_up(seconds: Any) -> int:
 def delay(seconds: Seconds) -> int:
     """Convert a delay to ns. What has passed is zero; what nobody lives to see is never."""
     try:
-        return min(max(exact_ns(seconds), 0), NEVER)
+        ns = exact_ns(seconds)
+        return ns if 0 <= ns <= NEVER else 0 if ns < 0 else NEVER
     except OverflowError:
         return NEVER if seconds > 0 else 0      # type: ignore[operator]
 
@@ -210,3 +220,24 @@ def duration(seconds: Seconds, name: str) -> int:
     if ns is None or not 0 <= ns <= NEVER:
         raise ValueError(f"{name} is {_shown(seconds)}: not between 0 and 2**64 - 1 ns")
     return ns
+
+
+def make_setup(clock: Optional[int], limit: Optional[int], tick: Optional[Seconds], exact: bool, ordered: bool,
+               slots: Optional[Sequence[int]]) -> Setup:
+    """Return what a set of timers is opened with; what is None is left to the library."""
+    setup = Setup(flags=(SETUP_EXACT if exact else 0) | (SETUP_ORDERED if ordered else 0))
+    if clock is not None:
+        setup.flags |= SETUP_CLOCK
+        setup.clock = number(clock, 31, "clock")
+    if limit is not None:
+        setup.limit = number(limit, 64, "limit", 1)
+    if tick is not None:
+        setup.tick_ns = number(duration(tick, "tick"), 64, "tick", 1)
+    if slots is not None:
+        slots = tuple(slots)
+        if not 1 <= len(slots) <= LEVELS:
+            raise ValueError(f"slots are those of 1 to {LEVELS} levels")
+        setup.levels = len(slots)
+        for level, count in enumerate(slots):
+            setup.slots[level] = number(count, 32, "slots")
+    return setup

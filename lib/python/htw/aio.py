@@ -31,10 +31,10 @@ import weakref
 from asyncio import _get_running_loop
 from typing import Any, Callable, Deque, Optional, Set, TypeVar, Union, overload
 
-from ._library import (ANY, DEVICE, F_ABS, F_PUT_OFF, NEVER, SECOND, WORDS, Add, Seconds,
-                       delay as delay_ns, duration, error)
+from ._events import Event
+from ._library import ANY, F_ABS, F_PUT_OFF, NEVER, SECOND, WORDS, Seconds, delay as delay_ns, duration, error
 from ._timeout import Timeout
-from ._timers import Event, Timers as _Set
+from ._timers import Timers as _Set, exclusive
 
 __all__ = ["Timers", "Handle", "Timeout"]
 
@@ -136,13 +136,14 @@ class Handle:
         timers = self._timers
         # It cannot begin where the timers are closed, nor in a child of fork(), whose parent's it
         # is: an error there would take the place of what a finally clause is there for.
-        reachable = _get_running_loop() is timers._home or timers._reachable()
+        if _get_running_loop() is timers._home or timers._reachable():
+            try:
+                _stop(timers._core, self)
+            except ValueError:      # a signal handler has closed them meanwhile
+                pass
         self._cancelled = True
         if self._firing is not None:
             self._firing.void()
-        id_, self._id = self._id, 0
-        if id_ and reachable:
-            timers._stop(id_)
         self._callback, self._args = _nothing, ()
 
     def cancelled(self) -> bool:
@@ -165,28 +166,47 @@ class Handle:
         timers = self._timers
         if _get_running_loop() is not timers._home:
             timers._check()
-        self._move(timers._after(delay))
+        _arm(timers._core, self, delay_ns(delay), False)
 
     def rearm_at(self, when: float) -> None:
         """Have the call made at @when, a time as of Timers.time(), and only then."""
         timers = self._timers
         if _get_running_loop() is not timers._home:
             timers._check()
-        self._move(timers._at(when))
+        _arm(timers._core, self, timers._at(when), True)
 
-    def _move(self, deadline: int) -> None:
-        if self._cancelled:
-            raise RuntimeError("the call was cancelled")
-        timers, old = self._timers, self._id
-        # Of a periodic timer, an event may have been read: that of an old id is void.
-        if old and not self._interval and timers._move(old, deadline, deadline >= self._deadline):
-            self._deadline = deadline
+
+@exclusive
+def _arm(timers: _Set, call: Handle, ns: int, absolute: bool) -> None:
+    """Have a call made at a time, or after a delay, and only then."""
+    if call._cancelled:
+        raise RuntimeError("the call was cancelled")
+    lib, handle, old = timers._lib, timers._handle, call._id
+    now = 0 if absolute else int(lib.htw_now(handle))
+    deadline = min(now + ns, NEVER - 1)
+    # Of a periodic timer, an event may have been read: that of an old id is void.
+    if old and not call._interval:
+        if deadline >= call._deadline:      # by a store
+            moved = not lib.htw_put_off(handle, old, deadline)
+        else:
+            now = now or int(lib.htw_now(handle))
+            moved = not lib.htw_rearm(handle, old, max(deadline - now, 0))
+        if moved:
+            call._deadline = deadline
             return
-        timers._start(self, deadline)
-        if old:
-            timers._stop(old)
-        if self._firing is not None:
-            self._firing.void()
+    flags = F_ABS if call._interval else F_ABS | F_PUT_OFF
+    call._id, call._deadline = timers._begin(call, flags, deadline, call._interval), deadline
+    if old:
+        timers._undo([old])
+    if call._firing is not None:
+        call._firing.void()
+
+
+@exclusive
+def _stop(timers: _Set, call: Handle) -> None:
+    """Stop the timer of a call."""
+    timers._undo([call._id])
+    call._id = 0
 
 
 def _nothing() -> None:
@@ -220,9 +240,7 @@ class Timers:
         self._waits: Set[Any] = set()   # sleeps and timeouts
         timers = _Set(backend, **setup)
         try:
-            # Without a lock, unlike htw.Timers: there is one thread.
-            self._lib, self._handle, self._handles = timers._lib, timers._handle, timers._cookies
-            self._once, self._periodic = Add(flags=F_ABS | F_PUT_OFF), Add(flags=F_ABS)
+            self._core = timers         # also once they are closed
             # What the loop's clock is ahead of the timers': nothing if both are CLOCK_MONOTONIC,
             # though uvloop's stands still within a turn.
             ahead = math.ceil(loop.time() * SECOND) - timers.now()
@@ -264,12 +282,14 @@ class Timers:
         timers, self._set, self._home = self._set, None, _NOWHERE
         if timers is not None:
             timers.close()
-        self._due.clear()
+        self._due = collections.deque()     # a signal handler may come here while they are given
         self._failed = None
 
     def __del__(self) -> None:
-        if self._set is not None and os.getpid() == self._pid:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+        if self._set is not None:
+            if os.getpid() == self._pid:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self)
+            self._set.close()
 
     def __reduce__(self) -> Any:
         """A copy would be a second owner of the timers."""
@@ -285,7 +305,7 @@ class Timers:
     def _open(self) -> _Set:
         if self._set is None:
             raise ValueError("these timers are closed")
-        return self._set
+        return self._core
 
     @property
     def backend(self) -> int:
@@ -331,46 +351,10 @@ class Timers:
             self._refuse_other_threads()
         return True
 
-    # The library: in ns, on the timers' clock.
-
-    def _after(self, delay: Seconds) -> int:
-        return min(int(self._lib.htw_now(self._handle)) + delay_ns(delay), NEVER - 1)
-
     def _at(self, when: float) -> int:
         if abs(when) > NEVER / SECOND:
             return NEVER - 1 if when > 0 else 0
         return min(max(math.ceil(when * SECOND) - self._origin, 0), NEVER - 1)
-
-    def _start(self, handle: Handle, deadline: int) -> None:
-        add = self._once
-        if handle._interval:
-            add = self._periodic
-            add.interval = handle._interval
-        add.id, add.deadline = 0, deadline
-        try:
-            result = self._lib.htw_add(self._handle, add)
-            if result:
-                raise error(result, self.backend == DEVICE)
-            id_ = add.id
-            self._handles[id_] = handle
-            handle._id, handle._deadline = id_, deadline
-        except BaseException:
-            # One of which nobody knows, if it is that of a signal handler.
-            if add.id:
-                handle._id = 0
-                self._stop(add.id)
-            raise
-
-    def _move(self, id_: int, deadline: int, later: bool) -> bool:
-        """Move a timer; return false if it has ended."""
-        if later:       # by a store
-            return not self._lib.htw_put_off(self._handle, id_, deadline)
-        left = max(deadline - int(self._lib.htw_now(self._handle)), 0)
-        return not self._lib.htw_rearm(self._handle, id_, left)
-
-    def _stop(self, id_: int) -> None:
-        self._lib.htw_stop(self._handle, id_)
-        self._handles.pop(id_, None)
 
     # What is due.
 
@@ -378,44 +362,47 @@ class Timers:
         """Give what is due to the loop: one batch, so that it serves others in between."""
         if self._set is None:
             return
-        done = False
+        done, queue = False, self._due
         try:
-            self._due.extend(self._set.read(_TURN - len(self._due)))
+            queue.extend(self._core.read(_TURN - len(queue)))
         except OSError as problem:
             # Nothing will come any more, and the descriptor may stay readable; unless it is a
             # signal handler's.
             if problem.errno:
                 self.close()
             raise
+        except ValueError:
+            if self._set is not None:       # or else a signal handler has closed them
+                raise
         else:
-            while self._due:
-                self._give()
+            while queue and self._set is not None:
+                self._give(queue)
             done = True
         finally:
             # After a KeyboardInterrupt the descriptor does not tell of what has been read.
             if not done and self._set is not None and not self._loop.is_closed():
                 self._loop.call_soon(self._expired)
 
-    def _give(self) -> None:
+    def _give(self, queue: "Deque[Union[Event, _Firing]]") -> None:
         """Give the first that is due to the loop."""
-        due = self._due[0]
+        due = queue[0]
         try:
             if isinstance(due, _Firing):
                 due.give(self._loop)
             elif isinstance(due.cookie, Handle):
-                self._due[0] = _Firing(due)
+                queue[0] = _Firing(due)
                 return
             # Others are of other processes that have the descriptor.
         except Exception:
             # Maybe that of a signal handler, so try once more; but not for ever.
             if self._failed is due:
                 self._failed = None
-                self._due.popleft()
+                queue.popleft()
             else:
                 self._failed = due
             raise
         self._failed = None
-        self._due.popleft()
+        queue.popleft()
 
     # Calls.
 
@@ -428,7 +415,7 @@ class Timers:
         handle = Handle(self, callback, args, context)
         if _get_running_loop() is not self._home:
             self._check()
-        self._start(handle, self._after(delay))
+        _arm(self._core, handle, delay_ns(delay), False)
         return handle
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any,
@@ -437,7 +424,7 @@ class Timers:
         handle = Handle(self, callback, args, context)
         if _get_running_loop() is not self._home:
             self._check()
-        self._start(handle, self._at(when))
+        _arm(self._core, handle, self._at(when), True)
         return handle
 
     def call_every(self, interval: Seconds, callback: Callable[..., object], *args: Any,
@@ -454,7 +441,7 @@ class Timers:
         handle = Handle(self, callback, args, context, ns)
         if _get_running_loop() is not self._home:
             self._check()
-        self._start(handle, self._after(interval if first is None else first))
+        _arm(self._core, handle, delay_ns(interval if first is None else first), False)
         return handle
 
     # Tasks.
