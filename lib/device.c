@@ -659,7 +659,8 @@ static int device_mod(struct htw *htw, struct htw_mod_args *mod)
 		return call(d, HTW_MOD, mod);
 	to = entry_of(d, mod->id);
 	when = to ? __atomic_load_n(&to->when, __ATOMIC_RELAXED) : 0;
-	ret = to && mod->flags & HTW_MOD_INTERVAL && mod->interval ? -EINVAL : call(d, HTW_MOD, mod);
+	ret = to && mod->flags & HTW_MOD_INTERVAL && mod->interval ? -EINVAL :
+								     call(d, HTW_MOD, mod);
 	if (!ret && mod->state == HTW_STATE_DUE && when > now_of(d))
 		mod->state = HTW_STATE_PENDING;
 	if (!ret && to && mod->flags & HTW_MOD_DEADLINE)

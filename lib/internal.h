@@ -36,8 +36,9 @@
  * Each is the public function of its name, called with arguments that are not
  * NULL, and but for @close and @now not in a child of fork() (@list:
  * htw_list_in(); @ready: 1 if there is something to read, @readable: poll() says
- * so; @read: @looks is how many timers it may look at, and is decremented; @put_off: called by htw_put_off() after htw_deadline_store() has found no
- * such timer, to look again, or say why).
+ * so; @read: decrements @looks, how many timers it may look at; @put_off: called
+ * by htw_put_off() after htw_deadline_store() has found no such timer, to look
+ * again, or say why).
  * Operations that a backend lacks are NULL; the public function then returns
  * -ENOTSUP.
  */

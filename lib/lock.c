@@ -44,7 +44,7 @@ static noinline void wait_for(struct htw_lock *l, u32 number)
 		pause_cpu();
 	}
 
-	/* Whoever serves this number looks for sleepers afterwards; the kernel compares once more. */
+	/* Who serves this number looks for sleepers afterwards; the kernel compares again. */
 	__atomic_fetch_add(&l->sleeping, 1, __ATOMIC_SEQ_CST);
 	while ((served = __atomic_load_n(&l->served, __ATOMIC_SEQ_CST)) != number)
 		syscall(SYS_futex, &l->served, FUTEX_WAIT_BITSET_PRIVATE, served, NULL, NULL,
