@@ -65,13 +65,14 @@ static u64 time_of_work(const struct process *p, u64 tick)
 static u64 first_waiting(const struct process *p)
 {
 	unsigned int looks = PORTION;
+	const struct list_head *entry;
 	u64 first = U64_MAX;
-	struct slot *t;
 
-	list_for_each_entry(t, &p->wheel.due, node.list) {
+	/* The list's head is in no slot, nor aligned as one. */
+	list_for_each(entry, &p->wheel.due) {
 		if (!looks--)
 			break;
-		first = min(first, t->deadline);
+		first = min(first, list_entry(entry, struct slot, node.list)->deadline);
 	}
 	return first;
 }
