@@ -80,7 +80,6 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/prefetch.h>
-#include <linux/string.h>
 
 #include "htw_wheel.h"
 
@@ -305,7 +304,7 @@ static inline u64 htw_wheel_near_tick(const struct htw_wheel *w)
 		return tick + __ffs(bits);
 
 	/* The ring does not turn before that: a window is half of it. */
-	for (tick = round_down(tick, BITS_PER_LONG) + BITS_PER_LONG; tick < w->settled;
+	for (tick += BITS_PER_LONG - tick % BITS_PER_LONG; tick < w->settled;
 	     tick += BITS_PER_LONG) {
 		bits = *++word;
 		if (bits)
@@ -347,8 +346,8 @@ static unsigned int htw_beyond_index(const struct htw_wheel *w, u64 tick)
  */
 u64 htw_beyond_first_tick(const struct htw_wheel *w, unsigned int most)
 {
+	const struct list_head *entry;
 	u64 first = HTW_NEVER;
-	struct htw_node *n;
 	unsigned int i;
 
 	/* Not before what the last level may hold. */
@@ -358,11 +357,11 @@ u64 htw_beyond_first_tick(const struct htw_wheel *w, unsigned int most)
 		return HTW_NEVER;
 
 	i = __ffs64(w->used);
-	list_for_each_entry(n, &w->beyond[i], list) {
+	list_for_each(entry, &w->beyond[i]) {
 		/* The cursor may have passed that: a start names the tick itself. */
 		if (!most--)
 			return max(htw_beyond_list_start(w, i), w->cursor);
-		first = min(first, n->expires);
+		first = min(first, list_entry(entry, struct htw_node, list)->expires);
 	}
 	return first;
 }
@@ -642,13 +641,25 @@ static bool htw_wheel_note_work(struct htw_wheel *w, u64 work)
 	return true;
 }
 
+static void htw_level_init(struct htw_level *lev, u64 span)
+{
+	lev->last = 0;
+	lev->end = 0;
+	lev->buckets = NULL;
+	lev->mask = 0;
+	lev->shift = 0;
+	lev->nonempty = 0;
+	lev->span = span;
+	lev->occupied = NULL;
+	lev->nr_buckets = 0;
+}
+
 /* What stands above the last level, for nodes beyond it. */
 static void htw_level_init_above(struct htw_level *lev, u64 span)
 {
-	memset(lev, 0, sizeof(*lev));
+	htw_level_init(lev, span);
 	lev->last = HTW_NEVER;
 	lev->end = HTW_NEVER;
-	lev->span = span;
 }
 
 /**
@@ -661,7 +672,14 @@ static void htw_level_init_above(struct htw_level *lev, u64 span)
  */
 void htw_wheel_init(struct htw_wheel *w, u64 now)
 {
-	memset(w, 0, sizeof(*w));
+	w->settled = 0;
+	w->pending = 0;
+	w->levels = 0;
+	w->search = 0;
+	w->rewound = false;
+	w->cascades = 0;
+	w->base = 0;
+	w->used = 0;
 	INIT_LIST_HEAD(&w->due);
 	INIT_LIST_HEAD(&w->unsorted);
 	for (unsigned int i = 0; i < HTW_WHEEL_LISTS; i++)
@@ -738,8 +756,7 @@ void htw_levels_init(const struct htw_geometry *geo, void *memory)
 	for (unsigned int l = 0; l < geo->levels; l++) {
 		struct htw_level *lev = &level[l];
 
-		memset(lev, 0, sizeof(*lev));
-		lev->span = span;
+		htw_level_init(lev, span);
 		lev->nr_buckets = 2 * geo->slots[l];
 		if (is_power_of_2(span) && is_power_of_2(lev->nr_buckets)) {
 			lev->mask = lev->nr_buckets - 1;
@@ -751,7 +768,8 @@ void htw_levels_init(const struct htw_geometry *geo, void *memory)
 		for (u32 i = 0; i < lev->nr_buckets; i++)
 			INIT_LIST_HEAD(bucket++);
 		map -= BITS_TO_LONGS(lev->nr_buckets);
-		memset(map, 0, BITS_TO_LONGS(lev->nr_buckets) * sizeof(*map));
+		for (u32 i = 0; i < BITS_TO_LONGS(lev->nr_buckets); i++)
+			map[i] = 0;
 		lev->occupied = map;
 	}
 	htw_level_init_above(&level[geo->levels], span);
@@ -934,8 +952,7 @@ bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due,
 			u64 time, bool *ahead)
 {
 	unsigned int looks = HTW_WHEEL_LOOKS;
-	struct list_head *list;
-	struct htw_node *n, *next;
+	struct list_head *list, *entry, *following;
 
 	/* There is no next tick for which nodes could wait. */
 	if (now >= HTW_LAST_TICK)
@@ -956,7 +973,9 @@ bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due,
 		list = htw_level_bucket(&w->level[0], now + 1);
 	}
 
-	list_for_each_entry_safe(n, next, list, list) {
+	list_for_each_safe(entry, following, list) {
+		struct htw_node *n = list_entry(entry, struct htw_node, list);
+
 		if (n->expires > now + 1 && list == &w->sorted)
 			break;
 		if (!looks--)
@@ -1186,18 +1205,18 @@ static bool htw_level_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 static bool htw_sorted_step(struct htw_wheel *w, u64 now)
 {
 	u64 first = htw_sorted_first_tick(w);
-	struct htw_node *n;
+	struct list_head *entry;
 
 	if (first > now) {
 		w->cursor = now + 1;
 		return false;
 	}
 	w->cursor = first + 1;
-	list_for_each_entry(n, &w->sorted, list) {
-		if (n->expires != first)
+	list_for_each(entry, &w->sorted) {
+		if (list_entry(entry, struct htw_node, list)->expires != first)
 			break;
 	}
-	list_cut_before(&w->due, &w->sorted, &n->list);
+	list_cut_before(&w->due, &w->sorted, entry);
 	return true;
 }
 

@@ -91,10 +91,12 @@ static bool htw_wheel_earliest(const struct htw_wheel *w,
 			       const struct list_head *list, unsigned int *most,
 			       struct htw_node **first)
 {
-	struct htw_node *n;
-	u64 tick;
+	const struct list_head *entry;
 
-	list_for_each_entry(n, list, list) {
+	list_for_each(entry, list) {
+		struct htw_node *n = list_entry(entry, struct htw_node, list);
+		u64 tick;
+
 		if (!(*most)--)
 			return false;
 		tick = max(n->expires, w->cursor - 1);
