@@ -87,7 +87,7 @@ static struct timer *model_first(struct wheel_test *t)
 /* A present after the last tick counts as that. */
 static u64 present(u64 now)
 {
-	return min(now, (u64)HTW_LAST_TICK);
+	return min(now, HTW_LAST_TICK);
 }
 
 static bool wheel_start(struct htw_wheel *w, struct htw_node *n, u64 tick, u64 now)
@@ -2473,7 +2473,8 @@ static void far_ticks_in_order_when_set_back(struct kunit *test)
 static u64 end_tick(const struct wheel_test *t, unsigned int i)
 {
 	const u64 ticks[NR_ENDS] = {
-		0, t->w.cursor - 1, t->w.cursor, HTW_LAST_TICK - 1, HTW_LAST_TICK, HTW_LAST_TICK + 1,
+		0, t->w.cursor - 1, t->w.cursor,
+		HTW_LAST_TICK - 1, HTW_LAST_TICK, HTW_LAST_TICK + 1,
 		HTW_NEVER - 1, HTW_NEVER,
 	};
 
@@ -2758,7 +2759,8 @@ static void way_is_made_at_the_end(struct kunit *test)
 	timer_start(t, &tm[0], HTW_LAST_TICK + 1);
 	for (unsigned int i = 4; i < NR_ENDS; i++) {
 		htw_wheel_forward(&t->w, end_tick(t, i));
-		KUNIT_EXPECT_TRUE(test, htw_wheel_make_due(&t->w, end_tick(t, i), nothing_is_due, 0, &ahead));
+		KUNIT_EXPECT_TRUE(test, htw_wheel_make_due(&t->w, end_tick(t, i), nothing_is_due, 0,
+							   &ahead));
 	}
 	KUNIT_EXPECT_FALSE(test, ahead);
 	timer_stop(t, &tm[0]);
@@ -2880,7 +2882,6 @@ struct within_case {
 	const char *name;
 	u64 deadline, slack, tick_ns, expected;
 };
-
 
 static const struct within_case within_cases[] = {
 	/* 2^27 ns are 134.2 ms, 2^28 are 268.4. */

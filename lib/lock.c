@@ -24,7 +24,7 @@ static u32 sleepers(u32 number)
 
 static void pause_cpu(void)
 {
-#if defined(__i386__) || defined(__x86_64__)
+#if __has_builtin(__builtin_ia32_pause)
 	__builtin_ia32_pause();
 #else
 	__asm__ volatile("" ::: "memory");

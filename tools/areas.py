@@ -54,7 +54,7 @@ def check():
     t.add(15, "bench", "tools/bench/run", "--check", exact=True, amd64=COUNTS)
     t.add(15, "bench-wheel", "wheel/bench/run", "--check", exact=True, amd64=COUNTS)
     t.add(15, "torture", "tools/torture/run", "--seconds", "30")
-    t.add(15, "build", "tools/build-all", "--quick", exact=True)
+    t.add(30, "build", "tools/build-all", "--quick", exact=True)
     t.add(10, "wheel-states", "wheel/check-states", exact=True)
     t.add(10, "documents", "tools/doc-test")
     deps = ["6.12", "6.1", "7", "build", "clang", "tests", "lib", "kunit", "lint"]

@@ -316,7 +316,7 @@ static struct timer *first_due(u64 by)
 {
 	struct timer *best = NULL;
 
-	by = min(by, (u64)HTW_LAST_TICK);
+	by = min(by, HTW_LAST_TICK);
 	for (struct timer *t = timers; t < timers + NODES; t++)
 		if (t->pending && t->key <= by && (!best || before(t, best)))
 			best = t;
@@ -634,7 +634,7 @@ static void check_complete(u64 now)
 	/* None is late. */
 	CHECK(!first_due(now));
 	htw_wheel_next(w);
-	CHECK(w->next > min(now, (u64)HTW_LAST_TICK));
+	CHECK(w->next > min(now, HTW_LAST_TICK));
 }
 
 /* With a tick before the present, what is due by that expires, and nothing else. */
@@ -931,7 +931,7 @@ static void check_state(void)
 
 	CHECK(htw_wheel_count(w) == arena.pending);
 	if (w->levels)
-		CHECK(w->level[0].last == min(max(w->level[0].end, w->cursor) - 1, (u64)HTW_LAST_TICK));
+		CHECK(w->level[0].last == min(max(w->level[0].end, w->cursor) - 1, HTW_LAST_TICK));
 	htw_wheel_walk(w, count_node, &count);
 	CHECK(count == arena.pending);
 	for (t = timers; t < timers + NODES; t++)
@@ -1069,8 +1069,8 @@ static void try_ends(bool two)
 			try_end((struct call){ .kind = EXPIRE, .b = budget, .end = end }, two);
 			try_end((struct call){ .kind = COLLECT, .b = budget, .end = end }, two);
 			for (unsigned int act = 0; act <= (count ? AGAIN_NOW : NOTHING); act++)
-				try_end((struct call){ .kind = ADVANCE, .b = budget, .c = act,
-						       .end = end }, two);
+				try_end((struct call){ .kind = ADVANCE, .b = budget, .c = act, .end = end },
+					two);
 		}
 		try_end((struct call){ .kind = FORWARD, .end = end }, two);
 		try_end((struct call){ .kind = MAKE_DUE, .b = (1U << count) - 1, .end = end }, two);
@@ -1388,7 +1388,7 @@ static bool explore_scene(void)
 		printf(", all after %u calls and some after %u", depth - 1, depth);
 	else if (ok)
 		printf(", which are all (no more after %u calls)", depth - 1);
-	printf("; %llu calls, %llu beyond the bound of the base, %llu with ticks at an end, %.1f s\n",
+	printf("; %llu calls, %llu beyond the base's bound, %llu with ticks at an end, %.1f s\n",
 	       (unsigned long long)made, (unsigned long long)cut, (unsigned long long)end_calls,
 	       seconds() - began);
 	if (!ok) {

@@ -49,7 +49,7 @@ static struct timer *first_due(u64 by)
 {
 	struct timer *best = NULL, *t;
 
-	by = min(by, (u64)HTW_LAST_TICK);
+	by = min(by, HTW_LAST_TICK);
 	for (t = timers; t < timers + NODES; t++)
 		if (t->pending && t->key <= by &&
 		    (!best || t->key < best->key ||
@@ -165,7 +165,7 @@ static void expire(unsigned int budget)
 		/* In time for the first timer, if there is one; without levels, just then. */
 		CHECK(wheel.next <= earliest());
 		CHECK(wheel.levels || wheel.next == earliest());
-		CHECK(wheel.next > min(now, (u64)HTW_LAST_TICK));
+		CHECK(wheel.next > min(now, HTW_LAST_TICK));
 		CHECK((earliest() == HTW_NEVER) == (wheel.next == HTW_NEVER));
 	} else {
 		wheel.next = 0;
@@ -250,7 +250,8 @@ static unsigned int zeros(u64 x)
 
 static void coalesce(struct input *in)
 {
-	const u64 first = min(now, (u64)(1ULL << 62)) + number(in, 20), last = first + number(in, 20);
+	const u64 first = min(now, (u64)(1ULL << 62)) + number(in, 20);
+	const u64 last = first + number(in, 20);
 	const u64 tick_ns = 1 + number(in, 20), time = htw_coalesce(first, last);
 	const u64 tick = htw_tick_within(first, last - first, tick_ns);
 	u64 other;

@@ -113,7 +113,7 @@ static void expect_event(struct __test_metadata *_metadata, struct htw *htw, uin
 	EXPECT_EQ(0, htw_wait(htw, 0));
 }
 
-/* Only what takes events finds out that one has come: the last of several calls counts until then. */
+/* Only what takes events finds out that one has come: until then the last call counts. */
 PUT_OFF_TEST(the_last_call_counts_whatever_looks)
 {
 	enum { ASKS = 9 };

@@ -184,7 +184,7 @@ static uint64_t time_of_order(bool settles)
 
 static void add_orders(void)
 {
-	uint64_t deadlines[BATCH], cookies[BATCH];
+	__u64 deadlines[BATCH], cookies[BATCH];
 	struct htw_vector_args vector;
 	uint64_t first, t;
 	uint32_t i, n;

@@ -94,8 +94,9 @@ enum htw_state {
  * @slack: how much later than @deadline the timer may fire to share a wakeup with
  *	others, in ns; rounded down to 26 significant bits. Never makes it early. Of the times
  *	from @deadline to @deadline + @slack the one that ends in most zero bits is chosen, and
- *	rounded up to a tick, or down if that would be later than @deadline + @slack, whatever other timers there are; so those of a user meet, of
- *	whatever context, CPU and tick. Each user has it earlier by another part of @slack, below
+ *	rounded up to a tick, or down if that would be later than @deadline + @slack,
+ *	whatever other timers there are; so those of a user meet, of whatever context, CPU
+ *	and tick. Each user has it earlier by another part of @slack, below
  *	an eighth, but not on the manual clock. Less than a tick has no effect. A periodic
  *	timer's next deadline does not depend on it
  * @cookie: returned with each event; HTW_MOD can change it
