@@ -580,13 +580,10 @@ u64 htw_wheel_next(struct htw_wheel *w)
 	u64 next = w->cursor - 1;
 
 	if (list_empty(&w->due)) {
-		if (htw_wheel_is_sorted(w)) {
-			next = htw_sorted_first_tick(w);
-		} else {
-			next = htw_wheel_near_tick(w);
-			if (next >= w->settled)
-				next = htw_wheel_next_work(w);
-		}
+		next = htw_wheel_near_tick(w);
+		if (next >= w->settled)
+			next = htw_wheel_is_sorted(w) ? htw_sorted_first_tick(w) :
+							htw_wheel_next_work(w);
 	}
 	w->next = next;
 	w->quiet = next;
@@ -634,7 +631,8 @@ u64 htw_wheel_first_tick(const struct htw_wheel *w)
  */
 static bool htw_wheel_note_work(struct htw_wheel *w, u64 work)
 {
-	w->quiet = min(w->quiet, work);
+	if (work < w->quiet)
+		w->quiet = work;
 	if (work >= w->next)
 		return false;
 	w->next = work;
@@ -1342,16 +1340,20 @@ struct htw_node *htw_wheel_expire(struct htw_wheel *w, u64 now,
 {
 	struct htw_node *n;
 
-	if (list_empty(&w->due) && htw_wheel_pass(w, now))
-		return NULL;
-	while (!htw_wheel_collect_due(w, now, budget)) {
-		if (!*budget)
+	if (list_empty(&w->due)) {
+		if (htw_wheel_pass(w, now))
 			return NULL;
-		if (htw_wheel_cascade(w, budget)) {
-			htw_wheel_set_quiet(w);
-			return NULL;
+		while (!htw_wheel_collect_due(w, now, budget)) {
+			if (!*budget)
+				return NULL;
+			if (htw_wheel_cascade(w, budget)) {
+				htw_wheel_set_quiet(w);
+				return NULL;
+			}
 		}
 	}
+	if (!*budget)
+		return NULL;
 	n = list_first_entry(&w->due, struct htw_node, list);
 	--*budget;
 	w->pending--;
