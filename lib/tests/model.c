@@ -458,8 +458,9 @@ static bool comes_before(const struct timer *a, const struct timer *b)
 {
 	if (a->word > a->deadline || b->word > b->deadline)
 		return false;
+	/* One that perhaps was not taken along comes behind that which was due. */
 	if (a->deadline == b->deadline)
-		return a->seq < b->seq;
+		return !a->unsure && a->seq < b->seq;
 	if (a->unsure || b->unsure)
 		return false;
 	return a->seq < b->seq ? due_tick(a) <= due_tick(b) :
