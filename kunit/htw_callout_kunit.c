@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit: when callouts come
+ * KUnit: when callouts come, and what is said of those that are misused
  *
  * On ARCH=um time is virtual, so that this is exact. What they share with timer_list is in
- * htw_timers_kunit.c.
+ * htw_timer_list_kunit.c.
  */
 
 #include <kunit/test.h>
@@ -333,6 +333,86 @@ static void initialised_when_compiled(struct kunit *test)
 	expect_at_tick(test, &defined);
 }
 
+/* The kernel has to report this, once, which tools/kernel-log sees to. */
+static void will_be_reported(const char *text)
+{
+	pr_info("htw-test: expects: %s\n", text);
+}
+
+/* With debug objects each is reported by these first. */
+static void not_initialised_will_be_reported(void)
+{
+	if (IS_ENABLED(CONFIG_DEBUG_OBJECTS))
+		will_be_reported("ODEBUG: assert_init not available");
+	will_be_reported("is not initialised");
+}
+
+static void zeroed_is_reported_and_not_started(struct kunit *test)
+{
+	struct htw_callout *zeroed = kunit_kzalloc(test, sizeof(*zeroed), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, zeroed);
+	not_initialised_will_be_reported();
+	KUNIT_EXPECT_FALSE(test, htw_callout_start(zeroed, 0, 0));
+	KUNIT_EXPECT_FALSE(test, htw_callout_pending(zeroed));
+	KUNIT_EXPECT_FALSE(test, htw_callout_cancel(zeroed));
+	KUNIT_EXPECT_FALSE(test, htw_callout_cancel_sync(zeroed));
+	KUNIT_EXPECT_FALSE(test, htw_callout_shutdown_sync(zeroed));
+}
+
+static void without_a_function_is_reported_and_not_started(struct kunit *test)
+{
+	struct htw_callout *callout = kunit_kzalloc(test, sizeof(*callout), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, callout);
+	htw_callout_init(callout, NULL);
+	will_be_reported("is not initialised");
+	KUNIT_EXPECT_FALSE(test, htw_callout_start_at(callout, 0, 0));
+	KUNIT_EXPECT_FALSE(test, htw_callout_pending(callout));
+	/* Once it was shut down there is nothing to report. */
+	KUNIT_EXPECT_FALSE(test, htw_callout_shutdown_sync(callout));
+	KUNIT_EXPECT_FALSE(test, htw_callout_start_at(callout, 0, 0));
+}
+
+#ifdef CONFIG_DEBUG_OBJECTS
+
+static void initialised_while_pending_is_reported(struct kunit *test)
+{
+	struct probe *p = probes_new(test, 1);
+
+	probe_start_at(p, ktime_get_ns() + 3600 * SECOND);
+	will_be_reported("ODEBUG: init active");
+	htw_callout_init(&p->callout, probe_called);
+	KUNIT_EXPECT_FALSE(test, htw_callout_pending(&p->callout));
+	/* And was taken out, so that it can be started. */
+	probe_start_at(p, ktime_get_ns() + MS);
+	probe_comes(test, p);
+}
+
+#endif
+
+#ifdef CONFIG_DEBUG_OBJECTS_FREE
+
+static void freed_while_pending_is_reported(struct kunit *test)
+{
+	struct probe *neighbours = probes_new(test, 2);
+	struct probe *freed = kzalloc(sizeof(*freed), GFP_KERNEL);
+	const u64 due = ktime_get_ns() + 20 * MS;
+
+	KUNIT_ASSERT_NOT_NULL(test, freed);
+	htw_callout_init(&freed->callout, probe_called);
+	probe_start_at(&neighbours[0], due);
+	probe_start_at(freed, due);
+	probe_start_at(&neighbours[1], due);
+	will_be_reported("ODEBUG: free active");
+	kfree(freed);
+	/* It was taken out from between these. */
+	for (u32 i = 0; i < 2; i++)
+		probe_comes(test, &neighbours[i]);
+}
+
+#endif
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(may_be_started_before_htw),
 	KUNIT_CASE(comes_at_its_tick),
@@ -344,6 +424,14 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(other_softirqs_run_between_functions),
 	KUNIT_CASE(on_the_stack),
 	KUNIT_CASE(initialised_when_compiled),
+	KUNIT_CASE(zeroed_is_reported_and_not_started),
+	KUNIT_CASE(without_a_function_is_reported_and_not_started),
+#ifdef CONFIG_DEBUG_OBJECTS
+	KUNIT_CASE(initialised_while_pending_is_reported),
+#endif
+#ifdef CONFIG_DEBUG_OBJECTS_FREE
+	KUNIT_CASE(freed_while_pending_is_reported),
+#endif
 	{}
 };
 
