@@ -95,93 +95,13 @@ struct htw_callout_base {
 	struct hrtimer hrtimer;
 	struct work_struct add_levels;
 	struct htw_wheel wheel;
-#ifdef CONFIG_PREEMPT_RT
 	struct htw_callout_run runs[HTW_CALLOUT_RUNS];
 	struct htw_callout_run *run;
-#endif
 };
 
 static DEFINE_PER_CPU(struct htw_callout_base, htw_callout_bases) = {
 	.lock = __RAW_SPIN_LOCK_UNLOCKED(htw_callout_bases.lock),
 };
-
-#ifdef CONFIG_PREEMPT_RT
-static void htw_callout_init_runs(struct htw_callout_base *base)
-{
-	for (unsigned int i = 0; i < HTW_CALLOUT_RUNS; i++)
-		spin_lock_init(&base->runs[i].lock);
-}
-
-/*
- * A function may be called, until htw_callout_leave(): choose a lock for that,
- * which no task waits for. Return: false if there is none.
- */
-static bool htw_callout_enter(struct htw_callout_base *base)
-{
-	struct htw_callout_run *run = base->runs;
-
-	raw_spin_lock_irq(&base->lock);
-	while (run < base->runs + HTW_CALLOUT_RUNS && run->waiters)
-		run++;
-	base->run = run;
-	raw_spin_unlock_irq(&base->lock);
-	if (run == base->runs + HTW_CALLOUT_RUNS)
-		return false;
-
-	spin_lock(&run->lock);
-	/*
-	 * Lockdep knows functions by their callouts' maps; sparse does not
-	 * follow this.
-	 */
-	spin_release(&run->lock.dep_map, _THIS_IP_);
-	__release(&run->lock);
-	return true;
-}
-
-static void htw_callout_leave(struct htw_callout_base *base)
-{
-	struct htw_callout_run *run = base->run;
-
-	__acquire(&run->lock);
-	spin_acquire(&run->lock.dep_map, 0, 1, _THIS_IP_);
-	spin_unlock(&run->lock);
-}
-
-/* A task that has found its callout running will wait for that. */
-static struct htw_callout_run *htw_callout_note(struct htw_callout_base *base)
-{
-	lockdep_assert_held(&base->lock);
-
-	base->run->waiters++;
-	return base->run;
-}
-
-static void htw_callout_wait(struct htw_callout_base *base, struct htw_callout_run *run)
-{
-	/*
-	 * Not with bottom halves disabled: those of this CPU may be the ones
-	 * that call functions, the next as well.
-	 */
-	lockdep_off();
-	spin_lock(&run->lock);
-	spin_unlock(&run->lock);
-	lockdep_on();
-
-	raw_spin_lock_irq(&base->lock);
-	run->waiters--;
-	raw_spin_unlock_irq(&base->lock);
-}
-#else
-static void htw_callout_init_runs(struct htw_callout_base *base) {}
-static bool htw_callout_enter(struct htw_callout_base *base) { return true; }
-static void htw_callout_leave(struct htw_callout_base *base) {}
-static struct htw_callout_run *htw_callout_note(struct htw_callout_base *base) { return NULL; }
-
-static void htw_callout_wait(struct htw_callout_base *base, struct htw_callout_run *run)
-{
-	cpu_relax();
-}
-#endif
 
 static enum hrtimer_restart htw_callouts_expire(struct hrtimer *hrtimer);
 static void htw_callouts_add_levels(struct work_struct *work);
@@ -199,7 +119,8 @@ static void htw_callout_setup_base(struct htw_callout_base *base)
 				HTW_TICK_MAX_NS);
 	hrtimer_setup(&base->hrtimer, htw_callouts_expire, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 	INIT_WORK(&base->add_levels, htw_callouts_add_levels);
-	htw_callout_init_runs(base);
+	for (unsigned int i = 0; i < HTW_CALLOUT_RUNS; i++)
+		spin_lock_init(&base->runs[i].lock);
 	htw_wheel_init(&base->wheel, htw_callout_tick(base, ktime_get_ns()));
 }
 
@@ -251,19 +172,18 @@ static void htw_callouts_add_levels(struct work_struct *work)
 	struct htw_geometry geo;
 	void *memory;
 
+	/* Asked for again before it had been done. */
+	if (base->wheel.levels)
+		return;
 	htw_geometry_default(&geo, base->tick_ns, 0);
 	memory = kvzalloc(htw_geometry_bytes(&geo), GFP_KERNEL | __GFP_NOWARN);
 	if (!memory)
 		return;
 
 	raw_spin_lock_irq(&base->lock);
-	if (!base->wheel.levels) {
-		if (htw_wheel_add_levels(&base->wheel, &geo, memory))
-			htw_callout_program(base, 0);
-		memory = NULL;
-	}
+	if (htw_wheel_add_levels(&base->wheel, &geo, memory))
+		htw_callout_program(base, 0);
 	raw_spin_unlock_irq(&base->lock);
-	kvfree(memory);
 }
 
 /* Lock the base that guards a callout. */
@@ -288,39 +208,32 @@ static struct htw_callout_base *htw_callout_lock(const struct htw_callout *callo
 }
 
 /*
- * Take a callout out of the wheel that it is in, if it is in one. Return: was
- * it?
+ * Take a callout out of the wheel that it is in, if it is pending. Return: was
+ * it? For htw_callout_pending() it is until htw_node_init(), so that it is all
+ * the time if it is started again.
  */
-static bool htw_callout_detach(struct htw_callout_base *base, struct htw_callout *callout)
+static bool htw_callout_unlink(struct htw_callout_base *base, struct htw_callout *callout)
 {
 	lockdep_assert_held(&base->lock);
 
 	if (!htw_node_pending(&callout->node))
 		return false;
+	base->wheel.pending--;
+	htw_wheel_unlink(&base->wheel, &callout->node);
 	debug_object_deactivate(callout, &htw_callout_debug_descr);
-	htw_wheel_stop(&base->wheel, &callout->node);
+	trace_htw_callout_cancel(callout);
 	return true;
 }
 
-static bool htw_callout_cancel_locked(struct htw_callout_base *base, struct htw_callout *callout)
-{
-	bool pending = htw_callout_detach(base, callout);
-
-	if (pending)
-		trace_htw_callout_cancel(callout);
-	return pending;
-}
-
 /*
- * Move a callout, which is not running, from the base that is locked to this
- * CPU's, which is locked instead. Return: that one.
+ * Move a callout, which is in no wheel and not running, from the base that is
+ * locked to this CPU's, which is locked instead. Return: that one.
  */
 static noinline struct htw_callout_base *
 htw_callout_move(struct htw_callout_base *from, struct htw_callout *callout)
 {
 	struct htw_callout_base *to = this_cpu_ptr(&htw_callout_bases);
 
-	htw_callout_detach(from, callout);
 	WRITE_ONCE(callout->cpu, HTW_CALLOUT_MOVING);
 	raw_spin_unlock(&from->lock);
 	htw_delay_atomic();
@@ -348,8 +261,8 @@ htw_callout_move(struct htw_callout_base *from, struct htw_callout *callout)
 bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns, u64 slack_ns)
 {
 	struct htw_callout_base *base;
+	bool pending, running;
 	unsigned long flags;
-	bool pending;
 	u64 tick;
 
 	debug_object_assert_init(callout, &htw_callout_debug_descr);
@@ -361,27 +274,22 @@ bool htw_callout_start_at(struct htw_callout *callout, u64 deadline_ns, u64 slac
 		WARN_RATELIMIT(!shut_down, "htw: callout %p is not initialised\n", callout);
 		return false;
 	}
-	pending = htw_node_pending(&callout->node);
-	if (base != this_cpu_ptr(&htw_callout_bases) && READ_ONCE(base->running) != callout)
+	pending = htw_callout_unlink(base, callout);
+	running = READ_ONCE(base->running) == callout;
+	if (!running && base != this_cpu_ptr(&htw_callout_bases))
 		base = htw_callout_move(base, callout);
 	if (time_before(base->updated, jiffies) || !base->tick_ns)
 		htw_callout_update(base);
 
-	if (likely(slack_ns < base->tick_ns))
-		tick = htw_tick_up(deadline_ns, base->tick_ns);
-	else
-		tick = htw_tick_within(deadline_ns, slack_ns, base->tick_ns);
+	tick = htw_tick_within(deadline_ns, slack_ns, base->tick_ns);
 	/*
 	 * One that keeps starting itself lets others run, and can be cancelled.
 	 */
-	if (READ_ONCE(base->running) == callout)
+	if (running)
 		tick = max(tick, htw_callout_tick(base, ktime_get_ns()) + 1);
-
-	if (htw_node_pending(&callout->node))
-		debug_object_deactivate(callout, &htw_callout_debug_descr);
 	debug_object_activate(callout, &htw_callout_debug_descr);
 	trace_htw_callout_start(callout, deadline_ns, slack_ns, tick * base->tick_ns);
-	if (htw_wheel_restart(&base->wheel, &callout->node, tick))
+	if (htw_wheel_start(&base->wheel, &callout->node, tick))
 		htw_callout_program(base, 0);
 	raw_spin_unlock_irqrestore(&base->lock, flags);
 	return pending;
@@ -421,11 +329,43 @@ bool htw_callout_cancel(struct htw_callout *callout)
 
 	debug_object_assert_init(callout, &htw_callout_debug_descr);
 	base = htw_callout_lock(callout, &flags);
-	pending = htw_callout_cancel_locked(base, callout);
+	pending = htw_callout_unlink(base, callout);
+	htw_node_init(&callout->node);
 	raw_spin_unlock_irqrestore(&base->lock, flags);
 	return pending;
 }
 EXPORT_SYMBOL_GPL(htw_callout_cancel);
+
+/*
+ * Wait for the function that runs, or at least give up the base's lock: the
+ * caller looks again.
+ */
+static void htw_callout_wait(struct htw_callout_base *base, unsigned long flags)
+	__releases(&base->lock)
+{
+	struct htw_callout_run *run = base->run;
+
+	lockdep_assert_held(&base->lock);
+
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT)) {
+		raw_spin_unlock_irqrestore(&base->lock, flags);
+		cpu_relax();
+		return;
+	}
+	run->waiters++;
+	raw_spin_unlock_irqrestore(&base->lock, flags);
+	/*
+	 * Not with bottom halves disabled: those of this CPU may be the ones
+	 * that call functions, the next as well. Lockdep has the callout's map.
+	 */
+	lockdep_off();
+	spin_lock(&run->lock);
+	spin_unlock(&run->lock);
+	lockdep_on();
+	raw_spin_lock_irq(&base->lock);
+	run->waiters--;
+	raw_spin_unlock_irq(&base->lock);
+}
 
 /*
  * Cancel a callout, and wait until its function does not run. With @shut_down
@@ -434,7 +374,6 @@ EXPORT_SYMBOL_GPL(htw_callout_cancel);
  */
 static bool htw_callout_stop_sync(struct htw_callout *callout, bool shut_down)
 {
-	struct htw_callout_run *run = NULL;
 	struct htw_callout_base *base;
 	bool pending = false, running;
 	unsigned long flags;
@@ -447,22 +386,22 @@ static bool htw_callout_stop_sync(struct htw_callout *callout, bool shut_down)
 
 	for (;;) {
 		base = htw_callout_lock(callout, &flags);
-		/* Pairs with htw_callout_call(). */
+		/* Pairs with htw_callouts_serve(). */
 		running = smp_load_acquire(&base->running) == callout;
 		if (shut_down) {
 			callout->function = NULL;
 			callout->shut_down = true;
 		}
-		if (!running || shut_down)
-			pending |= htw_callout_cancel_locked(base, callout);
-		if (running)
-			run = htw_callout_note(base);
-		raw_spin_unlock_irqrestore(&base->lock, flags);
-
+		if (!running || shut_down) {
+			pending |= htw_callout_unlink(base, callout);
+			htw_node_init(&callout->node);
+		}
 		if (!running)
-			return pending;
-		htw_callout_wait(base, run);
+			break;
+		htw_callout_wait(base, flags);
 	}
+	raw_spin_unlock_irqrestore(&base->lock, flags);
+	return pending;
 }
 
 /**
@@ -511,9 +450,9 @@ EXPORT_SYMBOL_GPL(htw_callout_shutdown_sync);
  * htw_callout_pending() - check whether a callout is pending
  * @callout: the callout
  *
- * Context: any. The answer may be out of date at once, and while another CPU
- * moves a pending callout it may be false, unless the caller serialises this
- * with starting and cancelling.
+ * Context: any. The answer may be out of date at once, unless the caller
+ * serialises this with starting and cancelling. One that is pending stays so
+ * while it is started again.
  * Return: true if it is pending.
  */
 bool htw_callout_pending(const struct htw_callout *callout)
@@ -553,10 +492,49 @@ void htw_callout_destroy_on_stack(struct htw_callout *callout)
 }
 EXPORT_SYMBOL_GPL(htw_callout_destroy_on_stack);
 
-static void htw_callout_call(struct htw_callout_base *base, struct htw_callout *callout,
-			     void (*function)(struct htw_callout *), u64 now)
+/*
+ * Choose what is held while the next function runs: a lock that no task waits
+ * for. Return: NULL if there is none.
+ */
+static struct htw_callout_run *htw_callout_choose_run(struct htw_callout_base *base)
 {
+	struct htw_callout_run *run = base->runs, *end = run + HTW_CALLOUT_RUNS;
+
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		return run;
+	raw_spin_lock_irq(&base->lock);
+	while (run < end && run->waiters)
+		run++;
+	base->run = run;
+	raw_spin_unlock_irq(&base->lock);
+	return run < end ? run : NULL;
+}
+
+/*
+ * Call the function of the next callout that is due, or move others to finer
+ * levels. Return: false if there was nothing to do.
+ */
+static bool htw_callouts_serve(struct htw_callout_base *base, u64 now)
+{
+	unsigned int looks = HTW_CALLOUT_LOOKS;
+	void (*function)(struct htw_callout *callout);
 	int count = preempt_count();
+	struct htw_callout *callout;
+	struct htw_node *n;
+
+	raw_spin_lock_irq(&base->lock);
+	/* What is started from now on is seen when this is set again. */
+	base->wheel.next = 0;
+	n = htw_wheel_expire(&base->wheel, htw_callout_tick(base, now), &looks);
+	if (!n) {
+		raw_spin_unlock_irq(&base->lock);
+		return !looks;
+	}
+	callout = container_of(n, struct htw_callout, node);
+	function = callout->function;
+	WRITE_ONCE(base->running, callout);
+	debug_object_deactivate(callout, &htw_callout_debug_descr);
+	raw_spin_unlock_irq(&base->lock);
 
 	trace_htw_callout_expire_entry(callout, function, now);
 	htw_callout_lockdep_call(callout, function);
@@ -573,53 +551,27 @@ static void htw_callout_call(struct htw_callout_base *base, struct htw_callout *
 	 * has done.
 	 */
 	smp_store_release(&base->running, NULL);
-}
-
-/*
- * Call the function of the next callout that is due, or move others to finer
- * levels. Return: false if there was nothing to do.
- */
-static bool htw_callouts_serve(struct htw_callout_base *base, u64 now)
-{
-	void (*function)(struct htw_callout *callout) = NULL;
-	unsigned int looks = HTW_CALLOUT_LOOKS;
-	struct htw_callout *callout = NULL;
-	struct htw_node *n;
-	bool more = true;
-
-	raw_spin_lock_irq(&base->lock);
-	/* What is started from now on is seen when this is set again. */
-	base->wheel.next = 0;
-	n = htw_wheel_expire(&base->wheel, htw_callout_tick(base, now), &looks);
-	if (n) {
-		callout = container_of(n, struct htw_callout, node);
-		function = callout->function;
-		WRITE_ONCE(base->running, callout);
-		debug_object_deactivate(callout, &htw_callout_debug_descr);
-	} else {
-		more = !looks;
-	}
-	raw_spin_unlock_irq(&base->lock);
-
-	if (callout)
-		htw_callout_call(base, callout, function, now);
-	return more;
+	return true;
 }
 
 static enum hrtimer_restart htw_callouts_expire(struct hrtimer *hrtimer)
 {
 	struct htw_callout_base *base = container_of(hrtimer, struct htw_callout_base, hrtimer);
-	u64 now = ktime_get_ns();
-	u64 end = now + HTW_CALLOUT_BUDGET_NS;
+	u64 now = ktime_get_ns(), end = now + HTW_CALLOUT_BUDGET_NS;
+	struct htw_callout_run *run;
 	bool more, needs_levels;
 
 	do {
-		if (!htw_callout_enter(base)) {
+		run = htw_callout_choose_run(base);
+		if (!run) {
 			now += base->tick_ns;
 			break;
 		}
+		if (IS_ENABLED(CONFIG_PREEMPT_RT))
+			spin_lock(&run->lock);
 		more = htw_callouts_serve(base, now);
-		htw_callout_leave(base);
+		if (IS_ENABLED(CONFIG_PREEMPT_RT))
+			spin_unlock(&run->lock);
 		now = ktime_get_ns();
 	} while (more && now < end);
 

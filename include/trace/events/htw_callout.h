@@ -30,7 +30,7 @@ DEFINE_EVENT(htw_callout_class, htw_callout_init,
 	TP_PROTO(struct htw_callout *callout),
 	TP_ARGS(callout));
 
-/* A pending callout was cancelled. */
+/* A pending callout was cancelled, or is started again: as timer_cancel of timer_list. */
 DEFINE_EVENT(htw_callout_class, htw_callout_cancel,
 	TP_PROTO(struct htw_callout *callout),
 	TP_ARGS(callout));
