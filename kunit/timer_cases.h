@@ -17,12 +17,14 @@
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/preempt.h>
+#include <linux/random.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/stringify.h>
 #include <linux/timer.h>
 #include <linux/tracepoint.h>
+#include <uapi/linux/sched/types.h>
 
 #include "compat_tests.h"
 
@@ -94,6 +96,7 @@ struct timer_kind {
  * @ready: completed by each task that will wait for functions
  * @goes_on: completed when the task of the case goes on to wait for one
  * @lock: for what a case needs
+ * @crowd: more timers than @probes, in one case
  * @gave_up: a function has waited for too long
  * @wrong: what is wrong, or NULL
  */
@@ -105,6 +108,7 @@ struct timer_test {
 	struct completion ready;
 	struct completion goes_on;
 	spinlock_t lock;	/* taken by functions, and by tasks that wait for others */
+	struct probe *crowd;
 	bool gave_up;
 	const char *wrong;
 };
@@ -135,7 +139,8 @@ static bool probe_start(struct probe *p, u64 delay)
 {
 	bool pending;
 
-	p->due = ktime_get_ns() + delay;
+	/* Two CPUs may start it. */
+	WRITE_ONCE(p->due, ktime_get_ns() + delay);
 	pending = p->test->kind->start(p, delay);
 	if (!pending)
 		atomic_inc(&p->owed);
@@ -325,6 +330,32 @@ static void function_cancels_it(struct timer_test *t)
 	CHECK(t, atomic_read(&p->calls) == 1);
 }
 
+/* The first one, which is due as well by now, but is not running. */
+static void cancel_the_first_later(struct probe *p)
+{
+	const u64 began = ktime_get_ns();
+
+	while (ktime_get_ns() - began < 30 * MS)
+		cpu_relax();
+	if (!probe_cancel_sync(&p->test->probes[0]))
+		p->test->gave_up = true;
+}
+
+static void function_cancels_the_next_one(struct timer_test *t)
+{
+	t->probes[1].fn = cancel_the_first_later;
+	timers_suspend();
+	probe_start(&t->probes[1], MS);
+	/* In a later jiffy. */
+	probe_start(&t->probes[0], 20 * MS);
+	timers_resume();
+	CHECK(t, probe_comes(&t->probes[1]));
+	probe_cancel_sync(&t->probes[1]);
+	CHECK(t, !t->kind->pending(&t->probes[0]));
+	CHECK(t, time_passes(t, 40 * MS));
+	CHECK(t, !atomic_read(&t->probes[0].calls));
+}
+
 static void start_at_once(struct probe *p)
 {
 	/* If nothing stops it, it ends. */
@@ -511,12 +542,14 @@ static void used_in_hardirq_and_with_a_raw_lock(struct timer_test *t)
  * @tracepoint: sched_switch
  * @probes: the timers
  * @started: how many of them
+ * @ok: all was as it should be
  * @task: the case's
  */
 struct from_scheduler {
 	struct tracepoint *tracepoint;
 	struct probe *probes;
 	u32 started;
+	bool ok;
 	struct task_struct *task;
 };
 
@@ -533,15 +566,21 @@ static void start_in_switch(void *data, bool preempt, struct task_struct *prev,
 {
 	struct from_scheduler *from = data;
 
+	struct probe *p = &from->probes[from->started];
+
 	/* All switches of one task, so no two at once. */
-	if (prev == from->task && from->started < MANY)
-		probe_start(&from->probes[from->started++], HOUR);
+	if (prev != from->task || from->started == MANY)
+		return;
+	from->ok &= !probe_start(p, HOUR) && probe_start(p, 2 * HOUR) && probe_cancel(p) &&
+		    !probe_cancel(p) && !probe_start(p, HOUR) && irqs_disabled();
+	from->started++;
 }
 
 static void started_by_the_scheduler(struct timer_test *t)
 {
 	struct from_scheduler from = {
 		.probes = kcalloc(MANY, sizeof(*from.probes), GFP_KERNEL),
+		.ok = true,
 		.task = current,
 	};
 	const u64 began = ktime_get_ns();
@@ -565,7 +604,7 @@ static void started_by_the_scheduler(struct timer_test *t)
 	tracepoint_synchronize_unregister();
 	for (u32 i = 0; i < MANY; i++)
 		cancelled += probe_shutdown_sync(&from.probes[i]);
-	CHECK(t, from.started == MANY && cancelled == MANY);
+	CHECK(t, from.ok && from.started == MANY && cancelled == MANY);
 out:
 	kfree(from.probes);
 }
@@ -575,6 +614,33 @@ out:
 #ifdef CONFIG_SMP
 
 /* Two CPUs. The other one is busy, so that its timers are not moved to this one. */
+
+static void start_in_an_hour_there(void *data)
+{
+	probe_start(data, HOUR);
+}
+
+static void irqs_stay_off_when_another_cpu_has_it(struct timer_test *t)
+{
+	struct probe *p = &t->probes[0];
+	DECLARE_TASKLET(tasklet, softirq_seen);
+	bool ok = true, waits = true;
+	unsigned long flags;
+
+	/* At first it is moved to this CPU, then cancelled over there. */
+	for (int i = 0; i < 2; i++) {
+		smp_call_function_single(t->other, start_in_an_hour_there, p, true);
+		local_irq_save(flags);
+		tasklet_schedule(&tasklet);
+		ok &= (i || probe_start(p, 2 * HOUR)) && irqs_disabled() &&
+		      probe_cancel(p) && irqs_disabled() && !probe_cancel(p);
+		waits &= test_bit(TASKLET_STATE_SCHED, &tasklet.state);
+		local_irq_restore(flags);
+	}
+	tasklet_kill(&tasklet);
+	CHECK(t, ok);
+	CHECK(t, waits);
+}
 
 /* Start a timer on another CPU, in hardirq. */
 static void start_there(void *data)
@@ -640,6 +706,37 @@ static void cancel_sync_waits_for_no_other_function(struct timer_test *t)
 		smp_call_function_single(t->other, start_two_there, t, true);
 		CHECK(t, probe_comes(p));
 		probe_cancel_sync(p);
+		WRITE_ONCE(t->stop, true);
+		probe_cancel_sync(&t->probes[1]);
+		CHECK(t, !t->gave_up);
+	}
+}
+
+static void cancel_the_first(struct probe *p)
+{
+	struct probe *first = &p->test->probes[0];
+
+	/* Pairs with probe_called(). */
+	if (probe_cancel_sync(first) || !smp_load_acquire(&first->ended))
+		p->test->gave_up = true;
+}
+
+/* The same in softirq: the function of another one waits, on this CPU. */
+static void a_function_waits_for_no_other_function(struct timer_test *t)
+{
+	struct probe *p = &t->probes[0];
+
+	p->fn = take_30_ms;
+	t->probes[1].fn = run_until_stopped;
+	t->probes[2].fn = cancel_the_first;
+	for (int i = 0; i < 3; i++) {
+		WRITE_ONCE(t->stop, false);
+		p->ended = 0;
+		smp_call_function_single(t->other, start_two_there, t, true);
+		CHECK(t, probe_comes(p));
+		probe_start(&t->probes[2], 0);
+		CHECK(t, probe_comes(&t->probes[2]));
+		probe_cancel_sync(&t->probes[2]);
 		WRITE_ONCE(t->stop, true);
 		probe_cancel_sync(&t->probes[1]);
 		CHECK(t, !t->gave_up);
@@ -772,6 +869,70 @@ static void cancel_sync_with_that_lock_beside_tasks_that_wait(struct timer_test 
 	}
 }
 
+#ifdef CONFIG_PREEMPT_RT
+
+static void set_priority(u32 priority)
+{
+	const struct sched_attr attr = { .sched_policy = SCHED_FIFO, .sched_priority = priority };
+
+	WARN_ON(sched_setattr_nocheck(current, &attr));
+}
+
+/* Keep all of less priority from the CPU until the other task has gone on. */
+static int hog(void *data)
+{
+	struct timer_test *t = data;
+	const u64 began = ktime_get_ns();
+
+	set_priority(20);
+	complete(&t->ready);
+	while (!READ_ONCE(t->stop) && !gives_up(t, began))
+		;
+	return 0;
+}
+
+static int wait_beside_the_hog(void *data)
+{
+	struct timer_test *t = data;
+
+	set_priority(30);
+	/* Until the hog runs. */
+	wait_for_completion(&t->ready);
+	probe_cancel_sync(&t->probes[0]);
+	WRITE_ONCE(t->stop, true);
+	return 0;
+}
+
+static void cancel_sync_lends_its_priority(struct timer_test *t)
+{
+	int (* const does[])(void *data) = { hog, wait_beside_the_hog };
+	struct task_struct *tasks[2];
+	struct probe *p = &t->probes[0];
+
+	for (u32 i = 0; i < 2; i++) {
+		tasks[i] = kthread_create(does[i], t, "htw_timers/%u", i);
+		CHECK(t, !IS_ERR(tasks[i]));
+		if (IS_ERR(tasks[i]))
+			continue;
+		get_task_struct(tasks[i]);
+		kthread_bind(tasks[i], i ? raw_smp_processor_id() : t->other);
+	}
+	p->fn = take_30_ms;
+	if (!t->wrong)
+		smp_call_function_single(t->other, start_there, p, true);
+	CHECK(t, probe_comes(p));
+	for (u32 i = 0; i < 2; i++) {
+		if (IS_ERR(tasks[i]))
+			continue;
+		if (!t->wrong)
+			wake_up_process(tasks[i]);
+		kthread_stop(tasks[i]);
+		put_task_struct(tasks[i]);
+	}
+}
+
+#endif /* CONFIG_PREEMPT_RT */
+
 static void start_again_slowly(struct probe *p)
 {
 	run_for(20 * NSEC_PER_USEC);
@@ -877,6 +1038,145 @@ static void all_cpus_start_and_cancel_it(struct timer_test *t)
 	CHECK(t, atomic_read(&p->calls) == calls);
 }
 
+static int start_in_hours_until_stopped(void *data)
+{
+	struct probe *p = data;
+
+	for (u32 i = 0; !kthread_should_stop(); i++) {
+		p->test->kind->start(p, (i % 2 + 1) * HOUR);
+		if (i % 64 == 0)
+			cond_resched();
+	}
+	return 0;
+}
+
+/* It is moved within a CPU's timers, and now and then to those of the other CPU. */
+static void pending_while_another_cpu_moves_it(struct timer_test *t)
+{
+	struct probe *p = &t->probes[0];
+	struct task_struct *task;
+	u32 pending = 0;
+
+	probe_start(p, HOUR);
+	task = kthread_create(start_in_hours_until_stopped, p, "htw_timers");
+	CHECK(t, !IS_ERR(task));
+	if (IS_ERR(task))
+		return;
+	kthread_bind(task, t->other);
+	wake_up_process(task);
+	for (u32 i = 0; i < 20000; i++) {
+		if (i % 64 == 0 && !probe_start(p, 3 * HOUR))
+			break;
+		pending += t->kind->pending(p);
+	}
+	kthread_stop(task);
+	CHECK(t, pending == 20000);
+	CHECK(t, probe_cancel(p));
+}
+
+static u32 random_below(u32 bound)
+{
+	return get_random_u32() % bound;
+}
+
+static int start_until_stopped(void *data)
+{
+	struct probe *p = data;
+
+	while (!kthread_should_stop()) {
+		p->test->kind->start(p, random_below(MS));
+		cond_resched();
+	}
+	return 0;
+}
+
+/* Others may go on to start it, in vain. */
+static void shutdown_beats_another_cpu_that_starts_it(struct timer_test *t)
+{
+	struct probe *p = &t->probes[0];
+	struct task_struct *task;
+	int calls;
+
+	for (int i = 0; i < 10; i++) {
+		t->kind->init(p);
+		reinit_completion(&p->begun);
+		task = kthread_create(start_until_stopped, p, "htw_timers");
+		CHECK(t, !IS_ERR(task));
+		if (IS_ERR(task))
+			return;
+		kthread_bind(task, t->other);
+		wake_up_process(task);
+		/* It may have come, or be pending, or be moved back and forth. */
+		for (int k = 0; k < i; k++)
+			t->kind->start(p, MS);
+		t->kind->start(p, 0);
+		CHECK(t, probe_comes(p));
+		t->kind->shutdown_sync(p);
+		calls = atomic_read(&p->calls);
+		CHECK(t, time_passes(t, 5 * MS));
+		kthread_stop(task);
+		CHECK(t, !t->kind->pending(p));
+		CHECK(t, calls == atomic_read(&p->calls));
+	}
+	atomic_set(&p->owed, 0);
+}
+
+#define CROWD		16u
+
+/* Each call starts and cancels others, which may be running on the other CPU. */
+static void use_another_one(struct probe *p)
+{
+	struct probe *crowd = p->test->crowd;
+
+	for (int i = 0; i < 3 && !READ_ONCE(p->test->stop); i++) {
+		struct probe *other = &crowd[random_below(CROWD)];
+
+		if (random_below(4))
+			probe_start(other, random_below(2 * MS));
+		else
+			probe_cancel(other);
+	}
+}
+
+static void functions_on_all_cpus_use_each_other(struct timer_test *t)
+{
+	struct probe *crowd = kcalloc(CROWD, sizeof(*crowd), GFP_KERNEL);
+	const u64 began = ktime_get_ns();
+	int calls = 0, owed = 0;
+
+	CHECK(t, crowd);
+	if (!crowd)
+		return;
+	t->crowd = crowd;
+	for (u32 i = 0; i < CROWD; i++) {
+		crowd[i].test = t;
+		crowd[i].fn = use_another_one;
+		init_completion(&crowd[i].begun);
+		t->kind->init(&crowd[i]);
+	}
+	while (calls < 1000 && !gives_up(t, began)) {
+		/* A task as well, from both CPUs, and with waiting. */
+		probe_cancel_sync(&crowd[random_below(CROWD)]);
+		probe_start(&crowd[random_below(CROWD)], MS);
+		smp_call_function_single(t->other, start_there,
+					 &crowd[random_below(CROWD)], true);
+		usleep_range(100, 200);
+		calls = 0;
+		for (u32 i = 0; i < CROWD; i++)
+			calls += atomic_read(&crowd[i].calls);
+	}
+	WRITE_ONCE(t->stop, true);
+	/* One that runs may start one that is shut down already. */
+	for (u32 i = 0; i < CROWD; i++)
+		probe_cancel_sync(&crowd[i]);
+	for (u32 i = 0; i < CROWD; i++) {
+		probe_shutdown_sync(&crowd[i]);
+		owed |= atomic_read(&crowd[i].owed);
+	}
+	CHECK(t, !owed);
+	kfree(crowd);
+}
+
 static void start_later_there(void *data)
 {
 	probe_start(data, 300 * MS);
@@ -897,6 +1197,33 @@ static void comes_though_its_cpu_has_gone(struct timer_test *t)
 	CHECK(t, !probe_is_early(p));
 	CHECK(t, !probe_cancel_sync(p));
 	CHECK(t, atomic_read(&p->calls) == 1);
+}
+
+/* Its timers move, in use, to a CPU that stays. */
+static void a_cpu_comes_and_goes_while_it_is_used(struct timer_test *t)
+{
+	struct task_struct *task = kthread_run(start_and_cancel_at_random, &t->probes[0],
+					       "htw_timers");
+	bool moved = true;
+	int calls;
+
+	CHECK(t, !IS_ERR(task));
+	if (IS_ERR(task))
+		return;
+	for (int i = 0; i < 5; i++) {
+		smp_call_function_single(t->other, start_there, &t->probes[0], true);
+		moved &= !remove_cpu(t->other);
+		reinit_completion(&t->probes[0].begun);
+		CHECK(t, probe_comes(&t->probes[0]));
+		moved &= !add_cpu(t->other);
+	}
+	kthread_stop(task);
+	CHECK(t, moved);
+	probe_cancel_sync(&t->probes[0]);
+	calls = atomic_read(&t->probes[0].calls);
+	CHECK(t, !atomic_read(&t->probes[0].owed));
+	CHECK(t, time_passes(t, 20 * MS));
+	CHECK(t, atomic_read(&t->probes[0].calls) == calls);
 }
 
 #endif /* CONFIG_SMP */
@@ -926,6 +1253,7 @@ static const struct timer_case timer_cases[] = {
 	CASE(shut_down_it_cannot_be_started),
 	CASE(function_starts_it_again),
 	CASE(function_cancels_it),
+	CASE(function_cancels_the_next_one),
 	CASE(one_that_starts_itself_at_once_can_be_cancelled),
 	CASE(two_that_start_each_other_let_tasks_run),
 	CASE(function_may_free_it),
@@ -936,8 +1264,11 @@ static const struct timer_case timer_cases[] = {
 	CASE(started_by_the_scheduler),
 #endif
 #ifdef CONFIG_SMP
+	CASE(irqs_stay_off_when_another_cpu_has_it, .two_cpus = true),
 	CASE(cancel_sync_waits_for_the_function, .two_cpus = true, .busy = true),
 	CASE(cancel_sync_waits_for_no_other_function, .two_cpus = true, .busy = true,
+	     .alone = true),
+	CASE(a_function_waits_for_no_other_function, .two_cpus = true, .busy = true,
 	     .alone = true),
 	CASE(cancel_sync_with_a_lock_that_the_next_function_takes, .two_cpus = true, .busy = true,
 	     .alone = true),
@@ -945,10 +1276,17 @@ static const struct timer_case timer_cases[] = {
 	     .alone = true),
 	CASE(cancel_sync_with_that_lock_beside_tasks_that_wait, .two_cpus = true, .busy = true,
 	     .alone = true),
+#ifdef CONFIG_PREEMPT_RT
+	CASE(cancel_sync_lends_its_priority, .two_cpus = true),
+#endif
 	CASE(every_start_is_accounted_for, .two_cpus = true, .busy = true),
 	CASE(shutdown_beats_a_function_that_starts_it, .two_cpus = true, .busy = true),
+	CASE(pending_while_another_cpu_moves_it, .two_cpus = true),
+	CASE(shutdown_beats_another_cpu_that_starts_it, .two_cpus = true),
 	CASE(all_cpus_start_and_cancel_it, .two_cpus = true),
+	CASE(functions_on_all_cpus_use_each_other, .two_cpus = true),
 	CASE(comes_though_its_cpu_has_gone, .two_cpus = true),
+	CASE(a_cpu_comes_and_goes_while_it_is_used, .two_cpus = true),
 #endif
 };
 
