@@ -28,6 +28,7 @@
  * check: -DREADERS=1 -DOPS=1 -DEND=2
  * check: -DREADERS=1 -DREADY=2
  * check: -DPOLLERS=1 -DOPS=1 -DEND=2
+ * check: -DPOLLERS=1 -DOPS=1
  * check: -DPOLLERS=1 -DREADY=2
  * check: -DPOLLERS=1 -DREADY=2 -DIDLE
  * check: -DPOLLERS=1 -DREADY=2 -DEDGE
