@@ -145,7 +145,8 @@ privileged() {
 
 # build_module KERNEL DIR [MAKE-ARGUMENT]...: build DIR/htw.ko and, unless the arguments say
 # otherwise, the samples, the modules of the benchmark and of the tests, from a copy of the sources
-# in DIR, so that kernels do not mix. DIR is below module_home.
+# in DIR, so that kernels do not mix. DIR is below module_home. With $HTW_NEXT the core is that of
+# next/.
 build_module() {
 	local headers root dir=$2 make=(make)
 
@@ -155,7 +156,8 @@ build_module() {
 	[ -z "$root" ] || make=(privileged chroot --userspec="$(id -u):$(id -g)" "$root" env -i
 		PATH=/usr/bin:/usr/sbin HOME=/ make)
 	shift 2
-	"$htw_top/tools/sync" "$dir" &&
+	"$htw_top/tools/sync" "$dir" && { [ -z "${HTW_NEXT-}" ] ||
+		patch --directory="$dir" --strip=1 --quiet --force <"$htw_top/next/waking.patch"; } &&
 		"${make[@]}" -C "${headers#"$root"}" M="${dir#"$root"}" -j "$(nproc)" \
 			SAMPLES=1 BENCH=1 TESTS=1 "$@" modules
 }
