@@ -10,6 +10,7 @@ use htw::service::{Driver, Service};
 use htw::{Backend, Options, TickClock, Timers, Wheel};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fmt::Write as _;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -301,7 +302,7 @@ fn main() {
             }
             for (n, cost) in costs.iter_mut().enumerate() {
                 cost.sort_unstable();
-                rows[n] += &format!(" {} |", cost[TURNS / 2]);
+                write!(rows[n], " {} |", cost[TURNS / 2]).expect("a String takes all");
             }
         }
     }
