@@ -1069,8 +1069,8 @@ static void try_ends(bool two)
 			try_end((struct call){ .kind = EXPIRE, .b = budget, .end = end }, two);
 			try_end((struct call){ .kind = COLLECT, .b = budget, .end = end }, two);
 			for (unsigned int act = 0; act <= (count ? AGAIN_NOW : NOTHING); act++)
-				try_end((struct call){ .kind = ADVANCE, .b = budget, .c = act, .end = end },
-					two);
+				try_end((struct call){ .kind = ADVANCE, .b = budget, .c = act,
+					.end = end }, two);
 		}
 		try_end((struct call){ .kind = FORWARD, .end = end }, two);
 		try_end((struct call){ .kind = MAKE_DUE, .b = (1U << count) - 1, .end = end }, two);

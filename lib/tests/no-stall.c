@@ -893,7 +893,7 @@ static int report(bool verbose)
 			nodes_seen += r->nodes_locked == NODES_LOCKED;
 			good &= !bad;
 			if (bad || verbose)
-				printf("# %s%.*s: %u timers, %u locked; %llu instructions, %llu locked\n",
+				printf("# %s%.*s: %u timers, %u locked; %llu steps, %llu locked\n",
 				       bad ? "too many: " : "",
 				       (int)(strrchr(r->name, '|') - strchr(r->name, '|') - 1),
 				       strchr(r->name, '|') + 1, r->nodes, r->nodes_locked,
