@@ -197,6 +197,7 @@ functions! {
     fn htw_cancel(htw: *mut htw, cancel: *mut htw_cancel_args) -> c_int;
     fn htw_mod(htw: *mut htw, arguments: *mut htw_mod_args) -> c_int;
     fn htw_query(htw: *mut htw, query: *mut htw_timer_info) -> c_int;
+    fn htw_remaining(htw: *mut htw, id: u64, ns: *mut u64) -> c_int;
     fn htw_next_time(htw: *mut htw, when: *mut u64) -> c_int;
     fn htw_add_many(htw: *mut htw, common: *const htw_add_args, deadlines: *const u64,
         cookies: *const u64, ids: *mut u64, count: c_uint, results: *mut c_int) -> c_int;
