@@ -49,14 +49,14 @@ def check():
     t.add(25, "device-6.12", "tools/device-tests", "--quick", "6.12")
     t.add(25, "kunit-um", "tools/kunit", "um", amd64=UM)
     t.on_arm64(40, "kunit-arm64", "tools/kunit", "arm64")
-    t.add(15, "lib", "tools/lib-tests")
-    t.add(15, "lint", "tools/lint", exact=True)
-    t.add(15, "bench", "tools/bench/run", "--check", exact=True, amd64=COUNTS)
+    t.add(30, "lib", "tools/lib-tests")
+    t.add(20, "lint", "tools/lint", exact=True)
+    t.add(20, "bench", "tools/bench/run", "--check", exact=True, amd64=COUNTS)
     t.add(15, "bench-wheel", "wheel/bench/run", "--check", exact=True, amd64=COUNTS)
-    t.add(15, "torture", "tools/torture/run", "--seconds", "30")
+    t.add(20, "torture", "tools/torture/run", "--seconds", "30")
     t.add(30, "build", "tools/build-all", "--quick", exact=True)
     t.add(10, "wheel-states", "wheel/check-states", exact=True)
-    t.add(10, "documents", "tools/doc-test")
+    t.add(20, "documents", "tools/doc-test")
     deps = ["6.12", "6.1", "7", "build", "clang", "tests", "lib", "kunit", "lint"]
     if ARCH == "amd64":
         deps += ["tests-32", "bench", "wheel-bench"]
