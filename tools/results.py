@@ -32,6 +32,21 @@ def one_line(text):
     return re.sub(r"\s+", " ", text).strip()[:300]
 
 
+def failed_lines(text):
+    """Return the lines of a log that say what failed, with some around them."""
+    lines = [line.rstrip("\r") for line in text.splitlines()]
+    bad = re.compile(r"(not ok|FAILED|VIOLATION|FAIL:|ERROR:)|.*(: FAILED$|\[FAILED\]|ION FAILED)")
+    near = {n for i, line in enumerate(lines) if bad.match(line) for n in range(i - 4, i + 6)}
+    return [line for i, line in enumerate(lines) if i in near] or lines
+
+
+def reason_in(log):
+    """Return the first line of a log that says what failed, or else the last line."""
+    lines = [line for line in failed_lines(log) if line.strip()]
+    said = [line for line in lines if re.match(r"(not ok|FAILED|VIOLATION|FAIL:|ERROR:)", line)]
+    return one_line((said or lines[-1:] or ["it printed nothing"])[0])
+
+
 def report(program, case, verdict, reason="", source="", command=""):
     """Write a line, if tools/check or tools/steady asks for them."""
     path = os.environ.get("HTW_RESULTS")
