@@ -792,7 +792,8 @@ static void add_levels(void)
 {
 	const u64 next = w->next;
 
-	check_ahead(htw_wheel_add_levels(w, &scene->geo, arena.memory), next);
+	htw_levels_init(&scene->geo, arena.memory);
+	check_ahead(htw_wheel_attach_levels(w, &scene->geo, arena.memory), next);
 	CHECK(w->levels == scene->geo.levels);
 	w->search = scene->search;
 }
@@ -1003,6 +1004,7 @@ static void drain_all(void)
 		arena = copy;
 	}
 	stop_all();
+	arena = copy;
 }
 
 /* ---- Exploring ---- */
@@ -1325,7 +1327,7 @@ static void begin(void)
 	origin = arena;
 	levels_added = arena;
 	if (scene->geo.levels) {
-		htw_wheel_add_levels(w, &scene->geo, arena.memory);
+		CHECK(htw_wheel_add_levels(w, &scene->geo, arena.memory, sizeof(arena.memory)));
 		w->search = scene->search;
 		levels_added = arena;
 		arena = origin;
@@ -1351,6 +1353,9 @@ static void explore(void)
 		following.size = 0;
 		for (size_t at = 0; at < present.size && nr_states < limit; expanded_number++) {
 			at = put_back(&present, at);
+			/* What was kept is what was found, not what a check has left. */
+			key(&k);
+			CHECK(!memcmp(&k, &states[expanded_number].key, sizeof(k)));
 			expand();
 		}
 		depth++;
