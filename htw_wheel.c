@@ -175,7 +175,7 @@ void htw_geometry_default(struct htw_geometry *geo, u64 tick_ns, u64 nodes)
  * htw_geometry_bytes() - what the levels of a wheel take
  * @geo: their shape, which htw_geometry_error() has passed
  *
- * Return: the size of the memory for htw_wheel_add_levels().
+ * Return: the size of the memory for htw_levels_init().
  */
 size_t htw_geometry_bytes(const struct htw_geometry *geo)
 {
@@ -326,6 +326,12 @@ static void htw_level_clear(struct htw_level *lev, u32 index)
 		lev->nonempty--;
 }
 
+/* The last level; there are some. */
+static struct htw_level *htw_wheel_last_level(const struct htw_wheel *w)
+{
+	return &w->level[htw_wheel_levels(w) - 1];
+}
+
 /* The first tick that can be in list @i of &htw_wheel.beyond. */
 static u64 htw_beyond_list_start(const struct htw_wheel *w, unsigned int i)
 {
@@ -352,7 +358,7 @@ u64 htw_beyond_first_tick(const struct htw_wheel *w, unsigned int most)
 
 	/* Not before what the last level may hold. */
 	if (!list_empty(&w->unsorted))
-		return w->levels ? w->level[w->levels - 1].end : w->cursor - 1;
+		return htw_wheel_levels(w) ? htw_wheel_last_level(w)->end : w->cursor - 1;
 	if (!w->used)
 		return HTW_NEVER;
 
@@ -387,7 +393,7 @@ static void htw_beyond_add(struct htw_wheel *w, struct htw_node *n)
 		return;
 	}
 	if (!w->used)
-		w->base = w->levels ? w->level[w->levels - 1].last + 1 : w->cursor;
+		w->base = htw_wheel_levels(w) ? htw_wheel_last_level(w)->last + 1 : w->cursor;
 	if (n->expires < w->base)
 		__htw_list_add_tail(&n->list, &w->unsorted);
 	else
@@ -429,7 +435,7 @@ static u64 htw_wheel_upper_first_tick(const struct htw_wheel *w, unsigned int l)
 {
 	u64 first;
 
-	if (l < w->levels)
+	if (l < htw_wheel_levels(w))
 		return htw_level_first_tick(w, l);
 	first = htw_beyond_first_tick(w, HTW_SHORT_LIST);
 	if (first == HTW_NEVER)
@@ -480,7 +486,7 @@ static void htw_wheel_advance_ends(struct htw_wheel *w)
 	/*
 	 * A window of an upper level ends where one of each level below does.
 	 */
-	while (l < w->levels && w->level[l].end < htw_level_end_wanted(w, l))
+	while (l < htw_wheel_levels(w) && w->level[l].end < htw_level_end_wanted(w, l))
 		l++;
 	while (l-- > 0)
 		htw_level_advance_end(w, l);
@@ -492,7 +498,7 @@ static void htw_wheel_advance_ends(struct htw_wheel *w)
 static void htw_wheel_set_cursor(struct htw_wheel *w, u64 cursor)
 {
 	w->cursor = cursor;
-	if (!w->levels)
+	if (!htw_wheel_levels(w))
 		return;
 	if (cursor >= w->next_window)
 		htw_wheel_advance_ends(w);
@@ -547,13 +553,13 @@ static noinline u64 htw_wheel_next_work(const struct htw_wheel *w)
 {
 	u64 next, first;
 
-	if (!w->levels)
+	if (!htw_wheel_levels(w))
 		return htw_beyond_first_tick(w, HTW_LONG_LIST);
 	next = htw_level_first_tick(w, 0);
 	/* All other work is in later windows. */
 	if (next < w->settled)
 		return next;
-	for (unsigned int l = 1; l <= w->levels; l++) {
+	for (unsigned int l = 1; l <= htw_wheel_levels(w); l++) {
 		first = htw_wheel_upper_first_tick(w, l);
 		if (first != HTW_NEVER)
 			next = min(next, htw_level_work_at(w, &w->level[l], first));
@@ -598,7 +604,7 @@ void htw_wheel_set_quiet(struct htw_wheel *w)
 {
 	if (htw_wheel_is_sorted(w))
 		w->quiet = htw_sorted_first_tick(w);
-	else if (!w->levels)
+	else if (!htw_wheel_levels(w))
 		w->quiet = htw_beyond_first_tick(w, HTW_SHORT_LIST);
 	else if (!HTW_WHEEL_SMALL && w->level->mask)
 		w->quiet = min(w->settled, htw_wheel_near_tick(w));
@@ -621,7 +627,7 @@ u64 htw_wheel_first_tick(const struct htw_wheel *w)
 
 	if (!list_empty(&w->due))
 		return w->cursor - 1;
-	for (unsigned int l = 0; l < w->levels; l++)
+	for (unsigned int l = 0; l < htw_wheel_levels(w); l++)
 		first = min(first, htw_level_first_tick(w, l));
 	return min(first, htw_beyond_first_tick(w, HTW_SHORT_LIST));
 }
@@ -725,9 +731,9 @@ static bool htw_wheel_is_few(struct htw_wheel *w)
  */
 static void htw_wheel_reset_ends(struct htw_wheel *w)
 {
-	u64 end = htw_level_slot_start(&w->level[w->levels], w->cursor);
+	u64 end = htw_level_slot_start(&w->level[htw_wheel_levels(w)], w->cursor);
 
-	for (unsigned int l = 0; l < w->levels; l++)
+	for (unsigned int l = 0; l < htw_wheel_levels(w); l++)
 		htw_level_set_end(w, &w->level[l], end);
 	w->next_window = 0;
 	w->settled = 0;
@@ -790,7 +796,7 @@ bool htw_wheel_attach_levels(struct htw_wheel *w, const struct htw_geometry *geo
 {
 	unsigned int slots = 0;
 
-	HTW_ASSERT(!w->levels);
+	HTW_ASSERT(!htw_wheel_levels(w));
 	if (htw_wheel_is_sorted(w))
 		htw_wheel_spread(w);
 	w->level = (struct htw_level *)memory;
@@ -801,21 +807,6 @@ bool htw_wheel_attach_levels(struct htw_wheel *w, const struct htw_geometry *geo
 	w->search = slots < HTW_WHEEL_FREE_SLOTS ? 0 : slots / HTW_WHEEL_UNIT_SLOTS;
 	htw_wheel_reset_ends(w);
 	return htw_wheel_note_work(w, htw_wheel_next_work(w));
-}
-
-/**
- * htw_wheel_add_levels() - htw_levels_init() and htw_wheel_attach_levels()
- * @w: a wheel without levels
- * @geo: the levels' shape, which htw_geometry_error() has passed
- * @memory: as for htw_levels_init()
- *
- * Return: as htw_wheel_start().
- */
-bool htw_wheel_add_levels(struct htw_wheel *w, const struct htw_geometry *geo,
-			  void *memory)
-{
-	htw_levels_init(geo, memory);
-	return htw_wheel_attach_levels(w, geo, memory);
 }
 
 /**
@@ -830,7 +821,7 @@ void *htw_wheel_remove_levels(struct htw_wheel *w)
 	u64 cascades = w->cascades;
 
 	HTW_ASSERT(!w->pending);
-	if (!w->levels)
+	if (!htw_wheel_levels(w))
 		return NULL;
 	htw_wheel_init(w, w->cursor - 1);
 	w->cascades = cascades;
@@ -846,7 +837,7 @@ void htw_wheel_emptied(struct htw_wheel *w, const struct list_head *list)
 	}
 	if (list == &w->unsorted)
 		w->rewound = false;
-	for (unsigned int l = 0; l < w->levels; l++) {
+	for (unsigned int l = 0; l < htw_wheel_levels(w); l++) {
 		struct htw_level *lev = &w->level[l];
 
 		if (list >= lev->buckets &&
@@ -920,7 +911,7 @@ bool htw_wheel_link_slow(struct htw_wheel *w, struct htw_level *lev,
 		htw_wheel_spread(w);
 		lev = w->level;
 	}
-	if (lev == w->level + w->levels) {
+	if (lev == w->level + htw_wheel_levels(w)) {
 		htw_beyond_add(w, n);
 		return htw_level_note_first(w, lev, n);
 	}
@@ -961,7 +952,7 @@ bool htw_wheel_make_due(struct htw_wheel *w, u64 now, htw_is_due_t *is_due,
 	 */
 	if (htw_wheel_is_few(w)) {
 		list = &w->sorted;
-	} else if (!w->levels) {
+	} else if (!htw_wheel_levels(w)) {
 		if (!list_empty(&w->unsorted) || now + 1 < w->base)
 			return false;
 		list = &w->beyond[htw_beyond_index(w, now + 1)];
@@ -1049,7 +1040,7 @@ static bool htw_level_cascade(struct htw_wheel *w, unsigned int l,
  */
 static bool htw_beyond_sort(struct htw_wheel *w, u64 end, unsigned int *budget)
 {
-	struct htw_level *lev = w->level + w->levels - 1;
+	struct htw_level *lev = htw_wheel_last_level(w);
 	struct list_head *entry;
 
 	while ((entry = w->unsorted.next) != &w->unsorted) {
@@ -1081,8 +1072,8 @@ static bool htw_beyond_sort(struct htw_wheel *w, u64 end, unsigned int *budget)
  */
 static bool htw_beyond_cascade(struct htw_wheel *w, unsigned int *budget)
 {
-	struct htw_level *lev = &w->level[w->levels - 1];
-	u64 end = lev->end + w->level[w->levels].span;
+	struct htw_level *lev = htw_wheel_last_level(w);
+	u64 end = lev->end + lev[1].span;
 
 	if (w->base < end)
 		htw_beyond_set_base(w, end);
@@ -1107,7 +1098,7 @@ static bool htw_wheel_cascade_to(struct htw_wheel *w, unsigned int l,
 	while (w->level[l].end == w->level[l + 1].end)
 		l++;
 
-	if (l + 1 < w->levels)
+	if (l + 1 < htw_wheel_levels(w))
 		filled = htw_level_cascade(w, l, budget);
 	else
 		filled = htw_beyond_cascade(w, budget);
@@ -1143,15 +1134,15 @@ bool htw_wheel_cascade(struct htw_wheel *w, unsigned int *budget)
 {
 	if (w->cursor < w->settled)
 		return true;
-	if (!w->levels && !htw_beyond_sort(w, 0, budget))
+	if (!htw_wheel_levels(w) && !htw_beyond_sort(w, 0, budget))
 		return false;
-	for (unsigned int l = 0; l < w->levels; l++) {
+	for (unsigned int l = 0; l < htw_wheel_levels(w); l++) {
 		while (w->level[l].end < htw_level_end_wanted(w, l)) {
 			if (!htw_wheel_cascade_to(w, l, budget))
 				return false;
 		}
 	}
-	if (w->levels)
+	if (htw_wheel_levels(w))
 		w->settled = w->next_window;
 	/* After a rewind, sorting finds nodes that are due. */
 	return list_empty(&w->due);
@@ -1193,7 +1184,7 @@ static bool htw_level_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	 * None before the end does. Skip to the first tick that may have some;
 	 * unless that moves the end on, a bucket has to be moved down first.
 	 */
-	for (unsigned int l = 1; l <= w->levels; l++)
+	for (unsigned int l = 1; l <= htw_wheel_levels(w); l++)
 		to = min(to, htw_wheel_upper_first_tick(w, l));
 	htw_wheel_set_cursor(w, max(w->cursor, to));
 	return w->cursor < lev->end || htw_wheel_cascade_to(w, 0, budget);
@@ -1281,7 +1272,7 @@ static noinline bool htw_wheel_fill_due(struct htw_wheel *w, u64 now,
 	while (*budget && w->cursor <= now) {
 		u64 window = w->next_window;
 
-		if (w->levels ? !htw_level_step(w, now, budget) :
+		if (htw_wheel_levels(w) ? !htw_level_step(w, now, budget) :
 				!htw_beyond_step(w, now, budget))
 			return false;
 		/* All levels have been searched. */
@@ -1416,13 +1407,13 @@ void htw_wheel_rewind(struct htw_wheel *w, u64 now)
 		return;
 	}
 
-	for (unsigned int l = 0; l < w->levels; l++)
+	for (unsigned int l = 0; l < htw_wheel_levels(w); l++)
 		htw_level_splice(w, l, &all);
 	htw_beyond_splice(w, HTW_WHEEL_LISTS - 1, &all);
 	list_splice(&all, &w->unsorted);
 	w->rewound = !list_empty(&w->unsorted);
 	w->cursor = now + 1;
 	w->base = w->cursor;
-	if (w->levels)
+	if (htw_wheel_levels(w))
 		htw_wheel_reset_ends(w);
 }

@@ -29,6 +29,14 @@
 #define HTW_ASSERT(condition)	do { if (0) (void)(condition); } while (0)
 #endif
 
+/*
+ * Can wheels have levels? A program whose wheels have none may define it as 0, and
+ * takes half as much code.
+ */
+#ifndef HTW_WHEEL_LEVELS
+#define HTW_WHEEL_LEVELS	1
+#endif
+
 #define HTW_NEVER		U64_MAX		/* a tick that never comes */
 #define HTW_LAST_TICK		((u64)1 << 63)	/* the last tick that can come */
 #define HTW_ALL			(~0U)		/* a budget that is never used up */
@@ -146,8 +154,6 @@ void htw_wheel_init(struct htw_wheel *w, u64 now);
 void htw_levels_init(const struct htw_geometry *geo, void *memory);
 bool htw_wheel_attach_levels(struct htw_wheel *w, const struct htw_geometry *geo,
 			     void *memory);
-bool htw_wheel_add_levels(struct htw_wheel *w, const struct htw_geometry *geo,
-			  void *memory);
 void *htw_wheel_remove_levels(struct htw_wheel *w);
 
 bool htw_wheel_link_due(struct htw_wheel *w, struct htw_node *n);
@@ -229,6 +235,12 @@ static inline bool htw_node_pending(const struct htw_node *n)
 	return n->list.next;
 }
 
+/* The number of a wheel's levels. */
+static inline unsigned int htw_wheel_levels(const struct htw_wheel *w)
+{
+	return HTW_WHEEL_LEVELS ? w->levels : 0;
+}
+
 /* The number of nodes in a wheel, those that are due included. */
 static inline u64 htw_wheel_count(const struct htw_wheel *w)
 {
@@ -249,7 +261,7 @@ static inline bool htw_level_append(struct list_head *list, struct htw_node *n)
 static __always_inline bool
 htw_level_link(struct htw_wheel *w, struct htw_level *lev, struct htw_node *n)
 {
-	if (unlikely(!lev->mask))
+	if (!HTW_WHEEL_LEVELS || unlikely(!lev->mask))
 		return htw_wheel_link_slow(w, lev, n);
 	/* Only the first node of a bucket can make work earlier. */
 	return unlikely(htw_level_append(&lev->buckets[(n->expires >> lev->shift) & lev->mask],
@@ -266,7 +278,7 @@ static inline bool htw_wheel_link(struct htw_wheel *w, struct htw_node *n)
 	struct htw_level *lev = w->level;
 
 	/* Only a search that ends on level 0 checks for a past tick. */
-	if (n->expires > lev->last) {
+	if (HTW_WHEEL_LEVELS && n->expires > lev->last) {
 		do {
 			lev++;
 		} while (n->expires > lev->last);

@@ -180,8 +180,10 @@ static void htw_callouts_add_levels(struct work_struct *work)
 	if (!memory)
 		return;
 
+	htw_levels_init(&geo, memory);
+
 	raw_spin_lock_irq(&base->lock);
-	if (htw_wheel_add_levels(&base->wheel, &geo, memory))
+	if (htw_wheel_attach_levels(&base->wheel, &geo, memory))
 		htw_callout_program(base, 0);
 	raw_spin_unlock_irq(&base->lock);
 }

@@ -413,7 +413,8 @@ static void wheel_add_levels(struct wheel_test *t, const struct htw_geometry *ge
 	KUNIT_ASSERT_NOT_NULL(test, memory);
 	/* What the memory holds does not matter. */
 	memset(memory, 0x5a, htw_geometry_bytes(geo));
-	KUNIT_EXPECT_EQ(test, htw_wheel_add_levels(&t->w, geo, memory), t->w.next < before);
+	htw_levels_init(geo, memory);
+	KUNIT_EXPECT_EQ(test, htw_wheel_attach_levels(&t->w, geo, memory), t->w.next < before);
 	KUNIT_ASSERT_EQ(test, t->w.levels, geo->levels);
 	KUNIT_ASSERT_LE(test, t->w.next, before);
 	if (model_first(t))

@@ -145,7 +145,8 @@ void htw_add_levels(struct process *p)
 		return;
 	}
 	p->few = U64_MAX;
-	p->ahead |= htw_wheel_add_levels(&p->wheel, &p->geometry, memory);
+	htw_levels_init(&p->geometry, memory);
+	p->ahead |= htw_wheel_attach_levels(&p->wheel, &p->geometry, memory);
 }
 
 static const struct htw_backend_ops process_ops;

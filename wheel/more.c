@@ -10,6 +10,31 @@
 
 #include "more.h"
 
+/**
+ * htw_wheel_add_levels() - have a wheel work as well with many nodes
+ * @w: a wheel without levels
+ * @geo: the levels' shape
+ * @memory: as for htw_levels_init(); the wheel's until
+ *	htw_wheel_remove_levels()
+ * @bytes: the size of @memory, at least htw_geometry_bytes()
+ *
+ * It is htw_levels_init() and htw_wheel_attach_levels(). There may be work
+ * before the tick that htw_wheel_next() has returned last.
+ *
+ * Return: true if the wheel has the levels; false, and nothing is changed, if
+ * htw_geometry_error() has an error for the shape, or the memory is too small or
+ * NULL.
+ */
+bool htw_wheel_add_levels(struct htw_wheel *w, const struct htw_geometry *geo,
+			  void *memory, size_t bytes)
+{
+	if (!memory || htw_geometry_error(geo) || bytes < htw_geometry_bytes(geo))
+		return false;
+	htw_levels_init(geo, memory);
+	htw_wheel_attach_levels(w, geo, memory);
+	return true;
+}
+
 /* htw_wheel_advance() if there may be work. */
 static noinline bool htw_wheel_work(struct htw_wheel *w, u64 now,
 				    unsigned int *budget,
@@ -125,7 +150,7 @@ bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most,
 		return true;
 
 	/* Levels overlap while a bucket is moved down in parts. */
-	for (unsigned int l = 0; l < w->levels; l++) {
+	for (unsigned int l = 0; l < htw_wheel_levels(w); l++) {
 		const struct htw_level *lev = &w->level[l];
 		u64 tick = htw_level_first_tick(w, l);
 		struct list_head *bucket;
@@ -166,7 +191,7 @@ struct htw_node *htw_wheel_evict(struct htw_wheel *w)
 		from = &w->due;
 	else if (!list_empty(&w->sorted))
 		from = &w->sorted;
-	for (unsigned int l = 0; l < w->levels && !from; l++) {
+	for (unsigned int l = 0; l < htw_wheel_levels(w) && !from; l++) {
 		const struct htw_level *lev = &w->level[l];
 		u64 first = htw_level_first_tick(w, l);
 
@@ -205,7 +230,7 @@ void htw_wheel_walk(struct htw_wheel *w, htw_node_fn_t *visit, void *arg)
 	htw_list_walk(&w->sorted, visit, arg);
 	htw_list_walk(&w->unsorted, visit, arg);
 	htw_list_walk(&w->never, visit, arg);
-	for (unsigned int l = 0; l < w->levels; l++)
+	for (unsigned int l = 0; l < htw_wheel_levels(w); l++)
 		for (u32 i = 0; i < w->level[l].nr_buckets; i++)
 			htw_list_walk(&w->level[l].buckets[i], visit, arg);
 	for (unsigned int i = 0; i < HTW_WHEEL_LISTS; i++)
@@ -218,7 +243,7 @@ static bool htw_wheel_has_list(const struct htw_wheel *w, const struct list_head
 	if (list == &w->due || list == &w->sorted || list == &w->unsorted || list == &w->never ||
 	    (list >= w->beyond && list < w->beyond + HTW_WHEEL_LISTS))
 		return true;
-	for (unsigned int l = 0; l < w->levels; l++) {
+	for (unsigned int l = 0; l < htw_wheel_levels(w); l++) {
 		const struct htw_level *lev = &w->level[l];
 
 		if (list >= lev->buckets && list < lev->buckets + lev->nr_buckets)

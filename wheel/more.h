@@ -32,6 +32,8 @@
 /* A function for each node; @arg is the caller's. */
 typedef void htw_node_fn_t(struct htw_node *n, void *arg);
 
+bool htw_wheel_add_levels(struct htw_wheel *w, const struct htw_geometry *geo,
+			  void *memory, size_t bytes);
 bool htw_wheel_advance(struct htw_wheel *w, u64 now, unsigned int *budget,
 		       htw_node_fn_t *expired, void *arg);
 bool htw_wheel_first_node(struct htw_wheel *w, unsigned int most,

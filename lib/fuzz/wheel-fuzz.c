@@ -227,18 +227,67 @@ static void count_pending(struct htw_node *n, void *count)
 	++*(u64 *)count;
 }
 
+#if HTW_WHEEL_LEVELS
+/* Memory that is too small is refused, and nothing is changed. */
+static void add_levels(void)
+{
+	const size_t bytes = htw_geometry_bytes(&geometry);
+	const struct htw_wheel before = wheel;
+
+	CHECK(!htw_wheel_add_levels(&wheel, &geometry, memory, bytes - 1));
+	CHECK(!htw_wheel_add_levels(&wheel, &geometry, NULL, bytes));
+	CHECK(!memcmp(&wheel, &before, sizeof(wheel)));
+	CHECK(htw_wheel_add_levels(&wheel, &geometry, memory, bytes));
+	CHECK(wheel.next <= max(earliest(), now) || wheel.next <= before.next);
+}
+
+static void allocate_levels(void)
+{
+	memory = malloc(htw_geometry_bytes(&geometry));
+	if (!memory)
+		abort();
+}
+
+static void remove_levels(void)
+{
+	const void *given = wheel.levels ? memory : NULL;
+
+	CHECK(htw_wheel_remove_levels(&wheel) == given);
+}
+
+static bool is_shape(const struct htw_geometry *geo)
+{
+	return !htw_geometry_error(geo);
+}
+#else
+/* All operations are as they are, on a wheel that gets no levels. */
+static void add_levels(void)
+{
+}
+
+static void allocate_levels(void)
+{
+}
+
+static void remove_levels(void)
+{
+}
+
+static bool is_shape(const struct htw_geometry *geo)
+{
+	return geo->levels;
+}
+#endif
+
 /* Levels are added to a wheel with timers, and taken from one without. */
 static void add_or_remove_levels(void)
 {
-	const u64 next = wheel.next;
 	u64 count = 0;
 
-	if (!wheel.levels) {
-		CHECK(htw_wheel_add_levels(&wheel, &geometry, memory) == (wheel.next < next));
-		CHECK(wheel.next <= max(earliest(), now) || wheel.next <= next);
-	} else if (!pending) {
-		CHECK(htw_wheel_remove_levels(&wheel) == memory);
-	}
+	if (!wheel.levels)
+		add_levels();
+	else if (!pending)
+		remove_levels();
 	htw_wheel_walk(&wheel, count_pending, &count);
 	CHECK(count == pending);
 }
@@ -391,11 +440,9 @@ static void run(const u8 *data, size_t size)
 
 		geometry.slots[l] = slots < 8 ? 1u << (slots + 1) : slots;
 	}
-	if (htw_geometry_error(&geometry))
+	if (!is_shape(&geometry))
 		return;
-	memory = malloc(htw_geometry_bytes(&geometry));
-	if (!memory)
-		abort();
+	allocate_levels();
 	memset(timers, 0, sizeof(timers));
 	pending = 0;
 	serials = 0;
@@ -405,7 +452,7 @@ static void run(const u8 *data, size_t size)
 		now = HTW_LAST_TICK - now % 4096;
 	htw_wheel_init(&wheel, now);
 	if (shape & 128)
-		htw_wheel_add_levels(&wheel, &geometry, memory);
+		add_levels();
 	while (in.at < in.size)
 		operation(&in);
 	/* Expire all that ever does. */
@@ -417,7 +464,7 @@ static void run(const u8 *data, size_t size)
 	CHECK(!first_due(HTW_NEVER));
 	CHECK(wheel.pending == pending);
 	evict_all();
-	htw_wheel_remove_levels(&wheel);
+	remove_levels();
 	free(memory);
 }
 

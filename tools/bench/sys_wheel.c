@@ -46,7 +46,8 @@ static void wheel_open(struct bench *b)
 	if (!memory)
 		die("wheel: no memory");
 	htw_wheel_init(&wheel, now_ns() / MSEC);
-	htw_wheel_add_levels(&wheel, &geometry, memory);
+	htw_levels_init(&geometry, memory);
+	htw_wheel_attach_levels(&wheel, &geometry, memory);
 	nodes = allocate(b->pending, sizeof(*nodes));
 	for (i = 0; i < b->pending; i++) {
 		to_rearm[i] = &nodes[b->rearm_order[i]];

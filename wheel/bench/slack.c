@@ -99,9 +99,8 @@ static void open_clock(struct clock *c, unsigned int i)
 	if (!(i % WITH_LEVELS)) {
 		htw_geometry_default(&geo, c->tick_ns, 0);
 		memory = malloc(htw_geometry_bytes(&geo));
-		if (!memory)
+		if (!htw_wheel_add_levels(&c->wheel, &geo, memory, htw_geometry_bytes(&geo)))
 			abort();
-		htw_wheel_add_levels(&c->wheel, &geo, memory);
 	}
 	memset(c->timers, 0, sizeof(c->timers));
 	for (unsigned int k = 0; k < TIMERS; k++)

@@ -66,12 +66,14 @@ static inline void advance(struct instance *s, uint64_t now)
 static void open_instance(struct instance *s, const struct bench *b)
 {
 	struct htw_geometry geo;
+	size_t bytes;
 
 	htw_wheel_init(&s->wheel, BENCH_START);
 	if (!LEVELS)
 		return;
 	htw_geometry_default(&geo, 1000000, b->pending);
-	htw_wheel_add_levels(&s->wheel, &geo, bench_allocate(1, htw_geometry_bytes(&geo)));
+	bytes = htw_geometry_bytes(&geo);
+	htw_wheel_add_levels(&s->wheel, &geo, bench_allocate(1, bytes), bytes);
 }
 
 static void close_instance(struct instance *s)

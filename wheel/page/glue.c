@@ -89,7 +89,7 @@ const char *EXPORT(reset)(uint32_t levels)
 	for (uint32_t i = 0; i < TIMERS; i++)
 		htw_node_init(&timers[i].node);
 	if (levels)
-		htw_wheel_add_levels(&wheel, &geo, memory);
+		htw_wheel_add_levels(&wheel, &geo, memory, sizeof(memory));
 	return NULL;
 }
 

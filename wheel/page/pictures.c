@@ -51,7 +51,7 @@ static void begin(const struct htw_geometry *geo, uint64_t tick)
 	now = tick;
 	nr_timers = 0;
 	htw_wheel_init(&wheel, now);
-	htw_wheel_add_levels(&wheel, &shape, memory);
+	htw_wheel_add_levels(&wheel, &shape, memory, sizeof(memory));
 }
 
 static void start(uint64_t due, unsigned int period)

@@ -47,6 +47,45 @@ report() {
 	[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }
 
+# documented_code COLUMN PREFIX OPTION...: what is called, and HTW_WHEEL_LEVELS, decide how much of the
+# wheel the linker keeps: what that column in a table of docs/wheel.md says, which may be off by a
+# tenth, as compilers differ. What objects take is just what it says. PREFIX is that of the compiler.
+documented_code() {
+	local row options image=$tmp/$BASHPID-small documented bytes status=0
+
+	while IFS='|' read -r row options; do
+		if [ -n "$options" ]; then
+			# shellcheck disable=SC2086 # several words
+			"$2gcc" -std=c99 -Os -ffreestanding -ffunction-sections -fno-pie "${@:3}" $options -I "$made" \
+				-nostdlib -no-pie -Wl,--gc-sections,--entry=main -o "$image" wheel/tests/small.c \
+				"$made/htw_wheel.c" -lgcc || return
+			"$2nm" --print-size --radix=d "$image" >"$image.nm"
+			bytes=$(awk '$4 ~ /^htw_/ && $3 ~ /[tT]/ { sum += $2 } END { print sum + 0 }' "$image.nm")
+		else
+			bytes=$(awk -v object="^${row##*:}" '$4 ~ object { print $2 + 0 }' "$image.nm")
+			row=${row%:*}
+		fi
+		documented=$(awk -F ' *[|] *' -v row="$row" -v head="$1" '
+			{ for (i = 3; i < NF; i++) if ($i == head) column = i }
+			$2 == row && column { gsub(",", "", $column); print $column; exit }' docs/wheel.md)
+		echo "$row, $1: $bytes; docs/wheel.md has ${documented:-no such row}"
+		if [ -n "$options" ]; then
+			((10 * bytes >= 9 * documented && 10 * bytes <= 11 * documented)) || status=1
+		else
+			((bytes == documented)) || status=1
+		fi
+	done <<-'END'
+		start, stop and advance, without levels|-DSMALL -DHTW_WHEEL_LEVELS=0
+		the same, if there may be levels|-DSMALL
+		the same, with levels|-DLEVELS
+		all of it|-DEVERYTHING
+		a node:node$|
+		a wheel:wheel$|
+		levels of 10, 60, 5 slots:memory|
+	END
+	return $status
+}
+
 # sources_of_suite DIRECTORY WHEEL: put KUnit's suites of the wheel there, which become programs with
 # tests/kunit.h in front; the header of the wheel in the directory WHEEL; and empty ones for the
 # kernel's

@@ -28,7 +28,7 @@ int main(void)
 	CHECK(!broken);
 	htw_wheel_stop(&wheel, &a);
 	htw_wheel_stop(&wheel, &b);
-	htw_wheel_add_levels(&wheel, &geometry, memory);
+	htw_wheel_add_levels(&wheel, &geometry, memory, sizeof(memory));
 	CHECK(!broken);
 
 	htw_wheel_start(&wheel, &a, 1);

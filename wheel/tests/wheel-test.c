@@ -37,7 +37,7 @@ static uint64_t pick(uint64_t below)
 	return (state >> 33) % below;
 }
 
-/* The shapes in which all is tried; the first has no levels. */
+/* The shapes in which all is tried; the first has no levels, and is the only one without them. */
 static const struct htw_geometry shapes[] = {
 	{ 0, { 0 } },
 	{ 1, { 2 } },
@@ -47,97 +47,44 @@ static const struct htw_geometry shapes[] = {
 	{ 8, { 2, 3, 2, 3, 2, 3, 2, 3 } },
 };
 #define COUNT(array)	(sizeof(array) / sizeof((array)[0]))
-#define SHAPES		COUNT(shapes)
+#define SHAPES		(HTW_WHEEL_LEVELS ? COUNT(shapes) : 1)
 
 static struct htw_wheel wheel;
+
+#if HTW_WHEEL_LEVELS
+static void add_levels(const struct htw_geometry *shape)
+{
+	size_t bytes = htw_geometry_bytes(shape);
+
+	CHECK(htw_wheel_add_levels(&wheel, shape, malloc(bytes), bytes));
+}
+
+static void remove_levels(void)
+{
+	free(htw_wheel_remove_levels(&wheel));
+}
+#else
+static void add_levels(const struct htw_geometry *shape)
+{
+	(void)shape;
+}
+
+static void remove_levels(void)
+{
+}
+#endif
 
 static void begin(const struct htw_geometry *shape, uint64_t now)
 {
 	htw_wheel_init(&wheel, now);
 	if (shape->levels)
-		htw_wheel_add_levels(&wheel, shape, malloc(htw_geometry_bytes(shape)));
+		add_levels(shape);
 }
 
 static void end(void)
 {
 	CHECK(!htw_wheel_count(&wheel));
-	free(htw_wheel_remove_levels(&wheel));
-}
-
-static void memory_is_as_told(void)
-{
-	for (int round = 0; round < 3000; round++) {
-		struct htw_geometry geo;
-		size_t slots = 0, bytes, words;
-		unsigned char *memory;
-		struct htw_node n = { { NULL, NULL }, 0 };
-
-		geo.levels = 1 + (unsigned int)pick(HTW_WHEEL_MAX_LEVELS);
-		for (unsigned int l = 0; l < geo.levels; l++) {
-			geo.slots[l] = 2 + (unsigned int)pick(round & 1 ? 40 : 2047);
-			slots += geo.slots[l];
-		}
-		if (htw_geometry_error(&geo))
-			continue;
-		bytes = htw_geometry_bytes(&geo);
-		words = HTW_GEOMETRY_WORDS(geo.levels, slots);
-		CHECK(words * 8 >= bytes);
-		CHECK(words * 8 < bytes + geo.levels * sizeof(long) + 8);
-
-		memory = (unsigned char *)malloc(bytes + 1);
-		memory[bytes] = 0xa5;
-		htw_wheel_init(&wheel, 0);
-		htw_wheel_add_levels(&wheel, &geo, memory);
-		htw_wheel_start(&wheel, &n, pick((uint64_t)1 << 40));
-		htw_wheel_stop(&wheel, &n);
-		CHECK(memory[bytes] == 0xa5);
-		CHECK(htw_wheel_remove_levels(&wheel) == (void *)memory);
-		free(memory);
-	}
-}
-
-static void memory_may_be_static(void)
-{
-	static const struct htw_geometry geo = { 3, { 256, 64, 64 } };
-	static uint64_t memory[HTW_GEOMETRY_WORDS(3, 256 + 64 + 64)];
-	struct htw_node n = { { NULL, NULL }, 0 };
-	unsigned int budget = 10;
-
-	CHECK(sizeof(memory) >= htw_geometry_bytes(&geo));
-	htw_wheel_init(&wheel, 5);
-	htw_wheel_add_levels(&wheel, &geo, memory);
-	htw_wheel_start(&wheel, &n, 10);
-	CHECK(!htw_wheel_expire(&wheel, 9, &budget));
-	CHECK(htw_wheel_expire(&wheel, 10, &budget) == &n);
-	CHECK(htw_wheel_remove_levels(&wheel) == (void *)memory);
-}
-
-static void wrong_geometries(void)
-{
-	struct htw_geometry geo = { 2, { 64, 64 } };
-
-	CHECK(!htw_geometry_error(&geo));
-	geo.levels = 0;
-	CHECK(htw_geometry_error(&geo));
-	geo.levels = 9;
-	CHECK(htw_geometry_error(&geo));
-	geo.levels = 2;
-	geo.slots[1] = 1;
-	CHECK(htw_geometry_error(&geo));
-	geo.slots[1] = 2049;
-	CHECK(htw_geometry_error(&geo));
-	geo.levels = 6;
-	for (int l = 0; l < 6; l++)
-		geo.slots[l] = 2048;
-	CHECK(htw_geometry_error(&geo));
-	for (uint64_t tick_ns = 1000; tick_ns <= 1000000000; tick_ns *= 10) {
-		for (uint64_t nodes = 1; nodes <= 1000000000; nodes *= 10) {
-			htw_geometry_default(&geo, tick_ns, nodes);
-			CHECK(!htw_geometry_error(&geo));
-			CHECK(geo.slots[0] == 2048 || (geo.slots[0] >= nodes / 64 &&
-						       geo.slots[0] >= 20000000 / tick_ns));
-		}
-	}
+	remove_levels();
 }
 
 /* What the wheel is held against: a table, in which the next is searched. */
@@ -418,12 +365,91 @@ static void at_most_so_many(void)
 	}
 }
 
+#if HTW_WHEEL_LEVELS
+static void memory_is_as_told(void)
+{
+	for (int round = 0; round < 3000; round++) {
+		struct htw_geometry geo;
+		size_t slots = 0, bytes, words;
+		unsigned char *memory;
+		struct htw_node n = { { NULL, NULL }, 0 };
+
+		geo.levels = 1 + (unsigned int)pick(HTW_WHEEL_MAX_LEVELS);
+		for (unsigned int l = 0; l < geo.levels; l++) {
+			geo.slots[l] = 2 + (unsigned int)pick(round & 1 ? 40 : 2047);
+			slots += geo.slots[l];
+		}
+		if (htw_geometry_error(&geo))
+			continue;
+		bytes = htw_geometry_bytes(&geo);
+		words = HTW_GEOMETRY_WORDS(geo.levels, slots);
+		CHECK(words * 8 >= bytes);
+		CHECK(words * 8 < bytes + geo.levels * sizeof(long) + 8);
+
+		memory = (unsigned char *)malloc(bytes + 1);
+		memory[bytes] = 0xa5;
+		htw_wheel_init(&wheel, 0);
+		CHECK(!htw_wheel_add_levels(&wheel, &geo, memory, bytes - 1));
+		CHECK(htw_wheel_add_levels(&wheel, &geo, memory, bytes));
+		htw_wheel_start(&wheel, &n, pick((uint64_t)1 << 40));
+		htw_wheel_stop(&wheel, &n);
+		CHECK(memory[bytes] == 0xa5);
+		CHECK(htw_wheel_remove_levels(&wheel) == (void *)memory);
+		free(memory);
+	}
+}
+
+static void memory_may_be_static(void)
+{
+	static const struct htw_geometry geo = { 3, { 256, 64, 64 } };
+	static uint64_t memory[HTW_GEOMETRY_WORDS(3, 256 + 64 + 64)];
+	struct htw_node n = { { NULL, NULL }, 0 };
+	unsigned int budget = 10;
+
+	CHECK(sizeof(memory) >= htw_geometry_bytes(&geo));
+	htw_wheel_init(&wheel, 5);
+	CHECK(htw_wheel_add_levels(&wheel, &geo, memory, sizeof(memory)));
+	htw_wheel_start(&wheel, &n, 10);
+	CHECK(!htw_wheel_expire(&wheel, 9, &budget));
+	CHECK(htw_wheel_expire(&wheel, 10, &budget) == &n);
+	CHECK(htw_wheel_remove_levels(&wheel) == (void *)memory);
+}
+
+static void wrong_geometries(void)
+{
+	struct htw_geometry geo = { 2, { 64, 64 } };
+
+	CHECK(!htw_geometry_error(&geo));
+	geo.levels = 0;
+	CHECK(htw_geometry_error(&geo));
+	htw_wheel_init(&wheel, 0);
+	CHECK(!htw_wheel_add_levels(&wheel, &geo, &geo, SIZE_MAX) && !wheel.levels);
+	geo.levels = 9;
+	CHECK(htw_geometry_error(&geo));
+	geo.levels = 2;
+	geo.slots[1] = 1;
+	CHECK(htw_geometry_error(&geo));
+	geo.slots[1] = 2049;
+	CHECK(htw_geometry_error(&geo));
+	geo.levels = 6;
+	for (int l = 0; l < 6; l++)
+		geo.slots[l] = 2048;
+	CHECK(htw_geometry_error(&geo));
+	for (uint64_t tick_ns = 1000; tick_ns <= 1000000000; tick_ns *= 10) {
+		for (uint64_t nodes = 1; nodes <= 1000000000; nodes *= 10) {
+			htw_geometry_default(&geo, tick_ns, nodes);
+			CHECK(!htw_geometry_error(&geo));
+			CHECK(geo.slots[0] == 2048 || (geo.slots[0] >= nodes / 64 &&
+						       geo.slots[0] >= 20000000 / tick_ns));
+		}
+	}
+}
+
 static void levels_added_later(void)
 {
 	static struct htw_node nodes[1000];
 
 	for (unsigned int i = 1; i < SHAPES; i++) {
-		void *memory = malloc(htw_geometry_bytes(&shapes[i]));
 		unsigned int budget = 100000;
 		struct htw_node *n;
 		int at = 0;
@@ -433,7 +459,7 @@ static void levels_added_later(void)
 		for (int k = 0; k < 1000; k++) {
 			htw_wheel_start(&wheel, &nodes[k], 10 + (uint64_t)k / 3);
 			if (k == 500)
-				htw_wheel_add_levels(&wheel, &shapes[i], memory);
+				add_levels(&shapes[i]);
 		}
 		for (uint64_t now = 0; now < 1000; now++) {
 			while ((n = htw_wheel_expire(&wheel, now, &budget))) {
@@ -446,6 +472,7 @@ static void levels_added_later(void)
 		end();
 	}
 }
+#endif
 
 static void clock_set_back(void)
 {
@@ -501,18 +528,21 @@ static void version(void)
 
 #define TEST(name)	{ #name, name }
 
+static const struct {
+	const char *name;
+	void (*run)(void);
+} tests[] = {
+#if HTW_WHEEL_LEVELS
+	TEST(memory_is_as_told), TEST(memory_may_be_static), TEST(wrong_geometries),
+	TEST(levels_added_later),
+#endif
+	TEST(few_as_a_table), TEST(many_as_a_table), TEST(next_is_enough),
+	TEST(anything_in_an_expiration), TEST(feeding_itself_ends), TEST(at_most_so_many),
+	TEST(clock_set_back), TEST(ticks_of_deadlines), TEST(version),
+};
+
 int main(void)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} tests[] = {
-		TEST(memory_is_as_told), TEST(memory_may_be_static), TEST(wrong_geometries),
-		TEST(few_as_a_table), TEST(many_as_a_table), TEST(next_is_enough),
-		TEST(anything_in_an_expiration), TEST(feeding_itself_ends), TEST(at_most_so_many),
-		TEST(levels_added_later), TEST(clock_set_back), TEST(ticks_of_deadlines),
-		TEST(version),
-	};
 	int failed = 0;
 
 	printf("1..%d\n", (int)COUNT(tests));

@@ -22,17 +22,17 @@ static struct htw_node *node_of(struct wheel_node *n)
 struct wheel *wheel_new(uint64_t now)
 {
 	static const struct htw_geometry geometry = { .levels = 4, .slots = { 256, 64, 64, 64 } };
+	const size_t bytes = htw_geometry_bytes(&geometry);
 	struct wheel *w = wheel_alloc(sizeof(*w));
 
 	if (!w)
 		return NULL;
-	w->levels = wheel_alloc(htw_geometry_bytes(&geometry));
-	if (!w->levels) {
+	w->levels = wheel_alloc(bytes);
+	htw_wheel_init(&w->wheel, now);
+	if (!htw_wheel_add_levels(&w->wheel, &geometry, w->levels, bytes)) {
 		wheel_free(w);
 		return NULL;
 	}
-	htw_wheel_init(&w->wheel, now);
-	htw_wheel_add_levels(&w->wheel, &geometry, w->levels);
 	return w;
 }
 

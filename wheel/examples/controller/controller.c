@@ -102,7 +102,7 @@ static bool do_timers(void)
 int main(void)
 {
 	htw_wheel_init(&wheel, now);
-	htw_wheel_add_levels(&wheel, &geometry, memory);
+	htw_wheel_add_levels(&wheel, &geometry, memory, sizeof(memory));
 	htw_wheel_start(&wheel, &heartbeat, 5);
 	/* 2 min 4 s 300 ms: two levels above the tenths of a second */
 	htw_wheel_start(&wheel, &timeout, MINUTES(2) + SECONDS(4) + 3);

@@ -52,7 +52,12 @@ extern "C" {
     fn htw_rust_geometry_default(geo: *mut Geometry, tick_ns: u64, nodes: u64);
     fn htw_rust_geometry_error(geo: *const Geometry) -> *const c_char;
     fn htw_rust_geometry_bytes(geo: *const Geometry) -> usize;
-    fn htw_rust_wheel_add_levels(w: *mut CWheel, geo: *const Geometry, memory: *mut u64) -> bool;
+    fn htw_rust_wheel_add_levels(
+        w: *mut CWheel,
+        geo: *const Geometry,
+        memory: *mut u64,
+        bytes: usize,
+    ) -> bool;
 }
 
 /// `HTW_LAST_TICK`: the last tick that can come.
@@ -198,10 +203,12 @@ impl<T> Inner<T> {
     fn add_levels(&mut self, geometry: &Geometry) {
         // SAFETY: geometry is valid; the memory is as large as is asked, aligned for u64, and
         // stays until the wheel has gone. The wheel has no levels.
-        unsafe {
-            let memory = self.allocate(htw_rust_geometry_bytes(geometry));
-            htw_rust_wheel_add_levels(self.wheel.as_ptr(), geometry, memory);
-        }
+        let added = unsafe {
+            let bytes = htw_rust_geometry_bytes(geometry);
+            let memory = self.allocate(bytes);
+            htw_rust_wheel_add_levels(self.wheel.as_ptr(), geometry, memory, bytes)
+        };
+        assert!(added, "the levels' memory is what they take");
         self.has_levels = true;
     }
 
