@@ -11,6 +11,9 @@ import plots  # noqa: E402
 
 DELAYS = ("uniform", "exponential")
 FEW = (1, 8, 32, 63)
+# Timers with which the wheel stands beside the peer that takes least, and up to how many it has no levels there.
+DECADES = (1, 10, 100, 1000, 10000, 100000, 1000000, 4000000)
+WITHOUT_LEVELS = 100
 MILLION = 1000000
 # Timers of all wheels of slack.c, and what a timer there may be late.
 SLACK_TIMERS = 8000
@@ -29,6 +32,8 @@ COLOURS = {
 }
 # What an operation takes at most with levels and a million pending.
 LIMITS = {"start": 42, "restart": 48, "stop": 13, "expire": 75}
+# An advance with nothing due, in any wheel: 20, and 9 of the loop, which sets a budget and passes five arguments.
+IDLE_LIMIT = 20 + 9
 
 
 class Report:
@@ -75,17 +80,20 @@ class Report:
         start, restart, stop, expire = parts
         return start + restart + 0.95 * stop + 0.05 * expire
 
-    def dearer(self, least=100000):
-        """Where a peer takes fewer instructions than the wheel: pending, delays, column, peer, both values."""
+    def dearer(self, delays):
+        """
+        Where a peer takes fewer instructions than the wheel: pending, column, the wheel, the peer that takes the
+        fewest, both values. Few timers are in a wheel without levels.
+        """
         found = []
-        for pending in (p for p in self.pendings if p >= least):
-            for delays in DELAYS:
-                for head, op, mix in COLUMNS:
-                    own = self.get("htw", op, pending, delays, mix)
-                    for s in self.systems:
-                        other = self.get(s, op, pending, delays, mix)
-                        if None not in (own, other) and s not in ("htw", "htw-plain") and other < own:
-                            found.append((pending, delays, head, s, own, other))
+        for pending in DECADES:
+            wheel = "htw-plain" if pending <= WITHOUT_LEVELS else "htw"
+            for head, op, mix in COLUMNS:
+                own = self.get(wheel, op, pending, delays, mix)
+                others = [(value, s) for s in self.systems if s not in ("htw", "htw-plain")
+                          for value in [self.get(s, op, pending, delays, mix)] if value is not None]
+                if own is not None and others and min(others)[0] < own:
+                    found.append((pending, head, wheel, min(others)[1], own, min(others)[0]))
         return found
 
 
@@ -107,8 +115,10 @@ def print_tables(rows, out):
     budgets.print_rows([["slack of 8,000 timers in 1,000 wheels, ms", "interrupts in 60 s", "expirations", "latest, ms"],
                         *report.slack()], out)
     print(file=out)
-    for pending, delays, head, s, own, other in report.dearer():
-        print(f"{pending:,} pending, {delays}: {head} takes {shown(own)}, and {NAMES[s]} {shown(other)}", file=out)
+    for delays in DELAYS:
+        for pending, head, wheel, s, own, other in report.dearer(delays):
+            print(f"{pending:,} pending, {delays}: {head} takes {shown(own)} ({NAMES[wheel]}), and {NAMES[s]} {shown(other)}",
+                  file=out)
 
 
 def budget_rows(rows):
@@ -119,6 +129,8 @@ def budget_rows(rows):
         for op, limit in LIMITS.items():
             mix = "cancel" if op == "stop" else "expire"
             found.append((f"with levels, a million pending, {delays}: {op}", report.get("htw", op, MILLION, delays, mix), limit))
+        found.append((f"with levels, a million pending, {delays}: an advance with nothing due",
+                      report.get("htw", "idle", MILLION, delays, "expire"), IDLE_LIMIT))
     for pending in FEW:
         for delays in DELAYS:
             for head, op, mix in COLUMNS:
@@ -127,6 +139,8 @@ def budget_rows(rows):
                 found.append((f"without levels, {pending} pending, {delays}: {head}",
                               report.get("htw-plain", op, pending, delays, mix),
                               report.get("multimap", op, pending, delays, mix)))
+            found.append((f"without levels, {pending} pending, {delays}: an advance with nothing due",
+                          report.get("htw-plain", "idle", pending, delays, "expire"), IDLE_LIMIT))
     return found
 
 

@@ -14,6 +14,7 @@
  *	HAS_NEXT	whether next() can be asked; otherwise the ticks with timers are given
  *	SUBTRACT_PASS	whether advance() does more than timers need, as the turn of a loop: what it
  *			takes with nothing due is measured, and subtracted
+ *	COUNT_IDLE	whether an advance() with nothing due is measured by itself, if it is defined
  *	OWN_CLOCK	whether it has a clock that cannot be set: wait_for() waits
  *	FIRED(t)	the tick at which a timer has expired, if that is not what fired says
  *	PREPARE()	if it has to be called once before all
@@ -26,6 +27,9 @@
 
 #ifndef PREPARE
 #define PREPARE()	((void)0)
+#endif
+#ifndef COUNT_IDLE
+#define COUNT_IDLE	0
 #endif
 #ifndef FIRED
 #define FIRED(t)	((t)->fired)
@@ -75,10 +79,13 @@ static __attribute__((__noinline__)) void stop_all(struct bench *b, uint32_t fro
 /* Nothing is due. */
 static __attribute__((__noinline__)) void pass_all(void)
 {
+	struct instance *const s = &instances[0];
+	const uint64_t now = bench_now;
+
 	for (uint32_t i = 0; i < PASSES; i++) {
 		if (OWN_CLOCK)
 			bench_begin();
-		advance(&instances[0], bench_now);
+		advance(s, now);
 		if (OWN_CLOCK)
 			bench_pause();
 	}
@@ -219,11 +226,11 @@ static void life(struct bench *b)
 		bench_end(b, "stop",
 			  (uint64_t)b->instances * (b->stops - b->first_counted_stop), 0);
 
-	if (SUBTRACT_PASS) {
+	if (SUBTRACT_PASS || COUNT_IDLE) {
 		if (!OWN_CLOCK)
 			bench_begin();
 		pass_all();
-		bench_end(b, "pass", PASSES, 0);
+		bench_end(b, COUNT_IDLE ? "idle" : "pass", PASSES, 0);
 	}
 
 	if (!OWN_CLOCK)

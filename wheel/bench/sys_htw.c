@@ -10,6 +10,7 @@
 #define TIMER_BYTES	sizeof(struct htw_node)
 #define HAS_NEXT	1
 #define SUBTRACT_PASS	0
+#define COUNT_IDLE	1
 #define OWN_CLOCK	0
 
 struct timer {

@@ -64,11 +64,11 @@ class Tables:
                 for pending in self.report.pendings if pending >= 1000]
         return markdown(["pending", *self.heads], rows)
 
-    def dearer(self):
-        """Where a peer takes fewer instructions than the wheel with levels"""
-        rows = [[f"{pending:,}, {delays}", head, figures.shown(own), figures.NAMES[s], figures.shown(other)]
-                for pending, delays, head, s, own, other in self.report.dearer()]
-        return markdown(["pending", "operation", "htw_wheel", "peer", "peer's"], rows)
+    def dearer(self, delays):
+        """Where a peer takes fewer instructions than the wheel: the peer that takes the fewest"""
+        rows = [[f"{pending:,}", head, figures.NAMES[wheel], figures.shown(own), figures.NAMES[s], figures.shown(other)]
+                for pending, head, wheel, s, own, other in self.report.dearer(delays)]
+        return markdown(["pending", "operation", "htw_wheel", "instructions", "peer", "instructions"], rows)
 
     def slack(self):
         """Interrupts of 8,000 timers in 1,000 wheels of mixed ticks"""
