@@ -314,14 +314,18 @@ static inline u64 htw_wheel_near_tick(const struct htw_wheel *w)
 }
 
 /* A bucket that was empty has got a node. */
-static inline void htw_level_set(struct htw_level *lev, u32 index)
+static inline void htw_level_set(struct htw_level *lev,
+				 const struct list_head *bucket)
 {
-	__set_bit(index, lev->occupied);
+	__set_bit((u32)(bucket - lev->buckets), lev->occupied);
 	lev->nonempty++;
 }
 
-static void htw_level_clear(struct htw_level *lev, u32 index)
+/* A bucket is empty, and may have been before. */
+static void htw_level_clear(struct htw_level *lev, const struct list_head *bucket)
 {
+	u32 index = (u32)(bucket - lev->buckets);
+
 	if (__test_and_clear_bit(index, lev->occupied))
 		lev->nonempty--;
 }
@@ -753,7 +757,7 @@ void htw_levels_init(const struct htw_geometry *geo, void *memory)
 	struct htw_level *level = (struct htw_level *)memory;
 	struct list_head *bucket = (struct list_head *)(level + geo->levels + 1);
 	/* Bitmaps are behind all buckets, from the end on. */
-	unsigned long *map = (unsigned long *)((char *)memory + htw_geometry_bytes(geo));
+	unsigned long *map = (unsigned long *)(void *)((char *)memory + htw_geometry_bytes(geo));
 	u64 span = 1;
 
 	HTW_ASSERT(!htw_geometry_error(geo));
@@ -764,7 +768,7 @@ void htw_levels_init(const struct htw_geometry *geo, void *memory)
 		lev->nr_buckets = 2 * geo->slots[l];
 		if (is_power_of_2(span) && is_power_of_2(lev->nr_buckets)) {
 			lev->mask = lev->nr_buckets - 1;
-			lev->shift = ilog2(span);
+			lev->shift = (u8)ilog2(span);
 		}
 		span *= geo->slots[l];
 
@@ -842,7 +846,7 @@ void htw_wheel_emptied(struct htw_wheel *w, const struct list_head *list)
 
 		if (list >= lev->buckets &&
 		    list < lev->buckets + lev->nr_buckets) {
-			htw_level_clear(lev, list - lev->buckets);
+			htw_level_clear(lev, list);
 			return;
 		}
 	}
@@ -893,7 +897,7 @@ static bool htw_level_note_first(struct htw_wheel *w, const struct htw_level *le
 bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev,
 			   struct htw_node *n)
 {
-	htw_level_set(lev, n->list.prev - lev->buckets);
+	htw_level_set(lev, n->list.prev);
 	return htw_level_note_first(w, lev, n);
 }
 
@@ -1001,7 +1005,7 @@ htw_level_cascade_bucket(struct htw_wheel *w, unsigned int l,
 		entry = entry->next;
 		prefetchw(entry);
 		if (htw_level_append(down, n))
-			htw_level_set(lev, down - to.buckets);
+			htw_level_set(lev, down);
 	}
 	return entry;
 }
@@ -1030,7 +1034,7 @@ static bool htw_level_cascade(struct htw_wheel *w, unsigned int l,
 	*budget = left;
 	if (entry != bucket)
 		return false;
-	htw_level_clear(up, index);
+	htw_level_clear(up, bucket);
 	return true;
 }
 
@@ -1057,7 +1061,7 @@ static bool htw_beyond_sort(struct htw_wheel *w, u64 end, unsigned int *budget)
 
 			w->cascades++;
 			if (htw_level_append(down, n))
-				htw_level_set(lev, down - lev->buckets);
+				htw_level_set(lev, down);
 		} else {
 			htw_beyond_append(w, n);
 		}
@@ -1169,7 +1173,7 @@ static bool htw_level_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	if (first <= now && first < lev->end) {
 		bucket = htw_level_bucket(lev, first);
 		list_splice_tail_init(bucket, &w->due);
-		htw_level_clear(lev, bucket - lev->buckets);
+		htw_level_clear(lev, bucket);
 		htw_wheel_set_cursor(w, first + 1);
 		return true;
 	}

@@ -108,7 +108,7 @@ install-python: $(wildcard lib/python/htw)
 
 # Made by make where there is python3.
 wheeldir = $(DESTDIR)$(prefix)/share/htw/wheel
-install-wheel: $(wildcard build/wheel/htw_wheel.[ch])
+install-wheel: $(wildcard build/wheel/htw_wheel*.[ch])
 	@[ -z "$^" ] || [ -z "$$(find VERSION htw_wheel.[ch] include/linux/htw_node.h lib/port wheel -type f \
 		-newer build/wheel/htw_wheel.c)" ] || \
 		{ echo 'build/wheel is not from these sources: first run make.' >&2; exit 1; }

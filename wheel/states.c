@@ -62,7 +62,7 @@
 static void failed(const char *what);
 
 #define HTW_ASSERT(condition)	((condition) ? (void)0 : failed("asserts " #condition))
-#include "wheel/more.h"
+#include "wheel/check.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -930,6 +930,10 @@ static void check_state(void)
 	struct htw_node *n;
 	struct timer *t;
 
+	const char *error = htw_wheel_check(w);
+
+	if (error)
+		failed(error);
 	CHECK(htw_wheel_count(w) == arena.pending);
 	if (w->levels)
 		CHECK(w->level[0].last == min(max(w->level[0].end, w->cursor) - 1, HTW_LAST_TICK));

@@ -12,7 +12,7 @@
  */
 #include <assert.h>
 #define HTW_ASSERT(condition)	assert(condition)
-#include "../../wheel/more.h"
+#include "../../wheel/check.h"
 #include "input.h"
 
 #include <stdlib.h>
@@ -363,6 +363,17 @@ static void start_due(struct timer *t)
 	start(t, in_order ? now : now + 1);
 }
 
+/* It looks at all slots, so not after each operation. */
+static void check_wheel(void)
+{
+	const char *error = htw_wheel_check(&wheel);
+
+	if (!error)
+		return;
+	fprintf(stderr, "htw_wheel_check(): %s (now %llu)\n", error, (unsigned long long)now);
+	abort();
+}
+
 static void operation(struct input *in)
 {
 	const u8 op = byte(in);
@@ -422,6 +433,7 @@ static void operation(struct input *in)
 			evict_all();
 		if (op & 32)
 			add_or_remove_levels();
+		check_wheel();
 		break;
 	}
 	CHECK(wheel.pending == pending);
@@ -455,6 +467,7 @@ static void run(const u8 *data, size_t size)
 		add_levels();
 	while (in.at < in.size)
 		operation(&in);
+	check_wheel();
 	/* Expire all that ever does. */
 	expire_all();
 	while (wheel.next != HTW_NEVER) {

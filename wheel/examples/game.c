@@ -64,8 +64,10 @@ static void expired(struct htw_node *n, void *arg)
 
 int main(void)
 {
-	struct monster monster = { 10, 6, { { NULL, NULL }, 0 }, { { NULL, NULL }, 0 } };
+	static struct monster monster;	/* zeroed, so neither timer is pending */
 
+	monster.health = 10;
+	monster.poisoned = 6;
 	htw_wheel_init(&wheel, step);
 	htw_wheel_start(&wheel, &monster.poison, STEPS / 2);
 

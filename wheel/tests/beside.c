@@ -10,7 +10,7 @@
 int main(void)
 {
 	struct list_head list = { NULL };
-	struct htw_node n = { { NULL, NULL }, 0 };
+	static struct htw_node n;
 	struct htw_wheel wheel;
 	u64 number = { 1, 2 };
 	unsigned int budget = 10;

@@ -93,7 +93,7 @@ sources_of_suite() {
 	local header
 
 	mkdir -p "$1/kunit" "$1/lib" "$1/wheel" && cp kunit/htw_{wheel,geometry}_kunit.c "$1/kunit" &&
-		cp -r lib/fuzz "$1/lib" && cp "$2/htw_wheel.h" "$1" && cp "$2/htw_wheel.h" "$1/wheel/more.h" ||
+		cp -r lib/fuzz "$1/lib" && cp "$2/htw_wheel.h" "$1" && cp "$2/htw_wheel_check.h" "$1/wheel/check.h" ||
 		return
 	sed -n 's/^#include <\(.*\)>$/\1/p' "$1"/kunit/*.c | while read -r header; do
 		mkdir -p "$1/none/${header%/*}" && : >"$1/none/$header" || return

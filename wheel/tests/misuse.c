@@ -19,7 +19,7 @@ int main(void)
 {
 	static const struct htw_geometry geometry = { 1, { 64 } };
 	static uint64_t memory[HTW_GEOMETRY_WORDS(1, 64)];
-	struct htw_node a = { { NULL, NULL }, 0 }, b = { { NULL, NULL }, 0 };
+	static struct htw_node a, b;
 	struct htw_wheel wheel, other;
 
 	htw_wheel_init(&wheel, 0);

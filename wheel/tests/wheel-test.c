@@ -5,7 +5,7 @@
  * It takes what a program would use, no more. Prints TAP. The module's and the
  * library's tests say more about the wheel itself.
  */
-#include "htw_wheel.h"
+#include "htw_wheel_check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +140,10 @@ static void random_steps(const struct htw_geometry *shape, unsigned int most)
 {
 	uint64_t now = pick(1000), all;
 
-	memset(timers, 0, sizeof(timers));
+	for (int i = 0; i < TIMERS; i++) {
+		htw_node_init(&timers[i].node);
+		timers[i].pending = false;
+	}
 	begin(shape, now);
 	for (int step = 0; step < 4000 && !failures; step++) {
 		struct timer *t = &timers[pick(most)], *first;
@@ -222,7 +225,8 @@ static void next_is_enough(void)
 {
 	for (unsigned int i = 0; i < SHAPES; i++) {
 		for (int bit = 0; bit < 62; bit++) {
-			struct htw_node n = { { NULL, NULL }, 0 }, *expired = NULL;
+			static struct htw_node n;
+			struct htw_node *expired = NULL;
 			uint64_t power = (uint64_t)1 << bit;
 			uint64_t tick = power + pick(bit < 30 ? power : 1 << 30);
 			int turns = 0;
@@ -345,10 +349,11 @@ static void at_most_so_many(void)
 		struct htw_node *n;
 		int at = 0, turns = 0;
 
-		memset(nodes, 0, sizeof(nodes));
 		begin(&shapes[i], 0);
-		for (int k = 0; k < 300; k++)
+		for (int k = 0; k < 300; k++) {
+			htw_node_init(&nodes[k]);
 			htw_wheel_start(&wheel, &nodes[k], 7);
+		}
 		do {
 			unsigned int budget = 7;
 			int took = 0;
@@ -372,7 +377,7 @@ static void memory_is_as_told(void)
 		struct htw_geometry geo;
 		size_t slots = 0, bytes, words;
 		unsigned char *memory;
-		struct htw_node n = { { NULL, NULL }, 0 };
+		static struct htw_node n;
 
 		geo.levels = 1 + (unsigned int)pick(HTW_WHEEL_MAX_LEVELS);
 		for (unsigned int l = 0; l < geo.levels; l++) {
@@ -403,7 +408,7 @@ static void memory_may_be_static(void)
 {
 	static const struct htw_geometry geo = { 3, { 256, 64, 64 } };
 	static uint64_t memory[HTW_GEOMETRY_WORDS(3, 256 + 64 + 64)];
-	struct htw_node n = { { NULL, NULL }, 0 };
+	static struct htw_node n;
 	unsigned int budget = 10;
 
 	CHECK(sizeof(memory) >= htw_geometry_bytes(&geo));
@@ -454,9 +459,9 @@ static void levels_added_later(void)
 		struct htw_node *n;
 		int at = 0;
 
-		memset(nodes, 0, sizeof(nodes));
 		begin(&shapes[0], 0);
 		for (int k = 0; k < 1000; k++) {
+			htw_node_init(&nodes[k]);
 			htw_wheel_start(&wheel, &nodes[k], 10 + (uint64_t)k / 3);
 			if (k == 500)
 				add_levels(&shapes[i]);
@@ -477,7 +482,7 @@ static void levels_added_later(void)
 static void clock_set_back(void)
 {
 	for (unsigned int i = 0; i < SHAPES; i++) {
-		struct htw_node n = { { NULL, NULL }, 0 };
+		static struct htw_node n;
 		struct htw_node *first = NULL;
 		unsigned int budget = 1000;
 
@@ -521,6 +526,53 @@ static void ticks_of_deadlines(void)
 	}
 }
 
+/* A wheel is in order after each kind of call, and what others have written into it is found. */
+static void faults_are_found(void)
+{
+	static struct htw_node nodes[100];
+
+	for (unsigned int i = 0; i < SHAPES; i++) {
+		for (int count = 1; count <= 100; count += 99) {
+			struct htw_node *n = &nodes[count / 2], before, *neighbour;
+			unsigned int budget = 10;
+
+			begin(&shapes[i], 0);
+			for (int k = 0; k < count; k++) {
+				htw_node_init(&nodes[k]);
+				htw_wheel_start(&wheel, &nodes[k], 20 + 3 * (uint64_t)k * k);
+			}
+			CHECK(!htw_wheel_check(&wheel));
+			CHECK(htw_wheel_advance(&wheel, 15, &budget, expired_at, &neighbour));
+			CHECK(!htw_wheel_check(&wheel));
+
+			before.expires = n->expires;
+			n->expires = 10;
+			CHECK(htw_wheel_check(&wheel) != NULL);
+			n->expires = HTW_NEVER;
+			CHECK(htw_wheel_check(&wheel) != NULL);
+			n->expires = before.expires;
+
+			before.list.next = n->list.next;
+			n->list.next = NULL;	/* as if it was zeroed */
+			CHECK(htw_wheel_check(&wheel) != NULL);
+			n->list.next = &n->list;	/* a list without an end */
+			CHECK(htw_wheel_check(&wheel) != NULL);
+			n->list.next = before.list.next;
+
+			wheel.pending++;
+			CHECK(htw_wheel_check(&wheel) != NULL);
+			wheel.pending -= 2;
+			CHECK(htw_wheel_check(&wheel) != NULL);
+			wheel.pending++;
+			CHECK(!htw_wheel_check(&wheel));
+
+			while (htw_wheel_evict(&wheel))
+				CHECK(!htw_wheel_check(&wheel));
+			end();
+		}
+	}
+}
+
 static void version(void)
 {
 	CHECK(!strcmp(HTW_WHEEL_VERSION, VERSION));
@@ -538,7 +590,7 @@ static const struct {
 #endif
 	TEST(few_as_a_table), TEST(many_as_a_table), TEST(next_is_enough),
 	TEST(anything_in_an_expiration), TEST(feeding_itself_ends), TEST(at_most_so_many),
-	TEST(clock_set_back), TEST(ticks_of_deadlines), TEST(version),
+	TEST(clock_set_back), TEST(ticks_of_deadlines), TEST(faults_are_found), TEST(version),
 };
 
 int main(void)
