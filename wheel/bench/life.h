@@ -14,7 +14,7 @@
  *	HAS_NEXT	whether next() can be asked; otherwise the ticks with timers are given
  *	SUBTRACT_PASS	whether advance() does more than timers need, as the turn of a loop: what it
  *			takes with nothing due is measured, and subtracted
- *	COUNT_IDLE	whether an advance() with nothing due is measured by itself, if it is defined
+ *	COUNT_IDLE	whether an advance() with nothing due is measured, if it is defined
  *	OWN_CLOCK	whether it has a clock that cannot be set: wait_for() waits
  *	FIRED(t)	the tick at which a timer has expired, if that is not what fired says
  *	PREPARE()	if it has to be called once before all
