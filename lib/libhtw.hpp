@@ -188,6 +188,18 @@ inline std::int64_t to_timeout(std::uint64_t ns) noexcept
 	return static_cast<std::int64_t>(ns);
 }
 
+inline std::optional<std::chrono::nanoseconds> remaining(::htw *htw, std::uint64_t id)
+{
+	std::uint64_t ns = 0;
+	const bool found = or_throw("libhtw::remaining", [&](auto &ec) {
+		return check_found(::htw_remaining(htw, id, &ns), ec);
+	});
+
+	if (!found)
+		return std::nullopt;
+	return to_time<std::chrono::steady_clock>(ns).time_since_epoch();
+}
+
 /*
  * An open set of timers. A shard keeps that of its handle, which must be closed last; timers that
  * are owned keep the one they are in, and find it closed when its handle is.
@@ -545,6 +557,12 @@ public:
 		return detail::or_throw("libhtw::handle::put_off", [&](auto &ec) { return put_off(id, when, ec); });
 	}
 
+	/* The time that is left to a timer; none if it has ended, zero if its event can be read. */
+	std::optional<std::chrono::nanoseconds> remaining(timer_id id) const
+	{
+		return detail::remaining(open_set(), number(id));
+	}
+
 	/* Stop a timer. False if its last event has been read, or is in the range that a loop goes through. */
 	bool stop(timer_id id, std::error_code &ec)
 	{
@@ -697,6 +715,14 @@ public:
 		return moved([&](::htw *htw, std::uint64_t id) {
 			return ::htw_put_off_inline(htw, id, detail::to_ns(when));
 		});
+	}
+
+	/* As the handle's; none also if nothing is owned. */
+	std::optional<std::chrono::nanoseconds> remaining() const
+	{
+		if (!set_ || set_->closed)
+			return std::nullopt;
+		return detail::remaining(set_->htw, static_cast<std::uint64_t>(id_));
 	}
 
 private:

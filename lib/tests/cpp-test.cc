@@ -80,11 +80,15 @@ TEST_CASE("timers and their events")
 	CHECK(a != libhtw::timer_id{});
 	CHECK(h.info().timers == 3);
 	CHECK(h.next_time());
+	CHECK(h.remaining(a) == 1s);
 	h.advance(999999999ns);
+	CHECK(h.remaining(a) == 1ns);
 	for (auto &e : h.events()) {
 		CHECK(&e == nullptr);	// nothing is early
 	}
 	h.advance(1ns);
+	CHECK(h.remaining(a) == 0ns);
+	CHECK(h.remaining(b) == 1s);
 	int n = 0;
 	for (const auto &e : h.events()) {
 		CHECK((n ? e.id == p && e.more && e.cookie.value == 9 : e.id == a && !e.more && e.cookie.value == 7));
@@ -93,6 +97,7 @@ TEST_CASE("timers and their events")
 		n++;
 	}
 	CHECK(n == 2);
+	CHECK(!h.remaining(a));
 	CHECK(!h.stop(a));
 	CHECK(!h.rearm(a, 1s));
 	CHECK(h.rearm(b, 5s));
@@ -289,10 +294,13 @@ TEST_CASE("what was moved from is closed")
 	CHECK(h2.info().timers == 0);
 	t = h2.own(h2.timeout(1s));
 	CHECK(t.put_off(h2.now() + 3s));
+	CHECK(t.remaining() == 3s);
+	CHECK(!t2.remaining());
 	h2.own(t.release()).release();
 	CHECK(h2.info().timers == 1);
 	t = h2.own(h2.after(1s));
 	h2 = manual();
+	CHECK(!t.remaining());
 	CHECK(!t.stop());		// outlived its handle
 
 	libhtw::manual_dispatcher d(std::move(h2)), d2(std::move(d));
