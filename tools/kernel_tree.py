@@ -185,8 +185,9 @@ def building(name, version="6.12"):
 @contextlib.contextmanager
 def progress(what, minutes, build):
     """Say what is built in @build, and about how long that takes; then each minute how far it is."""
+    # Not rglob(): make removes directories meanwhile.
     def count():
-        return sum(1 for _ in build.rglob("*.o"))
+        return sum(name.endswith(".o") for _, _, names in os.walk(build) for name in names)
 
     def watch():
         before = count()
@@ -199,7 +200,7 @@ def progress(what, minutes, build):
             before = now
 
     over, began = threading.Event(), time.monotonic()
-    first = not any(build.rglob("*.o"))
+    first = not count()
     say(f"{what}: " + (f"the first time about {minutes} min with two CPUs" if first else "what has changed"))
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
