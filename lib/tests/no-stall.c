@@ -946,6 +946,8 @@ int main(int argc, char **argv)
 		args[n++] = "--tool=callgrind";
 		args[n++] = "--instr-atstart=no";
 		args[n++] = "--combine-dumps=yes";
+		/* Sums by function are enough, and quicker to write and to read. */
+		args[n++] = "--dump-line=no";
 		args[n++] = option_out;
 		args[n++] = argv[0];
 		args[n++] = number;
