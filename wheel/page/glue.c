@@ -125,7 +125,9 @@ static void expired(struct htw_node *n, void *arg)
 
 /*
  * Tell the wheel the present tick. Return: the number of timers that have expired,
- * at most as many as there is room for: then call it again.
+ * at most as many as there is room for: then call it again. An advance that finds
+ * nothing due may leave what can be moved down to a later one; here it is seen at
+ * once.
  */
 uint32_t EXPORT(advance)(double now)
 {
@@ -133,6 +135,8 @@ uint32_t EXPORT(advance)(double now)
 
 	nr_fired = 0;
 	htw_wheel_advance(&wheel, (uint64_t)now, &budget, expired, NULL);
+	budget = TIMERS;
+	htw_wheel_cascade(&wheel, &budget);
 	return nr_fired;
 }
 

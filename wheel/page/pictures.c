@@ -95,6 +95,8 @@ static void advance(uint64_t tick)
 	for (; now < tick; now++) {
 		budget = 1000;
 		htw_wheel_advance(&wheel, now + 1, &budget, expired, NULL);
+		/* As the page: what can be moved down is moved at its first tick. */
+		htw_wheel_cascade(&wheel, &budget);
 	}
 	for (i = 0; i < nr_timers; i++) {
 		timers[i].before = timers[i].level;
