@@ -314,18 +314,15 @@ static inline u64 htw_wheel_near_tick(const struct htw_wheel *w)
 }
 
 /* A bucket that was empty has got a node. */
-static inline void htw_level_set(struct htw_level *lev,
-				 const struct list_head *bucket)
+static inline void htw_level_set(struct htw_level *lev, u32 index)
 {
-	__set_bit((u32)(bucket - lev->buckets), lev->occupied);
+	__set_bit(index, lev->occupied);
 	lev->nonempty++;
 }
 
 /* A bucket is empty, and may have been before. */
-static void htw_level_clear(struct htw_level *lev, const struct list_head *bucket)
+static void htw_level_clear(struct htw_level *lev, u32 index)
 {
-	u32 index = (u32)(bucket - lev->buckets);
-
 	if (__test_and_clear_bit(index, lev->occupied))
 		lev->nonempty--;
 }
@@ -846,7 +843,7 @@ void htw_wheel_emptied(struct htw_wheel *w, const struct list_head *list)
 
 		if (list >= lev->buckets &&
 		    list < lev->buckets + lev->nr_buckets) {
-			htw_level_clear(lev, list);
+			htw_level_clear(lev, (u32)(list - lev->buckets));
 			return;
 		}
 	}
@@ -897,7 +894,7 @@ static bool htw_level_note_first(struct htw_wheel *w, const struct htw_level *le
 bool htw_level_mark_bucket(struct htw_wheel *w, struct htw_level *lev,
 			   struct htw_node *n)
 {
-	htw_level_set(lev, n->list.prev);
+	htw_level_set(lev, (u32)(n->list.prev - lev->buckets));
 	return htw_level_note_first(w, lev, n);
 }
 
@@ -1005,7 +1002,7 @@ htw_level_cascade_bucket(struct htw_wheel *w, unsigned int l,
 		entry = entry->next;
 		prefetchw(entry);
 		if (htw_level_append(down, n))
-			htw_level_set(lev, down);
+			htw_level_set(lev, (u32)(down - to.buckets));
 	}
 	return entry;
 }
@@ -1034,7 +1031,7 @@ static bool htw_level_cascade(struct htw_wheel *w, unsigned int l,
 	*budget = left;
 	if (entry != bucket)
 		return false;
-	htw_level_clear(up, bucket);
+	htw_level_clear(up, index);
 	return true;
 }
 
@@ -1061,7 +1058,7 @@ static bool htw_beyond_sort(struct htw_wheel *w, u64 end, unsigned int *budget)
 
 			w->cascades++;
 			if (htw_level_append(down, n))
-				htw_level_set(lev, down);
+				htw_level_set(lev, (u32)(down - lev->buckets));
 		} else {
 			htw_beyond_append(w, n);
 		}
@@ -1173,7 +1170,7 @@ static bool htw_level_step(struct htw_wheel *w, u64 now, unsigned int *budget)
 	if (first <= now && first < lev->end) {
 		bucket = htw_level_bucket(lev, first);
 		list_splice_tail_init(bucket, &w->due);
-		htw_level_clear(lev, bucket);
+		htw_level_clear(lev, (u32)(bucket - lev->buckets));
 		htw_wheel_set_cursor(w, first + 1);
 		return true;
 	}
