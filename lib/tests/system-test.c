@@ -862,7 +862,7 @@ static long memory(bool resident)
 	return (resident ? touched : size) * kib;
 }
 
-static const unsigned int many = 200000;
+static const unsigned int many = 1000000;
 
 enum { LEFT = 64 };
 
