@@ -1041,7 +1041,6 @@ static bool htw_level_cascade(struct htw_wheel *w, unsigned int l,
  */
 static bool htw_beyond_sort(struct htw_wheel *w, u64 end, unsigned int *budget)
 {
-	struct htw_level *lev = htw_wheel_last_level(w);
 	struct list_head *entry;
 
 	while ((entry = w->unsorted.next) != &w->unsorted) {
@@ -1054,6 +1053,7 @@ static bool htw_beyond_sort(struct htw_wheel *w, u64 end, unsigned int *budget)
 		if (n->expires < w->cursor) {
 			__htw_list_add_tail(&n->list, &w->due);
 		} else if (n->expires < end) {
+			struct htw_level *lev = htw_wheel_last_level(w);
 			struct list_head *down = htw_level_bucket(lev, n->expires);
 
 			w->cascades++;
