@@ -174,12 +174,16 @@ std::uint64_t to_ns(const std::chrono::time_point<Clock, Duration> &t) noexcept
 	return to_ns(t.time_since_epoch());
 }
 
-template <class Clock> auto to_time(std::uint64_t ns) noexcept
+inline std::chrono::nanoseconds to_duration(std::uint64_t ns) noexcept
 {
 	constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
-	return std::chrono::time_point<Clock, std::chrono::nanoseconds>(
-		std::chrono::nanoseconds(static_cast<std::int64_t>(ns < most ? ns : most)));
+	return std::chrono::nanoseconds(static_cast<std::int64_t>(ns < most ? ns : most));
+}
+
+template <class Clock> auto to_time(std::uint64_t ns) noexcept
+{
+	return std::chrono::time_point<Clock, std::chrono::nanoseconds>(to_duration(ns));
 }
 
 /* The end of a wait is not before the timeout. */
@@ -197,7 +201,7 @@ inline std::optional<std::chrono::nanoseconds> remaining(::htw *htw, std::uint64
 
 	if (!found)
 		return std::nullopt;
-	return to_time<std::chrono::steady_clock>(ns).time_since_epoch();
+	return to_duration(ns);
 }
 
 /*
