@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * A program that calls little of the wheel, to see what that takes (code_sizes in common.sh)
+ * A program that calls little of the wheel, to see what that takes (documented_code in common.sh)
  *
  * SMALL: start, stop and advance. LEVELS: the same, with levels. EVERYTHING: each function. The
  * objects whose size is looked at have names.
