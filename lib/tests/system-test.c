@@ -405,7 +405,7 @@ static void release(struct given *g)
 	htw_close(g->htw);
 }
 
-/* Some entries of a htw_add_many could not be started; the others are timers. */
+/* Some entries of a htw_add_many() could not be started; the others are timers. */
 static void expect_part(struct __test_metadata *_metadata, struct given *g, int failed)
 {
 	struct htw_timer_info query;
@@ -862,9 +862,7 @@ static long memory(bool resident)
 	return (resident ? touched : size) * kib;
 }
 
-static const unsigned int many = 1000000;
-
-enum { LEFT = 64 };
+enum { MANY = 1000000, LEFT = 64 };
 
 /* How a burst ends. */
 static void end_all(struct __test_metadata *_metadata, struct htw *htw, unsigned int way,
@@ -906,7 +904,7 @@ static void end_all(struct __test_metadata *_metadata, struct htw *htw, unsigned
 
 SYS_TEST(memory_comes_back)
 {
-	const unsigned int n = many;
+	const unsigned int n = MANY;
 	struct htw_setup_args setup = manual();
 	uint64_t deadlines[STEP], *ids;
 	unsigned int way, put_off, i, left;
@@ -951,7 +949,7 @@ SYS_TEST(memory_comes_back)
 
 SYS_TEST(memory_of_calls_comes_back)
 {
-	const unsigned int n = many / 4;
+	const unsigned int n = MANY / 4;
 	struct htw_pending_call *pending;
 	struct htw_setup_args setup = manual();
 	long before, burst, after;
