@@ -166,7 +166,8 @@ static int htw_walk_run(struct htw_walk *w, struct htw_context *ctx)
 		/* Have the memory present, or know that it cannot be. */
 		if (written < n && clear_user(w->to + w->done, sizeof(*w->to)))
 			return -EFAULT;
-		if (w->reports && signal_pending(current))
+		/* Not for the work of a completion of io_uring, which is no signal. */
+		if (w->reports && task_sigpending(current))
 			return -EINTR;
 	}
 	return 0;

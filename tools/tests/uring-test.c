@@ -6,6 +6,7 @@
 #include <liburing.h>
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 
 #include "htw-test.h"
@@ -496,6 +497,40 @@ URING_TEST(read_multishot)
 		EXPECT_NOT_EARLY(&ev[buffer][0]);
 	}
 	EXPECT_EQ(0, htw_timers(self->fd));
+}
+
+/* A completion that comes while timers are walked is no signal: none ends the walk. */
+URING_TEST(completion_is_no_signal)
+{
+	enum { TIMERS = 20000, ROUNDS = 200 };
+	const int clock = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	struct htw_timer_info entry;
+	unsigned int met = 0;
+
+	ASSERT_LE(0, clock);
+	ASSERT_EQ(TIMERS, htw_start_many(self->fd, ~0ULL, 0, TIMERS, NULL));
+	for (unsigned int round = 0; round < ROUNDS; round++) {
+		struct itimerspec when = { .it_value.tv_nsec = (1 + round) * 10 * USEC };
+		struct htw_list_args list = htw_list_of(&entry, 1);
+		struct io_uring_cqe cqe;
+		uint64_t expirations;
+		bool came;
+
+		io_uring_prep_poll_add(next_sqe(&self->ring, 0), clock, POLLIN);
+		ASSERT_EQ(1, io_uring_submit(&self->ring));
+		ASSERT_EQ(0, timerfd_settime(clock, 0, &when, NULL));
+		/* None is, so all are looked at. */
+		list.flags = HTW_LIST_DUE;
+		ASSERT_EQ(0, htw_call(self->fd, HTW_LIST, &list));
+		EXPECT_EQ(0, list.done);
+		came = completion(&self->ring, &cqe, 0);
+		met += came;
+		ASSERT_TRUE(came || completion(&self->ring, &cqe, EVENTUALLY));
+		ASSERT_EQ(sizeof(expirations), read(clock, &expirations, sizeof(expirations)));
+	}
+	close(clock);
+	if (!met)
+		SKIP(return, "none of %d completions came meanwhile", ROUNDS);
 }
 
 TEST_HARNESS_MAIN
