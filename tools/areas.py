@@ -123,7 +123,7 @@ def arch():
     t.add(40, "wheel-machines", "wheel/on-machines", "all")
     t.add(60, "secure-boot", "tools/secure-boot-test", amd64=PC, root=True)
     t.add(40, "lib-s390x", "tools/lib-tests", "s390x")
-    t.add(60, "lib-stalls", "tools/lib-tests", "stalls")
+    t.add(10, "lib-stalls", "tools/lib-tests", "stalls")
     t.add(60, "pages-trixie", "tools/page-test", "trixie", root=True)
     t.add(180, "host-trixie", "tools/host-test", "--chroot", "trixie", root=True)
     t.add(180, "host-bookworm", "tools/host-test", "--user", "--unprivileged", "bookworm", root=True)
