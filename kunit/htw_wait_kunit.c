@@ -410,8 +410,9 @@ static int waiter_wake(wait_queue_entry_t *wait, unsigned int mode, int sync, vo
 		w->first = began;
 	w->last = began;
 	w->direct += !!in_serving_softirq();
+	/* In no more than a thousand steps, each of which takes real time. */
 	while (htw_now() < began + w->ns)
-		udelay(1);
+		udelay(w->ns / (1000 * US) + 1);
 	w->spent += htw_now() - began;
 	/* As a task that blocks in read() does: leave the queue when woken. */
 	if (wait->flags & WQ_FLAG_EXCLUSIVE)
