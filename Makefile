@@ -58,7 +58,8 @@ clean:
 kdir:
 ifeq ($(KDIR),)
 	$(error No kernel headers found. On Debian: apt install linux-headers-amd64 or \
-	linux-headers-arm64; or give a kernel's build directory as KDIR)
+	linux-headers-arm64; or give a kernel's build directory as KDIR. The library works \
+	without the module, with timers in the process: make lib)
 endif
 ifdef fallback
 	@echo "No headers of the running kernel: using the newest installed, $(KDIR)."
