@@ -320,6 +320,7 @@ static bool meet_memory_limit(struct __test_metadata *_metadata, unsigned int fl
 	struct io_uring ring;
 	__u64 before, first = 0, n;
 	int fd, limit, of_ioctl, of_vector, of_add;
+	unsigned int workers[2] = { 1, 1 };
 	char file[200];
 
 	STEP(!htw_cgroup_move(groups[0], getpid()));
@@ -328,7 +329,11 @@ static bool meet_memory_limit(struct __test_metadata *_metadata, unsigned int fl
 	memset(ids, 0xff, sizeof(ids));
 	snprintf(file, sizeof(file), "%s/memory.max", groups[0]);
 	limit = open(file, O_WRONLY);
-	/* At the limit io_uring's own memory, for workers and requests, is the OOM killer's. */
+	/*
+	 * At the limit io_uring's own memory, for workers and requests, is the OOM killer's. There
+	 * is one worker: else it makes another whenever that one has not gone to sleep yet.
+	 */
+	STEP(!io_uring_register_iowq_max_workers(&ring, workers));
 	for (unsigned int i = 0; i < REQUESTS; i++)
 		prep(&ring, fd, HTW_ADD, &add)->flags = IOSQE_ASYNC;
 	STEP(io_uring_submit(&ring) == REQUESTS);
