@@ -15,11 +15,11 @@
 #include <linux/uio.h>
 #include <linux/wait_bit.h>
 
+#include "core/alarm.h"
 #include "core/calls.h"
 #include "core/collect.h"
 #include "core/setup.h"
 #include "core/show.h"
-#include "core/wait.h"
 #include "compat.h"
 #include "htw_chardev.h"
 
@@ -166,6 +166,8 @@ static __poll_t htw_chardev_poll(struct file *file, poll_table *wait)
 	struct htw_context *ctx = file->private_data;
 
 	poll_wait(file, &ctx->wait, wait);
+	if (!(poll_requested_events(wait) & (EPOLLIN | EPOLLRDNORM)))
+		return 0;
 	/* Pairs with wq_has_sleeper(): who waits is queued, and then looks. */
 	smp_mb();
 	htw_delay();
@@ -206,10 +208,7 @@ static int htw_chardev_fasync(int fd, struct file *file, int on)
 	struct htw_context *ctx = file->private_data;
 	int ret = fasync_helper(fd, file, on, &ctx->fasync);
 
-	/*
-	 * Who waits for SIGIO is queued, and has the alarm set that others did
-	 * not get to set.
-	 */
+	/* Who waits for SIGIO is queued, and then looks. */
 	smp_mb();
 	htw_collect_poll(ctx);
 	return ret;
@@ -224,14 +223,10 @@ static int htw_chardev_release(struct inode *inode, struct file *file)
 	struct htw_context *ctx = file->private_data;
 	struct htw_base *base;
 
-	/* A work item that has the context pinned may look, and set an alarm. */
-	htw_wait_take_out(ctx);
-	htw_context_unpin(ctx);
-	wait_var_event(&ctx->pins, !atomic_read(&ctx->pins));
-
-	/* Nobody sets one any more. One that was set may have rung just now. */
+	/* Nobody pins it after that. */
 	htw_context_for_each_base(ctx, base)
-		htw_alarm_take_out(base);
+		htw_alarm_close(base);
+	htw_context_unpin(ctx);
 	wait_var_event(&ctx->pins, !atomic_read(&ctx->pins));
 
 	htw_bases_free(ctx);

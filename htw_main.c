@@ -15,7 +15,8 @@
 #include "core/collect.h"
 #include "core/setup.h"
 #include "core/show.h"
-#include "core/wait.h"
+#include "core/ring.h"
+#include "core/user.h"
 #include "htw_chardev.h"
 
 module_param_named(tick_us, htw_tick_us, uint, 0444);
@@ -58,21 +59,20 @@ static int __init htw_init(void)
 		pr_err("tick_us=%u: must be from 10 to 1000000 (10 us to 1 s)\n", htw_tick_us);
 		return -EINVAL;
 	}
-	htw_alarms_init(htw_ring);
 	ret = htw_contexts_init();
 	if (ret)
 		goto err;
-	ret = htw_wait_init(htw_collect_poll);
+	ret = htw_ring_init(htw_collect_poll);
 	if (ret)
 		goto err_contexts;
 	ret = htw_chardev_init();
 	if (ret)
-		goto err_wait;
+		goto err_users;
 	htw_debugfs_init();
 	return 0;
 
-err_wait:
-	htw_wait_exit();
+err_users:
+	htw_users_exit();
 err_contexts:
 	htw_contexts_exit();
 err:
@@ -85,7 +85,7 @@ static void __exit htw_exit(void)
 	htw_debugfs_exit();
 	htw_chardev_exit();
 	htw_vector_exit();
-	htw_wait_exit();
+	htw_users_exit();
 	htw_contexts_exit();
 	htw_callouts_exit();
 }

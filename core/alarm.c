@@ -2,12 +2,12 @@
 /*
  * Alarms: which bases of a user ring next, on a CPU and a clock
  *
- * A base joins the alarm of the CPU from which it is queued, and stays there as
- * long as it is queued. So 100,000 contexts of a user are one hrtimer. That is
- * not pinned: CPU hotplug, isolation and idle are the hrtimer core's affair.
+ * A base's alarm is that of its own CPU, for good. So 100,000 contexts of a user
+ * are one hrtimer. That is not pinned: CPU hotplug, isolation and idle are the
+ * hrtimer core's affair. The table of docs/waking.md says when a base goes from
+ * one place to another.
  */
 
-#include <linux/init.h>
 #include <linux/percpu.h>
 
 #include <trace/events/htw.h>
@@ -18,22 +18,18 @@
 /* An alarm rings no sooner than that after its last ring, in ns. */
 #define HTW_ALARM_GAP		(10 * NSEC_PER_USEC)
 
-/* What an alarm does when it rings. */
-static enum hrtimer_restart (*htw_alarm_ring)(struct hrtimer *timer) __ro_after_init;
-
-void __init htw_alarms_init(enum hrtimer_restart (*ring)(struct hrtimer *timer))
-{
-	htw_alarm_ring = ring;
-}
+atomic_t htw_alarms_left[HTW_WORKS];
 
 /**
  * htw_alarms_alloc() - make the alarms of a user
  * @user: the user
+ * @ring: what they do when they ring
  *
  * Context: may sleep; charged to the caller's cgroup.
  * Return: the alarms, or NULL without memory.
  */
-struct htw_alarms __percpu *htw_alarms_alloc(const struct htw_user *user)
+struct htw_alarms __percpu *htw_alarms_alloc(struct htw_user *user,
+					     enum hrtimer_restart (*ring)(struct hrtimer *timer))
 {
 	struct htw_alarms __percpu *alarms;
 	unsigned int cpu;
@@ -47,17 +43,18 @@ struct htw_alarms __percpu *htw_alarms_alloc(const struct htw_user *user)
 
 			raw_spin_lock_init(&a->lock);
 			timerqueue_init_head(&a->queue);
+			for (unsigned int work = 0; work < HTW_WORKS; work++)
+				INIT_LIST_HEAD(&a->left[work]);
 			a->user = user;
 			a->clock = clock;
 			a->programmed = HTW_NEVER;
-			hrtimer_setup(&a->timer, htw_alarm_ring, htw_clock_id(clock),
-				      HRTIMER_MODE_ABS_SOFT);
+			hrtimer_setup(&a->timer, ring, htw_clock_id(clock), HRTIMER_MODE_ABS_SOFT);
 		}
 	return alarms;
 }
 
-/* Free a user's alarms: no base is in a queue, nor will be. */
-void htw_alarms_free(struct htw_alarms __percpu *alarms)
+/* A user's alarms ring no more: no base has one of them, nor will. */
+void htw_alarms_stop(struct htw_alarms __percpu *alarms)
 {
 	unsigned int cpu;
 
@@ -68,7 +65,12 @@ void htw_alarms_free(struct htw_alarms __percpu *alarms)
 			hrtimer_cancel(&a->timer);
 			WARN_ON_ONCE(!RB_EMPTY_ROOT(&a->queue.rb_root.rb_root));
 		}
-	free_percpu(alarms);
+}
+
+/* The alarm of a base; not on the manual clock. */
+struct htw_alarm *htw_alarm_of(const struct htw_base *base)
+{
+	return &per_cpu_ptr(base->alarms, base->index)->on[base->clock];
 }
 
 /* The base that is the first one in the queue, or NULL. */
@@ -91,15 +93,10 @@ void htw_alarm_program(struct htw_alarm *a)
 
 	if (!first || a->ringing)
 		return;
-	/*
-	 * Times before the clock was set back mean nothing. @hold may be in the
-	 * future, by less than a window.
-	 */
-	if (a->clock == HTW_REALTIME && a->rung > htw_clock_now(HTW_REALTIME)) {
+	/* A time before the clock was set back means nothing. */
+	if (a->clock == HTW_REALTIME && a->rung > htw_clock_now(HTW_REALTIME))
 		a->rung = 0;
-		a->hold = 0;
-	}
-	at = max3(first->armed, a->rung + HTW_ALARM_GAP, a->hold);
+	at = max(first->armed, a->rung + HTW_ALARM_GAP);
 	if (at >= a->programmed)
 		return;
 	a->programmed = at;
@@ -107,93 +104,70 @@ void htw_alarm_program(struct htw_alarm *a)
 	hrtimer_start(&a->timer, ns_to_ktime(at), HRTIMER_MODE_ABS_SOFT);
 }
 
-static bool htw_base_is_queued(const struct htw_base *base)
+/* Take a base out of its place; unless it is closed it is nowhere then. */
+void htw_alarm_take(struct htw_alarm *a, struct htw_base *base)
 {
-	return !RB_EMPTY_NODE(&base->node.node);
-}
+	lockdep_assert_held(&a->lock);
 
-/*
- * Lock the alarm in which a base is, or else that of this CPU, to which it then
- * belongs.
- */
-struct htw_alarm *htw_alarm_lock(struct htw_base *base, unsigned long *flags)
-	__acquires(htw_alarm_lock)
-{
-	for (;;) {
-		struct htw_alarm *a = READ_ONCE(base->alarm);
-		struct htw_alarm *mine =
-			&raw_cpu_ptr(base->alarms)->on[base->clock];
-
-		if (!a)
-			a = cmpxchg(&base->alarm, NULL, mine) ?: mine;
-
-		raw_spin_lock_irqsave(&a->lock, *flags);
-		if (base->alarm == a) {
-			if (a == mine || htw_base_is_queued(base))
-				return a;
-			/* Its alarm changes under the old one's lock. */
-			WRITE_ONCE(base->alarm, mine);
-		}
-		raw_spin_unlock_irqrestore(&a->lock, *flags);
+	switch (base->place) {
+	case HTW_TIMED:
+		timerqueue_del(&a->queue, &base->node);
+		a->queued--;
+		break;
+	case HTW_SHORT:
+	case HTW_LONG:
+		list_del(&base->entry);
+		atomic_dec(&htw_alarms_left[base->place - HTW_SHORT]);
+		break;
+	case HTW_NOWHERE:
+		return;
+	case HTW_CLOSED:
+		return;
 	}
+	base->place = HTW_NOWHERE;
+	base->owed = 0;
+	WRITE_ONCE(base->armed, HTW_NEVER);
 }
 
-/* Take a base out of the queue. */
-void htw_alarm_unqueue(struct htw_alarm *a, struct htw_base *base)
+/* Have a base's time come at @at, in ns of its clock; never, if %HTW_NEVER. */
+void htw_alarm_time(struct htw_alarm *a, struct htw_base *base, u64 at)
 {
-	lockdep_assert_held(&a->lock);
-
-	WRITE_ONCE(base->is_again, false);
-	base->is_for_all = false;
-	timerqueue_del(&a->queue, &base->node);
-	a->queued--;
-}
-
-/* Queue a base, or move it in the queue. */
-void htw_alarm_queue(struct htw_alarm *a, struct htw_base *base, u64 at)
-{
-	lockdep_assert_held(&a->lock);
-
-	if (htw_base_is_queued(base))
-		htw_alarm_unqueue(a, base);
+	htw_alarm_take(a, base);
+	if (base->place == HTW_CLOSED || at == HTW_NEVER)
+		return;
+	base->place = HTW_TIMED;
 	WRITE_ONCE(base->armed, at);
+	timerqueue_init(&base->node);
 	base->node.expires = ns_to_ktime(at);
 	timerqueue_add(&a->queue, &base->node);
 	a->queued++;
 }
 
-/**
- * htw_alarm_set() - have a base's alarm ring when there is work
- * @base: the base; its lock need not be held
- *
- * An alarm that rings earlier stays as it is: when it rings and there is no
- * work yet, htw_ring_decide() queues the base for its work and wakes no task.
- */
-void htw_alarm_set(struct htw_base *base)
+/* Leave a base to a work item, which is to be queued, with what is owed. */
+void htw_alarm_leave(struct htw_alarm *a, struct htw_base *base, unsigned int work, u8 owed)
 {
-	unsigned long flags;
-	struct htw_alarm *a = htw_alarm_lock(base, &flags);
-	u64 next = READ_ONCE(base->next);
-
-	if (base->armed > next) {
-		htw_alarm_queue(a, base, next);
-		htw_alarm_program(a);
-	}
-	raw_spin_unlock_irqrestore(&a->lock, flags);
+	htw_alarm_take(a, base);
+	if (base->place == HTW_CLOSED)
+		return;
+	base->place = HTW_SHORT + work;
+	base->owed = owed;
+	list_add_tail(&base->entry, &a->left[work]);
+	atomic_inc(&htw_alarms_left[work]);
 }
 
-/* Take a base out of its alarm's queue for good: its file is closed. */
-void htw_alarm_take_out(struct htw_base *base)
+/* A base's time comes no more, and it is left to nobody: its file is closed. */
+void htw_alarm_close(struct htw_base *base)
 {
-	struct htw_alarm *a = READ_ONCE(base->alarm);
+	struct htw_alarm *a;
 	unsigned long flags;
 
-	if (!a)
+	if (base->clock == HTW_MANUAL)
 		return;
+	a = htw_alarm_of(base);
 	raw_spin_lock_irqsave(&a->lock, flags);
-	if (htw_base_is_queued(base)) {
-		htw_alarm_unqueue(a, base);
-		WRITE_ONCE(base->armed, HTW_NEVER);
-	}
+	htw_alarm_take(a, base);
+	base->place = HTW_CLOSED;
+	/* It is never later than there is work. */
+	WRITE_ONCE(base->armed, 0);
 	raw_spin_unlock_irqrestore(&a->lock, flags);
 }

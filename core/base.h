@@ -4,21 +4,20 @@
  *
  * Only tasks take the lock. A base has two times. @next, before which there is
  * no work, is written under the base's lock; @armed, when its alarm rings,
- * under the alarm's. A task that has dropped the base's lock sets the alarm if
- * @armed is later than @next. It may not be the one that wrote @next: that may
- * have been preempted, or throttled, after it dropped the lock. The alarm
- * writes that a base is not armed before it reads @next, so that one of the two
- * sees what the other has written:
+ * under the alarm's. A task that has written @next sets the alarm if @armed is
+ * later, before it drops the base's lock: it cannot be preempted between the
+ * two. The callback writes that a base is not armed before it reads @next, so
+ * that one of the two sees what the other has written:
  *
  *	task				alarm
  *	WRITE @next			WRITE @armed = never
  *	smp_mb()			smp_mb()
  *	READ @armed			READ @next
  *
- * When a timer is due, the tasks that wait are woken and @told is set. While it
- * is set, the alarm is not set for the base, but by htw_ring_again(): timers
- * that no task reads cost nothing. read() and poll() clear it when they find no
- * timer due. A task checks for due timers itself before it sleeps.
+ * When a timer is due, the callback sets @told, and then has tasks woken.
+ * While it is set, the alarm is not set for what is due next: timers that no
+ * task reads cost nothing. A task that leaves nothing due takes it back. Who
+ * begins to wait queues itself, and then looks. docs/waking.md has all of it.
  */
 #ifndef _HTW_BASE_H
 #define _HTW_BASE_H
@@ -30,7 +29,6 @@
 #include "delay.h"
 #include "timer.h"
 
-struct htw_alarm;
 struct htw_alarms;
 struct htw_context;
 
@@ -47,6 +45,41 @@ struct htw_context;
 #define HTW_LATE_BINS		20
 
 /**
+ * enum htw_place - where a base is, under its alarm's lock
+ * @HTW_NOWHERE: in no queue
+ * @HTW_TIMED: in the alarm's queue, for a time
+ * @HTW_SHORT: left to the work item whose wake-ups are short
+ * @HTW_LONG: left to the other one
+ * @HTW_CLOSED: nowhere for good: its file is closed, or the clock is the manual
+ *	one, which has no alarm
+ */
+enum htw_place {
+	HTW_NOWHERE,
+	HTW_TIMED,
+	HTW_SHORT,
+	HTW_LONG,
+	HTW_CLOSED,
+};
+
+/* The work items of a user: HTW_SHORT and HTW_LONG less HTW_SHORT. */
+#define HTW_WORKS		2
+
+/**
+ * enum htw_wake - whom to wake, and for what
+ * @HTW_WAKE_READER: one task that blocks in read()
+ * @HTW_WAKE_READERS: all of them
+ * @HTW_WAKE_POLLERS: the poll queue, and who asked for SIGIO
+ * @HTW_WAKE_IN: a timer is due; without it a bucket is to be moved down, and
+ *	poll queues are woken without EPOLLIN
+ */
+enum htw_wake {
+	HTW_WAKE_READER		= BIT(0),
+	HTW_WAKE_READERS	= BIT(1),
+	HTW_WAKE_POLLERS	= BIT(2),
+	HTW_WAKE_IN		= BIT(3),
+};
+
+/**
  * struct htw_late - a histogram of lateness
  * @bins: below 1, 2, 4, ... times 1024 ns; the last one all that is later
  */
@@ -59,13 +92,13 @@ struct htw_late {
  * @lock: guards @wheel and all timers that belong to this base; taken by tasks
  *	alone. Order: this, the context's, the alarm's
  * @index: of the CPU; never changes
- * @told: the tasks that wait have been woken for a timer that is due; set by
- *	the alarm as well, without the lock, and cleared under it
- * @again: how often the alarm has woken them once more since an event was taken
+ * @told: that a timer is due has been announced (alarm's lock; cleared under
+ *	both)
+ * @place: of &enum htw_place (alarm's lock)
+ * @owed: of &enum htw_wake: what the work item is to do to which it was left
+ *	(alarm's lock)
+ * @again: how often it has been announced once more since an event was taken
  *	(alarm's lock; cleared without)
- * @is_again: it is in the alarm's queue for waking them once more (written
- *	under the alarm's lock)
- * @is_for_all: the same, for all of them, not for one reader (alarm's lock)
  * @clock: of all times here; never changes
  * @ctx: whose it is; never changes
  * @tick_ns: a tick of @wheel; never changes
@@ -79,10 +112,10 @@ struct htw_late {
  *	nothing is due then (written under @lock)
  * @is_stale: a timer was started that may be due before @first
  * @alarms: of the user, one of which its alarm is; never changes
- * @armed: when the alarm rings, or %HTW_NEVER (alarm's lock). On the manual
- *	clock zero, for ever
- * @alarm: in whose queue it is, or was (that alarm's lock)
+ * @armed: when the alarm rings, or %HTW_NEVER; zero if it is %HTW_CLOSED
+ *	(alarm's lock)
  * @node: in &htw_alarm.queue (alarm's lock)
+ * @entry: in &htw_alarm.left (alarm's lock)
  * @wheel: the timers, in ticks of the clock
  * @taken: events that were taken (written under @lock)
  * @cancelled: timers that calls have ended (written under @lock)
@@ -94,9 +127,9 @@ struct htw_base {
 	spinlock_t lock;	/* order: this, the context's, the alarm's */
 	u16 index;
 	bool told;
+	u8 place;
+	u8 owed;
 	u8 again;
-	bool is_again;
-	bool is_for_all;
 	bool is_guess;
 	bool is_stale;
 	u8 clock;
@@ -108,8 +141,10 @@ struct htw_base {
 	u64 first;
 	struct htw_alarms __percpu *alarms;
 	u64 armed;
-	struct htw_alarm *alarm;
-	struct timerqueue_node node;
+	union {
+		struct timerqueue_node node;
+		struct list_head entry;
+	};
 	struct htw_wheel wheel;
 	u64 taken;
 	u64 cancelled;
@@ -193,15 +228,12 @@ static inline void htw_base_move(struct htw_base *base, struct htw_timer *t, u64
 }
 
 /*
- * Drop a base's lock: others see what was published before this task reads when
- * the alarm rings.
+ * Should a task that wants events, or is about to wait for some, look at it?
+ * After it has queued itself.
  */
-static inline void htw_base_drop_lock(struct htw_base *base) __releases(&base->lock)
+static inline bool htw_base_has_work(const struct htw_base *base, u64 now)
 {
-	spin_unlock(&base->lock);
-	htw_delay();
-	/* Pairs with htw_ring_decide(). */
-	smp_mb();
+	return READ_ONCE(base->told) || READ_ONCE(base->next) <= now;
 }
 
 #endif /* _HTW_BASE_H */

@@ -35,12 +35,11 @@ static struct htw_base *htw_base_alloc(struct htw_context *ctx, unsigned int ind
 	base->first_tick = HTW_NEVER;
 	base->first = HTW_NEVER;
 
-	/*
-	 * Only HTW_ADVANCE makes a timer due on the manual clock: no alarm is
-	 * set.
-	 */
-	base->armed = ctx->clock == HTW_MANUAL ? 0 : HTW_NEVER;
-	timerqueue_init(&base->node);
+	base->armed = HTW_NEVER;
+	if (ctx->clock == HTW_MANUAL) {
+		base->place = HTW_CLOSED;
+		base->armed = 0;
+	}
 	htw_wheel_init(&base->wheel, htw_base_tick(base, htw_context_now(ctx)));
 	return base;
 }

@@ -96,12 +96,6 @@ u64 htw_call_choose_tick(struct htw_call *c, const struct htw_timer *t, u8 flags
 
 	c->units -= HTW_CALL_DUE_UNITS;
 	/*
-	 * Who polls is told of each such call, as of each write to an eventfd:
-	 * he may have read a part of what he was told of, and wait for an edge.
-	 */
-	WRITE_ONCE(c->base->told, false);
-
-	/*
 	 * Some that it must not overtake may still be on an upper level, or not
 	 * be found. Those are looked for once while the lock is held.
 	 */

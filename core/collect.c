@@ -18,7 +18,6 @@
 #include "compat.h"
 #include "pages.h"
 #include "ring.h"
-#include "wait.h"
 
 static_assert(sizeof(struct htw_event) == 48);
 
@@ -236,30 +235,6 @@ static u32 htw_collect_copy(struct htw_event *events, u32 count, s64 offset, str
 	return n;
 }
 
-/*
- * A task has looked at a base. If nothing is due, clear the base's bit and
- * @told, so that the alarm wakes tasks for the next timer. If a timer is due,
- * the bit must be set all the time: a task that queues itself now, and looks at
- * the bits, must not go to sleep. @told stays as it is: the timer may have
- * become due just now, and then the tasks that sleep have not been woken for
- * it.
- */
-static void htw_collect_looked(struct htw_base *base, bool due)
-{
-	lockdep_assert_held(&base->lock);
-
-	if (due) {
-		htw_base_mark(base);
-		return;
-	}
-	/* In this order: htw_ring_note_told() has the other one. */
-	clear_bit(base->index, base->ctx->work);
-	smp_mb__after_atomic();	/* see above */
-	htw_delay_atomic();
-	WRITE_ONCE(base->told, false);
-	WRITE_ONCE(base->again, 0);
-}
-
 /* What is left of a base. */
 enum htw_left {
 	HTW_LEFT_NONE,
@@ -270,8 +245,8 @@ enum htw_left {
 
 /*
  * Take events of a base; without @to only look whether some are due. @now: the
- * time at which the call has begun, and for how long it goes on. The caller
- * checks the alarm when it is done.
+ * time at which the call has begun, and for how long it goes on.
+ *
  * Return: how many were read.
  */
 static u32 htw_collect_base(struct htw_base *base, struct iov_iter *to, u64 now, s64 offset,
@@ -320,19 +295,11 @@ static u32 htw_collect_base(struct htw_base *base, struct iov_iter *to, u64 now,
 		*left = HTW_LEFT_DUE;
 	else if (!budget)
 		*left = HTW_LEFT_MOVE;
-	htw_collect_looked(base, *left == HTW_LEFT_DUE || *left == HTW_LEFT_FAULT);
 	if (!base->wheel.pending)
 		levels = htw_base_remove_levels(base);
 	htw_base_publish(base);
-
-	/*
-	 * It is not known whether a timer is due. This task goes on to look,
-	 * but if it is killed others have to, and on the manual clock no alarm
-	 * tells them.
-	 */
-	if (*left == HTW_LEFT_MOVE && base->first <= at)
-		htw_base_mark(base);
-	htw_base_drop_lock(base);
+	htw_ring_settle(base, now, *left == HTW_LEFT_DUE || *left == HTW_LEFT_FAULT);
+	spin_unlock(&base->lock);
 	htw_base_free_levels(base, levels);
 	return copied;
 }
@@ -365,6 +332,60 @@ void htw_collect_pass_on(struct htw_context *ctx)
 		wake_up(&ctx->readers);
 }
 
+/**
+ * struct htw_read - a read in progress
+ * @to: destination
+ * @now: the time at which the call has begun, or found nothing since
+ * @offset: of the reader's time namespace
+ * @looks: how often it still moves down what need not be yet
+ * @done: bytes read
+ */
+struct htw_read {
+	struct iov_iter *to;
+	u64 now;
+	s64 offset;
+	u32 looks;
+	ssize_t done;
+};
+
+/* Read what is due in a base. Return: 0, or an error that ends the call. */
+static int htw_collect_from(struct htw_base *base, struct htw_read *r)
+{
+	while (htw_base_has_work(base, r->now)) {
+		enum htw_left left;
+		u32 n = htw_collect_base(base, r->to, r->now, r->offset, &left);
+
+		r->done += n * sizeof(struct htw_event);
+		/* An alarm may have rung since the clock was read. */
+		if (!n)
+			r->now = htw_context_now(base->ctx);
+		if (left == HTW_LEFT_FAULT) {
+			/*
+			 * Where memory is another program's, that may take for
+			 * ever.
+			 */
+			htw_collect_pass_on(base->ctx);
+			if (!htw_collect_fault_in(r->to))
+				return -EFAULT;
+		}
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		cond_resched();
+
+		/*
+		 * What is to be moved down later need not be, but a bucket that
+		 * has come may have what is due.
+		 */
+		if (left == HTW_LEFT_NONE || iov_iter_count(r->to) < sizeof(struct htw_event) ||
+		    (left == HTW_LEFT_MOVE && (!r->looks || r->done) &&
+		     READ_ONCE(base->first) > r->now))
+			break;
+		if (left == HTW_LEFT_MOVE)
+			r->looks -= !!r->looks;
+	}
+	return 0;
+}
+
 /*
  * Read what is due. The bases take turns: one that has more than fits comes
  * last in the next call.
@@ -374,73 +395,35 @@ void htw_collect_pass_on(struct htw_context *ctx)
  */
 static ssize_t htw_collect_available(struct htw_context *ctx, struct iov_iter *to)
 {
-	size_t size = sizeof(struct htw_event);
-	u32 looks = HTW_COLLECT_LOOKS / HTW_BASE_LOOKS;
-	s64 offset = htw_clock_offset(ctx->clock);
-	struct htw_base *base;
-	u64 now = htw_context_now(ctx);
-	ssize_t done = 0;
+	struct htw_read r = {
+		.to = to,
+		.now = htw_context_now(ctx),
+		.offset = htw_clock_offset(ctx->clock),
+		.looks = HTW_COLLECT_LOOKS / HTW_BASE_LOOKS,
+	};
+	unsigned int places = READ_ONCE(ctx->others) ? nr_cpu_ids : 1;
+	unsigned int turn = READ_ONCE(ctx->turn);
+	int ret = 0;
 
-	while (iov_iter_count(to) >= size && (base = htw_context_next_work(ctx))) {
-		enum htw_left left;
+	for (unsigned int i = 0; i < places && !ret; i++, turn++) {
+		struct htw_base *base;
 
-		for (;;) {
-			u32 n = htw_collect_base(base, to, now, offset, &left);
-
-			done += n * size;
-			/* An alarm may have rung since the clock was read. */
-			if (!n)
-				now = htw_context_now(ctx);
-			/*
-			 * What is to be moved down later need not be, but a
-			 * bucket that has come may have what is due.
-			 */
-			if (left != HTW_LEFT_MOVE || fatal_signal_pending(current) ||
-			    ((!looks || done) && READ_ONCE(base->first) > now))
-				break;
-			looks -= !!looks;
-			cond_resched();
+		turn = turn < places ? turn : 0;
+		base = htw_context_base_of(ctx, turn);
+		if (base)
+			ret = htw_collect_from(base, &r);
+		if (iov_iter_count(to) < sizeof(struct htw_event)) {
+			turn++;
+			break;
 		}
-
-		htw_alarm_check(base);
-		if (left == HTW_LEFT_FAULT) {
-			/*
-			 * Where memory is another program's, that may take for
-			 * ever.
-			 */
-			htw_collect_pass_on(ctx);
-			if (!htw_collect_fault_in(to))
-				return done ?: -EFAULT;
-		}
-		if (fatal_signal_pending(current))
-			return done ?: -EINTR;
-		cond_resched();
 	}
+	WRITE_ONCE(ctx->turn, turn);
 
-	WRITE_ONCE(ctx->turn, READ_ONCE(ctx->turn) + 1);
-	/*
-	 * Who polls is not told again of what is left; if nobody comes for it,
-	 * the alarm does.
-	 */
-	base = htw_context_next_work(ctx);
-	if (base && htw_wait_is_waiting(ctx))
-		htw_ring_again(base);
+	if (r.done)
+		return r.done;
 	/* Not before events are returned, which would be late by that. */
-	if (!done)
-		htw_pages_shrink(ctx, 0);
-	return done;
-}
-
-/*
- * Who begins to wait, and has queued himself, sets what others did not get to
- * set.
- */
-static void htw_collect_check_alarms(struct htw_context *ctx)
-{
-	struct htw_base *base;
-
-	htw_context_for_each_base(ctx, base)
-		htw_alarm_check(base);
+	htw_pages_shrink(ctx, 0);
+	return ret;
 }
 
 /*
@@ -449,33 +432,40 @@ static void htw_collect_check_alarms(struct htw_context *ctx)
  */
 static int htw_collect_wake(struct wait_queue_entry *wait, unsigned int mode, int flags, void *key)
 {
-	default_wake_function(wait, mode, flags, key);
+	woken_wake_function(wait, mode, flags, key);
 	list_del_init_careful(&wait->entry);
 	return 1;
 }
 
-/* Wait until there is a base at which somebody should look. */
-static int htw_collect_wait(struct htw_context *ctx)
+/*
+ * Wait for an event and read. The task looks when it has queued itself: then it
+ * is woken for what comes after that, and for the rest of a bucket that it has
+ * not moved down.
+ */
+static ssize_t htw_collect_wait(struct htw_context *ctx, struct iov_iter *to)
 {
 	DEFINE_WAIT_FUNC(wait, htw_collect_wake);
-	int ret = 0;
+	ssize_t ret;
 
 	for (;;) {
 		htw_delay();
-		prepare_to_wait_exclusive(&ctx->readers, &wait, TASK_INTERRUPTIBLE);
-		htw_delay_atomic();
-		if (htw_context_has_work(ctx))
+		/* Pairs with wq_has_sleeper(). */
+		prepare_to_wait_exclusive(&ctx->readers, &wait, TASK_RUNNING);
+		htw_delay();
+		/* A task that is dying takes nothing: nobody would see it. */
+		ret = fatal_signal_pending(current) ? -EINTR : htw_collect_available(ctx, to);
+		if (ret)
 			break;
-
-		htw_collect_check_alarms(ctx);
 		if (signal_pending(current)) {
 			ret = -ERESTARTSYS;
 			break;
 		}
-		schedule();
+		htw_delay();
+		wait_woken(&wait, TASK_INTERRUPTIBLE, MAX_SCHEDULE_TIMEOUT);
 	}
 
 	finish_wait(&ctx->readers, &wait);
+	htw_collect_pass_on(ctx);
 	return ret;
 }
 
@@ -491,35 +481,16 @@ static int htw_collect_wait(struct htw_context *ctx)
  */
 ssize_t htw_collect_read(struct htw_context *ctx, struct iov_iter *to, bool nonblock)
 {
-	bool waited = false;
 	ssize_t ret;
 
 	if (iov_iter_count(to) < sizeof(struct htw_event))
 		return -EINVAL;
-
-	for (;;) {
-		/* A task that is dying takes nothing: nobody would see it. */
-		if (fatal_signal_pending(current)) {
-			ret = -EINTR;
-			break;
-		}
-		ret = htw_collect_available(ctx, to);
-		if (ret)
-			break;
-		if (nonblock) {
-			/* Edge-triggered, this is how one begins to wait. */
-			htw_collect_check_alarms(ctx);
-			ret = -EAGAIN;
-			break;
-		}
-		waited = true;
-		ret = htw_collect_wait(ctx);
-		if (ret)
-			break;
-	}
-	if (waited)
-		htw_collect_pass_on(ctx);
-	return ret;
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	ret = htw_collect_available(ctx, to);
+	if (ret)
+		return ret;
+	return nonblock ? -EAGAIN : htw_collect_wait(ctx, to);
 }
 
 /**
@@ -527,30 +498,30 @@ ssize_t htw_collect_read(struct htw_context *ctx, struct iov_iter *to, bool nonb
  * @ctx: the context; who waits is queued
  *
  * Moves some of what is to be moved down: that is work of who waits. If that is
- * not all, the alarm rings at once for the rest; of who is woken less often for
- * that the more is moved each time.
+ * not all, the alarm rings at once for the rest.
  *
  * Context: may sleep.
  */
 bool htw_collect_poll(struct htw_context *ctx)
 {
-	u32 looks = HTW_COLLECT_LOOKS / HTW_BASE_LOOKS * htw_wait_rests(ctx);
+	u32 looks = HTW_COLLECT_LOOKS / HTW_BASE_LOOKS;
 	struct htw_base *base;
 	enum htw_left left;
 
 	htw_context_for_each_base(ctx, base) {
-		while (test_bit(base->index, ctx->work)) {
-			htw_collect_base(base, NULL, htw_context_now(ctx), 0, &left);
+		u64 now = htw_context_now(ctx);
+
+		while (htw_base_has_work(base, now)) {
+			htw_collect_base(base, NULL, now, 0, &left);
 			if (left == HTW_LEFT_DUE)
 				return true;
+			cond_resched();
 			/* On the manual clock no alarm rings for the rest. */
 			if (left != HTW_LEFT_MOVE || (!looks && ctx->clock != HTW_MANUAL))
 				break;
 			looks -= !!looks;
-			cond_resched();
+			now = htw_context_now(ctx);
 		}
-		htw_alarm_check(base);
-		cond_resched();
 	}
 	return false;
 }

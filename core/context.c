@@ -19,10 +19,7 @@ struct kmem_cache *htw_base_cache;
 
 int __init htw_contexts_init(void)
 {
-	size_t size = struct_size((struct htw_context *)NULL, work, BITS_TO_LONGS(nr_cpu_ids));
-
-	htw_context_cache = kmem_cache_create("htw_context", size,
-					      __alignof__(struct htw_context), SLAB_ACCOUNT, NULL);
+	htw_context_cache = KMEM_CACHE(htw_context, SLAB_ACCOUNT);
 	htw_base_cache = KMEM_CACHE(htw_base, SLAB_ACCOUNT);
 	if (htw_context_cache && htw_base_cache)
 		return 0;
@@ -62,7 +59,6 @@ struct htw_context *htw_context_open(void)
 	mutex_init(&ctx->mutex);
 	init_waitqueue_head(&ctx->wait);
 	init_waitqueue_head(&ctx->readers);
-	INIT_LIST_HEAD(&ctx->wake);
 	atomic_set(&ctx->pins, 1);
 	return ctx;
 }
@@ -103,7 +99,7 @@ void htw_context_uncharge(struct htw_context *ctx, size_t bytes)
 	htw_user_uncharge(ctx->user, htw_context_slots(bytes));
 }
 
-/* The base of an index that a timer or a bit has, or NULL. */
+/* The base of an index that a timer has, or NULL. */
 struct htw_base *htw_context_base_of(const struct htw_context *ctx, unsigned int index)
 {
 	struct htw_base **others = READ_ONCE(ctx->others);
@@ -135,25 +131,14 @@ struct htw_base *htw_context_base_from(const struct htw_context *ctx, unsigned i
 /* Has a base something due, or buckets to be moved down? Perhaps not any more. */
 bool htw_context_has_work(const struct htw_context *ctx)
 {
-	/* Others set and clear bits meanwhile. */
-	return !data_race(bitmap_empty(ctx->work, nr_cpu_ids));
-}
+	u64 now = htw_context_now(ctx);
+	const struct htw_base *base;
 
-/* The next base that is marked as one with work, from @ctx->turn on, or NULL. */
-struct htw_base *htw_context_next_work(struct htw_context *ctx)
-{
-	struct htw_base *first = READ_ONCE(ctx->first);
-	unsigned int turn, index;
-
-	if (!READ_ONCE(ctx->others))
-		return first && test_bit(first->index, ctx->work) ? first : NULL;
-	turn = min(READ_ONCE(ctx->turn), nr_cpu_ids);
-	/* Others set and clear bits meanwhile. */
-	index = data_race(find_next_bit_wrap(ctx->work, nr_cpu_ids, turn));
-	if (index >= nr_cpu_ids)
-		return NULL;
-	WRITE_ONCE(ctx->turn, index);
-	return htw_context_base_of(ctx, index);
+	htw_context_for_each_base(ctx, base) {
+		if (htw_base_has_work(base, now))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -168,16 +153,6 @@ u64 htw_context_next(const struct htw_context *ctx)
 	htw_context_for_each_base(ctx, base)
 		next = min(next, READ_ONCE(base->first));
 	return next;
-}
-
-/*
- * Mark a base as one that has something due, or buckets to be moved down: after
- * &htw_base.told is set, and before tasks are woken.
- */
-void htw_base_mark(struct htw_base *base)
-{
-	smp_mb__before_atomic();	/* see htw_collect_looked() */
-	set_bit(base->index, base->ctx->work);
 }
 
 /* Free a context of which bases and pages are gone. */

@@ -48,15 +48,10 @@ struct htw_user;
  * @wait: who polls
  * @readers: tasks that block in read()
  * @fasync: who is to get SIGIO
- * @pins: holders: the file, the alarm's callback and the work item
- * @todo: what the work item is to do, of &enum htw_why (htw_lanes_lock)
- * @wake: in &htw_user.waiting (htw_lanes_lock)
- * @lane: in which (htw_lanes_lock)
- * @took: what the last wake-up of its poll queue took, in ns
- * @costly: what one takes, by the last two
- * @closed: it is woken no more (htw_lanes_lock)
- * @work: a bit for each base, by its index: a task should look at the base, as
- *	it has something due or buckets to be moved down
+ * @pins: holders: the file, alarms' callbacks and work items (taken under the
+ *	alarm's lock)
+ * @cost: what the last wake-up of its poll queue took, in ns; zero if it has had
+ *	none
  */
 struct htw_context {
 	struct htw_user *user;
@@ -77,13 +72,7 @@ struct htw_context {
 	wait_queue_head_t readers;
 	struct fasync_struct *fasync;
 	atomic_t pins;
-	u32 todo;
-	struct list_head wake;
-	u32 took;
-	u32 costly;
-	bool closed;
-	u8 lane;
-	unsigned long work[];
+	u32 cost;
 };
 
 extern struct kmem_cache *htw_base_cache;
@@ -97,10 +86,8 @@ void htw_context_free(struct htw_context *ctx);
 void htw_context_unpin(struct htw_context *ctx);
 u64 htw_context_next(const struct htw_context *ctx);
 bool htw_context_has_work(const struct htw_context *ctx);
-void htw_base_mark(struct htw_base *base);
 struct htw_base *htw_context_base_of(const struct htw_context *ctx, unsigned int index);
 struct htw_base *htw_context_base_from(const struct htw_context *ctx, unsigned int *index);
-struct htw_base *htw_context_next_work(struct htw_context *ctx);
 bool htw_context_charge(struct htw_context *ctx, size_t bytes);
 bool htw_context_try_charge(struct htw_context *ctx, size_t bytes);
 void htw_context_uncharge(struct htw_context *ctx, size_t bytes);

@@ -1,245 +1,414 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What is due is told to who waits: by an alarm that rings, or by a task that
- * finds it
+ * An alarm rings, and a task leaves a base: the table of docs/waking.md
+ *
+ * Only the callback and the work items announce what is due, and wake tasks that
+ * sleep; tasks take that back. (On the manual clock, which has no alarm, the
+ * task does that makes a timer due.)
  */
 
+#include <linux/init.h>
 #include <linux/kcov.h>
 #include <linux/sched/clock.h>
 
 #include <trace/events/htw.h>
 
 #include "ring.h"
+#include "user.h"
 #include "wait.h"
 
-/* Bases that are taken out of the queue while the lock is held. */
+/* Bases that a ring, or a turn of a work item, is for. */
 #define HTW_RING_BATCH		16u
+/* What a turn may take, in ns. */
+#define HTW_RING_TURN_NS	(50 * NSEC_PER_USEC)
 /*
- * The first delay after which the alarm rings again for a base, if the task that
- * it woke has not looked at it: another task that blocks in read() is woken. Each
- * further delay is twice the one before.
+ * If nothing is taken of what was announced, another task that blocks in read()
+ * is woken after that, the next one after twice that, and so on.
  */
 #define HTW_RING_AGAIN		(NSEC_PER_SEC / 256)
-/*
- * The number of these delays, 0.25 s in all. The ring after the next delay wakes
- * all tasks that wait. If no task blocks in read(), the first delay is 0.5 s.
- */
+/* So many of these delays, 0.25 s in all; after the next one all are woken. */
 #define HTW_RING_AGAIN_ALL	6u
 /* The delay is doubled so often at most: to 64 s. */
 #define HTW_RING_AGAIN_MAX	14u
 
-/* Contexts to be woken when the lock has been dropped; each is pinned. */
-struct htw_rung {
-	struct htw_context *ctx;
-	enum htw_why ring;
-};
+/* Is a timer of a context due? Moves some buckets down. */
+static bool (*htw_ring_look)(struct htw_context *ctx) __ro_after_init;
 
 /*
- * Who waits is told that a timer of a base is due. In this order:
- * htw_collect_looked() has the other one.
+ * More wait than those who are woken: they may be stopped, or get no CPU. Then
+ * it is announced again.
  */
-static void htw_ring_note_told(struct htw_base *base)
-{
-	WRITE_ONCE(base->told, true);
-	htw_delay_atomic();
-	htw_base_mark(base);
-}
-
-/*
- * Have the alarm ring again for a base with something due that waiters have
- * been woken for: the task that was woken may be stopped or get no CPU, and
- * then another one has to be woken. Each time after twice as long, until a
- * timer of the base is taken.
- */
-static void htw_ring_queue_again(struct htw_alarm *a, struct htw_base *base, u64 now)
+static void htw_ring_time_again(struct htw_alarm *a, struct htw_base *base, u64 now)
 {
 	u8 again = READ_ONCE(base->again);
-	u64 at;
 
 	lockdep_assert_held(&a->lock);
 
+	/* If no reader blocks, all are woken, after 0.5 s. */
 	if (!htw_wait_is_blocked(base->ctx))
 		again = max(again, HTW_RING_AGAIN_ALL + 1);
-	at = now + ((u64)HTW_RING_AGAIN << again);
-	if (base->armed <= at)
-		return;
-	htw_alarm_queue(a, base, at);
-	WRITE_ONCE(base->is_again, true);
-	base->is_for_all = again >= HTW_RING_AGAIN_ALL;
+	htw_alarm_time(a, base, now + ((u64)HTW_RING_AGAIN << again));
 	WRITE_ONCE(base->again, min(again + 1u, HTW_RING_AGAIN_MAX));
 }
 
-/*
- * Have a base's alarm ring again in case the task that was woken does not run:
- * others wait as well.
- */
-void htw_ring_again(struct htw_base *base)
+/* Leave a base to a work item, which is queued by the caller. */
+static void htw_ring_leave(struct htw_alarm *a, struct htw_base *base, u8 owed,
+			   unsigned long *works)
 {
-	struct htw_alarm *a;
-	unsigned long flags;
+	unsigned int work = htw_wait_work(base->ctx);
 
-	/*
-	 * Mostly it is to ring for that already. If its callback runs just now,
-	 * it wakes tasks after this one has looked.
-	 */
-	if (base->clock == HTW_MANUAL || READ_ONCE(base->is_again))
-		return;
-	a = htw_alarm_lock(base, &flags);
-	htw_ring_queue_again(a, base, htw_clock_now(a->clock));
-	htw_alarm_program(a);
-	raw_spin_unlock_irqrestore(&a->lock, flags);
+	htw_alarm_leave(a, base, work, owed);
+	*works |= BIT(work);
 }
 
 /*
- * The alarm's time for a base has come: decide why tasks are to be woken.
- * Return: the reason, or zero if no task is to be woken.
+ * A base's time has come, and nothing was taken of what had been announced: wake
+ * one more reader, or leave all who wait to a work item. Return: as
+ * htw_ring_decide().
  */
-static enum htw_why htw_ring_decide(struct htw_alarm *a, struct htw_base *base, u64 now)
+static u32 htw_ring_decide_again(struct htw_alarm *a, struct htw_base *base, u64 now,
+				 unsigned long *works)
 {
 	struct htw_context *ctx = base->ctx;
-	bool is_again = base->is_again, is_for_all = base->is_for_all;
-	u64 next, first;
+	u64 until;
+
+	/* With delays nothing shall make good for a lost wake-up. */
+	if (HTW_DELAYS_ON || !htw_wait_is_waiting(ctx))
+		return 0;
+
+	if (READ_ONCE(base->again) > HTW_RING_AGAIN_ALL || !htw_wait_is_blocked(ctx)) {
+		htw_ring_leave(a, base, HTW_WAKE_READERS | HTW_WAKE_POLLERS | HTW_WAKE_IN, works);
+		return 0;
+	}
+	if (!htw_wait_has_room(ctx->user, &until)) {
+		htw_alarm_time(a, base, now + until);
+		return 0;
+	}
+	if (htw_wait_has_others(ctx))
+		htw_ring_time_again(a, base, now);
+	return HTW_WAKE_READER;
+}
+
+/*
+ * A base's time has come: give it its place, and say who is to be woken.
+ *
+ * Return: what softirq is to wake, of &enum htw_wake; @works: the work items
+ * that are to be queued.
+ */
+static u32 htw_ring_decide(struct htw_alarm *a, struct htw_base *base, u64 now,
+			   unsigned long *works)
+{
+	u32 wakes = HTW_WAKE_READER | HTW_WAKE_POLLERS;
+	struct htw_context *ctx = base->ctx;
+	u64 next, first, until;
 
 	lockdep_assert_held(&a->lock);
 
-	htw_alarm_unqueue(a, base);
-	WRITE_ONCE(base->armed, HTW_NEVER);
-	/* Pairs with htw_base_drop_lock(). */
+	htw_alarm_take(a, base);
+	/* Pairs with htw_ring_settle(). */
 	smp_mb();
 	htw_delay_atomic();
 
-	if (READ_ONCE(base->told)) {
-		/*
-		 * With delays nothing shall make good for a wake-up that was
-		 * lost.
-		 */
-		if (HTW_DELAYS_ON)
-			return 0;
-		/*
-		 * The only one who polls may not be the one that was woken, and
-		 * has read a part: he is told once.
-		 */
-		if (is_for_all ? htw_wait_is_left(ctx) : htw_wait_is_waiting(ctx))
-			htw_ring_queue_again(a, base, now);
-		if (!is_again)
-			return 0;
-		return is_for_all ? HTW_WHY_AGAIN : HTW_WHY_READER;
-	}
+	if (READ_ONCE(base->told))
+		return htw_ring_decide_again(a, base, now, works);
+
+	first = READ_ONCE(base->first);
 	next = READ_ONCE(base->next);
 	if (next > now) {
-		if (next != HTW_NEVER)
-			htw_alarm_queue(a, base, next);
+		htw_alarm_time(a, base, next);
 		return 0;
 	}
-	htw_late_count(&base->alarm_late, now - next, 1);
-	first = READ_ONCE(base->first);
-	if (first > now) {
-		if (first != HTW_NEVER)
-			htw_alarm_queue(a, base, first);
-		if (!htw_wait_is_waiting(ctx))
-			return 0;
-		htw_base_mark(base);
-		return HTW_WHY_LOOK;
+	if (htw_wait_is_blocked(ctx) && !htw_wait_has_room(ctx->user, &until)) {
+		htw_alarm_time(a, base, now + until);
+		return 0;
 	}
-	htw_ring_note_told(base);
-	/*
-	 * Pairs with htw_wait_is_waiting()'s callers that queue themselves, and
-	 * then look.
-	 */
-	smp_mb();
-	if (htw_wait_has_others(ctx))
-		htw_ring_queue_again(a, base, now);
-	return READ_ONCE(base->is_guess) ? HTW_WHY_COME : HTW_WHY_DUE;
+
+	htw_late_count(&base->alarm_late, now - next, 1);
+	if (first <= now) {
+		/* Of a bucket it is not known whether one of its timers is due. */
+		if (!READ_ONCE(base->is_guess))
+			wakes |= HTW_WAKE_IN;
+		WRITE_ONCE(base->told, true);
+		htw_delay_atomic();
+		/* Pairs with whoever queues itself, and then looks. */
+		smp_mb();
+	} else {
+		htw_alarm_time(a, base, first);
+	}
+	if (!htw_wait_is_waiting(ctx))
+		return 0;
+
+	if (!htw_wait_is_blocked(ctx))
+		wakes &= ~HTW_WAKE_READER;
+	if (!wq_has_sleeper(&ctx->wait) && !READ_ONCE(ctx->fasync)) {
+		wakes &= ~HTW_WAKE_POLLERS;
+	} else if (!htw_wait_is_direct(ctx)) {
+		htw_ring_leave(a, base, wakes & ~HTW_WAKE_READER, works);
+		return wakes & HTW_WAKE_READER;
+	}
+	if (first <= now && htw_wait_has_others(ctx))
+		htw_ring_time_again(a, base, now);
+	return wakes;
 }
 
-/**
- * htw_ring() - an alarm rings: the function of its hrtimer
- * @timer: the hrtimer
- *
- * Context: softirq, on PREEMPT_RT a thread's.
- * Return: %HRTIMER_NORESTART; it has been started again if it is to ring.
+/*
+ * An alarm rings: the function of its hrtimer. Context: softirq, on PREEMPT_RT a
+ * thread's.
  */
-enum hrtimer_restart htw_ring(struct hrtimer *timer)
+static enum hrtimer_restart htw_ring(struct hrtimer *timer)
 {
 	struct htw_alarm *a = container_of(timer, struct htw_alarm, timer);
-	u64 now = htw_clock_now(a->clock);
-	struct htw_rung rung[HTW_RING_BATCH];
-	u32 count = 0, looked = 0, room;
-	struct htw_base *base;
-	unsigned long flags;
-	u64 later, clock, late;
+	u64 now = htw_clock_now(a->clock), late;
+	unsigned long flags, works = 0;
+	u32 count = 0;
 
 	kcov_remote_start_common(a->user->kcov_handle);
-	room = htw_wait_room(a, now, &later);
 	raw_spin_lock_irqsave(&a->lock, flags);
 	a->ringing = true;
-	late = now - min(now, a->programmed);
-	while (looked++ < HTW_RING_BATCH && (base = htw_alarm_first(a)) && base->armed <= now) {
-		bool reads = htw_wait_is_blocked(base->ctx);
-		enum htw_why ring;
-
-		if (reads && !room) {
-			a->hold = later;
-			break;
-		}
-		ring = htw_ring_decide(a, base, now);
-		if (!ring)
-			continue;
-		room -= reads;
-		atomic_inc(&base->ctx->pins);
-		rung[count++] = (struct htw_rung){ base->ctx, ring };
-	}
 	a->rings++;
-	a->awaited += count;
-	raw_spin_unlock_irqrestore(&a->lock, flags);
-	trace_htw_alarm_ring(a, late, count);
+	late = now - min(now, a->programmed);
 
-	clock = local_clock();
-	for (u32 i = 0; i < count; i++) {
+	for (u32 i = 0; i < HTW_RING_BATCH; i++) {
+		struct htw_base *base = htw_alarm_first(a);
+		struct htw_context *ctx;
+		u32 wakes;
+
+		if (!base || base->armed > now)
+			break;
+		ctx = base->ctx;
+		wakes = htw_ring_decide(a, base, now, &works);
+		count += wakes || base->owed;
+		if (!wakes)
+			continue;
+
+		atomic_inc(&ctx->pins);
+		raw_spin_unlock_irqrestore(&a->lock, flags);
 		htw_delay_atomic();
-		htw_wait_ring(a, rung[i].ctx, rung[i].ring, &clock);
-		htw_context_unpin(rung[i].ctx);
+		htw_wait_wake_direct(ctx, wakes);
+		htw_context_unpin(ctx);
+		raw_spin_lock_irqsave(&a->lock, flags);
 	}
 
-	/* The gap is one of time for others, so it begins here. */
-	raw_spin_lock_irqsave(&a->lock, flags);
+	a->awaited += count;
 	a->ringing = false;
 	a->programmed = HTW_NEVER;
+	/* The gap is one of time for others, so it begins here. */
 	a->rung = htw_clock_now(a->clock);
 	htw_alarm_program(a);
 	raw_spin_unlock_irqrestore(&a->lock, flags);
+
+	trace_htw_alarm_ring(a, late, count);
+	/* The user stays until this has returned. */
+	for (unsigned int work = 0; work < HTW_WORKS; work++) {
+		if (works & BIT(work))
+			htw_user_queue_work(a->user, work);
+	}
 	kcov_remote_stop();
 	return HRTIMER_NORESTART;
 }
 
-/* htw_ring_unlock() if there is something to do. */
-void htw_ring_tell(struct htw_base *base, u64 now, unsigned int budget) __releases(&base->lock)
+/*
+ * Take the next base that was left to a work item. Return: its context, pinned,
+ * or NULL; @wakes: what is owed.
+ */
+static struct htw_context *htw_ring_take(struct htw_alarm *a, unsigned int work, u32 *wakes)
 {
-	bool tell = htw_base_look(base, now, &budget);
+	struct htw_context *ctx = NULL;
+	struct htw_base *base;
+	u64 now, next, first;
+	unsigned long flags;
 
-	htw_base_publish(base);
-	if (tell)
-		htw_ring_note_told(base);
-	htw_base_drop_lock(base);
-	if (tell) {
-		htw_delay();
-		htw_wait_wake(base->ctx);
-		if (htw_wait_is_left(base->ctx))
-			htw_ring_again(base);
-	}
-	htw_alarm_check(base);
+	/* Who leaves one queues the work item after that. */
+	if (list_empty_careful(&a->left[work]))
+		return NULL;
+	raw_spin_lock_irqsave(&a->lock, flags);
+	base = list_first_entry_or_null(&a->left[work], struct htw_base, entry);
+	if (!base)
+		goto out;
+	ctx = base->ctx;
+	atomic_inc(&ctx->pins);
+	*wakes = base->owed;
+	htw_alarm_take(a, base);
+	/* Pairs with htw_ring_settle(). */
+	smp_mb();
+	htw_delay_atomic();
+
+	now = htw_clock_now(a->clock);
+	first = READ_ONCE(base->first);
+	next = READ_ONCE(base->next);
+	if (!READ_ONCE(base->told))
+		/* At @next alone it would ring, and be left, without end. */
+		htw_alarm_time(a, base, next > now ? next : first);
+	else if (!HTW_DELAYS_ON && htw_wait_has_others(ctx))
+		htw_ring_time_again(a, base, now);
+	htw_alarm_program(a);
+out:
+	raw_spin_unlock_irqrestore(&a->lock, flags);
+	return ctx;
 }
 
-/*
- * htw_ring_unlock() if who waits has been told of something. If that has ended
- * without being read, or was put off, he is to be told of the next.
- */
-void htw_ring_unlock_told(struct htw_base *base, u64 now) __releases(&base->lock)
+/* May a work item go on? Otherwise it has been queued again, behind others. */
+static bool htw_ring_goes_on(struct htw_user *user, unsigned int work, u32 count, u64 spent)
 {
-	htw_base_publish(base);
-	/* A bucket that is to be moved down is nothing to be read. */
-	if (list_empty(&base->wheel.due) && (base->first > now || base->is_guess))
+	if (work == HTW_LONG - HTW_SHORT ? local_clock() >= READ_ONCE(user->rest) :
+					   count < HTW_RING_BATCH && spent < HTW_RING_TURN_NS)
+		return true;
+	htw_user_queue_work(user, work);
+	return false;
+}
+
+/* Wake what was left to a work item of a user, of all CPUs in turn. */
+static void htw_ring_wake_left(struct htw_user *user, unsigned int work)
+{
+	/* for_each_cpu_wrap() compares with it after each step: it must not move. */
+	const unsigned int turn = user->turn[work];
+	struct htw_wakes *wakes = &htw_wakes[work];
+	unsigned int cpu;
+	u32 count = 0, owed;
+	u64 spent = 0, took;
+
+	for_each_cpu_wrap(cpu, cpu_possible_mask, turn) {
+		for (unsigned int clock = 0; clock < HTW_CLOCKS; clock++) {
+			struct htw_alarm *a = &per_cpu_ptr(user->alarms, cpu)->on[clock];
+			struct htw_context *ctx;
+
+			/* The next turn begins with the next CPU. */
+			user->turn[work] = cpu + 1;
+			while (!list_empty_careful(&a->left[work])) {
+				if (!htw_ring_goes_on(user, work, count, spent))
+					return;
+				ctx = htw_ring_take(a, work, &owed);
+				if (!ctx)
+					break;
+
+				htw_delay();
+				took = htw_wait_wake_left(ctx, owed, htw_ring_look);
+				htw_context_unpin(ctx);
+				count++;
+				spent += took;
+				WRITE_ONCE(wakes->wakes, wakes->wakes + 1);
+				WRITE_ONCE(wakes->spent, wakes->spent + took);
+				cond_resched();
+			}
+		}
+	}
+}
+
+static void htw_ring_work_short(struct work_struct *work)
+{
+	struct htw_user *user = container_of(to_delayed_work(work), struct htw_user, work[0]);
+
+	kcov_remote_start_common(user->kcov_handle);
+	htw_ring_wake_left(user, 0);
+	kcov_remote_stop();
+}
+
+static void htw_ring_work_long(struct work_struct *work)
+{
+	struct htw_user *user = container_of(to_delayed_work(work), struct htw_user, work[1]);
+
+	kcov_remote_start_common(user->kcov_handle);
+	htw_ring_wake_left(user, 1);
+	kcov_remote_stop();
+}
+
+/**
+ * htw_ring_init() - have users' alarms ring, and their work items wake tasks
+ * @look: moves some buckets down, and says whether a timer is due, for programs
+ *	that wait for SIGIO
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int __init htw_ring_init(bool (*look)(struct htw_context *ctx))
+{
+	static const struct htw_user_calls calls = {
+		.ring = htw_ring,
+		.work = { htw_ring_work_short, htw_ring_work_long },
+	};
+
+	htw_ring_look = look;
+	return htw_users_init(&calls);
+}
+
+/* htw_ring_settle() with the alarm's lock held. */
+static void htw_ring_settle_locked(struct htw_alarm *a, struct htw_base *base, u64 now, bool due)
+{
+	bool left = base->place == HTW_SHORT || base->place == HTW_LONG;
+
+	lockdep_assert_held(&base->lock);
+	lockdep_assert_held(&a->lock);
+
+	if (due) {
+		if (!base->told && !left && base->armed > base->next)
+			htw_alarm_time(a, base, base->next);
+		return;
+	}
+	/* What is only to be moved down stays left to who is to be woken for it. */
+	if (!base->told && left && base->next <= now)
+		return;
+	WRITE_ONCE(base->told, false);
+	WRITE_ONCE(base->again, 0);
+	if (base->next > now || htw_wait_is_waiting(base->ctx))
+		htw_alarm_time(a, base, base->next);
+	else
+		htw_alarm_take(a, base);
+}
+
+/**
+ * htw_ring_settle() - a task leaves a base as it was published
+ * @base: the base; its lock is held
+ * @now: the time at which the task has looked, or changed it
+ * @due: a timer stays due
+ *
+ * Sets the alarm, or takes back that something was announced. A deadline that
+ * has moved later does not touch the alarm.
+ */
+void htw_ring_settle(struct htw_base *base, u64 now, bool due)
+{
+	struct htw_alarm *a;
+	unsigned long flags;
+
+	lockdep_assert_held(&base->lock);
+
+	/* Pairs with htw_ring_decide(), and with whoever queues itself and looks. */
+	smp_mb();
+	htw_delay_atomic();
+	if (READ_ONCE(base->told)) {
+		if (due)
+			return;
+	} else if (READ_ONCE(base->armed) <= base->next ||
+		   (base->next <= now && !htw_wait_is_waiting(base->ctx))) {
+		return;
+	}
+	if (base->clock == HTW_MANUAL) {
 		WRITE_ONCE(base->told, false);
-	htw_base_drop_lock(base);
-	htw_alarm_check(base);
+		return;
+	}
+
+	a = htw_alarm_of(base);
+	raw_spin_lock_irqsave(&a->lock, flags);
+	htw_ring_settle_locked(a, base, now, due);
+	htw_alarm_program(a);
+	raw_spin_unlock_irqrestore(&a->lock, flags);
+}
+
+/* htw_ring_unlock() if there is something to do. */
+void htw_ring_unlock_slow(struct htw_base *base, u64 now, unsigned int budget)
+	__releases(&base->lock)
+{
+	bool due = !list_empty(&base->wheel.due), announce;
+
+	htw_base_publish(base);
+	if (!due && base->next <= now) {
+		due = htw_base_look(base, now, &budget);
+		htw_base_publish(base);
+	}
+	htw_ring_settle(base, now, due);
+
+	announce = due && base->clock == HTW_MANUAL && !base->told;
+	if (announce)
+		WRITE_ONCE(base->told, true);
+	spin_unlock(&base->lock);
+	if (announce)
+		htw_wait_wake_all(base->ctx);
 }

@@ -11,6 +11,7 @@
 #include "pages.h"
 #include "ring.h"
 #include "setup.h"
+#include "user.h"
 #include "wait.h"
 
 static_assert(sizeof(struct htw_setup_args) == 64);
@@ -176,8 +177,7 @@ static int htw_setup_advance_base(struct htw_base *base, u64 now)
 			return due;
 		if (fatal_signal_pending(current)) {
 			/* The clock has moved: others go on. */
-			htw_base_mark(base);
-			htw_wait_wake(base->ctx);
+			htw_wait_wake_all(base->ctx);
 			return -EINTR;
 		}
 		cond_resched();

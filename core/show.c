@@ -7,7 +7,7 @@
  * as it takes to copy some numbers.
  *
  * users: a line for each user, and one for each of its alarms that was used
- * lanes: a line for each of the two work items that wake tasks
+ * lanes: a line for each of the two workqueues that wake tasks
  *
  * Lines of these consist of names and values. Tools must find fields by name,
  * as more may be added.
@@ -17,6 +17,7 @@
 #include <linux/seq_file.h>
 
 #include "show.h"
+#include "user.h"
 #include "wait.h"
 
 /**
@@ -211,13 +212,10 @@ DEFINE_SHOW_ATTRIBUTE(htw_debugfs_users);
 
 static int htw_debugfs_lanes_show(struct seq_file *m, void *unused)
 {
-	for (unsigned int nr = 0; nr < HTW_LANES; nr++) {
-		const struct htw_lane *lane = &htw_lanes[nr];
-
-		seq_printf(m, "lane %u waiting %u wakes %llu spent_ns %llu\n", nr,
-			   READ_ONCE(lane->waiting), READ_ONCE(lane->wakes),
-			   READ_ONCE(lane->spent));
-	}
+	for (unsigned int work = 0; work < HTW_WORKS; work++)
+		seq_printf(m, "lane %u waiting %u wakes %llu spent_ns %llu\n", work,
+			   atomic_read(&htw_alarms_left[work]), READ_ONCE(htw_wakes[work].wakes),
+			   READ_ONCE(htw_wakes[work].spent));
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(htw_debugfs_lanes);

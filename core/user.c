@@ -15,11 +15,12 @@
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/hashtable.h>
+#include <linux/init.h>
 #include <linux/random.h>
 #include <linux/ratelimit.h>
+#include <linux/sched/clock.h>
 #include <linux/slab.h>
 
-#include "alarm.h"
 #include "user.h"
 
 unsigned int htw_max_user_timers = 4194304;
@@ -28,6 +29,25 @@ atomic_t htw_users_refused;
 
 static DEFINE_SPINLOCK(htw_users_lock);
 static DEFINE_HASHTABLE(htw_users, 8);		/* by uid */
+
+static const struct htw_user_calls *htw_user_calls __ro_after_init;
+/* Ordered: each takes users in turn. */
+static struct workqueue_struct *htw_works[HTW_WORKS];
+
+/* How long it is until a time, by local_clock(), in jiffies; 0 if it has come. */
+static unsigned long htw_user_until(u64 time)
+{
+	u64 now = local_clock();
+
+	return now < time ? nsecs_to_jiffies(time - now) + 1 : 0;
+}
+
+/* Queue a work item: that for long wake-ups when the user has rested. */
+void htw_user_queue_work(struct htw_user *user, unsigned int work)
+{
+	queue_delayed_work(htw_works[work], &user->work[work],
+			   work ? htw_user_until(READ_ONCE(user->rest)) : 0);
+}
 
 /* A user's number, in the initial user namespace. */
 u32 htw_user_uid(const struct htw_user *user)
@@ -65,13 +85,48 @@ static struct htw_user *htw_user_find(kuid_t uid, const struct user_namespace *n
 	return NULL;
 }
 
+/* Alarms queue work items. */
 static void htw_user_free(struct htw_user *user)
 {
-	htw_alarms_free(user->alarms);
+	htw_alarms_stop(user->alarms);
+	for (unsigned int work = 0; work < HTW_WORKS; work++)
+		cancel_delayed_work_sync(&user->work[work]);
+	free_percpu(user->alarms);
 	WARN_ON_ONCE(atomic64_read(&user->timers));
 	if (user->ns)
 		put_user_ns(user->ns);
 	kfree(user);
+}
+
+/*
+ * Keep a user without a context for a while? As long as its wake-ups that took
+ * long are remembered, which is longer than it rests for them: otherwise the
+ * first one of each context that it opens, and closes again, would be its first.
+ */
+static bool htw_user_stays(struct htw_user *user)
+{
+	unsigned long delay = htw_user_until(READ_ONCE(user->forget));
+
+	lockdep_assert_held(&htw_users_lock);
+
+	if (delay)
+		queue_delayed_work(htw_works[1], &user->end, delay);
+	return delay;
+}
+
+static void htw_user_end(struct work_struct *work)
+{
+	struct htw_user *user = container_of(to_delayed_work(work), struct htw_user, end);
+	bool last;
+
+	spin_lock(&htw_users_lock);
+	/* Without a node it is about to be freed elsewhere. */
+	last = !user->contexts && !hlist_unhashed(&user->node) && !htw_user_stays(user);
+	if (last)
+		hash_del(&user->node);
+	spin_unlock(&htw_users_lock);
+	if (last)
+		htw_user_free(user);
 }
 
 static struct htw_user *htw_user_alloc(kuid_t uid, struct user_namespace *ns, bool privileged)
@@ -81,16 +136,15 @@ static struct htw_user *htw_user_alloc(kuid_t uid, struct user_namespace *ns, bo
 	if (!user)
 		return NULL;
 
-	user->alarms = htw_alarms_alloc(user);
+	user->alarms = htw_alarms_alloc(user, htw_user_calls->ring);
 	if (!user->alarms) {
 		kfree(user);
 		return NULL;
 	}
 
-	for (unsigned int nr = 0; nr < HTW_LANES; nr++) {
-		INIT_LIST_HEAD(&user->lane[nr]);
-		INIT_LIST_HEAD(&user->waiting[nr]);
-	}
+	for (unsigned int work = 0; work < HTW_WORKS; work++)
+		INIT_DELAYED_WORK(&user->work[work], htw_user_calls->work[work]);
+	INIT_DELAYED_WORK(&user->end, htw_user_end);
 
 	user->uid = uid;
 	user->ns = ns ? get_user_ns(ns) : NULL;
@@ -145,20 +199,41 @@ struct htw_user *htw_user_get(void)
 }
 
 /*
- * Drop a context's reference to its user, who goes with the last one. May
- * sleep.
+ * Drop a context's reference to its user, who goes with the last one, or a
+ * while later. May sleep.
  */
 void htw_user_put(struct htw_user *user)
 {
 	bool last;
 
 	spin_lock(&htw_users_lock);
-	last = !--user->contexts;
+	last = !--user->contexts && !htw_user_stays(user);
 	if (last)
 		hash_del(&user->node);
 	spin_unlock(&htw_users_lock);
-	if (last)
-		htw_user_free(user);
+	if (!last)
+		return;
+	cancel_delayed_work_sync(&user->end);
+	htw_user_free(user);
+}
+
+/**
+ * htw_users_init() - make the workqueues of all users
+ * @calls: what users have done
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int __init htw_users_init(const struct htw_user_calls *calls)
+{
+	htw_user_calls = calls;
+	for (unsigned int work = 0; work < HTW_WORKS; work++) {
+		htw_works[work] = alloc_ordered_workqueue("htw_wake%u", 0, work);
+		if (!htw_works[work]) {
+			htw_users_exit();
+			return -ENOMEM;
+		}
+	}
+	return 0;
 }
 
 /*
@@ -181,6 +256,22 @@ static struct htw_user *htw_user_next(const struct htw_user *user)
 		hlist_entry(node, struct htw_user, node)->contexts++;
 	spin_unlock(&htw_users_lock);
 	return hlist_entry_safe(node, struct htw_user, node);
+}
+
+/* No context is left, but perhaps users are. */
+void htw_users_exit(void)
+{
+	struct htw_user *user;
+
+	while ((user = htw_user_next(NULL))) {
+		cancel_delayed_work_sync(&user->end);
+		hash_del(&user->node);
+		htw_user_free(user);
+	}
+	for (unsigned int work = 0; work < HTW_WORKS; work++) {
+		if (htw_works[work])
+			destroy_workqueue(htw_works[work]);
+	}
 }
 
 /**

@@ -12,11 +12,9 @@
 #include <linux/refcount.h>
 #include <linux/uidgid.h>
 #include <linux/user_namespace.h>
+#include <linux/workqueue.h>
 
-struct htw_alarms;
-
-/* Contexts whose wake-ups are short, and those whose last one was long. */
-#define HTW_LANES		2
+#include "alarm.h"
 
 /**
  * struct htw_user - user to whom contexts are charged
@@ -32,14 +30,13 @@ struct htw_alarms;
  * @timers: slots for which there is memory in all contexts
  * @refused: how often memory was refused at the limit
  * @alarms: on each CPU one for each clock
- * @lane: in &htw_lane.users, if @waiting is not empty (htw_lanes_lock)
- * @waiting: contexts to be woken, by lane (htw_lanes_lock)
- * @rest: until then none of its contexts in a lane is woken, by local_clock()
- *	(htw_lanes_lock)
+ * @work: wake tasks for the bases that are %HTW_SHORT, and %HTW_LONG
+ * @turn: the CPU with which they go on
+ * @rest: until then no poll queue is woken directly, nor one whose wake-ups
+ *	take long, by local_clock()
  * @longest: the longest of its recent wake-ups that took long, in ns
- *	(htw_lanes_lock)
  * @forget: when those are not recent any more, by local_clock()
- *	(htw_lanes_lock)
+ * @end: frees the user, when it has had no context until @forget
  * @kcov_handle: to which the coverage of alarms and wake-ups is reported, with
  *	CONFIG_KCOV: of the program that opened the first context
  */
@@ -53,11 +50,12 @@ struct htw_user {
 	atomic64_t timers;
 	atomic_t refused;
 	struct htw_alarms __percpu *alarms;
-	struct list_head lane[HTW_LANES];
-	struct list_head waiting[HTW_LANES];
-	u64 rest[HTW_LANES];
+	struct delayed_work work[HTW_WORKS];
+	u32 turn[HTW_WORKS];
+	u64 rest;
 	u64 longest;
 	u64 forget;
+	struct delayed_work end;
 
 	typeof(kcov_common_handle()) kcov_handle;
 };
@@ -65,6 +63,19 @@ struct htw_user {
 extern unsigned int htw_max_user_timers;
 extern atomic_t htw_users_refused;
 
+/**
+ * struct htw_user_calls - what users have done that is not their affair
+ * @ring: the function of their alarms
+ * @work: those of their work items
+ */
+struct htw_user_calls {
+	enum hrtimer_restart (*ring)(struct hrtimer *timer);
+	work_func_t work[HTW_WORKS];
+};
+
+int htw_users_init(const struct htw_user_calls *calls);
+void htw_users_exit(void);
+void htw_user_queue_work(struct htw_user *user, unsigned int work);
 u32 htw_user_uid(const struct htw_user *user);
 struct htw_user *htw_user_get(void);
 void htw_user_put(struct htw_user *user);

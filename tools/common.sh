@@ -145,8 +145,8 @@ privileged() {
 
 # build_module KERNEL DIR [MAKE-ARGUMENT]...: build DIR/htw.ko and, unless the arguments say
 # otherwise, the samples, the modules of the benchmark and of the tests, from a copy of the sources
-# in DIR, so that kernels do not mix. DIR is below module_home. With $HTW_NEXT the core is that of
-# next/. If nothing has changed since the last time, kbuild is not asked, which takes seconds.
+# in DIR, so that kernels do not mix. DIR is below module_home. If nothing has changed since the last
+# time, kbuild is not asked, which takes seconds.
 build_module() {
 	local headers root dir=$2 make=(make) how was changes
 
@@ -155,7 +155,7 @@ build_module() {
 	# Nothing is mounted in the root: a container may not.
 	[ -z "$root" ] || make=(privileged chroot --userspec="$(id -u):$(id -g)" "$root" env -i
 		PATH=/usr/bin:/usr/sbin HOME=/ make)
-	how="$headers $(stat -c %y "$headers/Module.symvers") ${HTW_NEXT-} ${*:3}"
+	how="$headers $(stat -c %y "$headers/Module.symvers") ${*:3}"
 	was=$(cat "$dir/.built" 2>&1)
 	# Not while the sources change: this may be ended there.
 	rm -f "$dir/.built"
@@ -166,10 +166,8 @@ build_module() {
 	fi
 	[ -z "$changes" ] || printf '%s\n' "$changes"
 	shift 2
-	{ [ -z "${HTW_NEXT-}" ] ||
-		patch --directory="$dir" --strip=1 --quiet --force <"$htw_top/next/waking.patch"; } &&
-		"${make[@]}" -C "${headers#"$root"}" M="${dir#"$root"}" -j "$(nproc)" \
-			SAMPLES=1 BENCH=1 TESTS=1 "$@" modules &&
+	"${make[@]}" -C "${headers#"$root"}" M="${dir#"$root"}" -j "$(nproc)" \
+		SAMPLES=1 BENCH=1 TESTS=1 "$@" modules &&
 		echo "$how" >"$dir/.built"
 }
 

@@ -1,173 +1,169 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A file is closed beside an alarm's callback and the work item (core/)
+ * A file is closed beside an alarm's callback and a work item, and its user goes with it (core/)
  *
- * Stands for htw_chardev_release(), htw_alarm_take_out(), htw_wait_take_out() and htw_context_unpin()
- * beside htw_ring() with htw_wait_defer(), and htw_lane_work(). The context has a base, which is in
- * the alarm's queue. No task uses the context: the callback and the work item may, as long as they have
- * it pinned. The hrtimer rings whenever it likes. The next context has the memory as soon as it is free.
+ * Stands for htw_chardev_release(), htw_alarm_close(), htw_context_unpin() and htw_user_free() beside
+ * htw_ring() and htw_ring_work_short(). The context has a base, which is timed. No task uses the context: the
+ * callback and the work item may, as long as they have it pinned. The time may come whenever it likes. For
+ * SIGIO the work item looks, which may time the base again (htw_ring_settle()). What has been freed is used by others
+ * at once.
  *
- * Promised: nobody uses it after it was freed, close() returns, nothing refers to it then, and the work
- * item is not needed for that: it may be busy with a long wake-up, of another context.
+ * Promised: nobody uses the base after it was freed, nor the alarm after the user was, and close() returns
+ * although the work item, which is busy with others, does not come to the base.
  *
  * check:
  * check: -DBUSY
- * reject: -DPIN_LATE	the callback pins it after it has dropped the alarm's lock
- * reject: -DNOT_CLOSED -DBUSY	the callback may give it to the work item after close() has looked there
- * reject: -DNOT_TAKEN_OUT	close() leaves the base in the alarm's queue
- * reject: -DALARMS_FIRST	close() takes the base out before the work item is through
- * reject: -DNOT_AGAIN	close() does not wait for an alarm that has rung meanwhile
- * reject: -DLEFT_IN_LANE -DBUSY	close() waits for the work item to come to it
- * reject: -DNO_PIN_OF_LANE	the work item has no pin of its own
- * reject: -DFREED_AT_LAST_PIN	close() does not wait for others' pins
+ * reject: -DPIN_LATE	the callback pins the context after it has dropped the alarm's lock
+ * reject: -DNOT_CLOSED	a base that was taken out may be timed again
+ * reject: -DNOT_TAKEN_OUT	close() leaves the base in its place
+ * reject: -DNO_PIN_OF_WORK	the work item has no pin of its own
+ * reject: -DFREED_AT_ONCE	close() does not wait for who has it pinned
+ * reject: -DWORKS_FIRST	the work items are cancelled first, and the callback queues one
  */
 
-bool alarm_lock, lanes_lock;
-bool queued = true;		/* the base, in the alarm's queue */
-bool in_lane;			/* the context waits for the work item */
-bool closed, freed, done;
-byte pins = 1;			/* the file's */
+#define NOWHERE	0
+#define TIMED	1
+#define LEFT	2
+#define CLOSED	3
 
-#define USE		assert(!freed)
+bool alarm_lock;
+byte place = TIMED;
+byte pins = 1;			/* the file's */
+bool freed, user_freed;
+bool queued, working, ringing;
+bool timer_off, works_off;
+
+#define USE	assert(!freed)
+#define USER	assert(!user_freed)
 
 /* htw_ring() */
 proctype callback()
 {
-	bool rung;
+	bool woken, left;
 
-	atomic { !alarm_lock -> alarm_lock = true };
-	if
-	:: queued ->
-		USE;
-		queued = false;
-		rung = true;
-#ifndef PIN_LATE
-		pins++
-#endif
-	:: !queued
-	fi;
-	alarm_lock = false;
-	if
-	:: rung ->
-#ifdef PIN_LATE
-		USE;
-		pins++;
-#endif
-		/* Wake, and leave what takes longer to the work item: htw_wait_defer(). */
-		USE;
+end:	do
+	:: atomic { place == TIMED && !timer_off && !alarm_lock -> ringing = true; alarm_lock = true };
+		USER;
 		if
-		:: true
-		:: atomic { !lanes_lock -> lanes_lock = true };
+		:: place == TIMED ->
 			USE;
 			if
-#ifdef NOT_CLOSED
-			:: !in_lane ->
-#else
-			:: !in_lane && !closed ->
+			:: place = NOWHERE;
+				woken = true;
+#ifndef PIN_LATE
+				pins++
 #endif
-#ifndef NO_PIN_OF_LANE
-				pins++;
-#endif
-				in_lane = true
-			:: else
-			fi;
-			lanes_lock = false
+			:: place = LEFT; left = true
+			fi
+		:: else
 		fi;
-		USE;
-		pins--
-	:: !rung
-	fi
+		alarm_lock = false;
+		if
+		:: woken ->
+#ifdef PIN_LATE
+			USE;
+			pins++;
+#endif
+			USE;		/* wakes */
+			USER;
+			pins--
+		:: else
+		fi;
+		if
+		:: left -> USER; queued = true
+		:: else
+		fi;
+		atomic { woken = false; left = false; ringing = false }
+	od
 }
 
-/* htw_lane_work() */
-proctype worker()
+/* htw_ring_work_short() */
+proctype work_item()
 {
-	bool taken;
-
-	do
-	:: atomic { !lanes_lock -> lanes_lock = true };
-		taken = in_lane;
+end:	do
+	:: atomic { queued && !works_off -> queued = false; working = true };
+#ifdef BUSY
 		if
-		:: taken ->
-			USE;
-			in_lane = false
-		:: !taken
+		:: working = false; goto stuck
+		:: true
 		fi;
-		lanes_lock = false;
+#endif
+		USER;
+		atomic { !alarm_lock -> alarm_lock = true };
 		if
-		:: taken ->
-			USE;		/* wake */
-			/* For SIGIO it looks, and may set the alarm: htw_alarm_set(). */
+		:: place == LEFT ->
+			USE;
+			place = NOWHERE;
+#ifndef NO_PIN_OF_WORK
+			pins++;
+#endif
+			alarm_lock = false;
+			USE;		/* wakes, and looks */
 			if
 			:: true
 			:: atomic { !alarm_lock -> alarm_lock = true };
 				USE;
-				queued = true;
+				if
+#ifndef NOT_CLOSED
+				:: place == CLOSED
+				:: place != CLOSED -> place = TIMED
+#else
+				:: place = TIMED
+#endif
+				fi;
 				alarm_lock = false
 			fi;
 			USE;
-#ifndef NO_PIN_OF_LANE
+#ifndef NO_PIN_OF_WORK
 			pins--
 #endif
-		:: !taken
+		:: else -> alarm_lock = false
 		fi;
-		taken = false
-	:: done -> break
-#ifdef BUSY
-	:: true -> break
-#endif
-	od
+		USER;
+		working = false
+	od;
+endstuck:
+stuck:	false
 }
 
-/* htw_alarm_take_out() */
-inline take_out()
-{
-	atomic { !alarm_lock -> alarm_lock = true };
-	queued = false;
-	alarm_lock = false
-}
-
-/* htw_chardev_release() */
 proctype close()
 {
-	bool was;
-
-#ifdef ALARMS_FIRST
-	take_out();
+#ifndef NOT_TAKEN_OUT
+	atomic { !alarm_lock -> alarm_lock = true };
+	place = CLOSED;
+	alarm_lock = false;
 #endif
-	atomic { !lanes_lock -> lanes_lock = true };
-	closed = true;
-#ifndef LEFT_IN_LANE
-	was = in_lane;
-	in_lane = false;
-#endif
-	lanes_lock = false;
-	if
-#ifndef NO_PIN_OF_LANE
-	:: was -> pins--
-#endif
-	:: else
-	fi;
 	pins--;
-#ifndef FREED_AT_LAST_PIN
-	!pins;
-#endif
-#if !defined(NOT_TAKEN_OUT) && !defined(ALARMS_FIRST)
-	take_out();
-#endif
-#if !defined(FREED_AT_LAST_PIN) && !defined(NOT_AGAIN)
+#ifndef FREED_AT_ONCE
 	!pins;
 #endif
 	freed = true;
-	assert(!queued && !in_lane);
-	done = true
+	assert(place == CLOSED);
+
+	/* htw_user_free(): hrtimer_cancel(), cancel_delayed_work_sync() */
+#ifdef WORKS_FIRST
+	queued = false;
+	!working;
+	timer_off = true;
+	!ringing;
+	assert(!queued);
+	user_freed = true
+#else
+	timer_off = true;
+	!ringing;
+	queued = false;
+	!working;
+	assert(!queued);
+	works_off = true;
+	user_freed = true
+#endif
 }
 
 init
 {
 	atomic {
 		run callback();
-		run worker();
+		run work_item();
 		run close()
 	}
 }

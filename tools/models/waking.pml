@@ -519,8 +519,14 @@ end:	do
 #endif
 		if
 		:: told ->
-			/* Nobody has taken it: leave it to the work item, for all. */
+			/* Nobody has taken it: wake one more reader, or leave it to the work item, for all. */
 			if
+			:: readers ->
+				go = true;
+				if
+				:: readers == 3 || pollers -> move_to(AGAIN)
+				:: else
+				fi
 			:: WAITING -> atomic { place = LEFT; owed = O_DUE; queued_work = true }
 			:: else
 			fi

@@ -1177,9 +1177,8 @@ static void run_on_first_cpu(unsigned int nr)
 }
 
 /*
- * The first in the queue is woken, and does not get its CPU: after half a
- * second others are told again. Of what is due later the alarm tells, of what
- * is due at once the task that starts it.
+ * The first in the queue is woken, and does not get its CPU: others are woken
+ * later, all of them after half a second. Also for what is due as it is started.
  */
 WAITERS_TEST(that_do_not_run)
 {

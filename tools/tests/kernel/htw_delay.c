@@ -47,12 +47,12 @@
  */
 static const char *const default_functions[] = {
 	/* alarms and waking */
-	"htw_alarm_set", "htw_ring_again", "htw_alarm_take_out", "htw_ring",
-	"htw_wait_ring", "htw_wait_ring%return", "htw_wait_wake", "htw_wait_take_out",
-	"htw_lane_work",
+	"htw_alarm_time", "htw_alarm_leave", "htw_alarm_close", "htw_ring",
+	"htw_wait_wake_direct", "htw_wait_wake_direct%return", "htw_wait_wake_left",
+	"htw_wait_wake_all", "htw_ring_work_short", "htw_ring_work_long",
 	/* bases */
 	"htw_bases_free", "htw_base_add_levels", "htw_base_publish", "htw_base_publish%return",
-	"htw_ring_tell", "htw_ring_unlock_told", "htw_base_remove_levels", "htw_bases_make",
+	"htw_ring_settle", "htw_ring_unlock_slow", "htw_base_remove_levels", "htw_bases_make",
 	/* collecting */
 	"htw_collect_read", "htw_collect_poll", "htw_collect_pass_on",
 	"htw_wheel_collect_due%return",
