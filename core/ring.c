@@ -52,10 +52,10 @@ static void htw_ring_time_again(struct htw_alarm *a, struct htw_base *base, u64 
 }
 
 /* Leave a base to a work item, which is queued by the caller. */
-static void htw_ring_leave(struct htw_alarm *a, struct htw_base *base, u8 owed,
+static void htw_ring_leave(struct htw_alarm *a, struct htw_base *base, u8 owed, u64 local,
 			   unsigned long *works)
 {
-	unsigned int work = htw_wait_work(base->ctx);
+	unsigned int work = htw_wait_is_long(base->ctx, local);
 
 	htw_alarm_leave(a, base, work, owed);
 	*works |= BIT(work);
@@ -66,21 +66,22 @@ static void htw_ring_leave(struct htw_alarm *a, struct htw_base *base, u8 owed,
  * one more reader, or leave all who wait to a work item. Return: as
  * htw_ring_decide().
  */
-static u32 htw_ring_decide_again(struct htw_alarm *a, struct htw_base *base, u64 now,
+static u32 htw_ring_decide_again(struct htw_alarm *a, struct htw_base *base, u64 now, u64 local,
 				 unsigned long *works)
 {
+	const u32 all = HTW_WAKE_READERS | HTW_WAKE_POLLERS | HTW_WAKE_IN;
 	struct htw_context *ctx = base->ctx;
 	u64 until;
 
 	/* With delays nothing shall make good for a lost wake-up. */
-	if (HTW_DELAYS_ON || !htw_wait_is_waiting(ctx))
+	if (HTW_DELAYS_ON || !htw_wait_who(ctx))
 		return 0;
 
 	if (READ_ONCE(base->again) > HTW_RING_AGAIN_ALL || !htw_wait_is_blocked(ctx)) {
-		htw_ring_leave(a, base, HTW_WAKE_READERS | HTW_WAKE_POLLERS | HTW_WAKE_IN, works);
+		htw_ring_leave(a, base, all, local, works);
 		return 0;
 	}
-	if (!htw_wait_has_room(ctx->user, &until)) {
+	if (!htw_wait_has_room(ctx->user, local, &until)) {
 		htw_alarm_time(a, base, now + until);
 		return 0;
 	}
@@ -90,17 +91,18 @@ static u32 htw_ring_decide_again(struct htw_alarm *a, struct htw_base *base, u64
 }
 
 /*
- * A base's time has come: give it its place, and say who is to be woken.
+ * A base's time has come: give it its place, and say who is to be woken. @local
+ * is the time by local_clock().
  *
  * Return: what softirq is to wake, of &enum htw_wake; @works: the work items
  * that are to be queued.
  */
-static u32 htw_ring_decide(struct htw_alarm *a, struct htw_base *base, u64 now,
+static u32 htw_ring_decide(struct htw_alarm *a, struct htw_base *base, u64 now, u64 local,
 			   unsigned long *works)
 {
-	u32 wakes = HTW_WAKE_READER | HTW_WAKE_POLLERS;
 	struct htw_context *ctx = base->ctx;
 	u64 next, first, until;
+	u32 wakes;
 
 	lockdep_assert_held(&a->lock);
 
@@ -110,7 +112,7 @@ static u32 htw_ring_decide(struct htw_alarm *a, struct htw_base *base, u64 now,
 	htw_delay_atomic();
 
 	if (READ_ONCE(base->told))
-		return htw_ring_decide_again(a, base, now, works);
+		return htw_ring_decide_again(a, base, now, local, works);
 
 	first = READ_ONCE(base->first);
 	next = READ_ONCE(base->next);
@@ -118,32 +120,29 @@ static u32 htw_ring_decide(struct htw_alarm *a, struct htw_base *base, u64 now,
 		htw_alarm_time(a, base, next);
 		return 0;
 	}
-	if (htw_wait_is_blocked(ctx) && !htw_wait_has_room(ctx->user, &until)) {
+	if (htw_wait_is_blocked(ctx) && !htw_wait_has_room(ctx->user, local, &until)) {
 		htw_alarm_time(a, base, now + until);
 		return 0;
 	}
 
 	htw_late_count(&base->alarm_late, now - next, 1);
 	if (first <= now) {
-		/* Of a bucket it is not known whether one of its timers is due. */
-		if (!READ_ONCE(base->is_guess))
-			wakes |= HTW_WAKE_IN;
 		WRITE_ONCE(base->told, true);
 		htw_delay_atomic();
-		/* Pairs with whoever queues itself, and then looks. */
-		smp_mb();
 	} else {
 		htw_alarm_time(a, base, first);
 	}
-	if (!htw_wait_is_waiting(ctx))
+	/* Pairs with whoever queues itself, and then looks. */
+	smp_mb();
+	wakes = htw_wait_who(ctx);
+	if (!wakes)
 		return 0;
 
-	if (!htw_wait_is_blocked(ctx))
-		wakes &= ~HTW_WAKE_READER;
-	if (!wq_has_sleeper(&ctx->wait) && !READ_ONCE(ctx->fasync)) {
-		wakes &= ~HTW_WAKE_POLLERS;
-	} else if (!htw_wait_is_direct(ctx)) {
-		htw_ring_leave(a, base, wakes & ~HTW_WAKE_READER, works);
+	/* Of a bucket it is not known whether one of its timers is due. */
+	if (first <= now && !READ_ONCE(base->is_guess))
+		wakes |= HTW_WAKE_IN;
+	if ((wakes & HTW_WAKE_POLLERS) && !htw_wait_is_direct(ctx, local)) {
+		htw_ring_leave(a, base, wakes & ~HTW_WAKE_READER, local, works);
 		return wakes & HTW_WAKE_READER;
 	}
 	if (first <= now && htw_wait_has_others(ctx))
@@ -158,7 +157,7 @@ static u32 htw_ring_decide(struct htw_alarm *a, struct htw_base *base, u64 now,
 static enum hrtimer_restart htw_ring(struct hrtimer *timer)
 {
 	struct htw_alarm *a = container_of(timer, struct htw_alarm, timer);
-	u64 now = htw_clock_now(a->clock), late;
+	u64 now = htw_clock_now(a->clock), local = local_clock(), late;
 	unsigned long flags, works = 0;
 	u32 count = 0;
 
@@ -176,7 +175,7 @@ static enum hrtimer_restart htw_ring(struct hrtimer *timer)
 		if (!base || base->armed > now)
 			break;
 		ctx = base->ctx;
-		wakes = htw_ring_decide(a, base, now, &works);
+		wakes = htw_ring_decide(a, base, now, local, &works);
 		count += wakes || base->owed;
 		if (!wakes)
 			continue;
@@ -184,7 +183,7 @@ static enum hrtimer_restart htw_ring(struct hrtimer *timer)
 		atomic_inc(&ctx->pins);
 		raw_spin_unlock_irqrestore(&a->lock, flags);
 		htw_delay_atomic();
-		htw_wait_wake_direct(ctx, wakes);
+		local = htw_wait_wake_direct(ctx, wakes);
 		htw_context_unpin(ctx);
 		raw_spin_lock_irqsave(&a->lock, flags);
 	}
@@ -348,7 +347,7 @@ static void htw_ring_settle_locked(struct htw_alarm *a, struct htw_base *base, u
 		return;
 	WRITE_ONCE(base->told, false);
 	WRITE_ONCE(base->again, 0);
-	if (base->next > now || htw_wait_is_waiting(base->ctx))
+	if (base->next > now || htw_wait_who(base->ctx))
 		htw_alarm_time(a, base, base->next);
 	else
 		htw_alarm_take(a, base);
@@ -377,7 +376,7 @@ void htw_ring_settle(struct htw_base *base, u64 now, bool due)
 		if (due)
 			return;
 	} else if (READ_ONCE(base->armed) <= base->next ||
-		   (base->next <= now && !htw_wait_is_waiting(base->ctx))) {
+		   (base->next <= now && !htw_wait_who(base->ctx))) {
 		return;
 	}
 	if (base->clock == HTW_MANUAL) {

@@ -23,8 +23,7 @@
 #define HTW_WINDOW_NS		(250 * NSEC_PER_USEC)
 /* What they may take in it, but for the first of each user. */
 #define HTW_WINDOW_SPEND_NS	(50 * NSEC_PER_USEC)
-/* A wake-up that takes longer is long: its user rests for a multiple of it. */
-#define HTW_LONG_NS		(50 * NSEC_PER_USEC)
+/* For which multiple of what a long wake-up took its user rests. */
 #define HTW_LONG_REST		40u
 /* For which multiple of what it took a long wake-up is remembered. */
 #define HTW_LONG_MEMORY		(2 * HTW_LONG_REST)
@@ -42,13 +41,6 @@ static DEFINE_PER_CPU(struct htw_window, htw_windows);
 
 struct htw_wakes htw_wakes[HTW_WORKS];
 
-/* Does anybody wait? After what he waits for has been published. */
-bool htw_wait_is_waiting(struct htw_context *ctx)
-{
-	return wq_has_sleeper(&ctx->readers) || wq_has_sleeper(&ctx->wait) ||
-	       READ_ONCE(ctx->fasync);
-}
-
 /* How many are in a queue: none, one, or two for more than one. */
 static unsigned int htw_wait_count(const wait_queue_head_t *queue)
 {
@@ -57,14 +49,8 @@ static unsigned int htw_wait_count(const wait_queue_head_t *queue)
 	return list_is_singular(&queue->head) ? 1 : 2;
 }
 
-/* Does a reader block? One that has been woken is in the queue no more. */
-bool htw_wait_is_blocked(struct htw_context *ctx)
-{
-	return htw_wait_count(&ctx->readers);
-}
-
 /* Do more wait than one wake-up is for? Before that. */
-bool htw_wait_has_others(struct htw_context *ctx)
+bool htw_wait_has_others(const struct htw_context *ctx)
 {
 	return htw_wait_count(&ctx->readers) + htw_wait_count(&ctx->wait) > 1;
 }
@@ -72,12 +58,12 @@ bool htw_wait_has_others(struct htw_context *ctx)
 /**
  * htw_wait_has_room() - may softirq wake a task of a user here and now?
  * @user: the user
+ * @now: by local_clock()
  * @until: out: if not, when it may, in ns from now
  */
-bool htw_wait_has_room(struct htw_user *user, u64 *until)
+bool htw_wait_has_room(const struct htw_user *user, u64 now, u64 *until)
 {
 	struct htw_window *window = raw_cpu_ptr(&htw_windows);
-	u64 now = local_clock();
 
 	if (now - window->began >= HTW_WINDOW_NS) {
 		window->began = now;
@@ -88,43 +74,26 @@ bool htw_wait_has_room(struct htw_user *user, u64 *until)
 	       raw_cpu_ptr(user->alarms)->window != window->began;
 }
 
-/*
- * Does a context's next wake-up take long? As the last one did; if it has had
- * none, as its user's recent ones.
- */
-static bool htw_wait_is_long(const struct htw_context *ctx)
-{
-	u32 cost = READ_ONCE(ctx->cost);
-
-	return cost ? cost > HTW_LONG_NS : local_clock() < READ_ONCE(ctx->user->forget);
-}
-
-/* May softirq wake who polls? */
-bool htw_wait_is_direct(struct htw_context *ctx)
+/* May softirq wake who polls? @now is by local_clock(). */
+bool htw_wait_is_direct(const struct htw_context *ctx, u64 now)
 {
 	u64 until;
 
 	return list_is_singular(&ctx->wait.head) && !READ_ONCE(ctx->fasync) &&
-	       !htw_wait_is_long(ctx) && local_clock() >= READ_ONCE(ctx->user->rest) &&
-	       htw_wait_has_room(ctx->user, &until);
-}
-
-/* The work item that is to wake who polls. */
-unsigned int htw_wait_work(const struct htw_context *ctx)
-{
-	return htw_wait_is_long(ctx);
+	       !htw_wait_is_long(ctx, now) && now >= READ_ONCE(ctx->user->rest) &&
+	       htw_wait_has_room(ctx->user, now, &until);
 }
 
 /*
- * The time, less that in which this task would have run and others had the CPU:
- * on PREEMPT_RT a task that is woken preempts the one that wakes it.
+ * How long this task would have run while others had the CPU: on PREEMPT_RT a
+ * task that is woken preempts the one that wakes it.
  */
-static u64 htw_wait_clock(void)
+static u64 htw_wait_delay(void)
 {
 #ifdef CONFIG_SCHED_INFO
-	return local_clock() - current->sched_info.run_delay;
+	return current->sched_info.run_delay;
 #else
-	return local_clock();
+	return 0;
 #endif
 }
 
@@ -134,10 +103,10 @@ static u64 htw_wait_clock(void)
  * this and the longest of the recent ones before it, and for the first not at
  * all. (A race between two CPUs loses one of two measurements.)
  */
-static void htw_wait_note(struct htw_context *ctx, u64 took)
+static void htw_wait_note(struct htw_context *ctx, u64 took, u64 now)
 {
 	struct htw_user *user = ctx->user;
-	u64 now = local_clock(), longest = READ_ONCE(user->longest);
+	u64 longest = READ_ONCE(user->longest);
 
 	WRITE_ONCE(ctx->cost, clamp_t(u64, took, 1, U32_MAX));
 	/*
@@ -174,23 +143,26 @@ static void htw_wait_wake_pollers(struct htw_context *ctx, u32 wakes)
  * @wakes: of &enum htw_wake
  *
  * Context: softirq; no lock is held.
+ * Return: the time after it, by local_clock().
  */
-void htw_wait_wake_direct(struct htw_context *ctx, u32 wakes)
+u64 htw_wait_wake_direct(struct htw_context *ctx, u32 wakes)
 {
 	struct htw_window *window = raw_cpu_ptr(&htw_windows);
-	u64 began = htw_wait_clock(), took;
+	u64 began = local_clock() - htw_wait_delay(), now, took;
 
 	if (wakes & HTW_WAKE_READER)
 		wake_up(&ctx->readers);
 	if (wakes & HTW_WAKE_POLLERS)
 		htw_wait_wake_pollers(ctx, wakes);
 
-	took = htw_wait_clock() - began;
+	now = local_clock();
+	took = now - htw_wait_delay() - began;
 	raw_cpu_ptr(ctx->user->alarms)->window = window->began;
 	window->spent += took;
 	if (wakes & HTW_WAKE_POLLERS)
-		htw_wait_note(ctx, took);
+		htw_wait_note(ctx, took, now);
 	trace_htw_wake(ctx, false, took);
+	return now;
 }
 
 /**
@@ -207,21 +179,23 @@ void htw_wait_wake_direct(struct htw_context *ctx, u32 wakes)
  */
 u64 htw_wait_wake_left(struct htw_context *ctx, u32 wakes, bool (*look)(struct htw_context *ctx))
 {
-	u64 began = htw_wait_clock(), took;
+	u64 began = local_clock() - htw_wait_delay(), now, took;
 
 	if (wakes & HTW_WAKE_READERS)
 		wake_up_all(&ctx->readers);
 	if (wq_has_sleeper(&ctx->wait))
 		htw_wait_wake_pollers(ctx, wakes);
-	took = htw_wait_clock() - began;
+	now = local_clock();
+	took = now - htw_wait_delay() - began;
 
 	/* There is one signal for what is due. */
 	if (!(wakes & HTW_WAKE_READERS) && READ_ONCE(ctx->fasync) && look(ctx)) {
-		began = htw_wait_clock();
+		began = local_clock() - htw_wait_delay();
 		kill_fasync(&ctx->fasync, SIGIO, POLL_IN);
-		took += htw_wait_clock() - began;
+		now = local_clock();
+		took += now - htw_wait_delay() - began;
 	}
-	htw_wait_note(ctx, took);
+	htw_wait_note(ctx, took, now);
 	trace_htw_wake(ctx, true, took);
 	return took;
 }
