@@ -419,8 +419,13 @@ static ssize_t htw_collect_available(struct htw_context *ctx, struct iov_iter *t
 	}
 	WRITE_ONCE(ctx->turn, turn);
 
-	if (r.done)
+	if (r.done) {
+		struct htw_base *base;
+
+		htw_context_for_each_base(ctx, base)
+			htw_ring_rest(base, r.now);
 		return r.done;
+	}
 	/* Not before events are returned, which would be late by that. */
 	htw_pages_shrink(ctx, 0);
 	return ret;

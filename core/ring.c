@@ -62,7 +62,7 @@ static void htw_ring_leave(struct htw_alarm *a, struct htw_base *base, u8 owed, 
 }
 
 /*
- * A base's time has come, and nothing was taken of what had been announced: wake
+ * A base's time has come, and not all was taken of what had been announced: wake
  * one more reader, or leave all who wait to a work item. Return: as
  * htw_ring_decide().
  */
@@ -73,8 +73,11 @@ static u32 htw_ring_decide_again(struct htw_alarm *a, struct htw_base *base, u64
 	struct htw_context *ctx = base->ctx;
 	u64 until;
 
-	/* With delays nothing shall make good for a lost wake-up. */
-	if (HTW_DELAYS_ON || !htw_wait_who(ctx))
+	/*
+	 * With delays nothing shall make good for a lost wake-up; the rest of a
+	 * read is told of.
+	 */
+	if ((HTW_DELAYS_ON && READ_ONCE(base->again)) || !htw_wait_who(ctx))
 		return 0;
 
 	if (READ_ONCE(base->again) > HTW_RING_AGAIN_ALL || !htw_wait_is_blocked(ctx)) {
@@ -387,6 +390,39 @@ void htw_ring_settle(struct htw_base *base, u64 now, bool due)
 	a = htw_alarm_of(base);
 	raw_spin_lock_irqsave(&a->lock, flags);
 	htw_ring_settle_locked(a, base, now, due);
+	htw_alarm_program(a);
+	raw_spin_unlock_irqrestore(&a->lock, flags);
+}
+
+/**
+ * htw_ring_rest() - a call has returned some of what is due
+ * @base: a base of the context; its lock is not held
+ * @now: the time
+ *
+ * A task that polls, waits for edges and does not read on has not heard of the
+ * rest: it is announced again, a tick later.
+ */
+void htw_ring_rest(struct htw_base *base, u64 now)
+{
+	u64 at = now + base->tick_ns;
+	struct htw_alarm *a;
+	unsigned long flags;
+
+	if (!READ_ONCE(base->told) || !(htw_wait_who(base->ctx) & HTW_WAKE_POLLERS))
+		return;
+	if (base->clock == HTW_MANUAL) {
+		/* Its time may stay as it is. */
+		htw_wait_wake_all(base->ctx);
+		return;
+	}
+	if (READ_ONCE(base->armed) <= at)
+		return;
+
+	a = htw_alarm_of(base);
+	raw_spin_lock_irqsave(&a->lock, flags);
+	if (base->told && base->armed > at &&
+	    (base->place == HTW_NOWHERE || base->place == HTW_TIMED))
+		htw_alarm_time(a, base, at);
 	htw_alarm_program(a);
 	raw_spin_unlock_irqrestore(&a->lock, flags);
 }

@@ -871,6 +871,52 @@ static void others_are_woken_again(struct kunit *test)
 	KUNIT_EXPECT_LE(test, s->at[1] - s->at[0], SEC / 2 + LATE);
 }
 
+/* After each read of a part of what is due, who polls is woken for the rest a tick later. */
+static void rest_of_a_read_is_told(struct kunit *test)
+{
+	struct htw_test_file *f = open_counting(test);
+	const u64 tick_ns = htw_test_info(f).tick_ns;
+	struct sleeper *s = sleeper(f);
+	const u64 deadline = htw_now() + SEC;
+	struct htw_event event;
+
+	for (u32 i = 0; i < 4; i++)
+		htw_test_start(f, deadline, i);
+	htw_test_sleep_until(test, deadline + 10 * MS);
+	KUNIT_EXPECT_EQ(test, s->calls, 1);
+	for (u32 i = 0; i < 3; i++) {
+		const u64 read = htw_now();
+
+		KUNIT_EXPECT_EQ(test, htw_test_take(f, &event, 1), 1);
+		htw_test_sleep_until(test, read + 3 * SEC);
+		KUNIT_ASSERT_EQ(test, s->calls, 2 + i);
+		KUNIT_EXPECT_GE(test, s->at[1 + i] - read, tick_ns);
+		KUNIT_EXPECT_LE(test, s->at[1 + i] - read, tick_ns + LATE);
+	}
+	KUNIT_EXPECT_EQ(test, htw_test_take(f, &event, 1), 1);
+	htw_test_sleep_until(test, htw_now() + SEC);
+	KUNIT_EXPECT_EQ(test, s->calls, 4);
+}
+
+/* The same on the manual clock, by the call that reads. */
+static void rest_of_a_read_is_told_by_hand(struct kunit *test)
+{
+	struct htw_test_file *f = htw_test_manual(test, MS);
+	struct sleeper *s = sleeper(f);
+	struct htw_event event;
+
+	for (u32 i = 0; i < 3; i++)
+		htw_test_start(f, MS, i);
+	KUNIT_EXPECT_EQ(test, htw_test_advance_to(f, MS), 1);
+	KUNIT_EXPECT_EQ(test, s->calls, 1);
+	KUNIT_EXPECT_EQ(test, htw_test_take(f, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, s->calls, 2);
+	KUNIT_EXPECT_EQ(test, htw_test_take(f, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, s->calls, 3);
+	KUNIT_EXPECT_EQ(test, htw_test_take(f, &event, 1), 1);
+	KUNIT_EXPECT_EQ(test, s->calls, 3);
+}
+
 /* As htw_collect_wake() does it: one that has been woken is in the queue no more. */
 static int reader_wake(struct wait_queue_entry *wait, unsigned int mode, int flags, void *key)
 {
@@ -1050,6 +1096,8 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE(nobody_moves_a_long_bucket),
 	KUNIT_CASE(reader_gets_a_long_bucket),
 	KUNIT_CASE(others_are_woken_again),
+	KUNIT_CASE(rest_of_a_read_is_told),
+	KUNIT_CASE(rest_of_a_read_is_told_by_hand),
 	KUNIT_CASE(readers_are_woken_one_by_one),
 	KUNIT_CASE(single_one_is_woken_once),
 	KUNIT_CASE(starting_what_is_due_wakes),

@@ -15,7 +15,8 @@
  * Actors: the callback; the work item (there are two, which do the same); a task that starts, moves and stops
  * timers (OPS operations); READERS that block in read() and take one or all; POLLERS, which are in the queue
  * all the time: level-triggered they read one event at a time, or never (IDLE); with EDGE, or for a SIGNAL
- * that the work item sends, they answer by moving away what is due, without reading.
+ * that the work item sends, they answer by moving away what is due, without reading; with PART they wait for an
+ * edge, and read once, a part of what is due.
  *
  * With STALL the actors of these bits (READERS 1, 2, POLLERS 4, 8, the task 16) may stop for good between any
  * two steps; with STALL_LOCKED the task, which then has timer 1 alone, with the base's lock held. With KILL
@@ -33,6 +34,8 @@
  * check: -DPOLLERS=1 -DREADY=2 -DIDLE
  * check: -DPOLLERS=1 -DREADY=2 -DEDGE
  * check: -DPOLLERS=1 -DREADY=2 -DSIGNAL
+ * check: -DPOLLERS=1 -DREADY=2 -DPART
+ * check: -DPOLLERS=1 -DREADY=1 -DOPS=1 -DEND=2 -DPART
  * check: -DREADERS=1 -DPOLLERS=1 -DREADY=2 -DEND=2
  * check: -DREADERS=2 -DREADY=1
  * check: -DREADERS=2 -DREADY=2 -DEND=2 -DONCE
@@ -48,6 +51,7 @@
  * reject: -DPOLLERS=1 -DREADY=2 -DEDGE -DTOLD_STAYS	an operation that leaves nothing due does not take told back
  * reject: -DREADERS=1 -DOPS=1 -DEND=2 -DDUE_UNTIMED	a task that makes a timer due leaves that to nobody
  * reject: -DREADERS=1 -DOPS=1 -DREADY=1 -DEND=2 -DSTALL=16 -DALARM_UNLOCKED	a task sets the alarm after it has dropped the lock
+ * reject: -DPOLLERS=1 -DREADY=2 -DPART -DNO_REST	nobody is told of what a read has left
  * reject: -DPOLLERS=1 -DREADY=1 -DMOVED_BY_NOBODY	nobody is woken for a bucket that is to be moved down
  * reject: -DREADERS=2 -DREADY=2 -DEND=2 -DONCE -DNO_PASS_ON	a reader that leaves something does not wake the next
  * reject: -DREADERS=2 -DREADY=2 -DEND=2 -DKILL -DDIES_WITH_IT	a reader that is killed takes its wake-up with it
@@ -377,6 +381,26 @@ stop:	false;
 done:	skip
 }
 
+#ifdef PART
+/* htw_ring_rest() */
+inline rest()
+{
+	if
+#ifndef NO_REST
+	:: told && armed > AGAIN ->
+		atomic {
+			!alarm_lock;
+			if
+			:: told && place != LEFT && armed > AGAIN -> move_to(AGAIN)
+			:: else
+			fi
+		}
+#endif
+	:: else
+	fi
+}
+#endif
+
 #if POLLERS
 /* Answers an event by moving away, or stopping, all that is due. */
 inline answer()
@@ -414,6 +438,8 @@ proctype poller(byte me)
 		if
 #if defined(EDGE) || defined(SIGNAL)
 		:: left -> left = false; answer(); goto sleep
+#elif defined(PART)
+		:: left -> look(true); rest(); atomic { got = false; left = false; goto sleep }
 #elif defined(IDLE)
 		/* Its program has been told, and does not read. */
 		:: left -> atomic { left = false; work = false; t = 0 };
@@ -644,7 +670,7 @@ end:	do
 	od
 }
 
-/* Nothing but the clock can happen. */
+/* Nothing but the clock can happen, or, with PART, the rest of a read is to be told of. */
 inline compare()
 {
 	assert(place != LEFT);
@@ -652,7 +678,11 @@ inline compare()
 	:: inside ->
 		/* Timer 0 is not the task's. */
 		assert(!((asleep & ~awake) && when[0] && when[0] <= now))
+#ifdef PART
+	:: !inside ->
+#else
 	:: !inside && (stalled & 15) ->
+#endif
 		assert(!(asleep && DUE_AT(now)) || (told && place == TIMED && armed == AGAIN))
 	:: else ->
 		assert(!(asleep && DUE_AT(now)));
