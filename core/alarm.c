@@ -43,6 +43,7 @@ struct htw_alarms __percpu *htw_alarms_alloc(struct htw_user *user,
 
 			raw_spin_lock_init(&a->lock);
 			timerqueue_init_head(&a->queue);
+			INIT_LIST_HEAD(&a->held);
 			for (unsigned int work = 0; work < HTW_WORKS; work++)
 				INIT_LIST_HEAD(&a->left[work]);
 			a->user = user;
@@ -63,7 +64,7 @@ void htw_alarms_stop(struct htw_alarms __percpu *alarms)
 			struct htw_alarm *a = &per_cpu_ptr(alarms, cpu)->on[clock];
 
 			hrtimer_cancel(&a->timer);
-			WARN_ON_ONCE(!RB_EMPTY_ROOT(&a->queue.rb_root.rb_root));
+			WARN_ON_ONCE(a->queued);
 		}
 }
 
@@ -82,21 +83,24 @@ struct htw_base *htw_alarm_first(struct htw_alarm *a)
 }
 
 /*
- * Have the hrtimer ring for the first base, not too soon after the last ring.
+ * Have the hrtimer ring for the first base, or for those that are held, not too
+ * soon after the last ring.
  */
 void htw_alarm_program(struct htw_alarm *a)
 {
 	const struct htw_base *first = htw_alarm_first(a);
-	u64 at;
+	u64 at = first ? first->armed : HTW_NEVER;
 
 	lockdep_assert_held(&a->lock);
 
-	if (!first || a->ringing)
+	if (!list_empty(&a->held))
+		at = min(at, a->held_until);
+	if (at == HTW_NEVER || a->ringing)
 		return;
 	/* A time before the clock was set back means nothing. */
 	if (a->clock == HTW_REALTIME && a->rung > htw_clock_now(HTW_REALTIME))
 		a->rung = 0;
-	at = max(first->armed, a->rung + HTW_ALARM_GAP);
+	at = max(at, a->rung + HTW_ALARM_GAP);
 	if (at >= a->programmed)
 		return;
 	a->programmed = at;
@@ -112,6 +116,10 @@ void htw_alarm_take(struct htw_alarm *a, struct htw_base *base)
 	switch (base->place) {
 	case HTW_TIMED:
 		timerqueue_del(&a->queue, &base->node);
+		a->queued--;
+		break;
+	case HTW_HELD:
+		list_del(&base->entry);
 		a->queued--;
 		break;
 	case HTW_SHORT:
@@ -143,10 +151,30 @@ void htw_alarm_time(struct htw_alarm *a, struct htw_base *base, u64 at)
 	a->queued++;
 }
 
+/*
+ * Hold a base until softirq may wake a reader, @until in ns of its clock. In
+ * a list, as there may be many: sorted anew in each window, those of 64 users
+ * took all of a CPU.
+ */
+void htw_alarm_hold(struct htw_alarm *a, struct htw_base *base, u64 until)
+{
+	htw_alarm_take(a, base);
+	if (base->place == HTW_CLOSED)
+		return;
+	if (list_empty(&a->held))
+		a->held_until = until;
+	base->place = HTW_HELD;
+	/* What comes before that is not looked at any sooner. */
+	WRITE_ONCE(base->armed, 0);
+	list_add_tail(&base->entry, &a->held);
+	a->queued++;
+}
+
 /* Leave a base to a work item, which is to be queued, with what is owed. */
 void htw_alarm_leave(struct htw_alarm *a, struct htw_base *base, unsigned int work, u8 owed)
 {
-	htw_alarm_take(a, base);
+	if (base->place != HTW_NOWHERE)
+		htw_alarm_take(a, base);
 	if (base->place == HTW_CLOSED)
 		return;
 	base->place = HTW_SHORT + work;

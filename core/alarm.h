@@ -21,11 +21,13 @@ struct htw_user;
  * @ringing: the callback runs, and programs @timer in the end
  * @rung: when it has rung last
  * @queue: the bases that are %HTW_TIMED, by &htw_base.armed
+ * @held: those that are %HTW_HELD, in the order in which they were due
+ * @held_until: when one of them is looked at next, in ns; if there are some
  * @left: those that are %HTW_SHORT and %HTW_LONG, in the order in which they
  *	were left
  * @user: whose it is; never changes
  * @clock: of @timer and of all its bases; never changes
- * @queued: how many are in @queue
+ * @queued: how many are in @queue and @held
  * @rings: how often it has rung
  * @awaited: bases for which it found tasks to wake, in all rings
  */
@@ -36,6 +38,8 @@ struct htw_alarm {
 	bool ringing;
 	u64 rung;
 	struct timerqueue_head queue;
+	struct list_head held;
+	u64 held_until;
 	struct list_head left[HTW_WORKS];
 	struct htw_user *user;
 	enum htw_clock clock;
@@ -66,6 +70,7 @@ struct htw_base *htw_alarm_first(struct htw_alarm *a);
 void htw_alarm_program(struct htw_alarm *a);
 void htw_alarm_take(struct htw_alarm *a, struct htw_base *base);
 void htw_alarm_time(struct htw_alarm *a, struct htw_base *base, u64 at);
+void htw_alarm_hold(struct htw_alarm *a, struct htw_base *base, u64 until);
 void htw_alarm_leave(struct htw_alarm *a, struct htw_base *base, unsigned int work, u8 owed);
 void htw_alarm_close(struct htw_base *base);
 

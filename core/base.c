@@ -149,17 +149,3 @@ bool htw_base_catch_up(struct htw_base *base, u64 now, unsigned int *budget)
 		trace_htw_cascade(base, cascades);
 	return done;
 }
-
-/* The bin of a lateness, in ns. */
-unsigned int htw_late_bin(u64 ns)
-{
-	return min(fls64(ns >> 10), HTW_LATE_BINS - 1);
-}
-
-/* Count some that were as late. Readers do not lock. */
-void htw_late_count(struct htw_late *late, u64 ns, u32 count)
-{
-	u64 *bin = &late->bins[htw_late_bin(ns)];
-
-	WRITE_ONCE(*bin, *bin + count);
-}

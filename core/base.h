@@ -48,6 +48,7 @@ struct htw_context;
  * enum htw_place - where a base is, under its alarm's lock
  * @HTW_NOWHERE: in no queue
  * @HTW_TIMED: in the alarm's queue, for a time
+ * @HTW_HELD: in the alarm's list for the time when softirq may wake a reader
  * @HTW_SHORT: left to the work item whose wake-ups are short
  * @HTW_LONG: left to the other one
  * @HTW_CLOSED: nowhere for good: its file is closed, or the clock is the manual
@@ -56,6 +57,7 @@ struct htw_context;
 enum htw_place {
 	HTW_NOWHERE,
 	HTW_TIMED,
+	HTW_HELD,
 	HTW_SHORT,
 	HTW_LONG,
 	HTW_CLOSED,
@@ -112,10 +114,10 @@ struct htw_late {
  *	nothing is due then (written under @lock)
  * @is_stale: a timer was started that may be due before @first
  * @alarms: of the user, one of which its alarm is; never changes
- * @armed: when the alarm rings, or %HTW_NEVER; zero if it is %HTW_CLOSED
- *	(alarm's lock)
+ * @armed: when the alarm rings, or %HTW_NEVER; zero if it is %HTW_HELD or
+ *	%HTW_CLOSED (alarm's lock)
  * @node: in &htw_alarm.queue (alarm's lock)
- * @entry: in &htw_alarm.left (alarm's lock)
+ * @entry: in &htw_alarm.left or &htw_alarm.held (alarm's lock)
  * @wheel: the timers, in ticks of the clock
  * @taken: events that were taken (written under @lock)
  * @cancelled: timers that calls have ended (written under @lock)
@@ -157,8 +159,20 @@ bool htw_base_collect_due(struct htw_base *base, u64 tick, unsigned int *budget)
 bool htw_base_look(struct htw_base *base, u64 now, unsigned int *budget);
 bool htw_base_catch_up(struct htw_base *base, u64 now, unsigned int *budget);
 void htw_base_publish(struct htw_base *base);
-unsigned int htw_late_bin(u64 ns);
-void htw_late_count(struct htw_late *late, u64 ns, u32 count);
+
+/* The bin of a lateness, in ns. */
+static inline unsigned int htw_late_bin(u64 ns)
+{
+	return min(fls64(ns >> 10), HTW_LATE_BINS - 1);
+}
+
+/* Count some that were as late. Readers do not lock. */
+static inline void htw_late_count(struct htw_late *late, u64 ns, u32 count)
+{
+	u64 *bin = &late->bins[htw_late_bin(ns)];
+
+	WRITE_ONCE(*bin, *bin + count);
+}
 
 /* The tick that a time is in. */
 static inline u64 htw_base_tick(const struct htw_base *base, u64 now)

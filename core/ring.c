@@ -85,7 +85,7 @@ static u32 htw_ring_decide_again(struct htw_alarm *a, struct htw_base *base, u64
 		return 0;
 	}
 	if (!htw_wait_has_room(ctx->user, local, &until)) {
-		htw_alarm_time(a, base, now + until);
+		htw_alarm_hold(a, base, now + until);
 		return 0;
 	}
 	if (htw_wait_has_others(ctx))
@@ -124,7 +124,7 @@ static u32 htw_ring_decide(struct htw_alarm *a, struct htw_base *base, u64 now, 
 		return 0;
 	}
 	if (htw_wait_is_blocked(ctx) && !htw_wait_has_room(ctx->user, local, &until)) {
-		htw_alarm_time(a, base, now + until);
+		htw_alarm_hold(a, base, now + until);
 		return 0;
 	}
 
@@ -154,6 +154,24 @@ static u32 htw_ring_decide(struct htw_alarm *a, struct htw_base *base, u64 now, 
 }
 
 /*
+ * The next base whose time has come: one that is held, if softirq may wake a
+ * reader. Or NULL.
+ */
+static struct htw_base *htw_ring_next(struct htw_alarm *a, u64 now, u64 local)
+{
+	struct htw_base *base = list_first_entry_or_null(&a->held, struct htw_base, entry);
+	u64 until;
+
+	if (base && a->held_until <= now) {
+		if (htw_wait_has_room(a->user, local, &until))
+			return base;
+		a->held_until = now + until;
+	}
+	base = htw_alarm_first(a);
+	return base && base->armed <= now ? base : NULL;
+}
+
+/*
  * An alarm rings: the function of its hrtimer. Context: softirq, on PREEMPT_RT a
  * thread's.
  */
@@ -171,11 +189,11 @@ static enum hrtimer_restart htw_ring(struct hrtimer *timer)
 	late = now - min(now, a->programmed);
 
 	for (u32 i = 0; i < HTW_RING_BATCH; i++) {
-		struct htw_base *base = htw_alarm_first(a);
+		struct htw_base *base = htw_ring_next(a, now, local);
 		struct htw_context *ctx;
 		u32 wakes;
 
-		if (!base || base->armed > now)
+		if (!base)
 			break;
 		ctx = base->ctx;
 		wakes = htw_ring_decide(a, base, now, local, &works);

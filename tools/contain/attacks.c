@@ -35,6 +35,12 @@
  */
 #define RING_NS		180ULL
 
+/*
+ * Where 64 users have tasks that block in read(), softirq wakes one of each, and that is so again
+ * at once, as that took longer than the period of such wake-ups. (Timerfds: 2.4 ms.)
+ */
+#define READERS_NS	(350 * USEC)
+
 static const struct attack_context two_clocks[] = {
 	CLOCK(CLOCK_MONOTONIC), CLOCK(CLOCK_BOOTTIME),
 };
@@ -548,6 +554,19 @@ const struct attack attacks[] = {
 		.waiting = { .tasks = 64, .polls = 1 },
 	},
 	{
+		.name = "blocked_16",
+		.what = "64 users, 16 descriptors each, due each 47 ms, a task in read() of each",
+		.users = 64, .contexts = 16, .shape = each_47_ms, .shapes = 1, .timers = 1,
+		.waiting = { .tasks = 1 }, .many = true,
+	},
+	{
+		.name = "blocked_16_timerfd",
+		.what = "the same with timerfds, for comparison",
+		.source = ATTACK_TIMERFD,
+		.users = 64, .contexts = 16, .shape = each_47_ms, .shapes = 1, .timers = 1,
+		.waiting = { .tasks = 1 },
+	},
+	{
 		.name = "unread_polls",
 		.what = "16 tasks that call poll() all the time and never read",
 		.users = 1, .contexts = 1, .timers = 1,
@@ -655,11 +674,14 @@ uint64_t attack_wakeup_ns(const struct attack *a)
 
 uint64_t attack_late_ns(const struct attack *a)
 {
+	const struct attack_waiting *w = &a->waiting;
 	/* Those of one user are woken by the work item, and prime ticks do not meet. */
 	const uint64_t rings = a->users > 1 && !(a->traits & ATTACK_PRIMES) ?
 		a->users * a->contexts * RING_NS : 0;
 
-	return MSEC + (a->many ? LATE_MANY_NS + rings : LATE_NS) + attack_wakeup_ns(a) +
+	const uint64_t held = w->tasks && !w->polls ? READERS_NS : 0;
+
+	return MSEC + (a->many ? LATE_MANY_NS + rings : LATE_NS) + attack_wakeup_ns(a) + held +
 	       a->call_ns;
 }
 

@@ -83,7 +83,8 @@ struct attack_context {
  *	0 for none
  * @sets: epoll sets that watch the sets of all contexts
  * @tasks: tasks in poll() on that set, or on the descriptor if there is none
- * @polls: entries in each poll(), all of them for the same descriptor
+ * @polls: entries in each poll(), all of them for the same descriptor; 0 if the tasks block in
+ *	read()
  * @idle: the tasks are SCHED_IDLE: beside a busy task they stay in poll() after they were
  *	woken
  * @deaf: the tasks never read. Neither do idle ones; all others do

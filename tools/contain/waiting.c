@@ -140,7 +140,8 @@ static void *wait_forever(void *arg)
 
 	me->tids[__atomic_fetch_add(&me->started, 1, __ATOMIC_RELAXED)] = syscall(SYS_gettid);
 	for (;;) {
-		poll(me->fds, me->count, -1);
+		if (me->count)
+			poll(me->fds, me->count, -1);
 		take_all(me);
 	}
 	return NULL;
@@ -160,9 +161,11 @@ static void wait_in_tasks(const struct attack_waiting *how, struct waiter *me, u
 		die("a waiting process cannot become ordinary: %s", strerror(errno));
 	/* Changing the uid has cleared it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	me->fds = calloc(how->polls, sizeof(*me->fds));
+	me->fds = calloc(how->polls + 1, sizeof(*me->fds));
 	if (!me->fds)
 		die("no memory");
+	if (!how->polls && fcntl(fd, F_SETFL, 0))
+		die("cannot have a descriptor block: %s", strerror(errno));
 	for (i = 0; i < how->polls; i++)
 		me->fds[i] = (struct pollfd){ .fd = fd, .events = POLLIN };
 	me->count = how->polls;
@@ -261,7 +264,7 @@ void waiting_add(struct waiting *w, uid_t uid, int fd)
 	w->pids[w->pid_count++] = pid;
 }
 
-/* Does a task sleep in poll(), or until a request completes? */
+/* Does a task sleep in poll() or read(), or until a request completes? */
 static bool waits(pid_t tid)
 {
 	char path[64];
@@ -274,7 +277,7 @@ static bool waits(pid_t tid)
 	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
 	file = fopen(path, "re");
 	sleeps = file && fscanf(file, "%ld", &number) == 1 &&
-		 (number == SYS_OF_POLL || number == SYS_io_uring_enter);
+		 (number == SYS_OF_POLL || number == SYS_read || number == SYS_io_uring_enter);
 	if (file)
 		fclose(file);
 	return sleeps;

@@ -118,6 +118,7 @@ FIXTURE_VARIANT_ADD(contain, privileged) { "privileged" };
 FIXTURE_VARIANT_ADD(contain, many_users) { "many_users" };
 FIXTURE_VARIANT_ADD(contain, light_users) { "light_users" };
 FIXTURE_VARIANT_ADD(contain, aligned) { "aligned" };
+FIXTURE_VARIANT_ADD(contain, blocked_16) { "blocked_16" };
 FIXTURE_VARIANT_ADD(contain, many_contexts) { "many_contexts" };
 FIXTURE_VARIANT_ADD(contain, unread_contexts) { "unread_contexts" };
 FIXTURE_VARIANT_ADD(contain, contexts_100000) { "contexts_100000" };

@@ -327,6 +327,70 @@ HTW_TEST(every_reader_wakes)
 	EXPECT_EQ(0, htw_timers(self->fd));
 }
 
+enum { INSTANT = 200 };
+
+/* Descriptors with a blocked reader and a timer of one instant each. */
+static bool begin_instant(struct reader *r, __u64 *ids, __u64 instant)
+{
+	unsigned int i;
+
+	for (i = 0; i < INSTANT; i++) {
+		ids[i] = htw_open(0);
+		if ((int)ids[i] < 0 || !start_reader(&r[i], ids[i]))
+			return false;
+	}
+	for (i = 0; i < INSTANT; i++) {
+		ids[i] = reader_waits(&r[i]) ? htw_start_abs(r[i].fd, instant, 1) : 0;
+		if (!ids[i])
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Readers of more descriptors than softirq wakes at a time: each gets its event, though of some the
+ * timer is stopped or moved while they are to be woken, and others are killed with a process.
+ */
+HTW_TEST(of_many_descriptors_at_an_instant)
+{
+	static struct reader r[INSTANT];
+	static __u64 ids[INSTANT];
+	const __u64 instant = now_ns() + SEC, later = instant + 100 * MSEC;
+	unsigned int i, stopped = 0, moved = 0;
+	pid_t pid = fork();
+
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		if (begin_instant(r, ids, instant))
+			pause();
+		_exit(1);
+	}
+	ASSERT_TRUE(begin_instant(r, ids, instant));
+	/* It comes before the readers. */
+	ASSERT_EQ(0, sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){ 1 }));
+	sleep_until(instant + MSEC / 2);
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	for (i = INSTANT; i--; ) {
+		if (i % 4 == 1 && !htw_move(r[i].fd, ids[i], later, HTW_F_ABS)) {
+			ids[i] = 0;
+			moved++;
+		}
+		if (i % 4 == 2 && !htw_stop(r[i].fd, ids[i])) {
+			ASSERT_NE(0, htw_start(r[i].fd, 0, 2));
+			stopped++;
+		}
+	}
+	TH_LOG("%u moved and %u stopped, of %u each", moved, stopped, INSTANT / 4);
+	for (i = 0; i < INSTANT; i++) {
+		ASSERT_EQ(0, pthread_join(r[i].thread, NULL));
+		ASSERT_EQ(1, r[i].ret);
+		EXPECT_LE(ids[i] ? r[i].ev.deadline : later, r[i].ev.taken);
+		EXPECT_EQ(0, htw_timers(r[i].fd));
+		close(r[i].fd);
+	}
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+}
+
 enum { SHARED = 20000, SHARERS = 4, QUIT = SHARED };
 
 struct sharer {
