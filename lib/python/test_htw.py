@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of the module htw: on the device if $HTW_BACKEND is "device", or else in the process."""
 
+import contextlib
 import copy
 import ctypes
 import dis
@@ -50,6 +51,29 @@ class Limited:
 
 class Case(Limited, unittest.TestCase):
     """A test that has a limit."""
+
+
+@contextlib.contextmanager
+def storm(handle):
+    """Have signals come, each a while after the handler of the last one has ended.
+
+    With an interval timer they nest without end on a machine that is slower than that.
+    """
+    def handler(*_):
+        try:
+            handle()
+        finally:
+            if going:
+                signal.setitimer(signal.ITIMER_REAL, 0.0003)
+
+    going, before = True, signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0003)
+        yield
+    finally:
+        going = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def until(condition):
@@ -719,7 +743,7 @@ class Handlers(Case):
 
     def test_storm(self):
         """Each event is taken once, by the program, by handlers, and by another thread."""
-        def handle(*_):
+        def handle():
             nonlocal turn
             turn += 1
             handler = names[turn % len(names)]
@@ -742,21 +766,19 @@ class Handlers(Case):
 
         names = ["after", "rearm", "put_off", "query", "list", "len", "now", "advance"]
         turn, mine, refused, allowed, theirs, problems, came = 0, [], [], [], [], [], []
-        over, started, before = threading.Event(), 0, signal.signal(signal.SIGALRM, handle)
+        over, started = threading.Event(), 0
         t, ids = self.timers()
         list(t.read())
         thread = threading.Thread(target=other)
         thread.start()
         try:
-            signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
-            for _ in until(lambda: len(refused) > ROUNDS and len(allowed) > ROUNDS):
-                t.after_many([0] * 10, range(started, started + 10))
-                started += 10
-                came.extend(e.cookie for e in t.read())
-                came.extend(e.cookie for e in t.wait(0.0005))
+            with storm(handle):
+                for _ in until(lambda: len(refused) > ROUNDS and len(allowed) > ROUNDS):
+                    t.after_many([0] * 10, range(started, started + 10))
+                    started += 10
+                    came.extend(e.cookie for e in t.read())
+                    came.extend(e.cookie for e in t.wait(0.0005))
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
             over.set()
             join(thread)
         came.extend(e.cookie for e in t.read())
@@ -765,7 +787,7 @@ class Handlers(Case):
 
     def test_storm_of_reads(self):
         """Each event is taken once, whether the program or a handler reads or harvests."""
-        def handle(*_):
+        def handle():
             nonlocal turn
             turn += 1
             try:
@@ -776,18 +798,13 @@ class Handlers(Case):
 
         turn, mine, refused, allowed, came, started = 0, [], [], [], [], 0
         t = htw.Timers(BACKEND)
-        before = signal.signal(signal.SIGALRM, handle)
-        try:
-            signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+        with storm(handle):
             for _ in until(lambda: len(refused) > ROUNDS and len(allowed) > ROUNDS):
                 t.after_many([0] * 300 + [100], range(started, started + 301))
                 started += 301
                 came.extend(e.cookie for e in t.read())
                 if started % 7 == 0:
                     came.extend(p.cookie for p in t.harvest())
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
         came.extend(p.cookie for p in t.harvest())
         t.close()
         self.assertEqual(sorted(came + mine), list(range(started)))
