@@ -62,6 +62,27 @@ static void htw_ring_leave(struct htw_alarm *a, struct htw_base *base, u8 owed, 
 }
 
 /*
+ * Hold a base until softirq may wake a reader. The time of a clock that may be
+ * set back is one that tasks correct: that of a base in the queue.
+ */
+static void htw_ring_hold(struct htw_alarm *a, struct htw_base *base, u64 until)
+{
+	if (a->clock == HTW_REALTIME)
+		htw_alarm_time(a, base, until);
+	else
+		htw_alarm_hold(a, base, until);
+}
+
+/*
+ * Is what is due in a base to be announced? If somebody waits; and on a clock
+ * that may be set back always, as nothing is due then for who begins to wait.
+ */
+static bool htw_ring_announces(const struct htw_base *base)
+{
+	return base->clock == HTW_REALTIME || htw_wait_who(base->ctx);
+}
+
+/*
  * A base's time has come, and not all was taken of what had been announced: wake
  * one more reader, or leave all who wait to a work item. Return: as
  * htw_ring_decide().
@@ -85,7 +106,7 @@ static u32 htw_ring_decide_again(struct htw_alarm *a, struct htw_base *base, u64
 		return 0;
 	}
 	if (!htw_wait_has_room(ctx->user, local, &until)) {
-		htw_alarm_hold(a, base, now + until);
+		htw_ring_hold(a, base, now + until);
 		return 0;
 	}
 	if (htw_wait_has_others(ctx))
@@ -124,7 +145,7 @@ static u32 htw_ring_decide(struct htw_alarm *a, struct htw_base *base, u64 now, 
 		return 0;
 	}
 	if (htw_wait_is_blocked(ctx) && !htw_wait_has_room(ctx->user, local, &until)) {
-		htw_alarm_hold(a, base, now + until);
+		htw_ring_hold(a, base, now + until);
 		return 0;
 	}
 
@@ -227,6 +248,13 @@ static enum hrtimer_restart htw_ring(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
+/* Do some wait whom a work item does not wake? */
+static bool htw_ring_leaves_some(const struct htw_context *ctx, u32 wakes)
+{
+	return htw_wait_has_others(ctx) ||
+	       (!(wakes & HTW_WAKE_READERS) && htw_wait_is_blocked(ctx));
+}
+
 /*
  * Take the next base that was left to a work item. Return: its context, pinned,
  * or NULL; @wakes: what is owed.
@@ -259,7 +287,7 @@ static struct htw_context *htw_ring_take(struct htw_alarm *a, unsigned int work,
 	if (!READ_ONCE(base->told))
 		/* At @next alone it would ring, and be left, without end. */
 		htw_alarm_time(a, base, next > now ? next : first);
-	else if (!HTW_DELAYS_ON && htw_wait_has_others(ctx))
+	else if (!HTW_DELAYS_ON && htw_ring_leaves_some(ctx, *wakes))
 		htw_ring_time_again(a, base, now);
 	htw_alarm_program(a);
 out:
@@ -270,8 +298,9 @@ out:
 /* May a work item go on? Otherwise it has been queued again, behind others. */
 static bool htw_ring_goes_on(struct htw_user *user, unsigned int work, u32 count, u64 spent)
 {
-	if (work == HTW_LONG - HTW_SHORT ? local_clock() >= READ_ONCE(user->rest) :
-					   count < HTW_RING_BATCH && spent < HTW_RING_TURN_NS)
+	bool rests = work == HTW_LONG - HTW_SHORT && local_clock() < READ_ONCE(user->rest);
+
+	if (!rests && count < HTW_RING_BATCH && spent < HTW_RING_TURN_NS)
 		return true;
 	htw_user_queue_work(user, work);
 	return false;
@@ -368,7 +397,7 @@ static void htw_ring_settle_locked(struct htw_alarm *a, struct htw_base *base, u
 		return;
 	WRITE_ONCE(base->told, false);
 	WRITE_ONCE(base->again, 0);
-	if (base->next > now || htw_wait_who(base->ctx))
+	if (base->next > now || htw_ring_announces(base))
 		htw_alarm_time(a, base, base->next);
 	else
 		htw_alarm_take(a, base);
@@ -397,7 +426,7 @@ void htw_ring_settle(struct htw_base *base, u64 now, bool due)
 		if (due)
 			return;
 	} else if (READ_ONCE(base->armed) <= base->next ||
-		   (base->next <= now && !htw_wait_who(base->ctx))) {
+		   (base->next <= now && !htw_ring_announces(base))) {
 		return;
 	}
 	if (base->clock == HTW_MANUAL) {
@@ -426,7 +455,7 @@ void htw_ring_rest(struct htw_base *base, u64 now)
 	struct htw_alarm *a;
 	unsigned long flags;
 
-	if (!READ_ONCE(base->told) || !(htw_wait_who(base->ctx) & HTW_WAKE_POLLERS))
+	if (!READ_ONCE(base->told) || list_empty_careful(&base->ctx->wait.head))
 		return;
 	if (base->clock == HTW_MANUAL) {
 		/* Its time may stay as it is. */

@@ -1073,6 +1073,27 @@ static void starts_after_realtime_was_set_back(struct kunit *test)
 	KUNIT_EXPECT_GE(test, event.taken, event.deadline);
 	set_by(HOUR);
 }
+
+/*
+ * What is due, and nobody waits for it, is not any more when the clock is set back: who begins to
+ * wait then is woken when it is due again.
+ */
+static void who_waits_after_realtime_was_set_back(struct kunit *test)
+{
+	struct htw_test_file *f = open_clock(test, CLOCK_REALTIME);
+	struct htw_event event;
+	struct sleeper *s;
+
+	htw_test_start(f, now_of(f) - MS, 1);
+	htw_test_sleep_until(test, htw_now() + MS);
+	set_by(-2 * (s64)SEC);
+	s = sleeper(f);
+	KUNIT_EXPECT_FALSE(test, htw_test_is_readable(f));
+	htw_test_sleep_until(test, htw_now() + 3 * SEC);
+	KUNIT_EXPECT_EQ(test, s->calls, 1);
+	KUNIT_EXPECT_EQ(test, htw_test_take(f, &event, 1), 1);
+	set_by(2 * SEC);
+}
 #endif
 
 static struct kunit_case htw_base_cases[] = {
@@ -1104,6 +1125,7 @@ static struct kunit_case htw_base_cases[] = {
 	KUNIT_CASE(realtime_is_set_forward),
 	KUNIT_CASE(realtime_is_set_back),
 	KUNIT_CASE(starts_after_realtime_was_set_back),
+	KUNIT_CASE(who_waits_after_realtime_was_set_back),
 #endif
 	{}
 };
