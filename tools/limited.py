@@ -89,13 +89,19 @@ class Command:
             self.stood.append(f"  {one_line(' '.join(words))[:140]}")
             if "qemu-system" in words[0] and (console := re.search(r"file,id=log,path=(\S+)", " ".join(words))):
                 self.stood += [f"    | {line}" for line in last_lines(console[1])]
+        # SIGABRT ends them, too; a SIGTERM that comes before they run would end them without a word.
+        printing = {pid for pid, words in running if "python" in words[0]}
         # Programs first, then the scripts that wait for them.
-        for pid, words in reversed(running):
-            kill(pid, signal.SIGABRT if "python" in words[0] else signal.SIGTERM)
+        for pid, _ in reversed(running):
+            kill(pid, signal.SIGABRT if pid in printing else signal.SIGTERM)
         over = time.monotonic() + GRACE
-        while self._process.poll() is None and time.monotonic() < over:
-            for pid, _ in members(session):
-                kill(pid, signal.SIGTERM)
+        while time.monotonic() < over:
+            left = members(session)
+            if self._process.poll() is not None and printing.isdisjoint(pid for pid, _ in left):
+                break
+            for pid, _ in left:
+                if pid not in printing or time.monotonic() > over - GRACE / 2:
+                    kill(pid, signal.SIGTERM)
             time.sleep(0.2)
         for pid, _ in members(session):
             kill(pid, signal.SIGKILL)
