@@ -152,38 +152,39 @@ void htw_alarm_time(struct htw_alarm *a, struct htw_base *base, u64 at)
 }
 
 /*
- * Hold a base until softirq may wake a reader, @until in ns of its clock. In
- * a list, as there may be many: sorted anew in each window, those of 64 users
- * took all of a CPU.
+ * Hold a base, which is nowhere, until softirq may wake a reader: @until, in ns
+ * of its clock. They stand in a list, as there may be many: sorted anew in each
+ * window, those of 64 users took all of a CPU.
  */
 void htw_alarm_hold(struct htw_alarm *a, struct htw_base *base, u64 until)
 {
-	htw_alarm_take(a, base);
-	if (base->place == HTW_CLOSED)
-		return;
+	lockdep_assert_held(&a->lock);
+
 	if (list_empty(&a->held))
 		a->held_until = until;
 	base->place = HTW_HELD;
-	/* What comes before that is not looked at any sooner. */
+	/* Tasks leave the alarm as it is: it rings for the list soon. */
 	WRITE_ONCE(base->armed, 0);
 	list_add_tail(&base->entry, &a->held);
 	a->queued++;
 }
 
-/* Leave a base to a work item, which is to be queued, with what is owed. */
+/*
+ * Leave a base, which its alarm has rung for, to a work item, which is to be
+ * queued, with what is owed.
+ */
 void htw_alarm_leave(struct htw_alarm *a, struct htw_base *base, unsigned int work, u8 owed)
 {
+	/* It may be timed again, for a bucket that is to be moved down. */
 	if (base->place != HTW_NOWHERE)
 		htw_alarm_take(a, base);
-	if (base->place == HTW_CLOSED)
-		return;
 	base->place = HTW_SHORT + work;
 	base->owed = owed;
 	list_add_tail(&base->entry, &a->left[work]);
 	atomic_inc(&htw_alarms_left[work]);
 }
 
-/* A base's time comes no more, and it is left to nobody: its file is closed. */
+/* Take a base out of its alarm for good: its file is closed. */
 void htw_alarm_close(struct htw_base *base)
 {
 	struct htw_alarm *a;

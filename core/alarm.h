@@ -16,7 +16,7 @@ struct htw_user;
  * @lock: guards all of it, and of its bases @place, @owed, @armed, @again, and
  *	setting @told. Taken with interrupts off, and innermost but for the
  *	hrtimer's
- * @timer: rings for the first in @queue
+ * @timer: rings for the first in @queue, and for those in @held
  * @programmed: when @timer rings, in ns; %HTW_NEVER if it does not
  * @ringing: the callback runs, and programs @timer in the end
  * @rung: when it has rung last

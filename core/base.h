@@ -5,9 +5,9 @@
  * Only tasks take the lock. A base has two times. @next, before which there is
  * no work, is written under the base's lock; @armed, when its alarm rings,
  * under the alarm's. A task that has written @next sets the alarm if @armed is
- * later, before it drops the base's lock: it cannot be preempted between the
- * two. The callback writes that a base is not armed before it reads @next, so
- * that one of the two sees what the other has written:
+ * later, before it drops the base's lock. The callback writes that a base is
+ * not armed before it reads @next, so that one of the two sees what the other
+ * has written:
  *
  *	task				alarm
  *	WRITE @next			WRITE @armed = never

@@ -26,7 +26,7 @@
  * is woken after that, the next one after twice that, and so on.
  */
 #define HTW_RING_AGAIN		(NSEC_PER_SEC / 256)
-/* So many of these delays, 0.25 s in all; after the next one all are woken. */
+/* After so many of these delays, 0.25 s in all, and one more all are woken. */
 #define HTW_RING_AGAIN_ALL	6u
 /* The delay is doubled so often at most: to 64 s. */
 #define HTW_RING_AGAIN_MAX	14u
@@ -35,8 +35,8 @@
 static bool (*htw_ring_look)(struct htw_context *ctx) __ro_after_init;
 
 /*
- * More wait than those who are woken: they may be stopped, or get no CPU. Then
- * it is announced again.
+ * Have a base's alarm ring once more: other tasks wait than those that are
+ * woken now, which may be stopped, or get no CPU.
  */
 static void htw_ring_time_again(struct htw_alarm *a, struct htw_base *base, u64 now)
 {
@@ -74,8 +74,9 @@ static void htw_ring_hold(struct htw_alarm *a, struct htw_base *base, u64 until)
 }
 
 /*
- * Is what is due in a base to be announced? If somebody waits; and on a clock
- * that may be set back always, as nothing is due then for who begins to wait.
+ * Is the alarm to ring for what is due in a base? If a task waits; and on
+ * CLOCK_REALTIME always. Where that is set back before a task begins to wait,
+ * the task finds nothing due: it needs an alarm that is set.
  */
 static bool htw_ring_announces(const struct htw_base *base)
 {
@@ -266,9 +267,6 @@ static struct htw_context *htw_ring_take(struct htw_alarm *a, unsigned int work,
 	u64 now, next, first;
 	unsigned long flags;
 
-	/* Who leaves one queues the work item after that. */
-	if (list_empty_careful(&a->left[work]))
-		return NULL;
 	raw_spin_lock_irqsave(&a->lock, flags);
 	base = list_first_entry_or_null(&a->left[work], struct htw_base, entry);
 	if (!base)
@@ -323,6 +321,7 @@ static void htw_ring_wake_left(struct htw_user *user, unsigned int work)
 
 			/* The next turn begins with the next CPU. */
 			user->turn[work] = cpu + 1;
+			/* Who leaves one queues the work item after that. */
 			while (!list_empty_careful(&a->left[work])) {
 				if (!htw_ring_goes_on(user, work, count, spent))
 					return;

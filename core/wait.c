@@ -85,15 +85,16 @@ bool htw_wait_is_direct(const struct htw_context *ctx, u64 now)
 }
 
 /*
- * How long this task would have run while others had the CPU: on PREEMPT_RT a
- * task that is woken preempts the one that wakes it.
+ * A time by local_clock(), which is now, less that in which this task would have
+ * run and others had the CPU: on PREEMPT_RT a task that is woken preempts the
+ * one that wakes it.
  */
-static u64 htw_wait_delay(void)
+static u64 htw_wait_clock(u64 now)
 {
 #ifdef CONFIG_SCHED_INFO
-	return current->sched_info.run_delay;
+	return now - current->sched_info.run_delay;
 #else
-	return 0;
+	return now;
 #endif
 }
 
@@ -148,7 +149,7 @@ static void htw_wait_wake_pollers(struct htw_context *ctx, u32 wakes)
 u64 htw_wait_wake_direct(struct htw_context *ctx, u32 wakes)
 {
 	struct htw_window *window = raw_cpu_ptr(&htw_windows);
-	u64 began = local_clock() - htw_wait_delay(), now, took;
+	u64 began = htw_wait_clock(local_clock()), now, took;
 
 	if (wakes & HTW_WAKE_READER)
 		wake_up(&ctx->readers);
@@ -156,7 +157,7 @@ u64 htw_wait_wake_direct(struct htw_context *ctx, u32 wakes)
 		htw_wait_wake_pollers(ctx, wakes);
 
 	now = local_clock();
-	took = now - htw_wait_delay() - began;
+	took = htw_wait_clock(now) - began;
 	raw_cpu_ptr(ctx->user->alarms)->window = window->began;
 	window->spent += took;
 	if (wakes & HTW_WAKE_POLLERS)
@@ -179,21 +180,21 @@ u64 htw_wait_wake_direct(struct htw_context *ctx, u32 wakes)
  */
 u64 htw_wait_wake_left(struct htw_context *ctx, u32 wakes, bool (*look)(struct htw_context *ctx))
 {
-	u64 began = local_clock() - htw_wait_delay(), now, took;
+	u64 began = htw_wait_clock(local_clock()), now, took;
 
 	if (wakes & HTW_WAKE_READERS)
 		wake_up_all(&ctx->readers);
 	if (wq_has_sleeper(&ctx->wait))
 		htw_wait_wake_pollers(ctx, wakes);
 	now = local_clock();
-	took = now - htw_wait_delay() - began;
+	took = htw_wait_clock(now) - began;
 
 	/* There is one signal for what is due. */
 	if (!(wakes & HTW_WAKE_READERS) && READ_ONCE(ctx->fasync) && look(ctx)) {
-		began = local_clock() - htw_wait_delay();
+		began = htw_wait_clock(local_clock());
 		kill_fasync(&ctx->fasync, SIGIO, POLL_IN);
 		now = local_clock();
-		took += now - htw_wait_delay() - began;
+		took += htw_wait_clock(now) - began;
 	}
 	htw_wait_note(ctx, took, now);
 	trace_htw_wake(ctx, true, took);

@@ -2,8 +2,8 @@
 /*
  * A base, its alarm, and the tasks that wait: the table of docs/waking.md
  *
- * One base with two timers. Stands for htw_ring_settle(), htw_alarm_move(), htw_ring(), htw_ring_decide(),
- * htw_ring_work(), htw_collect_read(), htw_collect_poll(). The wheel, and what is published, are guarded by
+ * One base with two timers. Stands for htw_ring_settle(), htw_alarm_time(), htw_ring(), htw_ring_decide(),
+ * htw_ring_wake_left(), htw_collect_read(), htw_collect_poll(). The wheel, and what is published, are guarded by
  * the base's lock; the callback reads @told, @first and @next without it. @place, @armed, @owed and setting
  * @told are guarded by the alarm's lock. Who waits is in a queue, which is read without a lock.
  *
@@ -148,7 +148,7 @@ inline wake_pollers()
 	awake = awake | pollers
 }
 
-/* htw_alarm_move(): under the alarm's lock */
+/* htw_alarm_time(): under the alarm's lock */
 inline move_to(at)
 {
 	if
@@ -605,7 +605,7 @@ end:	do
 	od
 }
 
-/* htw_ring_work() */
+/* htw_ring_wake_left() */
 proctype work_item()
 {
 	byte t, f, n, o;
