@@ -237,31 +237,6 @@ static inline int __attribute__((format(printf, 1, 2))) run(const char *format, 
 	return code;
 }
 
-static inline int __attribute__((format(printf, 1, 2))) run_as_nobody(const char *format, ...)
-{
-	va_list args;
-	int code;
-
-	va_start(args, format);
-	code = vrun(true, format, args);
-	va_end(args);
-	return code;
-}
-
-/* Parse line @n of @out; the caller frees the result. */
-static inline struct json_object *json_line(unsigned int n)
-{
-	const char *at = out, *end;
-
-	for (;; at = end + 1) {
-		end = strchr(at, '\n');
-		if (!end)
-			return NULL;
-		if (!n--)
-			return parse(at, end - at);
-	}
-}
-
 static inline unsigned int count_lines(const char *text)
 {
 	unsigned int n = 0;
@@ -269,58 +244,6 @@ static inline unsigned int count_lines(const char *text)
 	for (; *text; text++)
 		n += *text == '\n';
 	return n;
-}
-
-/* A number, or one that is a string because it may be large. */
-static inline __u64 number(struct json_object *object, const char *key)
-{
-	struct json_object *value;
-
-	if (!json_object_object_get_ex(object, key, &value))
-		return POISON;
-	if (json_object_is_type(value, json_type_string))
-		return strtoull(json_object_get_string(value), NULL, 10);
-	return json_object_is_type(value, json_type_int) ? json_object_get_uint64(value) : POISON;
-}
-
-static inline __u64 hex(struct json_object *object, const char *key)
-{
-	struct json_object *value;
-
-	if (!json_object_object_get_ex(object, key, &value) ||
-	    !json_object_is_type(value, json_type_string) ||
-	    strncmp(json_object_get_string(value), "0x", 2))
-		return POISON;
-	return strtoull(json_object_get_string(value), NULL, 16);
-}
-
-static inline const char *string(struct json_object *object, const char *key)
-{
-	struct json_object *value;
-
-	if (!json_object_object_get_ex(object, key, &value) ||
-	    !json_object_is_type(value, json_type_string))
-		return "";
-	return json_object_get_string(value);
-}
-
-static inline bool is(struct json_object *object, const char *key, bool wanted)
-{
-	struct json_object *value;
-
-	return json_object_object_get_ex(object, key, &value) &&
-	       json_object_is_type(value, json_type_boolean) &&
-	       json_object_get_boolean(value) == wanted;
-}
-
-static inline struct json_object *array(struct json_object *object, const char *key)
-{
-	struct json_object *value;
-
-	if (!json_object_object_get_ex(object, key, &value) ||
-	    !json_object_is_type(value, json_type_array))
-		return NULL;
-	return value;
 }
 
 /* Run htwctl trace with @options until it ends, calling @do_it repeatedly meanwhile. */

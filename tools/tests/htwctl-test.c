@@ -9,6 +9,83 @@
 #include "../common/screen.h"
 #include "htwctl-run.h"
 
+static int __attribute__((format(printf, 1, 2))) run_as_nobody(const char *format, ...)
+{
+	va_list args;
+	int code;
+
+	va_start(args, format);
+	code = vrun(true, format, args);
+	va_end(args);
+	return code;
+}
+
+/* Parse line @n of @out; the caller frees the result. */
+static struct json_object *json_line(unsigned int n)
+{
+	const char *at = out, *end;
+
+	for (;; at = end + 1) {
+		end = strchr(at, '\n');
+		if (!end)
+			return NULL;
+		if (!n--)
+			return parse(at, end - at);
+	}
+}
+
+/* A number, or one that is a string because it may be large. */
+static __u64 number(struct json_object *object, const char *key)
+{
+	struct json_object *value;
+
+	if (!json_object_object_get_ex(object, key, &value))
+		return POISON;
+	if (json_object_is_type(value, json_type_string))
+		return strtoull(json_object_get_string(value), NULL, 10);
+	return json_object_is_type(value, json_type_int) ? json_object_get_uint64(value) : POISON;
+}
+
+static __u64 hex(struct json_object *object, const char *key)
+{
+	struct json_object *value;
+
+	if (!json_object_object_get_ex(object, key, &value) ||
+	    !json_object_is_type(value, json_type_string) ||
+	    strncmp(json_object_get_string(value), "0x", 2))
+		return POISON;
+	return strtoull(json_object_get_string(value), NULL, 16);
+}
+
+static const char *string(struct json_object *object, const char *key)
+{
+	struct json_object *value;
+
+	if (!json_object_object_get_ex(object, key, &value) ||
+	    !json_object_is_type(value, json_type_string))
+		return "";
+	return json_object_get_string(value);
+}
+
+static bool is(struct json_object *object, const char *key, bool wanted)
+{
+	struct json_object *value;
+
+	return json_object_object_get_ex(object, key, &value) &&
+	       json_object_is_type(value, json_type_boolean) &&
+	       json_object_get_boolean(value) == wanted;
+}
+
+static struct json_object *array(struct json_object *object, const char *key)
+{
+	struct json_object *value;
+
+	if (!json_object_object_get_ex(object, key, &value) ||
+	    !json_object_is_type(value, json_type_array))
+		return NULL;
+	return value;
+}
+
 /* A descriptor that htwctl inherits, unlike the fixture's. */
 static int inherited(void)
 {

@@ -333,10 +333,11 @@ enum { INSTANT = 200 };
 static bool begin_instant(struct reader *r, __u64 *ids, __u64 instant)
 {
 	unsigned int i;
+	int fd;
 
 	for (i = 0; i < INSTANT; i++) {
-		ids[i] = htw_open(0);
-		if ((int)ids[i] < 0 || !start_reader(&r[i], ids[i]))
+		fd = htw_open(0);
+		if (fd < 0 || !start_reader(&r[i], fd))
 			return false;
 	}
 	for (i = 0; i < INSTANT; i++) {
