@@ -304,40 +304,44 @@ static bool htw_ring_goes_on(struct htw_user *user, unsigned int work, u32 count
 	return false;
 }
 
-/* Wake what was left to a work item of a user, of all CPUs in turn. */
+/*
+ * Wake what was left to a work item of a user, of all its alarms in turn, each of
+ * a CPU and a clock: one that is never empty keeps none of the others waiting.
+ */
 static void htw_ring_wake_left(struct htw_user *user, unsigned int work)
 {
-	/* for_each_cpu_wrap() compares with it after each step: it must not move. */
-	const unsigned int turn = user->turn[work];
+	const u32 begin = user->turn[work], alarms = nr_cpu_ids * HTW_CLOCKS;
 	struct htw_wakes *wakes = &htw_wakes[work];
-	unsigned int cpu;
 	u32 count = 0, owed;
 	u64 spent = 0, took;
 
-	for_each_cpu_wrap(cpu, cpu_possible_mask, turn) {
-		for (unsigned int clock = 0; clock < HTW_CLOCKS; clock++) {
-			struct htw_alarm *a = &per_cpu_ptr(user->alarms, cpu)->on[clock];
-			struct htw_context *ctx;
+	for (u32 i = begin; i < begin + alarms; i++) {
+		unsigned int cpu = i % alarms / HTW_CLOCKS;
+		struct htw_context *ctx;
+		struct htw_alarm *a;
 
-			/* The next turn begins with the next CPU. */
-			user->turn[work] = cpu + 1;
-			/* Who leaves one queues the work item after that. */
-			while (!list_empty_careful(&a->left[work])) {
-				if (!htw_ring_goes_on(user, work, count, spent))
-					return;
-				ctx = htw_ring_take(a, work, &owed);
-				if (!ctx)
-					break;
+		if (!cpu_possible(cpu))
+			continue;
+		a = &per_cpu_ptr(user->alarms, cpu)->on[i % HTW_CLOCKS];
+		user->turn[work] = i % alarms;
+		/* Who leaves one queues the work item after that. */
+		while (!list_empty_careful(&a->left[work])) {
+			if (!htw_ring_goes_on(user, work, count, spent))
+				return;
+			ctx = htw_ring_take(a, work, &owed);
+			if (!ctx)
+				break;
+			/* The next turn does not begin with who has had his in this one. */
+			user->turn[work] = (i + 1) % alarms;
 
-				htw_delay();
-				took = htw_wait_wake_left(ctx, owed, htw_ring_look);
-				htw_context_unpin(ctx);
-				count++;
-				spent += took;
-				WRITE_ONCE(wakes->wakes, wakes->wakes + 1);
-				WRITE_ONCE(wakes->spent, wakes->spent + took);
-				cond_resched();
-			}
+			htw_delay();
+			took = htw_wait_wake_left(ctx, owed, htw_ring_look);
+			htw_context_unpin(ctx);
+			count++;
+			spent += took;
+			WRITE_ONCE(wakes->wakes, wakes->wakes + 1);
+			WRITE_ONCE(wakes->spent, wakes->spent + took);
+			cond_resched();
 		}
 	}
 }

@@ -31,7 +31,7 @@
  * @refused: how often memory was refused at the limit
  * @alarms: on each CPU one for each clock
  * @work: wake tasks for the bases that are %HTW_SHORT, and %HTW_LONG
- * @turn: the CPU with which they go on
+ * @turn: the alarm with which they go on: of %HTW_CLOCKS for each CPU
  * @rest: until then no poll queue is woken directly, nor one whose wake-ups
  *	take long, by local_clock()
  * @longest: the longest of its recent wake-ups that took long, in ns

@@ -611,6 +611,44 @@ static void rests_alone(struct kunit *test)
 	KUNIT_EXPECT_LT(test, w[0][0]->last, deadline + 3 * LONG);
 }
 
+/* Of a user's clocks none waits for another one, where long wake-ups are always due on each. */
+static void clocks_take_turns(struct kunit *test)
+{
+	static const u32 clocks[] = {
+		CLOCK_MONOTONIC, CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME,
+	};
+	const struct htw_add_args add = { .deadline = MS };
+	struct htw_test_file *f[ARRAY_SIZE(clocks)];
+	struct waiter *w[ARRAY_SIZE(clocks)][2];
+	const u64 start = htw_now();
+
+	keep_busy(test);
+	for (u32 i = 0; i < ARRAY_SIZE(clocks); i++) {
+		const struct htw_setup_args setup = {
+			.flags = HTW_SETUP_CLOCK, .clock = clocks[i],
+		};
+
+		f[i] = htw_test_open_as(test, USER + 12);
+		htw_test_setup(f[i], &setup);
+		for (u32 k = 0; k < 2; k++)
+			w[i][k] = waiter(f[i], &f[i]->ctx->wait, LONG);
+		htw_test_add(f[i], &add);
+	}
+	for (u32 woken[ARRAY_SIZE(clocks)] = {}; htw_now() < start + 200 * SEC;) {
+		for (u32 i = 0; i < ARRAY_SIZE(clocks); i++) {
+			if (w[i][0]->calls == woken[i])
+				continue;
+			woken[i] = w[i][0]->calls;
+			take_all(f[i]);
+			htw_test_add(f[i], &add);
+		}
+		htw_test_sleep_until(test, htw_now() + LONG);
+	}
+	KUNIT_EXPECT_GE(test, w[0][0]->calls, 10);
+	for (u32 i = 1; i < ARRAY_SIZE(clocks); i++)
+		KUNIT_EXPECT_GE(test, 3 * w[i][0]->calls, w[0][0]->calls);
+}
+
 /* Where no other task wants the CPU, long wake-ups keep nobody from it, and none has to wait. */
 static void nobody_rests_for_an_idle_cpu(struct kunit *test)
 {
@@ -723,6 +761,7 @@ static struct kunit_case htw_wait_cases[] = {
 	KUNIT_CASE_SLOW(costly_waiters_rest),
 	KUNIT_CASE_SLOW(exchanged_waiters_rest),
 	KUNIT_CASE_SLOW(rests_alone),
+	KUNIT_CASE_SLOW(clocks_take_turns),
 	KUNIT_CASE(nobody_rests_for_an_idle_cpu),
 	KUNIT_CASE(all_of_an_instant_are_woken),
 	KUNIT_CASE_SLOW(rests_over_a_close),
