@@ -30,6 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import htw  # noqa: E402
 
 BACKEND = {"device": htw.DEVICE, "process": htw.PROCESS}[os.environ.get("HTW_BACKEND", "process")]
+# Python 3.8 has no name for it.
+CLOCK_TAI = 11
 # Machines with the device are emulated.
 ROUNDS = 20 if BACKEND == htw.DEVICE else 100
 
@@ -105,32 +107,53 @@ class Steps:
     PLACE = str(Path(htw.__file__).parent)
     LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
 
-    def __init__(self, step=0, handler=None, raises=False):
-        self.count, self.step, self.handler, self.raises = 0, step, handler, raises
+    def __init__(self, at=0, handler=None, raises=False):
+        self.count, self.at, self.handler, self.raises = 0, at, handler, raises
         self.before, self.codes = "", {}
 
+    def step(self, code, offset):
+        looks = self.before.startswith(self.LOOKS)
+        if self.raises:
+            opcodes = self.codes.setdefault(code, code.co_code)
+            self.before = dis.opname[opcodes[offset]]
+        if looks or not self.raises:
+            self.count += 1
+            if self.count == self.at:
+                self.handler()
+
     def trace(self, frame, event, _):
-        code = frame.f_code
-        if not code.co_filename.startswith(self.PLACE):
+        if not frame.f_code.co_filename.startswith(self.PLACE):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if event == "opcode":
-            looks = self.before.startswith(self.LOOKS)
-            if self.raises:
-                opcodes = self.codes.setdefault(code, code.co_code)
-                self.before = dis.opname[opcodes[frame.f_lasti]]
-            if looks or not self.raises:
-                self.count += 1
-                if self.count == self.step:
-                    self.handler()
+            self.step(frame.f_code, frame.f_lasti)
         return self.trace
 
+    def monitor(self, code, offset):
+        if not code.co_filename.startswith(self.PLACE):
+            return sys.monitoring.DISABLE
+        self.step(code, offset)
+        return None
+
+    def watch(self, begin):
+        # Not each opcode of a function is traced by 3.13.0, which has this instead.
+        if not hasattr(sys, "monitoring"):
+            sys.settrace(self.trace if begin else None)
+            return
+        monitoring, tool = sys.monitoring, sys.monitoring.DEBUGGER_ID
+        if begin:
+            monitoring.use_tool_id(tool, "test_htw")
+            monitoring.register_callback(tool, monitoring.events.INSTRUCTION, self.monitor)
+        monitoring.set_events(tool, monitoring.events.INSTRUCTION if begin else 0)
+        if not begin:
+            monitoring.free_tool_id(tool)
+
     def run(self, function, *args):
-        sys.settrace(self.trace)
+        self.watch(True)
         try:
             return function(*args)
         finally:
-            sys.settrace(None)
+            self.watch(False)
 
 
 class Thing:
@@ -299,7 +322,7 @@ class ManualClock(Case):
             self.timers.after(1)
 
     def test_wrong_setup(self):
-        for setup in ({"clock": time.CLOCK_TAI}, {"limit": 2**40}, {"tick": 100}, {"slots": (1,)},
+        for setup in ({"clock": CLOCK_TAI}, {"limit": 2**40}, {"tick": 100}, {"slots": (1,)},
                       {"tick": 1, "slots": (1,)}, {"tick": 1, "exact": True}):
             with self.assertRaises(OSError):
                 htw.Timers(BACKEND, **setup)
@@ -315,7 +338,7 @@ class ManualClock(Case):
         with htw.Timers(BACKEND) as timers:
             timers.wait(0.002)
         with self.assertRaises(OSError):
-            htw.Timers(BACKEND, clock=time.CLOCK_TAI)
+            htw.Timers(BACKEND, clock=CLOCK_TAI)
         self.assertEqual(os.listdir("/proc/self/fd"), before)
 
     def test_unclosed(self):
@@ -1150,7 +1173,7 @@ class Errors(Case):
                 timers.after(1)
             self.assertEqual((caught.exception.errno, caught.exception.filename), (errno.ENOSPC, name))
         with self.assertRaisesRegex(OSError, "clock"):
-            htw.Timers(BACKEND, clock=time.CLOCK_TAI)
+            htw.Timers(BACKEND, clock=CLOCK_TAI)
         with self.assertRaisesRegex(OSError, "not a descriptor of the device.*'/dev/htw'"):
             htw.Timers.from_fd(0)
 
@@ -1177,6 +1200,11 @@ class Errors(Case):
                 self.assertEqual((len(timers), len(timers._cookies)), (3, 3))
 
 
+def exit_code(status):
+    """What os.waitstatus_to_exitcode() returns, which Python 3.8 does not have."""
+    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+
+
 def in_child(function):
     """Return how a child of fork() that calls a function ends: its exit status, or minus the signal."""
     sys.stdout.flush()
@@ -1197,7 +1225,7 @@ def in_child(function):
         raise
     finally:
         status = os.waitpid(pid, 0)[1]
-    return os.waitstatus_to_exitcode(status)
+    return exit_code(status)
 
 
 class Fork(Case):
@@ -1213,7 +1241,7 @@ class Fork(Case):
                     pid = os.fork()
                     if not pid:
                         continue
-                    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                    status = exit_code(os.waitpid(pid, 0)[1])
             if status is None:
                 os._exit(len(came))
             self.assertEqual((status, came), (11, list(range(600))))
