@@ -610,36 +610,108 @@ TEST_CASE("a call of another thread is waited for")
 	CHECK(dispatching == thread);
 }
 
+TEST_CASE("a call of another thread is moved, and stopped, while it is running")
+{
+	nothing_left check;
+	libhtw::dispatcher d(where());
+	// How often it has begun, and may end.
+	std::atomic<int> begun{0}, may_end{0};
+	auto call = d.own(d.call_after(0s, [&, o = owned()] {
+		begun++;
+		while (may_end < begun)
+			std::this_thread::yield();
+	}));
+	std::thread t([&] {
+		while (alive)
+			d.dispatch();
+	});
+
+	while (begun < 1)
+		std::this_thread::yield();
+	const bool again = call.again(0s);
+	may_end = 1;
+	while (begun < 2)
+		std::this_thread::yield();
+	// Made twice, and stopped as it is running: true, as it will not be made again.
+	const bool moved = call.again(0s), stopped = d.call_stop(call.id());
+	may_end = 2;
+	t.join();
+	CHECK(again);
+	CHECK(moved);
+	CHECK(stopped);
+	CHECK(!call.stop());
+	CHECK(begun.load() == 2);
+}
+
+namespace {
+
+// What one call has been through: how often it was made and freed.
+struct seen {
+	std::atomic<int> made{0}, freed{0};
+	bool moved = false, stopped = false;
+};
+
+// Kept by what a call captures: notes that it is freed.
+using noted = std::unique_ptr<seen, void (*)(seen *)>;
+
+noted note(seen &s)
+{
+	return noted(&s, [](seen *freed) { freed->freed++; });
+}
+
+}
+
+// If a call is running, again() has it made once more, and stop() returns true. So one that was
+// moved may be made twice, and one that was stopped may have been made.
 TEST_CASE("threads start, move and stop calls while one dispatches")
 {
 	nothing_left check;
-	std::atomic<int> started{0}, made{0}, stopped{0};
+	constexpr int threads = 3, each = 2000;
+	std::vector<seen> all(threads * each);
+	// Stopped, with true, after it had been freed; not freed when stop() had returned.
+	std::atomic<int> too_late{0}, in_use{0};
 	{
 		libhtw::dispatcher d(where());
-		std::vector<std::thread> threads;
-		std::atomic<int> left{3};
+		std::vector<std::thread> running;
+		std::atomic<int> left{threads};
 
-		for (int t = 0; t < 3; t++)
-			threads.emplace_back([&, t] {
-				for (int i = 0; i < 2000; i++) {
-					auto c = d.own(d.call_after(std::chrono::microseconds(i % 7 * 500),
-								    [&made, o = owned()] { made++; }));
-					started++;
+		for (int t = 0; t < threads; t++)
+			running.emplace_back([&, t] {
+				for (int i = 0; i < each; i++) {
+					seen &s = all[static_cast<std::size_t>(t * each + i)];
+					const auto delay = std::chrono::microseconds(i % 7 * 500);
+					auto c = d.own(d.call_after(delay, [s = note(s), o = owned()] {
+						s->made++;
+					}));
 					if ((i + t) % 3 == 0)
-						c.again(1ms);
-					if ((i + t) % 2)
-						stopped += c.stop();
-					else
+						s.moved = c.again(1ms);
+					if ((i + t) % 2) {
+						const bool had_ended = s.freed;
+
+						s.stopped = c.stop();
+						too_late += had_ended && s.stopped;
+						in_use += s.freed != 1;
+					} else {
 						c.release();
+					}
 				}
 				left--;
 			});
-		while (left || made + stopped < started)
+		while (left || alive)
 			d.dispatch(10ms);
-		for (auto &t : threads)
+		for (auto &t : running)
 			t.join();
-		all(d);
+		CHECK(d.info().timers == 0);
 	}
-	CHECK(started == 6000);
-	CHECK(made + stopped == started);
+	CHECK(too_late.load() == 0);
+	CHECK(in_use.load() == 0);
+	int freed_once = 0, lost = 0, too_often = 0;
+	for (const auto &s : all) {
+		freed_once += s.freed == 1;
+		lost += !s.made && !s.stopped;
+		too_often += s.made > (s.moved ? 2 : 1);
+	}
+	CHECK(freed_once == threads * each);
+	CHECK(lost == 0);
+	CHECK(too_often == 0);
 }
