@@ -401,7 +401,8 @@ bool place_make_room(void)
 	return any;
 }
 
-void place_enter(struct queue *q, int db, RedisModuleString *key, RedisModuleString *stream)
+void place_enter(struct queue *q, int db, RedisModuleString *key, RedisModuleString *stream,
+		 bool is_loaded)
 {
 	if (q == ending)
 		end_iteration();
@@ -413,7 +414,8 @@ void place_enter(struct queue *q, int db, RedisModuleString *key, RedisModuleStr
 	atomic_store(&q->ended, 0);
 	q->key = key;
 	q->stream = stream;
-	link_queue(q, is_arriving ? place_in(&arriving, &nr_arriving, db) : place_of(db));
+	link_queue(q, is_loaded && is_arriving ? place_in(&arriving, &nr_arriving, db) :
+						 place_of(db));
 }
 
 void place_leave(struct queue *q)

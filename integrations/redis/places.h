@@ -68,8 +68,13 @@ uint64_t timers_ending(void);
 /* Is a queue in a database, and not gone? */
 bool place_is_live(const struct queue *q);
 
-/* Put a queue, which takes the names, into a database. It may have just left one. */
-void place_enter(struct queue *q, int db, RedisModuleString *key, RedisModuleString *stream);
+/*
+ * Put a queue, which takes the names, into a database. It may have just left one.
+ *
+ * @is_loaded: from a file or another server, and not by a command
+ */
+void place_enter(struct queue *q, int db, RedisModuleString *key, RedisModuleString *stream,
+		 bool is_loaded);
 
 /*
  * A queue is not a key's any more: its timers are stopped in portions. Until the server frees it,
@@ -83,8 +88,8 @@ void place_flush(int db);
 void place_swap(int db, int other);
 
 /*
- * Queues that are entered from now on are in databases beside the present ones; then these take
- * their place, or are gone.
+ * Queues that are loaded from now on are in databases beside the present ones, which clients may
+ * go on changing; then these take their place, or are gone.
  */
 void place_arrive(void);
 void place_arrived(bool completed);

@@ -427,13 +427,24 @@ static void queue_disarm(struct queue *q)
 		disarm(t);
 }
 
-void queue_place(struct queue *q, int db, const RedisModuleString *name)
+static void place(struct queue *q, int db, const RedisModuleString *name, bool is_loaded)
 {
 	RedisModuleString *key = RedisModule_CreateStringFromString(NULL, name);
 
 	main_thread = pthread_self();
-	place_enter(q, db, key, stream_name(key));
+	place_enter(q, db, key, stream_name(key), is_loaded);
 	due_enter(q);
+}
+
+void queue_place(struct queue *q, int db, const RedisModuleString *name)
+{
+	place(q, db, name, false);
+}
+
+/* For RESTORE as well; its event leads to timeouts_moved(), and so to queue_place(). */
+void queue_place_loaded(struct queue *q, int db, const RedisModuleString *name)
+{
+	place(q, db, name, true);
 }
 
 void queue_displace(struct queue *q)

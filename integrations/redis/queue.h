@@ -194,8 +194,12 @@ struct queue *queue_make(RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleSt
 /* The queue in a key, which may be NULL or empty; or NULL. */
 struct queue *queue_in(RedisModuleKey *key);
 
-/* A queue has become the value of a key; its timeouts are armed by the next call that does so. */
+/*
+ * A queue has become the value of a key, by a command or as it was loaded; its timeouts are armed
+ * by the next call that does so.
+ */
 void queue_place(struct queue *q, int db, const RedisModuleString *key);
+void queue_place_loaded(struct queue *q, int db, const RedisModuleString *key);
 
 /* It is not any more: its timeouts are disarmed soon. */
 void queue_displace(struct queue *q);

@@ -211,7 +211,7 @@ static void *queue_load(RedisModuleIO *io, int version)
 		return NULL;
 	}
 	if (key)
-		queue_place(q, RedisModule_GetDbIdFromIO(io), key);
+		queue_place_loaded(q, RedisModule_GetDbIdFromIO(io), key);
 	return q;
 }
 
