@@ -152,13 +152,12 @@ static void on_flush(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t sub, 
 /* A replica may load its master's data beside its own. */
 static void on_async_load(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t sub, void *data)
 {
-	(void)ctx;
 	(void)event;
 	(void)data;
 	if (sub == REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED)
 		timeouts_arrive();
 	else
-		timeouts_arrived(sub == REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED);
+		timeouts_arrived(ctx, sub == REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED);
 }
 
 static void on_swap(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t sub, void *data)

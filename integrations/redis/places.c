@@ -418,6 +418,15 @@ void place_enter(struct queue *q, int db, RedisModuleString *key, RedisModuleStr
 						 place_of(db));
 }
 
+void place_correct(struct queue *q, int db)
+{
+	struct database *home = q->home;
+
+	unlink_queue(q);
+	link_queue(q, place_of(db));
+	place_put(home);
+}
+
 void place_leave(struct queue *q)
 {
 	struct database *home = q->home;

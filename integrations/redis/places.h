@@ -76,6 +76,9 @@ bool place_is_live(const struct queue *q);
 void place_enter(struct queue *q, int db, RedisModuleString *key, RedisModuleString *stream,
 		 bool is_loaded);
 
+/* A queue is in another database than place_enter() was told. */
+void place_correct(struct queue *q, int db);
+
 /*
  * A queue is not a key's any more: its timers are stopped in portions. Until the server frees it,
  * which it need not do, it can be entered again.

@@ -571,10 +571,74 @@ void timeouts_arrive(void)
 	place_arrive();
 }
 
-void timeouts_arrived(bool completed)
+static bool is_in_database(RedisModuleCtx *ctx, const struct queue *q, int db)
+{
+	RedisModuleKey *key;
+	bool found;
+
+	if (RedisModule_SelectDb(ctx, db) != REDISMODULE_OK)
+		return false;
+	key = RedisModule_OpenKey(ctx, q->key, REDISMODULE_READ | REDISMODULE_OPEN_KEY_NOTOUCH);
+	found = queue_in(key) == q;
+	RedisModule_CloseKey(key);
+	return found;
+}
+
+/* Find the database of a queue, which is probably that of the one before. */
+static int find_database(RedisModuleCtx *ctx, const struct queue *q, int guess)
+{
+	int db;
+
+	if (is_in_database(ctx, q, guess))
+		return guess;
+	for (db = 0; RedisModule_SelectDb(ctx, db) == REDISMODULE_OK; db++)
+		if (is_in_database(ctx, q, db))
+			return db;
+	return q->home->number;
+}
+
+/* Are there keys in other databases than the first? */
+static bool are_other_keys(RedisModuleCtx *ctx)
+{
+	int db;
+
+	for (db = 1; RedisModule_SelectDb(ctx, db) == REDISMODULE_OK; db++)
+		if (RedisModule_DbSize(ctx))
+			return true;
+	return false;
+}
+
+/*
+ * While a replica loads beside its data, Redis 7.0 says of each value that it is in database 0
+ * (redis/redis#12947). If all queues are said to be there, and other databases have keys, look for
+ * each. No key expires before the load has ended.
+ */
+static void correct_places(RedisModuleCtx *ctx)
+{
+	const int selected = RedisModule_GetSelectedDb(ctx);
+	struct queue *q, *next;
+	int n, db = 0;
+
+	for (n = 1; n < nr_places(); n++)
+		if (place_at(n) && place_at(n)->placed)
+			return;
+	if (place_at(0) && are_other_keys(ctx)) {
+		for (q = place_at(0)->placed; q; q = next) {
+			next = q->next;
+			db = find_database(ctx, q, db);
+			if (db != q->home->number)
+				place_correct(q, db);
+		}
+	}
+	RedisModule_SelectDb(ctx, selected);
+}
+
+void timeouts_arrived(RedisModuleCtx *ctx, bool completed)
 {
 	turn_of = NULL;
 	place_arrived(completed);
+	if (completed)
+		correct_places(ctx);
 }
 
 void timeouts_moved(RedisModuleCtx *ctx, RedisModuleString *name)

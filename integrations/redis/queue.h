@@ -220,7 +220,7 @@ void timeouts_swap(int db, int other);
 
 /* What is loaded from now on is for later, while the present data are served; now it is later. */
 void timeouts_arrive(void);
-void timeouts_arrived(bool completed);
+void timeouts_arrived(RedisModuleCtx *ctx, bool completed);
 
 /* A value was put at @key of the selected database, other than by our commands or by loading. */
 void timeouts_moved(RedisModuleCtx *ctx, RedisModuleString *key);

@@ -111,6 +111,34 @@ def test_synchronisation_beside_the_old_data(servers):
     wait(lambda: not copy.info()["timers"], "end of the timers")
 
 
+def test_databases_that_were_loaded_beside_the_old_data(servers):
+    """Timeouts are in the database of their queue, though Redis 7.0 says that all are in 0."""
+    master, replica = servers.start(*SWAPDB), servers.start(*SWAPDB)
+    databases = (0, 3, 5)
+    htw = {db: Htw(master.client(db=db)) for db in databases}
+    copy = {db: Htw(replica.client(db=db)) for db in databases}
+    link(master, replica)
+    for db in databases:
+        htw[db].add("jobs", HOUR, db, "ID", "a")
+        for n in range(100):
+            htw[db].add("far", HOUR, n)
+    cut(master, replica)
+    link(master, replica)
+    in_step(master, replica)
+    assert master.client().info()["sync_full"] == 2 and same(master, replica)
+    replica.client().replicaof("NO", "ONE")
+    assert copy[0].info()["armed"] == copy[0].info()["timers"] == 303
+    # Delivered where it is.
+    for db in databases:
+        assert copy[db].mod("jobs", "a", 0) == 1
+        assert [e["payload"] for e in copy[db].delivered("jobs", 1)] == [str(db)]
+    # Flushed where it is, and nowhere else.
+    for db, left in ((3, 200), (0, 100), (5, 0)):
+        copy[db].r.flushdb(asynchronous=True)
+        assert copy[0].info()["pending"] == left
+        wait(lambda n=left: copy[0].info()["timers"] == n, f"{left} timers")
+
+
 @pytest.mark.parametrize("completed", [True, False], ids=["completed", "aborted"])
 def test_changes_while_data_are_loaded_beside_the_old(servers, completed):
     """What a client adds meanwhile, where it may, goes with the old data, or stays with them."""
