@@ -681,6 +681,12 @@ static int command_extend(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
 			break;
 		}
 		l = lease_find(queue_in(key), argv[2], &entries[i - 5].id);
+		/*
+		 * It failed, and nobody has taken it since: a worker's extension that comes
+		 * just after it has said so must not make a lease of the wait.
+		 */
+		if (l && l->is_failed && l->attempts == terms.attempts)
+			continue;
 		if (l)
 			terms.error = lease_error(l, &terms.error_len);
 		lease_set(ctx, queue_make(ctx, key, name), argv[2], &entries[i - 5].id, &terms);

@@ -251,6 +251,24 @@ def test_fail(r, htw, jobs):
     assert htw.now() >= before + 100
 
 
+def test_late_extension(r, htw, jobs):
+    """One that comes after its job has failed changes nothing, whoever of the worker's threads sends it."""
+    id_ = r.xadd("jobs", {"a": "b"})
+    [job] = jobs.take("one")
+    jobs.fail("one", job, "RETRY", 100)
+    for ms in (HOUR, 0):
+        assert jobs.extend("one", ms, job) == 0
+    assert pages(r, "LEASED", "g")[0][0][1] == "failed"
+    wait(lambda: jobs.ended() == 1, "end of the wait")
+    assert jobs.extend("one", HOUR, job) == 0
+    assert jobs.take("one") == [(id_, 2, {"a": "b"})]
+    assert jobs.extend("one", HOUR, job) == 1
+    # Who has claimed it has it.
+    jobs.fail("one", job, "RETRY", HOUR)
+    r.xclaim("jobs", "g", "two", 0, [id_])
+    assert jobs.extend("one", HOUR, job) == 0 and jobs.extend("two", 0, job) == 1
+
+
 def test_backoff(r, jobs):
     """Twice as long each time, at most the ceiling, less what is left to chance."""
     jobs.set("BACKOFF", 100, "CEILING", 350, "JITTER", 0)
@@ -259,7 +277,7 @@ def test_backoff(r, jobs):
     for _ in range(4):
         [job] = jobs.take("one")
         waits.append(jobs.fail("one", job))
-        jobs.extend("one", 0, job)
+        jobs.fail("one", job, "RETRY", 0)
         wait(lambda: jobs.ended() == 1)
     assert waits == [100, 200, 350, 350]
     jobs.set("BACKOFF", 100000, "CEILING", 0, "JITTER", 50)

@@ -31,17 +31,22 @@ class Model:
         self.last = None        # of the group; None: there is no group
         self.pending = {}       # entry: [consumer, attempts]
         self.leases = {}        # entry: leased, failed or ended
+        self.failed = {}        # entry: attempts when it failed, until it is taken
         self.ended = []
         self.dead = []
         self.attempts = 0
 
     def forget(self, entry):
+        self.failed.pop(entry, None)
         if self.leases.pop(entry, None) == "ended":
             self.ended.remove(entry)
 
     def lease(self, entry, state):
+        failed = self.pending[entry][1] if state == "failed" else self.failed.get(entry)
         self.forget(entry)
         self.leases[entry] = state
+        if failed and state != "leased":
+            self.failed[entry] = failed
         if state == "ended":
             self.ended.append(entry)
 
@@ -104,19 +109,19 @@ class Model:
         return entry in self.pending and self.pending[entry][0] == consumer
 
     def extend(self, consumer, entry):
-        if not self.is_of(consumer, entry):
+        if not self.is_of(consumer, entry) or self.failed.get(entry) == self.pending[entry][1]:
             return 0
         self.lease(entry, "leased")
         return 1
 
-    def fail(self, consumer, entry, is_dead):
+    def fail(self, consumer, entry, is_dead, retry):
         if not self.is_of(consumer, entry):
             return None
         if is_dead or self.is_last(entry):
             self.bury(entry)
             return -1
         self.lease(entry, "failed")
-        return HOUR
+        return retry
 
     def claim(self, consumer, entry):
         if entry in self.pending and entry not in self.entries:
@@ -192,9 +197,12 @@ class Pair:
     def fail(self):
         entry = self.entry()
         consumer, is_dead = self.consumer(entry), self.random.random() < 0.2
-        words = ["DEAD"] if is_dead else ["RETRY", HOUR]
+        retry = self.random.choice([0, HOUR])
+        words = ["DEAD"] if is_dead else ["RETRY", retry]
         got = self.r.execute_command("HTW.FAIL", "jobs", "g", consumer, entry, *words, "ERROR", "text")
-        assert got == self.model.fail(consumer, entry, is_dead)
+        assert got == self.model.fail(consumer, entry, is_dead, retry)
+        if got == 0:
+            self.model.expire(entry)
 
     def delete(self):
         entry = self.entry()
