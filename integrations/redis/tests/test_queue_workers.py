@@ -63,10 +63,17 @@ class Workers:
             self.end(process)
 
 
-@pytest.fixture(params=["worker.py", "worker.mjs"])
-def command(request, monkeypatch):
+@pytest.fixture(params=["worker.py", "worker.mjs", "worker.go"])
+def command(request, monkeypatch, tmp_path):
     if request.param.endswith(".py"):
         return [str(EXAMPLES / request.param)]
+    if request.param.endswith(".go"):
+        # Debian's packages of Go are sources, and no modules.
+        monkeypatch.setenv("GO111MODULE", "off")
+        monkeypatch.setenv("GOPATH", "/usr/share/gocode")
+        subprocess.run(["go", "vet", EXAMPLES / request.param], check=True)
+        subprocess.run(["go", "build", "-o", tmp_path / "worker", EXAMPLES / request.param], check=True)
+        return [str(tmp_path / "worker")]
     if not node_modules():
         pytest.skip("no ioredis: set HTW_NODE_MODULES to the directory where npm has installed it")
     monkeypatch.setenv("NODE_PATH", node_modules())
