@@ -63,6 +63,16 @@ class Workers:
             self.end(process)
 
 
+def node(monkeypatch, *modules):
+    """Let programs for node find modules of npm, or skip the test."""
+    if not node_modules():
+        pytest.skip("no ioredis: set HTW_NODE_MODULES to the directory where npm has installed it")
+    for module in modules:
+        if not (Path(node_modules()) / module).is_dir():
+            pytest.skip(f"no {module} in {node_modules()}")
+    monkeypatch.setenv("NODE_PATH", node_modules())
+
+
 @pytest.fixture(params=["worker.py", "worker.mjs", "worker.go"])
 def command(request, monkeypatch, tmp_path):
     if request.param.endswith(".py"):
@@ -74,9 +84,7 @@ def command(request, monkeypatch, tmp_path):
         subprocess.run(["go", "vet", EXAMPLES / request.param], check=True)
         subprocess.run(["go", "build", "-o", tmp_path / "worker", EXAMPLES / request.param], check=True)
         return [str(tmp_path / "worker")]
-    if not node_modules():
-        pytest.skip("no ioredis: set HTW_NODE_MODULES to the directory where npm has installed it")
-    monkeypatch.setenv("NODE_PATH", node_modules())
+    node(monkeypatch)
     return ["node", str(EXAMPLES / request.param)]
 
 
@@ -119,3 +127,31 @@ def test_workers(servers, tmp_path, command):
     # Whoever has done what another did again was killed before he said so.
     assert {pid for pids in by.values() for pid in pids[:-1]} <= workers.killed
     assert htw.info()["timers"] == 0 and jobs.r.xpending("jobs", "workers")["pending"] == 0
+
+
+@pytest.mark.parametrize("program", ["cron.py", "cron.mjs"])
+def test_calendar(servers, tmp_path, monkeypatch, program):
+    """Each time comes once, however often the calendar is started, and while workers are killed."""
+    times = "* * * * * *"
+    if program.endswith(".mjs"):
+        node(monkeypatch, "cron-parser")
+    server = servers.start(*AOF)
+    htw, jobs = Htw(server.client()), Jobs(server.client(), group="workers")
+    jobs.set("BACKOFF", 30, "CEILING", 30)
+    # As another group has not done them, entries stay.
+    jobs.r.xgroup_create("jobs", "watch", "0", mkstream=True)
+    done = tmp_path / "done"
+    command = f"test $ATTEMPT -ge 2 && echo done >> {done}"
+    for _ in range(2):
+        subprocess.run([EXAMPLES / program, "--url", f"redis://127.0.0.1:{server.port}", "it's", times,
+                        "America/New_York", command], check=True)
+    workers = Workers([str(EXAMPLES / "worker.py")], server, tmp_path / "log", 2)
+    try:
+        for _ in range(3):
+            time.sleep(random.uniform(0.5, 1))
+            workers.kill_one()
+        wait(lambda: done.exists() and len(done.read_text().split()) >= 4, f"four seconds: {tmp_path / 'log'}")
+    finally:
+        workers.kill()
+    ids = [fields["id"] for _, fields in jobs.r.xrange("jobs")]
+    assert len(set(ids)) == len(ids) >= 4 and all(id_.startswith("it's@20") for id_ in ids)
