@@ -14,6 +14,7 @@
 #include "lease.h"
 
 #include <endian.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
@@ -330,18 +331,35 @@ size_t leases_memory(const struct queue *q)
 	return all ? sizeof(*all) + all->bytes + all->count * (TIMER_BYTES + ENTRY_BYTES) : 0;
 }
 
+static int compare(const void *first, const void *second)
+{
+	const struct lease *a = *(struct lease *const *)first, *b = *(struct lease *const *)second;
+	const struct entry_key of_a = key_of(&a->entry), of_b = key_of(&b->entry);
+
+	if (a->deadline != b->deadline)
+		return a->deadline < b->deadline ? -1 : 1;
+	return memcmp(&of_a, &of_b, sizeof(of_a));
+}
+
 bool leases_arm(struct queue *q)
 {
 	RedisModuleDictIter *i, *j;
 	struct lease_group *g;
-	struct lease *l;
+	struct lease *l, **all;
+	size_t count = 0, n;
 	bool ok = true;
 
 	if (!q->leases || q->leases->armed + q->leases->ended == q->leases->count)
 		return true;
+	all = RedisModule_Alloc(q->leases->count * sizeof(*all));
 	for_each_lease(l, g, q, i, j)
-		if (ok && !l->timer && !l->link)
-			ok = lease_arm(l, l->deadline);
+		if (!l->timer && !l->link)
+			all[count++] = l;
+	/* What is over ends at once, in the order in which it is started. */
+	qsort(all, count, sizeof(*all), compare);
+	for (n = 0; ok && n < count; n++)
+		ok = lease_arm(all[n], all[n]->deadline);
+	RedisModule_Free(all);
 	return ok;
 }
 

@@ -393,6 +393,32 @@ def test_restart(servers, options, rewrite):
     check(server.client(), Htw(server.client()), digest, taken)
 
 
+@pytest.mark.parametrize("options, rewrite", RESTARTS.values(), ids=RESTARTS.keys())
+def test_order_after_a_restart(servers, options, rewrite):
+    """What ended while the server was down comes in the order of its ends."""
+    server = servers.start(*options)
+    r, htw = server.client(), Htw(server.client())
+    for n in range(60):
+        r.xadd("jobs", {"n": n})
+    taken = Jobs(r).take("one", "COUNT", 60, "LEASE", HOUR)
+    if rewrite:
+        r.bgrewriteaof()
+        wait(lambda: not r.info("persistence")["aof_rewrite_in_progress"] and
+             not r.info("persistence")["aof_rewrite_scheduled"], "end of the rewrite")
+    at_once(r, *(("HTW.EXTEND", "jobs", "g", "one", 1000 + n * 37 % 60 * 5, job.entry) for n, job in enumerate(taken)),
+            ("CLIENT", "PAUSE", 600000, "WRITE"))
+    [_, rows] = r.execute_command("HTW.LIST", "jobs", "LEASED", "g", "COUNT", 60)
+    # Equal ones by entry, in which order they are listed.
+    ends = sorted(((row[4], row[0]) for row in rows), key=lambda end: end[0])
+    assert [entry for _, entry in ends] != [row[0] for row in rows]
+    server.stop()
+    wait(lambda: time.time() * 1000 > ends[-1][0] + 100, "end of the leases")
+    server.start()
+    jobs = Jobs(server.client())
+    wait(lambda: jobs.ended() == 60, "end of the leases")
+    assert ids(jobs.take("two", "COUNT", 60)) == [entry for _, entry in ends]
+
+
 def test_copy_and_restore(r, htw, jobs):
     """The queue is a key, and leases are in it."""
     for n in range(3):
