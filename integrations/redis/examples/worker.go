@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -30,7 +29,6 @@ var (
 	jobs   = flag.Int("jobs", 4, "how many at a time")
 	lease  = flag.Int64("lease", 30000, "how long a job is this worker's, in ms")
 	pool   = &redis.Pool{MaxIdle: 100, Dial: func() (redis.Conn, error) { return redis.DialURL(*url) }}
-	name   string // no other worker has it
 )
 
 // do does a job; an error makes it fail. It ends early with ctx.
@@ -40,7 +38,8 @@ func do(ctx context.Context, fields map[string]string, attempts int64) error {
 	return command.Run()
 }
 
-// ask runs a command until the server replies and the queue is not being moved; nil when ctx has ended.
+// ask runs a command until the server can: it is restarted, becomes a replica, the queue moves; nil
+// when ctx has ended.
 func ask(ctx context.Context, command string, words ...interface{}) interface{} {
 	for ; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
 		conn := pool.Get()
@@ -48,16 +47,15 @@ func ask(ctx context.Context, command string, words ...interface{}) interface{} 
 		conn.Close()
 		if err == nil {
 			return reply
-		} else if _, refused := err.(redis.Error); refused && !strings.HasPrefix(err.Error(), "TRYAGAIN") {
-			log.Fatalln(command, err)
 		}
+		log.Println(command, err)
 	}
 	return nil
 }
 
 // run does a job, whose lease it extends in time for two more tries; it ends the work, and says nothing
 // of it, if the job is another worker's by now.
-func run(entry string, attempts int64, fields map[string]string) {
+func run(name, entry string, attempts int64, fields map[string]string) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
 	go func() {
@@ -79,18 +77,19 @@ func run(entry string, attempts int64, fields map[string]string) {
 func main() {
 	flag.Parse()
 	host, _ := os.Hostname()
-	name = fmt.Sprint(host, "-", os.Getpid())
 	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	var all sync.WaitGroup
 	for i := 0; i < *jobs; i++ {
 		all.Add(1)
+		// It is used for one job at a time.
+		name := fmt.Sprint(host, "-", os.Getpid(), "-", i)
 		go func() {
 			defer all.Done()
 			for ctx.Err() == nil {
 				taken, _ := redis.Values(ask(ctx, "HTW.TAKE", name, "LEASE", *lease, "BLOCK", 1000), nil)
 				for _, job := range taken {
 					fields, _ := redis.StringMap(job.([]interface{})[2], nil)
-					run(string(job.([]interface{})[0].([]byte)), job.([]interface{})[1].(int64), fields)
+					run(name, string(job.([]interface{})[0].([]byte)), job.([]interface{})[1].(int64), fields)
 				}
 			}
 		}()

@@ -26,8 +26,6 @@ const { values: options } = parseArgs({
 	},
 });
 
-// No other worker has this name.
-const name = `${hostname()}-${process.pid}`;
 let stopping = false;
 
 // Do a job; an exception makes it fail. It ends early when the signal says so.
@@ -42,51 +40,54 @@ function perform(fields, attempts, signal) {
 }
 
 function connect() {
-	return new Redis(options.url, { maxRetriesPerRequest: null })
+	return new Redis(options.url, { maxRetriesPerRequest: 1 })
 		.on('error', (error) => console.log(`${error}`));
 }
 
 // One connection for all that does not wait.
 const client = connect();
 
-function ask(command, ...words) {
-	return client.call(command, options.stream, options.group, ...words);
-}
-
-async function run(entry, attempts, fields) {
-	const work = new AbortController();
-	// Extend the lease, in time for two more tries; end the work if it is another's by now.
-	const extending = setInterval(async () => {
-		const still = await ask('HTW.EXTEND', name, options.lease, entry).catch(() => 1);
-		if (!still)
-			work.abort();
-	}, options.lease / 3);
-
-	try {
-		await perform(fields, attempts, work.signal);
-		await ask('HTW.DONE', entry);
-	} catch (error) {
-		const wait = await ask('HTW.FAIL', name, entry, 'ERROR', error.message);
-		console.log(`${entry}: ${error.message}; `, wait === null ? 'another worker has it' :
-			wait < 0 ? 'given up' : `again in ${wait} ms`);
-	} finally {
-		clearInterval(extending);
+// Run a command until the server can: it is restarted, becomes a replica, the queue moves.
+async function ask(connection, command, ...words) {
+	for (;;) {
+		try {
+			return await connection.call(command, options.stream, options.group, ...words);
+		} catch (error) {
+			console.log(`${command}: ${error.message}`);
+			if (stopping && command === 'HTW.TAKE')
+				return [];
+			await sleep(200);
+		}
 	}
 }
 
-// Do one job after the other, on a connection of its own to wait with.
-async function serve() {
-	const waiting = connect();
+async function run(name, entry, attempts, fields) {
+	const work = new AbortController();
+	// Extend the lease, in time for two more tries; end the work if it is another's by now.
+	const extending = setInterval(async () => {
+		if (!await ask(client, 'HTW.EXTEND', name, options.lease, entry))
+			work.abort();
+	}, options.lease / 3);
+	const problem = await perform(fields, attempts, work.signal).then(() => null, (error) => error);
+
+	clearInterval(extending);
+	if (!problem)
+		return ask(client, 'HTW.DONE', entry);
+	const wait = await ask(client, 'HTW.FAIL', name, entry, 'ERROR', problem.message);
+	console.log(`${entry}: ${problem.message}; again in ${wait} ms (-1: given up, null: another has it)`);
+}
+
+// Do one job after the other, under a name for one at a time, on a connection to wait with.
+async function serve(_, number) {
+	const name = `${hostname()}-${process.pid}-${number}`, waiting = connect();
 
 	while (!stopping) {
-		const taken = await waiting.call('HTW.TAKE', options.stream, options.group, name,
-			'LEASE', options.lease, 'BLOCK', 1000).catch(() => sleep(200, []));
-
+		const taken = await ask(waiting, 'HTW.TAKE', name, 'LEASE', options.lease, 'BLOCK', 1000);
 		for (const [entry, attempts, words] of taken) {
 			const fields = {};
 			for (let i = 0; i < words.length; i += 2)
 				fields[words[i]] = words[i + 1];
-			await run(entry, attempts, fields);
+			await run(name, entry, attempts, fields);
 		}
 	}
 	waiting.disconnect();

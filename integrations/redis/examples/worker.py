@@ -16,15 +16,11 @@ import signal
 import socket
 
 import redis.asyncio as redis
-from redis.exceptions import ConnectionError, TimeoutError, TryAgainError
-
-# The queue moves to another node, or the server is restarted: it is asked again.
-PASSING = (ConnectionError, TimeoutError, TryAgainError)
 
 
 async def do(fields, attempts):
     """Do a job; an exception makes it fail."""
-    process = await asyncio.create_subprocess_shell(fields["payload"], env={**os.environ, "ATTEMPT": str(attempts)})
+    process = await asyncio.create_subprocess_shell(fields[b"payload"], env={**os.environ, "ATTEMPT": str(attempts)})
     try:
         if await process.wait():
             raise RuntimeError(f"exit status {process.returncode}")
@@ -36,49 +32,49 @@ async def do(fields, attempts):
 class Worker:
     def __init__(self, options):
         self.options = options
-        self.client = redis.from_url(options.url, decode_responses=True)
+        # Entries are bytes, which need not be text.
+        self.client = redis.from_url(options.url)
         self.where = options.stream, options.group
-        # No other worker has this name.
-        self.name = f"{socket.gethostname()}-{os.getpid()}"
         self.stopping = False
 
     async def ask(self, command, *words):
-        """Run a command, again and again while the server cannot be asked."""
+        """Run a command until the server can: it is restarted, becomes a replica, the queue moves."""
         while True:
             try:
                 return await self.client.execute_command(command, *self.where, *words)
-            except PASSING:
+            except redis.RedisError as problem:
+                print(f"{command}: {problem}", flush=True)
                 if self.stopping and command == "HTW.TAKE":
                     return []
                 await asyncio.sleep(0.2)
 
-    async def extend(self, entry, work):
+    async def extend(self, name, entry, work):
         """Extend the lease, in time for two more tries; end the work if it is another's by now."""
         while True:
             await asyncio.sleep(self.options.lease / 3000)
-            if not await self.ask("HTW.EXTEND", self.name, self.options.lease, entry):
+            if not await self.ask("HTW.EXTEND", name, self.options.lease, entry):
                 work.cancel()
                 return
 
-    async def run(self, entry, attempts, fields):
+    async def run(self, name, entry, attempts, fields):
         work = asyncio.create_task(do(fields, attempts))
-        extending = asyncio.create_task(self.extend(entry, work))
-        try:
-            await work
+        extending = asyncio.create_task(self.extend(name, entry, work))
+        [problem] = await asyncio.gather(work, return_exceptions=True)
+        extending.cancel()
+        if problem is None:
             await self.ask("HTW.DONE", entry)
-        except asyncio.CancelledError:
-            print(f"{entry}: another worker has it", flush=True)
-        except Exception as error:  # whatever the work raises
-            wait = await self.ask("HTW.FAIL", self.name, entry, "ERROR", str(error))
-            print(f"{entry}: {error}; {'given up' if wait == -1 else f'again in {wait} ms'}", flush=True)
-        finally:
-            extending.cancel()
+        elif isinstance(problem, asyncio.CancelledError):
+            print(f"{entry.decode()}: another worker has it", flush=True)
+        else:
+            wait = await self.ask("HTW.FAIL", name, entry, "ERROR", str(problem))
+            print(f"{entry.decode()}: {problem}; again in {wait} ms (-1: given up, None: another has it)", flush=True)
 
-    async def serve(self):
-        """Do one job after the other."""
+    async def serve(self, number):
+        """Do one job after the other, under a name that is used for one job at a time."""
+        name = f"{socket.gethostname()}-{os.getpid()}-{number}"
         while not self.stopping:
-            for entry, attempts, fields in await self.ask("HTW.TAKE", self.name, "LEASE", self.options.lease, "BLOCK", 1000):
-                await self.run(entry, attempts, dict(zip(fields[::2], fields[1::2])))
+            for entry, attempts, fields in await self.ask("HTW.TAKE", name, "LEASE", self.options.lease, "BLOCK", 1000):
+                await self.run(name, entry, attempts, dict(zip(fields[::2], fields[1::2])))
 
     def stop(self):
         self.stopping = True
@@ -86,7 +82,7 @@ class Worker:
     async def main(self):
         for number in signal.SIGTERM, signal.SIGINT:
             asyncio.get_running_loop().add_signal_handler(number, self.stop)
-        await asyncio.gather(*(self.serve() for _ in range(self.options.jobs)))
+        await asyncio.gather(*(self.serve(number) for number in range(self.options.jobs)))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class Workers:
     """Processes that are replaced when they are killed."""
 
     def __init__(self, command, server, log, count):
-        self.command = [*command, "--url", f"redis://127.0.0.1:{server.port}", "--jobs", "3", "--lease", "600"]
+        self.command = [*command, "--url", f"redis://127.0.0.1:{server.port}", "--jobs", "3", "--lease", "2000"]
         self.log = log
         self.all = [self.start() for _ in range(count)]
         self.killed = set()
@@ -100,7 +100,7 @@ def test_workers(servers, tmp_path, command):
     # One write of a line is one piece, whoever else writes.
     for n in range(150):
         htw.add("jobs", n * 10, f"sleep {n % 5 * 0.02}; echo job-{n} $PPID >> {done}")
-    htw.add("jobs", 0, f"sleep 2; echo long $PPID >> {done}")
+    htw.add("jobs", 0, f"sleep 5; echo long $PPID >> {done}")
     htw.add("jobs", 0, f"test $ATTEMPT -ge 2 && echo second $PPID >> {done}")
     workers = Workers(command, server, tmp_path / "log", 3)
     try:
@@ -127,6 +127,40 @@ def test_workers(servers, tmp_path, command):
     # Whoever has done what another did again was killed before he said so.
     assert {pid for pids in by.values() for pid in pids[:-1]} <= workers.killed
     assert htw.info()["timers"] == 0 and jobs.r.xpending("jobs", "workers")["pending"] == 0
+
+
+def test_worker_stays(servers, tmp_path, command):
+    """It goes on after a payload that is no text, a restart, and when its server was a replica; and can be stopped then."""
+    server = servers.start(*AOF)
+    htw, jobs = Htw(server.client()), Jobs(server.client(), group="workers")
+    jobs.set("TRIES", 1)
+    done = tmp_path / "done"
+    workers = Workers(command, server, tmp_path / "log", 1)
+
+    def comes(name):
+        Htw(server.client()).add("jobs", 0, f"echo {name} >> {done}")
+        wait(lambda: done.exists() and name in done.read_text().split(), f"{name}: {tmp_path / 'log'}")
+
+    try:
+        htw.add("jobs", 0, b"\xff\xfe")
+        wait(lambda: jobs.r.xlen(DEAD) == 1, "dead job")
+        comes("first")
+        server.kill()
+        server.start()
+        comes("restarted")
+        client = server.client()
+        wait(lambda: client.info("clients")["blocked_clients"] == 3, "workers that wait")
+        client.replicaof("127.0.0.1", "1")
+        wait(lambda: any(word in (tmp_path / "log").read_bytes() for word in (b"READONLY", b"read only", b"UNBLOCKED")),
+             "word of the replica")
+        client.replicaof("NO", "ONE")
+        comes("promoted")
+        # It has said so: what it has done it would say as long as it takes.
+        wait(lambda: not server.client().xlen("jobs"), "end of all jobs")
+        server.kill()
+        assert workers.stop() == [0]
+    finally:
+        workers.kill()
 
 
 @pytest.mark.parametrize("program", ["cron.py", "cron.mjs"])
