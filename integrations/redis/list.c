@@ -38,6 +38,7 @@ static bool parse(RedisModuleString **argv, int argc, struct list *list)
 {
 	const bool pending = is_word(argv[2], "pending");
 	int i = pending ? 3 : 4;
+	size_t len;
 
 	*list = (struct list){ .count = COUNT_START, .by_time = pending };
 	if (!pending && (argc < 4 || !is_word(argv[2], "leased")))
@@ -46,7 +47,8 @@ static bool parse(RedisModuleString **argv, int argc, struct list *list)
 		list->group = argv[3];
 	for (; i + 1 < argc; i += 2) {
 		if (is_word(argv[i], "cursor")) {
-			list->cursor = argv[i + 1];
+			RedisModule_StringPtrLen(argv[i + 1], &len);
+			list->cursor = len ? argv[i + 1] : NULL;
 		} else if (is_word(argv[i], "count")) {
 			if (RedisModule_StringToLongLong(argv[i + 1], &list->count) !=
 			    REDISMODULE_OK || list->count < 1 || list->count > COUNT_MAX)

@@ -477,15 +477,14 @@ def test_many(r, htw, jobs):
 
 def pages(r, *words):
     """Return all that is listed, page by page, and the number of pages."""
-    rows, cursor, count = [], [], 0
+    rows, cursor, count = [], "", 0
     while True:
-        [next_, page] = r.execute_command("HTW.LIST", "jobs", *words, *cursor)
+        [cursor, page] = r.execute_command("HTW.LIST", "jobs", *words, "CURSOR", cursor)
         rows += page
         count += 1
-        if not next_:
+        if not cursor:
             return rows, count
         assert page
-        cursor = ["CURSOR", next_]
 
 
 @pytest.mark.parametrize("count", [1, 7, 40, 1000])
