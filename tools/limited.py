@@ -14,8 +14,8 @@ from results import one_line
 GRACE = 20
 
 
-def members(session):
-    """Return the processes of a session: (pid, words of the command)."""
+def members(session, mark):
+    """Return the processes of a session, and those in others with a mark in their environment: (pid, words)."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -23,9 +23,10 @@ def members(session):
         try:
             stat = (entry / "stat").read_text(errors="replace")
             words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+            ours = int(stat.rpartition(")")[2].split()[3]) == session or mark in (entry / "environ").read_bytes()
         except OSError:
             continue
-        if int(stat.rpartition(")")[2].split()[3]) == session and words:
+        if ours and words:
             found.append((int(entry.name), words))
     return found
 
@@ -35,6 +36,10 @@ def kill(pid, number):
         os.kill(pid, number)
     except ProcessLookupError:
         pass
+    except PermissionError:
+        # It was run by sudo.
+        subprocess.run(["sudo", "--non-interactive", "kill", f"-{int(number)}", str(pid)], stderr=subprocess.DEVNULL,
+                       check=False)
 
 
 def last_lines(path, number=8):
@@ -48,16 +53,21 @@ def last_lines(path, number=8):
 class Command:
     """A command that runs in a session of its own, with its output in a file.
 
-    Python programs in it print where they are when they get SIGABRT.
+    Python programs in it print where they are when they get SIGABRT. What is ended has the status of
+    timeout(1), whatever it says itself. env(1) says why a command cannot be run, and fails.
     """
 
     def __init__(self, words, log, seconds, env=(), cwd=None):
         self.words, self.log, self.limit = words, Path(log), seconds
         self.began, self.ended, self.status, self.stood = time.monotonic(), None, None, []
+        self._mark = f"HTW_COMMAND_{os.getpid()}_{time.monotonic_ns()}"
         with open(self.log, "wb") as output:
             self._process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, cwd=cwd,
-                env={**os.environ, "PYTHONFAULTHANDLER": "1", **dict(env)})
+                ["env", *words], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, cwd=cwd,
+                env={**os.environ, "PYTHONFAULTHANDLER": "1", self._mark: "1", **dict(env)})
+
+    def _members(self):
+        return members(self._process.pid, self._mark.encode())
 
     def seconds(self):
         return int((self.ended or time.monotonic()) - self.began)
@@ -82,8 +92,7 @@ class Command:
 
     def end(self):
         """End all of its processes, and note where they stood."""
-        session = self._process.pid
-        running = members(session)
+        running = self._members()
         self.stood = [f"ended after {self.seconds()} s, its limit; it stood at:"]
         for _, words in running:
             self.stood.append(f"  {one_line(' '.join(words))[:140]}")
@@ -94,18 +103,24 @@ class Command:
         # Programs first, then the scripts that wait for them.
         for pid, _ in reversed(running):
             kill(pid, signal.SIGABRT if pid in printing else signal.SIGTERM)
+            # One may be stopped.
+            kill(pid, signal.SIGCONT)
         over = time.monotonic() + GRACE
         while time.monotonic() < over:
-            left = members(session)
+            left = self._members()
             if self._process.poll() is not None and printing.isdisjoint(pid for pid, _ in left):
                 break
             for pid, _ in left:
                 if pid not in printing or time.monotonic() > over - GRACE / 2:
                     kill(pid, signal.SIGTERM)
             time.sleep(0.2)
-        for pid, _ in members(session):
+        for pid, _ in self._members():
             kill(pid, signal.SIGKILL)
-        self.status = self._process.wait()
+        try:
+            self._process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            self.stood.append("  it cannot be ended")
+        self.status = 124
         self.ended = time.monotonic()
         with open(self.log, "a", encoding="utf-8") as log:
             log.write("\n".join(["", *self.stood, ""]))
