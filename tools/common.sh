@@ -66,8 +66,8 @@ result() {
 	[ -n "${HTW_RESULTS-}" ] || return 0
 	for i in "${!fields[@]}"; do
 		fields[i]=${fields[i]//[$'\t\n\r']/ }
-		fields[i]=${fields[i]:0:300}
 	done
+	fields[4]=${fields[4]:0:300}
 	IFS=$'\t'
 	printf '%s\n' "${fields[*]}" >>"$HTW_RESULTS"
 }

@@ -10,6 +10,7 @@ tools/common.sh. An area that writes none is judged as a whole, by its exit stat
 import collections
 import os
 import re
+import shlex
 from pathlib import Path
 
 Result = collections.namedtuple("Result", "area program case verdict reason source command")
@@ -23,13 +24,13 @@ VERDICTS = PASSED, SKIPPED, FAILED, DEFECT, NOT_RUN = "passed", "skipped", "fail
 NOT_RUN_STATUS = 125
 
 # What sanitizers and valgrind print, and the tools of VMs about the kernel's log.
-SANITIZER = re.compile(r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|: runtime error: |WARNING: DATA RACE|"
-                       r"^==\d+== (Invalid|Conditional jump|Use of uninit)|BUG: K[A-Z]+SAN: |"
-                       r"the kernel log reports a defect|defects in the kernel's log", re.MULTILINE)
+SANITIZER = re.compile(r"(ERROR|WARNING): \w+Sanitizer|: runtime error: |WARNING: DATA RACE|^==\d+== .|BUG: K[A-Z]+SAN: |"
+                       r"the kernel log reports a defect|defects in the kernel's log|^not ok .*no defect in its log",
+                       re.MULTILINE)
 
 
-def one_line(text):
-    return re.sub(r"\s+", " ", text).strip()[:300]
+def one_line(text, length=300):
+    return re.sub(r"\s+", " ", text).strip()[:length]
 
 
 def failed_lines(text):
@@ -52,23 +53,30 @@ def report(program, case, verdict, reason="", source="", command=""):
     path = os.environ.get("HTW_RESULTS")
     if not path:
         return
-    fields = (os.environ.get("HTW_AREA", ""), program, case, verdict, reason, str(source), command)
+    fields = (os.environ.get("HTW_AREA", ""), program, case, verdict, one_line(reason), str(source), command)
+    # A command is never cut: it would run less.
     with open(path, "a", encoding="utf-8") as file:
-        file.write("\t".join(map(one_line, fields)) + "\n")
+        file.write("\t".join(one_line(field, None) for field in fields) + "\n")
+
+
+def is_command(text):
+    try:
+        return bool(shlex.split(text))
+    except ValueError:
+        return False
 
 
 def read(path):
     """Return the results in a file; none if there is no such file."""
     if not Path(path).exists():
         return []
-    lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
     found = []
-    for line in lines:
-        fields = line.split("\t")
-        if len(fields) == len(Result._fields) and fields[3] in VERDICTS:
+    for line in re.findall(r"[^\n]*\n|[^\n]+", Path(path).read_text(encoding="utf-8", errors="replace")):
+        fields = line.rstrip("\n").split("\t")
+        if len(fields) == len(Result._fields) and fields[3] in VERDICTS and line.endswith("\n") and is_command(fields[6]):
             found.append(Result(*fields))
         else:
-            found.append(Result("", "results", path, DEFECT, f"not a line of results: {line}", "", ""))
+            found.append(Result("", "results", "", DEFECT, f"not a line of results in {path}: {line.strip()}", "", ""))
     return found
 
 
