@@ -57,6 +57,8 @@ class Command:
     timeout(1), whatever it says itself. env(1) says why a command cannot be run, and fails.
     """
 
+    running = set()
+
     def __init__(self, words, log, seconds, env=(), cwd=None):
         self.words, self.log, self.limit = words, Path(log), seconds
         self.began, self.ended, self.status, self.stood = time.monotonic(), None, None, []
@@ -66,8 +68,17 @@ class Command:
                 ["env", *words], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, cwd=cwd,
                 env={**os.environ, "PYTHONFAULTHANDLER": "1", self._mark: "1", **dict(env)})
 
+        Command.running.add(self)
+
     def _members(self):
         return members(self._process.pid, self._mark.encode())
+
+    def text(self):
+        """Return its output, or why that cannot be read."""
+        try:
+            return self.log.read_text(errors="replace")
+        except OSError as problem:
+            return str(problem)
 
     def seconds(self):
         return int((self.ended or time.monotonic()) - self.began)
@@ -79,16 +90,30 @@ class Command:
             if self.status is None and self.seconds() >= self.limit:
                 self.end()
             elif self.status is not None:
-                self.ended = time.monotonic()
+                self._over()
         return self.ended is not None
 
     def wait(self):
         try:
             self.status = self._process.wait(max(0.0, self.limit - (time.monotonic() - self.began)))
-            self.ended = time.monotonic()
+            self._over()
         except subprocess.TimeoutExpired:
             self.end()
         return self.status
+
+    def _over(self):
+        self.ended = time.monotonic()
+        Command.running.discard(self)
+
+    @staticmethod
+    def end_all(*signals):
+        """End all commands; on a signal the program as well."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        for command in list(Command.running):
+            command.end()
+        if signals:
+            os._exit(130)
 
     def end(self):
         """End all of its processes, and note where they stood."""
@@ -121,6 +146,6 @@ class Command:
         except subprocess.TimeoutExpired:
             self.stood.append("  it cannot be ended")
         self.status = 124
-        self.ended = time.monotonic()
+        self._over()
         with open(self.log, "a", encoding="utf-8") as log:
             log.write("\n".join(["", *self.stood, ""]))
