@@ -65,13 +65,12 @@ class Command:
         self._mark = f"HTW_COMMAND_{os.getpid()}_{time.monotonic_ns()}"
         with open(self.log, "wb") as output:
             self._process = subprocess.Popen(
-                ["env", *words], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, cwd=cwd,
-                env={**os.environ, "PYTHONFAULTHANDLER": "1", self._mark: "1", **dict(env)})
-
+                ["env", *words], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                start_new_session=True, cwd=cwd, env={**os.environ, "PYTHONFAULTHANDLER": "1", self._mark: "1", **dict(env)})
         Command.running.add(self)
 
     def _members(self):
-        return members(self._process.pid, self._mark.encode())
+        return members(self._process.pid, f"{self._mark}=".encode())
 
     def text(self):
         """Return its output, or why that cannot be read."""

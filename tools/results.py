@@ -24,9 +24,9 @@ VERDICTS = PASSED, SKIPPED, FAILED, DEFECT, NOT_RUN = "passed", "skipped", "fail
 NOT_RUN_STATUS = 125
 
 # What sanitizers and valgrind print, and the tools of VMs about the kernel's log.
-SANITIZER = re.compile(r"(ERROR|WARNING): \w+Sanitizer|: runtime error: |WARNING: DATA RACE|^==\d+== .|BUG: K[A-Z]+SAN: |"
-                       r"the kernel log reports a defect|defects in the kernel's log|^not ok .*no defect in its log",
-                       re.MULTILINE)
+SANITIZER = re.compile(r"(ERROR|WARNING): \w+Sanitizer|: runtime error: |WARNING: DATA RACE|^==\d+== .|"
+                       r"BUG: K[A-Z]+SAN: |the kernel log reports a defect|defects in the kernel's log|"
+                       r"^not ok .*no defect in its log", re.MULTILINE)
 
 
 def one_line(text, length=300):
@@ -73,7 +73,8 @@ def read(path):
     found = []
     for line in re.findall(r"[^\n]*\n|[^\n]+", Path(path).read_text(encoding="utf-8", errors="replace")):
         fields = line.rstrip("\n").split("\t")
-        if len(fields) == len(Result._fields) and fields[3] in VERDICTS and line.endswith("\n") and is_command(fields[6]):
+        is_whole = len(fields) == len(Result._fields) and line.endswith("\n")
+        if is_whole and fields[3] in VERDICTS and is_command(fields[6]):
             found.append(Result(*fields))
         else:
             found.append(Result("", "results", "", DEFECT, f"not a line of results in {path}: {line.strip()}", "", ""))
