@@ -140,7 +140,8 @@ def adopt(build, version):
     """Begin a directory to build a kernel in with a copy of another checkout's, if there is one.
 
     What differs is only htw, so that nothing else is compiled: objects are compiled again if their
-    command changes, which names the tree. An older htw has built in the cache, from the source itself.
+    command changes, which names the tree, and that of objtool, for which all others wait, the directory.
+    An older htw has built in the cache, from the source itself.
     """
     others = [(CACHE / build.name, source(version)),
               *((other / build.name, other / tree(version).name) for other in TREES.iterdir())]
@@ -155,7 +156,9 @@ def adopt(build, version):
             subprocess.run(["cp", "-a", "--reflink=auto", path, new], check=True)
         for command in new.rglob("*.cmd"):
             text = command.read_bytes()
-            command.write_bytes(text.replace(bytes(linux) + b"/", bytes(tree(version)) + b"/"))
+            for old, now in ((linux, tree(version)), (path, build)):
+                text = text.replace(bytes(old) + b"/", bytes(now) + b"/")
+            command.write_bytes(text)
         new.rename(build)
         return
 
