@@ -179,12 +179,10 @@ async fn delay_queue(plan: &Plan) {
         for n in &plan.cancelled {
             queue.remove(&keys[*n]);
         }
-        while let Some(expired) =
-            PollFn(|context: &mut Context<'_>| queue.poll_expired(context)).await
-        {
-            // Debian 12's gives a result.
-            drop(expired);
-        }
+        while PollFn(|context: &mut Context<'_>| queue.poll_expired(context))
+            .await
+            .is_some()
+        {}
     }
 }
 
