@@ -56,6 +56,17 @@ def wait(condition, what="a condition"):
         time.sleep(0.005)
 
 
+def wait_for_aof(r):
+    """Wait until an append-only file that is being written anew has been."""
+    wait(lambda: not r.info("persistence")["aof_rewrite_in_progress"] and
+         not r.info("persistence")["aof_rewrite_scheduled"], "end of the rewrite")
+
+
+def rewrite_aof(r):
+    r.bgrewriteaof()
+    wait_for_aof(r)
+
+
 def pairs(reply):
     """Return a flat list of names and values as a dictionary."""
     return dict(zip(reply[::2], reply[1::2]))

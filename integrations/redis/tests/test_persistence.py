@@ -8,7 +8,7 @@ import time
 
 import pytest
 import redis
-from server import Htw, at_once, wait
+from server import Htw, at_once, rewrite_aof, wait
 
 HOUR = 3600 * 1000
 QUEUE = "htw:{jobs}:jobs"
@@ -62,9 +62,7 @@ def test_restart(servers, options, rewrite):
     htw.add("due", HOUR, "p", "ID", "a")
     digest = r.execute_command("DEBUG", "DIGEST-VALUE", QUEUE)
     if rewrite:
-        r.bgrewriteaof()
-        wait(lambda: not r.info("persistence")["aof_rewrite_in_progress"] and
-             not r.info("persistence")["aof_rewrite_scheduled"], "end of the rewrite")
+        rewrite_aof(r)
         assert r.info("persistence")["aof_last_bgrewrite_status"] == "ok"
         htw.mod("jobs", "52", HOUR)
         digest = r.execute_command("DEBUG", "DIGEST-VALUE", QUEUE)
@@ -105,9 +103,7 @@ def test_order_after_a_restart(servers, options, rewrite, overdue):
     htw = Htw(r)
     end = add_in_no_order(r, htw) if overdue else add_in_no_order(r, htw, 6000)
     if rewrite:
-        r.bgrewriteaof()
-        wait(lambda: not r.info("persistence")["aof_rewrite_in_progress"] and
-             not r.info("persistence")["aof_rewrite_scheduled"], "end of the rewrite")
+        rewrite_aof(r)
     assert r.execute_command("CLIENT", "PAUSE", 600000, "WRITE") and not r.exists("jobs")
     server.stop()
     wait(lambda: not overdue or time.time() * 1000 > end + 10, "time at which all are due")
@@ -143,8 +139,7 @@ def test_parked_survives_a_rewrite(servers):
     fill(htw)
     digest = r.execute_command("DEBUG", "DIGEST-VALUE", QUEUE)
     r.rename(QUEUE, "par}ked")
-    r.bgrewriteaof()
-    wait(lambda: not r.info("persistence")["aof_rewrite_in_progress"], "end of the rewrite")
+    rewrite_aof(r)
     server.kill()
     server.start()
     r = server.client()
@@ -162,8 +157,7 @@ def test_parked_beside_streams_of_like_names(servers):
         r.rename(QUEUE, f"parked{n}")
         htw.add(f"{{parked}}parked{n}", HOUR, "p")
     digest = r.execute_command("DEBUG", "DIGEST")
-    r.bgrewriteaof()
-    wait(lambda: not r.info("persistence")["aof_rewrite_in_progress"], "end of the rewrite")
+    rewrite_aof(r)
     server.kill()
     server.start()
     assert server.client().execute_command("DEBUG", "DIGEST") == digest
@@ -177,8 +171,7 @@ def test_rewrite_for_a_key_of_another_type(servers):
     for n in range(20):
         htw.add(f"jobs-{n}", HOUR, "p", "ID", "a")
         r.set(f"jobs-{n}", "x")
-    r.bgrewriteaof()
-    wait(lambda: not r.info("persistence")["aof_rewrite_in_progress"], "end of the rewrite")
+    rewrite_aof(r)
     server.kill()
     server.start()
     htw = Htw(server.client())

@@ -6,7 +6,7 @@ import time
 
 import pytest
 import redis
-from server import Htw, Jobs, at_once, wait
+from server import Htw, Jobs, at_once, rewrite_aof, wait
 
 HOUR = 3600 * 1000
 QUEUE = "htw:{jobs}:jobs"
@@ -381,9 +381,7 @@ def test_restart(servers, options, rewrite):
     redis.Redis(port=server.port).execute_command("HTW.FAIL", "jobs", "g", "one", taken[2].entry, "RETRY", HOUR,
                                                   "ERROR", b"\x00\xff\r\n" * 300)
     if rewrite:
-        r.bgrewriteaof()
-        wait(lambda: not r.info("persistence")["aof_rewrite_in_progress"] and
-             not r.info("persistence")["aof_rewrite_scheduled"], "end of the rewrite")
+        rewrite_aof(r)
     end = htw.now() + 1000
     at_once(r, ("HTW.EXTEND", "jobs", "g", "one", 1000, taken[0].entry), ("CLIENT", "PAUSE", 600000, "WRITE"))
     digest = r.execute_command("DEBUG", "DIGEST-VALUE", QUEUE)
@@ -402,9 +400,7 @@ def test_order_after_a_restart(servers, options, rewrite):
         r.xadd("jobs", {"n": n})
     taken = Jobs(r).take("one", "COUNT", 60, "LEASE", HOUR)
     if rewrite:
-        r.bgrewriteaof()
-        wait(lambda: not r.info("persistence")["aof_rewrite_in_progress"] and
-             not r.info("persistence")["aof_rewrite_scheduled"], "end of the rewrite")
+        rewrite_aof(r)
     at_once(r, *(("HTW.EXTEND", "jobs", "g", "one", 1000 + n * 37 % 60 * 5, job.entry) for n, job in enumerate(taken)),
             ("CLIENT", "PAUSE", 600000, "WRITE"))
     [_, rows] = r.execute_command("HTW.LIST", "jobs", "LEASED", "g", "COUNT", 60)

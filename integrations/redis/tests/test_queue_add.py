@@ -5,7 +5,7 @@ import random
 
 import pytest
 import redis
-from server import Htw, wait
+from server import Htw, rewrite_aof, wait
 from test_replication import in_step, link, same
 
 HOUR = 3600 * 1000
@@ -172,9 +172,7 @@ def test_restart(servers, options, rewrite):
     assert same(server, replica)
     digest = r.execute_command("DEBUG", "DIGEST-VALUE", QUEUE)
     if rewrite:
-        r.bgrewriteaof()
-        wait(lambda: not r.info("persistence")["aof_rewrite_in_progress"] and
-             not r.info("persistence")["aof_rewrite_scheduled"], "end of the rewrite")
+        rewrite_aof(r)
     server.stop()
     server.start()
     r, htw = server.client(), Htw(server.client())

@@ -8,7 +8,7 @@ import time
 
 import pytest
 import redis
-from server import Htw, Jobs, pairs, wait
+from server import Htw, Jobs, pairs, wait, wait_for_aof
 
 HOUR = 3600 * 1000
 QUEUE = "htw:{jobs}:jobs"
@@ -256,8 +256,7 @@ class Pair:
                 self.r.config_set("aof-use-rdb-preamble", self.random.choice(["yes", "no"]))
                 with contextlib.suppress(redis.ResponseError):
                     self.r.bgrewriteaof()
-                wait(lambda: not self.r.info("persistence")["aof_rewrite_in_progress"] and
-                     not self.r.info("persistence")["aof_rewrite_scheduled"], "end of the rewrite")
+                wait_for_aof(self.r)
             self.server.kill()
             self.server.start()
             self.connect()

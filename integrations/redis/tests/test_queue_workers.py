@@ -166,7 +166,6 @@ def test_worker_stays(servers, tmp_path, command):
 @pytest.mark.parametrize("program", ["cron.py", "cron.mjs"])
 def test_calendar(servers, tmp_path, monkeypatch, program):
     """Each time comes once, however often the calendar is started, and while workers are killed."""
-    times = "* * * * * *"
     if program.endswith(".mjs"):
         node(monkeypatch, "cron-parser")
     server = servers.start(*AOF)
@@ -177,7 +176,7 @@ def test_calendar(servers, tmp_path, monkeypatch, program):
     done = tmp_path / "done"
     command = f"test $ATTEMPT -ge 2 && echo done >> {done}"
     for _ in range(2):
-        subprocess.run([EXAMPLES / program, "--url", f"redis://127.0.0.1:{server.port}", "it's", times,
+        subprocess.run([EXAMPLES / program, "--url", f"redis://127.0.0.1:{server.port}", "it's", "* * * * * *",
                         "America/New_York", command], check=True)
     workers = Workers([str(EXAMPLES / "worker.py")], server, tmp_path / "log", 2)
     try:
