@@ -194,15 +194,20 @@ static inline bool asks_for_json(char * const argv[])
 	return false;
 }
 
-static inline int vrun(bool nobody, const char *format, va_list args)
+/* Run htwctl and return its exit code; its output is in @out and @err. */
+static inline int __attribute__((format(printf, 2, 3)))
+run_as(bool nobody, const char *format, ...)
 {
 	int to[2], errors[2], status = -1;
 	struct pollfd fds[2];
 	struct words words;
 	size_t n = 0, e = 0;
+	va_list args;
 	pid_t pid;
 
+	va_start(args, format);
 	cut(&words, format, args);
+	va_end(args);
 	if (pipe2(to, O_CLOEXEC) || pipe2(errors, O_CLOEXEC))
 		return -1;
 	pid = start(&words, to[1], errors[1], nobody);
@@ -225,17 +230,8 @@ static inline int vrun(bool nobody, const char *format, va_list args)
 	return judge(WEXITSTATUS(status), asks_for_json(words.argv));
 }
 
-/* Run htwctl and return its exit code; its output is in @out and @err. */
-static inline int __attribute__((format(printf, 1, 2))) run(const char *format, ...)
-{
-	va_list args;
-	int code;
-
-	va_start(args, format);
-	code = vrun(false, format, args);
-	va_end(args);
-	return code;
-}
+#define run(...)		run_as(false, __VA_ARGS__)
+#define run_as_nobody(...)	run_as(true, __VA_ARGS__)
 
 static inline unsigned int count_lines(const char *text)
 {

@@ -9,17 +9,6 @@
 #include "../common/screen.h"
 #include "htwctl-run.h"
 
-static int __attribute__((format(printf, 1, 2))) run_as_nobody(const char *format, ...)
-{
-	va_list args;
-	int code;
-
-	va_start(args, format);
-	code = vrun(true, format, args);
-	va_end(args);
-	return code;
-}
-
 /* Parse line @n of @out; the caller frees the result. */
 static struct json_object *json_line(unsigned int n)
 {
