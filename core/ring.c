@@ -26,7 +26,7 @@
  * is woken after that, the next one after twice that, and so on.
  */
 #define HTW_RING_AGAIN		(NSEC_PER_SEC / 256)
-/* After so many of these delays, 0.25 s in all, and one more all are woken. */
+/* The first so many of these delays, 0.25 s in all, are each for one task; the next is for all. */
 #define HTW_RING_AGAIN_ALL	6u
 /* The delay is doubled so often at most: to 64 s. */
 #define HTW_RING_AGAIN_MAX	14u

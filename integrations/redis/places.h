@@ -76,7 +76,7 @@ bool place_is_live(const struct queue *q);
 void place_enter(struct queue *q, int db, RedisModuleString *key, RedisModuleString *stream,
 		 bool is_loaded);
 
-/* A queue is in another database than place_enter() was told. */
+/* Move a queue to database @db: place_enter() was given a wrong one. */
 void place_correct(struct queue *q, int db);
 
 /*

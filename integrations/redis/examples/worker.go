@@ -53,8 +53,8 @@ func ask(ctx context.Context, command string, words ...interface{}) interface{} 
 	return nil
 }
 
-// run does a job, whose lease it extends in time for two more tries; it ends the work, and says nothing
-// of it, if the job is another worker's by now.
+// run does a job, and extends its lease in time for two more tries. If the job is another worker's by
+// now it ends the work, and tells the server nothing.
 func run(name, entry string, attempts int64, fields map[string]string) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
