@@ -17,8 +17,13 @@
 #include "user.h"
 #include "wait.h"
 
-/* Bases that a ring, or a turn of a work item, is for. */
+/* Bases of which a ring, or a turn of a work item, wakes tasks. */
 #define HTW_RING_BATCH		16u
+/*
+ * Bases that a ring is for. To leave one to a work item, or to time it again,
+ * takes a quarter of a wake-up, and another ring as long as many of them.
+ */
+#define HTW_RING_BASES		(4 * HTW_RING_BATCH)
 /* What a turn may take, in ns. */
 #define HTW_RING_TURN_NS	(50 * NSEC_PER_USEC)
 /*
@@ -202,7 +207,7 @@ static enum hrtimer_restart htw_ring(struct hrtimer *timer)
 	struct htw_alarm *a = container_of(timer, struct htw_alarm, timer);
 	u64 now = htw_clock_now(a->clock), local = local_clock(), late;
 	unsigned long flags, works = 0;
-	u32 count = 0;
+	u32 count = 0, woken = 0;
 
 	kcov_remote_start_common(a->user->kcov_handle);
 	raw_spin_lock_irqsave(&a->lock, flags);
@@ -210,7 +215,7 @@ static enum hrtimer_restart htw_ring(struct hrtimer *timer)
 	a->rings++;
 	late = now - min(now, a->programmed);
 
-	for (u32 i = 0; i < HTW_RING_BATCH; i++) {
+	for (u32 i = 1; i <= HTW_RING_BASES && woken < HTW_RING_BATCH; i++) {
 		struct htw_base *base = htw_ring_next(a, now, local);
 		struct htw_context *ctx;
 		u32 wakes;
@@ -220,15 +225,19 @@ static enum hrtimer_restart htw_ring(struct hrtimer *timer)
 		ctx = base->ctx;
 		wakes = htw_ring_decide(a, base, now, local, &works);
 		count += wakes || base->owed;
-		if (!wakes)
-			continue;
-
-		atomic_inc(&ctx->pins);
-		raw_spin_unlock_irqrestore(&a->lock, flags);
-		htw_delay_atomic();
-		local = htw_wait_wake_direct(ctx, wakes);
-		htw_context_unpin(ctx);
-		raw_spin_lock_irqsave(&a->lock, flags);
+		if (wakes) {
+			atomic_inc(&ctx->pins);
+			raw_spin_unlock_irqrestore(&a->lock, flags);
+			htw_delay_atomic();
+			local = htw_wait_wake_direct(ctx, wakes);
+			htw_context_unpin(ctx);
+			raw_spin_lock_irqsave(&a->lock, flags);
+			woken++;
+		} else if (i % HTW_RING_BATCH == 0) {
+			/* Interrupts are not off for longer than that. */
+			raw_spin_unlock_irqrestore(&a->lock, flags);
+			raw_spin_lock_irqsave(&a->lock, flags);
+		}
 	}
 
 	a->awaited += count;
