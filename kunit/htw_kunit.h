@@ -145,12 +145,23 @@ static inline void htw_test_read(struct kunit *test, void *to, unsigned long fro
 
 KUNIT_DEFINE_ACTION_WRAPPER(htw_test_fput, __fput_sync, struct file *);
 
-/* Open the device with these flags; it is closed at the end of the case. */
+/* Have the case on one CPU from now on; it runs in a thread of its own. */
+static inline void htw_test_go_to(unsigned int cpu)
+{
+	set_cpus_allowed_ptr(current, cpumask_of(cpu));
+}
+
+/*
+ * Open the device with these flags; it is closed at the end of the case. The case
+ * stays on its CPU: otherwise it depends on the scheduler how many bases its
+ * contexts have, and how much memory they take.
+ */
 static inline struct htw_test_file *htw_test_open_flags(struct kunit *test, int flags)
 {
 	struct htw_test_file *f = kunit_kzalloc(test, sizeof(*f), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, f);
+	htw_test_go_to(raw_smp_processor_id());
 	f->test = test;
 	f->ctx = htw_context_open();
 	KUNIT_ASSERT_NOT_NULL(test, f->ctx);
