@@ -31,6 +31,7 @@
 
 struct htw_alarms;
 struct htw_context;
+struct htw_ids;
 
 /*
  * Nodes that are looked at while a base's lock is held, so that it is for no
@@ -91,9 +92,11 @@ struct htw_late {
 
 /**
  * struct htw_base - a context's wheel on a CPU
- * @lock: guards @wheel and all timers that belong to this base; taken by tasks
- *	alone. Order: this, the context's, the alarm's
+ * @lock: guards @wheel and all timers that belong to this base, with their pages;
+ *	taken by tasks alone. Order: this, the alarm's
  * @index: of the CPU; never changes
+ * @key: &htw_timer.key of its timers that are pending, without flags; never
+ *	changes
  * @told: that a timer is due has been announced (alarm's lock; cleared under
  *	both)
  * @place: of &enum htw_place (alarm's lock)
@@ -103,6 +106,7 @@ struct htw_late {
  *	(alarm's lock; cleared without)
  * @clock: of all times here; never changes
  * @ctx: whose it is; never changes
+ * @ids: that context's; never changes
  * @tick_ns: a tick of @wheel; never changes
  * @next_tick: &htw_wheel.next when @next was written
  * @next: no work before this time, in ns of the clock (written under @lock)
@@ -119,6 +123,11 @@ struct htw_late {
  * @node: in &htw_alarm.queue (alarm's lock)
  * @entry: in &htw_alarm.left or &htw_alarm.held (alarm's lock)
  * @wheel: the timers, in ticks of the clock
+ * @pages: those in which some timers are free, and some are used
+ * @empty: those in which none is used
+ * @nr_pages: its pages
+ * @nr_empty: how many are in @empty
+ * @nr_idle: timers that are kept and disarmed
  * @taken: events that were taken (written under @lock)
  * @cancelled: timers that calls have ended (written under @lock)
  * @alarm_late: how late the alarm rang, after @next (alarm's lock)
@@ -126,8 +135,9 @@ struct htw_late {
  *	@lock)
  */
 struct htw_base {
-	spinlock_t lock;	/* order: this, the context's, the alarm's */
+	spinlock_t lock;	/* order: this, the alarm's */
 	u16 index;
+	u32 key;
 	bool told;
 	u8 place;
 	u8 owed;
@@ -136,6 +146,7 @@ struct htw_base {
 	bool is_stale;
 	u8 clock;
 	struct htw_context *ctx;
+	struct htw_ids *ids;
 	u64 tick_ns;
 	u64 next_tick;
 	u64 next;
@@ -148,6 +159,11 @@ struct htw_base {
 		struct list_head entry;
 	};
 	struct htw_wheel wheel;
+	struct list_head pages;
+	struct list_head empty;
+	u32 nr_pages;
+	u32 nr_empty;
+	u32 nr_idle;
 	u64 taken;
 	u64 cancelled;
 	struct htw_late alarm_late;
@@ -209,22 +225,15 @@ static inline void htw_base_note_tick(struct htw_base *base, u64 tick)
 	}
 }
 
-/*
- * Start a timer that is in no wheel; it belongs to the base from then on.
- * @flags: &htw_timer.flags.
- */
-static inline void htw_base_start(struct htw_base *base, struct htw_timer *t, u64 tick, u8 flags)
+/* Start a timer that is in no wheel. @flags: of &enum htw_timer_key. */
+static inline void htw_base_start(struct htw_base *base, struct htw_timer *t, u64 tick, u32 flags)
 {
 	lockdep_assert_held(&base->lock);
 
 	htw_node_init(&t->node);
 	htw_wheel_start(&base->wheel, &t->node, tick);
 	htw_base_note_tick(base, tick);
-	/*
-	 * With the index, by which others find the lock that guards it. Pairs
-	 * with htw_call_is_at().
-	 */
-	smp_store_release(&t->key.all, htw_timer_key(base->index, HTW_PENDING, flags));
+	WRITE_ONCE(t->key, base->key | flags);
 }
 
 /*
@@ -239,6 +248,12 @@ static inline void htw_base_move(struct htw_base *base, struct htw_timer *t, u64
 	t->node.expires = tick;
 	htw_wheel_link(&base->wheel, &t->node);
 	htw_base_note_tick(base, tick);
+}
+
+/* Is a timer live, and of a base? If that is locked it stays so. */
+static inline bool htw_base_has(const struct htw_base *base, const struct htw_timer *t)
+{
+	return ((READ_ONCE(t->key) ^ base->key) & HTW_TIMER_OWNER) == 0;
 }
 
 /*

@@ -16,7 +16,7 @@ static struct htw_base *htw_base_alloc(struct htw_context *ctx, unsigned int ind
 {
 	struct htw_base *base;
 
-	if (!htw_context_try_charge(ctx, sizeof(*base)))
+	if (!htw_context_charge(ctx, sizeof(*base)))
 		return ERR_PTR(-EDQUOT);
 	base = kmem_cache_zalloc(htw_base_cache, gfp);
 	if (!base) {
@@ -25,9 +25,13 @@ static struct htw_base *htw_base_alloc(struct htw_context *ctx, unsigned int ind
 	}
 
 	spin_lock_init(&base->lock);
+	INIT_LIST_HEAD(&base->pages);
+	INIT_LIST_HEAD(&base->empty);
 	base->index = index;
+	base->key = index * HTW_TIMER_BASE | HTW_TIMER_LIVE | HTW_TIMER_PENDING;
 	base->clock = ctx->clock;
 	base->ctx = ctx;
+	base->ids = &ctx->ids;
 	base->alarms = ctx->user->alarms;
 	base->tick_ns = ctx->tick_ns;
 	base->next_tick = HTW_NEVER;
@@ -101,7 +105,7 @@ void *__htw_base_alloc_levels(const struct htw_base *base, gfp_t gfp)
 	size_t bytes = htw_base_levels_bytes(base);
 	void *levels;
 
-	if (!htw_context_try_charge(base->ctx, bytes))
+	if (!htw_context_charge(base->ctx, bytes))
 		return NULL;
 	levels = alloc_pages_exact(bytes, HTW_GFP_EASY(gfp));
 	cond_resched();
@@ -137,7 +141,7 @@ static int htw_bases_make_room(struct htw_context *ctx, gfp_t gfp)
 
 	if (ctx->others)
 		return 0;
-	if (!htw_context_try_charge(ctx, htw_bases_room()))
+	if (!htw_context_charge(ctx, htw_bases_room()))
 		return -EDQUOT;
 	others = kzalloc(htw_bases_room(), gfp);
 	if (!others) {
@@ -153,8 +157,9 @@ static int htw_bases_make_room(struct htw_context *ctx, gfp_t gfp)
 /* May a CPU have a base beside the first one? */
 bool htw_bases_may_add(const struct htw_context *ctx)
 {
+	/* Each has a page of its own; so many more are in use. */
 	return ctx->clock != HTW_MANUAL && !(ctx->setup_flags & HTW_SETUP_ORDERED) &&
-	       htw_ids_pages(&ctx->ids) > READ_ONCE(ctx->nr_bases);
+	       htw_ids_pages(&ctx->ids) >= 2 * READ_ONCE(ctx->nr_bases);
 }
 
 /**
@@ -199,6 +204,7 @@ struct htw_base *htw_bases_make(struct htw_context *ctx, gfp_t gfp)
 	}
 
 	ctx->nr_bases++;
+	htw_ids_share(&ctx->ids, ctx->nr_bases);
 	/* Pairs with readers of the pointer, by the address dependency. */
 	smp_store_release(at, base);
 out:

@@ -25,14 +25,14 @@ bool htw_call_add_is_valid(const struct htw_add_args *add)
 }
 
 /* Set a timer's slack. Return: the flag that says so. */
-u8 htw_timer_set_slack(struct htw_timer *t, u64 slack)
+u32 htw_timer_set_slack(struct htw_timer *t, u64 slack)
 {
 	t->slack = htw_arith_encode_slack(slack);
 	return t->slack ? HTW_TIMER_SLACK : 0;
 }
 
-/* A timer's slack, in ns; @flags: its flags. */
-static u64 htw_timer_slack(const struct htw_timer *t, u8 flags)
+/* A timer's slack, in ns; @flags: of &enum htw_timer_key. */
+static u64 htw_timer_slack(const struct htw_timer *t, u32 flags)
 {
 	return flags & HTW_TIMER_SLACK ? htw_arith_decode_slack(t->slack) : 0;
 }
@@ -77,13 +77,13 @@ static u64 htw_call_tick_within(const struct htw_call *c, u64 deadline, u64 slac
  * slack
  * @c: the call; the base is locked
  * @t: the timer, with its deadline, not in the wheel
- * @flags: its &htw_timer.flags
+ * @flags: of &enum htw_timer_key
  *
  * A timer whose deadline has come does not wait for a tick, and nor do those
  * any more that do, and whose deadlines have come as well: it does not overtake
  * them.
  */
-u64 htw_call_choose_tick(struct htw_call *c, const struct htw_timer *t, u8 flags)
+u64 htw_call_choose_tick(struct htw_call *c, const struct htw_timer *t, u32 flags)
 {
 	struct htw_wheel *w = &c->base->wheel;
 	unsigned int budget = HTW_BASE_LOOKS;
@@ -111,68 +111,67 @@ u64 htw_call_choose_tick(struct htw_call *c, const struct htw_timer *t, u8 flags
 }
 
 /**
- * htw_call_lock_timer() - lock the base of an id's timer, instead of the one
- * that is locked
+ * htw_call_lock_slot() - lock the base of a timer, instead of the one that is
+ * locked
  * @c: the call; a base is locked
- * @t: what has been found in the id's slot
- * @id: the id
+ * @t: the timer
+ * @id: its id, or its slot alone
  *
- * Return: the timer, or NULL if there is none; a base is locked all the same.
+ * Return: the timer in that slot, which is live; NULL if none is. A base is
+ * locked all the same.
  */
+struct htw_timer *htw_call_lock_slot(struct htw_call *c, struct htw_timer *t, u64 id)
+{
+	/* Pairs with htw_pages_add(): a base is made before its pages. */
+	u32 key = smp_load_acquire(&t->key);
+	struct htw_base *base;
+
+	/* One that is about to be started has an id that nobody may use yet. */
+	if (!(key & HTW_TIMER_LIVE))
+		return NULL;
+	base = htw_context_base_of(c->ctx, key / HTW_TIMER_BASE);
+	if (base != c->base) {
+		htw_call_unlock(c);
+		htw_call_lock(c, base);
+		c->relocked = true;
+		t = htw_call_look_up(c, id);
+	}
+	/* If its page was given back meanwhile, the slot may be another base's. */
+	return htw_base_has(base, t) ? t : NULL;
+}
+
+/* htw_call_lock_slot() for the timer of an id. */
 struct htw_timer *htw_call_lock_timer(struct htw_call *c, struct htw_timer *t, u64 id)
 {
-	for (;;) {
-		/* Pairs with htw_base_start(): the base has been made. */
-		union htw_key key = { .all = smp_load_acquire(&t->key.all) };
-		struct htw_base *base;
-		u8 state;
-
-		/*
-		 * It may be about to be started: then its id is not known to
-		 * anybody who may use it.
-		 */
-		if (key.state != HTW_PENDING && key.state != HTW_IDLE)
-			return NULL;
-
-		base = htw_context_base_of(c->ctx, key.base);
-		if (WARN_ON_ONCE(!base))
-			return NULL;
-		if (base != c->base) {
-			htw_call_unlock(c);
-			htw_call_lock(c, base);
-			c->relocked = true;
-			t = htw_call_look_up(c, id);
-		}
-
-		/* If it is of this base now, the lock guards it. */
-		state = READ_ONCE(t->state);
-		if (READ_ONCE(t->base) != base->index)
-			continue;
-		if ((state != HTW_PENDING && state != HTW_IDLE) ||
-		    t->generation != upper_32_bits(id))
-			return NULL;
-		return t;
-	}
+	t = htw_call_lock_slot(c, t, id);
+	return t && t->generation == upper_32_bits(id) ? t : NULL;
 }
 
 /* Change a timer, whose base is locked, in any state. */
 void htw_call_mod(struct htw_call *c, struct htw_timer *t, const struct htw_mod_args *mod)
 {
+	u32 flags = t->key & HTW_TIMER_FLAGS;
+
 	if (mod->flags & HTW_MOD_INTERVAL) {
 		t->interval = htw_call_interval(c, mod->interval);
 		t->firings = mod->firings;
+		flags = (flags & ~HTW_TIMER_PERIODIC) | (t->interval ? HTW_TIMER_PERIODIC : 0);
 	}
 	if (mod->flags & HTW_MOD_COOKIE)
 		t->cookie = mod->cookie;
 	if (mod->flags & HTW_MOD_SLACK)
-		t->flags = (t->flags & ~HTW_TIMER_SLACK) | htw_timer_set_slack(t, mod->slack);
-	if (!(mod->flags & HTW_MOD_DEADLINE))
+		flags = (flags & ~HTW_TIMER_SLACK) | htw_timer_set_slack(t, mod->slack);
+	if (!(mod->flags & HTW_MOD_DEADLINE)) {
+		WRITE_ONCE(t->key, (t->key & ~HTW_TIMER_FLAGS) | flags);
 		return;
+	}
 
-	if (t->state == HTW_PENDING)
+	if (t->key & HTW_TIMER_PENDING)
 		htw_wheel_stop(&c->base->wheel, &t->node);
+	else
+		c->base->nr_idle--;
 	t->deadline = htw_call_deadline(c, mod->deadline, mod->flags);
-	htw_base_start(c->base, t, htw_call_choose_tick(c, t, t->flags), t->flags);
+	htw_base_start(c->base, t, htw_call_choose_tick(c, t, flags), flags);
 }
 
 /* HTW_ADD; @gfp: %HTW_GFP, or with %HTW_GFP_NOWAIT also -EAGAIN. */
@@ -203,9 +202,9 @@ long htw_call_add_one(struct htw_context *ctx, struct htw_add_args __user *arg, 
 	base = htw_bases_get(ctx, gfp);
 	if (IS_ERR(base))
 		return PTR_ERR(base);
-	t = htw_ids_reserve_one(&ctx->ids, &id);
+	t = htw_ids_take_one(base, &id);
 	if (unlikely(!t)) {
-		ret = htw_pages_reserve(ctx, &t, 1, &id, gfp);
+		ret = htw_pages_take(&base, &t, 1, &id, gfp);
 		if (ret < 0)
 			return ret;
 	}
@@ -216,7 +215,7 @@ long htw_call_add_one(struct htw_context *ctx, struct htw_add_args __user *arg, 
 	 */
 	if (put_user(id, &arg->id)) {
 		/* Another thread may have seen it. */
-		htw_ids_give_up(&ctx->ids, t);
+		htw_ids_give_up(base, t);
 		htw_pages_shrink(ctx, 1);
 		return -EFAULT;
 	}
@@ -253,14 +252,11 @@ void htw_call_report(const struct htw_call *c, const struct htw_timer *t,
 		.missed = state == HTW_STATE_DUE ? htw_timer_missed(t, c->now) : 0,
 		.firings = t->firings,
 		.state = state,
-		.flags = t->flags & HTW_TIMER_KEEP ? HTW_F_KEEP : 0,
+		.flags = t->key & HTW_TIMER_KEEP ? HTW_F_KEEP : 0,
 	};
 }
 
-/*
- * Find a timer and lock its base. Return: NULL if there is none; a base is
- * locked all the same, if there is one.
- */
+/* Find a timer and lock its base. Return: NULL, and no lock is held, if there is none. */
 static __always_inline struct htw_timer *htw_call_find(struct htw_call *c, struct htw_context *ctx,
 						       u64 id)
 {

@@ -3,10 +3,9 @@
  * Operations on timers: one, those of a vector, or all of a context, with the
  * lock of one base held at a time
  *
- * An operation on an id finds the timer without a lock, and mostly it belongs
- * to the base that is locked already. Otherwise the base to which it belongs is
- * locked instead, and it is looked up again: its page may have been given back.
- * Only a timer that has ended, and was started anew, can be elsewhere then.
+ * An operation on an id finds the timer, and mostly it belongs to the base that
+ * is locked already. Otherwise the base to which it belongs is locked instead,
+ * and it is looked up again: its page may have been given back.
  *
  * The functions below are inline as parts of the loops of vectors, or because
  * they begin each call.
@@ -24,27 +23,20 @@
  * struct htw_call - operations in progress; on the stack of their task
  * @ctx: the context
  * @base: the base whose lock is held
- * @key: &htw_timer.key of timers that are pending there, flags left out
  * @now: the time at which they take place, in ns
  * @tick: the tick of that, in the base that is locked
  * @units: what may still be done while the lock is held; a simple operation is
  *	one
  * @relocked: set by htw_call_lock_timer() when it has locked another base;
  *	cleared by the caller before it begins
- * @freed: links of timers that have ended: the first, and next leads to the
- *	others
- * @nr_freed: how many these are
  */
 struct htw_call {
 	struct htw_context *ctx;
 	struct htw_base *base;
-	u32 key;
 	u64 now;
 	u64 tick;
 	int units;
 	bool relocked;
-	struct list_head *freed;
-	u32 nr_freed;
 };
 
 /*
@@ -68,9 +60,10 @@ void htw_vector_exit(void);
 long htw_walk_cancel_all(struct htw_context *ctx, struct htw_cancel_all_args __user *arg);
 long htw_walk_list(struct htw_context *ctx, struct htw_list_args __user *arg, bool harvest);
 
-u8 htw_timer_set_slack(struct htw_timer *t, u64 slack);
+u32 htw_timer_set_slack(struct htw_timer *t, u64 slack);
 bool htw_call_add_is_valid(const struct htw_add_args *add);
-u64 htw_call_choose_tick(struct htw_call *c, const struct htw_timer *t, u8 flags);
+u64 htw_call_choose_tick(struct htw_call *c, const struct htw_timer *t, u32 flags);
+struct htw_timer *htw_call_lock_slot(struct htw_call *c, struct htw_timer *t, u64 id);
 struct htw_timer *htw_call_lock_timer(struct htw_call *c, struct htw_timer *t, u64 id);
 void htw_call_mod(struct htw_call *c, struct htw_timer *t, const struct htw_mod_args *mod);
 void htw_call_report(const struct htw_call *c, const struct htw_timer *t,
@@ -80,30 +73,19 @@ static __always_inline void htw_call_lock(struct htw_call *c, struct htw_base *b
 {
 	c->base = base;
 	c->units = HTW_CALL_UNITS;
-	c->key = htw_timer_key(base->index, HTW_PENDING, 0);
 	c->tick = htw_base_lock(base, &c->now);
 	/* Which lock it is cannot be seen by sparse. */
 	__release(&base->lock);
 }
 
-/*
- * Give timers that have ended back to their pages, drop the lock, and free the
- * levels of a base that has become empty.
- */
+/* Drop the lock, and free the levels of a base that has become empty. */
 static __always_inline void htw_call_unlock(struct htw_call *c)
 {
 	struct htw_base *base = c->base;
 	void *levels = NULL;
 
-	if (c->nr_freed) {
-		htw_ids_return(&c->ctx->ids, c->freed, c->nr_freed);
-		base->cancelled += c->nr_freed;
-		c->freed = NULL;
-		c->nr_freed = 0;
-		if (!base->wheel.pending)
-			levels = htw_base_remove_levels(base);
-	}
-
+	if (unlikely(!base->wheel.pending))
+		levels = htw_base_remove_levels(base);
 	__acquire(&base->lock);	/* see htw_call_lock() */
 	htw_ring_unlock(base, c->now, max(c->units, 1) * HTW_CALL_UNIT_LOOKS);
 	if (unlikely(levels))
@@ -123,8 +105,6 @@ static __always_inline void htw_call_begin(struct htw_call *c, struct htw_contex
 					   struct htw_base *base)
 {
 	c->ctx = ctx;
-	c->nr_freed = 0;
-	c->freed = NULL;
 	c->now = htw_context_now(ctx);
 	htw_call_lock(c, base);
 }
@@ -138,7 +118,7 @@ static inline u64 htw_call_interval(const struct htw_call *c, u64 interval)
 /* What a timer is doing, of &enum htw_state; its base is locked. */
 static inline u32 htw_call_state(const struct htw_call *c, const struct htw_timer *t)
 {
-	if (unlikely(t->state != HTW_PENDING))
+	if (unlikely(!(t->key & HTW_TIMER_PENDING)))
 		return HTW_STATE_DISARMED;
 	/*
 	 * The cursor stops at the first tick with due timers; it may be ahead
@@ -153,12 +133,13 @@ static inline u64 htw_call_deadline(const struct htw_call *c, u64 deadline, u32 
 	return flags & HTW_F_ABS ? deadline : htw_arith_sum(c->now, deadline);
 }
 
-/* Start a reserved timer, which is on no list; its base is locked. */
+/* Start a timer that was taken; its base is locked. */
 static __always_inline void htw_call_add(struct htw_call *c, struct htw_timer *t,
 					 const struct htw_add_args *add)
 {
 	u64 deadline = htw_call_deadline(c, add->deadline, add->flags), tick;
-	u8 flags = add->flags & HTW_F_KEEP ? HTW_TIMER_KEEP : 0;
+	u32 flags = (add->flags & HTW_F_KEEP ? HTW_TIMER_KEEP : 0) |
+		    (add->interval ? HTW_TIMER_PERIODIC : 0);
 
 	t->deadline = deadline;
 	t->cookie = add->cookie;
@@ -174,29 +155,27 @@ static __always_inline void htw_call_add(struct htw_call *c, struct htw_timer *t
 }
 
 /*
- * Is @t the timer of @id, without any of @flags, and pending in the base that
- * is locked?
+ * Is @t the timer of @id, pending in the base that is locked, and without
+ * @flags, of &enum htw_timer_key?
  */
 static __always_inline bool htw_call_is_at(const struct htw_call *c, const struct htw_timer *t,
-					   u64 id, u8 flags)
+					   u64 id, u32 flags)
 {
-	/* Pairs with htw_base_start(). */
-	u32 key = smp_load_acquire(&t->key.all) & htw_timer_key(U16_MAX, U8_MAX, flags);
+	u32 bits = HTW_TIMER_OWNER | HTW_TIMER_PENDING | flags;
 
-	return likely(key == c->key) &&
+	return likely((READ_ONCE(t->key) & bits) == c->base->key) &&
 	       likely(t->generation == upper_32_bits(id));
 }
 
 /* End a timer, whose base is locked. */
 static __always_inline void htw_call_cancel(struct htw_call *c, struct htw_timer *t)
 {
-	if (likely(t->state == HTW_PENDING))
+	if (likely(t->key & HTW_TIMER_PENDING))
 		htw_wheel_stop(&c->base->wheel, &t->node);
-	/* The same id may come again before the timer is returned. */
-	WRITE_ONCE(t->state, HTW_FREE);
-	t->node.list.next = c->freed;
-	c->freed = &t->node.list;
-	c->nr_freed++;
+	else
+		c->base->nr_idle--;
+	htw_ids_return(c->base, &c->ctx->ids, t);
+	c->base->cancelled++;
 }
 
 /*

@@ -26,17 +26,11 @@ static_assert(sizeof(struct htw_event) == 48);
 /* Nodes that a call which waits looks at, to move buckets down. */
 #define HTW_COLLECT_LOOKS	4096u
 
-/* Is a timer neither periodic nor kept? */
-static bool htw_timer_is_plain(const struct htw_timer *t)
-{
-	return !(t->interval | (t->flags & HTW_TIMER_KEEP));
-}
-
 /*
  * Fill in an event field by field: a compound literal would be cleared first,
- * and then written. Return: may the timer go on?
+ * and then written.
  */
-static __always_inline bool htw_event_fill(struct htw_event *ev, const struct htw_ids *ids,
+static __always_inline void htw_event_fill(struct htw_event *ev, const struct htw_ids *ids,
 					   const struct htw_timer *t, u64 now)
 {
 	ev->id = htw_ids_number(ids, t);
@@ -48,24 +42,21 @@ static __always_inline bool htw_event_fill(struct htw_event *ev, const struct ht
 	ev->flags = 0;
 	ev->reserved = 0;
 	if (likely(htw_timer_is_plain(t)))
-		return false;
+		return;
 	ev->missed = htw_timer_missed(t, now);
-	if (t->flags & HTW_TIMER_KEEP ||
+	if (t->key & HTW_TIMER_KEEP ||
 	    htw_arith_continues(t->interval, t->firings, ev->missed + 1))
 		ev->flags = HTW_EVENT_MORE;
-	return true;
 }
 
 /*
  * Take up to @room events of timers that are due at @tick, in order, and put
  * the timers on @taken. @now: the time, read with the base's lock held.
- * @some_go_on: out: some may.
  */
 static u32 htw_collect_take(struct htw_base *base, struct htw_event *events, u32 room, u64 tick,
-			    u64 now, struct list_head *taken, unsigned int *budget,
-			    bool *some_go_on)
+			    u64 now, struct list_head *taken, unsigned int *budget)
 {
-	const struct htw_ids *ids = &base->ctx->ids;
+	const struct htw_ids *ids = base->ids;
 	struct htw_wheel *w = &base->wheel;
 	u32 n = 0;
 
@@ -77,9 +68,8 @@ static u32 htw_collect_take(struct htw_base *base, struct htw_event *events, u32
 
 		do {
 			entry = entry->next;
-			if (htw_event_fill(&events[n++], ids,
-					   list_entry(entry, struct htw_timer, node.list), now))
-				*some_go_on = true;
+			htw_event_fill(&events[n++], ids,
+				       list_entry(entry, struct htw_timer, node.list), now);
 		} while (n < room && entry->next != &w->due);
 		list_cut_position(&part, &w->due, entry);
 		list_splice_tail(&part, taken);
@@ -102,45 +92,18 @@ static bool htw_collect_go_on(struct htw_base *base, struct htw_timer *t, u64 mi
 		t->deadline = htw_arith_next(t->deadline, t->interval, fired);
 		if (t->firings)
 			t->firings -= fired;
-		htw_base_start(base, t, htw_base_tick_up(base, t->deadline), t->flags);
+		htw_base_start(base, t, htw_base_tick_up(base, t->deadline),
+			       t->key & HTW_TIMER_FLAGS);
 		return true;
 	}
-	if (!(t->flags & HTW_TIMER_KEEP))
+	if (!(t->key & HTW_TIMER_KEEP))
 		return false;
 	t->interval = 0;
 	t->firings = 0;
 	htw_node_init(&t->node);
-	WRITE_ONCE(t->state, HTW_IDLE);
+	base->nr_idle++;
+	WRITE_ONCE(t->key, t->key & ~(HTW_TIMER_PENDING | HTW_TIMER_PERIODIC));
 	return true;
-}
-
-/*
- * Start those of the first @count timers taken that go on, and put back what
- * follows them.
- * Return: links of those that end; @freed: out: how many.
- */
-static struct list_head *htw_collect_part(struct htw_base *base, const struct htw_event *events,
-					  u32 count, struct list_head *taken, u32 *freed)
-{
-	struct list_head *entry = taken->next, *ended = NULL, *next;
-
-	lockdep_assert_held(&base->lock);
-
-	*freed = 0;
-	for (u32 i = 0; i < count; i++, entry = next) {
-		struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
-
-		next = entry->next;
-		if (!htw_timer_is_plain(t) && htw_collect_go_on(base, t, events[i].missed))
-			continue;
-		entry->next = ended;
-		ended = entry;
-		++*freed;
-	}
-	taken->next = entry;
-	entry->prev = taken;
-	list_splice(taken, &base->wheel.due);
-	return ended;
 }
 
 /*
@@ -148,20 +111,24 @@ static struct list_head *htw_collect_part(struct htw_base *base, const struct ht
  * others back.
  */
 static void htw_collect_end(struct htw_base *base, const struct htw_event *events, u32 count,
-			    u32 n, struct list_head *taken, bool some_go_on)
+			    u32 n, struct list_head *taken)
 {
-	struct list_head *ended = taken->next;
-	u32 freed = n;
+	const struct htw_ids *ids = base->ids;
+	struct list_head *entry = taken->next, *next;
 
 	lockdep_assert_held(&base->lock);
 
-	if (likely(count == n && !some_go_on))
-		taken->prev->next = NULL;
-	else
-		ended = htw_collect_part(base, events, count, taken, &freed);
+	for (u32 i = 0; i < count; i++, entry = next) {
+		struct htw_timer *t = list_entry(entry, struct htw_timer, node.list);
+
+		next = entry->next;
+		if (likely(htw_timer_is_plain(t)) || !htw_collect_go_on(base, t, events[i].missed))
+			htw_ids_return(base, ids, t);
+	}
+	taken->next = entry;
+	entry->prev = taken;
+	list_splice(taken, &base->wheel.due);
 	base->wheel.pending += n - count;
-	if (freed)
-		htw_ids_return(&base->ctx->ids, ended, freed);
 }
 
 /*
@@ -255,7 +222,6 @@ static u32 htw_collect_base(struct htw_base *base, struct iov_iter *to, u64 now,
 	struct htw_event events[HTW_COLLECT_EVENTS] __uninitialized;
 	unsigned int budget = HTW_BASE_LOOKS;
 	u32 room = 0, n, copied = 0;
-	bool some_go_on = false;
 	void *levels = NULL;
 	LIST_HEAD(taken);
 	u64 tick, at;
@@ -274,11 +240,11 @@ static u32 htw_collect_base(struct htw_base *base, struct iov_iter *to, u64 now,
 		now = at;
 		tick = htw_base_bring_up(base, &now);
 	}
-	n = htw_collect_take(base, events, room, tick, at, &taken, &budget, &some_go_on);
+	n = htw_collect_take(base, events, room, tick, at, &taken, &budget);
 	if (n) {
 		copied = htw_collect_copy(events, n, offset, to);
 		htw_collect_count(base, &taken, copied, at);
-		htw_collect_end(base, events, copied, n, &taken, some_go_on);
+		htw_collect_end(base, events, copied, n, &taken);
 		/*
 		 * What is to be moved down does not delay events that have been
 		 * taken.

@@ -55,7 +55,8 @@ struct htw_context *htw_context_open(void)
 
 	ctx->tick_ns = htw_tick_us * NSEC_PER_USEC;
 	htw_geometry_default(&ctx->geo, ctx->tick_ns, 0);
-	htw_ids_init(&ctx->ids, READ_ONCE(htw_max_timers));
+	htw_ids_init(&ctx->ids);
+	htw_ids_limit(&ctx->ids, READ_ONCE(htw_max_timers));
 	mutex_init(&ctx->mutex);
 	init_waitqueue_head(&ctx->wait);
 	init_waitqueue_head(&ctx->readers);
@@ -74,18 +75,9 @@ static u32 htw_context_slots(size_t bytes)
  * @ctx: the context
  * @bytes: how much; as many timers as it would have room for
  *
- * Return: false at the limit, which is logged then.
+ * Return: false at the limit; htw_user_refuse() is for who cannot do without.
  */
 bool htw_context_charge(struct htw_context *ctx, size_t bytes)
-{
-	if (htw_context_try_charge(ctx, bytes))
-		return true;
-	htw_user_refuse(ctx->user);
-	return false;
-}
-
-/* htw_context_charge() for what one can do without. */
-bool htw_context_try_charge(struct htw_context *ctx, size_t bytes)
 {
 	if (!htw_user_charge(ctx->user, htw_context_slots(bytes)))
 		return false;
@@ -153,6 +145,20 @@ u64 htw_context_next(const struct htw_context *ctx)
 	htw_context_for_each_base(ctx, base)
 		next = min(next, READ_ONCE(base->first));
 	return next;
+}
+
+/* The live timers of a context; no base is locked. */
+u32 htw_context_timers(const struct htw_context *ctx)
+{
+	struct htw_base *base;
+	u32 count = 0;
+
+	htw_context_for_each_base(ctx, base) {
+		spin_lock(&base->lock);
+		count += base->wheel.pending + base->nr_idle;
+		spin_unlock(&base->lock);
+	}
+	return count;
 }
 
 /* Free a context of which bases and pages are gone. */

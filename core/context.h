@@ -85,11 +85,11 @@ struct htw_context *htw_context_open(void);
 void htw_context_free(struct htw_context *ctx);
 void htw_context_unpin(struct htw_context *ctx);
 u64 htw_context_next(const struct htw_context *ctx);
+u32 htw_context_timers(const struct htw_context *ctx);
 bool htw_context_has_work(const struct htw_context *ctx);
 struct htw_base *htw_context_base_of(const struct htw_context *ctx, unsigned int index);
 struct htw_base *htw_context_base_from(const struct htw_context *ctx, unsigned int *index);
 bool htw_context_charge(struct htw_context *ctx, size_t bytes);
-bool htw_context_try_charge(struct htw_context *ctx, size_t bytes);
 void htw_context_uncharge(struct htw_context *ctx, size_t bytes);
 
 /* The error of a call that got no memory. */

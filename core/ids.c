@@ -9,11 +9,8 @@
 
 const struct htw_timer htw_no_timer;
 
-void htw_ids_init(struct htw_ids *ids, u32 limit)
+void htw_ids_init(struct htw_ids *ids)
 {
-	spin_lock_init(&ids->lock);
-	INIT_LIST_HEAD(&ids->pages);
-	ids->limit = limit;
 	/*
 	 * So that an id of another context is not taken for one's own; half of
 	 * them are left.
@@ -21,86 +18,97 @@ void htw_ids_init(struct htw_ids *ids, u32 limit)
 	ids->generation = get_random_u32() >> 1 | 1;
 }
 
+/* Before the first page: a context has so many timers at most. */
+void htw_ids_limit(struct htw_ids *ids, u32 limit)
+{
+	ids->limit = limit;
+	atomic_set(&ids->room, limit);
+}
+
+/* A page of a base from which to take timers, or NULL. */
+static struct htw_page *htw_ids_first_page(struct htw_base *base)
+{
+	struct list_head *pages = list_empty(&base->pages) ? &base->empty : &base->pages;
+
+	return list_first_entry_or_null(pages, struct htw_page, list);
+}
+
 /**
- * htw_ids_take() - take free timers
- * @ids: the ids, whose lock is held
+ * htw_ids_take() - take free timers of a base
+ * @base: the base, locked
  * @timers: out: the timers
  * @want: how many at most
  * @numbers: out: their ids
  *
  * Return: how many.
  */
-u32 htw_ids_take(struct htw_ids *ids, struct htw_timer **timers, u32 want, u64 *numbers)
+u32 htw_ids_take(struct htw_base *base, struct htw_timer **timers, u32 want, u64 *numbers)
 {
 	u32 got = 0;
 
-	lockdep_assert_held(&ids->lock);
+	lockdep_assert_held(&base->lock);
 
-	want = min(want, ids->limit - min(ids->nr_timers, ids->limit));
-	while (got < want && !list_empty(&ids->pages)) {
-		struct htw_page *page = list_first_entry(&ids->pages, struct htw_page, list);
+	while (got < want) {
+		struct htw_page *page = htw_ids_first_page(base);
 
+		if (!page)
+			break;
 		if (page->generation == U32_MAX)
-			htw_page_retire(ids, page);
+			htw_page_retire(base, page);
 		else
-			got += htw_page_take(ids, page, timers + got, want - got, numbers + got);
+			got += htw_page_take(base, page, timers + got, want - got, numbers + got);
 	}
 	return got;
 }
 
-/**
- * htw_ids_return() - end timers of a base, which is locked, and return them to
- * their pages
- * @ids: the ids
- * @timers: the links of the first, from where next leads to the others
- * @count: how many they are
- */
-void htw_ids_return(struct htw_ids *ids, struct list_head *timers, u32 count)
+/* Empty pages that a context keeps, beside one of each base: 64 KiB. */
+#define HTW_PAGES_KEPT		16u
+
+/* A context has so many bases now. */
+void htw_ids_share(struct htw_ids *ids, u32 nr_bases)
 {
-	struct list_head *next;
-
-	spin_lock(&ids->lock);
-	ids->nr_timers -= count;
-	for (; timers; timers = next) {
-		struct htw_timer *t = list_entry(timers, struct htw_timer, node.list);
-		struct htw_page *page = htw_ids_page(ids, t);
-
-		if (unlikely(!page->free))
-			__htw_list_add_tail(&page->list, ids->pages.next);
-		WRITE_ONCE(t->state, HTW_FREE);
-		next = timers->next;
-		timers->next = page->free;
-		page->free = timers;
-
-		if (unlikely(!--page->used)) {
-			list_move_tail(&page->list, &ids->pages);
-			WRITE_ONCE(ids->nr_empty, ids->nr_empty + 1);
-		}
-	}
-	spin_unlock(&ids->lock);
+	WRITE_ONCE(ids->kept, 1 + HTW_PAGES_KEPT / nr_bases);
 }
 
 /*
- * Return a timer that was taken, and has not been started. Its id is not used
- * again: another thread of the program may have read it from memory.
+ * Are many pages of a base, which is locked, empty? A third as many as others,
+ * so that steady load gives none back.
  */
-void htw_ids_give_up(struct htw_ids *ids, struct htw_timer *t)
+bool htw_ids_are_sparse(const struct htw_base *base)
 {
-	t->node.list.next = NULL;
-	htw_ids_return(ids, &t->node.list, 1);
+	lockdep_assert_held(&base->lock);
+
+	return base->nr_empty > READ_ONCE(base->ids->kept) && base->nr_empty > base->nr_pages / 4;
+}
+
+/* A page of a base has become empty; the base is locked. */
+void htw_page_empty(struct htw_base *base, struct htw_page *page)
+{
+	lockdep_assert_held(&base->lock);
+
+	list_move(&page->list, &base->empty);
+	base->nr_empty++;
+	if (htw_ids_are_sparse(base))
+		WRITE_ONCE(base->ids->is_sparse, true);
 }
 
 /**
  * htw_page_retire() - a page's generations run out: it stays, and its timers
- * are not taken
- * @ids: the ids, whose lock is held
+ * are not taken any more
+ * @base: its base, locked
  * @page: the page, of which a timer is free
+ *
+ * New pages may have as many instead. If others of its timers end later, these
+ * are what is free then, until the page is retired once more.
  */
-void htw_page_retire(struct htw_ids *ids, struct htw_page *page)
+void htw_page_retire(struct htw_base *base, struct htw_page *page)
 {
-	lockdep_assert_held(&ids->lock);
+	lockdep_assert_held(&base->lock);
 
 	list_del(&page->list);
-	if (!page->used++)
-		WRITE_ONCE(ids->nr_empty, ids->nr_empty - 1);
+	base->nr_empty -= !page->used;
+	base->nr_pages--;
+	atomic_add(HTW_PAGE_TIMERS - page->used, &base->ids->room);
+	page->used = HTW_PAGE_TIMERS;
+	page->free = NULL;
 }

@@ -5,11 +5,11 @@
 #ifndef _HTW_IDS_H
 #define _HTW_IDS_H
 
+#include <linux/atomic.h>
 #include <linux/nospec.h>
 #include <linux/rcupdate.h>
-#include <linux/spinlock.h>
 
-#include "timer.h"
+#include "base.h"
 
 /* Pages of a context at most, and its timers. */
 #define HTW_DIRECTORY_MAX	BIT(18)
@@ -28,46 +28,42 @@ struct htw_directory {
 };
 
 /**
- * struct htw_ids - the timers of a context
- * @lock: guards what follows. Order: a base's lock, this
- * @dir: the pages by number (&htw_context.mutex; read under RCU); NULL before
- *	the second page
+ * struct htw_ids - the pages of a context's timers (&htw_context.mutex, and read
+ * without)
+ * @dir: the pages by number (read under RCU); NULL before the second page
  * @first: the first page, of %HTW_FIRST_SLOTS slots, or NULL; set once
- *	(&htw_context.mutex)
  * @nr_pages: how many there are or were; grows after the page is in the
- *	directory (&htw_context.mutex)
- * @nr_held: those that there are, but for the first (&htw_context.mutex)
- * @hole: the first that was given back may be this one (&htw_context.mutex)
- * @pages: those with free timers; the ones in which none is used are last
- * @nr_empty: how many these are
+ *	directory
+ * @nr_held: those that there are, but for the first
+ * @hole: the first that was given back may be this one
  * @generation: with which new pages begin: no page that was given back has had
- *	a later one (&htw_context.mutex)
- * @nr_timers: timers that are not free
- * @limit: maximum of those; final with the first page
- * @spare: pages that were allocated together, and charged (&htw_context.mutex)
- * @nr_spare: how many these are
+ *	a later one
+ * @limit: timers at most; final with the first page
+ * @room: how many more timers new pages may have; less with the mutex alone
+ * @kept: empty pages that each base keeps
+ * @is_sparse: many pages of a base are empty, for htw_pages_shrink(); cleared
+ *	with the mutex alone
  */
 struct htw_ids {
-	spinlock_t lock;	/* order: a base's lock, this */
 	struct htw_directory __rcu *dir;
 	struct htw_page *first;
 	u32 nr_pages;
 	u32 nr_held;
 	u32 hole;
-	struct list_head pages;
-	u32 nr_empty;
 	u32 generation;
-	u32 nr_timers;
 	u32 limit;
-	void *spare;
-	u32 nr_spare;
+	atomic_t room;
+	u32 kept;
+	bool is_sparse;
 };
 
-void htw_ids_init(struct htw_ids *ids, u32 limit);
-u32 htw_ids_take(struct htw_ids *ids, struct htw_timer **timers, u32 want, u64 *numbers);
-void htw_ids_return(struct htw_ids *ids, struct list_head *timers, u32 count);
-void htw_page_retire(struct htw_ids *ids, struct htw_page *page);
-void htw_ids_give_up(struct htw_ids *ids, struct htw_timer *t);
+void htw_ids_init(struct htw_ids *ids);
+void htw_ids_limit(struct htw_ids *ids, u32 limit);
+u32 htw_ids_take(struct htw_base *base, struct htw_timer **timers, u32 want, u64 *numbers);
+void htw_ids_share(struct htw_ids *ids, u32 nr_bases);
+bool htw_ids_are_sparse(const struct htw_base *base);
+void htw_page_empty(struct htw_base *base, struct htw_page *page);
+void htw_page_retire(struct htw_base *base, struct htw_page *page);
 
 /* The number of pages: all of them can be looked up. */
 static inline u32 htw_ids_pages(const struct htw_ids *ids)
@@ -99,7 +95,7 @@ static inline u64 htw_ids_number(const struct htw_ids *ids, const struct htw_tim
  * Take free timers of a page that has some, and whose generations have not run
  * out. Return: how many, from 1 to @want.
  */
-static __always_inline u32 htw_page_take(struct htw_ids *ids, struct htw_page *page,
+static __always_inline u32 htw_page_take(struct htw_base *base, struct htw_page *page,
 					 struct htw_timer **timers, u32 want, u64 *numbers)
 {
 	u32 n = want == 1 ? 1 : min(want, HTW_PAGE_TIMERS - page->used);
@@ -107,7 +103,7 @@ static __always_inline u32 htw_page_take(struct htw_ids *ids, struct htw_page *p
 	u64 first = (u64)generation << 32 | page->slot;
 	struct list_head *free = page->free;
 
-	lockdep_assert_held(&ids->lock);
+	lockdep_assert_held(&base->lock);
 
 	for (u32 i = 0; i < n; i++, free = free->next) {
 		struct htw_timer *t = list_entry(free, struct htw_timer, node.list);
@@ -117,28 +113,56 @@ static __always_inline u32 htw_page_take(struct htw_ids *ids, struct htw_page *p
 		timers[i] = t;
 	}
 	page->free = free;
+	if (unlikely(!page->used)) {
+		list_move(&page->list, &base->pages);
+		base->nr_empty--;
+	}
 	if (unlikely(!free))
 		__htw_list_del(&page->list);
-	if (unlikely(!page->used))
-		WRITE_ONCE(ids->nr_empty, ids->nr_empty - 1);
 	page->used += n;
-	ids->nr_timers += n;
 	return n;
 }
 
-/* htw_pages_reserve() for one if that is simple; NULL if it is not. */
-static inline struct htw_timer *htw_ids_reserve_one(struct htw_ids *ids, u64 *number)
+/* Take a timer of a base if that is simple; NULL if it is not. */
+static inline struct htw_timer *htw_ids_take_one(struct htw_base *base, u64 *number)
 {
 	struct htw_timer *t = NULL;
 	struct htw_page *page;
 
-	spin_lock(&ids->lock);
-	page = list_first_entry(&ids->pages, struct htw_page, list);
-	if (likely(!list_empty(&ids->pages) && page->generation != U32_MAX &&
-		   ids->nr_timers < ids->limit))
-		htw_page_take(ids, page, &t, 1, number);
-	spin_unlock(&ids->lock);
+	spin_lock(&base->lock);
+	page = list_first_entry(&base->pages, struct htw_page, list);
+	if (likely(!list_empty(&base->pages) && page->generation != U32_MAX))
+		htw_page_take(base, page, &t, 1, number);
+	spin_unlock(&base->lock);
 	return t;
+}
+
+/* A timer that is on no list is not live any more, and free: its id has ended. */
+static __always_inline void htw_ids_return(struct htw_base *base, const struct htw_ids *ids,
+					   struct htw_timer *t)
+{
+	struct htw_page *page = htw_ids_page(ids, t);
+
+	lockdep_assert_held(&base->lock);
+
+	if (unlikely(!page->free))
+		list_add(&page->list, &base->pages);
+	WRITE_ONCE(t->key, 0);
+	t->node.list.next = page->free;
+	page->free = &t->node.list;
+	if (unlikely(!--page->used))
+		htw_page_empty(base, page);
+}
+
+/*
+ * The same for one that was taken, and has not been started. Its id is not used
+ * again: another thread of the program may have read it from memory.
+ */
+static inline void htw_ids_give_up(struct htw_base *base, struct htw_timer *t)
+{
+	spin_lock(&base->lock);
+	htw_ids_return(base, base->ids, t);
+	spin_unlock(&base->lock);
 }
 
 /**

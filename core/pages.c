@@ -8,14 +8,15 @@
 #include <linux/slab.h>
 
 #include "pages.h"
+#include "user.h"
 
 /* Entries of a context's first directory, and of the longest; powers of two. */
 #define HTW_DIRECTORY_FIRST	16u
 /* Entries that are copied without a point of rescheduling. */
 #define HTW_DIRECTORY_STEP	4096u
-/* A context of at least this many pages has 2^order allocated at a time. */
-#define HTW_SPARE_MIN		64u
-#define HTW_SPARE_ORDER		3u
+/* A context of at least this many pages gets 2^order at a time. */
+#define HTW_GROW_MIN		64u
+#define HTW_GROW_ORDER		3u
 /*
  * Pages that are taken out while the lock is held, and timers that end, for
  * which that is done once.
@@ -50,16 +51,6 @@ static size_t htw_pages_directory_bytes(u32 entries)
 	return kmalloc_size_roundup(struct_size((struct htw_directory *)NULL, pages, entries));
 }
 
-/* Free spare pages. */
-static void htw_pages_free_spare(struct htw_context *ctx)
-{
-	struct htw_ids *ids = &ctx->ids;
-
-	htw_context_uncharge(ctx, ids->nr_spare * PAGE_SIZE);
-	while (ids->nr_spare)
-		free_page((unsigned long)ids->spare + --ids->nr_spare * PAGE_SIZE);
-}
-
 /*
  * Free all pages; timers are not looked at. Nobody uses the context any more.
  */
@@ -76,7 +67,6 @@ void htw_pages_exit(struct htw_context *ctx)
 		cond_resched();
 	}
 	htw_context_uncharge(ctx, ids->nr_held * PAGE_SIZE);
-	htw_pages_free_spare(ctx);
 	if (ids->first)
 		htw_context_uncharge(ctx, HTW_FIRST_SLOTS * sizeof(struct htw_timer));
 	kfree(ids->first);
@@ -123,55 +113,32 @@ static int htw_pages_extend(struct htw_context *ctx, u32 nr, gfp_t gfp)
 }
 
 /*
- * Have spare pages, if the context is large: several at a time cost less. Not
- * if that is hard.
+ * Memory of the first page, or of 2^@order others, for which the user is charged.
+ * Return: that, ERR_PTR(-EDQUOT), or that of htw_no_memory().
  */
-static void htw_pages_alloc_spare(struct htw_context *ctx, gfp_t gfp)
+static void *htw_pages_alloc(struct htw_context *ctx, unsigned int order, gfp_t gfp)
 {
-	struct htw_ids *ids = &ctx->ids;
-	size_t bytes = PAGE_SIZE << HTW_SPARE_ORDER;
-	struct page *page;
+	bool is_first = !ctx->ids.nr_pages;
+	size_t bytes = is_first ? HTW_FIRST_SLOTS * sizeof(struct htw_timer) : PAGE_SIZE << order;
+	void *memory = NULL;
+	struct page *pages;
 
-	lockdep_assert_held(&ctx->mutex);
-
-	if (ids->nr_spare || ids->nr_pages < HTW_SPARE_MIN || !htw_context_try_charge(ctx, bytes))
-		return;
-	page = alloc_pages(HTW_GFP_EASY(gfp) | __GFP_ZERO, HTW_SPARE_ORDER);
-	if (!page) {
-		htw_context_uncharge(ctx, bytes);
-		return;
-	}
-	split_page(page, HTW_SPARE_ORDER);
-	ids->spare = page_address(page);
-	ids->nr_spare = BIT(HTW_SPARE_ORDER);
-}
-
-/*
- * Memory of a new page, for which the user is charged; ERR_PTR(-EDQUOT) or
- * that of htw_no_memory().
- */
-static struct htw_page *htw_pages_alloc(struct htw_context *ctx, u32 nr, u32 slots, gfp_t gfp)
-{
-	size_t bytes = slots * sizeof(struct htw_timer);
-	struct htw_ids *ids = &ctx->ids;
-	void *page;
-
-	lockdep_assert_held(&ctx->mutex);
-
-	htw_pages_alloc_spare(ctx, gfp);
-	if (ids->nr_spare)
-		return ids->spare + --ids->nr_spare * PAGE_SIZE;
 	if (!htw_context_charge(ctx, bytes))
 		return ERR_PTR(-EDQUOT);
-	if (nr)
-		page = (void *)__get_free_page(gfp | __GFP_ZERO);
-	else
-		page = kzalloc(bytes, gfp);
-	if (!page) {
+	if (is_first) {
+		memory = kzalloc(bytes, gfp);
+	} else {
+		pages = alloc_pages(gfp | __GFP_ZERO, order);
+		if (pages) {
+			split_page(pages, order);
+			memory = page_address(pages);
+		}
+	}
+	if (!memory) {
 		htw_context_uncharge(ctx, bytes);
 		return ERR_PTR(htw_no_memory(gfp));
 	}
-	return page;
+	return memory;
 }
 
 /*
@@ -190,147 +157,142 @@ static u32 htw_pages_next(struct htw_context *ctx)
 	return ids->hole;
 }
 
-/* Have a new page's timers free, in their order. */
-static void htw_page_init(const struct htw_ids *ids, struct htw_page *page, u32 nr, u32 slots)
+/*
+ * Have @count timers of a new page free, in their order. Those that it has not,
+ * as the first page or at the limit, count as used: it is never given back.
+ */
+static void htw_page_init(const struct htw_base *base, struct htw_page *page, u32 nr, u32 count)
 {
 	page->slot = nr * HTW_PAGE_SLOTS;
-	page->generation = ids->generation;
-	/*
-	 * Those that the first page does not have count as used: it is never
-	 * given back.
-	 */
-	page->used = HTW_PAGE_SLOTS - slots;
+	page->generation = base->ids->generation;
+	page->used = HTW_PAGE_TIMERS - count;
 	page->free = &page->timers[0].node.list;
-	for (struct htw_timer *t = page->timers; t < &page->header + slots - 1; t++)
+	for (struct htw_timer *t = page->timers; t < page->timers + count - 1; t++)
 		t->node.list.next = &t[1].node.list;
 }
 
-/* Add a page of timers. */
-static int htw_pages_grow(struct htw_context *ctx, gfp_t gfp)
+/* Add a page of timers to a base; the directory has room for it. */
+static void htw_pages_add(struct htw_base *base, struct htw_page *page)
 {
+	struct htw_context *ctx = base->ctx;
 	struct htw_ids *ids = &ctx->ids;
 	u32 nr = htw_pages_next(ctx), slots = nr ? HTW_PAGE_SLOTS : HTW_FIRST_SLOTS;
-	struct htw_page *page;
-	int ret;
+	u32 count = min_t(u32, slots - 1, atomic_read(&ids->room));
 
 	lockdep_assert_held(&ctx->mutex);
 
-	ret = htw_pages_extend(ctx, nr, gfp);
-	if (ret)
-		return ret;
-	page = htw_pages_alloc(ctx, nr, slots, gfp);
-	if (IS_ERR(page))
-		return PTR_ERR(page);
-	htw_page_init(ids, page, nr, slots);
+	atomic_sub(count, &ids->room);
+	htw_page_init(base, page, nr, count);
+	/* Pairs with htw_call_lock_timer(). */
 	if (nr)
 		rcu_assign_pointer(rcu_dereference_protected(ids->dir, true)->pages[nr - 1],
 				   page);
 	else
 		WRITE_ONCE(ids->first, page);
-	WRITE_ONCE(ids->nr_held, ids->nr_held + !!nr);
-
-	spin_lock(&ids->lock);
-	WRITE_ONCE(ids->nr_empty, ids->nr_empty + !!nr);
-	list_add_tail(&page->list, &ids->pages);
+	ids->nr_held += !!nr;
 	if (nr == ids->nr_pages)
 		smp_store_release(&ids->nr_pages, nr + 1);	/* pairs with htw_ids_pages() */
-	spin_unlock(&ids->lock);
-	return 0;
-}
 
-/**
- * htw_pages_reserve() - reserve timers that are to be started
- * @ctx: the context
- * @timers: out: the timers
- * @want: how many, at least 1
- * @numbers: out: their ids
- * @gfp: %HTW_GFP or %HTW_GFP_NOWAIT
- *
- * Context: may sleep if @gfp may; takes @ctx->mutex. Memory is charged to the
- * caller's cgroup.
- * Return: how many, from 1 to @want; -ENOSPC at the context's limit, -EDQUOT at
- * the user's, -ENOMEM, -EINTR; -EAGAIN if it would have to sleep.
- */
-int htw_pages_reserve(struct htw_context *ctx, struct htw_timer **timers, u32 want, u64 *numbers,
-		      gfp_t gfp)
-{
-	struct htw_ids *ids = &ctx->ids;
-	bool growing = false;
-	u32 got = 0;
-	int ret = 0;
-
-	for (;;) {
-		spin_lock(&ids->lock);
-		got += htw_ids_take(ids, timers + got, want - got, numbers + got);
-		if (got < want && ids->nr_timers >= ids->limit)
-			ret = -ENOSPC;
-		spin_unlock(&ids->lock);
-		if (got == want || ret)
-			break;
-
-		if (growing) {
-			ret = fatal_signal_pending(current) ? -EINTR : htw_pages_grow(ctx, gfp);
-			cond_resched();
-		} else {
-			/*
-			 * Look once more with the mutex held: no page is added
-			 * while a timer is free, so there are never more pages
-			 * than the limit needs.
-			 */
-			if (gfpflags_allow_blocking(gfp))
-				ret = mutex_lock_killable(&ctx->mutex);
-			else
-				ret = mutex_trylock(&ctx->mutex) ? 0 : -EAGAIN;
-			growing = !ret;
-		}
-		if (ret)
-			break;
-	}
-	if (growing)
-		htw_pages_unlock(ctx);
-	return got ?: ret;
-}
-
-/* Take some empty pages out of the directory. */
-static void htw_pages_unhook(struct htw_context *ctx, struct list_head *pages)
-{
-	struct htw_directory *dir = rcu_dereference_protected(ctx->ids.dir, true);
-	struct htw_ids *ids = &ctx->ids;
-
-	lockdep_assert_held(&ctx->mutex);
-
-	spin_lock(&ids->lock);
-	for (u32 n = 0; n < HTW_SHRINK_PAGES && htw_pages_are_empty(ids); n++) {
-		struct htw_page *page = list_last_entry(&ids->pages, struct htw_page, list);
-		u32 nr = page->slot / HTW_PAGE_SLOTS;
-
-		if (page->generation > HTW_GENERATION_OLD) {
-			htw_page_retire(ids, page);
-			continue;
-		}
-		list_move(&page->list, pages);
-		WRITE_ONCE(ids->nr_empty, ids->nr_empty - 1);
-		ids->generation = max(ids->generation, page->generation);
-		ids->hole = ids->nr_held + 1 < ids->nr_pages ? min(ids->hole, nr) : nr;
-		rcu_assign_pointer(dir->pages[nr - 1], htw_pages_hole());
-		WRITE_ONCE(ids->nr_held, ids->nr_held - 1);
-	}
-	spin_unlock(&ids->lock);
+	spin_lock(&base->lock);
+	list_add_tail(&page->list, page->used ? &base->pages : &base->empty);
+	base->nr_pages++;
+	base->nr_empty += !page->used;
+	spin_unlock(&base->lock);
 }
 
 /*
- * Give some empty pages back: each is taken out of the directory, and freed
- * when the lock of each base has been taken once. Timers are looked up with one
- * of these held.
+ * Add a page of timers to a base, or some if the context is large and that is
+ * easy. Return: 0 or an error of htw_pages_take().
  */
-static void htw_pages_shrink_some(struct htw_context *ctx)
+static int htw_pages_grow(struct htw_base *base, gfp_t gfp)
 {
+	struct htw_context *ctx = base->ctx;
+	u32 room = atomic_read(&ctx->ids.room), held = ctx->ids.nr_held;
+	bool some = base->nr_pages >= HTW_GROW_MIN && room >= HTW_PAGE_TIMERS << HTW_GROW_ORDER;
+	unsigned int order = some ? HTW_GROW_ORDER : 0;
+	void *memory;
+	int ret = 0;
+
+	lockdep_assert_held(&ctx->mutex);
+
+	if (!room)
+		return -ENOSPC;
+	/* Numbers of pages that were given back come first. */
+	if (order && htw_pages_extend(ctx, held + BIT(order), gfp))
+		order = 0;
+	if (!order && ctx->ids.nr_pages)
+		ret = htw_pages_extend(ctx, held + 1, gfp);
+	if (ret)
+		return ret;
+	memory = htw_pages_alloc(ctx, order, order ? HTW_GFP_EASY(gfp) : gfp);
+	if (order && IS_ERR(memory)) {
+		order = 0;
+		memory = htw_pages_alloc(ctx, order, gfp);
+	}
+	if (IS_ERR(memory))
+		return PTR_ERR(memory);
+	for (u32 i = 0; i < BIT(order); i++)
+		htw_pages_add(base, memory + i * PAGE_SIZE);
+	return 0;
+}
+
+/*
+ * Take empty pages of a base out of the directory, up to *@most: all, or as long
+ * as many are. Return: has it as few as that now?
+ */
+static bool htw_pages_unhook(struct htw_base *base, struct list_head *pages, u32 *most, bool all)
+{
+	struct htw_ids *ids = base->ids;
+	struct htw_directory *dir = rcu_dereference_protected(ids->dir, true);
+	bool done;
+
+	lockdep_assert_held(&base->ctx->mutex);
+
+	spin_lock(&base->lock);
+	for (; *most && base->nr_empty && (all || htw_ids_are_sparse(base)); --*most) {
+		struct htw_page *page = list_last_entry(&base->empty, struct htw_page, list);
+		u32 nr = page->slot / HTW_PAGE_SLOTS;
+
+		if (page->generation > HTW_GENERATION_OLD) {
+			htw_page_retire(base, page);
+			continue;
+		}
+		list_move(&page->list, pages);
+		base->nr_empty--;
+		base->nr_pages--;
+		atomic_add(HTW_PAGE_TIMERS, &ids->room);
+		ids->generation = max(ids->generation, page->generation);
+		ids->hole = ids->nr_held + 1 < ids->nr_pages ? min(ids->hole, nr) : nr;
+		rcu_assign_pointer(dir->pages[nr - 1], htw_pages_hole());
+		ids->nr_held--;
+	}
+	done = !htw_ids_are_sparse(base);
+	spin_unlock(&base->lock);
+	return done;
+}
+
+/*
+ * Give some empty pages back, all or where many are: each is taken out of the
+ * directory, and freed when the lock of each base has been taken once. Timers are
+ * looked up with one of these held. Return: were there any?
+ */
+static bool htw_pages_shrink_some(struct htw_context *ctx, bool all)
+{
+	u32 most = HTW_SHRINK_PAGES;
 	struct htw_page *page, *next;
 	struct htw_base *base;
 	LIST_HEAD(pages);
 
-	htw_pages_free_spare(ctx);
-	htw_pages_unhook(ctx, &pages);
+	lockdep_assert_held(&ctx->mutex);
+
+	/* Who has many more after its base was looked at sets it again. */
+	WRITE_ONCE(ctx->ids.is_sparse, false);
+	htw_context_for_each_base(ctx, base) {
+		if (!htw_pages_unhook(base, &pages, &most, all))
+			WRITE_ONCE(ctx->ids.is_sparse, true);
+	}
+	if (list_empty(&pages))
+		return most < HTW_SHRINK_PAGES;
 
 	/* Calls in progress go on to another lock: then none has found a page. */
 	htw_context_for_each_base(ctx, base) {
@@ -342,6 +304,95 @@ static void htw_pages_shrink_some(struct htw_context *ctx)
 		free_page((unsigned long)page);
 		htw_context_uncharge(ctx, PAGE_SIZE);
 	}
+	return true;
+}
+
+/* Take free timers of a base, which is not locked. Return: how many. */
+static u32 htw_pages_take_of(struct htw_base *base, struct htw_timer **timers, u32 want,
+			     u64 *numbers)
+{
+	u32 got;
+
+	spin_lock(&base->lock);
+	got = htw_ids_take(base, timers, want, numbers);
+	spin_unlock(&base->lock);
+	return got;
+}
+
+/*
+ * Take free timers of the first base that has some: @base. Return: how many.
+ */
+static u32 htw_pages_take_any(struct htw_context *ctx, struct htw_base **base,
+			      struct htw_timer **timers, u32 want, u64 *numbers)
+{
+	struct htw_base *other;
+	u32 got;
+
+	htw_context_for_each_base(ctx, other) {
+		got = htw_pages_take_of(other, timers, want, numbers);
+		if (got) {
+			*base = other;
+			return got;
+		}
+	}
+	return 0;
+}
+
+/**
+ * htw_pages_take() - take timers that are to be started
+ * @base: the base in which they should be; out: the one in which they are
+ * @timers: out: the timers
+ * @want: how many, at least 1
+ * @numbers: out: their ids
+ * @gfp: %HTW_GFP or %HTW_GFP_NOWAIT
+ *
+ * Context: may sleep if @gfp may; takes the context's mutex. Memory is charged
+ * to the caller's cgroup.
+ * Return: how many, from 1 to @want; -ENOSPC at the context's limit, -EDQUOT at
+ * the user's, -ENOMEM, -EINTR; -EAGAIN if it would have to sleep.
+ */
+int htw_pages_take(struct htw_base **base, struct htw_timer **timers, u32 want, u64 *numbers,
+		   gfp_t gfp)
+{
+	u32 got = htw_pages_take_of(*base, timers, want, numbers);
+	struct htw_context *ctx = (*base)->ctx;
+	bool reclaimed = false;
+	int ret, room;
+
+	if (got == want)
+		return got;
+	if (gfpflags_allow_blocking(gfp))
+		ret = mutex_lock_killable(&ctx->mutex);
+	else
+		ret = mutex_trylock(&ctx->mutex) ? 0 : -EAGAIN;
+	if (ret)
+		return got ?: ret;
+
+	/* Look once more with the mutex held: others may have added a page. */
+	for (;;) {
+		got += htw_pages_take_of(*base, timers + got, want - got, numbers + got);
+		if (got == want)
+			break;
+		room = atomic_read(&ctx->ids.room);
+		ret = htw_pages_grow(*base, gfp);
+		if (!ret)
+			continue;
+		if (got)
+			break;
+		/* Empty pages of other bases make room, and memory. */
+		if (!reclaimed && htw_pages_shrink_some(ctx, true)) {
+			reclaimed = true;
+			continue;
+		}
+		got = htw_pages_take_any(ctx, base, timers, want, numbers);
+		/* Pages that are retired meanwhile make room as well. */
+		if (got || atomic_read(&ctx->ids.room) == room)
+			break;
+	}
+	htw_pages_unlock(ctx);
+	if (!got && ret == -EDQUOT)
+		htw_user_refuse(ctx->user);
+	return got ?: ret;
 }
 
 /**
@@ -369,7 +420,6 @@ void htw_pages_unlock(struct htw_context *ctx)
 void __htw_pages_shrink(struct htw_context *ctx, u32 ended)
 {
 	int steps = DIV_ROUND_UP(ended, HTW_SHRINK_TIMERS);
-	struct htw_ids *ids = &ctx->ids;
 
 	/*
 	 * The caller has ended timers: it gets the mutex, or who holds it sees
@@ -379,7 +429,7 @@ void __htw_pages_shrink(struct htw_context *ctx, u32 ended)
 	do {
 		if (!mutex_trylock(&ctx->mutex))
 			return;
-		htw_pages_shrink_some(ctx);
+		htw_pages_shrink_some(ctx, false);
 		mutex_unlock(&ctx->mutex);
 		cond_resched();
 		/*
@@ -387,6 +437,6 @@ void __htw_pages_shrink(struct htw_context *ctx, u32 ended)
 		 * is seen here.
 		 */
 		smp_mb();
-	} while (htw_pages_are_empty(ids) && !fatal_signal_pending(current) &&
-		 (--steps > 0 || !READ_ONCE(ids->nr_timers)));
+	} while (READ_ONCE(ctx->ids.is_sparse) && !fatal_signal_pending(current) &&
+		 (--steps > 0 || !htw_context_timers(ctx)));
 }

@@ -79,7 +79,7 @@ static int htw_setup_apply(struct htw_context *ctx, const struct htw_setup_args 
 	else
 		htw_geometry_default(&ctx->geo, tick_ns, 0);
 	if (setup->limit)
-		ctx->ids.limit = setup->limit;
+		htw_ids_limit(&ctx->ids, setup->limit);
 	ctx->setup_flags = setup->flags;
 	ctx->is_set_up = true;
 	return 0;
@@ -142,6 +142,8 @@ long htw_setup_info(struct htw_context *ctx, struct htw_info_args __user *arg)
 		.user_limit = htw_user_limit(ctx->user),
 		.user_timers = atomic64_read(&ctx->user->timers),
 		.next = htw_clock_to_user(htw_context_next(ctx), htw_clock_offset(ctx->clock)),
+		.limit = READ_ONCE(ctx->ids.limit),
+		.timers = htw_context_timers(ctx),
 		.tick_ns = ctx->tick_ns,
 		.clock = htw_clock_id(ctx->clock),
 		.flags = ctx->setup_flags,
@@ -152,10 +154,6 @@ long htw_setup_info(struct htw_context *ctx, struct htw_info_args __user *arg)
 	for (unsigned int l = 0; l < HTW_MAX_LEVELS; l++)
 		info.slots[l] = ctx->geo.slots[l];
 
-	spin_lock(&ctx->ids.lock);
-	info.limit = ctx->ids.limit;
-	info.timers = ctx->ids.nr_timers;
-	spin_unlock(&ctx->ids.lock);
 	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
 }
 

@@ -110,7 +110,7 @@ static void htw_fdinfo_show_context(const struct htw_context *ctx, struct seq_fi
 	seq_printf(m, "htw-clock:\t%d\nhtw-tick-ns:\t%llu\nhtw-flags:\t%u\n",
 		   htw_clock_id(ctx->clock), ctx->tick_ns, ctx->setup_flags);
 	seq_printf(m, "htw-event-size:\t%zu\nhtw-timers:\t%u\nhtw-limit:\t%u\n",
-		   sizeof(struct htw_event), READ_ONCE(ctx->ids.nr_timers),
+		   sizeof(struct htw_event), htw_context_timers(ctx),
 		   READ_ONCE(ctx->ids.limit));
 	seq_printf(m, "htw-bytes:\t%llu\n",
 		   (u64)atomic_read(&ctx->charged) * sizeof(struct htw_timer));

@@ -19,58 +19,43 @@
 #include "htw_wheel.h"
 
 /**
- * enum htw_timer_state - values of &htw_timer.state
- * @HTW_FREE: free, or of an add that has not started it yet
- * @HTW_PENDING: in the wheel of &htw_timer.base, until its event is taken
- * @HTW_IDLE: kept and disarmed
- *
- * From its start until it is free a timer belongs to one base, whose lock
- * guards all of it.
- */
-enum htw_timer_state {
-	HTW_FREE = 0,
-	HTW_PENDING,
-	HTW_IDLE,
-};
-
-/**
- * enum htw_timer_flag - bits of &htw_timer.flags
+ * enum htw_timer_key - &htw_timer.key: bits, below the index of its base
+ * @HTW_TIMER_LIVE: started and not ended; without it free, or of an add that has
+ *	not started it yet, and the key is zero
+ * @HTW_TIMER_PENDING: in the wheel of its base, until its event is taken;
+ *	without it a live timer is kept and disarmed
  * @HTW_TIMER_KEEP: %HTW_F_KEEP
+ * @HTW_TIMER_PERIODIC: &htw_timer.interval is not zero
  * @HTW_TIMER_SLACK: &htw_timer.slack is not zero
+ * @HTW_TIMER_BASE: lowest bit of the index
  */
-enum htw_timer_flag {
-	HTW_TIMER_KEEP		= BIT(0),
-	HTW_TIMER_SLACK		= BIT(1),
+enum htw_timer_key {
+	HTW_TIMER_LIVE		= BIT(0),
+	HTW_TIMER_PENDING	= BIT(1),
+	HTW_TIMER_KEEP		= BIT(2),
+	HTW_TIMER_PERIODIC	= BIT(3),
+	HTW_TIMER_SLACK		= BIT(4),
+	HTW_TIMER_BASE		= BIT(16),
 };
 
-/**
- * union htw_key - where a timer is, and what it does, read at once
- * @base: index of the base to which it belongs
- * @state: of &enum htw_timer_state
- * @flags: of &enum htw_timer_flag
- * @all: the three
- */
-union htw_key {
-	struct {
-		u16 base;
-		u8 state;
-		u8 flags;
-	};
-	u32 all;
-};
+/* Of a live timer: which base's it is. */
+#define HTW_TIMER_OWNER		(~(HTW_TIMER_BASE - 1) | HTW_TIMER_LIVE)
+/* What a timer keeps from one firing to the next. */
+#define HTW_TIMER_FLAGS		(HTW_TIMER_KEEP | HTW_TIMER_PERIODIC | HTW_TIMER_SLACK)
 
 /**
  * struct htw_timer - a timer of a context
+ *
+ * It belongs to one base, that of its page, whose lock guards all of it. @key can
+ * be read without.
+ *
  * @node: the wheel's part; its list also links free timers
  * @deadline: when it is due, in ns of the context's clock
  * @cookie: the program's
  * @interval: ns, zero for a one-shot timer
  * @generation: upper half of the id; another one each time that it is taken
  * @firings: how many firings are left, zero for without end
- * @base: &htw_key.base
- * @state: &htw_key.state
- * @flags: &htw_key.flags
- * @key: the three
+ * @key: of &enum htw_timer_key
  * @slack: by htw_arith_encode_slack()
  */
 struct htw_timer {
@@ -80,14 +65,7 @@ struct htw_timer {
 	u64 interval;
 	u32 generation;
 	u32 firings;
-	union {
-		struct {
-			u16 base;
-			u8 state;
-			u8 flags;
-		};
-		union htw_key key;
-	};
+	u32 key;
 	u32 slack;
 };
 
@@ -98,16 +76,17 @@ struct htw_timer {
 
 /**
  * struct htw_page - a page of timers, or the beginning of one
+ *
+ * It belongs to one base, whose lock guards all that changes.
+ *
  * @slot: number of the header's slot, which is never an id; never changes
  * @generation: of the timers that were taken last: there has been no later one
- *	(&htw_ids.lock)
- * @used: timers that are not free, or that the page has not; one more if it is
- *	retired (&htw_ids.lock)
+ * @used: timers that are not free, or that the page has not
  * @free: the links of its first free timer, from where next leads to the
- *	others, or NULL (&htw_ids.lock)
- * @list: in &htw_ids.pages, if a timer is free (&htw_ids.lock)
- * @header: the above as a timer, %HTW_FREE for ever, so that an id with its
- *	slot matches nothing
+ *	others, or NULL
+ * @list: in &htw_base.pages or &htw_base.empty, if a timer is free
+ * @header: the above as a timer that is never live, so that an id with its slot
+ *	matches nothing
  * @timers: the timers
  *
  * Aligned to its size, so that a timer's address leads to it.
@@ -129,14 +108,10 @@ struct htw_page {
 static_assert(sizeof(struct htw_timer) == 64);
 static_assert(offsetofend(struct htw_page, list) <= offsetof(struct htw_timer, key));
 
-/* &htw_key.all by shifts: compilers would build the struct in memory. */
-static inline u32 htw_timer_key(unsigned int base, u8 state, u8 flags)
+/* Neither periodic nor kept: it ends with its event. */
+static inline bool htw_timer_is_plain(const struct htw_timer *t)
 {
-#ifdef __LITTLE_ENDIAN
-	return (u16)base | (u32)state << 16 | (u32)flags << 24;
-#else
-	return base << 16 | (u32)state << 8 | flags;
-#endif
+	return !(t->key & (HTW_TIMER_KEEP | HTW_TIMER_PERIODIC));
 }
 
 /*

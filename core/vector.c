@@ -179,45 +179,50 @@ static void htw_vector_start_all(struct htw_context *ctx, struct htw_base *base,
 	htw_base_free_levels(base, levels);
 }
 
+/* Return timers that were taken, from one on. The program may have seen their ids. */
+static void htw_vector_give_up(struct htw_base *base, const struct htw_vector_batch *batch,
+			       u32 from, u32 count)
+{
+	while (count-- > from)
+		htw_ids_give_up(base, batch->timers[count]);
+}
+
 /*
- * Add some timers. As with a single add, ids are written before timers are
- * started, so that no timer is left behind whose id the program does not have.
+ * Add some timers, as many as one base has: *@want. As with a single add, ids
+ * are written before timers are started, so that no timer is left behind whose id
+ * the program does not have.
  *
  * Return: how many adds were carried out, those that failed included; -EAGAIN,
  * and none was, if that would have to sleep.
  */
 static int htw_vector_add_batch(struct htw_context *ctx, struct htw_vector_args *v,
-				struct htw_vector_batch *batch, u32 want, gfp_t gfp)
+				struct htw_vector_batch *batch, u32 *want, gfp_t gfp)
 {
 	struct htw_base *base = htw_bases_get(ctx, gfp);
-	int ret = PTR_ERR_OR_ZERO(base);
-	u32 got = 0, written, started;
+	int got = PTR_ERR_OR_ZERO(base);
+	u32 written, started;
 
-	while (got < want && !ret) {
-		ret = htw_pages_reserve(ctx, batch->timers + got, want - got,
-					batch->ids + got, gfp);
-		if (ret > 0) {
-			got += ret;
-			ret = 0;
-		}
+	if (!got)
+		got = htw_pages_take(&base, batch->timers, *want, batch->ids, gfp);
+	/* What is done in part cannot be made again by who may sleep. */
+	if (got < (int)*want && !gfpflags_allow_blocking(gfp)) {
+		htw_vector_give_up(base, batch, 0, max(got, 0));
+		return -EAGAIN;
 	}
-	if (ret == -EAGAIN) {
-		while (got)
-			htw_ids_give_up(&ctx->ids, batch->timers[--got]);
-		return ret;
+	if (got > 0) {
+		*want = got;
+	} else {
+		for (u32 n = 0; n < *want; n++)
+			batch->ids[n] = got;
+		got = 0;
 	}
-	for (u32 n = got; n < want; n++)
-		batch->ids[n] = ret;
 
-	written = htw_copy_out(htw_vector_at(v, v->ids), batch->ids, want, sizeof(*batch->ids));
-	started = min(written, got);
+	written = htw_copy_out(htw_vector_at(v, v->ids), batch->ids, *want, sizeof(*batch->ids));
+	started = min_t(u32, written, got);
 	v->failed += written - started;
 	if (started)
 		htw_vector_start_all(ctx, base, v, batch, started, gfp);
-
-	/* The program may have seen the others' ids. */
-	while (got > started)
-		htw_ids_give_up(&ctx->ids, batch->timers[--got]);
+	htw_vector_give_up(base, batch, started, got);
 	return written;
 }
 
@@ -394,9 +399,12 @@ static int htw_vector_submit(struct htw_context *ctx, struct htw_vector_args *v,
 		memset(batch->cookies, 0, count * sizeof(*batch->cookies));
 
 	if (v->op == HTW_OP_ADD) {
-		ret = htw_vector_add_batch(ctx, v, batch, count, gfp);
+		/* If it is all that one base has, the next batch is of another. */
+		want -= count;
+		ret = htw_vector_add_batch(ctx, v, batch, &count, gfp);
 		if (ret < 0)
 			return ret;
+		want += count;
 		count = ret;
 	} else {
 		count = htw_vector_get(v, batch->ids, v->ids, count);

@@ -76,21 +76,18 @@ static bool htw_walk_wants(const struct htw_walk *w, const struct htw_timer *t)
 static struct htw_timer *htw_walk_lock(struct htw_walk *w, bool found, bool *other)
 {
 	struct htw_timer *t = htw_call_look_up(&w->call, w->slot);
-	/* Pairs with htw_base_start(). */
-	union htw_key key = { .all = smp_load_acquire(&t->key.all) };
 
 	if (htw_ids_page(&w->call.ctx->ids, t) == htw_pages_hole()) {
 		/* Its last slot. */
 		w->slot |= HTW_PAGE_SLOTS - 1;
 		return NULL;
 	}
-	if (key.state != HTW_PENDING && key.state != HTW_IDLE)
-		return NULL;
-	if (key.base == w->call.base->index)
+	if (htw_base_has(w->call.base, t))
 		return t;
+	if (!(READ_ONCE(t->key) & HTW_TIMER_LIVE))
+		return NULL;
 	*other = found;
-	return found ? NULL :
-		       htw_call_lock_timer(&w->call, t, htw_ids_number(&w->call.ctx->ids, t));
+	return found ? NULL : htw_call_lock_slot(&w->call, t, w->slot);
 }
 
 /*

@@ -78,6 +78,173 @@ static void limit_is_exact(struct kunit *test)
 	}
 }
 
+/* What each base says of its pages is so. */
+static void expect_pages_hold(struct htw_test_file *f)
+{
+	struct kunit *test = f->test;
+	struct htw_page *page;
+	struct htw_base *base;
+	u32 some, none;
+
+	htw_context_for_each_base(f->ctx, base) {
+		some = 0;
+		none = 0;
+		spin_lock(&base->lock);
+		list_for_each_entry(page, &base->pages, list)
+			some += page->used && page->used < HTW_PAGE_TIMERS && page->free;
+		list_for_each_entry(page, &base->empty, list)
+			none += !page->used && page->free;
+		KUNIT_EXPECT_EQ(test, some, list_count_nodes(&base->pages));
+		KUNIT_EXPECT_EQ(test, none, list_count_nodes(&base->empty));
+		KUNIT_EXPECT_EQ(test, none, base->nr_empty);
+		KUNIT_EXPECT_GE(test, base->nr_pages, some + none);
+		spin_unlock(&base->lock);
+	}
+}
+
+/* Add on all CPUs in turn until that fails. Return: how many, and with which error. */
+static u32 add_in_turn(struct htw_test_file *f, u32 most, long *ret)
+{
+	unsigned int cpu;
+	u32 n = 0;
+
+	*ret = 0;
+	while (!*ret)
+		for_each_online_cpu(cpu) {
+			htw_test_go_to(cpu);
+			*ret = n < most ? try_add(f) : -EIO;
+			if (*ret)
+				break;
+			n++;
+		}
+	return n;
+}
+
+/* A vector of more adds than the limit. Return: how many have failed. */
+static u32 add_by_vector(struct htw_test_file *f, u32 count)
+{
+	struct htw_vector_args v = {
+		.ids = f->to, .deadlines = f->to + PAGE_SIZE, .count = count, .op = HTW_OP_ADD,
+	};
+	u64 id, deadline = HTW_TEST_LATER;
+
+	for (u32 i = 0; i < count; i++)
+		htw_test_write(f->test, v.deadlines + i * sizeof(u64), &deadline, sizeof(u64));
+	KUNIT_ASSERT_EQ(f->test, htw_test_call(f, HTW_VECTOR, &v), 0);
+	KUNIT_ASSERT_EQ(f->test, v.done, count);
+	for (u32 i = 0; i < count; i++) {
+		htw_test_read(f->test, &id, v.ids + i * sizeof(u64), sizeof(id));
+		KUNIT_ASSERT_EQ(f->test, HTW_ID_ERROR(id), i < count - v.failed ? 0 : -ENOSPC);
+		if (!HTW_ID_ERROR(id))
+			KUNIT_ASSERT_EQ(f->test, htw_test_info_of(f, id).state, HTW_STATE_PENDING);
+	}
+	return v.failed;
+}
+
+/* It is that of all CPUs together: a timer that is free is found whosever base it is in. */
+static void limit_over_cpus(struct kunit *test)
+{
+	enum { LIMIT = 400 };
+	struct htw_test_file *f = htw_test_limited(test, LIMIT);
+	unsigned int cpu;
+	long ret;
+
+	for (u32 round = 0; round < 3; round++) {
+		KUNIT_EXPECT_EQ(test, add_in_turn(f, 2 * LIMIT, &ret), LIMIT);
+		KUNIT_EXPECT_EQ(test, ret, -ENOSPC);
+		KUNIT_EXPECT_EQ(test, htw_test_info(f).timers, LIMIT);
+		KUNIT_EXPECT_EQ(test, cancel_all(f), LIMIT);
+		for_each_online_cpu(cpu) {
+			htw_test_go_to(cpu);
+			KUNIT_EXPECT_EQ(test, add_all(f, 2 * LIMIT, &ret), LIMIT);
+			KUNIT_EXPECT_EQ(test, ret, -ENOSPC);
+			KUNIT_EXPECT_EQ(test, cancel_all(f), LIMIT);
+			KUNIT_EXPECT_EQ(test, add_by_vector(f, LIMIT + 50), 50);
+			KUNIT_EXPECT_EQ(test, cancel_all(f), LIMIT);
+		}
+	}
+	KUNIT_EXPECT_EQ(test, htw_test_info(f).timers, 0);
+	expect_pages_hold(f);
+}
+
+/* A few timers do not make a base on each CPU. */
+static void few_timers_on_many_cpus(struct kunit *test)
+{
+	struct htw_test_file *f = htw_test_open(test);
+	struct htw_cancel_args cancel;
+	unsigned int cpu;
+	long ret;
+	u64 id;
+
+	KUNIT_EXPECT_EQ(test, add_all(f, 16, &ret), 16);
+	for_each_online_cpu(cpu) {
+		htw_test_go_to(cpu);
+		id = htw_test_start(f, HTW_TEST_LATER, 0);
+		KUNIT_EXPECT_EQ(test, htw_test_cancel(f, id, &cancel), 0);
+	}
+	KUNIT_EXPECT_LE(test, f->ctx->nr_bases, 2);
+	expect_pages_hold(f);
+}
+
+/* Try to start a timer without a sleep, while another task has the mutex. */
+static long try_add_nowait(struct htw_test_file *f)
+{
+	const struct htw_add_args add = { .deadline = HTW_TEST_LATER };
+	long ret;
+
+	htw_test_write(f->test, f->arg, &add, sizeof(add));
+	mutex_lock(&f->ctx->mutex);
+	ret = htw_call_add_one(f->ctx, (void __user *)f->arg, HTW_GFP_NOWAIT);
+	mutex_unlock(&f->ctx->mutex);
+	return ret;
+}
+
+/* At the limit a CPU gets the pages that others do not need, and need not look for timers then. */
+static void room_goes_where_it_is_needed(struct kunit *test)
+{
+	enum { LIMIT = 1000 };
+	struct htw_test_file *f = htw_test_limited(test, LIMIT);
+	unsigned int cpu;
+	long ret;
+
+	for_each_online_cpu(cpu) {
+		htw_test_go_to(cpu);
+		KUNIT_EXPECT_EQ(test, add_all(f, 2 * LIMIT, &ret), LIMIT);
+		KUNIT_EXPECT_EQ(test, cancel_all(f), LIMIT);
+		expect_pages_hold(f);
+	}
+	for_each_online_cpu(cpu) {
+		htw_test_go_to(cpu);
+		KUNIT_EXPECT_EQ(test, try_add(f), 0);
+		for (u32 i = 0; i < 14; i++)
+			KUNIT_EXPECT_EQ(test, try_add_nowait(f), 0);
+		KUNIT_EXPECT_EQ(test, cancel_all(f), 15);
+	}
+	expect_pages_hold(f);
+}
+
+/* Room for others is also made by a page of another base, whose generations run out. */
+static void retired_in_another_base(struct kunit *test)
+{
+	struct htw_test_file *f = htw_test_limited(test, 15 + HTW_PAGE_TIMERS);
+	struct htw_page *page;
+	unsigned int cpu;
+	long ret;
+
+	/* One timer of each page stays. */
+	KUNIT_EXPECT_EQ(test, add_all(f, 16, &ret), 16);
+	page = rcu_dereference_protected(f->ctx->ids.dir, true)->pages[0];
+	page->generation = U32_MAX;
+	for_each_online_cpu(cpu) {
+		htw_test_go_to(cpu);
+		if (f->ctx->first->index != cpu)
+			break;
+	}
+	KUNIT_EXPECT_EQ(test, add_all(f, 2 * HTW_PAGE_TIMERS, &ret), HTW_PAGE_TIMERS - 1);
+	KUNIT_EXPECT_EQ(test, ret, -ENOSPC);
+	expect_pages_hold(f);
+}
+
 /* Pending, due and kept timers count; what ends makes room. */
 static void all_states_count(struct kunit *test)
 {
@@ -428,8 +595,8 @@ static void memory_of_a_user_is_limited(struct kunit *test)
 	n = add_all(f, 2 * limit, &ret);
 	KUNIT_EXPECT_EQ(test, ret, -EDQUOT);
 	KUNIT_EXPECT_LT(test, n, limit);
-	/* Little of it is for other than timers. */
-	KUNIT_EXPECT_GT(test, n, limit * 6 / 10);
+	/* Most of it is for timers. */
+	KUNIT_EXPECT_GT(test, n, limit / 2);
 	info = htw_test_info(f);
 	KUNIT_EXPECT_EQ(test, info.user_limit, limit);
 	KUNIT_EXPECT_LE(test, info.user_timers, limit);
@@ -455,7 +622,29 @@ static void memory_of_a_user_is_limited(struct kunit *test)
 	KUNIT_EXPECT_LT(test, htw_test_info(g).user_timers, 100 * PAGE_SCALE);
 	KUNIT_EXPECT_EQ(test, htw_test_info(g).user_timers * sizeof(struct htw_timer),
 			htw_test_info(g).bytes);
-	KUNIT_EXPECT_GT(test, add_all(g, 2 * limit, &ret), limit * 6 / 10);
+	KUNIT_EXPECT_GT(test, add_all(g, 2 * limit, &ret), limit / 2);
+}
+
+/* The same where it was one on each CPU, and the last timer ends on one of them. */
+static void memory_of_all_cpus_is_given_back(struct kunit *test)
+{
+	struct htw_test_file *f = htw_test_open(test);
+	unsigned int cpus = num_online_cpus(), cpu;
+	u64 before;
+	long ret;
+
+	KUNIT_ASSERT_EQ(test, add_in_turn(f, 200 * cpus, &ret), 200 * cpus);
+	KUNIT_EXPECT_EQ(test, cancel_all(f), 200 * cpus);
+	before = htw_test_info(f).bytes;
+	for (u32 round = 0; round < 2; round++) {
+		for_each_online_cpu(cpu) {
+			htw_test_go_to(cpu);
+			KUNIT_EXPECT_EQ(test, add_all(f, BURST, &ret), BURST);
+		}
+		KUNIT_EXPECT_EQ(test, cancel_all(f), BURST * cpus);
+		KUNIT_EXPECT_LE(test, htw_test_info(f).bytes, before + (cpus + 24) * PAGE_SIZE);
+		expect_pages_hold(f);
+	}
 }
 
 /* At the limit a vector fails entry by entry. */
@@ -677,6 +866,10 @@ static void calls_say_that_memory_is_missing(struct kunit *test)
 
 static struct kunit_case htw_ids_cases[] = {
 	KUNIT_CASE_PARAM(limit_is_exact, limit_gen_params),
+	KUNIT_CASE(limit_over_cpus),
+	KUNIT_CASE(few_timers_on_many_cpus),
+	KUNIT_CASE(room_goes_where_it_is_needed),
+	KUNIT_CASE(retired_in_another_base),
 	KUNIT_CASE(all_states_count),
 	KUNIT_CASE_SLOW(ids_are_never_used_again),
 	KUNIT_CASE(stale_ids_find_nothing),
@@ -686,6 +879,7 @@ static struct kunit_case htw_ids_cases[] = {
 	KUNIT_CASE(old_page_makes_no_others_old),
 	KUNIT_CASE(memory_of_new_timers_is_cleared),
 	KUNIT_CASE_SLOW(memory_of_a_burst_is_given_back),
+	KUNIT_CASE_SLOW(memory_of_all_cpus_is_given_back),
 	KUNIT_CASE(timers_stay_while_memory_goes),
 	KUNIT_CASE(memory_of_a_user_is_limited),
 	KUNIT_CASE(vectors_at_the_limit),

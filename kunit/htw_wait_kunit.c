@@ -249,7 +249,7 @@ static struct htw_timer *begin_add(struct htw_test_file *f, struct htw_call *c)
 	struct htw_timer *t;
 	u64 id;
 
-	t = htw_ids_reserve_one(&f->ctx->ids, &id);
+	t = htw_ids_take_one(f->ctx->first, &id);
 	KUNIT_ASSERT_NOT_NULL(f->test, t);
 	*c = (struct htw_call){ .ctx = f->ctx, .now = htw_context_now(f->ctx) };
 	return t;

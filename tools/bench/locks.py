@@ -69,7 +69,7 @@ def lock_at(places, root):
 
 def lock_name(text):
     """Return the name of a lock as docs/architecture.md has it."""
-    return text.replace("ctx->ids.lock", "ids->lock").replace("a->lock", "alarm->lock")
+    return text.replace("a->lock", "alarm->lock")
 
 
 def count(cpus, run, kernel):
@@ -117,7 +117,7 @@ class Scale:
     # executes one in each cycle, and two sockets.
     INSN_NS, LINE_NS = 0.33, 100
     # What all users of a descriptor share. Bases and alarms belong to a CPU.
-    SHARED = ("ids->lock", "ctx->wait.lock", NO_LOCK)
+    SHARED = ("ctx->wait.lock", NO_LOCK)
 
     def __init__(self, report):
         self.values = {(r["op"], r["pending"]): r["value"] for r in report if r["system"] == "locks-one-fd"}

@@ -247,11 +247,11 @@ class Tables:
         rows = []
         for op in model.operations():
             most, what = model.most(op)
-            rows.append([f"`{op}`", shown(model.value(f"{op} all"), 1), *(shown(model.value(f"{op} {lock}"), 1) for lock in ("ids->lock", "ctx->wait.lock")),
+            rows.append([f"`{op}`", shown(model.value(f"{op} all"), 1), shown(model.value(f"{op} ctx->wait.lock"), 1),
                          shown(sum(model.value(f"{op} {where} lines") for where in model.SHARED), 3),
                          *(shown(min(n, most), 1) for n in (16, 64, 256)),
                          "lines that no lock guards" if what == locks.NO_LOCK else f"`{what}`"])
-        return markdown(["operation", "instructions", "under `ids->lock`", "under `ctx->wait.lock`", "shared lines",
+        return markdown(["operation", "instructions", "under `ctx->wait.lock`", "shared lines",
                          "16 CPUs", "64", "256", "limited by"], rows)
 
     def budgets(self):

@@ -58,7 +58,7 @@ static const char *const default_functions[] = {
 	"htw_wheel_collect_due%return",
 	/* operations */
 	"htw_call_lock_timer", "htw_call_lock_timer%return", "htw_call_choose_tick",
-	"htw_pages_reserve%return", "htw_ids_return", "__htw_pages_shrink",
+	"htw_pages_take%return", "htw_page_empty", "__htw_pages_shrink",
 	/* close, users, callouts */
 	"htw_chardev_release", "htw_context_unpin", "htw_user_get", "htw_user_put",
 	"htw_callouts_expire", "htw_callout_start_at", "htw_callout_cancel_sync",
