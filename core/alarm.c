@@ -170,14 +170,13 @@ void htw_alarm_hold(struct htw_alarm *a, struct htw_base *base, u64 until)
 }
 
 /*
- * Leave a base, which its alarm has rung for, to a work item, which is to be
- * queued, with what is owed.
+ * Leave a base, which is nowhere, to a work item, which is to be queued, with
+ * what is owed.
  */
 void htw_alarm_leave(struct htw_alarm *a, struct htw_base *base, unsigned int work, u8 owed)
 {
-	/* It may be timed again, for a bucket that is to be moved down. */
-	if (base->place != HTW_NOWHERE)
-		htw_alarm_take(a, base);
+	lockdep_assert_held(&a->lock);
+
 	base->place = HTW_SHORT + work;
 	base->owed = owed;
 	list_add_tail(&base->entry, &a->left[work]);

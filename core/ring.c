@@ -159,23 +159,20 @@ static u32 htw_ring_decide(struct htw_alarm *a, struct htw_base *base, u64 now, 
 	if (first <= now) {
 		WRITE_ONCE(base->told, true);
 		htw_delay_atomic();
-	} else {
-		htw_alarm_time(a, base, first);
 	}
 	/* Pairs with whoever queues itself, and then looks. */
 	smp_mb();
 	wakes = htw_wait_who(ctx);
-	if (!wakes)
-		return 0;
-
 	/* Of a bucket it is not known whether one of its timers is due. */
-	if (first <= now && !READ_ONCE(base->is_guess))
+	if (wakes && first <= now && !READ_ONCE(base->is_guess))
 		wakes |= HTW_WAKE_IN;
 	if ((wakes & HTW_WAKE_POLLERS) && !htw_wait_is_direct(ctx, local)) {
 		htw_ring_leave(a, base, wakes & ~HTW_WAKE_READER, local, works);
 		return wakes & HTW_WAKE_READER;
 	}
-	if (first <= now && htw_wait_has_others(ctx))
+	if (first > now)
+		htw_alarm_time(a, base, first);
+	else if (wakes && htw_wait_has_others(ctx))
 		htw_ring_time_again(a, base, now);
 	return wakes;
 }
