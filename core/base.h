@@ -125,7 +125,7 @@ struct htw_late {
  * @wheel: the timers, in ticks of the clock
  * @pages: those in which some timers are free, and some are used
  * @empty: those in which none is used
- * @nr_pages: its pages
+ * @nr_pages: its pages, retired ones as well
  * @nr_empty: how many are in @empty
  * @nr_idle: timers that are kept and disarmed
  * @taken: events that were taken (written under @lock)

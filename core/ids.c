@@ -107,7 +107,6 @@ void htw_page_retire(struct htw_base *base, struct htw_page *page)
 
 	list_del(&page->list);
 	base->nr_empty -= !page->used;
-	base->nr_pages--;
 	atomic_add(HTW_PAGE_TIMERS - page->used, &base->ids->room);
 	page->used = HTW_PAGE_TIMERS;
 	page->free = NULL;

@@ -78,13 +78,13 @@ static void limit_is_exact(struct kunit *test)
 	}
 }
 
-/* What each base says of its pages is so. */
+/* The lists and counts of pages that each base has agree with the pages. */
 static void expect_pages_hold(struct htw_test_file *f)
 {
 	struct kunit *test = f->test;
 	struct htw_page *page;
 	struct htw_base *base;
-	u32 some, none;
+	u32 some, none, all = 0;
 
 	htw_context_for_each_base(f->ctx, base) {
 		some = 0;
@@ -98,8 +98,11 @@ static void expect_pages_hold(struct htw_test_file *f)
 		KUNIT_EXPECT_EQ(test, none, list_count_nodes(&base->empty));
 		KUNIT_EXPECT_EQ(test, none, base->nr_empty);
 		KUNIT_EXPECT_GE(test, base->nr_pages, some + none);
+		all += base->nr_pages;
 		spin_unlock(&base->lock);
 	}
+	/* The first page is beside those that are held. */
+	KUNIT_EXPECT_EQ(test, all, f->ctx->ids.nr_held + 1);
 }
 
 /* Add on all CPUs in turn until that fails. Return: how many, and with which error. */
@@ -241,6 +244,11 @@ static void retired_in_another_base(struct kunit *test)
 			break;
 	}
 	KUNIT_EXPECT_EQ(test, add_all(f, 2 * HTW_PAGE_TIMERS, &ret), HTW_PAGE_TIMERS - 1);
+	KUNIT_EXPECT_EQ(test, ret, -ENOSPC);
+	expect_pages_hold(f);
+	/* It is retired once more, with what has been free since. */
+	cancel_all(f);
+	KUNIT_EXPECT_EQ(test, add_all(f, 3 * HTW_PAGE_TIMERS, &ret), 15 + HTW_PAGE_TIMERS);
 	KUNIT_EXPECT_EQ(test, ret, -ENOSPC);
 	expect_pages_hold(f);
 }
