@@ -250,7 +250,7 @@ static inline void htw_base_move(struct htw_base *base, struct htw_timer *t, u64
 	htw_base_note_tick(base, tick);
 }
 
-/* Is a timer live, and of a base? If that is locked it stays so. */
+/* Is a timer live, and does it belong to this base? That is stable if the base is locked. */
 static inline bool htw_base_has(const struct htw_base *base, const struct htw_timer *t)
 {
 	return ((READ_ONCE(t->key) ^ base->key) & HTW_TIMER_OWNER) == 0;

@@ -157,7 +157,7 @@ static int htw_bases_make_room(struct htw_context *ctx, gfp_t gfp)
 /* May a CPU have a base beside the first one? */
 bool htw_bases_may_add(const struct htw_context *ctx)
 {
-	/* Each has a page of its own; so many more are in use. */
+	/* Each base has a page; another one is added when there are as many pages besides. */
 	return ctx->clock != HTW_MANUAL && !(ctx->setup_flags & HTW_SETUP_ORDERED) &&
 	       htw_ids_pages(&ctx->ids) >= 2 * READ_ONCE(ctx->nr_bases);
 }

@@ -27,7 +27,7 @@
  * @tick: the tick of that, in the base that is locked
  * @units: what may still be done while the lock is held; a simple operation is
  *	one
- * @relocked: set by htw_call_lock_timer() when it has locked another base;
+ * @relocked: set by htw_call_lock_slot() when it has locked another base;
  *	cleared by the caller before it begins
  */
 struct htw_call {

@@ -75,7 +75,8 @@ static u32 htw_context_slots(size_t bytes)
  * @ctx: the context
  * @bytes: how much; as many timers as it would have room for
  *
- * Return: false at the limit; htw_user_refuse() is for who cannot do without.
+ * Return: false at the user's limit. A caller that fails for that calls
+ * htw_user_refuse(), which logs it.
  */
 bool htw_context_charge(struct htw_context *ctx, size_t bytes)
 {

@@ -18,7 +18,7 @@ void htw_ids_init(struct htw_ids *ids)
 	ids->generation = get_random_u32() >> 1 | 1;
 }
 
-/* Before the first page: a context has so many timers at most. */
+/* Set how many timers a context can have. To be called before it has a page. */
 void htw_ids_limit(struct htw_ids *ids, u32 limit)
 {
 	ids->limit = limit;
@@ -64,7 +64,7 @@ u32 htw_ids_take(struct htw_base *base, struct htw_timer **timers, u32 want, u64
 /* Empty pages that a context keeps, beside one of each base: 64 KiB. */
 #define HTW_PAGES_KEPT		16u
 
-/* A context has so many bases now. */
+/* Divide the empty pages that a context keeps by the number of its bases. */
 void htw_ids_share(struct htw_ids *ids, u32 nr_bases)
 {
 	WRITE_ONCE(ids->kept, 1 + HTW_PAGES_KEPT / nr_bases);

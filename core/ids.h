@@ -68,7 +68,7 @@ void htw_page_retire(struct htw_base *base, struct htw_page *page);
 /* The number of pages: all of them can be looked up. */
 static inline u32 htw_ids_pages(const struct htw_ids *ids)
 {
-	/* Pairs with htw_pages_grow(). */
+	/* Pairs with htw_pages_add(). */
 	return smp_load_acquire(&ids->nr_pages);
 }
 
@@ -137,7 +137,7 @@ static inline struct htw_timer *htw_ids_take_one(struct htw_base *base, u64 *num
 	return t;
 }
 
-/* A timer that is on no list is not live any more, and free: its id has ended. */
+/* End a timer, which is on no list: its id is not valid any more, and it can be taken again. */
 static __always_inline void htw_ids_return(struct htw_base *base, const struct htw_ids *ids,
 					   struct htw_timer *t)
 {

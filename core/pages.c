@@ -183,7 +183,7 @@ static void htw_pages_add(struct htw_base *base, struct htw_page *page)
 
 	atomic_sub(count, &ids->room);
 	htw_page_init(base, page, nr, count);
-	/* Pairs with htw_call_lock_timer(). */
+	/* Pairs with htw_call_lock_slot(). */
 	if (nr)
 		rcu_assign_pointer(rcu_dereference_protected(ids->dir, true)->pages[nr - 1],
 				   page);
@@ -319,9 +319,7 @@ static u32 htw_pages_take_of(struct htw_base *base, struct htw_timer **timers, u
 	return got;
 }
 
-/*
- * Take free timers of the first base that has some: @base. Return: how many.
- */
+/* Take free timers of the first base that has some: @base. Return: how many. */
 static u32 htw_pages_take_any(struct htw_context *ctx, struct htw_base **base,
 			      struct htw_timer **timers, u32 want, u64 *numbers)
 {

@@ -21,7 +21,8 @@
 #define HTW_RING_BATCH		16u
 /*
  * Bases that a ring is for. To leave one to a work item, or to time it again,
- * takes a quarter of a wake-up, and another ring as long as many of them.
+ * takes a quarter of the time of a wake-up; another ring would take as long as
+ * many of these.
  */
 #define HTW_RING_BASES		(4 * HTW_RING_BATCH)
 /* What a turn may take, in ns. */

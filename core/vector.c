@@ -204,7 +204,7 @@ static int htw_vector_add_batch(struct htw_context *ctx, struct htw_vector_args 
 
 	if (!got)
 		got = htw_pages_take(&base, batch->timers, *want, batch->ids, gfp);
-	/* What is done in part cannot be made again by who may sleep. */
+	/* A worker that may sleep makes the call again from the beginning: nothing is done yet. */
 	if (got < (int)*want && !gfpflags_allow_blocking(gfp)) {
 		htw_vector_give_up(base, batch, 0, max(got, 0));
 		return -EAGAIN;
@@ -399,7 +399,7 @@ static int htw_vector_submit(struct htw_context *ctx, struct htw_vector_args *v,
 		memset(batch->cookies, 0, count * sizeof(*batch->cookies));
 
 	if (v->op == HTW_OP_ADD) {
-		/* If it is all that one base has, the next batch is of another. */
+		/* One base may have fewer free timers: the next batch takes the rest of another. */
 		want -= count;
 		ret = htw_vector_add_batch(ctx, v, batch, &count, gfp);
 		if (ret < 0)

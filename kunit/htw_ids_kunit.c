@@ -123,21 +123,26 @@ static u32 add_in_turn(struct htw_test_file *f, u32 most, long *ret)
 	return n;
 }
 
-/* A vector of more adds than the limit. Return: how many have failed. */
-static u32 add_by_vector(struct htw_test_file *f, u32 count)
+/*
+ * A vector of more adds than a limit allows: those that are beyond fail one by one, with @error.
+ * Return: how many.
+ */
+static u32 add_by_vector(struct htw_test_file *f, u32 count, int error)
 {
 	struct htw_vector_args v = {
-		.ids = f->to, .deadlines = f->to + PAGE_SIZE, .count = count, .op = HTW_OP_ADD,
+		.ids = f->to, .deadlines = f->to + 2 * PAGE_SIZE, .count = count, .op = HTW_OP_ADD,
+		.flags = HTW_F_ABS,
 	};
-	u64 id, deadline = HTW_TEST_LATER;
+	u64 id, deadline = U64_MAX;
 
 	for (u32 i = 0; i < count; i++)
 		htw_test_write(f->test, v.deadlines + i * sizeof(u64), &deadline, sizeof(u64));
 	KUNIT_ASSERT_EQ(f->test, htw_test_call(f, HTW_VECTOR, &v), 0);
 	KUNIT_ASSERT_EQ(f->test, v.done, count);
+	KUNIT_EXPECT_EQ(f->test, htw_test_info(f).timers, count - v.failed);
 	for (u32 i = 0; i < count; i++) {
 		htw_test_read(f->test, &id, v.ids + i * sizeof(u64), sizeof(id));
-		KUNIT_ASSERT_EQ(f->test, HTW_ID_ERROR(id), i < count - v.failed ? 0 : -ENOSPC);
+		KUNIT_ASSERT_EQ(f->test, HTW_ID_ERROR(id), i < count - v.failed ? 0 : error);
 		if (!HTW_ID_ERROR(id))
 			KUNIT_ASSERT_EQ(f->test, htw_test_info_of(f, id).state, HTW_STATE_PENDING);
 	}
@@ -162,7 +167,7 @@ static void limit_over_cpus(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, add_all(f, 2 * LIMIT, &ret), LIMIT);
 			KUNIT_EXPECT_EQ(test, ret, -ENOSPC);
 			KUNIT_EXPECT_EQ(test, cancel_all(f), LIMIT);
-			KUNIT_EXPECT_EQ(test, add_by_vector(f, LIMIT + 50), 50);
+			KUNIT_EXPECT_EQ(test, add_by_vector(f, LIMIT + 50, -ENOSPC), 50);
 			KUNIT_EXPECT_EQ(test, cancel_all(f), LIMIT);
 		}
 	}
@@ -659,23 +664,9 @@ static void memory_of_all_cpus_is_given_back(struct kunit *test)
 static void vectors_at_the_limit(struct kunit *test)
 {
 	struct htw_test_file *f = htw_test_open_as(test, USER);
-	struct htw_vector_args v = {
-		.ids = f->to, .deadlines = f->to + 2 * PAGE_SIZE, .count = 700, .op = HTW_OP_ADD,
-		.flags = HTW_F_ABS,
-	};
-	u64 id, deadline = U64_MAX;
 
 	limit_users(test, 400);
-	for (u32 i = 0; i < v.count; i++)
-		htw_test_write(test, v.deadlines + i * sizeof(u64), &deadline, sizeof(u64));
-	KUNIT_EXPECT_EQ(test, htw_test_call(f, HTW_VECTOR, &v), 0);
-	KUNIT_EXPECT_EQ(test, v.done, v.count);
-	KUNIT_EXPECT_GT(test, v.failed, 300);
-	KUNIT_EXPECT_EQ(test, htw_test_info(f).timers, v.count - v.failed);
-	for (u32 i = 0; i < v.count; i++) {
-		htw_test_read(test, &id, f->to + i * sizeof(u64), sizeof(id));
-		KUNIT_ASSERT_EQ(test, HTW_ID_ERROR(id), i < v.count - v.failed ? 0 : -EDQUOT);
-	}
+	KUNIT_EXPECT_GT(test, add_by_vector(f, 700, -EDQUOT), 300);
 }
 
 static void privileged_users_have_no_limit(struct kunit *test)
