@@ -152,6 +152,22 @@ static RedisModuleCallReply *ask_pending(RedisModuleCtx *ctx, RedisModuleString 
 	return RedisModule_Call(ctx, "XPENDING", "Essssl", stream, group, entry, entry, 1LL);
 }
 
+bool take_is_there(RedisModuleCtx *ctx, RedisModuleString *stream, const RedisModuleStreamID *entry)
+{
+	RedisModuleKey *key = RedisModule_OpenKey(ctx, stream, REDISMODULE_READ);
+	RedisModuleStreamID id = *entry, found;
+	bool is_there = false;
+	long fields;
+
+	if (RedisModule_StreamIteratorStart(key, 0, &id, &id) == REDISMODULE_OK) {
+		is_there = RedisModule_StreamIteratorNextID(key, &found, &fields) ==
+			   REDISMODULE_OK;
+		RedisModule_StreamIteratorStop(key);
+	}
+	RedisModule_CloseKey(key);
+	return is_there;
+}
+
 static enum state state_of(RedisModuleCallReply *reply, uint32_t *attempts)
 {
 	RedisModuleCallReply *row;
@@ -680,6 +696,8 @@ static int command_extend(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
 		case STATE_PENDING:
 			break;
 		}
+		if (!take_is_there(ctx, argv[1], &entries[i - 5].id))
+			continue;
 		l = lease_find(queue_in(key), argv[2], &entries[i - 5].id);
 		/*
 		 * It failed, and nobody has taken it since: a worker's extension that comes
@@ -757,6 +775,8 @@ static int command_fail(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 	case STATE_PENDING:
 		break;
 	}
+	if (!take_is_there(ctx, argv[1], &entry->id))
+		return RedisModule_ReplyWithNull(ctx);
 
 	q = queue_make(ctx, key, name);
 	if (f.retry < 0)

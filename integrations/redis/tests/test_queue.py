@@ -164,6 +164,9 @@ def test_entry_deleted(r, htw, jobs, how):
         r.xdel("jobs", job.entry)
     else:
         r.xtrim("jobs", maxlen=0, approximate=False)
+    # The worker is told.
+    assert jobs.extend("one", 50, job) == 0 and jobs.fail("one", job) is None
+    assert [row[1] for row in r.execute_command("HTW.LIST", "jobs", "LEASED", "g")[1]] == ["over"]
     wait(lambda: jobs.ended() == 1, "end of the lease")
     assert jobs.take("two") == []
     assert r.xpending("jobs", "g")["pending"] == 0

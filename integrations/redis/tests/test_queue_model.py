@@ -109,13 +109,15 @@ class Model:
         return entry in self.pending and self.pending[entry][0] == consumer
 
     def extend(self, consumer, entry):
-        if not self.is_of(consumer, entry) or self.failed.get(entry) == self.pending[entry][1]:
+        if not self.is_of(consumer, entry) or entry not in self.entries:
+            return 0
+        if self.failed.get(entry) == self.pending[entry][1]:
             return 0
         self.lease(entry, "leased")
         return 1
 
     def fail(self, consumer, entry, is_dead, retry):
-        if not self.is_of(consumer, entry):
+        if not self.is_of(consumer, entry) or entry not in self.entries:
             return None
         if is_dead or self.is_last(entry):
             self.bury(entry)

@@ -50,9 +50,9 @@ def test_replica(masters):
     jobs.fail("two", taken[3], "RETRY", HOUR, "ERROR", "no room")
     jobs.fail("two", taken[4], "DEAD", "ERROR", "no time")
     jobs.extend("two", 2 * HOUR, taken[5])
-    r.xdel("jobs", taken[6].entry)
     jobs.extend("two", 0, taken[6], taken[7])
     wait(lambda: jobs.ended() == 4, "end of the leases")
+    r.xdel("jobs", taken[6].entry)
     assert len(jobs.take("three", "COUNT", 3, "LEASE", HOUR)) == 3
     in_step(master, replica)
     assert same(master, replica)
@@ -70,11 +70,13 @@ def test_over_for_who_waits(masters):
     r, jobs = master.client(), Jobs(master.client())
     r.xadd("jobs", {"a": "b"})
     [job] = jobs.take("one", "LEASE", HOUR)
-    r.xdel("jobs", job.entry)
     r.xadd("jobs", {"a": "c"})
     jobs.take("one", "LEASE", HOUR)
     thread, got = blocked(r, Jobs(master.client()))
-    assert jobs.extend("one", 0, job) == 1
+    with r.pipeline() as both:
+        both.execute_command("HTW.EXTEND", "jobs", "g", "one", 0, job.entry)
+        both.xdel("jobs", job.entry)
+        assert both.execute() == [1, 1]
     thread.join(10)
     assert not thread.is_alive() and got == []
     in_step(master, replica)
