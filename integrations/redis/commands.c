@@ -391,7 +391,7 @@ int commands_reply_info(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 	q = queue_in(key);
 	if (argc == 3)
 		return reply_timeout(ctx, q, argv[2]);
-	RedisModule_ReplyWithMap(ctx, 10 + TAKE_PAIRS + SETTINGS_PAIRS);
+	RedisModule_ReplyWithMap(ctx, 11 + TAKE_PAIRS + SETTINGS_PAIRS);
 	RedisModule_ReplyWithCString(ctx, "key");
 	RedisModule_ReplyWithString(ctx, name);
 	reply_field(ctx, "pending", q ? queue_size(q) : 0);
@@ -405,6 +405,7 @@ int commands_reply_info(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 	reply_field(ctx, "next-try", q && q->reason ? q->retry : 0);
 	reply_field(ctx, "leased", q ? leases_count(q) : 0);
 	reply_field(ctx, "ended", q ? leases_ended(q) : 0);
+	reply_field(ctx, "failed", q ? leases_failed(q) : 0);
 	take_reply_info(ctx, argv[1], name);
 	settings_reply(ctx, q);
 	return REDISMODULE_OK;

@@ -55,7 +55,8 @@ void extra_remove(const struct timeout *t);
 /* Names and values for an entry; the context's. Return: how many. */
 size_t extra_fields(RedisModuleCtx *ctx, const struct extra *e, RedisModuleString ***fields);
 
-/* The options that make a timeout what it is, its id among them. Return: how many. */
+/* The options that make a timeout what it is, its id as the first. Return: how many words. */
+#define EXTRA_ID_WORDS	2
 size_t extra_words(RedisModuleCtx *ctx, const struct timeout *t, RedisModuleString ***words);
 
 /* All of a queue's. */

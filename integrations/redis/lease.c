@@ -29,6 +29,7 @@ struct leases {
 	uint64_t count;
 	uint64_t armed;
 	uint64_t ended;
+	uint64_t failed;
 	size_t bytes;
 };
 
@@ -211,6 +212,12 @@ static struct lease *insert(struct lease_group *g, const RedisModuleStreamID *en
 	return l;
 }
 
+static void set_failed(struct lease *l, bool is_failed)
+{
+	l->group->queue->leases->failed += is_failed - l->is_failed;
+	l->is_failed = is_failed;
+}
+
 static void set_terms(struct lease *l, const struct lease_terms *terms)
 {
 	const char *old;
@@ -218,7 +225,7 @@ static void set_terms(struct lease *l, const struct lease_terms *terms)
 
 	l->deadline = terms->deadline;
 	l->attempts = terms->attempts;
-	l->is_failed = terms->is_failed;
+	set_failed(l, terms->is_failed);
 	old = lease_error(l, &len);
 	if (len != terms->error_len || (len && memcmp(old, terms->error, len)))
 		set_error(l, terms->error, terms->error_len);
@@ -253,6 +260,7 @@ void lease_remove(struct lease *l)
 	struct entry_key key = key_of(&l->entry);
 
 	disarm(l);
+	set_failed(l, false);
 	set_error(l, NULL, 0);
 	RedisModule_DictDelC(g->by_entry, &key, sizeof(key), NULL);
 	g->queue->leases->count--;
@@ -322,6 +330,11 @@ uint64_t leases_count(const struct queue *q)
 uint64_t leases_ended(const struct queue *q)
 {
 	return q->leases ? q->leases->ended : 0;
+}
+
+uint64_t leases_failed(const struct queue *q)
+{
+	return q->leases ? q->leases->failed : 0;
 }
 
 size_t leases_memory(const struct queue *q)

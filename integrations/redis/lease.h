@@ -85,6 +85,7 @@ struct lease *lease_next(RedisModuleDictIter *i);
 /* All of a queue's. */
 uint64_t leases_count(const struct queue *q);
 uint64_t leases_ended(const struct queue *q);
+uint64_t leases_failed(const struct queue *q);
 size_t leases_memory(const struct queue *q);
 
 /* Arm those that are not. Return: false if the clock is at its limit. */

@@ -73,11 +73,18 @@ static void reply_timeouts(RedisModuleCtx *ctx, struct timeout **page, size_t co
 	RedisModule_ReplyWithArray(ctx, count);
 	for (i = 0; i < count; i++) {
 		const struct timeout *t = page[i];
+		RedisModuleString **words;
+		size_t nr_words, n;
 
-		RedisModule_ReplyWithArray(ctx, 3);
+		RedisModule_ReplyWithArray(ctx, 4);
 		RedisModule_ReplyWithStringBuffer(ctx, t->bytes, t->id_len);
 		RedisModule_ReplyWithLongLong(ctx, t->due);
 		RedisModule_ReplyWithStringBuffer(ctx, payload_of(t), t->payload_len);
+		nr_words = extra_words(ctx, t, &words);
+		RedisModule_ReplyWithArray(ctx, nr_words - EXTRA_ID_WORDS);
+		for (n = EXTRA_ID_WORDS; n < nr_words; n++)
+			RedisModule_ReplyWithString(ctx, words[n]);
+		RedisModule_Free(words);
 	}
 }
 

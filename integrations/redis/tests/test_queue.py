@@ -493,7 +493,7 @@ def test_list_pending(r, htw, count):
     for n in range(40):
         due = htw.now() + HOUR + n * 17 % 40 // 3
         htw.at("jobs", due, f"p{n}", "ID", f"id-{n}")
-        expected.append([f"id-{n}", due, f"p{n}"])
+        expected.append([f"id-{n}", due, f"p{n}", []])
     rows, turns = pages(r, "PENDING", "BY", "ID", "COUNT", count)
     assert rows == sorted(expected) and turns == max(1, -(-40 // count))
     rows, turns = pages(r, "PENDING", "COUNT", count)
@@ -501,8 +501,18 @@ def test_list_pending(r, htw, count):
     assert rows == sorted(expected, key=lambda row: row[1]) and turns == max(1, -(-40 // count))
     # A job that was added without an id is found, and cancelled.
     htw.add("jobs", 1000, "find me")
-    [id_, _, payload] = r.execute_command("HTW.LIST", "jobs", "PENDING", "BY", "TIME")[1][0]
+    [id_, _, payload, _] = r.execute_command("HTW.LIST", "jobs", "PENDING", "BY", "TIME")[1][0]
     assert payload == "find me" and htw.cancel("jobs", id_) == 1
+
+
+@pytest.mark.parametrize("options", [("EVERY", "1000"), ("ONCE", "70"), ("FIELDS", "a", "b", "a", ""),
+                                     ("EVERY", "9", "FIELDS", "x", "y")])
+def test_list_options(r, htw, options):
+    """A pending job is shown with the options that it was added with."""
+    htw.add("jobs", HOUR, "p", "ID", "one", *options)
+    for order in "TIME", "ID":
+        [[id_, _, payload, shown]] = r.execute_command("HTW.LIST", "jobs", "PENDING", "BY", order)[1]
+        assert (id_, payload, shown) == ("one", "p", list(options))
 
 
 def test_list_leased(r, htw, jobs):
@@ -535,6 +545,16 @@ def test_info(r, htw, jobs):
     info = htw.info("jobs")
     assert (info["length"], info["leased"], info["ended"], info["dead"], info["lease"]) == (3, 1, 0, 0, 1000)
     assert 20 <= info["oldest"] <= htw.now() - first
+    jobs.fail("one", job, "RETRY", HOUR)
+    assert [htw.info("jobs")[name] for name in ("leased", "failed")] == [1, 1]
+    [other] = jobs.take("one")
+    assert [htw.info("jobs")[name] for name in ("leased", "failed")] == [2, 1]
+    jobs.fail("one", other, "RETRY", 0)
+    wait(lambda: jobs.ended() == 1, "end of the wait")
+    assert htw.info("jobs")["failed"] == 2
+    # Who takes it has it under a lease again.
+    assert [again.entry for again in jobs.take("two")] == [other.entry]
+    assert [htw.info("jobs")[name] for name in ("leased", "failed")] == [2, 1]
     jobs.fail("one", job, "DEAD")
     info = htw.info("jobs")
-    assert (info["length"], info["leased"], info["dead"]) == (2, 0, 1)
+    assert (info["length"], info["leased"], info["failed"], info["dead"]) == (2, 1, 0, 1)
