@@ -25,6 +25,7 @@ struct reader {
 	struct task_struct *task;
 	struct htw_event event;
 	ssize_t ret;
+	u64 returned;
 	bool done;
 	unsigned long switches;
 };
@@ -34,7 +35,8 @@ static int read_thread(void *data)
 	struct reader *r = data;
 
 	r->ret = htw_test_read_one(r->file, &r->event);
-	/* Pairs with the acquires before @ret and @event are read. */
+	r->returned = htw_now();
+	/* Pairs with the acquires before @ret, @event and @returned are read. */
 	smp_store_release(&r->done, true);
 	return 0;
 }
@@ -81,13 +83,16 @@ static struct reader *readers_make(struct htw_test_file *f)
 	return readers;
 }
 
-/* Has the one that read the event with this cookie taken longer than others are left asleep? */
+/*
+ * Has the read() of the event with this cookie ended later than others are left asleep? Its task may
+ * have been stopped when it had the event and had not yet said so to the alarm.
+ */
 static bool reader_was_late(const struct reader *readers, u32 cookie, u64 due)
 {
 	for (u32 i = 0; i < READERS; i++) {
 		/* Pairs with the reader's release. */
 		if (smp_load_acquire(&readers[i].done) && readers[i].event.cookie == cookie)
-			return readers[i].event.taken > due + 3 * MS;
+			return readers[i].returned > due + 3 * MS;
 	}
 	return true;
 }
