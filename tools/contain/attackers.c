@@ -713,7 +713,8 @@ uint64_t attackers_start(struct attackers *all)
 		due += STORM_PERIOD - due % STORM_PERIOD;
 	for (i = 0; i < all->count; i++)
 		attacker_vector(a, &all->each[i], HTW_OP_ADD,
-				(a->traits & ATTACK_STORM ? due + FAR : due) + i * a->stagger_ns);
+				(a->traits & ATTACK_STORM ? due + FAR : due) +
+				i % a->contexts * a->stagger_ns);
 	if (all->count && now_ns() > due)
 		die("starting %u timers took too long", all->count * a->timers);
 	all->again = a->traits & ATTACK_STORM ? due : due + attackers_period(all);

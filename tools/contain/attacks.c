@@ -229,6 +229,18 @@ const struct attack attacks[] = {
 		.traits = ATTACK_READ,
 	},
 	{
+		.name = "unread_100000",
+		.what = "100,000 descriptors, due together each second, that nobody reads",
+		.users = 1, .contexts = 100000, .shape = each_1s, .shapes = 1, .timers = 1,
+		.many = true,
+	},
+	{
+		.name = "unread_100000_timerfd",
+		.what = "the same with timerfds, for comparison",
+		.source = ATTACK_TIMERFD,
+		.users = 1, .contexts = 100000, .shape = each_1s, .shapes = 1, .timers = 1,
+	},
+	{
 		.name = "exits",
 		.what = "a process that ends with 100,000 descriptors open, and another, and so on",
 		.users = 1, .contexts = 100000, .shape = each_1s, .shapes = 1, .timers = 1,
@@ -344,6 +356,19 @@ const struct attack attacks[] = {
 		.source = ATTACK_TIMERFD,
 		.users = 1, .contexts = 50000, .shape = fine_1s, .shapes = 1, .timers = 1,
 		.stagger_ns = 20 * USEC,
+	},
+	{
+		.name = "unread_users",
+		.what = "64 users with 1,000 descriptors each, eight due on a tick, that nobody reads",
+		.users = 64, .contexts = 1000, .shape = each_1s, .shapes = 1, .timers = 1,
+		.stagger_ns = MSEC / 8, .many = true, .peer = "unread_users_timerfd",
+	},
+	{
+		.name = "unread_users_timerfd",
+		.what = "the same with timerfds, for comparison",
+		.source = ATTACK_TIMERFD,
+		.users = 64, .contexts = 1000, .shape = each_1s, .shapes = 1, .timers = 1,
+		.stagger_ns = MSEC / 8,
 	},
 	{
 		.name = "waiters",
