@@ -805,21 +805,21 @@ class Handlers(Case):
         "reader": lambda t, _: t._expired(),
     }
 
-    def at_each(self, handle):
+    def at_each(self, handle, raises=False):
         for use, call in self.USES.items():
             t, calls = self.timers([])
-            steps = Steps()
+            steps = Steps(raises=raises)
             steps.run(call, t, calls)
-            self.assertGreater(steps.count, 20, use)
+            self.assertGreater(steps.count, 5 if raises else 20, use)
             t.close()
-            for step in range(1, steps.count + 2, 100 // ROUNDS):
+            for step in range(1, steps.count + 2, 1 if raises else 100 // ROUNDS):
                 with self.subTest(use=use, step=step):
                     came = []
                     t, calls = self.timers(came)
                     ended = None
                     try:
-                        Steps(step, lambda: handle(t, calls, step)).run(call, t, calls)
-                    except (ValueError, RuntimeError) as problem:
+                        Steps(step, lambda: handle(t, calls, step), raises).run(call, t, calls)
+                    except (ValueError, RuntimeError, KeyboardInterrupt) as problem:
                         ended = problem
                     yield use, t, calls, came, ended
                     t.close()
@@ -868,6 +868,21 @@ class Handlers(Case):
             done.clear()
         self.assertGreater(len(refused), ROUNDS)
         self.assertGreater(all_done, ROUNDS)
+
+    def test_raise_at_each(self):
+        """Calls that are due are made once, wherever a handler raises an exception."""
+        def handle(*_):
+            raise KeyboardInterrupt
+
+        raised = 0
+        for use, _, calls, came, ended in self.at_each(handle, raises=True):
+            raised += ended is not None
+            self.run_loop()
+            wanted = {"due": 1, "beat": 1, "stopped": 1}
+            for name in {"rearm beat": ("beat",), "cancel": ("stopped",)}.get(use, ()):
+                wanted[name] = min(came.count(name), 1)
+            self.assertEqual({name: came.count(name) for name in wanted}, wanted)
+        self.assertGreater(raised, 50)
 
 
 class Loops(Case):

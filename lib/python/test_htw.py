@@ -101,21 +101,23 @@ class Steps:
     """Runs functions, and calls a handler before one of the steps that the module makes in them.
 
     That is where a signal handler can come. Those that raise an exception are called only where
-    the interpreter looks for signals, as no "with" is safe elsewhere.
+    the interpreter looks for signals, as no "with" is safe elsewhere: after a call, and at a jump
+    back itself, which is not always in the try statement that the loop is in.
     """
 
     PLACE = str(Path(htw.__file__).parent)
-    LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
+    CALLS, JUMPS = ("CALL", "RESUME"), ("JUMP_BACKWARD", "JUMP_ABSOLUTE")
 
     def __init__(self, at=0, handler=None, raises=False):
         self.count, self.at, self.handler, self.raises = 0, at, handler, raises
         self.before, self.codes = "", {}
 
     def step(self, code, offset):
-        looks = self.before.startswith(self.LOOKS)
+        looks = self.before.startswith(self.CALLS)
         if self.raises:
             opcodes = self.codes.setdefault(code, code.co_code)
             self.before = dis.opname[opcodes[offset]]
+            looks = looks or self.before in self.JUMPS
         if looks or not self.raises:
             self.count += 1
             if self.count == self.at:

@@ -475,9 +475,9 @@ class Timers:
             poll = select.poll()
             poll.register(fd, select.POLLIN)
             poll.register(self._wake[0], select.POLLIN)
-            for _, happened in poll.poll(None if ns < 0 else min(ns // _MSEC, 2**31 - 1)):
-                if happened & select.POLLNVAL:
-                    self._check(-errno.EBADF)
+            happened = dict(poll.poll(None if ns < 0 else min(ns // _MSEC, 2**31 - 1)))
+            if select.POLLNVAL & happened.get(fd, 0):
+                self._check(-errno.EBADF)
         finally:
             self._waiting.discard(me)
             if self._closed:

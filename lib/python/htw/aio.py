@@ -375,13 +375,17 @@ class Timers:
             if self._set is not None:       # or else a signal handler has closed them
                 raise
         else:
-            while queue and self._set is not None:
-                self._give(queue)
+            self._give_all(queue)
             done = True
         finally:
             # After a KeyboardInterrupt the descriptor does not tell of what has been read.
             if not done and self._set is not None and not self._loop.is_closed():
                 self._loop.call_soon(self._expired)
+
+    def _give_all(self, queue: "Deque[Union[Event, _Firing]]") -> None:
+        # Not in the try statement: an exception at a loop's jump back leaves that, as of 3.12.
+        while queue and self._set is not None:
+            self._give(queue)
 
     def _give(self, queue: "Deque[Union[Event, _Firing]]") -> None:
         """Give the first that is due to the loop."""
