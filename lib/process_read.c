@@ -442,7 +442,7 @@ int htw_process_ready(struct htw *htw, bool readable)
 	}
 	ret = announce_rest(p, progress, now);
 	process_unlock(p);
-	if (!ret && progress == DUE)
+	if (progress == DUE)
 		return 1;
 	return ret ? ret : check_open(p);
 }

@@ -720,6 +720,9 @@ SYS_TEST(descriptor_closed_by_others)
 		if (is_manual)
 			IS_CALM(htw_advance(htw, HTW_SEC, 0));
 		IS_CALM(htw_after(htw, 0, 2, &ids[2]));
+		/* What is due is had all the same. */
+		EXPECT_EQ(1, htw_wait(htw, 0));
+		EXPECT_EQ(1, htw_wait(htw, -1));
 		IS_CALM(htw_read(htw, ev, 4));
 		IS_CALM(htw_read(htw, ev, 4));
 		if (!others[o])
