@@ -467,8 +467,10 @@ int htw_stop_many(struct htw *htw, const uint64_t *ids, unsigned int count,
 /**
  * htw_read() - take events of timers that are due
  * @htw: the handle
- * @events: out: in the order in which the timers were due; on the device, unless
- *	it is ordered (%HTW_SETUP_ORDERED), those of each CPU
+ * @events: out: in the order of the ticks at which the timers were due; on the
+ *	device, unless it is ordered (%HTW_SETUP_ORDERED), those of each CPU. One
+ *	that was started when its time had come may come before others that were
+ *	due already
  * @count: size of the array
  *
  * Does not wait, and ends: what other threads start meanwhile, or what comes due,
@@ -899,7 +901,7 @@ int htw_call_at(struct htw_dispatcher *d, uint64_t when, htw_call_fn *fn,
  * @arg: its argument
  * @call: out: identifies the call until it is stopped; or NULL
  *
- * The call keeps its phase. If the program was too late for several, it is
+ * The call keeps its phase. If htw_dispatch() comes too late for several, it is
  * called once for all of them: see htw_call_missed().
  *
  * Return: as htw_call_after(); -EINVAL for an interval of zero.
@@ -971,7 +973,9 @@ int htw_call_stop_wait(struct htw_dispatcher *d, uint64_t call);
  * @d: the dispatcher
  * @call: the call, from within its function
  *
- * Return: firings that came due before this call was made, beyond the first.
+ * Return: firings that came due before the event was read that this call is made
+ * for, beyond the first. htw_dispatch() reads some events at a time: what comes
+ * due while it makes the calls before this one is a call of its own.
  */
 uint64_t htw_call_missed(struct htw_dispatcher *d, uint64_t call);
 
