@@ -17,6 +17,9 @@ import time
 import unittest
 import warnings
 import weakref
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from unittest import mock
 
@@ -24,6 +27,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import htw  # noqa: E402
 from htw import aio  # noqa: E402
+from htw._library import error  # noqa: E402
 from test_htw import BACKEND, ROUNDS, Case, Limited, Steps, join, until  # noqa: E402
 
 try:
@@ -207,7 +211,7 @@ class Asyncio(AsyncCase):
         asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
         sleeper = asyncio.create_task(self.timers.sleep(3600))
         await asyncio.sleep(0)
-        self.timers._set.read = lambda limit: (_ for _ in ()).throw(OSError(errno.EBADF, "closed"))
+        self.timers._set.read = lambda limit: (_ for _ in ()).throw(error(-errno.EBADF, False))
         self.timers.call_later(0, print)
         with self.assertRaises(asyncio.CancelledError):
             await asyncio.wait_for(sleeper, 60)
@@ -578,9 +582,32 @@ class Semantics(AsyncCase):
             done = self.loop.create_future()
             self.timers.call_at(past, done.set_result, None)
             await asyncio.wait_for(done, 60)
-        with self.assertRaises(ValueError):
-            self.timers.call_at(float("nan"), print)
+        for nan in float("nan"), Decimal("nan"):
+            with self.assertRaises(ValueError):
+                self.timers.call_at(nan, print)
+            for use in self.timers.timeout, self.timers.timeout_at:
+                with self.assertRaises(ValueError):
+                    async with use(nan):
+                        pass
+            async with self.timers.timeout(None) as limit:
+                with self.assertRaises(ValueError):
+                    limit.reschedule(nan)
+        for delay in 10**400, Decimal(3600), Fraction(7200, 2), timedelta(hours=1), float("inf"):
+            async with self.timers.timeout(delay):
+                await asyncio.sleep(0)
+        for past in -10**400, timedelta(0), Decimal("-1e-30"), float("-inf"):
+            with self.assertRaises(TimeoutError):
+                async with self.timers.timeout(past):
+                    await asyncio.sleep(60)
         self.assertEqual(len(self.timers), 0)
+
+    async def test_callable_that_has_every_attribute(self):
+        done = self.loop.create_future()
+        with mock.patch("builtins.print") as anything:
+            anything.side_effect = lambda: done.set_result(None)
+            anything.__code__ = mock.call.anything
+            self.timers.call_later(0, anything)
+            await asyncio.wait_for(done, 60)
 
     async def test_time_is_the_loops(self):
         before = self.loop.time()
@@ -819,7 +846,7 @@ class Handlers(Case):
                     ended = None
                     try:
                         Steps(step, lambda: handle(t, calls, step), raises).run(call, t, calls)
-                    except (ValueError, RuntimeError, KeyboardInterrupt) as problem:
+                    except (ValueError, RuntimeError, KeyboardInterrupt, OSError) as problem:
                         ended = problem
                     yield use, t, calls, came, ended
                     t.close()
@@ -870,19 +897,25 @@ class Handlers(Case):
         self.assertGreater(all_done, ROUNDS)
 
     def test_raise_at_each(self):
-        """Calls that are due are made once, wherever a handler raises an exception."""
+        """Calls that are due are made once, wherever a handler raises an exception, of any kind."""
         def handle(*_):
-            raise KeyboardInterrupt
+            raise problem
 
         raised = 0
-        for use, _, calls, came, ended in self.at_each(handle, raises=True):
+        for problem in KeyboardInterrupt(), BrokenPipeError(errno.EPIPE, "a handler's own"):
+            raised += self.raise_at_each(handle)
+        self.assertGreater(raised, 100)
+
+    def raise_at_each(self, handle):
+        raised = 0
+        for use, _, _, came, ended in self.at_each(handle, raises=True):
             raised += ended is not None
             self.run_loop()
             wanted = {"due": 1, "beat": 1, "stopped": 1}
             for name in {"rearm beat": ("beat",), "cancel": ("stopped",)}.get(use, ()):
                 wanted[name] = min(came.count(name), 1)
             self.assertEqual({name: came.count(name) for name in wanted}, wanted)
-        self.assertGreater(raised, 50)
+        return raised
 
 
 class Loops(Case):

@@ -108,8 +108,8 @@ class Steps:
     PLACE = str(Path(htw.__file__).parent)
     CALLS, JUMPS = ("CALL", "RESUME"), ("JUMP_BACKWARD", "JUMP_ABSOLUTE")
 
-    def __init__(self, at=0, handler=None, raises=False):
-        self.count, self.at, self.handler, self.raises = 0, at, handler, raises
+    def __init__(self, at=0, handler=None, raises=False, times=1):
+        self.count, self.at, self.handler, self.raises, self.times = 0, at, handler, raises, times
         self.before, self.codes = "", {}
 
     def step(self, code, offset):
@@ -120,7 +120,8 @@ class Steps:
             looks = looks or self.before in self.JUMPS
         if looks or not self.raises:
             self.count += 1
-            if self.count == self.at:
+            if self.at <= self.count < self.at + self.times:
+                self.before = ""    # if it raises an exception, this step is not made
                 self.handler()
 
     def trace(self, frame, event, _):
@@ -740,6 +741,13 @@ class Handlers(Case):
 
     def test_exceptions_in_each(self):
         """They take along at most what the method was about to return."""
+        self.raise_in_each(1)
+
+    def test_two_exceptions_in_each(self):
+        """The second comes while the first is on its way."""
+        self.raise_in_each(2)
+
+    def raise_in_each(self, times):
         def boom():
             raise Boom
 
@@ -750,7 +758,7 @@ class Handlers(Case):
                     t, ids = self.timers()
                     taken = []
                     try:
-                        taken = Steps(step, boom, True).run(USES[use], t, ids)
+                        taken = Steps(step, boom, True, times).run(USES[use], t, ids)
                     except Boom:
                         raised += 1
                         self.assertFalse(t._lock._is_owned() or t._waiting)
@@ -1088,7 +1096,8 @@ class Numbers(Case):
                         lambda n: self.timers.after(1, slack=n), lambda n: self.timers.after_many([1, n])):
                 with self.assertRaises(ValueError):
                     use(seconds)
-        for seconds in (-1, -1e-9, float("inf"), float("-inf"), 1e11, 2**64):
+        for seconds in (-1, -1e-9, -1e-10, Fraction(-1, 10**12), Decimal("-1e-20"), float("inf"), float("-inf"), 1e11,
+                        2**64):
             for use in (self.timers.every, self.timers.advance, lambda n: self.timers.after(1, slack=n),
                         lambda n: htw.Timers(BACKEND, tick=n)):
                 with self.assertRaises(ValueError):

@@ -80,6 +80,9 @@ class Unread:
         # again meanwhile the first.
         self.ended: Dict[int, Event] = {}
         self.again: Dict[int, Event] = {}
+        # What the library has returned, and where its rows are, until they are kept.
+        self.counts: List[int] = []
+        self._raw: Any = None
         self._order: List[Tuple[Dict[int, Event], int, None]] = []
         self.renew()
 
@@ -88,6 +91,7 @@ class Unread:
 
     def clear(self) -> None:
         """Forget all; loops over them end."""
+        self.counts.clear()
         self.ended.clear()
         self.again.clear()
 
@@ -112,39 +116,37 @@ class Unread:
         """Read from the library; return the number of events, or a negative error.
 
         A signal handler does not run within a function that is written in C: so one such call
-        reads and notes the result. If a handler raises an exception, the events are kept first.
+        reads and notes the result. If a handler raises an exception, also one after the other,
+        keep() finds it later.
         """
-        counts: List[int] = []
         if not len(self):
             self.renew()
-        try:
-            counts.extend(map(read, (handle,), (raw,), (want,)))
-            return self._keep(raw, counts, cookies)
-        except BaseException:
-            self._keep(raw, counts, cookies)
-            raise
+        self._raw = raw
+        self.counts.extend(map(read, (handle,), (raw,), (want,)))
+        return self.keep(cookies)
 
-    def _keep(self, raw: Any, counts: List[int], cookies: Dict[int, Any]) -> int:
-        """Keep the events that were read, unless that was done."""
-        if not counts or counts[0] <= 0:
-            return sum(counts)
-        count = counts[0]
+    def keep(self, cookies: Dict[int, Any]) -> int:
+        """Keep the events that were read; return as take()."""
+        count = sum(self.counts)
+        if count <= 0:
+            self.counts.clear()
+            return count
         ended: Dict[int, Event] = {}
         again: Dict[int, Event] = {}
         order: List[Tuple[Dict[int, Event], int, None]] = []
         new, find = tuple.__new__, cookies.get
-        for id_, cookie, deadline, taken, missed, flags, _ in ROW.iter_unpack(memoryview(raw)[:count * ROW.size]):
+        for id_, cookie, deadline, taken, missed, flags, _ in ROW.iter_unpack(memoryview(self._raw)[:count * ROW.size]):
             more = flags & EVENT_MORE
             if again or self.again:
-                first = again.pop(id_, None) or self.again.pop(id_, None)
+                first = again.pop(id_, None) or self.again.get(id_)
                 if first is not None:
                     deadline, taken, missed = first.deadline_ns, first.taken_ns, first.missed + 1 + missed
             event = new(Event, (id_, find(id_, cookie), deadline, taken, missed, bool(more)))
             (again if more else ended)[id_] = event
             order.append((self.again if more else self.ended, id_, None))
-        steps: Any = chain(map(dict.update, (self.ended, self.again), (ended, again)),  # type: ignore[arg-type]
-                           map(self._order.extend, (order,)), map(cookies.pop, ended, repeat(None)))
-        # Not twice, as they may be handed out: no handler comes between these two.
-        del counts[:]
-        list(steps)
+        # One step, so that nothing is kept twice, or forgotten.
+        list(chain(map(self.again.pop, ended, repeat(None)),
+                   map(dict.update, (self.ended, self.again), (ended, again)),  # type: ignore[arg-type]
+                   map(self._order.extend, (order,)), map(cookies.pop, ended, repeat(None)),
+                   map(list.clear, (self.counts,))))
         return count

@@ -131,7 +131,9 @@ WORDS = {
 def error(result: int, device: bool, words: Dict[int, str] = WORDS) -> OSError:
     """Return the exception for a negative errno, which names the device and the cause."""
     cause = words.get(-result) or os.strerror(-result)
-    return OSError(-result, cause, "/dev/htw") if device else OSError(-result, cause)
+    problem = OSError(-result, cause, "/dev/htw") if device else OSError(-result, cause)
+    problem.of_library = True       # type: ignore[attr-defined]
+    return problem
 
 
 def number(value: SupportsIndex, bits: int, name: str, least: int = 0) -> int:
@@ -210,6 +212,14 @@ def delay(seconds: Seconds) -> int:
         return NEVER if seconds > 0 else 0      # type: ignore[operator]
 
 
+def as_float(seconds: Seconds) -> float:
+    """Return seconds as a float; what is beyond every clock is infinite."""
+    try:
+        return exact_ns(seconds) / SECOND
+    except OverflowError:
+        return math.inf if seconds > 0 else -math.inf       # type: ignore[operator]
+
+
 def duration(seconds: Seconds, name: str) -> int:
     """Convert a length of time to ns."""
     ns: Optional[int] = None
@@ -217,7 +227,8 @@ def duration(seconds: Seconds, name: str) -> int:
         ns = exact_ns(seconds)
     except OverflowError:
         pass
-    if ns is None or not 0 <= ns <= NEVER:
+    # Only what is negative is rounded up to zero.
+    if ns is None or not 0 <= ns <= NEVER or not ns and seconds:
         raise ValueError(f"{name} is {_shown(seconds)}: not between 0 and 2**64 - 1 ns")
     return ns
 

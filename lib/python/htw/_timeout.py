@@ -48,6 +48,8 @@ class Timeout:
         if self._state is not _ENTERED:
             raise RuntimeError(f"Cannot change state of {self._state} Timeout")
         timers, handle = self._timers, self._handle
+        if when is not None:
+            timers._at(when)    # refuses what is no number
         if when is not None and when > timers.time():
             if hasattr(handle, "rearm_at"):
                 handle.rearm_at(when)

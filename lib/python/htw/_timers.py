@@ -47,6 +47,8 @@ def exclusive(method: F) -> F:
         try:
             with self._lock:
                 if not self._closed:
+                    if self._unread.counts:     # an exception came before they were kept
+                        self._unread.keep(self._cookies)
                     result = method(self, *args, **kwargs)
                 closed = self._closed
         finally:
@@ -398,6 +400,9 @@ class Timers:
                 for q in entries:
                     self._cookies.pop(q.id, None)
                 raise
+        # Those of a harvest() before, if two exceptions came in it.
+        if not self._info().timers:
+            self._cookies.clear()
         for event in self._unread.hand_out(NEVER):
             timer = found.get(event.id)
             found[event.id] = due(event) if timer is None else due(event, timer.interval, timer.firings)

@@ -26,13 +26,15 @@ import inspect
 import math
 import os
 import threading
+import types
 import warnings
 import weakref
 from asyncio import _get_running_loop
 from typing import Any, Callable, Deque, Optional, Set, TypeVar, Union, overload
 
 from ._events import Event
-from ._library import ANY, F_ABS, F_PUT_OFF, NEVER, SECOND, WORDS, Seconds, delay as delay_ns, duration, error
+from ._library import (ANY, F_ABS, F_PUT_OFF, NEVER, SECOND, WORDS, Seconds, as_float, delay as delay_ns, duration,
+                       error)
 from ._timeout import Timeout
 from ._timers import Timers as _Set, exclusive
 
@@ -97,7 +99,7 @@ class Handle:
                  context: Optional[contextvars.Context], interval: int = 0) -> None:
         # What the loop would refuse only when the call is due.
         code = getattr(callback, "__code__", None)
-        if (code.co_flags & inspect.CO_COROUTINE if code else
+        if (code.co_flags & inspect.CO_COROUTINE if isinstance(code, types.CodeType) else
                 inspect.iscoroutine(callback) or inspect.iscoroutinefunction(callback)):
             raise TypeError(f"{callback!r} is a coroutine, which cannot be called")
         if not callable(callback):
@@ -352,6 +354,7 @@ class Timers:
         return True
 
     def _at(self, when: float) -> int:
+        when = float(when)
         if abs(when) > NEVER / SECOND:
             return NEVER - 1 if when > 0 else 0
         return min(max(math.ceil(when * SECOND) - self._origin, 0), NEVER - 1)
@@ -368,7 +371,7 @@ class Timers:
         except OSError as problem:
             # Nothing will come any more, and the descriptor may stay readable; unless it is a
             # signal handler's.
-            if problem.errno:
+            if hasattr(problem, "of_library"):
                 self.close()
             raise
         except ValueError:
@@ -468,12 +471,12 @@ class Timers:
             self._waits.discard(future)
             handle.cancel()
 
-    def timeout(self, delay: Optional[float]) -> Timeout:
+    def timeout(self, delay: Optional[Seconds]) -> Timeout:
         """Return an asynchronous context manager that limits the time within, like asyncio.timeout().
 
         @delay is in seconds from now; None for no limit.
         """
-        return Timeout(self, None if delay is None else self.time() + delay)
+        return Timeout(self, None if delay is None else self.time() + as_float(delay))
 
     def timeout_at(self, when: Optional[float]) -> Timeout:
         """As timeout(), until @when, a time as of time(), like asyncio.timeout_at()."""
