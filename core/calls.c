@@ -196,12 +196,12 @@ long htw_call_add_one(struct htw_context *ctx, struct htw_add_args __user *arg, 
 	user_access_end();
 	if (!htw_call_add_is_valid(&add))
 		return -EINVAL;
-	if (add.flags & HTW_F_ABS)
-		add.deadline = htw_clock_from_user(add.deadline, htw_clock_offset(ctx->clock));
-
 	base = htw_bases_get(ctx, gfp);
 	if (IS_ERR(base))
 		return PTR_ERR(base);
+	/* With a base the clock is final. */
+	if (add.flags & HTW_F_ABS)
+		add.deadline = htw_clock_from_user(add.deadline, htw_clock_offset(ctx->clock));
 	t = htw_ids_take_one(base, &id);
 	if (unlikely(!t)) {
 		ret = htw_pages_take(&base, &t, 1, &id, gfp);

@@ -361,21 +361,28 @@ static int htw_collect_from(struct htw_base *base, struct htw_read *r)
  */
 static ssize_t htw_collect_available(struct htw_context *ctx, struct iov_iter *to)
 {
-	struct htw_read r = {
-		.to = to,
-		.now = htw_context_now(ctx),
-		.offset = htw_clock_offset(ctx->clock),
-		.looks = HTW_COLLECT_LOOKS / HTW_BASE_LOOKS,
-	};
-	unsigned int places = READ_ONCE(ctx->others) ? nr_cpu_ids : 1;
+	struct htw_read r = { .to = to, .looks = HTW_COLLECT_LOOKS / HTW_BASE_LOOKS };
+	/*
+	 * Read once: who does not see others looks at the first base, also if they get an array
+	 * meanwhile. The settings, the clock among them, are final with the first base. Pairs with
+	 * htw_bases_make().
+	 */
+	struct htw_base **others = READ_ONCE(ctx->others);
+	struct htw_base *first = smp_load_acquire(&ctx->first);
+	unsigned int places = others ? nr_cpu_ids : 1;
 	unsigned int turn = READ_ONCE(ctx->turn);
 	int ret = 0;
 
+	if (!first)
+		return 0;
+	r.now = htw_context_now(ctx);
+	r.offset = htw_clock_offset(ctx->clock);
+	htw_delay();
 	for (unsigned int i = 0; i < places && !ret; i++, turn++) {
 		struct htw_base *base;
 
 		turn = turn < places ? turn : 0;
-		base = htw_context_base_of(ctx, turn);
+		base = others ? READ_ONCE(others[turn]) : first;
 		if (base)
 			ret = htw_collect_from(base, &r);
 		if (iov_iter_count(to) < sizeof(struct htw_event)) {
@@ -448,7 +455,7 @@ static ssize_t htw_collect_wait(struct htw_context *ctx, struct iov_iter *to)
  *
  * Context: may sleep.
  * Return: bytes read; -EAGAIN, -EINVAL if there is no room for an event,
- * -EFAULT or -ERESTARTSYS.
+ * -EFAULT, -ERESTARTSYS, or -EINTR if the task is killed.
  */
 ssize_t htw_collect_read(struct htw_context *ctx, struct iov_iter *to, bool nonblock)
 {

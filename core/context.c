@@ -106,10 +106,12 @@ struct htw_base *htw_context_base_of(const struct htw_context *ctx, unsigned int
  */
 struct htw_base *htw_context_base_from(const struct htw_context *ctx, unsigned int *index)
 {
-	struct htw_base **others = READ_ONCE(ctx->others), *base;
+	/* Pairs with htw_bases_make_room(): as below. */
+	struct htw_base **others = smp_load_acquire(&ctx->others), *base;
 
 	if (!others) {
-		base = *index ? NULL : READ_ONCE(ctx->first);
+		/* Pairs with htw_bases_make(): the settings are read after that. */
+		base = *index ? NULL : smp_load_acquire(&ctx->first);
 		*index = nr_cpu_ids;
 		return base;
 	}
@@ -124,10 +126,12 @@ struct htw_base *htw_context_base_from(const struct htw_context *ctx, unsigned i
 /* Has a base something due, or buckets to be moved down? Perhaps not any more. */
 bool htw_context_has_work(const struct htw_context *ctx)
 {
-	u64 now = htw_context_now(ctx);
 	const struct htw_base *base;
+	u64 now = 0;
 
 	htw_context_for_each_base(ctx, base) {
+		/* With a base the clock is final. */
+		now = now ?: htw_context_now(ctx);
 		if (htw_base_has_work(base, now))
 			return true;
 	}

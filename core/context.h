@@ -108,10 +108,14 @@ static inline u64 htw_context_now(const struct htw_context *ctx)
 /* The base in which a timer probably is; NULL if there is none. */
 static inline struct htw_base *htw_context_guess(const struct htw_context *ctx)
 {
-	struct htw_base *first = READ_ONCE(ctx->first);
+	/* Pairs with htw_bases_make(): the settings are read after that. */
+	struct htw_base *first = smp_load_acquire(&ctx->first);
 	unsigned int cpu = raw_smp_processor_id();
-	struct htw_base **others = READ_ONCE(ctx->others);
+	struct htw_base **others;
 
+	if (unlikely(!first))
+		return NULL;
+	others = READ_ONCE(ctx->others);
 	if (likely(!others))
 		return first;
 	return READ_ONCE(others[cpu]) ?: first;

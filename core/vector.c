@@ -195,10 +195,10 @@ static void htw_vector_give_up(struct htw_base *base, const struct htw_vector_ba
  * Return: how many adds were carried out, those that failed included; -EAGAIN,
  * and none was, if that would have to sleep.
  */
-static int htw_vector_add_batch(struct htw_context *ctx, struct htw_vector_args *v,
-				struct htw_vector_batch *batch, u32 *want, gfp_t gfp)
+static int htw_vector_add_batch(struct htw_context *ctx, struct htw_base *base,
+				struct htw_vector_args *v, struct htw_vector_batch *batch,
+				u32 *want, gfp_t gfp)
 {
-	struct htw_base *base = htw_bases_get(ctx, gfp);
 	int got = PTR_ERR_OR_ZERO(base);
 	u32 written, started;
 
@@ -379,6 +379,8 @@ static u32 htw_vector_write_errors(struct htw_vector_args *v, const struct htw_v
 static int htw_vector_submit(struct htw_context *ctx, struct htw_vector_args *v,
 			     struct htw_vector_batch *batch, u32 want, gfp_t gfp)
 {
+	struct htw_base *base = v->op == HTW_OP_ADD ? htw_bases_get(ctx, gfp) : NULL;
+	/* With a base the clock is final. */
 	s64 offset = v->flags & HTW_F_ABS ? htw_clock_offset(ctx->clock) : 0;
 	u32 count = want;
 	int ret;
@@ -401,7 +403,7 @@ static int htw_vector_submit(struct htw_context *ctx, struct htw_vector_args *v,
 	if (v->op == HTW_OP_ADD) {
 		/* One base may have fewer free timers: the next batch takes the rest of another. */
 		want -= count;
-		ret = htw_vector_add_batch(ctx, v, batch, &count, gfp);
+		ret = htw_vector_add_batch(ctx, base, v, batch, &count, gfp);
 		if (ret < 0)
 			return ret;
 		want += count;
