@@ -188,7 +188,7 @@ static void htw_pages_add(struct htw_base *base, struct htw_page *page)
 		rcu_assign_pointer(rcu_dereference_protected(ids->dir, true)->pages[nr - 1],
 				   page);
 	else
-		WRITE_ONCE(ids->first, page);
+		smp_store_release(&ids->first, page);	/* pairs with htw_ids_lookup() */
 	ids->nr_held += !!nr;
 	if (nr == ids->nr_pages)
 		smp_store_release(&ids->nr_pages, nr + 1);	/* pairs with htw_ids_pages() */
@@ -237,10 +237,10 @@ static int htw_pages_grow(struct htw_base *base, gfp_t gfp)
 }
 
 /*
- * Take empty pages of a base out of the directory, up to *@most: all, or as long
- * as many are. Return: has it as few as that now?
+ * Take empty pages of a base out of the directory, up to *@most, as long as many
+ * are. Return: has it as few as that now?
  */
-static bool htw_pages_unhook(struct htw_base *base, struct list_head *pages, u32 *most, bool all)
+static bool htw_pages_unhook(struct htw_base *base, struct list_head *pages, u32 *most)
 {
 	struct htw_ids *ids = base->ids;
 	struct htw_directory *dir = rcu_dereference_protected(ids->dir, true);
@@ -249,7 +249,7 @@ static bool htw_pages_unhook(struct htw_base *base, struct list_head *pages, u32
 	lockdep_assert_held(&base->ctx->mutex);
 
 	spin_lock(&base->lock);
-	for (; *most && base->nr_empty && (all || htw_ids_are_sparse(base)); --*most) {
+	for (; *most && htw_ids_are_sparse(base); --*most) {
 		struct htw_page *page = list_last_entry(&base->empty, struct htw_page, list);
 		u32 nr = page->slot / HTW_PAGE_SLOTS;
 
@@ -272,11 +272,11 @@ static bool htw_pages_unhook(struct htw_base *base, struct list_head *pages, u32
 }
 
 /*
- * Give some empty pages back, all or where many are: each is taken out of the
- * directory, and freed when the lock of each base has been taken once. Timers are
- * looked up with one of these held. Return: were there any?
+ * Give some empty pages back where many are: each is taken out of the directory,
+ * and freed when the lock of each base has been taken once. Timers are looked up
+ * with one of these held.
  */
-static bool htw_pages_shrink_some(struct htw_context *ctx, bool all)
+static void htw_pages_shrink_some(struct htw_context *ctx)
 {
 	u32 most = HTW_SHRINK_PAGES;
 	struct htw_page *page, *next;
@@ -288,11 +288,11 @@ static bool htw_pages_shrink_some(struct htw_context *ctx, bool all)
 	/* Who has many more after its base was looked at sets it again. */
 	WRITE_ONCE(ctx->ids.is_sparse, false);
 	htw_context_for_each_base(ctx, base) {
-		if (!htw_pages_unhook(base, &pages, &most, all))
+		if (!htw_pages_unhook(base, &pages, &most))
 			WRITE_ONCE(ctx->ids.is_sparse, true);
 	}
 	if (list_empty(&pages))
-		return most < HTW_SHRINK_PAGES;
+		return;
 
 	/* Calls in progress go on to another lock: then none has found a page. */
 	htw_context_for_each_base(ctx, base) {
@@ -304,7 +304,6 @@ static bool htw_pages_shrink_some(struct htw_context *ctx, bool all)
 		free_page((unsigned long)page);
 		htw_context_uncharge(ctx, PAGE_SIZE);
 	}
-	return true;
 }
 
 /* Take free timers of a base, which is not locked. Return: how many. */
@@ -354,15 +353,11 @@ int htw_pages_take(struct htw_base **base, struct htw_timer **timers, u32 want, 
 {
 	u32 got = htw_pages_take_of(*base, timers, want, numbers);
 	struct htw_context *ctx = (*base)->ctx;
-	bool reclaimed = false;
 	int ret, room;
 
 	if (got == want)
 		return got;
-	if (gfpflags_allow_blocking(gfp))
-		ret = mutex_lock_killable(&ctx->mutex);
-	else
-		ret = mutex_trylock(&ctx->mutex) ? 0 : -EAGAIN;
+	ret = htw_context_lock(ctx, gfp);
 	if (ret)
 		return got ?: ret;
 
@@ -377,11 +372,6 @@ int htw_pages_take(struct htw_base **base, struct htw_timer **timers, u32 want, 
 			continue;
 		if (got)
 			break;
-		/* Empty pages of other bases make room, and memory. */
-		if (!reclaimed && htw_pages_shrink_some(ctx, true)) {
-			reclaimed = true;
-			continue;
-		}
 		got = htw_pages_take_any(ctx, base, timers, want, numbers);
 		/* Pages that are retired meanwhile make room as well. */
 		if (got || atomic_read(&ctx->ids.room) == room)
@@ -427,7 +417,7 @@ void __htw_pages_shrink(struct htw_context *ctx, u32 ended)
 	do {
 		if (!mutex_trylock(&ctx->mutex))
 			return;
-		htw_pages_shrink_some(ctx, false);
+		htw_pages_shrink_some(ctx);
 		mutex_unlock(&ctx->mutex);
 		cond_resched();
 		/*

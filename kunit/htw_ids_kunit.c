@@ -207,7 +207,7 @@ static long try_add_nowait(struct htw_test_file *f)
 	return ret;
 }
 
-/* At the limit a CPU gets the pages that others do not need, and need not look for timers then. */
+/* At the limit a CPU gets the timers that others do not need, also where it must not sleep. */
 static void room_goes_where_it_is_needed(struct kunit *test)
 {
 	enum { LIMIT = 1000 };
@@ -683,16 +683,27 @@ static void privileged_users_have_no_limit(struct kunit *test)
 static void lower_limit(struct kunit *test)
 {
 	struct htw_test_file *f = htw_test_open_as(test, USER);
+	unsigned int cpu;
+	u32 count = 0;
 	long ret;
 
-	KUNIT_EXPECT_EQ(test, add_all(f, 500 * PAGE_SCALE, &ret), 500 * PAGE_SCALE);
+	for_each_online_cpu(cpu) {
+		htw_test_go_to(cpu);
+		count += add_all(f, 500 * PAGE_SCALE / num_online_cpus(), &ret);
+	}
 	limit_users(test, 100 * PAGE_SCALE);
-	KUNIT_EXPECT_EQ(test, htw_test_info(f).timers, 500 * PAGE_SCALE);
+	KUNIT_EXPECT_EQ(test, htw_test_info(f).timers, count);
 	add_all(f, 100 * PAGE_SCALE, &ret);
 	KUNIT_EXPECT_EQ(test, ret, -EDQUOT);
-	/* Free timers can be used. */
-	KUNIT_EXPECT_GE(test, cancel_all(f), 500 * PAGE_SCALE);
-	KUNIT_EXPECT_EQ(test, try_add(f), 0);
+	/* Free timers can be used, by each CPU those of all. */
+	count = cancel_all(f);
+	for_each_online_cpu(cpu) {
+		htw_test_go_to(cpu);
+		for (u32 i = 0; i < count / num_online_cpus() / 2; i++)
+			KUNIT_EXPECT_EQ(test, try_add(f), 0);
+	}
+	for (u32 i = 0; i < count / 4; i++)
+		KUNIT_EXPECT_EQ(test, try_add(f), 0);
 }
 
 static void users_are_told_apart(struct kunit *test)
