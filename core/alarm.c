@@ -128,7 +128,6 @@ void htw_alarm_take(struct htw_alarm *a, struct htw_base *base)
 		atomic_dec(&htw_alarms_left[base->place - HTW_SHORT]);
 		break;
 	case HTW_NOWHERE:
-		return;
 	case HTW_CLOSED:
 		return;
 	}

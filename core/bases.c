@@ -3,7 +3,6 @@
  * The bases of a context, and their memory
  */
 
-#include <linux/cpumask.h>
 #include <linux/gfp.h>
 #include <linux/slab.h>
 
@@ -157,7 +156,7 @@ static int htw_bases_make_room(struct htw_context *ctx, gfp_t gfp)
 /* May a CPU have a base beside the first one? */
 bool htw_bases_may_add(const struct htw_context *ctx)
 {
-	/* Each base has a page; another one is added when there are as many pages besides. */
+	/* Each base may have a page; one is added when there are as many pages besides. */
 	return ctx->clock != HTW_MANUAL && !(ctx->setup_flags & HTW_SETUP_ORDERED) &&
 	       htw_ids_pages(&ctx->ids) >= 2 * READ_ONCE(ctx->nr_bases);
 }
@@ -169,20 +168,20 @@ bool htw_bases_may_add(const struct htw_context *ctx)
  *
  * Context: may sleep if @gfp may.
  * Return: the base, or another one if there is no memory for it;
- * ERR_PTR(-EDQUOT), ERR_PTR(-ENOMEM), or ERR_PTR(-EAGAIN) if it would have to
- * sleep, if there is none.
+ * ERR_PTR(-EDQUOT), ERR_PTR(-ENOMEM), ERR_PTR(-EINTR) if the task is killed, or
+ * ERR_PTR(-EAGAIN) if it would have to sleep, if there is none.
  */
 struct htw_base *htw_bases_make(struct htw_context *ctx, gfp_t gfp)
 {
 	struct htw_base *base, **at = &ctx->first;
 	unsigned int cpu = raw_smp_processor_id();
+	int ret;
 
 	htw_delay();
-	if (gfpflags_allow_blocking(gfp))
-		mutex_lock(&ctx->mutex);
-	else if (!mutex_trylock(&ctx->mutex))
+	ret = htw_context_lock(ctx, gfp);
+	if (ret)
 		/* As htw_bases_get(). */
-		return smp_load_acquire(&ctx->first) ?: ERR_PTR(-EAGAIN);
+		return smp_load_acquire(&ctx->first) ?: ERR_PTR(ret);
 
 	if (ctx->first && htw_bases_may_add(ctx) && !htw_bases_make_room(ctx, gfp))
 		at = &ctx->others[cpu];
@@ -194,7 +193,8 @@ struct htw_base *htw_bases_make(struct htw_context *ctx, gfp_t gfp)
 	if (base)
 		goto out;
 
-	base = htw_base_alloc(ctx, cpu, gfp);
+	/* Who has a base need not have another one. */
+	base = htw_base_alloc(ctx, cpu, ctx->first ? HTW_GFP_EASY(gfp) : gfp);
 	if (IS_ERR(base)) {
 		if (ctx->first)
 			base = ctx->first;

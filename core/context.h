@@ -40,7 +40,8 @@ struct htw_user;
  * @turn: the base from which the next read goes on
  * @ids: the timers and their ids
  * @charged: for what its user is charged, in slots of timers
- * @mutex: taken to make a base or a page, and to set up. Outermost
+ * @mutex: taken to make a base or a page, to give pages back, to set up, and to
+ *	advance a manual clock. Outermost
  * @geo: geometry of its wheels, when they have levels; final with the first
  *	base
  * @setup_flags: those of HTW_SETUP; final with the first base (@mutex)
@@ -91,6 +92,17 @@ struct htw_base *htw_context_base_of(const struct htw_context *ctx, unsigned int
 struct htw_base *htw_context_base_from(const struct htw_context *ctx, unsigned int *index);
 bool htw_context_charge(struct htw_context *ctx, size_t bytes);
 void htw_context_uncharge(struct htw_context *ctx, size_t bytes);
+
+/*
+ * Take a context's mutex; htw_pages_unlock() drops it. Return: 0; -EINTR if the
+ * task is killed; -EAGAIN if it would have to sleep, and @gfp says no.
+ */
+static inline int htw_context_lock(struct htw_context *ctx, gfp_t gfp)
+{
+	if (gfpflags_allow_blocking(gfp))
+		return mutex_lock_killable(&ctx->mutex);
+	return mutex_trylock(&ctx->mutex) ? 0 : -EAGAIN;
+}
 
 /* The error of a call that got no memory. */
 static inline int htw_no_memory(gfp_t gfp)

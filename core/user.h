@@ -9,7 +9,6 @@
 #include <linux/kcov.h>
 #include <linux/list.h>
 #include <linux/percpu.h>
-#include <linux/refcount.h>
 #include <linux/uidgid.h>
 #include <linux/user_namespace.h>
 #include <linux/workqueue.h>
