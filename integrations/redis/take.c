@@ -371,7 +371,8 @@ static void due(RedisModuleCtx *ctx, void *what)
 	RedisModuleKey *key;
 
 	lease_expired(l);
-	if (!place_is_live(q))
+	/* It is gone or parked, and its timers have not been stopped. */
+	if (!place_is_live(q) || !q->stream)
 		return;
 	RedisModule_AutoMemory(ctx);
 	name = RedisModule_HoldString(NULL, q->key);
