@@ -430,7 +430,7 @@ void leases_free(struct queue *q)
 
 /* For the data type. */
 
-static struct lease_terms terms_of(const struct lease *l)
+struct lease_terms lease_terms(const struct lease *l)
 {
 	struct lease_terms terms = {
 		.deadline = l->deadline, .attempts = l->attempts, .is_failed = l->is_failed,
@@ -449,7 +449,7 @@ void leases_copy(struct queue *to, const struct queue *from)
 	if (!from->leases)
 		return;
 	for_each_lease(l, g, from, i, j) {
-		const struct lease_terms terms = terms_of(l);
+		const struct lease_terms terms = lease_terms(l);
 
 		set_terms(insert(make_group(to, g->name, g->name_len), &l->entry), &terms);
 	}
@@ -464,7 +464,7 @@ void leases_digest(RedisModuleDigest *digest, const struct queue *q)
 	if (!q->leases)
 		return;
 	for_each_lease(l, g, q, i, j) {
-		const struct lease_terms terms = terms_of(l);
+		const struct lease_terms terms = lease_terms(l);
 
 		RedisModule_DigestAddStringBuffer(digest, g->name, g->name_len);
 		RedisModule_DigestAddLongLong(digest, l->entry.ms);
@@ -490,7 +490,7 @@ void leases_save(RedisModuleIO *io, const struct queue *q)
 		RedisModule_SaveStringBuffer(io, g->name, g->name_len);
 		RedisModule_SaveUnsigned(io, RedisModule_DictSize(g->by_entry));
 		for_each_in(l, g->by_entry, j) {
-			const struct lease_terms terms = terms_of(l);
+			const struct lease_terms terms = lease_terms(l);
 
 			RedisModule_SaveUnsigned(io, l->entry.ms);
 			RedisModule_SaveUnsigned(io, l->entry.seq);
@@ -565,7 +565,7 @@ void leases_rewrite(RedisModuleIO *io, RedisModuleString *stream, const struct q
 	if (!q->leases)
 		return;
 	for_each_lease(l, g, q, i, j) {
-		const struct lease_terms terms = terms_of(l);
+		const struct lease_terms terms = lease_terms(l);
 		RedisModuleString *entry =
 			RedisModule_CreateStringFromStreamID(NULL, &l->entry);
 

@@ -65,6 +65,9 @@ void lease_expired(struct lease *l);
 /* It goes to the end of those that have ended. */
 void lease_enter_ended(struct lease *l);
 
+/* What a lease is set to now; the error is the lease's. */
+struct lease_terms lease_terms(const struct lease *l);
+
 /* Return: the text of the last failure, which is not terminated. */
 const char *lease_error(const struct lease *l, size_t *len);
 

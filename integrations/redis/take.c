@@ -8,10 +8,12 @@
  * a lease ends, and before one is given to another worker.
  *
  * Replicas and files get what the server's commands make of themselves, and HTW.LEASE with absolute
- * times, in one transaction.
- *
- * The server serves a client that is blocked on a stream without a command in whose name to
- * propagate: what on_ready() has written is only propagated if it has served the client.
+ * times, in one transaction. Redis 7.0 serves a client that was blocked on a stream without a command
+ * in whose name to propagate: there all that was replicated is propagated, as one transaction, when
+ * on_ready() ends, if the client was served, and at the end of each command that is called
+ * meanwhile; or forgotten, if that one is not to be propagated itself. So take() calls all that it
+ * calls before it replicates anything, but for commands that are propagated, which take along what
+ * belongs to them.
  */
 #include <errno.h>
 #include <string.h>
@@ -78,6 +80,16 @@ struct entry {
 	RedisModuleString *name;	/* in full: "5" is "5-0" */
 };
 
+/* What HTW.TAKE is asked for. */
+struct take {
+	RedisModuleString *stream;
+	RedisModuleString *group;
+	RedisModuleString *consumer;
+	long long count;
+	long long lease;	/* 0: as the queue is set to */
+	long long block;	/* -1: do not */
+};
+
 /* Ids of entries from @argv on, or NULL after an error was replied. */
 static struct entry *parse_entries(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 {
@@ -108,6 +120,32 @@ static void replicate_lease(RedisModuleCtx *ctx, RedisModuleString *stream,
 			      (long long)terms->deadline, (long long)terms->attempts,
 			      terms->is_failed ? "FAILED" : "LEASED", terms->error,
 			      terms->error_len, entries, count);
+}
+
+/*
+ * Entries that a consumer has taken, with a lease: as the server would say of new ones, up to the
+ * last of which the group has read then, and @read in all, or -1 if the server does not know; or of
+ * one that was taken before, with its error.
+ */
+static void replicate_taken(RedisModuleCtx *ctx, const struct take *t,
+			    const struct lease_terms *terms, bool is_new, int64_t read,
+			    RedisModuleString **entries, size_t count)
+{
+	const long long now = RedisModule_Milliseconds(), attempts = terms->attempts;
+	RedisModuleString *last = entries[count - 1];
+
+	if (is_new)
+		RedisModule_Replicate(ctx, "XCLAIM", "ssscvclclcccs", t->stream, t->group,
+				      t->consumer, "0", entries, count, "TIME", now, "RETRYCOUNT",
+				      attempts, "FORCE", "JUSTID", "LASTID", last);
+	else
+		RedisModule_Replicate(ctx, "XCLAIM", "ssscvclclcc", t->stream, t->group,
+				      t->consumer, "0", entries, count, "TIME", now, "RETRYCOUNT",
+				      attempts, "FORCE", "JUSTID");
+	if (is_new && read >= 0)
+		RedisModule_Replicate(ctx, "XGROUP", "cssscl", "SETID", t->stream, t->group, last,
+				      "ENTRIESREAD", (long long)read);
+	replicate_lease(ctx, t->stream, t->group, terms, entries, count);
 }
 
 static void replicate_over(RedisModuleCtx *ctx, RedisModuleString *stream,
@@ -390,18 +428,10 @@ static void due(RedisModuleCtx *ctx, void *what)
 
 /* HTW.TAKE */
 
-struct take {
-	RedisModuleString *stream;
-	RedisModuleString *group;
-	RedisModuleString *consumer;
-	long long count;
-	long long lease;	/* 0: as the queue is set to */
-	long long block;	/* -1: do not */
-};
-
 struct taken {
 	RedisModuleCallReply *entry;	/* with its fields */
-	uint32_t attempts;
+	RedisModuleString *id;
+	struct lease *lease;
 };
 
 static bool parse_take(RedisModuleString **argv, int argc, struct take *t)
@@ -428,7 +458,7 @@ static bool parse_take(RedisModuleString **argv, int argc, struct take *t)
 
 /*
  * Give a worker one whose lease has ended. Others may have claimed it since, so the attempts are
- * asked for again.
+ * asked for again. One that is over, or has been deleted, leaves the group and has no lease more.
  *
  * Return: false if it was over, or if the server has refused to, with its error, perhaps NULL.
  */
@@ -437,33 +467,32 @@ static bool claim(RedisModuleCtx *ctx, const struct take *t, struct queue *q, st
 		  bool *is_refused)
 {
 	RedisModuleString *entry = RedisModule_CreateStringFromStreamID(ctx, &l->entry);
-	RedisModuleCallReply *reply, *row;
 	struct lease_terms terms = { .deadline = deadline };
+	RedisModuleCallReply *reply, *row = NULL;
+	enum state state;
 
 	reply = ask_pending(ctx, t->stream, t->group, entry, NULL);
-	if (state_of(reply, &terms.attempts) == STATE_UNKNOWN) {
-		*error = reply;
-		*is_refused = true;
-		return false;
-	}
-	reply = RedisModule_Call(ctx, "XCLAIM", "!Essscs", t->stream, t->group, t->consumer, "0",
-				 entry);
-	if (is_error(reply) && !is_code(reply, "NOGROUP")) {
-		*error = reply;
-		*is_refused = true;
-		return false;
-	}
-	row = is_error(reply) ? NULL : RedisModule_CallReplyArrayElement(reply, 0);
-	if (!row) {
+	state = state_of(reply, &terms.attempts);
+	if (state == STATE_PENDING && take_is_there(ctx, t->stream, &l->entry)) {
+		reply = RedisModule_Call(ctx, "XCLAIM", "Essscs", t->stream, t->group, t->consumer,
+					 "0", entry);
+		if (!is_error(reply))
+			row = RedisModule_CallReplyArrayElement(reply, 0);
+	} else if (state != STATE_UNKNOWN) {
 		forget(ctx, t->stream, l);
+		RedisModule_Call(ctx, "XACK", "!sss", t->stream, t->group, entry);
+		return false;
+	}
+	if (!row) {
+		*error = reply;
+		*is_refused = true;
 		return false;
 	}
 	if (terms.attempts < UINT32_MAX)
 		terms.attempts++;
 	terms.error = lease_error(l, &terms.error_len);
 	l = lease_set(ctx, q, t->group, &l->entry, &terms);
-	replicate_lease(ctx, t->stream, t->group, &terms, &entry, 1);
-	*taken = (struct taken){ row, terms.attempts };
+	*taken = (struct taken){ row, entry, l };
 	return true;
 }
 
@@ -476,7 +505,7 @@ static RedisModuleCallReply *read_new(RedisModuleCtx *ctx, const struct take *t,
 
 	for (;;) {
 		errno = 0;
-		reply = RedisModule_Call(ctx, "XREADGROUP", "!Ecssclcsc", "GROUP", t->group,
+		reply = RedisModule_Call(ctx, "XREADGROUP", "Ecssclcsc", "GROUP", t->group,
 					 t->consumer, "COUNT", count, "STREAMS", t->stream, ">");
 		if (!again || !is_code(reply, "NOGROUP"))
 			return reply;
@@ -490,23 +519,63 @@ static RedisModuleCallReply *read_new(RedisModuleCtx *ctx, const struct take *t,
 	}
 }
 
+/* How many entries a group has read in all; -1 if the server does not know. */
+static int64_t read_by(RedisModuleCtx *ctx, const struct take *t)
+{
+	RedisModuleCallReply *reply = RedisModule_Call(ctx, "XINFO", "cs", "GROUPS", t->stream);
+	size_t len, name_len, i, k;
+	const char *group = RedisModule_StringPtrLen(t->group, &len), *name;
+
+	for (i = 0; !is_error(reply) && i < RedisModule_CallReplyLength(reply); i++) {
+		RedisModuleCallReply *row = RedisModule_CallReplyArrayElement(reply, i), *value;
+
+		name = RedisModule_CallReplyStringPtr(RedisModule_CallReplyArrayElement(row, 1),
+						      &name_len);
+		if (name_len != len || memcmp(name, group, len))
+			continue;
+		for (k = 0; k + 1 < RedisModule_CallReplyLength(row); k += 2) {
+			value = RedisModule_CallReplyArrayElement(row, k + 1);
+			if (is_code(RedisModule_CallReplyArrayElement(row, k), "entries-read") &&
+			    RedisModule_CallReplyType(value) == REDISMODULE_REPLY_INTEGER)
+				return RedisModule_CallReplyInteger(value);
+		}
+	}
+	return -1;
+}
+
 /* Lease what the server has given, all to the same deadline. */
 static void lease_new(RedisModuleCtx *ctx, const struct take *t, struct queue *q,
-		      const struct taken *taken, size_t count, int64_t deadline)
+		      struct taken *taken, size_t count, int64_t deadline)
 {
 	const struct lease_terms terms = { .deadline = deadline, .attempts = 1, .error = "" };
-	RedisModuleString **entries = RedisModule_PoolAlloc(ctx, count * sizeof(*entries));
+	RedisModuleStreamID entry;
 	size_t i;
 
 	for (i = 0; i < count; i++) {
 		RedisModuleCallReply *id = RedisModule_CallReplyArrayElement(taken[i].entry, 0);
-		RedisModuleStreamID entry;
 
-		entries[i] = RedisModule_CreateStringFromCallReply(id);
-		RedisModule_StringToStreamID(entries[i], &entry);
-		lease_set(ctx, q, t->group, &entry, &terms);
+		taken[i].id = RedisModule_CreateStringFromCallReply(id);
+		RedisModule_StringToStreamID(taken[i].id, &entry);
+		taken[i].lease = lease_set(ctx, q, t->group, &entry, &terms);
 	}
-	replicate_lease(ctx, t->stream, t->group, &terms, entries, count);
+}
+
+/* For replicas and files, when nothing is called any more: of what was taken, @nr_new are new. */
+static void replicate_all(RedisModuleCtx *ctx, const struct take *t, const struct taken *taken,
+			  size_t count, size_t nr_new, int64_t read)
+{
+	RedisModuleString **ids = RedisModule_PoolAlloc(ctx, count * sizeof(*ids));
+	struct lease_terms terms;
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		ids[i] = taken[i].id;
+		terms = lease_terms(taken[i].lease);
+		if (i < count - nr_new)
+			replicate_taken(ctx, t, &terms, false, -1, &ids[i], 1);
+	}
+	if (nr_new)
+		replicate_taken(ctx, t, &terms, true, read, ids + count - nr_new, nr_new);
 }
 
 static int reply_taken(RedisModuleCtx *ctx, const struct taken *taken, size_t count)
@@ -519,7 +588,7 @@ static int reply_taken(RedisModuleCtx *ctx, const struct taken *taken, size_t co
 
 		RedisModule_ReplyWithArray(ctx, 3);
 		RedisModule_ReplyWithCallReply(ctx, RedisModule_CallReplyArrayElement(entry, 0));
-		RedisModule_ReplyWithLongLong(ctx, taken[i].attempts);
+		RedisModule_ReplyWithLongLong(ctx, taken[i].lease->attempts);
 		RedisModule_ReplyWithCallReply(ctx, RedisModule_CallReplyArrayElement(entry, 1));
 	}
 	return REDISMODULE_OK;
@@ -528,10 +597,9 @@ static int reply_taken(RedisModuleCtx *ctx, const struct taken *taken, size_t co
 /*
  * Take what there is, and reply.
  *
- * Return: REDISMODULE_ERR if there is nothing, and nothing was replied; for a client that was
- * blocked nothing was written then either.
+ * Return: REDISMODULE_ERR if there is nothing, and nothing was replied.
  */
-static int take(RedisModuleCtx *ctx, const struct take *t, bool was_blocked)
+static int take(RedisModuleCtx *ctx, const struct take *t)
 {
 	RedisModuleCallReply *reply, *error = NULL;
 	struct taken *taken;
@@ -540,7 +608,7 @@ static int take(RedisModuleCtx *ctx, const struct take *t, bool was_blocked)
 	RedisModuleKey *key;
 	struct queue *q;
 	size_t count = 0, nr_new = 0;
-	int64_t deadline;
+	int64_t deadline, read = -1;
 	bool wrote = false, is_refused = false;
 	int error_number;
 
@@ -569,21 +637,23 @@ static int take(RedisModuleCtx *ctx, const struct take *t, bool was_blocked)
 			reply = RedisModule_CallReplyArrayElement(reply, 0);
 			reply = RedisModule_CallReplyArrayElement(reply, 1);
 			for (; nr_new < RedisModule_CallReplyLength(reply); nr_new++)
-				taken[count + nr_new] = (struct taken){
-					RedisModule_CallReplyArrayElement(reply, nr_new), 1
-				};
+				taken[count + nr_new].entry =
+					RedisModule_CallReplyArrayElement(reply, nr_new);
 		}
 	}
 	error_number = errno;
-	if (nr_new)
+	if (nr_new) {
+		read = read_by(ctx, t);
 		lease_new(ctx, t, queue_make(ctx, key, name), taken + count, nr_new, deadline);
+	}
 	if (wrote || nr_new)
 		changed(ctx, key, name);
 	/* What was claimed before is this worker's. */
 	if (is_refused && !count)
 		return reply_error(ctx, error, error_number);
-	if (!count && !nr_new && !(wrote && was_blocked))
+	if (!count && !nr_new)
 		return REDISMODULE_ERR;
+	replicate_all(ctx, t, taken, count + nr_new, nr_new, read);
 	return reply_taken(ctx, taken, count + nr_new);
 }
 
@@ -597,7 +667,7 @@ static int on_ready(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 		return REDISMODULE_ERR;
 	/* It was parsed before. */
 	parse_take(argv, argc, &t);
-	return take(ctx, &t, true);
+	return take(ctx, &t);
 }
 
 static int on_timeout(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
@@ -617,7 +687,7 @@ static int command_take(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 	RedisModule_AutoMemory(ctx);
 	if (!parse_take(argv, argc, &t))
 		return RedisModule_ReplyWithError(ctx, "ERR syntax error, or a number is invalid");
-	if (take(ctx, &t, false) == REDISMODULE_OK)
+	if (take(ctx, &t) == REDISMODULE_OK)
 		return REDISMODULE_OK;
 	if (t.block < 0 ||
 	    RedisModule_GetContextFlags(ctx) & REDISMODULE_CTX_FLAGS_DENY_BLOCKING)

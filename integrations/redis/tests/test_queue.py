@@ -418,6 +418,76 @@ def test_order_after_a_restart(servers, options, rewrite):
     assert ids(jobs.take("two", "COUNT", 60)) == [entry for _, entry in ends]
 
 
+@pytest.mark.parametrize("count", [3, 200])
+def test_parked(server, r, htw, jobs, count):
+    """Leases of a queue whose name is no stream's do not end; when it is a stream's again, they do."""
+    r.execute_command("HTW.MADD", "jobs", *["0", "p"] * count)
+    htw.delivered("jobs", count)
+    assert len(jobs.take("one", "COUNT", count, "LEASE", 200)) == count
+    r.rename(QUEUE, "parked")
+    after = htw.now() + 500
+    wait(lambda: htw.now() > after, "the leases' deadline")
+    assert jobs.ended() == 0 and jobs.take("two") == []
+    r.rename("parked", QUEUE)
+    wait(lambda: jobs.ended() == count, "end of the leases")
+    assert [job.attempts for job in jobs.take("two", "COUNT", count)] == [2] * count
+
+
+def commands_in(data):
+    """Return where each command of an append-only file ends, and its words."""
+    at, words = 0, []
+    while at < len(data):
+        end = data.index(b"\r\n", at)
+        if data[at:at + 1] == b"#":     # a note
+            at = end + 2
+            continue
+        count, at, words = int(data[at + 1:end]), end + 2, []
+        for _ in range(count):
+            end = data.index(b"\r\n", at)
+            length, at = int(data[at + 1:end]), end + 2
+            words.append(data[at:at + length])
+            at += length + 2
+        yield at, words
+
+
+def test_each_prefix_of_the_file(servers, server):
+    """Wherever a file ends, what a group has delivered has a lease, also if its worker had waited."""
+    server.stop()
+    server.options = [*AOF, "--auto-aof-rewrite-percentage", "0"]
+    r = server.start().client()
+    jobs = Jobs(r)
+    for how in ("XADD", "retaken", "HTW.ADD"):
+        thread = threading.Thread(target=lambda: Jobs(server.client()).take("two", "BLOCK", 0, "LEASE", HOUR))
+        thread.start()
+        wait(lambda: r.info("clients")["blocked_clients"] == 1, "worker")
+        if how == "XADD":
+            r.xadd("jobs", {"a": "b"})
+        elif how == "HTW.ADD":
+            r.execute_command("HTW.ADD", "jobs", 0, "p")
+        else:
+            [row] = r.execute_command("HTW.LIST", "jobs", "LEASED", "g")[1]
+            r.execute_command("HTW.EXTEND", "jobs", "g", row[2], 0, row[0])
+        thread.join()
+    jobs.take("three", "COUNT", 5)
+    r.xadd("jobs", {"a": "d"})
+    assert len(jobs.take("three", "COUNT", 5, "LEASE", HOUR)) == 1
+    server.kill()
+    [file] = (server.directory / "appendonlydir").glob("*.incr.aof")
+    data, seen = file.read_bytes(), set()
+    for end, _ in commands_in(data):
+        file.write_bytes(data[:end])
+        r = server.start().client()
+        try:
+            pending = {row["message_id"]: row["times_delivered"] for row in r.xpending_range("jobs", "g", "-", "+", 100)}
+        except redis.ResponseError:
+            pending = {}
+        leased = {row[0]: row[3] for row in r.execute_command("HTW.LIST", "jobs", "LEASED", "g")[1]}
+        assert pending == leased, end
+        seen.add(len(pending))
+        server.kill()
+    assert seen == {0, 1, 2, 3}
+
+
 def test_copy_and_restore(r, htw, jobs):
     """The queue is a key, and leases are in it."""
     for n in range(3):

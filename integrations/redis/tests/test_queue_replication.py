@@ -65,7 +65,7 @@ def test_replica(masters):
 
 
 def test_over_for_who_waits(masters):
-    """Who waits when a job proves to be over has an empty reply, as that is written for replicas."""
+    """Who waits when a job proves to be over goes on waiting, and the replica does it as well."""
     master, replica = masters
     r, jobs = master.client(), Jobs(master.client())
     r.xadd("jobs", {"a": "b"})
@@ -77,10 +77,14 @@ def test_over_for_who_waits(masters):
         both.execute_command("HTW.EXTEND", "jobs", "g", "one", 0, job.entry)
         both.xdel("jobs", job.entry)
         assert both.execute() == [1, 1]
-    thread.join(10)
-    assert not thread.is_alive() and got == []
+    wait(lambda: r.xpending("jobs", "g")["pending"] == 1, "end of what is over")
     in_step(master, replica)
-    assert same(master, replica) and r.xpending("jobs", "g")["pending"] == 1
+    assert same(master, replica) and thread.is_alive()
+    entry = r.xadd("jobs", {"a": "d"})
+    thread.join(60)
+    assert [job.entry for job in got] == [entry]
+    in_step(master, replica)
+    assert same(master, replica) and r.xpending("jobs", "g")["pending"] == 2
 
 
 def test_promotion(masters):
