@@ -364,10 +364,10 @@ static ssize_t htw_collect_available(struct htw_context *ctx, struct iov_iter *t
 	struct htw_read r = { .to = to, .looks = HTW_COLLECT_LOOKS / HTW_BASE_LOOKS };
 	/*
 	 * Read once: who does not see others looks at the first base, also if they get an array
-	 * meanwhile. The settings, the clock among them, are final with the first base. Pairs with
-	 * htw_bases_make().
+	 * meanwhile.
 	 */
 	struct htw_base **others = READ_ONCE(ctx->others);
+	/* Pairs with htw_bases_make(): the settings are read after that. */
 	struct htw_base *first = smp_load_acquire(&ctx->first);
 	unsigned int places = others ? nr_cpu_ids : 1;
 	unsigned int turn = READ_ONCE(ctx->turn);

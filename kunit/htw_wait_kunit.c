@@ -84,8 +84,8 @@ static struct reader *readers_make(struct htw_test_file *f)
 }
 
 /*
- * Has the read() of the event with this cookie ended later than others are left asleep? Its task may
- * have been stopped when it had the event and had not yet said so to the alarm.
+ * Has the read() of the event with this cookie ended later than others are left asleep? Its task
+ * may have been stopped when it had the event and had not yet said so to the alarm.
  */
 static bool reader_was_late(const struct reader *readers, u32 cookie, u64 due)
 {

@@ -110,7 +110,8 @@ void leases_rewrite(RedisModuleIO *io, RedisModuleString *stream, const struct q
 int take_init(RedisModuleCtx *ctx);
 
 /* Is an entry in the stream, not deleted or trimmed? The group may have it all the same. */
-bool take_is_there(RedisModuleCtx *ctx, RedisModuleString *stream, const RedisModuleStreamID *entry);
+bool take_is_there(RedisModuleCtx *ctx, RedisModuleString *stream,
+		   const RedisModuleStreamID *entry);
 
 /* What HTW.INFO says of a stream and its dead jobs, by the name of its queue. */
 #define TAKE_PAIRS	3

@@ -202,8 +202,11 @@ static void reply_lease(RedisModuleCtx *ctx, RedisModuleString *stream, const st
 		row = RedisModule_CallReplyArrayElement(reply, 0);
 	RedisModule_ReplyWithArray(ctx, 6);
 	RedisModule_ReplyWithString(ctx, entry);
-	RedisModule_ReplyWithCString(ctx, !row || !take_is_there(ctx, stream, &l->entry) ? "over" : l->link ? "ended" :
-				     l->is_failed ? "failed" : "leased");
+	if (!row || !take_is_there(ctx, stream, &l->entry))
+		RedisModule_ReplyWithCString(ctx, "over");
+	else
+		RedisModule_ReplyWithCString(ctx, l->link ? "ended" :
+					     l->is_failed ? "failed" : "leased");
 	if (row)
 		RedisModule_ReplyWithCallReply(ctx, RedisModule_CallReplyArrayElement(row, 1));
 	else

@@ -359,7 +359,7 @@ const struct attack attacks[] = {
 	},
 	{
 		.name = "unread_users",
-		.what = "64 users with 1,000 descriptors each, eight due on a tick, that nobody reads",
+		.what = "64 users, 1,000 descriptors each, eight due on a tick, that nobody reads",
 		.users = 64, .contexts = 1000, .shape = each_1s, .shapes = 1, .timers = 1,
 		.stagger_ns = MSEC / 8, .many = true, .peer = "unread_users_timerfd",
 	},

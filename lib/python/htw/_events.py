@@ -145,8 +145,9 @@ class Unread:
             (again if more else ended)[id_] = event
             order.append((self.again if more else self.ended, id_, None))
         # One step, so that nothing is kept twice, or forgotten.
-        list(chain(map(self.again.pop, ended, repeat(None)),
-                   map(dict.update, (self.ended, self.again), (ended, again)),  # type: ignore[arg-type]
-                   map(self._order.extend, (order,)), map(cookies.pop, ended, repeat(None)),
-                   map(list.clear, (self.counts,))))
+        steps: Any = (map(self.again.pop, ended, repeat(None)),         # type: ignore[misc]
+                      map(dict.update, (self.ended, self.again), (ended, again)),  # type: ignore[arg-type]
+                      map(self._order.extend, (order,)), map(cookies.pop, ended, repeat(None)),
+                      map(list.clear, (self.counts,)))  # type: ignore[arg-type]
+        list(chain.from_iterable(steps))
         return count
