@@ -75,7 +75,7 @@ static void wait_for_work(void)
 static void *run_jobs(void *arg)
 {
 	pthread_mutex_lock(&mutex);
-	while (!end || htw_wheel_count(&wheel)) {
+	while (!end || htw_wheel_next(&wheel) != HTW_NEVER) {
 		unsigned int budget = 64;
 		struct htw_node *n;
 
@@ -87,7 +87,7 @@ static void *run_jobs(void *arg)
 			pthread_mutex_lock(&mutex);
 		}
 		if (budget) {
-			if (!end || htw_wheel_count(&wheel))
+			if (!end || htw_wheel_next(&wheel) != HTW_NEVER)
 				wait_for_work();
 			continue;
 		}
