@@ -7,13 +7,13 @@
  * its group. Others may acknowledge, delete or claim it at any time, so the group is asked whenever
  * a lease ends, and before one is given to another worker.
  *
- * Replicas and files get what the server's commands make of themselves, and HTW.LEASE with absolute
- * times, in one transaction. Redis 7.0 serves a client that was blocked on a stream without a
- * command in whose name to propagate: there all that was replicated is propagated, as one
- * transaction, when on_ready() ends, if the client was served, and at the end of each command that
- * is called meanwhile; or forgotten, if that one is not to be propagated itself. So take() calls all that it
- * calls before it replicates anything, but for commands that are propagated, which take along what
- * belongs to them.
+ * Replicas and files get what the server's commands make of themselves, and HTW.LEASE with
+ * absolute times, in one transaction. Redis 7.0 serves a client that was blocked on a stream
+ * without a command in whose name to propagate: there all that was replicated is propagated, as
+ * one transaction, when on_ready() ends, if the client was served, and at the end of each command
+ * that is called meanwhile; or forgotten, if that one is not to be propagated itself. So take()
+ * calls all that it calls before it replicates anything, but for commands that are propagated,
+ * which take along what belongs to them.
  */
 #include <errno.h>
 #include <string.h>
