@@ -132,18 +132,14 @@ static void replicate_taken(RedisModuleCtx *ctx, const struct take *t,
 			    RedisModuleString **entries, size_t count)
 {
 	const long long now = RedisModule_Milliseconds(), attempts = terms->attempts;
-	RedisModuleString *last = entries[count - 1];
+	/* An id before that of the group changes nothing. */
+	const char *last = is_new ? RedisModule_StringPtrLen(entries[count - 1], NULL) : "0-0";
 
-	if (is_new)
-		RedisModule_Replicate(ctx, "XCLAIM", "ssscvclclcccs", t->stream, t->group,
-				      t->consumer, "0", entries, count, "TIME", now, "RETRYCOUNT",
-				      attempts, "FORCE", "JUSTID", "LASTID", last);
-	else
-		RedisModule_Replicate(ctx, "XCLAIM", "ssscvclclcc", t->stream, t->group,
-				      t->consumer, "0", entries, count, "TIME", now, "RETRYCOUNT",
-				      attempts, "FORCE", "JUSTID");
+	RedisModule_Replicate(ctx, "XCLAIM", "ssscvclclcccc", t->stream, t->group, t->consumer, "0",
+			      entries, count, "TIME", now, "RETRYCOUNT", attempts, "FORCE",
+			      "JUSTID", "LASTID", last);
 	if (is_new && read >= 0)
-		RedisModule_Replicate(ctx, "XGROUP", "cssscl", "SETID", t->stream, t->group, last,
+		RedisModule_Replicate(ctx, "XGROUP", "cssccl", "SETID", t->stream, t->group, last,
 				      "ENTRIESREAD", (long long)read);
 	replicate_lease(ctx, t->stream, t->group, terms, entries, count);
 }
