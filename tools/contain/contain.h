@@ -134,8 +134,8 @@ enum victim {
  *	the module's tick
  * @shapes: entries of @shape
  * @timers: periodic timers of each context
- * @stagger_ns: how much later the timers of each of a user's contexts are due than those of the one
- *	before; they are due once then, as nobody reads them
+ * @stagger_ns: the time from when the timers of a user's context are due until those of the user's
+ *	next context are. For contexts that nobody reads: the alarm rings once for each of these
  * @source: what its contexts are
  * @peer: the name of the attack that does the same to timerfds, if a task may lose as much as
  *	to that; or NULL
