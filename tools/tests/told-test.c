@@ -57,7 +57,11 @@ static void start(struct __test_metadata *_metadata, struct timers *t)
 	ASSERT_NE(0, t->id);
 }
 
-static void end_first(struct __test_metadata *_metadata, struct timers *t, enum how how)
+/*
+ * False if that was too late: the others were due meanwhile. As something to be read was left, who
+ * was told of the first one and has not read is told no more.
+ */
+static bool end_first(struct __test_metadata *_metadata, struct timers *t, enum how how)
 {
 	struct htw_timer_info entry;
 	struct htw_list_args list = htw_list_of(&entry, 1);
@@ -76,6 +80,7 @@ static void end_first(struct __test_metadata *_metadata, struct timers *t, enum 
 		ASSERT_EQ(1, list.done);
 		break;
 	}
+	return now_ns() < t->next;
 }
 
 TEST_F(told, by_an_edge)
@@ -85,7 +90,8 @@ TEST_F(told, by_an_edge)
 
 	start(_metadata, &self->t);
 	ASSERT_EQ(1, epoll_wait(epfd, &event, 1, EVENTUALLY / MSEC));
-	end_first(_metadata, &self->t, variant->how);
+	if (!end_first(_metadata, &self->t, variant->how))
+		SKIP(return, "the machine was too slow");
 	EXPECT_EQ(1, epoll_wait(epfd, &event, 1, EVENTUALLY / MSEC));
 	EXPECT_LE(self->t.next, now_ns());
 	close(epfd);
@@ -103,7 +109,8 @@ TEST_F(told, by_a_signal)
 	ASSERT_EQ(0, fcntl(self->t.fd, F_SETFL, fcntl(self->t.fd, F_GETFL) | O_ASYNC));
 	start(_metadata, &self->t);
 	ASSERT_EQ(SIGIO, sigtimedwait(&signals, NULL, &patience));
-	end_first(_metadata, &self->t, variant->how);
+	if (!end_first(_metadata, &self->t, variant->how))
+		SKIP(return, "the machine was too slow");
 	EXPECT_EQ(SIGIO, sigtimedwait(&signals, NULL, &patience));
 	EXPECT_LE(self->t.next, now_ns());
 }
