@@ -23,6 +23,7 @@
 #define SILENCE_NS	(400 * TICK_NS)
 #define BEAT_NS		(20 * TICK_NS)
 #define CONNECTIONS	3
+#define LATEST_NS	(INT32_MAX * 1000000000ULL)
 #define MOST		256			/* expirations before other events get their turn */
 
 struct connection {
@@ -58,6 +59,8 @@ static void set_timer(uint64_t tick)
 	uint64_t ns = htw_tick_time(tick, TICK_NS);
 
 	if (ns != HTW_NEVER) {
+		if (ns > LATEST_NS)
+			ns = LATEST_NS;		/* a time_t may have 32 bits */
 		at.it_value.tv_sec = (time_t)(ns / 1000000000);
 		at.it_value.tv_nsec = (long)(ns % 1000000000);
 		if (!ns)

@@ -16,6 +16,7 @@
 
 #define TICK_NS	1000000ULL	/* a tick is 1 ms */
 #define JOBS	5
+#define LATEST_NS	(INT32_MAX * 1000000000ULL)
 
 struct job {
 	void (*run)(struct job *job);
@@ -67,6 +68,8 @@ static void wait_for_work(void)
 		pthread_cond_wait(&earlier, &mutex);
 		return;
 	}
+	if (ns > LATEST_NS)
+		ns = LATEST_NS;		/* a time_t may have 32 bits */
 	at.tv_sec = (time_t)(ns / 1000000000);
 	at.tv_nsec = (long)(ns % 1000000000);
 	pthread_cond_timedwait(&earlier, &mutex, &at);
