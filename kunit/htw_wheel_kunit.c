@@ -378,7 +378,7 @@ static struct wheel_test *wheel_new(struct kunit *test, const struct htw_geometr
 	if (geo)
 		wheel_add_levels(t, geo);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, wheel_free, t), 0);
-	KUNIT_ASSERT_EQ(test, t->w.cursor, now + 1);
+	KUNIT_ASSERT_EQ(test, t->w.cursor, min(now, HTW_LAST_TICK) + 1);
 	KUNIT_ASSERT_EQ(test, t->w.next, HTW_NEVER);
 	KUNIT_ASSERT_EQ(test, htw_wheel_next(&t->w), HTW_NEVER);
 	KUNIT_ASSERT_EQ(test, t->w.pending, 0);
@@ -2513,6 +2513,25 @@ static void wheel_until_the_end(struct wheel_test *t, struct timer *tm, unsigned
 	wheel_done(t);
 }
 
+/* A wheel may begin at any tick, whatever is started then. */
+static void begin_at_any_tick(struct kunit *test)
+{
+	static const u64 begins[] = {
+		0, 1, HTW_LAST_TICK - 1, HTW_LAST_TICK, HTW_LAST_TICK + 1, HTW_NEVER - 1, HTW_NEVER,
+	};
+	const struct wheel_case *c = test->param_value;
+
+	for (unsigned int at = 0; at < 2 * ARRAY_SIZE(begins); at++) {
+		struct wheel_test *t = wheel_new(test, at % 2 ? NULL : c->geo, begins[at / 2]);
+		struct timer tm[NR_ENDS] = {};
+
+		for (unsigned int i = 0; i < NR_ENDS; i++)
+			timer_start(t, &tm[i], end_tick(t, i));
+		wheel_check(t);
+		wheel_until_the_end(t, tm, NR_ENDS);
+	}
+}
+
 /*
  * Any tick in the place of any other, on a wheel whose levels have moved: the present, a start, a
  * restart, a time that was set back.
@@ -3194,6 +3213,7 @@ static struct kunit_case htw_wheel_cases[] = {
 	KUNIT_CASE(rewind_then_advance),
 	KUNIT_CASE(next_is_not_passed),
 	KUNIT_CASE(time_ends),
+	KUNIT_CASE_PARAM(begin_at_any_tick, wheel_gen_params),
 	KUNIT_CASE_PARAM(any_tick_anywhere, wheel_gen_params),
 	KUNIT_CASE_PARAM(never_is_counted, start_gen_params),
 	KUNIT_CASE(sums_do_not_wrap),

@@ -935,6 +935,9 @@ static void check_state(void)
 	if (error)
 		failed(error);
 	CHECK(htw_wheel_count(w) == arena.pending);
+	/* No start at a tick that never comes is work. */
+	for (unsigned int i = 0; i < ENDS; i++)
+		CHECK(end_tick(i) <= HTW_LAST_TICK || !htw_wheel_is_ahead(w, end_tick(i)));
 	if (w->levels)
 		CHECK(w->level[0].last == min(max(w->level[0].end, w->cursor) - 1, HTW_LAST_TICK));
 	htw_wheel_walk(w, count_node, &count);
@@ -1302,6 +1305,20 @@ static unsigned int common_multiple(unsigned int a, unsigned int b)
 	return m;
 }
 
+/* A wheel may begin at any tick. */
+static void begin_at_any_tick(void)
+{
+	htw_wheel_init(w, ORIGIN);
+	for (unsigned int i = 0; i < ENDS; i++) {
+		const u64 tick = end_tick(i);
+
+		htw_wheel_init(w, tick);
+		CHECK(w->cursor == min(tick, HTW_LAST_TICK) + 1);
+		CHECK(htw_wheel_next(w) == HTW_NEVER);
+		check_state();
+	}
+}
+
 static void begin(void)
 {
 	const u64 kinds = sizeof(calls);
@@ -1327,6 +1344,7 @@ static void begin(void)
 	depth = 0;
 	memset(&arena, 0, sizeof(arena));
 	memset(arena.memory, 0xa5, sizeof(arena.memory));
+	begin_at_any_tick();
 	htw_wheel_init(w, ORIGIN / period * period - 1);
 	origin = arena;
 	levels_added = arena;

@@ -75,8 +75,10 @@ static void set_key(struct timer *t)
 static void start(struct timer *t, u64 tick)
 {
 	const u64 next = wheel.next;
+	const bool is_ahead = htw_wheel_is_ahead(&wheel, tick);
 	bool ahead;
 
+	CHECK(!is_ahead || tick <= HTW_LAST_TICK);
 	CHECK(!htw_node_pending(&t->node));
 	t->tick = tick;
 	set_key(t);
@@ -86,6 +88,7 @@ static void start(struct timer *t, u64 tick)
 	CHECK(htw_node_pending(&t->node));
 	/* A start that makes the next work earlier has to say so. */
 	CHECK(ahead == (wheel.next < next));
+	CHECK(is_ahead || !ahead);
 	CHECK(tick > HTW_LAST_TICK || wheel.next <= t->key || wheel.next <= tick);
 }
 
@@ -459,9 +462,9 @@ static void run(const u8 *data, size_t size)
 	pending = 0;
 	serials = 0;
 	now = number(&in, 48);
-	/* Or soon before time ends. */
+	/* Or soon before time ends, or when it has. */
 	if (shape & 64)
-		now = HTW_LAST_TICK - now % 4096;
+		now = now % 64 ? HTW_LAST_TICK - now % 4096 : HTW_NEVER - now / 64 % 4;
 	htw_wheel_init(&wheel, now);
 	if (shape & 128)
 		add_levels();
