@@ -18,21 +18,6 @@ static void expired(struct htw_node *n, void *arg)
 	(void)arg;
 }
 
-#ifdef EVERYTHING
-/* More than the program calls itself. */
-static void (*const all[])(void) = {
-#define FUNCTION(name)	(void (*)(void))(name)
-	FUNCTION(htw_wheel_walk), FUNCTION(htw_wheel_evict), FUNCTION(htw_wheel_rewind),
-	FUNCTION(htw_wheel_next), FUNCTION(htw_wheel_expire), FUNCTION(htw_wheel_cascade),
-	FUNCTION(htw_wheel_forward), FUNCTION(htw_wheel_first_node),
-	FUNCTION(htw_geometry_default), FUNCTION(htw_geometry_error), FUNCTION(htw_geometry_bytes),
-	FUNCTION(htw_levels_init), FUNCTION(htw_wheel_attach_levels),
-	FUNCTION(htw_wheel_remove_levels), FUNCTION(htw_tick_up), FUNCTION(htw_tick_within),
-	FUNCTION(htw_coalesce), FUNCTION(htw_wheel_is_ahead), FUNCTION(htw_wheel_collect_due),
-	FUNCTION(htw_wheel_make_due), FUNCTION(htw_wheel_restart),
-};
-#endif
-
 int main(void)
 {
 #ifndef SMALL
@@ -44,9 +29,6 @@ int main(void)
 	htw_wheel_init(&wheel, now);
 #ifndef SMALL
 	htw_wheel_add_levels(&wheel, &geometry, memory, sizeof(memory));
-#endif
-#ifdef EVERYTHING
-	all[now]();
 #endif
 	htw_wheel_start(&wheel, &node, now + 1);
 	htw_wheel_stop(&wheel, &node);
