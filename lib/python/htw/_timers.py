@@ -177,9 +177,9 @@ class Timers:
         """Return the number of timers: pending, due and not handed out, and kept."""
         return int(self._info().timers) + len(self._unread.ended)
 
-    def _check(self, result: int) -> int:
+    def _check(self, result: int, id_: Optional[int] = None) -> int:
         if result < 0:
-            raise error(result, self._device)
+            raise error(result, self._device) if id_ is None or result != -errno.ENOENT else KeyError(id_)
         return result
 
     def _info(self) -> Info:
@@ -277,7 +277,7 @@ class Timers:
         """
         id_, ns = number(id_, 64, "id_"), delay_ns(delay)
         when = min(int(self._lib.htw_now(self._handle)) + ns, NEVER - 1)
-        self._check_id(self._lib.htw_put_off(self._handle, id_, when), id_)
+        self._check(self._lib.htw_put_off(self._handle, id_, when), id_)
 
     @exclusive
     def rearm(self, id_: int, delay: Seconds) -> None:
@@ -287,13 +287,8 @@ class Timers:
         events has not come to it. Of a periodic or kept timer such an event is withdrawn.
         """
         id_, ns = number(id_, 64, "id_"), delay_ns(delay)
-        self._check_id(self._lib.htw_rearm(self._handle, id_, ns), id_)
+        self._check(self._lib.htw_rearm(self._handle, id_, ns), id_)
         self._unread.again.pop(id_, None)
-
-    def _check_id(self, result: int, id_: int) -> None:
-        if result == -errno.ENOENT:
-            raise KeyError(id_)
-        self._check(result)
 
     def stop(self, id_: int) -> bool:
         """Stop a timer: no event of it is handed out any more.
@@ -322,7 +317,7 @@ class Timers:
         ended = self._unread.ended.get(query.id)
         if ended is not None:
             return due(ended)
-        self._check_id(self._lib.htw_query(self._handle, query), query.id)
+        self._check(self._lib.htw_query(self._handle, query), query.id)
         return pending(query, self._cookies.get(query.id, query.cookie), self._unread.again.get(query.id))
 
     # Many timers.
