@@ -73,19 +73,25 @@ int open_queue(RedisModuleCtx *ctx, RedisModuleString *stream, int mode, RedisMo
 }
 
 /*
- * Tell who watches or caches: the timeouts are in the queue's key, and what HTW.INFO says of them
- * is cached under the stream's, as that is the command's argument.
+ * What HTW.INFO and HTW.LIST say is cached under the stream's name, as that is the command's
+ * argument.
  */
-static void signal_modified(RedisModuleCtx *ctx, RedisModuleString *stream, RedisModuleString *name)
+bool queue_changed(RedisModuleCtx *ctx, RedisModuleString *stream, RedisModuleString *name,
+		   RedisModuleKey **key, const char *event)
 {
+	const struct queue *q = queue_in(*key);
+	const bool is_gone = q && queue_is_empty(q);
+
+	if (is_gone)
+		RedisModule_DeleteKey(*key);
+	RedisModule_CloseKey(*key);
+	*key = NULL;
 	RedisModule_SignalModifiedKey(ctx, stream);
 	RedisModule_SignalModifiedKey(ctx, name);
-}
-
-/* Tell who subscribed to keyspace notifications of modules. */
-static void notify(RedisModuleCtx *ctx, const char *event, RedisModuleString *name)
-{
 	RedisModule_NotifyKeyspaceEvent(ctx, REDISMODULE_NOTIFY_MODULE, event, name);
+	if (is_gone)
+		RedisModule_NotifyKeyspaceEvent(ctx, REDISMODULE_NOTIFY_GENERIC, "del", name);
+	return is_gone;
 }
 
 /* A stream, or no key yet? What was accepted before may be for a key of another type by now. */
@@ -193,9 +199,8 @@ static int add_as(RedisModuleCtx *ctx, RedisModuleString **argv, int64_t due,
 	queue_insert(q, t);
 	extra_set(t, &o->extra);
 	o->extra.fields = NULL;
-	signal_modified(ctx, argv[1], name);
 	replicate_add(ctx, argv[1], t, argv[3], old);
-	notify(ctx, "htw.add", name);
+	queue_changed(ctx, argv[1], name, &key, "htw.add");
 	return RedisModule_ReplyWithString(ctx, id);
 }
 
@@ -268,7 +273,7 @@ static int command_madd(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 		RedisModule_ReplyWithStringBuffer(ctx, all[n]->bytes, all[n]->id_len);
 		replicate_add(ctx, argv[1], all[n], argv[3 + 2 * n], false);
 	}
-	RedisModule_SignalModifiedKey(ctx, name);
+	queue_changed(ctx, argv[1], name, &key, "htw.add");
 	return REDISMODULE_OK;
 }
 
@@ -291,7 +296,6 @@ static int command_cancel(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
 	long long count = 0;
 	struct timeout *t;
 	struct queue *q;
-	bool is_gone;
 	int i;
 
 	if (argc < 3)
@@ -312,16 +316,10 @@ static int command_cancel(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
 		queue_remove(q, t);
 		is_changed = true;
 	}
-	is_gone = q && queue_is_empty(q);
-	if (is_gone)
-		RedisModule_DeleteKey(key);
 	if (is_changed) {
-		signal_modified(ctx, argv[1], name);
 		RedisModule_ReplicateVerbatim(ctx);
-		notify(ctx, "htw.cancel", name);
+		queue_changed(ctx, argv[1], name, &key, "htw.cancel");
 	}
-	if (is_gone)
-		RedisModule_NotifyKeyspaceEvent(ctx, REDISMODULE_NOTIFY_GENERIC, "del", name);
 	return RedisModule_ReplyWithLongLong(ctx, count);
 }
 
@@ -352,9 +350,8 @@ static int command_mod(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 	if (!t || extra_is_kept(t))
 		return RedisModule_ReplyWithLongLong(ctx, 0);
 	timeout_move(ctx, t, due);
-	signal_modified(ctx, argv[1], name);
 	RedisModule_Replicate(ctx, "HTW.MOD", "sslc", argv[1], argv[2], (long long)due, "ABSTTL");
-	notify(ctx, "htw.mod", name);
+	queue_changed(ctx, argv[1], name, &key, "htw.mod");
 	return RedisModule_ReplyWithLongLong(ctx, 1);
 }
 

@@ -108,21 +108,13 @@ static enum result remove_and_close(RedisModuleCtx *ctx, RedisModuleString *name
 				    struct timeout *t, int64_t now)
 {
 	enum result result;
-	bool is_gone;
 
 	if (!go_on(ctx, stream, id, t, now)) {
 		RedisModule_Replicate(ctx, "HTW.CANCEL", "ss", stream, id);
 		queue_remove(q, t);
 	}
-	is_gone = queue_is_empty(q);
-	if (is_gone)
-		RedisModule_DeleteKey(key);
-	RedisModule_CloseKey(key);
-	RedisModule_NotifyKeyspaceEvent(ctx, REDISMODULE_NOTIFY_MODULE, "htw.fire", name);
-	if (is_gone) {
-		RedisModule_NotifyKeyspaceEvent(ctx, REDISMODULE_NOTIFY_GENERIC, "del", name);
+	if (queue_changed(ctx, stream, name, &key, "htw.fire"))
 		return ENDED;
-	}
 	key = RedisModule_OpenKey(ctx, name, REDISMODULE_READ | REDISMODULE_WRITE);
 	result = queue_in(key) == q && q->waiting ? DELIVERED : ENDED;
 	RedisModule_CloseKey(key);
@@ -335,7 +327,6 @@ static enum result deliver(RedisModuleCtx *ctx, struct queue *q)
 		RedisModule_CloseKey(key);
 		result = ENDED;
 	} else if (result == DELIVERED) {
-		RedisModule_SignalModifiedKey(ctx, name);
 		deliver_ok(q);
 		result = remove_and_close(ctx, name, key, q, stream, id, t, now);
 		totals.delivered += is_kept ? 0 : 1;

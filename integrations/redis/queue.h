@@ -254,6 +254,16 @@ size_t queue_memory(const void *value);
 int open_queue(RedisModuleCtx *ctx, RedisModuleString *stream, int mode, RedisModuleString **name,
 	       RedisModuleKey **key);
 
+/*
+ * commands.c: a queue has been changed, and all is done but to tell: those who watch or cache its
+ * key or the stream's, and those who subscribed to @event, who may do anything to it. If nothing
+ * is left in it, its key goes. The key is closed.
+ *
+ * Return: is it gone?
+ */
+bool queue_changed(RedisModuleCtx *ctx, RedisModuleString *stream, RedisModuleString *name,
+		   RedisModuleKey **key, const char *event);
+
 /* commands.c: create the commands on timeouts, and reply to HTW.INFO stream [id]. */
 int commands_init(RedisModuleCtx *ctx);
 int commands_reply_info(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);

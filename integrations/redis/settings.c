@@ -130,10 +130,8 @@ static int command_set(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 		deliver_soon();
 		RedisModule_SignalKeyAsReady(ctx, argv[1]);
 	}
-	if (queue_is_empty(q))
-		RedisModule_DeleteKey(key);
-	RedisModule_SignalModifiedKey(ctx, name);
 	RedisModule_ReplicateVerbatim(ctx);
+	queue_changed(ctx, argv[1], name, &key, "htw.set");
 	return RedisModule_ReplyWithSimpleString(ctx, "OK");
 }
 

@@ -163,14 +163,11 @@ static void forget(RedisModuleCtx *ctx, RedisModuleString *stream, struct lease 
 	lease_remove(l);
 }
 
-/* A queue has changed; if nothing is left in it, its key goes. */
-static void changed(RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name)
+/* The leases of a queue have changed. */
+static void changed(RedisModuleCtx *ctx, RedisModuleString *stream, RedisModuleString *name,
+		    RedisModuleKey **key)
 {
-	struct queue *q = queue_in(key);
-
-	if (q && queue_is_empty(q))
-		RedisModule_DeleteKey(key);
-	RedisModule_SignalModifiedKey(ctx, name);
+	queue_changed(ctx, stream, name, key, "htw.lease");
 }
 
 /* What the server knows of entries. */
@@ -365,36 +362,39 @@ static void retry(RedisModuleCtx *ctx, struct lease *l)
 		timeouts_rearm_later(ctx);
 }
 
-static void end(RedisModuleCtx *ctx, RedisModuleKey *key, struct queue *q, struct lease *l)
+/* The key is closed, unless all is as before. */
+static void end(RedisModuleCtx *ctx, RedisModuleString *stream, RedisModuleString *name,
+		RedisModuleKey **key, struct lease *l)
 {
+	struct queue *q = lease_queue(l);
 	RedisModuleString *group = lease_group_name(ctx, l);
 	RedisModuleString *entry = RedisModule_CreateStringFromStreamID(ctx, &l->entry);
 	static const char ended[] = "lease ended";
 	const char *error = ended;
 	size_t error_len = strlen(ended);
 
-	switch (state_of(ask_pending(ctx, q->stream, group, entry, NULL), &l->attempts)) {
+	switch (state_of(ask_pending(ctx, stream, group, entry, NULL), &l->attempts)) {
 	case STATE_UNKNOWN:
 		retry(ctx, l);
 		return;
 	case STATE_OVER:
-		forget(ctx, q->stream, l);
+		forget(ctx, stream, l);
 		break;
 	case STATE_PENDING:
 		if (!is_last_attempt(q, l)) {
 			lease_enter_ended(l);
-			RedisModule_SignalKeyAsReady(ctx, q->stream);
-			return;
+			RedisModule_SignalKeyAsReady(ctx, stream);
+			break;
 		}
 		if (l->is_failed)
 			error = lease_error(l, &error_len);
-		if (bury(ctx, q->key, q->stream, l, error, error_len)) {
+		if (bury(ctx, name, stream, l, error, error_len)) {
 			retry(ctx, l);
 			return;
 		}
 		break;
 	}
-	changed(ctx, key, q->key);
+	changed(ctx, stream, name, key);
 }
 
 /* The key may have a TTL, and end when it is opened. A queue that is gone stops its timers soon. */
@@ -415,7 +415,7 @@ static void due(RedisModuleCtx *ctx, void *what)
 	RedisModule_SelectDb(ctx, q->home->number);
 	key = RedisModule_OpenKey(ctx, name, READ_WRITE);
 	if (queue_in(key) == q)
-		end(ctx, key, q, l);
+		end(ctx, stream, name, &key, l);
 	else if (atomic_load(&q->ended) & FREED)
 		queue_displace(q);	/* the server did not say so before, as in deliver.c */
 	RedisModule_CloseKey(key);
@@ -428,7 +428,7 @@ static void due(RedisModuleCtx *ctx, void *what)
 struct taken {
 	RedisModuleCallReply *entry;	/* with its fields */
 	RedisModuleString *id;
-	struct lease *lease;
+	struct lease_terms terms;	/* with a copy of the error: the lease may go */
 };
 
 static bool parse_take(RedisModuleString **argv, int argc, struct take *t)
@@ -467,6 +467,7 @@ static bool claim(RedisModuleCtx *ctx, const struct take *t, struct queue *q, st
 	struct lease_terms terms = { .deadline = deadline };
 	RedisModuleCallReply *reply, *row = NULL;
 	enum state state;
+	char *error_text;
 
 	reply = ask_pending(ctx, t->stream, t->group, entry, NULL);
 	state = state_of(reply, &terms.attempts);
@@ -488,14 +489,16 @@ static bool claim(RedisModuleCtx *ctx, const struct take *t, struct queue *q, st
 	if (terms.attempts < UINT32_MAX)
 		terms.attempts++;
 	terms.error = lease_error(l, &terms.error_len);
-	l = lease_set(ctx, q, t->group, &l->entry, &terms);
-	*taken = (struct taken){ row, entry, l };
+	error_text = RedisModule_PoolAlloc(ctx, terms.error_len + 1);
+	memcpy(error_text, terms.error, terms.error_len);
+	terms.error = error_text;
+	lease_set(ctx, q, t->group, &l->entry, &terms);
+	*taken = (struct taken){ row, entry, terms };
 	return true;
 }
 
 /* Ask the server for new entries; make the group, if there is none. */
-static RedisModuleCallReply *read_new(RedisModuleCtx *ctx, const struct take *t, long long count,
-				      bool *wrote)
+static RedisModuleCallReply *read_new(RedisModuleCtx *ctx, const struct take *t, long long count)
 {
 	RedisModuleCallReply *reply;
 	bool again = true;
@@ -512,7 +515,6 @@ static RedisModuleCallReply *read_new(RedisModuleCtx *ctx, const struct take *t,
 					 "0", "MKSTREAM");
 		if (is_error(reply))
 			return reply;
-		*wrote = true;
 	}
 }
 
@@ -553,7 +555,8 @@ static void lease_new(RedisModuleCtx *ctx, const struct take *t, struct queue *q
 
 		taken[i].id = RedisModule_CreateStringFromCallReply(id);
 		RedisModule_StringToStreamID(taken[i].id, &entry);
-		taken[i].lease = lease_set(ctx, q, t->group, &entry, &terms);
+		taken[i].terms = terms;
+		lease_set(ctx, q, t->group, &entry, &terms);
 	}
 }
 
@@ -562,17 +565,16 @@ static void replicate_all(RedisModuleCtx *ctx, const struct take *t, const struc
 			  size_t count, size_t nr_new, int64_t read)
 {
 	RedisModuleString **ids = RedisModule_PoolAlloc(ctx, count * sizeof(*ids));
-	struct lease_terms terms;
 	size_t i;
 
 	for (i = 0; i < count; i++) {
 		ids[i] = taken[i].id;
-		terms = lease_terms(taken[i].lease);
 		if (i < count - nr_new)
-			replicate_taken(ctx, t, &terms, false, -1, &ids[i], 1);
+			replicate_taken(ctx, t, &taken[i].terms, false, -1, &ids[i], 1);
 	}
 	if (nr_new)
-		replicate_taken(ctx, t, &terms, true, read, ids + count - nr_new, nr_new);
+		replicate_taken(ctx, t, &taken[count - 1].terms, true, read, ids + count - nr_new,
+				nr_new);
 }
 
 static int reply_taken(RedisModuleCtx *ctx, const struct taken *taken, size_t count)
@@ -585,7 +587,7 @@ static int reply_taken(RedisModuleCtx *ctx, const struct taken *taken, size_t co
 
 		RedisModule_ReplyWithArray(ctx, 3);
 		RedisModule_ReplyWithCallReply(ctx, RedisModule_CallReplyArrayElement(entry, 0));
-		RedisModule_ReplyWithLongLong(ctx, taken[i].lease->attempts);
+		RedisModule_ReplyWithLongLong(ctx, taken[i].terms.attempts);
 		RedisModule_ReplyWithCallReply(ctx, RedisModule_CallReplyArrayElement(entry, 1));
 	}
 	return REDISMODULE_OK;
@@ -626,7 +628,7 @@ static int take(RedisModuleCtx *ctx, const struct take *t)
 		wrote = true;
 	}
 	if (!is_refused && count < (size_t)t->count) {
-		reply = read_new(ctx, t, t->count - count, &wrote);
+		reply = read_new(ctx, t, t->count - count);
 		if (is_error(reply)) {
 			error = reply;
 			is_refused = true;
@@ -643,8 +645,9 @@ static int take(RedisModuleCtx *ctx, const struct take *t)
 		read = read_by(ctx, t);
 		lease_new(ctx, t, queue_make(ctx, key, name), taken + count, nr_new, deadline);
 	}
+	/* Before anything is replicated: who is told of it may call commands. */
 	if (wrote || nr_new)
-		changed(ctx, key, name);
+		changed(ctx, t->stream, name, &key);
 	/* What was claimed before is this worker's. */
 	if (is_refused && !count)
 		return reply_error(ctx, error, error_number);
@@ -726,7 +729,7 @@ static int command_done(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 	}
 	error_number = errno;
 	if (is_changed)
-		changed(ctx, key, name);
+		changed(ctx, argv[1], name, &key);
 	if (n < 0)
 		return reply_error(ctx, error, error_number);
 	return RedisModule_ReplyWithLongLong(ctx, count);
@@ -738,8 +741,10 @@ static int command_extend(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
 	struct entry *entries;
 	RedisModuleString *name;
 	RedisModuleKey *key;
+	RedisModuleCallReply *reply;
 	long long count = 0, ms;
-	int i;
+	bool is_refused = false;
+	int error_number, i;
 
 	if (argc < 6)
 		return RedisModule_WrongArity(ctx);
@@ -749,16 +754,16 @@ static int command_extend(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
 	entries = parse_entries(ctx, argv + 5, argc - 5);
 	if (!entries || open_queue(ctx, argv[1], READ_WRITE, &name, &key) != REDISMODULE_OK)
 		return REDISMODULE_OK;
-	for (i = 5; i < argc; i++) {
+	for (i = 5; !is_refused && i < argc; i++) {
 		struct lease_terms terms = { .deadline = RedisModule_Milliseconds() + ms };
-		RedisModuleCallReply *reply;
 		struct lease *l;
 
 		errno = 0;
 		reply = ask_pending(ctx, argv[1], argv[2], entries[i - 5].name, argv[3]);
 		switch (state_of(reply, &terms.attempts)) {
 		case STATE_UNKNOWN:
-			return reply_error(ctx, reply, errno);
+			is_refused = true;
+			continue;
 		case STATE_OVER:
 			continue;
 		case STATE_PENDING:
@@ -779,8 +784,11 @@ static int command_extend(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
 		replicate_lease(ctx, argv[1], argv[2], &terms, &entries[i - 5].name, 1);
 		count++;
 	}
+	error_number = errno;
 	if (count)
-		changed(ctx, key, name);
+		changed(ctx, argv[1], name, &key);
+	if (is_refused)
+		return reply_error(ctx, reply, error_number);
 	return RedisModule_ReplyWithLongLong(ctx, count);
 }
 
@@ -861,7 +869,7 @@ static int command_fail(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 			return reply_error(ctx, reply, 0);
 		f.retry = -1;
 	}
-	changed(ctx, key, name);
+	changed(ctx, argv[1], name, &key);
 	return RedisModule_ReplyWithLongLong(ctx, f.retry);
 }
 
@@ -961,8 +969,8 @@ static int command_lease(RedisModuleCtx *ctx, RedisModuleString **argv, int argc
 		else if (l)
 			lease_remove(l);
 	}
-	changed(ctx, key, name);
 	RedisModule_ReplicateVerbatim(ctx);
+	changed(ctx, argv[1], name, &key);
 	return RedisModule_ReplyWithSimpleString(ctx, "OK");
 }
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """What the server shows of the module: notifications, INFO, CONFIG, COMMAND DOCS, tracking."""
 
+import threading
+
 import pytest
 import redis
-from server import Htw, pairs
+from server import Htw, Jobs, pairs, wait
 
 HOUR = 3600 * 1000
 QUEUE = "htw:{jobs}:jobs"
@@ -42,6 +44,60 @@ def test_notifications(server, r, htw):
     in_5 = Htw(server.client(db=5))
     in_5.add("jobs", 1, "p")
     assert events(1) == [("xadd", "jobs")]
+
+
+ENTRY = "1-1"
+CHANGES = {
+    "HTW.ADD": ("HTW.ADD jobs 3600000 p", ["htw.add"]),
+    "HTW.AT": ("HTW.AT jobs 9000000000000 p", ["htw.add"]),
+    "HTW.MADD": ("HTW.MADD jobs 3600000 p 3600000 q", ["htw.add"]),
+    "HTW.MOD": ("HTW.MOD jobs a 3600000", ["htw.mod"]),
+    "HTW.CANCEL": ("HTW.CANCEL jobs a", ["htw.cancel", "del"]),
+    "delivery": ("HTW.MOD jobs a 0", ["htw.mod", "htw.fire", "del"]),
+    "HTW.SET": ("HTW.SET jobs LEASE 5", ["htw.set"]),
+    "HTW.TAKE": ("HTW.TAKE jobs g c", ["htw.lease"]),
+    "HTW.EXTEND": ("HTW.EXTEND jobs g c 3600000 1-1", ["htw.lease"]),
+    "HTW.FAIL": ("HTW.FAIL jobs g c 1-1 RETRY 3600000", ["htw.lease"]),
+    "HTW.FAIL DEAD": ("HTW.FAIL jobs g c 1-1 DEAD", ["htw.lease", "del"]),
+    "HTW.DONE": ("HTW.DONE jobs g 1-1", ["htw.lease", "del"]),
+    "lease ends": ("HTW.EXTEND jobs g c 0 1-1", ["htw.lease", "htw.lease"]),
+}
+
+
+@pytest.mark.parametrize("command, expected", CHANGES.values(), ids=CHANGES.keys())
+def test_changes(r, command, expected):
+    """What changes a queue is a change of its key and of the stream's, and notified of as its key's."""
+    words = command.split()
+    if words[0] in ("HTW.MOD", "HTW.CANCEL"):
+        r.execute_command("HTW.ADD", "jobs", HOUR, "p", "ID", "a")
+    if "g" in words:
+        r.xadd("jobs", {"a": "b"}, id=ENTRY)
+    if "g" in words and words[0] != "HTW.TAKE":
+        # The entry stays, so that the server does not say for us that the stream has changed.
+        r.xgroup_create("jobs", "other", "0")
+        Jobs(r).take("c", "LEASE", HOUR)
+    events = notified(r, "Egd")
+    with r.pipeline() as queue, r.pipeline() as stream:
+        queue.watch(QUEUE)
+        stream.watch("jobs")
+        r.execute_command(*words)
+        assert events(len(expected)) == [(event, QUEUE) for event in expected]
+        for watcher in queue, stream:
+            watcher.multi()
+            watcher.ping()
+            with pytest.raises(redis.WatchError):
+                watcher.execute()
+
+
+def test_change_by_who_waited(server, r):
+    """What a worker takes that has waited is a change as well."""
+    thread = threading.Thread(target=lambda: Jobs(server.client()).take("c", "BLOCK", 0))
+    thread.start()
+    wait(lambda: r.info("clients")["blocked_clients"] == 1, "worker")
+    events = notified(r, "Egd")
+    r.xadd("jobs", {"a": "b"})
+    assert events(1) == [("htw.lease", QUEUE)]
+    thread.join()
 
 
 def test_info(r, htw):
