@@ -23,6 +23,12 @@
 #define TIMER_BYTES	64
 #define ENTRY_BYTES	48
 
+const char *const lease_words[LEASE_STATES] = {
+	[LEASE_TAKEN] = "leased",
+	[LEASE_FAILED] = "failed",
+	[LEASE_DEAD] = "dead",
+};
+
 /* Leases by the name of their group. */
 struct leases {
 	RedisModuleDict *groups;
@@ -212,10 +218,10 @@ static struct lease *insert(struct lease_group *g, const RedisModuleStreamID *en
 	return l;
 }
 
-static void set_failed(struct lease *l, bool is_failed)
+static void set_state(struct lease *l, enum lease_state state)
 {
-	l->group->queue->leases->failed += is_failed - l->is_failed;
-	l->is_failed = is_failed;
+	l->group->queue->leases->failed += (state != LEASE_TAKEN) - (l->state != LEASE_TAKEN);
+	l->state = state;
 }
 
 static void set_terms(struct lease *l, const struct lease_terms *terms)
@@ -225,7 +231,7 @@ static void set_terms(struct lease *l, const struct lease_terms *terms)
 
 	l->deadline = terms->deadline;
 	l->attempts = terms->attempts;
-	set_failed(l, terms->is_failed);
+	set_state(l, terms->state);
 	old = lease_error(l, &len);
 	if (len != terms->error_len || (len && memcmp(old, terms->error, len)))
 		set_error(l, terms->error, terms->error_len);
@@ -260,7 +266,7 @@ void lease_remove(struct lease *l)
 	struct entry_key key = key_of(&l->entry);
 
 	disarm(l);
-	set_failed(l, false);
+	set_state(l, LEASE_TAKEN);
 	set_error(l, NULL, 0);
 	RedisModule_DictDelC(g->by_entry, &key, sizeof(key), NULL);
 	g->queue->leases->count--;
@@ -433,7 +439,7 @@ void leases_free(struct queue *q)
 struct lease_terms lease_terms(const struct lease *l)
 {
 	struct lease_terms terms = {
-		.deadline = l->deadline, .attempts = l->attempts, .is_failed = l->is_failed,
+		.deadline = l->deadline, .attempts = l->attempts, .state = l->state,
 	};
 
 	terms.error = lease_error(l, &terms.error_len);
@@ -471,7 +477,7 @@ void leases_digest(RedisModuleDigest *digest, const struct queue *q)
 		RedisModule_DigestAddLongLong(digest, l->entry.seq);
 		RedisModule_DigestAddLongLong(digest, terms.deadline);
 		RedisModule_DigestAddLongLong(digest, terms.attempts);
-		RedisModule_DigestAddLongLong(digest, terms.is_failed);
+		RedisModule_DigestAddLongLong(digest, terms.state);
 		RedisModule_DigestAddStringBuffer(digest, terms.error, terms.error_len);
 		RedisModule_DigestEndSequence(digest);
 	}
@@ -496,7 +502,7 @@ void leases_save(RedisModuleIO *io, const struct queue *q)
 			RedisModule_SaveUnsigned(io, l->entry.seq);
 			RedisModule_SaveSigned(io, terms.deadline);
 			RedisModule_SaveUnsigned(io, terms.attempts);
-			RedisModule_SaveUnsigned(io, terms.is_failed);
+			RedisModule_SaveUnsigned(io, terms.state);
 			RedisModule_SaveStringBuffer(io, terms.error, terms.error_len);
 		}
 	}
@@ -507,7 +513,7 @@ static bool load_lease(RedisModuleIO *io, struct lease_group *g)
 {
 	struct lease_terms terms;
 	RedisModuleStreamID entry;
-	uint64_t attempts;
+	uint64_t attempts, state;
 	char *error;
 	bool ok;
 
@@ -515,14 +521,15 @@ static bool load_lease(RedisModuleIO *io, struct lease_group *g)
 	entry.seq = RedisModule_LoadUnsigned(io);
 	terms.deadline = RedisModule_LoadSigned(io);
 	attempts = RedisModule_LoadUnsigned(io);
-	terms.is_failed = RedisModule_LoadUnsigned(io);
+	state = RedisModule_LoadUnsigned(io);
 	error = RedisModule_IsIOError(io) ? NULL :
 		RedisModule_LoadStringBuffer(io, &terms.error_len);
 	if (!error)
 		return false;
 	ok = attempts <= UINT32_MAX && terms.error_len <= LEASE_ERROR_MAX && terms.deadline >= 0 &&
-	     terms.deadline <= CLOCK_MAX_MS;
+	     terms.deadline <= CLOCK_MAX_MS && state < LEASE_STATES;
 	terms.attempts = attempts;
+	terms.state = state;
 	terms.error = error;
 	if (ok)
 		set_terms(insert(g, &entry), &terms);
@@ -572,8 +579,8 @@ void leases_rewrite(RedisModuleIO *io, RedisModuleString *stream, const struct q
 		RedisModule_EmitAOF(io, "HTW.LEASE", "sbllcbs", stream,
 				    g->name, g->name_len, (long long)terms.deadline,
 				    (long long)terms.attempts,
-				    terms.is_failed ? "FAILED" : "LEASED",
-				    terms.error, terms.error_len, entry);
+				    lease_words[terms.state], terms.error, terms.error_len,
+				    entry);
 		RedisModule_FreeString(NULL, entry);
 	}
 }

@@ -12,6 +12,17 @@
 /* Of the text of a failure the rest is cut. */
 #define LEASE_ERROR_MAX	1024
 
+/* Numbers are those of files. */
+enum lease_state {
+	LEASE_TAKEN,	/* a worker has it */
+	LEASE_FAILED,	/* it waits to be tried again; nobody works on it */
+	LEASE_DEAD,	/* it was given up, and the dead jobs could not be appended to */
+};
+
+/* The words for them, in commands and replies. */
+#define LEASE_STATES	3
+extern const char *const lease_words[LEASE_STATES];
+
 /**
  * struct lease - of an entry that a group has delivered
  * @group: whose
@@ -22,7 +33,7 @@
  * @link: what points to this one; NULL if it has not ended, or nobody has noticed
  * @error: what the last failure said, behind its length; NULL if nothing
  * @attempts: how often the entry has been taken
- * @is_failed: it waits to be tried again; nobody works on it
+ * @state: what it is for
  */
 struct lease {
 	struct lease_group *group;
@@ -33,14 +44,14 @@ struct lease {
 	struct lease **link;
 	char *error;
 	uint32_t attempts;
-	bool is_failed;
+	enum lease_state state;
 };
 
 /* What a lease is set to. */
 struct lease_terms {
 	int64_t deadline;
 	uint32_t attempts;
-	bool is_failed;
+	enum lease_state state;
 	const char *error;
 	size_t error_len;
 };

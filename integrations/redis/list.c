@@ -205,8 +205,7 @@ static void reply_lease(RedisModuleCtx *ctx, RedisModuleString *stream, const st
 	if (!row || !take_is_there(ctx, stream, &l->entry))
 		RedisModule_ReplyWithCString(ctx, "over");
 	else
-		RedisModule_ReplyWithCString(ctx, l->link ? "ended" :
-					     l->is_failed ? "failed" : "leased");
+		RedisModule_ReplyWithCString(ctx, l->link ? "ended" : lease_words[l->state]);
 	if (row)
 		RedisModule_ReplyWithCallReply(ctx, RedisModule_CallReplyArrayElement(row, 1));
 	else

@@ -118,8 +118,8 @@ static void replicate_lease(RedisModuleCtx *ctx, RedisModuleString *stream,
 {
 	RedisModule_Replicate(ctx, "HTW.LEASE", "ssllcbv", stream, group,
 			      (long long)terms->deadline, (long long)terms->attempts,
-			      terms->is_failed ? "FAILED" : "LEASED", terms->error,
-			      terms->error_len, entries, count);
+			      lease_words[terms->state], terms->error, terms->error_len, entries,
+			      count);
 }
 
 /*
@@ -346,11 +346,11 @@ static RedisModuleCallReply *bury(RedisModuleCtx *ctx, RedisModuleString *name,
 	return NULL;
 }
 
-static bool is_last_attempt(const struct queue *q, const struct lease *l)
+static bool is_last_attempt(const struct queue *q, uint32_t attempts)
 {
 	const int64_t most = setting(q, SETTING_TRIES);
 
-	return most && l->attempts >= most;
+	return most && attempts >= most;
 }
 
 /* Leases that end. */
@@ -381,12 +381,12 @@ static void end(RedisModuleCtx *ctx, RedisModuleString *stream, RedisModuleStrin
 		forget(ctx, stream, l);
 		break;
 	case STATE_PENDING:
-		if (!is_last_attempt(q, l)) {
+		if (l->state != LEASE_DEAD && !is_last_attempt(q, l->attempts)) {
 			lease_enter_ended(l);
 			RedisModule_SignalKeyAsReady(ctx, stream);
 			break;
 		}
-		if (l->is_failed)
+		if (l->state != LEASE_TAKEN)
 			error = lease_error(l, &error_len);
 		if (bury(ctx, name, stream, l, error, error_len)) {
 			retry(ctx, l);
@@ -776,7 +776,7 @@ static int command_extend(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
 		 * It failed, and nobody has taken it since: a worker's extension that comes
 		 * just after it has said so must not make a lease of the wait.
 		 */
-		if (l && l->is_failed && l->attempts == terms.attempts)
+		if (l && l->state != LEASE_TAKEN && l->attempts == terms.attempts)
 			continue;
 		if (l)
 			terms.error = lease_error(l, &terms.error_len);
@@ -824,8 +824,8 @@ static bool parse_fail(RedisModuleString **argv, int argc, struct fail *f)
 /* HTW.FAIL stream group consumer entry [RETRY ms | DEAD] [ERROR text] */
 static int command_fail(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 {
-	struct lease_terms terms = { .is_failed = true };
-	RedisModuleCallReply *reply;
+	struct lease_terms terms = { .state = LEASE_FAILED };
+	RedisModuleCallReply *reply, *refused = NULL;
 	struct entry *entry;
 	RedisModuleString *name;
 	RedisModuleKey *key;
@@ -855,21 +855,25 @@ static int command_fail(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 		return RedisModule_ReplyWithNull(ctx);
 
 	q = queue_make(ctx, key, name);
-	if (f.retry < 0)
+	if (f.is_dead || is_last_attempt(q, terms.attempts)) {
+		/* If the dead cannot be appended to, that is tried again when the lease ends. */
+		terms.state = LEASE_DEAD;
+		f.retry = RETRY_MS;
+	} else if (f.retry < 0) {
 		f.retry = settings_wait(q, terms.attempts);
+	}
 	terms.deadline = RedisModule_Milliseconds() + f.retry;
 	terms.error = f.error;
 	terms.error_len = f.error_len;
 	l = lease_set(ctx, q, argv[2], &entry->id, &terms);
 	replicate_lease(ctx, argv[1], argv[2], &terms, &entry->name, 1);
-	if (f.is_dead || is_last_attempt(q, l)) {
-		/* If the dead cannot be appended to, it fails all the same, and waits. */
-		reply = bury(ctx, name, argv[1], l, f.error, f.error_len);
-		if (reply)
-			return reply_error(ctx, reply, 0);
+	if (terms.state == LEASE_DEAD) {
+		refused = bury(ctx, name, argv[1], l, f.error, f.error_len);
 		f.retry = -1;
 	}
 	changed(ctx, argv[1], name, &key);
+	if (refused)
+		return reply_error(ctx, refused, 0);
 	return RedisModule_ReplyWithLongLong(ctx, f.retry);
 }
 
@@ -931,8 +935,8 @@ static int command_retry(RedisModuleCtx *ctx, RedisModuleString **argv, int argc
 }
 
 /*
- * HTW.LEASE stream group deadline attempts LEASED|FAILED|OVER error entry [entry ...], for replicas
- * and files
+ * HTW.LEASE stream group deadline attempts LEASED|FAILED|DEAD|OVER error entry [entry ...], for
+ * replicas and files
  */
 static int command_lease(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 {
@@ -941,8 +945,8 @@ static int command_lease(RedisModuleCtx *ctx, RedisModuleString **argv, int argc
 	struct entry *entries;
 	RedisModuleString *name;
 	RedisModuleKey *key;
+	int i, state = 0;
 	bool is_over;
-	int i;
 
 	if (argc < 8)
 		return RedisModule_WrongArity(ctx);
@@ -953,10 +957,11 @@ static int command_lease(RedisModuleCtx *ctx, RedisModuleString **argv, int argc
 	is_over = is_word(argv[5], "over");
 	terms.deadline = deadline;
 	terms.attempts = attempts;
-	terms.is_failed = is_word(argv[5], "failed");
+	while (!is_over && state < LEASE_STATES && !is_word(argv[5], lease_words[state]))
+		state++;
+	terms.state = state;
 	terms.error = RedisModule_StringPtrLen(argv[6], &terms.error_len);
-	if ((!is_over && !terms.is_failed && !is_word(argv[5], "leased")) ||
-	    terms.error_len > LEASE_ERROR_MAX)
+	if (state == LEASE_STATES || terms.error_len > LEASE_ERROR_MAX)
 		return RedisModule_ReplyWithError(ctx, ERROR_SYNTAX);
 	entries = parse_entries(ctx, argv + 7, argc - 7);
 	if (!entries || open_queue(ctx, argv[1], READ_WRITE, &name, &key) != REDISMODULE_OK)

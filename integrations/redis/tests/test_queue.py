@@ -7,6 +7,7 @@ import time
 import pytest
 import redis
 from server import Htw, Jobs, at_once, rewrite_aof, wait
+from test_replication import in_step, link, same
 
 HOUR = 3600 * 1000
 QUEUE = "htw:{jobs}:jobs"
@@ -319,18 +320,42 @@ def test_dead(r, htw, jobs, how):
     assert job.attempts == 1 and job.fields == {"a": "b", "c": "d"} and job.entry != id_
 
 
-def test_dead_cannot_be_appended_to(r, jobs):
-    """It stays in the group and is tried again each second."""
+@pytest.mark.parametrize("tries, words", [(1, ("RETRY", 0)), (1, ()), (0, ("DEAD",))])
+def test_dead_cannot_be_appended_to(servers, tries, words):
+    """It stays in the group as dead, is nobody's, and is tried again each second, whatever happens meanwhile."""
+    server, replica = servers.start(*AOF), servers.start("--save", "")
+    link(server, replica)
+    r, jobs = server.client(), Jobs(server.client())
     r.set(DEAD, "x")
+    jobs.set("TRIES", tries, "BACKOFF", HOUR)
     r.xadd("jobs", {"a": "b"})
-    jobs.set("TRIES", 1)
     [job] = jobs.take("one")
     with pytest.raises(redis.ResponseError, match="^WRONGTYPE"):
-        jobs.fail("one", job, "RETRY", 0, "ERROR", "no room")
-    assert r.xpending("jobs", "g")["pending"] == 1
+        jobs.fail("one", job, *words, "ERROR", "no room")
+    # What has been given up is not revived by another setting.
+    jobs.set("TRIES", 0, "BACKOFF", 1000)
+    in_step(server, replica)
+    assert same(server, replica)
+    for how in "as it is", "reloaded", "rewritten", "started":
+        if how == "reloaded":
+            r.execute_command("DEBUG", "RELOAD")
+        elif how == "rewritten":
+            r.config_set("aof-use-rdb-preamble", "no")
+            rewrite_aof(r)
+        elif how == "started":
+            server.kill()
+            server.start()
+            r, jobs = server.client(), Jobs(server.client())
+        again = Htw(r).now() + 1200
+        wait(lambda until=again: Htw(r).now() > until)
+        [[entry, state, *_, error]] = r.execute_command("HTW.LIST", "jobs", "LEASED", "g")[1]
+        assert (entry, state, error) == (job.entry, "dead", "no room")
+        assert jobs.take("two") == [] and jobs.extend("one", HOUR, job) == 0
+        assert r.xpending("jobs", "g")["pending"] == 1
     r.delete(DEAD)
     [[_, fields]] = wait(lambda: r.xrange(DEAD), "dead job")
-    assert fields["dead-error"] == "no room"
+    assert (fields["dead-error"], fields["dead-attempts"]) == ("no room", "1")
+    assert r.xlen("jobs") == 0 and not r.exists(QUEUE)
 
 
 def test_pause(server, r, htw, jobs):
