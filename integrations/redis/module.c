@@ -97,6 +97,8 @@ static int on_key_event(RedisModuleCtx *ctx, int type, const char *event, RedisM
 	if (!strcmp(event, "expire")) {
 		keys_changed(ctx, key);
 	} else if (is_one(event, gone)) {
+		if (options.timeouts)
+			timeouts_gone(ctx, key);
 		keys_gone(ctx, key);
 	} else if (is_one(event, moved)) {
 		if (options.timeouts)

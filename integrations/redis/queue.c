@@ -29,6 +29,7 @@
 #include "extra.h"
 #include "lease.h"
 #include "places.h"
+#include "settings.h"
 
 #define PREFIX		"htw:{"
 #define RETRY_MS	1000
@@ -41,6 +42,8 @@ static uint64_t last_order;
 static pthread_t main_thread;
 static bool active;
 static bool rearm_is_due;
+/* A queue that was paused has left its key, and the server has not notified of that yet. */
+static bool paused_went;
 /* The log has said that the clock is at its limit, and not all has been armed since. */
 static bool is_logged;
 
@@ -451,6 +454,8 @@ void queue_displace(struct queue *q)
 {
 	if (!place_is_live(q))
 		return;
+	if (setting(q, SETTING_PAUSED))
+		paused_went = true;
 	due_leave(q);
 	deliver_ok(q);
 	place_leave(q);
@@ -641,6 +646,25 @@ void timeouts_arrived(RedisModuleCtx *ctx, bool completed)
 		correct_places(ctx);
 }
 
+/* Who waits for a job of the stream asks again, if this is a queue's name. */
+static void wake(RedisModuleCtx *ctx, RedisModuleString *name)
+{
+	RedisModuleString *stream = stream_name(name);
+
+	if (!stream)
+		return;
+	if (active)
+		RedisModule_SignalKeyAsReady(ctx, stream);
+	RedisModule_FreeString(NULL, stream);
+}
+
+void timeouts_gone(RedisModuleCtx *ctx, RedisModuleString *name)
+{
+	if (paused_went)
+		wake(ctx, name);
+	paused_went = false;
+}
+
 void timeouts_moved(RedisModuleCtx *ctx, RedisModuleString *name)
 {
 	RedisModuleKey *key = RedisModule_OpenKey(ctx, name, REDISMODULE_READ |
@@ -648,6 +672,7 @@ void timeouts_moved(RedisModuleCtx *ctx, RedisModuleString *name)
 	struct queue *q = queue_in(key);
 
 	RedisModule_CloseKey(key);
+	wake(ctx, name);
 	if (!q)
 		return;
 	queue_displace(q);

@@ -222,8 +222,12 @@ void timeouts_swap(int db, int other);
 void timeouts_arrive(void);
 void timeouts_arrived(RedisModuleCtx *ctx, bool completed);
 
-/* A value was put at @key of the selected database, other than by our commands or by loading. */
+/*
+ * A value was put at @key of the selected database, other than by our commands or by loading; or
+ * it has gone. Who waits for a job as the queue was paused asks again.
+ */
 void timeouts_moved(RedisModuleCtx *ctx, RedisModuleString *key);
+void timeouts_gone(RedisModuleCtx *ctx, RedisModuleString *key);
 
 void timeouts_status(struct timeouts_status *status);
 

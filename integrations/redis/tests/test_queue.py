@@ -377,6 +377,42 @@ def test_pause(server, r, htw, jobs):
     assert len(htw.r.xrange("jobs")) == 3 or htw.delivered("jobs", 3)
 
 
+def other_dump(r):
+    return redis.Redis(port=r.connection_pool.connection_kwargs["port"]).dump(OTHER)
+
+
+OTHER = "htw:{other}:other"
+UNPAUSED = {
+    "DEL": lambda r: r.delete(QUEUE),
+    "UNLINK": lambda r: r.unlink(QUEUE),
+    "expires": lambda r: r.pexpire(QUEUE, 1),
+    "RENAME": lambda r: r.rename(QUEUE, "parked"),
+    "RENAME over it": lambda r: r.rename(OTHER, QUEUE),
+    "COPY over it": lambda r: r.copy(OTHER, QUEUE, replace=True),
+    "RESTORE over it": lambda r: r.restore(QUEUE, 0, other_dump(r), replace=True),
+    "MOVE": lambda r: r.move(QUEUE, 7),
+    "SWAPDB": lambda r: r.swapdb(0, 5),
+    "FLUSHALL": lambda r: at_once(r, ("FLUSHALL",), ("XADD", "jobs", "1-1", "a", "b")),
+    "in a script": lambda r: r.eval("redis.call('DEL', KEYS[1])", 1, QUEUE),
+}
+
+
+@pytest.mark.parametrize("how", UNPAUSED.values(), ids=UNPAUSED.keys())
+def test_queue_of_who_waits_goes(server, r, htw, jobs, how):
+    """Whoever waits on a queue that is paused gets what there is when the key with the setting goes, or is replaced."""
+    for client in r, server.client(db=5):
+        client.xadd("jobs", {"a": "b"}, id="1-1")
+    htw.add("other", HOUR, "p")
+    jobs.set("PAUSED", 1)
+    got = []
+    thread = threading.Thread(target=lambda: got.extend(Jobs(server.client()).take("one", "BLOCK", 30000)))
+    thread.start()
+    wait(lambda: r.info("clients")["blocked_clients"] == 1, "worker")
+    how(r)
+    thread.join()
+    assert ids(got) == ["1-1"]
+
+
 def check(r, htw, digest, taken):
     assert r.execute_command("DEBUG", "DIGEST-VALUE", QUEUE) == digest
     jobs = Jobs(r)
