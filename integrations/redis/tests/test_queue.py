@@ -594,7 +594,8 @@ def test_many(r, htw, jobs):
         pipe.execute()
     first = []
     while len(first) < count:
-        first += jobs.take("one", "COUNT", 5000, "LEASE", 1500)
+        first += jobs.take("one", "COUNT", 5000, "LEASE", HOUR)
+    assert jobs.extend("one", 100, *first) == count
     second = []
     while len(second) < count:
         second += jobs.take("two", "COUNT", 5000, "BLOCK", 0)

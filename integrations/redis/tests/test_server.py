@@ -5,7 +5,7 @@ import threading
 
 import pytest
 import redis
-from server import Htw, Jobs, pairs, wait
+from server import Htw, Jobs, at_once, pairs, wait
 
 HOUR = 3600 * 1000
 QUEUE = "htw:{jobs}:jobs"
@@ -36,8 +36,7 @@ def test_notifications(server, r, htw):
     assert events(4) == [("htw.add", QUEUE), ("htw.add", QUEUE), ("htw.mod", QUEUE), ("htw.cancel", QUEUE)]
     htw.cancel("jobs", "a")
     assert events(2) == [("htw.cancel", QUEUE), ("del", QUEUE)]
-    htw.add("jobs", 1, "p")
-    htw.add("jobs", 50, "p")
+    at_once(r, ("HTW.ADD", "jobs", 1, "p"), ("HTW.ADD", "jobs", 50, "p"))
     assert events(5) == [("htw.add", QUEUE), ("htw.add", QUEUE), ("htw.fire", QUEUE), ("htw.fire", QUEUE),
                          ("del", QUEUE)]
     r.config_set("notify-keyspace-events", "Et")
