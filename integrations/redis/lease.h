@@ -32,7 +32,7 @@ extern const char *const lease_words[LEASE_STATES];
  * @next: next of those that have ended
  * @link: what points to this one; NULL if it has not ended, or nobody has noticed
  * @error: what the last failure said, behind its length; NULL if nothing
- * @attempts: how often the entry has been taken
+ * @attempts: how often the entry had been taken when the lease was set
  * @state: what it is for
  */
 struct lease {

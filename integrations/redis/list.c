@@ -206,11 +206,14 @@ static void reply_lease(RedisModuleCtx *ctx, RedisModuleString *stream, const st
 		RedisModule_ReplyWithCString(ctx, "over");
 	else
 		RedisModule_ReplyWithCString(ctx, l->link ? "ended" : lease_words[l->state]);
-	if (row)
+	if (row) {
+		/* The group's: others may have claimed it since. */
 		RedisModule_ReplyWithCallReply(ctx, RedisModule_CallReplyArrayElement(row, 1));
-	else
+		RedisModule_ReplyWithCallReply(ctx, RedisModule_CallReplyArrayElement(row, 3));
+	} else {
 		RedisModule_ReplyWithCString(ctx, "");
-	RedisModule_ReplyWithLongLong(ctx, l->attempts);
+		RedisModule_ReplyWithLongLong(ctx, l->attempts);
+	}
 	RedisModule_ReplyWithLongLong(ctx, l->deadline);
 	error = lease_error(l, &len);
 	RedisModule_ReplyWithStringBuffer(ctx, error, len);

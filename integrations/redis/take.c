@@ -311,8 +311,8 @@ static RedisModuleString **fields_of(RedisModuleCtx *ctx, RedisModuleCallReply *
  * Return: NULL, or what the server has refused; then all is as before.
  */
 static RedisModuleCallReply *bury(RedisModuleCtx *ctx, RedisModuleString *name,
-				  RedisModuleString *stream, struct lease *l, const char *error,
-				  size_t error_len)
+				  RedisModuleString *stream, struct lease *l, uint32_t attempts,
+				  const char *error, size_t error_len)
 {
 	RedisModuleString *group = lease_group_name(ctx, l);
 	RedisModuleString *entry = RedisModule_CreateStringFromStreamID(ctx, &l->entry);
@@ -332,7 +332,7 @@ static RedisModuleCallReply *bury(RedisModuleCtx *ctx, RedisModuleString *name,
 									 strlen(dead_fields[i]));
 		fields[count + 1] = RedisModule_CreateStringFromString(ctx, group);
 		fields[count + 3] = RedisModule_CreateStringFromString(ctx, entry);
-		fields[count + 5] = RedisModule_CreateStringFromLongLong(ctx, l->attempts);
+		fields[count + 5] = RedisModule_CreateStringFromLongLong(ctx, attempts);
 		fields[count + 7] = RedisModule_CreateString(ctx, error, error_len);
 		count += 2 * DEAD_FIELDS;
 		reply = RedisModule_Call(ctx, "XADD", "!SEscv", dead_name(ctx, name), "*", fields,
@@ -372,8 +372,9 @@ static void end(RedisModuleCtx *ctx, RedisModuleString *stream, RedisModuleStrin
 	static const char ended[] = "lease ended";
 	const char *error = ended;
 	size_t error_len = strlen(ended);
+	uint32_t attempts;
 
-	switch (state_of(ask_pending(ctx, stream, group, entry, NULL), &l->attempts)) {
+	switch (state_of(ask_pending(ctx, stream, group, entry, NULL), &attempts)) {
 	case STATE_UNKNOWN:
 		retry(ctx, l);
 		return;
@@ -381,14 +382,14 @@ static void end(RedisModuleCtx *ctx, RedisModuleString *stream, RedisModuleStrin
 		forget(ctx, stream, l);
 		break;
 	case STATE_PENDING:
-		if (l->state != LEASE_DEAD && !is_last_attempt(q, l->attempts)) {
+		if (l->state != LEASE_DEAD && !is_last_attempt(q, attempts)) {
 			lease_enter_ended(l);
 			RedisModule_SignalKeyAsReady(ctx, stream);
 			break;
 		}
 		if (l->state != LEASE_TAKEN)
 			error = lease_error(l, &error_len);
-		if (bury(ctx, name, stream, l, error, error_len)) {
+		if (bury(ctx, name, stream, l, attempts, error, error_len)) {
 			retry(ctx, l);
 			return;
 		}
@@ -868,7 +869,8 @@ static int command_fail(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 	l = lease_set(ctx, q, argv[2], &entry->id, &terms);
 	replicate_lease(ctx, argv[1], argv[2], &terms, &entry->name, 1);
 	if (terms.state == LEASE_DEAD) {
-		refused = bury(ctx, name, argv[1], l, f.error, f.error_len);
+		refused = bury(ctx, name, argv[1], l, terms.attempts, f.error,
+			       f.error_len);
 		f.retry = -1;
 	}
 	changed(ctx, argv[1], name, &key);

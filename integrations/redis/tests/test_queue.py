@@ -22,6 +22,14 @@ def jobs(r):
     return Jobs(r)
 
 
+@pytest.fixture
+def masters(servers):
+    """A master and its replica."""
+    master, replica = servers.start("--save", ""), servers.start("--save", "")
+    link(master, replica)
+    return master, replica
+
+
 def ids(taken):
     return [job.entry for job in taken]
 
@@ -662,6 +670,32 @@ def test_list_leased(r, htw, jobs):
     assert {row[3] for row in rows} == {1} and rows[1][5] == "no room" and rows[0][5] == ""
     assert before + HOUR <= rows[0][4] <= htw.now() + HOUR
     assert pages(r, "LEASED", "other") == ([], 1)
+
+
+@pytest.mark.parametrize("how", ["claimed", "failed", "ended"])
+def test_list_attempts(masters, how):
+    """The attempts that are listed are those of the job, whoever has claimed it; the replica has the same lease."""
+    master, replica = masters
+    r, jobs = master.client(), Jobs(master.client())
+    id_ = r.xadd("jobs", {"a": "b"})
+    [job] = jobs.take("one", "LEASE", HOUR)
+    if how == "failed":
+        jobs.fail("one", job, "RETRY", HOUR)
+    elif how == "ended":
+        # It can be extended by who has it, which is a lease again.
+        jobs.fail("one", job, "RETRY", 300)
+    for attempts in 2, 3:
+        assert [entry for entry, _ in r.xclaim("jobs", "g", "two", 0, [id_])] == [id_]
+        [row] = r.execute_command("HTW.LIST", "jobs", "LEASED", "g")[1]
+        assert row[0] == id_ and row[2:4] == ["two", attempts]
+    if how == "ended":
+        wait(lambda: jobs.ended() == 1, "end of the wait")
+    in_step(master, replica)
+    assert same(master, replica)
+    assert jobs.extend("two", HOUR, job) == 1
+    in_step(master, replica)
+    assert same(master, replica)
+    assert r.execute_command("HTW.LIST", "jobs", "LEASED", "g")[1][0][1:4] == ["leased", "two", 3]
 
 
 def test_info(r, htw, jobs):
