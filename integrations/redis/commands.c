@@ -168,6 +168,7 @@ static int add_as(RedisModuleCtx *ctx, RedisModuleString **argv, int64_t due,
 	struct timeout *t, *old;
 	RedisModuleKey *key;
 	struct queue *q;
+	bool is_busy;
 
 	if (due < 0)
 		return RedisModule_ReplyWithError(ctx, ERROR_TIME);
@@ -183,9 +184,10 @@ static int add_as(RedisModuleCtx *ctx, RedisModuleString **argv, int64_t due,
 		id = new_id(ctx, q);
 	s = RedisModule_StringPtrLen(id, &len);
 	old = q ? queue_find(q, s, len) : NULL;
-	if (old && o->extra.once)
+	is_busy = old && !extra_is_free(old);
+	if (is_busy && o->extra.once)
 		return RedisModule_ReplyWithNull(ctx);
-	if (old && !o->replace)
+	if (is_busy && !o->replace)
 		return RedisModule_ReplyWithError(ctx, ERROR_BUSY);
 
 	t = timeout_new(s, len, due, payload, payload_len);

@@ -300,7 +300,6 @@ static enum result deliver(RedisModuleCtx *ctx, struct queue *q)
 	enum result result = ENDED;
 	char reason[REASON_MAX];
 	RedisModuleKey *key;
-	bool is_kept;
 	size_t id_len;
 	const char *s;
 
@@ -318,8 +317,7 @@ static enum result deliver(RedisModuleCtx *ctx, struct queue *q)
 	}
 	RedisModule_CloseKey(key);
 
-	is_kept = extra_is_kept(t);
-	result = is_kept ? DELIVERED : append(ctx, q, stream, id, t, now, reason);
+	result = append(ctx, q, stream, id, t, now, reason);
 	snprintf(refused, sizeof(refused), "%s", result == REFUSED ? reason : "");
 	key = RedisModule_OpenKey(ctx, name, REDISMODULE_READ | REDISMODULE_WRITE);
 	s = RedisModule_StringPtrLen(id, &id_len);
@@ -329,8 +327,8 @@ static enum result deliver(RedisModuleCtx *ctx, struct queue *q)
 	} else if (result == DELIVERED) {
 		deliver_ok(q);
 		result = remove_and_close(ctx, name, key, q, stream, id, t, now);
-		totals.delivered += is_kept ? 0 : 1;
-		if (!is_kept && late > totals.max_late)
+		totals.delivered++;
+		if (late > totals.max_late)
 			totals.max_late = late;
 	} else {
 		RedisModule_CloseKey(key);
@@ -422,13 +420,43 @@ void deliver_soon(void)
 	drain_in(0);
 }
 
+/* An id has been kept for its time, and is free, whatever holds up what is to be delivered. */
+static void free_id(RedisModuleCtx *ctx, struct timeout *t)
+{
+	struct queue *q = t->queue;
+	RedisModuleString *name = RedisModule_HoldString(NULL, q->key);
+	RedisModuleString *stream = RedisModule_HoldString(NULL, q->stream);
+	RedisModuleString *id = RedisModule_CreateString(NULL, t->bytes, t->id_len);
+	RedisModuleKey *key;
+
+	RedisModule_SelectDb(ctx, q->home->number);
+	key = RedisModule_OpenKey(ctx, name, REDISMODULE_READ | REDISMODULE_WRITE);
+	if (queue_in(key) == q) {
+		RedisModule_Replicate(ctx, "HTW.CANCEL", "ss", stream, id);
+		queue_remove(q, t);
+		queue_changed(ctx, stream, name, &key, "htw.cancel");
+	} else if (atomic_load(&q->ended) & FREED) {
+		queue_displace(q);	/* as in deliver() */
+	}
+	RedisModule_CloseKey(key);
+	RedisModule_FreeString(NULL, name);
+	RedisModule_FreeString(NULL, stream);
+	RedisModule_FreeString(NULL, id);
+}
+
 /* Deliver a timeout whose timer has expired, or have it wait with those that are in line. */
 static void due(RedisModuleCtx *ctx, void *what)
 {
 	struct timeout *t = what;
 	struct queue *q = t->queue;
 
-	if (!timeout_expired(t) || setting(q, SETTING_PAUSED))
+	if (!timeout_expired(t))
+		return;
+	if (!t->in_line) {
+		free_id(ctx, t);
+		return;
+	}
+	if (setting(q, SETTING_PAUSED))
 		return;
 	if (q->waiting > 1 || (*refused && queues_due() > 1)) {
 		drain_in(*refused ? REFUSED_MS : wait_of(q));

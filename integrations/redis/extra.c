@@ -137,6 +137,11 @@ bool extra_is_kept(const struct timeout *t)
 	return e && e->is_kept;
 }
 
+bool extra_is_free(const struct timeout *t)
+{
+	return t->due <= RedisModule_Milliseconds() && extra_is_kept(t);
+}
+
 static size_t bytes_of(const struct extra *e)
 {
 	return RedisModule_MallocSize((void *)e) +

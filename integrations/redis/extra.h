@@ -46,6 +46,9 @@ const struct extra *extra_of(const struct timeout *t);
 /* Is the timeout only an id that is kept? */
 bool extra_is_kept(const struct timeout *t);
 
+/* Is it one whose time is over, though its timer has not expired yet? The id is free. */
+bool extra_is_free(const struct timeout *t);
+
 /* Give a timeout of a queue what is in @e, and take over its fields; or nothing, if that is all. */
 void extra_set(struct timeout *t, const struct extra *e);
 

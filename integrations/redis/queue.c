@@ -277,7 +277,8 @@ bool timeout_expired(struct timeout *t)
 	/* It is gone or parked, and its timers have not been stopped. */
 	if (!place_is_live(t->queue) || !t->queue->stream)
 		return false;
-	line_enter(t);
+	if (!extra_is_kept(t))
+		line_enter(t);
 	return true;
 }
 
@@ -380,7 +381,8 @@ struct in_order *queue_in_order(const struct queue *q)
 
 /*
  * Arm what is not armed. What is due enters the line, by its time; so does what was armed and has
- * become due meanwhile, and what was in line already.
+ * become due meanwhile, and what was in line already. An id that was kept until now ends by a timer
+ * that expires at once.
  */
 static bool arm_rest(RedisModuleCtx *ctx, struct queue *q)
 {
@@ -395,7 +397,7 @@ static bool arm_rest(RedisModuleCtx *ctx, struct queue *q)
 	for (n = 0; ok && n < size; n++) {
 		struct timeout *t = all[n].timeout;
 
-		if (t->due <= now)
+		if (t->due <= now && !extra_is_kept(t))
 			line_enter(t);
 		else if (!t->timer && !t->in_line)
 			ok = arm(ctx, t);

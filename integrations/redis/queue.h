@@ -150,7 +150,11 @@ int timeout_arm_new(struct timeout *t);
 /* Give a timeout a new time. */
 void timeout_move(RedisModuleCtx *ctx, struct timeout *t, int64_t due);
 
-/* Its timer has expired: it goes to the end of the line. Return: false if its queue has none. */
+/*
+ * Its timer has expired: it goes to the end of the line, unless it is only an id that was kept.
+ *
+ * Return: false if its queue is gone or parked.
+ */
 bool timeout_expired(struct timeout *t);
 
 struct queue *queue_new(void);

@@ -2,10 +2,11 @@
 """What may be asked for when a job is added: repetition, ids that are kept, fields, many at once."""
 
 import random
+import time
 
 import pytest
 import redis
-from server import Htw, rewrite_aof, wait
+from server import Htw, at_once, rewrite_aof, wait
 from test_replication import in_step, link, same
 
 HOUR = 3600 * 1000
@@ -57,6 +58,46 @@ def test_once(r, htw):
     # It is given free.
     assert htw.cancel("jobs", "a") == 0 and not r.exists(QUEUE)
     assert [fields["payload"] for fields in entries(r)] == ["p", "q"] and htw.info()["delivered"] == 2
+
+
+@pytest.mark.parametrize("how", ["paused", "another type", "too few replicas", "restarted"])
+def test_once_ends_on_time(servers, how):
+    """What holds up deliveries does not hold up the end of an id that is kept, and nothing is left of it."""
+    server, replica = servers.start(*AOF), servers.start("--save", "")
+    link(server, replica)
+    r, htw = server.client(), Htw(server.client())
+    htw.add("jobs", 0, "p", "ID", "a", "ONCE", 1500)
+    end = htw.delivered("jobs", 1)[0]["at"] + 1500
+    if how == "paused":
+        r.execute_command("HTW.SET", "jobs", "PAUSED", 1)
+    elif how == "another type":
+        r.delete("jobs")
+        at_once(r, ("HTW.ADD", "jobs", 0, "q"), ("SET", "jobs", "x"))
+    elif how == "restarted":
+        server.stop()
+        wait(lambda: time.time() * 1000 > end, "end of the id")
+        server.start()
+        r, htw = server.client(), Htw(server.client())
+    else:
+        r.config_set("min-replicas-to-write", 5)
+    pending = 1 if how == "another type" else 0
+    wait(lambda: htw.info("jobs")["pending"] == pending, "end of the id")
+    assert htw.now() >= end
+    r.config_set("min-replicas-to-write", 0)
+    link(server, replica)
+    in_step(server, replica)
+    assert same(server, replica)
+    assert r.exists(QUEUE) == (how in ("paused", "another type"))
+
+
+def test_once_ends_where_it_is_asked(servers):
+    """An id is free when its time is over, also before the server has come to its timer."""
+    server = servers.start("--save", "")
+    r, htw = server.client(), Htw(server.client())
+    htw.add("jobs", 0, "p", "ID", "a", "ONCE", 300)
+    htw.delivered("jobs", 1)
+    [_, got] = at_once(r, ("DEBUG", "SLEEP", "0.4"), ("HTW.ADD", "jobs", HOUR, "q", "ID", "a", "ONCE", 1))
+    assert got == "a" and htw.info("jobs", "a")["payload"] == "q"
 
 
 def test_every(r, htw):
