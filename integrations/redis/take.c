@@ -498,24 +498,42 @@ static bool claim(RedisModuleCtx *ctx, const struct take *t, struct queue *q, st
 	return true;
 }
 
-/* Ask the server for new entries; make the group, if there is none. */
-static RedisModuleCallReply *read_new(RedisModuleCtx *ctx, const struct take *t, long long count)
+/* Is there nothing under this name? */
+static bool is_empty(RedisModuleCtx *ctx, RedisModuleString *name)
 {
-	RedisModuleCallReply *reply;
+	RedisModuleKey *key = RedisModule_OpenKey(ctx, name, REDISMODULE_READ |
+						  REDISMODULE_OPEN_KEY_NOTOUCH);
+	const int type = RedisModule_KeyType(key);
+
+	RedisModule_CloseKey(key);
+	return type == REDISMODULE_KEYTYPE_EMPTY;
+}
+
+/*
+ * Ask the server for new entries; make the group, if there is none. A stream is not made: its name
+ * may be mistyped.
+ *
+ * Return: false, if there is none; else its reply is written, which may be an error.
+ */
+static bool read_new(RedisModuleCtx *ctx, const struct take *t, long long count,
+		     RedisModuleCallReply **reply)
+{
 	bool again = true;
 
 	for (;;) {
 		errno = 0;
-		reply = RedisModule_Call(ctx, "XREADGROUP", "Ecssclcsc", "GROUP", t->group,
-					 t->consumer, "COUNT", count, "STREAMS", t->stream, ">");
-		if (!again || !is_code(reply, "NOGROUP"))
-			return reply;
+		*reply = RedisModule_Call(ctx, "XREADGROUP", "Ecssclcsc", "GROUP", t->group,
+					  t->consumer, "COUNT", count, "STREAMS", t->stream, ">");
+		if (!again || !is_code(*reply, "NOGROUP"))
+			return true;
 		again = false;
 		errno = 0;
-		reply = RedisModule_Call(ctx, "XGROUP", "!Ecsscc", "CREATE", t->stream, t->group,
-					 "0", "MKSTREAM");
-		if (is_error(reply))
-			return reply;
+		if (is_empty(ctx, t->stream))
+			return false;
+		*reply = RedisModule_Call(ctx, "XGROUP", "!Ecssc", "CREATE", t->stream, t->group,
+					  "0");
+		if (is_error(*reply))
+			return true;
 	}
 }
 
@@ -628,8 +646,8 @@ static int take(RedisModuleCtx *ctx, const struct take *t)
 			break;
 		wrote = true;
 	}
-	if (!is_refused && count < (size_t)t->count) {
-		reply = read_new(ctx, t, t->count - count);
+	if (!is_refused && count < (size_t)t->count &&
+	    read_new(ctx, t, t->count - count, &reply)) {
 		if (is_error(reply)) {
 			error = reply;
 			is_refused = true;

@@ -242,6 +242,32 @@ BAD = {
 }
 
 
+MISTYPED = ["TAKE jobs g c", "TAKE jobs g c BLOCK 1", "DONE jobs g 1-1", "EXTEND jobs g c 1 1-1", "FAIL jobs g c 1-1",
+            "FAIL jobs g c 1-1 DEAD", "RETRY jobs 1-1", "LIST jobs PENDING", "LIST jobs LEASED g", "INFO jobs",
+            "INFO jobs a", "CANCEL jobs a", "MOD jobs a 1"]
+
+
+@pytest.mark.parametrize("words", MISTYPED)
+def test_no_key_is_made(r, words):
+    """A stream is made by who adds alone: a name that is mistyped leaves nothing."""
+    words = ("HTW." + words).split()
+    r.execute_command(*words)
+    at_once(r, words)
+    assert r.dbsize() == 0
+
+
+def test_stream_that_comes(server, r, jobs):
+    """Who waits where there is no stream gets the first of all that are added."""
+    got = []
+    thread = threading.Thread(target=lambda: got.extend(Jobs(server.client()).take("one", "BLOCK", 0)))
+    thread.start()
+    wait(lambda: r.info("clients")["blocked_clients"] == 1, "worker")
+    assert r.dbsize() == 0
+    first, _ = at_once(r, ("XADD", "jobs", "*", "a", "b"), ("XADD", "jobs", "*", "a", "c"))
+    thread.join()
+    assert ids(got) == [first]
+
+
 @pytest.mark.parametrize("words, error", BAD.items())
 def test_errors(r, words, error):
     """A command that is refused changes nothing."""

@@ -28,6 +28,7 @@ class Model:
 
     def __init__(self):
         self.entries = {}
+        self.is_there = False   # the stream, if only an empty one
         self.last = None        # of the group; None: there is no group
         self.pending = {}       # entry: [consumer, attempts]
         self.leases = {}        # entry: leased, failed or ended
@@ -77,6 +78,7 @@ class Model:
 
     def add(self, entry, number):
         self.entries[entry] = number
+        self.is_there = True
 
     def take(self, consumer, count):
         taken = []
@@ -90,6 +92,8 @@ class Model:
                 self.pending.pop(entry, None)
                 self.forget(entry)
         if len(taken) == count:
+            return taken
+        if not self.is_there:
             return taken
         if self.last is None:
             self.last = (0, 0)
@@ -232,6 +236,7 @@ class Pair:
     def drop(self):
         self.r.delete("jobs")
         self.model.entries.clear()
+        self.model.is_there = False
         self.model.destroy()
 
     def attempts(self):
