@@ -123,13 +123,30 @@ static int64_t parse_due(RedisModuleString *arg, bool absolute)
 	return ms < 0 ? now : now + ms;
 }
 
-/* An id that no timeout of the queue has; of those made here none comes twice. */
-static RedisModuleString *new_id(RedisModuleCtx *ctx, struct queue *q)
+/* What is to be added. */
+struct job {
+	int64_t due;
+	RedisModuleString *payload;
+	struct extra_options options;
+	RedisModuleString *id;		/* given, or made */
+	struct timeout *timeout;	/* NULL if ONCE was asked for, and the id is in use */
+};
+
+/* Is an id in use, by a timeout of the queue or by one that is about to be? Either may be NULL. */
+static bool is_busy(struct queue *q, RedisModuleDict *made, RedisModuleString *id)
+{
+	size_t len;
+	const char *s = RedisModule_StringPtrLen(id, &len);
+	struct timeout *old = q ? queue_find(q, s, len) : NULL;
+
+	return (old && !extra_is_free(old)) || (made && RedisModule_DictGet(made, id, NULL));
+}
+
+/* An id that is not in use; of those made here none comes twice. */
+static RedisModuleString *new_id(RedisModuleCtx *ctx, struct queue *q, RedisModuleDict *made)
 {
 	static long long last_ms, sequence;
 	RedisModuleString *id;
-	size_t len;
-	const char *s;
 
 	do {
 		const long long now = RedisModule_Milliseconds();
@@ -137,8 +154,7 @@ static RedisModuleString *new_id(RedisModuleCtx *ctx, struct queue *q)
 		sequence = now > last_ms ? 0 : sequence + 1;
 		last_ms = now > last_ms ? now : last_ms;
 		id = RedisModule_CreateStringPrintf(ctx, "%lld-%lld", last_ms, sequence);
-		s = RedisModule_StringPtrLen(id, &len);
-	} while (q && queue_find(q, s, len));
+	} while (is_busy(q, made, id));
 	return id;
 }
 
@@ -158,52 +174,109 @@ static void replicate_add(RedisModuleCtx *ctx, RedisModuleString *stream, const 
 	RedisModule_Free(words);
 }
 
-/* Add a timeout as was asked for; the options' fields are taken over, or left. */
-static int add_as(RedisModuleCtx *ctx, RedisModuleString **argv, int64_t due,
-		  struct extra_options *o)
+/* Is a job one that can be added? Return: NULL or an error. */
+static const char *check(const struct job *job)
 {
-	RedisModuleString *name, *id = o->id;
+	size_t len;
+
+	RedisModule_StringPtrLen(job->payload, &len);
+	if (job->due < 0)
+		return ERROR_TIME;
+	if (len > PAYLOAD_MAX - job->options.extra.fields_len)
+		return "ERR the payload is too long";
+	return NULL;
+}
+
+/* Make and arm the timeout of a job, which is not inserted. Return: NULL or an error. */
+static const char *make(RedisModuleCtx *ctx, struct queue *q, RedisModuleDict *made,
+			struct job *job)
+{
 	const char *s, *payload;
 	size_t len, payload_len;
-	struct timeout *t, *old;
-	RedisModuleKey *key;
-	struct queue *q;
-	bool is_busy;
+	struct timeout *t;
 
-	if (due < 0)
-		return RedisModule_ReplyWithError(ctx, ERROR_TIME);
-	payload = RedisModule_StringPtrLen(argv[3], &payload_len);
-	if (payload_len > PAYLOAD_MAX - o->extra.fields_len)
-		return RedisModule_ReplyWithError(ctx, "ERR the payload is too long");
-	if (!takes_entries(ctx, argv[1]))
-		return RedisModule_ReplyWithError(ctx, REDISMODULE_ERRORMSG_WRONGTYPE);
-	if (open_queue(ctx, argv[1], READ_WRITE, &name, &key) != REDISMODULE_OK)
-		return REDISMODULE_OK;
-	q = queue_in(key);
-	if (!id)
-		id = new_id(ctx, q);
-	s = RedisModule_StringPtrLen(id, &len);
-	old = q ? queue_find(q, s, len) : NULL;
-	is_busy = old && !extra_is_free(old);
-	if (is_busy && o->extra.once)
-		return RedisModule_ReplyWithNull(ctx);
-	if (is_busy && !o->replace)
-		return RedisModule_ReplyWithError(ctx, ERROR_BUSY);
-
-	t = timeout_new(s, len, due, payload, payload_len);
+	job->id = job->options.id;
+	if (!job->id)
+		job->id = new_id(ctx, q, made);
+	else if (!job->options.replace && is_busy(q, made, job->id))
+		return job->options.extra.once ? NULL : ERROR_BUSY;
+	s = RedisModule_StringPtrLen(job->id, &len);
+	payload = RedisModule_StringPtrLen(job->payload, &payload_len);
+	t = timeout_new(s, len, job->due, payload, payload_len);
 	if (timeout_arm_new(t)) {
 		RedisModule_Free(t);
-		return RedisModule_ReplyWithError(ctx, ERROR_LIMIT);
+		return ERROR_LIMIT;
 	}
-	q = queue_make(ctx, key, name);
+	job->timeout = t;
+	if (made)
+		RedisModule_DictReplace(made, job->id, t);
+	return NULL;
+}
+
+/* Insert what was made, in place of what has its id; the options' fields are taken over. */
+static void insert(RedisModuleCtx *ctx, RedisModuleString *stream, struct queue *q,
+		   struct job *job)
+{
+	struct timeout *t = job->timeout, *old = queue_find(q, t->bytes, t->id_len);
+
 	if (old)
 		queue_remove(q, old);
 	queue_insert(q, t);
-	extra_set(t, &o->extra);
-	o->extra.fields = NULL;
-	replicate_add(ctx, argv[1], t, argv[3], old);
-	queue_changed(ctx, argv[1], name, &key, "htw.add");
-	return RedisModule_ReplyWithString(ctx, id);
+	extra_set(t, &job->options.extra);
+	job->options.extra.fields = NULL;
+	replicate_add(ctx, stream, t, job->payload, old);
+}
+
+/*
+ * Add jobs: all are made before any is inserted, so that all are added or none.
+ *
+ * Return: false after an error was replied.
+ */
+static bool add_jobs(RedisModuleCtx *ctx, RedisModuleString *stream, struct job *jobs, int count)
+{
+	RedisModuleDict *made = count > 1 ? RedisModule_CreateDict(ctx) : NULL;
+	const char *error = NULL;
+	RedisModuleString *name;
+	RedisModuleKey *key;
+	bool is_any = false;
+	int n;
+
+	for (n = 0; !error && n < count; n++)
+		error = check(&jobs[n]);
+	if (!error && !takes_entries(ctx, stream))
+		error = REDISMODULE_ERRORMSG_WRONGTYPE;
+	if (error) {
+		RedisModule_ReplyWithError(ctx, error);
+		return false;
+	}
+	if (open_queue(ctx, stream, READ_WRITE, &name, &key) != REDISMODULE_OK)
+		return false;
+	for (n = 0; !error && n < count; n++) {
+		error = make(ctx, queue_in(key), made, &jobs[n]);
+		is_any = is_any || jobs[n].timeout;
+	}
+	if (error) {
+		for (n = 0; n < count; n++) {
+			if (!jobs[n].timeout)
+				continue;
+			clock_stop(&jobs[n].timeout->timer);
+			RedisModule_Free(jobs[n].timeout);
+		}
+		RedisModule_ReplyWithError(ctx, error);
+		return false;
+	}
+	for (n = 0; n < count; n++)
+		if (jobs[n].timeout)
+			insert(ctx, stream, queue_make(ctx, key, name), &jobs[n]);
+	if (is_any)
+		queue_changed(ctx, stream, name, &key, "htw.add");
+	return true;
+}
+
+static int reply_job(RedisModuleCtx *ctx, const struct job *job)
+{
+	return job->timeout ? RedisModule_ReplyWithString(ctx, job->id) :
+			      RedisModule_ReplyWithNull(ctx);
 }
 
 /*
@@ -212,70 +285,60 @@ static int add_as(RedisModuleCtx *ctx, RedisModuleString **argv, int64_t due,
  */
 static int add(RedisModuleCtx *ctx, RedisModuleString **argv, int argc, bool absolute)
 {
-	struct extra_options options;
+	struct job job = { 0 };
 	const char *error;
 
 	if (argc < 4)
 		return RedisModule_WrongArity(ctx);
 	RedisModule_AutoMemory(ctx);
-	error = extra_parse(argv + 4, argc - 4, &options);
+	error = extra_parse(argv + 4, argc - 4, &job.options, NULL);
+	job.due = parse_due(argv[2], absolute);
+	job.payload = argv[3];
 	if (error)
 		RedisModule_ReplyWithError(ctx, error);
-	else
-		add_as(ctx, argv, parse_due(argv[2], absolute), &options);
-	extra_drop(&options.extra);
+	else if (add_jobs(ctx, argv[1], &job, 1))
+		reply_job(ctx, &job);
+	extra_drop(&job.options.extra);
 	return REDISMODULE_OK;
 }
 
-/* HTW.MADD stream milliseconds payload [milliseconds payload ...] */
+/*
+ * HTW.MADD stream milliseconds payload [option ...] [milliseconds payload [option ...] ...], the
+ * options as of HTW.ADD, but FIELDS count name value [name value ...]
+ */
 static int command_madd(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 {
-	const int count = (argc - 2) / 2;
-	RedisModuleString *name, *id;
-	struct timeout **all;
-	RedisModuleKey *key;
-	struct queue *q;
+	struct job *jobs;
 	const char *error = NULL;
-	int n;
+	int i, n, used, count = 0;
 
-	if (argc < 4 || argc % 2)
+	if (argc < 4)
 		return RedisModule_WrongArity(ctx);
 	RedisModule_AutoMemory(ctx);
-	if (!takes_entries(ctx, argv[1]))
-		return RedisModule_ReplyWithError(ctx, REDISMODULE_ERRORMSG_WRONGTYPE);
-	if (open_queue(ctx, argv[1], READ_WRITE, &name, &key) != REDISMODULE_OK)
-		return REDISMODULE_OK;
-	/* All are made before any is inserted, so that all or none are added. */
-	all = RedisModule_PoolAlloc(ctx, count * sizeof(*all));
-	for (n = 0; !error && n < count; n++) {
-		const int64_t due = parse_due(argv[2 + 2 * n], false);
-		const char *s, *payload;
-		size_t len, payload_len;
+	jobs = RedisModule_Calloc(argc / 2, sizeof(*jobs));
+	for (i = 2; !error && i < argc; i += 2 + used) {
+		struct job *job = &jobs[count++];
 
-		payload = RedisModule_StringPtrLen(argv[3 + 2 * n], &payload_len);
-		id = new_id(ctx, queue_in(key));
-		s = RedisModule_StringPtrLen(id, &len);
-		all[n] = timeout_new(s, len, due, payload, payload_len);
-		if (due < 0)
+		used = 0;
+		job->due = parse_due(argv[i], false);
+		if (job->due < 0)
 			error = ERROR_TIME;
-		else if (timeout_arm_new(all[n]))
-			error = ERROR_LIMIT;
+		else if (i + 1 == argc)
+			error = "ERR syntax error";
+		else
+			error = extra_parse(argv + i + 2, argc - i - 2, &job->options, &used);
+		job->payload = argv[i + 1 < argc ? i + 1 : i];
 	}
 	if (error) {
-		while (n--) {
-			clock_stop(&all[n]->timer);
-			RedisModule_Free(all[n]);
-		}
-		return RedisModule_ReplyWithError(ctx, error);
+		RedisModule_ReplyWithError(ctx, error);
+	} else if (add_jobs(ctx, argv[1], jobs, count)) {
+		RedisModule_ReplyWithArray(ctx, count);
+		for (n = 0; n < count; n++)
+			reply_job(ctx, &jobs[n]);
 	}
-	q = queue_make(ctx, key, name);
-	RedisModule_ReplyWithArray(ctx, count);
-	for (n = 0; n < count; n++) {
-		queue_insert(q, all[n]);
-		RedisModule_ReplyWithStringBuffer(ctx, all[n]->bytes, all[n]->id_len);
-		replicate_add(ctx, argv[1], all[n], argv[3 + 2 * n], false);
-	}
-	queue_changed(ctx, argv[1], name, &key, "htw.add");
+	for (n = 0; n < count; n++)
+		extra_drop(&jobs[n].options.extra);
+	RedisModule_Free(jobs);
 	return REDISMODULE_OK;
 }
 
@@ -419,20 +482,27 @@ static RedisModuleCommandArg field_args[] = {
 	{ 0 },
 };
 
-/* What may follow in any order, FIELDS as the last. */
-#define ADD_OPTIONS										\
+static RedisModuleCommandArg counted_args[] = {
+	ARG("count", INTEGER, NULL, 0),
+	{ .name = "field", .type = REDISMODULE_ARG_TYPE_BLOCK, .key_spec_index = -1,
+	  .flags = ARG_MULTIPLE, .subargs = field_args },
+	{ 0 },
+};
+
+/* What may follow in any order; of HTW.ADD, FIELDS as the last. */
+#define ADD_OPTIONS(more, args)									\
 	ARG("id", STRING, "ID", ARG_OPTIONAL),							\
 	ARG("replace", PURE_TOKEN, "REPLACE", ARG_OPTIONAL),					\
 	ARG("once", INTEGER, "ONCE", ARG_OPTIONAL),						\
 	ARG("every", INTEGER, "EVERY", ARG_OPTIONAL),						\
 	{ .name = "fields", .type = REDISMODULE_ARG_TYPE_BLOCK, .key_spec_index = -1,		\
-	  .token = "FIELDS", .flags = ARG_OPTIONAL | ARG_MULTIPLE, .subargs = field_args }
+	  .token = "FIELDS", .flags = ARG_OPTIONAL | (more), .subargs = args }
 
 static RedisModuleCommandArg add_args[] = {
 	ARG_STREAM,
 	ARG("milliseconds", INTEGER, NULL, 0),
 	ARG("payload", STRING, NULL, 0),
-	ADD_OPTIONS,
+	ADD_OPTIONS(ARG_MULTIPLE, field_args),
 	{ 0 },
 };
 
@@ -440,13 +510,14 @@ static RedisModuleCommandArg at_args[] = {
 	ARG_STREAM,
 	ARG("unix-time-milliseconds", UNIX_TIME, NULL, 0),
 	ARG("payload", STRING, NULL, 0),
-	ADD_OPTIONS,
+	ADD_OPTIONS(ARG_MULTIPLE, field_args),
 	{ 0 },
 };
 
 static RedisModuleCommandArg each_args[] = {
 	ARG("milliseconds", INTEGER, NULL, 0),
 	ARG("payload", STRING, NULL, 0),
+	ADD_OPTIONS(0, counted_args),
 	{ 0 },
 };
 

@@ -81,10 +81,23 @@ static const char *check(const struct extra_options *o)
 	return NULL;
 }
 
-const char *extra_parse(RedisModuleString **argv, int argc, struct extra_options *o)
+/* How many words are names and values, from those after FIELDS on. Return: -1 if it is wrong. */
+static int count_fields(RedisModuleString **argv, int argc, bool is_counted)
+{
+	long long count;
+
+	if (!is_counted)
+		return argc % 2 ? -1 : argc;
+	if (RedisModule_StringToLongLong(argv[0], &count) != REDISMODULE_OK || count < 1 ||
+	    count > (argc - 1) / 2)
+		return -1;
+	return 2 * count;
+}
+
+const char *extra_parse(RedisModuleString **argv, int argc, struct extra_options *o, int *used)
 {
 	static const char syntax[] = "ERR syntax error";
-	int i;
+	int i, count;
 
 	*o = (struct extra_options){ 0 };
 	for (i = 0; i < argc; i++) {
@@ -102,16 +115,22 @@ const char *extra_parse(RedisModuleString **argv, int argc, struct extra_options
 		} else if (has_value && is_word(argv[i], "every")) {
 			if (!parse_ms(argv[++i], &o->extra.every))
 				return "ERR invalid time in milliseconds";
-		} else if (has_value && is_word(argv[i], "fields")) {
-			if ((argc - i - 1) % 2)
+		} else if (has_value && !o->extra.fields && is_word(argv[i], "fields")) {
+			count = count_fields(argv + i + 1, argc - i - 1, used);
+			if (count < 0)
 				return syntax;
-			if (!parse_fields(argv + i + 1, argc - i - 1, &o->extra))
+			i += used ? 1 : 0;
+			if (!parse_fields(argv + i + 1, count, &o->extra))
 				return "ERR the fields are too long";
-			i = argc;
+			i += count;
+		} else if (used) {
+			break;
 		} else {
 			return syntax;
 		}
 	}
+	if (used)
+		*used = i;
 	return check(o);
 }
 

@@ -33,11 +33,16 @@ struct extra_options {
 };
 
 /*
- * Parse options; free the fields with extra_drop(), unless they are handed to extra_set().
+ * Parse options; free the fields with extra_drop(), also after an error, unless they are handed to
+ * extra_set().
+ *
+ * @used: NULL if all words are options, and FIELDS takes the rest; if others may follow, as those
+ *	of the next timeout, then FIELDS has a count, and this is out: how many words were options
  *
  * Return: NULL or an error.
  */
-const char *extra_parse(RedisModuleString **argv, int argc, struct extra_options *options);
+const char *extra_parse(RedisModuleString **argv, int argc, struct extra_options *options,
+			int *used);
 void extra_drop(struct extra *e);
 
 /* What a timeout has besides its payload; NULL if nothing. */

@@ -153,6 +153,74 @@ def test_madd(r, htw):
     assert htw.info("jobs")["pending"] == htw.info()["timers"] == 1
 
 
+def madd(r, *jobs):
+    return r.execute_command("HTW.MADD", "jobs", *(word for job in jobs for word in job))
+
+
+def test_madd_options(servers):
+    """Each has its own options, in any order, and what follows FIELDS is counted."""
+    server, replica = servers.start(*COMMANDS), servers.start("--save", "")
+    link(server, replica)
+    r, htw = server.client(), Htw(server.client())
+    got = madd(r, (HOUR, "p", "ID", "a", "ONCE", HOUR), (HOUR, "", "FIELDS", 2, "7", "8", "id", "9", "ID", "b"),
+               (HOUR, "ID"), (HOUR, "q", "every", 5000), (HOUR, "r", "ID", "c", "REPLACE"),
+               (HOUR, "7", "FIELDS", 1, "FIELDS", "1"))
+    assert got[:2] == ["a", "b"] and got[4] == "c" and len(set(got)) == 6
+    rows = {row[0]: row[2:] for row in r.execute_command("HTW.LIST", "jobs", "PENDING")[1]}
+    assert rows == {"a": ["p", ["ONCE", str(HOUR)]], "b": ["", ["FIELDS", "7", "8", "id", "9"]], got[2]: ["ID", []],
+                    got[3]: ["q", ["EVERY", "5000"]], "c": ["r", []], got[5]: ["7", ["FIELDS", "FIELDS", "1"]]}
+    # Those that are there already, in the queue or in the command, are null with ONCE, and replaced with REPLACE.
+    again = madd(r, (HOUR, "x", "ID", "a", "ONCE", 1), (HOUR, "y", "ID", "d", "ONCE", 1),
+                 (HOUR, "z", "ID", "d", "ONCE", 1), (HOUR, "s", "ID", "c", "REPLACE"), (HOUR, "t", "ID", "c", "REPLACE"))
+    assert again == [None, "d", None, "c", "c"]
+    assert [htw.info("jobs", id_)["payload"] for id_ in "adc"] == ["p", "y", "t"]
+    assert madd(r, (HOUR, "x", "ID", "a", "ONCE", 1)) == [None]
+    # One that is refused: none is added, and no timer is left.
+    for words in ((HOUR, "x", "ID", "a"), (HOUR, "x", "ID", "new"), (HOUR, "x", "FIELDS", 2, "a", "b"),
+                  ("FIELDS", "x")):
+        with pytest.raises(redis.ResponseError):
+            madd(r, (HOUR, "x", "ID", "new"), words)
+    assert htw.info()["timers"] == htw.info("jobs")["pending"] == 7
+    in_step(server, replica)
+    assert same(server, replica)
+    digest = r.execute_command("DEBUG", "DIGEST-VALUE", QUEUE)
+    server.kill()
+    assert server.start().client().execute_command("DEBUG", "DIGEST-VALUE", QUEUE) == digest
+
+
+def test_madd_of_nothing(r, htw):
+    """What is in use already changes nothing, and makes no key."""
+    madd(r, (0, "p", "ID", "a", "ONCE", HOUR), (0, "p", "ID", "b"))
+    htw.delivered("jobs", 2)
+    with r.pipeline() as watcher:
+        watcher.watch(QUEUE, "jobs")
+        assert madd(r, (0, "p", "ID", "a", "ONCE", 1)) == [None]
+        watcher.multi()
+        watcher.ping()
+        assert watcher.execute() == [True]
+    assert at_once(r, ("HTW.MADD", "jobs", HOUR, "p", "ID", "c", "ONCE", 1)) == [["c"]]
+    script = "return redis.call('HTW.MADD', KEYS[1], 3600000, 'p', 'ID', 'c', 'ONCE', '1', '3600000', 'q', 'ID', 'd')"
+    assert r.eval(script, 1, "jobs") == [None, "d"]
+
+
+MADD_BAD = {
+    "1": "arguments", "1 p 2": "syntax", "1 p ONCE 5": "ID", "1 p ID a ONCE 5 EVERY 5": "ONCE", "1 p EVERY 0": "time",
+    "1 p FIELDS 0": "syntax", "1 p FIELDS 1 a": "syntax", "1 p FIELDS a b": "syntax", "1 p FIELDS 1 a b c": "time",
+    "1 p FIELDS 1 a b FIELDS 1 c d": "time", "1 p NEVER 5": "time", "1 p ID": "time", "1 p ID a 1 q ID a": "BUSYID",
+    "1 p FIELDS 9223372036854775807 a b": "syntax", "1 p FIELDS -1 a b": "syntax",
+}
+
+
+@pytest.mark.parametrize("words, error", MADD_BAD.items())
+def test_madd_errors(r, htw, words, error):
+    for first in [], [HOUR, "p", "FIELDS", 1, "a", "b"]:
+        if error == "arguments" and first:
+            continue
+        with pytest.raises(redis.ResponseError, match=error):
+            r.execute_command("HTW.MADD", "jobs", *first, *words.split())
+    assert r.dbsize() == 0 and htw.info()["timers"] == 0
+
+
 def test_madd_at_the_limit(servers):
     server = servers.start("--save", "", module=("LIMIT", "5"))
     htw = Htw(server.client())

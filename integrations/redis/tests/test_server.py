@@ -159,10 +159,11 @@ def test_docs(server):
         return f"[{text}]" if "optional" in a.get("flags", ()) else text
 
     options = "[ID id] [REPLACE] [ONCE once] [EVERY every] [FIELDS name value [name value ...]]"
+    each = "milliseconds payload " + options.replace("FIELDS", "FIELDS count")
     assert {name: words(pairs(doc)["arguments"]) for name, doc in docs.items()} == {
         "htw.add": f"stream milliseconds payload {options}",
         "htw.at": f"stream unix-time-milliseconds payload {options}",
-        "htw.madd": "stream milliseconds payload [milliseconds payload ...]",
+        "htw.madd": f"stream {each} [{each} ...]",
         "htw.cancel": "stream id [id ...]",
         "htw.mod": "stream id milliseconds [ABSTTL]",
         "htw.take": "stream group consumer [COUNT count] [LEASE lease] [BLOCK block]",
