@@ -18,6 +18,7 @@
 
 #define COUNT_START	10
 #define COUNT_MAX	1000
+#define KEPT_MAX	1000
 
 #define ERROR_SYNTAX	"ERR syntax error, or a number or a cursor is invalid"
 
@@ -88,26 +89,32 @@ static void reply_timeouts(RedisModuleCtx *ctx, struct timeout **page, size_t co
 	}
 }
 
+/* Ids that are kept are passed over, so many at most beside the page: it may be short, or empty. */
 static int list_by_id(RedisModuleCtx *ctx, struct queue *q, const struct list *list)
 {
-	const size_t most = list->count + 1;
-	struct timeout **page = RedisModule_PoolAlloc(ctx, most * sizeof(*page)), *t;
+	struct timeout **page = RedisModule_PoolAlloc(ctx, list->count * sizeof(*page)), *t;
+	const struct timeout *last = NULL;
 	RedisModuleDictIter *i;
-	size_t count = 0, len = 0;
+	size_t len = 0;
 	const char *after = list->cursor ? RedisModule_StringPtrLen(list->cursor, &len) : NULL;
+	long long count = 0, kept = 0;
 
 	i = RedisModule_DictIteratorStartC(q->by_id, after ? ">" : "^", (void *)after, len);
-	while (count < most && RedisModule_DictNextC(i, NULL, (void **)&t))
-		if (!extra_is_kept(t))
+	while (count < list->count && kept < KEPT_MAX &&
+	       RedisModule_DictNextC(i, NULL, (void **)&t)) {
+		last = t;
+		if (extra_is_kept(t))
+			kept++;
+		else
 			page[count++] = t;
-	RedisModule_DictIteratorStop(i);
+	}
 	RedisModule_ReplyWithArray(ctx, 2);
-	if (count == most)
-		RedisModule_ReplyWithStringBuffer(ctx, page[count - 2]->bytes,
-						  page[count - 2]->id_len);
+	if (RedisModule_DictNextC(i, NULL, (void **)&t))
+		RedisModule_ReplyWithStringBuffer(ctx, last->bytes, last->id_len);
 	else
 		RedisModule_ReplyWithCString(ctx, "");
-	reply_timeouts(ctx, page, count == most ? count - 1 : count);
+	RedisModule_DictIteratorStop(i);
+	reply_timeouts(ctx, page, count);
 	return REDISMODULE_OK;
 }
 

@@ -60,6 +60,23 @@ def test_once(r, htw):
     assert [fields["payload"] for fields in entries(r)] == ["p", "q"] and htw.info()["delivered"] == 2
 
 
+def test_list_beside_ids_that_are_kept(r, htw):
+    """A page by id costs what is in it, however many ids are kept: then it is short, and the cursor leads on."""
+    count = 5000
+    r.eval("for n = 1, ARGV[1] do redis.call('HTW.ADD', KEYS[1], 0, '', 'ID', 'k' .. n, 'ONCE', ARGV[2]) end", 1, "jobs",
+           count, HOUR)
+    wait(lambda: r.xlen("jobs") == count, "entries")
+    for id_ in "a", "z":
+        htw.add("jobs", HOUR, "p", "ID", id_)
+    shown, cursor, turns = [], "", 0
+    while turns == 0 or cursor:
+        [cursor, page] = r.execute_command("HTW.LIST", "jobs", "PENDING", "BY", "ID", "CURSOR", cursor)
+        shown += [row[0] for row in page]
+        turns += 1
+    assert shown == ["a", "z"] and turns == count // 1000 + 1
+    assert [row[0] for row in r.execute_command("HTW.LIST", "jobs", "PENDING")[1]] == ["a", "z"]
+
+
 @pytest.mark.parametrize("how", ["paused", "another type", "too few replicas", "restarted"])
 def test_once_ends_on_time(servers, how):
     """What holds up deliveries does not hold up the end of an id that is kept, and nothing is left of it."""
@@ -171,7 +188,8 @@ def test_madd_options(servers):
                     got[3]: ["q", ["EVERY", "5000"]], "c": ["r", []], got[5]: ["7", ["FIELDS", "FIELDS", "1"]]}
     # Those that are there already, in the queue or in the command, are null with ONCE, and replaced with REPLACE.
     again = madd(r, (HOUR, "x", "ID", "a", "ONCE", 1), (HOUR, "y", "ID", "d", "ONCE", 1),
-                 (HOUR, "z", "ID", "d", "ONCE", 1), (HOUR, "s", "ID", "c", "REPLACE"), (HOUR, "t", "ID", "c", "REPLACE"))
+                 (HOUR, "z", "ID", "d", "ONCE", 1), (HOUR, "s", "ID", "c", "REPLACE"),
+                 (HOUR, "t", "ID", "c", "REPLACE"))
     assert again == [None, "d", None, "c", "c"]
     assert [htw.info("jobs", id_)["payload"] for id_ in "adc"] == ["p", "y", "t"]
     assert madd(r, (HOUR, "x", "ID", "a", "ONCE", 1)) == [None]
