@@ -123,10 +123,10 @@ const char *extra_parse(RedisModuleString **argv, int argc, struct extra_options
 			if (!parse_fields(argv + i + 1, count, &o->extra))
 				return "ERR the fields are too long";
 			i += count;
-		} else if (used) {
-			break;
 		} else {
-			return syntax;
+			if (!used)
+				return syntax;
+			break;
 		}
 	}
 	if (used)
