@@ -306,15 +306,9 @@ static enum result deliver(RedisModuleCtx *ctx, struct queue *q)
 	name = RedisModule_HoldString(NULL, q->key);
 	stream = RedisModule_HoldString(NULL, q->stream);
 	id = RedisModule_CreateString(NULL, t->bytes, t->id_len);
-	RedisModule_SelectDb(ctx, q->home->number);
-	key = RedisModule_OpenKey(ctx, name, REDISMODULE_READ | REDISMODULE_WRITE);
-	if (queue_in(key) != q) {
-		RedisModule_CloseKey(key);
-		/* The server has freed it and did not say so before. */
-		if (atomic_load(&q->ended) & FREED)
-			queue_displace(q);
+	key = queue_open(ctx, q, name);
+	if (!key)
 		goto out;
-	}
 	RedisModule_CloseKey(key);
 
 	result = append(ctx, q, stream, id, t, now, reason);
@@ -427,18 +421,13 @@ static void free_id(RedisModuleCtx *ctx, struct timeout *t)
 	RedisModuleString *name = RedisModule_HoldString(NULL, q->key);
 	RedisModuleString *stream = RedisModule_HoldString(NULL, q->stream);
 	RedisModuleString *id = RedisModule_CreateString(NULL, t->bytes, t->id_len);
-	RedisModuleKey *key;
+	RedisModuleKey *key = queue_open(ctx, q, name);
 
-	RedisModule_SelectDb(ctx, q->home->number);
-	key = RedisModule_OpenKey(ctx, name, REDISMODULE_READ | REDISMODULE_WRITE);
-	if (queue_in(key) == q) {
+	if (key) {
 		RedisModule_Replicate(ctx, "HTW.CANCEL", "ss", stream, id);
 		queue_remove(q, t);
 		queue_changed(ctx, stream, name, &key, "htw.cancel");
-	} else if (atomic_load(&q->ended) & FREED) {
-		queue_displace(q);	/* as in deliver() */
 	}
-	RedisModule_CloseKey(key);
 	RedisModule_FreeString(NULL, name);
 	RedisModule_FreeString(NULL, stream);
 	RedisModule_FreeString(NULL, id);

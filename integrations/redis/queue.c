@@ -547,6 +547,21 @@ struct queue *queue_make(RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleSt
 	return q;
 }
 
+RedisModuleKey *queue_open(RedisModuleCtx *ctx, struct queue *q, RedisModuleString *name)
+{
+	RedisModuleKey *key;
+
+	RedisModule_SelectDb(ctx, q->home->number);
+	key = RedisModule_OpenKey(ctx, name, REDISMODULE_READ | REDISMODULE_WRITE);
+	if (queue_in(key) == q)
+		return key;
+	RedisModule_CloseKey(key);
+	/* The server has freed it and did not say so before. */
+	if (atomic_load(&q->ended) & FREED)
+		queue_displace(q);
+	return NULL;
+}
+
 /* The module's side. */
 
 void timeouts_set_active(RedisModuleCtx *ctx, bool on)

@@ -192,6 +192,14 @@ void queue_remove(struct queue *q, struct timeout *t);
 /* Are its timers armed? Its name is a stream's, and this server is active. */
 bool queue_is_active(const struct queue *q);
 
+/*
+ * Open the key of a queue one of whose timers has expired, for writing. The caller holds a reference
+ * to @name: the key may have a TTL and expire here, which frees the queue.
+ *
+ * Return: the key, to be closed; NULL if the queue is no longer its value.
+ */
+RedisModuleKey *queue_open(RedisModuleCtx *ctx, struct queue *q, RedisModuleString *name);
+
 /* The queue in a key that open_queue() has opened to write; a new one, if there is none. */
 struct queue *queue_make(RedisModuleCtx *ctx, RedisModuleKey *key, RedisModuleString *name);
 

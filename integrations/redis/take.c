@@ -413,12 +413,9 @@ static void due(RedisModuleCtx *ctx, void *what)
 	RedisModule_AutoMemory(ctx);
 	name = RedisModule_HoldString(NULL, q->key);
 	stream = RedisModule_HoldString(NULL, q->stream);
-	RedisModule_SelectDb(ctx, q->home->number);
-	key = RedisModule_OpenKey(ctx, name, READ_WRITE);
-	if (queue_in(key) == q)
+	key = queue_open(ctx, q, name);
+	if (key)
 		end(ctx, stream, name, &key, l);
-	else if (atomic_load(&q->ended) & FREED)
-		queue_displace(q);	/* the server did not say so before, as in deliver.c */
 	RedisModule_CloseKey(key);
 	RedisModule_FreeString(NULL, name);
 	RedisModule_FreeString(NULL, stream);
