@@ -238,6 +238,7 @@ static bool add_jobs(RedisModuleCtx *ctx, RedisModuleString *stream, struct job 
 	const char *error = NULL;
 	RedisModuleString *name;
 	RedisModuleKey *key;
+	struct queue *q;
 	bool is_any = false;
 	int n;
 
@@ -251,8 +252,9 @@ static bool add_jobs(RedisModuleCtx *ctx, RedisModuleString *stream, struct job 
 	}
 	if (open_queue(ctx, stream, READ_WRITE, &name, &key) != REDISMODULE_OK)
 		return false;
+	q = queue_in(key);
 	for (n = 0; !error && n < count; n++) {
-		error = make(ctx, queue_in(key), made, &jobs[n]);
+		error = make(ctx, q, made, &jobs[n]);
 		is_any = is_any || jobs[n].timeout;
 	}
 	if (error) {
@@ -265,11 +267,13 @@ static bool add_jobs(RedisModuleCtx *ctx, RedisModuleString *stream, struct job 
 		RedisModule_ReplyWithError(ctx, error);
 		return false;
 	}
+	if (!is_any)
+		return true;
+	q = queue_make(ctx, key, name);
 	for (n = 0; n < count; n++)
 		if (jobs[n].timeout)
-			insert(ctx, stream, queue_make(ctx, key, name), &jobs[n]);
-	if (is_any)
-		queue_changed(ctx, stream, name, &key, "htw.add");
+			insert(ctx, stream, q, &jobs[n]);
+	queue_changed(ctx, stream, name, &key, "htw.add");
 	return true;
 }
 
@@ -321,13 +325,14 @@ static int command_madd(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 
 		used = 0;
 		job->due = parse_due(argv[i], false);
-		if (job->due < 0)
+		if (job->due < 0) {
 			error = ERROR_TIME;
-		else if (i + 1 == argc)
+		} else if (i + 1 == argc) {
 			error = "ERR syntax error";
-		else
+		} else {
+			job->payload = argv[i + 1];
 			error = extra_parse(argv + i + 2, argc - i - 2, &job->options, &used);
-		job->payload = argv[i + 1 < argc ? i + 1 : i];
+		}
 	}
 	if (error) {
 		RedisModule_ReplyWithError(ctx, error);
