@@ -89,7 +89,10 @@ static void reply_timeouts(RedisModuleCtx *ctx, struct timeout **page, size_t co
 	}
 }
 
-/* Ids that are kept are passed over, so many at most beside the page: it may be short, or empty. */
+/*
+ * Skip ids that are only kept by ONCE, but no more than KEPT_MAX of them in a page, so that a page
+ * has a bounded cost. Such a page may be short or empty; its cursor leads on.
+ */
 static int list_by_id(RedisModuleCtx *ctx, struct queue *q, const struct list *list)
 {
 	struct timeout **page = RedisModule_PoolAlloc(ctx, list->count * sizeof(*page)), *t;

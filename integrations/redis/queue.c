@@ -663,7 +663,7 @@ void timeouts_arrived(RedisModuleCtx *ctx, bool completed)
 		correct_places(ctx);
 }
 
-/* Who waits for a job of the stream asks again, if this is a queue's name. */
+/* If @name is a queue's key, have the workers that block in HTW.TAKE on its stream try again. */
 static void wake(RedisModuleCtx *ctx, RedisModuleString *name)
 {
 	RedisModuleString *stream = stream_name(name);

@@ -193,8 +193,8 @@ void queue_remove(struct queue *q, struct timeout *t);
 bool queue_is_active(const struct queue *q);
 
 /*
- * Open the key of a queue one of whose timers has expired, for writing. The caller holds a reference
- * to @name: the key may have a TTL and expire here, which frees the queue.
+ * Open the key of a queue one of whose timers has expired, for writing. The caller holds a
+ * reference to @name: the key may have a TTL and expire here, which frees the queue.
  *
  * Return: the key, to be closed; NULL if the queue is no longer its value.
  */
@@ -236,7 +236,7 @@ void timeouts_arrived(RedisModuleCtx *ctx, bool completed);
 
 /*
  * A value was put at @key of the selected database, other than by our commands or by loading; or
- * it has gone. Who waits for a job as the queue was paused asks again.
+ * the value of @key is gone. Workers that block in HTW.TAKE because the queue was paused try again.
  */
 void timeouts_moved(RedisModuleCtx *ctx, RedisModuleString *key);
 void timeouts_gone(RedisModuleCtx *ctx, RedisModuleString *key);
@@ -271,11 +271,12 @@ int open_queue(RedisModuleCtx *ctx, RedisModuleString *stream, int mode, RedisMo
 	       RedisModuleKey **key);
 
 /*
- * commands.c: a queue has been changed, and all is done but to tell: those who watch or cache its
- * key or the stream's, and those who subscribed to @event, who may do anything to it. If nothing
- * is left in it, its key goes. The key is closed.
+ * commands.c: finish a change of a queue. Deletes its key if the queue is empty, closes the key,
+ * signals the queue's key and the stream's as modified (for WATCH and CLIENT TRACKING), and sends
+ * the keyspace notification @event. Its subscribers may run any command, so the queue may be gone
+ * afterwards: call this last.
  *
- * Return: is it gone?
+ * Return: true if the queue was empty and its key was deleted.
  */
 bool queue_changed(RedisModuleCtx *ctx, RedisModuleString *stream, RedisModuleString *name,
 		   RedisModuleKey **key, const char *event);

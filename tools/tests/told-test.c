@@ -58,8 +58,10 @@ static void start(struct __test_metadata *_metadata, struct timers *t)
 }
 
 /*
- * False if that was too late: the others were due meanwhile. As something to be read was left, who
- * was told of the first one and has not read is told no more.
+ * End the first timer before the others are due.
+ *
+ * Return: false if the machine was too slow, and the others are due as well. Then the descriptor
+ * has been readable all the time since the first event, so there is no second edge or signal.
  */
 static bool end_first(struct __test_metadata *_metadata, struct timers *t, enum how how)
 {
