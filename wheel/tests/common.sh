@@ -52,9 +52,9 @@ report() {
 # of docs/wheel.md says is just that with Debian 12's compiler; with others it may be off by a tenth, but
 # for what objects take. PREFIX is that of the compiler.
 documented_code() {
-	local row options image=$tmp/$BASHPID-small documented bytes off=10 status=0
+	local row options image=$tmp/$BASHPID-small documented bytes off tenth=10 status=0
 
-	case $("$2gcc" -dumpfullversion) in 12.2.*) off=0 ;; esac
+	case $("$2gcc" -dumpfullversion) in 12.2.*) tenth=0 ;; esac
 	while IFS='|' read -r row options; do
 		if [ "$options" = -c ]; then
 			"$2gcc" -Os "${@:3}" -c -o "$image.o" "$made/htw_wheel.c" || return
@@ -74,7 +74,7 @@ documented_code() {
 			{ for (i = 3; i < NF; i++) if ($i == head) column = i }
 			$2 == row && column { gsub(",", "", $column); print $column; exit }' docs/wheel.md)
 		echo "$row, $1: $bytes; docs/wheel.md has ${documented:-no such row}"
-		[ -n "$options" ] || off=0
+		off=${options:+$tenth}
 		((100 * bytes >= (100 - off) * documented && 100 * bytes <= (100 + off) * documented)) || status=1
 	done <<-'END'
 		start, stop and advance, without levels|-DSMALL -DHTW_WHEEL_LEVELS=0
