@@ -241,7 +241,7 @@ static u32 htw_level_bucket_index(const struct htw_level *lev, u64 slot)
 	u32 index;
 
 	if (lev->mask)
-		return slot & lev->mask;
+		return (u32)slot & lev->mask;
 	div_u64_rem(slot, lev->nr_buckets, &index);
 	return index;
 }
@@ -292,7 +292,7 @@ static inline u64 htw_wheel_near_tick(const struct htw_wheel *w)
 	const struct htw_level *lev = w->level;
 	u64 tick = w->cursor;
 	const unsigned long *word;
-	u32 index = tick & lev->mask;
+	u32 index = (u32)tick & lev->mask;
 	unsigned long bits;
 
 	if (HTW_WHEEL_SMALL || unlikely(!lev->mask || tick >= w->settled))
@@ -1245,14 +1245,14 @@ static inline bool htw_wheel_near_step(struct htw_wheel *w, u64 now)
 {
 	struct htw_level *lev = w->level;
 	u64 first = w->next;
-	u32 index = first & lev->mask;
+	u32 index = (u32)first & lev->mask;
 
 	if (HTW_WHEEL_SMALL || !lev->mask)
 		return false;
 	/* Mostly that is the tick which htw_wheel_next() has found. */
 	if (first < w->cursor || list_empty(&lev->buckets[index])) {
 		first = htw_wheel_near_tick(w);
-		index = first & lev->mask;
+		index = (u32)first & lev->mask;
 	}
 	if (first > now || first + 1 >= w->settled)
 		return false;
@@ -1278,7 +1278,7 @@ static noinline bool htw_wheel_fill_due(struct htw_wheel *w, u64 now,
 			return false;
 		/* All levels have been searched. */
 		if (w->next_window != window)
-			*budget -= min(*budget, w->search);
+			*budget -= min_t(unsigned int, *budget, w->search);
 		if (!list_empty(&w->due))
 			return *budget;
 	}

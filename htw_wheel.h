@@ -38,7 +38,7 @@
 #endif
 
 #define HTW_NEVER		U64_MAX		/* a tick that never comes */
-#define HTW_LAST_TICK		((u64)1 << 63)	/* the last tick that can come */
+#define HTW_LAST_TICK		(HTW_NEVER / 2 + 1)	/* the last tick that can come */
 #define HTW_ALL			(~0U)		/* a budget that is never used up */
 
 /*

@@ -17,7 +17,7 @@ static inline u64 div_u64(u64 a, u32 b)
 
 static inline u64 div_u64_rem(u64 a, u32 b, u32 *rest)
 {
-	*rest = a % b;
+	*rest = (u32)(a % b);
 	return a / b;
 }
 

@@ -28,8 +28,8 @@ static inline u64 max_u64(u64 a, u64 b)
 #define min(a, b)		__PICK(a, <, b, __COUNTER__)
 #define max(a, b)		__PICK(a, >, b, __COUNTER__)
 #define min3(a, b, c)		min(min(a, b), c)
-#define min_t(type, a, b)	min((type)(a), (type)(b))
-#define max_t(type, a, b)	max((type)(a), (type)(b))
+#define min_t(type, a, b)	((type)min((type)(a), (type)(b)))
+#define max_t(type, a, b)	((type)max((type)(a), (type)(b)))
 /* @to is a power of two. */
 #define round_down(n, to)	((n) & ~((__typeof__(n))(to) - 1))
 
