@@ -289,7 +289,8 @@ HTW_PUBLIC int htw_pwait(struct htw *htw, int64_t timeout, const sigset_t *mask)
 		if (ret || !timeout)
 			return ret;
 
-		left = (struct timespec){ .tv_sec = timeout / HTW_NS, .tv_nsec = timeout % HTW_NS };
+		/* Sooner than it was to end, if need be, and then again. */
+		left = htw_timespec(timeout < 0 ? 0 : timeout);
 		ret = ppoll(&pfd, 1, timeout < 0 ? NULL : &left, mask);
 		readable = ret > 0;
 		ret = ret < 0 ? -errno : ret ? poll_error(&pfd) : 0;

@@ -107,6 +107,14 @@ static inline uint64_t htw_clock_ns(clockid_t clock)
 	return ts.tv_sec * HTW_NS + ts.tv_nsec;
 }
 
+/* Where a time_t has 32 bits: that many seconds at most. */
+static inline struct timespec htw_timespec(uint64_t ns)
+{
+	const uint64_t max = sizeof(time_t) == 8 ? INT64_MAX : INT32_MAX, s = ns / HTW_NS;
+
+	return (struct timespec){ .tv_sec = s < max ? s : max, .tv_nsec = ns % HTW_NS };
+}
+
 static inline uint64_t htw_sum(uint64_t a, uint64_t b)
 {
 	return htw_arith_sum(a, b);

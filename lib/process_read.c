@@ -5,9 +5,6 @@
 #include <fcntl.h>
 #include <sys/timerfd.h>
 
-/* The most seconds that a time_t holds; it may have 32 bits. */
-#define TIME_T_MAX		((u64)(sizeof(time_t) == 8 ? INT64_MAX : INT32_MAX))
-
 /* The timerfd. */
 
 /*
@@ -19,13 +16,9 @@ static int program(struct process *p, u64 when)
 	struct itimerspec spec = { };
 	const int error = errno;
 
-	if (when != U64_MAX) {
-		/* Zero would disarm the timerfd. */
-		const u64 ns = max_t(u64, when, 1);
-
-		spec.it_value.tv_sec = min(ns / HTW_NS, TIME_T_MAX);
-		spec.it_value.tv_nsec = ns % HTW_NS;
-	}
+	/* Zero would disarm the timerfd. */
+	if (when != U64_MAX)
+		spec.it_value = htw_timespec(max_t(u64, when, 1));
 	if (timerfd_settime(p->htw.fd, TFD_TIMER_ABSTIME, &spec, NULL)) {
 		errno = error;
 		p->armed = U64_MAX;

@@ -1334,6 +1334,23 @@ LIB_TEST(wait_ends)
 	htw_close(htw);
 }
 
+/* Longer than a time_t of 32 bits has seconds: negative there, and zero. */
+LIB_TEST(wait_for_a_century)
+{
+	const int64_t lengths[] = { 3LL << 30, 1LL << 32, INT64_MAX / SEC };
+	struct htw_event event;
+	struct htw *htw;
+	size_t i;
+
+	ASSERT_EQ(0, open_as(variant, &htw, NULL));
+	for (i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+		ASSERT_EQ(0, htw_after(htw, 10 * MSEC, 0, NULL));
+		EXPECT_EQ(1, htw_wait(htw, lengths[i] * SEC));
+		EXPECT_EQ(1, htw_read(htw, &event, 1));
+	}
+	htw_close(htw);
+}
+
 struct worker {
 	struct htw *htw;
 	uint64_t seed, added, stopped, late, read;

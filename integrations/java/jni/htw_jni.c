@@ -216,10 +216,14 @@ JNIEXPORT void JNICALL Java_io_htw_Native_await(JNIEnv *env, jclass native, jlon
 		{ .fd = htw_fd(timers->htw), .events = POLLIN },
 		{ .fd = timers->wake, .events = POLLIN },
 	};
-	const struct timespec limit = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+	const jlong seconds = ns / 1000000000;
+	/* A time_t may have 32 bits. */
+	const struct timespec limit = {
+		.tv_sec = seconds < INT32_MAX ? seconds : INT32_MAX, .tv_nsec = ns % 1000000000,
+	};
 	eventfd_t count;
 
-	/* A signal of the JVM ends the wait as well: the caller looks, and waits again. */
+	/* That or a signal of the JVM may end the wait: the caller looks, and waits again. */
 	if (ppoll(fds, 2, &limit, NULL) < 0 && errno != EINTR)
 		throw(env, native, "refused", errno);
 	eventfd_read(timers->wake, &count);
