@@ -175,6 +175,32 @@ static void expire(unsigned int budget)
 	}
 }
 
+/* Fill the list of due nodes, and leave them there. */
+static void collect(unsigned int budget)
+{
+	if (htw_wheel_collect_due(&wheel, now, &budget)) {
+		CHECK(budget);
+		CHECK(container_of(wheel.due.next, struct timer, node.list) == first_due(now));
+	} else {
+		CHECK(!budget || !list_empty(&wheel.unsorted) || !first_due(now));
+	}
+	wheel.next = 0;		/* there may be more to do at once */
+}
+
+/* The clock was read before that of an earlier call: what is not due by that does not expire. */
+static void expire_earlier(unsigned int budget, u64 distance)
+{
+	const u64 earlier = now - min(now, distance);
+	struct htw_node *n;
+
+	if (budget % 2)
+		htw_wheel_advance(&wheel, earlier, &budget, expired, NULL);
+	else
+		while ((n = htw_wheel_expire(&wheel, earlier, &budget)))
+			expired(n, NULL);
+	wheel.next = 0;
+}
+
 static void expire_all(void)
 {
 	do {
@@ -428,7 +454,12 @@ static void operation(struct input *in)
 		rewind_to((op & 0xf0) == 0xf0 ? end_tick(in) : now - min(now, number(in, 30)));
 		break;
 	case 14:
-		coalesce(in);
+		if ((op & 48) == 48)
+			expire_earlier(1 + byte(in) % 8, number(in, 16));
+		else if (op & 16)
+			collect(1 + byte(in) % 8);
+		else
+			coalesce(in);
 		break;
 	case 15:
 		expire(1 + byte(in));
