@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from server import ROOT, Htw, Server  # noqa: E402
+from server import ROOT, Htw, Server, link, manage, wait  # noqa: E402
 
 
 class Servers:
@@ -57,3 +57,24 @@ def r(server):
 @pytest.fixture
 def htw(r):
     return Htw(r)
+
+
+@pytest.fixture
+def pair(servers):
+    """A master and its replica."""
+    master, replica = servers.start("--save", ""), servers.start("--save", "")
+    link(master, replica)
+    return master, replica
+
+
+@pytest.fixture
+def cluster(servers):
+    """Three nodes that have all slots."""
+    nodes = [servers.start("--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout",
+                           "2000") for _ in range(3)]
+    addresses = [f"127.0.0.1:{node.port}" for node in nodes]
+    manage("create", *addresses)
+    for node in nodes:
+        wait(lambda n=node: "cluster_state:ok" in n.client().execute_command("CLUSTER", "INFO"),
+             "cluster")
+    return nodes

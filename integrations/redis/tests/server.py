@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Start servers with the module, and ask them."""
+"""Start servers with the module, alone and together, and ask them."""
 
 import contextlib
 import os
@@ -242,3 +242,39 @@ class Jobs:
 
     def ended(self):
         return pairs(self.r.execute_command("HTW.INFO", self.stream))["ended"]
+
+
+def link(master, replica):
+    """Have a server replicate another one."""
+    replica.client().replicaof("127.0.0.1", master.port)
+    wait(lambda: replica.client().info("replication").get("master_link_status") == "up", "link")
+
+
+def in_step(master, *replicas):
+    """Wait until the replicas have what the master has written."""
+    offset = master.client().info("replication")["master_repl_offset"]
+    for replica in replicas:
+        wait(lambda r=replica: r.client().info("replication")["slave_repl_offset"] >= offset,
+             "replication")
+
+
+def same(*group):
+    """Have servers the same data?"""
+    return len({server.client().execute_command("DEBUG", "DIGEST") for server in group}) == 1
+
+
+def manage(*words):
+    """Return what redis-cli says of an operation on a cluster."""
+    out = subprocess.run(["redis-cli", "--cluster", *words, "--cluster-yes"], capture_output=True,
+                         text=True, check=False)
+    assert out.returncode == 0, out.stdout + out.stderr
+    return out.stdout
+
+
+def has_slot(node, slot):
+    """Is a slot a node's own, as far as that knows?"""
+    me = node.client().execute_command("CLUSTER", "MYID")
+    for shard in node.client().execute_command("CLUSTER", "SLOTS"):
+        if shard[0] <= slot <= shard[1]:
+            return shard[2][2] == me
+    return False

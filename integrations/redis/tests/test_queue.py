@@ -6,8 +6,7 @@ import time
 
 import pytest
 import redis
-from server import Htw, Jobs, at_once, rewrite_aof, wait
-from test_replication import in_step, link, same
+from server import Htw, Jobs, at_once, in_step, link, rewrite_aof, same, wait
 
 HOUR = 3600 * 1000
 QUEUE = "htw:{jobs}:jobs"
@@ -20,14 +19,6 @@ COMMANDS = (*AOF, "--aof-use-rdb-preamble", "no")
 @pytest.fixture
 def jobs(r):
     return Jobs(r)
-
-
-@pytest.fixture
-def masters(servers):
-    """A master and its replica."""
-    master, replica = servers.start("--save", ""), servers.start("--save", "")
-    link(master, replica)
-    return master, replica
 
 
 def ids(taken):
@@ -699,9 +690,9 @@ def test_list_leased(r, htw, jobs):
 
 
 @pytest.mark.parametrize("how", ["claimed", "failed", "ended"])
-def test_list_attempts(masters, how):
+def test_list_attempts(pair, how):
     """The attempts that are listed are those of the job, whoever has claimed it; the replica has the same lease."""
-    master, replica = masters
+    master, replica = pair
     r, jobs = master.client(), Jobs(master.client())
     id_ = r.xadd("jobs", {"a": "b"})
     [job] = jobs.take("one", "LEASE", HOUR)

@@ -6,8 +6,7 @@ import time
 
 import pytest
 import redis
-from server import Htw, at_once, rewrite_aof, wait
-from test_replication import in_step, link, same
+from server import Htw, at_once, in_step, link, rewrite_aof, same, wait
 
 HOUR = 3600 * 1000
 QUEUE = "htw:{jobs}:jobs"

@@ -5,19 +5,10 @@ import threading
 
 import pytest
 import redis
-from server import Htw, Jobs, wait
-from test_replication import has_slot, in_step, link, manage, same
+from server import Htw, Jobs, has_slot, in_step, link, same, wait
 
 HOUR = 3600 * 1000
 QUEUE = "htw:{jobs}:jobs"
-
-
-@pytest.fixture
-def masters(servers):
-    """A master and its replica."""
-    master, replica = servers.start("--save", ""), servers.start("--save", "")
-    link(master, replica)
-    return master, replica
 
 
 def blocked(client, jobs, *words):
@@ -36,9 +27,9 @@ def blocked(client, jobs, *words):
     return thread, got
 
 
-def test_replica(masters):
+def test_replica(pair):
     """All that workers do is done on the replica, which ends no lease."""
-    master, replica = masters
+    master, replica = pair
     r, jobs = master.client(), Jobs(master.client())
     jobs.set("TRIES", 3, "MAXLEN", 1000)
     for n in range(20):
@@ -64,9 +55,9 @@ def test_replica(masters):
     assert len(copy.r.execute_command("HTW.LIST", "jobs", "LEASED", "g")[1]) > 0
 
 
-def test_over_for_who_waits(masters):
+def test_over_for_who_waits(pair):
     """Who waits when a job proves to be over goes on waiting, and the replica does it as well."""
-    master, replica = masters
+    master, replica = pair
     r, jobs = master.client(), Jobs(master.client())
     r.xadd("jobs", {"a": "b"})
     [job] = jobs.take("one", "LEASE", HOUR)
@@ -87,9 +78,9 @@ def test_over_for_who_waits(masters):
     assert same(master, replica) and r.xpending("jobs", "g")["pending"] == 2
 
 
-def test_promotion(masters):
+def test_promotion(pair):
     """After the master's crash the promoted replica ends the leases, none before its time."""
-    master, replica = masters
+    master, replica = pair
     r, jobs = master.client(), Jobs(master.client())
     entries = [r.xadd("jobs", {"n": n}) for n in range(100)]
     end = Htw(r).now() + 1500
@@ -106,9 +97,9 @@ def test_promotion(masters):
     assert promoted.done(*got) == 100
 
 
-def test_demotion(masters):
+def test_demotion(pair):
     """A master that becomes a replica ends no lease, and who waits there is told so."""
-    master, replica = masters
+    master, replica = pair
     r, jobs = master.client(), Jobs(master.client())
     r.xadd("jobs", {"a": "b"})
     [job] = jobs.take("one", "LEASE", HOUR)
@@ -125,9 +116,9 @@ def test_demotion(masters):
     assert promoted.take("two", "BLOCK", 0)[0][:2] == (job.entry, 2)
 
 
-def test_too_few_replicas(masters):
+def test_too_few_replicas(pair):
     """A job that is given up waits while this server may not write."""
-    master, _ = masters
+    master, _ = pair
     r, jobs = master.client(), Jobs(master.client())
     jobs.set("TRIES", 1)
     r.xadd("jobs", {"a": "b"})
@@ -143,27 +134,18 @@ def test_too_few_replicas(masters):
     assert r.xlen("jobs") == 0
 
 
-@pytest.fixture
-def nodes(servers):
-    nodes = [servers.start("--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000") for _ in range(3)]
-    manage("create", *(f"127.0.0.1:{node.port}" for node in nodes))
-    for node in nodes:
-        wait(lambda n=node: "cluster_state:ok" in n.client().execute_command("CLUSTER", "INFO"), "cluster")
-    return nodes
-
-
-def test_slot_moves(nodes):
+def test_slot_moves(cluster):
     """Leases move with their slot, and end at the new node; in between nobody says what may be wrong."""
-    client = redis.RedisCluster(host="127.0.0.1", port=nodes[0].port, decode_responses=True)
+    client = redis.RedisCluster(host="127.0.0.1", port=cluster[0].port, decode_responses=True)
     slot = client.keyslot("jobs")
-    source = next(n for n in nodes if has_slot(n, slot))
-    target = next(n for n in nodes if n is not source)
+    source = next(n for n in cluster if has_slot(n, slot))
+    target = next(n for n in cluster if n is not source)
     jobs = Jobs(source.client())
     for n in range(3):
         jobs.r.xadd("jobs", {"n": n})
     taken = jobs.take("one", "COUNT", 3, "LEASE", HOUR)
     thread, got = blocked(source.client(), Jobs(source.client()))
-    ids = {n: n.client().execute_command("CLUSTER", "MYID") for n in nodes}
+    ids = {n: n.client().execute_command("CLUSTER", "MYID") for n in cluster}
     target.client().execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
     source.client().execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
     for key in (QUEUE, "jobs"):
@@ -172,7 +154,7 @@ def test_slot_moves(nodes):
                       ("FAIL", "one", taken[0].entry)):
             with pytest.raises(redis.ResponseError, match="TRYAGAIN|ASK"):
                 source.client().execute_command("HTW." + words[0], "jobs", "g", *words[1:])
-    for node in (target, source, *nodes):
+    for node in (target, source, *cluster):
         node.client().execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[target])
     thread.join()
     assert len(got) == 1 and "MOVED" in got[0]

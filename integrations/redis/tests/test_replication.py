@@ -1,42 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Replicas, failover, and a cluster."""
 
-import subprocess
 import time
 
 import pytest
 import redis
-from server import Htw, pairs, wait
+from server import Htw, has_slot, in_step, link, manage, pairs, same, wait
 
 HOUR = 3600 * 1000
-
-
-def link(master, replica):
-    replica.client().replicaof("127.0.0.1", master.port)
-    wait(lambda: replica.client().info("replication").get("master_link_status") == "up", "link")
-
-
-def in_step(master, *replicas):
-    """Wait until the replicas have what the master has written."""
-    offset = master.client().info("replication")["master_repl_offset"]
-    for replica in replicas:
-        wait(lambda r=replica: r.client().info("replication")["slave_repl_offset"] >= offset,
-             "replication")
-
-
-def digest(server):
-    return server.client().execute_command("DEBUG", "DIGEST")
-
-
-def same(*group):
-    return len({digest(server) for server in group}) == 1
-
-
-@pytest.fixture
-def pair(servers):
-    master, replica = servers.start("--save", ""), servers.start("--save", "")
-    link(master, replica)
-    return master, replica
 
 
 def test_replica_arms_nothing(pair):
@@ -314,25 +285,6 @@ def test_order_after_promotion(pair):
     assert got == sorted(range(100), key=lambda n: (n % 3, n % 9 == 0, n))
 
 
-@pytest.fixture
-def cluster(servers):
-    nodes = [servers.start("--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout",
-                           "2000") for _ in range(3)]
-    addresses = [f"127.0.0.1:{node.port}" for node in nodes]
-    manage("create", *addresses)
-    for node in nodes:
-        wait(lambda n=node: "cluster_state:ok" in n.client().execute_command("CLUSTER", "INFO"),
-             "cluster")
-    return nodes
-
-
-def manage(*words):
-    out = subprocess.run(["redis-cli", "--cluster", *words, "--cluster-yes"], capture_output=True,
-                         text=True, check=False)
-    assert out.returncode == 0, out.stdout + out.stderr
-    return out.stdout
-
-
 def test_cluster(cluster):
     """Streams on three nodes: each timeout is delivered by its node."""
     client = redis.RedisCluster(host="127.0.0.1", port=cluster[0].port, decode_responses=True)
@@ -445,14 +397,6 @@ def test_no_answer_while_a_slot_moves(cluster, moved_first):
     assert htw.info("{jobs}other", "a") is None and htw.info("{jobs}other")["pending"] == 0
     if moved_first != "queue, no stream":
         assert htw.cancel("jobs", "a") == 1
-
-
-def has_slot(node, slot):
-    me = node.client().execute_command("CLUSTER", "MYID")
-    for shard in node.client().execute_command("CLUSTER", "SLOTS"):
-        if shard[0] <= slot <= shard[1]:
-            return shard[2][2] == me
-    return False
 
 
 def replicates(node, replica, master):
