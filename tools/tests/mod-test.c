@@ -465,7 +465,6 @@ HTW_TEST(against_expiry_on_another_cpu)
 	r.stop = true;
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	EXPECT_EQ(0, r.wrong);
-	EXPECT_LT(0, r.moved);
 	EXPECT_LT(0, records);
 	TH_LOG("%llu armings, %llu records", r.moved, records);
 
@@ -489,6 +488,8 @@ HTW_TEST(against_expiry_on_another_cpu)
 	EXPECT_EQ(COUNT, i);
 	EXPECT_TRUE(htw_quiet_for(self->fd, 20 * MSEC));
 	EXPECT_EQ(COUNT, htw_timers(self->fd));
+	if (!r.moved && __test_passed(_metadata))
+		SKIP(return, "raced with nothing: the other thread did not run");
 }
 
 /*

@@ -202,7 +202,8 @@ HTW_TEST(while_it_expires_on_another_cpu)
 	a.stop = true;
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	EXPECT_EQ(0, a.wrong);
-	EXPECT_LT(0, a.asked);
+	if (!a.asked && __test_passed(_metadata))
+		SKIP(return, "raced with nothing: the other thread did not run");
 }
 
 TEST_HARNESS_MAIN

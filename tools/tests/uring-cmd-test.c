@@ -670,9 +670,10 @@ CMD_TEST(unmapped_meanwhile)
 	WRITE_ONCE(m.stop, true);
 	ASSERT_EQ(0, pthread_join(thread, &failed));
 	EXPECT_EQ(NULL, failed);
-	EXPECT_LT(0, faults);
 	EXPECT_TRUE(is_consistent(self->fd));
 	munmap(m.at, m.size);
+	if (!faults && __test_passed(_metadata))
+		SKIP(return, "no memory was gone when it was written to");
 }
 
 /* More completions than there is room for: each comes, and each id is known. */
