@@ -218,13 +218,17 @@ static void insert(RedisModuleCtx *ctx, RedisModuleString *stream, struct queue 
 		   struct job *job)
 {
 	struct timeout *t = job->timeout, *old = queue_find(q, t->bytes, t->id_len);
+	const bool replace = old && job->options.replace;
 
+	/* An id that was kept, and is free by the time: for replicas by a command. */
+	if (old && !replace)
+		RedisModule_Replicate(ctx, "HTW.CANCEL", "ss", stream, job->id);
 	if (old)
 		queue_remove(q, old);
 	queue_insert(q, t);
 	extra_set(t, &job->options.extra);
 	job->options.extra.fields = NULL;
-	replicate_add(ctx, stream, t, job->payload, old);
+	replicate_add(ctx, stream, t, job->payload, replace);
 }
 
 /*
