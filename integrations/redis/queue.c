@@ -551,14 +551,17 @@ RedisModuleKey *queue_open(RedisModuleCtx *ctx, struct queue *q, RedisModuleStri
 {
 	RedisModuleKey *key;
 
+	/* Has the server freed it without saying so? */
+	if (atomic_load(&q->ended) & FREED) {
+		queue_displace(q);
+		return NULL;
+	}
 	RedisModule_SelectDb(ctx, q->home->number);
 	key = RedisModule_OpenKey(ctx, name, REDISMODULE_READ | REDISMODULE_WRITE);
+	/* If it was not, it may be by now, and its memory gone: its address alone is looked at. */
 	if (queue_in(key) == q)
 		return key;
 	RedisModule_CloseKey(key);
-	/* The server has freed it and did not say so before. */
-	if (atomic_load(&q->ended) & FREED)
-		queue_displace(q);
 	return NULL;
 }
 
