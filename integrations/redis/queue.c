@@ -190,14 +190,22 @@ static void due_leave(struct queue *q)
 	q->home->counts.due--;
 }
 
-/* Make room for one more: over those that have left, or in more memory. */
+/* Make room for one more: where others have left, if that is half of it, or in more memory. */
 static void line_grow(struct queue *q)
 {
-	const uint64_t left = q->line_begin - q->line_first;
+	uint64_t n, left = 0;
 
-	if (left && left >= q->line_size / 2) {
-		memmove(q->line, q->line + left, (q->line_size - left) * sizeof(*q->line));
+	if (q->line_size && q->waiting <= q->line_size / 2) {
+		for (n = q->line_begin; n < q->line_end; n++) {
+			struct timeout *t = q->line[n - q->line_first];
+
+			if (!t)
+				continue;
+			q->line[left] = t;
+			t->timer = q->line_begin + left++;
+		}
 		q->line_first = q->line_begin;
+		q->line_end = q->line_begin + left;
 		return;
 	}
 	q->line_size = q->line_size ? 2 * q->line_size : LINE_MIN;
