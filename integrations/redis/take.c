@@ -138,7 +138,7 @@ static void replicate_taken(RedisModuleCtx *ctx, const struct take *t,
 	RedisModule_Replicate(ctx, "XCLAIM", "ssscvclclcccc", t->stream, t->group, t->consumer, "0",
 			      entries, count, "TIME", now, "RETRYCOUNT", attempts, "FORCE",
 			      "JUSTID", "LASTID", last);
-	if (is_new && read >= 0)
+	if (is_new)
 		RedisModule_Replicate(ctx, "XGROUP", "cssccl", "SETID", t->stream, t->group, last,
 				      "ENTRIESREAD", (long long)read);
 	replicate_lease(ctx, t->stream, t->group, terms, entries, count);
