@@ -676,6 +676,7 @@ static int take(RedisModuleCtx *ctx, const struct take *t)
 /* Called when the stream may have something for a client that is blocked. */
 static int on_ready(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 {
+	RedisModuleString *name;
 	struct take t;
 
 	RedisModule_AutoMemory(ctx);
@@ -683,6 +684,13 @@ static int on_ready(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 		return REDISMODULE_ERR;
 	/* It was parsed before. */
 	parse_take(argv, argc, &t);
+	/*
+	 * If its time is over, the queue ends now: of a key that is opened here, before another
+	 * command is called, 7.0 would not tell replicas that it has ended.
+	 */
+	name = queue_name(ctx, t.stream);
+	if (name)
+		RedisModule_Call(ctx, "EXISTS", "!s", name);
 	return take(ctx, &t);
 }
 
