@@ -855,6 +855,7 @@ static int command_fail(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 	RedisModuleKey *key;
 	struct queue *q;
 	struct lease *l;
+	int error_number = 0;
 	struct fail f;
 
 	if (argc < 5)
@@ -892,13 +893,15 @@ static int command_fail(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 	l = lease_set(ctx, q, argv[2], &entry->id, &terms);
 	replicate_lease(ctx, argv[1], argv[2], &terms, &entry->name, 1);
 	if (terms.state == LEASE_DEAD) {
+		errno = 0;
 		refused = bury(ctx, name, argv[1], l, terms.attempts, f.error,
 			       f.error_len);
+		error_number = errno;
 		f.retry = -1;
 	}
 	changed(ctx, argv[1], name, &key);
 	if (refused)
-		return reply_error(ctx, refused, 0);
+		return reply_error(ctx, refused, error_number);
 	return RedisModule_ReplyWithLongLong(ctx, f.retry);
 }
 
