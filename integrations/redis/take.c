@@ -247,9 +247,10 @@ static RedisModuleString *dead_name(RedisModuleCtx *ctx, RedisModuleString *queu
 {
 	size_t len;
 	const char *s = RedisModule_StringPtrLen(queue, &len);
+	RedisModuleString *dead = RedisModule_CreateString(ctx, "dead", strlen("dead"));
 
-	return RedisModule_CreateStringPrintf(ctx, "dead%.*s", (int)(len - strlen("htw")),
-					      s + strlen("htw"));
+	RedisModule_StringAppendBuffer(ctx, dead, s + strlen("htw"), len - strlen("htw"));
+	return dead;
 }
 
 void take_reply_info(RedisModuleCtx *ctx, RedisModuleString *stream, RedisModuleString *queue)
