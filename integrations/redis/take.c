@@ -217,25 +217,33 @@ static enum state state_of(RedisModuleCallReply *reply, uint32_t *attempts)
 	return STATE_PENDING;
 }
 
+/* Has a stream one group alone? */
+static bool has_one_group(RedisModuleCtx *ctx, RedisModuleString *stream)
+{
+	RedisModuleCallReply *reply = RedisModule_Call(ctx, "XINFO", "Ecs", "GROUPS", stream);
+
+	return !is_error(reply) && RedisModule_CallReplyLength(reply) == 1;
+}
+
 /*
- * Acknowledge an entry, and delete it unless the stream has other groups.
+ * Acknowledge an entry, and delete it unless the stream has other groups: @only, which is asked for
+ * if it is -1.
  *
  * Return: how many were pending: 1 or 0, or -1 with the server's error.
  */
 static int finish(RedisModuleCtx *ctx, RedisModuleString *stream, RedisModuleString *group,
-		  RedisModuleString *entry, RedisModuleCallReply **error)
+		  RedisModuleString *entry, int *only, RedisModuleCallReply **error)
 {
 	RedisModuleCallReply *reply;
-	bool only;
 
 	*error = reply = RedisModule_Call(ctx, "XACK", "!Esss", stream, group, entry);
 	if (is_error(reply))
 		return -1;
 	if (!RedisModule_CallReplyInteger(reply))
 		return 0;
-	reply = RedisModule_Call(ctx, "XINFO", "Ecs", "GROUPS", stream);
-	only = !is_error(reply) && RedisModule_CallReplyLength(reply) == 1;
-	if (only)
+	if (*only < 0)
+		*only = has_one_group(ctx, stream);
+	if (*only)
 		RedisModule_Call(ctx, "XDEL", "!ss", stream, entry);
 	return 1;
 }
@@ -318,6 +326,7 @@ static RedisModuleCallReply *bury(RedisModuleCtx *ctx, RedisModuleString *name,
 	RedisModuleString *group = lease_group_name(ctx, l);
 	RedisModuleString *entry = RedisModule_CreateStringFromStreamID(ctx, &l->entry);
 	RedisModuleCallReply *reply, *row, *refused = NULL;
+	int only = -1;
 
 	reply = RedisModule_Call(ctx, "XRANGE", "Esss", stream, entry, entry);
 	if (is_error(reply))
@@ -341,7 +350,7 @@ static RedisModuleCallReply *bury(RedisModuleCtx *ctx, RedisModuleString *name,
 		if (is_error(reply))
 			return reply;
 	}
-	if (finish(ctx, stream, group, entry, &refused) < 0)
+	if (finish(ctx, stream, group, entry, &only, &refused) < 0)
 		return refused;
 	forget(ctx, stream, l);
 	return NULL;
@@ -730,7 +739,7 @@ static int command_done(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 	RedisModuleKey *key;
 	long long count = 0;
 	bool is_changed = false;
-	int error_number, i, n = 0;
+	int error_number, i, n = 0, only = -1;
 
 	if (argc < 4)
 		return RedisModule_WrongArity(ctx);
@@ -742,7 +751,7 @@ static int command_done(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 		struct lease *l;
 
 		errno = 0;
-		n = finish(ctx, argv[1], argv[2], entries[i - 3].name, &error);
+		n = finish(ctx, argv[1], argv[2], entries[i - 3].name, &only, &error);
 		if (n < 0)
 			break;
 		count += n;
