@@ -392,6 +392,11 @@ static void end(RedisModuleCtx *ctx, RedisModuleString *stream, RedisModuleStrin
 		forget(ctx, stream, l);
 		break;
 	case STATE_PENDING:
+		if (!take_is_there(ctx, stream, &l->entry)) {
+			RedisModule_Call(ctx, "XACK", "!sss", stream, group, entry);
+			forget(ctx, stream, l);
+			break;
+		}
 		if (l->state != LEASE_DEAD && !is_last_attempt(q, attempts)) {
 			lease_enter_ended(l);
 			RedisModule_SignalKeyAsReady(ctx, stream);
