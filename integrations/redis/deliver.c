@@ -141,6 +141,7 @@ struct content {
 	RedisModuleString *stream;
 	RedisModuleString *trim[3];	/* for XADD, before the id of the entry */
 	size_t trims;
+	int64_t length;			/* to which it is trimmed after that, or zero */
 	RedisModuleString **fields;	/* those after the ones that all have */
 	size_t count;
 	const struct timeout *timeout;
@@ -160,7 +161,8 @@ static void get_trim(RedisModuleCtx *ctx, struct content *c, const struct queue 
 
 	if (!length && !age)
 		return;
-	/* XADD takes one of them: the age, if both are set. */
+	/* XADD takes one of them; if both are set, the length comes after it. */
+	c->length = age ? length : 0;
 	c->trim[0] = word(ctx, age ? "MINID" : "MAXLEN");
 	c->trim[1] = word(ctx, "~");
 	c->trim[2] = RedisModule_CreateStringFromLongLong(ctx, !age ? length :
@@ -231,6 +233,15 @@ static enum result append_as(RedisModuleCtx *ctx, struct content *c, const char 
 	return result;
 }
 
+static void trim(RedisModuleCtx *ctx, RedisModuleString *stream, int64_t length)
+{
+	RedisModuleCallReply *reply = RedisModule_Call(ctx, "XTRIM", "!sccl", stream, "MAXLEN", "~",
+						       (long long)length);
+
+	if (reply)
+		RedisModule_FreeCallReply(reply);
+}
+
 /*
  * Append to the stream. The entry's id is the time, which XADD would take from before the timer
  * expired: since 7.2 servers read the clock once in a turn of the event loop. XADD chooses if the
@@ -248,6 +259,8 @@ static enum result append(RedisModuleCtx *ctx, const struct queue *q, RedisModul
 	result = append_as(ctx, &content, entry, reason);
 	if (result == FAILED)
 		result = append_as(ctx, &content, "*", reason);
+	if (result == DELIVERED && content.length)
+		trim(ctx, stream, content.length);
 	free_content(ctx, &content);
 	return result;
 }
