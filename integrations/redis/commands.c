@@ -175,9 +175,12 @@ static void replicate_add(RedisModuleCtx *ctx, RedisModuleString *stream, const 
 }
 
 /* Is a job one that can be added? Return: NULL or an error. */
-static const char *check(const struct job *job)
+static const char *check(RedisModuleCtx *ctx, const struct job *job)
 {
 	size_t len;
+
+	if (job->options.extra.is_kept && !is_obeyed(RedisModule_GetContextFlags(ctx)))
+		return "ERR KEPT is for files and replicas";
 
 	RedisModule_StringPtrLen(job->payload, &len);
 	if (job->due < 0)
@@ -247,7 +250,7 @@ static bool add_jobs(RedisModuleCtx *ctx, RedisModuleString *stream, struct job 
 	int n;
 
 	for (n = 0; !error && n < count; n++)
-		error = check(&jobs[n]);
+		error = check(ctx, &jobs[n]);
 	if (!error && !takes_entries(ctx, stream))
 		error = REDISMODULE_ERRORMSG_WRONGTYPE;
 	if (error) {
