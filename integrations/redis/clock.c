@@ -132,7 +132,9 @@ static void set_blocks(size_t count)
 static int open_backend(enum htw_backend backend, uint64_t limit)
 {
 	struct htw_setup_args setup = {
-		.flags = HTW_SETUP_CLOCK, .clock = CLOCK_REALTIME, .limit = limit,
+		.flags = HTW_SETUP_CLOCK | HTW_SETUP_ORDERED,
+		.clock = CLOCK_REALTIME,
+		.limit = limit,
 	};
 
 	if (!limit && backend == HTW_BACKEND_PROCESS)
