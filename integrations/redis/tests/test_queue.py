@@ -155,19 +155,32 @@ def test_over(r, htw, jobs, how):
     wait(lambda: not htw.info()["timers"] and not r.exists(QUEUE), "end of the lease")
 
 
-@pytest.mark.parametrize("how", ["xdel", "xtrim"])
+DELETED = {
+    "xdel": lambda r, job: r.xdel("jobs", job.entry),
+    "xtrim": lambda r, job: r.xtrim("jobs", maxlen=0, approximate=False),
+}
+
+
+@pytest.mark.parametrize("how", DELETED.values(), ids=DELETED)
 def test_entry_deleted(r, htw, jobs, how):
-    """An entry that is deleted under its lease does not come again."""
+    """An entry that is deleted under its lease does not come again, and leaves the group when that ends."""
     r.xadd("jobs", {"a": "b"})
     [job] = jobs.take("one", "LEASE", 50)
-    if how == "xdel":
-        r.xdel("jobs", job.entry)
-    else:
-        r.xtrim("jobs", maxlen=0, approximate=False)
+    how(r, job)
     # The worker is told.
     assert jobs.extend("one", 50, job) == 0 and jobs.fail("one", job) is None
     assert [row[1] for row in r.execute_command("HTW.LIST", "jobs", "LEASED", "g")[1]] == ["over"]
+    wait(lambda: not r.exists(QUEUE), "end of the lease")
+    assert r.xpending("jobs", "g")["pending"] == 0 and not htw.info()["timers"]
+
+
+@pytest.mark.parametrize("how", DELETED.values(), ids=DELETED)
+def test_entry_deleted_after_its_lease(r, jobs, how):
+    """One that waits for a worker then is gone when one comes."""
+    r.xadd("jobs", {"a": "b"})
+    [job] = jobs.take("one", "LEASE", 50)
     wait(lambda: jobs.ended() == 1, "end of the lease")
+    how(r, job)
     assert jobs.take("two") == []
     assert r.xpending("jobs", "g")["pending"] == 0
     assert not r.exists(QUEUE)
@@ -739,3 +752,57 @@ def test_info(r, htw, jobs):
     jobs.fail("one", job, "DEAD")
     info = htw.info("jobs")
     assert (info["length"], info["leased"], info["failed"], info["dead"]) == (2, 1, 0, 1)
+
+
+@pytest.mark.parametrize("length", [20, 170])
+@pytest.mark.parametrize("paused", [0, 1])
+def test_ttl_passes_when_a_lease_ends(r, htw, length, paused):
+    """A queue is freed as it is opened for its lease, and nothing looks at it afterwards."""
+    name = "b" * length
+    queue = f"htw:{{{name}}}:{name}"
+    r.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+    r.xadd(name, {"a": "b"})
+    at_once(r, ("HTW.TAKE", name, "g", "one", "LEASE", 300), ("HTW.SET", name, "PAUSED", paused, "TRIES", 2),
+            ("PEXPIRE", queue, 100))
+    wait(lambda: not htw.info()["timers"], "end of the lease")
+    assert not r.exists(queue)
+
+
+def test_dead_job_of_a_binary_name(server):
+    raw = redis.Redis(port=server.port)
+    name = b"a\x00b"
+    raw.xadd(name, {"a": "b"})
+    [[entry, *_]] = raw.execute_command("HTW.TAKE", name, "g", "one")
+    assert raw.execute_command("HTW.FAIL", name, "g", "one", entry, "DEAD") == -1
+    assert raw.xlen(b"dead:{a\x00b}:a\x00b") == 1
+
+
+def test_line_of_a_paused_queue(r, htw, jobs):
+    """Jobs that leave the line of those that are due, while one stays, leave no memory behind."""
+    jobs.set("PAUSED", 1)
+    htw.add("jobs", 0, "first")
+    for n in range(2000):
+        htw.add("jobs", 0, n, "ID", n % 2, "REPLACE")
+        wait(lambda: htw.info("jobs")["waiting"] == htw.info("jobs")["pending"], "the line")
+    assert htw.info("jobs")["memory"] < 2500
+    jobs.set("PAUSED", 0)
+    assert [e["payload"] for e in htw.delivered("jobs", 3)] == ["first", "1998", "1999"]
+
+
+def test_memory_is_full(r, htw, jobs):
+    """Jobs that are there come due, are taken, and end; none is added."""
+    htw.add("jobs", 200, "late")
+    for n in range(4):
+        r.xadd("jobs", {"n": n})
+    r.config_set("maxmemory", 1)
+    for words in (("HTW.ADD", "jobs", 0, "p"), ("HTW.SET", "jobs", "TRIES", 1), ("XADD", "jobs", "*", "a", "b")):
+        with pytest.raises(redis.ResponseError, match="maxmemory"):
+            r.execute_command(*words)
+    taken = jobs.take("one", "COUNT", 4, "LEASE", HOUR)
+    assert jobs.done(taken[0]) == 1 and jobs.fail("one", taken[1], "DEAD") == -1
+    assert jobs.fail("one", taken[2], "RETRY", 0) == 0 and jobs.extend("one", 0, taken[3]) == 1
+    wait(lambda: jobs.ended() == 2, "end of the leases")
+    wait(lambda: htw.info()["delivered"] == 1, "delivery")
+    assert len(jobs.take("two", "COUNT", 4)) == 3
+    r.config_set("maxmemory", 0)
+    assert r.xlen("dead:{jobs}:jobs") == 1

@@ -330,3 +330,36 @@ def test_dump_that_is_broken(r, htw):
             except redis.ResponseError:
                 pass
     assert raw.ping() and loaded > 0
+
+
+@pytest.mark.parametrize("command", ["HTW.ADD", "HTW.MADD"])
+def test_once_again_when_the_id_ends(servers, command):
+    """An id that is taken as its time is over is taken on the replica and in the file as well."""
+    server, replica = servers.start(*AOF), servers.start("--save", "")
+    link(server, replica)
+    r, htw = server.client(), Htw(server.client())
+    htw.add("jobs", 0, "p", "ID", "a", "ONCE", 300)
+    htw.delivered("jobs", 1)
+    at_once(r, ("DEBUG", "SLEEP", "0.4"), (command, "jobs", HOUR, "q", "ID", "a", "ONCE", 1))
+    in_step(server, replica)
+    assert same(server, replica)
+    assert Htw(replica.client()).info("jobs", "a")["payload"] == "q"
+    digest = r.execute_command("DEBUG", "DIGEST-VALUE", QUEUE)
+    server.kill()
+    assert server.start().client().execute_command("DEBUG", "DIGEST-VALUE", QUEUE) == digest
+
+
+def test_kept_is_not_for_clients(r, htw):
+    with pytest.raises(redis.ResponseError, match="KEPT"):
+        htw.add("jobs", 1000, "p", "ID", "a", "KEPT")
+    assert not r.exists(QUEUE)
+
+
+def test_trim_by_both(r, htw):
+    """MAXLEN counts where MAXAGE is set as well."""
+    r.execute_command("HTW.SET", "jobs", "MAXLEN", 100, "MAXAGE", HOUR)
+    for n in range(1000):
+        r.xadd("jobs", {"n": n})
+    htw.add("jobs", 0, "p")
+    wait(lambda: htw.info()["delivered"] == 1, "delivery")
+    assert 100 <= r.xlen("jobs") <= 300

@@ -164,3 +164,50 @@ def test_slot_moves(cluster):
     assert (job.entry, job.attempts) == (taken[1].entry, 2)
     assert moved.done(*taken) == 3
     assert Htw(target.client()).info()["timers"] == Htw(source.client()).info()["timers"] == 0
+
+
+def test_ttl_of_the_queue_of_who_waits(pair):
+    """A queue that expires as a waiting worker is served has expired on the replica as well."""
+    master, replica = pair
+    r, jobs = master.client(), Jobs(master.client())
+    r.execute_command("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+    jobs.set("LEASE", HOUR)
+    thread, got = blocked(r, Jobs(master.client()))
+    r.pexpire(QUEUE, 1)
+    until = Htw(r).now() + 20
+    wait(lambda: Htw(r).now() > until)
+    r.xadd("jobs", {"a": "b"})
+    thread.join(60)
+    assert len(got) == 1
+    in_step(master, replica)
+    assert same(master, replica)
+    replica.client().replicaof("NO", "ONE")
+    assert Htw(replica.client()).info("jobs")["leased"] == 1
+
+
+def test_group_on_the_replica(pair):
+    """The replica knows as well as the master what the group has read, also where that is unknown."""
+    master, replica = pair
+    r, jobs = master.client(), Jobs(master.client())
+    entries = [r.xadd("jobs", {"n": n}) for n in range(4)]
+    jobs.take("one")
+    r.xdel("jobs", entries[2])
+    jobs.take("one")
+    in_step(master, replica)
+    assert r.xinfo_groups("jobs") == replica.client().xinfo_groups("jobs")
+
+
+def test_dead_job_while_its_slot_moves(cluster):
+    """What is given up and may be at the other node is to be tried again, and is appended afterwards."""
+    slot = redis.RedisCluster(host="127.0.0.1", port=cluster[0].port).keyslot("jobs")
+    source = next(n for n in cluster if has_slot(n, slot))
+    target = next(n for n in cluster if n is not source)
+    jobs = Jobs(source.client())
+    jobs.r.xadd("jobs", {"a": "b"})
+    [job] = jobs.take("one", "LEASE", HOUR)
+    there = target.client().execute_command("CLUSTER", "MYID")
+    jobs.r.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", there)
+    with pytest.raises(redis.ResponseError, match="TRYAGAIN"):
+        jobs.fail("one", job, "DEAD", "ERROR", "no room")
+    jobs.r.execute_command("CLUSTER", "SETSLOT", slot, "STABLE")
+    wait(lambda: jobs.r.xlen("dead:{jobs}:jobs") == 1, "dead job")
