@@ -43,10 +43,7 @@ static u64 htw_timer_remaining(const struct htw_timer *t, u64 now)
 	return t->deadline > now ? t->deadline - now : 0;
 }
 
-/*
- * Has the deadline of a timer come, which waits for the tick after the present
- * one?
- */
+/* Of a timer that waits for the tick after the present one: has its deadline come? */
 static bool htw_call_has_come(const struct htw_node *n, u64 now)
 {
 	return container_of(n, struct htw_timer, node)->deadline <= now;
@@ -80,8 +77,11 @@ static u64 htw_call_tick_within(const struct htw_call *c, u64 deadline, u64 slac
  * @flags: of &enum htw_timer_key
  *
  * A timer whose deadline has come does not wait for a tick, and nor do those
- * any more that do, and whose deadlines have come as well: it does not overtake
- * them.
+ * any more that do, and whose deadlines have come as well. If they are many, it
+ * waits with them; but not if its deadline was before this tick, nor on the manual
+ * clock, which may not move before it has come.
+ *
+ * Return: the tick.
  */
 u64 htw_call_choose_tick(struct htw_call *c, const struct htw_timer *t, u32 flags)
 {
@@ -93,6 +93,9 @@ u64 htw_call_choose_tick(struct htw_call *c, const struct htw_timer *t, u32 flag
 	c->units--;
 	if (t->deadline > c->now)
 		return htw_call_tick_within(c, t->deadline, htw_timer_slack(t, flags));
+	/* Those that wait for the next tick have later deadlines. */
+	if (t->deadline <= c->tick * c->base->tick_ns)
+		return c->tick;
 
 	c->units -= HTW_CALL_DUE_UNITS;
 	/*
@@ -105,7 +108,8 @@ u64 htw_call_choose_tick(struct htw_call *c, const struct htw_timer *t, u32 flag
 		c->units = 0;
 	}
 
-	if (htw_wheel_make_due(w, c->tick, htw_call_has_come, c->now, &ahead))
+	if (htw_wheel_make_due(w, c->tick, htw_call_has_come, c->now, &ahead) ||
+	    c->ctx->clock == HTW_MANUAL)
 		return c->tick;
 	return c->tick + 1;
 }

@@ -143,21 +143,24 @@ static void queue(struct model *m, struct expected *e, u64 tick)
 
 /*
  * A timer is due at once: those that wait for the next tick, and whose deadlines have
- * come, are so before it, up to a number of them that are looked at.
+ * come, are so before it, up to a number of them that are looked at; none, if its own
+ * came before this tick.
  */
-static u64 tick_at_once(struct model *m)
+static u64 tick_at_once(struct model *m, u64 deadline)
 {
 	const u64 present = m->now / m->tick_ns;
 	struct expected *e, *next;
 	u32 looks = LOOKS;
 
+	if (deadline <= present * m->tick_ns)
+		return present;
 	list_for_each_entry_safe(e, next, &m->armed, entry) {
 		if (e->tick <= present)
 			continue;
 		if (e->tick > present + 1)
 			break;
 		if (!looks--)
-			return present + 1;
+			break;
 		if (e->deadline > m->now)
 			continue;
 		list_del(&e->entry);
@@ -176,7 +179,7 @@ static void arm(struct model *m, struct expected *e, u64 deadline, bool absolute
 	if (!absolute)
 		e->deadline = m->now + deadline < deadline ? U64_MAX : m->now + deadline;
 	if (e->deadline <= m->now) {
-		queue(m, e, tick_at_once(m));
+		queue(m, e, tick_at_once(m, e->deadline));
 		return;
 	}
 	due = htw_test_due_with_slack(e->deadline, e->slack, m->tick_ns);

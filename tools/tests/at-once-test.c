@@ -54,7 +54,6 @@ static const struct {
 	{ 100 * TICK + 1, HTW_F_ABS }, { 100 * TICK, HTW_F_ABS }, { 100 * TICK - 1, HTW_F_ABS },
 };
 
-
 HTW_TEST(an_add_whose_deadline_has_come)
 {
 	struct htw_event ev[2];
@@ -110,6 +109,45 @@ HTW_TEST(a_mod_whose_deadline_has_come)
 				ASSERT_EQ(0, htw_stop(self->fd, a.id));
 			}
 		}
+	}
+}
+
+/*
+ * Many wait for the next tick, which the level that holds the present may end
+ * before: on a clock that may stand still, what is due does not wait with them.
+ */
+HTW_TEST(a_deadline_that_has_come_beside_many_of_the_next_tick)
+{
+	static const __u64 ticks[] = { 100, 111 };
+	struct htw_event ev[2];
+
+	ASSERT_EQ(0, htw_set_up(self->fd, between_ticks));
+	for (unsigned int k = 0; k < ARRAY_SIZE(ticks); k++) {
+		const __u64 now = ticks[k] * TICK + NOW % TICK;
+
+		ASSERT_EQ(0, htw_advance(self->fd, now, HTW_F_ABS));
+		for (int i = 0; i < 100; i++)
+			ASSERT_NE(0, htw_start_abs(self->fd, now + 1, 0));
+		for (int form = SINGLE; form <= IN_VECTOR; form++) {
+			for (unsigned int i = 0; i < ARRAY_SIZE(past); i++) {
+				struct htw_add_args a = {
+					.deadline = past[i].deadline, .flags = past[i].flags,
+				};
+
+				if (a.flags)
+					a.deadline += now - NOW;
+				ASSERT_EQ(0, add(self->fd, form, &a));
+				EXPECT_EQ(HTW_STATE_DUE, htw_query(self->fd, a.id).state) {
+					TH_LOG("form %d, tick %llu, deadline %llu", form, ticks[k],
+					       a.deadline);
+				}
+				ASSERT_EQ(1, htw_read(self->fd, ev, 2));
+				EXPECT_EQ(a.id, ev[0].id);
+			}
+		}
+		EXPECT_EQ(1, htw_advance(self->fd, TICK, 0));
+		for (int i = 0; i < 100; i++)
+			ASSERT_EQ(1, htw_read(self->fd, ev, 1));
 	}
 }
 
