@@ -421,8 +421,11 @@ static void htw_ring_settle_locked(struct htw_alarm *a, struct htw_base *base, u
  *
  * Sets the alarm, or takes back that something was announced. A deadline that
  * has moved later does not touch the alarm.
+ *
+ * Return: is the caller to wake all who wait, as the manual clock has no alarm?
+ * When it has dropped the lock.
  */
-void htw_ring_settle(struct htw_base *base, u64 now, bool due)
+bool htw_ring_settle(struct htw_base *base, u64 now, bool due)
 {
 	struct htw_alarm *a;
 	unsigned long flags;
@@ -432,16 +435,18 @@ void htw_ring_settle(struct htw_base *base, u64 now, bool due)
 	/* Pairs with htw_ring_decide(), and with whoever queues itself and looks. */
 	smp_mb();
 	htw_delay_atomic();
+	if (base->clock == HTW_MANUAL) {
+		bool announce = due && !base->told;
+
+		WRITE_ONCE(base->told, due);
+		return announce;
+	}
 	if (READ_ONCE(base->told)) {
 		if (due)
-			return;
+			return false;
 	} else if (READ_ONCE(base->armed) <= base->next ||
 		   (base->next <= now && !htw_ring_announces(base))) {
-		return;
-	}
-	if (base->clock == HTW_MANUAL) {
-		WRITE_ONCE(base->told, false);
-		return;
+		return false;
 	}
 
 	a = htw_alarm_of(base);
@@ -449,6 +454,7 @@ void htw_ring_settle(struct htw_base *base, u64 now, bool due)
 	htw_ring_settle_locked(a, base, now, due);
 	htw_alarm_program(a);
 	raw_spin_unlock_irqrestore(&a->lock, flags);
+	return false;
 }
 
 /**
@@ -495,11 +501,7 @@ void htw_ring_unlock_slow(struct htw_base *base, u64 now, unsigned int budget)
 		due = htw_base_look(base, now, &budget);
 		htw_base_publish(base);
 	}
-	htw_ring_settle(base, now, due);
-
-	announce = due && base->clock == HTW_MANUAL && !base->told;
-	if (announce)
-		WRITE_ONCE(base->told, true);
+	announce = htw_ring_settle(base, now, due);
 	spin_unlock(&base->lock);
 	if (announce)
 		htw_wait_wake_all(base->ctx);

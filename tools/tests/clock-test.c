@@ -7,6 +7,7 @@
 #include "htw-timens.h"
 
 #include <pthread.h>
+#include <sys/epoll.h>
 
 /* Round @deadline up to the tick at which it expires. */
 static __u64 tick_up(__u64 deadline, __u64 tick)
@@ -168,8 +169,10 @@ HTW_TEST(manual_stands_still)
 	EXPECT_EQ(1, htw_read(self->fd, &ev, 1));
 }
 
-/* Periodic timers over an hour: one event for each read, all firings counted. */
-/* HTW_ADVANCE is killed while it moves timers down: others find those whose time has come. */
+/*
+ * HTW_ADVANCE is killed while it moves timers down: others are told, and find those whose time has
+ * come. Who waits for edges and reads a part of them is told of the rest.
+ */
 HTW_TEST(manual_killed_advance)
 {
 	enum { MANY = 300000, ROUNDS = 8 };
@@ -177,12 +180,14 @@ HTW_TEST(manual_killed_advance)
 	struct htw_event ev;
 
 	for (unsigned int i = 0; i < ROUNDS; i++) {
-		int fd = htw_open(O_NONBLOCK), status;
+		struct epoll_event edge = { .events = EPOLLIN | EPOLLET };
+		int fd = htw_open(O_NONBLOCK), epoll = epoll_create1(EPOLL_CLOEXEC), status;
 		pid_t pid;
 
 		ASSERT_LE(0, fd);
 		ASSERT_EQ(0, htw_setup_clock(fd, HTW_CLOCK_MANUAL));
 		ASSERT_EQ(MANY, htw_start_many(fd, HOUR, 1, MANY, NULL));
+		ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &edge));
 		pid = fork();
 		ASSERT_LE(0, pid);
 		if (!pid)
@@ -193,15 +198,19 @@ HTW_TEST(manual_killed_advance)
 		killed += WIFSIGNALED(status);
 		/* Unless it was killed before it had moved the clock. */
 		if (htw_poll(fd, 0) == POLLIN) {
+			EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, 0));
 			EXPECT_EQ(1, htw_read(fd, &ev, 1));
+			EXPECT_EQ(1, epoll_wait(epoll, &edge, 1, 0));
 		} else {
 			EXPECT_EQ(0, htw_advance(fd, 0, 0));
 		}
+		close(epoll);
 		close(fd);
 	}
 	TH_LOG("killed %u times", killed);
 }
 
+/* Periodic timers over an hour: one event for each read, all firings counted. */
 HTW_TEST(manual_periodic)
 {
 	struct htw_add_args add = htw_rel(SEC, 1);
