@@ -85,17 +85,27 @@ bool htw_wait_is_direct(const struct htw_context *ctx, u64 now)
 }
 
 /*
- * A time by local_clock(), which is now, less that in which this task would have
- * run and others had the CPU: on PREEMPT_RT a task that is woken preempts the
- * one that wakes it.
+ * local_clock(), less the time in which this task would have run and others had
+ * the CPU: on PREEMPT_RT a task that is woken preempts the one that wakes it.
+ * Both are read at one moment.
  */
-static u64 htw_wait_clock(u64 now)
+static u64 htw_wait_clock(void)
 {
+	u64 clock;
+
+	preempt_disable();
+	clock = local_clock();
 #ifdef CONFIG_SCHED_INFO
-	return now - current->sched_info.run_delay;
-#else
-	return now;
+	clock -= current->sched_info.run_delay;
 #endif
+	preempt_enable();
+	return clock;
+}
+
+/* What a wake-up that began then has taken; the clocks of two CPUs may differ. */
+static u64 htw_wait_since(u64 began)
+{
+	return max_t(s64, htw_wait_clock() - began, 0);
 }
 
 /*
@@ -149,15 +159,15 @@ static void htw_wait_wake_pollers(struct htw_context *ctx, u32 wakes)
 u64 htw_wait_wake_direct(struct htw_context *ctx, u32 wakes)
 {
 	struct htw_window *window = raw_cpu_ptr(&htw_windows);
-	u64 began = htw_wait_clock(local_clock()), now, took;
+	u64 began = htw_wait_clock(), now, took;
 
 	if (wakes & HTW_WAKE_READER)
 		wake_up(&ctx->readers);
 	if (wakes & HTW_WAKE_POLLERS)
 		htw_wait_wake_pollers(ctx, wakes);
 
+	took = htw_wait_since(began);
 	now = local_clock();
-	took = htw_wait_clock(now) - began;
 	raw_cpu_ptr(ctx->user->alarms)->window = window->began;
 	window->spent += took;
 	if (wakes & HTW_WAKE_POLLERS)
@@ -176,29 +186,27 @@ u64 htw_wait_wake_direct(struct htw_context *ctx, u32 wakes)
  * work item looks. What is moved down for that is so once, and was paid for by
  * who started it.
  *
- * Return: what that took, in ns.
+ * Return: what all of it took, in ns: others wait for that.
  */
 u64 htw_wait_wake_left(struct htw_context *ctx, u32 wakes, bool (*look)(struct htw_context *ctx))
 {
-	u64 began = htw_wait_clock(local_clock()), now, took;
+	u64 turn = htw_wait_clock(), began, took;
 
 	if (wakes & HTW_WAKE_READERS)
 		wake_up_all(&ctx->readers);
 	if (wq_has_sleeper(&ctx->wait))
 		htw_wait_wake_pollers(ctx, wakes);
-	now = local_clock();
-	took = htw_wait_clock(now) - began;
+	took = htw_wait_since(turn);
 
 	/* There is one signal for what is due. */
 	if (!(wakes & HTW_WAKE_READERS) && READ_ONCE(ctx->fasync) && look(ctx)) {
-		began = htw_wait_clock(local_clock());
+		began = htw_wait_clock();
 		kill_fasync(&ctx->fasync, SIGIO, POLL_IN);
-		now = local_clock();
-		took += htw_wait_clock(now) - began;
+		took += htw_wait_since(began);
 	}
-	htw_wait_note(ctx, took, now);
+	htw_wait_note(ctx, took, local_clock());
 	trace_htw_wake(ctx, true, took);
-	return took;
+	return htw_wait_since(turn);
 }
 
 /**
