@@ -497,6 +497,8 @@ bool htw_collect_poll(struct htw_context *ctx)
 			htw_collect_base(base, NULL, now, 0, &left);
 			if (left == HTW_LEFT_DUE)
 				return true;
+			if (fatal_signal_pending(current))
+				return false;
 			cond_resched();
 			/* On the manual clock no alarm rings for the rest. */
 			if (left != HTW_LEFT_MOVE || (!looks && ctx->clock != HTW_MANUAL))
