@@ -262,7 +262,10 @@ static inline bool htw_base_has(const struct htw_base *base, const struct htw_ti
  */
 static inline bool htw_base_has_work(const struct htw_base *base, u64 now)
 {
-	return READ_ONCE(base->told) || READ_ONCE(base->next) <= now;
+	if (READ_ONCE(base->told) || READ_ONCE(base->next) <= now)
+		return true;
+	/* It may be timed for its first timer alone, and the clock set back since. */
+	return base->clock == HTW_REALTIME && READ_ONCE(base->armed) > READ_ONCE(base->next);
 }
 
 #endif /* _HTW_BASE_H */
