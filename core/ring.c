@@ -397,6 +397,9 @@ static void htw_ring_settle_locked(struct htw_alarm *a, struct htw_base *base, u
 	lockdep_assert_held(&base->lock);
 	lockdep_assert_held(&a->lock);
 
+	/* What is left for a move has no alarm, and a reader that waits now needs one. */
+	if (!base->told && htw_wait_is_blocked(base->ctx))
+		left = false;
 	if (due) {
 		if (!base->told && !left && base->armed > base->next)
 			htw_alarm_time(a, base, base->next);

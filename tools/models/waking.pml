@@ -19,8 +19,10 @@
  * edge, and read once, a part of what is due.
  *
  * With STALL the actors of these bits (READERS 1, 2, POLLERS 4, 8, the task 16) may stop for good between any
- * two steps; with STALL_LOCKED the task, which then has timer 1 alone, with the base's lock held. With KILL
- * a reader may die, before or after it was woken; with ONCE it ends when it has read. READY timers are pending in the beginning.
+ * two steps; with STALL_LOCKED the task, which then has timer 1 alone, with the base's lock held; with
+ * STALL_WORK the work item, beside tasks that keep the CPU or where its user rests: readers do not wait for
+ * it. With KILL a reader may die, before or after it was woken; with ONCE it ends when it has read. READY
+ * timers are pending in the beginning.
  *
  * Promised: when nothing but the clock can happen, no task that runs sleeps while a timer is due, or a bucket
  * is to be moved down; where one that was woken has stopped, the alarm is set to wake the others. What is
@@ -37,6 +39,7 @@
  * check: -DPOLLERS=1 -DREADY=2 -DPART
  * check: -DPOLLERS=1 -DREADY=1 -DOPS=1 -DEND=2 -DPART
  * check: -DREADERS=1 -DPOLLERS=1 -DREADY=2 -DEND=2
+ * check: -DREADERS=1 -DREADY=1 -DLONG_BUCKET -DSTALL_WORK
  * check: -DREADERS=2 -DREADY=1
  * check: -DREADERS=2 -DREADY=2 -DEND=2 -DONCE
  * check: -DREADERS=2 -DREADY=2 -DEND=2 -DKILL
@@ -52,6 +55,7 @@
  * reject: -DREADERS=1 -DOPS=1 -DEND=2 -DDUE_UNTIMED	a task that makes a timer due leaves that to nobody
  * reject: -DREADERS=1 -DOPS=1 -DREADY=1 -DEND=2 -DSTALL=16 -DALARM_UNLOCKED	a task sets the alarm after it has dropped the lock
  * reject: -DPOLLERS=1 -DREADY=2 -DPART -DNO_REST	nobody is told of what a read has left
+ * reject: -DREADERS=1 -DREADY=1 -DLONG_BUCKET -DSTALL_WORK -DSTAYS_LEFT	a bucket stays left to the work item as a reader begins to wait
  * reject: -DPOLLERS=1 -DREADY=1 -DMOVED_BY_NOBODY	nobody is woken for a bucket that is to be moved down
  * reject: -DREADERS=2 -DREADY=2 -DEND=2 -DONCE -DNO_PASS_ON	a reader that leaves something does not wake the next
  * reject: -DREADERS=2 -DREADY=2 -DEND=2 -DKILL -DDIES_WITH_IT	a reader that is killed takes its wake-up with it
@@ -114,6 +118,12 @@ byte agains;
 #define FIRST		(W(0) <= W(1) -> W(0) : W(1))
 #define NEXT		(N(0) <= N(1) -> N(0) : N(1))
 #define WAITING		(readers || pollers)
+/* Settling keeps it where it is: left to the work item, and no reader needs an alarm. */
+#ifdef STAYS_LEFT
+#define STAYS		(place == LEFT)
+#else
+#define STAYS		(place == LEFT && !readers)
+#endif
 
 /* May stop for good here. */
 #if STALL
@@ -222,14 +232,14 @@ inline settle()
 		atomic {
 			!alarm_lock;
 			if
-			:: !due && (told || place != LEFT || next > t) ->
+			:: !due && (told || !STAYS || next > t) ->
 				told = false;
 				owed = 0;
 				if
 				:: next > t || WAITING -> move_to(next)
 				:: else -> move_to(NEVER)
 				fi
-			:: due && !told && place != LEFT && armed > next -> move_to(next)
+			:: due && !told && !STAYS && armed > next -> move_to(next)
 			:: else
 			fi
 		}
@@ -258,6 +268,10 @@ inline look(take)
 			fi
 		:: up[1] && when[1] - 1 <= t -> up[1] = false
 		:: !TO_MOVE(t)
+#ifdef LONG_BUCKET
+		/* Of a long one, which stays. */
+		:: TO_MOVE(t)
+#endif
 		fi;
 		got = false;
 		if
@@ -342,6 +356,7 @@ end:				if
 				fi
 			fi;
 			unqueue_reader(me);
+			MAY_STALL(me)
 #ifdef KILL
 			if
 			:: me == 1 && !got -> goto dying
@@ -616,6 +631,9 @@ proctype work_item()
 #endif
 
 end:	do
+#ifdef STALL_WORK
+	:: atomic { queued_work -> stalled = stalled | 32; goto stop }
+#endif
 	:: queued_work ->
 		queued_work = false;
 		atomic { !alarm_lock -> alarm_lock = true };
@@ -667,21 +685,26 @@ end:	do
 		:: else -> alarm_lock = false
 		fi;
 		atomic { t = 0; f = 0; n = 0; o = 0 }
-	od
+	od;
+endstop:
+stop:	false
 }
 
 /* Nothing but the clock can happen, or, with PART, the rest of a read is to be told of. */
 inline compare()
 {
-	assert(place != LEFT);
+	assert(place != LEFT || (stalled & 32));
 	if
+	:: stalled & 32 ->
+		/* Who polls waits for it. */
+		assert(!asleep || !(DUE_AT(now) || TO_MOVE(now)))
 	:: inside ->
 		/* Timer 0 is not the task's. */
 		assert(!((asleep & ~awake) && when[0] && when[0] <= now))
 #ifdef PART
-	:: !inside ->
+	:: !inside && !(stalled & 32) ->
 #else
-	:: !inside && (stalled & 15) ->
+	:: !inside && !(stalled & 32) && (stalled & 15) ->
 #endif
 		assert(!(asleep && DUE_AT(now)) || (told && place == TIMED && armed == AGAIN))
 	:: else ->
@@ -706,7 +729,7 @@ proctype clock()
 				agains++;
 				armed = now
 			:: else ->
-				assert(inside || !(asleep && DUE_AT(now)));
+				assert(inside || (stalled & 32) || !(asleep && DUE_AT(now)));
 				if
 				:: now < END -> now++
 				:: else -> break
@@ -744,6 +767,10 @@ init
 		run work_item();
 #if OPS
 		run task();
+#endif
+#ifdef STALL_WORK
+		/* Somebody polls, and is not awaited. */
+		pollers = 4;
 #endif
 #if READERS
 		run reader(1);
