@@ -2600,19 +2600,19 @@ static void sums_do_not_wrap(struct kunit *test)
 			div64_u64(U64_MAX, MS) * MS);
 	KUNIT_EXPECT_EQ(test, htw_tick_time(div64_u64(U64_MAX, MS) + 1, MS), HTW_NEVER);
 
-	KUNIT_EXPECT_EQ(test, htw_deadline(5, 6), 11);
-	KUNIT_EXPECT_EQ(test, htw_deadline(U64_MAX - 5, 5), U64_MAX);
-	KUNIT_EXPECT_EQ(test, htw_deadline(U64_MAX - 5, 6), HTW_NEVER);
-	KUNIT_EXPECT_EQ(test, htw_deadline(1, U64_MAX), HTW_NEVER);
+	KUNIT_EXPECT_EQ(test, htw_time_after(5, 6), 11);
+	KUNIT_EXPECT_EQ(test, htw_time_after(U64_MAX - 5, 5), U64_MAX);
+	KUNIT_EXPECT_EQ(test, htw_time_after(U64_MAX - 5, 6), HTW_NEVER);
+	KUNIT_EXPECT_EQ(test, htw_time_after(1, U64_MAX), HTW_NEVER);
 
-	KUNIT_EXPECT_EQ(test, htw_timeout(HTW_NEVER, MS, 0), -1);
-	KUNIT_EXPECT_EQ(test, htw_timeout(HTW_LAST_TICK, MS, 5), -1);
-	KUNIT_EXPECT_EQ(test, htw_timeout(7, MS, 7 * MS), 0);
-	KUNIT_EXPECT_EQ(test, htw_timeout(7, MS, U64_MAX), 0);
-	KUNIT_EXPECT_EQ(test, htw_timeout(7, MS, 7 * MS - 1), 1);
-	KUNIT_EXPECT_EQ(test, htw_timeout(7, MS, 6 * MS), 1);
-	KUNIT_EXPECT_EQ(test, htw_timeout(7, MS, 6 * MS - 1), 2);
-	KUNIT_EXPECT_EQ(test, htw_timeout(BIT_ULL(44), MS, 0), INT_MAX);
+	KUNIT_EXPECT_EQ(test, htw_tick_timeout(HTW_NEVER, MS, 0), -1);
+	KUNIT_EXPECT_EQ(test, htw_tick_timeout(HTW_LAST_TICK, MS, 5), -1);
+	KUNIT_EXPECT_EQ(test, htw_tick_timeout(7, MS, 7 * MS), 0);
+	KUNIT_EXPECT_EQ(test, htw_tick_timeout(7, MS, U64_MAX), 0);
+	KUNIT_EXPECT_EQ(test, htw_tick_timeout(7, MS, 7 * MS - 1), 1);
+	KUNIT_EXPECT_EQ(test, htw_tick_timeout(7, MS, 6 * MS), 1);
+	KUNIT_EXPECT_EQ(test, htw_tick_timeout(7, MS, 6 * MS - 1), 2);
+	KUNIT_EXPECT_EQ(test, htw_tick_timeout(BIT_ULL(44), MS, 0), INT_MAX);
 }
 
 /* A loop that takes nodes out and sleeps until the next work ends, and is not back for nothing. */

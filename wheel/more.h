@@ -56,19 +56,19 @@ static inline u64 htw_tick_time(u64 tick, u64 tick_ns)
 }
 
 /**
- * htw_deadline() - the end of a delay
+ * htw_time_after() - the end of a delay
  * @now: the present, a time or a tick
  * @delay: the delay, in the same unit
  *
  * Return: the sum; %HTW_NEVER if it is no u64.
  */
-static inline u64 htw_deadline(u64 now, u64 delay)
+static inline u64 htw_time_after(u64 now, u64 delay)
 {
 	return delay > U64_MAX - now ? HTW_NEVER : now + delay;
 }
 
 /**
- * htw_timeout() - how long poll() and its like are to wait for a tick
+ * htw_tick_timeout() - how long poll() and its like are to wait for a tick
  * @tick: the tick, as htw_wheel_next() returns it
  * @tick_ns: what a tick is, in ns
  * @now_ns: the present time, of the clock whose ticks these are
@@ -76,7 +76,7 @@ static inline u64 htw_deadline(u64 now, u64 delay)
  * Return: ms, rounded up, so that a program is not back too early; 0 if the tick
  * has come; -1, which is "for ever", if it never does.
  */
-static inline int htw_timeout(u64 tick, u64 tick_ns, u64 now_ns)
+static inline int htw_tick_timeout(u64 tick, u64 tick_ns, u64 now_ns)
 {
 	u64 time = htw_tick_time(tick, tick_ns), ms;
 

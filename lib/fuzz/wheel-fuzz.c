@@ -326,19 +326,58 @@ static unsigned int zeros(u64 x)
 	return x ? (unsigned int)__builtin_ctzll(x) : 64;
 }
 
-static void coalesce(struct input *in)
+/* A time of any magnitude, or the last ones there are. */
+static u64 any_time(struct input *in)
 {
-	const u64 first = min(now, (u64)(1ULL << 62)) + number(in, 20);
-	const u64 last = first + number(in, 20);
-	const u64 tick_ns = 1 + number(in, 20), time = htw_coalesce(first, last);
-	const u64 tick = htw_tick_within(first, last - first, tick_ns);
-	u64 other;
+	const u8 where = byte(in);
 
+	if (where < 64)
+		return later(now, number(in, 20));
+	if (where < 128)
+		return HTW_NEVER - number(in, 20);
+	return number(in, 64);
+}
+
+/* The time that tick @tick comes at; HTW_NEVER if there is none. */
+static u64 time_of(u64 tick, u64 tick_ns)
+{
+	u64 time;
+
+	return __builtin_mul_overflow(tick, tick_ns, &time) ? HTW_NEVER : time;
+}
+
+/* Ticks of times, times of ticks, sums: none wraps. */
+static void times(struct input *in)
+{
+	const u64 first = any_time(in), slack = any_time(in), last = later(first, slack);
+	const u64 tick_ns = 1 + number(in, 30), time = htw_coalesce(first, last);
+	const u64 up = htw_tick_up(first, tick_ns);
+	const u64 within = htw_tick_within(first, slack, tick_ns);
+	const int timeout = htw_tick_timeout(up, tick_ns, last);
+	const u64 left = time_of(up, tick_ns) - last;
+	u64 other, i;
+
+	CHECK(htw_time_after(first, slack) == last);
+	CHECK(htw_tick_time(first, tick_ns) == time_of(first, tick_ns));
 	CHECK(time >= first && time <= last);
-	for (other = first; other <= last && other < first + 100; other++)
+	for (other = first, i = 0; other <= last && other >= first && i < 100; other++, i++)
 		CHECK(zeros(other) <= zeros(time));
-	CHECK(tick * tick_ns >= first);
-	CHECK(tick * tick_ns <= max(last, first + tick_ns - 1));
+
+	/* The first tick that is not before it. */
+	CHECK(time_of(up, tick_ns) >= first);
+	CHECK((up == HTW_NEVER) == (first == HTW_NEVER));
+	CHECK(up == HTW_NEVER || !up || time_of(up - 1, tick_ns) < first);
+	CHECK(time_of(within, tick_ns) >= first);
+	CHECK(within == up || (first + slack == last && time_of(within, tick_ns) <= last));
+
+	if (time_of(up, tick_ns) == HTW_NEVER)
+		CHECK(timeout == -1);
+	else if (time_of(up, tick_ns) <= last)
+		CHECK(!timeout);
+	else
+		CHECK(timeout == 0x7fffffff ? left > 0x7ffffffeULL * 1000000 :
+		      timeout > 0 && (u64)timeout * 1000000 >= left &&
+		      ((u64)timeout - 1) * 1000000 < left);
 }
 
 /*
@@ -459,7 +498,7 @@ static void operation(struct input *in)
 		else if (op & 16)
 			collect(1 + byte(in) % 8);
 		else
-			coalesce(in);
+			times(in);
 		break;
 	case 15:
 		expire(1 + byte(in));

@@ -49,7 +49,7 @@ int main(void)
 		unsigned int budget = 64;
 
 		/* Other programs have descriptors here. */
-		poll(NULL, 0, htw_timeout(htw_wheel_next(&wheel), TICK_NS, now_ns()));
+		poll(NULL, 0, htw_tick_timeout(htw_wheel_next(&wheel), TICK_NS, now_ns()));
 		htw_wheel_advance(&wheel, now_ns() / TICK_NS, &budget, beat, NULL);
 	}
 	return now_ns() / TICK_NS < begin + BEATS * PERIOD;

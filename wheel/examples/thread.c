@@ -40,7 +40,7 @@ static void job_start(struct job *job, uint64_t delay_ns)
 {
 	pthread_mutex_lock(&mutex);
 	if (htw_wheel_restart(&wheel, &job->node,
-			      htw_tick_up(htw_deadline(now_ns(), delay_ns), TICK_NS)))
+			      htw_tick_up(htw_time_after(now_ns(), delay_ns), TICK_NS)))
 		pthread_cond_signal(&earlier);
 	pthread_mutex_unlock(&mutex);
 }

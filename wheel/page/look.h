@@ -19,10 +19,10 @@ enum place {
 /* A node, in the order of its list: the level or a place, and the bucket. */
 typedef void look_fn_t(struct htw_node *n, int level, unsigned int bucket, void *arg);
 
-static void look_at_list(struct htw_list *list, int level, unsigned int bucket, look_fn_t *look,
+static void look_at_list(struct htw_link *list, int level, unsigned int bucket, look_fn_t *look,
 			 void *arg)
 {
-	struct htw_list *entry;
+	struct htw_link *entry;
 
 	for (entry = list->next; entry != list; entry = entry->next)
 		look(HTW_CONTAINER_OF(entry, struct htw_node, list), level, bucket, arg);

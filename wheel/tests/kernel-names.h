@@ -82,7 +82,7 @@ static inline bool test_bit(unsigned int bit, const unsigned long *map)
 
 /* Lists */
 #define container_of		HTW_CONTAINER_OF
-#define list_head		htw_list
+#define list_head		htw_link
 #define list_empty(list)	((list)->next == (list))
 #define list_entry		HTW_CONTAINER_OF
 #define list_first_entry_or_null(list, type, member)			\
@@ -92,9 +92,9 @@ static inline bool test_bit(unsigned int bit, const unsigned long *map)
 	     &at->member != (list);					\
 	     at = list_entry(at->member.next, __typeof__(*at), member))
 #define list_count_nodes(list)	({					\
-	const struct htw_list *start_ = (list);				\
+	const struct htw_link *start_ = (list);				\
 	u64 count_ = 0;							\
-	for (const struct htw_list *at_ = start_->next; at_ != start_; at_ = at_->next)	\
+	for (const struct htw_link *at_ = start_->next; at_ != start_; at_ = at_->next)	\
 		count_++;						\
 	count_;								\
 })
