@@ -47,7 +47,7 @@ def make(directory):
 def check():
     t = Table()
     t.add(25, "device-6.12", "tools/device-tests", "--quick", "6.12")
-    t.add(25, "kunit-um", "tools/kunit", "um", amd64=UM)
+    t.add(35, "kunit-um", "tools/kunit", "um", amd64=UM)
     t.on_arm64(40, "kunit-arm64", "tools/kunit", "arm64")
     t.add(30, "lib", "tools/lib-tests")
     t.add(20, "lint", "tools/lint", exact=True)
@@ -65,7 +65,7 @@ def check():
 
 def rest():
     t = Table()
-    t.add(60, "kunit-x86_64", "tools/kunit", "x86_64", amd64=X86)
+    t.add(100, "kunit-x86_64", "tools/kunit", "x86_64", amd64=X86)
     t.add(30, "torture", "tools/torture/run", "--seconds", "600", "--seed", "2", "--cpus", "4", "--stops")
     t.add(30, "packages", "tools/package-test", "bookworm", amd64=PC, root=True)
     t.add(30, "packages-trixie", "tools/package-test", "trixie", amd64=PC, root=True)

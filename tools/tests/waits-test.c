@@ -31,8 +31,8 @@
 #define SIGNAL_NUMBER		(SIGRTMIN + 1)
 /* Others read what one that was woken has not read within that time. */
 #define READ_BY_OTHERS		SEC
-/* The next one that blocks in read() is woken 4 ms after the first one. */
-#define READ_BY_NEXT	(100 * MSEC)
+/* The next one that blocks in read() is woken 4 ms after the first one; all, half a second. */
+#define READ_BY_NEXT	(400 * MSEC)
 
 enum kind {
 	READ,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
+import faulthandler
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -8,6 +10,23 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from server import ROOT, Htw, Server, link, manage, wait  # noqa: E402
+
+
+# What hangs ends in this, a multiple of what the longest tests take, and says where it stood.
+LIMIT = 600
+
+
+@pytest.fixture(autouse=True)
+def limit():
+    def end(*_):
+        faulthandler.dump_traceback(all_threads=True)
+        raise TimeoutError(f"the test has taken {LIMIT} s")
+
+    signal.signal(signal.SIGALRM, end)
+    # Again, if it then waits for a thread.
+    signal.setitimer(signal.ITIMER_REAL, LIMIT, 30)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class Servers:

@@ -76,7 +76,7 @@ class Moving:
                 time.sleep(0.001)
 
     def run(self, work, *arguments):
-        client = redis.RedisCluster(host="127.0.0.1", port=self.port, decode_responses=True)
+        client = redis.RedisCluster(host="127.0.0.1", port=self.port, decode_responses=True, socket_timeout=PATIENCE)
         try:
             work(client, *arguments)
         except Exception as error:  # noqa: BLE001

@@ -16,6 +16,7 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -143,9 +144,7 @@ class HtwTimerTest {
             final AtomicReference<Throwable> cause = new AtomicReference<>();
 
             thread.start();
-            while (thread.getState() == Thread.State.NEW || !isWaiting(thread)) {
-                Thread.onSpinWait();
-            }
+            until(() -> thread.getState() != Thread.State.NEW && isWaiting(thread));
             thread.interrupt();
             try {
                 waits.get();
@@ -163,6 +162,16 @@ class HtwTimerTest {
                 // Another cause for a return is allowed.
             }
             task.ran.await();
+        }
+    }
+
+    /** Waits for a condition: what interrupts a test that takes too long does not end this. */
+    private static void until(BooleanSupplier condition) {
+        final long began = System.nanoTime();
+
+        while (!condition.getAsBoolean()) {
+            assertTrue(System.nanoTime() - began < TimeUnit.SECONDS.toNanos(120), "120 s");
+            Thread.onSpinWait();
         }
     }
 
@@ -187,9 +196,7 @@ class HtwTimerTest {
 
         timer.add(pending);
         thread.start();
-        while (!isWaiting(thread)) {
-            Thread.onSpinWait();
-        }
+        until(() -> isWaiting(thread));
         timer.close();
         assertFalse(waits.get());
         timer.close();
@@ -362,9 +369,7 @@ class HtwTimerTest {
             final int runs = task.runs.get();
 
             a.add(task);
-            while (task.runs.get() == runs) {
-                Thread.onSpinWait();
-            }
+            until(() -> task.runs.get() != runs);
         }
     }
 
