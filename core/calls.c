@@ -93,7 +93,7 @@ u64 htw_call_choose_tick(struct htw_call *c, const struct htw_timer *t, u32 flag
 	c->units--;
 	if (t->deadline > c->now)
 		return htw_call_tick_within(c, t->deadline, htw_timer_slack(t, flags));
-	/* Those that wait for the next tick have later deadlines. */
+	/* It need not wait for those of the next tick, which is a later one. */
 	if (t->deadline <= c->tick * c->base->tick_ns)
 		return c->tick;
 

@@ -439,8 +439,11 @@ bool htw_ring_settle(struct htw_base *base, u64 now, bool due)
 	smp_mb();
 	htw_delay_atomic();
 	if (base->clock == HTW_MANUAL) {
-		bool announce = due && !base->told;
+		bool announce;
 
+		/* Or may be, in a bucket that whoever is told moves down. */
+		due |= base->first <= now;
+		announce = due && !base->told;
 		WRITE_ONCE(base->told, due);
 		return announce;
 	}

@@ -175,7 +175,7 @@ HTW_TEST(manual_stands_still)
  */
 HTW_TEST(manual_killed_advance)
 {
-	enum { MANY = 300000, ROUNDS = 8 };
+	enum { MANY = 300000, LATER = 5000, ROUNDS = 8 };
 	unsigned int killed = 0;
 	struct htw_event ev;
 
@@ -187,11 +187,15 @@ HTW_TEST(manual_killed_advance)
 		ASSERT_LE(0, fd);
 		ASSERT_EQ(0, htw_setup_clock(fd, HTW_CLOCK_MANUAL));
 		ASSERT_EQ(MANY, htw_start_many(fd, HOUR, 1, MANY, NULL));
+		ASSERT_EQ(LATER, htw_start_many(fd, 2 * HOUR, 1, LATER, NULL));
+		/* One is due before all others, in a bucket of its own. */
+		if (i % 2)
+			ASSERT_NE(0, htw_start_abs(fd, SEC, 1));
 		ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &edge));
 		pid = fork();
 		ASSERT_LE(0, pid);
 		if (!pid)
-			_exit(htw_advance(fd, HOUR, 0) < 0);
+			_exit(htw_advance(fd, 2 * HOUR, 0) < 0);
 		sleep_until(now_ns() + (3 + i * 4) * MSEC);
 		ASSERT_EQ(0, kill(pid, SIGKILL));
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
