@@ -83,7 +83,7 @@ def rest():
     # An input that was found is not found again by chance.
     t.add(20, "fuzz", "tools/fuzz", "150", exact=True)
     t.add(20, "models", "tools/model-check", exact=True)
-    t.add(25, "wheel-states-all", "wheel/check-states", "all", exact=True)
+    t.add(50, "wheel-states-all", "wheel/check-states", "all", exact=True)
     t.add(10, "wheel", "wheel/run-tests")
     t.add(10, "wheel-page", "wheel/page/run-tests")
     t.add(15, "install", "tools/install-test", root=True)
