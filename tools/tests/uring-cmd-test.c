@@ -809,6 +809,7 @@ HTW_TEST(beside_one_that_grows)
 	struct grower g = { .fd = self->fd };
 	const __u64 end = now_ns() + EVENTUALLY;
 	pthread_t thread;
+	long switches;
 	int i, k;
 	HTW_RING(ring, ROUNDS * (ADDS + 1), 0);
 
@@ -839,10 +840,13 @@ HTW_TEST(beside_one_that_grows)
 	} while (!worker_switches() && now_ns() < end);
 	WRITE_ONCE(g.stop, true);
 	ASSERT_EQ(0, pthread_join(thread, NULL));
+	/* The workers end with the ring. */
+	switches = worker_switches();
 	EXPECT_EQ(0, htw_timers(self->fd));
 	io_uring_queue_exit(&ring);
-	if (!worker_switches())
-		SKIP(return, "no worker of io_uring has waited for the context's mutex");
+	if (!switches && __test_passed(_metadata))
+		SKIP(return, "no add or vector met the mutex of the context locked within %llu s",
+		     EVENTUALLY / SEC);
 }
 
 /* A program may use an SQE again once it is submitted, while a worker is busy with others. */
