@@ -18,7 +18,6 @@
 #include "compat.h"
 #include "pages.h"
 #include "ring.h"
-#include "wait.h"
 
 static_assert(sizeof(struct htw_event) == 48);
 
@@ -225,7 +224,6 @@ static u32 htw_collect_base(struct htw_base *base, struct iov_iter *to, u64 now,
 	u32 room = 0, n, copied = 0;
 	void *levels = NULL;
 	LIST_HEAD(taken);
-	bool announce;
 	u64 tick, at;
 
 	if (to)
@@ -266,10 +264,7 @@ static u32 htw_collect_base(struct htw_base *base, struct iov_iter *to, u64 now,
 	if (!base->wheel.pending)
 		levels = htw_base_remove_levels(base);
 	htw_base_publish(base);
-	announce = htw_ring_settle(base, now, *left == HTW_LEFT_DUE || *left == HTW_LEFT_FAULT);
-	spin_unlock(&base->lock);
-	if (announce)
-		htw_wait_wake_all(base->ctx);
+	htw_ring_settle(base, now, *left == HTW_LEFT_DUE || *left == HTW_LEFT_FAULT);
 	htw_base_free_levels(base, levels);
 	return copied;
 }

@@ -389,24 +389,36 @@ int __init htw_ring_init(bool (*look)(struct htw_context *ctx))
 	return htw_users_init(&calls);
 }
 
+/* Is there something to do under the alarm's lock, as a task leaves a base? */
+static bool htw_ring_needs_alarm(const struct htw_base *base, u64 now, bool due)
+{
+	if (READ_ONCE(base->told))
+		return !due;
+	return READ_ONCE(base->armed) > base->next &&
+	       (base->next > now || htw_ring_announces(base));
+}
+
 /* htw_ring_settle() with the alarm's lock held. */
 static void htw_ring_settle_locked(struct htw_alarm *a, struct htw_base *base, u64 now, bool due)
 {
-	bool left = base->place == HTW_SHORT || base->place == HTW_LONG;
+	bool stays;
 
 	lockdep_assert_held(&base->lock);
 	lockdep_assert_held(&a->lock);
 
-	/* What is left for a move has no alarm, and a reader that waits now needs one. */
-	if (!base->told && htw_wait_is_blocked(base->ctx))
-		left = false;
+	/*
+	 * A base that is left to a work item, to have a bucket moved down, has
+	 * no alarm. It stays there, unless a reader blocks: that must not depend
+	 * on when the work item runs.
+	 */
+	stays = (base->place == HTW_SHORT || base->place == HTW_LONG) && !base->told &&
+		!htw_wait_is_blocked(base->ctx);
 	if (due) {
-		if (!base->told && !left && base->armed > base->next)
+		if (!base->told && !stays && base->armed > base->next)
 			htw_alarm_time(a, base, base->next);
 		return;
 	}
-	/* What is only to be moved down stays left to who is to be woken for it. */
-	if (!base->told && left && base->next <= now)
+	if (stays && base->next <= now)
 		return;
 	WRITE_ONCE(base->told, false);
 	WRITE_ONCE(base->again, 0);
@@ -417,19 +429,18 @@ static void htw_ring_settle_locked(struct htw_alarm *a, struct htw_base *base, u
 }
 
 /**
- * htw_ring_settle() - a task leaves a base as it was published
- * @base: the base; its lock is held
+ * htw_ring_settle() - a task leaves a base as it was published, and unlocks it
+ * @base: the base; its lock is held, and dropped
  * @now: the time at which the task has looked, or changed it
  * @due: a timer stays due
  *
  * Sets the alarm, or takes back that something was announced. A deadline that
- * has moved later does not touch the alarm.
- *
- * Return: is the caller to wake all who wait, as the manual clock has no alarm?
- * When it has dropped the lock.
+ * has moved later does not touch the alarm. The manual clock has no alarm: the
+ * task wakes all who wait, unless they were woken before for what is due.
  */
-bool htw_ring_settle(struct htw_base *base, u64 now, bool due)
+void htw_ring_settle(struct htw_base *base, u64 now, bool due) __releases(&base->lock)
 {
+	bool announce = false;
 	struct htw_alarm *a;
 	unsigned long flags;
 
@@ -439,28 +450,23 @@ bool htw_ring_settle(struct htw_base *base, u64 now, bool due)
 	smp_mb();
 	htw_delay_atomic();
 	if (base->clock == HTW_MANUAL) {
-		bool announce;
-
-		/* Or may be, in a bucket that whoever is told moves down. */
+		/*
+		 * A bucket whose first tick has come may hold a timer that is
+		 * due. Who is woken moves the bucket down, and finds out.
+		 */
 		due |= base->first <= now;
 		announce = due && !base->told;
 		WRITE_ONCE(base->told, due);
-		return announce;
+	} else if (htw_ring_needs_alarm(base, now, due)) {
+		a = htw_alarm_of(base);
+		raw_spin_lock_irqsave(&a->lock, flags);
+		htw_ring_settle_locked(a, base, now, due);
+		htw_alarm_program(a);
+		raw_spin_unlock_irqrestore(&a->lock, flags);
 	}
-	if (READ_ONCE(base->told)) {
-		if (due)
-			return false;
-	} else if (READ_ONCE(base->armed) <= base->next ||
-		   (base->next <= now && !htw_ring_announces(base))) {
-		return false;
-	}
-
-	a = htw_alarm_of(base);
-	raw_spin_lock_irqsave(&a->lock, flags);
-	htw_ring_settle_locked(a, base, now, due);
-	htw_alarm_program(a);
-	raw_spin_unlock_irqrestore(&a->lock, flags);
-	return false;
+	spin_unlock(&base->lock);
+	if (announce)
+		htw_wait_wake_all(base->ctx);
 }
 
 /**
@@ -500,15 +506,12 @@ void htw_ring_rest(struct htw_base *base, u64 now)
 void htw_ring_unlock_slow(struct htw_base *base, u64 now, unsigned int budget)
 	__releases(&base->lock)
 {
-	bool due = !list_empty(&base->wheel.due), announce;
+	bool due = !list_empty(&base->wheel.due);
 
 	htw_base_publish(base);
 	if (!due && base->next <= now) {
 		due = htw_base_look(base, now, &budget);
 		htw_base_publish(base);
 	}
-	announce = htw_ring_settle(base, now, due);
-	spin_unlock(&base->lock);
-	if (announce)
-		htw_wait_wake_all(base->ctx);
+	htw_ring_settle(base, now, due);
 }

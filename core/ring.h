@@ -9,7 +9,7 @@
 #include "context.h"
 
 int htw_ring_init(bool (*look)(struct htw_context *ctx));
-bool htw_ring_settle(struct htw_base *base, u64 now, bool due);
+void htw_ring_settle(struct htw_base *base, u64 now, bool due) __releases(&base->lock);
 void htw_ring_rest(struct htw_base *base, u64 now);
 void htw_ring_unlock_slow(struct htw_base *base, u64 now, unsigned int budget)
 	__releases(&base->lock);
