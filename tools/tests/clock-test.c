@@ -170,8 +170,8 @@ HTW_TEST(manual_stands_still)
 }
 
 /*
- * HTW_ADVANCE is killed while it moves timers down: others are told, and find those whose time has
- * come. Who waits for edges and reads a part of them is told of the rest.
+ * A process is killed in HTW_ADVANCE, while that moves timers to finer levels. A task that polls
+ * with EPOLLET then gets an event, finds timers due, and after it has read one another event.
  */
 HTW_TEST(manual_killed_advance)
 {

@@ -108,9 +108,10 @@ enum htw_state {
  * has come when it is armed is due at once and does not wait for a tick. Timers that wait
  * for the end of the current tick, and whose deadline has come as well, are then due
  * before it. No more than 32 are looked at: if there are more, the new timer waits with
- * them, and so may others that are armed by the same call; but not on the manual clock,
- * which may stand still. One whose deadline came before this tick waits for nobody, and
- * leaves them as they are.
+ * them, and so may others that are armed by the same call. On the manual clock the new
+ * timer does not wait, as a program may not advance that clock before it has the event.
+ * Nor does a timer wait whose deadline came before the current tick began; those that
+ * wait for the end of the tick are then not due any earlier.
  *
  * Events of timers that are due at the same tick and were armed on the same CPU come in
  * the order in which they were armed; with %HTW_SETUP_ORDERED or on the manual clock
