@@ -31,6 +31,20 @@ die() {
 	exit 1
 }
 
+# thrice COMMAND...: run what fetches something, up to three times
+thrice() {
+	local try
+
+	for try in 1 2 3; do
+		"$@" && return
+		[ "$try" -eq 3 ] || {
+			echo "${0##*/}: attempt $try of 3 failed: $*" >&2
+			sleep $((${HTW_RETRY_SECONDS:-5} * try))
+		}
+	done
+	return 1
+}
+
 # lock FILE: take a lock, until unlock or the end; if it must be waited for, say who has it.
 lock() {
 	local other

@@ -13,8 +13,16 @@ trap 'rm -rf "$tmp"' EXIT
 version=$(cat VERSION)
 mkdir -p "$roots"
 
+# What could not be run: the network does not answer, the emulator dies. All is run again.
+not_run=125
+
 # result NAME STATUS: count a test whose output is in $tmp/log
 result() {
+	if [ "$2" -eq "$not_run" ]; then
+		tail -n 20 "$tmp/log"
+		echo "${0##*/}: not run: ${suite:+$suite: }$1"
+		exit "$not_run"
+	fi
 	if [ "$2" -eq 0 ]; then
 		passed=$((passed + 1))
 		echo "ok ${suite:+$suite: }$1"
@@ -53,6 +61,20 @@ count_guest_results() {
 	done
 }
 
+# emulate COMMAND...: boot a guest whose console is $tmp/console, up to three times if the emulator
+# kills it; $status is the command's, or not_run
+emulate() {
+	local try
+
+	for try in 1 2 3; do
+		status=0
+		"$@" || status=$?
+		tools/emulator-killed "$tmp/console" || return 0
+		echo "$suite: the emulator killed the guest, attempt $try of 3"
+	done
+	status=$not_run
+}
+
 # in_root COMMAND...: run it with $root as its root; downloaded packages are kept
 # shellcheck disable=SC2016 # expanded by the inner shell
 in_root() {
@@ -68,16 +90,31 @@ in_root() {
 		exec chroot "$root" "$@"' in_root "$root" "$roots/apt-$suite" "$@"
 }
 
+apt_get() {
+	in_root apt-get -qq -y -o Dpkg::Use-Pty=0 -o APT::Update::Error-Mode=any "$@"
+}
+
+# fetch COMMAND...: what fails only if the network does
+fetch() {
+	thrice "$@" || return "$not_run"
+}
+
+# Packages that contradict each other have failed, before anything is fetched.
 apt_install() {
-	in_root apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends "$@"
+	set -- install --no-install-recommends "$@"
+	apt_get --simulate "$@" >/dev/null && fetch apt_get --download-only "$@" && apt_get "$@"
+}
+
+fresh_root() {
+	rm -rf "$root" && mkdir "$root" && debootstrap --variant=minbase "$suite" "$root"
 }
 
 # Create a minimal bootable system with its suite's kernel and headers.
 make_clean_root() {
-	debootstrap --variant=minbase "$suite" "$root" &&
+	fetch fresh_root &&
 		if [ "$suite" = trixie ]; then
 			echo 'deb http://deb.debian.org/debian trixie-backports main' \
-				>>"$root/etc/apt/sources.list" && in_root apt-get -qq update
+				>>"$root/etc/apt/sources.list" && fetch apt_get update
 		fi &&
 		# Do not start services in the chroot.
 		printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" &&
@@ -94,7 +131,7 @@ clean_root() {
 	root=$tmp/$suite
 	mkdir -p "$root"
 	if [ -e "$roots/$suite.tar" ]; then
-		tar -C "$root" -xf "$roots/$suite.tar" && in_root apt-get -qq update
+		tar -C "$root" -xf "$roots/$suite.tar" && fetch apt_get update
 	else
 		make_clean_root
 	fi
