@@ -66,9 +66,7 @@ def check():
 def rest():
     t = Table()
     t.add(100, "kunit-x86_64", "tools/kunit", "x86_64", amd64=X86)
-    t.add(30, "torture", "tools/torture/run", "--seconds", "600", "--seed", "2", "--cpus", "4", "--stops")
     t.add(30, "packages", "tools/package-test", "bookworm", amd64=PC, root=True)
-    t.add(30, "packages-trixie", "tools/package-test", "trixie", amd64=PC, root=True)
     t.add(60, "device-6.12-rt", "tools/device-tests", "6.12-rt")
     t.add(30, "device-7", "tools/device-tests", "--quick", "7")
     t.add(30, "device-6.1", "tools/device-tests", "--quick", "6.1")
@@ -80,8 +78,6 @@ def rest():
     t.add(20, "go", *make("integrations/go"))
     t.add(10, "java", *make("integrations/java"))
     t.add(20, "rust", *make("integrations/rust"))
-    # An input that was found is not found again by chance.
-    t.add(20, "fuzz", "tools/fuzz", "150", exact=True)
     t.add(20, "models", "tools/model-check", exact=True)
     t.add(50, "wheel-states-all", "wheel/check-states", "all", exact=True)
     t.add(10, "wheel", "wheel/run-tests")
@@ -90,7 +86,7 @@ def rest():
     t.add(30, "pages", "tools/page-test", "bookworm", root=True)
     t.add(20, "build-all", "tools/build-all", exact=True)
     t.add(10, "build-clang", "tools/build-all", "--clang", "7", exact=True)
-    deps = ["linux-headers", *KERNELS, "build", "clang", "tests", "lib", "fuzz", "wheel", "wheel-page", "models",
+    deps = ["linux-headers", *KERNELS, "build", "clang", "tests", "lib", "wheel", "wheel-page", "models",
             "redis", "kamailio", "cpp", "go", "java", "rust", "roots"]
     if ARCH == "amd64":
         deps += ["kunit", "tests-32", "packages"]
@@ -104,6 +100,11 @@ def arch():
     for seed, kernel in (("3", "kasan"), ("4", "kcsan")):
         t.add(90, f"torture-{kernel}", "tools/torture/run", "--kernel", kernel, "--seconds", "300", "--seed", seed,
               "--cpus", "4", amd64=X86)
+    t.add(30, "torture-stops", "tools/torture/run", "--seconds", "600", "--seed", "2", "--cpus", "4", "--stops")
+    # An input that was found is not found again by chance.
+    t.add(60, "fuzz", "tools/fuzz", "600", exact=True)
+    # trixie-backports have another kernel every few weeks.
+    t.add(30, "packages-trixie", "tools/package-test", "trixie", amd64=PC, root=True)
     t.add(120, "device-kasan", "tools/device-tests", "kasan", amd64=X86)
     t.add(60, "kunit-um-7", "tools/kunit", "um-7", amd64=UM)
     t.on_arm64(60, "kunit-arm64-7", "tools/kunit", "arm64-7")
