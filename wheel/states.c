@@ -1422,7 +1422,6 @@ static bool explore_scene(void)
 		if (!setjmp(broken))
 			print_trace();
 	}
-	fflush(stdout);
 	return ok;
 }
 
@@ -1433,6 +1432,7 @@ int main(int argc, char **argv)
 	unsigned int passed = 0, failures = 0;
 
 	all = argc > 1 && !strcmp(argv[1], "all");
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	signal(SIGSEGV, on_signal);
 	signal(SIGVTALRM, on_signal);
 	setitimer(ITIMER_VIRTUAL, &watch, NULL);
