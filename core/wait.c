@@ -87,14 +87,15 @@ bool htw_wait_is_direct(const struct htw_context *ctx, u64 now)
 /*
  * local_clock(), less the time in which this task would have run and others had
  * the CPU: on PREEMPT_RT a task that is woken preempts the one that wakes it.
- * Both are read at one moment.
+ * Both are read at one moment; @local: the former as it is.
  */
-static u64 htw_wait_clock(void)
+static u64 htw_wait_clock(u64 *local)
 {
 	u64 clock;
 
 	preempt_disable();
-	clock = local_clock();
+	*local = local_clock();
+	clock = *local;
 #ifdef CONFIG_SCHED_INFO
 	clock -= current->sched_info.run_delay;
 #endif
@@ -103,9 +104,9 @@ static u64 htw_wait_clock(void)
 }
 
 /* What a wake-up that began then has taken; the clocks of two CPUs may differ. */
-static u64 htw_wait_since(u64 began)
+static u64 htw_wait_since(u64 began, u64 *local)
 {
-	return max_t(s64, htw_wait_clock() - began, 0);
+	return max_t(s64, htw_wait_clock(local) - began, 0);
 }
 
 /*
@@ -159,15 +160,14 @@ static void htw_wait_wake_pollers(struct htw_context *ctx, u32 wakes)
 u64 htw_wait_wake_direct(struct htw_context *ctx, u32 wakes)
 {
 	struct htw_window *window = raw_cpu_ptr(&htw_windows);
-	u64 began = htw_wait_clock(), now, took;
+	u64 now, began = htw_wait_clock(&now), took;
 
 	if (wakes & HTW_WAKE_READER)
 		wake_up(&ctx->readers);
 	if (wakes & HTW_WAKE_POLLERS)
 		htw_wait_wake_pollers(ctx, wakes);
 
-	took = htw_wait_since(began);
-	now = local_clock();
+	took = htw_wait_since(began, &now);
 	raw_cpu_ptr(ctx->user->alarms)->window = window->began;
 	window->spent += took;
 	if (wakes & HTW_WAKE_POLLERS)
@@ -190,23 +190,23 @@ u64 htw_wait_wake_direct(struct htw_context *ctx, u32 wakes)
  */
 u64 htw_wait_wake_left(struct htw_context *ctx, u32 wakes, bool (*look)(struct htw_context *ctx))
 {
-	u64 turn = htw_wait_clock(), began, took;
+	u64 now, turn = htw_wait_clock(&now), began, took;
 
 	if (wakes & HTW_WAKE_READERS)
 		wake_up_all(&ctx->readers);
 	if (wq_has_sleeper(&ctx->wait))
 		htw_wait_wake_pollers(ctx, wakes);
-	took = htw_wait_since(turn);
+	took = htw_wait_since(turn, &now);
 
 	/* There is one signal for what is due. */
 	if (!(wakes & HTW_WAKE_READERS) && READ_ONCE(ctx->fasync) && look(ctx)) {
-		began = htw_wait_clock();
+		began = htw_wait_clock(&now);
 		kill_fasync(&ctx->fasync, SIGIO, POLL_IN);
-		took += htw_wait_since(began);
+		took += htw_wait_since(began, &now);
 	}
-	htw_wait_note(ctx, took, local_clock());
+	htw_wait_note(ctx, took, now);
 	trace_htw_wake(ctx, true, took);
-	return htw_wait_since(turn);
+	return htw_wait_since(turn, &now);
 }
 
 /**
