@@ -69,7 +69,8 @@ class Model:
 
     def expire(self, entry):
         """The timer of a lease has expired."""
-        if entry not in self.pending:
+        if entry not in self.pending or entry not in self.entries:
+            self.pending.pop(entry, None)
             self.forget(entry)
         elif self.is_last(entry):
             self.bury(entry)
