@@ -59,20 +59,26 @@ class Model:
         return 1
 
     def bury(self, entry):
-        if entry in self.entries:
-            self.dead.append(self.entries[entry])
+        self.dead.append(self.entries[entry])
         self.finish(entry)
         self.forget(entry)
 
     def is_last(self, entry):
         return self.attempts and self.pending[entry][1] >= self.attempts
 
+    def ends_as_over(self, entry):
+        """Is a job over? Then it has no lease more, nor the group one that was deleted."""
+        if entry in self.pending and entry in self.entries:
+            return False
+        self.pending.pop(entry, None)
+        self.forget(entry)
+        return True
+
     def expire(self, entry):
         """The timer of a lease has expired."""
-        if entry not in self.pending or entry not in self.entries:
-            self.pending.pop(entry, None)
-            self.forget(entry)
-        elif self.is_last(entry):
+        if self.ends_as_over(entry):
+            return
+        if self.is_last(entry):
             self.bury(entry)
         else:
             self.lease(entry, "ended")
@@ -85,13 +91,11 @@ class Model:
         taken = []
         while self.ended and len(taken) < count:
             entry = self.ended[0]
-            if entry in self.pending and entry in self.entries:
-                self.pending[entry] = [consumer, self.pending[entry][1] + 1]
-                self.lease(entry, "leased")
-                taken.append((entry, self.pending[entry][1], self.entries[entry]))
-            else:
-                self.pending.pop(entry, None)
-                self.forget(entry)
+            if self.ends_as_over(entry):
+                continue
+            self.pending[entry] = [consumer, self.pending[entry][1] + 1]
+            self.lease(entry, "leased")
+            taken.append((entry, self.pending[entry][1], self.entries[entry]))
         if len(taken) == count:
             return taken
         if not self.is_there:
